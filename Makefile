@@ -1,0 +1,56 @@
+# Everything here needs Go alone. "make" lists the targets.
+
+BIN := $(CURDIR)/.bin
+
+# Packages in which goroutines share Go memory. The race detector does not see
+# races in mapped memory; those protocols are argued in symheap/layout and
+# stress-tested instead.
+RACE := ./internal/... ./pmix/... ./symheap/... ./rma/... ./coll/... ./shmem/...
+
+FUZZ_COUNT ?= 200000
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## Build oshrun into .bin, one static binary
+	CGO_ENABLED=0 go build -trimpath -o $(BIN)/ ./cmd/oshrun
+
+.PHONY: test
+test: ## Run all tests
+	go test ./...
+
+.PHONY: race
+race: ## Run the tests under the race detector (needs a C compiler)
+	CGO_ENABLED=1 GORACE=atexit_sleep_ms=0 go test -race $(RACE)
+
+.PHONY: lint
+lint: $(BIN)/golangci-lint ## Check style and habits with the linters of .golangci.yml
+	$(BIN)/golangci-lint run ./...
+
+.PHONY: generate
+generate: ## Write all generated files anew
+	go generate ./...
+
+.PHONY: bench
+bench: ## Run all benchmarks of the packages
+	go test -run '^$$' -bench . ./...
+
+.PHONY: bench-check
+bench-check: ## Measure the figures that are promised and compare them with their limits
+	go -C bench run ./check
+
+.PHONY: fuzz
+fuzz: ## Fuzz every target for FUZZ_COUNT inputs
+	FUZZ_COUNT=$(FUZZ_COUNT) .ci/fuzz
+
+.PHONY: clean
+clean: ## Remove what the other targets built
+	rm -rf $(BIN)
+
+$(BIN)/golangci-lint: tools/go.mod tools/go.sum
+	go -C tools build -o $(BIN)/ tool
+	@touch $@

@@ -1,0 +1,230 @@
+package coll_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"unsafe"
+
+	"github.com/goshmem/goshmem/coll"
+	"github.com/goshmem/goshmem/rma"
+	"github.com/goshmem/goshmem/symheap"
+	"github.com/goshmem/goshmem/symheap/layout"
+)
+
+// node is the segments of n PEs mapped once; goroutines stand for the PEs.
+type node struct {
+	m       *symheap.Map
+	waiters []*rma.Waiter
+}
+
+func newNode(t *testing.T, n int) *node {
+	t.Helper()
+	nd := &node{}
+	for pe := range n {
+		f, err := symheap.Create(symheap.Identity{PE: uint32(pe), NPEs: uint32(n), Incarnation: 1}, 1<<20)
+		if err != nil {
+			t.Fatal(err)
+		}
+		st, err := f.Stat()
+		if err == nil && nd.m == nil {
+			nd.m, err = symheap.NewMap([16]byte{}, n, uint64(st.Size()))
+		}
+		if err == nil {
+			err = nd.m.Attach(pe, uint32(pe), int(f.Fd()))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = f.Close()
+		nd.waiters = append(nd.waiters, rma.NewWaiter(&nd.m.Control(pe).Bell, n, 2))
+	}
+	return nd
+}
+
+// each runs body for every member of a team, side by side.
+func (nd *node) each(t *testing.T, id int, members []int, body func(me int, tm *coll.Team) error) {
+	t.Helper()
+	var wg sync.WaitGroup
+	errs := make([]error, len(members))
+	for me := range members {
+		tm, err := coll.New(coll.Config{Map: nd.m, Waiter: nd.waiters[members[me]], Members: members, Me: me, ID: id})
+		if err != nil {
+			t.Fatal(err)
+		}
+		wg.Go(func() { errs[me] = body(me, tm) })
+	}
+	wg.Wait()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func at[T any](nd *node, pe int, off uint64, n int) []T {
+	return unsafe.Slice((*T)(unsafe.Add(nd.m.Segment(pe), int(layout.HeapOffset+off))), n)
+}
+
+// Nobody leaves a barrier before everybody has entered it.
+func TestSyncOrders(t *testing.T) {
+	for _, n := range []int{1, 2, 3, 7} {
+		nd := newNode(t, n)
+		members := rand.Perm(n)
+		nd.each(t, 5, members, func(me int, tm *coll.Team) error {
+			mine := at[uint64](nd, members[me], 0, 1)
+			for r := uint64(1); r <= 3000; r++ {
+				mine[0] = r // made visible by the barrier
+				if err := tm.Sync(t.Context()); err != nil {
+					return err
+				}
+				for _, pe := range members {
+					if v := at[uint64](nd, pe, 0, 1)[0]; v != r && v != r+1 {
+						return fmt.Errorf("round %d: PE %d is at %d", r, pe, v)
+					}
+				}
+			}
+			return nil
+		})
+	}
+}
+
+type sum struct{}
+
+func (sum) Fold(acc, in []uint32) {
+	for i := range acc {
+		acc[i] += in[i]
+	}
+}
+
+// Random sequences of all collectives, of random sizes, on overlapping teams in
+// any order of members, one after the other without barriers.
+func TestRandomSequences(t *testing.T) {
+	const n = 4
+	nd := newNode(t, n)
+	for id, members := range [][]int{{0, 1, 2, 3}, {3, 1}, {2}, {1, 0, 3}} {
+		seed := uint64(id + 1)
+		t.Logf("team %v: seed %d", members, seed)
+		nd.each(t, id, members, func(me int, tm *coll.Team) error {
+			rng := rand.New(rand.NewPCG(seed, 0)) // the same for all members
+			for step := range 1500 {
+				if err := oneStep(t.Context(), nd, tm, members, me, rng); err != nil {
+					return fmt.Errorf("step %d, member %d: %w", step, me, err)
+				}
+			}
+			return nil
+		})
+	}
+}
+
+func oneStep(ctx context.Context, nd *node, tm *coll.Team, members []int, me int, rng *rand.Rand) error {
+	const dst, src = 0, 256 << 10
+	kind, size, salt := rng.IntN(4), 1+rng.IntN(40), rng.Uint32()
+	if rng.IntN(4) == 0 {
+		size = 1 + rng.IntN(6000)
+	}
+	root := rng.IntN(len(members))
+	b := coll.Buffers{Dst: layout.HeapOffset + dst, Src: layout.HeapOffset + src, N: size}
+	value := func(m, i int) uint32 { return salt + uint32(m)*1000003 + uint32(i) }
+	k := len(members)
+	in := at[uint32](nd, members[me], src, size*k)
+	for i := range in {
+		in[i] = value(me, i)
+	}
+	var err error
+	var want func(i int) uint32
+	n := size
+	switch kind {
+	case 0:
+		err = coll.Broadcast[uint32](ctx, tm, b, root)
+		want = func(i int) uint32 { return value(root, i) }
+	case 1:
+		err = coll.Reduce[uint32](ctx, tm, b, sum{})
+		want = func(i int) (s uint32) {
+			for m := range members {
+				s += value(m, i)
+			}
+			return s
+		}
+	case 2:
+		err = coll.FCollect[uint32](ctx, tm, b)
+		n, want = size*k, func(i int) uint32 { return value(i/size, i%size) }
+	default:
+		err = coll.Alltoall[uint32](ctx, tm, b)
+		n, want = size*k, func(i int) uint32 { return value(i/size, me*size+i%size) }
+	}
+	if err != nil {
+		return err
+	}
+	for i, v := range at[uint32](nd, members[me], dst, n) {
+		if v != want(i) {
+			return fmt.Errorf("kind %d, size %d, root %d: element %d is %d, want %d", kind, size, root, i, v, want(i))
+		}
+	}
+	return nil
+}
+
+// Same tells all members alike whether they agree.
+func TestSame(t *testing.T) {
+	nd := newNode(t, 3)
+	nd.each(t, 0, []int{0, 1, 2}, func(me int, tm *coll.Team) error {
+		for r := range uint64(1000) {
+			w := coll.Words{r, 1, 2, 3}
+			if r%3 == 2 && me == 2 {
+				w[1] = 77
+			}
+			differs, first, other, err := tm.Same(t.Context(), w)
+			want := -1
+			if r%3 == 2 {
+				want = 2
+			}
+			if err != nil || differs != want || first[0] != r || (want == 2 && other[1] != 77) {
+				return fmt.Errorf("round %d: %d, %v, %v, %w", r, differs, first, other, err)
+			}
+		}
+		return nil
+	})
+}
+
+// A collective that is canceled breaks the team for this member; one in two
+// goroutines at once is refused.
+func TestBrokenAndConcurrent(t *testing.T) {
+	nd := newNode(t, 2)
+	tm, err := coll.New(coll.Config{Map: nd.m, Waiter: nd.waiters[0], Members: []int{0, 1}, ID: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	first := make(chan error)
+	go func() { first <- tm.Sync(ctx) }()
+	// Until the first is under way, this one may be it: then it ends by its own
+	// context and has broken the team.
+	short, stop := context.WithCancel(ctx)
+	stop()
+	for !errors.Is(err, coll.ErrConcurrent) && !errors.Is(err, coll.ErrBroken) {
+		err = tm.Sync(short)
+	}
+	cancel()
+	if err := <-first; err == nil {
+		t.Error("a barrier without its second member ended well")
+	}
+	if err := tm.Sync(t.Context()); !errors.Is(err, coll.ErrBroken) {
+		t.Errorf("after a canceled barrier: %v, want %v", err, coll.ErrBroken)
+	}
+}
+
+func TestNewRefuses(t *testing.T) {
+	nd := newNode(t, 1)
+	for _, c := range []coll.Config{
+		{Members: []int{0}, ID: -1},
+		{Members: []int{0}, ID: layout.MaxTeams},
+		{Members: nil},
+		{Members: []int{0}, Me: 1},
+	} {
+		c.Map, c.Waiter = nd.m, nd.waiters[0]
+		if _, err := coll.New(c); err == nil {
+			t.Errorf("New accepted %+v", c)
+		}
+	}
+}

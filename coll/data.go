@@ -1,0 +1,184 @@
+package coll
+
+import (
+	"context"
+	"unsafe"
+
+	"github.com/goshmem/goshmem/rma"
+	"github.com/goshmem/goshmem/symheap/layout"
+)
+
+// Folder combines contributions element by element: acc = acc op in.
+type Folder[T any] interface{ Fold(acc, in []T) }
+
+// Buffers names the symmetric objects of a collective by their offsets in the
+// segment, the same for all members.
+type Buffers struct {
+	Dst, Src uint64
+	N        int // elements that one member contributes (to one other, for an exchange)
+}
+
+func view[T any](p unsafe.Pointer, n int) []T { return unsafe.Slice((*T)(p), n) }
+
+// bytesOf returns the size of n elements.
+func bytesOf[T any](n int) int {
+	var z T
+	return n * int(unsafe.Sizeof(z))
+}
+
+// Broadcast copies N elements of the root's source to everybody's destination,
+// the root's included.
+//
+// A member returns as soon as it has the root's data; the root returns, with a
+// small message, at once. Large data are read from the root's source, so it
+// returns when all have them.
+func Broadcast[T any](ctx context.Context, t *Team, b Buffers, root int) (err error) {
+	size := bytesOf[T](b.N)
+	small := size <= layout.SlotSize
+	steps := uint64(1)
+	if !small {
+		steps = 2
+	}
+	seq, err := t.begin(steps)
+	if err != nil {
+		return err
+	}
+	defer t.end(&err)
+	dst, from := view[T](t.at(t.me, b.Dst), b.N), t.at(root, b.Src)
+	if small {
+		from = unsafe.Pointer(t.slot(root, seq))
+	}
+	if t.me == root {
+		src := view[T](t.at(root, b.Src), b.N)
+		if small {
+			if err := t.slotFree(ctx, seq); err != nil {
+				return err
+			}
+			copy(view[T](from, b.N), src)
+		}
+		t.enter(seq, true)
+		copy(dst, src)
+	} else {
+		t.enter(seq, false)
+		if err := t.await(ctx, root, seq); err != nil {
+			return err
+		}
+		copy(dst, view[T](from, b.N))
+	}
+	if small {
+		return nil
+	}
+	t.enter(seq+1, false)
+	if t.me == root {
+		return t.awaitAll(ctx, seq+1)
+	}
+	return nil
+}
+
+// Reduce combines N elements of everybody's source, in the order of the group,
+// into everybody's destination. Source and destination may be the same object.
+//
+// Small data: everybody combines all. Large data: member i combines the i-th
+// part for all. An element has at most layout.SlotSize bytes.
+func Reduce[T any](ctx context.Context, t *Team, b Buffers, op Folder[T]) error {
+	size := bytesOf[T](b.N)
+	if size > layout.SlotSize {
+		return reduceLarge(ctx, t, b, op)
+	}
+	seq, err := t.exchange(ctx, view[byte](t.at(t.me, b.Src), size))
+	if err != nil {
+		return err
+	}
+	dst := view[T](t.at(t.me, b.Dst), b.N)
+	copy(dst, view[T](unsafe.Pointer(t.slot(0, seq)), b.N))
+	for i := 1; i < len(t.members); i++ {
+		op.Fold(dst, view[T](unsafe.Pointer(t.slot(i, seq)), b.N))
+	}
+	return nil
+}
+
+// reduceLarge lets each member combine its part, piece by piece in its own
+// slot (which nobody reads in these steps, see slotFree), and put it to everybody. No other
+// member reads that part of any source, so the two objects may be one.
+func reduceLarge[T any](ctx context.Context, t *Team, b Buffers, op Folder[T]) (err error) {
+	seq, err := t.begin(2)
+	if err != nil {
+		return err
+	}
+	defer t.end(&err)
+	t.enter(seq, false)
+	if err := t.awaitAll(ctx, seq); err != nil {
+		return err
+	}
+	piece := layout.SlotSize / bytesOf[T](1)
+	lo, hi := share(b.N, len(t.members), t.me)
+	for ; lo < hi; lo += piece {
+		n := min(piece, hi-lo)
+		at := uint64(bytesOf[T](lo))
+		acc := view[T](unsafe.Pointer(t.slot(t.me, seq)), n)
+		copy(acc, view[T](t.at(0, b.Src+at), n))
+		for i := 1; i < len(t.members); i++ {
+			op.Fold(acc, view[T](t.at(i, b.Src+at), n))
+		}
+		for i := range t.members {
+			copy(view[T](t.at(i, b.Dst+at), n), acc)
+		}
+	}
+	t.enter(seq+1, false)
+	return t.awaitAll(ctx, seq+1)
+}
+
+// share returns the part of n elements that member i of size handles.
+func share(n, size, i int) (lo, hi int) {
+	q, r := n/size, n%size
+	lo = i*q + min(i, r)
+	hi = lo + q
+	if i < r {
+		hi++
+	}
+	return lo, hi
+}
+
+// FCollect puts the N elements of every member's source one after the other,
+// in the order of the group, into everybody's destination.
+func FCollect[T any](ctx context.Context, t *Team, b Buffers) error {
+	return gather[T](ctx, t, b, b.N, 0)
+}
+
+// Alltoall puts the i-th block of N elements of member j's source into the
+// j-th block of member i's destination.
+func Alltoall[T any](ctx context.Context, t *Team, b Buffers) error {
+	return gather[T](ctx, t, b, b.N*len(t.members), b.N*t.me)
+}
+
+// gather copies N elements from each member's source of n elements, from
+// element skip on, into this member's destination.
+func gather[T any](ctx context.Context, t *Team, b Buffers, n, skip int) (err error) {
+	at := uint64(bytesOf[T](skip))
+	dst := view[T](t.at(t.me, b.Dst), b.N*len(t.members))
+	if size := bytesOf[T](n); size <= layout.SlotSize {
+		seq, err := t.exchange(ctx, view[byte](t.at(t.me, b.Src), size))
+		if err != nil {
+			return err
+		}
+		for i := range t.members {
+			rma.CopyOut(dst[i*b.N:(i+1)*b.N], unsafe.Add(unsafe.Pointer(t.slot(i, seq)), int(at)))
+		}
+		return nil
+	}
+	seq, err := t.begin(2)
+	if err != nil {
+		return err
+	}
+	defer t.end(&err)
+	t.enter(seq, false)
+	if err := t.awaitAll(ctx, seq); err != nil {
+		return err
+	}
+	for k := range t.members {
+		i := (t.me + k) % len(t.members) // not everybody at the same source at once
+		copy(dst[i*b.N:(i+1)*b.N], view[T](t.at(i, b.Src+at), b.N))
+	}
+	t.enter(seq+1, false)
+	return t.awaitAll(ctx, seq+1)
+}

@@ -1,0 +1,76 @@
+package archtest
+
+import (
+	"fmt"
+	"go/ast"
+	"path"
+	"slices"
+	"strings"
+)
+
+// waits are the functions by which a process can wait for another one, or wake
+// it, by package. A name may end in "*".
+var waits = map[string][]string{
+	"internal/xunix": {"Futex*", "SchedYield"},
+	"runtime":        {"Gosched"},
+	"time":           {"Sleep"},
+	"syscall":        {"SYS_FUTEX", "SYS_SCHED_YIELD", "Syscall*", "RawSyscall*"},
+}
+
+// checkWaiting: nothing but the wait function polls, yields or sleeps. A loop
+// that does nothing but evaluate its condition is polling, too. Goroutines of
+// one process wait for each other on channels, and for a time in a select.
+func checkWaiting(m *module) (bad []string) {
+	for _, p := range m.pkgs {
+		for _, f := range p.files {
+			ok, err := path.Match(waiting, f.name)
+			if err != nil {
+				panic(err)
+			}
+			if ok || f.test || p.path == "internal/xunix" {
+				continue
+			}
+			ast.Inspect(f.ast, func(n ast.Node) bool {
+				switch n := n.(type) {
+				case *ast.SelectorExpr:
+					if what := m.waitCall(f, n); what != "" {
+						bad = append(bad, fmt.Sprintf("%s: %s outside the wait function; use rma's", m.at(n.Pos()), what))
+					}
+				case *ast.ForStmt:
+					if n.Cond != nil && n.Post == nil && len(n.Body.List) == 0 {
+						bad = append(bad, m.at(n.Pos())+": loop that polls outside the wait function; use rma's")
+					}
+				}
+				return true
+			})
+		}
+	}
+	return bad
+}
+
+// waitCall returns the name of the function that a selector refers to if it is
+// one of waits.
+func (m *module) waitCall(f *file, sel *ast.SelectorExpr) string {
+	x, ok := sel.X.(*ast.Ident)
+	if !ok {
+		return ""
+	}
+	for _, i := range f.imports {
+		if i.name != x.Name {
+			continue
+		}
+		from := i.path
+		if to, local := m.local(from); local {
+			from = to
+		}
+		if slices.ContainsFunc(waits[from], func(w string) bool { return like(sel.Sel.Name, w) }) {
+			return x.Name + "." + sel.Sel.Name
+		}
+	}
+	return ""
+}
+
+func like(name, pattern string) bool {
+	prefix, open := strings.CutSuffix(pattern, "*")
+	return name == pattern || open && strings.HasPrefix(name, prefix)
+}

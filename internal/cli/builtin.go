@@ -1,0 +1,68 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+	"github.com/spf13/cobra"
+
+	"github.com/goshmem/goshmem/graph500"
+	"github.com/goshmem/goshmem/internal/envvar"
+	"github.com/goshmem/goshmem/internal/launch"
+)
+
+// builtins are the programs inside oshrun.
+var builtins = map[string]func(args []string, stdout, stderr io.Writer) int{
+	"graph500": runGraph500,
+}
+
+func builtinNames() []string { return slices.Sorted(maps.Keys(builtins)) }
+
+// newPE returns the hidden command that runs a built-in program as a PE.
+func newPE() *cobra.Command {
+	return &cobra.Command{
+		Use: "pe program [args]", Hidden: true, DisableFlagParsing: true,
+		Short: "run a built-in program in this process",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 || builtins[args[0]] == nil {
+				return usagef("", "pe: want one of %v", builtinNames())
+			}
+			code := builtins[args[0]](args[1:], cmd.OutOrStdout(), cmd.ErrOrStderr())
+			return &statusError{status: code}
+		},
+	}
+}
+
+func runGraph500(args []string, stdout, stderr io.Writer) int {
+	p := graph500.Program{Stdout: stdout, Stderr: stderr}
+	bar, err := envvar.ProgressBar(os.LookupEnv)
+	if err != nil {
+		fmt.Fprintf(stderr, "graph500: %v\n", err)
+		return launch.StatusUsage
+	}
+	if bar {
+		p.Progress = progressBars(stderr)
+	}
+	return p.Main(args)
+}
+
+// progressBars returns a Progress that draws a bar for each phase on a terminal.
+func progressBars(w io.Writer) graph500.Progress {
+	var bar *progressbar.ProgressBar
+	var of string
+	return func(phase string, done, total int) {
+		if phase != of {
+			of = phase
+			bar = progressbar.NewOptions(total,
+				progressbar.OptionSetWriter(w), progressbar.OptionSetDescription(fmt.Sprintf("%-14s", phase)),
+				progressbar.OptionSetWidth(40), progressbar.OptionThrottle(100*time.Millisecond),
+				progressbar.OptionOnCompletion(func() { fmt.Fprintln(w) }))
+		}
+		_ = bar.Set(done) // only drawing can fail
+	}
+}

@@ -1,0 +1,126 @@
+// Package cli is oshrun's command line.
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/goshmem/goshmem/internal/launch"
+	"github.com/goshmem/goshmem/internal/version"
+)
+
+// Execute runs oshrun with the given arguments and returns its exit status.
+//
+// The first word decides: if it is a subcommand, that is run; everything else
+// is a job, whose flags end at the first word that is not one.
+func Execute(args []string, stdin *os.File, stdout, stderr io.Writer) int {
+	root := newRoot(stdin)
+	tools := newTools(root)
+	if isTool(args, tools) {
+		root.AddCommand(tools...)
+	} else {
+		args = rewrite(args, root.Flags())
+	}
+	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.Execute()
+	if err == nil {
+		return launch.StatusOK
+	}
+	return report(stderr, err)
+}
+
+// newTools returns the subcommands.
+func newTools(root *cobra.Command) []*cobra.Command {
+	help := newHelp(root)
+	root.SetHelpCommand(help)
+	return []*cobra.Command{
+		newInfo(builtinNames()), newDoctor(), newCompletion(root), help, newPE(),
+	}
+}
+
+// isTool says whether the first word is a subcommand, or asks for completion of
+// a command line.
+func isTool(args []string, tools []*cobra.Command) bool {
+	if len(args) == 0 {
+		return false
+	}
+	switch args[0] {
+	case cobra.ShellCompRequestCmd, cobra.ShellCompNoDescRequestCmd, "-h", "--help":
+		return true
+	}
+	for _, c := range tools {
+		if args[0] == c.Name() {
+			return true
+		}
+	}
+	return false
+}
+
+// usageError is an error in the command line itself.
+type usageError struct {
+	err  error
+	hint string
+}
+
+func (e *usageError) Error() string { return e.err.Error() }
+func (e *usageError) Unwrap() error { return e.err }
+
+func usagef(hint, format string, args ...any) error {
+	return &usageError{err: fmt.Errorf(format, args...), hint: hint}
+}
+
+// report prints an error with its hint and returns the exit status that it
+// stands for: the one place where that is decided.
+func report(stderr io.Writer, err error) int {
+	var (
+		status *statusError
+		setUp  *launch.SetUpError
+		usage  *usageError
+	)
+	code, hint := launch.StatusUsage, "oshrun --help"
+	switch {
+	case errors.As(err, &status):
+		if status.err == nil {
+			return status.status
+		}
+		code, hint = status.status, ""
+	case errors.As(err, &setUp):
+		code, hint = launch.StatusSetUp, setUp.Hint
+	case errors.As(err, &usage) && usage.hint != "":
+		hint = usage.hint
+	}
+	fmt.Fprintf(stderr, "oshrun: %v\n", err)
+	if hint != "" {
+		fmt.Fprintf(stderr, "hint: %s\n", hint)
+	}
+	return code
+}
+
+func newRoot(stdin *os.File) *cobra.Command {
+	var f runFlags
+	root := &cobra.Command{
+		Use:           "oshrun [flags] program [args]",
+		Short:         "oshrun starts goshmem jobs",
+		Long:          rootHelp,
+		Version:       version.String(),
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return f.run(cmd, args, stdin)
+		},
+		ValidArgsFunction: completePrograms,
+	}
+	root.SetVersionTemplate("oshrun {{.Version}}\n")
+	root.Flags().SetInterspersed(false)
+	root.Flags().SortFlags = false
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err: err} })
+	f.register(root.Flags())
+	return root
+}

@@ -1,0 +1,136 @@
+package cli
+
+import (
+	"bytes"
+	"errors"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/goshmem/goshmem/internal/launch"
+)
+
+// The machine that tests run on has all that goshmem needs, whoever runs them.
+func TestDoctor(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("requires Linux")
+	}
+	findings := sayJSON[[]finding](t, "doctor", "--json")
+	if len(findings) != len(probes) {
+		t.Fatalf("%d findings, want %d", len(findings), len(probes))
+	}
+	for i, f := range findings {
+		t.Logf("%+v", f)
+		p := probes[i]
+		switch {
+		case f.Name != p.name || f.Value == "":
+			t.Errorf("finding %+v, want one for %s with a value", f, p.name)
+		case f.Status == healthOK && f.Hint != "", f.Status != healthOK && f.Hint == "":
+			t.Errorf("finding %+v: a hint belongs to what is not ok", f)
+		case f.Status != healthOK && f.Status != healthNote && f.Status != healthMissing:
+			t.Errorf("finding %+v: unknown status", f)
+		case p.need && f.Status != healthOK:
+			t.Errorf("finding %+v, want ok", f)
+		}
+	}
+}
+
+func TestDoctorTable(t *testing.T) {
+	text, err := say(t, "doctor")
+	if runtime.GOOS == "linux" && err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+	if runtime.GOOS != "linux" {
+		lines = append(lines, make([]string, len(probes)-1)...)
+	}
+	for i, p := range probes[:len(lines)] {
+		if f := strings.Fields(lines[i]); len(f) > 0 && f[0] != p.name {
+			t.Errorf("line %d is %q, want one of %s", i, lines[i], p.name)
+		}
+	}
+}
+
+// What is needed decides the exit status, and without the right system nothing
+// else is tried.
+func TestDiagnose(t *testing.T) {
+	yes := func() finding { return fine("1") }
+	no := func() finding { return missing(errors.New("cause"), "hint") }
+	for _, c := range []struct {
+		probes []probe
+		tried  int
+		names  string
+	}{
+		{[]probe{{"a", true, yes}, {"b", true, yes}}, 2, ""},
+		{[]probe{{"a", true, yes}, {"b", false, no}}, 2, ""},
+		{[]probe{{"a", true, yes}, {"b", true, no}, {"c", false, yes}, {"d", true, no}}, 4, "missing b, d"},
+		{[]probe{{"a", true, no}, {"b", true, no}}, 1, "missing a"},
+	} {
+		findings, err := diagnose(c.probes)
+		if len(findings) != c.tried {
+			t.Errorf("%d findings, want %d", len(findings), c.tried)
+		}
+		if c.names == "" && err == nil {
+			continue
+		}
+		status, ok := errors.AsType[*statusError](err)
+		if !ok || status.status != launch.StatusSetUp || !strings.HasSuffix(err.Error(), c.names) {
+			t.Errorf("error is %v, want status %d and %q", err, launch.StatusSetUp, c.names)
+		}
+	}
+}
+
+// Elsewhere doctor says one line.
+func TestOtherSystem(t *testing.T) {
+	findings, err := diagnose([]probe{{"system", true, func() finding { return trySystem("plan9") }}, {"memfd", true, tryMemfd}})
+	var b bytes.Buffer
+	cmd := newDoctor()
+	cmd.SetOut(&b)
+	if emitErr := emitFindings(cmd, findings); emitErr != nil {
+		t.Fatal(emitErr)
+	}
+	if err == nil || strings.Count(b.String(), "\n") != 1 || !strings.Contains(b.String(), "requires Linux") {
+		t.Errorf("doctor says %v and\n%s", err, &b)
+	}
+}
+
+func TestReadKernelFiles(t *testing.T) {
+	const info = "MemTotal:       24651652 kB\nMemFree:        1 kB\nMemAvailable:   100 kB\nHugePages_Total:       7\n"
+	for name, want := range map[string]uint64{"MemTotal": 24651652 << 10, "MemAvailable": 100 << 10, "Mem": 0, "Cached": 0} {
+		if got := meminfo([]byte(info), name); got != want {
+			t.Errorf("%s is %d bytes, want %d", name, got, want)
+		}
+	}
+	for setting, want := range map[string]string{"always [madvise] never\n": "madvise", "[never]": "never", "": "unknown", "[x": "unknown"} {
+		if got := chosen([]byte(setting)); got != want {
+			t.Errorf("%q means %q, want %q", setting, got, want)
+		}
+	}
+	for status, want := range map[string]string{
+		"CapPrm:\t000001ffffffffff\nCapEff:\t0000000000000000\n": "none of the capabilities for it",
+		"CapEff:\t000000c000000000\n":                            "CAP_BPF, CAP_PERFMON",
+		"CapEff:\t0000000000201000\n":                            "CAP_SYS_ADMIN, CAP_NET_ADMIN",
+		"":                                                       "none of the capabilities for it",
+	} {
+		if got := heldCapabilities([]byte(status)); got != want {
+			t.Errorf("%q: %q, want %q", status, got, want)
+		}
+	}
+}
+
+func TestJudgeOpenFiles(t *testing.T) {
+	need := openFiles(128)
+	if f := judgeOpenFiles(need); f.Status != healthOK {
+		t.Errorf("with all that is needed: %+v", f)
+	}
+	if f := judgeOpenFiles(need - 1); f.Status != healthNote || !strings.Contains(f.Hint, "ulimit -n 1088") {
+		t.Errorf("with one less: %+v", f)
+	}
+}
+
+func TestProgram(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	if f := program("sh", "hint")(); f.Status != healthMissing || f.Hint != "hint" {
+		t.Errorf("a program that is not in PATH: %+v", f)
+	}
+}

@@ -1,0 +1,174 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// A killed PE ends the job: message, status 128+n, nothing left, whatever the
+// others do.
+func TestKillPE(t *testing.T) {
+	for _, mode := range []string{"barrier", "wait", "spin", "ignore"} {
+		t.Run(mode, func(t *testing.T) {
+			j := start(t, "-n", "3", "t-pe", mode)
+			pids := j.ready(3)
+			check(t, syscall.Kill(pids[1], syscall.SIGKILL))
+			j.expect(137, fmt.Sprintf("(pid %d) was killed by signal 9 (SIGKILL)", pids[1]), "after")
+		})
+	}
+}
+
+// The signal is the PE's own.
+func TestKillPEBySegv(t *testing.T) {
+	j := start(t, "-n", "2", "-x", "GOTRACEBACK=crash", "t-pe", "wait")
+	check(t, syscall.Kill(j.ready(2)[0], syscall.SIGBUS))
+	status, said := j.ended(testPatience)
+	// The Go runtime turns a fatal signal into a traceback and, asked to crash, an abort.
+	if status != 128+int(syscall.SIGABRT) && status != 2 && status != 128+int(syscall.SIGBUS) {
+		t.Errorf("status %d, stderr:\n%s", status, said)
+	}
+}
+
+// A PE that a shell started and did not replace itself by: the shell's status
+// says it.
+func TestKillPEInShell(t *testing.T) {
+	j := start(t, "-n", "2", "sh", "-c", `"$0" pe t-pe wait; exit $?`, self(t))
+	check(t, syscall.Kill(j.ready(2)[0], syscall.SIGKILL))
+	j.expect(137, "exited with status 137", "killed by signal 9, SIGKILL")
+}
+
+// The same where the shell hides the status and goes on.
+func TestKillPEInShellThatGoesOn(t *testing.T) {
+	j := start(t, "-n", "2", "sh", "-c", `"$0" pe t-pe wait; sleep 1000`, self(t))
+	check(t, syscall.Kill(j.ready(2)[0], syscall.SIGKILL))
+	j.expect(1, "lost its program, which ended without Finalize")
+}
+
+// Killing the shell ends its PE too.
+func TestKillShell(t *testing.T) {
+	j := start(t, "-n", "2", "sh", "-c", `echo "ready $$"; "$0" pe t-pe wait; exit $?`, self(t))
+	shells := j.ready(4)
+	check(t, syscall.Kill(shells[0], syscall.SIGKILL))
+	j.expect(137, "SIGKILL")
+}
+
+// Killing oshrun leaves nothing: not PEs, not what shells started, goshmem
+// program or not.
+func TestKillOshrun(t *testing.T) {
+	for name, args := range map[string][]string{
+		"PEs":           {"t-pe", "wait"},
+		"spinning":      {"t-pe", "spin"},
+		"grandchildren": {"sh", "-c", `"$0" pe t-pe wait; :`, self(t)},
+		"foreign":       {"sh", "-c", `echo "ready $$"; sleep 1000; :`},
+		"backgrounded":  {"sh", "-c", `sleep 1000 & sleep 1000 & echo "ready $$"; wait`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			j := start(t, append([]string{"-n", "3"}, args...)...)
+			j.ready(3)
+			check(t, j.cmd.Process.Kill())
+			j.expect(-1)
+		})
+	}
+}
+
+// When a job ends well, what its PEs left in the background ends with it, and
+// output of theirs up to then is not lost.
+func TestBackgroundEndsWithJob(t *testing.T) {
+	j := start(t, "-n", "2", "sh", "-c", `(setsid sleep 1000 &) ; sleep 1000 & echo "ready $$"; "$0" pe t-pe ok`, self(t))
+	j.ready(4)
+	j.expect(0)
+}
+
+// GlobalExit from one PE ends all, with that status, 0 included.
+func TestGlobalExit(t *testing.T) {
+	for _, status := range []int{0, 7, 255} {
+		j := start(t, "-n", "16", "t-pe", "globalexit", fmt.Sprint(status))
+		j.ready(16)
+		if status == 0 {
+			j.expect(0)
+			continue
+		}
+		j.expect(status, fmt.Sprintf("ended the job with status %d", status), "PE 15 (pid")
+	}
+}
+
+// The status of a failing PE is passed on, and the others do not go on.
+func TestExitStatus(t *testing.T) {
+	j := start(t, "-n", "3", "t-pe", "exit", "42")
+	j.expect(42, "PE 2 (pid", "exited with status 42")
+	j = start(t, "-n", "3", "t-pe", "exit", "0")
+	j.expect(1, "PE 2 (pid", "exited with status 0 without Finalize")
+	j = start(t, "-n", "3", "t-pe", "ok")
+	j.expect(0)
+	j = start(t, "-n", "3", "sh", "-c", "exit $PMIX_RANK")
+	status, said := j.ended(testPatience)
+	if status != 1 && status != 2 {
+		t.Errorf("status %d, want that of PE 1 or 2; stderr:\n%s", status, said)
+	}
+}
+
+// A PE that ends before it joins lets the others' fence end with an error.
+func TestExitBeforeJoining(t *testing.T) {
+	j := start(t, "-n", "3", "sh", "-c", `[ $PMIX_RANK = 1 ] || exec "$0" pe t-pe ok`, self(t))
+	j.expect(1, "shmem.Init", "fence")
+}
+
+// Interrupts: one asks, a second kills at once.
+func TestInterrupt(t *testing.T) {
+	j := start(t, "-n", "3", "t-pe", "wait")
+	j.ready(3)
+	check(t, j.cmd.Process.Signal(os.Interrupt))
+	j.expect(130, "SIGINT: ending 3 PEs", "interrupt again")
+
+	j = start(t, "-n", "3", "t-pe", "ignore")
+	j.ready(3)
+	check(t, j.cmd.Process.Signal(os.Interrupt))
+	check(t, j.cmd.Process.Signal(os.Interrupt))
+	status, said := j.ended(testPatience)
+	if status != 130 {
+		t.Errorf("status %d, want 130; stderr:\n%s", status, said)
+	}
+
+	j = start(t, "-n", "3", "t-pe", "ignore")
+	j.ready(3)
+	check(t, j.cmd.Process.Signal(syscall.SIGTERM))
+	j.expect(143, "SIGTERM: ending 3 PEs")
+}
+
+// A timeout ends the job and names who still ran.
+func TestTimeout(t *testing.T) {
+	j := start(t, "-n", "2", "--timeout", "0.5", "t-pe", "wait")
+	j.expect(124, "--timeout 500ms is over", "PE 0 (pid", "PE 1 (pid")
+}
+
+func self(t *testing.T) string {
+	t.Helper()
+	path, err := os.Executable()
+	check(t, err)
+	return path
+}
+
+const testPatience = 20e9 // nanoseconds
+
+// Output is passed on whole, in order for each PE, and with what was asked.
+func TestOutput(t *testing.T) {
+	dir := t.TempDir()
+	j := start(t, "-n", "2", "--output", "tag,timestamp,dir="+dir, "sh", "-c",
+		`for i in 1 2 3; do echo "line $i of $PMIX_RANK"; echo "error $i" >&2; done; printf "no end"`)
+	j.expect(0, "[0]<stderr>: error 1\n", "[1]<stderr>: error 3\n")
+	for pe := range 2 {
+		for _, line := range []string{fmt.Sprintf("[%d]<stdout>: line 3 of %d\n", pe, pe), fmt.Sprintf("[%d]<stdout>: no end", pe)} {
+			if !strings.Contains(j.stdout.String(), line) {
+				t.Errorf("output lacks %q:\n%s", line, &j.stdout)
+			}
+		}
+		got, err := os.ReadFile(fmt.Sprintf("%s/rank.%d/stdout", dir, pe))
+		check(t, err)
+		if want := fmt.Sprintf("line 1 of %d\nline 2 of %d\nline 3 of %d\nno end", pe, pe, pe); string(got) != want {
+			t.Errorf("file of PE %d holds %q, want %q", pe, got, want)
+		}
+	}
+}

@@ -1,0 +1,180 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/goshmem/goshmem/shmem"
+)
+
+// asOshrun makes the test binary behave as oshrun, so that tests run the real
+// thing in processes of its own, built-in programs included.
+const asOshrun = "GOSHMEM_TEST_AS_OSHRUN"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asOshrun) != "" {
+		builtins["t-pe"] = testPE
+		os.Exit(Execute(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+	}
+	os.Exit(m.Run())
+}
+
+// testPE is the program of the PEs in these tests: it joins the job, says so,
+// and then does what its first argument says.
+func testPE(args []string, stdout, stderr io.Writer) int {
+	mode := args[0]
+	if mode == "ignore" {
+		signal.Ignore(syscall.SIGTERM, syscall.SIGINT)
+	}
+	w, err := shmem.Init()
+	if err != nil {
+		fmt.Fprintln(stderr, err)
+		return 1
+	}
+	me, last := w.MyPE(), w.NPEs()-1
+	x, err := shmem.Calloc[int64](w, 1)
+	if err == nil && me == last && mode == "exit" {
+		return number(args[1])
+	}
+	fmt.Fprintf(stdout, "ready %d\n", os.Getpid())
+	if err == nil {
+		err = shmem.AtomicInc(w.Ctx(), x, last)
+	}
+	switch {
+	case err != nil:
+	case mode == "globalexit" && me == last: // when the others are at the barrier
+		_ = shmem.WaitUntil(w.Ctx(), x, shmem.EQ, int64(last+1))
+		w.GlobalExit(number(args[1]))
+	case mode == "wait", mode == "ignore", mode == "barrier" && me == last:
+		err = shmem.WaitUntil(w.Ctx(), x, shmem.EQ, -1)
+	case mode == "spin":
+		for {
+			_ = x.Local()[0]
+		}
+	case mode == "ok":
+		err = w.Finalize()
+	default:
+		err = w.Barrier()
+	}
+	if err != nil {
+		fmt.Fprintln(stderr, err)
+		return 1
+	}
+	return 0
+}
+
+func number(s string) int {
+	n, err := strconv.Atoi(s)
+	if err != nil {
+		panic(err)
+	}
+	return n
+}
+
+// job is an oshrun process under test.
+type job struct {
+	t      *testing.T
+	cmd    *exec.Cmd
+	out    *bufio.Reader
+	stdout bytes.Buffer // what ready has read
+	stderr bytes.Buffer
+	life   *os.File // at its end when no process of the job is left
+	tmp    string
+}
+
+// start starts oshrun. Every process of the job inherits the write end of a
+// pipe, whose end tells when the last one is gone.
+func start(t *testing.T, args ...string) *job {
+	t.Helper()
+	self, err := os.Executable()
+	check(t, err)
+	j := &job{t: t, cmd: exec.Command(self, args...), tmp: t.TempDir()}
+	out, err := j.cmd.StdoutPipe()
+	check(t, err)
+	j.out = bufio.NewReader(out)
+	j.cmd.Stderr = &j.stderr
+	j.cmd.Env = append(os.Environ(), asOshrun+"=1", "TMPDIR="+j.tmp, "GORACE=atexit_sleep_ms=0")
+	r, w, err := os.Pipe()
+	check(t, err)
+	null, err := os.Open(os.DevNull)
+	check(t, err)
+	j.life = r
+	j.cmd.ExtraFiles = []*os.File{null, null, null, null, w} // 7: not a number that oshrun gives its PEs
+	check(t, j.cmd.Start())
+	_ = w.Close()
+	_ = null.Close()
+	t.Cleanup(func() { _ = j.cmd.Process.Kill(); _ = r.Close() })
+	return j
+}
+
+// ready returns the process numbers of n PEs when all have joined.
+func (j *job) ready(n int) (pids []int) {
+	j.t.Helper()
+	for len(pids) < n {
+		line, err := j.out.ReadString('\n')
+		j.stdout.WriteString(line)
+		if _, pid, isReady := strings.Cut(line, "ready "); isReady {
+			pids = append(pids, number(strings.TrimSpace(pid)))
+		}
+		if err != nil {
+			j.t.Fatalf("%d of %d PEs got ready: %v; stderr:\n%s", len(pids), n, err, &j.stderr)
+		}
+	}
+	return pids
+}
+
+// ended waits for oshrun and then for every process of the job to end, checks
+// that nothing is left and returns the exit status and what oshrun said.
+func (j *job) ended(within time.Duration) (status int, said string) {
+	j.t.Helper()
+	timer := time.AfterFunc(within, func() {
+		_ = j.cmd.Process.Kill()
+		_ = j.life.SetReadDeadline(time.Now())
+	})
+	defer timer.Stop()
+	_, _ = io.Copy(&j.stdout, j.out)
+	_ = j.cmd.Wait()
+	if n, err := j.life.Read(make([]byte, 1)); n != 0 || err != io.EOF {
+		j.t.Errorf("processes are left %v after the start of waiting: %v", within, err)
+	}
+	if !timer.Stop() {
+		j.t.Errorf("oshrun had not ended after %v; stderr:\n%s", within, &j.stderr)
+	}
+	left, err := os.ReadDir(j.tmp)
+	check(j.t, err)
+	if len(left) > 0 {
+		j.t.Errorf("files are left: %v", left)
+	}
+	return j.cmd.ProcessState.ExitCode(), j.stderr.String()
+}
+
+// expect checks an exit status and words of oshrun's messages.
+func (j *job) expect(status int, words ...string) {
+	j.t.Helper()
+	got, said := j.ended(20 * time.Second)
+	if got != status {
+		j.t.Errorf("status %d, want %d; stderr:\n%s", got, status, said)
+	}
+	for _, w := range words {
+		if !strings.Contains(said, w) {
+			j.t.Errorf("oshrun did not say %q:\n%s", w, said)
+		}
+	}
+}
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

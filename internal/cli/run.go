@@ -1,0 +1,267 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/goshmem/goshmem/internal/envvar"
+	"github.com/goshmem/goshmem/internal/launch"
+	"github.com/goshmem/goshmem/internal/xunix"
+)
+
+const rootHelp = `oshrun starts a program as the PEs of a job on this machine, prints their
+output and exits with the job's status.
+
+Flags end at the first word that is not one: it is the program, and what
+follows belongs to it. A program without a slash is a built-in one (graph500),
+otherwise it is searched in PATH.
+
+  oshrun -n 4 graph500 --scale 16
+  oshrun -n 2 ./program -v
+
+Other uses: oshrun info, doctor, help [exit-codes|environment], completion.`
+
+// runFlags are the flags of a job.
+type runFlags struct {
+	n       int
+	env     []string
+	dir     string
+	output  []string
+	stdin   string
+	timeout string
+	heap    string
+	verbose bool
+	habits  bool // flags of other launchers that change nothing here
+}
+
+func (f *runFlags) register(fs *pflag.FlagSet) {
+	fs.IntVarP(&f.n, "np", "n", runtime.NumCPU(), "number of PEs; also -np")
+	fs.StringArrayVarP(&f.env, "x", "x", nil, "set `VAR=value` for the PEs, or pass VAR on (all variables are passed on anyway)")
+	fs.StringVar(&f.dir, "wdir", "", "working directory of the PEs")
+	fs.StringSliceVar(&f.output, "output", nil, "tag, timestamp, dir=`D`, or several with commas: prefix each line\nwith [PE]<stream>, with the time; copy to D/rank.N/stdout and stderr")
+	fs.StringVar(&f.stdin, "stdin", "0", "which `PE` reads standard input: a number, all or none")
+	fs.StringVar(&f.timeout, "timeout", "", "end the job after `time`: seconds, or 90s, 5m, 1h30m; exit status 124")
+	fs.StringVar(&f.heap, "heap-size", "", "symmetric heap of each PE in `bytes`: 512M, 4G; otherwise SHMEM_SYMMETRIC_SIZE")
+	fs.BoolVarP(&f.verbose, "verbose", "v", false, "say more: starts, ends, the library's log")
+	fs.BoolVar(&f.habits, "oversubscribe", false, "without effect: more PEs than cores is always allowed")
+	fs.BoolVar(&f.habits, "allow-run-as-root", false, "without effect: any user may run jobs")
+}
+
+// rewrite gives long flags written with one dash (-np 4) two, up to the first
+// word that is not a flag.
+func rewrite(args []string, fs *pflag.FlagSet) []string {
+	args = slices.Clone(args)
+	for i := 0; i < len(args); i++ {
+		a := args[i]
+		if len(a) < 2 || a[0] != '-' || a == "--" {
+			break
+		}
+		name, _, hasValue := strings.Cut(strings.TrimLeft(a, "-"), "=")
+		flag := fs.Lookup(name)
+		switch {
+		case flag != nil && len(name) > 1 && !strings.HasPrefix(a, "--"):
+			args[i] = "-" + a
+		case flag == nil && !strings.HasPrefix(a, "--"):
+			// Shorthands: -n 4, -n4, -vn 4: the first with a value ends it.
+			for k := range name {
+				if flag = fs.ShorthandLookup(name[k : k+1]); flag == nil || flag.NoOptDefVal == "" {
+					hasValue = hasValue || k+1 < len(name)
+					break
+				}
+			}
+		}
+		if flag != nil && flag.NoOptDefVal == "" && !hasValue {
+			i++
+		}
+	}
+	return args
+}
+
+// run starts the job.
+func (f *runFlags) run(cmd *cobra.Command, args []string, stdin *os.File) error {
+	if len(args) == 0 {
+		return usagef("oshrun -n 4 graph500 --scale 16", "no program given")
+	}
+	o, err := f.options(args, cmd.ErrOrStderr())
+	if err != nil {
+		return err
+	}
+	o.Stdout, o.Stderr = cmd.OutOrStdout(), cmd.ErrOrStderr()
+	if f.stdin != "none" && stdin != nil && xunix.Foreground(stdin.Fd()) {
+		o.Stdin = stdin
+	}
+	signals := make(chan os.Signal, 16)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
+	defer signal.Stop(signals)
+	o.Signals = signals
+	if o.Logger, err = logger(f.verbose, o.Stderr); err != nil {
+		return err
+	}
+	status, err := launch.Run(cmd.Context(), *o)
+	if err != nil {
+		return err
+	}
+	return &statusError{status: status}
+}
+
+func (f *runFlags) options(args []string, stderr io.Writer) (*launch.Options, error) {
+	o := &launch.Options{NPEs: f.n, Program: args[0], Args: args[1:], Dir: f.dir, Verbose: f.verbose, Env: os.Environ()}
+	if f.n < 1 {
+		return nil, usagef("oshrun -n 4 program", "-n: number of PEs %d, want 1 or more", f.n)
+	}
+	if builtins[o.Program] != nil {
+		self, err := os.Executable()
+		if err != nil {
+			return nil, fmt.Errorf("built-in program %s: %w", o.Program, err)
+		}
+		o.Args = append([]string{"pe", o.Program}, o.Args...)
+		o.Program, o.Name = self, "oshrun"
+		o.Env = append(o.Env, progressKind(stderr)...)
+	}
+	for _, kv := range f.env {
+		if err := addVar(o, kv); err != nil {
+			return nil, err
+		}
+	}
+	if f.dir != "" {
+		if st, err := os.Stat(f.dir); err != nil || !st.IsDir() {
+			return nil, usagef("", "--wdir: %q, want a directory", f.dir)
+		}
+	}
+	return o, errors.Join(f.setOutput(o), f.setStdin(o), f.setTimeout(o), f.setHeap(o))
+}
+
+// progressKind tells a built-in program how to show progress: its own stderr is
+// a pipe, so it cannot see for itself.
+func progressKind(stderr io.Writer) []string {
+	if _, set := os.LookupEnv(envvar.Progress); set {
+		return nil
+	}
+	kind := "lines"
+	if f, ok := stderr.(*os.File); ok && xunix.IsTerminal(f.Fd()) {
+		kind = "bar"
+	}
+	return []string{envvar.Progress + "=" + kind}
+}
+
+// addVar applies -x.
+func addVar(o *launch.Options, kv string) error {
+	name, _, hasValue := strings.Cut(kv, "=")
+	if name == "" {
+		return usagef("-x VAR=value", "-x: %q, want VAR or VAR=value", kv)
+	}
+	if !hasValue {
+		if _, ok := os.LookupEnv(name); !ok {
+			return usagef("-x "+name+"=value", "-x: %s is not set in this environment", name)
+		}
+		return nil // the whole environment is passed on
+	}
+	o.Env = append(o.Env, kv)
+	return nil
+}
+
+func (f *runFlags) setOutput(o *launch.Options) error {
+	for _, word := range f.output {
+		switch dir, isDir := strings.CutPrefix(word, "dir="); {
+		case word == "tag":
+			o.Output.Tag = true
+		case word == "timestamp":
+			o.Output.Timestamp = true
+		case isDir && dir != "":
+			o.Output.Dir = dir
+		default:
+			return usagef("--output tag,timestamp,dir=logs", "--output: %q, want tag, timestamp or dir=D", word)
+		}
+	}
+	return nil
+}
+
+func (f *runFlags) setStdin(o *launch.Options) error {
+	switch f.stdin {
+	case "all":
+		o.StdinTo = func(int) bool { return true }
+		return nil
+	case "none":
+		return nil
+	}
+	rank, err := strconv.Atoi(f.stdin)
+	if err != nil || rank < 0 || rank >= f.n {
+		return usagef("--stdin all", "--stdin: %q, want a PE from 0 to %d, all or none", f.stdin, f.n-1)
+	}
+	o.StdinTo = func(pe int) bool { return pe == rank }
+	return nil
+}
+
+func (f *runFlags) setTimeout(o *launch.Options) error {
+	if f.timeout == "" {
+		return nil
+	}
+	d, err := time.ParseDuration(f.timeout)
+	if err != nil {
+		d, err = time.ParseDuration(f.timeout + "s")
+	}
+	if err != nil || d <= 0 {
+		return usagef("--timeout 90s", "--timeout: %q, want a positive number of seconds or a duration", f.timeout)
+	}
+	o.Timeout = d
+	return nil
+}
+
+func (f *runFlags) setHeap(o *launch.Options) error {
+	if f.heap == "" {
+		return nil
+	}
+	size, err := envvar.ParseSize(f.heap)
+	if err != nil {
+		return usagef("--heap-size 2G", "--heap-size: %w", err)
+	}
+	o.HeapSize = size
+	return nil
+}
+
+// logger returns what -v and GOSHMEM_LOG ask for.
+func logger(verbose bool, w io.Writer) (zerolog.Logger, error) {
+	level, err := envvar.LogLevel(os.LookupEnv)
+	if err != nil {
+		return zerolog.Nop(), usagef("oshrun help environment", "%w", err)
+	}
+	if verbose && level == envvar.LevelOff {
+		level = envvar.LevelInfo
+	}
+	if level == envvar.LevelOff {
+		return zerolog.Nop(), nil
+	}
+	parsed, err := zerolog.ParseLevel(level.String())
+	if err != nil {
+		return zerolog.Nop(), err
+	}
+	console := zerolog.ConsoleWriter{Out: w, TimeFormat: time.StampMicro}
+	return zerolog.New(console).Level(parsed).With().Timestamp().Logger(), nil
+}
+
+// completePrograms completes the program's name: built-in ones, then files.
+func completePrograms(_ *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveDefault
+	}
+	var names []string
+	for _, n := range builtinNames() {
+		if strings.HasPrefix(n, prefix) {
+			names = append(names, n)
+		}
+	}
+	return names, cobra.ShellCompDirectiveDefault
+}

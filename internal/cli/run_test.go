@@ -1,0 +1,133 @@
+package cli
+
+import (
+	"bytes"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// Flags end at the program; long flags may have one dash; what follows the
+// program is its own.
+func TestRewrite(t *testing.T) {
+	fs := newRoot(nil).Flags()
+	for in, want := range map[string]string{
+		"-np 4 prog -np 5":                       "--np 4 prog -np 5",
+		"-np=4 prog":                             "--np=4 prog",
+		"-n 4 -wdir / prog":                      "-n 4 --wdir / prog",
+		"-n4 -oversubscribe prog -oversubscribe": "-n4 --oversubscribe prog -oversubscribe",
+		"-vn 2 -timeout 3 prog -timeout":         "-vn 2 --timeout 3 prog -timeout",
+		"-x A=1 -x -np prog -np":                 "-x A=1 -x -np prog -np",
+		"--np 2 -- -np":                          "--np 2 -- -np",
+		"prog -np 4":                             "prog -np 4",
+		"-output tag -stdin all -heap-size 1M p": "--output tag --stdin all --heap-size 1M p",
+	} {
+		if got := rewrite(strings.Fields(in), fs); !slices.Equal(got, strings.Fields(want)) {
+			t.Errorf("rewrite(%q) = %q, want %q", in, got, want)
+		}
+	}
+}
+
+// A subcommand is one only as the first word.
+func TestSubcommandOnlyFirst(t *testing.T) {
+	status, _, said := execute(t, "-n", "1", "info")
+	if status != 4 || !strings.Contains(said, `"info"`) {
+		t.Errorf("oshrun -n 1 info: status %d, %q; want a program that is not found", status, said)
+	}
+	status, out, _ := execute(t, "info")
+	if status != 0 || !strings.Contains(out, "OpenSHMEM") {
+		t.Errorf("oshrun info: status %d, %q", status, out)
+	}
+}
+
+func execute(t *testing.T, args ...string) (status int, out, said string) {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	null, err := os.Open(os.DevNull)
+	check(t, err)
+	defer null.Close()
+	status = Execute(args, null, &stdout, &stderr)
+	return status, stdout.String(), stderr.String()
+}
+
+// Mistakes in the command line: status, the value, what is wanted, a hint.
+func TestUsageErrors(t *testing.T) {
+	for _, x := range []struct {
+		args   string
+		status int
+		words  []string
+	}{
+		{"", 2, []string{"no program", "hint: oshrun -n 4 graph500"}},
+		{"-n 0 true", 2, []string{"-n", "0", "want 1 or more"}},
+		{"-n x true", 2, []string{`"x"`}},
+		{"-n 1025 true", 4, []string{"1025", "want 1 to 1024"}},
+		{"--no-such-flag true", 2, []string{"no-such-flag", "hint"}},
+		{"-n 2 --stdin 2 true", 2, []string{`"2"`, "0 to 1", "all"}},
+		{"--output tags true", 2, []string{`"tags"`, "want tag"}},
+		{"--timeout never true", 2, []string{`"never"`, "seconds"}},
+		{"--timeout -3 true", 2, []string{`"-3"`}},
+		{"--heap-size 1X true", 2, []string{"1X"}},
+		{"--heap-size 1000T true", 4, []string{"1000"}},
+		{"-x NO_SUCH_VARIABLE true", 2, []string{"NO_SUCH_VARIABLE is not set"}},
+		{"-x =1 true", 2, []string{"want VAR"}},
+		{"--wdir /no/such/dir true", 2, []string{"/no/such/dir", "directory"}},
+		{"no-such-program", 4, []string{"no-such-program", "hint: "}},
+		{"./no-such-program", 4, []string{"no-such-program", "built"}},
+		{"--output dir=/proc/nothing true", 4, []string{"/proc/nothing"}},
+		{"help no-such-topic", 2, []string{"no-such-topic", "exit-codes"}},
+		{"pe no-such-program", 2, []string{"graph500"}},
+		{"graph500 --scale 99", 2, []string{"99"}},
+	} {
+		var status int
+		var said string
+		if strings.HasPrefix(x.args, "graph500") { // PEs run this binary: it must act as oshrun
+			status, said = start(t, strings.Fields("-n 2 "+x.args)...).ended(testPatience)
+		} else {
+			status, _, said = execute(t, strings.Fields(x.args)...)
+		}
+		if status != x.status {
+			t.Errorf("oshrun %s: status %d, want %d", x.args, status, x.status)
+		}
+		for _, w := range x.words {
+			if !strings.Contains(said, w) {
+				t.Errorf("oshrun %s: message lacks %q:\n%s", x.args, w, said)
+			}
+		}
+	}
+}
+
+// Standard input goes to the PE that is asked for, to all or to none.
+func TestStdin(t *testing.T) {
+	for stdin, want := range map[string]string{
+		"1": "[1]<stdout>: hello", "all": "[0]<stdout>: hello [1]<stdout>: hello", "none": "",
+	} {
+		text := t.TempDir() + "/in"
+		check(t, os.WriteFile(text, []byte("hello\n"), 0o600))
+		in, err := os.Open(text)
+		check(t, err)
+		var out, said bytes.Buffer
+		status := Execute([]string{"-n", "2", "--stdin", stdin, "--output", "tag", "cat"}, in, &out, &said)
+		_ = in.Close()
+		lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+		slices.Sort(lines)
+		if got := strings.Join(lines, " "); status != 0 || got != want {
+			t.Errorf("--stdin %s: status %d, output %q, want %q; %s", stdin, status, got, want, &said)
+		}
+	}
+}
+
+// The environment: -x sets, -x without value passes on, GOMAXPROCS is divided.
+func TestEnvironment(t *testing.T) {
+	t.Setenv("GOMAXPROCS", "")
+	os.Unsetenv("GOMAXPROCS")
+	t.Setenv("PMIX_RANK", "77") // an outer launcher's
+	var out, said bytes.Buffer
+	status := Execute([]string{
+		"-n", "1", "-x", "FOO=a=b c", "-x", "HOME", "--wdir", "/", "sh", "-c",
+		`echo "$FOO|$PWD|$PMIX_RANK|$([ -n "$GOMAXPROCS" ] && echo divided)"`,
+	}, nil, &out, &said)
+	if want := "a=b c|/|0|divided\n"; status != 0 || out.String() != want {
+		t.Errorf("status %d, output %q, want %q; %s", status, out.String(), want, &said)
+	}
+}

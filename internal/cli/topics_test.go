@@ -1,0 +1,139 @@
+package cli
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/goshmem/goshmem/internal/envvar"
+	"github.com/goshmem/goshmem/internal/launch"
+)
+
+func TestHelpRoot(t *testing.T) {
+	text, err := say(t, "help")
+	if err != nil || !strings.Contains(text, "doctor") || !strings.Contains(text, "Usage:") {
+		t.Errorf("help: %v\n%s", err, text)
+	}
+}
+
+// The help of a command is the same, however it is asked for.
+func TestHelpCommand(t *testing.T) {
+	for _, name := range []string{"info", "doctor", "completion", "help"} {
+		text, err := say(t, "help", name)
+		if err != nil || !strings.Contains(text, "oshrun "+name) {
+			t.Errorf("help %s: %v\n%s", name, err, text)
+		}
+		other, err := say(t, name, "--help")
+		if d := cmp.Diff(text, other); d != "" || err != nil {
+			t.Errorf("%s --help: %v (-help %s +--help):\n%s", name, err, name, d)
+		}
+	}
+}
+
+func TestHelpExitCodes(t *testing.T) {
+	text, err := say(t, "help", "exit-codes")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, status := range []any{
+		launch.StatusOK, launch.StatusError, launch.StatusUsage, 3, launch.StatusSetUp,
+		launch.StatusTimeout, "128+n", launch.StatusInterrupted, "other",
+	} {
+		if !regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(fmt.Sprint(status)) + ` +\S`).MatchString(text) {
+			t.Errorf("no line for %v:\n%s", status, text)
+		}
+	}
+	if d := cmp.Diff(exitCodes, sayJSON[[]exitCode](t, "help", "exit-codes", "--json")); d != "" {
+		t.Errorf("JSON (-table +decoded):\n%s", d)
+	}
+}
+
+func TestHelpEnvironment(t *testing.T) {
+	text, err := say(t, "help", "environment")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names, decoded []string
+	for _, v := range envvar.All() {
+		names = append(names, v.Name)
+		for _, want := range []string{v.Name, v.Alias, v.Value, v.Default, v.Doc} {
+			if !strings.Contains(text, want) {
+				t.Errorf("nothing of %q in the entry of %s:\n%s", want, v.Name, text)
+			}
+		}
+	}
+	for _, v := range sayJSON[[]documentedVar](t, "help", "environment", "--json") {
+		decoded = append(decoded, v.Name)
+	}
+	if d := cmp.Diff(names, decoded); d != "" {
+		t.Errorf("JSON (-table +decoded):\n%s", d)
+	}
+}
+
+func TestHelpErrors(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		want []string
+	}{
+		{[]string{"help", "exit-code"}, []string{`"exit-code"`, "exit-codes", "environment", "doctor", "info"}},
+		{[]string{"help", "exit-codes", "environment"}, []string{"2 arguments"}},
+		{[]string{"help", "--json"}, []string{"--json", "exit-codes, environment"}},
+		{[]string{"help", "info", "--json"}, []string{"--json", `"info"`}},
+	} {
+		text, err := say(t, c.args...)
+		if err == nil || text != "" {
+			t.Errorf("%q: error %v, output %q", c.args, err, text)
+			continue
+		}
+		for _, w := range c.want {
+			if !strings.Contains(err.Error(), w) {
+				t.Errorf("%q: error lacks %q: %v", c.args, w, err)
+			}
+		}
+	}
+}
+
+func TestCompletion(t *testing.T) {
+	for _, shell := range shells {
+		text, err := say(t, "completion", shell)
+		if err != nil || !strings.Contains(text, "oshrun") || len(text) < 1000 {
+			t.Errorf("completion %s: %v, %d bytes", shell, err, len(text))
+		}
+	}
+	for _, args := range [][]string{{"completion"}, {"completion", "ksh"}, {"completion", "bash", "zsh"}} {
+		if _, err := say(t, args...); err == nil || !strings.Contains(err.Error(), "bash, zsh, fish, powershell") {
+			t.Errorf("%q: %v, want an error that lists the shells", args, err)
+		}
+	}
+}
+
+// What the scripts ask oshrun for.
+func TestCompleteWords(t *testing.T) {
+	for _, c := range []struct{ args, want []string }{
+		{[]string{"help", ""}, []string{"exit-codes", "environment", "info", "doctor", "completion", "help"}},
+		{[]string{"help", "info", ""}, nil},
+		{[]string{"completion", ""}, shells},
+		{[]string{"info", ""}, nil},
+	} {
+		text, err := say(t, append([]string{"__complete"}, c.args...)...)
+		if err != nil {
+			t.Errorf("complete %q: %v", c.args, err)
+		}
+		var got []string
+		for line := range strings.Lines(text) {
+			if strings.HasPrefix(line, ":") { // the directive, and then what is for people
+				break
+			}
+			word, _, _ := strings.Cut(strings.TrimSpace(line), "\t")
+			got = append(got, word)
+		}
+		slices.Sort(got)
+		if want := slices.Sorted(slices.Values(c.want)); !slices.Equal(got, want) {
+			t.Errorf("complete %q: %q, want %q", c.args, got, want)
+		}
+	}
+}

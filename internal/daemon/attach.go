@@ -1,0 +1,166 @@
+package daemon
+
+import (
+	"bytes"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/goshmem/goshmem/internal/envvar"
+	"github.com/goshmem/goshmem/internal/wire"
+	"github.com/goshmem/goshmem/internal/xunix"
+)
+
+// attachIdle is how long a connection to the attach socket may say nothing.
+const attachIdle = 10 * time.Second
+
+// listen opens the attach socket under an abstract name, which vanishes with
+// the process.
+func (s *Step) listen() error {
+	name := "@goshmem-" + hex.EncodeToString(s.job[:])
+	l, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: name, Net: "unixpacket"})
+	if err != nil {
+		return fmt.Errorf("attach socket: %w", err)
+	}
+	s.attach = l
+	s.serving.Go(s.serve)
+	return nil
+}
+
+func (s *Step) serve() {
+	for {
+		conn, err := s.attach.AcceptUnix()
+		if err != nil {
+			if !errors.Is(err, net.ErrClosed) {
+				s.cfg.Logger.Error().Err(err).Msg("attach socket")
+			}
+			return
+		}
+		s.serving.Go(func() {
+			defer func() { _ = conn.Close() }()
+			if err := s.talk(conn); err != nil {
+				s.cfg.Logger.Warn().Err(err).Msg("attach")
+			}
+		})
+	}
+}
+
+// talk answers the requests of one connection.
+func (s *Step) talk(conn *net.UnixConn) error {
+	peer, err := xunix.PeerOf(conn)
+	if err != nil {
+		return err
+	}
+	buf := make([]byte, wire.MaxPacket)
+	for {
+		if err := conn.SetDeadline(time.Now().Add(attachIdle)); err != nil {
+			return err
+		}
+		n, err := conn.Read(buf)
+		if n == 0 || err != nil {
+			return nil //nolint:nilerr // gone, or silent for too long: nothing to report
+		}
+		req, err := wire.ParseAttachRequest(buf[:n])
+		if err == nil {
+			err = s.allow(peer, req)
+		}
+		if err != nil {
+			reply := wire.AttachReply{Err: err.Error()}
+			return errors.Join(err, xunix.SendFDs(conn, reply.Append(nil), nil))
+		}
+		if err := s.hand(conn, req); err != nil {
+			return err
+		}
+	}
+}
+
+// hand sends the descriptors of as many segments as fit.
+func (s *Step) hand(conn *net.UnixConn, req wire.AttachRequest) error {
+	info, err := s.heaps[0].Stat()
+	if err != nil {
+		return err
+	}
+	last := min(len(s.heaps), int(req.First)+wire.MaxFDs)
+	var fds []int
+	for _, f := range s.heaps[req.First:last] {
+		fds = append(fds, int(f.Fd()))
+	}
+	reply := wire.AttachReply{
+		Job: s.job, NPEs: uint32(s.cfg.NPEs), First: req.First, Count: uint32(len(fds)),
+		Incarnation: 1, SegmentSize: uint64(info.Size()),
+	}
+	return xunix.SendFDs(conn, reply.Append(nil), fds)
+}
+
+// allow checks that a request is of this job and comes from the process tree
+// of the PE that it names.
+func (s *Step) allow(peer xunix.Peer, req wire.AttachRequest) error {
+	switch {
+	case req.Nspace != s.nspace:
+		return fmt.Errorf("job %q, want %q", req.Nspace, s.nspace)
+	case int(req.PE) >= s.cfg.NPEs || int(req.First) >= s.cfg.NPEs:
+		return fmt.Errorf("PE %d and first segment %d, want below %d", req.PE, req.First, s.cfg.NPEs)
+	case int(peer.UID) != os.Getuid() && peer.UID != 0:
+		return fmt.Errorf("process %d of user %d, want user %d", peer.PID, peer.UID, os.Getuid())
+	}
+	s.mu.Lock()
+	p := s.procs[req.PE]
+	s.mu.Unlock()
+	if p == nil || !s.descends(peer.PID, p.pid(), int(req.PE)) {
+		return fmt.Errorf("process %d is not of PE %d", peer.PID, req.PE)
+	}
+	return nil
+}
+
+// descends says whether process pid is the PE's process top or comes from it:
+// by its ancestors, or, for an orphan that this process inherited, by its
+// environment.
+func (s *Step) descends(pid, top, pe int) bool {
+	self := os.Getpid()
+	for child := pid; pid > 1; {
+		if pid == top {
+			return true
+		}
+		if pid == self {
+			return s.marked(child, pe)
+		}
+		child = pid
+		pid, _ = parent(pid)
+	}
+	return false
+}
+
+// marked says whether a process has this job's name, and the PE's number
+// unless that is negative, in its environment.
+func (s *Step) marked(pid, pe int) bool {
+	env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
+	if err != nil {
+		return false
+	}
+	has := func(name, value string) bool {
+		return bytes.Contains(append([]byte{0}, env...), []byte("\x00"+name+"="+value+"\x00"))
+	}
+	return has(envvar.PMIxNamespace, s.nspace) && (pe < 0 || has(envvar.PMIxRank, strconv.Itoa(pe)))
+}
+
+// parent returns a process's parent and process group, zeros if they cannot be
+// told.
+func parent(pid int) (ppid, pgrp int) {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, 0
+	}
+	// pid (name) state ppid pgrp ...; the name may hold anything.
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+	if len(fields) < 3 {
+		return 0, 0
+	}
+	ppid, _ = strconv.Atoi(fields[1])
+	pgrp, _ = strconv.Atoi(fields[2])
+	return ppid, pgrp
+}

@@ -1,0 +1,210 @@
+package daemon
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/goshmem/goshmem/internal/xunix"
+	"github.com/goshmem/goshmem/pmix/server"
+	"github.com/goshmem/goshmem/symheap"
+)
+
+// Stream is one of a PE's outputs.
+type Stream uint8
+
+// The outputs.
+const (
+	Stdout Stream = iota
+	Stderr
+)
+
+// Config says what a step runs.
+type Config struct {
+	NPEs     int
+	Path     string   // the program's file
+	Args     []string // its arguments, without its name
+	Name     string   // its name as argument 0
+	Env      []string // its environment, without what the step adds
+	Dir      string   // its working directory; empty: this process's
+	HeapSize uint64   // bytes
+	Procs    int      // GOMAXPROCS of a PE; 0: as Env has it
+	Stdin    io.Reader
+	StdinTo  func(pe int) bool // which PEs read Stdin
+	// Output takes whole lines of a PE, or a part of a very long one. It is
+	// called by one goroutine per PE and stream.
+	Output func(pe int, s Stream, text []byte)
+	Logger zerolog.Logger
+}
+
+// Event is what happened to a PE.
+type Event struct {
+	Kind  Kind
+	PE    int
+	PID   int
+	State *os.ProcessState // Exited
+	// Unfinished says of a process that Exited that it had joined the job and
+	// left without a farewell.
+	Unfinished bool
+	Status     int           // Abort
+	Msg        string        // Abort
+	At         time.Duration // since the start of the job
+}
+
+// Kind is the kind of an Event.
+type Kind uint8
+
+// The kinds.
+const (
+	Exited Kind = iota // the PE's process ended; output may still come
+	Lost               // its PMIx connection closed without a farewell
+	Abort              // it asked for the end of the job
+)
+
+// Step runs the PEs of one job on this node.
+type Step struct {
+	cfg    Config
+	job    [16]byte
+	nspace string
+	begin  time.Time
+	heaps  []*os.File
+	pmix   *server.Server
+	attach *net.UnixListener
+	events chan Event
+	start  chan func() // to the goroutine that starts processes
+	input  *input
+
+	mu      sync.Mutex
+	procs   []*proc
+	serving sync.WaitGroup
+}
+
+// Start makes everything that the PEs need. Launch starts them; Close must be
+// called in any case.
+func Start(cfg Config) (*Step, error) {
+	s := &Step{
+		cfg: cfg, begin: time.Now(),
+		// Exited, Lost and Abort of each PE fit, so no sender ever blocks.
+		events: make(chan Event, 4*cfg.NPEs+16),
+		procs:  make([]*proc, cfg.NPEs),
+		start:  make(chan func()),
+		input:  &input{dest: map[int]*os.File{}},
+	}
+	_, _ = rand.Read(s.job[:]) // never fails
+	s.nspace = "goshmem-" + hex.EncodeToString(s.job[:8])
+	if err := s.setUp(); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+func (s *Step) setUp() error {
+	_ = xunix.Subreaper() // an improvement where it works
+	go starter(s.start)
+	for pe := range s.cfg.NPEs {
+		f, err := symheap.Create(symheap.Identity{
+			Job: s.job, PE: uint32(pe), NPEs: uint32(s.cfg.NPEs), Incarnation: 1,
+		}, s.cfg.HeapSize)
+		if err != nil {
+			return err
+		}
+		s.heaps = append(s.heaps, f)
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return fmt.Errorf("host name: %w", err)
+	}
+	job := server.Job{Nspace: s.nspace, Hosts: []string{host}}
+	for pe := range s.cfg.NPEs {
+		job.Procs = append(job.Procs, server.Proc{Rank: uint32(pe), LocalRank: uint16(pe)})
+	}
+	s.pmix, err = server.Start(server.Config{Job: job, Host: host2step{s}, Logger: s.cfg.Logger})
+	if err != nil {
+		return fmt.Errorf("PMIx server: %w", err)
+	}
+	return s.listen()
+}
+
+// Events returns what happens to the PEs, in order for each of them.
+func (s *Step) Events() <-chan Event { return s.events }
+
+// Nspace returns the job's PMIx namespace.
+func (s *Step) Nspace() string { return s.nspace }
+
+// starter runs what is sent to it on one thread until the channel is closed:
+// the kernel kills a PE when the thread that started it ends.
+func starter(work <-chan func()) {
+	lockThread()
+	for f := range work {
+		f()
+	}
+}
+
+// host2step turns calls of the PMIx server into events.
+type host2step struct{ s *Step }
+
+func (h host2step) ClientConnected(rank uint32, _ int) {
+	h.s.with(rank, (*proc).join)
+	h.s.cfg.Logger.Debug().Uint32("pe", rank).Dur("at", time.Since(h.s.begin)).Msg("connected")
+}
+
+func (h host2step) ClientFinalized(rank uint32) {
+	h.s.with(rank, (*proc).settle)
+}
+
+func (h host2step) ClientLost(rank uint32) {
+	h.s.with(rank, func(p *proc) {
+		p.lost = true
+		p.settle()
+		h.s.emit(Event{Kind: Lost, PE: p.pe, PID: p.pid()})
+	})
+}
+
+func (h host2step) Abort(rank uint32, status int, msg string) {
+	h.s.with(rank, func(p *proc) {
+		p.settle() // it has said its last word
+		h.s.emit(Event{Kind: Abort, PE: p.pe, PID: p.pid(), Status: status, Msg: msg})
+	})
+}
+
+func (s *Step) with(rank uint32, f func(*proc)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if int(rank) < len(s.procs) && s.procs[rank] != nil {
+		f(s.procs[rank])
+	}
+}
+
+func (s *Step) emit(e Event) {
+	e.At = time.Since(s.begin)
+	select {
+	case s.events <- e:
+	default: // a PE that aborts in a loop; the first ones are there
+	}
+}
+
+// PID returns the number of a PE's process, 0 before it was started.
+func (s *Step) PID(pe int) (pid int) {
+	s.with(uint32(pe), func(p *proc) { pid = p.pid() })
+	return pid
+}
+
+// Signal sends a signal to the process groups of all PEs that still run.
+func (s *Step) Signal(sig syscall.Signal) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range s.procs {
+		if p != nil {
+			p.signal(sig)
+		}
+	}
+}

@@ -1,0 +1,51 @@
+package envvar
+
+// Origin says where the value of a Setting comes from.
+type Origin string
+
+// The origins of a value.
+const (
+	FromDefault     Origin = "default"
+	FromEnvironment Origin = "environment"
+	FromAlias       Origin = "deprecated alias"
+	FromOshrun      Origin = "set by oshrun"
+)
+
+// Setting is one variable with the value in effect.
+type Setting struct {
+	Name   string
+	Value  string // as it is spelled where it comes from
+	Origin Origin
+	Doc    string
+	Err    error // a *ValueError if the value cannot be used
+}
+
+// Effective returns one Setting for each variable of the table, in its order.
+func Effective(lookup Lookup) []Setting {
+	out := make([]Setting, 0, len(table))
+	for i := range table {
+		v := &table[i]
+		s := Setting{Name: v.Name, Value: v.Default, Origin: FromDefault, Doc: v.Doc}
+		if value, name, ok := get(lookup, v); ok {
+			s.Value, s.Origin = value, origin(v, name)
+			if v.check != nil {
+				s.Err = named(name, v.check(value))
+			}
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// origin of a value found under name. Nothing tells whether a variable that
+// either may set comes from oshrun or was there before.
+func origin(v *Var, name string) Origin {
+	switch {
+	case name == v.Alias:
+		return FromAlias
+	case v.SetBy == Oshrun:
+		return FromOshrun
+	default:
+		return FromEnvironment
+	}
+}

@@ -1,0 +1,21 @@
+// Command gen writes the documentation of the environment variables to the file
+// that it is given.
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/goshmem/goshmem/internal/envvar"
+)
+
+func main() {
+	if len(os.Args) != 2 {
+		fmt.Fprintf(os.Stderr, "gen: %d arguments, want the file to write\n", len(os.Args)-1)
+		os.Exit(2)
+	}
+	if err := os.WriteFile(os.Args[1], []byte(envvar.Markdown()), 0o644); err != nil {
+		fmt.Fprintln(os.Stderr, "gen:", err)
+		os.Exit(1)
+	}
+}

@@ -1,0 +1,199 @@
+package envvar
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Lookup finds a variable of the environment; os.LookupEnv is one.
+type Lookup = func(name string) (value string, ok bool)
+
+// ValueError reports a value that a variable cannot have.
+type ValueError struct {
+	Name  string // of the variable or flag; empty where only a value was parsed
+	Value string
+	Want  string // what is allowed
+	Cause string // what exactly is wrong
+}
+
+// Error names the variable, its value, what is allowed and what is wrong.
+func (e *ValueError) Error() string {
+	name := ""
+	if e.Name != "" {
+		name = e.Name + "="
+	}
+	return fmt.Sprintf("%s%q, want %s; %s", name, e.Value, e.Want, e.Cause)
+}
+
+// Level is a log level, in rising order of severity.
+type Level uint8
+
+// The levels of GOSHMEM_LOG.
+const (
+	LevelTrace Level = iota
+	LevelDebug
+	LevelInfo
+	LevelWarn
+	LevelError
+	LevelOff
+)
+
+var levelNames = []string{"trace", "debug", "info", "warn", "error", "off"}
+
+// String returns the level as it is spelled in GOSHMEM_LOG.
+func (l Level) String() string {
+	if int(l) < len(levelNames) {
+		return levelNames[l]
+	}
+	return "level " + strconv.Itoa(int(l))
+}
+
+var capabilities = []string{"ebpf", "mpich", "netns", "openmpi", "oshmem", "slurm", "user"}
+
+// IsSet says whether one of the variables that take any value is set, be it to
+// the empty string, under its own or its deprecated name.
+func IsSet(lookup Lookup, name string) bool {
+	_, _, ok := get(lookup, find(name))
+	return ok
+}
+
+// HeapSize returns the size of the symmetric heap in bytes that
+// SHMEM_SYMMETRIC_SIZE asks for. The error is a *ValueError.
+func HeapSize(lookup Lookup) (uint64, error) {
+	return read(lookup, SymmetricSize, DefaultSymmetricSize, ParseSize)
+}
+
+// LogLevel returns the level of GOSHMEM_LOG; where that is not set, debug with
+// SHMEM_DEBUG and off without. The error is a *ValueError.
+func LogLevel(lookup Lookup) (Level, error) {
+	l := LevelOff
+	if IsSet(lookup, Debug) {
+		l = LevelDebug
+	}
+	return read(lookup, Log, l, parseLevel)
+}
+
+// Required returns the capabilities that GOSHMEM_TEST_REQUIRE names, sorted and
+// each once. The error is a *ValueError.
+func Required(lookup Lookup) ([]string, error) {
+	return read(lookup, TestRequire, nil, parseCapabilities)
+}
+
+// ProgressBar says whether GOSHMEM_PROGRESS asks for a bar. The error is a
+// *ValueError.
+func ProgressBar(lookup Lookup) (bool, error) {
+	return read(lookup, Progress, false, parseProgress)
+}
+
+// Procs returns GOMAXPROCS, or 0 where it is not set. The error is a
+// *ValueError.
+func Procs(lookup Lookup) (int, error) {
+	return read(lookup, MaxProcs, 0, parseMaxProcs)
+}
+
+// Rank returns PMIX_RANK and whether it is set. The error is a *ValueError.
+func Rank(lookup Lookup) (rank uint32, ok bool, err error) {
+	rank, err = read(lookup, PMIxRank, 0, parseRank)
+	return rank, IsSet(lookup, PMIxRank), err
+}
+
+// get returns the value of v and the name under which it was found.
+func get(lookup Lookup, v *Var) (value, name string, ok bool) {
+	if value, ok = lookup(v.Name); ok {
+		return value, v.Name, true
+	}
+	if v.Alias != "" {
+		if value, ok = lookup(v.Alias); ok {
+			return value, v.Alias, true
+		}
+	}
+	return "", v.Name, false
+}
+
+// read parses a variable; an error carries the name under which it was found.
+func read[T any](lookup Lookup, name string, unset T, parse func(string) (T, error)) (T, error) {
+	value, found, ok := get(lookup, find(name))
+	if !ok {
+		return unset, nil
+	}
+	v, err := parse(value)
+	if err != nil {
+		return unset, named(found, err)
+	}
+	return v, nil
+}
+
+func named(name string, err error) error {
+	if bad, ok := errors.AsType[*ValueError](err); ok {
+		bad.Name = name
+	}
+	return err
+}
+
+func parseLevel(s string) (Level, error) {
+	i := slices.Index(levelNames, strings.ToLower(strings.TrimSpace(s)))
+	if i < 0 {
+		return LevelOff, &ValueError{Value: s, Want: oneOf(levelNames), Cause: "no such level"}
+	}
+	return Level(i), nil
+}
+
+func parseCapabilities(s string) ([]string, error) {
+	var list []string
+	for c := range strings.SplitSeq(s, ",") {
+		if c = strings.TrimSpace(c); c == "" {
+			continue
+		}
+		if !slices.Contains(capabilities, c) {
+			return nil, &ValueError{
+				Value: s, Want: "a comma list of " + oneOf(capabilities), Cause: strconv.Quote(c) + " is none of them",
+			}
+		}
+		list = append(list, c)
+	}
+	slices.Sort(list)
+	return slices.Compact(list), nil
+}
+
+func parseMaxProcs(s string) (int, error) {
+	n, err := strconv.ParseInt(strings.TrimSpace(s), 10, 32)
+	if err != nil || n < 1 {
+		return 0, &ValueError{Value: s, Want: "an integer from 1", Cause: integerCause(err)}
+	}
+	return int(n), nil
+}
+
+func parseRank(s string) (uint32, error) {
+	// The numbers from 2^31 on are PMIx's marks such as "any rank".
+	n, err := strconv.ParseUint(s, 10, 31)
+	if err != nil {
+		return 0, &ValueError{Value: s, Want: "an integer from 0", Cause: integerCause(err)}
+	}
+	return uint32(n), nil
+}
+
+func integerCause(err error) string {
+	switch {
+	case errors.Is(err, strconv.ErrRange):
+		return "too large"
+	case err != nil:
+		return "not an integer"
+	default:
+		return "too small"
+	}
+}
+
+func oneOf(names []string) string { return strings.Join(names, ", ") }
+
+func parseProgress(s string) (bar bool, err error) {
+	switch s {
+	case "bar":
+		return true, nil
+	case "lines":
+		return false, nil
+	}
+	return false, &ValueError{Value: s, Want: "bar or lines", Cause: "it is neither"}
+}

@@ -1,0 +1,169 @@
+package envvar
+
+import "slices"
+
+// The names of the variables.
+const (
+	SymmetricSize = "SHMEM_SYMMETRIC_SIZE"
+	Version       = "SHMEM_VERSION"
+	Info          = "SHMEM_INFO"
+	Debug         = "SHMEM_DEBUG"
+
+	Log         = "GOSHMEM_LOG"
+	Progress    = "GOSHMEM_PROGRESS"
+	Step        = "GOSHMEM_STEP"
+	TestRequire = "GOSHMEM_TEST_REQUIRE"
+	MaxProcs    = "GOMAXPROCS"
+
+	PMIxNamespace    = "PMIX_NAMESPACE"
+	PMIxRank         = "PMIX_RANK"
+	PMIxServerURI    = "PMIX_SERVER_URI41"
+	PMIxSecurityMode = "PMIX_SECURITY_MODE"
+	PMIxBufferType   = "PMIX_BFROP_BUFFER_TYPE"
+	PMIxGDSModule    = "PMIX_GDS_MODULE"
+	PMIxServerTmpdir = "PMIX_SERVER_TMPDIR"
+	PMIxSystemTmpdir = "PMIX_SYSTEM_TMPDIR"
+	PMIxHostname     = "PMIX_HOSTNAME"
+	PMIxVersion      = "PMIX_VERSION"
+)
+
+// DefaultSymmetricSize is the size of a symmetric heap in bytes where neither
+// the environment nor the program says otherwise. It is address space: memory is
+// taken when it is first touched.
+const DefaultSymmetricSize = 1 << 30
+
+// Unset stands in the table for a variable without a default.
+const Unset = "unset"
+
+// Setter says who gives a variable its value.
+type Setter uint8
+
+// Who sets a variable.
+const (
+	User   Setter = iota // the user, before the program is started
+	Oshrun               // oshrun, for the PEs that it starts
+	Either               // oshrun, unless the user has set it
+)
+
+// String names the setter as it stands in the documentation.
+func (s Setter) String() string {
+	switch s {
+	case User:
+		return "user"
+	case Oshrun:
+		return "oshrun"
+	default:
+		return "user, otherwise oshrun"
+	}
+}
+
+// Var describes one variable.
+type Var struct {
+	Name    string
+	Alias   string // deprecated name, read where Name is not set
+	Value   string // what it may hold, in words
+	Default string // as a user would write it, or Unset
+	SetBy   Setter
+	Doc     string // one sentence
+
+	check func(value string) error // nil: any value will do
+}
+
+var table = []Var{
+	{
+		Name: SymmetricSize, Alias: "SMA_SYMMETRIC_SIZE", Value: "size", Default: FormatSize(DefaultSymmetricSize),
+		Doc:   "Size of the symmetric heap of each PE, taken from memory only as far as it is used.",
+		check: func(v string) error { _, err := ParseSize(v); return err },
+	},
+	{
+		Name: Version, Alias: "SMA_VERSION", Value: "anything", Default: Unset,
+		Doc: "When set, PE 0 prints the version of the library at start.",
+	},
+	{
+		Name: Info, Alias: "SMA_INFO", Value: "anything", Default: Unset,
+		Doc: "When set, PE 0 prints this table with the values in effect at start.",
+	},
+	{
+		Name: Debug, Alias: "SMA_DEBUG", Value: "anything", Default: Unset,
+		Doc: "When set, the log level is debug unless " + Log + " says otherwise.",
+	},
+	{
+		Name: Log, Value: oneOf(levelNames), Default: "off",
+		Doc:   "Least severe level that the library logs to stderr.",
+		check: func(v string) error { _, err := parseLevel(v); return err },
+	},
+	{
+		Name: MaxProcs, Value: "integer from 1", Default: "max(1, cores / local PEs)", SetBy: Either,
+		Doc:   "Number of threads that run Go code at a time in a PE; the default is set by oshrun only, alone Go's own holds.",
+		check: func(v string) error { _, err := parseMaxProcs(v); return err },
+	},
+	{
+		Name: TestRequire, Value: "comma list of " + oneOf(capabilities), Default: Unset,
+		Doc:   "Capabilities whose absence makes a test of goshmem fail instead of being skipped.",
+		check: func(v string) error { _, err := parseCapabilities(v); return err },
+	},
+	{
+		Name: Progress, Value: "bar, lines", Default: "bar where oshrun's stderr is a terminal, otherwise lines", SetBy: Either,
+		Doc:   "How built-in programs show progress on stderr.",
+		check: func(v string) error { _, err := parseProgress(v); return err },
+	},
+	{
+		Name: Step, Value: "address", Default: Unset, SetBy: Oshrun,
+		Doc: "Where a PE reaches the step process of its job, which holds the symmetric heaps.",
+	},
+	{
+		Name: PMIxNamespace, Value: "string", Default: Unset, SetBy: Oshrun,
+		Doc: "Name of the job; a PE takes itself to be alone when neither this nor " + PMIxRank + " is set.",
+	},
+	{
+		Name: PMIxRank, Value: "integer from 0", Default: Unset, SetBy: Oshrun,
+		Doc:   "Number of the process in its job.",
+		check: func(v string) error { _, err := parseRank(v); return err },
+	},
+	{
+		Name: PMIxServerURI, Value: "<namespace>.<rank>;tcp4://<address>:<port>", Default: Unset, SetBy: Oshrun,
+		Doc: "Where a process reaches the PMIx server of its node.",
+	},
+	{
+		Name: PMIxSecurityMode, Value: "none", Default: Unset, SetBy: Oshrun,
+		Doc: "Security module of PMIx; the server listens on loopback only.",
+	},
+	{
+		Name: PMIxBufferType, Value: "PMIX_BFROP_BUFFER_NON_DESC", Default: Unset, SetBy: Oshrun,
+		Doc: "Encoding of PMIx messages: without a type in front of each value.",
+	},
+	{
+		Name: PMIxGDSModule, Value: "hash", Default: Unset, SetBy: Oshrun,
+		Doc: "Data store of PMIx clients: in the memory of each, without shared files.",
+	},
+	{
+		Name: PMIxServerTmpdir, Value: "directory", Default: Unset, SetBy: Oshrun,
+		Doc: "Private directory of the job, into which libraries of other projects put their files.",
+	},
+	{
+		Name: PMIxSystemTmpdir, Value: "directory", Default: Unset, SetBy: Oshrun,
+		Doc: "The same for files that outlive a job; oshrun names the directory of the job here too.",
+	},
+	{
+		Name: PMIxHostname, Value: "string", Default: Unset, SetBy: Oshrun,
+		Doc: "Name of the node as the job knows it.",
+	},
+	{
+		Name: PMIxVersion, Value: "version", Default: Unset, SetBy: Oshrun,
+		Doc: "Version of PMIx that the server speaks.",
+	},
+}
+
+// All returns the variables in the order of the documentation.
+func All() []Var { return slices.Clone(table) }
+
+// find panics on a name that is not in the table: that is a mistake in goshmem,
+// found by the first test that runs over it.
+func find(name string) *Var {
+	for i := range table {
+		if table[i].Name == name {
+			return &table[i]
+		}
+	}
+	panic("envvar: " + name + " is not in the table")
+}

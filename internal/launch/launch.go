@@ -1,0 +1,192 @@
+// Package launch runs a job from its command line to its exit status: it
+// starts the step, decides what each end of a PE means for the job, forwards
+// signals, keeps time and prints the PEs' output.
+package launch
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/goshmem/goshmem/internal/daemon"
+	"github.com/goshmem/goshmem/internal/envvar"
+	"github.com/goshmem/goshmem/symheap/layout"
+)
+
+// The exit statuses of oshrun that are not those of a PE.
+const (
+	StatusOK          = 0
+	StatusError       = 1 // a PE left without Finalize; output could not be written
+	StatusUsage       = 2
+	StatusSetUp       = 4
+	StatusTimeout     = 124
+	StatusSignal      = 128 // plus the signal's number
+	StatusInterrupted = StatusSignal + int(syscall.SIGINT)
+)
+
+// grace is the time between asking PEs to end and killing them.
+const grace = time.Second
+
+// Options says what to run and how.
+type Options struct {
+	NPEs     int
+	Program  string   // as the user wrote it: searched in PATH if it has no slash
+	Args     []string // its arguments
+	Name     string   // argument 0; empty: Program
+	Env      []string // its environment; nil: this process's
+	Dir      string   // its working directory; empty: this process's
+	HeapSize uint64   // bytes; 0: what Env says, or the default
+	Output   Output
+	Stdin    *os.File
+	StdinTo  func(pe int) bool // nil: PE 0
+	Timeout  time.Duration     // 0: none
+	Verbose  bool
+	Stdout   io.Writer
+	Stderr   io.Writer
+	Signals  <-chan os.Signal // to be forwarded; may be nil
+	Logger   zerolog.Logger
+}
+
+// SetUpError reports a job that could not be started.
+type SetUpError struct {
+	Err  error
+	Hint string
+}
+
+// Error returns the cause.
+func (e *SetUpError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *SetUpError) Unwrap() error { return e.Err }
+
+// Run runs a job to its end and returns its exit status. Whatever the PEs and
+// this package have to say is written to Stdout and Stderr. An error is a
+// *SetUpError, and nothing was run.
+func Run(ctx context.Context, o Options) (status int, err error) {
+	cfg, err := o.config()
+	if err != nil {
+		return StatusSetUp, err
+	}
+	p, err := newPrinter(&o)
+	if err != nil {
+		return StatusSetUp, &SetUpError{Err: err, Hint: "choose another --output dir"}
+	}
+	cfg.Output = p.write
+	step, err := daemon.Start(cfg)
+	if err != nil {
+		_ = p.close()
+		return StatusSetUp, &SetUpError{Err: err, Hint: "oshrun doctor says what this machine can do"}
+	}
+	r := &run{o: &o, step: step, out: p, left: o.NPEs, gone: make([]bool, o.NPEs), lost: make(chan daemon.Event, o.NPEs)}
+	if err := step.Launch(); err != nil {
+		_ = step.Close()
+		_ = p.close()
+		return StatusSetUp, &SetUpError{Err: err}
+	}
+	r.loop(ctx)
+	if err := step.Close(); err != nil {
+		o.Logger.Error().Err(err).Msg("close")
+	}
+	if err := p.close(); err != nil {
+		r.end(StatusError, "write output: %v", err)
+	}
+	return r.status, nil
+}
+
+// config turns the options into what the step runs.
+func (o *Options) config() (daemon.Config, error) {
+	if o.NPEs < 1 || o.NPEs > layout.MaxLocal {
+		return daemon.Config{}, &SetUpError{Err: fmt.Errorf("number of PEs: %d, want 1 to %d on a node", o.NPEs, layout.MaxLocal)}
+	}
+	if o.Env == nil {
+		o.Env = os.Environ()
+	}
+	env := inherited(o.Env)
+	lookup := lookupIn(env)
+	heap := o.HeapSize
+	if heap == 0 {
+		var err error
+		if heap, err = envvar.HeapSize(lookup); err != nil {
+			return daemon.Config{}, &SetUpError{Err: err}
+		}
+	}
+	if _, err := layout.SegmentSize(heap); err != nil {
+		return daemon.Config{}, &SetUpError{
+			Err:  fmt.Errorf("heap size %s (--heap-size or %s): %w", envvar.FormatSize(heap), envvar.SymmetricSize, err),
+			Hint: "a smaller --heap-size",
+		}
+	}
+	path, err := o.find()
+	if err != nil {
+		return daemon.Config{}, err
+	}
+	cfg := daemon.Config{
+		NPEs: o.NPEs, Path: path, Args: o.Args, Name: o.Name, Env: env, Dir: o.Dir,
+		HeapSize: heap, StdinTo: o.StdinTo, Logger: o.Logger,
+	}
+	if o.Stdin != nil { // a nil *os.File is not a nil io.Reader
+		cfg.Stdin = o.Stdin
+	}
+	if cfg.Name == "" {
+		cfg.Name = o.Program
+	}
+	if cfg.StdinTo == nil {
+		cfg.StdinTo = func(pe int) bool { return pe == 0 }
+	}
+	if _, set := lookup(envvar.MaxProcs); !set {
+		cfg.Procs = max(1, runtime.NumCPU()/o.NPEs)
+	}
+	return cfg, nil
+}
+
+// find returns the program's file.
+func (o *Options) find() (string, error) {
+	path := o.Program
+	if o.Dir != "" && strings.Contains(path, "/") && !filepath.IsAbs(path) {
+		path = filepath.Join(o.Dir, path)
+	}
+	found, err := exec.LookPath(path)
+	if err != nil {
+		hint := "a program in this directory is started as ./" + filepath.Base(path)
+		if strings.Contains(path, "/") {
+			hint = "is it built, and executable?"
+		}
+		return "", &SetUpError{Err: fmt.Errorf("program: %w", err), Hint: hint}
+	}
+	return found, nil
+}
+
+// inherited drops from an environment what belongs to an outer launcher: a PE
+// must not meet two.
+func inherited(env []string) []string {
+	var kept []string
+	for _, kv := range env {
+		if strings.HasPrefix(kv, "PMIX_") || strings.HasPrefix(kv, "PMI_") || strings.HasPrefix(kv, envvar.Step+"=") {
+			continue
+		}
+		kept = append(kept, kv)
+	}
+	return kept
+}
+
+// lookupIn looks up variables in an environment; the last setting counts.
+func lookupIn(env []string) envvar.Lookup {
+	return func(name string) (string, bool) {
+		for _, kv := range slices.Backward(env) {
+			if v, ok := strings.CutPrefix(kv, name+"="); ok {
+				return v, true
+			}
+		}
+		return "", false
+	}
+}

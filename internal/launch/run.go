@@ -1,0 +1,194 @@
+package launch
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/goshmem/goshmem/internal/daemon"
+	"github.com/goshmem/goshmem/internal/xunix"
+)
+
+// run is a job under way.
+type run struct {
+	o      *Options
+	step   *daemon.Step
+	out    *printer
+	left   int    // PEs whose process runs
+	gone   []bool // by PE
+	ending bool   // the job's fate is decided
+	status int
+	kill   <-chan time.Time  // when patience is over
+	ints   int               // interrupts received
+	lost   chan daemon.Event // connections that were lost a while ago
+}
+
+// loop handles events until no PE runs.
+func (r *run) loop(ctx context.Context) {
+	var timeout <-chan time.Time
+	if r.o.Timeout > 0 {
+		t := time.NewTimer(r.o.Timeout)
+		defer t.Stop()
+		timeout = t.C
+	}
+	canceled := ctx.Done()
+	for r.left > 0 {
+		select {
+		case e := <-r.step.Events():
+			r.event(e)
+		case e := <-r.lost:
+			r.forsaken(e)
+		case sig := <-r.o.Signals:
+			r.signal(sig)
+		case <-timeout:
+			r.end(StatusTimeout, "timeout: --timeout %v is over; still running: %s", r.o.Timeout, r.running())
+		case <-canceled:
+			canceled = nil
+			r.end(StatusError, "canceled: %v", context.Cause(ctx))
+		case err := <-r.out.failed:
+			r.end(StatusError, "write output: %v", err)
+		case <-r.kill:
+			r.step.Signal(syscall.SIGKILL)
+		}
+	}
+}
+
+// event decides what the end of a PE means.
+func (r *run) event(e daemon.Event) {
+	at := e.At.Round(time.Millisecond)
+	switch e.Kind {
+	case daemon.Abort:
+		if e.Status == 0 {
+			r.end(0, "")
+			return
+		}
+		r.end(e.Status, "PE %d (pid %d) ended the job with status %d after %v%s", e.PE, e.PID, e.Status, at, because(e.Msg))
+	case daemon.Lost:
+		// A killed program loses its connection a moment before its process
+		// is seen to end, and that says more.
+		time.AfterFunc(lostPatience, func() { r.lost <- e })
+	case daemon.Exited:
+		r.left--
+		r.gone[e.PE] = true
+		r.exited(e, at)
+	}
+}
+
+// lostPatience is how long a process may take to end after its connection.
+const lostPatience = 2 * time.Second
+
+// forsaken ends the job when a PE's process goes on without its program.
+func (r *run) forsaken(e daemon.Event) {
+	if !r.gone[e.PE] {
+		r.end(StatusError, "PE %d (pid %d) lost its program, which ended without Finalize, after %v; the process that started it goes on",
+			e.PE, e.PID, e.At.Round(time.Millisecond))
+	}
+}
+
+func because(msg string) string {
+	if msg == "" || msg == "GlobalExit" {
+		return ""
+	}
+	return ": " + msg
+}
+
+// exited judges how a process ended.
+func (r *run) exited(e daemon.Event, at time.Duration) {
+	ws, ok := e.State.Sys().(syscall.WaitStatus)
+	switch {
+	case ok && ws.Signaled():
+		core := ""
+		if ws.CoreDump() {
+			core = ", core dumped"
+		}
+		r.end(StatusSignal+int(ws.Signal()), "PE %d (pid %d) was killed by signal %d (%s%s) after %v",
+			e.PE, e.PID, int(ws.Signal()), xunix.SignalName(ws.Signal()), core, at)
+	case e.State.ExitCode() != 0:
+		note := ""
+		if sig := e.State.ExitCode() - StatusSignal; sig > 0 && xunix.SignalName(syscall.Signal(sig)) != "" {
+			note = fmt.Sprintf(" (a shell's way to say: killed by signal %d, %s)", sig, xunix.SignalName(syscall.Signal(sig)))
+		}
+		r.end(e.State.ExitCode(), "PE %d (pid %d) exited with status %d%s after %v", e.PE, e.PID, e.State.ExitCode(), note, at)
+	case e.Unfinished:
+		r.end(StatusError, "PE %d (pid %d) exited with status 0 without Finalize after %v", e.PE, e.PID, at)
+	default:
+		r.verbose("PE %d (pid %d) finished after %v", e.PE, e.PID, at)
+	}
+}
+
+// end decides the job's status, says why and asks all PEs to end. Only the
+// first cause counts.
+func (r *run) end(status int, format string, args ...any) {
+	if r.ending {
+		return
+	}
+	r.ending, r.status = true, status
+	if format != "" {
+		r.out.message(format, args...)
+	}
+	r.ask(syscall.SIGTERM)
+}
+
+// ask sends a signal and sets the time at which patience is over.
+func (r *run) ask(sig syscall.Signal) {
+	if r.left == 0 {
+		return
+	}
+	r.step.Signal(sig)
+	r.step.Signal(xunix.SIGCONT) // a stopped process could not act on it
+	if r.kill == nil {
+		r.kill = time.After(grace)
+	}
+}
+
+// signal handles a signal sent to this process.
+func (r *run) signal(s os.Signal) {
+	sig, ok := s.(syscall.Signal)
+	if !ok {
+		return
+	}
+	if sig == syscall.SIGINT {
+		r.ints++
+	}
+	switch {
+	case r.ints > 1:
+		r.out.message("interrupted twice: killing all PEs")
+		r.step.Signal(syscall.SIGKILL)
+		r.ending, r.status = true, StatusInterrupted
+	case !r.ending:
+		r.ending, r.status = true, StatusSignal+int(sig)
+		r.out.message("%s: ending %d PEs%s", xunix.SignalName(sig), r.left, onceMore(sig))
+		r.ask(sig)
+	}
+}
+
+func onceMore(sig syscall.Signal) string {
+	if sig == syscall.SIGINT {
+		return " (interrupt again to kill them at once)"
+	}
+	return ""
+}
+
+// running lists the PEs that have not ended.
+func (r *run) running() string {
+	var pes []string
+	for pe, gone := range r.gone {
+		if !gone {
+			if len(pes) == 16 {
+				pes = append(pes, "...")
+				break
+			}
+			pes = append(pes, fmt.Sprintf("PE %d (pid %d)", pe, r.step.PID(pe)))
+		}
+	}
+	return strings.Join(pes, ", ")
+}
+
+func (r *run) verbose(format string, args ...any) {
+	if r.o.Verbose {
+		r.out.message(format, args...)
+	}
+}

@@ -1,0 +1,127 @@
+// Package wire has the messages that goshmem's own processes exchange on a
+// node: what a PE asks its step process, and the answers.
+//
+// A message is one packet of a unix socket of type SEQPACKET. Numbers are
+// little endian.
+//
+//	request  u32 magic, u16 version, u16 length, u32 pe, u32 incarnation,
+//	         u32 first, nspace (length bytes)
+//	reply    u32 magic, u16 version, u16 length, u32 npes, u32 first, u32 count,
+//	         u32 incarnation, u64 segment size, 16 bytes job, error (length bytes)
+//
+// A reply with count > 0 carries that many descriptors (SCM_RIGHTS): the
+// memfds of the segments first, first+1, ... of the node, in order.
+package wire
+
+import (
+	"encoding/binary"
+	"fmt"
+)
+
+const (
+	magic   = 0x48534f47 // "GOSH"
+	version = 1
+
+	requestBytes = 20
+	replyBytes   = 48
+
+	// MaxFDs is how many descriptors fit into one packet: the kernel's limit
+	// is 253.
+	MaxFDs = 250
+	// MaxPacket is the size of the largest packet.
+	MaxPacket = 4096
+)
+
+// AttachRequest asks for the descriptors of the node's segments from First on.
+type AttachRequest struct {
+	Nspace      string
+	PE          uint32
+	Incarnation uint32
+	First       uint32
+}
+
+// AttachReply answers an AttachRequest.
+type AttachReply struct {
+	Job         [16]byte
+	NPEs        uint32 // of the job
+	First       uint32
+	Count       uint32
+	Incarnation uint32 // of the PE that asked
+	SegmentSize uint64
+	Err         string // why the request is refused; empty when it is not
+}
+
+// Append appends the packet to b.
+func (r *AttachRequest) Append(b []byte) []byte {
+	tail := clip(r.Nspace)
+	b = header(b, tail)
+	for _, v := range []uint32{r.PE, r.Incarnation, r.First} {
+		b = binary.LittleEndian.AppendUint32(b, v)
+	}
+	return append(b, tail...)
+}
+
+// ParseAttachRequest is the inverse of Append.
+func ParseAttachRequest(b []byte) (r AttachRequest, err error) {
+	tail, err := check(b, requestBytes, "request")
+	if err != nil {
+		return r, err
+	}
+	le := binary.LittleEndian
+	return AttachRequest{
+		Nspace: tail, PE: le.Uint32(b[8:]), Incarnation: le.Uint32(b[12:]), First: le.Uint32(b[16:]),
+	}, nil
+}
+
+// Append appends the packet to b.
+func (r *AttachReply) Append(b []byte) []byte {
+	tail := clip(r.Err)
+	b = header(b, tail)
+	for _, v := range []uint32{r.NPEs, r.First, r.Count, r.Incarnation} {
+		b = binary.LittleEndian.AppendUint32(b, v)
+	}
+	b = binary.LittleEndian.AppendUint64(b, r.SegmentSize)
+	b = append(b, r.Job[:]...)
+	return append(b, tail...)
+}
+
+// ParseAttachReply is the inverse of Append.
+func ParseAttachReply(b []byte) (r AttachReply, err error) {
+	tail, err := check(b, replyBytes, "reply")
+	if err != nil {
+		return r, err
+	}
+	le := binary.LittleEndian
+	r = AttachReply{
+		NPEs: le.Uint32(b[8:]), First: le.Uint32(b[12:]), Count: le.Uint32(b[16:]),
+		Incarnation: le.Uint32(b[20:]), SegmentSize: le.Uint64(b[24:]), Err: tail,
+	}
+	copy(r.Job[:], b[32:])
+	return r, nil
+}
+
+func header(b []byte, tail string) []byte {
+	b = binary.LittleEndian.AppendUint32(b, magic)
+	b = binary.LittleEndian.AppendUint16(b, version)
+	return binary.LittleEndian.AppendUint16(b, uint16(len(tail)))
+}
+
+// clip cuts a string to what a packet can hold.
+func clip(s string) string { return s[:min(len(s), MaxPacket-replyBytes)] }
+
+// check verifies what all packets have in common and returns the string at the
+// end.
+func check(b []byte, fixed int, what string) (tail string, err error) {
+	le := binary.LittleEndian
+	switch {
+	case len(b) < fixed:
+		return "", fmt.Errorf("%s of %d bytes, want at least %d", what, len(b), fixed)
+	case le.Uint32(b) != magic:
+		return "", fmt.Errorf("%s begins with %#x, want %#x", what, le.Uint32(b), magic)
+	case le.Uint16(b[4:]) != version:
+		return "", fmt.Errorf("%s has version %d, want %d: oshrun and the program were built from different versions", what, le.Uint16(b[4:]), version)
+	case len(b) != fixed+int(le.Uint16(b[6:])):
+		return "", fmt.Errorf("%s has %d bytes, want %d", what, len(b), fixed+int(le.Uint16(b[6:])))
+	}
+	return string(b[fixed:]), nil
+}

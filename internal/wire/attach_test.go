@@ -1,0 +1,54 @@
+package wire
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestRoundTrip(t *testing.T) {
+	q := AttachRequest{Nspace: "goshmem-1", PE: 3, Incarnation: 2, First: 250}
+	if got, err := ParseAttachRequest(q.Append(nil)); err != nil || got != q {
+		t.Errorf("request came back as %+v, %v", got, err)
+	}
+	for _, text := range []string{"", "no such PE", strings.Repeat("x", 2*MaxPacket)} {
+		r := AttachReply{Job: [16]byte{9, 8}, NPEs: 5, First: 1, Count: 4, Incarnation: 1, SegmentSize: 1 << 40, Err: text}
+		b := r.Append(nil)
+		if len(b) > MaxPacket {
+			t.Errorf("packet of %d bytes", len(b))
+		}
+		r.Err = clip(r.Err)
+		if got, err := ParseAttachReply(b); err != nil || got != r {
+			t.Errorf("reply came back as %+v, %v", got, err)
+		}
+	}
+}
+
+func TestRefused(t *testing.T) {
+	q := AttachRequest{Nspace: "n"}
+	b := q.Append(nil)
+	for name, spoil := range map[string]func([]byte) []byte{
+		"at least": func(b []byte) []byte { return b[:7] },
+		"begins":   func(b []byte) []byte { b[0]++; return b },
+		"version":  func(b []byte) []byte { b[4]++; return b },
+		"bytes":    func(b []byte) []byte { return append(b, 0) },
+	} {
+		if _, err := ParseAttachRequest(spoil(append([]byte(nil), b...))); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%v, want an error with %q", err, name)
+		}
+	}
+}
+
+func FuzzAttach(f *testing.F) {
+	q := AttachRequest{Nspace: "goshmem-1", PE: 3}
+	r := AttachReply{NPEs: 4, Err: "no"}
+	f.Add(q.Append(nil))
+	f.Add(r.Append(nil))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if q, err := ParseAttachRequest(b); err == nil && len(q.Nspace) <= MaxPacket-replyBytes && string(q.Append(nil)) != string(b) {
+			t.Errorf("request %x does not come back", b)
+		}
+		if r, err := ParseAttachReply(b); err == nil && len(r.Err) <= MaxPacket-replyBytes && string(r.Append(nil)) != string(b) {
+			t.Errorf("reply %x does not come back", b)
+		}
+	})
+}

@@ -1,0 +1,101 @@
+//go:build !linux
+
+package xunix
+
+import (
+	"net"
+	"os"
+	"syscall"
+	"time"
+	"unsafe"
+)
+
+// PageSize returns the size of a memory page in bytes.
+func PageSize() int { return os.Getpagesize() }
+
+// Memfd is not supported here.
+func Memfd(string, int64) (*os.File, error) { return nil, ErrNotSupported }
+
+// SealSize is not supported here.
+func SealSize(*os.File) error { return ErrNotSupported }
+
+// Reserve is not supported here.
+func Reserve(uintptr) (unsafe.Pointer, error) { return nil, ErrNotSupported }
+
+// MapShared is not supported here.
+func MapShared(int, unsafe.Pointer, uintptr) error { return ErrNotSupported }
+
+// Unmap is not supported here.
+func Unmap(unsafe.Pointer, uintptr) error { return ErrNotSupported }
+
+// MemoryTotal is not supported here.
+func MemoryTotal() (uint64, error) { return 0, ErrNotSupported }
+
+// FutexWait is not supported here.
+func FutexWait(*uint32, uint32, time.Duration) error { return ErrNotSupported }
+
+// FutexWake does nothing here.
+func FutexWake(*uint32, int) {}
+
+// SchedYield does nothing here.
+func SchedYield() {}
+
+// MembarrierRegister is not supported here.
+func MembarrierRegister() error { return ErrNotSupported }
+
+// Membarrier is not supported here.
+func Membarrier() error { return ErrNotSupported }
+
+// KillSelf ends the calling process.
+func KillSelf() { os.Exit(137) }
+
+// Subreaper is not supported here.
+func Subreaper() error { return ErrNotSupported }
+
+// Peer says who is at the other end of a unix socket, as the kernel knows it.
+type Peer struct {
+	PID      int
+	UID, GID uint32
+}
+
+// PeerOf is not supported here.
+func PeerOf(*net.UnixConn) (Peer, error) { return Peer{}, ErrNotSupported }
+
+// Leash is not supported here.
+func Leash(*os.File, int) error { return ErrNotSupported }
+
+// Foreground says whether this process may read the terminal fd.
+func Foreground(uintptr) bool { return true }
+
+// IsTerminal says whether fd is a terminal.
+func IsTerminal(uintptr) bool { return false }
+
+// SendFDs is not supported here.
+func SendFDs(*net.UnixConn, []byte, []int) error { return ErrNotSupported }
+
+// RecvFDs is not supported here.
+func RecvFDs(*net.UnixConn, int, int) ([]byte, []int, error) { return nil, nil, ErrNotSupported }
+
+// CloseFDs does nothing here.
+func CloseFDs([]int) {}
+
+// WaitExited is not supported here.
+func WaitExited(int) error { return ErrNotSupported }
+
+// KillGroup is not supported here.
+func KillGroup(int, syscall.Signal) error { return ErrNotSupported }
+
+// Kill is not supported here.
+func Kill(int, syscall.Signal) error { return ErrNotSupported }
+
+// Reap does nothing here.
+func Reap(int) {}
+
+// ChildAttr is not supported here.
+func ChildAttr() *syscall.SysProcAttr { return nil }
+
+// SignalName returns the name of a signal.
+func SignalName(sig syscall.Signal) string { return sig.String() }
+
+// SIGCONT has no meaning here.
+const SIGCONT = syscall.Signal(0)

@@ -1,0 +1,176 @@
+package xunix
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// KillSelf ends the calling process at once, by SIGKILL: no handler, no
+// deferred function and no other goroutine can stand in its way.
+func KillSelf() { _ = unix.Kill(unix.Getpid(), unix.SIGKILL) }
+
+// Subreaper makes this process inherit the orphans among its descendants.
+func Subreaper() error {
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("prctl PR_SET_CHILD_SUBREAPER: %w", err)
+	}
+	return nil
+}
+
+// Peer says who is at the other end of a unix socket, as the kernel knows it.
+type Peer struct {
+	PID      int
+	UID, GID uint32
+}
+
+// PeerOf returns the credentials of the process that connected conn.
+func PeerOf(conn *net.UnixConn) (Peer, error) {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return Peer{}, err
+	}
+	var cred *unix.Ucred
+	var cerr error
+	err = raw.Control(func(fd uintptr) {
+		cred, cerr = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
+	})
+	if err == nil {
+		err = cerr
+	}
+	if err != nil {
+		return Peer{}, fmt.Errorf("credentials of the peer: %w", err)
+	}
+	return Peer{PID: int(cred.Pid), UID: cred.Uid, GID: cred.Gid}, nil
+}
+
+// Leash makes the kernel kill the process group pgid when the last write end
+// of the pipe, whose read end is r, is closed: the owner of the write end may
+// end in any way, SIGKILL included. A process of the group must keep r open.
+//
+// A pipe whose last writer goes away raises its asynchronous I/O signal; the
+// signal is chosen to be SIGKILL and its owner to be the group.
+func Leash(r *os.File, pgid int) error {
+	fd := r.Fd()
+	if _, err := unix.FcntlInt(fd, unix.F_SETOWN, -pgid); err != nil {
+		return fmt.Errorf("F_SETOWN %d: %w", -pgid, err)
+	}
+	if _, err := unix.FcntlInt(fd, unix.F_SETSIG, int(unix.SIGKILL)); err != nil {
+		return fmt.Errorf("F_SETSIG: %w", err)
+	}
+	flags, err := unix.FcntlInt(fd, unix.F_GETFL, 0)
+	if err != nil {
+		return fmt.Errorf("F_GETFL: %w", err)
+	}
+	if _, err := unix.FcntlInt(fd, unix.F_SETFL, flags|unix.O_ASYNC); err != nil {
+		return fmt.Errorf("F_SETFL O_ASYNC: %w", err)
+	}
+	return nil
+}
+
+// Foreground says whether this process may read the terminal fd: false for a
+// background job of a shell, which would be stopped if it tried.
+func Foreground(fd uintptr) bool {
+	pgrp, err := unix.IoctlGetInt(int(fd), unix.TIOCGPGRP)
+	if err != nil {
+		return true // not a terminal
+	}
+	return pgrp == unix.Getpgrp()
+}
+
+// IsTerminal says whether fd is a terminal.
+func IsTerminal(fd uintptr) bool {
+	_, err := unix.IoctlGetTermios(int(fd), unix.TCGETS)
+	return err == nil
+}
+
+// SendFDs sends one packet with descriptors attached.
+func SendFDs(conn *net.UnixConn, packet []byte, fds []int) error {
+	var oob []byte
+	if len(fds) > 0 {
+		oob = unix.UnixRights(fds...)
+	}
+	if _, _, err := conn.WriteMsgUnix(packet, oob, nil); err != nil {
+		return fmt.Errorf("send packet with %d descriptors: %w", len(fds), err)
+	}
+	return nil
+}
+
+// RecvFDs receives one packet of at most size bytes with up to most
+// descriptors, which the caller owns.
+func RecvFDs(conn *net.UnixConn, size, most int) (packet []byte, fds []int, err error) {
+	packet, oob := make([]byte, size), make([]byte, unix.CmsgSpace(4*most))
+	n, oobn, flags, _, err := conn.ReadMsgUnix(packet, oob)
+	if err != nil {
+		return nil, nil, err
+	}
+	msgs, err := unix.ParseSocketControlMessage(oob[:oobn])
+	if err != nil {
+		return nil, nil, fmt.Errorf("control message: %w", err)
+	}
+	for i := range msgs {
+		got, err := unix.ParseUnixRights(&msgs[i])
+		if err == nil {
+			fds = append(fds, got...)
+		}
+	}
+	if flags&(unix.MSG_CTRUNC|unix.MSG_TRUNC) != 0 {
+		CloseFDs(fds)
+		return nil, nil, fmt.Errorf("packet was cut: it had more than %d bytes or %d descriptors", size, most)
+	}
+	return packet[:n], fds, nil
+}
+
+// CloseFDs closes descriptors that RecvFDs returned.
+func CloseFDs(fds []int) {
+	for _, fd := range fds {
+		_ = unix.Close(fd)
+	}
+}
+
+// WaitExited blocks until the child pid has ended and leaves it to be reaped,
+// so that its number stays its own meanwhile.
+func WaitExited(pid int) error {
+	for {
+		err := unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
+		if err == nil {
+			return nil
+		}
+		if !errors.Is(err, unix.EINTR) {
+			return fmt.Errorf("waitid %d: %w", pid, err)
+		}
+	}
+}
+
+// KillGroup sends a signal to every process of a group.
+func KillGroup(pgid int, sig syscall.Signal) error { return unix.Kill(-pgid, sig) }
+
+// Kill sends a signal to one process.
+func Kill(pid int, sig syscall.Signal) error { return unix.Kill(pid, sig) }
+
+// Reap waits for the end of the child pid and collects it.
+func Reap(pid int) {
+	for {
+		_, err := unix.Wait4(pid, nil, 0, nil)
+		if !errors.Is(err, unix.EINTR) {
+			return
+		}
+	}
+}
+
+// ChildAttr is how a PE is started: at the head of its own process group, to
+// be killed when the thread that starts it ends.
+func ChildAttr() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: unix.SIGKILL}
+}
+
+// SignalName returns the name of a signal, "SIGKILL", or nothing if there is no
+// such signal.
+func SignalName(sig syscall.Signal) string { return unix.SignalName(sig) }
+
+// SIGCONT lets a stopped process go on.
+const SIGCONT = syscall.SIGCONT

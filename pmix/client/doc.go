@@ -1,0 +1,5 @@
+// Package client is a PMIx v4 client: it learns its place in a job from the server that started it, exchanges data with
+// the other processes of the job, and takes part in fences.
+//
+// The server may be goshmem's own or any other that speaks the protocol (mpirun, Slurm).
+package client

@@ -1,0 +1,121 @@
+package client
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/goshmem/goshmem/pmix/wire"
+)
+
+// ErrNotLaunched says that no PMIx server started this process.
+var ErrNotLaunched = errors.New("pmix: this process was not started by a PMIx server (PMIX_NAMESPACE is not set)")
+
+// Options say who the client is and where its server listens.
+type Options struct {
+	Nspace   string
+	Rank     wire.Rank
+	Address  string // host:port
+	Security string // wire.SecurityNone or wire.SecurityNative
+}
+
+// FromEnv reads the variables that a PMIx server gives to the processes that it starts; lookup is os.LookupEnv or a
+// stand-in. It returns false when there are none.
+// Errors: a variable that is missing or malformed, with its name, its value and what it should be.
+func FromEnv(lookup func(string) (string, bool)) (Options, bool, error) {
+	nspace, ok := lookup("PMIX_NAMESPACE")
+	if !ok {
+		return Options{}, false, nil
+	}
+	if nspace == "" || len(nspace) > wire.MaxNspaceLen {
+		return Options{}, true, envError("PMIX_NAMESPACE", nspace, fmt.Sprintf("1 to %d bytes", wire.MaxNspaceLen))
+	}
+	opts := Options{Nspace: nspace}
+	var err error
+	if opts.Rank, err = envRank(lookup); err != nil {
+		return Options{}, true, err
+	}
+	if opts.Address, err = envAddress(lookup); err != nil {
+		return Options{}, true, err
+	}
+	if opts.Security, err = envSecurity(lookup); err != nil {
+		return Options{}, true, err
+	}
+	return opts, true, envFormat(lookup)
+}
+
+func envError(name, value, want string) error {
+	return fmt.Errorf("pmix: %s=%q, want %s", name, value, want)
+}
+
+func envRank(lookup func(string) (string, bool)) (wire.Rank, error) {
+	const name = "PMIX_RANK"
+	value, ok := lookup(name)
+	if !ok {
+		return 0, fmt.Errorf("pmix: %s is not set, want a rank, as PMIX_NAMESPACE is set", name)
+	}
+	rank, err := strconv.ParseUint(value, 10, 32)
+	if err != nil || wire.Rank(rank) >= wire.RankMaxValid {
+		return 0, envError(name, value, fmt.Sprintf("a number below %d", uint32(wire.RankMaxValid)))
+	}
+	return wire.Rank(rank), nil
+}
+
+// uriNames are the variables for servers that speak this format, the newest first.
+var uriNames = []string{"PMIX_SERVER_URI41", "PMIX_SERVER_URI4"}
+
+func envAddress(lookup func(string) (string, bool)) (string, error) {
+	for _, name := range uriNames {
+		uri, ok := lookup(name)
+		if !ok {
+			continue
+		}
+		_, address, ok := strings.Cut(uri, ";")
+		if rest, isV4 := strings.CutPrefix(address, "tcp4://"); ok && isV4 && validAddress(rest) {
+			return rest, nil
+		}
+		if rest, isV6 := strings.CutPrefix(address, "tcp6://"); ok && isV6 && validAddress(rest) {
+			return rest, nil
+		}
+		return "", envError(name, uri, "server.rank;tcp4://address:port")
+	}
+	return "", fmt.Errorf("pmix: %s is not set, want the address of the server, as PMIX_NAMESPACE is set", uriNames[0])
+}
+
+func validAddress(address string) bool {
+	i := strings.LastIndexByte(address, ':')
+	if i < 1 {
+		return false
+	}
+	port, err := strconv.ParseUint(address[i+1:], 10, 16)
+	return err == nil && port > 0
+}
+
+func envSecurity(lookup func(string) (string, bool)) (string, error) {
+	const name = "PMIX_SECURITY_MODE"
+	value, ok := lookup(name)
+	if !ok {
+		return wire.SecurityNone, nil
+	}
+	modes := strings.Split(value, ",")
+	for _, mode := range []string{wire.SecurityNone, wire.SecurityNative} {
+		if slices.Contains(modes, mode) {
+			return mode, nil
+		}
+	}
+	return "", envError(name, value, "a list with none or native")
+}
+
+// envFormat checks that the server offers the encoding that this client speaks.
+func envFormat(lookup func(string) (string, bool)) error {
+	if value, ok := lookup("PMIX_GDS_MODULE"); ok && !slices.Contains(strings.Split(value, ","), wire.GDSHash) {
+		return envError("PMIX_GDS_MODULE", value, "a list with "+wire.GDSHash)
+	}
+	const want = "PMIX_BFROP_BUFFER_NON_DESC"
+	if value, ok := lookup("PMIX_BFROP_BUFFER_TYPE"); ok && value != want {
+		return envError("PMIX_BFROP_BUFFER_TYPE", value, want)
+	}
+	return nil
+}

@@ -1,0 +1,68 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"os"
+)
+
+// shared is the client that all parts of a process use together.
+type shared struct {
+	turn   chan struct{} // holds one token; whoever has it may look at and replace client
+	client *Client
+}
+
+func newShared() *shared {
+	s := &shared{turn: make(chan struct{}, 1)}
+	s.turn <- struct{}{}
+	return s
+}
+
+var process = newShared()
+
+// Init returns the process's client, connecting it as the environment says if this is the first use. Every Init needs a
+// Finalize of its own; the last of them tells the server, after which Init connects again.
+// Errors: ErrNotLaunched; ErrLostConnection when the client in use has lost its server; those of FromEnv and Dial.
+func Init(ctx context.Context) (*Client, error) { return process.init(ctx, os.LookupEnv) }
+
+func (s *shared) init(ctx context.Context, lookup func(string) (string, bool)) (*Client, error) {
+	select {
+	case <-s.turn:
+		defer func() { s.turn <- struct{}{} }()
+	case <-ctx.Done():
+		return nil, fmt.Errorf("pmix init: %w", ctx.Err())
+	}
+	if s.client != nil {
+		used, err := s.reuse(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if used {
+			return s.client, nil
+		}
+	}
+	opts, launched, err := FromEnv(lookup)
+	if err != nil {
+		return nil, err
+	}
+	if !launched {
+		return nil, ErrNotLaunched
+	}
+	if s.client, err = Dial(ctx, opts); err != nil {
+		return nil, err
+	}
+	return s.client, nil
+}
+
+// reuse adds a use to the client there is. If the last Finalize has begun, it waits until that is through.
+func (s *shared) reuse(ctx context.Context) (bool, error) {
+	if used, err := s.client.retain(); used || err != nil {
+		return used, err
+	}
+	select {
+	case <-s.client.ended:
+		return false, nil
+	case <-ctx.Done():
+		return false, fmt.Errorf("pmix init: %w", ctx.Err())
+	}
+}

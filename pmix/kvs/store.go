@@ -1,0 +1,185 @@
+// Package kvs stores what the processes of a job have put and committed, by rank and scope.
+//
+// It keeps the values packed, as they arrived, and hands out one packed answer per process and kind of reader (same node
+// or another one): the n-squared gets of a job cost a slice each. The package is pure and not safe for concurrent use;
+// who waits for a value that is still to come is the business of its caller.
+package kvs
+
+import (
+	"fmt"
+
+	"github.com/goshmem/goshmem/pmix/wire"
+)
+
+// Reader says where the process that asks for data is, seen from the process whose data it is.
+type Reader int
+
+// Readers of a process's data.
+const (
+	SameNode  Reader = iota // reads what was put with local and global scope
+	OtherNode               // reads what was put with remote and global scope
+	readers
+)
+
+// scopes is one more than the highest scope.
+const scopes = int(wire.ScopeInternal) + 1
+
+// Store holds the data of one namespace.
+type Store struct {
+	nspace string
+	ranks  map[wire.Rank]*entry
+}
+
+type entry struct {
+	scopes [scopes]pairs
+	cache  [readers][]byte // the packed answer to a get, nil when it must be built anew
+}
+
+// pairs are packed key-value groups in the order of their first commit.
+type pairs struct {
+	index map[string]int
+	list  []pair
+}
+
+type pair struct {
+	key    string
+	packed []byte // the whole group
+}
+
+// New returns an empty store for the processes of nspace.
+func New(nspace string) *Store {
+	return &Store{nspace: nspace, ranks: map[wire.Rank]*entry{}}
+}
+
+// Commit adds packed key-value groups that rank has put with one scope; a key put again replaces its value.
+// The store keeps references into packed, which must not change afterwards.
+// Errors: bytes that are not key-value groups, or an unknown scope; nothing is stored then.
+func (s *Store) Commit(rank wire.Rank, scope wire.Scope, packed []byte) error {
+	if scope == wire.ScopeUndef || int(scope) >= scopes {
+		return fmt.Errorf("pmix kvs: commit of rank %d: scope %d, want 1 to %d", rank, scope, scopes-1)
+	}
+	added, err := split(packed)
+	if err != nil {
+		return fmt.Errorf("pmix kvs: commit of rank %d: %w", rank, err)
+	}
+	e := s.ranks[rank]
+	if e == nil {
+		e = &entry{}
+		s.ranks[rank] = e
+	}
+	for _, p := range added {
+		e.scopes[scope].set(p)
+	}
+	e.cache = [readers][]byte{}
+	return nil
+}
+
+// split cuts a sequence of key-value groups without copying them.
+func split(packed []byte) ([]pair, error) {
+	var out []pair
+	d := wire.NewDecoder(packed)
+	for d.More() {
+		start := d.Offset()
+		kv := d.KValGroup()
+		out = append(out, pair{key: kv.Key, packed: packed[start:d.Offset()]})
+	}
+	return out, d.End()
+}
+
+func (p *pairs) set(v pair) {
+	if i, ok := p.index[v.key]; ok {
+		p.list[i] = v
+		return
+	}
+	if p.index == nil {
+		p.index = map[string]int{}
+	}
+	p.index[v.key] = len(p.list)
+	p.list = append(p.list, v)
+}
+
+func (p *pairs) get(key string) ([]byte, bool) {
+	i, ok := p.index[key]
+	if !ok {
+		return nil, false
+	}
+	return p.list[i].packed, true
+}
+
+// visible lists the scopes that a reader sees, in the order in which they are packed and searched.
+func visible(r Reader) [2]wire.Scope {
+	if r == SameNode {
+		return [2]wire.Scope{wire.ScopeLocal, wire.ScopeGlobal}
+	}
+	return [2]wire.Scope{wire.ScopeRemote, wire.ScopeGlobal}
+}
+
+// Committed reports whether rank has committed anything, even if no reader may see it.
+func (s *Store) Committed(rank wire.Rank) bool { return s.ranks[rank] != nil }
+
+// Has reports whether a reader finds the key; an empty key is found as soon as rank has committed.
+func (s *Store) Has(rank wire.Rank, r Reader, key string) bool {
+	if key == "" {
+		return s.Committed(rank)
+	}
+	_, ok := s.packed(rank, r, key)
+	return ok
+}
+
+func (s *Store) packed(rank wire.Rank, r Reader, key string) ([]byte, bool) {
+	e := s.ranks[rank]
+	if e == nil {
+		return nil, false
+	}
+	for _, scope := range visible(r) {
+		if p, ok := e.scopes[scope].get(key); ok {
+			return p, true
+		}
+	}
+	return nil, false
+}
+
+// Lookup returns one value; byte objects in it alias the store.
+func (s *Store) Lookup(rank wire.Rank, r Reader, key string) (wire.Value, bool) {
+	p, ok := s.packed(rank, r, key)
+	if !ok {
+		return wire.Value{}, false
+	}
+	d := wire.NewDecoder(p)
+	kv := d.KValGroup()
+	return kv.Value, d.End() == nil
+}
+
+// Reply returns the packed answer to a get: success and all of rank's data that the reader may see.
+// Cost: built once per commit and kind of reader, shared by all; the caller must not change it.
+func (s *Store) Reply(rank wire.Rank, r Reader) ([]byte, bool) {
+	e := s.ranks[rank]
+	if e == nil {
+		return nil, false
+	}
+	if e.cache[r] == nil {
+		data := s.export(rank, e, r)
+		reply := wire.GetReply{Status: wire.StatusSuccess, Found: true, Data: data}
+		e.cache[r] = reply.Append(nil)
+	}
+	return e.cache[r], true
+}
+
+// Export returns rank's data as a reader sees it, in the form in which it travels between servers.
+func (s *Store) Export(rank wire.Rank, r Reader) (wire.ProcData, bool) {
+	e := s.ranks[rank]
+	if e == nil {
+		return wire.ProcData{}, false
+	}
+	return s.export(rank, e, r), true
+}
+
+func (s *Store) export(rank wire.Rank, e *entry, r Reader) wire.ProcData {
+	data := wire.ProcData{Proc: wire.Proc{Nspace: s.nspace, Rank: rank}}
+	for _, scope := range visible(r) {
+		for _, p := range e.scopes[scope].list {
+			data.Packed = append(data.Packed, p.packed...)
+		}
+	}
+	return data
+}

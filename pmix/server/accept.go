@@ -1,0 +1,177 @@
+package server
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/goshmem/goshmem/pmix/wire"
+)
+
+// registry knows all open connections, and in which order those came that have not said who they are.
+type registry struct {
+	mu      sync.Mutex
+	limit   int
+	closed  bool
+	open    map[*conn]struct{}
+	unknown []*conn
+}
+
+// add takes a new connection; false means that the server is closing. A flood of connections that say nothing pushes
+// out its own oldest members: a real client says who it is at once and is never among them for long.
+func (r *registry) add(c *conn) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return false
+	}
+	if r.open == nil {
+		r.open = map[*conn]struct{}{}
+	}
+	r.open[c] = struct{}{}
+	r.unknown = append(r.unknown, c)
+	if len(r.unknown) > r.limit {
+		r.unknown[0].close()
+		r.unknown = slices.Delete(r.unknown, 0, 1)
+	}
+	return true
+}
+
+// known says that a connection has proved to be a client.
+func (r *registry) known(c *conn) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.forget(c)
+}
+
+func (r *registry) remove(c *conn) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.open, c)
+	r.forget(c)
+}
+
+func (r *registry) forget(c *conn) {
+	if i := slices.Index(r.unknown, c); i >= 0 {
+		r.unknown = slices.Delete(r.unknown, i, i+1)
+	}
+}
+
+func (r *registry) closeAll() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.closed = true
+	for c := range r.open {
+		c.close()
+	}
+}
+
+// accept takes connections until the server closes.
+func (s *Server) accept() {
+	for id := connID(1); ; id++ {
+		nc, err := s.ln.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
+			s.log.Warn().Err(err).Msg("accept failed")
+			if !s.pause(50 * time.Millisecond) { // out of descriptors, most likely: others have to close some first
+				return
+			}
+			continue
+		}
+		c := newConn(id, nc, &s.limits)
+		if !s.reg.add(c) {
+			c.close()
+			return
+		}
+		s.wg.Go(func() { s.attend(c) })
+	}
+}
+
+func (s *Server) pause(d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-s.quit:
+		return false
+	}
+}
+
+// attend reads one connection from its handshake to its end.
+func (s *Server) attend(c *conn) {
+	defer s.reg.remove(c)
+	defer c.close()
+	_ = c.nc.SetDeadline(time.Now().Add(s.limits.handshake)) // fails only on a closed connection, which reading reports
+	r := bufio.NewReader(c.nc)
+	rank, ok := s.greet(c, r)
+	if !ok {
+		return
+	}
+	s.reg.known(c)
+	_ = c.nc.SetDeadline(time.Time{}) // as above
+	s.wg.Go(c.write)
+	s.read(c, r, rank)
+	s.submit(input{event: event{kind: evClosed, conn: c.id}, from: c})
+}
+
+// greet finds out who connects and whether it may; the answer to one who may is already queued.
+func (s *Server) greet(c *conn, r io.Reader) (uint32, bool) {
+	h, err := wire.ReadHandshake(r)
+	if err != nil {
+		s.log.Debug().Err(err).Stringer("peer", c.nc.RemoteAddr()).Msg("connection dropped")
+		return 0, false
+	}
+	rank := uint32(h.Proc.Rank)
+	log := s.log.With().Str("nspace", h.Proc.Nspace).Uint32("pe", rank).Logger()
+	if err := h.Check(); err != nil {
+		log.Warn().Err(err).Msg("client refused")
+		c.turnAway(wire.StatusErrNotSupported)
+		return 0, false
+	}
+	pid := 0
+	if s.cfg.Authorize != nil {
+		if pid, err = s.cfg.Authorize(c.nc, h.Proc.Nspace, rank); err != nil {
+			log.Warn().Err(err).Msg("client refused")
+			c.turnAway(wire.StatusErrNoPermissions)
+			return 0, false
+		}
+	}
+	claim := event{kind: evClaim, conn: c.id, nspace: h.Proc.Nspace, rank: h.Proc.Rank, pid: pid}
+	if !s.submit(input{event: claim, from: c}) {
+		return 0, false
+	}
+	if status := <-c.verdict; status != wire.StatusSuccess {
+		c.turnAway(status)
+		return 0, false
+	}
+	return rank, true
+}
+
+// turnAway tells a client why it is refused; the connection is closed afterwards in any case.
+func (c *conn) turnAway(status wire.Status) {
+	_, _ = c.nc.Write(wire.AppendHandshakeReply(nil, status, 0)) // it may have hung up by itself
+}
+
+// read feeds the loop with a client's requests until the connection ends.
+func (s *Server) read(c *conn, r *bufio.Reader, rank uint32) {
+	for {
+		h, body, err := wire.ReadFrame(r, s.limits.frame)
+		if err != nil {
+			if !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) {
+				s.log.Debug().Err(err).Str("nspace", s.cfg.Job.Nspace).Uint32("pe", rank).Msg("connection ended")
+			}
+			return
+		}
+		in := input{event: event{kind: evFrame, conn: c.id, tag: h.Tag, payload: body}, from: c}
+		if !s.submit(in) {
+			return
+		}
+	}
+}

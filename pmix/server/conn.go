@@ -1,0 +1,107 @@
+package server
+
+import (
+	"net"
+	"sync"
+
+	"github.com/goshmem/goshmem/pmix/wire"
+)
+
+// conn is one accepted connection. Its reader goroutine feeds the loop, its writer goroutine empties the queue.
+type conn struct {
+	id      connID
+	nc      net.Conn
+	limits  *limits
+	verdict chan wire.Status // what became of the claim; one is sent
+
+	mu     sync.Mutex
+	queue  []outFrame
+	bytes  int
+	closed bool
+	wake   chan struct{}
+}
+
+// outFrame is an answer: a framed body, or raw bytes.
+type outFrame struct {
+	tag  uint32
+	body []byte
+	raw  []byte
+}
+
+func newConn(id connID, nc net.Conn, lim *limits) *conn {
+	return &conn{id: id, nc: nc, limits: lim, verdict: make(chan wire.Status, 1), wake: make(chan struct{}, 1)}
+}
+
+// send queues an answer without waiting. It returns false, once, when the client has left too much unread; the
+// connection is closed then.
+func (c *conn) send(f outFrame) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return true
+	}
+	c.queue = append(c.queue, f)
+	c.bytes += len(f.body) + len(f.raw)
+	if len(c.queue) > c.limits.queueFrames || c.bytes > c.limits.queueBytes {
+		c.closeLocked()
+		return false
+	}
+	c.signal()
+	return true
+}
+
+func (c *conn) signal() {
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (c *conn) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closeLocked()
+}
+
+func (c *conn) closeLocked() {
+	if c.closed {
+		return
+	}
+	c.closed = true
+	c.queue = nil
+	_ = c.nc.Close() // the reader and the writer see it; there is nothing else to do about it
+	c.signal()
+}
+
+// write sends what is queued until the connection is closed.
+func (c *conn) write() {
+	var buffers net.Buffers
+	for range c.wake {
+		c.mu.Lock()
+		frames, closed := c.queue, c.closed
+		c.queue, c.bytes = nil, 0
+		c.mu.Unlock()
+		if closed {
+			return
+		}
+		buffers = buffers[:0]
+		for _, f := range frames {
+			buffers = f.appendTo(buffers)
+		}
+		pending := buffers
+		if _, err := pending.WriteTo(c.nc); err != nil {
+			c.close()
+			return
+		}
+		clear(buffers)
+	}
+}
+
+func (f *outFrame) appendTo(buffers net.Buffers) net.Buffers {
+	if f.raw != nil {
+		return append(buffers, f.raw)
+	}
+	header := make([]byte, wire.HeaderSize)
+	wire.PutHeader(header, wire.Header{Tag: f.tag, Size: uint32(len(f.body))})
+	return append(buffers, header, f.body)
+}

@@ -1,0 +1,103 @@
+package server
+
+import (
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/goshmem/goshmem/pmix/wire"
+)
+
+// Whatever clients do in whatever order: each request is answered once at most, exactly once if its connection lives
+// until the end, and when all processes have ended the core keeps no fence, get or deadline.
+func TestEveryRequestIsAnsweredOnce(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		n := rapid.IntRange(1, 4).Draw(rt, "n")
+		w := newWorld(t, testJob(n), false)
+		type request struct {
+			conn connID
+			tag  uint32
+		}
+		asked, answered := map[request]bool{}, map[request]int{}
+		step := func(ev event) {
+			ev.now = w.now
+			for _, a := range w.core.Step(ev, nil) {
+				if a.kind == actSend {
+					answered[request{a.conn, a.tag}]++
+				}
+			}
+		}
+		ask := func(rank wire.Rank, r wire.Request) {
+			body, err := wire.AppendRequest(nil, r)
+			if err != nil {
+				rt.Fatal(err)
+			}
+			conn := w.conns[rank]
+			w.tags[conn]++
+			asked[request{conn, w.tags[conn]}] = true
+			step(event{kind: evFrame, conn: conn, tag: w.tags[conn], payload: body})
+		}
+		for range rapid.IntRange(0, 60).Draw(rt, "steps") {
+			rank := wire.Rank(rapid.IntRange(0, n-1).Draw(rt, "rank"))
+			if w.conns[rank] == 0 {
+				w.last++
+				before := len(w.core.conns)
+				step(event{kind: evClaim, conn: w.last, nspace: testNspace, rank: rank})
+				if len(w.core.conns) > before {
+					w.conns[rank] = w.last
+				}
+				continue
+			}
+			other := wire.Rank(rapid.IntRange(0, n-1).Draw(rt, "other"))
+			switch rapid.IntRange(0, 9).Draw(rt, "what") {
+			case 0, 1, 2:
+				ask(rank, fenceOf())
+			case 3:
+				ask(rank, fenceOf(rank, other))
+			case 4:
+				r := fenceOf()
+				r.Info = []wire.Info{seconds(1)}
+				ask(rank, r)
+			case 5:
+				ask(rank, commitOf(wire.ScopeLocal, rapid.SampledFrom([]string{"a=1", "b=1"}).Draw(rt, "pair")))
+			case 6:
+				ask(rank, getOf(other, rapid.SampledFrom([]string{"a", "b", ""}).Draw(rt, "key"), seconds(2)))
+			case 7:
+				ask(rank, &wire.FinalizeRequest{})
+			case 8:
+				step(event{kind: evClosed, conn: w.conns[rank]})
+				for r := range asked {
+					if r.conn == w.conns[rank] && answered[r] == 0 {
+						delete(asked, r)
+					}
+				}
+				delete(w.conns, rank)
+			case 9:
+				if rapid.Bool().Draw(rt, "exits") {
+					step(event{kind: evExited, rank: other})
+				}
+				w.now += 50
+				step(event{kind: evTick})
+			}
+		}
+		for r := range n {
+			step(event{kind: evExited, rank: wire.Rank(r)})
+		}
+		w.now += 10000
+		step(event{kind: evTick})
+		for r := range asked {
+			// a process that finalizes gives up what its other threads still wait for
+			if p := w.core.procs[w.core.conns[r.conn]]; answered[r] == 0 && p.conn == r.conn {
+				rt.Fatalf("request %v was not answered", r)
+			}
+		}
+		for r, times := range answered {
+			if times > 1 {
+				rt.Fatalf("request %v was answered %d times", r, times)
+			}
+		}
+		if len(w.core.fences) != 0 || len(w.core.gets) != 0 || w.core.deadline() != 0 {
+			rt.Fatalf("kept %d fences, %d gets, deadline %d", len(w.core.fences), len(w.core.gets), w.core.deadline())
+		}
+	})
+}

@@ -1,0 +1,520 @@
+package server
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/goshmem/goshmem/pmix/wire"
+)
+
+const testNspace = "job-1"
+
+// testJob is a job of n processes on one node.
+func testJob(n int) Job {
+	j := Job{Nspace: testNspace, Hosts: []string{"vm"}}
+	for r := range n {
+		j.Procs = append(j.Procs, Proc{Rank: uint32(r), LocalRank: uint16(r)})
+	}
+	return j
+}
+
+// world drives a core and keeps a readable record of what it does.
+type world struct {
+	t     testing.TB
+	core  *core
+	now   tick
+	conns map[wire.Rank]connID
+	last  connID
+	tags  map[connID]uint32
+	log   []string
+}
+
+func newWorld(t testing.TB, job Job, remote bool) *world {
+	t.Helper()
+	if err := job.check(); err != nil {
+		t.Fatal(err)
+	}
+	c, err := newCore(&job, remote, 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &world{t: t, core: c, conns: map[wire.Rank]connID{}, tags: map[connID]uint32{}}
+}
+
+func (w *world) step(ev event) []action {
+	ev.now = w.now
+	out := w.core.Step(ev, nil)
+	for _, a := range out {
+		w.log = append(w.log, w.describe(a))
+	}
+	return out
+}
+
+func (w *world) describe(a action) string {
+	switch a.kind {
+	case actAccept:
+		return fmt.Sprintf("accept %d", a.rank)
+	case actReject:
+		return "reject " + statusName(a.status)
+	case actSend:
+		return fmt.Sprintf("reply %d#%d %s", w.core.conns[a.conn], a.tag, describeBody(a.payload))
+	case actConnected:
+		return fmt.Sprintf("connected %d", a.rank)
+	case actFinalized:
+		return fmt.Sprintf("finalized %d", a.rank)
+	case actLost:
+		return fmt.Sprintf("lost %d", a.rank)
+	case actAbort:
+		return fmt.Sprintf("abort %d %d %s", a.rank, a.status, a.text)
+	case actFence:
+		return fmt.Sprintf("fence %s#%d %d bytes", a.fence.Procs, a.fence.Seq, len(a.payload))
+	case actFetch:
+		return fmt.Sprintf("fetch %d %s", a.rank, a.key)
+	case actServed:
+		return fmt.Sprintf("served %d %s", a.request, statusName(a.status))
+	case actRefused:
+		return "refused " + a.text
+	default:
+		return fmt.Sprintf("action %d", a.kind)
+	}
+}
+
+func describeBody(b []byte) string {
+	if status, err := wire.DecodeStatusReply(b); err == nil {
+		return statusName(status)
+	}
+	r, err := wire.DecodeGetReply(b)
+	if err != nil {
+		return fmt.Sprintf("%d bytes", len(b))
+	}
+	pairs, err := r.Data.Pairs()
+	if err != nil {
+		return err.Error()
+	}
+	var out strings.Builder
+	for i, kv := range pairs {
+		if i > 0 {
+			out.WriteByte(' ')
+		}
+		fmt.Fprintf(&out, "%s=%v", kv.Key, kv.Value)
+	}
+	return out.String()
+}
+
+func statusName(s wire.Status) string {
+	if s == wire.StatusSuccess {
+		return "ok"
+	}
+	return strings.TrimPrefix(s.String(), "PMIX_")
+}
+
+func (w *world) connect(ranks ...wire.Rank) {
+	for _, r := range ranks {
+		w.last++
+		w.conns[r] = w.last
+		w.tags[w.last] = wire.TagFirstDynamic - 1
+		w.step(event{kind: evClaim, conn: w.last, nspace: testNspace, rank: r})
+	}
+}
+
+// request sends a request and returns its tag.
+func (w *world) request(rank wire.Rank, r wire.Request) uint32 {
+	w.t.Helper()
+	body, err := wire.AppendRequest(nil, r)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	conn := w.conns[rank]
+	w.tags[conn]++
+	w.step(event{kind: evFrame, conn: conn, tag: w.tags[conn], payload: body})
+	return w.tags[conn]
+}
+
+func (w *world) closeConn(rank wire.Rank) {
+	w.step(event{kind: evClosed, conn: w.conns[rank]})
+	delete(w.conns, rank)
+}
+
+func (w *world) exit(rank wire.Rank) { w.step(event{kind: evExited, rank: rank}) }
+
+// advance lets seconds go by.
+func (w *world) advance(seconds tick) {
+	w.now += seconds * 100
+	w.step(event{kind: evTick})
+}
+
+// expect compares what happened since the last call.
+func (w *world) expect(want ...string) {
+	w.t.Helper()
+	if diff := cmp.Diff(want, w.log, cmp.Transformer("empty", func(s []string) []string {
+		return slices.Clip(append([]string{}, s...))
+	})); diff != "" {
+		w.t.Errorf("actions (-want +got):\n%s", diff)
+	}
+	w.log = nil
+}
+
+// started returns a world of n connected processes.
+func started(t testing.TB, n int) *world {
+	t.Helper()
+	w := newWorld(t, testJob(n), false)
+	for r := range n {
+		w.connect(wire.Rank(r))
+	}
+	w.log = nil
+	return w
+}
+
+func fenceOf(ranks ...wire.Rank) *wire.FenceRequest {
+	r := &wire.FenceRequest{}
+	for _, rank := range ranks {
+		r.Procs = append(r.Procs, wire.Proc{Nspace: testNspace, Rank: rank})
+	}
+	return r
+}
+
+func getOf(rank wire.Rank, key string, infos ...wire.Info) *wire.GetRequest {
+	return &wire.GetRequest{Proc: wire.Proc{Nspace: testNspace, Rank: rank}, Key: key, Info: infos}
+}
+
+func commitOf(scope wire.Scope, pairs ...string) *wire.CommitRequest {
+	e := wire.NewEncoder(nil)
+	for _, p := range pairs {
+		key, value, _ := strings.Cut(p, "=")
+		e.KValGroup(wire.KVal{Key: key, Value: wire.StringValue(value)})
+	}
+	return &wire.CommitRequest{Blobs: []wire.ScopedBlob{{Scope: scope, Data: e.Bytes()}}}
+}
+
+func seconds(n int32) wire.Info { return wire.Info{Key: wire.KeyTimeout, Value: wire.IntValue(n)} }
+
+func TestClaims(t *testing.T) {
+	w := newWorld(t, testJob(2), false)
+	w.connect(0)
+	w.expect("connected 0", "accept 0")
+	w.connect(0)
+	w.expect("refused claim of a rank that is connected", "reject ERR_EXISTS")
+	w.connect(2)
+	w.expect("refused claim of a process that is not of this job and node", "reject ERR_NOT_FOUND")
+	w.step(event{kind: evClaim, conn: 99, nspace: "other", rank: 1})
+	w.expect("refused claim of a process that is not of this job and node", "reject ERR_NOT_FOUND")
+	w.exit(1)
+	w.connect(1)
+	w.expect("refused claim of a rank whose process has ended", "reject ERR_NO_PERMISSIONS")
+}
+
+func TestClaimAgainAfterLossAndFinalize(t *testing.T) {
+	w := started(t, 1)
+	w.closeConn(0)
+	w.expect("lost 0")
+	w.connect(0)
+	w.expect("connected 0", "accept 0")
+	w.request(0, &wire.FinalizeRequest{})
+	w.expect("finalized 0", "reply 0#101 ok")
+	old := w.conns[0]
+	w.connect(0)
+	w.expect("connected 0", "accept 0")
+	w.step(event{kind: evClosed, conn: old})
+	w.expect()
+	w.request(0, fenceOf(wire.RankWildcard))
+	w.expect("reply 0#101 ok")
+}
+
+func TestRequestsAfterFinalize(t *testing.T) {
+	w := started(t, 1)
+	w.request(0, &wire.FinalizeRequest{})
+	w.request(0, &wire.DeregisterEventsRequest{})
+	w.expect("finalized 0", "reply 0#101 ok")
+	w.request(0, fenceOf(0))
+	w.expect("refused request FENCE after finalize", "reply 0#103 ERR_INIT")
+	w.closeConn(0)
+	w.expect()
+}
+
+func TestFence(t *testing.T) {
+	w := started(t, 3)
+	w.request(1, fenceOf(wire.RankWildcard))
+	w.request(0, fenceOf(0, 1, 2)) // the same set in other words
+	w.expect()
+	w.request(2, fenceOf())
+	w.expect("reply 0#101 ok", "reply 1#101 ok", "reply 2#101 ok")
+}
+
+func TestFenceOfSome(t *testing.T) {
+	w := started(t, 3)
+	w.request(0, fenceOf(0, 2))
+	w.request(1, fenceOf(1))
+	w.expect("reply 1#101 ok")
+	w.request(2, fenceOf(2, 0, 2))
+	w.expect("reply 0#101 ok", "reply 2#101 ok")
+}
+
+func TestFenceRefusals(t *testing.T) {
+	w := started(t, 2)
+	w.request(0, fenceOf(1))
+	w.expect("refused fence: among 1, want the caller to take part", "reply 0#101 ERR_BAD_PARAM")
+	w.request(0, fenceOf(0, 7))
+	w.expect("refused fence: process job-1.7, want a rank below 2", "reply 0#102 ERR_BAD_PARAM")
+	w.request(0, &wire.FenceRequest{Procs: []wire.Proc{{Nspace: "other", Rank: 0}}})
+	w.expect("refused fence: process other.0, want one of job-1", "reply 0#103 ERR_BAD_PARAM")
+}
+
+// Two threads of one process may be in two fences of the same set: the n-th call belongs to the n-th fence.
+func TestFencesInSequence(t *testing.T) {
+	w := started(t, 2)
+	w.request(0, fenceOf())
+	w.request(0, fenceOf())
+	w.request(1, fenceOf())
+	w.expect("reply 0#101 ok", "reply 1#101 ok")
+	w.request(1, fenceOf())
+	w.expect("reply 0#102 ok", "reply 1#102 ok")
+}
+
+func TestDeathInFence(t *testing.T) {
+	for name, die := range map[string]func(w *world){
+		"connection": func(w *world) { w.closeConn(2) },
+		"process":    func(w *world) { w.exit(2) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := started(t, 3)
+			w.request(2, fenceOf())
+			w.request(0, fenceOf())
+			die(w)
+			got := strings.Join(w.log, "; ")
+			if !strings.Contains(got, "reply 0#101 ERR_PROC_TERM_WO_SYNC") {
+				t.Errorf("%s; want the participant who waits to get an error", got)
+			}
+			w.log = nil
+			w.request(1, fenceOf()) // was on its way
+			w.expect("reply 1#101 ERR_PROC_TERM_WO_SYNC")
+			w.request(0, fenceOf())
+			w.expect("reply 0#102 ERR_PROC_TERM_WO_SYNC")
+			w.request(0, fenceOf(0, 1))
+			w.request(1, fenceOf(0, 1))
+			w.expect("reply 0#103 ok", "reply 1#102 ok")
+		})
+	}
+}
+
+func TestExitBeforeConnectFailsFence(t *testing.T) {
+	w := newWorld(t, testJob(2), false)
+	w.connect(0)
+	w.log = nil
+	w.request(0, fenceOf())
+	w.exit(1)
+	w.exit(1)
+	w.expect("reply 0#101 ERR_PROC_TERM_WO_SYNC")
+}
+
+// A process that finalized may connect again and join; when it ends instead, the fence does.
+func TestFinalizeWithoutJoining(t *testing.T) {
+	w := started(t, 3)
+	w.request(0, fenceOf())
+	w.request(1, &wire.FinalizeRequest{})
+	w.expect("finalized 1", "reply 1#101 ok")
+	w.exit(1)
+	w.expect("reply 0#101 EVENT_PROC_TERMINATED")
+	w.request(2, fenceOf())
+	w.expect("reply 2#101 EVENT_PROC_TERMINATED")
+	w.request(0, fenceOf(0, 2))
+	w.request(2, fenceOf(0, 2))
+	w.expect("reply 0#102 ok", "reply 2#102 ok")
+}
+
+// A fence that failed is over for those who come late too, even if the reason has gone: the sequence stays aligned.
+func TestLateJoinerHearsOfFailure(t *testing.T) {
+	w := started(t, 3)
+	w.request(0, fenceOf())
+	w.closeConn(1)
+	w.log = nil
+	w.connect(1)
+	w.expect("connected 1", "accept 1")
+	w.request(2, fenceOf())
+	w.expect("reply 2#101 ERR_PROC_TERM_WO_SYNC")
+	w.request(1, fenceOf())
+	w.expect("reply 1#101 ERR_PROC_TERM_WO_SYNC")
+	for _, r := range []wire.Rank{0, 1, 2} {
+		w.request(r, fenceOf())
+	}
+	w.expect("reply 0#102 ok", "reply 1#102 ok", "reply 2#102 ok")
+}
+
+func TestFenceTimeout(t *testing.T) {
+	w := started(t, 2)
+	r := fenceOf()
+	r.Info = []wire.Info{seconds(2)}
+	w.request(0, r)
+	w.advance(1)
+	w.expect()
+	w.advance(1)
+	w.expect("reply 0#101 ERR_TIMEOUT")
+	w.request(1, fenceOf())
+	w.expect("reply 1#101 ERR_TIMEOUT")
+	if len(w.core.fences) != 0 || w.core.deadline() != 0 {
+		t.Errorf("%d fences kept and deadline %d after all have heard, want none", len(w.core.fences), w.core.deadline())
+	}
+}
+
+func TestFailedFencesAreBounded(t *testing.T) {
+	w := started(t, 2)
+	for range 3 * maxFailedFences {
+		r := fenceOf()
+		r.Info = []wire.Info{seconds(1)}
+		w.request(0, r)
+		w.advance(1)
+	}
+	if n := len(w.core.fences[everybody]); n > maxFailedFences {
+		t.Errorf("%d ended fences kept, want at most %d", n, maxFailedFences)
+	}
+}
+
+func TestOpenFencesAreBounded(t *testing.T) {
+	w := started(t, 2)
+	for range maxFences {
+		w.request(0, fenceOf())
+	}
+	w.expect()
+	w.request(0, fenceOf())
+	w.expect("refused fence: too many under way", fmt.Sprintf("reply 0#%d ERR_OUT_OF_RESOURCE", 101+maxFences))
+}
+
+func TestGet(t *testing.T) {
+	w := started(t, 2)
+	w.request(1, commitOf(wire.ScopeLocal, "a=1", "b=2"))
+	w.request(0, getOf(1, "a"))
+	w.request(0, getOf(1, ""))
+	w.expect("reply 1#101 ok", "reply 0#101 a=1 b=2", "reply 0#102 a=1 b=2")
+	w.request(0, getOf(wire.RankWildcard, wire.KeyHwlocXMLV2))
+	w.request(0, getOf(7, "a"))
+	w.request(0, &wire.GetRequest{Proc: wire.Proc{Nspace: "other"}, Key: "a"})
+	w.expect("reply 0#103 ERR_NOT_FOUND", "reply 0#104 ERR_NOT_FOUND", "reply 0#105 ERR_NOT_FOUND")
+}
+
+func TestGetOfLaterKey(t *testing.T) {
+	w := started(t, 3)
+	w.request(0, getOf(1, "b"))
+	w.request(2, getOf(1, ""))
+	w.expect()
+	w.request(1, commitOf(wire.ScopeLocal, "a=1"))
+	w.expect("reply 1#101 ok", "reply 2#101 a=1")
+	w.request(1, commitOf(wire.ScopeGlobal, "b=2"))
+	w.expect("reply 1#102 ok", "reply 0#101 a=1 b=2")
+}
+
+func TestGetWithoutWaiting(t *testing.T) {
+	w := started(t, 2)
+	for _, key := range []string{wire.KeyImmediate, wire.KeyOptional} {
+		w.request(0, getOf(1, "a", wire.Info{Key: key, Value: wire.BoolValue(true)}))
+	}
+	w.expect("reply 0#101 ERR_NOT_FOUND", "reply 0#102 ERR_NOT_FOUND")
+	w.request(0, getOf(1, "a", wire.Info{Key: wire.KeyImmediate, Value: wire.BoolValue(false)}))
+	w.expect()
+}
+
+func TestGetTimeout(t *testing.T) {
+	w := started(t, 2)
+	w.request(0, getOf(1, "a", seconds(3)))
+	w.request(0, getOf(1, "b", seconds(1)))
+	w.request(0, getOf(1, "c"))
+	if at := w.core.deadline(); at != 100 {
+		t.Errorf("deadline at tick %d, want 100", at)
+	}
+	w.advance(1)
+	w.expect("reply 0#102 ERR_TIMEOUT")
+	w.advance(2)
+	w.expect("reply 0#101 ERR_TIMEOUT")
+	w.request(1, commitOf(wire.ScopeLocal, "c=3"))
+	w.expect("reply 1#101 ok", "reply 0#103 c=3")
+}
+
+func TestGetOfOneWhoEnds(t *testing.T) {
+	w := started(t, 4)
+	for _, r := range []wire.Rank{1, 2, 3} {
+		w.request(r, commitOf(wire.ScopeLocal, "a=1"))
+		w.request(0, getOf(r, "b"))
+	}
+	w.log = nil
+	w.exit(1)
+	w.expect("reply 0#101 ERR_PROC_TERM_WO_SYNC")
+	w.closeConn(2)
+	w.expect("lost 2", "reply 0#102 ERR_PROC_TERM_WO_SYNC")
+	w.request(3, &wire.FinalizeRequest{})
+	w.expect("finalized 3", "reply 3#102 ok", "reply 0#103 ERR_NOT_FOUND")
+	for _, r := range []wire.Rank{1, 2, 3} {
+		w.request(0, getOf(r, "a"))
+		w.request(0, getOf(r, "b"))
+	}
+	w.expect("reply 0#104 a=1", "reply 0#105 ERR_PROC_TERM_WO_SYNC", "reply 0#106 a=1",
+		"reply 0#107 ERR_PROC_TERM_WO_SYNC", "reply 0#108 a=1", "reply 0#109 ERR_NOT_FOUND")
+}
+
+func TestClosedConnectionForgetsItsGets(t *testing.T) {
+	w := started(t, 2)
+	w.request(0, getOf(1, "a"))
+	w.closeConn(0)
+	w.request(1, commitOf(wire.ScopeLocal, "a=1"))
+	w.expect("lost 0", "reply 1#101 ok")
+}
+
+func TestAbort(t *testing.T) {
+	w := started(t, 2)
+	w.request(1, &wire.AbortRequest{Status: 42, Message: "no more"})
+	w.expect("abort 1 42 no more", "reply 1#101 ok")
+	w.request(1, &wire.AbortRequest{Status: 1, Procs: fenceOf(0, 1).Procs})
+	w.expect("abort 1 1 ", "reply 1#102 ok")
+	w.request(1, &wire.AbortRequest{Status: 1, Procs: fenceOf(0).Procs})
+	w.expect("refused abort of some processes is not served", "reply 1#103 ERR_PARAM_VALUE_NOT_SUPPORTED")
+}
+
+func TestRegistrationsAreRemembered(t *testing.T) {
+	w := started(t, 1)
+	w.request(0, &wire.RegisterEventsRequest{})
+	w.request(0, &wire.RegisterEventsRequest{Codes: []wire.Status{wire.StatusModelDeclared, wire.StatusErrProcAborted}})
+	w.request(0, &wire.RegisterEventsRequest{Codes: []wire.Status{wire.StatusErrProcAborted}})
+	w.request(0, &wire.DeregisterEventsRequest{Codes: []wire.Status{wire.StatusModelDeclared, wire.StatusErrProcAborted, -5}})
+	w.expect("reply 0#101 ok", "reply 0#102 ok", "reply 0#103 ok")
+	want := map[wire.Status]int{wire.StatusMaxErrConstant: 1, wire.StatusErrProcAborted: 1}
+	if diff := cmp.Diff(want, w.core.procs[0].events.codes); diff != "" {
+		t.Errorf("registrations (-want +got):\n%s", diff)
+	}
+	w.request(0, &wire.RegisterEventsRequest{Codes: make([]wire.Status, maxRemembered)})
+	w.expect("refused more than 4096 event codes", "reply 0#105 ERR_OUT_OF_RESOURCE")
+}
+
+func TestCleanupsAreRemembered(t *testing.T) {
+	w := started(t, 1)
+	w.request(0, &wire.JobControlRequest{Info: []wire.Info{
+		{Key: wire.KeyRegisterCleanupDir, Value: wire.StringValue("/a")},
+		{Key: wire.KeyCleanupRecursive, Value: wire.BoolValue(true)},
+	}})
+	w.request(0, &wire.JobControlRequest{Info: []wire.Info{
+		{Key: wire.KeyRegisterCleanup, Value: wire.StringValue("/b,/c")},
+	}})
+	w.expect("reply 0#101 ok", "reply 0#102 ok")
+	want := []cleanup{{"/a", true, true}, {"/b", false, false}, {"/c", false, false}}
+	if diff := cmp.Diff(want, w.core.procs[0].cleanups, cmp.AllowUnexported(cleanup{})); diff != "" {
+		t.Errorf("paths (-want +got):\n%s", diff)
+	}
+}
+
+func TestOtherRequests(t *testing.T) {
+	w := started(t, 1)
+	w.request(0, &wire.NotifyRequest{Status: -9999, Range: wire.RangeNamespace})
+	w.request(0, &wire.OtherRequest{Cmd: wire.CmdPublish, Body: []byte{2, 0}})
+	w.request(0, &wire.OtherRequest{Cmd: 77})
+	w.expect("reply 0#101 ok", "refused request PUBLISH is not served", "reply 0#102 ERR_NOT_SUPPORTED",
+		"refused request command 77 is not served", "reply 0#103 ERR_NOT_SUPPORTED")
+	w.step(event{kind: evFrame, conn: w.conns[0], tag: 200, payload: []byte{2}})
+	w.expect("refused pmix wire: offset 1: byte: length 1, want at most the 0 bytes that follow",
+		"reply 0#200 ERR_UNPACK_FAILURE")
+	w.request(0, &wire.CommitRequest{Blobs: []wire.ScopedBlob{{Scope: wire.ScopeLocal, Data: []byte{2, 2}}}})
+	if got := w.log[len(w.log)-1]; got != "reply 0#104 ERR_UNPACK_FAILURE" {
+		t.Errorf("%s, want a refused commit", got)
+	}
+	w.step(event{kind: evFrame, conn: 999, tag: 1, payload: []byte{2, 0}})
+	w.step(event{kind: evClosed, conn: 999})
+}

@@ -1,0 +1,40 @@
+package server
+
+import (
+	"testing"
+
+	"github.com/goshmem/goshmem/pmix/wire"
+)
+
+// Whatever one client sends, the core answers it once at most and goes on serving others.
+func FuzzStep(f *testing.F) {
+	for _, r := range []wire.Request{
+		&wire.InitRequest{}, fenceOf(), fenceOf(0, 1), getOf(1, "a", seconds(1)), commitOf(wire.ScopeGlobal, "a=1"),
+		&wire.AbortRequest{Status: 1}, &wire.FinalizeRequest{}, &wire.OtherRequest{Cmd: wire.CmdSpawn},
+		&wire.DeregisterEventsRequest{Codes: []wire.Status{-1}},
+	} {
+		body, err := wire.AppendRequest(nil, r)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(body)
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		w := started(t, 2)
+		answers := 0
+		for _, a := range w.step(event{kind: evFrame, conn: w.conns[0], tag: 777, payload: body}) {
+			if a.kind == actSend && a.tag == 777 {
+				answers++
+			}
+		}
+		if answers > 1 {
+			t.Errorf("%d answers to one request", answers)
+		}
+		w.log = nil
+		w.request(1, commitOf(wire.ScopeGlobal, "z=1"))
+		w.request(1, getOf(1, "z"))
+		if n := len(w.log); w.log[n-1] != "reply 1#102 z=1" {
+			t.Errorf("the other client got %v", w.log)
+		}
+	})
+}

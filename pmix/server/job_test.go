@@ -1,0 +1,108 @@
+package server
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/goshmem/goshmem/pmix/wire"
+)
+
+func pairsOf(t *testing.T, j Job) []wire.KVal {
+	t.Helper()
+	b, err := j.info()
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := wire.DecodeJobInfo(b)
+	if err != nil || info.Nspace != j.Nspace {
+		t.Fatalf("description of %q: %v", info.Nspace, err)
+	}
+	return info.Pairs
+}
+
+// The keys and types are those that libpmix 4.2.2 sent for a job of two processes on one node.
+func TestJobInfoIsThatOfLibpmix(t *testing.T) {
+	job := testJob(2)
+	job.TmpDir = "/tmp/pmixsrv.dpSxmd"
+	u32, str := wire.Uint32Value, wire.StringValue
+	want := []wire.KVal{
+		{Key: "pmix.job.size", Value: u32(2)},
+		{Key: "pmix.max.size", Value: u32(2)},
+		{Key: "pmix.num.nodes", Value: u32(1)},
+		{Key: "pmix.job.napps", Value: u32(1)},
+		{Key: "pmix.jobid", Value: str("job-1")},
+		{Key: "pmix.nsdir", Value: str("/tmp/pmixsrv.dpSxmd")},
+		{Key: "pmix.nlist", Value: str("vm")},
+		{Key: "pmix.bfrops.mod", Value: str("4.2.2")},
+		{Key: "pmix.ssn.arr", Value: wire.InfosValue(
+			wire.Info{Key: "pmix.session.id", Value: u32(0xffffffff)}, wire.Info{Key: "pmix.univ.size", Value: u32(2)},
+			wire.Info{Key: "pmix.tmpdir", Value: str("/tmp/pmixsrv.dpSxmd")})},
+		{Key: "pmix.node.arr", Value: wire.InfosValue(
+			wire.Info{Key: "pmix.hname", Value: str("vm")}, wire.Info{Key: "pmix.node.size", Value: u32(2)},
+			wire.Info{Key: "pmix.nodeid", Value: u32(0)}, wire.Info{Key: "pmix.lpeers", Value: str("0,1")},
+			wire.Info{Key: "pmix.lldr", Value: wire.RankValue(0)}, wire.Info{Key: "pmix.local.size", Value: u32(2)})},
+	}
+	for r := range 2 {
+		blob := wire.ProcBlob{Rank: wire.Rank(r), Pairs: []wire.KVal{
+			{Key: "pmix.grank", Value: wire.RankValue(wire.Rank(r))},
+			{Key: "pmix.lrank", Value: wire.Uint16Value(uint16(r))},
+			{Key: "pmix.nrank", Value: wire.Uint16Value(uint16(r))},
+			{Key: "pmix.appnum", Value: u32(0)},
+			{Key: "pmix.apprank", Value: wire.RankValue(wire.Rank(r))},
+			{Key: "pmix.nodeid", Value: u32(0)},
+			{Key: "pmix.hname", Value: str("vm")},
+			{Key: "pmix.pdir", Value: str("/tmp/pmixsrv.dpSxmd/" + wire.Rank(r).String())},
+		}}
+		v, err := blob.Value()
+		if err != nil {
+			t.Fatal(err)
+		}
+		want = append(want, wire.KVal{Key: "pmix.pblob", Value: v})
+	}
+	if diff := cmp.Diff(want, pairsOf(t, job)); diff != "" {
+		t.Errorf("description (-want +got):\n%s", diff)
+	}
+}
+
+func TestJobInfoOfTwoNodesAndApps(t *testing.T) {
+	job := twoNodes(1)
+	job.Procs[3].AppNum = 1
+	nodes, blobs := 0, 0
+	for _, kv := range pairsOf(t, job) {
+		switch kv.Key {
+		case wire.KeyNSDir:
+			t.Error("a directory without a TmpDir")
+		case wire.KeyJobNumApps:
+			if kv.Value != wire.Uint32Value(2) {
+				t.Errorf("%v applications, want 2", kv.Value)
+			}
+		case wire.KeyNodeInfo:
+			nodes++
+		case wire.KeyProcBlob:
+			blobs++
+		}
+	}
+	if nodes != 2 || blobs != 4 {
+		t.Errorf("%d nodes and %d processes, want 2 and 4", nodes, blobs)
+	}
+}
+
+func TestJobCheck(t *testing.T) {
+	for want, spoil := range map[string]func(j *Job){
+		`nspace ""`:                              func(j *Job) { j.Nspace = "" },
+		`nspace "a;b"`:                           func(j *Job) { j.Nspace = "a;b" },
+		"this node 1, want less than the 1":      func(j *Job) { j.ThisNode = 1 },
+		"no processes":                           func(j *Job) { j.Procs = nil },
+		"rank 0, want each of 0 to 1 once":       func(j *Job) { j.Procs[1].Rank = 0 },
+		"rank 2, want each of 0 to 1 once":       func(j *Job) { j.Procs[1].Rank = 2 },
+		"rank 1 on node 3, want less than the 1": func(j *Job) { j.Procs[1].Node = 3 },
+	} {
+		j := testJob(2)
+		spoil(&j)
+		if _, err := Start(Config{Job: j}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want one with %q", err, want)
+		}
+	}
+}

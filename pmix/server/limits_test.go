@@ -1,0 +1,199 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/goshmem/goshmem/pmix/wire"
+)
+
+// startLimited starts a server with tight limits and returns its address.
+func startLimited(t *testing.T, n int, change func(l *limits), h Host) (*Server, string) {
+	t.Helper()
+	lim := defaultLimits(n)
+	change(&lim)
+	s, err := startWith(Config{Job: testJob(n), Host: h}, lim)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s, s.ln.Addr().String()
+}
+
+func dialRaw(t *testing.T, addr string) net.Conn {
+	t.Helper()
+	nc, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = nc.Close() })
+	if err := nc.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	return nc
+}
+
+func claimRaw(t *testing.T, addr string, rank wire.Rank) net.Conn {
+	t.Helper()
+	nc := dialRaw(t, addr)
+	h := wire.NewHandshake(wire.Proc{Nspace: testNspace, Rank: rank}, wire.SecurityNone, nil)
+	if _, err := nc.Write(wire.AppendHandshake(nil, h)); err != nil {
+		t.Fatal(err)
+	}
+	reply := make([]byte, wire.HandshakeReplySize)
+	if _, err := io.ReadFull(nc, reply); err != nil {
+		t.Fatal(err)
+	}
+	if status, _, err := wire.DecodeHandshakeReply(reply); err != nil || status != wire.StatusSuccess {
+		t.Fatalf("rank %d: %v, %v", rank, status, err)
+	}
+	return nc
+}
+
+func awaitClose(t *testing.T, nc net.Conn) {
+	t.Helper()
+	if n, err := io.Copy(io.Discard, nc); n > 0 || (err != nil && isTimeout(err)) {
+		t.Errorf("%d bytes and %v, want the connection closed", n, err)
+	}
+}
+
+func isTimeout(err error) bool {
+	var ne net.Error
+	return errors.As(err, &ne) && ne.Timeout()
+}
+
+func ask(t *testing.T, nc net.Conn, tag uint32, r wire.Request) {
+	t.Helper()
+	body, err := wire.AppendRequest(nil, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := nc.Write(wire.AppendFrame(nil, 0, tag, body)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func answer(t *testing.T, nc net.Conn, tag uint32) []byte {
+	t.Helper()
+	h, body, err := wire.ReadFrame(nc, 1<<30)
+	if err != nil || h.Tag != tag {
+		t.Fatalf("answer with tag %d, %v; want tag %d", h.Tag, err, tag)
+	}
+	return body
+}
+
+func TestHalfOpenConnectionsAreDropped(t *testing.T) {
+	_, addr := startLimited(t, 1, func(l *limits) { l.handshake = 20 * time.Millisecond }, nil)
+	silent, slow := dialRaw(t, addr), dialRaw(t, addr)
+	if _, err := slow.Write([]byte{0xff, 0xff}); err != nil {
+		t.Fatal(err)
+	}
+	awaitClose(t, silent)
+	awaitClose(t, slow)
+}
+
+func TestFloodPushesOutItsOldest(t *testing.T) {
+	_, addr := startLimited(t, 2, func(l *limits) { l.unknown, l.handshake = 3, time.Hour }, nil)
+	client := claimRaw(t, addr, 0)
+	var flood []net.Conn
+	for range 20 {
+		flood = append(flood, dialRaw(t, addr))
+	}
+	for _, nc := range flood[:20-3] {
+		awaitClose(t, nc)
+	}
+	late := claimRaw(t, addr, 1)
+	for _, nc := range []net.Conn{client, late} {
+		ask(t, nc, 101, &wire.InitRequest{})
+		answer(t, nc, 101)
+	}
+}
+
+type lostHost struct {
+	noHost
+	lost chan uint32
+}
+
+func (h lostHost) ClientLost(rank uint32) { h.lost <- rank }
+
+// A client that asks and never reads is dropped when its answers fill the queue; others are served meanwhile.
+func TestSlowReader(t *testing.T) {
+	h := lostHost{lost: make(chan uint32, 1)}
+	_, addr := startLimited(t, 2, func(l *limits) { l.queueBytes = 1 << 20 }, h)
+	owner, slow := claimRaw(t, addr, 0), claimRaw(t, addr, 1)
+	big := wire.NewEncoder(nil)
+	big.KValGroup(wire.KVal{Key: "big", Value: wire.BytesValue(make([]byte, 256<<10))})
+	ask(t, owner, 101, &wire.CommitRequest{Blobs: []wire.ScopedBlob{{Scope: wire.ScopeLocal, Data: big.Bytes()}}})
+	answer(t, owner, 101)
+	get := &wire.GetRequest{Proc: wire.Proc{Nspace: testNspace, Rank: 0}, Key: "big"}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	asked := make(chan struct{})
+	go func() {
+		defer close(asked)
+		body, _ := wire.AppendRequest(nil, get) // checked by the owner's use below
+		for tag := uint32(101); ; tag++ {
+			if _, err := slow.Write(wire.AppendFrame(nil, 0, tag, body)); err != nil {
+				return
+			}
+		}
+	}()
+	for tag := uint32(102); ; tag++ {
+		ask(t, owner, tag, get)
+		answer(t, owner, tag)
+		select {
+		case rank := <-h.lost:
+			if rank != 1 {
+				t.Errorf("lost rank %d, want 1", rank)
+			}
+			<-asked
+			return
+		case <-ctx.Done():
+			t.Fatal("the slow reader is still there")
+		default:
+		}
+	}
+}
+
+func TestFrameLimit(t *testing.T) {
+	h := lostHost{lost: make(chan uint32, 1)}
+	_, addr := startLimited(t, 1, func(l *limits) { l.frame = 100 }, h)
+	nc := claimRaw(t, addr, 0)
+	ask(t, nc, 101, &wire.AbortRequest{Message: "x"})
+	answer(t, nc, 101)
+	if _, err := nc.Write(wire.AppendFrame(nil, 0, 102, make([]byte, 101))); err != nil {
+		t.Fatal(err)
+	}
+	if rank := <-h.lost; rank != 0 {
+		t.Errorf("lost rank %d, want 0", rank)
+	}
+}
+
+func TestServeOverDriver(t *testing.T) {
+	s, addr := startLimited(t, 1, func(*limits) {}, nil)
+	nc := claimRaw(t, addr, 0)
+	type result struct {
+		status wire.Status
+		packed []byte
+	}
+	results := make(chan result, 2)
+	reply := func(status wire.Status, packed []byte) { results <- result{status, packed} }
+	s.Serve(0, "a", reply)
+	s.Serve(9, "a", reply)
+	if r := <-results; r.status != wire.StatusErrNotFound {
+		t.Errorf("rank 9: %v, want PMIX_ERR_NOT_FOUND", r.status)
+	}
+	ask(t, nc, 101, commitOf(wire.ScopeGlobal, "a=1"))
+	answer(t, nc, 101)
+	if r := <-results; r.status != wire.StatusSuccess || len(r.packed) == 0 {
+		t.Errorf("rank 0: %v with %d bytes, want its data", r.status, len(r.packed))
+	}
+}

@@ -1,0 +1,151 @@
+package server
+
+import (
+	"time"
+
+	"github.com/goshmem/goshmem/pmix/wire"
+)
+
+// input is an event with the connection that it came from.
+type input struct {
+	event
+	from *conn
+}
+
+// post hands an event to the loop without waiting.
+func (s *Server) post(ev event) {
+	s.mu.Lock()
+	s.mailbox = append(s.mailbox, ev)
+	s.mu.Unlock()
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// submit hands a connection's event to the loop and waits until it is taken; false means that the server is closing.
+func (s *Server) submit(in input) bool {
+	select {
+	case s.inputs <- in:
+		return true
+	case <-s.quit:
+		return false
+	}
+}
+
+// driver is the loop's own state: the core's connections by name, and its buffer of actions.
+type driver struct {
+	*Server
+	conns   map[connID]*conn
+	actions []action
+}
+
+// loop is the only goroutine that touches the core.
+func (s *Server) loop() {
+	d := &driver{Server: s, conns: map[connID]*conn{}}
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		d.arm(timer)
+		select {
+		case in := <-s.inputs:
+			d.takeInput(in)
+		case <-s.wake:
+			for _, ev := range s.takeMail() {
+				d.step(ev)
+			}
+		case <-timer.C:
+			d.step(event{kind: evTick})
+		case <-s.quit:
+			return
+		}
+	}
+}
+
+// arm sets the timer to the core's next deadline.
+func (d *driver) arm(timer *time.Timer) {
+	next := d.core.deadline()
+	if next == 0 {
+		timer.Stop()
+		return
+	}
+	timer.Reset(time.Until(d.start.Add(time.Duration(next) * tickLength)))
+}
+
+func (s *Server) takeMail() []event {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	mail := s.mailbox
+	s.mailbox = nil
+	return mail
+}
+
+func (d *driver) takeInput(in input) {
+	switch in.kind {
+	case evClaim:
+		d.conns[in.conn] = in.from
+		d.step(in.event)
+	case evClosed:
+		d.step(in.event)
+		delete(d.conns, in.conn)
+	default:
+		d.step(in.event)
+	}
+}
+
+func (d *driver) step(ev event) {
+	ev.now = tick(time.Since(d.start) / tickLength)
+	d.actions = d.core.Step(ev, d.actions[:0])
+	for i := range d.actions {
+		d.carryOut(&d.actions[i])
+	}
+	clear(d.actions)
+}
+
+func (d *driver) carryOut(a *action) {
+	switch a.kind {
+	case actAccept:
+		if c := d.conns[a.conn]; c != nil {
+			c.send(outFrame{raw: wire.AppendHandshakeReply(nil, wire.StatusSuccess, uint32(a.rank))})
+			c.verdict <- wire.StatusSuccess
+		}
+	case actReject:
+		if c := d.conns[a.conn]; c != nil {
+			delete(d.conns, a.conn)
+			c.verdict <- a.status
+		}
+	case actSend:
+		if c := d.conns[a.conn]; c != nil && !c.send(outFrame{tag: a.tag, body: a.payload}) {
+			d.log.Warn().Uint64("conn", uint64(a.conn)).Msg("client does not read its answers: connection dropped")
+		}
+	case actRefused:
+		d.log.Warn().Str("nspace", d.cfg.Job.Nspace).Uint32("pe", uint32(a.rank)).Stringer("status", a.status).Msg(a.text)
+	default:
+		d.tell(a)
+	}
+}
+
+// tell makes the upcalls.
+func (d *driver) tell(a *action) {
+	rank := uint32(a.rank)
+	switch a.kind {
+	case actConnected:
+		d.host.ClientConnected(rank, a.pid)
+	case actFinalized:
+		d.host.ClientFinalized(rank)
+	case actLost:
+		d.host.ClientLost(rank)
+	case actAbort:
+		d.host.Abort(rank, int(a.status), a.text)
+	case actFence:
+		d.cfg.Remote.Fence(a.fence, a.ranks, a.payload)
+	case actFetch:
+		d.cfg.Remote.Fetch(rank, a.key)
+	case actServed:
+		d.mu.Lock()
+		reply := d.requests[a.request]
+		delete(d.requests, a.request)
+		d.mu.Unlock()
+		reply(a.status, a.payload)
+	}
+}

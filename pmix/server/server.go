@@ -1,0 +1,199 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/goshmem/goshmem/pmix/wire"
+)
+
+// Host receives what the server learns about its clients.
+// Concurrent calls: none, they come one after the other from one goroutine, without locks held. They must not block and
+// must not call Close. An upcall about a request returns before the request is answered: by the time that a process
+// which finalized ends, ClientFinalized has returned.
+type Host interface {
+	ClientConnected(rank uint32, pid int) // pid 0 when unknown
+	ClientFinalized(rank uint32)
+	ClientLost(rank uint32) // the connection closed without a finalize
+	Abort(rank uint32, status int, msg string)
+}
+
+// Remote reaches the servers of the job's other nodes. Calls must not block.
+type Remote interface {
+	// Fence says that the processes of this node have joined a fence; data is what they show to other nodes, empty if
+	// nobody asked for collection. Every server of a participating node calls it with the same id; the answer is
+	// Server.FenceDone with the contributions of all nodes, one after the other.
+	Fence(id FenceID, ranks []uint32, data []byte)
+	// Fetch asks the server of another node for the data of rank, which should hold key. That server's Serve gets it;
+	// the answer is Server.Fetched.
+	Fetch(rank uint32, key string)
+}
+
+// Config says what a server serves.
+type Config struct {
+	Job    Job
+	Host   Host // nil: nobody listens
+	Logger zerolog.Logger
+	// Authorize decides whether a connection may claim a rank, and says which process it comes from (0: unknown). It
+	// may take its time, up to the handshake's deadline. Nil accepts everybody.
+	Authorize func(conn net.Conn, nspace string, rank uint32) (pid int, err error)
+	// Remote is nil in a job of one node; fences and gets across nodes end with PMIX_ERR_UNREACH then.
+	Remote Remote
+}
+
+const (
+	tickLength       = 10 * time.Millisecond
+	handshakeTimeout = 5 * time.Second
+)
+
+// limits are what a test may want smaller.
+type limits struct {
+	handshake   time.Duration // time for a connection to say who it is
+	unknown     int           // connections that have not said it
+	frame       uint32        // bytes of a frame's body
+	queueBytes  int           // bytes waiting for one client to read them
+	queueFrames int
+}
+
+func defaultLimits(procs int) limits {
+	return limits{
+		handshake: handshakeTimeout, unknown: 128 + 2*procs, frame: 64 << 20, queueBytes: 64 << 20, queueFrames: 1 << 16,
+	}
+}
+
+// Server serves the processes of one job on one node.
+// Concurrent calls: all methods.
+type Server struct {
+	cfg    Config
+	log    zerolog.Logger
+	host   Host
+	limits limits
+	ln     net.Listener
+	hosts  map[uint32]string
+	reg    registry
+	core   *core
+	inputs chan input    // from connections, one at a time each
+	wake   chan struct{} // the mailbox holds something
+	quit   chan struct{}
+	start  time.Time
+	wg     sync.WaitGroup
+	close  func() error
+
+	mu       sync.Mutex
+	mailbox  []event // from the methods, never blocking
+	requests map[uint64]func(wire.Status, []byte)
+	lastReq  uint64
+}
+
+// Start starts a server on a loopback port of its own.
+// Errors: a job that does not fit together; the port.
+func Start(cfg Config) (*Server, error) { return startWith(cfg, defaultLimits(len(cfg.Job.Procs))) }
+
+func startWith(cfg Config, lim limits) (*Server, error) {
+	if err := cfg.Job.check(); err != nil {
+		return nil, err
+	}
+	c, err := newCore(&cfg.Job, cfg.Remote != nil, tick(time.Second/tickLength))
+	if err != nil {
+		return nil, fmt.Errorf("pmix server: job %s: %w", cfg.Job.Nspace, err)
+	}
+	ln, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		return nil, fmt.Errorf("pmix server: listen on loopback: %w", err)
+	}
+	s := &Server{
+		cfg: cfg, log: cfg.Logger, host: cfg.Host, limits: lim, ln: ln, core: c, hosts: map[uint32]string{},
+		inputs: make(chan input), wake: make(chan struct{}, 1), quit: make(chan struct{}), start: time.Now(),
+		requests: map[uint64]func(wire.Status, []byte){},
+	}
+	s.reg.limit = lim.unknown
+	if s.host == nil {
+		s.host = noHost{}
+	}
+	for _, p := range cfg.Job.Procs {
+		s.hosts[p.Rank] = cfg.Job.Hosts[p.Node]
+	}
+	s.close = sync.OnceValue(s.shutDown)
+	s.wg.Go(s.loop)
+	s.wg.Go(s.accept)
+	return s, nil
+}
+
+// Environ returns the variables that a process of the job needs to find this server, nil for a rank that is not of the
+// job. The OMPI_MCA pair makes Open MPI 4 take the job from PMIx instead of starting a job of one.
+func (s *Server) Environ(rank uint32) []string {
+	host, ok := s.hosts[rank]
+	if !ok {
+		return nil
+	}
+	job := &s.cfg.Job
+	env := []string{
+		"PMIX_NAMESPACE=" + job.Nspace,
+		"PMIX_RANK=" + strconv.FormatUint(uint64(rank), 10),
+		fmt.Sprintf("PMIX_SERVER_URI41=goshmem-%s.%d;tcp4://%s", job.Nspace, job.ThisNode, s.ln.Addr()),
+		"PMIX_SECURITY_MODE=" + wire.SecurityNone,
+		"PMIX_BFROP_BUFFER_TYPE=PMIX_BFROP_BUFFER_NON_DESC",
+		"PMIX_GDS_MODULE=" + wire.GDSHash,
+		"PMIX_HOSTNAME=" + host,
+		"PMIX_VERSION=" + wire.Version,
+		"OMPI_MCA_schizo=^orte",
+		"OMPI_MCA_ess=pmi",
+	}
+	if job.TmpDir != "" {
+		env = append(env, "PMIX_SERVER_TMPDIR="+job.TmpDir, "PMIX_SYSTEM_TMPDIR="+job.TmpDir)
+	}
+	return env
+}
+
+// ProcExited says that the process of a rank, on this node or another, has ended: unless it had finalized, fences and
+// gets that need it end with an error, now and later.
+func (s *Server) ProcExited(rank uint32) { s.post(event{kind: evExited, rank: wire.Rank(rank)}) }
+
+// FenceDone is the answer to Remote.Fence: the contributions of all nodes, or why the fence failed.
+func (s *Server) FenceDone(id FenceID, status wire.Status, data []byte) {
+	s.post(event{kind: evFenceDone, fence: id, status: status, payload: data})
+}
+
+// Fetched is the answer to Remote.Fetch: what Serve gave on the other node.
+func (s *Server) Fetched(rank uint32, key string, status wire.Status, packed []byte) {
+	s.post(event{kind: evFetched, rank: wire.Rank(rank), key: key, status: status, payload: packed})
+}
+
+// Serve answers another node's Fetch for a process of this node. The reply, made as an upcall is, comes when the data is
+// there or will never be; it does not come when the server is closed first.
+func (s *Server) Serve(rank uint32, key string, reply func(status wire.Status, packed []byte)) {
+	s.mu.Lock()
+	s.lastReq++
+	id := s.lastReq
+	s.requests[id] = reply
+	s.mu.Unlock()
+	s.post(event{kind: evServe, rank: wire.Rank(rank), key: key, request: id})
+}
+
+// Close ends the server: it closes all connections and returns when all its goroutines have ended.
+func (s *Server) Close() error { return s.close() }
+
+func (s *Server) shutDown() error {
+	close(s.quit)
+	err := s.ln.Close()
+	s.reg.closeAll()
+	s.wg.Wait()
+	if err != nil && !errors.Is(err, net.ErrClosed) {
+		return fmt.Errorf("pmix server: close: %w", err)
+	}
+	return nil
+}
+
+// noHost is a host that does not listen.
+type noHost struct{}
+
+func (noHost) ClientConnected(uint32, int) {}
+func (noHost) ClientFinalized(uint32)      {}
+func (noHost) ClientLost(uint32)           {}
+func (noHost) Abort(uint32, int, string)   {}

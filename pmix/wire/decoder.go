@@ -1,0 +1,187 @@
+package wire
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+)
+
+// maxDepth bounds how deep values may nest in arrays and arrays in values.
+const maxDepth = 32
+
+// SyntaxError says where and why bytes are not a valid packed value.
+type SyntaxError struct {
+	Offset int    // where in the buffer the value starts
+	What   string // which value, what it holds and what it should hold
+}
+
+// Error describes the fault.
+func (e *SyntaxError) Error() string {
+	return fmt.Sprintf("pmix wire: offset %d: %s", e.Offset, e.What)
+}
+
+// Decoder reads packed values from a buffer.
+// The first fault is remembered (Err); after it every read returns the zero value. Byte objects alias the buffer.
+type Decoder struct {
+	buf   []byte
+	off   int
+	depth int
+	err   error
+}
+
+// NewDecoder returns a decoder that reads buf.
+func NewDecoder(buf []byte) *Decoder { return &Decoder{buf: buf} }
+
+// Err returns the first fault, a *SyntaxError.
+func (d *Decoder) Err() error { return d.err }
+
+// Rest returns the number of bytes not yet read.
+func (d *Decoder) Rest() int { return len(d.buf) - d.off }
+
+// Offset returns the number of bytes read.
+func (d *Decoder) Offset() int { return d.off }
+
+// More reports whether there is something left to read and no fault so far.
+func (d *Decoder) More() bool { return d.err == nil && d.Rest() > 0 }
+
+// End returns the first fault, or an error when bytes are left over.
+func (d *Decoder) End() error {
+	if d.err == nil && d.Rest() > 0 {
+		d.fail(d.off, "message: %d bytes left over, want none", d.Rest())
+	}
+	return d.err
+}
+
+func (d *Decoder) fail(at int, format string, args ...any) {
+	if d.err == nil {
+		d.err = &SyntaxError{Offset: at, What: fmt.Sprintf(format, args...)}
+	}
+	d.off = len(d.buf)
+}
+
+func (d *Decoder) take(n uint64, what string) []byte {
+	if d.err != nil {
+		return nil
+	}
+	if n > uint64(d.Rest()) {
+		d.fail(d.off, "%s: length %d, want at most the %d bytes that follow", what, n, d.Rest())
+		return nil
+	}
+	v := d.buf[d.off : d.off+int(n) : d.off+int(n)]
+	d.off += int(n)
+	return v
+}
+
+// Uint reads an unsigned integer of up to 64 bits.
+func (d *Decoder) Uint() uint64 { return d.uint(math.MaxUint64, "integer") }
+
+func (d *Decoder) uint(limit uint64, what string) uint64 {
+	if d.err != nil {
+		return 0
+	}
+	start := d.off
+	var v uint64
+	for i := 0; ; i++ {
+		if d.off >= len(d.buf) {
+			d.fail(start, "%s: cut off after %d bytes", what, i)
+			return 0
+		}
+		c := d.buf[d.off]
+		d.off++
+		if i == 8 {
+			v |= uint64(c) << 56
+			break
+		}
+		v |= uint64(c&0x7f) << (7 * i)
+		if c < 0x80 {
+			break
+		}
+	}
+	if v > limit {
+		d.fail(start, "%s: value %d, want at most %d", what, v, limit)
+		return 0
+	}
+	return v
+}
+
+// Int reads a signed integer of up to 64 bits.
+func (d *Decoder) Int() int64 { return d.int(64, "integer") }
+
+func (d *Decoder) int(bits int, what string) int64 {
+	start := d.off
+	u := d.Uint()
+	v := int64(u>>1) ^ -int64(u&1)
+	if s := 64 - bits; v<<s>>s != v {
+		d.fail(start, "%s: value %d, want %d bits", what, v, bits)
+		return 0
+	}
+	return v
+}
+
+// Count reads the head of a group and checks that it holds want values.
+func (d *Decoder) Count(want int, what string) {
+	start := d.off
+	if n := d.int(32, what+" count"); d.err == nil && n != int64(want) {
+		d.fail(start, "%s: group of %d, want %d", what, n, want)
+	}
+}
+
+// Byte reads one byte.
+func (d *Decoder) Byte() byte {
+	v := d.take(1, "byte")
+	if len(v) == 0 {
+		return 0
+	}
+	return v[0]
+}
+
+// Bool reads a truth value.
+func (d *Decoder) Bool() bool {
+	start := d.off
+	v := d.Byte()
+	if v > 1 {
+		d.fail(start, "bool: value %d, want 0 or 1", v)
+	}
+	return v == 1
+}
+
+// Str reads a string; a null string reads as an empty one.
+func (d *Decoder) Str() string { return d.string(math.MaxInt32, "string") }
+
+func (d *Decoder) string(limit int, what string) string {
+	start := d.off
+	n := d.int(32, what+" length")
+	if d.err != nil || n == 0 {
+		return ""
+	}
+	if n < 0 || n-1 > int64(limit) {
+		d.fail(start, "%s: length %d, want at most %d and the closing NUL", what, n, limit)
+		return ""
+	}
+	v := d.take(uint64(n), what)
+	if d.err != nil {
+		return ""
+	}
+	if i := bytes.IndexByte(v, 0); i != len(v)-1 {
+		d.fail(start, "%s: %q, want one NUL, at the end", what, clip(v))
+		return ""
+	}
+	return string(v[:len(v)-1])
+}
+
+// clip keeps error messages short whatever was sent.
+func clip(v []byte) []byte { return v[:min(len(v), 64)] }
+
+// items reads the number of values that follow, each at least one byte long.
+func (d *Decoder) items(n uint64, what string) int {
+	if d.err == nil && n > uint64(d.Rest()) {
+		d.fail(d.off, "%s: %d announced, want at most the %d bytes that follow", what, n, d.Rest())
+	}
+	if d.err != nil {
+		return 0
+	}
+	return int(n)
+}
+
+// room is the capacity to start a slice of n announced values with: growth is paid for by bytes that were really read.
+func room(n int) int { return min(n, 64) }

@@ -1,0 +1,188 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+)
+
+// Names and numbers that both sides of a connection must agree on.
+const (
+	SecurityNone      = "none"
+	SecurityNative    = "native"
+	BfropsV41         = "v41"
+	GDSHash           = "hash"
+	BufferNonDescribe = 1 // buffers without a type number before each group
+	ClientFlag        = 0 // the connecting process was started as a client, not as a tool
+	Version           = "4.2.2"
+)
+
+// MaxHandshakeSize bounds the body of a handshake.
+const MaxHandshakeSize = 16 << 10
+
+// Handshake is the first message on a connection: who connects and how it encodes.
+type Handshake struct {
+	Security   string
+	Credential []byte
+	Flag       uint8
+	Proc       Proc
+	Version    string
+	Bfrops     string
+	BufferType uint8
+	GDS        string
+	Trailer    []byte // what follows; libpmix 4.2.2 sends one zero byte
+}
+
+// NewHandshake returns the handshake of a client process.
+func NewHandshake(p Proc, security string, credential []byte) Handshake {
+	return Handshake{
+		Security: security, Credential: credential, Flag: ClientFlag, Proc: p, Version: Version,
+		Bfrops: BfropsV41, BufferType: BufferNonDescribe, GDS: GDSHash, Trailer: []byte{0},
+	}
+}
+
+// Check says why a server of this package's format cannot serve the connecting process, or nil.
+func (h *Handshake) Check() error {
+	switch {
+	case h.Flag != ClientFlag:
+		return fmt.Errorf("handshake: kind %d, want %d (client)", h.Flag, ClientFlag)
+	case h.Bfrops != BfropsV41:
+		return fmt.Errorf("handshake: bfrops module %q, want %q", clip([]byte(h.Bfrops)), BfropsV41)
+	case h.BufferType != BufferNonDescribe:
+		return fmt.Errorf("handshake: buffer type %d, want %d (non-described)", h.BufferType, BufferNonDescribe)
+	case h.GDS != GDSHash:
+		return fmt.Errorf("handshake: gds module %q, want %q", clip([]byte(h.GDS)), GDSHash)
+	case h.Security != SecurityNone && h.Security != SecurityNative:
+		return fmt.Errorf("handshake: security %q, want %q or %q", clip([]byte(h.Security)), SecurityNone, SecurityNative)
+	default:
+		return nil
+	}
+}
+
+// AppendHandshake appends the header and body of a handshake.
+func AppendHandshake(dst []byte, h Handshake) []byte {
+	start := len(dst)
+	dst = append(dst, make([]byte, HeaderSize)...)
+	dst = appendCString(dst, h.Security)
+	dst = binary.BigEndian.AppendUint32(dst, uint32(len(h.Credential)))
+	dst = append(dst, h.Credential...)
+	dst = append(dst, h.Flag)
+	dst = appendCString(dst, h.Proc.Nspace)
+	dst = binary.BigEndian.AppendUint32(dst, uint32(h.Proc.Rank))
+	dst = appendCString(dst, h.Version)
+	dst = appendCString(dst, h.Bfrops)
+	dst = append(dst, h.BufferType)
+	dst = appendCString(dst, h.GDS)
+	dst = append(dst, h.Trailer...)
+	putHandshakeHeader(dst[start:], len(dst)-start-HeaderSize)
+	return dst
+}
+
+func appendCString(dst []byte, s string) []byte { return append(append(dst, s...), 0) }
+
+// The header of a handshake is in host order: neither side knows the other yet.
+func putHandshakeHeader(dst []byte, size int) {
+	binary.NativeEndian.PutUint32(dst, 0xffffffff)
+	binary.NativeEndian.PutUint32(dst[4:], 0xffffffff)
+	binary.NativeEndian.PutUint32(dst[8:], uint32(size))
+}
+
+// ParseHandshakeHeader returns the length of the handshake's body.
+func ParseHandshakeHeader(b []byte) (size int, err error) {
+	if len(b) < HeaderSize {
+		return 0, fmt.Errorf("pmix wire: handshake header: %d bytes, want %d", len(b), HeaderSize)
+	}
+	peer, tag := binary.NativeEndian.Uint32(b), binary.NativeEndian.Uint32(b[4:])
+	n := binary.NativeEndian.Uint32(b[8:])
+	if peer != 0xffffffff || tag != 0xffffffff {
+		return 0, fmt.Errorf("pmix wire: handshake header: % x, want ff in the first 8 bytes", b[:8])
+	}
+	if n == 0 || n > MaxHandshakeSize {
+		return 0, fmt.Errorf("pmix wire: handshake header: size %d, want 1 to %d", n, MaxHandshakeSize)
+	}
+	return int(n), nil
+}
+
+// DecodeHandshake reads the body of a handshake. The result aliases b.
+func DecodeHandshake(b []byte) (Handshake, error) {
+	r := rawReader{buf: b}
+	h := Handshake{
+		Security: r.cstring("security"), Credential: r.take(r.uint32("credential length"), "credential"),
+		Flag: r.byte("kind"), Proc: Proc{Nspace: r.cstring("nspace"), Rank: Rank(r.uint32("rank"))},
+		Version: r.cstring("version"), Bfrops: r.cstring("bfrops module"), BufferType: r.byte("buffer type"),
+		GDS: r.cstring("gds module"),
+	}
+	if r.err == nil && (h.Proc.Nspace == "" || len(h.Proc.Nspace) > MaxNspaceLen) {
+		r.err = fmt.Errorf("pmix wire: handshake: nspace of %d bytes, want 1 to %d", len(h.Proc.Nspace), MaxNspaceLen)
+	}
+	if r.err != nil {
+		return Handshake{}, r.err
+	}
+	h.Trailer = r.buf
+	return h, nil
+}
+
+// rawReader reads the fixed fields of a handshake, which is not a bfrops buffer.
+type rawReader struct {
+	buf []byte
+	err error
+}
+
+func (r *rawReader) take(n uint32, what string) []byte {
+	if r.err == nil && uint64(n) > uint64(len(r.buf)) {
+		r.err = fmt.Errorf("pmix wire: handshake: %s: %d bytes, want at most the %d that follow", what, n, len(r.buf))
+	}
+	if r.err != nil {
+		return nil
+	}
+	v := r.buf[:n:n]
+	r.buf = r.buf[n:]
+	return v
+}
+
+func (r *rawReader) cstring(what string) string {
+	i := bytes.IndexByte(r.buf, 0)
+	if r.err == nil && i < 0 {
+		r.err = fmt.Errorf("pmix wire: handshake: %s: no closing NUL in the %d bytes that follow", what, len(r.buf))
+	}
+	if r.err != nil {
+		return ""
+	}
+	s := string(r.buf[:i])
+	r.buf = r.buf[i+1:]
+	return s
+}
+
+func (r *rawReader) uint32(what string) uint32 {
+	v := r.take(4, what)
+	if r.err != nil {
+		return 0
+	}
+	return binary.BigEndian.Uint32(v)
+}
+
+func (r *rawReader) byte(what string) byte {
+	v := r.take(1, what)
+	if r.err != nil {
+		return 0
+	}
+	return v[0]
+}
+
+// HandshakeReplySize is the length of the server's answer to a handshake.
+const HandshakeReplySize = 8
+
+// AppendHandshakeReply appends the server's answer: a status and the client's index at the server.
+func AppendHandshakeReply(dst []byte, status Status, index uint32) []byte {
+	dst = binary.BigEndian.AppendUint32(dst, uint32(status))
+	return binary.BigEndian.AppendUint32(dst, index)
+}
+
+// DecodeHandshakeReply reads the server's answer.
+func DecodeHandshakeReply(b []byte) (status Status, index uint32, err error) {
+	if len(b) != HandshakeReplySize {
+		return 0, 0, errors.New("pmix wire: handshake reply: want 8 bytes")
+	}
+	return Status(binary.BigEndian.Uint32(b)), binary.BigEndian.Uint32(b[4:]), nil
+}

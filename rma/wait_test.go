@@ -1,0 +1,206 @@
+package rma
+
+import (
+	"context"
+	"errors"
+	"math"
+	"sync/atomic"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/goshmem/goshmem/symheap/layout"
+)
+
+// Conditions on all widths and signs at their borders.
+func TestCond(t *testing.T) {
+	var word [2]uint64
+	p := unsafe.Pointer(&word)
+	holds := func(c Cond, want bool) {
+		t.Helper()
+		if c.Ready() != want {
+			t.Errorf("%d-byte word %x, signed %v, cmp %d with %x: %v, want %v", c.Width, c.Load(), c.Signed, c.Cmp, c.Val, !want, want)
+		}
+	}
+	const minus = ^uint64(0)
+	for _, width := range []uint8{2, 4, 8} {
+		word[0] = minus // -1 in every width, and the largest unsigned number
+		largest := minus >> (64 - 8*uint(width))
+		signed := Cond{Addr: p, Width: width, Signed: true}
+		unsigned := Cond{Addr: p, Width: width}
+		for _, x := range []struct {
+			cmp                Cmp
+			val                uint64
+			signedly, unsigned bool
+		}{
+			{EQ, minus, true, width == 8},
+			{EQ, largest, width == 8, true},
+			{NE, 0, true, true},
+			{LT, 0, true, false},
+			{LE, minus, true, true},
+			{GT, 0, false, true},
+			{GE, minus, true, width == 8},
+			{GE, 1, false, true},
+			{LT, 1, true, false},
+			{LE, 0, true, false},
+		} {
+			signed.Cmp, signed.Val = x.cmp, x.val
+			holds(signed, x.signedly)
+			unsigned.Cmp, unsigned.Val = x.cmp, x.val
+			holds(unsigned, x.unsigned)
+		}
+	}
+	// The odd half of an aligned four bytes.
+	word[0] = 0x0000_0000_8001_7fff
+	hi := Cond{Addr: unsafe.Add(p, 2), Width: 2, Signed: true, Cmp: EQ, Val: math.MaxUint64 - 0x7ffe}
+	holds(hi, true)
+	lo := Cond{Addr: p, Width: 2, Signed: true, Cmp: EQ, Val: 0x7fff}
+	holds(lo, true)
+}
+
+// Several goroutines of one process wait on different words, sleep, and each is
+// woken by a ring for its own word.
+func TestWaitersOfOneProcess(t *testing.T) {
+	const waiters, rounds = 4, 300
+	var seg struct {
+		words [waiters]uint64
+		bell  layout.Bell
+	}
+	w := NewWaiter(&seg.bell, 100, 1)
+	var done [waiters]atomic.Int64
+	fail := make(chan error, waiters)
+	for i := range waiters {
+		go func() {
+			for r := uint64(1); r <= rounds; r++ {
+				_, err := w.Wait(Cond{Addr: unsafe.Pointer(&seg.words[i]), Val: r, Width: 8, Cmp: GE}, nil)
+				if err != nil {
+					fail <- err
+					return
+				}
+				done[i].Store(int64(r))
+			}
+			fail <- nil
+		}()
+	}
+	for r := uint64(1); r <= rounds; r++ {
+		for i := range waiters {
+			atomic.StoreUint64(&seg.words[i], r)
+			RingBell(&seg.bell, !w.Expedited())
+		}
+	}
+	for range waiters {
+		if err := <-fail; err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := w.sleepers.Load(); n != 0 {
+		t.Errorf("%d sleepers are left", n)
+	}
+}
+
+// A wait ends with its context, with the cause, and tells the last value.
+func TestWaitEnds(t *testing.T) {
+	word, bell := uint64(5), layout.Bell{}
+	w := NewWaiter(&bell, 1, 1)
+	cause := errors.New("enough")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	time.AfterFunc(5*time.Millisecond, func() { cancel(cause) })
+	got, err := w.Wait(Cond{Addr: unsafe.Pointer(&word), Val: 6, Width: 8}, ctx)
+	if !errors.Is(err, cause) || got != 5 {
+		t.Errorf("wait ended with %d, %v, want 5, %v", got, err, cause)
+	}
+	late, stop := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
+	defer stop()
+	if _, err := w.Wait(Cond{Addr: unsafe.Pointer(&word), Val: 6, Width: 8}, late); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("wait past its deadline ended with %v", err)
+	}
+}
+
+// Without membarrier, writers look at the bell behind a locked instruction.
+func TestLockedBell(t *testing.T) {
+	word, bell := uint64(0), layout.Bell{}
+	w := NewWaiter(&bell, 100, 1)
+	w.barrier = false
+	done := make(chan error)
+	go func() {
+		_, err := w.Wait(Cond{Addr: unsafe.Pointer(&word), Val: 1, Width: 8}, nil)
+		done <- err
+	}()
+	for w.sleepers.Load() == 0 { // let it go to sleep
+		time.Sleep(time.Microsecond)
+	}
+	atomic.StoreUint64(&word, 1)
+	RingBell(&bell, true)
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Atomics return the old value and wrap, for both widths.
+func TestAtomics(t *testing.T) {
+	testAtomics[int32](t)
+	testAtomics[uint32](t)
+	testAtomics[int64](t)
+	testAtomics[uint64](t)
+	x := 1.5
+	if old := AtomicSwap(unsafe.Pointer(&x), 2.5); old != 1.5 || AtomicLoad[float64](unsafe.Pointer(&x)) != 2.5 {
+		t.Errorf("swap of a float gave %v and left %v", old, x)
+	}
+	y := float32(1)
+	AtomicStore(unsafe.Pointer(&y), float32(-3))
+	if y != -3 {
+		t.Errorf("set of a float left %v", y)
+	}
+}
+
+func testAtomics[T int32 | uint32 | int64 | uint64](t *testing.T) {
+	t.Helper()
+	x := T(12)
+	p := unsafe.Pointer(&x)
+	for _, step := range []struct {
+		name      string
+		do        func() T
+		old, left T
+	}{
+		{"add", func() T { return AtomicAdd(p, T(3)) }, 12, 15},
+		{"and", func() T { return AtomicAnd(p, T(6)) }, 15, 6},
+		{"or", func() T { return AtomicOr(p, T(9)) }, 6, 15},
+		{"xor", func() T { return AtomicXor(p, T(5)) }, 15, 10},
+		{"cas that fails", func() T { return AtomicCompareSwap(p, T(9), T(1)) }, 10, 10},
+		{"cas", func() T { return AtomicCompareSwap(p, T(10), T(1)) }, 10, 1},
+		{"sub", func() T { return AtomicAdd(p, ^T(0)) }, 1, 0},
+		{"wrap", func() T { return AtomicAdd(p, ^T(0)) }, 0, ^T(0)},
+		{"swap", func() T { return AtomicSwap(p, T(4)) }, ^T(0), 4},
+	} {
+		if got := step.do(); got != step.old || x != step.left {
+			t.Errorf("%T %s: returned %d and left %d, want %d and %d", x, step.name, got, x, step.old, step.left)
+		}
+	}
+}
+
+// Elements of 1 to 8 bytes are moved by one store: a concurrent reader never
+// sees a mixture.
+func TestSingleStore(t *testing.T) {
+	var word uint64
+	stop := make(chan struct{})
+	go func() {
+		for i := 0; ; i++ {
+			select {
+			case <-stop:
+				return
+			default:
+				v := uint16(0)
+				if i%2 == 0 {
+					v = 0xffff
+				}
+				Copy(unsafe.Pointer(&word), []uint16{v})
+			}
+		}
+	}()
+	for range 2_000_000 {
+		if v := uint16(atomic.LoadUint32((*uint32)(unsafe.Pointer(&word)))); v != 0 && v != 0xffff {
+			t.Fatalf("a put of two bytes was seen half: %#x", v)
+		}
+	}
+	close(stop)
+}

@@ -1,0 +1,109 @@
+package shmem
+
+import (
+	"github.com/goshmem/goshmem/coll"
+	"github.com/goshmem/goshmem/symheap/layout"
+)
+
+// Broadcast copies the root's src to everybody's dst, the root's included. The
+// root is a PE number of the team.
+//
+// Shape: dst and src have the same length.
+// Completion: dst on return; src may be changed on return.
+// Errors: ErrPERange, ErrArgument for lengths, ErrOverlap, ErrTeamBroken, the
+// end of the team's With.
+// Collective: over the team, with the same arguments.
+// Source: shmem_broadcast.
+func Broadcast[T any](t *Team, dst, src Sym[T], root int) error {
+	const op = "Broadcast"
+	if err := checkPair(t, op, dst, src, src.n, false); err != nil {
+		return err
+	}
+	if root < 0 || root >= t.NPEs() {
+		return usage(op, ErrPERange, "root %d of a team of %d, want 0 to %d", root, t.NPEs(), t.NPEs()-1)
+	}
+	return t.fail(op, coll.Broadcast[T](t.ctx, t.t, buffers(dst, src, src.n), root))
+}
+
+// Reduce combines everybody's src, in the order of PE numbers, into everybody's
+// dst: Reduce(w.Team(), dst, src, shmem.Sum). All PEs get the same bytes.
+//
+// Shape: dst and src have the same length; they may be the same object.
+// Completion: on return.
+// Errors: as Broadcast.
+// Collective: over the team, with the same arguments.
+// Source: shmem_sum_reduce and kin.
+func Reduce[T any](t *Team, dst, src Sym[T], op func() Operator[T]) error {
+	const name = "Reduce"
+	if err := checkPair(t, name, dst, src, src.n, true); err != nil {
+		return err
+	}
+	if op == nil {
+		return usage(name, ErrArgument, "operator is nil, want Sum, Max or another one")
+	}
+	if sizeOf[T]() > layout.SlotSize {
+		return usage(name, ErrElementType, "element of %d bytes, want at most %d", sizeOf[T](), layout.SlotSize)
+	}
+	return t.fail(name, coll.Reduce[T](t.ctx, t.t, buffers(dst, src, src.n), op()))
+}
+
+// FCollect puts everybody's src one after the other, in the order of PE
+// numbers, into everybody's dst.
+//
+// Shape: dst has NPEs times as many elements as src.
+// Completion: on return.
+// Errors: as Broadcast.
+// Collective: over the team, with the same arguments.
+// Source: shmem_fcollect.
+func FCollect[T any](t *Team, dst, src Sym[T]) error {
+	const op = "FCollect"
+	if err := checkPair(t, op, dst, src, src.n*t.NPEs(), false); err != nil {
+		return err
+	}
+	return t.fail(op, coll.FCollect[T](t.ctx, t.t, buffers(dst, src, src.n)))
+}
+
+// Alltoall sends the i-th block of src to PE i, which finds it as the block of
+// its dst that has the sender's number.
+//
+// Shape: dst and src have the same length, NPEs blocks of any one length.
+// Completion: on return.
+// Errors: as Broadcast.
+// Collective: over the team, with the same arguments.
+// Source: shmem_alltoall.
+func Alltoall[T any](t *Team, dst, src Sym[T]) error {
+	const op = "Alltoall"
+	if err := checkPair(t, op, dst, src, src.n, false); err != nil {
+		return err
+	}
+	if src.n%t.NPEs() != 0 {
+		return usage(op, ErrArgument, "%d elements for a team of %d, want a multiple of it", src.n, t.NPEs())
+	}
+	return t.fail(op, coll.Alltoall[T](t.ctx, t.t, buffers(dst, src, src.n/t.NPEs())))
+}
+
+func buffers[T any](dst, src Sym[T], n int) coll.Buffers {
+	return coll.Buffers{Dst: dst.off, Src: src.off, N: n}
+}
+
+// checkPair checks the objects of a collective; dst must have want elements,
+// and may be the same object as src if inPlace.
+func checkPair[T any](t *Team, op string, dst, src Sym[T], want int, inPlace bool) error {
+	if t == nil {
+		return usage(op, ErrArgument, "team is nil, want w.Team()")
+	}
+	for _, r := range []ref{dst.ref(), src.ref()} {
+		if err := t.h.checkRef(op, r, 0); err != nil {
+			return err
+		}
+	}
+	if dst.n != want {
+		return usage(op, ErrArgument, "destination has %d elements, want %d (source has %d, team %d PEs)", dst.n, want, src.n, t.NPEs())
+	}
+	d, s := dst.off, src.off
+	overlap := d < s+uint64(src.n)*sizeOf[T]() && s < d+uint64(dst.n)*sizeOf[T]()
+	if overlap && (!inPlace || d != s) {
+		return usage(op, ErrOverlap, "source and destination overlap (offsets %d and %d), want disjoint objects", s, d)
+	}
+	return nil
+}

@@ -1,0 +1,60 @@
+package shmem
+
+import (
+	"context"
+
+	"github.com/goshmem/goshmem/rma"
+)
+
+// Ctx is a communication context: operations on it are ordered by its Fence and
+// completed by its Quiet. PE numbers are relative to its team.
+type Ctx struct {
+	h    *heap
+	path rma.Path
+	npes int
+	ctx  context.Context //nolint:containedctx // With's purpose
+}
+
+func newCtx(h *heap) *Ctx {
+	m := h.job.Map
+	return &Ctx{
+		h: h, npes: h.npes,
+		path: rma.Path{Base: m.Segment(0), Stride: m.Stride(), Locked: !h.job.Waiter.Expedited()},
+	}
+}
+
+// With returns the same context, whose waits end with an error when ctx ends.
+func (c *Ctx) With(ctx context.Context) *Ctx {
+	d := *c
+	d.ctx = ctx
+	return &d
+}
+
+// Fence orders the operations of this context before it before those after it,
+// for each target PE. It does not wait for any.
+//
+// Source: shmem_ctx_fence.
+func (c *Ctx) Fence() error {
+	if c == nil || c.h.slots == 0 {
+		return c.check("Ctx.Fence", ref{}, 0, 0)
+	}
+	rma.Fence()
+	return nil
+}
+
+// Quiet returns when all operations of this context are complete and visible
+// to every PE.
+//
+// Source: shmem_ctx_quiet.
+func (c *Ctx) Quiet() error {
+	if c == nil || c.h.slots == 0 {
+		return c.check("Ctx.Quiet", ref{}, 0, 0)
+	}
+	rma.Drain()
+	return nil
+}
+
+// ok is the test that every operation makes of its context, handle and PE.
+func (c *Ctx) ok(h *heap, tag uint64, pe int) bool {
+	return c != nil && c.h == h && uint(pe) < uint(c.npes) && h.live(tag)
+}

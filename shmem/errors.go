@@ -1,0 +1,54 @@
+package shmem
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Causes of errors, for errors.Is.
+var (
+	// ErrFinalized reports a call on a World after its last Finalize.
+	ErrFinalized = errors.New("used after Finalize")
+	// ErrPERange reports a PE number outside the team.
+	ErrPERange = errors.New("PE out of range")
+	// ErrBounds reports more elements than the object has, or a handle made
+	// by At or Slice outside it.
+	ErrBounds = errors.New("out of the object's bounds")
+	// ErrFreed reports a handle of an object that was freed or resized.
+	ErrFreed = errors.New("object was freed")
+	// ErrForeignHandle reports a handle that belongs to another World, or to none.
+	ErrForeignHandle = errors.New("handle of another world")
+	// ErrElementType reports an element type that holds pointers or has no size.
+	ErrElementType = errors.New("unsuitable element type")
+	// ErrMisaligned reports an atomic operation or wait on an element that is
+	// not aligned to its size.
+	ErrMisaligned = errors.New("misaligned")
+	// ErrExhausted reports that the symmetric heap has no room for an object.
+	ErrExhausted = errors.New("symmetric heap exhausted")
+	// ErrMismatch reports a collective that PEs called with different arguments.
+	ErrMismatch = errors.New("PEs called with different arguments")
+	// ErrOverlap reports source and destination of a collective that overlap.
+	ErrOverlap = errors.New("source and destination overlap")
+	// ErrArgument reports any other argument that the call does not allow.
+	ErrArgument = errors.New("bad argument")
+	// ErrTeamBroken reports a team on which an earlier collective was
+	// canceled or ended by its deadline.
+	ErrTeamBroken = errors.New("team is broken by an earlier collective that was canceled or timed out")
+)
+
+// UsageError reports a call that its arguments do not allow.
+type UsageError struct {
+	Op  string // the function: "Put"
+	Msg string // what is wrong, which value, what is wanted
+	Err error  // one of the causes above
+}
+
+// Error names the function, what is wrong and what is wanted.
+func (e *UsageError) Error() string { return "shmem." + e.Op + ": " + e.Msg }
+
+// Unwrap returns the cause.
+func (e *UsageError) Unwrap() error { return e.Err }
+
+func usage(op string, cause error, format string, args ...any) error {
+	return &UsageError{Op: op, Err: cause, Msg: fmt.Sprintf(format, args...)}
+}

@@ -1,0 +1,153 @@
+package shmem
+
+import (
+	"fmt"
+	"reflect"
+	"sync"
+	"unsafe"
+
+	"github.com/goshmem/goshmem/internal/job"
+	"github.com/goshmem/goshmem/symheap/alloc"
+	"github.com/goshmem/goshmem/symheap/layout"
+)
+
+// heap is the Go side of a world's symmetric heap: what a handle points to.
+type heap struct {
+	// slots is how many slots of blocks may be live: 0 once the world is
+	// finalized, so that every handle fails the check it makes anyway.
+	slots  uint32
+	blocks *[layout.MaxBlocks]alloc.Entry // this PE's; only Gen is read here
+	job    *job.Job
+	me     int
+	npes   int
+	mu     sync.Mutex // guards arena
+	arena  *alloc.Arena
+}
+
+func newHeap(j *job.Job) *heap {
+	return &heap{
+		slots: layout.MaxBlocks, blocks: &j.Map.Control(j.PE).Blocks,
+		job: j, me: j.PE, npes: j.NPEs, arena: j.Arena,
+	}
+}
+
+// live says whether the tag {generation, slot} names a live object.
+func (h *heap) live(tag uint64) bool {
+	slot := uint32(tag)
+	return slot < h.slots && h.blocks[slot&(layout.MaxBlocks-1)].Gen == uint32(tag>>32)
+}
+
+func tagOf(b alloc.Block) uint64 { return uint64(b.Gen)<<32 | uint64(b.Slot) }
+
+// empty is the tag of an object without elements, which occupies no block.
+const empty = ^uint64(0)
+
+// ref is a handle without its type, for checks and their messages.
+type ref struct {
+	h    *heap
+	off  uint64
+	n    int
+	tag  uint64
+	size uint64 // of an element, where alignment matters; otherwise 0
+}
+
+// check is the slow path of every test that an operation on pe's copy of r,
+// need elements long, makes of its arguments: it returns the error that says
+// what is wrong. Nil only for an operation on no elements.
+func (c *Ctx) check(op string, r ref, need, pe int) error {
+	switch {
+	case c == nil || c.h == nil:
+		return usage(op, ErrArgument, "context is nil, want w.Ctx()")
+	case c.h.slots == 0:
+		return usage(op, ErrFinalized, "called after Finalize")
+	}
+	if err := c.h.checkRef(op, r, need); err != nil {
+		return err
+	}
+	if pe < 0 || pe >= c.npes {
+		return usage(op, ErrPERange, "PE %d of a team of %d, want 0 to %d", pe, c.npes, c.npes-1)
+	}
+	if r.size != 0 && r.off%r.size != 0 {
+		return usage(op, ErrMisaligned, "element at offset %d of the segment, want a multiple of its size %d", r.off, r.size)
+	}
+	return nil
+}
+
+// checkRef is the part of check that concerns the handle alone.
+func (h *heap) checkRef(op string, r ref, need int) error {
+	switch {
+	case h.slots == 0:
+		return usage(op, ErrFinalized, "called after Finalize")
+	case r.h == nil:
+		return usage(op, ErrForeignHandle, "handle is the zero value, want one that Alloc returned")
+	case r.h != h:
+		return usage(op, ErrForeignHandle, "handle of another world (one finalized before?), want one allocated from this world")
+	case r.n < 0:
+		return usage(op, ErrBounds, "handle was made by At or Slice with index %d out of the object's bounds, want 0 to %d", int64(r.off), -1-r.n)
+	case r.tag != empty && !h.live(r.tag):
+		return usage(op, ErrFreed, "object was freed or resized before this call, want a live one")
+	case need > r.n:
+		return usage(op, ErrBounds, "%d elements, want at most the object's %d", need, r.n)
+	}
+	return nil
+}
+
+// types caches the verdict on element types.
+var types sync.Map // reflect.Type -> error or nil
+
+// checkType reports whether T may be an element: pointer-free, because the
+// garbage collector does not look into the heap and addresses mean nothing in
+// another PE, and of some size.
+func checkType[T any](op string) error {
+	t := reflect.TypeFor[T]()
+	verdict, ok := types.Load(t)
+	if !ok {
+		var err error
+		if why := unsuitable(t); why != "" {
+			err = usage(op, ErrElementType, "element type %v %s, want a type of numbers, arrays and structs of them", t, why)
+		}
+		verdict, _ = types.LoadOrStore(t, &err)
+	}
+	if e, isErr := verdict.(*error); isErr {
+		return *e
+	}
+	return nil
+}
+
+func unsuitable(t reflect.Type) string {
+	if t.Size() == 0 {
+		return "has no size"
+	}
+	if where := pointerIn(t); where != "" {
+		return "holds a pointer (" + where + ")"
+	}
+	return ""
+}
+
+// pointerIn returns where in t a pointer is, or nothing.
+func pointerIn(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.Array:
+		if t.Len() == 0 {
+			return ""
+		}
+		return pointerIn(t.Elem())
+	case reflect.Struct:
+		for f := range t.Fields() {
+			if where := pointerIn(f.Type); where != "" {
+				return fmt.Sprintf("field %s: %s", f.Name, where)
+			}
+		}
+		return ""
+	case reflect.Pointer, reflect.UnsafePointer, reflect.Map, reflect.Chan, reflect.Func,
+		reflect.Interface, reflect.Slice, reflect.String:
+		return t.String()
+	default:
+		return ""
+	}
+}
+
+func sizeOf[T any]() uint64 {
+	var z T
+	return uint64(unsafe.Sizeof(z))
+}

@@ -1,0 +1,176 @@
+package shmem_test
+
+import (
+	"testing"
+
+	"github.com/goshmem/goshmem/shmem"
+	"github.com/goshmem/goshmem/shmem/shmemtest"
+)
+
+// The litmus tests run the shapes of the memory model a million times each
+// between two processes, back and forth so that every round starts with both
+// sides at about the same point.
+
+const rounds = 1_000_000
+
+// litmusRounds is smaller where the full number would say no more.
+func litmusRounds() int {
+	if testing.Short() {
+		return rounds / 50
+	}
+	return rounds
+}
+
+// Message passing: data put, fence, flag put; who has seen the flag sees the
+// data. Every eighth round the data are a block.
+func TestLitmusMessagePassingByFlag(t *testing.T) {
+	shmemtest.Run(t, 2, func(t *testing.T, w *shmem.World) {
+		c, me := w.Ctx(), w.MyPE()
+		data := must(shmem.Calloc[uint64](w, 64))(t)
+		flag := must(shmem.Calloc[uint64](w, 1))(t)
+		block := make([]uint64, 64)
+		for r := uint64(1); r <= uint64(litmusRounds()); r++ {
+			if r%2 == uint64(me) { // the writer of this round
+				n := 1
+				if r%8 < 2 {
+					n = len(block)
+				}
+				for i := range block[:n] {
+					block[i] = r
+				}
+				ok(t, shmem.Put(c, data, block[:n], 1-me))
+				ok(t, c.Fence())
+				ok(t, shmem.P(c, flag, r, 1-me))
+				continue
+			}
+			ok(t, shmem.WaitUntil(c, flag, shmem.GE, r))
+			got := data.Local()
+			n := 1
+			if r%8 < 2 {
+				n = len(got)
+			}
+			for i, v := range got[:n] {
+				if v != r {
+					t.Fatalf("round %d: element %d holds %d although the flag is set", r, i, v)
+				}
+			}
+		}
+	})
+}
+
+// Message passing: put with signal.
+func TestLitmusMessagePassingBySignal(t *testing.T) {
+	shmemtest.Run(t, 2, func(t *testing.T, w *shmem.World) {
+		c, me := w.Ctx(), w.MyPE()
+		data := must(shmem.Calloc[uint32](w, 33))(t)
+		sig := must(shmem.Calloc[uint64](w, 1))(t)
+		block := make([]uint32, 33)
+		for r := uint64(1); r <= uint64(litmusRounds()); r++ {
+			n := 1 + int(r/2)%len(block)
+			if r%2 == uint64(me) {
+				for i := range block[:n] {
+					block[i] = uint32(r)
+				}
+				ok(t, shmem.PutSignal(c, data, block[:n], sig, 2, shmem.SignalAdd, 1-me))
+				continue
+			}
+			// PE 1 gets its k-th signal in round 2k, PE 0 in round 2k-1.
+			want := r + 1 - uint64(me)
+			if _, err := c.SignalWaitUntil(sig, shmem.GE, want); err != nil {
+				t.Fatal(err)
+			}
+			for i, v := range data.Local()[:n] {
+				if v != uint32(r) {
+					t.Fatalf("round %d: element %d holds %d although the signal came", r, i, v)
+				}
+			}
+		}
+	})
+}
+
+// Store buffering: each puts its own flag, quiet, reads the other's. At least
+// one of the two sees the other's put.
+func TestLitmusStoreBuffering(t *testing.T) {
+	shmemtest.Run(t, 2, func(t *testing.T, w *shmem.World) {
+		c, me := w.Ctx(), w.MyPE()
+		x := must(shmem.Calloc[uint64](w, 16))(t)    // element 0: the flag put by the other PE
+		seen := must(shmem.Calloc[uint64](w, 16))(t) // element 0: round<<1 | whether the other saw
+		for r := uint64(1); r <= uint64(litmusRounds()); r++ {
+			ok(t, shmem.P(c, x, r, 1-me))
+			ok(t, c.Quiet())
+			v, err := shmem.G(c, x, me)
+			ok(t, err)
+			saw := uint64(0)
+			if v >= r {
+				saw = 1
+			}
+			ok(t, shmem.P(c, seen, r<<1|saw, 1-me))
+			ok(t, shmem.WaitUntil(c, seen, shmem.GE, r<<1))
+			if saw == 0 && seen.Local()[0] == r<<1 {
+				t.Fatalf("round %d: neither PE saw the other's put after quiet", r)
+			}
+		}
+	})
+}
+
+// Independent reads of independent writes, by atomics: two readers do not see
+// two writes in opposite orders.
+func TestLitmusIndependentReads(t *testing.T) {
+	shmemtest.Run(t, 4, func(t *testing.T, w *shmem.World) {
+		c, me := w.Ctx(), w.MyPE()
+		x := must(shmem.Calloc[uint64](w, 16))(t)
+		y := must(shmem.Calloc[uint64](w, 16))(t)
+		saw := must(shmem.Calloc[uint64](w, 2))(t)
+		for r := uint64(1); r <= uint64(litmusRounds()/20); r++ {
+			switch me {
+			case 0:
+				ok(t, shmem.AtomicSet(c, x, r, 0))
+			case 1:
+				ok(t, shmem.AtomicSet(c, y, r, 0))
+			default:
+				first, second := x, y
+				if me == 3 {
+					first, second = y, x
+				}
+				a, err := shmem.AtomicFetch(c, first, 0)
+				ok(t, err)
+				b, err := shmem.AtomicFetch(c, second, 0)
+				ok(t, err)
+				bit := uint64(0)
+				if a == r && b != r { // saw its first one only
+					bit = 1
+				}
+				ok(t, shmem.P(c, saw.At(me-2), r<<1|bit, 2))
+			}
+			ok(t, w.Barrier())
+			if me == 2 && saw.Local()[0]&1 == 1 && saw.Local()[1]&1 == 1 {
+				t.Fatalf("round %d: the readers saw the writes in opposite orders", r)
+			}
+			ok(t, w.Barrier())
+		}
+	})
+}
+
+// rounded keeps a loop that passes time from being removed.
+var rounded uint64
+
+// Waking: a writer that puts once and then does nothing wakes a sleeper; with
+// random pauses the sleeper is met in every phase of its wait.
+func TestLitmusSleeperIsWoken(t *testing.T) {
+	shmemtest.Run(t, 2, func(t *testing.T, w *shmem.World) {
+		c, me := w.Ctx(), w.MyPE()
+		flag := must(shmem.Calloc[int64](w, 1))(t)
+		spin := uint64(1)
+		for r := int64(1); r <= int64(litmusRounds()/100); r++ {
+			if r%2 == int64(me) {
+				spin = spin*6364136223846793005 + 1442695040888963407
+				for range spin >> 44 { // up to about half a millisecond
+					rounded ^= spin
+				}
+				ok(t, shmem.P(c, flag, r, 1-me))
+				continue
+			}
+			ok(t, shmem.WaitUntil(c, flag, shmem.EQ, r))
+		}
+	})
+}

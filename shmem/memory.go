@@ -1,0 +1,256 @@
+package shmem
+
+import (
+	"errors"
+	"fmt"
+	"math/bits"
+
+	"github.com/goshmem/goshmem/coll"
+	"github.com/goshmem/goshmem/internal/envvar"
+	"github.com/goshmem/goshmem/symheap/alloc"
+	"github.com/goshmem/goshmem/symheap/layout"
+)
+
+// AllocOption changes what Alloc does.
+type AllocOption func(*allocOptions)
+
+type allocOptions struct{ align uint64 }
+
+// Align asks for an object that begins at a multiple of bytes, a power of two,
+// in the heap. Without it, objects begin on cache lines.
+//
+// Source: shmem_align.
+func Align(bytes uint64) AllocOption { return func(o *allocOptions) { o.align = bytes } }
+
+// The allocation calls, for the comparison of what PEs called.
+const (
+	callAlloc = iota + 1
+	callCalloc
+	callRealloc
+	callFree
+)
+
+var callNames = [...]string{callAlloc: "Alloc", callCalloc: "Calloc", callRealloc: "Realloc", callFree: "Free"}
+
+// Alloc allocates a symmetric object of n elements on every PE and returns when
+// all PEs have called it. The contents are undefined. With n of 0 it returns a
+// handle of no elements at once.
+//
+// Shape: n elements of T on each PE, at the same offset everywhere.
+// Errors: ErrExhausted, ErrElementType, ErrMismatch, ErrArgument; every PE gets
+// the same.
+// Collective: over all PEs, with the same arguments.
+// Source: shmem_malloc, shmem_align.
+func Alloc[T any](w *World, n int, o ...AllocOption) (Sym[T], error) {
+	return allocate[T](w, callAlloc, n, o)
+}
+
+// Calloc is Alloc with all elements zero on every PE.
+//
+// Source: shmem_calloc.
+func Calloc[T any](w *World, n int, o ...AllocOption) (Sym[T], error) {
+	x, err := allocate[T](w, callCalloc, n, o)
+	if err != nil || n == 0 {
+		return x, err
+	}
+	clear(x.Local())
+	return x, w.team.sync("Calloc") // nobody puts before all have cleared
+}
+
+func allocate[T any](w *World, call, n int, o []AllocOption) (x Sym[T], err error) {
+	op := callNames[call]
+	size, err := w.request(op, n, sizeOf[T](), checkType[T](op))
+	if err != nil {
+		return x, err
+	}
+	if size == 0 {
+		return Sym[T]{h: w.s.h, tag: empty}, nil
+	}
+	opts := allocOptions{align: 1}
+	for _, f := range o {
+		f(&opts)
+	}
+	if err := w.agree(call, coll.Words{size, opts.align}); err != nil {
+		return x, err
+	}
+	b, err := w.s.h.alloc(size, opts.align)
+	if err != nil {
+		return x, w.s.h.explain(op, err)
+	}
+	return handle[T](w.s.h, b, n), nil
+}
+
+// handle makes the handle of a block.
+func handle[T any](h *heap, b alloc.Block, n int) Sym[T] {
+	return Sym[T]{h: h, off: layout.HeapOffset + b.Off, n: n, tag: tagOf(b)}
+}
+
+// request checks the arguments of an allocation and returns its size in bytes.
+func (w *World) request(op string, n int, elem uint64, typeErr error) (uint64, error) {
+	if w == nil || w.s.h.slots == 0 {
+		return 0, usage(op, ErrFinalized, "called on a World that is nil or finalized, want one from Init")
+	}
+	if typeErr != nil {
+		return 0, typeErr
+	}
+	hi, size := bits.Mul64(uint64(n), elem)
+	if n < 0 || hi != 0 || size > 1<<62 {
+		return 0, usage(op, ErrArgument, "%d elements of %d bytes, want 0 or more that fit into memory", n, elem)
+	}
+	return size, nil
+}
+
+// agree is the barrier of an allocation call. It reports PEs that made another
+// call or the same with other arguments; all PEs get that error, and their
+// heaps stay alike.
+func (w *World) agree(call int, args coll.Words) error {
+	op := callNames[call]
+	if err := w.ctx.Quiet(); err != nil {
+		return err
+	}
+	args[3] = uint64(call)
+	differs, first, other, err := w.team.t.Same(w.team.ctx, args)
+	if err != nil {
+		return w.team.fail(op, err)
+	}
+	if differs >= 0 {
+		return usage(op, ErrMismatch, "PE 0 called %s, PE %d called %s: want the same call on all PEs",
+			describe(first), differs, describe(other))
+	}
+	return nil
+}
+
+func describe(w coll.Words) string {
+	name := "another collective"
+	if w[3] > 0 && int(w[3]) < len(callNames) {
+		name = callNames[w[3]]
+	}
+	switch w[3] {
+	case callFree:
+		return fmt.Sprintf("%s of the object at offset %d", name, w[0])
+	case callRealloc:
+		return fmt.Sprintf("%s of the object at offset %d to %d bytes", name, w[1], w[0])
+	}
+	return fmt.Sprintf("%s of %d bytes", name, w[0])
+}
+
+func (h *heap) alloc(size, align uint64) (alloc.Block, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.arena.Alloc(size, align)
+}
+
+// explain gives an error of the allocator its public form: what was asked, what
+// is there, and what to set.
+func (h *heap) explain(op string, err error) error {
+	var full *alloc.ExhaustedError
+	if !errors.As(err, &full) {
+		return usage(op, ErrArgument, "%v", err)
+	}
+	const mib = 1 << 20
+	step := max(full.Align, alloc.Granule)
+	want := (full.Size + (full.Asked+step-1)/step*step + step - alloc.Granule + mib - 1) / mib * mib
+	return usage(op, ErrExhausted,
+		"%d bytes asked, %d of the symmetric heap's %d bytes are free, the largest piece has %d; hint: %s=%s (or oshrun --heap-size %s) would do",
+		full.Asked, full.Free, full.Size, full.Largest, envvar.SymmetricSize, envvar.FormatSize(want), envvar.FormatSize(want))
+}
+
+// whole checks that x is the handle of a whole live object.
+func (h *heap) whole(op string, r ref) error {
+	if err := h.checkRef(op, r, 0); err != nil {
+		return err
+	}
+	if r.tag != empty && h.blocks[uint32(r.tag)&(layout.MaxBlocks-1)].Off+layout.HeapOffset != r.off {
+		return usage(op, ErrArgument, "handle of a part of an object, want the one that Alloc returned")
+	}
+	return nil
+}
+
+// Realloc changes the number of elements of an object, which may move, and
+// returns its new handle; the old one is dead. Elements up to the smaller
+// number keep their values. With n of 0 it is Free.
+//
+// Errors: as Alloc, and those of Free; the object is unchanged then.
+// Collective: over all PEs, with the same arguments.
+// Source: shmem_realloc.
+func Realloc[T any](w *World, x Sym[T], n int) (Sym[T], error) {
+	const op = "Realloc"
+	size, err := w.request(op, n, sizeOf[T](), checkType[T](op))
+	if err != nil {
+		return x, err
+	}
+	h := w.s.h
+	if err := h.whole(op, x.ref()); err != nil {
+		return x, err
+	}
+	switch {
+	case x.tag == empty:
+		return Alloc[T](w, n)
+	case n == 0:
+		return Sym[T]{h: h, tag: empty}, Free(w, x)
+	}
+	if err := w.agree(callRealloc, coll.Words{size, x.off}); err != nil {
+		return x, err
+	}
+	h.mu.Lock()
+	b, moved, err := h.arena.Resize(uint32(x.tag), uint32(x.tag>>32), size, 1)
+	h.mu.Unlock()
+	if err != nil {
+		return x, h.explain(op, err)
+	}
+	y := handle[T](h, b, n)
+	if moved {
+		copy(y.Local(), x.Local())
+		h.mu.Lock()
+		err = h.arena.Free(uint32(x.tag), uint32(x.tag>>32))
+		h.mu.Unlock()
+	}
+	return y, errors.Join(err, w.team.sync(op)) // nobody puts before all have copied
+}
+
+// Free gives an object back, after a barrier. All its handles are dead then.
+//
+// Errors: ErrFreed, ErrForeignHandle, ErrMismatch, ErrArgument for a handle of
+// a part.
+// Collective: over all PEs, with the same object.
+// Source: shmem_free.
+func Free[T any](w *World, x Sym[T]) error {
+	const op = "Free"
+	if _, err := w.request(op, 0, 1, nil); err != nil {
+		return err
+	}
+	h := w.s.h
+	if err := h.whole(op, x.ref()); err != nil {
+		return err
+	}
+	if x.tag == empty {
+		return nil
+	}
+	if err := w.agree(callFree, coll.Words{x.off}); err != nil {
+		return err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if err := h.arena.Free(uint32(x.tag), uint32(x.tag>>32)); err != nil {
+		return usage(op, ErrFreed, "%v", err)
+	}
+	return nil
+}
+
+// HeapStats says how full a PE's symmetric heap is.
+type HeapStats struct {
+	Size        uint64 // bytes in all
+	Free        uint64 // bytes not allocated
+	LargestFree uint64 // bytes of the largest object that fits
+	HighWater   uint64 // most bytes ever allocated
+}
+
+// Heap returns the state of the symmetric heap, the same on all PEs.
+//
+// Source: none; users have long asked for it.
+func (w *World) Heap() HeapStats {
+	w.s.h.mu.Lock()
+	defer w.s.h.mu.Unlock()
+	s := w.s.h.arena.Stats()
+	return HeapStats{Size: s.Size, Free: s.Free, LargestFree: s.LargestFree, HighWater: s.HighWater}
+}

@@ -1,0 +1,118 @@
+package shmem
+
+import "github.com/goshmem/goshmem/rma"
+
+// Put copies src to the first len(src) elements of dst on PE pe. It returns
+// when src may be reused.
+//
+// Completion: at the target after Quiet or a barrier.
+// Cost: a copy, without a system call, where the PE is on the same node.
+// Errors: ErrPERange, ErrBounds, ErrFreed, ErrForeignHandle, ErrFinalized.
+// Concurrent calls: allowed.
+// Source: shmem_put.
+func Put[T any](c *Ctx, dst Sym[T], src []T, pe int) error {
+	if !c.ok(dst.h, dst.tag, pe) || len(src) > dst.n {
+		return c.check("Put", dst.ref(), len(src), pe)
+	}
+	rma.Copy(c.path.At(pe, dst.off), src)
+	c.path.Ring(pe)
+	return nil
+}
+
+// Get copies the first len(dst) elements of src on PE pe to dst.
+//
+// Completion: on return.
+// Errors: as Put.
+// Concurrent calls: allowed.
+// Source: shmem_get.
+func Get[T any](c *Ctx, dst []T, src Sym[T], pe int) error {
+	if !c.ok(src.h, src.tag, pe) || len(dst) > src.n {
+		return c.check("Get", src.ref(), len(dst), pe)
+	}
+	rma.CopyOut(dst, c.path.At(pe, src.off))
+	return nil
+}
+
+// P writes v to the first element of dst on PE pe.
+//
+// Completion: at the target after Quiet or a barrier.
+// Cost: one store, where the PE is on the same node.
+// Errors: as Put.
+// Concurrent calls: allowed.
+// Source: shmem_p.
+func P[T any](c *Ctx, dst Sym[T], v T, pe int) error {
+	if !c.ok(dst.h, dst.tag, pe) || dst.n < 1 {
+		return c.check("P", dst.ref(), 1, pe)
+	}
+	rma.Store(c.path.At(pe, dst.off), v)
+	c.path.Ring(pe)
+	return nil
+}
+
+// G returns the first element of src on PE pe.
+//
+// Completion: on return.
+// Cost: one load, where the PE is on the same node.
+// Errors: as Put.
+// Concurrent calls: allowed.
+// Source: shmem_g.
+func G[T any](c *Ctx, src Sym[T], pe int) (v T, err error) {
+	if !c.ok(src.h, src.tag, pe) || src.n < 1 {
+		return v, c.check("G", src.ref(), 1, pe)
+	}
+	return rma.Load[T](c.path.At(pe, src.off)), nil
+}
+
+// PutNBI is Put that may return before src was read: leave src alone until
+// Quiet.
+//
+// Completion: of both ends after Quiet or a barrier.
+// Errors: as Put.
+// Concurrent calls: allowed.
+// Source: shmem_put_nbi.
+func PutNBI[T any](c *Ctx, dst Sym[T], src []T, pe int) error {
+	if !c.ok(dst.h, dst.tag, pe) || len(src) > dst.n {
+		return c.check("PutNBI", dst.ref(), len(src), pe)
+	}
+	rma.Copy(c.path.At(pe, dst.off), src)
+	c.path.Ring(pe)
+	return nil
+}
+
+// Pending is the result of a non-blocking operation, to be had by Wait.
+type Pending[T any] struct {
+	c *Ctx
+	v T
+}
+
+// Wait returns the result. It may complete other operations of the same
+// context as well.
+//
+// Errors: those of the operation.
+func (p Pending[T]) Wait() (v T, err error) {
+	if p.c == nil {
+		return v, usage("Pending.Wait", ErrArgument, "operation was never started, want the result of a call without an error")
+	}
+	if err := p.c.Quiet(); err != nil {
+		return v, err
+	}
+	return p.v, nil
+}
+
+// GetNBI is Get that may return before dst was written: dst is to be had by
+// Wait, or used after Quiet.
+//
+// Completion: after Wait, Quiet or a barrier.
+// Errors: as Put.
+// Concurrent calls: allowed.
+// Source: shmem_get_nbi.
+func GetNBI[T any](c *Ctx, dst []T, src Sym[T], pe int) (Pending[[]T], error) {
+	if !c.ok(src.h, src.tag, pe) || len(dst) > src.n {
+		if err := c.check("GetNBI", src.ref(), len(dst), pe); err != nil {
+			return Pending[[]T]{}, err
+		}
+		return Pending[[]T]{c: c, v: dst}, nil
+	}
+	rma.CopyOut(dst, c.path.At(pe, src.off))
+	return Pending[[]T]{c: c, v: dst}, nil
+}

@@ -1,0 +1,93 @@
+package shmemtest_test
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/goshmem/goshmem/shmem"
+	"github.com/goshmem/goshmem/shmem/shmemtest"
+)
+
+// Each call of Run is met by its own PEs, in subtests with names that need
+// quoting too.
+func TestSeveralRuns(t *testing.T) {
+	for _, name := range []string{"plain", "a(b)|c", "with/slash", "dot.*"} {
+		t.Run(name, func(t *testing.T) {
+			for call := range 2 {
+				var out bytes.Buffer
+				shmemtest.Run(t, call+1, func(t *testing.T, w *shmem.World) {
+					if w.NPEs() != call+1 {
+						t.Errorf("%d PEs, want %d", w.NPEs(), call+1)
+					}
+					fmt.Printf("%s: call %d, PE %d\n", t.Name(), call, w.MyPE())
+				}, shmemtest.Output(&out))
+				if os.Getenv("GOSHMEM_SHMEMTEST_CALL") != "" {
+					continue
+				}
+				for pe := range call + 1 {
+					if want := fmt.Sprintf("%s: call %d, PE %d\n", t.Name(), call, pe); !strings.Contains(out.String(), want) {
+						t.Errorf("output lacks %q:\n%s", want, &out)
+					}
+				}
+			}
+		})
+	}
+}
+
+// A PE that is killed, that exits or that takes too long is seen.
+func TestStatus(t *testing.T) {
+	shmemtest.Run(t, 3, func(t *testing.T, w *shmem.World) {
+		if w.MyPE() == 1 {
+			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		}
+		_ = w.Barrier()
+	}, shmemtest.Status(137))
+	shmemtest.Run(t, 3, func(t *testing.T, w *shmem.World) {
+		if w.MyPE() == 2 {
+			w.GlobalExit(9)
+		}
+		_ = w.Barrier()
+	}, shmemtest.Status(9))
+	shmemtest.Run(t, 2, func(t *testing.T, w *shmem.World) {
+		if w.MyPE() == 1 {
+			t.Error("as planned")
+			return
+		}
+		_ = w.Barrier()
+	}, shmemtest.Status(1))
+	shmemtest.Run(t, 2, func(t *testing.T, w *shmem.World) {
+		select {}
+	}, shmemtest.Timeout(300*time.Millisecond), shmemtest.Status(124))
+}
+
+// A PE cannot start PEs.
+func TestNesting(t *testing.T) {
+	var out bytes.Buffer
+	shmemtest.Run(t, 1, func(t *testing.T, _ *shmem.World) {
+		shmemtest.Run(t, 1, func(*testing.T, *shmem.World) {})
+	}, shmemtest.Status(1), shmemtest.Output(&out))
+	if os.Getenv("GOSHMEM_SHMEMTEST_CALL") == "" && !strings.Contains(out.String(), "a PE cannot start PEs") {
+		t.Errorf("nesting was refused with:\n%s", &out)
+	}
+}
+
+// A PE that never reaches the body is noticed: here the test leaves before Run
+// in the PEs only. The failure is looked at in a process of its own.
+func TestNeverEntered(t *testing.T) {
+	if os.Getenv("GOSHMEM_SHMEMTEST_CALL") != "" {
+		t.Skip("as a PE that loses its way")
+	}
+	if os.Getenv("SHMEMTEST_EXPECT_FAILURE") == "" {
+		out, err := rerun(t, "SHMEMTEST_EXPECT_FAILURE=1")
+		if err == nil || !strings.Contains(out, "0 of 2 PEs reached shmemtest.Run") {
+			t.Errorf("PEs that never entered were not noticed: %v\n%s", err, out)
+		}
+		return
+	}
+	shmemtest.Run(t, 2, func(*testing.T, *shmem.World) {})
+}

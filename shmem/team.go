@@ -1,0 +1,60 @@
+package shmem
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/goshmem/goshmem/coll"
+)
+
+// Team is an ordered set of PEs, on which collectives work.
+type Team struct {
+	h   *heap
+	t   *coll.Team
+	me  int
+	ctx context.Context //nolint:containedctx // With's purpose
+}
+
+// MyPE returns this PE's number in the team.
+//
+// Source: shmem_team_my_pe.
+func (t *Team) MyPE() int { return t.me }
+
+// NPEs returns the number of PEs in the team.
+//
+// Source: shmem_team_n_pes.
+func (t *Team) NPEs() int { return t.t.Size() }
+
+// With returns the same team, whose collectives end with an error when ctx
+// ends; the team is broken then.
+func (t *Team) With(ctx context.Context) *Team {
+	return &Team{h: t.h, t: t.t, me: t.me, ctx: ctx}
+}
+
+// Sync returns when all PEs of the team have called it. It does not complete
+// any operation: call Quiet before it for that.
+//
+// Collective: over the team.
+// Source: shmem_team_sync.
+func (t *Team) Sync() error { return t.sync("Team.Sync") }
+
+func (t *Team) sync(op string) error {
+	if t.h.slots == 0 {
+		return usage(op, ErrFinalized, "called after Finalize")
+	}
+	return t.fail(op, t.t.Sync(t.ctx))
+}
+
+// fail gives an error of package coll its public form.
+func (t *Team) fail(op string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, coll.ErrBroken):
+		return fmt.Errorf("shmem.%s: %w", op, ErrTeamBroken)
+	case errors.Is(err, coll.ErrConcurrent):
+		return usage(op, ErrArgument, "%v: collectives on one team are called by one goroutine at a time", err)
+	}
+	return fmt.Errorf("shmem.%s: %w", op, err)
+}

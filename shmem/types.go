@@ -1,0 +1,71 @@
+package shmem
+
+import "github.com/goshmem/goshmem/rma"
+
+// AMO has the element types of atomic memory operations.
+type AMO interface {
+	~int | ~int32 | ~int64 | ~uint | ~uint32 | ~uint64 | ~uintptr
+}
+
+// AMOExt has the element types of atomic fetch, set and swap.
+type AMOExt interface{ AMO | ~float32 | ~float64 }
+
+// AMOBits has the element types of bitwise atomic operations.
+type AMOBits interface {
+	~int32 | ~int64 | ~uint | ~uint32 | ~uint64
+}
+
+// Waiter has the element types that a PE can wait on.
+type Waiter interface{ AMO | ~int16 | ~uint16 }
+
+// Ordered has the element types of the min and max reductions.
+type Ordered interface {
+	Waiter | ~int8 | ~uint8 | ~float32 | ~float64
+}
+
+// Number has the element types of the sum and prod reductions.
+type Number interface {
+	Ordered | ~complex64 | ~complex128
+}
+
+// Bits has the element types of the bitwise reductions.
+type Bits interface {
+	AMOBits | ~uint8 | ~uint16 | ~int8 | ~int16 | ~uintptr
+}
+
+// Cmp is a comparison of a symmetric element with a value.
+type Cmp uint8
+
+// The comparisons: the element is equal to, not equal to, greater than,
+// greater than or equal to, less than, less than or equal to the value.
+//
+// Source: SHMEM_CMP_EQ and kin.
+const (
+	EQ = Cmp(rma.EQ)
+	NE = Cmp(rma.NE)
+	GT = Cmp(rma.GT)
+	GE = Cmp(rma.GE)
+	LT = Cmp(rma.LT)
+	LE = Cmp(rma.LE)
+)
+
+// String returns the operator that the comparison stands for.
+func (c Cmp) String() string {
+	if int(c) < len(cmpNames) {
+		return cmpNames[c]
+	}
+	return "an unknown comparison"
+}
+
+var cmpNames = [...]string{EQ: "==", NE: "!=", GT: ">", GE: ">=", LT: "<", LE: "<="}
+
+// SignalOp is how PutSignal updates the signal.
+type SignalOp uint8
+
+// The signal operations.
+//
+// Source: SHMEM_SIGNAL_SET, SHMEM_SIGNAL_ADD.
+const (
+	SignalSet SignalOp = iota
+	SignalAdd
+)

@@ -1,0 +1,222 @@
+package shmem_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/goshmem/goshmem/shmem"
+	"github.com/goshmem/goshmem/shmem/shmemtest"
+)
+
+// refused checks an error's cause and that its text names what it must.
+func refused(t *testing.T, err, cause error, words ...string) {
+	t.Helper()
+	if !errors.Is(err, cause) {
+		t.Errorf("error %v, want one that is %v", err, cause)
+		return
+	}
+	for _, w := range words {
+		if !strings.Contains(err.Error(), w) {
+			t.Errorf("error %q does not say %q", err, w)
+		}
+	}
+}
+
+// Bad calls get errors that say what failed, which value, what is wanted.
+func TestBadCalls(t *testing.T) {
+	shmemtest.Run(t, 2, func(t *testing.T, w *shmem.World) {
+		c := w.Ctx()
+		x := must(shmem.Calloc[int64](w, 10))(t)
+		var none shmem.Sym[int64]
+		for _, pe := range []int{-1, 2, 1 << 40} {
+			refused(t, shmem.P(c, x, 1, pe), shmem.ErrPERange, "shmem.P", "team of 2", "want 0 to 1")
+			_, err := shmem.AtomicFetchAdd(c, x, 1, pe)
+			refused(t, err, shmem.ErrPERange, "AtomicFetchAdd")
+			_, err = shmem.G(c, x, pe)
+			refused(t, err, shmem.ErrPERange, "shmem.G")
+		}
+		refused(t, shmem.Put(c, x, make([]int64, 11), 0), shmem.ErrBounds, "Put", "11 elements", "10")
+		refused(t, shmem.Get(c, make([]int64, 11), x, 0), shmem.ErrBounds, "Get", "11 elements", "10")
+		refused(t, shmem.PutNBI(c, x.Slice(8, 10), make([]int64, 3), 0), shmem.ErrBounds, "3 elements", "2")
+		_, err := shmem.GetNBI(c, make([]int64, 11), x, 0)
+		refused(t, err, shmem.ErrBounds, "GetNBI")
+		for _, bad := range []shmem.Sym[int64]{x.At(10), x.At(-1), x.Slice(3, 11), x.Slice(4, 3), x.Slice(-1, 2), x.At(10).At(0)} {
+			refused(t, shmem.P(c, bad, 1, 0), shmem.ErrBounds, "index", "0 to 10")
+			if bad.Len() != 0 || bad.Local() != nil {
+				t.Errorf("poisoned handle has length %d", bad.Len())
+			}
+			if _, reachable := bad.Peer(1); reachable {
+				t.Error("poisoned handle reaches a peer")
+			}
+		}
+		refused(t, shmem.P(c, none, 1, 0), shmem.ErrForeignHandle, "zero value")
+		refused(t, shmem.P(nil, x, 1, 0), shmem.ErrArgument, "context is nil")
+		refused(t, shmem.WaitUntil(c, x, shmem.Cmp(9), 1), shmem.ErrArgument, "comparison 9")
+		refused(t, shmem.PutSignal(c, x, nil, must(shmem.Calloc[uint64](w, 1))(t), 1, shmem.SignalOp(7), 0), shmem.ErrArgument, "7")
+		refused(t, shmem.WaitUntil(c, none, shmem.EQ, 1), shmem.ErrForeignHandle)
+		_, err = (shmem.Pending[int]{}).Wait()
+		refused(t, err, shmem.ErrArgument)
+		collectiveBadCalls(t, w, x)
+	})
+}
+
+func collectiveBadCalls(t *testing.T, w *shmem.World, x shmem.Sym[int64]) {
+	team := w.Team()
+	y := must(shmem.Calloc[int64](w, 10))(t)
+	refused(t, shmem.Broadcast(team, y, x, 2), shmem.ErrPERange, "root 2", "0 to 1")
+	refused(t, shmem.Broadcast(team, y.Slice(0, 9), x, 0), shmem.ErrArgument, "9 elements, want 10")
+	refused(t, shmem.Broadcast(team, x, x, 0), shmem.ErrOverlap)
+	refused(t, shmem.Reduce(team, x.Slice(1, 10), x.Slice(0, 9), shmem.Sum), shmem.ErrOverlap, "overlap")
+	refused(t, shmem.Reduce[int64](team, y, x, nil), shmem.ErrArgument, "operator is nil")
+	refused(t, shmem.FCollect(team, y, x), shmem.ErrArgument, "10 elements, want 20")
+	refused(t, shmem.Alltoall(team, y.Slice(0, 9), x.Slice(0, 9)), shmem.ErrArgument, "multiple")
+	refused(t, shmem.Broadcast(nil, y, x, 0), shmem.ErrArgument, "team is nil")
+}
+
+// Element types with pointers are refused, naming the field.
+func TestElementTypes(t *testing.T) {
+	shmemtest.Run(t, 1, func(t *testing.T, w *shmem.World) {
+		type inner struct {
+			A [3]struct{ S string }
+		}
+		_, err := shmem.Alloc[inner](w, 1)
+		refused(t, err, shmem.ErrElementType, "field A", "field S", "string")
+		_, err = shmem.Alloc[*int](w, 1)
+		refused(t, err, shmem.ErrElementType, "pointer")
+		_, err = shmem.Alloc[struct{}](w, 1)
+		refused(t, err, shmem.ErrElementType, "no size")
+		_, err = shmem.Alloc[struct {
+			A [0]*int
+			B complex128
+			C [4]uint8
+		}](w, 1)
+		ok(t, err)
+	})
+}
+
+// A handle dies with its object, also when the slot is used again.
+func TestUseAfterFree(t *testing.T) {
+	shmemtest.Run(t, 2, func(t *testing.T, w *shmem.World) {
+		c := w.Ctx()
+		x := must(shmem.Alloc[int32](w, 10))(t)
+		refused(t, shmem.Free(w, x.At(3)), shmem.ErrArgument, "part of an object")
+		ok(t, shmem.Free(w, x))
+		y := must(shmem.Alloc[int32](w, 10))(t)
+		refused(t, shmem.P(c, x, 1, 0), shmem.ErrFreed, "freed")
+		refused(t, shmem.Free(w, x), shmem.ErrFreed)
+		if x.Local() != nil {
+			t.Error("freed object has a local slice")
+		}
+		ok(t, shmem.P(c, y, 1, 0))
+		z := must(shmem.Realloc(w, y, 1000))(t)
+		refused(t, shmem.P(c, y, 1, 0), shmem.ErrFreed)
+		ok(t, shmem.P(c, z.At(999), 1, 1))
+	})
+}
+
+// After Finalize every call says so, and a later Init is another world.
+func TestUseAfterFinalize(t *testing.T) {
+	shmemtest.Run(t, 2, func(t *testing.T, w *shmem.World) {
+		c := w.Ctx()
+		x := must(shmem.Alloc[int32](w, 10))(t)
+		ok(t, w.Finalize())
+		if shmem.Initialized() {
+			t.Error("still initialized")
+		}
+		refused(t, shmem.P(c, x, 1, 0), shmem.ErrFinalized, "Finalize")
+		refused(t, shmem.WaitUntil(c, x, shmem.EQ, 1), shmem.ErrFinalized)
+		refused(t, c.Quiet(), shmem.ErrFinalized)
+		refused(t, c.Fence(), shmem.ErrFinalized)
+		refused(t, w.Barrier(), shmem.ErrFinalized)
+		refused(t, w.Finalize(), shmem.ErrFinalized)
+		_, err := shmem.Alloc[int32](w, 1)
+		refused(t, err, shmem.ErrFinalized)
+		v, err := shmem.Init()
+		ok(t, err)
+		refused(t, shmem.P(v.Ctx(), x, 1, 0), shmem.ErrForeignHandle, "another world")
+		y := must(shmem.Calloc[int32](v, 10))(t)
+		ok(t, shmem.P(v.Ctx(), y, 7, 1-v.MyPE()))
+		ok(t, v.Barrier())
+		if y.Local()[0] != 7 {
+			t.Errorf("after a second Init a put gave %d, want 7", y.Local()[0])
+		}
+		ok(t, v.Finalize())
+	})
+}
+
+// Init and Finalize nest.
+func TestNestedInit(t *testing.T) {
+	shmemtest.Run(t, 2, func(t *testing.T, w *shmem.World) {
+		v := must(shmem.Init())(t)
+		x := must(shmem.Calloc[int](v, 1))(t)
+		ok(t, v.Finalize())
+		ok(t, shmem.P(w.Ctx(), x, 3, 1-w.MyPE()))
+		ok(t, w.Barrier())
+		if x.Local()[0] != 3 {
+			t.Error("the inner Finalize ended the world")
+		}
+	})
+}
+
+// Exhaustion names what was asked, what is free, the variable and a value that
+// would do, which then does; every PE gets it and the heaps stay alike.
+func TestExhaustion(t *testing.T) {
+	shmemtest.Run(t, 2, func(t *testing.T, w *shmem.World) {
+		before := w.Heap()
+		_, err := shmem.Alloc[byte](w, 5<<20)
+		refused(t, err, shmem.ErrExhausted, "5242880 bytes asked", "SHMEM_SYMMETRIC_SIZE=9M", "--heap-size 9M")
+		if w.Heap() != before {
+			t.Errorf("heap %+v after a refused Alloc, want %+v", w.Heap(), before)
+		}
+		ok(t, w.Barrier())
+		must(shmem.Alloc[byte](w, 1<<20))(t)
+	}, shmemtest.HeapSize(4<<20))
+	shmemtest.Run(t, 2, func(t *testing.T, w *shmem.World) {
+		must(shmem.Alloc[byte](w, 5<<20))(t)
+	}, shmemtest.Env("SHMEM_SYMMETRIC_SIZE=9M"))
+}
+
+// PEs that allocate different amounts all learn it.
+func TestAllocMismatch(t *testing.T) {
+	shmemtest.Run(t, 3, func(t *testing.T, w *shmem.World) {
+		_, err := shmem.Alloc[int64](w, 10+w.MyPE()/2)
+		refused(t, err, shmem.ErrMismatch, "PE 0 called Alloc of 80 bytes", "PE 2 called Alloc of 88 bytes")
+		x := must(shmem.Calloc[int64](w, 10))(t)
+		ok(t, shmem.P(w.Ctx(), x, 5, (w.MyPE()+1)%3))
+		ok(t, w.Barrier())
+		if x.Local()[0] != 5 {
+			t.Error("heaps differ after a mismatch")
+		}
+	})
+}
+
+// A wait ends with its context, keeps the flag, and may be repeated; a
+// collective that ends so has broken its team.
+func TestWith(t *testing.T) {
+	shmemtest.Run(t, 2, func(t *testing.T, w *shmem.World) {
+		x := must(shmem.Calloc[int64](w, 1))(t)
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		defer cancel()
+		err := shmem.WaitUntil(w.Ctx().With(ctx), x, shmem.EQ, 5)
+		refused(t, err, context.DeadlineExceeded, "WaitUntil", "== 5")
+		ok(t, w.Barrier())
+		ok(t, shmem.P(w.Ctx(), x, 5, 1-w.MyPE()))
+		ok(t, shmem.WaitUntil(w.Ctx(), x, shmem.EQ, 5))
+		ok(t, w.Barrier())
+
+		if w.MyPE() == 1 { // not to arrive before PE 0 has given up
+			ok(t, shmem.WaitUntil(w.Ctx(), x, shmem.EQ, 6))
+			return
+		}
+		cause := errors.New("enough")
+		ctx2, cancel2 := context.WithCancelCause(t.Context())
+		cancel2(cause)
+		refused(t, w.With(ctx2).Barrier(), cause, "Barrier")
+		refused(t, w.Barrier(), shmem.ErrTeamBroken)
+		refused(t, shmem.Reduce(w.Team(), x, x, shmem.Sum), shmem.ErrTeamBroken)
+		ok(t, shmem.P(w.Ctx(), x, 6, 1))
+	}, shmemtest.Status(1)) // Finalize of PE 0 finds the team broken
+}

@@ -1,0 +1,77 @@
+package shmem
+
+import (
+	"fmt"
+	"unsafe"
+
+	"github.com/goshmem/goshmem/rma"
+)
+
+// WaitUntil returns when the first element of x on this PE compares with v as
+// asked: WaitUntil(c, x, GE, 3) when it is at least 3. What was put before the
+// store that satisfied it (with Fence between) is visible then.
+//
+// Errors: the context's With ended; ErrArgument for an unknown comparison; those
+// of Put.
+// Cost: polls, then yields the processor, then sleeps.
+// Concurrent calls: allowed.
+// Source: shmem_wait_until.
+func WaitUntil[T Waiter](c *Ctx, x Sym[T], cmp Cmp, v T) error {
+	_, err := waitUntil(c, "WaitUntil", x, cmp, v)
+	return err
+}
+
+// Test says whether the first element of x on this PE compares with v as asked.
+//
+// Errors: as WaitUntil.
+// Concurrent calls: allowed.
+// Source: shmem_test.
+func Test[T Waiter](c *Ctx, x Sym[T], cmp Cmp, v T) (bool, error) {
+	if err := checkWait(c, "Test", x, cmp); err != nil {
+		return false, err
+	}
+	cond := condition(x, cmp, v)
+	cond.Addr = c.mine(x.off)
+	return cond.Ready(), nil
+}
+
+func waitUntil[T Waiter](c *Ctx, op string, x Sym[T], cmp Cmp, v T) (got T, err error) {
+	if err := checkWait(c, op, x, cmp); err != nil {
+		return got, err
+	}
+	cond := condition(x, cmp, v)
+	cond.Addr = c.mine(x.off)
+	last, err := c.h.job.Waiter.Wait(cond, c.ctx)
+	if err != nil {
+		return T(last), fmt.Errorf("shmem.%s: waiting for an element that is %d to be %s %d: %w", op, T(last), cmp, v, err)
+	}
+	return T(last), nil
+}
+
+func checkWait[T Waiter](c *Ctx, op string, x Sym[T], cmp Cmp) error {
+	if !c.own(x.ref()) || x.off&(sizeOf[T]()-1) != 0 {
+		return c.check(op, x.aligned(), 1, 0)
+	}
+	if cmp > LE {
+		return usage(op, ErrArgument, "comparison %d, want EQ, NE, GT, GE, LT or LE", cmp)
+	}
+	return nil
+}
+
+// condition describes a comparison to package rma.
+func condition[T Waiter](_ Sym[T], cmp Cmp, v T) rma.Cond {
+	var zero T
+	return rma.Cond{
+		Val: uint64(v), Width: uint8(unsafe.Sizeof(zero)), Signed: zero-1 < zero, Cmp: rma.Cmp(cmp),
+	}
+}
+
+// own is the fast test of a handle that is used on this PE.
+func (c *Ctx) own(r ref) bool {
+	return c != nil && c.h == r.h && c.h.live(r.tag) && r.n >= 1
+}
+
+// mine returns the address of an offset in this PE's segment.
+func (c *Ctx) mine(off uint64) unsafe.Pointer {
+	return unsafe.Add(c.h.job.Map.Segment(c.h.me), int(off))
+}

@@ -1,0 +1,188 @@
+package shmem
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+
+	"github.com/goshmem/goshmem/coll"
+	"github.com/goshmem/goshmem/internal/envvar"
+	"github.com/goshmem/goshmem/internal/job"
+	"github.com/goshmem/goshmem/internal/version"
+)
+
+// World is a process's membership in its job: from Init to the last Finalize.
+type World struct {
+	s    *session
+	team *Team
+	ctx  *Ctx
+}
+
+// session is what all handles of one Init have in common.
+type session struct {
+	h    *heap
+	refs int // nested Inits
+}
+
+// Option changes what Init does. There is none so far.
+type Option func(*config)
+
+type config struct{}
+
+var (
+	initMu  sync.Mutex
+	current *World
+)
+
+// Init makes the process a PE of its job and returns when all PEs have called
+// it. In a program that was not started by oshrun, the job is this process
+// alone.
+//
+// Calls nest: a further Init returns the same World, and only the last of as
+// many calls of Finalize ends it. After that, Init may be called again.
+//
+// Collective: over all PEs of the job.
+// Errors: the environment is not one that oshrun makes; a PE died meanwhile.
+// Source: shmem_init.
+func Init(opts ...Option) (*World, error) {
+	initMu.Lock()
+	defer initMu.Unlock()
+	if current != nil {
+		current.s.refs++
+		return current, nil
+	}
+	var cfg config
+	for _, o := range opts {
+		o(&cfg)
+	}
+	j, err := job.Acquire(context.Background())
+	if err != nil {
+		return nil, fmt.Errorf("shmem.Init: %w", err)
+	}
+	w, err := newWorld(j)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("shmem.Init: %w", err), j.Release(context.Background()))
+	}
+	if j.PE == 0 {
+		announce()
+	}
+	current = w
+	return w, nil
+}
+
+func newWorld(j *job.Job) (*World, error) {
+	members := make([]int, j.NPEs)
+	for i := range members {
+		members[i] = i
+	}
+	t, err := coll.New(coll.Config{Map: j.Map, Waiter: j.Waiter, Members: members, Me: j.PE})
+	if err != nil {
+		return nil, err
+	}
+	s := &session{h: newHeap(j), refs: 1}
+	w := &World{s: s}
+	w.team = &Team{h: s.h, t: t, me: j.PE}
+	w.ctx = newCtx(s.h)
+	return w, nil
+}
+
+// announce prints what SHMEM_VERSION and SHMEM_INFO ask for.
+func announce() {
+	if envvar.IsSet(os.LookupEnv, envvar.Version) {
+		fmt.Fprintf(os.Stdout, "goshmem %s, OpenSHMEM %s\n", version.String(), version.OpenSHMEM)
+	}
+	if envvar.IsSet(os.LookupEnv, envvar.Info) {
+		for _, s := range envvar.Effective(os.LookupEnv) {
+			fmt.Fprintf(os.Stdout, "%s=%s (%s): %s\n", s.Name, s.Value, s.Origin, s.Doc)
+		}
+	}
+}
+
+// Initialized says whether the process holds a World: whether Init was called
+// more often than Finalize.
+//
+// Source: shmem_query_initialized.
+func Initialized() bool {
+	initMu.Lock()
+	defer initMu.Unlock()
+	return current != nil
+}
+
+// Finalize ends the process's membership, after a barrier. Handles of this
+// World fail from then on with ErrFinalized. A Finalize that is not the last of
+// nested ones is a barrier only.
+//
+// Collective: over all PEs of the job.
+// Source: shmem_finalize.
+func (w *World) Finalize() error {
+	if err := w.Barrier(); err != nil {
+		return fmt.Errorf("shmem.Finalize: %w", err)
+	}
+	initMu.Lock()
+	defer initMu.Unlock()
+	if w.s.refs--; w.s.refs > 0 {
+		return nil
+	}
+	current = nil
+	w.s.h.slots = 0
+	if err := w.s.h.job.Release(context.Background()); err != nil {
+		return fmt.Errorf("shmem.Finalize: %w", err)
+	}
+	return nil
+}
+
+// GlobalExit ends all PEs of the job, wherever they are, and makes oshrun exit
+// with the given status, 0 to 255. It does not return.
+//
+// A status outside that range becomes 255, with a message.
+// Source: shmem_global_exit.
+func (w *World) GlobalExit(status int) {
+	if status < 0 || status > 255 {
+		fmt.Fprintf(os.Stderr, "shmem.GlobalExit: status %d, want 0 to 255; using 255\n", status)
+		status = 255
+	}
+	if err := w.s.h.job.Abort(status, "GlobalExit"); err != nil {
+		fmt.Fprintf(os.Stderr, "shmem.GlobalExit: %v\n", err)
+	}
+	os.Exit(status) //nolint:forbidigo // the routine's meaning: it does not return
+}
+
+// MyPE returns this PE's number.
+//
+// Source: shmem_my_pe.
+func (w *World) MyPE() int { return w.s.h.me }
+
+// NPEs returns the number of PEs of the job.
+//
+// Source: shmem_n_pes.
+func (w *World) NPEs() int { return w.s.h.npes }
+
+// Team returns the team of all PEs.
+//
+// Source: SHMEM_TEAM_WORLD.
+func (w *World) Team() *Team { return w.team }
+
+// Ctx returns the default context.
+//
+// Source: SHMEM_CTX_DEFAULT.
+func (w *World) Ctx() *Ctx { return w.ctx }
+
+// With returns the same World, whose collectives, waits and allocations end
+// with an error when ctx ends. A collective that ended so has broken its team.
+func (w *World) With(ctx context.Context) *World {
+	return &World{s: w.s, team: w.team.With(ctx), ctx: w.ctx.With(ctx)}
+}
+
+// Barrier returns when all PEs have called it and all operations of all PEs on
+// the default context before it are complete and visible everywhere.
+//
+// Collective: over all PEs of the job.
+// Source: shmem_barrier_all.
+func (w *World) Barrier() error {
+	if err := w.ctx.Quiet(); err != nil {
+		return err
+	}
+	return w.team.sync("Barrier")
+}

@@ -1,0 +1,181 @@
+// Package layout declares every word that processes of a job share: the
+// header and the control region at the start of each PE's segment. Nothing
+// else in the project may define shared memory.
+//
+// A segment is one sealed memfd per PE. It begins with the Control structure
+// below and goes on with the regions that its header lists; the symmetric
+// heap is one of them. All offsets are in bytes from the segment's start and
+// are fixed by Version: programs in other languages may rely on them.
+//
+//	offset      size     what                    written by      read by
+//	0           4096     Header                  step, once      every PE, once
+//	4096        64       Bell.Sleeping           owner, wakers   every PE after each put
+//	4160        64       Progress.Count          owner           the watchdog
+//	8192        4096     Heap (allocator)        owner           owner
+//	12288       4096     Teams[64]               owner           owner
+//	16384       512 Ki   Arrive[64][1024]        members         members of that team
+//	540672      1 Mi     Slots[64][2][8192]      owner           members of that team
+//	1589248     2 Mi     Blocks[65536]           owner           owner
+//
+// # Order
+//
+// Header: written before the descriptor is handed out; the socket that passes
+// it orders the writes. Never written again.
+//
+// Bell.Sleeping: the owner stores 1, executes a process-wide barrier
+// (membarrier), looks at its data once more and sleeps on the word while it
+// is 1. Whoever has written data for the owner loads the word afterwards and,
+// if it is 1, stores 0 and wakes. The writer needs no barrier between its
+// data and its load, because the owner's membarrier supplies it: either the
+// writer's load comes after the membarrier and sees 1, or its data came
+// before and the owner's second look sees it. Package rma has the code.
+//
+// Arrive[t][i]: the sequence number of the latest collective of team t that
+// member i has entered. It lies in the segment of the team's first member on
+// the node, written by member i alone with a sequentially consistent store
+// (so that of several that arrive together at least one sees all), read by
+// all members with an acquire load. It only grows.
+//
+// Slots[t][seq%2]: the owner's contribution to collective seq of team t,
+// plain stores before its store to Arrive (release), plain loads by members
+// after they saw that store (acquire). The slot of seq is reused by seq+2; a
+// PE enters seq+2 only after it saw everyone enter seq+1, and a PE that has
+// entered seq+1 has finished reading the slots of seq: no reader is left.
+//
+// Teams, Heap, Blocks, Progress: written by the owner only. They stand here
+// rather than in the owner's private memory so that a successor that takes
+// over the PE's number finds them.
+package layout
+
+import (
+	"fmt"
+	"unsafe"
+
+	"github.com/goshmem/goshmem/symheap/alloc"
+)
+
+// The constants of the layout; a change of any one changes Version.
+const (
+	Magic   = 0x4d454d48534f47 // "GOSHMEM", little endian
+	Version = 1
+
+	MaxRegions = 8
+	MaxTeams   = 64
+	MaxLocal   = 1024 // PEs on a node
+	MaxBlocks  = 65536
+	SlotSize   = 8192
+
+	ControlSize = 4 << 20 // bytes reserved for Control; regions follow
+
+	// Align is the alignment of regions and of a segment's place in the
+	// node's address range: the size of a huge page.
+	Align = 2 << 20
+)
+
+// The kinds of regions.
+const (
+	RegionControl = 1
+	RegionHeap    = 2
+)
+
+// Region is one entry of the list in a segment's header.
+type Region struct {
+	Kind uint32
+	_    uint32
+	Off  uint64
+	Size uint64
+}
+
+// Header identifies a segment.
+type Header struct {
+	Magic       uint64
+	Version     uint32
+	PE          uint32
+	NPEs        uint32
+	Incarnation uint32
+	Size        uint64 // of the whole segment
+	Job         [16]byte
+	NRegions    uint32
+	_           uint32
+	Regions     [MaxRegions]Region
+}
+
+// Bell is the doorbell of a PE, alone on its cache line.
+type Bell struct {
+	Sleeping uint32
+	_        [60]byte
+}
+
+// Progress is a word that the library moves on, alone on its cache line.
+type Progress struct {
+	Count uint64
+	_     [56]byte
+}
+
+// Team is what a PE keeps of one of its teams.
+type Team struct {
+	Seq uint64 // sequence number of the latest collective entered
+	_   [56]byte
+}
+
+// Control is the start of every segment.
+type Control struct {
+	Header   Header
+	_        [4096 - HeaderBytes]byte
+	Bell     Bell
+	Progress Progress
+	_        [4096 - 128]byte
+	Heap     alloc.Header
+	_        [4096 - unsafe.Sizeof(alloc.Header{})]byte
+	Teams    [MaxTeams]Team
+	Arrive   [MaxTeams][MaxLocal]uint64
+	Slots    [MaxTeams][2][SlotSize]byte
+	Blocks   [MaxBlocks]alloc.Entry
+}
+
+// HeaderBytes is the size of Header.
+const HeaderBytes = 8 + 4*4 + 8 + 16 + 8 + MaxRegions*24
+
+// BellOffset is where a segment's sleeping word is.
+const BellOffset = 4096
+
+// HeapOffset is where the symmetric heap begins in a segment.
+const HeapOffset = ControlSize
+
+// SegmentSize returns the size of a segment whose symmetric heap has at least
+// heap bytes: the heap is rounded up to Align.
+func SegmentSize(heap uint64) (uint64, error) {
+	const limit = 1 << 46 // what an address range can hold for a few PEs
+	if heap == 0 || heap > limit {
+		return 0, fmt.Errorf("symmetric heap of %d bytes, want 1 to %d", heap, uint64(limit))
+	}
+	return ControlSize + (heap+Align-1)/Align*Align, nil
+}
+
+// NewHeader returns the header of the segment of one PE.
+func NewHeader(job [16]byte, pe, npes, incarnation uint32, size uint64) Header {
+	h := Header{
+		Magic: Magic, Version: Version, PE: pe, NPEs: npes, Incarnation: incarnation,
+		Size: size, Job: job, NRegions: 2,
+	}
+	h.Regions[0] = Region{Kind: RegionControl, Off: 0, Size: ControlSize}
+	h.Regions[1] = Region{Kind: RegionHeap, Off: HeapOffset, Size: size - HeapOffset}
+	return h
+}
+
+// Check reports whether h is the header of the segment of PE pe of the job.
+func (h *Header) Check(job [16]byte, pe uint32, size uint64) error {
+	switch {
+	case h.Magic != Magic:
+		return fmt.Errorf("segment of PE %d: magic %#x, want %#x: not a goshmem segment", pe, h.Magic, uint64(Magic))
+	case h.Version != Version:
+		return fmt.Errorf("segment of PE %d: layout version %d, want %d: oshrun and the program were built from different versions", pe, h.Version, Version)
+	case h.Job != job:
+		return fmt.Errorf("segment of PE %d belongs to job %x, want %x", pe, h.Job, job)
+	case h.PE != pe:
+		return fmt.Errorf("segment of PE %d says that it is of PE %d", pe, h.PE)
+	case h.Size != size:
+		return fmt.Errorf("segment of PE %d has %d bytes, want %d", pe, h.Size, size)
+	}
+	return nil
+}

@@ -1,0 +1,72 @@
+package layout
+
+import (
+	"strings"
+	"testing"
+	"unsafe"
+)
+
+// The offsets are promised in the package documentation.
+func TestOffsets(t *testing.T) {
+	var c Control
+	for _, x := range []struct {
+		name      string
+		got, want uintptr
+	}{
+		{"Header", unsafe.Offsetof(c.Header), 0},
+		{"Header size", unsafe.Sizeof(c.Header), HeaderBytes},
+		{"Bell", unsafe.Offsetof(c.Bell), BellOffset},
+		{"Progress", unsafe.Offsetof(c.Progress), 4160},
+		{"Heap", unsafe.Offsetof(c.Heap), 8192},
+		{"Teams", unsafe.Offsetof(c.Teams), 12288},
+		{"Arrive", unsafe.Offsetof(c.Arrive), 16384},
+		{"Slots", unsafe.Offsetof(c.Slots), 540672},
+		{"Blocks", unsafe.Offsetof(c.Blocks), 1589248},
+		{"Team size", unsafe.Sizeof(c.Teams[0]), 64},
+		{"Region size", unsafe.Sizeof(c.Header.Regions[0]), 24},
+	} {
+		if x.got != x.want {
+			t.Errorf("%s at %d, want %d", x.name, x.got, x.want)
+		}
+	}
+	if s := unsafe.Sizeof(c); s > ControlSize {
+		t.Errorf("Control has %d bytes, more than ControlSize %d", s, ControlSize)
+	}
+}
+
+func TestSegmentSize(t *testing.T) {
+	for _, x := range []struct{ heap, want uint64 }{
+		{1, ControlSize + Align}, {Align, ControlSize + Align}, {Align + 1, ControlSize + 2*Align}, {1 << 30, ControlSize + 1<<30},
+	} {
+		got, err := SegmentSize(x.heap)
+		if err != nil || got != x.want {
+			t.Errorf("SegmentSize(%d) = %d, %v, want %d", x.heap, got, err, x.want)
+		}
+	}
+	for _, heap := range []uint64{0, 1<<46 + 1, 1 << 63} {
+		if _, err := SegmentSize(heap); err == nil {
+			t.Errorf("SegmentSize(%d) accepted", heap)
+		}
+	}
+}
+
+func TestHeaderCheck(t *testing.T) {
+	job := [16]byte{1, 2, 3}
+	good := NewHeader(job, 3, 4, 1, ControlSize+Align)
+	if err := good.Check(job, 3, good.Size); err != nil {
+		t.Fatal(err)
+	}
+	for want, spoil := range map[string]func(*Header){
+		"magic":          func(h *Header) { h.Magic++ },
+		"version":        func(h *Header) { h.Version++ },
+		"belongs to job": func(h *Header) { h.Job[0]++ },
+		"is of PE 7":     func(h *Header) { h.PE = 7 },
+		"bytes, want":    func(h *Header) { h.Size++ },
+	} {
+		h := good
+		spoil(&h)
+		if err := h.Check(job, 3, good.Size); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("spoiled header: %v, want an error with %q", err, want)
+		}
+	}
+}

@@ -1,0 +1,109 @@
+// Package symheap makes and maps the segments of a job: one sealed memfd per
+// PE, all of a node's segments in one address range of every process.
+package symheap
+
+import (
+	"fmt"
+	"os"
+	"unsafe"
+
+	"github.com/goshmem/goshmem/internal/xunix"
+	"github.com/goshmem/goshmem/symheap/alloc"
+	"github.com/goshmem/goshmem/symheap/layout"
+)
+
+// Identity names a PE of a job and one life of it.
+type Identity struct {
+	Job         [16]byte
+	PE, NPEs    uint32
+	Incarnation uint32
+}
+
+// Create makes the segment of one PE with a symmetric heap of at least heap
+// bytes, writes its header and seals its size.
+//
+// Cost: some 20 us and no memory but the header's page; pages come with first
+// touch. The caller owns the file.
+func Create(id Identity, heap uint64) (*os.File, error) {
+	size, err := layout.SegmentSize(heap)
+	if err != nil {
+		return nil, err
+	}
+	f, err := xunix.Memfd(fmt.Sprintf("goshmem-pe%d", id.PE), int64(size))
+	if err != nil {
+		return nil, fmt.Errorf("segment of PE %d: %w", id.PE, err)
+	}
+	h := layout.NewHeader(id.Job, id.PE, id.NPEs, id.Incarnation, size)
+	if _, err := f.WriteAt(unsafe.Slice((*byte)(unsafe.Pointer(&h)), unsafe.Sizeof(h)), 0); err != nil {
+		_ = f.Close()
+		return nil, fmt.Errorf("segment of PE %d: write header: %w", id.PE, err)
+	}
+	if err := xunix.SealSize(f); err != nil {
+		_ = f.Close()
+		return nil, fmt.Errorf("segment of PE %d: %w", id.PE, err)
+	}
+	return f, nil
+}
+
+// Map is one process's view of the segments of its node. Segment i begins at
+// Base + i*Stride. Attach all before using any; afterwards a Map is read-only
+// and its methods may be called by any goroutine.
+type Map struct {
+	base   unsafe.Pointer
+	stride uintptr
+	size   uint64 // of one segment
+	job    [16]byte
+	n      int
+}
+
+// NewMap reserves the address range for n segments of size bytes each. No
+// segment is mapped yet.
+func NewMap(job [16]byte, n int, size uint64) (*Map, error) {
+	if n < 1 || n > layout.MaxLocal {
+		return nil, fmt.Errorf("map of %d segments, want 1 to %d on a node", n, layout.MaxLocal)
+	}
+	// A gap after each segment: an index that runs off its end faults
+	// instead of changing a neighbor's header.
+	stride := uintptr(size+layout.Align-1)/layout.Align*layout.Align + layout.Align
+	base, err := xunix.Reserve(stride*uintptr(n) + layout.Align)
+	if err != nil {
+		return nil, fmt.Errorf("%d segments of %d bytes: %w", n, size, err)
+	}
+	up := -uintptr(base) & (layout.Align - 1)
+	return &Map{base: unsafe.Add(base, up), stride: stride, size: size, job: job, n: n}, nil
+}
+
+// Attach maps the segment of the PE with index i on the node and number pe in
+// the job, whose memfd is fd, and checks that it is that segment. The
+// descriptor may be closed afterwards.
+func (m *Map) Attach(i int, pe uint32, fd int) error {
+	if i < 0 || i >= m.n {
+		return fmt.Errorf("attach segment %d, want 0 to %d", i, m.n-1)
+	}
+	if err := xunix.MapShared(fd, m.Segment(i), uintptr(m.size)); err != nil {
+		return fmt.Errorf("segment of PE %d: %w", pe, err)
+	}
+	return m.Control(i).Header.Check(m.job, pe, m.size)
+}
+
+// Segment returns where segment i begins.
+func (m *Map) Segment(i int) unsafe.Pointer { return unsafe.Add(m.base, uintptr(i)*m.stride) }
+
+// Control returns the control region of segment i.
+func (m *Map) Control(i int) *layout.Control { return (*layout.Control)(m.Segment(i)) }
+
+// Stride returns the distance between segments in bytes.
+func (m *Map) Stride() int { return int(m.stride) }
+
+// Size returns the size of one segment in bytes.
+func (m *Map) Size() uint64 { return m.size }
+
+// Len returns the number of segments.
+func (m *Map) Len() int { return m.n }
+
+// FormatHeap makes the heap of segment i empty and returns its allocator. Only
+// the owner of the segment may call it.
+func (m *Map) FormatHeap(i int) (*alloc.Arena, error) {
+	c := m.Control(i)
+	return alloc.Format(&c.Heap, c.Blocks[:], m.size-layout.HeapOffset)
+}

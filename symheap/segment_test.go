@@ -1,0 +1,97 @@
+package symheap_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/goshmem/goshmem/symheap"
+	"github.com/goshmem/goshmem/symheap/layout"
+)
+
+func create(t *testing.T, id symheap.Identity) (*os.File, uint64) {
+	t.Helper()
+	f, err := symheap.Create(id, 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = f.Close() })
+	st, err := f.Stat()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f, uint64(st.Size())
+}
+
+// Two maps of the same segments show the same memory; the descriptor is not
+// needed after Attach, and its size cannot be changed.
+func TestMapsShareMemory(t *testing.T) {
+	job := [16]byte{7}
+	var maps [2]*symheap.Map
+	for pe := range uint32(2) {
+		f, size := create(t, symheap.Identity{Job: job, PE: pe, NPEs: 2, Incarnation: 1})
+		for k := range maps {
+			if maps[k] == nil {
+				m, err := symheap.NewMap(job, 2, size)
+				if err != nil {
+					t.Fatal(err)
+				}
+				maps[k] = m
+			}
+			if err := maps[k].Attach(int(pe), pe, int(f.Fd())); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := f.Truncate(0); err == nil {
+			t.Error("a sealed segment was truncated")
+		}
+		if err := f.Truncate(int64(size) * 2); err == nil {
+			t.Error("a sealed segment has grown")
+		}
+		_ = f.Close()
+	}
+	for pe := range 2 {
+		maps[0].Control(pe).Progress.Count = uint64(40 + pe)
+		if got := maps[1].Control(pe).Progress.Count; got != uint64(40+pe) {
+			t.Errorf("PE %d: the other map reads %d", pe, got)
+		}
+	}
+	a, err := maps[0].FormatHeap(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := a.Stats().Size, maps[0].Size()-layout.HeapOffset; got != want {
+		t.Errorf("heap of %d bytes, want %d", got, want)
+	}
+}
+
+// A segment of another job, PE or size is refused.
+func TestAttachChecks(t *testing.T) {
+	job := [16]byte{1}
+	f, size := create(t, symheap.Identity{Job: job, PE: 1, NPEs: 2, Incarnation: 1})
+	m, err := symheap.NewMap(job, 2, size)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Attach(1, 1, int(f.Fd())); err != nil {
+		t.Error(err)
+	}
+	for want, attach := range map[string]func() error{
+		"says that it is of PE 1": func() error { return m.Attach(0, 0, int(f.Fd())) },
+		"want 0 to 1":             func() error { return m.Attach(2, 1, int(f.Fd())) },
+		"belongs to job": func() error {
+			o, err := symheap.NewMap([16]byte{2}, 1, size)
+			if err != nil {
+				return err
+			}
+			return o.Attach(0, 1, int(f.Fd()))
+		},
+	} {
+		if err := attach(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want one with %q", err, want)
+		}
+	}
+	if _, err := symheap.NewMap(job, layout.MaxLocal+1, size); err == nil {
+		t.Error("a map of too many segments was made")
+	}
+}
