@@ -38,7 +38,8 @@ type bfs struct {
 	fronts [frontiers][][]uint64 // by level modulo 3, of every PE: bitmap of the ranks found in that level
 	front  []uint64              // copy of all PEs' frontier, a bit per flat number; never set for "no parent"
 
-	touched uint32 // keeps reads that only fetch memory from being dropped
+	todo, rest [wordBits]uint8 // scratch of bottomUp: ranks within a word
+	touched    uint32          // keeps reads that only fetch memory from being dropped
 
 	allRanked uint64 // vertices with an edge on all PEs
 	allEdges  uint64 // sum of their degrees

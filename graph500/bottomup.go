@@ -16,14 +16,10 @@ func (b *bfs) bottomUp(number int) levelCounts {
 	seen = seen[:len(next)]
 	for w := range next {
 		missing := ^seen[w] & below(gr.ranked, w)
-		if missing == 0 {
-			next[w] = 0
-			continue
-		}
-		rest := b.probeHeads(w, missing)
-		found := missing &^ rest
-		if rest &= below(gr.long, w); rest != 0 {
-			found |= b.scanRows(w, rest)
+		found := missing
+		if missing != 0 {
+			rest := b.probeHeads(w, b.unpack(missing))
+			found &^= b.scanRows(w, rest)
 		}
 		next[w] = found
 		seen[w] |= found
@@ -44,14 +40,25 @@ func below(n, w int) uint64 {
 	}
 }
 
-// probeHeads looks up the first neighbors of the ranks in missing, stores the parents found, and returns the
-// ranks left over. Whether a neighbor is in the frontier is as good as random, so there is no branch on it.
-func (b *bfs) probeHeads(w int, missing uint64) (rest uint64) {
+// unpack lists the bits of a word. The bits are counted here, not where they are used: the instruction for it
+// waits for what its target register held before, which would chain the independent probes to each other.
+func (b *bfs) unpack(word uint64) []uint8 {
+	n := 0
+	for ; word != 0; word &= word - 1 {
+		b.todo[n&wordMask] = uint8(bits.TrailingZeros64(word))
+		n++
+	}
+	return b.todo[:n]
+}
+
+// probeHeads looks up the first neighbors of ranks of word w, stores the parents found, and returns the ranks
+// left over. Whether a neighbor is in the frontier is as good as random, so there is no branch on it.
+func (b *bfs) probeHeads(w int, todo []uint8) (rest []uint8) {
 	base := w << wordShift
 	heads, par := b.gr.heads[base:], b.par[b.g.me][base:]
 	front, none := b.front, b.gr.noParent()
-	for ; missing != 0; missing &= missing - 1 {
-		r := bits.TrailingZeros64(missing)
+	n := 0
+	for _, r := range todo {
 		head := &heads[r]
 		parent := none
 		if u := head[1]; front[u>>wordShift]&(1<<(u&wordMask)) != 0 {
@@ -61,37 +68,40 @@ func (b *bfs) probeHeads(w int, missing uint64) (rest uint64) {
 			parent = u
 		}
 		par[r] = parent
-		var failed uint64
+		b.rest[n&wordMask] = r
 		if parent == none {
-			failed = 1
+			n++
 		}
-		rest |= missing & -missing & -failed
 	}
-	return rest
+	return b.rest[:n]
 }
 
-// scanRows looks through the rest of the rows of the ranks in missing and returns those that found a parent.
-func (b *bfs) scanRows(w int, missing uint64) (found uint64) {
+// scanRows looks through the rest of the rows of ranks of word w, stores the parents found, and returns the
+// bits of those that found none.
+func (b *bfs) scanRows(w int, rest []uint8) (failed uint64) {
 	base := w << wordShift
 	starts, par := b.gr.rowStart[base:], b.par[b.g.me][base:]
 	front, col := b.front, b.gr.col
-	// Touch all rows first, so that their cache misses overlap.
-	var touched uint32
-	for m := missing; m != 0; m &= m - 1 {
-		touched ^= col[starts[bits.TrailingZeros64(m)]]
+	if base < b.gr.long {
+		// Touch all rows first, so that their cache misses overlap.
+		var touched uint32
+		for _, r := range rest {
+			touched ^= col[starts[r]]
+		}
+		b.touched = touched
 	}
-	b.touched = touched
-	for ; missing != 0; missing &= missing - 1 {
-		r := bits.TrailingZeros64(missing)
-		for _, u := range col[starts[r]:starts[r+1]] {
-			if front[u>>wordShift]&(1<<(u&wordMask)) != 0 {
-				par[r] = u
-				found |= 1 << r
-				break
-			}
+	for _, r := range rest {
+		at, end := starts[r]+headLen, starts[int(r)+1]
+		for at < end && front[col[at]>>wordShift]&(1<<(col[at]&wordMask)) == 0 {
+			at++
+		}
+		if at < end {
+			par[r] = col[at]
+		} else {
+			failed |= 1 << r
 		}
 	}
-	return found
+	return failed
 }
 
 // copyFrontier makes one bitmap of all PEs' frontiers, indexed by flat number.

@@ -1,0 +1,105 @@
+package daemon
+
+import (
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/goshmem/goshmem/internal/wire"
+	"github.com/goshmem/goshmem/internal/xunix"
+)
+
+// startSleepers starts a step of n PEs that do nothing for long.
+func startSleepers(t *testing.T, n int) *Step {
+	t.Helper()
+	sleep, err := exec.LookPath("sleep")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := Start(Config{
+		NPEs: n, Path: sleep, Name: "sleep", Args: []string{"1000"}, Env: os.Environ(), HeapSize: 1 << 20,
+		Output: func(int, Stream, []byte) {}, Logger: zerolog.Nop(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := s.Launch(); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// ask sends a packet to the attach socket and returns the answer.
+func ask(t *testing.T, s *Step, packet []byte) (wire.AttachReply, int) {
+	t.Helper()
+	conn, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: s.attach.Addr().String(), Net: "unixpacket"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	if err := conn.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if err := xunix.SendFDs(conn, packet, nil); err != nil {
+		t.Fatal(err)
+	}
+	answer, fds, err := xunix.RecvFDs(conn, wire.MaxPacket, wire.MaxFDs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	xunix.CloseFDs(fds)
+	r, err := wire.ParseAttachReply(answer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r, len(fds)
+}
+
+// Descriptors of heaps go to the processes of the job's PEs alone: this test's
+// process is their parent, not one of them.
+func TestStrangerGetsNoHeap(t *testing.T) {
+	s := startSleepers(t, 2)
+	for want, req := range map[string]wire.AttachRequest{
+		"is not of PE 1":  {Nspace: s.Nspace(), PE: 1},
+		"job \"another\"": {Nspace: "another", PE: 1},
+		"below 2":         {Nspace: s.Nspace(), PE: 2},
+		"first segment 9": {Nspace: s.Nspace(), PE: 0, First: 9},
+	} {
+		r, fds := ask(t, s, req.Append(nil))
+		if fds != 0 || !strings.Contains(r.Err, want) {
+			t.Errorf("request %+v: %d descriptors, error %q, want one with %q", req, fds, r.Err, want)
+		}
+	}
+	if r, fds := ask(t, s, []byte("garbage that is long enough")); fds != 0 || !strings.Contains(r.Err, "begins with") {
+		t.Errorf("garbage: %d descriptors, error %q", fds, r.Err)
+	}
+}
+
+// Who belongs to a PE: its process and what comes from it.
+func TestDescends(t *testing.T) {
+	s := startSleepers(t, 2)
+	for pe := range 2 {
+		if !s.descends(s.PID(pe), s.PID(pe), pe) {
+			t.Errorf("PE %d does not descend from itself", pe)
+		}
+		if s.descends(s.PID(1-pe), s.PID(pe), pe) {
+			t.Errorf("PE %d is taken for PE %d", 1-pe, pe)
+		}
+		if !s.marked(s.PID(pe), pe) || s.marked(s.PID(pe), 1-pe) || !s.marked(s.PID(pe), -1) {
+			t.Errorf("PE %d is not told by its environment", pe)
+		}
+	}
+	if s.descends(1, s.PID(0), 0) || s.descends(os.Getppid(), s.PID(0), 0) {
+		t.Error("a process outside the job is taken for a PE")
+	}
+}

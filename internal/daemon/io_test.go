@@ -1,0 +1,65 @@
+package daemon
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"testing/iotest"
+)
+
+// Output is passed on in whole lines, nothing lost or changed, however it
+// arrives.
+func TestLines(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	var text bytes.Buffer
+	for range 2000 {
+		line := make([]byte, rng.IntN(300))
+		for i := range line {
+			line[i] = byte(' ' + rng.IntN(90))
+		}
+		text.Write(append(line, '\n'))
+	}
+	text.WriteString("no end")
+	for name, r := range map[string]io.Reader{
+		"at once":     bytes.NewReader(text.Bytes()),
+		"by the byte": iotest.OneByteReader(bytes.NewReader(text.Bytes())),
+		"by halves":   iotest.HalfReader(bytes.NewReader(text.Bytes())),
+		"with error":  io.MultiReader(bytes.NewReader(text.Bytes()), iotest.ErrReader(errors.New("gone"))),
+	} {
+		var got bytes.Buffer
+		lines(r, func(b []byte) {
+			if last := b[len(b)-1]; last != '\n' && got.Len()+len(b) != text.Len() {
+				t.Errorf("%s: a piece ends with %q in the middle", name, last)
+			}
+			got.Write(b)
+		})
+		if !bytes.Equal(got.Bytes(), text.Bytes()) {
+			t.Errorf("%s: %d bytes came through, want %d, or they differ", name, got.Len(), text.Len())
+		}
+	}
+}
+
+// A line without end is passed on in parts, so that it takes bounded memory;
+// carriage returns end lines too.
+func TestLongLine(t *testing.T) {
+	text := strings.Repeat("x", 5*longLine)
+	pieces, total := 0, 0
+	lines(strings.NewReader(text), func(b []byte) {
+		pieces++
+		total += len(b)
+		if len(b) > longLine {
+			t.Errorf("piece of %d bytes, want at most %d", len(b), longLine)
+		}
+	})
+	if total != len(text) || pieces != 5 {
+		t.Errorf("%d bytes in %d pieces, want %d in 5", total, pieces, len(text))
+	}
+	var got []string
+	lines(iotest.OneByteReader(strings.NewReader("10%\r20%\rdone\n")), func(b []byte) { got = append(got, string(b)) })
+	if strings.Join(got, "|") != "10%\r|20%\r|done\n" {
+		t.Errorf("pieces %q", got)
+	}
+}
