@@ -55,10 +55,12 @@ func (b *bfs) unpack(word uint64) []uint8 {
 // left over. Whether a neighbor is in the frontier is as good as random, so there is no branch on it.
 func (b *bfs) probeHeads(w int, todo []uint8) (rest []uint8) {
 	base := w << wordShift
-	heads, par := b.gr.heads[base:], b.par[b.g.me][base:]
+	heads := (*[wordBits][headLen]uint32)(b.gr.heads[base:])
+	par := (*[wordBits]uint32)(b.par[b.g.me][base:])
 	front, none := b.front, b.gr.noParent()
 	n := 0
 	for _, r := range todo {
+		r &= wordMask
 		head := &heads[r]
 		parent := none
 		if u := head[1]; front[u>>wordShift]&(1<<(u&wordMask)) != 0 {

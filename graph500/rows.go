@@ -40,17 +40,21 @@ func (gr *graph) finishRows() {
 	gr.col = gr.col[:out]
 }
 
-// copyHeads keeps the first neighbors of each row apart.
+// copyHeads keeps the first neighbors of each row apart, for whole words of ranks.
 func (gr *graph) copyHeads() {
-	gr.heads = make([][headLen]uint32, gr.ranked)
-	for r := range gr.ranked {
+	gr.heads = make([][headLen]uint32, gr.words*wordBits)
+	for r := range gr.heads {
 		head := &gr.heads[r]
-		n := copy(head[:], gr.col[gr.rowStart[r]:gr.rowStart[r+1]])
+		n := 0
+		if r < gr.ranked {
+			row := gr.col[gr.rowStart[r]:gr.rowStart[r+1]]
+			n = copy(head[:], row)
+			if len(row) > headLen {
+				gr.long = r + 1
+			}
+		}
 		for i := n; i < headLen; i++ {
 			head[i] = gr.noParent()
-		}
-		if gr.rowStart[r+1]-gr.rowStart[r] > headLen {
-			gr.long = r + 1
 		}
 	}
 }
