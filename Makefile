@@ -25,7 +25,7 @@ test: ## Run all tests
 
 .PHONY: race
 race: ## Run the tests under the race detector (needs a C compiler)
-	CGO_ENABLED=1 GORACE=atexit_sleep_ms=0 go test -race $(RACE)
+	CGO_ENABLED=1 GORACE=atexit_sleep_ms=0 go test -race -short $(RACE)
 
 .PHONY: lint
 lint: $(BIN)/golangci-lint ## Check style and habits with the linters of .golangci.yml

@@ -9,6 +9,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/goshmem/goshmem/symheap"
 	"github.com/goshmem/goshmem/symheap/layout"
 )
 
@@ -181,7 +182,7 @@ func testAtomics[T int32 | uint32 | int64 | uint64](t *testing.T) {
 // Elements of 1 to 8 bytes are moved by one store: a concurrent reader never
 // sees a mixture.
 func TestSingleStore(t *testing.T) {
-	var word uint64
+	p := mapped(t)
 	stop := make(chan struct{})
 	go func() {
 		for i := 0; ; i++ {
@@ -193,14 +194,37 @@ func TestSingleStore(t *testing.T) {
 				if i%2 == 0 {
 					v = 0xffff
 				}
-				Copy(unsafe.Pointer(&word), []uint16{v})
+				Copy(p, []uint16{v})
 			}
 		}
 	}()
 	for range 2_000_000 {
-		if v := uint16(atomic.LoadUint32((*uint32)(unsafe.Pointer(&word)))); v != 0 && v != 0xffff {
+		if v := uint16(atomic.LoadUint32((*uint32)(p))); v != 0 && v != 0xffff {
 			t.Fatalf("a put of two bytes was seen half: %#x", v)
 		}
 	}
 	close(stop)
+}
+
+// mapped returns shared memory, where plain accesses race by design and the
+// race detector does not look.
+func mapped(t *testing.T) unsafe.Pointer {
+	t.Helper()
+	f, err := symheap.Create(symheap.Identity{NPEs: 1}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = f.Close() }()
+	size, err := layout.SegmentSize(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := symheap.NewMap([16]byte{}, 1, size)
+	if err == nil {
+		err = m.Attach(0, 0, int(f.Fd()))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return unsafe.Add(m.Segment(0), layout.HeapOffset)
 }

@@ -20,7 +20,8 @@ func TestLines(t *testing.T) {
 		for i := range line {
 			line[i] = byte(' ' + rng.IntN(90))
 		}
-		text.Write(append(line, '\n'))
+		text.Write(line)
+		text.WriteByte('\n')
 	}
 	text.WriteString("no end")
 	for name, r := range map[string]io.Reader{

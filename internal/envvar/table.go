@@ -89,7 +89,7 @@ var table = []Var{
 	},
 	{
 		Name: Log, Value: oneOf(levelNames), Default: "off",
-		Doc:   "Least severe level that the library logs to stderr.",
+		Doc:   "Least severe level that oshrun logs to stderr.",
 		check: func(v string) error { _, err := parseLevel(v); return err },
 	},
 	{
