@@ -214,6 +214,55 @@ func TestBrokenAndConcurrent(t *testing.T) {
 	}
 }
 
+// A member that has left is an error for who waits for it, and only then.
+func TestLeave(t *testing.T) {
+	nd := newNode(t, 3)
+	members := []int{0, 1, 2}
+	nd.each(t, 2, members, func(me int, tm *coll.Team) error {
+		for range 10 {
+			if err := tm.Sync(t.Context()); err != nil {
+				return err
+			}
+		}
+		if me == 2 { // the others may still be in the last barrier
+			tm.Leave()
+			return nil
+		}
+		err := tm.Sync(t.Context())
+		gone, ok := errors.AsType[*coll.LeftError](err)
+		if !ok || gone.Member != 2 {
+			return fmt.Errorf("barrier without member 2: %w", err)
+		}
+		if err := tm.Sync(t.Context()); !errors.Is(err, coll.ErrBroken) {
+			return fmt.Errorf("after that: %w", err)
+		}
+		return nil
+	})
+}
+
+// A team of which all have left can be used again when all have met.
+func TestRejoin(t *testing.T) {
+	nd := newNode(t, 3)
+	for round := range 3 {
+		var met sync.WaitGroup
+		met.Add(3)
+		nd.each(t, 2, []int{0, 1, 2}, func(_ int, tm *coll.Team) error {
+			if tm.Rejoin() != (round > 0) {
+				return fmt.Errorf("round %d: rejoined, or not, the other way", round)
+			}
+			met.Done()
+			met.Wait()
+			for range 5 {
+				if err := tm.Sync(t.Context()); err != nil {
+					return err
+				}
+			}
+			tm.Leave()
+			return nil
+		})
+	}
+}
+
 func TestNewRefuses(t *testing.T) {
 	nd := newNode(t, 1)
 	for _, c := range []coll.Config{

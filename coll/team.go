@@ -35,6 +35,17 @@ var (
 	ErrConcurrent = errors.New("another collective is under way on this team in this PE")
 )
 
+// LeftError reports a member that has left the group for good before a
+// collective that this PE is in: it will never come.
+type LeftError struct{ Member int }
+
+// Error names the member.
+func (e *LeftError) Error() string { return fmt.Sprintf("member %d has left the team", e.Member) }
+
+// left marks the arrival word of a member that has left; the other bits still
+// hold the number of the last step that it had entered.
+const left = 1 << 63
+
 // Team is one PE's side of a group. Collectives on it are called by all
 // members in the same order, by one goroutine at a time.
 type Team struct {
@@ -112,10 +123,10 @@ func (t *Team) enter(seq uint64, always bool) {
 }
 
 // missing returns the first member from index i on that has not entered step
-// seq, or -1.
+// seq or has left, or -1.
 func (t *Team) missing(i int, seq uint64) int {
 	for ; i < len(t.arrive); i++ {
-		if t.arrive[i].Load() < seq {
+		if t.arrive[i].Load()-seq >= left>>1 { // less than seq, or marked
 			return i
 		}
 	}
@@ -124,23 +135,48 @@ func (t *Team) missing(i int, seq uint64) int {
 
 // await returns when member i has entered step seq.
 func (t *Team) await(ctx context.Context, i int, seq uint64) error {
-	if t.arrive[i].Load() >= seq {
-		return nil
+	v := t.arrive[i].Load()
+	if v < seq {
+		var err error
+		v, err = t.w.Wait(rma.Cond{
+			Addr: unsafe.Pointer(&t.arrive[i]), Val: seq, Width: 8, Cmp: rma.GE,
+		}, ctx)
+		if err != nil {
+			return err
+		}
 	}
-	_, err := t.w.Wait(rma.Cond{
-		Addr: unsafe.Pointer(&t.arrive[i]), Val: seq, Width: 8, Cmp: rma.GE,
-	}, ctx)
-	return err
+	if v&^left < seq {
+		return &LeftError{Member: i}
+	}
+	return nil
 }
 
 // awaitAll returns when all members have entered step seq.
 func (t *Team) awaitAll(ctx context.Context, seq uint64) error {
-	for i := t.missing(0, seq); i >= 0; i = t.missing(i, seq) {
+	for i := t.missing(0, seq); i >= 0; i = t.missing(i+1, seq) {
 		if err := t.await(ctx, i, seq); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// Leave says that this member will enter no further collective: whoever waits
+// for it there gets a *LeftError.
+func (t *Team) Leave() {
+	t.arrive[t.me].Store(left | t.state.Seq)
+	t.ringAll()
+}
+
+// Rejoin takes Leave back, for a successor of the team with the same members
+// and id, and says whether there was anything to take back. If so, the members
+// must meet by other means before they use the team.
+func (t *Team) Rejoin() bool {
+	if t.arrive[t.me].Load()&left == 0 {
+		return false
+	}
+	t.arrive[t.me].Store(t.state.Seq)
+	return true
 }
 
 // ringAll wakes every member that sleeps.

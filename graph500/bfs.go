@@ -13,7 +13,7 @@ import (
 const (
 	// Go bottom-up when the frontier's edges exceed the unexplored ones divided by bottomUpRatio. This is earlier
 	// than the paper's 14, because a look at the head of a row is cheaper than an atomic on a peer's cache line.
-	bottomUpRatio = 100
+	bottomUpRatio = 60
 	// Go back top-down when the vertices not yet reached are more than topDownRatio times the frontier. Measuring
 	// against what bottom-up would look at lets it finish the search where hardly anything is left.
 	topDownRatio = 18
@@ -100,7 +100,7 @@ func (b *bfs) search(root uint64) (Search, error) {
 	if err != nil {
 		return Search{}, err
 	}
-	b.output(root)
+	b.output()
 	if err := b.g.barrier("search"); err != nil {
 		return Search{}, err
 	}
@@ -128,6 +128,7 @@ func (b *bfs) traverse(root uint64) (depth int, err error) {
 		} else {
 			counts = b.topDown(at.number)
 		}
+		// Nobody reads the level before this one any more. What stayed there would be expanded again, in vain.
 		clear(b.frontier(at.number + 2)[b.g.me])
 		at.number++
 		if err := b.exchangeCounts(&at, counts); err != nil {
@@ -205,17 +206,13 @@ func (b *bfs) exchangeCounts(at *level, c levelCounts) error {
 
 // output writes the answer in the numbers of the input: the parent of every local vertex, -1 where there is
 // none. Isolated vertices look up a rank without a parent, so the loop has no branch.
-func (b *bfs) output(root uint64) {
+func (b *bfs) output() {
 	me := b.g.me
 	rank := b.gr.rank[me][:b.gr.own.nlocal]
 	pred := b.pred[me][:len(rank)]
 	par, orig := b.par[me], b.gr.orig
 	for v, r := range rank {
 		pred[v] = int64(orig[par[r]])
-	}
-	// The root's parent is itself, also where nothing else is reached.
-	if owner, local := b.gr.own.split(root); int(owner) == me {
-		pred[local] = int64(root)
 	}
 }
 

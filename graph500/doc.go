@@ -9,7 +9,7 @@
 // frontier bitmaps. What peers read or write (bitmaps, parents, inboxes) is in the symmetric heap and used in
 // place through [shmem.Sym.Peer]; what only its PE uses (tuples, rows) is ordinary Go memory.
 //
-// One file, one step: mrg.go and kronecker.go generate, construct.go and rows.go are kernel 1, bfs.go,
-// topdown.go and bottomup.go kernel 2, levels.go and validate.go the validation, stats.go, output.go and
-// report.go what is printed. Run puts them together, Main is the program.
+// One file, one step: mrg.go, kronecker.go and roots.go generate, construct.go and rows.go are kernel 1 with
+// exchange.go below them, bfs.go, topdown.go and bottomup.go kernel 2, validate.go, levels.go and tuplescan.go
+// the validation, stats.go, output.go and report.go what is printed. Run puts them together, Main is the program.
 package graph500

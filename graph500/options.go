@@ -81,7 +81,7 @@ Flags:
   --help            print this text
 
 A graph needs about 12 bytes an edge for the list and 8 for the structure: scale 20 with edgefactor 16 about
-180 MiB a PE with two PEs. What peers share is in the symmetric heap (oshrun --heap-size).
+200 MiB a PE with two PEs. What peers share is in the symmetric heap (oshrun --heap-size).
 Exit status: 0 valid result, 1 failed or invalid, 2 wrong usage.
 `, maxScale, d.Scale, maxEdgeFactor, d.EdgeFactor, maxRoots, d.Roots, d.Seed[0], d.Seed[1], validateName(d.Validate))
 }

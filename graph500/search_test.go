@@ -187,3 +187,37 @@ func TestRunUsesKnownRoots(t *testing.T) {
 		}
 	})
 }
+
+// A sparse graph falls apart into many components, so that searches reach little and self-loops lie outside.
+func TestSearchesAgreeWithSerial(t *testing.T) {
+	for _, n := range []int{1, 3} {
+		onPEs(t, n, func(t *testing.T, w *shmem.World) {
+			b, err := graph500.NewBench(w, 10, 1)
+			must(t, err)
+			g := newSerialGraph(graph500.AllTuples(10, 1), b.NVerts())
+			roots, err := b.Roots(200)
+			must(t, err)
+			small := 0
+			for _, root := range roots {
+				s, err := b.Search(root)
+				must(t, err)
+				want := g.search(root)
+				if s.Depth != want.Depth || s.Reached != want.Reached || s.Edges != want.Edges || s.EdgesAndLoops != want.EdgesAndLoops {
+					t.Errorf("%+v, want %+v", s, want)
+				}
+				bad, err := b.Check(s)
+				must(t, err)
+				if bad != nil {
+					t.Errorf("root %d: %v", root, bad)
+				}
+				if want.Reached < 10 {
+					small++
+				}
+			}
+			if small == 0 || small == len(roots) {
+				t.Errorf("%d of %d components are small: the test covers too little", small, len(roots))
+			}
+			must(t, b.Close())
+		})
+	}
+}

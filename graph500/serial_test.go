@@ -3,6 +3,8 @@ package graph500_test
 import (
 	"fmt"
 	"slices"
+
+	"github.com/goshmem/goshmem/graph500"
 )
 
 // serialGraph is the plain one-process truth that the distributed code is compared with.
@@ -75,4 +77,25 @@ func (g *serialGraph) validate(root uint64, pred []int64) error {
 		}
 	}
 	return nil
+}
+
+// search is what a search from root must claim.
+func (g *serialGraph) search(root uint64) graph500.Search {
+	level := g.levels(root)
+	s := graph500.Search{Root: root}
+	for _, l := range level {
+		s.Depth = max(s.Depth, l)
+		if l >= 0 {
+			s.Reached++
+		}
+	}
+	for _, e := range g.tuples {
+		if level[e[0]] >= 0 {
+			s.EdgesAndLoops++
+			if e[0] != e[1] {
+				s.Edges++
+			}
+		}
+	}
+	return s
 }

@@ -15,36 +15,53 @@ type Path struct {
 	Locked bool           // no membarrier here: fence before looking at a bell
 }
 
-// At returns the address of offset off in the segment of member pe.
-func (p *Path) At(pe int, off uint64) unsafe.Pointer {
-	return unsafe.Add(p.Base, pe*p.Stride+int(off))
+// To returns the way to member pe.
+func (p *Path) To(pe int) Target {
+	t := Target{seg: unsafe.Add(p.Base, pe*p.Stride)}
+	if p.Locked {
+		t.locked = 1
+	}
+	return t
 }
 
-// Ring ends an operation that wrote into pe's segment: it wakes pe if it
-// sleeps.
-func (p *Path) Ring(pe int) {
-	RingBell((*layout.Bell)(unsafe.Add(p.Base, pe*p.Stride+layout.BellOffset)), p.Locked)
+// Target is one member's segment as an operation sees it: the address is
+// computed once, and the compiler keeps it in a register.
+type Target struct {
+	seg    unsafe.Pointer
+	locked uint32 // 1: Path.Locked
+}
+
+// At returns the address of offset off.
+func (t Target) At(off uint64) unsafe.Pointer { return unsafe.Add(t.seg, int(off)) }
+
+// Ring ends an operation that wrote into the segment: it wakes the owner if it
+// sleeps. It has one slow path and one branch, so that it is put in line.
+func (t Target) Ring() {
+	bell := (*layout.Bell)(unsafe.Add(t.seg, layout.BellOffset))
+	if t.locked|atomic.LoadUint32(&bell.Sleeping) != 0 {
+		ring(bell, t.locked)
+	}
 }
 
 // RingBell wakes the owner of the bell if it sleeps. Locked says that there is
 // no membarrier on this system.
 func RingBell(b *layout.Bell, locked bool) {
 	if locked {
-		ringLocked(&b.Sleeping)
-		return
-	}
-	if atomic.LoadUint32(&b.Sleeping) != 0 {
+		ring(b, 1)
+	} else if atomic.LoadUint32(&b.Sleeping) != 0 {
 		wake(&b.Sleeping)
 	}
 }
 
-// ringLocked is Ring where the sleeper cannot supply the barrier.
+// ring is the slow half of Ring: the bell was found set, or nobody may tell
+// without a barrier of their own, because the sleeper cannot supply it.
 //
 //go:noinline
-func ringLocked(bell *uint32) {
-	if atomic.AddUint32(bell, 0) != 0 {
-		wake(bell)
+func ring(b *layout.Bell, locked uint32) {
+	if locked != 0 && atomic.AddUint32(&b.Sleeping, 0) == 0 {
+		return
 	}
+	wake(&b.Sleeping)
 }
 
 // Store writes one element.

@@ -1,6 +1,10 @@
 package shmem
 
-import "github.com/goshmem/goshmem/rma"
+import (
+	"unsafe"
+
+	"github.com/goshmem/goshmem/rma"
+)
 
 // Every function here works on the first element of x on PE pe, atomically
 // with respect to all others of them and to WaitUntil and Test on elements of
@@ -12,9 +16,11 @@ import "github.com/goshmem/goshmem/rma"
 // Errors: those of Put, and ErrMisaligned.
 // Concurrent calls: allowed.
 
-// atom is the test that every atomic operation makes of its arguments.
+// atom is the test that every atomic operation makes of its arguments: those
+// of ok, an element at least, and that it is aligned to its size.
 func atom[T any](c *Ctx, x Sym[T], pe int) bool {
-	return c.ok(x.h, x.tag, pe) && x.n >= 1 && x.off&(sizeOf[T]()-1) == 0
+	var z T // sizeOf here would load its dictionary
+	return c.ok(x.h, x.tag, pe) && x.n >= 1 && x.off&(uint64(unsafe.Sizeof(z))-1) == 0
 }
 
 // AtomicFetch returns the element.
@@ -24,7 +30,7 @@ func AtomicFetch[T AMOExt](c *Ctx, x Sym[T], pe int) (T, error) {
 	if !atom(c, x, pe) {
 		return *new(T), c.check("AtomicFetch", x.aligned(), 1, pe)
 	}
-	return rma.AtomicLoad[T](c.path.At(pe, x.off)), nil
+	return rma.AtomicLoad[T](c.path.To(pe).At(x.off)), nil
 }
 
 // AtomicSet writes v to the element.
@@ -34,8 +40,9 @@ func AtomicSet[T AMOExt](c *Ctx, x Sym[T], v T, pe int) error {
 	if !atom(c, x, pe) {
 		return c.check("AtomicSet", x.aligned(), 1, pe)
 	}
-	rma.AtomicStore(c.path.At(pe, x.off), v)
-	c.path.Ring(pe)
+	t := c.path.To(pe)
+	rma.AtomicStore(t.At(x.off), v)
+	t.Ring()
 	return nil
 }
 
@@ -46,8 +53,9 @@ func AtomicSwap[T AMOExt](c *Ctx, x Sym[T], v T, pe int) (T, error) {
 	if !atom(c, x, pe) {
 		return *new(T), c.check("AtomicSwap", x.aligned(), 1, pe)
 	}
-	old := rma.AtomicSwap(c.path.At(pe, x.off), v)
-	c.path.Ring(pe)
+	t := c.path.To(pe)
+	old := rma.AtomicSwap(t.At(x.off), v)
+	t.Ring()
 	return old, nil
 }
 
@@ -58,8 +66,9 @@ func AtomicCompareSwap[T AMO](c *Ctx, x Sym[T], cond, v T, pe int) (T, error) {
 	if !atom(c, x, pe) {
 		return *new(T), c.check("AtomicCompareSwap", x.aligned(), 1, pe)
 	}
-	old := rma.AtomicCompareSwap(c.path.At(pe, x.off), cond, v)
-	c.path.Ring(pe)
+	t := c.path.To(pe)
+	old := rma.AtomicCompareSwap(t.At(x.off), cond, v)
+	t.Ring()
 	return old, nil
 }
 
@@ -70,8 +79,9 @@ func AtomicFetchInc[T AMO](c *Ctx, x Sym[T], pe int) (T, error) {
 	if !atom(c, x, pe) {
 		return *new(T), c.check("AtomicFetchInc", x.aligned(), 1, pe)
 	}
-	old := rma.AtomicAdd(c.path.At(pe, x.off), T(1))
-	c.path.Ring(pe)
+	t := c.path.To(pe)
+	old := rma.AtomicAdd(t.At(x.off), T(1))
+	t.Ring()
 	return old, nil
 }
 
@@ -82,8 +92,9 @@ func AtomicInc[T AMO](c *Ctx, x Sym[T], pe int) error {
 	if !atom(c, x, pe) {
 		return c.check("AtomicInc", x.aligned(), 1, pe)
 	}
-	rma.AtomicAdd(c.path.At(pe, x.off), T(1))
-	c.path.Ring(pe)
+	t := c.path.To(pe)
+	rma.AtomicAdd(t.At(x.off), T(1))
+	t.Ring()
 	return nil
 }
 
@@ -94,8 +105,9 @@ func AtomicFetchAdd[T AMO](c *Ctx, x Sym[T], v T, pe int) (T, error) {
 	if !atom(c, x, pe) {
 		return *new(T), c.check("AtomicFetchAdd", x.aligned(), 1, pe)
 	}
-	old := rma.AtomicAdd(c.path.At(pe, x.off), v)
-	c.path.Ring(pe)
+	t := c.path.To(pe)
+	old := rma.AtomicAdd(t.At(x.off), v)
+	t.Ring()
 	return old, nil
 }
 
@@ -106,8 +118,9 @@ func AtomicAdd[T AMO](c *Ctx, x Sym[T], v T, pe int) error {
 	if !atom(c, x, pe) {
 		return c.check("AtomicAdd", x.aligned(), 1, pe)
 	}
-	rma.AtomicAdd(c.path.At(pe, x.off), v)
-	c.path.Ring(pe)
+	t := c.path.To(pe)
+	rma.AtomicAdd(t.At(x.off), v)
+	t.Ring()
 	return nil
 }
 
@@ -118,8 +131,9 @@ func AtomicFetchAnd[T AMOBits](c *Ctx, x Sym[T], v T, pe int) (T, error) {
 	if !atom(c, x, pe) {
 		return *new(T), c.check("AtomicFetchAnd", x.aligned(), 1, pe)
 	}
-	old := rma.AtomicAnd(c.path.At(pe, x.off), v)
-	c.path.Ring(pe)
+	t := c.path.To(pe)
+	old := rma.AtomicAnd(t.At(x.off), v)
+	t.Ring()
 	return old, nil
 }
 
@@ -130,8 +144,9 @@ func AtomicAnd[T AMOBits](c *Ctx, x Sym[T], v T, pe int) error {
 	if !atom(c, x, pe) {
 		return c.check("AtomicAnd", x.aligned(), 1, pe)
 	}
-	rma.AtomicAnd(c.path.At(pe, x.off), v)
-	c.path.Ring(pe)
+	t := c.path.To(pe)
+	rma.AtomicAnd(t.At(x.off), v)
+	t.Ring()
 	return nil
 }
 
@@ -142,8 +157,9 @@ func AtomicFetchOr[T AMOBits](c *Ctx, x Sym[T], v T, pe int) (T, error) {
 	if !atom(c, x, pe) {
 		return *new(T), c.check("AtomicFetchOr", x.aligned(), 1, pe)
 	}
-	old := rma.AtomicOr(c.path.At(pe, x.off), v)
-	c.path.Ring(pe)
+	t := c.path.To(pe)
+	old := rma.AtomicOr(t.At(x.off), v)
+	t.Ring()
 	return old, nil
 }
 
@@ -154,8 +170,9 @@ func AtomicOr[T AMOBits](c *Ctx, x Sym[T], v T, pe int) error {
 	if !atom(c, x, pe) {
 		return c.check("AtomicOr", x.aligned(), 1, pe)
 	}
-	rma.AtomicOr(c.path.At(pe, x.off), v)
-	c.path.Ring(pe)
+	t := c.path.To(pe)
+	rma.AtomicOr(t.At(x.off), v)
+	t.Ring()
 	return nil
 }
 
@@ -166,8 +183,9 @@ func AtomicFetchXor[T AMOBits](c *Ctx, x Sym[T], v T, pe int) (T, error) {
 	if !atom(c, x, pe) {
 		return *new(T), c.check("AtomicFetchXor", x.aligned(), 1, pe)
 	}
-	old := rma.AtomicXor(c.path.At(pe, x.off), v)
-	c.path.Ring(pe)
+	t := c.path.To(pe)
+	old := rma.AtomicXor(t.At(x.off), v)
+	t.Ring()
 	return old, nil
 }
 
@@ -178,7 +196,8 @@ func AtomicXor[T AMOBits](c *Ctx, x Sym[T], v T, pe int) error {
 	if !atom(c, x, pe) {
 		return c.check("AtomicXor", x.aligned(), 1, pe)
 	}
-	rma.AtomicXor(c.path.At(pe, x.off), v)
-	c.path.Ring(pe)
+	t := c.path.To(pe)
+	rma.AtomicXor(t.At(x.off), v)
+	t.Ring()
 	return nil
 }

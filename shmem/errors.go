@@ -31,6 +31,8 @@ var (
 	ErrOverlap = errors.New("source and destination overlap")
 	// ErrArgument reports any other argument that the call does not allow.
 	ErrArgument = errors.New("bad argument")
+	// ErrPEFinalized reports a PE that was waited for and has finalized.
+	ErrPEFinalized = errors.New("PE has finalized and will not come")
 	// ErrTeamBroken reports a team on which an earlier collective was
 	// canceled or ended by its deadline.
 	ErrTeamBroken = errors.New("team is broken by an earlier collective that was canceled or timed out")
@@ -52,3 +54,16 @@ func (e *UsageError) Unwrap() error { return e.Err }
 func usage(op string, cause error, format string, args ...any) error {
 	return &UsageError{Op: op, Err: cause, Msg: fmt.Sprintf(format, args...)}
 }
+
+// PEError reports PEs of which a call waited in vain.
+type PEError struct {
+	PEs []int  // of the world
+	Op  string // the function: "Barrier"
+	Err error  // what became of them
+}
+
+// Error names the function, the PEs and what became of them.
+func (e *PEError) Error() string { return fmt.Sprintf("shmem.%s: PE %v: %v", e.Op, e.PEs, e.Err) }
+
+// Unwrap returns the cause.
+func (e *PEError) Unwrap() error { return e.Err }

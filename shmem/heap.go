@@ -13,10 +13,8 @@ import (
 
 // heap is the Go side of a world's symmetric heap: what a handle points to.
 type heap struct {
-	// slots is how many slots of blocks may be live: 0 once the world is
-	// finalized, so that every handle fails the check it makes anyway.
-	slots  uint32
-	blocks *[layout.MaxBlocks]alloc.Entry // this PE's; only Gen is read here
+	slots  uint32                         // of blocks; 0 once the world is finalized
+	blocks *[layout.MaxBlocks]alloc.Entry // this PE's; only Gen is read here; never nil
 	job    *job.Job
 	me     int
 	npes   int
@@ -31,16 +29,26 @@ func newHeap(j *job.Job) *heap {
 	}
 }
 
-// live says whether the tag {generation, slot} names a live object.
+// graveyard takes the place of the blocks of a finalized world: no generation
+// in it is live, so that every handle fails the check it makes anyway.
+var graveyard [layout.MaxBlocks]alloc.Entry
+
+// end makes all handles of a finalized world fail.
+func (h *heap) end() { h.slots, h.blocks = 0, &graveyard }
+
+// live says whether the tag {generation, slot} names a live object. It is on
+// every data path, so it does without tests for nil and bounds: every slot
+// number of 16 bits has an entry.
 func (h *heap) live(tag uint64) bool {
-	slot := uint32(tag)
-	return slot < h.slots && h.blocks[slot&(layout.MaxBlocks-1)].Gen == uint32(tag>>32)
+	at := tag % layout.MaxBlocks * uint64(unsafe.Sizeof(alloc.Entry{}))
+	return (*alloc.Entry)(unsafe.Add(unsafe.Pointer(h.blocks), at)).Gen == uint32(tag>>32)
 }
 
 func tagOf(b alloc.Block) uint64 { return uint64(b.Gen)<<32 | uint64(b.Slot) }
 
-// empty is the tag of an object without elements, which occupies no block.
-const empty = ^uint64(0)
+// empty is the tag of an object without elements, which occupies no block: an
+// even generation is never live.
+const empty = ^uint64(1 << 32)
 
 // ref is a handle without its type, for checks and their messages.
 type ref struct {

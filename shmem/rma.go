@@ -14,8 +14,9 @@ func Put[T any](c *Ctx, dst Sym[T], src []T, pe int) error {
 	if !c.ok(dst.h, dst.tag, pe) || len(src) > dst.n {
 		return c.check("Put", dst.ref(), len(src), pe)
 	}
-	rma.Copy(c.path.At(pe, dst.off), src)
-	c.path.Ring(pe)
+	t := c.path.To(pe)
+	rma.Copy(t.At(dst.off), src)
+	t.Ring()
 	return nil
 }
 
@@ -29,7 +30,7 @@ func Get[T any](c *Ctx, dst []T, src Sym[T], pe int) error {
 	if !c.ok(src.h, src.tag, pe) || len(dst) > src.n {
 		return c.check("Get", src.ref(), len(dst), pe)
 	}
-	rma.CopyOut(dst, c.path.At(pe, src.off))
+	rma.CopyOut(dst, c.path.To(pe).At(src.off))
 	return nil
 }
 
@@ -44,8 +45,9 @@ func P[T any](c *Ctx, dst Sym[T], v T, pe int) error {
 	if !c.ok(dst.h, dst.tag, pe) || dst.n < 1 {
 		return c.check("P", dst.ref(), 1, pe)
 	}
-	rma.Store(c.path.At(pe, dst.off), v)
-	c.path.Ring(pe)
+	t := c.path.To(pe)
+	rma.Store(t.At(dst.off), v)
+	t.Ring()
 	return nil
 }
 
@@ -60,7 +62,7 @@ func G[T any](c *Ctx, src Sym[T], pe int) (v T, err error) {
 	if !c.ok(src.h, src.tag, pe) || src.n < 1 {
 		return v, c.check("G", src.ref(), 1, pe)
 	}
-	return rma.Load[T](c.path.At(pe, src.off)), nil
+	return rma.Load[T](c.path.To(pe).At(src.off)), nil
 }
 
 // PutNBI is Put that may return before src was read: leave src alone until
@@ -74,8 +76,9 @@ func PutNBI[T any](c *Ctx, dst Sym[T], src []T, pe int) error {
 	if !c.ok(dst.h, dst.tag, pe) || len(src) > dst.n {
 		return c.check("PutNBI", dst.ref(), len(src), pe)
 	}
-	rma.Copy(c.path.At(pe, dst.off), src)
-	c.path.Ring(pe)
+	t := c.path.To(pe)
+	rma.Copy(t.At(dst.off), src)
+	t.Ring()
 	return nil
 }
 
@@ -113,6 +116,6 @@ func GetNBI[T any](c *Ctx, dst []T, src Sym[T], pe int) (Pending[[]T], error) {
 		}
 		return Pending[[]T]{c: c, v: dst}, nil
 	}
-	rma.CopyOut(dst, c.path.At(pe, src.off))
+	rma.CopyOut(dst, c.path.To(pe).At(src.off))
 	return Pending[[]T]{c: c, v: dst}, nil
 }

@@ -25,7 +25,7 @@ func PutSignal[T any](c *Ctx, dst Sym[T], src []T, sig Sym[uint64], v uint64, op
 		return usage(name, ErrArgument, "signal operation %d, want SignalSet or SignalAdd", op)
 	}
 	if len(src) > 0 {
-		rma.Copy(c.path.At(pe, dst.off), src)
+		rma.Copy(c.path.To(pe).At(dst.off), src)
 		rma.Fence()
 	}
 	signal(c, sig, v, op, pe)
@@ -34,12 +34,13 @@ func PutSignal[T any](c *Ctx, dst Sym[T], src []T, sig Sym[uint64], v uint64, op
 
 // signal updates a signal with release order.
 func signal(c *Ctx, sig Sym[uint64], v uint64, op SignalOp, pe int) {
+	t := c.path.To(pe)
 	if op == SignalAdd {
-		rma.AtomicAdd(c.path.At(pe, sig.off), v)
+		rma.AtomicAdd(t.At(sig.off), v)
 	} else {
-		rma.AtomicStore(c.path.At(pe, sig.off), v)
+		rma.AtomicStore(t.At(sig.off), v)
 	}
-	c.path.Ring(pe)
+	t.Ring()
 }
 
 // SignalAdd adds v to the signal on PE pe.

@@ -48,6 +48,9 @@ func (t *Team) sync(op string) error {
 
 // fail gives an error of package coll its public form.
 func (t *Team) fail(op string, err error) error {
+	if gone, ok := errors.AsType[*coll.LeftError](err); ok {
+		return &PEError{PEs: []int{gone.Member}, Op: op, Err: ErrPEFinalized}
+	}
 	switch {
 	case err == nil:
 		return nil

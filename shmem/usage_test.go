@@ -220,3 +220,19 @@ func TestWith(t *testing.T) {
 		ok(t, shmem.P(w.Ctx(), x, 6, 1))
 	}, shmemtest.Status(1)) // Finalize of PE 0 finds the team broken
 }
+
+// Who waits in a collective for a PE that has finalized learns it.
+func TestFinalizedPeer(t *testing.T) {
+	shmemtest.Run(t, 3, func(t *testing.T, w *shmem.World) {
+		if w.MyPE() == 1 {
+			ok(t, w.Finalize()) // meets the others' barrier
+			return
+		}
+		ok(t, w.Barrier())
+		err := w.Barrier()
+		refused(t, err, shmem.ErrPEFinalized, "Barrier", "PE [1]")
+		if pe, is := errors.AsType[*shmem.PEError](err); !is || len(pe.PEs) != 1 || pe.PEs[0] != 1 {
+			t.Errorf("error %v does not name PE 1", err)
+		}
+	}, shmemtest.Status(1)) // their Finalize finds the team broken
+}

@@ -81,6 +81,11 @@ func newWorld(j *job.Job) (*World, error) {
 	if err != nil {
 		return nil, err
 	}
+	if t.Rejoin() {
+		if err := j.Fence(context.Background()); err != nil {
+			return nil, err
+		}
+	}
 	s := &session{h: newHeap(j), refs: 1}
 	w := &World{s: s}
 	w.team = &Team{h: s.h, t: t, me: j.PE}
@@ -126,7 +131,8 @@ func (w *World) Finalize() error {
 		return nil
 	}
 	current = nil
-	w.s.h.slots = 0
+	w.s.h.end()
+	w.team.t.Leave()
 	if err := w.s.h.job.Release(context.Background()); err != nil {
 		return fmt.Errorf("shmem.Finalize: %w", err)
 	}

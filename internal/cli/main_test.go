@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -81,13 +82,55 @@ func number(s string) int {
 	return n
 }
 
+// speech collects what oshrun says and lets a test wait for words of it.
+type speech struct {
+	mu    sync.Mutex
+	text  bytes.Buffer
+	wants []string
+	said  []chan struct{}
+}
+
+func (s *speech) Write(b []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.text.Write(b)
+	s.tell()
+	return len(b), nil
+}
+
+func (s *speech) tell() {
+	for i, w := range s.wants {
+		if w != "" && strings.Contains(s.text.String(), w) {
+			s.wants[i] = ""
+			close(s.said[i])
+		}
+	}
+}
+
+// says returns a channel that is closed when the words have been said.
+func (s *speech) says(words string) <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := make(chan struct{})
+	s.wants, s.said = append(s.wants, words), append(s.said, c)
+	s.tell()
+	return c
+}
+
+// String returns all that was said so far.
+func (s *speech) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.String()
+}
+
 // job is an oshrun process under test.
 type job struct {
 	t      *testing.T
 	cmd    *exec.Cmd
 	out    *bufio.Reader
 	stdout bytes.Buffer // what ready has read
-	stderr bytes.Buffer
+	stderr speech
 	life   *os.File // at its end when no process of the job is left
 	tmp    string
 }

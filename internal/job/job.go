@@ -146,8 +146,17 @@ func (j *Job) join(ctx context.Context, step string) error {
 	if err := j.use(m, j.PE); err != nil {
 		return err
 	}
+	return j.Fence(ctx)
+}
+
+// Fence returns when all PEs of the job have called it: a meeting through the
+// PMIx server, for set-up, where segments cannot be used yet.
+func (j *Job) Fence(ctx context.Context) error {
+	if j.client == nil {
+		return nil
+	}
 	if err := j.client.Fence(ctx, true); err != nil {
-		return fmt.Errorf("first fence with the other PEs: %w", err)
+		return fmt.Errorf("PMIx fence with the other PEs: %w", err)
 	}
 	return nil
 }

@@ -34,7 +34,8 @@
 // member i has entered. It lies in the segment of the team's first member on
 // the node, written by member i alone with a sequentially consistent store
 // (so that of several that arrive together at least one sees all), read by
-// all members with an acquire load. It only grows.
+// all members with an acquire load. It only grows, until bit 63 marks that the
+// member has left the team for good; Init after Finalize takes the mark back.
 //
 // Slots[t][seq%2]: the owner's contribution to collective seq of team t,
 // plain stores before its store to Arrive (release), plain loads by members
