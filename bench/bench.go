@@ -1,0 +1,53 @@
+// Package bench is what the programs of this module have in common: the form
+// in which they report a measurement, and the source of the peers' programs.
+//
+//	cmd/pe    measures goshmem; oshrun starts it as a job of two PEs
+//	oshmem    the same measurements in C for OSHMEM, and for plain C atomics
+//	check     runs all of them by turns and compares with the promised figures
+package bench
+
+import (
+	"embed"
+	"encoding/json"
+	"fmt"
+	"io"
+)
+
+// Sources holds oshmem/micro.c and oshmem/atomic.c, which are compiled when
+// they are needed.
+//
+//go:embed oshmem
+var Sources embed.FS
+
+// Record is one measurement, a line of JSON on the standard output of a
+// program. A program reports each name and size once.
+type Record struct {
+	Name  string  `json:"name"`
+	Bytes int     `json:"bytes"` // moved by one operation; 0: no data
+	Nanos float64 `json:"ns_per_op"`
+}
+
+// Row names the measurement in tables: "put/8", "barrier".
+func (r Record) Row() string {
+	if r.Bytes == 0 {
+		return r.Name
+	}
+	return fmt.Sprintf("%s/%d", r.Name, r.Bytes)
+}
+
+// Read returns all records of a program's output.
+func Read(r io.Reader) (all []Record, err error) {
+	dec := json.NewDecoder(r)
+	for {
+		var x Record
+		switch err := dec.Decode(&x); {
+		case err == io.EOF: //nolint:errorlint // Decode promises it as it is
+			return all, nil
+		case err != nil:
+			return nil, fmt.Errorf("record %d: %w", len(all)+1, err)
+		case x.Name == "" || x.Nanos <= 0:
+			return nil, fmt.Errorf("record %d: %+v, want a name and a positive time", len(all)+1, x)
+		}
+		all = append(all, x)
+	}
+}

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/goshmem/goshmem/bench"
+)
+
+func TestMedianAndRatio(t *testing.T) {
+	for _, x := range []struct {
+		values []float64
+		want   float64
+	}{{nil, 0}, {[]float64{3}, 3}, {[]float64{9, 1}, 5}, {[]float64{5, 1, 100}, 5}} {
+		if got := median(x.values); got != x.want {
+			t.Errorf("median of %v is %v, want %v", x.values, got, x.want)
+		}
+	}
+	// The second round was twice as slow for both.
+	if got := ratio([]float64{1, 2, 1}, []float64{2, 4, 2}); got != 0.5 {
+		t.Errorf("ratio %v, want 0.5", got)
+	}
+}
+
+// Each kind of bound is kept and missed; a missing peer is skipped by cause,
+// but the absolute bound of the same row still holds.
+func TestVerdicts(t *testing.T) {
+	none := map[string]string{oshmem: "oshcc is not installed", plainC: "gcc is not installed"}
+	for _, x := range []struct {
+		name         string
+		row          string
+		ours, theirs []float64
+		missing      map[string]string
+		want         string
+	}{
+		{"kept", "p/8", []float64{4, 5, 6}, []float64{20, 20, 20}, nil, verdictOK},
+		{"too slow", "p/8", []float64{5.1}, []float64{20}, nil, verdictMiss},
+		{"not below the peer", "p/8", []float64{4}, []float64{4}, nil, verdictMiss},
+		{"peer missing", "p/8", []float64{4}, nil, none, verdictSkipped + "oshcc is not installed"},
+		{"too slow, peer missing", "p/8", []float64{6}, nil, none, verdictMiss},
+		{"peer without this row", "p/8", []float64{4}, nil, nil, verdictMiss},
+		{"not measured", "p/8", nil, []float64{20}, nil, verdictMiss},
+		{"factor kept", "fetch_add/8", []float64{9}, []float64{6}, nil, verdictOK},
+		{"factor missed", "fetch_add/8", []float64{9.1}, []float64{6}, nil, verdictMiss},
+		{"at least, kept", rowTEPS, []float64{500}, nil, none, verdictOK},
+		{"at least, missed", rowTEPS, []float64{499}, nil, none, verdictMiss},
+		{"no allocation", rowAllocations, []float64{0}, nil, none, verdictOK},
+		{"an allocation", rowAllocations, []float64{1}, nil, none, verdictMiss},
+		{"no bound", "barrier", []float64{1}, []float64{2}, nil, ""},
+	} {
+		v := values{goshmem: {x.row: x.ours}, oshmem: {x.row: x.theirs}, plainC: {x.row: x.theirs}}
+		got := lines(v, x.missing, regexp.MustCompile("^"+x.row+"$"), true)
+		if len(got) == 0 || got[0].Verdict != x.want {
+			t.Errorf("%s: %+v, want verdict %q", x.name, got, x.want)
+		}
+	}
+	for _, l := range lines(values{}, nil, regexp.MustCompile(""), false) {
+		if l.Verdict != "" {
+			t.Errorf("%s is judged in a quick run: %s", l.Row, l.Verdict)
+		}
+	}
+}
+
+// The document keeps what stands around the report, and a report can be
+// replaced by the next one.
+func TestReplaceSection(t *testing.T) {
+	doc := filepath.Join(t.TempDir(), "doc.md")
+	write := func(s string) {
+		if err := os.WriteFile(doc, []byte(s), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("before\n" + sectionBegin + "old\n" + sectionEnd + "after\n")
+	for _, text := range []string{"one", "two"} {
+		if err := replaceSection(doc, text+"\n"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, _ := os.ReadFile(doc)
+	if want := "before\n" + sectionBegin + "\ntwo\n\n" + sectionEnd + "after\n"; string(got) != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	write("no markers\n")
+	if err := replaceSection(doc, "x"); err == nil || !strings.Contains(err.Error(), "bench-check: begin") {
+		t.Errorf("without markers: %v", err)
+	}
+}
+
+func TestParse(t *testing.T) {
+	for _, args := range [][]string{{"--rows", "("}, {"--rounds", "0"}, {"more"}, {"--none"}} {
+		if _, err := parse(args, io.Discard); !errors.Is(err, errUsage) {
+			t.Errorf("%q: %v, want %v", args, err, errUsage)
+		}
+	}
+}
+
+func TestRead(t *testing.T) {
+	all, err := bench.Read(strings.NewReader(`{"name":"p","bytes":8,"ns_per_op":1.5}` + "\n" + `{"name":"barrier","bytes":0,"ns_per_op":2}`))
+	if err != nil || len(all) != 2 || all[0].Row() != "p/8" || all[1].Row() != "barrier" {
+		t.Errorf("%v, %v", all, err)
+	}
+	for _, bad := range []string{"oshrun: hello", `{"name":"p","bytes":8}`, `{"ns_per_op":1}`} {
+		if _, err := bench.Read(strings.NewReader(bad)); err == nil {
+			t.Errorf("%q was accepted", bad)
+		}
+	}
+}

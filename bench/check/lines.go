@@ -1,0 +1,153 @@
+package main
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// values are all measurements: contestant, row, round.
+type values map[string]map[string][]float64
+
+func (v values) add(who, row string, x float64) {
+	if v[who] == nil {
+		v[who] = map[string][]float64{}
+	}
+	v[who][row] = append(v[who][row], x)
+}
+
+// median returns the middle of the values, the mean of both where there are
+// two of them.
+func median(x []float64) float64 {
+	if len(x) == 0 {
+		return 0
+	}
+	s := slices.Sorted(slices.Values(x))
+	return (s[(len(s)-1)/2] + s[len(s)/2]) / 2
+}
+
+// sample is the median of some values and how far they reach.
+type sample struct {
+	Median float64 `json:"median"`
+	Min    float64 `json:"min"`
+	Max    float64 `json:"max"`
+}
+
+func sampleOf(x []float64) sample {
+	if len(x) == 0 {
+		return sample{}
+	}
+	return sample{Median: median(x), Min: slices.Min(x), Max: slices.Max(x)}
+}
+
+func (s sample) String() string { return number(s.Median) }
+
+func (s sample) spread() string { return number(s.Min) + ".." + number(s.Max) }
+
+// number prints three digits that count, and all of large ones.
+func number(x float64) string {
+	switch {
+	case x >= 100:
+		return fmt.Sprintf("%.0f", x)
+	case x >= 10:
+		return fmt.Sprintf("%.1f", x)
+	default:
+		return fmt.Sprintf("%.2f", x)
+	}
+}
+
+// line is one row of the report.
+type line struct {
+	Row     string  `json:"row"`
+	Unit    string  `json:"unit"`
+	Ours    sample  `json:"goshmem"`
+	Peer    string  `json:"peer,omitempty"`
+	Theirs  sample  `json:"theirs"`
+	Ratio   float64 `json:"ratio,omitempty"` // ours to theirs, median of the rounds'
+	Bound   string  `json:"bound,omitempty"`
+	Verdict string  `json:"verdict,omitempty"`
+}
+
+// The verdicts on a line with a bound; what follows "skipped" is the cause.
+const (
+	verdictOK      = "ok"
+	verdictMiss    = "MISS"
+	verdictSkipped = "skipped: "
+)
+
+// lines compares the values with the limits whose rows match. Peers that are
+// missing are given with the cause; apply says whether bounds are judged.
+func lines(v values, missing map[string]string, rows *regexp.Regexp, apply bool) (out []line) {
+	for _, l := range limits {
+		if !rows.MatchString(l.row) {
+			continue
+		}
+		ours := v[goshmem][l.row]
+		x := line{Row: l.row, Unit: l.unit, Ours: sampleOf(ours), Peer: l.peer, Bound: l.bound()}
+		if x.Unit == "" {
+			x.Unit = "ns"
+		}
+		var theirs []float64
+		if l.peer != "" && missing[l.peer] == "" {
+			theirs = v[l.peer][l.row]
+			x.Theirs, x.Ratio = sampleOf(theirs), ratio(ours, theirs)
+		}
+		if apply {
+			x.Verdict = l.judge(&x, len(ours), len(theirs), missing[l.peer])
+		}
+		if cause := missing[l.peer]; x.Verdict == "" && cause != "" {
+			x.Verdict = verdictSkipped + cause
+		}
+		out = append(out, x)
+	}
+	return out
+}
+
+// ratio is the median of the ratios of rounds, whose halves were measured one
+// right after the other.
+func ratio(ours, theirs []float64) float64 {
+	var each []float64
+	for i := range min(len(ours), len(theirs)) {
+		each = append(each, ours[i]/theirs[i])
+	}
+	return median(each)
+}
+
+// bound says in words what is promised.
+func (l *limit) bound() string {
+	var parts []string
+	if l.most > 0 {
+		parts = append(parts, "<= "+number(l.most))
+	}
+	if l.least > 0 {
+		parts = append(parts, ">= "+number(l.least))
+	}
+	switch {
+	case l.factor == 1:
+		parts = append(parts, "below "+l.peer)
+	case l.factor > 0:
+		parts = append(parts, fmt.Sprintf("<= %g x %s", l.factor, l.peer))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// judge returns the verdict on a line that was made of so many values.
+func (l *limit) judge(x *line, ours, theirs int, missing string) string {
+	switch {
+	case l.bound() == "":
+		return ""
+	case ours == 0:
+		return verdictMiss // not measured is not kept
+	case l.most > 0 && x.Ours.Median > l.most, l.least > 0 && x.Ours.Median < l.least:
+		return verdictMiss
+	case l.factor == 0:
+		return verdictOK
+	case missing != "":
+		return verdictSkipped + missing
+	case theirs == 0, l.factor == 1 && x.Ratio >= 1, x.Ratio > l.factor:
+		return verdictMiss
+	default:
+		return verdictOK
+	}
+}

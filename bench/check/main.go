@@ -1,0 +1,125 @@
+// Command check measures the figures that goshmem promises and compares them
+// with their limits, and with peers on the same machine:
+//
+//	make bench-check
+//	go -C bench run ./check [flags]
+//
+// It builds oshrun and the programs, and runs goshmem, OSHMEM and plain C by
+// turns, because the speed of a machine changes from minute to minute. A figure
+// is the median over the rounds; a ratio is the median of the rounds' ratios.
+// The exit status is 1 when a limit is missed and 2 for wrong usage.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"regexp"
+	"syscall"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	switch {
+	case err == nil, errors.Is(err, flag.ErrHelp):
+	case errors.Is(err, errUsage):
+		fmt.Fprintln(os.Stderr, "check:", err)
+		os.Exit(2)
+	default:
+		fmt.Fprintln(os.Stderr, "check:", err)
+		os.Exit(1)
+	}
+}
+
+var (
+	errUsage = errors.New("wrong usage")
+	errMiss  = errors.New("a limit is missed")
+)
+
+// options are the flags.
+type options struct {
+	rounds  int
+	rows    *regexp.Regexp
+	json    string
+	doc     string
+	quick   bool
+	command string // as it was given, for the report
+}
+
+func parse(args []string, stderr io.Writer) (o options, err error) {
+	set := flag.NewFlagSet("check", flag.ContinueOnError)
+	set.SetOutput(stderr)
+	set.IntVar(&o.rounds, "rounds", 5, "how often everything runs")
+	rows := set.String("rows", "", "only rows whose name matches this `regexp`")
+	set.StringVar(&o.json, "json", "", "write all values to `FILE`")
+	set.StringVar(&o.doc, "doc", "", "put the report between the markers in `FILE`: --doc ../docs/performance.md")
+	set.BoolVar(&o.quick, "quick", false, "one short round to see that everything runs; limits do not apply")
+	if err := set.Parse(args); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			return o, err
+		}
+		return o, fmt.Errorf("%w: %w", errUsage, err)
+	}
+	if o.rows, err = regexp.Compile(*rows); err != nil {
+		return o, fmt.Errorf("%w: --rows %q: %w", errUsage, *rows, err)
+	}
+	if set.NArg() > 0 || o.rounds < 1 {
+		return o, fmt.Errorf("%w: arguments %q, --rounds %d, want flags only and 1 round or more", errUsage, set.Args(), o.rounds)
+	}
+	o.command = "go -C bench run ./check"
+	for _, a := range args {
+		o.command += " " + a
+	}
+	if o.quick {
+		o.rounds = 1
+	}
+	return o, nil
+}
+
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err error) {
+	o, err := parse(args, stderr)
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "goshmem-check-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	m := machine()
+	b := &bed{dir: dir, quick: o.quick, log: stderr, values: values{}}
+	if err := b.build(ctx, o.rows); err != nil {
+		return err
+	}
+	if err := b.measure(ctx, o.rounds, o.rows); err != nil {
+		return err
+	}
+	m.LoadAfter = loadAverage()
+	r := report{
+		Command: o.command, Machine: m, Rounds: o.rounds, Peers: b.versions(),
+		Lines: lines(b.values, b.missing(), o.rows, !o.quick), Values: b.values,
+	}
+	return o.publish(&r, stdout)
+}
+
+// publish prints the report and writes the files that were asked for.
+func (o *options) publish(r *report, stdout io.Writer) error {
+	text := r.markdown()
+	_, err := io.WriteString(stdout, text)
+	if o.json != "" {
+		err = errors.Join(err, r.writeJSON(o.json))
+	}
+	if o.doc != "" {
+		err = errors.Join(err, replaceSection(o.doc, text))
+	}
+	if n := r.misses(); n > 0 {
+		err = errors.Join(err, fmt.Errorf("%w: %d of the lines above say MISS", errMiss, n))
+	}
+	return err
+}

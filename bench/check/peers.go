@@ -1,0 +1,126 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/goshmem/goshmem/bench"
+	"github.com/goshmem/goshmem/internal/envvar"
+)
+
+// peer is a contestant other than goshmem.
+type peer struct {
+	name    string
+	version string
+	command []string
+	missing string // why it does not take part; empty if it does
+}
+
+// findPeers compiles the peers' programs. A peer that is not installed is
+// noted as missing, unless GOSHMEM_TEST_REQUIRE names oshmem.
+func (b *bed) findPeers(ctx context.Context) error {
+	required, err := envvar.Required(os.LookupEnv)
+	if err != nil {
+		return err
+	}
+	for _, find := range []func(context.Context) (peer, error){b.findOSHMEM, b.findC} {
+		p, err := find(ctx)
+		if err != nil {
+			return err
+		}
+		if p.missing != "" && slices.Contains(required, "oshmem") {
+			return fmt.Errorf("%s: %s, and %s requires oshmem", p.name, p.missing, envvar.TestRequire)
+		}
+		b.peers = append(b.peers, p)
+	}
+	return nil
+}
+
+// findOSHMEM compiles micro.c for Open MPI's OSHMEM. Its launcher has the name
+// of ours, so the one beside its compiler is taken.
+func (b *bed) findOSHMEM(ctx context.Context) (peer, error) {
+	p := peer{name: oshmem}
+	oshcc, err := exec.LookPath("oshcc")
+	if err != nil {
+		p.missing = "oshcc is not installed"
+		return p, nil
+	}
+	launcher := filepath.Join(filepath.Dir(oshcc), "oshrun")
+	version, err := b.output(ctx, runLimit, "", launcher, "--version")
+	first, _, _ := strings.Cut(string(version), "\n")
+	if err != nil || !strings.Contains(string(version), "open-mpi") {
+		p.missing = "no oshrun of Open MPI beside " + oshcc
+		return p, nil
+	}
+	p.version = "OSHMEM, " + first
+	program, err := b.compile(ctx, "micro", oshcc)
+	p.command = []string{
+		launcher, "--allow-run-as-root", "--oversubscribe", "--mca", "opal_common_ucx_opal_mem_hooks", "0",
+		"-n", "2", program,
+	}
+	return p, err
+}
+
+// findC compiles atomic.c.
+func (b *bed) findC(ctx context.Context) (peer, error) {
+	p := peer{name: plainC}
+	gcc, err := exec.LookPath("gcc")
+	if err != nil {
+		p.missing = "gcc is not installed"
+		return p, nil
+	}
+	version, err := b.output(ctx, runLimit, "", gcc, "-dumpfullversion")
+	if err != nil {
+		return p, err
+	}
+	p.version = "gcc " + strings.TrimSpace(string(version)) + " -O3"
+	program, err := b.compile(ctx, "atomic", gcc)
+	p.command = []string{program}
+	return p, err
+}
+
+// compile makes a program of a source of this module.
+func (b *bed) compile(ctx context.Context, name, compiler string) (string, error) {
+	src, err := bench.Sources.ReadFile("oshmem/" + name + ".c")
+	if err != nil {
+		return "", err
+	}
+	program := filepath.Join(b.dir, name)
+	if err := os.WriteFile(program+".c", src, 0o600); err != nil {
+		return "", err
+	}
+	fmt.Fprintln(b.log, "check: compiling", name+".c")
+	_, err = b.output(ctx, buildLimit, "", compiler, "-O3", "-o", program, program+".c")
+	return program, err
+}
+
+// missing returns the cause for each peer that does not take part.
+func (b *bed) missing() map[string]string {
+	m := map[string]string{}
+	for _, p := range b.peers {
+		if p.missing != "" {
+			m[p.name] = p.missing
+		}
+	}
+	return m
+}
+
+// versions describes the peers.
+func (b *bed) versions() (all []string) {
+	for _, p := range b.peers {
+		if p.missing != "" {
+			all = append(all, p.name+": "+p.missing)
+		} else {
+			all = append(all, p.version)
+		}
+	}
+	if len(all) == 0 {
+		all = []string{"none was asked for"}
+	}
+	return all
+}

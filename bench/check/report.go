@@ -1,0 +1,97 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"unicode/utf8"
+)
+
+// report is all that a run found out.
+type report struct {
+	Command string   `json:"command"`
+	Machine state    `json:"machine"`
+	Rounds  int      `json:"rounds"`
+	Peers   []string `json:"peers"` // versions, or why a peer is missing
+	Lines   []line   `json:"lines"`
+	Values  values   `json:"values"`
+}
+
+func (r *report) misses() (n int) {
+	for _, l := range r.Lines {
+		if l.Verdict == verdictMiss {
+			n++
+		}
+	}
+	return n
+}
+
+func (r *report) writeJSON(name string) error {
+	raw, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(name, append(raw, '\n'), 0o644)
+}
+
+// markdown returns the report as it stands in documents.
+func (r *report) markdown() string {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "Command: `%s`, %d rounds (graph500: at most %d).\n\n", r.Command, r.Rounds, graphRounds)
+	fmt.Fprintf(&b, "Machine: %s.\n\n", r.Machine)
+	fmt.Fprintf(&b, "Peers: %s.\n\n", strings.Join(r.Peers, "; "))
+	table := [][]string{{"row", "unit", "goshmem", "min..max", "peer", "median", "min..max", "ratio", "bound", ""}}
+	for _, l := range r.Lines {
+		row := []string{l.Row, l.Unit, l.Ours.String(), l.Ours.spread(), l.Peer, "", "", "", l.Bound, l.Verdict}
+		if l.Ratio > 0 {
+			row[5], row[6], row[7] = l.Theirs.String(), l.Theirs.spread(), number(l.Ratio)
+		}
+		table = append(table, row)
+	}
+	writeTable(&b, table)
+	return b.String()
+}
+
+// writeTable writes rows in columns as wide as their widest cell.
+func writeTable(b *bytes.Buffer, rows [][]string) {
+	width := make([]int, len(rows[0]))
+	for _, r := range rows {
+		for i, cell := range r {
+			width[i] = max(width[i], utf8.RuneCountInString(cell), 3)
+		}
+	}
+	for n, r := range rows {
+		for i, cell := range r {
+			fmt.Fprintf(b, "| %-*s ", width[i], cell)
+		}
+		b.WriteString("|\n")
+		if n == 0 {
+			for _, w := range width {
+				b.WriteString("|" + strings.Repeat("-", w+2))
+			}
+			b.WriteString("|\n")
+		}
+	}
+}
+
+// The markers between which a document holds the latest report.
+const (
+	sectionBegin = "<!-- bench-check: begin -->\n"
+	sectionEnd   = "<!-- bench-check: end -->\n"
+)
+
+// replaceSection puts text between the markers of a document.
+func replaceSection(name, text string) error {
+	doc, err := os.ReadFile(name)
+	if err != nil {
+		return err
+	}
+	head, rest, ok := strings.Cut(string(doc), sectionBegin)
+	_, tail, ended := strings.Cut(rest, sectionEnd)
+	if !ok || !ended {
+		return fmt.Errorf("--doc: %s, want a file with the lines %q and %q", name, strings.TrimSpace(sectionBegin), strings.TrimSpace(sectionEnd))
+	}
+	return os.WriteFile(name, []byte(head+sectionBegin+"\n"+text+"\n"+sectionEnd+tail), 0o644)
+}
