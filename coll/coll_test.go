@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"sync"
 	"testing"
+	"time"
 	"unsafe"
 
 	"github.com/goshmem/goshmem/coll"
@@ -22,6 +23,14 @@ type node struct {
 }
 
 func newNode(t *testing.T, n int) *node {
+	t.Helper()
+	// Sleep early and without end: a wake-up that is not sent is a hang then,
+	// and not a delay that a timeout hides. Contexts end waits all the same,
+	// which need the timeout, in the one test that has them.
+	return newNodeWith(t, n, rma.Policy{Polls: 20, Yields: 1, First: time.Hour, Most: time.Hour})
+}
+
+func newNodeWith(t *testing.T, n int, p rma.Policy) *node {
 	t.Helper()
 	nd := &node{}
 	for pe := range n {
@@ -40,7 +49,7 @@ func newNode(t *testing.T, n int) *node {
 			t.Fatal(err)
 		}
 		_ = f.Close()
-		nd.waiters = append(nd.waiters, rma.NewWaiter(&nd.m.Control(pe).Bell, n, 2))
+		nd.waiters = append(nd.waiters, rma.NewWaiter(&nd.m.Control(pe).Bell, p))
 	}
 	return nd
 }
@@ -190,7 +199,7 @@ func TestSame(t *testing.T) {
 // A collective that is canceled breaks the team for this member; one in two
 // goroutines at once is refused.
 func TestBrokenAndConcurrent(t *testing.T) {
-	nd := newNode(t, 2)
+	nd := newNodeWith(t, 2, rma.PolicyFor(2, 1))
 	tm, err := coll.New(coll.Config{Map: nd.m, Waiter: nd.waiters[0], Members: []int{0, 1}, ID: 1})
 	if err != nil {
 		t.Fatal(err)

@@ -104,9 +104,10 @@ func (t *Team) begin(steps uint64) (uint64, error) {
 	return seq, nil
 }
 
-// end gives the team back; a step that failed has broken it.
+// end gives the team back; a step that failed has broken it, and so has a
+// user's operator that panicked: then there are steps that were never entered.
 func (t *Team) end(err *error) {
-	if *err != nil {
+	if *err != nil || t.arrive[t.me].Load() != t.state.Seq {
 		t.broken.Store(true)
 	}
 	t.busy.Store(false)
@@ -117,9 +118,19 @@ func (t *Team) end(err *error) {
 // when they may be waiting for this member alone.
 func (t *Team) enter(seq uint64, always bool) {
 	t.arrive[t.me].Store(seq)
-	if always || t.missing(0, seq) < 0 {
+	if always || t.complete(seq) {
 		t.ringAll()
 	}
+}
+
+// complete says whether nobody can still enter step seq: all have, or have left.
+func (t *Team) complete(seq uint64) bool {
+	for i := range t.arrive {
+		if t.arrive[i].Load() < seq {
+			return false
+		}
+	}
+	return true
 }
 
 // missing returns the first member from index i on that has not entered step
@@ -217,7 +228,7 @@ func (t *Team) at(i int, off uint64) unsafe.Pointer {
 	return unsafe.Add(unsafe.Pointer(t.members[i]), int(off))
 }
 
-// exchange puts words into this member's slot and returns when everybody's can
+// exchange puts bytes into this member's slot and returns when everybody's can
 // be read from the slots of the step that it returns.
 func (t *Team) exchange(ctx context.Context, bytes []byte) (seq uint64, err error) {
 	if seq, err = t.begin(1); err != nil {
@@ -239,15 +250,34 @@ type Words [4]uint64
 // the first member whose words differ from the first member's, with both. All
 // members get the same answer.
 func (t *Team) Same(ctx context.Context, w Words) (differs int, first, other Words, err error) {
-	seq, err := t.exchange(ctx, unsafe.Slice((*byte)(unsafe.Pointer(&w)), unsafe.Sizeof(w)))
+	// A member that is in another collective has not written its slot in this
+	// step: what an earlier one left there must not pass for its words.
+	mine := record{seq: t.state.Seq + 1, check: ^(t.state.Seq + 1), w: w}
+	seq, err := t.exchange(ctx, unsafe.Slice((*byte)(unsafe.Pointer(&mine)), unsafe.Sizeof(mine)))
 	if err != nil {
 		return -1, w, w, err
 	}
-	first = *(*Words)(unsafe.Pointer(t.slot(0, seq)))
+	first = t.words(0, seq)
 	for i := 1; i < len(t.members); i++ {
-		if other = *(*Words)(unsafe.Pointer(t.slot(i, seq))); other != first {
+		if other = t.words(i, seq); other != first {
 			return i, first, other, nil
 		}
 	}
 	return -1, first, first, nil
+}
+
+// record is what Same puts into a slot.
+type record struct {
+	seq   uint64
+	check uint64 // complement of seq: user data in a slot will not look so
+	w     Words
+}
+
+// words returns what a member gave to Same in step seq, zeros if it was in
+// another collective.
+func (t *Team) words(i int, seq uint64) Words {
+	if r := (*record)(unsafe.Pointer(t.slot(i, seq))); r.seq == seq && r.check == ^seq {
+		return r.w
+	}
+	return Words{}
 }

@@ -70,13 +70,13 @@ func (p Program) run(w *shmem.World, o Options, usageErr error) int {
 	if me != 0 {
 		return exitOK
 	}
+	if err := result.WriteText(p.Stdout); err != nil {
+		return p.fail(me, fmt.Errorf("printing the result: %w", err))
+	}
 	if o.JSON != "" {
 		if err := result.writeReport(o.JSON); err != nil {
 			return p.fail(me, err)
 		}
-	}
-	if err := result.WriteText(p.Stdout); err != nil {
-		return p.fail(me, fmt.Errorf("printing the result: %w", err))
 	}
 	return exitOK
 }

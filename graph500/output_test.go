@@ -1,10 +1,14 @@
 package graph500
 
 import (
+	"bytes"
 	"encoding/json"
+	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -96,6 +100,143 @@ func TestReportThatCannotBeCreated(t *testing.T) {
 		if err := checkReport(name); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "hint: ") {
 			t.Errorf("%s: %v, want %q", name, err, want)
 		}
+	}
+}
+
+// reported writes a report under a name as a run does, and fails the test if it is refused.
+func reported(t *testing.T, name string) {
+	t.Helper()
+	if err := checkReport(name); err != nil {
+		t.Fatal(err)
+	}
+	if err := sampleResult().writeReport(name); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// wantReport fails the test if raw is no report.
+func wantReport(t *testing.T, raw []byte) {
+	t.Helper()
+	var got struct{ Searches []Search }
+	if err := json.Unmarshal(raw, &got); err != nil || len(got.Searches) != 2 {
+		t.Errorf("%v in %q, want a report of 2 searches", err, raw)
+	}
+}
+
+// A link stays one, to a file, to a name where none is yet and to another link; a file that is replaced keeps its mode.
+func TestReportThroughLinks(t *testing.T) {
+	folder := t.TempDir()
+	at := func(name string) string { return filepath.Join(folder, name) }
+	try(t, os.Mkdir(at("deep"), 0o755))
+	try(t, os.WriteFile(at("deep/old"), []byte("longer than nothing"), 0o600))
+	try(t, os.Symlink("deep/old", at("link")))
+	try(t, os.Symlink(at("link"), at("link-to-link")))
+	try(t, os.Symlink("deep", at("folder")))
+	try(t, os.Symlink("../new", at("deep/up")))
+	for _, c := range []struct{ name, file string }{
+		{"link", "deep/old"}, {"link-to-link", "deep/old"}, {"folder/up", "new"}, {"folder/up", "new"},
+	} {
+		reported(t, at(c.name))
+		if info, err := os.Lstat(at(c.name)); err != nil || info.Mode()&os.ModeSymlink == 0 {
+			t.Errorf("%s is no link any more: %v, %v", c.name, info, err)
+		}
+		raw, err := os.ReadFile(at(c.file))
+		try(t, err)
+		wantReport(t, raw)
+		try(t, os.WriteFile(at(c.file), nil, 0))
+	}
+	for name, want := range map[string]os.FileMode{"deep/old": 0o600, "new": 0o644} {
+		if info, err := os.Stat(at(name)); err != nil || info.Mode() != want {
+			t.Errorf("%s: mode %v, %v, want %v", name, info.Mode(), err, want)
+		}
+	}
+	try(t, os.Symlink("round", at("round")))
+	if err := checkReport(at("round")); err == nil || !strings.Contains(err.Error(), "too many levels of symbolic links") {
+		t.Errorf("a link to itself: %v", err)
+	}
+}
+
+// A FIFO is written to, once, and stays one.
+func TestReportIntoFIFO(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "fifo")
+	try(t, syscall.Mkfifo(name, 0o600))
+	if err := checkReport(name); err != nil { // does not wait for a reader
+		t.Fatal(err)
+	}
+	read := make(chan []byte)
+	go func() {
+		raw, err := os.ReadFile(name)
+		if err != nil {
+			t.Error(err)
+		}
+		read <- raw
+	}()
+	if err := sampleResult().writeReport(name); err != nil {
+		t.Fatal(err)
+	}
+	wantReport(t, <-read)
+	if info, err := os.Lstat(name); err != nil || info.Mode()&os.ModeNamedPipe == 0 {
+		t.Errorf("the FIFO has become %v, %v", info, err)
+	}
+}
+
+// A device is to be written to. This does not do it: a mistake would replace the machine's.
+func TestReportIntoDevice(t *testing.T) {
+	if to, err := findTarget("/dev/null"); err != nil || !to.inPlace {
+		t.Errorf("%+v, %v, want a target that is not replaced", to, err)
+	}
+}
+
+// What stands for stdout goes there, in front of what is printed next.
+func TestReportToStdout(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "out")
+	f, err := os.Create(name)
+	try(t, err)
+	defer f.Close()
+	stdout := os.Stdout
+	os.Stdout = f
+	defer func() { os.Stdout = stdout }()
+	reported(t, name)
+	fmt.Fprintln(f, "after")
+	raw, err := os.ReadFile(name)
+	try(t, err)
+	report, found := bytes.CutSuffix(raw, []byte("after\n"))
+	if !found {
+		t.Errorf("%q, want the report and what was printed after it", raw)
+	}
+	wantReport(t, report)
+}
+
+// What cannot be written to is refused before the run, and stays as it is.
+func TestReportRefused(t *testing.T) {
+	folder := t.TempDir()
+	socket := filepath.Join(folder, "socket")
+	l, err := new(net.ListenConfig).Listen(t.Context(), "unix", socket)
+	try(t, err)
+	defer l.Close()
+	if err := checkReport(socket); err == nil || !strings.Contains(err.Error(), "it is a socket") {
+		t.Errorf("a socket: %v", err)
+	}
+	if os.Getuid() == 0 {
+		t.Skip("root may write to every file")
+	}
+	file := filepath.Join(folder, "file")
+	try(t, os.WriteFile(file, []byte("precious"), 0o444))
+	if err := checkReport(file); err == nil || !strings.Contains(err.Error(), "permission denied") {
+		t.Errorf("a file of mode 0444: %v", err)
+	}
+	if err := sampleResult().writeReport(file); err == nil {
+		t.Error("a file of mode 0444 was replaced")
+	}
+	if raw, err := os.ReadFile(file); string(raw) != "precious" {
+		t.Errorf("the file holds %q, %v", raw, err)
+	}
+}
+
+func try(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -1,6 +1,7 @@
 package graph500
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -8,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"strings"
+	"syscall"
 )
 
 // report is the JSON form of a result: the run, each search, and the statistics under the names of the
@@ -95,29 +98,105 @@ func version() string {
 	return info.Main.Version
 }
 
-// checkReport makes sure, before the run costs time, that the report can be created where it is wanted.
+// checkReport makes sure, before the run costs time, that the report can be written where it is wanted. It leaves
+// FIFOs and devices alone.
 func checkReport(name string) error {
 	if info, err := os.Stat(name); err == nil && info.IsDir() {
 		return fmt.Errorf("--json: %s is a folder, want a file name; hint: --json %s", name, filepath.Join(name, "graph500.json"))
 	}
-	temp, err := createBeside(name)
+	to, err := findTarget(name)
+	if err == nil && to.inPlace {
+		return nil
+	}
 	if err == nil {
-		err = errors.Join(temp.Close(), os.Remove(temp.Name()))
+		var temp *os.File
+		if temp, err = createBeside(to.path); err == nil {
+			err = errors.Join(temp.Close(), os.Remove(temp.Name()))
+		}
 	}
 	if err != nil {
-		return fmt.Errorf("--json: %s, want a file that can be created: %w; hint: choose a folder that exists and is writable", name, err)
+		return fmt.Errorf("--json: %s, want a file that can be created or written: %w; hint: choose a folder that exists and is writable", name, err)
 	}
 	return nil
+}
+
+// target is where a report goes: a regular file, there already or not, is replaced as a whole; anything else is
+// written to.
+type target struct {
+	path    string      // with symbolic links followed, where the file is to be replaced
+	mode    fs.FileMode // of the file
+	inPlace bool
+	stream  *os.File // stdout or stderr if that is what the name stands for, or nil
+}
+
+// findTarget finds out what name stands for and, if it is a regular file, whether it may be written to. Others are
+// not opened before there is a report: a reader of a FIFO would take the end for that of the report.
+func findTarget(name string) (target, error) {
+	info, err := os.Stat(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		path, err := followLinks(name)
+		return target{path: path, mode: 0o644}, err
+	case err != nil:
+		return target{}, bare(err)
+	}
+	for _, stream := range []*os.File{os.Stdout, os.Stderr} {
+		if is, err := stream.Stat(); err == nil && os.SameFile(info, is) {
+			return target{inPlace: true, stream: stream}, nil
+		}
+	}
+	switch {
+	case info.Mode()&fs.ModeSocket != 0:
+		return target{}, errors.New("it is a socket")
+	case !info.Mode().IsRegular():
+		return target{path: name, inPlace: true}, nil
+	}
+	f, err := os.OpenFile(name, os.O_WRONLY, 0)
+	if err != nil {
+		return target{}, bare(err)
+	}
+	if err := f.Close(); err != nil {
+		return target{}, bare(err)
+	}
+	path, err := followLinks(name)
+	if err != nil {
+		return target{}, err
+	}
+	if behind, err := os.Stat(path); err != nil || !os.SameFile(info, behind) {
+		return target{path: name, inPlace: true}, nil //nolint:nilerr // a link of /proc/self/fd to a file without a name
+	}
+	return target{path: path, mode: info.Mode().Perm()}, nil
+}
+
+// followLinks returns the name behind symbolic links, also where there is no file yet.
+func followLinks(name string) (string, error) {
+	for range 40 {
+		to, err := os.Readlink(name)
+		if err != nil {
+			return name, nil //nolint:nilerr // no link, or nothing: where the report goes
+		}
+		if !filepath.IsAbs(to) { // Join would take a/.. out, which is wrong where a is a link
+			to = name[:strings.LastIndexByte(name, '/')+1] + to
+		}
+		name = to
+	}
+	return "", syscall.ELOOP
+}
+
+// bare takes the name off an error whose text will have it.
+func bare(err error) error {
+	if path, ok := errors.AsType[*fs.PathError](err); ok {
+		return path.Err
+	}
+	return err
 }
 
 // createBeside creates a temporary file in the folder of name, to be renamed: a reader sees the old report or
 // the whole new one.
 func createBeside(name string) (*os.File, error) {
-	temp, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
-	if path, ok := errors.AsType[*fs.PathError](err); ok {
-		return nil, path.Err // the temporary name means nothing to the user
-	}
-	return temp, err
+	folder, base := filepath.Split(name) // Dir would take a/.. out
+	temp, err := os.CreateTemp(cmp.Or(folder, "."), "."+base+".*")
+	return temp, bare(err) // the temporary name means nothing to the user
 }
 
 // writeReport writes the report under its name.
@@ -131,14 +210,34 @@ func (r *Result) writeReport(name string) (err error) {
 	if err != nil {
 		return err
 	}
-	temp, err := createBeside(name)
+	to, err := findTarget(name)
 	if err != nil {
 		return err
 	}
-	_, err = temp.Write(append(raw, '\n'))
-	err = errors.Join(err, temp.Chmod(0o644), temp.Close())
+	return to.write(append(raw, '\n'))
+}
+
+func (to target) write(raw []byte) error {
+	switch {
+	case to.stream != nil:
+		_, err := to.stream.Write(raw)
+		return bare(err)
+	case to.inPlace:
+		f, err := os.OpenFile(to.path, os.O_WRONLY|os.O_TRUNC, 0) // waits for the reader of a FIFO
+		if err != nil {
+			return bare(err)
+		}
+		_, err = f.Write(raw)
+		return errors.Join(bare(err), bare(f.Close()))
+	}
+	temp, err := createBeside(to.path)
+	if err != nil {
+		return err
+	}
+	_, err = temp.Write(raw)
+	err = errors.Join(err, temp.Chmod(to.mode), temp.Close())
 	if err == nil {
-		err = os.Rename(temp.Name(), name)
+		err = os.Rename(temp.Name(), to.path)
 	}
 	if err != nil {
 		err = errors.Join(err, os.Remove(temp.Name()))

@@ -9,9 +9,8 @@ import "sync/atomic"
 func Fence() {}
 
 // Drain waits until this thread's earlier stores are visible to every
-// processor: one locked instruction, which empties the store buffer, on a word
-// of the stack.
-func Drain() {
-	var word atomic.Uint32
-	word.Add(0)
-}
+// processor: one locked instruction, which empties the store buffer. The word
+// is the caller's, best on a line that no other thread writes. (A variable of
+// the stack would do, but it would be set to zero first, and a locked
+// instruction on what was just stored takes half as long again.)
+func Drain(word *uint32) { atomic.AddUint32(word, 0) }

@@ -10,4 +10,4 @@ var order uint32
 func Fence() { atomic.AddUint32(&order, 0) }
 
 // Drain waits until this thread's earlier stores are visible to every processor.
-func Drain() { Fence() }
+func Drain(word *uint32) { atomic.OrUint32(word, 0) }

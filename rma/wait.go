@@ -82,42 +82,54 @@ func (c *Cond) holds(x uint64) bool {
 	}
 }
 
+// ErrClosed reports a wait that was given up because its PE has finalized.
+var ErrClosed = errors.New("the PE has finalized meanwhile")
+
+// Policy says how long each phase of a wait is.
+type Policy struct {
+	Polls  int           // before the first yield, and again after each wake-up
+	Yields int           // before the first sleep
+	First  time.Duration // the first sleep at most
+	Most   time.Duration // a sleep that nobody ends doubles up to this
+}
+
+// PolicyFor returns the policy of a PE on a node with localPEs PEs and cores
+// processors.
+//
+// A poll costs about 2 ns, a yield that finds nobody 0.3 us and otherwise a
+// time slice of a peer, which is what is wanted: with more PEs than cores the
+// peer must run for the wait to end. Sleeps double so that many PEs that wait
+// for long (behind a debugger, for a slow peer) cost the node little.
+func PolicyFor(localPEs, cores int) Policy {
+	p := Policy{Polls: 200, Yields: 20, First: 500 * time.Microsecond, Most: 4 * time.Millisecond}
+	if localPEs <= cores {
+		p.Polls = 2000
+	}
+	return p
+}
+
 // Waiter is how one process waits for its peers. There is one per process and
 // job; its methods may be called by any goroutine.
 type Waiter struct {
+	Policy
 	bell     *layout.Bell // of this PE
 	sleepers atomic.Int32 // goroutines of this process that want the bell
-	polls    int          // before the first yield
-	yields   int          // before the first sleep
-	barrier  bool         // membarrier works: writers need no fence before they look at the bell
+	closed   atomic.Bool
+	barrier  bool // membarrier works: writers need no fence before they look at the bell
 }
 
-// The numbers of the wait function. A poll costs about 2 ns, a yield that
-// finds nobody 0.3 us and otherwise a time slice of a peer, which is what is
-// wanted: with more PEs than cores the peer must run for the wait to end.
-const (
-	pollsShared  = 200
-	pollsAlone   = 2000
-	yieldsBefore = 20
-
-	// A sleep that nobody ends doubles, so that many PEs that wait for long
-	// (behind a debugger, for a slow peer) cost the node little.
-	sleepFirst  = 500 * time.Microsecond
-	sleepAtMost = 4 * time.Millisecond
-)
-
-// NewWaiter returns the waiter of the PE whose bell is given, on a node with
-// localPEs PEs and cores processors.
+// NewWaiter returns the waiter of the PE whose bell is given.
 //
 // It registers the process for membarrier. Where that is missing, writers use
 // a locked operation before they look at a bell (Path.Locked).
-func NewWaiter(bell *layout.Bell, localPEs, cores int) *Waiter {
-	w := &Waiter{bell: bell, polls: pollsShared, yields: yieldsBefore}
-	if localPEs <= cores {
-		w.polls = pollsAlone
-	}
-	w.barrier = xunix.MembarrierRegister() == nil
-	return w
+func NewWaiter(bell *layout.Bell, p Policy) *Waiter {
+	return &Waiter{Policy: p, bell: bell, barrier: xunix.MembarrierRegister() == nil}
+}
+
+// Close ends all waits of this process, now and later, with ErrClosed.
+func (w *Waiter) Close() {
+	w.closed.Store(true)
+	wake(&w.bell.Sleeping)
 }
 
 // Expedited says whether membarrier works here.
@@ -128,46 +140,55 @@ func (w *Waiter) Expedited() bool { return w.barrier }
 // to 64 bits.
 //
 // It is the one wait function of the project: it polls, then yields the
-// processor, then sleeps on the PE's bell. The sleep has a timeout because a
-// writer may die between its store and its wake-up.
+// processor, then sleeps on the PE's bell. Who is woken polls again before the
+// next sleep, because what comes next is often near. The sleep has a timeout
+// because a writer may die between its store and its wake-up.
 func (w *Waiter) Wait(c Cond, ctx context.Context) (uint64, error) { //nolint:revive // the condition is the subject, the context optional
-	for range w.polls {
-		if x := c.Load(); c.holds(x) {
-			return x, nil
+	for timeout := w.First; ; {
+		for range w.Polls {
+			if x := c.Load(); c.holds(x) {
+				return x, nil
+			}
+		}
+		for range w.Yields {
+			xunix.SchedYield()
+			if x := c.Load(); c.holds(x) {
+				return x, nil
+			}
+		}
+		if x, err := w.sleep(&c, ctx, &timeout); err != nil || c.holds(x) {
+			return x, err
 		}
 	}
-	for range w.yields {
-		xunix.SchedYield()
-		if x := c.Load(); c.holds(x) {
-			return x, nil
-		}
-	}
-	return w.sleep(&c, ctx)
 }
 
-// sleep is the last phase of Wait.
-func (w *Waiter) sleep(c *Cond, ctx context.Context) (uint64, error) { //nolint:revive // as Wait
+// sleep is the last phase of Wait. It returns when the condition holds, the
+// wait is over, or somebody has rung the bell.
+func (w *Waiter) sleep(c *Cond, ctx context.Context, timeout *time.Duration) (uint64, error) { //nolint:revive // as Wait
 	w.sleepers.Add(1)
 	defer w.leave()
-	for timeout := sleepFirst; ; timeout = min(2*timeout, sleepAtMost) {
-		atomic.StoreUint32(&w.bell.Sleeping, 1)
-		if w.barrier {
-			_ = xunix.Membarrier() // registered, so it cannot fail
-		}
+	for ; ; *timeout = min(2**timeout, w.Most) {
+		w.arm()
 		x := c.Load()
 		if c.holds(x) {
 			return x, nil
 		}
-		if err := expired(ctx); err != nil {
+		if err := w.expired(ctx); err != nil {
 			return x, err
 		}
-		err := xunix.FutexWait(&w.bell.Sleeping, 1, timeout)
-		if err != nil && !errors.Is(err, xunix.ErrTimeout) {
-			return x, err
+		err := xunix.FutexWait(&w.bell.Sleeping, 1, *timeout)
+		if !errors.Is(err, xunix.ErrTimeout) {
+			return c.Load(), err
 		}
-		if x = c.Load(); c.holds(x) {
-			return x, nil
-		}
+	}
+}
+
+// arm sets the bell. Behind it, either a writer's data are visible here or the
+// writer will see the bell.
+func (w *Waiter) arm() {
+	atomic.StoreUint32(&w.bell.Sleeping, 1)
+	if w.barrier {
+		_ = xunix.Membarrier() // registered, so it cannot fail
 	}
 }
 
@@ -185,9 +206,13 @@ func (w *Waiter) leave() {
 	}
 }
 
-// expired returns the cause when ctx has ended or its deadline has passed; a
-// timer may be late in a process whose only processor is busy.
-func expired(ctx context.Context) error {
+// expired returns the cause when ctx has ended or its deadline has passed (a
+// timer may be late in a process whose only processor is busy), or when the
+// process has finalized.
+func (w *Waiter) expired(ctx context.Context) error {
+	if w.closed.Load() {
+		return ErrClosed
+	}
 	if ctx == nil {
 		return nil
 	}

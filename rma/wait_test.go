@@ -67,7 +67,7 @@ func TestWaitersOfOneProcess(t *testing.T) {
 		words [waiters]uint64
 		bell  layout.Bell
 	}
-	w := NewWaiter(&seg.bell, 100, 1)
+	w := NewWaiter(&seg.bell, PolicyFor(100, 1))
 	var done [waiters]atomic.Int64
 	fail := make(chan error, waiters)
 	for i := range waiters {
@@ -102,7 +102,7 @@ func TestWaitersOfOneProcess(t *testing.T) {
 // A wait ends with its context, with the cause, and tells the last value.
 func TestWaitEnds(t *testing.T) {
 	word, bell := uint64(5), layout.Bell{}
-	w := NewWaiter(&bell, 1, 1)
+	w := NewWaiter(&bell, PolicyFor(1, 1))
 	cause := errors.New("enough")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	time.AfterFunc(5*time.Millisecond, func() { cancel(cause) })
@@ -119,19 +119,23 @@ func TestWaitEnds(t *testing.T) {
 
 // Without membarrier, writers look at the bell behind a locked instruction.
 func TestLockedBell(t *testing.T) {
-	word, bell := uint64(0), layout.Bell{}
-	w := NewWaiter(&bell, 100, 1)
+	s := (*side)(mapped(t))
+	w := sleepy(&s.bell)
 	w.barrier = false
 	done := make(chan error)
 	go func() {
-		_, err := w.Wait(Cond{Addr: unsafe.Pointer(&word), Val: 1, Width: 8}, nil)
-		done <- err
+		for r := uint64(1); r <= 20_000; r++ {
+			if _, err := w.Wait(Cond{Addr: unsafe.Pointer(&s.word), Val: r, Width: 8, Cmp: GE}, nil); err != nil {
+				done <- err
+				return
+			}
+		}
+		done <- nil
 	}()
-	for w.sleepers.Load() == 0 { // let it go to sleep
-		time.Sleep(time.Microsecond)
+	for r := uint64(1); r <= 20_000; r++ {
+		Store(unsafe.Pointer(&s.word), r)
+		RingBell(&s.bell, true)
 	}
-	atomic.StoreUint64(&word, 1)
-	RingBell(&bell, true)
 	if err := <-done; err != nil {
 		t.Fatal(err)
 	}

@@ -44,7 +44,11 @@ func Reduce[T any](t *Team, dst, src Sym[T], op func() Operator[T]) error {
 	if sizeOf[T]() > layout.SlotSize {
 		return usage(name, ErrElementType, "element of %d bytes, want at most %d", sizeOf[T](), layout.SlotSize)
 	}
-	return t.fail(name, coll.Reduce[T](t.ctx, t.t, buffers(dst, src, src.n), op()))
+	o := op()
+	if o == nil {
+		return usage(name, ErrArgument, "operator's function returned nil, want an Operator")
+	}
+	return t.fail(name, coll.Reduce[T](t.ctx, t.t, buffers(dst, src, src.n), o))
 }
 
 // FCollect puts everybody's src one after the other, in the order of PE
@@ -89,8 +93,8 @@ func buffers[T any](dst, src Sym[T], n int) coll.Buffers {
 // checkPair checks the objects of a collective; dst must have want elements,
 // and may be the same object as src if inPlace.
 func checkPair[T any](t *Team, op string, dst, src Sym[T], want int, inPlace bool) error {
-	if t == nil {
-		return usage(op, ErrArgument, "team is nil, want w.Team()")
+	if err := t.usable(op); err != nil {
+		return err
 	}
 	for _, r := range []ref{dst.ref(), src.ref()} {
 		if err := t.h.checkRef(op, r, 0); err != nil {

@@ -13,6 +13,10 @@ type Ctx struct {
 	path rma.Path
 	npes int
 	ctx  context.Context //nolint:containedctx // With's purpose
+
+	_     [64]byte // the fields above are read by every operation
+	drain uint32   // what Quiet's locked instruction works on
+	_     [60]byte
 }
 
 func newCtx(h *heap) *Ctx {
@@ -25,9 +29,10 @@ func newCtx(h *heap) *Ctx {
 
 // With returns the same context, whose waits end with an error when ctx ends.
 func (c *Ctx) With(ctx context.Context) *Ctx {
-	d := *c
-	d.ctx = ctx
-	return &d
+	if c == nil {
+		return nil
+	}
+	return &Ctx{h: c.h, path: c.path, npes: c.npes, ctx: ctx}
 }
 
 // The errors of Fence and Quiet are made beforehand: without a call in them,
@@ -65,7 +70,7 @@ func (c *Ctx) Quiet() error {
 	case c.h.slots == 0:
 		return errQuietEnded
 	}
-	rma.Drain()
+	rma.Drain(&c.drain)
 	return nil
 }
 

@@ -18,14 +18,15 @@ type heap struct {
 	job    *job.Job
 	me     int
 	npes   int
-	mu     sync.Mutex // guards arena
+	mu     sync.Mutex // guards arena and asked
 	arena  *alloc.Arena
+	asked  map[uint32]uint64 // bytes that were asked for, by the slot of the live block
 }
 
 func newHeap(j *job.Job) *heap {
 	return &heap{
 		slots: layout.MaxBlocks, blocks: &j.Map.Control(j.PE).Blocks,
-		job: j, me: j.PE, npes: j.NPEs, arena: j.Arena,
+		job: j, me: j.PE, npes: j.NPEs, arena: j.Arena, asked: map[uint32]uint64{},
 	}
 }
 
@@ -100,26 +101,22 @@ func (h *heap) checkRef(op string, r ref, need int) error {
 	return nil
 }
 
-// types caches the verdict on element types.
-var types sync.Map // reflect.Type -> error or nil
+// types caches what is wrong with element types.
+var types sync.Map // reflect.Type -> string, empty for a good one
 
 // checkType reports whether T may be an element: pointer-free, because the
 // garbage collector does not look into the heap and addresses mean nothing in
 // another PE, and of some size.
 func checkType[T any](op string) error {
 	t := reflect.TypeFor[T]()
-	verdict, ok := types.Load(t)
+	why, ok := types.Load(t)
 	if !ok {
-		var err error
-		if why := unsuitable(t); why != "" {
-			err = usage(op, ErrElementType, "element type %v %s, want a type of numbers, arrays and structs of them", t, why)
-		}
-		verdict, _ = types.LoadOrStore(t, &err)
+		why, _ = types.LoadOrStore(t, unsuitable(t))
 	}
-	if e, isErr := verdict.(*error); isErr {
-		return *e
+	if why == "" {
+		return nil
 	}
-	return nil
+	return usage(op, ErrElementType, "element type %v %v, want a type of numbers, arrays and structs of them", t, why)
 }
 
 func unsuitable(t reflect.Type) string {

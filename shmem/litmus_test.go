@@ -88,27 +88,33 @@ func TestLitmusMessagePassingBySignal(t *testing.T) {
 	})
 }
 
-// Store buffering: each puts its own flag, quiet, reads the other's. At least
-// one of the two sees the other's put.
+// Store buffering: each PE puts a flag to the other, quiet, reads its own. At
+// least one of the two sees the other's put. In batches over many cells, each
+// on a line of its own, so that the two really run side by side: without
+// quiet's instruction, one cell in four shows the forbidden outcome.
 func TestLitmusStoreBuffering(t *testing.T) {
 	shmemtest.Run(t, 2, func(t *testing.T, w *shmem.World) {
+		const cells, line = 512, 8
 		c, me := w.Ctx(), w.MyPE()
-		x := must(shmem.Calloc[uint64](w, 16))(t)    // element 0: the flag put by the other PE
-		seen := must(shmem.Calloc[uint64](w, 16))(t) // element 0: round<<1 | whether the other saw
-		for r := uint64(1); r <= uint64(litmusRounds()); r++ {
-			ok(t, shmem.P(c, x, r, 1-me))
-			ok(t, c.Quiet())
-			v, err := shmem.G(c, x, me)
-			ok(t, err)
-			saw := uint64(0)
-			if v >= r {
-				saw = 1
+		x := must(shmem.Calloc[uint64](w, cells*line))(t)
+		saw := must(shmem.Calloc[uint64](w, cells))(t)
+		theirs := make([]uint64, cells)
+		for b := uint64(1); b <= uint64(litmusRounds()/cells); b++ {
+			ok(t, w.Team().Sync())
+			for i := range cells {
+				cell := x.At(i * line)
+				_ = shmem.P(c, cell, b, 1-me)
+				_ = c.Quiet()
+				saw.Local()[i], _ = shmem.G(c, cell, me)
 			}
-			ok(t, shmem.P(c, seen, r<<1|saw, 1-me))
-			ok(t, shmem.WaitUntil(c, seen, shmem.GE, r<<1))
-			if saw == 0 && seen.Local()[0] == r<<1 {
-				t.Fatalf("round %d: neither PE saw the other's put after quiet", r)
+			ok(t, w.Barrier())
+			ok(t, shmem.Get(c, theirs, saw, 1-me))
+			for i, v := range saw.Local() {
+				if v < b && theirs[i] < b {
+					t.Fatalf("batch %d, cell %d: neither PE saw the other's put after quiet", b, i)
+				}
 			}
+			ok(t, w.Team().Sync())
 		}
 	})
 }

@@ -16,8 +16,9 @@ type AllocOption func(*allocOptions)
 
 type allocOptions struct{ align uint64 }
 
-// Align asks for an object that begins at a multiple of bytes, a power of two,
-// in the heap. Without it, objects begin on cache lines.
+// Align asks for an object whose address on every PE is a multiple of bytes, a
+// power of two up to 2 MiB. Without it, objects begin on cache lines. Realloc
+// keeps no more than that.
 //
 // Source: shmem_align.
 func Align(bytes uint64) AllocOption { return func(o *allocOptions) { o.align = bytes } }
@@ -63,15 +64,21 @@ func allocate[T any](w *World, call, n int, o []AllocOption) (x Sym[T], err erro
 	if err != nil {
 		return x, err
 	}
+	opts := allocOptions{align: 1}
+	for i, f := range o {
+		if f == nil {
+			return x, usage(op, ErrArgument, "option %d is nil, want none or Align", i)
+		}
+		f(&opts)
+	}
 	if size == 0 {
 		return Sym[T]{h: w.s.h, tag: empty}, nil
 	}
-	opts := allocOptions{align: 1}
-	for _, f := range o {
-		f(&opts)
-	}
 	if err := w.agree(call, coll.Words{size, opts.align}); err != nil {
 		return x, err
+	}
+	if bits.OnesCount64(opts.align) != 1 || opts.align > layout.Align {
+		return x, usage(op, ErrArgument, "Align(%d), want a power of two up to %d", opts.align, layout.Align)
 	}
 	b, err := w.s.h.alloc(size, opts.align)
 	if err != nil {
@@ -87,8 +94,8 @@ func handle[T any](h *heap, b alloc.Block, n int) Sym[T] {
 
 // request checks the arguments of an allocation and returns its size in bytes.
 func (w *World) request(op string, n int, elem uint64, typeErr error) (uint64, error) {
-	if w == nil || w.s.h.slots == 0 {
-		return 0, usage(op, ErrFinalized, "called on a World that is nil or finalized, want one from Init")
+	if err := w.usable(op); err != nil {
+		return 0, err
 	}
 	if typeErr != nil {
 		return 0, typeErr
@@ -131,13 +138,41 @@ func describe(w coll.Words) string {
 	case callRealloc:
 		return fmt.Sprintf("%s of the object at offset %d to %d bytes", name, w[1], w[0])
 	}
+	if w[1] > 1 {
+		return fmt.Sprintf("%s of %d bytes with Align(%d)", name, w[0], w[1])
+	}
 	return fmt.Sprintf("%s of %d bytes", name, w[0])
 }
 
 func (h *heap) alloc(size, align uint64) (alloc.Block, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.arena.Alloc(size, align)
+	b, err := h.arena.Alloc(size, align)
+	if err == nil {
+		h.asked[b.Slot] = size
+	}
+	return b, err
+}
+
+// resize gives a block another size, in place or as a new block beside it.
+func (h *heap) resize(tag, size uint64) (b alloc.Block, moved bool, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	b, moved, err = h.arena.Resize(uint32(tag), uint32(tag>>32), size, 1)
+	if err == nil {
+		h.asked[b.Slot] = size
+	}
+	return b, moved, err
+}
+
+func (h *heap) free(tag uint64) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	err := h.arena.Free(uint32(tag), uint32(tag>>32))
+	if err == nil {
+		delete(h.asked, uint32(tag))
+	}
+	return err
 }
 
 // explain gives an error of the allocator its public form: what was asked, what
@@ -150,21 +185,33 @@ func (h *heap) explain(op string, err error) error {
 	const mib = 1 << 20
 	step := max(full.Align, alloc.Granule)
 	want := (full.Size + (full.Asked+step-1)/step*step + step - alloc.Granule + mib - 1) / mib * mib
+	hint := fmt.Sprintf("%s=%[2]s (or oshrun --heap-size %[2]s) would do", envvar.SymmetricSize, envvar.FormatSize(want))
+	if _, err := layout.SegmentSize(want); err != nil {
+		hint = fmt.Sprintf("ask for less, no heap can be that large: %v", err)
+	}
 	return usage(op, ErrExhausted,
-		"%d bytes asked, %d of the symmetric heap's %d bytes are free, the largest piece has %d; hint: %s=%s (or oshrun --heap-size %s) would do",
-		full.Asked, full.Free, full.Size, full.Largest, envvar.SymmetricSize, envvar.FormatSize(want), envvar.FormatSize(want))
+		"%d bytes asked, %d of the symmetric heap's %d bytes are free, the largest piece has %d; hint: %s",
+		full.Asked, full.Free, full.Size, full.Largest, hint)
 }
 
-// whole checks that x is the handle of a whole live object.
-func (h *heap) whole(op string, r ref) error {
-	if err := h.checkRef(op, r, 0); err != nil {
+// whole checks that r, of size bytes, is the handle of a whole live object.
+func (h *heap) whole(op string, r ref, size uint64) error {
+	if err := h.checkRef(op, r, 0); err != nil || r.tag == empty {
 		return err
 	}
-	if r.tag != empty && h.blocks[uint32(r.tag)&(layout.MaxBlocks-1)].Off+layout.HeapOffset != r.off {
-		return usage(op, ErrArgument, "handle of a part of an object, want the one that Alloc returned")
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	asked := h.asked[uint32(r.tag)]
+	begin := h.blocks[uint32(r.tag)&(layout.MaxBlocks-1)].Off + layout.HeapOffset
+	if r.off != begin || size != asked {
+		return usage(op, ErrArgument,
+			"handle of a part of an object (%d of its %d bytes, from byte %d), want the one that Alloc returned", size, asked, r.off-begin)
 	}
 	return nil
 }
+
+// bytes returns the size of what a handle names.
+func (x Sym[T]) bytes() uint64 { return uint64(max(x.n, 0)) * sizeOf[T]() }
 
 // Realloc changes the number of elements of an object, which may move, and
 // returns its new handle; the old one is dead. Elements up to the smaller
@@ -180,30 +227,29 @@ func Realloc[T any](w *World, x Sym[T], n int) (Sym[T], error) {
 		return x, err
 	}
 	h := w.s.h
-	if err := h.whole(op, x.ref()); err != nil {
+	if err := h.whole(op, x.ref(), x.bytes()); err != nil {
 		return x, err
 	}
 	switch {
 	case x.tag == empty:
 		return Alloc[T](w, n)
 	case n == 0:
-		return Sym[T]{h: h, tag: empty}, Free(w, x)
+		if err := Free(w, x); err != nil {
+			return x, err
+		}
+		return Sym[T]{h: h, tag: empty}, nil
 	}
 	if err := w.agree(callRealloc, coll.Words{size, x.off}); err != nil {
 		return x, err
 	}
-	h.mu.Lock()
-	b, moved, err := h.arena.Resize(uint32(x.tag), uint32(x.tag>>32), size, 1)
-	h.mu.Unlock()
+	b, moved, err := h.resize(x.tag, size)
 	if err != nil {
 		return x, h.explain(op, err)
 	}
 	y := handle[T](h, b, n)
 	if moved {
 		copy(y.Local(), x.Local())
-		h.mu.Lock()
-		err = h.arena.Free(uint32(x.tag), uint32(x.tag>>32))
-		h.mu.Unlock()
+		err = h.free(x.tag)
 	}
 	return y, errors.Join(err, w.team.sync(op)) // nobody puts before all have copied
 }
@@ -220,7 +266,7 @@ func Free[T any](w *World, x Sym[T]) error {
 		return err
 	}
 	h := w.s.h
-	if err := h.whole(op, x.ref()); err != nil {
+	if err := h.whole(op, x.ref(), x.bytes()); err != nil {
 		return err
 	}
 	if x.tag == empty {
@@ -229,9 +275,7 @@ func Free[T any](w *World, x Sym[T]) error {
 	if err := w.agree(callFree, coll.Words{x.off}); err != nil {
 		return err
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if err := h.arena.Free(uint32(x.tag), uint32(x.tag>>32)); err != nil {
+	if err := h.free(x.tag); err != nil {
 		return usage(op, ErrFreed, "%v", err)
 	}
 	return nil
@@ -245,10 +289,14 @@ type HeapStats struct {
 	HighWater   uint64 // most bytes ever allocated
 }
 
-// Heap returns the state of the symmetric heap, the same on all PEs.
+// Heap returns the state of the symmetric heap, the same on all PEs, and zeros
+// for a nil World.
 //
 // Source: none; users have long asked for it.
 func (w *World) Heap() HeapStats {
+	if w == nil || w.s == nil {
+		return HeapStats{}
+	}
 	w.s.h.mu.Lock()
 	defer w.s.h.mu.Unlock()
 	s := w.s.h.arena.Stats()

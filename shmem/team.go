@@ -16,19 +16,32 @@ type Team struct {
 	ctx context.Context //nolint:containedctx // With's purpose
 }
 
-// MyPE returns this PE's number in the team.
+// MyPE returns this PE's number in the team, -1 for a nil Team.
 //
 // Source: shmem_team_my_pe.
-func (t *Team) MyPE() int { return t.me }
+func (t *Team) MyPE() int {
+	if t == nil || t.t == nil {
+		return -1
+	}
+	return t.me
+}
 
-// NPEs returns the number of PEs in the team.
+// NPEs returns the number of PEs in the team, 0 for a nil Team.
 //
 // Source: shmem_team_n_pes.
-func (t *Team) NPEs() int { return t.t.Size() }
+func (t *Team) NPEs() int {
+	if t == nil || t.t == nil {
+		return 0
+	}
+	return t.t.Size()
+}
 
 // With returns the same team, whose collectives end with an error when ctx
 // ends; the team is broken then.
 func (t *Team) With(ctx context.Context) *Team {
+	if t == nil {
+		return nil
+	}
 	return &Team{h: t.h, t: t.t, me: t.me, ctx: ctx}
 }
 
@@ -40,10 +53,21 @@ func (t *Team) With(ctx context.Context) *Team {
 func (t *Team) Sync() error { return t.sync("Team.Sync") }
 
 func (t *Team) sync(op string) error {
-	if t.h.slots == 0 {
-		return usage(op, ErrFinalized, "called after Finalize")
+	if err := t.usable(op); err != nil {
+		return err
 	}
 	return t.fail(op, t.t.Sync(t.ctx))
+}
+
+// usable checks that t came from a World and is not finalized.
+func (t *Team) usable(op string) error {
+	switch {
+	case t == nil || t.t == nil:
+		return usage(op, ErrArgument, "team is nil, want w.Team()")
+	case t.h.slots == 0:
+		return usage(op, ErrFinalized, "called after Finalize")
+	}
+	return nil
 }
 
 // fail gives an error of package coll its public form.

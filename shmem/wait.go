@@ -1,6 +1,7 @@
 package shmem
 
 import (
+	"errors"
 	"fmt"
 	"unsafe"
 
@@ -42,6 +43,9 @@ func waitUntil[T Waiter](c *Ctx, op string, x Sym[T], cmp Cmp, v T) (got T, err 
 	cond := condition(x, cmp, v)
 	cond.Addr = c.mine(x.off)
 	last, err := c.h.job.Waiter.Wait(cond, c.ctx)
+	if errors.Is(err, rma.ErrClosed) {
+		return T(last), usage(op, ErrFinalized, "waiting for an element that is %d to be %s %d: finalized meanwhile", T(last), cmp, v)
+	}
 	if err != nil {
 		return T(last), fmt.Errorf("shmem.%s: waiting for an element that is %d to be %s %d: %w", op, T(last), cmp, v, err)
 	}
@@ -66,9 +70,10 @@ func condition[T Waiter](_ Sym[T], cmp Cmp, v T) rma.Cond {
 	}
 }
 
-// own is the fast test of a handle that is used on this PE.
+// own is the fast test of a handle that is used on this PE. A handle with
+// elements has a heap, and so has the context then.
 func (c *Ctx) own(r ref) bool {
-	return c != nil && c.h == r.h && c.h.live(r.tag) && r.n >= 1
+	return c != nil && r.n >= 1 && c.h == r.h && c.h.live(r.tag)
 }
 
 // mine returns the address of an offset in this PE's segment.

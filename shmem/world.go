@@ -47,15 +47,18 @@ var (
 // Errors: the environment is not one that oshrun makes; a PE died meanwhile.
 // Source: shmem_init.
 func Init(opts ...Option) (*World, error) {
+	var cfg config
+	for i, o := range opts {
+		if o == nil {
+			return nil, usage("Init", ErrArgument, "option %d is nil, want none or a function that returns one", i)
+		}
+		o(&cfg)
+	}
 	initMu.Lock()
 	defer initMu.Unlock()
 	if current != nil {
 		current.s.refs++
 		return current, nil
-	}
-	var cfg config
-	for _, o := range opts {
-		o(&cfg)
 	}
 	j, err := job.Acquire(context.Background())
 	if err != nil {
@@ -122,6 +125,9 @@ func Initialized() bool {
 // Collective: over all PEs of the job.
 // Source: shmem_finalize.
 func (w *World) Finalize() error {
+	if err := w.usable("Finalize"); err != nil {
+		return err
+	}
 	if err := w.Barrier(); err != nil {
 		return fmt.Errorf("shmem.Finalize: %w", err)
 	}
@@ -142,42 +148,80 @@ func (w *World) Finalize() error {
 // GlobalExit ends all PEs of the job, wherever they are, and makes oshrun exit
 // with the given status, 0 to 255. It does not return.
 //
-// A status outside that range becomes 255, with a message.
+// A status outside that range becomes 255, with a message. On a nil World,
+// which knows of no job, it ends this process alone.
 // Source: shmem_global_exit.
 func (w *World) GlobalExit(status int) {
 	if status < 0 || status > 255 {
 		fmt.Fprintf(os.Stderr, "shmem.GlobalExit: status %d, want 0 to 255; using 255\n", status)
 		status = 255
 	}
-	if err := w.s.h.job.Abort(status, "GlobalExit"); err != nil {
+	if w == nil || w.s == nil {
+		fmt.Fprintln(os.Stderr, w.usable("GlobalExit"))
+	} else if err := w.s.h.job.Abort(status, "GlobalExit"); err != nil {
 		fmt.Fprintf(os.Stderr, "shmem.GlobalExit: %v\n", err)
 	}
 	os.Exit(status) //nolint:forbidigo // the routine's meaning: it does not return
 }
 
-// MyPE returns this PE's number.
+// MyPE returns this PE's number, -1 for a nil World.
 //
 // Source: shmem_my_pe.
-func (w *World) MyPE() int { return w.s.h.me }
+func (w *World) MyPE() int {
+	if w == nil || w.s == nil {
+		return -1
+	}
+	return w.s.h.me
+}
 
-// NPEs returns the number of PEs of the job.
+// NPEs returns the number of PEs of the job, 0 for a nil World.
 //
 // Source: shmem_n_pes.
-func (w *World) NPEs() int { return w.s.h.npes }
+func (w *World) NPEs() int {
+	if w == nil || w.s == nil {
+		return 0
+	}
+	return w.s.h.npes
+}
 
-// Team returns the team of all PEs.
+// Team returns the team of all PEs. That of a nil World is nil, and so is
+// its Ctx; what is called on them returns an error.
 //
 // Source: SHMEM_TEAM_WORLD.
-func (w *World) Team() *Team { return w.team }
+func (w *World) Team() *Team {
+	if w == nil {
+		return nil
+	}
+	return w.team
+}
 
 // Ctx returns the default context.
 //
 // Source: SHMEM_CTX_DEFAULT.
-func (w *World) Ctx() *Ctx { return w.ctx }
+func (w *World) Ctx() *Ctx {
+	if w == nil {
+		return nil
+	}
+	return w.ctx
+}
+
+// usable checks that w came from Init and is not finalized.
+func (w *World) usable(op string) error {
+	switch {
+	case w == nil || w.s == nil:
+		return usage(op, ErrArgument, "World is nil, want one that Init returned without an error")
+	case w.s.h.slots == 0:
+		return usage(op, ErrFinalized, "called after Finalize")
+	}
+	return nil
+}
 
 // With returns the same World, whose collectives, waits and allocations end
 // with an error when ctx ends. A collective that ended so has broken its team.
 func (w *World) With(ctx context.Context) *World {
+	if w == nil {
+		return nil
+	}
 	return &World{s: w.s, team: w.team.With(ctx), ctx: w.ctx.With(ctx)}
 }
 
@@ -187,6 +231,9 @@ func (w *World) With(ctx context.Context) *World {
 // Collective: over all PEs of the job.
 // Source: shmem_barrier_all.
 func (w *World) Barrier() error {
+	if err := w.usable("Barrier"); err != nil {
+		return err
+	}
 	if err := w.ctx.Quiet(); err != nil {
 		return err
 	}

@@ -88,6 +88,7 @@ func (j *Job) Release(ctx context.Context) error {
 		return nil
 	}
 	live = nil
+	j.Waiter.Close()
 	if j.client == nil {
 		return nil
 	}
@@ -167,7 +168,7 @@ func (j *Job) use(m *symheap.Map, i int) (err error) {
 	if j.Arena, err = m.FormatHeap(i); err != nil {
 		return err
 	}
-	j.Waiter = rma.NewWaiter(&m.Control(i).Bell, m.Len(), runtime.NumCPU())
+	j.Waiter = rma.NewWaiter(&m.Control(i).Bell, rma.PolicyFor(m.Len(), runtime.NumCPU()))
 	return nil
 }
 

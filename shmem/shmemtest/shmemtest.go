@@ -10,8 +10,8 @@
 //
 // Run executes the test binary again, once per PE, with a -test.run that
 // selects the calling test; in those processes the test runs up to the same
-// call of Run, which initializes shmem, calls the body, finalizes and ends the
-// test there. So code of the test before Run runs in every PE as well, and
+// call of Run, which initializes shmem, calls the body, finalizes (also a World
+// that the body began after it had finalized the first) and ends the test there. So code of the test before Run runs in every PE as well, and
 // calls of Run before it are passed over; code after it runs in the calling
 // process only. A body fails the test by t.Error and kin on any PE; what PEs
 // print is shown then, or always with -v.
@@ -24,6 +24,7 @@ package shmemtest
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -127,12 +128,26 @@ func enter(t *testing.T, body func(t *testing.T, w *shmem.World)) {
 	if t.Failed() {
 		t.FailNow() // without Finalize, which would wait for PEs that have not failed
 	}
-	if shmem.Initialized() {
-		if err := w.Finalize(); err != nil {
-			t.Fatal(err)
-		}
+	if err := finalize(w); err != nil {
+		t.Fatal(err)
 	}
 	t.SkipNow()
+}
+
+// finalize ends whatever World there is after a body: w, none if the body has
+// ended it, or another one that it has begun since.
+func finalize(w *shmem.World) (err error) {
+	if shmem.Initialized() && errors.Is(w.Ctx().Fence(), shmem.ErrFinalized) {
+		if w, err = shmem.Init(); err != nil { // nests, and so returns the present one
+			return err
+		}
+	}
+	for shmem.Initialized() {
+		if err := w.Finalize(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // start is Run in the process that go test started.

@@ -91,3 +91,39 @@ func TestNeverEntered(t *testing.T) {
 	}
 	shmemtest.Run(t, 2, func(*testing.T, *shmem.World) {})
 }
+
+// A body may end the World itself, and begin others; Run ends what is left.
+func TestBodyFinalizes(t *testing.T) {
+	bodies := map[string]func(t *testing.T, w *shmem.World){
+		"once":   func(t *testing.T, w *shmem.World) { end(t, w) },
+		"nested": func(t *testing.T, w *shmem.World) { begin(t); begin(t); end(t, w) },
+		"again":  func(t *testing.T, w *shmem.World) { end(t, w); begin(t) },
+		"again, nested": func(t *testing.T, w *shmem.World) {
+			end(t, w)
+			end(t, begin(t))
+			v := begin(t)
+			if begin(t) != v {
+				t.Error("a nested Init gave another World")
+			}
+		},
+	}
+	for name, body := range bodies {
+		t.Run(name, func(t *testing.T) { shmemtest.Run(t, 2, body) })
+	}
+}
+
+func begin(t *testing.T) *shmem.World {
+	t.Helper()
+	w, err := shmem.Init()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+func end(t *testing.T, w *shmem.World) {
+	t.Helper()
+	if err := w.Finalize(); err != nil {
+		t.Fatal(err)
+	}
+}

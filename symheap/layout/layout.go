@@ -9,8 +9,8 @@
 //
 //	offset      size     what                    written by      read by
 //	0           4096     Header                  step, once      every PE, once
-//	4096        64       Bell.Sleeping           owner, wakers   every PE after each put
-//	4160        64       Progress.Count          owner           the watchdog
+//	4096        64       Progress.Count          owner           the watchdog (planned)
+//	8128        64       Bell.Sleeping           owner, wakers   every PE after each put
 //	8192        4096     Heap (allocator)        owner           owner
 //	12288       4096     Teams[64]               owner           owner
 //	16384       512 Ki   Arrive[64][1024]        members         members of that team
@@ -123,9 +123,9 @@ type Team struct {
 type Control struct {
 	Header   Header
 	_        [4096 - HeaderBytes]byte
-	Bell     Bell
 	Progress Progress
 	_        [4096 - 128]byte
+	Bell     Bell
 	Heap     alloc.Header
 	_        [4096 - unsafe.Sizeof(alloc.Header{})]byte
 	Teams    [MaxTeams]Team
@@ -137,8 +137,11 @@ type Control struct {
 // HeaderBytes is the size of Header.
 const HeaderBytes = 8 + 4*4 + 8 + 16 + 8 + MaxRegions*24
 
-// BellOffset is where a segment's sleeping word is.
-const BellOffset = 4096
+// BellOffset is where a segment's sleeping word is: at the end of its page,
+// because objects tend to begin at the start of one, and a processor that
+// compares addresses by their last 12 bits would take the look at the bell for
+// a load of what was just stored.
+const BellOffset = 8192 - 64
 
 // HeapOffset is where the symmetric heap begins in a segment.
 const HeapOffset = ControlSize

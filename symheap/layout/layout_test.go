@@ -16,7 +16,7 @@ func TestOffsets(t *testing.T) {
 		{"Header", unsafe.Offsetof(c.Header), 0},
 		{"Header size", unsafe.Sizeof(c.Header), HeaderBytes},
 		{"Bell", unsafe.Offsetof(c.Bell), BellOffset},
-		{"Progress", unsafe.Offsetof(c.Progress), 4160},
+		{"Progress", unsafe.Offsetof(c.Progress), 4096},
 		{"Heap", unsafe.Offsetof(c.Heap), 8192},
 		{"Teams", unsafe.Offsetof(c.Teams), 12288},
 		{"Arrive", unsafe.Offsetof(c.Arrive), 16384},

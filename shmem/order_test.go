@@ -1,0 +1,79 @@
+package shmem_test
+
+import (
+	"testing"
+
+	"github.com/goshmem/goshmem/shmem"
+	"github.com/goshmem/goshmem/shmem/shmemtest"
+)
+
+// Realloc returns when everybody has moved the contents: a put right behind it
+// is not overwritten by a slower PE's copy.
+func TestReallocIsABarrier(t *testing.T) {
+	shmemtest.Run(t, 2, func(t *testing.T, w *shmem.World) {
+		const n = 1 << 20
+		c, me := w.Ctx(), w.MyPE()
+		for r := range 40 {
+			x := must(shmem.Calloc[byte](w, n))(t)
+			block := must(shmem.Alloc[byte](w, 64))(t) // stands in the way, so that x moves
+			y := must(shmem.Realloc(w, x, 2*n))(t)
+			ok(t, shmem.P(c, y.At(n-1), byte(r+1), 1-me))
+			ok(t, w.Barrier())
+			if got := y.Local()[n-1]; got != byte(r+1) {
+				t.Fatalf("round %d: the put behind Realloc was overwritten: %d", r, got)
+			}
+			ok(t, shmem.Free(w, y))
+			ok(t, shmem.Free(w, block))
+		}
+	})
+}
+
+// Free of different objects is an error everywhere, and frees nothing.
+func TestFreeMismatch(t *testing.T) {
+	shmemtest.Run(t, 2, func(t *testing.T, w *shmem.World) {
+		x := must(shmem.Calloc[int](w, 8))(t)
+		y := must(shmem.Calloc[int](w, 8))(t)
+		mine := x
+		if w.MyPE() == 1 {
+			mine = y
+		}
+		refused(t, shmem.Free(w, mine), shmem.ErrMismatch, "PE 0 called Free of the object at offset", "PE 1 called Free")
+		ok(t, shmem.P(w.Ctx(), x, 1, 0))
+		ok(t, shmem.P(w.Ctx(), y, 1, 0))
+	})
+}
+
+// An allocation on one PE that meets another collective on the other is an
+// error on the allocating one, also when an earlier allocation of the same size
+// has left its words behind.
+func TestAllocMeetsBarrier(t *testing.T) {
+	shmemtest.Run(t, 2, func(t *testing.T, w *shmem.World) {
+		for range 2 {
+			must(shmem.Alloc[int64](w, 10))(t)
+		}
+		if w.MyPE() == 1 {
+			ok(t, w.Barrier())
+		} else {
+			_, err := shmem.Alloc[int64](w, 10)
+			refused(t, err, shmem.ErrMismatch, "PE 0 called Alloc of 80 bytes", "PE 1 called another collective")
+		}
+		x := must(shmem.Calloc[int64](w, 4))(t)
+		y := must(shmem.Calloc[int64](w, 4))(t)
+		ok(t, shmem.P(w.Ctx(), y, 5, 1-w.MyPE()))
+		ok(t, w.Barrier())
+		if x.Local()[0] != 0 || y.Local()[0] != 5 {
+			t.Errorf("heaps differ: %v %v", x.Local(), y.Local())
+		}
+	})
+}
+
+// A goroutine that waits for what never comes is let go by Finalize.
+func TestFinalizeEndsWaits(t *testing.T) {
+	shmemtest.Run(t, 2, func(t *testing.T, w *shmem.World) {
+		x := must(shmem.Calloc[int](w, 1))(t)
+		done := make(chan error)
+		go func() { done <- shmem.WaitUntil(w.Ctx(), x, shmem.EQ, 1) }()
+		ok(t, w.Finalize())
+		refused(t, <-done, shmem.ErrFinalized, "WaitUntil")
+	})
+}
