@@ -52,7 +52,7 @@ func (c *Ctx) Fence() error {
 	switch {
 	case c == nil || c.h == nil:
 		return errFenceNil
-	case c.h.slots == 0:
+	case c.h.slots.Load() == 0:
 		return errFenceEnded
 	}
 	rma.Fence()
@@ -67,7 +67,7 @@ func (c *Ctx) Quiet() error {
 	switch {
 	case c == nil || c.h == nil:
 		return errQuietNil
-	case c.h.slots == 0:
+	case c.h.slots.Load() == 0:
 		return errQuietEnded
 	}
 	rma.Drain(&c.drain)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"reflect"
 	"sync"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/goshmem/goshmem/internal/job"
@@ -13,8 +14,10 @@ import (
 
 // heap is the Go side of a world's symmetric heap: what a handle points to.
 type heap struct {
-	slots  uint32                         // of blocks; 0 once the world is finalized
-	blocks *[layout.MaxBlocks]alloc.Entry // this PE's; only Gen is read here; never nil
+	// Atomic, because Finalize may meet calls of other goroutines; a load costs
+	// what a plain one does.
+	slots  atomic.Uint32                                 // of blocks; 0 once the world is finalized
+	blocks atomic.Pointer[[layout.MaxBlocks]alloc.Entry] // this PE's; only Gen is read here; never nil
 	job    *job.Job
 	me     int
 	npes   int
@@ -24,10 +27,10 @@ type heap struct {
 }
 
 func newHeap(j *job.Job) *heap {
-	return &heap{
-		slots: layout.MaxBlocks, blocks: &j.Map.Control(j.PE).Blocks,
-		job: j, me: j.PE, npes: j.NPEs, arena: j.Arena, asked: map[uint32]uint64{},
-	}
+	h := &heap{job: j, me: j.PE, npes: j.NPEs, arena: j.Arena, asked: map[uint32]uint64{}}
+	h.slots.Store(layout.MaxBlocks)
+	h.blocks.Store(&j.Map.Control(j.PE).Blocks)
+	return h
 }
 
 // graveyard takes the place of the blocks of a finalized world: no generation
@@ -35,14 +38,17 @@ func newHeap(j *job.Job) *heap {
 var graveyard [layout.MaxBlocks]alloc.Entry
 
 // end makes all handles of a finalized world fail.
-func (h *heap) end() { h.slots, h.blocks = 0, &graveyard }
+func (h *heap) end() {
+	h.slots.Store(0)
+	h.blocks.Store(&graveyard)
+}
 
 // live says whether the tag {generation, slot} names a live object. It is on
 // every data path, so it does without tests for nil and bounds: every slot
 // number of 16 bits has an entry.
 func (h *heap) live(tag uint64) bool {
 	at := tag % layout.MaxBlocks * uint64(unsafe.Sizeof(alloc.Entry{}))
-	return (*alloc.Entry)(unsafe.Add(unsafe.Pointer(h.blocks), at)).Gen == uint32(tag>>32)
+	return (*alloc.Entry)(unsafe.Add(unsafe.Pointer(h.blocks.Load()), at)).Gen == uint32(tag>>32)
 }
 
 func tagOf(b alloc.Block) uint64 { return uint64(b.Gen)<<32 | uint64(b.Slot) }
@@ -67,7 +73,7 @@ func (c *Ctx) check(op string, r ref, need, pe int) error {
 	switch {
 	case c == nil || c.h == nil:
 		return usage(op, ErrArgument, "context is nil, want w.Ctx()")
-	case c.h.slots == 0:
+	case c.h.slots.Load() == 0:
 		return usage(op, ErrFinalized, "called after Finalize")
 	}
 	if err := c.h.checkRef(op, r, need); err != nil {
@@ -85,7 +91,7 @@ func (c *Ctx) check(op string, r ref, need, pe int) error {
 // checkRef is the part of check that concerns the handle alone.
 func (h *heap) checkRef(op string, r ref, need int) error {
 	switch {
-	case h.slots == 0:
+	case h.slots.Load() == 0:
 		return usage(op, ErrFinalized, "called after Finalize")
 	case r.h == nil:
 		return usage(op, ErrForeignHandle, "handle is the zero value, want one that Alloc returned")

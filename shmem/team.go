@@ -64,7 +64,7 @@ func (t *Team) usable(op string) error {
 	switch {
 	case t == nil || t.t == nil:
 		return usage(op, ErrArgument, "team is nil, want w.Team()")
-	case t.h.slots == 0:
+	case t.h.slots.Load() == 0:
 		return usage(op, ErrFinalized, "called after Finalize")
 	}
 	return nil

@@ -210,7 +210,7 @@ func (w *World) usable(op string) error {
 	switch {
 	case w == nil || w.s == nil:
 		return usage(op, ErrArgument, "World is nil, want one that Init returned without an error")
-	case w.s.h.slots == 0:
+	case w.s.h.slots.Load() == 0:
 		return usage(op, ErrFinalized, "called after Finalize")
 	}
 	return nil

@@ -8,7 +8,9 @@ import (
 	"os"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
+	"github.com/goshmem/goshmem/internal/envvar"
 	"github.com/goshmem/goshmem/internal/launch"
 	"github.com/goshmem/goshmem/internal/version"
 )
@@ -82,6 +84,7 @@ func report(stderr io.Writer, err error) int {
 		status *statusError
 		setUp  *launch.SetUpError
 		usage  *usageError
+		value  *envvar.ValueError
 	)
 	code, hint := launch.StatusUsage, "oshrun --help"
 	switch {
@@ -90,6 +93,8 @@ func report(stderr io.Writer, err error) int {
 			return status.status
 		}
 		code, hint = status.status, ""
+	case errors.As(err, &setUp) && errors.As(err, &value):
+		hint = "oshrun help environment" // a variable's value is as much a mistake as a flag's
 	case errors.As(err, &setUp):
 		code, hint = launch.StatusSetUp, setUp.Hint
 	case errors.As(err, &usage) && usage.hint != "":
@@ -100,6 +105,22 @@ func report(stderr io.Writer, err error) int {
 		fmt.Fprintf(stderr, "hint: %s\n", hint)
 	}
 	return code
+}
+
+// flagError says in this program's words what is wrong with a flag.
+func flagError(err error) error {
+	var bad *pflag.InvalidValueError
+	if !errors.As(err, &bad) {
+		return &usageError{err: err}
+	}
+	switch f := bad.GetFlag(); {
+	case f.Name == "np":
+		return usagef("oshrun -n 4 program", "-n: number of PEs %q, want 1 or more", bad.GetValue())
+	case f.Value.Type() == "bool":
+		return usagef("", "--%s: %q, want true or false", f.Name, bad.GetValue())
+	default:
+		return usagef("", "--%s: %q: %w", f.Name, bad.GetValue(), bad.Unwrap())
+	}
 }
 
 func newRoot(stdin *os.File) *cobra.Command {
@@ -120,7 +141,7 @@ func newRoot(stdin *os.File) *cobra.Command {
 	root.SetVersionTemplate("oshrun {{.Version}}\n")
 	root.Flags().SetInterspersed(false)
 	root.Flags().SortFlags = false
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err: err} })
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return flagError(err) })
 	f.register(root.Flags())
 	return root
 }

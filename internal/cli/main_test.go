@@ -56,12 +56,18 @@ func testPE(args []string, stdout, stderr io.Writer) int {
 	case mode == "globalexit" && me == last: // when the others are at the barrier
 		_ = shmem.WaitUntil(w.Ctx(), x, shmem.EQ, int64(last+1))
 		w.GlobalExit(number(args[1]))
+	case mode == "lateexit" && me == last: // when a file is there
+		for _, err := os.Stat(args[2]); err != nil; _, err = os.Stat(args[2]) {
+			time.Sleep(10 * time.Millisecond)
+		}
+		w.GlobalExit(number(args[1]))
 	case mode == "wait", mode == "ignore", mode == "barrier" && me == last:
 		err = shmem.WaitUntil(w.Ctx(), x, shmem.EQ, -1)
-	case mode == "spin":
+	case mode == "spin", mode == "lateexit":
 		for {
 			_ = x.Local()[0]
 		}
+	case mode == "lose": // ends without a farewell
 	case mode == "ok":
 		err = w.Finalize()
 	default:
@@ -126,13 +132,15 @@ func (s *speech) String() string {
 
 // job is an oshrun process under test.
 type job struct {
-	t      *testing.T
-	cmd    *exec.Cmd
-	out    *bufio.Reader
-	stdout bytes.Buffer // what ready has read
-	stderr speech
-	life   *os.File // at its end when no process of the job is left
-	tmp    string
+	t   *testing.T
+	cmd *exec.Cmd
+	out *bufio.Reader
+
+	closeOut func()
+	stdout   bytes.Buffer // what ready has read
+	stderr   speech
+	life     *os.File // at its end when no process of the job is left
+	tmp      string
 }
 
 // start starts oshrun. Every process of the job inherits the write end of a
@@ -144,7 +152,7 @@ func start(t *testing.T, args ...string) *job {
 	j := &job{t: t, cmd: exec.Command(self, args...), tmp: t.TempDir()}
 	out, err := j.cmd.StdoutPipe()
 	check(t, err)
-	j.out = bufio.NewReader(out)
+	j.out, j.closeOut = bufio.NewReader(out), func() { check(t, out.Close()) }
 	j.cmd.Stderr = &j.stderr
 	j.cmd.Env = append(os.Environ(), asOshrun+"=1", "TMPDIR="+j.tmp, "GORACE=atexit_sleep_ms=0")
 	r, w, err := os.Pipe()
@@ -180,12 +188,18 @@ func (j *job) ready(n int) (pids []int) {
 // that nothing is left and returns the exit status and what oshrun said.
 func (j *job) ended(within time.Duration) (status int, said string) {
 	j.t.Helper()
+	return j.endedAfter(within, func() { _, _ = io.Copy(&j.stdout, j.out) })
+}
+
+// endedAfter does the same, and what is given instead of reading the output.
+func (j *job) endedAfter(within time.Duration, meanwhile func()) (status int, said string) {
+	j.t.Helper()
 	timer := time.AfterFunc(within, func() {
 		_ = j.cmd.Process.Kill()
 		_ = j.life.SetReadDeadline(time.Now())
 	})
 	defer timer.Stop()
-	_, _ = io.Copy(&j.stdout, j.out)
+	meanwhile()
 	_ = j.cmd.Wait()
 	if n, err := j.life.Read(make([]byte, 1)); n != 0 || err != io.EOF {
 		j.t.Errorf("processes are left %v after the start of waiting: %v", within, err)
@@ -205,6 +219,18 @@ func (j *job) ended(within time.Duration) (status int, said string) {
 func (j *job) expect(status int, words ...string) {
 	j.t.Helper()
 	got, said := j.ended(20 * time.Second)
+	j.check(got, said, status, words)
+}
+
+// expectUnread does the same where nobody reads the output.
+func (j *job) expectUnread(status int, words ...string) {
+	j.t.Helper()
+	got, said := j.endedAfter(15*time.Second, func() {})
+	j.check(got, said, status, words)
+}
+
+func (j *job) check(got int, said string, status int, words []string) {
+	j.t.Helper()
 	if got != status {
 		j.t.Errorf("status %d, want %d; stderr:\n%s", got, status, said)
 	}

@@ -95,6 +95,12 @@ func (f *runFlags) run(cmd *cobra.Command, args []string, stdin *os.File) error 
 	if len(args) == 0 {
 		return usagef("oshrun -n 4 graph500 --scale 16", "no program given")
 	}
+	if args[0] == "" {
+		return usagef("oshrun -n 4 graph500 --scale 16", `program: "", want a built-in program, one in PATH, or a file`)
+	}
+	if err := noneEmpty(cmd.Flags()); err != nil {
+		return err
+	}
 	o, err := f.options(args, cmd.ErrOrStderr())
 	if err != nil {
 		return err
@@ -106,7 +112,13 @@ func (f *runFlags) run(cmd *cobra.Command, args []string, stdin *os.File) error 
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
 	defer signal.Stop(signals)
-	o.Signals = signals
+	// A signal that is received, by whomever, does not end this process when the
+	// reader of its output is gone: the write fails instead, and the job is
+	// ended in order. To ignore it would be inherited by the PEs.
+	pipes := make(chan os.Signal, 1)
+	signal.Notify(pipes, syscall.SIGPIPE)
+	defer signal.Stop(pipes)
+	o.Signals, o.OwnsChildren = signals, true
 	if o.Logger, err = logger(f.verbose, o.Stderr); err != nil {
 		return err
 	}
@@ -115,6 +127,21 @@ func (f *runFlags) run(cmd *cobra.Command, args []string, stdin *os.File) error 
 		return err
 	}
 	return &statusError{status: status}
+}
+
+// noneEmpty refuses flags that are given without a value: an empty variable of
+// a script, most likely.
+func noneEmpty(fs *pflag.FlagSet) (err error) {
+	wants := map[string]string{
+		"wdir": "a directory", "output": "tag, timestamp or dir=D", "timeout": "a positive number of seconds or a duration",
+		"heap-size": "a size such as 512M", "stdin": "a PE, all or none",
+	}
+	fs.Visit(func(f *pflag.Flag) {
+		if want := wants[f.Name]; want != "" && (f.Value.String() == "" || f.Value.String() == "[]") {
+			err = usagef("", `--%s: "", want %s`, f.Name, want)
+		}
+	})
+	return err
 }
 
 func (f *runFlags) options(args []string, stderr io.Writer) (*launch.Options, error) {

@@ -60,7 +60,12 @@ func TestUsageErrors(t *testing.T) {
 	}{
 		{"", 2, []string{"no program", "hint: oshrun -n 4 graph500"}},
 		{"-n 0 true", 2, []string{"-n", "0", "want 1 or more"}},
-		{"-n x true", 2, []string{`"x"`}},
+		{"-n x true", 2, []string{`-n: number of PEs "x", want 1 or more`}},
+		{"--verbose=perhaps true", 2, []string{`--verbose: "perhaps", want true`}},
+		{"--wdir= true", 2, []string{`--wdir: "", want a directory`}},
+		{"--output= true", 2, []string{`--output: "", want tag`}},
+		{"--timeout= true", 2, []string{`--timeout: "", want`}},
+		{"-n 8 --heap-size 30T true", 4, []string{"30T", "8 PEs", "want at most 128T together", "hint: "}},
 		{"-n 1025 true", 4, []string{"1025", "want 1 to 1024"}},
 		{"--no-such-flag true", 2, []string{"no-such-flag", "hint"}},
 		{"-n 2 --stdin 2 true", 2, []string{`"2"`, "0 to 1", "all"}},
@@ -94,6 +99,22 @@ func TestUsageErrors(t *testing.T) {
 				t.Errorf("oshrun %s: message lacks %q:\n%s", x.args, w, said)
 			}
 		}
+	}
+}
+
+// A variable's bad value has the status of a flag's; a program needs a name.
+func TestUsageErrorsElsewhere(t *testing.T) {
+	if status, _, said := execute(t, "-n", "1", ""); status != 2 || !strings.Contains(said, `program: "", want`) {
+		t.Errorf("no name: status %d, %q", status, said)
+	}
+	for name, value := range map[string]string{"SHMEM_SYMMETRIC_SIZE": "1X", "GOSHMEM_LOG": "loud"} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv(name, value)
+			status, _, said := execute(t, "-n", "1", "true")
+			if status != 2 || !strings.Contains(said, name) || !strings.Contains(said, "hint: oshrun help environment") {
+				t.Errorf("status %d, want 2; %q", status, said)
+			}
+		})
 	}
 }
 

@@ -1,17 +1,14 @@
 package daemon
 
 import (
-	"bytes"
+	"crypto/rand"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"net"
 	"os"
-	"strconv"
-	"strings"
 	"time"
 
-	"github.com/goshmem/goshmem/internal/envvar"
 	"github.com/goshmem/goshmem/internal/wire"
 	"github.com/goshmem/goshmem/internal/xunix"
 )
@@ -22,8 +19,11 @@ const attachIdle = 10 * time.Second
 // listen opens the attach socket under an abstract name, which vanishes with
 // the process.
 func (s *Step) listen() error {
-	name := "@goshmem-" + hex.EncodeToString(s.job[:])
-	l, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: name, Net: "unixpacket"})
+	// Everybody can read the names of such sockets: this one tells nothing of
+	// the job's, which is what connections have to show.
+	var name [16]byte
+	_, _ = rand.Read(name[:]) // never fails
+	l, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: "@goshmem-" + hex.EncodeToString(name[:]), Net: "unixpacket"})
 	if err != nil {
 		return fmt.Errorf("attach socket: %w", err)
 	}
@@ -102,7 +102,7 @@ func (s *Step) hand(conn *net.UnixConn, req wire.AttachRequest) error {
 func (s *Step) allow(peer xunix.Peer, req wire.AttachRequest) error {
 	switch {
 	case req.Nspace != s.nspace:
-		return fmt.Errorf("job %q, want %q", req.Nspace, s.nspace)
+		return fmt.Errorf("job %q, want the one that this socket is for", req.Nspace) // whose name is none of a stranger's business
 	case int(req.PE) >= s.cfg.NPEs || int(req.First) >= s.cfg.NPEs:
 		return fmt.Errorf("PE %d and first segment %d, want below %d", req.PE, req.First, s.cfg.NPEs)
 	case int(peer.UID) != os.Getuid() && peer.UID != 0:
@@ -115,52 +115,4 @@ func (s *Step) allow(peer xunix.Peer, req wire.AttachRequest) error {
 		return fmt.Errorf("process %d is not of PE %d", peer.PID, req.PE)
 	}
 	return nil
-}
-
-// descends says whether process pid is the PE's process top or comes from it:
-// by its ancestors, or, for an orphan that this process inherited, by its
-// environment.
-func (s *Step) descends(pid, top, pe int) bool {
-	self := os.Getpid()
-	for child := pid; pid > 1; {
-		if pid == top {
-			return true
-		}
-		if pid == self {
-			return s.marked(child, pe)
-		}
-		child = pid
-		pid, _ = parent(pid)
-	}
-	return false
-}
-
-// marked says whether a process has this job's name, and the PE's number
-// unless that is negative, in its environment.
-func (s *Step) marked(pid, pe int) bool {
-	env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
-	if err != nil {
-		return false
-	}
-	has := func(name, value string) bool {
-		return bytes.Contains(append([]byte{0}, env...), []byte("\x00"+name+"="+value+"\x00"))
-	}
-	return has(envvar.PMIxNamespace, s.nspace) && (pe < 0 || has(envvar.PMIxRank, strconv.Itoa(pe)))
-}
-
-// parent returns a process's parent and process group, zeros if they cannot be
-// told.
-func parent(pid int) (ppid, pgrp int) {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return 0, 0
-	}
-	// pid (name) state ppid pgrp ...; the name may hold anything.
-	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
-	if len(fields) < 3 {
-		return 0, 0
-	}
-	ppid, _ = strconv.Atoi(fields[1])
-	pgrp, _ = strconv.Atoi(fields[2])
-	return ppid, pgrp
 }

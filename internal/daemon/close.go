@@ -2,9 +2,10 @@ package daemon
 
 import (
 	"errors"
+	"fmt"
 	"os"
+	"os/signal"
 	"slices"
-	"strconv"
 	"syscall"
 	"time"
 
@@ -15,8 +16,8 @@ import (
 // memory of killed processes, and outputs end when their last writer does.
 const closeAtMost = 10 * time.Second
 
-// Close ends every process of the job, passes on what they had written and
-// frees everything.
+// Close ends every process of the job, passes on what they had written, however
+// long Config.Output takes for it, and frees everything.
 func (s *Step) Close() error {
 	s.Signal(syscall.SIGKILL)
 	deadline := time.Now().Add(closeAtMost)
@@ -25,13 +26,14 @@ func (s *Step) Close() error {
 	s.mu.Unlock()
 	for _, p := range procs {
 		if p != nil {
-			_ = p.leash.Close() // kills what is left of the group
+			p.release()
 		}
 	}
 	s.sweep(procs, deadline)
+	patience := closeAtMost
 	for _, p := range procs {
 		if p != nil {
-			s.drain(p, deadline)
+			patience = s.drain(p, patience)
 		}
 	}
 	s.input.close()
@@ -50,6 +52,7 @@ func (s *Step) Close() error {
 		}
 	}
 	s.mu.Unlock()
+	close(s.closing)
 	s.serving.Wait()
 	for _, f := range s.heaps {
 		errs = append(errs, f.Close())
@@ -57,17 +60,49 @@ func (s *Step) Close() error {
 	return errors.Join(errs...)
 }
 
-// drain waits until a PE's output has been passed on. A process that escaped
-// the sweep could hold the pipes open: then they are cut.
-func (s *Step) drain(p *proc, deadline time.Time) {
-	if within(deadline, p.outputs.Wait) {
-		return
+// drainTick is how often drain looks.
+const drainTick = 20 * time.Millisecond
+
+// drain waits until a PE's output has been passed on, and returns how much of
+// its patience is left. A process that escaped the sweep could hold the pipes
+// open: then they are cut. Time for which somebody takes output does not count.
+func (s *Step) drain(p *proc, patience time.Duration) time.Duration {
+	done := make(chan struct{})
+	go func() { p.outputs.Wait(); close(done) }()
+	tick := time.NewTicker(drainTick)
+	defer tick.Stop()
+	for {
+		select {
+		case <-done:
+			return patience
+		case <-tick.C:
+		}
+		if p.passing.Load() > 0 {
+			continue
+		}
+		if patience -= drainTick; patience <= 0 {
+			s.cut(p)
+			<-done
+			return patience
+		}
 	}
-	s.cfg.Logger.Error().Int("pe", p.pe).Msg("output is held open by a process outside the job and cut")
+}
+
+// cut ends a PE's outputs.
+func (s *Step) cut(p *proc) {
+	s.notice("output of PE %d is held open by a process that left the job: it is cut", p.pe)
 	for _, f := range p.readers {
 		_ = f.Close()
 	}
-	p.outputs.Wait()
+}
+
+// notice tells the user and the log.
+func (s *Step) notice(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	s.cfg.Logger.Error().Msg(text)
+	if s.cfg.Notice != nil {
+		s.cfg.Notice(text)
+	}
 }
 
 // sweep waits for the PEs to be reaped, then kills and reaps what else of the
@@ -76,10 +111,16 @@ func (s *Step) drain(p *proc, deadline time.Time) {
 func (s *Step) sweep(procs []*proc, deadline time.Time) {
 	for _, p := range procs {
 		if p != nil && !within(deadline, func() { <-p.reaped }) {
-			s.cfg.Logger.Error().Int("pe", p.pe).Int("pid", p.pid()).Msg("does not end although killed")
+			s.notice("PE %d (pid %d) does not end although killed", p.pe, p.pid())
 		}
 	}
-	for found := s.orphans(procs); len(found) > 0 && time.Now().Before(deadline); found = s.orphans(procs) {
+	for time.Now().Before(deadline) {
+		s.mu.Lock()
+		found := s.orphans(lookAround())
+		s.mu.Unlock()
+		if len(found) == 0 {
+			return
+		}
 		for _, pid := range found {
 			_ = xunix.Kill(pid, syscall.SIGKILL)
 		}
@@ -89,28 +130,43 @@ func (s *Step) sweep(procs []*proc, deadline time.Time) {
 	}
 }
 
-// orphans returns the children of this process, other than PEs, that belong to
-// the job: they are in the group of a PE or have the job's name in their
-// environment.
-func (s *Step) orphans(procs []*proc) (found []int) {
-	leaders := map[int]bool{}
-	for _, p := range procs {
-		if p != nil {
-			leaders[p.pid()] = true
+// reapPause is how long reapOrphans lets ends gather: a look at all processes
+// costs something, and a zombie nothing but its number.
+const reapPause = 100 * time.Millisecond
+
+// reapOrphans collects children that the step inherited as they end, until it
+// closes: a program that loses many should not run out of process numbers.
+func (s *Step) reapOrphans() {
+	ends := make(chan os.Signal, 1)
+	xunix.NotifyEnds(ends)
+	defer signal.Stop(ends)
+	for {
+		select {
+		case <-ends:
+		case <-s.closing:
+			return
+		}
+		select {
+		case <-time.After(reapPause):
+		case <-s.closing:
+			return
+		}
+		for pid, is := range lookAround() {
+			if is.zombie && is.parent == os.Getpid() {
+				s.reapOrphan(pid)
+			}
 		}
 	}
-	dirs, _ := os.ReadDir("/proc")
-	for _, d := range dirs {
-		pid, err := strconv.Atoi(d.Name())
-		if err != nil || leaders[pid] {
-			continue
-		}
-		ppid, pgrp := parent(pid)
-		if ppid == os.Getpid() && (leaders[pgrp] || s.marked(pid, -1)) {
-			found = append(found, pid)
-		}
+}
+
+// reapOrphan collects a child unless it is a PE, or one that is being started:
+// those have somebody who waits for them.
+func (s *Step) reapOrphan(pid int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.leads(pid) {
+		xunix.ReapEnded(pid)
 	}
-	return found
 }
 
 // within runs f, which ends by itself some time, and says whether it did before

@@ -2,30 +2,40 @@ package daemon
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"maps"
 	"os"
 	"sync"
+	"time"
 )
 
 const (
 	readBytes = 64 << 10
 	// longLine is where a line is passed on in parts.
 	longLine = 1 << 20
+	// slowLine is how long a line that does not end is held back: a prompt.
+	slowLine = 100 * time.Millisecond
 )
 
 // read passes a PE's output on in whole lines until its end.
 func (s *Step) read(p *proc, f *os.File, stream Stream) {
 	p.outputs.Go(func() {
 		defer func() { _ = f.Close() }()
-		lines(f, func(text []byte) { s.cfg.Output(p.pe, stream, text) })
+		lines(f, func(text []byte) {
+			p.passing.Add(1)
+			defer p.passing.Add(-1)
+			s.cfg.Output(p.pe, stream, text)
+		})
 	})
 }
 
 // lines calls out with text that ends with a line, except for parts of lines
-// longer than longLine and for the rest at the end.
+// that are longer than longLine or take longer than slowLine, and for the rest
+// at the end.
 func lines(r io.Reader, out func(text []byte)) {
 	buf := make([]byte, 0, readBytes)
+	limit := newLineTimer(r)
 	for {
 		if len(buf) == cap(buf) {
 			if cap(buf) >= longLine {
@@ -35,6 +45,7 @@ func lines(r io.Reader, out func(text []byte)) {
 				buf = append(make([]byte, 0, 2*cap(buf)), buf...)
 			}
 		}
+		limit.watch(len(buf) > 0)
 		n, err := r.Read(buf[len(buf):cap(buf)])
 		fresh := buf[len(buf) : len(buf)+n]
 		buf = buf[:len(buf)+n]
@@ -42,14 +53,44 @@ func lines(r io.Reader, out func(text []byte)) {
 			end := len(buf) - n + i + 1
 			out(buf[:end])
 			buf = buf[:copy(buf, buf[end:])]
+			limit.watch(false) // what follows is another line
 		}
-		if err != nil {
-			if len(buf) > 0 {
-				out(buf)
-			}
+		if err == nil {
+			continue
+		}
+		if len(buf) > 0 {
+			out(buf)
+			buf = buf[:0]
+		}
+		if !errors.Is(err, os.ErrDeadlineExceeded) {
 			return
 		}
 	}
+}
+
+// lineTimer limits how long a reader waits for the end of a line.
+type lineTimer struct {
+	r       interface{ SetReadDeadline(t time.Time) error } // nil: it cannot be limited
+	running bool
+}
+
+func newLineTimer(r io.Reader) *lineTimer {
+	p := &lineTimer{}
+	p.r, _ = r.(interface{ SetReadDeadline(t time.Time) error })
+	return p
+}
+
+// watch starts the time when a line begins, and stops it when there is none.
+func (p *lineTimer) watch(within bool) {
+	if p.r == nil || within == p.running {
+		return
+	}
+	p.running = within
+	var at time.Time
+	if within {
+		at = time.Now().Add(slowLine)
+	}
+	_ = p.r.SetReadDeadline(at) // without it, a prompt comes late
 }
 
 // input carries standard input to the PEs that want it.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"math/rand/v2"
+	"os"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -62,5 +63,37 @@ func TestLongLine(t *testing.T) {
 	lines(iotest.OneByteReader(strings.NewReader("10%\r20%\rdone\n")), func(b []byte) { got = append(got, string(b)) })
 	if strings.Join(got, "|") != "10%\r|20%\r|done\n" {
 		t.Errorf("pieces %q", got)
+	}
+}
+
+// A line that does not end is passed on after a while, what follows it as soon
+// as its end comes, and nothing is lost.
+func TestSlowLine(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	got := make(chan string)
+	go func() {
+		defer close(got)
+		lines(r, func(b []byte) { got <- string(b) })
+	}()
+	for _, x := range []struct{ write, want string }{
+		{"first\nname? ", "first\n"}, {"", "name? "}, {"me\n", "me\n"}, {"again? ", "again? "}, {"yes\nend", "yes\n"},
+	} {
+		if _, err := w.WriteString(x.write); err != nil {
+			t.Fatal(err)
+		}
+		if text := <-got; text != x.want {
+			t.Errorf("after %q came %q, want %q", x.write, text, x.want)
+		}
+	}
+	_ = w.Close()
+	if rest := <-got; rest != "end" {
+		t.Errorf("rest %q, want \"end\"", rest)
+	}
+	if _, more := <-got; more {
+		t.Error("output after the end")
 	}
 }

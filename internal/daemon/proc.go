@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -21,7 +22,9 @@ type proc struct {
 	pe        int
 	cmd       *exec.Cmd
 	leash     *os.File // write end; closing it kills the group
+	hold      *os.File // its read end: somebody has to have it open
 	outputs   sync.WaitGroup
+	passing   atomic.Int32 // outputs that are in the hands of Config.Output
 	readers   []*os.File
 	reaped    chan struct{}
 	ended     bool          // its process has ended; the number may be reaped any time
@@ -37,10 +40,21 @@ func (p *proc) join() {
 
 // settle notes that the PE has left the job.
 func (p *proc) settle() {
-	select {
-	case <-p.settled:
-	default:
+	if !p.isSettled() {
 		close(p.settled)
+	}
+}
+
+func (p *proc) isSettled() bool { return isClosed(p.settled) }
+
+func (p *proc) isReaped() bool { return isClosed(p.reaped) }
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
 	}
 }
 
@@ -117,13 +131,35 @@ func (s *Step) startPE(pe int) (err error) {
 		return err
 	}
 	s.procs[pe] = p
-	if err := xunix.Leash(leashR, p.pid()); err != nil {
+	if err := p.tie(leashR); err != nil {
 		s.cfg.Logger.Warn().Err(err).Int("pe", pe).Msg("grandchildren may outlive a killed oshrun")
 	}
 	s.read(p, out, Stdout)
 	s.read(p, errs, Stderr)
 	go s.wait(p)
 	return nil
+}
+
+// tie arms the PE's leash.
+func (p *proc) tie(r *os.File) error {
+	if err := xunix.Leash(r, p.pid()); err != nil {
+		return err
+	}
+	hold, write, err := xunix.LeashHold(r, p.leash)
+	if err != nil {
+		return err
+	}
+	_ = p.leash.Close() // not the last writer
+	p.leash, p.hold = write, hold
+	return nil
+}
+
+// release kills what is left of the PE's group.
+func (p *proc) release() {
+	_ = p.leash.Close()
+	if p.hold != nil {
+		_ = p.hold.Close()
+	}
 }
 
 // environ returns the environment of a PE. The last of several settings of one
@@ -142,7 +178,8 @@ func (s *Step) environ(pe int) []string {
 const outputLag = 200 * time.Millisecond
 
 // wait reports the end of a PE: of its process and, if that ended well, of its
-// connection, which a program started by a shell may keep longer than the shell.
+// connection, which a program started by a shell may keep longer than the shell,
+// unless it was killed, too.
 func (s *Step) wait(p *proc) {
 	if err := xunix.WaitExited(p.pid()); err != nil {
 		s.cfg.Logger.Error().Err(err).Int("pe", p.pe).Msg("wait")
@@ -153,9 +190,9 @@ func (s *Step) wait(p *proc) {
 	_ = p.cmd.Wait() // the state says it all
 	close(p.reaped)
 	s.mu.Lock()
-	connected, settled := p.connected, p.settled
+	stays, settled := p.connected && !s.killed, p.settled
 	s.mu.Unlock()
-	if connected && p.cmd.ProcessState.Success() {
+	if stays && p.cmd.ProcessState.Success() {
 		<-settled
 	}
 	s.pmix.ProcExited(uint32(p.pe))

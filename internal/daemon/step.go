@@ -40,10 +40,18 @@ type Config struct {
 	Procs    int      // GOMAXPROCS of a PE; 0: as Env has it
 	Stdin    io.Reader
 	StdinTo  func(pe int) bool // which PEs read Stdin
-	// Output takes whole lines of a PE, or a part of a very long one. It is
-	// called by one goroutine per PE and stream.
+	// Output takes whole lines of a PE, or a part of one that is very long or
+	// slow to end. It is called by one goroutine per PE and stream and may take
+	// its time.
 	Output func(pe int, s Stream, text []byte)
-	Logger zerolog.Logger
+	// Notice takes what the user should know and no Event says; it must not
+	// block. Nil: nobody does.
+	Notice func(text string)
+	// OwnsChildren says that every child of this process is the step's, so that
+	// the ones it inherits are reaped, and killed at the end, even if nothing
+	// about them tells that they are the job's.
+	OwnsChildren bool
+	Logger       zerolog.Logger
 }
 
 // Event is what happened to a PE.
@@ -85,6 +93,8 @@ type Step struct {
 
 	mu      sync.Mutex
 	procs   []*proc
+	killed  bool // everybody was sent SIGKILL: nobody's farewell is waited for
+	closing chan struct{}
 	serving sync.WaitGroup
 }
 
@@ -93,11 +103,11 @@ type Step struct {
 func Start(cfg Config) (*Step, error) {
 	s := &Step{
 		cfg: cfg, begin: time.Now(),
-		// Exited, Lost and Abort of each PE fit, so no sender ever blocks.
-		events: make(chan Event, 4*cfg.NPEs+16),
-		procs:  make([]*proc, cfg.NPEs),
-		start:  make(chan func()),
-		input:  &input{dest: map[int]*os.File{}},
+		events:  make(chan Event, 4*cfg.NPEs+16), // see emit
+		procs:   make([]*proc, cfg.NPEs),
+		start:   make(chan func()),
+		input:   &input{dest: map[int]*os.File{}},
+		closing: make(chan struct{}),
 	}
 	_, _ = rand.Read(s.job[:]) // never fails
 	s.nspace = "goshmem-" + hex.EncodeToString(s.job[:8])
@@ -109,6 +119,9 @@ func Start(cfg Config) (*Step, error) {
 
 func (s *Step) setUp() error {
 	_ = xunix.Subreaper() // an improvement where it works
+	if s.cfg.OwnsChildren {
+		s.serving.Go(s.reapOrphans)
+	}
 	go starter(s.start)
 	for pe := range s.cfg.NPEs {
 		f, err := symheap.Create(symheap.Identity{
@@ -127,7 +140,9 @@ func (s *Step) setUp() error {
 	for pe := range s.cfg.NPEs {
 		job.Procs = append(job.Procs, server.Proc{Rank: uint32(pe), LocalRank: uint16(pe)})
 	}
-	s.pmix, err = server.Start(server.Config{Job: job, Host: host2step{s}, Logger: s.cfg.Logger})
+	s.pmix, err = server.Start(server.Config{
+		Job: job, Host: host2step{s}, Authorize: s.authorize, Logger: s.cfg.Logger,
+	})
 	if err != nil {
 		return fmt.Errorf("PMIx server: %w", err)
 	}
@@ -184,11 +199,12 @@ func (s *Step) with(rank uint32, f func(*proc)) {
 	}
 }
 
+// emit reports an event. The caller holds the lock, and the end of each PE's
+// process finds room: what a PE can say many times leaves that free.
 func (s *Step) emit(e Event) {
 	e.At = time.Since(s.begin)
-	select {
-	case s.events <- e:
-	default: // a PE that aborts in a loop; the first ones are there
+	if e.Kind == Exited || len(s.events) < cap(s.events)-len(s.procs) {
+		s.events <- e
 	}
 }
 
@@ -198,13 +214,42 @@ func (s *Step) PID(pe int) (pid int) {
 	return pid
 }
 
-// Signal sends a signal to the process groups of all PEs that still run.
+// Lost says whether a PE has joined the job and left it without a farewell,
+// and nothing of it has joined again since.
+func (s *Step) Lost(pe int) (lost bool) {
+	s.with(uint32(pe), func(p *proc) { lost = p.lost })
+	return lost
+}
+
+// Signal sends a signal to the process groups of all PEs that still run. Where
+// the process of a PE has ended and its program goes on, it reaches what the job
+// has left without a parent; SIGKILL then ends the PE, too.
 func (s *Step) Signal(sig syscall.Signal) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	kill := sig == syscall.SIGKILL
+	s.killed = s.killed || kill
+	behind := false
 	for _, p := range s.procs {
-		if p != nil {
+		switch {
+		case p == nil:
+		case !p.ended:
 			p.signal(sig)
+		case p.connected && !p.isSettled():
+			behind = true
+			if kill {
+				_ = p.leash.Close()
+				p.settle()
+			}
+		}
+	}
+	if !behind {
+		return
+	}
+	all := lookAround()
+	for _, top := range s.orphans(all) {
+		for pid := range tree(all, top) {
+			_ = xunix.Kill(pid, sig)
 		}
 	}
 }

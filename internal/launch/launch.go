@@ -32,6 +32,7 @@ const (
 	StatusTimeout     = 124
 	StatusSignal      = 128 // plus the signal's number
 	StatusInterrupted = StatusSignal + int(syscall.SIGINT)
+	StatusPipe        = StatusSignal + int(syscall.SIGPIPE) // nobody reads the output any more
 )
 
 // grace is the time between asking PEs to end and killing them.
@@ -55,6 +56,8 @@ type Options struct {
 	Stderr   io.Writer
 	Signals  <-chan os.Signal // to be forwarded; may be nil
 	Logger   zerolog.Logger
+	// OwnsChildren says that this process has no children but the job's.
+	OwnsChildren bool
 }
 
 // SetUpError reports a job that could not be started.
@@ -81,25 +84,24 @@ func Run(ctx context.Context, o Options) (status int, err error) {
 	if err != nil {
 		return StatusSetUp, &SetUpError{Err: err, Hint: "choose another --output dir"}
 	}
-	cfg.Output = p.write
+	cfg.Output, cfg.Notice = p.write, func(text string) { p.message("%s", text) }
 	step, err := daemon.Start(cfg)
 	if err != nil {
 		_ = p.close()
 		return StatusSetUp, &SetUpError{Err: err, Hint: "oshrun doctor says what this machine can do"}
 	}
-	r := &run{o: &o, step: step, out: p, left: o.NPEs, gone: make([]bool, o.NPEs), lost: make(chan daemon.Event, o.NPEs)}
+	r := &run{
+		o: &o, step: step, out: p, left: o.NPEs, gone: make([]bool, o.NPEs),
+		lost: make(chan daemon.Event), over: make(chan struct{}),
+	}
 	if err := step.Launch(); err != nil {
-		_ = step.Close()
-		_ = p.close()
-		return StatusSetUp, &SetUpError{Err: err}
+		r.left, r.ending, r.status = 0, true, StatusSetUp
+		r.finish(ctx)
+		return r.status, &SetUpError{Err: err}
 	}
 	r.loop(ctx)
-	if err := step.Close(); err != nil {
-		o.Logger.Error().Err(err).Msg("close")
-	}
-	if err := p.close(); err != nil {
-		r.end(StatusError, "write output: %v", err)
-	}
+	close(r.over)
+	r.finish(ctx)
 	return r.status, nil
 }
 
@@ -120,11 +122,8 @@ func (o *Options) config() (daemon.Config, error) {
 			return daemon.Config{}, &SetUpError{Err: err}
 		}
 	}
-	if _, err := layout.SegmentSize(heap); err != nil {
-		return daemon.Config{}, &SetUpError{
-			Err:  fmt.Errorf("heap size %s (--heap-size or %s): %w", envvar.FormatSize(heap), envvar.SymmetricSize, err),
-			Hint: "a smaller --heap-size",
-		}
+	if err := fits(heap, o.NPEs); err != nil {
+		return daemon.Config{}, err
 	}
 	path, err := o.find()
 	if err != nil {
@@ -132,7 +131,7 @@ func (o *Options) config() (daemon.Config, error) {
 	}
 	cfg := daemon.Config{
 		NPEs: o.NPEs, Path: path, Args: o.Args, Name: o.Name, Env: env, Dir: o.Dir,
-		HeapSize: heap, StdinTo: o.StdinTo, Logger: o.Logger,
+		HeapSize: heap, StdinTo: o.StdinTo, Logger: o.Logger, OwnsChildren: o.OwnsChildren,
 	}
 	if o.Stdin != nil { // a nil *os.File is not a nil io.Reader
 		cfg.Stdin = o.Stdin
@@ -149,11 +148,39 @@ func (o *Options) config() (daemon.Config, error) {
 	return cfg, nil
 }
 
+// addressBits is the size of a process's address space where it is smallest.
+const addressBits = 47
+
+// fits checks that a PE can map the segments of all.
+func fits(heap uint64, npes int) error {
+	size, err := layout.SegmentSize(heap)
+	if err != nil {
+		return &SetUpError{
+			Err:  fmt.Errorf("heap size %s (--heap-size or %s): %w", envvar.FormatSize(heap), envvar.SymmetricSize, err),
+			Hint: "a smaller --heap-size",
+		}
+	}
+	const most = 1 << addressBits
+	if each := size + 2*layout.Align; each > most/uint64(npes) { // a gap after each, and what rounding takes
+		return &SetUpError{
+			Err: fmt.Errorf("heap size %s (--heap-size or %s) of %d PEs: every PE maps all heaps, want at most %s together",
+				envvar.FormatSize(heap), envvar.SymmetricSize, npes, envvar.FormatSize(most)),
+			Hint: "a smaller --heap-size, or fewer PEs",
+		}
+	}
+	return nil
+}
+
 // find returns the program's file.
 func (o *Options) find() (string, error) {
 	path := o.Program
 	if o.Dir != "" && strings.Contains(path, "/") && !filepath.IsAbs(path) {
-		path = filepath.Join(o.Dir, path)
+		// Absolute, because the PEs look it up when they are in Dir already.
+		abs, err := filepath.Abs(filepath.Join(o.Dir, path))
+		if err != nil {
+			return "", &SetUpError{Err: fmt.Errorf("program %s in %s: %w", path, o.Dir, err)}
+		}
+		path = abs
 	}
 	found, err := exec.LookPath(path)
 	if err != nil {

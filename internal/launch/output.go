@@ -23,20 +23,28 @@ type Output struct {
 
 // printer writes the output of all PEs, line by line.
 type printer struct {
-	mu     sync.Mutex
 	o      Output
 	to     [2]io.Writer // by stream
+	sinks  [2]*sink     // by stream; one for both if text could get mixed up otherwise
 	files  [][2]*os.File
 	within [][2]bool // the last text of that PE and stream did not end its line
-	err    error     // the first that a write had
 	failed chan error
+	cutoff chan struct{} // closed by cut
+	once   sync.Once
 	now    func() time.Time
+
+	mu  sync.Mutex
+	err error // the first that a write had
 }
 
 func newPrinter(o *Options) (*printer, error) {
 	p := &printer{
-		o: o.Output, to: [2]io.Writer{o.Stdout, o.Stderr}, failed: make(chan error, 1),
+		o: o.Output, to: [2]io.Writer{o.Stdout, o.Stderr}, failed: make(chan error, 1), cutoff: make(chan struct{}),
 		within: make([][2]bool, o.NPEs), now: time.Now,
+	}
+	p.sinks = [2]*sink{{note: p.note}, {note: p.note}}
+	if !distinct(o.Stdout, o.Stderr) {
+		p.sinks[daemon.Stderr] = p.sinks[daemon.Stdout]
 	}
 	if o.Output.Dir == "" {
 		return p, nil
@@ -60,19 +68,61 @@ func newPrinter(o *Options) (*printer, error) {
 
 var streamNames = [2]string{daemon.Stdout: "stdout", daemon.Stderr: "stderr"}
 
-// write takes whole lines, or a part of a very long one.
+// write takes whole lines, or a part of a very long or slow one, and returns
+// when they are written, or cut.
 func (p *printer) write(pe int, s daemon.Stream, text []byte) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	if p.files != nil {
 		_, err := p.files[pe][s].Write(text)
 		p.note(err)
 	}
+	if p.isCut() {
+		return
+	}
 	if p.o.Tag || p.o.Timestamp {
 		text = p.prefixed(pe, s, text)
+	} else {
+		text = bytes.Clone(text) // the caller's may change before a cut write has ended
 	}
-	_, err := p.to[s].Write(text)
-	p.note(err)
+	select {
+	case <-p.put(s, text):
+	case <-p.cutoff:
+	}
+}
+
+func (p *printer) put(s daemon.Stream, text []byte) <-chan struct{} {
+	return p.sinks[s].put(p.to[s], text)
+}
+
+// cut gives up what has not been written: no write blocks from now on.
+func (p *printer) cut() { p.once.Do(func() { close(p.cutoff) }) }
+
+func (p *printer) isCut() bool {
+	select {
+	case <-p.cutoff:
+		return true
+	default:
+		return false
+	}
+}
+
+// flush waits until everything is written, or cut.
+func (p *printer) flush() {
+	for s := range p.to {
+		select {
+		case <-p.put(daemon.Stream(s), nil):
+		case <-p.cutoff:
+		}
+	}
+}
+
+// written returns a number that grows with what is written, and whether
+// anything waits for that.
+func (p *printer) written() (n uint64, waits bool) {
+	for _, k := range p.sinks {
+		n += k.writes.Load()
+		waits = waits || k.waits()
+	}
+	return n, waits
 }
 
 // prefixed puts a prefix before each line that begins in text.
@@ -99,24 +149,25 @@ func (p *printer) prefixed(pe int, s daemon.Stream, text []byte) []byte {
 
 // note reports the first failed write.
 func (p *printer) note(err error) {
-	if err != nil && p.err == nil {
+	if err == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.err == nil {
 		p.err = err
 		p.failed <- err
 	}
 }
 
-// message is a line of oshrun's own.
-func (p *printer) message(format string, args ...any) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	_, err := fmt.Fprintf(p.to[daemon.Stderr], "oshrun: "+format+"\n", args...)
-	p.note(err)
+// message is a line of oshrun's own. It does not wait for anybody: the channel
+// that it returns is closed when the line is written.
+func (p *printer) message(format string, args ...any) <-chan struct{} {
+	return p.put(daemon.Stderr, fmt.Appendf(nil, "oshrun: "+format+"\n", args...))
 }
 
 // close closes the files and returns the first error that writing had.
 func (p *printer) close() error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	for _, files := range p.files {
 		for _, f := range files {
 			if f != nil {
@@ -125,5 +176,7 @@ func (p *printer) close() error {
 		}
 	}
 	p.files = nil
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	return p.err
 }

@@ -2,6 +2,7 @@ package launch
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -24,6 +25,7 @@ type run struct {
 	kill   <-chan time.Time  // when patience is over
 	ints   int               // interrupts received
 	lost   chan daemon.Event // connections that were lost a while ago
+	over   chan struct{}     // closed when nobody receives from lost any more
 }
 
 // loop handles events until no PE runs.
@@ -49,7 +51,7 @@ func (r *run) loop(ctx context.Context) {
 			canceled = nil
 			r.end(StatusError, "canceled: %v", context.Cause(ctx))
 		case err := <-r.out.failed:
-			r.end(StatusError, "write output: %v", err)
+			r.unwritten(err)
 		case <-r.kill:
 			r.step.Signal(syscall.SIGKILL)
 		}
@@ -69,7 +71,12 @@ func (r *run) event(e daemon.Event) {
 	case daemon.Lost:
 		// A killed program loses its connection a moment before its process
 		// is seen to end, and that says more.
-		time.AfterFunc(lostPatience, func() { r.lost <- e })
+		time.AfterFunc(lostPatience, func() {
+			select {
+			case r.lost <- e:
+			case <-r.over:
+			}
+		})
 	case daemon.Exited:
 		r.left--
 		r.gone[e.PE] = true
@@ -80,9 +87,10 @@ func (r *run) event(e daemon.Event) {
 // lostPatience is how long a process may take to end after its connection.
 const lostPatience = 2 * time.Second
 
-// forsaken ends the job when a PE's process goes on without its program.
+// forsaken ends the job when a PE's process goes on without its program, unless
+// that process has started another one meanwhile.
 func (r *run) forsaken(e daemon.Event) {
-	if !r.gone[e.PE] {
+	if !r.gone[e.PE] && r.step.Lost(e.PE) {
 		r.end(StatusError, "PE %d (pid %d) lost its program, which ended without Finalize, after %v; the process that started it goes on",
 			e.PE, e.PID, e.At.Round(time.Millisecond))
 	}
@@ -126,10 +134,20 @@ func (r *run) end(status int, format string, args ...any) {
 		return
 	}
 	r.ending, r.status = true, status
+	r.ask(syscall.SIGTERM)
 	if format != "" {
 		r.out.message(format, args...)
 	}
-	r.ask(syscall.SIGTERM)
+}
+
+// unwritten ends the job because its output cannot be written. That nobody wants
+// more of it, as in "oshrun ... | head", is no mistake and nothing to talk about.
+func (r *run) unwritten(err error) {
+	if errors.Is(err, syscall.EPIPE) {
+		r.end(StatusPipe, "")
+		return
+	}
+	r.end(StatusError, "write output: %v", err)
 }
 
 // ask sends a signal and sets the time at which patience is over.
@@ -155,13 +173,13 @@ func (r *run) signal(s os.Signal) {
 	}
 	switch {
 	case r.ints > 1:
-		r.out.message("interrupted twice: killing all PEs")
 		r.step.Signal(syscall.SIGKILL)
 		r.ending, r.status = true, StatusInterrupted
+		r.out.message("interrupted twice: killing all PEs")
 	case !r.ending:
 		r.ending, r.status = true, StatusSignal+int(sig)
-		r.out.message("%s: ending %d PEs%s", xunix.SignalName(sig), r.left, onceMore(sig))
 		r.ask(sig)
+		r.out.message("%s: ending %d PEs%s", xunix.SignalName(sig), r.left, onceMore(sig))
 	}
 }
 

@@ -4,6 +4,7 @@ package xunix
 
 import (
 	"net"
+	"net/netip"
 	"os"
 	"syscall"
 	"time"
@@ -64,6 +65,14 @@ func PeerOf(*net.UnixConn) (Peer, error) { return Peer{}, ErrNotSupported }
 // Leash is not supported here.
 func Leash(*os.File, int) error { return ErrNotSupported }
 
+// LeashHold is not supported here.
+func LeashHold(*os.File, *os.File) (*os.File, *os.File, error) {
+	return nil, nil, ErrNotSupported
+}
+
+// SocketInode is not supported here.
+func SocketInode(netip.AddrPort, netip.AddrPort) (uint32, error) { return 0, ErrNotSupported }
+
 // Foreground says whether this process may read the terminal fd.
 func Foreground(uintptr) bool { return true }
 
@@ -90,6 +99,12 @@ func Kill(int, syscall.Signal) error { return ErrNotSupported }
 
 // Reap does nothing here.
 func Reap(int) {}
+
+// ReapEnded does nothing here.
+func ReapEnded(int) {}
+
+// NotifyEnds does nothing here.
+func NotifyEnds(chan<- os.Signal) {}
 
 // ChildAttr is not supported here.
 func ChildAttr() *syscall.SysProcAttr { return nil }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"os/signal"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -70,6 +71,25 @@ func Leash(r *os.File, pgid int) error {
 		return fmt.Errorf("F_SETFL O_ASYNC: %w", err)
 	}
 	return nil
+}
+
+// LeashHold makes this process keep the read end r of a leash, so that a
+// program that closes its own does not disarm it. It returns a descriptor for
+// the read end and a new one for the write end w, which is to be closed. The
+// reader has the lower number: a process that ends releases the files that only
+// it had open in descending order (since Linux 4.3), and the last writer has to
+// go while there is a reader.
+func LeashHold(r, w *os.File) (hold, write *os.File, err error) {
+	low, err := unix.FcntlInt(r.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, fmt.Errorf("F_DUPFD_CLOEXEC: %w", err)
+	}
+	high, err := unix.FcntlInt(w.Fd(), unix.F_DUPFD_CLOEXEC, low+1)
+	if err != nil {
+		_ = unix.Close(low)
+		return nil, nil, fmt.Errorf("F_DUPFD_CLOEXEC: %w", err)
+	}
+	return os.NewFile(uintptr(low), "leash"), os.NewFile(uintptr(high), "leash"), nil
 }
 
 // Foreground says whether this process may read the terminal fd: false for a
@@ -161,6 +181,12 @@ func Reap(pid int) {
 		}
 	}
 }
+
+// ReapEnded collects the child pid if it has ended.
+func ReapEnded(pid int) { _, _ = unix.Wait4(pid, nil, unix.WNOHANG, nil) }
+
+// NotifyEnds sends to c when a child has ended.
+func NotifyEnds(c chan<- os.Signal) { signal.Notify(c, unix.SIGCHLD) }
 
 // ChildAttr is how a PE is started: at the head of its own process group, to
 // be killed when the thread that starts it ends.

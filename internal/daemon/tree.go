@@ -1,0 +1,124 @@
+package daemon
+
+import (
+	"bytes"
+	"fmt"
+	"iter"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/goshmem/goshmem/internal/envvar"
+)
+
+// process is what the kernel says of a process.
+type process struct {
+	parent, group int
+	zombie        bool
+}
+
+// look returns what the kernel says of process pid, zeros if there is none.
+func look(pid int) process {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return process{}
+	}
+	// pid (name) state ppid pgrp ...; the name may hold anything.
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+	if len(fields) < 3 {
+		return process{}
+	}
+	p := process{zombie: fields[0] == "Z"}
+	p.parent, _ = strconv.Atoi(fields[1])
+	p.group, _ = strconv.Atoi(fields[2])
+	return p
+}
+
+// lookAround returns all processes of the machine.
+func lookAround() map[int]process {
+	all := map[int]process{}
+	dirs, _ := os.ReadDir("/proc")
+	for _, d := range dirs {
+		if pid, err := strconv.Atoi(d.Name()); err == nil {
+			all[pid] = look(pid)
+		}
+	}
+	return all
+}
+
+// tree yields process top and what descends from it.
+func tree(all map[int]process, top int) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for pid := range all {
+			for at := pid; at > 1; at = all[at].parent {
+				if at == top {
+					if !yield(pid) {
+						return
+					}
+					break
+				}
+			}
+		}
+	}
+}
+
+// descends says whether process pid is the PE's process top or comes from it:
+// by its ancestors, or, for an orphan that this process inherited, by its
+// environment.
+func (s *Step) descends(pid, top, pe int) bool {
+	self := os.Getpid()
+	for child := pid; pid > 1; {
+		if pid == top {
+			return true
+		}
+		if pid == self {
+			return s.marked(child, pe)
+		}
+		child, pid = pid, look(pid).parent
+	}
+	return false
+}
+
+// marked says whether a process has this job's name, and the PE's number
+// unless that is negative, in its environment.
+func (s *Step) marked(pid, pe int) bool {
+	env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
+	if err != nil {
+		return false
+	}
+	has := func(name, value string) bool {
+		return bytes.Contains(append([]byte{0}, env...), []byte("\x00"+name+"="+value+"\x00"))
+	}
+	return has(envvar.PMIxNamespace, s.nspace) && (pe < 0 || has(envvar.PMIxRank, strconv.Itoa(pe)))
+}
+
+// leads says whether pid is the process of a PE that is not reaped yet: after
+// that the number may be anybody's.
+func (s *Step) leads(pid int) bool {
+	for _, p := range s.procs {
+		if p != nil && p.pid() == pid && !p.isReaped() {
+			return true
+		}
+	}
+	return false
+}
+
+// orphans returns the children of this process, other than PEs, that belong to
+// the job: where children are the step's own, all of them; otherwise those in
+// the group of a PE or with the job's name in their environment. The caller
+// holds the lock.
+func (s *Step) orphans(all map[int]process) (found []int) {
+	groups := map[int]bool{}
+	for _, p := range s.procs {
+		if p != nil {
+			groups[p.pid()] = true
+		}
+	}
+	self := os.Getpid()
+	for pid, is := range all {
+		if is.parent == self && !s.leads(pid) && (s.cfg.OwnsChildren || groups[is.group] || s.marked(pid, -1)) {
+			found = append(found, pid)
+		}
+	}
+	return found
+}

@@ -1,0 +1,100 @@
+package launch
+
+import (
+	"context"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/goshmem/goshmem/internal/daemon"
+	"github.com/goshmem/goshmem/internal/xunix"
+)
+
+const (
+	// readerPatience is how long a reader of the output may take none while a
+	// job that was ended waits for it, and drainAtMost how long it may take in all.
+	readerPatience = 2 * time.Second
+	drainAtMost    = 5 * time.Second
+	// lastWords is how long the messages of such a job may take after that.
+	lastWords = 500 * time.Millisecond
+)
+
+// finish closes the step and waits until the output is written. If the job
+// ended well, the reader may take any time for it, as with any program, until a
+// signal comes; if it was ended, there are limits.
+func (r *run) finish(ctx context.Context) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := r.step.Close(); err != nil {
+			r.o.Logger.Error().Err(err).Msg("close")
+		}
+		r.out.flush()
+	}()
+	r.await(ctx, done)
+	if err := r.out.close(); err != nil && !r.ending {
+		r.unwritten(err)
+	}
+	bounded := time.After(lastWords)
+	last := r.out.put(daemon.Stderr, nil)
+	if !r.out.isCut() {
+		<-last
+		return
+	}
+	select {
+	case <-last:
+	case <-bounded:
+	}
+}
+
+// await waits for done and cuts the output when the time for it is over.
+func (r *run) await(ctx context.Context, done <-chan struct{}) {
+	tick := time.NewTicker(readerPatience / 20)
+	defer tick.Stop()
+	canceled := ctx.Done()
+	begin := time.Now()
+	moved, written := begin, uint64(0)
+	for {
+		select {
+		case <-done:
+			return
+		case s := <-r.o.Signals:
+			r.interrupted(s)
+		case <-canceled:
+			canceled = nil
+			r.end(StatusError, "canceled: %v", context.Cause(ctx))
+		case err := <-r.out.failed:
+			r.unwritten(err)
+		case now := <-tick.C:
+			n, waits := r.out.written()
+			if n != written || !waits {
+				written, moved = n, now
+			}
+			switch idle := now.Sub(moved); {
+			case r.status == StatusOK:
+				begin, moved = now, now
+			case idle > readerPatience:
+				r.cut("output is cut: nobody has read it for %v", idle.Round(time.Second/10))
+			case waits && now.Sub(begin) > drainAtMost:
+				r.cut("output is cut: it has not been read within %v after the end", drainAtMost)
+			}
+		}
+	}
+}
+
+// interrupted handles a signal that comes when all PEs have ended.
+func (r *run) interrupted(s os.Signal) {
+	if sig, ok := s.(syscall.Signal); ok {
+		if !r.ending {
+			r.ending, r.status = true, StatusSignal+int(sig)
+		}
+		r.cut("%s: output that nobody has read is cut", xunix.SignalName(sig))
+	}
+}
+
+func (r *run) cut(format string, args ...any) {
+	if !r.out.isCut() {
+		r.out.cut()
+		r.out.message(format, args...)
+	}
+}

@@ -1,0 +1,108 @@
+package xunix
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// errNoSocket says that the kernel knows no such socket.
+var errNoSocket = errors.New("no such socket")
+
+// SocketInode returns the inode of the TCP socket of this machine that has the
+// given addresses: which process holds it can be seen in /proc/PID/fd.
+func SocketInode(local, remote netip.AddrPort) (uint32, error) {
+	if !local.Addr().Is4() || !remote.Addr().Is4() {
+		return 0, fmt.Errorf("socket %v-%v: want IPv4 addresses", local, remote)
+	}
+	inode, err := inodeByDiag(local, remote)
+	if err != nil { // not every kernel can be asked; the table is slow where there are many sockets
+		inode, err = inodeByTable(local, remote)
+	}
+	return inode, err
+}
+
+// Offsets and sizes of struct inet_diag_req_v2 and struct inet_diag_msg, which
+// follow a netlink header.
+const (
+	sockDiagByFamily = 20
+	diagRequest      = unix.NLMSG_HDRLEN + 56
+	diagID           = unix.NLMSG_HDRLEN + 8
+	diagInode        = unix.NLMSG_HDRLEN + 68
+)
+
+// inodeByDiag asks the kernel for one socket.
+func inodeByDiag(local, remote netip.AddrPort) (uint32, error) {
+	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, unix.NETLINK_INET_DIAG)
+	if err != nil {
+		return 0, fmt.Errorf("socket of sock_diag: %w", err)
+	}
+	defer func() { _ = unix.Close(fd) }()
+	patience := unix.Timeval{Sec: 1} // the answer comes with the question
+	if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &patience); err != nil {
+		return 0, fmt.Errorf("socket of sock_diag: %w", err)
+	}
+	if err := unix.Sendto(fd, diagQuestion(local, remote), 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
+		return 0, fmt.Errorf("sock_diag: %w", err)
+	}
+	answer := make([]byte, 4096)
+	n, _, err := unix.Recvfrom(fd, answer, 0)
+	if err != nil {
+		return 0, fmt.Errorf("sock_diag: %w", err)
+	}
+	if n < diagInode+4 || binary.NativeEndian.Uint16(answer[4:]) != sockDiagByFamily {
+		return 0, fmt.Errorf("sock_diag: %v-%v: %w", local, remote, errNoSocket)
+	}
+	return binary.NativeEndian.Uint32(answer[diagInode:]), nil
+}
+
+func diagQuestion(local, remote netip.AddrPort) []byte {
+	q := make([]byte, diagRequest)
+	binary.NativeEndian.PutUint32(q, diagRequest)
+	binary.NativeEndian.PutUint16(q[4:], sockDiagByFamily)
+	binary.NativeEndian.PutUint16(q[6:], unix.NLM_F_REQUEST)
+	q[unix.NLMSG_HDRLEN], q[unix.NLMSG_HDRLEN+1] = unix.AF_INET, unix.IPPROTO_TCP
+	binary.NativeEndian.PutUint32(q[unix.NLMSG_HDRLEN+4:], ^uint32(0)) // in any state
+	id := q[diagID:]
+	binary.BigEndian.PutUint16(id, local.Port())
+	binary.BigEndian.PutUint16(id[2:], remote.Port())
+	src, dst := local.Addr().As4(), remote.Addr().As4()
+	copy(id[4:], src[:])
+	copy(id[20:], dst[:])
+	binary.NativeEndian.PutUint64(id[40:], ^uint64(0)) // no cookie
+	return q
+}
+
+// inodeByTable looks the socket up in the table of all.
+func inodeByTable(local, remote netip.AddrPort) (inode uint32, err error) {
+	f, err := os.Open("/proc/net/tcp")
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = f.Close() }()
+	want := tableName(local) + " " + tableName(remote) + " "
+	lines := bufio.NewScanner(f)
+	for lines.Scan() {
+		// slot: local remote state queues timer retransmissions uid timeout inode ...
+		_, rest, _ := strings.Cut(lines.Text(), ": ")
+		if fields := strings.Fields(rest); strings.HasPrefix(rest, want) && len(fields) > 8 {
+			n, err := strconv.ParseUint(fields[8], 10, 32)
+			return uint32(n), err
+		}
+	}
+	return 0, errors.Join(lines.Err(), fmt.Errorf("/proc/net/tcp: %v-%v: %w", local, remote, errNoSocket))
+}
+
+// tableName is how the table writes an address: as a number in the order of
+// this machine's bytes.
+func tableName(a netip.AddrPort) string {
+	ip := a.Addr().As4()
+	return fmt.Sprintf("%08X:%04X", binary.NativeEndian.Uint32(ip[:]), a.Port())
+}
