@@ -14,10 +14,12 @@ import (
 
 // heap is the Go side of a world's symmetric heap: what a handle points to.
 type heap struct {
-	// Atomic, because Finalize may meet calls of other goroutines; a load costs
-	// what a plain one does.
-	slots  atomic.Uint32                                 // of blocks; 0 once the world is finalized
-	blocks atomic.Pointer[[layout.MaxBlocks]alloc.Entry] // this PE's; only Gen is read here; never nil
+	slots atomic.Uint32 // of blocks; 0 once the world is finalized
+	// blocks is this PE's table, a *[layout.MaxBlocks]alloc.Entry that is never
+	// nil; only Gen is read here. Finalize replaces it by an atomic store.
+	// Waits, which Finalize ends, read it atomically; data operations must not
+	// be under way then and read it plainly, which is a cycle shorter.
+	blocks unsafe.Pointer
 	job    *job.Job
 	me     int
 	npes   int
@@ -29,7 +31,7 @@ type heap struct {
 func newHeap(j *job.Job) *heap {
 	h := &heap{job: j, me: j.PE, npes: j.NPEs, arena: j.Arena, asked: map[uint32]uint64{}}
 	h.slots.Store(layout.MaxBlocks)
-	h.blocks.Store(&j.Map.Control(j.PE).Blocks)
+	h.blocks = unsafe.Pointer(&j.Map.Control(j.PE).Blocks)
 	return h
 }
 
@@ -40,15 +42,24 @@ var graveyard [layout.MaxBlocks]alloc.Entry
 // end makes all handles of a finalized world fail.
 func (h *heap) end() {
 	h.slots.Store(0)
-	h.blocks.Store(&graveyard)
+	atomic.StorePointer(&h.blocks, unsafe.Pointer(&graveyard))
 }
 
 // live says whether the tag {generation, slot} names a live object. It is on
 // every data path, so it does without tests for nil and bounds: every slot
 // number of 16 bits has an entry.
 func (h *heap) live(tag uint64) bool {
-	at := tag % layout.MaxBlocks * uint64(unsafe.Sizeof(alloc.Entry{}))
-	return (*alloc.Entry)(unsafe.Add(unsafe.Pointer(h.blocks.Load()), at)).Gen == uint32(tag>>32)
+	return entry(h.blocks, tag).Gen == uint32(tag>>32)
+}
+
+// liveNow is live for calls that Finalize may meet.
+func (h *heap) liveNow(tag uint64) bool {
+	return entry(atomic.LoadPointer(&h.blocks), tag).Gen == uint32(tag>>32)
+}
+
+// entry returns the entry of a tag's slot.
+func entry(blocks unsafe.Pointer, tag uint64) *alloc.Entry {
+	return (*alloc.Entry)(unsafe.Add(blocks, tag%layout.MaxBlocks*uint64(unsafe.Sizeof(alloc.Entry{}))))
 }
 
 func tagOf(b alloc.Block) uint64 { return uint64(b.Gen)<<32 | uint64(b.Slot) }
@@ -99,7 +110,7 @@ func (h *heap) checkRef(op string, r ref, need int) error {
 		return usage(op, ErrForeignHandle, "handle of another world (one finalized before?), want one allocated from this world")
 	case r.n < 0:
 		return usage(op, ErrBounds, "handle was made by At or Slice with index %d out of the object's bounds, want 0 to %d", int64(r.off), -1-r.n)
-	case r.tag != empty && !h.live(r.tag):
+	case r.tag != empty && !h.liveNow(r.tag):
 		return usage(op, ErrFreed, "object was freed or resized before this call, want a live one")
 	case need > r.n:
 		return usage(op, ErrBounds, "%d elements, want at most the object's %d", need, r.n)

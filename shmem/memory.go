@@ -202,7 +202,7 @@ func (h *heap) whole(op string, r ref, size uint64) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	asked := h.asked[uint32(r.tag)]
-	begin := h.blocks.Load()[uint32(r.tag)&(layout.MaxBlocks-1)].Off + layout.HeapOffset
+	begin := entry(h.blocks, r.tag).Off + layout.HeapOffset
 	if r.off != begin || size != asked {
 		return usage(op, ErrArgument,
 			"handle of a part of an object (%d of its %d bytes, from byte %d), want the one that Alloc returned", size, asked, r.off-begin)

@@ -73,7 +73,7 @@ func condition[T Waiter](_ Sym[T], cmp Cmp, v T) rma.Cond {
 // own is the fast test of a handle that is used on this PE. A handle with
 // elements has a heap, and so has the context then.
 func (c *Ctx) own(r ref) bool {
-	return c != nil && r.n >= 1 && c.h == r.h && c.h.live(r.tag)
+	return c != nil && r.n >= 1 && c.h == r.h && c.h.liveNow(r.tag)
 }
 
 // mine returns the address of an offset in this PE's segment.
