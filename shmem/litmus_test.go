@@ -7,16 +7,17 @@ import (
 	"github.com/goshmem/goshmem/shmem/shmemtest"
 )
 
-// The litmus tests run the shapes of the memory model a million times each
+// The litmus tests run the shapes of the memory model: message passing and store
+// buffering four million times each, the others less often,
 // between two processes, back and forth so that every round starts with both
 // sides at about the same point.
 
-const rounds = 1_000_000
+const rounds = 4_000_000
 
 // litmusRounds is smaller where the full number would say no more.
 func litmusRounds() int {
 	if testing.Short() {
-		return rounds / 50
+		return rounds / 200
 	}
 	return rounds
 }
@@ -167,7 +168,7 @@ func TestLitmusSleeperIsWoken(t *testing.T) {
 		c, me := w.Ctx(), w.MyPE()
 		flag := must(shmem.Calloc[int64](w, 1))(t)
 		spin := uint64(1)
-		for r := int64(1); r <= int64(litmusRounds()/100); r++ {
+		for r := int64(1); r <= int64(litmusRounds()/400); r++ {
 			if r%2 == int64(me) {
 				spin = spin*6364136223846793005 + 1442695040888963407
 				for range spin >> 44 { // up to about half a millisecond
