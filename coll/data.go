@@ -73,7 +73,7 @@ func broadcastLarge[T any](ctx context.Context, t *Team, b Buffers, root int) (e
 	if _, err := t.await(ctx, root, seq); err != nil {
 		return err
 	}
-	rma.CopyOut(view[T](t.at(t.me, b.Dst), b.N), t.at(root, b.Src))
+	rma.MoveOut(view[T](t.at(t.me, b.Dst), b.N), t.at(root, b.Src))
 	t.enter(seq+1, false)
 	if t.me == root {
 		return t.awaitAll(ctx, seq+1)
@@ -181,7 +181,7 @@ func gather[T any](ctx context.Context, t *Team, b Buffers, n, skip int) (err er
 		if _, err := t.await(ctx, i, seq); err != nil {
 			return err
 		}
-		rma.CopyOut(dst[i*b.N:(i+1)*b.N], t.at(i, b.Src+at))
+		rma.MoveOut(dst[i*b.N:(i+1)*b.N], t.at(i, b.Src+at))
 	}
 	return t.meet(ctx, seq+1)
 }
