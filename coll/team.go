@@ -141,7 +141,10 @@ func (t *Team) enter(seq uint64, always bool) {
 		t.ringAll()
 		return
 	}
-	atomic.StoreUint64(t.word(t.me), seq)
+	// Swap and not Store, which is the same instruction in a plain build: the
+	// race detector stores mapped words with release order only, and then two
+	// that arrive last could each miss the other's word, and wake nobody.
+	atomic.SwapUint64(t.word(t.me), seq)
 	if t.complete(0, seq) {
 		t.ringAll()
 	}

@@ -203,7 +203,7 @@ func (w *Waiter) leave() {
 	if w.sleepers.Add(-1) > 0 {
 		return
 	}
-	atomic.StoreUint32(&w.bell.Sleeping, 0)
+	atomic.SwapUint32(&w.bell.Sleeping, 0) // ordered before the load also where the race detector weakens stores
 	if w.sleepers.Load() > 0 {
 		xunix.FutexWake(&w.bell.Sleeping, 1<<30)
 	}
