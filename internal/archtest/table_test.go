@@ -81,7 +81,7 @@ var table = []group{
 	},
 	{
 		layer:    "8", // users of the public API, as anybody outside is
-		packages: []string{"graph500", "examples/..."},
+		packages: []string{"graph500", "perftest", "examples/..."},
 		may:      []string{"shmem", "mpi", "mpi/ft", "interop"},
 	},
 	{

@@ -14,10 +14,12 @@ import (
 	"github.com/goshmem/goshmem/graph500"
 	"github.com/goshmem/goshmem/internal/envvar"
 	"github.com/goshmem/goshmem/internal/launch"
+	"github.com/goshmem/goshmem/perftest"
 )
 
 // builtins are the programs inside oshrun.
 var builtins = map[string]func(args []string, stdout, stderr io.Writer) int{
+	"bench":    perftest.Main,
 	"graph500": runGraph500,
 }
 

@@ -1,0 +1,93 @@
+package perftest
+
+import (
+	"fmt"
+
+	"github.com/goshmem/goshmem/shmem"
+)
+
+// atomic is one atomic operation: what it does in step i, and what the word
+// holds after n steps that began with zero.
+type atomic struct {
+	name  string
+	do    func(c *shmem.Ctx, x shmem.Sym[int64], i int64) error
+	after func(n int64) int64
+}
+
+func count(n int64) int64  { return n }
+func last(n int64) int64   { return n - 1 }
+func double(n int64) int64 { return 2 * n }
+
+var atomics = []atomic{
+	{"shmem_fadd", func(c *shmem.Ctx, x shmem.Sym[int64], _ int64) error {
+		_, err := shmem.AtomicFetchAdd(c, x, 2, target)
+		return err
+	}, double},
+	{"shmem_finc", func(c *shmem.Ctx, x shmem.Sym[int64], _ int64) error {
+		_, err := shmem.AtomicFetchInc(c, x, target)
+		return err
+	}, count},
+	{"shmem_add", func(c *shmem.Ctx, x shmem.Sym[int64], _ int64) error { return shmem.AtomicAdd(c, x, 2, target) }, double},
+	{"shmem_inc", func(c *shmem.Ctx, x shmem.Sym[int64], _ int64) error { return shmem.AtomicInc(c, x, target) }, count},
+	{"shmem_cswap", func(c *shmem.Ctx, x shmem.Sym[int64], i int64) error {
+		_, err := shmem.AtomicCompareSwap(c, x, max(i-1, 0), i, target)
+		return err
+	}, last},
+	{"shmem_swap", func(c *shmem.Ctx, x shmem.Sym[int64], i int64) error {
+		_, err := shmem.AtomicSwap(c, x, i, target)
+		return err
+	}, last},
+	{"shmem_set", func(c *shmem.Ctx, x shmem.Sym[int64], i int64) error { return shmem.AtomicSet(c, x, i, target) }, last},
+	{"shmem_fetch", func(c *shmem.Ctx, x shmem.Sym[int64], _ int64) error {
+		_, err := shmem.AtomicFetch(c, x, target)
+		return err
+	}, func(int64) int64 { return 0 }},
+}
+
+// atomics measures every atomic operation of PE 0 on a word of PE 1.
+func (b *bench) atomics(t *test) error {
+	x, err := shmem.Calloc[int64](b.w, 1)
+	if err != nil {
+		return err
+	}
+	for i := range atomics {
+		if err := b.atomic(t, &atomics[i], x); err != nil {
+			return fmt.Errorf("%s: %w", atomics[i].name, err)
+		}
+	}
+	return shmem.Free(b.w, x)
+}
+
+func (b *bench) atomic(t *test, a *atomic, x shmem.Sym[int64]) error {
+	x.Local()[0] = 0
+	if err := b.w.Barrier(); err != nil {
+		return err
+	}
+	iterations, warmup := b.o.iterations(8)
+	if b.me == 0 {
+		step := int64(0)
+		us, err := timed(iterations, warmup, func(n int) error {
+			for range n {
+				if err := a.do(b.c, x, step); err != nil {
+					return err
+				}
+				step++
+			}
+			return nil
+		})
+		if err == nil {
+			err = b.emit(t, Row{Op: a.name, Iterations: iterations, AvgUS: us, PerS: 1e6 / us})
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if err := b.w.Barrier(); err != nil {
+		return err
+	}
+	wrong := 0
+	if b.me == target && x.Local()[0] != a.after(int64(iterations+warmup)) {
+		wrong = 8
+	}
+	return b.verdict(8, wrong)
+}

@@ -1,0 +1,69 @@
+package perftest
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/goshmem/goshmem/shmem"
+)
+
+// Exit statuses of the program.
+const (
+	exitOK    = 0
+	exitError = 1
+	exitUsage = 2
+)
+
+// knownError is one that all PEs have: PE 0 prints it, and all can go on to Finalize.
+type knownError struct{ error }
+
+// Unwrap returns the cause.
+func (e *knownError) Unwrap() error { return e.error }
+
+// Main runs the program with the arguments after its name and returns the exit
+// status: 0 when everything was measured, 1 for an error or wrong data, 2 for
+// wrong usage. It initializes shmem itself. PE 0 alone prints what all PEs know.
+func Main(args []string, stdout, stderr io.Writer) int {
+	o, err := ParseOptions(args)
+	w, initErr := shmem.Init()
+	if initErr != nil {
+		fmt.Fprintf(stderr, "bench: starting: %v\n", initErr)
+		return exitError
+	}
+	if err == nil {
+		err = run(w, o, stdout)
+	}
+	status, agreed := judge(err)
+	switch {
+	case errors.Is(err, errHelp):
+		if w.MyPE() == 0 {
+			usage(stdout)
+		}
+	case err != nil && (w.MyPE() == 0 || !agreed):
+		fmt.Fprintf(stderr, "bench: %v\n", err)
+	}
+	if !agreed {
+		// The others may wait for this PE; the launcher ends the job on its status.
+		return status
+	}
+	if err := w.Finalize(); err != nil {
+		fmt.Fprintf(stderr, "bench: ending: %v\n", err)
+		return exitError
+	}
+	return status
+}
+
+// judge returns the exit status for an error and whether all PEs have it.
+func judge(err error) (status int, agreed bool) {
+	var wrong *usageError
+	var known *knownError
+	switch {
+	case err == nil, errors.Is(err, errHelp):
+		return exitOK, true
+	case errors.As(err, &wrong):
+		return exitUsage, true
+	default:
+		return exitError, errors.As(err, &known)
+	}
+}

@@ -1,0 +1,258 @@
+package perftest
+
+import (
+	"github.com/goshmem/goshmem/shmem"
+)
+
+const target = 1 // whom PE 0 acts on
+
+// pair is the buffers of a test between PEs, as long as its largest message.
+type pair struct {
+	x   shmem.Sym[byte] // symmetric
+	buf []byte          // private
+}
+
+// withPair runs body for each size with buffers cut to it.
+func (b *bench) withPair(t *test, unit int, body func(p pair, bytes int) error) error {
+	sizes := b.sizes(t, unit)
+	if len(sizes) == 0 {
+		return nil
+	}
+	most := sizes[len(sizes)-1]
+	x, err := shmem.Calloc[byte](b.w, most)
+	if err != nil {
+		return err
+	}
+	buf := make([]byte, most)
+	for _, n := range sizes {
+		if err := body(pair{x.Slice(0, n), buf[:n]}, n); err != nil {
+			return err
+		}
+	}
+	return shmem.Free(b.w, x)
+}
+
+// oneSided measures on PE 0 what f does n times, each of it messages messages,
+// while the others wait at a barrier. Sender says whose pattern arrives where:
+// at the target for puts, in PE 0's buffer for gets.
+func (b *bench) oneSided(t *test, isGet bool, messages int, f func(p pair, n int) error) error {
+	return b.withPair(t, 1, func(p pair, bytes int) error {
+		p.prepare(b.me, isGet)
+		if err := b.w.Barrier(); err != nil {
+			return err
+		}
+		if b.me == 0 {
+			if err := b.row(t, p, messages, f); err != nil {
+				return err
+			}
+		}
+		if err := b.w.Barrier(); err != nil {
+			return err
+		}
+		return b.verdict(bytes, p.wrong(b.me, isGet))
+	})
+}
+
+// prepare fills the source and clears the destination.
+func (p pair) prepare(me int, isGet bool) {
+	source, dest := p.buf, p.x.Local()
+	if isGet {
+		source, dest = dest, source
+	}
+	fill(source, me)
+	clear(dest)
+}
+
+// wrong counts the bytes that did not arrive.
+func (p pair) wrong(me int, isGet bool) int {
+	switch {
+	case isGet && me == 0:
+		return differ(p.buf, len(p.buf), target)
+	case !isGet && me == target:
+		return differ(p.x.Local(), len(p.buf), 0)
+	default:
+		return 0
+	}
+}
+
+func (b *bench) row(t *test, p pair, messages int, f func(p pair, n int) error) error {
+	count, warmup := b.o.iterations(len(p.buf))
+	us, err := timed(count, warmup, func(n int) error { return f(p, n) })
+	if err != nil {
+		return err
+	}
+	us /= float64(messages)
+	return b.emit(t, Row{
+		Bytes: len(p.buf), Iterations: count, AvgUS: us, MBPerS: float64(len(p.buf)) / us, PerS: 1e6 / us,
+	})
+}
+
+func (b *bench) put(t *test) error {
+	return b.oneSided(t, false, 1, func(p pair, n int) error {
+		for range n {
+			if err := shmem.Put(b.c, p.x, p.buf, target); err != nil {
+				return err
+			}
+			if err := b.c.Quiet(); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func (b *bench) putNBI(t *test) error {
+	return b.oneSided(t, false, 1, func(p pair, n int) error { return b.putWindow(p, n, 1, target) })
+}
+
+func (b *bench) putBW(t *test) error {
+	return b.oneSided(t, false, b.o.Window, func(p pair, n int) error { return b.putWindow(p, n, b.o.Window, target) })
+}
+
+// putWindow puts n times a window of messages and completes it.
+func (b *bench) putWindow(p pair, n, window, to int) error {
+	for range n {
+		for range window {
+			if err := shmem.PutNBI(b.c, p.x, p.buf, to); err != nil {
+				return err
+			}
+		}
+		if err := b.c.Quiet(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *bench) get(t *test) error {
+	return b.oneSided(t, true, 1, func(p pair, n int) error {
+		for range n {
+			if err := shmem.Get(b.c, p.buf, p.x, target); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func (b *bench) getNBI(t *test) error {
+	return b.oneSided(t, true, 1, func(p pair, n int) error { return b.getWindow(p, n, 1) })
+}
+
+func (b *bench) getBW(t *test) error {
+	return b.oneSided(t, true, b.o.Window, func(p pair, n int) error { return b.getWindow(p, n, b.o.Window) })
+}
+
+func (b *bench) getWindow(p pair, n, window int) error {
+	for range n {
+		for range window {
+			if _, err := shmem.GetNBI(b.c, p.buf, p.x, target); err != nil {
+				return err
+			}
+		}
+		if err := b.c.Quiet(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// messageRate lets the first half of the PEs put to the second half, all at
+// once; the figures are the sums over the pairs.
+func (b *bench) messageRate(t *test) error {
+	pairs := b.npes / 2
+	return b.withPair(t, 1, func(p pair, bytes int) error {
+		p.prepare(b.me, false)
+		if err := b.w.Barrier(); err != nil {
+			return err
+		}
+		count, warmup := b.o.iterations(bytes)
+		mine := 0.0
+		if b.me < pairs {
+			us, err := timed(count, warmup, func(n int) error { return b.putWindow(p, n, b.o.Window, b.me+pairs) })
+			if err != nil {
+				return err
+			}
+			mine = us / float64(b.o.Window)
+		}
+		all, err := b.gather(mine)
+		if err != nil {
+			return err
+		}
+		perS := 0.0
+		for _, us := range all[:min(pairs, len(all))] {
+			perS += 1e6 / us
+		}
+		r := Row{Bytes: bytes, Iterations: count, AvgUS: 1e6 / perS, PerS: perS, MBPerS: perS * float64(bytes) / 1e6}
+		if err := b.emit(t, r); err != nil {
+			return err
+		}
+		wrong := 0
+		if b.me >= pairs {
+			wrong = differ(p.x.Local(), bytes, b.me-pairs)
+		}
+		return b.verdict(bytes, wrong)
+	})
+}
+
+// pingPong bounces a message between two PEs: a word that the other waits for,
+// or a larger message with a signal behind it.
+func (b *bench) pingPong(t *test) error {
+	word, err := shmem.Calloc[uint64](b.w, 1)
+	if err != nil {
+		return err
+	}
+	turn := uint64(0) // the same on both, from size to size
+	err = b.withPair(t, 8, func(p pair, bytes int) error {
+		p.prepare(b.me, false)
+		if err := b.w.Barrier(); err != nil {
+			return err
+		}
+		other := 1 - b.me
+		send := func() error { return shmem.PutSignal(b.c, p.x, p.buf, word, turn, shmem.SignalSet, other) }
+		if bytes == 8 {
+			send = func() error { return shmem.P(b.c, word, turn, other) }
+		}
+		bounce := func(n int) error {
+			for range n {
+				turn++
+				if b.me == 0 {
+					if err := send(); err != nil {
+						return err
+					}
+				}
+				if err := shmem.WaitUntil(b.c, word, shmem.GE, turn); err != nil {
+					return err
+				}
+				if b.me == 1 {
+					if err := send(); err != nil {
+						return err
+					}
+				}
+			}
+			return nil
+		}
+		wrong := 0
+		if b.me <= 1 {
+			count, warmup := b.o.iterations(bytes)
+			us, err := timed(count, warmup, bounce)
+			if err == nil {
+				err = b.emit(t, Row{Bytes: bytes, Iterations: count, AvgUS: us / 2})
+			}
+			if err != nil {
+				return err
+			}
+			if bytes > 8 {
+				wrong = differ(p.x.Local(), bytes, other)
+			}
+		}
+		if err := b.w.Barrier(); err != nil {
+			return err
+		}
+		return b.verdict(bytes, wrong)
+	})
+	if err != nil {
+		return err
+	}
+	return shmem.Free(b.w, word)
+}

@@ -1,0 +1,58 @@
+package perftest
+
+import "strings"
+
+// test is one measurement.
+type test struct {
+	name  string
+	title string // in the heading of its table
+	about string // in the usage text
+	pes   int    // it needs at least
+	even  bool   // an even number of PEs
+	low   int    // smallest message, bytes; 0: no sizes
+	high  int    // largest message, unless the user says otherwise
+	cols  []column
+	run   func(b *bench, t *test) error
+}
+
+const (
+	most         = 4 << 20
+	mostTogether = 1 << 20
+)
+
+var tests = []*test{
+	{name: "put", title: "Put", about: "put + quiet: latency over sizes", pes: 2, low: 1, high: most, cols: sized(latency), run: (*bench).put},
+	{name: "put_nbi", title: "Non-blocking Put", about: "put_nbi + quiet: latency over sizes", pes: 2, low: 1, high: most, cols: sized(latency), run: (*bench).putNBI},
+	{name: "get", title: "Get", about: "get: latency over sizes", pes: 2, low: 1, high: most, cols: sized(latency), run: (*bench).get},
+	{name: "get_nbi", title: "Non-blocking Get", about: "get_nbi + quiet: latency over sizes", pes: 2, low: 1, high: most, cols: sized(latency), run: (*bench).getNBI},
+	{name: "put_bw", title: "Put Bandwidth", about: "windows of put_nbi, then quiet: bandwidth over sizes", pes: 2, low: 1, high: most, cols: sized(bandwidth), run: (*bench).putBW},
+	{name: "get_bw", title: "Get Bandwidth", about: "windows of get_nbi, then quiet: bandwidth over sizes", pes: 2, low: 1, high: most, cols: sized(bandwidth), run: (*bench).getBW},
+	{name: "mr", title: "Put Message Rate", about: "pairs of PEs, windows of put_nbi, then quiet: messages a second over sizes", pes: 2, even: true, low: 1, high: most, cols: sized(bandwidth, rate), run: (*bench).messageRate},
+	{name: "atomics", title: "Atomic Operations", about: "each atomic operation on 8 bytes: latency and rate", pes: 2, cols: []column{operation, millions, latency}, run: (*bench).atomics},
+	{name: "pingpong", title: "Ping-Pong", about: "put to a flag and wait_until, half the round trip over sizes", pes: 2, low: 8, high: most, cols: sized(latency), run: (*bench).pingPong},
+	{name: "barrier", title: "Barrier", about: "barrier_all", pes: 1, cols: spread(), run: (*bench).barrier},
+	{name: "broadcast", title: "Broadcast", about: "broadcast from PE 0 over sizes", pes: 1, low: 1, high: mostTogether, cols: sized(spread()...), run: (*bench).broadcast},
+	{name: "reduce", title: "Reduce", about: "sum of 32-bit floats over sizes", pes: 1, low: 4, high: mostTogether, cols: sized(spread()...), run: (*bench).reduce},
+	{name: "fcollect", title: "FCollect", about: "fcollect, sizes of one PE's part", pes: 1, low: 1, high: mostTogether, cols: sized(spread()...), run: (*bench).fcollect},
+	{name: "alltoall", title: "Alltoall", about: "alltoall, sizes of one block", pes: 1, low: 1, high: mostTogether, cols: sized(spread()...), run: (*bench).alltoall},
+}
+
+func testOf(name string) *test {
+	for _, t := range tests {
+		if t.name == name {
+			return t
+		}
+	}
+	return nil
+}
+
+func testNames() string {
+	var names []string
+	for _, t := range tests {
+		names = append(names, t.name)
+	}
+	return strings.Join(append(names, "all"), ", ")
+}
+
+// fits says whether a number of PEs will do for the test.
+func (t *test) fits(pes int) bool { return pes >= t.pes && (!t.even || pes%2 == 0) }
