@@ -1,8 +1,8 @@
 // Package bench is what the programs of this module have in common: the form
 // in which they report a measurement, and the source of the peers' programs.
 //
-//	cmd/pe    measures goshmem; oshrun starts it as a job of two PEs
-//	oshmem    the same measurements in C for OSHMEM, and for plain C atomics
+//	cmd/pe    measures goshmem; oshrun starts it as a job
+//	oshmem    the same measurements in C for OSHMEM, and the floor in plain C
 //	check     runs all of them by turns and compares with the promised figures
 package bench
 
@@ -13,26 +13,31 @@ import (
 	"io"
 )
 
-// Sources holds oshmem/micro.c and oshmem/atomic.c, which are compiled when
+// Sources holds the programs in C and their header, which are compiled when
 // they are needed.
 //
 //go:embed oshmem
 var Sources embed.FS
 
 // Record is one measurement, a line of JSON on the standard output of a
-// program. A program reports each name and size once.
+// program. A program reports each row once.
 type Record struct {
 	Name  string  `json:"name"`
+	PEs   int     `json:"pes"`   // that take part; 0: as many as the name says
 	Bytes int     `json:"bytes"` // moved by one operation; 0: no data
 	Nanos float64 `json:"ns_per_op"`
 }
 
-// Row names the measurement in tables: "put/8", "barrier".
+// Row names the measurement in tables: "put/8", "4pe/barrier".
 func (r Record) Row() string {
-	if r.Bytes == 0 {
-		return r.Name
+	row := r.Name
+	if r.PEs > 0 {
+		row = fmt.Sprintf("%dpe/%s", r.PEs, row)
 	}
-	return fmt.Sprintf("%s/%d", r.Name, r.Bytes)
+	if r.Bytes > 0 {
+		row = fmt.Sprintf("%s/%d", row, r.Bytes)
+	}
+	return row
 }
 
 // Read returns all records of a program's output.

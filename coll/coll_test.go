@@ -110,8 +110,13 @@ func (sum) Fold(acc, in []uint32) {
 // Random sequences of all collectives, of random sizes, on overlapping teams in
 // any order of members, one after the other without barriers.
 func TestRandomSequences(t *testing.T) {
-	const n = 4
-	nd := newNode(t, n)
+	for _, crowded := range []bool{false, true} {
+		testRandomSequences(t, newNodeWith(t, 4, rma.Policy{Polls: 20, Yields: 1, First: time.Hour, Most: time.Hour, Crowded: crowded}))
+	}
+}
+
+func testRandomSequences(t *testing.T, nd *node) {
+	t.Helper()
 	for id, members := range [][]int{{0, 1, 2, 3}, {3, 1}, {2}, {1, 0, 3}} {
 		seed := uint64(id + 1)
 		t.Logf("team %v: seed %d", members, seed)
@@ -172,6 +177,40 @@ func oneStep(ctx context.Context, nd *node, tm *coll.Team, members []int, me int
 		}
 	}
 	return nil
+}
+
+// The root of small broadcasts runs ahead of the others, who find what was meant
+// for each step all the same; larger ones in between take whole slots.
+func TestRootRunsAhead(t *testing.T) {
+	const n, rounds = 3, 20_000
+	nd := newNode(t, n)
+	members := []int{0, 1, 2}
+	nd.each(t, 3, members, func(me int, tm *coll.Team) error {
+		rng := rand.New(rand.NewPCG(7, 0)) // the same for all members
+		src, dst := at[uint64](nd, members[me], 64<<10, 512), at[uint64](nd, members[me], 0, 512)
+		for r := range uint64(rounds) {
+			b := coll.Buffers{Dst: layout.HeapOffset, Src: layout.HeapOffset + 64<<10, N: 1 + rng.IntN(16)}
+			if rng.IntN(50) == 0 {
+				b.N = 33 + rng.IntN(300)
+			}
+			root := 0
+			if rng.IntN(200) == 0 {
+				root = rng.IntN(n)
+			}
+			for i := range b.N {
+				src[i] = r*uint64(me+1) + uint64(i)
+			}
+			if err := coll.Broadcast[uint64](t.Context(), tm, b, root); err != nil {
+				return err
+			}
+			for i, v := range dst[:b.N] {
+				if want := r*uint64(root+1) + uint64(i); v != want {
+					return fmt.Errorf("round %d, member %d: element %d of %d from %d is %d, want %d", r, me, i, b.N, root, v, want)
+				}
+			}
+		}
+		return nil
+	})
 }
 
 // Same tells all members alike whether they agree.

@@ -33,41 +33,47 @@ func bytesOf[T any](n int) int {
 // small message, at once. Large data are read from the root's source, so it
 // returns when all have them.
 func Broadcast[T any](ctx context.Context, t *Team, b Buffers, root int) (err error) {
-	size := bytesOf[T](b.N)
-	small := size <= layout.SlotSize
-	steps := uint64(1)
-	if !small {
-		steps = 2
+	if bytesOf[T](b.N) > t.small {
+		return broadcastLarge[T](ctx, t, b, root)
 	}
-	seq, err := t.begin(steps)
+	size := bytesOf[T](b.N)
+	seq, err := t.begin(1)
 	if err != nil {
 		return err
 	}
 	defer t.end(&err)
-	dst, from := view[T](t.at(t.me, b.Dst), b.N), t.at(root, b.Src)
-	if small {
-		from = unsafe.Pointer(t.slot(root, seq))
-	}
-	if t.me == root {
-		src := view[T](t.at(root, b.Src), b.N)
-		if small {
-			if err := t.slotFree(ctx, seq); err != nil {
-				return err
-			}
-			copy(view[T](from, b.N), src)
-		}
-		t.enter(seq, true)
-		copy(dst, src)
-	} else {
+	dst := view[T](t.at(t.me, b.Dst), b.N)
+	if t.me != root {
 		t.enter(seq, false)
-		if err := t.await(ctx, root, seq); err != nil {
+		if _, err := t.await(ctx, root, seq); err != nil {
 			return err
 		}
-		copy(dst, view[T](from, b.N))
-	}
-	if small {
+		rma.CopyOut(dst, t.slot(root, seq, size))
 		return nil
 	}
+	to, err := t.take(ctx, seq, size)
+	if err != nil {
+		return err
+	}
+	src := view[T](t.at(root, b.Src), b.N)
+	rma.Copy(to, src)
+	t.enter(seq, true)
+	copy(dst, src)
+	return nil
+}
+
+// broadcastLarge has everybody read the root's source where it lies.
+func broadcastLarge[T any](ctx context.Context, t *Team, b Buffers, root int) (err error) {
+	seq, err := t.begin(2)
+	if err != nil {
+		return err
+	}
+	defer t.end(&err)
+	t.enter(seq, t.me == root)
+	if _, err := t.await(ctx, root, seq); err != nil {
+		return err
+	}
+	rma.MoveOut(view[T](t.at(t.me, b.Dst), b.N), t.at(root, b.Src))
 	t.enter(seq+1, false)
 	if t.me == root {
 		return t.awaitAll(ctx, seq+1)
@@ -82,7 +88,7 @@ func Broadcast[T any](ctx context.Context, t *Team, b Buffers, root int) (err er
 // part for all. An element has at most layout.SlotSize bytes.
 func Reduce[T any](ctx context.Context, t *Team, b Buffers, op Folder[T]) error {
 	size := bytesOf[T](b.N)
-	if size > layout.SlotSize {
+	if size > t.small {
 		return reduceLarge(ctx, t, b, op)
 	}
 	seq, err := t.exchange(ctx, view[byte](t.at(t.me, b.Src), size))
@@ -90,15 +96,15 @@ func Reduce[T any](ctx context.Context, t *Team, b Buffers, op Folder[T]) error 
 		return err
 	}
 	dst := view[T](t.at(t.me, b.Dst), b.N)
-	copy(dst, view[T](unsafe.Pointer(t.slot(0, seq)), b.N))
+	copy(dst, view[T](t.slot(0, seq, size), b.N))
 	for i := 1; i < len(t.members); i++ {
-		op.Fold(dst, view[T](unsafe.Pointer(t.slot(i, seq)), b.N))
+		op.Fold(dst, view[T](t.slot(i, seq, size), b.N))
 	}
 	return nil
 }
 
 // reduceLarge lets each member combine its part, piece by piece in its own
-// slot (which nobody reads in these steps, see slotFree), and put it to everybody. No other
+// slot (which nobody reads in these steps), and put it to everybody. No other
 // member reads that part of any source, so the two objects may be one.
 func reduceLarge[T any](ctx context.Context, t *Team, b Buffers, op Folder[T]) (err error) {
 	seq, err := t.begin(2)
@@ -106,8 +112,7 @@ func reduceLarge[T any](ctx context.Context, t *Team, b Buffers, op Folder[T]) (
 		return err
 	}
 	defer t.end(&err)
-	t.enter(seq, false)
-	if err := t.awaitAll(ctx, seq); err != nil {
+	if err := t.meet(ctx, seq); err != nil {
 		return err
 	}
 	piece := layout.SlotSize / bytesOf[T](1)
@@ -115,7 +120,7 @@ func reduceLarge[T any](ctx context.Context, t *Team, b Buffers, op Folder[T]) (
 	for ; lo < hi; lo += piece {
 		n := min(piece, hi-lo)
 		at := uint64(bytesOf[T](lo))
-		acc := view[T](unsafe.Pointer(t.slot(t.me, seq)), n)
+		acc := view[T](t.slot(t.me, seq, layout.SlotSize), n)
 		copy(acc, view[T](t.at(0, b.Src+at), n))
 		for i := 1; i < len(t.members); i++ {
 			op.Fold(acc, view[T](t.at(i, b.Src+at), n))
@@ -124,8 +129,7 @@ func reduceLarge[T any](ctx context.Context, t *Team, b Buffers, op Folder[T]) (
 			copy(view[T](t.at(i, b.Dst+at), n), acc)
 		}
 	}
-	t.enter(seq+1, false)
-	return t.awaitAll(ctx, seq+1)
+	return t.meet(ctx, seq+1)
 }
 
 // share returns the part of n elements that member i of size handles.
@@ -156,13 +160,13 @@ func Alltoall[T any](ctx context.Context, t *Team, b Buffers) error {
 func gather[T any](ctx context.Context, t *Team, b Buffers, n, skip int) (err error) {
 	at := uint64(bytesOf[T](skip))
 	dst := view[T](t.at(t.me, b.Dst), b.N*len(t.members))
-	if size := bytesOf[T](n); size <= layout.SlotSize {
+	if size := bytesOf[T](n); size <= t.small {
 		seq, err := t.exchange(ctx, view[byte](t.at(t.me, b.Src), size))
 		if err != nil {
 			return err
 		}
 		for i := range t.members {
-			rma.CopyOut(dst[i*b.N:(i+1)*b.N], unsafe.Add(unsafe.Pointer(t.slot(i, seq)), int(at)))
+			rma.CopyOut(dst[i*b.N:(i+1)*b.N], unsafe.Add(t.slot(i, seq, size), int(at)))
 		}
 		return nil
 	}
@@ -172,13 +176,12 @@ func gather[T any](ctx context.Context, t *Team, b Buffers, n, skip int) (err er
 	}
 	defer t.end(&err)
 	t.enter(seq, false)
-	if err := t.awaitAll(ctx, seq); err != nil {
-		return err
-	}
 	for k := range t.members {
 		i := (t.me + k) % len(t.members) // not everybody at the same source at once
-		copy(dst[i*b.N:(i+1)*b.N], view[T](t.at(i, b.Src+at), b.N))
+		if _, err := t.await(ctx, i, seq); err != nil {
+			return err
+		}
+		rma.MoveOut(dst[i*b.N:(i+1)*b.N], t.at(i, b.Src+at))
 	}
-	t.enter(seq+1, false)
-	return t.awaitAll(ctx, seq+1)
+	return t.meet(ctx, seq+1)
 }

@@ -17,6 +17,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync/atomic"
 	"unsafe"
 
@@ -50,13 +51,17 @@ const left = 1 << 63
 // members in the same order, by one goroutine at a time.
 type Team struct {
 	members []*layout.Control // in the order of the group
-	arrive  []atomic.Uint64   // of the members, in the first member's segment
+	arrive  unsafe.Pointer    // words of the members, in the first member's segment
+	stride  uintptr           // bytes from one word to the next
 	state   *layout.Team      // of this PE
+	met     uint64            // the latest step that all members are known to have entered
+	free    [cells]uint64     // a cell of this member's slots is free when all have entered this step
+	small   int               // bytes up to which a contribution goes through slots
 	w       *rma.Waiter
 	me      int
 	id      int
 	locked  bool
-	busy    atomic.Bool
+	busy    uint64 // 1: a collective is under way
 	broken  atomic.Bool
 }
 
@@ -81,14 +86,24 @@ func New(c Config) (*Team, error) {
 	for _, i := range c.Members {
 		t.members = append(t.members, c.Map.Control(i))
 	}
-	words := &t.members[0].Arrive[c.ID]
-	t.arrive = unsafe.Slice((*atomic.Uint64)(unsafe.Pointer(words)), len(c.Members))
+	t.arrive = unsafe.Pointer(&t.members[0].Arrive[c.ID])
+	t.stride = layout.ArriveStride(len(c.Members))
 	t.state = &t.members[c.Me].Teams[c.ID]
+	t.small = layout.SlotSize
+	if !c.Waiter.Crowded {
+		t.small = smallIdle
+	}
+	for seq := t.state.Seq; seq > 0 && seq+2 > t.state.Seq; seq-- {
+		t.occupy(seq, layout.SlotSize) // by a predecessor of this object, for all that is known here
+	}
 	return t, nil
 }
 
 // Size returns the number of members.
 func (t *Team) Size() int { return len(t.members) }
+
+// word returns the arrival word of member i.
+func (t *Team) word(i int) *uint64 { return (*uint64)(unsafe.Add(t.arrive, uintptr(i)*t.stride)) }
 
 // begin claims the team for one collective of steps steps and returns the
 // number of the first.
@@ -96,7 +111,7 @@ func (t *Team) begin(steps uint64) (uint64, error) {
 	if t.broken.Load() {
 		return 0, ErrBroken
 	}
-	if !t.busy.CompareAndSwap(false, true) {
+	if !atomic.CompareAndSwapUint64(&t.busy, 0, 1) {
 		return 0, ErrConcurrent
 	}
 	seq := t.state.Seq + 1
@@ -107,78 +122,91 @@ func (t *Team) begin(steps uint64) (uint64, error) {
 // end gives the team back; a step that failed has broken it, and so has a
 // user's operator that panicked: then there are steps that were never entered.
 func (t *Team) end(err *error) {
-	if *err != nil || t.arrive[t.me].Load() != t.state.Seq {
+	if *err != nil || atomic.LoadUint64(t.word(t.me)) != t.state.Seq {
 		t.broken.Store(true)
 	}
-	t.busy.Store(false)
+	rma.StoreRelease(&t.busy, 0)
 }
 
 // enter publishes that this member has entered step seq, with all that it
 // stored before. It wakes the others if everybody has entered now, or always
 // when they may be waiting for this member alone.
+//
+// Of several that enter together, at least one must see everybody, so the store
+// is sequentially consistent. Who rings always need not look at others' words:
+// its look at the bells behind the store suffices, as it does for a put.
 func (t *Team) enter(seq uint64, always bool) {
+	if always || len(t.members) == 2 {
+		rma.StoreRelease(t.word(t.me), seq)
+		t.ringAll()
+		return
+	}
 	// Swap and not Store, which is the same instruction in a plain build: the
 	// race detector stores mapped words with release order only, and then two
 	// that arrive last could each miss the other's word, and wake nobody.
-	t.arrive[t.me].Swap(seq)
-	if always || t.complete(seq) {
+	atomic.SwapUint64(t.word(t.me), seq)
+	if t.complete(0, seq) {
 		t.ringAll()
 	}
 }
 
-// complete says whether nobody can still enter step seq: all have, or have left.
-func (t *Team) complete(seq uint64) bool {
-	for i := range t.arrive {
-		if t.arrive[i].Load() < seq {
+// meet enters step seq and returns when everybody has.
+func (t *Team) meet(ctx context.Context, seq uint64) error {
+	t.enter(seq, false)
+	return t.awaitAll(ctx, seq)
+}
+
+// complete says whether nobody from member i on can still enter step seq: all
+// have, or have left.
+func (t *Team) complete(i int, seq uint64) bool {
+	for ; i < len(t.members); i++ {
+		if atomic.LoadUint64(t.word(i)) < seq {
 			return false
 		}
 	}
 	return true
 }
 
-// missing returns the first member from index i on that has not entered step
-// seq or has left, or -1.
-func (t *Team) missing(i int, seq uint64) int {
-	for ; i < len(t.arrive); i++ {
-		if t.arrive[i].Load()-seq >= left>>1 { // less than seq, or marked
-			return i
-		}
-	}
-	return -1
-}
-
-// await returns when member i has entered step seq.
-func (t *Team) await(ctx context.Context, i int, seq uint64) error {
-	v := t.arrive[i].Load()
+// await returns when member i has entered step seq, with the latest step that
+// it is known to have entered.
+func (t *Team) await(ctx context.Context, i int, seq uint64) (uint64, error) {
+	v := atomic.LoadUint64(t.word(i))
 	if v < seq {
 		var err error
 		v, err = t.w.Wait(rma.Cond{
-			Addr: unsafe.Pointer(&t.arrive[i]), Val: seq, Width: 8, Cmp: rma.GE,
+			Addr: unsafe.Pointer(t.word(i)), Val: seq, Width: 8, Cmp: rma.GE,
 		}, ctx)
 		if err != nil {
-			return err
+			return 0, err
 		}
 	}
-	if v&^left < seq {
-		return &LeftError{Member: i}
+	if v &^= left; v < seq {
+		return 0, &LeftError{Member: i}
 	}
-	return nil
+	return v, nil
 }
 
 // awaitAll returns when all members have entered step seq.
 func (t *Team) awaitAll(ctx context.Context, seq uint64) error {
-	for i := t.missing(0, seq); i >= 0; i = t.missing(i+1, seq) {
-		if err := t.await(ctx, i, seq); err != nil {
+	if t.met >= seq {
+		return nil
+	}
+	met := uint64(math.MaxUint64)
+	for i := range t.members {
+		v, err := t.await(ctx, i, seq)
+		if err != nil {
 			return err
 		}
+		met = min(met, v)
 	}
+	t.met = met
 	return nil
 }
 
 // Leave says that this member will enter no further collective: whoever waits
 // for it there gets a *LeftError.
 func (t *Team) Leave() {
-	t.arrive[t.me].Store(left | t.state.Seq)
+	atomic.StoreUint64(t.word(t.me), left|t.state.Seq)
 	t.ringAll()
 }
 
@@ -186,10 +214,10 @@ func (t *Team) Leave() {
 // and id, and says whether there was anything to take back. If so, the members
 // must meet by other means before they use the team.
 func (t *Team) Rejoin() bool {
-	if t.arrive[t.me].Load()&left == 0 {
+	if atomic.LoadUint64(t.word(t.me))&left == 0 {
 		return false
 	}
-	t.arrive[t.me].Store(t.state.Seq)
+	atomic.StoreUint64(t.word(t.me), t.state.Seq)
 	return true
 }
 
@@ -210,77 +238,5 @@ func (t *Team) Sync(ctx context.Context) (err error) {
 		return err
 	}
 	defer t.end(&err)
-	t.enter(seq, false)
-	return t.awaitAll(ctx, seq)
-}
-
-// slot returns member i's slot of step seq.
-func (t *Team) slot(i int, seq uint64) *[layout.SlotSize]byte {
-	return &t.members[i].Slots[t.id][seq&1]
-}
-
-// slotFree waits until nobody reads this member's slot of step seq any more:
-// it was last used for step seq-2, and whoever has entered seq-1 is done with
-// that. Only after a broadcast is there anything to wait for.
-func (t *Team) slotFree(ctx context.Context, seq uint64) error {
-	return t.awaitAll(ctx, seq-1)
-}
-
-// at returns the address of offset off in member i's segment.
-func (t *Team) at(i int, off uint64) unsafe.Pointer {
-	return unsafe.Add(unsafe.Pointer(t.members[i]), int(off))
-}
-
-// exchange puts bytes into this member's slot and returns when everybody's can
-// be read from the slots of the step that it returns.
-func (t *Team) exchange(ctx context.Context, bytes []byte) (seq uint64, err error) {
-	if seq, err = t.begin(1); err != nil {
-		return 0, err
-	}
-	defer t.end(&err)
-	if err := t.slotFree(ctx, seq); err != nil {
-		return 0, err
-	}
-	copy(t.slot(t.me, seq)[:], bytes)
-	t.enter(seq, false)
-	return seq, t.awaitAll(ctx, seq)
-}
-
-// Words is a small record that all members compare.
-type Words [4]uint64
-
-// Same returns -1 when all members called it with the same words, otherwise
-// the first member whose words differ from the first member's, with both. All
-// members get the same answer.
-func (t *Team) Same(ctx context.Context, w Words) (differs int, first, other Words, err error) {
-	// A member that is in another collective has not written its slot in this
-	// step: what an earlier one left there must not pass for its words.
-	mine := record{seq: t.state.Seq + 1, check: ^(t.state.Seq + 1), w: w}
-	seq, err := t.exchange(ctx, unsafe.Slice((*byte)(unsafe.Pointer(&mine)), unsafe.Sizeof(mine)))
-	if err != nil {
-		return -1, w, w, err
-	}
-	first = t.words(0, seq)
-	for i := 1; i < len(t.members); i++ {
-		if other = t.words(i, seq); other != first {
-			return i, first, other, nil
-		}
-	}
-	return -1, first, first, nil
-}
-
-// record is what Same puts into a slot.
-type record struct {
-	seq   uint64
-	check uint64 // complement of seq: user data in a slot will not look so
-	w     Words
-}
-
-// words returns what a member gave to Same in step seq, zeros if it was in
-// another collective.
-func (t *Team) words(i int, seq uint64) Words {
-	if r := (*record)(unsafe.Pointer(t.slot(i, seq))); r.seq == seq && r.check == ^seq {
-		return r.w
-	}
-	return Words{}
+	return t.meet(ctx, seq)
 }

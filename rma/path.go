@@ -69,22 +69,3 @@ func Store[T any](dst unsafe.Pointer, v T) { *(*T)(dst) = v }
 
 // Load reads one element.
 func Load[T any](src unsafe.Pointer) T { return *(*T)(src) }
-
-// Copy writes src to dst. A single element is one store, which memmove does
-// not promise for two bytes.
-func Copy[T any](dst unsafe.Pointer, src []T) {
-	if len(src) == 1 {
-		*(*T)(dst) = src[0]
-		return
-	}
-	copy(unsafe.Slice((*T)(dst), len(src)), src)
-}
-
-// CopyOut reads len(dst) elements from src.
-func CopyOut[T any](dst []T, src unsafe.Pointer) {
-	if len(dst) == 1 {
-		dst[0] = *(*T)(src)
-		return
-	}
-	copy(dst, unsafe.Slice((*T)(src), len(dst)))
-}

@@ -93,10 +93,22 @@ func buffers[T any](dst, src Sym[T], n int) coll.Buffers {
 // checkPair checks the objects of a collective; dst must have want elements,
 // and may be the same object as src if inPlace.
 func checkPair[T any](t *Team, op string, dst, src Sym[T], want int, inPlace bool) error {
+	size := sizeOf[T]()
+	if t != nil && t.t != nil && dst.h == t.h && src.h == t.h && dst.n == want && src.n > 0 &&
+		t.h.liveNow(dst.tag) && t.h.liveNow(src.tag) &&
+		(dst.off+uint64(dst.n)*size <= src.off || src.off+uint64(src.n)*size <= dst.off || inPlace && dst.off == src.off) {
+		return nil
+	}
+	return t.checkRefs(op, dst.ref(), src.ref(), want, inPlace, size)
+}
+
+// checkRefs is the slow path of checkPair: it returns the error that says what is
+// wrong. Nil only for objects without elements.
+func (t *Team) checkRefs(op string, dst, src ref, want int, inPlace bool, size uint64) error {
 	if err := t.usable(op); err != nil {
 		return err
 	}
-	for _, r := range []ref{dst.ref(), src.ref()} {
+	for _, r := range []ref{dst, src} {
 		if err := t.h.checkRef(op, r, 0); err != nil {
 			return err
 		}
@@ -105,7 +117,7 @@ func checkPair[T any](t *Team, op string, dst, src Sym[T], want int, inPlace boo
 		return usage(op, ErrArgument, "destination has %d elements, want %d (source has %d, team %d PEs)", dst.n, want, src.n, t.NPEs())
 	}
 	d, s := dst.off, src.off
-	overlap := d < s+uint64(src.n)*sizeOf[T]() && s < d+uint64(dst.n)*sizeOf[T]()
+	overlap := d < s+uint64(src.n)*size && s < d+uint64(dst.n)*size
 	if overlap && (!inPlace || d != s) {
 		return usage(op, ErrOverlap, "source and destination overlap (offsets %d and %d), want disjoint objects", s, d)
 	}

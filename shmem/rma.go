@@ -15,7 +15,11 @@ func Put[T any](c *Ctx, dst Sym[T], src []T, pe int) error {
 		return c.check("Put", dst.ref(), len(src), pe)
 	}
 	t := c.path.To(pe)
-	rma.Copy(t.At(dst.off), src)
+	if to := t.At(dst.off); rma.Few(src) {
+		rma.Copy(to, src)
+	} else {
+		rma.Move(to, src)
+	}
 	t.Ring()
 	return nil
 }
@@ -30,7 +34,11 @@ func Get[T any](c *Ctx, dst []T, src Sym[T], pe int) error {
 	if !c.ok(src.h, src.tag, pe) || len(dst) > src.n {
 		return c.check("Get", src.ref(), len(dst), pe)
 	}
-	rma.CopyOut(dst, c.path.To(pe).At(src.off))
+	if from := c.path.To(pe).At(src.off); rma.Few(dst) {
+		rma.CopyOut(dst, from)
+	} else {
+		rma.MoveOut(dst, from)
+	}
 	return nil
 }
 
@@ -77,7 +85,11 @@ func PutNBI[T any](c *Ctx, dst Sym[T], src []T, pe int) error {
 		return c.check("PutNBI", dst.ref(), len(src), pe)
 	}
 	t := c.path.To(pe)
-	rma.Copy(t.At(dst.off), src)
+	if to := t.At(dst.off); rma.Few(src) {
+		rma.Copy(to, src)
+	} else {
+		rma.Move(to, src)
+	}
 	t.Ring()
 	return nil
 }
@@ -116,6 +128,10 @@ func GetNBI[T any](c *Ctx, dst []T, src Sym[T], pe int) (Pending[[]T], error) {
 		}
 		return Pending[[]T]{c: c, v: dst}, nil
 	}
-	rma.CopyOut(dst, c.path.To(pe).At(src.off))
+	if from := c.path.To(pe).At(src.off); rma.Few(dst) {
+		rma.CopyOut(dst, from)
+	} else {
+		rma.MoveOut(dst, from)
+	}
 	return Pending[[]T]{c: c, v: dst}, nil
 }

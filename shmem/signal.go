@@ -25,7 +25,11 @@ func PutSignal[T any](c *Ctx, dst Sym[T], src []T, sig Sym[uint64], v uint64, op
 		return usage(name, ErrArgument, "signal operation %d, want SignalSet or SignalAdd", op)
 	}
 	if len(src) > 0 {
-		rma.Copy(c.path.To(pe).At(dst.off), src)
+		if to := c.path.To(pe).At(dst.off); rma.Few(src) {
+			rma.Copy(to, src)
+		} else {
+			rma.Move(to, src)
+		}
 		rma.Fence()
 	}
 	signal(c, sig, v, op, pe)

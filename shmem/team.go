@@ -72,12 +72,13 @@ func (t *Team) usable(op string) error {
 
 // fail gives an error of package coll its public form.
 func (t *Team) fail(op string, err error) error {
+	if err == nil {
+		return nil
+	}
 	if gone, ok := errors.AsType[*coll.LeftError](err); ok {
 		return &PEError{PEs: []int{gone.Member}, Op: op, Err: ErrPEFinalized}
 	}
 	switch {
-	case err == nil:
-		return nil
 	case errors.Is(err, coll.ErrBroken):
 		return fmt.Errorf("shmem.%s: %w", op, ErrTeamBroken)
 	case errors.Is(err, coll.ErrConcurrent):

@@ -10,7 +10,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -27,25 +29,25 @@ const (
 type bed struct {
 	dir    string // for programs and reports, removed at the end
 	root   string // of the parent module
+	rows   *regexp.Regexp
+	rounds int
 	quick  bool
 	log    io.Writer
 	oshrun string // ours
+	binds  bool   // it has --bind-to
 	peers  []peer
 	values values
 }
 
-// isGraph, isTest and isRow tell which programs a row needs.
-func isGraph(row string) bool { return strings.HasPrefix(row, "graph500/") }
-func isTest(row string) bool  { return row == rowAllocations }
-func isRow(row string) bool   { return !isGraph(row) && !isTest(row) }
-
-// wanted says whether a row of a kind is asked for.
-func wanted(rows *regexp.Regexp, kind func(string) bool) bool {
-	return slices.ContainsFunc(limits, func(l limit) bool { return kind(l.row) && rows.MatchString(l.row) })
+// wanted says whether a row of the group is asked for that the test holds for.
+func (b *bed) wanted(g *group, test func(*limit) bool) bool {
+	return slices.ContainsFunc(g.limits, func(l limit) bool { return b.rows.MatchString(l.row) && test(&l) })
 }
 
+func anyRow(*limit) bool { return true }
+
 // build builds our programs and finds or builds the peers'.
-func (b *bed) build(ctx context.Context, rows *regexp.Regexp) error {
+func (b *bed) build(ctx context.Context) error {
 	root, err := b.output(ctx, buildLimit, "", "go", "list", "-m", "-f", "{{.Dir}}", "github.com/goshmem/goshmem")
 	if err != nil {
 		return err
@@ -61,28 +63,27 @@ func (b *bed) build(ctx context.Context, rows *regexp.Regexp) error {
 			return err
 		}
 	}
-	if wanted(rows, isRow) {
+	help, err := b.output(ctx, runLimit, "", b.oshrun, "--help")
+	if err != nil {
+		return err
+	}
+	b.binds = bytes.Contains(help, []byte("--bind-to"))
+	compared := func(g group) bool { return b.wanted(&g, func(l *limit) bool { return l.peer != "" }) }
+	if slices.ContainsFunc(groups, compared) {
 		return b.findPeers(ctx)
 	}
 	return nil
 }
 
 // measure runs all contestants by turns.
-func (b *bed) measure(ctx context.Context, rounds int, rows *regexp.Regexp) error {
-	if wanted(rows, isTest) {
-		if err := b.allocations(ctx); err != nil {
-			return err
-		}
-	}
-	for i := range rounds {
-		fmt.Fprintf(b.log, "check: round %d of %d\n", i+1, rounds)
-		if wanted(rows, isRow) {
-			if err := b.round(ctx); err != nil {
-				return err
+func (b *bed) measure(ctx context.Context) error {
+	for i := range b.rounds {
+		fmt.Fprintf(b.log, "check: round %d of %d\n", i+1, b.rounds)
+		for _, g := range groups {
+			if !b.wanted(&g, anyRow) || g.rounds > 0 && i >= g.rounds {
+				continue
 			}
-		}
-		if wanted(rows, isGraph) && i < graphRounds {
-			if err := b.graph500(ctx); err != nil {
+			if err := g.run(ctx, b); err != nil {
 				return err
 			}
 		}
@@ -90,32 +91,37 @@ func (b *bed) measure(ctx context.Context, rounds int, rows *regexp.Regexp) erro
 	return nil
 }
 
-// round runs goshmem and then each peer once.
-func (b *bed) round(ctx context.Context) error {
-	ours := []string{b.oshrun, "-n", "2", filepath.Join(b.dir, "pe")}
+// ours is the command that measures rows of ours among so many PEs.
+func (b *bed) ours(pes int, rows, part string) []string {
+	command := []string{b.oshrun, "-n", strconv.Itoa(pes)}
+	if pes <= runtime.NumCPU() && b.binds {
+		command = append(command, "--bind-to", "core")
+	}
+	command = append(command, filepath.Join(b.dir, "pe"), "-rows", rows)
 	if b.quick {
-		ours = append(ours, "-batches", "3", "-batch", "50us")
+		command = append(command, "-batches", "3", "-batch", "50us")
 	}
-	if err := b.records(ctx, goshmem, ours); err != nil {
-		return err
-	}
+	return append(command, part)
+}
+
+// beside runs a program of a peer, if that takes part, as so many processes.
+func (b *bed) beside(ctx context.Context, who string, processes int, program string) error {
 	for _, p := range b.peers {
-		if p.missing != "" {
+		if p.name != who || p.missing != "" {
 			continue
 		}
-		command := p.command
+		command := append(p.launch(processes), filepath.Join(b.dir, program), b.rows.String())
 		if b.quick {
-			command = append(slices.Clone(command), "3", "50")
+			command = append(command, "3", "50")
 		}
-		if err := b.records(ctx, p.name, command); err != nil {
-			return err
-		}
+		return b.records(ctx, who, command, "")
 	}
 	return nil
 }
 
-// records runs a program and keeps what it measured.
-func (b *bed) records(ctx context.Context, who string, command []string) error {
+// records runs a program and keeps what it measured; the suffix is added to the
+// names of its rows.
+func (b *bed) records(ctx context.Context, who string, command []string, suffix string) error {
 	out, err := b.output(ctx, runLimit, "", command...)
 	if err != nil {
 		return err
@@ -125,23 +131,7 @@ func (b *bed) records(ctx context.Context, who string, command []string) error {
 		return fmt.Errorf("output of %s: %w", strings.Join(command, " "), err)
 	}
 	for _, r := range all {
-		b.values.add(who, r.Row(), r.Nanos)
-	}
-	return nil
-}
-
-// allocations runs the test that no call on a data path allocates.
-func (b *bed) allocations(ctx context.Context) error {
-	_, err := b.output(ctx, runLimit, b.root, "go", "test", "-count=1", "-run", "^TestNoAllocations$", "./shmem")
-	var failed *exec.ExitError
-	switch {
-	case err == nil:
-		b.values.add(goshmem, rowAllocations, 0)
-	case errors.As(err, &failed):
-		fmt.Fprintln(b.log, "check:", err)
-		b.values.add(goshmem, rowAllocations, 1)
-	default:
-		return err
+		b.values.add(who, r.Row()+suffix, r.Nanos)
 	}
 	return nil
 }

@@ -51,7 +51,6 @@ func TestVerdicts(t *testing.T) {
 		{"at least, missed", rowTEPS, []float64{499}, nil, none, verdictMiss},
 		{"no allocation", rowAllocations, []float64{0}, nil, none, verdictOK},
 		{"an allocation", rowAllocations, []float64{1}, nil, none, verdictMiss},
-		{"no bound", "barrier", []float64{1}, []float64{2}, nil, ""},
 	} {
 		v := values{goshmem: {x.row: x.ours}, oshmem: {x.row: x.theirs}, plainC: {x.row: x.theirs}}
 		got := lines(v, x.missing, regexp.MustCompile("^"+x.row+"$"), true)
@@ -59,9 +58,29 @@ func TestVerdicts(t *testing.T) {
 			t.Errorf("%s: %+v, want verdict %q", x.name, got, x.want)
 		}
 	}
+	free := limit{row: "p/8", peer: oshmem}
+	if got := free.judge(&line{}, 1, 1, ""); got != "" {
+		t.Errorf("a comparison without a bound is judged: %s", got)
+	}
+	v := values{goshmem: {"put/1048576" + noStrings: {1.1}}, plainC: {"put/1048576": {1}}}
+	if got := lines(v, nil, regexp.MustCompile(noStrings), true); got[0].Ratio != 1.1 || got[0].Verdict != verdictOK {
+		t.Errorf("beside the peer's row of another name: %+v, want a ratio of 1.1 and %q", got[0], verdictOK)
+	}
 	for _, l := range lines(values{}, nil, regexp.MustCompile(""), false) {
 		if l.Verdict != "" {
 			t.Errorf("%s is judged in a quick run: %s", l.Row, l.Verdict)
+		}
+	}
+}
+
+// A row is measured by one group alone, and no comparison is made twice.
+func TestRowsAreOnce(t *testing.T) {
+	seen := map[string]bool{}
+	for _, l := range allLimits() {
+		if key := l.row + " " + l.peer; seen[key] {
+			t.Errorf("%s is compared with %q twice", l.row, l.peer)
+		} else {
+			seen[key] = true
 		}
 	}
 }

@@ -1,5 +1,7 @@
 package main
 
+import "context"
+
 // The contestants.
 const (
 	goshmem = "goshmem"
@@ -15,55 +17,26 @@ type limit struct {
 	most   float64 // at most this much
 	least  float64 // at least this much
 	peer   string  // whom it is compared with
+	theirs string  // the peer's row; "" is the one of the same name
 	factor float64 // at most so many times the peer's
 }
 
-// Rows that are no operations.
-const (
-	rowTEPS         = "graph500/harmonic_mean"
-	rowConstruction = "graph500/construction"
-	rowResident     = "graph500/max_rss"
-	rowAllocations  = "allocations"
-)
-
-// limits are the promises, in the order of the report.
-var limits = []limit{
-	{row: "p/8", most: 5, peer: oshmem, factor: 1},
-	{row: "put/8", most: 5, peer: oshmem, factor: 1},
-	{row: "g/8", most: 5, peer: oshmem, factor: 1},
-	{row: "get/8", most: 5, peer: oshmem, factor: 1},
-	{row: "p_quiet/8", most: 9, peer: oshmem, factor: 1},
-	{row: "put_quiet/8", most: 9, peer: oshmem, factor: 1},
-	{row: "fetch_add/8", peer: plainC, factor: 1.5},
-	{row: "fetch_add_spin/8", peer: plainC, factor: 1.5},
-	{row: rowAllocations, unit: "packages with", most: 0.5},
-	{row: rowTEPS, unit: "MTEPS", least: 500},
-	{row: rowConstruction, unit: "s", most: 4},
-	{row: rowResident, unit: "MiB", most: 300},
-
-	{row: "p_quiet/8", peer: plainC},
-	{row: "fetch_add_line/8", peer: plainC},
-	{row: "fetch_add/8", peer: oshmem},
-	{row: "fetch_add_spin/8", peer: oshmem},
-	{row: "fetch_add_line/8", peer: oshmem},
-	{row: "fetch_add_wait/8", peer: oshmem},
-	{row: "p_wait/8", peer: oshmem},
-	{row: "put/64", peer: oshmem},
-	{row: "put_quiet/64", peer: oshmem},
-	{row: "get/64", peer: oshmem},
-	{row: "put/1024", peer: oshmem},
-	{row: "put_quiet/1024", peer: oshmem},
-	{row: "get/1024", peer: oshmem},
-	{row: "put/4096", peer: oshmem},
-	{row: "put_quiet/4096", peer: oshmem},
-	{row: "get/4096", peer: oshmem},
-	{row: "put/65536", peer: oshmem},
-	{row: "put_quiet/65536", peer: oshmem},
-	{row: "get/65536", peer: oshmem},
-	{row: "put/1048576", peer: oshmem},
-	{row: "put_quiet/1048576", peer: oshmem},
-	{row: "get/1048576", peer: oshmem},
-	{row: "barrier", peer: oshmem},
-	{row: "sum_reduce/8", peer: oshmem},
-	{row: "ping_pong/8", peer: oshmem},
+// group is a set of rows that one function measures, once in a round.
+type group struct {
+	limits []limit
+	rounds int // at most so many; 0: all
+	run    func(ctx context.Context, b *bed) error
 }
+
+// groups are all that is measured, in the order of the report.
+var groups = []group{
+	oneSided,
+	copies,
+	together(2), together(4), together(8), together(16),
+	allocations,
+	graph500,
+}
+
+// sameSpeed is the factor for rows in which both do nothing but move data at the
+// speed of a cache: a twentieth is what two runs of one program differ by.
+const sameSpeed = 1.05

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -76,10 +77,18 @@ const (
 	verdictSkipped = "skipped: "
 )
 
+// allLimits are those of all groups.
+func allLimits() (all []limit) {
+	for _, g := range groups {
+		all = append(all, g.limits...)
+	}
+	return all
+}
+
 // lines compares the values with the limits whose rows match. Peers that are
 // missing are given with the cause; apply says whether bounds are judged.
 func lines(v values, missing map[string]string, rows *regexp.Regexp, apply bool) (out []line) {
-	for _, l := range limits {
+	for _, l := range allLimits() {
 		if !rows.MatchString(l.row) {
 			continue
 		}
@@ -90,7 +99,7 @@ func lines(v values, missing map[string]string, rows *regexp.Regexp, apply bool)
 		}
 		var theirs []float64
 		if l.peer != "" && missing[l.peer] == "" {
-			theirs = v[l.peer][l.row]
+			theirs = v[l.peer][cmp.Or(l.theirs, l.row)]
 			x.Theirs, x.Ratio = sampleOf(theirs), ratio(ours, theirs)
 		}
 		if apply {
@@ -127,7 +136,7 @@ func (l *limit) bound() string {
 	case l.factor == 1:
 		parts = append(parts, "below "+l.peer)
 	case l.factor > 0:
-		parts = append(parts, fmt.Sprintf("<= %g x %s", l.factor, l.peer))
+		parts = append(parts, fmt.Sprintf("<= %s x %s", number(l.factor), l.peer))
 	}
 	return strings.Join(parts, ", ")
 }

@@ -93,11 +93,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	m := machine()
-	b := &bed{dir: dir, quick: o.quick, log: stderr, values: values{}}
-	if err := b.build(ctx, o.rows); err != nil {
+	b := &bed{dir: dir, rows: o.rows, rounds: o.rounds, quick: o.quick, log: stderr, values: values{}}
+	if err := b.build(ctx); err != nil {
 		return err
 	}
-	if err := b.measure(ctx, o.rounds, o.rows); err != nil {
+	if err := b.measure(ctx); err != nil {
 		return err
 	}
 	m.LoadAfter = loadAverage()

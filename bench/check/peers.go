@@ -2,11 +2,15 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/goshmem/goshmem/bench"
@@ -17,8 +21,8 @@ import (
 type peer struct {
 	name    string
 	version string
-	command []string
-	missing string // why it does not take part; empty if it does
+	missing string                       // why it does not take part; empty if it does
+	launch  func(processes int) []string // the command before the program
 }
 
 // findPeers compiles the peers' programs. A peer that is not installed is
@@ -41,8 +45,8 @@ func (b *bed) findPeers(ctx context.Context) error {
 	return nil
 }
 
-// findOSHMEM compiles micro.c for Open MPI's OSHMEM. Its launcher has the name
-// of ours, so the one beside its compiler is taken.
+// findOSHMEM compiles for Open MPI's OSHMEM. Its launcher has the name of ours, so
+// the one beside its compiler is taken.
 func (b *bed) findOSHMEM(ctx context.Context) (peer, error) {
 	p := peer{name: oshmem}
 	oshcc, err := exec.LookPath("oshcc")
@@ -58,15 +62,20 @@ func (b *bed) findOSHMEM(ctx context.Context) (peer, error) {
 		return p, nil
 	}
 	p.version = "OSHMEM, " + first
-	program, err := b.compile(ctx, "micro", oshcc)
-	p.command = []string{
-		launcher, "--allow-run-as-root", "--oversubscribe", "--mca", "opal_common_ucx_opal_mem_hooks", "0",
-		"-n", "2", program,
+	p.launch = func(pes int) []string {
+		bind := "none"
+		if pes <= runtime.NumCPU() {
+			bind = "core"
+		}
+		return []string{
+			launcher, "--allow-run-as-root", "--oversubscribe", "--mca", "opal_common_ucx_opal_mem_hooks", "0",
+			"--bind-to", bind, "-n", strconv.Itoa(pes),
+		}
 	}
-	return p, err
+	return p, b.compile(ctx, oshcc, "micro", "together")
 }
 
-// findC compiles atomic.c.
+// findC compiles plain.c.
 func (b *bed) findC(ctx context.Context) (peer, error) {
 	p := peer{name: plainC}
 	gcc, err := exec.LookPath("gcc")
@@ -79,24 +88,23 @@ func (b *bed) findC(ctx context.Context) (peer, error) {
 		return p, err
 	}
 	p.version = "gcc " + strings.TrimSpace(string(version)) + " -O3"
-	program, err := b.compile(ctx, "atomic", gcc)
-	p.command = []string{program}
-	return p, err
+	p.launch = func(int) []string { return nil }
+	return p, b.compile(ctx, gcc, "plain")
 }
 
-// compile makes a program of a source of this module.
-func (b *bed) compile(ctx context.Context, name, compiler string) (string, error) {
-	src, err := bench.Sources.ReadFile("oshmem/" + name + ".c")
-	if err != nil {
-		return "", err
+// compile makes programs of sources of this module.
+func (b *bed) compile(ctx context.Context, compiler string, names ...string) error {
+	if err := os.CopyFS(b.dir, bench.Sources); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
 	}
-	program := filepath.Join(b.dir, name)
-	if err := os.WriteFile(program+".c", src, 0o600); err != nil {
-		return "", err
+	for _, name := range names {
+		fmt.Fprintln(b.log, "check: compiling", name+".c")
+		source := filepath.Join(b.dir, "oshmem", name+".c")
+		if _, err := b.output(ctx, buildLimit, "", compiler, "-O3", "-o", filepath.Join(b.dir, name), source); err != nil {
+			return err
+		}
 	}
-	fmt.Fprintln(b.log, "check: compiling", name+".c")
-	_, err = b.output(ctx, buildLimit, "", compiler, "-O3", "-o", program, program+".c")
-	return program, err
+	return nil
 }
 
 // missing returns the cause for each peer that does not take part.

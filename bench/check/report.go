@@ -39,7 +39,7 @@ func (r *report) writeJSON(name string) error {
 // markdown returns the report as it stands in documents.
 func (r *report) markdown() string {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "Command: `%s`, %d rounds (graph500: at most %d).\n\n", r.Command, r.Rounds, graphRounds)
+	fmt.Fprintf(&b, "Command: `%s`, %d rounds (graph500: at most %d).\n\n", r.Command, r.Rounds, graph500.rounds)
 	fmt.Fprintf(&b, "Machine: %s.\n\n", r.Machine)
 	fmt.Fprintf(&b, "Peers: %s.\n\n", strings.Join(r.Peers, "; "))
 	table := [][]string{{"row", "unit", "goshmem", "min..max", "peer", "median", "min..max", "ratio", "bound", ""}}

@@ -1,76 +1,27 @@
 /*
- * Measures OSHMEM's operations between two PEs, row by row as cmd/pe does for
- * goshmem: the median of many short batches, one record of JSON per row.
+ * Measures OSHMEM's one-sided operations between two PEs, row by row as
+ * cmd/pe does for goshmem.
  *
- *	oshcc -O3 micro.c -o micro && oshrun -n 2 micro [batches [microseconds]]
+ *	oshcc -O3 micro.c -o micro && oshrun -n 2 micro [ROWS [BATCHES [MICROSECONDS]]]
  */
 #include <shmem.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <time.h>
 #include <unistd.h>
+#include "common.h"
 
-enum { TARGET = 1, ROUNDS = 1000, LARGEST = 131072 };
-
-static int me, batches = 101;
-static double batch_ns = 250e3;
+enum { TARGET = 1, ROUNDS = 1000, MANY = 64, LARGEST = 4 << 20 };
 
 static long *flag, *x, *pair, *buf;
 static long done; /* sections that ended */
 static volatile long sink;
 
-static double now(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return 1e9 * t.tv_sec + t.tv_nsec;
-}
-
-/* What is measured: n operations on count elements of 8 bytes. */
-typedef void body(long n, size_t count);
-
-static double timed(body *f, long n, size_t count)
-{
-	double start = now();
-	f(n, count);
-	return now() - start;
-}
-
-static int ascending(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-	return (x > y) - (x < y);
-}
-
-/* Measures batches of n operations. */
-static void fixed(const char *name, int bytes, long n, body *f)
-{
-	double each[batches];
-	for (int i = 0; i < batches; i++)
-		each[i] = timed(f, n, bytes / 8) / n;
-	if (me != 0)
-		return;
-	qsort(each, batches, sizeof *each, ascending);
-	printf("{\"name\":\"%s\",\"bytes\":%d,\"ns_per_op\":%.4g}\n", name, bytes, each[batches / 2]);
-}
-
-/* Measures batches of at least batch_ns. */
-static void row(const char *name, int bytes, body *f)
-{
-	long n = 1;
-	while (timed(f, n, bytes / 8) < batch_ns)
-		n *= 2;
-	fixed(name, bytes, n, f);
-}
-
-static void p(long n, size_t count)
+static void p(long n, size_t bytes)
 {
 	for (long i = 0; i < n; i++)
 		shmem_long_p(x, i, TARGET);
 	shmem_quiet();
 }
 
-static void p_quiet(long n, size_t count)
+static void p_quiet(long n, size_t bytes)
 {
 	for (long i = 0; i < n; i++) {
 		shmem_long_p(x, i, TARGET);
@@ -78,7 +29,7 @@ static void p_quiet(long n, size_t count)
 	}
 }
 
-static void g(long n, size_t count)
+static void g(long n, size_t bytes)
 {
 	long sum = 0;
 	for (long i = 0; i < n; i++)
@@ -86,35 +37,75 @@ static void g(long n, size_t count)
 	sink += sum;
 }
 
-static void put(long n, size_t count)
+static void put(long n, size_t bytes)
 {
 	for (long i = 0; i < n; i++)
-		shmem_long_put(x, buf, count, TARGET);
+		shmem_long_put(x, buf, bytes / 8, TARGET);
 	shmem_quiet();
 }
 
-static void put_quiet(long n, size_t count)
+static void put_quiet(long n, size_t bytes)
 {
 	for (long i = 0; i < n; i++) {
-		shmem_long_put(x, buf, count, TARGET);
+		shmem_long_put(x, buf, bytes / 8, TARGET);
 		shmem_quiet();
 	}
 }
 
-static void get(long n, size_t count)
+static void get(long n, size_t bytes)
 {
 	for (long i = 0; i < n; i++)
-		shmem_long_get(buf, x, count, TARGET);
+		shmem_long_get(buf, x, bytes / 8, TARGET);
+}
+
+/* MANY operations on as many elements and one quiet count as one. */
+
+static void puts_quiet(long n, size_t bytes)
+{
+	for (long i = 0; i < n; i++) {
+		for (int k = 0; k < MANY; k++)
+			shmem_long_put(&x[k], &buf[k], 1, TARGET);
+		shmem_quiet();
+	}
+}
+
+static void puts_nbi(long n, size_t bytes)
+{
+	for (long i = 0; i < n; i++) {
+		for (int k = 0; k < MANY; k++)
+			shmem_long_put_nbi(&x[k], &buf[k], 1, TARGET);
+		shmem_quiet();
+	}
+}
+
+static void gets_nbi(long n, size_t bytes)
+{
+	for (long i = 0; i < n; i++) {
+		for (int k = 0; k < MANY; k++)
+			shmem_long_get_nbi(&buf[k], &x[k], 1, TARGET);
+		shmem_quiet();
+	}
 }
 
 static long *counter;
 
-static void fetch_add(long n, size_t count)
+static void fetch_add(long n, size_t bytes)
 {
 	long sum = 0;
 	for (long i = 0; i < n; i++)
 		sum += shmem_long_atomic_fetch_add(counter, 3, TARGET);
 	sink += sum;
+}
+
+static void compare_swap(long n, size_t bytes)
+{
+	long old = shmem_long_atomic_fetch(counter, TARGET);
+	for (long i = 0; i < n; i++) {
+		long seen = shmem_long_atomic_compare_swap(counter, old, old + 1, TARGET);
+		if (seen != old)
+			shmem_global_exit(3);
+		old++;
+	}
 }
 
 /* What PE 1 does while PE 0 measures. */
@@ -137,29 +128,32 @@ static void wait_for_it(void)
 
 static void transfers(void)
 {
-	static const int sizes[] = { 1, 8, 128, 512, 8192, LARGEST };
+	static const int sizes[] = { 8, 64, 1024, 4096, 65536, 1 << 20, 2 << 20, LARGEST };
 	row("p", 8, p);
 	row("p_quiet", 8, p_quiet);
 	row("g", 8, g);
 	for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-		row("put", 8 * sizes[i], put);
-		row("put_quiet", 8 * sizes[i], put_quiet);
-		row("get", 8 * sizes[i], get);
+		row("put", sizes[i], put);
+		row("put_quiet", sizes[i], put_quiet);
+		row("get", sizes[i], get);
 	}
+	row("64_put_quiet", 8, puts_quiet);
+	row("64_put_nbi_quiet", 8, puts_nbi);
+	row("64_get_nbi_quiet", 8, gets_nbi);
 }
 
 static void waited(void) { row("p_wait", 8, p); }
-static void add(void) { row("fetch_add", 8, fetch_add); }
-static void add_spin(void) { row("fetch_add_spin", 8, fetch_add); }
-static void add_line(void) { row("fetch_add_line", 8, fetch_add); }
-static void add_wait(void) { row("fetch_add_wait", 8, fetch_add); }
+static void alone(void) { row("fetch_add", 8, fetch_add); row("compare_swap", 8, compare_swap); }
+static void add_spin(void) { row("fetch_add_spin", 8, fetch_add); row("compare_swap_spin", 8, compare_swap); }
+static void add_line(void) { row("fetch_add_line", 8, fetch_add); row("compare_swap_line", 8, compare_swap); }
+static void add_wait(void) { row("fetch_add_wait", 8, fetch_add); row("compare_swap_wait", 8, compare_swap); }
 
 /* Runs rows on PE 0 while PE 1 idles until they are done. */
 static void section(void (*idle)(void), void (*rows)(void))
 {
 	done++;
 	shmem_barrier_all();
-	if (me == TARGET) {
+	if (shmem_my_pe() == TARGET) {
 		idle();
 		return;
 	}
@@ -172,7 +166,7 @@ static void atomics(void)
 {
 	long *old = flag;
 	counter = x;
-	section(nap, add);
+	section(nap, alone);
 	section(spin, add_spin);
 	flag = &pair[0];
 	counter = &pair[1];
@@ -182,24 +176,11 @@ static void atomics(void)
 	section(wait_for_it, add_wait);
 }
 
-static void barrier(long n, size_t count)
-{
-	for (long i = 0; i < n; i++)
-		shmem_barrier_all();
-}
+static long ball_word, ball;
 
-static long src, dst, ball_word, ball;
-static long psync[2][SHMEM_REDUCE_SYNC_SIZE];
-static long pwrk[2][SHMEM_REDUCE_MIN_WRKDATA_SIZE];
-
-static void reduce(long n, size_t count)
+static void ping_pong(long n, size_t bytes)
 {
-	for (long i = 0; i < n; i++)
-		shmem_long_sum_to_all(&dst, &src, 1, 0, 0, 2, pwrk[i & 1], psync[i & 1]);
-}
-
-static void ping_pong(long n, size_t count)
-{
+	int me = shmem_my_pe();
 	for (long i = 0; i < n / 2; i++) {
 		ball++;
 		if (me == 0)
@@ -212,36 +193,34 @@ static void ping_pong(long n, size_t count)
 
 int main(int argc, char **argv)
 {
-	if (argc > 1)
-		batches = atoi(argv[1]);
-	if (argc > 2)
-		batch_ns = 1e3 * atof(argv[2]);
+	int bad = options(argc, argv);
+	if (bad)
+		return bad;
 	shmem_init();
-	me = shmem_my_pe();
-	if (shmem_n_pes() != 2 || batches < 1 || batch_ns <= 0) {
-		fprintf(stderr, "micro: %d PEs, want 2; %d batches of %g ns, want both positive\n",
-			shmem_n_pes(), batches, batch_ns);
+	if (shmem_n_pes() != 2) {
+		fprintf(stderr, "%s: %d PEs, want 2\n", argv[0], shmem_n_pes());
 		shmem_global_exit(2);
 	}
+	silent = shmem_my_pe() != 0;
 	flag = shmem_calloc(8, sizeof *flag); /* cache lines of their own */
-	x = shmem_align(64, LARGEST * sizeof *x);
-	pair = shmem_align(64, 8 * sizeof *pair);
-	buf = calloc(LARGEST, sizeof *buf);
-	for (long i = 0; i < LARGEST; i++)
-		x[i] = 0;
+	x = shmem_align(4096, LARGEST);
+	pair = shmem_align(64, 64);
+	buf = aligned_alloc(4096, LARGEST);
+	if (!flag || !x || !pair || !buf) {
+		fprintf(stderr, "%s: no memory for %d bytes\n", argv[0], LARGEST);
+		shmem_global_exit(1);
+	}
+	memset(x, 0, LARGEST);
+	memset(buf, 0, LARGEST);
 	pair[0] = pair[1] = 0;
-	for (int i = 0; i < SHMEM_REDUCE_SYNC_SIZE; i++)
-		psync[0][i] = psync[1][i] = SHMEM_SYNC_VALUE;
 	shmem_barrier_all();
 
 	section(nap, transfers);
 	section(wait_for_it, waited);
 	atomics();
 	shmem_barrier_all();
-	fixed("barrier", 0, ROUNDS, barrier);
-	fixed("sum_reduce", 8, ROUNDS, reduce);
-	shmem_barrier_all();
-	fixed("ping_pong", 8, 2 * ROUNDS, ping_pong);
+	if (asked("ping_pong", 8))
+		fixed("ping_pong", 8, 2 * ROUNDS, ping_pong);
 	shmem_finalize();
 	return 0;
 }

@@ -30,18 +30,22 @@
 // writer's load comes after the membarrier and sees 1, or its data came
 // before and the owner's second look sees it. Package rma has the code.
 //
-// Arrive[t][i]: the sequence number of the latest collective of team t that
-// member i has entered. It lies in the segment of the team's first member on
-// the node, written by member i alone with a sequentially consistent store
-// (so that of several that arrive together at least one sees all), read by
-// all members with an acquire load. It only grows, until bit 63 marks that the
-// member has left the team for good; Init after Finalize takes the mark back.
+// Arrive[t]: of each member i, the sequence number of the latest step of team t
+// that it has entered, i*ArriveStride(members) bytes from the start. It lies in
+// the segment of the team's first member on the node, is written by member i
+// alone and read by all members with an acquire load. Where one who
+// enters looks whether everybody has, the store is sequentially consistent, so
+// that of several that arrive together at least one sees all; otherwise it is a
+// release. It only grows, until bit 63 marks that the member has left the team
+// for good; Init after Finalize takes the mark back.
 //
-// Slots[t][seq%2]: the owner's contribution to collective seq of team t,
-// plain stores before its store to Arrive (release), plain loads by members
-// after they saw that store (acquire). The slot of seq is reused by seq+2; a
-// PE enters seq+2 only after it saw everyone enter seq+1, and a PE that has
-// entered seq+1 has finished reading the slots of seq: no reader is left.
+// Slots[t][seq%2]: the owner's contribution to step seq of team t: a cell of it
+// (the number of which is seq/2%SlotCells), or the whole slot if it is larger.
+// Plain stores before the owner's store to Arrive (release), plain loads by
+// members after they saw that store (acquire). A cell that was written for step
+// s is written again only after its owner saw everyone enter step s+1: a PE that
+// has entered s+1 has finished reading what belongs to s, so no reader is left.
+// As consecutive steps have different slots, that is no later than step s+2.
 //
 // Teams, Heap, Blocks, Progress: written by the owner only. They stand here
 // rather than in the owner's private memory so that a successor that takes
@@ -58,13 +62,14 @@ import (
 // The constants of the layout; a change of any one changes Version.
 const (
 	Magic   = 0x4d454d48534f47 // "GOSHMEM", little endian
-	Version = 1
+	Version = 2
 
 	MaxRegions = 8
 	MaxTeams   = 64
 	MaxLocal   = 1024 // PEs on a node
 	MaxBlocks  = 65536
 	SlotSize   = 8192
+	SlotCells  = 32 // of a slot, for contributions that fit into one
 
 	ControlSize = 4 << 20 // bytes reserved for Control; regions follow
 
@@ -132,6 +137,15 @@ type Control struct {
 	Arrive   [MaxTeams][MaxLocal]uint64
 	Slots    [MaxTeams][2][SlotSize]byte
 	Blocks   [MaxBlocks]alloc.Entry
+}
+
+// ArriveStride returns how many bytes lie between the arrival words of a team of
+// so many members: a cache line, unless so many lines do not fit.
+func ArriveStride(members int) uintptr {
+	if members <= MaxLocal/8 {
+		return 64
+	}
+	return 8
 }
 
 // HeaderBytes is the size of Header.

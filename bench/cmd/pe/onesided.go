@@ -1,27 +1,103 @@
 package main
 
-import "github.com/goshmem/goshmem/shmem"
+import (
+	"fmt"
+	"time"
 
-// sizes are elements of 8 bytes: 8 bytes to 1 MiB.
-var sizes = []int{1, 8, 128, 512, 8192, 131072}
+	"github.com/goshmem/goshmem/shmem"
+)
+
+// target is the PE on which PE 0 works.
+const target = 1
+
+// rounds is how often both PEs take part in a batch of the ping-pong.
+const rounds = 1000
+
+// many is how many operations make a set of those that count as one.
+const many = 64
+
+// sizes are elements of 8 bytes: 8 bytes to 4 MiB.
+var sizes = []int{1, 8, 128, 512, 8192, 131072, 262144, 524288}
+
+// oneSided measures what one PE does to another, and the ping-pong.
+func (m *meter) oneSided() (err error) {
+	if n := m.w.NPEs(); n != 2 {
+		return fmt.Errorf("job of %d PEs, want 2: oshrun -n 2 pe onesided", n)
+	}
+	if m.flag, err = shmem.Calloc[int64](m.w, 1); err != nil {
+		return err
+	}
+	for _, part := range []func() error{m.transfers, m.atomics, m.pingPong} {
+		if err := part(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// section runs rows on PE 0 while PE 1 does what idle says until they are done.
+func (m *meter) section(idle func(m *meter) error, rows func() error) error {
+	m.done++
+	if err := m.w.Barrier(); err != nil {
+		return err
+	}
+	if m.me == target {
+		return idle(m)
+	}
+	if err := rows(); err != nil {
+		return err
+	}
+	if err := shmem.P(m.c, m.flag, m.done, target); err != nil {
+		return err
+	}
+	return m.c.Quiet()
+}
+
+// nap leaves the processor alone, as a PE that waits for a disk would.
+func nap(m *meter) error {
+	for {
+		over, err := shmem.Test(m.c, m.flag, shmem.GE, m.done)
+		if over || err != nil {
+			return err
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// spin reads its flag all the time.
+func spin(m *meter) error {
+	for {
+		over, err := shmem.Test(m.c, m.flag, shmem.GE, m.done)
+		if over || err != nil {
+			return err
+		}
+	}
+}
+
+// wait is in the library's wait function, for something else than what comes.
+func wait(m *meter) error { return shmem.WaitUntil(m.c, m.flag, shmem.GE, m.done) }
 
 // transfers measures put and get while the target sleeps.
 func (m *meter) transfers() error {
-	x, err := shmem.Calloc[int64](m.w, sizes[len(sizes)-1])
+	x, err := shmem.Calloc[int64](m.w, sizes[len(sizes)-1], shmem.Align(4096))
 	if err != nil {
 		return err
 	}
 	one := x.At(0)
+	buf := make([]int64, x.Len())
+	for i := range buf {
+		buf[i] = int64(i) // pages of its own: all pages that were only read are one
+	}
 	err = m.section(nap, func() error {
 		if err := m.scalars(one); err != nil {
 			return err
 		}
 		for _, n := range sizes {
-			if err := m.blocks(x.Slice(0, n), make([]int64, n)); err != nil {
+			if err := m.blocks(x.Slice(0, n), buf[:n]); err != nil {
 				return err
 			}
 		}
-		return nil
+		return m.sets(x, buf)
 	})
 	if err != nil {
 		return err
@@ -117,48 +193,66 @@ func (m *meter) blocks(x shmem.Sym[int64], buf []int64) error {
 	})
 }
 
-// atomics measures the fetching add while the target sleeps, while it reads a
-// word of another cache line and one of the same, and while it waits.
-func (m *meter) atomics() error {
-	x, err := shmem.Calloc[int64](m.w, 1) // on a cache line of its own
-	if err != nil {
-		return err
-	}
-	// The neighbor of the flag that spin and wait read.
-	pair, err := shmem.Calloc[int64](m.w, 2)
-	if err != nil {
-		return err
-	}
-	for _, part := range []struct {
-		name    string
-		idle    func(*meter) error
-		x, flag shmem.Sym[int64]
+// sets measures many operations on as many elements and one Quiet, which count
+// as one operation.
+func (m *meter) sets(x shmem.Sym[int64], buf []int64) error {
+	c := m.c
+	for _, set := range []struct {
+		name string
+		op   func(x shmem.Sym[int64], v []int64) error
 	}{
-		{"fetch_add", nap, x, m.flag},
-		{"fetch_add_spin", spin, x, m.flag},
-		{"fetch_add_line", spin, pair.At(1), pair.At(0)},
-		{"fetch_add_wait", wait, x, m.flag},
+		{"64_put_quiet", func(x shmem.Sym[int64], v []int64) error { return shmem.Put(c, x, v, target) }},
+		{"64_put_nbi_quiet", func(x shmem.Sym[int64], v []int64) error { return shmem.PutNBI(c, x, v, target) }},
+		{"64_get_nbi_quiet", func(x shmem.Sym[int64], v []int64) error {
+			_, err := shmem.GetNBI(c, v, x, target)
+			return err
+		}},
 	} {
-		m.flag = part.flag
-		if err := m.section(part.idle, func() error { return m.fetchAdd(part.name, part.x) }); err != nil {
+		err := m.row(set.name, 8, func(n int) error {
+			for range n {
+				for k := range many {
+					if err := set.op(x.At(k), buf[k:k+1]); err != nil {
+						return err
+					}
+				}
+				if err := c.Quiet(); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (m *meter) fetchAdd(name string, x shmem.Sym[int64]) error {
+// pingPong measures P and WaitUntil by turns, one way.
+func (m *meter) pingPong() error {
 	c := m.c
-	return m.row(name, 8, func(n int) error {
-		var sum int64
-		for range n {
-			old, err := shmem.AtomicFetchAdd(c, x, 3, target)
-			if err != nil {
+	word, err := shmem.Calloc[int64](m.w, 1)
+	if err != nil || !m.asked("ping_pong", 8) {
+		return err
+	}
+	var ball int64
+	return m.fixed("ping_pong", 8, 2*rounds, func(n int) error { // n messages
+		for range n / 2 {
+			ball++
+			if m.me == 0 {
+				if err := shmem.P(c, word, ball, target); err != nil {
+					return err
+				}
+			}
+			if err := shmem.WaitUntil(c, word, shmem.GE, ball); err != nil {
 				return err
 			}
-			sum += old
+			if m.me == target {
+				if err := shmem.P(c, word, ball, 0); err != nil {
+					return err
+				}
+			}
 		}
-		sink += sum
 		return nil
 	})
 }

@@ -1,65 +1,78 @@
 package main
 
-import "github.com/goshmem/goshmem/shmem"
+import (
+	"time"
 
-// rounds is how often both PEs take part in a batch of what they do together.
-const rounds = 1000
+	"github.com/goshmem/goshmem/shmem"
+)
 
-// together measures what both PEs do at once: barrier, reduction, ping-pong.
-func (m *meter) together() error {
-	w, c := m.w, m.c
-	src, err := shmem.Calloc[int64](w, 1)
+// largest is how much a PE contributes to a collective at most: 64 KiB.
+const largest = 8192
+
+// together measures collectives among all PEs. A batch ends with a barrier, so
+// that nobody's part is left out.
+func (m *meter) together() (err error) {
+	w, all := m.w, m.w.Team()
+	m.pes = w.NPEs()
+	if m.word, err = shmem.Calloc[int64](w, 2); err != nil {
+		return err
+	}
+	src, err := shmem.Calloc[int64](w, m.pes*largest, shmem.Align(4096))
 	if err != nil {
 		return err
 	}
-	dst, err := shmem.Calloc[int64](w, 1)
+	dst, err := shmem.Calloc[int64](w, m.pes*largest, shmem.Align(4096))
 	if err != nil {
 		return err
 	}
-	word, err := shmem.Calloc[int64](w, 1)
-	if err != nil {
+	if err := m.settle(400 * time.Millisecond); err != nil {
 		return err
 	}
-	err = m.fixed("barrier", 0, rounds, func(n int) error {
-		for range n {
-			if err := w.Barrier(); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err != nil {
+	if err := m.all("barrier", 0, repeat(w.Barrier)); err != nil {
 		return err
 	}
-	err = m.fixed("sum_reduce", 8, rounds, func(n int) error {
-		for range n {
-			if err := shmem.Reduce(w.Team(), dst, src, shmem.Sum); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	var ball int64
-	return m.fixed("ping_pong", 8, 2*rounds, func(n int) error { // n messages
-		for range n / 2 {
-			ball++
-			if m.me == 0 {
-				if err := shmem.P(c, word, ball, target); err != nil {
+	for _, row := range []struct {
+		name string
+		n    []int // elements of 8 bytes that a PE contributes (to one other, for alltoall)
+		op   func(n int) error
+	}{
+		{"sum_reduce", []int{1, largest}, func(n int) error {
+			return shmem.Reduce(all, dst.Slice(0, n), src.Slice(0, n), shmem.Sum)
+		}},
+		{"broadcast", []int{1, largest}, func(n int) error {
+			return shmem.Broadcast(all, dst.Slice(0, n), src.Slice(0, n), 0)
+		}},
+		{"alltoall", []int{1, 1024}, func(n int) error {
+			return shmem.Alltoall(all, dst.Slice(0, n*m.pes), src.Slice(0, n*m.pes))
+		}},
+		{"fcollect", []int{1, 1024}, func(n int) error {
+			return shmem.FCollect(all, dst.Slice(0, n*m.pes), src.Slice(0, n))
+		}},
+	} {
+		for _, n := range row.n {
+			body := repeat(func() error { return row.op(n) })
+			err := m.all(row.name, 8*n, func(times int) error {
+				if err := body(times); err != nil {
 					return err
 				}
-			}
-			if err := shmem.WaitUntil(c, word, shmem.GE, ball); err != nil {
+				return w.Barrier()
+			})
+			if err != nil {
 				return err
 			}
-			if m.me == target {
-				if err := shmem.P(c, word, ball, 0); err != nil {
-					return err
-				}
+		}
+	}
+	return nil
+}
+
+// repeat returns a function that makes n calls of op.
+func repeat(op func() error) func(n int) error {
+	return func(n int) error {
+		for range n {
+			if err := op(); err != nil {
+				return err
 			}
 		}
 		return nil
-	})
+	}
 }
