@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"time"
 	"unsafe"
+
+	"github.com/goshmem/goshmem/internal/plan"
 )
 
 // PageSize returns the size of a memory page in bytes.
@@ -114,3 +116,12 @@ func SignalName(sig syscall.Signal) string { return sig.String() }
 
 // SIGCONT has no meaning here.
 const SIGCONT = syscall.Signal(0)
+
+// Affinity is not supported here.
+func Affinity() ([]int, error) { return nil, ErrNotSupported }
+
+// SetAffinity is not supported here.
+func SetAffinity([]int) error { return ErrNotSupported }
+
+// Topology is not supported here.
+func Topology() (plan.Topology, error) { return nil, ErrNotSupported }
