@@ -145,21 +145,21 @@ func noneEmpty(fs *pflag.FlagSet) (err error) {
 }
 
 func (f *runFlags) options(args []string, stderr io.Writer) (*launch.Options, error) {
-	o := &launch.Options{NPEs: f.n, Program: args[0], Args: args[1:], Dir: f.dir, Verbose: f.verbose, Env: os.Environ()}
+	app := launch.App{NPEs: f.n, Program: args[0], Args: args[1:], Dir: f.dir, Env: os.Environ()}
 	if f.n < 1 {
 		return nil, usagef("oshrun -n 4 program", "-n: number of PEs %d, want 1 or more", f.n)
 	}
-	if builtins[o.Program] != nil {
+	if builtins[app.Program] != nil {
 		self, err := os.Executable()
 		if err != nil {
-			return nil, fmt.Errorf("built-in program %s: %w", o.Program, err)
+			return nil, fmt.Errorf("built-in program %s: %w", app.Program, err)
 		}
-		o.Args = append([]string{"pe", o.Program}, o.Args...)
-		o.Program, o.Name = self, "oshrun"
-		o.Env = append(o.Env, progressKind(stderr)...)
+		app.Args = append([]string{"pe", app.Program}, app.Args...)
+		app.Program, app.Name = self, "oshrun"
+		app.Env = append(app.Env, progressKind(stderr)...)
 	}
 	for _, kv := range f.env {
-		if err := addVar(o, kv); err != nil {
+		if err := addVar(&app, kv); err != nil {
 			return nil, err
 		}
 	}
@@ -168,6 +168,7 @@ func (f *runFlags) options(args []string, stderr io.Writer) (*launch.Options, er
 			return nil, usagef("", "--wdir: %q, want a directory", f.dir)
 		}
 	}
+	o := &launch.Options{Apps: []launch.App{app}, Verbose: f.verbose}
 	return o, errors.Join(f.setOutput(o), f.setStdin(o), f.setTimeout(o), f.setHeap(o))
 }
 
@@ -185,7 +186,7 @@ func progressKind(stderr io.Writer) []string {
 }
 
 // addVar applies -x.
-func addVar(o *launch.Options, kv string) error {
+func addVar(app *launch.App, kv string) error {
 	name, _, hasValue := strings.Cut(kv, "=")
 	if name == "" {
 		return usagef("-x VAR=value", "-x: %q, want VAR or VAR=value", kv)
@@ -196,7 +197,7 @@ func addVar(o *launch.Options, kv string) error {
 		}
 		return nil // the whole environment is passed on
 	}
-	o.Env = append(o.Env, kv)
+	app.Env = append(app.Env, kv)
 	return nil
 }
 

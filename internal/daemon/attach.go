@@ -66,53 +66,55 @@ func (s *Step) talk(conn *net.UnixConn) error {
 			return nil //nolint:nilerr // gone, or silent for too long: nothing to report
 		}
 		req, err := wire.ParseAttachRequest(buf[:n])
+		var j *job
 		if err == nil {
-			err = s.allow(peer, req)
+			j, err = s.allow(peer, req)
 		}
 		if err != nil {
 			reply := wire.AttachReply{Err: err.Error()}
 			return errors.Join(err, xunix.SendFDs(conn, reply.Append(nil), nil))
 		}
-		if err := s.hand(conn, req); err != nil {
+		if err := s.hand(conn, j, req); err != nil {
 			return err
 		}
 	}
 }
 
 // hand sends the descriptors of as many segments as fit.
-func (s *Step) hand(conn *net.UnixConn, req wire.AttachRequest) error {
-	info, err := s.heaps[0].Stat()
+func (s *Step) hand(conn *net.UnixConn, j *job, req wire.AttachRequest) error {
+	info, err := j.heaps[0].Stat()
 	if err != nil {
 		return err
 	}
-	last := min(len(s.heaps), int(req.First)+wire.MaxFDs)
+	last := min(len(j.heaps), int(req.First)+wire.MaxFDs)
 	var fds []int
-	for _, f := range s.heaps[req.First:last] {
+	for _, f := range j.heaps[req.First:last] {
 		fds = append(fds, int(f.Fd()))
 	}
 	reply := wire.AttachReply{
-		Job: s.job, NPEs: uint32(s.cfg.NPEs), First: req.First, Count: uint32(len(fds)),
+		Job: j.key, NPEs: uint32(j.npes()), First: req.First, Count: uint32(len(fds)),
 		Incarnation: 1, SegmentSize: uint64(info.Size()),
 	}
 	return xunix.SendFDs(conn, reply.Append(nil), fds)
 }
 
-// allow checks that a request is of this job and comes from the process tree
-// of the PE that it names.
-func (s *Step) allow(peer xunix.Peer, req wire.AttachRequest) error {
+// allow checks that a request comes from the process tree of the PE that it
+// names, and returns the job.
+func (s *Step) allow(peer xunix.Peer, req wire.AttachRequest) (*job, error) {
+	j := s.jobOf(req.Nspace)
 	switch {
-	case req.Nspace != s.nspace:
-		return fmt.Errorf("job %q, want the one that this socket is for", req.Nspace) // whose name is none of a stranger's business
-	case int(req.PE) >= s.cfg.NPEs || int(req.First) >= s.cfg.NPEs:
-		return fmt.Errorf("PE %d and first segment %d, want below %d", req.PE, req.First, s.cfg.NPEs)
+	case j == nil:
+		return nil, fmt.Errorf("job %q, want one that this socket is for", req.Nspace) // whose name is none of a stranger's business
+	case int64(req.PE) >= int64(len(j.heaps)) || int64(req.First) >= int64(len(j.heaps)):
+		return nil, fmt.Errorf("PE %d and first segment %d, want below %d", req.PE, req.First, len(j.heaps))
 	case int(peer.UID) != os.Getuid() && peer.UID != 0:
-		return fmt.Errorf("process %d of user %d, want user %d", peer.PID, peer.UID, os.Getuid())
+		return nil, fmt.Errorf("process %d of user %d, want user %d", peer.PID, peer.UID, os.Getuid())
 	}
 	s.mu.Lock()
-	p := s.procs[req.PE]
+	p := j.procs[req.PE]
 	s.mu.Unlock()
-	if p == nil || !s.descends(peer.PID, p.pid(), int(req.PE)) {
-		return fmt.Errorf("process %d is not of PE %d", peer.PID, req.PE)
+	if p == nil || !s.descends(peer.PID, p) {
+		return nil, fmt.Errorf("process %d is not of PE %d", peer.PID, req.PE)
 	}
-	return nil
+	return j, nil
 }

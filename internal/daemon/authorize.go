@@ -9,21 +9,22 @@ import (
 	"strconv"
 
 	"github.com/goshmem/goshmem/internal/xunix"
+	pmix "github.com/goshmem/goshmem/pmix/wire"
 )
 
 // authorize decides whether a connection to the PMIx server may claim a PE:
 // the process that holds its other end must be the PE's or come from it. Any
 // user of the machine can reach the port, so that a name alone proves nothing.
-func (s *Step) authorize(conn net.Conn, nspace string, rank uint32) (pid int, err error) {
-	if nspace != s.nspace || int64(rank) >= int64(s.cfg.NPEs) {
-		return 0, fmt.Errorf("job %q, PE %d: want this job and a PE below %d", nspace, rank, s.cfg.NPEs)
+func (s *Step) authorize(conn net.Conn, claim pmix.Proc) (pid int, err error) {
+	j := s.jobOf(claim.Nspace)
+	if j == nil || int64(claim.Rank) >= int64(j.npes()) {
+		return 0, fmt.Errorf("job %q, PE %d: want a job of this step and one of its PEs", claim.Nspace, claim.Rank)
 	}
-	pe := int(rank)
 	s.mu.Lock() // a PE that is quick to connect waits here until its start is noted
-	p := s.procs[pe]
+	p := j.procs[claim.Rank]
 	s.mu.Unlock()
 	if p == nil {
-		return 0, fmt.Errorf("PE %d is not started yet", pe)
+		return 0, fmt.Errorf("PE %v is not started yet", ID{j.number, int(claim.Rank)})
 	}
 	local, remote := addrPort(conn.LocalAddr()), addrPort(conn.RemoteAddr())
 	inode, err := xunix.SocketInode(remote, local)
@@ -36,11 +37,11 @@ func (s *Step) authorize(conn net.Conn, nspace string, rank uint32) (pid int, er
 	}
 	all := lookAround()
 	for pid := range tree(all, os.Getpid()) {
-		if pid != os.Getpid() && holds(pid, link) && s.descends(pid, p.pid(), pe) {
+		if pid != os.Getpid() && holds(pid, link) && s.descends(pid, p) {
 			return pid, nil
 		}
 	}
-	return 0, fmt.Errorf("no process of PE %d (pid %d) holds the socket %v of the connection", pe, p.pid(), remote)
+	return 0, fmt.Errorf("no process of PE %v (pid %d) holds the socket %v of the connection", p.id, p.pid(), remote)
 }
 
 func addrPort(a net.Addr) netip.AddrPort {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"slices"
 	"syscall"
 	"time"
 
@@ -22,19 +21,15 @@ func (s *Step) Close() error {
 	s.Signal(syscall.SIGKILL)
 	deadline := time.Now().Add(closeAtMost)
 	s.mu.Lock()
-	procs := slices.Clone(s.procs)
+	procs := s.started()
 	s.mu.Unlock()
 	for _, p := range procs {
-		if p != nil {
-			p.release()
-		}
+		p.release()
 	}
 	s.sweep(procs, deadline)
 	patience := closeAtMost
 	for _, p := range procs {
-		if p != nil {
-			patience = s.drain(p, patience)
-		}
+		patience = s.drain(p, patience)
 	}
 	s.input.close()
 	close(s.start)
@@ -47,15 +42,15 @@ func (s *Step) Close() error {
 	}
 	s.mu.Lock()
 	for _, p := range procs {
-		if p != nil {
-			p.settle()
-		}
+		p.settle()
 	}
 	s.mu.Unlock()
 	close(s.closing)
 	s.serving.Wait()
-	for _, f := range s.heaps {
-		errs = append(errs, f.Close())
+	for _, j := range s.jobs {
+		for _, f := range j.heaps {
+			errs = append(errs, f.Close())
+		}
 	}
 	return errors.Join(errs...)
 }
@@ -90,7 +85,7 @@ func (s *Step) drain(p *proc, patience time.Duration) time.Duration {
 
 // cut ends a PE's outputs.
 func (s *Step) cut(p *proc) {
-	s.notice("output of PE %d is held open by a process that left the job: it is cut", p.pe)
+	s.notice("output of PE %v is held open by a process that left the job: it is cut", p.id)
 	for _, f := range p.readers {
 		_ = f.Close()
 	}
@@ -110,8 +105,8 @@ func (s *Step) notice(format string, args ...any) {
 // one may bring its own children here, so it looks until there are none.
 func (s *Step) sweep(procs []*proc, deadline time.Time) {
 	for _, p := range procs {
-		if p != nil && !within(deadline, func() { <-p.reaped }) {
-			s.notice("PE %d (pid %d) does not end although killed", p.pe, p.pid())
+		if !within(deadline, func() { <-p.reaped }) {
+			s.notice("PE %v (pid %d) does not end although killed", p.id, p.pid())
 		}
 	}
 	for time.Now().Before(deadline) {

@@ -25,7 +25,7 @@ func (s *Step) read(p *proc, f *os.File, stream Stream) {
 		lines(f, func(text []byte) {
 			p.passing.Add(1)
 			defer p.passing.Add(-1)
-			s.cfg.Output(p.pe, stream, text)
+			s.cfg.Output(p.id, stream, text)
 		})
 	})
 }
@@ -96,13 +96,13 @@ func (p *lineTimer) watch(within bool) {
 // input carries standard input to the PEs that want it.
 type input struct {
 	mu   sync.Mutex
-	dest map[int]*os.File
+	dest map[ID]*os.File
 }
 
-func (in *input) add(pe int, w *os.File) {
+func (in *input) add(id ID, w *os.File) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	in.dest[pe] = w
+	in.dest[id] = w
 }
 
 // run copies src to all readers until its end, then closes them. The slowest
@@ -128,11 +128,11 @@ func (in *input) write(b []byte) bool {
 	in.mu.Lock()
 	dest := maps.Clone(in.dest)
 	in.mu.Unlock()
-	for pe, w := range dest {
+	for id, w := range dest {
 		if _, err := w.Write(b); err != nil {
 			_ = w.Close()
 			in.mu.Lock()
-			delete(in.dest, pe)
+			delete(in.dest, id)
 			in.mu.Unlock()
 		}
 	}
@@ -145,8 +145,8 @@ func (in *input) write(b []byte) bool {
 func (in *input) close() {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	for pe, w := range in.dest {
+	for id, w := range in.dest {
 		_ = w.Close()
-		delete(in.dest, pe)
+		delete(in.dest, id)
 	}
 }

@@ -19,7 +19,8 @@ func lockThread() { runtime.LockOSThread() }
 
 // proc is one PE's process. Its fields are guarded by the step's mutex.
 type proc struct {
-	pe        int
+	id        ID
+	job       *job
 	cmd       *exec.Cmd
 	leash     *os.File // write end; closing it kills the group
 	hold      *os.File // its read end: somebody has to have it open
@@ -73,30 +74,39 @@ func (p *proc) signal(sig syscall.Signal) {
 	}
 }
 
-// Launch starts all PEs, from one thread. After an error some may run: Close
+// Launch starts all PEs of the first job. After an error some may run: Close
 // ends them.
 func (s *Step) Launch() error {
-	done := make(chan error)
-	s.start <- func() {
-		for pe := range s.cfg.NPEs {
-			if err := s.startPE(pe); err != nil {
-				done <- fmt.Errorf("start PE %d: %w", pe, err)
-				return
-			}
-		}
-		done <- nil
-	}
-	if err := <-done; err != nil {
+	s.mu.Lock()
+	j := s.jobs[0]
+	s.mu.Unlock()
+	if err := s.launch(j); err != nil {
 		return err
 	}
 	s.input.run(s.cfg.Stdin)
 	return nil
 }
 
-func (s *Step) startPE(pe int) (err error) {
-	p := &proc{pe: pe, reaped: make(chan struct{}), settled: make(chan struct{}), cmd: &exec.Cmd{
-		Path: s.cfg.Path, Args: append([]string{s.cfg.Name}, s.cfg.Args...),
-		Dir: s.cfg.Dir, Env: s.environ(pe), SysProcAttr: xunix.ChildAttr(),
+// launch starts the PEs of a job, from the thread that starts all.
+func (s *Step) launch(j *job) error {
+	done := make(chan error)
+	s.start <- func() {
+		for pe := range j.npes() {
+			if err := s.startPE(j, pe); err != nil {
+				done <- fmt.Errorf("start PE %v: %w", ID{j.number, pe}, err)
+				return
+			}
+		}
+		done <- nil
+	}
+	return <-done
+}
+
+func (s *Step) startPE(j *job, pe int) (err error) {
+	app := &j.apps[j.app(pe)]
+	p := &proc{id: ID{j.number, pe}, job: j, reaped: make(chan struct{}), settled: make(chan struct{}), cmd: &exec.Cmd{
+		Path: app.Path, Args: append([]string{app.Name}, app.Args...),
+		Dir: app.Dir, Env: s.environ(j, pe), SysProcAttr: xunix.ChildAttr(),
 	}}
 	var theirs []*os.File // closed here once the process has them
 	defer func() {
@@ -116,11 +126,11 @@ func (s *Step) startPE(pe int) (err error) {
 	theirs = append(theirs, outW, errW, leashR)
 	p.readers, p.leash = []*os.File{out, errs}, leashW
 	p.cmd.Stdout, p.cmd.Stderr, p.cmd.ExtraFiles = outW, errW, []*os.File{leashR}
-	if err == nil && s.cfg.Stdin != nil && s.cfg.StdinTo(pe) {
+	if err == nil && j.number == 0 && s.cfg.Stdin != nil && s.cfg.StdinTo(pe) {
 		in, inW := pipe()
 		theirs = append(theirs, in)
 		p.cmd.Stdin = in
-		s.input.add(pe, inW)
+		s.input.add(p.id, inW)
 	}
 	if err != nil {
 		return err
@@ -130,9 +140,9 @@ func (s *Step) startPE(pe int) (err error) {
 	if err := p.cmd.Start(); err != nil {
 		return err
 	}
-	s.procs[pe] = p
+	j.procs[pe] = p
 	if err := p.tie(leashR); err != nil {
-		s.cfg.Logger.Warn().Err(err).Int("pe", pe).Msg("grandchildren may outlive a killed oshrun")
+		s.cfg.Logger.Warn().Err(err).Stringer("pe", p.id).Msg("grandchildren may outlive a killed oshrun")
 	}
 	s.read(p, out, Stdout)
 	s.read(p, errs, Stderr)
@@ -164,12 +174,13 @@ func (p *proc) release() {
 
 // environ returns the environment of a PE. The last of several settings of one
 // variable counts.
-func (s *Step) environ(pe int) []string {
-	env := append([]string(nil), s.cfg.Env...)
-	if s.cfg.Procs > 0 {
-		env = append(env, envvar.MaxProcs+"="+strconv.Itoa(s.cfg.Procs))
+func (s *Step) environ(j *job, pe int) []string {
+	app := &j.apps[j.app(pe)]
+	env := append([]string(nil), app.Env...)
+	if app.Procs > 0 {
+		env = append(env, envvar.MaxProcs+"="+strconv.Itoa(app.Procs))
 	}
-	env = append(env, s.pmix.Environ(uint32(pe))...)
+	env = append(env, s.serverEnviron(j, pe)...)
 	return append(env, envvar.Step+"="+s.attach.Addr().String())
 }
 
@@ -182,7 +193,7 @@ const outputLag = 200 * time.Millisecond
 // unless it was killed, too.
 func (s *Step) wait(p *proc) {
 	if err := xunix.WaitExited(p.pid()); err != nil {
-		s.cfg.Logger.Error().Err(err).Int("pe", p.pe).Msg("wait")
+		s.cfg.Logger.Error().Err(err).Stringer("pe", p.id).Msg("wait")
 	}
 	s.mu.Lock()
 	p.ended = true
@@ -195,9 +206,9 @@ func (s *Step) wait(p *proc) {
 	if stays && p.cmd.ProcessState.Success() {
 		<-settled
 	}
-	s.pmix.ProcExited(uint32(p.pe))
+	s.tellExit(p)
 	within(time.Now().Add(outputLag), p.outputs.Wait)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.emit(Event{Kind: Exited, PE: p.pe, PID: p.pid(), State: p.cmd.ProcessState, Unfinished: p.lost})
+	s.emit(Event{Kind: Exited, ID: p.id, PID: p.pid(), State: p.cmd.ProcessState, Unfinished: p.lost})
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"strconv"
 	"sync"
 	"syscall"
 	"time"
@@ -16,7 +17,6 @@ import (
 
 	"github.com/goshmem/goshmem/internal/xunix"
 	"github.com/goshmem/goshmem/pmix/server"
-	"github.com/goshmem/goshmem/symheap"
 )
 
 // Stream is one of a PE's outputs.
@@ -28,22 +28,27 @@ const (
 	Stderr
 )
 
+// App is a program and how many PEs of a job run it.
+type App struct {
+	NPEs  int
+	Path  string   // the program's file
+	Args  []string // its arguments, without its name
+	Name  string   // its name as argument 0
+	Env   []string // its environment, without what the step adds
+	Dir   string   // its working directory; empty: this process's
+	Procs int      // GOMAXPROCS of a PE; 0: as Env has it
+}
+
 // Config says what a step runs.
 type Config struct {
-	NPEs     int
-	Path     string   // the program's file
-	Args     []string // its arguments, without its name
-	Name     string   // its name as argument 0
-	Env      []string // its environment, without what the step adds
-	Dir      string   // its working directory; empty: this process's
-	HeapSize uint64   // bytes
-	Procs    int      // GOMAXPROCS of a PE; 0: as Env has it
+	Apps     []App  // of the first job; its PEs are counted through
+	HeapSize uint64 // bytes
 	Stdin    io.Reader
-	StdinTo  func(pe int) bool // which PEs read Stdin
+	StdinTo  func(pe int) bool // which PEs of the first job read Stdin
 	// Output takes whole lines of a PE, or a part of one that is very long or
 	// slow to end. It is called by one goroutine per PE and stream and may take
 	// its time.
-	Output func(pe int, s Stream, text []byte)
+	Output func(id ID, s Stream, text []byte)
 	// Notice takes what the user should know and no Event says; it must not
 	// block. Nil: nobody does.
 	Notice func(text string)
@@ -54,10 +59,21 @@ type Config struct {
 	Logger       zerolog.Logger
 }
 
+// ID names a PE: its job, 0 for the first one of the step, and its number there.
+type ID struct{ Job, PE int }
+
+// String returns the number of a PE of the first job, and job.PE of another.
+func (id ID) String() string {
+	if id.Job == 0 {
+		return strconv.Itoa(id.PE)
+	}
+	return strconv.Itoa(id.Job) + "." + strconv.Itoa(id.PE)
+}
+
 // Event is what happened to a PE.
 type Event struct {
-	Kind  Kind
-	PE    int
+	Kind Kind
+	ID
 	PID   int
 	State *os.ProcessState // Exited
 	// Unfinished says of a process that Exited that it had joined the job and
@@ -65,7 +81,7 @@ type Event struct {
 	Unfinished bool
 	Status     int           // Abort
 	Msg        string        // Abort
-	At         time.Duration // since the start of the job
+	At         time.Duration // since the start of the step
 }
 
 // Kind is the kind of an Event.
@@ -78,22 +94,21 @@ const (
 	Abort              // it asked for the end of the job
 )
 
-// Step runs the PEs of one job on this node.
+// Step runs the PEs of a job on this node, and of the jobs that it spawns.
 type Step struct {
 	cfg    Config
-	job    [16]byte
-	nspace string
+	host   string
+	name   string // what the names of its jobs begin with
 	begin  time.Time
-	heaps  []*os.File
 	pmix   *server.Server
 	attach *net.UnixListener
-	events chan Event
+	events *mailbox
 	start  chan func() // to the goroutine that starts processes
 	input  *input
 
 	mu      sync.Mutex
-	procs   []*proc
-	killed  bool // everybody was sent SIGKILL: nobody's farewell is waited for
+	jobs    []*job // by number
+	killed  bool   // everybody was sent SIGKILL: nobody's farewell is waited for
 	closing chan struct{}
 	serving sync.WaitGroup
 }
@@ -103,57 +118,42 @@ type Step struct {
 func Start(cfg Config) (*Step, error) {
 	s := &Step{
 		cfg: cfg, begin: time.Now(),
-		events:  make(chan Event, 4*cfg.NPEs+16), // see emit
-		procs:   make([]*proc, cfg.NPEs),
+		events:  newMailbox(),
 		start:   make(chan func()),
-		input:   &input{dest: map[int]*os.File{}},
+		input:   &input{dest: map[ID]*os.File{}},
 		closing: make(chan struct{}),
 	}
-	_, _ = rand.Read(s.job[:]) // never fails
-	s.nspace = "goshmem-" + hex.EncodeToString(s.job[:8])
+	var secret [8]byte
+	_, _ = rand.Read(secret[:]) // never fails
+	s.name = "goshmem-" + hex.EncodeToString(secret[:])
 	if err := s.setUp(); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
 }
 
-func (s *Step) setUp() error {
+func (s *Step) setUp() (err error) {
 	_ = xunix.Subreaper() // an improvement where it works
 	if s.cfg.OwnsChildren {
 		s.serving.Go(s.reapOrphans)
 	}
+	s.serving.Go(func() { s.events.run(s.closing) })
 	go starter(s.start)
-	for pe := range s.cfg.NPEs {
-		f, err := symheap.Create(symheap.Identity{
-			Job: s.job, PE: uint32(pe), NPEs: uint32(s.cfg.NPEs), Incarnation: 1,
-		}, s.cfg.HeapSize)
-		if err != nil {
-			return err
-		}
-		s.heaps = append(s.heaps, f)
-	}
-	host, err := os.Hostname()
-	if err != nil {
+	if s.host, err = os.Hostname(); err != nil {
 		return fmt.Errorf("host name: %w", err)
 	}
-	job := server.Job{Nspace: s.nspace, Hosts: []string{host}}
-	for pe := range s.cfg.NPEs {
-		job.Procs = append(job.Procs, server.Proc{Rank: uint32(pe), LocalRank: uint16(pe)})
-	}
-	s.pmix, err = server.Start(server.Config{
-		Job: job, Host: host2step{s}, Authorize: s.authorize, Logger: s.cfg.Logger,
-	})
+	j, err := s.addJob(s.cfg.Apps)
 	if err != nil {
+		return err
+	}
+	if err := s.startServer(j); err != nil {
 		return fmt.Errorf("PMIx server: %w", err)
 	}
 	return s.listen()
 }
 
 // Events returns what happens to the PEs, in order for each of them.
-func (s *Step) Events() <-chan Event { return s.events }
-
-// Nspace returns the job's PMIx namespace.
-func (s *Step) Nspace() string { return s.nspace }
+func (s *Step) Events() <-chan Event { return s.events.out }
 
 // starter runs what is sent to it on one thread until the channel is closed:
 // the kernel kills a PE when the thread that started it ends.
@@ -164,60 +164,51 @@ func starter(work <-chan func()) {
 	}
 }
 
-// host2step turns calls of the PMIx server into events.
-type host2step struct{ s *Step }
-
-func (h host2step) ClientConnected(rank uint32, _ int) {
-	h.s.with(rank, (*proc).join)
-	h.s.cfg.Logger.Debug().Uint32("pe", rank).Dur("at", time.Since(h.s.begin)).Msg("connected")
-}
-
-func (h host2step) ClientFinalized(rank uint32) {
-	h.s.with(rank, (*proc).settle)
-}
-
-func (h host2step) ClientLost(rank uint32) {
-	h.s.with(rank, func(p *proc) {
-		p.lost = true
-		p.settle()
-		h.s.emit(Event{Kind: Lost, PE: p.pe, PID: p.pid()})
-	})
-}
-
-func (h host2step) Abort(rank uint32, status int, msg string) {
-	h.s.with(rank, func(p *proc) {
-		p.settle() // it has said its last word
-		h.s.emit(Event{Kind: Abort, PE: p.pe, PID: p.pid(), Status: status, Msg: msg})
-	})
-}
-
-func (s *Step) with(rank uint32, f func(*proc)) {
+// with calls f with a PE's process, if there is one, under the lock.
+func (s *Step) with(id ID, f func(*proc)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if int(rank) < len(s.procs) && s.procs[rank] != nil {
-		f(s.procs[rank])
+	if p := s.proc(id); p != nil {
+		f(p)
 	}
 }
 
-// emit reports an event. The caller holds the lock, and the end of each PE's
-// process finds room: what a PE can say many times leaves that free.
+// proc returns a PE's process, nil if there is none. The caller holds the lock.
+func (s *Step) proc(id ID) *proc {
+	if id.Job < 0 || id.Job >= len(s.jobs) || id.PE < 0 || id.PE >= len(s.jobs[id.Job].procs) {
+		return nil
+	}
+	return s.jobs[id.Job].procs[id.PE]
+}
+
+// started returns all processes that were started. The caller holds the lock.
+func (s *Step) started() (all []*proc) {
+	for _, j := range s.jobs {
+		for _, p := range j.procs {
+			if p != nil {
+				all = append(all, p)
+			}
+		}
+	}
+	return all
+}
+
+// emit reports an event.
 func (s *Step) emit(e Event) {
 	e.At = time.Since(s.begin)
-	if e.Kind == Exited || len(s.events) < cap(s.events)-len(s.procs) {
-		s.events <- e
-	}
+	s.events.put(e)
 }
 
 // PID returns the number of a PE's process, 0 before it was started.
-func (s *Step) PID(pe int) (pid int) {
-	s.with(uint32(pe), func(p *proc) { pid = p.pid() })
+func (s *Step) PID(id ID) (pid int) {
+	s.with(id, func(p *proc) { pid = p.pid() })
 	return pid
 }
 
-// Lost says whether a PE has joined the job and left it without a farewell,
+// Lost says whether a PE has joined its job and left it without a farewell,
 // and nothing of it has joined again since.
-func (s *Step) Lost(pe int) (lost bool) {
-	s.with(uint32(pe), func(p *proc) { lost = p.lost })
+func (s *Step) Lost(id ID) (lost bool) {
+	s.with(id, func(p *proc) { lost = p.lost })
 	return lost
 }
 
@@ -230,9 +221,8 @@ func (s *Step) Signal(sig syscall.Signal) {
 	kill := sig == syscall.SIGKILL
 	s.killed = s.killed || kill
 	behind := false
-	for _, p := range s.procs {
+	for _, p := range s.started() {
 		switch {
-		case p == nil:
 		case !p.ended:
 			p.signal(sig)
 		case p.connected && !p.isSettled():

@@ -38,15 +38,21 @@ const (
 // grace is the time between asking PEs to end and killing them.
 const grace = time.Second
 
+// App is a program and how many PEs run it. The PEs of a job's apps are counted
+// through.
+type App struct {
+	NPEs    int
+	Program string   // as the user wrote it: searched in PATH if it has no slash
+	Args    []string // its arguments
+	Name    string   // argument 0; empty: Program
+	Env     []string // its environment; nil: this process's
+	Dir     string   // its working directory; empty: this process's
+}
+
 // Options says what to run and how.
 type Options struct {
-	NPEs     int
-	Program  string   // as the user wrote it: searched in PATH if it has no slash
-	Args     []string // its arguments
-	Name     string   // argument 0; empty: Program
-	Env      []string // its environment; nil: this process's
-	Dir      string   // its working directory; empty: this process's
-	HeapSize uint64   // bytes; 0: what Env says, or the default
+	Apps     []App
+	HeapSize uint64 // bytes; 0: what the environment of the first app says, or the default
 	Output   Output
 	Stdin    *os.File
 	StdinTo  func(pe int) bool // nil: PE 0
@@ -91,7 +97,7 @@ func Run(ctx context.Context, o Options) (status int, err error) {
 		return StatusSetUp, &SetUpError{Err: err, Hint: "oshrun doctor says what this machine can do"}
 	}
 	r := &run{
-		o: &o, step: step, out: p, left: o.NPEs, gone: make([]bool, o.NPEs),
+		o: &o, step: step, out: p, left: o.npes(), gone: [][]bool{make([]bool, o.npes())},
 		lost: make(chan daemon.Event), over: make(chan struct{}),
 	}
 	if err := step.Launch(); err != nil {
@@ -107,45 +113,65 @@ func Run(ctx context.Context, o Options) (status int, err error) {
 
 // config turns the options into what the step runs.
 func (o *Options) config() (daemon.Config, error) {
-	if o.NPEs < 1 || o.NPEs > layout.MaxLocal {
-		return daemon.Config{}, &SetUpError{Err: fmt.Errorf("number of PEs: %d, want 1 to %d on a node", o.NPEs, layout.MaxLocal)}
+	n := o.npes()
+	if n < 1 || n > layout.MaxLocal {
+		return daemon.Config{}, &SetUpError{Err: fmt.Errorf("number of PEs: %d, want 1 to %d on a node", n, layout.MaxLocal)}
 	}
-	if o.Env == nil {
-		o.Env = os.Environ()
+	cfg := daemon.Config{HeapSize: o.HeapSize, StdinTo: o.StdinTo, Logger: o.Logger, OwnsChildren: o.OwnsChildren}
+	for i := range o.Apps {
+		app, err := o.Apps[i].config(n)
+		if err != nil {
+			return daemon.Config{}, err
+		}
+		cfg.Apps = append(cfg.Apps, app)
 	}
-	env := inherited(o.Env)
-	lookup := lookupIn(env)
-	heap := o.HeapSize
-	if heap == 0 {
+	if cfg.HeapSize == 0 {
 		var err error
-		if heap, err = envvar.HeapSize(lookup); err != nil {
+		if cfg.HeapSize, err = envvar.HeapSize(lookupIn(cfg.Apps[0].Env)); err != nil {
 			return daemon.Config{}, &SetUpError{Err: err}
 		}
 	}
-	if err := fits(heap, o.NPEs); err != nil {
+	if err := fits(cfg.HeapSize, n); err != nil {
 		return daemon.Config{}, err
-	}
-	path, err := o.find()
-	if err != nil {
-		return daemon.Config{}, err
-	}
-	cfg := daemon.Config{
-		NPEs: o.NPEs, Path: path, Args: o.Args, Name: o.Name, Env: env, Dir: o.Dir,
-		HeapSize: heap, StdinTo: o.StdinTo, Logger: o.Logger, OwnsChildren: o.OwnsChildren,
 	}
 	if o.Stdin != nil { // a nil *os.File is not a nil io.Reader
 		cfg.Stdin = o.Stdin
 	}
-	if cfg.Name == "" {
-		cfg.Name = o.Program
-	}
 	if cfg.StdinTo == nil {
 		cfg.StdinTo = func(pe int) bool { return pe == 0 }
 	}
-	if _, set := lookup(envvar.MaxProcs); !set {
-		cfg.Procs = max(1, runtime.NumCPU()/o.NPEs)
-	}
 	return cfg, nil
+}
+
+// npes returns how many PEs the job has.
+func (o *Options) npes() (n int) {
+	for i := range o.Apps {
+		n += o.Apps[i].NPEs
+	}
+	return n
+}
+
+// config turns an app of a job of n PEs into what the step runs.
+func (a *App) config(n int) (daemon.App, error) {
+	if a.NPEs < 1 {
+		return daemon.App{}, &SetUpError{Err: fmt.Errorf("number of PEs of %s: %d, want 1 or more", a.Program, a.NPEs)}
+	}
+	path, err := a.find()
+	if err != nil {
+		return daemon.App{}, err
+	}
+	env := a.Env
+	if env == nil {
+		env = os.Environ()
+	}
+	app := daemon.App{NPEs: a.NPEs, Path: path, Args: a.Args, Name: a.Name, Env: inherited(env), Dir: a.Dir}
+	if app.Name == "" {
+		app.Name = a.Program
+	}
+	if _, set := lookupIn(app.Env)(envvar.MaxProcs); !set {
+		app.Procs = max(1, runtime.NumCPU()/n)
+	}
+	return app, nil
 }
 
 // addressBits is the size of a process's address space where it is smallest.
@@ -172,13 +198,13 @@ func fits(heap uint64, npes int) error {
 }
 
 // find returns the program's file.
-func (o *Options) find() (string, error) {
-	path := o.Program
-	if o.Dir != "" && strings.Contains(path, "/") && !filepath.IsAbs(path) {
+func (a *App) find() (string, error) {
+	path := a.Program
+	if a.Dir != "" && strings.Contains(path, "/") && !filepath.IsAbs(path) {
 		// Absolute, because the PEs look it up when they are in Dir already.
-		abs, err := filepath.Abs(filepath.Join(o.Dir, path))
+		abs, err := filepath.Abs(filepath.Join(a.Dir, path))
 		if err != nil {
-			return "", &SetUpError{Err: fmt.Errorf("program %s in %s: %w", path, o.Dir, err)}
+			return "", &SetUpError{Err: fmt.Errorf("program %s in %s: %w", path, a.Dir, err)}
 		}
 		path = abs
 	}

@@ -24,23 +24,23 @@ type Output struct {
 // printer writes the output of all PEs, line by line.
 type printer struct {
 	o      Output
-	to     [2]io.Writer // by stream
-	sinks  [2]*sink     // by stream; one for both if text could get mixed up otherwise
-	files  [][2]*os.File
-	within [][2]bool // the last text of that PE and stream did not end its line
+	to     [2]io.Writer  // by stream
+	sinks  [2]*sink      // by stream; one for both if text could get mixed up otherwise
+	files  [][2]*os.File // of the first job's PEs
 	failed chan error
 	cutoff chan struct{} // closed by cut
 	once   sync.Once
 	now    func() time.Time
 
-	mu  sync.Mutex
-	err error // the first that a write had
+	mu     sync.Mutex
+	err    error                  // the first that a write had
+	within map[daemon.ID]*[2]bool // the last text of that PE and stream did not end its line
 }
 
 func newPrinter(o *Options) (*printer, error) {
 	p := &printer{
 		o: o.Output, to: [2]io.Writer{o.Stdout, o.Stderr}, failed: make(chan error, 1), cutoff: make(chan struct{}),
-		within: make([][2]bool, o.NPEs), now: time.Now,
+		within: map[daemon.ID]*[2]bool{}, now: time.Now,
 	}
 	p.sinks = [2]*sink{{note: p.note}, {note: p.note}}
 	if !distinct(o.Stdout, o.Stderr) {
@@ -49,7 +49,7 @@ func newPrinter(o *Options) (*printer, error) {
 	if o.Output.Dir == "" {
 		return p, nil
 	}
-	for pe := range o.NPEs {
+	for pe := range o.npes() {
 		var files [2]*os.File
 		dir := filepath.Join(o.Output.Dir, "rank."+strconv.Itoa(pe))
 		err := os.MkdirAll(dir, 0o755)
@@ -70,16 +70,16 @@ var streamNames = [2]string{daemon.Stdout: "stdout", daemon.Stderr: "stderr"}
 
 // write takes whole lines, or a part of a very long or slow one, and returns
 // when they are written, or cut.
-func (p *printer) write(pe int, s daemon.Stream, text []byte) {
-	if p.files != nil {
-		_, err := p.files[pe][s].Write(text)
+func (p *printer) write(id daemon.ID, s daemon.Stream, text []byte) {
+	if p.files != nil && id.Job == 0 {
+		_, err := p.files[id.PE][s].Write(text)
 		p.note(err)
 	}
 	if p.isCut() {
 		return
 	}
 	if p.o.Tag || p.o.Timestamp {
-		text = p.prefixed(pe, s, text)
+		text = p.prefixed(id, s, text)
 	} else {
 		text = bytes.Clone(text) // the caller's may change before a cut write has ended
 	}
@@ -126,16 +126,17 @@ func (p *printer) written() (n uint64, waits bool) {
 }
 
 // prefixed puts a prefix before each line that begins in text.
-func (p *printer) prefixed(pe int, s daemon.Stream, text []byte) []byte {
+func (p *printer) prefixed(id daemon.ID, s daemon.Stream, text []byte) []byte {
 	prefix := ""
 	if p.o.Timestamp {
 		prefix = p.now().Format("2006-01-02T15:04:05.000000Z07:00 ")
 	}
 	if p.o.Tag {
-		prefix += fmt.Sprintf("[%d]<%s>: ", pe, streamNames[s])
+		prefix += fmt.Sprintf("[%v]<%s>: ", id, streamNames[s])
 	}
 	var out []byte
-	within := p.within[pe][s]
+	open := p.openLines(id)
+	within := open[s]
 	for line := range bytes.Lines(text) {
 		if !within {
 			out = append(out, prefix...)
@@ -143,8 +144,19 @@ func (p *printer) prefixed(pe int, s daemon.Stream, text []byte) []byte {
 		out = append(out, line...)
 		within = line[len(line)-1] != '\n'
 	}
-	p.within[pe][s] = within
+	open[s] = within
 	return out
+}
+
+// openLines returns for each stream of a PE whether its last text did not end
+// its line. A stream is written by one goroutine.
+func (p *printer) openLines(id daemon.ID) *[2]bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.within[id] == nil {
+		p.within[id] = new([2]bool)
+	}
+	return p.within[id]
 }
 
 // note reports the first failed write.

@@ -18,9 +18,9 @@ type run struct {
 	o      *Options
 	step   *daemon.Step
 	out    *printer
-	left   int    // PEs whose process runs
-	gone   []bool // by PE
-	ending bool   // the job's fate is decided
+	left   int      // PEs whose process runs
+	gone   [][]bool // by job and PE
+	ending bool     // the job's fate is decided
 	status int
 	kill   <-chan time.Time  // when patience is over
 	ints   int               // interrupts received
@@ -67,7 +67,7 @@ func (r *run) event(e daemon.Event) {
 			r.end(0, "")
 			return
 		}
-		r.end(e.Status, "PE %d (pid %d) ended the job with status %d after %v%s", e.PE, e.PID, e.Status, at, because(e.Msg))
+		r.end(e.Status, "PE %v (pid %d) ended the job with status %d after %v%s", e.ID, e.PID, e.Status, at, because(e.Msg))
 	case daemon.Lost:
 		// A killed program loses its connection a moment before its process
 		// is seen to end, and that says more.
@@ -79,7 +79,7 @@ func (r *run) event(e daemon.Event) {
 		})
 	case daemon.Exited:
 		r.left--
-		r.gone[e.PE] = true
+		r.gone[e.Job][e.PE] = true
 		r.exited(e, at)
 	}
 }
@@ -90,9 +90,9 @@ const lostPatience = 2 * time.Second
 // forsaken ends the job when a PE's process goes on without its program, unless
 // that process has started another one meanwhile.
 func (r *run) forsaken(e daemon.Event) {
-	if !r.gone[e.PE] && r.step.Lost(e.PE) {
-		r.end(StatusError, "PE %d (pid %d) lost its program, which ended without Finalize, after %v; the process that started it goes on",
-			e.PE, e.PID, e.At.Round(time.Millisecond))
+	if !r.gone[e.Job][e.PE] && r.step.Lost(e.ID) {
+		r.end(StatusError, "PE %v (pid %d) lost its program, which ended without Finalize, after %v; the process that started it goes on",
+			e.ID, e.PID, e.At.Round(time.Millisecond))
 	}
 }
 
@@ -112,18 +112,18 @@ func (r *run) exited(e daemon.Event, at time.Duration) {
 		if ws.CoreDump() {
 			core = ", core dumped"
 		}
-		r.end(StatusSignal+int(ws.Signal()), "PE %d (pid %d) was killed by signal %d (%s%s) after %v",
-			e.PE, e.PID, int(ws.Signal()), xunix.SignalName(ws.Signal()), core, at)
+		r.end(StatusSignal+int(ws.Signal()), "PE %v (pid %d) was killed by signal %d (%s%s) after %v",
+			e.ID, e.PID, int(ws.Signal()), xunix.SignalName(ws.Signal()), core, at)
 	case e.State.ExitCode() != 0:
 		note := ""
 		if sig := e.State.ExitCode() - StatusSignal; sig > 0 && xunix.SignalName(syscall.Signal(sig)) != "" {
 			note = fmt.Sprintf(" (a shell's way to say: killed by signal %d, %s)", sig, xunix.SignalName(syscall.Signal(sig)))
 		}
-		r.end(e.State.ExitCode(), "PE %d (pid %d) exited with status %d%s after %v", e.PE, e.PID, e.State.ExitCode(), note, at)
+		r.end(e.State.ExitCode(), "PE %v (pid %d) exited with status %d%s after %v", e.ID, e.PID, e.State.ExitCode(), note, at)
 	case e.Unfinished:
-		r.end(StatusError, "PE %d (pid %d) exited with status 0 without Finalize after %v", e.PE, e.PID, at)
+		r.end(StatusError, "PE %v (pid %d) exited with status 0 without Finalize after %v", e.ID, e.PID, at)
 	default:
-		r.verbose("PE %d (pid %d) finished after %v", e.PE, e.PID, at)
+		r.verbose("PE %v (pid %d) finished after %v", e.ID, e.PID, at)
 	}
 }
 
@@ -193,13 +193,16 @@ func onceMore(sig syscall.Signal) string {
 // running lists the PEs that have not ended.
 func (r *run) running() string {
 	var pes []string
-	for pe, gone := range r.gone {
-		if !gone {
-			if len(pes) == 16 {
-				pes = append(pes, "...")
-				break
+	for job, gone := range r.gone {
+		for pe, gone := range gone {
+			id := daemon.ID{Job: job, PE: pe}
+			switch {
+			case gone:
+			case len(pes) == 16:
+				return strings.Join(pes, ", ") + ", ..."
+			default:
+				pes = append(pes, fmt.Sprintf("PE %v (pid %d)", id, r.step.PID(id)))
 			}
-			pes = append(pes, fmt.Sprintf("PE %d (pid %d)", pe, r.step.PID(pe)))
 		}
 	}
 	return strings.Join(pes, ", ")
