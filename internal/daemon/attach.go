@@ -66,15 +66,18 @@ func (s *Step) talk(conn *net.UnixConn) error {
 			return nil //nolint:nilerr // gone, or silent for too long: nothing to report
 		}
 		req, err := wire.ParseAttachRequest(buf[:n])
-		var j *job
+		var p *proc
 		if err == nil {
-			j, err = s.allow(peer, req)
+			p, err = s.allow(peer, req)
 		}
 		if err != nil {
 			reply := wire.AttachReply{Err: err.Error()}
 			return errors.Join(err, xunix.SendFDs(conn, reply.Append(nil), nil))
 		}
-		if err := s.hand(conn, j, req); err != nil {
+		if req.Kind == wire.AskOrders {
+			return s.obey(conn, p)
+		}
+		if err := s.hand(conn, p.job, req); err != nil {
 			return err
 		}
 	}
@@ -99,14 +102,16 @@ func (s *Step) hand(conn *net.UnixConn, j *job, req wire.AttachRequest) error {
 }
 
 // allow checks that a request comes from the process tree of the PE that it
-// names, and returns the job.
-func (s *Step) allow(peer xunix.Peer, req wire.AttachRequest) (*job, error) {
+// names, and returns the PE.
+func (s *Step) allow(peer xunix.Peer, req wire.AttachRequest) (*proc, error) {
 	j := s.jobOf(req.Nspace)
 	switch {
 	case j == nil:
 		return nil, fmt.Errorf("job %q, want one that this socket is for", req.Nspace) // whose name is none of a stranger's business
 	case int64(req.PE) >= int64(len(j.heaps)) || int64(req.First) >= int64(len(j.heaps)):
 		return nil, fmt.Errorf("PE %d and first segment %d, want below %d", req.PE, req.First, len(j.heaps))
+	case req.Kind != wire.AskSegments && req.Kind != wire.AskOrders:
+		return nil, fmt.Errorf("request of kind %d, want %d or %d", req.Kind, wire.AskSegments, wire.AskOrders)
 	case int(peer.UID) != os.Getuid() && peer.UID != 0:
 		return nil, fmt.Errorf("process %d of user %d, want user %d", peer.PID, peer.UID, os.Getuid())
 	}
@@ -116,5 +121,5 @@ func (s *Step) allow(peer xunix.Peer, req wire.AttachRequest) (*job, error) {
 	if p == nil || !s.descends(peer.PID, p) {
 		return nil, fmt.Errorf("process %d is not of PE %d", peer.PID, req.PE)
 	}
-	return j, nil
+	return p, nil
 }

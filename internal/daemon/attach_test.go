@@ -14,17 +14,27 @@ import (
 	"github.com/goshmem/goshmem/internal/xunix"
 )
 
-// startSleepers starts a step of n PEs that do nothing for long.
-func startSleepers(t *testing.T, n int) *Step {
+// sleepers is a step of n PEs that do nothing for long.
+func sleepers(t *testing.T, n int, change ...func(*Config)) Config {
 	t.Helper()
 	sleep, err := exec.LookPath("sleep")
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := Start(Config{
+	c := Config{
 		Apps: []App{{NPEs: n, Path: sleep, Name: "sleep", Args: []string{"1000"}, Env: os.Environ()}}, HeapSize: 1 << 20,
 		Output: func(ID, Stream, []byte) {}, Logger: zerolog.Nop(),
-	})
+	}
+	for _, f := range change {
+		f(&c)
+	}
+	return c
+}
+
+// startSleepers starts such a step.
+func startSleepers(t *testing.T, n int, change ...func(*Config)) *Step {
+	t.Helper()
+	s, err := Start(sleepers(t, n, change...))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,6 +84,7 @@ func TestStrangerGetsNoHeap(t *testing.T) {
 		"job \"another\"": {Nspace: "another", PE: 1},
 		"below 2":         {Nspace: s.jobs[0].nspace, PE: 2},
 		"first segment 9": {Nspace: s.jobs[0].nspace, PE: 0, First: 9},
+		"of kind 7":       {Nspace: s.jobs[0].nspace, PE: 0, Kind: 7},
 	} {
 		r, fds := ask(t, s, req.Append(nil))
 		if fds != 0 || !strings.Contains(r.Err, want) {

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -26,12 +27,14 @@ type proc struct {
 	hold      *os.File // its read end: somebody has to have it open
 	outputs   sync.WaitGroup
 	passing   atomic.Int32 // outputs that are in the hands of Config.Output
-	readers   []*os.File
+	outlets   []*outlet
 	reaped    chan struct{}
 	ended     bool          // its process has ended; the number may be reaped any time
 	connected bool          // it has joined the job
 	lost      bool          // and left it without a farewell
 	settled   chan struct{} // closed when it has left the job, in any way
+	orders    *taker        // nil: it takes none
+	began     time.Time
 }
 
 // join notes that the PE has joined the job, perhaps not for the first time.
@@ -91,13 +94,19 @@ func (s *Step) Launch() error {
 func (s *Step) launch(j *job) error {
 	done := make(chan error)
 	s.start <- func() {
+		var b binder
 		for pe := range j.npes() {
-			if err := s.startPE(j, pe); err != nil {
-				done <- fmt.Errorf("start PE %v: %w", ID{j.number, pe}, err)
+			id := ID{j.number, pe}
+			err := b.set(s.place(id).CPUs)
+			if err == nil {
+				err = s.startPE(j, pe)
+			}
+			if err != nil {
+				done <- errors.Join(fmt.Errorf("start PE %v: %w", id, err), b.set(nil))
 				return
 			}
 		}
-		done <- nil
+		done <- b.set(nil)
 	}
 	return <-done
 }
@@ -120,12 +129,20 @@ func (s *Step) startPE(j *job, pe int) (err error) {
 		}
 		return r, w
 	}
-	out, outW := pipe()
-	errs, errW := pipe()
+	for i := range s.streams() {
+		r, w := pipe()
+		theirs = append(theirs, w)
+		if err == nil {
+			err = p.addOutlet(r, s.pipeSize(j.npes()))
+		}
+		if i == 0 {
+			p.cmd.Stdout = w
+		}
+		p.cmd.Stderr = w
+	}
 	leashR, leashW := pipe()
-	theirs = append(theirs, outW, errW, leashR)
-	p.readers, p.leash = []*os.File{out, errs}, leashW
-	p.cmd.Stdout, p.cmd.Stderr, p.cmd.ExtraFiles = outW, errW, []*os.File{leashR}
+	theirs = append(theirs, leashR)
+	p.leash, p.cmd.ExtraFiles = leashW, []*os.File{leashR}
 	if err == nil && j.number == 0 && s.cfg.Stdin != nil && s.cfg.StdinTo(pe) {
 		in, inW := pipe()
 		theirs = append(theirs, in)
@@ -137,6 +154,7 @@ func (s *Step) startPE(j *job, pe int) (err error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	p.began = time.Now()
 	if err := p.cmd.Start(); err != nil {
 		return err
 	}
@@ -144,8 +162,9 @@ func (s *Step) startPE(j *job, pe int) (err error) {
 	if err := p.tie(leashR); err != nil {
 		s.cfg.Logger.Warn().Err(err).Stringer("pe", p.id).Msg("grandchildren may outlive a killed oshrun")
 	}
-	s.read(p, out, Stdout)
-	s.read(p, errs, Stderr)
+	for i, o := range p.outlets {
+		s.read(p, o, Stream(i))
+	}
 	go s.wait(p)
 	return nil
 }
@@ -177,16 +196,15 @@ func (p *proc) release() {
 func (s *Step) environ(j *job, pe int) []string {
 	app := &j.apps[j.app(pe)]
 	env := append([]string(nil), app.Env...)
-	if app.Procs > 0 {
-		env = append(env, envvar.MaxProcs+"="+strconv.Itoa(app.Procs))
+	if procs := app.Procs; procs > 0 {
+		if at := s.place(ID{j.number, pe}); at.CPUs != nil {
+			procs = at.Procs(0)
+		}
+		env = append(env, envvar.MaxProcs+"="+strconv.Itoa(procs))
 	}
 	env = append(env, s.serverEnviron(j, pe)...)
 	return append(env, envvar.Step+"="+s.attach.Addr().String())
 }
-
-// outputLag is how long the report of an end waits for the rest of the output,
-// so that what a PE said last stands before what oshrun says of it.
-const outputLag = 200 * time.Millisecond
 
 // wait reports the end of a PE: of its process and, if that ended well, of its
 // connection, which a program started by a shell may keep longer than the shell,
@@ -195,6 +213,7 @@ func (s *Step) wait(p *proc) {
 	if err := xunix.WaitExited(p.pid()); err != nil {
 		s.cfg.Logger.Error().Err(err).Stringer("pe", p.id).Msg("wait")
 	}
+	ran := time.Since(p.began)
 	s.mu.Lock()
 	p.ended = true
 	s.mu.Unlock()
@@ -207,8 +226,7 @@ func (s *Step) wait(p *proc) {
 		<-settled
 	}
 	s.tellExit(p)
-	within(time.Now().Add(outputLag), p.outputs.Wait)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.emit(Event{Kind: Exited, ID: p.id, PID: p.pid(), State: p.cmd.ProcessState, Unfinished: p.lost})
+	s.emit(Event{Kind: Exited, ID: p.id, PID: p.pid(), State: p.cmd.ProcessState, Ran: ran, Unfinished: p.lost, Said: p.said()})
 }

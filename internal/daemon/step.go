@@ -15,6 +15,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/goshmem/goshmem/internal/plan"
 	"github.com/goshmem/goshmem/internal/xunix"
 	"github.com/goshmem/goshmem/pmix/server"
 )
@@ -36,19 +37,23 @@ type App struct {
 	Name  string   // its name as argument 0
 	Env   []string // its environment, without what the step adds
 	Dir   string   // its working directory; empty: this process's
-	Procs int      // GOMAXPROCS of a PE; 0: as Env has it
+	Procs int      // GOMAXPROCS of a PE that is not bound; 0: of any, as Env has it
 }
 
 // Config says what a step runs.
 type Config struct {
-	Apps     []App  // of the first job; its PEs are counted through
-	HeapSize uint64 // bytes
+	Apps     []App        // of the first job; its PEs are counted through
+	HeapSize uint64       // bytes
+	Places   []plan.Place // where the PEs of the first job run; nil: anywhere
 	Stdin    io.Reader
 	StdinTo  func(pe int) bool // which PEs of the first job read Stdin
-	// Output takes whole lines of a PE, or a part of one that is very long or
-	// slow to end. It is called by one goroutine per PE and stream and may take
-	// its time.
+	// Output takes whole lines of a PE, or a part of one that is slow to end, or
+	// of one that is very long: LongLine bytes at once, which are followed by
+	// more, or by no bytes if that is slow to come. It is called by one goroutine
+	// per PE and stream, and may take its time.
 	Output func(id ID, s Stream, text []byte)
+	Raw    bool // Output takes bytes as they come instead of lines
+	Merge  bool // what a PE writes to Stderr is part of its Stdout, in the order in which it is written
 	// Notice takes what the user should know and no Event says; it must not
 	// block. Nil: nobody does.
 	Notice func(text string)
@@ -76,12 +81,16 @@ type Event struct {
 	ID
 	PID   int
 	State *os.ProcessState // Exited
+	Ran   time.Duration    // Exited: since the start of its process
 	// Unfinished says of a process that Exited that it had joined the job and
 	// left without a farewell.
 	Unfinished bool
 	Status     int           // Abort
 	Msg        string        // Abort
 	At         time.Duration // since the start of the step
+	// Said has channels that are closed when what the PE had written before the
+	// event has been passed to Config.Output. Of Exited and Abort.
+	Said []<-chan struct{}
 }
 
 // Kind is the kind of an Event.
@@ -120,9 +129,9 @@ func Start(cfg Config) (*Step, error) {
 		cfg: cfg, begin: time.Now(),
 		events:  newMailbox(),
 		start:   make(chan func()),
-		input:   &input{dest: map[ID]*os.File{}},
 		closing: make(chan struct{}),
 	}
+	s.input = &input{dest: map[ID]*os.File{}, notice: s.notice}
 	var secret [8]byte
 	_, _ = rand.Read(secret[:]) // never fails
 	s.name = "goshmem-" + hex.EncodeToString(secret[:])

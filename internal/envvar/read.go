@@ -90,6 +90,12 @@ func ProgressBar(lookup Lookup) (bool, error) {
 	return read(lookup, Progress, false, parseProgress)
 }
 
+// ProfileDir returns GOSHMEM_PPROF, empty where it is not set.
+func ProfileDir(lookup Lookup) string {
+	dir, _ := read(lookup, Pprof, "", func(s string) (string, error) { return s, nil }) // any name may be one
+	return dir
+}
+
 // Procs returns GOMAXPROCS, or 0 where it is not set. The error is a
 // *ValueError.
 func Procs(lookup Lookup) (int, error) {

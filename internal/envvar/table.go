@@ -10,6 +10,7 @@ const (
 	Debug         = "SHMEM_DEBUG"
 
 	Log         = "GOSHMEM_LOG"
+	Pprof       = "GOSHMEM_PPROF"
 	Progress    = "GOSHMEM_PROGRESS"
 	Step        = "GOSHMEM_STEP"
 	TestRequire = "GOSHMEM_TEST_REQUIRE"
@@ -93,7 +94,7 @@ var table = []Var{
 		check: func(v string) error { _, err := parseLevel(v); return err },
 	},
 	{
-		Name: MaxProcs, Value: "integer from 1", Default: "max(1, cores / local PEs)", SetBy: Either,
+		Name: MaxProcs, Value: "integer from 1", Default: "max(1, processors of the PE / PEs that share them)", SetBy: Either,
 		Doc:   "Number of threads that run Go code at a time in a PE; the default is set by oshrun only, alone Go's own holds.",
 		check: func(v string) error { _, err := parseMaxProcs(v); return err },
 	},
@@ -101,6 +102,10 @@ var table = []Var{
 		Name: TestRequire, Value: "comma list of " + oneOf(capabilities), Default: Unset,
 		Doc:   "Capabilities whose absence makes a test of goshmem fail instead of being skipped.",
 		check: func(v string) error { _, err := parseCapabilities(v); return err },
+	},
+	{
+		Name: Pprof, Value: "directory", Default: Unset, SetBy: Either,
+		Doc: "Where each PE writes a CPU profile, of the time from Init on, and a heap profile when it leaves the job: pe.N.cpu.pprof and pe.N.heap.pprof.",
 	},
 	{
 		Name: Progress, Value: "bar, lines", Default: "bar where oshrun's stderr is a terminal, otherwise lines", SetBy: Either,

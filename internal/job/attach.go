@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"runtime"
 	"time"
 
 	"github.com/goshmem/goshmem/internal/envvar"
@@ -19,17 +20,19 @@ import (
 // context does not.
 const attachTimeout = 30 * time.Second
 
-// attach fetches the descriptors of all segments of the node from the step
-// process and maps them.
-func attach(ctx context.Context, step string, j *Job) (*symheap.Map, error) {
+// noDeadline takes a connection's deadline away.
+var noDeadline time.Time
+
+// dialStep connects to the step process.
+func dialStep(ctx context.Context, step string) (*net.UnixConn, error) {
 	var d net.Dialer
 	c, err := d.DialContext(ctx, "unixpacket", step)
 	if err != nil {
 		return nil, fmt.Errorf("connect to oshrun's step process at %s: %w", step, err)
 	}
-	defer func() { _ = c.Close() }()
 	conn, ok := c.(*net.UnixConn)
 	if !ok {
+		_ = c.Close()
 		return nil, fmt.Errorf("step process at %s: not a unix socket", step)
 	}
 	deadline, ok := ctx.Deadline()
@@ -37,8 +40,36 @@ func attach(ctx context.Context, step string, j *Job) (*symheap.Map, error) {
 		deadline = time.Now().Add(attachTimeout)
 	}
 	if err := conn.SetDeadline(deadline); err != nil {
+		_ = conn.Close()
 		return nil, err
 	}
+	return conn, nil
+}
+
+// request sends a request and returns the answer, and what descriptors came with
+// it, which the caller owns.
+func request(conn *net.UnixConn, req *wire.AttachRequest) (r wire.AttachReply, fds []int, err error) {
+	if err := xunix.SendFDs(conn, req.Append(nil), nil); err != nil {
+		return r, nil, err
+	}
+	packet, fds, err := xunix.RecvFDs(conn, wire.MaxPacket, wire.MaxFDs)
+	if err != nil {
+		return r, nil, fmt.Errorf("answer of the step process: %w", err)
+	}
+	r, err = wire.ParseAttachReply(packet)
+	if err == nil && r.Err != "" {
+		err = fmt.Errorf("refused by the step process: %s", r.Err)
+	}
+	if err != nil {
+		xunix.CloseFDs(fds)
+		return r, nil, err
+	}
+	return r, fds, nil
+}
+
+// attach fetches the descriptors of all segments of the node from the step
+// process and maps them.
+func attach(conn *net.UnixConn, j *Job) (*symheap.Map, error) {
 	var m *symheap.Map
 	for next := 0; next < j.NPEs; {
 		n, err := attachFrom(conn, j, &m, next)
@@ -53,22 +84,12 @@ func attach(ctx context.Context, step string, j *Job) (*symheap.Map, error) {
 // attachFrom maps the segments of one reply, and makes the map if it is the
 // first. It returns how many there were.
 func attachFrom(conn *net.UnixConn, j *Job, m **symheap.Map, first int) (int, error) {
-	req := wire.AttachRequest{Nspace: j.Nspace, PE: uint32(j.PE), Incarnation: 1, First: uint32(first)}
-	if err := xunix.SendFDs(conn, req.Append(nil), nil); err != nil {
-		return 0, err
-	}
-	packet, fds, err := xunix.RecvFDs(conn, wire.MaxPacket, wire.MaxFDs)
+	r, fds, err := request(conn, &wire.AttachRequest{Nspace: j.Nspace, PE: uint32(j.PE), Incarnation: 1, First: uint32(first)})
 	if err != nil {
-		return 0, fmt.Errorf("answer of the step process: %w", err)
+		return 0, err
 	}
 	defer xunix.CloseFDs(fds)
-	r, err := wire.ParseAttachReply(packet)
-	switch {
-	case err != nil:
-		return 0, err
-	case r.Err != "":
-		return 0, fmt.Errorf("refused by the step process: %s", r.Err)
-	case len(fds) == 0 || len(fds) != int(r.Count) || int(r.First) != first || int(r.NPEs) != j.NPEs:
+	if len(fds) == 0 || len(fds) != int(r.Count) || int(r.First) != first || int(r.NPEs) != j.NPEs {
 		return 0, fmt.Errorf("step process sent %d descriptors of %d from PE %d of %d, want them from PE %d of %d",
 			len(fds), r.Count, r.First, r.NPEs, first, j.NPEs)
 	}
@@ -89,7 +110,7 @@ func attachFrom(conn *net.UnixConn, j *Job, m **symheap.Map, first int) (int, er
 // that makes its own segment.
 func single() (*Job, error) {
 	const name = "single"
-	j := &Job{Nspace: fmt.Sprintf("goshmem-%s-%d", name, os.Getpid()), NPEs: 1}
+	j := &Job{Nspace: fmt.Sprintf("goshmem-%s-%d", name, os.Getpid()), NPEs: 1, profile: startProfile(0)}
 	m := maps[name]
 	if m == nil {
 		var err error
@@ -98,7 +119,7 @@ func single() (*Job, error) {
 		}
 		maps[name] = m
 	}
-	return j, j.use(m, 0)
+	return j, j.use(m, runtime.NumCPU())
 }
 
 func singleMap() (m *symheap.Map, err error) {

@@ -7,8 +7,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
-	"runtime"
 	"sync"
 
 	"github.com/goshmem/goshmem/internal/envvar"
@@ -28,8 +28,10 @@ type Job struct {
 	Waiter *rma.Waiter
 	Arena  *alloc.Arena // of this PE's heap
 
-	client *client.Client // nil without oshrun: a job of one PE
-	refs   int
+	client  *client.Client // nil without oshrun: a job of one PE
+	orders  *net.UnixConn  // over which the step asks something of this process
+	profile *profile       // nil if nobody asked for one
+	refs    int
 }
 
 var (
@@ -89,9 +91,11 @@ func (j *Job) Release(ctx context.Context) error {
 	}
 	live = nil
 	j.Waiter.Close()
+	j.profile.end()
 	if j.client == nil {
 		return nil
 	}
+	_ = j.orders.Close() // nothing is to be sent
 	if err := j.client.Finalize(ctx); err != nil {
 		return fmt.Errorf("PMIx finalize: %w", err)
 	}
@@ -101,6 +105,7 @@ func (j *Job) Release(ctx context.Context) error {
 // Abort asks for the end of the whole job with an exit status. Without oshrun
 // there is nobody to ask: it returns at once.
 func (j *Job) Abort(status int, msg string) error {
+	j.profile.end()
 	if j.client == nil {
 		return nil
 	}
@@ -126,8 +131,9 @@ func setUp(ctx context.Context) (*Job, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to the PMIx server of oshrun: %w", err)
 	}
-	j := &Job{Nspace: c.Nspace(), PE: int(c.Rank()), NPEs: c.Size(), client: c}
+	j := &Job{Nspace: c.Nspace(), PE: int(c.Rank()), NPEs: c.Size(), client: c, profile: startProfile(int(c.Rank()))}
 	if err := j.join(ctx, step); err != nil {
+		j.profile.end()
 		return nil, errors.Join(err, c.Finalize(ctx))
 	}
 	go j.watch()
@@ -135,16 +141,27 @@ func setUp(ctx context.Context) (*Job, error) {
 }
 
 // join maps the segments and meets the other PEs.
-func (j *Job) join(ctx context.Context, step string) error {
+func (j *Job) join(ctx context.Context, step string) (err error) {
+	if j.orders, err = dialStep(ctx, step); err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			_ = j.orders.Close()
+		}
+	}()
 	m := maps[j.Nspace]
 	if m == nil {
-		var err error
-		if m, err = attach(ctx, step, j); err != nil {
+		if m, err = attach(j.orders, j); err != nil {
 			return err
 		}
 		maps[j.Nspace] = m
 	}
-	if err := j.use(m, j.PE); err != nil {
+	processors, err := j.takeOrders(j.orders)
+	if err != nil {
+		return err
+	}
+	if err = j.use(m, processors); err != nil {
 		return err
 	}
 	return j.Fence(ctx)
@@ -162,13 +179,13 @@ func (j *Job) Fence(ctx context.Context) error {
 	return nil
 }
 
-// use makes m the job's map; this PE's segment has index i there.
-func (j *Job) use(m *symheap.Map, i int) (err error) {
+// use makes m the job's map, on a node whose PEs have so many processors.
+func (j *Job) use(m *symheap.Map, processors int) (err error) {
 	j.Map = m
-	if j.Arena, err = m.FormatHeap(i); err != nil {
+	if j.Arena, err = m.FormatHeap(j.PE); err != nil {
 		return err
 	}
-	j.Waiter = rma.NewWaiter(&m.Control(i).Bell, rma.PolicyFor(m.Len(), runtime.NumCPU()))
+	j.Waiter = rma.NewWaiter(&m.Control(j.PE).Bell, rma.PolicyFor(m.Len(), processors))
 	return nil
 }
 
@@ -178,5 +195,6 @@ func (j *Job) use(m *symheap.Map, i int) (err error) {
 func (j *Job) watch() {
 	<-j.client.Lost()
 	fmt.Fprintf(os.Stderr, "goshmem: PE %d: the connection to oshrun is lost; ending\n", j.PE)
+	j.profile.end()
 	xunix.KillSelf()
 }
