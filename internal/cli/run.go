@@ -2,7 +2,6 @@ package cli
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"os/signal"
@@ -31,6 +30,12 @@ otherwise it is searched in PATH.
 
   oshrun -n 4 graph500 --scale 16
   oshrun -n 2 ./program -v
+
+A colon, as a word of its own, separates several programs of one job. Their PEs
+are counted through; each program has its own -n, -x and --wdir, and all other
+flags stand before the first one.
+
+  oshrun -n 1 ./master : -n 7 -x ROLE=worker ./worker
 
 Other uses: oshrun info, doctor, help [exit-codes|environment], completion.`
 
@@ -92,16 +97,10 @@ func rewrite(args []string, fs *pflag.FlagSet) []string {
 
 // run starts the job.
 func (f *runFlags) run(cmd *cobra.Command, args []string, stdin *os.File) error {
-	if len(args) == 0 {
-		return usagef("oshrun -n 4 graph500 --scale 16", "no program given")
-	}
-	if args[0] == "" {
-		return usagef("oshrun -n 4 graph500 --scale 16", `program: "", want a built-in program, one in PATH, or a file`)
-	}
 	if err := noneEmpty(cmd.Flags()); err != nil {
 		return err
 	}
-	o, err := f.options(args, cmd.ErrOrStderr())
+	o, err := f.options(cmd, args)
 	if err != nil {
 		return err
 	}
@@ -144,61 +143,13 @@ func noneEmpty(fs *pflag.FlagSet) (err error) {
 	return err
 }
 
-func (f *runFlags) options(args []string, stderr io.Writer) (*launch.Options, error) {
-	app := launch.App{NPEs: f.n, Program: args[0], Args: args[1:], Dir: f.dir, Env: os.Environ()}
-	if f.n < 1 {
-		return nil, usagef("oshrun -n 4 program", "-n: number of PEs %d, want 1 or more", f.n)
+func (f *runFlags) options(cmd *cobra.Command, args []string) (*launch.Options, error) {
+	apps, err := f.apps(args, cmd.Flags(), cmd.ErrOrStderr())
+	if err != nil {
+		return nil, err
 	}
-	if builtins[app.Program] != nil {
-		self, err := os.Executable()
-		if err != nil {
-			return nil, fmt.Errorf("built-in program %s: %w", app.Program, err)
-		}
-		app.Args = append([]string{"pe", app.Program}, app.Args...)
-		app.Program, app.Name = self, "oshrun"
-		app.Env = append(app.Env, progressKind(stderr)...)
-	}
-	for _, kv := range f.env {
-		if err := addVar(&app, kv); err != nil {
-			return nil, err
-		}
-	}
-	if f.dir != "" {
-		if st, err := os.Stat(f.dir); err != nil || !st.IsDir() {
-			return nil, usagef("", "--wdir: %q, want a directory", f.dir)
-		}
-	}
-	o := &launch.Options{Apps: []launch.App{app}, Verbose: f.verbose}
+	o := &launch.Options{Apps: apps, Verbose: f.verbose}
 	return o, errors.Join(f.setOutput(o), f.setStdin(o), f.setTimeout(o), f.setHeap(o))
-}
-
-// progressKind tells a built-in program how to show progress: its own stderr is
-// a pipe, so it cannot see for itself.
-func progressKind(stderr io.Writer) []string {
-	if _, set := os.LookupEnv(envvar.Progress); set {
-		return nil
-	}
-	kind := "lines"
-	if f, ok := stderr.(*os.File); ok && xunix.IsTerminal(f.Fd()) {
-		kind = "bar"
-	}
-	return []string{envvar.Progress + "=" + kind}
-}
-
-// addVar applies -x.
-func addVar(app *launch.App, kv string) error {
-	name, _, hasValue := strings.Cut(kv, "=")
-	if name == "" {
-		return usagef("-x VAR=value", "-x: %q, want VAR or VAR=value", kv)
-	}
-	if !hasValue {
-		if _, ok := os.LookupEnv(name); !ok {
-			return usagef("-x "+name+"=value", "-x: %s is not set in this environment", name)
-		}
-		return nil // the whole environment is passed on
-	}
-	app.Env = append(app.Env, kv)
-	return nil
 }
 
 func (f *runFlags) setOutput(o *launch.Options) error {
@@ -226,8 +177,8 @@ func (f *runFlags) setStdin(o *launch.Options) error {
 		return nil
 	}
 	rank, err := strconv.Atoi(f.stdin)
-	if err != nil || rank < 0 || rank >= f.n {
-		return usagef("--stdin all", "--stdin: %q, want a PE from 0 to %d, all or none", f.stdin, f.n-1)
+	if n := o.NPEs(); err != nil || rank < 0 || rank >= n {
+		return usagef("--stdin all", "--stdin: %q, want a PE from 0 to %d, all or none", f.stdin, n-1)
 	}
 	o.StdinTo = func(pe int) bool { return pe == rank }
 	return nil

@@ -97,7 +97,7 @@ func Run(ctx context.Context, o Options) (status int, err error) {
 		return StatusSetUp, &SetUpError{Err: err, Hint: "oshrun doctor says what this machine can do"}
 	}
 	r := &run{
-		o: &o, step: step, out: p, left: o.npes(), gone: [][]bool{make([]bool, o.npes())},
+		o: &o, step: step, out: p, left: o.NPEs(), gone: [][]bool{make([]bool, o.NPEs())},
 		lost: make(chan daemon.Event), over: make(chan struct{}),
 	}
 	if err := step.Launch(); err != nil {
@@ -113,7 +113,7 @@ func Run(ctx context.Context, o Options) (status int, err error) {
 
 // config turns the options into what the step runs.
 func (o *Options) config() (daemon.Config, error) {
-	n := o.npes()
+	n := o.NPEs()
 	if n < 1 || n > layout.MaxLocal {
 		return daemon.Config{}, &SetUpError{Err: fmt.Errorf("number of PEs: %d, want 1 to %d on a node", n, layout.MaxLocal)}
 	}
@@ -143,8 +143,8 @@ func (o *Options) config() (daemon.Config, error) {
 	return cfg, nil
 }
 
-// npes returns how many PEs the job has.
-func (o *Options) npes() (n int) {
+// NPEs returns how many PEs the job has.
+func (o *Options) NPEs() (n int) {
 	for i := range o.Apps {
 		n += o.Apps[i].NPEs
 	}

@@ -49,7 +49,7 @@ func newPrinter(o *Options) (*printer, error) {
 	if o.Output.Dir == "" {
 		return p, nil
 	}
-	for pe := range o.npes() {
+	for pe := range o.NPEs() {
 		var files [2]*os.File
 		dir := filepath.Join(o.Output.Dir, "rank."+strconv.Itoa(pe))
 		err := os.MkdirAll(dir, 0o755)
