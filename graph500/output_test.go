@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/goshmem/goshmem/internal/testenv"
 )
 
 func sampleResult() *Result {
@@ -217,9 +219,7 @@ func TestReportRefused(t *testing.T) {
 	if err := checkReport(socket); err == nil || !strings.Contains(err.Error(), "it is a socket") {
 		t.Errorf("a socket: %v", err)
 	}
-	if os.Getuid() == 0 {
-		t.Skip("root may write to every file")
-	}
+	testenv.Need(t, testenv.User) // root may write to every file
 	file := filepath.Join(folder, "file")
 	try(t, os.WriteFile(file, []byte("precious"), 0o444))
 	if err := checkReport(file); err == nil || !strings.Contains(err.Error(), "permission denied") {

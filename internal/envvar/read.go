@@ -51,7 +51,9 @@ func (l Level) String() string {
 	return "level " + strconv.Itoa(int(l))
 }
 
-var capabilities = []string{"ebpf", "mpich", "netns", "openmpi", "oshmem", "slurm", "user"}
+var capabilities = []string{
+	"cc", "ebpf", "libpmix", "mpich", "netns", "openmpi", "oshmem", "root", "slurm", "user",
+}
 
 // IsSet says whether one of the variables that take any value is set, be it to
 // the empty string, under its own or its deprecated name.

@@ -1,0 +1,111 @@
+// Package testenv says whether a machine has what a test needs beyond Go, and
+// builds the C programs of tests.
+//
+// A test that needs something begins with Need. Where that is missing the test
+// is skipped with the exact cause and the Debian package that has it, or fails
+// if GOSHMEM_TEST_REQUIRE names the capability: that is for machines that are
+// meant to have everything.
+package testenv
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/goshmem/goshmem/internal/envvar"
+)
+
+// Capability is something that a machine may lack, as GOSHMEM_TEST_REQUIRE
+// spells it.
+type Capability string
+
+// The capabilities.
+const (
+	CC      Capability = "cc"      // a C compiler
+	OpenMPI Capability = "openmpi" // Open MPI with its compiler
+	OSHMEM  Capability = "oshmem"  // Open MPI's OpenSHMEM with its compiler
+	MPICH   Capability = "mpich"   // MPICH with its compiler and launcher
+	LibPMIx Capability = "libpmix" // the PMIx reference library and a C compiler
+	Root    Capability = "root"    // the test runs as root
+	User    Capability = "user"    // the test runs as an ordinary user
+)
+
+// probe finds out about one capability.
+type probe struct {
+	find func() (*toolchain, error) // no toolchain where nothing is compiled
+	hint string
+}
+
+var probes = map[Capability]probe{
+	CC:      {findCC, "Debian: apt install gcc libc6-dev"},
+	OpenMPI: {findOpenMPI, "Debian: apt install libopenmpi-dev openmpi-bin"},
+	OSHMEM:  {findOSHMEM, "Debian: apt install libopenmpi-dev openmpi-bin"},
+	MPICH:   {findMPICH, "Debian: apt install libmpich-dev mpich"},
+	LibPMIx: {findLibPMIx, "Debian: apt install gcc libpmix-dev"},
+	Root:    {findRoot, "run the test as root"},
+	User:    {findUser, "run the test as an ordinary user"},
+}
+
+// answer is what a probe found.
+type answer struct {
+	tools *toolchain
+	err   error
+}
+
+var answers = func() map[Capability]func() answer {
+	all := map[Capability]func() answer{}
+	for c, p := range probes {
+		all[c] = sync.OnceValue(func() answer {
+			tools, err := p.find()
+			return answer{tools, err}
+		})
+	}
+	return all
+}()
+
+// Need skips the test unless the machine has all of the capabilities. It fails
+// it if GOSHMEM_TEST_REQUIRE says that the machine has them.
+func Need(t testing.TB, all ...Capability) {
+	t.Helper()
+	required, err := envvar.Required(os.LookupEnv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range all {
+		switch missing := lacks(c); {
+		case missing == nil:
+		case slices.Contains(required, string(c)):
+			t.Fatalf("%v, although %s=%q requires it", missing, envvar.TestRequire, os.Getenv(envvar.TestRequire))
+		default:
+			t.Skip(missing)
+		}
+	}
+}
+
+// lacks returns why the machine lacks a capability, nil if it has it.
+func lacks(c Capability) error {
+	ask, ok := answers[c]
+	if !ok {
+		return fmt.Errorf("capability %q, want one that package testenv knows", string(c))
+	}
+	if err := ask().err; err != nil {
+		return fmt.Errorf("%s: %w; hint: %s", c, err, probes[c].hint)
+	}
+	return nil
+}
+
+func findRoot() (*toolchain, error) {
+	if uid := os.Geteuid(); uid != 0 {
+		return nil, fmt.Errorf("the test runs as user %d, want 0", uid)
+	}
+	return nil, nil
+}
+
+func findUser() (*toolchain, error) {
+	if os.Geteuid() == 0 {
+		return nil, fmt.Errorf("the test runs as root, who may do everything")
+	}
+	return nil, nil
+}
