@@ -2,8 +2,8 @@ package testenv
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -29,20 +29,26 @@ func CompileC(t testing.TB, with Capability, source string, libs ...Capability) 
 	t.Helper()
 	Need(t, append([]Capability{with}, libs...)...)
 	key := fmt.Sprint(with, libs, source)
-	made, _ := programs.LoadOrStore(key, sync.OnceValues(func() (string, error) {
-		return compile(with, libs, source)
-	}))
-	path, err := made.(func() (string, error))()
+	programs.Lock()
+	defer programs.Unlock()
+	if path, ok := programs.paths[key]; ok {
+		return path
+	}
+	path, err := compile(with, libs, source)
 	if err != nil {
 		t.Fatal(err)
 	}
+	programs.paths[key] = path
 	return path
 }
 
-var programs sync.Map // what and how: func() (path string, err error)
+var programs = struct {
+	sync.Mutex
+	paths map[string]string // by what they are made of
+}{paths: map[string]string{}}
 
 func compile(with Capability, libs []Capability, source string) (string, error) {
-	dir, err := scratch()
+	room, err := scratch()
 	if err != nil {
 		return "", err
 	}
@@ -51,7 +57,7 @@ func compile(with Capability, libs []Capability, source string) (string, error) 
 		return "", fmt.Errorf("compile %s: capability %s has no compiler", source, with)
 	}
 	// Everything may be there twice, for different compilers.
-	out, err := os.MkdirTemp(dir, "program")
+	out, err := os.MkdirTemp(room.dir, "program")
 	if err != nil {
 		return "", err
 	}
@@ -74,31 +80,32 @@ func compile(with Capability, libs []Capability, source string) (string, error) 
 	return out, os.Chmod(out, 0o755)
 }
 
-// scratch returns a folder that lives as long as this process, however that
-// ends: no code of a test runs after the last test, let alone after a timeout.
-var scratch = sync.OnceValues(func() (string, error) {
+// room is a folder that lives as long as this process, however that ends: no
+// code of a test runs after the last test, let alone after a timeout.
+type room struct {
+	dir      string
+	lifeline *os.File // open as long as this process lives
+}
+
+var scratch = sync.OnceValues(func() (*room, error) {
 	dir, err := os.MkdirTemp("", "goshmem-testenv-")
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	if err := os.Chmod(dir, 0o755); err != nil {
-		return "", err
+		return nil, err
 	}
 	r, w, err := os.Pipe()
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	defer r.Close()
 	janitor := exec.Command("sh", "-c", `trap "" INT QUIT TERM HUP; read end; rm -rf "$0"`, dir)
 	janitor.Stdin, janitor.Dir = r, "/"
-	lifeline = w
-	if err := janitor.Start(); err != nil {
-		return "", fmt.Errorf("folder for programs of tests: %w", err)
+	if err := errors.Join(janitor.Start(), r.Close()); err != nil {
+		return nil, fmt.Errorf("folder for programs of tests: %w", err)
 	}
-	return dir, janitor.Process.Release()
+	return &room{dir, w}, janitor.Process.Release()
 })
-
-var lifeline io.Closer // never closed by us
 
 // look returns the first of several programs that is installed.
 func look(names ...string) (path string, err error) {

@@ -38,9 +38,13 @@ func (r *recorder) Fatalf(format string, args ...any) {
 	panic(ended{})
 }
 
-func record(f func(testing.TB)) (r recorder) {
+func need(all ...Capability) recorder {
+	return record(func(r *recorder) { Need(r, all...) })
+}
+
+func record(f func(*recorder)) (r recorder) {
 	defer func() {
-		if p := recover(); p != nil && p != (ended{}) {
+		if p := recover(); p != nil && p != any(ended{}) {
 			panic(p)
 		}
 	}()
@@ -60,15 +64,15 @@ func withoutIt(t *testing.T) {
 func TestNeed(t *testing.T) {
 	withoutIt(t)
 	t.Setenv(envvar.TestRequire, "openmpi")
-	if r := record(func(t testing.TB) { Need(t, absent) }); r.skipped != "slurm: there is none; hint: do without" || r.failed != "" {
+	if r := need(absent); r.skipped != "slurm: there is none; hint: do without" || r.failed != "" {
 		t.Errorf("missing: %+v, want a skip with cause and hint", r)
 	}
 	t.Setenv(envvar.TestRequire, "openmpi,slurm")
-	if r := record(func(t testing.TB) { Need(t, absent) }); r.skipped != "" || !strings.Contains(r.failed, "there is none") || !strings.Contains(r.failed, envvar.TestRequire) {
+	if r := need(absent); r.skipped != "" || !strings.Contains(r.failed, "there is none") || !strings.Contains(r.failed, envvar.TestRequire) {
 		t.Errorf("missing and required: %+v, want a failure with cause", r)
 	}
 	t.Setenv(envvar.TestRequire, "openmpi,slrum")
-	if r := record(func(t testing.TB) { Need(t) }); !strings.Contains(r.failed, `"slrum"`) {
+	if r := need(); !strings.Contains(r.failed, `"slrum"`) {
 		t.Errorf("misspelled: %+v, want a failure that names it", r)
 	}
 	t.Setenv(envvar.TestRequire, "")
@@ -76,7 +80,7 @@ func TestNeed(t *testing.T) {
 	if os.Geteuid() == 0 {
 		here = Root
 	}
-	if r := record(func(t testing.TB) { Need(t, here) }); r.skipped != "" || r.failed != "" {
+	if r := need(here); r.skipped != "" || r.failed != "" {
 		t.Errorf("present: %+v, want nothing", r)
 	}
 }
@@ -101,7 +105,7 @@ func TestCompileC(t *testing.T) {
 	if out, err := exec.Command(first).Output(); string(out) != "hello\n" || err != nil {
 		t.Errorf("the program says %q, %v", out, err)
 	}
-	r := record(func(t testing.TB) { CompileC(t, CC, filepath.Join("testdata", "broken.c")) })
+	r := record(func(r *recorder) { CompileC(r, CC, filepath.Join("testdata", "broken.c")) })
 	if !strings.Contains(r.failed, "broken.c") || !strings.Contains(r.failed, "nothing") {
 		t.Errorf("a program that cannot be built: %+v, want the compiler's message", r)
 	}
