@@ -13,6 +13,8 @@ import (
 
 	"github.com/goshmem/goshmem/internal/envvar"
 	"github.com/goshmem/goshmem/internal/xunix"
+	"github.com/goshmem/goshmem/pmix/server"
+	"github.com/goshmem/goshmem/pmix/wire"
 )
 
 func lockThread() { runtime.LockOSThread() }
@@ -169,7 +171,7 @@ func (s *Step) environ(pe int) []string {
 	if s.cfg.Procs > 0 {
 		env = append(env, envvar.MaxProcs+"="+strconv.Itoa(s.cfg.Procs))
 	}
-	env = append(env, s.pmix.Environ(uint32(pe))...)
+	env = append(env, s.pmix.Environ(wire.Proc{Nspace: s.nspace, Rank: wire.Rank(pe)})...)
 	return append(env, envvar.Step+"="+s.attach.Addr().String())
 }
 
@@ -195,9 +197,20 @@ func (s *Step) wait(p *proc) {
 	if stays && p.cmd.ProcessState.Success() {
 		<-settled
 	}
-	s.pmix.ProcExited(uint32(p.pe))
+	s.pmix.ProcExited(wire.Proc{Nspace: s.nspace, Rank: wire.Rank(p.pe)}, s.exitOf(p))
 	within(time.Now().Add(outputLag), p.outputs.Wait)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.emit(Event{Kind: Exited, PE: p.pe, PID: p.pid(), State: p.cmd.ProcessState, Unfinished: p.lost})
+}
+
+// exitOf says how the process of a PE ended.
+func (s *Step) exitOf(p *proc) server.Exit {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := server.Exit{Code: p.cmd.ProcessState.ExitCode(), Unfinished: p.connected && !p.isSettled() || p.lost}
+	if ws, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
+		e.Code, e.Signal = 0, int(ws.Signal())
+	}
+	return e
 }

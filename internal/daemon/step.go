@@ -16,6 +16,7 @@ import (
 
 	"github.com/goshmem/goshmem/internal/xunix"
 	"github.com/goshmem/goshmem/pmix/server"
+	"github.com/goshmem/goshmem/pmix/wire"
 	"github.com/goshmem/goshmem/symheap"
 )
 
@@ -141,7 +142,8 @@ func (s *Step) setUp() error {
 		job.Procs = append(job.Procs, server.Proc{Rank: uint32(pe), LocalRank: uint16(pe)})
 	}
 	s.pmix, err = server.Start(server.Config{
-		Job: job, Host: host2step{s}, Authorize: s.authorize, Logger: s.cfg.Logger,
+		Job: job, Host: host2step{s}, Logger: s.cfg.Logger,
+		Authorize: func(conn net.Conn, p wire.Proc) (int, error) { return s.authorize(conn, p.Nspace, uint32(p.Rank)) },
 	})
 	if err != nil {
 		return fmt.Errorf("PMIx server: %w", err)
@@ -167,29 +169,34 @@ func starter(work <-chan func()) {
 // host2step turns calls of the PMIx server into events.
 type host2step struct{ s *Step }
 
-func (h host2step) ClientConnected(rank uint32, _ int) {
-	h.s.with(rank, (*proc).join)
-	h.s.cfg.Logger.Debug().Uint32("pe", rank).Dur("at", time.Since(h.s.begin)).Msg("connected")
+func (h host2step) ClientConnected(p wire.Proc, _ int) {
+	h.s.with(uint32(p.Rank), (*proc).join)
+	h.s.cfg.Logger.Debug().Uint32("pe", uint32(p.Rank)).Dur("at", time.Since(h.s.begin)).Msg("connected")
 }
 
-func (h host2step) ClientFinalized(rank uint32) {
-	h.s.with(rank, (*proc).settle)
+func (h host2step) ClientFinalized(p wire.Proc) {
+	h.s.with(uint32(p.Rank), (*proc).settle)
 }
 
-func (h host2step) ClientLost(rank uint32) {
-	h.s.with(rank, func(p *proc) {
+func (h host2step) ClientLost(p wire.Proc) {
+	h.s.with(uint32(p.Rank), func(p *proc) {
 		p.lost = true
 		p.settle()
 		h.s.emit(Event{Kind: Lost, PE: p.pe, PID: p.pid()})
 	})
 }
 
-func (h host2step) Abort(rank uint32, status int, msg string) {
-	h.s.with(rank, func(p *proc) {
+func (h host2step) Abort(from wire.Proc, _ []wire.Proc, status int, msg string) {
+	h.s.with(uint32(from.Rank), func(p *proc) {
 		p.settle() // it has said its last word
 		h.s.emit(Event{Kind: Abort, PE: p.pe, PID: p.pid(), Status: status, Msg: msg})
 	})
 }
+
+func (h host2step) Spawn(*server.SpawnRequest)                           {}
+func (h host2step) Control(wire.Proc, []wire.Proc, server.ControlAction) {}
+func (h host2step) Log(wire.Proc, bool, []byte)                          {}
+func (h host2step) Stdin([]wire.Proc, []byte, bool)                      {}
 
 func (s *Step) with(rank uint32, f func(*proc)) {
 	s.mu.Lock()
