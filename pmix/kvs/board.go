@@ -30,6 +30,7 @@ type Notice struct {
 	Owner  Party
 	Key    string
 	Packed []byte // the owner, key and value, as they are sent
+	size   int    // what it counts for
 	order  uint64
 	gone   bool
 }
@@ -53,6 +54,12 @@ type Board struct {
 
 type usage struct{ keys, bytes int }
 
+// What an element of a notice's terms counts for, in bytes.
+const (
+	memberSize = 64
+	userSize   = 4
+)
+
 // NewBoard returns an empty board.
 func NewBoard(limits BoardLimits) *Board {
 	return &Board{limits: limits, keys: map[string][]*Notice{}, used: map[wire.Proc]*usage{}}
@@ -74,6 +81,7 @@ func (b *Board) Publish(owner Party, terms Terms, data []wire.KVal) (wire.Status
 		if n.Packed, err = data.Append(nil); err != nil {
 			return wire.StatusErrBadParam, err
 		}
+		n.size = len(n.Packed) + memberSize*len(terms.Members) + userSize*len(terms.Users)
 		added = append(added, n)
 	}
 	if err := b.room(owner.Proc, added); err != nil {
@@ -92,7 +100,7 @@ func (b *Board) room(owner wire.Proc, added []*Notice) error {
 	}
 	bytes := 0
 	for _, n := range added {
-		bytes += len(n.Packed)
+		bytes += n.size
 	}
 	switch {
 	case now.keys+len(added) > b.limits.Keys:
@@ -116,8 +124,8 @@ func (b *Board) add(n *Notice) {
 		b.used[n.Owner.Proc] = u
 	}
 	u.keys++
-	u.bytes += len(n.Packed)
-	b.total += len(n.Packed)
+	u.bytes += n.size
+	b.total += n.size
 }
 
 // clashes reports whether two notices with one key have one range.
@@ -258,10 +266,10 @@ func (b *Board) drop(key string, over func(*Notice) bool) int {
 			return false
 		}
 		n.gone = true
-		b.total -= len(n.Packed)
+		b.total -= n.size
 		u := b.used[n.Owner.Proc]
 		u.keys--
-		u.bytes -= len(n.Packed)
+		u.bytes -= n.size
 		if u.keys == 0 {
 			delete(b.used, n.Owner.Proc)
 		}

@@ -283,9 +283,9 @@ func check(t *rapid.T, b *Board) {
 		for _, n := range list {
 			u := used[n.Owner.Proc]
 			u.keys++
-			u.bytes += len(n.Packed)
+			u.bytes += n.size
 			used[n.Owner.Proc] = u
-			total += len(n.Packed)
+			total += n.size
 		}
 		if len(list) == 0 {
 			t.Fatal("an empty list was kept")

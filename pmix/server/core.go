@@ -3,6 +3,7 @@ package server
 import (
 	"slices"
 
+	"github.com/goshmem/goshmem/pmix/kvs"
 	"github.com/goshmem/goshmem/pmix/wire"
 )
 
@@ -15,6 +16,8 @@ type core struct {
 	fences   map[string][]*fence
 	fenceSeq map[string]uint64
 	gets     map[wire.Proc][]get
+	board    *kvs.Board // what processes have published
+	lookups  []*lookup  // the oldest first
 	now      tick
 	next     tick // no deadline lies before it; zero: there is none
 	out      []action
@@ -24,7 +27,7 @@ type core struct {
 func newCore(remote bool, second tick) *core {
 	return &core{
 		remote: remote, second: second, spaces: map[string]*nspace{}, conns: map[connID]*process{},
-		fences: map[string][]*fence{}, fenceSeq: map[string]uint64{}, gets: map[wire.Proc][]get{},
+		fences: map[string][]*fence{}, fenceSeq: map[string]uint64{}, gets: map[wire.Proc][]get{}, board: newBoard(),
 	}
 }
 
@@ -98,6 +101,7 @@ func (c *core) closed(conn connID) {
 	}
 	delete(c.conns, conn)
 	c.forgetGets(conn)
+	c.forgetLookups(conn)
 	if p.conn != conn || p.phase != phaseConnected {
 		return
 	}
@@ -112,6 +116,7 @@ func (c *core) exited(p *process, _ Exit) {
 		return
 	}
 	p.exited = true
+	c.unpublishOf(p)
 	if p.phase == phaseFinalized {
 		c.failFences(p, wire.StatusEventProcTerminated, false)
 		return
@@ -129,6 +134,7 @@ func (c *core) finalize(at caller, _ *wire.FinalizeRequest) {
 	p := at.process
 	p.phase, p.conn = phaseFinalized, 0
 	c.forgetGets(at.conn)
+	c.forgetLookups(at.conn)
 	c.act(action{kind: actFinalized, proc: p.name})
 	c.reply(at, wire.StatusSuccess)
 	c.failGets(p.name, wire.StatusErrNotFound)
@@ -175,4 +181,5 @@ func (c *core) expire() {
 			return wire.StatusErrTimeout, c.over(g.deadline)
 		})
 	}
+	c.expireLookups()
 }

@@ -31,6 +31,7 @@ type world struct {
 	last  connID
 	tags  map[connID]uint32
 	log   []string
+	sent  []action // what log does not show whole
 }
 
 func newWorld(t testing.TB, job Job, remote bool) *world {
@@ -57,6 +58,9 @@ func (w *world) step(ev event) []action {
 	out := w.core.Step(ev, nil)
 	for _, a := range out {
 		w.log = append(w.log, w.describe(a))
+		if a.kind == actSend {
+			w.sent = append(w.sent, a)
+		}
 	}
 	return out
 }
@@ -139,21 +143,31 @@ func first(r wire.Rank) wire.Proc { return wire.Proc{Nspace: testNspace, Rank: r
 
 func (w *world) connect(ranks ...wire.Rank) {
 	for _, r := range ranks {
-		w.last++
-		w.conns[r] = w.last
-		w.tags[w.last] = wire.TagFirstDynamic - 1
-		w.step(event{kind: evClaim, conn: w.last, proc: first(r)})
+		w.conns[r] = w.connectAs(first(r))
 	}
+}
+
+// connectAs connects a process of any namespace.
+func (w *world) connectAs(p wire.Proc) connID {
+	w.last++
+	w.tags[w.last] = wire.TagFirstDynamic - 1
+	w.step(event{kind: evClaim, conn: w.last, proc: p})
+	return w.last
 }
 
 // request sends a request and returns its tag.
 func (w *world) request(rank wire.Rank, r wire.Request) uint32 {
 	w.t.Helper()
+	return w.requestOn(w.conns[rank], r)
+}
+
+// requestOn sends a request on any connection.
+func (w *world) requestOn(conn connID, r wire.Request) uint32 {
+	w.t.Helper()
 	body, err := wire.AppendRequest(nil, r)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	conn := w.conns[rank]
 	w.tags[conn]++
 	w.step(event{kind: evFrame, conn: conn, tag: w.tags[conn], payload: body})
 	return w.tags[conn]
@@ -531,9 +545,9 @@ func TestCleanupsAreRemembered(t *testing.T) {
 func TestOtherRequests(t *testing.T) {
 	w := started(t, 1)
 	w.request(0, &wire.NotifyRequest{Status: -9999, Range: wire.RangeNamespace})
-	w.request(0, &wire.OtherRequest{Cmd: wire.CmdPublish, Body: []byte{2, 0}})
+	w.request(0, &wire.OtherRequest{Cmd: wire.CmdFabricRegister, Body: []byte{2, 0}})
 	w.request(0, &wire.OtherRequest{Cmd: 77})
-	w.expect("reply 0#101 ok", "refused request PUBLISH is not served", "reply 0#102 ERR_NOT_SUPPORTED",
+	w.expect("reply 0#101 ok", "refused request FABRIC_REGISTER is not served", "reply 0#102 ERR_NOT_SUPPORTED",
 		"refused request command 77 is not served", "reply 0#103 ERR_NOT_SUPPORTED")
 	w.step(event{kind: evFrame, conn: w.conns[0], tag: 200, payload: []byte{2}})
 	w.expect("refused pmix wire: offset 1: byte: length 1, want at most the 0 bytes that follow",

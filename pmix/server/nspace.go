@@ -21,6 +21,7 @@ const (
 type process struct {
 	name     wire.Proc
 	space    *nspace
+	place    Proc
 	local    bool // of this node
 	phase    phase
 	conn     connID
@@ -64,7 +65,7 @@ func newNspace(job *Job) (*nspace, error) {
 	s := &nspace{name: job.Nspace, info: info, level: level, store: kvs.New(job.Nspace)}
 	for _, p := range job.byRank() {
 		s.procs = append(s.procs, &process{
-			name: wire.Proc{Nspace: job.Nspace, Rank: wire.Rank(p.Rank)}, space: s, local: p.Node == job.ThisNode,
+			name: wire.Proc{Nspace: job.Nspace, Rank: wire.Rank(p.Rank)}, space: s, place: p, local: p.Node == job.ThisNode,
 		})
 	}
 	return s, nil
