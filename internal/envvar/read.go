@@ -52,7 +52,7 @@ func (l Level) String() string {
 }
 
 var capabilities = []string{
-	"cc", "ebpf", "libpmix", "mpich", "netns", "openmpi", "oshmem", "root", "slurm", "user",
+	"cc", "ebpf", "libpmix", "mpich", "netns", "openmpi", "oshmem", "pmi1", "root", "slurm", "user",
 }
 
 // IsSet says whether one of the variables that take any value is set, be it to

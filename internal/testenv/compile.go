@@ -169,6 +169,15 @@ func findMPICH() (*toolchain, error) {
 	return &toolchain{compiler: path}, builds(path, "#include <mpi.h>")
 }
 
+func findPMI1() (*toolchain, error) {
+	tools, err := findCC()
+	if err != nil {
+		return nil, err
+	}
+	tools.libs = []string{"-l:libmpich.a"}
+	return tools, builds(tools.compiler, "int PMI_Init(int *); int (*client)(int *) = PMI_Init;", tools.libs...)
+}
+
 // debianPMIx is where Debian puts the library; its pkg-config file exists, but
 // pkg-config itself may not be installed.
 const debianPMIx = "/usr/lib/*/pmix2"
@@ -190,9 +199,9 @@ func findLibPMIx() (*toolchain, error) {
 }
 
 // builds tries whether a compiler can make a program.
-func builds(compiler, include string, libs ...string) error {
+func builds(compiler, source string, libs ...string) error {
 	cmd := exec.Command(compiler, append([]string{"-o", os.DevNull, "-x", "c", "-", "-x", "none"}, libs...)...)
-	cmd.Stdin = strings.NewReader(include + "\nint main(void) { return 0; }\n")
+	cmd.Stdin = strings.NewReader(source + "\nint main(void) { return 0; }\n")
 	if text, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("%s cannot build a program: %w: %s", compiler, err, bytes.TrimSpace(text))
 	}

@@ -113,7 +113,7 @@ func TestCompileC(t *testing.T) {
 
 // TestLibraries builds and starts a program with each library that is here.
 func TestLibraries(t *testing.T) {
-	for _, c := range []Capability{OpenMPI, OSHMEM, MPICH, LibPMIx} {
+	for _, c := range []Capability{OpenMPI, OSHMEM, MPICH, PMI1, LibPMIx} {
 		t.Run(string(c), func(t *testing.T) {
 			path := CompileC(t, c, filepath.Join("testdata", "hello.c"))
 			if out, err := exec.Command(path).Output(); string(out) != "hello\n" || err != nil {
