@@ -1,7 +1,7 @@
 package daemon
 
 import (
-	"net"
+	"syscall"
 	"time"
 
 	"github.com/goshmem/goshmem/pmix/server"
@@ -11,10 +11,7 @@ import (
 // startServer starts the PMIx server for the first job.
 func (s *Step) startServer(j *job) (err error) {
 	s.pmix, err = server.Start(server.Config{
-		Job: s.describe(j), Host: host{s}, Logger: s.cfg.Logger,
-		Authorize: func(conn net.Conn, nspace string, rank uint32) (int, error) {
-			return s.authorize(conn, pmix.Proc{Nspace: nspace, Rank: pmix.Rank(rank)})
-		},
+		Job: s.describe(j), Host: host{s}, Logger: s.cfg.Logger, Authorize: s.authorize,
 	})
 	return err
 }
@@ -28,35 +25,63 @@ func (s *Step) describe(j *job) server.Job {
 	return d
 }
 
-// serverEnviron returns the variables by which a PE finds the server.
-func (s *Step) serverEnviron(_ *job, pe int) []string { return s.pmix.Environ(uint32(pe)) }
+// name returns the name of a PE in the server's terms.
+func (p *proc) name() pmix.Proc {
+	return pmix.Proc{Nspace: p.job.nspace, Rank: pmix.Rank(p.id.PE)}
+}
 
-// tellExit tells the server that a PE's process has ended.
-func (s *Step) tellExit(p *proc) { s.pmix.ProcExited(uint32(p.id.PE)) }
+// tellExit tells the server that a PE's process has ended, and how.
+func (s *Step) tellExit(p *proc) {
+	s.mu.Lock()
+	e := server.Exit{Code: p.cmd.ProcessState.ExitCode(), Unfinished: p.connected && !p.isSettled() || p.lost}
+	s.mu.Unlock()
+	if ws, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
+		e.Code, e.Signal = 0, int(ws.Signal())
+	}
+	s.pmix.ProcExited(p.name(), e)
+}
 
 // host turns calls of the PMIx server into events.
 type host struct{ s *Step }
 
-func (h host) with(rank uint32, f func(*proc)) { h.s.with(ID{PE: int(rank)}, f) }
-
-func (h host) ClientConnected(rank uint32, _ int) {
-	h.with(rank, (*proc).join)
-	h.s.cfg.Logger.Debug().Uint32("pe", rank).Dur("at", time.Since(h.s.begin)).Msg("connected")
+// with calls f with a PE's process, if there is one, under the lock.
+func (h host) with(name pmix.Proc, f func(*proc)) {
+	if j := h.s.jobOf(name.Nspace); j != nil {
+		h.s.with(ID{j.number, int(name.Rank)}, f)
+	}
 }
 
-func (h host) ClientFinalized(rank uint32) { h.with(rank, (*proc).settle) }
-
-func (h host) ClientLost(rank uint32) {
-	h.with(rank, func(p *proc) {
-		p.lost = true
-		p.settle()
-		h.s.emit(Event{Kind: Lost, ID: p.id, PID: p.pid()})
-	})
+func (h host) ClientConnected(name pmix.Proc, _ int) {
+	h.with(name, (*proc).join)
+	h.s.cfg.Logger.Debug().Stringer("pe", name).Dur("at", time.Since(h.s.begin)).Msg("connected")
 }
 
-func (h host) Abort(rank uint32, status int, msg string) {
-	h.with(rank, func(p *proc) {
-		p.settle() // it has said its last word
-		h.s.emit(Event{Kind: Abort, ID: p.id, PID: p.pid(), Status: status, Msg: msg})
-	})
+func (h host) ClientFinalized(name pmix.Proc) { h.with(name, (*proc).settle) }
+
+func (h host) ClientLost(name pmix.Proc) { h.with(name, h.s.forsake) }
+
+func (h host) Abort(from pmix.Proc, _ []pmix.Proc, status int, msg string) {
+	h.with(from, func(p *proc) { h.s.abort(p, status, msg) })
 }
+
+// forsake takes the end of a PE's connection that was not announced. The caller
+// holds the lock.
+func (s *Step) forsake(p *proc) {
+	p.lost = true
+	p.settle()
+	s.emit(Event{Kind: Lost, ID: p.id, PID: p.pid()})
+}
+
+// abort takes a PE's wish to end its job. The caller holds the lock.
+func (s *Step) abort(p *proc, status int, msg string) {
+	p.settle() // it has said its last word
+	s.emit(Event{Kind: Abort, ID: p.id, PID: p.pid(), Status: status, Msg: msg, Said: p.said()})
+}
+
+func (h host) Spawn(*server.SpawnRequest) {}
+
+func (h host) Control(pmix.Proc, []pmix.Proc, server.ControlAction) {}
+
+func (h host) Log(pmix.Proc, bool, []byte) {}
+
+func (h host) Stdin([]pmix.Proc, []byte, bool) {}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/goshmem/goshmem/internal/envvar"
 	"github.com/goshmem/goshmem/internal/xunix"
+	pmix "github.com/goshmem/goshmem/pmix/wire"
 )
 
 func lockThread() { runtime.LockOSThread() }
@@ -202,7 +203,7 @@ func (s *Step) environ(j *job, pe int) []string {
 		}
 		env = append(env, envvar.MaxProcs+"="+strconv.Itoa(procs))
 	}
-	env = append(env, s.serverEnviron(j, pe)...)
+	env = append(env, s.pmix.Environ(pmix.Proc{Nspace: j.nspace, Rank: pmix.Rank(pe)})...)
 	return append(env, envvar.Step+"="+s.attach.Addr().String())
 }
 

@@ -156,17 +156,19 @@ func (c *Client) keep(op string, answer []byte) (map[string]wire.Value, error) {
 	if err := statusError(op, reply.Status); err != nil {
 		return nil, err
 	}
-	pairs, err := reply.Data.Pairs()
-	if err != nil {
-		return nil, fmt.Errorf("pmix %s: answer: %w", op, err)
+	data := map[string]wire.Value{}
+	for i := range reply.Data {
+		pairs, err := reply.Data[i].Pairs()
+		if err != nil {
+			return nil, fmt.Errorf("pmix %s: answer: %w", op, err)
+		}
+		for _, kv := range pairs {
+			data[kv.Key] = kv.Value
+		}
 	}
-	data := make(map[string]wire.Value, len(pairs))
-	for _, kv := range pairs {
-		data[kv.Key] = kv.Value
-	}
-	if reply.Found && reply.Data.Proc.Nspace == c.opts.Nspace {
+	if len(reply.Data) == 1 && reply.Data[0].Proc.Nspace == c.opts.Nspace {
 		c.mu.Lock()
-		c.peers[reply.Data.Proc.Rank] = data
+		c.peers[reply.Data[0].Proc.Rank] = data
 		c.mu.Unlock()
 	}
 	return data, nil

@@ -159,7 +159,7 @@ func (s *Store) Reply(rank wire.Rank, r Reader) ([]byte, bool) {
 	}
 	if e.cache[r] == nil {
 		data := s.export(rank, e, r)
-		reply := wire.GetReply{Status: wire.StatusSuccess, Found: true, Data: data}
+		reply := wire.GetReply{Status: wire.StatusSuccess, Data: []wire.ProcData{data}}
 		e.cache[r] = reply.Append(nil)
 	}
 	return e.cache[r], true

@@ -37,10 +37,10 @@ func replied(t *testing.T, s *Store, rank wire.Rank, r Reader) []wire.KVal {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := (wire.Proc{Nspace: "ns", Rank: rank}); reply.Status != wire.StatusSuccess || reply.Data.Proc != want {
-		t.Fatalf("reply %v of %v, want success of %v", reply.Status, reply.Data.Proc, want)
+	if want := (wire.Proc{Nspace: "ns", Rank: rank}); reply.Status != wire.StatusSuccess || len(reply.Data) != 1 || reply.Data[0].Proc != want {
+		t.Fatalf("reply %v of %v, want success of %v", reply.Status, reply.Data, want)
 	}
-	pairs, err := reply.Data.Pairs()
+	pairs, err := reply.Data[0].Pairs()
 	if err != nil {
 		t.Fatal(err)
 	}

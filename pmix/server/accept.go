@@ -110,48 +110,47 @@ func (s *Server) attend(c *conn) {
 	defer c.close()
 	_ = c.nc.SetDeadline(time.Now().Add(s.limits.handshake)) // fails only on a closed connection, which reading reports
 	r := bufio.NewReader(c.nc)
-	rank, ok := s.greet(c, r)
+	proc, ok := s.greet(c, r)
 	if !ok {
 		return
 	}
 	s.reg.known(c)
 	_ = c.nc.SetDeadline(time.Time{}) // as above
 	s.wg.Go(c.write)
-	s.read(c, r, rank)
+	s.read(c, r, proc)
 	s.submit(input{event: event{kind: evClosed, conn: c.id}, from: c})
 }
 
 // greet finds out who connects and whether it may; the answer to one who may is already queued.
-func (s *Server) greet(c *conn, r io.Reader) (uint32, bool) {
+func (s *Server) greet(c *conn, r io.Reader) (wire.Proc, bool) {
 	h, err := wire.ReadHandshake(r)
 	if err != nil {
 		s.log.Debug().Err(err).Stringer("peer", c.nc.RemoteAddr()).Msg("connection dropped")
-		return 0, false
+		return wire.Proc{}, false
 	}
-	rank := uint32(h.Proc.Rank)
-	log := s.log.With().Str("nspace", h.Proc.Nspace).Uint32("pe", rank).Logger()
+	log := s.log.With().Str("nspace", h.Proc.Nspace).Uint32("pe", uint32(h.Proc.Rank)).Logger()
 	if err := h.Check(); err != nil {
 		log.Warn().Err(err).Msg("client refused")
 		c.turnAway(wire.StatusErrNotSupported)
-		return 0, false
+		return wire.Proc{}, false
 	}
 	pid := 0
 	if s.cfg.Authorize != nil {
-		if pid, err = s.cfg.Authorize(c.nc, h.Proc.Nspace, rank); err != nil {
+		if pid, err = s.cfg.Authorize(c.nc, h.Proc); err != nil {
 			log.Warn().Err(err).Msg("client refused")
 			c.turnAway(wire.StatusErrNoPermissions)
-			return 0, false
+			return wire.Proc{}, false
 		}
 	}
-	claim := event{kind: evClaim, conn: c.id, nspace: h.Proc.Nspace, rank: h.Proc.Rank, pid: pid}
+	claim := event{kind: evClaim, conn: c.id, proc: h.Proc, pid: pid}
 	if !s.submit(input{event: claim, from: c}) {
-		return 0, false
+		return wire.Proc{}, false
 	}
 	if status := <-c.verdict; status != wire.StatusSuccess {
 		c.turnAway(status)
-		return 0, false
+		return wire.Proc{}, false
 	}
-	return rank, true
+	return h.Proc, true
 }
 
 // turnAway tells a client why it is refused; the connection is closed afterwards in any case.
@@ -160,12 +159,12 @@ func (c *conn) turnAway(status wire.Status) {
 }
 
 // read feeds the loop with a client's requests until the connection ends.
-func (s *Server) read(c *conn, r *bufio.Reader, rank uint32) {
+func (s *Server) read(c *conn, r *bufio.Reader, proc wire.Proc) {
 	for {
 		h, body, err := wire.ReadFrame(r, s.limits.frame)
 		if err != nil {
 			if !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) {
-				s.log.Debug().Err(err).Str("nspace", s.cfg.Job.Nspace).Uint32("pe", rank).Msg("connection ended")
+				s.log.Debug().Err(err).Str("nspace", proc.Nspace).Uint32("pe", uint32(proc.Rank)).Msg("connection ended")
 			}
 			return
 		}

@@ -11,14 +11,16 @@ type tick uint64
 type eventKind uint8
 
 const (
-	evClaim     eventKind = iota // conn says that it is nspace, rank (pid: who it is to the kernel)
+	evClaim     eventKind = iota // conn says that it is proc (pid: who it is to the kernel)
 	evFrame                      // conn sent a request: tag, payload
 	evClosed                     // conn is gone
-	evExited                     // the process rank ended
+	evAddJob                     // a further namespace: space
+	evRemoveJob                  // a namespace is over: proc.Nspace
+	evExited                     // proc's process ended: exit
 	evTick                       // time went on
 	evFenceDone                  // all nodes joined the fence id, or it failed: status, payload
-	evFetched                    // another node answered for rank and key: status, payload
-	evServe                      // another node asks for rank and key: request
+	evFetched                    // another node answered for proc and key: status, payload
+	evServe                      // another node asks for proc and key: request
 )
 
 // event is one input of the core. Payloads are kept by reference and must not change.
@@ -26,8 +28,9 @@ type event struct {
 	kind    eventKind
 	now     tick
 	conn    connID
-	nspace  string
-	rank    wire.Rank
+	proc    wire.Proc
+	space   *nspace
+	exit    Exit
 	pid     int
 	tag     uint32
 	status  wire.Status
@@ -40,31 +43,39 @@ type event struct {
 type actionKind uint8
 
 const (
-	actAccept    actionKind = iota // conn is rank from now on
+	actAccept    actionKind = iota // conn is proc from now on
 	actReject                      // refuse conn: status
 	actSend                        // to conn: tag, payload
-	actConnected                   // upcall: rank, pid
-	actFinalized                   // upcall: rank
-	actLost                        // upcall: rank
-	actAbort                       // upcall: rank, status, text
-	actFence                       // to the other nodes: fence, ranks, payload
-	actFetch                       // to the other nodes: rank, key
+	actDrop                        // close conn
+	actConnected                   // upcall: proc, pid
+	actFinalized                   // upcall: proc
+	actLost                        // upcall: proc
+	actAbort                       // upcall: proc, procs, status, text
+	actSpawn                       // upcall: spawn
+	actControl                     // upcall: proc, procs, control
+	actLog                         // upcall: proc, flag (to standard error), payload
+	actStdin                       // upcall: procs, payload, flag (the end)
+	actFence                       // to the other nodes: fence, procs, payload
+	actFetch                       // to the other nodes: proc, key
 	actServed                      // answer to the other node's request: status, payload
-	actRefused                     // for the log: a request of conn (rank) was refused: status, text
+	actRefused                     // for the log: a request of conn (proc) was refused: status, text
 )
 
 // action is one output of the core.
 type action struct {
 	kind    actionKind
 	conn    connID
-	rank    wire.Rank
+	proc    wire.Proc
+	procs   []wire.Proc
 	pid     int
 	tag     uint32
 	status  wire.Status
+	flag    bool
 	text    string
 	key     string
 	fence   FenceID
-	ranks   []uint32
 	request uint64
+	spawn   *SpawnRequest
+	control ControlAction
 	payload []byte
 }

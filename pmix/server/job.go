@@ -62,23 +62,75 @@ func (j *Job) byRank() []Proc {
 	return procs
 }
 
+// place returns the place of a rank.
+func (j *Job) place(rank wire.Rank) (Proc, bool) {
+	for _, p := range j.Procs {
+		if wire.Rank(p.Rank) == rank {
+			return p, true
+		}
+	}
+	return Proc{}, false
+}
+
 // info packs the job's description, the same for every client.
 func (j *Job) info() ([]byte, error) {
 	procs := j.byRank()
-	d := wire.JobInfo{Nspace: j.Nspace, Pairs: j.jobKeys(procs)}
-	for node := range j.Hosts {
-		d.Pairs = append(d.Pairs, wire.KVal{Key: wire.KeyNodeInfo, Value: j.nodeInfo(procs, uint32(node))})
-	}
-	appRanks := map[uint32]wire.Rank{}
-	for _, p := range procs {
-		blob, err := j.procInfo(p, appRanks[p.AppNum])
+	d := wire.JobInfo{Nspace: j.Nspace, Pairs: j.pairs(procs)}
+	for rank, keys := range j.procKeys(procs) {
+		blob := wire.ProcBlob{Rank: wire.Rank(rank), Pairs: keys}
+		v, err := blob.Value()
 		if err != nil {
 			return nil, err
 		}
-		appRanks[p.AppNum]++
-		d.Pairs = append(d.Pairs, wire.KVal{Key: wire.KeyProcBlob, Value: blob})
+		d.Pairs = append(d.Pairs, wire.KVal{Key: wire.KeyProcBlob, Value: v})
 	}
 	return d.Append(nil)
+}
+
+// jobLevel is the description of a job for processes of other jobs.
+type jobLevel struct {
+	keys  map[string]bool // what is in it, of the job or of any process
+	data  []byte          // packed: what it says of the job, then of each process
+	reply []byte          // the answer to a get
+}
+
+func (j *Job) level() (*jobLevel, error) {
+	procs := j.byRank()
+	l := &jobLevel{keys: map[string]bool{}}
+	if err := l.add(wire.Proc{Nspace: j.Nspace, Rank: wire.RankWildcard}, j.pairs(procs)); err != nil {
+		return nil, err
+	}
+	for rank, keys := range j.procKeys(procs) {
+		if err := l.add(wire.Proc{Nspace: j.Nspace, Rank: wire.Rank(rank)}, keys); err != nil {
+			return nil, err
+		}
+	}
+	l.reply = append(wire.AppendStatusReply(nil, wire.StatusSuccess), l.data...)
+	return l, nil
+}
+
+func (l *jobLevel) add(p wire.Proc, pairs []wire.KVal) error {
+	e := wire.NewEncoder(nil)
+	for _, kv := range pairs {
+		l.keys[kv.Key] = true
+		infos, _ := kv.Value.Infos()
+		for _, info := range infos {
+			l.keys[info.Key] = true
+		}
+		e.KValGroup(kv)
+	}
+	data := wire.ProcData{Proc: p, Packed: e.Bytes()}
+	l.data = data.Append(l.data)
+	return e.Err()
+}
+
+// pairs are the keys of the job, its session and its nodes.
+func (j *Job) pairs(procs []Proc) []wire.KVal {
+	pairs := j.jobKeys(procs)
+	for node := range j.Hosts {
+		pairs = append(pairs, wire.KVal{Key: wire.KeyNodeInfo, Value: j.nodeInfo(procs, uint32(node))})
+	}
+	return pairs
 }
 
 // jobKeys are the keys of the job and its session, in the order in which libpmix sends them.
@@ -130,19 +182,25 @@ func (j *Job) nodeInfo(procs []Proc, node uint32) wire.Value {
 	)
 }
 
-func (j *Job) procInfo(p Proc, appRank wire.Rank) (wire.Value, error) {
-	blob := wire.ProcBlob{Rank: wire.Rank(p.Rank), Pairs: []wire.KVal{
-		{Key: wire.KeyGlobalRank, Value: wire.RankValue(wire.Rank(p.Rank))},
-		{Key: wire.KeyLocalRank, Value: wire.Uint16Value(p.LocalRank)},
-		{Key: wire.KeyNodeRank, Value: wire.Uint16Value(p.LocalRank)},
-		{Key: wire.KeyAppNum, Value: wire.Uint32Value(p.AppNum)},
-		{Key: wire.KeyAppRank, Value: wire.RankValue(appRank)},
-		{Key: wire.KeyNodeID, Value: wire.Uint32Value(p.Node)},
-		{Key: wire.KeyHostname, Value: wire.StringValue(j.Hosts[p.Node])},
-	}}
-	if j.TmpDir != "" {
-		dir := j.TmpDir + "/" + strconv.FormatUint(uint64(p.Rank), 10)
-		blob.Pairs = append(blob.Pairs, wire.KVal{Key: wire.KeyProcDir, Value: wire.StringValue(dir)})
+// procKeys are the keys of each process, by rank.
+func (j *Job) procKeys(procs []Proc) [][]wire.KVal {
+	all := make([][]wire.KVal, len(procs))
+	appRanks := map[uint32]wire.Rank{}
+	for i, p := range procs {
+		all[i] = []wire.KVal{
+			{Key: wire.KeyGlobalRank, Value: wire.RankValue(wire.Rank(p.Rank))},
+			{Key: wire.KeyLocalRank, Value: wire.Uint16Value(p.LocalRank)},
+			{Key: wire.KeyNodeRank, Value: wire.Uint16Value(p.LocalRank)},
+			{Key: wire.KeyAppNum, Value: wire.Uint32Value(p.AppNum)},
+			{Key: wire.KeyAppRank, Value: wire.RankValue(appRanks[p.AppNum])},
+			{Key: wire.KeyNodeID, Value: wire.Uint32Value(p.Node)},
+			{Key: wire.KeyHostname, Value: wire.StringValue(j.Hosts[p.Node])},
+		}
+		if j.TmpDir != "" {
+			dir := j.TmpDir + "/" + strconv.FormatUint(uint64(p.Rank), 10)
+			all[i] = append(all[i], wire.KVal{Key: wire.KeyProcDir, Value: wire.StringValue(dir)})
+		}
+		appRanks[p.AppNum]++
 	}
-	return blob.Value()
+	return all
 }

@@ -98,7 +98,9 @@ func decodeReplies(body []byte) {
 	put := ProcData{Packed: body}
 	_, _ = put.Pairs()
 	if r, err := DecodeGetReply(body); err == nil {
-		_, _ = r.Data.Pairs()
+		for _, data := range r.Data {
+			_, _ = data.Pairs()
+		}
 	}
 	if j, err := DecodeJobInfo(body); err == nil {
 		for _, kv := range j.Pairs {

@@ -212,10 +212,10 @@ func reencodeGetReply(t *testing.T, b []byte) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !r.Found {
+	if len(r.Data) == 0 {
 		return r.Append(nil)
 	}
-	pairs, err := r.Data.Pairs()
+	pairs, err := r.Data[0].Pairs()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -223,7 +223,7 @@ func reencodeGetReply(t *testing.T, b []byte) []byte {
 	for _, kv := range pairs {
 		e.KValGroup(kv)
 	}
-	r.Data.Packed = e.Bytes()
+	r.Data[0].Packed = e.Bytes()
 	return r.Append(nil)
 }
 

@@ -43,6 +43,26 @@ func (d *Decoder) request(cmd Command) Request {
 		return d.deregisterEvents()
 	case CmdJobControl:
 		return &JobControlRequest{Targets: d.Procs(), Info: d.Infos()}
+	case CmdPublish:
+		return d.publish()
+	case CmdLookup:
+		return d.lookup()
+	case CmdUnpublish:
+		return d.unpublish()
+	case CmdQuery:
+		return d.queryRequest()
+	case CmdLog:
+		return d.logRequest()
+	case CmdAllocate:
+		return d.allocate()
+	case CmdMonitor:
+		return d.monitor()
+	case CmdGroupConstruct:
+		return d.groupConstruct()
+	case CmdGroupDestruct:
+		return d.groupDestruct()
+	case CmdGroupLeave:
+		return d.groupLeave()
 	default:
 		return &OtherRequest{Cmd: cmd, Body: d.take(uint64(d.Rest()), "body")}
 	}
