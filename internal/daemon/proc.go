@@ -144,6 +144,11 @@ func (s *Step) startPE(j *job, pe int) (err error) {
 	leashR, leashW := pipe()
 	theirs = append(theirs, leashR)
 	p.leash, p.cmd.ExtraFiles = leashW, []*os.File{leashR}
+	if err == nil {
+		var conn *os.File
+		conn, err = s.connectPMI(p)
+		theirs = append(theirs, conn)
+	}
 	if err == nil && j.number == 0 && s.cfg.Stdin != nil && s.cfg.StdinTo(pe) {
 		in, inW := pipe()
 		theirs = append(theirs, in)
@@ -227,6 +232,7 @@ func (s *Step) wait(p *proc) {
 		<-settled
 	}
 	s.tellExit(p)
+	s.pmi.ProcExited(p.name())
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.emit(Event{Kind: Exited, ID: p.id, PID: p.pid(), State: p.cmd.ProcessState, Ran: ran, Unfinished: p.lost, Said: p.said()})

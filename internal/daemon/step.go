@@ -17,6 +17,7 @@ import (
 
 	"github.com/goshmem/goshmem/internal/plan"
 	"github.com/goshmem/goshmem/internal/xunix"
+	"github.com/goshmem/goshmem/pmix/pmi1"
 	"github.com/goshmem/goshmem/pmix/server"
 )
 
@@ -110,6 +111,7 @@ type Step struct {
 	name   string // what the names of its jobs begin with
 	begin  time.Time
 	pmix   *server.Server
+	pmi    *pmi1.Server
 	attach *net.UnixListener
 	events *mailbox
 	start  chan func() // to the goroutine that starts processes
@@ -157,6 +159,12 @@ func (s *Step) setUp() (err error) {
 	}
 	if err := s.startServer(j); err != nil {
 		return fmt.Errorf("PMIx server: %w", err)
+	}
+	if err := s.startPMI(); err != nil {
+		return err
+	}
+	if err := s.pmi.AddJob(s.describePMI(j)); err != nil {
+		return err
 	}
 	return s.listen()
 }
