@@ -56,7 +56,7 @@ func (f *runFlags) register(fs *pflag.FlagSet) {
 	fs.IntVarP(&f.n, "np", "n", runtime.NumCPU(), "number of PEs; also -np")
 	fs.StringArrayVarP(&f.env, "x", "x", nil, "set `VAR=value` for the PEs, or pass VAR on (all variables are passed on anyway)")
 	fs.StringVar(&f.dir, "wdir", "", "working directory of the PEs")
-	fs.StringSliceVar(&f.output, "output", nil, "tag, timestamp, dir=`D`, or several with commas: prefix each line\nwith [PE]<stream>, with the time; copy to D/rank.N/stdout and stderr")
+	fs.StringSliceVar(&f.output, "output", nil, "tag, timestamp, merge, raw, dir=`D`, or several with commas: begin each line\nwith [PE]<stream>, with the time; stderr into stdout; bytes as they come,\nnot by lines; copy to D/rank.N/stdout and stderr")
 	fs.StringVar(&f.stdin, "stdin", "0", "which `PE` reads standard input: a number, all or none")
 	fs.StringVar(&f.timeout, "timeout", "", "end the job after `time`: seconds, or 90s, 5m, 1h30m; exit status 124")
 	fs.StringVar(&f.heap, "heap-size", "", "symmetric heap of each PE in `bytes`: 512M, 4G; otherwise SHMEM_SYMMETRIC_SIZE")
@@ -112,13 +112,14 @@ func (f *runFlags) run(cmd *cobra.Command, args []string, stdin *os.File) error 
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
 	defer signal.Stop(signals)
 	// A signal that is received, by whomever, does not end this process when the
-	// reader of its output is gone: the write fails instead, and the job is
-	// ended in order. To ignore it would be inherited by the PEs.
-	pipes := make(chan os.Signal, 1)
-	signal.Notify(pipes, syscall.SIGPIPE)
-	defer signal.Stop(pipes)
+	// reader of its output is gone, or a file may not grow: the write fails
+	// instead, and the job is ended in order. To ignore it would be inherited by
+	// the PEs.
+	writes := make(chan os.Signal, 1)
+	signal.Notify(writes, syscall.SIGPIPE, syscall.SIGXFSZ)
+	defer signal.Stop(writes)
 	o.Signals, o.OwnsChildren = signals, true
-	if o.Logger, err = logger(f.verbose, o.Stderr); err != nil {
+	if o.Log, err = logger(f.verbose); err != nil {
 		return err
 	}
 	status, err := launch.Run(cmd.Context(), *o)
@@ -132,7 +133,7 @@ func (f *runFlags) run(cmd *cobra.Command, args []string, stdin *os.File) error 
 // a script, most likely.
 func noneEmpty(fs *pflag.FlagSet) (err error) {
 	wants := map[string]string{
-		"wdir": "a directory", "output": "tag, timestamp or dir=D", "timeout": "a positive number of seconds or a duration",
+		"wdir": "a directory", "output": outputWords, "timeout": "a positive number of seconds or a duration",
 		"heap-size": "a size such as 512M", "stdin": "a PE, all or none",
 	}
 	fs.Visit(func(f *pflag.Flag) {
@@ -159,14 +160,24 @@ func (f *runFlags) setOutput(o *launch.Options) error {
 			o.Output.Tag = true
 		case word == "timestamp":
 			o.Output.Timestamp = true
+		case word == "merge":
+			o.Output.Merge = true
+		case word == "raw":
+			o.Output.Raw = true
 		case isDir && dir != "":
 			o.Output.Dir = dir
 		default:
-			return usagef("--output tag,timestamp,dir=logs", "--output: %q, want tag, timestamp or dir=D", word)
+			return usagef("--output tag,timestamp,dir=logs", "--output: %q, want %s", word, outputWords)
 		}
+	}
+	if err := o.Output.Check(); err != nil {
+		return usagef("--output raw,dir=logs", "--output: %w", err)
 	}
 	return nil
 }
+
+// outputWords are what --output takes.
+const outputWords = "tag, timestamp, merge, raw or dir=D"
 
 func (f *runFlags) setStdin(o *launch.Options) error {
 	switch f.stdin {
@@ -211,24 +222,27 @@ func (f *runFlags) setHeap(o *launch.Options) error {
 	return nil
 }
 
-// logger returns what -v and GOSHMEM_LOG ask for.
-func logger(verbose bool, w io.Writer) (zerolog.Logger, error) {
+// logger returns what makes the log that -v and GOSHMEM_LOG ask for, nil for
+// none.
+func logger(verbose bool) (func(w io.Writer) zerolog.Logger, error) {
 	level, err := envvar.LogLevel(os.LookupEnv)
 	if err != nil {
-		return zerolog.Nop(), usagef("oshrun help environment", "%w", err)
+		return nil, usagef("oshrun help environment", "%w", err)
 	}
 	if verbose && level == envvar.LevelOff {
 		level = envvar.LevelInfo
 	}
 	if level == envvar.LevelOff {
-		return zerolog.Nop(), nil
+		return nil, nil
 	}
 	parsed, err := zerolog.ParseLevel(level.String())
 	if err != nil {
-		return zerolog.Nop(), err
+		return nil, err
 	}
-	console := zerolog.ConsoleWriter{Out: w, TimeFormat: time.StampMicro}
-	return zerolog.New(console).Level(parsed).With().Timestamp().Logger(), nil
+	return func(w io.Writer) zerolog.Logger {
+		console := zerolog.ConsoleWriter{Out: w, TimeFormat: time.StampMicro}
+		return zerolog.New(console).Level(parsed).With().Timestamp().Logger()
+	}, nil
 }
 
 // completePrograms completes the program's name: built-in ones, then files.

@@ -86,8 +86,8 @@ func (s *Step) drain(p *proc, patience time.Duration) time.Duration {
 // cut ends a PE's outputs.
 func (s *Step) cut(p *proc) {
 	s.notice("output of PE %v is held open by a process that left the job: it is cut", p.id)
-	for _, f := range p.readers {
-		_ = f.Close()
+	for _, o := range p.outlets {
+		_ = o.Close()
 	}
 }
 

@@ -61,7 +61,8 @@ type Options struct {
 	Stdout   io.Writer
 	Stderr   io.Writer
 	Signals  <-chan os.Signal // to be forwarded; may be nil
-	Logger   zerolog.Logger
+	// Log returns a logger that writes to w, which never blocks. Nil: there is no log.
+	Log func(w io.Writer) zerolog.Logger
 	// OwnsChildren says that this process has no children but the job's.
 	OwnsChildren bool
 }
@@ -90,6 +91,7 @@ func Run(ctx context.Context, o Options) (status int, err error) {
 	if err != nil {
 		return StatusSetUp, &SetUpError{Err: err, Hint: "choose another --output dir"}
 	}
+	cfg.Raw, cfg.Merge, cfg.Logger = p.o.Raw, p.o.Merge, o.logger(p)
 	cfg.Output, cfg.Notice = p.write, func(text string) { p.message("%s", text) }
 	step, err := daemon.Start(cfg)
 	if err != nil {
@@ -97,7 +99,7 @@ func Run(ctx context.Context, o Options) (status int, err error) {
 		return StatusSetUp, &SetUpError{Err: err, Hint: "oshrun doctor says what this machine can do"}
 	}
 	r := &run{
-		o: &o, step: step, out: p, left: o.NPEs(), gone: [][]bool{make([]bool, o.NPEs())},
+		o: &o, log: cfg.Logger, step: step, out: p, left: o.NPEs(), gone: [][]bool{make([]bool, o.NPEs())},
 		lost: make(chan daemon.Event), over: make(chan struct{}),
 	}
 	if err := step.Launch(); err != nil {
@@ -117,7 +119,7 @@ func (o *Options) config() (daemon.Config, error) {
 	if n < 1 || n > layout.MaxLocal {
 		return daemon.Config{}, &SetUpError{Err: fmt.Errorf("number of PEs: %d, want 1 to %d on a node", n, layout.MaxLocal)}
 	}
-	cfg := daemon.Config{HeapSize: o.HeapSize, StdinTo: o.StdinTo, Logger: o.Logger, OwnsChildren: o.OwnsChildren}
+	cfg := daemon.Config{HeapSize: o.HeapSize, StdinTo: o.StdinTo, OwnsChildren: o.OwnsChildren}
 	for i := range o.Apps {
 		app, err := o.Apps[i].config(n)
 		if err != nil {
@@ -134,13 +136,18 @@ func (o *Options) config() (daemon.Config, error) {
 	if err := fits(cfg.HeapSize, n); err != nil {
 		return daemon.Config{}, err
 	}
-	if o.Stdin != nil { // a nil *os.File is not a nil io.Reader
-		cfg.Stdin = o.Stdin
-	}
+	cfg.Stdin = input(o.Stdin)
 	if cfg.StdinTo == nil {
 		cfg.StdinTo = func(pe int) bool { return pe == 0 }
 	}
 	return cfg, nil
+}
+
+func (o *Options) logger(w io.Writer) zerolog.Logger {
+	if o.Log == nil {
+		return zerolog.Nop()
+	}
+	return o.Log(w)
 }
 
 // NPEs returns how many PEs the job has.

@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"github.com/goshmem/goshmem/internal/daemon"
 	"github.com/goshmem/goshmem/internal/xunix"
 )
@@ -16,6 +18,7 @@ import (
 // run is a job under way.
 type run struct {
 	o      *Options
+	log    zerolog.Logger
 	step   *daemon.Step
 	out    *printer
 	left   int      // PEs whose process runs
@@ -24,6 +27,7 @@ type run struct {
 	status int
 	kill   <-chan time.Time  // when patience is over
 	ints   int               // interrupts received
+	asked  time.Time         // when the user first asked for the end; zero: never
 	lost   chan daemon.Event // connections that were lost a while ago
 	over   chan struct{}     // closed when nobody receives from lost any more
 }
@@ -67,7 +71,7 @@ func (r *run) event(e daemon.Event) {
 			r.end(0, "")
 			return
 		}
-		r.end(e.Status, "PE %v (pid %d) ended the job with status %d after %v%s", e.ID, e.PID, e.Status, at, because(e.Msg))
+		r.endAfter(e.Said, e.Status, "PE %v (pid %d) ended the job with status %d after %v%s", e.ID, e.PID, e.Status, at, because(e.Msg))
 	case daemon.Lost:
 		// A killed program loses its connection a moment before its process
 		// is seen to end, and that says more.
@@ -112,31 +116,43 @@ func (r *run) exited(e daemon.Event, at time.Duration) {
 		if ws.CoreDump() {
 			core = ", core dumped"
 		}
-		r.end(StatusSignal+int(ws.Signal()), "PE %v (pid %d) was killed by signal %d (%s%s) after %v",
+		r.endAfter(e.Said, StatusSignal+int(ws.Signal()), "PE %v (pid %d) was killed by signal %d (%s%s) after %v",
 			e.ID, e.PID, int(ws.Signal()), xunix.SignalName(ws.Signal()), core, at)
 	case e.State.ExitCode() != 0:
 		note := ""
 		if sig := e.State.ExitCode() - StatusSignal; sig > 0 && xunix.SignalName(syscall.Signal(sig)) != "" {
 			note = fmt.Sprintf(" (a shell's way to say: killed by signal %d, %s)", sig, xunix.SignalName(syscall.Signal(sig)))
 		}
-		r.end(e.State.ExitCode(), "PE %v (pid %d) exited with status %d%s after %v", e.ID, e.PID, e.State.ExitCode(), note, at)
+		r.endAfter(e.Said, e.State.ExitCode(), "PE %v (pid %d) exited with status %d%s after %v", e.ID, e.PID, e.State.ExitCode(), note, at)
 	case e.Unfinished:
-		r.end(StatusError, "PE %v (pid %d) exited with status 0 without Finalize after %v", e.ID, e.PID, at)
+		r.endAfter(e.Said, StatusError, "PE %v (pid %d) exited with status 0 without Finalize after %v", e.ID, e.PID, at)
 	default:
-		r.verbose("PE %v (pid %d) finished after %v", e.ID, e.PID, at)
+		if r.o.Verbose {
+			r.out.after(e.Said, "PE %v (pid %d) finished after %v", e.ID, e.PID, at)
+		}
 	}
 }
 
 // end decides the job's status, says why and asks all PEs to end. Only the
 // first cause counts.
 func (r *run) end(status int, format string, args ...any) {
+	r.endAfter(nil, status, format, args...)
+}
+
+// endAfter does the same and says why after what a PE has said: see
+// daemon.Event.Said.
+func (r *run) endAfter(said []<-chan struct{}, status int, format string, args ...any) {
 	if r.ending {
 		return
 	}
 	r.ending, r.status = true, status
 	r.ask(syscall.SIGTERM)
-	if format != "" {
+	switch {
+	case format == "":
+	case said == nil:
 		r.out.message(format, args...)
+	default:
+		r.out.after(said, format, args...)
 	}
 }
 
@@ -173,13 +189,22 @@ func (r *run) signal(s os.Signal) {
 	}
 	switch {
 	case r.ints > 1:
+		r.hurry()
 		r.step.Signal(syscall.SIGKILL)
 		r.ending, r.status = true, StatusInterrupted
 		r.out.message("interrupted twice: killing all PEs")
 	case !r.ending:
 		r.ending, r.status = true, StatusSignal+int(sig)
+		r.hurry()
 		r.ask(sig)
 		r.out.message("%s: ending %d PEs%s", xunix.SignalName(sig), r.left, onceMore(sig))
+	}
+}
+
+// hurry notes that the user has asked for the end: from then on it is bounded.
+func (r *run) hurry() {
+	if r.asked.IsZero() {
+		r.asked = time.Now()
 	}
 }
 
@@ -206,10 +231,4 @@ func (r *run) running() string {
 		}
 	}
 	return strings.Join(pes, ", ")
-}
-
-func (r *run) verbose(format string, args ...any) {
-	if r.o.Verbose {
-		r.out.message(format, args...)
-	}
 }
