@@ -6,8 +6,6 @@ import (
 	"io"
 	"os"
 	"time"
-
-	"github.com/goshmem/goshmem/internal/xunix"
 )
 
 const (
@@ -23,25 +21,6 @@ const (
 	slowBlock = time.Second
 )
 
-// The pipes of a job hold pipesBytes together, if that is more than they would
-// hold anyway: a user may have so many pipes of normal size, and not many times
-// that in all of his programs.
-const (
-	pipesBytes = 16 << 20
-	normalPipe = 64 << 10
-	bigPipe    = 1 << 20
-)
-
-// pipeSize returns how much a pipe should hold if there are so many PEs, 0 for
-// what is normal.
-func (s *Step) pipeSize(npes int) int {
-	size := min(bigPipe, pipesBytes/(npes*s.streams()))
-	if size <= normalPipe {
-		return 0
-	}
-	return size
-}
-
 // streams returns how many outputs a PE has.
 func (s *Step) streams() int {
 	if s.cfg.Merge {
@@ -51,16 +30,12 @@ func (s *Step) streams() int {
 }
 
 // addOutlet takes the reading end of the next of the PE's outputs.
-func (p *proc) addOutlet(f *os.File, size int) error {
+func (p *proc) addOutlet(f *os.File) error {
 	o, err := newOutlet(f)
-	if err != nil {
-		return err
+	if err == nil {
+		p.outlets = append(p.outlets, o)
 	}
-	if size > 0 {
-		_ = xunix.PipeSize(o.conn, size) // an improvement where it is allowed
-	}
-	p.outlets = append(p.outlets, o)
-	return nil
+	return err
 }
 
 // read passes a PE's output on until its end.
@@ -148,14 +123,22 @@ func lines(r io.Reader, out func(text []byte)) {
 func lineEnd(text []byte, n int) int {
 	from := max(len(text)-n-1, 0) // a \r that was last is not any more
 	fresh := text[from:]
-	end := bytes.LastIndexByte(fresh, '\n')
-	if cr := bytes.LastIndexByte(fresh[end+1:], '\r'); cr >= 0 && end+1+cr < len(fresh)-1 {
+	end := lastIndex(fresh, '\n')
+	if cr := lastIndex(fresh[end+1:], '\r'); cr >= 0 && end+1+cr < len(fresh)-1 {
 		end += 1 + cr
 	}
 	if end < 0 {
 		return 0
 	}
 	return from + end + 1
+}
+
+// lastIndex is bytes.LastIndexByte, which is slow where it finds nothing.
+func lastIndex(text []byte, c byte) int {
+	if bytes.IndexByte(text, c) < 0 {
+		return -1
+	}
+	return bytes.LastIndexByte(text, c)
 }
 
 // patience returns how long to wait for more of a line of which held bytes are

@@ -134,7 +134,7 @@ func (s *Step) startPE(j *job, pe int) (err error) {
 		r, w := pipe()
 		theirs = append(theirs, w)
 		if err == nil {
-			err = p.addOutlet(r, s.pipeSize(j.npes()))
+			err = p.addOutlet(r)
 		}
 		if i == 0 {
 			p.cmd.Stdout = w

@@ -8,18 +8,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// PipeSize makes a pipe hold size bytes, if the limits of the user allow it.
-func PipeSize(pipe syscall.RawConn, size int) error {
-	err := control(pipe, func(fd int) error {
-		_, err := unix.FcntlInt(uintptr(fd), unix.F_SETPIPE_SZ, size)
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("F_SETPIPE_SZ %d: %w", size, err)
-	}
-	return nil
-}
-
 // Unread returns how many bytes a pipe holds.
 func Unread(pipe syscall.RawConn) (n int, err error) {
 	err = control(pipe, func(fd int) (err error) {

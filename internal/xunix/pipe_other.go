@@ -7,9 +7,6 @@ import (
 	"syscall"
 )
 
-// PipeSize is not supported here.
-func PipeSize(syscall.RawConn, int) error { return ErrNotSupported }
-
 // Unread is not supported here.
 func Unread(syscall.RawConn) (int, error) { return 0, ErrNotSupported }
 
