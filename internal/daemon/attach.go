@@ -74,31 +74,37 @@ func (s *Step) talk(conn *net.UnixConn) error {
 			reply := wire.AttachReply{Err: err.Error()}
 			return errors.Join(err, xunix.SendFDs(conn, reply.Append(nil), nil))
 		}
-		if req.Kind == wire.AskOrders {
-			return s.obey(conn, p)
-		}
-		if err := s.hand(conn, p.job, req); err != nil {
+		last, err := s.hand(conn, p, req)
+		if err != nil {
 			return err
+		}
+		if last {
+			return s.obey(conn, p)
 		}
 	}
 }
 
-// hand sends the descriptors of as many segments as fit.
-func (s *Step) hand(conn *net.UnixConn, j *job, req wire.AttachRequest) error {
-	info, err := j.heaps[0].Stat()
+// hand sends the descriptors of as many segments as fit, if segments are asked
+// for, and says whether that was the last of the answers.
+func (s *Step) hand(conn *net.UnixConn, p *proc, req wire.AttachRequest) (last bool, err error) {
+	heaps := p.job.heaps
+	info, err := heaps[0].Stat()
 	if err != nil {
-		return err
+		return false, err
 	}
-	last := min(len(j.heaps), int(req.First)+wire.MaxFDs)
+	if req.Kind == wire.AskOrders {
+		heaps = nil
+	}
+	end := min(len(heaps), int(req.First)+wire.MaxFDs)
 	var fds []int
-	for _, f := range j.heaps[req.First:last] {
+	for _, f := range heaps[min(int(req.First), end):end] {
 		fds = append(fds, int(f.Fd()))
 	}
 	reply := wire.AttachReply{
-		Job: j.key, NPEs: uint32(j.npes()), First: req.First, Count: uint32(len(fds)),
-		Incarnation: 1, SegmentSize: uint64(info.Size()),
+		Job: p.job.key, NPEs: uint32(p.job.npes()), First: req.First, Count: uint32(len(fds)),
+		Incarnation: 1, Processors: uint32(s.processors(p.job)), SegmentSize: uint64(info.Size()),
 	}
-	return xunix.SendFDs(conn, reply.Append(nil), fds)
+	return end == len(heaps), xunix.SendFDs(conn, reply.Append(nil), fds)
 }
 
 // allow checks that a request comes from the process tree of the PE that it

@@ -40,12 +40,6 @@ func (s *Step) obey(conn *net.UnixConn, p *proc) error {
 	s.mu.Lock()
 	p.orders = t
 	s.mu.Unlock()
-	reply := wire.AttachReply{
-		Job: p.job.key, NPEs: uint32(p.job.npes()), Incarnation: 1, Processors: uint32(s.processors(p.job)),
-	}
-	if err := xunix.SendFDs(conn, reply.Append(nil), nil); err != nil {
-		return err
-	}
 	if err := conn.SetDeadline(time.Time{}); err != nil {
 		return err
 	}

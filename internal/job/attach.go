@@ -2,9 +2,10 @@ package job
 
 import (
 	"context"
-	"crypto/rand"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"runtime"
@@ -68,42 +69,42 @@ func request(conn *net.UnixConn, req *wire.AttachRequest) (r wire.AttachReply, f
 }
 
 // attach fetches the descriptors of all segments of the node from the step
-// process and maps them.
-func attach(conn *net.UnixConn, j *Job) (*symheap.Map, error) {
-	var m *symheap.Map
+// process and maps them. It returns as well how many processors the node's PEs
+// have between them. From then on the step may send orders over conn.
+func attach(conn *net.UnixConn, j *Job) (m *symheap.Map, processors int, err error) {
 	for next := 0; next < j.NPEs; {
-		n, err := attachFrom(conn, j, &m, next)
-		if err != nil {
-			return nil, fmt.Errorf("segments of the node: %w", err)
+		var r wire.AttachReply
+		if r, err = attachFrom(conn, j, &m, next); err != nil {
+			return nil, 0, fmt.Errorf("segments of the node: %w", err)
 		}
-		next += n
+		next, processors = next+int(r.Count), int(r.Processors)
 	}
-	return m, nil
+	return m, processors, nil
 }
 
 // attachFrom maps the segments of one reply, and makes the map if it is the
-// first. It returns how many there were.
-func attachFrom(conn *net.UnixConn, j *Job, m **symheap.Map, first int) (int, error) {
+// first.
+func attachFrom(conn *net.UnixConn, j *Job, m **symheap.Map, first int) (wire.AttachReply, error) {
 	r, fds, err := request(conn, &wire.AttachRequest{Nspace: j.Nspace, PE: uint32(j.PE), Incarnation: 1, First: uint32(first)})
 	if err != nil {
-		return 0, err
+		return r, err
 	}
 	defer xunix.CloseFDs(fds)
 	if len(fds) == 0 || len(fds) != int(r.Count) || int(r.First) != first || int(r.NPEs) != j.NPEs {
-		return 0, fmt.Errorf("step process sent %d descriptors of %d from PE %d of %d, want them from PE %d of %d",
+		return r, fmt.Errorf("step process sent %d descriptors of %d from PE %d of %d, want them from PE %d of %d",
 			len(fds), r.Count, r.First, r.NPEs, first, j.NPEs)
 	}
 	if *m == nil {
 		if *m, err = symheap.NewMap(r.Job, j.NPEs, r.SegmentSize); err != nil {
-			return 0, err
+			return r, err
 		}
 	}
 	for i, fd := range fds {
 		if err := (*m).Attach(first+i, uint32(first+i), fd); err != nil {
-			return 0, err
+			return r, err
 		}
 	}
-	return len(fds), nil
+	return r, nil
 }
 
 // single sets up the job of a program that was started without oshrun: one PE
@@ -119,7 +120,11 @@ func single() (*Job, error) {
 		}
 		maps[name] = m
 	}
-	return j, j.use(m, runtime.NumCPU())
+	if err := j.use(m); err != nil {
+		return nil, err
+	}
+	j.listen(runtime.NumCPU())
+	return j, nil
 }
 
 func singleMap() (m *symheap.Map, err error) {
@@ -128,7 +133,7 @@ func singleMap() (m *symheap.Map, err error) {
 		return nil, err
 	}
 	id := symheap.Identity{NPEs: 1, Incarnation: 1}
-	_, _ = rand.Read(id.Job[:]) // never fails
+	binary.NativeEndian.PutUint64(id.Job[:], rand.Uint64())
 	f, err := symheap.Create(id, heap)
 	if err != nil {
 		return nil, err

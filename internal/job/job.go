@@ -142,6 +142,8 @@ func setUp(ctx context.Context) (*Job, error) {
 
 // join maps the segments and meets the other PEs.
 func (j *Job) join(ctx context.Context, step string) (err error) {
+	ready := make(chan error, 1)
+	go func() { ready <- xunix.MembarrierRegister() }() // the kernel takes some milliseconds for it
 	if j.orders, err = dialStep(ctx, step); err != nil {
 		return err
 	}
@@ -151,20 +153,29 @@ func (j *Job) join(ctx context.Context, step string) (err error) {
 		}
 	}()
 	m := maps[j.Nspace]
+	var processors int
 	if m == nil {
-		if m, err = attach(j.orders, j); err != nil {
-			return err
-		}
-		maps[j.Nspace] = m
+		m, processors, err = attach(j.orders, j)
+	} else {
+		processors, err = j.askOrders(j.orders)
 	}
-	processors, err := j.takeOrders(j.orders)
 	if err != nil {
 		return err
 	}
-	if err = j.use(m, processors); err != nil {
+	maps[j.Nspace] = m // of which a nil one is no harm
+	if err = j.orders.SetDeadline(noDeadline); err != nil {
 		return err
 	}
-	return j.Fence(ctx)
+	go j.obey(j.orders)
+	if err = j.use(m); err != nil {
+		return err
+	}
+	if err = j.Fence(ctx); err != nil {
+		return err
+	}
+	<-ready // whether it has worked is seen again below, at once
+	j.listen(processors)
+	return nil
 }
 
 // Fence returns when all PEs of the job have called it: a meeting through the
@@ -179,14 +190,16 @@ func (j *Job) Fence(ctx context.Context) error {
 	return nil
 }
 
-// use makes m the job's map, on a node whose PEs have so many processors.
-func (j *Job) use(m *symheap.Map, processors int) (err error) {
+// use makes m the job's map.
+func (j *Job) use(m *symheap.Map) (err error) {
 	j.Map = m
-	if j.Arena, err = m.FormatHeap(j.PE); err != nil {
-		return err
-	}
-	j.Waiter = rma.NewWaiter(&m.Control(j.PE).Bell, rma.PolicyFor(m.Len(), processors))
-	return nil
+	j.Arena, err = m.FormatHeap(j.PE)
+	return err
+}
+
+// listen makes the waiter, on a node whose PEs have so many processors.
+func (j *Job) listen(processors int) {
+	j.Waiter = rma.NewWaiter(&j.Map.Control(j.PE).Bell, rma.PolicyFor(j.Map.Len(), processors))
 }
 
 // watch ends the process when its oshrun is gone: nobody is left to take its

@@ -11,19 +11,14 @@ import (
 	"github.com/goshmem/goshmem/internal/xunix"
 )
 
-// takeOrders makes this process do from now on what the step asks of it over
-// conn, until the job is released. It returns how many processors the node's PEs
-// have between them.
-func (j *Job) takeOrders(conn *net.UnixConn) (processors int, err error) {
+// askOrders asks the step for its orders over conn, where nothing else is wanted
+// of it. It returns how many processors the node's PEs have between them.
+func (j *Job) askOrders(conn *net.UnixConn) (processors int, err error) {
 	r, fds, err := request(conn, &wire.AttachRequest{Nspace: j.Nspace, PE: uint32(j.PE), Incarnation: 1, Kind: wire.AskOrders})
 	xunix.CloseFDs(fds) // there are none
-	if err == nil {
-		err = conn.SetDeadline(noDeadline)
-	}
 	if err != nil {
-		return 0, fmt.Errorf("taking orders of the step process: %w", err)
+		return 0, fmt.Errorf("orders of the step process: %w", err)
 	}
-	go j.obey(conn)
 	return int(r.Processors), nil
 }
 

@@ -12,11 +12,12 @@
 //	order    u32 magic, u16 version, u16 length, u32 order, u32 last,
 //	         text (length bytes)
 //
-// A request is one for segments or for orders. A reply with count > 0 carries
-// that many descriptors (SCM_RIGHTS): the memfds of the segments first, first+1,
-// ... of the node, in order. After the reply to a request for orders it is the
-// step that asks: it sends orders without text, and the PE answers each by one
-// or more packets with the same order, the last of which says so.
+// A request is one for segments or for orders alone. A reply with count > 0
+// carries that many descriptors (SCM_RIGHTS): the memfds of the segments first,
+// first+1, ... of the node, in order. After a reply with the last of them, or
+// to a request for orders, it is the step that asks: it sends orders without
+// text, and the PE answers each by one or more packets with the same order, the
+// last of which says so.
 package wire
 
 import (
@@ -40,8 +41,8 @@ const (
 
 // What an AttachRequest asks for.
 const (
-	AskSegments uint32 = iota // the descriptors of the node's segments from First on
-	AskOrders                 // what the step wants of the process, from now on
+	AskSegments uint32 = iota // the descriptors of the node's segments from First on, then orders
+	AskOrders                 // orders alone, by a process that has the segments
 )
 
 // AttachRequest is what a PE sends first.

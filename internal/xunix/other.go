@@ -22,6 +22,9 @@ func Memfd(string, int64) (*os.File, error) { return nil, ErrNotSupported }
 // SealSize is not supported here.
 func SealSize(*os.File) error { return ErrNotSupported }
 
+// ReadAt is not supported here.
+func ReadAt(int, []byte, int64) error { return ErrNotSupported }
+
 // Reserve is not supported here.
 func Reserve(uintptr) (unsafe.Pointer, error) { return nil, ErrNotSupported }
 
