@@ -70,6 +70,10 @@ func testPE(args []string, stdout, stderr io.Writer) int {
 	case mode == "lose": // ends without a farewell
 	case mode == "ok":
 		err = w.Finalize()
+	case mode == "barrier-ok":
+		if err = w.Barrier(); err == nil {
+			err = w.Finalize()
+		}
 	default:
 		err = w.Barrier()
 	}
@@ -141,11 +145,20 @@ type job struct {
 	stderr   speech
 	life     *os.File // at its end when no process of the job is left
 	tmp      string
+	theirs   []*os.File // closed here when they have it
 }
 
-// start starts oshrun. Every process of the job inherits the write end of a
-// pipe, whose end tells when the last one is gone.
+// start starts oshrun.
 func start(t *testing.T, args ...string) *job {
+	t.Helper()
+	j := prepare(t, args...)
+	j.begin()
+	return j
+}
+
+// prepare makes an oshrun that begin will start. Every process of the job
+// inherits the write end of a pipe, whose end tells when the last one is gone.
+func prepare(t *testing.T, args ...string) *job {
 	t.Helper()
 	self, err := os.Executable()
 	check(t, err)
@@ -161,11 +174,17 @@ func start(t *testing.T, args ...string) *job {
 	check(t, err)
 	j.life = r
 	j.cmd.ExtraFiles = []*os.File{null, null, null, null, w} // 7: not a number that oshrun gives its PEs
-	check(t, j.cmd.Start())
-	_ = w.Close()
-	_ = null.Close()
-	t.Cleanup(func() { _ = j.cmd.Process.Kill(); _ = r.Close() })
+	j.theirs = []*os.File{w, null}
 	return j
+}
+
+func (j *job) begin() {
+	j.t.Helper()
+	check(j.t, j.cmd.Start())
+	for _, f := range j.theirs {
+		_ = f.Close()
+	}
+	j.t.Cleanup(func() { _ = j.cmd.Process.Kill(); _ = j.life.Close() })
 }
 
 // ready returns the process numbers of n PEs when all have joined.
