@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/goshmem/goshmem/internal/wire"
@@ -32,21 +33,66 @@ func (s *Step) listen() error {
 	return nil
 }
 
+// acceptPause is how long a listener that cannot accept waits for others to
+// close descriptors.
+const acceptPause = 50 * time.Millisecond
+
 func (s *Step) serve() {
 	for {
 		conn, err := s.attach.AcceptUnix()
-		if err != nil {
-			if !errors.Is(err, net.ErrClosed) {
-				s.cfg.Logger.Error().Err(err).Msg("attach socket")
-			}
+		switch {
+		case errors.Is(err, net.ErrClosed):
 			return
+		case err != nil:
+			s.cfg.Logger.Error().Err(err).Msg("attach socket")
+			time.Sleep(acceptPause)
+		case s.visitors.add(conn):
+			s.serving.Go(func() {
+				defer s.visitors.remove(conn)
+				if err := s.talk(conn); err != nil {
+					s.cfg.Logger.Warn().Err(err).Msg("attach")
+				}
+			})
 		}
-		s.serving.Go(func() {
-			defer func() { _ = conn.Close() }()
-			if err := s.talk(conn); err != nil {
-				s.cfg.Logger.Warn().Err(err).Msg("attach")
-			}
-		})
+	}
+}
+
+// visitors are the open connections to the attach socket.
+type visitors struct {
+	mu     sync.Mutex
+	closed bool
+	open   map[*net.UnixConn]struct{}
+}
+
+// add takes a connection, or closes it when the step is closing.
+func (v *visitors) add(conn *net.UnixConn) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.closed {
+		_ = conn.Close() // there is nobody to tell
+		return false
+	}
+	if v.open == nil {
+		v.open = map[*net.UnixConn]struct{}{}
+	}
+	v.open[conn] = struct{}{}
+	return true
+}
+
+func (v *visitors) remove(conn *net.UnixConn) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	delete(v.open, conn)
+	_ = conn.Close() // as above
+}
+
+// close ends all talks: one that says nothing must not hold up the end.
+func (v *visitors) close() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.closed = true
+	for conn := range v.open {
+		_ = conn.Close() // as above
 	}
 }
 
@@ -55,6 +101,10 @@ func (s *Step) talk(conn *net.UnixConn) error {
 	peer, err := xunix.PeerOf(conn)
 	if err != nil {
 		return err
+	}
+	if int(peer.UID) != os.Getuid() && peer.UID != 0 { // at once, so that it holds nothing open
+		reply := wire.AttachReply{Err: fmt.Sprintf("process %d of user %d, want user %d", peer.PID, peer.UID, os.Getuid())}
+		return xunix.SendFDs(conn, reply.Append(nil), nil)
 	}
 	buf := make([]byte, wire.MaxPacket)
 	for {
@@ -118,8 +168,6 @@ func (s *Step) allow(peer xunix.Peer, req wire.AttachRequest) (*proc, error) {
 		return nil, fmt.Errorf("PE %d and first segment %d, want below %d", req.PE, req.First, len(j.heaps))
 	case req.Kind != wire.AskSegments && req.Kind != wire.AskOrders:
 		return nil, fmt.Errorf("request of kind %d, want %d or %d", req.Kind, wire.AskSegments, wire.AskOrders)
-	case int(peer.UID) != os.Getuid() && peer.UID != 0:
-		return nil, fmt.Errorf("process %d of user %d, want user %d", peer.PID, peer.UID, os.Getuid())
 	}
 	s.mu.Lock()
 	p := j.procs[req.PE]

@@ -36,6 +36,7 @@ func (s *Step) Close() error {
 	var errs []error
 	if s.attach != nil {
 		errs = append(errs, s.attach.Close())
+		s.visitors.close()
 	}
 	if s.pmix != nil {
 		errs = append(errs, s.pmix.Close())

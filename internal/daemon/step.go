@@ -106,16 +106,17 @@ const (
 
 // Step runs the PEs of a job on this node, and of the jobs that it spawns.
 type Step struct {
-	cfg    Config
-	host   string
-	name   string // what the names of its jobs begin with
-	begin  time.Time
-	pmix   *server.Server
-	pmi    *pmi1.Server
-	attach *net.UnixListener
-	events *mailbox
-	start  chan func() // to the goroutine that starts processes
-	input  *input
+	cfg      Config
+	host     string
+	name     string // what the names of its jobs begin with
+	begin    time.Time
+	pmix     *server.Server
+	pmi      *pmi1.Server
+	attach   *net.UnixListener
+	visitors visitors
+	events   *mailbox
+	start    chan func() // to the goroutine that starts processes
+	input    *input
 
 	mu      sync.Mutex
 	jobs    []*job // by number
