@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 // and then does what its first argument says.
 func testPE(args []string, stdout, stderr io.Writer) int {
 	mode := args[0]
-	if mode == "ignore" {
+	if mode == "ignore" || mode == "touch" {
 		signal.Ignore(syscall.SIGTERM, syscall.SIGINT)
 	}
 	w, err := shmem.Init()
@@ -46,6 +46,14 @@ func testPE(args []string, stdout, stderr io.Writer) int {
 	x, err := shmem.Calloc[int64](w, 1)
 	if err == nil && me == last && mode == "exit" {
 		return number(args[1])
+	}
+	if err == nil && mode == "touch" {
+		var heap shmem.Sym[byte]
+		if heap, err = shmem.Calloc[byte](w, number(args[1])); err == nil {
+			for i := 0; i < heap.Len(); i += os.Getpagesize() {
+				heap.Local()[i] = 1
+			}
+		}
 	}
 	fmt.Fprintf(stdout, "ready %d\n", os.Getpid())
 	if err == nil {
@@ -61,7 +69,7 @@ func testPE(args []string, stdout, stderr io.Writer) int {
 			time.Sleep(10 * time.Millisecond)
 		}
 		w.GlobalExit(number(args[1]))
-	case mode == "wait", mode == "ignore", mode == "barrier" && me == last:
+	case mode == "wait", mode == "ignore", mode == "touch", mode == "barrier" && me == last:
 		err = shmem.WaitUntil(w.Ctx(), x, shmem.EQ, -1)
 	case mode == "spin", mode == "lateexit":
 		for {

@@ -48,6 +48,7 @@ type runFlags struct {
 	stdin   string
 	timeout string
 	heap    string
+	recover bool
 	verbose bool
 	habits  bool // flags of other launchers that change nothing here
 }
@@ -60,6 +61,7 @@ func (f *runFlags) register(fs *pflag.FlagSet) {
 	fs.StringVar(&f.stdin, "stdin", "0", "which `PE` reads standard input: a number, all or none")
 	fs.StringVar(&f.timeout, "timeout", "", "end the job after `time`: seconds, or 90s, 5m, 1h30m; exit status 124")
 	fs.StringVar(&f.heap, "heap-size", "", "symmetric heap of each PE in `bytes`: 512M, 4G; otherwise SHMEM_SYMMETRIC_SIZE")
+	fs.BoolVar(&f.recover, "recover", false, "let the other PEs go on when one has failed; exit status 3 if they finish well")
 	fs.BoolVarP(&f.verbose, "verbose", "v", false, "say more: starts, ends, the library's log")
 	fs.BoolVar(&f.habits, "oversubscribe", false, "without effect: more PEs than cores is always allowed")
 	fs.BoolVar(&f.habits, "allow-run-as-root", false, "without effect: any user may run jobs")
@@ -108,8 +110,12 @@ func (f *runFlags) run(cmd *cobra.Command, args []string, stdin *os.File) error 
 	if f.stdin != "none" && stdin != nil && xunix.Foreground(stdin.Fd()) {
 		o.Stdin = stdin
 	}
-	signals := make(chan os.Signal, 16)
-	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
+	signals := make(chan os.Signal, 64)
+	for _, s := range launch.Signals() {
+		if !signal.Ignored(s) || s == os.Interrupt { // as by nohup; a shell without job control ignores interrupts for what it puts in the background
+			signal.Notify(signals, s)
+		}
+	}
 	defer signal.Stop(signals)
 	// A signal that is received, by whomever, does not end this process when the
 	// reader of its output is gone, or a file may not grow: the write fails
@@ -149,7 +155,7 @@ func (f *runFlags) options(cmd *cobra.Command, args []string) (*launch.Options, 
 	if err != nil {
 		return nil, err
 	}
-	o := &launch.Options{Apps: apps, Verbose: f.verbose}
+	o := &launch.Options{Apps: apps, Verbose: f.verbose, Recover: f.recover}
 	return o, errors.Join(f.setOutput(o), f.setStdin(o), f.setTimeout(o), f.setHeap(o))
 }
 

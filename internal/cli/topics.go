@@ -33,7 +33,7 @@ var exitCodes = []exitCode{
 	{strconv.Itoa(launch.StatusOK), "the job ended well"},
 	{strconv.Itoa(launch.StatusError), "error while running: a PE ended without Finalize, or output could not be written"},
 	{strconv.Itoa(launch.StatusUsage), "the command line or a setting is wrong; nothing was started"},
-	{"3", "the job ended, but some of its PEs had failed (reserved for --recover)"},
+	{strconv.Itoa(launch.StatusTolerated), "PEs had failed and the others finished well: with --recover, or where PEs were ended by others on purpose"},
 	{strconv.Itoa(launch.StatusSetUp), "the job could not be set up"},
 	{strconv.Itoa(launch.StatusTimeout), "--timeout was over"},
 	{strconv.Itoa(launch.StatusSignal) + "+n", "a PE was killed by signal n, or oshrun was asked to end by it"},

@@ -137,7 +137,12 @@ func (s *Step) talk(conn *net.UnixConn) error {
 // hand sends the descriptors of as many segments as fit, if segments are asked
 // for, and says whether that was the last of the answers.
 func (s *Step) hand(conn *net.UnixConn, p *proc, req wire.AttachRequest) (last bool, err error) {
+	p.job.lending.RLock()
+	defer p.job.lending.RUnlock()
 	heaps := p.job.heaps
+	if len(heaps) == 0 {
+		return false, errEnding
+	}
 	info, err := heaps[0].Stat()
 	if err != nil {
 		return false, err
@@ -164,8 +169,8 @@ func (s *Step) allow(peer xunix.Peer, req wire.AttachRequest) (*proc, error) {
 	switch {
 	case j == nil:
 		return nil, fmt.Errorf("job %q, want one that this socket is for", req.Nspace) // whose name is none of a stranger's business
-	case int64(req.PE) >= int64(len(j.heaps)) || int64(req.First) >= int64(len(j.heaps)):
-		return nil, fmt.Errorf("PE %d and first segment %d, want below %d", req.PE, req.First, len(j.heaps))
+	case int64(req.PE) >= int64(j.npes()) || int64(req.First) >= int64(j.npes()):
+		return nil, fmt.Errorf("PE %d and first segment %d, want below %d", req.PE, req.First, j.npes())
 	case req.Kind != wire.AskSegments && req.Kind != wire.AskOrders:
 		return nil, fmt.Errorf("request of kind %d, want %d or %d", req.Kind, wire.AskSegments, wire.AskOrders)
 	}

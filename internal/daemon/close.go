@@ -18,7 +18,9 @@ const closeAtMost = 10 * time.Second
 // Close ends every process of the job, passes on what they had written, however
 // long Config.Output takes for it, and frees everything.
 func (s *Step) Close() error {
+	s.Refuse()
 	s.Signal(syscall.SIGKILL)
+	s.spawns.Wait()
 	deadline := time.Now().Add(closeAtMost)
 	s.mu.Lock()
 	procs := s.started()
@@ -48,10 +50,11 @@ func (s *Step) Close() error {
 	s.mu.Unlock()
 	close(s.closing)
 	s.serving.Wait()
+	within(deadline, s.retiring.Wait) // what cannot be killed was spoken of
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for _, j := range s.jobs {
-		for _, f := range j.heaps {
-			errs = append(errs, f.Close())
-		}
+		errs = append(errs, j.closeHeaps())
 	}
 	return errors.Join(errs...)
 }

@@ -41,6 +41,15 @@ func (s *Step) tellExit(p *proc) {
 	s.pmix.ProcExited(p.name(), e)
 }
 
+// spawnDone answers a request for a further job.
+func (s *Step) spawnDone(id uint64, nspace string, status pmix.Status) {
+	if d, ok := any(s.pmix).(interface {
+		SpawnDone(id uint64, nspace string, status pmix.Status)
+	}); ok {
+		d.SpawnDone(id, nspace, status)
+	}
+}
+
 // host turns calls of the PMIx server into events.
 type host struct{ s *Step }
 
@@ -77,8 +86,6 @@ func (s *Step) abort(p *proc, status int, msg string) {
 	p.settle() // it has said its last word
 	s.emit(Event{Kind: Abort, ID: p.id, PID: p.pid(), Status: status, Msg: msg, Said: p.said()})
 }
-
-func (h host) Spawn(*server.SpawnRequest) {}
 
 func (h host) Control(pmix.Proc, []pmix.Proc, server.ControlAction) {}
 

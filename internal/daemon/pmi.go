@@ -1,7 +1,6 @@
 package daemon
 
 import (
-	"errors"
 	"os"
 
 	"github.com/goshmem/goshmem/pmix/pmi1"
@@ -68,8 +67,4 @@ func (h pmiHost) ClientLost(name pmix.Proc) { h.with(name, h.s.forsake) }
 
 func (h pmiHost) Abort(name pmix.Proc, status int) {
 	h.with(name, func(p *proc) { h.s.abort(p, status, "") })
-}
-
-func (h pmiHost) Spawn(r *pmi1.SpawnRequest) {
-	h.s.pmi.SpawnDone(r.ID, errors.New("jobs of this launcher cannot spawn others"))
 }

@@ -123,6 +123,9 @@ func (s *Step) startPE(j *job, pe int) (err error) {
 		for _, f := range theirs {
 			_ = f.Close()
 		}
+		if err != nil {
+			p.discard()
+		}
 	}()
 	pipe := func() (r, w *os.File) {
 		if err == nil {
@@ -160,6 +163,9 @@ func (s *Step) startPE(j *job, pe int) (err error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.killed {
+		return errEnding
+	}
 	p.began = time.Now()
 	if err := p.cmd.Start(); err != nil {
 		return err
@@ -171,8 +177,18 @@ func (s *Step) startPE(j *job, pe int) (err error) {
 	for i, o := range p.outlets {
 		s.read(p, o, Stream(i))
 	}
-	go s.wait(p)
+	s.retiring.Go(func() { s.wait(p) })
 	return nil
+}
+
+// discard closes what a process that could not be started would have needed.
+func (p *proc) discard() {
+	for _, o := range p.outlets {
+		_ = o.Close()
+	}
+	if p.leash != nil {
+		_ = p.leash.Close()
+	}
 }
 
 // tie arms the PE's leash.
@@ -235,5 +251,9 @@ func (s *Step) wait(p *proc) {
 	s.pmi.ProcExited(p.name())
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.ended(p.job)
+	if p.job.failed {
+		return
+	}
 	s.emit(Event{Kind: Exited, ID: p.id, PID: p.pid(), State: p.cmd.ProcessState, Ran: ran, Unfinished: p.lost, Said: p.said()})
 }

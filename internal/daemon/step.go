@@ -45,6 +45,7 @@ type App struct {
 type Config struct {
 	Apps     []App        // of the first job; its PEs are counted through
 	HeapSize uint64       // bytes
+	MostPEs  int          // that a spawned job may have
 	Places   []plan.Place // where the PEs of the first job run; nil: anywhere
 	Stdin    io.Reader
 	StdinTo  func(pe int) bool // which PEs of the first job read Stdin
@@ -80,12 +81,14 @@ func (id ID) String() string {
 type Event struct {
 	Kind Kind
 	ID
+	NPEs  int // Spawned
 	PID   int
 	State *os.ProcessState // Exited
 	Ran   time.Duration    // Exited: since the start of its process
 	// Unfinished says of a process that Exited that it had joined the job and
 	// left without a farewell.
 	Unfinished bool
+	By         string        // Exited: who asked for that, as for messages; empty: nobody
 	Status     int           // Abort
 	Msg        string        // Abort
 	At         time.Duration // since the start of the step
@@ -99,9 +102,11 @@ type Kind uint8
 
 // The kinds.
 const (
-	Exited Kind = iota // the PE's process ended; output may still come
-	Lost               // its PMIx connection closed without a farewell
-	Abort              // it asked for the end of the job
+	Exited  Kind = iota // the PE's process ended; output may still come
+	Lost                // its PMIx connection closed without a farewell
+	Abort               // it asked for the end of the job
+	Spawned             // a further job of NPEs is going to be started
+	Dropped             // it could not be: nothing of it is left, whatever was started
 )
 
 // Step runs the PEs of a job on this node, and of the jobs that it spawns.
@@ -118,11 +123,15 @@ type Step struct {
 	start    chan func() // to the goroutine that starts processes
 	input    *input
 
-	mu      sync.Mutex
-	jobs    []*job // by number
-	killed  bool   // everybody was sent SIGKILL: nobody's farewell is waited for
-	closing chan struct{}
-	serving sync.WaitGroup
+	mu       sync.Mutex
+	jobs     map[int]*job // by number
+	lastJob  int          // how many there have been
+	ending   bool         // no further job may begin
+	killed   bool         // everybody was sent SIGKILL: nobody's farewell is waited for
+	spawns   sync.WaitGroup
+	retiring sync.WaitGroup // what waits for ends of processes and jobs
+	closing  chan struct{}
+	serving  sync.WaitGroup
 }
 
 // Start makes everything that the PEs need. Launch starts them; Close must be
@@ -132,6 +141,7 @@ func Start(cfg Config) (*Step, error) {
 		cfg: cfg, begin: time.Now(),
 		events:  newMailbox(),
 		start:   make(chan func()),
+		jobs:    map[int]*job{},
 		closing: make(chan struct{}),
 	}
 	s.input = &input{dest: map[ID]*os.File{}, notice: s.notice}
@@ -154,8 +164,9 @@ func (s *Step) setUp() (err error) {
 	if s.host, err = os.Hostname(); err != nil {
 		return fmt.Errorf("host name: %w", err)
 	}
-	j, err := s.addJob(s.cfg.Apps)
-	if err != nil {
+	j := newJob(s.cfg.Apps)
+	s.enlist(j)
+	if err := j.makeHeaps(s.cfg.HeapSize); err != nil {
 		return err
 	}
 	if err := s.startServer(j); err != nil {
@@ -193,22 +204,11 @@ func (s *Step) with(id ID, f func(*proc)) {
 
 // proc returns a PE's process, nil if there is none. The caller holds the lock.
 func (s *Step) proc(id ID) *proc {
-	if id.Job < 0 || id.Job >= len(s.jobs) || id.PE < 0 || id.PE >= len(s.jobs[id.Job].procs) {
+	j := s.jobs[id.Job]
+	if j == nil || id.PE < 0 || id.PE >= j.npes() {
 		return nil
 	}
-	return s.jobs[id.Job].procs[id.PE]
-}
-
-// started returns all processes that were started. The caller holds the lock.
-func (s *Step) started() (all []*proc) {
-	for _, j := range s.jobs {
-		for _, p := range j.procs {
-			if p != nil {
-				all = append(all, p)
-			}
-		}
-	}
-	return all
+	return j.procs[id.PE]
 }
 
 // emit reports an event.
@@ -260,4 +260,16 @@ func (s *Step) Signal(sig syscall.Signal) {
 			_ = xunix.Kill(pid, sig)
 		}
 	}
+}
+
+// Stopped says whether the processes of all PEs that run are stopped.
+func (s *Step) Stopped() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range s.started() {
+		if !p.ended && !look(p.pid()).stopped {
+			return false
+		}
+	}
+	return true
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"iter"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -16,6 +15,7 @@ import (
 type process struct {
 	parent, group int
 	zombie        bool
+	stopped       bool
 }
 
 // look returns what the kernel says of process pid, zeros if there is none.
@@ -29,7 +29,7 @@ func look(pid int) process {
 	if len(fields) < 3 {
 		return process{}
 	}
-	p := process{zombie: fields[0] == "Z"}
+	p := process{zombie: fields[0] == "Z", stopped: fields[0] == "T"}
 	p.parent, _ = strconv.Atoi(fields[1])
 	p.group, _ = strconv.Atoi(fields[2])
 	return p
@@ -96,7 +96,12 @@ func marked(pid int, nspace string, pe int) bool {
 // hasJobOf says whether a process has the name of one of the jobs in its
 // environment. The caller holds the lock.
 func (s *Step) hasJobOf(pid int) bool {
-	return slices.ContainsFunc(s.jobs, func(j *job) bool { return marked(pid, j.nspace, -1) })
+	for _, j := range s.jobs {
+		if marked(pid, j.nspace, -1) {
+			return true
+		}
+	}
+	return false
 }
 
 // leads says whether pid is the process of a PE that is not reaped yet: after

@@ -82,7 +82,7 @@ func (r *run) await(ctx context.Context, done <-chan struct{}) {
 				written, moved = n, now
 			}
 			switch idle := now.Sub(moved); {
-			case r.status == StatusOK:
+			case r.status == StatusOK, r.status == StatusTolerated && !r.ending:
 				begin, moved = now, now
 			case idle > readerPatience:
 				r.cut("output is cut: nobody has read it for %v", idle.Round(time.Second/10))

@@ -28,6 +28,7 @@ const (
 	StatusOK          = 0
 	StatusError       = 1 // a PE left without Finalize; output could not be written
 	StatusUsage       = 2
+	StatusTolerated   = 3 // PEs failed, and others went on and finished
 	StatusSetUp       = 4
 	StatusTimeout     = 124
 	StatusSignal      = 128 // plus the signal's number
@@ -58,9 +59,11 @@ type Options struct {
 	StdinTo  func(pe int) bool // nil: PE 0
 	Timeout  time.Duration     // 0: none
 	Verbose  bool
-	Stdout   io.Writer
-	Stderr   io.Writer
-	Signals  <-chan os.Signal // to be forwarded; may be nil
+	// Recover lets the other PEs go on when one has failed.
+	Recover bool
+	Stdout  io.Writer
+	Stderr  io.Writer
+	Signals <-chan os.Signal // to be forwarded; may be nil
 	// Log returns a logger that writes to w, which never blocks. Nil: there is no log.
 	Log func(w io.Writer) zerolog.Logger
 	// OwnsChildren says that this process has no children but the job's.
@@ -98,10 +101,8 @@ func Run(ctx context.Context, o Options) (status int, err error) {
 		_ = p.close()
 		return StatusSetUp, &SetUpError{Err: err, Hint: "oshrun doctor says what this machine can do"}
 	}
-	r := &run{
-		o: &o, log: cfg.Logger, step: step, out: p, left: o.NPEs(), gone: [][]bool{make([]bool, o.NPEs())},
-		lost: make(chan daemon.Event), over: make(chan struct{}),
-	}
+	r := newRun(&o, step, p)
+	r.log = cfg.Logger
 	if err := step.Launch(); err != nil {
 		r.left, r.ending, r.status = 0, true, StatusSetUp
 		r.finish(ctx)
@@ -109,6 +110,7 @@ func Run(ctx context.Context, o Options) (status int, err error) {
 	}
 	r.loop(ctx)
 	close(r.over)
+	r.conclude()
 	r.finish(ctx)
 	return r.status, nil
 }
@@ -136,6 +138,7 @@ func (o *Options) config() (daemon.Config, error) {
 	if err := fits(cfg.HeapSize, n); err != nil {
 		return daemon.Config{}, err
 	}
+	cfg.MostPEs = mostPEs(cfg.HeapSize)
 	cfg.Stdin = input(o.Stdin)
 	if cfg.StdinTo == nil {
 		cfg.StdinTo = func(pe int) bool { return pe == 0 }
@@ -186,22 +189,30 @@ const addressBits = 47
 
 // fits checks that a PE can map the segments of all.
 func fits(heap uint64, npes int) error {
-	size, err := layout.SegmentSize(heap)
-	if err != nil {
+	if _, err := layout.SegmentSize(heap); err != nil {
 		return &SetUpError{
 			Err:  fmt.Errorf("heap size %s (--heap-size or %s): %w", envvar.FormatSize(heap), envvar.SymmetricSize, err),
 			Hint: "a smaller --heap-size",
 		}
 	}
-	const most = 1 << addressBits
-	if each := size + 2*layout.Align; each > most/uint64(npes) { // a gap after each, and what rounding takes
+	if npes > mostPEs(heap) {
 		return &SetUpError{
 			Err: fmt.Errorf("heap size %s (--heap-size or %s) of %d PEs: every PE maps all heaps, want at most %s together",
-				envvar.FormatSize(heap), envvar.SymmetricSize, npes, envvar.FormatSize(most)),
+				envvar.FormatSize(heap), envvar.SymmetricSize, npes, envvar.FormatSize(1<<addressBits)),
 			Hint: "a smaller --heap-size, or fewer PEs",
 		}
 	}
 	return nil
+}
+
+// mostPEs returns how many PEs with heaps of a size a job can have.
+func mostPEs(heap uint64) int {
+	size, err := layout.SegmentSize(heap)
+	if err != nil {
+		return 0
+	}
+	each := size + 2*layout.Align // a gap after each, and what rounding takes
+	return int(min(layout.MaxLocal, (1<<addressBits)/each))
 }
 
 // find returns the program's file.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"syscall"
 	"time"
@@ -15,31 +14,53 @@ import (
 	"github.com/goshmem/goshmem/internal/xunix"
 )
 
-// run is a job under way.
+// run is a job under way, with the jobs that it has spawned.
 type run struct {
 	o      *Options
 	log    zerolog.Logger
 	step   *daemon.Step
 	out    *printer
-	left   int      // PEs whose process runs
-	gone   [][]bool // by job and PE
-	ending bool     // the job's fate is decided
+	left   int            // PEs whose process runs, or will
+	gone   map[int][]bool // by job and PE
+	dead   []failure      // that did not end the job
+	well   int            // PEs that finished
+	ending bool           // the job's fate is decided
 	status int
-	kill   <-chan time.Time  // when patience is over
-	ints   int               // interrupts received
-	asked  time.Time         // when the user first asked for the end; zero: never
+	kill   <-chan time.Time // when patience is over
+	ints   int              // interrupts received
+	asked  time.Time        // when the user first asked for the end; zero: never
+	stop   stop
+	clock  countdown
 	lost   chan daemon.Event // connections that were lost a while ago
 	over   chan struct{}     // closed when nobody receives from lost any more
 }
 
+// newRun returns a run whose PEs are about to start.
+func newRun(o *Options, step *daemon.Step, out *printer) *run {
+	r := &run{
+		o: o, step: step, out: out, gone: map[int][]bool{},
+		lost: make(chan daemon.Event), over: make(chan struct{}),
+	}
+	r.expect(0, o.NPEs())
+	return r
+}
+
+// expect notes that a job of n PEs is going to be started.
+func (r *run) expect(job, n int) {
+	r.left += n
+	r.gone[job] = make([]bool, n)
+}
+
+// forget notes that a job could not be started.
+func (r *run) forget(job int) {
+	r.left -= len(r.gone[job])
+	delete(r.gone, job)
+}
+
 // loop handles events until no PE runs.
 func (r *run) loop(ctx context.Context) {
-	var timeout <-chan time.Time
-	if r.o.Timeout > 0 {
-		t := time.NewTimer(r.o.Timeout)
-		defer t.Stop()
-		timeout = t.C
-	}
+	r.clock.start(r.o.Timeout)
+	defer r.clock.end()
 	canceled := ctx.Done()
 	for r.left > 0 {
 		select {
@@ -49,8 +70,12 @@ func (r *run) loop(ctx context.Context) {
 			r.forsaken(e)
 		case sig := <-r.o.Signals:
 			r.signal(sig)
-		case <-timeout:
-			r.end(StatusTimeout, "timeout: --timeout %v is over; still running: %s", r.o.Timeout, r.running())
+		case <-r.stop.look:
+			r.halt()
+		case <-r.clock.over():
+			if r.clock.isOver() {
+				r.end(StatusTimeout, "timeout: --timeout %v is over; still running: %s", r.o.Timeout, r.running())
+			}
 		case <-canceled:
 			canceled = nil
 			r.end(StatusError, "canceled: %v", context.Cause(ctx))
@@ -62,10 +87,14 @@ func (r *run) loop(ctx context.Context) {
 	}
 }
 
-// event decides what the end of a PE means.
+// event decides what something that happened to a PE means.
 func (r *run) event(e daemon.Event) {
 	at := e.At.Round(time.Millisecond)
 	switch e.Kind {
+	case daemon.Spawned:
+		r.expect(e.Job, e.NPEs)
+	case daemon.Dropped:
+		r.forget(e.Job)
 	case daemon.Abort:
 		if e.Status == 0 {
 			r.end(0, "")
@@ -91,13 +120,16 @@ func (r *run) event(e daemon.Event) {
 // lostPatience is how long a process may take to end after its connection.
 const lostPatience = 2 * time.Second
 
-// forsaken ends the job when a PE's process goes on without its program, unless
-// that process has started another one meanwhile.
+// forsaken judges that a PE's process goes on without its program, unless that
+// process has started another one meanwhile.
 func (r *run) forsaken(e daemon.Event) {
-	if !r.gone[e.Job][e.PE] && r.step.Lost(e.ID) {
-		r.end(StatusError, "PE %v (pid %d) lost its program, which ended without Finalize, after %v; the process that started it goes on",
-			e.ID, e.PID, e.At.Round(time.Millisecond))
+	if gone := r.gone[e.Job]; e.PE >= len(gone) || gone[e.PE] || !r.step.Lost(e.ID) {
+		return
 	}
+	r.fail(e, failure{
+		id: e.ID, pid: e.PID, status: StatusError, at: e.At.Round(time.Millisecond),
+		what: "lost its program, which ended without Finalize; the process that started it goes on",
+	})
 }
 
 func because(msg string) string {
@@ -105,32 +137,6 @@ func because(msg string) string {
 		return ""
 	}
 	return ": " + msg
-}
-
-// exited judges how a process ended.
-func (r *run) exited(e daemon.Event, at time.Duration) {
-	ws, ok := e.State.Sys().(syscall.WaitStatus)
-	switch {
-	case ok && ws.Signaled():
-		core := ""
-		if ws.CoreDump() {
-			core = ", core dumped"
-		}
-		r.endAfter(e.Said, StatusSignal+int(ws.Signal()), "PE %v (pid %d) was killed by signal %d (%s%s) after %v",
-			e.ID, e.PID, int(ws.Signal()), xunix.SignalName(ws.Signal()), core, at)
-	case e.State.ExitCode() != 0:
-		note := ""
-		if sig := e.State.ExitCode() - StatusSignal; sig > 0 && xunix.SignalName(syscall.Signal(sig)) != "" {
-			note = fmt.Sprintf(" (a shell's way to say: killed by signal %d, %s)", sig, xunix.SignalName(syscall.Signal(sig)))
-		}
-		r.endAfter(e.Said, e.State.ExitCode(), "PE %v (pid %d) exited with status %d%s after %v", e.ID, e.PID, e.State.ExitCode(), note, at)
-	case e.Unfinished:
-		r.endAfter(e.Said, StatusError, "PE %v (pid %d) exited with status 0 without Finalize after %v", e.ID, e.PID, at)
-	default:
-		if r.o.Verbose {
-			r.out.after(e.Said, "PE %v (pid %d) finished after %v", e.ID, e.PID, at)
-		}
-	}
 }
 
 // end decides the job's status, says why and asks all PEs to end. Only the
@@ -147,13 +153,18 @@ func (r *run) endAfter(said []<-chan struct{}, status int, format string, args .
 	}
 	r.ending, r.status = true, status
 	r.ask(syscall.SIGTERM)
-	switch {
-	case format == "":
-	case said == nil:
-		r.out.message(format, args...)
-	default:
-		r.out.after(said, format, args...)
+	if format != "" {
+		r.say(said, format, args...)
 	}
+}
+
+// say prints a message, after what a PE has said if that is given.
+func (r *run) say(said []<-chan struct{}, format string, args ...any) {
+	if said == nil {
+		r.out.message(format, args...)
+		return
+	}
+	r.out.after(said, format, args...)
 }
 
 // unwritten ends the job because its output cannot be written. That nobody wants
@@ -166,8 +177,10 @@ func (r *run) unwritten(err error) {
 	r.end(StatusError, "write output: %v", err)
 }
 
-// ask sends a signal and sets the time at which patience is over.
+// ask sends a signal and sets the time at which patience is over. Nothing more
+// is started.
 func (r *run) ask(sig syscall.Signal) {
+	r.step.Refuse()
 	if r.left == 0 {
 		return
 	}
@@ -178,48 +191,11 @@ func (r *run) ask(sig syscall.Signal) {
 	}
 }
 
-// signal handles a signal sent to this process.
-func (r *run) signal(s os.Signal) {
-	sig, ok := s.(syscall.Signal)
-	if !ok {
-		return
-	}
-	if sig == syscall.SIGINT {
-		r.ints++
-	}
-	switch {
-	case r.ints > 1:
-		r.hurry()
-		r.step.Signal(syscall.SIGKILL)
-		r.ending, r.status = true, StatusInterrupted
-		r.out.message("interrupted twice: killing all PEs")
-	case !r.ending:
-		r.ending, r.status = true, StatusSignal+int(sig)
-		r.hurry()
-		r.ask(sig)
-		r.out.message("%s: ending %d PEs%s", xunix.SignalName(sig), r.left, onceMore(sig))
-	}
-}
-
-// hurry notes that the user has asked for the end: from then on it is bounded.
-func (r *run) hurry() {
-	if r.asked.IsZero() {
-		r.asked = time.Now()
-	}
-}
-
-func onceMore(sig syscall.Signal) string {
-	if sig == syscall.SIGINT {
-		return " (interrupt again to kill them at once)"
-	}
-	return ""
-}
-
 // running lists the PEs that have not ended.
 func (r *run) running() string {
 	var pes []string
-	for job, gone := range r.gone {
-		for pe, gone := range gone {
+	for _, job := range sortedKeys(r.gone) {
+		for pe, gone := range r.gone[job] {
 			id := daemon.ID{Job: job, PE: pe}
 			switch {
 			case gone:

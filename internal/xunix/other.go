@@ -114,12 +114,6 @@ func NotifyEnds(chan<- os.Signal) {}
 // ChildAttr is not supported here.
 func ChildAttr() *syscall.SysProcAttr { return nil }
 
-// SignalName returns the name of a signal.
-func SignalName(sig syscall.Signal) string { return sig.String() }
-
-// SIGCONT has no meaning here.
-const SIGCONT = syscall.Signal(0)
-
 // Affinity is not supported here.
 func Affinity() ([]int, error) { return nil, ErrNotSupported }
 
