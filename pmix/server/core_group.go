@@ -30,6 +30,7 @@ type group struct {
 	notify   bool        // members hear of the end of others
 	broken   wire.Status // a member ended; success: none did, or nobody minds
 	key      string      // of the fences in which it ends
+	leader   *process    // who made it by invitation; nil if it came about otherwise
 }
 
 // groupKey names a set of processes that meet because of a group; ids may hold any character.
@@ -252,7 +253,11 @@ func (c *core) destructGroup(at caller, r *wire.GroupDestructRequest) {
 	c.enter(f, at, r.Info)
 }
 
+// dropGroup forgets a group, and what is kept about its making.
 func (c *core) dropGroup(g *group) {
+	if g.leader != nil {
+		c.forgetNews(wire.StatusGroupConstructComplete, g.id, []wire.Proc{g.leader.name})
+	}
 	groups := slices.DeleteFunc(c.groups[g.id], func(h *group) bool { return h == g })
 	if len(groups) == 0 {
 		delete(c.groups, g.id)

@@ -227,7 +227,9 @@ func TestLeavingAGroup(t *testing.T) {
 }
 
 func TestDeathOfAMember(t *testing.T) {
-	failed := func(to string) string { return "event " + to + " GROUP_MEMBER_FAILED from 2 about 2 nondefault group g" }
+	failed := func(to string) string {
+		return "event " + to + " GROUP_MEMBER_FAILED from 2 about 2 nondefault group g"
+	}
 
 	w := family(t) // nobody asked to be told
 	w.exit(2)
@@ -321,13 +323,22 @@ func TestInvitation(t *testing.T) {
 	w.request(0, complete("g", ranks(0, 1, 2)...))
 	w.expect("event 1 GROUP_CONSTRUCT_COMPLETE from 0 nondefault group g",
 		"event 2 GROUP_CONSTRUCT_COMPLETE from 0 nondefault group g", "reply 0#103 ok")
+	w.request(2, &wire.FinalizeRequest{})
+	w.closeConn(2)
+	w.connect(2)
+	w.log = nil
+	w.request(2, codes(wire.StatusGroupInvited, wire.StatusGroupConstructComplete)) // the invitation is over
+	w.expect("reply 2#101 ok", "event 2 GROUP_CONSTRUCT_COMPLETE from 0 nondefault group g")
 	w.request(0, complete("g", ranks(0, 3)...))
 	w.expect(`refused notify event PMIX_GROUP_CONSTRUCT_COMPLETE: group "g": a member is in one of this name already`, "reply 0#104 ERR_EXISTS")
 	for r := range wire.Rank(3) {
 		w.request(r, destruct("g"))
 	}
-	w.expect("reply 0#105 ok", "reply 1#103 ok", "reply 2#103 ok")
+	w.expect("reply 0#105 ok", "reply 1#103 ok", "reply 2#102 ok")
 	w.quiet()
+	if n := len(w.core.spaces[testNspace].cache); n != 2 { // the answers
+		t.Errorf("%d events are kept, want 2", n)
+	}
 }
 
 func TestDeathDuringInvitation(t *testing.T) {

@@ -82,8 +82,23 @@ func (c *core) invite(from *process, ev *wire.Event) (wire.Status, error) {
 	return wire.StatusSuccess, nil
 }
 
+// dropInvite forgets an invitation. Nobody is to get it late.
 func (c *core) dropInvite(leader *process, id string) {
+	c.forgetNews(wire.StatusGroupInvited, id, []wire.Proc{leader.name})
 	c.invites = slices.DeleteFunc(c.invites, func(inv *invite) bool { return inv.leader == leader && inv.id == id })
+}
+
+// forgetNews drops what is kept for the late about a group that some of the given processes told.
+func (c *core) forgetNews(status wire.Status, id string, from []wire.Proc) {
+	for _, s := range c.spaces {
+		s.cache = slices.DeleteFunc(s.cache, func(n *notice) bool {
+			if n.Status != status || !wire.AnyMatch(from, []wire.Proc{n.Source}) {
+				return false
+			}
+			of, err := groupID(&n.Event)
+			return err == nil && of == id
+		})
+	}
 }
 
 // answered takes notice of an answer to an invitation. libpmix does not say which one, so it is the oldest.
@@ -119,7 +134,7 @@ func (c *core) completed(from *process, ev *wire.Event) (wire.Status, error) {
 	if err != nil {
 		return wire.StatusErrBadParam, err
 	}
-	g := &group{id: id}
+	g := &group{id: id, leader: from}
 	g.flags(ev.Info)
 	if !takesPart(procs, from) {
 		procs = append(slices.Clone(procs), from)
