@@ -32,6 +32,7 @@ type registration struct {
 	opts    HandlerOptions
 	fn      Handler
 	gone    bool     // not to be called any more
+	since   uint64   // number of the last event that came before it
 	pending bool     // waits for the server to know of it
 	backlog []*Event // what it is to get once it does not wait any more
 }

@@ -24,7 +24,8 @@ type events struct {
 	codes   map[wire.Status]int // handlers a code that the server knows of; StatusMaxErrConstant: default handlers
 	cache   []cached
 	queue   []delivery
-	running bool // a goroutine empties the queue
+	arrived uint64 // events so far
+	running bool   // a goroutine empties the queue
 	closed  bool
 }
 
@@ -35,8 +36,9 @@ type cached struct {
 
 // delivery is an event for the whole chain, or for one handler that came after it.
 type delivery struct {
-	ev   *Event
-	only *registration
+	ev     *Event
+	number uint64 // in the order of arrival
+	only   *registration
 }
 
 func newEvents() *events {
@@ -51,7 +53,7 @@ func (e *events) add(r *registration) error {
 		return ErrFinalized
 	}
 	e.lastID++
-	r.id = e.lastID
+	r.id, r.since = e.lastID, e.arrived
 	if err := e.chain.insert(r); err != nil {
 		return err
 	}
@@ -75,7 +77,7 @@ func (e *events) open(r *registration) {
 	defer e.mu.Unlock()
 	missed := make([]delivery, len(r.backlog))
 	for i, ev := range r.backlog {
-		missed[i] = delivery{ev, r}
+		missed[i] = delivery{ev: ev, only: r}
 	}
 	r.pending, r.backlog = false, nil
 	e.queue = append(missed, e.queue...)
@@ -136,7 +138,8 @@ func (e *events) pushed(tag uint32, body []byte) {
 func (e *events) deliver(ev *Event) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.queue = append(e.queue, delivery{ev: ev})
+	e.arrived++
+	e.queue = append(e.queue, delivery{ev: ev, number: e.arrived})
 	e.run()
 }
 
@@ -181,6 +184,9 @@ func (e *events) next() (*Event, []*registration, bool) {
 	e.keep(d.ev)
 	var handlers []*registration
 	for _, r := range e.chain.matching(d.ev) {
+		if r.opts.Fresh && d.number <= r.since {
+			continue
+		}
 		if r.pending {
 			r.backlog = append(r.backlog, d.ev)
 			continue

@@ -89,7 +89,10 @@ func (c *Client) others(procs []wire.Proc) ([]wire.Proc, error) {
 
 // invite sends the invitations out and waits for the answers. An error that it returns has been told to those invited.
 func (c *Client) invite(ctx context.Context, inv *invitation, invited []wire.Proc, opts GroupOptions) error {
-	codes := []wire.Status{wire.StatusGroupInviteAccepted, wire.StatusGroupInviteDeclined, wire.StatusGroupInviteFailed}
+	codes := []wire.Status{
+		wire.StatusGroupInviteAccepted, wire.StatusGroupInviteDeclined, wire.StatusGroupInviteFailed,
+		wire.StatusGroupMemberFailed,
+	}
 	handler, err := c.RegisterHandler(ctx, codes, HandlerOptions{
 		Name: "goshmem-group-invite", Order: OrderPrepend, Range: wire.RangeCustom, Sources: invited, Fresh: true,
 	}, inv.answer)
@@ -134,8 +137,8 @@ func (inv *invitation) answer(ev *Event) Result {
 	defer inv.mu.Unlock()
 	status, invited := inv.answers[ev.Source]
 	// Who has accepted may still fail; everything else is final.
-	failed := ev.Status == wire.StatusGroupInviteFailed && status == wire.StatusGroupInviteAccepted
-	if !invited || status != wire.StatusSuccess && !failed {
+	fails := ev.Status == wire.StatusGroupMemberFailed && status == wire.StatusGroupInviteAccepted
+	if !invited || status != wire.StatusSuccess && !fails {
 		return Result{Status: wire.StatusEventNoActionTaken}
 	}
 	inv.answers[ev.Source] = ev.Status
@@ -157,7 +160,7 @@ func (c *Client) settle(ctx context.Context, inv *invitation, invited []wire.Pro
 		switch inv.answers[p] {
 		case wire.StatusGroupInviteAccepted:
 			members = append(members, p)
-		case wire.StatusGroupInviteFailed:
+		case wire.StatusGroupInviteFailed, wire.StatusGroupMemberFailed:
 			refused.Failed = append(refused.Failed, p)
 		default:
 			refused.Declined = append(refused.Declined, p)
