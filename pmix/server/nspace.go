@@ -57,6 +57,7 @@ type nspace struct {
 	level  *jobLevel
 	job    *Job         // nil for a tool
 	about  *description // nil for a tool
+	known  *facts       // nil until somebody asks
 	procs  []*process   // by rank
 	store  *kvs.Store
 	cache  []*notice // the oldest first
