@@ -102,6 +102,7 @@ var table = []group{
 	{layer: "house", packages: []string{"internal/envvar/gen"}, may: []string{"internal/envvar"}},
 	{layer: "house", packages: []string{"internal/archtest", "internal/hosted"}},
 	{layer: "house", packages: []string{"internal/testenv"}, may: []string{"internal/envvar"}},
+	{layer: "house", packages: []string{"pmix/wire/wiretest"}},
 }
 
 // impure is what a pure package may not import from the standard library:

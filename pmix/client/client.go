@@ -13,11 +13,12 @@ import (
 // Client is one process's connection to its PMIx server.
 // Concurrent calls: all methods. Every wait ends with its context or with the connection.
 type Client struct {
-	opts  Options
-	conn  *conn
-	job   *jobInfo
-	lost  chan struct{}
-	ended chan struct{} // closed when the last Finalize is through
+	opts   Options
+	conn   *conn
+	job    *jobInfo
+	events *events
+	lost   chan struct{}
+	ended  chan struct{} // closed when the last Finalize is through
 
 	mu        sync.Mutex
 	refs      int
@@ -30,12 +31,13 @@ type Client struct {
 // Dial connects to a server and reads the job's description. The client is independent of the one that Init shares.
 // Errors: the connection; a StatusError when the server refuses this process; a description without the job's size.
 func Dial(ctx context.Context, opts Options) (*Client, error) {
-	conn, err := connect(ctx, &opts)
+	events := newEvents()
+	conn, err := connect(ctx, &opts, events.pushed)
 	if err != nil {
 		return nil, err
 	}
 	c := &Client{
-		opts: opts, conn: conn, lost: make(chan struct{}), ended: make(chan struct{}), refs: 1,
+		opts: opts, conn: conn, events: events, lost: make(chan struct{}), ended: make(chan struct{}), refs: 1,
 		own: map[string]wire.Value{}, peers: map[wire.Rank]map[string]wire.Value{},
 	}
 	c.conn.wg.Go(c.watch)
@@ -65,9 +67,13 @@ func (c *Client) readJob(ctx context.Context) (*jobInfo, error) {
 // watch turns the end of the connection into a loss, unless the client ended it.
 func (c *Client) watch() {
 	<-c.conn.gone
-	if !c.isFinalized() {
-		close(c.lost)
+	if c.isFinalized() {
+		return
 	}
+	close(c.lost)
+	c.events.deliver(&Event{Event: wire.Event{
+		Status: wire.StatusErrLostConnection, Source: c.Proc(), Range: wire.RangeProcLocal,
+	}})
 }
 
 // Lost returns a channel that is closed when the connection to the server ends before Finalize.
@@ -154,8 +160,12 @@ func appendTimeout(infos []wire.Info, d time.Duration) []wire.Info {
 	if d <= 0 {
 		return infos
 	}
-	seconds := min((d+time.Second-1)/time.Second, 1<<31-1)
-	return append(infos, wire.Info{Key: wire.KeyTimeout, Value: wire.IntValue(int32(seconds))})
+	return append(infos, wire.Info{Key: wire.KeyTimeout, Value: wire.IntValue(int32(wholeSeconds(d)))})
+}
+
+// wholeSeconds rounds up, and down to what an int of C can hold.
+func wholeSeconds(d time.Duration) uint32 {
+	return uint32(min((d+time.Second-1)/time.Second, 1<<31-1))
 }
 
 // abortPatience bounds the wait for a server that may be about to kill this process.
@@ -176,6 +186,7 @@ func (c *Client) Finalize(ctx context.Context) error {
 		return err
 	}
 	defer close(c.ended)
+	c.events.close()
 	answer, err := c.callAlways(ctx, "finalize", &wire.FinalizeRequest{})
 	c.conn.close()
 	if err != nil {

@@ -21,7 +21,8 @@ const maxFrame = 1 << 30
 type conn struct {
 	nc   net.Conn
 	out  chan []byte
-	gone chan struct{} // closed when the connection has ended, whoever ended it
+	push func(tag uint32, body []byte) // takes what comes without having been asked for; must not block
+	gone chan struct{}                 // closed when the connection has ended, whoever ended it
 	wg   sync.WaitGroup
 
 	mu      sync.Mutex
@@ -30,7 +31,7 @@ type conn struct {
 }
 
 // connect dials the server and introduces the client.
-func connect(ctx context.Context, opts *Options) (*conn, error) {
+func connect(ctx context.Context, opts *Options, push func(tag uint32, body []byte)) (*conn, error) {
 	var dialer net.Dialer
 	nc, err := dialer.DialContext(ctx, "tcp", opts.Address)
 	if err != nil {
@@ -49,7 +50,7 @@ func connect(ctx context.Context, opts *Options) (*conn, error) {
 		return nil, fmt.Errorf("pmix: handshake with server at %s: %w", opts.Address, err)
 	}
 	c := &conn{
-		nc: nc, out: make(chan []byte), gone: make(chan struct{}),
+		nc: nc, out: make(chan []byte), push: push, gone: make(chan struct{}),
 		lastTag: wire.TagFirstDynamic - 1, waiting: map[uint32]chan []byte{},
 	}
 	c.wg.Go(c.read)
@@ -157,6 +158,10 @@ func (c *conn) read() {
 		h, body, err := wire.ReadFrame(r, maxFrame)
 		if err != nil {
 			return
+		}
+		if h.Tag < wire.TagFirstDynamic {
+			c.push(h.Tag, body)
+			continue
 		}
 		c.deliver(h.Tag, body)
 	}

@@ -19,8 +19,8 @@ type put struct {
 // Byte objects are not copied and must not change until the commit.
 // Errors: a key, scope or value that cannot be sent.
 func (c *Client) Put(scope wire.Scope, key string, value wire.Value) error {
-	if key == "" || len(key) > wire.MaxKeyLen || strings.IndexByte(key, 0) >= 0 {
-		return fmt.Errorf("pmix put: key %q, want 1 to %d bytes without NUL", key, wire.MaxKeyLen)
+	if err := checkKey("put", key); err != nil {
+		return err
 	}
 	if scope < wire.ScopeLocal || scope > wire.ScopeInternal {
 		return fmt.Errorf("pmix put %s: scope %d, want %d to %d", key, scope, wire.ScopeLocal, wire.ScopeInternal)
@@ -38,6 +38,13 @@ func (c *Client) Put(scope wire.Scope, key string, value wire.Value) error {
 	c.own[key] = value
 	if scope != wire.ScopeInternal {
 		c.staged = append(c.staged, put{scope, wire.KVal{Key: key, Value: value}})
+	}
+	return nil
+}
+
+func checkKey(op, key string) error {
+	if key == "" || len(key) > wire.MaxKeyLen || strings.IndexByte(key, 0) >= 0 {
+		return fmt.Errorf("pmix %s: key %q, want 1 to %d bytes without NUL", op, key, wire.MaxKeyLen)
 	}
 	return nil
 }

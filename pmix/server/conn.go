@@ -13,6 +13,8 @@ type conn struct {
 	nc      net.Conn
 	limits  *limits
 	verdict chan wire.Status // what became of the claim; one is sent
+	tool    bool             // this and the next are set before the claim
+	welcome []byte           // the answer to a claim that is accepted
 
 	mu     sync.Mutex
 	queue  []outFrame
@@ -40,14 +42,33 @@ func (c *conn) send(f outFrame) bool {
 	if c.closed {
 		return true
 	}
-	c.queue = append(c.queue, f)
-	c.bytes += len(f.body) + len(f.raw)
+	c.push(f)
 	if len(c.queue) > c.limits.queueFrames || c.bytes > c.limits.queueBytes {
 		c.closeLocked()
 		return false
 	}
 	c.signal()
 	return true
+}
+
+// offer queues a frame if no more than roof bytes are left unread.
+func (c *conn) offer(f outFrame, roof int) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return true
+	}
+	if c.bytes > roof || len(c.queue) >= c.limits.queueFrames {
+		return false
+	}
+	c.push(f)
+	c.signal()
+	return true
+}
+
+func (c *conn) push(f outFrame) {
+	c.queue = append(c.queue, f)
+	c.bytes += len(f.body) + len(f.raw)
 }
 
 func (c *conn) signal() {

@@ -9,18 +9,26 @@ import (
 
 // core is the state of a server. It is pure: events in, actions out.
 type core struct {
-	remote   bool // there are servers on other nodes to ask
-	second   tick // ticks in a second
-	spaces   map[string]*nspace
-	conns    map[connID]*process
-	fences   map[string][]*fence
-	fenceSeq map[string]uint64
-	gets     map[wire.Proc][]get
-	board    *kvs.Board // what processes have published
-	lookups  []*lookup  // the oldest first
-	now      tick
-	next     tick // no deadline lies before it; zero: there is none
-	out      []action
+	remote      bool // there are servers on other nodes to ask
+	second      tick // ticks in a second
+	spaces      map[string]*nspace
+	conns       map[connID]*process
+	fences      map[string][]*fence
+	fenceSeq    map[string]uint64
+	gets        map[wire.Proc][]get
+	board       *kvs.Board  // what processes have published
+	lookups     []*lookup   // the oldest first
+	spawns      []*spawning // the oldest first
+	listeners   []*listener // a new table at every change
+	groups      map[string][]*group
+	invites     []*invite // the oldest first
+	watches     []*watch  // the oldest first
+	lastSpawn   uint64
+	lastPull    uint64
+	lastContext uint64 // of a group
+	now         tick
+	next        tick // no deadline lies before it; zero: there is none
+	out         []action
 }
 
 // newCore returns a state that knows no namespace yet.
@@ -28,6 +36,7 @@ func newCore(remote bool, second tick) *core {
 	return &core{
 		remote: remote, second: second, spaces: map[string]*nspace{}, conns: map[connID]*process{},
 		fences: map[string][]*fence{}, fenceSeq: map[string]uint64{}, gets: map[wire.Proc][]get{}, board: newBoard(),
+		groups: map[string][]*group{},
 	}
 }
 
@@ -43,15 +52,21 @@ func (c *core) Step(ev event, out []action) []action {
 	case evClosed:
 		c.closed(ev.conn)
 	case evAddJob:
-		c.addJob(ev.space)
+		c.addJob(ev.space, ev.proc)
 	case evRemoveJob:
 		c.removeJob(ev.proc.Nspace)
 	case evExited:
 		if p := c.find(ev.proc); p != nil {
 			c.exited(p, ev.exit)
 		}
+	case evSpawned:
+		c.spawned(ev)
+	case evNotify:
+		_ = c.raise(ev.notice) // has been packed before
 	case evTick:
 		c.expire()
+	case evClosing:
+		c.cleanUpAll()
 	case evFenceDone:
 		c.fenceDone(ev)
 	case evFetched:
@@ -73,6 +88,10 @@ func (c *core) send(conn connID, tag uint32, payload []byte) {
 }
 
 func (c *core) claim(ev event) {
+	if ev.space != nil {
+		c.claimTool(ev)
+		return
+	}
 	p := c.find(ev.proc)
 	status, why := wire.StatusSuccess, ""
 	switch {
@@ -84,14 +103,20 @@ func (c *core) claim(ev event) {
 		status, why = wire.StatusErrNoPermissions, "claim of a rank whose process has ended"
 	}
 	if status != wire.StatusSuccess {
-		c.act(action{kind: actRefused, conn: ev.conn, proc: ev.proc, status: status, text: why})
-		c.act(action{kind: actReject, conn: ev.conn, status: status})
+		c.reject(ev, status, why)
 		return
 	}
-	p.phase, p.conn, p.events, p.cleanups = phaseConnected, ev.conn, registrations{}, nil
+	p.phase, p.conn, p.events = phaseConnected, ev.conn, registrations{}
 	c.conns[ev.conn] = p
+	p.pid = ev.pid
 	c.act(action{kind: actConnected, proc: p.name, pid: ev.pid})
 	c.act(action{kind: actAccept, conn: ev.conn, proc: p.name})
+}
+
+// reject refuses a claim and says why for the log.
+func (c *core) reject(ev event, status wire.Status, why string) {
+	c.act(action{kind: actRefused, conn: ev.conn, proc: ev.proc, status: status, text: why})
+	c.act(action{kind: actReject, conn: ev.conn, status: status})
 }
 
 func (c *core) closed(conn connID) {
@@ -100,8 +125,16 @@ func (c *core) closed(conn connID) {
 		return
 	}
 	delete(c.conns, conn)
+	c.unwatch(conn)
 	c.forgetGets(conn)
+	c.forgetSpawns(conn)
+	c.forgetListeners(conn)
 	c.forgetLookups(conn)
+	if p.space.tool {
+		p.conn = 0
+		c.removeJob(p.space.name)
+		return
+	}
 	if p.conn != conn || p.phase != phaseConnected {
 		return
 	}
@@ -111,14 +144,19 @@ func (c *core) closed(conn connID) {
 }
 
 // exited takes the end of a process.
-func (c *core) exited(p *process, _ Exit) {
+func (c *core) exited(p *process, e Exit) {
 	if p.exited {
 		return
 	}
-	p.exited = true
+	p.exited, p.exit = true, e
 	c.unpublishOf(p)
+	c.cleanUp(p)
+	if !p.space.over && !p.space.tool {
+		c.raiseExit(p, e)
+	}
 	if p.phase == phaseFinalized {
 		c.failFences(p, wire.StatusEventProcTerminated, false)
+		c.loseGroups(p, wire.StatusEventProcTerminated)
 		return
 	}
 	c.lose(p)
@@ -127,15 +165,21 @@ func (c *core) exited(p *process, _ Exit) {
 // lose ends everything that waits for a process that died.
 func (c *core) lose(p *process) {
 	c.failFences(p, wire.StatusErrProcTermWoSync, true)
+	c.loseGroups(p, wire.StatusErrProcTermWoSync)
 	c.failGets(p.name, wire.StatusErrProcTermWoSync)
 }
 
 func (c *core) finalize(at caller, _ *wire.FinalizeRequest) {
 	p := at.process
 	p.phase, p.conn = phaseFinalized, 0
+	c.unwatch(at.conn)
 	c.forgetGets(at.conn)
+	c.forgetSpawns(at.conn)
+	c.forgetListeners(at.conn)
 	c.forgetLookups(at.conn)
-	c.act(action{kind: actFinalized, proc: p.name})
+	if !p.space.tool {
+		c.act(action{kind: actFinalized, proc: p.name})
+	}
 	c.reply(at, wire.StatusSuccess)
 	c.failGets(p.name, wire.StatusErrNotFound)
 }
@@ -182,4 +226,5 @@ func (c *core) expire() {
 		})
 	}
 	c.expireLookups()
+	c.expireWatches()
 }

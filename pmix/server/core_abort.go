@@ -13,6 +13,7 @@ func (c *core) abort(at caller, r *wire.AbortRequest) {
 		c.refuse(at, wire.StatusErrBadParam, "abort: "+err.Error())
 		return
 	}
+	c.condemn(at.process, procs, true)
 	c.act(action{kind: actAbort, proc: at.name, procs: procs, status: r.Status, text: r.Message})
 	c.reply(at, wire.StatusSuccess)
 }

@@ -19,14 +19,26 @@ const (
 // FenceID names one fence on all its nodes: the set of processes and its number in the sequence of their fences.
 type FenceID struct {
 	// Procs lists the namespaces in ascending order with semicolons between them, each with a colon and its ranks in
-	// ascending order, or "*" for all of them.
+	// ascending order, or "*" for all of them. A connect or disconnect, which is a fence as well, has that word and a
+	// semicolon before them.
 	Procs string
 	Seq   uint64
 }
 
+// collective is what the processes do that meet in a fence.
+type collective string
+
+const (
+	opFence      collective = "fence"
+	opConnect    collective = "connect"
+	opDisconnect collective = "disconnect"
+)
+
 // fence is one instance. A process's n-th fence of a set of processes is the n-th instance of that set.
 type fence struct {
 	id        FenceID
+	op        collective
+	group     *group     // that is made or ended; nil otherwise
 	procs     []*process // sorted by name; not to be changed
 	joined    map[*process]caller
 	missing   int  // processes of this node that have not joined
@@ -43,6 +55,7 @@ func (c *core) participants(from *process, procs []wire.Proc) ([]*process, strin
 	if len(procs) == 0 {
 		return from.space.procs, from.space.name + ":*", nil
 	}
+	procs = c.expand(from, procs)
 	whole := map[*nspace]bool{}
 	var some []*process
 	for _, name := range procs {
@@ -119,15 +132,21 @@ func (f *fence) concerns(s *nspace) bool {
 	return slices.ContainsFunc(f.procs, func(p *process) bool { return p.space == s })
 }
 
-func (c *core) fence(at caller, r *wire.FenceRequest) {
-	procs, key, err := c.participants(at.process, r.Procs)
+func (c *core) fence(at caller, r *wire.FenceRequest) { c.join(at, opFence, r.Procs, r.Info) }
+
+// join makes the caller one of those who wait for each other.
+func (c *core) join(at caller, op collective, names []wire.Proc, infos []wire.Info) {
+	procs, key, err := c.participants(at.process, names)
 	if err != nil {
-		c.refuse(at, wire.StatusErrBadParam, "fence: "+err.Error())
+		c.refuse(at, wire.StatusErrBadParam, string(op)+": "+err.Error())
 		return
 	}
 	if !takesPart(procs, at.process) {
-		c.refuse(at, wire.StatusErrBadParam, fmt.Sprintf("fence: among %s, want the caller to take part", clipped(key)))
+		c.refuse(at, wire.StatusErrBadParam, fmt.Sprintf("%s: among %s, want the caller to take part", op, clipped(key)))
 		return
+	}
+	if op != opFence {
+		key = string(op) + ";" + key
 	}
 	f := c.openFence(key, at.process)
 	if f == nil {
@@ -136,20 +155,25 @@ func (c *core) fence(at caller, r *wire.FenceRequest) {
 			return
 		}
 		if len(c.fences[key]) >= maxFences || len(c.fences) >= maxFenceSets {
-			c.refuse(at, wire.StatusErrOutOfResource, "fence: too many under way")
+			c.refuse(at, wire.StatusErrOutOfResource, string(op)+": too many under way")
 			return
 		}
-		f = c.newFence(key, procs)
+		f = c.newFence(op, key, procs)
 	}
+	c.enter(f, at, infos)
+}
+
+// enter adds the caller to those who have joined a fence.
+func (c *core) enter(f *fence, at caller, infos []wire.Info) {
 	f.joined[at.process] = at
 	if f.failed {
 		c.reply(at, f.status)
-		c.dropHeard(key)
+		c.dropHeard(f.id.Procs)
 		return
 	}
 	f.missing--
-	f.collect = f.collect || flag(r.Info, wire.KeyCollectData)
-	if by := c.timeout(r.Info); by != 0 && (f.deadline == 0 || by < f.deadline) {
+	f.collect = f.collect || wire.Flag(infos, wire.KeyCollectData)
+	if by := c.timeout(infos); by != 0 && (f.deadline == 0 || by < f.deadline) {
 		f.deadline = by
 	}
 	if f.missing == 0 {
@@ -167,8 +191,8 @@ func (c *core) openFence(key string, p *process) *fence {
 	return nil
 }
 
-func (c *core) newFence(key string, procs []*process) *fence {
-	f := &fence{procs: procs, joined: map[*process]caller{}, id: FenceID{Procs: key}}
+func (c *core) newFence(op collective, key string, procs []*process) *fence {
+	f := &fence{op: op, procs: procs, joined: map[*process]caller{}, id: FenceID{Procs: key}}
 	for _, p := range procs {
 		if p.local {
 			f.missing++
@@ -224,7 +248,18 @@ func (c *core) contribution(f *fence) []byte {
 
 // endFence ends a fence well.
 func (c *core) endFence(f *fence) {
-	c.answerFence(f, wire.StatusSuccess)
+	switch f.op {
+	case opConstruct:
+		c.endConstruct(f)
+		return
+	case opDestruct:
+		c.dropGroup(f.group)
+		c.answerFence(f, wire.StatusSuccess)
+	case opConnect:
+		c.answerConnect(f)
+	default:
+		c.answerFence(f, wire.StatusSuccess)
+	}
 	c.removeFence(f)
 }
 
@@ -238,7 +273,7 @@ func (c *core) failFence(f *fence, status wire.Status) {
 func (c *core) answerFence(f *fence, status wire.Status) {
 	payload := wire.AppendStatusReply(nil, status)
 	for _, p := range f.procs {
-		if at, ok := f.joined[p]; ok {
+		if at, ok := f.joined[p]; ok && at.conn != 0 {
 			c.send(at.conn, at.tag, payload)
 		}
 	}
@@ -288,7 +323,7 @@ func (f *fence) allHeard() bool {
 func (c *core) failFences(p *process, status wire.Status, died bool) {
 	for _, key := range sortedKeys(c.fences) {
 		for _, f := range slices.Clone(c.fences[key]) {
-			if !takesPart(f.procs, p) {
+			if f.group != nil || !takesPart(f.procs, p) {
 				continue
 			}
 			if _, joined := f.joined[p]; !f.failed && (died || !joined) {

@@ -31,7 +31,7 @@ func (c *core) get(at caller, r *wire.GetRequest) {
 		return
 	}
 	g := get{conn: at.conn, tag: at.tag, key: r.Key, reader: readerOf(target)}
-	if flag(r.Info, wire.KeyImmediate) || flag(r.Info, wire.KeyOptional) {
+	if wire.Flag(r.Info, wire.KeyImmediate) || wire.Flag(r.Info, wire.KeyOptional) {
 		if !c.answerGet(&g, target) {
 			c.endGet(&g, wire.StatusErrNotFound)
 		}

@@ -33,7 +33,7 @@ func TestEveryRequestIsAnsweredOnce(t *testing.T) {
 				rt.Fatal(err)
 			}
 			conn := w.conns[rank]
-			w.tags[conn]++
+			w.tags[conn] = max(w.tags[conn], wire.TagFirstDynamic-1) + 1
 			asked[request{conn, w.tags[conn]}] = true
 			step(event{kind: evFrame, conn: conn, tag: w.tags[conn], payload: body})
 		}

@@ -43,27 +43,27 @@ var handlers = [...]handler{
 	wire.CmdPublish:            serves((*core).publish),
 	wire.CmdLookup:             serves((*core).lookup),
 	wire.CmdUnpublish:          serves((*core).unpublish),
-	wire.CmdSpawn:              nil,
-	wire.CmdConnect:            nil,
-	wire.CmdDisconnect:         nil,
+	wire.CmdSpawn:              serves((*core).spawn),
+	wire.CmdConnect:            serves((*core).connect),
+	wire.CmdDisconnect:         serves((*core).disconnect),
 	wire.CmdNotify:             serves((*core).notify),
 	wire.CmdRegisterEvents:     serves((*core).registerEvents),
 	wire.CmdDeregisterEvents:   serves((*core).deregisterEvents),
-	wire.CmdQuery:              nil,
-	wire.CmdLog:                nil,
+	wire.CmdQuery:              serves((*core).query),
+	wire.CmdLog:                serves((*core).log),
 	wire.CmdAllocate:           nil,
 	wire.CmdJobControl:         serves((*core).jobControl),
-	wire.CmdMonitor:            nil,
+	wire.CmdMonitor:            serves((*core).monitor),
 	wire.CmdGetCredential:      nil,
 	wire.CmdValidateCredential: nil,
-	wire.CmdIOFPull:            nil,
-	wire.CmdIOFPush:            nil,
-	wire.CmdGroupConstruct:     nil,
+	wire.CmdIOFPull:            serves((*core).iofPull),
+	wire.CmdIOFPush:            serves((*core).iofPush),
+	wire.CmdGroupConstruct:     serves((*core).constructGroup),
 	wire.CmdGroupJoin:          nil,
 	wire.CmdGroupInvite:        nil,
-	wire.CmdGroupLeave:         nil,
-	wire.CmdGroupDestruct:      nil,
-	wire.CmdIOFDeregister:      nil,
+	wire.CmdGroupLeave:         serves((*core).leaveGroup),
+	wire.CmdGroupDestruct:      serves((*core).destructGroup),
+	wire.CmdIOFDeregister:      serves((*core).iofDeregister),
 	wire.CmdFabricRegister:     nil,
 	wire.CmdFabricUpdate:       nil,
 	wire.CmdDeviceDistances:    nil,
@@ -72,6 +72,10 @@ var handlers = [...]handler{
 func (c *core) frame(ev event) {
 	p, ok := c.conns[ev.conn]
 	if !ok {
+		return
+	}
+	if ev.tag == wire.TagHeartbeat {
+		c.heartbeat(ev.conn)
 		return
 	}
 	at := caller{process: p, conn: ev.conn, tag: ev.tag}
@@ -111,17 +115,6 @@ func (c *core) refuse(at caller, status wire.Status, why string) {
 
 // describe answers with the description of the caller's job.
 func (c *core) describe(at caller, _ *wire.InitRequest) { c.send(at.conn, at.tag, at.space.info) }
-
-// flag reports whether a key is given and not given as false.
-func flag(infos []wire.Info, key string) bool {
-	for _, info := range infos {
-		if info.Key == key {
-			b, ok := info.Value.Bool()
-			return b || !ok
-		}
-	}
-	return false
-}
 
 // timeout returns the deadline that pmix.timeout sets, zero for none.
 func (c *core) timeout(infos []wire.Info) tick {

@@ -44,13 +44,16 @@ func newWorld(t testing.TB, job Job, remote bool) *world {
 	return w
 }
 
-func (w *world) addJob(job Job) {
+func (w *world) addJob(job Job) { w.addChild(job, wire.Proc{}) }
+
+// addChild makes a job known that a process has spawned.
+func (w *world) addChild(job Job, parent wire.Proc) {
 	w.t.Helper()
-	s, err := newNspace(&job)
+	s, err := newNspace(&job, parent)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.step(event{kind: evAddJob, space: s})
+	w.step(event{kind: evAddJob, space: s, proc: parent})
 }
 
 func (w *world) step(ev event) []action {
@@ -72,6 +75,9 @@ func (w *world) describe(a action) string {
 	case actReject:
 		return "reject " + statusName(a.status)
 	case actSend:
+		if a.tag == wire.TagNotify {
+			return "event " + w.nameOf(a.conn) + " " + describeEvent(a.payload)
+		}
 		return fmt.Sprintf("reply %s#%d %s", w.nameOf(a.conn), a.tag, describeBody(a.payload))
 	case actConnected:
 		return "connected " + short(a.proc)
@@ -81,18 +87,30 @@ func (w *world) describe(a action) string {
 		return "lost " + short(a.proc)
 	case actAbort:
 		return fmt.Sprintf("abort %s %v %d %s", short(a.proc), a.procs, a.status, a.text)
+	case actSpawn:
+		return fmt.Sprintf("spawn %d by %s: %v", a.spawn.ID, short(a.spawn.From), a.spawn.Apps)
+	case actStdin:
+		return fmt.Sprintf("stdin of %v: %q, end %v", a.procs, a.payload, a.flag)
+	case actListen:
+		return fmt.Sprintf("%d listeners", len(a.listen))
 	case actFence:
 		return fmt.Sprintf("fence %s#%d %d bytes", a.fence.Procs, a.fence.Seq, len(a.payload))
 	case actFetch:
 		return fmt.Sprintf("fetch %s %s", short(a.proc), a.key)
+	case actLog:
+		to := "out"
+		if a.flag {
+			to = "err"
+		}
+		return fmt.Sprintf("log %s %s %q", short(a.proc), to, a.payload)
 	case actServed:
 		return fmt.Sprintf("served %d %s", a.request, statusName(a.status))
 	case actDrop:
-		return "drop " + w.nameOf(a.conn)
+		return "drop " + short(a.proc)
 	case actRefused:
 		return "refused " + a.text
 	default:
-		return fmt.Sprintf("action %d", a.kind)
+		return describeControl(a)
 	}
 }
 
@@ -114,6 +132,9 @@ func (w *world) nameOf(conn connID) string {
 func describeBody(b []byte) string {
 	if status, err := wire.DecodeStatusReply(b); err == nil {
 		return statusName(status)
+	}
+	if g, err := wire.DecodeGroupReply(b); err == nil {
+		return describeGroup(g)
 	}
 	r, err := wire.DecodeGetReply(b)
 	if err != nil {
@@ -509,37 +530,6 @@ func TestAbort(t *testing.T) {
 	w.expect("abort 1 [job-1.*] 1 ", "reply 1#103 ok")
 	w.request(1, &wire.AbortRequest{Status: 1, Procs: fenceOf(2).Procs})
 	w.expect("refused abort: process job-1.2, want one that is known here", "reply 1#104 ERR_BAD_PARAM")
-}
-
-func TestRegistrationsAreRemembered(t *testing.T) {
-	w := started(t, 1)
-	w.request(0, &wire.RegisterEventsRequest{})
-	w.request(0, &wire.RegisterEventsRequest{Codes: []wire.Status{wire.StatusModelDeclared, wire.StatusErrProcAborted}})
-	w.request(0, &wire.RegisterEventsRequest{Codes: []wire.Status{wire.StatusErrProcAborted}})
-	w.request(0, &wire.DeregisterEventsRequest{Codes: []wire.Status{wire.StatusModelDeclared, wire.StatusErrProcAborted, -5}})
-	w.expect("reply 0#101 ok", "reply 0#102 ok", "reply 0#103 ok")
-	want := map[wire.Status]int{wire.StatusMaxErrConstant: 1, wire.StatusErrProcAborted: 1}
-	if diff := cmp.Diff(want, w.core.find(first(0)).events.codes); diff != "" {
-		t.Errorf("registrations (-want +got):\n%s", diff)
-	}
-	w.request(0, &wire.RegisterEventsRequest{Codes: make([]wire.Status, maxRemembered)})
-	w.expect("refused more than 4096 event codes", "reply 0#105 ERR_OUT_OF_RESOURCE")
-}
-
-func TestCleanupsAreRemembered(t *testing.T) {
-	w := started(t, 1)
-	w.request(0, &wire.JobControlRequest{Info: []wire.Info{
-		{Key: wire.KeyRegisterCleanupDir, Value: wire.StringValue("/a")},
-		{Key: wire.KeyCleanupRecursive, Value: wire.BoolValue(true)},
-	}})
-	w.request(0, &wire.JobControlRequest{Info: []wire.Info{
-		{Key: wire.KeyRegisterCleanup, Value: wire.StringValue("/b,/c")},
-	}})
-	w.expect("reply 0#101 ok", "reply 0#102 ok")
-	want := []cleanup{{"/a", true, true}, {"/b", false, false}, {"/c", false, false}}
-	if diff := cmp.Diff(want, w.core.find(first(0)).cleanups, cmp.AllowUnexported(cleanup{})); diff != "" {
-		t.Errorf("paths (-want +got):\n%s", diff)
-	}
 }
 
 func TestOtherRequests(t *testing.T) {

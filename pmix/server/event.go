@@ -11,13 +11,16 @@ type tick uint64
 type eventKind uint8
 
 const (
-	evClaim     eventKind = iota // conn says that it is proc (pid: who it is to the kernel)
+	evClaim     eventKind = iota // conn says that it is proc (pid: who it is to the kernel; space: a tool's)
 	evFrame                      // conn sent a request: tag, payload
 	evClosed                     // conn is gone
 	evAddJob                     // a further namespace: space
+	evSpawned                    // the spawn request is done: status, proc.Nspace
 	evRemoveJob                  // a namespace is over: proc.Nspace
 	evExited                     // proc's process ended: exit
+	evNotify                     // the host raises an event: notice
 	evTick                       // time went on
+	evClosing                    // the server ends
 	evFenceDone                  // all nodes joined the fence id, or it failed: status, payload
 	evFetched                    // another node answered for proc and key: status, payload
 	evServe                      // another node asks for proc and key: request
@@ -37,6 +40,7 @@ type event struct {
 	key     string
 	fence   FenceID
 	request uint64
+	notice  wire.Event
 	payload []byte
 }
 
@@ -55,6 +59,8 @@ const (
 	actControl                     // upcall: proc, procs, control
 	actLog                         // upcall: proc, flag (to standard error), payload
 	actStdin                       // upcall: procs, payload, flag (the end)
+	actListen                      // who gets the output of processes has changed: listen
+	actCleanUp                     // remove what processes left behind: epilog
 	actFence                       // to the other nodes: fence, procs, payload
 	actFetch                       // to the other nodes: proc, key
 	actServed                      // answer to the other node's request: status, payload
@@ -77,5 +83,7 @@ type action struct {
 	request uint64
 	spawn   *SpawnRequest
 	control ControlAction
+	epilog  epilog
+	listen  []*listener
 	payload []byte
 }

@@ -19,6 +19,13 @@ func FuzzStep(f *testing.F) {
 		}
 		f.Add(body)
 	}
+	for _, r := range serviceRequests() {
+		body, err := wire.AppendRequest(nil, r)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(body)
+	}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		w := started(t, 2)
 		answers := 0
@@ -37,4 +44,15 @@ func FuzzStep(f *testing.F) {
 			t.Errorf("the other client got %v", w.log)
 		}
 	})
+}
+
+// serviceRequests are requests about published data, the job and logs, good and bad.
+func serviceRequests() []wire.Request {
+	text := wire.Info{Key: wire.KeyLogStdout, Value: wire.StringValue("x")}
+	return []wire.Request{
+		publishOf("a=1"), publishOf(), lookupOf("a"), lookupOf("a", waitFor(0), seconds(1)), lookupOf(""), unpublishOf("a"),
+		unpublishOf(""), queryOf(wire.KeyQueryProcTable), queryOf(wire.KeyQuerySupportedKeys), queryOf(""),
+		queryOf(wire.KeyQueryAttributeSupport, about(wire.KeyServerAttributes, wire.StringValue("all"))),
+		&wire.LogRequest{Data: []wire.Info{text}}, &wire.LogRequest{},
+	}
 }

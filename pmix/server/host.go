@@ -55,6 +55,7 @@ type Exit struct {
 	Code       int
 	Signal     int  // that killed it; 0: none
 	Unfinished bool // it had joined the job and left without a farewell
+	NotStarted bool // there never was a process
 }
 
 // noHost is a host that does not listen.

@@ -23,15 +23,23 @@ type Job struct {
 	Procs    []Proc   // one per rank, ranks from 0 without a gap, in any order
 	ThisNode uint32   // the node that this server serves
 	TmpDir   string   // session directory; empty: the keys that name directories are left out
+	Commands []string // command line of each application, by AppNum; may be empty
 }
 
 // sessionID is what a client reads when it was started outside of any session.
 const sessionID = 0xffffffff
 
+func checkNspace(name string) error {
+	if name == "" || len(name) > wire.MaxNspaceLen || strings.ContainsAny(name, "\x00;") {
+		return fmt.Errorf("pmix server: job: nspace %q, want 1 to %d bytes without NUL and ;", name, wire.MaxNspaceLen)
+	}
+	return nil
+}
+
 // check says what is wrong with a job.
 func (j *Job) check() error {
-	if j.Nspace == "" || len(j.Nspace) > wire.MaxNspaceLen || strings.ContainsAny(j.Nspace, "\x00;") {
-		return fmt.Errorf("pmix server: job: nspace %q, want 1 to %d bytes without NUL and ;", j.Nspace, wire.MaxNspaceLen)
+	if err := checkNspace(j.Nspace); err != nil {
+		return err
 	}
 	if int64(j.ThisNode) >= int64(len(j.Hosts)) {
 		return fmt.Errorf("pmix server: job %s: this node %d, want less than the %d hosts", j.Nspace, j.ThisNode, len(j.Hosts))
@@ -70,58 +78,6 @@ func (j *Job) place(rank wire.Rank) (Proc, bool) {
 		}
 	}
 	return Proc{}, false
-}
-
-// info packs the job's description, the same for every client.
-func (j *Job) info() ([]byte, error) {
-	procs := j.byRank()
-	d := wire.JobInfo{Nspace: j.Nspace, Pairs: j.pairs(procs)}
-	for rank, keys := range j.procKeys(procs) {
-		blob := wire.ProcBlob{Rank: wire.Rank(rank), Pairs: keys}
-		v, err := blob.Value()
-		if err != nil {
-			return nil, err
-		}
-		d.Pairs = append(d.Pairs, wire.KVal{Key: wire.KeyProcBlob, Value: v})
-	}
-	return d.Append(nil)
-}
-
-// jobLevel is the description of a job for processes of other jobs.
-type jobLevel struct {
-	keys  map[string]bool // what is in it, of the job or of any process
-	data  []byte          // packed: what it says of the job, then of each process
-	reply []byte          // the answer to a get
-}
-
-func (j *Job) level() (*jobLevel, error) {
-	procs := j.byRank()
-	l := &jobLevel{keys: map[string]bool{}}
-	if err := l.add(wire.Proc{Nspace: j.Nspace, Rank: wire.RankWildcard}, j.pairs(procs)); err != nil {
-		return nil, err
-	}
-	for rank, keys := range j.procKeys(procs) {
-		if err := l.add(wire.Proc{Nspace: j.Nspace, Rank: wire.Rank(rank)}, keys); err != nil {
-			return nil, err
-		}
-	}
-	l.reply = append(wire.AppendStatusReply(nil, wire.StatusSuccess), l.data...)
-	return l, nil
-}
-
-func (l *jobLevel) add(p wire.Proc, pairs []wire.KVal) error {
-	e := wire.NewEncoder(nil)
-	for _, kv := range pairs {
-		l.keys[kv.Key] = true
-		infos, _ := kv.Value.Infos()
-		for _, info := range infos {
-			l.keys[info.Key] = true
-		}
-		e.KValGroup(kv)
-	}
-	data := wire.ProcData{Proc: p, Packed: e.Bytes()}
-	l.data = data.Append(l.data)
-	return e.Err()
 }
 
 // pairs are the keys of the job, its session and its nodes.

@@ -107,7 +107,7 @@ func (d *driver) carryOut(a *action) {
 	switch a.kind {
 	case actAccept:
 		if c := d.conns[a.conn]; c != nil {
-			c.send(outFrame{raw: wire.AppendHandshakeReply(nil, wire.StatusSuccess, uint32(a.proc.Rank))})
+			c.send(outFrame{raw: c.welcome})
 			c.verdict <- wire.StatusSuccess
 		}
 	case actReject:
@@ -119,6 +119,10 @@ func (d *driver) carryOut(a *action) {
 		if c := d.conns[a.conn]; c != nil && !c.send(outFrame{tag: a.tag, body: a.payload}) {
 			d.log.Warn().Uint64("conn", uint64(a.conn)).Msg("client does not read its answers: connection dropped")
 		}
+	case actListen:
+		d.listen(a.listen)
+	case actCleanUp:
+		d.cleaner.add(a.epilog)
 	case actDrop:
 		if c := d.conns[a.conn]; c != nil {
 			c.close()
@@ -142,6 +146,10 @@ func (d *driver) tell(a *action) {
 	case actAbort:
 		d.host.Abort(a.proc, a.procs, int(a.status), a.text)
 	case actSpawn:
+		if d.cfg.Host == nil {
+			d.SpawnDone(a.spawn.ID, "", wire.StatusErrNotSupported)
+			return
+		}
 		d.host.Spawn(a.spawn)
 	case actControl:
 		d.host.Control(a.proc, a.procs, a.control)

@@ -19,15 +19,19 @@ const (
 
 // process is what the core knows of one process.
 type process struct {
-	name     wire.Proc
-	space    *nspace
-	place    Proc
-	local    bool // of this node
-	phase    phase
-	conn     connID
-	exited   bool
-	events   registrations
-	cleanups []cleanup
+	name      wire.Proc
+	space     *nspace
+	place     Proc
+	local     bool // of this node
+	phase     phase
+	conn      connID
+	pid       int // zero: unknown
+	exited    bool
+	exit      Exit // valid when exited
+	events    registrations
+	epilog    epilog
+	aborts    bool // asked for its own end and that of others
+	condemned bool // somebody else asked for its end
 }
 
 // gone returns the status for those who need the process, when nothing more can come from it. A process that finalized
@@ -45,24 +49,35 @@ func (p *process) gone() (wire.Status, bool) {
 
 // nspace is one job: its processes on all nodes, and what they have put.
 type nspace struct {
-	name  string
-	info  []byte // the answer to an InitRequest
-	level *jobLevel
-	procs []*process // by rank
-	store *kvs.Store
+	name   string
+	tool   bool      // a tool's own, of one process
+	parent wire.Proc // the process that spawned it, none if its namespace is empty
+	origin *nspace   // of the parent, or where that came from
+	info   []byte    // the answer to an InitRequest
+	level  *jobLevel
+	job    *Job         // nil for a tool
+	about  *description // nil for a tool
+	known  *facts       // nil until somebody asks
+	procs  []*process   // by rank
+	store  *kvs.Store
+	cache  []*notice // the oldest first
+	epilog epilog
+	over   bool // it is being forgotten
 }
 
-// newNspace returns the state of a job that has been checked.
-func newNspace(job *Job) (*nspace, error) {
-	info, err := job.info()
+// newNspace returns the state of a job that has been checked. The parent is the process that spawned it, none if its
+// namespace is empty.
+func newNspace(job *Job, parent wire.Proc) (*nspace, error) {
+	d := job.describe(parent)
+	info, err := d.info()
 	if err != nil {
 		return nil, err
 	}
-	level, err := job.level()
+	level, err := d.level()
 	if err != nil {
 		return nil, err
 	}
-	s := &nspace{name: job.Nspace, info: info, level: level, store: kvs.New(job.Nspace)}
+	s := &nspace{name: job.Nspace, info: info, level: level, job: job, about: d, store: kvs.New(job.Nspace)}
 	for _, p := range job.byRank() {
 		s.procs = append(s.procs, &process{
 			name: wire.Proc{Nspace: job.Nspace, Rank: wire.Rank(p.Rank)}, space: s, place: p, local: p.Node == job.ThisNode,
@@ -73,6 +88,12 @@ func newNspace(job *Job) (*nspace, error) {
 
 // find returns the state of a rank, nil for one that the job has not.
 func (s *nspace) find(rank wire.Rank) *process {
+	if s.tool {
+		if p := s.procs[0]; p.name.Rank == rank {
+			return p
+		}
+		return nil
+	}
 	if uint64(rank) >= uint64(len(s.procs)) {
 		return nil
 	}
@@ -100,9 +121,15 @@ func names(procs []*process) []wire.Proc {
 	return out
 }
 
-func (c *core) addJob(s *nspace) {
-	if c.spaces[s.name] == nil { // the driver has seen to it
-		c.spaces[s.name] = s
+// addJob makes a namespace known.
+func (c *core) addJob(s *nspace, parent wire.Proc) {
+	if old := c.spaces[s.name]; old != nil && old.tool { // it chose a name that was not its own
+		c.removeJob(s.name)
+	}
+	c.spaces[s.name], s.parent = s, parent
+	if p := c.find(parent); p != nil {
+		s.origin = p.space
+		c.listenEarly(s, p)
 	}
 }
 
@@ -112,6 +139,7 @@ func (c *core) removeJob(name string) {
 	if s == nil {
 		return
 	}
+	s.over = true
 	for _, p := range s.procs {
 		c.exited(p, Exit{})
 		c.failGets(p.name, wire.StatusErrNotFound)
@@ -121,9 +149,17 @@ func (c *core) removeJob(name string) {
 	}
 	for _, p := range s.procs {
 		if p.conn != 0 {
-			c.act(action{kind: actDrop, conn: p.conn})
-			c.closed(p.conn)
+			conn := p.conn
+			p.phase, p.conn = phaseLost, 0 // nobody has to hear of it
+			c.act(action{kind: actDrop, conn: conn, proc: p.name})
+			c.closed(conn)
 		}
 	}
 	delete(c.spaces, name)
+	for _, child := range c.spaces {
+		if child.origin == s {
+			child.origin = s.origin
+		}
+	}
+	c.forgetSources(name)
 }

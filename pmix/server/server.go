@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -32,6 +34,9 @@ type Config struct {
 	// Authorize decides whether a connection may claim to be a process, and says which one it is to the kernel (0:
 	// unknown). It may take its time, up to the handshake's deadline. Nil accepts everybody.
 	Authorize func(conn net.Conn, p wire.Proc) (pid int, err error)
+	// AuthorizeTool decides whether a connection may attach as a tool, and says which process it is to the kernel. Nil
+	// refuses all tools.
+	AuthorizeTool func(conn net.Conn) (pid int, err error)
 	// Remote is nil in a step of one node; fences and gets across nodes end with PMIX_ERR_UNREACH then.
 	Remote Remote
 }
@@ -47,31 +52,36 @@ type limits struct {
 	unknown     int           // connections that have not said it
 	frame       uint32        // bytes of a frame's body
 	queueBytes  int           // bytes waiting for one client to read them
+	outputBytes int           // with more than that waiting, forwarded output is dropped, and a tool with it
 	queueFrames int
 }
 
 func defaultLimits(procs int) limits {
 	return limits{
-		handshake: handshakeTimeout, unknown: 128 + 2*procs, frame: 64 << 20, queueBytes: 64 << 20, queueFrames: 1 << 16,
+		handshake: handshakeTimeout, unknown: 128 + 2*procs, frame: 64 << 20, queueBytes: 64 << 20, outputBytes: 8 << 20,
+		queueFrames: 1 << 16,
 	}
 }
 
 // Server serves the processes of a step's jobs on one node.
 // Concurrent calls: all methods.
 type Server struct {
-	cfg    Config
-	log    zerolog.Logger
-	host   Host
-	limits limits
-	ln     net.Listener
-	reg    registry
-	core   *core
-	inputs chan input    // from connections, one at a time each
-	wake   chan struct{} // the mailbox holds something
-	quit   chan struct{}
-	start  time.Time
-	wg     sync.WaitGroup
-	close  func() error
+	cfg     Config
+	log     zerolog.Logger
+	host    Host
+	limits  limits
+	ln      net.Listener
+	reg     registry
+	core    *core
+	cleaner cleaner
+	inputs  chan input    // from connections, one at a time each
+	wake    chan struct{} // the mailbox holds something
+	quit    chan struct{}
+	start   time.Time
+	wg      sync.WaitGroup
+	tools   atomic.Uint64             // names given to tools
+	output  atomic.Pointer[[]*outlet] // who gets output; nil: nobody
+	close   func() error
 
 	mu       sync.Mutex
 	mailbox  []event // from the methods, never blocking
@@ -96,6 +106,7 @@ func startWith(cfg Config, lim limits) (*Server, error) {
 		jobs: map[string]*Job{}, requests: map[uint64]func(wire.Status, []byte){},
 	}
 	s.reg.limit = lim.unknown
+	s.cleaner.log, s.cleaner.uid = cfg.Logger, uint32(os.Geteuid())
 	if s.host == nil {
 		s.host = noHost{}
 	}
@@ -111,11 +122,11 @@ func startWith(cfg Config, lim limits) (*Server, error) {
 // AddJob makes a further namespace known, before its processes start. The parent is the process that spawned it, none
 // if its namespace is empty.
 // Errors: a job that does not fit together; a namespace that is known already.
-func (s *Server) AddJob(job Job, _ wire.Proc) error {
+func (s *Server) AddJob(job Job, parent wire.Proc) error {
 	if err := job.check(); err != nil {
 		return err
 	}
-	space, err := newNspace(&job)
+	space, err := newNspace(&job, parent)
 	if err != nil {
 		return fmt.Errorf("pmix server: job %s: %w", job.Nspace, err)
 	}
@@ -128,7 +139,7 @@ func (s *Server) AddJob(job Job, _ wire.Proc) error {
 	if known {
 		return fmt.Errorf("pmix server: job %s: there is one of this name already, want another", job.Nspace)
 	}
-	s.post(event{kind: evAddJob, space: space})
+	s.post(event{kind: evAddJob, space: space, proc: parent})
 	return nil
 }
 
@@ -157,7 +168,7 @@ func (s *Server) Environ(p wire.Proc) []string {
 	env := []string{
 		"PMIX_NAMESPACE=" + job.Nspace,
 		"PMIX_RANK=" + strconv.FormatUint(uint64(p.Rank), 10),
-		fmt.Sprintf("PMIX_SERVER_URI41=goshmem-%s.%d;tcp4://%s", job.Nspace, job.ThisNode, s.ln.Addr()),
+		"PMIX_SERVER_URI41=" + s.uri(),
 		"PMIX_SECURITY_MODE=" + wire.SecurityNone,
 		"PMIX_BFROP_BUFFER_TYPE=PMIX_BFROP_BUFFER_NON_DESC",
 		"PMIX_GDS_MODULE=" + wire.GDSHash,
@@ -172,9 +183,30 @@ func (s *Server) Environ(p wire.Proc) []string {
 	return env
 }
 
+// proc is the server's own name, whichever of its jobs asks.
+func (s *Server) proc() wire.Proc {
+	return wire.Proc{Nspace: "goshmem-" + s.cfg.Job.Nspace, Rank: wire.Rank(s.cfg.Job.ThisNode)}
+}
+
+func (s *Server) uri() string { return fmt.Sprintf("%v;tcp4://%s", s.proc(), s.ln.Addr()) }
+
+// ToolURI returns what a tool needs to attach to this server, in libpmix the value of PMIX_SERVER_URI; empty if no tool
+// may.
+func (s *Server) ToolURI() string {
+	if s.cfg.AuthorizeTool == nil {
+		return ""
+	}
+	return s.uri()
+}
+
 // ProcExited says how a process, on this node or another, has ended: unless it had finalized, fences and gets that need
 // it end with an error, now and later.
 func (s *Server) ProcExited(p wire.Proc, e Exit) { s.post(event{kind: evExited, proc: p, exit: e}) }
+
+// SpawnDone is the answer to Host.Spawn: the namespace of the new job, which AddJob has made known, or why there is none.
+func (s *Server) SpawnDone(id uint64, nspace string, status wire.Status) {
+	s.post(event{kind: evSpawned, request: id, proc: wire.Proc{Nspace: nspace}, status: status})
+}
 
 // FenceDone is the answer to Remote.Fence: the contributions of all nodes, or why the fence failed.
 func (s *Server) FenceDone(id FenceID, status wire.Status, data []byte) {
@@ -205,6 +237,10 @@ func (s *Server) shutDown() error {
 	err := s.ln.Close()
 	s.reg.closeAll()
 	s.wg.Wait()
+	for _, a := range s.core.Step(event{kind: evClosing}, nil) {
+		s.cleaner.add(a.epilog)
+	}
+	s.cleaner.finish()
 	if err != nil && !errors.Is(err, net.ErrClosed) {
 		return fmt.Errorf("pmix server: close: %w", err)
 	}

@@ -369,7 +369,7 @@ func TestAuthorize(t *testing.T) {
 func TestUnfitHandshakes(t *testing.T) {
 	f := start(t, server.Config{Job: job(1)})
 	for name, spoil := range map[string]func(h *wire.Handshake){
-		"tool":      func(h *wire.Handshake) { h.Flag = 1 },
+		"unknown":   func(h *wire.Handshake) { h.Flag = 99 },
 		"old":       func(h *wire.Handshake) { h.Bfrops = "v3" },
 		"described": func(h *wire.Handshake) { h.BufferType = 2 },
 		"shared":    func(h *wire.Handshake) { h.GDS = "ds21" },
@@ -501,11 +501,13 @@ func TestTwoNodes(t *testing.T) {
 		clients = append(clients, fixtures[r%2].dial(uint32(r)))
 	}
 	var g errgroup.Group
-	g.Go(func() error { // asks before anybody has put it
-		_, err := clients[0].Get(ctx, proc(3), "addr", client.GetOptions{})
-		return err
+	g.Go(func() error { // asks, most likely, before anybody has put it
+		if _, err := clients[0].Get(ctx, proc(3), "addr", client.GetOptions{}); err != nil {
+			return err
+		}
+		return exchange(ctx, clients[0])
 	})
-	for _, c := range clients {
+	for _, c := range clients[1:] {
 		g.Go(func() error { return exchange(ctx, c) })
 	}
 	if err := g.Wait(); err != nil {

@@ -35,6 +35,27 @@ const (
 	KeyServerAttributes      = "pmix.srvr.attrs"
 	KeyHostFunctions         = "pmix.host.fns"
 	KeyHostAttributes        = "pmix.host.attrs"
+	KeyJobInfoArray          = "pmix.job.arr"
+	KeyCommandLine           = "pmix.cmd.line"
+	KeyProcPID               = "pmix.ppid"
+	KeyProcState             = "pmix.proc.state"
+	KeyVersion               = "pmix.version"
+	KeyRMName                = "pmix.rm.name"
+	KeyRMVersion             = "pmix.rm.version"
+)
+
+// States of a process in a process table.
+const (
+	ProcStateLaunchUnderway uint8 = 2
+	ProcStateRunning        uint8 = 5
+	ProcStateConnected      uint8 = 6
+	ProcStateTerminated     uint8 = 20
+	ProcStateKilledByCmd    uint8 = 51
+	ProcStateFailedToStart  uint8 = 53
+	ProcStateAbortedBySig   uint8 = 54
+	ProcStateTermWoSync     uint8 = 55
+	ProcStateCalledAbort    uint8 = 58
+	ProcStateTermNonZero    uint8 = 62
 )
 
 // Keys of a log request.

@@ -12,12 +12,6 @@ type LogRequest struct {
 	Directives []Info
 }
 
-// AllocateRequest asks for a change of the job's allocation. Answered by a QueryReply.
-type AllocateRequest struct {
-	Directive uint8
-	Info      []Info
-}
-
 // QueryReply is the answer to a query: a status and what was found.
 type QueryReply struct {
 	Status Status
@@ -29,9 +23,6 @@ func (*QueryRequest) Command() Command { return CmdQuery }
 
 // Command returns CmdLog.
 func (*LogRequest) Command() Command { return CmdLog }
-
-// Command returns CmdAllocate.
-func (*AllocateRequest) Command() Command { return CmdAllocate }
 
 func (r *QueryRequest) encode(e *Encoder) {
 	e.Count(1)
@@ -52,12 +43,6 @@ func (r *LogRequest) encode(e *Encoder) {
 	e.Infos(r.Directives)
 }
 
-func (r *AllocateRequest) encode(e *Encoder) {
-	e.Count(1)
-	e.Byte(r.Directive)
-	e.Infos(r.Info)
-}
-
 func (d *Decoder) queryRequest() Request {
 	return &QueryRequest{Queries: group(d, "queries", (*Decoder).query)}
 }
@@ -67,22 +52,31 @@ func (d *Decoder) logRequest() Request {
 	return &LogRequest{Time: d.Uint(), Data: d.Infos(), Directives: d.Infos()}
 }
 
-func (d *Decoder) allocate() Request {
-	d.Count(1, "directive")
-	return &AllocateRequest{Directive: d.Byte(), Info: d.Infos()}
-}
-
 // Append appends the answer.
 // Errors: a value whose Go type does not belong to its type number; dst comes back unchanged.
 func (r *QueryReply) Append(dst []byte) ([]byte, error) {
-	e := NewEncoder(dst)
-	e.Count(1)
-	e.Status(r.Status)
-	e.Infos(r.Info)
+	e := NewEncoder(nil)
+	for _, i := range r.Info {
+		e.Info(i)
+	}
 	if e.err != nil {
 		return dst, e.err
 	}
-	return e.buf, nil
+	return AppendQueryReply(dst, r.Status, len(r.Info), e.buf), nil
+}
+
+// AppendQueryReply appends the answer to a query from n infos that are packed already, one after the other.
+func AppendQueryReply(dst []byte, s Status, n int, packed []byte) []byte {
+	e := NewEncoder(dst)
+	e.Count(1)
+	e.Status(s)
+	e.Count(1)
+	e.Uint(uint64(n))
+	if n > 0 {
+		e.Count(n)
+		e.Raw(packed)
+	}
+	return e.buf
 }
 
 // DecodeQueryReply reads the answer to a query; byte objects in it alias b.

@@ -114,13 +114,18 @@ func (j *JobInfo) Append(dst []byte) ([]byte, error) {
 // DecodeJobInfo reads the description.
 func DecodeJobInfo(b []byte) (JobInfo, error) {
 	d := NewDecoder(b)
-	d.Count(1, "nspace")
-	j := JobInfo{Nspace: d.string(MaxNspaceLen, "nspace")}
-	j.Pairs = d.KValGroups()
+	j := d.jobInfo()
 	if err := d.End(); err != nil {
 		return JobInfo{}, err
 	}
 	return j, nil
+}
+
+func (d *Decoder) jobInfo() JobInfo {
+	d.Count(1, "nspace")
+	j := JobInfo{Nspace: d.string(MaxNspaceLen, "nspace")}
+	j.Pairs = d.KValGroups()
+	return j
 }
 
 // ProcBlob is what the job's description says about one process, kept under KeyProcBlob.

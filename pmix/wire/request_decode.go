@@ -53,10 +53,20 @@ func (d *Decoder) request(cmd Command) Request {
 		return d.queryRequest()
 	case CmdLog:
 		return d.logRequest()
-	case CmdAllocate:
-		return d.allocate()
 	case CmdMonitor:
 		return d.monitor()
+	case CmdConnect:
+		return &ConnectRequest{Procs: d.Procs(), Info: d.Infos()}
+	case CmdDisconnect:
+		return &DisconnectRequest{Procs: d.Procs(), Info: d.Infos()}
+	case CmdSpawn:
+		return &SpawnRequest{Info: d.Infos(), Apps: group(d, "apps", (*Decoder).app)}
+	case CmdIOFPull:
+		return d.iofPull()
+	case CmdIOFPush:
+		return d.iofPush()
+	case CmdIOFDeregister:
+		return d.iofDeregister()
 	case CmdGroupConstruct:
 		return d.groupConstruct()
 	case CmdGroupDestruct:
