@@ -221,6 +221,18 @@ func (j *job) ended(within time.Duration) (status int, said string) {
 // endedAfter does the same, and what is given instead of reading the output.
 func (j *job) endedAfter(within time.Duration, meanwhile func()) (status int, said string) {
 	j.t.Helper()
+	j.over(within, meanwhile)
+	left, err := os.ReadDir(j.tmp)
+	check(j.t, err)
+	if len(left) > 0 {
+		j.t.Errorf("files are left: %v", left)
+	}
+	return j.cmd.ProcessState.ExitCode(), j.stderr.String()
+}
+
+// over waits for oshrun and then for every process of the job to end.
+func (j *job) over(within time.Duration, meanwhile func()) {
+	j.t.Helper()
 	timer := time.AfterFunc(within, func() {
 		_ = j.cmd.Process.Kill()
 		_ = j.life.SetReadDeadline(time.Now())
@@ -234,12 +246,6 @@ func (j *job) endedAfter(within time.Duration, meanwhile func()) (status int, sa
 	if !timer.Stop() {
 		j.t.Errorf("oshrun had not ended after %v; stderr:\n%s", within, &j.stderr)
 	}
-	left, err := os.ReadDir(j.tmp)
-	check(j.t, err)
-	if len(left) > 0 {
-		j.t.Errorf("files are left: %v", left)
-	}
-	return j.cmd.ProcessState.ExitCode(), j.stderr.String()
 }
 
 // expect checks an exit status and words of oshrun's messages.

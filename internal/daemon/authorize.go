@@ -16,6 +16,14 @@ import (
 // the process that holds its other end must be the PE's or come from it. Any
 // user of the machine can reach the port, so that a name alone proves nothing.
 func (s *Step) authorize(conn net.Conn, claim pmix.Proc) (pid int, err error) {
+	if pid, err = s.holder(conn, claim); err == nil {
+		s.provide(pid)
+	}
+	return pid, err
+}
+
+// holder returns the process of the PE that holds the other end of a connection.
+func (s *Step) holder(conn net.Conn, claim pmix.Proc) (pid int, err error) {
 	j := s.jobOf(claim.Nspace)
 	if j == nil || int64(claim.Rank) >= int64(j.npes()) {
 		return 0, fmt.Errorf("job %q, PE %d: want a job of this step and one of its PEs", claim.Nspace, claim.Rank)

@@ -51,6 +51,9 @@ func (s *Step) Close() error {
 	close(s.closing)
 	s.serving.Wait()
 	within(deadline, s.retiring.Wait) // what cannot be killed was spoken of
+	if s.private != nil {
+		errs = append(errs, s.private.remove())
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, j := range s.jobs {

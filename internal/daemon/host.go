@@ -18,7 +18,7 @@ func (s *Step) startServer(j *job) (err error) {
 
 // describe says of a job what its processes may learn from the server.
 func (s *Step) describe(j *job) server.Job {
-	d := server.Job{Nspace: j.nspace, Hosts: []string{s.host}}
+	d := server.Job{Nspace: j.nspace, Hosts: []string{s.host}, TmpDir: s.private.jobDir(j.number)}
 	for pe := range j.npes() {
 		d.Procs = append(d.Procs, server.Proc{Rank: uint32(pe), LocalRank: uint16(pe), AppNum: uint32(j.app(pe))})
 	}

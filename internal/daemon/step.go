@@ -122,6 +122,7 @@ type Step struct {
 	events   *mailbox
 	start    chan func() // to the goroutine that starts processes
 	input    *input
+	private  *private // where programs have files
 
 	mu       sync.Mutex
 	jobs     map[int]*job // by number
@@ -161,6 +162,10 @@ func (s *Step) setUp() (err error) {
 	}
 	s.serving.Go(func() { s.events.run(s.closing) })
 	go starter(s.start)
+	if s.private, err = newPrivate(); err != nil {
+		return err
+	}
+	s.serving.Go(s.removeStale)
 	if s.host, err = os.Hostname(); err != nil {
 		return fmt.Errorf("host name: %w", err)
 	}
