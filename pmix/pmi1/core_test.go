@@ -185,6 +185,11 @@ func TestViolations(t *testing.T) {
 		w.want(w.say("a3.1", "cmd=get_maxes;"))
 	}
 	w := seat(t, "a1")
+	for range maxLine / 1024 {
+		w.want(w.say("a1.0", strings.Repeat("x", 1024)))
+	}
+	w.want(w.say("a1.0", "x"), "a1.0 refused: a line of more than 4096 bytes", "a1.0 closed")
+	w = seat(t, "a1")
 	w.want(w.say("a1.0", "cmd=get_maxes;"), "a1.0 refused: cmd=get_maxes, want init first and once", "a1.0 closed")
 }
 
@@ -223,6 +228,17 @@ func TestBarrierFails(t *testing.T) {
 			w.want(w.exit("a3.2"))
 		})
 	}
+}
+
+// TestConnectOnce: a process has one connection, while it runs.
+func TestConnectOnce(t *testing.T) {
+	w := seat(t, "a2")
+	w.procs[9] = proc("a2.0")
+	w.want(w.step(event{kind: evConnect, conn: 9, proc: proc("a2.0")}), "a2.0 closed")
+	w.join("a2.0")
+	w.want(w.exit("a2.1"), "a2.1 closed")
+	w.want(w.step(event{kind: evConnect, conn: 9, proc: proc("a2.1")}), "a2.0 closed")
+	w.want(w.step(event{kind: evConnect, conn: 9, proc: proc("b1.0")}), "a2.0 closed")
 }
 
 // TestSilentHangUp: a program that speaks no PMI-1 may close what it does not know.
@@ -292,7 +308,19 @@ func TestLimits(t *testing.T) {
 	if kept := stored * maxValue; kept > maxStored || kept < maxStored*9/10 {
 		t.Errorf("%d bytes were stored, want nearly %d", kept, maxStored)
 	}
-	w.want(w.say("a1.0", "cmd=put kvsname=a1 key=k value=still;"), "a1.0< cmd=put_result rc=0 msg=success")
+	w.want(w.say("a1.0", "cmd=put kvsname=a1 key=k value=shorter;"), "a1.0< cmd=put_result rc=0 msg=success")
+	for range 2 * maxStored / maxValue { // what is put again takes no more room, unless it is longer
+		w.want(w.say("a1.0", "cmd=put kvsname=a1 key=k value="+long[1:]+";"), "a1.0< cmd=put_result rc=0 msg=success")
+		w.want(w.say("a1.0", "cmd=put kvsname=a1 key=k value=shorter;"), "a1.0< cmd=put_result rc=0 msg=success")
+	}
+	for i := 0; strings.Contains(w.say("a1.0", fmt.Sprintf("cmd=put kvsname=a1 key=new%d value=%s;", i, long[:900]))[0], "rc=0"); i++ {
+		if i > 2 {
+			t.Fatal("there is room again")
+		}
+	}
+	if did := w.say("a1.0", "cmd=put kvsname=a1 key=k value="+long[1:]+";"); !strings.Contains(did[0], "rc=-1") {
+		t.Errorf("a longer value where no room is: %q", did)
+	}
 	for i := range maxNames {
 		w.want(w.say("a1.0", fmt.Sprintf("cmd=publish_name service=%d port=p;", i)), "a1.0< cmd=publish_result rc=0 msg=success")
 	}

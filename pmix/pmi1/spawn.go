@@ -28,7 +28,7 @@ type SpawnApp struct {
 // spawnText is a spawn request that has come in part: a block of lines for each program.
 type spawnText struct {
 	size  int
-	block map[string]string // first value by key
+	block map[string]string
 	req   SpawnRequest
 	err   error // what is wrong with it
 }
@@ -65,9 +65,7 @@ func (c *core) spawnLine(m *member, line string) {
 		s.note(fmt.Errorf("line %q, want key=value", shorten(line)))
 		return
 	}
-	if _, again := s.block[key]; !again {
-		s.block[key] = value
-	}
+	s.block[key] = value
 }
 
 func (s *spawnText) note(err error) {

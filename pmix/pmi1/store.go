@@ -15,17 +15,19 @@ type store struct {
 
 // put stores a pair; the last value of a key counts. It returns false when the store is full.
 func (s *store) put(p pair) bool {
-	i, ok := s.index[p.key]
-	if ok {
-		s.bytes += len(p.value) - len(s.pairs[i].value)
-		s.pairs[i] = p
-		return true
-	}
+	i, again := s.index[p.key]
 	size := len(p.key) + len(p.value) + perPair
-	if s.bytes+size > maxStored {
+	if again {
+		size = len(p.value) - len(s.pairs[i].value)
+	}
+	if size > 0 && s.bytes+size > maxStored {
 		return false
 	}
 	s.bytes += size
+	if again {
+		s.pairs[i] = p
+		return true
+	}
 	s.index[p.key] = len(s.pairs)
 	s.pairs = append(s.pairs, p)
 	return true
