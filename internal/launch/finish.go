@@ -40,6 +40,7 @@ func (r *run) finish(ctx context.Context) {
 		r.unwritten(err)
 	}
 	r.tellTorn()
+	r.tellStats()
 	bounded := time.After(lastWords)
 	last := r.out.sinks[daemon.Stderr].flushed()
 	if !r.out.isCut() {

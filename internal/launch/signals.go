@@ -53,7 +53,12 @@ func (r *run) endBy(sig syscall.Signal) {
 	case !r.ending:
 		r.ending, r.status = true, StatusSignal+int(sig)
 		r.hurry()
-		r.ask(sig)
+		if sig == syscall.SIGQUIT && r.o.Stacks {
+			r.dump = true
+			r.ask(syscall.SIGTERM) // another one would have Go programs print their stacks once more
+		} else {
+			r.ask(sig)
+		}
 		r.out.message("%s: ending %d PEs%s", xunix.SignalName(sig), r.left, onceMore(sig))
 	}
 }
