@@ -113,7 +113,11 @@ func list(names []string) string {
 
 // interrupted handles a signal that comes when all PEs have ended.
 func (r *run) interrupted(s os.Signal) {
-	if sig, ok := s.(syscall.Signal); ok {
+	switch sig, ok := s.(syscall.Signal); {
+	case !ok:
+	case sig == xunix.SIGTSTP:
+		xunix.StopSelf()
+	case ends(sig):
 		if !r.ending {
 			r.ending, r.status = true, StatusSignal+int(sig)
 		}

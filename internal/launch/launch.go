@@ -102,7 +102,7 @@ func Run(ctx context.Context, o Options) (status int, err error) {
 		return StatusSetUp, &SetUpError{Err: err, Hint: "choose another --output dir"}
 	}
 	cfg.Raw, cfg.Merge, cfg.Logger = p.o.Raw, p.o.Merge, o.logger(p)
-	cfg.Output, cfg.Notice = p.write, func(text string) { p.message("%s", text) }
+	cfg.Output, cfg.Log, cfg.Notice = p.write, p.log, func(text string) { p.message("%s", text) }
 	step, err := daemon.Start(cfg)
 	if err != nil {
 		_ = p.close()
@@ -130,7 +130,7 @@ func (o *Options) config() (daemon.Config, error) {
 	if n < 1 || n > layout.MaxLocal {
 		return daemon.Config{}, &SetUpError{Err: fmt.Errorf("number of PEs: %d, want 1 to %d on a node", n, layout.MaxLocal)}
 	}
-	cfg := daemon.Config{HeapSize: o.HeapSize, StdinTo: o.StdinTo, OwnsChildren: o.OwnsChildren}
+	cfg := daemon.Config{HeapSize: o.HeapSize, StdinTo: o.StdinTo, Recover: o.Recover, OwnsChildren: o.OwnsChildren}
 	for i := range o.Apps {
 		app, err := o.Apps[i].config(n)
 		if err != nil {

@@ -39,6 +39,15 @@ func (r *run) signal(s os.Signal) {
 	}
 }
 
+// ends says whether a signal asks for the end.
+func ends(sig syscall.Signal) bool {
+	switch sig {
+	case syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT:
+		return true
+	}
+	return false
+}
+
 // endBy ends the job by a signal. A second interrupt kills.
 func (r *run) endBy(sig syscall.Signal) {
 	if sig == syscall.SIGINT {
