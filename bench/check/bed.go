@@ -37,7 +37,7 @@ type bed struct {
 // isGraph, isTest and isRow tell which programs a row needs.
 func isGraph(row string) bool { return strings.HasPrefix(row, "graph500/") }
 func isTest(row string) bool  { return row == rowAllocations }
-func isRow(row string) bool   { return !isGraph(row) && !isTest(row) }
+func isRow(row string) bool   { return !isGraph(row) && !isTest(row) && !isOutput(row) }
 
 // wanted says whether a row of a kind is asked for.
 func wanted(rows *regexp.Regexp, kind func(string) bool) bool {
@@ -78,6 +78,11 @@ func (b *bed) measure(ctx context.Context, rounds int, rows *regexp.Regexp) erro
 		fmt.Fprintf(b.log, "check: round %d of %d\n", i+1, rounds)
 		if wanted(rows, isRow) {
 			if err := b.round(ctx); err != nil {
+				return err
+			}
+		}
+		if wanted(rows, isOutput) {
+			if err := b.floods(ctx); err != nil {
 				return err
 			}
 		}

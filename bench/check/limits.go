@@ -40,6 +40,12 @@ var limits = []limit{
 	{row: rowTEPS, unit: "MTEPS", least: 500},
 	{row: rowConstruction, unit: "s", most: 4},
 	{row: rowResident, unit: "MiB", most: 300},
+	{row: "output/plain/8", unit: "MB/s", least: 100},
+	{row: "output/plain/100000", unit: "MB/s", least: 100},
+	{row: "output/tag/8", unit: "MB/s", least: 100},
+	{row: "output/tag/100000", unit: "MB/s", least: 100},
+	{row: "output/raw/8", unit: "MB/s", least: 100},
+	{row: rowOutputRSS, unit: "MiB", most: 32},
 
 	{row: "p_quiet/8", peer: plainC},
 	{row: "fetch_add_line/8", peer: plainC},

@@ -182,3 +182,29 @@ func TestMerge(t *testing.T) {
 		}
 	}
 }
+
+// Words of --output that exclude each other, or are none.
+func TestOutputWords(t *testing.T) {
+	for _, words := range []string{"raw,tag", "timestamp,raw", "raw,merge,tag"} {
+		status, _, said := execute(t, "--output", words, "true")
+		if status != 2 || !strings.Contains(said, "raw excludes tag and timestamp") || !strings.Contains(said, "hint: --output raw,dir=logs") {
+			t.Errorf("--output %s: status %d, %q", words, status, said)
+		}
+	}
+	if status, _, said := execute(t, "--output", "rwa", "true"); status != 2 || !strings.Contains(said, `"rwa", want tag, timestamp, merge, raw or dir=D`) {
+		t.Errorf("status %d, %q", status, said)
+	}
+}
+
+// A signal that is none to end by does not cut what is still to be read.
+func TestSignalWhileReaderIsLate(t *testing.T) {
+	j := start(t, "-v", "-n", "1", "sh", "-c", `head -c 200000 /dev/zero | tr "\0" "\n"`)
+	<-j.stderr.says("finished after")
+	for _, sig := range []syscall.Signal{syscall.SIGWINCH, syscall.SIGUSR1, syscall.SIGCONT} {
+		check(t, j.cmd.Process.Signal(sig))
+	}
+	j.expect(0)
+	if n := j.stdout.Len(); n != 200000 {
+		t.Errorf("%d bytes came through, want 200000", n)
+	}
+}

@@ -51,6 +51,7 @@ type runFlags struct {
 	recover bool
 	verbose bool
 	habits  bool // flags of other launchers that change nothing here
+	processFlags
 }
 
 func (f *runFlags) register(fs *pflag.FlagSet) {
@@ -62,6 +63,7 @@ func (f *runFlags) register(fs *pflag.FlagSet) {
 	fs.StringVar(&f.timeout, "timeout", "", "end the job after `time`: seconds, or 90s, 5m, 1h30m; exit status 124")
 	fs.StringVar(&f.heap, "heap-size", "", "symmetric heap of each PE in `bytes`: 512M, 4G; otherwise SHMEM_SYMMETRIC_SIZE")
 	fs.BoolVar(&f.recover, "recover", false, "let the other PEs go on when one has failed; exit status 3 if they finish well")
+	f.processFlags.register(fs)
 	fs.BoolVarP(&f.verbose, "verbose", "v", false, "say more: starts, ends, the library's log")
 	fs.BoolVar(&f.habits, "oversubscribe", false, "without effect: more PEs than cores is always allowed")
 	fs.BoolVar(&f.habits, "allow-run-as-root", false, "without effect: any user may run jobs")
@@ -141,6 +143,7 @@ func noneEmpty(fs *pflag.FlagSet) (err error) {
 	wants := map[string]string{
 		"wdir": "a directory", "output": outputWords, "timeout": "a positive number of seconds or a duration",
 		"heap-size": "a size such as 512M", "stdin": "a PE, all or none",
+		"bind-to": "none, core or numa", "map-by": "core or slot", "pprof": "a directory", "stats": "table or json:FILE",
 	}
 	fs.Visit(func(f *pflag.Flag) {
 		if want := wants[f.Name]; want != "" && (f.Value.String() == "" || f.Value.String() == "[]") {
@@ -156,7 +159,10 @@ func (f *runFlags) options(cmd *cobra.Command, args []string) (*launch.Options, 
 		return nil, err
 	}
 	o := &launch.Options{Apps: apps, Verbose: f.verbose, Recover: f.recover}
-	return o, errors.Join(f.setOutput(o), f.setStdin(o), f.setTimeout(o), f.setHeap(o))
+	if err := errors.Join(f.setOutput(o), f.setStdin(o), f.setTimeout(o), f.setHeap(o)); err != nil {
+		return nil, err
+	}
+	return o, f.processFlags.set(o)
 }
 
 func (f *runFlags) setOutput(o *launch.Options) error {

@@ -16,11 +16,13 @@ const helpHelp = `Print the help of oshrun, of a command or on a topic:
 
   exit-codes   what the exit status of oshrun says
   environment  the environment variables that goshmem reads and sets
+  stats        what --stats tells of a job
 
 With --json, a topic is an array of objects:
 
   exit-codes   {status, meaning}; status is a string, for some stand for many
-  environment  {name, deprecated_name, value, default, set_by, doc}`
+  environment  {name, deprecated_name, value, default, set_by, doc}
+  stats        {field, meaning}`
 
 // exitCode is a row of exitCodes.
 type exitCode struct {
@@ -64,6 +66,7 @@ func topics() []topic {
 	return []topic{
 		{"exit-codes", "what the exit status of oshrun says", func() any { return exitCodes }, exitCodesText},
 		{"environment", "the environment variables", func() any { return documentedVars() }, environmentText},
+		{"stats", "what --stats tells", func() any { return statsFields }, statsHelp},
 	}
 }
 

@@ -89,6 +89,16 @@ func (s *Step) abort(p *proc, status int, msg string) {
 
 func (h host) Control(pmix.Proc, []pmix.Proc, server.ControlAction) {}
 
-func (h host) Log(pmix.Proc, bool, []byte) {}
+// Log passes on what a PE has logged through PMIx.
+func (h host) Log(_ pmix.Proc, toStderr bool, text []byte) {
+	if h.s.cfg.Log == nil {
+		return
+	}
+	stream := Stdout
+	if toStderr {
+		stream = Stderr
+	}
+	h.s.cfg.Log(stream, text)
+}
 
 func (h host) Stdin([]pmix.Proc, []byte, bool) {}

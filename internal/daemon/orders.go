@@ -30,13 +30,6 @@ type taker struct {
 func (s *Step) obey(conn *net.UnixConn, p *proc) error {
 	t := &taker{conn: conn, gone: make(chan struct{}), answers: make(chan wire.OrderPacket)}
 	defer close(t.gone)
-	s.serving.Go(func() {
-		select {
-		case <-s.closing:
-			_ = conn.Close() // whoever holds the other end
-		case <-t.gone:
-		}
-	})
 	s.mu.Lock()
 	p.orders = t
 	s.mu.Unlock()
@@ -123,30 +116,41 @@ func (s *Step) Ask(o wire.Order, atMost time.Duration) []Answer {
 	return answers
 }
 
-// QuitGo sends SIGQUIT to the Go programs among the processes of a PE, whose
-// runtime then prints the stacks of all goroutines and ends the program, and
-// waits for that and the output, at most for the time given. It returns false if
-// there are none: of other programs the signal would only make a core file.
-func (s *Step) QuitGo(id ID, atMost time.Duration) bool {
+// HasGo says whether there are Go programs among the processes of a PE.
+func (s *Step) HasGo(id ID) bool { return len(s.goOf(id)) > 0 }
+
+// QuitGo sends SIGQUIT to those, whose runtime then prints the stacks of all
+// goroutines and ends the program, and waits for that and the output, at most
+// for the time given. Other programs would only make a core file.
+func (s *Step) QuitGo(id ID, atMost time.Duration) {
 	deadline := time.Now().Add(atMost)
-	all := lookAround()
+	pids := s.goOf(id)
 	var p *proc
-	found := false
 	s.with(id, func(q *proc) {
 		if p = q; p.ended {
-			return
+			return // its number may be somebody else's
 		}
-		for pid := range tree(all, p.pid()) {
-			if isGo(pid) {
-				found = true
-				_ = xunix.Kill(pid, syscall.SIGQUIT)
-			}
+		for _, pid := range pids {
+			_ = xunix.Kill(pid, syscall.SIGQUIT)
 		}
 	})
-	if found {
+	if p != nil {
 		within(deadline, func() { <-p.reaped; p.outputs.Wait() })
 	}
-	return found
+}
+
+// goOf returns the processes of a PE that run Go programs.
+func (s *Step) goOf(id ID) (pids []int) {
+	pid := s.PID(id)
+	if pid == 0 {
+		return nil
+	}
+	for pid := range tree(lookAround(), pid) {
+		if isGo(pid) {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
 }
 
 // isGo says whether a process runs a Go program.

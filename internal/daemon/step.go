@@ -56,9 +56,14 @@ type Config struct {
 	Output func(id ID, s Stream, text []byte)
 	Raw    bool // Output takes bytes as they come instead of lines
 	Merge  bool // what a PE writes to Stderr is part of its Stdout, in the order in which it is written
+	// Log takes text for an output that PEs do not write but send; it must not
+	// block. Nil: nobody does.
+	Log func(s Stream, text []byte)
 	// Notice takes what the user should know and no Event says; it must not
 	// block. Nil: nobody does.
 	Notice func(text string)
+	// Recover says that the PEs that are left go on when others fail.
+	Recover bool
 	// OwnsChildren says that every child of this process is the step's, so that
 	// the ones it inherits are reaped, and killed at the end, even if nothing
 	// about them tells that they are the job's.

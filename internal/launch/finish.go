@@ -40,6 +40,7 @@ func (r *run) finish(ctx context.Context) {
 		r.unwritten(err)
 	}
 	r.tellTorn()
+	r.tellStats()
 	bounded := time.After(lastWords)
 	last := r.out.sinks[daemon.Stderr].flushed()
 	if !r.out.isCut() {
@@ -112,7 +113,11 @@ func list(names []string) string {
 
 // interrupted handles a signal that comes when all PEs have ended.
 func (r *run) interrupted(s os.Signal) {
-	if sig, ok := s.(syscall.Signal); ok {
+	switch sig, ok := s.(syscall.Signal); {
+	case !ok:
+	case sig == xunix.SIGTSTP:
+		xunix.StopSelf()
+	case ends(sig):
 		if !r.ending {
 			r.ending, r.status = true, StatusSignal+int(sig)
 		}

@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -58,6 +57,10 @@ type Options struct {
 	Stdin    *os.File
 	StdinTo  func(pe int) bool // nil: PE 0
 	Timeout  time.Duration     // 0: none
+	Stacks   bool              // at a timeout, or SIGQUIT, Go PEs say where they are
+	Pprof    string            // directory for profiles of the PEs; empty: none
+	Binding  Binding
+	Stats    func(*Stats) ([]byte, error) // makes lines to be printed at the end; nil: none
 	Verbose  bool
 	// Recover lets the other PEs go on when one has failed.
 	Recover bool
@@ -90,12 +93,16 @@ func Run(ctx context.Context, o Options) (status int, err error) {
 	if err != nil {
 		return StatusSetUp, err
 	}
+	machine, err := o.place(&cfg)
+	if err != nil {
+		return StatusSetUp, err
+	}
 	p, err := newPrinter(&o)
 	if err != nil {
 		return StatusSetUp, &SetUpError{Err: err, Hint: "choose another --output dir"}
 	}
 	cfg.Raw, cfg.Merge, cfg.Logger = p.o.Raw, p.o.Merge, o.logger(p)
-	cfg.Output, cfg.Notice = p.write, func(text string) { p.message("%s", text) }
+	cfg.Output, cfg.Log, cfg.Notice = p.write, p.log, func(text string) { p.message("%s", text) }
 	step, err := daemon.Start(cfg)
 	if err != nil {
 		_ = p.close()
@@ -108,7 +115,9 @@ func Run(ctx context.Context, o Options) (status int, err error) {
 		r.finish(ctx)
 		return r.status, &SetUpError{Err: err}
 	}
+	r.reportBindings(machine, cfg.Places)
 	r.loop(ctx)
+	r.orders.Wait()
 	close(r.over)
 	r.conclude()
 	r.finish(ctx)
@@ -121,7 +130,7 @@ func (o *Options) config() (daemon.Config, error) {
 	if n < 1 || n > layout.MaxLocal {
 		return daemon.Config{}, &SetUpError{Err: fmt.Errorf("number of PEs: %d, want 1 to %d on a node", n, layout.MaxLocal)}
 	}
-	cfg := daemon.Config{HeapSize: o.HeapSize, StdinTo: o.StdinTo, OwnsChildren: o.OwnsChildren}
+	cfg := daemon.Config{HeapSize: o.HeapSize, StdinTo: o.StdinTo, Recover: o.Recover, OwnsChildren: o.OwnsChildren}
 	for i := range o.Apps {
 		app, err := o.Apps[i].config(n)
 		if err != nil {
@@ -179,7 +188,7 @@ func (a *App) config(n int) (daemon.App, error) {
 		app.Name = a.Program
 	}
 	if _, set := lookupIn(app.Env)(envvar.MaxProcs); !set {
-		app.Procs = max(1, runtime.NumCPU()/n)
+		app.Procs = share(n)
 	}
 	return app, nil
 }

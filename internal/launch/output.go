@@ -162,8 +162,16 @@ func (p *printer) after(said []<-chan struct{}, format string, args ...any) {
 
 // Write takes a line of the log. It never waits: see sink.
 func (p *printer) Write(line []byte) (int, error) {
-	p.sinks[daemon.Stderr].log(daemon.Stderr, line)
+	p.log(daemon.Stderr, line)
 	return len(line), nil
+}
+
+// log takes a line, or lines, that nobody waits for: see sink.
+func (p *printer) log(s daemon.Stream, text []byte) {
+	if len(text) > 0 && text[len(text)-1] != '\n' {
+		text = append(text[:len(text):len(text)], '\n')
+	}
+	p.sinks[s].log(s, text)
 }
 
 // incomplete returns the files that miss output.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -31,8 +32,14 @@ type run struct {
 	asked  time.Time        // when the user first asked for the end; zero: never
 	stop   stop
 	clock  countdown
-	lost   chan daemon.Event // connections that were lost a while ago
-	over   chan struct{}     // closed when nobody receives from lost any more
+	lost   chan daemon.Event   // connections that were lost a while ago
+	over   chan struct{}       // closed when nobody receives from lost any more
+	dump   bool                // the PEs are to say where they are before they end
+	begin  chan syscall.Signal // which ends the PEs after what is asked of them before
+	ready  chan syscall.Signal // the same, when that is done
+	orders sync.WaitGroup
+	stats  []PEStats
+	last   time.Duration // when the last PE ended
 }
 
 // newRun returns a run whose PEs are about to start.
@@ -40,6 +47,7 @@ func newRun(o *Options, step *daemon.Step, out *printer) *run {
 	r := &run{
 		o: o, step: step, out: out, gone: map[int][]bool{},
 		lost: make(chan daemon.Event), over: make(chan struct{}),
+		begin: make(chan syscall.Signal, 1), ready: make(chan syscall.Signal, 1), // the PEs are told once
 	}
 	r.expect(0, o.NPEs())
 	return r
@@ -70,10 +78,17 @@ func (r *run) loop(ctx context.Context) {
 			r.forsaken(e)
 		case sig := <-r.o.Signals:
 			r.signal(sig)
+		case sig := <-r.begin:
+			r.orders.Go(func() { r.prepare(sig) })
+		case sig := <-r.ready:
+			r.send(sig)
 		case <-r.stop.look:
 			r.halt()
 		case <-r.clock.over():
 			if r.clock.isOver() {
+				if !r.ending {
+					r.dump = r.o.Stacks
+				}
 				r.end(StatusTimeout, "timeout: --timeout %v is over; still running: %s", r.o.Timeout, r.running())
 			}
 		case <-canceled:
@@ -113,6 +128,7 @@ func (r *run) event(e daemon.Event) {
 	case daemon.Exited:
 		r.left--
 		r.gone[e.Job][e.PE] = true
+		r.count(e)
 		r.exited(e, at)
 	}
 }
@@ -177,13 +193,20 @@ func (r *run) unwritten(err error) {
 	r.end(StatusError, "write output: %v", err)
 }
 
-// ask sends a signal and sets the time at which patience is over. Nothing more
-// is started.
+// ask has the PEs told to end by a signal. Nothing more is started.
 func (r *run) ask(sig syscall.Signal) {
 	r.step.Refuse()
-	if r.left == 0 {
-		return
+	switch {
+	case r.left == 0:
+	case r.dump || r.o.Pprof != "":
+		r.begin <- sig
+	default:
+		r.send(sig)
 	}
+}
+
+// send sends a signal and sets the time at which patience is over.
+func (r *run) send(sig syscall.Signal) {
 	r.step.Signal(sig)
 	r.step.Signal(xunix.SIGCONT) // a stopped process could not act on it
 	if r.kill == nil {

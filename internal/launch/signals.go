@@ -39,6 +39,15 @@ func (r *run) signal(s os.Signal) {
 	}
 }
 
+// ends says whether a signal asks for the end.
+func ends(sig syscall.Signal) bool {
+	switch sig {
+	case syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT:
+		return true
+	}
+	return false
+}
+
 // endBy ends the job by a signal. A second interrupt kills.
 func (r *run) endBy(sig syscall.Signal) {
 	if sig == syscall.SIGINT {
@@ -53,7 +62,12 @@ func (r *run) endBy(sig syscall.Signal) {
 	case !r.ending:
 		r.ending, r.status = true, StatusSignal+int(sig)
 		r.hurry()
-		r.ask(sig)
+		if sig == syscall.SIGQUIT && r.o.Stacks {
+			r.dump = true
+			r.ask(syscall.SIGTERM) // another one would have Go programs print their stacks once more
+		} else {
+			r.ask(sig)
+		}
 		r.out.message("%s: ending %d PEs%s", xunix.SignalName(sig), r.left, onceMore(sig))
 	}
 }

@@ -31,7 +31,7 @@ const (
 type sink struct {
 	to      [2]io.Writer     // by stream
 	dest    [2]daemon.Stream // whose destination that of a stream is, too
-	note    func(error)  // takes the errors of writes
+	note    func(error)      // takes the errors of writes
 	writes  atomic.Uint64
 	written daemon.Gauge // bytes
 

@@ -292,3 +292,20 @@ func TestPassAllocatesNothing(t *testing.T) {
 		t.Errorf("%v allocations for 1000 lines", n)
 	}
 }
+
+// Text that somebody sends to be printed begins and ends its line.
+func TestSentText(t *testing.T) {
+	g := newGate()
+	close(g.open)
+	p, err := newPrinter(&Options{Stdout: g, Stderr: g})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.write(daemon.ID{}, daemon.Stdout, []byte("open"))
+	p.log(daemon.Stderr, []byte("no end"))
+	p.log(daemon.Stdout, []byte("end\n"))
+	p.flush()
+	if got := g.String(); got != "open\nno end\nend\n" {
+		t.Errorf("%q", got)
+	}
+}

@@ -10,7 +10,7 @@ type Bind uint8
 
 // The bindings.
 const (
-	BindDefault Bind = iota // see Assign
+	BindDefault Bind = iota // its share of the cores, see Assign
 	BindNone
 	BindCore
 	BindNUMA
@@ -23,7 +23,7 @@ type Map uint8
 const (
 	MapDefault Map = iota // MapSlot
 	MapCore               // core after core
-	MapSlot               // in blocks: equally many PEs on each NUMA node, neighbors together
+	MapSlot               // the same, but if bound to NUMA nodes in equal blocks, neighbors together
 )
 
 // Request is a job's wish.
@@ -63,65 +63,109 @@ func (e *TooFewError) Error() string {
 
 // Assign returns the place of each PE.
 //
+// By default each PE is bound to its share of the cores, so that no two PEs ever
+// meet on one while another is idle, threads of a PE have room, and several jobs
+// on a node do not all crowd on its first cores. PEs that are mapped by core are
+// bound to cores, as with mpirun, and with more PEs than cores nobody is bound.
+//
 // More PEs than cores are refused where a binding was asked for, unless overload
 // is allowed. The error is a *TooFewError.
 func (t Topology) Assign(r Request) ([]Place, error) {
 	cores := usable(t.cores())
+	few := r.PEs > len(cores)
 	bind := r.Bind
-	if bind == BindDefault {
-		bind = r.usual(cores)
-	}
-	if bind != BindNone && r.PEs > len(cores) && (!r.Overload || len(cores) == 0) {
+	switch {
+	case bind == BindDefault && few:
+		bind = BindNone
+	case bind == BindDefault && r.Map == MapCore:
+		bind = BindCore
+	case bind > BindNone && few && (!r.Overload || len(cores) == 0):
 		return nil, &TooFewError{Bind: bind, PEs: r.PEs, Cores: len(cores)}
 	}
 	places := make([]Place, r.PEs)
 	for pe := range places {
-		at := pe % max(len(cores), 1)
-		if r.Map != MapCore && bind == BindNUMA {
-			at = pe * len(cores) / r.PEs
-		}
-		switch bind {
-		case BindCore:
-			places[pe] = Place{CPUs: cores[at].may, Unit: fmt.Sprintf("core %d", cores[at].index)}
-		case BindNUMA:
-			places[pe] = Place{CPUs: node(cores, cores[at].node), Unit: fmt.Sprintf("numa %d", cores[at].node)}
-		default:
-		}
+		places[pe] = r.place(bind, cores, pe)
 	}
 	count(places)
 	return places, nil
 }
 
-// usual is the binding where none was asked for. As with mpirun, PEs that are
-// mapped by core are bound to cores, others to NUMA nodes, and with more PEs than
-// cores nobody is bound. A job of fewer PEs than there are NUMA nodes is not
-// bound either: its PEs have threads, and would leave a part of the node idle.
-func (r *Request) usual(cores []core) Bind {
+// place returns where a PE runs.
+func (r *Request) place(bind Bind, cores []core, pe int) Place {
+	switch bind {
+	case BindDefault:
+		return r.share(cores, pe)
+	case BindCore:
+		return on(cores[pe%len(cores)])
+	case BindNUMA:
+		at := r.slot(len(cores), pe)
+		if r.Map == MapCore {
+			at = pe % len(cores)
+		}
+		mine := node(cores, cores[at].node)
+		p := on(mine...)
+		p.Unit = fmt.Sprintf("numa %d", mine[0].node)
+		return p
+	default:
+		return Place{}
+	}
+}
+
+// slot returns the core at which the part of a PE begins if n cores are divided
+// in order, as evenly as it goes.
+func (r *Request) slot(n, pe int) int { return pe * n / r.PEs }
+
+// share returns a PE's part of the cores: of those of one NUMA node unless there
+// are more nodes than PEs. A PE that has all of them is not bound.
+func (r *Request) share(cores []core, pe int) Place {
+	from, to := r.slot(len(cores), pe), r.slot(len(cores), pe+1)
 	nodes := map[int]bool{}
 	for _, c := range cores {
 		nodes[c.node] = true
 	}
-	switch {
-	case r.PEs > len(cores):
-		return BindNone
-	case r.Map == MapCore:
-		return BindCore
-	case r.PEs < len(nodes):
-		return BindNone
-	default:
-		return BindNUMA
+	if len(nodes) <= r.PEs {
+		number := cores[from].node
+		here := func(pe int) bool { return pe < r.PEs && cores[r.slot(len(cores), pe)].node == number }
+		first, last := pe, pe+1
+		for first > 0 && here(first-1) {
+			first--
+		}
+		for here(last) {
+			last++
+		}
+		cores = node(cores, number)
+		n := len(cores)
+		from, to = (pe-first)*n/(last-first), (pe+1-first)*n/(last-first)
 	}
+	if r.PEs == 1 {
+		return Place{}
+	}
+	return on(cores[from:to]...)
 }
 
-// node returns the usable processors of a NUMA node.
-func node(cores []core, number int) (ids []int) {
+// on returns the place that is made of some cores.
+func on(cores ...core) (p Place) {
+	var numbers []int
+	for _, c := range cores {
+		p.CPUs = append(p.CPUs, c.may...)
+		numbers = append(numbers, c.index)
+	}
+	slices.Sort(p.CPUs)
+	p.Unit = "core " + FormatList(numbers)
+	if len(cores) > 1 {
+		p.Unit = "cores " + FormatList(numbers)
+	}
+	return p
+}
+
+// node returns the cores of a NUMA node.
+func node(cores []core, number int) (some []core) {
 	for _, c := range cores {
 		if c.node == number {
-			ids = append(ids, c.may...)
+			some = append(some, c)
 		}
 	}
-	slices.Sort(ids)
-	return ids
+	return some
 }
 
 // count notes how many PEs share each place.

@@ -57,11 +57,15 @@ func TestAssign(t *testing.T) {
 		r    Request
 		want string
 	}{
-		{"default", two, Request{PEs: 2}, "0-1 0-1"},
+		{"default", two, Request{PEs: 2}, "0 1"},
 		{"default, oversubscribed", two, Request{PEs: 3}, "- - -"},
-		{"default, fewer than nodes", big, Request{PEs: 1}, "-"},
-		{"default, blocks", big, Request{PEs: 4}, "0-3,8-11 0-3,8-11 4-7,12-15 4-7,12-15"},
-		{"default, odd", big, Request{PEs: 3}, "0-3,8-11 0-3,8-11 4-7,12-15"},
+		{"default, alone", big, Request{PEs: 1}, "-"},
+		{"default, shares", big, Request{PEs: 4}, "0-1,8-9 2-3,10-11 4-5,12-13 6-7,14-15"},
+		{"default, odd", big, Request{PEs: 3}, "0-1,8-9 2-3,10-11 4-7,12-15"},
+		{"default, many", big, Request{PEs: 7}, "0,8 1,9 2,10 3,11 4,12 5,13 6-7,14-15"},
+		{"default, each its core", big, Request{PEs: 8, Map: MapSlot}, "0,8 1,9 2,10 3,11 4,12 5,13 6,14 7,15"},
+		{"default, more nodes than PEs", machine(2, 2, 2, 1), Request{PEs: 2}, "0-3 4-7"},
+		{"default, a set", only(big, "1,4-6"), Request{PEs: 2}, "1 4-6"},
 		{"by core", big, Request{PEs: 3, Map: MapCore}, "0,8 1,9 2,10"},
 		{"by core, oversubscribed", two, Request{PEs: 3, Map: MapCore}, "- - -"},
 		{"none", big, Request{PEs: 2, Bind: BindNone, Map: MapCore}, "- -"},
@@ -76,7 +80,8 @@ func TestAssign(t *testing.T) {
 		{"two nodes a socket", machine(1, 2, 2, 1), Request{PEs: 2, Bind: BindNUMA}, "0-1 2-3"},
 		{"a set of one", only(two, "1"), Request{PEs: 1, Bind: BindCore}, "1"},
 		{"a set", only(big, "2-5"), Request{PEs: 4, Bind: BindCore}, "2 3 4 5"},
-		{"a set, numa", only(big, "3,11,4"), Request{PEs: 2}, "3,11 4"},
+		{"numa, blocks", big, Request{PEs: 4, Bind: BindNUMA}, "0-3,8-11 0-3,8-11 4-7,12-15 4-7,12-15"},
+		{"a set, numa", only(big, "3,11,4"), Request{PEs: 2, Bind: BindNUMA}, "3,11 4"},
 		{"second threads only", only(big, "8-15"), Request{PEs: 2, Bind: BindCore}, "8 9"},
 		{"unknown machine", nil, Request{PEs: 2}, "- -"},
 	} {
@@ -120,6 +125,7 @@ func TestProcs(t *testing.T) {
 	}{
 		{big, Request{PEs: 1}, 16},
 		{big, Request{PEs: 4}, 4},
+		{big, Request{PEs: 4, Bind: BindNUMA}, 4},
 		{big, Request{PEs: 4, Bind: BindCore}, 2},
 		{big, Request{PEs: 4, Bind: BindNone}, 4},
 		{big, Request{PEs: 40}, 1},
@@ -134,7 +140,7 @@ func TestProcs(t *testing.T) {
 
 func TestUnion(t *testing.T) {
 	two := machine(1, 1, 2, 1)
-	for want, r := range map[int]Request{1: {PEs: 1, Bind: BindCore}, 2: {PEs: 5, Bind: BindCore, Overload: true}, 7: {PEs: 5}} {
+	for want, r := range map[int]Request{1: {PEs: 1, Map: MapCore}, 2: {PEs: 5, Bind: BindCore, Overload: true}, 7: {PEs: 5}} {
 		places, err := two.Assign(r)
 		if got := Union(places, 7); err != nil || got != want {
 			t.Errorf("%+v: %d processors, %v, want %d", r, got, err, want)
@@ -151,7 +157,7 @@ func TestAssignProperties(t *testing.T) {
 		for i := range m {
 			m[i].Allowed = rapid.Bool().Draw(t, "allowed")
 		}
-		r := Request{PEs: n("pes", 40), Bind: Bind(n("bind", 3)), Map: Map(n("map", 2)), Overload: true}
+		r := Request{PEs: n("pes", 40), Bind: Bind(n("bind", 4) - 1), Map: Map(n("map", 2)), Overload: true}
 		places, err := m.Assign(r)
 		if err != nil {
 			if m.Cores() > 0 {
@@ -169,6 +175,16 @@ func TestAssignProperties(t *testing.T) {
 			}
 			if p.Sharers < 1 || p.CPUs != nil && len(p.CPUs) == 0 {
 				t.Fatalf("place %+v", p)
+			}
+		}
+		if r.Bind == BindDefault && r.PEs <= m.Cores() {
+			for place, k := range uses {
+				if k > 1 {
+					t.Fatalf("%d PEs on %s, want one", k, place)
+				}
+			}
+			if r.Map != MapCore && Union(places, len(m.Allowed())) != len(m.Allowed()) {
+				t.Fatalf("PEs have not all of %v: %s", m.Allowed(), show(places))
 			}
 		}
 		if r.Bind == BindCore {

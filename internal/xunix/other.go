@@ -122,3 +122,6 @@ func SetAffinity([]int) error { return ErrNotSupported }
 
 // Topology is not supported here.
 func Topology() (plan.Topology, error) { return nil, ErrNotSupported }
+
+// Usage says nothing here.
+func Usage(*os.ProcessState) (maxRSS uint64, voluntary, involuntary int64) { return 0, 0, 0 }

@@ -33,7 +33,7 @@ func control(conn syscall.RawConn, f func(fd int) error) error {
 func WaitReadable(fd uintptr) error {
 	for {
 		_, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, -1)
-		if err != unix.EINTR { //nolint:errorlint // as it comes from the kernel
+		if err != unix.EINTR {
 			return err
 		}
 	}
