@@ -69,10 +69,6 @@ func (h host) ClientFinalized(name pmix.Proc) { h.with(name, (*proc).settle) }
 
 func (h host) ClientLost(name pmix.Proc) { h.with(name, h.s.forsake) }
 
-func (h host) Abort(from pmix.Proc, _ []pmix.Proc, status int, msg string) {
-	h.with(from, func(p *proc) { h.s.abort(p, status, msg) })
-}
-
 // forsake takes the end of a PE's connection that was not announced. The caller
 // holds the lock.
 func (s *Step) forsake(p *proc) {
@@ -87,8 +83,6 @@ func (s *Step) abort(p *proc, status int, msg string) {
 	s.emit(Event{Kind: Abort, ID: p.id, PID: p.pid(), Status: status, Msg: msg, Said: p.said()})
 }
 
-func (h host) Control(pmix.Proc, []pmix.Proc, server.ControlAction) {}
-
 // Log passes on what a PE has logged through PMIx.
 func (h host) Log(_ pmix.Proc, toStderr bool, text []byte) {
 	if h.s.cfg.Log == nil {
@@ -100,5 +94,3 @@ func (h host) Log(_ pmix.Proc, toStderr bool, text []byte) {
 	}
 	h.s.cfg.Log(stream, text)
 }
-
-func (h host) Stdin([]pmix.Proc, []byte, bool) {}

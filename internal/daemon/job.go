@@ -102,6 +102,11 @@ func (j *job) closeHeaps() error {
 func (s *Step) jobOf(nspace string) *job {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.jobNamed(nspace)
+}
+
+// jobNamed is jobOf for a caller who holds the lock.
+func (s *Step) jobNamed(nspace string) *job {
 	number := 0
 	rest, ok := strings.CutPrefix(nspace, s.name)
 	if rest != "" {

@@ -36,6 +36,7 @@ type proc struct {
 	settled   chan struct{} // closed when it has left the job, in any way
 	orders    *taker        // nil: it takes none
 	began     time.Time
+	wish      wish
 }
 
 // join notes that the PE has joined the job, perhaps not for the first time.
@@ -256,5 +257,5 @@ func (s *Step) wait(p *proc) {
 	if p.job.failed {
 		return
 	}
-	s.emit(Event{Kind: Exited, ID: p.id, PID: p.pid(), State: p.cmd.ProcessState, Ran: ran, Unfinished: p.lost, Said: p.said()})
+	s.emit(Event{Kind: Exited, ID: p.id, PID: p.pid(), State: p.cmd.ProcessState, Ran: ran, Unfinished: p.lost, By: p.wished(), Said: p.said()})
 }

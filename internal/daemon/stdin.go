@@ -12,8 +12,9 @@ import (
 type input struct {
 	notice func(format string, args ...any)
 
-	mu   sync.Mutex
-	dest map[ID]*os.File
+	mu      sync.Mutex
+	dest    map[ID]*os.File
+	pushers map[ID]*pusher // of what tools send
 }
 
 func (in *input) add(id ID, w *os.File) {
