@@ -25,7 +25,7 @@ type processFlags struct {
 	stats  string
 }
 
-func (f *processFlags) register(fs *pflag.FlagSet) {
+func (f *processFlags) registerProcesses(fs *pflag.FlagSet) {
 	fs.StringVar(&f.bindTo, "bind-to", "", "bind each PE to a `core`, to a numa node, or none; core:overload-allowed lets\nseveral share one. By default each PE has its share of the cores, and with\nmore PEs than cores none is bound")
 	fs.StringVar(&f.mapBy, "map-by", "", "`core`: PEs go to the cores one by one, and are bound to them; slot, the\ndefault: with --bind-to numa in equal blocks, neighbors together")
 	fs.BoolVar(&f.report, "report-bindings", false, "say at the start where each PE runs")
@@ -35,8 +35,8 @@ func (f *processFlags) register(fs *pflag.FlagSet) {
 	fs.Lookup("stats").NoOptDefVal = "table"
 }
 
-// set applies the flags.
-func (f *processFlags) set(o *launch.Options) error {
+// setProcesses applies the flags.
+func (f *processFlags) setProcesses(o *launch.Options) error {
 	o.Stacks = f.stacks
 	if err := f.setBinding(o); err != nil {
 		return err // and nothing is made in the file system

@@ -37,7 +37,7 @@ flags stand before the first one.
 
   oshrun -n 1 ./master : -n 7 -x ROLE=worker ./worker
 
-Other uses: oshrun info, doctor, help [exit-codes|environment], completion.`
+Other uses: oshrun info, doctor, help [exit-codes|environment|output|stats], completion.`
 
 // runFlags are the flags of a job.
 type runFlags struct {
@@ -58,12 +58,12 @@ func (f *runFlags) register(fs *pflag.FlagSet) {
 	fs.IntVarP(&f.n, "np", "n", runtime.NumCPU(), "number of PEs; also -np")
 	fs.StringArrayVarP(&f.env, "x", "x", nil, "set `VAR=value` for the PEs, or pass VAR on (all variables are passed on anyway)")
 	fs.StringVar(&f.dir, "wdir", "", "working directory of the PEs")
-	fs.StringSliceVar(&f.output, "output", nil, "tag, timestamp, merge, raw, dir=`D`, or several with commas: begin each line\nwith [PE]<stream>, with the time; stderr into stdout; bytes as they come,\nnot by lines; copy to D/rank.N/stdout and stderr")
+	fs.StringSliceVar(&f.output, "output", nil, "tag, timestamp, merge, raw, dir=`D`, or several with commas: begin each line\nwith [PE]<stream>, with the time; stderr into stdout; bytes as they come,\nnot by lines; copy to D/rank.N/stdout and stderr; oshrun help output")
 	fs.StringVar(&f.stdin, "stdin", "0", "which `PE` reads standard input: a number, all or none")
 	fs.StringVar(&f.timeout, "timeout", "", "end the job after `time`: seconds, or 90s, 5m, 1h30m; exit status 124")
 	fs.StringVar(&f.heap, "heap-size", "", "symmetric heap of each PE in `bytes`: 512M, 4G; otherwise SHMEM_SYMMETRIC_SIZE")
 	fs.BoolVar(&f.recover, "recover", false, "let the other PEs go on when one has failed; exit status 3 if they finish well")
-	f.processFlags.register(fs)
+	f.registerProcesses(fs)
 	fs.BoolVarP(&f.verbose, "verbose", "v", false, "say more: starts, ends, the library's log")
 	fs.BoolVar(&f.habits, "oversubscribe", false, "without effect: more PEs than cores is always allowed")
 	fs.BoolVar(&f.habits, "allow-run-as-root", false, "without effect: any user may run jobs")
@@ -162,34 +162,8 @@ func (f *runFlags) options(cmd *cobra.Command, args []string) (*launch.Options, 
 	if err := errors.Join(f.setOutput(o), f.setStdin(o), f.setTimeout(o), f.setHeap(o)); err != nil {
 		return nil, err
 	}
-	return o, f.processFlags.set(o)
+	return o, f.setProcesses(o)
 }
-
-func (f *runFlags) setOutput(o *launch.Options) error {
-	for _, word := range f.output {
-		switch dir, isDir := strings.CutPrefix(word, "dir="); {
-		case word == "tag":
-			o.Output.Tag = true
-		case word == "timestamp":
-			o.Output.Timestamp = true
-		case word == "merge":
-			o.Output.Merge = true
-		case word == "raw":
-			o.Output.Raw = true
-		case isDir && dir != "":
-			o.Output.Dir = dir
-		default:
-			return usagef("--output tag,timestamp,dir=logs", "--output: %q, want %s", word, outputWords)
-		}
-	}
-	if err := o.Output.Check(); err != nil {
-		return usagef("--output raw,dir=logs", "--output: %w", err)
-	}
-	return nil
-}
-
-// outputWords are what --output takes.
-const outputWords = "tag, timestamp, merge, raw or dir=D"
 
 func (f *runFlags) setStdin(o *launch.Options) error {
 	switch f.stdin {

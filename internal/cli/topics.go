@@ -16,12 +16,14 @@ const helpHelp = `Print the help of oshrun, of a command or on a topic:
 
   exit-codes   what the exit status of oshrun says
   environment  the environment variables that goshmem reads and sets
+  output       input and output of PEs: what oshrun promises
   stats        what --stats tells of a job
 
 With --json, a topic is an array of objects:
 
   exit-codes   {status, meaning}; status is a string, for some stand for many
   environment  {name, deprecated_name, value, default, set_by, doc}
+  output       {subject, meaning}
   stats        {field, meaning}`
 
 // exitCode is a row of exitCodes.
@@ -66,6 +68,7 @@ func topics() []topic {
 	return []topic{
 		{"exit-codes", "what the exit status of oshrun says", func() any { return exitCodes }, exitCodesText},
 		{"environment", "the environment variables", func() any { return documentedVars() }, environmentText},
+		{"output", "input and output of PEs", outputData, outputText},
 		{"stats", "what --stats tells", func() any { return statsFields }, statsHelp},
 	}
 }

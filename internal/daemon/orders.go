@@ -40,7 +40,7 @@ func (s *Step) obey(conn *net.UnixConn, p *proc) error {
 	for {
 		n, err := conn.Read(buf)
 		if n == 0 || err != nil {
-			return nil //nolint:nilerr // it has hung up, or the step closes
+			return nil // it has hung up, or the step closes
 		}
 		packet, err := wire.ParseOrder(buf[:n])
 		if err != nil {

@@ -142,8 +142,11 @@ func setUp(ctx context.Context) (*Job, error) {
 
 // join maps the segments and meets the other PEs.
 func (j *Job) join(ctx context.Context, step string) (err error) {
-	ready := make(chan error, 1)
-	go func() { ready <- xunix.MembarrierRegister() }() // the kernel takes some milliseconds for it
+	registered := make(chan struct{})
+	go func() {
+		defer close(registered)
+		_ = xunix.MembarrierRegister() // takes some milliseconds, and says the same again at once
+	}()
 	if j.orders, err = dialStep(ctx, step); err != nil {
 		return err
 	}
@@ -173,7 +176,7 @@ func (j *Job) join(ctx context.Context, step string) (err error) {
 	if err = j.Fence(ctx); err != nil {
 		return err
 	}
-	<-ready // whether it has worked is seen again below, at once
+	<-registered
 	j.listen(processors)
 	return nil
 }

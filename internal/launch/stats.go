@@ -37,7 +37,7 @@ type PEStats struct {
 // count notes what a PE that has ended has used.
 func (r *run) count(e daemon.Event) {
 	r.last = e.At
-	p := PEStats{id: e.ID, ID: e.ID.String(), PID: e.PID, Status: e.State.ExitCode(), Wall: e.Ran}
+	p := PEStats{id: e.ID, ID: e.String(), PID: e.PID, Status: e.State.ExitCode(), Wall: e.Ran}
 	if ws, ok := e.State.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
 		p.Status = StatusSignal + int(ws.Signal())
 	}
