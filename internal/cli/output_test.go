@@ -53,12 +53,15 @@ func all(t *testing.T, got []int, want int) {
 }
 
 // What a PE wrote before it was killed is there, in the midst of a flood, and
-// then the message.
+// then the message, even if nobody had read anything by then.
 func TestKilledInFlood(t *testing.T) {
-	const npes, victim, lines = 16, 5, 500
+	const npes, victim, lines = 16, 5, 500 // less than a pipe holds
 	j := prepare(t, "-n", fmt.Sprint(npes), "t-say", "die", fmt.Sprint(lines), fmt.Sprint(victim))
 	j.cmd.Stderr = j.cmd.Stdout
 	j.begin()
+	_, err := j.out.Peek(1) // they have started
+	check(t, err)
+	until(t, "the end of all PEs", func() bool { return len(children(t, j.cmd.Process.Pid)) == 0 })
 	status, _ := j.ended(testPatience)
 	text := j.stdout.Bytes()
 	before, after, ok := bytes.Cut(text, []byte(fmt.Sprintf("oshrun: PE %d (pid ", victim)))

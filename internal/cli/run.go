@@ -120,12 +120,11 @@ func (f *runFlags) run(cmd *cobra.Command, args []string, stdin *os.File) error 
 	}
 	defer signal.Stop(signals)
 	// A signal that is received, by whomever, does not end this process when the
-	// reader of its output is gone, or a file may not grow: the write fails
-	// instead, and the job is ended in order. To ignore it would be inherited by
-	// the PEs.
-	writes := make(chan os.Signal, 1)
-	signal.Notify(writes, syscall.SIGPIPE, syscall.SIGXFSZ)
-	defer signal.Stop(writes)
+	// reader of its output is gone: the write fails instead, and the job is
+	// ended in order. To ignore it would be inherited by the PEs.
+	pipes := make(chan os.Signal, 1)
+	signal.Notify(pipes, syscall.SIGPIPE)
+	defer signal.Stop(pipes)
 	o.Signals, o.OwnsChildren = signals, true
 	if o.Log, err = logger(f.verbose); err != nil {
 		return err

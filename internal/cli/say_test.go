@@ -36,9 +36,11 @@ func sayPE(args []string, stdout, stderr io.Writer) int {
 		_ = w.Flush()
 	case "die": // floods, and one of all kills itself
 		rng := rand.New(rand.NewPCG(1, uint64(pe)))
-		n := number(args[1])
-		for i := 0; pe != number(args[2]) || i < n; i++ {
+		for i := 0; pe != number(args[2]); i++ {
 			fmt.Fprint(stdout, lineOf(pe, i, rng))
+		}
+		for i := range number(args[1]) {
+			fmt.Fprint(stdout, lineWith(pe, i, 10))
 		}
 		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 	case "bytes": // of the upper half for odd PEs, otherwise of the lower
@@ -94,10 +96,14 @@ func lineOf(pe, i int, rng *rand.Rand) string {
 	n := rng.IntN(80)
 	switch rng.IntN(1000) {
 	case 0:
-		n *= 3000
+		n *= 30000
 	case 1:
 		n *= 300
 	}
+	return lineWith(pe, i, n)
+}
+
+func lineWith(pe, i, n int) string {
 	return fmt.Sprintf("%d %d %d %s.\n", pe, i, n, strings.Repeat(string(rune('a'+pe)), n))
 }
 
@@ -122,7 +128,7 @@ func checkLines(t *testing.T, r io.Reader, prefix string, npes int) []int {
 		if _, err := fmt.Sscanf(line, "%d %d %d ", &pe, &i, &n); err != nil || pe >= npes || i != next[pe] {
 			t.Fatalf("line %.80q is torn or out of order: %v", line, err)
 		}
-		if line != fmt.Sprintf("%d %d %d %s.\n", pe, i, n, strings.Repeat(string(rune('a'+pe)), n)) {
+		if line != lineWith(pe, i, n) {
 			t.Fatalf("line %.80q ... %.80q is torn or mixed", line, line[max(0, len(line)-80):])
 		}
 		next[pe]++

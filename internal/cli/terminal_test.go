@@ -139,12 +139,13 @@ func TestLinesOnTerminal(t *testing.T) {
 // A job that a shell has put into the background does not read the terminal,
 // and so is not stopped; in the foreground again, it does.
 func TestBackground(t *testing.T) {
-	j := prepare(t)
-	program := `if [ $PMIX_RANK = 0 ]; then echo "first"; while read x; do echo "got $x"; [ $x != end ] || exit 0; done; fi`
+	j, gate := prepare(t), t.TempDir()+"/gate"
+	program := `if [ $PMIX_RANK = 0 ]; then echo "first"; while read x; do echo "got $x"; [ $x != end ] || exit 0; done
+		else while [ ! -e "$0" ]; do sleep 0.02; done; echo alive; fi`
 	script := `set -m
-"$0" -n 2 sh -c '` + program + `'
-echo "stopped $?"; bg; read x; echo "shell got $x"; fg; echo "status $?"`
-	j.cmd.Path, j.cmd.Args = "/bin/sh", []string{"sh", "-c", script, self(t)}
+"$0" -n 2 sh -c '` + program + `' "$1"
+echo "stopped $?"; bg; read x; echo "shell got $x"; read y; fg; echo "status $?"`
+	j.cmd.Path, j.cmd.Args = "/bin/sh", []string{"sh", "-c", script, self(t), gate}
 	s := onTerminal(t, j)
 	s.wait("first")
 	s.write("one\n")
@@ -157,7 +158,9 @@ echo "stopped $?"; bg; read x; echo "shell got $x"; fg; echo "status $?"`
 	s.wait("stopped ")
 	s.write("two\n")
 	s.wait("shell got two")
-	s.write("three\nend\n")
+	check(t, os.WriteFile(gate, nil, 0o600))
+	s.wait("alive")
+	s.write("go\nthree\nend\n")
 	s.wait("got three")
 	s.wait("status 0")
 	if status := s.ended(j); status != 0 || strings.Contains(s.String(), "\ngot two") {

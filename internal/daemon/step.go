@@ -62,8 +62,6 @@ type Config struct {
 	// Notice takes what the user should know and no Event says; it must not
 	// block. Nil: nobody does.
 	Notice func(text string)
-	// Recover says that the PEs that are left go on when others fail.
-	Recover bool
 	// OwnsChildren says that every child of this process is the step's, so that
 	// the ones it inherits are reaped, and killed at the end, even if nothing
 	// about them tells that they are the job's.

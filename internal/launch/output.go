@@ -3,6 +3,7 @@ package launch
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -169,7 +170,7 @@ func (p *printer) Write(line []byte) (int, error) {
 // log takes a line, or lines, that nobody waits for: see sink.
 func (p *printer) log(s daemon.Stream, text []byte) {
 	if len(text) > 0 && text[len(text)-1] != '\n' {
-		text = append(text[:len(text):len(text)], '\n')
+		text = append(slices.Clip(text), '\n')
 	}
 	p.sinks[s].log(s, text)
 }

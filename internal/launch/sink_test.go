@@ -84,6 +84,12 @@ func TestLongLinesStayWhole(t *testing.T) {
 	part := strings.Repeat("x", daemon.LongLine)
 	done := make(chan struct{})
 	pass(k, 0, part)
+	<-k.flushed()
+	k.mu.Lock()
+	if !k.mayWrite(at(0)) || k.mayWrite(at(1)) {
+		t.Error("in the middle of a long line, want nobody but its author to write")
+	}
+	k.mu.Unlock()
 	go func() { pass(k, 1, "one\n"); close(done) }()
 	pass(k, 0, part)
 	pass(k, 0, "end\n")
