@@ -28,6 +28,7 @@ type stage struct {
 	t       *testing.T
 	ctx     context.Context
 	program string
+	tmp     string
 	srv     *server.Server
 	running sync.WaitGroup
 
@@ -44,11 +45,16 @@ func newStage(t *testing.T) *stage {
 	return newStageOf(t, "testdata/dynamic.c")
 }
 
-// newStageOf has processes run a C program.
+// newStageOf has processes run a C program that uses libpmix.
 func newStageOf(t *testing.T, source string) *stage {
 	t.Helper()
+	return newStageFor(t, testenv.CompileC(t, testenv.CC, source, testenv.LibPMIx))
+}
+
+func newStageFor(t *testing.T, program string) *stage {
+	t.Helper()
 	s := &stage{
-		t: t, program: testenv.CompileC(t, testenv.CC, source, testenv.LibPMIx), procs: map[wire.Proc]*os.Process{},
+		t: t, program: program, tmp: t.TempDir(), procs: map[wire.Proc]*os.Process{},
 		lines: map[wire.Proc][]string{}, changed: make(chan struct{}), stdin: map[wire.Proc]io.WriteCloser{},
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -82,9 +88,11 @@ func (s *stage) Spawn(r *server.SpawnRequest) {
 	s.running.Go(func() {
 		s.mu.Lock()
 		s.jobs++
-		nspace := fmt.Sprint("child-", s.jobs)
+		nspace, many := fmt.Sprint("child-", s.jobs), s.jobs > 4 // children that spawn for ever
 		s.mu.Unlock()
-		if err := s.start(nspace, r.From, r.Apps[0].MaxProcs, append([]string{r.Apps[0].Cmd}, r.Apps[0].Args[1:]...)); err != nil {
+		app := r.Apps[0]
+		argv := append([]string{app.Cmd}, app.Args[1:]...)
+		if many || s.start(nspace, r.From, app.MaxProcs, argv, app.Env...) != nil {
 			s.srv.RemoveJob(nspace)
 			s.srv.SpawnDone(r.ID, "", wire.StatusErrNotFound)
 			return
@@ -106,25 +114,25 @@ func (s *stage) Stdin(to []wire.Proc, data []byte, eof bool) {
 }
 
 // start runs a job of n processes of a program.
-func (s *stage) start(nspace string, parent wire.Proc, n int, argv []string) error {
+func (s *stage) start(nspace string, parent wire.Proc, n int, argv []string, env ...string) error {
 	if err := s.add(nspace, parent, n); err != nil {
 		return err
 	}
-	return s.launch(nspace, n, argv)
+	return s.launch(nspace, n, argv, env...)
 }
 
 // add makes a job known.
 func (s *stage) add(nspace string, parent wire.Proc, n int) error {
 	j := job(n)
-	j.Nspace = nspace
+	j.Nspace, j.TmpDir = nspace, s.tmp
 	return s.srv.AddJob(j, parent)
 }
 
 // launch starts the processes of a job that is known.
-func (s *stage) launch(nspace string, n int, argv []string) error {
+func (s *stage) launch(nspace string, n int, argv []string, env ...string) error {
 	for rank := range n {
 		p := wire.Proc{Nspace: nspace, Rank: wire.Rank(rank)}
-		if err := s.run(p, argv, s.srv.Environ(p)); err != nil {
+		if err := s.run(p, argv, slices.Concat(env, s.srv.Environ(p))); err != nil {
 			return err
 		}
 	}
@@ -134,7 +142,7 @@ func (s *stage) launch(nspace string, n int, argv []string) error {
 // run starts one process.
 func (s *stage) run(p wire.Proc, argv, env []string) error {
 	cmd := exec.CommandContext(s.ctx, argv[0], argv[1:]...)
-	cmd.Env = append(env, "PATH=/bin:/usr/bin")
+	cmd.Env = append(env, "PATH=/bin:/usr/bin", "TMPDIR="+s.tmp)
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		return err
