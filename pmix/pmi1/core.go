@@ -3,7 +3,6 @@ package pmi1
 import (
 	"bytes"
 	"fmt"
-	"slices"
 	"strconv"
 
 	"github.com/goshmem/goshmem/pmix/wire"
@@ -222,15 +221,13 @@ func (c *core) end(m *member) {
 	m.ended = true
 	w := m.world
 	w.ended = append(w.ended, m)
-	w.waiting = slices.DeleteFunc(w.waiting, func(other *member) bool { return other == m })
-	if w.Tolerant {
-		c.tryBarrier(w)
-		return
+	waiting := w.waiting
+	w.waiting = nil
+	for _, other := range waiting {
+		if other.phase == phaseBarrier {
+			c.failBarrier(other)
+		}
 	}
-	for _, other := range w.waiting {
-		c.failBarrier(other)
-	}
-	w.waiting = w.waiting[:0]
 }
 
 // failBarrier tells a member that its barrier will not complete.

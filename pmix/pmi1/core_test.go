@@ -230,23 +230,6 @@ func TestBarrierFails(t *testing.T) {
 	}
 }
 
-// TestTolerantBarrier: those that are left go on, whenever the others leave.
-func TestTolerantBarrier(t *testing.T) {
-	w := seat(t)
-	w.add(Job{Nspace: "a4", Procs: make([]Proc, 4), Tolerant: true})
-	w.join("a4.0", "a4.1", "a4.2", "a4.3")
-	w.want(w.say("a4.0", "cmd=barrier_in;"))
-	w.want(w.say("a4.1", "cmd=barrier_in;"))
-	w.want(w.say("a4.2", "cmd=barrier_in;"))
-	w.want(w.exit("a4.1"), "a4.1 closed") // while it waits
-	w.want(w.exit("a4.3"), "a4.3 closed", "a4.0< cmd=barrier_out rc=0", "a4.2< cmd=barrier_out rc=0")
-	w.want(w.say("a4.2", "cmd=barrier_in;"))
-	w.want(w.say("a4.0", "cmd=barrier_in;"), "a4.2< cmd=barrier_out rc=0", "a4.0< cmd=barrier_out rc=0")
-	w.want(w.say("a4.2", "cmd=get key=PMI_dead_processes;"), "a4.2< cmd=get_result rc=0 msg=success value=1,3")
-	w.want(w.say("a4.2", "cmd=finalize;"), "a4.2 finalized", "a4.2< cmd=finalize_ack rc=0", "a4.2 closed")
-	w.want(w.say("a4.0", "cmd=barrier_in;"), "a4.0< cmd=barrier_out rc=0")
-}
-
 // TestConnectOnce: a process has one connection, while it runs.
 func TestConnectOnce(t *testing.T) {
 	w := seat(t, "a2")

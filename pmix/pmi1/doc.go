@@ -6,7 +6,6 @@
 // never speaks PMI-1 costs a pair of sockets and nothing else.
 //
 // PMI-1 has no word for failure. A barrier that cannot complete, because a process of the job has ended, is answered by
-// a reply that no client expects: MPICH reports that the barrier failed, and can still ask for the end of the job. In a
-// job that is to outlive its processes a barrier is one of those that are left, so that MPI_Finalize, which has one,
-// works for them; what the others should have stored before is then found missing.
+// a reply that no client expects: MPICH reports that the barrier failed, and can still ask for the end of the job. To let those go
+// on that are left would not help them: MPI_Finalize waits for the dead one next, in memory that they share.
 package pmi1

@@ -17,7 +17,6 @@ type Job struct {
 	Procs    []Proc // by rank
 	Universe int    // how many processes there could be; 0: as many as there are
 	Spawned  bool   // by processes of another job
-	Tolerant bool   // barriers wait for those that are left, instead of failing when a process has left
 	Preput   []Pair // what is stored from the beginning
 }
 

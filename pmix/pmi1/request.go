@@ -164,26 +164,21 @@ func (c *core) getByIndex(m *member, f fields) {
 	c.send(m, reply(cmd, "rc", "0", "nextidx", strconv.Itoa(i+1), "key", p.key, "val", p.value))
 }
 
-// barrier counts a member in. All have to come: one that has left ends it for the others, unless the job tolerates that.
+// barrier counts a member in. All have to come: one that has left ends it for the others.
 func (c *core) barrier(m *member) {
 	w := m.world
 	m.phase = phaseBarrier
-	if len(w.ended) > 0 && !w.Tolerant {
+	if len(w.ended) > 0 {
 		c.failBarrier(m)
 		return
 	}
 	w.waiting = append(w.waiting, m)
-	c.tryBarrier(w)
-}
-
-// tryBarrier lets those go on that wait if all have come that are left.
-func (c *core) tryBarrier(w *world) {
-	if len(w.waiting) < len(w.members)-len(w.ended) {
+	if len(w.waiting) < len(w.members) {
 		return
 	}
-	for _, m := range w.waiting {
-		m.phase = phaseJoined
-		c.send(m, reply("barrier_out", "rc", "0"))
+	for _, other := range w.waiting {
+		other.phase = phaseJoined
+		c.send(other, reply("barrier_out", "rc", "0"))
 	}
 	w.waiting = w.waiting[:0]
 }
