@@ -6,6 +6,7 @@
 // never speaks PMI-1 costs a pair of sockets and nothing else.
 //
 // PMI-1 has no word for failure. A barrier that cannot complete, because a process of the job has ended, is answered by
-// a reply that no client expects: MPICH reports that the barrier failed, and can still ask for the end of the job. To let those go
-// on that are left would not help them: MPI_Finalize waits for the dead one next, in memory that they share.
+// a reply that no client expects: MPICH reports that the barrier failed, and can still ask for the end of the job. To
+// let those go on that are left would not help them: MPI_Finalize waits for the dead one next, in memory that they
+// share.
 package pmi1
