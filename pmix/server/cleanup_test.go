@@ -94,13 +94,25 @@ func TestSweep(t *testing.T) {
 		"ignore":          {[]string{"d/f", "d/s/g", "d/s/h"}, epilog{paths: []cleanup{{path: "d", dir: true, recursive: true}}, ignore: []string{"d/s/g"}}, []string{"d/", "d/s/", "d/s/g"}, ""},
 		"ignore itself":   {[]string{"f"}, epilog{paths: []cleanup{{path: "f"}}, ignore: []string{"f"}}, []string{"f"}, ""},
 		"ignore a folder": {[]string{"d/f", "d/s/g"}, epilog{paths: []cleanup{{path: "d", dir: true, recursive: true}}, ignore: []string{"d/s"}}, []string{"d/", "d/s/", "d/s/g"}, ""},
-		"link inside": {[]string{"kept/f", "d/l -> TOP/kept", "d/s/up -> ../.."}, epilog{paths: []cleanup{{path: "d", dir: true, recursive: true}}},
-			[]string{"kept/", "kept/f"}, ""},
-		"through links of one's own": {[]string{"real/d/f", "l -> TOP/real", "m -> l/../real/./d"}, epilog{paths: []cleanup{{path: "l/d", dir: true}, {path: "m/f"}}},
-			[]string{"l", "m", "real/"}, ""},
+		"link inside": {
+			[]string{"kept/f", "d/l -> TOP/kept", "d/s/up -> ../.."},
+			epilog{paths: []cleanup{{path: "d", dir: true, recursive: true}}},
+			[]string{"kept/", "kept/f"},
+			"",
+		},
+		"through links of one's own": {
+			[]string{"real/d/f", "l -> TOP/real", "m -> l/../real/./d"},
+			epilog{paths: []cleanup{{path: "l/d", dir: true}, {path: "m/f"}}},
+			[]string{"l", "m", "real/"},
+			"",
+		},
 		"through a file": {[]string{"f"}, epilog{paths: []cleanup{{path: "f/x"}}}, []string{"f"}, "not a directory"},
-		"round and round": {[]string{"a -> TOP/b", "b -> TOP/a"}, epilog{paths: []cleanup{{path: "a/x"}}}, []string{"a", "b"},
-			"reached through more than 40 links"},
+		"round and round": {
+			[]string{"a -> TOP/b", "b -> TOP/a"},
+			epilog{paths: []cleanup{{path: "a/x"}}},
+			[]string{"a", "b"},
+			"reached through more than 40 links",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			top := t.TempDir()

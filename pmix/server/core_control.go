@@ -137,7 +137,7 @@ func checkPath(name string) (string, error) {
 	case clean == "/":
 		return "", fmt.Errorf("path %q, want one below the root", clipped(name))
 	case strings.Contains(name+"/", "/../"):
-		return "", fmt.Errorf("path %q, want one without ..", clipped(name))
+		return "", fmt.Errorf("path %q, want one without steps upwards", clipped(name))
 	}
 	return clean, nil
 }

@@ -146,15 +146,19 @@ func TestUnfitCleanUps(t *testing.T) {
 		{[]wire.Info{paths(wire.KeyRegisterCleanup, "/tmp/a,")}, `pmix.reg.cleanup: path "", want an absolute one`, wire.StatusErrBadParam},
 		{[]wire.Info{paths(wire.KeyRegisterCleanupDir, "/")}, `pmix.reg.cleanupdir: path "/", want one below the root`, wire.StatusErrBadParam},
 		{[]wire.Info{paths(wire.KeyRegisterCleanupDir, "//.")}, `pmix.reg.cleanupdir: path "//.", want one below the root`, wire.StatusErrBadParam},
-		{[]wire.Info{paths(wire.KeyRegisterCleanupDir, "/tmp/../etc")}, `pmix.reg.cleanupdir: path "/tmp/../etc", want one without ..`, wire.StatusErrBadParam},
+		{[]wire.Info{paths(wire.KeyRegisterCleanupDir, "/tmp/../etc")}, `pmix.reg.cleanupdir: path "/tmp/../etc", want one without steps upwards`, wire.StatusErrBadParam},
 		{[]wire.Info{paths(wire.KeyCleanupIgnore, "x")}, `pmix.clnup.ignore: path "x", want an absolute one`, wire.StatusErrBadParam},
 		{[]wire.Info{yes(wire.KeyRegisterCleanup)}, "pmix.reg.cleanup is true, want paths", wire.StatusErrBadParam},
-		{[]wire.Info{paths(wire.KeyRegisterCleanup, "/tmp/a"), paths(wire.KeyCleanupIgnore, "/tmp/a")},
-			"a path is to be both removed and ignored", wire.StatusErrConflictingCleanupDirectives},
+		{
+			[]wire.Info{paths(wire.KeyRegisterCleanup, "/tmp/a"), paths(wire.KeyCleanupIgnore, "/tmp/a")},
+			"a path is to be both removed and ignored", wire.StatusErrConflictingCleanupDirectives,
+		},
 		{[]wire.Info{paths(wire.KeyCleanupIgnore, "/tmp/old")}, "a path is to be both removed and ignored", wire.StatusErrConflictingCleanupDirectives},
 		{[]wire.Info{paths(wire.KeyRegisterCleanup, "/tmp/kept")}, "a path is to be both removed and ignored", wire.StatusErrConflictingCleanupDirectives},
-		{[]wire.Info{paths(wire.KeyRegisterCleanup, strings.TrimSuffix(strings.Repeat("/a,", maxRemembered), ","))},
-			"more than 4096 paths to clean up", wire.StatusErrOutOfResource},
+		{
+			[]wire.Info{paths(wire.KeyRegisterCleanup, strings.TrimSuffix(strings.Repeat("/a,", maxRemembered), ","))},
+			"more than 4096 paths to clean up", wire.StatusErrOutOfResource,
+		},
 	} {
 		w := started(t, 1)
 		w.request(0, control(nil, paths(wire.KeyRegisterCleanup, "/tmp/old"), paths(wire.KeyCleanupIgnore, "/tmp/kept")))

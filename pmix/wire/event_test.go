@@ -134,8 +134,10 @@ func TestProcMatching(t *testing.T) {
 
 // What a server may send unasked, and the answer to a construction: they never panic, and come back as they were.
 func FuzzEventReply(f *testing.F) {
-	full := Event{Status: -402, Source: Proc{"job-1", 1}, Range: RangeCustom, Targets: []Proc{{"job-1", 0}}, Affected: []Proc{{"job-1", 1}},
-		NonDefault: true, NoCache: true, Timeout: 3}
+	full := Event{
+		Status: -402, Source: Proc{"job-1", 1}, Range: RangeCustom, Targets: []Proc{{"job-1", 0}}, Affected: []Proc{{"job-1", 1}},
+		NonDefault: true, NoCache: true, Timeout: 3,
+	}
 	n := Notification{Status: full.Status, Source: full.Source, Info: full.Pack(), Range: full.Range}
 	body, err := n.Append(nil)
 	if err != nil {
