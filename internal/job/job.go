@@ -112,6 +112,15 @@ func (j *Job) Abort(status int, msg string) error {
 	return j.client.Abort(status, msg)
 }
 
+// DeclareModel makes a programming model known to all layers of this process
+// that listen for models on its PMIx client. Without oshrun there is none.
+func (j *Job) DeclareModel(ctx context.Context, m client.Model) error {
+	if j.client == nil {
+		return nil
+	}
+	return j.client.DeclareModel(ctx, m)
+}
+
 // Launched says whether the process was started by oshrun.
 func (j *Job) Launched() bool { return j.client != nil }
 

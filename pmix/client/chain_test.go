@@ -61,10 +61,14 @@ func TestOrderOfHandlers(t *testing.T) {
 		"after the last":      {[]link{{"l", 1, OrderLast, ""}, {"b", 1, OrderAfter, "l"}}, `error no handler "l" in the category, want one to stand before or after`},
 		"nobody":              {[]link{{"a", 1, 0, ""}, {"b", 1, OrderBefore, ""}}, `error no handler "" in the category, want one to stand before or after`},
 		"of another category": {[]link{{"a", 2, 0, ""}, {"b", 1, OrderBefore, "a"}}, `error no handler "a" in the category, want one to stand before or after`},
-		"before its first": {[]link{{"a", 1, OrderFirstInCategory, ""}, {"b", 1, OrderBefore, "a"}},
-			`error handler "a" is the first or last of its category, want a place that leaves it there`},
-		"after its last": {[]link{{"a", 1, OrderLastInCategory, ""}, {"b", 1, OrderAfter, "a"}},
-			`error handler "a" is the first or last of its category, want a place that leaves it there`},
+		"before its first": {
+			[]link{{"a", 1, OrderFirstInCategory, ""}, {"b", 1, OrderBefore, "a"}},
+			`error handler "a" is the first or last of its category, want a place that leaves it there`,
+		},
+		"after its last": {
+			[]link{{"a", 1, OrderLastInCategory, ""}, {"b", 1, OrderAfter, "a"}},
+			`error handler "a" is the first or last of its category, want a place that leaves it there`,
+		},
 		"no order": {[]link{{"a", 1, 99, ""}}, "error order 99, want one of those defined"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -119,10 +123,10 @@ func TestOrderInvariants(t *testing.T) {
 
 func checkPlaces(rt *rapid.T, all []*registration) {
 	rank := func(r *registration) int { // of its category
-		switch {
-		case r.opts.Order == OrderFirst:
+		switch r.opts.Order {
+		case OrderFirst:
 			return 0
-		case r.opts.Order == OrderLast:
+		case OrderLast:
 			return 4
 		default:
 			return []int{3, 1, 2}[len(r.codes)]

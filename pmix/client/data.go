@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 
@@ -124,7 +125,7 @@ func (c *Client) Get(ctx context.Context, proc wire.Proc, key string, opts GetOp
 	if err != nil {
 		return wire.Value{}, err
 	}
-	data, err := c.keep(op, answer)
+	data, err := c.keep(op, proc, answer)
 	if err != nil {
 		return wire.Value{}, err
 	}
@@ -154,8 +155,9 @@ func (c *Client) known(rank wire.Rank, key string, refresh bool) (wire.Value, bo
 	return v, ok
 }
 
-// keep decodes the answer to a get and keeps the data for later ones.
-func (c *Client) keep(op string, answer []byte) (map[string]wire.Value, error) {
+// keep decodes the answer to a get of proc and keeps the data for later ones. A server may send the data of others too,
+// and answers for another job with everything that it knows of that.
+func (c *Client) keep(op string, proc wire.Proc, answer []byte) (map[string]wire.Value, error) {
 	reply, err := wire.DecodeGetReply(answer)
 	if err != nil {
 		return nil, fmt.Errorf("pmix %s: answer: %w", op, err)
@@ -163,20 +165,30 @@ func (c *Client) keep(op string, answer []byte) (map[string]wire.Value, error) {
 	if err := statusError(op, reply.Status); err != nil {
 		return nil, err
 	}
-	data := map[string]wire.Value{}
+	var asked map[string]wire.Value
+	all := map[string]wire.Value{}
 	for i := range reply.Data {
+		of := reply.Data[i].Proc
 		pairs, err := reply.Data[i].Pairs()
 		if err != nil {
 			return nil, fmt.Errorf("pmix %s: answer: %w", op, err)
 		}
+		data := make(map[string]wire.Value, len(pairs))
 		for _, kv := range pairs {
 			data[kv.Key] = kv.Value
 		}
+		if of == proc && of.Rank != wire.RankWildcard {
+			asked = data
+		}
+		maps.Copy(all, data)
+		if of.Nspace == c.opts.Nspace {
+			c.mu.Lock()
+			c.peers[of.Rank] = data
+			c.mu.Unlock()
+		}
 	}
-	if len(reply.Data) == 1 && reply.Data[0].Proc.Nspace == c.opts.Nspace {
-		c.mu.Lock()
-		c.peers[reply.Data[0].Proc.Rank] = data
-		c.mu.Unlock()
+	if asked == nil {
+		return all, nil
 	}
-	return data, nil
+	return asked, nil
 }

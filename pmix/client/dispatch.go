@@ -75,9 +75,9 @@ func (k *cached) stale(now time.Time) bool { return !k.until.IsZero() && now.Aft
 func (e *events) open(r *registration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	missed := make([]delivery, len(r.backlog))
-	for i, ev := range r.backlog {
-		missed[i] = delivery{ev: ev, only: r}
+	missed := make([]delivery, 0, len(r.backlog)+len(e.queue))
+	for _, ev := range r.backlog {
+		missed = append(missed, delivery{ev: ev, only: r})
 	}
 	r.pending, r.backlog = false, nil
 	e.queue = append(missed, e.queue...)
@@ -121,10 +121,7 @@ func (e *events) count(r *registration, by int) []wire.Status {
 }
 
 // pushed takes a frame that the server sent without being asked.
-func (e *events) pushed(tag uint32, body []byte) {
-	if tag != wire.TagNotify {
-		return
-	}
+func (e *events) pushed(body []byte) {
 	n, err := wire.DecodeNotification(body)
 	if err != nil {
 		return // a server that sends what is no event has none to tell

@@ -385,6 +385,7 @@ func TestModelsStayKnown(t *testing.T) {
 		t.Errorf("model %+v, want MPI", got)
 	}
 	r := newRecorder()
+	w.settled(t, 0, r)
 	w.register(t, 0, r, client.HandlerOptions{Name: "all", Order: client.OrderFirst})
 	r.expect(w.ctx, t, fmt.Sprintf("all: %d from job-1.0", -10000-2000+511))
 }

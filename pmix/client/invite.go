@@ -46,7 +46,7 @@ func (c *Client) GroupInvite(ctx context.Context, id string, procs []wire.Proc, 
 	if err := checkGroupID(id); err != nil {
 		return nil, fmt.Errorf("pmix %s: %w", op, err)
 	}
-	invited, err := c.others(procs)
+	invited, err := c.invitees(procs)
 	if err != nil {
 		return nil, fmt.Errorf("pmix %s: %w", op, err)
 	}
@@ -62,8 +62,8 @@ func (c *Client) GroupInvite(ctx context.Context, id string, procs []wire.Proc, 
 	return c.settle(ctx, inv, invited, opts)
 }
 
-// others lists procs without this one, a wildcard of this namespace resolved.
-func (c *Client) others(procs []wire.Proc) ([]wire.Proc, error) {
+// invitees lists procs without this one, a wildcard of this namespace resolved.
+func (c *Client) invitees(procs []wire.Proc) ([]wire.Proc, error) {
 	seen := map[wire.Proc]bool{c.Proc(): true}
 	var out []wire.Proc
 	add := func(p wire.Proc) {

@@ -20,8 +20,10 @@ type Model struct {
 func (c *Client) DeclareModel(ctx context.Context, m Model) error {
 	ev := wire.Event{Status: wire.StatusModelDeclared, Range: wire.RangeProcLocal, NonDefault: true}
 	for _, kv := range []struct{ key, value string }{
-		{wire.KeyProgrammingModel, m.Programming}, {wire.KeyModelLibraryName, m.Library},
-		{wire.KeyModelLibraryVersion, m.Version}, {wire.KeyThreadingModel, m.Threads},
+		{wire.KeyProgrammingModel, m.Programming},
+		{wire.KeyModelLibraryName, m.Library},
+		{wire.KeyModelLibraryVersion, m.Version},
+		{wire.KeyThreadingModel, m.Threads},
 	} {
 		if kv.value != "" {
 			ev.Info = append(ev.Info, wire.Info{Key: kv.key, Value: wire.StringValue(kv.value)})

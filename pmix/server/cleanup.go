@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/rs/zerolog"
@@ -14,8 +15,11 @@ import (
 	"github.com/goshmem/goshmem/internal/xunix"
 )
 
-// maxDepth bounds how deep folders are cleaned; every level costs a descriptor.
-const maxDepth = 128
+// Bounds on what a path and a folder may be like.
+const (
+	maxDepth = 128 // folders in each other that are cleaned; every level costs a descriptor
+	maxLinks = 40  // on the way to a path, as the kernel allows
+)
 
 // cleaner removes what processes left behind, one thing after the other and apart from the loop: a file system may take
 // its time.
@@ -97,37 +101,73 @@ func (c *cleaner) owns(info fs.FileInfo) bool {
 	return ok && uid == c.uid
 }
 
-// open opens a folder, having checked every step of the way to it.
+// open opens a folder step by step, so that nothing can be changed behind a check: every folder and link on the way must
+// belong to the user or to root.
 func (c *cleaner) open(dir string) (*os.Root, error) {
-	for at := dir; ; at = filepath.Dir(at) {
-		info, err := os.Lstat(at)
+	at, err := os.OpenRoot("/")
+	if err != nil {
+		return nil, err
+	}
+	way := &way{steps: steps(dir)}
+	for err == nil && len(way.steps) > 0 {
+		var next *os.Root
+		if next, err = c.step(at, way); err == nil && next != at {
+			_ = at.Close() // was only read
+			at = next
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(err, at.Close())
+	}
+	return at, nil
+}
+
+// way is what lies behind and before somebody who looks for a folder.
+type way struct {
+	behind string // without links
+	steps  []string
+	links  int
+}
+
+func steps(path string) []string {
+	return slices.DeleteFunc(strings.Split(path, "/"), func(s string) bool { return s == "" || s == "." })
+}
+
+// step goes into the next folder. A link begins a new way from the root.
+func (c *cleaner) step(at *os.Root, w *way) (*os.Root, error) {
+	name := w.steps[0]
+	path := filepath.Join("/", w.behind, name)
+	info, err := at.Lstat(name)
+	if err != nil {
+		return nil, err
+	}
+	if uid, ok := xunix.Owner(info); !ok || uid != c.uid && uid != 0 {
+		return nil, fmt.Errorf("reached through %s, which belongs to another user", path)
+	}
+	if info.Mode()&fs.ModeSymlink == 0 {
+		w.behind, w.steps = path, w.steps[1:]
+		next, err := at.OpenRoot(name)
 		if err != nil {
 			return nil, err
 		}
-		uid, ok := xunix.Owner(info)
-		if !ok || uid != c.uid && uid != 0 {
-			return nil, fmt.Errorf("reached through %s, which belongs to another user", at)
-		}
-		if writable := info.Mode().Perm()&0o022 != 0 && info.Mode()&(fs.ModeSticky|fs.ModeSymlink) == 0; writable && uid == 0 && c.uid != 0 {
-			return nil, fmt.Errorf("reached through %s, where others can put what they like", at)
-		}
-		if at == filepath.Dir(at) {
-			break
-		}
+		return same(next, info)
 	}
-	before, err := os.Stat(dir)
+	if w.links++; w.links > maxLinks {
+		return nil, fmt.Errorf("reached through more than %d links", maxLinks)
+	}
+	target, err := at.Readlink(name)
 	if err != nil {
 		return nil, err
 	}
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return nil, err
+	if !filepath.IsAbs(target) {
+		target = filepath.Join("/", w.behind, target)
 	}
-	return c.same(root, before)
+	w.behind, w.steps = "", append(steps(filepath.Clean(target)), w.steps[1:]...)
+	return os.OpenRoot("/")
 }
 
 // same makes sure that what was opened is what was looked at.
-func (c *cleaner) same(root *os.Root, before fs.FileInfo) (*os.Root, error) {
+func same(root *os.Root, before fs.FileInfo) (*os.Root, error) {
 	now, err := root.Stat(".")
 	if err == nil && !os.SameFile(before, now) {
 		err = errors.New("replaced while it was opened")
@@ -155,7 +195,7 @@ func (c *cleaner) sweep(parent *os.Root, name string, before fs.FileInfo, s *swe
 	if err != nil {
 		return err
 	}
-	if root, err = c.same(root, before); err != nil {
+	if root, err = same(root, before); err != nil {
 		return err
 	}
 	err = c.sweepEntries(root, s)

@@ -23,12 +23,15 @@ type conn struct {
 	wake   chan struct{}
 }
 
-// outFrame is an answer: a framed body, or raw bytes.
+// outFrame is an answer: a framed body in one or two pieces, or raw bytes.
 type outFrame struct {
 	tag  uint32
 	body []byte
+	more []byte
 	raw  []byte
 }
+
+func (f *outFrame) size() int { return len(f.body) + len(f.more) + len(f.raw) }
 
 func newConn(id connID, nc net.Conn, lim *limits) *conn {
 	return &conn{id: id, nc: nc, limits: lim, verdict: make(chan wire.Status, 1), wake: make(chan struct{}, 1)}
@@ -68,7 +71,7 @@ func (c *conn) offer(f outFrame, roof int) bool {
 
 func (c *conn) push(f outFrame) {
 	c.queue = append(c.queue, f)
-	c.bytes += len(f.body) + len(f.raw)
+	c.bytes += f.size()
 }
 
 func (c *conn) signal() {
@@ -123,6 +126,10 @@ func (f *outFrame) appendTo(buffers net.Buffers) net.Buffers {
 		return append(buffers, f.raw)
 	}
 	header := make([]byte, wire.HeaderSize)
-	wire.PutHeader(header, wire.Header{Tag: f.tag, Size: uint32(len(f.body))})
-	return append(buffers, header, f.body)
+	wire.PutHeader(header, wire.Header{Tag: f.tag, Size: uint32(f.size())})
+	buffers = append(buffers, header, f.body)
+	if len(f.more) > 0 {
+		buffers = append(buffers, f.more)
+	}
+	return buffers
 }

@@ -106,7 +106,7 @@ func (c *core) claim(ev event) {
 		c.reject(ev, status, why)
 		return
 	}
-	p.phase, p.conn, p.events = phaseConnected, ev.conn, registrations{}
+	p.phase, p.conn, p.events, p.issue = phaseConnected, ev.conn, registrations{}, 0
 	c.conns[ev.conn] = p
 	p.pid = ev.pid
 	c.act(action{kind: actConnected, proc: p.name, pid: ev.pid})

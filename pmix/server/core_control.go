@@ -10,6 +10,9 @@ import (
 	"github.com/goshmem/goshmem/pmix/wire"
 )
 
+// maxSignal is the highest number of a signal that any system has.
+const maxSignal = 128
+
 // epilog is what is to be removed when a process, or all of a namespace, have ended.
 type epilog struct {
 	paths  []cleanup
@@ -42,11 +45,12 @@ func (c *core) jobControl(at caller, r *wire.JobControlRequest) {
 		}
 	}
 	cleaning, err := readEpilog(r.Info)
-	if err != nil {
+	do, err2 := readAction(r.Info)
+	if err := errors.Join(err, err2); err != nil {
 		c.refuse(at, wire.StatusErrBadParam, "job control: "+err.Error())
 		return
 	}
-	do, acting := readAction(r.Info)
+	acting := do != ControlAction{}
 	if !cleaning.empty() {
 		if status, err := c.addEpilog(targets, cleaning); err != nil {
 			c.refuse(at, status, "job control: "+err.Error())
@@ -72,16 +76,19 @@ func (c *core) mayControl(p *process, space string) bool {
 }
 
 // readAction reads what is to happen to processes.
-func readAction(infos []wire.Info) (ControlAction, bool) {
+func readAction(infos []wire.Info) (ControlAction, error) {
 	a := ControlAction{
 		Kill: wire.Flag(infos, wire.KeyJobCtrlKill), Terminate: wire.Flag(infos, wire.KeyJobCtrlTerminate),
 		Pause: wire.Flag(infos, wire.KeyJobCtrlPause), Resume: wire.Flag(infos, wire.KeyJobCtrlResume),
 	}
 	if v, found := wire.Find(infos, wire.KeyJobCtrlSignal); found {
-		n, _ := v.Uint64()
-		a.Signal = int(min(n, 1<<16))
+		n, ok := v.Uint64()
+		if !ok || n == 0 || n > maxSignal {
+			return ControlAction{}, fmt.Errorf("%s is %v, want 1 to %d", wire.KeyJobCtrlSignal, v, maxSignal)
+		}
+		a.Signal = int(n)
 	}
-	return a, a != ControlAction{}
+	return a, nil
 }
 
 // readEpilog reads what is to be removed.
@@ -130,7 +137,7 @@ func checkPath(name string) (string, error) {
 	case clean == "/":
 		return "", fmt.Errorf("path %q, want one below the root", clipped(name))
 	case strings.Contains(name+"/", "/../"):
-		return "", fmt.Errorf("path %q, want one without ..", clipped(name))
+		return "", fmt.Errorf("path %q, want one without steps upwards", clipped(name))
 	}
 	return clean, nil
 }

@@ -49,6 +49,8 @@ func TestControlActions(t *testing.T) {
 	w.request(0, control(fenceOf(0, 1, 0).Procs, yes(wire.KeyJobCtrlPause)))
 	w.request(0, control(fenceOf(1).Procs, yes(wire.KeyJobCtrlTerminate), paths(wire.KeyJobCtrlID, "x")))
 	w.request(0, control(fenceOf(7).Procs, yes(wire.KeyJobCtrlKill)))
+	w.request(0, control(nil, info(wire.KeyJobCtrlSignal, wire.IntValue(-9))))
+	w.request(0, control(nil, info(wire.KeyJobCtrlSignal, wire.StringValue("TERM"))))
 	w.request(0, control(nil, yes("pmix.jctrl.preempt")))
 	w.request(0, control(nil, info(wire.KeyJobCtrlResume, wire.BoolValue(false))))
 	w.expect(
@@ -57,7 +59,9 @@ func TestControlActions(t *testing.T) {
 		"control 0 [job-1.0 job-1.1] {Signal:0 Kill:false Terminate:false Pause:true Resume:false}", "reply 0#103 ok",
 		"control 0 [job-1.1] {Signal:0 Kill:false Terminate:true Pause:false Resume:false}", "reply 0#104 ok",
 		"refused job control: process job-1.7, want one that is known here", "reply 0#105 ERR_BAD_PARAM",
-		"reply 0#106 ERR_NOT_SUPPORTED", "reply 0#107 ERR_NOT_SUPPORTED",
+		"refused job control: pmix.jctrl.sig is -9, want 1 to 128", "reply 0#106 ERR_BAD_PARAM",
+		"refused job control: pmix.jctrl.sig is TERM, want 1 to 128", "reply 0#107 ERR_BAD_PARAM",
+		"reply 0#108 ERR_NOT_SUPPORTED", "reply 0#109 ERR_NOT_SUPPORTED",
 	)
 }
 
@@ -142,15 +146,19 @@ func TestUnfitCleanUps(t *testing.T) {
 		{[]wire.Info{paths(wire.KeyRegisterCleanup, "/tmp/a,")}, `pmix.reg.cleanup: path "", want an absolute one`, wire.StatusErrBadParam},
 		{[]wire.Info{paths(wire.KeyRegisterCleanupDir, "/")}, `pmix.reg.cleanupdir: path "/", want one below the root`, wire.StatusErrBadParam},
 		{[]wire.Info{paths(wire.KeyRegisterCleanupDir, "//.")}, `pmix.reg.cleanupdir: path "//.", want one below the root`, wire.StatusErrBadParam},
-		{[]wire.Info{paths(wire.KeyRegisterCleanupDir, "/tmp/../etc")}, `pmix.reg.cleanupdir: path "/tmp/../etc", want one without ..`, wire.StatusErrBadParam},
+		{[]wire.Info{paths(wire.KeyRegisterCleanupDir, "/tmp/../etc")}, `pmix.reg.cleanupdir: path "/tmp/../etc", want one without steps upwards`, wire.StatusErrBadParam},
 		{[]wire.Info{paths(wire.KeyCleanupIgnore, "x")}, `pmix.clnup.ignore: path "x", want an absolute one`, wire.StatusErrBadParam},
 		{[]wire.Info{yes(wire.KeyRegisterCleanup)}, "pmix.reg.cleanup is true, want paths", wire.StatusErrBadParam},
-		{[]wire.Info{paths(wire.KeyRegisterCleanup, "/tmp/a"), paths(wire.KeyCleanupIgnore, "/tmp/a")},
-			"a path is to be both removed and ignored", wire.StatusErrConflictingCleanupDirectives},
+		{
+			[]wire.Info{paths(wire.KeyRegisterCleanup, "/tmp/a"), paths(wire.KeyCleanupIgnore, "/tmp/a")},
+			"a path is to be both removed and ignored", wire.StatusErrConflictingCleanupDirectives,
+		},
 		{[]wire.Info{paths(wire.KeyCleanupIgnore, "/tmp/old")}, "a path is to be both removed and ignored", wire.StatusErrConflictingCleanupDirectives},
 		{[]wire.Info{paths(wire.KeyRegisterCleanup, "/tmp/kept")}, "a path is to be both removed and ignored", wire.StatusErrConflictingCleanupDirectives},
-		{[]wire.Info{paths(wire.KeyRegisterCleanup, strings.TrimSuffix(strings.Repeat("/a,", maxRemembered), ","))},
-			"more than 4096 paths to clean up", wire.StatusErrOutOfResource},
+		{
+			[]wire.Info{paths(wire.KeyRegisterCleanup, strings.TrimSuffix(strings.Repeat("/a,", maxRemembered), ","))},
+			"more than 4096 paths to clean up", wire.StatusErrOutOfResource,
+		},
 	} {
 		w := started(t, 1)
 		w.request(0, control(nil, paths(wire.KeyRegisterCleanup, "/tmp/old"), paths(wire.KeyCleanupIgnore, "/tmp/kept")))

@@ -62,10 +62,16 @@ func TestEventRanges(t *testing.T) {
 		{wire.RangeGlobal, nil, []string{"1", "job-2.0", "job-2.1"}},
 		{wire.RangeProcLocal, nil, nil},
 		{wire.RangeCustom, []wire.Info{info(wire.KeyEventCustomRange, wire.ProcValue(second(1)))}, []string{"job-2.1"}},
-		{wire.RangeCustom, []wire.Info{info(wire.KeyEventCustomRange, wire.ProcsValue(first(1), first(0), second(0)))},
-			[]string{"1", "job-2.0"}},
-		{wire.RangeCustom, []wire.Info{info(wire.KeyEventCustomRange, wire.ProcsValue(second(wire.RankWildcard)))},
-			[]string{"job-2.0", "job-2.1"}},
+		{
+			wire.RangeCustom,
+			[]wire.Info{info(wire.KeyEventCustomRange, wire.ProcsValue(first(1), first(0), second(0)))},
+			[]string{"1", "job-2.0"},
+		},
+		{
+			wire.RangeCustom,
+			[]wire.Info{info(wire.KeyEventCustomRange, wire.ProcsValue(second(wire.RankWildcard)))},
+			[]string{"job-2.0", "job-2.1"},
+		},
 	} {
 		t.Run(fmt.Sprint(tt.rng, len(tt.info)), func(t *testing.T) {
 			w, conns := twoJobs(t, 2)
@@ -264,10 +270,14 @@ func TestExitEvents(t *testing.T) {
 		"unfinished":    {finalized(Exit{Unfinished: true}), "ERR_PROC_TERM_WO_SYNC from 1 about 1 nondefault code 0"},
 		"by command":    {func(w *world) { w.request(0, kill); end(Exit{Signal: 15})(w) }, "ERR_PROC_KILLED_BY_CMD from 1 about 1 nondefault code 143"},
 		"asked, obeyed": {func(w *world) { w.request(0, kill); finalized(Exit{})(w) }, ""},
-		"own abort": {func(w *world) { w.request(1, &wire.AbortRequest{Status: 42}); end(Exit{Code: 42})(w) },
-			"ERR_PROC_REQUESTED_ABORT from 1 about 1 nondefault code 42"},
-		"other's abort": {func(w *world) { w.request(0, &wire.AbortRequest{Status: 42}); end(Exit{Signal: 9})(w) },
-			"ERR_PROC_KILLED_BY_CMD from 1 about 1 nondefault code 137"},
+		"own abort": {
+			func(w *world) { w.request(1, &wire.AbortRequest{Status: 42}); end(Exit{Code: 42})(w) },
+			"ERR_PROC_REQUESTED_ABORT from 1 about 1 nondefault code 42",
+		},
+		"other's abort": {
+			func(w *world) { w.request(0, &wire.AbortRequest{Status: 42}); end(Exit{Signal: 9})(w) },
+			"ERR_PROC_KILLED_BY_CMD from 1 about 1 nondefault code 137",
+		},
 		"lost first": {func(w *world) { w.closeConn(1); end(Exit{Signal: 11})(w) }, "ERR_PROC_ABORTED_BY_SIG from 1 about 1 nondefault code 139"},
 		"twice":      {func(w *world) { end(Exit{Code: 3})(w); end(Exit{Signal: 9})(w) }, "ERR_EXIT_NONZERO_TERM from 1 about 1 nondefault code 3"},
 	} {

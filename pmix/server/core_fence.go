@@ -258,6 +258,9 @@ func (c *core) endFence(f *fence) {
 	case opConnect:
 		c.answerConnect(f)
 	default:
+		if s := f.procs[0].space; f.collect && len(f.procs) == len(s.procs) && f.procs[len(f.procs)-1].space == s {
+			s.meet()
+		}
 		c.answerFence(f, wire.StatusSuccess)
 	}
 	c.removeFence(f)

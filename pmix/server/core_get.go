@@ -111,8 +111,7 @@ func (c *core) answerGet(g *get, target *process) bool {
 		c.act(action{kind: actServed, request: g.request, payload: data.Packed})
 		return true
 	}
-	payload, _ := store.Reply(rank, g.reader)
-	c.send(g.conn, g.tag, payload)
+	c.replyTo(g, target)
 	return true
 }
 
@@ -170,6 +169,7 @@ func (c *core) fetched(ev event) {
 	}
 	status := ev.status
 	if status == wire.StatusSuccess {
+		p.space.unshare()
 		if err := p.space.store.Commit(p.name.Rank, wire.ScopeRemote, ev.payload); err != nil {
 			status = wire.StatusErrUnpackFailure
 		} else {
@@ -196,6 +196,7 @@ func (c *core) importAll(packed []byte) wire.Status {
 		if p.local {
 			continue
 		}
+		p.space.unshare()
 		if err := p.space.store.Commit(p.name.Rank, wire.ScopeRemote, data.Packed); err != nil {
 			return wire.StatusErrUnpackFailure
 		}
@@ -206,6 +207,7 @@ func (c *core) importAll(packed []byte) wire.Status {
 
 func (c *core) commit(at caller, r *wire.CommitRequest) {
 	for _, b := range r.Blobs {
+		at.space.unshare()
 		if err := at.space.store.Commit(at.name.Rank, b.Scope, b.Data); err != nil {
 			c.refuse(at, wire.StatusErrUnpackFailure, err.Error())
 			return

@@ -82,6 +82,9 @@ func (c *core) founders(p *process, r *wire.GroupConstructRequest) ([]*process, 
 	if !takesPart(procs, p) {
 		return nil, wire.StatusErrBadParam, fmt.Errorf("among %s, want the caller to take part", clipped(key))
 	}
+	if status, gone := p.gone(); gone { // it ended before its last words were read
+		return nil, status, errors.New("the caller has ended")
+	}
 	if c.groupOf(r.ID, procs...) != nil {
 		return nil, wire.StatusErrExists, errors.New("a member is in a group of this name already")
 	}

@@ -20,8 +20,12 @@ type invite struct {
 	accepted map[*process]bool
 }
 
-// groupNews takes notice of an event that makes a group. The status is for a client whose event makes no sense.
+// groupNews takes notice of an event that makes a group. The status is for a client whose event makes no sense. Of a
+// process that ended before its last words were read, nobody waits for more.
 func (c *core) groupNews(from *process, ev *wire.Event) (wire.Status, error) {
+	if _, gone := from.gone(); gone {
+		return wire.StatusSuccess, nil
+	}
 	switch ev.Status {
 	case wire.StatusGroupInvited:
 		return c.invite(from, ev)
@@ -72,7 +76,7 @@ func (c *core) invite(from *process, ev *wire.Event) (wire.Status, error) {
 		if p == from {
 			continue
 		}
-		if _, gone := p.gone(); gone || p.exited {
+		if _, gone := p.gone(); gone {
 			c.raiseFor([]wire.Proc{from.name}, wire.StatusGroupInviteFailed, id, p)
 			continue
 		}

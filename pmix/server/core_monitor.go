@@ -118,6 +118,7 @@ func (c *core) heartbeat(conn connID) {
 // expireWatches looks at the periods that are over. Those whom the process shall not hear of itself are told once until
 // its next heartbeat.
 func (c *core) expireWatches() {
+	c.dropWatches(func(w *watch) bool { return w.process.exited })
 	for _, w := range c.watches {
 		if !c.over(w.next) {
 			continue

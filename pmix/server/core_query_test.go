@@ -182,7 +182,9 @@ func TestQueryProcTable(t *testing.T) {
 	}
 }
 
-func (w *world) exitWith(rank wire.Rank, e Exit) { w.step(event{kind: evExited, proc: first(rank), exit: e}) }
+func (w *world) exitWith(rank wire.Rank, e Exit) {
+	w.step(event{kind: evExited, proc: first(rank), exit: e})
+}
 
 func TestQueryPIDAndState(t *testing.T) {
 	w := newWorld(t, testJob(2), false)

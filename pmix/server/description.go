@@ -1,6 +1,10 @@
 package server
 
-import "github.com/goshmem/goshmem/pmix/wire"
+import (
+	"slices"
+
+	"github.com/goshmem/goshmem/pmix/wire"
+)
 
 // description is what a job's processes, and those of other jobs, are told about it.
 type description struct {
@@ -30,7 +34,7 @@ func (j *Job) describe(parent wire.Proc) *description {
 // info packs the description in the form in which a job's own processes get it, and those who connect to it or spawned
 // it.
 func (d *description) info() ([]byte, error) {
-	info := wire.JobInfo{Nspace: d.nspace, Pairs: d.pairs[:len(d.pairs):len(d.pairs)]}
+	info := wire.JobInfo{Nspace: d.nspace, Pairs: slices.Clip(d.pairs)}
 	for rank, keys := range d.procs {
 		blob := wire.ProcBlob{Rank: wire.Rank(rank), Pairs: keys}
 		v, err := blob.Value()

@@ -49,7 +49,7 @@ type actionKind uint8
 const (
 	actAccept    actionKind = iota // conn is proc from now on
 	actReject                      // refuse conn: status
-	actSend                        // to conn: tag, payload
+	actSend                        // to conn: tag, payload, more
 	actDrop                        // close conn
 	actConnected                   // upcall: proc, pid
 	actFinalized                   // upcall: proc
@@ -86,4 +86,5 @@ type action struct {
 	epilog  epilog
 	listen  []*listener
 	payload []byte
+	more    []byte // goes on where the payload ends
 }

@@ -19,7 +19,7 @@ func FuzzStep(f *testing.F) {
 		}
 		f.Add(body)
 	}
-	for _, r := range serviceRequests() {
+	for _, r := range append(serviceRequests(), groupRequests()...) {
 		body, err := wire.AppendRequest(nil, r)
 		if err != nil {
 			f.Fatal(err)
@@ -54,5 +54,19 @@ func serviceRequests() []wire.Request {
 		unpublishOf(""), queryOf(wire.KeyQueryProcTable), queryOf(wire.KeyQuerySupportedKeys), queryOf(""),
 		queryOf(wire.KeyQueryAttributeSupport, about(wire.KeyServerAttributes, wire.StringValue("all"))),
 		&wire.LogRequest{Data: []wire.Info{text}}, &wire.LogRequest{},
+	}
+}
+
+// groupRequests are requests about events, groups, control and monitors, good and bad.
+func groupRequests() []wire.Request {
+	return []wire.Request{
+		codes(-1, -2), &wire.RegisterEventsRequest{Info: []wire.Info{info(wire.KeyEventAffectedProc, wire.ProcValue(first(1)))}},
+		raised(-1, wire.RangeNamespace, yes(wire.KeyEventNonDefault), info(wire.KeyEventActionTimeout, wire.IntValue(1))),
+		raised(-1, wire.RangeCustom, info(wire.KeyEventCustomRange, wire.ProcsValue(first(1), wire.Proc{Nspace: "g"}))),
+		invited("g", ranks(0, 1)...), answered(wire.StatusGroupInviteAccepted, first(1)), complete("g", ranks(0, 1)...),
+		construct("g", ranks(0), yes(wire.KeyGroupAssignContextID)), construct("g", ranks(0, 1), seconds(1)), destruct("g"),
+		&wire.GroupLeaveRequest{ID: "g"}, control(nil, yes(wire.KeyJobCtrlKill)),
+		control(ranks(0), paths(wire.KeyRegisterCleanupDir, "/tmp/a,/tmp/b"), yes(wire.KeyCleanupRecursive)),
+		control(nil, paths(wire.KeyCleanupIgnore, "/")), watchOf(1, 2), watchOf(0, 0), cancel("x"),
 	}
 }

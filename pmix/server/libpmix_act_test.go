@@ -226,7 +226,7 @@ func TestLibPMIxCleanup(t *testing.T) {
 	s := actors(t, 2)
 	s.begin(2)
 	top := t.TempDir()
-	make := func(name string) string {
+	write := func(name string) string {
 		path := filepath.Join(top, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			t.Fatal(err)
@@ -236,8 +236,8 @@ func TestLibPMIxCleanup(t *testing.T) {
 		}
 		return path
 	}
-	mine, ours := make("mine"), make("ours/a/b")
-	kept := make("ours/kept")
+	mine, ours := write("mine"), write("ours/a/b")
+	kept := write("ours/kept")
 	s.tell(0, "cleanup file "+mine+" me", "cleanup ignore "+kept, "cleanup dir "+filepath.Join(top, "ours")+" recursive",
 		"cleanup dir /", "cleanup file x", "cleanup file "+kept)
 	s.says(0, "cleanup: SUCCESS", "cleanup: SUCCESS", "cleanup: SUCCESS", "cleanup: BAD-PARAM", "cleanup: BAD-PARAM",

@@ -116,7 +116,7 @@ func (d *driver) carryOut(a *action) {
 			c.verdict <- a.status
 		}
 	case actSend:
-		if c := d.conns[a.conn]; c != nil && !c.send(outFrame{tag: a.tag, body: a.payload}) {
+		if c := d.conns[a.conn]; c != nil && !c.send(outFrame{tag: a.tag, body: a.payload, more: a.more}) {
 			d.log.Warn().Uint64("conn", uint64(a.conn)).Msg("client does not read its answers: connection dropped")
 		}
 	case actListen:

@@ -25,7 +25,8 @@ type process struct {
 	local     bool // of this node
 	phase     phase
 	conn      connID
-	pid       int // zero: unknown
+	pid       int    // zero: unknown
+	issue     uint64 // of what the job shares, that it has got
 	exited    bool
 	exit      Exit // valid when exited
 	events    registrations
@@ -60,6 +61,7 @@ type nspace struct {
 	known  *facts       // nil until somebody asks
 	procs  []*process   // by rank
 	store  *kvs.Store
+	shared shared
 	cache  []*notice // the oldest first
 	epilog epilog
 	over   bool // it is being forgotten

@@ -191,7 +191,8 @@ func (s *Server) proc() wire.Proc {
 func (s *Server) uri() string { return fmt.Sprintf("%v;tcp4://%s", s.proc(), s.ln.Addr()) }
 
 // ToolURI returns what a tool needs to attach to this server, in libpmix the value of PMIX_SERVER_URI; empty if no tool
-// may.
+// may. Better for libpmix is a file of two lines, the URI and wire.Version, that PMIX_TOOL_ATTACHMENT_FILE names: without
+// the version it takes the server for an old one, and finds nothing that processes have put.
 func (s *Server) ToolURI() string {
 	if s.cfg.AuthorizeTool == nil {
 		return ""

@@ -1,6 +1,9 @@
 package wire
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // Event is a message to whoever registered for its code, with what its infos say about its delivery.
 type Event struct {
@@ -17,7 +20,7 @@ type Event struct {
 
 // Pack returns the infos that travel with the event: Info and the keys of those fields that are set.
 func (ev *Event) Pack() []Info {
-	out := ev.Info[:len(ev.Info):len(ev.Info)]
+	out := slices.Clip(ev.Info)
 	add := func(key string, v Value) { out = append(out, Info{Key: key, Value: v}) }
 	if len(ev.Targets) > 0 {
 		add(KeyEventCustomRange, ProcsValue(ev.Targets...))
@@ -130,10 +133,8 @@ func (p Proc) Matches(q Proc) bool {
 // AnyMatch reports whether a process of one list may be one of the other.
 func AnyMatch(a, b []Proc) bool {
 	for _, p := range a {
-		for _, q := range b {
-			if p.Matches(q) {
-				return true
-			}
+		if slices.ContainsFunc(b, p.Matches) {
+			return true
 		}
 	}
 	return false
