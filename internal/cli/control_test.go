@@ -47,4 +47,3 @@ func TestControlSignals(t *testing.T) {
 	check(t, syscall.Kill(pids["[0]"], syscall.SIGUSR2))
 	j.expect(0)
 }
-

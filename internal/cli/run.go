@@ -49,6 +49,7 @@ type runFlags struct {
 	timeout string
 	heap    string
 	recover bool
+	uri     string
 	verbose bool
 	habits  bool // flags of other launchers that change nothing here
 	processFlags
@@ -62,6 +63,7 @@ func (f *runFlags) register(fs *pflag.FlagSet) {
 	fs.StringVar(&f.stdin, "stdin", "0", "which `PE` reads standard input: a number, all or none")
 	fs.StringVar(&f.timeout, "timeout", "", "end the job after `time`: seconds, or 90s, 5m, 1h30m; exit status 124")
 	fs.StringVar(&f.heap, "heap-size", "", "symmetric heap of each PE in `bytes`: 512M, 4G; otherwise SHMEM_SYMMETRIC_SIZE")
+	fs.StringVar(&f.uri, "report-uri", "", "write to `file` how PMIx tools of the same user attach; -: to standard output")
 	fs.BoolVar(&f.recover, "recover", false, "let the other PEs go on when one has failed; exit status 3 if they finish well")
 	f.registerProcesses(fs)
 	fs.BoolVarP(&f.verbose, "verbose", "v", false, "say more: starts, ends, the library's log")
@@ -141,7 +143,7 @@ func (f *runFlags) run(cmd *cobra.Command, args []string, stdin *os.File) error 
 func noneEmpty(fs *pflag.FlagSet) (err error) {
 	wants := map[string]string{
 		"wdir": "a directory", "output": outputWords, "timeout": "a positive number of seconds or a duration",
-		"heap-size": "a size such as 512M", "stdin": "a PE, all or none",
+		"heap-size": "a size such as 512M", "stdin": "a PE, all or none", "report-uri": "a file or -",
 		"bind-to": "none, core or numa", "map-by": "core or slot", "pprof": "a directory", "stats": "table or json:FILE",
 	}
 	fs.Visit(func(f *pflag.Flag) {
@@ -157,7 +159,7 @@ func (f *runFlags) options(cmd *cobra.Command, args []string) (*launch.Options, 
 	if err != nil {
 		return nil, err
 	}
-	o := &launch.Options{Apps: apps, Verbose: f.verbose, Recover: f.recover}
+	o := &launch.Options{Apps: apps, Verbose: f.verbose, Recover: f.recover, ReportURI: f.uri}
 	if err := errors.Join(f.setOutput(o), f.setStdin(o), f.setTimeout(o), f.setHeap(o)); err != nil {
 		return nil, err
 	}

@@ -34,12 +34,11 @@ func (s *Step) holder(conn net.Conn, claim pmix.Proc) (pid int, err error) {
 	if p == nil {
 		return 0, fmt.Errorf("PE %v is not started yet", ID{j.number, int(claim.Rank)})
 	}
-	local, remote := addrPort(conn.LocalAddr()), addrPort(conn.RemoteAddr())
-	inode, err := xunix.SocketInode(remote, local)
+	sock, remote, err := peerSocket(conn)
 	if err != nil {
-		return 0, fmt.Errorf("process behind %v: %w", remote, err)
+		return 0, err
 	}
-	link := "socket:[" + strconv.FormatUint(uint64(inode), 10) + "]"
+	link := linkTo(sock)
 	if holds(p.pid(), link) { // it nearly always is
 		return p.pid(), nil
 	}
@@ -50,6 +49,41 @@ func (s *Step) holder(conn net.Conn, claim pmix.Proc) (pid int, err error) {
 		}
 	}
 	return 0, fmt.Errorf("no process of PE %v (pid %d) holds the socket %v of the connection", p.id, p.pid(), remote)
+}
+
+// authorizeTool decides whether a connection to the PMIx server may attach as a
+// tool: it must be of the user that this process runs as.
+func (s *Step) authorizeTool(conn net.Conn) (pid int, err error) {
+	sock, remote, err := peerSocket(conn)
+	if err != nil {
+		return 0, err
+	}
+	if int(sock.UID) != os.Geteuid() {
+		return 0, fmt.Errorf("tool at %v is of user %d, want user %d", remote, sock.UID, os.Geteuid())
+	}
+	link := linkTo(sock)
+	for pid := range lookAround() {
+		if holds(pid, link) {
+			return pid, nil
+		}
+	}
+	return 0, nil // who it is matters less than whose
+}
+
+// peerSocket returns the socket at the other end of a connection on this
+// machine, and its address.
+func peerSocket(conn net.Conn) (xunix.Socket, netip.AddrPort, error) {
+	local, remote := addrPort(conn.LocalAddr()), addrPort(conn.RemoteAddr())
+	sock, err := xunix.FindSocket(remote, local)
+	if err != nil {
+		return sock, remote, fmt.Errorf("process behind %v: %w", remote, err)
+	}
+	return sock, remote, nil
+}
+
+// linkTo is what a link in /proc/PID/fd says of a socket.
+func linkTo(s xunix.Socket) string {
+	return "socket:[" + strconv.FormatUint(uint64(s.Inode), 10) + "]"
 }
 
 func addrPort(a net.Addr) netip.AddrPort {

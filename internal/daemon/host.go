@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"strings"
 	"syscall"
 	"time"
 
@@ -10,15 +11,23 @@ import (
 
 // startServer starts the PMIx server for the first job.
 func (s *Step) startServer(j *job) (err error) {
-	s.pmix, err = server.Start(server.Config{
-		Job: s.describe(j), Host: host{s}, Logger: s.cfg.Logger, Authorize: s.authorize,
-	})
+	cfg := server.Config{Job: s.describe(j), Host: host{s}, Logger: s.cfg.Logger, Authorize: s.authorize}
+	if s.cfg.Tools {
+		cfg.AuthorizeTool = s.authorizeTool
+	}
+	s.pmix, err = server.Start(cfg)
 	return err
 }
+
+// ToolURI returns what tools need to attach; empty if none may.
+func (s *Step) ToolURI() string { return s.pmix.ToolURI() }
 
 // describe says of a job what its processes may learn from the server.
 func (s *Step) describe(j *job) server.Job {
 	d := server.Job{Nspace: j.nspace, Hosts: []string{s.host}, TmpDir: s.private.jobDir(j.number)}
+	for i := range j.apps {
+		d.Commands = append(d.Commands, strings.Join(append([]string{j.apps[i].Path}, j.apps[i].Args...), " "))
+	}
 	for pe := range j.npes() {
 		d.Procs = append(d.Procs, server.Proc{Rank: uint32(pe), LocalRank: uint16(pe), AppNum: uint32(j.app(pe))})
 	}
@@ -39,15 +48,6 @@ func (s *Step) tellExit(p *proc) {
 		e.Code, e.Signal = 0, int(ws.Signal())
 	}
 	s.pmix.ProcExited(p.name(), e)
-}
-
-// spawnDone answers a request for a further job.
-func (s *Step) spawnDone(id uint64, nspace string, status pmix.Status) {
-	if d, ok := any(s.pmix).(interface {
-		SpawnDone(id uint64, nspace string, status pmix.Status)
-	}); ok {
-		d.SpawnDone(id, nspace, status)
-	}
 }
 
 // host turns calls of the PMIx server into events.

@@ -58,20 +58,11 @@ const privatePrefix = "goshmem-"
 // that are set in env.
 func (d *private) environ(env []string) (more []string) {
 	for _, name := range backingDirs {
-		if !isSet(env, name) {
+		if _, set := lastOf(env, name); !set {
 			more = append(more, name+"="+filepath.Join(d.path, sharedDir))
 		}
 	}
 	return more
-}
-
-func isSet(env []string, name string) bool {
-	for _, kv := range env {
-		if strings.HasPrefix(kv, name+"=") {
-			return true
-		}
-	}
-	return false
 }
 
 // jobDir returns the directory of a job in it, which programs make themselves.

@@ -26,12 +26,13 @@ type spawning struct {
 
 // spawnApp is a program of the job.
 type spawnApp struct {
-	cmd  string   // searched if it has no slash
-	args []string // its name and its arguments
-	env  []string // in addition to the environment that the spawner got
-	dir  string   // working directory; empty: that which the spawner got
-	path string   // where cmd is searched; empty: as PATH of its environment says
-	n    int      // PEs
+	cmd   string      // searched if it has no slash
+	args  []string    // its name and its arguments
+	env   []string    // in addition to the environment that the spawner got
+	dir   string      // working directory; empty: that which the spawner got
+	path  string      // where cmd is searched; empty: as PATH of its environment says
+	n     int         // PEs
+	infos []pmix.Info // PMIx directives
 }
 
 // errEnding refuses a further job.
@@ -45,11 +46,7 @@ func (s *Step) spawn(r *spawning) (nspace string, err error) {
 			s.notice("spawn for %s: %v", s.called(r.from), err)
 		}
 	}()
-	parent := s.jobOf(r.from.Nspace)
-	if parent == nil || int64(r.from.Rank) >= int64(parent.npes()) {
-		return "", errors.New("the process that asks is not of a job of this step")
-	}
-	apps, err := s.resolve(r, parent)
+	apps, err := s.resolve(r, s.spawner(r.from))
 	if err != nil {
 		return "", err
 	}
@@ -67,6 +64,17 @@ func (s *Step) spawn(r *spawning) (nspace string, err error) {
 		return "", err
 	}
 	return j.nspace, nil
+}
+
+// spawner returns the program whose environment and directory a further job
+// inherits: that of the PE that asks, or of PE 0 if a tool does.
+func (s *Step) spawner(from pmix.Proc) *App {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p := s.named(from); p != nil {
+		return &p.job.apps[p.job.app(p.id.PE)]
+	}
+	return &s.jobs[0].apps[0]
 }
 
 // called returns what a PE is called in messages.
@@ -128,7 +136,7 @@ func (s *Step) drop(j *job) {
 }
 
 // resolve turns the programs of a request into what the step runs.
-func (s *Step) resolve(r *spawning, parent *job) (apps []App, err error) {
+func (s *Step) resolve(r *spawning, base *App) (apps []App, err error) {
 	n := 0
 	for i := range r.apps {
 		if n += r.apps[i].n; r.apps[i].n < 1 || n > s.cfg.MostPEs {
@@ -138,9 +146,8 @@ func (s *Step) resolve(r *spawning, parent *job) (apps []App, err error) {
 	if n == 0 {
 		return nil, errors.New("no program, want at least one")
 	}
-	base := parent.apps[parent.app(int(r.from.Rank))]
 	for i := range r.apps {
-		app, err := r.apps[i].resolve(&base)
+		app, err := r.apps[i].resolve(base)
 		if err != nil {
 			return nil, err
 		}
@@ -164,6 +171,7 @@ func (a *spawnApp) resolve(base *App) (App, error) {
 			app.Env = append(app.Env, kv)
 		}
 	}
+	app.Env = changed(app.Env, a.infos)
 	if a.dir != "" {
 		app.Dir = a.dir
 		if !filepath.IsAbs(app.Dir) {
@@ -192,10 +200,8 @@ func (a *spawnApp) find(app *App) (string, error) {
 		return executable(app.Dir, a.cmd)
 	}
 	path := a.path
-	for _, kv := range app.Env {
-		if v, ok := strings.CutPrefix(kv, "PATH="); ok && a.path == "" {
-			path = v
-		}
+	if path == "" {
+		path, _ = lastOf(app.Env, "PATH")
 	}
 	for _, dir := range append(filepath.SplitList(path), ".") {
 		if found, err := executable(app.Dir, filepath.Join(dir, a.cmd)); err == nil {
@@ -224,7 +230,9 @@ func executable(dir, path string) (string, error) {
 func (h host) Spawn(r *server.SpawnRequest) {
 	req := &spawning{from: r.From}
 	for _, a := range r.Apps {
-		req.apps = append(req.apps, spawnApp{cmd: a.Cmd, args: a.Args, env: a.Env, dir: a.Dir, n: a.MaxProcs})
+		req.apps = append(req.apps, spawnApp{
+			cmd: a.Cmd, args: a.Args, env: a.Env, dir: a.Dir, n: a.MaxProcs, infos: slices.Concat(r.Infos, a.Infos),
+		})
 	}
 	go func() {
 		nspace, err := h.s.spawn(req)
@@ -232,7 +240,7 @@ func (h host) Spawn(r *server.SpawnRequest) {
 		if err != nil {
 			status = pmix.StatusErrProcFailedToStart
 		}
-		h.s.spawnDone(r.ID, nspace, status)
+		h.s.pmix.SpawnDone(r.ID, nspace, status)
 	}()
 }
 

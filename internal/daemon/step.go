@@ -62,6 +62,7 @@ type Config struct {
 	// Notice takes what the user should know and no Event says; it must not
 	// block. Nil: nobody does.
 	Notice func(text string)
+	Tools  bool // tools of this user may attach to the PMIx server
 	// OwnsChildren says that every child of this process is the step's, so that
 	// the ones it inherits are reaped, and killed at the end, even if nothing
 	// about them tells that they are the job's.

@@ -5,6 +5,7 @@ package launch
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -64,9 +65,12 @@ type Options struct {
 	Verbose  bool
 	// Recover lets the other PEs go on when one has failed.
 	Recover bool
-	Stdout  io.Writer
-	Stderr  io.Writer
-	Signals <-chan os.Signal // to be forwarded; may be nil
+	// ReportURI is a file for what tools need to attach, - for standard output;
+	// empty: none may.
+	ReportURI string
+	Stdout    io.Writer
+	Stderr    io.Writer
+	Signals   <-chan os.Signal // to be forwarded; may be nil
 	// Log returns a logger that writes to w, which never blocks. Nil: there is no log.
 	Log func(w io.Writer) zerolog.Logger
 	// OwnsChildren says that this process has no children but the job's.
@@ -108,6 +112,11 @@ func Run(ctx context.Context, o Options) (status int, err error) {
 		_ = p.close()
 		return StatusSetUp, &SetUpError{Err: err, Hint: "oshrun doctor says what this machine can do"}
 	}
+	takeBack, err := o.reportURI(step, p)
+	if err != nil {
+		return StatusSetUp, &SetUpError{Err: errors.Join(err, step.Close(), p.close()), Hint: "choose another file"}
+	}
+	defer takeBack()
 	r := newRun(&o, step, p)
 	r.log = cfg.Logger
 	if err := step.Launch(); err != nil {
@@ -130,7 +139,7 @@ func (o *Options) config() (daemon.Config, error) {
 	if n < 1 || n > layout.MaxLocal {
 		return daemon.Config{}, &SetUpError{Err: fmt.Errorf("number of PEs: %d, want 1 to %d on a node", n, layout.MaxLocal)}
 	}
-	cfg := daemon.Config{HeapSize: o.HeapSize, StdinTo: o.StdinTo, OwnsChildren: o.OwnsChildren}
+	cfg := daemon.Config{HeapSize: o.HeapSize, StdinTo: o.StdinTo, OwnsChildren: o.OwnsChildren, Tools: o.ReportURI != ""}
 	for i := range o.Apps {
 		app, err := o.Apps[i].config(n)
 		if err != nil {

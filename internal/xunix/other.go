@@ -75,8 +75,11 @@ func LeashHold(*os.File, *os.File) (*os.File, *os.File, error) {
 	return nil, nil, ErrNotSupported
 }
 
-// SocketInode is not supported here.
-func SocketInode(netip.AddrPort, netip.AddrPort) (uint32, error) { return 0, ErrNotSupported }
+// Socket is what the kernel says of a socket.
+type Socket struct{ Inode, UID uint32 }
+
+// FindSocket is not supported here.
+func FindSocket(netip.AddrPort, netip.AddrPort) (Socket, error) { return Socket{}, ErrNotSupported }
 
 // Foreground says whether this process may read the terminal fd.
 func Foreground(uintptr) bool { return true }
