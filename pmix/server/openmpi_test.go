@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -23,7 +22,7 @@ import (
 func hosted(t *testing.T, n int, program string) (printed []string, conns [][]wiretest.Frame) {
 	t.Helper()
 	j := job(n)
-	j.TmpDir = t.TempDir()
+	j.Nspace, j.TmpDir = fmt.Sprint("job-", os.Getpid()), t.TempDir() // Open MPI names files after the job
 	srv, err := server.Start(server.Config{Job: j})
 	if err != nil {
 		t.Fatal(err)
@@ -33,7 +32,7 @@ func hosted(t *testing.T, n int, program string) (printed []string, conns [][]wi
 			t.Error(err)
 		}
 	})
-	recorder := wiretest.Record(t, options(t, srv, 0).Address)
+	recorder := wiretest.Record(t, address(srv.Environ(wire.Proc{Nspace: j.Nspace})))
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	g, ctx := errgroup.WithContext(ctx) // without one of them the others may wait for ever
@@ -41,12 +40,7 @@ func hosted(t *testing.T, n int, program string) (printed []string, conns [][]wi
 	for r := range n {
 		cmd := exec.CommandContext(ctx, program)
 		cmd.Env = append(os.Environ(), "OMPI_MCA_btl=vader,self", "OMPI_MCA_pml=ob1")
-		for _, kv := range srv.Environ(wire.Proc{Nspace: "job-1", Rank: wire.Rank(r)}) {
-			if before, _, ok := strings.Cut(kv, "tcp4://"); ok {
-				kv = before + "tcp4://" + recorder.Addr()
-			}
-			cmd.Env = append(cmd.Env, kv)
-		}
+		cmd.Env = append(cmd.Env, through(recorder, srv.Environ(wire.Proc{Nspace: j.Nspace, Rank: wire.Rank(r)}))...)
 		g.Go(func() error {
 			out, err := cmd.CombinedOutput()
 			if err != nil {
