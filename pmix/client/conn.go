@@ -156,9 +156,9 @@ func (c *conn) deliver(tag uint32, body []byte) {
 func (c *conn) read() {
 	defer close(c.gone)
 	defer func() { _ = c.nc.Close() }() // it has ended one way or another
-	r := bufio.NewReader(c.nc)
+	frames := wire.NewFrameReader(bufio.NewReader(c.nc), maxFrame)
 	for {
-		h, body, err := wire.ReadFrame(r, maxFrame)
+		h, body, err := frames.Next()
 		if err != nil {
 			return
 		}
