@@ -17,6 +17,7 @@ type Client struct {
 	conn   *conn
 	job    *jobInfo
 	events *events
+	pulls  *pulls
 	lost   chan struct{}
 	ended  chan struct{} // closed when the last Finalize is through
 
@@ -26,30 +27,49 @@ type Client struct {
 	own       map[string]wire.Value
 	staged    []put
 	peers     map[wire.Rank]map[string]wire.Value
+	others    map[string]*jobInfo // what is known of other jobs
 }
 
 // Dial connects to a server and reads the job's description. The client is independent of the one that Init shares.
 // Errors: the connection; a StatusError when the server refuses this process; a description without the job's size.
 func Dial(ctx context.Context, opts Options) (*Client, error) {
-	events := newEvents()
-	conn, err := connect(ctx, &opts, events.pushed)
+	return open(ctx, opts, approach{greet: introduce})
+}
+
+// approach is how a client comes to its server.
+type approach struct {
+	greet greeting
+	alone bool // it is a job of its own, which servers need not describe
+}
+
+func open(ctx context.Context, opts Options, a approach) (*Client, error) {
+	events, pulls := newEvents(), newPulls()
+	conn, err := connect(ctx, &opts, a.greet, func(tag uint32, body []byte) {
+		switch tag {
+		case wire.TagNotify:
+			events.pushed(body)
+		case wire.TagIOF:
+			pulls.pushed(body)
+		}
+	})
 	if err != nil {
 		return nil, err
 	}
 	c := &Client{
-		opts: opts, conn: conn, events: events, lost: make(chan struct{}), ended: make(chan struct{}), refs: 1,
-		own: map[string]wire.Value{}, peers: map[wire.Rank]map[string]wire.Value{},
+		opts: opts, conn: conn, events: events, pulls: pulls, lost: make(chan struct{}), ended: make(chan struct{}), refs: 1,
+		own: map[string]wire.Value{}, peers: map[wire.Rank]map[string]wire.Value{}, others: map[string]*jobInfo{},
 	}
 	c.conn.wg.Go(c.watch)
-	if c.job, err = c.readJob(ctx); err != nil {
+	if c.job, err = c.readJob(ctx, a.alone); err != nil {
 		c.setFinalized()
+		pulls.close()
 		conn.close()
 		return nil, err
 	}
 	return c, nil
 }
 
-func (c *Client) readJob(ctx context.Context) (*jobInfo, error) {
+func (c *Client) readJob(ctx context.Context, alone bool) (*jobInfo, error) {
 	body, err := c.call(ctx, "init", &wire.InitRequest{})
 	if err != nil {
 		return nil, err
@@ -60,6 +80,9 @@ func (c *Client) readJob(ctx context.Context) (*jobInfo, error) {
 	info, err := wire.DecodeJobInfo(body)
 	if err != nil {
 		return nil, fmt.Errorf("pmix init: description of the job: %w", err)
+	}
+	if alone { // what the server says counts more
+		info.Pairs = append([]wire.KVal{{Key: wire.KeyJobSize, Value: wire.Uint32Value(1)}}, info.Pairs...)
 	}
 	return newJobInfo(&info, c.opts.Rank)
 }
@@ -171,11 +194,12 @@ func wholeSeconds(d time.Duration) uint32 {
 // abortPatience bounds the wait for a server that may be about to kill this process.
 const abortPatience = 10 * time.Second
 
-// Abort asks the server to end the job. It may not return.
-func (c *Client) Abort(status int, msg string) error {
+// Abort asks the server to end processes, all of the job when none is named; a wildcard rank stands for a whole job. It
+// may not return.
+func (c *Client) Abort(status int, msg string, procs ...wire.Proc) error {
 	ctx, cancel := context.WithTimeout(context.Background(), abortPatience)
 	defer cancel()
-	return c.status(ctx, "abort", &wire.AbortRequest{Status: wire.Status(status), Message: msg})
+	return c.status(ctx, "abort", &wire.AbortRequest{Status: wire.Status(status), Message: msg, Procs: procs})
 }
 
 // Finalize ends one use of the client; the last one tells the server and closes the connection, whatever it returns.
@@ -187,6 +211,7 @@ func (c *Client) Finalize(ctx context.Context) error {
 	}
 	defer close(c.ended)
 	c.events.close()
+	c.pulls.close()
 	answer, err := c.callAlways(ctx, "finalize", &wire.FinalizeRequest{})
 	c.conn.close()
 	if err != nil {

@@ -112,9 +112,14 @@ func (c *Client) Get(ctx context.Context, proc wire.Proc, key string, opts GetOp
 		if v, ok := c.known(proc.Rank, key, opts.Refresh); ok {
 			return v, nil
 		}
+	} else if v, ok := c.otherKnown(proc, key); ok {
+		return v, nil
 	}
 	if opts.Optional {
 		return wire.Value{}, &StatusError{Op: op, Status: wire.StatusErrNotFound}
+	}
+	if proc.Nspace != c.opts.Nspace && (proc.Rank == wire.RankWildcard || reserved(key)) {
+		return c.askJob(ctx, op, proc, key)
 	}
 	r := &wire.GetRequest{Proc: proc, Key: key}
 	if opts.Immediate {

@@ -103,9 +103,9 @@ func TestLateHandlerGetsWhatCameBefore(t *testing.T) {
 	for _, code := range []wire.Status{-9001, -9002} { // one that the process hears at once, one that waits at the server
 		w.notify(t, 0, wire.Event{Status: code, Range: wire.RangeNamespace})
 	}
+	early.expect(w.ctx, t, "early: -9001 from job-1.0")
 	w.notify(t, 1, wire.Event{Status: -9003, Range: wire.RangeProcLocal})
 	w.notify(t, 1, wire.Event{Status: -9003, Range: wire.RangeProcLocal, NoCache: true})
-	early.expect(w.ctx, t, "early: -9001 from job-1.0")
 	late, fresh := newRecorder(), newRecorder()
 	w.register(t, 1, fresh, client.HandlerOptions{Name: "fresh", Fresh: true}, -9001, -9003)
 	id := w.register(t, 1, late, client.HandlerOptions{Name: "late"}, -9001, -9002, -9003)
@@ -225,9 +225,9 @@ func TestOneShotAndFilters(t *testing.T) {
 	for _, p := range []wire.Rank{4, 5} {
 		w.notify(t, 0, wire.Event{Status: -9001, Range: wire.RangeNamespace, Affected: []wire.Proc{{Nspace: "job-1", Rank: p}}})
 	}
-	w.notify(t, 1, wire.Event{Status: -9001, Range: wire.RangeProcLocal, Affected: []wire.Proc{{Nspace: "job-1", Rank: 6}}})
 	once.expect(w.ctx, t, "once: -9001 from job-1.0 about job-1.4")
 	about.expect(w.ctx, t, "about: -9001 from job-1.0 about job-1.5")
+	w.notify(t, 1, wire.Event{Status: -9001, Range: wire.RangeProcLocal, Affected: []wire.Proc{{Nspace: "job-1", Rank: 6}}})
 	own.expect(w.ctx, t, "own: -9001 from job-1.1 about job-1.6")
 	for _, r := range []*recorder{once, about, own} {
 		w.settled(t, 1, r)

@@ -23,8 +23,12 @@ type jobInfo struct {
 // keyProcData holds an array of one process's keys, the other form in which servers describe processes.
 const keyProcData = "pmix.pdata"
 
+func emptyJobInfo() *jobInfo {
+	return &jobInfo{job: map[string]wire.Value{}, procs: map[wire.Rank]map[string]wire.Value{}}
+}
+
 func newJobInfo(info *wire.JobInfo, self wire.Rank) (*jobInfo, error) {
-	j := &jobInfo{job: map[string]wire.Value{}, procs: map[wire.Rank]map[string]wire.Value{}}
+	j := emptyJobInfo()
 	for _, kv := range info.Pairs {
 		if err := j.add(kv); err != nil {
 			return nil, fmt.Errorf("pmix init: description of the job: %w", err)

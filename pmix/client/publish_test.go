@@ -248,7 +248,7 @@ func TestQuery(t *testing.T) {
 func TestLog(t *testing.T) {
 	w := start(t, 2)
 	for i, c := range w.clients {
-		if err := c.Log(w.ctx, client.Channel(i), "hello"); err != nil {
+		if err := c.Log(w.ctx, []client.Streams{client.Stdout, client.Stderr}[i], "hello"); err != nil {
 			t.Fatal(err)
 		}
 		want := fmt.Sprintf(`job-1.%d %v "hello\n"`, i, i == 1)

@@ -22,22 +22,16 @@ func (c *Client) Query(ctx context.Context, queries ...wire.Query) ([]wire.Info,
 	return reply.Info, statusError("query", reply.Status)
 }
 
-// Channel is an output of the launcher.
-type Channel int
-
-// Outputs of the launcher.
-const (
-	Stdout Channel = iota
-	Stderr
-)
-
 // Log prints text on the launcher's own output, as a line of its own whatever this process's output is redirected to.
 // Completion: on return, the launcher has the text.
 // Errors: a StatusError for text that is too long.
-func (c *Client) Log(ctx context.Context, to Channel, text string) error {
-	key := wire.KeyLogStdout
-	if to == Stderr {
-		key = wire.KeyLogStderr
+func (c *Client) Log(ctx context.Context, to Streams, text string) error {
+	r := &wire.LogRequest{}
+	if to&Stdout != 0 {
+		r.Data = append(r.Data, wire.Info{Key: wire.KeyLogStdout, Value: wire.StringValue(text)})
 	}
-	return c.status(ctx, "log", &wire.LogRequest{Data: []wire.Info{{Key: key, Value: wire.StringValue(text)}}})
+	if to&Stderr != 0 {
+		r.Data = append(r.Data, wire.Info{Key: wire.KeyLogStderr, Value: wire.StringValue(text)})
+	}
+	return c.status(ctx, "log", r)
 }

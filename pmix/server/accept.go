@@ -206,8 +206,9 @@ func (c *conn) turnAway(status wire.Status) {
 
 // read feeds the loop with a client's requests until the connection ends.
 func (s *Server) read(c *conn, r *bufio.Reader, proc wire.Proc) {
+	frames := wire.NewFrameReader(r, s.limits.frame)
 	for {
-		h, body, err := wire.ReadFrame(r, s.limits.frame)
+		h, body, err := frames.Next()
 		if err != nil {
 			if !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) {
 				s.log.Debug().Err(err).Str("nspace", proc.Nspace).Uint32("pe", uint32(proc.Rank)).Msg("connection ended")

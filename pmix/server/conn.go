@@ -99,37 +99,23 @@ func (c *conn) closeLocked() {
 
 // write sends what is queued until the connection is closed.
 func (c *conn) write() {
-	var buffers net.Buffers
+	w := &writer{}
 	for range c.wake {
-		c.mu.Lock()
-		frames, closed := c.queue, c.closed
-		c.queue, c.bytes = nil, 0
-		c.mu.Unlock()
-		if closed {
+		if !c.take(w) {
 			return
 		}
-		buffers = buffers[:0]
-		for _, f := range frames {
-			buffers = f.appendTo(buffers)
-		}
-		pending := buffers
-		if _, err := pending.WriteTo(c.nc); err != nil {
+		if err := w.flush(c.nc); err != nil {
 			c.close()
 			return
 		}
-		clear(buffers)
 	}
 }
 
-func (f *outFrame) appendTo(buffers net.Buffers) net.Buffers {
-	if f.raw != nil {
-		return append(buffers, f.raw)
-	}
-	header := make([]byte, wire.HeaderSize)
-	wire.PutHeader(header, wire.Header{Tag: f.tag, Size: uint32(f.size())})
-	buffers = append(buffers, header, f.body)
-	if len(f.more) > 0 {
-		buffers = append(buffers, f.more)
-	}
-	return buffers
+// take hands the queue to the writer, whose last one comes back empty; false means that the connection is closed.
+func (c *conn) take(w *writer) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.queue, w.frames = w.frames[:0], c.queue
+	c.bytes = 0
+	return !c.closed
 }

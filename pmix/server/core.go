@@ -11,6 +11,7 @@ import (
 type core struct {
 	remote      bool // there are servers on other nodes to ask
 	second      tick // ticks in a second
+	requests    wire.RequestDecoder
 	spaces      map[string]*nspace
 	conns       map[connID]*process
 	fences      map[string][]*fence

@@ -20,7 +20,7 @@ const (
 type FenceID struct {
 	// Procs lists the namespaces in ascending order with semicolons between them, each with a colon and its ranks in
 	// ascending order, or "*" for all of them. A connect or disconnect, which is a fence as well, has that word and a
-	// semicolon before them.
+	// semicolon before them; the making and the end of a group also have its quoted name.
 	Procs string
 	Seq   uint64
 }
@@ -53,7 +53,11 @@ type fence struct {
 // caller's namespace.
 func (c *core) participants(from *process, procs []wire.Proc) ([]*process, string, error) {
 	if len(procs) == 0 {
-		return from.space.procs, from.space.name + ":*", nil
+		return from.space.procs, from.space.everybody, nil
+	}
+	if len(procs) == 1 && procs[0].Rank == wire.RankWildcard && c.spaces[procs[0].Nspace] != nil { // the usual case
+		s := c.spaces[procs[0].Nspace]
+		return s.procs, s.everybody, nil
 	}
 	procs = c.expand(from, procs)
 	whole := map[*nspace]bool{}
@@ -72,10 +76,6 @@ func (c *core) participants(from *process, procs []wire.Proc) ([]*process, strin
 			return nil, "", fmt.Errorf("process %v, want a rank below %d", name, len(s.procs))
 		}
 		some = append(some, p)
-	}
-	if len(whole) == 1 && len(some) == 0 {
-		s := c.spaces[procs[0].Nspace]
-		return s.procs, s.name + ":*", nil
 	}
 	some = slices.DeleteFunc(some, func(p *process) bool { return whole[p.space] })
 	for s := range whole {
@@ -192,7 +192,7 @@ func (c *core) openFence(key string, p *process) *fence {
 }
 
 func (c *core) newFence(op collective, key string, procs []*process) *fence {
-	f := &fence{op: op, procs: procs, joined: map[*process]caller{}, id: FenceID{Procs: key}}
+	f := &fence{op: op, procs: procs, joined: make(map[*process]caller, len(procs)), id: FenceID{Procs: key}}
 	for _, p := range procs {
 		if p.local {
 			f.missing++
@@ -274,7 +274,7 @@ func (c *core) failFence(f *fence, status wire.Status) {
 }
 
 func (c *core) answerFence(f *fence, status wire.Status) {
-	payload := wire.AppendStatusReply(nil, status)
+	payload := statusReply(status)
 	for _, p := range f.procs {
 		if at, ok := f.joined[p]; ok && at.conn != 0 {
 			c.send(at.conn, at.tag, payload)

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"errors"
 	"slices"
 
 	"github.com/goshmem/goshmem/pmix/kvs"
@@ -120,7 +121,7 @@ func (c *core) endGet(g *get, status wire.Status) {
 		c.act(action{kind: actServed, request: g.request, status: status})
 		return
 	}
-	c.send(g.conn, g.tag, wire.AppendStatusReply(nil, status))
+	c.send(g.conn, g.tag, statusReply(status))
 }
 
 // keepGets keeps the pending gets of one target for which keep says so.
@@ -209,7 +210,11 @@ func (c *core) commit(at caller, r *wire.CommitRequest) {
 	for _, b := range r.Blobs {
 		at.space.unshare()
 		if err := at.space.store.Commit(at.name.Rank, b.Scope, b.Data); err != nil {
-			c.refuse(at, wire.StatusErrUnpackFailure, err.Error())
+			status := wire.StatusErrUnpackFailure
+			if errors.Is(err, kvs.ErrFull) {
+				status = wire.StatusErrOutOfResource
+			}
+			c.refuse(at, status, err.Error())
 			return
 		}
 	}

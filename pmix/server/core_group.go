@@ -139,13 +139,14 @@ func (c *core) foundGroup(key string, procs []*process, r *wire.GroupConstructRe
 	return f, wire.StatusSuccess
 }
 
-// without makes a fence not wait for a process.
-func (f *fence) without(p *process) {
+// without makes a fence not wait for a process, and reports whether it did.
+func (f *fence) without(p *process) bool {
 	if _, joined := f.joined[p]; joined || !p.local {
-		return
+		return false
 	}
 	f.joined[p] = caller{process: p} // no connection: nobody is answered
 	f.missing--
+	return true
 }
 
 // endConstruct makes the group when all have joined.
@@ -289,15 +290,14 @@ func (c *core) leaveGroup(at caller, r *wire.GroupLeaveRequest) {
 	c.tellGroup(g, wire.StatusGroupLeft, at.process)
 	for _, f := range slices.Clone(c.fences[g.key]) {
 		if !f.failed {
-			f.without(at.process)
-			c.goOn(f)
+			c.goOn(f, at.process)
 		}
 	}
 }
 
-// goOn ends a fence if nobody of this node is missing any more.
-func (c *core) goOn(f *fence) {
-	if f.missing == 0 && !f.failed {
+// goOn makes a fence go on without a process of this node that it waits for.
+func (c *core) goOn(f *fence, p *process) {
+	if f.without(p) && f.missing == 0 {
 		c.localDone(f)
 	}
 }
@@ -354,8 +354,7 @@ func (c *core) loseMember(f *fence, p *process, status wire.Status) {
 		return // it goes on without the process already
 	}
 	if f.group.tolerant || f.group.optional && f.op == opConstruct && !joined {
-		f.without(p)
-		c.goOn(f)
+		c.goOn(f, p)
 		return
 	}
 	c.failFence(f, status)

@@ -396,3 +396,26 @@ func TestUnfitInvitations(t *testing.T) {
 	w.request(0, invited("one more", first(1)))
 	w.expect("refused notify event PMIX_GROUP_INVITED: invitations to 256 groups are open, want no more", "reply 0#618 ERR_OUT_OF_RESOURCE")
 }
+
+// Between nodes a construction is a fence like others; only the numbers of groups would need more.
+func TestGroupAcrossNodes(t *testing.T) {
+	w := newWorld(t, twoNodes(0), true)
+	w.connect(0, 1)
+	w.log = nil
+	key := `construct;"g";job-1:*`
+	tolerant := yes(wire.KeyGroupFTCollective)
+	w.request(0, construct("g", ranks(wire.RankWildcard), tolerant))
+	w.request(1, construct("g", ranks(wire.RankWildcard), tolerant))
+	w.expect("fence " + key + "#1 0 bytes")
+	w.exit(1) // has joined
+	w.exit(3)
+	w.step(event{kind: evFenceDone, fence: FenceID{Procs: key, Seq: 1}})
+	w.expect("reply 0#101 group 0 2")
+	w.request(0, destruct("g"))
+	w.expect(`fence destruct;"g";job-1:*#1 0 bytes`)
+	w.step(event{kind: evFenceDone, fence: FenceID{Procs: `destruct;"g";job-1:*`, Seq: 1}})
+	w.expect("reply 0#102 ok")
+	w.request(0, construct("h", ranks(0, 2), yes(wire.KeyGroupAssignContextID)))
+	w.step(event{kind: evFenceDone, fence: FenceID{Procs: `construct;"h";job-1:0,2`, Seq: 1}})
+	w.expect(`fence construct;"h";job-1:0,2#1 0 bytes`, "reply 0#103 ERR_NOT_SUPPORTED")
+}

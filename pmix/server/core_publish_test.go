@@ -107,8 +107,12 @@ func TestPublishAcrossNamespaces(t *testing.T) {
 		rng  wire.Range
 		want string
 	}{
-		{wire.RangeSession, "ok k=v of 0"}, {wire.RangeGlobal, "ok k=v of 0"}, {wire.RangeLocal, "ok k=v of 0"},
-		{wire.RangeUndef, "ok k=v of 0"}, {wire.RangeNamespace, "ERR_NOT_FOUND"}, {wire.RangeProcLocal, "ERR_NOT_FOUND"},
+		{wire.RangeSession, "ok k=v of 0"},
+		{wire.RangeGlobal, "ok k=v of 0"},
+		{wire.RangeLocal, "ok k=v of 0"},
+		{wire.RangeUndef, "ok k=v of 0"},
+		{wire.RangeNamespace, "ERR_NOT_FOUND"},
+		{wire.RangeProcLocal, "ERR_NOT_FOUND"},
 	} {
 		r := publishOf("k=v")
 		r.Info = append(r.Info, inRange(c.rng))
@@ -275,7 +279,7 @@ func TestPublishedDataEnds(t *testing.T) {
 	left := func() string {
 		w.request(3, lookupOf("0-0 0-2 0-3 0-4 1-0 1-2 1-3 1-4 2-0 2-2 2-3 2-4"))
 		var keys []string
-		for _, f := range strings.Fields(w.found()) {
+		for f := range strings.FieldsSeq(w.found()) {
 			if key, _, ok := strings.Cut(f, "=v"); ok {
 				keys = append(keys, key)
 			}

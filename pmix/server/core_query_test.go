@@ -304,31 +304,37 @@ func TestLog(t *testing.T) {
 		want             []string
 	}{
 		"out and err": {
-			[]wire.Info{text(wire.KeyLogStdout, "a"), text(wire.KeyLogStderr, "b\n")}, nil,
+			[]wire.Info{text(wire.KeyLogStdout, "a"), text(wire.KeyLogStderr, "b\n")},
+			nil,
 			[]string{`log 0 out "a\n"`, `log 0 err "b\n"`, "reply 0#101 ok"},
 		},
 		"once": {
-			[]wire.Info{text(wire.KeyLogSyslog, "x"), text(wire.KeyLogStderr, "a"), text(wire.KeyLogStdout, "a")}, once,
+			[]wire.Info{text(wire.KeyLogSyslog, "x"), text(wire.KeyLogStderr, "a"), text(wire.KeyLogStdout, "a")},
+			once,
 			[]string{`log 0 err "a\n"`, "reply 0#101 ok"},
 		},
 		"empty": {
 			[]wire.Info{text(wire.KeyLogStdout, "")}, nil, []string{`log 0 out "\n"`, "reply 0#101 ok"},
 		},
 		"system's log": {
-			[]wire.Info{text(wire.KeyLogSyslog, "x")}, nil,
+			[]wire.Info{text(wire.KeyLogSyslog, "x")},
+			nil,
 			[]string{`refused log: channel "pmix.log.syslog", want pmix.log.stdout or pmix.log.stderr`, "reply 0#101 ERR_NOT_SUPPORTED"},
 		},
 		"required": {
-			[]wire.Info{text(wire.KeyLogStdout, "a"), must}, nil,
+			[]wire.Info{text(wire.KeyLogStdout, "a"), must},
+			nil,
 			[]string{`refused log: channel "pmix.log.syslog", want pmix.log.stdout or pmix.log.stderr`, "reply 0#101 ERR_NOT_SUPPORTED"},
 		},
 		"nothing": {nil, nil, []string{"refused log: no text, want at least one entry", "reply 0#101 ERR_BAD_PARAM"}},
 		"no text": {
-			[]wire.Info{about(wire.KeyLogStdout, wire.IntValue(5))}, nil,
+			[]wire.Info{about(wire.KeyLogStdout, wire.IntValue(5))},
+			nil,
 			[]string{"refused log: pmix.log.stdout is 5, want a string", "reply 0#101 ERR_BAD_PARAM"},
 		},
 		"too long": {
-			[]wire.Info{text(wire.KeyLogStdout, strings.Repeat("x", maxLogText+1))}, nil,
+			[]wire.Info{text(wire.KeyLogStdout, strings.Repeat("x", maxLogText+1))},
+			nil,
 			[]string{"refused log: 1048577 bytes of text, want at most 1048576", "reply 0#101 ERR_BAD_PARAM"},
 		},
 	} {

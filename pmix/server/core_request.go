@@ -79,7 +79,7 @@ func (c *core) frame(ev event) {
 		return
 	}
 	at := caller{process: p, conn: ev.conn, tag: ev.tag}
-	r, err := wire.DecodeRequest(ev.payload)
+	r, err := c.requests.Decode(ev.payload)
 	if err != nil {
 		c.refuse(at, wire.StatusErrUnpackFailure, err.Error())
 		return
@@ -104,7 +104,16 @@ func (c *core) unserved(at caller, r wire.Request) {
 
 // reply answers a request with a status and nothing more.
 func (c *core) reply(at caller, status wire.Status) {
-	c.send(at.conn, at.tag, wire.AppendStatusReply(nil, status))
+	c.send(at.conn, at.tag, statusReply(status))
+}
+
+var success = wire.AppendStatusReply(nil, wire.StatusSuccess)
+
+func statusReply(status wire.Status) []byte {
+	if status == wire.StatusSuccess {
+		return success
+	}
+	return wire.AppendStatusReply(nil, status)
 }
 
 // refuse answers with an error that is the client's fault and says why for the log.

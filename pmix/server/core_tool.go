@@ -20,7 +20,10 @@ func newToolSpace(name wire.Proc) (*nspace, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &nspace{name: name.Nspace, tool: true, info: info, level: level, store: kvs.New(name.Nspace)}
+	s := &nspace{
+		name: name.Nspace, everybody: name.Nspace + ":*", tool: true, info: info, level: level,
+		store: kvs.New(name.Nspace),
+	}
 	s.procs = []*process{{name: name, space: s, local: true}}
 	return s, nil
 }

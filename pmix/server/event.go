@@ -15,6 +15,7 @@ const (
 	evFrame                      // conn sent a request: tag, payload
 	evClosed                     // conn is gone
 	evAddJob                     // a further namespace: space
+	evOutput                     // for the driver alone: proc wrote payload, stderr
 	evSpawned                    // the spawn request is done: status, proc.Nspace
 	evRemoveJob                  // a namespace is over: proc.Nspace
 	evExited                     // proc's process ended: exit
@@ -36,6 +37,7 @@ type event struct {
 	exit    Exit
 	pid     int
 	tag     uint32
+	stderr  bool
 	status  wire.Status
 	key     string
 	fence   FenceID

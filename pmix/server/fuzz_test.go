@@ -1,6 +1,7 @@
 package server
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/goshmem/goshmem/pmix/wire"
@@ -10,7 +11,7 @@ import (
 func FuzzStep(f *testing.F) {
 	for _, r := range []wire.Request{
 		&wire.InitRequest{}, fenceOf(), fenceOf(0, 1), getOf(1, "a", seconds(1)), commitOf(wire.ScopeGlobal, "a=1"),
-		&wire.AbortRequest{Status: 1}, &wire.FinalizeRequest{}, &wire.OtherRequest{Cmd: wire.CmdSpawn},
+		&wire.AbortRequest{Status: 1}, &wire.FinalizeRequest{},
 		&wire.DeregisterEventsRequest{Codes: []wire.Status{-1}},
 	} {
 		body, err := wire.AppendRequest(nil, r)
@@ -19,7 +20,7 @@ func FuzzStep(f *testing.F) {
 		}
 		f.Add(body)
 	}
-	for _, r := range append(serviceRequests(), groupRequests()...) {
+	for _, r := range slices.Concat(serviceRequests(), groupRequests(), dynamicRequests()) {
 		body, err := wire.AppendRequest(nil, r)
 		if err != nil {
 			f.Fatal(err)
@@ -68,5 +69,19 @@ func groupRequests() []wire.Request {
 		&wire.GroupLeaveRequest{ID: "g"}, control(nil, yes(wire.KeyJobCtrlKill)),
 		control(ranks(0), paths(wire.KeyRegisterCleanupDir, "/tmp/a,/tmp/b"), yes(wire.KeyCleanupRecursive)),
 		control(nil, paths(wire.KeyCleanupIgnore, "/")), watchOf(1, 2), watchOf(0, 0), cancel("x"),
+	}
+}
+
+// dynamicRequests are requests about other jobs and I/O forwarding, good and bad.
+func dynamicRequests() []wire.Request {
+	both := []wire.Proc{first(0), second(wire.RankWildcard)}
+	return []wire.Request{
+		spawnOf(forward(wire.KeyFwdStdout, true)), &wire.SpawnRequest{}, &wire.SpawnRequest{Apps: []wire.App{{MaxProcs: -1}}},
+		&wire.ConnectRequest{Procs: ranks(0)}, &wire.ConnectRequest{Procs: both}, &wire.ConnectRequest{},
+		&wire.DisconnectRequest{Procs: ranks(0), Info: []wire.Info{seconds(1)}},
+		pullOf(1, wire.IOFStdout, first(wire.RankWildcard)), pullOf(0, 0xffff, both...), pullOf(0, wire.IOFStderr),
+		&wire.IOFPushRequest{Procs: ranks(1), Data: []byte("x")}, &wire.IOFPushRequest{Procs: both},
+		&wire.IOFDeregisterRequest{ID: 1}, &wire.AbortRequest{Procs: both}, &wire.AbortRequest{Procs: ranks(1)},
+		&wire.GetRequest{Proc: second(wire.RankWildcard), Key: wire.KeyJobSize},
 	}
 }

@@ -40,15 +40,19 @@ func (spawner) ClientLost(wire.Proc)           {}
 func (h spawner) Abort(from wire.Proc, procs []wire.Proc, status int, msg string) {
 	h.lines <- fmt.Sprintf("abort %v %v %d %s", from, procs, status, msg)
 }
+
 func (h spawner) Control(from wire.Proc, targets []wire.Proc, a server.ControlAction) {
 	h.lines <- fmt.Sprintf("control %v %v signal %d", from, targets, a.Signal)
 }
+
 func (h spawner) Log(from wire.Proc, toStderr bool, text []byte) {
 	h.lines <- fmt.Sprintf("log %v %v %q", from, toStderr, text)
 }
+
 func (h spawner) Stdin(to []wire.Proc, data []byte, eof bool) {
 	h.lines <- fmt.Sprintf("stdin %v %q %v", to, data, eof)
 }
+
 func (h spawner) Spawn(r *server.SpawnRequest) {
 	srv := <-h.srv
 	h.srv <- srv
@@ -82,16 +86,11 @@ func speak(t *testing.T, part string) (printed, upcalls []string, frames []wiret
 			t.Error(err)
 		}
 	})
-	recorder := wiretest.Record(t, options(t, srv, 0).Address)
+	recorder := wiretest.Record(t, address(srv.Environ(wire.Proc{Nspace: "job-1"})))
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program, part)
-	for _, kv := range srv.Environ(wire.Proc{Nspace: "job-1"}) {
-		if before, _, ok := strings.Cut(kv, "tcp4://"); ok {
-			kv = before + "tcp4://" + recorder.Addr()
-		}
-		cmd.Env = append(cmd.Env, kv)
-	}
+	cmd.Env = through(recorder, srv.Environ(wire.Proc{Nspace: "job-1"}))
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("speak %s: %v\n%s", part, err, out)
@@ -104,6 +103,29 @@ func speak(t *testing.T, part string) (printed, upcalls []string, frames []wiret
 		upcalls = append(upcalls, <-h.lines)
 	}
 	return strings.Split(strings.TrimRight(string(out), "\n"), "\n"), upcalls, conns[0]
+}
+
+const scheme = "tcp4://"
+
+// address finds the server's in the environment of a client.
+func address(env []string) string {
+	for _, kv := range env {
+		if _, addr, ok := strings.Cut(kv, scheme); ok {
+			return addr
+		}
+	}
+	return ""
+}
+
+// through makes a client talk to the server by way of a recorder.
+func through(recorder *wiretest.Recorder, env []string) []string {
+	env = slices.Clone(env)
+	for i, kv := range env {
+		if before, _, ok := strings.Cut(kv, scheme); ok {
+			env[i] = before + scheme + recorder.Addr()
+		}
+	}
+	return env
 }
 
 // requests lists the commands of a dump's client. Its messages that are not requests are listed by tag.

@@ -76,8 +76,16 @@ func (d *driver) readMail() {
 	mail := d.mailbox
 	d.mailbox = nil
 	d.mu.Unlock()
-	for _, ev := range mail {
-		d.step(ev)
+	for i := range mail {
+		ev := &mail[i]
+		if ev.kind == evOutput {
+			d.spread(ev.proc, ev.stderr, ev.payload)
+		} else {
+			d.step(*ev)
+		}
+		if ev.kind == evOutput || (ev.kind == evAddJob && ev.proc.Nspace != "") {
+			d.catching.Add(-1)
+		}
 	}
 }
 

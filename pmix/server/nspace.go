@@ -50,21 +50,22 @@ func (p *process) gone() (wire.Status, bool) {
 
 // nspace is one job: its processes on all nodes, and what they have put.
 type nspace struct {
-	name   string
-	tool   bool      // a tool's own, of one process
-	parent wire.Proc // the process that spawned it, none if its namespace is empty
-	origin *nspace   // of the parent, or where that came from
-	info   []byte    // the answer to an InitRequest
-	level  *jobLevel
-	job    *Job         // nil for a tool
-	about  *description // nil for a tool
-	known  *facts       // nil until somebody asks
-	procs  []*process   // by rank
-	store  *kvs.Store
-	shared shared
-	cache  []*notice // the oldest first
-	epilog epilog
-	over   bool // it is being forgotten
+	name      string
+	tool      bool      // a tool's own, of one process
+	parent    wire.Proc // the process that spawned it, none if its namespace is empty
+	origin    *nspace   // of the parent, or where that came from
+	info      []byte    // the answer to an InitRequest
+	level     *jobLevel
+	job       *Job         // nil for a tool
+	about     *description // nil for a tool
+	known     *facts       // nil until somebody asks
+	procs     []*process   // by rank
+	everybody string       // the key of fences of the whole namespace
+	store     *kvs.Store
+	shared    shared
+	cache     []*notice // the oldest first
+	epilog    epilog
+	over      bool // it is being forgotten
 }
 
 // newNspace returns the state of a job that has been checked. The parent is the process that spawned it, none if its
@@ -79,7 +80,10 @@ func newNspace(job *Job, parent wire.Proc) (*nspace, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &nspace{name: job.Nspace, info: info, level: level, job: job, about: d, store: kvs.New(job.Nspace)}
+	s := &nspace{
+		name: job.Nspace, everybody: job.Nspace + ":*", info: info, level: level, job: job, about: d,
+		store: kvs.New(job.Nspace),
+	}
 	for _, p := range job.byRank() {
 		s.procs = append(s.procs, &process{
 			name: wire.Proc{Nspace: job.Nspace, Rank: wire.Rank(p.Rank)}, space: s, place: p, local: p.Node == job.ThisNode,

@@ -1,13 +1,16 @@
 package server
 
 import (
+	"bytes"
 	"sync/atomic"
 
 	"github.com/goshmem/goshmem/pmix/wire"
 )
 
-// maxIOFText bounds the text of one message; libpmix clients refuse frames above 16 MiB.
-const maxIOFText = 256 << 10
+const (
+	maxIOFText = 256 << 10 // of one message; libpmix clients refuse frames above 16 MiB
+	maxCaught  = 4096      // texts that wait for the loop; beyond that nobody gets them
+)
 
 // outlet is a listener with its connection.
 type outlet struct {
@@ -46,6 +49,19 @@ func (d *driver) listen(all []*listener) {
 // Cost: next to nothing while nobody asks.
 // Concurrent calls: text of one process and stream keeps its order if the calls do.
 func (s *Server) Output(p wire.Proc, stderr bool, text []byte) {
+	if n := s.catching.Load(); n > 0 {
+		if n < maxCaught {
+			s.catching.Add(1)
+			s.post(event{kind: evOutput, proc: p, stderr: stderr, payload: bytes.Clone(text)})
+		}
+		return
+	}
+	s.spread(p, stderr, text)
+}
+
+// spread is Output when all that matters to it has been seen by the loop. A spawned job that has not might have a parent
+// that wants what it writes: until then texts follow it to the loop, and all others in order not to overtake them.
+func (s *Server) spread(p wire.Proc, stderr bool, text []byte) {
 	table := s.output.Load()
 	if table == nil {
 		return

@@ -66,22 +66,23 @@ func defaultLimits(procs int) limits {
 // Server serves the processes of a step's jobs on one node.
 // Concurrent calls: all methods.
 type Server struct {
-	cfg     Config
-	log     zerolog.Logger
-	host    Host
-	limits  limits
-	ln      net.Listener
-	reg     registry
-	core    *core
-	cleaner cleaner
-	inputs  chan input    // from connections, one at a time each
-	wake    chan struct{} // the mailbox holds something
-	quit    chan struct{}
-	start   time.Time
-	wg      sync.WaitGroup
-	tools   atomic.Uint64             // names given to tools
-	output  atomic.Pointer[[]*outlet] // who gets output; nil: nobody
-	close   func() error
+	cfg      Config
+	log      zerolog.Logger
+	host     Host
+	limits   limits
+	ln       net.Listener
+	reg      registry
+	core     *core
+	cleaner  cleaner
+	inputs   chan input    // from connections, one at a time each
+	wake     chan struct{} // the mailbox holds something
+	quit     chan struct{}
+	start    time.Time
+	wg       sync.WaitGroup
+	tools    atomic.Uint64             // names given to tools
+	output   atomic.Pointer[[]*outlet] // who gets output; nil: nobody
+	catching atomic.Int64              // spawned jobs and output that the loop has yet to see
+	close    func() error
 
 	mu       sync.Mutex
 	mailbox  []event // from the methods, never blocking
@@ -138,6 +139,9 @@ func (s *Server) AddJob(job Job, parent wire.Proc) error {
 	s.mu.Unlock()
 	if known {
 		return fmt.Errorf("pmix server: job %s: there is one of this name already, want another", job.Nspace)
+	}
+	if parent.Nspace != "" {
+		s.catching.Add(1)
 	}
 	s.post(event{kind: evAddJob, space: space, proc: parent})
 	return nil

@@ -1,6 +1,6 @@
 package server
 
-import "github.com/goshmem/goshmem/pmix/wire"
+import "slices"
 
 // maxShared bounds the bytes that a get brings.
 const maxShared = 1 << 20
@@ -27,14 +27,14 @@ func (s *nspace) unshare() { s.shared = shared{issue: s.shared.issue} }
 // share packs what the job's processes have put, unless it is too much or some have put nothing.
 func (s *nspace) share() {
 	s.shared.due = false
-	reply := wire.AppendStatusReply(nil, wire.StatusSuccess)
+	reply := slices.Clone(success)
 	ends := make([]int, len(s.procs))
 	for i, p := range s.procs {
 		data, ok := s.store.Reply(p.name.Rank, readerOf(p))
 		if !ok || len(reply)+len(data) > maxShared {
 			return
 		}
-		reply = append(reply, data[statusSize:]...)
+		reply = append(reply, data[len(success):]...)
 		ends[i] = len(reply)
 	}
 	s.shared.reply, s.shared.ends = reply, ends
@@ -57,7 +57,7 @@ func (c *core) replyTo(g *get, target *process) {
 		return
 	}
 	reader.issue = s.shared.issue
-	rank, begin := reader.name.Rank, statusSize
+	rank, begin := reader.name.Rank, len(success)
 	if rank > 0 {
 		begin = s.shared.ends[rank-1]
 	}
@@ -66,6 +66,3 @@ func (c *core) replyTo(g *get, target *process) {
 		payload: s.shared.reply[:begin:begin], more: s.shared.reply[s.shared.ends[rank]:],
 	})
 }
-
-// statusSize is the length of a status that says success.
-var statusSize = len(wire.AppendStatusReply(nil, wire.StatusSuccess))

@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -18,12 +17,12 @@ import (
 	"github.com/goshmem/goshmem/pmix/wire/wiretest"
 )
 
-// hosted runs an Open MPI program as a job of n processes, and returns what each printed and what went over the
+// hosted runs a program as a job of n processes, and returns what each printed and what went over the
 // connections.
 func hosted(t *testing.T, n int, program string) (printed []string, conns [][]wiretest.Frame) {
 	t.Helper()
 	j := job(n)
-	j.TmpDir = t.TempDir()
+	j.Nspace, j.TmpDir = fmt.Sprint("job-", os.Getpid()), t.TempDir() // Open MPI names files after the job
 	srv, err := server.Start(server.Config{Job: j})
 	if err != nil {
 		t.Fatal(err)
@@ -33,7 +32,7 @@ func hosted(t *testing.T, n int, program string) (printed []string, conns [][]wi
 			t.Error(err)
 		}
 	})
-	recorder := wiretest.Record(t, options(t, srv, 0).Address)
+	recorder := wiretest.Record(t, address(srv.Environ(wire.Proc{Nspace: j.Nspace})))
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	g, ctx := errgroup.WithContext(ctx) // without one of them the others may wait for ever
@@ -41,14 +40,10 @@ func hosted(t *testing.T, n int, program string) (printed []string, conns [][]wi
 	for r := range n {
 		cmd := exec.CommandContext(ctx, program)
 		cmd.Env = append(os.Environ(), "OMPI_MCA_btl=vader,self", "OMPI_MCA_pml=ob1")
-		for _, kv := range srv.Environ(wire.Proc{Nspace: "job-1", Rank: wire.Rank(r)}) {
-			if before, _, ok := strings.Cut(kv, "tcp4://"); ok {
-				kv = before + "tcp4://" + recorder.Addr()
-			}
-			cmd.Env = append(cmd.Env, kv)
-		}
+		cmd.Env = append(cmd.Env, through(recorder, srv.Environ(wire.Proc{Nspace: j.Nspace, Rank: wire.Rank(r)}))...)
 		g.Go(func() error {
 			out, err := cmd.CombinedOutput()
+			srv.ProcExited(wire.Proc{Nspace: j.Nspace, Rank: wire.Rank(r)}, server.Exit{Unfinished: err != nil})
 			if err != nil {
 				return fmt.Errorf("rank %d: %w\n%s", r, err, out)
 			}
@@ -93,6 +88,21 @@ func TestOpenMPINames(t *testing.T) {
 		"twice: refused\n0: service found\n0: nothing MPI_ERR_NAME: invalid name argument\n" +
 			"unpublish: found\nagain: MPI_ERR_SERVICE: unknown service name\n",
 		"1: service found\n1: nothing MPI_ERR_NAME: invalid name argument\n1: received 0 over the port\n",
+	}
+	if diff := cmp.Diff(want, printed); diff != "" {
+		t.Errorf("printed (-want +got):\n%s", diff)
+	}
+}
+
+// Two clients of the reference library exchange published data with every range, until one of them has ended.
+func TestLibPMIxExchange(t *testing.T) {
+	printed, _ := hosted(t, 2, testenv.CompileC(t, testenv.CC, "testdata/exchange.c", testenv.LibPMIx))
+	want := []string{
+		"own: SUCCESS\n",
+		"awaited: SUCCESS\n" +
+			"awaited: NOT-FOUND\nown: NOT-FOUND\nfor 1: SUCCESS\nfor 0: NOT-FOUND\n" +
+			"of the process: SUCCESS\nof the application: SUCCESS\nwhat never comes: TIMEOUT\n" +
+			"of the process that has ended: NOT-FOUND\nof the application that has not: SUCCESS\n",
 	}
 	if diff := cmp.Diff(want, printed); diff != "" {
 		t.Errorf("printed (-want +got):\n%s", diff)
