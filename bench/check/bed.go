@@ -37,7 +37,9 @@ type bed struct {
 // isGraph, isTest and isRow tell which programs a row needs.
 func isGraph(row string) bool { return strings.HasPrefix(row, "graph500/") }
 func isTest(row string) bool  { return row == rowAllocations }
-func isRow(row string) bool   { return !isGraph(row) && !isTest(row) && !isOutput(row) }
+func isRow(row string) bool {
+	return !isGraph(row) && !isTest(row) && !isOutput(row) && !isStartup(row)
+}
 
 // wanted says whether a row of a kind is asked for.
 func wanted(rows *regexp.Regexp, kind func(string) bool) bool {
@@ -61,7 +63,7 @@ func (b *bed) build(ctx context.Context, rows *regexp.Regexp) error {
 			return err
 		}
 	}
-	if wanted(rows, isRow) {
+	if wanted(rows, isRow) || wanted(rows, isStartup) {
 		return b.findPeers(ctx)
 	}
 	return nil
@@ -83,6 +85,11 @@ func (b *bed) measure(ctx context.Context, rounds int, rows *regexp.Regexp) erro
 		}
 		if wanted(rows, isOutput) {
 			if err := b.floods(ctx); err != nil {
+				return err
+			}
+		}
+		if wanted(rows, isStartup) {
+			if err := b.startups(ctx); err != nil {
 				return err
 			}
 		}

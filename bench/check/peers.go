@@ -18,7 +18,10 @@ type peer struct {
 	name    string
 	version string
 	command []string
-	missing string // why it does not take part; empty if it does
+	// compiler and launcher make and start other programs of SHMEM; nil: there are none.
+	compiler string
+	launcher []string
+	missing  string // why it does not take part; empty if it does
 }
 
 // findPeers compiles the peers' programs. A peer that is not installed is
@@ -58,11 +61,10 @@ func (b *bed) findOSHMEM(ctx context.Context) (peer, error) {
 		return p, nil
 	}
 	p.version = "OSHMEM, " + first
+	p.compiler = oshcc
+	p.launcher = []string{launcher, "--allow-run-as-root", "--oversubscribe", "--mca", "opal_common_ucx_opal_mem_hooks", "0"}
 	program, err := b.compile(ctx, "micro", oshcc)
-	p.command = []string{
-		launcher, "--allow-run-as-root", "--oversubscribe", "--mca", "opal_common_ucx_opal_mem_hooks", "0",
-		"-n", "2", program,
-	}
+	p.command = slices.Concat(p.launcher, []string{"-n", "2", program})
 	return p, err
 }
 
