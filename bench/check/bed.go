@@ -31,6 +31,7 @@ type bed struct {
 	log    io.Writer
 	oshrun string // ours
 	peers  []peer
+	mpich  string // a program of MPICH; empty: there is none
 	values values
 }
 
@@ -38,7 +39,7 @@ type bed struct {
 func isGraph(row string) bool { return strings.HasPrefix(row, "graph500/") }
 func isTest(row string) bool  { return row == rowAllocations }
 func isRow(row string) bool {
-	return !isGraph(row) && !isTest(row) && !isOutput(row) && !isStartup(row)
+	return !isGraph(row) && !isTest(row) && !isOutput(row) && !isStartup(row) && !isMPICH(row)
 }
 
 // wanted says whether a row of a kind is asked for.
@@ -63,7 +64,7 @@ func (b *bed) build(ctx context.Context, rows *regexp.Regexp) error {
 			return err
 		}
 	}
-	if wanted(rows, isRow) || wanted(rows, isStartup) {
+	if wanted(rows, isRow) || wanted(rows, isStartup) || wanted(rows, isMPICH) {
 		return b.findPeers(ctx)
 	}
 	return nil
@@ -93,6 +94,11 @@ func (b *bed) measure(ctx context.Context, rounds int, rows *regexp.Regexp) erro
 				return err
 			}
 		}
+		if wanted(rows, isMPICH) {
+			if err := b.mpichJobs(ctx); err != nil {
+				return err
+			}
+		}
 		if wanted(rows, isGraph) && i < graphRounds {
 			if err := b.graph500(ctx); err != nil {
 				return err
@@ -112,7 +118,7 @@ func (b *bed) round(ctx context.Context) error {
 		return err
 	}
 	for _, p := range b.peers {
-		if p.missing != "" {
+		if p.missing != "" || p.command == nil {
 			continue
 		}
 		command := p.command
