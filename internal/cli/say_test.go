@@ -27,9 +27,6 @@ func sayPE(args []string, stdout, stderr io.Writer) int {
 	case "lines": // as many as asked for, in odd portions
 		rng := rand.New(rand.NewPCG(1, uint64(pe)))
 		w := bufio.NewWriterSize(stdout, 1+rng.IntN(30000))
-		for _, err := os.Stat(args[3]); err != nil; _, err = os.Stat(args[3]) {
-			time.Sleep(10 * time.Millisecond)
-		}
 		for i := range number(args[1]) {
 			_, _ = w.WriteString(lineOf(pe, i, rng))
 			if rng.IntN(20) == 0 {
@@ -41,6 +38,9 @@ func sayPE(args []string, stdout, stderr io.Writer) int {
 		rng := rand.New(rand.NewPCG(1, uint64(pe)))
 		for i := 0; pe != number(args[2]); i++ {
 			fmt.Fprint(stdout, lineOf(pe, i, rng))
+		}
+		for _, err := os.Stat(args[3]); err != nil; _, err = os.Stat(args[3]) {
+			time.Sleep(10 * time.Millisecond)
 		}
 		for i := range number(args[1]) {
 			fmt.Fprint(stdout, lineWith(pe, i, 10))
