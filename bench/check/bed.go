@@ -31,13 +31,16 @@ type bed struct {
 	log    io.Writer
 	oshrun string // ours
 	peers  []peer
+	mpich  string // a program of MPICH; empty: there is none
 	values values
 }
 
 // isGraph, isTest and isRow tell which programs a row needs.
 func isGraph(row string) bool { return strings.HasPrefix(row, "graph500/") }
 func isTest(row string) bool  { return row == rowAllocations }
-func isRow(row string) bool   { return !isGraph(row) && !isTest(row) && !isOutput(row) }
+func isRow(row string) bool {
+	return !isGraph(row) && !isTest(row) && !isOutput(row) && !isStartup(row) && !isMPICH(row)
+}
 
 // wanted says whether a row of a kind is asked for.
 func wanted(rows *regexp.Regexp, kind func(string) bool) bool {
@@ -61,7 +64,7 @@ func (b *bed) build(ctx context.Context, rows *regexp.Regexp) error {
 			return err
 		}
 	}
-	if wanted(rows, isRow) {
+	if wanted(rows, isRow) || wanted(rows, isStartup) || wanted(rows, isMPICH) {
 		return b.findPeers(ctx)
 	}
 	return nil
@@ -86,6 +89,16 @@ func (b *bed) measure(ctx context.Context, rounds int, rows *regexp.Regexp) erro
 				return err
 			}
 		}
+		if wanted(rows, isStartup) {
+			if err := b.startups(ctx); err != nil {
+				return err
+			}
+		}
+		if wanted(rows, isMPICH) {
+			if err := b.mpichJobs(ctx); err != nil {
+				return err
+			}
+		}
 		if wanted(rows, isGraph) && i < graphRounds {
 			if err := b.graph500(ctx); err != nil {
 				return err
@@ -105,7 +118,7 @@ func (b *bed) round(ctx context.Context) error {
 		return err
 	}
 	for _, p := range b.peers {
-		if p.missing != "" {
+		if p.missing != "" || p.command == nil {
 			continue
 		}
 		command := p.command

@@ -46,6 +46,13 @@ var limits = []limit{
 	{row: "output/tag/100000", unit: "MB/s", least: 100},
 	{row: "output/raw/8", unit: "MB/s", least: 100},
 	{row: rowOutputRSS, unit: "MiB", most: 32},
+	{row: "startup/2", unit: "ms", most: 100, peer: oshmem, factor: 1},
+	{row: "startup/8", unit: "ms", most: 200, peer: oshmem, factor: 1},
+	{row: "startup/32", unit: "ms", most: 500, peer: oshmem, factor: 1},
+	{row: "first_fence/32", unit: "ms", most: 60, peer: oshmem, factor: 1},
+	{row: "first_fence/128", unit: "ms", most: 300},
+	{row: "startup/128", unit: "ms"},
+	{row: "mpich/16", unit: "ms", peer: mpich, factor: 1.2},
 
 	{row: "p_quiet/8", peer: plainC},
 	{row: "fetch_add_line/8", peer: plainC},
@@ -72,4 +79,6 @@ var limits = []limit{
 	{row: "barrier", peer: oshmem},
 	{row: "sum_reduce/8", peer: oshmem},
 	{row: "ping_pong/8", peer: oshmem},
+	{row: "mpich/2", unit: "ms", peer: mpich},
+	{row: "mpich/8", unit: "ms", peer: mpich},
 }

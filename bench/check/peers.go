@@ -18,23 +18,28 @@ type peer struct {
 	name    string
 	version string
 	command []string
-	missing string // why it does not take part; empty if it does
+	// compiler and launcher make and start other programs of SHMEM; nil: there are none.
+	compiler string
+	launcher []string
+	missing  string // why it does not take part; empty if it does
+	// capability is what GOSHMEM_TEST_REQUIRE calls it.
+	capability string
 }
 
 // findPeers compiles the peers' programs. A peer that is not installed is
-// noted as missing, unless GOSHMEM_TEST_REQUIRE names oshmem.
+// noted as missing, unless GOSHMEM_TEST_REQUIRE names it.
 func (b *bed) findPeers(ctx context.Context) error {
 	required, err := envvar.Required(os.LookupEnv)
 	if err != nil {
 		return err
 	}
-	for _, find := range []func(context.Context) (peer, error){b.findOSHMEM, b.findC} {
+	for _, find := range []func(context.Context) (peer, error){b.findOSHMEM, b.findC, b.findMPICH} {
 		p, err := find(ctx)
 		if err != nil {
 			return err
 		}
-		if p.missing != "" && slices.Contains(required, "oshmem") {
-			return fmt.Errorf("%s: %s, and %s requires oshmem", p.name, p.missing, envvar.TestRequire)
+		if p.missing != "" && slices.Contains(required, p.capability) {
+			return fmt.Errorf("%s: %s, and %s requires %s", p.name, p.missing, envvar.TestRequire, p.capability)
 		}
 		b.peers = append(b.peers, p)
 	}
@@ -44,7 +49,7 @@ func (b *bed) findPeers(ctx context.Context) error {
 // findOSHMEM compiles micro.c for Open MPI's OSHMEM. Its launcher has the name
 // of ours, so the one beside its compiler is taken.
 func (b *bed) findOSHMEM(ctx context.Context) (peer, error) {
-	p := peer{name: oshmem}
+	p := peer{name: oshmem, capability: "oshmem"}
 	oshcc, err := exec.LookPath("oshcc")
 	if err != nil {
 		p.missing = "oshcc is not installed"
@@ -58,17 +63,16 @@ func (b *bed) findOSHMEM(ctx context.Context) (peer, error) {
 		return p, nil
 	}
 	p.version = "OSHMEM, " + first
+	p.compiler = oshcc
+	p.launcher = []string{launcher, "--allow-run-as-root", "--oversubscribe", "--mca", "opal_common_ucx_opal_mem_hooks", "0"}
 	program, err := b.compile(ctx, "micro", oshcc)
-	p.command = []string{
-		launcher, "--allow-run-as-root", "--oversubscribe", "--mca", "opal_common_ucx_opal_mem_hooks", "0",
-		"-n", "2", program,
-	}
+	p.command = slices.Concat(p.launcher, []string{"-n", "2", program})
 	return p, err
 }
 
 // findC compiles atomic.c.
 func (b *bed) findC(ctx context.Context) (peer, error) {
-	p := peer{name: plainC}
+	p := peer{name: plainC, capability: "cc"}
 	gcc, err := exec.LookPath("gcc")
 	if err != nil {
 		p.missing = "gcc is not installed"

@@ -56,11 +56,23 @@ func all(t *testing.T, got []int, want int) {
 // then the message, even if nobody had read anything by then.
 func TestKilledInFlood(t *testing.T) {
 	const npes, victim, lines = 16, 5, 500 // less than a pipe holds
-	j := prepare(t, "-n", fmt.Sprint(npes), "t-say", "die", fmt.Sprint(lines), fmt.Sprint(victim))
+	gate := t.TempDir() + "/gate"
+	j := prepare(t, "-n", fmt.Sprint(npes), "t-say", "die", fmt.Sprint(lines), fmt.Sprint(victim), gate)
 	j.cmd.Stderr = j.cmd.Stdout
 	j.begin()
 	_, err := j.out.Peek(1) // they have started
 	check(t, err)
+	full := 0 // how often nobody could do anything
+	until(t, "a standstill", func() bool {
+		full++
+		for _, pid := range children(t, j.cmd.Process.Pid) {
+			if stat(fmt.Sprint(pid))[0] != "S" {
+				full = 0
+			}
+		}
+		return full == 10
+	})
+	check(t, os.WriteFile(gate, nil, 0o600))
 	until(t, "the end of all PEs", func() bool { return len(children(t, j.cmd.Process.Pid)) == 0 })
 	status, _ := j.ended(testPatience)
 	text := j.stdout.Bytes()

@@ -34,10 +34,13 @@ func sayPE(args []string, stdout, stderr io.Writer) int {
 			}
 		}
 		_ = w.Flush()
-	case "die": // floods, and one of all kills itself
+	case "die": // floods, and one of all speaks when a file is there, and kills itself
 		rng := rand.New(rand.NewPCG(1, uint64(pe)))
 		for i := 0; pe != number(args[2]); i++ {
 			fmt.Fprint(stdout, lineOf(pe, i, rng))
+		}
+		for _, err := os.Stat(args[3]); err != nil; _, err = os.Stat(args[3]) {
+			time.Sleep(10 * time.Millisecond)
 		}
 		for i := range number(args[1]) {
 			fmt.Fprint(stdout, lineWith(pe, i, 10))

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // Large inputs come whole to the PE that is asked for, or to all, from a pipe
@@ -36,6 +37,8 @@ func TestLargeInput(t *testing.T) {
 					j.cmd.Stdin = io.MultiReader(src) // no file: it is copied through a pipe
 				}
 				j.begin()
+				patience := time.AfterFunc(testPatience, func() { _ = j.cmd.Process.Kill() })
+				defer patience.Stop()
 				got := map[int]bool{}
 				for len(got) < len(x.pes) {
 					line, err := j.out.ReadString('\n')

@@ -141,10 +141,11 @@ func TestLinesOnTerminal(t *testing.T) {
 func TestBackground(t *testing.T) {
 	j, gate := prepare(t), t.TempDir()+"/gate"
 	program := `if [ $PMIX_RANK = 0 ]; then echo "first"; while read x; do echo "got $x"; [ $x != end ] || exit 0; done
-		else while [ ! -e "$0" ]; do sleep 0.02; done; echo alive; fi`
+		else while [ ! -e "$0.pe" ]; do sleep 0.02; done; echo alive; fi`
 	script := `set -m
 "$0" -n 2 sh -c '` + program + `' "$1"
-echo "stopped $?"; bg; read x; echo "shell got $x"; read y; fg; echo "status $?"`
+bg; echo "behind"; while [ ! -e "$1.sh" ]; do sleep 0.02; done
+read x; echo "shell got $x"; fg; echo "status $?"`
 	j.cmd.Path, j.cmd.Args = "/bin/sh", []string{"sh", "-c", script, self(t), gate}
 	s := onTerminal(t, j)
 	s.wait("first")
@@ -155,12 +156,14 @@ echo "stopped $?"; bg; read x; echo "shell got $x"; read y; fg; echo "status $?"
 		t.Fatalf("children of the shell: %v", pids)
 	}
 	check(t, syscall.Kill(pids[0], syscall.SIGSTOP))
-	s.wait("stopped ")
-	s.write("two\n")
+	s.wait("behind")
+	s.write("two\n")                     // which nobody is to read yet
+	<-time.After(200 * time.Millisecond) // if somebody did, it would be stopped
+	check(t, os.WriteFile(gate+".pe", nil, 0o600))
+	s.wait("alive\r\n") // the shell shows the program, too
+	check(t, os.WriteFile(gate+".sh", nil, 0o600))
 	s.wait("shell got two")
-	check(t, os.WriteFile(gate, nil, 0o600))
-	s.wait("alive")
-	s.write("go\nthree\nend\n")
+	s.write("three\nend\n")
 	s.wait("got three")
 	s.wait("status 0")
 	if status := s.ended(j); status != 0 || strings.Contains(s.String(), "\ngot two") {

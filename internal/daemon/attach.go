@@ -45,7 +45,11 @@ func (s *Step) serve() {
 			return
 		case err != nil:
 			s.cfg.Logger.Error().Err(err).Msg("attach socket")
-			time.Sleep(acceptPause)
+			select {
+			case <-time.After(acceptPause):
+			case <-s.closing:
+				return
+			}
 		case s.visitors.add(conn):
 			s.serving.Go(func() {
 				defer s.visitors.remove(conn)

@@ -94,9 +94,17 @@ func addrPort(a net.Addr) netip.AddrPort {
 	return netip.AddrPort{}
 }
 
+// lowFDs is how many descriptors are looked at before they are listed.
+const lowFDs = 10
+
 // holds says whether a process has a file open, by what its link in /proc says.
 func holds(pid int, link string) bool {
-	dir := fmt.Sprintf("/proc/%d/fd", pid)
+	dir := fmt.Sprintf("/proc/%d/fd/", pid)
+	for fd := range lowFDs { // one that has just been opened mostly is one of these
+		if to, err := os.Readlink(dir + strconv.Itoa(fd)); err == nil && to == link {
+			return true
+		}
+	}
 	fds, err := os.ReadDir(dir)
 	if err != nil {
 		return false

@@ -55,6 +55,12 @@ func lastOf(env []string, name string) (value string, ok bool) {
 	return "", false
 }
 
+// isSet says whether an environment has a variable.
+func isSet(env []string, name string) bool {
+	_, set := lastOf(env, name)
+	return set
+}
+
 // without returns an environment that does not have a variable.
 func without(env []string, name string) []string {
 	return slices.DeleteFunc(slices.Clone(env), func(kv string) bool { return strings.HasPrefix(kv, name+"=") })

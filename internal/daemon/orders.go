@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -160,6 +161,30 @@ func isGo(pid int) bool {
 		return false
 	}
 	defer func() { _ = f.Close() }()
-	_, err = buildinfo.Read(f)
-	return err == nil
+	info, err := f.Stat()
+	if err != nil {
+		return false
+	}
+	last := lastExe.Load()
+	if last == nil || !last.same(info) {
+		_, err = buildinfo.Read(f)
+		last = &exe{info, err == nil}
+		lastExe.Store(last)
+	}
+	return last.isGo
+}
+
+// exe is a program's file and what it was found to be. The PEs of a job mostly
+// run the same one, and to look into it takes longer than all else that is done
+// for a PE that joins.
+type exe struct {
+	os.FileInfo
+	isGo bool
+}
+
+var lastExe atomic.Pointer[exe]
+
+// same says whether a file is this one, unchanged.
+func (e *exe) same(as os.FileInfo) bool {
+	return os.SameFile(e.FileInfo, as) && e.ModTime().Equal(as.ModTime()) && e.Size() == as.Size()
 }

@@ -70,6 +70,30 @@ func TestMark(t *testing.T) {
 	<-p.said()[0] // nor after the end
 }
 
+// What is cut is not waited for.
+func TestMarkOfCutOutput(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	o, err := newOutlet(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := make(chan struct{})
+	s := &Step{cfg: Config{Raw: true, Output: func(ID, Stream, []byte) { got <- struct{}{}; <-got }}}
+	p := &proc{outlets: []*outlet{o}}
+	text := make([]byte, readBytes+1)
+	go func() { _, _ = w.Write(text) }()
+	s.read(p, o, Stdout)
+	<-got // and there is more, or will be
+	mark := o.passed.Reached(uint64(len(text)))
+	_ = o.Close()
+	got <- struct{}{}
+	<-mark
+}
+
 // A deadline that is over is not reported while there is something to read.
 func TestOutletDeadline(t *testing.T) {
 	r, w, err := os.Pipe()

@@ -58,7 +58,7 @@ const privatePrefix = "goshmem-"
 // that are set in env.
 func (d *private) environ(env []string) (more []string) {
 	for _, name := range backingDirs {
-		if _, set := lastOf(env, name); !set {
+		if !isSet(env, name) {
 			more = append(more, name+"="+filepath.Join(d.path, sharedDir))
 		}
 	}

@@ -26,6 +26,15 @@ const (
 	PMIxSystemTmpdir = "PMIX_SYSTEM_TMPDIR"
 	PMIxHostname     = "PMIX_HOSTNAME"
 	PMIxVersion      = "PMIX_VERSION"
+
+	PMIFD         = "PMI_FD"
+	PMIRank       = "PMI_RANK"
+	PMISize       = "PMI_SIZE"
+	PMISpawned    = "PMI_SPAWNED"
+	MPILocalRank  = "MPI_LOCALRANKID"
+	MPILocalRanks = "MPI_LOCALNRANKS"
+
+	Oversubscribe = "OMPI_MCA_mpi_oversubscribe"
 )
 
 // DefaultSymmetricSize is the size of a symmetric heap in bytes where neither
@@ -156,6 +165,34 @@ var table = []Var{
 	{
 		Name: PMIxVersion, Value: "version", Default: Unset, SetBy: Oshrun,
 		Doc: "Version of PMIx that the server speaks.",
+	},
+	{
+		Name: PMIFD, Value: "integer from 3", Default: Unset, SetBy: Oshrun,
+		Doc: "Descriptor of a PE's connection to the PMI-1 server, for programs of MPICH.",
+	},
+	{
+		Name: PMIRank, Value: "integer from 0", Default: Unset, SetBy: Oshrun,
+		Doc: "The same as " + PMIxRank + ", for PMI-1.",
+	},
+	{
+		Name: PMISize, Value: "integer from 1", Default: Unset, SetBy: Oshrun,
+		Doc: "Number of processes in the job, for PMI-1.",
+	},
+	{
+		Name: PMISpawned, Value: "1", Default: Unset, SetBy: Oshrun,
+		Doc: "Set where the job was spawned by another one, for PMI-1.",
+	},
+	{
+		Name: MPILocalRank, Value: "integer from 0", Default: Unset, SetBy: Oshrun,
+		Doc: "Number of the process among those of its job on its node, for programs of MPICH.",
+	},
+	{
+		Name: MPILocalRanks, Value: "integer from 1", Default: Unset, SetBy: Oshrun,
+		Doc: "Number of processes of the job on the node, for programs of MPICH.",
+	},
+	{
+		Name: Oversubscribe, Value: "1", Default: "1 where there are more PEs than processors", SetBy: Either,
+		Doc: "Lets ranks of Open MPI give way to others while they wait.",
 	},
 }
 

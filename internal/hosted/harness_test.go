@@ -39,8 +39,9 @@ type result struct {
 	said   string   // on standard error
 }
 
-// oshrun runs a job to its end. Every process of the job inherits a lock, which
-// tells when the last one is gone.
+// oshrun runs a job to its end and checks that it leaves no process and no file.
+// Every process of the job inherits the end of a pipe, which tells when the last
+// one is gone.
 func oshrun(t *testing.T, args ...string) result {
 	t.Helper()
 	self, err := os.Executable()
@@ -51,7 +52,8 @@ func oshrun(t *testing.T, args ...string) result {
 	var out, said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &said
 	cmd.WaitDelay = time.Second
-	cmd.Env = append(os.Environ(), asOshrun+"=1", "TMPDIR="+t.TempDir())
+	tmp := t.TempDir()
+	cmd.Env = append(os.Environ(), asOshrun+"=1", "TMPDIR="+tmp)
 	life, held, err := os.Pipe()
 	check(t, err)
 	defer life.Close()
@@ -67,6 +69,9 @@ func oshrun(t *testing.T, args ...string) result {
 	check(t, life.SetReadDeadline(time.Now().Add(patience)))
 	if n, err := life.Read(make([]byte, 1)); n != 0 || errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("oshrun %s: processes are left", args)
+	}
+	if left, err := os.ReadDir(tmp); err != nil || len(left) > 0 {
+		t.Errorf("oshrun %s: files are left: %v, %v", args, left, err)
 	}
 	lines := slices.Sorted(strings.Lines(out.String()))
 	return result{t, cmd.ProcessState.ExitCode(), lines, said.String()}

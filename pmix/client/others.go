@@ -15,7 +15,7 @@ func reserved(key string) bool { return strings.HasPrefix(key, "pmix") }
 func (c *Client) learn(info *wire.JobInfo) error {
 	j := emptyJobInfo()
 	for _, kv := range info.Pairs {
-		if err := j.add(kv); err != nil {
+		if err := j.add(kv, wire.RankUndef); err != nil {
 			return fmt.Errorf("pmix: description of the job %s: %w", info.Nspace, err)
 		}
 	}
@@ -86,7 +86,7 @@ func (j *jobInfo) addData(data *wire.ProcData) error {
 			set(j.procs, data.Proc.Rank, kv)
 			continue
 		}
-		if err := j.add(kv); err != nil {
+		if err := j.add(kv, wire.RankUndef); err != nil {
 			return err
 		}
 	}

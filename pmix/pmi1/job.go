@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/goshmem/goshmem/internal/envvar"
 	"github.com/goshmem/goshmem/pmix/wire"
 )
 
@@ -58,14 +59,14 @@ func checkPair(key, value string) error {
 func (j *Job) Environ(rank wire.Rank, fd int) []string {
 	size, number := strconv.Itoa(len(j.Procs)), strconv.FormatUint(uint64(rank), 10)
 	env := []string{
-		"PMI_FD=" + strconv.Itoa(fd),
-		"PMI_RANK=" + number,
-		"PMI_SIZE=" + size,
-		"MPI_LOCALRANKID=" + number,
-		"MPI_LOCALNRANKS=" + size,
+		envvar.PMIFD + "=" + strconv.Itoa(fd),
+		envvar.PMIRank + "=" + number,
+		envvar.PMISize + "=" + size,
+		envvar.MPILocalRank + "=" + number,
+		envvar.MPILocalRanks + "=" + size,
 	}
 	if j.Spawned {
-		env = append(env, "PMI_SPAWNED=1")
+		env = append(env, envvar.PMISpawned+"=1")
 	}
 	return env
 }

@@ -146,6 +146,14 @@ func (p *ProcBlob) Value() (Value, error) {
 	return BytesValue(e.buf), e.err
 }
 
+// DecodeProcBlobRank reads only whom the content of such a value is about.
+func DecodeProcBlobRank(b []byte) (Rank, error) {
+	d := NewDecoder(b)
+	d.Count(1, "rank")
+	r := d.Rank()
+	return r, d.Err()
+}
+
 // DecodeProcBlob reads the content of a value kept under KeyProcBlob.
 func DecodeProcBlob(b []byte) (ProcBlob, error) {
 	d := NewDecoder(b)
