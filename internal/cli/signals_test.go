@@ -38,12 +38,16 @@ func TestSignalsReachPEs(t *testing.T) {
 	check(t, j.cmd.Process.Signal(syscall.SIGTERM))
 	j.hears(3, "TERM")
 	j.expect(143, "SIGTERM: ending 3 PEs")
-	for name, sig := range map[string]syscall.Signal{"HUP": syscall.SIGHUP, "QUIT": syscall.SIGQUIT, "INT": syscall.SIGINT} {
-		j := start(t, "-n", "2", "sh", "-c", talker)
-		j.ready(2)
-		check(t, j.cmd.Process.Signal(sig))
+	jobs := map[string]*job{}
+	ending := map[string]syscall.Signal{"HUP": syscall.SIGHUP, "QUIT": syscall.SIGQUIT, "INT": syscall.SIGINT}
+	for name, sig := range ending { // at the same time: none ends before it is killed
+		jobs[name] = start(t, "-n", "2", "sh", "-c", talker)
+		jobs[name].ready(2)
+		check(t, jobs[name].cmd.Process.Signal(sig))
+	}
+	for name, j := range jobs {
 		j.hears(2, name)
-		j.expect(128+int(sig), "SIG"+name+": ending 2 PEs")
+		j.expect(128+int(ending[name]), "SIG"+name+": ending 2 PEs")
 	}
 }
 
