@@ -49,6 +49,9 @@ func (s *Step) read(p *proc, o *outlet, stream Stream) {
 		defer o.passed.End()
 		pass(o, func(text []byte) {
 			p.passing.Add(1)
+			if s.pmix != nil {
+				s.pmix.Output(p.name(), stream == Stderr, text)
+			}
 			s.cfg.Output(p.id, stream, text)
 			p.passing.Add(-1)
 			o.passed.Add(len(text))
