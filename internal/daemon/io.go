@@ -49,8 +49,8 @@ func (s *Step) read(p *proc, o *outlet, stream Stream) {
 		defer o.passed.End()
 		pass(o, func(text []byte) {
 			p.passing.Add(1)
-			if p.forward != nil {
-				p.forward(stream == Stderr, text)
+			if s.pmix != nil {
+				s.pmix.Output(p.name(), stream == Stderr, text)
 			}
 			s.cfg.Output(p.id, stream, text)
 			p.passing.Add(-1)

@@ -37,7 +37,6 @@ type proc struct {
 	orders    *taker        // nil: it takes none
 	began     time.Time
 	wish      wish
-	forward   func(stderr bool, text []byte) // to those who asked the PMIx server for output
 }
 
 // join notes that the PE has joined the job, perhaps not for the first time.
@@ -120,8 +119,6 @@ func (s *Step) startPE(j *job, pe int) (err error) {
 		Path: app.Path, Args: append([]string{app.Name}, app.Args...),
 		Dir: app.Dir, Env: s.environ(j, pe), SysProcAttr: xunix.ChildAttr(),
 	}}
-	name := p.name()
-	p.forward = func(stderr bool, text []byte) { s.pmix.Output(name, stderr, text) }
 	var theirs []*os.File // closed here once the process has them
 	defer func() {
 		for _, f := range theirs {

@@ -118,29 +118,53 @@ func (r *Request) slot(n, pe int) int { return pe * n / r.PEs }
 // share returns a PE's part of the cores: of those of one NUMA node unless there
 // are more nodes than PEs. A PE that has all of them is not bound.
 func (r *Request) share(cores []core, pe int) Place {
-	from, to := r.slot(len(cores), pe), r.slot(len(cores), pe+1)
-	nodes := map[int]bool{}
-	for _, c := range cores {
-		nodes[c.node] = true
-	}
-	if len(nodes) <= r.PEs {
-		number := cores[from].node
-		here := func(pe int) bool { return pe < r.PEs && cores[r.slot(len(cores), pe)].node == number }
-		first, last := pe, pe+1
-		for first > 0 && here(first-1) {
-			first--
-		}
-		for here(last) {
-			last++
-		}
-		cores = node(cores, number)
-		n := len(cores)
-		from, to = (pe-first)*n/(last-first), (pe+1-first)*n/(last-first)
-	}
 	if r.PEs == 1 {
 		return Place{}
 	}
-	return on(cores[from:to]...)
+	mine, index, of := cores, pe, r.PEs
+	if nodes := byNode(cores); len(nodes) <= r.PEs {
+		counts := spread(nodes, r.PEs)
+		i := 0
+		for ; index >= counts[i]; i++ {
+			index -= counts[i]
+		}
+		mine, of = nodes[i], counts[i]
+	}
+	n := len(mine)
+	return on(mine[index*n/of : (index+1)*n/of]...)
+}
+
+// byNode returns the cores of each NUMA node that has any.
+func byNode(cores []core) (nodes [][]core) {
+	var seen []int
+	for _, c := range cores {
+		if !slices.Contains(seen, c.node) {
+			seen = append(seen, c.node)
+			nodes = append(nodes, node(cores, c.node))
+		}
+	}
+	return nodes
+}
+
+// spread says how many of the PEs, of which there are as many as nodes at least
+// and as cores at most, go to each node: one, and the others one by one to where
+// a PE has most cores, so that no core is left without one and PEs have equal parts as far
+// as nodes allow.
+func spread(nodes [][]core, pes int) []int {
+	counts := make([]int, len(nodes))
+	for i := range counts {
+		counts[i] = 1
+	}
+	for range pes - len(nodes) {
+		richest := 0
+		for i := range nodes {
+			if len(nodes[i])*counts[richest] > len(nodes[richest])*counts[i] {
+				richest = i
+			}
+		}
+		counts[richest]++
+	}
+	return counts
 }
 
 // on returns the place that is made of some cores.
