@@ -42,7 +42,7 @@ func (o *outlet) try(fd uintptr) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for {
-		o.n, o.err = syscall.Read(int(fd), o.into)
+		o.n, o.err = xunix.Read(fd, o.into)
 		if o.err != syscall.EINTR { //nolint:errorlint // as it comes from the kernel
 			break
 		}

@@ -29,6 +29,10 @@ func control(conn syscall.RawConn, f func(fd int) error) error {
 	return ferr
 }
 
+// Read reads from a descriptor as the kernel does it. The error is a
+// syscall.Errno.
+func Read(fd uintptr, b []byte) (int, error) { return unix.Read(int(fd), b) }
+
 // WaitReadable blocks until there is something to read from fd, or its end.
 func WaitReadable(fd uintptr) error {
 	for {

@@ -10,6 +10,9 @@ import (
 // Unread is not supported here.
 func Unread(syscall.RawConn) (int, error) { return 0, ErrNotSupported }
 
+// Read is not supported here.
+func Read(uintptr, []byte) (int, error) { return 0, ErrNotSupported }
+
 // WaitReadable returns at once here: the read that follows blocks.
 func WaitReadable(uintptr) error { return nil }
 
