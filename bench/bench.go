@@ -2,6 +2,7 @@
 // in which they report a measurement, and the source of the peers' programs.
 //
 //	cmd/pe    measures goshmem; oshrun starts it as a job
+//	cmd/startup  joins a job and leaves it, for the time that takes
 //	oshmem    the same measurements in C for OSHMEM, and the floor in plain C
 //	check     runs all of them by turns and compares with the promised figures
 package bench

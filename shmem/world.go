@@ -11,6 +11,7 @@ import (
 	"github.com/goshmem/goshmem/internal/envvar"
 	"github.com/goshmem/goshmem/internal/job"
 	"github.com/goshmem/goshmem/internal/version"
+	"github.com/goshmem/goshmem/pmix/client"
 )
 
 // World is a process's membership in its job: from Init to the last Finalize.
@@ -65,6 +66,9 @@ func Init(opts ...Option) (*World, error) {
 		return nil, fmt.Errorf("shmem.Init: %w", err)
 	}
 	w, err := newWorld(j)
+	if err == nil {
+		err = j.DeclareModel(context.Background(), model())
+	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("shmem.Init: %w", err), j.Release(context.Background()))
 	}
@@ -94,6 +98,11 @@ func newWorld(j *job.Job) (*World, error) {
 	w.team = &Team{h: s.h, t: t, me: j.PE}
 	w.ctx = newCtx(s.h)
 	return w, nil
+}
+
+// model is how other programming models of the process see this one.
+func model() client.Model {
+	return client.Model{Programming: "OpenSHMEM", Library: "goshmem", Version: version.String(), Threads: "goroutines"}
 }
 
 // announce prints what SHMEM_VERSION and SHMEM_INFO ask for.

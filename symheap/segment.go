@@ -63,7 +63,8 @@ func NewMap(job [16]byte, n int, size uint64) (*Map, error) {
 		return nil, fmt.Errorf("map of %d segments, want 1 to %d on a node", n, layout.MaxLocal)
 	}
 	// A gap after each segment: an index that runs off its end faults
-	// instead of changing a neighbor's header.
+	// instead of changing a neighbor's header. It is mapped as well, beyond the
+	// end of the file: a range of its own would double what mapping costs.
 	stride := uintptr(size+layout.Align-1)/layout.Align*layout.Align + layout.Align
 	base, err := xunix.Reserve(stride*uintptr(n) + layout.Align)
 	if err != nil {
@@ -80,10 +81,16 @@ func (m *Map) Attach(i int, pe uint32, fd int) error {
 	if i < 0 || i >= m.n {
 		return fmt.Errorf("attach segment %d, want 0 to %d", i, m.n-1)
 	}
-	if err := xunix.MapShared(fd, m.Segment(i), uintptr(m.size)); err != nil {
+	if err := xunix.MapShared(fd, m.Segment(i), m.stride); err != nil {
 		return fmt.Errorf("segment of PE %d: %w", pe, err)
 	}
-	return m.Control(i).Header.Check(m.job, pe, m.size)
+	// Read, not looked at in the mapping: that would cost every PE page tables for
+	// every segment, most of which it will never use.
+	var h layout.Header
+	if err := xunix.ReadAt(fd, unsafe.Slice((*byte)(unsafe.Pointer(&h)), unsafe.Sizeof(h)), 0); err != nil {
+		return fmt.Errorf("segment of PE %d: header: %w", pe, err)
+	}
+	return h.Check(m.job, pe, m.size)
 }
 
 // Segment returns where segment i begins.

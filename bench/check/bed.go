@@ -36,6 +36,7 @@ type bed struct {
 	oshrun string // ours
 	binds  bool   // it has --bind-to
 	peers  []peer
+	mpich  string // a program of MPICH; empty: there is none
 	values values
 }
 

@@ -35,6 +35,9 @@ var groups = []group{
 	together(2), together(4), together(8), together(16),
 	allocations,
 	graph500,
+	output,
+	startup,
+	mpichJobs,
 }
 
 // sameSpeed is the factor for rows in which both do nothing but move data at the

@@ -23,22 +23,24 @@ type peer struct {
 	version string
 	missing string                       // why it does not take part; empty if it does
 	launch  func(processes int) []string // the command before the program
+	// capability is what GOSHMEM_TEST_REQUIRE calls it.
+	capability string
 }
 
 // findPeers compiles the peers' programs. A peer that is not installed is
-// noted as missing, unless GOSHMEM_TEST_REQUIRE names oshmem.
+// noted as missing, unless GOSHMEM_TEST_REQUIRE names it.
 func (b *bed) findPeers(ctx context.Context) error {
 	required, err := envvar.Required(os.LookupEnv)
 	if err != nil {
 		return err
 	}
-	for _, find := range []func(context.Context) (peer, error){b.findOSHMEM, b.findC} {
+	for _, find := range []func(context.Context) (peer, error){b.findOSHMEM, b.findC, b.findMPICH} {
 		p, err := find(ctx)
 		if err != nil {
 			return err
 		}
-		if p.missing != "" && slices.Contains(required, "oshmem") {
-			return fmt.Errorf("%s: %s, and %s requires oshmem", p.name, p.missing, envvar.TestRequire)
+		if p.missing != "" && slices.Contains(required, p.capability) {
+			return fmt.Errorf("%s: %s, and %s requires %s", p.name, p.missing, envvar.TestRequire, p.capability)
 		}
 		b.peers = append(b.peers, p)
 	}
@@ -48,7 +50,7 @@ func (b *bed) findPeers(ctx context.Context) error {
 // findOSHMEM compiles for Open MPI's OSHMEM. Its launcher has the name of ours, so
 // the one beside its compiler is taken.
 func (b *bed) findOSHMEM(ctx context.Context) (peer, error) {
-	p := peer{name: oshmem}
+	p := peer{name: oshmem, capability: "oshmem"}
 	oshcc, err := exec.LookPath("oshcc")
 	if err != nil {
 		p.missing = "oshcc is not installed"
@@ -72,12 +74,12 @@ func (b *bed) findOSHMEM(ctx context.Context) (peer, error) {
 			"--bind-to", bind, "-n", strconv.Itoa(pes),
 		}
 	}
-	return p, b.compile(ctx, oshcc, "micro", "together")
+	return p, b.compile(ctx, oshcc, "micro", "together", "startup")
 }
 
 // findC compiles plain.c.
 func (b *bed) findC(ctx context.Context) (peer, error) {
-	p := peer{name: plainC}
+	p := peer{name: plainC, capability: "cc"}
 	gcc, err := exec.LookPath("gcc")
 	if err != nil {
 		p.missing = "gcc is not installed"

@@ -25,7 +25,7 @@ func TestHello(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out, said bytes.Buffer
-	status, err := launch.Run(t.Context(), launch.Options{NPEs: 3, Program: self, Stdout: &out, Stderr: &said})
+	status, err := launch.Run(t.Context(), launch.Options{Apps: []launch.App{{NPEs: 3, Program: self}}, Stdout: &out, Stderr: &said})
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
 	slices.Sort(lines)
 	want := []string{

@@ -126,7 +126,7 @@ func flagError(err error) error {
 func newRoot(stdin *os.File) *cobra.Command {
 	var f runFlags
 	root := &cobra.Command{
-		Use:           "oshrun [flags] program [args]",
+		Use:           "oshrun [flags] program [args] [: [flags] program [args]]...",
 		Short:         "oshrun starts goshmem jobs",
 		Long:          rootHelp,
 		Version:       version.String(),

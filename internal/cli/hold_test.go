@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"os"
@@ -9,8 +8,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"github.com/goshmem/goshmem/pmix/client"
 )
 
 // until looks again and again whether something has become true.
@@ -156,36 +153,6 @@ func TestOrphans(t *testing.T) {
 	})
 	check(t, j.cmd.Process.Signal(syscall.SIGTERM))
 	j.expect(143)
-}
-
-// A process of no PE cannot join in the name of one, and does no harm by
-// trying.
-func TestStrangerCannotJoin(t *testing.T) {
-	gate := t.TempDir() + "/gate"
-	j := start(t, "-n", "2", "sh", "-c",
-		`echo "ready $$"; while [ ! -e "$1" ]; do sleep 0.02; done; "$0" pe t-pe ok; exit $?`, self(t), gate)
-	for _, pid := range j.ready(2) {
-		env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
-		check(t, err)
-		opts, ok, err := client.FromEnv(func(name string) (string, bool) {
-			for kv := range strings.SplitSeq(string(env), "\x00") {
-				if v, ok := strings.CutPrefix(kv, name+"="); ok {
-					return v, true
-				}
-			}
-			return "", false
-		})
-		if err != nil || !ok {
-			t.Fatalf("environment of a PE: %v, %v", ok, err)
-		}
-		ctx, stop := context.WithTimeout(t.Context(), testPatience)
-		if _, err := client.Dial(ctx, opts); err == nil || !strings.Contains(err.Error(), "PERM") {
-			t.Errorf("a stranger joins as a PE: %v, want a refusal", err)
-		}
-		stop()
-	}
-	check(t, os.WriteFile(gate, nil, 0o600))
-	j.expect(0)
 }
 
 // A PE may lose a program and go on with another.

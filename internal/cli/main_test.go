@@ -24,7 +24,7 @@ const asOshrun = "GOSHMEM_TEST_AS_OSHRUN"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asOshrun) != "" {
-		builtins["t-pe"] = testPE
+		builtins["t-pe"], builtins["t-pmix"] = testPE, testClient
 		os.Exit(Execute(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 	}
 	os.Exit(m.Run())
@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 // and then does what its first argument says.
 func testPE(args []string, stdout, stderr io.Writer) int {
 	mode := args[0]
-	if mode == "ignore" {
+	if mode == "ignore" || mode == "touch" {
 		signal.Ignore(syscall.SIGTERM, syscall.SIGINT)
 	}
 	w, err := shmem.Init()
@@ -46,6 +46,14 @@ func testPE(args []string, stdout, stderr io.Writer) int {
 	x, err := shmem.Calloc[int64](w, 1)
 	if err == nil && me == last && mode == "exit" {
 		return number(args[1])
+	}
+	if err == nil && mode == "touch" {
+		var heap shmem.Sym[byte]
+		if heap, err = shmem.Calloc[byte](w, number(args[1])); err == nil {
+			for i := 0; i < heap.Len(); i += os.Getpagesize() {
+				heap.Local()[i] = 1
+			}
+		}
 	}
 	fmt.Fprintf(stdout, "ready %d\n", os.Getpid())
 	if err == nil {
@@ -61,7 +69,7 @@ func testPE(args []string, stdout, stderr io.Writer) int {
 			time.Sleep(10 * time.Millisecond)
 		}
 		w.GlobalExit(number(args[1]))
-	case mode == "wait", mode == "ignore", mode == "barrier" && me == last:
+	case mode == "wait", mode == "ignore", mode == "touch", mode == "barrier" && me == last:
 		err = shmem.WaitUntil(w.Ctx(), x, shmem.EQ, -1)
 	case mode == "spin", mode == "lateexit":
 		for {
@@ -70,6 +78,10 @@ func testPE(args []string, stdout, stderr io.Writer) int {
 	case mode == "lose": // ends without a farewell
 	case mode == "ok":
 		err = w.Finalize()
+	case mode == "barrier-ok":
+		if err = w.Barrier(); err == nil {
+			err = w.Finalize()
+		}
 	default:
 		err = w.Barrier()
 	}
@@ -141,11 +153,20 @@ type job struct {
 	stderr   speech
 	life     *os.File // at its end when no process of the job is left
 	tmp      string
+	theirs   []*os.File // closed here when they have it
 }
 
-// start starts oshrun. Every process of the job inherits the write end of a
-// pipe, whose end tells when the last one is gone.
+// start starts oshrun.
 func start(t *testing.T, args ...string) *job {
+	t.Helper()
+	j := prepare(t, args...)
+	j.begin()
+	return j
+}
+
+// prepare makes an oshrun that begin will start. Every process of the job
+// inherits the write end of a pipe, whose end tells when the last one is gone.
+func prepare(t *testing.T, args ...string) *job {
 	t.Helper()
 	self, err := os.Executable()
 	check(t, err)
@@ -161,11 +182,17 @@ func start(t *testing.T, args ...string) *job {
 	check(t, err)
 	j.life = r
 	j.cmd.ExtraFiles = []*os.File{null, null, null, null, w} // 7: not a number that oshrun gives its PEs
-	check(t, j.cmd.Start())
-	_ = w.Close()
-	_ = null.Close()
-	t.Cleanup(func() { _ = j.cmd.Process.Kill(); _ = r.Close() })
+	j.theirs = []*os.File{w, null}
 	return j
+}
+
+func (j *job) begin() {
+	j.t.Helper()
+	check(j.t, j.cmd.Start())
+	for _, f := range j.theirs {
+		_ = f.Close()
+	}
+	j.t.Cleanup(func() { _ = j.cmd.Process.Kill(); _ = j.life.Close() })
 }
 
 // ready returns the process numbers of n PEs when all have joined.
@@ -194,6 +221,18 @@ func (j *job) ended(within time.Duration) (status int, said string) {
 // endedAfter does the same, and what is given instead of reading the output.
 func (j *job) endedAfter(within time.Duration, meanwhile func()) (status int, said string) {
 	j.t.Helper()
+	j.over(within, meanwhile)
+	left, err := os.ReadDir(j.tmp)
+	check(j.t, err)
+	if len(left) > 0 {
+		j.t.Errorf("files are left: %v", left)
+	}
+	return j.cmd.ProcessState.ExitCode(), j.stderr.String()
+}
+
+// over waits for oshrun and then for every process of the job to end.
+func (j *job) over(within time.Duration, meanwhile func()) {
+	j.t.Helper()
 	timer := time.AfterFunc(within, func() {
 		_ = j.cmd.Process.Kill()
 		_ = j.life.SetReadDeadline(time.Now())
@@ -207,12 +246,6 @@ func (j *job) endedAfter(within time.Duration, meanwhile func()) (status int, sa
 	if !timer.Stop() {
 		j.t.Errorf("oshrun had not ended after %v; stderr:\n%s", within, &j.stderr)
 	}
-	left, err := os.ReadDir(j.tmp)
-	check(j.t, err)
-	if len(left) > 0 {
-		j.t.Errorf("files are left: %v", left)
-	}
-	return j.cmd.ProcessState.ExitCode(), j.stderr.String()
 }
 
 // expect checks an exit status and words of oshrun's messages.

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"os/signal"
@@ -32,7 +31,13 @@ otherwise it is searched in PATH.
   oshrun -n 4 graph500 --scale 16
   oshrun -n 2 ./program -v
 
-Other uses: oshrun info, doctor, help [exit-codes|environment], completion.`
+A colon, as a word of its own, separates several programs of one job. Their PEs
+are counted through; each program has its own -n, -x and --wdir, and all other
+flags stand before the first one.
+
+  oshrun -n 1 ./master : -n 7 -x ROLE=worker ./worker
+
+Other uses: oshrun info, doctor, help [exit-codes|environment|output|stats], completion.`
 
 // runFlags are the flags of a job.
 type runFlags struct {
@@ -43,18 +48,24 @@ type runFlags struct {
 	stdin   string
 	timeout string
 	heap    string
+	recover bool
+	uri     string
 	verbose bool
 	habits  bool // flags of other launchers that change nothing here
+	processFlags
 }
 
 func (f *runFlags) register(fs *pflag.FlagSet) {
 	fs.IntVarP(&f.n, "np", "n", runtime.NumCPU(), "number of PEs; also -np")
 	fs.StringArrayVarP(&f.env, "x", "x", nil, "set `VAR=value` for the PEs, or pass VAR on (all variables are passed on anyway)")
 	fs.StringVar(&f.dir, "wdir", "", "working directory of the PEs")
-	fs.StringSliceVar(&f.output, "output", nil, "tag, timestamp, dir=`D`, or several with commas: prefix each line\nwith [PE]<stream>, with the time; copy to D/rank.N/stdout and stderr")
+	fs.StringSliceVar(&f.output, "output", nil, "tag, timestamp, merge, raw, dir=`D`, or several with commas: begin each line\nwith [PE]<stream>, with the time; stderr into stdout; bytes as they come,\nnot by lines; copy to D/rank.N/stdout and stderr; oshrun help output")
 	fs.StringVar(&f.stdin, "stdin", "0", "which `PE` reads standard input: a number, all or none")
 	fs.StringVar(&f.timeout, "timeout", "", "end the job after `time`: seconds, or 90s, 5m, 1h30m; exit status 124")
 	fs.StringVar(&f.heap, "heap-size", "", "symmetric heap of each PE in `bytes`: 512M, 4G; otherwise SHMEM_SYMMETRIC_SIZE")
+	fs.StringVar(&f.uri, "report-uri", "", "write to `file` how PMIx tools of the same user attach; -: to standard output")
+	fs.BoolVar(&f.recover, "recover", false, "let the other PEs go on when one has failed; exit status 3 if they finish well")
+	f.registerProcesses(fs)
 	fs.BoolVarP(&f.verbose, "verbose", "v", false, "say more: starts, ends, the library's log")
 	fs.BoolVar(&f.habits, "oversubscribe", false, "without effect: more PEs than cores is always allowed")
 	fs.BoolVar(&f.habits, "allow-run-as-root", false, "without effect: any user may run jobs")
@@ -92,16 +103,10 @@ func rewrite(args []string, fs *pflag.FlagSet) []string {
 
 // run starts the job.
 func (f *runFlags) run(cmd *cobra.Command, args []string, stdin *os.File) error {
-	if len(args) == 0 {
-		return usagef("oshrun -n 4 graph500 --scale 16", "no program given")
-	}
-	if args[0] == "" {
-		return usagef("oshrun -n 4 graph500 --scale 16", `program: "", want a built-in program, one in PATH, or a file`)
-	}
 	if err := noneEmpty(cmd.Flags()); err != nil {
 		return err
 	}
-	o, err := f.options(args, cmd.ErrOrStderr())
+	o, err := f.options(cmd, args)
 	if err != nil {
 		return err
 	}
@@ -109,8 +114,12 @@ func (f *runFlags) run(cmd *cobra.Command, args []string, stdin *os.File) error 
 	if f.stdin != "none" && stdin != nil && xunix.Foreground(stdin.Fd()) {
 		o.Stdin = stdin
 	}
-	signals := make(chan os.Signal, 16)
-	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
+	signals := make(chan os.Signal, 64)
+	for _, s := range launch.Signals() {
+		if !signal.Ignored(s) || s == os.Interrupt { // as by nohup; a shell without job control ignores interrupts for what it puts in the background
+			signal.Notify(signals, s)
+		}
+	}
 	defer signal.Stop(signals)
 	// A signal that is received, by whomever, does not end this process when the
 	// reader of its output is gone: the write fails instead, and the job is
@@ -119,7 +128,7 @@ func (f *runFlags) run(cmd *cobra.Command, args []string, stdin *os.File) error 
 	signal.Notify(pipes, syscall.SIGPIPE)
 	defer signal.Stop(pipes)
 	o.Signals, o.OwnsChildren = signals, true
-	if o.Logger, err = logger(f.verbose, o.Stderr); err != nil {
+	if o.Log, err = logger(f.verbose); err != nil {
 		return err
 	}
 	status, err := launch.Run(cmd.Context(), *o)
@@ -133,8 +142,9 @@ func (f *runFlags) run(cmd *cobra.Command, args []string, stdin *os.File) error 
 // a script, most likely.
 func noneEmpty(fs *pflag.FlagSet) (err error) {
 	wants := map[string]string{
-		"wdir": "a directory", "output": "tag, timestamp or dir=D", "timeout": "a positive number of seconds or a duration",
-		"heap-size": "a size such as 512M", "stdin": "a PE, all or none",
+		"wdir": "a directory", "output": outputWords, "timeout": "a positive number of seconds or a duration",
+		"heap-size": "a size such as 512M", "stdin": "a PE, all or none", "report-uri": "a file or -",
+		"bind-to": "none, core or numa", "map-by": "core or slot", "pprof": "a directory", "stats": "table or json:FILE",
 	}
 	fs.Visit(func(f *pflag.Flag) {
 		if want := wants[f.Name]; want != "" && (f.Value.String() == "" || f.Value.String() == "[]") {
@@ -144,76 +154,16 @@ func noneEmpty(fs *pflag.FlagSet) (err error) {
 	return err
 }
 
-func (f *runFlags) options(args []string, stderr io.Writer) (*launch.Options, error) {
-	o := &launch.Options{NPEs: f.n, Program: args[0], Args: args[1:], Dir: f.dir, Verbose: f.verbose, Env: os.Environ()}
-	if f.n < 1 {
-		return nil, usagef("oshrun -n 4 program", "-n: number of PEs %d, want 1 or more", f.n)
+func (f *runFlags) options(cmd *cobra.Command, args []string) (*launch.Options, error) {
+	apps, err := f.apps(args, cmd.Flags(), cmd.ErrOrStderr())
+	if err != nil {
+		return nil, err
 	}
-	if builtins[o.Program] != nil {
-		self, err := os.Executable()
-		if err != nil {
-			return nil, fmt.Errorf("built-in program %s: %w", o.Program, err)
-		}
-		o.Args = append([]string{"pe", o.Program}, o.Args...)
-		o.Program, o.Name = self, "oshrun"
-		o.Env = append(o.Env, progressKind(stderr)...)
+	o := &launch.Options{Apps: apps, Verbose: f.verbose, Recover: f.recover, ReportURI: f.uri}
+	if err := errors.Join(f.setOutput(o), f.setStdin(o), f.setTimeout(o), f.setHeap(o)); err != nil {
+		return nil, err
 	}
-	for _, kv := range f.env {
-		if err := addVar(o, kv); err != nil {
-			return nil, err
-		}
-	}
-	if f.dir != "" {
-		if st, err := os.Stat(f.dir); err != nil || !st.IsDir() {
-			return nil, usagef("", "--wdir: %q, want a directory", f.dir)
-		}
-	}
-	return o, errors.Join(f.setOutput(o), f.setStdin(o), f.setTimeout(o), f.setHeap(o))
-}
-
-// progressKind tells a built-in program how to show progress: its own stderr is
-// a pipe, so it cannot see for itself.
-func progressKind(stderr io.Writer) []string {
-	if _, set := os.LookupEnv(envvar.Progress); set {
-		return nil
-	}
-	kind := "lines"
-	if f, ok := stderr.(*os.File); ok && xunix.IsTerminal(f.Fd()) {
-		kind = "bar"
-	}
-	return []string{envvar.Progress + "=" + kind}
-}
-
-// addVar applies -x.
-func addVar(o *launch.Options, kv string) error {
-	name, _, hasValue := strings.Cut(kv, "=")
-	if name == "" {
-		return usagef("-x VAR=value", "-x: %q, want VAR or VAR=value", kv)
-	}
-	if !hasValue {
-		if _, ok := os.LookupEnv(name); !ok {
-			return usagef("-x "+name+"=value", "-x: %s is not set in this environment", name)
-		}
-		return nil // the whole environment is passed on
-	}
-	o.Env = append(o.Env, kv)
-	return nil
-}
-
-func (f *runFlags) setOutput(o *launch.Options) error {
-	for _, word := range f.output {
-		switch dir, isDir := strings.CutPrefix(word, "dir="); {
-		case word == "tag":
-			o.Output.Tag = true
-		case word == "timestamp":
-			o.Output.Timestamp = true
-		case isDir && dir != "":
-			o.Output.Dir = dir
-		default:
-			return usagef("--output tag,timestamp,dir=logs", "--output: %q, want tag, timestamp or dir=D", word)
-		}
-	}
-	return nil
+	return o, f.setProcesses(o)
 }
 
 func (f *runFlags) setStdin(o *launch.Options) error {
@@ -225,8 +175,8 @@ func (f *runFlags) setStdin(o *launch.Options) error {
 		return nil
 	}
 	rank, err := strconv.Atoi(f.stdin)
-	if err != nil || rank < 0 || rank >= f.n {
-		return usagef("--stdin all", "--stdin: %q, want a PE from 0 to %d, all or none", f.stdin, f.n-1)
+	if n := o.NPEs(); err != nil || rank < 0 || rank >= n {
+		return usagef("--stdin all", "--stdin: %q, want a PE from 0 to %d, all or none", f.stdin, n-1)
 	}
 	o.StdinTo = func(pe int) bool { return pe == rank }
 	return nil
@@ -259,24 +209,27 @@ func (f *runFlags) setHeap(o *launch.Options) error {
 	return nil
 }
 
-// logger returns what -v and GOSHMEM_LOG ask for.
-func logger(verbose bool, w io.Writer) (zerolog.Logger, error) {
+// logger returns what makes the log that -v and GOSHMEM_LOG ask for, nil for
+// none.
+func logger(verbose bool) (func(w io.Writer) zerolog.Logger, error) {
 	level, err := envvar.LogLevel(os.LookupEnv)
 	if err != nil {
-		return zerolog.Nop(), usagef("oshrun help environment", "%w", err)
+		return nil, usagef("oshrun help environment", "%w", err)
 	}
 	if verbose && level == envvar.LevelOff {
 		level = envvar.LevelInfo
 	}
 	if level == envvar.LevelOff {
-		return zerolog.Nop(), nil
+		return nil, nil
 	}
 	parsed, err := zerolog.ParseLevel(level.String())
 	if err != nil {
-		return zerolog.Nop(), err
+		return nil, err
 	}
-	console := zerolog.ConsoleWriter{Out: w, TimeFormat: time.StampMicro}
-	return zerolog.New(console).Level(parsed).With().Timestamp().Logger(), nil
+	return func(w io.Writer) zerolog.Logger {
+		console := zerolog.ConsoleWriter{Out: w, TimeFormat: time.StampMicro}
+		return zerolog.New(console).Level(parsed).With().Timestamp().Logger()
+	}, nil
 }
 
 // completePrograms completes the program's name: built-in ones, then files.

@@ -16,11 +16,15 @@ const helpHelp = `Print the help of oshrun, of a command or on a topic:
 
   exit-codes   what the exit status of oshrun says
   environment  the environment variables that goshmem reads and sets
+  output       input and output of PEs: what oshrun promises
+  stats        what --stats tells of a job
 
 With --json, a topic is an array of objects:
 
   exit-codes   {status, meaning}; status is a string, for some stand for many
-  environment  {name, deprecated_name, value, default, set_by, doc}`
+  environment  {name, deprecated_name, value, default, set_by, doc}
+  output       {subject, meaning}
+  stats        {field, meaning}`
 
 // exitCode is a row of exitCodes.
 type exitCode struct {
@@ -33,7 +37,7 @@ var exitCodes = []exitCode{
 	{strconv.Itoa(launch.StatusOK), "the job ended well"},
 	{strconv.Itoa(launch.StatusError), "error while running: a PE ended without Finalize, or output could not be written"},
 	{strconv.Itoa(launch.StatusUsage), "the command line or a setting is wrong; nothing was started"},
-	{"3", "the job ended, but some of its PEs had failed (reserved for --recover)"},
+	{strconv.Itoa(launch.StatusTolerated), "PEs had failed and the others finished well: with --recover, or where PEs were ended by others on purpose"},
 	{strconv.Itoa(launch.StatusSetUp), "the job could not be set up"},
 	{strconv.Itoa(launch.StatusTimeout), "--timeout was over"},
 	{strconv.Itoa(launch.StatusSignal) + "+n", "a PE was killed by signal n, or oshrun was asked to end by it"},
@@ -64,6 +68,8 @@ func topics() []topic {
 	return []topic{
 		{"exit-codes", "what the exit status of oshrun says", func() any { return exitCodes }, exitCodesText},
 		{"environment", "the environment variables", func() any { return documentedVars() }, environmentText},
+		{"output", "input and output of PEs", outputData, outputText},
+		{"stats", "what --stats tells", func() any { return statsFields }, statsHelp},
 	}
 }
 

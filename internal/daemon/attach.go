@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/goshmem/goshmem/internal/wire"
@@ -32,21 +33,70 @@ func (s *Step) listen() error {
 	return nil
 }
 
+// acceptPause is how long a listener that cannot accept waits for others to
+// close descriptors.
+const acceptPause = 50 * time.Millisecond
+
 func (s *Step) serve() {
 	for {
 		conn, err := s.attach.AcceptUnix()
-		if err != nil {
-			if !errors.Is(err, net.ErrClosed) {
-				s.cfg.Logger.Error().Err(err).Msg("attach socket")
-			}
+		switch {
+		case errors.Is(err, net.ErrClosed):
 			return
-		}
-		s.serving.Go(func() {
-			defer func() { _ = conn.Close() }()
-			if err := s.talk(conn); err != nil {
-				s.cfg.Logger.Warn().Err(err).Msg("attach")
+		case err != nil:
+			s.cfg.Logger.Error().Err(err).Msg("attach socket")
+			select {
+			case <-time.After(acceptPause):
+			case <-s.closing:
+				return
 			}
-		})
+		case s.visitors.add(conn):
+			s.serving.Go(func() {
+				defer s.visitors.remove(conn)
+				if err := s.talk(conn); err != nil {
+					s.cfg.Logger.Warn().Err(err).Msg("attach")
+				}
+			})
+		}
+	}
+}
+
+// visitors are the open connections to the attach socket.
+type visitors struct {
+	mu     sync.Mutex
+	closed bool
+	open   map[*net.UnixConn]struct{}
+}
+
+// add takes a connection, or closes it when the step is closing.
+func (v *visitors) add(conn *net.UnixConn) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.closed {
+		_ = conn.Close() // there is nobody to tell
+		return false
+	}
+	if v.open == nil {
+		v.open = map[*net.UnixConn]struct{}{}
+	}
+	v.open[conn] = struct{}{}
+	return true
+}
+
+func (v *visitors) remove(conn *net.UnixConn) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	delete(v.open, conn)
+	_ = conn.Close() // as above
+}
+
+// close ends all talks: one that says nothing must not hold up the end.
+func (v *visitors) close() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.closed = true
+	for conn := range v.open {
+		_ = conn.Close() // as above
 	}
 }
 
@@ -55,6 +105,10 @@ func (s *Step) talk(conn *net.UnixConn) error {
 	peer, err := xunix.PeerOf(conn)
 	if err != nil {
 		return err
+	}
+	if int(peer.UID) != os.Getuid() && peer.UID != 0 { // at once, so that it holds nothing open
+		reply := wire.AttachReply{Err: fmt.Sprintf("process %d of user %d, want user %d", peer.PID, peer.UID, os.Getuid())}
+		return xunix.SendFDs(conn, reply.Append(nil), nil)
 	}
 	buf := make([]byte, wire.MaxPacket)
 	for {
@@ -66,53 +120,69 @@ func (s *Step) talk(conn *net.UnixConn) error {
 			return nil //nolint:nilerr // gone, or silent for too long: nothing to report
 		}
 		req, err := wire.ParseAttachRequest(buf[:n])
+		var p *proc
 		if err == nil {
-			err = s.allow(peer, req)
+			p, err = s.allow(peer, req)
 		}
 		if err != nil {
 			reply := wire.AttachReply{Err: err.Error()}
 			return errors.Join(err, xunix.SendFDs(conn, reply.Append(nil), nil))
 		}
-		if err := s.hand(conn, req); err != nil {
+		last, err := s.hand(conn, p, req)
+		if err != nil {
 			return err
+		}
+		if last {
+			return s.obey(conn, p)
 		}
 	}
 }
 
-// hand sends the descriptors of as many segments as fit.
-func (s *Step) hand(conn *net.UnixConn, req wire.AttachRequest) error {
-	info, err := s.heaps[0].Stat()
-	if err != nil {
-		return err
+// hand sends the descriptors of as many segments as fit, if segments are asked
+// for, and says whether that was the last of the answers.
+func (s *Step) hand(conn *net.UnixConn, p *proc, req wire.AttachRequest) (last bool, err error) {
+	p.job.lending.RLock()
+	defer p.job.lending.RUnlock()
+	heaps := p.job.heaps
+	if len(heaps) == 0 {
+		return false, errEnding
 	}
-	last := min(len(s.heaps), int(req.First)+wire.MaxFDs)
+	info, err := heaps[0].Stat()
+	if err != nil {
+		return false, err
+	}
+	if req.Kind == wire.AskOrders {
+		heaps = nil
+	}
+	end := min(len(heaps), int(req.First)+wire.MaxFDs)
 	var fds []int
-	for _, f := range s.heaps[req.First:last] {
+	for _, f := range heaps[min(int(req.First), end):end] {
 		fds = append(fds, int(f.Fd()))
 	}
 	reply := wire.AttachReply{
-		Job: s.job, NPEs: uint32(s.cfg.NPEs), First: req.First, Count: uint32(len(fds)),
-		Incarnation: 1, SegmentSize: uint64(info.Size()),
+		Job: p.job.key, NPEs: uint32(p.job.npes()), First: req.First, Count: uint32(len(fds)),
+		Incarnation: 1, Processors: uint32(s.processors(p.job)), SegmentSize: uint64(info.Size()),
 	}
-	return xunix.SendFDs(conn, reply.Append(nil), fds)
+	return end == len(heaps), xunix.SendFDs(conn, reply.Append(nil), fds)
 }
 
-// allow checks that a request is of this job and comes from the process tree
-// of the PE that it names.
-func (s *Step) allow(peer xunix.Peer, req wire.AttachRequest) error {
+// allow checks that a request comes from the process tree of the PE that it
+// names, and returns the PE.
+func (s *Step) allow(peer xunix.Peer, req wire.AttachRequest) (*proc, error) {
+	j := s.jobOf(req.Nspace)
 	switch {
-	case req.Nspace != s.nspace:
-		return fmt.Errorf("job %q, want the one that this socket is for", req.Nspace) // whose name is none of a stranger's business
-	case int(req.PE) >= s.cfg.NPEs || int(req.First) >= s.cfg.NPEs:
-		return fmt.Errorf("PE %d and first segment %d, want below %d", req.PE, req.First, s.cfg.NPEs)
-	case int(peer.UID) != os.Getuid() && peer.UID != 0:
-		return fmt.Errorf("process %d of user %d, want user %d", peer.PID, peer.UID, os.Getuid())
+	case j == nil:
+		return nil, fmt.Errorf("job %q, want one that this socket is for", req.Nspace) // whose name is none of a stranger's business
+	case int64(req.PE) >= int64(j.npes()) || int64(req.First) >= int64(j.npes()):
+		return nil, fmt.Errorf("PE %d and first segment %d, want below %d", req.PE, req.First, j.npes())
+	case req.Kind != wire.AskSegments && req.Kind != wire.AskOrders:
+		return nil, fmt.Errorf("request of kind %d, want %d or %d", req.Kind, wire.AskSegments, wire.AskOrders)
 	}
 	s.mu.Lock()
-	p := s.procs[req.PE]
+	p := j.procs[req.PE]
 	s.mu.Unlock()
-	if p == nil || !s.descends(peer.PID, p.pid(), int(req.PE)) {
-		return fmt.Errorf("process %d is not of PE %d", peer.PID, req.PE)
+	if p == nil || !s.descends(peer.PID, p) {
+		return nil, fmt.Errorf("process %d is not of PE %d", peer.PID, req.PE)
 	}
-	return nil
+	return p, nil
 }

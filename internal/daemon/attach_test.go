@@ -14,17 +14,27 @@ import (
 	"github.com/goshmem/goshmem/internal/xunix"
 )
 
-// startSleepers starts a step of n PEs that do nothing for long.
-func startSleepers(t *testing.T, n int) *Step {
+// sleepers is a step of n PEs that do nothing for long.
+func sleepers(t *testing.T, n int, change ...func(*Config)) Config {
 	t.Helper()
 	sleep, err := exec.LookPath("sleep")
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := Start(Config{
-		NPEs: n, Path: sleep, Name: "sleep", Args: []string{"1000"}, Env: os.Environ(), HeapSize: 1 << 20,
-		Output: func(int, Stream, []byte) {}, Logger: zerolog.Nop(),
-	})
+	c := Config{
+		Apps: []App{{NPEs: n, Path: sleep, Name: "sleep", Args: []string{"1000"}, Env: os.Environ()}}, HeapSize: 1 << 20,
+		Output: func(ID, Stream, []byte) {}, Logger: zerolog.Nop(),
+	}
+	for _, f := range change {
+		f(&c)
+	}
+	return c
+}
+
+// startSleepers starts such a step.
+func startSleepers(t *testing.T, n int, change ...func(*Config)) *Step {
+	t.Helper()
+	s, err := Start(sleepers(t, n, change...))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,10 +80,11 @@ func ask(t *testing.T, s *Step, packet []byte) (wire.AttachReply, int) {
 func TestStrangerGetsNoHeap(t *testing.T) {
 	s := startSleepers(t, 2)
 	for want, req := range map[string]wire.AttachRequest{
-		"is not of PE 1":  {Nspace: s.Nspace(), PE: 1},
+		"is not of PE 1":  {Nspace: s.jobs[0].nspace, PE: 1},
 		"job \"another\"": {Nspace: "another", PE: 1},
-		"below 2":         {Nspace: s.Nspace(), PE: 2},
-		"first segment 9": {Nspace: s.Nspace(), PE: 0, First: 9},
+		"below 2":         {Nspace: s.jobs[0].nspace, PE: 2},
+		"first segment 9": {Nspace: s.jobs[0].nspace, PE: 0, First: 9},
+		"of kind 7":       {Nspace: s.jobs[0].nspace, PE: 0, Kind: 7},
 	} {
 		r, fds := ask(t, s, req.Append(nil))
 		if fds != 0 || !strings.Contains(r.Err, want) {
@@ -89,17 +100,19 @@ func TestStrangerGetsNoHeap(t *testing.T) {
 func TestDescends(t *testing.T) {
 	s := startSleepers(t, 2)
 	for pe := range 2 {
-		if !s.descends(s.PID(pe), s.PID(pe), pe) {
+		mine, others := s.jobs[0].procs[pe], s.jobs[0].procs[1-pe]
+		if !s.descends(mine.pid(), mine) {
 			t.Errorf("PE %d does not descend from itself", pe)
 		}
-		if s.descends(s.PID(1-pe), s.PID(pe), pe) {
+		if s.descends(others.pid(), mine) {
 			t.Errorf("PE %d is taken for PE %d", 1-pe, pe)
 		}
-		if !s.marked(s.PID(pe), pe) || s.marked(s.PID(pe), 1-pe) || !s.marked(s.PID(pe), -1) {
+		name := s.jobs[0].nspace
+		if !marked(mine.pid(), name, pe) || marked(mine.pid(), name, 1-pe) || !marked(mine.pid(), name, -1) || marked(mine.pid(), name+"-1", -1) {
 			t.Errorf("PE %d is not told by its environment", pe)
 		}
 	}
-	if s.descends(1, s.PID(0), 0) || s.descends(os.Getppid(), s.PID(0), 0) {
+	if first := s.jobs[0].procs[0]; s.descends(1, first) || s.descends(os.Getppid(), first) {
 		t.Error("a process outside the job is taken for a PE")
 	}
 }

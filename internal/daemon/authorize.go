@@ -9,38 +9,81 @@ import (
 	"strconv"
 
 	"github.com/goshmem/goshmem/internal/xunix"
+	pmix "github.com/goshmem/goshmem/pmix/wire"
 )
 
 // authorize decides whether a connection to the PMIx server may claim a PE:
 // the process that holds its other end must be the PE's or come from it. Any
 // user of the machine can reach the port, so that a name alone proves nothing.
-func (s *Step) authorize(conn net.Conn, nspace string, rank uint32) (pid int, err error) {
-	if nspace != s.nspace || int64(rank) >= int64(s.cfg.NPEs) {
-		return 0, fmt.Errorf("job %q, PE %d: want this job and a PE below %d", nspace, rank, s.cfg.NPEs)
+func (s *Step) authorize(conn net.Conn, claim pmix.Proc) (pid int, err error) {
+	if pid, err = s.holder(conn, claim); err == nil {
+		s.provide(pid)
 	}
-	pe := int(rank)
+	return pid, err
+}
+
+// holder returns the process of the PE that holds the other end of a connection.
+func (s *Step) holder(conn net.Conn, claim pmix.Proc) (pid int, err error) {
+	j := s.jobOf(claim.Nspace)
+	if j == nil || int64(claim.Rank) >= int64(j.npes()) {
+		return 0, fmt.Errorf("job %q, PE %d: want a job of this step and one of its PEs", claim.Nspace, claim.Rank)
+	}
 	s.mu.Lock() // a PE that is quick to connect waits here until its start is noted
-	p := s.procs[pe]
+	p := j.procs[claim.Rank]
 	s.mu.Unlock()
 	if p == nil {
-		return 0, fmt.Errorf("PE %d is not started yet", pe)
+		return 0, fmt.Errorf("PE %v is not started yet", ID{j.number, int(claim.Rank)})
 	}
-	local, remote := addrPort(conn.LocalAddr()), addrPort(conn.RemoteAddr())
-	inode, err := xunix.SocketInode(remote, local)
+	sock, remote, err := peerSocket(conn)
 	if err != nil {
-		return 0, fmt.Errorf("process behind %v: %w", remote, err)
+		return 0, err
 	}
-	link := "socket:[" + strconv.FormatUint(uint64(inode), 10) + "]"
+	link := linkTo(sock)
 	if holds(p.pid(), link) { // it nearly always is
 		return p.pid(), nil
 	}
 	all := lookAround()
 	for pid := range tree(all, os.Getpid()) {
-		if pid != os.Getpid() && holds(pid, link) && s.descends(pid, p.pid(), pe) {
+		if pid != os.Getpid() && holds(pid, link) && s.descends(pid, p) {
 			return pid, nil
 		}
 	}
-	return 0, fmt.Errorf("no process of PE %d (pid %d) holds the socket %v of the connection", pe, p.pid(), remote)
+	return 0, fmt.Errorf("no process of PE %v (pid %d) holds the socket %v of the connection", p.id, p.pid(), remote)
+}
+
+// authorizeTool decides whether a connection to the PMIx server may attach as a
+// tool: it must be of the user that this process runs as.
+func (s *Step) authorizeTool(conn net.Conn) (pid int, err error) {
+	sock, remote, err := peerSocket(conn)
+	if err != nil {
+		return 0, err
+	}
+	if int(sock.UID) != os.Geteuid() {
+		return 0, fmt.Errorf("tool at %v is of user %d, want user %d", remote, sock.UID, os.Geteuid())
+	}
+	link := linkTo(sock)
+	for pid := range lookAround() {
+		if holds(pid, link) {
+			return pid, nil
+		}
+	}
+	return 0, nil // who it is matters less than whose
+}
+
+// peerSocket returns the socket at the other end of a connection on this
+// machine, and its address.
+func peerSocket(conn net.Conn) (xunix.Socket, netip.AddrPort, error) {
+	local, remote := addrPort(conn.LocalAddr()), addrPort(conn.RemoteAddr())
+	sock, err := xunix.FindSocket(remote, local)
+	if err != nil {
+		return sock, remote, fmt.Errorf("process behind %v: %w", remote, err)
+	}
+	return sock, remote, nil
+}
+
+// linkTo is what a link in /proc/PID/fd says of a socket.
+func linkTo(s xunix.Socket) string {
+	return "socket:[" + strconv.FormatUint(uint64(s.Inode), 10) + "]"
 }
 
 func addrPort(a net.Addr) netip.AddrPort {
@@ -51,9 +94,17 @@ func addrPort(a net.Addr) netip.AddrPort {
 	return netip.AddrPort{}
 }
 
+// lowFDs is how many descriptors are looked at before they are listed.
+const lowFDs = 10
+
 // holds says whether a process has a file open, by what its link in /proc says.
 func holds(pid int, link string) bool {
-	dir := fmt.Sprintf("/proc/%d/fd", pid)
+	dir := fmt.Sprintf("/proc/%d/fd/", pid)
+	for fd := range lowFDs { // one that has just been opened mostly is one of these
+		if to, err := os.Readlink(dir + strconv.Itoa(fd)); err == nil && to == link {
+			return true
+		}
+	}
 	fds, err := os.ReadDir(dir)
 	if err != nil {
 		return false

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rs/zerolog"
+	pmix "github.com/goshmem/goshmem/pmix/wire"
 )
 
 // pairOf returns both ends of a loopback connection as the server and a client
@@ -36,14 +36,14 @@ func TestAuthorize(t *testing.T) {
 	client, served := pairOf(t)
 	for _, x := range []struct {
 		nspace string
-		rank   uint32
+		rank   pmix.Rank
 		want   string
 	}{
-		{"another", 0, "want this job"},
-		{s.Nspace(), 2, "want this job and a PE below 2"},
-		{s.Nspace(), 1, "no process of PE 1"},
+		{"another", 0, "want a job of this step"},
+		{s.jobs[0].nspace, 2, "one of its PEs"},
+		{s.jobs[0].nspace, 1, "no process of PE 1"},
 	} {
-		if _, err := s.authorize(served, x.nspace, x.rank); err == nil || !strings.Contains(err.Error(), x.want) {
+		if _, err := s.authorize(served, pmix.Proc{Nspace: x.nspace, Rank: x.rank}); err == nil || !strings.Contains(err.Error(), x.want) {
 			t.Errorf("claim of %s, %d: %v, want an error with %q", x.nspace, x.rank, err, x.want)
 		}
 	}
@@ -56,37 +56,42 @@ func TestAuthorize(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	if !holds(os.Getpid(), link) || holds(s.PID(0), link) {
-		t.Errorf("%s: held by this process %v and by PE 0 %v, want true and false", link, holds(os.Getpid(), link), holds(s.PID(0), link))
+	if !holds(os.Getpid(), link) || holds(s.PID(ID{}), link) {
+		t.Errorf("%s: held by this process %v and by PE 0 %v, want true and false", link, holds(os.Getpid(), link), holds(s.PID(ID{}), link))
 	}
 }
 
 // The public name of the attach socket does not tell the job's.
 func TestNamesAreIndependent(t *testing.T) {
 	s := startSleepers(t, 1)
-	_, secret, _ := strings.Cut(s.Nspace(), "-")
+	_, secret, _ := strings.Cut(s.jobs[0].nspace, "-")
 	if name := s.attach.Addr().String(); strings.Contains(name, secret) {
-		t.Errorf("socket %s holds the job's name %s", name, s.Nspace())
+		t.Errorf("socket %s holds the job's name %s", name, s.jobs[0].nspace)
 	}
 }
 
 // However much a PE says, the end of each finds room.
 func TestExitedIsNotDropped(t *testing.T) {
-	s := &Step{events: make(chan Event, 4*3+16), procs: make([]*proc, 3), cfg: Config{Logger: zerolog.Nop()}}
-	for range 100 {
-		s.emit(Event{Kind: Abort})
-		s.emit(Event{Kind: Lost})
+	m := newMailbox()
+	for range 100 * maxTalk {
+		m.put(Event{Kind: Abort})
+		m.put(Event{Kind: Lost})
 	}
-	for pe := range s.procs {
-		s.emit(Event{Kind: Exited, PE: pe})
+	for pe := range 3 {
+		m.put(Event{Kind: Exited, ID: ID{PE: pe}})
 	}
-	ends := 0
-	for len(s.events) > 0 {
-		if e := <-s.events; e.Kind == Exited {
-			ends++
+	if n := len(m.queue); n != maxTalk+3 {
+		t.Errorf("%d events wait, want %d", n, maxTalk+3)
+	}
+	quit := make(chan struct{})
+	defer close(quit)
+	go m.run(quit)
+	for range maxTalk {
+		<-m.out
+	}
+	for pe := range 3 {
+		if e := <-m.out; e.Kind != Exited || e.PE != pe {
+			t.Errorf("event %+v, want the end of PE %d", e, pe)
 		}
-	}
-	if ends != 3 {
-		t.Errorf("%d ends were reported, want 3", ends)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"slices"
 	"syscall"
 	"time"
 
@@ -19,43 +18,46 @@ const closeAtMost = 10 * time.Second
 // Close ends every process of the job, passes on what they had written, however
 // long Config.Output takes for it, and frees everything.
 func (s *Step) Close() error {
+	s.Refuse()
 	s.Signal(syscall.SIGKILL)
+	s.spawns.Wait()
 	deadline := time.Now().Add(closeAtMost)
 	s.mu.Lock()
-	procs := slices.Clone(s.procs)
+	procs := s.started()
 	s.mu.Unlock()
 	for _, p := range procs {
-		if p != nil {
-			p.release()
-		}
+		p.release()
 	}
 	s.sweep(procs, deadline)
 	patience := closeAtMost
 	for _, p := range procs {
-		if p != nil {
-			patience = s.drain(p, patience)
-		}
+		patience = s.drain(p, patience)
 	}
 	s.input.close()
 	close(s.start)
 	var errs []error
 	if s.attach != nil {
 		errs = append(errs, s.attach.Close())
+		s.visitors.close()
 	}
 	if s.pmix != nil {
 		errs = append(errs, s.pmix.Close())
 	}
 	s.mu.Lock()
 	for _, p := range procs {
-		if p != nil {
-			p.settle()
-		}
+		p.settle()
 	}
 	s.mu.Unlock()
 	close(s.closing)
 	s.serving.Wait()
-	for _, f := range s.heaps {
-		errs = append(errs, f.Close())
+	within(deadline, s.retiring.Wait) // what cannot be killed was spoken of
+	if s.private != nil {
+		errs = append(errs, s.private.remove())
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, j := range s.jobs {
+		errs = append(errs, j.closeHeaps())
 	}
 	return errors.Join(errs...)
 }
@@ -90,9 +92,9 @@ func (s *Step) drain(p *proc, patience time.Duration) time.Duration {
 
 // cut ends a PE's outputs.
 func (s *Step) cut(p *proc) {
-	s.notice("output of PE %d is held open by a process that left the job: it is cut", p.pe)
-	for _, f := range p.readers {
-		_ = f.Close()
+	s.notice("output of PE %v is held open by a process that left the job: it is cut", p.id)
+	for _, o := range p.outlets {
+		_ = o.Close()
 	}
 }
 
@@ -110,8 +112,8 @@ func (s *Step) notice(format string, args ...any) {
 // one may bring its own children here, so it looks until there are none.
 func (s *Step) sweep(procs []*proc, deadline time.Time) {
 	for _, p := range procs {
-		if p != nil && !within(deadline, func() { <-p.reaped }) {
-			s.notice("PE %d (pid %d) does not end although killed", p.pe, p.pid())
+		if !within(deadline, func() { <-p.reaped }) {
+			s.notice("PE %v (pid %d) does not end although killed", p.id, p.pid())
 		}
 	}
 	for time.Now().Before(deadline) {

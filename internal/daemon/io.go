@@ -4,63 +4,116 @@ import (
 	"bytes"
 	"errors"
 	"io"
-	"maps"
 	"os"
-	"sync"
 	"time"
 )
 
 const (
 	readBytes = 64 << 10
-	// longLine is where a line is passed on in parts.
-	longLine = 1 << 20
+	// LongLine is the length at which a line is passed on in parts.
+	LongLine = 1 << 20
 	// slowLine is how long a line that does not end is held back: a prompt.
 	slowLine = 100 * time.Millisecond
+	// blockBytes is what buffers of programs are multiples of. A line that stops
+	// at the end of one is no prompt: its rest comes with the next buffer.
+	blockBytes = 4 << 10
+	// slowBlock is how long a pause in a line may be that is longer than a block.
+	slowBlock = time.Second
 )
 
-// read passes a PE's output on in whole lines until its end.
-func (s *Step) read(p *proc, f *os.File, stream Stream) {
+// streams returns how many outputs a PE has.
+func (s *Step) streams() int {
+	if s.cfg.Merge {
+		return 1
+	}
+	return 2
+}
+
+// addOutlet takes the reading end of the next of the PE's outputs.
+func (p *proc) addOutlet(f *os.File) error {
+	o, err := newOutlet(f)
+	if err == nil {
+		p.outlets = append(p.outlets, o)
+	}
+	return err
+}
+
+// read passes a PE's output on until its end.
+func (s *Step) read(p *proc, o *outlet, stream Stream) {
+	pass := lines
+	if s.cfg.Raw {
+		pass = unchanged
+	}
 	p.outputs.Go(func() {
-		defer func() { _ = f.Close() }()
-		lines(f, func(text []byte) {
+		defer func() { _ = o.Close() }()
+		defer o.passed.End()
+		pass(o, func(text []byte) {
 			p.passing.Add(1)
-			defer p.passing.Add(-1)
-			s.cfg.Output(p.pe, stream, text)
+			if s.pmix != nil {
+				s.pmix.Output(p.name(), stream == Stderr, text)
+			}
+			s.cfg.Output(p.id, stream, text)
+			p.passing.Add(-1)
+			o.passed.Add(len(text))
 		})
 	})
 }
 
+// said returns channels that are closed when everything that a PE has written
+// so far has been passed on.
+func (p *proc) said() (all []<-chan struct{}) {
+	for _, o := range p.outlets {
+		all = append(all, o.mark())
+	}
+	return all
+}
+
+// unchanged calls out with what it reads as it comes.
+func unchanged(r io.Reader, out func(text []byte)) {
+	buf := make([]byte, readBytes)
+	for {
+		n, err := r.Read(buf)
+		if n > 0 {
+			out(buf[:n])
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
 // lines calls out with text that ends with a line, except for parts of lines
-// that are longer than longLine or take longer than slowLine, and for the rest
-// at the end.
+// that are longer than LongLine or take too long, and for the rest at the end.
+// A part of LongLine bytes is followed by more, or by no bytes if that takes too
+// long.
 func lines(r io.Reader, out func(text []byte)) {
 	buf := make([]byte, 0, readBytes)
 	limit := newLineTimer(r)
+	long, fresh := false, 0 // the line is long; the last read brought that much
 	for {
 		if len(buf) == cap(buf) {
-			if cap(buf) >= longLine {
-				out(buf)
-				buf = buf[:0]
-			} else {
+			if cap(buf) < LongLine {
 				buf = append(make([]byte, 0, 2*cap(buf)), buf...)
+			} else {
+				out(buf)
+				buf, long = buf[:0], true
 			}
 		}
-		limit.watch(len(buf) > 0)
-		n, err := r.Read(buf[len(buf):cap(buf)])
-		fresh := buf[len(buf) : len(buf)+n]
+		limit.watch(patience(len(buf), fresh, long))
+		n, err := r.Read(buf[len(buf):min(cap(buf), len(buf)+readBytes)])
+		fresh = n
 		buf = buf[:len(buf)+n]
-		if i := bytes.LastIndexAny(fresh, "\n\r"); i >= 0 { // a progress bar ends its lines by \r
-			end := len(buf) - n + i + 1
+		if end := lineEnd(buf, n); end > 0 {
 			out(buf[:end])
-			buf = buf[:copy(buf, buf[end:])]
-			limit.watch(false) // what follows is another line
+			buf, long = buf[:copy(buf, buf[end:])], false
+			limit.watch(0) // what follows is another line
 		}
 		if err == nil {
 			continue
 		}
-		if len(buf) > 0 {
+		if len(buf) > 0 || long {
 			out(buf)
-			buf = buf[:0]
+			buf, long = buf[:0], false
 		}
 		if !errors.Is(err, os.ErrDeadlineExceeded) {
 			return
@@ -68,10 +121,48 @@ func lines(r io.Reader, out func(text []byte)) {
 	}
 }
 
+// lineEnd returns where the last line ends of text with n new bytes, 0 if none
+// does. A progress bar ends its lines by \r, but \r\n is not torn.
+func lineEnd(text []byte, n int) int {
+	from := max(len(text)-n-1, 0) // a \r that was last is not any more
+	fresh := text[from:]
+	end := lastIndex(fresh, '\n')
+	if cr := lastIndex(fresh[end+1:], '\r'); cr >= 0 && end+1+cr < len(fresh)-1 {
+		end += 1 + cr
+	}
+	if end < 0 {
+		return 0
+	}
+	return from + end + 1
+}
+
+// lastIndex is bytes.LastIndexByte, which is slow where it finds nothing.
+func lastIndex(text []byte, c byte) int {
+	if bytes.IndexByte(text, c) < 0 {
+		return -1
+	}
+	return bytes.LastIndexByte(text, c)
+}
+
+// patience returns how long to wait for more of a line of which held bytes are
+// there, fresh ones of them new: 0 means any time.
+func patience(held, fresh int, long bool) time.Duration {
+	switch {
+	case long:
+		return slowBlock
+	case held == 0, fresh > 0 && fresh%blockBytes == 0:
+		return 0
+	case held >= blockBytes:
+		return slowBlock
+	default:
+		return slowLine
+	}
+}
+
 // lineTimer limits how long a reader waits for the end of a line.
 type lineTimer struct {
-	r       interface{ SetReadDeadline(t time.Time) error } // nil: it cannot be limited
-	running bool
+	r     interface{ SetReadDeadline(t time.Time) error } // nil: it cannot be limited
+	limit time.Duration                                   // that runs; 0: none
 }
 
 func newLineTimer(r io.Reader) *lineTimer {
@@ -80,73 +171,16 @@ func newLineTimer(r io.Reader) *lineTimer {
 	return p
 }
 
-// watch starts the time when a line begins, and stops it when there is none.
-func (p *lineTimer) watch(within bool) {
-	if p.r == nil || within == p.running {
+// watch sets the limit, 0 for none. That of a short line runs from its begin,
+// that of a long one from its last part.
+func (p *lineTimer) watch(limit time.Duration) {
+	if p.r == nil || limit == p.limit && limit != slowBlock {
 		return
 	}
-	p.running = within
+	p.limit = limit
 	var at time.Time
-	if within {
-		at = time.Now().Add(slowLine)
+	if limit > 0 {
+		at = time.Now().Add(limit)
 	}
 	_ = p.r.SetReadDeadline(at) // without it, a prompt comes late
-}
-
-// input carries standard input to the PEs that want it.
-type input struct {
-	mu   sync.Mutex
-	dest map[int]*os.File
-}
-
-func (in *input) add(pe int, w *os.File) {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	in.dest[pe] = w
-}
-
-// run copies src to all readers until its end, then closes them. The slowest
-// reader sets the pace; one that has gone is left out.
-func (in *input) run(src io.Reader) {
-	if src == nil || len(in.dest) == 0 {
-		return
-	}
-	go func() {
-		defer in.close()
-		buf := make([]byte, readBytes)
-		for {
-			n, err := src.Read(buf)
-			if n > 0 && !in.write(buf[:n]) || err != nil {
-				return
-			}
-		}
-	}()
-}
-
-// write says whether anybody still reads.
-func (in *input) write(b []byte) bool {
-	in.mu.Lock()
-	dest := maps.Clone(in.dest)
-	in.mu.Unlock()
-	for pe, w := range dest {
-		if _, err := w.Write(b); err != nil {
-			_ = w.Close()
-			in.mu.Lock()
-			delete(in.dest, pe)
-			in.mu.Unlock()
-		}
-	}
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	return len(in.dest) > 0
-}
-
-// close ends everybody's input, and a write that is under way.
-func (in *input) close() {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	for pe, w := range in.dest {
-		_ = w.Close()
-		delete(in.dest, pe)
-	}
 }

@@ -44,24 +44,25 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// A line without end is passed on in parts, so that it takes bounded memory;
-// carriage returns end lines too.
+// A line without end is passed on in parts, so that it takes bounded memory, and
+// the end of the parts is told; carriage returns end lines too, but not those
+// that a newline follows.
 func TestLongLine(t *testing.T) {
-	text := strings.Repeat("x", 5*longLine)
+	text := strings.Repeat("x", 5*LongLine)
 	pieces, total := 0, 0
 	lines(strings.NewReader(text), func(b []byte) {
 		pieces++
 		total += len(b)
-		if len(b) > longLine {
-			t.Errorf("piece of %d bytes, want at most %d", len(b), longLine)
+		if len(b) > LongLine {
+			t.Errorf("piece of %d bytes, want at most %d", len(b), LongLine)
 		}
 	})
-	if total != len(text) || pieces != 5 {
-		t.Errorf("%d bytes in %d pieces, want %d in 5", total, pieces, len(text))
+	if total != len(text) || pieces != 6 {
+		t.Errorf("%d bytes in %d pieces, want %d in 5 and an empty one", total, pieces, len(text))
 	}
 	var got []string
-	lines(iotest.OneByteReader(strings.NewReader("10%\r20%\rdone\n")), func(b []byte) { got = append(got, string(b)) })
-	if strings.Join(got, "|") != "10%\r|20%\r|done\n" {
+	lines(iotest.OneByteReader(strings.NewReader("10%\r20%\rdone\r\n\r\nrest\r")), func(b []byte) { got = append(got, string(b)) })
+	if strings.Join(got, "|") != "10%\r|20%\r|done\r\n|\r\n|rest\r" {
 		t.Errorf("pieces %q", got)
 	}
 }

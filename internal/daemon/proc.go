@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -13,24 +14,29 @@ import (
 
 	"github.com/goshmem/goshmem/internal/envvar"
 	"github.com/goshmem/goshmem/internal/xunix"
+	pmix "github.com/goshmem/goshmem/pmix/wire"
 )
 
 func lockThread() { runtime.LockOSThread() }
 
 // proc is one PE's process. Its fields are guarded by the step's mutex.
 type proc struct {
-	pe        int
+	id        ID
+	job       *job
 	cmd       *exec.Cmd
 	leash     *os.File // write end; closing it kills the group
 	hold      *os.File // its read end: somebody has to have it open
 	outputs   sync.WaitGroup
 	passing   atomic.Int32 // outputs that are in the hands of Config.Output
-	readers   []*os.File
+	outlets   []*outlet
 	reaped    chan struct{}
 	ended     bool          // its process has ended; the number may be reaped any time
 	connected bool          // it has joined the job
 	lost      bool          // and left it without a farewell
 	settled   chan struct{} // closed when it has left the job, in any way
+	orders    *taker        // nil: it takes none
+	began     time.Time
+	wish      wish
 }
 
 // join notes that the PE has joined the job, perhaps not for the first time.
@@ -73,35 +79,53 @@ func (p *proc) signal(sig syscall.Signal) {
 	}
 }
 
-// Launch starts all PEs, from one thread. After an error some may run: Close
+// Launch starts all PEs of the first job. After an error some may run: Close
 // ends them.
 func (s *Step) Launch() error {
-	done := make(chan error)
-	s.start <- func() {
-		for pe := range s.cfg.NPEs {
-			if err := s.startPE(pe); err != nil {
-				done <- fmt.Errorf("start PE %d: %w", pe, err)
-				return
-			}
-		}
-		done <- nil
-	}
-	if err := <-done; err != nil {
+	s.mu.Lock()
+	j := s.jobs[0]
+	s.mu.Unlock()
+	if err := s.launch(j); err != nil {
 		return err
 	}
 	s.input.run(s.cfg.Stdin)
 	return nil
 }
 
-func (s *Step) startPE(pe int) (err error) {
-	p := &proc{pe: pe, reaped: make(chan struct{}), settled: make(chan struct{}), cmd: &exec.Cmd{
-		Path: s.cfg.Path, Args: append([]string{s.cfg.Name}, s.cfg.Args...),
-		Dir: s.cfg.Dir, Env: s.environ(pe), SysProcAttr: xunix.ChildAttr(),
+// launch starts the PEs of a job, from the thread that starts all.
+func (s *Step) launch(j *job) error {
+	done := make(chan error)
+	s.start <- func() {
+		var b binder
+		for pe := range j.npes() {
+			id := ID{j.number, pe}
+			err := b.set(s.place(id).CPUs)
+			if err == nil {
+				err = s.startPE(j, pe)
+			}
+			if err != nil {
+				done <- errors.Join(fmt.Errorf("start PE %v: %w", id, err), b.set(nil))
+				return
+			}
+		}
+		done <- b.set(nil)
+	}
+	return <-done
+}
+
+func (s *Step) startPE(j *job, pe int) (err error) {
+	app := &j.apps[j.app(pe)]
+	p := &proc{id: ID{j.number, pe}, job: j, reaped: make(chan struct{}), settled: make(chan struct{}), cmd: &exec.Cmd{
+		Path: app.Path, Args: append([]string{app.Name}, app.Args...),
+		Dir: app.Dir, Env: s.environ(j, pe), SysProcAttr: xunix.ChildAttr(),
 	}}
 	var theirs []*os.File // closed here once the process has them
 	defer func() {
 		for _, f := range theirs {
 			_ = f.Close()
+		}
+		if err != nil {
+			p.discard()
 		}
 	}()
 	pipe := func() (r, w *os.File) {
@@ -110,34 +134,62 @@ func (s *Step) startPE(pe int) (err error) {
 		}
 		return r, w
 	}
-	out, outW := pipe()
-	errs, errW := pipe()
+	for i := range s.streams() {
+		r, w := pipe()
+		theirs = append(theirs, w)
+		if err == nil {
+			err = p.addOutlet(r)
+		}
+		if i == 0 {
+			p.cmd.Stdout = w
+		}
+		p.cmd.Stderr = w
+	}
 	leashR, leashW := pipe()
-	theirs = append(theirs, outW, errW, leashR)
-	p.readers, p.leash = []*os.File{out, errs}, leashW
-	p.cmd.Stdout, p.cmd.Stderr, p.cmd.ExtraFiles = outW, errW, []*os.File{leashR}
-	if err == nil && s.cfg.Stdin != nil && s.cfg.StdinTo(pe) {
+	theirs = append(theirs, leashR)
+	p.leash, p.cmd.ExtraFiles = leashW, []*os.File{leashR}
+	if err == nil {
+		var conn *os.File
+		conn, err = s.connectPMI(p)
+		theirs = append(theirs, conn)
+	}
+	if err == nil && j.number == 0 && s.cfg.Stdin != nil && s.cfg.StdinTo(pe) {
 		in, inW := pipe()
 		theirs = append(theirs, in)
 		p.cmd.Stdin = in
-		s.input.add(pe, inW)
+		s.input.add(p.id, inW)
 	}
 	if err != nil {
 		return err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.killed {
+		return errEnding
+	}
+	p.began = time.Now()
 	if err := p.cmd.Start(); err != nil {
 		return err
 	}
-	s.procs[pe] = p
+	j.procs[pe] = p
 	if err := p.tie(leashR); err != nil {
-		s.cfg.Logger.Warn().Err(err).Int("pe", pe).Msg("grandchildren may outlive a killed oshrun")
+		s.cfg.Logger.Warn().Err(err).Stringer("pe", p.id).Msg("grandchildren may outlive a killed oshrun")
 	}
-	s.read(p, out, Stdout)
-	s.read(p, errs, Stderr)
-	go s.wait(p)
+	for i, o := range p.outlets {
+		s.read(p, o, Stream(i))
+	}
+	s.retiring.Go(func() { s.wait(p) })
 	return nil
+}
+
+// discard closes what a process that could not be started would have needed.
+func (p *proc) discard() {
+	for _, o := range p.outlets {
+		_ = o.Close()
+	}
+	if p.leash != nil {
+		_ = p.leash.Close()
+	}
 }
 
 // tie arms the PE's leash.
@@ -164,26 +216,29 @@ func (p *proc) release() {
 
 // environ returns the environment of a PE. The last of several settings of one
 // variable counts.
-func (s *Step) environ(pe int) []string {
-	env := append([]string(nil), s.cfg.Env...)
-	if s.cfg.Procs > 0 {
-		env = append(env, envvar.MaxProcs+"="+strconv.Itoa(s.cfg.Procs))
+func (s *Step) environ(j *job, pe int) []string {
+	app := &j.apps[j.app(pe)]
+	env := append([]string(nil), app.Env...)
+	if procs := app.Procs; procs > 0 {
+		if at := s.place(ID{j.number, pe}); at.CPUs != nil {
+			procs = at.Procs(0)
+		}
+		env = append(env, envvar.MaxProcs+"="+strconv.Itoa(procs))
 	}
-	env = append(env, s.pmix.Environ(uint32(pe))...)
+	env = append(env, s.private.environ(app.Env)...)
+	env = append(env, s.giveWay(app.Env)...)
+	env = append(env, s.pmix.Environ(pmix.Proc{Nspace: j.nspace, Rank: pmix.Rank(pe)})...)
 	return append(env, envvar.Step+"="+s.attach.Addr().String())
 }
-
-// outputLag is how long the report of an end waits for the rest of the output,
-// so that what a PE said last stands before what oshrun says of it.
-const outputLag = 200 * time.Millisecond
 
 // wait reports the end of a PE: of its process and, if that ended well, of its
 // connection, which a program started by a shell may keep longer than the shell,
 // unless it was killed, too.
 func (s *Step) wait(p *proc) {
 	if err := xunix.WaitExited(p.pid()); err != nil {
-		s.cfg.Logger.Error().Err(err).Int("pe", p.pe).Msg("wait")
+		s.cfg.Logger.Error().Err(err).Stringer("pe", p.id).Msg("wait")
 	}
+	ran := time.Since(p.began)
 	s.mu.Lock()
 	p.ended = true
 	s.mu.Unlock()
@@ -195,9 +250,13 @@ func (s *Step) wait(p *proc) {
 	if stays && p.cmd.ProcessState.Success() {
 		<-settled
 	}
-	s.pmix.ProcExited(uint32(p.pe))
-	within(time.Now().Add(outputLag), p.outputs.Wait)
+	s.tellExit(p)
+	s.pmi.ProcExited(p.name())
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.emit(Event{Kind: Exited, PE: p.pe, PID: p.pid(), State: p.cmd.ProcessState, Unfinished: p.lost})
+	s.ended(p.job)
+	if p.job.failed {
+		return
+	}
+	s.emit(Event{Kind: Exited, ID: p.id, PID: p.pid(), State: p.cmd.ProcessState, Ran: ran, Unfinished: p.lost, By: p.wished(), Said: p.said()})
 }

@@ -8,15 +8,17 @@ import (
 	"io"
 	"net"
 	"os"
+	"strconv"
 	"sync"
 	"syscall"
 	"time"
 
 	"github.com/rs/zerolog"
 
+	"github.com/goshmem/goshmem/internal/plan"
 	"github.com/goshmem/goshmem/internal/xunix"
+	"github.com/goshmem/goshmem/pmix/pmi1"
 	"github.com/goshmem/goshmem/pmix/server"
-	"github.com/goshmem/goshmem/symheap"
 )
 
 // Stream is one of a PE's outputs.
@@ -28,25 +30,39 @@ const (
 	Stderr
 )
 
+// App is a program and how many PEs of a job run it.
+type App struct {
+	NPEs  int
+	Path  string   // the program's file
+	Args  []string // its arguments, without its name
+	Name  string   // its name as argument 0
+	Env   []string // its environment, without what the step adds
+	Dir   string   // its working directory; empty: this process's
+	Procs int      // GOMAXPROCS of a PE that is not bound; 0: of any, as Env has it
+}
+
 // Config says what a step runs.
 type Config struct {
-	NPEs     int
-	Path     string   // the program's file
-	Args     []string // its arguments, without its name
-	Name     string   // its name as argument 0
-	Env      []string // its environment, without what the step adds
-	Dir      string   // its working directory; empty: this process's
-	HeapSize uint64   // bytes
-	Procs    int      // GOMAXPROCS of a PE; 0: as Env has it
+	Apps     []App        // of the first job; its PEs are counted through
+	HeapSize uint64       // bytes
+	MostPEs  int          // that a spawned job may have
+	Places   []plan.Place // where the PEs of the first job run; nil: anywhere
 	Stdin    io.Reader
-	StdinTo  func(pe int) bool // which PEs read Stdin
-	// Output takes whole lines of a PE, or a part of one that is very long or
-	// slow to end. It is called by one goroutine per PE and stream and may take
-	// its time.
-	Output func(pe int, s Stream, text []byte)
+	StdinTo  func(pe int) bool // which PEs of the first job read Stdin
+	// Output takes whole lines of a PE, or a part of one that is slow to end, or
+	// of one that is very long: LongLine bytes at once, which are followed by
+	// more, or by no bytes if that is slow to come. It is called by one goroutine
+	// per PE and stream, and may take its time.
+	Output func(id ID, s Stream, text []byte)
+	Raw    bool // Output takes bytes as they come instead of lines
+	Merge  bool // what a PE writes to Stderr is part of its Stdout, in the order in which it is written
+	// Log takes text for an output that PEs do not write but send; it must not
+	// block. Nil: nobody does.
+	Log func(s Stream, text []byte)
 	// Notice takes what the user should know and no Event says; it must not
 	// block. Nil: nobody does.
 	Notice func(text string)
+	Tools  bool // tools of this user may attach to the PMIx server
 	// OwnsChildren says that every child of this process is the step's, so that
 	// the ones it inherits are reaped, and killed at the end, even if nothing
 	// about them tells that they are the job's.
@@ -54,18 +70,35 @@ type Config struct {
 	Logger       zerolog.Logger
 }
 
+// ID names a PE: its job, 0 for the first one of the step, and its number there.
+type ID struct{ Job, PE int }
+
+// String returns the number of a PE of the first job, and job.PE of another.
+func (id ID) String() string {
+	if id.Job == 0 {
+		return strconv.Itoa(id.PE)
+	}
+	return strconv.Itoa(id.Job) + "." + strconv.Itoa(id.PE)
+}
+
 // Event is what happened to a PE.
 type Event struct {
-	Kind  Kind
-	PE    int
+	Kind Kind
+	ID
+	NPEs  int // Spawned
 	PID   int
 	State *os.ProcessState // Exited
+	Ran   time.Duration    // Exited: since the start of its process
 	// Unfinished says of a process that Exited that it had joined the job and
 	// left without a farewell.
 	Unfinished bool
+	By         string        // Exited: who asked for that, as for messages; empty: nobody
 	Status     int           // Abort
 	Msg        string        // Abort
-	At         time.Duration // since the start of the job
+	At         time.Duration // since the start of the step
+	// Said has channels that are closed when what the PE had written before the
+	// event has been passed to Config.Output. Of Exited and Abort.
+	Said []<-chan struct{}
 }
 
 // Kind is the kind of an Event.
@@ -73,29 +106,37 @@ type Kind uint8
 
 // The kinds.
 const (
-	Exited Kind = iota // the PE's process ended; output may still come
-	Lost               // its PMIx connection closed without a farewell
-	Abort              // it asked for the end of the job
+	Exited  Kind = iota // the PE's process ended; output may still come
+	Lost                // its PMIx connection closed without a farewell
+	Abort               // it asked for the end of the job
+	Spawned             // a further job of NPEs is going to be started
+	Dropped             // it could not be: nothing of it is left, whatever was started
 )
 
-// Step runs the PEs of one job on this node.
+// Step runs the PEs of a job on this node, and of the jobs that it spawns.
 type Step struct {
-	cfg    Config
-	job    [16]byte
-	nspace string
-	begin  time.Time
-	heaps  []*os.File
-	pmix   *server.Server
-	attach *net.UnixListener
-	events chan Event
-	start  chan func() // to the goroutine that starts processes
-	input  *input
+	cfg      Config
+	host     string
+	name     string // what the names of its jobs begin with
+	begin    time.Time
+	pmix     *server.Server
+	pmi      *pmi1.Server
+	attach   *net.UnixListener
+	visitors visitors
+	events   *mailbox
+	start    chan func() // to the goroutine that starts processes
+	input    *input
+	private  *private // where programs have files
 
-	mu      sync.Mutex
-	procs   []*proc
-	killed  bool // everybody was sent SIGKILL: nobody's farewell is waited for
-	closing chan struct{}
-	serving sync.WaitGroup
+	mu       sync.Mutex
+	jobs     map[int]*job // by number
+	lastJob  int          // how many there have been
+	ending   bool         // no further job may begin
+	killed   bool         // everybody was sent SIGKILL: nobody's farewell is waited for
+	spawns   sync.WaitGroup
+	retiring sync.WaitGroup // what waits for ends of processes and jobs
+	closing  chan struct{}
+	serving  sync.WaitGroup
 }
 
 // Start makes everything that the PEs need. Launch starts them; Close must be
@@ -103,57 +144,54 @@ type Step struct {
 func Start(cfg Config) (*Step, error) {
 	s := &Step{
 		cfg: cfg, begin: time.Now(),
-		events:  make(chan Event, 4*cfg.NPEs+16), // see emit
-		procs:   make([]*proc, cfg.NPEs),
+		events:  newMailbox(),
 		start:   make(chan func()),
-		input:   &input{dest: map[int]*os.File{}},
+		jobs:    map[int]*job{},
 		closing: make(chan struct{}),
 	}
-	_, _ = rand.Read(s.job[:]) // never fails
-	s.nspace = "goshmem-" + hex.EncodeToString(s.job[:8])
+	s.input = &input{dest: map[ID]*os.File{}, pushers: map[ID]*pusher{}, notice: s.notice}
+	var secret [8]byte
+	_, _ = rand.Read(secret[:]) // never fails
+	s.name = "goshmem-" + hex.EncodeToString(secret[:])
 	if err := s.setUp(); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
 }
 
-func (s *Step) setUp() error {
+func (s *Step) setUp() (err error) {
 	_ = xunix.Subreaper() // an improvement where it works
 	if s.cfg.OwnsChildren {
 		s.serving.Go(s.reapOrphans)
 	}
+	s.serving.Go(func() { s.events.run(s.closing) })
 	go starter(s.start)
-	for pe := range s.cfg.NPEs {
-		f, err := symheap.Create(symheap.Identity{
-			Job: s.job, PE: uint32(pe), NPEs: uint32(s.cfg.NPEs), Incarnation: 1,
-		}, s.cfg.HeapSize)
-		if err != nil {
-			return err
-		}
-		s.heaps = append(s.heaps, f)
+	if s.private, err = newPrivate(); err != nil {
+		return err
 	}
-	host, err := os.Hostname()
-	if err != nil {
+	s.serving.Go(s.removeStale)
+	if s.host, err = os.Hostname(); err != nil {
 		return fmt.Errorf("host name: %w", err)
 	}
-	job := server.Job{Nspace: s.nspace, Hosts: []string{host}}
-	for pe := range s.cfg.NPEs {
-		job.Procs = append(job.Procs, server.Proc{Rank: uint32(pe), LocalRank: uint16(pe)})
+	j := newJob(s.cfg.Apps)
+	s.enlist(j)
+	if err := j.makeHeaps(s.cfg.HeapSize); err != nil {
+		return err
 	}
-	s.pmix, err = server.Start(server.Config{
-		Job: job, Host: host2step{s}, Authorize: s.authorize, Logger: s.cfg.Logger,
-	})
-	if err != nil {
+	if err := s.startServer(j); err != nil {
 		return fmt.Errorf("PMIx server: %w", err)
+	}
+	if err := s.startPMI(); err != nil {
+		return err
+	}
+	if err := s.pmi.AddJob(s.describePMI(j)); err != nil {
+		return err
 	}
 	return s.listen()
 }
 
 // Events returns what happens to the PEs, in order for each of them.
-func (s *Step) Events() <-chan Event { return s.events }
-
-// Nspace returns the job's PMIx namespace.
-func (s *Step) Nspace() string { return s.nspace }
+func (s *Step) Events() <-chan Event { return s.events.out }
 
 // starter runs what is sent to it on one thread until the channel is closed:
 // the kernel kills a PE when the thread that started it ends.
@@ -164,60 +202,40 @@ func starter(work <-chan func()) {
 	}
 }
 
-// host2step turns calls of the PMIx server into events.
-type host2step struct{ s *Step }
-
-func (h host2step) ClientConnected(rank uint32, _ int) {
-	h.s.with(rank, (*proc).join)
-	h.s.cfg.Logger.Debug().Uint32("pe", rank).Dur("at", time.Since(h.s.begin)).Msg("connected")
-}
-
-func (h host2step) ClientFinalized(rank uint32) {
-	h.s.with(rank, (*proc).settle)
-}
-
-func (h host2step) ClientLost(rank uint32) {
-	h.s.with(rank, func(p *proc) {
-		p.lost = true
-		p.settle()
-		h.s.emit(Event{Kind: Lost, PE: p.pe, PID: p.pid()})
-	})
-}
-
-func (h host2step) Abort(rank uint32, status int, msg string) {
-	h.s.with(rank, func(p *proc) {
-		p.settle() // it has said its last word
-		h.s.emit(Event{Kind: Abort, PE: p.pe, PID: p.pid(), Status: status, Msg: msg})
-	})
-}
-
-func (s *Step) with(rank uint32, f func(*proc)) {
+// with calls f with a PE's process, if there is one, under the lock.
+func (s *Step) with(id ID, f func(*proc)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if int(rank) < len(s.procs) && s.procs[rank] != nil {
-		f(s.procs[rank])
+	if p := s.proc(id); p != nil {
+		f(p)
 	}
 }
 
-// emit reports an event. The caller holds the lock, and the end of each PE's
-// process finds room: what a PE can say many times leaves that free.
+// proc returns a PE's process, nil if there is none. The caller holds the lock.
+func (s *Step) proc(id ID) *proc {
+	j := s.jobs[id.Job]
+	if j == nil || id.PE < 0 || id.PE >= j.npes() {
+		return nil
+	}
+	return j.procs[id.PE]
+}
+
+// emit reports an event.
 func (s *Step) emit(e Event) {
 	e.At = time.Since(s.begin)
-	if e.Kind == Exited || len(s.events) < cap(s.events)-len(s.procs) {
-		s.events <- e
-	}
+	s.events.put(e)
 }
 
 // PID returns the number of a PE's process, 0 before it was started.
-func (s *Step) PID(pe int) (pid int) {
-	s.with(uint32(pe), func(p *proc) { pid = p.pid() })
+func (s *Step) PID(id ID) (pid int) {
+	s.with(id, func(p *proc) { pid = p.pid() })
 	return pid
 }
 
-// Lost says whether a PE has joined the job and left it without a farewell,
+// Lost says whether a PE has joined its job and left it without a farewell,
 // and nothing of it has joined again since.
-func (s *Step) Lost(pe int) (lost bool) {
-	s.with(uint32(pe), func(p *proc) { lost = p.lost })
+func (s *Step) Lost(id ID) (lost bool) {
+	s.with(id, func(p *proc) { lost = p.lost })
 	return lost
 }
 
@@ -230,9 +248,8 @@ func (s *Step) Signal(sig syscall.Signal) {
 	kill := sig == syscall.SIGKILL
 	s.killed = s.killed || kill
 	behind := false
-	for _, p := range s.procs {
+	for _, p := range s.started() {
 		switch {
-		case p == nil:
 		case !p.ended:
 			p.signal(sig)
 		case p.connected && !p.isSettled():
@@ -252,4 +269,16 @@ func (s *Step) Signal(sig syscall.Signal) {
 			_ = xunix.Kill(pid, sig)
 		}
 	}
+}
+
+// Stopped says whether the processes of all PEs that run are stopped.
+func (s *Step) Stopped() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range s.started() {
+		if !p.ended && !look(p.pid()).stopped {
+			return false
+		}
+	}
+	return true
 }

@@ -15,6 +15,7 @@ import (
 type process struct {
 	parent, group int
 	zombie        bool
+	stopped       bool
 }
 
 // look returns what the kernel says of process pid, zeros if there is none.
@@ -28,7 +29,7 @@ func look(pid int) process {
 	if len(fields) < 3 {
 		return process{}
 	}
-	p := process{zombie: fields[0] == "Z"}
+	p := process{zombie: fields[0] == "Z", stopped: fields[0] == "T"}
 	p.parent, _ = strconv.Atoi(fields[1])
 	p.group, _ = strconv.Atoi(fields[2])
 	return p
@@ -62,26 +63,26 @@ func tree(all map[int]process, top int) iter.Seq[int] {
 	}
 }
 
-// descends says whether process pid is the PE's process top or comes from it:
+// descends says whether process pid is the process of the PE or comes from it:
 // by its ancestors, or, for an orphan that this process inherited, by its
 // environment.
-func (s *Step) descends(pid, top, pe int) bool {
-	self := os.Getpid()
+func (s *Step) descends(pid int, p *proc) bool {
+	self, top := os.Getpid(), p.pid()
 	for child := pid; pid > 1; {
 		if pid == top {
 			return true
 		}
 		if pid == self {
-			return s.marked(child, pe)
+			return marked(child, p.job.nspace, p.id.PE)
 		}
 		child, pid = pid, look(pid).parent
 	}
 	return false
 }
 
-// marked says whether a process has this job's name, and the PE's number
-// unless that is negative, in its environment.
-func (s *Step) marked(pid, pe int) bool {
+// marked says whether a process has a job's name, and a PE's number unless that
+// is negative, in its environment.
+func marked(pid int, nspace string, pe int) bool {
 	env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
 	if err != nil {
 		return false
@@ -89,14 +90,25 @@ func (s *Step) marked(pid, pe int) bool {
 	has := func(name, value string) bool {
 		return bytes.Contains(append([]byte{0}, env...), []byte("\x00"+name+"="+value+"\x00"))
 	}
-	return has(envvar.PMIxNamespace, s.nspace) && (pe < 0 || has(envvar.PMIxRank, strconv.Itoa(pe)))
+	return has(envvar.PMIxNamespace, nspace) && (pe < 0 || has(envvar.PMIxRank, strconv.Itoa(pe)))
+}
+
+// hasJobOf says whether a process has the name of one of the jobs in its
+// environment. The caller holds the lock.
+func (s *Step) hasJobOf(pid int) bool {
+	for _, j := range s.jobs {
+		if marked(pid, j.nspace, -1) {
+			return true
+		}
+	}
+	return false
 }
 
 // leads says whether pid is the process of a PE that is not reaped yet: after
 // that the number may be anybody's.
 func (s *Step) leads(pid int) bool {
-	for _, p := range s.procs {
-		if p != nil && p.pid() == pid && !p.isReaped() {
+	for _, p := range s.started() {
+		if p.pid() == pid && !p.isReaped() {
 			return true
 		}
 	}
@@ -104,19 +116,17 @@ func (s *Step) leads(pid int) bool {
 }
 
 // orphans returns the children of this process, other than PEs, that belong to
-// the job: where children are the step's own, all of them; otherwise those in
-// the group of a PE or with the job's name in their environment. The caller
+// its jobs: where children are the step's own, all of them; otherwise those in
+// the group of a PE or with a job's name in their environment. The caller
 // holds the lock.
 func (s *Step) orphans(all map[int]process) (found []int) {
 	groups := map[int]bool{}
-	for _, p := range s.procs {
-		if p != nil {
-			groups[p.pid()] = true
-		}
+	for _, p := range s.started() {
+		groups[p.pid()] = true
 	}
 	self := os.Getpid()
 	for pid, is := range all {
-		if is.parent == self && !s.leads(pid) && (s.cfg.OwnsChildren || groups[is.group] || s.marked(pid, -1)) {
+		if is.parent == self && !s.leads(pid) && (s.cfg.OwnsChildren || groups[is.group] || s.hasJobOf(pid)) {
 			found = append(found, pid)
 		}
 	}

@@ -52,7 +52,7 @@ func (l Level) String() string {
 }
 
 var capabilities = []string{
-	"cc", "ebpf", "libpmix", "mpich", "netns", "openmpi", "oshmem", "root", "slurm", "user",
+	"cc", "ebpf", "libpmix", "mpich", "netns", "openmpi", "oshmem", "pmi1", "root", "slurm", "user",
 }
 
 // IsSet says whether one of the variables that take any value is set, be it to
@@ -88,6 +88,12 @@ func Required(lookup Lookup) ([]string, error) {
 // *ValueError.
 func ProgressBar(lookup Lookup) (bool, error) {
 	return read(lookup, Progress, false, parseProgress)
+}
+
+// ProfileDir returns GOSHMEM_PPROF, empty where it is not set.
+func ProfileDir(lookup Lookup) string {
+	dir, _ := read(lookup, Pprof, "", func(s string) (string, error) { return s, nil }) // any name may be one
+	return dir
 }
 
 // Procs returns GOMAXPROCS, or 0 where it is not set. The error is a

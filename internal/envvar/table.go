@@ -10,6 +10,7 @@ const (
 	Debug         = "SHMEM_DEBUG"
 
 	Log         = "GOSHMEM_LOG"
+	Pprof       = "GOSHMEM_PPROF"
 	Progress    = "GOSHMEM_PROGRESS"
 	Step        = "GOSHMEM_STEP"
 	TestRequire = "GOSHMEM_TEST_REQUIRE"
@@ -25,6 +26,15 @@ const (
 	PMIxSystemTmpdir = "PMIX_SYSTEM_TMPDIR"
 	PMIxHostname     = "PMIX_HOSTNAME"
 	PMIxVersion      = "PMIX_VERSION"
+
+	PMIFD         = "PMI_FD"
+	PMIRank       = "PMI_RANK"
+	PMISize       = "PMI_SIZE"
+	PMISpawned    = "PMI_SPAWNED"
+	MPILocalRank  = "MPI_LOCALRANKID"
+	MPILocalRanks = "MPI_LOCALNRANKS"
+
+	Oversubscribe = "OMPI_MCA_mpi_oversubscribe"
 )
 
 // DefaultSymmetricSize is the size of a symmetric heap in bytes where neither
@@ -93,7 +103,7 @@ var table = []Var{
 		check: func(v string) error { _, err := parseLevel(v); return err },
 	},
 	{
-		Name: MaxProcs, Value: "integer from 1", Default: "max(1, cores / local PEs)", SetBy: Either,
+		Name: MaxProcs, Value: "integer from 1", Default: "max(1, processors of the PE / PEs that share them)", SetBy: Either,
 		Doc:   "Number of threads that run Go code at a time in a PE; the default is set by oshrun only, alone Go's own holds.",
 		check: func(v string) error { _, err := parseMaxProcs(v); return err },
 	},
@@ -101,6 +111,10 @@ var table = []Var{
 		Name: TestRequire, Value: "comma list of " + oneOf(capabilities), Default: Unset,
 		Doc:   "Capabilities whose absence makes a test of goshmem fail instead of being skipped.",
 		check: func(v string) error { _, err := parseCapabilities(v); return err },
+	},
+	{
+		Name: Pprof, Value: "directory", Default: Unset, SetBy: Either,
+		Doc: "Where each PE writes a CPU profile, of the time from Init on, and a heap profile when it leaves the job: pe.N.cpu.pprof and pe.N.heap.pprof.",
 	},
 	{
 		Name: Progress, Value: "bar, lines", Default: "bar where oshrun's stderr is a terminal, otherwise lines", SetBy: Either,
@@ -151,6 +165,34 @@ var table = []Var{
 	{
 		Name: PMIxVersion, Value: "version", Default: Unset, SetBy: Oshrun,
 		Doc: "Version of PMIx that the server speaks.",
+	},
+	{
+		Name: PMIFD, Value: "integer from 3", Default: Unset, SetBy: Oshrun,
+		Doc: "Descriptor of a PE's connection to the PMI-1 server, for programs of MPICH.",
+	},
+	{
+		Name: PMIRank, Value: "integer from 0", Default: Unset, SetBy: Oshrun,
+		Doc: "The same as " + PMIxRank + ", for PMI-1.",
+	},
+	{
+		Name: PMISize, Value: "integer from 1", Default: Unset, SetBy: Oshrun,
+		Doc: "Number of processes in the job, for PMI-1.",
+	},
+	{
+		Name: PMISpawned, Value: "1", Default: Unset, SetBy: Oshrun,
+		Doc: "Set where the job was spawned by another one, for PMI-1.",
+	},
+	{
+		Name: MPILocalRank, Value: "integer from 0", Default: Unset, SetBy: Oshrun,
+		Doc: "Number of the process among those of its job on its node, for programs of MPICH.",
+	},
+	{
+		Name: MPILocalRanks, Value: "integer from 1", Default: Unset, SetBy: Oshrun,
+		Doc: "Number of processes of the job on the node, for programs of MPICH.",
+	},
+	{
+		Name: Oversubscribe, Value: "1", Default: "1 where there are more PEs than processors", SetBy: Either,
+		Doc: "Lets ranks of Open MPI give way to others while they wait.",
 	},
 }
 

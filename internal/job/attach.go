@@ -2,11 +2,13 @@ package job
 
 import (
 	"context"
-	"crypto/rand"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
+	"runtime"
 	"time"
 
 	"github.com/goshmem/goshmem/internal/envvar"
@@ -19,17 +21,19 @@ import (
 // context does not.
 const attachTimeout = 30 * time.Second
 
-// attach fetches the descriptors of all segments of the node from the step
-// process and maps them.
-func attach(ctx context.Context, step string, j *Job) (*symheap.Map, error) {
+// noDeadline takes a connection's deadline away.
+var noDeadline time.Time
+
+// dialStep connects to the step process.
+func dialStep(ctx context.Context, step string) (*net.UnixConn, error) {
 	var d net.Dialer
 	c, err := d.DialContext(ctx, "unixpacket", step)
 	if err != nil {
 		return nil, fmt.Errorf("connect to oshrun's step process at %s: %w", step, err)
 	}
-	defer func() { _ = c.Close() }()
 	conn, ok := c.(*net.UnixConn)
 	if !ok {
+		_ = c.Close()
 		return nil, fmt.Errorf("step process at %s: not a unix socket", step)
 	}
 	deadline, ok := ctx.Deadline()
@@ -37,59 +41,77 @@ func attach(ctx context.Context, step string, j *Job) (*symheap.Map, error) {
 		deadline = time.Now().Add(attachTimeout)
 	}
 	if err := conn.SetDeadline(deadline); err != nil {
+		_ = conn.Close()
 		return nil, err
 	}
-	var m *symheap.Map
-	for next := 0; next < j.NPEs; {
-		n, err := attachFrom(conn, j, &m, next)
-		if err != nil {
-			return nil, fmt.Errorf("segments of the node: %w", err)
-		}
-		next += n
-	}
-	return m, nil
+	return conn, nil
 }
 
-// attachFrom maps the segments of one reply, and makes the map if it is the
-// first. It returns how many there were.
-func attachFrom(conn *net.UnixConn, j *Job, m **symheap.Map, first int) (int, error) {
-	req := wire.AttachRequest{Nspace: j.Nspace, PE: uint32(j.PE), Incarnation: 1, First: uint32(first)}
+// request sends a request and returns the answer, and what descriptors came with
+// it, which the caller owns.
+func request(conn *net.UnixConn, req *wire.AttachRequest) (r wire.AttachReply, fds []int, err error) {
 	if err := xunix.SendFDs(conn, req.Append(nil), nil); err != nil {
-		return 0, err
+		return r, nil, err
 	}
 	packet, fds, err := xunix.RecvFDs(conn, wire.MaxPacket, wire.MaxFDs)
 	if err != nil {
-		return 0, fmt.Errorf("answer of the step process: %w", err)
+		return r, nil, fmt.Errorf("answer of the step process: %w", err)
+	}
+	r, err = wire.ParseAttachReply(packet)
+	if err == nil && r.Err != "" {
+		err = fmt.Errorf("refused by the step process: %s", r.Err)
+	}
+	if err != nil {
+		xunix.CloseFDs(fds)
+		return r, nil, err
+	}
+	return r, fds, nil
+}
+
+// attach fetches the descriptors of all segments of the node from the step
+// process and maps them. It returns as well how many processors the node's PEs
+// have between them. From then on the step may send orders over conn.
+func attach(conn *net.UnixConn, j *Job) (m *symheap.Map, processors int, err error) {
+	for next := 0; next < j.NPEs; {
+		var r wire.AttachReply
+		if r, err = attachFrom(conn, j, &m, next); err != nil {
+			return nil, 0, fmt.Errorf("segments of the node: %w", err)
+		}
+		next, processors = next+int(r.Count), int(r.Processors)
+	}
+	return m, processors, nil
+}
+
+// attachFrom maps the segments of one reply, and makes the map if it is the
+// first.
+func attachFrom(conn *net.UnixConn, j *Job, m **symheap.Map, first int) (wire.AttachReply, error) {
+	r, fds, err := request(conn, &wire.AttachRequest{Nspace: j.Nspace, PE: uint32(j.PE), Incarnation: 1, First: uint32(first)})
+	if err != nil {
+		return r, err
 	}
 	defer xunix.CloseFDs(fds)
-	r, err := wire.ParseAttachReply(packet)
-	switch {
-	case err != nil:
-		return 0, err
-	case r.Err != "":
-		return 0, fmt.Errorf("refused by the step process: %s", r.Err)
-	case len(fds) == 0 || len(fds) != int(r.Count) || int(r.First) != first || int(r.NPEs) != j.NPEs:
-		return 0, fmt.Errorf("step process sent %d descriptors of %d from PE %d of %d, want them from PE %d of %d",
+	if len(fds) == 0 || len(fds) != int(r.Count) || int(r.First) != first || int(r.NPEs) != j.NPEs {
+		return r, fmt.Errorf("step process sent %d descriptors of %d from PE %d of %d, want them from PE %d of %d",
 			len(fds), r.Count, r.First, r.NPEs, first, j.NPEs)
 	}
 	if *m == nil {
 		if *m, err = symheap.NewMap(r.Job, j.NPEs, r.SegmentSize); err != nil {
-			return 0, err
+			return r, err
 		}
 	}
 	for i, fd := range fds {
 		if err := (*m).Attach(first+i, uint32(first+i), fd); err != nil {
-			return 0, err
+			return r, err
 		}
 	}
-	return len(fds), nil
+	return r, nil
 }
 
 // single sets up the job of a program that was started without oshrun: one PE
 // that makes its own segment.
 func single() (*Job, error) {
 	const name = "single"
-	j := &Job{Nspace: fmt.Sprintf("goshmem-%s-%d", name, os.Getpid()), NPEs: 1}
+	j := &Job{Nspace: fmt.Sprintf("goshmem-%s-%d", name, os.Getpid()), NPEs: 1, profile: startProfile(0)}
 	m := maps[name]
 	if m == nil {
 		var err error
@@ -98,7 +120,11 @@ func single() (*Job, error) {
 		}
 		maps[name] = m
 	}
-	return j, j.use(m, 0)
+	if err := j.use(m); err != nil {
+		return nil, err
+	}
+	j.listen(runtime.NumCPU())
+	return j, nil
 }
 
 func singleMap() (m *symheap.Map, err error) {
@@ -107,7 +133,7 @@ func singleMap() (m *symheap.Map, err error) {
 		return nil, err
 	}
 	id := symheap.Identity{NPEs: 1, Incarnation: 1}
-	_, _ = rand.Read(id.Job[:]) // never fails
+	binary.NativeEndian.PutUint64(id.Job[:], rand.Uint64())
 	f, err := symheap.Create(id, heap)
 	if err != nil {
 		return nil, err

@@ -7,8 +7,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
-	"runtime"
 	"sync"
 
 	"github.com/goshmem/goshmem/internal/envvar"
@@ -28,8 +28,10 @@ type Job struct {
 	Waiter *rma.Waiter
 	Arena  *alloc.Arena // of this PE's heap
 
-	client *client.Client // nil without oshrun: a job of one PE
-	refs   int
+	client  *client.Client // nil without oshrun: a job of one PE
+	orders  *net.UnixConn  // over which the step asks something of this process
+	profile *profile       // nil if nobody asked for one
+	refs    int
 }
 
 var (
@@ -89,9 +91,11 @@ func (j *Job) Release(ctx context.Context) error {
 	}
 	live = nil
 	j.Waiter.Close()
+	j.profile.end()
 	if j.client == nil {
 		return nil
 	}
+	_ = j.orders.Close() // nothing is to be sent
 	if err := j.client.Finalize(ctx); err != nil {
 		return fmt.Errorf("PMIx finalize: %w", err)
 	}
@@ -101,10 +105,20 @@ func (j *Job) Release(ctx context.Context) error {
 // Abort asks for the end of the whole job with an exit status. Without oshrun
 // there is nobody to ask: it returns at once.
 func (j *Job) Abort(status int, msg string) error {
+	j.profile.end()
 	if j.client == nil {
 		return nil
 	}
 	return j.client.Abort(status, msg)
+}
+
+// DeclareModel makes a programming model known to all layers of this process
+// that listen for models on its PMIx client. Without oshrun there is none.
+func (j *Job) DeclareModel(ctx context.Context, m client.Model) error {
+	if j.client == nil {
+		return nil
+	}
+	return j.client.DeclareModel(ctx, m)
 }
 
 // Launched says whether the process was started by oshrun.
@@ -126,8 +140,9 @@ func setUp(ctx context.Context) (*Job, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to the PMIx server of oshrun: %w", err)
 	}
-	j := &Job{Nspace: c.Nspace(), PE: int(c.Rank()), NPEs: c.Size(), client: c}
+	j := &Job{Nspace: c.Nspace(), PE: int(c.Rank()), NPEs: c.Size(), client: c, profile: startProfile(int(c.Rank()))}
 	if err := j.join(ctx, step); err != nil {
+		j.profile.end()
 		return nil, errors.Join(err, c.Finalize(ctx))
 	}
 	go j.watch()
@@ -135,19 +150,44 @@ func setUp(ctx context.Context) (*Job, error) {
 }
 
 // join maps the segments and meets the other PEs.
-func (j *Job) join(ctx context.Context, step string) error {
-	m := maps[j.Nspace]
-	if m == nil {
-		var err error
-		if m, err = attach(ctx, step, j); err != nil {
-			return err
-		}
-		maps[j.Nspace] = m
-	}
-	if err := j.use(m, j.PE); err != nil {
+func (j *Job) join(ctx context.Context, step string) (err error) {
+	registered := make(chan struct{})
+	go func() {
+		defer close(registered)
+		_ = xunix.MembarrierRegister() // takes some milliseconds, and says the same again at once
+	}()
+	if j.orders, err = dialStep(ctx, step); err != nil {
 		return err
 	}
-	return j.Fence(ctx)
+	defer func() {
+		if err != nil {
+			_ = j.orders.Close()
+		}
+	}()
+	m := maps[j.Nspace]
+	var processors int
+	if m == nil {
+		m, processors, err = attach(j.orders, j)
+	} else {
+		processors, err = j.askOrders(j.orders)
+	}
+	if err != nil {
+		return err
+	}
+	maps[j.Nspace] = m // of which a nil one is no harm
+	if err = j.orders.SetDeadline(noDeadline); err != nil {
+		return err
+	}
+	go j.obey(j.orders)
+	if err = j.use(m); err != nil {
+		return err
+	}
+	if err = j.Fence(ctx); err != nil {
+		return err
+	}
+	<-registered
+	j.listen(processors)
+	return nil
 }
 
 // Fence returns when all PEs of the job have called it: a meeting through the
@@ -162,14 +202,16 @@ func (j *Job) Fence(ctx context.Context) error {
 	return nil
 }
 
-// use makes m the job's map; this PE's segment has index i there.
-func (j *Job) use(m *symheap.Map, i int) (err error) {
+// use makes m the job's map.
+func (j *Job) use(m *symheap.Map) (err error) {
 	j.Map = m
-	if j.Arena, err = m.FormatHeap(i); err != nil {
-		return err
-	}
-	j.Waiter = rma.NewWaiter(&m.Control(i).Bell, rma.PolicyFor(m.Len(), runtime.NumCPU()))
-	return nil
+	j.Arena, err = m.FormatHeap(j.PE)
+	return err
+}
+
+// listen makes the waiter, on a node whose PEs have so many processors.
+func (j *Job) listen(processors int) {
+	j.Waiter = rma.NewWaiter(&j.Map.Control(j.PE).Bell, rma.PolicyFor(j.Map.Len(), processors))
 }
 
 // watch ends the process when its oshrun is gone: nobody is left to take its
@@ -178,5 +220,6 @@ func (j *Job) use(m *symheap.Map, i int) (err error) {
 func (j *Job) watch() {
 	<-j.client.Lost()
 	fmt.Fprintf(os.Stderr, "goshmem: PE %d: the connection to oshrun is lost; ending\n", j.PE)
+	j.profile.end()
 	xunix.KillSelf()
 }

@@ -3,6 +3,7 @@ package launch
 import (
 	"context"
 	"os"
+	"strings"
 	"syscall"
 	"time"
 
@@ -16,7 +17,10 @@ const (
 	readerPatience = 2 * time.Second
 	drainAtMost    = 5 * time.Second
 	// lastWords is how long the messages of such a job may take after that.
-	lastWords = 500 * time.Millisecond
+	lastWords = 250 * time.Millisecond
+	// askedAtMost is how long all of it may take where the user asked for the end:
+	// with lastWords, less than two seconds.
+	askedAtMost = 1600 * time.Millisecond
 )
 
 // finish closes the step and waits until the output is written. If the job
@@ -27,7 +31,7 @@ func (r *run) finish(ctx context.Context) {
 	go func() {
 		defer close(done)
 		if err := r.step.Close(); err != nil {
-			r.o.Logger.Error().Err(err).Msg("close")
+			r.log.Error().Err(err).Msg("close")
 		}
 		r.out.flush()
 	}()
@@ -35,8 +39,10 @@ func (r *run) finish(ctx context.Context) {
 	if err := r.out.close(); err != nil && !r.ending {
 		r.unwritten(err)
 	}
+	r.tellTorn()
+	r.tellStats()
 	bounded := time.After(lastWords)
-	last := r.out.put(daemon.Stderr, nil)
+	last := r.out.sinks[daemon.Stderr].flushed()
 	if !r.out.isCut() {
 		<-last
 		return
@@ -54,6 +60,10 @@ func (r *run) await(ctx context.Context, done <-chan struct{}) {
 	canceled := ctx.Done()
 	begin := time.Now()
 	moved, written := begin, uint64(0)
+	var overdue <-chan time.Time
+	if !r.asked.IsZero() {
+		overdue = time.After(askedAtMost - time.Since(r.asked))
+	}
 	for {
 		select {
 		case <-done:
@@ -65,13 +75,15 @@ func (r *run) await(ctx context.Context, done <-chan struct{}) {
 			r.end(StatusError, "canceled: %v", context.Cause(ctx))
 		case err := <-r.out.failed:
 			r.unwritten(err)
+		case <-overdue:
+			r.cut("output that has not been read by now is cut")
 		case now := <-tick.C:
 			n, waits := r.out.written()
 			if n != written || !waits {
 				written, moved = n, now
 			}
 			switch idle := now.Sub(moved); {
-			case r.status == StatusOK:
+			case r.status == StatusOK, r.status == StatusTolerated && !r.ending:
 				begin, moved = now, now
 			case idle > readerPatience:
 				r.cut("output is cut: nobody has read it for %v", idle.Round(time.Second/10))
@@ -82,9 +94,30 @@ func (r *run) await(ctx context.Context, done <-chan struct{}) {
 	}
 }
 
+// tellTorn names the files that miss output; the first has been named when it
+// ended the job.
+func (r *run) tellTorn() {
+	if torn := r.out.incomplete(); len(torn) > 1 {
+		r.out.message("output is missing at the end of %d files: %s", len(torn), list(torn))
+	}
+}
+
+// list returns some names and says if there are more.
+func list(names []string) string {
+	const most = 16
+	if len(names) > most {
+		return strings.Join(names[:most], ", ") + ", ..."
+	}
+	return strings.Join(names, ", ")
+}
+
 // interrupted handles a signal that comes when all PEs have ended.
 func (r *run) interrupted(s os.Signal) {
-	if sig, ok := s.(syscall.Signal); ok {
+	switch sig, ok := s.(syscall.Signal); {
+	case !ok:
+	case sig == xunix.SIGTSTP:
+		xunix.StopSelf()
+	case ends(sig):
 		if !r.ending {
 			r.ending, r.status = true, StatusSignal+int(sig)
 		}

@@ -5,12 +5,12 @@ package launch
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -28,6 +28,7 @@ const (
 	StatusOK          = 0
 	StatusError       = 1 // a PE left without Finalize; output could not be written
 	StatusUsage       = 2
+	StatusTolerated   = 3 // PEs failed, and others went on and finished
 	StatusSetUp       = 4
 	StatusTimeout     = 124
 	StatusSignal      = 128 // plus the signal's number
@@ -38,24 +39,40 @@ const (
 // grace is the time between asking PEs to end and killing them.
 const grace = time.Second
 
+// App is a program and how many PEs run it. The PEs of a job's apps are counted
+// through.
+type App struct {
+	NPEs    int
+	Program string   // as the user wrote it: searched in PATH if it has no slash
+	Args    []string // its arguments
+	Name    string   // argument 0; empty: Program
+	Env     []string // its environment; nil: this process's
+	Dir     string   // its working directory; empty: this process's
+}
+
 // Options says what to run and how.
 type Options struct {
-	NPEs     int
-	Program  string   // as the user wrote it: searched in PATH if it has no slash
-	Args     []string // its arguments
-	Name     string   // argument 0; empty: Program
-	Env      []string // its environment; nil: this process's
-	Dir      string   // its working directory; empty: this process's
-	HeapSize uint64   // bytes; 0: what Env says, or the default
+	Apps     []App
+	HeapSize uint64 // bytes; 0: what the environment of the first app says, or the default
 	Output   Output
 	Stdin    *os.File
 	StdinTo  func(pe int) bool // nil: PE 0
 	Timeout  time.Duration     // 0: none
+	Stacks   bool              // at a timeout, or SIGQUIT, Go PEs say where they are
+	Pprof    string            // directory for profiles of the PEs; empty: none
+	Binding  Binding
+	Stats    func(*Stats) ([]byte, error) // makes lines to be printed at the end; nil: none
 	Verbose  bool
-	Stdout   io.Writer
-	Stderr   io.Writer
-	Signals  <-chan os.Signal // to be forwarded; may be nil
-	Logger   zerolog.Logger
+	// Recover lets the other PEs go on when one has failed.
+	Recover bool
+	// ReportURI is a file for what tools need to attach, - for standard output;
+	// empty: none may.
+	ReportURI string
+	Stdout    io.Writer
+	Stderr    io.Writer
+	Signals   <-chan os.Signal // to be forwarded; may be nil
+	// Log returns a logger that writes to w, which never blocks. Nil: there is no log.
+	Log func(w io.Writer) zerolog.Logger
 	// OwnsChildren says that this process has no children but the job's.
 	OwnsChildren bool
 }
@@ -80,72 +97,109 @@ func Run(ctx context.Context, o Options) (status int, err error) {
 	if err != nil {
 		return StatusSetUp, err
 	}
+	machine, err := o.place(&cfg)
+	if err != nil {
+		return StatusSetUp, err
+	}
 	p, err := newPrinter(&o)
 	if err != nil {
 		return StatusSetUp, &SetUpError{Err: err, Hint: "choose another --output dir"}
 	}
-	cfg.Output, cfg.Notice = p.write, func(text string) { p.message("%s", text) }
+	cfg.Raw, cfg.Merge, cfg.Logger = p.o.Raw, p.o.Merge, o.logger(p)
+	cfg.Output, cfg.Log, cfg.Notice = p.write, p.log, func(text string) { p.message("%s", text) }
 	step, err := daemon.Start(cfg)
 	if err != nil {
 		_ = p.close()
 		return StatusSetUp, &SetUpError{Err: err, Hint: "oshrun doctor says what this machine can do"}
 	}
-	r := &run{
-		o: &o, step: step, out: p, left: o.NPEs, gone: make([]bool, o.NPEs),
-		lost: make(chan daemon.Event), over: make(chan struct{}),
+	takeBack, err := o.reportURI(step, p)
+	if err != nil {
+		return StatusSetUp, &SetUpError{Err: errors.Join(err, step.Close(), p.close()), Hint: "choose another file"}
 	}
+	defer takeBack()
+	r := newRun(&o, step, p)
+	r.log = cfg.Logger
 	if err := step.Launch(); err != nil {
 		r.left, r.ending, r.status = 0, true, StatusSetUp
 		r.finish(ctx)
 		return r.status, &SetUpError{Err: err}
 	}
+	r.reportBindings(machine, cfg.Places)
 	r.loop(ctx)
+	r.orders.Wait()
 	close(r.over)
+	r.conclude()
 	r.finish(ctx)
 	return r.status, nil
 }
 
 // config turns the options into what the step runs.
 func (o *Options) config() (daemon.Config, error) {
-	if o.NPEs < 1 || o.NPEs > layout.MaxLocal {
-		return daemon.Config{}, &SetUpError{Err: fmt.Errorf("number of PEs: %d, want 1 to %d on a node", o.NPEs, layout.MaxLocal)}
+	n := o.NPEs()
+	if n < 1 || n > layout.MaxLocal {
+		return daemon.Config{}, &SetUpError{Err: fmt.Errorf("number of PEs: %d, want 1 to %d on a node", n, layout.MaxLocal)}
 	}
-	if o.Env == nil {
-		o.Env = os.Environ()
+	cfg := daemon.Config{HeapSize: o.HeapSize, StdinTo: o.StdinTo, OwnsChildren: o.OwnsChildren, Tools: o.ReportURI != ""}
+	for i := range o.Apps {
+		app, err := o.Apps[i].config(n)
+		if err != nil {
+			return daemon.Config{}, err
+		}
+		cfg.Apps = append(cfg.Apps, app)
 	}
-	env := inherited(o.Env)
-	lookup := lookupIn(env)
-	heap := o.HeapSize
-	if heap == 0 {
+	if cfg.HeapSize == 0 {
 		var err error
-		if heap, err = envvar.HeapSize(lookup); err != nil {
+		if cfg.HeapSize, err = envvar.HeapSize(lookupIn(cfg.Apps[0].Env)); err != nil {
 			return daemon.Config{}, &SetUpError{Err: err}
 		}
 	}
-	if err := fits(heap, o.NPEs); err != nil {
+	if err := fits(cfg.HeapSize, n); err != nil {
 		return daemon.Config{}, err
 	}
-	path, err := o.find()
-	if err != nil {
-		return daemon.Config{}, err
-	}
-	cfg := daemon.Config{
-		NPEs: o.NPEs, Path: path, Args: o.Args, Name: o.Name, Env: env, Dir: o.Dir,
-		HeapSize: heap, StdinTo: o.StdinTo, Logger: o.Logger, OwnsChildren: o.OwnsChildren,
-	}
-	if o.Stdin != nil { // a nil *os.File is not a nil io.Reader
-		cfg.Stdin = o.Stdin
-	}
-	if cfg.Name == "" {
-		cfg.Name = o.Program
-	}
+	cfg.MostPEs = mostPEs(cfg.HeapSize)
+	cfg.Stdin = input(o.Stdin)
 	if cfg.StdinTo == nil {
 		cfg.StdinTo = func(pe int) bool { return pe == 0 }
 	}
-	if _, set := lookup(envvar.MaxProcs); !set {
-		cfg.Procs = max(1, runtime.NumCPU()/o.NPEs)
-	}
 	return cfg, nil
+}
+
+func (o *Options) logger(w io.Writer) zerolog.Logger {
+	if o.Log == nil {
+		return zerolog.Nop()
+	}
+	return o.Log(w)
+}
+
+// NPEs returns how many PEs the job has.
+func (o *Options) NPEs() (n int) {
+	for i := range o.Apps {
+		n += o.Apps[i].NPEs
+	}
+	return n
+}
+
+// config turns an app of a job of n PEs into what the step runs.
+func (a *App) config(n int) (daemon.App, error) {
+	if a.NPEs < 1 {
+		return daemon.App{}, &SetUpError{Err: fmt.Errorf("number of PEs of %s: %d, want 1 or more", a.Program, a.NPEs)}
+	}
+	path, err := a.find()
+	if err != nil {
+		return daemon.App{}, err
+	}
+	env := a.Env
+	if env == nil {
+		env = os.Environ()
+	}
+	app := daemon.App{NPEs: a.NPEs, Path: path, Args: a.Args, Name: a.Name, Env: inherited(env), Dir: a.Dir}
+	if app.Name == "" {
+		app.Name = a.Program
+	}
+	if _, set := lookupIn(app.Env)(envvar.MaxProcs); !set {
+		app.Procs = share(n)
+	}
+	return app, nil
 }
 
 // addressBits is the size of a process's address space where it is smallest.
@@ -153,32 +207,40 @@ const addressBits = 47
 
 // fits checks that a PE can map the segments of all.
 func fits(heap uint64, npes int) error {
-	size, err := layout.SegmentSize(heap)
-	if err != nil {
+	if _, err := layout.SegmentSize(heap); err != nil {
 		return &SetUpError{
 			Err:  fmt.Errorf("heap size %s (--heap-size or %s): %w", envvar.FormatSize(heap), envvar.SymmetricSize, err),
 			Hint: "a smaller --heap-size",
 		}
 	}
-	const most = 1 << addressBits
-	if each := size + 2*layout.Align; each > most/uint64(npes) { // a gap after each, and what rounding takes
+	if npes > mostPEs(heap) {
 		return &SetUpError{
 			Err: fmt.Errorf("heap size %s (--heap-size or %s) of %d PEs: every PE maps all heaps, want at most %s together",
-				envvar.FormatSize(heap), envvar.SymmetricSize, npes, envvar.FormatSize(most)),
+				envvar.FormatSize(heap), envvar.SymmetricSize, npes, envvar.FormatSize(1<<addressBits)),
 			Hint: "a smaller --heap-size, or fewer PEs",
 		}
 	}
 	return nil
 }
 
+// mostPEs returns how many PEs with heaps of a size a job can have.
+func mostPEs(heap uint64) int {
+	size, err := layout.SegmentSize(heap)
+	if err != nil {
+		return 0
+	}
+	each := size + 2*layout.Align // a gap after each, and what rounding takes
+	return int(min(layout.MaxLocal, (1<<addressBits)/each))
+}
+
 // find returns the program's file.
-func (o *Options) find() (string, error) {
-	path := o.Program
-	if o.Dir != "" && strings.Contains(path, "/") && !filepath.IsAbs(path) {
+func (a *App) find() (string, error) {
+	path := a.Program
+	if a.Dir != "" && strings.Contains(path, "/") && !filepath.IsAbs(path) {
 		// Absolute, because the PEs look it up when they are in Dir already.
-		abs, err := filepath.Abs(filepath.Join(o.Dir, path))
+		abs, err := filepath.Abs(filepath.Join(a.Dir, path))
 		if err != nil {
-			return "", &SetUpError{Err: fmt.Errorf("program %s in %s: %w", path, o.Dir, err)}
+			return "", &SetUpError{Err: fmt.Errorf("program %s in %s: %w", path, a.Dir, err)}
 		}
 		path = abs
 	}

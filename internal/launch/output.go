@@ -1,13 +1,9 @@
 package launch
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"io"
-	"os"
-	"path/filepath"
-	"strconv"
+	"slices"
 	"sync"
 	"time"
 
@@ -19,18 +15,27 @@ type Output struct {
 	Tag       bool   // each line begins with [PE]<stream>:
 	Timestamp bool   // each line begins with the time
 	Dir       string // a copy in Dir/rank.N/stdout and stderr
+	Merge     bool   // what PEs write to stderr goes to stdout, in the order in which they write
+	Raw       bool   // bytes as they come: there are no lines, and so neither tags nor times
+}
+
+// Check refuses words that exclude each other.
+func (o *Output) Check() error {
+	if o.Raw && (o.Tag || o.Timestamp) {
+		return errors.New("raw excludes tag and timestamp: its bytes are no lines that those could stand before")
+	}
+	return nil
 }
 
 // printer writes the output of all PEs, line by line.
 type printer struct {
 	o      Output
-	to     [2]io.Writer // by stream
-	sinks  [2]*sink     // by stream; one for both if text could get mixed up otherwise
-	files  [][2]*os.File
-	within [][2]bool // the last text of that PE and stream did not end its line
+	sinks  [2]*sink // by stream; one for both if text could get mixed up otherwise
+	folder *folder  // nil: no copies
 	failed chan error
 	cutoff chan struct{} // closed by cut
 	once   sync.Once
+	later  sync.WaitGroup // messages that wait for output that stands before
 	now    func() time.Time
 
 	mu  sync.Mutex
@@ -38,29 +43,22 @@ type printer struct {
 }
 
 func newPrinter(o *Options) (*printer, error) {
-	p := &printer{
-		o: o.Output, to: [2]io.Writer{o.Stdout, o.Stderr}, failed: make(chan error, 1), cutoff: make(chan struct{}),
-		within: make([][2]bool, o.NPEs), now: time.Now,
+	p := &printer{o: o.Output, failed: make(chan error, 1), cutoff: make(chan struct{}), now: time.Now}
+	if same(o.Stdout, o.Stderr) && !p.o.Tag && p.o.Dir == "" {
+		p.o.Merge = true // nothing tells the streams apart
 	}
-	p.sinks = [2]*sink{{note: p.note}, {note: p.note}}
-	if !distinct(o.Stdout, o.Stderr) {
-		p.sinks[daemon.Stderr] = p.sinks[daemon.Stdout]
+	p.sinks[daemon.Stdout] = newSink(o.Stdout, o.Stderr, p.note)
+	p.sinks[daemon.Stderr] = p.sinks[daemon.Stdout]
+	if apart(o.Stdout, o.Stderr) {
+		p.sinks[daemon.Stderr] = newSink(o.Stdout, o.Stderr, p.note)
 	}
-	if o.Output.Dir == "" {
+	if p.o.Dir == "" {
 		return p, nil
 	}
-	for pe := range o.NPEs {
-		var files [2]*os.File
-		dir := filepath.Join(o.Output.Dir, "rank."+strconv.Itoa(pe))
-		err := os.MkdirAll(dir, 0o755)
-		for s, name := range streamNames {
-			if err == nil {
-				files[s], err = os.Create(filepath.Join(dir, name))
-			}
-		}
-		p.files = append(p.files, files)
-		if err != nil {
-			return nil, errors.Join(fmt.Errorf("output of PE %d: %w", pe, err), p.close())
+	p.folder = newFolder(&p.o)
+	for pe := range o.NPEs() {
+		if err := p.folder.open(daemon.ID{PE: pe}); err != nil {
+			return nil, errors.Join(err, p.close())
 		}
 	}
 	return p, nil
@@ -68,33 +66,38 @@ func newPrinter(o *Options) (*printer, error) {
 
 var streamNames = [2]string{daemon.Stdout: "stdout", daemon.Stderr: "stderr"}
 
-// write takes whole lines, or a part of a very long or slow one, and returns
-// when they are written, or cut.
-func (p *printer) write(pe int, s daemon.Stream, text []byte) {
-	if p.files != nil {
-		_, err := p.files[pe][s].Write(text)
-		p.note(err)
+// write takes output of a PE, see daemon.Config.Output, and returns when it has
+// been taken over, or cut.
+func (p *printer) write(id daemon.ID, s daemon.Stream, text []byte) {
+	c := chunk{from: source{id, s}, raw: p.o.Raw, text: text}
+	if p.folder != nil {
+		p.note(p.folder.write(c.from, text))
 	}
-	if p.isCut() {
-		return
-	}
-	if p.o.Tag || p.o.Timestamp {
-		text = p.prefixed(pe, s, text)
-	} else {
-		text = bytes.Clone(text) // the caller's may change before a cut write has ended
-	}
-	select {
-	case <-p.put(s, text):
-	case <-p.cutoff:
-	}
+	var buf [96]byte
+	c.prefix = p.prefix(buf[:0], c.from)
+	p.sinks[s].pass(&c)
 }
 
-func (p *printer) put(s daemon.Stream, text []byte) <-chan struct{} {
-	return p.sinks[s].put(p.to[s], text)
+// prefix appends what stands before each line.
+func (p *printer) prefix(b []byte, from source) []byte {
+	if p.o.Timestamp {
+		b = p.now().AppendFormat(b, "2006-01-02T15:04:05.000000Z07:00 ")
+	}
+	if p.o.Tag {
+		b = fmt.Appendf(b, "[%v]<%s>: ", from.id, streamNames[from.stream])
+	}
+	return b
 }
 
-// cut gives up what has not been written: no write blocks from now on.
-func (p *printer) cut() { p.once.Do(func() { close(p.cutoff) }) }
+// cut gives up what has not been written: no PE waits for a reader from now on.
+func (p *printer) cut() {
+	p.once.Do(func() {
+		close(p.cutoff)
+		for _, k := range p.sinks {
+			k.giveUp()
+		}
+	})
+}
 
 func (p *printer) isCut() bool {
 	select {
@@ -107,9 +110,10 @@ func (p *printer) isCut() bool {
 
 // flush waits until everything is written, or cut.
 func (p *printer) flush() {
-	for s := range p.to {
+	p.later.Wait()
+	for _, k := range p.sinks {
 		select {
-		case <-p.put(daemon.Stream(s), nil):
+		case <-k.flushed():
 		case <-p.cutoff:
 		}
 	}
@@ -125,28 +129,6 @@ func (p *printer) written() (n uint64, waits bool) {
 	return n, waits
 }
 
-// prefixed puts a prefix before each line that begins in text.
-func (p *printer) prefixed(pe int, s daemon.Stream, text []byte) []byte {
-	prefix := ""
-	if p.o.Timestamp {
-		prefix = p.now().Format("2006-01-02T15:04:05.000000Z07:00 ")
-	}
-	if p.o.Tag {
-		prefix += fmt.Sprintf("[%d]<%s>: ", pe, streamNames[s])
-	}
-	var out []byte
-	within := p.within[pe][s]
-	for line := range bytes.Lines(text) {
-		if !within {
-			out = append(out, prefix...)
-		}
-		out = append(out, line...)
-		within = line[len(line)-1] != '\n'
-	}
-	p.within[pe][s] = within
-	return out
-}
-
 // note reports the first failed write.
 func (p *printer) note(err error) {
 	if err == nil {
@@ -160,22 +142,52 @@ func (p *printer) note(err error) {
 	}
 }
 
-// message is a line of oshrun's own. It does not wait for anybody: the channel
-// that it returns is closed when the line is written.
-func (p *printer) message(format string, args ...any) <-chan struct{} {
-	return p.put(daemon.Stderr, fmt.Appendf(nil, "oshrun: "+format+"\n", args...))
+// message is a line of oshrun's own. It does not wait for anybody.
+func (p *printer) message(format string, args ...any) {
+	p.sinks[daemon.Stderr].say(daemon.Stderr, fmt.Appendf(nil, "oshrun: "+format+"\n", args...), ownBytes)
+}
+
+// after writes a message as soon as what stands before it has been taken: see
+// daemon.Event.Said.
+func (p *printer) after(said []<-chan struct{}, format string, args ...any) {
+	p.later.Go(func() {
+		for _, c := range said {
+			select {
+			case <-c:
+			case <-p.cutoff:
+			}
+		}
+		p.message(format, args...)
+	})
+}
+
+// Write takes a line of the log. It never waits: see sink.
+func (p *printer) Write(line []byte) (int, error) {
+	p.log(daemon.Stderr, line)
+	return len(line), nil
+}
+
+// log takes a line, or lines, that nobody waits for: see sink.
+func (p *printer) log(s daemon.Stream, text []byte) {
+	if len(text) > 0 && text[len(text)-1] != '\n' {
+		text = append(slices.Clip(text), '\n')
+	}
+	p.sinks[s].log(s, text)
+}
+
+// incomplete returns the files that miss output.
+func (p *printer) incomplete() []string {
+	if p.folder == nil {
+		return nil
+	}
+	return p.folder.incomplete()
 }
 
 // close closes the files and returns the first error that writing had.
 func (p *printer) close() error {
-	for _, files := range p.files {
-		for _, f := range files {
-			if f != nil {
-				p.note(f.Close())
-			}
-		}
+	if p.folder != nil {
+		p.note(p.folder.close())
 	}
-	p.files = nil
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.err

@@ -4,38 +4,71 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
+
+	"github.com/rs/zerolog"
 
 	"github.com/goshmem/goshmem/internal/daemon"
 	"github.com/goshmem/goshmem/internal/xunix"
 )
 
-// run is a job under way.
+// run is a job under way, with the jobs that it has spawned.
 type run struct {
 	o      *Options
+	log    zerolog.Logger
 	step   *daemon.Step
 	out    *printer
-	left   int    // PEs whose process runs
-	gone   []bool // by PE
-	ending bool   // the job's fate is decided
+	left   int            // PEs whose process runs, or will
+	gone   map[int][]bool // by job and PE
+	dead   []failure      // that did not end the job
+	well   int            // PEs that finished
+	ending bool           // the job's fate is decided
 	status int
-	kill   <-chan time.Time  // when patience is over
-	ints   int               // interrupts received
-	lost   chan daemon.Event // connections that were lost a while ago
-	over   chan struct{}     // closed when nobody receives from lost any more
+	kill   <-chan time.Time // when patience is over
+	ints   int              // interrupts received
+	asked  time.Time        // when the user first asked for the end; zero: never
+	stop   stop
+	clock  countdown
+	lost   chan daemon.Event   // connections that were lost a while ago
+	over   chan struct{}       // closed when nobody receives from lost any more
+	dump   bool                // the PEs are to say where they are before they end
+	begin  chan syscall.Signal // which ends the PEs after what is asked of them before
+	ready  chan syscall.Signal // the same, when that is done
+	orders sync.WaitGroup
+	stats  []PEStats
+	last   time.Duration // when the last PE ended
+}
+
+// newRun returns a run whose PEs are about to start.
+func newRun(o *Options, step *daemon.Step, out *printer) *run {
+	r := &run{
+		o: o, step: step, out: out, gone: map[int][]bool{},
+		lost: make(chan daemon.Event), over: make(chan struct{}),
+		begin: make(chan syscall.Signal, 1), ready: make(chan syscall.Signal, 1), // the PEs are told once
+	}
+	r.expect(0, o.NPEs())
+	return r
+}
+
+// expect notes that a job of n PEs is going to be started.
+func (r *run) expect(job, n int) {
+	r.left += n
+	r.gone[job] = make([]bool, n)
+}
+
+// forget notes that a job could not be started.
+func (r *run) forget(job int) {
+	r.left -= len(r.gone[job])
+	delete(r.gone, job)
 }
 
 // loop handles events until no PE runs.
 func (r *run) loop(ctx context.Context) {
-	var timeout <-chan time.Time
-	if r.o.Timeout > 0 {
-		t := time.NewTimer(r.o.Timeout)
-		defer t.Stop()
-		timeout = t.C
-	}
+	r.clock.start(r.o.Timeout)
+	defer r.clock.end()
 	canceled := ctx.Done()
 	for r.left > 0 {
 		select {
@@ -45,8 +78,19 @@ func (r *run) loop(ctx context.Context) {
 			r.forsaken(e)
 		case sig := <-r.o.Signals:
 			r.signal(sig)
-		case <-timeout:
-			r.end(StatusTimeout, "timeout: --timeout %v is over; still running: %s", r.o.Timeout, r.running())
+		case sig := <-r.begin:
+			r.orders.Go(func() { r.prepare(sig) })
+		case sig := <-r.ready:
+			r.send(sig)
+		case <-r.stop.look:
+			r.halt()
+		case <-r.clock.over():
+			if r.clock.isOver() {
+				if !r.ending {
+					r.dump = r.o.Stacks
+				}
+				r.end(StatusTimeout, "timeout: --timeout %v is over; still running: %s", r.o.Timeout, r.running())
+			}
 		case <-canceled:
 			canceled = nil
 			r.end(StatusError, "canceled: %v", context.Cause(ctx))
@@ -58,16 +102,20 @@ func (r *run) loop(ctx context.Context) {
 	}
 }
 
-// event decides what the end of a PE means.
+// event decides what something that happened to a PE means.
 func (r *run) event(e daemon.Event) {
 	at := e.At.Round(time.Millisecond)
 	switch e.Kind {
+	case daemon.Spawned:
+		r.expect(e.Job, e.NPEs)
+	case daemon.Dropped:
+		r.forget(e.Job)
 	case daemon.Abort:
 		if e.Status == 0 {
 			r.end(0, "")
 			return
 		}
-		r.end(e.Status, "PE %d (pid %d) ended the job with status %d after %v%s", e.PE, e.PID, e.Status, at, because(e.Msg))
+		r.endAfter(e.Said, e.Status, "PE %v (pid %d) ended the job with status %d after %v%s", e.ID, e.PID, e.Status, at, because(e.Msg))
 	case daemon.Lost:
 		// A killed program loses its connection a moment before its process
 		// is seen to end, and that says more.
@@ -79,7 +127,8 @@ func (r *run) event(e daemon.Event) {
 		})
 	case daemon.Exited:
 		r.left--
-		r.gone[e.PE] = true
+		r.gone[e.Job][e.PE] = true
+		r.count(e)
 		r.exited(e, at)
 	}
 }
@@ -87,13 +136,16 @@ func (r *run) event(e daemon.Event) {
 // lostPatience is how long a process may take to end after its connection.
 const lostPatience = 2 * time.Second
 
-// forsaken ends the job when a PE's process goes on without its program, unless
-// that process has started another one meanwhile.
+// forsaken judges that a PE's process goes on without its program, unless that
+// process has started another one meanwhile.
 func (r *run) forsaken(e daemon.Event) {
-	if !r.gone[e.PE] && r.step.Lost(e.PE) {
-		r.end(StatusError, "PE %d (pid %d) lost its program, which ended without Finalize, after %v; the process that started it goes on",
-			e.PE, e.PID, e.At.Round(time.Millisecond))
+	if gone := r.gone[e.Job]; e.PE >= len(gone) || gone[e.PE] || !r.step.Lost(e.ID) {
+		return
 	}
+	r.fail(e, failure{
+		id: e.ID, pid: e.PID, status: StatusError, at: e.At.Round(time.Millisecond),
+		what: "lost its program, which ended without Finalize; the process that started it goes on",
+	})
 }
 
 func because(msg string) string {
@@ -103,41 +155,32 @@ func because(msg string) string {
 	return ": " + msg
 }
 
-// exited judges how a process ended.
-func (r *run) exited(e daemon.Event, at time.Duration) {
-	ws, ok := e.State.Sys().(syscall.WaitStatus)
-	switch {
-	case ok && ws.Signaled():
-		core := ""
-		if ws.CoreDump() {
-			core = ", core dumped"
-		}
-		r.end(StatusSignal+int(ws.Signal()), "PE %d (pid %d) was killed by signal %d (%s%s) after %v",
-			e.PE, e.PID, int(ws.Signal()), xunix.SignalName(ws.Signal()), core, at)
-	case e.State.ExitCode() != 0:
-		note := ""
-		if sig := e.State.ExitCode() - StatusSignal; sig > 0 && xunix.SignalName(syscall.Signal(sig)) != "" {
-			note = fmt.Sprintf(" (a shell's way to say: killed by signal %d, %s)", sig, xunix.SignalName(syscall.Signal(sig)))
-		}
-		r.end(e.State.ExitCode(), "PE %d (pid %d) exited with status %d%s after %v", e.PE, e.PID, e.State.ExitCode(), note, at)
-	case e.Unfinished:
-		r.end(StatusError, "PE %d (pid %d) exited with status 0 without Finalize after %v", e.PE, e.PID, at)
-	default:
-		r.verbose("PE %d (pid %d) finished after %v", e.PE, e.PID, at)
-	}
-}
-
 // end decides the job's status, says why and asks all PEs to end. Only the
 // first cause counts.
 func (r *run) end(status int, format string, args ...any) {
+	r.endAfter(nil, status, format, args...)
+}
+
+// endAfter does the same and says why after what a PE has said: see
+// daemon.Event.Said.
+func (r *run) endAfter(said []<-chan struct{}, status int, format string, args ...any) {
 	if r.ending {
 		return
 	}
 	r.ending, r.status = true, status
 	r.ask(syscall.SIGTERM)
 	if format != "" {
-		r.out.message(format, args...)
+		r.say(said, format, args...)
 	}
+}
+
+// say prints a message, after what a PE has said if that is given.
+func (r *run) say(said []<-chan struct{}, format string, args ...any) {
+	if said == nil {
+		r.out.message(format, args...)
+		return
+	}
+	r.out.after(said, format, args...)
 }
 
 // unwritten ends the job because its output cannot be written. That nobody wants
@@ -150,11 +193,20 @@ func (r *run) unwritten(err error) {
 	r.end(StatusError, "write output: %v", err)
 }
 
-// ask sends a signal and sets the time at which patience is over.
+// ask has the PEs told to end by a signal. Nothing more is started.
 func (r *run) ask(sig syscall.Signal) {
-	if r.left == 0 {
-		return
+	r.step.Refuse()
+	switch {
+	case r.left == 0:
+	case r.dump || r.o.Pprof != "":
+		r.begin <- sig
+	default:
+		r.send(sig)
 	}
+}
+
+// send sends a signal and sets the time at which patience is over.
+func (r *run) send(sig syscall.Signal) {
 	r.step.Signal(sig)
 	r.step.Signal(xunix.SIGCONT) // a stopped process could not act on it
 	if r.kill == nil {
@@ -162,51 +214,20 @@ func (r *run) ask(sig syscall.Signal) {
 	}
 }
 
-// signal handles a signal sent to this process.
-func (r *run) signal(s os.Signal) {
-	sig, ok := s.(syscall.Signal)
-	if !ok {
-		return
-	}
-	if sig == syscall.SIGINT {
-		r.ints++
-	}
-	switch {
-	case r.ints > 1:
-		r.step.Signal(syscall.SIGKILL)
-		r.ending, r.status = true, StatusInterrupted
-		r.out.message("interrupted twice: killing all PEs")
-	case !r.ending:
-		r.ending, r.status = true, StatusSignal+int(sig)
-		r.ask(sig)
-		r.out.message("%s: ending %d PEs%s", xunix.SignalName(sig), r.left, onceMore(sig))
-	}
-}
-
-func onceMore(sig syscall.Signal) string {
-	if sig == syscall.SIGINT {
-		return " (interrupt again to kill them at once)"
-	}
-	return ""
-}
-
 // running lists the PEs that have not ended.
 func (r *run) running() string {
 	var pes []string
-	for pe, gone := range r.gone {
-		if !gone {
-			if len(pes) == 16 {
-				pes = append(pes, "...")
-				break
+	for _, job := range sortedKeys(r.gone) {
+		for pe, gone := range r.gone[job] {
+			id := daemon.ID{Job: job, PE: pe}
+			switch {
+			case gone:
+			case len(pes) == 16:
+				return strings.Join(pes, ", ") + ", ..."
+			default:
+				pes = append(pes, fmt.Sprintf("PE %v (pid %d)", id, r.step.PID(id)))
 			}
-			pes = append(pes, fmt.Sprintf("PE %d (pid %d)", pe, r.step.PID(pe)))
 		}
 	}
 	return strings.Join(pes, ", ")
-}
-
-func (r *run) verbose(format string, args ...any) {
-	if r.o.Verbose {
-		r.out.message(format, args...)
-	}
 }

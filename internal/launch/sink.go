@@ -1,46 +1,145 @@
 package launch
 
 import (
+	"bytes"
+	"fmt"
 	"io"
 	"os"
+	"reflect"
 	"sync"
 	"sync/atomic"
+
+	"github.com/goshmem/goshmem/internal/daemon"
 )
 
-// pieceBytes is how much is written at once, so that a reader who is slow can
-// be told from one who does not read.
-const pieceBytes = 64 << 10
+const (
+	// pieceBytes is how much is written at once, so that a reader who is slow can
+	// be told from one who does not read.
+	pieceBytes = 64 << 10
+	// roomBytes is how much text of PEs waits to be written; who has more waits.
+	roomBytes = 128 << 10
+	// ownBytes and logBytes are how much of oshrun's own messages, and of its
+	// log, waits. They are in addition, and who has more does not wait.
+	ownBytes = 64 << 10
+	logBytes = 32 << 10
+)
 
-// sink writes in the order in which it is given text, by a goroutine of its
-// own: a destination that nobody reads holds up that goroutine and those who
-// choose to wait for it, and nobody else.
+// sink writes what it is given in that order, by a goroutine of its own: a
+// destination that nobody reads holds up that goroutine, and the PEs whose text
+// finds no more room, and nobody else. While a batch is written, the next one
+// is gathered: two buffers are all it needs.
 type sink struct {
-	note   func(error)   // takes the results of writes
-	writes atomic.Uint64 // that have ended
+	to      [2]io.Writer     // by stream
+	dest    [2]daemon.Stream // whose destination that of a stream is, too
+	note    func(error)      // takes the errors of writes
+	writes  atomic.Uint64
+	written daemon.Gauge // bytes
 
-	mu    sync.Mutex
-	queue []piece
-	busy  bool // there is a goroutine
+	mu      sync.Mutex
+	room    *sync.Cond // for PEs: there is room, or a change of who may write
+	next    batch
+	spare   batch
+	total   uint64 // bytes that were taken
+	busy    bool   // the goroutine runs
+	cut     bool   // text of PEs is not taken any more
+	own     int    // bytes of oshrun's own in next
+	dropped int    // lines of the log that found no room
+	lines   [2]openLine
+	hold    hold
 }
 
-// piece is text to be written.
-type piece struct {
-	to   io.Writer
-	text []byte
-	done chan struct{}
+// batch is text for the destinations.
+type batch struct {
+	text  []byte
+	parts []part
 }
 
-// put queues text and returns a channel that is closed when it is written.
-func (k *sink) put(to io.Writer, text []byte) <-chan struct{} {
-	done := make(chan struct{})
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.queue = append(k.queue, piece{to, text, done})
+// part is a part of a batch: up to end, all for one destination.
+type part struct {
+	to  daemon.Stream
+	own bool // oshrun's own words
+	end int
+}
+
+func newSink(out, errs io.Writer, note func(error)) *sink {
+	k := &sink{to: [2]io.Writer{out, errs}, dest: [2]daemon.Stream{daemon.Stdout, daemon.Stderr}, note: note}
+	if same(out, errs) {
+		k.dest[daemon.Stderr] = daemon.Stdout
+	}
+	k.room = sync.NewCond(&k.mu)
+	return k
+}
+
+// add notes that the batch has grown by n bytes for a destination.
+func (b *batch) add(to daemon.Stream, own bool, n int) {
+	if last := len(b.parts) - 1; last >= 0 && b.parts[last].to == to && b.parts[last].own == own {
+		b.parts[last].end += n
+		return
+	}
+	b.parts = append(b.parts, part{to, own, len(b.text)})
+}
+
+// put appends to the next batch. The caller holds the lock.
+func (k *sink) put(to daemon.Stream, own bool, text []byte) {
+	k.next.text = append(k.next.text, text...)
+	k.took(to, own, len(text))
+}
+
+// took notes that the next batch has grown, and sees that it will be written.
+func (k *sink) took(to daemon.Stream, own bool, n int) {
+	k.next.add(to, own, n)
+	k.total += uint64(n)
+	if own {
+		k.own += n
+	}
 	if !k.busy {
 		k.busy = true
 		go k.work()
 	}
-	return done
+}
+
+// say takes oshrun's own words, whole lines, and does not wait. It says whether
+// there was room for them beside what waits already: at most that many bytes.
+func (k *sink) say(to daemon.Stream, text []byte, most int) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.own+len(text) > most && k.own > 0 {
+		return false
+	}
+	k.sayNow(to, text)
+	return true
+}
+
+// sayNow begins a line. The caller holds the lock.
+func (k *sink) sayNow(to daemon.Stream, text []byte) {
+	to = k.dest[to]
+	k.breakLine(to, nil)
+	k.put(to, true, text)
+}
+
+// log takes a line of the log.
+func (k *sink) log(to daemon.Stream, text []byte) {
+	if !k.say(to, text, logBytes) {
+		k.mu.Lock()
+		k.dropped++
+		k.mu.Unlock()
+	}
+}
+
+// flushed returns a channel that is closed when all that was taken so far has
+// been written, or could not be.
+func (k *sink) flushed() <-chan struct{} {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.written.Reached(k.total)
+}
+
+// giveUp makes it take no more text of PEs, and lets those go on that wait.
+func (k *sink) giveUp() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.cut = true
+	k.room.Broadcast()
 }
 
 // waits says whether there is text that is not written.
@@ -50,47 +149,101 @@ func (k *sink) waits() bool {
 	return k.busy
 }
 
-// work writes until the queue is empty.
+// work writes until nothing is left.
 func (k *sink) work() {
 	for {
 		k.mu.Lock()
-		if len(k.queue) == 0 {
+		if len(k.next.parts) == 0 {
 			k.busy = false
 			k.mu.Unlock()
 			return
 		}
-		next := k.queue[0]
-		k.queue = k.queue[1:]
+		b := k.next
+		k.next, k.own = k.spare, 0
+		if n := k.dropped; n > 0 {
+			k.dropped = 0
+			k.sayNow(daemon.Stderr, fmt.Appendf(nil, "oshrun: %d lines of the log are missing here: they came faster than they were read\n", n))
+		}
+		k.wake()
 		k.mu.Unlock()
-		k.write(next.to, next.text)
-		close(next.done)
+		k.write(&b)
+		k.written.Add(len(b.text))
+		k.mu.Lock()
+		k.spare = batch{b.text[:0], b.parts[:0]}
+		k.mu.Unlock()
 	}
 }
 
-func (k *sink) write(to io.Writer, text []byte) {
-	for len(text) > 0 {
-		part := text[:min(len(text), pieceBytes)]
-		text = text[len(part):]
-		if _, err := to.Write(part); err != nil {
-			k.note(err)
-			return
+// wake lets a PE go on that waits for room: the one that waits longest, which
+// wakes the next one if room is left.
+func (k *sink) wake() {
+	if k.hold.on {
+		k.room.Broadcast() // only one may write, and it is not known which of them it is
+	} else {
+		k.room.Signal()
+	}
+}
+
+// write writes a batch. After an error, what PEs have written is given up.
+func (k *sink) write(b *batch) {
+	begin := 0
+	for _, p := range b.parts {
+		text := b.text[begin:p.end]
+		begin = p.end
+		if k.isCut() && !p.own {
+			continue
 		}
+		if err := k.writeTo(k.to[p.to], text); err != nil {
+			k.note(err)
+			k.giveUp()
+		}
+	}
+}
+
+func (k *sink) isCut() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.cut
+}
+
+// writeTo writes text in pieces, which end with lines if they can.
+func (k *sink) writeTo(w io.Writer, text []byte) error {
+	for len(text) > 0 {
+		n := len(text)
+		if n > pieceBytes {
+			n = pieceBytes
+			if end := bytes.LastIndexByte(text[:n], '\n'); end >= 0 {
+				n = end + 1
+			}
+		}
+		if _, err := w.Write(text[:n]); err != nil {
+			return err
+		}
+		text = text[n:]
 		k.writes.Add(1)
 	}
+	return nil
 }
 
-// distinct says whether two writers are different files. Of others it cannot be
-// known whether what they do may be done at the same time.
-func distinct(a, b io.Writer) bool {
+// same says whether two writers are one, or write to one file.
+func same(a, b io.Writer) bool {
 	f, isFile := a.(*os.File)
 	g, isToo := b.(*os.File)
 	if !isFile || !isToo {
-		return false
+		return a != nil && b != nil && reflect.TypeOf(a).Comparable() && a == b
 	}
 	x, err := f.Stat()
 	if err != nil {
 		return false
 	}
 	y, err := g.Stat()
-	return err == nil && !os.SameFile(x, y)
+	return err == nil && os.SameFile(x, y)
+}
+
+// apart says whether two writers may be used at the same time: of others than
+// files it is not known.
+func apart(a, b io.Writer) bool {
+	_, isFile := a.(*os.File)
+	_, isToo := b.(*os.File)
+	return isFile && isToo && !same(a, b)
 }

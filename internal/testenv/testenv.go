@@ -27,6 +27,7 @@ const (
 	OpenMPI Capability = "openmpi" // Open MPI with its compiler
 	OSHMEM  Capability = "oshmem"  // Open MPI's OpenSHMEM with its compiler
 	MPICH   Capability = "mpich"   // MPICH with its compiler and launcher
+	PMI1    Capability = "pmi1"    // the PMI-1 client of MPICH's static library and a C compiler
 	LibPMIx Capability = "libpmix" // the PMIx reference library and a C compiler
 	Root    Capability = "root"    // the test runs as root
 	User    Capability = "user"    // the test runs as an ordinary user
@@ -43,6 +44,7 @@ var probes = map[Capability]probe{
 	OpenMPI: {findOpenMPI, "Debian: apt install libopenmpi-dev openmpi-bin"},
 	OSHMEM:  {findOSHMEM, "Debian: apt install libopenmpi-dev openmpi-bin"},
 	MPICH:   {findMPICH, "Debian: apt install libmpich-dev mpich"},
+	PMI1:    {findPMI1, "Debian: apt install gcc libmpich-dev"},
 	LibPMIx: {findLibPMIx, "Debian: apt install gcc libpmix-dev"},
 	Root:    {findRoot, "run the test as root"},
 	User:    {findUser, "run the test as an ordinary user"},

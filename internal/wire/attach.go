@@ -5,12 +5,19 @@
 // little endian.
 //
 //	request  u32 magic, u16 version, u16 length, u32 pe, u32 incarnation,
-//	         u32 first, nspace (length bytes)
+//	         u32 kind, u32 first, nspace (length bytes)
 //	reply    u32 magic, u16 version, u16 length, u32 npes, u32 first, u32 count,
-//	         u32 incarnation, u64 segment size, 16 bytes job, error (length bytes)
+//	         u32 incarnation, u32 processors, u64 segment size, 16 bytes job,
+//	         error (length bytes)
+//	order    u32 magic, u16 version, u16 length, u32 order, u32 last,
+//	         text (length bytes)
 //
-// A reply with count > 0 carries that many descriptors (SCM_RIGHTS): the
-// memfds of the segments first, first+1, ... of the node, in order.
+// A request is one for segments or for orders alone. A reply with count > 0
+// carries that many descriptors (SCM_RIGHTS): the memfds of the segments first,
+// first+1, ... of the node, in order. After a reply with the last of them, or
+// to a request for orders, it is the step that asks: it sends orders without
+// text, and the PE answers each by one or more packets with the same order, the
+// last of which says so.
 package wire
 
 import (
@@ -20,10 +27,10 @@ import (
 
 const (
 	magic   = 0x48534f47 // "GOSH"
-	version = 1
+	version = 2
 
-	requestBytes = 20
-	replyBytes   = 48
+	requestBytes = 24
+	replyBytes   = 52
 
 	// MaxFDs is how many descriptors fit into one packet: the kernel's limit
 	// is 253.
@@ -32,11 +39,18 @@ const (
 	MaxPacket = 4096
 )
 
-// AttachRequest asks for the descriptors of the node's segments from First on.
+// What an AttachRequest asks for.
+const (
+	AskSegments uint32 = iota // the descriptors of the node's segments from First on, then orders
+	AskOrders                 // orders alone, by a process that has the segments
+)
+
+// AttachRequest is what a PE sends first.
 type AttachRequest struct {
 	Nspace      string
 	PE          uint32
 	Incarnation uint32
+	Kind        uint32
 	First       uint32
 }
 
@@ -47,6 +61,7 @@ type AttachReply struct {
 	First       uint32
 	Count       uint32
 	Incarnation uint32 // of the PE that asked
+	Processors  uint32 // that the node's PEs have between them
 	SegmentSize uint64
 	Err         string // why the request is refused; empty when it is not
 }
@@ -55,7 +70,7 @@ type AttachReply struct {
 func (r *AttachRequest) Append(b []byte) []byte {
 	tail := clip(r.Nspace)
 	b = header(b, tail)
-	for _, v := range []uint32{r.PE, r.Incarnation, r.First} {
+	for _, v := range []uint32{r.PE, r.Incarnation, r.Kind, r.First} {
 		b = binary.LittleEndian.AppendUint32(b, v)
 	}
 	return append(b, tail...)
@@ -69,7 +84,7 @@ func ParseAttachRequest(b []byte) (r AttachRequest, err error) {
 	}
 	le := binary.LittleEndian
 	return AttachRequest{
-		Nspace: tail, PE: le.Uint32(b[8:]), Incarnation: le.Uint32(b[12:]), First: le.Uint32(b[16:]),
+		Nspace: tail, PE: le.Uint32(b[8:]), Incarnation: le.Uint32(b[12:]), Kind: le.Uint32(b[16:]), First: le.Uint32(b[20:]),
 	}, nil
 }
 
@@ -77,7 +92,7 @@ func ParseAttachRequest(b []byte) (r AttachRequest, err error) {
 func (r *AttachReply) Append(b []byte) []byte {
 	tail := clip(r.Err)
 	b = header(b, tail)
-	for _, v := range []uint32{r.NPEs, r.First, r.Count, r.Incarnation} {
+	for _, v := range []uint32{r.NPEs, r.First, r.Count, r.Incarnation, r.Processors} {
 		b = binary.LittleEndian.AppendUint32(b, v)
 	}
 	b = binary.LittleEndian.AppendUint64(b, r.SegmentSize)
@@ -94,9 +109,9 @@ func ParseAttachReply(b []byte) (r AttachReply, err error) {
 	le := binary.LittleEndian
 	r = AttachReply{
 		NPEs: le.Uint32(b[8:]), First: le.Uint32(b[12:]), Count: le.Uint32(b[16:]),
-		Incarnation: le.Uint32(b[20:]), SegmentSize: le.Uint64(b[24:]), Err: tail,
+		Incarnation: le.Uint32(b[20:]), Processors: le.Uint32(b[24:]), SegmentSize: le.Uint64(b[28:]), Err: tail,
 	}
-	copy(r.Job[:], b[32:])
+	copy(r.Job[:], b[36:])
 	return r, nil
 }
 

@@ -6,12 +6,12 @@ import (
 )
 
 func TestRoundTrip(t *testing.T) {
-	q := AttachRequest{Nspace: "goshmem-1", PE: 3, Incarnation: 2, First: 250}
+	q := AttachRequest{Nspace: "goshmem-1", PE: 3, Incarnation: 2, Kind: AskOrders, First: 250}
 	if got, err := ParseAttachRequest(q.Append(nil)); err != nil || got != q {
 		t.Errorf("request came back as %+v, %v", got, err)
 	}
 	for _, text := range []string{"", "no such PE", strings.Repeat("x", 2*MaxPacket)} {
-		r := AttachReply{Job: [16]byte{9, 8}, NPEs: 5, First: 1, Count: 4, Incarnation: 1, SegmentSize: 1 << 40, Err: text}
+		r := AttachReply{Job: [16]byte{9, 8}, NPEs: 5, First: 1, Count: 4, Incarnation: 1, Processors: 6, SegmentSize: 1 << 40, Err: text}
 		b := r.Append(nil)
 		if len(b) > MaxPacket {
 			t.Errorf("packet of %d bytes", len(b))
@@ -20,6 +20,22 @@ func TestRoundTrip(t *testing.T) {
 		if got, err := ParseAttachReply(b); err != nil || got != r {
 			t.Errorf("reply came back as %+v, %v", got, err)
 		}
+	}
+}
+
+// A packet takes as much text as fits.
+func TestOrderRoundTrip(t *testing.T) {
+	for _, p := range []OrderPacket{{Order: OrderStacks}, {Order: OrderProfile, Last: true, Text: "goroutine 1"}, {Text: strings.Repeat("x", MaxText)}} {
+		if got, err := ParseOrder(p.Append(nil)); err != nil || got != p {
+			t.Errorf("%+v came back as %+v, %v", p, got, err)
+		}
+	}
+	long := OrderPacket{Text: strings.Repeat("x", MaxText+1)}
+	if b := long.Append(nil); len(b) != MaxPacket {
+		t.Errorf("packet of %d bytes, want %d", len(b), MaxPacket)
+	}
+	if _, err := ParseOrder(append((&OrderPacket{}).Append(nil)[:12], 2, 0, 0, 0)); err == nil || !strings.Contains(err.Error(), "mark 2") {
+		t.Errorf("bad mark: %v", err)
 	}
 }
 
@@ -42,13 +58,18 @@ func FuzzAttach(f *testing.F) {
 	q := AttachRequest{Nspace: "goshmem-1", PE: 3}
 	r := AttachReply{NPEs: 4, Err: "no"}
 	f.Add(q.Append(nil))
+	o := OrderPacket{Order: OrderStacks, Text: "text"}
 	f.Add(r.Append(nil))
+	f.Add(o.Append(nil))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if q, err := ParseAttachRequest(b); err == nil && len(q.Nspace) <= MaxPacket-replyBytes && string(q.Append(nil)) != string(b) {
 			t.Errorf("request %x does not come back", b)
 		}
 		if r, err := ParseAttachReply(b); err == nil && len(r.Err) <= MaxPacket-replyBytes && string(r.Append(nil)) != string(b) {
 			t.Errorf("reply %x does not come back", b)
+		}
+		if o, err := ParseOrder(b); err == nil && len(o.Text) <= MaxText && string(o.Append(nil)) != string(b) {
+			t.Errorf("order %x does not come back", b)
 		}
 	})
 }

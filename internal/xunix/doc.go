@@ -13,3 +13,6 @@ var ErrNotSupported = errors.New("not supported on this system (requires Linux)"
 
 // ErrTimeout reports that a FutexWait ended by its own timeout.
 var ErrTimeout = errors.New("timed out")
+
+// ErrAgain reports that there is nothing to read yet.
+var ErrAgain = errors.New("nothing to read yet")

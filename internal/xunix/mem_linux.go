@@ -2,6 +2,7 @@ package xunix
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"unsafe"
 
@@ -38,6 +39,15 @@ func SealSize(f *os.File) error {
 	return nil
 }
 
+// ReadAt reads len(b) bytes of fd from an offset on.
+func ReadAt(fd int, b []byte, off int64) error {
+	n, err := unix.Pread(fd, b, off)
+	if err == nil && n < len(b) {
+		err = io.ErrUnexpectedEOF
+	}
+	return err
+}
+
 // Reserve takes size bytes of address space without memory behind it.
 func Reserve(size uintptr) (unsafe.Pointer, error) {
 	p, err := unix.MmapPtr(-1, 0, nil, size, unix.PROT_NONE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE)
@@ -48,7 +58,8 @@ func Reserve(size uintptr) (unsafe.Pointer, error) {
 }
 
 // MapShared maps size bytes of fd, from its start, at the address at, over
-// whatever is reserved there. Pages are allocated at first touch.
+// whatever is reserved there. Pages are allocated at first touch; to touch what
+// lies beyond the end of the file is a fault.
 func MapShared(fd int, at unsafe.Pointer, size uintptr) error {
 	_, err := unix.MmapPtr(fd, 0, at, size, unix.PROT_READ|unix.PROT_WRITE,
 		unix.MAP_SHARED|unix.MAP_FIXED|unix.MAP_NORESERVE)

@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"time"
 	"unsafe"
+
+	"github.com/goshmem/goshmem/internal/plan"
 )
 
 // PageSize returns the size of a memory page in bytes.
@@ -19,6 +21,9 @@ func Memfd(string, int64) (*os.File, error) { return nil, ErrNotSupported }
 
 // SealSize is not supported here.
 func SealSize(*os.File) error { return ErrNotSupported }
+
+// ReadAt is not supported here.
+func ReadAt(int, []byte, int64) error { return ErrNotSupported }
 
 // Reserve is not supported here.
 func Reserve(uintptr) (unsafe.Pointer, error) { return nil, ErrNotSupported }
@@ -70,8 +75,11 @@ func LeashHold(*os.File, *os.File) (*os.File, *os.File, error) {
 	return nil, nil, ErrNotSupported
 }
 
-// SocketInode is not supported here.
-func SocketInode(netip.AddrPort, netip.AddrPort) (uint32, error) { return 0, ErrNotSupported }
+// Socket is what the kernel says of a socket.
+type Socket struct{ Inode, UID uint32 }
+
+// FindSocket is not supported here.
+func FindSocket(netip.AddrPort, netip.AddrPort) (Socket, error) { return Socket{}, ErrNotSupported }
 
 // Foreground says whether this process may read the terminal fd.
 func Foreground(uintptr) bool { return true }
@@ -109,8 +117,14 @@ func NotifyEnds(chan<- os.Signal) {}
 // ChildAttr is not supported here.
 func ChildAttr() *syscall.SysProcAttr { return nil }
 
-// SignalName returns the name of a signal.
-func SignalName(sig syscall.Signal) string { return sig.String() }
+// Affinity is not supported here.
+func Affinity() ([]int, error) { return nil, ErrNotSupported }
 
-// SIGCONT has no meaning here.
-const SIGCONT = syscall.Signal(0)
+// SetAffinity is not supported here.
+func SetAffinity([]int) error { return ErrNotSupported }
+
+// Topology is not supported here.
+func Topology() (plan.Topology, error) { return nil, ErrNotSupported }
+
+// Usage says nothing here.
+func Usage(*os.ProcessState) (maxRSS uint64, voluntary, involuntary int64) { return 0, 0, 0 }

@@ -193,10 +193,3 @@ func NotifyEnds(c chan<- os.Signal) { signal.Notify(c, unix.SIGCHLD) }
 func ChildAttr() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: unix.SIGKILL}
 }
-
-// SignalName returns the name of a signal, "SIGKILL", or nothing if there is no
-// such signal.
-func SignalName(sig syscall.Signal) string { return unix.SignalName(sig) }
-
-// SIGCONT lets a stopped process go on.
-const SIGCONT = syscall.SIGCONT

@@ -16,17 +16,22 @@ import (
 // errNoSocket says that the kernel knows no such socket.
 var errNoSocket = errors.New("no such socket")
 
-// SocketInode returns the inode of the TCP socket of this machine that has the
-// given addresses: which process holds it can be seen in /proc/PID/fd.
-func SocketInode(local, remote netip.AddrPort) (uint32, error) {
+// Socket is what the kernel says of a socket.
+type Socket struct {
+	Inode uint32 // which process holds it can be seen in /proc/PID/fd
+	UID   uint32 // of the user who made it
+}
+
+// FindSocket finds the TCP socket of this machine that has the given addresses.
+func FindSocket(local, remote netip.AddrPort) (Socket, error) {
 	if !local.Addr().Is4() || !remote.Addr().Is4() {
-		return 0, fmt.Errorf("socket %v-%v: want IPv4 addresses", local, remote)
+		return Socket{}, fmt.Errorf("socket %v-%v: want IPv4 addresses", local, remote)
 	}
-	inode, err := inodeByDiag(local, remote)
+	s, err := socketByDiag(local, remote)
 	if err != nil { // not every kernel can be asked; the table is slow where there are many sockets
-		inode, err = inodeByTable(local, remote)
+		s, err = socketByTable(local, remote)
 	}
-	return inode, err
+	return s, err
 }
 
 // Offsets and sizes of struct inet_diag_req_v2 and struct inet_diag_msg, which
@@ -35,32 +40,33 @@ const (
 	sockDiagByFamily = 20
 	diagRequest      = unix.NLMSG_HDRLEN + 56
 	diagID           = unix.NLMSG_HDRLEN + 8
+	diagUID          = unix.NLMSG_HDRLEN + 64
 	diagInode        = unix.NLMSG_HDRLEN + 68
 )
 
-// inodeByDiag asks the kernel for one socket.
-func inodeByDiag(local, remote netip.AddrPort) (uint32, error) {
+// socketByDiag asks the kernel for one socket.
+func socketByDiag(local, remote netip.AddrPort) (Socket, error) {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, unix.NETLINK_INET_DIAG)
 	if err != nil {
-		return 0, fmt.Errorf("socket of sock_diag: %w", err)
+		return Socket{}, fmt.Errorf("socket of sock_diag: %w", err)
 	}
 	defer func() { _ = unix.Close(fd) }()
 	patience := unix.Timeval{Sec: 1} // the answer comes with the question
 	if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &patience); err != nil {
-		return 0, fmt.Errorf("socket of sock_diag: %w", err)
+		return Socket{}, fmt.Errorf("socket of sock_diag: %w", err)
 	}
 	if err := unix.Sendto(fd, diagQuestion(local, remote), 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
-		return 0, fmt.Errorf("sock_diag: %w", err)
+		return Socket{}, fmt.Errorf("sock_diag: %w", err)
 	}
 	answer := make([]byte, 4096)
 	n, _, err := unix.Recvfrom(fd, answer, 0)
 	if err != nil {
-		return 0, fmt.Errorf("sock_diag: %w", err)
+		return Socket{}, fmt.Errorf("sock_diag: %w", err)
 	}
 	if n < diagInode+4 || binary.NativeEndian.Uint16(answer[4:]) != sockDiagByFamily {
-		return 0, fmt.Errorf("sock_diag: %v-%v: %w", local, remote, errNoSocket)
+		return Socket{}, fmt.Errorf("sock_diag: %v-%v: %w", local, remote, errNoSocket)
 	}
-	return binary.NativeEndian.Uint32(answer[diagInode:]), nil
+	return Socket{Inode: binary.NativeEndian.Uint32(answer[diagInode:]), UID: binary.NativeEndian.Uint32(answer[diagUID:])}, nil
 }
 
 func diagQuestion(local, remote netip.AddrPort) []byte {
@@ -80,11 +86,11 @@ func diagQuestion(local, remote netip.AddrPort) []byte {
 	return q
 }
 
-// inodeByTable looks the socket up in the table of all.
-func inodeByTable(local, remote netip.AddrPort) (inode uint32, err error) {
+// socketByTable looks the socket up in the table of all.
+func socketByTable(local, remote netip.AddrPort) (Socket, error) {
 	f, err := os.Open("/proc/net/tcp")
 	if err != nil {
-		return 0, err
+		return Socket{}, err
 	}
 	defer func() { _ = f.Close() }()
 	want := tableName(local) + " " + tableName(remote) + " "
@@ -93,11 +99,12 @@ func inodeByTable(local, remote netip.AddrPort) (inode uint32, err error) {
 		// slot: local remote state queues timer retransmissions uid timeout inode ...
 		_, rest, _ := strings.Cut(lines.Text(), ": ")
 		if fields := strings.Fields(rest); strings.HasPrefix(rest, want) && len(fields) > 8 {
-			n, err := strconv.ParseUint(fields[8], 10, 32)
-			return uint32(n), err
+			uid, err := strconv.ParseUint(fields[6], 10, 32)
+			inode, ierr := strconv.ParseUint(fields[8], 10, 32)
+			return Socket{Inode: uint32(inode), UID: uint32(uid)}, errors.Join(err, ierr)
 		}
 	}
-	return 0, errors.Join(lines.Err(), fmt.Errorf("/proc/net/tcp: %v-%v: %w", local, remote, errNoSocket))
+	return Socket{}, errors.Join(lines.Err(), fmt.Errorf("/proc/net/tcp: %v-%v: %w", local, remote, errNoSocket))
 }
 
 // tableName is how the table writes an address: as a number in the order of

@@ -4,11 +4,12 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"os"
 	"testing"
 )
 
 // Both ways to find a socket find the same, and each end its own.
-func TestSocketInode(t *testing.T) {
+func TestFindSocket(t *testing.T) {
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -20,19 +21,19 @@ func TestSocketInode(t *testing.T) {
 	}
 	defer c.Close()
 	local, remote := netip.MustParseAddrPort(c.LocalAddr().String()), netip.MustParseAddrPort(c.RemoteAddr().String())
-	want, err := inodeByTable(local, remote)
-	if err != nil || want == 0 {
-		t.Fatalf("table: inode %d, %v", want, err)
+	want, err := socketByTable(local, remote)
+	if err != nil || want.Inode == 0 || int(want.UID) != os.Geteuid() {
+		t.Fatalf("table: %+v, %v", want, err)
 	}
-	if got, err := inodeByDiag(local, remote); err != nil {
+	if got, err := socketByDiag(local, remote); err != nil {
 		t.Logf("this kernel cannot be asked: %v", err)
 	} else if got != want {
-		t.Errorf("sock_diag: inode %d, want %d", got, want)
+		t.Errorf("sock_diag: %+v, want %+v", got, want)
 	}
-	if got, err := SocketInode(local, remote); err != nil || got != want {
-		t.Errorf("SocketInode = %d, %v, want %d", got, err, want)
+	if got, err := FindSocket(local, remote); err != nil || got != want {
+		t.Errorf("FindSocket = %+v, %v, want %+v", got, err, want)
 	}
-	if got, err := SocketInode(local, netip.MustParseAddrPort(fmt.Sprintf("127.0.0.1:%d", local.Port()))); err == nil {
-		t.Errorf("a connection that is not there has inode %d", got)
+	if got, err := FindSocket(local, netip.MustParseAddrPort(fmt.Sprintf("127.0.0.1:%d", local.Port()))); err == nil {
+		t.Errorf("a connection that is not there is %+v", got)
 	}
 }

@@ -54,7 +54,7 @@ func MembarrierRegister() error {
 	if have&membarrierRegisterGlobalExpedited == 0 || have&membarrierGlobalExpedited == 0 {
 		return errors.New("membarrier: no global expedited command (requires kernel >= 4.16)")
 	}
-	if _, _, e := unix.RawSyscall(unix.SYS_MEMBARRIER, membarrierRegisterGlobalExpedited, 0, 0); e != 0 {
+	if _, _, e := unix.Syscall(unix.SYS_MEMBARRIER, membarrierRegisterGlobalExpedited, 0, 0); e != 0 {
 		return e
 	}
 	return nil

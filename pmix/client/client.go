@@ -13,11 +13,13 @@ import (
 // Client is one process's connection to its PMIx server.
 // Concurrent calls: all methods. Every wait ends with its context or with the connection.
 type Client struct {
-	opts  Options
-	conn  *conn
-	job   *jobInfo
-	lost  chan struct{}
-	ended chan struct{} // closed when the last Finalize is through
+	opts   Options
+	conn   *conn
+	job    *jobInfo
+	events *events
+	pulls  *pulls
+	lost   chan struct{}
+	ended  chan struct{} // closed when the last Finalize is through
 
 	mu        sync.Mutex
 	refs      int
@@ -25,29 +27,49 @@ type Client struct {
 	own       map[string]wire.Value
 	staged    []put
 	peers     map[wire.Rank]map[string]wire.Value
+	others    map[string]*jobInfo // what is known of other jobs
 }
 
 // Dial connects to a server and reads the job's description. The client is independent of the one that Init shares.
 // Errors: the connection; a StatusError when the server refuses this process; a description without the job's size.
 func Dial(ctx context.Context, opts Options) (*Client, error) {
-	conn, err := connect(ctx, &opts)
+	return open(ctx, opts, approach{greet: introduce})
+}
+
+// approach is how a client comes to its server.
+type approach struct {
+	greet greeting
+	alone bool // it is a job of its own, which servers need not describe
+}
+
+func open(ctx context.Context, opts Options, a approach) (*Client, error) {
+	events, pulls := newEvents(), newPulls()
+	conn, err := connect(ctx, &opts, a.greet, func(tag uint32, body []byte) {
+		switch tag {
+		case wire.TagNotify:
+			events.pushed(body)
+		case wire.TagIOF:
+			pulls.pushed(body)
+		}
+	})
 	if err != nil {
 		return nil, err
 	}
 	c := &Client{
-		opts: opts, conn: conn, lost: make(chan struct{}), ended: make(chan struct{}), refs: 1,
-		own: map[string]wire.Value{}, peers: map[wire.Rank]map[string]wire.Value{},
+		opts: opts, conn: conn, events: events, pulls: pulls, lost: make(chan struct{}), ended: make(chan struct{}), refs: 1,
+		own: map[string]wire.Value{}, peers: map[wire.Rank]map[string]wire.Value{}, others: map[string]*jobInfo{},
 	}
 	c.conn.wg.Go(c.watch)
-	if c.job, err = c.readJob(ctx); err != nil {
+	if c.job, err = c.readJob(ctx, a.alone); err != nil {
 		c.setFinalized()
+		pulls.close()
 		conn.close()
 		return nil, err
 	}
 	return c, nil
 }
 
-func (c *Client) readJob(ctx context.Context) (*jobInfo, error) {
+func (c *Client) readJob(ctx context.Context, alone bool) (*jobInfo, error) {
 	body, err := c.call(ctx, "init", &wire.InitRequest{})
 	if err != nil {
 		return nil, err
@@ -59,15 +81,22 @@ func (c *Client) readJob(ctx context.Context) (*jobInfo, error) {
 	if err != nil {
 		return nil, fmt.Errorf("pmix init: description of the job: %w", err)
 	}
+	if alone { // what the server says counts more
+		info.Pairs = append([]wire.KVal{{Key: wire.KeyJobSize, Value: wire.Uint32Value(1)}}, info.Pairs...)
+	}
 	return newJobInfo(&info, c.opts.Rank)
 }
 
 // watch turns the end of the connection into a loss, unless the client ended it.
 func (c *Client) watch() {
 	<-c.conn.gone
-	if !c.isFinalized() {
-		close(c.lost)
+	if c.isFinalized() {
+		return
 	}
+	close(c.lost)
+	c.events.deliver(&Event{Event: wire.Event{
+		Status: wire.StatusErrLostConnection, Source: c.Proc(), Range: wire.RangeProcLocal,
+	}})
 }
 
 // Lost returns a channel that is closed when the connection to the server ends before Finalize.
@@ -154,18 +183,23 @@ func appendTimeout(infos []wire.Info, d time.Duration) []wire.Info {
 	if d <= 0 {
 		return infos
 	}
-	seconds := min((d+time.Second-1)/time.Second, 1<<31-1)
-	return append(infos, wire.Info{Key: wire.KeyTimeout, Value: wire.IntValue(int32(seconds))})
+	return append(infos, wire.Info{Key: wire.KeyTimeout, Value: wire.IntValue(int32(wholeSeconds(d)))})
+}
+
+// wholeSeconds rounds up, and down to what an int of C can hold.
+func wholeSeconds(d time.Duration) uint32 {
+	return uint32(min((d+time.Second-1)/time.Second, 1<<31-1))
 }
 
 // abortPatience bounds the wait for a server that may be about to kill this process.
 const abortPatience = 10 * time.Second
 
-// Abort asks the server to end the job. It may not return.
-func (c *Client) Abort(status int, msg string) error {
+// Abort asks the server to end processes, all of the job when none is named; a wildcard rank stands for a whole job. It
+// may not return.
+func (c *Client) Abort(status int, msg string, procs ...wire.Proc) error {
 	ctx, cancel := context.WithTimeout(context.Background(), abortPatience)
 	defer cancel()
-	return c.status(ctx, "abort", &wire.AbortRequest{Status: wire.Status(status), Message: msg})
+	return c.status(ctx, "abort", &wire.AbortRequest{Status: wire.Status(status), Message: msg, Procs: procs})
 }
 
 // Finalize ends one use of the client; the last one tells the server and closes the connection, whatever it returns.
@@ -176,6 +210,8 @@ func (c *Client) Finalize(ctx context.Context) error {
 		return err
 	}
 	defer close(c.ended)
+	c.events.close()
+	c.pulls.close()
 	answer, err := c.callAlways(ctx, "finalize", &wire.FinalizeRequest{})
 	c.conn.close()
 	if err != nil {

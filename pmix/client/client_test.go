@@ -30,17 +30,19 @@ func limited(t *testing.T) context.Context {
 
 // finalizes counts the goodbyes that a server hears.
 type finalizes struct {
-	connected, finalized, lost chan uint32
+	server.Host                // nil: nothing else is asked for
+	connected, finalized, lost chan wire.Proc
 }
 
 func newFinalizes() *finalizes {
-	return &finalizes{make(chan uint32, 256), make(chan uint32, 256), make(chan uint32, 256)}
+	return &finalizes{
+		connected: make(chan wire.Proc, 256), finalized: make(chan wire.Proc, 256), lost: make(chan wire.Proc, 256),
+	}
 }
 
-func (f *finalizes) ClientConnected(rank uint32, _ int) { f.connected <- rank }
-func (f *finalizes) ClientFinalized(rank uint32)        { f.finalized <- rank }
-func (f *finalizes) ClientLost(rank uint32)             { f.lost <- rank }
-func (f *finalizes) Abort(uint32, int, string)          {}
+func (f *finalizes) ClientConnected(p wire.Proc, _ int) { f.connected <- p }
+func (f *finalizes) ClientFinalized(p wire.Proc)        { f.finalized <- p }
+func (f *finalizes) ClientLost(p wire.Proc)             { f.lost <- p }
 
 // serve starts a server for n processes; the result looks up the environment of a rank.
 func serve(t *testing.T, n int, h server.Host) (*server.Server, func(rank uint32) func(string) (string, bool)) {
@@ -60,7 +62,7 @@ func serve(t *testing.T, n int, h server.Host) (*server.Server, func(rank uint32
 	})
 	return srv, func(rank uint32) func(string) (string, bool) {
 		env := map[string]string{}
-		for _, kv := range srv.Environ(rank) {
+		for _, kv := range srv.Environ(wire.Proc{Nspace: "job-1", Rank: wire.Rank(rank)}) {
 			name, value, _ := strings.Cut(kv, "=")
 			env[name] = value
 		}

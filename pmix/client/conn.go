@@ -21,7 +21,8 @@ const maxFrame = 1 << 30
 type conn struct {
 	nc   net.Conn
 	out  chan []byte
-	gone chan struct{} // closed when the connection has ended, whoever ended it
+	push func(tag uint32, body []byte) // takes what comes without having been asked for; must end when the client does
+	gone chan struct{}                 // closed when the connection has ended, whoever ended it
 	wg   sync.WaitGroup
 
 	mu      sync.Mutex
@@ -29,15 +30,18 @@ type conn struct {
 	waiting map[uint32]chan []byte
 }
 
+// greeting introduces the client on a new connection; where the server names it, it puts the name into the options.
+type greeting func(nc net.Conn, opts *Options) error
+
 // connect dials the server and introduces the client.
-func connect(ctx context.Context, opts *Options) (*conn, error) {
+func connect(ctx context.Context, opts *Options, greet greeting, push func(tag uint32, body []byte)) (*conn, error) {
 	var dialer net.Dialer
 	nc, err := dialer.DialContext(ctx, "tcp", opts.Address)
 	if err != nil {
 		return nil, fmt.Errorf("pmix: connect to server at %s: %w", opts.Address, err)
 	}
 	stop := context.AfterFunc(ctx, func() { _ = nc.SetDeadline(time.Unix(1, 0)) }) // ends the waits of the handshake
-	err = introduce(nc, opts)
+	err = greet(nc, opts)
 	if !stop() && err == nil {
 		err = ctx.Err()
 	}
@@ -49,7 +53,7 @@ func connect(ctx context.Context, opts *Options) (*conn, error) {
 		return nil, fmt.Errorf("pmix: handshake with server at %s: %w", opts.Address, err)
 	}
 	c := &conn{
-		nc: nc, out: make(chan []byte), gone: make(chan struct{}),
+		nc: nc, out: make(chan []byte), push: push, gone: make(chan struct{}),
 		lastTag: wire.TagFirstDynamic - 1, waiting: map[uint32]chan []byte{},
 	}
 	c.wg.Go(c.read)
@@ -152,11 +156,15 @@ func (c *conn) deliver(tag uint32, body []byte) {
 func (c *conn) read() {
 	defer close(c.gone)
 	defer func() { _ = c.nc.Close() }() // it has ended one way or another
-	r := bufio.NewReader(c.nc)
+	frames := wire.NewFrameReader(bufio.NewReader(c.nc), maxFrame)
 	for {
-		h, body, err := wire.ReadFrame(r, maxFrame)
+		h, body, err := frames.Next()
 		if err != nil {
 			return
+		}
+		if h.Tag < wire.TagFirstDynamic {
+			c.push(h.Tag, body)
+			continue
 		}
 		c.deliver(h.Tag, body)
 	}

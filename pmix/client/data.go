@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 
@@ -19,8 +20,8 @@ type put struct {
 // Byte objects are not copied and must not change until the commit.
 // Errors: a key, scope or value that cannot be sent.
 func (c *Client) Put(scope wire.Scope, key string, value wire.Value) error {
-	if key == "" || len(key) > wire.MaxKeyLen || strings.IndexByte(key, 0) >= 0 {
-		return fmt.Errorf("pmix put: key %q, want 1 to %d bytes without NUL", key, wire.MaxKeyLen)
+	if err := checkKey("put", key); err != nil {
+		return err
 	}
 	if scope < wire.ScopeLocal || scope > wire.ScopeInternal {
 		return fmt.Errorf("pmix put %s: scope %d, want %d to %d", key, scope, wire.ScopeLocal, wire.ScopeInternal)
@@ -38,6 +39,13 @@ func (c *Client) Put(scope wire.Scope, key string, value wire.Value) error {
 	c.own[key] = value
 	if scope != wire.ScopeInternal {
 		c.staged = append(c.staged, put{scope, wire.KVal{Key: key, Value: value}})
+	}
+	return nil
+}
+
+func checkKey(op, key string) error {
+	if key == "" || len(key) > wire.MaxKeyLen || strings.IndexByte(key, 0) >= 0 {
+		return fmt.Errorf("pmix %s: key %q, want 1 to %d bytes without NUL", op, key, wire.MaxKeyLen)
 	}
 	return nil
 }
@@ -104,9 +112,14 @@ func (c *Client) Get(ctx context.Context, proc wire.Proc, key string, opts GetOp
 		if v, ok := c.known(proc.Rank, key, opts.Refresh); ok {
 			return v, nil
 		}
+	} else if v, ok := c.otherKnown(proc, key); ok {
+		return v, nil
 	}
 	if opts.Optional {
 		return wire.Value{}, &StatusError{Op: op, Status: wire.StatusErrNotFound}
+	}
+	if proc.Nspace != c.opts.Nspace && (proc.Rank == wire.RankWildcard || reserved(key)) {
+		return c.askJob(ctx, op, proc, key)
 	}
 	r := &wire.GetRequest{Proc: proc, Key: key}
 	if opts.Immediate {
@@ -117,7 +130,7 @@ func (c *Client) Get(ctx context.Context, proc wire.Proc, key string, opts GetOp
 	if err != nil {
 		return wire.Value{}, err
 	}
-	data, err := c.keep(op, answer)
+	data, err := c.keep(op, proc, answer)
 	if err != nil {
 		return wire.Value{}, err
 	}
@@ -147,8 +160,9 @@ func (c *Client) known(rank wire.Rank, key string, refresh bool) (wire.Value, bo
 	return v, ok
 }
 
-// keep decodes the answer to a get and keeps the data for later ones.
-func (c *Client) keep(op string, answer []byte) (map[string]wire.Value, error) {
+// keep decodes the answer to a get of proc and keeps the data for later ones. A server may send the data of others too,
+// and answers for another job with everything that it knows of that.
+func (c *Client) keep(op string, proc wire.Proc, answer []byte) (map[string]wire.Value, error) {
 	reply, err := wire.DecodeGetReply(answer)
 	if err != nil {
 		return nil, fmt.Errorf("pmix %s: answer: %w", op, err)
@@ -156,18 +170,30 @@ func (c *Client) keep(op string, answer []byte) (map[string]wire.Value, error) {
 	if err := statusError(op, reply.Status); err != nil {
 		return nil, err
 	}
-	pairs, err := reply.Data.Pairs()
-	if err != nil {
-		return nil, fmt.Errorf("pmix %s: answer: %w", op, err)
+	var asked map[string]wire.Value
+	all := map[string]wire.Value{}
+	for i := range reply.Data {
+		of := reply.Data[i].Proc
+		pairs, err := reply.Data[i].Pairs()
+		if err != nil {
+			return nil, fmt.Errorf("pmix %s: answer: %w", op, err)
+		}
+		data := make(map[string]wire.Value, len(pairs))
+		for _, kv := range pairs {
+			data[kv.Key] = kv.Value
+		}
+		if of == proc && of.Rank != wire.RankWildcard {
+			asked = data
+		}
+		maps.Copy(all, data)
+		if of.Nspace == c.opts.Nspace {
+			c.mu.Lock()
+			c.peers[of.Rank] = data
+			c.mu.Unlock()
+		}
 	}
-	data := make(map[string]wire.Value, len(pairs))
-	for _, kv := range pairs {
-		data[kv.Key] = kv.Value
+	if asked == nil {
+		return all, nil
 	}
-	if reply.Found && reply.Data.Proc.Nspace == c.opts.Nspace {
-		c.mu.Lock()
-		c.peers[reply.Data.Proc.Rank] = data
-		c.mu.Unlock()
-	}
-	return data, nil
+	return asked, nil
 }

@@ -10,6 +10,9 @@ import (
 // What callers decide on; use errors.Is.
 var (
 	ErrNotFound       = errors.New("pmix: not found")
+	ErrPartial        = errors.New("pmix: some were not found")
+	ErrExists         = errors.New("pmix: exists already")
+	ErrNoPermission   = errors.New("pmix: not permitted")
 	ErrTimeout        = errors.New("pmix: timed out at the server")
 	ErrLostConnection = errors.New("pmix: connection to the server lost")
 	ErrProcFailed     = errors.New("pmix: a process that is needed has ended")
@@ -32,6 +35,12 @@ func (e *StatusError) Is(target error) bool {
 	switch e.Status {
 	case wire.StatusErrNotFound:
 		return target == ErrNotFound
+	case wire.StatusErrPartialSuccess:
+		return target == ErrPartial
+	case wire.StatusErrExists, wire.StatusErrDuplicateKey:
+		return target == ErrExists
+	case wire.StatusErrNoPermissions:
+		return target == ErrNoPermission
 	case wire.StatusErrTimeout:
 		return target == ErrTimeout
 	case wire.StatusErrLostConnection:

@@ -2,6 +2,7 @@ package client
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -12,6 +13,7 @@ import (
 type jobInfo struct {
 	job   map[string]wire.Value // the job and its session
 	procs map[wire.Rank]map[string]wire.Value
+	blobs map[wire.Rank][]byte // of other processes, read when somebody asks: most are never asked about
 	nodes []map[string]wire.Value
 
 	size      int
@@ -23,10 +25,14 @@ type jobInfo struct {
 // keyProcData holds an array of one process's keys, the other form in which servers describe processes.
 const keyProcData = "pmix.pdata"
 
+func emptyJobInfo() *jobInfo {
+	return &jobInfo{job: map[string]wire.Value{}, procs: map[wire.Rank]map[string]wire.Value{}, blobs: map[wire.Rank][]byte{}}
+}
+
 func newJobInfo(info *wire.JobInfo, self wire.Rank) (*jobInfo, error) {
-	j := &jobInfo{job: map[string]wire.Value{}, procs: map[wire.Rank]map[string]wire.Value{}}
+	j := emptyJobInfo()
 	for _, kv := range info.Pairs {
-		if err := j.add(kv); err != nil {
+		if err := j.add(kv, self); err != nil {
 			return nil, fmt.Errorf("pmix init: description of the job: %w", err)
 		}
 	}
@@ -40,10 +46,18 @@ func newJobInfo(info *wire.JobInfo, self wire.Rank) (*jobInfo, error) {
 	return j, j.findPeers(self)
 }
 
-func (j *jobInfo) add(kv wire.KVal) error {
+func (j *jobInfo) add(kv wire.KVal, self wire.Rank) error {
 	switch kv.Key {
 	case wire.KeyProcBlob:
 		content, _ := kv.Value.Bytes()
+		rank, err := wire.DecodeProcBlobRank(content)
+		if err != nil {
+			return err
+		}
+		if rank != self {
+			j.blobs[rank] = content
+			return nil
+		}
 		blob, err := wire.DecodeProcBlob(content)
 		if err != nil {
 			return err
@@ -122,8 +136,10 @@ func (j *jobInfo) findPeers(self wire.Rank) error {
 
 func (j *jobInfo) lookup(rank wire.Rank, key string) (wire.Value, bool) {
 	if rank != wire.RankWildcard {
-		v, ok := j.procs[rank][key]
-		return v, ok
+		if v, ok := j.procs[rank][key]; ok {
+			return v, ok
+		}
+		return lookInto(j.blobs[rank], key)
 	}
 	if v, ok := j.job[key]; ok {
 		return v, true
@@ -132,6 +148,24 @@ func (j *jobInfo) lookup(rank wire.Rank, key string) (wire.Value, bool) {
 		if id, ok := j.number(node, wire.KeyNodeID); ok && id == j.nodeID {
 			v, ok := node[key]
 			return v, ok
+		}
+	}
+	return wire.Value{}, false
+}
+
+// lookInto looks a key up in what a server says of another process. One that
+// makes no sense holds none.
+func lookInto(blob []byte, key string) (wire.Value, bool) {
+	if blob == nil {
+		return wire.Value{}, false
+	}
+	p, err := wire.DecodeProcBlob(blob)
+	if err != nil {
+		return wire.Value{}, false
+	}
+	for _, kv := range slices.Backward(p.Pairs) { // the last one counts
+		if kv.Key == key {
+			return kv.Value, true
 		}
 	}
 	return wire.Value{}, false

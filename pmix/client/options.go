@@ -72,16 +72,26 @@ func envAddress(lookup func(string) (string, bool)) (string, error) {
 		if !ok {
 			continue
 		}
-		_, address, ok := strings.Cut(uri, ";")
-		if rest, isV4 := strings.CutPrefix(address, "tcp4://"); ok && isV4 && validAddress(rest) {
-			return rest, nil
+		address, ok := addressOf(uri)
+		if !ok {
+			return "", envError(name, uri, uriForm)
 		}
-		if rest, isV6 := strings.CutPrefix(address, "tcp6://"); ok && isV6 && validAddress(rest) {
-			return rest, nil
-		}
-		return "", envError(name, uri, "server.rank;tcp4://address:port")
+		return address, nil
 	}
 	return "", fmt.Errorf("pmix: %s is not set, want the address of the server, as PMIX_NAMESPACE is set", uriNames[0])
+}
+
+const uriForm = "server.rank;tcp4://address:port"
+
+// addressOf returns the address in a server's URI.
+func addressOf(uri string) (string, bool) {
+	_, address, ok := strings.Cut(uri, ";")
+	for _, scheme := range []string{"tcp4://", "tcp6://"} {
+		if rest, isOne := strings.CutPrefix(address, scheme); ok && isOne && validAddress(rest) {
+			return rest, true
+		}
+	}
+	return "", false
 }
 
 func validAddress(address string) bool {

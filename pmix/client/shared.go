@@ -8,15 +8,11 @@ import (
 
 // shared is the client that all parts of a process use together.
 type shared struct {
-	turn   chan struct{} // holds one token; whoever has it may look at and replace client
+	turn   turn // whose it is may look at and replace client
 	client *Client
 }
 
-func newShared() *shared {
-	s := &shared{turn: make(chan struct{}, 1)}
-	s.turn <- struct{}{}
-	return s
-}
+func newShared() *shared { return &shared{turn: newTurn()} }
 
 var process = newShared()
 
@@ -26,12 +22,11 @@ var process = newShared()
 func Init(ctx context.Context) (*Client, error) { return process.init(ctx, os.LookupEnv) }
 
 func (s *shared) init(ctx context.Context, lookup func(string) (string, bool)) (*Client, error) {
-	select {
-	case <-s.turn:
-		defer func() { s.turn <- struct{}{} }()
-	case <-ctx.Done():
-		return nil, fmt.Errorf("pmix init: %w", ctx.Err())
+	release, err := s.turn.take(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("pmix init: %w", err)
 	}
+	defer release()
 	if s.client != nil {
 		used, err := s.reuse(ctx)
 		if err != nil {

@@ -6,6 +6,8 @@
 package kvs
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 
 	"github.com/goshmem/goshmem/pmix/wire"
@@ -30,8 +32,15 @@ type Store struct {
 	ranks  map[wire.Rank]*entry
 }
 
+// maxCommitted bounds what the store keeps of one process, in bytes of packed keys and values.
+const maxCommitted = 64 << 20
+
+// ErrFull says that a process has committed too much.
+var ErrFull = errors.New("limit of committed data reached")
+
 type entry struct {
 	scopes [scopes]pairs
+	size   int
 	cache  [readers][]byte // the packed answer to a get, nil when it must be built anew
 }
 
@@ -52,8 +61,7 @@ func New(nspace string) *Store {
 }
 
 // Commit adds packed key-value groups that rank has put with one scope; a key put again replaces its value.
-// The store keeps references into packed, which must not change afterwards.
-// Errors: bytes that are not key-value groups, or an unknown scope; nothing is stored then.
+// Errors: bytes that are not key-value groups, or an unknown scope; ErrFull. Nothing is stored then.
 func (s *Store) Commit(rank wire.Rank, scope wire.Scope, packed []byte) error {
 	if scope == wire.ScopeUndef || int(scope) >= scopes {
 		return fmt.Errorf("pmix kvs: commit of rank %d: scope %d, want 1 to %d", rank, scope, scopes-1)
@@ -65,10 +73,15 @@ func (s *Store) Commit(rank wire.Rank, scope wire.Scope, packed []byte) error {
 	e := s.ranks[rank]
 	if e == nil {
 		e = &entry{}
-		s.ranks[rank] = e
 	}
+	if e.size+len(packed) > maxCommitted { // what it replaces counts while both are there
+		return fmt.Errorf("pmix kvs: commit of rank %d: %d bytes in addition to %d, want at most %d in all: %w",
+			rank, len(packed), e.size, maxCommitted, ErrFull)
+	}
+	s.ranks[rank] = e
 	for _, p := range added {
-		e.scopes[scope].set(p)
+		p.packed = bytes.Clone(p.packed) // a value does not keep the whole message
+		e.size += e.scopes[scope].set(p)
 	}
 	e.cache = [readers][]byte{}
 	return nil
@@ -86,16 +99,19 @@ func split(packed []byte) ([]pair, error) {
 	return out, d.End()
 }
 
-func (p *pairs) set(v pair) {
+// set adds a pair or replaces one, and returns by how much the store grows.
+func (p *pairs) set(v pair) int {
 	if i, ok := p.index[v.key]; ok {
+		old := len(p.list[i].packed)
 		p.list[i] = v
-		return
+		return len(v.packed) - old
 	}
 	if p.index == nil {
 		p.index = map[string]int{}
 	}
 	p.index[v.key] = len(p.list)
 	p.list = append(p.list, v)
+	return len(v.packed)
 }
 
 func (p *pairs) get(key string) ([]byte, bool) {
@@ -159,7 +175,7 @@ func (s *Store) Reply(rank wire.Rank, r Reader) ([]byte, bool) {
 	}
 	if e.cache[r] == nil {
 		data := s.export(rank, e, r)
-		reply := wire.GetReply{Status: wire.StatusSuccess, Found: true, Data: data}
+		reply := wire.GetReply{Status: wire.StatusSuccess, Data: []wire.ProcData{data}}
 		e.cache[r] = reply.Append(nil)
 	}
 	return e.cache[r], true

@@ -1,6 +1,7 @@
 package kvs
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 
@@ -37,10 +38,10 @@ func replied(t *testing.T, s *Store, rank wire.Rank, r Reader) []wire.KVal {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := (wire.Proc{Nspace: "ns", Rank: rank}); reply.Status != wire.StatusSuccess || reply.Data.Proc != want {
-		t.Fatalf("reply %v of %v, want success of %v", reply.Status, reply.Data.Proc, want)
+	if want := (wire.Proc{Nspace: "ns", Rank: rank}); reply.Status != wire.StatusSuccess || len(reply.Data) != 1 || reply.Data[0].Proc != want {
+		t.Fatalf("reply %v of %v, want success of %v", reply.Status, reply.Data, want)
 	}
-	pairs, err := reply.Data.Pairs()
+	pairs, err := reply.Data[0].Pairs()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -173,4 +174,46 @@ func TestStoreMatchesModel(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestCommitLimit(t *testing.T) {
+	s := New("ns")
+	big := func(key string, n int) []byte {
+		return pack(wire.KVal{Key: key, Value: wire.BytesValue(make([]byte, n))})
+	}
+	commit := func(rank wire.Rank, packed []byte) error { return s.Commit(rank, wire.ScopeGlobal, packed) }
+	if err := commit(0, big("a", maxCommitted)); !errors.Is(err, ErrFull) || s.Committed(0) {
+		t.Errorf("too much at once: %v, stored: %v", err, s.Committed(0))
+	}
+	const half = maxCommitted/2 - 100
+	for _, key := range []string{"a", "b"} {
+		if err := commit(0, big(key, half)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := commit(0, big("c", half)); !errors.Is(err, ErrFull) || s.Has(0, SameNode, "c") {
+		t.Errorf("beyond the limit: %v", err)
+	}
+	if err := commit(0, big("a", 1)); err != nil {
+		t.Errorf("a smaller value in the place of a big one: %v", err)
+	}
+	if err := commit(0, big("c", half)); err != nil {
+		t.Errorf("room given back was not used: %v", err)
+	}
+	if err := commit(1, big("a", half)); err != nil {
+		t.Errorf("another process: %v", err)
+	}
+}
+
+// A small value does not keep the message that it came with.
+func TestCommitCopies(t *testing.T) {
+	s := New("ns")
+	packed := pack(str("a", "value"))
+	if err := s.Commit(0, wire.ScopeLocal, packed); err != nil {
+		t.Fatal(err)
+	}
+	clear(packed)
+	if got := replied(t, s, 0, SameNode); len(got) != 1 || got[0].Value.String() != "value" {
+		t.Errorf("%v, want what was committed", got)
+	}
 }

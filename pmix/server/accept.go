@@ -3,6 +3,7 @@ package server
 import (
 	"bufio"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"slices"
@@ -110,62 +111,107 @@ func (s *Server) attend(c *conn) {
 	defer c.close()
 	_ = c.nc.SetDeadline(time.Now().Add(s.limits.handshake)) // fails only on a closed connection, which reading reports
 	r := bufio.NewReader(c.nc)
-	rank, ok := s.greet(c, r)
+	proc, ok := s.greet(c, r)
 	if !ok {
 		return
 	}
 	s.reg.known(c)
 	_ = c.nc.SetDeadline(time.Time{}) // as above
 	s.wg.Go(c.write)
-	s.read(c, r, rank)
+	s.read(c, r, proc)
 	s.submit(input{event: event{kind: evClosed, conn: c.id}, from: c})
 }
 
 // greet finds out who connects and whether it may; the answer to one who may is already queued.
-func (s *Server) greet(c *conn, r io.Reader) (uint32, bool) {
+func (s *Server) greet(c *conn, r io.Reader) (wire.Proc, bool) {
 	h, err := wire.ReadHandshake(r)
 	if err != nil {
 		s.log.Debug().Err(err).Stringer("peer", c.nc.RemoteAddr()).Msg("connection dropped")
-		return 0, false
+		return wire.Proc{}, false
 	}
-	rank := uint32(h.Proc.Rank)
-	log := s.log.With().Str("nspace", h.Proc.Nspace).Uint32("pe", rank).Logger()
-	if err := h.Check(); err != nil {
-		log.Warn().Err(err).Msg("client refused")
-		c.turnAway(wire.StatusErrNotSupported)
-		return 0, false
+	c.tool = h.IsTool()
+	claim, status, err := s.admit(c, &h)
+	if err != nil {
+		s.log.Warn().Err(err).Str("nspace", h.Proc.Nspace).Uint32("pe", uint32(h.Proc.Rank)).Msg("client refused")
+		c.turnAway(status)
+		return wire.Proc{}, false
 	}
-	pid := 0
-	if s.cfg.Authorize != nil {
-		if pid, err = s.cfg.Authorize(c.nc, h.Proc.Nspace, rank); err != nil {
-			log.Warn().Err(err).Msg("client refused")
-			c.turnAway(wire.StatusErrNoPermissions)
-			return 0, false
-		}
-	}
-	claim := event{kind: evClaim, conn: c.id, nspace: h.Proc.Nspace, rank: h.Proc.Rank, pid: pid}
 	if !s.submit(input{event: claim, from: c}) {
-		return 0, false
+		return wire.Proc{}, false
 	}
 	if status := <-c.verdict; status != wire.StatusSuccess {
 		c.turnAway(status)
-		return 0, false
+		return wire.Proc{}, false
 	}
-	return rank, true
+	return claim.proc, true
+}
+
+// admit makes a claim of a handshake, or says why and with which status it is refused.
+func (s *Server) admit(c *conn, h *wire.Handshake) (event, wire.Status, error) {
+	if err := h.Check(); err != nil {
+		return event{}, wire.StatusErrNotSupported, err
+	}
+	claim := event{kind: evClaim, conn: c.id, proc: h.Proc}
+	var err error
+	switch {
+	case !h.StartedHere() && s.cfg.AuthorizeTool == nil:
+		return event{}, wire.StatusErrNotSupported, errors.New("tools are not accepted")
+	case !h.StartedHere():
+		if claim.pid, err = s.cfg.AuthorizeTool(c.nc); err == nil {
+			claim.proc, claim.space, err = s.nameTool(h)
+		}
+	case s.cfg.Authorize != nil:
+		claim.pid, err = s.cfg.Authorize(c.nc, h.Proc)
+	}
+	if err != nil {
+		return event{}, wire.StatusErrNoPermissions, err
+	}
+	c.welcome = s.welcome(h, claim.proc)
+	return claim, wire.StatusSuccess, nil
+}
+
+// nameTool makes the namespace of a tool.
+func (s *Server) nameTool(h *wire.Handshake) (wire.Proc, *nspace, error) {
+	p := h.Proc
+	if h.NeedsID() {
+		// Behind a name that no other server on the machine has, unless that is too long.
+		p.Nspace = fmt.Sprintf("%.200s-tool-%d", s.cfg.Job.Nspace, s.tools.Add(1))
+	} else if err := checkNspace(p.Nspace); err != nil || p.Rank >= wire.RankMaxValid {
+		return p, nil, fmt.Errorf("tool with the name %.64q.%d of its own, want a valid one", p.Nspace, p.Rank)
+	}
+	space, err := newToolSpace(p)
+	return p, space, err
+}
+
+// welcome is the answer to a handshake that is accepted.
+func (s *Server) welcome(h *wire.Handshake, name wire.Proc) []byte {
+	if !h.IsTool() {
+		return wire.AppendHandshakeReply(nil, wire.StatusSuccess, uint32(name.Rank))
+	}
+	reply := wire.ToolReply{Server: s.proc()}
+	if h.NeedsID() {
+		reply.Given = &name
+	}
+	return wire.AppendToolReply(nil, reply)
 }
 
 // turnAway tells a client why it is refused; the connection is closed afterwards in any case.
 func (c *conn) turnAway(status wire.Status) {
-	_, _ = c.nc.Write(wire.AppendHandshakeReply(nil, status, 0)) // it may have hung up by itself
+	answer := wire.AppendHandshakeReply(nil, status, 0)
+	if c.tool {
+		answer = wire.AppendToolReply(nil, wire.ToolReply{Status: status})
+	}
+	_, _ = c.nc.Write(answer) // it may have hung up by itself
 }
 
 // read feeds the loop with a client's requests until the connection ends.
-func (s *Server) read(c *conn, r *bufio.Reader, rank uint32) {
+func (s *Server) read(c *conn, r *bufio.Reader, proc wire.Proc) {
+	frames := wire.NewFrameReader(r, s.limits.frame)
 	for {
-		h, body, err := wire.ReadFrame(r, s.limits.frame)
+		h, body, err := frames.Next()
 		if err != nil {
 			if !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) {
-				s.log.Debug().Err(err).Str("nspace", s.cfg.Job.Nspace).Uint32("pe", rank).Msg("connection ended")
+				s.log.Debug().Err(err).Str("nspace", proc.Nspace).Uint32("pe", uint32(proc.Rank)).Msg("connection ended")
 			}
 			return
 		}

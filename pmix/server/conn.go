@@ -13,6 +13,8 @@ type conn struct {
 	nc      net.Conn
 	limits  *limits
 	verdict chan wire.Status // what became of the claim; one is sent
+	tool    bool             // this and the next are set before the claim
+	welcome []byte           // the answer to a claim that is accepted
 
 	mu     sync.Mutex
 	queue  []outFrame
@@ -21,12 +23,15 @@ type conn struct {
 	wake   chan struct{}
 }
 
-// outFrame is an answer: a framed body, or raw bytes.
+// outFrame is an answer: a framed body in one or two pieces, or raw bytes.
 type outFrame struct {
 	tag  uint32
 	body []byte
+	more []byte
 	raw  []byte
 }
+
+func (f *outFrame) size() int { return len(f.body) + len(f.more) + len(f.raw) }
 
 func newConn(id connID, nc net.Conn, lim *limits) *conn {
 	return &conn{id: id, nc: nc, limits: lim, verdict: make(chan wire.Status, 1), wake: make(chan struct{}, 1)}
@@ -40,14 +45,33 @@ func (c *conn) send(f outFrame) bool {
 	if c.closed {
 		return true
 	}
-	c.queue = append(c.queue, f)
-	c.bytes += len(f.body) + len(f.raw)
+	c.push(f)
 	if len(c.queue) > c.limits.queueFrames || c.bytes > c.limits.queueBytes {
 		c.closeLocked()
 		return false
 	}
 	c.signal()
 	return true
+}
+
+// offer queues a frame if no more than roof bytes are left unread.
+func (c *conn) offer(f outFrame, roof int) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return true
+	}
+	if c.bytes > roof || len(c.queue) >= c.limits.queueFrames {
+		return false
+	}
+	c.push(f)
+	c.signal()
+	return true
+}
+
+func (c *conn) push(f outFrame) {
+	c.queue = append(c.queue, f)
+	c.bytes += f.size()
 }
 
 func (c *conn) signal() {
@@ -75,33 +99,23 @@ func (c *conn) closeLocked() {
 
 // write sends what is queued until the connection is closed.
 func (c *conn) write() {
-	var buffers net.Buffers
+	w := &writer{}
 	for range c.wake {
-		c.mu.Lock()
-		frames, closed := c.queue, c.closed
-		c.queue, c.bytes = nil, 0
-		c.mu.Unlock()
-		if closed {
+		if !c.take(w) {
 			return
 		}
-		buffers = buffers[:0]
-		for _, f := range frames {
-			buffers = f.appendTo(buffers)
-		}
-		pending := buffers
-		if _, err := pending.WriteTo(c.nc); err != nil {
+		if err := w.flush(c.nc); err != nil {
 			c.close()
 			return
 		}
-		clear(buffers)
 	}
 }
 
-func (f *outFrame) appendTo(buffers net.Buffers) net.Buffers {
-	if f.raw != nil {
-		return append(buffers, f.raw)
-	}
-	header := make([]byte, wire.HeaderSize)
-	wire.PutHeader(header, wire.Header{Tag: f.tag, Size: uint32(len(f.body))})
-	return append(buffers, header, f.body)
+// take hands the queue to the writer, whose last one comes back empty; false means that the connection is closed.
+func (c *conn) take(w *writer) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.queue, w.frames = w.frames[:0], c.queue
+	c.bytes = 0
+	return !c.closed
 }

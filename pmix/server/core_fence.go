@@ -9,9 +9,6 @@ import (
 	"github.com/goshmem/goshmem/pmix/wire"
 )
 
-// everybody is the key of a fence of all the job's processes, however they were named.
-const everybody = "*"
-
 // Bounds on what clients can make the server keep.
 const (
 	maxFailedFences = 64    // ended fences of one set of processes, kept for those who have yet to hear of it
@@ -19,17 +16,31 @@ const (
 	maxFenceSets    = 65536 // sets of processes with a fence under way
 )
 
-// FenceID names one fence of a job on all its nodes: the set of processes and its number in the sequence of their fences.
+// FenceID names one fence on all its nodes: the set of processes and its number in the sequence of their fences.
 type FenceID struct {
-	Procs string // ranks in ascending order, or "*"
+	// Procs lists the namespaces in ascending order with semicolons between them, each with a colon and its ranks in
+	// ascending order, or "*" for all of them. A connect or disconnect, which is a fence as well, has that word and a
+	// semicolon before them; the making and the end of a group also have its quoted name.
+	Procs string
 	Seq   uint64
 }
 
-// fence is one instance. A rank's n-th fence of a set of processes is the n-th instance of that set.
+// collective is what the processes do that meet in a fence.
+type collective string
+
+const (
+	opFence      collective = "fence"
+	opConnect    collective = "connect"
+	opDisconnect collective = "disconnect"
+)
+
+// fence is one instance. A process's n-th fence of a set of processes is the n-th instance of that set.
 type fence struct {
 	id        FenceID
-	ranks     []wire.Rank
-	joined    map[wire.Rank]waiter
+	op        collective
+	group     *group     // that is made or ended; nil otherwise
+	procs     []*process // sorted by name; not to be changed
+	joined    map[*process]caller
 	missing   int  // processes of this node that have not joined
 	elsewhere bool // there are participants on other nodes
 	collect   bool
@@ -38,105 +49,152 @@ type fence struct {
 	status    wire.Status // valid when failed
 }
 
-type waiter struct {
-	conn connID
-	tag  uint32
+// participants resolves the processes of a request, sorted, and the key of the set. No name at all stands for the
+// caller's namespace.
+func (c *core) participants(from *process, procs []wire.Proc) ([]*process, string, error) {
+	if len(procs) == 0 {
+		return from.space.procs, from.space.everybody, nil
+	}
+	if len(procs) == 1 && procs[0].Rank == wire.RankWildcard && c.spaces[procs[0].Nspace] != nil { // the usual case
+		s := c.spaces[procs[0].Nspace]
+		return s.procs, s.everybody, nil
+	}
+	procs = c.expand(from, procs)
+	whole := map[*nspace]bool{}
+	var some []*process
+	for _, name := range procs {
+		s := c.spaces[name.Nspace]
+		if s == nil {
+			return nil, "", fmt.Errorf("process %v, want one of a namespace that is known here", name)
+		}
+		if name.Rank == wire.RankWildcard {
+			whole[s] = true
+			continue
+		}
+		p := s.find(name.Rank)
+		if p == nil {
+			return nil, "", fmt.Errorf("process %v, want a rank below %d", name, len(s.procs))
+		}
+		some = append(some, p)
+	}
+	some = slices.DeleteFunc(some, func(p *process) bool { return whole[p.space] })
+	for s := range whole {
+		some = append(some, s.procs...)
+	}
+	slices.SortFunc(some, func(a, b *process) int { return compareProcs(a.name, b.name) })
+	some = slices.Compact(some)
+	return some, setKey(some), nil
 }
 
-// participants resolves the processes of a request to sorted ranks and the key of the set.
-func (c *core) participants(procs []wire.Proc) ([]wire.Rank, string, error) {
-	var ranks []wire.Rank
-	for _, p := range procs {
-		if p.Nspace != c.nspace {
-			return nil, "", fmt.Errorf("process %v, want one of %s", p, c.nspace)
-		}
-		if p.Rank == wire.RankWildcard {
-			return c.all(), everybody, nil
-		}
-		if c.process(p.Rank) == nil {
-			return nil, "", fmt.Errorf("process %v, want a rank below %d", p, len(c.procs))
-		}
-		ranks = append(ranks, p.Rank)
-	}
-	if len(ranks) == 0 {
-		return c.all(), everybody, nil
-	}
-	slices.Sort(ranks)
-	ranks = slices.Compact(ranks)
-	if len(ranks) == len(c.procs) {
-		return ranks, everybody, nil
-	}
+// setKey is FenceID.Procs of sorted processes.
+func setKey(procs []*process) string {
 	var key strings.Builder
-	for i, r := range ranks {
-		if i > 0 {
-			key.WriteByte(',')
+	for len(procs) > 0 {
+		s := procs[0].space
+		n := len(procs)
+		if i := slices.IndexFunc(procs, func(p *process) bool { return p.space != s }); i >= 0 {
+			n = i
 		}
-		key.WriteString(strconv.FormatUint(uint64(r), 10))
+		if key.Len() > 0 {
+			key.WriteByte(';')
+		}
+		key.WriteString(s.name)
+		key.WriteByte(':')
+		key.WriteString(ranksOf(procs[:n]))
+		procs = procs[n:]
 	}
-	return ranks, key.String(), nil
+	return key.String()
 }
 
-func (c *core) all() []wire.Rank {
-	ranks := make([]wire.Rank, len(c.procs))
-	for i := range ranks {
-		ranks[i] = wire.Rank(i)
+// ranksOf lists ranks of one namespace.
+func ranksOf(procs []*process) string {
+	if len(procs) == len(procs[0].space.procs) {
+		return "*"
 	}
-	return ranks
+	list := make([]byte, 0, 8*len(procs))
+	for i, p := range procs {
+		if i > 0 {
+			list = append(list, ',')
+		}
+		list = strconv.AppendUint(list, uint64(p.name.Rank), 10)
+	}
+	return string(list)
 }
 
-func (c *core) fence(conn connID, tag uint32, p *process, r *wire.FenceRequest) {
-	rank := wire.Rank(p.Rank)
-	ranks, key, err := c.participants(r.Procs)
+// takesPart says whether a process is among sorted ones.
+func takesPart(procs []*process, p *process) bool {
+	_, ok := slices.BinarySearchFunc(procs, p, func(a, b *process) int { return compareProcs(a.name, b.name) })
+	return ok
+}
+
+// concerns says whether processes of a namespace take part.
+func (f *fence) concerns(s *nspace) bool {
+	return slices.ContainsFunc(f.procs, func(p *process) bool { return p.space == s })
+}
+
+func (c *core) fence(at caller, r *wire.FenceRequest) { c.join(at, opFence, r.Procs, r.Info) }
+
+// join makes the caller one of those who wait for each other.
+func (c *core) join(at caller, op collective, names []wire.Proc, infos []wire.Info) {
+	procs, key, err := c.participants(at.process, names)
 	if err != nil {
-		c.refuse(conn, tag, wire.StatusErrBadParam, "fence: "+err.Error())
+		c.refuse(at, wire.StatusErrBadParam, string(op)+": "+err.Error())
 		return
 	}
-	if _, ok := slices.BinarySearch(ranks, rank); !ok {
-		c.refuse(conn, tag, wire.StatusErrBadParam, fmt.Sprintf("fence: among %s, want the caller to take part", key))
+	if !takesPart(procs, at.process) {
+		c.refuse(at, wire.StatusErrBadParam, fmt.Sprintf("%s: among %s, want the caller to take part", op, clipped(key)))
 		return
 	}
-	f := c.openFence(key, rank)
+	if op != opFence {
+		key = string(op) + ";" + key
+	}
+	f := c.openFence(key, at.process)
 	if f == nil {
-		if status, gone := c.anyGone(ranks); gone {
-			c.reply(conn, tag, status)
+		if status, gone := anyGone(procs); gone {
+			c.reply(at, status)
 			return
 		}
 		if len(c.fences[key]) >= maxFences || len(c.fences) >= maxFenceSets {
-			c.refuse(conn, tag, wire.StatusErrOutOfResource, "fence: too many under way")
+			c.refuse(at, wire.StatusErrOutOfResource, string(op)+": too many under way")
 			return
 		}
-		f = c.newFence(key, ranks)
+		f = c.newFence(op, key, procs)
 	}
-	f.joined[rank] = waiter{conn, tag}
+	c.enter(f, at, infos)
+}
+
+// enter adds the caller to those who have joined a fence.
+func (c *core) enter(f *fence, at caller, infos []wire.Info) {
+	f.joined[at.process] = at
 	if f.failed {
-		c.reply(conn, tag, f.status)
-		c.dropHeard(key)
+		c.reply(at, f.status)
+		c.dropHeard(f.id.Procs)
 		return
 	}
 	f.missing--
-	f.collect = f.collect || flag(r.Info, wire.KeyCollectData)
-	if at := c.timeout(r.Info); at != 0 && (f.deadline == 0 || at < f.deadline) {
-		f.deadline = at
+	f.collect = f.collect || wire.Flag(infos, wire.KeyCollectData)
+	if by := c.timeout(infos); by != 0 && (f.deadline == 0 || by < f.deadline) {
+		f.deadline = by
 	}
 	if f.missing == 0 {
 		c.localDone(f)
 	}
 }
 
-// openFence returns the first instance that rank has not joined, nil when it is the first to join the next one.
-func (c *core) openFence(key string, rank wire.Rank) *fence {
+// openFence returns the first instance that p has not joined, nil when it is the first to join the next one.
+func (c *core) openFence(key string, p *process) *fence {
 	for _, f := range c.fences[key] {
-		if _, joined := f.joined[rank]; !joined {
+		if _, joined := f.joined[p]; !joined {
 			return f
 		}
 	}
 	return nil
 }
 
-func (c *core) newFence(key string, ranks []wire.Rank) *fence {
-	f := &fence{ranks: ranks, joined: map[wire.Rank]waiter{}, id: FenceID{Procs: key}}
-	for _, r := range ranks {
-		if c.procs[r].Node == c.node {
+func (c *core) newFence(op collective, key string, procs []*process) *fence {
+	f := &fence{op: op, procs: procs, joined: make(map[*process]caller, len(procs)), id: FenceID{Procs: key}}
+	for _, p := range procs {
+		if p.local {
 			f.missing++
 		} else {
 			f.elsewhere = true
@@ -150,9 +208,9 @@ func (c *core) newFence(key string, ranks []wire.Rank) *fence {
 	return f
 }
 
-func (c *core) anyGone(ranks []wire.Rank) (wire.Status, bool) {
-	for _, r := range ranks {
-		if status, gone := c.procs[r].gone(); gone {
+func anyGone(procs []*process) (wire.Status, bool) {
+	for _, p := range procs {
+		if status, gone := p.gone(); gone {
 			return status, true
 		}
 	}
@@ -167,7 +225,7 @@ func (c *core) localDone(f *fence) {
 	case !c.remote:
 		c.failFence(f, wire.StatusErrUnreach)
 	default:
-		c.act(action{kind: actFence, fence: f.id, ranks: toUint32(f.ranks), payload: c.contribution(f)})
+		c.act(action{kind: actFence, fence: f.id, procs: names(f.procs), payload: c.contribution(f)})
 	}
 }
 
@@ -177,11 +235,11 @@ func (c *core) contribution(f *fence) []byte {
 		return nil
 	}
 	var out []byte
-	for _, r := range f.ranks {
-		if c.procs[r].Node != c.node {
+	for _, p := range f.procs {
+		if !p.local {
 			continue
 		}
-		if data, ok := c.export(r); ok {
+		if data, ok := export(p); ok {
 			out = data.Append(out)
 		}
 	}
@@ -190,7 +248,21 @@ func (c *core) contribution(f *fence) []byte {
 
 // endFence ends a fence well.
 func (c *core) endFence(f *fence) {
-	c.answerFence(f, wire.StatusSuccess)
+	switch f.op {
+	case opConstruct:
+		c.endConstruct(f)
+		return
+	case opDestruct:
+		c.dropGroup(f.group)
+		c.answerFence(f, wire.StatusSuccess)
+	case opConnect:
+		c.answerConnect(f)
+	default:
+		if s := f.procs[0].space; f.collect && len(f.procs) == len(s.procs) && f.procs[len(f.procs)-1].space == s {
+			s.meet()
+		}
+		c.answerFence(f, wire.StatusSuccess)
+	}
 	c.removeFence(f)
 }
 
@@ -202,10 +274,10 @@ func (c *core) failFence(f *fence, status wire.Status) {
 }
 
 func (c *core) answerFence(f *fence, status wire.Status) {
-	payload := wire.AppendStatusReply(nil, status)
-	for _, r := range f.ranks {
-		if w, ok := f.joined[r]; ok {
-			c.send(w.conn, w.tag, payload)
+	payload := statusReply(status)
+	for _, p := range f.procs {
+		if at, ok := f.joined[p]; ok && at.conn != 0 {
+			c.send(at.conn, at.tag, payload)
 		}
 	}
 }
@@ -236,28 +308,28 @@ func (c *core) dropHeard(key string) {
 			return false
 		}
 		failed--
-		return failed >= maxFailedFences || c.allHeard(f)
+		return failed >= maxFailedFences || f.allHeard()
 	}))
 }
 
-func (c *core) allHeard(f *fence) bool {
-	for _, r := range f.ranks {
-		_, joined := f.joined[r]
-		if _, gone := c.procs[r].gone(); !joined && !gone && c.procs[r].Node == c.node {
+func (f *fence) allHeard() bool {
+	for _, p := range f.procs {
+		_, joined := f.joined[p]
+		if _, gone := p.gone(); !joined && !gone && p.local {
 			return false
 		}
 	}
 	return true
 }
 
-// failFences ends the fences that wait for rank, those that it has joined only if it died.
-func (c *core) failFences(rank wire.Rank, status wire.Status, died bool) {
+// failFences ends the fences that wait for p, those that it has joined only if it died.
+func (c *core) failFences(p *process, status wire.Status, died bool) {
 	for _, key := range sortedKeys(c.fences) {
 		for _, f := range slices.Clone(c.fences[key]) {
-			if _, takesPart := slices.BinarySearch(f.ranks, rank); !takesPart {
+			if f.group != nil || !takesPart(f.procs, p) {
 				continue
 			}
-			if _, joined := f.joined[rank]; !f.failed && (died || !joined) {
+			if _, joined := f.joined[p]; !f.failed && (died || !joined) {
 				c.failFence(f, status)
 			}
 		}
@@ -284,10 +356,10 @@ func (c *core) fenceDone(ev event) {
 	}
 }
 
-func toUint32(ranks []wire.Rank) []uint32 {
-	out := make([]uint32, len(ranks))
-	for i, r := range ranks {
-		out[i] = uint32(r)
+// clipped keeps messages short whatever was asked.
+func clipped(s string) string {
+	if len(s) > 128 {
+		return s[:128] + "..."
 	}
-	return out
+	return s
 }

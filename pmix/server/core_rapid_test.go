@@ -33,7 +33,7 @@ func TestEveryRequestIsAnsweredOnce(t *testing.T) {
 				rt.Fatal(err)
 			}
 			conn := w.conns[rank]
-			w.tags[conn]++
+			w.tags[conn] = max(w.tags[conn], wire.TagFirstDynamic-1) + 1
 			asked[request{conn, w.tags[conn]}] = true
 			step(event{kind: evFrame, conn: conn, tag: w.tags[conn], payload: body})
 		}
@@ -42,7 +42,7 @@ func TestEveryRequestIsAnsweredOnce(t *testing.T) {
 			if w.conns[rank] == 0 {
 				w.last++
 				before := len(w.core.conns)
-				step(event{kind: evClaim, conn: w.last, nspace: testNspace, rank: rank})
+				step(event{kind: evClaim, conn: w.last, proc: first(rank)})
 				if len(w.core.conns) > before {
 					w.conns[rank] = w.last
 				}
@@ -74,20 +74,20 @@ func TestEveryRequestIsAnsweredOnce(t *testing.T) {
 				delete(w.conns, rank)
 			case 9:
 				if rapid.Bool().Draw(rt, "exits") {
-					step(event{kind: evExited, rank: other})
+					step(event{kind: evExited, proc: first(other)})
 				}
 				w.now += 50
 				step(event{kind: evTick})
 			}
 		}
 		for r := range n {
-			step(event{kind: evExited, rank: wire.Rank(r)})
+			step(event{kind: evExited, proc: first(wire.Rank(r))})
 		}
 		w.now += 10000
 		step(event{kind: evTick})
 		for r := range asked {
 			// a process that finalizes gives up what its other threads still wait for
-			if p := w.core.procs[w.core.conns[r.conn]]; answered[r] == 0 && p.conn == r.conn {
+			if p := w.core.conns[r.conn]; p != nil && answered[r] == 0 && p.conn == r.conn {
 				rt.Fatalf("request %v was not answered", r)
 			}
 		}

@@ -25,11 +25,11 @@ func TestFenceAcrossNodes(t *testing.T) {
 	w.request(0, r)
 	w.expect()
 	w.request(1, fenceOf())
-	w.expect("fence *#1 19 bytes")
+	w.expect("fence job-1:*#1 19 bytes")
 
-	there := wire.ProcData{Proc: wire.Proc{Nspace: testNspace, Rank: 3}, Packed: commitOf(0, "a=3").Blobs[0].Data}
-	id := FenceID{Procs: everybody, Seq: 1}
-	w.step(event{kind: evFenceDone, fence: FenceID{Procs: everybody, Seq: 2}})
+	there := wire.ProcData{Proc: first(3), Packed: commitOf(0, "a=3").Blobs[0].Data}
+	id := FenceID{Procs: "job-1:*", Seq: 1}
+	w.step(event{kind: evFenceDone, fence: FenceID{Procs: "job-1:*", Seq: 2}})
 	w.expect()
 	w.step(event{kind: evFenceDone, fence: id, payload: there.Append(nil)})
 	w.expect("reply 0#102 ok", "reply 1#101 ok")
@@ -42,13 +42,13 @@ func TestFenceAcrossNodesFails(t *testing.T) {
 	w.connect(0, 1)
 	w.log = nil
 	w.request(0, fenceOf(0, 2))
-	w.expect("fence 0,2#1 0 bytes")
-	w.step(event{kind: evFenceDone, fence: FenceID{Procs: "0,2", Seq: 1}, payload: []byte{1}})
+	w.expect("fence job-1:0,2#1 0 bytes")
+	w.step(event{kind: evFenceDone, fence: FenceID{Procs: "job-1:0,2", Seq: 1}, payload: []byte{1}})
 	w.expect("reply 0#101 ERR_UNPACK_FAILURE")
 	w.request(0, fenceOf(0, 2))
 	w.exit(2)
-	w.expect("fence 0,2#2 0 bytes", "reply 0#102 ERR_PROC_TERM_WO_SYNC")
-	w.step(event{kind: evFenceDone, fence: FenceID{Procs: "0,2", Seq: 2}})
+	w.expect("fence job-1:0,2#2 0 bytes", "reply 0#102 ERR_PROC_TERM_WO_SYNC")
+	w.step(event{kind: evFenceDone, fence: FenceID{Procs: "job-1:0,2", Seq: 2}})
 	w.expect()
 }
 
@@ -59,8 +59,8 @@ func TestNobodyToAskElsewhere(t *testing.T) {
 	w.request(0, fenceOf(0, 2))
 	w.request(0, getOf(2, "a"))
 	w.expect("reply 0#101 ERR_UNREACH", "reply 0#102 ERR_UNREACH")
-	w.step(event{kind: evClaim, conn: 99, nspace: testNspace, rank: 2})
-	w.expect("refused claim of a process that is not of this job and node", "reject ERR_NOT_FOUND")
+	w.step(event{kind: evClaim, conn: 99, proc: first(2)})
+	w.expect("refused claim of a process that is not of this step and node", "reject ERR_NOT_FOUND")
 }
 
 func TestFetch(t *testing.T) {
@@ -71,12 +71,12 @@ func TestFetch(t *testing.T) {
 	w.request(1, getOf(2, "a"))
 	w.request(1, getOf(2, "b"))
 	w.expect("fetch 2 a", "fetch 2 b")
-	w.step(event{kind: evFetched, rank: 2, key: "a", payload: commitOf(0, "a=2").Blobs[0].Data})
+	w.step(event{kind: evFetched, proc: first(2), key: "a", payload: commitOf(0, "a=2").Blobs[0].Data})
 	w.expect("reply 0#101 a=2", "reply 1#101 a=2")
-	w.step(event{kind: evFetched, rank: 2, key: "b", status: wire.StatusErrNotFound})
+	w.step(event{kind: evFetched, proc: first(2), key: "b", status: wire.StatusErrNotFound})
 	w.expect("reply 1#102 ERR_NOT_FOUND")
 	w.request(0, getOf(3, "a"))
-	w.step(event{kind: evFetched, rank: 3, key: "a", payload: []byte{9}})
+	w.step(event{kind: evFetched, proc: first(3), key: "a", payload: []byte{9}})
 	w.expect("fetch 3 a", "reply 0#102 ERR_UNPACK_FAILURE")
 }
 
@@ -84,9 +84,9 @@ func TestServe(t *testing.T) {
 	w := newWorld(t, twoNodes(1), true)
 	w.connect(2, 3)
 	w.log = nil
-	w.step(event{kind: evServe, rank: 2, key: "a", request: 1})
-	w.step(event{kind: evServe, rank: 3, key: "a", request: 2})
-	w.step(event{kind: evServe, rank: 0, key: "a", request: 3})
+	w.step(event{kind: evServe, proc: first(2), key: "a", request: 1})
+	w.step(event{kind: evServe, proc: first(3), key: "a", request: 2})
+	w.step(event{kind: evServe, proc: first(0), key: "a", request: 3})
 	w.expect("served 3 ERR_NOT_FOUND")
 	w.request(2, commitOf(wire.ScopeLocal, "a=1"))
 	w.expect("reply 2#101 ok")

@@ -2,10 +2,8 @@ package server
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/goshmem/goshmem/pmix/wire"
 )
@@ -13,158 +11,119 @@ import (
 // maxRemembered bounds how many registrations and clean-up paths one process may leave with the server.
 const maxRemembered = 4096
 
-// registrations are the events that a process asked for.
-type registrations struct {
-	codes map[wire.Status]int // registrations a code; StatusMaxErrConstant stands for all other events
+// caller is who sent a request, and where its answer goes.
+type caller struct {
+	*process
+	conn connID
+	tag  uint32
 }
 
-// cleanup is a path to remove when its owner has ended.
-type cleanup struct {
-	path      string
-	dir       bool
-	recursive bool
+// handler serves one kind of request. It answers at once or keeps the caller for later.
+type handler func(c *core, at caller, r wire.Request)
+
+// serves makes a handler of a method that takes one type of request.
+func serves[R wire.Request](f func(*core, caller, R)) handler {
+	return func(c *core, at caller, r wire.Request) {
+		if request, ok := r.(R); ok {
+			f(c, at, request)
+			return
+		}
+		c.unserved(at, r)
+	}
+}
+
+// handlers serve the commands; nil stands for those that are not served.
+var handlers = [...]handler{
+	wire.CmdRequestInit:        serves((*core).describe),
+	wire.CmdAbort:              serves((*core).abort),
+	wire.CmdCommit:             serves((*core).commit),
+	wire.CmdFence:              serves((*core).fence),
+	wire.CmdGet:                serves((*core).get),
+	wire.CmdFinalize:           serves((*core).finalize),
+	wire.CmdPublish:            serves((*core).publish),
+	wire.CmdLookup:             serves((*core).lookup),
+	wire.CmdUnpublish:          serves((*core).unpublish),
+	wire.CmdSpawn:              serves((*core).spawn),
+	wire.CmdConnect:            serves((*core).connect),
+	wire.CmdDisconnect:         serves((*core).disconnect),
+	wire.CmdNotify:             serves((*core).notify),
+	wire.CmdRegisterEvents:     serves((*core).registerEvents),
+	wire.CmdDeregisterEvents:   serves((*core).deregisterEvents),
+	wire.CmdQuery:              serves((*core).query),
+	wire.CmdLog:                serves((*core).log),
+	wire.CmdAllocate:           nil,
+	wire.CmdJobControl:         serves((*core).jobControl),
+	wire.CmdMonitor:            serves((*core).monitor),
+	wire.CmdGetCredential:      nil,
+	wire.CmdValidateCredential: nil,
+	wire.CmdIOFPull:            serves((*core).iofPull),
+	wire.CmdIOFPush:            serves((*core).iofPush),
+	wire.CmdGroupConstruct:     serves((*core).constructGroup),
+	wire.CmdGroupJoin:          nil,
+	wire.CmdGroupInvite:        nil,
+	wire.CmdGroupLeave:         serves((*core).leaveGroup),
+	wire.CmdGroupDestruct:      serves((*core).destructGroup),
+	wire.CmdIOFDeregister:      serves((*core).iofDeregister),
+	wire.CmdFabricRegister:     nil,
+	wire.CmdFabricUpdate:       nil,
+	wire.CmdDeviceDistances:    nil,
 }
 
 func (c *core) frame(ev event) {
-	rank, ok := c.conns[ev.conn]
+	p, ok := c.conns[ev.conn]
 	if !ok {
 		return
 	}
-	r, err := wire.DecodeRequest(ev.payload)
+	if ev.tag == wire.TagHeartbeat {
+		c.heartbeat(ev.conn)
+		return
+	}
+	at := caller{process: p, conn: ev.conn, tag: ev.tag}
+	r, err := c.requests.Decode(ev.payload)
 	if err != nil {
-		c.refuse(ev.conn, ev.tag, wire.StatusErrUnpackFailure, err.Error())
+		c.refuse(at, wire.StatusErrUnpackFailure, err.Error())
 		return
 	}
-	p := c.process(rank)
+	cmd := r.Command()
 	if p.conn != ev.conn {
-		if r.Command() != wire.CmdDeregisterEvents {
-			c.refuse(ev.conn, ev.tag, wire.StatusErrInit, "request "+r.Command().String()+" after finalize")
+		if cmd != wire.CmdDeregisterEvents {
+			c.refuse(at, wire.StatusErrInit, "request "+cmd.String()+" after finalize")
 		}
 		return
 	}
-	c.request(ev.conn, ev.tag, p, r)
-}
-
-func (c *core) request(conn connID, tag uint32, p *process, r wire.Request) {
-	switch r := r.(type) {
-	case *wire.InitRequest:
-		c.send(conn, tag, c.info)
-	case *wire.AbortRequest:
-		c.abort(conn, tag, p, r)
-	case *wire.CommitRequest:
-		c.commit(conn, tag, p, r)
-	case *wire.FenceRequest:
-		c.fence(conn, tag, p, r)
-	case *wire.GetRequest:
-		c.get(conn, tag, p, r)
-	case *wire.FinalizeRequest:
-		c.finalize(conn, tag, p)
-	case *wire.NotifyRequest:
-		c.reply(conn, tag, wire.StatusSuccess)
-	case *wire.RegisterEventsRequest:
-		c.registerEvents(conn, tag, p, r)
-	case *wire.DeregisterEventsRequest:
-		p.events.remove(r.Codes)
-	case *wire.JobControlRequest:
-		c.jobControl(conn, tag, p, r)
-	default:
-		c.refuse(conn, tag, wire.StatusErrNotSupported, "request "+r.Command().String()+" is not served")
-	}
-}
-
-func (c *core) commit(conn connID, tag uint32, p *process, r *wire.CommitRequest) {
-	rank := wire.Rank(p.Rank)
-	for _, b := range r.Blobs {
-		if err := c.store.Commit(rank, b.Scope, b.Data); err != nil {
-			c.refuse(conn, tag, wire.StatusErrUnpackFailure, err.Error())
-			return
-		}
-	}
-	c.reply(conn, tag, wire.StatusSuccess)
-	c.settleGets(rank)
-}
-
-// abort ends the job. The protocol can also name some of its processes; there is nobody here to end only those.
-func (c *core) abort(conn connID, tag uint32, p *process, r *wire.AbortRequest) {
-	if len(r.Procs) > 0 {
-		if _, key, err := c.participants(r.Procs); err != nil || key != everybody {
-			c.refuse(conn, tag, wire.StatusErrParamValueNotSupported, "abort of some processes is not served")
-			return
-		}
-	}
-	c.act(action{kind: actAbort, rank: wire.Rank(p.Rank), status: r.Status, text: r.Message})
-	c.reply(conn, tag, wire.StatusSuccess)
-}
-
-func (c *core) registerEvents(conn connID, tag uint32, p *process, r *wire.RegisterEventsRequest) {
-	codes := r.Codes
-	if len(codes) == 0 {
-		codes = []wire.Status{wire.StatusMaxErrConstant}
-	}
-	if len(p.events.codes)+len(codes) > maxRemembered {
-		c.refuse(conn, tag, wire.StatusErrOutOfResource, fmt.Sprintf("more than %d event codes", maxRemembered))
+	if int(cmd) < len(handlers) && handlers[cmd] != nil {
+		handlers[cmd](c, at, r)
 		return
 	}
-	p.events.add(codes)
-	c.reply(conn, tag, wire.StatusSuccess)
+	c.unserved(at, r)
 }
 
-func (e *registrations) add(codes []wire.Status) {
-	if e.codes == nil {
-		e.codes = map[wire.Status]int{}
-	}
-	for _, code := range codes {
-		e.codes[code]++
-	}
+func (c *core) unserved(at caller, r wire.Request) {
+	c.refuse(at, wire.StatusErrNotSupported, "request "+r.Command().String()+" is not served")
 }
 
-func (e *registrations) remove(codes []wire.Status) {
-	for _, code := range codes {
-		if e.codes[code] > 1 {
-			e.codes[code]--
-			continue
-		}
-		delete(e.codes, code)
-	}
+// reply answers a request with a status and nothing more.
+func (c *core) reply(at caller, status wire.Status) {
+	c.send(at.conn, at.tag, statusReply(status))
 }
 
-func (c *core) jobControl(conn connID, tag uint32, p *process, r *wire.JobControlRequest) {
-	added := cleanups(r.Info)
-	if len(p.cleanups)+len(added) > maxRemembered {
-		c.refuse(conn, tag, wire.StatusErrOutOfResource, fmt.Sprintf("more than %d paths to clean up", maxRemembered))
-		return
+var success = wire.AppendStatusReply(nil, wire.StatusSuccess)
+
+func statusReply(status wire.Status) []byte {
+	if status == wire.StatusSuccess {
+		return success
 	}
-	p.cleanups = append(p.cleanups, added...)
-	c.reply(conn, tag, wire.StatusSuccess)
+	return wire.AppendStatusReply(nil, status)
 }
 
-func cleanups(infos []wire.Info) []cleanup {
-	var out []cleanup
-	recursive := flag(infos, wire.KeyCleanupRecursive)
-	for _, info := range infos {
-		if info.Key != wire.KeyRegisterCleanup && info.Key != wire.KeyRegisterCleanupDir {
-			continue
-		}
-		paths, _ := info.Value.Str()
-		for path := range strings.SplitSeq(paths, ",") {
-			if path != "" {
-				out = append(out, cleanup{path, info.Key == wire.KeyRegisterCleanupDir, recursive})
-			}
-		}
-	}
-	return out
+// refuse answers with an error that is the client's fault and says why for the log.
+func (c *core) refuse(at caller, status wire.Status, why string) {
+	c.act(action{kind: actRefused, conn: at.conn, proc: at.name, status: status, text: why})
+	c.reply(at, status)
 }
 
-// flag reports whether a key is given and not given as false.
-func flag(infos []wire.Info, key string) bool {
-	for _, info := range infos {
-		if info.Key == key {
-			b, ok := info.Value.Bool()
-			return b || !ok
-		}
-	}
-	return false
-}
+// describe answers with the description of the caller's job.
+func (c *core) describe(at caller, _ *wire.InitRequest) { c.send(at.conn, at.tag, at.space.info) }
 
 // timeout returns the deadline that pmix.timeout sets, zero for none.
 func (c *core) timeout(infos []wire.Info) tick {
@@ -180,3 +139,8 @@ func (c *core) timeout(infos []wire.Info) tick {
 
 // sortedKeys makes the order of actions independent of the order of maps.
 func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
+
+// sortedProcs is sortedKeys for names of processes.
+func sortedProcs[V any](m map[wire.Proc]V) []wire.Proc {
+	return slices.SortedFunc(maps.Keys(m), compareProcs)
+}

@@ -27,10 +27,11 @@ type world struct {
 	t     testing.TB
 	core  *core
 	now   tick
-	conns map[wire.Rank]connID
+	conns map[wire.Rank]connID // of the first namespace
 	last  connID
 	tags  map[connID]uint32
 	log   []string
+	sent  []action // what log does not show whole
 }
 
 func newWorld(t testing.TB, job Job, remote bool) *world {
@@ -38,11 +39,21 @@ func newWorld(t testing.TB, job Job, remote bool) *world {
 	if err := job.check(); err != nil {
 		t.Fatal(err)
 	}
-	c, err := newCore(&job, remote, 100)
+	w := &world{t: t, core: newCore(remote, 100), conns: map[wire.Rank]connID{}, tags: map[connID]uint32{}}
+	w.addJob(job)
+	return w
+}
+
+func (w *world) addJob(job Job) { w.addChild(job, wire.Proc{}) }
+
+// addChild makes a job known that a process has spawned.
+func (w *world) addChild(job Job, parent wire.Proc) {
+	w.t.Helper()
+	s, err := newNspace(&job, parent)
 	if err != nil {
-		t.Fatal(err)
+		w.t.Fatal(err)
 	}
-	return &world{t: t, core: c, conns: map[wire.Rank]connID{}, tags: map[connID]uint32{}}
+	w.step(event{kind: evAddJob, space: s, proc: parent})
 }
 
 func (w *world) step(ev event) []action {
@@ -50,6 +61,9 @@ func (w *world) step(ev event) []action {
 	out := w.core.Step(ev, nil)
 	for _, a := range out {
 		w.log = append(w.log, w.describe(a))
+		if a.kind == actSend {
+			w.sent = append(w.sent, a)
+		}
 	}
 	return out
 }
@@ -57,52 +71,86 @@ func (w *world) step(ev event) []action {
 func (w *world) describe(a action) string {
 	switch a.kind {
 	case actAccept:
-		return fmt.Sprintf("accept %d", a.rank)
+		return "accept " + short(a.proc)
 	case actReject:
 		return "reject " + statusName(a.status)
 	case actSend:
-		return fmt.Sprintf("reply %d#%d %s", w.core.conns[a.conn], a.tag, describeBody(a.payload))
+		if a.tag == wire.TagNotify {
+			return "event " + w.nameOf(a.conn) + " " + describeEvent(a.payload)
+		}
+		return fmt.Sprintf("reply %s#%d %s", w.nameOf(a.conn), a.tag, describeBody(a.payload))
 	case actConnected:
-		return fmt.Sprintf("connected %d", a.rank)
+		return "connected " + short(a.proc)
 	case actFinalized:
-		return fmt.Sprintf("finalized %d", a.rank)
+		return "finalized " + short(a.proc)
 	case actLost:
-		return fmt.Sprintf("lost %d", a.rank)
+		return "lost " + short(a.proc)
 	case actAbort:
-		return fmt.Sprintf("abort %d %d %s", a.rank, a.status, a.text)
+		return fmt.Sprintf("abort %s %v %d %s", short(a.proc), a.procs, a.status, a.text)
+	case actSpawn:
+		return fmt.Sprintf("spawn %d by %s: %v", a.spawn.ID, short(a.spawn.From), a.spawn.Apps)
+	case actStdin:
+		return fmt.Sprintf("stdin of %v: %q, end %v", a.procs, a.payload, a.flag)
+	case actListen:
+		return fmt.Sprintf("%d listeners", len(a.listen))
 	case actFence:
 		return fmt.Sprintf("fence %s#%d %d bytes", a.fence.Procs, a.fence.Seq, len(a.payload))
 	case actFetch:
-		return fmt.Sprintf("fetch %d %s", a.rank, a.key)
+		return fmt.Sprintf("fetch %s %s", short(a.proc), a.key)
+	case actLog:
+		to := "out"
+		if a.flag {
+			to = "err"
+		}
+		return fmt.Sprintf("log %s %s %q", short(a.proc), to, a.payload)
 	case actServed:
 		return fmt.Sprintf("served %d %s", a.request, statusName(a.status))
+	case actDrop:
+		return "drop " + short(a.proc)
 	case actRefused:
 		return "refused " + a.text
 	default:
-		return fmt.Sprintf("action %d", a.kind)
+		return describeControl(a)
 	}
+}
+
+// short leaves out the first namespace's name.
+func short(p wire.Proc) string {
+	if p.Nspace == testNspace {
+		return p.Rank.String()
+	}
+	return p.String()
+}
+
+func (w *world) nameOf(conn connID) string {
+	if p := w.core.conns[conn]; p != nil {
+		return short(p.name)
+	}
+	return "nobody"
 }
 
 func describeBody(b []byte) string {
 	if status, err := wire.DecodeStatusReply(b); err == nil {
 		return statusName(status)
 	}
+	if g, err := wire.DecodeGroupReply(b); err == nil {
+		return describeGroup(g)
+	}
 	r, err := wire.DecodeGetReply(b)
 	if err != nil {
 		return fmt.Sprintf("%d bytes", len(b))
 	}
-	pairs, err := r.Data.Pairs()
-	if err != nil {
-		return err.Error()
-	}
-	var out strings.Builder
-	for i, kv := range pairs {
-		if i > 0 {
-			out.WriteByte(' ')
+	var out []string
+	for _, data := range r.Data {
+		pairs, err := data.Pairs()
+		if err != nil {
+			return err.Error()
 		}
-		fmt.Fprintf(&out, "%s=%v", kv.Key, kv.Value)
+		for _, kv := range pairs {
+			out = append(out, fmt.Sprintf("%s=%v", kv.Key, kv.Value))
+		}
 	}
-	return out.String()
+	return strings.Join(out, " ")
 }
 
 func statusName(s wire.Status) string {
@@ -112,23 +160,35 @@ func statusName(s wire.Status) string {
 	return strings.TrimPrefix(s.String(), "PMIX_")
 }
 
+func first(r wire.Rank) wire.Proc { return wire.Proc{Nspace: testNspace, Rank: r} }
+
 func (w *world) connect(ranks ...wire.Rank) {
 	for _, r := range ranks {
-		w.last++
-		w.conns[r] = w.last
-		w.tags[w.last] = wire.TagFirstDynamic - 1
-		w.step(event{kind: evClaim, conn: w.last, nspace: testNspace, rank: r})
+		w.conns[r] = w.connectAs(first(r))
 	}
+}
+
+// connectAs connects a process of any namespace.
+func (w *world) connectAs(p wire.Proc) connID {
+	w.last++
+	w.tags[w.last] = wire.TagFirstDynamic - 1
+	w.step(event{kind: evClaim, conn: w.last, proc: p})
+	return w.last
 }
 
 // request sends a request and returns its tag.
 func (w *world) request(rank wire.Rank, r wire.Request) uint32 {
 	w.t.Helper()
+	return w.requestOn(w.conns[rank], r)
+}
+
+// requestOn sends a request on any connection.
+func (w *world) requestOn(conn connID, r wire.Request) uint32 {
+	w.t.Helper()
 	body, err := wire.AppendRequest(nil, r)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	conn := w.conns[rank]
 	w.tags[conn]++
 	w.step(event{kind: evFrame, conn: conn, tag: w.tags[conn], payload: body})
 	return w.tags[conn]
@@ -139,7 +199,7 @@ func (w *world) closeConn(rank wire.Rank) {
 	delete(w.conns, rank)
 }
 
-func (w *world) exit(rank wire.Rank) { w.step(event{kind: evExited, rank: rank}) }
+func (w *world) exit(rank wire.Rank) { w.step(event{kind: evExited, proc: first(rank)}) }
 
 // advance lets seconds go by.
 func (w *world) advance(seconds tick) {
@@ -172,13 +232,13 @@ func started(t testing.TB, n int) *world {
 func fenceOf(ranks ...wire.Rank) *wire.FenceRequest {
 	r := &wire.FenceRequest{}
 	for _, rank := range ranks {
-		r.Procs = append(r.Procs, wire.Proc{Nspace: testNspace, Rank: rank})
+		r.Procs = append(r.Procs, first(rank))
 	}
 	return r
 }
 
 func getOf(rank wire.Rank, key string, infos ...wire.Info) *wire.GetRequest {
-	return &wire.GetRequest{Proc: wire.Proc{Nspace: testNspace, Rank: rank}, Key: key, Info: infos}
+	return &wire.GetRequest{Proc: first(rank), Key: key, Info: infos}
 }
 
 func commitOf(scope wire.Scope, pairs ...string) *wire.CommitRequest {
@@ -199,9 +259,9 @@ func TestClaims(t *testing.T) {
 	w.connect(0)
 	w.expect("refused claim of a rank that is connected", "reject ERR_EXISTS")
 	w.connect(2)
-	w.expect("refused claim of a process that is not of this job and node", "reject ERR_NOT_FOUND")
-	w.step(event{kind: evClaim, conn: 99, nspace: "other", rank: 1})
-	w.expect("refused claim of a process that is not of this job and node", "reject ERR_NOT_FOUND")
+	w.expect("refused claim of a process that is not of this step and node", "reject ERR_NOT_FOUND")
+	w.step(event{kind: evClaim, conn: 99, proc: wire.Proc{Nspace: "other", Rank: 1}})
+	w.expect("refused claim of a process that is not of this step and node", "reject ERR_NOT_FOUND")
 	w.exit(1)
 	w.connect(1)
 	w.expect("refused claim of a rank whose process has ended", "reject ERR_NO_PERMISSIONS")
@@ -256,11 +316,11 @@ func TestFenceOfSome(t *testing.T) {
 func TestFenceRefusals(t *testing.T) {
 	w := started(t, 2)
 	w.request(0, fenceOf(1))
-	w.expect("refused fence: among 1, want the caller to take part", "reply 0#101 ERR_BAD_PARAM")
+	w.expect("refused fence: among job-1:1, want the caller to take part", "reply 0#101 ERR_BAD_PARAM")
 	w.request(0, fenceOf(0, 7))
 	w.expect("refused fence: process job-1.7, want a rank below 2", "reply 0#102 ERR_BAD_PARAM")
 	w.request(0, &wire.FenceRequest{Procs: []wire.Proc{{Nspace: "other", Rank: 0}}})
-	w.expect("refused fence: process other.0, want one of job-1", "reply 0#103 ERR_BAD_PARAM")
+	w.expect("refused fence: process other.0, want one of a namespace that is known here", "reply 0#103 ERR_BAD_PARAM")
 }
 
 // Two threads of one process may be in two fences of the same set: the n-th call belongs to the n-th fence.
@@ -367,7 +427,7 @@ func TestFailedFencesAreBounded(t *testing.T) {
 		w.request(0, r)
 		w.advance(1)
 	}
-	if n := len(w.core.fences[everybody]); n > maxFailedFences {
+	if n := len(w.core.fences["job-1:*"]); n > maxFailedFences {
 		t.Errorf("%d ended fences kept, want at most %d", n, maxFailedFences)
 	}
 }
@@ -463,50 +523,21 @@ func TestClosedConnectionForgetsItsGets(t *testing.T) {
 func TestAbort(t *testing.T) {
 	w := started(t, 2)
 	w.request(1, &wire.AbortRequest{Status: 42, Message: "no more"})
-	w.expect("abort 1 42 no more", "reply 1#101 ok")
-	w.request(1, &wire.AbortRequest{Status: 1, Procs: fenceOf(0, 1).Procs})
-	w.expect("abort 1 1 ", "reply 1#102 ok")
-	w.request(1, &wire.AbortRequest{Status: 1, Procs: fenceOf(0).Procs})
-	w.expect("refused abort of some processes is not served", "reply 1#103 ERR_PARAM_VALUE_NOT_SUPPORTED")
-}
-
-func TestRegistrationsAreRemembered(t *testing.T) {
-	w := started(t, 1)
-	w.request(0, &wire.RegisterEventsRequest{})
-	w.request(0, &wire.RegisterEventsRequest{Codes: []wire.Status{wire.StatusModelDeclared, wire.StatusErrProcAborted}})
-	w.request(0, &wire.RegisterEventsRequest{Codes: []wire.Status{wire.StatusErrProcAborted}})
-	w.request(0, &wire.DeregisterEventsRequest{Codes: []wire.Status{wire.StatusModelDeclared, wire.StatusErrProcAborted, -5}})
-	w.expect("reply 0#101 ok", "reply 0#102 ok", "reply 0#103 ok")
-	want := map[wire.Status]int{wire.StatusMaxErrConstant: 1, wire.StatusErrProcAborted: 1}
-	if diff := cmp.Diff(want, w.core.procs[0].events.codes); diff != "" {
-		t.Errorf("registrations (-want +got):\n%s", diff)
-	}
-	w.request(0, &wire.RegisterEventsRequest{Codes: make([]wire.Status, maxRemembered)})
-	w.expect("refused more than 4096 event codes", "reply 0#105 ERR_OUT_OF_RESOURCE")
-}
-
-func TestCleanupsAreRemembered(t *testing.T) {
-	w := started(t, 1)
-	w.request(0, &wire.JobControlRequest{Info: []wire.Info{
-		{Key: wire.KeyRegisterCleanupDir, Value: wire.StringValue("/a")},
-		{Key: wire.KeyCleanupRecursive, Value: wire.BoolValue(true)},
-	}})
-	w.request(0, &wire.JobControlRequest{Info: []wire.Info{
-		{Key: wire.KeyRegisterCleanup, Value: wire.StringValue("/b,/c")},
-	}})
-	w.expect("reply 0#101 ok", "reply 0#102 ok")
-	want := []cleanup{{"/a", true, true}, {"/b", false, false}, {"/c", false, false}}
-	if diff := cmp.Diff(want, w.core.procs[0].cleanups, cmp.AllowUnexported(cleanup{})); diff != "" {
-		t.Errorf("paths (-want +got):\n%s", diff)
-	}
+	w.expect("abort 1 [] 42 no more", "reply 1#101 ok")
+	w.request(1, &wire.AbortRequest{Status: 1, Procs: fenceOf(0, 1, 0).Procs})
+	w.expect("abort 1 [job-1.0 job-1.1] 1 ", "reply 1#102 ok")
+	w.request(1, &wire.AbortRequest{Status: 1, Procs: fenceOf(wire.RankWildcard).Procs})
+	w.expect("abort 1 [job-1.*] 1 ", "reply 1#103 ok")
+	w.request(1, &wire.AbortRequest{Status: 1, Procs: fenceOf(2).Procs})
+	w.expect("refused abort: process job-1.2, want one that is known here", "reply 1#104 ERR_BAD_PARAM")
 }
 
 func TestOtherRequests(t *testing.T) {
 	w := started(t, 1)
 	w.request(0, &wire.NotifyRequest{Status: -9999, Range: wire.RangeNamespace})
-	w.request(0, &wire.OtherRequest{Cmd: wire.CmdPublish, Body: []byte{2, 0}})
+	w.request(0, &wire.OtherRequest{Cmd: wire.CmdFabricRegister, Body: []byte{2, 0}})
 	w.request(0, &wire.OtherRequest{Cmd: 77})
-	w.expect("reply 0#101 ok", "refused request PUBLISH is not served", "reply 0#102 ERR_NOT_SUPPORTED",
+	w.expect("reply 0#101 ok", "refused request FABRIC_REGISTER is not served", "reply 0#102 ERR_NOT_SUPPORTED",
 		"refused request command 77 is not served", "reply 0#103 ERR_NOT_SUPPORTED")
 	w.step(event{kind: evFrame, conn: w.conns[0], tag: 200, payload: []byte{2}})
 	w.expect("refused pmix wire: offset 1: byte: length 1, want at most the 0 bytes that follow",

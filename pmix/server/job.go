@@ -23,15 +23,23 @@ type Job struct {
 	Procs    []Proc   // one per rank, ranks from 0 without a gap, in any order
 	ThisNode uint32   // the node that this server serves
 	TmpDir   string   // session directory; empty: the keys that name directories are left out
+	Commands []string // command line of each application, by AppNum; may be empty
 }
 
 // sessionID is what a client reads when it was started outside of any session.
 const sessionID = 0xffffffff
 
+func checkNspace(name string) error {
+	if name == "" || len(name) > wire.MaxNspaceLen || strings.ContainsAny(name, "\x00;") {
+		return fmt.Errorf("pmix server: job: nspace %q, want 1 to %d bytes without NUL and ;", name, wire.MaxNspaceLen)
+	}
+	return nil
+}
+
 // check says what is wrong with a job.
 func (j *Job) check() error {
-	if j.Nspace == "" || len(j.Nspace) > wire.MaxNspaceLen || strings.ContainsAny(j.Nspace, "\x00;") {
-		return fmt.Errorf("pmix server: job: nspace %q, want 1 to %d bytes without NUL and ;", j.Nspace, wire.MaxNspaceLen)
+	if err := checkNspace(j.Nspace); err != nil {
+		return err
 	}
 	if int64(j.ThisNode) >= int64(len(j.Hosts)) {
 		return fmt.Errorf("pmix server: job %s: this node %d, want less than the %d hosts", j.Nspace, j.ThisNode, len(j.Hosts))
@@ -62,23 +70,23 @@ func (j *Job) byRank() []Proc {
 	return procs
 }
 
-// info packs the job's description, the same for every client.
-func (j *Job) info() ([]byte, error) {
-	procs := j.byRank()
-	d := wire.JobInfo{Nspace: j.Nspace, Pairs: j.jobKeys(procs)}
-	for node := range j.Hosts {
-		d.Pairs = append(d.Pairs, wire.KVal{Key: wire.KeyNodeInfo, Value: j.nodeInfo(procs, uint32(node))})
-	}
-	appRanks := map[uint32]wire.Rank{}
-	for _, p := range procs {
-		blob, err := j.procInfo(p, appRanks[p.AppNum])
-		if err != nil {
-			return nil, err
+// place returns the place of a rank.
+func (j *Job) place(rank wire.Rank) (Proc, bool) {
+	for _, p := range j.Procs {
+		if wire.Rank(p.Rank) == rank {
+			return p, true
 		}
-		appRanks[p.AppNum]++
-		d.Pairs = append(d.Pairs, wire.KVal{Key: wire.KeyProcBlob, Value: blob})
 	}
-	return d.Append(nil)
+	return Proc{}, false
+}
+
+// pairs are the keys of the job, its session and its nodes.
+func (j *Job) pairs(procs []Proc) []wire.KVal {
+	pairs := j.jobKeys(procs)
+	for node := range j.Hosts {
+		pairs = append(pairs, wire.KVal{Key: wire.KeyNodeInfo, Value: j.nodeInfo(procs, uint32(node))})
+	}
+	return pairs
 }
 
 // jobKeys are the keys of the job and its session, in the order in which libpmix sends them.
@@ -130,19 +138,25 @@ func (j *Job) nodeInfo(procs []Proc, node uint32) wire.Value {
 	)
 }
 
-func (j *Job) procInfo(p Proc, appRank wire.Rank) (wire.Value, error) {
-	blob := wire.ProcBlob{Rank: wire.Rank(p.Rank), Pairs: []wire.KVal{
-		{Key: wire.KeyGlobalRank, Value: wire.RankValue(wire.Rank(p.Rank))},
-		{Key: wire.KeyLocalRank, Value: wire.Uint16Value(p.LocalRank)},
-		{Key: wire.KeyNodeRank, Value: wire.Uint16Value(p.LocalRank)},
-		{Key: wire.KeyAppNum, Value: wire.Uint32Value(p.AppNum)},
-		{Key: wire.KeyAppRank, Value: wire.RankValue(appRank)},
-		{Key: wire.KeyNodeID, Value: wire.Uint32Value(p.Node)},
-		{Key: wire.KeyHostname, Value: wire.StringValue(j.Hosts[p.Node])},
-	}}
-	if j.TmpDir != "" {
-		dir := j.TmpDir + "/" + strconv.FormatUint(uint64(p.Rank), 10)
-		blob.Pairs = append(blob.Pairs, wire.KVal{Key: wire.KeyProcDir, Value: wire.StringValue(dir)})
+// procKeys are the keys of each process, by rank.
+func (j *Job) procKeys(procs []Proc) [][]wire.KVal {
+	all := make([][]wire.KVal, len(procs))
+	appRanks := map[uint32]wire.Rank{}
+	for i, p := range procs {
+		all[i] = []wire.KVal{
+			{Key: wire.KeyGlobalRank, Value: wire.RankValue(wire.Rank(p.Rank))},
+			{Key: wire.KeyLocalRank, Value: wire.Uint16Value(p.LocalRank)},
+			{Key: wire.KeyNodeRank, Value: wire.Uint16Value(p.LocalRank)},
+			{Key: wire.KeyAppNum, Value: wire.Uint32Value(p.AppNum)},
+			{Key: wire.KeyAppRank, Value: wire.RankValue(appRanks[p.AppNum])},
+			{Key: wire.KeyNodeID, Value: wire.Uint32Value(p.Node)},
+			{Key: wire.KeyHostname, Value: wire.StringValue(j.Hosts[p.Node])},
+		}
+		if j.TmpDir != "" {
+			dir := j.TmpDir + "/" + strconv.FormatUint(uint64(p.Rank), 10)
+			all[i] = append(all[i], wire.KVal{Key: wire.KeyProcDir, Value: wire.StringValue(dir)})
+		}
+		appRanks[p.AppNum]++
 	}
-	return blob.Value()
+	return all
 }

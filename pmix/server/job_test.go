@@ -11,7 +11,8 @@ import (
 
 func pairsOf(t *testing.T, j Job) []wire.KVal {
 	t.Helper()
-	b, err := j.info()
+	d := j.describe(wire.Proc{})
+	b, err := d.info()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -44,7 +44,7 @@ func dialRaw(t *testing.T, addr string) net.Conn {
 func claimRaw(t *testing.T, addr string, rank wire.Rank) net.Conn {
 	t.Helper()
 	nc := dialRaw(t, addr)
-	h := wire.NewHandshake(wire.Proc{Nspace: testNspace, Rank: rank}, wire.SecurityNone, nil)
+	h := wire.NewHandshake(first(rank), wire.SecurityNone, nil)
 	if _, err := nc.Write(wire.AppendHandshake(nil, h)); err != nil {
 		t.Fatal(err)
 	}
@@ -119,21 +119,21 @@ func TestFloodPushesOutItsOldest(t *testing.T) {
 
 type lostHost struct {
 	noHost
-	lost chan uint32
+	lost chan wire.Proc
 }
 
-func (h lostHost) ClientLost(rank uint32) { h.lost <- rank }
+func (h lostHost) ClientLost(p wire.Proc) { h.lost <- p }
 
 // A client that asks and never reads is dropped when its answers fill the queue; others are served meanwhile.
 func TestSlowReader(t *testing.T) {
-	h := lostHost{lost: make(chan uint32, 1)}
+	h := lostHost{lost: make(chan wire.Proc, 1)}
 	_, addr := startLimited(t, 2, func(l *limits) { l.queueBytes = 1 << 20 }, h)
 	owner, slow := claimRaw(t, addr, 0), claimRaw(t, addr, 1)
 	big := wire.NewEncoder(nil)
 	big.KValGroup(wire.KVal{Key: "big", Value: wire.BytesValue(make([]byte, 256<<10))})
 	ask(t, owner, 101, &wire.CommitRequest{Blobs: []wire.ScopedBlob{{Scope: wire.ScopeLocal, Data: big.Bytes()}}})
 	answer(t, owner, 101)
-	get := &wire.GetRequest{Proc: wire.Proc{Nspace: testNspace, Rank: 0}, Key: "big"}
+	get := &wire.GetRequest{Proc: first(0), Key: "big"}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	asked := make(chan struct{})
@@ -150,9 +150,9 @@ func TestSlowReader(t *testing.T) {
 		ask(t, owner, tag, get)
 		answer(t, owner, tag)
 		select {
-		case rank := <-h.lost:
-			if rank != 1 {
-				t.Errorf("lost rank %d, want 1", rank)
+		case p := <-h.lost:
+			if p != first(1) {
+				t.Errorf("lost %v, want rank 1", p)
 			}
 			<-asked
 			return
@@ -164,7 +164,7 @@ func TestSlowReader(t *testing.T) {
 }
 
 func TestFrameLimit(t *testing.T) {
-	h := lostHost{lost: make(chan uint32, 1)}
+	h := lostHost{lost: make(chan wire.Proc, 1)}
 	_, addr := startLimited(t, 1, func(l *limits) { l.frame = 100 }, h)
 	nc := claimRaw(t, addr, 0)
 	ask(t, nc, 101, &wire.AbortRequest{Message: "x"})
@@ -172,8 +172,8 @@ func TestFrameLimit(t *testing.T) {
 	if _, err := nc.Write(wire.AppendFrame(nil, 0, 102, make([]byte, 101))); err != nil {
 		t.Fatal(err)
 	}
-	if rank := <-h.lost; rank != 0 {
-		t.Errorf("lost rank %d, want 0", rank)
+	if p := <-h.lost; p != first(0) {
+		t.Errorf("lost %v, want rank 0", p)
 	}
 }
 
@@ -186,8 +186,8 @@ func TestServeOverDriver(t *testing.T) {
 	}
 	results := make(chan result, 2)
 	reply := func(status wire.Status, packed []byte) { results <- result{status, packed} }
-	s.Serve(0, "a", reply)
-	s.Serve(9, "a", reply)
+	s.Serve(first(0), "a", reply)
+	s.Serve(first(9), "a", reply)
 	if r := <-results; r.status != wire.StatusErrNotFound {
 		t.Errorf("rank 9: %v, want PMIX_ERR_NOT_FOUND", r.status)
 	}

@@ -49,11 +49,10 @@ func (s *Server) loop() {
 		d.arm(timer)
 		select {
 		case in := <-s.inputs:
+			d.readMail() // a job is known before its processes connect
 			d.takeInput(in)
 		case <-s.wake:
-			for _, ev := range s.takeMail() {
-				d.step(ev)
-			}
+			d.readMail()
 		case <-timer.C:
 			d.step(event{kind: evTick})
 		case <-s.quit:
@@ -72,12 +71,22 @@ func (d *driver) arm(timer *time.Timer) {
 	timer.Reset(time.Until(d.start.Add(time.Duration(next) * tickLength)))
 }
 
-func (s *Server) takeMail() []event {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	mail := s.mailbox
-	s.mailbox = nil
-	return mail
+func (d *driver) readMail() {
+	d.mu.Lock()
+	mail := d.mailbox
+	d.mailbox = nil
+	d.mu.Unlock()
+	for i := range mail {
+		ev := &mail[i]
+		if ev.kind == evOutput {
+			d.spread(ev.proc, ev.stderr, ev.payload)
+		} else {
+			d.step(*ev)
+		}
+		if ev.kind == evOutput || (ev.kind == evAddJob && ev.proc.Nspace != "") {
+			d.catching.Add(-1)
+		}
+	}
 }
 
 func (d *driver) takeInput(in input) {
@@ -106,7 +115,7 @@ func (d *driver) carryOut(a *action) {
 	switch a.kind {
 	case actAccept:
 		if c := d.conns[a.conn]; c != nil {
-			c.send(outFrame{raw: wire.AppendHandshakeReply(nil, wire.StatusSuccess, uint32(a.rank))})
+			c.send(outFrame{raw: c.welcome})
 			c.verdict <- wire.StatusSuccess
 		}
 	case actReject:
@@ -115,11 +124,19 @@ func (d *driver) carryOut(a *action) {
 			c.verdict <- a.status
 		}
 	case actSend:
-		if c := d.conns[a.conn]; c != nil && !c.send(outFrame{tag: a.tag, body: a.payload}) {
+		if c := d.conns[a.conn]; c != nil && !c.send(outFrame{tag: a.tag, body: a.payload, more: a.more}) {
 			d.log.Warn().Uint64("conn", uint64(a.conn)).Msg("client does not read its answers: connection dropped")
 		}
+	case actListen:
+		d.listen(a.listen)
+	case actCleanUp:
+		d.cleaner.add(a.epilog)
+	case actDrop:
+		if c := d.conns[a.conn]; c != nil {
+			c.close()
+		}
 	case actRefused:
-		d.log.Warn().Str("nspace", d.cfg.Job.Nspace).Uint32("pe", uint32(a.rank)).Stringer("status", a.status).Msg(a.text)
+		d.log.Warn().Str("nspace", a.proc.Nspace).Uint32("pe", uint32(a.proc.Rank)).Stringer("status", a.status).Msg(a.text)
 	default:
 		d.tell(a)
 	}
@@ -127,20 +144,31 @@ func (d *driver) carryOut(a *action) {
 
 // tell makes the upcalls.
 func (d *driver) tell(a *action) {
-	rank := uint32(a.rank)
 	switch a.kind {
 	case actConnected:
-		d.host.ClientConnected(rank, a.pid)
+		d.host.ClientConnected(a.proc, a.pid)
 	case actFinalized:
-		d.host.ClientFinalized(rank)
+		d.host.ClientFinalized(a.proc)
 	case actLost:
-		d.host.ClientLost(rank)
+		d.host.ClientLost(a.proc)
 	case actAbort:
-		d.host.Abort(rank, int(a.status), a.text)
+		d.host.Abort(a.proc, a.procs, int(a.status), a.text)
+	case actSpawn:
+		if d.cfg.Host == nil {
+			d.SpawnDone(a.spawn.ID, "", wire.StatusErrNotSupported)
+			return
+		}
+		d.host.Spawn(a.spawn)
+	case actControl:
+		d.host.Control(a.proc, a.procs, a.control)
+	case actLog:
+		d.host.Log(a.proc, a.flag, a.payload)
+	case actStdin:
+		d.host.Stdin(a.procs, a.payload, a.flag)
 	case actFence:
-		d.cfg.Remote.Fence(a.fence, a.ranks, a.payload)
+		d.cfg.Remote.Fence(a.fence, a.procs, a.payload)
 	case actFetch:
-		d.cfg.Remote.Fetch(rank, a.key)
+		d.cfg.Remote.Fetch(a.proc, a.key)
 	case actServed:
 		d.mu.Lock()
 		reply := d.requests[a.request]

@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -13,37 +15,29 @@ import (
 	"github.com/goshmem/goshmem/pmix/wire"
 )
 
-// Host receives what the server learns about its clients.
-// Concurrent calls: none, they come one after the other from one goroutine, without locks held. They must not block and
-// must not call Close. An upcall about a request returns before the request is answered: by the time that a process
-// which finalized ends, ClientFinalized has returned.
-type Host interface {
-	ClientConnected(rank uint32, pid int) // pid 0 when unknown
-	ClientFinalized(rank uint32)
-	ClientLost(rank uint32) // the connection closed without a finalize
-	Abort(rank uint32, status int, msg string)
-}
-
 // Remote reaches the servers of the job's other nodes. Calls must not block.
 type Remote interface {
 	// Fence says that the processes of this node have joined a fence; data is what they show to other nodes, empty if
 	// nobody asked for collection. Every server of a participating node calls it with the same id; the answer is
 	// Server.FenceDone with the contributions of all nodes, one after the other.
-	Fence(id FenceID, ranks []uint32, data []byte)
-	// Fetch asks the server of another node for the data of rank, which should hold key. That server's Serve gets it;
-	// the answer is Server.Fetched.
-	Fetch(rank uint32, key string)
+	Fence(id FenceID, procs []wire.Proc, data []byte)
+	// Fetch asks the server of another node for the data of p, which should hold key. That server's Serve gets it; the
+	// answer is Server.Fetched.
+	Fetch(p wire.Proc, key string)
 }
 
 // Config says what a server serves.
 type Config struct {
-	Job    Job
+	Job    Job  // the first namespace; Server.AddJob adds others
 	Host   Host // nil: nobody listens
 	Logger zerolog.Logger
-	// Authorize decides whether a connection may claim a rank, and says which process it comes from (0: unknown). It
-	// may take its time, up to the handshake's deadline. Nil accepts everybody.
-	Authorize func(conn net.Conn, nspace string, rank uint32) (pid int, err error)
-	// Remote is nil in a job of one node; fences and gets across nodes end with PMIX_ERR_UNREACH then.
+	// Authorize decides whether a connection may claim to be a process, and says which one it is to the kernel (0:
+	// unknown). It may take its time, up to the handshake's deadline. Nil accepts everybody.
+	Authorize func(conn net.Conn, p wire.Proc) (pid int, err error)
+	// AuthorizeTool decides whether a connection may attach as a tool, and says which process it is to the kernel. Nil
+	// refuses all tools.
+	AuthorizeTool func(conn net.Conn) (pid int, err error)
+	// Remote is nil in a step of one node; fences and gets across nodes end with PMIX_ERR_UNREACH then.
 	Remote Remote
 }
 
@@ -58,35 +52,41 @@ type limits struct {
 	unknown     int           // connections that have not said it
 	frame       uint32        // bytes of a frame's body
 	queueBytes  int           // bytes waiting for one client to read them
+	outputBytes int           // with more than that waiting, forwarded output is dropped, and a tool with it
 	queueFrames int
 }
 
 func defaultLimits(procs int) limits {
 	return limits{
-		handshake: handshakeTimeout, unknown: 128 + 2*procs, frame: 64 << 20, queueBytes: 64 << 20, queueFrames: 1 << 16,
+		handshake: handshakeTimeout, unknown: 128 + 2*procs, frame: 64 << 20, queueBytes: 64 << 20, outputBytes: 8 << 20,
+		queueFrames: 1 << 16,
 	}
 }
 
-// Server serves the processes of one job on one node.
+// Server serves the processes of a step's jobs on one node.
 // Concurrent calls: all methods.
 type Server struct {
-	cfg    Config
-	log    zerolog.Logger
-	host   Host
-	limits limits
-	ln     net.Listener
-	hosts  map[uint32]string
-	reg    registry
-	core   *core
-	inputs chan input    // from connections, one at a time each
-	wake   chan struct{} // the mailbox holds something
-	quit   chan struct{}
-	start  time.Time
-	wg     sync.WaitGroup
-	close  func() error
+	cfg      Config
+	log      zerolog.Logger
+	host     Host
+	limits   limits
+	ln       net.Listener
+	reg      registry
+	core     *core
+	cleaner  cleaner
+	inputs   chan input    // from connections, one at a time each
+	wake     chan struct{} // the mailbox holds something
+	quit     chan struct{}
+	start    time.Time
+	wg       sync.WaitGroup
+	tools    atomic.Uint64             // names given to tools
+	output   atomic.Pointer[[]*outlet] // who gets output; nil: nobody
+	catching atomic.Int64              // spawned jobs and output that the loop has yet to see
+	close    func() error
 
 	mu       sync.Mutex
 	mailbox  []event // from the methods, never blocking
+	jobs     map[string]*Job
 	requests map[uint64]func(wire.Status, []byte)
 	lastReq  uint64
 }
@@ -96,28 +96,23 @@ type Server struct {
 func Start(cfg Config) (*Server, error) { return startWith(cfg, defaultLimits(len(cfg.Job.Procs))) }
 
 func startWith(cfg Config, lim limits) (*Server, error) {
-	if err := cfg.Job.check(); err != nil {
-		return nil, err
-	}
-	c, err := newCore(&cfg.Job, cfg.Remote != nil, tick(time.Second/tickLength))
-	if err != nil {
-		return nil, fmt.Errorf("pmix server: job %s: %w", cfg.Job.Nspace, err)
-	}
 	ln, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
 		return nil, fmt.Errorf("pmix server: listen on loopback: %w", err)
 	}
 	s := &Server{
-		cfg: cfg, log: cfg.Logger, host: cfg.Host, limits: lim, ln: ln, core: c, hosts: map[uint32]string{},
+		cfg: cfg, log: cfg.Logger, host: cfg.Host, limits: lim, ln: ln,
+		core:   newCore(cfg.Remote != nil, tick(time.Second/tickLength)),
 		inputs: make(chan input), wake: make(chan struct{}, 1), quit: make(chan struct{}), start: time.Now(),
-		requests: map[uint64]func(wire.Status, []byte){},
+		jobs: map[string]*Job{}, requests: map[uint64]func(wire.Status, []byte){},
 	}
 	s.reg.limit = lim.unknown
+	s.cleaner.log, s.cleaner.uid = cfg.Logger, uint32(os.Geteuid())
 	if s.host == nil {
 		s.host = noHost{}
 	}
-	for _, p := range cfg.Job.Procs {
-		s.hosts[p.Rank] = cfg.Job.Hosts[p.Node]
+	if err := s.AddJob(cfg.Job, wire.Proc{}); err != nil {
+		return nil, errors.Join(err, ln.Close())
 	}
 	s.close = sync.OnceValue(s.shutDown)
 	s.wg.Go(s.loop)
@@ -125,22 +120,63 @@ func startWith(cfg Config, lim limits) (*Server, error) {
 	return s, nil
 }
 
-// Environ returns the variables that a process of the job needs to find this server, nil for a rank that is not of the
-// job. The OMPI_MCA pair makes Open MPI 4 take the job from PMIx instead of starting a job of one.
-func (s *Server) Environ(rank uint32) []string {
-	host, ok := s.hosts[rank]
+// AddJob makes a further namespace known, before its processes start. The parent is the process that spawned it, none
+// if its namespace is empty.
+// Errors: a job that does not fit together; a namespace that is known already.
+func (s *Server) AddJob(job Job, parent wire.Proc) error {
+	if err := job.check(); err != nil {
+		return err
+	}
+	space, err := newNspace(&job, parent)
+	if err != nil {
+		return fmt.Errorf("pmix server: job %s: %w", job.Nspace, err)
+	}
+	s.mu.Lock()
+	known := s.jobs[job.Nspace] != nil
+	if !known {
+		s.jobs[job.Nspace] = &job
+	}
+	s.mu.Unlock()
+	if known {
+		return fmt.Errorf("pmix server: job %s: there is one of this name already, want another", job.Nspace)
+	}
+	if parent.Nspace != "" {
+		s.catching.Add(1)
+	}
+	s.post(event{kind: evAddJob, space: space, proc: parent})
+	return nil
+}
+
+// RemoveJob forgets a namespace all of whose processes have ended. Its data is gone, and connections that some of its
+// processes left behind are closed.
+func (s *Server) RemoveJob(nspace string) {
+	s.mu.Lock()
+	delete(s.jobs, nspace)
+	s.mu.Unlock()
+	s.post(event{kind: evRemoveJob, proc: wire.Proc{Nspace: nspace}})
+}
+
+// Environ returns the variables that a process needs to find this server, nil for one that is not of its jobs. The
+// OMPI_MCA pair makes Open MPI 4 take the job from PMIx instead of starting a job of one.
+func (s *Server) Environ(p wire.Proc) []string {
+	s.mu.Lock()
+	job := s.jobs[p.Nspace]
+	s.mu.Unlock()
+	if job == nil {
+		return nil
+	}
+	place, ok := job.place(p.Rank)
 	if !ok {
 		return nil
 	}
-	job := &s.cfg.Job
 	env := []string{
 		"PMIX_NAMESPACE=" + job.Nspace,
-		"PMIX_RANK=" + strconv.FormatUint(uint64(rank), 10),
-		fmt.Sprintf("PMIX_SERVER_URI41=goshmem-%s.%d;tcp4://%s", job.Nspace, job.ThisNode, s.ln.Addr()),
+		"PMIX_RANK=" + strconv.FormatUint(uint64(p.Rank), 10),
+		"PMIX_SERVER_URI41=" + s.uri(),
 		"PMIX_SECURITY_MODE=" + wire.SecurityNone,
 		"PMIX_BFROP_BUFFER_TYPE=PMIX_BFROP_BUFFER_NON_DESC",
 		"PMIX_GDS_MODULE=" + wire.GDSHash,
-		"PMIX_HOSTNAME=" + host,
+		"PMIX_HOSTNAME=" + job.Hosts[place.Node],
 		"PMIX_VERSION=" + wire.Version,
 		"OMPI_MCA_schizo=^orte",
 		"OMPI_MCA_ess=pmi",
@@ -151,9 +187,31 @@ func (s *Server) Environ(rank uint32) []string {
 	return env
 }
 
-// ProcExited says that the process of a rank, on this node or another, has ended: unless it had finalized, fences and
-// gets that need it end with an error, now and later.
-func (s *Server) ProcExited(rank uint32) { s.post(event{kind: evExited, rank: wire.Rank(rank)}) }
+// proc is the server's own name, whichever of its jobs asks.
+func (s *Server) proc() wire.Proc {
+	return wire.Proc{Nspace: "goshmem-" + s.cfg.Job.Nspace, Rank: wire.Rank(s.cfg.Job.ThisNode)}
+}
+
+func (s *Server) uri() string { return fmt.Sprintf("%v;tcp4://%s", s.proc(), s.ln.Addr()) }
+
+// ToolURI returns what a tool needs to attach to this server, in libpmix the value of PMIX_SERVER_URI; empty if no tool
+// may. Better for libpmix is a file of two lines, the URI and wire.Version, that PMIX_TOOL_ATTACHMENT_FILE names: without
+// the version it takes the server for an old one, and finds nothing that processes have put.
+func (s *Server) ToolURI() string {
+	if s.cfg.AuthorizeTool == nil {
+		return ""
+	}
+	return s.uri()
+}
+
+// ProcExited says how a process, on this node or another, has ended: unless it had finalized, fences and gets that need
+// it end with an error, now and later.
+func (s *Server) ProcExited(p wire.Proc, e Exit) { s.post(event{kind: evExited, proc: p, exit: e}) }
+
+// SpawnDone is the answer to Host.Spawn: the namespace of the new job, which AddJob has made known, or why there is none.
+func (s *Server) SpawnDone(id uint64, nspace string, status wire.Status) {
+	s.post(event{kind: evSpawned, request: id, proc: wire.Proc{Nspace: nspace}, status: status})
+}
 
 // FenceDone is the answer to Remote.Fence: the contributions of all nodes, or why the fence failed.
 func (s *Server) FenceDone(id FenceID, status wire.Status, data []byte) {
@@ -161,19 +219,19 @@ func (s *Server) FenceDone(id FenceID, status wire.Status, data []byte) {
 }
 
 // Fetched is the answer to Remote.Fetch: what Serve gave on the other node.
-func (s *Server) Fetched(rank uint32, key string, status wire.Status, packed []byte) {
-	s.post(event{kind: evFetched, rank: wire.Rank(rank), key: key, status: status, payload: packed})
+func (s *Server) Fetched(p wire.Proc, key string, status wire.Status, packed []byte) {
+	s.post(event{kind: evFetched, proc: p, key: key, status: status, payload: packed})
 }
 
 // Serve answers another node's Fetch for a process of this node. The reply, made as an upcall is, comes when the data is
 // there or will never be; it does not come when the server is closed first.
-func (s *Server) Serve(rank uint32, key string, reply func(status wire.Status, packed []byte)) {
+func (s *Server) Serve(p wire.Proc, key string, reply func(status wire.Status, packed []byte)) {
 	s.mu.Lock()
 	s.lastReq++
 	id := s.lastReq
 	s.requests[id] = reply
 	s.mu.Unlock()
-	s.post(event{kind: evServe, rank: wire.Rank(rank), key: key, request: id})
+	s.post(event{kind: evServe, proc: p, key: key, request: id})
 }
 
 // Close ends the server: it closes all connections and returns when all its goroutines have ended.
@@ -184,16 +242,12 @@ func (s *Server) shutDown() error {
 	err := s.ln.Close()
 	s.reg.closeAll()
 	s.wg.Wait()
+	for _, a := range s.core.Step(event{kind: evClosing}, nil) {
+		s.cleaner.add(a.epilog)
+	}
+	s.cleaner.finish()
 	if err != nil && !errors.Is(err, net.ErrClosed) {
 		return fmt.Errorf("pmix server: close: %w", err)
 	}
 	return nil
 }
-
-// noHost is a host that does not listen.
-type noHost struct{}
-
-func (noHost) ClientConnected(uint32, int) {}
-func (noHost) ClientFinalized(uint32)      {}
-func (noHost) ClientLost(uint32)           {}
-func (noHost) Abort(uint32, int, string)   {}

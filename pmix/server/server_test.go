@@ -28,18 +28,19 @@ const patience = 60 * time.Second
 
 // host records upcalls as lines.
 type host struct {
-	lines chan string
+	server.Host // nil: nothing else is asked for
+	lines       chan string
 }
 
 func newHost() *host { return &host{lines: make(chan string, 1024)} }
 
-func (h *host) ClientConnected(rank uint32, pid int) {
-	h.lines <- fmt.Sprintf("connected %d %d", rank, pid)
+func (h *host) ClientConnected(p wire.Proc, pid int) {
+	h.lines <- fmt.Sprintf("connected %d %d", p.Rank, pid)
 }
-func (h *host) ClientFinalized(rank uint32) { h.lines <- fmt.Sprintf("finalized %d", rank) }
-func (h *host) ClientLost(rank uint32)      { h.lines <- fmt.Sprintf("lost %d", rank) }
-func (h *host) Abort(rank uint32, status int, msg string) {
-	h.lines <- fmt.Sprintf("abort %d %d %s", rank, status, msg)
+func (h *host) ClientFinalized(p wire.Proc) { h.lines <- fmt.Sprintf("finalized %d", p.Rank) }
+func (h *host) ClientLost(p wire.Proc)      { h.lines <- fmt.Sprintf("lost %d", p.Rank) }
+func (h *host) Abort(from wire.Proc, _ []wire.Proc, status int, msg string) {
+	h.lines <- fmt.Sprintf("abort %d %d %s", from.Rank, status, msg)
 }
 
 func (h *host) expect(ctx context.Context, t *testing.T, want string) {
@@ -90,7 +91,7 @@ func start(t *testing.T, cfg server.Config) *fixture {
 func options(t *testing.T, srv *server.Server, rank uint32) client.Options {
 	t.Helper()
 	env := map[string]string{}
-	for _, kv := range srv.Environ(rank) {
+	for _, kv := range srv.Environ(proc(int(rank))) {
 		name, value, _ := strings.Cut(kv, "=")
 		env[name] = value
 	}
@@ -292,8 +293,8 @@ func TestProcExited(t *testing.T) {
 		_, err := c.Get(f.ctx, proc(1), "a", client.GetOptions{})
 		errs <- err
 	}()
-	f.srv.ProcExited(1)
-	f.srv.ProcExited(77) // not of the job
+	f.srv.ProcExited(proc(1), server.Exit{})
+	f.srv.ProcExited(proc(77), server.Exit{}) // not of the job
 	for range 2 {
 		if err := <-errs; !errors.Is(err, client.ErrProcFailed) {
 			t.Errorf("%v, want ErrProcFailed", err)
@@ -350,9 +351,9 @@ func TestDuplicateClaim(t *testing.T) {
 }
 
 func TestAuthorize(t *testing.T) {
-	f := start(t, server.Config{Job: job(2), Authorize: func(nc net.Conn, nspace string, rank uint32) (int, error) {
-		if nspace != "job-1" || rank == 1 {
-			return 0, fmt.Errorf("%s.%d from %v is a stranger", nspace, rank, nc.RemoteAddr())
+	f := start(t, server.Config{Job: job(2), Authorize: func(nc net.Conn, p wire.Proc) (int, error) {
+		if p != proc(0) {
+			return 0, fmt.Errorf("%v from %v is a stranger", p, nc.RemoteAddr())
 		}
 		return 4711, nil
 	}})
@@ -368,7 +369,7 @@ func TestAuthorize(t *testing.T) {
 func TestUnfitHandshakes(t *testing.T) {
 	f := start(t, server.Config{Job: job(1)})
 	for name, spoil := range map[string]func(h *wire.Handshake){
-		"tool":      func(h *wire.Handshake) { h.Flag = 1 },
+		"unknown":   func(h *wire.Handshake) { h.Flag = 99 },
 		"old":       func(h *wire.Handshake) { h.Bfrops = "v3" },
 		"described": func(h *wire.Handshake) { h.BufferType = 2 },
 		"shared":    func(h *wire.Handshake) { h.GDS = "ds21" },
@@ -430,14 +431,14 @@ func TestCloseEndsClients(t *testing.T) {
 		t.Errorf("fence: %v, want ErrLostConnection", err)
 	}
 	<-c.Lost()
-	f.srv.ProcExited(0)
+	f.srv.ProcExited(proc(0), server.Exit{})
 }
 
 func TestEnviron(t *testing.T) {
 	j := job(1)
 	j.TmpDir = "/tmp/x"
 	f := start(t, server.Config{Job: j})
-	env := f.srv.Environ(0)
+	env := f.srv.Environ(proc(0))
 	for _, want := range []string{
 		"PMIX_NAMESPACE=job-1", "PMIX_RANK=0", "PMIX_SECURITY_MODE=none", "PMIX_GDS_MODULE=hash", "PMIX_HOSTNAME=vm",
 		"PMIX_SERVER_TMPDIR=/tmp/x", "OMPI_MCA_schizo=^orte", "OMPI_MCA_ess=pmi",
@@ -446,7 +447,7 @@ func TestEnviron(t *testing.T) {
 			t.Errorf("%s is missing in %v", want, env)
 		}
 	}
-	if f.srv.Environ(1) != nil {
+	if f.srv.Environ(proc(1)) != nil {
 		t.Error("an environment for a rank that is not of the job")
 	}
 }
@@ -464,7 +465,7 @@ type side struct {
 	node int
 }
 
-func (s side) Fence(id server.FenceID, _ []uint32, data []byte) {
+func (s side) Fence(id server.FenceID, _ []wire.Proc, data []byte) {
 	s.mu.Lock()
 	s.parts[id] = append(s.parts[id], data...)
 	s.count[id]++
@@ -477,9 +478,9 @@ func (s side) Fence(id server.FenceID, _ []uint32, data []byte) {
 	}
 }
 
-func (s side) Fetch(rank uint32, key string) {
-	s.servers[1-s.node].Serve(rank, key, func(status wire.Status, packed []byte) {
-		s.servers[s.node].Fetched(rank, key, status, packed)
+func (s side) Fetch(p wire.Proc, key string) {
+	s.servers[1-s.node].Serve(p, key, func(status wire.Status, packed []byte) {
+		s.servers[s.node].Fetched(p, key, status, packed)
 	})
 }
 
@@ -500,11 +501,13 @@ func TestTwoNodes(t *testing.T) {
 		clients = append(clients, fixtures[r%2].dial(uint32(r)))
 	}
 	var g errgroup.Group
-	g.Go(func() error { // asks before anybody has put it
-		_, err := clients[0].Get(ctx, proc(3), "addr", client.GetOptions{})
-		return err
+	g.Go(func() error { // asks, most likely, before anybody has put it
+		if _, err := clients[0].Get(ctx, proc(3), "addr", client.GetOptions{}); err != nil {
+			return err
+		}
+		return exchange(ctx, clients[0])
 	})
-	for _, c := range clients {
+	for _, c := range clients[1:] {
 		g.Go(func() error { return exchange(ctx, c) })
 	}
 	if err := g.Wait(); err != nil {

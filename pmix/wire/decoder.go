@@ -27,6 +27,7 @@ type Decoder struct {
 	off   int
 	depth int
 	err   error
+	seen  stringSet
 }
 
 // NewDecoder returns a decoder that reads buf.
@@ -121,7 +122,7 @@ func (d *Decoder) int(bits int, what string) int64 {
 // Count reads the head of a group and checks that it holds want values.
 func (d *Decoder) Count(want int, what string) {
 	start := d.off
-	if n := d.int(32, what+" count"); d.err == nil && n != int64(want) {
+	if n := d.int(32, what); d.err == nil && n != int64(want) {
 		d.fail(start, "%s: group of %d, want %d", what, n, want)
 	}
 }
@@ -150,7 +151,7 @@ func (d *Decoder) Str() string { return d.string(math.MaxInt32, "string") }
 
 func (d *Decoder) string(limit int, what string) string {
 	start := d.off
-	n := d.int(32, what+" length")
+	n := d.int(32, what)
 	if d.err != nil || n == 0 {
 		return ""
 	}
@@ -166,7 +167,7 @@ func (d *Decoder) string(limit int, what string) string {
 		d.fail(start, "%s: %q, want one NUL, at the end", what, clip(v))
 		return ""
 	}
-	return string(v[:len(v)-1])
+	return d.text(v[:len(v)-1])
 }
 
 // clip keeps error messages short whatever was sent.

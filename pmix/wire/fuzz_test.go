@@ -7,7 +7,7 @@ import (
 
 func FuzzHandshake(f *testing.F) {
 	for _, fr := range loadFrames(f)[:1] {
-		f.Add(append(bytes.Clone(fr.header), fr.body...))
+		f.Add(append(bytes.Clone(fr.Header), fr.Body...))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		size, err := ParseHandshakeHeader(b)
@@ -64,8 +64,12 @@ func encodeValue(t *testing.T, v Value) []byte {
 }
 
 func FuzzFrame(f *testing.F) {
-	for _, fr := range loadFrames(f)[2:] {
-		f.Add(append(bytes.Clone(fr.header), fr.body...))
+	all := loadFrames(f)[2:]
+	for _, frames := range dumps(f) {
+		all = append(all, frames[2:]...)
+	}
+	for _, fr := range all {
+		f.Add(append(bytes.Clone(fr.Header), fr.Body...))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		h, err := ParseHeader(b)
@@ -98,7 +102,9 @@ func decodeReplies(body []byte) {
 	put := ProcData{Packed: body}
 	_, _ = put.Pairs()
 	if r, err := DecodeGetReply(body); err == nil {
-		_, _ = r.Data.Pairs()
+		for _, data := range r.Data {
+			_, _ = data.Pairs()
+		}
 	}
 	if j, err := DecodeJobInfo(body); err == nil {
 		for _, kv := range j.Pairs {

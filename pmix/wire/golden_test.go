@@ -1,51 +1,24 @@
 package wire
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
-	"os"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/goshmem/goshmem/pmix/wire/wiretest"
 )
 
-// frame is one message of a dump: what a real client (Open MPI 4.1.4) and a real server (libpmix 4.2.2) exchanged.
-type frame struct {
-	fromClient bool
-	header     []byte // empty for the reply to the handshake
-	body       []byte
-}
+// frame is one message of a dump: what a real client and a real server exchanged.
+type frame = wiretest.Frame
 
+// loadFrames reads what Open MPI 4.1.4 and libpmix 4.2.2 as its server said to each other.
 func loadFrames(t testing.TB) []frame {
 	t.Helper()
-	f, err := os.Open("testdata/openmpi-4.1.4-rank0-of-2.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = f.Close() }()
-	var frames []frame
-	sc := bufio.NewScanner(f)
-	for sc.Scan() {
-		line := sc.Text()
-		if strings.Contains(line, "ms ") {
-			fr := frame{fromClient: strings.Contains(line, "C->S")}
-			if _, after, ok := strings.Cut(line, "hdr="); ok {
-				fr.header = unhex(t, after[:2*HeaderSize])
-			}
-			frames = append(frames, fr)
-			continue
-		}
-		last := &frames[len(frames)-1]
-		last.body = append(last.body, unhex(t, strings.ReplaceAll(line[8:60], " ", ""))...)
-	}
-	if sc.Err() != nil || len(frames) == 0 {
-		t.Fatalf("no frames read: %v", sc.Err())
-	}
-	return frames
+	return wiretest.Load(t, "testdata/openmpi-4.1.4-rank0-of-2.txt")
 }
 
 func unhex(t testing.TB, s string) []byte {
@@ -77,7 +50,7 @@ func TestGoldenFrames(t *testing.T) {
 				goldenHandshake(t, f)
 			case i == 1:
 				goldenHandshakeReply(t, f)
-			case f.fromClient:
+			case f.FromClient:
 				tag, cmd := goldenRequest(t, f)
 				commands[tag] = cmd
 				seen[cmd]++
@@ -97,11 +70,11 @@ func TestGoldenFrames(t *testing.T) {
 
 func goldenHandshake(t *testing.T, f frame) {
 	t.Helper()
-	size, err := ParseHandshakeHeader(f.header)
-	if err != nil || size != len(f.body) {
-		t.Fatalf("handshake header: size %d, %v; want %d", size, err, len(f.body))
+	size, err := ParseHandshakeHeader(f.Header)
+	if err != nil || size != len(f.Body) {
+		t.Fatalf("handshake header: size %d, %v; want %d", size, err, len(f.Body))
 	}
-	h, err := DecodeHandshake(f.body)
+	h, err := DecodeHandshake(f.Body)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,25 +86,25 @@ func goldenHandshake(t *testing.T, f frame) {
 	if diff := cmp.Diff(want, h, cmp.Comparer(bytes.Equal)); diff != "" {
 		t.Errorf("handshake (-want +got):\n%s", diff)
 	}
-	sameBytes(t, AppendHandshake(nil, h), append(bytes.Clone(f.header), f.body...))
+	sameBytes(t, AppendHandshake(nil, h), append(bytes.Clone(f.Header), f.Body...))
 }
 
 func goldenHandshakeReply(t *testing.T, f frame) {
 	t.Helper()
-	status, index, err := DecodeHandshakeReply(f.body)
+	status, index, err := DecodeHandshakeReply(f.Body)
 	if err != nil || status != StatusSuccess {
 		t.Fatalf("handshake reply: status %v, %v", status, err)
 	}
-	sameBytes(t, AppendHandshakeReply(nil, status, index), f.body)
+	sameBytes(t, AppendHandshakeReply(nil, status, index), f.Body)
 }
 
 func goldenRequest(t *testing.T, f frame) (uint32, Command) {
 	t.Helper()
-	h, err := ParseHeader(f.header)
-	if err != nil || int(h.Size) != len(f.body) {
-		t.Fatalf("header %+v, %v; body of %d bytes", h, err, len(f.body))
+	h, err := ParseHeader(f.Header)
+	if err != nil || int(h.Size) != len(f.Body) {
+		t.Fatalf("header %+v, %v; body of %d bytes", h, err, len(f.Body))
 	}
-	r, err := DecodeRequest(f.body)
+	r, err := DecodeRequest(f.Body)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +112,7 @@ func goldenRequest(t *testing.T, f frame) (uint32, Command) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sameBytes(t, AppendFrame(nil, h.Index, h.Tag, body), append(bytes.Clone(f.header), f.body...))
+	sameBytes(t, AppendFrame(nil, h.Index, h.Tag, body), append(bytes.Clone(f.Header), f.Body...))
 	if c, ok := r.(*CommitRequest); ok {
 		for _, b := range c.Blobs {
 			data := ProcData{Packed: b.Data}
@@ -154,24 +127,24 @@ func goldenRequest(t *testing.T, f frame) (uint32, Command) {
 
 func goldenReply(t *testing.T, f frame, commands map[uint32]Command) {
 	t.Helper()
-	h, err := ParseHeader(f.header)
-	if err != nil || int(h.Size) != len(f.body) {
-		t.Fatalf("header %+v, %v; body of %d bytes", h, err, len(f.body))
+	h, err := ParseHeader(f.Header)
+	if err != nil || int(h.Size) != len(f.Body) {
+		t.Fatalf("header %+v, %v; body of %d bytes", h, err, len(f.Body))
 	}
 	var body []byte
 	switch cmd := commands[h.Tag]; cmd {
 	case CmdRequestInit:
-		body = reencodeJobInfo(t, f.body)
+		body = reencodeJobInfo(t, f.Body)
 	case CmdGet:
-		body = reencodeGetReply(t, f.body)
+		body = reencodeGetReply(t, f.Body)
 	default:
-		status, err := DecodeStatusReply(f.body)
+		status, err := DecodeStatusReply(f.Body)
 		if err != nil || status != StatusSuccess {
 			t.Fatalf("reply to %v: %v, %v", cmd, status, err)
 		}
 		body = AppendStatusReply(nil, status)
 	}
-	sameBytes(t, AppendFrame(nil, h.Index, h.Tag, body), append(bytes.Clone(f.header), f.body...))
+	sameBytes(t, AppendFrame(nil, h.Index, h.Tag, body), append(bytes.Clone(f.Header), f.Body...))
 }
 
 // reencodeJobInfo takes the description apart down to the keys of each process and puts it together again.
@@ -212,10 +185,10 @@ func reencodeGetReply(t *testing.T, b []byte) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !r.Found {
+	if len(r.Data) == 0 {
 		return r.Append(nil)
 	}
-	pairs, err := r.Data.Pairs()
+	pairs, err := r.Data[0].Pairs()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -223,7 +196,7 @@ func reencodeGetReply(t *testing.T, b []byte) []byte {
 	for _, kv := range pairs {
 		e.KValGroup(kv)
 	}
-	r.Data.Packed = e.Bytes()
+	r.Data[0].Packed = e.Bytes()
 	return r.Append(nil)
 }
 

@@ -14,8 +14,21 @@ const (
 	BfropsV41         = "v41"
 	GDSHash           = "hash"
 	BufferNonDescribe = 1 // buffers without a type number before each group
-	ClientFlag        = 0 // the connecting process was started as a client, not as a tool
 	Version           = "4.2.2"
+)
+
+// Kinds of connecting processes, as Handshake.Flag tells them.
+const (
+	ClientFlag          uint8 = 0 // started by the server
+	LegacyToolFlag      uint8 = 1 // from here on: with the user and group
+	LegacyLauncherFlag  uint8 = 2
+	ToolNeedsIDFlag     uint8 = 3 // asks the server for a name
+	ToolGivenIDFlag     uint8 = 4 // brings a name of its own
+	ToolClientFlag      uint8 = 5 // started by the server, which named it
+	LauncherNeedsIDFlag uint8 = 6
+	LauncherGivenIDFlag uint8 = 7
+	LauncherClientFlag  uint8 = 8
+	SingletonFlag       uint8 = 9 // a client that no server started, with a name of its own
 )
 
 // MaxHandshakeSize bounds the body of a handshake.
@@ -26,12 +39,31 @@ type Handshake struct {
 	Security   string
 	Credential []byte
 	Flag       uint8
-	Proc       Proc
+	UID, GID   uint32 // of a tool, by its own word
+	Proc       Proc   // of a tool that asks for a name: empty
 	Version    string
 	Bfrops     string
 	BufferType uint8
 	GDS        string
-	Trailer    []byte // what follows; libpmix 4.2.2 sends one zero byte
+	Trailer    []byte // what follows; libpmix 4.2.2 sends one zero byte, and infos of a tool before it
+}
+
+// IsTool reports whether a tool connects, a launcher or singleton among them. Its answer is a ToolReply.
+func (h *Handshake) IsTool() bool { return hasUser(h.Flag) }
+
+// NeedsID reports whether the connecting process asks the server for a name.
+func (h *Handshake) NeedsID() bool { return h.Flag == ToolNeedsIDFlag || h.Flag == LauncherNeedsIDFlag }
+
+// StartedHere reports whether the connecting process has the name that a server gave it when it was started.
+func (h *Handshake) StartedHere() bool {
+	return h.Flag == ClientFlag || h.Flag == ToolClientFlag || h.Flag == LauncherClientFlag
+}
+
+// Which kinds send what. Those that this package does not know read like clients, so that they can be refused.
+func hasUser(flag uint8) bool { return flag >= LegacyToolFlag && flag <= SingletonFlag }
+
+func hasProc(flag uint8) bool {
+	return !hasUser(flag) || (flag > LegacyLauncherFlag && flag != ToolNeedsIDFlag && flag != LauncherNeedsIDFlag)
 }
 
 // NewHandshake returns the handshake of a client process.
@@ -45,8 +77,9 @@ func NewHandshake(p Proc, security string, credential []byte) Handshake {
 // Check says why a server of this package's format cannot serve the connecting process, or nil.
 func (h *Handshake) Check() error {
 	switch {
-	case h.Flag != ClientFlag:
-		return fmt.Errorf("handshake: kind %d, want %d (client)", h.Flag, ClientFlag)
+	case h.Flag == LegacyToolFlag || h.Flag == LegacyLauncherFlag || h.Flag > SingletonFlag:
+		return fmt.Errorf("handshake: kind %d, want %d (client) or %d to %d (tools)",
+			h.Flag, ClientFlag, ToolNeedsIDFlag, SingletonFlag)
 	case h.Bfrops != BfropsV41:
 		return fmt.Errorf("handshake: bfrops module %q, want %q", clip([]byte(h.Bfrops)), BfropsV41)
 	case h.BufferType != BufferNonDescribe:
@@ -68,8 +101,14 @@ func AppendHandshake(dst []byte, h Handshake) []byte {
 	dst = binary.BigEndian.AppendUint32(dst, uint32(len(h.Credential)))
 	dst = append(dst, h.Credential...)
 	dst = append(dst, h.Flag)
-	dst = appendCString(dst, h.Proc.Nspace)
-	dst = binary.BigEndian.AppendUint32(dst, uint32(h.Proc.Rank))
+	if hasUser(h.Flag) {
+		dst = binary.BigEndian.AppendUint32(dst, h.UID)
+		dst = binary.BigEndian.AppendUint32(dst, h.GID)
+	}
+	if hasProc(h.Flag) {
+		dst = appendCString(dst, h.Proc.Nspace)
+		dst = binary.BigEndian.AppendUint32(dst, uint32(h.Proc.Rank))
+	}
 	dst = appendCString(dst, h.Version)
 	dst = appendCString(dst, h.Bfrops)
 	dst = append(dst, h.BufferType)
@@ -109,11 +148,17 @@ func DecodeHandshake(b []byte) (Handshake, error) {
 	r := rawReader{buf: b}
 	h := Handshake{
 		Security: r.cstring("security"), Credential: r.take(r.uint32("credential length"), "credential"),
-		Flag: r.byte("kind"), Proc: Proc{Nspace: r.cstring("nspace"), Rank: Rank(r.uint32("rank"))},
-		Version: r.cstring("version"), Bfrops: r.cstring("bfrops module"), BufferType: r.byte("buffer type"),
-		GDS: r.cstring("gds module"),
+		Flag: r.byte("kind"),
 	}
-	if r.err == nil && (h.Proc.Nspace == "" || len(h.Proc.Nspace) > MaxNspaceLen) {
+	if hasUser(h.Flag) {
+		h.UID, h.GID = r.uint32("user"), r.uint32("group")
+	}
+	if hasProc(h.Flag) {
+		h.Proc = Proc{Nspace: r.cstring("nspace"), Rank: Rank(r.uint32("rank"))}
+	}
+	h.Version, h.Bfrops, h.BufferType = r.cstring("version"), r.cstring("bfrops module"), r.byte("buffer type")
+	h.GDS = r.cstring("gds module")
+	if r.err == nil && hasProc(h.Flag) && (h.Proc.Nspace == "" || len(h.Proc.Nspace) > MaxNspaceLen) {
 		r.err = fmt.Errorf("pmix wire: handshake: nspace of %d bytes, want 1 to %d", len(h.Proc.Nspace), MaxNspaceLen)
 	}
 	if r.err != nil {

@@ -16,12 +16,12 @@ func DecodeStatusReply(b []byte) (Status, error) {
 	return s, d.End()
 }
 
-// GetReply is the answer to a get: a status and, where data was found, the data of one process.
+// GetReply is the answer to a get: a status and, where data was found, the data of one process. What is known of a job
+// without its processes having put it comes as that of RankWildcard; that of processes may follow it.
 // A server may also answer success without data, which means that there is none.
 type GetReply struct {
 	Status Status
-	Found  bool
-	Data   ProcData
+	Data   []ProcData
 }
 
 // ProcData is what one process has put: its name and the packed key-value groups.
@@ -33,8 +33,8 @@ type ProcData struct {
 // Append appends the answer.
 func (r *GetReply) Append(dst []byte) []byte {
 	dst = AppendStatusReply(dst, r.Status)
-	if r.Found {
-		dst = r.Data.Append(dst)
+	for i := range r.Data {
+		dst = r.Data[i].Append(dst)
 	}
 	return dst
 }
@@ -44,9 +44,8 @@ func DecodeGetReply(b []byte) (GetReply, error) {
 	d := NewDecoder(b)
 	d.Count(1, "status")
 	r := GetReply{Status: d.Status()}
-	if d.More() {
-		r.Found = true
-		r.Data = d.ProcData()
+	for d.More() {
+		r.Data = append(r.Data, d.ProcData())
 	}
 	if err := d.End(); err != nil {
 		return GetReply{}, err
@@ -115,13 +114,18 @@ func (j *JobInfo) Append(dst []byte) ([]byte, error) {
 // DecodeJobInfo reads the description.
 func DecodeJobInfo(b []byte) (JobInfo, error) {
 	d := NewDecoder(b)
-	d.Count(1, "nspace")
-	j := JobInfo{Nspace: d.string(MaxNspaceLen, "nspace")}
-	j.Pairs = d.KValGroups()
+	j := d.jobInfo()
 	if err := d.End(); err != nil {
 		return JobInfo{}, err
 	}
 	return j, nil
+}
+
+func (d *Decoder) jobInfo() JobInfo {
+	d.Count(1, "nspace")
+	j := JobInfo{Nspace: d.string(MaxNspaceLen, "nspace")}
+	j.Pairs = d.KValGroups()
+	return j
 }
 
 // ProcBlob is what the job's description says about one process, kept under KeyProcBlob.
@@ -140,6 +144,14 @@ func (p *ProcBlob) Value() (Value, error) {
 		e.KValGroup(kv)
 	}
 	return BytesValue(e.buf), e.err
+}
+
+// DecodeProcBlobRank reads only whom the content of such a value is about.
+func DecodeProcBlobRank(b []byte) (Rank, error) {
+	d := NewDecoder(b)
+	d.Count(1, "rank")
+	r := d.Rank()
+	return r, d.Err()
 }
 
 // DecodeProcBlob reads the content of a value kept under KeyProcBlob.

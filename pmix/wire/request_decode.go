@@ -7,8 +7,24 @@ import (
 
 // DecodeRequest reads the body of a request. Byte slices in the result alias b.
 // A command that this package does not decode comes back as an OtherRequest.
-func DecodeRequest(b []byte) (Request, error) {
-	d := NewDecoder(b)
+func DecodeRequest(b []byte) (Request, error) { return NewDecoder(b).decodeRequest() }
+
+// RequestDecoder decodes requests one after the other, which costs less than DecodeRequest: names and keys that came
+// before are not stored again. The zero value is ready for use.
+type RequestDecoder struct{ d Decoder }
+
+// Decode is DecodeRequest.
+func (r *RequestDecoder) Decode(b []byte) (Request, error) {
+	if r.d.seen == nil {
+		r.d.seen = stringSet{}
+	}
+	r.d = Decoder{buf: b, seen: r.d.seen}
+	request, err := r.d.decodeRequest()
+	r.d.buf = nil
+	return request, err
+}
+
+func (d *Decoder) decodeRequest() (Request, error) {
 	d.Count(1, "command")
 	cmd := Command(d.Byte())
 	if d.err != nil {
@@ -43,6 +59,36 @@ func (d *Decoder) request(cmd Command) Request {
 		return d.deregisterEvents()
 	case CmdJobControl:
 		return &JobControlRequest{Targets: d.Procs(), Info: d.Infos()}
+	case CmdPublish:
+		return d.publish()
+	case CmdLookup:
+		return d.lookup()
+	case CmdUnpublish:
+		return d.unpublish()
+	case CmdQuery:
+		return d.queryRequest()
+	case CmdLog:
+		return d.logRequest()
+	case CmdMonitor:
+		return d.monitor()
+	case CmdConnect:
+		return &ConnectRequest{Procs: d.Procs(), Info: d.Infos()}
+	case CmdDisconnect:
+		return &DisconnectRequest{Procs: d.Procs(), Info: d.Infos()}
+	case CmdSpawn:
+		return &SpawnRequest{Info: d.Infos(), Apps: group(d, "apps", (*Decoder).app)}
+	case CmdIOFPull:
+		return d.iofPull()
+	case CmdIOFPush:
+		return d.iofPush()
+	case CmdIOFDeregister:
+		return d.iofDeregister()
+	case CmdGroupConstruct:
+		return d.groupConstruct()
+	case CmdGroupDestruct:
+		return d.groupDestruct()
+	case CmdGroupLeave:
+		return d.groupLeave()
 	default:
 		return &OtherRequest{Cmd: cmd, Body: d.take(uint64(d.Rest()), "body")}
 	}

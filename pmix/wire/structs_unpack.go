@@ -63,7 +63,7 @@ func (d *Decoder) Infos() []Info {
 
 // group reads "count 1, n" and then, for n above zero, "count n, values".
 func group[T any](d *Decoder, what string, read func(*Decoder) T) []T {
-	d.Count(1, "number of "+what)
+	d.Count(1, what)
 	n := d.items(d.Uint(), what)
 	if n == 0 {
 		return nil
@@ -91,7 +91,7 @@ func repeat[T any](d *Decoder, n int, read func(*Decoder) T) []T {
 // signedItems reads an int32 number of values, the form that string vectors use.
 func (d *Decoder) signedItems(what string) int {
 	start := d.off
-	n := d.int(32, "number of "+what)
+	n := d.int(32, what)
 	if n < 0 {
 		d.fail(start, "number of %s: %d, want 0 or more", what, n)
 		return 0

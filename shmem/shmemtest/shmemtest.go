@@ -53,6 +53,7 @@ type Option func(*options)
 
 type options struct {
 	launch launch.Options
+	app    launch.App
 	status int
 	output io.Writer
 }
@@ -65,7 +66,7 @@ func HeapSize(bytes uint64) Option { return func(o *options) { o.launch.HeapSize
 
 // Env sets variables of the PEs' environment, each as NAME=value.
 func Env(vars ...string) Option {
-	return func(o *options) { o.launch.Env = append(o.launch.Env, vars...) }
+	return func(o *options) { o.app.Env = append(o.app.Env, vars...) }
 }
 
 // Status makes Run expect that the job ends with this exit status, as oshrun
@@ -153,12 +154,13 @@ func finalize(w *shmem.World) (err error) {
 // start is Run in the process that go test started.
 func start(t *testing.T, npes int, call string, opts []Option) {
 	t.Helper()
-	o := options{launch: launch.Options{
-		NPEs: npes, Timeout: defaultTimeout, Env: append(os.Environ(), callVar+"="+call),
-	}}
+	o := options{
+		launch: launch.Options{Timeout: defaultTimeout},
+		app:    launch.App{NPEs: npes, Env: append(os.Environ(), callVar+"="+call)},
+	}
 	if os.Getenv("GORACE") == "" {
 		// The race detector lets a process linger for a second otherwise.
-		o.launch.Env = append(o.launch.Env, "GORACE=atexit_sleep_ms=0")
+		o.app.Env = append(o.app.Env, "GORACE=atexit_sleep_ms=0")
 	}
 	for _, f := range opts {
 		f(&o)
@@ -167,15 +169,16 @@ func start(t *testing.T, npes int, call string, opts []Option) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o.launch.Program = self
-	o.launch.Args = []string{
+	o.app.Program = self
+	o.app.Args = []string{
 		"-test.run=" + pattern(t.Name()), "-test.count=1",
 		"-test.timeout=" + (o.launch.Timeout + 10*time.Second).String(),
 	}
 	if testing.Verbose() {
-		o.launch.Args = append(o.launch.Args, "-test.v")
+		o.app.Args = append(o.app.Args, "-test.v")
 	}
 	out := &output{entered: map[string]bool{}}
+	o.launch.Apps = []launch.App{o.app}
 	o.launch.Stdout, o.launch.Stderr = out, out
 	status := locked(t, &o.launch)
 	out.judge(t, npes, status, &o)
@@ -191,7 +194,7 @@ func locked(t *testing.T, o *launch.Options) int {
 	defer unlock()
 	status, err := launch.Run(context.WithoutCancel(t.Context()), *o)
 	if err != nil {
-		t.Fatalf("shmemtest: start %d PEs: %v", o.NPEs, err)
+		t.Fatalf("shmemtest: start %d PEs: %v", o.Apps[0].NPEs, err)
 	}
 	return status
 }

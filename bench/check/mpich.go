@@ -1,0 +1,72 @@
+package main
+
+import (
+	"context"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// mpich is MPICH's launcher, which starts the same program as ours does.
+const mpich = "MPICH"
+
+// mpichPrefix begins rows of jobs of MPICH: from the start of the launcher to
+// its end.
+const mpichPrefix = "mpich/"
+
+var mpichJobs = group{
+	limits: []limit{
+		{row: "mpich/16", unit: "ms", peer: mpich, factor: 1.2},
+		{row: "mpich/2", unit: "ms", peer: mpich},
+		{row: "mpich/8", unit: "ms", peer: mpich},
+	},
+	run: runMPICH,
+}
+
+// mpichRanks are the sizes of jobs.
+var mpichRanks = []int{2, 8, 16}
+
+// findMPICH compiles mpich.c.
+func (b *bed) findMPICH(ctx context.Context) (peer, error) {
+	p := peer{name: mpich, capability: "mpich"}
+	for _, name := range []string{"mpicc.mpich", "mpiexec.hydra", "mpichversion"} {
+		if _, err := exec.LookPath(name); err != nil {
+			p.missing = name + " is not installed"
+			return p, nil
+		}
+	}
+	version, err := b.output(ctx, runLimit, "", "mpichversion", "--version")
+	if err != nil {
+		return p, err
+	}
+	p.version = strings.Join(strings.Fields(string(version)), " ")
+	b.mpich = filepath.Join(b.dir, "mpich")
+	return p, b.compile(ctx, "mpicc.mpich", "mpich")
+}
+
+// runMPICH times jobs of MPICH under our launcher and under its own, by turns.
+func runMPICH(ctx context.Context, b *bed) error {
+	if b.mpich == "" {
+		return nil
+	}
+	launchers := map[string][]string{goshmem: {b.oshrun}, mpich: {"mpiexec.hydra"}}
+	for _, n := range mpichRanks {
+		times := map[string][]float64{}
+		for range startupRuns {
+			for who, launcher := range launchers {
+				begin := time.Now()
+				if _, err := b.output(ctx, runLimit, "", slices.Concat(launcher, []string{"-n", strconv.Itoa(n), b.mpich})...); err != nil {
+					return err
+				}
+				times[who] = append(times[who], time.Since(begin).Seconds()*1e3)
+			}
+		}
+		for who, t := range times {
+			b.values.add(who, mpichPrefix+strconv.Itoa(n), median(t))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,115 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Rows of output: how much two PEs together can write through oshrun, and what
+// memory that takes.
+const (
+	outputPrefix = "output/"
+	rowOutputRSS = outputPrefix + "max_rss"
+)
+
+var output = group{
+	limits: []limit{
+		{row: "output/plain/8", unit: "MB/s", least: 100},
+		{row: "output/plain/100000", unit: "MB/s", least: 100},
+		{row: "output/tag/8", unit: "MB/s", least: 100},
+		{row: "output/tag/100000", unit: "MB/s", least: 100},
+		{row: "output/raw/8", unit: "MB/s", least: 100},
+		{row: rowOutputRSS, unit: "MiB", most: 32},
+	},
+	run: runFloods,
+}
+
+const (
+	floodBytes      = 100e6 // of each PE
+	floodBytesQuick = 1e6
+	// readerPause is how long the reader of one run waits before it reads.
+	readerPause = time.Second
+)
+
+// flood is a job that floods.
+type flood struct {
+	name  string
+	flags []string
+	line  int           // bytes
+	pause time.Duration // of the reader; then it is no matter of speed
+}
+
+var floods = []flood{
+	{name: "plain", line: 8},
+	{name: "plain", line: 100_000},
+	{name: "tag", flags: []string{"--output", "tag"}, line: 8},
+	{name: "tag", flags: []string{"--output", "tag"}, line: 100_000},
+	{name: "raw", flags: []string{"--output", "raw"}, line: 8},
+	{name: "late reader", flags: []string{"--output", "tag"}, line: 8, pause: readerPause},
+}
+
+// runFloods runs all floods once. A speed is that of the lines without their tags.
+func runFloods(ctx context.Context, b *bed) error {
+	program := filepath.Join(b.dir, "flood")
+	if _, err := os.Stat(program); err != nil {
+		fmt.Fprintln(b.log, "check: building flood")
+		if _, err := b.output(ctx, buildLimit, "", "go", "build", "-trimpath", "-o", program, "github.com/goshmem/goshmem/bench/cmd/flood"); err != nil {
+			return err
+		}
+	}
+	total := int(floodBytes)
+	if b.quick {
+		total = floodBytesQuick
+	}
+	var resident float64
+	for _, f := range floods {
+		args := slices.Concat([]string{b.oshrun, "-n", "2"}, f.flags, []string{program, "-line", strconv.Itoa(f.line), "-bytes", strconv.Itoa(total)})
+		took, rss, err := drained(ctx, f.pause, args)
+		if err != nil {
+			return err
+		}
+		resident = max(resident, rss)
+		if f.pause == 0 {
+			b.values.add(goshmem, fmt.Sprintf("%s%s/%d", outputPrefix, f.name, f.line), 2*float64(total)/1e6/took.Seconds())
+		}
+	}
+	b.values.add(goshmem, rowOutputRSS, resident)
+	return nil
+}
+
+// drained runs a command, reads its output after a pause, and returns how long
+// that took, and the largest memory of one of its processes in MiB.
+func drained(ctx context.Context, pause time.Duration, command []string) (took time.Duration, rss float64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, runLimit)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return 0, 0, err
+	}
+	begin := time.Now()
+	if err := cmd.Start(); err != nil {
+		return 0, 0, err
+	}
+	<-time.After(pause)
+	_, err = io.Copy(io.Discard, out)
+	if err = errors.Join(err, cmd.Wait()); err != nil {
+		return 0, 0, fmt.Errorf("%s: %w", strings.Join(command, " "), err)
+	}
+	usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage)
+	if !ok {
+		return 0, 0, errors.New("no usage of a process is known here")
+	}
+	return time.Since(begin), float64(usage.Maxrss) / 1024, nil
+}

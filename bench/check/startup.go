@@ -1,0 +1,98 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Rows of start-up: jobs whose PEs do nothing but join and leave.
+const (
+	startupPrefix = "startup/"     // from the start of oshrun to its end
+	fencePrefix   = "first_fence/" // from the start of oshrun until the last PE has joined
+)
+
+var startup = group{
+	limits: []limit{
+		{row: "startup/2", unit: "ms", most: 100, peer: oshmem, factor: 1},
+		{row: "startup/8", unit: "ms", most: 200, peer: oshmem, factor: 1},
+		{row: "startup/32", unit: "ms", most: 500, peer: oshmem, factor: 1},
+		{row: "first_fence/32", unit: "ms", most: 60, peer: oshmem, factor: 1},
+		{row: "first_fence/128", unit: "ms", most: 300},
+		{row: "startup/128", unit: "ms"},
+	},
+	run: runStartups,
+}
+
+// startupPEs are the sizes of jobs. Peers start the first ones only: they are
+// slow.
+var (
+	startupPEs      = []int{2, 8, 32, 128}
+	startupPeersPEs = []int{2, 8, 32}
+)
+
+// startupRuns is how many runs make a value, their median.
+const startupRuns = 3
+
+// runStartups runs all jobs, ours and then OSHMEM's.
+func runStartups(ctx context.Context, b *bed) error {
+	program := filepath.Join(b.dir, "pe-startup")
+	if _, err := os.Stat(program); err != nil {
+		fmt.Fprintln(b.log, "check: building startup")
+		if _, err := b.output(ctx, buildLimit, "", "go", "build", "-trimpath", "-o", program, "github.com/goshmem/goshmem/bench/cmd/startup"); err != nil {
+			return err
+		}
+	}
+	for _, n := range startupPEs {
+		if err := b.startup(ctx, goshmem, n, []string{b.oshrun, "-n", strconv.Itoa(n), program}); err != nil {
+			return err
+		}
+	}
+	for _, p := range b.peers {
+		if p.missing != "" || p.name != oshmem {
+			continue
+		}
+		theirs := filepath.Join(b.dir, "startup")
+		for _, n := range startupPeersPEs {
+			if err := b.startup(ctx, p.name, n, append(p.launch(n), theirs)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// startup times one job of n PEs, each of which prints when it had joined, as
+// nanoseconds of the clock of day.
+func (b *bed) startup(ctx context.Context, who string, n int, command []string) error {
+	var whole, fence []float64
+	for range startupRuns {
+		begin := time.Now()
+		out, err := b.output(ctx, runLimit, "", command...)
+		if err != nil {
+			return err
+		}
+		whole = append(whole, time.Since(begin).Seconds()*1e3)
+		words := bytes.Fields(out)
+		if len(words) != n {
+			return fmt.Errorf("%s: %d times, want %d", strings.Join(command, " "), len(words), n)
+		}
+		var last int64
+		for _, w := range words {
+			at, err := strconv.ParseInt(string(w), 10, 64)
+			if err != nil {
+				return fmt.Errorf("%s: %w", strings.Join(command, " "), err)
+			}
+			last = max(last, at)
+		}
+		fence = append(fence, float64(last-begin.UnixNano())/1e6)
+	}
+	b.values.add(who, startupPrefix+strconv.Itoa(n), median(whole))
+	b.values.add(who, fencePrefix+strconv.Itoa(n), median(fence))
+	return nil
+}

@@ -1,0 +1,161 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/goshmem/goshmem/internal/envvar"
+	"github.com/goshmem/goshmem/internal/launch"
+	"github.com/goshmem/goshmem/internal/xunix"
+)
+
+// partSeparator is the word between the programs of a job.
+const partSeparator = ":"
+
+const exampleProgram = "oshrun -n 4 graph500 --scale 16"
+
+// partFlags are the flags that each part of a job has for itself, with what
+// they want.
+var partFlags = []string{"np", "x", "wdir"}
+
+// apps turns what follows the flags of the first part into the programs of the
+// job: args is "program args [: flags program args]...".
+func (f *runFlags) apps(args []string, flags *pflag.FlagSet, stderr io.Writer) (apps []launch.App, err error) {
+	parts := splitParts(args)
+	for i, words := range parts {
+		of := f
+		if i > 0 {
+			if of, flags, words, err = parsePart(words); err != nil {
+				return nil, inPart(i, err)
+			}
+		}
+		if len(parts) > 1 && !flags.Changed("np") {
+			return nil, inPart(i, usagef("oshrun -n 2 ./a : -n 3 ./b", "-n is not given, want a number of PEs for each program"))
+		}
+		app, err := of.app(words, stderr)
+		if err != nil {
+			return nil, inPart(i, err)
+		}
+		apps = append(apps, app)
+	}
+	return apps, nil
+}
+
+// splitParts cuts a command line at the separators.
+func splitParts(args []string) (parts [][]string) {
+	for {
+		i := slices.Index(args, partSeparator)
+		if i < 0 {
+			return append(parts, args)
+		}
+		parts, args = append(parts, args[:i]), args[i+1:]
+	}
+}
+
+// inPart says of an error that it is in a part after the first, where "the
+// command line" would not tell.
+func inPart(i int, err error) error {
+	if i == 0 {
+		return err
+	}
+	hint := ""
+	if u := (*usageError)(nil); errors.As(err, &u) {
+		hint = u.hint
+	}
+	return usagef(hint, "program %d of the job: %w", i+1, err)
+}
+
+// parsePart reads the flags of a part after the first and returns the rest.
+func parsePart(args []string) (*runFlags, *pflag.FlagSet, []string, error) {
+	var f runFlags
+	fs := pflag.NewFlagSet("oshrun", pflag.ContinueOnError)
+	fs.SetInterspersed(false)
+	fs.Usage = func() {}
+	f.register(fs)
+	err := fs.Parse(rewrite(args, fs))
+	if errors.Is(err, pflag.ErrHelp) {
+		err = usagef("oshrun --help", "--help is not for one program")
+	} else if err != nil {
+		err = flagError(err)
+	}
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	fs.Visit(func(flag *pflag.Flag) {
+		if !slices.Contains(partFlags, flag.Name) {
+			err = usagef("oshrun --"+flag.Name+" ... -n 2 ./a : -n 3 ./b", "--%s is for the whole job, want it before the first program", flag.Name)
+		}
+	})
+	if err == nil {
+		err = noneEmpty(fs)
+	}
+	return &f, fs, fs.Args(), err
+}
+
+// app turns the flags and words of one part into a program of the job.
+func (f *runFlags) app(words []string, stderr io.Writer) (launch.App, error) {
+	switch {
+	case len(words) == 0:
+		return launch.App{}, usagef(exampleProgram, "no program given")
+	case words[0] == "":
+		return launch.App{}, usagef(exampleProgram, `program: "", want a built-in program, one in PATH, or a file`)
+	case f.n < 1:
+		return launch.App{}, usagef("oshrun -n 4 program", "-n: number of PEs %d, want 1 or more", f.n)
+	}
+	app := launch.App{NPEs: f.n, Program: words[0], Args: words[1:], Dir: f.dir, Env: os.Environ()}
+	if builtins[app.Program] != nil {
+		self, err := os.Executable()
+		if err != nil {
+			return launch.App{}, fmt.Errorf("built-in program %s: %w", app.Program, err)
+		}
+		app.Args = append([]string{"pe", app.Program}, app.Args...)
+		app.Program, app.Name = self, "oshrun"
+		app.Env = append(app.Env, progressKind(stderr)...)
+	}
+	for _, kv := range f.env {
+		if err := addVar(&app, kv); err != nil {
+			return launch.App{}, err
+		}
+	}
+	if f.dir != "" {
+		if st, err := os.Stat(f.dir); err != nil || !st.IsDir() {
+			return launch.App{}, usagef("", "--wdir: %q, want a directory", f.dir)
+		}
+	}
+	return app, nil
+}
+
+// progressKind tells a built-in program how to show progress: its own stderr is
+// a pipe, so it cannot see for itself.
+func progressKind(stderr io.Writer) []string {
+	if _, set := os.LookupEnv(envvar.Progress); set {
+		return nil
+	}
+	kind := "lines"
+	if f, ok := stderr.(*os.File); ok && xunix.IsTerminal(f.Fd()) {
+		kind = "bar"
+	}
+	return []string{envvar.Progress + "=" + kind}
+}
+
+// addVar applies -x.
+func addVar(app *launch.App, kv string) error {
+	name, _, hasValue := strings.Cut(kv, "=")
+	if name == "" {
+		return usagef("-x VAR=value", "-x: %q, want VAR or VAR=value", kv)
+	}
+	if !hasValue {
+		if _, ok := os.LookupEnv(name); !ok {
+			return usagef("-x "+name+"=value", "-x: %s is not set in this environment", name)
+		}
+		return nil // the whole environment is passed on
+	}
+	app.Env = append(app.Env, kv)
+	return nil
+}

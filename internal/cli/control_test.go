@@ -1,0 +1,49 @@
+package cli
+
+import (
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/goshmem/goshmem/internal/testenv"
+)
+
+// A PE can end others through PMIx, and the job goes on; its own end as a whole
+// ends the job.
+func TestControlEnds(t *testing.T) {
+	prog := testenv.CompileC(t, testenv.CC, filepath.Join("testdata", "control.c"), testenv.LibPMIx)
+	for _, what := range []string{"abort", "kill", "terminate"} {
+		t.Run(what, func(t *testing.T) {
+			j := start(t, "-n", "3", prog, what)
+			j.expect(3, "PE 1 (pid ", "was killed by signal 9 (SIGKILL) at the wish of PE 0 after", "1 of 3 PEs failed:")
+		})
+	}
+	j := start(t, "-n", "3", prog, "abort-all")
+	j.expect(9, "PE 0 (pid ", "ended the job with status 9", "nobody is wanted")
+}
+
+// A PE can signal, stop and continue another one.
+func TestControlSignals(t *testing.T) {
+	prog := testenv.CompileC(t, testenv.CC, filepath.Join("testdata", "control.c"), testenv.LibPMIx)
+	j := start(t, "-n", "3", prog, "signal")
+	j.expect(0)
+
+	j = start(t, "-n", "2", "--output", "tag", prog, "pause")
+	pids := map[string]int{}
+	for len(pids) < 2 {
+		line, err := j.out.ReadString('\n')
+		check(t, err)
+		if who, pid, ok := strings.Cut(strings.TrimSpace(line), "<stdout>: ready "); ok {
+			pids[who] = number(pid)
+		}
+	}
+	line, err := j.out.ReadString('\n')
+	check(t, err)
+	if line != "[0]<stdout>: paused\n" {
+		t.Errorf("line %q", line)
+	}
+	inState(t, "T", pids["[1]"])
+	check(t, syscall.Kill(pids["[0]"], syscall.SIGUSR2))
+	j.expect(0)
+}

@@ -1,0 +1,99 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/goshmem/goshmem/internal/envvar"
+	"github.com/goshmem/goshmem/internal/launch"
+	"github.com/goshmem/goshmem/internal/plan"
+)
+
+// processFlags are the flags about the processes of a job: where they run and
+// what is to be known of them.
+type processFlags struct {
+	bindTo string
+	mapBy  string
+	report bool
+	stacks bool
+	pprof  string
+	stats  string
+}
+
+func (f *processFlags) registerProcesses(fs *pflag.FlagSet) {
+	fs.StringVar(&f.bindTo, "bind-to", "", "bind each PE to a `core`, to a numa node, or none; core:overload-allowed lets\nseveral share one. By default each PE has its share of the cores, and with\nmore PEs than cores none is bound")
+	fs.StringVar(&f.mapBy, "map-by", "", "`core`: PEs go to the cores one by one, and are bound to them; slot, the\ndefault: with --bind-to numa in equal blocks, neighbors together")
+	fs.BoolVar(&f.report, "report-bindings", false, "say at the start where each PE runs")
+	fs.BoolVar(&f.stacks, "stacks", false, "when --timeout is over, or on SIGQUIT (Ctrl-\\), print the stacks of all\ngoroutines of the PEs that are Go programs")
+	fs.StringVar(&f.pprof, "pprof", "", "write a CPU and a heap profile of each PE to `DIR`/pe.N.cpu.pprof and\npe.N.heap.pprof")
+	fs.StringVar(&f.stats, "stats", "", "print at the end what each PE has used, as a table, or write it to\na file (`json:FILE`); oshrun help stats")
+	fs.Lookup("stats").NoOptDefVal = "table"
+}
+
+// setProcesses applies the flags.
+func (f *processFlags) setProcesses(o *launch.Options) error {
+	o.Stacks = f.stacks
+	if err := f.setBinding(o); err != nil {
+		return err // and nothing is made in the file system
+	}
+	return errors.Join(f.setPprof(o), f.setStats(o))
+}
+
+func (f *processFlags) setBinding(o *launch.Options) (err error) {
+	b := &o.Binding
+	b.Report = f.report
+	if f.bindTo != "" {
+		if b.Bind, b.Overload, err = plan.ParseBind(f.bindTo); err != nil {
+			return usagef("--bind-to core", "--bind-to: %w", err)
+		}
+	}
+	if f.mapBy != "" {
+		if b.Map, err = plan.ParseMap(f.mapBy); err != nil {
+			return usagef("--map-by core", "--map-by: %w", err)
+		}
+	}
+	return nil
+}
+
+// setPprof makes the directory and tells the PEs of it.
+func (f *processFlags) setPprof(o *launch.Options) error {
+	if f.pprof == "" {
+		return nil
+	}
+	dir, err := filepath.Abs(f.pprof) // PEs may have another working directory
+	if err == nil {
+		err = os.MkdirAll(dir, 0o755)
+	}
+	if err != nil {
+		return &launch.SetUpError{Err: fmt.Errorf("--pprof %s: %w", f.pprof, err), Hint: "choose another directory"}
+	}
+	o.Pprof = dir
+	for i := range o.Apps {
+		o.Apps[i].Env = append(o.Apps[i].Env, envvar.Pprof+"="+dir)
+	}
+	return nil
+}
+
+func (f *processFlags) setStats(o *launch.Options) error {
+	switch name, isJSON := strings.CutPrefix(f.stats, "json:"); {
+	case f.stats == "":
+		return nil
+	case f.stats == "table":
+		o.Stats = statsTable
+		return nil
+	case isJSON && name != "":
+		file, err := os.Create(name) // now: at the end it would be too late to say that it does not work
+		if err != nil {
+			return &launch.SetUpError{Err: fmt.Errorf("--stats: %w", err), Hint: "choose another file"}
+		}
+		o.Stats = func(s *launch.Stats) ([]byte, error) { return nil, writeStats(file, s) }
+		return nil
+	default:
+		return usagef("--stats=json:FILE", "--stats: %q, want table or json:FILE", f.stats)
+	}
+}

@@ -1,0 +1,310 @@
+package cli
+
+import (
+	"compress/gzip"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/goshmem/goshmem/shmem"
+)
+
+func init() {
+	if os.Getenv(asOshrun) != "" {
+		builtins["t-idle"], builtins["t-crowd"], builtins["t-burn"] = idle, crowd, burn
+	}
+}
+
+// idle is a Go program that has not joined its job.
+func idle(_ []string, stdout, _ io.Writer) int {
+	fmt.Fprintf(stdout, "ready %d\n", os.Getpid())
+	select {}
+}
+
+const crowdSize = 3000
+
+// crowd joins its job and has many goroutines.
+func crowd(_ []string, stdout, stderr io.Writer) int {
+	if _, err := shmem.Init(); err != nil {
+		fmt.Fprintln(stderr, err)
+		return 1
+	}
+	for range crowdSize {
+		go bystander()
+	}
+	fmt.Fprintf(stdout, "ready %d\n", os.Getpid())
+	select {}
+}
+
+func bystander() { select {} }
+
+// burn joins its job and uses a third of a second of processor time.
+func burn(_ []string, _, stderr io.Writer) int {
+	w, err := shmem.Init()
+	for used := (syscall.Rusage{}); err == nil && used.Utime.Nano() < 3e8; {
+		for i := range 1 << 20 {
+			sink += i
+		}
+		err = syscall.Getrusage(syscall.RUSAGE_SELF, &used)
+	}
+	if err == nil {
+		err = w.Finalize()
+	}
+	if err != nil {
+		fmt.Fprintln(stderr, err)
+		return 1
+	}
+	return 0
+}
+
+var sink int
+
+var stackHead = regexp.MustCompile(`(?m)^oshrun: stacks of PE (\d+) \(pid (\d+)\)(.*)\n`)
+
+// stacksOf cuts what oshrun said into what stands after each head.
+func stacksOf(said string) map[string]string {
+	of := map[string]string{}
+	heads := stackHead.FindAllStringSubmatchIndex(said, -1)
+	for i, h := range heads {
+		end := len(said)
+		if i+1 < len(heads) {
+			end = heads[i+1][0]
+		}
+		of[said[h[2]:h[3]]] = said[h[6]:end]
+	}
+	return of
+}
+
+// quit sends SIGQUIT to a job of n PEs that are ready and returns what oshrun
+// said until the end.
+func (j *job) quit(n int) string {
+	j.t.Helper()
+	j.ready(n)
+	check(j.t, j.cmd.Process.Signal(syscall.SIGQUIT))
+	status, said := j.ended(testPatience)
+	if status != 131 || !strings.Contains(said, "oshrun: SIGQUIT: ending") {
+		j.t.Errorf("status %d, want 131; stderr:\n%.3000s", status, said)
+	}
+	return said
+}
+
+// On request all PEs say where they are, in one piece each, whatever they are
+// doing. They are not sent the signal itself.
+func TestStacks(t *testing.T) {
+	for _, mode := range []string{"wait", "spin", "ignore", "barrier"} {
+		t.Run(mode, func(t *testing.T) {
+			said := start(t, "-n", "3", "--stacks", "t-pe", mode).quit(3)
+			of := stacksOf(said)
+			for _, pe := range []string{"0", "1", "2"} {
+				if n := strings.Count(of[pe], "goroutine 1 ["); n != 1 || !strings.Contains(of[pe], ".testPE(") {
+					t.Errorf("PE %s: %d first goroutines, want 1, in testPE:\n%s", pe, n, of[pe])
+				}
+			}
+			if len(of) != 3 || strings.Contains(said, "SIGQUIT: quit") {
+				t.Errorf("stacks of %d PEs; stderr:\n%s", len(of), said)
+			}
+		})
+	}
+}
+
+// When the time is over, too.
+func TestStacksAtTimeout(t *testing.T) {
+	j := start(t, "-n", "2", "--timeout", "1", "--stacks", "t-pe", "wait")
+	status, said := j.ended(testPatience)
+	of := stacksOf(said)
+	if status != 124 || !strings.Contains(of["0"], ".testPE(") || !strings.Contains(of["1"], ".testPE(") {
+		t.Errorf("status %d, stderr:\n%s", status, said)
+	}
+	if over := strings.Index(said, "--timeout 1s is over"); over < 0 || over > strings.Index(said, "stacks of PE") {
+		t.Errorf("it does not begin with the cause:\n%s", said)
+	}
+}
+
+// Nothing of many goroutines is lost.
+func TestStacksOfMany(t *testing.T) {
+	of := stacksOf(start(t, "-n", "2", "--stacks", "t-crowd").quit(2))
+	for _, pe := range []string{"0", "1"} {
+		if n := strings.Count(of[pe], ".bystander()"); n < crowdSize || strings.Contains(of[pe], "not complete") {
+			t.Errorf("PE %s: %d bystanders, want %d", pe, n, crowdSize)
+		}
+	}
+}
+
+// A Go program outside the job has a runtime that knows; others are left alone.
+func TestStacksOfOthers(t *testing.T) {
+	for name, args := range map[string][]string{
+		"itself": {"t-idle"}, "in a shell": {"sh", "-c", `"$0" pe t-idle; :`, self(t)},
+	} {
+		of := stacksOf(start(t, append([]string{"-n", "2", "--stacks"}, args...)...).quit(2))
+		for _, pe := range []string{"0", "1"} {
+			text := of[pe]
+			if !strings.HasPrefix(text, ", from its runtime:") || !strings.Contains(text, "\ngoroutine 1 ") || !strings.Contains(text, ".idle(") {
+				t.Errorf("%s: PE %s:\n%s", name, pe, text)
+			}
+		}
+	}
+	of := stacksOf(start(t, "-n", "1", "--stacks", "sh", "-c", `echo "ready $$"; exec sleep 1000`).quit(1))
+	if of["0"] != ": none, it is not a Go program\n" {
+		t.Errorf("not a Go program: %q", of["0"])
+	}
+}
+
+// PEs that cannot answer do not hold up the end, and a second interrupt does not
+// wait for them at all.
+func TestStacksOfStopped(t *testing.T) {
+	j := start(t, "-n", "2", "--stacks", "t-pe", "wait")
+	check(t, syscall.Kill(j.ready(2)[1], syscall.SIGSTOP))
+	begin := time.Now()
+	of := stacksOf(j.quit(0))
+	if took := time.Since(begin); took > 8*time.Second || of["0"] == "" || of["1"] == "" {
+		t.Errorf("after %v: %q", took, of)
+	}
+
+	j = start(t, "-n", "2", "--stacks", "t-pe", "ignore")
+	check(t, syscall.Kill(j.ready(2)[1], syscall.SIGSTOP))
+	check(t, j.cmd.Process.Signal(os.Interrupt))
+	<-j.stderr.says("SIGINT: ending 2 PEs")
+	check(t, j.cmd.Process.Signal(os.Interrupt))
+	j.expect(130, "interrupted twice")
+}
+
+// profiles returns the names in a directory, and checks that each is a whole
+// profile.
+func profiles(t *testing.T, dir string) (names []string, text map[string]string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	check(t, err)
+	text = map[string]string{}
+	for _, e := range entries {
+		f, err := os.Open(filepath.Join(dir, e.Name()))
+		check(t, err)
+		z, err := gzip.NewReader(f)
+		check(t, err)
+		raw, err := io.ReadAll(z)
+		if err != nil {
+			t.Errorf("%s is not whole: %v", e.Name(), err)
+		}
+		_ = f.Close()
+		names, text[e.Name()] = append(names, e.Name()), string(raw)
+	}
+	return names, text
+}
+
+func pprofNames(pes ...int) (names []string) {
+	for _, pe := range pes {
+		names = append(names, fmt.Sprintf("pe.%d.cpu.pprof", pe), fmt.Sprintf("pe.%d.heap.pprof", pe))
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Profiles are written however a job ends, except by a PE that is killed.
+func TestPprof(t *testing.T) {
+	for _, x := range []struct {
+		name   string
+		args   []string
+		status int
+		pes    []int
+	}{
+		{"finalize", []string{"-n", "2", "t-pe", "ok"}, 0, []int{0, 1}},
+		{"exit", []string{"-n", "2", "t-pe", "globalexit", "9"}, 9, []int{0, 1}},
+		{"of something", []string{"-n", "2", "t-burn"}, 0, []int{0, 1}},
+		{"signal", []string{"-n", "2", "t-pe", "wait"}, 143, []int{0, 1}},
+		{"signal that is ignored", []string{"-n", "2", "t-pe", "ignore"}, 143, []int{0, 1}},
+		{"two programs", []string{"-n", "1", "t-pe", "ok", ":", "-n", "1", "-wdir", "/", "t-pe", "ok"}, 0, []int{0, 1}},
+		{"end without Finalize", []string{"-n", "2", "t-pe", "exit", "3"}, 3, []int{0}},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "new", "profiles")
+			j := start(t, append([]string{"--pprof", dir}, x.args...)...)
+			if x.status == 143 {
+				j.ready(2)
+				check(t, j.cmd.Process.Signal(syscall.SIGTERM))
+			}
+			j.expect(x.status)
+			names, text := profiles(t, dir)
+			if want := pprofNames(x.pes...); !slices.Equal(names, want) {
+				t.Errorf("files %q, want %q", names, want)
+			}
+			if x.name == "of something" && !strings.Contains(text["pe.1.cpu.pprof"], "/cli.burn") {
+				t.Error("a CPU profile knows nothing of what the PE did")
+			}
+		})
+	}
+}
+
+func TestPprofOfKilled(t *testing.T) {
+	dir := t.TempDir()
+	j := start(t, "-n", "3", "--pprof", dir, "t-pe", "wait")
+	check(t, syscall.Kill(j.ready(3)[0], syscall.SIGKILL))
+	_, said := j.ended(testPatience)
+	names, _ := profiles(t, dir)
+	if len(names) != 4 || !strings.Contains(said, "killed by signal 9") {
+		t.Errorf("files %q, want those of two PEs; stderr:\n%s", names, said)
+	}
+}
+
+// What a PE has used is told of all of them, however they end.
+func TestStats(t *testing.T) {
+	j := start(t, "-n", "2", "--stats", "t-pe", "ok")
+	j.expect(0, "PE   PID", "MAX RSS", "\n0    ", "\n1    ", "\nall  ")
+
+	name := filepath.Join(t.TempDir(), "stats.json")
+	j = start(t, "-n", "3", "--stats=json:"+name, "t-pe", "wait")
+	pids := j.ready(3)
+	check(t, syscall.Kill(pids[1], syscall.SIGKILL))
+	j.expect(137)
+	raw, err := os.ReadFile(name)
+	check(t, err)
+	var r statsReport
+	check(t, json.Unmarshal(raw, &r))
+	if r.Status != 137 || len(r.PEs) != 3 || r.Wall <= 0 || r.MaxRSS < 1<<20 {
+		t.Errorf("%s", raw)
+	}
+	user := 0.0
+	for i, p := range r.PEs {
+		want := 128 + int(syscall.SIGTERM)
+		if p.PID == pids[1] {
+			want = 137
+		}
+		if p.PE != fmt.Sprint(i) || !slices.Contains(pids, p.PID) || p.Status != want || p.Wall <= 0 || p.Wall > r.Wall || p.Voluntary == 0 {
+			t.Errorf("PE %d, want status %d: %+v", i, want, p)
+		}
+		user += p.User
+	}
+	if user != r.User {
+		t.Errorf("user time of all %v, want %v", r.User, user)
+	}
+	start(t, "-n", "1", "--stats=json:/dev/full", "t-pe", "ok").expect(1, "--stats: write /dev/full: no space left")
+}
+
+// Mistakes in these flags.
+func TestProcessFlagErrors(t *testing.T) {
+	for args, want := range map[string]string{
+		"--bind-to cores true":                 `2 --bind-to: "cores", want none, core or numa`,
+		"--bind-to= true":                      `2 --bind-to: "", want none, core or numa`,
+		"--bind-to none:overload-allowed true": `2 --bind-to: "none:overload-allowed"`,
+		"--map-by socket true":                 `2 --map-by: "socket", want core or slot`,
+		"--stats=xml true":                     `2 --stats: "xml", want table or json:FILE`,
+		"--stats=json: true":                   `2 --stats: "json:"`,
+		"--stats=json:/no/such/file true":      `4 --stats: open /no/such/file`,
+		"--pprof= true":                        `2 --pprof: "", want a directory`,
+		"--pprof /dev/null/x true":             `4 --pprof /dev/null/x: mkdir`,
+		"-n 100000 --bind-to core true":        `4 number of PEs: 100000`,
+		"-n 1000 --bind-to core true":          `4 --bind-to core: 1000 PEs, want at most`,
+		"-n 1 true : -n 1 --stacks true":       `2 program 2 of the job: --stacks is for the whole job`,
+	} {
+		status, _, said := execute(t, strings.Fields(args)...)
+		if code, words, _ := strings.Cut(want, " "); fmt.Sprint(status) != code || !strings.Contains(said, words) {
+			t.Errorf("oshrun %s: status %d, want %s; %s", args, status, want, said)
+		}
+	}
+}

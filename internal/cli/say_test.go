@@ -1,0 +1,149 @@
+package cli
+
+import (
+	"bufio"
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+func init() {
+	if os.Getenv(asOshrun) != "" {
+		builtins["t-say"] = sayPE
+	}
+}
+
+// sayPE is a program that does not join the job: it writes, or reads.
+func sayPE(args []string, stdout, stderr io.Writer) int {
+	pe := number(os.Getenv("PMIX_RANK"))
+	switch mode := args[0]; mode {
+	case "lines": // as many as asked for, in odd portions
+		rng := rand.New(rand.NewPCG(1, uint64(pe)))
+		w := bufio.NewWriterSize(stdout, 1+rng.IntN(30000))
+		for i := range number(args[1]) {
+			_, _ = w.WriteString(lineOf(pe, i, rng))
+			if rng.IntN(20) == 0 {
+				_ = w.Flush()
+			}
+		}
+		_ = w.Flush()
+	case "die": // floods, and one of all speaks when a file is there, and kills itself
+		rng := rand.New(rand.NewPCG(1, uint64(pe)))
+		for i := 0; pe != number(args[2]); i++ {
+			fmt.Fprint(stdout, lineOf(pe, i, rng))
+		}
+		for _, err := os.Stat(args[3]); err != nil; _, err = os.Stat(args[3]) {
+			time.Sleep(10 * time.Millisecond)
+		}
+		for i := range number(args[1]) {
+			fmt.Fprint(stdout, lineWith(pe, i, 10))
+		}
+		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+	case "bytes": // of the upper half for odd PEs, otherwise of the lower
+		_, _ = stdout.Write(bytesOf(pe, number(args[1])))
+	case "turns": // of its outputs
+		for i := range number(args[1]) {
+			fmt.Fprintf(stdout, "out %d\n", i)
+			fmt.Fprintf(stderr, "err %d\n", i)
+		}
+	case "digest": // of its input
+		h := sha256.New()
+		n, err := io.Copy(h, os.Stdin)
+		fmt.Fprintf(stdout, "PE %d: %d bytes, %x, %v\n", pe, n, h.Sum(nil), err)
+	case "tty":
+		return sayOnTerminal(pe, stdout)
+	default:
+		return 99
+	}
+	return 0
+}
+
+// sayOnTerminal says what it is on, waits for an interrupt, and counts those
+// that come.
+func sayOnTerminal(pe int, stdout io.Writer) int {
+	interrupts := make(chan os.Signal, 10)
+	signal.Notify(interrupts, syscall.SIGINT)
+	for fd := range 3 {
+		st, err := os.NewFile(uintptr(fd), "fd").Stat()
+		if input := fd > 0 || pe == 0; err != nil || input && st.Mode()&os.ModeNamedPipe == 0 {
+			fmt.Fprintf(stdout, "descriptor %d is no pipe\n", fd)
+		}
+	}
+	tty, err := os.OpenFile("/dev/tty", os.O_WRONLY, 0)
+	if err == nil {
+		_, err = fmt.Fprintf(tty, "<tty of %d>\n", pe)
+	}
+	fmt.Fprintf(stdout, "ready %d %v\n", pe, err)
+	<-interrupts
+	n := 1
+	for over := time.After(300 * time.Millisecond); ; {
+		select {
+		case <-interrupts:
+			n++
+		case <-over:
+			fmt.Fprintf(stdout, "PE %d: %d interrupts\n", pe, n)
+			return 0
+		}
+	}
+}
+
+// lineOf returns a line that tells whose it is and what is missing of it.
+func lineOf(pe, i int, rng *rand.Rand) string {
+	n := rng.IntN(80)
+	switch rng.IntN(1000) {
+	case 0:
+		n *= 30000
+	case 1:
+		n *= 300
+	}
+	return lineWith(pe, i, n)
+}
+
+func lineWith(pe, i, n int) string {
+	return fmt.Sprintf("%d %d %d %s.\n", pe, i, n, strings.Repeat(string(rune('a'+pe)), n))
+}
+
+// checkLines checks lines of lineOf, after a prefix, and returns how many there
+// are of each PE.
+func checkLines(t *testing.T, r io.Reader, prefix string, npes int) []int {
+	t.Helper()
+	next := make([]int, npes)
+	for in := bufio.NewReaderSize(r, 1<<20); ; {
+		line, err := in.ReadString('\n')
+		if err == io.EOF && line == "" {
+			return next
+		}
+		line = strings.ReplaceAll(line, "\r\n", "\n") // as terminals have it
+		var pe, i, n int
+		if prefix != "" {
+			if _, err := fmt.Sscanf(line, "["+prefix, &pe); err != nil {
+				t.Fatalf("line %.80q has no tag", line)
+			}
+			line = strings.TrimPrefix(line, fmt.Sprintf("["+prefix, pe))
+		}
+		if _, err := fmt.Sscanf(line, "%d %d %d ", &pe, &i, &n); err != nil || pe >= npes || i != next[pe] {
+			t.Fatalf("line %.80q is torn or out of order: %v", line, err)
+		}
+		if line != lineWith(pe, i, n) {
+			t.Fatalf("line %.80q ... %.80q is torn or mixed", line, line[max(0, len(line)-80):])
+		}
+		next[pe]++
+	}
+}
+
+// bytesOf returns bytes of either half, of all values there.
+func bytesOf(pe, n int) []byte {
+	rng, b := rand.NewChaCha8([32]byte{byte(pe)}), make([]byte, n)
+	_, _ = rng.Read(b) // never fails
+	for i := range b {
+		b[i] = b[i]&0x7f | byte(pe&1)<<7
+	}
+	return b
+}

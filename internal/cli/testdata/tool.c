@@ -1,0 +1,50 @@
+/*
+ * A tool: attaches to the server that a file names, says which namespaces there
+ * are, and spawns what its other arguments say, whose output it passes on.
+ */
+#include <pmix.h>
+#include <pmix_tool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void check(const char *what, pmix_status_t rc)
+{
+	if (rc == PMIX_SUCCESS || rc == PMIX_OPERATION_SUCCEEDED)
+		return;
+	fprintf(stderr, "%s: %s\n", what, PMIx_Error_string(rc));
+	exit(1);
+}
+
+int main(int argc, char **argv)
+{
+	pmix_proc_t me;
+	pmix_info_t init, *results = NULL;
+	pmix_query_t query;
+	pmix_app_t app;
+	pmix_nspace_t nspace;
+	size_t n, nresults = 0;
+	int i;
+
+	PMIX_INFO_LOAD(&init, PMIX_TOOL_ATTACHMENT_FILE, argv[1], PMIX_STRING);
+	check("tool_init", PMIx_tool_init(&me, &init, 1));
+	PMIX_QUERY_CONSTRUCT(&query);
+	PMIX_ARGV_APPEND(i, query.keys, PMIX_QUERY_NAMESPACES);
+	check("query", PMIx_Query_info(&query, 1, &results, &nresults));
+	for (n = 0; n < nresults; n++)
+		if (results[n].value.type == PMIX_STRING)
+			printf("namespaces %s\n", results[n].value.data.string);
+	fflush(stdout);
+	if (argc > 2) {
+		PMIX_APP_CONSTRUCT(&app);
+		app.cmd = strdup(argv[2]);
+		app.maxprocs = 1;
+		for (i = 2; i < argc; i++)
+			PMIX_ARGV_APPEND(n, app.argv, argv[i]);
+		check("spawn", PMIx_Spawn(NULL, 0, &app, 1, nspace));
+		printf("spawned %s\n", nspace);
+		fflush(stdout);
+	}
+	check("finalize", PMIx_tool_finalize());
+	return 0;
+}

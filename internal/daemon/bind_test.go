@@ -1,0 +1,53 @@
+package daemon
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/goshmem/goshmem/internal/plan"
+	"github.com/goshmem/goshmem/internal/xunix"
+)
+
+// allowedList is what the kernel says of a process's processors.
+func allowedList(t *testing.T, pid int) string {
+	t.Helper()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, list, _ := strings.Cut(string(status), "Cpus_allowed_list:\t")
+	list, _, _ = strings.Cut(list, "\n")
+	return list
+}
+
+// A PE has the processors of its place, one without a place those of this
+// process, whoever was started before it.
+func TestPlaces(t *testing.T) {
+	all, err := xunix.Affinity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, last := all[:1], all[len(all)-1:]
+	s := startSleepers(t, 4, func(c *Config) {
+		c.Places = []plan.Place{{CPUs: first}, {}, {CPUs: last}} // the fourth is like one that is spawned
+	})
+	for pe, want := range [][]int{first, all, last, all} {
+		if got := allowedList(t, s.PID(ID{PE: pe})); got != plan.FormatList(want) {
+			t.Errorf("PE %d may run on %s, want %s", pe, got, plan.FormatList(want))
+		}
+	}
+}
+
+// Processors that are not there are refused before anything runs on others.
+func TestNoSuchPlace(t *testing.T) {
+	s, err := Start(sleepers(t, 1, func(c *Config) { c.Places = []plan.Place{{CPUs: []int{8000}}} }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if err := s.Launch(); err == nil || !strings.Contains(err.Error(), "start PE 0: sched_setaffinity to processors 8000") {
+		t.Errorf("launched on a processor that is not there: %v", err)
+	}
+}

@@ -1,0 +1,67 @@
+package daemon
+
+import (
+	"slices"
+	"strings"
+
+	pmix "github.com/goshmem/goshmem/pmix/wire"
+)
+
+// Directives that change the environment of what is spawned.
+const (
+	keySetEnvar     = "pmix.envar.set"
+	keyAddEnvar     = "pmix.envar.add"
+	keyUnsetEnvar   = "pmix.envar.unset"
+	keyPrependEnvar = "pmix.envar.prepnd"
+	keyAppendEnvar  = "pmix.envar.appnd"
+)
+
+// changed applies directives to an environment, in order.
+func changed(env []string, infos []pmix.Info) []string {
+	for _, info := range infos {
+		if name, ok := info.Value.Str(); ok && info.Key == keyUnsetEnvar {
+			env = without(env, name)
+			continue
+		}
+		e, ok := info.Value.Data.(pmix.Envar)
+		if !ok {
+			continue
+		}
+		old, had := lastOf(env, e.Name)
+		value := e.Value
+		switch {
+		case info.Key == keySetEnvar:
+		case info.Key == keyAddEnvar && !had:
+		case info.Key == keyPrependEnvar && had:
+			value = e.Value + string(rune(e.Separator)) + old
+		case info.Key == keyAppendEnvar && had:
+			value = old + string(rune(e.Separator)) + e.Value
+		case info.Key == keyPrependEnvar, info.Key == keyAppendEnvar:
+		default:
+			continue
+		}
+		env = append(without(env, e.Name), e.Name+"="+value)
+	}
+	return env
+}
+
+// lastOf returns the value of a variable; the last setting counts.
+func lastOf(env []string, name string) (value string, ok bool) {
+	for _, kv := range slices.Backward(env) {
+		if v, ok := strings.CutPrefix(kv, name+"="); ok {
+			return v, true
+		}
+	}
+	return "", false
+}
+
+// isSet says whether an environment has a variable.
+func isSet(env []string, name string) bool {
+	_, set := lastOf(env, name)
+	return set
+}
+
+// without returns an environment that does not have a variable.
+func without(env []string, name string) []string {
+	return slices.DeleteFunc(slices.Clone(env), func(kv string) bool { return strings.HasPrefix(kv, name+"=") })
+}

@@ -1,0 +1,65 @@
+package daemon
+
+import "sync"
+
+// maxTalk is how many events may wait that PEs can make as many of as they like.
+const maxTalk = 1024
+
+// mailbox passes events on in order and takes them without waiting.
+type mailbox struct {
+	out  chan Event
+	wake chan struct{}
+
+	mu    sync.Mutex
+	queue []Event
+}
+
+func newMailbox() *mailbox {
+	return &mailbox{out: make(chan Event), wake: make(chan struct{}, 1)}
+}
+
+// put takes an event. Where too many wait, only those are taken that a PE can
+// cause but once.
+func (m *mailbox) put(e Event) {
+	m.mu.Lock()
+	talk := e.Kind == Lost || e.Kind == Abort
+	if !talk || len(m.queue) < maxTalk {
+		m.queue = append(m.queue, e)
+	}
+	m.mu.Unlock()
+	select {
+	case m.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (m *mailbox) take() (e Event, ok bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.queue) == 0 {
+		return e, false
+	}
+	e = m.queue[0]
+	m.queue = m.queue[1:]
+	return e, true
+}
+
+// run hands the events out until quit is closed.
+func (m *mailbox) run(quit <-chan struct{}) {
+	for {
+		e, ok := m.take()
+		if !ok {
+			select {
+			case <-m.wake:
+			case <-quit:
+				return
+			}
+			continue
+		}
+		select {
+		case m.out <- e:
+		case <-quit:
+			return
+		}
+	}
+}

@@ -1,0 +1,190 @@
+package daemon
+
+import (
+	"debug/buildinfo"
+	"fmt"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/goshmem/goshmem/internal/wire"
+	"github.com/goshmem/goshmem/internal/xunix"
+)
+
+// mostAnswer bounds what is kept of an answer; the rest is dropped.
+const mostAnswer = 16 << 20
+
+// taker is the connection over which a PE takes orders.
+type taker struct {
+	conn *net.UnixConn
+	gone chan struct{} // closed when the connection has ended
+
+	mu      sync.Mutex // held from an order to its answer
+	answers chan wire.OrderPacket
+}
+
+// obey sends orders to the PE that asked for them, as they come, until it hangs
+// up. Of several processes of a PE the last that asked gets them.
+func (s *Step) obey(conn *net.UnixConn, p *proc) error {
+	t := &taker{conn: conn, gone: make(chan struct{}), answers: make(chan wire.OrderPacket)}
+	defer close(t.gone)
+	s.mu.Lock()
+	p.orders = t
+	s.mu.Unlock()
+	if err := conn.SetDeadline(time.Time{}); err != nil {
+		return err
+	}
+	buf := make([]byte, wire.MaxPacket)
+	for {
+		n, err := conn.Read(buf)
+		if n == 0 || err != nil {
+			return nil // it has hung up, or the step closes
+		}
+		packet, err := wire.ParseOrder(buf[:n])
+		if err != nil {
+			return fmt.Errorf("PE %v: %w", p.id, err)
+		}
+		select {
+		case t.answers <- packet:
+		case <-s.closing:
+			return nil
+		}
+	}
+}
+
+// ask sends an order and returns the answer; done is false for one that is not
+// complete by the deadline.
+func (t *taker) ask(o wire.Order, deadline time.Time) (text []byte, done bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	timer := time.NewTimer(time.Until(deadline))
+	defer timer.Stop()
+	_ = t.conn.SetWriteDeadline(deadline) // fails only on a closed connection, which writing reports
+	if _, err := t.conn.Write((&wire.OrderPacket{Order: o}).Append(nil)); err != nil {
+		return nil, false
+	}
+	for {
+		select {
+		case p := <-t.answers:
+			if p.Order != o { // late: to an order that was given up
+				continue
+			}
+			if len(text) < mostAnswer {
+				text = append(text, p.Text...)
+			}
+			if p.Last {
+				return text, true
+			}
+		case <-t.gone:
+			return text, false
+		case <-timer.C:
+			return text, false
+		}
+	}
+}
+
+// Answer is what a PE has to say to an order.
+type Answer struct {
+	ID
+	PID  int
+	Done bool // it is complete
+	Text []byte
+}
+
+// Ask gives an order to all PEs that run and returns their answers, at most
+// within the time given. A PE that takes no orders has none.
+func (s *Step) Ask(o wire.Order, atMost time.Duration) []Answer {
+	deadline := time.Now().Add(atMost)
+	var answers []Answer
+	var takers []*taker
+	s.mu.Lock()
+	for _, p := range s.started() {
+		if !p.ended || p.connected && !p.isSettled() {
+			answers, takers = append(answers, Answer{ID: p.id, PID: p.pid()}), append(takers, p.orders)
+		}
+	}
+	s.mu.Unlock()
+	var asked sync.WaitGroup
+	for i, t := range takers {
+		if t != nil {
+			asked.Go(func() { answers[i].Text, answers[i].Done = t.ask(o, deadline) })
+		}
+	}
+	asked.Wait()
+	return answers
+}
+
+// HasGo says whether there are Go programs among the processes of a PE.
+func (s *Step) HasGo(id ID) bool { return len(s.goOf(id)) > 0 }
+
+// QuitGo sends SIGQUIT to those, whose runtime then prints the stacks of all
+// goroutines and ends the program, and waits for that and the output, at most
+// for the time given. Other programs would only make a core file.
+func (s *Step) QuitGo(id ID, atMost time.Duration) {
+	deadline := time.Now().Add(atMost)
+	pids := s.goOf(id)
+	var p *proc
+	s.with(id, func(q *proc) {
+		if p = q; p.ended {
+			return // its number may be somebody else's
+		}
+		for _, pid := range pids {
+			_ = xunix.Kill(pid, syscall.SIGQUIT)
+		}
+	})
+	if p != nil {
+		within(deadline, func() { <-p.reaped; p.outputs.Wait() })
+	}
+}
+
+// goOf returns the processes of a PE that run Go programs.
+func (s *Step) goOf(id ID) (pids []int) {
+	pid := s.PID(id)
+	if pid == 0 {
+		return nil
+	}
+	for pid := range tree(lookAround(), pid) {
+		if isGo(pid) {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// isGo says whether a process runs a Go program.
+func isGo(pid int) bool {
+	f, err := os.Open(fmt.Sprintf("/proc/%d/exe", pid))
+	if err != nil {
+		return false
+	}
+	defer func() { _ = f.Close() }()
+	info, err := f.Stat()
+	if err != nil {
+		return false
+	}
+	last := lastExe.Load()
+	if last == nil || !last.same(info) {
+		_, err = buildinfo.Read(f)
+		last = &exe{info, err == nil}
+		lastExe.Store(last)
+	}
+	return last.isGo
+}
+
+// exe is a program's file and what it was found to be. The PEs of a job mostly
+// run the same one, and to look into it takes longer than all else that is done
+// for a PE that joins.
+type exe struct {
+	os.FileInfo
+	isGo bool
+}
+
+var lastExe atomic.Pointer[exe]
+
+// same says whether a file is this one, unchanged.
+func (e *exe) same(as os.FileInfo) bool {
+	return os.SameFile(e.FileInfo, as) && e.ModTime().Equal(as.ModTime()) && e.Size() == as.Size()
+}

@@ -1,0 +1,94 @@
+package daemon
+
+import (
+	"os"
+	"sync"
+
+	pmix "github.com/goshmem/goshmem/pmix/wire"
+)
+
+// pushedMost is how much of what tools have pushed to a PE's standard input
+// waits for it to read.
+const pushedMost = 64 << 20
+
+// pusher writes to a PE's standard input what tools send, while they do not
+// wait.
+type pusher struct {
+	w *os.File
+
+	mu    sync.Mutex
+	queue [][]byte
+	bytes int
+	eof   bool
+	busy  bool
+}
+
+// Stdin passes on what a tool has pushed to PEs that read standard input.
+func (h host) Stdin(to []pmix.Proc, data []byte, eof bool) {
+	h.s.mu.Lock()
+	targets := h.s.targets(pmix.Proc{}, to)
+	h.s.mu.Unlock()
+	for _, p := range targets {
+		if q := h.s.input.pusher(p.id); q != nil && !q.push(data, eof) {
+			h.s.notice("standard input of PE %v is cut: it does not read what is sent to it", p.id)
+		}
+	}
+}
+
+// pusher returns that of a PE, nil if the PE has no input, or none any more.
+func (in *input) pusher(id ID) *pusher {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	w := in.dest[id]
+	if w == nil {
+		return nil
+	}
+	if in.pushers[id] == nil {
+		in.pushers[id] = &pusher{w: w}
+	}
+	return in.pushers[id]
+}
+
+// push takes data. It returns false if too much waits already, and ends the
+// input then.
+func (q *pusher) push(data []byte, eof bool) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.eof {
+		return true
+	}
+	if q.bytes+len(data) > pushedMost {
+		q.eof = true
+		_ = q.w.Close() // ends the write that waits, too
+		return false
+	}
+	q.queue, q.bytes, q.eof = append(q.queue, data), q.bytes+len(data), eof
+	if !q.busy {
+		q.busy = true
+		go q.work()
+	}
+	return true
+}
+
+// work writes until nothing is left.
+func (q *pusher) work() {
+	for {
+		q.mu.Lock()
+		if len(q.queue) == 0 {
+			q.busy = false
+			if q.eof {
+				_ = q.w.Close()
+			}
+			q.mu.Unlock()
+			return
+		}
+		data := q.queue[0]
+		q.queue, q.bytes = q.queue[1:], q.bytes-len(data)
+		q.mu.Unlock()
+		if _, err := q.w.Write(data); err != nil {
+			q.mu.Lock()
+			q.queue, q.eof = nil, true // it does not read any more
+			q.mu.Unlock()
+		}
+	}
+}

@@ -1,0 +1,29 @@
+package hosted
+
+import (
+	"fmt"
+	"runtime"
+	"testing"
+)
+
+// TestEnviron: what MPI libraries need to know is told to every program, and
+// what an outer launcher said of itself to none.
+func TestEnviron(t *testing.T) {
+	for _, name := range []string{"PMI_SPAWNED", "PMI_PORT", "PMIX_OUTER", "PMI_RANK", "MPI_LOCALRANKID"} {
+		t.Setenv(name, "outer")
+	}
+	r := oshrun(t, "-n", "2", "sh", "-c",
+		`echo "$PMI_RANK of $PMI_SIZE, $MPI_LOCALRANKID of $MPI_LOCALNRANKS, $PMIX_RANK; [$PMI_SPAWNED$PMI_PORT$PMIX_OUTER]"; test -S /proc/self/fd/$PMI_FD`)
+	r.want(0)
+	r.wantLines(2, "# of 2, # of 2, #; []")
+}
+
+// TestGiveWay: ranks that outnumber the processors are told, unless the user
+// says something else.
+func TestGiveWay(t *testing.T) {
+	const show = `echo "give way: $OMPI_MCA_mpi_oversubscribe"`
+	many := runtime.NumCPU() + 1
+	oshrun(t, "-n", "1", "sh", "-c", show).wantLines(1, "give way: ")
+	oshrun(t, "-n", fmt.Sprint(many), "sh", "-c", show).wantLines(many, "give way: 1")
+	oshrun(t, "-n", fmt.Sprint(many), "-x", "OMPI_MCA_mpi_oversubscribe=0", "sh", "-c", show).wantLines(many, "give way: 0")
+}

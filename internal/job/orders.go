@@ -1,0 +1,79 @@
+package job
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"os"
+	"runtime"
+
+	"github.com/goshmem/goshmem/internal/wire"
+	"github.com/goshmem/goshmem/internal/xunix"
+)
+
+// askOrders asks the step for its orders over conn, where nothing else is wanted
+// of it. It returns how many processors the node's PEs have between them.
+func (j *Job) askOrders(conn *net.UnixConn) (processors int, err error) {
+	r, fds, err := request(conn, &wire.AttachRequest{Nspace: j.Nspace, PE: uint32(j.PE), Incarnation: 1, Kind: wire.AskOrders})
+	xunix.CloseFDs(fds) // there are none
+	if err != nil {
+		return 0, fmt.Errorf("orders of the step process: %w", err)
+	}
+	return int(r.Processors), nil
+}
+
+// obey carries out orders until the connection ends.
+func (j *Job) obey(conn *net.UnixConn) {
+	packet := make([]byte, wire.MaxPacket)
+	for {
+		n, err := conn.Read(packet)
+		if n == 0 || err != nil {
+			return
+		}
+		order, err := wire.ParseOrder(packet[:n])
+		if err != nil {
+			fmt.Fprintf(os.Stderr, "goshmem: PE %d: %v\n", j.PE, err)
+			return
+		}
+		var text []byte
+		switch order.Order {
+		case wire.OrderStacks:
+			text = stacks()
+		case wire.OrderProfile:
+			j.profile.end()
+		}
+		if err := answer(conn, order.Order, text); err != nil {
+			return // the step is gone, or has lost interest
+		}
+	}
+}
+
+// answer sends text in as many packets as it needs.
+func answer(conn *net.UnixConn, order wire.Order, text []byte) error {
+	for {
+		part := text[:min(len(text), wire.MaxText)]
+		text = text[len(part):]
+		p := wire.OrderPacket{Order: order, Last: len(text) == 0, Text: string(part)}
+		if _, err := conn.Write(p.Append(nil)); err != nil || p.Last {
+			return err
+		}
+	}
+}
+
+const (
+	firstStacks = 64 << 10
+	mostStacks  = 16 << 20
+)
+
+// stacks returns the stacks of all goroutines but the one that asks, as far as
+// they fit into mostStacks.
+func stacks() []byte {
+	for size := firstStacks; ; size *= 2 {
+		text := make([]byte, size)
+		n := runtime.Stack(text, true)
+		if n < size || size >= mostStacks {
+			_, others, _ := bytes.Cut(text[:n], []byte("\n\n"))
+			return others
+		}
+	}
+}

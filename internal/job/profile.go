@@ -1,0 +1,79 @@
+package job
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/pprof"
+	"strconv"
+	"sync"
+
+	"github.com/goshmem/goshmem/internal/envvar"
+)
+
+// profile is the CPU profile of this process from Init on, and what becomes of
+// it and of a heap profile at the end. Nil: nobody asked for one.
+//
+// Both are made in memory and written when the process leaves its job, ends it,
+// or is told that it will be ended; one that is killed without notice leaves
+// none, and none is ever seen half written.
+type profile struct {
+	dir     string
+	name    string // of the files, without their kind
+	once    sync.Once
+	running bool // the CPU profile is
+	cpu     bytes.Buffer
+}
+
+// profiles counts those of this process: a program may join its job repeatedly.
+var profiles int
+
+// startProfile starts what GOSHMEM_PPROF asks for. A program that profiles itself
+// goes on with that.
+func startProfile(pe int) *profile {
+	dir := envvar.ProfileDir(os.LookupEnv)
+	if dir == "" {
+		return nil
+	}
+	p := &profile{dir: dir, name: "pe." + strconv.Itoa(pe)}
+	if profiles++; profiles > 1 {
+		p.name += "." + strconv.Itoa(profiles)
+	}
+	err := pprof.StartCPUProfile(&p.cpu)
+	if p.running = err == nil; !p.running {
+		fmt.Fprintf(os.Stderr, "goshmem: PE %d: CPU profile: %v\n", pe, err)
+	}
+	return p
+}
+
+// end writes the profiles, once.
+func (p *profile) end() {
+	if p == nil {
+		return
+	}
+	p.once.Do(func() {
+		var heap bytes.Buffer
+		runtime.GC() // a heap profile is as of the last collection
+		err := pprof.Lookup("heap").WriteTo(&heap, 0)
+		if p.running {
+			pprof.StopCPUProfile()
+			err = errors.Join(err, p.write("cpu", &p.cpu))
+		}
+		if err = errors.Join(err, p.write("heap", &heap)); err != nil {
+			fmt.Fprintf(os.Stderr, "goshmem: %s: profile: %v\n", p.name, err)
+		}
+	})
+}
+
+// write makes a file that is there as a whole or not at all.
+func (p *profile) write(kind string, content *bytes.Buffer) error {
+	name := p.name + "." + kind + ".pprof"
+	temporary := filepath.Join(p.dir, "."+name+".tmp")
+	if err := os.WriteFile(temporary, content.Bytes(), 0o644); err != nil {
+		return err
+	}
+	return os.Rename(temporary, filepath.Join(p.dir, name))
+}

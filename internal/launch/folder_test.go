@@ -1,0 +1,59 @@
+package launch
+
+import (
+	"errors"
+	"os"
+	"slices"
+	"testing"
+
+	"github.com/goshmem/goshmem/internal/daemon"
+)
+
+// Each PE has files of its own, those that come later, too; a file that cannot
+// be written is reported once and holds what was written until then.
+func TestFolder(t *testing.T) {
+	dir := t.TempDir()
+	d := newFolder(&Output{Dir: dir})
+	first, second := source{id: daemon.ID{PE: 1}}, source{id: daemon.ID{Job: 2, PE: 0}, stream: daemon.Stderr}
+	if err := d.open(first.id); err != nil {
+		t.Fatal(err)
+	}
+	write := func(s source, text string) error { return d.write(s, []byte(text)) }
+	for _, s := range []source{first, second} {
+		if err := errors.Join(write(s, "one\n"), write(s, "two\n")); err != nil {
+			t.Error(err)
+		}
+	}
+	_ = d.files[first].Close()
+	if err := write(first, "three\n"); err == nil {
+		t.Error("a failed write is not reported")
+	}
+	if err := errors.Join(write(first, "four\n"), write(second, "three\n")); err != nil {
+		t.Errorf("reported again: %v", err)
+	}
+	want := map[string]string{
+		"/rank.1/stdout": "one\ntwo\n", "/rank.1/stderr": "",
+		"/job.2/rank.0/stdout": "", "/job.2/rank.0/stderr": "one\ntwo\nthree\n",
+	}
+	if got := d.incomplete(); !slices.Equal(got, []string{dir + "/rank.1/stdout"}) {
+		t.Errorf("incomplete files %q", got)
+	}
+	if err := d.close(); err != nil {
+		t.Error(err)
+	}
+	for name, text := range want {
+		if got, err := os.ReadFile(dir + name); err != nil || string(got) != text {
+			t.Errorf("%s holds %q, %v, want %q", name, got, err, text)
+		}
+	}
+	if err := os.WriteFile(dir+"/file", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d = newFolder(&Output{Dir: dir + "/file", Merge: true})
+	if err := write(first, "x"); err == nil {
+		t.Error("a folder that cannot be made is not reported")
+	}
+	if err := write(first, "x"); err != nil {
+		t.Errorf("reported again: %v", err)
+	}
+}

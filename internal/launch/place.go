@@ -1,0 +1,63 @@
+package launch
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+
+	"github.com/goshmem/goshmem/internal/daemon"
+	"github.com/goshmem/goshmem/internal/plan"
+	"github.com/goshmem/goshmem/internal/xunix"
+)
+
+// Binding says on which processors the PEs run, see plan.Topology.Assign.
+type Binding struct {
+	Bind     plan.Bind
+	Map      plan.Map
+	Overload bool
+	Report   bool // say it for each PE at the start
+}
+
+// place binds the PEs. It returns the machine if that had to be asked.
+func (o *Options) place(cfg *daemon.Config) (plan.Topology, error) {
+	b := &o.Binding
+	if b.Bind == plan.BindNone && !b.Report {
+		return nil, nil
+	}
+	machine, err := xunix.Topology()
+	if err != nil && b.Bind <= plan.BindNone {
+		return nil, nil // not bound, then, as without a wish
+	}
+	if err != nil {
+		return nil, &SetUpError{Err: fmt.Errorf("--bind-to %s: processors of this machine: %w", b.Bind, err), Hint: "--bind-to none"}
+	}
+	places, err := machine.Assign(plan.Request{PEs: o.NPEs(), Bind: b.Bind, Map: b.Map, Overload: b.Overload})
+	if few := (*plan.TooFewError)(nil); errors.As(err, &few) {
+		return nil, &SetUpError{Err: err, Hint: fmt.Sprintf("--bind-to %s:overload-allowed, or --bind-to none", few.Bind)}
+	}
+	cfg.Places = places
+	return machine, err
+}
+
+// share is how many threads run Go code at a time in a PE that is not bound.
+// What the operating system lets this process have of the processors counts,
+// which may be less than their number.
+func share(npes int) int { return max(1, runtime.GOMAXPROCS(0)/npes) }
+
+// reportBindings says where each PE runs.
+func (r *run) reportBindings(machine plan.Topology, places []plan.Place) {
+	if !r.o.Binding.Report {
+		return
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		host = "localhost"
+	}
+	var text []byte
+	for pe := range places {
+		pid := r.step.PID(daemon.ID{PE: pe})
+		text = fmt.Appendf(text, "[%s:%d] %s\n", host, pid, machine.Report(pe, &places[pe]))
+	}
+	r.out.tell(text)
+}

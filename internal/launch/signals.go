@@ -1,0 +1,177 @@
+package launch
+
+import (
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/goshmem/goshmem/internal/xunix"
+)
+
+// Signals are those that a job takes, by what they do:
+//
+//   - SIGINT, SIGTERM, SIGHUP and SIGQUIT go to the PEs and end the job;
+//   - SIGTSTP goes to the PEs and stops them and then this process, and SIGCONT
+//     lets all go on;
+//   - SIGUSR1, SIGUSR2 and SIGWINCH go to the PEs.
+func Signals() []os.Signal {
+	return []os.Signal{
+		syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT,
+		xunix.SIGTSTP, xunix.SIGCONT, xunix.SIGUSR1, xunix.SIGUSR2, xunix.SIGWINCH,
+	}
+}
+
+// signal handles a signal sent to this process.
+func (r *run) signal(s os.Signal) {
+	sig, ok := s.(syscall.Signal)
+	if !ok {
+		return
+	}
+	switch sig {
+	case xunix.SIGTSTP:
+		r.suspend()
+	case xunix.SIGCONT:
+		r.resume()
+	case xunix.SIGUSR1, xunix.SIGUSR2, xunix.SIGWINCH:
+		r.step.Signal(sig)
+	default:
+		r.endBy(sig)
+	}
+}
+
+// ends says whether a signal asks for the end.
+func ends(sig syscall.Signal) bool {
+	switch sig {
+	case syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT:
+		return true
+	}
+	return false
+}
+
+// endBy ends the job by a signal. A second interrupt kills.
+func (r *run) endBy(sig syscall.Signal) {
+	if sig == syscall.SIGINT {
+		r.ints++
+	}
+	switch {
+	case r.ints > 1:
+		r.hurry()
+		r.step.Signal(syscall.SIGKILL)
+		r.ending, r.status = true, StatusInterrupted
+		r.out.message("interrupted twice: killing all PEs")
+	case !r.ending:
+		r.ending, r.status = true, StatusSignal+int(sig)
+		r.hurry()
+		if sig == syscall.SIGQUIT && r.o.Stacks {
+			r.dump = true
+			r.ask(syscall.SIGTERM) // another one would have Go programs print their stacks once more
+		} else {
+			r.ask(sig)
+		}
+		r.out.message("%s: ending %d PEs%s", xunix.SignalName(sig), r.left, onceMore(sig))
+	}
+}
+
+// hurry notes that the user has asked for the end: from then on it is bounded.
+func (r *run) hurry() {
+	if r.asked.IsZero() {
+		r.asked = time.Now()
+	}
+}
+
+func onceMore(sig syscall.Signal) string {
+	if sig == syscall.SIGINT {
+		return " (interrupt again to kill them at once)"
+	}
+	return ""
+}
+
+const (
+	// stopPatience is how long PEs may take to stop by themselves, which gives
+	// those that handle SIGTSTP time to do so, and stopTick how often that is
+	// looked at.
+	stopPatience = 250 * time.Millisecond
+	stopTick     = 10 * time.Millisecond
+)
+
+// stop is the way to a standstill.
+type stop struct {
+	look  <-chan time.Time // when to look whether the PEs have stopped
+	since time.Time
+}
+
+// suspend asks the PEs to stop. A job that is ending does not wait for anybody.
+func (r *run) suspend() {
+	if r.ending {
+		return
+	}
+	r.step.Signal(xunix.SIGTSTP)
+	r.stop = stop{look: time.After(0), since: time.Now()}
+}
+
+// halt stops the PEs and this process as soon as they have stopped themselves.
+func (r *run) halt() {
+	if !r.step.Stopped() && time.Since(r.stop.since) < stopPatience {
+		r.stop.look = time.After(stopTick)
+		return
+	}
+	r.stop.look = nil
+	r.step.Signal(xunix.SIGSTOP)
+	r.clock.pause()
+	xunix.StopSelf()
+}
+
+// resume lets the PEs go on.
+func (r *run) resume() {
+	r.stop.look = nil
+	r.step.Signal(xunix.SIGCONT)
+	r.clock.resume()
+}
+
+// countdown is the time that a job may take. While it is stopped, none passes.
+type countdown struct {
+	timer    *time.Timer // nil: any
+	deadline time.Time
+	paused   time.Time // zero: it runs
+}
+
+func (c *countdown) start(d time.Duration) {
+	if d > 0 {
+		c.timer, c.deadline = time.NewTimer(d), time.Now().Add(d)
+	}
+}
+
+func (c *countdown) end() {
+	if c.timer != nil {
+		c.timer.Stop()
+	}
+}
+
+// over returns the channel that fires when the time may be over.
+func (c *countdown) over() <-chan time.Time {
+	if c.timer == nil {
+		return nil
+	}
+	return c.timer.C
+}
+
+// isOver says whether it is: the timer may have fired while the job was stopped.
+func (c *countdown) isOver() bool {
+	c.resume()
+	left := time.Until(c.deadline)
+	if left > 0 {
+		c.timer.Reset(left)
+	}
+	return left <= 0
+}
+
+func (c *countdown) pause() { c.paused = time.Now() }
+
+func (c *countdown) resume() {
+	if c.timer == nil || c.paused.IsZero() {
+		return
+	}
+	c.deadline = c.deadline.Add(time.Since(c.paused))
+	c.paused = time.Time{}
+	c.timer.Reset(time.Until(c.deadline))
+}

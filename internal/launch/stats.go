@@ -1,0 +1,65 @@
+package launch
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/goshmem/goshmem/internal/daemon"
+	"github.com/goshmem/goshmem/internal/xunix"
+)
+
+// Stats is what a job has used.
+type Stats struct {
+	Wall   time.Duration // from the start of the step to the last end
+	Status int
+	PEs    []PEStats // in the order of their numbers
+}
+
+// PEStats is what a PE has used, together with the processes that it has started
+// and waited for.
+type PEStats struct {
+	ID          string
+	PID         int
+	Status      int // of its exit; 128 plus the signal's number if that killed it
+	Wall        time.Duration
+	User        time.Duration
+	System      time.Duration
+	MaxRSS      uint64 // bytes
+	Voluntary   int64  // context switches: it waited
+	Involuntary int64  // context switches: another one had its turn
+
+	id daemon.ID
+}
+
+// count notes what a PE that has ended has used.
+func (r *run) count(e daemon.Event) {
+	r.last = e.At
+	p := PEStats{id: e.ID, ID: e.String(), PID: e.PID, Status: e.State.ExitCode(), Wall: e.Ran}
+	if ws, ok := e.State.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
+		p.Status = StatusSignal + int(ws.Signal())
+	}
+	p.User, p.System = e.State.UserTime(), e.State.SystemTime()
+	p.MaxRSS, p.Voluntary, p.Involuntary = xunix.Usage(e.State)
+	r.stats = append(r.stats, p)
+}
+
+// tellStats prints what the job has used, as the one who wants to know it puts it.
+func (r *run) tellStats() {
+	if r.o.Stats == nil {
+		return
+	}
+	slices.SortFunc(r.stats, func(a, b PEStats) int {
+		return cmp.Or(cmp.Compare(a.id.Job, b.id.Job), cmp.Compare(a.id.PE, b.id.PE))
+	})
+	text, err := r.o.Stats(&Stats{Wall: r.last, Status: r.status, PEs: r.stats})
+	if err != nil {
+		text = fmt.Appendf(text, "oshrun: --stats: %v\n", err)
+		if r.status == StatusOK {
+			r.status = StatusError
+		}
+	}
+	r.out.tell(text)
+}

@@ -1,0 +1,131 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+var (
+	bindNames = []string{BindDefault: "default", BindNone: "none", BindCore: "core", BindNUMA: "numa"}
+	mapNames  = []string{MapDefault: "default", MapCore: "core", MapSlot: "slot"}
+)
+
+// String returns the word of --bind-to.
+func (b Bind) String() string { return name(bindNames, int(b)) }
+
+// String returns the word of --map-by.
+func (m Map) String() string { return name(mapNames, int(m)) }
+
+func name(names []string, i int) string {
+	if i < len(names) {
+		return names[i]
+	}
+	return strconv.Itoa(i)
+}
+
+// overload is the qualifier that allows several PEs on a core.
+const overload = ":overload-allowed"
+
+// ParseBind reads none, core or numa, the latter two perhaps followed by
+// :overload-allowed.
+func ParseBind(s string) (b Bind, over bool, err error) {
+	word, over := strings.CutSuffix(s, overload)
+	i := slices.Index(bindNames, word)
+	if i <= int(BindDefault) || over && Bind(i) == BindNone {
+		return 0, false, fmt.Errorf("%q, want none, core or numa, or core%s", s, overload)
+	}
+	return Bind(i), over, nil
+}
+
+// ParseMap reads core or slot.
+func ParseMap(s string) (Map, error) {
+	i := slices.Index(mapNames, s)
+	if i <= int(MapDefault) {
+		return 0, fmt.Errorf("%q, want core or slot", s)
+	}
+	return Map(i), nil
+}
+
+// Draw returns a picture of the node with the processors of a place: a bracket
+// for each socket, in it the cores between slashes, a letter for each thread of a
+// core: B is bound to, a dot is not, and ~ is not the job's to use.
+func (t Topology) Draw(p *Place) string {
+	var b strings.Builder
+	all := t.cores()
+	for i, c := range all {
+		switch {
+		case i == 0:
+			b.WriteString("[")
+		case all[i-1].pkg != c.pkg:
+			b.WriteString("][")
+		default:
+			b.WriteString("/")
+		}
+		for _, id := range c.ids {
+			switch {
+			case slices.Contains(p.CPUs, id):
+				b.WriteString("B")
+			case slices.Contains(c.may, id):
+				b.WriteString(".")
+			default:
+				b.WriteString("~")
+			}
+		}
+	}
+	return b.String() + "]"
+}
+
+// Report says in a line where a PE runs: what it is bound to, and a picture.
+func (t Topology) Report(pe int, p *Place) string {
+	if p.CPUs == nil {
+		return fmt.Sprintf("PE %d is not bound: %s", pe, t.Draw(p))
+	}
+	return fmt.Sprintf("PE %d bound to %s: %s", pe, p.Unit, t.Draw(p))
+}
+
+// maxCPU bounds the numbers that ParseList takes: a mistake should not ask for
+// memory without end.
+const maxCPU = 1 << 16
+
+// ParseList reads a list of processors as the kernel writes it: 0-3,8,10-11.
+func ParseList(s string) (ids []int, err error) {
+	for part := range strings.SplitSeq(strings.TrimSpace(s), ",") {
+		if part == "" {
+			continue
+		}
+		from, to, isRange := strings.Cut(part, "-")
+		if !isRange {
+			to = from
+		}
+		lo, err := strconv.Atoi(from)
+		hi, err2 := strconv.Atoi(to)
+		if err != nil || err2 != nil || lo < 0 || hi < lo || hi >= maxCPU {
+			return nil, fmt.Errorf("list of processors %q: %q, want a number below %d or a range of them", s, part, maxCPU)
+		}
+		for id := lo; id <= hi; id++ {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids), nil
+}
+
+// FormatList is the inverse of ParseList.
+func FormatList(ids []int) string {
+	var parts []string
+	for i := 0; i < len(ids); {
+		k := i
+		for k+1 < len(ids) && ids[k+1] == ids[k]+1 {
+			k++
+		}
+		part := strconv.Itoa(ids[i])
+		if k > i {
+			part += "-" + strconv.Itoa(ids[k])
+		}
+		parts = append(parts, part)
+		i = k + 1
+	}
+	return strings.Join(parts, ",")
+}

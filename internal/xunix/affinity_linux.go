@@ -1,0 +1,113 @@
+package xunix
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/goshmem/goshmem/internal/plan"
+)
+
+// cpuWords is the size of a set of processors: more than any kernel is built for.
+const cpuWords = 8192 / 64
+
+// Affinity returns the numbers of the processors on which the calling thread may
+// run, sorted: what cpusets, taskset and an outer launcher left to it.
+func Affinity() (ids []int, err error) {
+	var set [cpuWords]uint64
+	n, _, e := unix.RawSyscall(unix.SYS_SCHED_GETAFFINITY, 0, unsafe.Sizeof(set), uintptr(unsafe.Pointer(&set)))
+	if e != 0 {
+		return nil, fmt.Errorf("sched_getaffinity: %w", e)
+	}
+	for id := range int(n) * 8 {
+		if set[id/64]&(1<<(id%64)) != 0 {
+			ids = append(ids, id)
+		}
+	}
+	return ids, nil
+}
+
+// SetAffinity lets the calling thread run on the given processors only. What it
+// starts inherits that: a process from its first instruction on.
+func SetAffinity(ids []int) error {
+	var set [cpuWords]uint64
+	for _, id := range ids {
+		if id < 0 || id >= cpuWords*64 {
+			return fmt.Errorf("sched_setaffinity: processor %d, want 0 to %d", id, cpuWords*64-1)
+		}
+		set[id/64] |= 1 << (id % 64)
+	}
+	if _, _, e := unix.RawSyscall(unix.SYS_SCHED_SETAFFINITY, 0, unsafe.Sizeof(set), uintptr(unsafe.Pointer(&set))); e != 0 {
+		return fmt.Errorf("sched_setaffinity to processors %s: %w", plan.FormatList(ids), e)
+	}
+	return nil
+}
+
+// Topology returns the machine's processors and which of them the calling thread
+// may use.
+func Topology() (plan.Topology, error) {
+	ids, err := Affinity()
+	if err != nil {
+		return nil, err
+	}
+	return topology("/sys/devices/system", ids), nil
+}
+
+// topology reads what the kernel says under root. Where it says nothing, as in
+// some containers, each processor is a core of one socket and one NUMA node.
+func topology(root string, allowed []int) plan.Topology {
+	online, err := list(filepath.Join(root, "cpu/online"))
+	if err != nil {
+		online = allowed
+	}
+	nodes := numaNodes(filepath.Join(root, "node"))
+	may := map[int]bool{}
+	for _, id := range allowed {
+		may[id] = true
+	}
+	t := make(plan.Topology, 0, len(online))
+	for _, id := range online {
+		at := filepath.Join(root, "cpu", "cpu"+strconv.Itoa(id), "topology")
+		c := plan.CPU{ID: id, Core: id, Node: nodes[id], Allowed: may[id]}
+		if threads, err := list(filepath.Join(at, "thread_siblings_list")); err == nil {
+			c.Core = threads[0]
+		}
+		if pkg, err := list(filepath.Join(at, "physical_package_id")); err == nil {
+			c.Package = pkg[0]
+		}
+		t = append(t, c)
+	}
+	return t
+}
+
+// numaNodes returns the node of each processor that is not on node 0.
+func numaNodes(dir string) map[int]int {
+	nodes := map[int]int{}
+	online, _ := list(filepath.Join(dir, "online")) // none: a machine without NUMA
+	for _, n := range online {
+		ids, _ := list(filepath.Join(dir, "node"+strconv.Itoa(n), "cpulist")) // none: memory only
+		for _, id := range ids {
+			nodes[id] = n
+		}
+	}
+	return nodes
+}
+
+// list reads a file that holds a list of numbers, at least one.
+func list(name string) ([]int, error) {
+	raw, err := os.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	ids, err := plan.ParseList(strings.TrimSpace(string(raw)))
+	if err == nil && len(ids) == 0 {
+		err = errors.New("empty list")
+	}
+	return ids, err
+}

@@ -1,0 +1,46 @@
+package xunix
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strconv"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// StartTime returns when a process began, in ticks since the start of the
+// machine: with its number, that names it for as long as the machine runs.
+func StartTime(pid int) (uint64, error) {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, err
+	}
+	// pid (name) state ...: the name may hold anything. The time is field 22.
+	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+	const field = 22 - 3
+	if len(fields) <= field {
+		return 0, fmt.Errorf("/proc/%d/stat: %d fields, want more than %d", pid, len(fields), field)
+	}
+	return strconv.ParseUint(string(fields[field]), 10, 64)
+}
+
+// Lock locks a file for this process as long as it is open there, or fails at
+// once if another one has it locked.
+func Lock(f *os.File) error {
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		return fmt.Errorf("lock %s: %w", f.Name(), err)
+	}
+	return nil
+}
+
+// OwnedBySelf says whether an open file is this user's.
+func OwnedBySelf(f *os.File) (bool, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return false, err
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	return ok && int(st.Uid) == os.Geteuid(), nil
+}

@@ -1,0 +1,14 @@
+//go:build !linux
+
+package xunix
+
+import "os"
+
+// StartTime is not supported here.
+func StartTime(int) (uint64, error) { return 0, ErrNotSupported }
+
+// Lock is not supported here.
+func Lock(*os.File) error { return ErrNotSupported }
+
+// OwnedBySelf is not supported here.
+func OwnedBySelf(*os.File) (bool, error) { return false, ErrNotSupported }

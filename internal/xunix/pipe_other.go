@@ -1,0 +1,29 @@
+//go:build !linux
+
+package xunix
+
+import (
+	"os"
+	"syscall"
+)
+
+// Unread is not supported here.
+func Unread(syscall.RawConn) (int, error) { return 0, ErrNotSupported }
+
+// Read is not supported here.
+func Read(uintptr, []byte) (int, error) { return 0, ErrNotSupported }
+
+// WaitReadable returns at once here: the read that follows blocks.
+func WaitReadable(uintptr) error { return nil }
+
+// Unnamed is not supported here.
+func Unnamed(string) (*os.File, error) { return nil, ErrNotSupported }
+
+// Punch does nothing here.
+func Punch(*os.File, int64, int64) error { return nil }
+
+// OpenPTY is not supported here.
+func OpenPTY() (person, terminal *os.File, err error) { return nil, nil, ErrNotSupported }
+
+// TerminalModes is not supported here.
+func TerminalModes(*os.File) (string, error) { return "", ErrNotSupported }

@@ -1,0 +1,16 @@
+package xunix
+
+import (
+	"os"
+	"syscall"
+)
+
+// Usage returns of an ended process the most memory that it had, in bytes, and
+// how often it gave up a processor and had to give it up.
+func Usage(s *os.ProcessState) (maxRSS uint64, voluntary, involuntary int64) {
+	u, ok := s.SysUsage().(*syscall.Rusage)
+	if !ok {
+		return 0, 0, 0
+	}
+	return uint64(u.Maxrss) << 10, u.Nvcsw, u.Nivcsw
+}

@@ -1,0 +1,391 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/goshmem/goshmem/pmix/client"
+	"github.com/goshmem/goshmem/pmix/server"
+	"github.com/goshmem/goshmem/pmix/wire"
+)
+
+// recorder is a handler that keeps what it gets, and lets a test wait for it.
+type recorder struct {
+	lines  chan string
+	result client.Result
+}
+
+func newRecorder() *recorder { return &recorder{lines: make(chan string, 4096)} }
+
+func (r *recorder) handle(ev *client.Event) client.Result {
+	line := fmt.Sprintf("%s: %d from %v", ev.Handler, ev.Status, ev.Source)
+	for _, p := range ev.Affected {
+		line += " about " + p.String()
+	}
+	r.lines <- line
+	return r.result
+}
+
+func (r *recorder) expect(ctx context.Context, t *testing.T, want ...string) {
+	t.Helper()
+	for _, line := range want {
+		select {
+		case got := <-r.lines:
+			if got != line {
+				t.Errorf("handler got %q, want %q", got, line)
+			}
+		case <-ctx.Done():
+			t.Fatalf("handler got nothing, want %q", line)
+		}
+	}
+}
+
+func (w *world) register(t *testing.T, rank int, r *recorder, opts client.HandlerOptions, codes ...wire.Status) client.HandlerID {
+	t.Helper()
+	id, err := w.clients[rank].RegisterHandler(w.ctx, codes, opts, r.handle)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+func (w *world) notify(t *testing.T, rank int, ev wire.Event) {
+	t.Helper()
+	if err := w.clients[rank].Notify(w.ctx, ev); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// settled raises a last event at a process and waits for it: everything raised before has arrived by then.
+func (w *world) settled(t *testing.T, rank int, r *recorder) {
+	t.Helper()
+	const mark = -9000
+	id := w.register(t, rank, r, client.HandlerOptions{Name: "mark", Fresh: true}, mark)
+	w.notify(t, rank, wire.Event{Status: mark, Range: wire.RangeProcLocal, NonDefault: true, NoCache: true})
+	r.expect(w.ctx, t, fmt.Sprintf("mark: %d from job-1.%d", mark, rank))
+	if err := w.clients[rank].DeregisterHandler(w.ctx, id); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestEventsReachOthers(t *testing.T) {
+	w := start(t, 3)
+	var recs []*recorder
+	for r := range 3 {
+		recs = append(recs, newRecorder())
+		w.register(t, r, recs[r], client.HandlerOptions{Name: "h"}, -9999)
+	}
+	w.notify(t, 0, wire.Event{Status: -9999, Range: wire.RangeNamespace, Affected: []wire.Proc{{Nspace: "job-1", Rank: 7}}})
+	w.notify(t, 0, wire.Event{Status: -9999, Range: wire.RangeCustom, Targets: []wire.Proc{{Nspace: "job-1", Rank: 2}}})
+	w.notify(t, 0, wire.Event{Status: -9999, Range: wire.RangeProcLocal})
+	w.notify(t, 0, wire.Event{Status: -9999, Range: wire.RangeRM})
+	recs[0].expect(w.ctx, t, "h: -9999 from job-1.0 about job-1.7", "h: -9999 from job-1.0")
+	recs[1].expect(w.ctx, t, "h: -9999 from job-1.0 about job-1.7")
+	recs[2].expect(w.ctx, t, "h: -9999 from job-1.0 about job-1.7", "h: -9999 from job-1.0")
+	for r := range 3 {
+		w.settled(t, r, recs[r])
+	}
+	if err := w.clients[0].Notify(w.ctx, wire.Event{Status: -1, Range: wire.RangeCustom}); err == nil {
+		t.Error("a custom range without targets was accepted")
+	}
+}
+
+func TestLateHandlerGetsWhatCameBefore(t *testing.T) {
+	w := start(t, 2)
+	early := newRecorder()
+	w.register(t, 1, early, client.HandlerOptions{Name: "early"}, -9001)
+	for _, code := range []wire.Status{-9001, -9002} { // one that the process hears at once, one that waits at the server
+		w.notify(t, 0, wire.Event{Status: code, Range: wire.RangeNamespace})
+	}
+	early.expect(w.ctx, t, "early: -9001 from job-1.0")
+	w.notify(t, 1, wire.Event{Status: -9003, Range: wire.RangeProcLocal})
+	w.notify(t, 1, wire.Event{Status: -9003, Range: wire.RangeProcLocal, NoCache: true})
+	late, fresh := newRecorder(), newRecorder()
+	w.register(t, 1, fresh, client.HandlerOptions{Name: "fresh", Fresh: true}, -9001, -9003)
+	id := w.register(t, 1, late, client.HandlerOptions{Name: "late"}, -9001, -9002, -9003)
+	late.expect(w.ctx, t, "late: -9001 from job-1.0", "late: -9003 from job-1.1", "late: -9002 from job-1.0")
+	w.settled(t, 1, early)
+	w.settled(t, 1, fresh)
+	if err := w.clients[1].DeregisterHandler(w.ctx, id); err != nil {
+		t.Error(err)
+	}
+	if err := w.clients[1].DeregisterHandler(w.ctx, id); !errors.Is(err, client.ErrNotFound) {
+		t.Errorf("deregistered twice: %v, want ErrNotFound", err)
+	}
+	w.notify(t, 0, wire.Event{Status: -9001, Range: wire.RangeNamespace})
+	early.expect(w.ctx, t, "early: -9001 from job-1.0")
+	fresh.expect(w.ctx, t, "fresh: -9001 from job-1.0")
+	w.settled(t, 1, late)
+}
+
+func TestChain(t *testing.T) {
+	w := start(t, 1)
+	c := w.clients[0]
+	var seen []string
+	done := make(chan struct{}, 16)
+	add := func(name string, order client.Order, result client.Result, codes ...wire.Status) {
+		t.Helper()
+		_, err := c.RegisterHandler(w.ctx, codes, client.HandlerOptions{Name: name, Order: order}, func(ev *client.Event) client.Result {
+			line := name + "("
+			for _, info := range ev.Results {
+				line += fmt.Sprintf(" %s=%v", info.Key, info.Value)
+			}
+			seen = append(seen, line+" )")
+			if name == "last" || result.Status == wire.StatusEventActionComplete {
+				done <- struct{}{}
+			}
+			return result
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	extra := wire.Info{Key: "extra", Value: wire.IntValue(7)}
+	add("last", client.OrderLast, client.Result{})
+	add("any", 0, client.Result{Status: wire.StatusEventNoActionTaken})
+	add("two", 0, client.Result{Status: wire.StatusEventPartialActionTaken, Info: []wire.Info{extra}}, -9001, -9002)
+	add("one", 0, client.Result{}, -9001)
+	add("first", client.OrderFirst, client.Result{}, -9001)
+	add("stop", 0, client.Result{Status: wire.StatusEventActionComplete}, -9002)
+	w.notify(t, 0, wire.Event{Status: -9001, Range: wire.RangeProcLocal})
+	<-done
+	w.notify(t, 0, wire.Event{Status: -9002, Range: wire.RangeProcLocal})
+	<-done
+	want := []string{
+		"first( )",
+		"one( first=PMIX_SUCCESS )",
+		"two( first=PMIX_SUCCESS one=PMIX_SUCCESS )",
+		"any( first=PMIX_SUCCESS one=PMIX_SUCCESS two=PMIX_EVENT_PARTIAL_ACTION_TAKEN extra=7 )",
+		"last( first=PMIX_SUCCESS one=PMIX_SUCCESS two=PMIX_EVENT_PARTIAL_ACTION_TAKEN extra=7 any=PMIX_EVENT_NO_ACTION_TAKEN )",
+		"stop( )",
+	}
+	if !slices.Equal(seen, want) {
+		t.Errorf("handlers ran as\n%q, want\n%q", seen, want)
+	}
+}
+
+// Handlers may call the client, that which registers handlers and ends the client included.
+func TestHandlersCallTheClient(t *testing.T) {
+	w := start(t, 2)
+	c := w.clients[1]
+	done := make(chan error, 1)
+	var own client.HandlerID
+	own, err := c.RegisterHandler(w.ctx, []wire.Status{-9001}, client.HandlerOptions{}, func(*client.Event) client.Result {
+		done <- func() error {
+			if err := c.Put(wire.ScopeGlobal, "k", wire.IntValue(1)); err != nil {
+				return err
+			}
+			if err := c.Commit(w.ctx); err != nil {
+				return err
+			}
+			if err := c.DeregisterHandler(w.ctx, own); err != nil {
+				return err
+			}
+			inner := func(*client.Event) client.Result { return client.Result{} }
+			if _, err := c.RegisterHandler(w.ctx, []wire.Status{-9005}, client.HandlerOptions{}, inner); err != nil {
+				return err
+			}
+			if err := c.Notify(w.ctx, wire.Event{Status: -9002, Range: wire.RangeNamespace}); err != nil {
+				return err
+			}
+			return c.Finalize(w.ctx)
+		}()
+		return client.Result{}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newRecorder()
+	w.register(t, 0, r, client.HandlerOptions{Name: "h"}, -9002)
+	w.notify(t, 0, wire.Event{Status: -9001, Range: wire.RangeNamespace})
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	r.expect(w.ctx, t, "h: -9002 from job-1.1")
+	if _, err := c.RegisterHandler(w.ctx, nil, client.HandlerOptions{}, r.handle); !errors.Is(err, client.ErrFinalized) {
+		t.Errorf("register after finalize: %v, want ErrFinalized", err)
+	}
+	if err := c.Notify(w.ctx, wire.Event{Status: -1, Range: wire.RangeProcLocal}); !errors.Is(err, client.ErrFinalized) {
+		t.Errorf("notify after finalize: %v, want ErrFinalized", err)
+	}
+}
+
+func TestOneShotAndFilters(t *testing.T) {
+	w := start(t, 2)
+	once, about, own := newRecorder(), newRecorder(), newRecorder()
+	w.register(t, 1, once, client.HandlerOptions{Name: "once", OneShot: true}, -9001)
+	w.register(t, 1, about, client.HandlerOptions{Name: "about", Affected: []wire.Proc{{Nspace: "job-1", Rank: 5}}}, -9001)
+	w.register(t, 1, own, client.HandlerOptions{Name: "own", Range: wire.RangeProcLocal}, -9001)
+	for _, p := range []wire.Rank{4, 5} {
+		w.notify(t, 0, wire.Event{Status: -9001, Range: wire.RangeNamespace, Affected: []wire.Proc{{Nspace: "job-1", Rank: p}}})
+	}
+	once.expect(w.ctx, t, "once: -9001 from job-1.0 about job-1.4")
+	about.expect(w.ctx, t, "about: -9001 from job-1.0 about job-1.5")
+	w.notify(t, 1, wire.Event{Status: -9001, Range: wire.RangeProcLocal, Affected: []wire.Proc{{Nspace: "job-1", Rank: 6}}})
+	own.expect(w.ctx, t, "own: -9001 from job-1.1 about job-1.6")
+	for _, r := range []*recorder{once, about, own} {
+		w.settled(t, 1, r)
+	}
+	for _, opts := range []client.HandlerOptions{{Range: wire.RangeCustom}, {Range: wire.RangeRM}, {Order: client.OrderAfter, Beside: "x"}} {
+		if _, err := w.clients[1].RegisterHandler(w.ctx, nil, opts, own.handle); err == nil {
+			t.Errorf("handler with %+v was accepted", opts)
+		}
+	}
+}
+
+func TestEndOfProcesses(t *testing.T) {
+	w := start(t, 3)
+	r := newRecorder()
+	codes := []wire.Status{wire.StatusErrProcAbortedBySig, wire.StatusErrExitNonzeroTerm, wire.StatusErrProcTermWoSync}
+	w.register(t, 0, r, client.HandlerOptions{Name: "h"}, codes...)
+	w.srv.ProcExited(wire.Proc{Nspace: "job-1", Rank: 1}, server.Exit{Signal: 9})
+	w.srv.ProcExited(wire.Proc{Nspace: "job-1", Rank: 2}, server.Exit{Code: 4})
+	r.expect(w.ctx, t, "h: -402 from job-1.1 about job-1.1", "h: -404 from job-1.2 about job-1.2")
+	ev := wire.Event{Status: wire.StatusEventNodeDown, Source: wire.Proc{Nspace: "daemons"}, Range: wire.RangeSession}
+	w.register(t, 0, r, client.HandlerOptions{Name: "node"}, wire.StatusEventNodeDown)
+	if err := w.srv.Notify(ev); err != nil {
+		t.Fatal(err)
+	}
+	r.expect(w.ctx, t, "node: -231 from daemons.0")
+	if err := w.srv.Notify(wire.Event{Range: wire.RangeCustom}); err == nil {
+		t.Error("the server took an event for nobody")
+	}
+}
+
+func TestLossOfTheServerIsAnEvent(t *testing.T) {
+	w := start(t, 1)
+	r := newRecorder()
+	w.register(t, 0, r, client.HandlerOptions{Name: "lost"}, wire.StatusErrLostConnection)
+	if err := w.srv.Close(); err != nil {
+		t.Fatal(err)
+	}
+	r.expect(w.ctx, t, "lost: -61 from job-1.0")
+	if err := w.clients[0].Notify(w.ctx, wire.Event{Status: -1, Range: wire.RangeNamespace}); !errors.Is(err, client.ErrLostConnection) {
+		t.Errorf("notify: %v, want ErrLostConnection", err)
+	}
+}
+
+// However handlers and events meet, each handler gets each event once, in the order in which they were raised.
+func TestNoEventPassesAHandlerBy(t *testing.T) {
+	w := start(t, 2)
+	const events, handlers = 200, 12
+	var g errgroup.Group
+	g.Go(func() error {
+		for i := range events {
+			ev := wire.Event{Status: -9001, Range: wire.RangeNamespace, Info: []wire.Info{{Key: "i", Value: wire.IntValue(int32(i))}}}
+			if err := w.clients[0].Notify(w.ctx, ev); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	var mu sync.Mutex
+	got := make([][]int32, handlers)
+	all := make(chan struct{}, handlers)
+	for h := range handlers {
+		g.Go(func() error {
+			codes := [][]wire.Status{{-9001}, {-9001, -9002}, nil}[h%3]
+			_, err := w.clients[1].RegisterHandler(w.ctx, codes, client.HandlerOptions{}, func(ev *client.Event) client.Result {
+				v, _ := ev.Has("i")
+				mu.Lock()
+				defer mu.Unlock()
+				if got[h] = append(got[h], v.Data.(int32)); len(got[h]) == events {
+					all <- struct{}{}
+				}
+				return client.Result{}
+			})
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	for range handlers {
+		select {
+		case <-all:
+		case <-w.ctx.Done():
+			t.Fatalf("handlers got %v", got)
+		}
+	}
+	r := newRecorder()
+	w.settled(t, 1, r)
+	mu.Lock()
+	defer mu.Unlock()
+	for h, list := range got {
+		if len(list) != events || !slices.IsSorted(list) || len(slices.Compact(slices.Clone(list))) != events {
+			t.Errorf("handler %d got %v, want %d events in order", h, list, events)
+		}
+	}
+}
+
+// Two layers of one process each declare their model and want to know of others': both see both, in whichever order they
+// begin.
+// Source: paper failure-detection-propagation, Figure 16.
+func TestModelsSeeEachOther(t *testing.T) {
+	layers := []client.Model{
+		{Programming: "OpenSHMEM", Library: "goshmem", Version: "0.1", Threads: "GOROUTINE"},
+		{Programming: "MPI", Library: "gompi", Version: "4.0", Threads: "NONE"},
+	}
+	for _, order := range [][]int{{0, 1}, {1, 0}} {
+		w := start(t, 1)
+		c := w.clients[0]
+		seen := []chan client.Model{make(chan client.Model, 8), make(chan client.Model, 8)}
+		for _, layer := range order {
+			handler := func(m client.Model) { seen[layer] <- m }
+			if layer == 0 { // one declares first, the other listens first
+				if err := c.DeclareModel(w.ctx, layers[layer]); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if _, err := c.HandleModels(w.ctx, fmt.Sprint("layer", layer), handler); err != nil {
+				t.Fatal(err)
+			}
+			if layer == 1 {
+				if err := c.DeclareModel(w.ctx, layers[layer]); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		r := newRecorder()
+		w.settled(t, 0, r)
+		for layer := range layers {
+			for _, want := range order {
+				if got := <-seen[layer]; got != layers[want] {
+					t.Errorf("order %v: layer %d saw %+v, want %+v", order, layer, got, layers[want])
+				}
+			}
+			if n := len(seen[layer]); n != 0 {
+				t.Errorf("order %v: layer %d saw %d models twice", order, layer, n)
+			}
+		}
+	}
+}
+
+// Models are not crowded out by other events.
+func TestModelsStayKnown(t *testing.T) {
+	w := start(t, 1)
+	c := w.clients[0]
+	if err := c.DeclareModel(w.ctx, client.Model{Programming: "MPI"}); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 2000 {
+		w.notify(t, 0, wire.Event{Status: wire.Status(-10000 - i), Range: wire.RangeProcLocal})
+	}
+	seen := make(chan client.Model, 1)
+	if _, err := c.HandleModels(w.ctx, "late", func(m client.Model) { seen <- m }); err != nil {
+		t.Fatal(err)
+	}
+	if got := <-seen; got.Programming != "MPI" {
+		t.Errorf("model %+v, want MPI", got)
+	}
+	r := newRecorder()
+	w.settled(t, 0, r)
+	w.register(t, 0, r, client.HandlerOptions{Name: "all", Order: client.OrderFirst})
+	r.expect(w.ctx, t, fmt.Sprintf("all: %d from job-1.0", -10000-2000+511))
+}

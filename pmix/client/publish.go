@@ -1,0 +1,103 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/goshmem/goshmem/pmix/wire"
+)
+
+// PublishOptions say who may look published values up, and how long they stay.
+type PublishOptions struct {
+	Range   wire.Range        // the zero value stands for the session: all jobs of the same run
+	Persist *wire.Persistence // nil: until the last process of this application has ended
+	Members []wire.Proc       // the processes of wire.RangeCustom
+	Users   []uint32          // users other than this process's own who may read the values
+}
+
+// Publish offers values to other processes under keys that are unique in their range, all of them or none.
+// Completion: on return, others can look the values up.
+// Errors: ErrExists for a key that is published already; a StatusError for limits or options that make no sense.
+func (c *Client) Publish(ctx context.Context, values []wire.KVal, opts PublishOptions) error {
+	r := &wire.PublishRequest{UID: uint32(os.Geteuid()), Info: rangeInfos(opts.Range, opts.Members)}
+	if opts.Persist != nil {
+		v := wire.Value{Type: wire.TypePersist, Data: uint8(*opts.Persist)}
+		r.Info = append(r.Info, wire.Info{Key: wire.KeyPersistence, Value: v})
+	}
+	if len(opts.Users) > 0 {
+		elems := make([]any, len(opts.Users))
+		for i, uid := range opts.Users {
+			elems[i] = uid
+		}
+		users := wire.Value{Type: wire.TypeDataArray, Data: wire.Array{Type: wire.TypeUint32, Elems: elems}}
+		permissions := wire.InfosValue(wire.Info{Key: wire.KeyAccessUserIDs, Value: users})
+		r.Info = append(r.Info, wire.Info{Key: wire.KeyAccessPermissions, Value: permissions})
+	}
+	for _, kv := range values {
+		if err := checkKey("publish", kv.Key); err != nil {
+			return err
+		}
+		if strings.HasPrefix(kv.Key, "pmix.") {
+			return fmt.Errorf("pmix publish: key %q, want one that does not begin with pmix.: those are directives", kv.Key)
+		}
+		r.Info = append(r.Info, wire.Info{Key: kv.Key, Value: kv.Value})
+	}
+	return c.status(ctx, "publish", r)
+}
+
+func rangeInfos(rng wire.Range, members []wire.Proc) []wire.Info {
+	var infos []wire.Info
+	if rng != wire.RangeUndef {
+		infos = append(infos, wire.Info{Key: wire.KeyRange, Value: wire.Value{Type: wire.TypeDataRange, Data: rng}})
+	}
+	if len(members) > 0 {
+		infos = append(infos, wire.Info{Key: wire.KeyEventCustomRange, Value: wire.ProcsValue(members...)})
+	}
+	return infos
+}
+
+// LookupOptions say whose values a lookup takes, and whether it waits for them.
+type LookupOptions struct {
+	Range   wire.Range    // the publishers, seen from here; the zero value stands for the session
+	Members []wire.Proc   // the processes of wire.RangeCustom
+	Wait    bool          // wait until the values are published
+	Count   int           // with Wait, how many values suffice; zero stands for all
+	Timeout time.Duration // ends the wait with ErrTimeout; counted in whole seconds, rounded up
+}
+
+// Lookup returns published values with their publishers, in the order of the keys. Of several values under one key it
+// takes the one with the narrowest range.
+// Errors: ErrNotFound when there is none; ErrPartial, with the values found, when some are missing; ErrNoPermission;
+// ErrTimeout; the context's.
+func (c *Client) Lookup(ctx context.Context, keys []string, opts LookupOptions) ([]wire.PData, error) {
+	op := "lookup"
+	if len(keys) > 0 {
+		op += " " + keys[0]
+	}
+	r := &wire.LookupRequest{UID: uint32(os.Geteuid()), Keys: keys, Info: rangeInfos(opts.Range, opts.Members)}
+	if opts.Wait {
+		count := max(0, min(opts.Count, 1<<31-1))
+		r.Info = append(r.Info, wire.Info{Key: wire.KeyWait, Value: wire.IntValue(int32(count))})
+	}
+	r.Info = appendTimeout(r.Info, opts.Timeout)
+	answer, err := c.call(ctx, op, r)
+	if err != nil {
+		return nil, err
+	}
+	reply, err := wire.DecodeLookupReply(answer)
+	if err != nil {
+		return nil, fmt.Errorf("pmix %s: answer: %w", op, err)
+	}
+	return reply.Data, statusError(op, reply.Status)
+}
+
+// Unpublish takes back values that this process has published, all of them if no key is given. A defined range restricts
+// it to what was published to that range.
+// Errors: ErrNotFound; ErrNoPermission for a key of another process; ErrPartial when some of the keys were not there.
+func (c *Client) Unpublish(ctx context.Context, keys []string, rng wire.Range) error {
+	r := &wire.UnpublishRequest{UID: uint32(os.Geteuid()), Keys: keys, Info: rangeInfos(rng, nil)}
+	return c.status(ctx, "unpublish", r)
+}

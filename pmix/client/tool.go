@@ -1,0 +1,48 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+
+	"github.com/goshmem/goshmem/pmix/wire"
+)
+
+// keyProcPID tells a server which process a tool is.
+const keyProcPID = "pmix.ppid"
+
+// DialTool attaches to a server as a tool: a process that no server started, which looks at jobs from outside and gets
+// its name from the server. The URI is what Server.ToolURI says, or what the value of libpmix's PMIX_SERVER_URI is.
+// The result is a client of a job of its own with one process. It needs a Finalize.
+// Errors: the connection; a StatusError when the server does not want tools, or not this one.
+func DialTool(ctx context.Context, uri string) (*Client, error) {
+	address, ok := addressOf(uri)
+	if !ok {
+		return nil, fmt.Errorf("pmix: URI of the server is %q, want %s", uri, uriForm)
+	}
+	return open(ctx, Options{Address: address, Security: wire.SecurityNative}, approach{greet: introduceTool, alone: true})
+}
+
+// introduceTool says that a tool connects, and learns its name.
+func introduceTool(nc net.Conn, opts *Options) error {
+	h := wire.NewToolHandshake(uint32(os.Geteuid()), uint32(os.Getegid()), opts.Security, credential(opts.Security))
+	e := wire.NewEncoder(nil)
+	e.Infos([]wire.Info{{Key: keyProcPID, Value: wire.Value{Type: wire.TypePID, Data: uint32(os.Getpid())}}})
+	h.Trailer = append(e.Bytes(), 0)
+	if err := e.Err(); err != nil {
+		return err
+	}
+	if _, err := nc.Write(wire.AppendHandshake(nil, h)); err != nil {
+		return err
+	}
+	reply, err := wire.ReadToolReply(nc, true)
+	if err != nil {
+		return err
+	}
+	if err := statusError("connect as a tool", reply.Status); err != nil {
+		return err
+	}
+	opts.Nspace, opts.Rank = reply.Given.Nspace, reply.Given.Rank
+	return nil
+}

@@ -1,0 +1,21 @@
+package client
+
+import "context"
+
+// turn is a lock; waiting for it ends with a context.
+type turn chan struct{}
+
+func newTurn() turn {
+	t := make(turn, 1)
+	t <- struct{}{}
+	return t
+}
+
+func (t turn) take(ctx context.Context) (release func(), err error) {
+	select {
+	case <-t:
+		return func() { t <- struct{}{} }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}

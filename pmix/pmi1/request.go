@@ -1,0 +1,238 @@
+package pmi1
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Keys that no process stores.
+const (
+	keyMapping = "PMI_process_mapping"
+	keyDead    = "PMI_dead_processes"
+)
+
+// Limits of published names.
+const maxNames = 4096
+
+// request answers one line.
+func (c *core) request(m *member, line string) {
+	if m.spawn != nil || strings.HasPrefix(line, "mcmd=") {
+		c.spawnLine(m, line)
+		return
+	}
+	f, err := parseLine(line)
+	if err != nil {
+		c.violation(m, err.Error())
+		return
+	}
+	cmd := f.text("cmd")
+	switch {
+	case (m.phase == phaseSilent) != (cmd == "init"):
+		c.violation(m, fmt.Sprintf("cmd=%s, want init first and once", shorten(cmd)))
+	case m.phase > phaseJoined:
+		c.violation(m, fmt.Sprintf("cmd=%s while another request is under way", shorten(cmd)))
+	default:
+		c.command(m, cmd, f)
+	}
+}
+
+// command is the switch of the protocol.
+func (c *core) command(m *member, cmd string, f fields) {
+	w := m.world
+	switch cmd {
+	case "init":
+		c.init(m, f)
+	case "get_maxes":
+		c.send(m, reply("maxes", "kvsname_max", strconv.Itoa(maxName),
+			"keylen_max", strconv.Itoa(maxKey), "vallen_max", strconv.Itoa(maxValue)))
+	case "get_appnum":
+		c.send(m, reply("appnum", "appnum", strconv.Itoa(w.Procs[m.rank].AppNum)))
+	case "get_my_kvsname":
+		c.send(m, reply("my_kvsname", "kvsname", w.Nspace))
+	case "get_universe_size":
+		c.send(m, reply("universe_size", "size", strconv.Itoa(max(w.Universe, len(w.Procs)))))
+	case "put":
+		c.answer(m, "put_result", w.store1(f))
+	case "get":
+		c.get(m, f)
+	case "getbyidx":
+		c.getByIndex(m, f)
+	case "barrier_in":
+		c.barrier(m)
+	case "publish_name":
+		c.answer(m, "publish_result", c.publish(w, f))
+	case "lookup_name":
+		c.lookup(m, f)
+	case "unpublish_name":
+		c.answer(m, "unpublish_result", c.unpublish(w, f))
+	case "finalize":
+		c.finalize(m)
+	case "abort":
+		c.abort(m, f)
+	default:
+		c.violation(m, fmt.Sprintf("cmd=%s is not of PMI 1.1", shorten(cmd)))
+	}
+}
+
+// answer says whether a request was carried out.
+func (c *core) answer(m *member, cmd string, err error) {
+	if err != nil {
+		c.send(m, refusal(cmd, err.Error()))
+		return
+	}
+	c.send(m, reply(cmd, "rc", "0", "msg", "success"))
+}
+
+func (c *core) init(m *member, f fields) {
+	rc := "0"
+	if f.text("pmi_version") != "1" {
+		rc = "-1" // the client says what it wanted
+	} else {
+		m.phase = phaseJoined
+		c.act(action{kind: actJoined, proc: m.proc()})
+	}
+	c.send(m, reply("response_to_init", "pmi_version", "1", "pmi_subversion", "1", "rc", rc))
+}
+
+// space checks which store a request means: there is none but that of the job.
+func (w *world) space(f fields) error {
+	if kvs, ok := f.get("kvsname"); ok && kvs != w.Nspace {
+		return fmt.Errorf("kvs %s not found", shorten(kvs))
+	}
+	return nil
+}
+
+func (w *world) store1(f fields) error {
+	if err := w.space(f); err != nil {
+		return err
+	}
+	p := pair{f.text("key"), f.text("value")}
+	if err := checkPair(p.key, p.value); err != nil {
+		return err
+	}
+	if !w.store.put(p) {
+		return fmt.Errorf("more than %d bytes stored", maxStored)
+	}
+	return nil
+}
+
+func (c *core) get(m *member, f fields) {
+	w, key := m.world, f.text("key")
+	value, ok := w.store.get(key)
+	switch key {
+	case keyMapping:
+		value, ok = w.mapping(), true
+	case keyDead:
+		value, ok = w.deadList()
+	}
+	if w.space(f) != nil || !ok {
+		c.send(m, reply("get_result", "rc", "-1", "msg", oneWord("key "+shorten(key)+" not found"), "value", "unknown"))
+		return
+	}
+	c.send(m, reply("get_result", "rc", "0", "msg", "success", "value", value))
+}
+
+// deadList returns the ranks that ended without a farewell, as many as a value has room for.
+func (w *world) deadList() (string, bool) {
+	var list []byte
+	for i, m := range w.dead {
+		before := len(list)
+		if i > 0 {
+			list = append(list, ',')
+		}
+		list = strconv.AppendUint(list, uint64(m.rank), 10)
+		if len(list) >= maxValue {
+			list = list[:before]
+			break
+		}
+	}
+	return string(list), len(w.dead) > 0
+}
+
+// getByIndex answers by a reply that has names of its own.
+func (c *core) getByIndex(m *member, f fields) {
+	const cmd = "getbyidx_results"
+	w := m.world
+	i, err := strconv.Atoi(f.text("idx"))
+	if w.space(f) != nil || err != nil || i < 0 || i >= len(w.store.pairs) {
+		c.send(m, reply(cmd, "rc", "-1", "reason", "no_more_keyvals"))
+		return
+	}
+	p := w.store.pairs[i]
+	c.send(m, reply(cmd, "rc", "0", "nextidx", strconv.Itoa(i+1), "key", p.key, "val", p.value))
+}
+
+// barrier counts a member in. All have to come: one that has left ends it for the others.
+func (c *core) barrier(m *member) {
+	w := m.world
+	m.phase = phaseBarrier
+	if len(w.ended) > 0 {
+		c.failBarrier(m)
+		return
+	}
+	w.waiting = append(w.waiting, m)
+	if len(w.waiting) < len(w.members) {
+		return
+	}
+	for _, other := range w.waiting {
+		other.phase = phaseJoined
+		c.send(other, reply("barrier_out", "rc", "0"))
+	}
+	w.waiting = w.waiting[:0]
+}
+
+// finalize lets a member go. Nothing more is expected of it, and it closes its end itself.
+func (c *core) finalize(m *member) {
+	c.act(action{kind: actFinalized, proc: m.proc()})
+	c.send(m, reply("finalize_ack", "rc", "0"))
+	c.hangUp(m)
+	c.end(m)
+}
+
+// abort asks for the end of the job. There is no answer: the caller waits to be ended, too.
+func (c *core) abort(m *member, f fields) {
+	status, err := strconv.Atoi(f.text("exitcode"))
+	if err != nil {
+		status = 1
+	}
+	c.act(action{kind: actAbort, proc: m.proc(), status: status})
+}
+
+var errNotPublished = errors.New("service not found")
+
+func (c *core) publish(w *world, f fields) error {
+	service, port := f.text("service"), f.text("port")
+	switch _, taken := c.names[service]; {
+	case service == "" || len(service) >= maxValue:
+		return fmt.Errorf("service name has %d characters, want 1 to %d", len(service), maxValue-1)
+	case len(port) >= maxValue:
+		return fmt.Errorf("port has %d characters, want at most %d", len(port), maxValue-1)
+	case taken:
+		return errors.New("key already present")
+	case len(c.names) >= maxNames:
+		return fmt.Errorf("%d names are published, no more are taken", maxNames)
+	}
+	c.names[service] = name{w.Nspace, port}
+	return nil
+}
+
+func (c *core) lookup(m *member, f fields) {
+	n, ok := c.names[f.text("service")]
+	if !ok {
+		c.answer(m, "lookup_result", errNotPublished)
+		return
+	}
+	c.send(m, reply("lookup_result", "port", n.port, "info", "ok", "rc", "0", "msg", "success"))
+}
+
+// unpublish takes back a name of the same job.
+func (c *core) unpublish(w *world, f fields) error {
+	service := f.text("service")
+	if n, ok := c.names[service]; !ok || n.nspace != w.Nspace {
+		return errNotPublished
+	}
+	delete(c.names, service)
+	return nil
+}

@@ -1,0 +1,226 @@
+package pmi1
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+
+	"github.com/rs/zerolog"
+
+	"github.com/goshmem/goshmem/internal/xunix"
+	"github.com/goshmem/goshmem/pmix/wire"
+)
+
+// Host receives what the server learns about its clients.
+// Concurrent calls: none, they come one after the other from one goroutine, without locks held. They must not block and
+// must not call Close. ClientFinalized returns before the client is answered.
+type Host interface {
+	ClientJoined(p wire.Proc)
+	ClientFinalized(p wire.Proc)
+	ClientLost(p wire.Proc) // it had joined, and its connection closed without a finalize
+	// Abort asks for the end of p's job.
+	Abort(p wire.Proc, status int)
+	// Spawn asks for a further job; the answer is Server.SpawnDone.
+	Spawn(r *SpawnRequest)
+}
+
+// Config says what a server serves.
+type Config struct {
+	Host   Host
+	Logger zerolog.Logger
+}
+
+// Server serves the processes of one node.
+// Concurrent calls: all methods.
+type Server struct {
+	cfg   Config
+	mux   *xunix.Mux
+	core  *core // the loop's
+	over  chan struct{}
+	close func() error
+
+	mu      sync.Mutex
+	mailbox []event
+	jobs    map[string]*Job
+	closing bool
+}
+
+// Start starts a server without jobs.
+// Errors: descriptors.
+func Start(cfg Config) (*Server, error) {
+	mux, err := xunix.NewMux()
+	if err != nil {
+		return nil, fmt.Errorf("pmi1 server: %w", err)
+	}
+	s := &Server{cfg: cfg, mux: mux, core: newCore(), over: make(chan struct{}), jobs: map[string]*Job{}}
+	s.close = sync.OnceValue(s.shutDown)
+	go s.loop()
+	return s, nil
+}
+
+// AddJob makes a job known, before its processes are connected.
+func (s *Server) AddJob(j Job) error {
+	if err := j.check(); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.jobs[j.Nspace] != nil {
+		return fmt.Errorf("pmi1 server: job %s is known already", j.Nspace)
+	}
+	s.jobs[j.Nspace] = &j
+	s.mailbox = append(s.mailbox, event{kind: evAddJob, job: &j})
+	return nil
+}
+
+// RemoveJob forgets a job whose processes have ended.
+func (s *Server) RemoveJob(nspace string) {
+	s.mu.Lock()
+	delete(s.jobs, nspace)
+	s.mu.Unlock()
+	s.post(event{kind: evRemoveJob, proc: wire.Proc{Nspace: nspace}})
+}
+
+// Connect makes the connection of a process that is going to be started. The caller passes the descriptor on and closes
+// its own.
+// Errors: no such process; descriptors.
+func (s *Server) Connect(p wire.Proc) (theirs *os.File, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if j := s.jobs[p.Nspace]; s.closing || j == nil || int64(p.Rank) >= int64(len(j.Procs)) {
+		return nil, fmt.Errorf("pmi1 server: no process %s.%d", p.Nspace, p.Rank)
+	}
+	id, theirs, err := s.mux.Pair()
+	if err != nil {
+		return nil, fmt.Errorf("pmi1 server: connection of %s.%d: %w", p.Nspace, p.Rank, err)
+	}
+	// No need to wake the loop: what comes over the connection does.
+	s.mailbox = append(s.mailbox, event{kind: evConnect, conn: connID(id), proc: p})
+	return theirs, nil
+}
+
+// Environ returns the variables that a process needs to find its connection, which has the number fd there; nil for a
+// process that is not of the server's jobs.
+func (s *Server) Environ(p wire.Proc, fd int) []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if j := s.jobs[p.Nspace]; j != nil {
+		return j.Environ(p.Rank, fd)
+	}
+	return nil
+}
+
+// ProcExited says that a process has ended. Unless it had finalized, barriers of its job fail now and later.
+func (s *Server) ProcExited(p wire.Proc) { s.post(event{kind: evExited, proc: p}) }
+
+// SpawnDone answers Host.Spawn: the processes run, or why they do not.
+func (s *Server) SpawnDone(id uint64, err error) {
+	failure := ""
+	if err != nil {
+		failure = "spawn failed: " + err.Error()
+	}
+	s.post(event{kind: evSpawned, id: id, text: failure})
+}
+
+// Close ends the server and all connections.
+func (s *Server) Close() error { return s.close() }
+
+func (s *Server) shutDown() error {
+	s.mu.Lock()
+	s.closing = true
+	s.mu.Unlock()
+	s.mux.Wake()
+	<-s.over
+	return s.mux.Close()
+}
+
+// post hands an event to the loop without waiting.
+func (s *Server) post(ev event) {
+	s.mu.Lock()
+	s.mailbox = append(s.mailbox, ev)
+	s.mu.Unlock()
+	s.mux.Wake()
+}
+
+// inputSize is how much is read from one connection before the next one has its turn.
+const inputSize = 4096
+
+// loop steps the core and carries out its actions until the server closes.
+func (s *Server) loop() {
+	defer close(s.over)
+	buf := make([]byte, inputSize)
+	var out []action
+	step := func(ev event) {
+		out = s.core.Step(ev, out[:0])
+		s.act(out)
+	}
+	for {
+		ready, err := s.mux.Wait()
+		if err != nil {
+			s.cfg.Logger.Error().Err(err).Msg("pmi1 server ended")
+			return
+		}
+		events, closing := s.take()
+		if closing {
+			return
+		}
+		for _, ev := range events {
+			step(ev)
+		}
+		for _, id := range ready {
+			n, err := s.mux.Read(id, buf)
+			switch {
+			case err == nil:
+				step(event{kind: evInput, conn: connID(id), data: buf[:n]})
+			case !errors.Is(err, xunix.ErrAgain):
+				if !errors.Is(err, io.EOF) {
+					s.cfg.Logger.Debug().Err(err).Msg("pmi1 connection")
+				}
+				step(event{kind: evClosed, conn: connID(id)})
+				s.mux.Drop(id)
+			}
+		}
+	}
+}
+
+// take empties the mailbox.
+func (s *Server) take() (events []event, closing bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	events, s.mailbox = s.mailbox, nil
+	return events, s.closing
+}
+
+// act carries out actions, in order.
+func (s *Server) act(actions []action) {
+	host := s.cfg.Host
+	for i := range actions {
+		a := &actions[i]
+		switch a.kind {
+		case actSend:
+			// A client that leaves more unread than its socket holds does not speak this protocol; it is seen as gone
+			// when the loop comes to its connection.
+			if err := s.mux.Write(uint64(a.conn), a.text); err != nil {
+				s.cfg.Logger.Debug().Err(err).Msg("pmi1 answer")
+				s.mux.HangUp(uint64(a.conn))
+			}
+		case actClose:
+			s.mux.Drop(uint64(a.conn))
+		case actJoined:
+			host.ClientJoined(a.proc)
+		case actFinalized:
+			host.ClientFinalized(a.proc)
+		case actLost:
+			host.ClientLost(a.proc)
+		case actAbort:
+			host.Abort(a.proc, a.status)
+		case actSpawn:
+			host.Spawn(a.spawn)
+		case actRefused:
+			s.cfg.Logger.Warn().Str("nspace", a.proc.Nspace).Uint32("pe", uint32(a.proc.Rank)).
+				Str("cause", a.text).Msg("pmi1 client dropped")
+		}
+	}
+}

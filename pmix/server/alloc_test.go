@@ -1,0 +1,34 @@
+package server
+
+import (
+	"testing"
+
+	"github.com/goshmem/goshmem/pmix/wire"
+)
+
+// allocations counts those of the core for a round in which everybody sends the same request.
+func allocations(t *testing.T, w *world, r wire.Request) float64 {
+	t.Helper()
+	body, err := wire.AppendRequest(nil, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []action
+	return testing.AllocsPerRun(50, func() {
+		for _, conn := range w.conns {
+			out = w.core.Step(event{kind: evFrame, conn: conn, tag: 101, payload: body}, out[:0])
+		}
+	})
+}
+
+func TestStepAllocations(t *testing.T) {
+	const n = 32
+	w := exchanged(t, n, true)
+	if got := allocations(t, w, getOf(1, "a")); got > n {
+		t.Errorf("a get by each of %d: %v allocations, want one for each request", n, got)
+	}
+	// A fence itself is one, with the table of those who have joined; a request is two: it and its list of processes.
+	if got := allocations(t, w, fenceOf(wire.RankWildcard)); got > 2*n+8 {
+		t.Errorf("a fence of %d: %v allocations, want two for each request and a few for the fence", n, got)
+	}
+}

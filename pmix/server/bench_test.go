@@ -1,0 +1,144 @@
+package server
+
+import (
+	"bufio"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"testing"
+
+	"github.com/goshmem/goshmem/pmix/wire"
+)
+
+// blobSize is about what an Open MPI rank commits for others of its node.
+const blobSize = 4200
+
+// peer is a client that costs little: its requests are made once, and answers are only measured.
+type peer struct {
+	nc  net.Conn
+	in  *bufio.Reader
+	buf []byte
+}
+
+func (p *peer) roundTrip(frame []byte) error {
+	if _, err := p.nc.Write(frame); err != nil {
+		return err
+	}
+	if _, err := io.ReadFull(p.in, p.buf[:wire.HeaderSize]); err != nil {
+		return err
+	}
+	_, err := p.in.Discard(int(binary.BigEndian.Uint32(p.buf[8:])))
+	return err
+}
+
+func request(b testing.TB, r wire.Request) []byte {
+	b.Helper()
+	body, err := wire.AppendRequest(nil, r)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return wire.AppendFrame(nil, 0, wire.TagFirstDynamic, body)
+}
+
+// peers starts a server with n clients that have committed.
+func peers(b *testing.B, n int) []*peer {
+	b.Helper()
+	s, err := Start(Config{Job: testJob(n)})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			b.Error(err)
+		}
+	})
+	e := wire.NewEncoder(nil)
+	e.KValGroup(wire.KVal{Key: "btl", Value: wire.BytesValue(make([]byte, blobSize))})
+	commit := request(b, &wire.CommitRequest{Blobs: []wire.ScopedBlob{{Scope: wire.ScopeLocal, Data: e.Bytes()}}})
+	out := make([]*peer, n)
+	for i := range out {
+		nc := claimBench(b, s, wire.Rank(i))
+		out[i] = &peer{nc: nc, in: bufio.NewReaderSize(nc, 64<<10), buf: make([]byte, wire.HeaderSize)}
+		if err := out[i].roundTrip(commit); err != nil {
+			b.Fatal(err)
+		}
+	}
+	return out
+}
+
+func claimBench(b *testing.B, s *Server, rank wire.Rank) net.Conn {
+	b.Helper()
+	nc, err := net.Dial("tcp", s.ln.Addr().String())
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = nc.Close() })
+	h := wire.NewHandshake(wire.Proc{Nspace: testNspace, Rank: rank}, wire.SecurityNone, nil)
+	if _, err := nc.Write(wire.AppendHandshake(nil, h)); err != nil {
+		b.Fatal(err)
+	}
+	if _, err := io.ReadFull(nc, make([]byte, wire.HandshakeReplySize)); err != nil {
+		b.Fatal(err)
+	}
+	return nc
+}
+
+// each lets all clients do something at once.
+func each(b *testing.B, clients []*peer, do func(*peer) error) {
+	b.Helper()
+	var wg sync.WaitGroup
+	for _, p := range clients {
+		wg.Go(func() {
+			if err := do(p); err != nil {
+				b.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func BenchmarkFence(b *testing.B) {
+	for _, n := range []int{2, 32, 128} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			clients := peers(b, n)
+			frame := request(b, fenceOf(wire.RankWildcard))
+			b.ReportAllocs()
+			b.ResetTimer()
+			each(b, clients, func(p *peer) error {
+				for range b.N {
+					if err := p.roundTrip(frame); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		})
+	}
+}
+
+// BenchmarkGets lets everybody get the data of everybody else: one round is n times n requests.
+func BenchmarkGets(b *testing.B) {
+	for _, n := range []int{2, 32, 128} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			clients := peers(b, n)
+			frames := make([][]byte, n)
+			for r := range frames {
+				frames[r] = request(b, getOf(wire.Rank(r), "btl"))
+			}
+			b.ReportAllocs()
+			b.ResetTimer()
+			each(b, clients, func(p *peer) error {
+				for range b.N {
+					for _, frame := range frames {
+						if err := p.roundTrip(frame); err != nil {
+							return err
+						}
+					}
+				}
+				return nil
+			})
+		})
+	}
+}

@@ -1,0 +1,173 @@
+package server
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/goshmem/goshmem/pmix/wire"
+)
+
+func second(r wire.Rank) wire.Proc { return wire.Proc{Nspace: "job-2", Rank: r} }
+
+// twoJobs returns a world of two jobs of n connected processes each; the connections of the second one come with it.
+func twoJobs(t testing.TB, n int) (*world, []connID) {
+	t.Helper()
+	w := started(t, n)
+	w.addJob(secondJob(n))
+	var conns []connID
+	for r := range n {
+		conns = append(conns, w.connectAs(second(wire.Rank(r))))
+	}
+	w.log = nil
+	return w, conns
+}
+
+// jobsIn lists the jobs that the last answer describes.
+func (w *world) jobsIn() []string {
+	w.t.Helper()
+	r, err := wire.DecodeConnectReply(w.sent[len(w.sent)-1].payload)
+	if err != nil || r.Status != wire.StatusSuccess {
+		w.t.Fatalf("connect: %v, %v", r.Status, err)
+	}
+	var out []string
+	for _, j := range r.Jobs {
+		out = append(out, j.Nspace)
+	}
+	return out
+}
+
+func TestFenceOfSeveralJobs(t *testing.T) {
+	w, conns := twoJobs(t, 2)
+	both := &wire.FenceRequest{Procs: []wire.Proc{first(wire.RankWildcard), second(0)}}
+	w.request(0, both)
+	w.requestOn(conns[0], &wire.FenceRequest{Procs: []wire.Proc{second(0), first(1), first(0)}}) // the same in other words
+	w.expect()
+	w.request(1, both)
+	w.expect("reply 0#101 ok", "reply 1#101 ok", "reply job-2.0#101 ok")
+	w.requestOn(conns[1], both)
+	w.expect("refused fence: among job-1:*;job-2:0, want the caller to take part", "reply job-2.1#101 ERR_BAD_PARAM")
+	w.request(0, both)
+	w.step(event{kind: evExited, proc: second(0)})
+	if !slices.Contains(w.log, "reply 0#102 ERR_PROC_TERM_WO_SYNC") {
+		t.Errorf("%v, want an error for the one who waits", w.log)
+	}
+}
+
+// Fences of the same ranks of different jobs have nothing to do with each other.
+func TestFencesOfOneJobEach(t *testing.T) {
+	w, conns := twoJobs(t, 2)
+	w.request(0, fenceOf())
+	w.requestOn(conns[1], &wire.FenceRequest{Procs: []wire.Proc{second(wire.RankWildcard)}})
+	w.expect()
+	w.requestOn(conns[0], &wire.FenceRequest{})
+	w.expect("reply job-2.0#101 ok", "reply job-2.1#101 ok")
+	w.request(1, fenceOf())
+	w.expect("reply 0#101 ok", "reply 1#101 ok")
+}
+
+func TestGetFromAnotherJob(t *testing.T) {
+	w, conns := twoJobs(t, 2)
+	w.request(0, &wire.GetRequest{Proc: second(1), Key: "a"})
+	w.request(1, commitOf(wire.ScopeGlobal, "a=mine"))
+	w.expect("reply 1#101 ok")
+	w.requestOn(conns[1], commitOf(wire.ScopeGlobal, "a=theirs"))
+	w.expect("reply job-2.1#101 ok", "reply 0#101 a=theirs")
+	w.request(0, &wire.GetRequest{Proc: second(9), Key: "a"})
+	w.expect("reply 0#102 ERR_NOT_FOUND")
+}
+
+// What is known of a job without its processes having put it is found with the wildcard rank, that of processes too.
+func TestGetOfJobLevel(t *testing.T) {
+	w, conns := twoJobs(t, 3)
+	for _, key := range []string{wire.KeyJobSize, wire.KeyLocalPeers, wire.KeyLocalRank, ""} {
+		w.requestOn(conns[0], &wire.GetRequest{Proc: first(wire.RankWildcard), Key: key})
+		r, err := wire.DecodeGetReply(w.sent[len(w.sent)-1].payload)
+		if err != nil || r.Status != wire.StatusSuccess || len(r.Data) != 4 {
+			t.Fatalf("%s: %v with %d parts, %v; want the job's and three processes'", key, r.Status, len(r.Data), err)
+		}
+		for i, want := range []wire.Proc{first(wire.RankWildcard), first(0), first(1), first(2)} {
+			pairs, err := r.Data[i].Pairs()
+			if r.Data[i].Proc != want || err != nil || len(pairs) < 5 {
+				t.Errorf("%s: part %d is of %v with %v, %v; want %v", key, i, r.Data[i].Proc, pairs, err, want)
+			}
+		}
+	}
+	w.log = nil
+	w.request(0, &wire.GetRequest{Proc: wire.Proc{Nspace: "job-3", Rank: wire.RankWildcard}, Key: wire.KeyJobSize})
+	w.request(0, &wire.GetRequest{Proc: second(wire.RankWildcard), Key: "mine"})
+	w.expect("reply 0#101 ERR_NOT_FOUND", "reply 0#102 ERR_NOT_FOUND")
+}
+
+func TestConnect(t *testing.T) {
+	w, conns := twoJobs(t, 2)
+	procs := []wire.Proc{second(1), first(wire.RankWildcard)}
+	w.request(0, &wire.ConnectRequest{Procs: procs})
+	w.request(0, &wire.FenceRequest{Procs: procs}) // a fence of the same processes is something else
+	w.requestOn(conns[1], &wire.ConnectRequest{Procs: procs})
+	w.expect()
+	w.request(1, &wire.ConnectRequest{Procs: procs})
+	if len(w.log) != 3 {
+		t.Fatalf("%v, want three answers", w.log)
+	}
+	if jobs := w.jobsIn(); !slices.Equal(jobs, []string{"job-1"}) {
+		t.Errorf("a process of the second job is told about %v, want job-1", jobs)
+	}
+	w.sent = w.sent[:len(w.sent)-1]
+	if jobs := w.jobsIn(); !slices.Equal(jobs, []string{"job-2"}) {
+		t.Errorf("a process of the first job is told about %v, want job-2", jobs)
+	}
+	w.log = nil
+	for _, conn := range []connID{w.conns[0], w.conns[1], conns[1]} {
+		w.requestOn(conn, &wire.DisconnectRequest{Procs: procs})
+	}
+	w.expect("reply 0#103 ok", "reply 1#102 ok", "reply job-2.1#102 ok")
+}
+
+func TestConnectFails(t *testing.T) {
+	w, conns := twoJobs(t, 1)
+	procs := []wire.Proc{first(0), second(0)}
+	w.request(0, &wire.ConnectRequest{})
+	w.request(0, &wire.DisconnectRequest{})
+	w.request(0, &wire.ConnectRequest{Procs: []wire.Proc{first(0), {Nspace: "job-3", Rank: 0}}})
+	w.expect("refused connect: no processes named, want the participants", "reply 0#101 ERR_BAD_PARAM",
+		"refused disconnect: no processes named, want the participants", "reply 0#102 ERR_BAD_PARAM",
+		"refused connect: process job-3.0, want one of a namespace that is known here", "reply 0#103 ERR_BAD_PARAM")
+	w.request(0, &wire.ConnectRequest{Procs: procs, Info: []wire.Info{seconds(2)}})
+	w.advance(2)
+	w.expect("reply 0#104 ERR_TIMEOUT")
+	w.requestOn(conns[0], &wire.ConnectRequest{Procs: procs})
+	w.expect("reply job-2.0#101 ERR_TIMEOUT")
+	w.request(0, &wire.ConnectRequest{Procs: procs})
+	w.step(event{kind: evClosed, conn: conns[0]})
+	w.expect("lost job-2.0", "reply 0#105 ERR_PROC_TERM_WO_SYNC")
+}
+
+func TestRemoveJob(t *testing.T) {
+	w, conns := twoJobs(t, 2)
+	w.request(0, &wire.ConnectRequest{Procs: []wire.Proc{first(0), second(0)}})
+	w.request(0, &wire.GetRequest{Proc: second(1), Key: "a"})
+	w.request(0, &wire.IOFPullRequest{Procs: []wire.Proc{second(0)}, Channels: wire.IOFStdout})
+	w.log = nil
+	w.step(event{kind: evRemoveJob, proc: second(0)})
+	for _, want := range []string{
+		"reply 0#101 ERR_PROC_TERM_WO_SYNC", "reply 0#102 ERR_PROC_TERM_WO_SYNC", "drop job-2.0", "drop job-2.1",
+	} {
+		if !slices.Contains(w.log, want) {
+			t.Errorf("%v, want %s", w.log, want)
+		}
+	}
+	for _, conn := range conns {
+		w.step(event{kind: evClosed, conn: conn})
+	}
+	if len(w.core.fences)+len(w.core.gets)+len(w.core.listeners) != 0 || len(w.core.conns) != 2 || len(w.core.spaces) != 1 {
+		t.Errorf("%d fences, %d gets, %d listeners, %d connections, %d jobs are left", len(w.core.fences), len(w.core.gets),
+			len(w.core.listeners), len(w.core.conns), len(w.core.spaces))
+	}
+	w.log = nil
+	w.connectAs(second(0))
+	w.step(event{kind: evRemoveJob, proc: second(0)})
+	w.expect("refused claim of a process that is not of this step and node", "reject ERR_NOT_FOUND")
+	w.addJob(secondJob(1))
+	w.connectAs(second(0))
+	w.expect("connected job-2.0", "accept job-2.0")
+}

@@ -1,0 +1,171 @@
+package server
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/goshmem/goshmem/pmix/wire"
+)
+
+// describeControl prints what the host and the cleaner are asked for.
+func describeControl(a action) string {
+	switch a.kind {
+	case actControl:
+		return fmt.Sprintf("control %s %v %+v", short(a.proc), a.procs, a.control)
+	case actCleanUp:
+		var out []string
+		for _, item := range a.epilog.paths {
+			var flags string
+			for _, f := range []struct {
+				on   bool
+				name string
+			}{{item.dir, "/"}, {item.recursive, "+"}, {item.emptyOnly, "0"}, {item.leaveTop, "^"}} {
+				if f.on {
+					flags += f.name
+				}
+			}
+			out = append(out, item.path+flags)
+		}
+		for _, name := range a.epilog.ignore {
+			out = append(out, "!"+name)
+		}
+		return "clean up " + strings.Join(out, " ")
+	default:
+		return fmt.Sprintf("action %d", a.kind)
+	}
+}
+
+func control(targets []wire.Proc, infos ...wire.Info) *wire.JobControlRequest {
+	return &wire.JobControlRequest{Targets: targets, Info: infos}
+}
+
+func paths(key, list string) wire.Info { return info(key, wire.StringValue(list)) }
+
+func TestControlActions(t *testing.T) {
+	w := started(t, 2)
+	w.request(0, control(fenceOf(1).Procs, info(wire.KeyJobCtrlSignal, wire.IntValue(10))))
+	w.request(0, control(nil, yes(wire.KeyJobCtrlKill)))
+	w.request(0, control(fenceOf(0, 1, 0).Procs, yes(wire.KeyJobCtrlPause)))
+	w.request(0, control(fenceOf(1).Procs, yes(wire.KeyJobCtrlTerminate), paths(wire.KeyJobCtrlID, "x")))
+	w.request(0, control(fenceOf(7).Procs, yes(wire.KeyJobCtrlKill)))
+	w.request(0, control(nil, info(wire.KeyJobCtrlSignal, wire.IntValue(-9))))
+	w.request(0, control(nil, info(wire.KeyJobCtrlSignal, wire.StringValue("TERM"))))
+	w.request(0, control(nil, yes("pmix.jctrl.preempt")))
+	w.request(0, control(nil, info(wire.KeyJobCtrlResume, wire.BoolValue(false))))
+	w.expect(
+		"control 0 [job-1.1] {Signal:10 Kill:false Terminate:false Pause:false Resume:false}", "reply 0#101 ok",
+		"control 0 [job-1.*] {Signal:0 Kill:true Terminate:false Pause:false Resume:false}", "reply 0#102 ok",
+		"control 0 [job-1.0 job-1.1] {Signal:0 Kill:false Terminate:false Pause:true Resume:false}", "reply 0#103 ok",
+		"control 0 [job-1.1] {Signal:0 Kill:false Terminate:true Pause:false Resume:false}", "reply 0#104 ok",
+		"refused job control: process job-1.7, want one that is known here", "reply 0#105 ERR_BAD_PARAM",
+		"refused job control: pmix.jctrl.sig is -9, want 1 to 128", "reply 0#106 ERR_BAD_PARAM",
+		"refused job control: pmix.jctrl.sig is TERM, want 1 to 128", "reply 0#107 ERR_BAD_PARAM",
+		"reply 0#108 ERR_NOT_SUPPORTED", "reply 0#109 ERR_NOT_SUPPORTED",
+	)
+}
+
+// A process may act on its own job and on those that it spawned; nobody else may.
+func TestControlPermission(t *testing.T) {
+	w := started(t, 2)
+	job := testJob(2)
+	job.Nspace = second(0).Nspace
+	s, err := newNspace(&job, first(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.step(event{kind: evAddJob, space: s, proc: first(0)})
+	conn := w.connectAs(second(0))
+	w.log = nil
+	kill := yes(wire.KeyJobCtrlKill)
+	w.request(0, control([]wire.Proc{second(1)}, kill))
+	w.request(1, control([]wire.Proc{second(1)}, kill))
+	w.requestOn(conn, control([]wire.Proc{second(1)}, kill))
+	w.requestOn(conn, control([]wire.Proc{first(0)}, kill))
+	w.requestOn(conn, control([]wire.Proc{second(0), first(0)}, paths(wire.KeyRegisterCleanup, "/tmp/x")))
+	killed := "{Signal:0 Kill:true Terminate:false Pause:false Resume:false}"
+	w.expect(
+		"control 0 [job-2.1] "+killed, "reply 0#101 ok",
+		"refused job control of job-2.1, want a job of the caller's or one that it spawned", "reply 1#101 ERR_NO_PERMISSIONS",
+		"control job-2.0 [job-2.1] "+killed, "reply job-2.0#101 ok",
+		"refused job control of job-1.0, want a job of the caller's or one that it spawned", "reply job-2.0#102 ERR_NO_PERMISSIONS",
+		"refused job control of job-1.0, want a job of the caller's or one that it spawned", "reply job-2.0#103 ERR_NO_PERMISSIONS",
+	)
+}
+
+func TestCleanUpOfProcess(t *testing.T) {
+	w := started(t, 2)
+	w.request(0, control(fenceOf(0).Procs, paths(wire.KeyRegisterCleanup, "/tmp/a,/tmp/b/")))
+	w.request(0, control(fenceOf(0).Procs, paths(wire.KeyRegisterCleanupDir, "/tmp/d"), yes(wire.KeyCleanupRecursive)))
+	w.request(0, control(fenceOf(0).Procs, paths(wire.KeyRegisterCleanupDir, "/tmp/d"), yes(wire.KeyCleanupLeaveTopdir)))
+	w.request(0, control(fenceOf(0).Procs, paths(wire.KeyCleanupIgnore, "/tmp/d/keep")))
+	w.request(0, control(fenceOf(0).Procs, paths(wire.KeyRegisterCleanupDir, "/tmp/e"), yes(wire.KeyCleanupEmpty)))
+	w.log = nil
+	w.closeConn(0) // may still live
+	w.expect("lost 0")
+	w.exit(0)
+	w.expect("clean up /tmp/a /tmp/b /tmp/d/+^ /tmp/e/0 !/tmp/d/keep")
+	w.exit(0)
+	w.exit(1)
+	w.expect()
+}
+
+func TestCleanUpOfNamespace(t *testing.T) {
+	w := started(t, 3)
+	w.request(0, control(nil, paths(wire.KeyRegisterCleanup, "/tmp/a")))
+	w.request(1, control(fenceOf(wire.RankWildcard).Procs, paths(wire.KeyRegisterCleanup, "/tmp/b")))
+	w.request(2, control(fenceOf(0, 1).Procs, paths(wire.KeyRegisterCleanup, "/tmp/c")))
+	w.log = nil
+	w.exit(0)
+	w.expect("clean up /tmp/c")
+	w.exit(2)
+	w.expect()
+	w.step(event{kind: evRemoveJob, proc: first(0)})
+	if got := w.log[:2]; got[0] != "clean up /tmp/c" || got[1] != "clean up /tmp/a /tmp/b" {
+		t.Errorf("%q, want what process 1 and the namespace left", got)
+	}
+}
+
+func TestCleanUpAtTheEnd(t *testing.T) {
+	w, conns := twoJobs(t, 1)
+	w.request(0, control(fenceOf(0).Procs, paths(wire.KeyRegisterCleanup, "/tmp/a")))
+	w.requestOn(conns[0], control(nil, paths(wire.KeyRegisterCleanup, "/tmp/b")))
+	w.log = nil
+	w.step(event{kind: evClosing})
+	w.step(event{kind: evClosing})
+	w.expect("clean up /tmp/a", "clean up /tmp/b")
+}
+
+func TestUnfitCleanUps(t *testing.T) {
+	for _, tt := range []struct {
+		infos []wire.Info
+		why   string
+		want  wire.Status
+	}{
+		{[]wire.Info{paths(wire.KeyRegisterCleanup, "a")}, `pmix.reg.cleanup: path "a", want an absolute one`, wire.StatusErrBadParam},
+		{[]wire.Info{paths(wire.KeyRegisterCleanup, "/tmp/a,")}, `pmix.reg.cleanup: path "", want an absolute one`, wire.StatusErrBadParam},
+		{[]wire.Info{paths(wire.KeyRegisterCleanupDir, "/")}, `pmix.reg.cleanupdir: path "/", want one below the root`, wire.StatusErrBadParam},
+		{[]wire.Info{paths(wire.KeyRegisterCleanupDir, "//.")}, `pmix.reg.cleanupdir: path "//.", want one below the root`, wire.StatusErrBadParam},
+		{[]wire.Info{paths(wire.KeyRegisterCleanupDir, "/tmp/../etc")}, `pmix.reg.cleanupdir: path "/tmp/../etc", want one without steps upwards`, wire.StatusErrBadParam},
+		{[]wire.Info{paths(wire.KeyCleanupIgnore, "x")}, `pmix.clnup.ignore: path "x", want an absolute one`, wire.StatusErrBadParam},
+		{[]wire.Info{yes(wire.KeyRegisterCleanup)}, "pmix.reg.cleanup is true, want paths", wire.StatusErrBadParam},
+		{
+			[]wire.Info{paths(wire.KeyRegisterCleanup, "/tmp/a"), paths(wire.KeyCleanupIgnore, "/tmp/a")},
+			"a path is to be both removed and ignored", wire.StatusErrConflictingCleanupDirectives,
+		},
+		{[]wire.Info{paths(wire.KeyCleanupIgnore, "/tmp/old")}, "a path is to be both removed and ignored", wire.StatusErrConflictingCleanupDirectives},
+		{[]wire.Info{paths(wire.KeyRegisterCleanup, "/tmp/kept")}, "a path is to be both removed and ignored", wire.StatusErrConflictingCleanupDirectives},
+		{
+			[]wire.Info{paths(wire.KeyRegisterCleanup, strings.TrimSuffix(strings.Repeat("/a,", maxRemembered), ","))},
+			"more than 4096 paths to clean up", wire.StatusErrOutOfResource,
+		},
+	} {
+		w := started(t, 1)
+		w.request(0, control(nil, paths(wire.KeyRegisterCleanup, "/tmp/old"), paths(wire.KeyCleanupIgnore, "/tmp/kept")))
+		w.log = nil
+		w.request(0, control(nil, tt.infos...))
+		w.expect("refused job control: "+tt.why, "reply 0#102 "+statusName(tt.want))
+		w.exit(0)
+		w.expect("clean up /tmp/old !/tmp/kept")
+	}
+}

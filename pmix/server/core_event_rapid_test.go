@@ -1,0 +1,216 @@
+package server
+
+import (
+	"fmt"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/goshmem/goshmem/pmix/wire"
+)
+
+// Whatever clients do with events, groups, invitations, control and monitors while some of them end: each request is
+// answered once at most, and exactly once if its connection lives until the others have ended; an event reaches a
+// connection once, never one of a process that has ended, never the process that it comes from; and when all have
+// ended, nothing of it is kept.
+func TestEventsAndGroupsEnd(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		n := rapid.IntRange(2, 5).Draw(rt, "n")
+		s := newScene(t, rt, n)
+		for range rapid.IntRange(0, 80).Draw(rt, "steps") {
+			rank := wire.Rank(rapid.IntRange(0, n-1).Draw(rt, "rank"))
+			if s.w.conns[rank] == 0 {
+				s.join(rank)
+				continue
+			}
+			s.act(rank, wire.Rank(rapid.IntRange(0, n-1).Draw(rt, "other")))
+		}
+		for r := range n - 1 { // the last one is left to be answered
+			s.exit(wire.Rank(r))
+		}
+		s.w.now += 100000
+		s.step(event{kind: evTick})
+		s.checkAnswers()
+		s.exit(wire.Rank(n - 1))
+		s.checkRest()
+	})
+}
+
+type asked struct {
+	conn connID
+	tag  uint32
+}
+
+// scene drives a core by random requests and watches what it sends.
+type scene struct {
+	t        *rapid.T
+	w        *world
+	n        int
+	serial   int32
+	asked    map[asked]bool
+	answered map[asked]int
+	heard    map[string]bool // connection and serial number of an event
+}
+
+func newScene(t *testing.T, rt *rapid.T, n int) *scene {
+	w := newWorld(t, testJob(n), false)
+	return &scene{t: rt, w: w, n: n, asked: map[asked]bool{}, answered: map[asked]int{}, heard: map[string]bool{}}
+}
+
+func (s *scene) step(ev event) {
+	ev.now = s.w.now
+	for _, a := range s.w.core.Step(ev, nil) {
+		if a.kind != actSend {
+			continue
+		}
+		if a.tag != wire.TagNotify {
+			s.answered[asked{a.conn, a.tag}]++
+			continue
+		}
+		s.event(a)
+	}
+}
+
+func (s *scene) event(a action) {
+	p := s.w.core.conns[a.conn]
+	if p == nil || p.conn != a.conn || p.exited {
+		s.t.Fatalf("event %s to one that has ended", describeEvent(a.payload))
+	}
+	n, err := wire.DecodeNotification(a.payload)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if n.Source == p.name {
+		s.t.Fatalf("event %s to the one that it comes from", describeEvent(a.payload))
+	}
+	if v, ok := wire.Find(n.Info, "serial"); ok {
+		key := fmt.Sprint(a.conn, v)
+		if s.heard[key] {
+			s.t.Fatalf("event %v twice to %v", v, p.name)
+		}
+		s.heard[key] = true
+	}
+}
+
+func (s *scene) ask(rank wire.Rank, r wire.Request) {
+	body, err := wire.AppendRequest(nil, r)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	conn := s.w.conns[rank]
+	s.w.tags[conn] = max(s.w.tags[conn], wire.TagFirstDynamic-1) + 1
+	if r.Command() != wire.CmdDeregisterEvents {
+		s.asked[asked{conn, s.w.tags[conn]}] = true
+	}
+	s.step(event{kind: evFrame, conn: conn, tag: s.w.tags[conn], payload: body})
+}
+
+func (s *scene) join(rank wire.Rank) {
+	s.w.last++
+	before := len(s.w.core.conns)
+	s.step(event{kind: evClaim, conn: s.w.last, proc: first(rank)})
+	if len(s.w.core.conns) > before {
+		s.w.conns[rank] = s.w.last
+	}
+}
+
+func (s *scene) exit(rank wire.Rank) {
+	s.giveUp(rank)
+	e := Exit{Signal: rapid.IntRange(0, 9).Draw(s.t, "signal")}
+	s.step(event{kind: evExited, proc: first(rank), exit: e})
+}
+
+// giveUp forgets what a process waits for as it ends.
+func (s *scene) giveUp(rank wire.Rank) {
+	for r := range s.asked {
+		if r.conn == s.w.conns[rank] && s.answered[r] == 0 {
+			delete(s.asked, r)
+		}
+	}
+}
+
+func (s *scene) hangUp(rank wire.Rank) {
+	s.giveUp(rank)
+	s.step(event{kind: evClosed, conn: s.w.conns[rank]})
+	delete(s.w.conns, rank)
+}
+
+// notice makes an event that can be recognized.
+func (s *scene) notice(code wire.Status, rng wire.Range, infos ...wire.Info) *wire.NotifyRequest {
+	s.serial++
+	return raised(code, rng, append(infos, info("serial", wire.IntValue(s.serial)))...)
+}
+
+func (s *scene) act(rank, other wire.Rank) {
+	members := ranks(rank, other)
+	id := rapid.SampledFrom([]string{"g", "h"}).Draw(s.t, "id")
+	flags := []wire.Info{yes(rapid.SampledFrom([]string{
+		"none", wire.KeyGroupFTCollective, wire.KeyGroupOptional, wire.KeyGroupNotifyTermination, wire.KeyGroupAssignContextID,
+	}).Draw(s.t, "flag"))}
+	code := wire.Status(rapid.IntRange(-9002, -9000).Draw(s.t, "code"))
+	switch rapid.IntRange(0, 17).Draw(s.t, "what") {
+	case 0, 1:
+		s.ask(rank, codes(code, wire.StatusErrProcAbortedBySig, wire.StatusGroupMemberFailed, wire.StatusGroupInvited))
+	case 2:
+		s.ask(rank, codes())
+	case 3:
+		s.ask(rank, &wire.DeregisterEventsRequest{Codes: []wire.Status{code}})
+	case 4, 5:
+		s.ask(rank, s.notice(code, wire.Range(rapid.IntRange(0, 8).Draw(s.t, "range"))))
+	case 6:
+		s.ask(rank, s.notice(code, wire.RangeCustom, info(wire.KeyEventCustomRange, wire.ProcsValue(members...))))
+	case 7, 8, 9:
+		s.ask(rank, construct(id, members, append(flags, seconds(int32(rapid.IntRange(0, 3).Draw(s.t, "timeout"))))...))
+	case 10:
+		s.ask(rank, destruct(id))
+	case 11:
+		s.ask(rank, &wire.GroupLeaveRequest{ID: id})
+	case 12:
+		s.ask(rank, invited(id, members...))
+	case 13:
+		s.ask(rank, answered(rapid.SampledFrom([]wire.Status{wire.StatusGroupInviteAccepted, wire.StatusGroupInviteDeclined}).Draw(s.t, "answer"), first(other)))
+	case 14:
+		s.ask(rank, complete(id, members...))
+	case 15:
+		s.ask(rank, watchOf(1, 0))
+	case 16:
+		if rapid.Bool().Draw(s.t, "finalizes") {
+			s.ask(rank, &wire.FinalizeRequest{})
+			return
+		}
+		s.hangUp(rank)
+	case 17:
+		if rapid.Bool().Draw(s.t, "exits") {
+			s.exit(other)
+		}
+		s.w.now += 70
+		s.step(event{kind: evTick})
+	}
+}
+
+func (s *scene) checkAnswers() {
+	for r, times := range s.answered {
+		if times > 1 {
+			s.t.Fatalf("request %v was answered %d times", r, times)
+		}
+	}
+	for r := range s.asked {
+		// a process that finalizes gives up what its other threads still wait for
+		if p := s.w.core.conns[r.conn]; p != nil && s.answered[r] == 0 && p.conn == r.conn {
+			s.t.Fatalf("request %v was not answered", r)
+		}
+	}
+}
+
+func (s *scene) checkRest() {
+	for _, rank := range sortedKeys(s.w.conns) {
+		s.hangUp(rank)
+	}
+	s.w.now += 100000
+	s.step(event{kind: evTick})
+	c := s.w.core
+	if len(c.groups)+len(c.fences)+len(c.invites)+len(c.watches) != 0 || c.deadline() != 0 {
+		s.t.Fatalf("%d groups, %d fences, %d invitations, %d watches, deadline %d are left",
+			len(c.groups), len(c.fences), len(c.invites), len(c.watches), c.deadline())
+	}
+}

@@ -1,0 +1,343 @@
+package server
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/goshmem/goshmem/pmix/wire"
+)
+
+// describeEvent prints an event: its code, where it comes from, whom it is about.
+func describeEvent(b []byte) string {
+	n, err := wire.DecodeNotification(b)
+	if err != nil {
+		return err.Error()
+	}
+	ev, err := wire.ParseEvent(n)
+	if err != nil {
+		return err.Error()
+	}
+	out := []string{strings.TrimPrefix(ev.Status.String(), "PMIX "), "from", short(ev.Source)}
+	for i, p := range ev.Affected {
+		out = append(out, []string{"about", "and"}[min(i, 1)], short(p))
+	}
+	if ev.NonDefault {
+		out = append(out, "nondefault")
+	}
+	if v, ok := ev.Has(wire.KeyExitCode); ok {
+		out = append(out, "code", v.String())
+	}
+	if v, ok := ev.Has(wire.KeyGroupID); ok {
+		out = append(out, "group", v.String())
+	}
+	return strings.Replace(strings.Join(out, " "), "PMIX_", "", 1)
+}
+
+func codes(list ...wire.Status) *wire.RegisterEventsRequest {
+	return &wire.RegisterEventsRequest{Codes: list}
+}
+
+// raised is a notification with a range and infos.
+func raised(code wire.Status, rng wire.Range, infos ...wire.Info) *wire.NotifyRequest {
+	return &wire.NotifyRequest{Status: code, Range: rng, Info: infos}
+}
+
+func info(key string, v wire.Value) wire.Info { return wire.Info{Key: key, Value: v} }
+
+func yes(key string) wire.Info { return info(key, wire.BoolValue(true)) }
+
+func TestEventRanges(t *testing.T) {
+	for _, tt := range []struct {
+		rng  wire.Range
+		info []wire.Info
+		want []string // besides the answer, which is always ok
+	}{
+		{wire.RangeUndef, nil, []string{"1", "job-2.0", "job-2.1"}},
+		{wire.RangeRM, nil, nil},
+		{wire.RangeLocal, nil, []string{"1", "job-2.0", "job-2.1"}},
+		{wire.RangeNamespace, nil, []string{"1"}},
+		{wire.RangeSession, nil, []string{"1", "job-2.0", "job-2.1"}},
+		{wire.RangeGlobal, nil, []string{"1", "job-2.0", "job-2.1"}},
+		{wire.RangeProcLocal, nil, nil},
+		{wire.RangeCustom, []wire.Info{info(wire.KeyEventCustomRange, wire.ProcValue(second(1)))}, []string{"job-2.1"}},
+		{
+			wire.RangeCustom,
+			[]wire.Info{info(wire.KeyEventCustomRange, wire.ProcsValue(first(1), first(0), second(0)))},
+			[]string{"1", "job-2.0"},
+		},
+		{
+			wire.RangeCustom,
+			[]wire.Info{info(wire.KeyEventCustomRange, wire.ProcsValue(second(wire.RankWildcard)))},
+			[]string{"job-2.0", "job-2.1"},
+		},
+	} {
+		t.Run(fmt.Sprint(tt.rng, len(tt.info)), func(t *testing.T) {
+			w, conns := twoJobs(t, 2)
+			for _, conn := range append([]connID{w.conns[0], w.conns[1]}, conns...) {
+				w.requestOn(conn, codes(-9999))
+			}
+			w.log = nil
+			w.request(0, raised(-9999, tt.rng, tt.info...))
+			var want []string
+			for _, to := range tt.want {
+				want = append(want, "event "+to+" status -9999 from 0")
+			}
+			w.expect(append(want, "reply 0#102 ok")...)
+		})
+	}
+}
+
+func TestUnfitEvents(t *testing.T) {
+	w := started(t, 2)
+	w.request(0, raised(-9999, 8))
+	w.request(0, raised(-9999, wire.RangeCustom))
+	w.request(0, raised(-9999, wire.RangeNamespace, info(wire.KeyEventCustomRange, wire.ProcValue(first(1)))))
+	w.request(0, raised(-9999, wire.RangeCustom, info(wire.KeyEventCustomRange, wire.StringValue("all"))))
+	w.request(0, raised(-9999, wire.RangeNamespace, info(wire.KeyEventAffectedProc, wire.BoolValue(true))))
+	w.request(0, &wire.RegisterEventsRequest{Info: []wire.Info{info(wire.KeyEventAffectedProcs, wire.StringValue("x"))}})
+	w.expect(
+		"refused notify event: range 8, want at most 7", "reply 0#101 ERR_BAD_PARAM",
+		"refused notify event: range 6 without pmix.evrange, want the processes", "reply 0#102 ERR_BAD_PARAM",
+		"refused notify event: pmix.evrange with range 3, want 6", "reply 0#103 ERR_BAD_PARAM",
+		"refused notify event: pmix wire: event PMIX status -9999: pmix.evrange holds all, want what belongs to it", "reply 0#104 ERR_BAD_PARAM",
+		"refused notify event: pmix wire: event PMIX status -9999: pmix.evproc holds true, want what belongs to it", "reply 0#105 ERR_BAD_PARAM",
+		"refused register events: pmix wire: event PMIX_SUCCESS: pmix.evaffected holds x, want what belongs to it", "reply 0#106 ERR_BAD_PARAM",
+	)
+}
+
+func TestDefaultHandlers(t *testing.T) {
+	w := started(t, 4)
+	w.request(1, codes())             // all but those reserved
+	w.request(2, codes(-9999))        // one code
+	w.request(3, codes(-9998, -9999)) // both, and several registrations of one code count once
+	w.request(3, codes(-9999))
+	w.request(3, codes())
+	w.log = nil
+	w.request(0, raised(-9999, wire.RangeNamespace))
+	w.expect("event 1 status -9999 from 0", "event 2 status -9999 from 0", "event 3 status -9999 from 0", "reply 0#101 ok")
+	w.request(0, raised(-9999, wire.RangeNamespace, yes(wire.KeyEventNonDefault)))
+	w.expect("event 2 status -9999 from 0 nondefault", "event 3 status -9999 from 0 nondefault", "reply 0#102 ok")
+	w.request(0, raised(-5555, wire.RangeNamespace))
+	w.expect("event 1 status -5555 from 0", "event 3 status -5555 from 0", "reply 0#103 ok")
+	w.request(3, &wire.DeregisterEventsRequest{Codes: []wire.Status{-9999, -9998, -77}})
+	w.request(2, &wire.DeregisterEventsRequest{Codes: []wire.Status{-9999}})
+	w.request(1, &wire.DeregisterEventsRequest{Codes: []wire.Status{wire.StatusMaxErrConstant}})
+	w.request(0, raised(-9999, wire.RangeNamespace))
+	w.expect("event 3 status -9999 from 0", "reply 0#104 ok")
+	if size := w.core.find(first(2)).events.size; size != 0 {
+		t.Errorf("%d registrations are left of none", size)
+	}
+}
+
+func TestAffectedFilter(t *testing.T) {
+	w := started(t, 3)
+	only := func(v wire.Value) *wire.RegisterEventsRequest {
+		return &wire.RegisterEventsRequest{Codes: []wire.Status{-9999}, Info: []wire.Info{info(wire.KeyEventAffectedProcs, v)}}
+	}
+	w.request(1, only(wire.ProcsValue(first(0), second(4))))
+	w.request(2, only(wire.ProcsValue(first(wire.RankWildcard))))
+	w.log = nil
+	about := func(p wire.Proc) *wire.NotifyRequest {
+		return raised(-9999, wire.RangeNamespace, info(wire.KeyEventAffectedProc, wire.ProcValue(p)))
+	}
+	w.request(0, about(first(0)))
+	w.expect("event 1 status -9999 from 0 about 0", "event 2 status -9999 from 0 about 0", "reply 0#101 ok")
+	w.request(0, about(first(2)))
+	w.expect("event 2 status -9999 from 0 about 2", "reply 0#102 ok")
+	w.request(0, about(second(4)))
+	w.expect("event 1 status -9999 from 0 about job-2.4", "reply 0#103 ok")
+	w.request(0, raised(-9999, wire.RangeNamespace)) // about nobody, so everybody
+	w.expect("event 1 status -9999 from 0", "event 2 status -9999 from 0", "reply 0#104 ok")
+}
+
+func TestNoticesHeardOnce(t *testing.T) {
+	w := started(t, 2)
+	w.request(1, codes(-9001))
+	w.request(0, raised(-9001, wire.RangeNamespace))
+	w.request(0, raised(-9002, wire.RangeNamespace))
+	w.log = nil
+	w.request(1, codes(-9001))
+	w.request(1, codes(-9002))
+	w.request(1, codes(-9002, -9001))
+	w.request(1, codes())
+	w.expect("reply 1#102 ok", "reply 1#103 ok", "event 1 status -9002 from 0", "reply 1#104 ok", "reply 1#105 ok")
+	// After a farewell the process is a new listener.
+	w.request(1, &wire.FinalizeRequest{})
+	w.closeConn(1)
+	w.connect(1)
+	w.log = nil
+	w.request(1, codes(-9001))
+	w.expect("reply 1#101 ok", "event 1 status -9001 from 0")
+}
+
+func TestCacheRules(t *testing.T) {
+	w := started(t, 3)
+	w.request(0, raised(-9001, wire.RangeNamespace, yes(wire.KeyEventDoNotCache)))
+	w.request(0, raised(-9002, wire.RangeNamespace, info(wire.KeyEventActionTimeout, wire.IntValue(5))))
+	w.request(0, raised(-9003, wire.RangeCustom, info(wire.KeyEventCustomRange, wire.ProcValue(first(2)))))
+	w.request(0, raised(-9004, wire.RangeNamespace, yes(wire.KeyEventNonDefault)))
+	w.request(0, raised(-9005, wire.RangeRM))
+	w.advance(4)
+	w.log = nil
+	w.request(1, codes())
+	w.expect("reply 1#101 ok", "event 1 status -9002 from 0")
+	w.request(0, codes(-9001, -9002, -9003, -9004, -9005)) // its own
+	w.expect("reply 0#106 ok")
+	w.advance(1)
+	w.request(2, codes(-9001, -9002, -9003, -9004, -9005))
+	w.expect("reply 2#101 ok", "event 2 status -9003 from 0", "event 2 status -9004 from 0 nondefault")
+}
+
+func TestCacheIsBounded(t *testing.T) {
+	w := started(t, 2)
+	for i := range maxCached + 10 {
+		w.request(0, raised(wire.Status(-10000-i), wire.RangeNamespace))
+	}
+	cache := w.core.spaces[testNspace].cache
+	if len(cache) != maxCached || cache[0].Status != -10010 {
+		t.Errorf("%d events kept from %d on, want the last %d", len(cache), cache[0].Status, maxCached)
+	}
+	big := make([]byte, maxCachedSize/3)
+	for range 4 {
+		w.request(0, raised(-1, wire.RangeNamespace, info("x", wire.BytesValue(big))))
+	}
+	if n := len(w.core.spaces[testNspace].cache); n != 2 {
+		t.Errorf("%d events of a third of the limit kept, want 2", n)
+	}
+	w.request(0, raised(-1, wire.RangeNamespace, info("x", wire.BytesValue(make([]byte, maxCachedSize)))))
+	if n := len(w.core.spaces[testNspace].cache); n != 2 {
+		t.Errorf("%d events kept after one above the limit, want the 2 of before", n)
+	}
+}
+
+// What is kept of one job is none of another's business, whatever the event's range; only those whom an event names get
+// it in their job.
+func TestCacheStaysInItsJob(t *testing.T) {
+	w, conns := twoJobs(t, 1)
+	w.request(0, raised(-9001, wire.RangeSession))
+	w.request(0, raised(-9002, wire.RangeGlobal))
+	w.request(0, raised(-9003, wire.RangeCustom, info(wire.KeyEventCustomRange, wire.ProcValue(second(0)))))
+	w.log = nil
+	w.requestOn(conns[0], codes(-9001, -9002, -9003))
+	w.expect("reply job-2.0#101 ok", "event job-2.0 status -9003 from 0")
+	w.step(event{kind: evRemoveJob, proc: second(0)})
+	job := testJob(1)
+	job.Nspace = second(0).Nspace
+	w.addJob(job)
+	conn := w.connectAs(second(0))
+	w.log = nil
+	w.requestOn(conn, codes(-9001, -9002, -9003))
+	w.expect("reply job-2.0#101 ok")
+}
+
+func TestRegistrationsAreBounded(t *testing.T) {
+	w := started(t, 1)
+	w.request(0, codes(make([]wire.Status, maxRemembered)...))
+	w.request(0, codes(-1))
+	procs := slices.Repeat([]wire.Proc{first(0)}, maxRemembered)
+	w.request(0, &wire.DeregisterEventsRequest{Codes: []wire.Status{0}})
+	w.request(0, &wire.RegisterEventsRequest{Info: []wire.Info{info(wire.KeyEventAffectedProcs, wire.ProcsValue(procs...))}})
+	w.request(0, codes(-1))
+	w.expect("reply 0#101 ok",
+		"refused register events: more than 4096 codes and processes", "reply 0#102 ERR_OUT_OF_RESOURCE",
+		"refused register events: more than 4096 codes and processes", "reply 0#104 ERR_OUT_OF_RESOURCE",
+		"reply 0#105 ok")
+}
+
+func TestExitEvents(t *testing.T) {
+	end := func(e Exit) func(w *world) {
+		return func(w *world) { w.step(event{kind: evExited, proc: first(1), exit: e}) }
+	}
+	finalized := func(e Exit) func(w *world) {
+		return func(w *world) {
+			w.request(1, &wire.FinalizeRequest{})
+			end(e)(w)
+		}
+	}
+	kill := &wire.JobControlRequest{Targets: []wire.Proc{first(1)}, Info: []wire.Info{yes(wire.KeyJobCtrlKill)}}
+	for name, tt := range map[string]struct {
+		do   func(w *world)
+		want string
+	}{
+		"signal":        {end(Exit{Signal: 9}), "ERR_PROC_ABORTED_BY_SIG from 1 about 1 nondefault code 137"},
+		"status":        {end(Exit{Code: 3}), "ERR_EXIT_NONZERO_TERM from 1 about 1 nondefault code 3"},
+		"no farewell":   {end(Exit{}), "ERR_PROC_TERM_WO_SYNC from 1 about 1 nondefault code 0"},
+		"not started":   {end(Exit{NotStarted: true}), "ERR_PROC_FAILED_TO_START from 1 about 1 nondefault code 0"},
+		"good":          {finalized(Exit{}), ""},
+		"status later":  {finalized(Exit{Code: 1}), "ERR_EXIT_NONZERO_TERM from 1 about 1 nondefault code 1"},
+		"unfinished":    {finalized(Exit{Unfinished: true}), "ERR_PROC_TERM_WO_SYNC from 1 about 1 nondefault code 0"},
+		"by command":    {func(w *world) { w.request(0, kill); end(Exit{Signal: 15})(w) }, "ERR_PROC_KILLED_BY_CMD from 1 about 1 nondefault code 143"},
+		"asked, obeyed": {func(w *world) { w.request(0, kill); finalized(Exit{})(w) }, ""},
+		"own abort": {
+			func(w *world) { w.request(1, &wire.AbortRequest{Status: 42}); end(Exit{Code: 42})(w) },
+			"ERR_PROC_REQUESTED_ABORT from 1 about 1 nondefault code 42",
+		},
+		"other's abort": {
+			func(w *world) { w.request(0, &wire.AbortRequest{Status: 42}); end(Exit{Signal: 9})(w) },
+			"ERR_PROC_KILLED_BY_CMD from 1 about 1 nondefault code 137",
+		},
+		"lost first": {func(w *world) { w.closeConn(1); end(Exit{Signal: 11})(w) }, "ERR_PROC_ABORTED_BY_SIG from 1 about 1 nondefault code 139"},
+		"twice":      {func(w *world) { end(Exit{Code: 3})(w); end(Exit{Signal: 9})(w) }, "ERR_EXIT_NONZERO_TERM from 1 about 1 nondefault code 3"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, conns := twoJobs(t, 3)
+			all := codes(wire.StatusErrProcAbortedBySig, wire.StatusErrExitNonzeroTerm, wire.StatusErrProcTermWoSync,
+				wire.StatusErrProcFailedToStart, wire.StatusErrProcKilledByCmd, wire.StatusErrProcRequestedAbort)
+			w.request(0, all)
+			w.request(1, all)
+			w.request(2, codes()) // a default handler hears nothing of it
+			w.requestOn(conns[0], all)
+			w.log = nil
+			tt.do(w)
+			events := slices.DeleteFunc(slices.Clone(w.log), func(s string) bool { return !strings.HasPrefix(s, "event") })
+			var want []string
+			if tt.want != "" {
+				want = []string{"event 0 " + tt.want}
+			}
+			if !slices.Equal(events, want) {
+				t.Errorf("events %q, want %q", events, want)
+			}
+			// A late handler hears of it, too.
+			w.log = nil
+			w.request(2, all)
+			want = nil
+			if tt.want != "" {
+				want = []string{"event 2 " + tt.want}
+			}
+			if got := w.log[1:]; !slices.Equal(got, want) {
+				t.Errorf("late: %q, want %q", got, want)
+			}
+		})
+	}
+}
+
+// A whole namespace that is forgotten makes no news.
+func TestRemovedJobIsSilent(t *testing.T) {
+	w := started(t, 2)
+	w.request(0, codes(wire.StatusErrProcTermWoSync))
+	w.log = nil
+	w.step(event{kind: evRemoveJob, proc: first(0)})
+	for _, line := range w.log {
+		if strings.HasPrefix(line, "event") {
+			t.Errorf("%s, want none", line)
+		}
+	}
+}
+
+func TestHostEvents(t *testing.T) {
+	w, conns := twoJobs(t, 2)
+	for _, conn := range []connID{w.conns[0], conns[0]} {
+		w.requestOn(conn, codes(wire.StatusEventNodeDown))
+	}
+	w.log = nil
+	node := wire.Proc{Nspace: "daemons", Rank: 4}
+	down := wire.Event{Status: wire.StatusEventNodeDown, Source: node, Range: wire.RangeSession, Affected: []wire.Proc{first(1)}}
+	down.Info = down.Pack()
+	w.step(event{kind: evNotify, notice: down})
+	w.expect("event 0 EVENT_NODE_DOWN from daemons.4 about 1", "event job-2.0 EVENT_NODE_DOWN from daemons.4 about 1")
+	w.request(1, codes(wire.StatusEventNodeDown)) // of the job that it is about
+	w.requestOn(conns[1], codes(wire.StatusEventNodeDown))
+	w.expect("reply 1#101 ok", "event 1 EVENT_NODE_DOWN from daemons.4 about 1", "reply job-2.1#101 ok")
+}

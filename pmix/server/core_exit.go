@@ -1,0 +1,98 @@
+package server
+
+import (
+	"fmt"
+
+	"github.com/goshmem/goshmem/pmix/wire"
+)
+
+// condemn remembers whose end was asked for: by from for itself and others, or for others alone. A wildcard rank stands
+// for a namespace, and no name at all for that of from.
+func (c *core) condemn(from *process, targets []wire.Proc, aborts bool) {
+	if len(targets) == 0 {
+		targets = []wire.Proc{{Nspace: from.name.Nspace, Rank: wire.RankWildcard}}
+	}
+	for _, name := range targets {
+		s := c.spaces[name.Nspace]
+		if s == nil {
+			continue
+		}
+		for _, p := range s.procs {
+			if !name.Matches(p.name) {
+				continue
+			}
+			if aborts && p == from {
+				p.aborts = true
+			} else {
+				p.condemned = true
+			}
+		}
+	}
+}
+
+// raiseExit tells the others of a job how a process has ended, unless it ended well. The event is not for default
+// handlers: those of MPI libraries would end the job.
+func (c *core) raiseExit(p *process, e Exit) {
+	status, what := p.verdict(e)
+	if status == wire.StatusSuccess {
+		return
+	}
+	code := e.Code
+	if e.Signal != 0 {
+		code = 128 + e.Signal
+	}
+	ev := wire.Event{
+		Status: status, Source: p.name, Range: wire.RangeNamespace, Affected: []wire.Proc{p.name}, NonDefault: true,
+		Info: []wire.Info{
+			{Key: wire.KeyEventTextMessage, Value: wire.StringValue(fmt.Sprintf("process %v %s", p.name, what))},
+			{Key: wire.KeyExitCode, Value: wire.IntValue(int32(code))},
+			{Key: wire.KeyProcTermStatus, Value: wire.StatusValue(status)},
+		},
+	}
+	ev.Info = ev.Pack()
+	_ = c.raise(ev) // nothing in it fails to pack
+}
+
+// verdict names the end of a process; success stands for one that nobody has to hear of.
+func (p *process) verdict(e Exit) (wire.Status, string) {
+	ending := fmt.Sprintf("exited with status %d", e.Code)
+	if e.Signal != 0 {
+		ending = fmt.Sprintf("was ended by signal %d", e.Signal)
+	}
+	farewell := p.phase == phaseNew || p.phase == phaseFinalized
+	switch {
+	case e.NotStarted:
+		return wire.StatusErrProcFailedToStart, "could not be started"
+	case p.aborts:
+		return wire.StatusErrProcRequestedAbort, "asked for the job's abort and " + ending
+	case p.condemned && (e.Signal != 0 || e.Code != 0 || !farewell):
+		return wire.StatusErrProcKilledByCmd, "was ended by command: it " + ending
+	case e.Signal != 0:
+		return wire.StatusErrProcAbortedBySig, ending
+	case e.Code != 0:
+		return wire.StatusErrExitNonzeroTerm, ending
+	case e.Unfinished || !farewell:
+		return wire.StatusErrProcTermWoSync, ending + " without a farewell"
+	default:
+		return wire.StatusSuccess, ""
+	}
+}
+
+// Notify raises an event at the clients that are in its range and asked for it. Its source, which need not be a process,
+// says whom it comes from: with wire.RangeNamespace the event is for that namespace.
+// Errors: an event that makes no sense or cannot be packed.
+func (s *Server) Notify(ev wire.Event) error {
+	n := wire.Notification{Status: ev.Status, Source: ev.Source, Info: ev.Pack(), Range: ev.Range}
+	if _, err := n.Append(nil); err != nil {
+		return fmt.Errorf("pmix server: notify %v: %w", ev.Status, err)
+	}
+	parsed, err := wire.ParseEvent(n)
+	if err == nil && ev.Range == wire.RangeCustom && len(ev.Targets) == 0 {
+		err = fmt.Errorf("range %d without targets, want some", ev.Range)
+	}
+	if err != nil {
+		return fmt.Errorf("pmix server: notify %v: %w", ev.Status, err)
+	}
+	s.post(event{kind: evNotify, notice: parsed})
+	return nil
+}

@@ -1,0 +1,421 @@
+package server
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/goshmem/goshmem/pmix/wire"
+)
+
+// describeGroup prints the answer to a construction.
+func describeGroup(r wire.GroupReply) string {
+	out := []string{"group"}
+	if r.Status != wire.StatusSuccess {
+		out = append(out, statusName(r.Status))
+	}
+	if r.ContextID != wire.NoContextID {
+		out = append(out, fmt.Sprint("context ", r.ContextID))
+	}
+	if v, ok := wire.Find(r.Info, wire.KeyGroupMembership); ok {
+		members, _ := v.Procs()
+		for _, p := range members {
+			out = append(out, short(p))
+		}
+	}
+	return strings.Join(out, " ")
+}
+
+func construct(id string, procs []wire.Proc, infos ...wire.Info) *wire.GroupConstructRequest {
+	return &wire.GroupConstructRequest{ID: id, Procs: procs, Info: infos}
+}
+
+func destruct(id string, infos ...wire.Info) *wire.GroupDestructRequest {
+	return &wire.GroupDestructRequest{ID: id, Info: infos}
+}
+
+func ranks(list ...wire.Rank) []wire.Proc { return fenceOf(list...).Procs }
+
+func TestGroupLife(t *testing.T) {
+	w, conns := twoJobs(t, 3)
+	members := []wire.Proc{second(1), first(2), first(0)}
+	w.request(0, construct("g", members))
+	w.requestOn(conns[1], construct("g", members, yes(wire.KeyGroupAssignContextID)))
+	w.expect()
+	w.request(2, construct("g", members))
+	w.expect("reply 0#101 group context 1 0 2 job-2.1", "reply 2#101 group context 1 0 2 job-2.1",
+		"reply job-2.1#101 group context 1 0 2 job-2.1")
+	w.request(0, construct("g", ranks(0, 1))) // 0 is in one of that name
+	w.expect(`refused construct group "g": a member is in a group of this name already`, "reply 0#102 ERR_EXISTS")
+	w.request(1, construct("g", ranks(1))) // others may have one of their own
+	w.expect("reply 1#101 group 1")
+	w.request(1, destruct("other"))
+	w.request(0, destruct("g"))
+	w.request(2, destruct("g"))
+	w.expect("reply 1#102 ERR_NOT_FOUND")
+	w.requestOn(conns[1], destruct("g"))
+	w.expect("reply 0#103 ok", "reply 2#102 ok", "reply job-2.1#102 ok")
+	w.request(1, destruct("g"))
+	w.request(1, destruct("g"))
+	w.expect("reply 1#103 ok", "reply 1#104 ERR_NOT_FOUND")
+	w.quiet()
+}
+
+// quiet checks that nothing of groups is left.
+func (w *world) quiet() {
+	w.t.Helper()
+	if n := len(w.core.groups) + len(w.core.fences) + len(w.core.invites); n != 0 {
+		w.t.Errorf("%d groups, %d fences, %d invitations are left, want none", len(w.core.groups), len(w.core.fences), len(w.core.invites))
+	}
+}
+
+func TestUnfitGroups(t *testing.T) {
+	w := started(t, 3)
+	w.request(0, construct("", ranks(0)))
+	w.request(0, construct(testNspace, ranks(0)))
+	w.request(0, construct("g", nil))
+	w.request(0, construct("g", ranks(1, 2)))
+	w.request(0, construct("g", ranks(0, 9)))
+	w.expect(
+		`refused construct group "": no name, want one`, "reply 0#101 ERR_BAD_PARAM",
+		`refused construct group "job-1": a namespace has this name, want another`, "reply 0#102 ERR_BAD_PARAM",
+		`refused construct group "g": no processes named, want the members`, "reply 0#103 ERR_BAD_PARAM",
+		`refused construct group "g": among job-1:1,2, want the caller to take part`, "reply 0#104 ERR_BAD_PARAM",
+		`refused construct group "g": process job-1.9, want a rank below 3`, "reply 0#105 ERR_BAD_PARAM",
+	)
+	w.request(0, construct("g", ranks(0, 1)))
+	w.request(2, construct("g", ranks(0, 1, 2))) // they would wait for each other for ever
+	w.expect(`refused construct group "g": others make a group of this name with other members`, "reply 2#101 ERR_BAD_PARAM")
+	w.request(1, construct("g", ranks(0, 1)))
+	w.expect("reply 0#106 group 0 1", "reply 1#101 group 0 1")
+	w.request(0, &wire.GroupLeaveRequest{ID: "h"})
+	w.expect("reply 0#107 ERR_NOT_FOUND")
+	w.core.groups["many"] = nil
+	for i := range maxGroups {
+		id := fmt.Sprint("many", i)
+		w.core.groups[id] = []*group{{id: id, members: []*process{w.core.find(first(2))}}}
+	}
+	w.request(2, construct("one more", ranks(2)))
+	w.expect(`refused construct group "one more": the caller is in 4096 groups already`, "reply 2#102 ERR_OUT_OF_RESOURCE")
+}
+
+func TestGroupTimeout(t *testing.T) {
+	w := started(t, 2)
+	w.request(0, construct("g", ranks(0, 1), seconds(3)))
+	w.advance(2)
+	w.expect()
+	w.advance(1)
+	w.expect("reply 0#101 ERR_TIMEOUT")
+	w.request(1, construct("g", ranks(0, 1))) // hears of it
+	w.expect("reply 1#101 ERR_TIMEOUT")
+	w.quiet()
+	w.request(0, construct("g", ranks(0, 1)))
+	w.request(1, construct("g", ranks(0, 1)))
+	w.log = nil
+	w.request(0, destruct("g", seconds(1)))
+	w.advance(1)
+	w.request(1, destruct("g"))
+	w.expect("reply 0#103 ERR_TIMEOUT", "reply 1#103 ERR_TIMEOUT")
+	w.request(0, destruct("g"))
+	w.request(1, destruct("g"))
+	w.expect("reply 0#104 ok", "reply 1#104 ok")
+	w.quiet()
+}
+
+func TestDeathInConstruction(t *testing.T) {
+	for name, tt := range map[string]struct {
+		flag   string
+		joined bool // the one that dies
+		want   []string
+	}{
+		"strict, joined":         {"", true, []string{"reply 0#101 ERR_PROC_TERM_WO_SYNC", "reply 1#101 ERR_PROC_TERM_WO_SYNC"}},
+		"strict, missing":        {"", false, []string{"reply 0#101 ERR_PROC_TERM_WO_SYNC", "reply 1#101 ERR_PROC_TERM_WO_SYNC"}},
+		"tolerant, joined":       {wire.KeyGroupFTCollective, true, []string{"reply 0#101 group 0 1", "reply 1#101 group 0 1"}},
+		"tolerant, missing":      {wire.KeyGroupFTCollective, false, []string{"reply 0#101 group 0 1", "reply 1#101 group 0 1"}},
+		"optional, missing":      {wire.KeyGroupOptional, false, []string{"reply 0#101 group 0 1", "reply 1#101 group 0 1"}},
+		"optional, then, joined": {wire.KeyGroupOptional, true, []string{"reply 0#101 ERR_PROC_TERM_WO_SYNC", "reply 1#101 ERR_PROC_TERM_WO_SYNC"}},
+	} {
+		for _, late := range []bool{false, true} { // the last living one calls after the death
+			t.Run(fmt.Sprint(name, late), func(t *testing.T) {
+				w := started(t, 3)
+				var flags []wire.Info
+				if tt.flag != "" {
+					flags = append(flags, yes(tt.flag))
+				}
+				w.request(0, construct("g", ranks(0, 1, 2), flags...))
+				if tt.joined {
+					w.request(2, construct("g", ranks(0, 1, 2), flags...))
+				}
+				w.log = nil
+				if late {
+					w.closeConn(2)
+					w.exit(2)
+					w.request(1, construct("g", ranks(0, 1, 2), flags...))
+				} else if tt.joined { // the second is the last one missing: it cannot have called before
+					w.closeConn(2)
+					w.request(1, construct("g", ranks(0, 1, 2), flags...))
+				} else {
+					w.request(1, construct("g", ranks(0, 1, 2), flags...))
+					w.closeConn(2)
+				}
+				w.exit(2)
+				got := strings.Join(amongLiving(w.log), "; ")
+				if got != strings.Join(tt.want, "; ") {
+					t.Errorf("%s, want %s", got, strings.Join(tt.want, "; "))
+				}
+				for _, r := range []wire.Rank{0, 1} {
+					w.exit(r)
+				}
+				w.quiet()
+			})
+		}
+	}
+}
+
+func amongLiving(lines []string) []string {
+	var out []string
+	for _, line := range lines {
+		if !strings.HasPrefix(line, "lost") && !strings.HasPrefix(line, "reply nobody") {
+			out = append(out, line)
+		}
+	}
+	return out
+}
+
+func TestDeadFounder(t *testing.T) {
+	w := started(t, 3)
+	w.closeConn(2)
+	w.exit(2)
+	w.log = nil
+	w.request(0, construct("g", ranks(0, 1, 2)))
+	w.expect("reply 0#101 ERR_PROC_TERM_WO_SYNC")
+	w.request(0, construct("g", ranks(0, 1, 2), yes(wire.KeyGroupFTCollective)))
+	w.request(1, construct("g", ranks(0, 1, 2), yes(wire.KeyGroupFTCollective)))
+	w.expect("reply 0#102 group 0 1", "reply 1#101 group 0 1")
+}
+
+// family returns a world with a group of three that register for news of it.
+func family(t *testing.T, flags ...wire.Info) *world {
+	t.Helper()
+	w := started(t, 3)
+	for r := range wire.Rank(3) {
+		w.request(r, codes(wire.StatusGroupMemberFailed, wire.StatusGroupLeft))
+		w.request(r, construct("g", ranks(0, 1, 2), flags...))
+	}
+	w.log = nil
+	return w
+}
+
+func TestLeavingAGroup(t *testing.T) {
+	w := family(t)
+	w.request(0, destruct("g"))
+	w.request(2, &wire.GroupLeaveRequest{ID: "g"})
+	w.expect("reply 2#103 ok", "event 0 GROUP_LEFT from 2 about 2 nondefault group g", "event 1 GROUP_LEFT from 2 about 2 nondefault group g")
+	w.exit(2) // no member's end
+	w.expect()
+	w.request(1, destruct("g"))
+	w.expect("reply 0#103 ok", "reply 1#103 ok")
+	w.quiet()
+
+	w = family(t)
+	w.request(0, destruct("g"))
+	w.request(1, destruct("g"))
+	w.request(2, &wire.GroupLeaveRequest{ID: "g"}) // the one that the others waited for
+	w.expect("reply 2#103 ok", "event 0 GROUP_LEFT from 2 about 2 nondefault group g",
+		"event 1 GROUP_LEFT from 2 about 2 nondefault group g", "reply 0#103 ok", "reply 1#103 ok")
+	w.quiet()
+}
+
+func TestDeathOfAMember(t *testing.T) {
+	failed := func(to string) string {
+		return "event " + to + " GROUP_MEMBER_FAILED from 2 about 2 nondefault group g"
+	}
+
+	w := family(t) // nobody asked to be told
+	w.exit(2)
+	w.expect()
+	w.request(0, destruct("g"))
+	w.request(1, destruct("g"))
+	w.expect("reply 0#103 ERR_PROC_TERM_WO_SYNC", "reply 1#103 ERR_PROC_TERM_WO_SYNC")
+	w.quiet()
+
+	w = family(t, yes(wire.KeyGroupNotifyTermination))
+	w.request(0, destruct("g"))
+	w.exit(2)
+	w.expect("reply 0#103 ERR_PROC_TERM_WO_SYNC", failed("1"))
+	w.request(1, destruct("g"))
+	w.expect("reply 1#103 ERR_PROC_TERM_WO_SYNC")
+	w.quiet()
+
+	w = family(t, yes(wire.KeyGroupNotifyTermination), yes(wire.KeyGroupFTCollective))
+	w.request(0, destruct("g"))
+	w.request(1, destruct("g"))
+	w.closeConn(2)
+	w.exit(2)
+	if len(w.log) != 3 || w.log[1] != "reply 0#103 ok" {
+		t.Errorf("%q, want the end of the group", w.log)
+	}
+	w.quiet()
+
+	w = family(t, yes(wire.KeyGroupNotifyTermination), yes(wire.KeyGroupFTCollective))
+	w.request(2, &wire.FinalizeRequest{}) // goes without having left
+	w.exit(2)
+	w.expect("finalized 2", "reply 2#103 ok", failed("0"), failed("1"))
+	w.request(0, destruct("g"))
+	w.request(1, destruct("g"))
+	w.expect("reply 0#103 ok", "reply 1#103 ok")
+	w.quiet()
+}
+
+// A group's name may stand where a namespace does.
+func TestGroupNamesProcesses(t *testing.T) {
+	w, conns := twoJobs(t, 2)
+	members := []wire.Proc{first(1), second(0)}
+	w.request(1, construct("g", members))
+	w.requestOn(conns[0], construct("g", members))
+	w.requestOn(conns[0], codes(-9999))
+	w.log = nil
+	w.request(1, raised(-9999, wire.RangeCustom, info(wire.KeyEventCustomRange, wire.ProcValue(wire.Proc{Nspace: "g", Rank: wire.RankWildcard}))))
+	w.expect("event job-2.0 status -9999 from 1", "reply 1#102 ok")
+	w.request(1, raised(-9999, wire.RangeCustom, info(wire.KeyEventCustomRange, wire.ProcValue(wire.Proc{Nspace: "g", Rank: 1}))))
+	w.expect("event job-2.0 status -9999 from 1", "reply 1#103 ok")
+	w.request(1, &wire.FenceRequest{Procs: []wire.Proc{{Nspace: "g", Rank: wire.RankWildcard}}})
+	w.requestOn(conns[0], &wire.FenceRequest{Procs: []wire.Proc{{Nspace: "g", Rank: wire.RankWildcard}}})
+	w.expect("reply 1#104 ok", "reply job-2.0#103 ok")
+	w.request(0, &wire.FenceRequest{Procs: []wire.Proc{{Nspace: "g", Rank: wire.RankWildcard}}}) // no member
+	w.expect("refused fence: process g.*, want one of a namespace that is known here", "reply 0#101 ERR_BAD_PARAM")
+}
+
+func invited(id string, procs ...wire.Proc) *wire.NotifyRequest {
+	return raised(wire.StatusGroupInvited, wire.RangeCustom, info(wire.KeyEventCustomRange, wire.ProcsValue(procs...)),
+		paths(wire.KeyGroupID, id), yes(wire.KeyEventNonDefault))
+}
+
+func answered(status wire.Status, leader wire.Proc) *wire.NotifyRequest {
+	return raised(status, wire.RangeCustom, info(wire.KeyEventCustomRange, wire.ProcValue(leader)))
+}
+
+func complete(id string, procs ...wire.Proc) *wire.NotifyRequest {
+	return raised(wire.StatusGroupConstructComplete, wire.RangeCustom, info(wire.KeyEventCustomRange, wire.ProcsValue(procs...)),
+		paths(wire.KeyGroupID, id), yes(wire.KeyEventNonDefault))
+}
+
+// listening returns a world of four that have handlers for everything about invitations.
+func listening(t *testing.T) *world {
+	t.Helper()
+	w := started(t, 4)
+	for r := range wire.Rank(4) {
+		w.request(r, codes(wire.StatusGroupInvited, wire.StatusGroupInviteAccepted, wire.StatusGroupInviteDeclined,
+			wire.StatusGroupInviteFailed, wire.StatusGroupMemberFailed, wire.StatusGroupLeaderFailed,
+			wire.StatusGroupConstructAbort, wire.StatusGroupConstructComplete))
+	}
+	w.log = nil
+	return w
+}
+
+func TestInvitation(t *testing.T) {
+	w := listening(t)
+	w.request(0, invited("g", ranks(0, 1, 2)...))
+	w.expect("event 1 GROUP_INVITED from 0 nondefault group g", "event 2 GROUP_INVITED from 0 nondefault group g", "reply 0#102 ok")
+	w.request(1, answered(wire.StatusGroupInviteAccepted, first(0)))
+	w.request(2, answered(wire.StatusGroupInviteAccepted, first(0)))
+	w.expect("event 0 GROUP_INVITE_ACCEPTED from 1", "reply 1#102 ok", "event 0 GROUP_INVITE_ACCEPTED from 2", "reply 2#102 ok")
+	w.request(0, complete("g", ranks(0, 1, 2)...))
+	w.expect("event 1 GROUP_CONSTRUCT_COMPLETE from 0 nondefault group g",
+		"event 2 GROUP_CONSTRUCT_COMPLETE from 0 nondefault group g", "reply 0#103 ok")
+	w.request(2, &wire.FinalizeRequest{})
+	w.closeConn(2)
+	w.connect(2)
+	w.log = nil
+	w.request(2, codes(wire.StatusGroupInvited, wire.StatusGroupConstructComplete)) // the invitation is over
+	w.expect("reply 2#101 ok", "event 2 GROUP_CONSTRUCT_COMPLETE from 0 nondefault group g")
+	w.request(0, complete("g", ranks(0, 3)...))
+	w.expect(`refused notify event PMIX_GROUP_CONSTRUCT_COMPLETE: group "g": a member is in one of this name already`, "reply 0#104 ERR_EXISTS")
+	for r := range wire.Rank(3) {
+		w.request(r, destruct("g"))
+	}
+	w.expect("reply 0#105 ok", "reply 1#103 ok", "reply 2#102 ok")
+	w.quiet()
+	if n := len(w.core.spaces[testNspace].cache); n != 2 { // the answers
+		t.Errorf("%d events are kept, want 2", n)
+	}
+}
+
+func TestDeathDuringInvitation(t *testing.T) {
+	w := listening(t)
+	w.closeConn(3)
+	w.log = nil
+	w.request(0, invited("g", ranks(0, 1, 2, 3)...))
+	w.expect("event 0 GROUP_INVITE_FAILED from 3 about 3 nondefault group g", "event 1 GROUP_INVITED from 0 nondefault group g",
+		"event 2 GROUP_INVITED from 0 nondefault group g", "reply 0#102 ok")
+	w.request(1, answered(wire.StatusGroupInviteAccepted, first(0)))
+	w.log = nil
+	w.exit(1)
+	w.exit(2)
+	w.expect("event 0 GROUP_MEMBER_FAILED from 1 about 1 nondefault group g", "event 0 GROUP_INVITE_FAILED from 2 about 2 nondefault group g")
+
+	w = listening(t)
+	w.request(0, invited("g", ranks(1, 2, 3)...))
+	w.request(1, answered(wire.StatusGroupInviteDeclined, first(0)))
+	w.request(2, answered(wire.StatusGroupInviteAccepted, first(0)))
+	w.log = nil
+	w.exit(0)
+	w.expect("event 2 GROUP_LEADER_FAILED from 0 about 0 nondefault group g", "event 3 GROUP_LEADER_FAILED from 0 about 0 nondefault group g")
+	w.quiet()
+
+	w = listening(t)
+	w.request(0, invited("g", ranks(1)...))
+	w.request(0, raised(wire.StatusGroupConstructAbort, wire.RangeCustom, info(wire.KeyEventCustomRange, wire.ProcsValue(first(1))),
+		paths(wire.KeyGroupID, "g")))
+	w.log = nil
+	w.exit(1)
+	w.exit(0)
+	w.expect()
+	w.quiet()
+}
+
+func TestUnfitInvitations(t *testing.T) {
+	w := started(t, 2)
+	w.request(0, invited("", first(1)))
+	w.request(0, invited(testNspace, first(1)))
+	w.request(0, invited("g", first(8)))
+	w.request(0, complete("", first(1)))
+	w.request(0, raised(wire.StatusGroupConstructComplete, wire.RangeNamespace, paths(wire.KeyGroupID, "g")))
+	w.expect(
+		`refused notify event PMIX_GROUP_INVITED: pmix.grp.id is "", want 1 to 255 bytes`, "reply 0#101 ERR_BAD_PARAM",
+		`refused notify event PMIX_GROUP_INVITED: a namespace has this name, want another`, "reply 0#102 ERR_BAD_PARAM",
+		`refused notify event PMIX_GROUP_INVITED: process job-1.8, want a rank below 2`, "reply 0#103 ERR_BAD_PARAM",
+		`refused notify event PMIX_GROUP_CONSTRUCT_COMPLETE: pmix.grp.id is "", want 1 to 255 bytes`, "reply 0#104 ERR_BAD_PARAM",
+		`refused notify event PMIX_GROUP_CONSTRUCT_COMPLETE: no targets, want the members`, "reply 0#105 ERR_BAD_PARAM",
+	)
+	for i := range maxInvites {
+		w.request(0, invited(fmt.Sprint("g", i), first(1)))
+		w.request(0, invited(fmt.Sprint("g", i), first(1))) // takes the place of the first
+	}
+	w.log = nil
+	w.request(0, invited("one more", first(1)))
+	w.expect("refused notify event PMIX_GROUP_INVITED: invitations to 256 groups are open, want no more", "reply 0#618 ERR_OUT_OF_RESOURCE")
+}
+
+// Between nodes a construction is a fence like others; only the numbers of groups would need more.
+func TestGroupAcrossNodes(t *testing.T) {
+	w := newWorld(t, twoNodes(0), true)
+	w.connect(0, 1)
+	w.log = nil
+	key := `construct;"g";job-1:*`
+	tolerant := yes(wire.KeyGroupFTCollective)
+	w.request(0, construct("g", ranks(wire.RankWildcard), tolerant))
+	w.request(1, construct("g", ranks(wire.RankWildcard), tolerant))
+	w.expect("fence " + key + "#1 0 bytes")
+	w.exit(1) // has joined
+	w.exit(3)
+	w.step(event{kind: evFenceDone, fence: FenceID{Procs: key, Seq: 1}})
+	w.expect("reply 0#101 group 0 2")
+	w.request(0, destruct("g"))
+	w.expect(`fence destruct;"g";job-1:*#1 0 bytes`)
+	w.step(event{kind: evFenceDone, fence: FenceID{Procs: `destruct;"g";job-1:*`, Seq: 1}})
+	w.expect("reply 0#102 ok")
+	w.request(0, construct("h", ranks(0, 2), yes(wire.KeyGroupAssignContextID)))
+	w.step(event{kind: evFenceDone, fence: FenceID{Procs: `construct;"h";job-1:0,2`, Seq: 1}})
+	w.expect(`fence construct;"h";job-1:0,2#1 0 bytes`, "reply 0#103 ERR_NOT_SUPPORTED")
+}

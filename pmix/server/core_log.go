@@ -1,0 +1,67 @@
+package server
+
+import (
+	"fmt"
+
+	"github.com/goshmem/goshmem/pmix/wire"
+)
+
+// maxLogText bounds the text of one request.
+const maxLogText = 1 << 20
+
+// log passes text on to the launcher's output. Other channels, such as the system's log, are not served: they are left
+// out, unless nothing else was asked for or the client says that it must have them.
+func (c *core) log(at caller, r *wire.LogRequest) {
+	entries, skipped, err := logEntries(r.Data)
+	if err != nil {
+		c.refuse(at, wire.StatusErrBadParam, "log: "+err.Error())
+		return
+	}
+	for _, info := range skipped {
+		if len(entries) == 0 || info.Flags&wire.InfoRequired != 0 {
+			c.refuse(at, wire.StatusErrNotSupported, fmt.Sprintf("log: channel %.64q, want %s or %s",
+				info.Key, wire.KeyLogStdout, wire.KeyLogStderr))
+			return
+		}
+	}
+	if len(entries) == 0 {
+		c.refuse(at, wire.StatusErrBadParam, "log: no text, want at least one entry")
+		return
+	}
+	if wire.Flag(r.Directives, wire.KeyLogOnce) {
+		entries = entries[:1]
+	}
+	for _, entry := range entries {
+		c.act(action{kind: actLog, proc: at.name, flag: entry.toStderr, payload: entry.text})
+	}
+	c.reply(at, wire.StatusSuccess)
+}
+
+type logEntry struct {
+	toStderr bool
+	text     []byte // ends in a newline
+}
+
+// logEntries sorts out what is text for the launcher's output.
+func logEntries(infos []wire.Info) (entries []logEntry, skipped []wire.Info, err error) {
+	size := 0
+	for _, info := range infos {
+		if info.Key != wire.KeyLogStdout && info.Key != wire.KeyLogStderr {
+			skipped = append(skipped, info)
+			continue
+		}
+		s, ok := info.Value.Str()
+		if !ok {
+			return nil, nil, fmt.Errorf("%s is %v, want a string", info.Key, info.Value)
+		}
+		if size += len(s); size > maxLogText {
+			return nil, nil, fmt.Errorf("%d bytes of text, want at most %d", size, maxLogText)
+		}
+		text := append(make([]byte, 0, len(s)+1), s...)
+		if len(text) == 0 || text[len(text)-1] != '\n' {
+			text = append(text, '\n')
+		}
+		entries = append(entries, logEntry{info.Key == wire.KeyLogStderr, text})
+	}
+	return entries, skipped, nil
+}

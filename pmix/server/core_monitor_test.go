@@ -1,0 +1,102 @@
+package server
+
+import (
+	"testing"
+
+	"github.com/goshmem/goshmem/pmix/wire"
+)
+
+func watchOf(period, drops uint32, more ...wire.Info) *wire.MonitorRequest {
+	return &wire.MonitorRequest{
+		Monitor: yes(wire.KeyMonitorHeartbeat), Error: wire.StatusMonitorHeartbeatAlert,
+		Info: append([]wire.Info{
+			info(wire.KeyMonitorHeartbeatTime, wire.Uint32Value(period)),
+			info(wire.KeyMonitorHeartbeatDrops, wire.Uint32Value(drops)),
+		}, more...),
+	}
+}
+
+func cancel(id string) *wire.MonitorRequest {
+	return &wire.MonitorRequest{Monitor: info(wire.KeyMonitorCancel, wire.StringValue(id))}
+}
+
+func (w *world) beat(rank wire.Rank) {
+	w.step(event{kind: evFrame, conn: w.conns[rank], tag: wire.TagHeartbeat})
+}
+
+const alert0 = "MONITOR_HEARTBEAT_ALERT from 0 about 0"
+
+func TestHeartbeats(t *testing.T) {
+	w := started(t, 2)
+	w.request(1, codes(wire.StatusMonitorHeartbeatAlert))
+	w.request(0, codes(wire.StatusMonitorHeartbeatAlert)) // who is watched is not told
+	w.beat(0)                                             // nobody watches yet
+	w.request(0, watchOf(2, 1))
+	w.log = nil
+	for range 5 {
+		w.beat(0)
+		w.advance(2)
+	}
+	w.advance(2) // one may be missed
+	w.expect()
+	w.advance(2)
+	w.expect("event 1 " + alert0)
+	w.advance(20) // told once
+	w.expect()
+	w.beat(0) // until it is back
+	w.advance(2)
+	w.advance(2)
+	w.expect()
+	w.advance(2)
+	w.expect("event 1 " + alert0)
+	w.request(0, &wire.FinalizeRequest{})
+	w.expect("finalized 0", "reply 0#103 ok")
+	w.advance(20)
+	w.expect()
+	if at := w.core.deadline(); at != 0 {
+		t.Errorf("deadline %d is left, want none", at)
+	}
+}
+
+func TestWatchTerms(t *testing.T) {
+	w, conns := twoJobs(t, 2)
+	w.request(1, codes(-5000))
+	w.requestOn(conns[0], codes(-5000))
+	w.request(1, codes())
+	r := watchOf(1, 0, info(wire.KeyRange, wire.Value{Type: wire.TypeDataRange, Data: wire.RangeSession}), yes(wire.KeyEventNonDefault),
+		paths(wire.KeyMonitorID, "mine"))
+	r.Error = -5000
+	w.request(0, r)
+	w.log = nil
+	w.advance(1)
+	w.expect("event 1 status -5000 from 0 about 0 nondefault", "event job-2.0 status -5000 from 0 about 0 nondefault")
+	w.request(0, cancel("other"))
+	w.request(0, cancel("mine"))
+	w.request(0, watchOf(1, 0))
+	w.request(0, cancel(""))
+	w.request(0, cancel(""))
+	w.expect("reply 0#102 ERR_NOT_FOUND", "reply 0#103 ok", "reply 0#104 ok", "reply 0#105 ok", "reply 0#106 ok")
+	w.beat(0)
+	w.advance(5)
+	w.expect()
+}
+
+func TestUnfitMonitors(t *testing.T) {
+	w := started(t, 1)
+	w.request(0, watchOf(0, 1))
+	w.request(0, watchOf(1, 1, info(wire.KeyMonitorHeartbeatTime, wire.StringValue("soon"))))
+	w.request(0, watchOf(1, 1, info(wire.KeyRange, wire.Value{Type: wire.TypeDataRange, Data: wire.RangeCustom})))
+	w.request(0, &wire.MonitorRequest{Monitor: paths("pmix.monitor.fmon", "/tmp/x")})
+	w.expect(
+		"refused monitor: pmix.monitor.btime is missing, want seconds", "reply 0#101 ERR_BAD_PARAM",
+		"refused monitor: pmix.monitor.btime is soon, want what belongs to it", "reply 0#102 ERR_BAD_PARAM",
+		"refused monitor: pmix.range is 6, want what belongs to it", "reply 0#103 ERR_BAD_PARAM",
+		"reply 0#104 ERR_NOT_SUPPORTED",
+	)
+	for range maxWatches {
+		w.request(0, watchOf(1, 0))
+	}
+	w.log = nil
+	w.request(0, watchOf(1, 0))
+	w.expect("refused monitor: 16 watches are there already", "reply 0#121 ERR_OUT_OF_RESOURCE")
+}

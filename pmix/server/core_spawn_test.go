@@ -1,0 +1,139 @@
+package server
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/goshmem/goshmem/pmix/wire"
+)
+
+func appOf(n int32, argv ...string) wire.App {
+	return wire.App{Cmd: "/bin/" + argv[0], Argv: argv, Cwd: "/tmp", MaxProcs: n}
+}
+
+func spawnOf(infos ...wire.Info) *wire.SpawnRequest {
+	return &wire.SpawnRequest{Info: infos, Apps: []wire.App{appOf(2, "child", "x")}}
+}
+
+func forward(key string, v bool) wire.Info { return wire.Info{Key: key, Value: wire.BoolValue(v)} }
+
+func TestSpawn(t *testing.T) {
+	w := started(t, 2)
+	r := spawnOf()
+	r.Apps = append(r.Apps, wire.App{Argv: []string{"/bin/other"}, MaxProcs: 1, Info: []wire.Info{
+		{Key: wire.KeyWDir, Value: wire.StringValue("/there")},
+	}})
+	w.request(1, r)
+	w.expect("spawn 1 by 1: [{/bin/child [child x] [] /tmp 2 []} {/bin/other [/bin/other] [] /there 1 [{pmix.wdir 0 /there}]}]")
+	w.request(0, spawnOf())
+	w.log = nil
+	w.addChild(secondJob(3), first(1))
+	w.step(event{kind: evSpawned, request: 1, proc: second(0)})
+	reply, err := wire.DecodeSpawnReply(w.sent[len(w.sent)-1].payload)
+	if err != nil || reply.Status != wire.StatusSuccess || reply.Job.Nspace != "job-2" {
+		t.Fatalf("%+v, %v; want the description of job-2", reply, err)
+	}
+	want := wire.KVal{Key: wire.KeyParentID, Value: wire.ProcValue(first(1))}
+	if !slices.Contains(keysOf(reply.Job.Pairs), wire.KeySpawned) || !slices.ContainsFunc(reply.Job.Pairs, func(kv wire.KVal) bool {
+		return kv.Key == want.Key && kv.Value == want.Value
+	}) {
+		t.Errorf("%v, want its parent in it", reply.Job.Pairs)
+	}
+	w.log = nil
+	w.step(event{kind: evSpawned, request: 2, status: wire.StatusErrNotFound})
+	w.step(event{kind: evSpawned, request: 2, status: wire.StatusErrNotFound})
+	w.step(event{kind: evSpawned, request: 77, proc: second(0)})
+	w.expect("reply 0#101 ERR_NOT_FOUND")
+}
+
+func keysOf(pairs []wire.KVal) []string {
+	var out []string
+	for _, kv := range pairs {
+		out = append(out, kv.Key)
+	}
+	return out
+}
+
+// A spawned process finds its parent with its own rank as well as with the wildcard.
+func TestParentInDescription(t *testing.T) {
+	w := started(t, 1)
+	w.addChild(secondJob(2), first(0))
+	child := w.connectAs(second(1))
+	w.requestOn(child, &wire.InitRequest{})
+	info, err := wire.DecodeJobInfo(w.sent[len(w.sent)-1].payload)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for _, kv := range info.Pairs {
+		if kv.Key != wire.KeyProcBlob {
+			continue
+		}
+		content, _ := kv.Value.Bytes()
+		blob, err := wire.DecodeProcBlob(content)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range blob.Pairs {
+			if p.Key == wire.KeyParentID && p.Value == wire.ProcValue(first(0)) {
+				found++
+			}
+		}
+	}
+	if !slices.Contains(keysOf(info.Pairs), wire.KeyParentID) || found != 2 {
+		t.Errorf("parent in %d of 2 processes and the job's keys %v", found, keysOf(info.Pairs))
+	}
+}
+
+// The answer to a process that has gone is nobody's.
+func TestSpawnerGoes(t *testing.T) {
+	w := started(t, 2)
+	w.request(0, spawnOf(forward(wire.KeyFwdStdout, true)))
+	w.request(1, spawnOf(forward(wire.KeyFwdStdout, true)))
+	w.closeConn(0)
+	w.request(1, &wire.FinalizeRequest{})
+	w.log = nil
+	w.addChild(secondJob(1), first(0))
+	w.step(event{kind: evSpawned, request: 1, proc: second(0)})
+	w.step(event{kind: evSpawned, request: 2, proc: second(0)})
+	w.expect()
+	if len(w.core.spawns)+len(w.core.listeners) != 0 {
+		t.Errorf("%d requests and %d listeners are left", len(w.core.spawns), len(w.core.listeners))
+	}
+}
+
+// A job may run on other nodes only; then all that is known here is its name.
+func TestSpawnElsewhere(t *testing.T) {
+	w := started(t, 1)
+	w.request(0, spawnOf())
+	w.step(event{kind: evSpawned, request: 1, proc: second(0)})
+	reply, err := wire.DecodeSpawnReply(w.sent[len(w.sent)-1].payload)
+	if err != nil || reply.Job.Nspace != "job-2" || len(reply.Job.Pairs) != 0 {
+		t.Errorf("%+v, %v; want job-2 and nothing about it", reply, err)
+	}
+}
+
+func TestSpawnRefusals(t *testing.T) {
+	w := started(t, 1)
+	for want, apps := range map[string][]wire.App{
+		"0 applications, want 1 to 1024":                     nil,
+		"1025 applications, want 1 to 1024":                  make([]wire.App, maxApps+1),
+		"application 0: no command":                          {{MaxProcs: 1}},
+		"application 1 (/bin/b): 0 processes, want at least": {appOf(1, "a"), appOf(0, "b")},
+		"arguments and environment: more than 4194304 bytes": {{Cmd: "a", MaxProcs: 1, Env: []string{strings.Repeat("x", maxSpawnText)}}},
+	} {
+		w.request(0, &wire.SpawnRequest{Apps: apps})
+		if len(w.log) != 2 || !strings.Contains(w.log[0], want) || !strings.HasSuffix(w.log[1], "ERR_BAD_PARAM") {
+			t.Errorf("%v, want it refused: %s", w.log, want)
+		}
+		w.log = nil
+	}
+	for range maxSpawns {
+		w.request(0, spawnOf())
+	}
+	w.log = nil
+	w.request(0, spawnOf())
+	w.expect("refused spawn: more than 64 under way", fmt.Sprintf("reply 0#%d ERR_OUT_OF_RESOURCE", 101+5+maxSpawns))
+}

@@ -1,0 +1,52 @@
+package server
+
+import (
+	"github.com/goshmem/goshmem/pmix/kvs"
+	"github.com/goshmem/goshmem/pmix/wire"
+)
+
+// maxTools bounds how many tools may be attached at once.
+const maxTools = 32
+
+// newToolSpace returns the namespace of a tool, which has one process.
+func newToolSpace(name wire.Proc) (*nspace, error) {
+	pairs := []wire.KVal{{Key: wire.KeyBfropsModule, Value: wire.StringValue(wire.Version)}}
+	d := description{nspace: name.Nspace, pairs: pairs}
+	info, err := d.info()
+	if err != nil {
+		return nil, err
+	}
+	level, err := d.level()
+	if err != nil {
+		return nil, err
+	}
+	s := &nspace{
+		name: name.Nspace, everybody: name.Nspace + ":*", tool: true, info: info, level: level,
+		store: kvs.New(name.Nspace),
+	}
+	s.procs = []*process{{name: name, space: s, local: true}}
+	return s, nil
+}
+
+// claimTool takes a tool, which lives as long as its connection.
+func (c *core) claimTool(ev event) {
+	tools := 0
+	for _, s := range c.spaces {
+		if s.tool {
+			tools++
+		}
+	}
+	switch {
+	case c.spaces[ev.space.name] != nil:
+		c.reject(ev, wire.StatusErrExists, "tool with the namespace of others")
+		return
+	case tools >= maxTools:
+		c.reject(ev, wire.StatusErrOutOfResource, "too many tools")
+		return
+	}
+	p := ev.space.procs[0]
+	c.spaces[ev.space.name] = ev.space
+	p.phase, p.conn = phaseConnected, ev.conn
+	c.conns[ev.conn] = p
+	c.act(action{kind: actAccept, conn: ev.conn, proc: p.name})
+}

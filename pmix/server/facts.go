@@ -1,0 +1,69 @@
+package server
+
+import "github.com/goshmem/goshmem/pmix/wire"
+
+// facts are a job's description by key.
+type facts struct {
+	job   map[string]wire.Value // of the job and its session
+	nodes []map[string]wire.Value
+	procs []map[string]wire.Value
+}
+
+// facts returns the description, built when somebody asks for the first time.
+func (s *nspace) facts() *facts {
+	if s.known != nil {
+		return s.known
+	}
+	f := &facts{job: map[string]wire.Value{}}
+	s.known = f
+	if s.about == nil {
+		return f
+	}
+	for _, kv := range s.about.pairs {
+		infos, nested := kv.Value.Infos()
+		switch {
+		case !nested:
+			f.job[kv.Key] = kv.Value
+		case kv.Key == wire.KeyNodeInfo:
+			node := map[string]wire.Value{}
+			put(node, infos)
+			f.nodes = append(f.nodes, node)
+		default:
+			put(f.job, infos)
+		}
+	}
+	for rank, keys := range s.about.procs {
+		proc := map[string]wire.Value{wire.KeyRank: wire.RankValue(wire.Rank(rank))}
+		for _, kv := range keys {
+			proc[kv.Key] = kv.Value
+		}
+		f.procs = append(f.procs, proc)
+	}
+	return f
+}
+
+func put(m map[string]wire.Value, infos []wire.Info) {
+	for _, info := range infos {
+		m[info.Key] = info.Value
+	}
+}
+
+// find looks a key up: of the process in question if there is one, else of the job and then of the node.
+func (f *facts) find(q *question, key string) (wire.Value, bool) {
+	if q.rank != nil {
+		if uint64(*q.rank) >= uint64(len(f.procs)) {
+			return wire.Value{}, false
+		}
+		if v, ok := f.procs[*q.rank][key]; ok {
+			return v, true
+		}
+	}
+	if v, ok := f.job[key]; ok {
+		return v, true
+	}
+	if q.node < 0 || q.node >= len(f.nodes) {
+		return wire.Value{}, false
+	}
+	v, ok := f.nodes[q.node][key]
+	return v, ok
+}

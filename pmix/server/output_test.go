@@ -1,0 +1,270 @@
+package server
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/goshmem/goshmem/pmix/wire"
+)
+
+// startForTools starts a server that takes any tool, with tight limits.
+func startForTools(t *testing.T, n int, change func(l *limits, cfg *Config)) *Server {
+	t.Helper()
+	lim := defaultLimits(n)
+	cfg := Config{Job: testJob(n), AuthorizeTool: func(net.Conn) (int, error) { return 4711, nil }}
+	change(&lim, &cfg)
+	s, err := startWith(cfg, lim)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// attachRaw connects as a tool in one of the ways in which tools do.
+func attachRaw(t *testing.T, addr string, flag uint8, name wire.Proc) (net.Conn, wire.ToolReply) {
+	t.Helper()
+	nc := dialRaw(t, addr)
+	h := wire.NewToolHandshake(1000, 1000, wire.SecurityNone, nil)
+	h.Flag, h.Proc = flag, name
+	if _, err := nc.Write(wire.AppendHandshake(nil, h)); err != nil {
+		t.Fatal(err)
+	}
+	reply, err := wire.ReadToolReply(nc, h.NeedsID())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return nc, reply
+}
+
+func TestToolHandshakes(t *testing.T) {
+	s := startForTools(t, 2, func(*limits, *Config) {})
+	addr := s.ln.Addr().String()
+	own := wire.Proc{Nspace: "gdb", Rank: 3}
+	for _, q := range []struct {
+		flag uint8
+		name wire.Proc
+		want wire.Status
+	}{
+		{wire.ToolNeedsIDFlag, wire.Proc{}, wire.StatusSuccess},
+		{wire.LauncherNeedsIDFlag, wire.Proc{}, wire.StatusSuccess},
+		{wire.ToolGivenIDFlag, own, wire.StatusSuccess},
+		{wire.LauncherGivenIDFlag, own, wire.StatusErrExists},
+		{wire.ToolGivenIDFlag, first(1), wire.StatusErrExists}, // a tool cannot pass for a process of the job
+		{wire.SingletonFlag, wire.Proc{Nspace: "a;b"}, wire.StatusErrNoPermissions},
+		{wire.SingletonFlag, wire.Proc{Nspace: "a", Rank: wire.RankWildcard}, wire.StatusErrNoPermissions},
+		{wire.ToolClientFlag, first(1), wire.StatusSuccess}, // unless it is one
+		{wire.LauncherClientFlag, first(7), wire.StatusErrNotFound},
+		{wire.LegacyToolFlag, wire.Proc{}, wire.StatusErrNotSupported},
+	} {
+		nc, reply := attachRaw(t, addr, q.flag, q.name)
+		if reply.Status != q.want {
+			t.Errorf("kind %d as %v: %v, want %v", q.flag, q.name, reply.Status, q.want)
+			continue
+		}
+		if q.want != wire.StatusSuccess {
+			awaitClose(t, nc)
+			continue
+		}
+		if reply.Server != s.proc() || (reply.Given != nil && !strings.HasPrefix(reply.Given.Nspace, testNspace+"-tool-")) {
+			t.Errorf("kind %d as %v: named %v by %v, want a name by %v", q.flag, q.name, reply.Given, reply.Server, s.proc())
+		}
+		ask(t, nc, 101, &wire.InitRequest{})
+		answer(t, nc, 101)
+	}
+}
+
+func TestToolsAreNotAcceptedUnlessWanted(t *testing.T) {
+	for name, q := range map[string]struct {
+		authorize func(net.Conn) (int, error)
+		want      wire.Status
+	}{
+		"none":     {nil, wire.StatusErrNotSupported},
+		"stranger": {func(net.Conn) (int, error) { return 0, errors.New("user 7, want user 8") }, wire.StatusErrNoPermissions},
+	} {
+		s := startForTools(t, 1, func(_ *limits, cfg *Config) { cfg.AuthorizeTool = q.authorize })
+		if q.authorize == nil && s.ToolURI() != "" {
+			t.Errorf("%s: a server without tools offers %s", name, s.ToolURI())
+		}
+		nc, reply := attachRaw(t, s.ln.Addr().String(), wire.ToolNeedsIDFlag, wire.Proc{})
+		if reply.Status != q.want {
+			t.Errorf("%s: %v, want %v", name, reply.Status, q.want)
+		}
+		awaitClose(t, nc)
+	}
+}
+
+// pull asks for output and returns when it comes.
+func pull(t *testing.T, nc net.Conn, tag uint32, r *wire.IOFPullRequest) {
+	t.Helper()
+	ask(t, nc, tag, r)
+	if reply, err := wire.DecodeIOFPullReply(answer(t, nc, tag)); err != nil || reply.Status != wire.StatusSuccess {
+		t.Fatalf("pull: %v, %v", reply.Status, err)
+	}
+	ask(t, nc, tag, &wire.InitRequest{}) // the table is in use when something later is answered
+	answer(t, nc, tag)
+}
+
+func TestOutput(t *testing.T) {
+	s := startForTools(t, 2, func(*limits, *Config) {})
+	nc, _ := attachRaw(t, s.ln.Addr().String(), wire.ToolNeedsIDFlag, wire.Proc{})
+	pull(t, nc, 101, pullOf(7, wire.IOFStdout, first(wire.RankWildcard)))
+	pull(t, nc, 101, pullOf(8, wire.IOFStderr, first(1)))
+	long := bytes.Repeat([]byte("x"), maxIOFText+1)
+	s.Output(first(0), false, []byte("out\n"))
+	s.Output(first(0), true, []byte("nobody asked\n"))
+	s.Output(wire.Proc{Nspace: "else"}, false, []byte("nobody asked\n"))
+	s.Output(first(1), true, []byte("err\n"))
+	s.Output(first(1), false, nil)
+	s.Output(first(1), false, long)
+	for _, want := range []wire.IOFMessage{
+		{Source: first(0), Channel: wire.IOFStdout, ID: 7, Data: []byte("out\n")},
+		{Source: first(1), Channel: wire.IOFStderr, ID: 8, Data: []byte("err\n")},
+		{Source: first(1), Channel: wire.IOFStdout, ID: 7, Data: long[:maxIOFText]},
+		{Source: first(1), Channel: wire.IOFStdout, ID: 7, Data: []byte("x")},
+	} {
+		m, err := wire.DecodeIOFMessage(answer(t, nc, wire.TagIOF))
+		if err != nil || m.Source != want.Source || m.Channel != want.Channel || m.ID != want.ID || !bytes.Equal(m.Data, want.Data) {
+			t.Fatalf("%v %d %d with %d bytes, %v; want %v %d %d with %d", m.Source, m.Channel, m.ID, len(m.Data), err,
+				want.Source, want.Channel, want.ID, len(want.Data))
+		}
+	}
+}
+
+func TestOutputToNobodyIsFree(t *testing.T) {
+	s := startForTools(t, 1, func(*limits, *Config) {})
+	text := []byte("a line\n")
+	if n := testing.AllocsPerRun(100, func() { s.Output(first(0), false, text) }); n != 0 {
+		t.Errorf("%.0f allocations a line, want none", n)
+	}
+}
+
+// logLines collects what a server logs.
+type logLines struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *logLines) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+func (l *logLines) count(what string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Count(l.text.String(), what)
+}
+
+// A tool that does not read what it asked for is dropped with one line in the log; the writer never waits, and a process
+// of the job in the same place only loses the output.
+func TestListenerThatDoesNotRead(t *testing.T) {
+	var log logLines
+	s := startForTools(t, 2, func(l *limits, cfg *Config) {
+		l.outputBytes, cfg.Logger = 64<<10, zerolog.New(&log)
+	})
+	addr := s.ln.Addr().String()
+	tool, _ := attachRaw(t, addr, wire.ToolNeedsIDFlag, wire.Proc{})
+	pull(t, tool, 101, pullOf(0, wire.IOFStdout, first(0)))
+	parent := claimRaw(t, addr, 1)
+	pull(t, parent, 101, pullOf(0, wire.IOFStdout, first(0)))
+	text := bytes.Repeat([]byte("y"), 8<<10)
+	const said = "does not read the output"
+	for begin := time.Now(); log.count(said) < 2; {
+		s.Output(first(0), false, text)
+		if time.Since(begin) > time.Minute {
+			t.Fatalf("%d lines in the log, want one for the tool and one for the process", log.count(said))
+		}
+	}
+	for range 100 {
+		s.Output(first(0), false, text)
+	}
+	if n := log.count(said); n != 2 {
+		t.Errorf("%d lines in the log, want 2", n)
+	}
+	if _, err := io.Copy(io.Discard, tool); err != nil && isTimeout(err) {
+		t.Errorf("the tool is still there: %v", err)
+	}
+	ask(t, parent, 102, &wire.InitRequest{})
+	for {
+		h, _, err := wire.ReadFrame(parent, 1<<30)
+		if err != nil {
+			t.Fatalf("the process of the job was dropped: %v", err)
+		}
+		if h.Tag == 102 {
+			return
+		}
+	}
+}
+
+func BenchmarkOutputToNobody(b *testing.B) {
+	s, err := Start(Config{Job: testJob(1)})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	text := []byte("a line\n")
+	for b.Loop() {
+		s.Output(first(0), false, text)
+	}
+}
+
+// A spawn request that nobody can carry out is answered all the same.
+func TestSpawnWithoutHost(t *testing.T) {
+	_, addr := startLimited(t, 1, func(*limits) {}, nil)
+	nc := claimRaw(t, addr, 0)
+	ask(t, nc, 101, spawnOf())
+	if status, err := wire.DecodeStatusReply(answer(t, nc, 101)); err != nil || status != wire.StatusErrNotSupported {
+		t.Errorf("%v, %v; want PMIX_ERR_NOT_SUPPORTED", status, err)
+	}
+}
+
+func TestAddJob(t *testing.T) {
+	s := startForTools(t, 1, func(*limits, *Config) {})
+	if err := s.AddJob(testJob(1), wire.Proc{}); err == nil || !strings.Contains(err.Error(), "already") {
+		t.Errorf("a second job of the same name: %v, want an error", err)
+	}
+	if err := s.AddJob(Job{Nspace: "x"}, wire.Proc{}); err == nil {
+		t.Error("a job without hosts: no error")
+	}
+	for range 3 {
+		if err := s.AddJob(secondJob(2), first(0)); err != nil {
+			t.Fatal(err)
+		}
+		env := fmt.Sprint(s.Environ(second(1)))
+		if !strings.Contains(env, "PMIX_NAMESPACE=job-2 PMIX_RANK=1") || s.Environ(second(2)) != nil {
+			t.Errorf("environment %s", env)
+		}
+		h := wire.NewHandshake(second(1), wire.SecurityNone, nil)
+		nc := dialRaw(t, s.ln.Addr().String())
+		if _, err := nc.Write(wire.AppendHandshake(nil, h)); err != nil {
+			t.Fatal(err)
+		}
+		var reply [wire.HandshakeReplySize]byte
+		if _, err := io.ReadFull(nc, reply[:]); err != nil {
+			t.Fatal(err)
+		}
+		if status, _, err := wire.DecodeHandshakeReply(reply[:]); err != nil || status != wire.StatusSuccess {
+			t.Fatalf("%v, %v", status, err)
+		}
+		s.RemoveJob("job-2")
+		awaitClose(t, nc)
+		if s.Environ(second(1)) != nil {
+			t.Error("an environment for a job that was removed")
+		}
+	}
+}

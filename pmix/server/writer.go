@@ -1,0 +1,92 @@
+package server
+
+import (
+	"net"
+	"slices"
+
+	"github.com/goshmem/goshmem/pmix/wire"
+)
+
+// What a writer keeps for the next time, at most, and which bodies it copies to send them together with their headers.
+const (
+	maxSpareFrames = 256
+	maxSpareBytes  = 16 << 10
+	maxCopied      = 256
+)
+
+// writer sends frames. It uses its memory again and again.
+type writer struct {
+	frames  []outFrame
+	text    []byte // headers and small bodies
+	pieces  net.Buffers
+	pending net.Buffers
+}
+
+// flush sends the frames, with one system call if the other side reads them.
+func (w *writer) flush(nc net.Conn) error {
+	size := 0
+	for i := range w.frames {
+		size += wire.HeaderSize + w.frames[i].small()
+	}
+	w.text = slices.Grow(w.text[:0], size) // pieces of it stay where they are
+	w.pieces = w.pieces[:0]
+	begin := 0
+	for i := range w.frames {
+		f := &w.frames[i]
+		if f.raw == nil {
+			w.text = append(w.text, make([]byte, wire.HeaderSize)...)
+			wire.PutHeader(w.text[len(w.text)-wire.HeaderSize:], wire.Header{Tag: f.tag, Size: uint32(f.size())})
+		}
+		for _, b := range [...][]byte{f.raw, f.body, f.more} {
+			if len(b) <= maxCopied {
+				w.text = append(w.text, b...)
+				continue
+			}
+			w.piece(begin, b)
+			begin = len(w.text)
+		}
+	}
+	w.piece(begin, nil)
+	defer w.forget()
+	if len(w.pieces) == 1 {
+		_, err := nc.Write(w.pieces[0])
+		return err
+	}
+	w.pending = w.pieces
+	_, err := w.pending.WriteTo(nc)
+	return err
+}
+
+// piece ends a run of small texts, after which comes b.
+func (w *writer) piece(begin int, b []byte) {
+	if begin < len(w.text) {
+		w.pieces = append(w.pieces, w.text[begin:])
+	}
+	if b != nil {
+		w.pieces = append(w.pieces, b)
+	}
+}
+
+// forget lets go of what was sent, and of memory that is more than usual.
+func (w *writer) forget() {
+	clear(w.frames)
+	clear(w.pieces)
+	w.pending = nil
+	if cap(w.frames) > maxSpareFrames {
+		w.frames, w.pieces = nil, nil
+	}
+	if cap(w.text) > maxSpareBytes {
+		w.text = nil
+	}
+}
+
+// small is how much of a frame is copied.
+func (f *outFrame) small() int {
+	n := 0
+	for _, b := range [...][]byte{f.raw, f.body, f.more} {
+		if len(b) <= maxCopied {
+			n += len(b)
+		}
+	}
+	return n
+}
