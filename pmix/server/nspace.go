@@ -3,6 +3,7 @@ package server
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	"github.com/goshmem/goshmem/pmix/kvs"
 	"github.com/goshmem/goshmem/pmix/wire"
@@ -152,6 +153,11 @@ func (c *core) removeJob(name string) {
 	}
 	for _, key := range sortedKeys(c.fences) {
 		c.setFences(key, slices.DeleteFunc(c.fences[key], func(f *fence) bool { return f.concerns(s) }))
+	}
+	for key := range c.fenceSeq { // nobody names these processes again
+		if strings.Contains(";"+key, ";"+name+":") {
+			delete(c.fenceSeq, key)
+		}
 	}
 	for _, p := range s.procs {
 		if p.conn != 0 {
