@@ -23,48 +23,81 @@ type toolchain struct {
 // CompileC builds a C program from a source file, normally one in testdata, and
 // returns its path. with says whose compiler to use, and libs what else the
 // program is linked with; the machine must have all of them, as for Need. Each
-// program is built once a test process, in a folder that everybody can read and
-// that vanishes with the process.
+// program is built once a test process; what is returned is a copy in a folder
+// that everybody can read and that vanishes with the test.
 func CompileC(t testing.TB, with Capability, source string, libs ...Capability) string {
 	t.Helper()
 	Need(t, append([]Capability{with}, libs...)...)
-	key := fmt.Sprint(with, libs, source)
-	programs.Lock()
-	defer programs.Unlock()
-	if path, ok := programs.paths[key]; ok {
-		return path
-	}
-	path, err := compile(with, libs, source)
+	program, err := built(with, libs, source)
 	if err != nil {
 		t.Fatal(err)
 	}
-	programs.paths[key] = path
+	dir, err := open755()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	path := filepath.Join(dir, nameOf(source))
+	// Another process writes it: a file that this one has open for writing may be
+	// open in a child that it is just starting, and is busy then.
+	cp := exec.Command("cp", "/dev/fd/3", path)
+	cp.ExtraFiles = []*os.File{program}
+	if text, err := cp.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v: %s", cp, err, bytes.TrimSpace(text))
+	}
+	if err := os.Chmod(path, 0o755); err != nil {
+		t.Fatal(err)
+	}
 	return path
 }
 
+func nameOf(source string) string { return strings.TrimSuffix(filepath.Base(source), ".c") }
+
+// open755 makes a folder that everybody can read.
+func open755() (string, error) {
+	dir, err := os.MkdirTemp("", "goshmem-testenv-")
+	if err != nil {
+		return "", err
+	}
+	return dir, os.Chmod(dir, 0o755)
+}
+
+// programs holds what was built, open and without a name: so nothing of it is
+// left however the test process ends.
 var programs = struct {
 	sync.Mutex
-	paths map[string]string // by what they are made of
-}{paths: map[string]string{}}
+	files map[string]*os.File // by what they are made of
+}{files: map[string]*os.File{}}
 
-func compile(with Capability, libs []Capability, source string) (string, error) {
-	room, err := scratch()
-	if err != nil {
-		return "", err
+func built(with Capability, libs []Capability, source string) (*os.File, error) {
+	programs.Lock()
+	defer programs.Unlock()
+	key := fmt.Sprint(with, libs, source)
+	if f, ok := programs.files[key]; ok {
+		return f, nil
 	}
+	f, err := compile(with, libs, source)
+	if err == nil {
+		programs.files[key] = f
+	}
+	return f, err
+}
+
+func compile(with Capability, libs []Capability, source string) (_ *os.File, err error) {
 	tools := answers[with]().tools
 	if tools == nil {
-		return "", fmt.Errorf("compile %s: capability %s has no compiler", source, with)
+		return nil, fmt.Errorf("compile %s: capability %s has no compiler", source, with)
 	}
-	// Everything may be there twice, for different compilers.
-	out, err := os.MkdirTemp(room.dir, "program")
+	dir, err := open755()
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	if err := os.Chmod(out, 0o755); err != nil {
-		return "", err
-	}
-	out = filepath.Join(out, strings.TrimSuffix(filepath.Base(source), ".c"))
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	out := filepath.Join(dir, nameOf(source))
 	args := append([]string{"-O1", "-Wall", "-o", out}, tools.flags...)
 	var last []string
 	for _, l := range libs {
@@ -75,37 +108,10 @@ func compile(with Capability, libs []Capability, source string) (string, error) 
 	args = append(append(append(args, source), tools.libs...), last...)
 	cmd := exec.Command(tools.compiler, args...)
 	if text, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("%s: %w\n%s", cmd, err, bytes.TrimSpace(text))
+		return nil, fmt.Errorf("%s: %w\n%s", cmd, err, bytes.TrimSpace(text))
 	}
-	return out, os.Chmod(out, 0o755)
+	return os.Open(out)
 }
-
-// room is a folder that lives as long as this process, however that ends: no
-// code of a test runs after the last test, let alone after a timeout.
-type room struct {
-	dir      string
-	lifeline *os.File // open as long as this process lives
-}
-
-var scratch = sync.OnceValues(func() (*room, error) {
-	dir, err := os.MkdirTemp("", "goshmem-testenv-")
-	if err != nil {
-		return nil, err
-	}
-	if err := os.Chmod(dir, 0o755); err != nil {
-		return nil, err
-	}
-	r, w, err := os.Pipe()
-	if err != nil {
-		return nil, err
-	}
-	janitor := exec.Command("sh", "-c", `trap "" INT QUIT TERM HUP; read end; rm -rf "$0"`, dir)
-	janitor.Stdin, janitor.Dir = r, "/"
-	if err := errors.Join(janitor.Start(), r.Close()); err != nil {
-		return nil, fmt.Errorf("folder for programs of tests: %w", err)
-	}
-	return &room{dir, w}, janitor.Process.Release()
-})
 
 // look returns the first of several programs that is installed.
 func look(names ...string) (path string, err error) {

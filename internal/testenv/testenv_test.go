@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/goshmem/goshmem/internal/envvar"
 )
@@ -97,13 +96,36 @@ func TestSpelling(t *testing.T) {
 	}
 }
 
+// TestCompileC: a program is built once, copied for each test and gone after it.
 func TestCompileC(t *testing.T) {
-	first := CompileC(t, CC, filepath.Join("testdata", "hello.c"))
-	if again := CompileC(t, CC, filepath.Join("testdata", "hello.c")); again != first {
-		t.Errorf("built twice: %s and %s", first, again)
+	source := filepath.Join(t.TempDir(), "hello.c")
+	text, err := os.ReadFile(filepath.Join("testdata", "hello.c"))
+	if err == nil {
+		err = os.WriteFile(source, text, 0o600)
 	}
-	if out, err := exec.Command(first).Output(); string(out) != "hello\n" || err != nil {
-		t.Errorf("the program says %q, %v", out, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var paths []string
+	for range 2 {
+		t.Run("user", func(t *testing.T) {
+			path := CompileC(t, CC, source)
+			paths = append(paths, path)
+			if out, err := exec.Command(path).Output(); string(out) != "hello\n" || err != nil {
+				t.Errorf("the program says %q, %v", out, err)
+			}
+			for _, name := range []string{path, filepath.Dir(path)} {
+				if st, err := os.Stat(name); err != nil || st.Mode().Perm() != 0o755 {
+					t.Errorf("%s: %v, %v, want mode 0755", name, st, err)
+				}
+			}
+			_ = os.Remove(source) // the second one cannot be built
+		})
+	}
+	for _, path := range paths {
+		if _, err := os.Stat(filepath.Dir(path)); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s is left: %v", filepath.Dir(path), err)
+		}
 	}
 	r := record(func(r *recorder) { CompileC(r, CC, filepath.Join("testdata", "broken.c")) })
 	if !strings.Contains(r.failed, "broken.c") || !strings.Contains(r.failed, "nothing") {
@@ -120,45 +142,5 @@ func TestLibraries(t *testing.T) {
 				t.Errorf("the program says %q, %v", out, err)
 			}
 		})
-	}
-}
-
-const asVictim = "GOSHMEM_TESTENV_VICTIM"
-
-// TestScratchVanishes with a process that is killed.
-func TestScratchVanishes(t *testing.T) {
-	if os.Getenv(asVictim) != "" {
-		fmt.Println("built", CompileC(t, CC, filepath.Join("testdata", "hello.c")))
-		time.Sleep(time.Minute) // to be killed
-	}
-	Need(t, CC)
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	victim := exec.Command(self, "-test.run=^TestScratchVanishes$")
-	victim.Env = append(os.Environ(), asVictim+"=1")
-	out, err := victim.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := victim.Start(); err != nil {
-		t.Fatal(err)
-	}
-	var path string
-	_, err = fmt.Fscanf(out, "built %s\n", &path)
-	_ = victim.Process.Kill()
-	_ = victim.Wait()
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := filepath.Dir(filepath.Dir(path))
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-		if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%s is left", dir)
-		}
 	}
 }

@@ -130,14 +130,14 @@ func TestClientNames(t *testing.T) {
 
 func TestClientSpawn(t *testing.T) {
 	l, notes := launch(t)
-	l.start(Job{Nspace: "parents", Procs: make([]Proc, 2)}, pmiProgram(t), "spawn")
+	self := pmiProgram(t)
+	l.start(Job{Nspace: "parents", Procs: make([]Proc, 2)}, self, "spawn")
 	var r *SpawnRequest
 	select {
 	case r = <-notes.spawns:
 	case <-l.ctx.Done():
 		t.Fatal("no spawn request came")
 	}
-	self := pmiProgram(t)
 	want := []SpawnApp{
 		{Cmd: self, Args: []string{"child", "two words=2"}, MaxProcs: 2, Infos: []Pair{{"wdir", "/"}}},
 		{Cmd: self, Args: []string{"child", ""}, MaxProcs: 1},
