@@ -133,8 +133,9 @@ func (c *core) addJob(s *nspace, parent wire.Proc) {
 	if old := c.spaces[s.name]; old != nil && old.tool { // it chose a name that was not its own
 		c.removeJob(s.name)
 	}
+	p := c.find(parent) // before the job is there: none comes from itself, so that origins are no circle
 	c.spaces[s.name], s.parent = s, parent
-	if p := c.find(parent); p != nil {
+	if p != nil {
 		s.origin = p.space
 		c.listenEarly(s, p)
 	}
