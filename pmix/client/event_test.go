@@ -106,6 +106,7 @@ func TestLateHandlerGetsWhatCameBefore(t *testing.T) {
 	early.expect(w.ctx, t, "early: -9001 from job-1.0")
 	w.notify(t, 1, wire.Event{Status: -9003, Range: wire.RangeProcLocal})
 	w.notify(t, 1, wire.Event{Status: -9003, Range: wire.RangeProcLocal, NoCache: true})
+	w.settled(t, 1, early) // what is not kept has passed
 	late, fresh := newRecorder(), newRecorder()
 	w.register(t, 1, fresh, client.HandlerOptions{Name: "fresh", Fresh: true}, -9001, -9003)
 	id := w.register(t, 1, late, client.HandlerOptions{Name: "late"}, -9001, -9002, -9003)

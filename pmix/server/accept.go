@@ -42,6 +42,13 @@ func (r *registry) add(c *conn) bool {
 	return true
 }
 
+// expect changes the number of connections that may be silent at the same time.
+func (r *registry) expect(more int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.limit += more
+}
+
 // known says that a connection has proved to be a client.
 func (r *registry) known(c *conn) {
 	r.mu.Lock()

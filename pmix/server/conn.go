@@ -54,14 +54,14 @@ func (c *conn) send(f outFrame) bool {
 	return true
 }
 
-// offer queues a frame if no more than roof bytes are left unread.
+// offer queues a frame if no more than roof bytes are left unread, and leaves room for answers.
 func (c *conn) offer(f outFrame, roof int) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
 		return true
 	}
-	if c.bytes > roof || len(c.queue) >= c.limits.queueFrames {
+	if c.bytes > roof || len(c.queue) >= c.limits.queueFrames/2 {
 		return false
 	}
 	c.push(f)

@@ -13,7 +13,8 @@ import (
 const (
 	maxFailedFences = 64    // ended fences of one set of processes, kept for those who have yet to hear of it
 	maxFences       = 1024  // instances of one set of processes under way at once
-	maxFenceSets    = 65536 // sets of processes with a fence under way
+	maxFenceSets    = 4096  // sets of processes with a fence under way, or one that failed
+	maxSequences    = 65536 // sets of processes with some on other nodes that have had a fence
 )
 
 // FenceID names one fence on all its nodes: the set of processes and its number in the sequence of their fences.
@@ -154,13 +155,19 @@ func (c *core) join(at caller, op collective, names []wire.Proc, infos []wire.In
 			c.reply(at, status)
 			return
 		}
-		if len(c.fences[key]) >= maxFences || len(c.fences) >= maxFenceSets {
+		if c.crowded(key) {
 			c.refuse(at, wire.StatusErrOutOfResource, string(op)+": too many under way")
 			return
 		}
 		f = c.newFence(op, key, procs)
 	}
 	c.enter(f, at, infos)
+}
+
+// crowded says that there is no room for a further fence of a set of processes.
+func (c *core) crowded(key string) bool {
+	return len(c.fences[key]) >= maxFences || len(c.fences) >= maxFenceSets ||
+		(len(c.fenceSeq) >= maxSequences && c.fenceSeq[key] == 0)
 }
 
 // enter adds the caller to those who have joined a fence.

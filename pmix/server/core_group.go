@@ -121,7 +121,7 @@ func (c *core) checkGroupID(id string) error {
 
 // foundGroup opens a fence for the first to come. A nil fence comes with the status for the caller.
 func (c *core) foundGroup(key string, procs []*process, r *wire.GroupConstructRequest) (*fence, wire.Status) {
-	if len(c.fences[key]) >= maxFences || len(c.fences) >= maxFenceSets {
+	if c.crowded(key) {
 		return nil, wire.StatusErrOutOfResource
 	}
 	g := &group{id: r.ID, key: groupKey(opDestruct, r.ID, procs)}
@@ -247,7 +247,7 @@ func (c *core) destructGroup(at caller, r *wire.GroupDestructRequest) {
 	}
 	f := c.openFence(g.key, at.process)
 	if f == nil {
-		if len(c.fences) >= maxFenceSets || len(c.fences[g.key]) >= maxFences {
+		if c.crowded(g.key) {
 			c.refuse(at, wire.StatusErrOutOfResource, "destruct group: too many under way")
 			return
 		}

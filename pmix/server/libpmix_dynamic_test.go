@@ -143,6 +143,8 @@ func (s *stage) launch(nspace string, n int, argv []string, env ...string) error
 func (s *stage) run(p wire.Proc, argv, env []string) error {
 	cmd := exec.CommandContext(s.ctx, argv[0], argv[1:]...)
 	cmd.Env = append(env, "PATH=/bin:/usr/bin", "TMPDIR="+s.tmp)
+	// Open MPI names its segments after the namespace, which other tests on this machine use at the same time.
+	cmd.Env = append(cmd.Env, "OMPI_MCA_btl_vader_backing_directory="+s.tmp)
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		return err

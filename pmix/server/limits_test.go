@@ -44,7 +44,14 @@ func dialRaw(t *testing.T, addr string) net.Conn {
 func claimRaw(t *testing.T, addr string, rank wire.Rank) net.Conn {
 	t.Helper()
 	nc := dialRaw(t, addr)
-	h := wire.NewHandshake(first(rank), wire.SecurityNone, nil)
+	introduceRaw(t, nc, first(rank))
+	return nc
+}
+
+// introduceRaw claims to be a process and is believed.
+func introduceRaw(t *testing.T, nc net.Conn, p wire.Proc) {
+	t.Helper()
+	h := wire.NewHandshake(p, wire.SecurityNone, nil)
 	if _, err := nc.Write(wire.AppendHandshake(nil, h)); err != nil {
 		t.Fatal(err)
 	}
@@ -53,9 +60,8 @@ func claimRaw(t *testing.T, addr string, rank wire.Rank) net.Conn {
 		t.Fatal(err)
 	}
 	if status, _, err := wire.DecodeHandshakeReply(reply); err != nil || status != wire.StatusSuccess {
-		t.Fatalf("rank %d: %v, %v", rank, status, err)
+		t.Fatalf("%v: %v, %v", p, status, err)
 	}
-	return nc
 }
 
 func awaitClose(t *testing.T, nc net.Conn) {

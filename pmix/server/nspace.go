@@ -3,6 +3,7 @@ package server
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	"github.com/goshmem/goshmem/pmix/kvs"
 	"github.com/goshmem/goshmem/pmix/wire"
@@ -132,8 +133,9 @@ func (c *core) addJob(s *nspace, parent wire.Proc) {
 	if old := c.spaces[s.name]; old != nil && old.tool { // it chose a name that was not its own
 		c.removeJob(s.name)
 	}
+	p := c.find(parent) // before the job is there: none comes from itself, so that origins are no circle
 	c.spaces[s.name], s.parent = s, parent
-	if p := c.find(parent); p != nil {
+	if p != nil {
 		s.origin = p.space
 		c.listenEarly(s, p)
 	}
@@ -152,6 +154,11 @@ func (c *core) removeJob(name string) {
 	}
 	for _, key := range sortedKeys(c.fences) {
 		c.setFences(key, slices.DeleteFunc(c.fences[key], func(f *fence) bool { return f.concerns(s) }))
+	}
+	for key := range c.fenceSeq { // nobody names these processes again
+		if strings.Contains(";"+key, ";"+name+":") {
+			delete(c.fenceSeq, key)
+		}
 	}
 	for _, p := range s.procs {
 		if p.conn != 0 {

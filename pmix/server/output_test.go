@@ -249,18 +249,8 @@ func TestAddJob(t *testing.T) {
 		if !strings.Contains(env, "PMIX_NAMESPACE=job-2 PMIX_RANK=1") || s.Environ(second(2)) != nil {
 			t.Errorf("environment %s", env)
 		}
-		h := wire.NewHandshake(second(1), wire.SecurityNone, nil)
 		nc := dialRaw(t, s.ln.Addr().String())
-		if _, err := nc.Write(wire.AppendHandshake(nil, h)); err != nil {
-			t.Fatal(err)
-		}
-		var reply [wire.HandshakeReplySize]byte
-		if _, err := io.ReadFull(nc, reply[:]); err != nil {
-			t.Fatal(err)
-		}
-		if status, _, err := wire.DecodeHandshakeReply(reply[:]); err != nil || status != wire.StatusSuccess {
-			t.Fatalf("%v, %v", status, err)
-		}
+		introduceRaw(t, nc, second(1))
 		s.RemoveJob("job-2")
 		awaitClose(t, nc)
 		if s.Environ(second(1)) != nil {

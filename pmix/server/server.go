@@ -44,6 +44,7 @@ type Config struct {
 const (
 	tickLength       = 10 * time.Millisecond
 	handshakeTimeout = 5 * time.Second
+	silentPerProc    = 2 // connections of one process that may be about to say who they are
 )
 
 // limits are what a test may want smaller.
@@ -58,7 +59,7 @@ type limits struct {
 
 func defaultLimits(procs int) limits {
 	return limits{
-		handshake: handshakeTimeout, unknown: 128 + 2*procs, frame: 64 << 20, queueBytes: 64 << 20, outputBytes: 8 << 20,
+		handshake: handshakeTimeout, unknown: 128 + silentPerProc*procs, frame: 64 << 20, queueBytes: 64 << 20, outputBytes: 8 << 20,
 		queueFrames: 1 << 16,
 	}
 }
@@ -111,7 +112,7 @@ func startWith(cfg Config, lim limits) (*Server, error) {
 	if s.host == nil {
 		s.host = noHost{}
 	}
-	if err := s.AddJob(cfg.Job, wire.Proc{}); err != nil {
+	if err := s.addJob(cfg.Job, wire.Proc{}); err != nil {
 		return nil, errors.Join(err, ln.Close())
 	}
 	s.close = sync.OnceValue(s.shutDown)
@@ -124,6 +125,14 @@ func startWith(cfg Config, lim limits) (*Server, error) {
 // if its namespace is empty.
 // Errors: a job that does not fit together; a namespace that is known already.
 func (s *Server) AddJob(job Job, parent wire.Proc) error {
+	err := s.addJob(job, parent)
+	if err == nil {
+		s.reg.expect(silentPerProc * len(job.Procs))
+	}
+	return err
+}
+
+func (s *Server) addJob(job Job, parent wire.Proc) error {
 	if err := job.check(); err != nil {
 		return err
 	}
@@ -151,8 +160,13 @@ func (s *Server) AddJob(job Job, parent wire.Proc) error {
 // processes left behind are closed.
 func (s *Server) RemoveJob(nspace string) {
 	s.mu.Lock()
+	job := s.jobs[nspace]
 	delete(s.jobs, nspace)
 	s.mu.Unlock()
+	if job == nil {
+		return
+	}
+	s.reg.expect(-silentPerProc * len(job.Procs))
 	s.post(event{kind: evRemoveJob, proc: wire.Proc{Nspace: nspace}})
 }
 
