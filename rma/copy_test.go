@@ -20,8 +20,16 @@ func TestMove(t *testing.T) {
 	memory, want := make([]byte, 2*room), make([]byte, 2*room)
 	for _, n := range []int{0, 1, 15, 16, 4096, bulkMin - 1, bulkMin, bulkMin + 17, piece, 2 * piece, 2*piece + 16, bulkMax - 1, bulkMax} {
 		for _, at := range [][2]int{
-			{0, room}, {room, 0}, {1, room}, {8, room + 3}, {15, room + 16},
-			{0, 64}, {64, 0}, {4096 + 8, 0}, {0, n / 2}, {n / 2, 0}, // overlapping
+			{0, room},
+			{room, 0},
+			{1, room},
+			{8, room + 3},
+			{15, room + 16},
+			{0, 64},
+			{64, 0},
+			{4096 + 8, 0},
+			{0, n / 2},
+			{n / 2, 0}, // overlapping
 		} {
 			dst, src := at[0], at[1]
 			copy(memory, seed)

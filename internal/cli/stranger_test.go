@@ -104,7 +104,9 @@ func TestStrangerCannotDisturb(t *testing.T) {
 	step, _ := env(envvar.Step)
 	claim := pmix.AppendHandshake(nil, pmix.NewHandshake(pmix.Proc{Nspace: opts.Nspace}, pmix.SecurityNone, nil))
 	garbage := [][]byte{
-		nil, {0xff}, claim[:len(claim)/2], bytes.Repeat([]byte{0xff}, 64), bytes.Repeat([]byte{0}, 4096),
+		nil,
+		{0xff},
+		claim[:len(claim)/2], bytes.Repeat([]byte{0xff}, 64), bytes.Repeat([]byte{0}, 4096),
 		[]byte("GET / HTTP/1.1\r\n\r\n"), append(bytes.Clone(claim), bytes.Repeat([]byte{0xee}, 4096)...),
 	}
 	for i := range 400 {

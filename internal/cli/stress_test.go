@@ -17,8 +17,14 @@ import (
 func victims(t *testing.T) [][]string {
 	t.Helper()
 	all := [][]string{
-		{"t-pe", "ok"}, {"t-pe", "wait"}, {"t-pe", "spin"}, {"t-pe", "ignore"}, {"t-pe", "barrier"},
-		{"--recover", "t-pe", "wait"}, {"t-pe", "lose"}, {"t-pmix", "app"},
+		{"t-pe", "ok"},
+		{"t-pe", "wait"},
+		{"t-pe", "spin"},
+		{"t-pe", "ignore"},
+		{"t-pe", "barrier"},
+		{"--recover", "t-pe", "wait"},
+		{"t-pe", "lose"},
+		{"t-pmix", "app"},
 		{"sh", "-c", `"$0" pe t-pe ok; "$0" pe t-pe wait; :`, self(t)},
 		{"sh", "-c", `sleep 1000 & sleep 1000 & wait`},
 		{"sh", "-c", `yes & yes >&2 & wait`},

@@ -156,7 +156,7 @@ func removeUnowned(path string) error {
 		return err
 	}
 	if xunix.Lock(dir) != nil {
-		return nil //nolint:nilerr // it has an owner
+		return nil // it has an owner
 	}
 	entries, err := dir.ReadDir(-1)
 	for _, e := range entries {
