@@ -25,7 +25,7 @@ const rootHelp = `oshrun starts a program as the PEs of a job on this machine, p
 output and exits with the job's status.
 
 Flags end at the first word that is not one: it is the program, and what
-follows belongs to it. A program without a slash is a built-in one (graph500),
+follows belongs to it. A program without a slash is a built-in one (graph500, bench),
 otherwise it is searched in PATH.
 
   oshrun -n 4 graph500 --scale 16
