@@ -168,18 +168,40 @@ func (s *Step) startPE(j *job, pe int) (err error) {
 		return errEnding
 	}
 	p.began = time.Now()
-	if err := p.cmd.Start(); err != nil {
+	letGo, err := p.start()
+	if err != nil {
 		return err
 	}
 	j.procs[pe] = p
 	if err := p.tie(leashR); err != nil {
 		s.cfg.Logger.Warn().Err(err).Stringer("pe", p.id).Msg("grandchildren may outlive a killed oshrun")
 	}
+	if err := letGo(); err != nil {
+		s.cfg.Logger.Error().Err(err).Stringer("pe", p.id).Msg("start")
+	}
 	for i, o := range p.outlets {
 		s.read(p, o, Stream(i))
 	}
 	s.retiring.Go(func() { s.wait(p) })
 	return nil
+}
+
+// start starts the process in such a way that its program begins when letGo is
+// called: by then its leash is armed, so that what it starts cannot outlive a
+// killed oshrun. Where that is not allowed (a debugger follows), it begins at once.
+func (p *proc) start() (letGo func() error, err error) {
+	at := p.cmd
+	again := &exec.Cmd{
+		Path: at.Path, Args: at.Args, Env: at.Env, Dir: at.Dir, Stdin: at.Stdin, Stdout: at.Stdout, Stderr: at.Stderr,
+		ExtraFiles: at.ExtraFiles, SysProcAttr: at.SysProcAttr,
+	}
+	at.SysProcAttr = xunix.Held(at.SysProcAttr)
+	err = at.Start()
+	if errors.Is(err, os.ErrPermission) {
+		p.cmd = again
+		return func() error { return nil }, again.Start()
+	}
+	return func() error { return xunix.LetGo(p.pid()) }, err
 }
 
 // discard closes what a process that could not be started would have needed.

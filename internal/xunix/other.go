@@ -117,6 +117,12 @@ func NotifyEnds(chan<- os.Signal) {}
 // ChildAttr is not supported here.
 func ChildAttr() *syscall.SysProcAttr { return nil }
 
+// Held is not supported here.
+func Held(*syscall.SysProcAttr) *syscall.SysProcAttr { return nil }
+
+// LetGo is not supported here.
+func LetGo(int) error { return ErrNotSupported }
+
 // Affinity is not supported here.
 func Affinity() ([]int, error) { return nil, ErrNotSupported }
 

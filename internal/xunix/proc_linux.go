@@ -193,3 +193,31 @@ func NotifyEnds(c chan<- os.Signal) { signal.Notify(c, unix.SIGCHLD) }
 func ChildAttr() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: unix.SIGKILL}
 }
+
+// Held adds that the kernel stops the process before the first instruction of
+// its program, until LetGo. The thread that starts it must be the one that lets
+// it go. It fails with EPERM where tracing is not allowed or somebody else traces.
+func Held(attr *syscall.SysProcAttr) *syscall.SysProcAttr {
+	held := *attr
+	held.Ptrace = true
+	return &held
+}
+
+// LetGo lets a child that was started Held run. One that has ended already is
+// left to be reaped.
+func LetGo(pid int) error {
+	var info unix.Siginfo
+	for {
+		err := unix.Waitid(unix.P_PID, pid, &info, unix.WSTOPPED|unix.WEXITED|unix.WNOWAIT, nil)
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, unix.EINTR) {
+			return fmt.Errorf("waitid %d: %w", pid, err)
+		}
+	}
+	if err := unix.PtraceDetach(pid); err != nil && !errors.Is(err, unix.ESRCH) { // killed meanwhile
+		return fmt.Errorf("ptrace detach %d: %w", pid, err)
+	}
+	return nil
+}
