@@ -1,6 +1,8 @@
 // Package daemon is what runs on each node for a job: the step. It makes the
 // segments of the local PEs and keeps them, serves PMIx, hands descriptors to
 // the PEs, starts them, carries their input and output and reports their ends.
+// The PEs of a step are those of a job and of the jobs that these spawn, each
+// with a namespace, heaps and numbers of its own.
 //
 // The step decides nothing about the job: it turns what happens into events,
 // on which package launch acts.
@@ -8,7 +10,8 @@
 // # Nothing is left behind
 //
 // Segments are memfds, the attach socket has an abstract name, PMIx listens on
-// loopback: nothing has a name in a file system. Processes end with the step
+// loopback: nothing has a name in a file system, but for one private directory
+// where programs of others need files (see private). Processes end with the step
 // whatever ends it:
 //
 //   - each PE is killed by the kernel when the thread that started it ends

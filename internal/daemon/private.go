@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/goshmem/goshmem/internal/envvar"
 	"github.com/goshmem/goshmem/internal/xunix"
 )
 
@@ -32,10 +33,7 @@ const sharedDir = "shm"
 // backingDirs are the variables by which Open MPI is told where to put files
 // that hold shared memory; otherwise they are in /dev/shm, where they stay when
 // everybody is killed.
-var backingDirs = []string{
-	"OMPI_MCA_btl_vader_backing_directory", "OMPI_MCA_osc_sm_backing_directory", "OMPI_MCA_osc_rdma_backing_directory",
-	"OMPI_MCA_sshmem_base_backing_file_dir",
-}
+var backingDirs = []string{envvar.BackingVader, envvar.BackingOSCSM, envvar.BackingOSCRDMA, envvar.BackingHeap}
 
 // newPrivate chooses the name.
 func newPrivate() (*private, error) {

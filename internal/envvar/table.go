@@ -34,6 +34,11 @@ const (
 	MPILocalRank  = "MPI_LOCALRANKID"
 	MPILocalRanks = "MPI_LOCALNRANKS"
 
+	BackingVader   = "OMPI_MCA_btl_vader_backing_directory"
+	BackingOSCSM   = "OMPI_MCA_osc_sm_backing_directory"
+	BackingOSCRDMA = "OMPI_MCA_osc_rdma_backing_directory"
+	BackingHeap    = "OMPI_MCA_sshmem_base_backing_file_dir"
+
 	Oversubscribe = "OMPI_MCA_mpi_oversubscribe"
 )
 
@@ -44,6 +49,9 @@ const DefaultSymmetricSize = 1 << 30
 
 // Unset stands in the table for a variable without a default.
 const Unset = "unset"
+
+// backingDefault is where oshrun lets Open MPI share memory.
+const backingDefault = "in the job's private directory"
 
 // Setter says who gives a variable its value.
 type Setter uint8
@@ -189,6 +197,22 @@ var table = []Var{
 	{
 		Name: MPILocalRanks, Value: "integer from 1", Default: Unset, SetBy: Oshrun,
 		Doc: "Number of processes of the job on the node, for programs of MPICH.",
+	},
+	{
+		Name: BackingVader, Value: "directory", Default: backingDefault, SetBy: Either,
+		Doc: "Where ranks of Open MPI put the memory that they share for messages; oshrun's directory goes with the job.",
+	},
+	{
+		Name: BackingOSCSM, Value: "directory", Default: backingDefault, SetBy: Either,
+		Doc: "The same for windows of one-sided MPI between ranks of one node.",
+	},
+	{
+		Name: BackingOSCRDMA, Value: "directory", Default: backingDefault, SetBy: Either,
+		Doc: "The same for windows of one-sided MPI over other transports.",
+	},
+	{
+		Name: BackingHeap, Value: "directory", Default: backingDefault, SetBy: Either,
+		Doc: "The same for symmetric heaps of Open MPI's OpenSHMEM.",
 	},
 	{
 		Name: Oversubscribe, Value: "1", Default: "1 where there are more PEs than processors", SetBy: Either,

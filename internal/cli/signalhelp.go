@@ -1,0 +1,41 @@
+package cli
+
+import "bytes"
+
+// signalRow is a row of signalRows.
+type signalRow struct {
+	Signal string `json:"signal"`
+	Effect string `json:"effect"`
+}
+
+// signalRows is what signals to oshrun do.
+var signalRows = []signalRow{
+	{"INT, TERM, HUP, QUIT", "go to the PEs and end the job; those that have not ended after a second are killed"},
+	{"INT, a second time", "kills all PEs at once"},
+	{"TSTP", "as Ctrl-Z: goes to the PEs and stops them and then oshrun; no time of --timeout passes"},
+	{"CONT", "lets all go on"},
+	{"USR1, USR2, WINCH", "go to the PEs"},
+	{"KILL", "ends oshrun, and the kernel all that is in the PEs' process groups"},
+}
+
+func signalText() []byte {
+	rows := [][]string{{"SIGNAL", "EFFECT"}}
+	for _, r := range signalRows {
+		rows = append(rows, []string{r.Signal, r.Effect})
+	}
+	var b bytes.Buffer
+	tabulate(&b, rows)
+	b.WriteString(`
+A signal for the PEs reaches the process group of each, so the program that a
+shell has started as well, and those of jobs that PEs have spawned. HUP is
+ignored where it was when oshrun began, as under nohup.
+
+A PE that fails ends the job. With --recover it is reported, the others go on
+and the status is 3 if some finish well; if none does, that of the first
+failure. Programs with a PMIx handler get the event. PEs of goshmem that wait
+for memory of a dead one wait on: --timeout bounds that. GlobalExit, MPI_Abort
+and PMIx_Abort of a whole job end it with --recover, too; PMIx_Abort and
+PMIx_Job_control of some PEs end only those, also without it.
+`)
+	return b.Bytes()
+}

@@ -1,0 +1,99 @@
+package daemon
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	pmix "github.com/goshmem/goshmem/pmix/wire"
+)
+
+// Directives change an environment as their names say.
+func TestChangedEnvironment(t *testing.T) {
+	envar := func(key, name, value string) pmix.Info {
+		return pmix.Info{Key: key, Value: pmix.Value{Type: pmix.TypeEnvar, Data: pmix.Envar{Name: name, Value: value, Separator: ':'}}}
+	}
+	env := []string{"A=1", "B=2", "B=3", "C=4"}
+	for want, info := range map[string]pmix.Info{
+		"B=2 B=3 C=4 A=9":     envar(keySetEnvar, "A", "9"),
+		"A=1 B=2 B=3 C=4 D=9": envar(keySetEnvar, "D", "9"),
+		"A=1 B=2 B=3 C=4":     envar(keyAddEnvar, "A", "9"), // it is there
+		"A=1 B=2 B=3 C=4 E=9": envar(keyAddEnvar, "E", "9"),
+		"A=1 C=4 B=9:3":       envar(keyPrependEnvar, "B", "9"),
+		"A=1 C=4 B=3:9":       envar(keyAppendEnvar, "B", "9"),
+		"A=1 B=2 B=3 C=4 F=9": envar(keyAppendEnvar, "F", "9"),
+		"A=1 C=4":             {Key: keyUnsetEnvar, Value: pmix.StringValue("B")},
+	} {
+		if got := changed(env, []pmix.Info{info}); strings.Join(got, " ") != want {
+			t.Errorf("%s %v: %q, want %q", info.Key, info.Value, got, want)
+		}
+	}
+	if !slices.Equal(env, []string{"A=1", "B=2", "B=3", "C=4"}) {
+		t.Errorf("the environment itself has changed: %q", env)
+	}
+	other := []pmix.Info{{Key: "pmix.other", Value: pmix.BoolValue(true)}, envar("pmix.other", "A", "9")}
+	if got := changed(env, other); !slices.Equal(got, env) {
+		t.Errorf("other directives change %q", got)
+	}
+}
+
+// Only directories of the right form count, and none that is in use or not a
+// directory of its own.
+func TestStaleDirectories(t *testing.T) {
+	base := t.TempDir()
+	t.Setenv("TMPDIR", base)
+	mine, err := newPrivate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	mine.make(func(err error) { t.Fatal(err) })
+	const gone = "goshmem-2147483646-7-" // no process has this number
+	if err := os.Mkdir(filepath.Join(base, gone+"aaaaaaaaaaaa"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	outside := t.TempDir()
+	if err := os.WriteFile(filepath.Join(outside, "precious"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(outside, filepath.Join(base, gone+"aaaaaaaaaaaa", "link")); err != nil {
+		t.Fatal(err)
+	}
+	locked := filepath.Join(base, gone+"bbbbbbbbbbbb") // as one of another container
+	held := &private{path: locked}
+	held.make(func(err error) { t.Fatal(err) })
+	for _, name := range []string{gone + "short", "goshmem-x-7-cccccccccccc", "goshmem-7-cccccccccccc", "other"} {
+		if err := os.Mkdir(filepath.Join(base, name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := &Step{private: mine}
+	s.removeStale()
+	entries, err := os.ReadDir(base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var left []string
+	for _, e := range entries {
+		left = append(left, e.Name())
+	}
+	want := []string{
+		filepath.Base(mine.path), gone + "bbbbbbbbbbbb", gone + "short", "goshmem-x-7-cccccccccccc", "goshmem-7-cccccccccccc", "other",
+	}
+	slices.Sort(want)
+	if !slices.Equal(left, want) {
+		t.Errorf("left %q, want %q", left, want)
+	}
+	if _, err := os.Stat(filepath.Join(outside, "precious")); err != nil {
+		t.Errorf("a link was followed: %v", err)
+	}
+	for _, d := range []*private{mine, held} {
+		if err := d.remove(); err != nil {
+			t.Error(err)
+		}
+		if _, err := os.Stat(d.path); !os.IsNotExist(err) {
+			t.Errorf("%s is left: %v", d.path, err)
+		}
+	}
+}
