@@ -25,11 +25,11 @@ func TestMove(t *testing.T) {
 			{1, room},
 			{8, room + 3},
 			{15, room + 16},
-			{0, 64},
+			{0, 64}, // from here on they overlap
 			{64, 0},
 			{4096 + 8, 0},
 			{0, n / 2},
-			{n / 2, 0}, // overlapping
+			{n / 2, 0},
 		} {
 			dst, src := at[0], at[1]
 			copy(memory, seed)

@@ -54,12 +54,13 @@ func (m *meter) all(name string, bytes int, body func(n int) error) error {
 	if !m.asked(name, bytes) {
 		return nil
 	}
-	for n, next := 1, 0; ; n = next {
+	for n := 1; ; {
 		t, err := timed(body, n)
 		if err != nil {
 			return err
 		}
-		if next = n; t < m.batch {
+		next := n
+		if t < m.batch {
 			next = 2 * n
 		}
 		if next, err = m.agree(next); err != nil {
@@ -68,6 +69,7 @@ func (m *meter) all(name string, bytes int, body func(n int) error) error {
 		if next == n {
 			return m.fixed(name, bytes, n, body)
 		}
+		n = next
 	}
 }
 
