@@ -16,7 +16,7 @@ func (d *Decoder) data(t DataType) any {
 		return nil
 	case TypeBool:
 		return d.Bool()
-	case TypeByte, TypeUint8, TypePersist, TypeCommand, TypeProcState, TypeAllocDirective, TypeJobState, TypeLinkState:
+	case TypeByte, TypeUint8, TypePersist, TypePointer, TypeCommand, TypeProcState, TypeAllocDirective, TypeJobState, TypeLinkState:
 		return d.Byte()
 	case TypeString, TypeProcNspace:
 		return d.Str()
@@ -105,7 +105,7 @@ func (e *Encoder) data(t DataType, v any) {
 		ok = v == nil
 	case TypeBool:
 		ok = with(v, e.Bool)
-	case TypeByte, TypeUint8, TypePersist, TypeCommand, TypeProcState, TypeAllocDirective, TypeJobState, TypeLinkState:
+	case TypeByte, TypeUint8, TypePersist, TypePointer, TypeCommand, TypeProcState, TypeAllocDirective, TypeJobState, TypeLinkState:
 		ok = with(v, e.Byte)
 	case TypeString, TypeProcNspace:
 		ok = with(v, e.String)

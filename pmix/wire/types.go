@@ -37,6 +37,7 @@ const (
 	TypeByteObject           DataType = 27
 	TypeKVal                 DataType = 28
 	TypePersist              DataType = 30
+	TypePointer              DataType = 31 // travels as a byte that says nothing
 	TypeScope                DataType = 32
 	TypeDataRange            DataType = 33
 	TypeCommand              DataType = 34

@@ -12,8 +12,8 @@ import (
 // namesakes; uint64 for size, time and device type; uint32 for pid, uint and info directives; int32 for int; Status,
 // Scope, Range, Rank, DataType, Proc, Info, KVal, PData, App, Query, ProcInfo, Timeval, Envar, Coord, RegAttr, Endpoint,
 // DeviceDistance, Value and Array for theirs; []byte for byte objects, compressed ones and data buffers; uint8 for
-// states, persistence, commands and allocation directives; uint16 for I/O channels and localities; string for nspace;
-// nil for undef.
+// states, persistence, commands, allocation directives and pointers, which say nothing; uint16 for I/O channels and
+// localities; string for nspace; nil for undef.
 type Value struct {
 	Type DataType
 	Data any

@@ -205,7 +205,7 @@ static void do_monitor(void) {
     pmix_info_t monitor, info[2], *results = NULL;
     size_t nresults = 0;
     uint32_t seconds = atoi(words[1]), drops = atoi(words[2]);
-    PMIX_INFO_LOAD(&monitor, PMIX_MONITOR_HEARTBEAT, NULL, PMIX_BOOL);
+    PMIX_INFO_LOAD(&monitor, PMIX_MONITOR_HEARTBEAT, NULL, PMIX_POINTER); /* as PMIx's own examples do */
     PMIX_INFO_LOAD(&info[0], PMIX_MONITOR_HEARTBEAT_TIME, &seconds, PMIX_UINT32);
     PMIX_INFO_LOAD(&info[1], PMIX_MONITOR_HEARTBEAT_DROPS, &drops, PMIX_UINT32);
     said("monitor", PMIx_Process_monitor(&monitor, PMIX_MONITOR_HEARTBEAT_ALERT, info, 2, &results, &nresults));
