@@ -42,6 +42,29 @@ func TestTool(t *testing.T) {
 	}
 }
 
+// What a tool sends to a standard input arrives there, and so does the end; of
+// what has no reader the user hears.
+func TestToolPushes(t *testing.T) {
+	tool := testenv.CompileC(t, testenv.CC, filepath.Join("testdata", "tool.c"), testenv.LibPMIx)
+	dir := t.TempDir()
+	uri, gate := dir+"/uri", dir+"/gate"
+	script := `echo "ready $$"; sed "s/^/PE $PMIX_RANK got /"; while [ ! -e "$0" ]; do sleep 0.02; done`
+	j := prepare(t, "-n", "2", "--report-uri", uri, "sh", "-c", script, gate)
+	r, w, err := os.Pipe() // a terminal, as it were, at which nobody types
+	check(t, err)
+	t.Cleanup(func() { _ = r.Close(); _ = w.Close() })
+	j.cmd.Stdin = r
+	j.begin()
+	j.ready(2)
+	runTool(t, exec.Command(tool, uri, "push", "0", "two words"))
+	runTool(t, exec.Command(tool, uri, "push", "1", "void"))
+	check(t, os.WriteFile(gate, nil, 0o600))
+	j.expect(0, "the standard input of PE 1 is lost")
+	if got := j.stdout.String(); !strings.Contains(got, "PE 0 got two words") || strings.Contains(got, "void") {
+		t.Errorf("output %q, want the text that was sent to PE 0", got)
+	}
+}
+
 func runTool(t *testing.T, cmd *exec.Cmd) string {
 	t.Helper()
 	timer := time.AfterFunc(testPatience, func() { _ = cmd.Process.Kill() })

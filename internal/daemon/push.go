@@ -29,9 +29,25 @@ func (h host) Stdin(to []pmix.Proc, data []byte, eof bool) {
 	targets := h.s.targets(pmix.Proc{}, to)
 	h.s.mu.Unlock()
 	for _, p := range targets {
-		if q := h.s.input.pusher(p.id); q != nil && !q.push(data, eof) {
+		switch q := h.s.input.pusher(p.id); {
+		case q == nil:
+			h.s.input.lose(p.id, data)
+		case !q.push(data, eof):
 			h.s.notice("standard input of PE %v is cut: it does not read what is sent to it", p.id)
 		}
+	}
+}
+
+// lose tells the user, once for each PE, that what a tool has sent reaches nobody.
+func (in *input) lose(id ID, data []byte) {
+	in.mu.Lock()
+	said := in.lost[id] || len(data) == 0
+	if !said {
+		in.lost[id] = true
+	}
+	in.mu.Unlock()
+	if !said {
+		in.notice("what a tool sends to the standard input of PE %v is lost: it has none, or that has ended; --stdin says who has one", id)
 	}
 }
 

@@ -15,6 +15,7 @@ type input struct {
 	mu      sync.Mutex
 	dest    map[ID]*os.File
 	pushers map[ID]*pusher // of what tools send
+	lost    map[ID]bool    // what they sent had no reader
 }
 
 func (in *input) add(id ID, w *os.File) {

@@ -149,7 +149,7 @@ func Start(cfg Config) (*Step, error) {
 		jobs:    map[int]*job{},
 		closing: make(chan struct{}),
 	}
-	s.input = &input{dest: map[ID]*os.File{}, pushers: map[ID]*pusher{}, notice: s.notice}
+	s.input = &input{dest: map[ID]*os.File{}, pushers: map[ID]*pusher{}, lost: map[ID]bool{}, notice: s.notice}
 	var secret [8]byte
 	_, _ = rand.Read(secret[:]) // never fails
 	s.name = "goshmem-" + hex.EncodeToString(secret[:])

@@ -1,12 +1,14 @@
 /*
  * A tool: attaches to the server that a file names, says which namespaces there
- * are, and spawns what its other arguments say, whose output it passes on.
+ * are, and spawns what its other arguments say, whose output it passes on. With
+ * "push RANK TEXT" it sends text and the end to a standard input instead.
  */
 #include <pmix.h>
 #include <pmix_tool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static void check(const char *what, pmix_status_t rc)
 {
@@ -16,9 +18,35 @@ static void check(const char *what, pmix_status_t rc)
 	exit(1);
 }
 
+static volatile pmix_status_t outcome;
+static volatile int pushing;
+
+static void pushed(pmix_status_t rc, void *arg)
+{
+	(void)arg;
+	outcome = rc;
+	__sync_synchronize();
+	pushing = 0;
+}
+
+static void push(const pmix_proc_t *to, char *text)
+{
+	pmix_byte_object_t bytes = {text, strlen(text)};
+	pmix_info_t end;
+	bool yes = true;
+
+	PMIX_INFO_LOAD(&end, PMIX_IOF_COMPLETE, &yes, PMIX_BOOL);
+	pushing = 1;
+	check("push", PMIx_IOF_push(to, 1, &bytes, &end, *text == '\0', pushed, NULL));
+	while (pushing)
+		usleep(1000); /* libpmix has no other way to wait for it */
+	__sync_synchronize();
+	check("pushed", outcome);
+}
+
 int main(int argc, char **argv)
 {
-	pmix_proc_t me;
+	pmix_proc_t me, to;
 	pmix_info_t init, *results = NULL;
 	pmix_query_t query;
 	pmix_app_t app;
@@ -35,7 +63,11 @@ int main(int argc, char **argv)
 		if (results[n].value.type == PMIX_STRING)
 			printf("namespaces %s\n", results[n].value.data.string);
 	fflush(stdout);
-	if (argc > 2) {
+	if (argc == 5 && strcmp(argv[2], "push") == 0) {
+		PMIX_LOAD_PROCID(&to, results[0].value.data.string, atoi(argv[3]));
+		push(&to, argv[4]);
+		push(&to, "");
+	} else if (argc > 2) {
 		PMIX_APP_CONSTRUCT(&app);
 		app.cmd = strdup(argv[2]);
 		app.maxprocs = 1;
