@@ -7,19 +7,10 @@ import (
 	pmix "github.com/goshmem/goshmem/pmix/wire"
 )
 
-// Directives that change the environment of what is spawned.
-const (
-	keySetEnvar     = "pmix.envar.set"
-	keyAddEnvar     = "pmix.envar.add"
-	keyUnsetEnvar   = "pmix.envar.unset"
-	keyPrependEnvar = "pmix.envar.prepnd"
-	keyAppendEnvar  = "pmix.envar.appnd"
-)
-
 // changed applies directives to an environment, in order.
 func changed(env []string, infos []pmix.Info) []string {
 	for _, info := range infos {
-		if name, ok := info.Value.Str(); ok && info.Key == keyUnsetEnvar {
+		if name, ok := info.Value.Str(); ok && info.Key == pmix.KeyUnsetEnvar {
 			env = without(env, name)
 			continue
 		}
@@ -30,13 +21,13 @@ func changed(env []string, infos []pmix.Info) []string {
 		old, had := lastOf(env, e.Name)
 		value := e.Value
 		switch {
-		case info.Key == keySetEnvar:
-		case info.Key == keyAddEnvar && !had:
-		case info.Key == keyPrependEnvar && had:
+		case info.Key == pmix.KeySetEnvar:
+		case info.Key == pmix.KeyAddEnvar && !had:
+		case info.Key == pmix.KeyPrependEnvar && had:
 			value = e.Value + string(rune(e.Separator)) + old
-		case info.Key == keyAppendEnvar && had:
+		case info.Key == pmix.KeyAppendEnvar && had:
 			value = old + string(rune(e.Separator)) + e.Value
-		case info.Key == keyPrependEnvar, info.Key == keyAppendEnvar:
+		case info.Key == pmix.KeyPrependEnvar, info.Key == pmix.KeyAppendEnvar:
 		default:
 			continue
 		}

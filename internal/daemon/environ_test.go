@@ -17,14 +17,14 @@ func TestChangedEnvironment(t *testing.T) {
 	}
 	env := []string{"A=1", "B=2", "B=3", "C=4"}
 	for want, info := range map[string]pmix.Info{
-		"B=2 B=3 C=4 A=9":     envar(keySetEnvar, "A", "9"),
-		"A=1 B=2 B=3 C=4 D=9": envar(keySetEnvar, "D", "9"),
-		"A=1 B=2 B=3 C=4":     envar(keyAddEnvar, "A", "9"), // it is there
-		"A=1 B=2 B=3 C=4 E=9": envar(keyAddEnvar, "E", "9"),
-		"A=1 C=4 B=9:3":       envar(keyPrependEnvar, "B", "9"),
-		"A=1 C=4 B=3:9":       envar(keyAppendEnvar, "B", "9"),
-		"A=1 B=2 B=3 C=4 F=9": envar(keyAppendEnvar, "F", "9"),
-		"A=1 C=4":             {Key: keyUnsetEnvar, Value: pmix.StringValue("B")},
+		"B=2 B=3 C=4 A=9":     envar(pmix.KeySetEnvar, "A", "9"),
+		"A=1 B=2 B=3 C=4 D=9": envar(pmix.KeySetEnvar, "D", "9"),
+		"A=1 B=2 B=3 C=4":     envar(pmix.KeyAddEnvar, "A", "9"), // it is there
+		"A=1 B=2 B=3 C=4 E=9": envar(pmix.KeyAddEnvar, "E", "9"),
+		"A=1 C=4 B=9:3":       envar(pmix.KeyPrependEnvar, "B", "9"),
+		"A=1 C=4 B=3:9":       envar(pmix.KeyAppendEnvar, "B", "9"),
+		"A=1 B=2 B=3 C=4 F=9": envar(pmix.KeyAppendEnvar, "F", "9"),
+		"A=1 C=4":             {Key: pmix.KeyUnsetEnvar, Value: pmix.StringValue("B")},
 	} {
 		if got := changed(env, []pmix.Info{info}); strings.Join(got, " ") != want {
 			t.Errorf("%s %v: %q, want %q", info.Key, info.Value, got, want)

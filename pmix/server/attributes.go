@@ -55,7 +55,12 @@ var supported = map[string][]attribute{
 		{"PMIX_LOG_ONCE", wire.KeyLogOnce, wire.TypeBool, "use the first of the channels only"},
 	},
 	"PMIx_Spawn": {
-		{"PMIX_WDIR", wire.KeyWDir, wire.TypeString, "working directory of an application"},
+		{"PMIX_WDIR", wire.KeyWDir, wire.TypeString, "working directory, of the job or of an application"},
+		{"PMIX_SET_ENVAR", wire.KeySetEnvar, wire.TypeEnvar, "set a variable"},
+		{"PMIX_ADD_ENVAR", wire.KeyAddEnvar, wire.TypeEnvar, "set a variable unless it is set"},
+		{"PMIX_UNSET_ENVAR", wire.KeyUnsetEnvar, wire.TypeString, "remove a variable"},
+		{"PMIX_PREPEND_ENVAR", wire.KeyPrependEnvar, wire.TypeEnvar, "put text before the value of a variable"},
+		{"PMIX_APPEND_ENVAR", wire.KeyAppendEnvar, wire.TypeEnvar, "put text after the value of a variable"},
 		{"PMIX_FWD_STDOUT", wire.KeyFwdStdout, wire.TypeBool, "pass the job's standard output on to the caller"},
 		{"PMIX_FWD_STDERR", wire.KeyFwdStderr, wire.TypeBool, "pass the job's standard error on to the caller"},
 	},
@@ -108,6 +113,17 @@ func (c *core) spawnSupport(*question) (wire.Value, bool) {
 		names[i] = a.key
 	}
 	return wire.StringValue(strings.Join(names, ",")), ok
+}
+
+// unmet returns the first directive that a function must heed, as its caller says, and does not.
+func unmet(function string, infos []wire.Info) (key string, found bool) {
+	for _, info := range infos {
+		heeded := slices.ContainsFunc(supported[function], func(a attribute) bool { return a.key == info.Key })
+		if info.Flags&wire.InfoRequired != 0 && !heeded {
+			return info.Key, true
+		}
+	}
+	return "", false
 }
 
 // attributeSupport answers for each qualifier that asks about the server or its host, which are one here.

@@ -24,9 +24,9 @@ type spawning struct {
 
 // spawn passes a request for a further job to the host.
 func (c *core) spawn(at caller, r *wire.SpawnRequest) {
-	apps, err := spawnApps(r.Apps)
+	apps, status, err := spawnApps(r)
 	if err != nil {
-		c.refuse(at, wire.StatusErrBadParam, "spawn: "+err.Error())
+		c.refuse(at, status, "spawn: "+err.Error())
 		return
 	}
 	waiting := 0
@@ -44,13 +44,19 @@ func (c *core) spawn(at caller, r *wire.SpawnRequest) {
 	c.act(action{kind: actSpawn, spawn: &SpawnRequest{ID: c.lastSpawn, From: at.name, Infos: r.Info, Apps: apps}})
 }
 
-func spawnApps(apps []wire.App) ([]SpawnApp, error) {
-	if len(apps) == 0 || len(apps) > maxApps {
-		return nil, fmt.Errorf("%d applications, want 1 to %d", len(apps), maxApps)
+func spawnApps(r *wire.SpawnRequest) ([]SpawnApp, wire.Status, error) {
+	if n := len(r.Apps); n == 0 || n > maxApps {
+		return nil, wire.StatusErrBadParam, fmt.Errorf("%d applications, want 1 to %d", n, maxApps)
+	}
+	if key, found := unmet("PMIx_Spawn", r.Info); found {
+		return nil, wire.StatusErrNotSupported, fmt.Errorf("directive %.64q is required, but not known", key)
 	}
 	text := 0
-	out := make([]SpawnApp, len(apps))
-	for i, a := range apps {
+	out := make([]SpawnApp, len(r.Apps))
+	for i, a := range r.Apps {
+		if key, found := unmet("PMIx_Spawn", a.Info); found {
+			return nil, wire.StatusErrNotSupported, fmt.Errorf("application %d: directive %.64q is required, but not known", i, key)
+		}
 		for _, list := range [][]string{a.Argv, a.Env} {
 			for _, s := range list {
 				text += len(s) + 1
@@ -58,20 +64,20 @@ func spawnApps(apps []wire.App) ([]SpawnApp, error) {
 		}
 		switch {
 		case a.Cmd == "" && len(a.Argv) == 0:
-			return nil, fmt.Errorf("application %d: no command", i)
+			return nil, wire.StatusErrBadParam, fmt.Errorf("application %d: no command", i)
 		case a.MaxProcs < 1:
-			return nil, fmt.Errorf("application %d (%s): %d processes, want at least 1", i, clipped(a.Cmd), a.MaxProcs)
+			return nil, wire.StatusErrBadParam, fmt.Errorf("application %d (%s): %d processes, want at least 1", i, clipped(a.Cmd), a.MaxProcs)
 		case text > maxSpawnText:
-			return nil, fmt.Errorf("arguments and environment: more than %d bytes", maxSpawnText)
+			return nil, wire.StatusErrBadParam, fmt.Errorf("arguments and environment: more than %d bytes", maxSpawnText)
 		}
-		out[i] = spawnApp(a)
+		out[i] = spawnApp(a, r.Info)
 	}
-	return out, nil
+	return out, wire.StatusSuccess, nil
 }
 
-// spawnApp translates an application. A working directory among the directives counts more than that of the structure,
-// into which libpmix puts the caller's own when nothing is there.
-func spawnApp(a wire.App) SpawnApp {
+// spawnApp translates an application. A working directory among its directives counts most, then one among those of the
+// job, and least that of the structure, into which libpmix puts the caller's own when nothing is there.
+func spawnApp(a wire.App, ofJob []wire.Info) SpawnApp {
 	app := SpawnApp{Cmd: a.Cmd, Args: a.Argv, Env: a.Env, Dir: a.Cwd, MaxProcs: int(a.MaxProcs), Infos: a.Info}
 	if app.Cmd == "" {
 		app.Cmd = a.Argv[0]
@@ -79,7 +85,8 @@ func spawnApp(a wire.App) SpawnApp {
 	if len(app.Args) == 0 {
 		app.Args = []string{a.Cmd}
 	}
-	if v, ok := wire.Find(a.Info, wire.KeyWDir); ok {
+	for _, infos := range [][]wire.Info{ofJob, a.Info} {
+		v, _ := wire.Find(infos, wire.KeyWDir)
 		if dir, ok := v.Str(); ok && dir != "" {
 			app.Dir = dir
 		}

@@ -56,6 +56,37 @@ func keysOf(pairs []wire.KVal) []string {
 	return out
 }
 
+// A working directory of the job is for applications that have none of their own; what their structures hold was put there
+// by libpmix.
+func TestSpawnDirectory(t *testing.T) {
+	w := started(t, 1)
+	r := spawnOf(wire.Info{Key: wire.KeyWDir, Value: wire.StringValue("/job")})
+	own := appOf(1, "own")
+	own.Info = []wire.Info{{Key: wire.KeyWDir, Value: wire.StringValue("/own")}}
+	r.Apps = append(r.Apps, own)
+	w.request(0, r)
+	w.expect("spawn 1 by 0: [{/bin/child [child x] [] /job 2 []} {/bin/own [own] [] /own 1 [{pmix.wdir 0 /own}]}]")
+}
+
+// What must be heeded and is not known is refused; what may be left out is.
+func TestSpawnRequirements(t *testing.T) {
+	must := wire.Info{Key: "pmix.mapby", Flags: wire.InfoRequired, Value: wire.StringValue("slot")}
+	heeded := wire.Info{Key: wire.KeyWDir, Flags: wire.InfoRequired, Value: wire.StringValue("/job")}
+	may := must
+	may.Flags = 0
+	w := started(t, 1)
+	w.request(0, spawnOf(heeded, must))
+	r := spawnOf()
+	r.Apps[0].Info = []wire.Info{must}
+	w.request(0, r)
+	w.request(0, spawnOf(heeded, may))
+	w.expect(
+		`refused spawn: directive "pmix.mapby" is required, but not known`, "reply 0#101 ERR_NOT_SUPPORTED",
+		`refused spawn: application 0: directive "pmix.mapby" is required, but not known`, "reply 0#102 ERR_NOT_SUPPORTED",
+		"spawn 1 by 0: [{/bin/child [child x] [] /job 2 []}]",
+	)
+}
+
 // A spawned process finds its parent with its own rank as well as with the wildcard.
 func TestParentInDescription(t *testing.T) {
 	w := started(t, 1)

@@ -40,6 +40,13 @@ const (
 	KeyFwdStdin  = "pmix.fwd.stdin"
 	KeyFwdStdout = "pmix.fwd.stdout"
 	KeyFwdStderr = "pmix.fwd.stderr"
+
+	// Changes of the environment, in the order in which they are given.
+	KeySetEnvar     = "pmix.envar.set"
+	KeyAddEnvar     = "pmix.envar.add"
+	KeyUnsetEnvar   = "pmix.envar.unset"
+	KeyPrependEnvar = "pmix.envar.prepnd"
+	KeyAppendEnvar  = "pmix.envar.appnd"
 )
 
 // Command returns CmdSpawn.
