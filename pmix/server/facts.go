@@ -28,6 +28,7 @@ func (s *nspace) facts() *facts {
 			node := map[string]wire.Value{}
 			put(node, infos)
 			f.nodes = append(f.nodes, node)
+		case kv.Key == wire.KeyAppInfo: // each is of one application, not of the job
 		default:
 			put(f.job, infos)
 		}

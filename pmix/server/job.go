@@ -2,6 +2,8 @@ package server
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -80,11 +82,32 @@ func (j *Job) place(rank wire.Rank) (Proc, bool) {
 	return Proc{}, false
 }
 
-// pairs are the keys of the job, its session and its nodes.
+// pairs are the keys of the job, its session, its nodes and, if there are several, its applications.
 func (j *Job) pairs(procs []Proc) []wire.KVal {
 	pairs := j.jobKeys(procs)
 	for node := range j.Hosts {
 		pairs = append(pairs, wire.KVal{Key: wire.KeyNodeInfo, Value: j.nodeInfo(procs, uint32(node))})
+	}
+	return append(pairs, appInfos(procs)...)
+}
+
+// appInfos describes each application of a job of several, as the standard asks.
+func appInfos(procs []Proc) (pairs []wire.KVal) {
+	sizes, leaders := map[uint32]uint32{}, map[uint32]wire.Rank{}
+	for _, p := range procs {
+		if sizes[p.AppNum]++; sizes[p.AppNum] == 1 {
+			leaders[p.AppNum] = wire.Rank(p.Rank)
+		}
+	}
+	if len(sizes) == 1 {
+		return nil
+	}
+	for _, app := range slices.Sorted(maps.Keys(sizes)) {
+		pairs = append(pairs, wire.KVal{Key: wire.KeyAppInfo, Value: wire.InfosValue(
+			wire.Info{Key: wire.KeyAppNum, Value: wire.Uint32Value(app)},
+			wire.Info{Key: wire.KeyAppSize, Value: wire.Uint32Value(sizes[app])},
+			wire.Info{Key: wire.KeyAppLdr, Value: wire.RankValue(leaders[app])},
+		)})
 	}
 	return pairs
 }

@@ -71,6 +71,7 @@ func TestJobInfoOfTwoNodesAndApps(t *testing.T) {
 	job := twoNodes(1)
 	job.Procs[3].AppNum = 1
 	nodes, blobs := 0, 0
+	var apps []wire.Value
 	for _, kv := range pairsOf(t, job) {
 		switch kv.Key {
 		case wire.KeyNSDir:
@@ -81,12 +82,22 @@ func TestJobInfoOfTwoNodesAndApps(t *testing.T) {
 			}
 		case wire.KeyNodeInfo:
 			nodes++
+		case wire.KeyAppInfo:
+			apps = append(apps, kv.Value)
 		case wire.KeyProcBlob:
 			blobs++
 		}
 	}
 	if nodes != 2 || blobs != 4 {
 		t.Errorf("%d nodes and %d processes, want 2 and 4", nodes, blobs)
+	}
+	about := func(app, size, leader uint32) wire.Value {
+		return wire.InfosValue(wire.Info{Key: "pmix.appnum", Value: wire.Uint32Value(app)},
+			wire.Info{Key: "pmix.app.size", Value: wire.Uint32Value(size)},
+			wire.Info{Key: "pmix.aldr", Value: wire.RankValue(wire.Rank(leader))})
+	}
+	if diff := cmp.Diff([]wire.Value{about(0, 3, 0), about(1, 1, 3)}, apps); diff != "" {
+		t.Errorf("applications (-want +got):\n%s", diff)
 	}
 }
 

@@ -21,6 +21,9 @@ const (
 	KeyLocalPeers       = "pmix.lpeers"
 	KeyLocalLdr         = "pmix.lldr"
 	KeyLocalSize        = "pmix.local.size"
+	KeyAppInfo          = "pmix.app.arr" // PMIX_APP_INFO_ARRAY
+	KeyAppSize          = "pmix.app.size"
+	KeyAppLdr           = "pmix.aldr"
 	KeyProcBlob         = "pmix.pblob" // a byte object: rank, then that process's keys
 	KeyRank             = "pmix.rank"
 	KeyGlobalRank       = "pmix.grank"
