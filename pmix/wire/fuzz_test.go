@@ -2,7 +2,9 @@ package wire
 
 import (
 	"bytes"
+	"io"
 	"testing"
+	"testing/iotest"
 )
 
 func FuzzHandshake(f *testing.F) {
@@ -113,4 +115,73 @@ func decodeReplies(body []byte) {
 			}
 		}
 	}
+}
+
+// Streams are read alike in one piece and byte by byte, what was read is what came, and nothing is read into somebody
+// else's body.
+func FuzzStream(f *testing.F) {
+	var all []byte
+	for i, fr := range loadFrames(f) {
+		b := append(bytes.Clone(fr.Header), fr.Body...)
+		f.Add(b)
+		if i >= 2 && len(all) < 4096 {
+			all = append(all, b...)
+		}
+	}
+	f.Add(all)
+	f.Add(AppendHandshakeReply(nil, StatusSuccess, 1))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		once := readStream(bytes.NewReader(b))
+		if slowly := readStream(iotest.OneByteReader(bytes.NewReader(b))); !bytes.Equal(once, slowly) {
+			t.Errorf("% x is read as % x, and by bytes as % x", b, once, slowly)
+		}
+		if !bytes.Equal(asRead(b, len(once)), once) {
+			t.Errorf("% x is read as % x", b, once)
+		}
+		whole, werr := ReadHandshake(bytes.NewReader(b))
+		parts, perr := ReadHandshake(iotest.OneByteReader(bytes.NewReader(b)))
+		if (werr == nil) != (perr == nil) || werr == nil && !bytes.Equal(AppendHandshake(nil, whole), AppendHandshake(nil, parts)) {
+			t.Errorf("% x is the handshake %+v, %v, and by bytes %+v, %v", b, whole, werr, parts, perr)
+		}
+		if status, index, err := DecodeHandshakeReply(b); err == nil && !bytes.Equal(AppendHandshakeReply(nil, status, index), b) {
+			t.Errorf("% x came back as %v, %d", b, status, index)
+		}
+		if rank, err := DecodeProcBlobRank(b); err == nil {
+			if blob, err := DecodeProcBlob(b); err == nil && blob.Rank != rank {
+				t.Errorf("% x has the rank %v, and read as a whole %v", b, rank, blob.Rank)
+			}
+		}
+	})
+}
+
+// readStream returns the frames of a stream, put together again when all have been read. What a header holds that says
+// nothing is made zero.
+func readStream(r io.Reader) (all []byte) {
+	var heads []Header
+	var bodies [][]byte
+	for in := NewFrameReader(r, 1<<16); ; {
+		h, body, err := in.Next()
+		if err != nil {
+			break
+		}
+		heads, bodies = append(heads, h), append(bodies, body)
+	}
+	for i, h := range heads {
+		all = AppendFrame(all, h.Index, h.Tag, bodies[i])
+	}
+	return all
+}
+
+// asRead returns what readStream makes of that much of a stream.
+func asRead(b []byte, length int) []byte {
+	b = bytes.Clone(b[:length])
+	for rest := b; len(rest) >= HeaderSize; {
+		clear(rest[12:HeaderSize])
+		h, err := ParseHeader(rest)
+		if err != nil || int(h.Size) > len(rest)-HeaderSize {
+			break
+		}
+		rest = rest[HeaderSize+int(h.Size):]
+	}
+	return b
 }
