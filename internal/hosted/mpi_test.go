@@ -3,6 +3,7 @@ package hosted
 import (
 	"fmt"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/goshmem/goshmem/internal/testenv"
@@ -43,14 +44,19 @@ func TestMPIEnds(t *testing.T) {
 			status int
 			says   string
 		}{
-			"abort": {42, "ended the job with status 42"},
-			"exit":  {7, "exited with status 7"},
-			"quiet": {1, "exited with status 0 without Finalize"},
-			"kill":  {killed, "was killed by signal 9 (SIGKILL)"},
+			"abort":    {42, "ended the job with status 42"},
+			"abort256": {255, "ended the job with status 256"}, // no success, though its lowest 8 bits are 0
+			"exit":     {7, "exited with status 7"},
+			"quiet":    {1, "exited with status 0 without Finalize"},
+			"kill":     {killed, "was killed by signal 9 (SIGKILL)"},
 		} {
 			t.Run(how, func(t *testing.T) {
 				for _, n := range []int{2, 8} {
-					oshrun(t, "-n", fmt.Sprint(n), program, how).want(x.status, fmt.Sprintf("PE %d (pid", n-1), x.says)
+					r := oshrun(t, "-n", fmt.Sprint(n), program, how)
+					r.want(x.status, fmt.Sprintf("PE %d (pid", n-1), x.says)
+					if strings.Contains(r.said, "N/A") {
+						t.Errorf("the reason of an abort without one:\n%s", r.said)
+					}
 				}
 			})
 		}

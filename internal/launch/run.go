@@ -115,7 +115,7 @@ func (r *run) event(e daemon.Event) {
 			r.end(0, "")
 			return
 		}
-		r.endAfter(e.Said, e.Status, "PE %v (pid %d) ended the job with status %d after %v%s", e.ID, e.PID, e.Status, at, because(e.Msg))
+		r.endAfter(e.Said, exitStatus(e.Status), "PE %v (pid %d) ended the job with status %d after %v%s", e.ID, e.PID, e.Status, at, because(e.Msg))
 	case daemon.Lost:
 		// A killed program loses its connection a moment before its process
 		// is seen to end, and that says more.
@@ -148,11 +148,22 @@ func (r *run) forsaken(e daemon.Event) {
 	})
 }
 
+// because returns what a PE gave as the reason of an abort. Open MPI says N/A
+// where its program has given none.
 func because(msg string) string {
-	if msg == "" || msg == "GlobalExit" {
+	if msg == "" || msg == "GlobalExit" || msg == "N/A" {
 		return ""
 	}
 	return ": " + msg
+}
+
+// exitStatus returns what is left of the status of an abort in an exit status,
+// which has eight bits. One that is lost in them does not become success.
+func exitStatus(status int) int {
+	if status != 0 && status&0xff == 0 {
+		return 255
+	}
+	return status & 0xff
 }
 
 // end decides the job's status, says why and asks all PEs to end. Only the

@@ -72,6 +72,8 @@ static void leave(const char *how)
 	if (rank == size - 1) {
 		if (!strcmp(how, "abort"))
 			MPI_Abort(MPI_COMM_WORLD, 42);
+		if (!strcmp(how, "abort256"))
+			MPI_Abort(MPI_COMM_WORLD, 256);
 		if (!strcmp(how, "exit"))
 			_exit(7);
 		if (!strcmp(how, "quiet"))
