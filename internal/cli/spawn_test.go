@@ -60,11 +60,15 @@ func TestSpawnedFails(t *testing.T) {
 func TestSpawnFails(t *testing.T) {
 	garbage := t.TempDir() + "/garbage"
 	check(t, os.WriteFile(garbage, []byte("\x7fELF garbage"), 0o700))
+	orphan := t.TempDir() + "/orphan"
+	check(t, os.WriteFile(orphan, []byte("#!/no/such/interpreter\n"), 0o700))
+	start(t, "-n", "1", orphan).expect(4, "start PE 0: ", orphan, "its interpreter")
 	for args, words := range map[string][]string{
 		"1 no-such-program":   {`spawn for PE 0: program "no-such-program"`},
 		"1 ./no-such-program": {"spawn for PE 0: program: ", "no-such-program"},
 		"2000 true":           {"number of processes 2000", "at most 1024"},
 		"1 " + garbage:        {"spawn for PE 0: start PE 1.0: "},
+		"1 " + orphan:         {"spawn for PE 0: start PE 1.0: ", "its interpreter"},
 		"3 sleep 1000 , 2 sleep 1000 , 1 " + garbage: {"spawn for PE 0: start PE 1.5: "},
 	} {
 		j := start(t, append([]string{"-n", "1", spawner(t)}, strings.Fields(args)...)...)

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -170,7 +171,7 @@ func (s *Step) startPE(j *job, pe int) (err error) {
 	p.began = time.Now()
 	letGo, err := p.start()
 	if err != nil {
-		return err
+		return app.explain(err)
 	}
 	j.procs[pe] = p
 	if err := p.tie(leashR); err != nil {
@@ -184,6 +185,19 @@ func (s *Step) startPE(j *job, pe int) (err error) {
 	}
 	s.retiring.Go(func() { s.wait(p) })
 	return nil
+}
+
+// explain says what the kernel means that finds no file where the program is.
+func (a *App) explain(err error) error {
+	if !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	_, perr := os.Stat(a.Path)
+	_, derr := os.Stat(cmp.Or(a.Dir, "."))
+	if perr != nil || derr != nil {
+		return err
+	}
+	return fmt.Errorf("%w: the program is there, its interpreter (in the line that begins with #!) or loader is not", err)
 }
 
 // start starts the process in such a way that its program begins when letGo is
