@@ -65,6 +65,25 @@ func TestToolPushes(t *testing.T) {
 	}
 }
 
+// A tool is told which file each process was started from.
+func TestToolAsksForPrograms(t *testing.T) {
+	tool := testenv.CompileC(t, testenv.CC, filepath.Join("testdata", "tool.c"), testenv.LibPMIx)
+	dir := t.TempDir()
+	uri, gate, shell := dir+"/uri", dir+"/gate", dir+"/shell"
+	found, err := exec.LookPath("sh")
+	check(t, err)
+	check(t, os.Symlink(found, shell))
+	script := `echo "ready $$"; while [ ! -e "$0" ]; do sleep 0.02; done`
+	j := start(t, "-n", "1", "--report-uri", uri, "sh", "-c", script, gate, ":", "-n", "1", shell, "-c", script, gate)
+	j.ready(2)
+	out := runTool(t, exec.Command(tool, uri, "table"))
+	if want := fmt.Sprintf("0 runs %s\n1 runs %s\n", found, shell); !strings.HasSuffix(out, want) {
+		t.Errorf("the tool says %q, want %q", out, want)
+	}
+	check(t, os.WriteFile(gate, nil, 0o600))
+	j.expect(0)
+}
+
 func runTool(t *testing.T, cmd *exec.Cmd) string {
 	t.Helper()
 	timer := time.AfterFunc(testPatience, func() { _ = cmd.Process.Kill() })

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -26,6 +27,11 @@ func (s *Step) ToolURI() string { return s.pmix.ToolURI() }
 func (s *Step) describe(j *job) server.Job {
 	d := server.Job{Nspace: j.nspace, Hosts: []string{s.host}, TmpDir: s.private.jobDir(j.number)}
 	for i := range j.apps {
+		program, err := filepath.Abs(j.apps[i].Path)
+		if err != nil { // where oshrun is has no name any more
+			program = j.apps[i].Path
+		}
+		d.Programs = append(d.Programs, program)
 		d.Commands = append(d.Commands, strings.Join(append([]string{j.apps[i].Path}, j.apps[i].Args...), " "))
 	}
 	for pe := range j.npes() {

@@ -67,8 +67,8 @@ func (p *process) row() wire.ProcInfo {
 		return row
 	}
 	row.Hostname = job.Hosts[p.place.Node]
-	if app := int(p.place.AppNum); app < len(job.Commands) {
-		row.Executable = job.Commands[app]
+	if app := int(p.place.AppNum); app < len(job.Programs) {
+		row.Executable = job.Programs[app]
 	}
 	return row
 }

@@ -52,7 +52,8 @@ func (w *world) told(rank wire.Rank, r *wire.QueryRequest) string {
 // queried is a world of two jobs: four processes on two nodes, and one.
 func queried(t *testing.T) *world {
 	job := testJob(4)
-	job.Hosts, job.Commands = []string{"n0", "n1"}, []string{"prog -a", "other"}
+	job.Hosts = []string{"n0", "n1"}
+	job.Programs, job.Commands = []string{"/bin/prog", "/bin/other"}, []string{"prog -a", "other"}
 	for i := range job.Procs {
 		job.Procs[i].Node, job.Procs[i].AppNum = uint32(i/2), uint32(i/2)
 	}
@@ -165,10 +166,10 @@ func TestQueryProcTable(t *testing.T) {
 	w.exitWith(2, Exit{Code: 3})
 	mine := about(wire.KeyNspace, wire.StringValue(testNspace))
 	want := []string{
-		fmt.Sprintf("0 n0 prog -a 0 %d", wire.ProcStateConnected),
-		fmt.Sprintf("1 n0 prog -a 0 %d", wire.ProcStateAbortedBySig),
-		fmt.Sprintf("2 n1 other 0 %d", wire.ProcStateTermNonZero),
-		fmt.Sprintf("3 n1 other 0 %d", wire.ProcStateLaunchUnderway),
+		fmt.Sprintf("0 n0 /bin/prog 0 %d", wire.ProcStateConnected),
+		fmt.Sprintf("1 n0 /bin/prog 0 %d", wire.ProcStateAbortedBySig),
+		fmt.Sprintf("2 n1 /bin/other 0 %d", wire.ProcStateTermNonZero),
+		fmt.Sprintf("3 n1 /bin/other 0 %d", wire.ProcStateLaunchUnderway),
 	}
 	if diff := cmp.Diff(want, w.rows(queryOf(wire.KeyQueryProcTable, mine))); diff != "" {
 		t.Errorf("all (-want +got):\n%s", diff)
@@ -285,7 +286,7 @@ func TestQueryLimits(t *testing.T) {
 		t.Errorf("too many keys: %s, want %s", got, want)
 	}
 	job := testJob(4096)
-	job.Commands = []string{strings.Repeat("x", 1000)}
+	job.Programs = []string{strings.Repeat("x", 1000)}
 	w = newWorld(t, job, false)
 	w.connect(0)
 	table := queryOf(strings.Repeat(wire.KeyQueryProcTable+" ", 5))

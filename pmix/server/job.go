@@ -25,7 +25,8 @@ type Job struct {
 	Procs    []Proc   // one per rank, ranks from 0 without a gap, in any order
 	ThisNode uint32   // the node that this server serves
 	TmpDir   string   // session directory; empty: the keys that name directories are left out
-	Commands []string // command line of each application, by AppNum; may be empty
+	Programs []string // executable of each application, by AppNum; may be empty
+	Commands []string // command line of each, the same
 }
 
 // sessionID is what a client reads when it was started outside of any session.

@@ -75,7 +75,7 @@ func speak(t *testing.T, part string) (printed, upcalls []string, frames []wiret
 	program := testenv.CompileC(t, testenv.CC, "testdata/speak.c", testenv.LibPMIx)
 	h := spawner{srv: make(chan *server.Server, 1), lines: make(chan string, 64)}
 	j := job(1)
-	j.Commands = []string{"speak"}
+	j.Programs, j.Commands = []string{"speak"}, []string{"speak"}
 	srv, err := server.Start(server.Config{Job: j, Host: h})
 	if err != nil {
 		t.Fatal(err)

@@ -20,7 +20,7 @@ func TestReplay(t *testing.T) {
 			frames := wiretest.Load(t, file)[2:] // the handshake is the driver's
 			want, commands := said(t, frames, false), map[uint32]wire.Command{}
 			job := testJob(1)
-			job.Commands = []string{"speak"}
+			job.Programs, job.Commands = []string{"speak"}, []string{"speak"}
 			w := newWorld(t, job, false)
 			w.connect(0)
 			w.sent = nil

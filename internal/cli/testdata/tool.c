@@ -1,7 +1,8 @@
 /*
  * A tool: attaches to the server that a file names, says which namespaces there
  * are, and spawns what its other arguments say, whose output it passes on. With
- * "push RANK TEXT" it sends text and the end to a standard input instead.
+ * "push RANK TEXT" it sends text and the end to a standard input instead, and
+ * with "table" it says which program each process runs.
  */
 #include <pmix.h>
 #include <pmix_tool.h>
@@ -44,6 +45,25 @@ static void push(const pmix_proc_t *to, char *text)
 	check("pushed", outcome);
 }
 
+static void table(char *nspace)
+{
+	pmix_query_t query;
+	pmix_info_t *results = NULL;
+	pmix_proc_info_t *rows;
+	size_t n, nresults = 0;
+	int err;
+
+	PMIX_QUERY_CONSTRUCT(&query);
+	PMIX_ARGV_APPEND(err, query.keys, PMIX_QUERY_PROC_TABLE);
+	PMIX_QUERY_QUALIFIERS_CREATE(&query, 1);
+	PMIX_INFO_LOAD(&query.qualifiers[0], PMIX_NSPACE, nspace, PMIX_STRING);
+	check("query", PMIx_Query_info(&query, 1, &results, &nresults));
+	rows = results[0].value.data.darray->array;
+	for (n = 0; n < results[0].value.data.darray->size; n++)
+		printf("%u runs %s\n", rows[n].proc.rank, rows[n].executable_name);
+	(void)err;
+}
+
 int main(int argc, char **argv)
 {
 	pmix_proc_t me, to;
@@ -67,6 +87,8 @@ int main(int argc, char **argv)
 		PMIX_LOAD_PROCID(&to, results[0].value.data.string, atoi(argv[3]));
 		push(&to, argv[4]);
 		push(&to, "");
+	} else if (argc == 3 && strcmp(argv[2], "table") == 0) {
+		table(results[0].value.data.string);
 	} else if (argc > 2) {
 		PMIX_APP_CONSTRUCT(&app);
 		app.cmd = strdup(argv[2]);
