@@ -202,6 +202,10 @@ func (r *run) unwritten(err error) {
 // ask has the PEs told to end by a signal. Nothing more is started.
 func (r *run) ask(sig syscall.Signal) {
 	r.step.Refuse()
+	if r.stop.look != nil { // it was about to be stopped: its end must not wait for somebody who lets it go on
+		r.stop.look = nil
+		r.step.Signal(xunix.SIGCONT)
+	}
 	switch {
 	case r.left == 0:
 	case r.dump || r.o.Pprof != "":
