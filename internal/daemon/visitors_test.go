@@ -16,7 +16,7 @@ func TestStrangersAreFew(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer func() { _ = conn.Close() }()
+		t.Cleanup(func() { _ = conn.Close() })
 		conns = append(conns, conn)
 	}
 	// All but the last ones are hung up on.
