@@ -70,6 +70,8 @@ signal that ended the job. A job that ended well waits for its reader.`},
 the length of a line up to 1 MB, for each output of a PE, and four buffers more.
 Its own messages and its log wait for nobody; lines of the log that find no room
 are counted.`},
+	{"closed outputs", `an output that was closed when oshrun began, as by >&-, is like /dev/null to it: what
+goes there is dropped, and the status does not tell.`},
 	{"terminals", `PEs see pipes. oshrun leaves the modes of a terminal alone, and an interrupt
 that is typed reaches every PE once. PEs may write to /dev/tty.`},
 }

@@ -30,10 +30,13 @@ func (f *processFlags) registerProcesses(fs *pflag.FlagSet) {
 	fs.StringVar(&f.mapBy, "map-by", "", "`core`: PEs go to the cores one by one, and are bound to them; slot, the\ndefault: with --bind-to numa in equal blocks, neighbors together")
 	fs.BoolVar(&f.report, "report-bindings", false, "say at the start where each PE runs")
 	fs.BoolVar(&f.stacks, "stacks", false, "when --timeout is over, or on SIGQUIT (Ctrl-\\), print the stacks of all\ngoroutines of the PEs that are Go programs")
-	fs.StringVar(&f.pprof, "pprof", "", "write a CPU and a heap profile of each PE to `DIR`/pe.N.cpu.pprof and\npe.N.heap.pprof")
-	fs.StringVar(&f.stats, "stats", "", "print at the end what each PE has used, as a table, or write it to\na file (`json:FILE`); oshrun help stats")
-	fs.Lookup("stats").NoOptDefVal = "table"
+	fs.StringVar(&f.pprof, "pprof", "", "write a CPU and a heap profile of each PE to `DIR`/pe.N.cpu.pprof and\npe.N.heap.pprof when it ends; one that is killed leaves none")
+	fs.StringVar(&f.stats, "stats", "", "print at the end what each PE has used, as a table, or, as\n--stats=`json:FILE`, write it to a file; oshrun help stats")
+	fs.Lookup("stats").NoOptDefVal = statsAlone
 }
+
+// statsAlone is what --stats without a value stands for.
+const statsAlone = "table"
 
 // setProcesses applies the flags.
 func (f *processFlags) setProcesses(o *launch.Options) error {
@@ -83,7 +86,7 @@ func (f *processFlags) setStats(o *launch.Options) error {
 	switch name, isJSON := strings.CutPrefix(f.stats, "json:"); {
 	case f.stats == "":
 		return nil
-	case f.stats == "table":
+	case f.stats == statsAlone:
 		o.Stats = statsTable
 		return nil
 	case isJSON && name != "":

@@ -294,6 +294,8 @@ func TestProcessFlagErrors(t *testing.T) {
 		"--bind-to none:overload-allowed true": `2 --bind-to: "none:overload-allowed"`,
 		"--map-by socket true":                 `2 --map-by: "socket", want core or slot`,
 		"--stats=xml true":                     `2 --stats: "xml", want table or json:FILE`,
+		"--stats json:x true":                  `2 --stats: "json:x" stands apart, want it after =`,
+		"--stats table true":                   `2 --stats: "table" stands apart`,
 		"--stats=json: true":                   `2 --stats: "json:"`,
 		"--stats=json:/no/such/file true":      `4 --stats: open /no/such/file`,
 		"--pprof= true":                        `2 --pprof: "", want a directory`,

@@ -102,6 +102,19 @@ func TestEndOfStopped(t *testing.T) {
 	}
 }
 
+// A job that is on its way to a standstill can be ended, too: it does not stop
+// any more.
+func TestEndOfStopping(t *testing.T) {
+	j := start(t, "-n", "2", "sh", "-c", `trap "echo got TSTP" TSTP; trap "" TERM; echo "ready $$"; while :; do :; done`)
+	j.ready(2)
+	check(t, j.cmd.Process.Signal(syscall.SIGTSTP))
+	j.hears(2, "TSTP") // they do not stop, which they are given some time for
+	check(t, j.cmd.Process.Signal(syscall.SIGTERM))
+	if status, said := j.ended(2 * time.Second); status != 143 {
+		t.Errorf("status %d; stderr:\n%s", status, said)
+	}
+}
+
 // PEs that ignore every signal, and have used much memory, end in time.
 func TestTermIsQuick(t *testing.T) {
 	const heap = 256 << 20

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -129,5 +130,56 @@ func TestStrangerCannotDisturb(t *testing.T) {
 	_, err = net.Dial("tcp", opts.Address)
 	if err == nil {
 		t.Error("the server's port still answers after the job")
+	}
+}
+
+// Nor does a flood of connections that goes on all the time, at either door, with
+// and without words.
+func TestStrangerCannotFlood(t *testing.T) {
+	for _, door := range []string{"attach", "port", "claims"} {
+		t.Run(door, func(t *testing.T) {
+			j, env, letGo := victim(t, 8)
+			opts, _, err := client.FromEnv(env)
+			check(t, err)
+			step, _ := env(envvar.Step)
+			claim := pmix.AppendHandshake(nil, pmix.NewHandshake(pmix.Proc{Nspace: opts.Nspace, Rank: 1}, pmix.SecurityNone, nil))
+			knock := func() {
+				nc, err := net.Dial("tcp", opts.Address)
+				switch {
+				case err != nil:
+					return // the job is over
+				case door == "claims":
+					_, _ = nc.Write(claim)
+					_, _ = nc.Read(make([]byte, 1)) // the refusal
+				default:
+					_, _ = nc.Write([]byte{0xff})
+				}
+				_ = nc.Close()
+			}
+			if door == "attach" {
+				knock = func() {
+					if conn, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: step, Net: "unixpacket"}); err == nil {
+						_ = conn.Close()
+					}
+				}
+			}
+			ctx, stop := context.WithCancel(t.Context())
+			var floods, begun sync.WaitGroup
+			for range 32 {
+				begun.Add(1)
+				floods.Go(func() {
+					knock()
+					begun.Done()
+					for ctx.Err() == nil {
+						knock()
+					}
+				})
+			}
+			begun.Wait()
+			letGo()
+			j.expect(0)
+			stop()
+			floods.Wait()
+		})
 	}
 }

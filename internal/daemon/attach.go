@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -50,26 +51,52 @@ func (s *Step) serve() {
 			case <-s.closing:
 				return
 			}
-		case s.visitors.add(conn):
-			s.serving.Go(func() {
-				defer s.visitors.remove(conn)
-				if err := s.talk(conn); err != nil {
-					s.cfg.Logger.Warn().Err(err).Msg("attach")
-				}
-			})
+		default:
+			s.receive(conn)
 		}
 	}
 }
 
-// visitors are the open connections to the attach socket.
-type visitors struct {
-	mu     sync.Mutex
-	closed bool
-	open   map[*net.UnixConn]struct{}
+// receive begins a talk with whom it makes sense with. Any user of the machine can
+// connect as often as it likes: who is of another one is told so at once, and of
+// this one's processes outside the job only some are listened to.
+func (s *Step) receive(conn *net.UnixConn) {
+	peer, err := xunix.PeerOf(conn)
+	if err == nil && int(peer.UID) != os.Getuid() && peer.UID != 0 {
+		reply := wire.AttachReply{Err: fmt.Sprintf("process %d of user %d, want user %d", peer.PID, peer.UID, os.Getuid())}
+		err = errors.Join(xunix.SendFDs(conn, reply.Append(nil), nil), conn.Close()) // an empty socket takes a packet without waiting
+		s.cfg.Logger.Warn().Err(err).Str("reply", reply.Err).Msg("attach")
+		return
+	}
+	if err != nil {
+		_ = conn.Close() // there is nobody to tell
+		return
+	}
+	if !s.visitors.add(conn, !s.belongs(peer.PID)) {
+		return
+	}
+	s.serving.Go(func() {
+		defer s.visitors.remove(conn)
+		if err := s.talk(conn, peer); err != nil {
+			s.cfg.Logger.Warn().Err(err).Msg("attach")
+		}
+	})
 }
 
-// add takes a connection, or closes it when the step is closing.
-func (v *visitors) add(conn *net.UnixConn) bool {
+// mostStrangers is how many connections from outside the job are open at a time.
+const mostStrangers = 64
+
+// visitors are the open connections to the attach socket.
+type visitors struct {
+	mu        sync.Mutex
+	closed    bool
+	open      map[*net.UnixConn]struct{}
+	strangers []*net.UnixConn // of them, those from outside the job, in order
+}
+
+// add takes a connection, or closes it when the step is closing. A flood of
+// strangers pushes out its own oldest members, and no PE.
+func (v *visitors) add(conn *net.UnixConn, stranger bool) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.closed {
@@ -80,6 +107,14 @@ func (v *visitors) add(conn *net.UnixConn) bool {
 		v.open = map[*net.UnixConn]struct{}{}
 	}
 	v.open[conn] = struct{}{}
+	if !stranger {
+		return true
+	}
+	if len(v.strangers) == mostStrangers {
+		_ = v.strangers[0].Close() // its talk ends by that
+		v.strangers = slices.Delete(v.strangers, 0, 1)
+	}
+	v.strangers = append(v.strangers, conn)
 	return true
 }
 
@@ -87,6 +122,9 @@ func (v *visitors) remove(conn *net.UnixConn) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	delete(v.open, conn)
+	if i := slices.Index(v.strangers, conn); i >= 0 {
+		v.strangers = slices.Delete(v.strangers, i, i+1)
+	}
 	_ = conn.Close() // as above
 }
 
@@ -101,15 +139,7 @@ func (v *visitors) close() {
 }
 
 // talk answers the requests of one connection.
-func (s *Step) talk(conn *net.UnixConn) error {
-	peer, err := xunix.PeerOf(conn)
-	if err != nil {
-		return err
-	}
-	if int(peer.UID) != os.Getuid() && peer.UID != 0 { // at once, so that it holds nothing open
-		reply := wire.AttachReply{Err: fmt.Sprintf("process %d of user %d, want user %d", peer.PID, peer.UID, os.Getuid())}
-		return xunix.SendFDs(conn, reply.Append(nil), nil)
-	}
+func (s *Step) talk(conn *net.UnixConn, peer xunix.Peer) error {
 	buf := make([]byte, wire.MaxPacket)
 	for {
 		if err := conn.SetDeadline(time.Now().Add(attachIdle)); err != nil {

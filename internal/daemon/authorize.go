@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
+	"sync"
 
 	"github.com/goshmem/goshmem/internal/xunix"
 	pmix "github.com/goshmem/goshmem/pmix/wire"
@@ -42,9 +44,8 @@ func (s *Step) holder(conn net.Conn, claim pmix.Proc) (pid int, err error) {
 	if holds(p.pid(), link) { // it nearly always is
 		return p.pid(), nil
 	}
-	all := lookAround()
-	for pid := range tree(all, os.Getpid()) {
-		if pid != os.Getpid() && holds(pid, link) && s.descends(pid, p) {
+	for _, pid := range s.census.take()[link] {
+		if s.descends(pid, p) {
 			return pid, nil
 		}
 	}
@@ -68,6 +69,13 @@ func (s *Step) authorizeTool(conn net.Conn) (pid int, err error) {
 		}
 	}
 	return 0, nil // who it is matters less than whose
+}
+
+// foreign says whether a connection is of another user than this process, or of
+// nobody any more.
+func foreign(conn net.Conn) bool {
+	sock, _, err := peerSocket(conn)
+	return err != nil || int(sock.UID) != os.Geteuid()
 }
 
 // peerSocket returns the socket at the other end of a connection on this
@@ -115,4 +123,62 @@ func holds(pid int, link string) bool {
 		}
 	}
 	return false
+}
+
+// census finds out which of this process's descendants hold which sockets. It
+// takes milliseconds on a machine with many processes, so everybody who asks while
+// one is under way shares the next one: a stranger whose claims are all false costs
+// no more time than that, however many it makes.
+type census struct {
+	turn sync.Mutex // held while one is taken
+	mu   sync.Mutex
+	next *survey // that has not begun; nil: nobody has asked for one
+}
+
+// survey is the result of one census.
+type survey struct {
+	done    chan struct{}
+	holders map[string][]int // process numbers by what their links say
+}
+
+// take returns who holds what at a time after the call.
+func (c *census) take() map[string][]int {
+	c.mu.Lock()
+	s := c.next
+	first := s == nil
+	if first {
+		s = &survey{done: make(chan struct{})}
+		c.next = s
+	}
+	c.mu.Unlock()
+	if first {
+		c.turn.Lock()
+		c.mu.Lock()
+		c.next = nil // who asks from now on may mean a socket that has been looked for already
+		c.mu.Unlock()
+		s.holders = holders()
+		c.turn.Unlock()
+		close(s.done)
+	}
+	<-s.done
+	return s.holders
+}
+
+// holders returns the sockets of all that descends from this process.
+func holders() map[string][]int {
+	found := map[string][]int{}
+	self := os.Getpid()
+	for pid := range tree(lookAround(), self) {
+		if pid == self {
+			continue
+		}
+		dir := fmt.Sprintf("/proc/%d/fd/", pid)
+		fds, _ := os.ReadDir(dir) // none of a process that has ended
+		for _, fd := range fds {
+			if to, err := os.Readlink(dir + fd.Name()); err == nil && strings.HasPrefix(to, "socket:") {
+				found[to] = append(found[to], pid)
+			}
+		}
+	}
+	return found
 }

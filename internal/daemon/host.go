@@ -12,7 +12,7 @@ import (
 
 // startServer starts the PMIx server for the first job.
 func (s *Step) startServer(j *job) (err error) {
-	cfg := server.Config{Job: s.describe(j), Host: host{s}, Logger: s.cfg.Logger, Authorize: s.authorize}
+	cfg := server.Config{Job: s.describe(j), Host: host{s}, Logger: s.cfg.Logger, Authorize: s.authorize, Foreign: foreign}
 	if s.cfg.Tools {
 		cfg.AuthorizeTool = s.authorizeTool
 	}

@@ -123,6 +123,7 @@ type Step struct {
 	pmi      *pmi1.Server
 	attach   *net.UnixListener
 	visitors visitors
+	census   census
 	events   *mailbox
 	start    chan func() // to the goroutine that starts processes
 	input    *input

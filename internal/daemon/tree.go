@@ -80,6 +80,35 @@ func (s *Step) descends(pid int, p *proc) bool {
 	return false
 }
 
+// belongs says whether process pid may be of a PE, of whichever: descends says
+// yes of no other.
+func (s *Step) belongs(pid int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for child, self := pid, os.Getpid(); pid > 1; child, pid = pid, look(pid).parent {
+		if pid == self {
+			return s.hasJobOf(child)
+		}
+		if s.isPE(pid) {
+			return true
+		}
+	}
+	return false
+}
+
+// isPE says whether pid is the number of a PE's process. The caller holds the
+// lock.
+func (s *Step) isPE(pid int) bool {
+	for _, j := range s.jobs {
+		for _, p := range j.procs {
+			if p != nil && p.pid() == pid {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // marked says whether a process has a job's name, and a PE's number unless that
 // is negative, in its environment.
 func marked(pid int, nspace string, pe int) bool {

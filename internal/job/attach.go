@@ -26,19 +26,16 @@ var noDeadline time.Time
 
 // dialStep connects to the step process.
 func dialStep(ctx context.Context, step string) (*net.UnixConn, error) {
-	var d net.Dialer
-	c, err := d.DialContext(ctx, "unixpacket", step)
-	if err != nil {
-		return nil, fmt.Errorf("connect to oshrun's step process at %s: %w", step, err)
-	}
-	conn, ok := c.(*net.UnixConn)
-	if !ok {
-		_ = c.Close()
-		return nil, fmt.Errorf("step process at %s: not a unix socket", step)
-	}
 	deadline, ok := ctx.Deadline()
 	if !ok {
 		deadline = time.Now().Add(attachTimeout)
+		var cancel func()
+		ctx, cancel = context.WithDeadline(ctx, deadline)
+		defer cancel()
+	}
+	conn, err := xunix.DialPackets(ctx, step)
+	if err != nil {
+		return nil, fmt.Errorf("connect to oshrun's step process at %s: %w", step, err)
 	}
 	if err := conn.SetDeadline(deadline); err != nil {
 		_ = conn.Close()

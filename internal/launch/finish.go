@@ -61,6 +61,7 @@ func (r *run) await(ctx context.Context, done <-chan struct{}) {
 	begin := time.Now()
 	moved, written := begin, uint64(0)
 	var overdue <-chan time.Time
+	late := false
 	if !r.asked.IsZero() {
 		overdue = time.After(askedAtMost - time.Since(r.asked))
 	}
@@ -76,8 +77,12 @@ func (r *run) await(ctx context.Context, done <-chan struct{}) {
 		case err := <-r.out.failed:
 			r.unwritten(err)
 		case <-overdue:
-			r.cut("output that has not been read by now is cut")
+			late = true // the kernel may still be at it to free the memory of the PEs: nothing need be unread
+			r.cutUnread()
 		case now := <-tick.C:
+			if late {
+				r.cutUnread()
+			}
 			n, waits := r.out.written()
 			if n != written || !waits {
 				written, moved = n, now
@@ -91,6 +96,13 @@ func (r *run) await(ctx context.Context, done <-chan struct{}) {
 				r.cut("output is cut: it has not been read within %v after the end", drainAtMost)
 			}
 		}
+	}
+}
+
+// cutUnread cuts the output if any waits for its reader.
+func (r *run) cutUnread() {
+	if _, waits := r.out.written(); waits {
+		r.cut("output that has not been read by now is cut")
 	}
 }
 

@@ -122,7 +122,7 @@ func Run(ctx context.Context, o Options) (status int, err error) {
 	if err := step.Launch(); err != nil {
 		r.left, r.ending, r.status = 0, true, StatusSetUp
 		r.finish(ctx)
-		return r.status, &SetUpError{Err: err}
+		return r.status, &SetUpError{Err: err, Hint: hintAt(err)}
 	}
 	r.reportBindings(machine, cfg.Places)
 	r.loop(ctx)
@@ -131,6 +131,17 @@ func Run(ctx context.Context, o Options) (status int, err error) {
 	r.conclude()
 	r.finish(ctx)
 	return r.status, nil
+}
+
+// hintAt says what helps a job that could not be launched, empty if it is not known.
+func hintAt(err error) string {
+	switch {
+	case errors.Is(err, syscall.EMFILE):
+		return "fewer PEs, or a higher limit: ulimit -n; oshrun doctor says how many files a job takes"
+	case errors.Is(err, syscall.EAGAIN):
+		return "fewer PEs, or a higher limit of processes: ulimit -u"
+	}
+	return ""
 }
 
 // config turns the options into what the step runs.

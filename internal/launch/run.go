@@ -31,6 +31,7 @@ type run struct {
 	ints   int              // interrupts received
 	asked  time.Time        // when the user first asked for the end; zero: never
 	stop   stop
+	order  order
 	clock  countdown
 	lost   chan daemon.Event   // connections that were lost a while ago
 	over   chan struct{}       // closed when nobody receives from lost any more
@@ -62,6 +63,9 @@ func (r *run) expect(job, n int) {
 // forget notes that a job could not be started.
 func (r *run) forget(job int) {
 	r.left -= len(r.gone[job])
+	for pe := range r.gone[job] {
+		r.parted(daemon.ID{Job: job, PE: pe})
+	}
 	delete(r.gone, job)
 }
 
@@ -117,6 +121,7 @@ func (r *run) event(e daemon.Event) {
 		}
 		r.endAfter(e.Said, exitStatus(e.Status), "PE %v (pid %d) ended the job with status %d after %v%s", e.ID, e.PID, e.Status, at, because(e.Msg))
 	case daemon.Lost:
+		r.parts(e.ID)
 		// A killed program loses its connection a moment before its process
 		// is seen to end, and that says more.
 		time.AfterFunc(lostPatience, func() {
@@ -129,7 +134,7 @@ func (r *run) event(e daemon.Event) {
 		r.left--
 		r.gone[e.Job][e.PE] = true
 		r.count(e)
-		r.exited(e, at)
+		r.ended(e)
 	}
 }
 
@@ -139,6 +144,7 @@ const lostPatience = 2 * time.Second
 // forsaken judges that a PE's process goes on without its program, unless that
 // process has started another one meanwhile.
 func (r *run) forsaken(e daemon.Event) {
+	defer r.parted(e.ID)
 	if gone := r.gone[e.Job]; e.PE >= len(gone) || gone[e.PE] || !r.step.Lost(e.ID) {
 		return
 	}
@@ -207,6 +213,10 @@ func (r *run) unwritten(err error) {
 // ask has the PEs told to end by a signal. Nothing more is started.
 func (r *run) ask(sig syscall.Signal) {
 	r.step.Refuse()
+	if r.stop.look != nil { // it was about to be stopped: its end must not wait for somebody who lets it go on
+		r.stop.look = nil
+		r.step.Signal(xunix.SIGCONT)
+	}
 	switch {
 	case r.left == 0:
 	case r.dump || r.o.Pprof != "":

@@ -3,6 +3,7 @@
 package xunix
 
 import (
+	"context"
 	"net"
 	"net/netip"
 	"os"
@@ -66,6 +67,9 @@ type Peer struct {
 
 // PeerOf is not supported here.
 func PeerOf(*net.UnixConn) (Peer, error) { return Peer{}, ErrNotSupported }
+
+// DialPackets is not supported here.
+func DialPackets(context.Context, string) (*net.UnixConn, error) { return nil, ErrNotSupported }
 
 // Leash is not supported here.
 func Leash(*os.File, int) error { return ErrNotSupported }

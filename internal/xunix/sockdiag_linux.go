@@ -9,6 +9,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -28,7 +29,7 @@ func FindSocket(local, remote netip.AddrPort) (Socket, error) {
 		return Socket{}, fmt.Errorf("socket %v-%v: want IPv4 addresses", local, remote)
 	}
 	s, err := socketByDiag(local, remote)
-	if err != nil { // not every kernel can be asked; the table is slow where there are many sockets
+	if err != nil && !errors.Is(err, errNoSocket) { // not every kernel can be asked; the table is slow where there are many sockets
 		s, err = socketByTable(local, remote)
 	}
 	return s, err
@@ -63,8 +64,15 @@ func socketByDiag(local, remote netip.AddrPort) (Socket, error) {
 	if err != nil {
 		return Socket{}, fmt.Errorf("sock_diag: %w", err)
 	}
-	if n < diagInode+4 || binary.NativeEndian.Uint16(answer[4:]) != sockDiagByFamily {
-		return Socket{}, fmt.Errorf("sock_diag: %v-%v: %w", local, remote, errNoSocket)
+	switch kind := binary.NativeEndian.Uint16(answer[4:]); {
+	case kind == unix.NLMSG_ERROR && n >= unix.NLMSG_HDRLEN+4:
+		errno := syscall.Errno(-int32(binary.NativeEndian.Uint32(answer[unix.NLMSG_HDRLEN:])))
+		if errno == unix.ENOENT {
+			return Socket{}, fmt.Errorf("sock_diag: %v-%v: %w", local, remote, errNoSocket)
+		}
+		return Socket{}, fmt.Errorf("sock_diag: %v-%v: %w", local, remote, errno)
+	case kind != sockDiagByFamily || n < diagInode+4:
+		return Socket{}, fmt.Errorf("sock_diag: %v-%v: answer of kind %d and %d bytes", local, remote, kind, n)
 	}
 	return Socket{Inode: binary.NativeEndian.Uint32(answer[diagInode:]), UID: binary.NativeEndian.Uint32(answer[diagUID:])}, nil
 }

@@ -4,11 +4,13 @@ import (
 	"bufio"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"os"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/goshmem/goshmem/pmix/wire"
@@ -33,8 +35,38 @@ type conn struct {
 // greeting introduces the client on a new connection; where the server names it, it puts the name into the options.
 type greeting func(nc net.Conn, opts *Options) error
 
+const (
+	// greetAttempts is how often a client introduces itself to a server that hangs up without a word: one that is flooded
+	// by strangers drops connections that say nothing, and may have taken this one for another of them.
+	greetAttempts = 8
+	greetPause    = 10 * time.Millisecond // before the second attempt; then twice as long each time
+)
+
 // connect dials the server and introduces the client.
 func connect(ctx context.Context, opts *Options, greet greeting, push func(tag uint32, body []byte)) (*conn, error) {
+	pause := greetPause
+	for attempt := 1; ; attempt++ {
+		c, err := connectOnce(ctx, opts, greet, push)
+		if err == nil || attempt == greetAttempts || !hungUp(err) {
+			return c, err
+		}
+		t := time.NewTimer(pause)
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			t.Stop()
+			return nil, err
+		}
+		pause *= 2
+	}
+}
+
+// hungUp says of an error whether the other end has closed the connection.
+func hungUp(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+}
+
+func connectOnce(ctx context.Context, opts *Options, greet greeting, push func(tag uint32, body []byte)) (*conn, error) {
 	var dialer net.Dialer
 	nc, err := dialer.DialContext(ctx, "tcp", opts.Address)
 	if err != nil {

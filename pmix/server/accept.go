@@ -20,11 +20,26 @@ type registry struct {
 	closed  bool
 	open    map[*conn]struct{}
 	unknown []*conn
+	foreign []*conn       // the same, of other users
+	gone    chan struct{} // gets something when one of the unknown is none any more
+}
+
+// patience returns how long to wait before the next connection is taken, 0 for not at all. A flood that is faster than
+// what has come before can be read waits in the listener's queue, and real clients with it: to take it at once would push
+// out connections that have not had time to say who they are, or whose words nobody has had time to read.
+func (r *registry) patience(silence time.Duration) time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed || len(r.unknown) < r.limit {
+		return 0
+	}
+	return max(0, time.Until(r.unknown[0].since.Add(silence)))
 }
 
 // add takes a new connection; false means that the server is closing. A flood of connections that say nothing pushes
-// out its own oldest members: a real client says who it is at once and is never among them for long.
-func (r *registry) add(c *conn) bool {
+// out its own oldest members: a real client says who it is at once and is never among them for long. Those of other users
+// push out each other alone.
+func (r *registry) add(c *conn, foreign bool) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed {
@@ -34,10 +49,14 @@ func (r *registry) add(c *conn) bool {
 		r.open = map[*conn]struct{}{}
 	}
 	r.open[c] = struct{}{}
-	r.unknown = append(r.unknown, c)
-	if len(r.unknown) > r.limit {
-		r.unknown[0].close()
-		r.unknown = slices.Delete(r.unknown, 0, 1)
+	queue := &r.unknown
+	if foreign {
+		queue = &r.foreign
+	}
+	*queue = append(*queue, c)
+	if len(*queue) > r.limit {
+		(*queue)[0].close()
+		*queue = slices.Delete(*queue, 0, 1)
 	}
 	return true
 }
@@ -49,11 +68,13 @@ func (r *registry) expect(more int) {
 	r.limit += more
 }
 
-// known says that a connection has proved to be a client.
-func (r *registry) known(c *conn) {
+// known says that a connection has proved to be a client. It returns false if it has been pushed out before: then nobody
+// may hear of it, as the loss of a client is the end of a process.
+func (r *registry) known(c *conn) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.forget(c)
+	return !c.isClosed()
 }
 
 func (r *registry) remove(c *conn) {
@@ -64,8 +85,15 @@ func (r *registry) remove(c *conn) {
 }
 
 func (r *registry) forget(c *conn) {
+	if i := slices.Index(r.foreign, c); i >= 0 {
+		r.foreign = slices.Delete(r.foreign, i, i+1)
+	}
 	if i := slices.Index(r.unknown, c); i >= 0 {
 		r.unknown = slices.Delete(r.unknown, i, i+1)
+		select {
+		case r.gone <- struct{}{}:
+		default:
+		}
 	}
 }
 
@@ -93,11 +121,31 @@ func (s *Server) accept() {
 			continue
 		}
 		c := newConn(id, nc, &s.limits)
-		if !s.reg.add(c) {
+		foreign := s.cfg.Foreign != nil && s.cfg.Foreign(nc)
+		if !foreign && !s.makeRoom() || !s.reg.add(c, foreign) {
 			c.close()
 			return
 		}
 		s.wg.Go(func() { s.attend(c) })
+	}
+}
+
+// makeRoom waits until a connection may be added. It returns false when the server is closing.
+func (s *Server) makeRoom() bool {
+	for {
+		d := s.reg.patience(s.limits.silence)
+		if d == 0 {
+			return true
+		}
+		t := time.NewTimer(d)
+		select {
+		case <-s.reg.gone:
+		case <-t.C:
+		case <-s.quit:
+			t.Stop()
+			return false
+		}
+		t.Stop()
 	}
 }
 
@@ -122,7 +170,6 @@ func (s *Server) attend(c *conn) {
 	if !ok {
 		return
 	}
-	s.reg.known(c)
 	_ = c.nc.SetDeadline(time.Time{}) // as above
 	s.wg.Go(c.write)
 	s.read(c, r, proc)
@@ -143,7 +190,7 @@ func (s *Server) greet(c *conn, r io.Reader) (wire.Proc, bool) {
 		c.turnAway(status)
 		return wire.Proc{}, false
 	}
-	if !s.submit(input{event: claim, from: c}) {
+	if !s.reg.known(c) || !s.submit(input{event: claim, from: c}) {
 		return wire.Proc{}, false
 	}
 	if status := <-c.verdict; status != wire.StatusSuccess {

@@ -3,6 +3,7 @@ package server
 import (
 	"net"
 	"sync"
+	"time"
 
 	"github.com/goshmem/goshmem/pmix/wire"
 )
@@ -12,6 +13,7 @@ type conn struct {
 	id      connID
 	nc      net.Conn
 	limits  *limits
+	since   time.Time
 	verdict chan wire.Status // what became of the claim; one is sent
 	tool    bool             // this and the next are set before the claim
 	welcome []byte           // the answer to a claim that is accepted
@@ -34,7 +36,7 @@ type outFrame struct {
 func (f *outFrame) size() int { return len(f.body) + len(f.more) + len(f.raw) }
 
 func newConn(id connID, nc net.Conn, lim *limits) *conn {
-	return &conn{id: id, nc: nc, limits: lim, verdict: make(chan wire.Status, 1), wake: make(chan struct{}, 1)}
+	return &conn{id: id, nc: nc, limits: lim, since: time.Now(), verdict: make(chan wire.Status, 1), wake: make(chan struct{}, 1)}
 }
 
 // send queues an answer without waiting. It returns false, once, when the client has left too much unread; the
@@ -85,6 +87,12 @@ func (c *conn) close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.closeLocked()
+}
+
+func (c *conn) isClosed() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.closed
 }
 
 func (c *conn) closeLocked() {

@@ -37,6 +37,9 @@ type Config struct {
 	// AuthorizeTool decides whether a connection may attach as a tool, and says which process it is to the kernel. Nil
 	// refuses all tools.
 	AuthorizeTool func(conn net.Conn) (pid int, err error)
+	// Foreign says of a new connection whether it is of another user of the machine. Those may still be clients, but do not
+	// get in the way of others while they are silent. It is called for each connection and must not wait. Nil: none is.
+	Foreign func(conn net.Conn) bool
 	// Remote is nil in a step of one node; fences and gets across nodes end with PMIX_ERR_UNREACH then.
 	Remote Remote
 }
@@ -44,12 +47,14 @@ type Config struct {
 const (
 	tickLength       = 10 * time.Millisecond
 	handshakeTimeout = 5 * time.Second
+	silentAtLeast    = 50 * time.Millisecond
 	silentPerProc    = 2 // connections of one process that may be about to say who they are
 )
 
 // limits are what a test may want smaller.
 type limits struct {
 	handshake   time.Duration // time for a connection to say who it is
+	silence     time.Duration // of that, what it has in any case, however many others there are
 	unknown     int           // connections that have not said it
 	frame       uint32        // bytes of a frame's body
 	queueBytes  int           // bytes waiting for one client to read them
@@ -59,7 +64,7 @@ type limits struct {
 
 func defaultLimits(procs int) limits {
 	return limits{
-		handshake: handshakeTimeout, unknown: 128 + silentPerProc*procs, frame: 64 << 20, queueBytes: 64 << 20, outputBytes: 8 << 20,
+		handshake: handshakeTimeout, silence: silentAtLeast, unknown: 128 + silentPerProc*procs, frame: 64 << 20, queueBytes: 64 << 20, outputBytes: 8 << 20,
 		queueFrames: 1 << 16,
 	}
 }
@@ -107,7 +112,7 @@ func startWith(cfg Config, lim limits) (*Server, error) {
 		inputs: make(chan input), wake: make(chan struct{}, 1), quit: make(chan struct{}), start: time.Now(),
 		jobs: map[string]*Job{}, requests: map[uint64]func(wire.Status, []byte){},
 	}
-	s.reg.limit = lim.unknown
+	s.reg.limit, s.reg.gone = lim.unknown, make(chan struct{}, 1)
 	s.cleaner.log, s.cleaner.uid = cfg.Logger, uint32(os.Geteuid())
 	if s.host == nil {
 		s.host = noHost{}

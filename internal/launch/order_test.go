@@ -1,0 +1,78 @@
+package launch
+
+import (
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"testing"
+
+	"github.com/goshmem/goshmem/internal/daemon"
+)
+
+// state returns how a shell command has ended.
+func state(t *testing.T, script string) *os.ProcessState {
+	t.Helper()
+	cmd := exec.Command("sh", "-c", script)
+	if err := cmd.Run(); err != nil && !errors.As(err, new(*exec.ExitError)) {
+		t.Fatal(err)
+	}
+	return cmd.ProcessState
+}
+
+// watched returns a run of n PEs that goes on whatever happens.
+func watched(t *testing.T, n int) *run {
+	t.Helper()
+	o := &Options{Apps: []App{{NPEs: n}}, Recover: true, Stdout: io.Discard, Stderr: io.Discard}
+	out, err := newPrinter(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newRun(o, nil, out)
+	t.Cleanup(func() { close(r.over) })
+	return r
+}
+
+func (r *run) sees(kind daemon.Kind, pe int, s *os.ProcessState) {
+	r.event(daemon.Event{Kind: kind, ID: daemon.ID{PE: pe}, State: s})
+}
+
+// A PE that was killed is the first failure, though others that met the end of its
+// connection were seen to end before it.
+func TestCauseComesFirst(t *testing.T) {
+	killed, failed := state(t, "kill -9 $$"), state(t, "exit 9")
+	r := watched(t, 4)
+	r.sees(daemon.Lost, 2, nil)
+	r.sees(daemon.Lost, 1, nil)
+	r.sees(daemon.Exited, 1, failed)
+	r.sees(daemon.Exited, 0, failed)
+	if len(r.dead) > 0 {
+		t.Fatalf("%v is told before PE 2, which parted first", &r.dead[0])
+	}
+	r.sees(daemon.Exited, 2, killed)
+	r.sees(daemon.Lost, 2, nil) // late news
+	r.sees(daemon.Exited, 3, failed)
+	for i, want := range []int{2, 1, 0, 3} {
+		if len(r.dead) != 4 || r.dead[i].id.PE != want {
+			t.Fatalf("failures in the order %v, want PEs 2, 1, 0, 3", r.dead)
+		}
+	}
+	if r.conclude(); r.status != StatusSignal+9 {
+		t.Errorf("status %d, want that of PE 2: %d", r.status, StatusSignal+9)
+	}
+}
+
+// The end of others is not put off for good by a PE that has no program any more
+// but goes on.
+func TestNobodyWaitsForTheForsaken(t *testing.T) {
+	r := watched(t, 2)
+	r.sees(daemon.Lost, 0, nil)
+	r.sees(daemon.Exited, 1, state(t, "exit 9"))
+	if len(r.dead) > 0 {
+		t.Fatalf("%v is told before PE 0, which parted first", &r.dead[0])
+	}
+	r.parted(daemon.ID{PE: 0})
+	if len(r.dead) != 1 || r.dead[0].id.PE != 1 {
+		t.Errorf("failures %v, want PE 1", r.dead)
+	}
+}

@@ -1,0 +1,55 @@
+package xunix
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// dialSlice is how long, in microseconds, a connect waits before the context is
+// looked at again.
+const dialSlice = 50_000
+
+// DialPackets connects to a unix socket of type SEQPACKET; a name that begins
+// with @ is an abstract one. Where the listener's queue is full it waits in line
+// for room: package net would give up at once, so that anybody who connects often
+// enough could keep others away.
+func DialPackets(ctx context.Context, name string) (*net.UnixConn, error) {
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("socket: %w", err)
+	}
+	f := os.NewFile(uintptr(fd), name)
+	defer func() { _ = f.Close() }() // what is returned is a copy
+	if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_SNDTIMEO, &unix.Timeval{Usec: dialSlice}); err != nil {
+		return nil, fmt.Errorf("set a limit for connect: %w", err)
+	}
+	for {
+		err := unix.Connect(fd, &unix.SockaddrUnix{Name: name})
+		switch {
+		case err == nil:
+			return packetConn(f)
+		case !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EINTR):
+			return nil, fmt.Errorf("connect: %w", err)
+		case ctx.Err() != nil:
+			return nil, fmt.Errorf("connect: %w (%w)", context.Cause(ctx), err)
+		}
+	}
+}
+
+func packetConn(f *os.File) (*net.UnixConn, error) {
+	c, err := net.FileConn(f)
+	if err != nil {
+		return nil, err
+	}
+	conn, ok := c.(*net.UnixConn)
+	if !ok {
+		_ = c.Close()
+		return nil, errors.New("not a unix socket")
+	}
+	return conn, nil
+}
