@@ -23,7 +23,7 @@ func newCtx(h *heap) *Ctx {
 	m := h.job.Map
 	return &Ctx{
 		h: h, npes: h.npes,
-		path: rma.Path{Base: m.Segment(0), Stride: m.Stride(), Locked: !h.job.Waiter.Expedited()},
+		path: rma.Path{Base: m.Segment(0), Stride: m.Stride()},
 	}
 }
 
