@@ -60,7 +60,6 @@ type Team struct {
 	w       *rma.Waiter
 	me      int
 	id      int
-	locked  bool
 	busy    uint64 // 1: a collective is under way
 	broken  atomic.Bool
 }
@@ -82,7 +81,7 @@ func New(c Config) (*Team, error) {
 	if n := len(c.Members); n < 1 || n > layout.MaxLocal || c.Me < 0 || c.Me >= n {
 		return nil, fmt.Errorf("team of %d members with this one at index %d, want 1 to %d", n, c.Me, layout.MaxLocal)
 	}
-	t := &Team{w: c.Waiter, me: c.Me, id: c.ID, locked: !c.Waiter.Expedited()}
+	t := &Team{w: c.Waiter, me: c.Me, id: c.ID}
 	for _, i := range c.Members {
 		t.members = append(t.members, c.Map.Control(i))
 	}
@@ -225,7 +224,7 @@ func (t *Team) Rejoin() bool {
 func (t *Team) ringAll() {
 	for i, m := range t.members {
 		if i != t.me {
-			rma.RingBell(&m.Bell, t.locked)
+			rma.RingBell(&m.Bell)
 		}
 	}
 }

@@ -12,56 +12,48 @@ import (
 type Path struct {
 	Base   unsafe.Pointer // segment of the team's PE 0
 	Stride int            // bytes from one member's segment to the next one's; may be negative
-	Locked bool           // no membarrier here: fence before looking at a bell
 }
 
 // To returns the way to member pe.
-func (p *Path) To(pe int) Target {
-	t := Target{seg: unsafe.Add(p.Base, pe*p.Stride)}
-	if p.Locked {
-		t.locked = 1
-	}
-	return t
-}
+func (p *Path) To(pe int) Target { return Target{seg: unsafe.Add(p.Base, pe*p.Stride)} }
 
 // Target is one member's segment as an operation sees it: the address is
 // computed once, and the compiler keeps it in a register.
-type Target struct {
-	seg    unsafe.Pointer
-	locked uint32 // 1: Path.Locked
-}
+type Target struct{ seg unsafe.Pointer }
 
 // At returns the address of offset off.
 func (t Target) At(off uint64) unsafe.Pointer { return unsafe.Add(t.seg, int(off)) }
 
 // Ring ends an operation that wrote into the segment: it wakes the owner if it
-// sleeps. It has one slow path and one branch, so that it is put in line.
+// sleeps. It has one slow path and one branch, so that it is put in line: a
+// comparison of the bell with 0, at a distance from the segment's start that is a
+// constant.
 func (t Target) Ring() {
-	bell := (*layout.Bell)(unsafe.Add(t.seg, layout.BellOffset))
-	if t.locked|atomic.LoadUint32(&bell.Sleeping) != 0 {
-		ring(bell, t.locked)
+	if peek((*uint32)(unsafe.Add(t.seg, layout.BellOffset))) != 0 {
+		ring((*layout.Bell)(unsafe.Add(t.seg, layout.BellOffset)))
 	}
 }
 
-// RingBell wakes the owner of the bell if it sleeps. Locked says that there is
-// no membarrier on this system.
-func RingBell(b *layout.Bell, locked bool) {
-	if locked {
-		ring(b, 1)
-	} else if atomic.LoadUint32(&b.Sleeping) != 0 {
-		wake(&b.Sleeping)
+// RingBell wakes the owner of the bell if it sleeps.
+func RingBell(b *layout.Bell) {
+	if atomic.LoadUint32(&b.Sleeping) != 0 {
+		ring(b)
 	}
 }
 
-// ring is the slow half of Ring: the bell was found set, or nobody may tell
-// without a barrier of their own, because the sleeper cannot supply it.
+// AskLocked makes everybody who looks at the bell look once more behind a locked
+// instruction, from the caller's next look on. It is for who is not reached by
+// membarrier, as a writer or as the owner.
+func AskLocked(b *layout.Bell) { atomic.OrUint32(&b.Sleeping, layout.BellAsk) }
+
+// ring is the slow half of Ring: the bell was found set, or asks for a look that
+// no store before it is late for.
 //
 //go:noinline
-func ring(b *layout.Bell, locked uint32) {
-	if locked != 0 && atomic.AddUint32(&b.Sleeping, 0) == 0 {
-		return
+func ring(b *layout.Bell) {
+	if atomic.AddUint32(&b.Sleeping, 0)&layout.BellAsleep != 0 {
+		wake(&b.Sleeping)
 	}
-	wake(&b.Sleeping)
 }
 
 // Store writes one element.

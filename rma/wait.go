@@ -123,10 +123,15 @@ type Waiter struct {
 
 // NewWaiter returns the waiter of the PE whose bell is given.
 //
-// It registers the process for membarrier. Where that is missing, writers use
-// a locked operation before they look at a bell (Path.Locked).
+// It registers the process for membarrier. Where that is missing, the bell asks
+// for a look behind a locked instruction, and so must those of all to whom this
+// process writes (AskLocked).
 func NewWaiter(bell *layout.Bell, p Policy) *Waiter {
-	return &Waiter{Policy: p, bell: bell, barrier: xunix.MembarrierRegister() == nil}
+	w := &Waiter{Policy: p, bell: bell, barrier: xunix.MembarrierRegister() == nil}
+	if !w.barrier {
+		AskLocked(bell)
+	}
+	return w
 }
 
 // Close ends all waits of this process, now and later, with ErrClosed.
@@ -171,7 +176,7 @@ func (w *Waiter) sleep(c *Cond, ctx context.Context, timeout *time.Duration) (ui
 	w.sleepers.Add(1)
 	defer w.leave()
 	for ; ; *timeout = min(2**timeout, w.Most) {
-		w.arm()
+		armed := w.arm()
 		x := c.Load()
 		if c.holds(x) {
 			return x, nil
@@ -179,20 +184,21 @@ func (w *Waiter) sleep(c *Cond, ctx context.Context, timeout *time.Duration) (ui
 		if err := w.expired(ctx); err != nil {
 			return x, err
 		}
-		err := xunix.FutexWait(&w.bell.Sleeping, 1, *timeout)
+		err := xunix.FutexWait(&w.bell.Sleeping, armed, *timeout)
 		if !errors.Is(err, xunix.ErrTimeout) {
 			return c.Load(), err
 		}
 	}
 }
 
-// arm sets the bell. Behind it, either a writer's data are visible here or the
-// writer will see the bell.
-func (w *Waiter) arm() {
-	atomic.StoreUint32(&w.bell.Sleeping, 1)
+// arm sets the bell and returns what it is then. Behind it, either a writer's data
+// are visible here or the writer will see the bell.
+func (w *Waiter) arm() uint32 {
+	armed := atomic.OrUint32(&w.bell.Sleeping, layout.BellAsleep) | layout.BellAsleep
 	if w.barrier {
 		_ = xunix.Membarrier() // registered, so it cannot fail
 	}
+	return armed
 }
 
 // leave clears the bell when nobody of this process sleeps any more, so that
@@ -203,7 +209,7 @@ func (w *Waiter) leave() {
 	if w.sleepers.Add(-1) > 0 {
 		return
 	}
-	atomic.SwapUint32(&w.bell.Sleeping, 0) // ordered before the load also where the race detector weakens stores
+	atomic.AndUint32(&w.bell.Sleeping, ^uint32(layout.BellAsleep)) // ordered before the load
 	if w.sleepers.Load() > 0 {
 		xunix.FutexWake(&w.bell.Sleeping, 1<<30)
 	}
@@ -232,7 +238,7 @@ func (w *Waiter) expired(ctx context.Context) error {
 //
 //go:noinline
 func wake(bell *uint32) {
-	if atomic.CompareAndSwapUint32(bell, 1, 0) {
+	if atomic.AndUint32(bell, ^uint32(layout.BellAsleep))&layout.BellAsleep != 0 {
 		xunix.FutexWake(bell, 1<<30)
 	}
 }

@@ -86,7 +86,7 @@ func TestWaitersOfOneProcess(t *testing.T) {
 	for r := uint64(1); r <= rounds; r++ {
 		for i := range waiters {
 			atomic.StoreUint64(&seg.words[i], r)
-			RingBell(&seg.bell, !w.Expedited())
+			RingBell(&seg.bell)
 		}
 	}
 	for range waiters {
@@ -122,6 +122,7 @@ func TestLockedBell(t *testing.T) {
 	s := (*side)(mapped(t))
 	w := sleepy(&s.bell)
 	w.barrier = false
+	AskLocked(&s.bell)
 	done := make(chan error)
 	go func() {
 		for r := uint64(1); r <= 20_000; r++ {
@@ -134,10 +135,13 @@ func TestLockedBell(t *testing.T) {
 	}()
 	for r := uint64(1); r <= 20_000; r++ {
 		Store(unsafe.Pointer(&s.word), r)
-		RingBell(&s.bell, true)
+		RingBell(&s.bell)
 	}
 	if err := <-done; err != nil {
 		t.Fatal(err)
+	}
+	if s.bell.Sleeping != layout.BellAsk {
+		t.Errorf("bell is %d although nobody sleeps, want %d: it asks for good", s.bell.Sleeping, layout.BellAsk)
 	}
 }
 

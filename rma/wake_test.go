@@ -41,7 +41,7 @@ func TestNoWakeUpIsLost(t *testing.T) {
 					atomic.LoadUint64(&mine.word)
 				}
 				Store(unsafe.Pointer(&theirs.word), r)
-				RingBell(&theirs.bell, false)
+				RingBell(&theirs.bell)
 				continue
 			}
 			if _, err := ws[me].Wait(Cond{Addr: unsafe.Pointer(&mine.word), Val: r, Width: 8, Cmp: GE}, nil); err != nil {
@@ -100,7 +100,7 @@ func TestSleepersShareBell(t *testing.T) {
 		for r := uint64(1); r <= rounds; r++ {
 			for i := range sleepers {
 				Store(unsafe.Pointer(&s.words[i]), r)
-				RingBell(&s.bell, !w.Expedited())
+				RingBell(&s.bell)
 			}
 		}
 	}()

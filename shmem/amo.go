@@ -1,10 +1,6 @@
 package shmem
 
-import (
-	"unsafe"
-
-	"github.com/goshmem/goshmem/rma"
-)
+import "github.com/goshmem/goshmem/rma"
 
 // Every function here works on the first element of x on PE pe, atomically
 // with respect to all others of them and to WaitUntil and Test on elements of
@@ -16,18 +12,17 @@ import (
 // Errors: those of Put, and ErrMisaligned.
 // Concurrent calls: allowed.
 
-// atom is the test that every atomic operation makes of its arguments: those
-// of ok, an element at least, and that it is aligned to its size.
-func atom[T any](c *Ctx, x Sym[T], pe int) bool {
-	var z T // sizeOf here would load its dictionary
-	return c.ok(x.h, x.tag, pe) && x.n >= 1 && x.off&(uint64(unsafe.Sizeof(z))-1) == 0
-}
+// Elements are aligned to their size, which is 4 or 8 bytes: blocks begin on cache
+// lines and a handle is made by counting elements. A handle that is made otherwise
+// and misaligned has to be hollow, so that it fails the test and check names the cause.
 
 // AtomicFetch returns the element.
 //
 // Source: shmem_atomic_fetch.
+//
+//go:nosplit
 func AtomicFetch[T AMOExt](c *Ctx, x Sym[T], pe int) (T, error) {
-	if !atom(c, x, pe) {
+	if !c.ok(x.tag, pe) {
 		return *new(T), c.check("AtomicFetch", x.aligned(), 1, pe)
 	}
 	return rma.AtomicLoad[T](c.path.To(pe).At(x.off)), nil
@@ -36,8 +31,10 @@ func AtomicFetch[T AMOExt](c *Ctx, x Sym[T], pe int) (T, error) {
 // AtomicSet writes v to the element.
 //
 // Source: shmem_atomic_set.
+//
+//go:nosplit
 func AtomicSet[T AMOExt](c *Ctx, x Sym[T], v T, pe int) error {
-	if !atom(c, x, pe) {
+	if !c.ok(x.tag, pe) {
 		return c.check("AtomicSet", x.aligned(), 1, pe)
 	}
 	t := c.path.To(pe)
@@ -49,8 +46,10 @@ func AtomicSet[T AMOExt](c *Ctx, x Sym[T], v T, pe int) error {
 // AtomicSwap writes v to the element and returns what it held.
 //
 // Source: shmem_atomic_swap.
+//
+//go:nosplit
 func AtomicSwap[T AMOExt](c *Ctx, x Sym[T], v T, pe int) (T, error) {
-	if !atom(c, x, pe) {
+	if !c.ok(x.tag, pe) {
 		return *new(T), c.check("AtomicSwap", x.aligned(), 1, pe)
 	}
 	t := c.path.To(pe)
@@ -62,8 +61,10 @@ func AtomicSwap[T AMOExt](c *Ctx, x Sym[T], v T, pe int) (T, error) {
 // AtomicCompareSwap writes v to the element if it holds cond, and returns what it held.
 //
 // Source: shmem_atomic_compare_swap.
+//
+//go:nosplit
 func AtomicCompareSwap[T AMO](c *Ctx, x Sym[T], cond, v T, pe int) (T, error) {
-	if !atom(c, x, pe) {
+	if !c.ok(x.tag, pe) {
 		return *new(T), c.check("AtomicCompareSwap", x.aligned(), 1, pe)
 	}
 	t := c.path.To(pe)
@@ -75,8 +76,10 @@ func AtomicCompareSwap[T AMO](c *Ctx, x Sym[T], cond, v T, pe int) (T, error) {
 // AtomicFetchInc adds 1 to the element and returns what it held.
 //
 // Source: shmem_atomic_fetch_inc.
+//
+//go:nosplit
 func AtomicFetchInc[T AMO](c *Ctx, x Sym[T], pe int) (T, error) {
-	if !atom(c, x, pe) {
+	if !c.ok(x.tag, pe) {
 		return *new(T), c.check("AtomicFetchInc", x.aligned(), 1, pe)
 	}
 	t := c.path.To(pe)
@@ -88,8 +91,10 @@ func AtomicFetchInc[T AMO](c *Ctx, x Sym[T], pe int) (T, error) {
 // AtomicInc adds 1 to the element.
 //
 // Source: shmem_atomic_inc.
+//
+//go:nosplit
 func AtomicInc[T AMO](c *Ctx, x Sym[T], pe int) error {
-	if !atom(c, x, pe) {
+	if !c.ok(x.tag, pe) {
 		return c.check("AtomicInc", x.aligned(), 1, pe)
 	}
 	t := c.path.To(pe)
@@ -101,8 +106,10 @@ func AtomicInc[T AMO](c *Ctx, x Sym[T], pe int) error {
 // AtomicFetchAdd adds v to the element and returns what it held.
 //
 // Source: shmem_atomic_fetch_add.
+//
+//go:nosplit
 func AtomicFetchAdd[T AMO](c *Ctx, x Sym[T], v T, pe int) (T, error) {
-	if !atom(c, x, pe) {
+	if !c.ok(x.tag, pe) {
 		return *new(T), c.check("AtomicFetchAdd", x.aligned(), 1, pe)
 	}
 	t := c.path.To(pe)
@@ -114,8 +121,10 @@ func AtomicFetchAdd[T AMO](c *Ctx, x Sym[T], v T, pe int) (T, error) {
 // AtomicAdd adds v to the element.
 //
 // Source: shmem_atomic_add.
+//
+//go:nosplit
 func AtomicAdd[T AMO](c *Ctx, x Sym[T], v T, pe int) error {
-	if !atom(c, x, pe) {
+	if !c.ok(x.tag, pe) {
 		return c.check("AtomicAdd", x.aligned(), 1, pe)
 	}
 	t := c.path.To(pe)
@@ -127,8 +136,10 @@ func AtomicAdd[T AMO](c *Ctx, x Sym[T], v T, pe int) error {
 // AtomicFetchAnd combines v with the element by bitwise and and returns what it held.
 //
 // Source: shmem_atomic_fetch_and.
+//
+//go:nosplit
 func AtomicFetchAnd[T AMOBits](c *Ctx, x Sym[T], v T, pe int) (T, error) {
-	if !atom(c, x, pe) {
+	if !c.ok(x.tag, pe) {
 		return *new(T), c.check("AtomicFetchAnd", x.aligned(), 1, pe)
 	}
 	t := c.path.To(pe)
@@ -140,8 +151,10 @@ func AtomicFetchAnd[T AMOBits](c *Ctx, x Sym[T], v T, pe int) (T, error) {
 // AtomicAnd combines v with the element by bitwise and.
 //
 // Source: shmem_atomic_and.
+//
+//go:nosplit
 func AtomicAnd[T AMOBits](c *Ctx, x Sym[T], v T, pe int) error {
-	if !atom(c, x, pe) {
+	if !c.ok(x.tag, pe) {
 		return c.check("AtomicAnd", x.aligned(), 1, pe)
 	}
 	t := c.path.To(pe)
@@ -153,8 +166,10 @@ func AtomicAnd[T AMOBits](c *Ctx, x Sym[T], v T, pe int) error {
 // AtomicFetchOr combines v with the element by bitwise or and returns what it held.
 //
 // Source: shmem_atomic_fetch_or.
+//
+//go:nosplit
 func AtomicFetchOr[T AMOBits](c *Ctx, x Sym[T], v T, pe int) (T, error) {
-	if !atom(c, x, pe) {
+	if !c.ok(x.tag, pe) {
 		return *new(T), c.check("AtomicFetchOr", x.aligned(), 1, pe)
 	}
 	t := c.path.To(pe)
@@ -166,8 +181,10 @@ func AtomicFetchOr[T AMOBits](c *Ctx, x Sym[T], v T, pe int) (T, error) {
 // AtomicOr combines v with the element by bitwise or.
 //
 // Source: shmem_atomic_or.
+//
+//go:nosplit
 func AtomicOr[T AMOBits](c *Ctx, x Sym[T], v T, pe int) error {
-	if !atom(c, x, pe) {
+	if !c.ok(x.tag, pe) {
 		return c.check("AtomicOr", x.aligned(), 1, pe)
 	}
 	t := c.path.To(pe)
@@ -179,8 +196,10 @@ func AtomicOr[T AMOBits](c *Ctx, x Sym[T], v T, pe int) error {
 // AtomicFetchXor combines v with the element by bitwise xor and returns what it held.
 //
 // Source: shmem_atomic_fetch_xor.
+//
+//go:nosplit
 func AtomicFetchXor[T AMOBits](c *Ctx, x Sym[T], v T, pe int) (T, error) {
-	if !atom(c, x, pe) {
+	if !c.ok(x.tag, pe) {
 		return *new(T), c.check("AtomicFetchXor", x.aligned(), 1, pe)
 	}
 	t := c.path.To(pe)
@@ -192,8 +211,10 @@ func AtomicFetchXor[T AMOBits](c *Ctx, x Sym[T], v T, pe int) (T, error) {
 // AtomicXor combines v with the element by bitwise xor.
 //
 // Source: shmem_atomic_xor.
+//
+//go:nosplit
 func AtomicXor[T AMOBits](c *Ctx, x Sym[T], v T, pe int) error {
-	if !atom(c, x, pe) {
+	if !c.ok(x.tag, pe) {
 		return c.check("AtomicXor", x.aligned(), 1, pe)
 	}
 	t := c.path.To(pe)

@@ -94,7 +94,7 @@ func buffers[T any](dst, src Sym[T], n int) coll.Buffers {
 // and may be the same object as src if inPlace.
 func checkPair[T any](t *Team, op string, dst, src Sym[T], want int, inPlace bool) error {
 	size := sizeOf[T]()
-	if t != nil && t.t != nil && dst.h == t.h && src.h == t.h && dst.n == want && src.n > 0 &&
+	if t != nil && t.t != nil && dst.n == want && src.n > 0 &&
 		t.h.liveNow(dst.tag) && t.h.liveNow(src.tag) &&
 		(dst.off+uint64(dst.n)*size <= src.off || src.off+uint64(src.n)*size <= dst.off || inPlace && dst.off == src.off) {
 		return nil

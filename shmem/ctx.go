@@ -2,6 +2,7 @@ package shmem
 
 import (
 	"context"
+	"unsafe"
 
 	"github.com/goshmem/goshmem/rma"
 )
@@ -11,6 +12,7 @@ import (
 type Ctx struct {
 	h    *heap
 	path rma.Path
+	tags unsafe.Pointer // h.tags
 	npes int
 	ctx  context.Context //nolint:containedctx // With's purpose
 
@@ -21,10 +23,7 @@ type Ctx struct {
 
 func newCtx(h *heap) *Ctx {
 	m := h.job.Map
-	return &Ctx{
-		h: h, npes: h.npes,
-		path: rma.Path{Base: m.Segment(0), Stride: m.Stride(), Locked: !h.job.Waiter.Expedited()},
-	}
+	return &Ctx{h: h, tags: h.tags, npes: h.npes, path: rma.Path{Base: m.Segment(0), Stride: m.Stride()}}
 }
 
 // With returns the same context, whose waits end with an error when ctx ends.
@@ -32,7 +31,7 @@ func (c *Ctx) With(ctx context.Context) *Ctx {
 	if c == nil {
 		return nil
 	}
-	return &Ctx{h: c.h, path: c.path, npes: c.npes, ctx: ctx}
+	return &Ctx{h: c.h, path: c.path, tags: c.tags, npes: c.npes, ctx: ctx}
 }
 
 // The errors of Fence and Quiet are made beforehand: without a call in them,
@@ -74,7 +73,9 @@ func (c *Ctx) Quiet() error {
 	return nil
 }
 
-// ok is the test that every operation makes of its context, handle and PE.
-func (c *Ctx) ok(h *heap, tag uint64, pe int) bool {
-	return c != nil && c.h == h && uint(pe) < uint(c.npes) && h.live(tag)
+// ok is the test that every operation makes of its context, PE and handle, by the
+// handle's tag: true only for a handle with elements. A context that nobody made
+// has no PEs, and so its table is not asked for.
+func (c *Ctx) ok(tag uint64, pe int) bool {
+	return c != nil && uint(pe) < uint(c.npes) && live(c.tags, tag)
 }

@@ -72,7 +72,7 @@ func allocate[T any](w *World, call, n int, o []AllocOption) (x Sym[T], err erro
 		f(&opts)
 	}
 	if size == 0 {
-		return Sym[T]{h: w.s.h, tag: empty}, nil
+		return Sym[T]{tag: w.s.h.empty()}, nil
 	}
 	if err := w.agree(call, coll.Words{size, opts.align}); err != nil {
 		return x, err
@@ -89,7 +89,7 @@ func allocate[T any](w *World, call, n int, o []AllocOption) (x Sym[T], err erro
 
 // handle makes the handle of a block.
 func handle[T any](h *heap, b alloc.Block, n int) Sym[T] {
-	return Sym[T]{h: h, off: layout.HeapOffset + b.Off, n: n, tag: tagOf(b)}
+	return Sym[T]{off: layout.HeapOffset + b.Off, n: n, tag: h.tagOf(b)}
 }
 
 // request checks the arguments of an allocation and returns its size in bytes.
@@ -149,7 +149,7 @@ func (h *heap) alloc(size, align uint64) (alloc.Block, error) {
 	defer h.mu.Unlock()
 	b, err := h.arena.Alloc(size, align)
 	if err == nil {
-		h.asked[b.Slot] = size
+		h.enter(b, size)
 	}
 	return b, err
 }
@@ -158,9 +158,9 @@ func (h *heap) alloc(size, align uint64) (alloc.Block, error) {
 func (h *heap) resize(tag, size uint64) (b alloc.Block, moved bool, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	b, moved, err = h.arena.Resize(uint32(tag), uint32(tag>>32), size, 1)
+	b, moved, err = h.arena.Resize(slotOf(tag), generation(tag), size, 1)
 	if err == nil {
-		h.asked[b.Slot] = size
+		h.enter(b, size)
 	}
 	return b, moved, err
 }
@@ -168,9 +168,10 @@ func (h *heap) resize(tag, size uint64) (b alloc.Block, moved bool, err error) {
 func (h *heap) free(tag uint64) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	err := h.arena.Free(uint32(tag), uint32(tag>>32))
+	err := h.arena.Free(slotOf(tag), generation(tag))
 	if err == nil {
-		delete(h.asked, uint32(tag))
+		h.bury(slotOf(tag))
+		delete(h.asked, slotOf(tag))
 	}
 	return err
 }
@@ -196,13 +197,13 @@ func (h *heap) explain(op string, err error) error {
 
 // whole checks that r, of size bytes, is the handle of a whole live object.
 func (h *heap) whole(op string, r ref, size uint64) error {
-	if err := h.checkRef(op, r, 0); err != nil || r.tag == empty {
+	if err := h.checkRef(op, r, 0); err != nil || r.tag == h.empty() {
 		return err
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	asked := h.asked[uint32(r.tag)]
-	begin := entry(h.blocks, r.tag).Off + layout.HeapOffset
+	asked := h.asked[slotOf(r.tag)]
+	begin := h.job.Map.Control(h.me).Blocks[slotOf(r.tag)].Off + layout.HeapOffset
 	if r.off != begin || size != asked {
 		return usage(op, ErrArgument,
 			"handle of a part of an object (%d of its %d bytes, from byte %d), want the one that Alloc returned", size, asked, r.off-begin)
@@ -231,13 +232,13 @@ func Realloc[T any](w *World, x Sym[T], n int) (Sym[T], error) {
 		return x, err
 	}
 	switch {
-	case x.tag == empty:
+	case x.tag == h.empty():
 		return Alloc[T](w, n)
 	case n == 0:
 		if err := Free(w, x); err != nil {
 			return x, err
 		}
-		return Sym[T]{h: h, tag: empty}, nil
+		return Sym[T]{tag: h.empty()}, nil
 	}
 	if err := w.agree(callRealloc, coll.Words{size, x.off}); err != nil {
 		return x, err
@@ -269,7 +270,7 @@ func Free[T any](w *World, x Sym[T]) error {
 	if err := h.whole(op, x.ref(), x.bytes()); err != nil {
 		return err
 	}
-	if x.tag == empty {
+	if x.tag == h.empty() {
 		return nil
 	}
 	if err := w.agree(callFree, coll.Words{x.off}); err != nil {

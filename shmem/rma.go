@@ -11,13 +11,16 @@ import "github.com/goshmem/goshmem/rma"
 // Concurrent calls: allowed.
 // Source: shmem_put.
 func Put[T any](c *Ctx, dst Sym[T], src []T, pe int) error {
-	if !c.ok(dst.h, dst.tag, pe) || len(src) > dst.n {
+	if !c.ok(dst.tag, pe) || len(src) > dst.n {
 		return c.check("Put", dst.ref(), len(src), pe)
 	}
 	t := c.path.To(pe)
-	if to := t.At(dst.off); rma.Few(src) {
+	switch to := t.At(dst.off); {
+	case len(src) == 1:
+		rma.Store(to, src[0])
+	case rma.Few(src):
 		rma.Copy(to, src)
-	} else {
+	default:
 		rma.Move(to, src)
 	}
 	t.Ring()
@@ -31,12 +34,15 @@ func Put[T any](c *Ctx, dst Sym[T], src []T, pe int) error {
 // Concurrent calls: allowed.
 // Source: shmem_get.
 func Get[T any](c *Ctx, dst []T, src Sym[T], pe int) error {
-	if !c.ok(src.h, src.tag, pe) || len(dst) > src.n {
+	if !c.ok(src.tag, pe) || len(dst) > src.n {
 		return c.check("Get", src.ref(), len(dst), pe)
 	}
-	if from := c.path.To(pe).At(src.off); rma.Few(dst) {
+	switch from := c.path.To(pe).At(src.off); {
+	case len(dst) == 1:
+		dst[0] = rma.Load[T](from)
+	case rma.Few(dst):
 		rma.CopyOut(dst, from)
-	} else {
+	default:
 		rma.MoveOut(dst, from)
 	}
 	return nil
@@ -50,7 +56,7 @@ func Get[T any](c *Ctx, dst []T, src Sym[T], pe int) error {
 // Concurrent calls: allowed.
 // Source: shmem_p.
 func P[T any](c *Ctx, dst Sym[T], v T, pe int) error {
-	if !c.ok(dst.h, dst.tag, pe) || dst.n < 1 {
+	if !c.ok(dst.tag, pe) {
 		return c.check("P", dst.ref(), 1, pe)
 	}
 	t := c.path.To(pe)
@@ -67,7 +73,7 @@ func P[T any](c *Ctx, dst Sym[T], v T, pe int) error {
 // Concurrent calls: allowed.
 // Source: shmem_g.
 func G[T any](c *Ctx, src Sym[T], pe int) (v T, err error) {
-	if !c.ok(src.h, src.tag, pe) || src.n < 1 {
+	if !c.ok(src.tag, pe) {
 		return v, c.check("G", src.ref(), 1, pe)
 	}
 	return rma.Load[T](c.path.To(pe).At(src.off)), nil
@@ -81,13 +87,16 @@ func G[T any](c *Ctx, src Sym[T], pe int) (v T, err error) {
 // Concurrent calls: allowed.
 // Source: shmem_put_nbi.
 func PutNBI[T any](c *Ctx, dst Sym[T], src []T, pe int) error {
-	if !c.ok(dst.h, dst.tag, pe) || len(src) > dst.n {
+	if !c.ok(dst.tag, pe) || len(src) > dst.n {
 		return c.check("PutNBI", dst.ref(), len(src), pe)
 	}
 	t := c.path.To(pe)
-	if to := t.At(dst.off); rma.Few(src) {
+	switch to := t.At(dst.off); {
+	case len(src) == 1:
+		rma.Store(to, src[0])
+	case rma.Few(src):
 		rma.Copy(to, src)
-	} else {
+	default:
 		rma.Move(to, src)
 	}
 	t.Ring()
@@ -122,15 +131,18 @@ func (p Pending[T]) Wait() (v T, err error) {
 // Concurrent calls: allowed.
 // Source: shmem_get_nbi.
 func GetNBI[T any](c *Ctx, dst []T, src Sym[T], pe int) (Pending[[]T], error) {
-	if !c.ok(src.h, src.tag, pe) || len(dst) > src.n {
+	if !c.ok(src.tag, pe) || len(dst) > src.n {
 		if err := c.check("GetNBI", src.ref(), len(dst), pe); err != nil {
 			return Pending[[]T]{}, err
 		}
 		return Pending[[]T]{c: c, v: dst}, nil
 	}
-	if from := c.path.To(pe).At(src.off); rma.Few(dst) {
+	switch from := c.path.To(pe).At(src.off); {
+	case len(dst) == 1:
+		dst[0] = rma.Load[T](from)
+	case rma.Few(dst):
 		rma.CopyOut(dst, from)
-	} else {
+	default:
 		rma.MoveOut(dst, from)
 	}
 	return Pending[[]T]{c: c, v: dst}, nil

@@ -12,13 +12,13 @@ import "github.com/goshmem/goshmem/rma"
 // Source: shmem_put_signal.
 func PutSignal[T any](c *Ctx, dst Sym[T], src []T, sig Sym[uint64], v uint64, op SignalOp, pe int) error {
 	const name = "PutSignal"
-	if !c.ok(dst.h, dst.tag, pe) || len(src) > dst.n {
+	if !c.ok(dst.tag, pe) || len(src) > dst.n {
 		if err := c.check(name, dst.ref(), len(src), pe); err != nil {
 			return err
 		}
 		src = nil // no elements, on an object of none: the signal alone
 	}
-	if !atom(c, sig, pe) {
+	if !c.ok(sig.tag, pe) {
 		return c.check(name, sig.aligned(), 1, pe)
 	}
 	if op > SignalAdd {
@@ -53,7 +53,7 @@ func signal(c *Ctx, sig Sym[uint64], v uint64, op SignalOp, pe int) {
 // Errors: those of Put.
 // Source: shmem_ctx_signal_add.
 func (c *Ctx) SignalAdd(sig Sym[uint64], v uint64, pe int) error {
-	if !atom(c, sig, pe) {
+	if !c.ok(sig.tag, pe) {
 		return c.check("Ctx.SignalAdd", sig.aligned(), 1, pe)
 	}
 	signal(c, sig, v, SignalAdd, pe)
@@ -66,7 +66,7 @@ func (c *Ctx) SignalAdd(sig Sym[uint64], v uint64, pe int) error {
 // Errors: those of Put.
 // Source: shmem_ctx_signal_set.
 func (c *Ctx) SignalSet(sig Sym[uint64], v uint64, pe int) error {
-	if !atom(c, sig, pe) {
+	if !c.ok(sig.tag, pe) {
 		return c.check("Ctx.SignalSet", sig.aligned(), 1, pe)
 	}
 	signal(c, sig, v, SignalSet, pe)
@@ -78,7 +78,7 @@ func (c *Ctx) SignalSet(sig Sym[uint64], v uint64, pe int) error {
 // Errors: those of Put.
 // Source: shmem_signal_fetch.
 func (c *Ctx) SignalFetch(sig Sym[uint64]) (uint64, error) {
-	if !c.own(sig.ref()) {
+	if !c.own(sig.tag) {
 		return 0, c.check("Ctx.SignalFetch", sig.aligned(), 1, 0)
 	}
 	cond := condition(sig, EQ, 0)

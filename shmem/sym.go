@@ -4,18 +4,18 @@ import "unsafe"
 
 // Sym is a handle of a symmetric object: n elements of type T on every PE. It
 // is a value that may be copied, compared and kept anywhere, but means nothing
-// to another process.
+// to another process. It is three words and no pointer: it is passed in registers,
+// which a pointer would be stored from in case of a garbage collection.
 type Sym[T any] struct {
-	h   *heap
 	off uint64 // from the start of a segment; of a poisoned handle, the bad index
 	n   int    // elements; -1-n: made by At or Slice out of range of n elements
-	tag uint64 // slot and generation of the block
+	tag uint64 // world, slot and generation of the block; hollow unless n > 0
 }
 
-func (x Sym[T]) ref() ref { return ref{h: x.h, off: x.off, n: x.n, tag: x.tag} }
+func (x Sym[T]) ref() ref { return ref{off: x.off, n: x.n, tag: x.tag} }
 
 // aligned is ref for operations that need the element aligned to its size.
-func (x Sym[T]) aligned() ref { return ref{h: x.h, off: x.off, n: x.n, tag: x.tag, size: sizeOf[T]()} }
+func (x Sym[T]) aligned() ref { return ref{off: x.off, n: x.n, tag: x.tag, size: sizeOf[T]()} }
 
 // Len returns the number of elements, 0 for a handle that At or Slice made
 // out of range.
@@ -27,7 +27,7 @@ func (x Sym[T]) At(i int) Sym[T] {
 	if uint(i) >= uint(max(x.n, 0)) {
 		return x.poisoned(i)
 	}
-	return Sym[T]{h: x.h, off: x.off + uint64(i)*sizeOf[T](), n: 1, tag: x.tag}
+	return Sym[T]{off: x.off + uint64(i)*sizeOf[T](), n: 1, tag: x.tag}
 }
 
 // Slice returns the handle of elements i to j-1. Out of range it returns a
@@ -39,7 +39,11 @@ func (x Sym[T]) Slice(i, j int) Sym[T] {
 		}
 		return x.poisoned(i)
 	}
-	return Sym[T]{h: x.h, off: x.off + uint64(i)*sizeOf[T](), n: j - i, tag: x.tag}
+	y := Sym[T]{off: x.off + uint64(i)*sizeOf[T](), n: j - i, tag: x.tag}
+	if y.n == 0 {
+		y.tag |= hollow
+	}
+	return y
 }
 
 // poisoned marks a handle as made with a bad index; a poisoned one stays as it
@@ -48,7 +52,7 @@ func (x Sym[T]) poisoned(i int) Sym[T] {
 	if x.n < 0 {
 		return x
 	}
-	return Sym[T]{h: x.h, off: uint64(i), n: -1 - x.n, tag: x.tag}
+	return Sym[T]{off: uint64(i), n: -1 - x.n, tag: x.tag | hollow}
 }
 
 // Local returns this PE's copy of the object as a slice of the mapped heap, or
@@ -58,10 +62,11 @@ func (x Sym[T]) poisoned(i int) Sym[T] {
 // Plain loads and stores of it are not ordered with what other PEs do: see the
 // package documentation.
 func (x Sym[T]) Local() []T {
-	if x.h == nil {
+	h := mapped.Load()
+	if h == nil {
 		return nil
 	}
-	s, _ := peer(x, x.h.me)
+	s, _ := peer(h, x, h.me)
 	return s
 }
 
@@ -71,16 +76,17 @@ func (x Sym[T]) Local() []T {
 //
 // Source: shmem_ptr.
 func (x Sym[T]) Peer(pe int) ([]T, bool) {
-	if x.h == nil || pe < 0 || pe >= x.h.npes {
+	h := mapped.Load()
+	if h == nil || pe < 0 || pe >= h.npes {
 		return nil, false
 	}
-	return peer(x, pe)
+	return peer(h, x, pe)
 }
 
-func peer[T any](x Sym[T], pe int) ([]T, bool) {
-	if x.n <= 0 || !x.h.live(x.tag) {
+func peer[T any](h *heap, x Sym[T], pe int) ([]T, bool) {
+	if !live(h.tags, x.tag) {
 		return nil, false
 	}
-	p := unsafe.Add(x.h.job.Map.Segment(pe), int(x.off))
+	p := unsafe.Add(h.job.Map.Segment(pe), int(x.off))
 	return unsafe.Slice((*T)(p), x.n), true
 }

@@ -76,6 +76,37 @@ func collectiveBadCalls(t *testing.T, w *shmem.World, x shmem.Sym[int64]) {
 	refused(t, shmem.Broadcast(nil, y, x, 0), shmem.ErrArgument, "team is nil")
 }
 
+// Handles without elements do for transfers of none, and for nothing else.
+func TestNoElements(t *testing.T) {
+	shmemtest.Run(t, 2, func(t *testing.T, w *shmem.World) {
+		c := w.Ctx()
+		x := must(shmem.Calloc[int64](w, 10))(t)
+		for _, none := range []shmem.Sym[int64]{x.Slice(3, 3), x.Slice(10, 10), must(shmem.Alloc[int64](w, 0))(t)} {
+			ok(t, shmem.Put(c, none, nil, 1))
+			ok(t, shmem.Get(c, nil, none.Slice(0, 0), 1))
+			refused(t, shmem.P(c, none, 1, 0), shmem.ErrBounds, "1 elements, want at most the object's 0")
+			refused(t, shmem.Put(c, none, []int64{1}, 0), shmem.ErrBounds, "1 elements")
+			_, err := shmem.AtomicFetchAdd(c, none, 1, 0)
+			refused(t, err, shmem.ErrBounds, "AtomicFetchAdd")
+			refused(t, shmem.WaitUntil(c, none, shmem.EQ, 0), shmem.ErrBounds)
+			refused(t, shmem.Put(c, none, nil, 2), shmem.ErrPERange)
+			if none.Local() != nil || none.At(0).Local() != nil {
+				t.Error("a handle without elements has a local slice")
+			}
+		}
+		var zero shmem.Sym[int64]
+		for _, bad := range []shmem.Sym[int64]{zero, zero.Slice(0, 0)} {
+			refused(t, shmem.Put(c, bad, nil, 0), shmem.ErrForeignHandle, "zero value")
+			if bad.Local() != nil {
+				t.Error("a handle that nobody made has a local slice")
+			}
+		}
+		refused(t, shmem.P(&shmem.Ctx{}, x, 1, 0), shmem.ErrArgument, "context is nil")
+		ok(t, shmem.Free(w, x))
+		refused(t, shmem.Put(c, x.Slice(2, 2), nil, 1), shmem.ErrFreed)
+	})
+}
+
 // Element types with pointers are refused, naming the field.
 func TestElementTypes(t *testing.T) {
 	shmemtest.Run(t, 1, func(t *testing.T, w *shmem.World) {

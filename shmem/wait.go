@@ -53,7 +53,7 @@ func waitUntil[T Waiter](c *Ctx, op string, x Sym[T], cmp Cmp, v T) (got T, err 
 }
 
 func checkWait[T Waiter](c *Ctx, op string, x Sym[T], cmp Cmp) error {
-	if !c.own(x.ref()) || x.off&(sizeOf[T]()-1) != 0 {
+	if !c.own(x.tag) || x.off&(sizeOf[T]()-1) != 0 {
 		return c.check(op, x.aligned(), 1, 0)
 	}
 	if cmp > LE {
@@ -70,11 +70,9 @@ func condition[T Waiter](_ Sym[T], cmp Cmp, v T) rma.Cond {
 	}
 }
 
-// own is the fast test of a handle that is used on this PE. A handle with
-// elements has a heap, and so has the context then.
-func (c *Ctx) own(r ref) bool {
-	return c != nil && r.n >= 1 && c.h == r.h && c.h.liveNow(r.tag)
-}
+// own is the fast test of a handle that is used on this PE, by its tag. A context
+// that nobody made has no heap.
+func (c *Ctx) own(tag uint64) bool { return c != nil && c.h != nil && c.h.liveNow(tag) }
 
 // mine returns the address of an offset in this PE's segment.
 func (c *Ctx) mine(off uint64) unsafe.Pointer {

@@ -76,6 +76,7 @@ func Init(opts ...Option) (*World, error) {
 		announce()
 	}
 	current = w
+	mapped.Store(w.s.h)
 	return w, nil
 }
 

@@ -209,9 +209,16 @@ func (j *Job) use(m *symheap.Map) (err error) {
 	return err
 }
 
-// listen makes the waiter, on a node whose PEs have so many processors.
+// listen makes the waiter, on a node whose PEs have so many processors. A process
+// that membarrier does not reach asks all bells for what it has to do itself, before
+// it writes anything.
 func (j *Job) listen(processors int) {
 	j.Waiter = rma.NewWaiter(&j.Map.Control(j.PE).Bell, rma.PolicyFor(j.Map.Len(), processors))
+	for i := range j.Map.Len() {
+		if !j.Waiter.Expedited() {
+			rma.AskLocked(&j.Map.Control(i).Bell)
+		}
+	}
 }
 
 // watch ends the process when its oshrun is gone: nobody is left to take its

@@ -22,13 +22,16 @@
 // Header: written before the descriptor is handed out; the socket that passes
 // it orders the writes. Never written again.
 //
-// Bell.Sleeping: the owner stores 1, executes a process-wide barrier
+// Bell.Sleeping: the owner sets BellAsleep, executes a process-wide barrier
 // (membarrier), looks at its data once more and sleeps on the word while it
-// is 1. Whoever has written data for the owner loads the word afterwards and,
-// if it is 1, stores 0 and wakes. The writer needs no barrier between its
+// stays as it is. Whoever has written data for the owner loads the word afterwards
+// and, if BellAsleep is set, clears it and wakes. The writer needs no barrier between its
 // data and its load, because the owner's membarrier supplies it: either the
 // writer's load comes after the membarrier and sees 1, or its data came
-// before and the owner's second look sees it. Package rma has the code.
+// before and the owner's second look sees it. Package rma has the code. BellAsk is
+// set, for good, by an owner who has no membarrier and by a writer whom none
+// reaches, before its first write: who finds it loads the word once more behind a
+// locked instruction.
 //
 // Arrive[t]: of each member i, the sequence number of the latest step of team t
 // that it has entered, i*ArriveStride(members) bytes from the start. It lies in
@@ -62,7 +65,7 @@ import (
 // The constants of the layout; a change of any one changes Version.
 const (
 	Magic   = 0x4d454d48534f47 // "GOSHMEM", little endian
-	Version = 2
+	Version = 3
 
 	MaxRegions = 8
 	MaxTeams   = 64
@@ -111,6 +114,12 @@ type Bell struct {
 	Sleeping uint32
 	_        [60]byte
 }
+
+// The bits of Bell.Sleeping.
+const (
+	BellAsleep = 1 << iota // the owner sleeps or is about to
+	BellAsk                // a look counts only behind a locked instruction
+)
 
 // Progress is a word that the library moves on, alone on its cache line.
 type Progress struct {
