@@ -41,8 +41,7 @@ const (
 	KeyFwdStdout = "pmix.fwd.stdout"
 	KeyFwdStderr = "pmix.fwd.stderr"
 
-	// Changes of the environment, in the order in which they are given.
-	KeySetEnvar     = "pmix.envar.set"
+	KeySetEnvar     = "pmix.envar.set" // changes of the environment are made in the order in which they are given
 	KeyAddEnvar     = "pmix.envar.add"
 	KeyUnsetEnvar   = "pmix.envar.unset"
 	KeyPrependEnvar = "pmix.envar.prepnd"
