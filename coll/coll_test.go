@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 	"unsafe"
@@ -286,6 +288,61 @@ func TestLeave(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// Who sleeps in a step that a member will never enter is woken when that leaves.
+func TestLeaveRingsWhoWaits(t *testing.T) {
+	nd := newNode(t, 3)
+	nd.each(t, 2, []int{0, 1, 2}, func(me int, tm *coll.Team) error {
+		if me == 2 {
+			nd.asleep(0)
+			nd.asleep(1)
+			tm.Leave()
+			return nil
+		}
+		err := tm.Sync(t.Context())
+		if gone, ok := errors.AsType[*coll.LeftError](err); !ok || gone.Member != 2 {
+			return fmt.Errorf("barrier without member 2: %w", err)
+		}
+		return nil
+	})
+}
+
+// Who sleeps in a step that the leaving member has entered waits for another one
+// and is not woken.
+func TestLeaveLetsSleep(t *testing.T) {
+	nd := newNode(t, 3)
+	var gone sync.WaitGroup
+	gone.Add(1)
+	nd.each(t, 2, []int{0, 1, 2}, func(me int, tm *coll.Team) error {
+		switch me {
+		case 0:
+			defer gone.Done()
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			if err := tm.Sync(ctx); !errors.Is(err, context.Canceled) {
+				return fmt.Errorf("canceled barrier: %w", err)
+			}
+			nd.asleep(1)
+			tm.Leave()
+			if atomic.LoadUint32(&nd.m.Control(1).Bell.Sleeping) == 0 {
+				return errors.New("member 1 was woken, which waits for member 2 alone")
+			}
+		case 1:
+			return tm.Sync(t.Context())
+		case 2:
+			gone.Wait()
+			return tm.Sync(t.Context())
+		}
+		return nil
+	})
+}
+
+// asleep returns when a PE has set its bell.
+func (nd *node) asleep(pe int) {
+	for atomic.LoadUint32(&nd.m.Control(pe).Bell.Sleeping) == 0 {
+		runtime.Gosched()
+	}
 }
 
 // A team of which all have left can be used again when all have met.

@@ -204,9 +204,20 @@ func (t *Team) awaitAll(ctx context.Context, seq uint64) error {
 
 // Leave says that this member will enter no further collective: whoever waits
 // for it there gets a *LeftError.
+//
+// Who waits for a step that this member has not entered has entered that step
+// itself, so only members that are further on are rung: mostly none, and the
+// page of another's bell is not touched for nothing. The swap comes before the
+// looks at their words, and a member that goes to sleep arms its bell between its
+// own word and its last look at this one: either it is seen here, or it sees the
+// mark.
 func (t *Team) Leave() {
-	atomic.StoreUint64(t.word(t.me), left|t.state.Seq)
-	t.ringAll()
+	entered := atomic.SwapUint64(t.word(t.me), left|t.state.Seq)
+	for i, m := range t.members {
+		if i != t.me && atomic.LoadUint64(t.word(i))&^left > entered {
+			rma.RingBell(&m.Bell)
+		}
+	}
 }
 
 // Rejoin takes Leave back, for a successor of the team with the same members

@@ -10,7 +10,7 @@ type signalRow struct {
 
 // signalRows is what signals to oshrun do.
 var signalRows = []signalRow{
-	{"INT, TERM, HUP, QUIT", "go to the PEs and end the job; those that have not ended after a second are killed"},
+	{"INT, TERM, HUP, QUIT", "go to the PEs and end the job; those that have not ended after 0.75 s are killed"},
 	{"INT, a second time", "kills all PEs at once"},
 	{"TSTP", "as Ctrl-Z: goes to the PEs and stops them and then oshrun; no time of --timeout passes"},
 	{"CONT", "lets all go on"},

@@ -153,6 +153,9 @@ func (s *Step) reapOrphans() {
 		case <-s.closing:
 			return
 		}
+		if !xunix.AnyEnded() {
+			continue // a PE has stopped, was let go, or is reaped already
+		}
 		for pid, is := range lookAround() {
 			if is.zombie && is.parent == os.Getpid() {
 				s.reapOrphan(pid)

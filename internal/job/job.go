@@ -136,12 +136,13 @@ func setUp(ctx context.Context) (*Job, error) {
 	if !ok {
 		return nil, fmt.Errorf("%w: %s is not set", ErrForeignServer, envvar.Step)
 	}
+	registered := register()
 	c, err := client.Init(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("connect to the PMIx server of oshrun: %w", err)
 	}
 	j := &Job{Nspace: c.Nspace(), PE: int(c.Rank()), NPEs: c.Size(), client: c, profile: startProfile(int(c.Rank()))}
-	if err := j.join(ctx, step); err != nil {
+	if err := j.join(ctx, step, registered); err != nil {
 		j.profile.end()
 		return nil, errors.Join(err, c.Finalize(ctx))
 	}
@@ -149,13 +150,21 @@ func setUp(ctx context.Context) (*Job, error) {
 	return j, nil
 }
 
-// join maps the segments and meets the other PEs.
-func (j *Job) join(ctx context.Context, step string) (err error) {
+// register makes this process a target of membarrier and closes the channel when
+// it is one. In a process with threads, as every Go program is, that takes a
+// grace period of the kernel's, 10 ms and more, so it begins first of all.
+func register() <-chan struct{} {
 	registered := make(chan struct{})
 	go func() {
 		defer close(registered)
-		_ = xunix.MembarrierRegister() // takes some milliseconds, and says the same again at once
+		_ = xunix.MembarrierRegister() // says the same again, at once, when the waiter is made
 	}()
+	return registered
+}
+
+// join maps the segments and meets the other PEs. It returns when this process is
+// registered as well.
+func (j *Job) join(ctx context.Context, step string, registered <-chan struct{}) (err error) {
 	if j.orders, err = dialStep(ctx, step); err != nil {
 		return err
 	}

@@ -36,8 +36,10 @@ const (
 	StatusPipe        = StatusSignal + int(syscall.SIGPIPE) // nobody reads the output any more
 )
 
-// grace is the time between asking PEs to end and killing them.
-const grace = time.Second
+// grace is the time between asking PEs to end and killing them. With the times
+// for unread output and messages it leaves a third of a second of the two within
+// which all is over, for the kernel to take their heaps apart.
+const grace = 750 * time.Millisecond
 
 // App is a program and how many PEs run it. The PEs of a job's apps are counted
 // through.

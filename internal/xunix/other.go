@@ -103,6 +103,9 @@ func CloseFDs([]int) {}
 // WaitExited is not supported here.
 func WaitExited(int) error { return ErrNotSupported }
 
+// AnyEnded says no here.
+func AnyEnded() bool { return false }
+
 // KillGroup is not supported here.
 func KillGroup(int, syscall.Signal) error { return ErrNotSupported }
 

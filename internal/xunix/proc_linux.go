@@ -153,15 +153,53 @@ func CloseFDs(fds []int) {
 }
 
 // WaitExited blocks until the child pid has ended and leaves it to be reaped,
-// so that its number stays its own meanwhile.
+// so that its number stays its own meanwhile. It takes no thread for that where
+// the kernel has descriptors of processes that can be polled (Linux 5.10).
 func WaitExited(pid int) error {
+	if err := pollExited(pid); err == nil {
+		return nil
+	}
+	_, err := ended(unix.P_PID, pid, 0)
+	return err
+}
+
+// pollExited is WaitExited by means of the runtime's poller.
+func pollExited(pid int) error {
+	fd, err := unix.PidfdOpen(pid, unix.PIDFD_NONBLOCK)
+	if err != nil {
+		return err
+	}
+	f := os.NewFile(uintptr(fd), "pidfd")
+	defer func() { _ = f.Close() }() // nothing was written
+	conn, err := f.SyscallConn()
+	if err != nil {
+		return err
+	}
+	cerr := conn.Read(func(uintptr) bool {
+		var over bool
+		over, err = ended(unix.P_PID, pid, unix.WNOHANG)
+		return over || err != nil
+	})
+	return errors.Join(err, cerr)
+}
+
+// AnyEnded says whether a child has ended and is not reaped yet.
+func AnyEnded() bool {
+	one, _ := ended(unix.P_ALL, 0, unix.WNOHANG) // an error says that there are no children
+	return one
+}
+
+// ended waits, unless options forbid it, until a child has ended, which is left to
+// be reaped, and says whether one has.
+func ended(which, pid, options int) (bool, error) {
 	for {
-		err := unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
+		var info unix.Siginfo
+		err := unix.Waitid(which, pid, &info, unix.WEXITED|unix.WNOWAIT|options, nil)
 		if err == nil {
-			return nil
+			return info.Signo != 0, nil
 		}
 		if !errors.Is(err, unix.EINTR) {
-			return fmt.Errorf("waitid %d: %w", pid, err)
+			return false, fmt.Errorf("waitid %d: %w", pid, err)
 		}
 	}
 }

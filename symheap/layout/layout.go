@@ -40,7 +40,11 @@
 // enters looks whether everybody has, the store is sequentially consistent, so
 // that of several that arrive together at least one sees all; otherwise it is a
 // release. It only grows, until bit 63 marks that the member has left the team
-// for good; Init after Finalize takes the mark back.
+// for good; Init after Finalize takes the mark back. Who waits for a member to
+// enter a step has entered that step before, so who sets the mark rings those
+// whose words are beyond its own: its swap orders the mark before its looks at
+// them, as arming the bell orders a sleeper's word before its last look at the
+// mark.
 //
 // Slots[t][seq%2]: the owner's contribution to step seq of team t: a cell of it
 // (the number of which is seq/2%SlotCells), or the whole slot if it is larger.
