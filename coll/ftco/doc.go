@@ -1,0 +1,2 @@
+// Package ftco holds the machines of fault-tolerant collective operations.
+package ftco
