@@ -20,8 +20,10 @@ const (
 // Call is what all members call a collective with.
 type Call struct {
 	Kind    Kind
-	Root    Node // of Reduce and Bcast, else 0
-	Uniform bool // nobody returns before every living member holds the result
+	Root    Node   // of Reduce and Bcast, else 0
+	Uniform bool   // nobody returns before every living member holds the result
+	Strict  bool   // fails everywhere if a member was dead when the decision was made
+	Tag     uint32 // of what else must be the same everywhere: type, length, operator
 }
 
 // EventKind is what a machine can learn.
@@ -91,12 +93,14 @@ type ActionKind uint8
 
 // The actions, to be done in their order.
 const (
-	Send    ActionKind = iota + 1 // Msg, with the bytes of Msg.Value, to To
-	Keep                          // the bytes that came with the message, as Dst
-	Combine                       // Dst becomes Dst combined with Src
-	Decide                        // Src becomes Result; the bytes need not move
-	Deliver                       // the local call returns, with Result and Msg.Sets
-	Refuse                        // the event was not allowed: entering twice
+	Send     ActionKind = iota + 1 // Msg, with the bytes of Msg.Value, to To
+	Keep                           // the bytes that came with the message, as Dst
+	Combine                        // Dst becomes Dst combined with Src
+	Decide                         // Src becomes Result; the bytes need not move
+	Deliver                        // the local call returns, with Src and Msg.Sets
+	Fail                           // the local call fails for Msg.Sets.Failed: it is strict
+	Refuse                         // the local call fails: the one before has not returned
+	Mismatch                       // To has called Msg.Call where the local member calls something else
 )
 
 // Action is what a machine asks its driver to do. Seq says for which operation.

@@ -88,6 +88,9 @@ func (m *Machine) enter(call Call, out []Action) []Action {
 	}
 	m.entered++
 	o := m.open(m.entered, call)
+	if o.call != call {
+		return append(out, Action{Kind: Mismatch, Seq: o.seq, To: o.opener, Msg: Msg{Call: o.call}})
+	}
 	o.entered = true
 	o.gathers = call.Kind != Bcast
 	if !o.gathers {
@@ -110,6 +113,12 @@ func (m *Machine) receive(from Node, msg Msg, out []Action) []Action {
 		return out // everybody has returned from it; or a broken driver
 	}
 	o := m.open(msg.Seq, msg.Call)
+	if o.call != msg.Call {
+		return append(out, Action{Kind: Mismatch, Seq: o.seq, To: from, Msg: msg})
+	}
+	if o.opener == None {
+		o.opener = from
+	}
 	o.idle = 0
 	switch msg.Kind {
 	case Up:
@@ -165,7 +174,7 @@ func (m *Machine) find(seq uint64) *op {
 func (m *Machine) open(seq uint64, call Call) *op {
 	o := &m.ops[seq%window]
 	if o.seq != seq {
-		*o = op{seq: seq, call: call, slots: o.slots[:0], acks: o.acks[:0], me: Node(m.cfg.Me), sentTo: None, ackTo: None, haveTo: None}
+		*o = op{seq: seq, call: call, slots: o.slots[:0], acks: o.acks[:0], me: Node(m.cfg.Me), sentTo: None, ackTo: None, haveTo: None, opener: None}
 		o.me = o.virtual(o.me, m)
 	}
 	return o

@@ -25,6 +25,7 @@ type op struct {
 	sentTo  Node   // to whom my contribution went last
 	haveTo  Node   // to whom the decision went as Have
 	ackTo   Node   // to whom my Ack went last
+	opener  Node   // the first member that a message came from
 }
 
 // slot is the contribution of a subtree, or the question of its top.

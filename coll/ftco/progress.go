@@ -212,5 +212,9 @@ func (m *Machine) deliver(o *op, out []Action) []Action {
 	if o.gathers { // all have entered it, so all have returned from those before
 		m.settled = max(m.settled, o.seq-1)
 	}
-	return append(out, Action{Kind: Deliver, Seq: o.seq, Src: m.result(o, o.me), Msg: Msg{Sets: o.sets}})
+	a := Action{Kind: Deliver, Seq: o.seq, Src: m.result(o, o.me), Msg: Msg{Sets: o.sets}}
+	if o.call.Strict && o.sets != nil && len(o.sets.Failed) > 0 {
+		a.Kind = Fail
+	}
+	return append(out, a)
 }
