@@ -10,6 +10,7 @@ import (
 type wire struct {
 	msg   Msg
 	value []uint8
+	expr  string
 }
 
 type proc struct {
@@ -19,6 +20,8 @@ type proc struct {
 	entered int
 	out     map[uint64]*Action
 	val     map[uint64][]uint8
+	expr    map[uint64]map[Buf]string // how each buffer was combined
+	text    map[uint64]string         // how the result was
 }
 
 type world struct {
@@ -33,7 +36,7 @@ type world struct {
 	log    []string
 }
 
-func (w *world) do(p int, ev Event, in []uint8) {
+func (w *world) do(p int, ev Event, in []uint8, expr string) {
 	pr := w.procs[p]
 	w.log = append(w.log, fmt.Sprintf("%d <- %+v", p, ev))
 	acts := pr.m.Step(ev, nil)
@@ -52,6 +55,11 @@ func (w *world) do(p int, ev Event, in []uint8) {
 			b = map[Buf][]uint8{}
 			pr.bufs[a.Seq] = b
 		}
+		e := pr.expr[a.Seq]
+		if e == nil {
+			e = map[Buf]string{}
+			pr.expr[a.Seq] = e
+		}
 		switch a.Kind {
 		case Send:
 			var v []uint8
@@ -61,18 +69,19 @@ func (w *world) do(p int, ev Event, in []uint8) {
 					w.fail("%d sends an empty buffer %d", p, a.Msg.Value)
 				}
 			}
-			w.links[p][a.To] = append(w.links[p][a.To], wire{a.Msg, v})
+			w.links[p][a.To] = append(w.links[p][a.To], wire{a.Msg, v, e[a.Msg.Value]})
 		case Keep:
-			b[a.Dst] = in
+			b[a.Dst], e[a.Dst] = in, expr
 		case Combine:
 			if b[a.Dst] == nil || b[a.Src] == nil {
 				w.fail("%d combines empty buffers %+v", p, a)
 			}
+			e[a.Dst] = "(" + e[a.Dst] + "+" + e[a.Src] + ")"
 			for i := range b[a.Dst] {
 				b[a.Dst][i] += b[a.Src][i]
 			}
 		case Decide:
-			b[Result] = b[a.Src]
+			b[Result], e[Result] = b[a.Src], e[a.Src]
 		case Deliver, Fail:
 			if (a.Kind == Fail) != (w.calls[a.Seq-1].Strict && a.Msg.Sets != nil) {
 				w.fail("%d: strict call: %+v", p, a)
@@ -80,7 +89,7 @@ func (w *world) do(p int, ev Event, in []uint8) {
 			aa := a
 			pr.out[a.Seq] = &aa
 			if a.Src != NoValue {
-				pr.val[a.Seq] = slices.Clone(b[a.Src])
+				pr.val[a.Seq], pr.text[a.Seq] = slices.Clone(b[a.Src]), e[a.Src]
 			}
 		case Refuse, Mismatch:
 			w.fail("%d refused %+v", p, ev)
@@ -180,15 +189,19 @@ func (w *world) run(kills int) {
 				v := make([]uint8, w.n)
 				v[c.a] = 1
 				pr.bufs[seq][Buf(c.a)] = v
+				if pr.expr[seq] == nil {
+					pr.expr[seq] = map[Buf]string{}
+				}
+				pr.expr[seq][Buf(c.a)] = fmt.Sprint(c.a)
 			}
-			w.do(c.a, Event{Kind: Enter, Call: call}, nil)
+			w.do(c.a, Event{Kind: Enter, Call: call}, nil, "")
 		case 1:
 			x := w.links[c.a][c.b][0]
 			w.links[c.a][c.b] = w.links[c.a][c.b][1:]
-			w.do(c.b, Event{Kind: Recv, From: Node(c.a), Msg: x.msg}, x.value)
+			w.do(c.b, Event{Kind: Recv, From: Node(c.a), Msg: x.msg}, x.value, x.expr)
 		case 2:
 			w.news[c.a][c.b] = false
-			w.do(c.a, Event{Kind: PeerFailed, From: Node(c.b), Inc: 1}, nil)
+			w.do(c.a, Event{Kind: PeerFailed, From: Node(c.b), Inc: 1}, nil, "")
 		}
 	}
 	w.check()
@@ -257,31 +270,39 @@ func (w *world) check() {
 	}
 }
 
+// newWorld makes n members in a tree of radix k that call what is given.
+func newWorld(t *testing.T, rng *rand.Rand, n, k int, calls []Call) *world {
+	t.Helper()
+	w := &world{t: t, rng: rng, n: n, budget: -1, calls: calls, links: make([][][]wire, n), news: make([][]bool, n)}
+	for p := range n {
+		w.procs = append(w.procs, &proc{
+			m: one(t, Config{N: n, Me: p, Radix: k}), alive: true, bufs: map[uint64]map[Buf][]uint8{}, out: map[uint64]*Action{},
+			val: map[uint64][]uint8{}, expr: map[uint64]map[Buf]string{}, text: map[uint64]string{},
+		})
+		w.links[p], w.news[p] = make([][]wire, n), make([]bool, n)
+	}
+	w.log = append(w.log, fmt.Sprintf("n %d k %d calls %+v", n, k, calls))
+	return w
+}
+
+// TestRandomSchedules runs up to four operations among up to nine members, of
+// whom any may die, also between two actions of one step. Package sim/explore
+// does so at length.
 func TestRandomSchedules(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(5000) {
 		rng := rand.New(rand.NewPCG(seed, 7))
 		n := 1 + rng.IntN(9)
-		w := &world{t: t, rng: rng, n: n, budget: -1}
-		k := 2 + rng.IntN(3)
-		w.links = make([][][]wire, n)
-		w.news = make([][]bool, n)
-		for p := range n {
-			m, err := New(Config{N: n, Me: p, Radix: k})
-			if err != nil {
-				t.Fatal(err)
-			}
-			w.procs = append(w.procs, &proc{m: m, alive: true, bufs: map[uint64]map[Buf][]uint8{}, out: map[uint64]*Action{}, val: map[uint64][]uint8{}})
-			w.links[p] = make([][]wire, n)
-			w.news[p] = make([]bool, n)
-		}
+		var calls []Call
 		for range 1 + rng.IntN(4) {
 			c := Call{Kind: Kind(1 + rng.IntN(4)), Uniform: rng.IntN(3) == 0, Strict: rng.IntN(5) == 0, Tag: rng.Uint32()}
 			if c.Kind == Reduce || c.Kind == Bcast {
 				c.Root = Node(rng.IntN(n))
 			}
-			w.calls = append(w.calls, c)
+			calls = append(calls, c)
 		}
-		w.log = append(w.log, fmt.Sprintf("seed %d n %d k %d calls %+v", seed, n, k, w.calls))
+		w := newWorld(t, rng, n, 2+rng.IntN(3), calls)
+		w.log[0] += fmt.Sprint(" seed ", seed)
 		w.run(rng.IntN(n))
 	}
 }
