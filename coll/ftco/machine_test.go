@@ -1,0 +1,104 @@
+package ftco
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/goshmem/goshmem/coll/tree"
+)
+
+func TestNewRefuses(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		cfg  Config
+		want error
+	}{
+		{Config{N: 0, Radix: 2}, tree.ErrShape},
+		{Config{N: 2, Radix: 1}, tree.ErrShape},
+		{Config{N: 2, Radix: 2, Me: 2}, ErrConfig},
+		{Config{N: 2, Radix: 2, Me: -1}, ErrConfig},
+		{Config{N: 2, Radix: 2, Incs: []uint32{1}}, ErrConfig},
+	} {
+		if _, err := New(c.cfg); !errors.Is(err, c.want) {
+			t.Errorf("New(%+v): %v, want %v", c.cfg, err, c.want)
+		}
+	}
+}
+
+// one makes member me of n.
+func one(t *testing.T, cfg Config) *Machine {
+	t.Helper()
+	m, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// TestIncarnations tells of a death before the member's place was filled again.
+func TestIncarnations(t *testing.T) {
+	t.Parallel()
+	m := one(t, Config{N: 2, Radix: 2, Me: 0, Incs: []uint32{1, 3}})
+	if got := m.Step(Event{Kind: Enter, Call: Call{Kind: Barrier}}, nil); got != nil {
+		t.Fatalf("entering: %+v, want nothing", got)
+	}
+	if got := m.Step(Event{Kind: PeerFailed, From: 1, Inc: 2}, nil); got != nil {
+		t.Errorf("death of incarnation 2 of 3: %+v, want nothing", got)
+	}
+	got := m.Step(Event{Kind: PeerFailed, From: 1, Inc: 3}, nil)
+	if len(got) != 1 || got[0].Kind != Deliver || fmt.Sprint(*got[0].Msg.Sets) != "{[1] [1]}" {
+		t.Errorf("death of incarnation 3: %+v, want the call to return without member 1", got)
+	}
+}
+
+// TestMismatch lets two members call different things, each being first once,
+// and one member enter twice.
+func TestMismatch(t *testing.T) {
+	t.Parallel()
+	barrier, sum := Call{Kind: Barrier}, Call{Kind: Allreduce, Tag: 5}
+	up := Event{Kind: Recv, From: 1, Msg: Msg{Kind: Up, Call: sum, Seq: 1, Value: 1}}
+	m := one(t, Config{N: 2, Radix: 2})
+	m.Step(Event{Kind: Enter, Call: barrier}, nil)
+	if got := m.Step(up, nil); len(got) != 1 || got[0].Kind != Mismatch || got[0].To != 1 || got[0].Msg.Call != sum {
+		t.Errorf("a sum arrives in a barrier: %+v, want Mismatch with member 1's call", got)
+	}
+	if got := m.Step(Event{Kind: Enter, Call: barrier}, nil); len(got) != 1 || got[0].Kind != Refuse {
+		t.Errorf("entering twice: %+v, want Refuse", got)
+	}
+	m = one(t, Config{N: 2, Radix: 2})
+	m.Step(up, nil)
+	if got := m.Step(Event{Kind: Enter, Call: barrier}, nil); len(got) != 1 || got[0].Kind != Mismatch || got[0].To != 1 || got[0].Msg.Call != sum {
+		t.Errorf("a barrier where a sum has arrived: %+v, want Mismatch with member 1's call", got)
+	}
+}
+
+// TestResultDependsOnContributorsOnly writes down how operands are associated, in
+// many schedules with deaths: the same contributors give the same expression.
+func TestResultDependsOnContributorsOnly(t *testing.T) {
+	t.Parallel()
+	seen, again := map[string]string{}, 0
+	for seed := range uint64(4000) {
+		rng := rand.New(rand.NewPCG(seed, 8))
+		call := Call{Kind: Allreduce}
+		w := newWorld(t, rng, 7, 2, []Call{call})
+		w.run(rng.IntN(4))
+		for _, p := range w.procs {
+			if o := p.out[1]; o != nil && p.alive {
+				key, text := "all", p.text[1]
+				if o.Msg.Sets != nil {
+					key = fmt.Sprint(o.Msg.Sets.Missing)
+				}
+				if seen[key] == "" {
+					seen[key] = text
+				} else if again++; seen[key] != text {
+					t.Fatalf("seed %d: without %s: %s, and %s before", seed, key, text, seen[key])
+				}
+			}
+		}
+	}
+	if len(seen) < 20 || again < 1000 {
+		t.Errorf("%d sets of contributors, %d seen again: too few to say anything", len(seen), again)
+	}
+}
