@@ -160,13 +160,15 @@ func (m *Machine) receiveKeepAlive(o *op, from Node, out []Action) []Action {
 	v := o.virtual(from, m)
 	switch {
 	case o.committed:
-		out = m.sendDown(o, v, out)
+		if !m.ancestor(o, v) {
+			out = m.sendDown(o, v, out)
+		}
 		return m.send(o, v, Msg{Kind: Commit, Value: NoValue}, out)
 	case o.decided && o.ackTo == v:
 		return m.send(o, v, Msg{Kind: Ack, Value: NoValue}, out)
-	case o.decided:
+	case o.decided && !m.ancestor(o, v): // an ancestor had it before me, and of a reduction the root alone has the value
 		return m.sendDown(o, v, out)
-	case o.sentTo == v:
+	case !o.decided && o.sentTo == v:
 		o.sentTo = None
 		return m.report(o, v, out)
 	}
