@@ -16,7 +16,8 @@ type FTCO struct {
 	Sequence    []ftco.Call
 	KeepAlive   int // the machines' Config.Ticks
 
-	acts []ftco.Action
+	acts  []ftco.Action // room
+	known map[expressionKey]value
 }
 
 // N is how many members there are.
@@ -48,6 +49,11 @@ func callText(c ftco.Call) string {
 		text += "/strict"
 	}
 	return text
+}
+
+// Without is the same without one call.
+func (s *FTCO) Without(call int) System {
+	return &FTCO{Size: s.Size, Radix: s.Radix, KeepAlive: s.KeepAlive, Sequence: slices.Delete(slices.Clone(s.Sequence), call, call+1)}
 }
 
 // Member makes member me.

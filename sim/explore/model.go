@@ -50,6 +50,7 @@ type Group struct {
 	Sent      int      // messages
 	Faultless bool     // nobody has died, nothing was lost, no clock has ticked
 	Final     bool     // nothing can happen any more
+	Who       int      // has just returned from a call, if not Final
 }
 
 // IsDead says whether member p is.

@@ -83,6 +83,7 @@ func (w *world) first() (Choice, bool) {
 // ends wrong, and gives the shortest list that does.
 func Shrink(f *Failure, faults Faults) *Failure {
 	best := *f
+	best.withoutCalls(faults)
 	for size := max(len(best.Choices)/2, 1); ; {
 		smaller := false
 		for at := 0; at < len(best.Choices); {
@@ -103,6 +104,23 @@ func Shrink(f *Failure, faults Faults) *Failure {
 		}
 		if !smaller || size > 1 {
 			size = max(size/2, 1)
+		}
+	}
+}
+
+// Shorter is a System that can do without one of its calls.
+type Shorter interface{ Without(call int) System }
+
+// withoutCalls leaves out calls as long as the run still ends wrong.
+func (f *Failure) withoutCalls(faults Faults) {
+	for call := f.System.Calls() - 1; call >= 0 && f.System.Calls() > 1; call-- {
+		s, ok := f.System.(Shorter)
+		if !ok {
+			return
+		}
+		try := s.Without(call)
+		if done, err := Replay(try, faults, f.Choices, nil); err != nil {
+			*f = Failure{try, done, err}
 		}
 	}
 }

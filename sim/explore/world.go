@@ -190,7 +190,12 @@ func (w *world) apply(c Choice, effects []Effect) error {
 		w.die(c.P)
 	}
 	if returned {
-		return w.sys.Check(w.group(false))
+		if w.isDead(c.P) && w.members[c.P] == nil {
+			return nil // nobody asks for what it returned
+		}
+		g := w.group(false)
+		g.Who = c.P
+		return w.sys.Check(g)
 	}
 	return nil
 }
