@@ -158,16 +158,17 @@ func (m *Machine) askBelow(o *op, v Node, test has, out []Action) []Action {
 // receiveKeepAlive says again what from may have lost, or that it is not here.
 func (m *Machine) receiveKeepAlive(o *op, from Node, out []Action) []Action {
 	v := o.virtual(from, m)
+	tell := o.decided && !m.ancestor(o, v) // which had it before me; and of a reduction the root alone has the value
+	if tell {
+		out = m.sendDown(o, v, out)
+	}
 	switch {
 	case o.committed:
-		if !m.ancestor(o, v) {
-			out = m.sendDown(o, v, out)
-		}
 		return m.send(o, v, Msg{Kind: Commit, Value: NoValue}, out)
 	case o.decided && o.ackTo == v:
 		return m.send(o, v, Msg{Kind: Ack, Value: NoValue}, out)
-	case o.decided && !m.ancestor(o, v): // an ancestor had it before me, and of a reduction the root alone has the value
-		return m.sendDown(o, v, out)
+	case tell:
+		return out
 	case !o.decided && o.sentTo == v:
 		o.sentTo = None
 		return m.report(o, v, out)
