@@ -178,6 +178,8 @@ func (f *ftcoMember) Tick(out []Effect) []Effect {
 	return f.step(&ftco.Event{Kind: ftco.Tick}, value{}, out)
 }
 
+func (f *ftcoMember) Entered() int { return f.entered }
+
 func (f *ftcoMember) Returned() int { return len(f.results) }
 
 func (f *ftcoMember) step(ev *ftco.Event, in value, out []Effect) []Effect {

@@ -20,7 +20,8 @@ type Member interface {
 	Recv(from int, msg Message, out []Effect) []Effect
 	PeerFailed(q int, out []Effect) []Effect
 	Tick(out []Effect) []Effect
-	Returned() int          // how many calls have
+	Entered() int           // how many calls it has made
+	Returned() int          // and how many have returned
 	Result(call int) string // for people
 	// Buried is what Check still wants of it when it is dead, nil if nothing.
 	Buried() Member
