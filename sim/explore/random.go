@@ -12,31 +12,40 @@ type Draw func(rng *rand.Rand) (System, Faults)
 
 // Random runs the schedule of one seed.
 func Random(draw Draw, seed uint64) (Faults, *Failure) {
+	_, faults, failure := RandomRun(draw, seed)
+	return faults, failure
+}
+
+// RandomRun also says what has happened, as a Failure that may have no Err.
+func RandomRun(draw Draw, seed uint64) (run *Failure, faults Faults, failure *Failure) {
 	rng := rand.New(rand.NewPCG(seed, 0x6f7368))
 	sys, faults := draw(rng)
-	w, err := newWorld(sys, faults)
+	run = &Failure{System: sys}
+	if run.Err = run.random(rng, faults); run.Err != nil {
+		failure = run
+	}
+	return run, faults, failure
+}
+
+func (f *Failure) random(rng *rand.Rand, faults Faults) error {
+	w, err := newWorld(f.System, faults)
 	if err != nil {
-		return faults, &Failure{System: sys, Err: err}
+		return err
 	}
 	s := newScheduler(rng, w)
-	var done []Choice
 	for {
 		c, ok := s.next()
 		if !ok {
-			break
+			return f.System.Check(w.group(true))
 		}
-		done = append(done, c)
+		f.Choices = append(f.Choices, c)
 		if err := w.do(c); err != nil {
-			return faults, &Failure{sys, done, err}
+			return err
 		}
 		if w.isDead(c.P) && (c.Dies || c.Kind == Die) {
-			done = s.loseSome(c.P, done)
+			f.Choices = s.loseSome(c.P, f.Choices)
 		}
 	}
-	if err := sys.Check(w.group(true)); err != nil {
-		return faults, &Failure{sys, done, err}
-	}
-	return faults, nil
 }
 
 // scheduler draws what happens next.
