@@ -17,7 +17,7 @@ func (m *Machine) Clone() *Machine {
 	return &c
 }
 
-// AppendState appends to b all that the machine's behaviour depends on beside
+// AppendState appends to b all that the machine's behavior depends on beside
 // its Config: two machines of one Config that append the same bytes answer any
 // events with the same actions. What an operation no longer needs is left out, so
 // that ways that led to the same state are seen to do so.
