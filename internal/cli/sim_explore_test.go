@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -93,7 +94,7 @@ func TestSimExploreFailure(t *testing.T) {
 		},
 	}
 	old := explore.Protocols
-	explore.Protocols = append(old[:len(old):len(old)], p)
+	explore.Protocols = append(slices.Clip(old), p)
 	t.Cleanup(func() { explore.Protocols = old })
 	for _, args := range [][]string{{}, {"--exhaustive", "3"}, {"--json"}} {
 		text, err := simExplore(append(args, "--protocol", "wrong")...)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/bits"
 	"slices"
+	"strings"
 
 	"github.com/goshmem/goshmem/coll/ftco"
 )
@@ -27,14 +28,14 @@ func (s *FTCO) N() int { return s.Size }
 func (s *FTCO) Calls() int { return len(s.Sequence) }
 
 func (s *FTCO) String() string {
-	text := fmt.Sprintf("ftco n=%d k=%d", s.Size, s.Radix)
+	words := []string{"ftco", fmt.Sprintf("n=%d", s.Size), fmt.Sprintf("k=%d", s.Radix)}
 	if s.KeepAlive > 0 {
-		text += fmt.Sprintf(" keepalive=%d", s.KeepAlive)
+		words = append(words, fmt.Sprintf("keepalive=%d", s.KeepAlive))
 	}
 	for _, c := range s.Sequence {
-		text += " " + callText(c)
+		words = append(words, callText(c))
 	}
-	return text
+	return strings.Join(words, " ")
 }
 
 func callText(c ftco.Call) string {
@@ -50,6 +51,9 @@ func callText(c ftco.Call) string {
 	}
 	return text
 }
+
+// Root is a call's root.
+func (s *FTCO) Root(call int) int { return int(s.Sequence[call].Root) }
 
 // Without is the same without one call.
 func (s *FTCO) Without(call int) System {

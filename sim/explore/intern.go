@@ -3,6 +3,7 @@ package explore
 import (
 	"fmt"
 	"math/bits"
+	"slices"
 )
 
 // space numbers all that a search meets: states of members, messages and what is
@@ -85,7 +86,7 @@ func (s *space) push(q, msg uint32) uint32 {
 	}
 	id := uint32(len(s.queues))
 	old := s.queues[q].list
-	s.queues = append(s.queues, queue{append(old[:len(old):len(old)], msg)})
+	s.queues = append(s.queues, queue{append(slices.Clip(old), msg)})
 	s.next[key] = id
 	return id
 }

@@ -1,5 +1,7 @@
 package explore
 
+import "fmt"
+
 // System is one scenario of one protocol: how many members, what they call one
 // after the other, and what must hold. A System is used by one goroutine.
 type System interface {
@@ -96,5 +98,4 @@ type Failure struct {
 	Err     error
 }
 
-func (f *Failure) Error() string { return f.System.String() + ": " + f.Err.Error() }
-func (f *Failure) Unwrap() error { return f.Err }
+func (f *Failure) String() string { return fmt.Sprintf("%v: %v", f.System, f.Err) }

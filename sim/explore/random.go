@@ -57,14 +57,21 @@ type scheduler struct {
 	among int       // the hastiest of so many is taken; 1: any
 	calm  int       // choices until the next fault, at least
 	step  int
-	hunt  int // 0: anybody dies, 1: the lowest living member, 2: who spoke last
+	hunt  int // 0: anybody dies, 1: the first living member from a root on, 2: who spoke last
+	root  int
 	last  int
 }
+
+// Rooted is a System whose calls have roots, of which one after the other may die.
+type Rooted interface{ Root(call int) int }
 
 func newScheduler(rng *rand.Rand, w *world) *scheduler {
 	s := &scheduler{rng: rng, w: w, rank: make([]float64, w.n), among: 1 + rng.IntN(4), hunt: rng.IntN(3)}
 	for p := range s.rank {
 		s.rank[p] = rng.Float64()
+	}
+	if r, ok := w.sys.(Rooted); ok && w.sys.Calls() > 0 {
+		s.root = r.Root(rng.IntN(w.sys.Calls()))
 	}
 	s.news = 3*rng.Float64() - 1.5
 	s.again()
@@ -141,7 +148,7 @@ func (s *scheduler) death(c Choice) (Choice, bool) {
 	victim := s.rng.IntN(s.w.n)
 	switch s.hunt {
 	case 1:
-		for victim = 0; s.w.isDead(victim); victim++ {
+		for victim = s.root; s.w.isDead(victim); victim = (victim + 1) % s.w.n {
 		}
 	case 2:
 		victim = s.last

@@ -94,7 +94,7 @@ func Shrink(f *Failure, faults Faults) *Failure {
 				continue
 			}
 			// What did happen is kept, up to where the rest goes by itself.
-			best.Choices, best.Err, smaller = try[:len(try):len(try)], err, true
+			best.Choices, best.Err, smaller = try, err, true
 			if len(done) < len(try) {
 				best.Choices = done
 			}

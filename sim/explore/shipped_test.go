@@ -8,6 +8,9 @@ import (
 // TestShipped is what each mutant has to fail: small searches and some schedules.
 func TestShipped(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("TestExhaustive and TestRandom do so")
+	}
 	states := 0
 	f := Search(t.Context(), FTCOScenarios(4, 2), runtime.GOMAXPROCS(0), func(r *Result) {
 		states += r.States
