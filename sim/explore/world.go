@@ -100,7 +100,9 @@ func (w *world) can(c Choice) bool {
 
 // do lets c happen, which can, and says what is wrong then.
 func (w *world) do(c Choice) error {
-	w.note("%v", c)
+	if w.log != nil { // the arguments alone cost
+		w.note("%v", c)
+	}
 	switch c.Kind {
 	case Enter:
 		w.ready.remove(w.slot(c))
@@ -220,7 +222,9 @@ func (r resultAt) String() string { return r.m.Result(r.m.Returned() - 1) }
 
 func (w *world) send(from, to int, msg Message) {
 	w.sent++
-	w.note("    %d -> %d  %v", from, to, msg)
+	if w.log != nil {
+		w.note("    %d -> %d  %v", from, to, msg)
+	}
 	if w.isDead(to) {
 		return
 	}
@@ -232,7 +236,9 @@ func (w *world) send(from, to int, msg Message) {
 func (w *world) pop(from, to int) Message {
 	at := from*w.n + to
 	msg := w.links[at][0]
-	w.note("    %v", msg)
+	if w.log != nil {
+		w.note("    %v", msg)
+	}
 	if w.links[at] = w.links[at][1:]; len(w.links[at]) == 0 {
 		w.links[at] = nil
 		w.ready.remove(at)
