@@ -69,6 +69,10 @@ var Mutants = []Mutant{
 		receiveFile, "if !m.whole(o, o.me, acknowledged) {", "if o.me < 0 {",
 	},
 	{
+		"successor-commits-early", "the root's successor lets a uniform call return before all living hold the decision",
+		receiveFile, "if o.me != 0 && !m.holds(o, 0, acknowledged) {", "if o.me < 0 {",
+	},
+	{
 		"ack-unanswered", "an Ack that comes after the Commit is not answered",
 		receiveFile, "if o.committed {\n\t\treturn m.send(o, v, Msg{Kind: Commit, Value: NoValue}, out)", "if o.committed {\n\t\treturn out",
 	},
@@ -104,5 +108,9 @@ var Mutants = []Mutant{
 	{
 		"ack-for-decision", "who is asked by the root's successor says Ack and not the decision",
 		receiveFile, "if tell {", "if tell && o.ackTo != v {",
+	},
+	{
+		"decision-to-ancestor", "an ancestor's KEEPALIVE is answered with a value that a reduction's members do not hold",
+		receiveFile, "tell := o.decided && !m.ancestor(o, v)", "tell := o.decided",
 	},
 }

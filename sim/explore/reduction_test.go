@@ -133,6 +133,9 @@ func TestReductionLosesNothing(t *testing.T) {
 		{Size: 4, Radix: 2, Sequence: []ftco.Call{{Kind: ftco.Bcast, Uniform: true}}},
 		{Size: 2, Radix: 2, Sequence: []ftco.Call{{Kind: ftco.Bcast}, {Kind: ftco.Allreduce}}},
 	} {
+		if testing.Short() && sys.Size > 3 {
+			continue
+		}
 		f := Faults{Deaths: 2}
 		w, err := newWorld(sys, f)
 		if err != nil {
