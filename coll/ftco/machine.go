@@ -119,7 +119,9 @@ func (m *Machine) receive(from Node, msg Msg, out []Action) []Action {
 	if o.opener == None {
 		o.opener = from
 	}
-	o.idle = 0
+	if msg.Kind != KeepAlive { // who asks brings nothing: what it had sent may be what is lost
+		o.idle = 0
+	}
 	switch msg.Kind {
 	case Up:
 		return m.receiveUp(o, from, msg, out)

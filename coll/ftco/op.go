@@ -1,5 +1,7 @@
 package ftco
 
+import "slices"
+
 // op is one operation. The tree is laid over the members so that the root of a
 // Reduce or Bcast is node 0 of it: nodes below are numbers in that tree, unless a
 // name says member.
@@ -102,12 +104,7 @@ func acknowledged(_ *Machine, o *op, v Node) bool {
 	if v == o.me {
 		return o.acked
 	}
-	for _, a := range o.acks {
-		if a == v {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(o.acks, v)
 }
 
 // whole says whether test holds for all living children of v; a dead one's

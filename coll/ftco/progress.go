@@ -203,11 +203,9 @@ func (m *Machine) send(o *op, v Node, msg Msg, out []Action) []Action {
 	return append(out, Action{Kind: Send, Seq: o.seq, To: o.member(v, m), Msg: msg})
 }
 
-// deliver lets the local call return.
+// deliver lets the local call return. It is reached once: where the decision
+// comes to who has entered, where the commit does, or by entering after either.
 func (m *Machine) deliver(o *op, out []Action) []Action {
-	if o.returned {
-		return out
-	}
 	o.returned = true
 	if o.gathers { // all have entered it, so all have returned from those before
 		m.settled = max(m.settled, o.seq-1)

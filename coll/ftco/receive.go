@@ -158,15 +158,18 @@ func (m *Machine) askBelow(o *op, v Node, test has, out []Action) []Action {
 // receiveKeepAlive says again what from may have lost, or that it is not here.
 func (m *Machine) receiveKeepAlive(o *op, from Node, out []Action) []Action {
 	v := o.virtual(from, m)
+	tell := o.decided && !m.ancestor(o, v) // which had it before me; and of a reduction the root alone has the value
+	if tell {
+		out = m.sendDown(o, v, out)
+	}
 	switch {
 	case o.committed:
-		out = m.sendDown(o, v, out)
 		return m.send(o, v, Msg{Kind: Commit, Value: NoValue}, out)
 	case o.decided && o.ackTo == v:
 		return m.send(o, v, Msg{Kind: Ack, Value: NoValue}, out)
-	case o.decided:
-		return m.sendDown(o, v, out)
-	case o.sentTo == v:
+	case tell:
+		return out
+	case !o.decided && o.sentTo == v:
 		o.sentTo = None
 		return m.report(o, v, out)
 	}

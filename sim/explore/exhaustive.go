@@ -1,0 +1,298 @@
+package explore
+
+import (
+	"context"
+	"fmt"
+	"math/bits"
+)
+
+// MostExhaustive is how many members an exhaustive search can have.
+const MostExhaustive = 6
+
+// Count says how much was searched.
+type Count struct {
+	States, Transitions int
+	Ends                int // states in which nothing can happen any more
+	MemberStates        int
+}
+
+// config is a state of the whole: the numbers that a space gave.
+type config struct {
+	member  [MostExhaustive]uint32
+	queue   [MostExhaustive * MostExhaustive]uint32 // from q to p at q*MostExhaustive+p
+	news    [MostExhaustive]uint8                   // of whose death each has still to be told
+	dead    uint8
+	deaths  uint8 // what may still go wrong
+	losses  uint8
+	ticks   uint8
+	timeout uint8
+	sent    uint16 // counted as long as nothing can go wrong
+	faulty  bool
+}
+
+// search is an exhaustive one of one scenario.
+type search struct {
+	ctx     context.Context
+	sys     System
+	n       int
+	faults  Faults
+	space   *space
+	seen    visited
+	count   Count
+	path    []Choice
+	failure *Failure
+	onEnd   func(*Group) // for tests
+	words   [64]uint32
+}
+
+// Exhaustive searches all runs of sys with faults, up to the first that goes
+// wrong or until the context ends. docs/explore.md argues what it leaves out.
+func Exhaustive(ctx context.Context, sys System, faults Faults) (Count, *Failure) {
+	return newSearch(ctx, sys, faults).run()
+}
+
+func newSearch(ctx context.Context, sys System, faults Faults) *search {
+	return &search{ctx: ctx, sys: sys, n: sys.N(), faults: faults, space: newSpace(sys)}
+}
+
+func (s *search) run() (Count, *Failure) {
+	sys, faults := s.sys, s.faults
+	if s.n > MostExhaustive {
+		return Count{}, &Failure{System: sys, Err: fmt.Errorf("exhaustive search of %d members, want at most %d", s.n, MostExhaustive)}
+	}
+	c := config{deaths: uint8(faults.Deaths), losses: uint8(faults.Losses), ticks: uint8(faults.Ticks), timeout: uint8(faults.Timeouts)}
+	for p := range s.n {
+		m, err := sys.Member(p)
+		if err != nil {
+			return Count{}, &Failure{System: sys, Err: err}
+		}
+		c.member[p] = s.space.member(m, p)
+	}
+	s.beginnings(&c, 0)
+	s.count.States, s.count.MemberStates = s.seen.count, len(s.space.members)-1
+	return s.count, s.failure
+}
+
+// beginnings searches from each set of members that die before all else.
+func (s *search) beginnings(c *config, from int) {
+	s.visit(c)
+	for p := from; p < s.n && c.deaths > 0 && s.living(c) > 1; p++ {
+		next := *c
+		s.die(&next, p, nobody)
+		s.path = append(s.path, Choice{Kind: Die, P: p})
+		s.beginnings(&next, p+1)
+		s.path = s.path[:len(s.path)-1]
+	}
+}
+
+func (s *search) living(c *config) int { return s.n - bits.OnesCount8(c.dead) }
+
+// visit searches from c on.
+func (s *search) visit(c *config) {
+	if s.failure != nil || !s.seen.add(s.hash(c)) {
+		return
+	}
+	if s.seen.count&0xfff == 0 && s.ctx.Err() != nil {
+		s.failure = &Failure{System: s.sys, Err: s.ctx.Err()}
+		return
+	}
+	moved := false
+	for p := range s.n {
+		if c.dead>>p&1 != 0 {
+			continue
+		}
+		m := s.space.members[c.member[p]]
+		if m.Entered() == m.Returned() && m.Entered() < s.sys.Calls() {
+			s.try(c, Choice{Kind: Enter, P: p})
+			moved = true
+		}
+		for q := range s.n {
+			if c.queue[q*MostExhaustive+p] != 0 {
+				s.try(c, Choice{Kind: Deliver, P: p, Q: q})
+				moved = true
+				if c.losses > 0 && c.dead>>q&1 == 0 {
+					s.lose(c, p, q)
+				}
+			}
+			if c.news[p]>>q&1 != 0 {
+				s.try(c, Choice{Kind: News, P: p, Q: q})
+				moved = true
+			}
+		}
+		if c.ticks > 0 {
+			s.try(c, Choice{Kind: Tick, P: p})
+		}
+	}
+	if !moved {
+		s.rest(c)
+	}
+}
+
+// rest is where only time can move anything.
+func (s *search) rest(c *config) {
+	unfinished := false
+	for p := range s.n {
+		unfinished = unfinished || c.dead>>p&1 == 0 && s.space.members[c.member[p]].Returned() < s.sys.Calls()
+	}
+	if !unfinished || c.timeout == 0 {
+		s.count.Ends++
+		if s.onEnd != nil {
+			s.onEnd(s.group(c, -1))
+		}
+		if err := s.sys.Check(s.group(c, -1)); err != nil {
+			s.fail(err)
+		}
+		return
+	}
+	next := *c
+	next.timeout--
+	next.faulty = true
+	s.path = append(s.path, Choice{Kind: TickAll})
+	for p := range s.n {
+		if c.dead>>p&1 == 0 {
+			s.apply(&next, p, s.space.step(p, step{member: next.member[p], kind: uint8(Tick)}))
+		}
+	}
+	s.count.Transitions++
+	s.visit(&next)
+	s.path = s.path[:len(s.path)-1]
+}
+
+func (s *search) lose(c *config, p, q int) {
+	next := *c
+	next.losses--
+	next.faulty = true
+	at := q*MostExhaustive + p
+	next.queue[at] = s.space.pop(next.queue[at])
+	s.path = append(s.path, Choice{Kind: Lose, P: p, Q: q})
+	s.count.Transitions++
+	s.visit(&next)
+	s.path = s.path[:len(s.path)-1]
+}
+
+// try lets ch happen in c, and searches on; then again with its member dying of
+// it, if anybody could tell that from its having died before.
+func (s *search) try(c *config, ch Choice) {
+	if s.failure != nil {
+		return
+	}
+	s.path = append(s.path, ch)
+	defer func() { s.path = s.path[:len(s.path)-1] }()
+	next := *c
+	p, q := ch.P, ch.Q
+	k := step{member: c.member[p], kind: uint8(ch.Kind), from: uint8(q)}
+	switch ch.Kind {
+	case Deliver:
+		at := q*MostExhaustive + p
+		k.msg = s.space.queues[c.queue[at]].list[0]
+		next.queue[at] = s.space.pop(c.queue[at])
+	case News:
+		next.news[p] &^= 1 << q
+	case Tick:
+		next.ticks--
+		next.faulty = true
+	default:
+	}
+	o := s.space.step(p, k)
+	err := o.err
+	if err == nil && ch.Kind == News {
+		err = s.late(&next, p, q, o.next)
+		next.queue[q*MostExhaustive+p] = 0
+	}
+	s.count.Transitions++
+	s.apply(&next, p, o)
+	if err == nil && o.returns {
+		err = s.sys.Check(s.group(&next, p))
+	}
+	if err != nil {
+		s.fail(err)
+		return
+	}
+	s.visit(&next)
+	if s.failure == nil && c.deaths > 0 && s.living(c) > 1 && s.tells(c, o) {
+		s.path[len(s.path)-1].Dies, s.path[len(s.path)-1].Keep = true, 1<<10
+		s.die(&next, p, o.buried)
+		s.count.Transitions++
+		s.visit(&next)
+	}
+}
+
+// tells says whether others can notice that o happened before its member died.
+func (s *search) tells(c *config, o *outcome) bool {
+	for _, send := range o.sends {
+		if c.dead>>send.to&1 == 0 {
+			return true
+		}
+	}
+	return o.returns && o.uniform
+}
+
+// late checks that member p, told of q's death, takes no message of it any more.
+// So whatever q has sent and p not received may be forgotten.
+func (s *search) late(c *config, p, q int, member uint32) error {
+	for _, msg := range s.space.queues[c.queue[q*MostExhaustive+p]].list {
+		o := s.space.step(p, step{member: member, msg: msg, kind: uint8(Deliver), from: uint8(q)})
+		if o.next != member || len(o.sends) > 0 || o.returns || o.err != nil {
+			s.path = append(s.path, Choice{Kind: Deliver, P: p, Q: q})
+			return fmt.Errorf("%w: %v from %d at %d", ErrLate, s.space.msgs[msg], q, p)
+		}
+	}
+	return nil
+}
+
+func (s *search) apply(c *config, p int, o *outcome) {
+	c.member[p] = o.next
+	for _, send := range o.sends {
+		if c.dead>>send.to&1 == 0 {
+			at := p*MostExhaustive + int(send.to)
+			c.queue[at] = s.space.push(c.queue[at], send.msg)
+		}
+	}
+	if s.faults == (Faults{}) {
+		c.sent += uint16(len(o.sends))
+	}
+}
+
+func (s *search) die(c *config, p int, buried uint32) {
+	c.dead |= 1 << p
+	c.deaths--
+	c.faulty = true
+	c.member[p] = buried
+	c.news[p] = 0
+	for q := range s.n {
+		c.queue[q*MostExhaustive+p] = 0
+		if c.dead>>q&1 == 0 {
+			c.news[q] |= 1 << p
+		}
+	}
+}
+
+func (s *search) group(c *config, who int) *Group {
+	g := &Group{Members: make([]Member, s.n), Dead: uint64(c.dead), Sent: int(c.sent), Who: who, Final: who < 0}
+	g.Faultless = s.faults == Faults{}
+	for p := range s.n {
+		g.Members[p] = s.space.members[c.member[p]]
+	}
+	return g
+}
+
+func (s *search) fail(err error) {
+	if s.failure == nil {
+		s.failure = &Failure{s.sys, append([]Choice(nil), s.path...), err}
+	}
+}
+
+// hash packs what is used of c.
+func (s *search) hash(c *config) [2]uint64 {
+	w := s.words[:0]
+	w = append(w, uint32(c.dead)|uint32(c.deaths)<<8|uint32(c.losses)<<16|uint32(c.ticks)<<24, uint32(c.timeout)|uint32(c.sent)<<16)
+	for p := range s.n {
+		w = append(w, c.member[p]<<8|uint32(c.news[p]))
+		for q := range s.n {
+			if q != p {
+				w = append(w, c.queue[p*MostExhaustive+q])
+			}
+		}
+	}
+	return hash(w)
+}

@@ -1,0 +1,342 @@
+package explore
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/bits"
+	"slices"
+	"strings"
+
+	"github.com/goshmem/goshmem/coll/ftco"
+)
+
+// FTCO runs [ftco.Machine].
+type FTCO struct {
+	Size, Radix int
+	Sequence    []ftco.Call
+	KeepAlive   int // the machines' Config.Ticks
+
+	acts  []ftco.Action // room
+	known map[expressionKey]value
+}
+
+// N is how many members there are.
+func (s *FTCO) N() int { return s.Size }
+
+// Calls is how many calls each member makes.
+func (s *FTCO) Calls() int { return len(s.Sequence) }
+
+func (s *FTCO) String() string {
+	words := []string{"ftco", fmt.Sprintf("n=%d", s.Size), fmt.Sprintf("k=%d", s.Radix)}
+	if s.KeepAlive > 0 {
+		words = append(words, fmt.Sprintf("keepalive=%d", s.KeepAlive))
+	}
+	for _, c := range s.Sequence {
+		words = append(words, callText(c))
+	}
+	return strings.Join(words, " ")
+}
+
+func callText(c ftco.Call) string {
+	text := [...]string{"?", "allreduce", "reduce", "bcast", "barrier"}[c.Kind]
+	if c.Kind == ftco.Reduce || c.Kind == ftco.Bcast {
+		text += fmt.Sprintf("(root %d)", c.Root)
+	}
+	if c.Uniform {
+		text += "/uniform"
+	}
+	if c.Strict {
+		text += "/strict"
+	}
+	return text
+}
+
+// Root is a call's root.
+func (s *FTCO) Root(call int) int { return int(s.Sequence[call].Root) }
+
+// Without is the same without one call.
+func (s *FTCO) Without(call int) System {
+	return &FTCO{Size: s.Size, Radix: s.Radix, KeepAlive: s.KeepAlive, Sequence: slices.Delete(slices.Clone(s.Sequence), call, call+1)}
+}
+
+// Member makes member me.
+func (s *FTCO) Member(me int) (Member, error) {
+	m, err := ftco.New(ftco.Config{N: s.Size, Me: me, Radix: s.Radix, Ticks: s.KeepAlive})
+	if err != nil {
+		return nil, err
+	}
+	return &ftcoMember{sys: s, me: me, m: m}, nil
+}
+
+// value stands for a buffer's bytes: whose contributions are in it, whose more
+// than once, and how they were combined.
+type value struct{ has, twice, assoc uint64 }
+
+func leaf(p int) value { return value{has: 1 << p, assoc: mix(uint64(p)+1, 0x9e3779b97f4a7c15)} }
+
+func (v value) with(w value) value {
+	return value{v.has | w.has, v.twice | w.twice | v.has&w.has, mix(v.assoc, bits.RotateLeft64(w.assoc, 17)^0xa0761d6478bd642f)}
+}
+
+func mix(a, b uint64) uint64 {
+	hi, lo := bits.Mul64(a^0xe7037ed1a0b428db, b|1)
+	return hi ^ lo
+}
+
+// result is what a call has returned.
+type result struct {
+	value           value
+	has, fails      bool
+	missing, failed uint64
+}
+
+type buffer struct {
+	name ftco.Buf
+	v    value
+}
+
+// ftcoMember is a machine with the driver's buffers.
+type ftcoMember struct {
+	sys     *FTCO
+	me      int
+	m       *ftco.Machine // nil: buried
+	entered int
+	bufs    [][]buffer // of each operation, by name
+	results []result
+}
+
+type ftcoMsg struct {
+	msg ftco.Msg
+	v   value
+}
+
+func (m *ftcoMsg) AppendState(b []byte) []byte { return m.v.append(m.msg.AppendState(b)) }
+
+func (m *ftcoMsg) String() string {
+	kind := [...]string{"?", "Up", "Down", "Have", "Ack", "Commit", "KeepAlive", "Alive"}[m.msg.Kind]
+	text := fmt.Sprintf("%s #%d", kind, m.msg.Seq)
+	if m.msg.Value != ftco.NoValue {
+		text += " value" + m.v.String()
+	}
+	if m.msg.Committed {
+		text += " committed"
+	}
+	if s := m.msg.Sets; s != nil {
+		text += fmt.Sprintf(" missing%v failed%v", s.Missing, s.Failed)
+	}
+	return text
+}
+
+func (v value) append(b []byte) []byte {
+	b = binary.AppendUvarint(b, v.has)
+	b = binary.AppendUvarint(b, v.twice)
+	return binary.LittleEndian.AppendUint64(b, v.assoc)
+}
+
+func (v value) String() string {
+	if v.twice != 0 {
+		return fmt.Sprintf("%v twice%v", list(v.has), list(v.twice))
+	}
+	return fmt.Sprint(list(v.has))
+}
+
+func list(set uint64) []int {
+	l := []int{}
+	for ; set != 0; set &= set - 1 {
+		l = append(l, bits.TrailingZeros64(set))
+	}
+	return l
+}
+
+func setOf(nodes []ftco.Node) uint64 {
+	set := uint64(0)
+	for _, p := range nodes {
+		set |= 1 << p
+	}
+	return set
+}
+
+func (f *ftcoMember) Enter(out []Effect) []Effect {
+	call := f.sys.Sequence[f.entered]
+	f.entered++
+	if call.Kind == ftco.Allreduce || call.Kind == ftco.Reduce || call.Kind == ftco.Bcast && int(call.Root) == f.me {
+		f.set(uint64(f.entered), ftco.Buf(f.me), leaf(f.me))
+	}
+	return f.step(&ftco.Event{Kind: ftco.Enter, Call: call}, value{}, out)
+}
+
+func (f *ftcoMember) Recv(from int, msg Message, out []Effect) []Effect {
+	m, ok := msg.(*ftcoMsg)
+	if !ok {
+		return append(out, Effect{Broken: fmt.Errorf("a message of another protocol: %v", msg)})
+	}
+	return f.step(&ftco.Event{Kind: ftco.Recv, From: ftco.Node(from), Msg: m.msg}, m.v, out)
+}
+
+func (f *ftcoMember) PeerFailed(q int, out []Effect) []Effect {
+	return f.step(&ftco.Event{Kind: ftco.PeerFailed, From: ftco.Node(q), Inc: 1}, value{}, out)
+}
+
+func (f *ftcoMember) Tick(out []Effect) []Effect {
+	return f.step(&ftco.Event{Kind: ftco.Tick}, value{}, out)
+}
+
+func (f *ftcoMember) Entered() int { return f.entered }
+
+func (f *ftcoMember) Returned() int { return len(f.results) }
+
+func (f *ftcoMember) step(ev *ftco.Event, in value, out []Effect) []Effect {
+	f.sys.acts = f.m.Step(*ev, f.sys.acts[:0])
+	for i := range f.sys.acts {
+		out = f.do(&f.sys.acts[i], in, out)
+	}
+	return out
+}
+
+// do is what a driver does.
+func (f *ftcoMember) do(a *ftco.Action, in value, out []Effect) []Effect {
+	switch a.Kind {
+	case ftco.Send:
+		msg := &ftcoMsg{msg: a.Msg}
+		if a.Msg.Value != ftco.NoValue {
+			v := f.buf(a.Seq, a.Msg.Value)
+			if v == nil {
+				return append(out, Effect{Broken: fmt.Errorf("member %d sends %v from empty buffer %d", f.me, msg, a.Msg.Value)})
+			}
+			msg.v = *v
+		}
+		return append(out, Effect{To: int(a.To), Msg: msg})
+	case ftco.Keep:
+		f.set(a.Seq, a.Dst, in)
+	case ftco.Combine:
+		dst, src := f.buf(a.Seq, a.Dst), f.buf(a.Seq, a.Src)
+		if dst == nil || src == nil {
+			return append(out, Effect{Broken: fmt.Errorf("member %d combines buffers %d and %d, one of which is empty", f.me, a.Dst, a.Src)})
+		}
+		*dst = dst.with(*src)
+	case ftco.Decide:
+		if v := f.buf(a.Seq, a.Src); v != nil {
+			f.set(a.Seq, ftco.Result, *v)
+		}
+	case ftco.Deliver, ftco.Fail:
+		return f.deliver(a, out)
+	case ftco.Refuse, ftco.Mismatch:
+		return append(out, Effect{Broken: fmt.Errorf("member %d is refused: %+v", f.me, *a)})
+	}
+	return out
+}
+
+func (f *ftcoMember) deliver(a *ftco.Action, out []Effect) []Effect {
+	r := result{fails: a.Kind == ftco.Fail}
+	if a.Seq != uint64(len(f.results))+1 {
+		return append(out, Effect{Broken: fmt.Errorf("member %d returns from call %d after %d", f.me, a.Seq, len(f.results))})
+	}
+	if a.Src != ftco.NoValue {
+		v := f.buf(a.Seq, a.Src)
+		if v == nil {
+			return append(out, Effect{Broken: fmt.Errorf("member %d returns empty buffer %d", f.me, a.Src)})
+		}
+		r.value, r.has = *v, true
+	}
+	if s := a.Msg.Sets; s != nil {
+		r.missing, r.failed = setOf(s.Missing), setOf(s.Failed)
+	}
+	f.results = append(f.results, r)
+	return append(out, Effect{Return: true})
+}
+
+func (f *ftcoMember) find(seq uint64, name ftco.Buf) (int, bool) {
+	for uint64(len(f.bufs)) < seq {
+		f.bufs = append(f.bufs, nil)
+	}
+	return slices.BinarySearchFunc(f.bufs[seq-1], name, func(b buffer, n ftco.Buf) int { return int(b.name) - int(n) })
+}
+
+func (f *ftcoMember) buf(seq uint64, name ftco.Buf) *value {
+	i, ok := f.find(seq, name)
+	if !ok {
+		return nil
+	}
+	return &f.bufs[seq-1][i].v
+}
+
+func (f *ftcoMember) set(seq uint64, name ftco.Buf, v value) {
+	i, ok := f.find(seq, name)
+	if !ok {
+		f.bufs[seq-1] = slices.Insert(f.bufs[seq-1], i, buffer{name: name})
+	}
+	f.bufs[seq-1][i].v = v
+}
+
+func (f *ftcoMember) Clone() Member {
+	c := *f
+	c.m = f.m.Clone()
+	c.results = slices.Clone(f.results)
+	c.bufs = make([][]buffer, len(f.bufs))
+	for i := range c.bufs {
+		c.bufs[i] = slices.Clone(f.bufs[i])
+	}
+	return &c
+}
+
+// Buried keeps the results of uniform calls.
+func (f *ftcoMember) Buried() Member {
+	for i := range f.results {
+		if f.sys.Sequence[i].Uniform {
+			return &ftcoMember{sys: f.sys, me: f.me, results: f.results}
+		}
+	}
+	return nil
+}
+
+func (f *ftcoMember) AppendState(b []byte) []byte {
+	b = append(b, byte(f.entered))
+	if f.m != nil {
+		b = f.m.AppendState(b)
+	}
+	for _, bufs := range f.bufs {
+		b = append(b, byte(len(bufs)))
+		for i := range bufs {
+			b = bufs[i].v.append(binary.AppendVarint(b, int64(bufs[i].name)))
+		}
+	}
+	for i := range f.results {
+		r := &f.results[i]
+		kind := byte(0xf0)
+		if r.fails {
+			kind++
+		}
+		b = append(b, kind)
+		if r.has {
+			b = r.value.append(append(b, 1))
+		}
+		b = binary.AppendUvarint(b, r.missing)
+		b = binary.AppendUvarint(b, r.failed)
+	}
+	return b
+}
+
+func (f *ftcoMember) Result(call int) string {
+	r := &f.results[call]
+	text := "returns from " + callText(f.sys.Sequence[call])
+	if r.fails {
+		text = "fails in " + callText(f.sys.Sequence[call])
+	}
+	if r.has {
+		text += " with" + r.value.String()
+	}
+	return text + fmt.Sprintf(" missing%v failed%v", list(r.missing), list(r.failed))
+}
+
+// The oracles.
+var (
+	ErrHang    = errors.New("P1: somebody never returns")
+	ErrAgree   = errors.New("P2: results differ")
+	ErrValid   = errors.New("P3: a survivor is not counted, or a living member is called failed")
+	ErrOnce    = errors.New("P4: contributions and the reported set differ")
+	ErrAssoc   = errors.New("reproducibility: the association depends on more than who contributed")
+	ErrCost    = errors.New("P5: messages without failures")
+	ErrLate    = errors.New("a message of a dead member was accepted after the news of its death")
+	ErrMachine = errors.New("an action that no driver can do")
+)

@@ -1,0 +1,169 @@
+package explore
+
+import (
+	"fmt"
+
+	"github.com/goshmem/goshmem/coll/ftco"
+	"github.com/goshmem/goshmem/coll/tree"
+)
+
+// Check holds P1 to P4 against what has returned so far. That is no worse than
+// to wait for the end: a run may always go on without further faults.
+func (s *FTCO) Check(g *Group) error {
+	first := 0
+	if !g.Final { // those before were looked at when they returned
+		first = g.Members[g.Who].Returned() - 1
+	}
+	for i := first; i < len(s.Sequence); i++ {
+		if err := s.checkCall(g, i); err != nil {
+			return fmt.Errorf("call %d, %s: %w", i+1, callText(s.Sequence[i]), err)
+		}
+	}
+	if g.Final && g.Faultless {
+		if want := s.cost(); g.Sent != want {
+			return fmt.Errorf("%w: %d, want %d", ErrCost, g.Sent, want)
+		}
+	}
+	return nil
+}
+
+// cost is how many messages all calls take when nothing goes wrong.
+func (s *FTCO) cost() int {
+	sweeps, loose := 0, 0
+	for _, c := range s.Sequence {
+		sweeps += 2
+		if c.Uniform {
+			sweeps += 2
+		}
+		if loose++; c.Kind == ftco.Bcast && loose < 8 {
+			sweeps--
+		} else {
+			loose = 0
+		}
+	}
+	return sweeps * (s.Size - 1)
+}
+
+func (s *FTCO) checkCall(g *Group, i int) error {
+	var first *result
+	who := 0
+	for p, m := range g.Members {
+		f, ok := m.(*ftcoMember)
+		if !ok || f == nil || i >= len(f.results) {
+			if g.Final && !g.IsDead(p) {
+				return fmt.Errorf("%w: member %d", ErrHang, p)
+			}
+			continue
+		}
+		if g.IsDead(p) && !s.Sequence[i].Uniform {
+			continue
+		}
+		r := &f.results[i]
+		if g.Final || p == g.Who {
+			if err := s.checkResult(g, i, p, r); err != nil {
+				return err
+			}
+		}
+		if first == nil {
+			first, who = r, p
+		} else if r.missing != first.missing || r.failed != first.failed || r.fails != first.fails ||
+			s.Sequence[i].Kind != ftco.Reduce && (r.value != first.value || r.has != first.has) {
+			return fmt.Errorf("%w: member %d %s, member %d %s", ErrAgree, who, resultOf(g, who, i), p, f.Result(i))
+		}
+	}
+	return nil
+}
+
+func resultOf(g *Group, p, call int) string { return g.Members[p].Result(call) }
+
+func (s *FTCO) checkResult(g *Group, i, p int, r *result) error {
+	call := s.Sequence[i]
+	all := ^uint64(0) >> (64 - s.Size)
+	living := all &^ g.Dead
+	if r.failed&living != 0 || r.failed&^all != 0 || r.missing&^r.failed != 0 {
+		return fmt.Errorf("%w: at member %d failed%v missing%v, living%v", ErrValid, p, list(r.failed), list(r.missing), list(living))
+	}
+	if r.fails != (call.Strict && r.failed != 0) {
+		return fmt.Errorf("%w: member %d fails=%v, a strict call fails if a member was dead", ErrAgree, p, r.fails)
+	}
+	if r.missing&living != 0 {
+		return fmt.Errorf("%w: at member %d missing%v, living%v", ErrValid, p, list(r.missing), list(living))
+	}
+	switch call.Kind {
+	case ftco.Barrier:
+		if r.has {
+			return fmt.Errorf("%w: member %d gets a value from a barrier", ErrOnce, p)
+		}
+	case ftco.Bcast:
+		lost := r.missing>>call.Root&1 != 0
+		if r.has == lost || r.has && r.value != leaf(int(call.Root)) {
+			return fmt.Errorf("%w: member %d has value%v (%v), root missing: %v", ErrOnce, p, r.value, r.has, lost)
+		}
+	case ftco.Reduce:
+		if r.has != (p == int(call.Root)) {
+			return fmt.Errorf("%w: member %d gets a value: %v, root is %d", ErrOnce, p, r.has, call.Root)
+		}
+		if r.has {
+			return s.checkValue(call, p, r)
+		}
+	default:
+		if !r.has {
+			return fmt.Errorf("%w: member %d gets no value", ErrOnce, p)
+		}
+		return s.checkValue(call, p, r)
+	}
+	return nil
+}
+
+func (s *FTCO) checkValue(call ftco.Call, p int, r *result) error {
+	all := ^uint64(0) >> (64 - s.Size)
+	if r.value.twice != 0 || r.value.has != all&^r.missing {
+		return fmt.Errorf("%w: member %d has%v, missing%v", ErrOnce, p, r.value, list(r.missing))
+	}
+	if want := s.expression(call, r.value.has); r.value != want {
+		return fmt.Errorf("%w: member %d, contributors%v", ErrAssoc, p, r.value)
+	}
+	return nil
+}
+
+// expression combines the contributions of set as the tree wants it: a node's
+// own, then its children's in ascending order, those of a missing node standing
+// for it.
+func (s *FTCO) expression(call ftco.Call, set uint64) value {
+	key := expressionKey{call.Root, set}
+	if v, ok := s.known[key]; ok {
+		return v
+	}
+	t, err := tree.NewKnomial(s.Size, s.Radix)
+	if err != nil {
+		return value{} // the machines would not have been made
+	}
+	var sum func(v int32) value
+	sum = func(v int32) value {
+		acc := value{}
+		if p := (int(v) + int(call.Root)) % s.Size; set>>p&1 != 0 {
+			acc = leaf(p)
+		}
+		for _, c := range t.Children(v, nil) {
+			switch part := sum(c); {
+			case part.has == 0:
+			case acc.has == 0:
+				acc = part
+			default:
+				acc = acc.with(part)
+			}
+		}
+		return acc
+	}
+	if s.known == nil {
+		s.known = map[expressionKey]value{}
+	}
+	s.known[key] = sum(0)
+	return s.known[key]
+}
+
+// expressionKey is what an expression depends on.
+type expressionKey struct {
+	root ftco.Node
+	set  uint64
+}

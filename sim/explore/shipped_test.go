@@ -1,0 +1,29 @@
+package explore
+
+import (
+	"runtime"
+	"testing"
+)
+
+// TestShipped is what each mutant has to fail: small searches and some schedules.
+func TestShipped(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("TestExhaustive and TestRandom do so")
+	}
+	states := 0
+	f := Search(t.Context(), FTCOScenarios(4, 2), runtime.GOMAXPROCS(0), func(r *Result) {
+		states += r.States
+		if r.Failure != nil {
+			t.Errorf("FOUND in %v after %d states of all scenarios: %v\n%s", r.System, states, r.Failure.Err, Trace(Shrink(r.Failure, r.Faults), r.Faults))
+		}
+	})
+	if f != nil {
+		return
+	}
+	draw := DrawFTCO(Limits{Nodes: 16, Deaths: 4, Calls: 4})
+	schedules, seed, f := RandomAll(t.Context(), draw, 1, 5000, runtime.GOMAXPROCS(0))
+	if f != nil {
+		t.Errorf("FOUND by seed %d after %d schedules: %v\n%s", seed, schedules, f.Err, explain(draw, seed))
+	}
+}
