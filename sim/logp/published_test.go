@@ -23,7 +23,6 @@ func published(tb testing.TB, lc tree.LevelsConfig, kind ftco.Kind) *Published {
 	return NewPublished(g)
 }
 
-
 func TestFaultFree(t *testing.T) {
 	type figs = map[string]map[string][4]int
 	var raw map[string]json.RawMessage
