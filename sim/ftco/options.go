@@ -56,9 +56,10 @@ func (e *OptionError) Is(target error) bool { return target == ErrOptions }
 
 // Limits of experiments: more nodes than fit in memory, or numbers that overflow.
 const (
-	mostNodes = 1 << 22
-	mostSteps = 1 << 20
-	mostRuns  = 1 << 20
+	mostNodes   = 1 << 22
+	mostShipped = 1 << 16
+	mostSteps   = 1 << 20
+	mostRuns    = 1 << 20
 )
 
 // Check says what is wrong with the options, if anything is.
@@ -120,7 +121,7 @@ func (o *Options) checkTogether() error {
 	if o.Topology == "kary" && o.Roots == "single" {
 		low = 1
 	}
-	if o.Roots == "single" || o.Config == "shipped" {
+	if o.Roots == "single" {
 		high = max(2, high)
 	}
 	if o.Radix != 0 && (o.Radix < low || o.Radix > high) {
@@ -129,8 +130,19 @@ func (o *Options) checkTogether() error {
 	if o.Nodes == 1 && o.Roots == "multi" {
 		return &OptionError{"roots", o.Roots, "single with one node"}
 	}
-	if o.Config == "shipped" && o.Topology != "knomial" {
+	return o.checkShipped()
+}
+
+// checkShipped looks at what the machine that programs use does not have.
+func (o *Options) checkShipped() error {
+	switch {
+	case o.Config != "shipped":
+	case o.Topology != "knomial":
 		return &OptionError{"topology", o.Topology, "knomial with --config shipped, which knows no other"}
+	case o.Roots != "single":
+		return &OptionError{"roots", o.Roots, "single with --config shipped, which knows no other"}
+	case o.Nodes > mostShipped:
+		return &OptionError{"nodes", fmt.Sprint(o.Nodes), fmt.Sprintf("1 to %d with --config shipped, whose machines keep many operations", mostShipped)}
 	}
 	return nil
 }

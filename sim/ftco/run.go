@@ -119,6 +119,15 @@ func figure(results []logp.Result, of func(*logp.Result) float64) Figure {
 
 // runner makes the machines of an experiment.
 func (o *Options) runner() (runner, error) {
+	if o.Config == "shipped" {
+		s, err := logp.NewShipped(logp.ShippedConfig{
+			N: o.Nodes, Radix: o.Radix, Call: ftco.Call{Kind: o.kind()}, Detection: int32(max(1, o.Detection/o.Overhead)),
+		})
+		if err != nil {
+			return nil, err
+		}
+		return &shippedRunner{s, logp.NewEngine[logp.ShippedMsg](s)}, nil
+	}
 	t, err := tree.NewLevels(tree.LevelsConfig{N: o.Nodes, K: o.Radix, Shape: o.shape(), MultiRoot: o.Roots == "multi"})
 	if err != nil {
 		return nil, err
@@ -140,6 +149,18 @@ type publishedRunner struct {
 
 func (r *publishedRunner) run(cfg logp.Config, seed uint64) (logp.Result, error) {
 	r.machines.Reset(seed)
+	return r.engine.Run(cfg)
+}
+
+type shippedRunner struct {
+	machines *logp.Shipped
+	engine   *logp.Engine[logp.ShippedMsg]
+}
+
+func (r *shippedRunner) run(cfg logp.Config, _ uint64) (logp.Result, error) {
+	if err := r.machines.Reset(); err != nil {
+		return logp.Result{}, err
+	}
 	return r.engine.Run(cfg)
 }
 

@@ -18,8 +18,9 @@ type Driver[M any] interface {
 	Wake(v, now int32) (at int32, ok bool)
 	// Lost says who learns when that the message has met a dead node.
 	Lost(dead int32, m *M, now int32) (who, at int32, ok bool)
-	// Died tells that v has, and calls lost for each message in its queue.
-	Died(v, now int32, lost func(m *M))
+	// Died tells that v has, which calls lost for each message in its queue. If
+	// everybody learns of it, ok is true and news is when.
+	Died(v, now int32, lost func(m *M)) (news int32, ok bool)
 	// Notice tells who that dead is dead.
 	Notice(who, dead, now int32)
 	// Finished says whether v needs to do no more.
@@ -257,11 +258,9 @@ func (e *Engine[M]) timer(t timer) {
 	case timerDeath:
 		e.die(t.a)
 	case timerNotice:
-		if !n.dead {
-			e.drv.Notice(t.a, t.b, e.now)
-			e.look(t.a)
-			e.mark(t.a)
-		}
+		e.notice(t.a, t.b)
+	case timerNews:
+		e.news(t.a)
 	}
 }
 
@@ -276,7 +275,24 @@ func (e *Engine[M]) die(v int32) {
 	n.dead = true
 	e.result.Dead++
 	e.dying = v
-	e.drv.Died(v, e.now, e.lostFn)
+	if at, ok := e.drv.Died(v, e.now, e.lostFn); ok {
+		e.wheel.push(timer{at: max(at, e.now+1), kind: timerNews, a: v})
+	}
+}
+
+// news tells everybody that v is dead.
+func (e *Engine[M]) news(v int32) {
+	for who := range int32(len(e.nodes)) {
+		e.notice(who, v)
+	}
+}
+
+func (e *Engine[M]) notice(who, dead int32) {
+	if !e.nodes[who].dead {
+		e.drv.Notice(who, dead, e.now)
+		e.look(who)
+		e.mark(who)
+	}
 }
 
 // lost is a message that has met the dead node dying.

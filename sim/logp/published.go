@@ -61,11 +61,12 @@ func (p *Published) Lost(_ int32, m *ftco.PubMsg, _ int32) (who, at int32, ok bo
 }
 
 // Died loses what v has not handled.
-func (p *Published) Died(v, _ int32, lost func(*ftco.PubMsg)) {
+func (p *Published) Died(v, _ int32, lost func(*ftco.PubMsg)) (news int32, ok bool) {
 	inbox := p.members[v].Inbox()
 	for i := range inbox {
 		lost(&inbox[i])
 	}
+	return 0, false
 }
 
 // Notice tells who that dead is dead.

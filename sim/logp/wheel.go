@@ -22,6 +22,7 @@ const (
 	timerStart                   // of a
 	timerDeath                   // of a
 	timerNotice                  // to a that b is dead
+	timerNews                    // to everybody that a is dead
 )
 
 func (w *wheel) reset() {
