@@ -167,8 +167,13 @@ func (r *shippedRunner) run(cfg logp.Config, _ uint64) (logp.Result, error) {
 // bestRadix is the least k of 2 to 20 with the least latency when nobody fails or
 // is late: "the matching optimal k".
 func (o *Options) bestRadix() (int, error) {
+	if o.Roots == "single" {
+		p := tree.LogP{Latency: o.Latency / o.Overhead, Overhead: 1}
+		k, _, err := p.BestRadix(o.Nodes, o.shape(), 20)
+		return k, err
+	}
 	q := *o
-	q.Runs, q.Spread, q.Inactive, q.Online, q.Parallel = 1, 0, 0, 0, 1
+	q.Runs, q.Spread, q.Inactive, q.Online, q.Parallel, q.Config = 1, 0, 0, 0, 1, "published"
 	best, least := 0, 0.0
 	for k := 2; k <= min(20, max(2, o.Nodes)); k++ {
 		q.Radix = k
