@@ -62,6 +62,7 @@ type contact struct {
 	sent     int32 // when it was sent DATA or KEEPALIVE last
 	patience int32 // f_timeout of messages to it
 	interval int32 // between KEEPALIVEs
+	until    int32 // when it takes me for dead, if it is owed an ACK
 	distance uint16
 	seen     bool // it sent anything
 	waits    bool // it owes an answer
@@ -140,7 +141,7 @@ func (p *Published) turn(now int32, out []PubAction) []PubAction {
 		}
 		if p.finished {
 			p.stranger = p.hasStranger()
-			return out
+			return p.turnFinished(now, out)
 		}
 	}
 	return p.serve(now, out)
@@ -160,8 +161,11 @@ func (p *Published) turnFinished(now int32, out []PubAction) []PubAction {
 		p.stranger = p.finished && p.hasStranger()
 		return out
 	}
-	if p.g.cfg.Collective != Allreduce {
+	switch p.g.cfg.Collective {
+	case Bcast:
 		return p.acknowledge(0, now, out)
+	case Reduce: // others cannot return before they have their ACKs
+		return p.serve(now, out)
 	}
 	return out
 }
@@ -256,7 +260,14 @@ func (p *Published) take(i int, _ int32, out []PubAction) []PubAction {
 		return out
 	}
 	c.waits, c.seen = false, true
-	p.owe(c, m.Kind != PubAck && p.g.cfg.Service != NoService)
+	if m.Kind != PubAck && p.g.cfg.Service != NoService {
+		if !c.owed || m.Deadline < c.until {
+			c.until = m.Deadline
+		}
+		p.owe(c, true)
+	} else {
+		p.owe(c, false)
+	}
 	if m.Kind == PubData {
 		p.got = true
 		p.merge(&m)
@@ -319,8 +330,23 @@ func (p *Published) Finished() bool {
 	return p.finished
 }
 
-// Inbox is the inbound queue, for drivers that count or kill.
+// Inbox is the inbound queue, for drivers that count.
 func (p *Published) Inbox() []PubMsg { return p.inbox }
+
+// Unanswered calls f for all messages that nobody will answer if I am killed:
+// their senders wait until the deadline. The published figures were made without
+// those that have been handled and not answered; whoever is above finds out in an
+// allreduce or broadcast, but nobody does in a reduction.
+func (p *Published) Unanswered(f func(m *PubMsg)) {
+	for i := range p.inbox {
+		f(&p.inbox[i])
+	}
+	for i := range p.contacts {
+		if c := &p.contacts[i]; c.owed && !c.dead && p.g.cfg.Collective == Reduce {
+			f(&PubMsg{From: c.node, Deadline: c.until})
+		}
+	}
+}
 
 // Complete says whether every node is accounted for here.
 func (p *Published) Complete() bool { return p.full() }

@@ -198,7 +198,7 @@ func (p *Published) detect(d int32, now int32, out []PubAction) []PubAction {
 		return out
 	}
 	before := len(out)
-	if out = p.acknowledge(d, now, out); len(out) > before || p.eta() >= now {
+	if out = p.acknowledge(d, now, out); len(out) > before || p.finished || p.eta() >= now {
 		return out
 	}
 	if p.g.cfg.Collective == Bcast && p.got {
@@ -312,6 +312,7 @@ func (p *Published) replace(b Node, adopt bool) {
 		return
 	}
 	c.dead = true
+	p.add(p.g.place(b)) // who told me may die before it tells the others
 	p.owe(c, false)
 	further := int32(c.distance) + 1
 	t := p.g.cfg.Tree

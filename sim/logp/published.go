@@ -60,12 +60,9 @@ func (p *Published) Lost(_ int32, m *ftco.PubMsg, _ int32) (who, at int32, ok bo
 	return m.From, m.Deadline, m.Deadline > 0
 }
 
-// Died loses what v has not handled.
+// Died leaves those without an answer who wait for one.
 func (p *Published) Died(v, _ int32, lost func(*ftco.PubMsg)) (news int32, ok bool) {
-	inbox := p.members[v].Inbox()
-	for i := range inbox {
-		lost(&inbox[i])
-	}
+	p.members[v].Unanswered(lost)
 	return 0, false
 }
 
