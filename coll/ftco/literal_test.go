@@ -27,7 +27,7 @@ func literalRun(tb testing.TB, t *tree.Levels, cfg LiteralConfig, kill []int32) 
 		}
 		nodes[v] = l
 	}
-	for now := int32(0); now < limit; now++ {
+	for now := range int32(limit) {
 		left := 0
 		for _, f := range flights[now] {
 			if kill[f.to] < 0 || kill[f.to] > now {

@@ -2,6 +2,7 @@ package ftco
 
 import (
 	"math/bits"
+	"slices"
 
 	"github.com/goshmem/goshmem/coll/tree"
 )
@@ -284,9 +285,7 @@ func (p *Published) bypass(who Node, dead bool) {
 		}
 	}
 	if adopt {
-		for i, j := 0, len(between)-1; i < j; i, j = i+1, j-1 {
-			between[i], between[j] = between[j], between[i]
-		}
+		slices.Reverse(between)
 	} else if dead {
 		between = append(between, who)
 	}
@@ -340,10 +339,8 @@ func (p *Published) joins(v Node, d int32, list []int32) []int32 {
 		return list
 	}
 	for _, l := range [][]int32{p.tour.up, p.tour.down} {
-		for _, i := range l {
-			if i == at {
-				return list
-			}
+		if slices.Contains(l, at) {
+			return list
 		}
 	}
 	return append(list, at)

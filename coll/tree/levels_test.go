@@ -118,8 +118,12 @@ func TestPeers(t *testing.T) {
 func TestLevelsRefuseShapes(t *testing.T) {
 	t.Parallel()
 	for _, c := range []LevelsConfig{
-		{N: 0, K: 2}, {N: 4, K: 1}, {N: 4, K: 0, Shape: KAry}, {N: 4, K: 5, MultiRoot: true},
-		{N: 4, K: 1, Shape: KAry, MultiRoot: true}, {N: 1<<30 + 1, K: 2},
+		{N: 0, K: 2},
+		{N: 4, K: 1},
+		{N: 4, K: 0, Shape: KAry},
+		{N: 4, K: 5, MultiRoot: true},
+		{N: 4, K: 1, Shape: KAry, MultiRoot: true},
+		{N: 1<<30 + 1, K: 2},
 	} {
 		if _, err := NewLevels(c); !errors.Is(err, ErrShape) {
 			t.Errorf("NewLevels(%+v): %v, want ErrShape", c, err)

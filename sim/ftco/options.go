@@ -3,6 +3,7 @@ package ftco
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/goshmem/goshmem/coll/ftco"
@@ -93,20 +94,11 @@ func (o *Options) Check() error {
 		{"dist", o.Dist, []string{"uniform", "normal"}},
 		{"config", o.Config, []string{"published", "shipped"}},
 	} {
-		if !oneOf(w.value, w.words) {
+		if !slices.Contains(w.words, w.value) {
 			return &OptionError{w.name, w.value, strings.Join(w.words, ", ")}
 		}
 	}
 	return o.checkTogether()
-}
-
-func oneOf(s string, words []string) bool {
-	for _, w := range words {
-		if s == w {
-			return true
-		}
-	}
-	return false
 }
 
 // checkTogether looks at options that depend on each other.

@@ -210,3 +210,59 @@ func TestEngineRefuses(t *testing.T) {
 		}
 	}
 }
+
+// What the printed algorithm says and the published figures do not: Algorithm 4,
+// line 21, asks only those whose DATA has not come; Algorithm 1 reads messages
+// before it looks for faults. With the former work is less, with the latter queues
+// are shorter than published.
+func TestPrintedChoices(t *testing.T) {
+	t.Parallel()
+	const n = 4096
+	l, err := tree.NewLevels(tree.LevelsConfig{N: n, K: 9, MultiRoot: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	starts := make([]int32, n)
+	r := rand.New(rand.NewPCG(1, 1))
+	for i := range starts {
+		starts[i] = r.Int32N(256)
+	}
+	results := map[string]Result{}
+	for name, cfg := range map[string]ftco.PublishedConfig{
+		"as published":    {},
+		"printed suspect": {PrintedSuspect: true},
+		"printed order":   {PrintedOrder: true},
+	} {
+		cfg.Tree, cfg.Collective, cfg.Latency, cfg.Seed = l, ftco.Allreduce, 10, 1
+		g, err := ftco.NewPublishedGroup(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		results[name] = run(t, NewPublished(g), Config{Nodes: n, Starts: starts})
+	}
+	base := results["as published"]
+	if s := results["printed suspect"]; s.Messages*10 > base.Messages*8 {
+		t.Errorf("printed suspect: %d messages, else %d, want at least a fifth less", s.Messages, base.Messages)
+	}
+	if s := results["printed order"]; 2*s.MaxQueue > base.MaxQueue || s.Latency-base.Latency > 3 || base.Latency-s.Latency > 3 {
+		t.Errorf("printed order: queue %d, latency %d, else %d and %d, want half the queue and the same latency", s.MaxQueue, s.Latency, base.MaxQueue, base.Latency)
+	}
+}
+
+// TestShippedEnds: the machine that programs use under the same rules and any
+// failures but that of node 0.
+func TestShippedEnds(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(400) {
+		r := rand.New(rand.NewPCG(seed, 2))
+		c, cfg := randomRun(r)
+		s, err := NewShipped(ShippedConfig{N: cfg.Nodes, Radix: c.tree.K, Call: ftco.Call{Kind: c.kind}, Detection: 1 + r.Int32N(200)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg.Latency = 10
+		if _, err := NewEngine(Driver[ShippedMsg](s)).Run(cfg); err != nil {
+			t.Errorf("seed %d: kind %d %+v: %v", seed, c.kind, cfg, err)
+		}
+	}
+}
