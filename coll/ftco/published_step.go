@@ -71,7 +71,35 @@ type contact struct {
 }
 
 // Published is one node's part in one collective, by Algorithms 1 to 5 with the
-// choices that docs/ftco.md lists. It is steered by [PublishedGroup].
+// choices that docs/ftco.md lists. [PublishedGroup] makes it.
+//
+// # Messages
+//
+//	DATA       a partial or the whole result, and whom it accounts for
+//	KEEPALIVE  are you alive: the answer is ACK, or DATA if that is due
+//	ACK        of either; not sent if DATA goes to the same node first
+//
+// # States, and what moves it
+//
+//	state           event                          becomes         actions
+//	late            KEEPALIVE                      late            ACK
+//	late            DATA                           late            none: it stays in the queue
+//	late            PubEnter                       fromBelow
+//	fromBelow       DATA of all below              toAbove         (the same for those in the place of dead children)
+//	toAbove         a turn for each above          fromAbove       DATA up, or to all other roots
+//	fromAbove       DATA of all above              whole           (node 0 is whole first)
+//	whole           everybody is accounted for     toBelow
+//	toBelow         a turn for each below          finished        DATA down; PubReturn
+//	any but late    nothing of these to do         the same        DATA handled, else an ACK or KEEPALIVE sent, else one handled
+//	any             PubFailed of a node below,     fromBelow       its children take its place; everything is sent again
+//	                or of another root
+//	any             PubFailed of a node above      toAbove, or     those above it take its place
+//	                                               as before
+//	any             a message of a stranger        as PubFailed    all between it and me are dead
+//	finished        anything else                  finished        none (Bcast, Reduce: the ACKs that are due)
+//
+// A broadcast begins at toAbove (node 0 tells the other roots) or whole (all
+// others wait for any DATA); a reduction ends when all above have acknowledged.
 type Published struct {
 	g        *PublishedGroup
 	contacts []contact // fathers, children, then whoever turns up
