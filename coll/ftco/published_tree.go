@@ -369,6 +369,6 @@ func intervals(now, width int32) int32 {
 		}
 		return d
 	}
-	own := int32(bits.Len32(uint32(width - 1)))
+	own := int32(bits.Len32(uint32(width))) - 1
 	return own + 1 + int32(bits.TrailingZeros32(uint32(now/width+1)))
 }

@@ -266,3 +266,43 @@ func TestShippedEnds(t *testing.T) {
 		}
 	}
 }
+
+// Section 4, "Data Propagation Disruptions": "the fourth node would send a
+// KEEPALIVE messages to the third node once the waiting period elapses. In the
+// absence of an ACK ..., it will send a KEEPALIVE to the second node. After another
+// timeout, it will send a KEEPALIVE to the first node, which responds with DATA and
+// resumes the operation." The third is dead from the start; the second dies right
+// after its ACK to the first.
+func TestDisruption(t *testing.T) {
+	t.Parallel()
+	s := &spy{Published: published(t, config{tree: tree.LevelsConfig{N: 4, K: 1, Shape: tree.KAry}, kind: ftco.Bcast})}
+	var fourth []int32 // whom it asks
+	var resumed bool
+	s.trace = func(v, _ int32, m *Move[ftco.PubMsg]) {
+		if v == 3 && m.Kind == Sent && m.Msg.Kind == ftco.PubKeepAlive {
+			fourth = append(fourth, m.To)
+		}
+		resumed = resumed || v == 0 && m.Kind == Sent && m.To == 3 && m.Msg.Kind == ftco.PubData
+	}
+	r := run(t, s, Config{Nodes: 4, Deaths: []Death{{2, Inactive}, {1, 14}}})
+	if len(fourth) != 3 || fourth[0] != 2 || fourth[1] != 1 || fourth[2] != 0 || !resumed {
+		t.Errorf("the fourth node asked %v, want 2, 1, 0; the first sent it DATA: %v", fourth, resumed)
+	}
+	// Its ETA is 36, and each timeout on the way 20 plus an interval of the peer's.
+	if r.Latency < 36+2*24 || r.Latency > 36+3*40 {
+		t.Errorf("latency %d, want the ETA and two timeouts", r.Latency)
+	}
+}
+
+// Appendix B: "a node with a delayed start time ... to distinguish node failure
+// from late arrival": a late leaf delays, and nobody gives it up or does without.
+func TestLateIsNotDead(t *testing.T) {
+	t.Parallel()
+	starts := make([]int32, 27)
+	starts[26] = 5000
+	s := &spy{Published: published(t, config{tree: tree.LevelsConfig{N: 27, K: 3}})}
+	r := run(t, s, Config{Nodes: 27, Starts: starts})
+	if r.Dead != 0 || r.Steps < 5000 || r.Latency > 120 || s.sent[ftco.PubKeepAlive] < 100 {
+		t.Errorf("a leaf 5000 steps late: %+v, sent %v; want it waited for, and asked for", r, s.sent)
+	}
+}
