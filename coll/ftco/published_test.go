@@ -185,7 +185,10 @@ func TestPublishedRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range []PublishedConfig{
-		{}, {Tree: l, Latency: 10}, {Tree: l, Latency: 10, Collective: Barrier}, {Tree: l, Collective: Allreduce},
+		{},
+		{Tree: l, Latency: 10},
+		{Tree: l, Latency: 10, Collective: Barrier},
+		{Tree: l, Collective: Allreduce},
 		{Tree: l, Collective: Allreduce, Latency: 10, Service: 7},
 	} {
 		if _, err := NewPublishedGroup(c); !errors.Is(err, ErrPublished) {

@@ -237,10 +237,10 @@ func TestFigures8To10(t *testing.T) {
 	tolerance := map[string]float64{"1": 0.03, "10": 0.12, "100": 0.15}
 	d := published(t)
 	for _, n := range []struct {
-		nodes string
-		runs  int
-		long  bool
-	}{{"1024", 60, false}, {"2048", 60, true}, {"4096", 60, false}, {"65536", 6, true}} {
+		nodes     string
+		runs, few int // few: with 100 faults, which take longer
+		long      bool
+	}{{"1024", 240, 60, false}, {"2048", 240, 60, true}, {"4096", 240, 60, false}, {"65536", 24, 20, true}} {
 		if n.long && testing.Short() {
 			continue
 		}
@@ -248,8 +248,8 @@ func TestFigures8To10(t *testing.T) {
 			for faults, want := range rows {
 				r := report(t, func(o *Options) {
 					o.Nodes, o.Radix, o.Runs = number(t, n.nodes), d.BestLine[n.nodes].K, n.runs
-					if faults != "100" {
-						o.Runs *= 4 // they are short, and it matters where the failures are
+					if faults == "100" {
+						o.Runs = n.few
 					}
 					if kind == "inactive" {
 						o.Inactive = number(t, faults)
