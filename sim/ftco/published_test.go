@@ -85,8 +85,8 @@ func report(tb testing.TB, change func(*Options)) *Report {
 func inCI(n int) bool { return !testing.Short() || n <= 4096 }
 
 // differs are the rows of Figure 7's data, none of them that of a best k, in which
-// we do not agree: {n, k}: ours. In the first twelve it is the queue alone, which
-// depends on the order of arrivals within a step.
+// we do not agree: {n, k}: ours. In the first twelve it is the queue alone. Why is
+// not known.
 var differs = map[[2]int][4]int{
 	{8, 2}: {60, 22, 22, 1}, {16, 6}: {42, 12, 66, 2}, {16, 7}: {43, 12, 79, 5}, {16, 10}: {44, 14, 134, 8}, {16, 11}: {45, 16, 164, 9},
 	{32, 7}: {47, 12, 125, 4}, {32, 9}: {47, 12, 151, 4}, {32, 10}: {48, 12, 169, 8}, {32, 12}: {48, 12, 187, 3},
