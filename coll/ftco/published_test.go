@@ -1,0 +1,198 @@
+package ftco
+
+import (
+	"errors"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/goshmem/goshmem/coll/tree"
+)
+
+func publishedGroup(tb testing.TB, lc tree.LevelsConfig, kind Kind, service ServiceDistance) *PublishedGroup {
+	tb.Helper()
+	l, err := tree.NewLevels(lc)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	g, err := NewPublishedGroup(PublishedConfig{Tree: l, Collective: kind, Latency: 10, Service: service, Seed: 1})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return g
+}
+
+// Appendix A: "half of each interval is allocated to handle messages from nodes of
+// distance 1; quarter to nodes of distance 2; eighth to nodes of distance 3", and
+// "No starvation (every distance repeats infinitely)", "Nepotism (favor closer
+// nodes)".
+func TestDISD(t *testing.T) {
+	t.Parallel()
+	const width, rounds = 64, 64
+	count := map[int32]int{}
+	for now := range int32(width * rounds) {
+		d := intervals(now, width)
+		if d < 1 {
+			t.Fatalf("step %d: distance %d", now, d)
+		}
+		count[d]++
+	}
+	for d, want := int32(1), width*rounds/2; d <= 12; d, want = d+1, want/2 {
+		if got := count[d]; got != want {
+			t.Errorf("distance %d: %d of %d steps, want %d", d, got, width*rounds, want)
+		}
+	}
+	for width := int32(1); width < 100; width++ { // of any width all distances come, near ones more often
+		count := [8]int{}
+		for now := range width * 128 {
+			if d := intervals(now, width); d < 8 {
+				count[d]++
+			}
+		}
+		for d := 1; d < 7; d++ {
+			if count[d+1] == 0 || count[d] < count[d+1] {
+				t.Errorf("interval %d: distances %v, want all, and near ones at least as often", width, count)
+				break
+			}
+		}
+	}
+}
+
+// Appendix A: f_RSD(x) = ceil(log_r(Y)), Y uniform: distance d with probability
+// 2^-d for r = 1/2.
+func TestRSD(t *testing.T) {
+	t.Parallel()
+	g := publishedGroup(t, tree.LevelsConfig{N: 8, K: 2}, Allreduce, RSD)
+	m := g.Members()
+	const n = 1 << 16
+	count := map[int32]int{}
+	for range n {
+		count[m[3].distance(0)]++
+	}
+	for d, want := int32(1), n/2; d <= 6; d, want = d+1, want/2 {
+		if got := count[d]; got < want*9/10 || got > want*11/10 {
+			t.Errorf("distance %d: %d of %d, want about %d", d, got, n, want)
+		}
+	}
+}
+
+// Section 4: f_timeout "based on the message source and destination nodes",
+// Appendix A: "proportional to the degree of destination node and the distance".
+func TestTimeouts(t *testing.T) {
+	t.Parallel()
+	g := publishedGroup(t, tree.LevelsConfig{N: 27, K: 3}, Allreduce, RSD)
+	for _, c := range []struct{ dest, d, want int32 }{
+		{26, 1, 20 + 4},   // a leaf
+		{0, 1, 20 + 4*6},  // the root of six
+		{0, 2, 20 + 24*2}, // 12 nodes at distance 2, in 4 intervals' quarters: 48 of 24
+		{26, 2, 20 + 4},   // one node at distance 2: one interval of 4
+		{26, 3, 20 + 2*4}, // one at distance 3
+		{26, 9, 20},       // nobody there
+		{0, 3, 20 + 24*3}, // 8 nodes at distance 3: 64 steps, three intervals
+	} {
+		if got := g.timeout(c.dest, c.d); got != c.want {
+			t.Errorf("timeout of %d at distance %d: %d, want %d", c.dest, c.d, got, c.want)
+		}
+	}
+}
+
+// Section 4: "each node calculates its expected data arrival time based on its
+// location in the tree ... one for the subtree data and the other for the final
+// result".
+func TestETA(t *testing.T) {
+	t.Parallel()
+	g := publishedGroup(t, tree.LevelsConfig{N: 7, K: 2, Shape: tree.KAry}, Allreduce, RSD)
+	// Children go round: 3 and 5 are those of node 1, 4 and 6 those of node 2.
+	for v, want := range [][2]int32{{26, 26}, {13, 38}, {13, 39}, {0, 50}, {0, 51}, {0, 51}, {0, 52}} {
+		if got := [2]int32{g.etaSub[v], g.etaFull[v]}; got != want {
+			t.Errorf("node %d: expects DATA of its subtree at %d, the result at %d, want %v", v, got[0], got[1], want)
+		}
+	}
+}
+
+// TestSets compares sets of intervals with plain ones.
+func TestSets(t *testing.T) {
+	t.Parallel()
+	g := publishedGroup(t, tree.LevelsConfig{N: 60, K: 3}, Allreduce, RSD)
+	r := rand.New(rand.NewPCG(1, 1))
+	for range 300 {
+		m := g.Members()
+		p, q := &m[1+r.IntN(59)], &m[0]
+		want := map[int32]bool{p.have[0].from: true}
+		for range r.IntN(40) {
+			from := r.Int32N(60)
+			s := span{from, from + 1 + r.Int32N(min(5, 60-from))}
+			p.add(s)
+			for i := s.from; i < s.to; i++ {
+				want[i] = true
+			}
+		}
+		var msg PubMsg
+		p.snapshot(&msg)
+		q.have = append(q.have[:0], span{7, 8})
+		q.merge(&msg)
+		for place := range int32(60) {
+			if p.has(place) != want[place] || q.has(place) != (want[place] || place == 7) {
+				t.Fatalf("place %d of %v, merged %v: want %v", place, p.have, q.have, want[place])
+			}
+		}
+		if p.full() != (len(want) == 60) || len(g.Accounted(&msg, nil)) != len(want) || len(p.Accounted(nil)) != len(want) {
+			t.Fatalf("%v: full %v, %d nodes, want %d", p.have, p.full(), len(g.Accounted(&msg, nil)), len(want))
+		}
+	}
+}
+
+// TestPublishedStepAllocatesNothing: handling a message and answering it.
+func TestPublishedStepAllocatesNothing(t *testing.T) {
+	g := publishedGroup(t, tree.LevelsConfig{N: 3, K: 2}, Allreduce, RSD)
+	m := g.Members()
+	out := make([]PubAction, 0, 4)
+	var ev PubEvent
+	step := func(v int, kind PubEventKind, now int32) []PubAction {
+		ev.Kind, ev.Now = kind, now
+		out = m[v].Step(&ev, out[:0])
+		return out
+	}
+	round := func() {
+		g.Reset(m, 1)
+		for v := range m {
+			step(v, PubEnter, 0)
+		}
+		for now := range int32(40) { // messages take no time here
+			for v := range m {
+				if a := step(v, PubTurn, now); len(a) > 0 && a[0].Kind == PubSend {
+					to := a[0].To
+					ev.Msg = a[0].Msg
+					step(int(to), PubArrive, now)
+				}
+			}
+		}
+		for v := range m {
+			if !m[v].Returned() || !m[v].Complete() {
+				t.Fatalf("node %d: returned %v, accounts for all %v", v, m[v].Returned(), m[v].Complete())
+			}
+		}
+	}
+	round()
+	if a := testing.AllocsPerRun(100, round); a != 0 {
+		t.Errorf("%v allocations, want none", a)
+	}
+}
+
+func TestPublishedRefuses(t *testing.T) {
+	t.Parallel()
+	l, err := tree.NewLevels(tree.LevelsConfig{N: 4, K: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []PublishedConfig{
+		{},
+		{Tree: l, Latency: 10},
+		{Tree: l, Latency: 10, Collective: Barrier},
+		{Tree: l, Collective: Allreduce},
+		{Tree: l, Collective: Allreduce, Latency: 10, Service: 7},
+	} {
+		if _, err := NewPublishedGroup(c); !errors.Is(err, ErrPublished) {
+			t.Errorf("%+v: %v, want ErrPublished", c, err)
+		}
+	}
+}

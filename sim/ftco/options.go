@@ -1,0 +1,167 @@
+package ftco
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/goshmem/goshmem/coll/ftco"
+	"github.com/goshmem/goshmem/coll/tree"
+)
+
+// Options is one experiment. Field names in JSON are those of oshrun's flags.
+type Options struct {
+	Nodes      int    `json:"nodes"`
+	Radix      int    `json:"radix"`      // 0: the one with the least latency, of 2 to 20
+	Topology   string `json:"topology"`   // knomial or kary
+	Roots      string `json:"roots"`      // single or multi
+	Collective string `json:"collective"` // allreduce, reduce or bcast
+	Latency    int    `json:"latency"`    // L, in steps
+	Overhead   int    `json:"overhead"`   // o, in steps
+	Service    string `json:"service"`    // rsd, disd or none
+	Spread     int    `json:"spread"`     // nodes start in steps from 0 up to it
+	Dist       string `json:"dist"`       // uniform or normal
+	Inactive   int    `json:"inactive"`   // nodes that never take part
+	Online     int    `json:"online"`     // nodes that fail while the collective runs
+	Runs       int    `json:"runs"`
+	Seed       uint64 `json:"seed"`
+	Config     string `json:"config"`    // published or shipped
+	Detection  int    `json:"detection"` // shipped: steps from a death to its news
+	Parallel   int    `json:"-"`         // runs at a time; 0: one
+}
+
+// Defaults are the paper's: its largest system and the model's L and o.
+func Defaults() Options {
+	return Options{
+		Nodes: 65536, Radix: 0, Topology: "knomial", Roots: "multi", Collective: "allreduce",
+		Latency: 10, Overhead: 1, Service: "rsd", Dist: "uniform", Runs: 1, Seed: 1, Config: "published", Detection: 100,
+	}
+}
+
+// ErrOptions says that an experiment cannot be made.
+var ErrOptions = errors.New("no such experiment")
+
+// OptionError says which option is wrong; Name is a field's name in JSON.
+type OptionError struct {
+	Name, Value, Want string
+}
+
+// Error says what was found and what was wanted.
+func (e *OptionError) Error() string {
+	return fmt.Sprintf("--%s: %q, want %s", e.Name, e.Value, e.Want)
+}
+
+// Is makes the error an ErrOptions.
+func (e *OptionError) Is(target error) bool { return target == ErrOptions }
+
+// Limits of experiments: more nodes than fit in memory, or numbers that overflow.
+const (
+	mostNodes   = 1 << 22
+	mostShipped = 1 << 16
+	mostSteps   = 1 << 20
+	mostRuns    = 1 << 20
+)
+
+// Check says what is wrong with the options, if anything is.
+func (o *Options) Check() error {
+	for _, n := range []struct {
+		name      string
+		value     int
+		low, high int
+	}{
+		{"nodes", o.Nodes, 1, mostNodes},
+		{"latency", o.Latency, 1, mostSteps},
+		{"overhead", o.Overhead, 1, mostSteps},
+		{"spread", o.Spread, 0, mostSteps},
+		{"inactive", o.Inactive, 0, o.Nodes - 1},
+		{"online", o.Online, 0, o.Nodes - 1},
+		{"runs", o.Runs, 1, mostRuns},
+		{"detection", o.Detection, 1, mostSteps},
+	} {
+		if n.value < n.low || n.value > n.high {
+			return &OptionError{n.name, fmt.Sprint(n.value), fmt.Sprintf("%d to %d", n.low, n.high)}
+		}
+	}
+	for _, w := range []struct {
+		name, value string
+		words       []string
+	}{
+		{"topology", o.Topology, []string{"knomial", "kary"}},
+		{"roots", o.Roots, []string{"single", "multi"}},
+		{"collective", o.Collective, []string{"allreduce", "reduce", "bcast"}},
+		{"service", o.Service, []string{"rsd", "disd", "none"}},
+		{"dist", o.Dist, []string{"uniform", "normal"}},
+		{"config", o.Config, []string{"published", "shipped"}},
+	} {
+		if !slices.Contains(w.words, w.value) {
+			return &OptionError{w.name, w.value, strings.Join(w.words, ", ")}
+		}
+	}
+	return o.checkTogether()
+}
+
+// checkTogether looks at options that depend on each other.
+func (o *Options) checkTogether() error {
+	if o.Latency%o.Overhead != 0 {
+		return &OptionError{"latency", fmt.Sprint(o.Latency), fmt.Sprintf("a multiple of the overhead, %d", o.Overhead)}
+	}
+	if o.Service == "none" && o.Inactive+o.Online > 0 {
+		return &OptionError{"service", o.Service, "rsd or disd where nodes fail"}
+	}
+	low, high := 2, o.Nodes
+	if o.Topology == "kary" && o.Roots == "single" {
+		low = 1
+	}
+	if o.Roots == "single" {
+		high = max(2, high)
+	}
+	if o.Radix != 0 && (o.Radix < low || o.Radix > high) {
+		return &OptionError{"radix", fmt.Sprint(o.Radix), fmt.Sprintf("0 (the best), or %d to %d", low, high)}
+	}
+	if o.Nodes == 1 && o.Roots == "multi" {
+		return &OptionError{"roots", o.Roots, "single with one node"}
+	}
+	return o.checkShipped()
+}
+
+// checkShipped looks at what the machine that programs use does not have.
+func (o *Options) checkShipped() error {
+	switch {
+	case o.Config != "shipped":
+	case o.Topology != "knomial":
+		return &OptionError{"topology", o.Topology, "knomial with --config shipped, which knows no other"}
+	case o.Roots != "single":
+		return &OptionError{"roots", o.Roots, "single with --config shipped, which knows no other"}
+	case o.Nodes > mostShipped:
+		return &OptionError{"nodes", fmt.Sprint(o.Nodes), fmt.Sprintf("1 to %d with --config shipped, whose machines keep many operations", mostShipped)}
+	}
+	return nil
+}
+
+func (o *Options) shape() tree.Shape {
+	if o.Topology == "kary" {
+		return tree.KAry
+	}
+	return tree.KNomial
+}
+
+func (o *Options) kind() ftco.Kind {
+	switch o.Collective {
+	case "reduce":
+		return ftco.Reduce
+	case "bcast":
+		return ftco.Bcast
+	}
+	return ftco.Allreduce
+}
+
+func (o *Options) service() ftco.ServiceDistance {
+	switch o.Service {
+	case "disd":
+		return ftco.DISD
+	case "none":
+		return ftco.NoService
+	}
+	return ftco.RSD
+}
