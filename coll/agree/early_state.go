@@ -39,7 +39,7 @@ func (e *Early) Clone() *Early {
 	return &c
 }
 
-// AppendState appends the whole state.
+// AppendState appends the whole state, less what is of no use any more.
 func (e *Early) AppendState(b []byte) []byte {
 	b = appendNodes(b, e.dead)
 	b = binary.AppendUvarint(b, e.entered)
@@ -64,25 +64,18 @@ func (s *side) append(b []byte) []byte {
 		st := &s.stores[i]
 		b = binary.AppendUvarint(b, st.seq)
 		b = appendBool(b, st.done)
-		b = st.own.append(b)
 		b = st.result.append(b)
+		if st.done { // who asks gets the result
+			continue
+		}
+		b = st.own.append(b)
 		b = appendKids(b, st.kids)
 		b = appendSlots(b, st.extra)
 	}
 	return b
 }
 
-// append appends a contribution: no other message is kept.
 func (s *stray) append(b []byte) []byte {
 	b = binary.AppendVarint(b, int64(s.member))
-	b = binary.AppendUvarint(b, s.msg.Base)
-	c := &s.msg.Collective
-	b = binary.AppendUvarint(b, c.Seq)
-	b = binary.AppendVarint(b, int64(c.Value))
-	b = appendBool(b, c.Sets != nil)
-	if c.Sets != nil {
-		b = appendNodes(b, c.Sets.Missing)
-	}
-	v := ballot{s.msg.Vote, s.msg.Failed}
-	return v.append(b)
+	return s.msg.AppendState(b)
 }

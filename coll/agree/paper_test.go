@@ -498,7 +498,9 @@ func TestVoteInAnotherTree(t *testing.T) {
 		w.outcome(1, Undecided, 2, 3)
 		w.call(3) // without 0 it is node 2 and has the child 4, at node 3
 		w.pass(4, 3)
-		w.to(3, MsgVote)
+		if w.procs[3].m.two.now.voted {
+			w.fail("3 votes without a vote for its tree from 4")
+		}
 		w.tellAll(0, 1, 4)
 		w.calls(2, 5, 6, 7)
 		w.flow()

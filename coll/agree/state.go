@@ -35,6 +35,16 @@ func (m *TwoPhase) AppendState(b []byte) []byte {
 	return m.now.append(b)
 }
 
+// AppendState appends the message, for who keeps messages.
+func (m *Msg) AppendState(b []byte) []byte {
+	b = append(b, byte(m.Kind), byte(m.Outcome))
+	b = binary.AppendVarint(b, int64(m.Known))
+	b = binary.AppendUvarint(b, m.Seq)
+	b = binary.AppendUvarint(b, m.Base)
+	v := ballot{m.Vote, m.Failed}
+	return m.Collective.AppendState(v.append(b))
+}
+
 func (r *round) append(b []byte) []byte {
 	b = binary.AppendUvarint(b, r.seq)
 	for _, flag := range [...]bool{r.entered, r.frozen, r.voted, r.told, r.asking, r.blocked} {
