@@ -76,7 +76,7 @@ func (e *Early) Step(ev Event, out []Action) []Action {
 	case Enter:
 		return e.enter(ev.Vote, out)
 	case Recv:
-		if e.valid(ev.From) {
+		if e.valid(ev.From) && !contains(e.dead, ev.From) { // late: nobody else will count it either
 			return e.receive(ev.From, &ev.Msg, out)
 		}
 	case PeerFailed:
