@@ -512,6 +512,40 @@ func TestVoteInAnotherTree(t *testing.T) {
 	})
 }
 
+// Section 4: dependent children "do not need to be queried since they cannot make
+// a different decision than that of their parent". But they may hear of the end of
+// a round before it, from the next round; then they tell it.
+func TestChildKnowsFirst(t *testing.T) {
+	t.Parallel()
+	eight(t, func(w *world) {
+		w.calls(1, 3, 5, 7) // 2, 4 and 6 have not voted
+		w.call(2)
+		w.pass(3, 2) // 2 and 3 have
+		w.lost(0)
+		w.tell(1, 0)
+		w.tell(2, 0)
+		w.to(2, MsgTermQuery, 1, 4)
+		w.call(4)
+		w.tell(4, 0)
+		w.outcome(1, Undecided, 4)
+		w.call(4) // in the next round 3 is below 1 and 4 is below 3
+		w.flow(1, 2, 3)
+		w.call(6)
+		w.call(5)
+		w.call(7)
+		w.flow(1, 2, 3)
+		w.outcome(1, 0, 2, 3)
+		w.pending(4, 3, MsgVote)
+		w.cut([2]int{4, 2}, 0)
+		w.cut([2]int{4, 1}, 0)
+		w.pass(4, 3)
+		w.outcome(1, Undecided, 3)
+		w.pending(3, 2, MsgDecision)
+		w.pass(3, 2)
+		w.outcome(1, Undecided, 2)
+	})
+}
+
 // The decider's list counts too: who dies unheard is in it.
 func TestDeciderListsTheDead(t *testing.T) {
 	t.Parallel()

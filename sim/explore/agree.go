@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/goshmem/goshmem/coll/agree"
 )
@@ -24,16 +25,17 @@ func (s *Agree) Calls() int { return s.Rounds }
 
 func (s *Agree) String() string {
 	c := s.Config
-	text := [...]string{"?", "linear", "log", "early"}[c.Algorithm] + fmt.Sprintf(" n=%d k=%d calls=%d", c.N, c.Radix, s.Rounds)
+	text := fmt.Sprintf("%s n=%d k=%d calls=%d", [...]string{"?", "linear", "log", "early"}[c.Algorithm], c.N, c.Radix, s.Rounds)
+	words := []string{text}
 	for _, option := range []struct {
 		on   bool
 		name string
 	}{{c.Rebalance, "rebalance"}, {c.Promote, "promote"}, {c.AskAll, "askall"}, {c.Durable, "durable"}} {
 		if option.on {
-			text += " " + option.name
+			words = append(words, option.name)
 		}
 	}
-	return text
+	return strings.Join(words, " ")
 }
 
 // Member makes member me.
