@@ -1,0 +1,111 @@
+package agree
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+)
+
+// ErrConfig says that no machine has the wanted shape.
+var ErrConfig = errors.New("no such agreement")
+
+// Algorithm is how a group agrees.
+type Algorithm uint8
+
+// The algorithms.
+const (
+	Linear         Algorithm = iota + 1 // two-phase commit, everybody below the coordinator
+	Log                                 // two-phase commit along a tree
+	EarlyReturning                      // along a tree, and never blocks
+)
+
+// Config shapes a machine. All members of a group use the same one, but for Me.
+type Config struct {
+	Algorithm Algorithm
+	N, Me     int
+	Radix     int      // of the k-nomial tree; 0: 2, a binomial tree. Linear has none.
+	Incs      []uint32 // the members' incarnations; nil: all 1
+	Rebalance bool     // after a decision that lists new dead, the tree holds the others only
+
+	// Combine makes dst the payload of both. It should be associative; votes are
+	// combined in the order of the tree, each once. Nil: the decision has the
+	// payload of the coordinator, or of the lowest member that voted.
+	Combine func(dst, src *Payload)
+
+	AskAll  bool // two-phase: an uncertain member asks everybody
+	Promote bool // two-phase: who would block is UNDECIDED instead
+	Durable bool // early-returning: nobody returns before every living member holds the decision
+	Ticks   int  // early-returning: KEEPALIVEs after so many ticks without progress; 0: never
+}
+
+// check says what is wrong with the configuration, and fills in defaults.
+func (c *Config) check() error {
+	switch {
+	case c.N < 1:
+		return fmt.Errorf("%w: %d members, want 1 or more", ErrConfig, c.N)
+	case c.Me < 0 || c.Me >= c.N:
+		return fmt.Errorf("%w: member %d, want 0 to %d", ErrConfig, c.Me, c.N-1)
+	case c.Incs != nil && len(c.Incs) != c.N:
+		return fmt.Errorf("%w: %d incarnations of %d members", ErrConfig, len(c.Incs), c.N)
+	case c.Algorithm == Linear:
+		c.Radix = max(c.N, 2)
+	case c.Radix == 0:
+		c.Radix = 2
+	}
+	return nil
+}
+
+// Machine is one member's part in the agreements of a group, whatever the
+// algorithm.
+type Machine struct {
+	two   *TwoPhase
+	early *Early
+}
+
+// New makes a machine, at rest.
+func New(cfg Config) (*Machine, error) {
+	var m Machine
+	var err error
+	switch cfg.Algorithm {
+	case Linear, Log:
+		m.two, err = NewTwoPhase(cfg)
+	case EarlyReturning:
+		m.early, err = NewEarly(cfg)
+	default:
+		err = fmt.Errorf("%w: algorithm %d, want %d to %d", ErrConfig, cfg.Algorithm, Linear, EarlyReturning)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &m, nil
+}
+
+// Step tells the machine of one event and appends to out what is to be done.
+func (m *Machine) Step(ev Event, out []Action) []Action {
+	if m.two != nil {
+		return m.two.Step(ev, out)
+	}
+	return m.early.Step(ev, out)
+}
+
+// Sum adds payloads as four little-endian 64-bit numbers.
+func Sum(dst, src *Payload) {
+	lanes(dst, src, func(a, b uint64) uint64 { return a + b })
+}
+
+// Min takes the lesser of each of four little-endian 64-bit numbers.
+func Min(dst, src *Payload) {
+	lanes(dst, src, func(a, b uint64) uint64 { return min(a, b) })
+}
+
+// Max takes the greater of each of four little-endian 64-bit numbers.
+func Max(dst, src *Payload) {
+	lanes(dst, src, func(a, b uint64) uint64 { return max(a, b) })
+}
+
+func lanes(dst, src *Payload, op func(a, b uint64) uint64) {
+	for i := 0; i < len(dst); i += 8 {
+		a, b := binary.LittleEndian.Uint64(dst[i:]), binary.LittleEndian.Uint64(src[i:])
+		binary.LittleEndian.PutUint64(dst[i:], op(a, b))
+	}
+}

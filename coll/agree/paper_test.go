@@ -1,0 +1,612 @@
+package agree
+
+import (
+	"slices"
+	"testing"
+)
+
+// The paper: Hursey, Naughton, Vallee, Graham, A Log-Scaling Fault Tolerant
+// Agreement Algorithm for a Fault Tolerant MPI, EuroMPI 2011. In the tests below
+// the tree is mostly the binomial one of eight members: 0 has the children 1, 2
+// and 4, member 2 has 3, 4 has 5 and 6, and 6 has 7.
+
+// script runs body on a group in which nothing happens on its own.
+func script(t *testing.T, cfg Config, body func(w *world)) {
+	t.Helper()
+	w := newWorld(cfg, 1, true)
+	w.rounds = 9
+	defer func() {
+		if v := recover(); v != nil {
+			f, ok := v.(failure)
+			if !ok {
+				panic(v)
+			}
+			for _, l := range w.log {
+				t.Log(l)
+			}
+			t.Fatal(f)
+		}
+	}()
+	body(w)
+}
+
+func eight(t *testing.T, body func(w *world)) {
+	t.Helper()
+	script(t, Config{Algorithm: Log, N: 8}, body)
+}
+
+func (w *world) calls(list ...int) {
+	for _, p := range list {
+		w.call(p)
+	}
+}
+
+// flow passes all messages, but those to the members that are held.
+func (w *world) flow(held ...int) {
+	for {
+		i := slices.IndexFunc(w.keys, func(k [2]int) bool { return !slices.Contains(held, k[1]) })
+		if i < 0 {
+			return
+		}
+		w.pass(w.keys[i][0], w.keys[i][1])
+	}
+}
+
+// votes passes all votes on their way up, and no decision.
+func (w *world) votes() {
+	for p := w.n - 1; p > 0; p-- {
+		for q := range p {
+			for len(w.links[[2]int{p, q}]) > 0 {
+				w.pass(p, q)
+			}
+		}
+	}
+}
+
+// lost kills p, and nothing of it arrives any more.
+func (w *world) lost(p int) {
+	w.kill(p)
+	for q := range w.n {
+		if k := [2]int{p, q}; len(w.links[k]) > 0 {
+			w.cut(k, 0)
+		}
+	}
+}
+
+// tellAll tells all who live that the members in list are dead.
+func (w *world) tellAll(list ...int) {
+	for _, q := range list {
+		for p := range w.n {
+			if w.procs[p].alive && slices.Contains(w.news, [2]int{p, q}) {
+				w.tell(p, q)
+			}
+		}
+	}
+}
+
+// pending wants the messages of these kinds on their way from p to q.
+func (w *world) pending(p, q int, want ...MsgKind) {
+	var got []MsgKind
+	for _, m := range w.links[[2]int{p, q}] {
+		got = append(got, m.Kind)
+	}
+	if !slices.Equal(got, want) {
+		w.fail("from %d to %d: messages %v, want %v", p, q, got, want)
+	}
+}
+
+// to wants messages of kind on their way from p to these members, and to no other.
+func (w *world) to(p int, kind MsgKind, want ...int) {
+	var got []int
+	for q := range w.n {
+		for _, m := range w.links[[2]int{p, q}] {
+			if m.Kind == kind {
+				got = append(got, q)
+			}
+		}
+	}
+	if !slices.Equal(got, want) {
+		w.fail("from %d: messages %d to %v, want %v", p, kind, got, want)
+	}
+}
+
+// outcome wants these members to have returned from round seq so, or not at all.
+func (w *world) outcome(seq int, want Outcome, list ...int) {
+	for _, p := range list {
+		var got Outcome
+		if out := w.procs[p].out; len(out) >= seq {
+			got = out[seq-1].Outcome
+		}
+		if got != want {
+			w.fail("round %d: outcome %d at %d, want %d", seq, got, p, want)
+		}
+	}
+}
+
+// Section 3: "the vote request round can be eliminated ... the unsolicited vote
+// optimization".
+func TestUnsolicitedVote(t *testing.T) {
+	t.Parallel()
+	eight(t, func(w *world) {
+		w.call(0)
+		w.to(0, MsgVote)
+		if len(w.keys) > 0 {
+			w.fail("the coordinator sends %v", w.links)
+		}
+		w.call(7)
+		w.pending(7, 6, MsgVote)
+		w.call(6) // whose child's vote is on its way
+		w.to(6, MsgVote)
+		w.pass(7, 6)
+		w.pending(6, 4, MsgVote)
+	})
+	script(t, Config{Algorithm: Linear, N: 8}, func(w *world) {
+		w.call(7)
+		w.pending(7, 0, MsgVote)
+	})
+}
+
+// Section 3: the coordinator "gathers the contributions of each participant
+// (skipping failed processes)", and the decision is a "list of globally known
+// failed processes constructed from the local list at each process".
+func TestDecisionHoldsAllLists(t *testing.T) {
+	t.Parallel()
+	eight(t, func(w *world) {
+		w.kill(5)
+		w.kill(1)
+		w.tell(4, 5) // nobody else
+		w.tell(0, 1)
+		w.calls(0, 2, 3, 4, 6, 7)
+		w.flow()
+		for _, p := range []int{0, 2, 3, 4, 6, 7} {
+			w.outcome(1, Decided, p)
+			if got := w.procs[p].out[0].Failed; !slices.Equal(got, []Node{1, 5}) {
+				w.fail("%d: failed %v, want 1 and 5", p, got)
+			}
+		}
+	})
+}
+
+// Section 3: "If the coordinator fails before a participant sends its vote, then
+// the participant can safely decide UNDECIDED and exit the algorithm". Section 4
+// says so of parents ({Parent_B, Child_A}).
+func TestCoordinatorDiesBeforeTheVote(t *testing.T) {
+	t.Parallel()
+	for _, algorithm := range []Algorithm{Linear, Log} {
+		script(t, Config{Algorithm: algorithm, N: 8}, func(w *world) {
+			w.kill(0)
+			w.tell(3, 0)
+			w.call(3)
+			w.outcome(1, Undecided, 3)
+		})
+	}
+	eight(t, func(w *world) {
+		w.calls(4, 5) // 4 waits for 6
+		w.pass(5, 4)
+		w.kill(0)
+		w.tell(4, 0)
+		w.outcome(1, Undecided, 4)
+		w.to(4, MsgDecision, 5, 6)
+		w.pass(4, 5)
+		w.outcome(1, Undecided, 5)
+		w.pass(4, 6)
+		w.outcome(1, 0, 6) // which will not vote
+		w.call(6)
+		w.outcome(1, Undecided, 6)
+		w.to(6, MsgVote)
+	})
+}
+
+// Section 3: "the uncertain participant linearly asks all other participants if
+// they have decided or not. If a peer participant has decided (either DECIDED or
+// UNDECIDED), then the uncertain participant decides with them. Otherwise, if no
+// other alive participant has decided, then this process blocks".
+func TestUncertainParticipant(t *testing.T) {
+	t.Parallel()
+	four := Config{Algorithm: Linear, N: 4}
+	script(t, four, func(w *world) {
+		w.calls(0, 1, 2, 3)
+		w.flow(1, 2, 3)
+		w.pass(0, 1)
+		w.lost(0)
+		w.tell(2, 0)
+		w.to(2, MsgTermQuery, 1, 3)
+		w.pass(2, 1)
+		w.pass(1, 2)
+		w.outcome(1, Decided, 1, 2)
+	})
+	script(t, four, func(w *world) {
+		w.calls(0, 1, 2) // 3 has not voted and need not know why it is asked
+		w.flow()
+		w.lost(0)
+		w.tell(2, 0)
+		w.flow()
+		w.outcome(1, Undecided, 1, 2)
+		w.call(3)
+		w.outcome(1, Undecided, 3)
+	})
+	script(t, four, func(w *world) {
+		w.calls(0, 1, 2, 3)
+		w.flow(1, 2, 3)
+		w.lost(0)
+		w.tellAll(0)
+		w.flow()
+		w.outcome(1, 0, 1, 2, 3)
+		for _, p := range []int{1, 2, 3} {
+			if !w.procs[p].blocked {
+				w.fail("%d is not blocked", p)
+			}
+		}
+	})
+}
+
+// Section 3: "a runtime option is provided to allow the user to promote the
+// uncertain state to an UNDECIDED decision".
+func TestPromotion(t *testing.T) {
+	t.Parallel()
+	for _, algorithm := range []Algorithm{Linear, Log} {
+		script(t, Config{Algorithm: algorithm, N: 8, Promote: true}, func(w *world) {
+			w.calls(0, 1, 2, 3, 4, 5, 6, 7)
+			w.votes()
+			w.outcome(1, Decided, 0)
+			w.lost(0)
+			w.tellAll(0)
+			w.flow()
+			w.outcome(1, Undecided, 1, 2, 3, 4, 5, 6, 7)
+		})
+	}
+}
+
+// Section 3: two log entries: "One entry stores the last decision made by the
+// group used to catchup a process"; Section 4: "If the new parent had
+// successfully completed the collective operation, then it replies with the
+// decision value and the child decides with the new parent".
+func TestLogHelpsLaggards(t *testing.T) {
+	t.Parallel()
+	for _, rebalance := range []bool{false, true} {
+		script(t, Config{Algorithm: Log, N: 8, Rebalance: rebalance}, func(w *world) {
+			w.kill(1)
+			w.tell(0, 1)
+			w.calls(0, 2, 3, 4, 5, 6, 7)
+			w.flow(4) // all but the decision for 4
+			for len(w.procs[0].out) == 0 {
+				w.pass(5, 4)
+				w.pass(6, 4)
+				w.pass(4, 0)
+			}
+			w.lost(4)
+			w.flow()
+			w.calls(0, 2, 3) // the next round, in another tree
+			w.tell(5, 4)
+			w.to(5, MsgQuery, 0)
+			w.flow()
+			w.outcome(1, Decided, 5)
+			w.outcome(1, 0, 6)
+			w.tellAll(4)
+			w.flow()
+			w.outcome(1, Decided, 6, 7)
+			w.calls(5, 6, 7)
+			w.flow()
+			w.outcome(2, Decided, 0, 2, 3, 5, 6, 7)
+		})
+	}
+}
+
+// Section 4: "parent participants of a failed child must recursively adopt the
+// grandchildren", in the gather operation ({Coord_A, Parent_A}).
+func TestAdoptionInGather(t *testing.T) {
+	t.Parallel()
+	eight(t, func(w *world) {
+		w.kill(4)
+		w.kill(6)
+		w.calls(0, 1, 2, 3, 5, 7)
+		w.flow()
+		w.tell(0, 4)
+		w.tell(0, 6)
+		w.outcome(1, 0, 0) // the votes of 5 and 7 are lost
+		w.tell(5, 4)
+		w.flow()
+		w.outcome(1, 0, 0)
+		w.tell(7, 6)
+		w.tell(7, 4)
+		w.flow()
+		w.outcome(1, Decided, 0, 1, 2, 3, 5, 7)
+	})
+}
+
+// The same in the broadcast operation ({Coord_B, Parent_D}).
+func TestAdoptionInBroadcast(t *testing.T) {
+	t.Parallel()
+	eight(t, func(w *world) {
+		w.calls(0, 2, 3, 4, 5, 6, 7)
+		w.flow() // the votes of all but 1 are at the coordinator
+		w.kill(4)
+		w.kill(6)
+		w.tell(0, 4)
+		w.tell(0, 6)
+		w.call(1)
+		w.pass(1, 0)
+		w.to(0, MsgDecision, 1, 2, 5, 7)
+		w.flow()
+		w.outcome(1, Decided, 0, 1, 2, 3, 5, 7)
+	})
+}
+
+// Section 4: "If the dependent child has not yet voted (in {Parent_B, Child_A})
+// then the new parent tells it to participate in the gather phase".
+func TestOrphanThatHasNotVoted(t *testing.T) {
+	t.Parallel()
+	eight(t, func(w *world) {
+		w.calls(0, 6) // 6 waits for 7
+		w.kill(4)
+		w.tell(6, 4)
+		w.pending(6, 0, MsgQuery)
+		w.pass(6, 0)
+		w.pending(0, 6, MsgGather)
+		w.call(7)
+		w.pass(7, 6)
+		w.pending(6, 0) // not before it is told
+		w.pass(0, 6)
+		w.pending(6, 0, MsgVote)
+	})
+}
+
+// Section 4: "If the child has voted (in {Parent_C, Child_B}), the new parent
+// tells it to either participate in the gather phase (if the old parent failed
+// before propagating the message up the tree), or the decision phase (if the old
+// parent failed after propagating the message up the tree)".
+func TestOrphanThatHasVoted(t *testing.T) {
+	t.Parallel()
+	eight(t, func(w *world) {
+		w.calls(0, 6, 7)
+		w.pass(7, 6)
+		w.pass(6, 4)
+		w.kill(4) // before its own vote
+		w.tell(6, 4)
+		w.pass(6, 0)
+		w.pending(0, 6, MsgGather)
+		w.pass(0, 6)
+		w.pending(6, 0, MsgVote)
+	})
+	eight(t, func(w *world) {
+		w.calls(0, 4, 5, 6, 7)
+		w.flow() // the vote of 4 is at the coordinator, which waits for 1 and 2
+		w.kill(4)
+		w.tell(6, 4)
+		w.pass(6, 0)
+		w.pending(0, 6, MsgWait)
+		w.calls(1, 2, 3)
+		w.flow()
+		w.outcome(1, Decided, 6, 7)
+		w.outcome(1, 0, 5) // has not heard of the death
+		w.tell(5, 4)
+		w.flow()
+		w.outcome(1, Decided, 0, 1, 2, 3, 5, 6, 7)
+	})
+}
+
+// Section 4: "If the new parent also fails, the child queries the next alive
+// parent".
+func TestNewParentFailsToo(t *testing.T) {
+	t.Parallel()
+	eight(t, func(w *world) {
+		w.calls(0, 7)
+		w.kill(6)
+		w.tell(7, 6)
+		w.to(7, MsgQuery, 4)
+		w.kill(4)
+		w.tell(7, 4)
+		w.to(7, MsgQuery, 0)
+	})
+}
+
+// Section 4: "the uncertain participant only asks the parent participants
+// dependent upon the coordinator", "which may involve a parent at a lower level in
+// the tree for cases where a first level parent failed". Without the optimisation
+// it asks all.
+func TestTerminationAsksDependants(t *testing.T) {
+	t.Parallel()
+	for _, askAll := range []bool{false, true} {
+		script(t, Config{Algorithm: Log, N: 8, AskAll: askAll}, func(w *world) {
+			w.calls(1, 2, 3, 4, 5, 6, 7)
+			w.flow()
+			w.lost(0)
+			w.lost(4)
+			w.tell(6, 0)
+			w.to(6, MsgTermQuery)
+			w.tell(6, 4)
+			want := []int{1, 2, 5}
+			if askAll {
+				want = []int{1, 2, 3, 5, 7}
+			}
+			w.to(6, MsgTermQuery, want...)
+			w.tell(7, 0)
+			w.tell(7, 4)
+			w.to(7, MsgTermQuery) // its parent lives
+		})
+	}
+}
+
+// Section 4: "When a parent participant makes a decision, it must propagate that
+// decision down the tree using the reliable broadcast operation", and "children in
+// the sub-tree below the parent only decide with their direct ancestors".
+func TestTerminationPropagates(t *testing.T) {
+	t.Parallel()
+	eight(t, func(w *world) {
+		w.calls(1, 2, 3, 4, 5, 6, 7)
+		w.flow()
+		w.call(0)
+		w.pass(0, 1)
+		w.lost(0)
+		w.tellAll(0)
+		w.flow()
+		w.outcome(1, Decided, 1, 2, 3, 4, 5, 6, 7)
+	})
+}
+
+// Section 4: "The tree structure remains static between successful completions of
+// the algorithm. Upon successful completion, the agreed upon list of failed
+// processes is used to rebalance the tree structure."
+func TestRebalancing(t *testing.T) {
+	t.Parallel()
+	for _, rebalance := range []bool{false, true} {
+		for _, algorithm := range []Algorithm{Log, EarlyReturning} {
+			script(t, Config{Algorithm: algorithm, N: 8, Rebalance: rebalance}, func(w *world) {
+				w.kill(4)
+				w.tellAll(4)
+				w.calls(0, 1, 2, 3, 5, 6, 7)
+				w.flow()
+				w.outcome(1, Decided, 0, 1, 2, 3, 5, 6, 7)
+				w.call(7)
+				parent := 6
+				if rebalance { // node 6 of seven, below node 4
+					parent = 5
+				}
+				if len(w.links[[2]int{7, parent}]) != 1 {
+					w.fail("7 sends %v, want one message to %d", w.links, parent)
+				}
+				w.calls(0, 1, 2, 3, 5, 6)
+				w.flow()
+				w.outcome(2, Decided, 0, 1, 2, 3, 5, 6, 7)
+			})
+		}
+	}
+}
+
+// Section 4's trees change at success only. A member that saw a success of which
+// the survivors know nothing votes in a tree that they do not have.
+func TestVoteInAnotherTree(t *testing.T) {
+	t.Parallel()
+	script(t, Config{Algorithm: Log, N: 8, Rebalance: true, Promote: true}, func(w *world) {
+		w.kill(1)
+		w.tell(0, 1)
+		w.calls(0, 2, 3, 4, 5, 6, 7)
+		w.votes()
+		w.pass(0, 4)
+		w.outcome(1, Decided, 0, 4)
+		w.call(4)
+		w.pending(4, 3, MsgVote) // without 1 it is node 3, below node 2
+		w.lost(0)
+		w.kill(4)
+		w.cut([2]int{4, 5}, 0)
+		w.cut([2]int{4, 6}, 0)
+		w.tell(2, 0)
+		w.tell(2, 1)
+		w.tell(2, 4)
+		w.flow(3)
+		w.pass(2, 3)
+		w.outcome(1, Undecided, 2, 3)
+		w.call(3) // without 0 it is node 2 and has the child 4, at node 3
+		w.pass(4, 3)
+		if w.procs[3].m.two.now.voted {
+			w.fail("3 votes without a vote for its tree from 4")
+		}
+		w.tellAll(0, 1, 4)
+		w.calls(2, 5, 6, 7)
+		w.flow()
+		w.outcome(1, Undecided, 2, 3, 5, 6, 7)
+		w.outcome(2, Undecided, 2, 3, 5, 6, 7) // whose coordinator was 1
+		w.calls(2, 3, 5, 6, 7)
+		w.flow()
+		w.outcome(3, Decided, 2, 3, 5, 6, 7)
+	})
+}
+
+// Section 4: dependent children "do not need to be queried since they cannot make
+// a different decision than that of their parent". But they may hear of the end of
+// a round before it, from the next round; then they tell it.
+func TestChildKnowsFirst(t *testing.T) {
+	t.Parallel()
+	eight(t, func(w *world) {
+		w.calls(1, 3, 5, 7) // 2, 4 and 6 have not voted
+		w.call(2)
+		w.pass(3, 2) // 2 and 3 have
+		w.lost(0)
+		w.tell(1, 0)
+		w.tell(2, 0)
+		w.to(2, MsgTermQuery, 1, 4)
+		w.call(4)
+		w.tell(4, 0)
+		w.outcome(1, Undecided, 4)
+		w.call(4) // in the next round 3 is below 1 and 4 is below 3
+		w.flow(1, 2, 3)
+		w.call(6)
+		w.call(5)
+		w.call(7)
+		w.flow(1, 2, 3)
+		w.outcome(1, 0, 2, 3)
+		w.pending(4, 3, MsgVote)
+		w.cut([2]int{4, 2}, 0)
+		w.cut([2]int{4, 1}, 0)
+		w.pass(4, 3)
+		w.outcome(1, Undecided, 3)
+		w.pending(3, 2, MsgDecision)
+		w.pass(3, 2)
+		w.outcome(1, Undecided, 2)
+	})
+}
+
+// The decider's list counts too: who dies unheard is in it.
+func TestDeciderListsTheDead(t *testing.T) {
+	t.Parallel()
+	for _, algorithm := range []Algorithm{Linear, Log, EarlyReturning} {
+		script(t, Config{Algorithm: algorithm, N: 8}, func(w *world) {
+			w.calls(0, 1, 2, 3, 4, 6, 7)
+			w.kill(5)
+			w.flow()
+			w.tellAll(5)
+			w.flow()
+			w.outcome(1, Decided, 0, 1, 2, 3, 4, 6, 7)
+			if got := w.procs[3].out[0].Failed; !slices.Equal(got, []Node{5}) {
+				w.fail("failed %v, want 5", got)
+			}
+		})
+	}
+}
+
+// An UNDECIDED round takes its dead coordinator away, and nobody else: that is all
+// that survivors agree on.
+func TestNextCoordinator(t *testing.T) {
+	t.Parallel()
+	eight(t, func(w *world) {
+		w.kill(0)
+		w.kill(4)
+		w.tellAll(0, 4)
+		w.calls(1, 2, 3, 5, 6, 7)
+		w.outcome(1, Undecided, 1, 2, 3, 5, 6, 7)
+		w.calls(1, 2, 3, 5, 6, 7)
+		w.flow()
+		w.outcome(2, Decided, 1, 2, 3, 5, 6, 7)
+		if got := w.procs[7].out[1].Failed; !slices.Equal(got, []Node{0, 4}) {
+			w.fail("failed %v, want 0 and 4", got)
+		}
+	})
+}
+
+// Section 3: the message complexity of the log-scaling variant is "O(2 log(n))",
+// where the linear one has two hops and n messages at one member.
+func TestDepth(t *testing.T) {
+	t.Parallel()
+	for levels, n := 1, 2; n <= 64; levels, n = levels+1, 2*n {
+		for _, cfg := range []Config{{Algorithm: Linear, N: n}, {Algorithm: Log, N: n}, {Algorithm: EarlyReturning, N: n}} {
+			script(t, cfg, func(w *world) {
+				for p := range n {
+					w.call(p)
+				}
+				hops := 0
+				for ; len(w.keys) > 0; hops++ {
+					for _, k := range slices.Clone(w.keys) {
+						w.pass(k[0], k[1])
+					}
+				}
+				want := 2 * levels
+				if cfg.Algorithm == Linear {
+					want = 2
+				}
+				if hops != want {
+					w.fail("%d hops, want %d", hops, want)
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,105 @@
+package agree
+
+import (
+	"encoding/binary"
+	"slices"
+)
+
+// Clone is a machine in the same state that shares nothing that changes.
+func (m *TwoPhase) Clone() *TwoPhase {
+	c := *m
+	c.ahead = slices.Clone(m.ahead)
+	c.now.kids = slices.Clone(m.now.kids)
+	c.now.extra = slices.Clone(m.now.extra)
+	c.now.waiters = slices.Clone(m.now.waiters)
+	c.now.asked = slices.Clone(m.now.asked)
+	return &c
+}
+
+// AppendState appends the whole state.
+func (m *TwoPhase) AppendState(b []byte) []byte {
+	b = appendNodes(b, m.dead)
+	b = binary.AppendUvarint(b, m.entered)
+	b = appendNodes(b, m.group.gone)
+	b = binary.AppendUvarint(b, m.last.seq)
+	b = binary.AppendUvarint(b, m.last.base)
+	b = m.last.ballot.append(b)
+	b = binary.AppendUvarint(b, m.skip)
+	b = binary.AppendUvarint(b, uint64(len(m.ahead)))
+	for i := range m.ahead {
+		e := &m.ahead[i]
+		b = binary.AppendVarint(b, int64(e.member))
+		b = binary.AppendUvarint(b, e.seq)
+		b = e.ballot.append(b)
+	}
+	return m.now.append(b)
+}
+
+// AppendState appends the message, for who keeps messages.
+func (m *Msg) AppendState(b []byte) []byte {
+	b = append(b, byte(m.Kind), byte(m.Outcome))
+	b = binary.AppendVarint(b, int64(m.Known))
+	b = binary.AppendUvarint(b, m.Seq)
+	b = binary.AppendUvarint(b, m.Base)
+	v := ballot{m.Vote, m.Failed}
+	return m.Collective.AppendState(v.append(b))
+}
+
+func (r *round) append(b []byte) []byte {
+	b = binary.AppendUvarint(b, r.seq)
+	for _, flag := range [...]bool{r.entered, r.frozen, r.voted, r.told, r.asking, r.blocked} {
+		b = appendBool(b, flag)
+	}
+	b = binary.AppendVarint(b, int64(r.contact))
+	b = binary.AppendVarint(b, int64(r.sentTo))
+	b = r.ballot.append(b)
+	b = appendKids(b, r.kids)
+	b = appendSlots(b, r.extra)
+	b = appendNodes(b, r.waiters)
+	b = binary.AppendUvarint(b, uint64(len(r.asked)))
+	for _, a := range r.asked {
+		b = binary.AppendVarint(b, int64(a.node))
+		b = binary.AppendVarint(b, int64(a.told))
+		b = binary.AppendVarint(b, int64(a.known))
+	}
+	return b
+}
+
+func (b *ballot) append(to []byte) []byte {
+	to = binary.AppendUvarint(to, b.vote.Flags)
+	to = append(to, b.vote.Payload[:]...)
+	return appendNodes(to, b.failed)
+}
+
+func appendKids(b []byte, kids []kid) []byte {
+	for i := range kids {
+		if b = appendBool(b, kids[i].here); kids[i].here {
+			b = kids[i].ballot.append(b)
+		}
+	}
+	return b
+}
+
+func appendSlots(b []byte, slots []slot) []byte {
+	b = binary.AppendUvarint(b, uint64(len(slots)))
+	for i := range slots {
+		b = binary.AppendVarint(b, int64(slots[i].node))
+		b = slots[i].ballot.append(b)
+	}
+	return b
+}
+
+func appendNodes(b []byte, list []Node) []byte {
+	b = binary.AppendUvarint(b, uint64(len(list)))
+	for _, p := range list {
+		b = binary.AppendVarint(b, int64(p))
+	}
+	return b
+}
+
+func appendBool(b []byte, flag bool) []byte {
+	if flag {
+		return append(b, 1)
+	}
+	return append(b, 0)
+}

@@ -1,0 +1,155 @@
+package explore
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/goshmem/goshmem/coll/agree"
+)
+
+// Agree runs [agree.Machine].
+type Agree struct {
+	Config agree.Config
+	Rounds int
+
+	acts []agree.Action // room
+}
+
+// N is how many members there are.
+func (s *Agree) N() int { return s.Config.N }
+
+// Calls is how many calls each member makes.
+func (s *Agree) Calls() int { return s.Rounds }
+
+func (s *Agree) String() string {
+	c := s.Config
+	text := fmt.Sprintf("%s n=%d k=%d calls=%d", [...]string{"?", "linear", "log", "early"}[c.Algorithm], c.N, c.Radix, s.Rounds)
+	words := []string{text}
+	for _, option := range []struct {
+		on   bool
+		name string
+	}{{c.Rebalance, "rebalance"}, {c.Promote, "promote"}, {c.AskAll, "askall"}, {c.Durable, "durable"}} {
+		if option.on {
+			words = append(words, option.name)
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+// Member makes member me.
+func (s *Agree) Member(me int) (Member, error) {
+	c := s.Config
+	c.Me, c.Combine = me, agree.Sum
+	m, err := agree.New(c)
+	if err != nil {
+		return nil, err
+	}
+	return &agreeMember{sys: s, me: me, m: m}, nil
+}
+
+// agreeMember is a machine and what it has returned. Its payload counts each
+// member's votes in a byte.
+type agreeMember struct {
+	sys     *Agree
+	me      int
+	m       *agree.Machine // nil: buried
+	entered int
+	blocked bool
+	results []agree.Decision
+}
+
+type agreeMsg struct{ agree.Msg }
+
+func (m *agreeMsg) String() string { return fmt.Sprintf("%+v", m.Msg) }
+
+func (m *agreeMember) Enter(out []Effect) []Effect {
+	m.entered++
+	vote := agree.Vote{Flags: ^uint64(0) &^ (1 << m.me)}
+	vote.Payload[m.me] = 1
+	return m.step(agree.Event{Kind: agree.Enter, Vote: vote}, out)
+}
+
+func (m *agreeMember) Recv(from int, msg Message, out []Effect) []Effect {
+	in, ok := msg.(*agreeMsg)
+	if !ok {
+		return append(out, Effect{Broken: fmt.Errorf("message %v", msg)})
+	}
+	return m.step(agree.Event{Kind: agree.Recv, From: agree.Node(from), Msg: in.Msg}, out)
+}
+
+func (m *agreeMember) PeerFailed(q int, out []Effect) []Effect {
+	return m.step(agree.Event{Kind: agree.PeerFailed, From: agree.Node(q), Inc: 1}, out)
+}
+
+func (m *agreeMember) Tick(out []Effect) []Effect {
+	return m.step(agree.Event{Kind: agree.Tick}, out)
+}
+
+func (m *agreeMember) step(ev agree.Event, out []Effect) []Effect {
+	s := m.sys
+	s.acts = m.m.Step(ev, s.acts[:0])
+	for i := range s.acts {
+		switch a := &s.acts[i]; a.Kind {
+		case agree.Send:
+			out = append(out, Effect{To: int(a.To), Msg: &agreeMsg{a.Msg}})
+		case agree.Deliver:
+			m.results, m.blocked = append(m.results, a.Decision), false
+			out = append(out, Effect{Return: true})
+		case agree.Blocked:
+			m.blocked = true
+		default:
+			out = append(out, Effect{Broken: fmt.Errorf("action %+v", *a)})
+		}
+	}
+	return out
+}
+
+func (m *agreeMember) Entered() int           { return m.entered }
+func (m *agreeMember) Returned() int          { return len(m.results) }
+func (m *agreeMember) Result(call int) string { return fmt.Sprintf("%+v", m.results[call]) }
+
+// Buried is what a dead member had returned, where survivors must not contradict it.
+func (m *agreeMember) Buried() Member {
+	if !m.sys.uniform() || len(m.results) == 0 {
+		return nil
+	}
+	return &agreeMember{sys: m.sys, me: m.me, entered: m.entered, results: m.results}
+}
+
+func (m *agreeMember) Clone() Member {
+	c := *m
+	c.m = m.m.Clone()
+	c.results = slices.Clip(m.results)
+	return &c
+}
+
+func (m *agreeMember) AppendState(b []byte) []byte {
+	b = binary.AppendUvarint(b, uint64(m.entered))
+	b = append(b, byte(len(m.results)), 0)
+	if m.blocked {
+		b[len(b)-1] = 1
+	}
+	for i := range m.results {
+		d := &m.results[i]
+		b = append(b, byte(d.Outcome), byte(len(d.Failed)))
+		b = binary.LittleEndian.AppendUint64(b, d.Flags)
+		b = append(b, d.Payload[:]...)
+		for _, p := range d.Failed {
+			b = append(b, byte(p))
+		}
+	}
+	if m.m == nil {
+		return b
+	}
+	return m.m.AppendState(b)
+}
+
+// uniform says whether what a dead member returned binds the living.
+func (s *Agree) uniform() bool {
+	if s.Config.Algorithm == agree.EarlyReturning {
+		return s.Config.Durable
+	}
+	return !s.Config.Promote
+}
