@@ -210,7 +210,7 @@ func (s *search) try(c *config, ch Choice) {
 	}
 	s.visit(&next)
 	if s.failure == nil && c.deaths > 0 && s.living(c) > 1 && s.tells(c, o) {
-		s.path[len(s.path)-1].Dies, s.path[len(s.path)-1].Keep = true, 1<<10
+		s.path[len(s.path)-1].Dies, s.path[len(s.path)-1].Keep = true, afterAll
 		s.die(&next, p, o.buried)
 		s.count.Transitions++
 		s.visit(&next)

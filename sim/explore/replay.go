@@ -6,6 +6,9 @@ import (
 	"strings"
 )
 
+// afterAll is more actions than a step has.
+const afterAll = 1 << 10
+
 func (c Choice) String() string {
 	text := ""
 	switch c.Kind {
@@ -26,7 +29,10 @@ func (c Choice) String() string {
 	case TickAll:
 		text = "all clocks tick"
 	}
-	if c.Dies {
+	switch {
+	case c.Dies && c.Keep >= afterAll:
+		text += ", and it dies after all of that"
+	case c.Dies:
 		text += fmt.Sprintf(", and it dies after %d actions", c.Keep)
 	}
 	return text
