@@ -7,22 +7,6 @@ import (
 	"github.com/goshmem/goshmem/coll/agree"
 )
 
-// agreements are all kinds of them.
-func agreements() []agree.Config {
-	var all []agree.Config
-	for _, rebalance := range []bool{false, true} {
-		for _, option := range []bool{false, true} {
-			all = append(all,
-				agree.Config{Algorithm: agree.Linear, Rebalance: rebalance, Promote: option},
-				agree.Config{Algorithm: agree.Log, Rebalance: rebalance, Promote: option},
-				agree.Config{Algorithm: agree.Log, Rebalance: rebalance, AskAll: true, Promote: option},
-				agree.Config{Algorithm: agree.EarlyReturning, Rebalance: rebalance, Durable: option},
-			)
-		}
-	}
-	return all
-}
-
 // TestAgreeExhaustive searches all runs of small groups.
 func TestAgreeExhaustive(t *testing.T) {
 	t.Parallel()

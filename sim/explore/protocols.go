@@ -10,6 +10,7 @@ type Protocol struct {
 // Protocols are all of them.
 var Protocols = []Protocol{
 	{"ftco", DrawFTCO, FTCOScenarios},
+	{"agree", DrawAgree, AgreeScenarios},
 }
 
 // Find is the protocol of a name.

@@ -1,0 +1,56 @@
+package explore
+
+import (
+	"math/rand/v2"
+
+	"github.com/goshmem/goshmem/coll/agree"
+)
+
+// agreements are all kinds of agreement.
+func agreements() []agree.Config {
+	var all []agree.Config
+	for _, rebalance := range []bool{false, true} {
+		for _, option := range []bool{false, true} {
+			all = append(all,
+				agree.Config{Algorithm: agree.Linear, Rebalance: rebalance, Promote: option},
+				agree.Config{Algorithm: agree.Log, Rebalance: rebalance, Promote: option},
+				agree.Config{Algorithm: agree.Log, Rebalance: rebalance, AskAll: true, Promote: option},
+				agree.Config{Algorithm: agree.EarlyReturning, Rebalance: rebalance, Durable: option},
+			)
+		}
+	}
+	return all
+}
+
+// mostVoters is how many members' votes a payload can count.
+const mostVoters = len(agree.Vote{}.Payload)
+
+// DrawAgree draws up to l.Calls rounds of any kind of agreement among up to
+// l.Nodes members, of whom up to l.Deaths die.
+func DrawAgree(l Limits) Draw {
+	return func(rng *rand.Rand) (System, Faults) {
+		c := agreements()[rng.IntN(len(agreements()))]
+		most := min(l.Nodes, mostVoters)
+		c.N, c.Radix = 1+rng.IntN(min(most, 8)), 2+rng.IntN(3)
+		if rng.IntN(4) == 0 {
+			c.N = 1 + rng.IntN(most)
+		}
+		return &Agree{Config: c, Rounds: 1 + rng.IntN(l.Calls)}, Faults{Deaths: rng.IntN(1 + min(c.N-1, l.Deaths))}
+	}
+}
+
+// AgreeScenarios are three rounds of up to three members, two of four members and
+// one of more, by each kind of agreement.
+func AgreeScenarios(nodes, deaths int) []Scenario {
+	var all []Scenario
+	for n := 1; n <= nodes; n++ {
+		for _, c := range agreements() {
+			c.N, c.Radix = n, 2
+			all = append(all, Scenario{&Agree{Config: c, Rounds: max(1, min(3, 6-n))}, Faults{Deaths: min(deaths, n-1)}})
+		}
+	}
+	return all
+}
+
+// Root is who coordinates as long as it lives; the next living member follows.
+func (s *Agree) Root(int) int { return 0 }
