@@ -4,6 +4,9 @@ import (
 	"os"
 	"os/exec"
 	"testing"
+
+	"github.com/goshmem/goshmem/shmem"
+	"github.com/goshmem/goshmem/shmem/shmemtest"
 )
 
 // rerun executes this test alone in a process of its own.
@@ -17,4 +20,27 @@ func rerun(t *testing.T, env ...string) (string, error) {
 	cmd.Env = append(os.Environ(), env...)
 	out, err := cmd.CombinedOutput()
 	return string(out), err
+}
+
+// TestShort runs itself with -short, which must reach the PEs.
+func TestShort(t *testing.T) {
+	const key = "SHMEMTEST_SHORT"
+	short := os.Getenv(key) != ""
+	shmemtest.Run(t, 2, func(t *testing.T, _ *shmem.World) {
+		if short && !testing.Short() {
+			t.Error("a PE does not run with -short")
+		}
+	})
+	if short {
+		return
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), self, "-test.run=^TestShort$", "-test.count=1", "-test.short")
+	cmd.Env = append(os.Environ(), key+"=1")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v: %s", err, out)
+	}
 }

@@ -14,7 +14,7 @@
 // that the body began after it had finalized the first) and ends the test there. So code of the test before Run runs in every PE as well, and
 // calls of Run before it are passed over; code after it runs in the calling
 // process only. A body fails the test by t.Error and kin on any PE; what PEs
-// print is shown then, or always with -v.
+// print is shown then, or always with -v. With -short, PEs run with it, too.
 //
 // Keep Run out of parallel tests: jobs of one machine run one after the other,
 // across packages too, by a machine-wide lock, because waiting PEs that share
@@ -176,6 +176,9 @@ func start(t *testing.T, npes int, call string, opts []Option) {
 	}
 	if testing.Verbose() {
 		o.app.Args = append(o.app.Args, "-test.v")
+	}
+	if testing.Short() {
+		o.app.Args = append(o.app.Args, "-test.short")
 	}
 	out := &output{entered: map[string]bool{}}
 	o.launch.Apps = []launch.App{o.app}
