@@ -55,9 +55,10 @@ type Config struct {
 	Nodes   int
 	Latency int32   // L, in units of o
 	Starts  []int32 // when nodes enter; nil: all in step 0
-	Deaths  []Death // not of node 0
+	Deaths  []Death // not of node 0, unless Drain
 	Limit   int32   // steps after which a run is given up; 0: 1<<22
 	Root    bool    // node 0 has to finish as well, and its finish is the latency
+	Drain   bool    // run until nothing happens any more; whether nodes finished, and when, the driver knows
 }
 
 // Result is what a run gives. Times do not count node 0 unless the run is one
@@ -122,11 +123,14 @@ func (e *Engine[M]) Run(cfg Config) (Result, error) {
 		e.arrivals()
 		e.wheel.expire(e.now, e.timer)
 		more := e.turns()
-		if e.left == 0 {
+		if e.left == 0 && !e.cfg.Drain {
 			return e.finish(), nil
 		}
 		e.ready, e.next = e.next, e.ready
 		if !more && e.wheel.empty() && e.quiet() {
+			if e.cfg.Drain {
+				return e.finish(), nil
+			}
 			return Result{}, fmt.Errorf("%w: in step %d nothing is in flight and %d nodes wait", ErrStuck, e.now, e.left)
 		}
 	}
@@ -162,8 +166,12 @@ func (e *Engine[M]) reset(cfg Config) error {
 		e.left--
 	}
 	for _, d := range cfg.Deaths {
-		if d.Node < 1 || int(d.Node) >= cfg.Nodes {
-			return fmt.Errorf("logp: death of node %d, want 1 to %d", d.Node, cfg.Nodes-1)
+		first := int32(1)
+		if cfg.Drain {
+			first = 0
+		}
+		if d.Node < first || int(d.Node) >= cfg.Nodes {
+			return fmt.Errorf("logp: death of node %d, want %d to %d", d.Node, first, cfg.Nodes-1)
 		}
 		if d.Step < 0 {
 			e.die(d.Node)

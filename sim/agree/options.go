@@ -1,0 +1,123 @@
+package agree
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/goshmem/goshmem/coll/agree"
+)
+
+// Options is one experiment. Field names in JSON are those of oshrun's flags.
+type Options struct {
+	Nodes     int    `json:"nodes"`
+	Algorithm string `json:"algorithm"` // linear, log, early or allreduce
+	Radix     int    `json:"radix"`     // k of the tree
+	Failures  int    `json:"failures"`
+	Who       string `json:"who"`  // random, root, inner or leaves
+	When      string `json:"when"` // before or during
+	Rebalance bool   `json:"rebalance"`
+	Promote   bool   `json:"promote"`
+	Durable   bool   `json:"durable"`
+	Runs      int    `json:"runs"`
+	Seed      uint64 `json:"seed"`
+	Latency   int    `json:"latency"`   // L, in steps
+	Overhead  int    `json:"overhead"`  // o, in steps
+	Detection int    `json:"detection"` // steps from a death to its news
+	Parallel  int    `json:"-"`         // runs at a time; 0: one
+}
+
+// Words are what the options in words may be.
+var Words = map[string][]string{
+	"algorithm": {"linear", "log", "early", "allreduce"},
+	"who":       {"random", "root", "inner", "leaves"},
+	"when":      {"before", "during"},
+}
+
+// Defaults are the paper's: 512 processes, a binomial tree.
+func Defaults() Options {
+	return Options{
+		Nodes: 512, Algorithm: "log", Radix: 2, Who: "random", When: "before",
+		Runs: 1, Seed: 1, Latency: 10, Overhead: 1, Detection: 100,
+	}
+}
+
+// ErrOptions says that an experiment cannot be made.
+var ErrOptions = errors.New("no such experiment")
+
+// OptionError says which option is wrong; Name is a field's name in JSON.
+type OptionError struct {
+	Name, Value, Want string
+}
+
+// Error says what was found and what was wanted.
+func (e *OptionError) Error() string {
+	return fmt.Sprintf("--%s: %q, want %s", e.Name, e.Value, e.Want)
+}
+
+// Is makes the error an ErrOptions.
+func (e *OptionError) Is(target error) bool { return target == ErrOptions }
+
+// Limits of experiments: memory, and numbers that overflow.
+const (
+	mostNodes = 1 << 14
+	mostSteps = 1 << 20
+	mostRuns  = 1 << 20
+)
+
+// Check says what is wrong with the options, if anything is.
+func (o *Options) Check() error {
+	for _, n := range []struct {
+		name      string
+		value     int
+		low, high int
+	}{
+		{"nodes", o.Nodes, 1, mostNodes},
+		{"radix", o.Radix, 2, mostNodes},
+		{"failures", o.Failures, 0, o.Nodes - 1},
+		{"runs", o.Runs, 1, mostRuns},
+		{"latency", o.Latency, 1, mostSteps},
+		{"overhead", o.Overhead, 1, mostSteps},
+		{"detection", o.Detection, 1, mostSteps},
+	} {
+		if n.value < n.low || n.value > n.high {
+			return &OptionError{n.name, fmt.Sprint(n.value), fmt.Sprintf("%d to %d", n.low, n.high)}
+		}
+	}
+	for _, w := range []struct{ name, value string }{{"algorithm", o.Algorithm}, {"who", o.Who}, {"when", o.When}} {
+		if words := Words[w.name]; !slices.Contains(words, w.value) {
+			return &OptionError{w.name, w.value, strings.Join(words, ", ")}
+		}
+	}
+	return o.checkTogether()
+}
+
+// checkTogether looks at options that depend on each other.
+func (o *Options) checkTogether() error {
+	switch {
+	case o.Latency%o.Overhead != 0:
+		return &OptionError{"latency", fmt.Sprint(o.Latency), fmt.Sprintf("a multiple of the overhead, %d", o.Overhead)}
+	case o.Algorithm == "allreduce" && o.When == "during" && o.Failures > 0:
+		return &OptionError{"when", o.When, "before with --algorithm allreduce, which is that of the nodes left"}
+	case o.Promote && o.Algorithm != "linear" && o.Algorithm != "log":
+		return &OptionError{"promote", "true", "--algorithm linear or log: the others never block"}
+	case o.Durable && o.Algorithm != "early":
+		return &OptionError{"durable", "true", "--algorithm early: the others have no such option"}
+	case o.Failures > 0:
+		if n := len(o.candidates()); o.Failures > n {
+			return &OptionError{"failures", fmt.Sprint(o.Failures), fmt.Sprintf("0 to %d with --who %s", n, o.Who)}
+		}
+	}
+	return nil
+}
+
+func (o *Options) algorithm() agree.Algorithm {
+	switch o.Algorithm {
+	case "linear":
+		return agree.Linear
+	case "early":
+		return agree.EarlyReturning
+	}
+	return agree.Log
+}
