@@ -96,7 +96,7 @@ var table = []group{
 	},
 	{layer: "simulators", packages: []string{"sim/..."}, may: []string{"layer 0", "layer 1", "sim/..."}},
 	{layer: "9", packages: []string{"shmem/shmemtest"}, may: []string{"shmem", "internal/launch"}},
-	{layer: "top", packages: []string{"internal/plot", "internal/cli", "cmd/..."}, may: []string{"./..."}},
+	{layer: "top", packages: []string{"internal/plot", "internal/figures", "internal/cli", "cmd/..."}, may: []string{"./..."}},
 
 	// Programs and helpers of the project's own house.
 	{layer: "house", packages: []string{"internal/envvar/gen"}, may: []string{"internal/envvar"}},

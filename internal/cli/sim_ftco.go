@@ -9,7 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/goshmem/goshmem/internal/figures"
 	"github.com/goshmem/goshmem/internal/launch"
+	"github.com/goshmem/goshmem/internal/plot"
 	"github.com/goshmem/goshmem/sim/ftco"
 )
 
@@ -26,6 +28,7 @@ figures are reproduced (docs/ftco.md says which choices that takes); shipped is
 what programs use. Node 0 never fails and starts like all others; its own finish
 counts in a reduction only.
 
+With --plot, a figure of the distribution of the latency over the runs is drawn.
 With --json, one object:
 
   latency_steps        from the start of the last node to the last finish
@@ -42,6 +45,7 @@ func newSimFTCO() *cobra.Command {
 	o := ftco.Defaults()
 	o.Parallel = runtime.NumCPU()
 	var asJSON bool
+	var file string
 	cmd := &cobra.Command{
 		Use:               "ftco",
 		Short:             "Simulate fault-tolerant collectives in the LogP model",
@@ -52,7 +56,7 @@ func newSimFTCO() *cobra.Command {
 			if o.Config == "shipped" && !cmd.Flags().Changed("roots") {
 				o.Roots = "single" // it has no other
 			}
-			r, err := runSimFTCO(o)
+			r, err := runSimFTCO(o, file)
 			if err != nil {
 				return err
 			}
@@ -81,6 +85,7 @@ func newSimFTCO() *cobra.Command {
 	fs.StringVar(&o.Config, "config", o.Config, "published or shipped")
 	fs.IntVar(&o.Detection, "detection", o.Detection, "shipped: steps from a failure to its news")
 	fs.IntVar(&o.Parallel, "parallel", o.Parallel, "runs at a time; changes no result")
+	fs.StringVar(&file, "plot", "", "draw how many runs had which latency, into a file that ends in .svg or .png")
 	addJSONFlag(cmd, &asJSON)
 	for name, words := range map[string][]string{
 		"topology": {"knomial", "kary"}, "roots": {"single", "multi"}, "collective": {"allreduce", "reduce", "bcast"},
@@ -93,18 +98,25 @@ func newSimFTCO() *cobra.Command {
 
 // runSimFTCO makes an experiment; wrong options are the user's mistake, a
 // simulation that comes to no end is not.
-func runSimFTCO(o ftco.Options) (*ftco.Report, error) {
+// With a file, it draws how the latency is distributed.
+func runSimFTCO(o ftco.Options, file string) (*ftco.Report, error) {
+	if file != "" && !plot.Knows(file) {
+		return nil, usagef("oshrun sim ftco --help", "--plot: %q, want a name that ends in .svg or .png", file)
+	}
 	if o.Parallel < 1 {
 		return nil, usagef("oshrun sim ftco --help", "--parallel: %q, want 1 or more", strconv.Itoa(o.Parallel))
 	}
-	r, err := ftco.Run(o)
+	results, o, err := ftco.Results(o)
+	if err == nil && file != "" {
+		err = figures.Distribution(results, o).Write(file)
+	}
 	switch {
 	case errors.Is(err, ftco.ErrOptions):
 		return nil, &usageError{err: err, hint: "oshrun sim ftco --help"}
 	case err != nil:
 		return nil, &statusError{status: launch.StatusError, err: fmt.Errorf("sim ftco: %w", err)}
 	}
-	return r, nil
+	return ftco.Summary(results, o), nil
 }
 
 // simFTCOTable is what people read.

@@ -56,9 +56,15 @@ const (
 	height = 11 * vg.Centimeter
 )
 
+// Knows says whether a file of that name can be written.
+func Knows(name string) bool {
+	ext := filepath.Ext(name)
+	return ext == ".svg" || ext == ".png"
+}
+
 // Write draws the figure into a file whose name ends in .svg or .png.
 func (f *Figure) Write(name string) error {
-	if ext := filepath.Ext(name); ext != ".svg" && ext != ".png" {
+	if !Knows(name) {
 		return fmt.Errorf("%w: file %q, want a name that ends in .svg or .png", ErrFigure, name)
 	}
 	p, err := f.draw()

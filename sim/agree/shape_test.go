@@ -68,7 +68,7 @@ func TestFailuresBefore(t *testing.T) {
 		low, high float64 // how many times slower without rebalancing
 	}{
 		{"inner", 8, 0.9, 1.1}, {"inner", 64, 2.0, 2.4}, {"inner", 128, 2.6, 3.0}, {"inner", 256, 2.6, 2.9},
-		{"random", 8, 1.0, 1.15}, {"random", 64, 1.0, 1.1}, {"random", 256, 0.85, 1.0},
+		{"random", 8, 1.0, 1.15}, {"random", 64, 0.95, 1.1}, {"random", 256, 0.85, 1.0},
 	} {
 		for _, algorithm := range []string{"log", "early"} {
 			base := report(t, func(o *Options) { o.Algorithm, o.Failures = "allreduce", c.failures }).First.Latency.Mean
@@ -105,8 +105,11 @@ func TestFailuresDuring(t *testing.T) {
 			if all := first.Decided + first.Undecided + first.Blocked; all != runs || next.Decided+next.Undecided != runs-first.Blocked {
 				t.Errorf("%s, %s: %+v, then %+v, want %d and those that did not block", algorithm, who, first, next, runs)
 			}
-			if open := algorithm != "early" && who == "root"; (first.Decided != runs) != open || open && (first.Blocked == 0 || first.Undecided == 0) {
-				t.Errorf("%s, %s: %+v, want all to decide unless the coordinator dies", algorithm, who, first)
+			if algorithm == "log" && who == "root" && first.Undecided == 0 { // in the linear one all have voted in step 0
+				t.Errorf("log, root: %+v, want some undecided", first)
+			}
+			if open := algorithm != "early" && who == "root"; (first.Decided != runs) != open || open && first.Blocked == 0 {
+				t.Errorf("%s, %s: %+v, want all to decide unless the coordinator dies, and some to block then", algorithm, who, first)
 			}
 		}
 	}

@@ -38,6 +38,11 @@ func Run(o Options) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
+	return Summary(results, o), nil
+}
+
+// Summary is the report of what Results has given.
+func Summary(results []logp.Result, o Options) *Report {
 	rep := &Report{Options: o}
 	scale := float64(o.Overhead)
 	rep.Latency = figure(results, func(r *logp.Result) float64 { return scale * float64(r.Latency) })
@@ -45,7 +50,7 @@ func Run(o Options) (*Report, error) {
 	rep.Messages = figure(results, func(r *logp.Result) float64 { return float64(r.Messages) / float64(o.Nodes) })
 	rep.MaxQueue = figure(results, func(r *logp.Result) float64 { return float64(r.MaxQueue) })
 	rep.FailedNodes = figure(results, func(r *logp.Result) float64 { return float64(r.Dead) })
-	return rep, nil
+	return rep
 }
 
 // Results makes an experiment and gives each run's result, in order, and the

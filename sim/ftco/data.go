@@ -1,0 +1,56 @@
+package ftco
+
+import (
+	_ "embed" // the data
+	"encoding/json"
+	"fmt"
+)
+
+//go:embed testdata/published.json
+var publishedData []byte
+
+// Data are the published figures with which ours are compared. Keys are numbers
+// of nodes, of failures, and so on, in decimal.
+type Data struct {
+	Source string `json:"source"`
+
+	// Figure 7: trees with the least latency, and the published line of the multi-root k-nomial one.
+	Best     map[string]BestTrees `json:"figure7_best"`
+	BestLine map[string]BestLine  `json:"figure7_published_best"`
+
+	// Table 2, by distribution and spread: latency, work, output spread, longest queue.
+	Table2 map[string]map[string][4]float64 `json:"table2"`
+
+	// Figures 8 to 10, by nodes, kind (inactive or online) and failures.
+	Faults map[string]map[string]map[string]FaultRow `json:"figures8_to_10"`
+}
+
+// BestTrees are the least latencies of an allreduce among so many nodes.
+type BestTrees struct {
+	MultiKnomial  int `json:"lat_multi"`
+	SingleKnomial int `json:"lat_single"`
+	MultiKary     int `json:"kary_multi"`
+	SingleKary    int `json:"kary_single"`
+}
+
+// BestLine is the published row of the best k.
+type BestLine struct {
+	Radix   int `json:"k"`
+	Latency int `json:"steps"`
+	Work    int `json:"msgs"` // messages of all nodes
+}
+
+// FaultRow is a mean over runs with failures.
+type FaultRow struct {
+	Latency float64 `json:"latency"`
+	Work    float64 `json:"work"`
+}
+
+// PublishedData reads the data, which are part of the program.
+func PublishedData() (*Data, error) {
+	var d Data
+	if err := json.Unmarshal(publishedData, &d); err != nil {
+		return nil, fmt.Errorf("published data: %w", err)
+	}
+	return &d, nil
+}
