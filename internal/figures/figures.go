@@ -31,7 +31,7 @@ type Options struct {
 
 // Defaults take about a minute on two processors.
 func Defaults() Options {
-	return Options{Nodes: 65536, Runs: 100, Spread: 1024, Seed: 1}
+	return Options{Nodes: 65536, Runs: 200, Spread: 1024, Seed: 1}
 }
 
 // Drawn is a figure that has been drawn.
@@ -190,11 +190,11 @@ func (a *apart) see(ours, published float64, format string, args ...any) {
 func (a *apart) String() string {
 	switch {
 	case a.count == 0:
-		return "none of the published points computed"
+		return "no point computed"
 	case a.worst == 0:
-		return fmt.Sprintf("all %d published points exact", a.count)
+		return fmt.Sprintf("all %d points exact", a.count)
 	}
-	return fmt.Sprintf("%d published points, the farthest %+.1f %% (%s)", a.count, a.worst, a.where)
+	return fmt.Sprintf("%d points, the farthest %+.1f %% (%s)", a.count, a.worst, a.where)
 }
 
 // numbers are the keys of published data, ascending.

@@ -21,7 +21,7 @@ type column struct {
 
 // table2Latency draws the columns of Table 2 that are steps.
 func table2Latency(o *Options, data *ftco.Data) drawing {
-	return o.table2(data, &plot.Figure{Title: "Nodes that start late: 64K nodes (FTCO, Table 2)", XLabel: "input spread, steps", YLabel: "steps"}, []column{
+	return o.table2(data, &plot.Figure{Title: "Nodes that start late: 64K nodes (FTCO, Table 2)", XLabel: "input spread, steps", YLabel: "steps", Right: true}, []column{
 		{"latency", 0, func(r *ftco.Report) float64 { return r.Latency.Mean }},
 		{"output spread", 2, func(r *ftco.Report) float64 { return r.OutSpread.Mean }},
 	})
@@ -49,19 +49,18 @@ func (o *Options) table2(data *ftco.Data, f *plot.Figure, columns []column) (d d
 		f.Names = append(f.Names, strconv.Itoa(spread))
 	}
 	type cell struct {
-		series, published plot.Series
-		dist              string
+		series    plot.Series
+		published []float64
 	}
 	var cells []cell
 	for _, c := range columns {
 		for _, dist := range []string{"uniform", "normal"} {
 			s := line(c.name+", "+dist, plot.Line, spreads[:computed])
-			p := line(c.name+", "+dist+", published", plot.Published, spreads)
-			for i, spread := range spreads {
-				p.X[i], p.Y[i] = float64(i), data.Table2[dist][strconv.Itoa(spread)][c.index]
-			}
 			at := len(cells)
-			cells = append(cells, cell{s, p, dist})
+			cells = append(cells, cell{series: s})
+			for _, spread := range spreads {
+				cells[at].published = append(cells[at].published, data.Table2[dist][strconv.Itoa(spread)][c.index])
+			}
 			for i := range computed {
 				d.jobs = append(d.jobs, func() error {
 					r, err := o.run(func(q *ftco.Options) { q.Nodes, q.Radix, q.Dist, q.Spread = table2Nodes, 9, dist, spreads[i] })
@@ -75,15 +74,19 @@ func (o *Options) table2(data *ftco.Data, f *plot.Figure, columns []column) (d d
 	}
 	d.make = func() (*plot.Figure, string) {
 		var far apart
+		published := plot.Series{Name: "published", Style: plot.Published}
 		for _, c := range cells {
 			if computed > 0 {
 				f.Series = append(f.Series, c.series)
 			}
-			f.Series = append(f.Series, c.published)
-			for i := range computed {
-				far.see(c.series.Y[i], c.published.Y[i], "%s %d", c.series.Name, spreads[i])
+			for i, y := range c.published {
+				published.X, published.Y = append(published.X, float64(i)), append(published.Y, y)
+				if i < computed {
+					far.see(c.series.Y[i], y, "%s %d", c.series.Name, spreads[i])
+				}
 			}
 		}
+		f.Series = append(f.Series, published)
 		if computed == 0 {
 			return f, fmt.Sprintf("published points only: ours take --nodes %d", table2Nodes)
 		}

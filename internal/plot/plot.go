@@ -46,6 +46,7 @@ type Figure struct {
 	Title, XLabel, YLabel string
 
 	LogX, LogY bool
+	Right      bool     // the legend stands where the series end, not where they begin
 	Names      []string // of the values 0, 1, ... of X; nil: numbers
 	Series     []Series
 }
@@ -89,7 +90,7 @@ func (f *Figure) draw() (*gplot.Plot, error) {
 	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = f.Title, f.XLabel, f.YLabel
 	p.Title.TextStyle.Font.Size = font.Points(13)
 	p.Title.Padding = vg.Points(8)
-	p.Legend.Top, p.Legend.Left = true, true
+	p.Legend.Top, p.Legend.Left = true, !f.Right
 	p.Legend.Padding = vg.Points(3)
 	grid := plotter.NewGrid()
 	grid.Vertical.Color, grid.Horizontal.Color = color.Gray{225}, color.Gray{225}
