@@ -80,7 +80,6 @@ func Draw(dir string, o Options) ([]Drawn, error) {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, err
 	}
-	cache.Clear()
 	var all []drawing
 	var jobs []func() error
 	for _, m := range makers {
@@ -145,15 +144,27 @@ func (o *Options) do(jobs []func() error) error {
 
 // cache holds reports of collectives by their options, since figures 8 to 10 show the same
 // ones.
-var cache sync.Map
+var cache struct {
+	sync.Mutex
+	reports map[ftco.Options]func() (*ftco.Report, error)
+}
 
 // run makes an experiment with a collective.
 func (o *Options) run(change func(*ftco.Options)) (*ftco.Report, error) {
 	q := ftco.Defaults()
 	q.Seed, q.Parallel = o.Seed, 1
 	change(&q)
-	once, _ := cache.LoadOrStore(q, sync.OnceValues(func() (*ftco.Report, error) { return ftco.Run(q) }))
-	return once.(func() (*ftco.Report, error))()
+	cache.Lock()
+	once, ok := cache.reports[q]
+	if !ok {
+		once = sync.OnceValues(func() (*ftco.Report, error) { return ftco.Run(q) })
+		if cache.reports == nil {
+			cache.reports = map[ftco.Options]func() (*ftco.Report, error){}
+		}
+		cache.reports[q] = once
+	}
+	cache.Unlock()
+	return once()
 }
 
 // sizes are the powers of two from low up to high and the largest that is asked for.

@@ -92,6 +92,9 @@ func (f *Figure) draw() (*gplot.Plot, error) {
 	p.Title.Padding = vg.Points(8)
 	p.Legend.Top, p.Legend.Left = true, !f.Right
 	p.Legend.Padding = vg.Points(3)
+	if f.Right {
+		p.Legend.XOffs = -vg.Points(6)
+	}
 	grid := plotter.NewGrid()
 	grid.Vertical.Color, grid.Horizontal.Color = color.Gray{225}, color.Gray{225}
 	p.Add(grid)
@@ -161,8 +164,14 @@ func (s *Series) check(f *Figure) error {
 
 // palette is told apart by people who see few colors, too.
 var palette = []color.Color{
-	color.RGBA{0, 114, 178, 255}, color.RGBA{213, 94, 0, 255}, color.RGBA{0, 158, 115, 255}, color.RGBA{204, 121, 167, 255},
-	color.RGBA{86, 180, 233, 255}, color.RGBA{230, 159, 0, 255}, color.RGBA{90, 90, 90, 255}, color.RGBA{160, 60, 60, 255},
+	color.RGBA{0, 114, 178, 255},
+	color.RGBA{213, 94, 0, 255},
+	color.RGBA{0, 158, 115, 255},
+	color.RGBA{204, 121, 167, 255},
+	color.RGBA{86, 180, 233, 255},
+	color.RGBA{230, 159, 0, 255},
+	color.RGBA{90, 90, 90, 255},
+	color.RGBA{160, 60, 60, 255},
 }
 
 // place is where and in which color a series stands.
@@ -243,7 +252,7 @@ func (s *Series) addBars(p *gplot.Plot, at place) error {
 		if err != nil {
 			return err
 		}
-		bar.Color, bar.LineStyle.Width = at.color, 0
+		bar.Color, bar.Width = at.color, 0
 		p.Add(bar)
 	}
 	sample := draw.GlyphStyle{Color: at.color, Radius: vg.Points(4), Shape: draw.BoxGlyph{}}

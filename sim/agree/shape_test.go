@@ -67,8 +67,13 @@ func TestFailuresBefore(t *testing.T) {
 		failures  int
 		low, high float64 // how many times slower without rebalancing
 	}{
-		{"inner", 8, 0.9, 1.1}, {"inner", 64, 2.0, 2.4}, {"inner", 128, 2.6, 3.0}, {"inner", 256, 2.6, 2.9},
-		{"random", 8, 1.0, 1.15}, {"random", 64, 0.95, 1.1}, {"random", 256, 0.85, 1.0},
+		{"inner", 8, 0.9, 1.1},
+		{"inner", 64, 2.0, 2.4},
+		{"inner", 128, 2.6, 3.0},
+		{"inner", 256, 2.6, 2.9},
+		{"random", 8, 1.0, 1.15},
+		{"random", 64, 0.95, 1.1},
+		{"random", 256, 0.85, 1.0},
 	} {
 		for _, algorithm := range []string{"log", "early"} {
 			base := report(t, func(o *Options) { o.Algorithm, o.Failures = "allreduce", c.failures }).First.Latency.Mean
