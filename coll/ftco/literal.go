@@ -263,3 +263,10 @@ func subset(a, b []Node) bool {
 	}
 	return true
 }
+
+// AppendState appends what the machine's behavior depends on, apart from its
+// configuration.
+func (l *Literal) AppendState(b []byte) []byte {
+	return fmt.Appendf(b, "%d %v %v %v %v %v %v %v %v %v %v", l.value, l.up, l.down, l.arrived, l.upSent, l.downSent,
+		l.toAck, l.lastSent, l.lastAck, l.inbox, l.returned)
+}

@@ -24,6 +24,9 @@ A schedule depends on its seed, --nodes, --faults and --calls alone. What goes
 wrong is printed as a trace from which all choices are left out that it does not
 need; the exit status is 1 then.
 
+--protocol literal runs the algorithms of the paper as they are printed, at most
+seven members of whom one dies. It is expected to fail: survivors differ.
+
 With --json, one object: protocol, options, schedules or scenarios with
 states, transitions and seconds, and failure (null if none).`
 

@@ -144,6 +144,9 @@ func (s *search) rest(c *config) {
 		}
 		return
 	}
+	if _, ok := s.sys.(dyingInTicks); ok {
+		s.restless(c)
+	}
 	next := *c
 	next.timeout--
 	next.faulty = true
@@ -156,6 +159,24 @@ func (s *search) rest(c *config) {
 	s.count.Transitions++
 	s.visit(&next)
 	s.path = s.path[:len(s.path)-1]
+}
+
+// dyingInTicks is a System whose members act by the clock, so that they also die
+// where only time can move anything.
+type dyingInTicks interface{ DiesInTicks() }
+
+// restless lets each member die where the clocks are about to tick.
+func (s *search) restless(c *config) {
+	for p := s.n - 1; p >= 0 && c.deaths > 0 && s.living(c) > 1; p-- {
+		if c.dead>>p&1 == 0 && s.failure == nil {
+			next := *c
+			s.die(&next, p, nobody)
+			s.path = append(s.path, Choice{Kind: Die, P: p})
+			s.count.Transitions++
+			s.visit(&next)
+			s.path = s.path[:len(s.path)-1]
+		}
+	}
 }
 
 func (s *search) lose(c *config, p, q int) {

@@ -11,6 +11,7 @@ type Protocol struct {
 var Protocols = []Protocol{
 	{"ftco", DrawFTCO, FTCOScenarios},
 	{"agree", DrawAgree, AgreeScenarios},
+	{"literal", DrawLiteral, LiteralScenarios}, // goes wrong, as it has to
 }
 
 // Find is the protocol of a name.
