@@ -44,10 +44,17 @@ func DrawAgree(l Limits) Draw {
 func AgreeScenarios(nodes, deaths int) []Scenario {
 	var all []Scenario
 	for n := 1; n <= nodes; n++ {
-		for _, c := range agreements() {
-			c.N, c.Radix = n, 2
-			all = append(all, Scenario{&Agree{Config: c, Rounds: max(1, min(3, 6-n))}, Faults{Deaths: min(deaths, n-1)}})
-		}
+		all = append(all, agreeScenarios(n, max(1, min(3, 6-n)), min(deaths, n-1))...)
+	}
+	return all
+}
+
+// agreeScenarios are so many rounds of n members by each kind of agreement.
+func agreeScenarios(n, rounds, deaths int) []Scenario {
+	var all []Scenario
+	for _, c := range agreements() {
+		c.N, c.Radix = n, 2
+		all = append(all, Scenario{&Agree{Config: c, Rounds: rounds}, Faults{Deaths: deaths}})
 	}
 	return all
 }

@@ -2,6 +2,7 @@ package explore
 
 import (
 	"fmt"
+	"runtime"
 	"testing"
 
 	"github.com/goshmem/goshmem/coll/agree"
@@ -35,5 +36,18 @@ func TestAgreeExhaustive(t *testing.T) {
 			}
 			t.Logf("%+v", total)
 		})
+	}
+}
+
+// TestAgreeRandom draws schedules of groups that are too large for a search.
+func TestAgreeRandom(t *testing.T) {
+	t.Parallel()
+	schedules := 20000
+	if testing.Short() {
+		schedules = 1000
+	}
+	draw := DrawAgree(Limits{Nodes: MostNodes, Deaths: 8, Calls: 3})
+	if count, seed, f := RandomAll(t.Context(), draw, 1, schedules, runtime.GOMAXPROCS(0)); f != nil {
+		t.Errorf("seed %d, after %d schedules: %v\n%s", seed, count, f.Err, explain(draw, seed))
 	}
 }

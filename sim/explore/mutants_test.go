@@ -16,15 +16,30 @@ func TestMutants(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds a program for each mutant")
 	}
+	mutate(t, Mutants, "^TestShipped$")
+}
+
+// TestAgreeMutants does the same with those of agreement, by TestAgreeShipped.
+func TestAgreeMutants(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("builds a program for each mutant")
+	}
+	mutate(t, AgreeMutants, "^TestAgreeShipped$")
+}
+
+// mutate runs a test of this package with each mutant, which it has to find.
+func mutate(t *testing.T, all []Mutant, test string) {
+	t.Helper()
 	root, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, m := range Mutants {
+	for _, m := range all {
 		t.Run(m.Name, func(t *testing.T) {
 			t.Parallel()
 			program := buildMutant(t, root, m)
-			cmd := exec.CommandContext(t.Context(), program, "-test.run", "^TestShipped$", "-test.timeout", "100s")
+			cmd := exec.CommandContext(t.Context(), program, "-test.run", test, "-test.timeout", "100s")
 			out, err := cmd.CombinedOutput()
 			found := regexp.MustCompile(`FOUND .*`).FindString(string(out))
 			if err == nil || found == "" {

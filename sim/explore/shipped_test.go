@@ -11,8 +11,24 @@ func TestShipped(t *testing.T) {
 	if testing.Short() {
 		t.Skip("TestExhaustive and TestRandom do so")
 	}
+	hunt(t, FTCOScenarios(4, 2), DrawFTCO(Limits{Nodes: 16, Deaths: 4, Calls: 4}))
+}
+
+// TestAgreeShipped is the same for agreement.
+func TestAgreeShipped(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("TestAgreeExhaustive and TestAgreeRandom do so")
+	}
+	all := append(AgreeScenarios(3, 2), agreeScenarios(4, 1, 1)...)
+	hunt(t, all, DrawAgree(Limits{Nodes: 16, Deaths: 4, Calls: 3}))
+}
+
+// hunt searches all scenarios and some schedules, and says what it has found.
+func hunt(t *testing.T, all []Scenario, draw Draw) {
+	t.Helper()
 	states := 0
-	f := Search(t.Context(), FTCOScenarios(4, 2), runtime.GOMAXPROCS(0), func(r *Result) {
+	f := Search(t.Context(), all, runtime.GOMAXPROCS(0), func(r *Result) {
 		states += r.States
 		if r.Failure != nil {
 			t.Errorf("FOUND in %v after %d states of all scenarios: %v\n%s", r.System, states, r.Failure.Err, Trace(Shrink(r.Failure, r.Faults), r.Faults))
@@ -21,7 +37,6 @@ func TestShipped(t *testing.T) {
 	if f != nil {
 		return
 	}
-	draw := DrawFTCO(Limits{Nodes: 16, Deaths: 4, Calls: 4})
 	schedules, seed, f := RandomAll(t.Context(), draw, 1, 5000, runtime.GOMAXPROCS(0))
 	if f != nil {
 		t.Errorf("FOUND by seed %d after %d schedules: %v\n%s", seed, schedules, f.Err, explain(draw, seed))
