@@ -11,6 +11,7 @@ import (
 
 	"github.com/goshmem/goshmem/internal/launch"
 	"github.com/goshmem/goshmem/sim/agree"
+	"github.com/goshmem/goshmem/sim/logp"
 )
 
 const simAgreeHelp = `Run agreements among many nodes in the LogP model: in each step a node sends one
@@ -89,7 +90,7 @@ func runSimAgree(o agree.Options) (*agree.Report, error) {
 	}
 	r, err := agree.Run(o)
 	switch {
-	case errors.Is(err, agree.ErrOptions):
+	case errors.Is(err, logp.ErrOptions):
 		return nil, &usageError{err: err, hint: "oshrun sim agree --help"}
 	case err != nil:
 		return nil, &statusError{status: launch.StatusError, err: fmt.Errorf("sim agree: %w", err)}

@@ -13,6 +13,7 @@ import (
 	"github.com/goshmem/goshmem/internal/launch"
 	"github.com/goshmem/goshmem/internal/plot"
 	"github.com/goshmem/goshmem/sim/ftco"
+	"github.com/goshmem/goshmem/sim/logp"
 )
 
 const simFTCOHelp = `Run a fault-tolerant collective among many nodes in the LogP model, as the
@@ -111,7 +112,7 @@ func runSimFTCO(o ftco.Options, file string) (*ftco.Report, error) {
 		err = figures.Distribution(results, o).Write(file)
 	}
 	switch {
-	case errors.Is(err, ftco.ErrOptions):
+	case errors.Is(err, logp.ErrOptions):
 		return nil, &usageError{err: err, hint: "oshrun sim ftco --help"}
 	case err != nil:
 		return nil, &statusError{status: launch.StatusError, err: fmt.Errorf("sim ftco: %w", err)}

@@ -1,12 +1,12 @@
 package agree
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/goshmem/goshmem/coll/agree"
+	"github.com/goshmem/goshmem/sim/logp"
 )
 
 // Options is one experiment. Field names in JSON are those of oshrun's flags.
@@ -43,22 +43,6 @@ func Defaults() Options {
 	}
 }
 
-// ErrOptions says that an experiment cannot be made.
-var ErrOptions = errors.New("no such experiment")
-
-// OptionError says which option is wrong; Name is a field's name in JSON.
-type OptionError struct {
-	Name, Value, Want string
-}
-
-// Error says what was found and what was wanted.
-func (e *OptionError) Error() string {
-	return fmt.Sprintf("--%s: %q, want %s", e.Name, e.Value, e.Want)
-}
-
-// Is makes the error an ErrOptions.
-func (e *OptionError) Is(target error) bool { return target == ErrOptions }
-
 // Limits of experiments: memory, and numbers that overflow.
 const (
 	mostNodes = 1 << 14
@@ -82,12 +66,12 @@ func (o *Options) Check() error {
 		{"detection", o.Detection, 1, mostSteps},
 	} {
 		if n.value < n.low || n.value > n.high {
-			return &OptionError{n.name, fmt.Sprint(n.value), fmt.Sprintf("%d to %d", n.low, n.high)}
+			return logp.BadOption(n.name, fmt.Sprint(n.value), fmt.Sprintf("%d to %d", n.low, n.high))
 		}
 	}
 	for _, w := range []struct{ name, value string }{{"algorithm", o.Algorithm}, {"who", o.Who}, {"when", o.When}} {
 		if words := Words[w.name]; !slices.Contains(words, w.value) {
-			return &OptionError{w.name, w.value, strings.Join(words, ", ")}
+			return logp.BadOption(w.name, w.value, strings.Join(words, ", "))
 		}
 	}
 	return o.checkTogether()
@@ -97,16 +81,16 @@ func (o *Options) Check() error {
 func (o *Options) checkTogether() error {
 	switch {
 	case o.Latency%o.Overhead != 0:
-		return &OptionError{"latency", fmt.Sprint(o.Latency), fmt.Sprintf("a multiple of the overhead, %d", o.Overhead)}
+		return logp.BadOption("latency", fmt.Sprint(o.Latency), fmt.Sprintf("a multiple of the overhead, %d", o.Overhead))
 	case o.Algorithm == "allreduce" && o.When == "during" && o.Failures > 0:
-		return &OptionError{"when", o.When, "before with --algorithm allreduce, which is that of the nodes left"}
+		return logp.BadOption("when", o.When, "before with --algorithm allreduce, which is that of the nodes left")
 	case o.Promote && o.Algorithm != "linear" && o.Algorithm != "log":
-		return &OptionError{"promote", "true", "--algorithm linear or log: the others never block"}
+		return logp.BadOption("promote", "true", "--algorithm linear or log: the others never block")
 	case o.Durable && o.Algorithm != "early":
-		return &OptionError{"durable", "true", "--algorithm early: the others have no such option"}
+		return logp.BadOption("durable", "true", "--algorithm early: the others have no such option")
 	case o.Failures > 0:
 		if n := len(o.candidates()); o.Failures > n {
-			return &OptionError{"failures", fmt.Sprint(o.Failures), fmt.Sprintf("0 to %d with --who %s", n, o.Who)}
+			return logp.BadOption("failures", fmt.Sprint(o.Failures), fmt.Sprintf("0 to %d with --who %s", n, o.Who))
 		}
 	}
 	return nil

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"reflect"
 	"testing"
+
+	"github.com/goshmem/goshmem/sim/logp"
 )
 
 func report(tb testing.TB, change func(*Options)) *Report {
@@ -164,7 +166,7 @@ func TestOptionsAreChecked(t *testing.T) {
 		o := Defaults()
 		change(&o)
 		_, err := Run(o)
-		if wrong := new(OptionError); !errors.Is(err, ErrOptions) || !errors.As(err, &wrong) || wrong.Name != want {
+		if wrong := new(logp.OptionError); !errors.Is(err, logp.ErrOptions) || !errors.As(err, &wrong) || wrong.Name != want {
 			t.Errorf("%s: %v, want an error about it", want, err)
 		}
 	}

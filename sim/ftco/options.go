@@ -1,13 +1,13 @@
 package ftco
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/goshmem/goshmem/coll/ftco"
 	"github.com/goshmem/goshmem/coll/tree"
+	"github.com/goshmem/goshmem/sim/logp"
 )
 
 // Options is one experiment. Field names in JSON are those of oshrun's flags.
@@ -39,22 +39,6 @@ func Defaults() Options {
 	}
 }
 
-// ErrOptions says that an experiment cannot be made.
-var ErrOptions = errors.New("no such experiment")
-
-// OptionError says which option is wrong; Name is a field's name in JSON.
-type OptionError struct {
-	Name, Value, Want string
-}
-
-// Error says what was found and what was wanted.
-func (e *OptionError) Error() string {
-	return fmt.Sprintf("--%s: %q, want %s", e.Name, e.Value, e.Want)
-}
-
-// Is makes the error an ErrOptions.
-func (e *OptionError) Is(target error) bool { return target == ErrOptions }
-
 // Limits of experiments: more nodes than fit in memory, or numbers that overflow.
 const (
 	mostNodes   = 1 << 22
@@ -80,7 +64,7 @@ func (o *Options) Check() error {
 		{"detection", o.Detection, 1, mostSteps},
 	} {
 		if n.value < n.low || n.value > n.high {
-			return &OptionError{n.name, fmt.Sprint(n.value), fmt.Sprintf("%d to %d", n.low, n.high)}
+			return logp.BadOption(n.name, fmt.Sprint(n.value), fmt.Sprintf("%d to %d", n.low, n.high))
 		}
 	}
 	for _, w := range []struct {
@@ -95,7 +79,7 @@ func (o *Options) Check() error {
 		{"config", o.Config, []string{"published", "shipped"}},
 	} {
 		if !slices.Contains(w.words, w.value) {
-			return &OptionError{w.name, w.value, strings.Join(w.words, ", ")}
+			return logp.BadOption(w.name, w.value, strings.Join(w.words, ", "))
 		}
 	}
 	return o.checkTogether()
@@ -104,10 +88,10 @@ func (o *Options) Check() error {
 // checkTogether looks at options that depend on each other.
 func (o *Options) checkTogether() error {
 	if o.Latency%o.Overhead != 0 {
-		return &OptionError{"latency", fmt.Sprint(o.Latency), fmt.Sprintf("a multiple of the overhead, %d", o.Overhead)}
+		return logp.BadOption("latency", fmt.Sprint(o.Latency), fmt.Sprintf("a multiple of the overhead, %d", o.Overhead))
 	}
 	if o.Service == "none" && o.Inactive+o.Online > 0 {
-		return &OptionError{"service", o.Service, "rsd or disd where nodes fail"}
+		return logp.BadOption("service", o.Service, "rsd or disd where nodes fail")
 	}
 	low, high := 2, o.Nodes
 	if o.Topology == "kary" && o.Roots == "single" {
@@ -117,10 +101,10 @@ func (o *Options) checkTogether() error {
 		high = max(2, high)
 	}
 	if o.Radix != 0 && (o.Radix < low || o.Radix > high) {
-		return &OptionError{"radix", fmt.Sprint(o.Radix), fmt.Sprintf("0 (the best), or %d to %d", low, high)}
+		return logp.BadOption("radix", fmt.Sprint(o.Radix), fmt.Sprintf("0 (the best), or %d to %d", low, high))
 	}
 	if o.Nodes == 1 && o.Roots == "multi" {
-		return &OptionError{"roots", o.Roots, "single with one node"}
+		return logp.BadOption("roots", o.Roots, "single with one node")
 	}
 	return o.checkShipped()
 }
@@ -130,11 +114,11 @@ func (o *Options) checkShipped() error {
 	switch {
 	case o.Config != "shipped":
 	case o.Topology != "knomial":
-		return &OptionError{"topology", o.Topology, "knomial with --config shipped, which knows no other"}
+		return logp.BadOption("topology", o.Topology, "knomial with --config shipped, which knows no other")
 	case o.Roots != "single":
-		return &OptionError{"roots", o.Roots, "single with --config shipped, which knows no other"}
+		return logp.BadOption("roots", o.Roots, "single with --config shipped, which knows no other")
 	case o.Nodes > mostShipped:
-		return &OptionError{"nodes", fmt.Sprint(o.Nodes), fmt.Sprintf("1 to %d with --config shipped, whose machines keep many operations", mostShipped)}
+		return logp.BadOption("nodes", fmt.Sprint(o.Nodes), fmt.Sprintf("1 to %d with --config shipped, whose machines keep many operations", mostShipped))
 	}
 	return nil
 }

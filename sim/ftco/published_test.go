@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/goshmem/goshmem/coll/tree"
+	"github.com/goshmem/goshmem/sim/logp"
 )
 
 //go:embed testdata/published.json
@@ -373,7 +374,7 @@ func TestOptionsAreChecked(t *testing.T) {
 		t.Errorf("defaults: %v", err)
 	}
 	o.Nodes, o.Radix = 4, 5
-	if _, err := Run(o); !errors.Is(err, ErrOptions) {
+	if _, err := Run(o); !errors.Is(err, logp.ErrOptions) {
 		t.Errorf("five roots among four nodes: %v, want ErrOptions", err)
 	}
 }
