@@ -31,8 +31,8 @@ func (m *TwoPhase) conclude(outcome Outcome, out []Action) []Action {
 // sendBelow sends the outcome to the living below v, and in place of the dead to
 // theirs, those with the widest subtrees first.
 func (m *TwoPhase) sendBelow(v Node, msg *Msg, out []Action) []Action {
-	for i := m.group.degree(v) - 1; i >= 0; i-- {
-		if c := m.group.childAt(v, i); m.gone(c) {
+	for i := m.group.tree.Degree(v) - 1; i >= 0; i-- {
+		if c := m.group.tree.Child(v, i); m.gone(c) {
 			out = m.sendBelow(c, msg, out)
 		} else {
 			out = m.send(c, *msg, out)

@@ -63,7 +63,7 @@ func (e *Early) newSide(base uint64, g group) (side, error) {
 		return side{}, err
 	}
 	s := side{base: base, group: g, m: m}
-	degree := g.degree(g.me)
+	degree := g.tree.Degree(g.me)
 	for i := range s.stores {
 		s.stores[i].kids = make([]kid, degree)
 	}

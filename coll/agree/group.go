@@ -114,25 +114,6 @@ func (g *group) member(v Node) Node {
 // len is the number of nodes.
 func (g *group) len() Node { return Node(g.tree.Len()) }
 
-// degree is how many children node v has.
-func (g *group) degree(v Node) int {
-	n := 0
-	end := g.tree.End(v)
-	for c := v + 1; c < end; c = g.tree.End(c) {
-		n++
-	}
-	return n
-}
-
-// childAt is the i-th child of node v: a level of the tree has k-1 of them.
-func (g *group) childAt(v Node, i int) Node {
-	width := 1
-	for ; i >= g.k-1; i -= g.k - 1 {
-		width *= g.k
-	}
-	return v + Node((i+1)*width)
-}
-
 // child is the index of node v among my children, or -1.
 func (g *group) child(v Node) int {
 	if v <= g.me || g.tree.Parent(v) != g.me {

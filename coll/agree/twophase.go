@@ -95,7 +95,7 @@ func NewTwoPhase(cfg Config) (*TwoPhase, error) {
 // open makes seq the current round.
 func (m *TwoPhase) open(seq uint64) {
 	r := &m.now
-	degree := m.group.degree(m.group.me)
+	degree := m.group.tree.Degree(m.group.me)
 	if cap(r.kids) < degree {
 		r.kids = make([]kid, degree)
 	}

@@ -20,9 +20,9 @@ const (
 // Call is what all members call a collective with.
 type Call struct {
 	Kind    Kind
-	Root    Node   // of Reduce and Bcast, else 0
 	Uniform bool   // nobody returns before every living member holds the result
 	Strict  bool   // fails everywhere if a member was dead when the decision was made
+	Root    Node   // of Reduce and Bcast, else 0
 	Tag     uint32 // of what else must be the same everywhere: type, length, operator
 }
 

@@ -15,9 +15,9 @@ var ErrConfig = errors.New("no such collective")
 // how many old results a member must keep.
 const syncEvery = 8
 
-// window is how many operations a machine holds: those from the last that all
-// members entered up to the next such but one, which is as far as anybody can
-// get ahead.
+// window is how many operations a machine may have to hold: those from the last
+// that all members entered up to the next such but one, which is as far as anybody
+// can get ahead.
 const window = 2*syncEvery + 2
 
 // Config shapes a machine. All members of a group use the same one, but for Me.
@@ -31,36 +31,60 @@ type Config struct {
 // Machine is one member's part in the collectives of a group. See the package's
 // documentation for the protocol.
 type Machine struct {
-	cfg     Config
+	cfg     *Config // shared by a group: Me is not looked at
 	tree    tree.Knomial
-	failed  []uint64 // a bit for each member known to be dead
-	nfailed int
-	entered uint64 // the last operation that was entered here; the first is 1
-	settled uint64 // all members have returned from operations up to this one
-	loose   int    // broadcasts since one that all had to enter
-	ops     [window]op
-	scratch []Node
+	me      Node
+	nfailed int32
+	failed  nodeSet // the members known to be dead
+	entered uint64  // the last operation that was entered here; the first is 1
+	settled uint64  // all members have returned from operations up to this one
+	latest  uint64  // the last operation that anything is known of
+	ops     ring
+	loose   uint8 // broadcasts since one that all had to enter
 }
 
 // New makes a machine, at rest.
 func New(cfg Config) (*Machine, error) {
-	t, err := tree.NewKnomial(cfg.N, cfg.Radix)
+	if cfg.N > 0 && (cfg.Me < 0 || cfg.Me >= cfg.N) {
+		return nil, fmt.Errorf("%w: member %d, want 0 to %d", ErrConfig, cfg.Me, cfg.N-1)
+	}
+	t, err := cfg.tree()
 	if err != nil {
 		return nil, err
 	}
-	if cfg.Me < 0 || cfg.Me >= cfg.N {
-		return nil, fmt.Errorf("%w: member %d, want 0 to %d", ErrConfig, cfg.Me, cfg.N-1)
+	return &Machine{cfg: &cfg, tree: t, me: Node(cfg.Me)}, nil
+}
+
+// NewGroup makes the machines of all members of a group, at rest, for who drives
+// all of them, like a simulation. Me is not looked at. They lie in one piece, with
+// room for one operation each.
+func NewGroup(cfg Config) ([]Machine, error) {
+	t, err := cfg.tree()
+	if err != nil {
+		return nil, err
 	}
-	if cfg.Incs != nil && len(cfg.Incs) != cfg.N {
-		return nil, fmt.Errorf("%w: %d incarnations of %d members", ErrConfig, len(cfg.Incs), cfg.N)
+	group, ops, rings := make([]Machine, cfg.N), make([]op, cfg.N), make(ring, cfg.N)
+	for v := range group {
+		rings[v] = &ops[v]
+		group[v] = Machine{cfg: &cfg, tree: t, me: Node(v), ops: rings[v : v+1 : v+1]}
 	}
-	m := &Machine{cfg: cfg, tree: t, failed: make([]uint64, (cfg.N+63)/64)}
-	degree := len(t.Children(0, nil)) // nobody has more
-	m.scratch = make([]Node, 0, degree)
-	for i := range m.ops {
-		m.ops[i].slots = make([]slot, 0, degree)
+	return group, nil
+}
+
+// tree is the tree of all members, if there is one.
+func (c *Config) tree() (tree.Knomial, error) {
+	t, err := tree.NewKnomial(c.N, c.Radix)
+	if err == nil && c.Incs != nil && len(c.Incs) != c.N {
+		err = fmt.Errorf("%w: %d incarnations of %d members", ErrConfig, len(c.Incs), c.N)
 	}
-	return m, nil
+	return t, err
+}
+
+// Reset puts the machine back to rest, as New made it. What room it had it keeps.
+func (m *Machine) Reset() {
+	m.nfailed, m.entered, m.settled, m.latest, m.loose = 0, 0, 0, 0, 0
+	m.failed.clear()
+	m.ops.clear()
 }
 
 // Step tells the machine of one event and appends to out what is to be done.
@@ -72,7 +96,7 @@ func (m *Machine) Step(ev Event, out []Action) []Action {
 		if m.isFailed(ev.From) { // late: nobody else will count it either
 			return out
 		}
-		return m.receive(ev.From, ev.Msg, out)
+		return m.receive(ev.From, &ev.Msg, out)
 	case PeerFailed:
 		return m.peerFailed(ev.From, ev.Inc, out)
 	case Tick:
@@ -87,7 +111,7 @@ func (m *Machine) enter(call Call, out []Action) []Action {
 		return append(out, Action{Kind: Refuse, Seq: m.entered})
 	}
 	m.entered++
-	o := m.open(m.entered, call)
+	o := m.open(m.entered, &call)
 	if o.call != call {
 		return append(out, Action{Kind: Mismatch, Seq: o.seq, To: o.opener, Msg: Msg{Call: o.call}})
 	}
@@ -108,13 +132,13 @@ func (m *Machine) enter(call Call, out []Action) []Action {
 }
 
 // receive handles a message of an operation that is not settled.
-func (m *Machine) receive(from Node, msg Msg, out []Action) []Action {
+func (m *Machine) receive(from Node, msg *Msg, out []Action) []Action {
 	if msg.Seq <= m.settled || msg.Seq >= m.settled+window {
 		return out // everybody has returned from it; or a broken driver
 	}
-	o := m.open(msg.Seq, msg.Call)
+	o := m.open(msg.Seq, &msg.Call)
 	if o.call != msg.Call {
-		return append(out, Action{Kind: Mismatch, Seq: o.seq, To: from, Msg: msg})
+		return append(out, Action{Kind: Mismatch, Seq: o.seq, To: from, Msg: *msg})
 	}
 	if o.opener == None {
 		o.opener = from
@@ -140,12 +164,12 @@ func (m *Machine) receive(from Node, msg Msg, out []Action) []Action {
 
 // peerFailed looks at all operations that somebody may still need.
 func (m *Machine) peerFailed(p Node, inc uint32, out []Action) []Action {
-	if m.isFailed(p) || p < 0 || int(p) >= m.cfg.N || inc < m.incarnation(p) {
+	if p < 0 || int(p) >= m.tree.Len() || m.isFailed(p) || inc < m.incarnation(p) {
 		return out
 	}
-	m.failed[p/64] |= 1 << (p % 64)
+	m.failed.add(p, m.tree.Len())
 	m.nfailed++
-	for seq := m.settled + 1; seq < m.settled+window; seq++ {
+	for seq := m.settled + 1; seq <= m.latest; seq++ {
 		if o := m.find(seq); o != nil {
 			out = m.progress(o, out)
 		}
@@ -160,24 +184,24 @@ func (m *Machine) incarnation(p Node) uint32 {
 	return m.cfg.Incs[p]
 }
 
-func (m *Machine) isFailed(p Node) bool {
-	return m.nfailed > 0 && m.failed[p/64]&(1<<(p%64)) != 0
-}
+func (m *Machine) isFailed(p Node) bool { return m.nfailed > 0 && m.failed.has(p) }
 
 // find is the operation seq, or nil if nothing is known of it.
 func (m *Machine) find(seq uint64) *op {
-	if o := &m.ops[seq%window]; seq != 0 && o.seq == seq {
-		return o
+	if seq == 0 {
+		return nil
 	}
-	return nil
+	return m.ops.find(seq)
 }
 
 // open is the operation seq, begun if need be.
-func (m *Machine) open(seq uint64, call Call) *op {
-	o := &m.ops[seq%window]
+func (m *Machine) open(seq uint64, call *Call) *op {
+	o := m.ops.place(seq, m.settled)
 	if o.seq != seq {
-		*o = op{seq: seq, call: call, slots: o.slots[:0], acks: o.acks[:0], me: Node(m.cfg.Me), sentTo: None, ackTo: None, haveTo: None, opener: None}
-		o.me = o.virtual(o.me, m)
+		*o = op{seq: seq, call: *call, slots: o.slots[:0], acks: o.acks[:0], sentTo: None, ackTo: None, haveTo: None, opener: None}
+		o.me = o.virtual(m.me, m)
+		o.degree = int32(m.tree.Degree(o.me))
+		m.latest = max(m.latest, seq)
 	}
 	return o
 }

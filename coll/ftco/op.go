@@ -10,24 +10,25 @@ type op struct {
 	call Call
 	me   Node
 
-	entered   bool // here
-	gathers   bool // the root must hear of all before it decides; known once entered
-	frozen    bool // all of my subtree that lives is in my contribution, or this is a question only
-	decided   bool // the decision is here
-	acked     bool // uniform: all of my living subtree hold it
-	committed bool // uniform: and with everybody
-	returned  bool // the local call
-	idle      int  // ticks since the last progress
+	entered   bool  // here
+	gathers   bool  // the root must hear of all before it decides; known once entered
+	frozen    bool  // all of my subtree that lives is in my contribution, or this is a question only
+	decided   bool  // the decision is here
+	acked     bool  // uniform: all of my living subtree hold it
+	committed bool  // uniform: and with everybody
+	returned  bool  // the local call
+	lacking   bool  // one of the slots lacks somebody
+	idle      int32 // ticks since the last progress
 
-	slots   []slot // what came up, each node's once
-	direct  int    // how many of them are children
-	lacking bool   // one of them lacks somebody
-	acks    []Node // whose subtrees hold the decision
-	sets    *Sets  // of my contribution when frozen, of the decision when decided
-	sentTo  Node   // to whom my contribution went last
-	haveTo  Node   // to whom the decision went as Have
-	ackTo   Node   // to whom my Ack went last
-	opener  Node   // the first member that a message came from
+	degree int32  // how many children I have
+	direct int32  // and how many of them are in slots
+	slots  []slot // what came up, each node's once
+	acks   []Node // whose subtrees hold the decision
+	sets   *Sets  // of my contribution when frozen, of the decision when decided
+	sentTo Node   // to whom my contribution went last
+	haveTo Node   // to whom the decision went as Have
+	ackTo  Node   // to whom my Ack went last
+	opener Node   // the first member that a message came from
 }
 
 // slot is the contribution of a subtree, or the question of its top.
@@ -41,15 +42,15 @@ type slot struct {
 func (o *op) virtual(p Node, m *Machine) Node {
 	v := p - o.call.Root
 	if v < 0 {
-		v += Node(m.cfg.N)
+		v += Node(m.tree.Len())
 	}
 	return v
 }
 
 // member is the member at node v.
 func (o *op) member(v Node, m *Machine) Node {
-	if v += o.call.Root; v >= Node(m.cfg.N) {
-		v -= Node(m.cfg.N)
+	if v += o.call.Root; v >= Node(m.tree.Len()) {
+		v -= Node(m.tree.Len())
 	}
 	return v
 }
@@ -160,7 +161,7 @@ func (m *Machine) part(o *op, v Node, out []Action) (Buf, []Action) {
 // own is the buffer of my contribution.
 func (o *op) own(m *Machine) Buf {
 	if o.call.Kind == Allreduce || o.call.Kind == Reduce {
-		return Buf(m.cfg.Me)
+		return Buf(m.me)
 	}
 	return NoValue
 }

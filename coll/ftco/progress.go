@@ -1,6 +1,9 @@
 package ftco
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // progress does what can be done for o after something was learned.
 func (m *Machine) progress(o *op, out []Action) []Action {
@@ -15,7 +18,7 @@ func (m *Machine) progress(o *op, out []Action) []Action {
 		return m.progressLoose(o, above, out)
 	}
 	if !o.frozen {
-		if o.direct < m.degree(o.me) && (m.nfailed == 0 || !m.whole(o, o.me, contributed)) {
+		if lack := o.degree - o.direct; lack > 0 && (lack > m.nfailed || !m.whole(o, o.me, contributed)) {
 			return out
 		}
 		out = m.freeze(o, out)
@@ -42,16 +45,6 @@ func (m *Machine) progressLoose(o *op, above Node, out []Action) []Action {
 		return m.report(o, above, out)
 	}
 	return out
-}
-
-// degree is how many children node v has.
-func (m *Machine) degree(v Node) int {
-	n := 0
-	end := m.tree.End(v)
-	for c := v + 1; c < end; c = m.tree.End(c) {
-		n++
-	}
-	return n
 }
 
 // freeze makes my contribution of my own value and of all that came from my
@@ -93,7 +86,7 @@ func (m *Machine) decide(o *op, out []Action) []Action {
 	case o.gathers && o.call.Kind != Bcast:
 		value, out = m.part(o, 0, out)
 	case o.me == 0:
-		value = Buf(m.cfg.Me)
+		value = Buf(m.me)
 	}
 	o.sets = m.decisionSets(o)
 	if value != NoValue {
@@ -113,11 +106,9 @@ func (m *Machine) decisionSets(o *op) *Sets {
 	} else if o.me != 0 {
 		s.Missing = append(s.Missing, o.call.Root)
 	}
-	for v := range Node(m.cfg.N) {
-		if p := o.member(v, m); m.isFailed(p) || slices.Contains(s.Missing, p) {
-			s.Failed = append(s.Failed, p)
-		}
-	}
+	s.Failed = append(slices.AppendSeq(make([]Node, 0, int(m.nfailed)+len(s.Missing)), m.failed.all), s.Missing...)
+	slices.SortFunc(s.Failed, func(p, q Node) int { return cmp.Compare(o.virtual(p, m), o.virtual(q, m)) })
+	s.Failed = slices.Compact(s.Failed)
 	return s
 }
 
@@ -165,11 +156,8 @@ func (m *Machine) sendBelow(o *op, kind MsgKind, out []Action) []Action {
 }
 
 func (m *Machine) sendUnder(o *op, v Node, kind MsgKind, out []Action) []Action {
-	from := len(m.scratch)
-	m.scratch = m.tree.Children(v, m.scratch)
-	for len(m.scratch) > from {
-		c := m.scratch[len(m.scratch)-1]
-		m.scratch = m.scratch[:len(m.scratch)-1]
+	for i := m.tree.Degree(v) - 1; i >= 0; i-- {
+		c := m.tree.Child(v, i)
 		switch {
 		case c == o.me || m.dead(o, c):
 			out = m.sendUnder(o, c, kind, out)

@@ -1,13 +1,16 @@
 package ftco
 
 // receiveUp handles a contribution or a question.
-func (m *Machine) receiveUp(o *op, from Node, msg Msg, out []Action) []Action {
+func (m *Machine) receiveUp(o *op, from Node, msg *Msg, out []Action) []Action {
 	v := o.virtual(from, m)
 	if o.decided {
 		return m.sendDown(o, v, out)
 	}
 	if o.slot(v) != nil {
 		return out // asked for again, and it had come
+	}
+	if cap(o.slots) == 0 {
+		o.slots = make([]slot, 0, max(1, o.degree))
 	}
 	o.slots = append(o.slots, slot{node: v, value: msg.Value != NoValue, sets: msg.Sets})
 	o.lacking = o.lacking || msg.Sets != nil
@@ -22,7 +25,7 @@ func (m *Machine) receiveUp(o *op, from Node, msg Msg, out []Action) []Action {
 
 // receiveDecision handles the decision, from above or, where I took the root's
 // place, from below.
-func (m *Machine) receiveDecision(o *op, from Node, msg Msg, out []Action) []Action {
+func (m *Machine) receiveDecision(o *op, from Node, msg *Msg, out []Action) []Action {
 	if !o.decided {
 		if msg.Kind == Down {
 			o.haveTo = o.virtual(from, m) // who has it need not be told
@@ -120,7 +123,7 @@ func (m *Machine) tick(out []Action) []Action {
 	if m.cfg.Ticks == 0 || o == nil || o.returned {
 		return out
 	}
-	if o.idle++; o.idle < m.cfg.Ticks {
+	if o.idle++; int(o.idle) < m.cfg.Ticks {
 		return out
 	}
 	o.idle = 0

@@ -1,19 +1,12 @@
 package ftco
 
-import (
-	"encoding/binary"
-	"slices"
-)
+import "encoding/binary"
 
 // Clone is a machine of its own in the same state.
 func (m *Machine) Clone() *Machine {
 	c := *m
-	c.failed = slices.Clone(m.failed)
-	c.scratch = make([]Node, 0, cap(m.scratch))
-	for i := range c.ops {
-		o := &c.ops[i]
-		o.slots, o.acks = slices.Clone(o.slots), slices.Clone(o.acks) // room that is free is not shared either
-	}
+	c.failed = m.failed.clone()
+	c.ops = m.ops.clone(m.settled)
 	return &c
 }
 
@@ -22,13 +15,14 @@ func (m *Machine) Clone() *Machine {
 // events with the same actions. What an operation no longer needs is left out, so
 // that ways that led to the same state are seen to do so.
 func (m *Machine) AppendState(b []byte) []byte {
-	for _, word := range m.failed {
-		b = binary.AppendUvarint(b, word)
+	b = binary.AppendUvarint(b, uint64(m.nfailed))
+	for p := range m.failed.all {
+		b = appendNode(b, p)
 	}
 	b = binary.AppendUvarint(b, m.entered)
 	b = binary.AppendUvarint(b, m.settled)
-	b = append(b, byte(m.loose))
-	for seq := m.settled + 1; seq < m.settled+window; seq++ {
+	b = append(b, m.loose)
+	for seq := m.settled + 1; seq <= m.latest; seq++ {
 		if o := m.find(seq); o != nil {
 			b = o.append(b)
 		}

@@ -51,14 +51,23 @@ func (t Knomial) End(v int32) int32 {
 	return min(t.n, v+t.width(v))
 }
 
-// Children appends the children of v to buf, in ascending order, which is that
-// of growing subtrees.
-func (t Knomial) Children(v int32, buf []int32) []int32 {
-	end := t.End(v)
-	for c := v + 1; c < end; c = t.End(c) {
-		buf = append(buf, c)
+// Degree is how many children v has: up to k-1 on each level.
+func (t Knomial) Degree(v int32) int {
+	n, below := 0, int64(t.End(v)-v-1)
+	for width := int64(1); width <= below; width *= int64(t.k) {
+		n += int(min(int64(t.k-1), below/width))
 	}
-	return buf
+	return n
+}
+
+// Child is the i-th child of v, of those from 0 to Degree(v)-1. They ascend, which
+// is the order of growing subtrees.
+func (t Knomial) Child(v int32, i int) int32 {
+	width, level := int32(1), int(t.k-1)
+	for ; i >= level; i -= level {
+		width *= t.k
+	}
+	return v + int32(i+1)*width
 }
 
 // width is the value of the lowest digit of v that is not zero.

@@ -20,7 +20,8 @@ func TestKnomialIsOneTree(t *testing.T) {
 			walk = func(v int32) {
 				seen++
 				next := v + 1
-				for _, c := range tr.Children(v, nil) {
+				for i := range tr.Degree(v) {
+					c := tr.Child(v, i)
 					if c != next || tr.Parent(c) != v || tr.End(c) > tr.End(v) {
 						t.Fatalf("n %d, k %d: child %d of %d: parent %d, want first %d, interval to %d in %d", n, k, c, v, tr.Parent(c), next, tr.End(c), tr.End(v))
 					}
@@ -52,11 +53,11 @@ func TestKnomialDegrees(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := len(tr.Children(0, nil)); got != (k-1)*levels {
+		if got := tr.Degree(0); got != (k-1)*levels {
 			t.Errorf("k %d: the root has %d children, want %d", k, got, (k-1)*levels)
 		}
-		if got := tr.Children(int32(n/k), nil); len(got) != (k-1)*(levels-1) {
-			t.Errorf("k %d: the root's widest child has children %v", k, got)
+		if got := tr.Degree(int32(n / k)); got != (k-1)*(levels-1) {
+			t.Errorf("k %d: the root's widest child has %d children, want %d", k, got, (k-1)*(levels-1))
 		}
 	}
 }

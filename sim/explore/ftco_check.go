@@ -144,8 +144,8 @@ func (s *FTCO) expression(call ftco.Call, set uint64) value {
 		if p := (int(v) + int(call.Root)) % s.Size; set>>p&1 != 0 {
 			acc = leaf(p)
 		}
-		for _, c := range t.Children(v, nil) {
-			switch part := sum(c); {
+		for i := range t.Degree(v) {
+			switch part := sum(t.Child(v, i)); {
 			case part.has == 0:
 			case acc.has == 0:
 				acc = part

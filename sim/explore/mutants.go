@@ -58,7 +58,7 @@ var Mutants = []Mutant{
 	},
 	{
 		"frozen-early", "after a death a contribution is frozen before all living below are in it",
-		progressFile, "(m.nfailed == 0 || !m.whole(o, o.me, contributed))", "m.nfailed == 0",
+		progressFile, "(lack > m.nfailed || !m.whole(o, o.me, contributed))", "m.nfailed == 0",
 	},
 	{
 		"no-have", "who holds the decision does not tell the root's successor",
@@ -78,7 +78,7 @@ var Mutants = []Mutant{
 	},
 	{
 		"failed-without-missing", "a dead member known below only is missing and not failed",
-		progressFile, "m.isFailed(p) || slices.Contains(s.Missing, p)", "m.isFailed(p) || slices.Contains(s.Missing, p) && p < 0",
+		progressFile, "m.failed.all), s.Missing...)", "m.failed.all), s.Missing[:0]...)",
 	},
 	{
 		"missing-forgets-below", "what a contribution lacks is not passed on",

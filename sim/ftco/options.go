@@ -42,7 +42,7 @@ func Defaults() Options {
 // Limits of experiments: more nodes than fit in memory, or numbers that overflow.
 const (
 	mostNodes   = 1 << 22
-	mostShipped = 1 << 16
+	mostShipped = 1 << 22
 	mostSteps   = 1 << 20
 	mostRuns    = 1 << 20
 )

@@ -10,10 +10,17 @@ import (
 // sends one message or handles one, and what a machine wants to send in answer to
 // one event takes as many steps. Failures are news, which every living node gets
 // a fixed time after the death, as from a failure detector.
+//
+// A million nodes have to fit, so a node that waits costs a few words: messages
+// lie in one pool, from the step that makes them to the one that handles them.
 type Shipped struct {
-	cfg   ShippedConfig
-	nodes []shippedNode
-	out   []ftco.Action
+	cfg      ShippedConfig
+	machines []ftco.Machine
+	nodes    []shippedNode
+	letters  []letter
+	free     ShippedMsg // the first of those that are not in use, or noLetter
+	event    ftco.Event
+	out      []ftco.Action
 }
 
 // ShippedConfig shapes the machines of a collective.
@@ -23,52 +30,99 @@ type ShippedConfig struct {
 	Detection int32 // steps from a death to its news
 }
 
-// ShippedMsg is a message between shipped machines.
-type ShippedMsg struct {
-	From int32
-	Msg  ftco.Msg
+// ShippedMsg is a message between shipped machines: its place in the pool.
+type ShippedMsg int32
+
+const noLetter = ShippedMsg(-1)
+
+// letter is a message, or room for one. next is the one behind it in a queue.
+type letter struct {
+	from, to int32
+	next     ShippedMsg
+	msg      ftco.Msg
 }
 
+// queue is one of messages.
+type queue struct{ first, last ShippedMsg }
+
 type shippedNode struct {
-	machine  *ftco.Machine
-	inbox    []ShippedMsg
-	outbox   []outgoing
+	inbox    queue
+	outbox   queue
+	queued   int32 // how many are in the inbox
 	late     bool
 	returned bool // the call has, and what it had to send is sent
 	deliver  bool
 }
 
-type outgoing struct {
-	to  int32
-	msg ftco.Msg
-}
-
 // NewShipped makes the machines.
 func NewShipped(cfg ShippedConfig) (*Shipped, error) {
-	s := &Shipped{cfg: cfg, nodes: make([]shippedNode, cfg.N)}
-	return s, s.Reset()
+	machines, err := ftco.NewGroup(ftco.Config{N: cfg.N, Radix: cfg.Radix})
+	if err != nil {
+		return nil, fmt.Errorf("%d nodes: %w", cfg.N, err)
+	}
+	s := &Shipped{cfg: cfg, machines: machines, nodes: make([]shippedNode, cfg.N), letters: make([]letter, 0, cfg.N)}
+	s.Reset()
+	return s, nil
 }
 
 // Reset puts all machines back to rest.
-func (s *Shipped) Reset() error {
+func (s *Shipped) Reset() {
+	empty := queue{noLetter, noLetter}
+	s.letters, s.free = s.letters[:0], noLetter
 	for v := range s.nodes {
-		m, err := ftco.New(ftco.Config{N: s.cfg.N, Me: v, Radix: s.cfg.Radix})
-		if err != nil {
-			return fmt.Errorf("node %d: %w", v, err)
-		}
-		n := &s.nodes[v]
-		*n = shippedNode{machine: m, inbox: n.inbox[:0], outbox: n.outbox[:0], late: true}
+		s.machines[v].Reset()
+		s.nodes[v] = shippedNode{inbox: empty, outbox: empty, late: true}
 	}
-	return nil
 }
 
-func (s *Shipped) step(v int32, ev ftco.Event) {
+// post puts a message of v at the end of its outbox.
+func (s *Shipped) post(v int32, a *ftco.Action) {
+	m := s.free
+	if m == noLetter {
+		m = ShippedMsg(len(s.letters))
+		s.letters = append(s.letters, letter{})
+	} else {
+		s.free = s.letters[m].next
+	}
+	l := &s.letters[m]
+	l.from, l.to, l.msg = v, a.To, a.Msg
+	s.push(&s.nodes[v].outbox, m)
+}
+
+// push puts m at the end of q.
+func (s *Shipped) push(q *queue, m ShippedMsg) {
+	s.letters[m].next = noLetter
+	if q.first == noLetter {
+		q.first = m
+	} else {
+		s.letters[q.last].next = m
+	}
+	q.last = m
+}
+
+// pull takes the first of q, or noLetter.
+func (s *Shipped) pull(q *queue) ShippedMsg {
+	m := q.first
+	if m != noLetter {
+		q.first = s.letters[m].next
+	}
+	return m
+}
+
+// drop makes the room of m free.
+func (s *Shipped) drop(m ShippedMsg) {
+	s.letters[m].next = s.free
+	s.free = m
+}
+
+// step tells v's machine of s.event.
+func (s *Shipped) step(v int32) {
 	n := &s.nodes[v]
-	s.out = n.machine.Step(ev, s.out[:0])
+	s.out = s.machines[v].Step(s.event, s.out[:0])
 	for i := range s.out {
 		switch a := &s.out[i]; a.Kind {
 		case ftco.Send:
-			n.outbox = append(n.outbox, outgoing{a.To, a.Msg})
+			s.post(v, a)
 		case ftco.Deliver, ftco.Fail:
 			n.deliver = true
 		}
@@ -78,14 +132,16 @@ func (s *Shipped) step(v int32, ev ftco.Event) {
 // Enter makes v call the collective.
 func (s *Shipped) Enter(v, _ int32) {
 	s.nodes[v].late = false
-	s.step(v, ftco.Event{Kind: ftco.Enter, Call: s.cfg.Call})
+	s.event.Kind, s.event.Call = ftco.Enter, s.cfg.Call
+	s.step(v)
 }
 
 // Arrive puts a message into v's queue.
 func (s *Shipped) Arrive(v int32, m *ShippedMsg, _ int32) int {
 	n := &s.nodes[v]
-	n.inbox = append(n.inbox, *m)
-	return len(n.inbox)
+	s.push(&n.inbox, *m)
+	n.queued++
+	return int(n.queued)
 }
 
 // Turn gives v one step: sending comes first, as DATA does in the paper.
@@ -94,17 +150,17 @@ func (s *Shipped) Turn(v, _ int32, out *Move[ShippedMsg]) {
 	if n.late {
 		return
 	}
-	if len(n.outbox) > 0 {
-		o := n.outbox[0]
-		n.outbox = n.outbox[:copy(n.outbox, n.outbox[1:])]
-		out.Kind, out.To, out.Msg = Sent, o.to, ShippedMsg{v, o.msg}
+	if m := s.pull(&n.outbox); m != noLetter {
+		out.Kind, out.To, out.Msg = Sent, s.letters[m].to, m
 		return
 	}
 	n.returned = n.returned || n.deliver
-	if len(n.inbox) > 0 {
-		m := n.inbox[0]
-		n.inbox = n.inbox[:copy(n.inbox, n.inbox[1:])]
-		s.step(v, ftco.Event{Kind: ftco.Recv, From: m.From, Msg: m.Msg})
+	if m := s.pull(&n.inbox); m != noLetter {
+		n.queued--
+		l := &s.letters[m]
+		s.event.Kind, s.event.From, s.event.Msg = ftco.Recv, l.from, l.msg
+		s.drop(m)
+		s.step(v)
 		out.Kind = Took
 	}
 }
@@ -113,7 +169,10 @@ func (s *Shipped) Turn(v, _ int32, out *Move[ShippedMsg]) {
 func (s *Shipped) Wake(_, _ int32) (int32, bool) { return 0, false }
 
 // Lost tells nobody; the failure detector does.
-func (s *Shipped) Lost(_ int32, _ *ShippedMsg, _ int32) (who, at int32, ok bool) { return 0, 0, false }
+func (s *Shipped) Lost(_ int32, m *ShippedMsg, _ int32) (who, at int32, ok bool) {
+	s.drop(*m)
+	return 0, 0, false
+}
 
 // Died is when the news sets out.
 func (s *Shipped) Died(_, now int32, _ func(*ShippedMsg)) (news int32, ok bool) {
@@ -122,7 +181,8 @@ func (s *Shipped) Died(_, now int32, _ func(*ShippedMsg)) (news int32, ok bool) 
 
 // Notice tells who that dead is dead.
 func (s *Shipped) Notice(who, dead, _ int32) {
-	s.step(who, ftco.Event{Kind: ftco.PeerFailed, From: dead, Inc: 1})
+	s.event.Kind, s.event.From, s.event.Inc = ftco.PeerFailed, dead, 1
+	s.step(who)
 }
 
 // Finished says whether v needs to do no more.
