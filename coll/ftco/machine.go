@@ -164,10 +164,9 @@ func (m *Machine) receive(from Node, msg *Msg, out []Action) []Action {
 
 // peerFailed looks at all operations that somebody may still need.
 func (m *Machine) peerFailed(p Node, inc uint32, out []Action) []Action {
-	if p < 0 || int(p) >= m.tree.Len() || m.isFailed(p) || inc < m.incarnation(p) {
+	if p < 0 || int(p) >= m.tree.Len() || inc < m.incarnation(p) || !m.failed.add(p, m.tree.Len()) {
 		return out
 	}
-	m.failed.add(p, m.tree.Len())
 	m.nfailed++
 	for seq := m.settled + 1; seq <= m.latest; seq++ {
 		if o := m.find(seq); o != nil {

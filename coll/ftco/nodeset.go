@@ -13,29 +13,50 @@ type nodeSet struct {
 	bits []uint64
 }
 
-// add adds p, one of n, which is not in it.
-func (s *nodeSet) add(p Node, n int) {
-	if s.bits == nil {
-		if len(s.few) < n/32 { // then a list is smaller
-			i, _ := slices.BinarySearch(s.few, p)
-			s.few = slices.Insert(s.few, i, p)
-			return
-		}
-		s.bits = make([]uint64, (n+63)/64)
-		for _, q := range s.few {
-			s.set(q)
-		}
-		s.few = nil
+// add adds p, one of n, and says whether it was not there.
+func (s *nodeSet) add(p Node, n int) bool {
+	if s.bits != nil {
+		added := !s.has(p)
+		s.set(p)
+		return added
 	}
+	i := s.search(p)
+	if i < len(s.few) && s.few[i] == p {
+		return false
+	}
+	if len(s.few) < n/32 { // then a list is smaller
+		s.few = slices.Insert(s.few, i, p)
+		return true
+	}
+	s.bits = make([]uint64, (n+63)/64)
+	for _, q := range s.few {
+		s.set(q)
+	}
+	s.few = nil
 	s.set(p)
+	return true
+}
+
+// search is where p is in the list, or would be. It is asked at every step after
+// a death, for which slices.BinarySearch is slow.
+func (s *nodeSet) search(p Node) int {
+	low, high := 0, len(s.few)
+	for low < high {
+		if mid := int(uint(low+high) / 2); s.few[mid] < p {
+			low = mid + 1
+		} else {
+			high = mid
+		}
+	}
+	return low
 }
 
 func (s *nodeSet) set(p Node) { s.bits[p/64] |= 1 << (p % 64) }
 
 func (s *nodeSet) has(p Node) bool {
 	if s.bits == nil {
-		_, ok := slices.BinarySearch(s.few, p)
-		return ok
+		i := s.search(p)
+		return i < len(s.few) && s.few[i] == p
 	}
 	return s.bits[p/64]&(1<<(p%64)) != 0
 }

@@ -1,5 +1,7 @@
 package ftco
 
+import "slices"
+
 // receiveUp handles a contribution or a question.
 func (m *Machine) receiveUp(o *op, from Node, msg *Msg, out []Action) []Action {
 	v := o.virtual(from, m)
@@ -9,9 +11,7 @@ func (m *Machine) receiveUp(o *op, from Node, msg *Msg, out []Action) []Action {
 	if o.slot(v) != nil {
 		return out // asked for again, and it had come
 	}
-	if cap(o.slots) == 0 {
-		o.slots = make([]slot, 0, max(1, o.degree))
-	}
+	o.slots = slices.Grow(o.slots, max(0, int(o.degree)-len(o.slots))) // once, and kept
 	o.slots = append(o.slots, slot{node: v, value: msg.Value != NoValue, sets: msg.Sets})
 	o.lacking = o.lacking || msg.Sets != nil
 	if m.tree.Parent(v) == o.me {

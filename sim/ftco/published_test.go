@@ -367,6 +367,34 @@ func TestShipped(t *testing.T) {
 	}
 }
 
+// TestShippedScale runs the machine that programs use at the published size.
+func TestShippedScale(t *testing.T) {
+	t.Parallel()
+	const n = 65536
+	ours := report(t, func(o *Options) { o.Radix, o.Roots, o.Config = 16, "single", "shipped" })
+	theirs := report(t, func(o *Options) { o.Radix, o.Roots = 16, "single" })
+	if ours.Latency != theirs.Latency || math.Round(ours.Messages.Mean*n) != 2*(n-1) {
+		t.Errorf("shipped %+v, published %+v, want the same latency and %d messages", ours, theirs, 2*(n-1))
+	}
+}
+
+// TestShippedScaleWithFailures does so with failures, of which everybody is told.
+func TestShippedScaleWithFailures(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("6 runs of 64K nodes")
+	}
+	for _, k := range []int{2, 9} {
+		base := report(t, func(o *Options) { o.Radix, o.Roots, o.Config = k, "single", "shipped" })
+		faulty := report(t, func(o *Options) {
+			o.Radix, o.Roots, o.Config, o.Inactive, o.Online, o.Runs, o.Parallel = k, "single", "shipped", 5, 5, 2, 2
+		})
+		if most := 2*base.Latency.Mean + 100; faulty.Latency.Max > most || faulty.FailedNodes.Min < 9 {
+			t.Errorf("k %d, 10 failures whose news takes 100 steps: %+v, want a latency of at most %v", k, faulty, most)
+		}
+	}
+}
+
 func TestOptionsAreChecked(t *testing.T) {
 	t.Parallel()
 	o := Defaults()
