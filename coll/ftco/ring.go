@@ -3,17 +3,16 @@ package ftco
 import "slices"
 
 // ring holds operations by their number, modulo its length, a power of two. It
-// and they are made when first needed and then kept: most machines only ever need
-// a few of what broadcasts in succession can make of them, which is as many as the
-// power of two from window on.
+// and they are made when first needed and then kept: up to window of them are alive
+// after broadcasts in succession, and two or three otherwise.
 type ring []*op
 
 // find is the operation seq, or nil.
-func (r ring) find(seq uint64) *op {
-	if len(r) == 0 {
+func (r *ring) find(seq uint64) *op {
+	if len(*r) == 0 {
 		return nil
 	}
-	if o := r[seq&uint64(len(r)-1)]; o != nil && o.seq == seq {
+	if o := (*r)[seq&uint64(len(*r)-1)]; o != nil && o.seq == seq {
 		return o
 	}
 	return nil
@@ -36,20 +35,21 @@ func (r *ring) place(seq, settled uint64) *op {
 	}
 }
 
-// grow makes the ring twice as long.
+// grow makes the ring twice as long. What was at i goes there or to as far from the
+// former end, and nothing else does.
 func (r *ring) grow() {
 	to := make(ring, max(1, 2*len(*r)))
-	for _, o := range *r {
+	for i, o := range *r {
 		if o != nil {
-			to[o.seq&uint64(len(to)-1)] = o
+			to[i+int(o.seq&uint64(len(*r)))] = o
 		}
 	}
 	*r = to
 }
 
 // clear forgets all operations.
-func (r ring) clear() {
-	for _, o := range r {
+func (r *ring) clear() {
+	for _, o := range *r {
 		if o != nil {
 			o.seq = 0
 		}
@@ -57,15 +57,15 @@ func (r ring) clear() {
 }
 
 // clone is a copy of those that are not settled.
-func (r ring) clone(settled uint64) ring {
+func (r *ring) clone(settled uint64) ring {
 	live := 0
-	for _, o := range r {
+	for _, o := range *r {
 		if o != nil && o.seq > settled {
 			live++
 		}
 	}
-	to, ops := make(ring, len(r)), make([]op, 0, live)
-	for i, o := range r {
+	to, ops := make(ring, len(*r)), make([]op, 0, live)
+	for i, o := range *r {
 		if o != nil && o.seq > settled {
 			ops = append(ops, *o)
 			c := &ops[len(ops)-1]

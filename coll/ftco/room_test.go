@@ -7,33 +7,40 @@ import (
 	"testing"
 )
 
-// TestRingHoldsTheWindow keeps as many operations as can be alive, begun in any
-// order, and settles them at random: none is lost, and the room has a bound.
+// TestRingHoldsTheWindow keeps up to as many operations as can be alive, begun in
+// any order, settles them at random, and begins anew: none is lost, and the room
+// has a bound.
 func TestRingHoldsTheWindow(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(1, 2))
-	var ops ring
-	settled, made := uint64(0), map[*op]bool{}
-	for range 2000 {
-		settled += r.Uint64N(window)
-		live := map[uint64]*op{}
-		for _, i := range r.Perm(window - 1) {
-			seq := settled + 1 + uint64(i)
-			o := ops.place(seq, settled)
-			*o = op{seq: seq}
-			live[seq], made[o] = o, true
-		}
-		for seq, o := range live {
-			if got := ops.find(seq); got != o {
-				t.Fatalf("settled %d: operation %d is %p, want %p", settled, seq, got, o)
+	for range 300 {
+		var ops ring
+		settled, made := uint64(0), map[*op]bool{}
+		for round := range 20 {
+			if settled += r.Uint64N(window); r.IntN(4) == 0 {
+				ops.clear()
+				settled = 0
+			}
+			live := map[uint64]*op{}
+			for _, i := range r.Perm(min(round+2, window) - 1) {
+				seq := settled + 1 + uint64(i)
+				if o := ops.find(seq); o != nil {
+					live[seq] = o
+					continue
+				}
+				o := ops.place(seq, settled)
+				*o = op{seq: seq}
+				live[seq], made[o] = o, true
+			}
+			for seq, o := range live {
+				if got := ops.find(seq); got != o || o.seq != seq {
+					t.Fatalf("settled %d: operation %d is %p, want %p, which is %d", settled, seq, got, o, o.seq)
+				}
 			}
 		}
-		if o := ops.find(settled + window); o != nil {
-			t.Fatalf("settled %d: operation %d is there, which was not begun", settled, o.seq)
+		if len(ops) > 2*window || len(made) > 2*window {
+			t.Errorf("a ring of %d with %d operations made, want at most %d", len(ops), len(made), 2*window)
 		}
-	}
-	if len(ops) > 2*window || len(made) > 2*window {
-		t.Errorf("a ring of %d with %d operations made, want at most %d", len(ops), len(made), 2*window)
 	}
 }
 
