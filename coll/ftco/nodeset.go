@@ -61,18 +61,14 @@ func (s *nodeSet) has(p Node) bool {
 	return s.bits[p/64]&(1<<(p%64)) != 0
 }
 
-// all yields each, ascending, however they are held.
-func (s *nodeSet) all(yield func(Node) bool) {
+// each calls f with each, ascending, however they are held.
+func (s *nodeSet) each(f func(Node)) {
 	for _, p := range s.few {
-		if !yield(p) {
-			return
-		}
+		f(p)
 	}
 	for i, word := range s.bits {
 		for ; word != 0; word &= word - 1 {
-			if !yield(Node(i*64 + bits.TrailingZeros64(word))) {
-				return
-			}
+			f(Node(i*64 + bits.TrailingZeros64(word)))
 		}
 	}
 }

@@ -106,7 +106,8 @@ func (m *Machine) decisionSets(o *op) *Sets {
 	} else if o.me != 0 {
 		s.Missing = append(s.Missing, o.call.Root)
 	}
-	s.Failed = append(slices.AppendSeq(make([]Node, 0, int(m.nfailed)+len(s.Missing)), m.failed.all), s.Missing...)
+	s.Failed = append(make([]Node, 0, int(m.nfailed)+len(s.Missing)), s.Missing...)
+	m.failed.each(func(p Node) { s.Failed = append(s.Failed, p) })
 	slices.SortFunc(s.Failed, func(p, q Node) int { return cmp.Compare(o.virtual(p, m), o.virtual(q, m)) })
 	s.Failed = slices.Compact(s.Failed)
 	return s

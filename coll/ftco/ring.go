@@ -7,11 +7,8 @@ import "slices"
 // after broadcasts in succession, and two or three otherwise.
 type ring []*op
 
-// find is the operation seq, or nil.
+// find is the operation seq, or nil. There is room: something has begun.
 func (r *ring) find(seq uint64) *op {
-	if len(*r) == 0 {
-		return nil
-	}
 	if o := (*r)[seq&uint64(len(*r)-1)]; o != nil && o.seq == seq {
 		return o
 	}

@@ -16,9 +16,7 @@ func (m *Machine) Clone() *Machine {
 // that ways that led to the same state are seen to do so.
 func (m *Machine) AppendState(b []byte) []byte {
 	b = binary.AppendUvarint(b, uint64(m.nfailed))
-	for p := range m.failed.all {
-		b = appendNode(b, p)
-	}
+	m.failed.each(func(p Node) { b = appendNode(b, p) })
 	b = binary.AppendUvarint(b, m.entered)
 	b = binary.AppendUvarint(b, m.settled)
 	b = append(b, m.loose)

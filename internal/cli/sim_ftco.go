@@ -26,7 +26,7 @@ handles one, and a message takes L steps between them.
 
 The configuration published is the algorithm of the paper, with which its
 figures are reproduced (docs/ftco.md says which choices that takes); shipped is
-what programs use. Node 0 never fails and starts like all others; its own finish
+what programs use, over one root. Node 0 never fails and starts like all others; its own finish
 counts in a reduction only.
 
 With --plot, a figure of the distribution of the latency over the runs is drawn.

@@ -78,7 +78,7 @@ var Mutants = []Mutant{
 	},
 	{
 		"failed-without-missing", "a dead member known below only is missing and not failed",
-		progressFile, "m.failed.all), s.Missing...)", "m.failed.all), s.Missing[:0]...)",
+		progressFile, "s.Failed = append(make([]Node, 0, int(m.nfailed)+len(s.Missing)), s.Missing...)", "s.Failed = nil",
 	},
 	{
 		"missing-forgets-below", "what a contribution lacks is not passed on",
