@@ -24,6 +24,12 @@ func TestNewRefuses(t *testing.T) {
 		if _, err := New(c.cfg); !errors.Is(err, c.want) {
 			t.Errorf("New(%+v): %v, want %v", c.cfg, err, c.want)
 		}
+		if c.cfg.Me != 0 { // a group has all of them
+			continue
+		}
+		if _, err := NewGroup(c.cfg); !errors.Is(err, c.want) {
+			t.Errorf("NewGroup(%+v): %v, want %v", c.cfg, err, c.want)
+		}
 	}
 }
 
