@@ -122,12 +122,12 @@
 // that nobody ends before all have called it, that is, before all have returned
 // from the former side. A message says by its base which side it is of.
 //
-//	message of       a member that                     is
-//	a known side     stands in its tree                 given to that side's machine
-//	a known side     does not                           dropped
-//	the round I wait for as base                        kept if it is a contribution, until I return, when it is given
-//	                                                    to the side that was made, or dropped if none was
-//	another                                             dropped
+//	message of                    is
+//	a member that is dead to me   dropped; who does not stand in the tree of a side is
+//	a known side                  given to that side's machine
+//	the round I wait for as base  kept if it is a contribution, until I return, when it is given
+//	                              to the side that was made, or dropped if none was
+//	another                       dropped
 //
 // Rebalancing is safe with laggards. All survivors return the same list, so they
 // make the same tree. A member X that has returned something else is dead. Who

@@ -121,10 +121,7 @@ func (e *Early) receive(from Node, msg *Msg, out []Action) []Action {
 		if s.m == nil || s.base != msg.Base {
 			continue
 		}
-		v := s.group.node(from)
-		if v == None {
-			return out // it saw a decision that no survivor has
-		}
+		v := s.group.node(from) // it stands there: who does not is dead to me since I made this side
 		return e.step(s, ftco.Event{Kind: ftco.Recv, From: v, Msg: msg.Collective}, &ballot{msg.Vote, msg.Failed}, out)
 	}
 	if msg.Base == e.entered && e.waits() && msg.Collective.Kind == ftco.Up {
@@ -134,15 +131,10 @@ func (e *Early) receive(from Node, msg *Msg, out []Action) []Action {
 }
 
 // keepStray keeps the contribution of a member that has returned from the round
-// that I am in, until I return from it too. Any other message for me is the
-// answer to one of mine, or is repeated.
+// that I am in, until I return from it too. It comes once: I am the contact of its
+// sender, which says it again to another contact only, or to me if I ask. Any other
+// message for me is the answer to one of mine, or is repeated.
 func (e *Early) keepStray(from Node, msg *Msg) {
-	for i := range e.strays {
-		if e.strays[i].member == from {
-			e.strays[i].msg = *msg
-			return
-		}
-	}
 	e.strays = append(e.strays, stray{from, *msg})
 }
 

@@ -38,10 +38,9 @@ func (m *TwoPhase) receive(from Node, msg *Msg, out []Action) []Action {
 		return m.receiveVote(v, msg, out)
 	case MsgQuery:
 		return m.receiveQuery(v, out)
-	case MsgTermQuery:
+	default:
 		return m.receiveTermQuery(from, msg, out)
 	}
-	return out
 }
 
 // answerFromLog tells a laggard how a former round ended.

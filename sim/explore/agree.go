@@ -27,6 +27,9 @@ func (s *Agree) String() string {
 	c := s.Config
 	text := fmt.Sprintf("%s n=%d k=%d calls=%d", [...]string{"?", "linear", "log", "early"}[c.Algorithm], c.N, c.Radix, s.Rounds)
 	words := []string{text}
+	if c.Ticks > 0 {
+		words = append(words, fmt.Sprintf("keepalive=%d", c.Ticks))
+	}
 	for _, option := range []struct {
 		on   bool
 		name string

@@ -26,7 +26,8 @@ func agreements() []agree.Config {
 const mostVoters = len(agree.Vote{}.Payload)
 
 // DrawAgree draws up to l.Calls rounds of any kind of agreement among up to
-// l.Nodes members, of whom up to l.Deaths die.
+// l.Nodes members, of whom up to l.Deaths die. In some of the early-returning
+// agreements messages are lost, and clocks tick.
 func DrawAgree(l Limits) Draw {
 	return func(rng *rand.Rand) (System, Faults) {
 		c := agreements()[rng.IntN(len(agreements()))]
@@ -35,24 +36,51 @@ func DrawAgree(l Limits) Draw {
 		if rng.IntN(4) == 0 {
 			c.N = 1 + rng.IntN(most)
 		}
-		return &Agree{Config: c, Rounds: 1 + rng.IntN(l.Calls)}, Faults{Deaths: rng.IntN(1 + min(c.N-1, l.Deaths))}
+		faults := Faults{Deaths: rng.IntN(1 + min(c.N-1, l.Deaths))}
+		if c.Algorithm == agree.EarlyReturning && rng.IntN(4) == 0 {
+			c.Ticks = 1 + rng.IntN(3)
+			faults.Losses, faults.Ticks = rng.IntN(2), rng.IntN(4)
+			faults.Timeouts = 4 * c.Ticks * (2 + faults.Losses) * (1 + faults.Deaths)
+		}
+		return &Agree{Config: c, Rounds: 1 + rng.IntN(l.Calls)}, faults
 	}
 }
 
 // AgreeScenarios are three rounds of up to three members, two of four members and
-// one of more, by each kind of agreement.
+// one of more, by each kind of agreement; and early-returning ones of two to four
+// members in which one message between living members is lost and clocks tick.
 func AgreeScenarios(nodes, deaths int) []Scenario {
 	var all []Scenario
 	for n := 1; n <= nodes; n++ {
 		all = append(all, agreeScenarios(n, max(1, min(3, 6-n)), min(deaths, n-1))...)
+		if n >= 2 && n <= 4 {
+			all = append(all, agreeLossy(n)...)
+		}
 	}
 	return all
 }
 
-// agreeScenarios are so many rounds of n members by each kind of agreement.
+// agreeLossy are early-returning agreements of n members in which a message is
+// lost, a clock ticks early, and one member may die.
+func agreeLossy(n int) []Scenario {
+	var all []Scenario
+	for _, c := range agreements() {
+		if c.Algorithm == agree.EarlyReturning {
+			c.N, c.Radix, c.Ticks = n, 2, 1
+			all = append(all, Scenario{&Agree{Config: c, Rounds: 5 - n}, Faults{Deaths: 1, Losses: 1, Ticks: 1, Timeouts: 12}})
+		}
+	}
+	return all
+}
+
+// agreeScenarios are so many rounds of n members by each kind of agreement; of more
+// than four members, who agree once, by those that it makes a difference for.
 func agreeScenarios(n, rounds, deaths int) []Scenario {
 	var all []Scenario
 	for _, c := range agreements() {
+		if n > 4 && (c.Algorithm == agree.Linear || c.Rebalance && c.Algorithm == agree.Log) {
+			continue // leaves in every order; and what nothing comes after
+		}
 		c.N, c.Radix = n, 2
 		all = append(all, Scenario{&Agree{Config: c, Rounds: rounds}, Faults{Deaths: deaths}})
 	}

@@ -1,8 +1,8 @@
 package explore
 
 import (
-	"fmt"
 	"runtime"
+	"slices"
 	"testing"
 
 	"github.com/goshmem/goshmem/coll/agree"
@@ -11,30 +11,36 @@ import (
 // TestAgreeExhaustive searches all runs of small groups.
 func TestAgreeExhaustive(t *testing.T) {
 	t.Parallel()
-	type size struct{ n, rounds, deaths int }
-	sizes := []size{{1, 3, 0}, {2, 3, 1}, {3, 3, 2}, {4, 1, 3}}
-	if !testing.Short() {
-		sizes = append(sizes, size{4, 2, 2})
+	sizes := map[string][]Scenario{
+		"n=1,rounds=3":                agreeScenarios(1, 3, 0),
+		"n=2,rounds=3,deaths=1":       agreeScenarios(2, 3, 1),
+		"n=3,rounds=3,deaths=2":       agreeScenarios(3, 3, 2),
+		"n=4,rounds=1,deaths=3":       agreeScenarios(4, 1, 3),
+		"n=2,rounds=3,deaths=1,lossy": agreeLossy(2),
+		"n=3,rounds=2,deaths=1,lossy": agreeLossy(3),
+		"n=4,rounds=1,deaths=1,lossy": agreeLossy(4),
 	}
-	for _, size := range sizes {
-		t.Run(fmt.Sprintf("n=%d,rounds=%d,deaths=%d", size.n, size.rounds, size.deaths), func(t *testing.T) {
+	if !testing.Short() {
+		sizes["n=4,rounds=2,deaths=2"] = agreeScenarios(4, 2, 2)
+		sizes["n=5,rounds=1,deaths=2,early"] = slices.DeleteFunc(agreeScenarios(5, 1, 2), func(s Scenario) bool {
+			a, ok := s.System.(*Agree)
+			return !ok || a.Config.Algorithm != agree.EarlyReturning // the others: docs/explore.md
+		})
+	}
+	for name, all := range sizes {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var total Count
-			for _, c := range agreements() {
-				if c.Algorithm == agree.Linear && size.n > 4 {
-					continue // its leaves are all alike, and in every order
-				}
-				c.N, c.Radix = size.n, 2
-				faults := Faults{Deaths: size.deaths}
-				count, f := Exhaustive(t.Context(), &Agree{Config: c, Rounds: size.rounds}, faults)
+			for _, s := range all {
+				count, f := Exhaustive(t.Context(), s.System, s.Faults)
 				if f != nil {
-					t.Error(Trace(Shrink(f, faults), faults))
+					t.Error(Trace(Shrink(f, s.Faults), s.Faults))
 				}
 				total.States += count.States
 				total.Transitions += count.Transitions
 				total.Ends += count.Ends
 			}
-			t.Logf("%+v", total)
+			t.Logf("%d scenarios: %+v", len(all), total)
 		})
 	}
 }
