@@ -82,11 +82,11 @@ func (m *Msg) String() string {
 	name := [...]string{"", "VOTE", "DECISION", "QUERY", "GATHER", "WAIT", "TERM_QUERY", "UNCERTAIN", "COLLECTIVE"}[m.Kind]
 	s := fmt.Sprintf("%s %d/%d", name, m.Seq, m.Base)
 	switch m.Kind {
-	case MsgDecision:
+	case msgDecision:
 		s += [...]string{"", " DECIDED", " UNDECIDED"}[m.Outcome]
-	case MsgTermQuery, MsgUncertain:
+	case msgTermQuery, msgUncertain:
 		s += fmt.Sprintf(" known %d", m.Known)
-	case MsgCollective:
+	case msgCollective:
 		s += fmt.Sprintf(" %d %d value %d sets %v", m.Collective.Kind, m.Collective.Seq, m.Collective.Value, m.Collective.Sets)
 	}
 	return s + fmt.Sprintf(" %x failed %v", m.Vote.Flags, m.Failed)
