@@ -33,7 +33,8 @@ type world struct {
 	deaths   map[int]int // which member dies at which moment: a step or an action
 	moment   int
 	clones   bool
-	atOnce   bool // all call before anything else happens
+	actions  []Action // of the last step, to be used again
+	atOnce   bool     // all call before anything else happens
 	log      []string
 	verbose  bool
 }
@@ -205,7 +206,8 @@ func (w *world) step(p int, ev Event) {
 func (w *world) stepMachine(p int, ev Event) []Action {
 	m := w.procs[p].m
 	if !w.clones {
-		return m.Step(ev, nil)
+		w.actions = m.Step(ev, w.actions[:0])
+		return w.actions
 	}
 	clone, before := m.Clone(), m.AppendState(nil)
 	actions := m.Step(ev, nil)
