@@ -2,12 +2,12 @@ package agree
 
 // conclude ends the current round: its outcome goes down, the local call returns,
 // and the next round is opened.
-func (m *TwoPhase) conclude(outcome Outcome, out []Action) []Action {
+func (m *twoPhase) conclude(outcome Outcome, out []Action) []Action {
 	r := &m.now
 	if outcome == Undecided && m.group.me == 0 {
 		return out // a broken driver: others were told that I am dead
 	}
-	msg := Msg{Kind: MsgDecision, Outcome: outcome}
+	msg := Msg{Kind: msgDecision, Outcome: outcome}
 	if outcome == Decided {
 		msg.Vote, msg.Failed = r.ballot.vote, r.ballot.failed
 	}
@@ -30,7 +30,7 @@ func (m *TwoPhase) conclude(outcome Outcome, out []Action) []Action {
 
 // sendBelow sends the outcome to the living below v, and in place of the dead to
 // theirs, those with the widest subtrees first.
-func (m *TwoPhase) sendBelow(v Node, msg *Msg, out []Action) []Action {
+func (m *twoPhase) sendBelow(v Node, msg *Msg, out []Action) []Action {
 	for i := m.group.tree.Degree(v) - 1; i >= 0; i-- {
 		if c := m.group.tree.Child(v, i); m.gone(c) {
 			out = m.sendBelow(c, msg, out)
@@ -42,7 +42,7 @@ func (m *TwoPhase) sendBelow(v Node, msg *Msg, out []Action) []Action {
 }
 
 // mine says whether sendBelow sends to the living node v.
-func (m *TwoPhase) mine(v Node) bool {
+func (m *twoPhase) mine(v Node) bool {
 	for p := m.group.tree.Parent(v); p >= 0; p = m.group.tree.Parent(p) {
 		if p == m.group.me {
 			return true
@@ -56,7 +56,7 @@ func (m *TwoPhase) mine(v Node) bool {
 
 // closeUndecided opens the next round after one that is UNDECIDED. Its
 // coordinator is dead, and all who call the next round know that.
-func (m *TwoPhase) closeUndecided() {
+func (m *twoPhase) closeUndecided() {
 	c := m.group.member(0)
 	m.dead = with(m.dead, c)
 	m.group = m.group.without(with(m.group.gone, c))
@@ -66,7 +66,7 @@ func (m *TwoPhase) closeUndecided() {
 
 // closeDecided opens the next round after one that is DECIDED, or the first of
 // which it is not known that it is UNDECIDED.
-func (m *TwoPhase) closeDecided(out []Action) []Action {
+func (m *twoPhase) closeDecided(out []Action) []Action {
 	m.last = entry{seq: m.now.seq, base: m.last.seq, ballot: m.now.ballot}
 	m.dead = union(m.dead, m.last.ballot.failed)
 	if m.cfg.Rebalance && len(m.last.ballot.failed) > len(m.group.gone) {
@@ -79,7 +79,7 @@ func (m *TwoPhase) closeDecided(out []Action) []Action {
 		m.closeUndecided()
 	}
 	for _, e := range ahead {
-		if v := m.group.node(e.member); v != None && !m.isDead(e.member) {
+		if v := m.group.node(e.member); v != none && !m.isDead(e.member) {
 			out = m.receiveVote(v, &Msg{Vote: e.ballot.vote, Failed: e.ballot.failed}, out)
 		}
 	}
@@ -89,7 +89,7 @@ func (m *TwoPhase) closeDecided(out []Action) []Action {
 
 // undecidedBefore ends the current round and those after it as UNDECIDED, up to
 // before seq.
-func (m *TwoPhase) undecidedBefore(seq uint64, out []Action) []Action {
+func (m *twoPhase) undecidedBefore(seq uint64, out []Action) []Action {
 	for m.now.seq < seq && m.group.me != 0 {
 		out = m.conclude(Undecided, out)
 	}

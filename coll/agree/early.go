@@ -2,9 +2,9 @@ package agree
 
 import "github.com/goshmem/goshmem/coll/ftco"
 
-// Early is one member's part in the agreements of a group by an allreduce that
-// survives failures. See the package's documentation for the protocol.
-type Early struct {
+// earlyReturning is one member's part in the agreements of a group by an allreduce
+// that survives failures. See the package's documentation for the protocol.
+type earlyReturning struct {
 	cfg     Config
 	dead    []Node // who is known to be, and whom decisions listed
 	entered uint64 // calls so far
@@ -40,12 +40,12 @@ type stray struct {
 	msg    Msg
 }
 
-// NewEarly makes a machine, at rest.
-func NewEarly(cfg Config) (*Early, error) {
+// newEarly makes a machine, at rest.
+func newEarly(cfg Config) (*earlyReturning, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
-	e := &Early{cfg: cfg}
+	e := &earlyReturning{cfg: cfg}
 	g, err := newGroup(cfg.N, cfg.Radix, Node(cfg.Me), nil)
 	if err != nil {
 		return nil, err
@@ -57,7 +57,7 @@ func NewEarly(cfg Config) (*Early, error) {
 }
 
 // newSide makes the side for the rounds after base.
-func (e *Early) newSide(base uint64, g group) (side, error) {
+func (e *earlyReturning) newSide(base uint64, g group) (side, error) {
 	m, err := ftco.New(ftco.Config{N: g.tree.Len(), Me: int(g.me), Radix: e.cfg.Radix, Ticks: e.cfg.Ticks})
 	if err != nil {
 		return side{}, err
@@ -71,7 +71,7 @@ func (e *Early) newSide(base uint64, g group) (side, error) {
 }
 
 // Step tells the machine of one event and appends to out what is to be done.
-func (e *Early) Step(ev Event, out []Action) []Action {
+func (e *earlyReturning) Step(ev Event, out []Action) []Action {
 	switch ev.Kind {
 	case Enter:
 		return e.enter(ev.Vote, out)
@@ -90,10 +90,10 @@ func (e *Early) Step(ev Event, out []Action) []Action {
 	return out
 }
 
-func (e *Early) valid(p Node) bool { return p >= 0 && int(p) < e.cfg.N && int(p) != e.cfg.Me }
+func (e *earlyReturning) valid(p Node) bool { return p >= 0 && int(p) < e.cfg.N && int(p) != e.cfg.Me }
 
 // enter begins the local call.
-func (e *Early) enter(vote Vote, out []Action) []Action {
+func (e *earlyReturning) enter(vote Vote, out []Action) []Action {
 	s := &e.sides[e.current]
 	seq := e.entered + 1 - s.base
 	if e.waits() {
@@ -106,14 +106,14 @@ func (e *Early) enter(vote Vote, out []Action) []Action {
 }
 
 // waits says whether the local call has not returned.
-func (e *Early) waits() bool {
+func (e *earlyReturning) waits() bool {
 	s := &e.sides[e.current]
 	return e.entered > s.base && !s.store(e.entered-s.base).done
 }
 
 // receive handles a message: of this tree, of the one before, or of the one after.
-func (e *Early) receive(from Node, msg *Msg, out []Action) []Action {
-	if msg.Kind != MsgCollective {
+func (e *earlyReturning) receive(from Node, msg *Msg, out []Action) []Action {
+	if msg.Kind != msgCollective {
 		return out
 	}
 	for i := range e.sides {
@@ -134,12 +134,12 @@ func (e *Early) receive(from Node, msg *Msg, out []Action) []Action {
 // that I am in, until I return from it too. It comes once: I am the contact of its
 // sender, which says it again to another contact only, or to me if I ask. Any other
 // message for me is the answer to one of mine, or is repeated.
-func (e *Early) keepStray(from Node, msg *Msg) {
+func (e *earlyReturning) keepStray(from Node, msg *Msg) {
 	e.strays = append(e.strays, stray{from, *msg})
 }
 
 // peerFailed tells both sides, because a laggard may still need the former one.
-func (e *Early) peerFailed(p Node, out []Action) []Action {
+func (e *earlyReturning) peerFailed(p Node, out []Action) []Action {
 	e.dead = with(e.dead, p)
 	current := e.current
 	for _, i := range [...]int{1 - current, current} {
@@ -147,7 +147,7 @@ func (e *Early) peerFailed(p Node, out []Action) []Action {
 		if s.m == nil {
 			continue
 		}
-		if v := s.group.node(p); v != None {
+		if v := s.group.node(p); v != none {
 			out = e.step(s, ftco.Event{Kind: ftco.PeerFailed, From: v, Inc: 1}, nil, out)
 		}
 	}
@@ -156,7 +156,7 @@ func (e *Early) peerFailed(p Node, out []Action) []Action {
 
 // returned turns the decision of a round of s into that of the call and, if it
 // lists new dead, makes the side of those that are left.
-func (e *Early) returned(s *side, a *ftco.Action, out []Action) []Action {
+func (e *earlyReturning) returned(s *side, a *ftco.Action, out []Action) []Action {
 	st := s.store(a.Seq)
 	failed := st.result.failed
 	if sets := a.Msg.Sets; sets != nil {
@@ -180,7 +180,7 @@ func (e *Early) returned(s *side, a *ftco.Action, out []Action) []Action {
 	e.sides[e.current] = next
 	n := &e.sides[e.current]
 	for _, p := range e.dead {
-		if v := n.group.node(p); v != None {
+		if v := n.group.node(p); v != none {
 			out = e.step(n, ftco.Event{Kind: ftco.PeerFailed, From: v, Inc: 1}, nil, out)
 		}
 	}

@@ -23,7 +23,7 @@ func (m *Machine) AppendState(b []byte) []byte {
 }
 
 // Clone is a machine in the same state that shares nothing that changes.
-func (e *Early) Clone() *Early {
+func (e *earlyReturning) Clone() *earlyReturning {
 	c := *e
 	c.strays = slices.Clone(e.strays)
 	c.scratch = nil
@@ -40,7 +40,7 @@ func (e *Early) Clone() *Early {
 }
 
 // AppendState appends the whole state, less what is of no use any more.
-func (e *Early) AppendState(b []byte) []byte {
+func (e *earlyReturning) AppendState(b []byte) []byte {
 	b = appendNodes(b, e.dead)
 	b = binary.AppendUvarint(b, e.entered)
 	for i := range e.sides { // the current one first

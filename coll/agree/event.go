@@ -5,8 +5,8 @@ import "github.com/goshmem/goshmem/coll/ftco"
 // Node is a member of the group: its position, from 0.
 type Node = ftco.Node
 
-// None is no node.
-const None = ftco.None
+// none is no node.
+const none = ftco.None
 
 // EventKind is what a machine can learn.
 type EventKind uint8
@@ -59,14 +59,14 @@ type MsgKind uint8
 
 // The messages.
 const (
-	MsgVote       MsgKind = iota + 1 // a subtree's votes
-	MsgDecision                      // the outcome of a round
-	MsgQuery                         // an orphan asks how to go on
-	MsgGather                        // answer: vote, to me
-	MsgWait                          // answer: your vote is counted, the decision will come
-	MsgTermQuery                     // an uncertain member asks for a decision; Failed are the dead it knows
-	MsgUncertain                     // answer: I have voted and know of no decision
-	MsgCollective                    // of the early-returning agreement
+	msgVote       MsgKind = iota + 1 // a subtree's votes
+	msgDecision                      // the outcome of a round
+	msgQuery                         // an orphan asks how to go on
+	msgGather                        // answer: vote, to me
+	msgWait                          // answer: your vote is counted, the decision will come
+	msgTermQuery                     // an uncertain member asks for a decision; Failed are the dead it knows
+	msgUncertain                     // answer: I have voted and know of no decision
+	msgCollective                    // of the early-returning agreement
 )
 
 // Msg is what members send each other.

@@ -1,7 +1,7 @@
 package agree
 
 // ballotOf is what came from node v, or nil.
-func (m *TwoPhase) ballotOf(v Node) *ballot {
+func (m *twoPhase) ballotOf(v Node) *ballot {
 	r := &m.now
 	if i := m.group.child(v); i >= 0 {
 		if !r.kids[i].here {
@@ -18,7 +18,7 @@ func (m *TwoPhase) ballotOf(v Node) *ballot {
 }
 
 // keep keeps what came from node v. A second one is the same as the first.
-func (m *TwoPhase) keep(v Node, b ballot) {
+func (m *twoPhase) keep(v Node, b ballot) {
 	r := &m.now
 	if m.ballotOf(v) != nil {
 		return
@@ -32,14 +32,14 @@ func (m *TwoPhase) keep(v Node, b ballot) {
 }
 
 // gathered says whether all that lives below me is in what came.
-func (m *TwoPhase) gathered() bool {
+func (m *twoPhase) gathered() bool {
 	missing := len(m.now.kids) - m.now.direct
 	return missing == 0 || missing <= len(m.dead) && m.whole(m.group.me)
 }
 
 // whole says the same of all below v: a dead child that has not voted is
 // replaced by its children, and so on.
-func (m *TwoPhase) whole(v Node) bool {
+func (m *twoPhase) whole(v Node) bool {
 	t := m.group.tree
 	end := t.End(v)
 	for c := v + 1; c < end; c = t.End(c) {
@@ -53,14 +53,14 @@ func (m *TwoPhase) whole(v Node) bool {
 // freeze makes my ballot of my vote and of all that came from below. From now on
 // it travels as it is, so any two ballots that anybody sees are disjoint, or one
 // contains the other: nobody is counted twice.
-func (m *TwoPhase) freeze() {
+func (m *twoPhase) freeze() {
 	r := &m.now
 	r.frozen = true
 	r.ballot.failed = union(r.ballot.failed, m.dead)
 	m.fold(m.group.me)
 }
 
-func (m *TwoPhase) fold(v Node) {
+func (m *twoPhase) fold(v Node) {
 	t := m.group.tree
 	end := t.End(v)
 	for c := v + 1; c < end; c = t.End(c) {

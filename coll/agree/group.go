@@ -85,14 +85,14 @@ func (g *group) without(gone []Node) group {
 	return h
 }
 
-// node is member p's place in the tree, or None.
+// node is member p's place in the tree, or none.
 func (g *group) node(p Node) Node {
 	if len(g.gone) == 0 {
 		return p
 	}
 	i, ok := slices.BinarySearch(g.gone, p)
 	if ok {
-		return None
+		return none
 	}
 	return p - Node(i)
 }

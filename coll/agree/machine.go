@@ -58,8 +58,8 @@ func (c *Config) check() error {
 // Machine is one member's part in the agreements of a group, whatever the
 // algorithm.
 type Machine struct {
-	two   *TwoPhase
-	early *Early
+	two   *twoPhase
+	early *earlyReturning
 }
 
 // New makes a machine, at rest.
@@ -68,9 +68,9 @@ func New(cfg Config) (*Machine, error) {
 	var err error
 	switch cfg.Algorithm {
 	case Linear, Log:
-		m.two, err = NewTwoPhase(cfg)
+		m.two, err = newTwoPhase(cfg)
 	case EarlyReturning:
-		m.early, err = NewEarly(cfg)
+		m.early, err = newEarly(cfg)
 	default:
 		err = fmt.Errorf("%w: algorithm %d, want %d to %d", ErrConfig, cfg.Algorithm, Linear, EarlyReturning)
 	}
@@ -90,22 +90,8 @@ func (m *Machine) Step(ev Event, out []Action) []Action {
 
 // Sum adds payloads as four little-endian 64-bit numbers.
 func Sum(dst, src *Payload) {
-	lanes(dst, src, func(a, b uint64) uint64 { return a + b })
-}
-
-// Min takes the lesser of each of four little-endian 64-bit numbers.
-func Min(dst, src *Payload) {
-	lanes(dst, src, func(a, b uint64) uint64 { return min(a, b) })
-}
-
-// Max takes the greater of each of four little-endian 64-bit numbers.
-func Max(dst, src *Payload) {
-	lanes(dst, src, func(a, b uint64) uint64 { return max(a, b) })
-}
-
-func lanes(dst, src *Payload, op func(a, b uint64) uint64) {
 	for i := 0; i < len(dst); i += 8 {
 		a, b := binary.LittleEndian.Uint64(dst[i:]), binary.LittleEndian.Uint64(src[i:])
-		binary.LittleEndian.PutUint64(dst[i:], op(a, b))
+		binary.LittleEndian.PutUint64(dst[i:], a+b)
 	}
 }

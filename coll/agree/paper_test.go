@@ -129,20 +129,20 @@ func TestUnsolicitedVote(t *testing.T) {
 	t.Parallel()
 	eight(t, func(w *world) {
 		w.call(0)
-		w.to(0, MsgVote)
+		w.to(0, msgVote)
 		if len(w.keys) > 0 {
 			w.fail("the coordinator sends %v", w.links)
 		}
 		w.call(7)
-		w.pending(7, 6, MsgVote)
+		w.pending(7, 6, msgVote)
 		w.call(6) // whose child's vote is on its way
-		w.to(6, MsgVote)
+		w.to(6, msgVote)
 		w.pass(7, 6)
-		w.pending(6, 4, MsgVote)
+		w.pending(6, 4, msgVote)
 	})
 	script(t, Config{Algorithm: Linear, N: 8}, func(w *world) {
 		w.call(7)
-		w.pending(7, 0, MsgVote)
+		w.pending(7, 0, msgVote)
 	})
 }
 
@@ -186,14 +186,14 @@ func TestCoordinatorDiesBeforeTheVote(t *testing.T) {
 		w.kill(0)
 		w.tell(4, 0)
 		w.outcome(1, Undecided, 4)
-		w.to(4, MsgDecision, 5, 6)
+		w.to(4, msgDecision, 5, 6)
 		w.pass(4, 5)
 		w.outcome(1, Undecided, 5)
 		w.pass(4, 6)
 		w.outcome(1, 0, 6) // which will not vote
 		w.call(6)
 		w.outcome(1, Undecided, 6)
-		w.to(6, MsgVote)
+		w.to(6, msgVote)
 	})
 }
 
@@ -210,7 +210,7 @@ func TestUncertainParticipant(t *testing.T) {
 		w.pass(0, 1)
 		w.lost(0)
 		w.tell(2, 0)
-		w.to(2, MsgTermQuery, 1, 3)
+		w.to(2, msgTermQuery, 1, 3)
 		w.pass(2, 1)
 		w.pass(1, 2)
 		w.outcome(1, Decided, 1, 2)
@@ -278,7 +278,7 @@ func TestLogHelpsLaggards(t *testing.T) {
 			w.flow()
 			w.calls(0, 2, 3) // the next round, in another tree
 			w.tell(5, 4)
-			w.to(5, MsgQuery, 0)
+			w.to(5, msgQuery, 0)
 			w.flow()
 			w.outcome(1, Decided, 5)
 			w.outcome(1, 0, 6)
@@ -326,7 +326,7 @@ func TestAdoptionInBroadcast(t *testing.T) {
 		w.tell(0, 6)
 		w.call(1)
 		w.pass(1, 0)
-		w.to(0, MsgDecision, 1, 2, 5, 7)
+		w.to(0, msgDecision, 1, 2, 5, 7)
 		w.flow()
 		w.outcome(1, Decided, 0, 1, 2, 3, 5, 7)
 	})
@@ -340,14 +340,14 @@ func TestOrphanThatHasNotVoted(t *testing.T) {
 		w.calls(0, 6) // 6 waits for 7
 		w.kill(4)
 		w.tell(6, 4)
-		w.pending(6, 0, MsgQuery)
+		w.pending(6, 0, msgQuery)
 		w.pass(6, 0)
-		w.pending(0, 6, MsgGather)
+		w.pending(0, 6, msgGather)
 		w.call(7)
 		w.pass(7, 6)
 		w.pending(6, 0) // not before it is told
 		w.pass(0, 6)
-		w.pending(6, 0, MsgVote)
+		w.pending(6, 0, msgVote)
 	})
 }
 
@@ -364,9 +364,9 @@ func TestOrphanThatHasVoted(t *testing.T) {
 		w.kill(4) // before its own vote
 		w.tell(6, 4)
 		w.pass(6, 0)
-		w.pending(0, 6, MsgGather)
+		w.pending(0, 6, msgGather)
 		w.pass(0, 6)
-		w.pending(6, 0, MsgVote)
+		w.pending(6, 0, msgVote)
 	})
 	eight(t, func(w *world) {
 		w.calls(0, 4, 5, 6, 7)
@@ -374,7 +374,7 @@ func TestOrphanThatHasVoted(t *testing.T) {
 		w.kill(4)
 		w.tell(6, 4)
 		w.pass(6, 0)
-		w.pending(0, 6, MsgWait)
+		w.pending(0, 6, msgWait)
 		w.calls(1, 2, 3)
 		w.flow()
 		w.outcome(1, Decided, 6, 7)
@@ -393,10 +393,10 @@ func TestNewParentFailsToo(t *testing.T) {
 		w.calls(0, 7)
 		w.kill(6)
 		w.tell(7, 6)
-		w.to(7, MsgQuery, 4)
+		w.to(7, msgQuery, 4)
 		w.kill(4)
 		w.tell(7, 4)
-		w.to(7, MsgQuery, 0)
+		w.to(7, msgQuery, 0)
 	})
 }
 
@@ -413,16 +413,16 @@ func TestTerminationAsksDependants(t *testing.T) {
 			w.lost(0)
 			w.lost(4)
 			w.tell(6, 0)
-			w.to(6, MsgTermQuery)
+			w.to(6, msgTermQuery)
 			w.tell(6, 4)
 			want := []int{1, 2, 5}
 			if askAll {
 				want = []int{1, 2, 3, 5, 7}
 			}
-			w.to(6, MsgTermQuery, want...)
+			w.to(6, msgTermQuery, want...)
 			w.tell(7, 0)
 			w.tell(7, 4)
-			w.to(7, MsgTermQuery) // its parent lives
+			w.to(7, msgTermQuery) // its parent lives
 		})
 	}
 }

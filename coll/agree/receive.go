@@ -3,14 +3,14 @@ package agree
 import "slices"
 
 // receive handles a message.
-func (m *TwoPhase) receive(from Node, msg *Msg, out []Action) []Action {
-	if msg.Kind == MsgDecision {
+func (m *twoPhase) receive(from Node, msg *Msg, out []Action) []Action {
+	if msg.Kind == msgDecision {
 		return m.receiveDecision(from, msg, out)
 	}
 	switch msg.Kind {
-	case MsgVote, MsgQuery, MsgTermQuery:
+	case msgVote, msgQuery, msgTermQuery:
 	default:
-		if v := m.group.node(from); msg.Seq == m.now.seq && msg.Base == m.last.seq && v != None {
+		if v := m.group.node(from); msg.Seq == m.now.seq && msg.Base == m.last.seq && v != none {
 			return m.receiveAnswer(v, msg, out)
 		}
 		return out
@@ -30,13 +30,13 @@ func (m *TwoPhase) receive(from Node, msg *Msg, out []Action) []Action {
 		return m.answerFromLog(from, msg.Seq, out)
 	}
 	v := m.group.node(from)
-	if msg.Base != m.last.seq || v == None {
+	if msg.Base != m.last.seq || v == none {
 		return out // of somebody who saw a decision that no survivor has
 	}
 	switch msg.Kind {
-	case MsgVote:
+	case msgVote:
 		return m.receiveVote(v, msg, out)
-	case MsgQuery:
+	case msgQuery:
 		return m.receiveQuery(v, out)
 	default:
 		return m.receiveTermQuery(from, msg, out)
@@ -44,8 +44,8 @@ func (m *TwoPhase) receive(from Node, msg *Msg, out []Action) []Action {
 }
 
 // answerFromLog tells a laggard how a former round ended.
-func (m *TwoPhase) answerFromLog(to Node, seq uint64, out []Action) []Action {
-	msg := Msg{Kind: MsgDecision, Outcome: Undecided, Seq: seq, Base: m.last.seq}
+func (m *twoPhase) answerFromLog(to Node, seq uint64, out []Action) []Action {
+	msg := Msg{Kind: msgDecision, Outcome: Undecided, Seq: seq, Base: m.last.seq}
 	switch {
 	case seq == m.last.seq:
 		msg.Outcome, msg.Base = Decided, m.last.base
@@ -59,25 +59,25 @@ func (m *TwoPhase) answerFromLog(to Node, seq uint64, out []Action) []Action {
 // receiveEarly handles what comes from a round after the current one, in which I
 // have voted and which the sender knows to be DECIDED. I have not voted in any
 // after it, so those that the sender has left behind ended UNDECIDED.
-func (m *TwoPhase) receiveEarly(from Node, msg *Msg, out []Action) []Action {
-	if msg.Kind == MsgTermQuery {
+func (m *twoPhase) receiveEarly(from Node, msg *Msg, out []Action) []Action {
+	if msg.Kind == msgTermQuery {
 		m.skip = max(m.skip, msg.Seq) // I shall not vote in it
 	}
 	m.skip = max(m.skip, msg.Seq-1)
 	switch {
 	case msg.Seq <= m.skip:
 		out = m.refuseEarly(from, msg.Seq, out)
-	case msg.Kind == MsgVote:
+	case msg.Kind == msgVote:
 		m.ahead = append(m.ahead, early{from, msg.Seq, ballot{msg.Vote, msg.Failed}})
-	case msg.Kind == MsgQuery:
-		out = append(out, Action{Kind: Send, To: from, Seq: msg.Seq, Msg: Msg{Kind: MsgGather, Seq: msg.Seq, Base: msg.Base}})
+	case msg.Kind == msgQuery:
+		out = append(out, Action{Kind: Send, To: from, Seq: msg.Seq, Msg: Msg{Kind: msgGather, Seq: msg.Seq, Base: msg.Base}})
 	}
 	return m.refuseSkipped(out)
 }
 
 // refuseSkipped tells those who have voted in rounds that turned out to be
 // UNDECIDED.
-func (m *TwoPhase) refuseSkipped(out []Action) []Action {
+func (m *twoPhase) refuseSkipped(out []Action) []Action {
 	keep := m.ahead[:0]
 	for _, e := range m.ahead {
 		if e.seq <= m.skip {
@@ -91,14 +91,14 @@ func (m *TwoPhase) refuseSkipped(out []Action) []Action {
 }
 
 // refuseEarly tells that a round after the current one is UNDECIDED.
-func (m *TwoPhase) refuseEarly(to Node, seq uint64, out []Action) []Action {
-	msg := Msg{Kind: MsgDecision, Outcome: Undecided, Seq: seq, Base: m.now.seq}
+func (m *twoPhase) refuseEarly(to Node, seq uint64, out []Action) []Action {
+	msg := Msg{Kind: msgDecision, Outcome: Undecided, Seq: seq, Base: m.now.seq}
 	return append(out, Action{Kind: Send, To: to, Seq: seq, Msg: msg})
 }
 
 // receiveVote handles the votes of node v's subtree. If mine are cast, they are
 // among them already, in the vote of one between us.
-func (m *TwoPhase) receiveVote(v Node, msg *Msg, out []Action) []Action {
+func (m *twoPhase) receiveVote(v Node, msg *Msg, out []Action) []Action {
 	if m.group.child(v) < 0 {
 		m.await(v)
 	}
@@ -107,7 +107,7 @@ func (m *TwoPhase) receiveVote(v Node, msg *Msg, out []Action) []Action {
 }
 
 // await remembers that v wants the decision.
-func (m *TwoPhase) await(v Node) {
+func (m *twoPhase) await(v Node) {
 	if !slices.Contains(m.now.waiters, v) {
 		m.now.waiters = append(m.now.waiters, v)
 	}
@@ -115,25 +115,25 @@ func (m *TwoPhase) await(v Node) {
 
 // awaitContact makes my contact one who wants the decision, if I heard it from
 // another: nobody asks those who have a living ancestor, and it may be in need.
-func (m *TwoPhase) awaitContact(from Node) {
-	if c := m.now.contact; c != None && m.group.member(c) != from {
+func (m *twoPhase) awaitContact(from Node) {
+	if c := m.now.contact; c != none && m.group.member(c) != from {
 		m.await(c)
 	}
 }
 
 // receiveQuery handles the question of an orphan, whose vote may have come inside
 // of that of a parent who died afterwards.
-func (m *TwoPhase) receiveQuery(v Node, out []Action) []Action {
+func (m *twoPhase) receiveQuery(v Node, out []Action) []Action {
 	m.await(v)
 	if m.counted(v) {
-		return m.send(v, Msg{Kind: MsgWait}, out)
+		return m.send(v, Msg{Kind: msgWait}, out)
 	}
-	return m.send(v, Msg{Kind: MsgGather}, out)
+	return m.send(v, Msg{Kind: msgGather}, out)
 }
 
 // counted says whether the vote of the living node v below me is in what I have:
 // a vote holds those of all who live below the voter, and so does mine once cast.
-func (m *TwoPhase) counted(v Node) bool {
+func (m *twoPhase) counted(v Node) bool {
 	for ; v > m.group.me; v = m.group.tree.Parent(v) {
 		if m.now.frozen || m.ballotOf(v) != nil {
 			return true
@@ -143,20 +143,20 @@ func (m *TwoPhase) counted(v Node) bool {
 }
 
 // receiveAnswer handles what node v says to my question.
-func (m *TwoPhase) receiveAnswer(v Node, msg *Msg, out []Action) []Action {
+func (m *twoPhase) receiveAnswer(v Node, msg *Msg, out []Action) []Action {
 	r := &m.now
 	switch {
-	case msg.Kind == MsgGather && v == r.contact:
+	case msg.Kind == msgGather && v == r.contact:
 		r.told = true
 		return m.progress(out)
-	case msg.Kind == MsgUncertain && r.asking:
+	case msg.Kind == msgUncertain && r.asking:
 		return m.receiveUncertain(v, msg.Known, out)
 	}
 	return out
 }
 
 // receiveDecision handles the outcome of a round.
-func (m *TwoPhase) receiveDecision(from Node, msg *Msg, out []Action) []Action {
+func (m *twoPhase) receiveDecision(from Node, msg *Msg, out []Action) []Action {
 	r := &m.now
 	switch {
 	case msg.Seq < r.seq:

@@ -1,7 +1,6 @@
 package agree
 
 import (
-	"encoding/binary"
 	"errors"
 	"testing"
 
@@ -77,8 +76,8 @@ func TestStrangeEvents(t *testing.T) {
 			{Kind: Recv, From: 3, Msg: Msg{Seq: 1}},
 			{Kind: Recv, From: -1, Msg: Msg{Seq: 1}},
 			{Kind: Recv, From: 1, Msg: Msg{Seq: 1}},
-			{Kind: Recv, From: 1, Msg: Msg{Kind: MsgUncertain, Seq: 1}},
-			{Kind: Recv, From: 1, Msg: Msg{Kind: MsgTermQuery, Seq: 1}}, // which says that 0 is dead, to 0
+			{Kind: Recv, From: 1, Msg: Msg{Kind: msgUncertain, Seq: 1}},
+			{Kind: Recv, From: 1, Msg: Msg{Kind: msgTermQuery, Seq: 1}}, // which says that 0 is dead, to 0
 		} {
 			if out := m.Step(ev, nil); len(out) != 0 || string(m.AppendState(nil)) != before {
 				t.Errorf("algorithm %d: %+v: %+v, want nothing", a, ev, out)
@@ -112,7 +111,7 @@ func TestVoteTwice(t *testing.T) {
 	}
 	one := Vote{Payload: Payload{1}}
 	m.Step(Event{Kind: Enter, Vote: one}, nil)
-	vote := Event{Kind: Recv, From: 1, Msg: Msg{Kind: MsgVote, Seq: 1, Vote: one}}
+	vote := Event{Kind: Recv, From: 1, Msg: Msg{Kind: msgVote, Seq: 1, Vote: one}}
 	m.Step(vote, nil)
 	if out := m.Step(vote, nil); len(out) != 0 {
 		t.Fatalf("a vote twice: %+v, want nothing", out)
@@ -144,31 +143,5 @@ func TestConfigurationsDiffer(t *testing.T) {
 	out := machines[0].Step(Event{Kind: Recv, From: 1, Msg: sent[0].Msg}, nil)
 	if len(out) != 1 || out[0].Kind != Refuse || out[0].Seq != 1 {
 		t.Fatalf("a contribution to another call: %+v, want Refuse", out)
-	}
-}
-
-// TestPayloads combines four numbers each.
-func TestPayloads(t *testing.T) {
-	t.Parallel()
-	numbers := func(list ...uint64) (p Payload) {
-		for i, v := range list {
-			binary.LittleEndian.PutUint64(p[8*i:], v)
-		}
-		return p
-	}
-	a, b := numbers(1, 1<<63, 7, ^uint64(0)), numbers(2, 5, 7, 1)
-	for _, c := range []struct {
-		name    string
-		combine func(dst, src *Payload)
-		want    Payload
-	}{
-		{"sum", Sum, numbers(3, 1<<63+5, 14, 0)},
-		{"min", Min, numbers(1, 5, 7, 1)},
-		{"max", Max, numbers(2, 1<<63, 7, ^uint64(0))},
-	} {
-		got := a
-		if c.combine(&got, &b); got != c.want {
-			t.Errorf("%s: %v, want %v", c.name, got, c.want)
-		}
 	}
 }

@@ -6,7 +6,7 @@ import (
 )
 
 // Clone is a machine in the same state that shares nothing that changes.
-func (m *TwoPhase) Clone() *TwoPhase {
+func (m *twoPhase) Clone() *twoPhase {
 	c := *m
 	c.ahead = slices.Clone(m.ahead)
 	c.now.kids = slices.Clone(m.now.kids)
@@ -17,7 +17,7 @@ func (m *TwoPhase) Clone() *TwoPhase {
 }
 
 // AppendState appends the whole state.
-func (m *TwoPhase) AppendState(b []byte) []byte {
+func (m *twoPhase) AppendState(b []byte) []byte {
 	b = appendNodes(b, m.dead)
 	b = binary.AppendUvarint(b, m.entered)
 	b = appendNodes(b, m.group.gone)

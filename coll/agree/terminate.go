@@ -7,7 +7,7 @@ import (
 
 // terminate is the termination protocol of an uncertain member none of whose
 // ancestors lives: it asks those who would be the first to know of a decision.
-func (m *TwoPhase) terminate(out []Action) []Action {
+func (m *twoPhase) terminate(out []Action) []Action {
 	m.now.asking = true
 	if m.cfg.AskAll {
 		for v := Node(1); v < m.group.len(); v++ {
@@ -29,7 +29,7 @@ func (m *TwoPhase) terminate(out []Action) []Action {
 
 // askBelow asks those who depend on the dead node v: its children, and in place
 // of dead ones theirs.
-func (m *TwoPhase) askBelow(v Node, out []Action) []Action {
+func (m *twoPhase) askBelow(v Node, out []Action) []Action {
 	t := m.group.tree
 	end := t.End(v)
 	for c := v + 1; c < end; c = t.End(c) {
@@ -44,7 +44,7 @@ func (m *TwoPhase) askBelow(v Node, out []Action) []Action {
 
 // ask asks node v, once, or once more when I know of more dead and who answers is
 // not to listen to them any more.
-func (m *TwoPhase) ask(v Node, out []Action) []Action {
+func (m *twoPhase) ask(v Node, out []Action) []Action {
 	if v == m.group.me {
 		return out
 	}
@@ -58,16 +58,16 @@ func (m *TwoPhase) ask(v Node, out []Action) []Action {
 		r.asked = slices.Insert(r.asked, i, ask{node: v, known: -1})
 	}
 	r.asked[i].told = known
-	return m.send(v, Msg{Kind: MsgTermQuery, Known: known, Failed: m.dead}, out)
+	return m.send(v, Msg{Kind: msgTermQuery, Known: known, Failed: m.dead}, out)
 }
 
 // answered says whether a's answer is to all that it was asked.
-func (m *TwoPhase) answered(a *ask) bool { return a.known == a.told }
+func (m *twoPhase) answered(a *ask) bool { return a.known == a.told }
 
 // receiveTermQuery handles the question of an uncertain member. It knows that the
 // coordinator is dead, so from now on I know it as well and will take no decision
 // from it: my answer holds. Not having voted I know the outcome.
-func (m *TwoPhase) receiveTermQuery(from Node, msg *Msg, out []Action) []Action {
+func (m *twoPhase) receiveTermQuery(from Node, msg *Msg, out []Action) []Action {
 	r := &m.now
 	seq := r.seq
 	if !contains(msg.Failed, m.group.member(0)) || contains(msg.Failed, Node(m.cfg.Me)) {
@@ -82,11 +82,11 @@ func (m *TwoPhase) receiveTermQuery(from Node, msg *Msg, out []Action) []Action 
 	if out = m.progress(out); r.seq != seq {
 		return out // and from was told
 	}
-	return m.send(m.group.node(from), Msg{Kind: MsgUncertain, Known: msg.Known}, out)
+	return m.send(m.group.node(from), Msg{Kind: msgUncertain, Known: msg.Known}, out)
 }
 
 // receiveUncertain handles the answer that node v knows no decision either.
-func (m *TwoPhase) receiveUncertain(v Node, known int32, out []Action) []Action {
+func (m *twoPhase) receiveUncertain(v Node, known int32, out []Action) []Action {
 	r := &m.now
 	i, ok := slices.BinarySearchFunc(r.asked, v, func(a ask, v Node) int { return cmp.Compare(a.node, v) })
 	if !ok || m.answered(&r.asked[i]) {
@@ -102,7 +102,7 @@ func (m *TwoPhase) receiveUncertain(v Node, known int32, out []Action) []Action 
 // uncertain ends the termination protocol if all have answered that they are
 // uncertain. With Promote that is UNDECIDED: no living member holds a decision
 // then, and none will take one from those that are dead.
-func (m *TwoPhase) uncertain(out []Action) []Action {
+func (m *twoPhase) uncertain(out []Action) []Action {
 	r := &m.now
 	switch {
 	case r.open > 0:

@@ -1,8 +1,8 @@
 package agree
 
-// TwoPhase is one member's part in the agreements of a group by two-phase commit.
+// twoPhase is one member's part in the agreements of a group by two-phase commit.
 // See the package's documentation for the protocol.
-type TwoPhase struct {
+type twoPhase struct {
 	cfg     Config
 	dead    []Node // who is known to be
 	entered uint64 // calls so far
@@ -78,8 +78,8 @@ type ask struct {
 	told, known int32
 }
 
-// NewTwoPhase makes a machine, at rest.
-func NewTwoPhase(cfg Config) (*TwoPhase, error) {
+// newTwoPhase makes a machine, at rest.
+func newTwoPhase(cfg Config) (*twoPhase, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
@@ -87,13 +87,13 @@ func NewTwoPhase(cfg Config) (*TwoPhase, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &TwoPhase{cfg: cfg, group: g}
+	m := &twoPhase{cfg: cfg, group: g}
 	m.open(1)
 	return m, nil
 }
 
 // open makes seq the current round.
-func (m *TwoPhase) open(seq uint64) {
+func (m *twoPhase) open(seq uint64) {
 	r := &m.now
 	degree := m.group.tree.Degree(m.group.me)
 	if cap(r.kids) < degree {
@@ -101,11 +101,11 @@ func (m *TwoPhase) open(seq uint64) {
 	}
 	kids := r.kids[:degree]
 	clear(kids)
-	*r = round{seq: seq, kids: kids, extra: r.extra[:0], waiters: r.waiters[:0], asked: r.asked[:0], contact: None, sentTo: None}
+	*r = round{seq: seq, kids: kids, extra: r.extra[:0], waiters: r.waiters[:0], asked: r.asked[:0], contact: none, sentTo: none}
 }
 
 // Step tells the machine of one event and appends to out what is to be done.
-func (m *TwoPhase) Step(ev Event, out []Action) []Action {
+func (m *twoPhase) Step(ev Event, out []Action) []Action {
 	switch ev.Kind {
 	case Enter:
 		return m.enter(ev.Vote, out)
@@ -132,15 +132,15 @@ func (c *Config) incarnation(p Node) uint32 {
 	return c.Incs[p]
 }
 
-func (m *TwoPhase) valid(p Node) bool { return p >= 0 && int(p) < m.cfg.N && int(p) != m.cfg.Me }
+func (m *twoPhase) valid(p Node) bool { return p >= 0 && int(p) < m.cfg.N && int(p) != m.cfg.Me }
 
-func (m *TwoPhase) isDead(p Node) bool { return contains(m.dead, p) }
+func (m *twoPhase) isDead(p Node) bool { return contains(m.dead, p) }
 
 // gone says whether node v is dead.
-func (m *TwoPhase) gone(v Node) bool { return len(m.dead) > 0 && m.isDead(m.group.member(v)) }
+func (m *twoPhase) gone(v Node) bool { return len(m.dead) > 0 && m.isDead(m.group.member(v)) }
 
 // enter begins the local call.
-func (m *TwoPhase) enter(vote Vote, out []Action) []Action {
+func (m *twoPhase) enter(vote Vote, out []Action) []Action {
 	r := &m.now
 	if r.entered {
 		return append(out, Action{Kind: Refuse, Seq: m.entered})
@@ -155,8 +155,8 @@ func (m *TwoPhase) enter(vote Vote, out []Action) []Action {
 	return m.progress(out)
 }
 
-// above is my nearest living ancestor, or None.
-func (m *TwoPhase) above() Node {
+// above is my nearest living ancestor, or none.
+func (m *twoPhase) above() Node {
 	v := m.group.tree.Parent(m.group.me)
 	for v >= 0 && m.gone(v) {
 		v = m.group.tree.Parent(v)
@@ -165,7 +165,7 @@ func (m *TwoPhase) above() Node {
 }
 
 // progress does what can be done after something was learned.
-func (m *TwoPhase) progress(out []Action) []Action {
+func (m *twoPhase) progress(out []Action) []Action {
 	r := &m.now
 	if !r.entered {
 		return out
@@ -183,11 +183,11 @@ func (m *TwoPhase) progress(out []Action) []Action {
 	}
 	if above := m.above(); above != r.contact {
 		r.contact, r.told = above, false
-		if above != None {
-			out = m.send(above, Msg{Kind: MsgQuery}, out)
+		if above != none {
+			out = m.send(above, Msg{Kind: msgQuery}, out)
 		}
 	}
-	if r.contact == None {
+	if r.contact == none {
 		return m.terminate(out)
 	}
 	if !r.frozen && m.gathered() {
@@ -197,11 +197,11 @@ func (m *TwoPhase) progress(out []Action) []Action {
 		return out
 	}
 	r.voted, r.sentTo = true, r.contact
-	return m.send(r.contact, Msg{Kind: MsgVote, Vote: r.ballot.vote, Failed: r.ballot.failed}, out)
+	return m.send(r.contact, Msg{Kind: msgVote, Vote: r.ballot.vote, Failed: r.ballot.failed}, out)
 }
 
 // send sends a message of the current round to node v.
-func (m *TwoPhase) send(v Node, msg Msg, out []Action) []Action {
+func (m *twoPhase) send(v Node, msg Msg, out []Action) []Action {
 	msg.Seq, msg.Base = m.now.seq, m.last.seq
 	return append(out, Action{Kind: Send, To: m.group.member(v), Seq: msg.Seq, Msg: msg})
 }

@@ -4,7 +4,7 @@ import "github.com/goshmem/goshmem/coll/ftco"
 
 // step lets the collective's machine take one step and does what it asks for:
 // its messages get their values, which are moved and combined here.
-func (e *Early) step(s *side, ev ftco.Event, in *ballot, out []Action) []Action {
+func (e *earlyReturning) step(s *side, ev ftco.Event, in *ballot, out []Action) []Action {
 	from := len(e.scratch)
 	e.scratch = s.m.Step(ev, e.scratch)
 	for i := from; i < len(e.scratch); i++ {
@@ -14,11 +14,11 @@ func (e *Early) step(s *side, ev ftco.Event, in *ballot, out []Action) []Action 
 	return out
 }
 
-func (e *Early) do(s *side, a *ftco.Action, in *ballot, out []Action) []Action {
+func (e *earlyReturning) do(s *side, a *ftco.Action, in *ballot, out []Action) []Action {
 	st := s.store(a.Seq)
 	switch a.Kind {
 	case ftco.Send:
-		msg := Msg{Kind: MsgCollective, Seq: s.base + a.Seq, Base: s.base, Collective: a.Msg}
+		msg := Msg{Kind: msgCollective, Seq: s.base + a.Seq, Base: s.base, Collective: a.Msg}
 		if b := st.buffer(s, a.Msg.Value); b != nil {
 			msg.Vote, msg.Failed = b.vote, b.failed
 		}

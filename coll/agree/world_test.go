@@ -33,7 +33,8 @@ type world struct {
 	deaths   map[int]int // which member dies at which moment: a step or an action
 	moment   int
 	clones   bool
-	atOnce   bool // all call before anything else happens
+	actions  []Action // of the last step, to be used again
+	atOnce   bool     // all call before anything else happens
 	log      []string
 	verbose  bool
 }
@@ -82,11 +83,11 @@ func (m *Msg) String() string {
 	name := [...]string{"", "VOTE", "DECISION", "QUERY", "GATHER", "WAIT", "TERM_QUERY", "UNCERTAIN", "COLLECTIVE"}[m.Kind]
 	s := fmt.Sprintf("%s %d/%d", name, m.Seq, m.Base)
 	switch m.Kind {
-	case MsgDecision:
+	case msgDecision:
 		s += [...]string{"", " DECIDED", " UNDECIDED"}[m.Outcome]
-	case MsgTermQuery, MsgUncertain:
+	case msgTermQuery, msgUncertain:
 		s += fmt.Sprintf(" known %d", m.Known)
-	case MsgCollective:
+	case msgCollective:
 		s += fmt.Sprintf(" %d %d value %d sets %v", m.Collective.Kind, m.Collective.Seq, m.Collective.Value, m.Collective.Sets)
 	}
 	return s + fmt.Sprintf(" %x failed %v", m.Vote.Flags, m.Failed)
@@ -205,7 +206,8 @@ func (w *world) step(p int, ev Event) {
 func (w *world) stepMachine(p int, ev Event) []Action {
 	m := w.procs[p].m
 	if !w.clones {
-		return m.Step(ev, nil)
+		w.actions = m.Step(ev, w.actions[:0])
+		return w.actions
 	}
 	clone, before := m.Clone(), m.AppendState(nil)
 	actions := m.Step(ev, nil)

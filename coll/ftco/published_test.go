@@ -3,6 +3,7 @@ package ftco
 import (
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/goshmem/goshmem/coll/tree"
@@ -105,6 +106,37 @@ func TestETA(t *testing.T) {
 	for v, want := range [][2]int32{{26, 26}, {13, 38}, {13, 39}, {0, 50}, {0, 51}, {0, 51}, {0, 52}} {
 		if got := [2]int32{g.etaSub[v], g.etaFull[v]}; got != want {
 			t.Errorf("node %d: expects DATA of its subtree at %d, the result at %d, want %v", v, got[0], got[1], want)
+		}
+	}
+}
+
+// Section 3, Message Priorities: "Whenever DATA messages are present in the incoming
+// queue, those are handled first"; Section 4: then KEEPALIVE, then ACK. In whatever
+// order they have come.
+func TestMessagePriorities(t *testing.T) {
+	t.Parallel()
+	for _, order := range [][]PubMsgKind{{PubAck, PubKeepAlive, PubData}, {PubKeepAlive, PubAck, PubData}, {PubData, PubAck, PubKeepAlive}} {
+		g := publishedGroup(t, tree.LevelsConfig{N: 7, K: 2, Shape: tree.KAry}, Allreduce, RSD)
+		m := g.Members()
+		root := &m[0]
+		root.Step(&PubEvent{Kind: PubEnter}, nil)
+		for i, kind := range order { // its children are 1 and 2: it waits for both
+			msg := PubMsg{From: 1, Kind: kind, Distance: 1}
+			if kind == PubData {
+				m[1].snapshot(&msg)
+			}
+			root.Step(&PubEvent{Kind: PubArrive, Now: int32(i), Msg: msg}, nil)
+		}
+		var took []PubMsgKind
+		for now := int32(3); now < 20 && len(took) < len(order); now++ {
+			for _, a := range root.Step(&PubEvent{Kind: PubTurn, Now: now}, nil) {
+				if a.Kind == PubTook {
+					took = append(took, a.Msg.Kind)
+				}
+			}
+		}
+		if !slices.Equal(took, []PubMsgKind{PubData, PubKeepAlive, PubAck}) {
+			t.Errorf("come as %v: handled as %v, want DATA, KEEPALIVE, ACK", order, took)
 		}
 	}
 }

@@ -1,7 +1,16 @@
 package cli
 
 import (
+	"errors"
+	"fmt"
+	"runtime"
+	"strconv"
+
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/goshmem/goshmem/internal/launch"
+	"github.com/goshmem/goshmem/sim/logp"
 )
 
 const simHelp = `Simulate parts of goshmem at sizes that no machine at hand has.
@@ -26,4 +35,69 @@ func newSim() *cobra.Command {
 	}
 	cmd.AddCommand(newSimFTCO(), newSimAgree(), newSimExplore(), newSimFigures())
 	return cmd
+}
+
+// experiment is a command that makes runs in the LogP model and gives a report of
+// type R, as a table or as JSON.
+type experiment[R any] struct {
+	name, short, long string
+
+	flags func(fs *pflag.FlagSet)
+	words map[string][]string // what flags in words may be
+	table func(R) []byte
+
+	// What all experiments have, with the defaults in them.
+	latency, overhead, runs, parallel *int
+	seed                              *uint64
+}
+
+// command is the command, which run makes the report of. Wrong options are the user's
+// mistake, a simulation that comes to no end is not.
+func (e experiment[R]) command(run func(cmd *cobra.Command) (R, error)) *cobra.Command {
+	hint := "oshrun sim " + e.name + " --help"
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:               e.name,
+		Short:             e.short,
+		Long:              e.long,
+		Args:              noArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if *e.parallel < 1 {
+				return usagef(hint, "--parallel: \"%d\", want 1 or more", *e.parallel)
+			}
+			r, err := run(cmd)
+			switch {
+			case errors.Is(err, logp.ErrOptions):
+				return &usageError{err: err, hint: hint}
+			case err != nil:
+				return &statusError{status: launch.StatusError, err: fmt.Errorf("sim %s: %w", e.name, err)}
+			case asJSON:
+				return emitJSON(cmd, r)
+			}
+			return emit(cmd, e.table(r))
+		},
+	}
+	fs := cmd.Flags()
+	fs.SortFlags = false
+	e.flags(fs)
+	fs.IntVar(e.latency, "latency", *e.latency, "L: steps that a message travels; a multiple of the overhead")
+	fs.IntVar(e.overhead, "overhead", *e.overhead, "o: steps to send a message, or to handle one")
+	fs.IntVar(e.runs, "runs", *e.runs, "number of runs")
+	fs.Uint64Var(e.seed, "seed", *e.seed, "seed of the random numbers")
+	*e.parallel = runtime.NumCPU()
+	fs.IntVar(e.parallel, "parallel", *e.parallel, "runs at a time; changes no result")
+	addJSONFlag(cmd, &asJSON)
+	for name, words := range e.words {
+		_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)) // the flags are there
+	}
+	return cmd
+}
+
+// decimals are the cells of figures.
+func decimals(figures ...float64) (cells []string) {
+	for _, x := range figures {
+		cells = append(cells, strconv.FormatFloat(x, 'f', 3, 64))
+	}
+	return cells
 }

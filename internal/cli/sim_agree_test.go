@@ -1,12 +1,9 @@
 package cli
 
 import (
-	"bytes"
-	"os"
 	"strings"
 	"testing"
 
-	"github.com/goshmem/goshmem/internal/launch"
 	"github.com/goshmem/goshmem/sim/agree"
 )
 
@@ -30,9 +27,8 @@ func TestSimAgree(t *testing.T) {
 	}
 }
 
-// A mistake in the options is a usage error that names the flag.
 func TestSimAgreeRefuses(t *testing.T) {
-	for _, c := range []struct{ args, want string }{
+	refuses(t, "agree", []refusal{
 		{"--nodes 0", `--nodes: "0", want 1 to`},
 		{"--algorithm paxos", `--algorithm: "paxos", want linear, log, early, allreduce`},
 		{"--radix 1", "--radix"},
@@ -46,11 +42,5 @@ func TestSimAgreeRefuses(t *testing.T) {
 		{"--latency 10 --overhead 3", "a multiple of the overhead"},
 		{"--parallel 0", "--parallel"},
 		{"extra", `argument "extra", want none`},
-	} {
-		var out, errs bytes.Buffer
-		code := Execute(append([]string{"sim", "agree"}, strings.Fields(c.args)...), os.Stdin, &out, &errs)
-		if code != launch.StatusUsage || !strings.Contains(errs.String(), c.want) || !strings.Contains(errs.String(), "hint: ") || out.Len() > 0 {
-			t.Errorf("sim agree %s: status %d, want %d, and %q:\n%s%s", c.args, code, launch.StatusUsage, c.want, &errs, &out)
-		}
-	}
+	})
 }

@@ -30,9 +30,23 @@ func TestSimFTCO(t *testing.T) {
 	}
 }
 
-// A mistake in the options is a usage error that names the flag.
+// refusal is what a simulation is called with, and what it says of it.
+type refusal struct{ args, want string }
+
+// refuses demands that a mistake in the options is a usage error that names the flag.
+func refuses(t *testing.T, simulation string, all []refusal) {
+	t.Helper()
+	for _, c := range all {
+		var out, errs bytes.Buffer
+		code := Execute(append([]string{"sim", simulation}, strings.Fields(c.args)...), os.Stdin, &out, &errs)
+		if code != launch.StatusUsage || !strings.Contains(errs.String(), c.want) || !strings.Contains(errs.String(), "hint: ") || out.Len() > 0 {
+			t.Errorf("sim %s %s: status %d, want %d, and %q:\n%s%s", simulation, c.args, code, launch.StatusUsage, c.want, &errs, &out)
+		}
+	}
+}
+
 func TestSimFTCORefuses(t *testing.T) {
-	for _, c := range []struct{ args, want string }{
+	refuses(t, "ftco", []refusal{
 		{"--nodes 0", `--nodes: "0", want 1 to`},
 		{"--nodes many", "--nodes"},
 		{"--nodes 10 --radix 11", `--radix: "11", want 0 (the best), or 2 to 10`},
@@ -52,13 +66,7 @@ func TestSimFTCORefuses(t *testing.T) {
 		{"--config shipped --nodes 4194305", "1 to 4194304"},
 		{"--parallel 0", "--parallel"},
 		{"extra", `argument "extra", want none`},
-	} {
-		var out, errs bytes.Buffer
-		code := Execute(append([]string{"sim", "ftco"}, strings.Fields(c.args)...), os.Stdin, &out, &errs)
-		if code != launch.StatusUsage || !strings.Contains(errs.String(), c.want) || !strings.Contains(errs.String(), "hint: ") || out.Len() > 0 {
-			t.Errorf("sim ftco %s: status %d, want %d, and %q:\n%s%s", c.args, code, launch.StatusUsage, c.want, &errs, &out)
-		}
-	}
+	})
 	var out, errs bytes.Buffer
 	if code := Execute([]string{"sim", "weather"}, os.Stdin, &out, &errs); code != launch.StatusUsage || !strings.Contains(errs.String(), `"weather"`) {
 		t.Errorf("sim weather: status %d\n%s", code, &errs)

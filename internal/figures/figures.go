@@ -80,27 +80,16 @@ func Draw(dir string, o Options) ([]Drawn, error) {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, err
 	}
-	var all []drawing
-	var jobs []func() error
-	for _, m := range makers {
-		if o.Only != "" && o.Only != m.name {
-			continue
-		}
-		d := m.make(&o, data)
-		d.name = m.name
-		all = append(all, d)
-		jobs = append(jobs, d.jobs...)
-	}
-	if err := o.do(jobs); err != nil {
+	all, err := o.compute(data)
+	if err != nil {
 		return nil, err
 	}
 	var drawn []Drawn
-	for _, d := range all {
-		f, says := d.make()
-		r := Drawn{Figure: d.name, Says: says}
+	for _, f := range all {
+		r := Drawn{Figure: f.name, Says: f.says}
 		for _, ext := range []string{".svg", ".png"} {
-			file := filepath.Join(dir, d.name+ext)
-			if err := f.Write(file); err != nil {
+			file := filepath.Join(dir, f.name+ext)
+			if err := f.figure.Write(file); err != nil {
 				return nil, err
 			}
 			r.Files = append(r.Files, file)
@@ -108,6 +97,37 @@ func Draw(dir string, o Options) ([]Drawn, error) {
 		drawn = append(drawn, r)
 	}
 	return drawn, nil
+}
+
+// computed is a figure with all of its points.
+type computed struct {
+	name   string
+	figure *plot.Figure
+	says   string
+}
+
+// compute makes the experiments of all figures, beside the published data.
+func (o *Options) compute(data *ftco.Data) ([]computed, error) {
+	var drawings []drawing
+	var jobs []func() error
+	for _, m := range makers {
+		if o.Only != "" && o.Only != m.name {
+			continue
+		}
+		d := m.make(o, data)
+		d.name = m.name
+		drawings = append(drawings, d)
+		jobs = append(jobs, d.jobs...)
+	}
+	if err := o.do(jobs); err != nil {
+		return nil, err
+	}
+	var all []computed
+	for _, d := range drawings {
+		figure, says := d.make()
+		all = append(all, computed{d.name, figure, says})
+	}
+	return all, nil
 }
 
 // do does jobs, several at a time, and tells of progress.
@@ -193,7 +213,8 @@ type apart struct {
 
 func (a *apart) see(ours, published float64, format string, args ...any) {
 	a.count++
-	if d := 100 * (ours/published - 1); a.where == "" || math.Abs(d) > math.Abs(a.worst) {
+	d := 100 * (ours/published - 1)
+	if a.where == "" || math.IsNaN(d) || math.Abs(d) > math.Abs(a.worst) {
 		a.worst, a.where = d, fmt.Sprintf(format, args...)
 	}
 }

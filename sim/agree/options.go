@@ -2,8 +2,6 @@ package agree
 
 import (
 	"fmt"
-	"slices"
-	"strings"
 
 	"github.com/goshmem/goshmem/coll/agree"
 	"github.com/goshmem/goshmem/sim/logp"
@@ -52,27 +50,23 @@ const (
 
 // Check says what is wrong with the options, if anything is.
 func (o *Options) Check() error {
-	for _, n := range []struct {
-		name      string
-		value     int
-		low, high int
-	}{
-		{"nodes", o.Nodes, 1, mostNodes},
-		{"radix", o.Radix, 2, mostNodes},
-		{"failures", o.Failures, 0, o.Nodes - 1},
-		{"runs", o.Runs, 1, mostRuns},
-		{"latency", o.Latency, 1, mostSteps},
-		{"overhead", o.Overhead, 1, mostSteps},
-		{"detection", o.Detection, 1, mostSteps},
-	} {
-		if n.value < n.low || n.value > n.high {
-			return logp.BadOption(n.name, fmt.Sprint(n.value), fmt.Sprintf("%d to %d", n.low, n.high))
-		}
+	if err := logp.CheckOptions([]logp.Number{
+		{Name: "nodes", Value: o.Nodes, Low: 1, High: mostNodes},
+		{Name: "radix", Value: o.Radix, Low: 2, High: mostNodes},
+		{Name: "failures", Value: o.Failures, Low: 0, High: o.Nodes - 1},
+		{Name: "runs", Value: o.Runs, Low: 1, High: mostRuns},
+		{Name: "latency", Value: o.Latency, Low: 1, High: mostSteps},
+		{Name: "overhead", Value: o.Overhead, Low: 1, High: mostSteps},
+		{Name: "detection", Value: o.Detection, Low: 1, High: mostSteps},
+	}, []logp.Word{
+		{Name: "algorithm", Value: o.Algorithm, Words: Words["algorithm"]},
+		{Name: "who", Value: o.Who, Words: Words["who"]},
+		{Name: "when", Value: o.When, Words: Words["when"]},
+	}); err != nil {
+		return err
 	}
-	for _, w := range []struct{ name, value string }{{"algorithm", o.Algorithm}, {"who", o.Who}, {"when", o.When}} {
-		if words := Words[w.name]; !slices.Contains(words, w.value) {
-			return logp.BadOption(w.name, w.value, strings.Join(words, ", "))
-		}
+	if err := logp.CheckLatency(o.Latency, o.Overhead); err != nil {
+		return err
 	}
 	return o.checkTogether()
 }
@@ -80,8 +74,6 @@ func (o *Options) Check() error {
 // checkTogether looks at options that depend on each other.
 func (o *Options) checkTogether() error {
 	switch {
-	case o.Latency%o.Overhead != 0:
-		return logp.BadOption("latency", fmt.Sprint(o.Latency), fmt.Sprintf("a multiple of the overhead, %d", o.Overhead))
 	case o.Algorithm == "allreduce" && o.When == "during" && o.Failures > 0:
 		return logp.BadOption("when", o.When, "before with --algorithm allreduce, which is that of the nodes left")
 	case o.Promote && o.Algorithm != "linear" && o.Algorithm != "log":

@@ -25,7 +25,7 @@ var AgreeMutants = []Mutant{
 	},
 	{
 		"vote-not-sent-again", "a vote that went to a dead parent is lost",
-		twoPhaseFile, "r.sentTo == r.contact {", "r.sentTo != None {",
+		twoPhaseFile, "r.sentTo == r.contact {", "r.sentTo != none {",
 	},
 	{
 		"forgotten-waiter", "who asked before the outcome was known is not told",

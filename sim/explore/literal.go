@@ -158,14 +158,14 @@ func (m *literalMember) Tick(out []Effect) []Effect {
 	return out
 }
 
-func (m *literalMember) Entered() int { return flag(m.entered) }
+func (m *literalMember) Entered() int { return oneIf(m.entered) }
 
 func (m *literalMember) Returned() int {
 	_, ok := m.l.Returned()
-	return flag(ok)
+	return oneIf(ok)
 }
 
-func flag(b bool) int {
+func oneIf(b bool) int {
 	if b {
 		return 1
 	}

@@ -39,7 +39,7 @@ func mutate(t *testing.T, all []Mutant, test string) {
 		t.Run(m.Name, func(t *testing.T) {
 			t.Parallel()
 			program := buildMutant(t, root, m)
-			cmd := exec.CommandContext(t.Context(), program, "-test.run", test, "-test.timeout", "100s")
+			cmd := exec.CommandContext(t.Context(), program, "-mutant", "-test.run", test, "-test.timeout", "100s")
 			out, err := cmd.CombinedOutput()
 			found := regexp.MustCompile(`FOUND .*`).FindString(string(out))
 			if err == nil || found == "" {
@@ -74,7 +74,7 @@ func buildMutant(t *testing.T, root string, m Mutant) string {
 	if err := os.WriteFile(list, overlay, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), "go", "test", "-c", "-overlay", list, "-o", program, "./sim/explore")
+	cmd := exec.CommandContext(t.Context(), "go", "test", "-c", "-ldflags=-s -w", "-overlay", list, "-o", program, "./sim/explore")
 	cmd.Dir = root
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("building %s: %v\n%s", m.Name, err, out)

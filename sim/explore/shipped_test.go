@@ -1,9 +1,14 @@
 package explore
 
 import (
+	"flag"
+	"fmt"
 	"runtime"
 	"testing"
 )
+
+// mutant says that the machines are built with a mistake.
+var mutant = flag.Bool("mutant", false, "hunt for a mistake that was built in")
 
 // TestShipped is what each mutant has to fail: small searches and some schedules.
 func TestShipped(t *testing.T) {
@@ -11,7 +16,29 @@ func TestShipped(t *testing.T) {
 	if testing.Short() {
 		t.Skip("TestExhaustive and TestRandom do so")
 	}
-	hunt(t, FTCOScenarios(4, 2), DrawFTCO(Limits{Nodes: 16, Deaths: 4, Calls: 4}))
+	var all []Scenario
+	if *mutant { // else they are among those of TestExhaustive
+		all = FTCOScenarios(mutantNodes, mutantDeaths)
+	}
+	hunt(t, all, DrawFTCO(Limits{Nodes: 16, Deaths: 4, Calls: 4}))
+}
+
+// Sizes of the searches of mutants.
+const mutantNodes, mutantDeaths = 4, 2
+
+// TestMutantScenarios: what is searched for mutants is searched without one, too.
+func TestMutantScenarios(t *testing.T) {
+	t.Parallel()
+	name := func(s *Scenario) string { return fmt.Sprintf("%v %+v", s.System, s.Faults) }
+	full := map[string]bool{}
+	for _, s := range FTCOScenarios(5, 2) {
+		full[name(&s)] = true
+	}
+	for _, s := range FTCOScenarios(mutantNodes, mutantDeaths) {
+		if !full[name(&s)] {
+			t.Errorf("TestExhaustive has no %s", name(&s))
+		}
+	}
 }
 
 // TestAgreeShipped is the same for agreement.

@@ -14,9 +14,12 @@ var publishedData []byte
 type Data struct {
 	Source string `json:"source"`
 
-	// Figure 7: trees with the least latency, and the published line of the multi-root k-nomial one.
-	Best     map[string]BestTrees `json:"figure7_best"`
-	BestLine map[string]BestLine  `json:"figure7_published_best"`
+	// Figure 7: multi-root k-nomial trees of each k (latency, output spread,
+	// messages of all nodes, longest queue), their published line of the best k, and
+	// the least latencies of all kinds of trees.
+	Multi    map[string]map[string][4]int `json:"figure7_knomial_multi"`
+	BestLine map[string]BestLine          `json:"figure7_published_best"`
+	Best     map[string]BestTrees         `json:"figure7_best"`
 
 	// Table 2, by distribution and spread: latency, work, output spread, longest queue.
 	Table2 map[string]map[string][4]float64 `json:"table2"`
@@ -25,19 +28,25 @@ type Data struct {
 	Faults map[string]map[string]map[string]FaultRow `json:"figures8_to_10"`
 }
 
-// BestTrees are the least latencies of an allreduce among so many nodes.
+// BestTrees are the least latencies of an allreduce among so many nodes, and the k
+// of each; that of MultiKnomial is in BestLine.
 type BestTrees struct {
-	MultiKnomial  int `json:"lat_multi"`
-	SingleKnomial int `json:"lat_single"`
-	MultiKary     int `json:"kary_multi"`
-	SingleKary    int `json:"kary_single"`
+	MultiKnomial       int `json:"lat_multi"`
+	SingleKnomial      int `json:"lat_single"`
+	SingleKnomialRadix int `json:"ks"`
+	MultiKary          int `json:"kary_multi"`
+	MultiKaryRadix     int `json:"kary_multi_k"`
+	SingleKary         int `json:"kary_single"`
+	SingleKaryRadix    int `json:"kary_single_k"`
 }
 
 // BestLine is the published row of the best k.
 type BestLine struct {
-	Radix   int `json:"k"`
-	Latency int `json:"steps"`
-	Work    int `json:"msgs"` // messages of all nodes
+	Radix     int `json:"k"`
+	Latency   int `json:"steps"`
+	OutSpread int `json:"out_spread"`
+	Work      int `json:"msgs"` // messages of all nodes
+	MaxQueue  int `json:"max_queue"`
 }
 
 // FaultRow is a mean over runs with failures.

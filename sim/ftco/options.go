@@ -2,8 +2,6 @@ package ftco
 
 import (
 	"fmt"
-	"slices"
-	"strings"
 
 	"github.com/goshmem/goshmem/coll/ftco"
 	"github.com/goshmem/goshmem/coll/tree"
@@ -31,6 +29,16 @@ type Options struct {
 	Parallel   int    `json:"-"`         // runs at a time; 0: one
 }
 
+// Words are what the options in words may be.
+var Words = map[string][]string{
+	"topology":   {"knomial", "kary"},
+	"roots":      {"single", "multi"},
+	"collective": {"allreduce", "reduce", "bcast"},
+	"service":    {"rsd", "disd", "none"},
+	"dist":       {"uniform", "normal"},
+	"config":     {"published", "shipped"},
+}
+
 // Defaults are the paper's: its largest system and the model's L and o.
 func Defaults() Options {
 	return Options{
@@ -48,47 +56,33 @@ const (
 
 // Check says what is wrong with the options, if anything is.
 func (o *Options) Check() error {
-	for _, n := range []struct {
-		name      string
-		value     int
-		low, high int
-	}{
-		{"nodes", o.Nodes, 1, mostNodes},
-		{"latency", o.Latency, 1, mostSteps},
-		{"overhead", o.Overhead, 1, mostSteps},
-		{"spread", o.Spread, 0, mostSteps},
-		{"inactive", o.Inactive, 0, o.Nodes - 1},
-		{"online", o.Online, 0, o.Nodes - 1},
-		{"runs", o.Runs, 1, mostRuns},
-		{"detection", o.Detection, 1, mostSteps},
-	} {
-		if n.value < n.low || n.value > n.high {
-			return logp.BadOption(n.name, fmt.Sprint(n.value), fmt.Sprintf("%d to %d", n.low, n.high))
-		}
+	if err := logp.CheckOptions([]logp.Number{
+		{Name: "nodes", Value: o.Nodes, Low: 1, High: mostNodes},
+		{Name: "latency", Value: o.Latency, Low: 1, High: mostSteps},
+		{Name: "overhead", Value: o.Overhead, Low: 1, High: mostSteps},
+		{Name: "spread", Value: o.Spread, Low: 0, High: mostSteps},
+		{Name: "inactive", Value: o.Inactive, Low: 0, High: o.Nodes - 1},
+		{Name: "online", Value: o.Online, Low: 0, High: o.Nodes - 1},
+		{Name: "runs", Value: o.Runs, Low: 1, High: mostRuns},
+		{Name: "detection", Value: o.Detection, Low: 1, High: mostSteps},
+	}, []logp.Word{
+		{Name: "topology", Value: o.Topology, Words: Words["topology"]},
+		{Name: "roots", Value: o.Roots, Words: Words["roots"]},
+		{Name: "collective", Value: o.Collective, Words: Words["collective"]},
+		{Name: "service", Value: o.Service, Words: Words["service"]},
+		{Name: "dist", Value: o.Dist, Words: Words["dist"]},
+		{Name: "config", Value: o.Config, Words: Words["config"]},
+	}); err != nil {
+		return err
 	}
-	for _, w := range []struct {
-		name, value string
-		words       []string
-	}{
-		{"topology", o.Topology, []string{"knomial", "kary"}},
-		{"roots", o.Roots, []string{"single", "multi"}},
-		{"collective", o.Collective, []string{"allreduce", "reduce", "bcast"}},
-		{"service", o.Service, []string{"rsd", "disd", "none"}},
-		{"dist", o.Dist, []string{"uniform", "normal"}},
-		{"config", o.Config, []string{"published", "shipped"}},
-	} {
-		if !slices.Contains(w.words, w.value) {
-			return logp.BadOption(w.name, w.value, strings.Join(w.words, ", "))
-		}
+	if err := logp.CheckLatency(o.Latency, o.Overhead); err != nil {
+		return err
 	}
 	return o.checkTogether()
 }
 
 // checkTogether looks at options that depend on each other.
 func (o *Options) checkTogether() error {
-	if o.Latency%o.Overhead != 0 {
-		return logp.BadOption("latency", fmt.Sprint(o.Latency), fmt.Sprintf("a multiple of the overhead, %d", o.Overhead))
-	}
 	if o.Service == "none" && o.Inactive+o.Online > 0 {
 		return logp.BadOption("service", o.Service, "rsd or disd where nodes fail")
 	}

@@ -1,8 +1,6 @@
 package ftco
 
 import (
-	_ "embed"
-	"encoding/json"
 	"errors"
 	"math"
 	"reflect"
@@ -13,48 +11,10 @@ import (
 	"github.com/goshmem/goshmem/sim/logp"
 )
 
-//go:embed testdata/published.json
-var publishedJSON []byte
-
-// data are the published figures, by number of nodes and so on.
-type data struct {
-	Source   string                                 `json:"source"`
-	All      map[string]map[string][4]int           `json:"figure7_knomial_multi"` // latency, output spread, messages, queue
-	Best     map[string]best                        `json:"figure7_best"`
-	BestLine map[string]bestLine                    `json:"figure7_published_best"`
-	Table2   map[string]map[string][4]float64       `json:"table2"` // latency, work, output spread, queue
-	Faults   map[string]map[string]map[string]fault `json:"figures8_to_10"`
-}
-
-type best struct {
-	K          int `json:"km"`
-	Multi      int `json:"lat_multi"`
-	KSingle    int `json:"ks"`
-	Single     int `json:"lat_single"`
-	KKary      int `json:"kary_multi_k"`
-	Kary       int `json:"kary_multi"`
-	KKarySing  int `json:"kary_single_k"`
-	KarySingle int `json:"kary_single"`
-}
-
-type bestLine struct {
-	K         int `json:"k"`
-	Steps     int `json:"steps"`
-	OutSpread int `json:"out_spread"`
-	Messages  int `json:"msgs"`
-	MaxQueue  int `json:"max_queue"`
-}
-
-type fault struct {
-	Latency   float64 `json:"latency"`
-	Work      float64 `json:"work"`
-	QueueMean float64 `json:"queue_mean"`
-	QueueMax  float64 `json:"queue_max"`
-}
-
-func published(tb testing.TB) (d data) {
+func published(tb testing.TB) *Data {
 	tb.Helper()
-	if err := json.Unmarshal(publishedJSON, &d); err != nil {
+	d, err := PublishedData()
+	if err != nil {
 		tb.Fatal(err)
 	}
 	return d
@@ -108,7 +68,7 @@ var differs = map[[2]int][4]int{
 func TestFigure7AllRadixes(t *testing.T) {
 	t.Parallel()
 	rows := 0
-	for ns, ks := range published(t).All {
+	for ns, ks := range published(t).Multi {
 		n := number(t, ns)
 		if !inCI(n) {
 			continue
@@ -148,8 +108,8 @@ func TestFigure7Best(t *testing.T) {
 		if n > 65536 && testing.Short() {
 			continue
 		}
-		r := report(t, func(o *Options) { o.Nodes, o.Radix = n, want.K })
-		got := bestLine{want.K, int(r.Latency.Mean), int(r.OutSpread.Mean), int(math.Round(r.Messages.Mean * float64(n))), int(r.MaxQueue.Mean)}
+		r := report(t, func(o *Options) { o.Nodes, o.Radix = n, want.Radix })
+		got := BestLine{want.Radix, int(r.Latency.Mean), int(r.OutSpread.Mean), int(math.Round(r.Messages.Mean * float64(n))), int(r.MaxQueue.Mean)}
 		if got != want {
 			t.Errorf("%d nodes: %+v, want %+v", n, got, want)
 		}
@@ -161,21 +121,21 @@ func TestFigure7Best(t *testing.T) {
 			topology, roots string
 			k, latency      int
 		}{
-			{"knomial", "single", want.KSingle, want.Single},
-			{"kary", "multi", want.KKary, want.Kary},
-			{"kary", "single", want.KKarySing, want.KarySingle},
+			{"knomial", "single", want.SingleKnomialRadix, want.SingleKnomial},
+			{"kary", "multi", want.MultiKaryRadix, want.MultiKary},
+			{"kary", "single", want.SingleKaryRadix, want.SingleKary},
 		} {
 			r := report(t, func(o *Options) { o.Nodes, o.Radix, o.Topology, o.Roots = n, c.k, c.topology, c.roots })
 			if int(r.Latency.Mean) != c.latency {
 				t.Errorf("%d nodes, %s, %s root, k = %d: latency %v, want %d", n, c.topology, c.roots, c.k, r.Latency.Mean, c.latency)
 			}
-			if c.latency < want.Multi {
+			if c.latency < want.MultiKnomial {
 				t.Errorf("%d nodes: %s, %s root takes %d steps, less than the multi-root k-nomial tree", n, c.topology, c.roots, c.latency)
 			}
 		}
 		// Section 5.2.1: "the optimal K-nomial parameter k", by the recurrence.
-		if k, steps, err := p.BestRadix(n, tree.KNomial, 20); err != nil || k != want.KSingle || 2*steps != want.Single {
-			t.Errorf("%d nodes: the recurrence gives k = %d and twice %d steps, %v, want k = %d and %d", n, k, steps, err, want.KSingle, want.Single)
+		if k, steps, err := p.BestRadix(n, tree.KNomial, 20); err != nil || k != want.SingleKnomialRadix || 2*steps != want.SingleKnomial {
+			t.Errorf("%d nodes: the recurrence gives k = %d and twice %d steps, %v, want k = %d and %d", n, k, steps, err, want.SingleKnomialRadix, want.SingleKnomial)
 		}
 	}
 }
@@ -188,8 +148,8 @@ func TestBestRadix(t *testing.T) {
 		if n > 4096 || !inCI(n) {
 			continue
 		}
-		if r := report(t, func(o *Options) { o.Nodes = n }); r.Options.Radix != want.K || int(r.Latency.Mean) != want.Steps {
-			t.Errorf("%d nodes: k = %d, %v steps, want k = %d, %d steps", n, r.Options.Radix, r.Latency.Mean, want.K, want.Steps)
+		if r := report(t, func(o *Options) { o.Nodes = n }); r.Options.Radix != want.Radix || int(r.Latency.Mean) != want.Latency {
+			t.Errorf("%d nodes: k = %d, %v steps, want k = %d, %d steps", n, r.Options.Radix, r.Latency.Mean, want.Radix, want.Latency)
 		}
 	}
 }
@@ -257,7 +217,7 @@ func TestFigures8To10(t *testing.T) {
 		for kind, rows := range d.Faults[n.nodes] {
 			for faults, want := range rows {
 				r := report(t, func(o *Options) {
-					o.Nodes, o.Radix, o.Runs = number(t, n.nodes), d.BestLine[n.nodes].K, n.runs
+					o.Nodes, o.Radix, o.Runs = number(t, n.nodes), d.BestLine[n.nodes].Radix, n.runs
 					if faults == "100" {
 						o.Runs = n.few
 					}
@@ -285,9 +245,9 @@ func TestShapes(t *testing.T) {
 	penalty := func(nodes string, inactive, online int) float64 {
 		b := d.BestLine[nodes]
 		r := report(t, func(o *Options) {
-			o.Nodes, o.Radix, o.Runs, o.Inactive, o.Online = number(t, nodes), b.K, 100, inactive, online
+			o.Nodes, o.Radix, o.Runs, o.Inactive, o.Online = number(t, nodes), b.Radix, 100, inactive, online
 		})
-		return (r.Latency.Mean - float64(b.Steps)) / float64(inactive+online)
+		return (r.Latency.Mean - float64(b.Latency)) / float64(inactive+online)
 	}
 	one, ten, hundred := penalty("2048", 1, 0), penalty("2048", 10, 0), penalty("2048", 100, 0)
 	if one <= ten || ten <= hundred {

@@ -3,6 +3,7 @@ package logp
 import (
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/goshmem/goshmem/coll/ftco"
@@ -291,6 +292,27 @@ func TestDisruption(t *testing.T) {
 	// Its ETA is 36, and each timeout on the way 20 plus an interval of the peer's.
 	if r.Latency < 36+2*24 || r.Latency > 36+3*40 {
 		t.Errorf("latency %d, want the ETA and two timeouts", r.Latency)
+	}
+}
+
+// Section 3, Figure 3: a node that does not answer DATA is circumvented: "resend the
+// same message to either the parent or all the children of the failed node". "In
+// the worst case, going down the tree may lead to sending messages to every node in
+// the subtree"; going up leads to the root. All between the ends of a chain are dead.
+func TestDataTimeout(t *testing.T) {
+	t.Parallel()
+	for kind, want := range map[ftco.Kind][4]int32{ftco.Bcast: {0, 1, 2, 3}, ftco.Reduce: {3, 2, 1, 0}} {
+		s := &spy{Published: published(t, config{tree: tree.LevelsConfig{N: 4, K: 1, Shape: tree.KAry}, kind: kind})}
+		got := want[:1:1] // who has the value, and whom it is sent to
+		s.trace = func(v, _ int32, m *Move[ftco.PubMsg]) {
+			if v == want[0] && m.Kind == Sent && m.Msg.Kind == ftco.PubData {
+				got = append(got, m.To)
+			}
+		}
+		r := run(t, s, Config{Nodes: 4, Root: kind == ftco.Reduce, Deaths: []Death{{1, Inactive}, {2, Inactive}}})
+		if !slices.Equal(got, want[:]) || r.Dead != 2 {
+			t.Errorf("kind %d: DATA along %v, %+v, want along %v past two dead nodes", kind, got, r, want)
+		}
 	}
 }
 
