@@ -26,7 +26,8 @@ func agreements() []agree.Config {
 const mostVoters = len(agree.Vote{}.Payload)
 
 // DrawAgree draws up to l.Calls rounds of any kind of agreement among up to
-// l.Nodes members, of whom up to l.Deaths die.
+// l.Nodes members, of whom up to l.Deaths die; in every third scenario of the
+// early-returning one messages are lost, and clocks tick.
 func DrawAgree(l Limits) Draw {
 	return func(rng *rand.Rand) (System, Faults) {
 		c := agreements()[rng.IntN(len(agreements()))]
@@ -35,7 +36,13 @@ func DrawAgree(l Limits) Draw {
 		if rng.IntN(4) == 0 {
 			c.N = 1 + rng.IntN(most)
 		}
-		return &Agree{Config: c, Rounds: 1 + rng.IntN(l.Calls)}, Faults{Deaths: rng.IntN(1 + min(c.N-1, l.Deaths))}
+		faults := Faults{Deaths: rng.IntN(1 + min(c.N-1, l.Deaths))}
+		if c.Algorithm == agree.EarlyReturning && rng.IntN(3) == 0 {
+			c.Ticks = 1 + rng.IntN(3)
+			faults.Losses, faults.Ticks = rng.IntN(3), rng.IntN(4)
+			faults.Timeouts = timeouts(c.Ticks, faults)
+		}
+		return &Agree{Config: c, Rounds: 1 + rng.IntN(l.Calls)}, faults
 	}
 }
 
@@ -54,7 +61,10 @@ func agreeScenarios(n, rounds, deaths int) []Scenario {
 	var all []Scenario
 	for _, c := range agreements() {
 		c.N, c.Radix = n, 2
-		all = append(all, Scenario{&Agree{Config: c, Rounds: rounds}, Faults{Deaths: deaths}})
+		all = append(all, Scenario{&Agree{Config: c, Rounds: rounds}, Faults{}})
+		if deaths > 0 {
+			all = append(all, Scenario{&Agree{Config: c, Rounds: rounds}, Faults{Deaths: deaths}})
+		}
 	}
 	return all
 }
