@@ -57,8 +57,9 @@ func New(cfg Config) (*Machine, error) {
 	m := &Machine{cfg: cfg, tree: t, failed: make([]uint64, (cfg.N+63)/64)}
 	degree := len(t.Children(0, nil)) // nobody has more
 	m.scratch = make([]Node, 0, degree)
+	room := make([]slot, window*degree)
 	for i := range m.ops {
-		m.ops[i].slots = make([]slot, 0, degree)
+		m.ops[i].slots = room[i*degree : i*degree : (i+1)*degree]
 	}
 	return m, nil
 }

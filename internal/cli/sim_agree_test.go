@@ -45,6 +45,7 @@ func TestSimAgreeRefuses(t *testing.T) {
 		{"--runs 0", "--runs"},
 		{"--latency 10 --overhead 3", "a multiple of the overhead"},
 		{"--parallel 0", "--parallel"},
+		{"--nodes 16384 --radix 16384 --algorithm early", `--radix: "16384", want one with which the root of 16384 nodes has at most 512 children`},
 		{"extra", `argument "extra", want none`},
 	} {
 		var out, errs bytes.Buffer

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"runtime"
 	"strconv"
 
@@ -106,6 +108,11 @@ func runSimFTCO(o ftco.Options, file string) (*ftco.Report, error) {
 	}
 	if o.Parallel < 1 {
 		return nil, usagef("oshrun sim ftco --help", "--parallel: %q, want 1 or more", strconv.Itoa(o.Parallel))
+	}
+	if file != "" { // rather than after hours
+		if _, err := os.Stat(filepath.Dir(file)); err != nil {
+			return nil, &statusError{status: launch.StatusError, err: fmt.Errorf("sim ftco: --plot: %w", err)}
+		}
 	}
 	results, o, err := ftco.Results(o)
 	if err == nil && file != "" {

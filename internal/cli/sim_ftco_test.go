@@ -51,6 +51,8 @@ func TestSimFTCORefuses(t *testing.T) {
 		{"--config shipped --topology kary", "knomial with --config shipped"},
 		{"--config shipped --nodes 100000", "1 to 65536 with --config shipped"},
 		{"--parallel 0", "--parallel"},
+		{"--nodes 65536 --radix 65536", `--radix: "65536", want at most 4096 with --roots multi`},
+		{"--nodes 65536 --radix 65536 --config shipped", `--radix: "65536", want one with which the root of 65536 nodes has at most 128 children`},
 		{"extra", `argument "extra", want none`},
 	} {
 		var out, errs bytes.Buffer

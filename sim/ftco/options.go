@@ -45,6 +45,7 @@ const (
 	mostShipped = 1 << 16
 	mostSteps   = 1 << 20
 	mostRuns    = 1 << 20
+	mostRoots   = 1 << 12
 )
 
 // Check says what is wrong with the options, if anything is.
@@ -106,6 +107,9 @@ func (o *Options) checkTogether() error {
 	if o.Nodes == 1 && o.Roots == "multi" {
 		return logp.BadOption("roots", o.Roots, "single with one node")
 	}
+	if k := o.Radix; o.Config == "published" && o.Roots == "multi" && k > mostRoots {
+		return logp.BadOption("radix", fmt.Sprint(k), fmt.Sprintf("at most %d with --roots multi: each root keeps account of all others", mostRoots))
+	}
 	return o.checkShipped()
 }
 
@@ -119,6 +123,8 @@ func (o *Options) checkShipped() error {
 		return logp.BadOption("roots", o.Roots, "single with --config shipped, which knows no other")
 	case o.Nodes > mostShipped:
 		return logp.BadOption("nodes", fmt.Sprint(o.Nodes), fmt.Sprintf("1 to %d with --config shipped, whose machines keep many operations", mostShipped))
+	case o.Radix != 0: // the best of 2 to 20 fits
+		return logp.CheckShipped(o.Nodes, o.Radix)
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/goshmem/goshmem/coll/ftco"
+	"github.com/goshmem/goshmem/coll/tree"
 )
 
 // Shipped drives the machines that programs use, under the same rules: a step
@@ -47,6 +48,24 @@ type outgoing struct {
 func NewShipped(cfg ShippedConfig) (*Shipped, error) {
 	s := &Shipped{cfg: cfg, nodes: make([]shippedNode, cfg.N)}
 	return s, s.Reset()
+}
+
+// mostSlots is how many contributions the machines of a group may have room for
+// in an operation: some gigabytes, for they keep many operations.
+const mostSlots = 1 << 23
+
+// CheckShipped says whether shipped machines of that shape fit in memory. Each has
+// room for all that a root gets, whose place is anybody's.
+func CheckShipped(nodes, radix int) error {
+	t, err := tree.NewKnomial(nodes, radix)
+	if err != nil {
+		return BadOption("radix", fmt.Sprint(radix), "2 or more")
+	}
+	if degree := len(t.Children(0, nil)); degree > mostSlots/nodes {
+		want := fmt.Sprintf("one with which the root of %d nodes has at most %d children, not %d: each node has room for as many", nodes, mostSlots/nodes, degree)
+		return BadOption("radix", fmt.Sprint(radix), want)
+	}
+	return nil
 }
 
 // Reset puts all machines back to rest.
