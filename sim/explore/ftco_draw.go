@@ -43,6 +43,7 @@ func DrawFTCO(l Limits) Draw {
 			faults.Losses, faults.Ticks = rng.IntN(2), rng.IntN(4)
 			faults.Timeouts = timeouts(sys.KeepAlive, faults)
 		}
+		sys.Thrifty = sys.KeepAlive == 0
 		return sys, faults
 	}
 }

@@ -103,6 +103,11 @@ func lossy(n int) []Scenario {
 	for _, c := range calls(n) {
 		all = append(all, Scenario{&FTCO{Size: n, Radix: 2, KeepAlive: 1, Sequence: []ftco.Call{c}}, f})
 	}
+	if f.Ticks, f.Deaths = 0, 2; n == 4 { // the successor has somebody below
+		for _, c := range []ftco.Call{{Kind: ftco.Allreduce}, {Kind: ftco.Allreduce, Uniform: true}} {
+			all = append(all, Scenario{&FTCO{Size: n, Radix: 2, KeepAlive: 1, Sequence: []ftco.Call{c}}, f})
+		}
+	}
 	return all
 }
 
