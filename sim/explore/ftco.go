@@ -104,6 +104,7 @@ type ftcoMember struct {
 	me      int
 	m       *ftco.Machine // nil: buried
 	entered int
+	told    uint64     // of whose death it was
 	bufs    [][]buffer // of each operation, by name
 	results []result
 	said    map[saying]bool // if Thrifty
@@ -185,6 +186,7 @@ func (f *ftcoMember) Recv(from int, msg Message, out []Effect) []Effect {
 }
 
 func (f *ftcoMember) PeerFailed(q int, out []Effect) []Effect {
+	f.told |= 1 << q
 	return f.step(&ftco.Event{Kind: ftco.PeerFailed, From: ftco.Node(q), Inc: 1}, value{}, out)
 }
 
@@ -198,10 +200,39 @@ func (f *ftcoMember) Returned() int { return len(f.results) }
 
 func (f *ftcoMember) step(ev *ftco.Event, in value, out []Effect) []Effect {
 	f.sys.acts = f.m.Step(*ev, f.sys.acts[:0])
+	if err := f.checkStep(f.sys.acts); err != nil {
+		return append(out, Effect{Broken: err})
+	}
 	for i := range f.sys.acts {
 		out = f.do(&f.sys.acts[i], in, out)
 	}
 	return out
+}
+
+// checkStep looks at the actions of one step: nothing is sent twice, and a decision
+// that is made in it lists all whose deaths are known here.
+func (f *ftcoMember) checkStep(acts []ftco.Action) error {
+	decided := uint64(0)
+	for i := range acts {
+		a := &acts[i]
+		if a.Kind == ftco.Decide {
+			decided = a.Seq
+		}
+		listed := uint64(0)
+		if a.Msg.Sets != nil {
+			listed = setOf(a.Msg.Sets.Failed)
+		}
+		tells := a.Kind == ftco.Deliver || a.Kind == ftco.Fail || a.Kind == ftco.Send && a.Msg.Kind == ftco.Down
+		if tells && decided != 0 && a.Seq == decided && f.told&^listed != 0 {
+			return fmt.Errorf("member %d decides that%v failed, knowing of%v", f.me, list(listed), list(f.told))
+		}
+		for j := range i {
+			if b := &acts[j]; a.Kind == ftco.Send && b.Kind == ftco.Send && a.To == b.To && a.Seq == b.Seq && a.Msg.Kind == b.Msg.Kind {
+				return fmt.Errorf("member %d sends %v to %d twice in a step", f.me, &ftcoMsg{msg: a.Msg}, a.To)
+			}
+		}
+	}
+	return nil
 }
 
 // do is what a driver does.
@@ -232,9 +263,11 @@ func (f *ftcoMember) do(a *ftco.Action, in value, out []Effect) []Effect {
 		}
 		*dst = dst.with(*src)
 	case ftco.Decide:
-		if v := f.buf(a.Seq, a.Src); v != nil {
-			f.set(a.Seq, ftco.Result, *v)
+		v := f.buf(a.Seq, a.Src)
+		if v == nil {
+			return append(out, Effect{Broken: fmt.Errorf("member %d decides by empty buffer %d", f.me, a.Src)})
 		}
+		f.set(a.Seq, ftco.Result, *v)
 	case ftco.Deliver, ftco.Fail:
 		return f.deliver(a, out)
 	case ftco.Refuse, ftco.Mismatch:
