@@ -59,7 +59,7 @@ type MsgKind uint8
 
 // The messages.
 const (
-	msgVote       MsgKind = iota + 1 // a subtree's votes
+	MsgVote       MsgKind = iota + 1 // a subtree's votes
 	msgDecision                      // the outcome of a round
 	msgQuery                         // an orphan asks how to go on
 	msgGather                        // answer: vote, to me

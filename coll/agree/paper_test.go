@@ -129,20 +129,20 @@ func TestUnsolicitedVote(t *testing.T) {
 	t.Parallel()
 	eight(t, func(w *world) {
 		w.call(0)
-		w.to(0, msgVote)
+		w.to(0, MsgVote)
 		if len(w.keys) > 0 {
 			w.fail("the coordinator sends %v", w.links)
 		}
 		w.call(7)
-		w.pending(7, 6, msgVote)
+		w.pending(7, 6, MsgVote)
 		w.call(6) // whose child's vote is on its way
-		w.to(6, msgVote)
+		w.to(6, MsgVote)
 		w.pass(7, 6)
-		w.pending(6, 4, msgVote)
+		w.pending(6, 4, MsgVote)
 	})
 	script(t, Config{Algorithm: Linear, N: 8}, func(w *world) {
 		w.call(7)
-		w.pending(7, 0, msgVote)
+		w.pending(7, 0, MsgVote)
 	})
 }
 
@@ -193,7 +193,7 @@ func TestCoordinatorDiesBeforeTheVote(t *testing.T) {
 		w.outcome(1, 0, 6) // which will not vote
 		w.call(6)
 		w.outcome(1, Undecided, 6)
-		w.to(6, msgVote)
+		w.to(6, MsgVote)
 	})
 }
 
@@ -347,7 +347,7 @@ func TestOrphanThatHasNotVoted(t *testing.T) {
 		w.pass(7, 6)
 		w.pending(6, 0) // not before it is told
 		w.pass(0, 6)
-		w.pending(6, 0, msgVote)
+		w.pending(6, 0, MsgVote)
 	})
 }
 
@@ -366,7 +366,7 @@ func TestOrphanThatHasVoted(t *testing.T) {
 		w.pass(6, 0)
 		w.pending(0, 6, msgGather)
 		w.pass(0, 6)
-		w.pending(6, 0, msgVote)
+		w.pending(6, 0, MsgVote)
 	})
 	eight(t, func(w *world) {
 		w.calls(0, 4, 5, 6, 7)

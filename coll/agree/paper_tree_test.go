@@ -46,7 +46,7 @@ func TestVoteInAnotherTree(t *testing.T) {
 		w.pass(0, 4)
 		w.outcome(1, Decided, 0, 4)
 		w.call(4)
-		w.pending(4, 3, msgVote) // without 1 it is node 3, below node 2
+		w.pending(4, 3, MsgVote) // without 1 it is node 3, below node 2
 		w.lost(0)
 		w.kill(4)
 		w.cut([2]int{4, 5}, 0)
@@ -96,7 +96,7 @@ func TestChildKnowsFirst(t *testing.T) {
 		w.call(7)
 		w.flow(1, 2, 3)
 		w.outcome(1, 0, 2, 3)
-		w.pending(4, 3, msgVote)
+		w.pending(4, 3, MsgVote)
 		w.cut([2]int{4, 2}, 0)
 		w.cut([2]int{4, 1}, 0)
 		w.pass(4, 3)

@@ -8,7 +8,7 @@ func (m *twoPhase) receive(from Node, msg *Msg, out []Action) []Action {
 		return m.receiveDecision(from, msg, out)
 	}
 	switch msg.Kind {
-	case msgVote, msgQuery, msgTermQuery:
+	case MsgVote, msgQuery, msgTermQuery:
 	default:
 		if v := m.group.node(from); msg.Seq == m.now.seq && msg.Base == m.last.seq && v != none {
 			return m.receiveAnswer(v, msg, out)
@@ -34,7 +34,7 @@ func (m *twoPhase) receive(from Node, msg *Msg, out []Action) []Action {
 		return out // of somebody who saw a decision that no survivor has
 	}
 	switch msg.Kind {
-	case msgVote:
+	case MsgVote:
 		return m.receiveVote(v, msg, out)
 	case msgQuery:
 		return m.receiveQuery(v, out)
@@ -67,7 +67,7 @@ func (m *twoPhase) receiveEarly(from Node, msg *Msg, out []Action) []Action {
 	switch {
 	case msg.Seq <= m.skip:
 		out = m.refuseEarly(from, msg.Seq, out)
-	case msg.Kind == msgVote:
+	case msg.Kind == MsgVote:
 		m.ahead = append(m.ahead, early{from, msg.Seq, ballot{msg.Vote, msg.Failed}})
 	case msg.Kind == msgQuery:
 		out = append(out, Action{Kind: Send, To: from, Seq: msg.Seq, Msg: Msg{Kind: msgGather, Seq: msg.Seq, Base: msg.Base}})

@@ -111,7 +111,7 @@ func TestVoteTwice(t *testing.T) {
 	}
 	one := Vote{Payload: Payload{1}}
 	m.Step(Event{Kind: Enter, Vote: one}, nil)
-	vote := Event{Kind: Recv, From: 1, Msg: Msg{Kind: msgVote, Seq: 1, Vote: one}}
+	vote := Event{Kind: Recv, From: 1, Msg: Msg{Kind: MsgVote, Seq: 1, Vote: one}}
 	m.Step(vote, nil)
 	if out := m.Step(vote, nil); len(out) != 0 {
 		t.Fatalf("a vote twice: %+v, want nothing", out)

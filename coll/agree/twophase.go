@@ -197,7 +197,7 @@ func (m *twoPhase) progress(out []Action) []Action {
 		return out
 	}
 	r.voted, r.sentTo = true, r.contact
-	return m.send(r.contact, Msg{Kind: msgVote, Vote: r.ballot.vote, Failed: r.ballot.failed}, out)
+	return m.send(r.contact, Msg{Kind: MsgVote, Vote: r.ballot.vote, Failed: r.ballot.failed}, out)
 }
 
 // send sends a message of the current round to node v.

@@ -16,7 +16,7 @@
 // set of failed members; every survivor is a contributor; each contribution is
 // in the result once. A uniform call promises the same of members that return
 // and die later, for two sweeps more. A strict call fails on all survivors alike
-// if a member was dead when the decision was made. The result depends on who
+// if who decided lacks a member or knew one to be dead. The result depends on who
 // contributed and on nothing else: operands are combined in the order of the
 // tree's nodes, with the tree's association, whatever came when.
 //

@@ -26,6 +26,7 @@ func (m *Machine) receiveUp(o *op, from Node, msg *Msg, out []Action) []Action {
 // receiveDecision handles the decision, from above or, where I took the root's
 // place, from below.
 func (m *Machine) receiveDecision(o *op, from Node, msg *Msg, out []Action) []Action {
+	committed := o.committed // else from hears of it with the others
 	if !o.decided {
 		if msg.Kind == Down {
 			o.haveTo = o.virtual(from, m) // who has it need not be told
@@ -42,7 +43,7 @@ func (m *Machine) receiveDecision(o *op, from Node, msg *Msg, out []Action) []Ac
 	if msg.Committed {
 		return m.commit(o, out)
 	}
-	if o.committed {
+	if committed {
 		out = m.send(o, o.virtual(from, m), Msg{Kind: Commit, Value: NoValue}, out)
 	}
 	return out

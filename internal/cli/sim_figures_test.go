@@ -102,7 +102,7 @@ func TestSimFTCOPlot(t *testing.T) {
 		code int
 	}{
 		"--plot a.pdf": {`--plot: "a.pdf", want a name that ends in .svg or .png`, launch.StatusUsage},
-		"--nodes 16 --plot " + filepath.Join(dir, "none", "a.svg"): {"no such file", launch.StatusError},
+		"--nodes 16 --runs 1048576 --plot " + filepath.Join(dir, "none", "a.svg"): {"no such file", launch.StatusError},
 	} {
 		var out, errs bytes.Buffer
 		code := Execute(append([]string{"sim", "ftco"}, strings.Fields(args)...), os.Stdin, &out, &errs)

@@ -3,11 +3,14 @@ package cli
 import (
 	"bytes"
 	"fmt"
+	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/goshmem/goshmem/internal/figures"
+	"github.com/goshmem/goshmem/internal/launch"
 	"github.com/goshmem/goshmem/internal/plot"
 	"github.com/goshmem/goshmem/sim/ftco"
 	"github.com/goshmem/goshmem/sim/logp"
@@ -74,6 +77,11 @@ func newSimFTCO() *cobra.Command {
 func runSimFTCO(o ftco.Options, file string) (*ftco.Report, error) {
 	if file != "" && !plot.Knows(file) {
 		return nil, logp.BadOption("plot", file, "a name that ends in .svg or .png")
+	}
+	if file != "" { // rather than after hours
+		if _, err := os.Stat(filepath.Dir(file)); err != nil {
+			return nil, &statusError{status: launch.StatusError, err: fmt.Errorf("sim ftco: --plot: %w", err)}
+		}
 	}
 	results, o, err := ftco.Results(o)
 	if err != nil {

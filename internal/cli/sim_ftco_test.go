@@ -65,6 +65,7 @@ func TestSimFTCORefuses(t *testing.T) {
 		{"--config shipped --topology kary", "knomial with --config shipped"},
 		{"--config shipped --nodes 4194305", "1 to 4194304"},
 		{"--parallel 0", "--parallel"},
+		{"--nodes 65536 --radix 65536", `--radix: "65536", want at most 4096 with --roots multi`},
 		{"extra", `argument "extra", want none`},
 	})
 	var out, errs bytes.Buffer

@@ -80,7 +80,8 @@ func (o *Options) checkTogether() error {
 		return logp.BadOption("promote", "true", "--algorithm linear or log: the others never block")
 	case o.Durable && o.Algorithm != "early":
 		return logp.BadOption("durable", "true", "--algorithm early: the others have no such option")
-	case o.Failures > 0:
+	}
+	if o.Failures > 0 {
 		if n := len(o.candidates()); o.Failures > n {
 			return logp.BadOption("failures", fmt.Sprint(o.Failures), fmt.Sprintf("0 to %d with --who %s", n, o.Who))
 		}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"sync"
 	"sync/atomic"
 
@@ -66,7 +67,7 @@ func Run(o Options) (*Report, error) {
 	errs := make([]error, o.Runs)
 	var next atomic.Int64
 	var wg sync.WaitGroup
-	for range min(max(1, o.Parallel), o.Runs) {
+	for range min(max(1, o.Parallel), o.Runs, runtime.NumCPU()) { // more would only take memory
 		wg.Go(func() {
 			for {
 				i := int(next.Add(1)) - 1

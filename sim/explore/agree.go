@@ -53,13 +53,16 @@ func (s *Agree) Member(me int) (Member, error) {
 }
 
 // agreeMember is a machine and what it has returned. Its payload counts each
-// member's votes in a byte.
+// member's votes in a byte. Of each call it keeps whose deaths it brought.
 type agreeMember struct {
 	sys     *Agree
 	me      int
 	m       *agree.Machine // nil: buried
 	entered int
 	blocked bool
+	voted   int    // the last round in which its vote was sent
+	told    uint64 // of whose death it was
+	brought []uint64
 	results []agree.Decision
 }
 
@@ -69,6 +72,7 @@ func (m *agreeMsg) String() string { return fmt.Sprintf("%+v", m.Msg) }
 
 func (m *agreeMember) Enter(out []Effect) []Effect {
 	m.entered++
+	m.brought = append(m.brought, m.told)
 	vote := agree.Vote{Flags: ^uint64(0) &^ (1 << m.me)}
 	vote.Payload[m.me] = 1
 	return m.step(agree.Event{Kind: agree.Enter, Vote: vote}, out)
@@ -83,6 +87,7 @@ func (m *agreeMember) Recv(from int, msg Message, out []Effect) []Effect {
 }
 
 func (m *agreeMember) PeerFailed(q int, out []Effect) []Effect {
+	m.told |= 1 << q
 	return m.step(agree.Event{Kind: agree.PeerFailed, From: agree.Node(q), Inc: 1}, out)
 }
 
@@ -96,6 +101,9 @@ func (m *agreeMember) step(ev agree.Event, out []Effect) []Effect {
 	for i := range s.acts {
 		switch a := &s.acts[i]; a.Kind {
 		case agree.Send:
+			if a.Msg.Kind == agree.MsgVote {
+				m.voted = int(a.Msg.Seq)
+			}
 			out = append(out, Effect{To: int(a.To), Msg: &agreeMsg{a.Msg}})
 		case agree.Deliver:
 			m.results, m.blocked = append(m.results, a.Decision), false
@@ -118,13 +126,13 @@ func (m *agreeMember) Buried() Member {
 	if !m.sys.uniform() || len(m.results) == 0 {
 		return nil
 	}
-	return &agreeMember{sys: m.sys, me: m.me, entered: m.entered, results: m.results}
+	return &agreeMember{sys: m.sys, me: m.me, entered: m.entered, brought: m.brought, results: m.results}
 }
 
 func (m *agreeMember) Clone() Member {
 	c := *m
 	c.m = m.m.Clone()
-	c.results = slices.Clip(m.results)
+	c.results, c.brought = slices.Clip(m.results), slices.Clip(m.brought)
 	return &c
 }
 
@@ -134,9 +142,13 @@ func (m *agreeMember) AppendState(b []byte) []byte {
 	if m.blocked {
 		b[len(b)-1] = 1
 	}
+	b = binary.AppendUvarint(append(b, byte(m.voted)), m.told)
+	for _, dead := range m.brought {
+		b = binary.AppendUvarint(b, dead)
+	}
 	for i := range m.results {
 		d := &m.results[i]
-		b = append(b, byte(d.Outcome), byte(len(d.Failed)))
+		b = append(b, byte(d.Outcome), byte(len(d.Failed)), byte(d.Seq))
 		b = binary.LittleEndian.AppendUint64(b, d.Flags)
 		b = append(b, d.Payload[:]...)
 		for _, p := range d.Failed {

@@ -2,6 +2,7 @@ package explore
 
 import (
 	"fmt"
+	"math/bits"
 	"slices"
 
 	"github.com/goshmem/goshmem/coll/agree"
@@ -9,8 +10,10 @@ import (
 
 // Check holds agreements to what they promise: all who return from a round return
 // the same, every living member's vote counts once and nobody's twice, who is
-// listed is dead and who is not counted is listed, and all living members return,
-// or all are stuck because two-phase commit blocks.
+// listed is dead and who is not counted is listed, as are those whom voters knew
+// to be dead; a round is UNDECIDED only if its coordinator is dead; and all living
+// members return, or all are stuck in one round of two-phase commit in which all
+// of them have voted. Without failures it takes the messages that are promised.
 func (s *Agree) Check(g *Group) error {
 	for p, m := range g.Members {
 		a, ok := m.(*agreeMember)
@@ -33,8 +36,13 @@ func (s *Agree) Check(g *Group) error {
 }
 
 func (s *Agree) checkDecision(g *Group, p, i int, d *agree.Decision) error {
-	if d.Outcome == agree.Undecided && s.Config.Algorithm == agree.EarlyReturning {
-		return fmt.Errorf("round %d: %d is undecided", i+1, p)
+	if d.Seq != uint64(i+1) || !slices.IsSorted(d.Failed) {
+		return fmt.Errorf("round %d: %d returns from %d with %v", i+1, p, d.Seq, d.Failed)
+	}
+	if d.Outcome == agree.Undecided {
+		if c := s.coordinator(g.Members[p], i); s.Config.Algorithm == agree.EarlyReturning || !g.IsDead(c) {
+			return fmt.Errorf("round %d: %d is undecided, coordinator %d", i+1, p, c)
+		}
 	}
 	for q, m := range g.Members {
 		if a, ok := m.(*agreeMember); ok && a != nil && len(a.results) > i && (!g.IsDead(q) && !g.IsDead(p) || s.uniform()) {
@@ -49,12 +57,34 @@ func (s *Agree) checkDecision(g *Group, p, i int, d *agree.Decision) error {
 		if count > 1 || (count == 1) != (d.Flags>>q&1 == 0) || count == 0 && !listed || listed && !g.IsDead(q) {
 			return fmt.Errorf("round %d: %d counts %d %d times, lists %v, flags %x", i+1, p, q, count, d.Failed, d.Flags)
 		}
+		if a, ok := m.(*agreeMember); ok && a != nil && count == 1 && i < len(a.brought) && a.brought[i]&^setOf(d.Failed) != 0 {
+			return fmt.Errorf("round %d: %d lists %v, voter %d brought %v", i+1, p, d.Failed, q, list(a.brought[i]))
+		}
 	}
 	return nil
 }
 
+// coordinator is who coordinates round i for member m, by the rounds before it:
+// the first that is not gone.
+func (s *Agree) coordinator(m Member, i int) int {
+	a, ok := m.(*agreeMember)
+	if !ok {
+		return 0
+	}
+	gone := uint64(0)
+	for j := range i {
+		switch d := &a.results[j]; {
+		case d.Outcome == agree.Undecided:
+			gone |= gone + 1
+		case s.Config.Rebalance:
+			gone |= setOf(d.Failed)
+		}
+	}
+	return bits.TrailingZeros64(^gone)
+}
+
 func (s *Agree) checkEnds(g *Group) error {
-	living, stuck, blocked := 0, 0, 0
+	living, stuck, blocked, least, most := 0, 0, 0, s.Rounds, 0
 	for p, m := range g.Members {
 		if g.IsDead(p) {
 			continue
@@ -66,13 +96,24 @@ func (s *Agree) checkEnds(g *Group) error {
 		living++
 		if len(a.results) < s.Rounds {
 			stuck++
+			if a.voted != len(a.results)+1 && s.Config.Algorithm != agree.EarlyReturning {
+				return fmt.Errorf("%d is stuck in round %d, in which it has not voted", p, len(a.results)+1)
+			}
 		}
+		least, most = min(least, len(a.results)), max(most, len(a.results))
 		if a.blocked {
 			blocked++
 		}
 	}
-	if stuck > 0 && (blocked == 0 || stuck < living || s.Config.Promote || s.Config.Algorithm == agree.EarlyReturning) {
+	if stuck > 0 && (blocked == 0 || stuck < living || least < most || s.Config.Promote || s.Config.Algorithm == agree.EarlyReturning) {
 		return fmt.Errorf("%d of %d never return, %d are blocked", stuck, living, blocked)
+	}
+	sweeps := 2
+	if s.Config.Durable {
+		sweeps = 4
+	}
+	if want := sweeps * (s.Config.N - 1) * s.Rounds; g.Faultless && g.Sent != want {
+		return fmt.Errorf("%w: %d, want %d", ErrCost, g.Sent, want)
 	}
 	return nil
 }

@@ -6,10 +6,11 @@ const (
 	gatherFile    = "coll/agree/gather.go"
 	concludeFile  = "coll/agree/conclude.go"
 	terminateFile = "coll/agree/terminate.go"
+	earlyFile     = "coll/agree/early.go"
 )
 
-// AgreeMutants are those of two-phase commit. The early-returning agreement has
-// the mistakes of the collective that it is made of.
+// AgreeMutants are those of two-phase commit, and of what the early-returning
+// agreement is beside the collective that it is made of.
 var AgreeMutants = []Mutant{
 	{
 		"late-vote", "a vote is counted after the news of the voter's death",
@@ -66,5 +67,33 @@ var AgreeMutants = []Mutant{
 	{
 		"tree-by-hearsay", "the tree leaves out the dead that its member knows, not those that were agreed on",
 		concludeFile, "m.group = m.group.without(m.last.ballot.failed)", "m.group = m.group.without(m.dead)",
+	},
+	{
+		"never-undecided", "who has not voted asks like the uncertain when the coordinator is dead",
+		twoPhaseFile, "if !r.voted && m.gone(0) {", "if r.seq == 0 {",
+	},
+	{
+		"undecided-at-once", "a call is undecided without any failure",
+		twoPhaseFile, "if m.entered < r.seq {", "if m.entered <= r.seq {",
+	},
+	{
+		"coordinator-stays", "after an UNDECIDED round its coordinator is not taken out of the tree",
+		concludeFile, "m.group = m.group.without(with(m.group.gone, c))", "",
+	},
+	{
+		"promotes-half-asked", "who promotes has not told all of those who died since",
+		terminateFile, "(r.asked[i].told == known || !m.cfg.Promote)", "r.asked[i].told <= known",
+	},
+	{
+		"dead-forgotten", "the dead that voters below know are not listed",
+		gatherFile, "b.failed = union(b.failed, other.failed)", "",
+	},
+	{
+		"no-clock", "an early-returning agreement does not ask when nothing comes",
+		earlyFile, "return e.step(s, ftco.Event{Kind: ftco.Tick}, nil, out)", "_ = s\n\t\treturn out",
+	},
+	{
+		"stray-dropped", "what comes for the tree that is about to be made is dropped",
+		earlyFile, "e.keepStray(from, msg)", "_ = from",
 	},
 }

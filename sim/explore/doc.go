@@ -28,8 +28,9 @@
 // called failed; P4 each contribution is in the result at most once, and those in
 // it are the reported ones; for uniform calls the same of members that returned
 // and died; the association of operands depends on the contributors alone; the
-// number of messages without failures; no message of a member whose death is
-// known changes anything.
+// number of messages without failures; a decision lists all whose deaths its maker
+// knows; nothing is sent twice in a step, or at all without ticks; no message of a
+// member whose death is known changes anything. For [Agree] see its Check.
 //
 // # Mutants
 //

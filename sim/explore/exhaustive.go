@@ -77,11 +77,7 @@ func (s *search) run() (Count, *Failure) {
 func (s *search) beginnings(c *config, from int) {
 	s.visit(c)
 	for p := from; p < s.n && c.deaths > 0 && s.living(c) > 1; p++ {
-		next := *c
-		s.die(&next, p, nobody)
-		s.path = append(s.path, Choice{Kind: Die, P: p})
-		s.beginnings(&next, p+1)
-		s.path = s.path[:len(s.path)-1]
+		s.dieNow(c, p, nobody, func(next *config) { s.beginnings(next, p+1) })
 	}
 }
 
@@ -144,39 +140,52 @@ func (s *search) rest(c *config) {
 		}
 		return
 	}
-	if _, ok := s.sys.(dyingInTicks); ok {
-		s.restless(c)
-	}
+	s.restless(c)
 	next := *c
 	next.timeout--
 	next.faulty = true
 	s.path = append(s.path, Choice{Kind: TickAll})
+	var done [MostExhaustive]*outcome
 	for p := range s.n {
 		if c.dead>>p&1 == 0 {
-			s.apply(&next, p, s.space.step(p, step{member: next.member[p], kind: uint8(Tick)}))
+			done[p] = s.space.step(p, step{member: next.member[p], kind: uint8(Tick)})
+			s.apply(&next, p, done[p])
 		}
 	}
 	s.count.Transitions++
-	s.visit(&next)
+	s.endings(&next, &done, 0)
 	s.path = s.path[:len(s.path)-1]
 }
 
-// dyingInTicks is a System whose members act by the clock, so that they also die
-// where only time can move anything.
-type dyingInTicks interface{ DiesInTicks() }
-
-// restless lets each member die where the clocks are about to tick.
+// restless lets each member die where the clocks are about to tick: what the
+// others do by the clock does not commute with the news of a death before.
 func (s *search) restless(c *config) {
 	for p := s.n - 1; p >= 0 && c.deaths > 0 && s.living(c) > 1; p-- {
 		if c.dead>>p&1 == 0 && s.failure == nil {
-			next := *c
-			s.die(&next, p, nobody)
-			s.path = append(s.path, Choice{Kind: Die, P: p})
 			s.count.Transitions++
-			s.visit(&next)
-			s.path = s.path[:len(s.path)-1]
+			s.dieNow(c, p, s.space.buried(s.space.members[c.member[p]], p), s.visit)
 		}
 	}
+}
+
+// endings searches on where all clocks have ticked, from each set of members that
+// die of it, of those that have sent something.
+func (s *search) endings(c *config, done *[MostExhaustive]*outcome, from int) {
+	s.visit(c)
+	for p := from; p < s.n && c.deaths > 0 && s.living(c) > 1 && s.failure == nil; p++ {
+		if c.dead>>p&1 == 0 && s.tells(c, done[p]) {
+			s.count.Transitions++
+			s.dieNow(c, p, done[p].buried, func(next *config) { s.endings(next, done, p+1) })
+		}
+	}
+}
+
+func (s *search) dieNow(c *config, p int, buried uint32, then func(*config)) {
+	next := *c
+	s.die(&next, p, buried)
+	s.path = append(s.path, Choice{Kind: Die, P: p})
+	then(&next)
+	s.path = s.path[:len(s.path)-1]
 }
 
 func (s *search) lose(c *config, p, q int) {

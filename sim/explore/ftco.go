@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"math/bits"
 	"slices"
 	"strings"
@@ -15,7 +16,8 @@ import (
 type FTCO struct {
 	Size, Radix int
 	Sequence    []ftco.Call
-	KeepAlive   int // the machines' Config.Ticks
+	KeepAlive   int  // the machines' Config.Ticks
+	Thrifty     bool // nothing is said twice; only where nothing is lost and states are not compared
 
 	acts  []ftco.Action // room
 	known map[expressionKey]value
@@ -57,7 +59,7 @@ func (s *FTCO) Root(call int) int { return int(s.Sequence[call].Root) }
 
 // Without is the same without one call.
 func (s *FTCO) Without(call int) System {
-	return &FTCO{Size: s.Size, Radix: s.Radix, KeepAlive: s.KeepAlive, Sequence: slices.Delete(slices.Clone(s.Sequence), call, call+1)}
+	return &FTCO{Size: s.Size, Radix: s.Radix, KeepAlive: s.KeepAlive, Thrifty: s.Thrifty, Sequence: slices.Delete(slices.Clone(s.Sequence), call, call+1)}
 }
 
 // Member makes member me.
@@ -102,8 +104,17 @@ type ftcoMember struct {
 	me      int
 	m       *ftco.Machine // nil: buried
 	entered int
+	told    uint64     // of whose death it was
 	bufs    [][]buffer // of each operation, by name
 	results []result
+	said    map[saying]bool // if Thrifty
+}
+
+// saying is what a member says to another once, if nothing is lost.
+type saying struct {
+	to   ftco.Node
+	kind ftco.MsgKind
+	seq  uint64
 }
 
 type ftcoMsg struct {
@@ -175,6 +186,7 @@ func (f *ftcoMember) Recv(from int, msg Message, out []Effect) []Effect {
 }
 
 func (f *ftcoMember) PeerFailed(q int, out []Effect) []Effect {
+	f.told |= 1 << q
 	return f.step(&ftco.Event{Kind: ftco.PeerFailed, From: ftco.Node(q), Inc: 1}, value{}, out)
 }
 
@@ -188,10 +200,39 @@ func (f *ftcoMember) Returned() int { return len(f.results) }
 
 func (f *ftcoMember) step(ev *ftco.Event, in value, out []Effect) []Effect {
 	f.sys.acts = f.m.Step(*ev, f.sys.acts[:0])
+	if err := f.checkStep(f.sys.acts); err != nil {
+		return append(out, Effect{Broken: err})
+	}
 	for i := range f.sys.acts {
 		out = f.do(&f.sys.acts[i], in, out)
 	}
 	return out
+}
+
+// checkStep looks at the actions of one step: nothing is sent twice, and a decision
+// that is made in it lists all whose deaths are known here.
+func (f *ftcoMember) checkStep(acts []ftco.Action) error {
+	decided := uint64(0)
+	for i := range acts {
+		a := &acts[i]
+		if a.Kind == ftco.Decide {
+			decided = a.Seq
+		}
+		listed := uint64(0)
+		if a.Msg.Sets != nil {
+			listed = setOf(a.Msg.Sets.Failed)
+		}
+		tells := a.Kind == ftco.Deliver || a.Kind == ftco.Fail || a.Kind == ftco.Send && a.Msg.Kind == ftco.Down
+		if tells && decided != 0 && a.Seq == decided && f.told&^listed != 0 {
+			return fmt.Errorf("member %d decides that%v failed, knowing of%v", f.me, list(listed), list(f.told))
+		}
+		for j := range i {
+			if b := &acts[j]; a.Kind == ftco.Send && b.Kind == ftco.Send && a.To == b.To && a.Seq == b.Seq && a.Msg.Kind == b.Msg.Kind {
+				return fmt.Errorf("member %d sends %v to %d twice in a step", f.me, &ftcoMsg{msg: a.Msg}, a.To)
+			}
+		}
+	}
+	return nil
 }
 
 // do is what a driver does.
@@ -206,8 +247,14 @@ func (f *ftcoMember) do(a *ftco.Action, in value, out []Effect) []Effect {
 			}
 			msg.v = *v
 		}
+		if f.repeats(a) {
+			return append(out, Effect{Broken: fmt.Errorf("member %d sends %v to %d again", f.me, msg, a.To)})
+		}
 		return append(out, Effect{To: int(a.To), Msg: msg})
 	case ftco.Keep:
+		if in.has == 0 {
+			return append(out, Effect{Broken: fmt.Errorf("member %d keeps as %d what did not come", f.me, a.Dst)})
+		}
 		f.set(a.Seq, a.Dst, in)
 	case ftco.Combine:
 		dst, src := f.buf(a.Seq, a.Dst), f.buf(a.Seq, a.Src)
@@ -216,9 +263,11 @@ func (f *ftcoMember) do(a *ftco.Action, in value, out []Effect) []Effect {
 		}
 		*dst = dst.with(*src)
 	case ftco.Decide:
-		if v := f.buf(a.Seq, a.Src); v != nil {
-			f.set(a.Seq, ftco.Result, *v)
+		v := f.buf(a.Seq, a.Src)
+		if v == nil {
+			return append(out, Effect{Broken: fmt.Errorf("member %d decides by empty buffer %d", f.me, a.Src)})
 		}
+		f.set(a.Seq, ftco.Result, *v)
 	case ftco.Deliver, ftco.Fail:
 		return f.deliver(a, out)
 	case ftco.Refuse, ftco.Mismatch:
@@ -227,10 +276,24 @@ func (f *ftcoMember) do(a *ftco.Action, in value, out []Effect) []Effect {
 	return out
 }
 
+// repeats says whether something is said again that needs to be said once only.
+func (f *ftcoMember) repeats(a *ftco.Action) bool {
+	if !f.sys.Thrifty || a.Msg.Kind != ftco.Up && a.Msg.Kind != ftco.Have && a.Msg.Kind != ftco.Ack {
+		return false
+	}
+	if f.said == nil {
+		f.said = map[saying]bool{}
+	}
+	it := saying{a.To, a.Msg.Kind, a.Seq}
+	again := f.said[it]
+	f.said[it] = true
+	return again
+}
+
 func (f *ftcoMember) deliver(a *ftco.Action, out []Effect) []Effect {
 	r := result{fails: a.Kind == ftco.Fail}
-	if a.Seq != uint64(len(f.results))+1 {
-		return append(out, Effect{Broken: fmt.Errorf("member %d returns from call %d after %d", f.me, a.Seq, len(f.results))})
+	if a.Seq != uint64(len(f.results))+1 || a.Seq > uint64(f.entered) {
+		return append(out, Effect{Broken: fmt.Errorf("member %d returns from call %d after %d, having made %d", f.me, a.Seq, len(f.results), f.entered)})
 	}
 	if a.Src != ftco.NoValue {
 		v := f.buf(a.Seq, a.Src)
@@ -240,10 +303,25 @@ func (f *ftcoMember) deliver(a *ftco.Action, out []Effect) []Effect {
 		r.value, r.has = *v, true
 	}
 	if s := a.Msg.Sets; s != nil {
+		if !f.sys.fromRoot(f.sys.Sequence[a.Seq-1].Root, s.Missing) || !f.sys.fromRoot(f.sys.Sequence[a.Seq-1].Root, s.Failed) {
+			return append(out, Effect{Broken: fmt.Errorf("member %d returns sets that do not ascend from the root: %+v", f.me, *s)})
+		}
 		r.missing, r.failed = setOf(s.Missing), setOf(s.Failed)
 	}
 	f.results = append(f.results, r)
 	return append(out, Effect{Return: true})
+}
+
+// fromRoot says whether a set ascends from the root, each member once, so that
+// equal sets are equal lists.
+func (s *FTCO) fromRoot(root ftco.Node, set []ftco.Node) bool {
+	node := func(p ftco.Node) int { return (int(p-root) + s.Size) % s.Size }
+	for i := 1; i < len(set); i++ {
+		if node(set[i-1]) >= node(set[i]) {
+			return false
+		}
+	}
+	return true
 }
 
 func (f *ftcoMember) find(seq uint64, name ftco.Buf) (int, bool) {
@@ -272,6 +350,7 @@ func (f *ftcoMember) set(seq uint64, name ftco.Buf, v value) {
 func (f *ftcoMember) Clone() Member {
 	c := *f
 	c.m = f.m.Clone()
+	c.said = maps.Clone(f.said)
 	c.results = slices.Clone(f.results)
 	c.bufs = make([][]buffer, len(f.bufs))
 	for i := range c.bufs {

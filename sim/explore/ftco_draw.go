@@ -41,8 +41,13 @@ func DrawFTCO(l Limits) Draw {
 		if rng.IntN(8) == 0 {
 			sys.KeepAlive = 1 + rng.IntN(3)
 			faults.Losses, faults.Ticks = rng.IntN(2), rng.IntN(4)
-			faults.Timeouts = 4 * sys.KeepAlive * (2 + faults.Losses) * (1 + faults.Deaths)
+			faults.Timeouts = timeouts(sys.KeepAlive, faults)
 		}
+		sys.Thrifty = sys.KeepAlive == 0
 		return sys, faults
 	}
 }
+
+// timeouts is how often all clocks may tick when nothing else can happen, of
+// machines that ask after so many ticks: often enough for all to return.
+func timeouts(ticks int, f Faults) int { return 4 * ticks * (2 + f.Losses) * (1 + f.Deaths) }

@@ -67,6 +67,14 @@ func (s *space) member(m Member, p int) uint32 {
 	return id
 }
 
+// buried is the number of what is remembered of m when it is dead.
+func (s *space) buried(m Member, p int) uint32 {
+	if b := m.Buried(); b != nil {
+		return s.member(b, p)
+	}
+	return nobody
+}
+
 func (s *space) message(m Message) uint32 {
 	s.buf = m.AppendState(s.buf[:0])
 	if id, ok := s.msgIDs[string(s.buf)]; ok {
@@ -129,9 +137,8 @@ func (s *space) step(p int, k step) *outcome {
 		}
 	}
 	o.next = s.member(m, p)
-	if b := m.Buried(); b != nil {
-		o.buried, o.uniform = s.member(b, p), true
-	}
+	o.buried = s.buried(m, p)
+	o.uniform = o.buried != nobody
 	s.steps[k] = o
 	return o
 }

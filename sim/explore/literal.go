@@ -23,9 +23,6 @@ func (s *Literal) N() int { return s.Size }
 // Calls is 1.
 func (s *Literal) Calls() int { return 1 }
 
-// DiesInTicks says that members also die between two ticks of all clocks.
-func (s *Literal) DiesInTicks() {}
-
 func (s *Literal) String() string {
 	return fmt.Sprintf("literal n=%d k=%d latency=%d allreduce", s.Size, s.Radix, s.Config.Latency)
 }

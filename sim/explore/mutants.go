@@ -113,4 +113,44 @@ var Mutants = []Mutant{
 		"decision-to-ancestor", "an ancestor's KEEPALIVE is answered with a value that a reduction's members do not hold",
 		receiveFile, "tell := o.decided && !m.ancestor(o, v)", "tell := o.decided",
 	},
+	{
+		"failed-by-votes", "a decision lists the dead that it lacks, not those whom its maker knows to be dead",
+		progressFile, "if p := o.member(v, m); m.isFailed(p) || slices", "if p := o.member(v, m); slices",
+	},
+	{
+		"sets-unordered", "a dead node is listed after those below it",
+		opFile, "list = append(list, o.member(v, m))\n\treturn m.missingBelow(o, v, list)", "return append(m.missingBelow(o, v, list), o.member(v, m))",
+	},
+	{
+		"nothing-decided", "of a broadcast whose root is dead the decision is a buffer that is empty",
+		progressFile, "case o.me == 0:\n\t\tvalue =", "default:\n\t\tvalue =",
+	},
+	{
+		"nothing-kept", "bytes are kept that did not come",
+		receiveFile, "if msg.Value != NoValue {\n\t\tout = append(out, Action{Kind: Keep, Seq: o.seq, Dst: Buf(from)})", "if o.seq > 0 {\n\t\tout = append(out, Action{Kind: Keep, Seq: o.seq, Dst: Buf(from)})",
+	},
+	{
+		"decision-twice", "the root's successor sends the decision twice",
+		progressFile, "return m.lowest(o) == o.me", "return m.lowest(o) == o.me && m.nfailed == 0",
+	},
+	{
+		"up-again", "after a death each event makes a member report again",
+		progressFile, "if o.sentTo == above {", "if o.sentTo == above && m.nfailed == 0 {",
+	},
+	{
+		"have-again", "each event makes a member tell the root's successor again",
+		receiveFile, "\t\to.haveTo = above\n", "",
+	},
+	{
+		"ack-again", "after a death each event makes a member acknowledge again",
+		receiveFile, "if o.ackTo != above {", "if o.ackTo != above || m.nfailed > 0 {",
+	},
+	{
+		"successor-skips-own", "the root's successor asks nobody below itself when nothing comes",
+		receiveFile, "case c == o.me:\n\t\t\tout = m.askBelow(o, c, test, out)", "case c == o.me:",
+	},
+	{
+		"window-short", "a member holds fewer operations than others can be ahead",
+		machineFile, "const window = 2*syncEvery + 2", "const window = 2*syncEvery + 1",
+	},
 }

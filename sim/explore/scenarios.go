@@ -89,7 +89,25 @@ func inSuccession(n, k int, f Faults) []Scenario {
 		}
 		all = append(all, Scenario{&FTCO{Size: n, Radix: k, Sequence: eight}, Faults{Deaths: 1}})
 	}
+	if n == 3 {
+		all = append(all, Scenario{&FTCO{Size: n, Radix: k, Sequence: farAhead()}, Faults{}})
+	}
 	return all
+}
+
+// farAhead are broadcasts in which member 2 can be as far ahead of member 0 as
+// anybody can: 1 delivers the 16th, which gathers, 2 makes those after it on its
+// own and contributes to the 24th, of root 0, who may still wait for the 16th.
+func farAhead() []ftco.Call {
+	calls := make([]ftco.Call, 24)
+	for i := range calls {
+		calls[i] = ftco.Call{Kind: ftco.Bcast, Root: 1}
+		if i >= 16 {
+			calls[i].Root = 2
+		}
+	}
+	calls[23].Root = 0
+	return calls
 }
 
 // lossy are calls in which one message between living members is lost, clocks
@@ -102,6 +120,11 @@ func lossy(n int) []Scenario {
 	}
 	for _, c := range calls(n) {
 		all = append(all, Scenario{&FTCO{Size: n, Radix: 2, KeepAlive: 1, Sequence: []ftco.Call{c}}, f})
+	}
+	if f.Ticks, f.Deaths = 0, 2; n == 4 { // the successor has somebody below
+		for _, c := range []ftco.Call{{Kind: ftco.Allreduce}, {Kind: ftco.Allreduce, Uniform: true}} {
+			all = append(all, Scenario{&FTCO{Size: n, Radix: 2, KeepAlive: 1, Sequence: []ftco.Call{c}}, f})
+		}
 	}
 	return all
 }

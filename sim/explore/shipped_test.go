@@ -20,7 +20,7 @@ func TestShipped(t *testing.T) {
 	if *mutant { // else they are among those of TestExhaustive
 		all = FTCOScenarios(mutantNodes, mutantDeaths)
 	}
-	hunt(t, all, DrawFTCO(Limits{Nodes: 16, Deaths: 4, Calls: 4}))
+	hunt(t, all, DrawFTCO, Limits{Nodes: 16, Deaths: 4, Calls: 4}, Limits{Nodes: 6, Deaths: 4, Calls: 5})
 }
 
 // Sizes of the searches of mutants.
@@ -47,12 +47,12 @@ func TestAgreeShipped(t *testing.T) {
 	if testing.Short() {
 		t.Skip("TestAgreeExhaustive and TestAgreeRandom do so")
 	}
-	all := append(AgreeScenarios(3, 2), agreeScenarios(4, 1, 1)...)
-	hunt(t, all, DrawAgree(Limits{Nodes: 16, Deaths: 4, Calls: 3}))
+	all := append(AgreeScenarios(3, 2), agreeScenarios(4, 1, 2)...)
+	hunt(t, all, DrawAgree, Limits{Nodes: 6, Deaths: 5, Calls: 5}, Limits{Nodes: 16, Deaths: 4, Calls: 3})
 }
 
 // hunt searches all scenarios and some schedules, and says what it has found.
-func hunt(t *testing.T, all []Scenario, draw Draw) {
+func hunt(t *testing.T, all []Scenario, draw func(Limits) Draw, limits ...Limits) {
 	t.Helper()
 	states := 0
 	f := Search(t.Context(), all, runtime.GOMAXPROCS(0), func(r *Result) {
@@ -64,8 +64,11 @@ func hunt(t *testing.T, all []Scenario, draw Draw) {
 	if f != nil {
 		return
 	}
-	schedules, seed, f := RandomAll(t.Context(), draw, 1, 5000, runtime.GOMAXPROCS(0))
-	if f != nil {
-		t.Errorf("FOUND by seed %d after %d schedules: %v\n%s", seed, schedules, f.Err, explain(draw, seed))
+	for _, l := range limits {
+		schedules, seed, f := RandomAll(t.Context(), draw(l), 1, 10000, runtime.GOMAXPROCS(0))
+		if f != nil {
+			t.Errorf("FOUND by seed %d after %d schedules: %v\n%s", seed, schedules, f.Err, explain(draw(l), seed))
+			return
+		}
 	}
 }

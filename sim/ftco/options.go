@@ -52,6 +52,7 @@ const (
 	mostNodes = 1 << 22
 	mostSteps = 1 << 20
 	mostRuns  = 1 << 20
+	mostRoots = 1 << 12
 )
 
 // Check says what is wrong with the options, if anything is.
@@ -98,6 +99,9 @@ func (o *Options) checkTogether() error {
 	}
 	if o.Nodes == 1 && o.Roots == "multi" {
 		return logp.BadOption("roots", o.Roots, "single with one node")
+	}
+	if k := o.Radix; o.Config == "published" && o.Roots == "multi" && k > mostRoots {
+		return logp.BadOption("radix", fmt.Sprint(k), fmt.Sprintf("at most %d with --roots multi: each root keeps account of all others", mostRoots))
 	}
 	return o.checkShipped()
 }

@@ -2,6 +2,7 @@ package ftco
 
 import (
 	"fmt"
+	"runtime"
 	"sync"
 	"sync/atomic"
 
@@ -70,7 +71,7 @@ func Results(o Options) ([]logp.Result, Options, error) {
 	errs := make([]error, o.Runs)
 	var next atomic.Int64
 	var wg sync.WaitGroup
-	for range min(max(1, o.Parallel), o.Runs) {
+	for range min(max(1, o.Parallel), o.Runs, runtime.NumCPU()) { // more would only take memory
 		wg.Go(func() {
 			r, err := o.runner()
 			var cfg logp.Config
