@@ -115,7 +115,7 @@ var Mutants = []Mutant{
 	},
 	{
 		"failed-by-votes", "a decision lists the dead that it lacks, not those whom its maker knows to be dead",
-		progressFile, "if p := o.member(v, m); m.isFailed(p) || slices", "if p := o.member(v, m); slices",
+		progressFile, "m.failed.each(func(p Node) { s.Failed = append(s.Failed, p) })", "",
 	},
 	{
 		"sets-unordered", "a dead node is listed after those below it",
