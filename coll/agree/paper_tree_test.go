@@ -107,6 +107,28 @@ func TestChildKnowsFirst(t *testing.T) {
 	})
 }
 
+// The same, further down: who hears of the end from below tells the one above, and
+// that one the next. Those who know do not call again, so nobody learns it otherwise.
+func TestGrandchildKnowsFirst(t *testing.T) {
+	t.Parallel()
+	script(t, Config{Algorithm: Log, N: 9}, func(w *world) {
+		w.calls(0, 1, 2, 3, 4, 5, 6, 7)
+		w.votes()
+		w.lost(0)
+		w.tell(8, 0)
+		w.call(8)
+		w.outcome(1, Undecided, 8)
+		w.call(8)
+		w.pending(8, 7, MsgVote) // without 0 it is node 7, below node 6
+		w.pass(8, 7)
+		w.lost(8)
+		w.outcome(1, Undecided, 7)
+		w.tellAll(0, 8)
+		w.flow()
+		w.outcome(1, Undecided, 1, 2, 3, 4, 5, 6, 7)
+	})
+}
+
 // The decider's list counts too: who dies unheard is in it.
 func TestDeciderListsTheDead(t *testing.T) {
 	t.Parallel()
