@@ -24,7 +24,7 @@ var table = []group{
 			"pmix/wire", "pmix/kvs",
 			"symheap/layout", "symheap/alloc",
 			"mpi/match",
-			"internal/plan", "internal/group", "internal/wire", "internal/envvar", "internal/invariants",
+			"internal/plan", "internal/group", "internal/ending", "internal/wire", "internal/envvar", "internal/invariants",
 		},
 		may:  []string{"layer 0"},
 		pure: true,

@@ -32,6 +32,9 @@ func Reserve(uintptr) (unsafe.Pointer, error) { return nil, ErrNotSupported }
 // MapShared is not supported here.
 func MapShared(int, unsafe.Pointer, uintptr) error { return ErrNotSupported }
 
+// MapStart is not supported here.
+func MapStart(int, uintptr) (unsafe.Pointer, error) { return nil, ErrNotSupported }
+
 // Unmap is not supported here.
 func Unmap(unsafe.Pointer, uintptr) error { return ErrNotSupported }
 
@@ -90,6 +93,9 @@ func Foreground(uintptr) bool { return true }
 
 // IsTerminal says whether fd is a terminal.
 func IsTerminal(uintptr) bool { return false }
+
+// SendAtOnce is not supported here.
+func SendAtOnce(*net.UnixConn, []byte) error { return ErrNotSupported }
 
 // SendFDs is not supported here.
 func SendFDs(*net.UnixConn, []byte, []int) error { return ErrNotSupported }
