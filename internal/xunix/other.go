@@ -23,6 +23,18 @@ func Memfd(string, int64) (*os.File, error) { return nil, ErrNotSupported }
 // SealSize is not supported here.
 func SealSize(*os.File) error { return ErrNotSupported }
 
+// SealForWriters is not supported here.
+func SealForWriters(*os.File) error { return ErrNotSupported }
+
+// Map is not supported here.
+func Map(int, uintptr, bool) (unsafe.Pointer, error) { return nil, ErrNotSupported }
+
+// FileSize is not supported here.
+func FileSize(int) (uint64, error) { return 0, ErrNotSupported }
+
+// Monotonic returns 0 here.
+func Monotonic() time.Duration { return 0 }
+
 // ReadAt is not supported here.
 func ReadAt(int, []byte, int64) error { return ErrNotSupported }
 
