@@ -24,7 +24,7 @@ const vitalBytes = layout.BellOffset + unsafe.Sizeof(layout.Bell{})
 //
 // Cost: 2 us and two pages of address space.
 func MapVitals(f *os.File) (Vitals, error) {
-	at, err := xunix.MapStart(int(f.Fd()), vitalBytes)
+	at, err := xunix.Map(int(f.Fd()), vitalBytes, true)
 	if err != nil {
 		return Vitals{}, fmt.Errorf("bell of %s: %w", f.Name(), err)
 	}

@@ -130,7 +130,19 @@ func (s *Step) Forsake(id ID) (is bool) {
 
 // causeOf says in the words of the failure page how a PE failed.
 func causeOf(e ending.End) failure.Cause {
-	return 0
+	switch e.Judge() {
+	case ending.Killed:
+		return failure.BySignal(syscall.Signal(e.Signal), e.Core, e.OOM)
+	case ending.Exited:
+		return failure.ByExit(e.Code)
+	case ending.Unfinished:
+		if e.Unknown {
+			return failure.Of(failure.Left)
+		}
+		return failure.ByLeaving(e.Code)
+	default:
+		return failure.Of(failure.Unknown)
+	}
 }
 
 // stir has spreadNews look.

@@ -116,12 +116,3 @@ func MemoryTotal() (uint64, error) {
 	}
 	return si.Totalram * uint64(si.Unit), nil
 }
-
-// MapStart maps the first size bytes of fd where the kernel finds room.
-func MapStart(fd int, size uintptr) (unsafe.Pointer, error) {
-	p, err := unix.MmapPtr(fd, 0, nil, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
-	if err != nil {
-		return nil, fmt.Errorf("map %d bytes: %w", size, err)
-	}
-	return p, nil
-}

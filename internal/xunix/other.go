@@ -44,9 +44,6 @@ func Reserve(uintptr) (unsafe.Pointer, error) { return nil, ErrNotSupported }
 // MapShared is not supported here.
 func MapShared(int, unsafe.Pointer, uintptr) error { return ErrNotSupported }
 
-// MapStart is not supported here.
-func MapStart(int, uintptr) (unsafe.Pointer, error) { return nil, ErrNotSupported }
-
 // Unmap is not supported here.
 func Unmap(unsafe.Pointer, uintptr) error { return ErrNotSupported }
 
