@@ -32,9 +32,6 @@ func Map(int, uintptr, bool) (unsafe.Pointer, error) { return nil, ErrNotSupport
 // FileSize is not supported here.
 func FileSize(int) (uint64, error) { return 0, ErrNotSupported }
 
-// Monotonic returns 0 here.
-func Monotonic() time.Duration { return 0 }
-
 // ReadAt is not supported here.
 func ReadAt(int, []byte, int64) error { return ErrNotSupported }
 
