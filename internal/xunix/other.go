@@ -23,6 +23,15 @@ func Memfd(string, int64) (*os.File, error) { return nil, ErrNotSupported }
 // SealSize is not supported here.
 func SealSize(*os.File) error { return ErrNotSupported }
 
+// SealForWriters is not supported here.
+func SealForWriters(*os.File) error { return ErrNotSupported }
+
+// Map is not supported here.
+func Map(int, uintptr, bool) (unsafe.Pointer, error) { return nil, ErrNotSupported }
+
+// FileSize is not supported here.
+func FileSize(int) (uint64, error) { return 0, ErrNotSupported }
+
 // ReadAt is not supported here.
 func ReadAt(int, []byte, int64) error { return ErrNotSupported }
 
@@ -91,6 +100,9 @@ func Foreground(uintptr) bool { return true }
 // IsTerminal says whether fd is a terminal.
 func IsTerminal(uintptr) bool { return false }
 
+// SendAtOnce is not supported here.
+func SendAtOnce(*net.UnixConn, []byte) error { return ErrNotSupported }
+
 // SendFDs is not supported here.
 func SendFDs(*net.UnixConn, []byte, []int) error { return ErrNotSupported }
 
@@ -129,6 +141,12 @@ func Held(*syscall.SysProcAttr) *syscall.SysProcAttr { return nil }
 
 // LetGo is not supported here.
 func LetGo(int) error { return ErrNotSupported }
+
+// Monotonic returns the time since this process began; elsewhere no two
+// processes share memory.
+func Monotonic() time.Duration { return time.Since(began) }
+
+var began = time.Now()
 
 // Affinity is not supported here.
 func Affinity() ([]int, error) { return nil, ErrNotSupported }
