@@ -189,8 +189,12 @@ func (s *Step) hand(conn *net.UnixConn, p *proc, req wire.AttachRequest) (last b
 	for _, f := range heaps[min(int(req.First), end):end] {
 		fds = append(fds, int(f.Fd()))
 	}
+	count, page := len(fds), req.Kind == wire.AskSegments && req.First == 0
+	if page {
+		fds = append(fds, p.job.pageFD)
+	}
 	reply := wire.AttachReply{
-		Job: p.job.key, NPEs: uint32(p.job.npes()), First: req.First, Count: uint32(len(fds)),
+		Job: p.job.key, NPEs: uint32(p.job.npes()), First: req.First, Count: uint32(count), Page: page,
 		Incarnation: 1, Processors: uint32(s.processors(p.job)), SegmentSize: uint64(info.Size()),
 	}
 	return end == len(heaps), xunix.SendFDs(conn, reply.Append(nil), fds)
@@ -213,6 +217,9 @@ func (s *Step) allow(peer xunix.Peer, req wire.AttachRequest) (*proc, error) {
 	s.mu.Unlock()
 	if p == nil || !s.descends(peer.PID, p) {
 		return nil, fmt.Errorf("process %d is not of PE %d", peer.PID, req.PE)
+	}
+	if s.hasFailed(p) {
+		return nil, fmt.Errorf("PE %d has failed: nothing of it can join any more", req.PE)
 	}
 	return p, nil
 }

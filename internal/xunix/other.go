@@ -32,9 +32,6 @@ func Map(int, uintptr, bool) (unsafe.Pointer, error) { return nil, ErrNotSupport
 // FileSize is not supported here.
 func FileSize(int) (uint64, error) { return 0, ErrNotSupported }
 
-// Monotonic returns 0 here.
-func Monotonic() time.Duration { return 0 }
-
 // ReadAt is not supported here.
 func ReadAt(int, []byte, int64) error { return ErrNotSupported }
 
@@ -103,6 +100,9 @@ func Foreground(uintptr) bool { return true }
 // IsTerminal says whether fd is a terminal.
 func IsTerminal(uintptr) bool { return false }
 
+// SendAtOnce is not supported here.
+func SendAtOnce(*net.UnixConn, []byte) error { return ErrNotSupported }
+
 // SendFDs is not supported here.
 func SendFDs(*net.UnixConn, []byte, []int) error { return ErrNotSupported }
 
@@ -141,6 +141,12 @@ func Held(*syscall.SysProcAttr) *syscall.SysProcAttr { return nil }
 
 // LetGo is not supported here.
 func LetGo(int) error { return ErrNotSupported }
+
+// Monotonic returns the time since this process began; elsewhere no two
+// processes share memory.
+func Monotonic() time.Duration { return time.Since(began) }
+
+var began = time.Now()
 
 // Affinity is not supported here.
 func Affinity() ([]int, error) { return nil, ErrNotSupported }
