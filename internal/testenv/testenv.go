@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/goshmem/goshmem/internal/envvar"
+	"github.com/goshmem/goshmem/internal/xunix"
 )
 
 // Capability is something that a machine may lack, as GOSHMEM_TEST_REQUIRE
@@ -29,6 +30,7 @@ const (
 	MPICH   Capability = "mpich"   // MPICH with its compiler and launcher
 	PMI1    Capability = "pmi1"    // the PMI-1 client of MPICH's static library and a C compiler
 	LibPMIx Capability = "libpmix" // the PMIx reference library and a C compiler
+	EBPF    Capability = "ebpf"    // the test may load programs that trace the kernel
 	Root    Capability = "root"    // the test runs as root
 	User    Capability = "user"    // the test runs as an ordinary user
 )
@@ -46,6 +48,7 @@ var probes = map[Capability]probe{
 	MPICH:   {findMPICH, "Debian: apt install libmpich-dev mpich"},
 	PMI1:    {findPMI1, "Debian: apt install gcc libmpich-dev"},
 	LibPMIx: {findLibPMIx, "Debian: apt install gcc libpmix-dev"},
+	EBPF:    {findEBPF, "run the test as root, or with CAP_BPF and CAP_PERFMON"},
 	Root:    {findRoot, "run the test as root"},
 	User:    {findUser, "run the test as an ordinary user"},
 }
@@ -97,6 +100,8 @@ func lacks(c Capability) error {
 	}
 	return nil
 }
+
+func findEBPF() (*toolchain, error) { return nil, xunix.TryBPF() }
 
 func findRoot() (*toolchain, error) {
 	if uid := os.Geteuid(); uid != 0 {

@@ -136,6 +136,12 @@ func Held(*syscall.SysProcAttr) *syscall.SysProcAttr { return nil }
 // LetGo is not supported here.
 func LetGo(int) error { return ErrNotSupported }
 
+// Monotonic returns the time since this process began; elsewhere no two
+// processes share memory.
+func Monotonic() time.Duration { return time.Since(began) }
+
+var began = time.Now()
+
 // Affinity is not supported here.
 func Affinity() ([]int, error) { return nil, ErrNotSupported }
 

@@ -1,0 +1,170 @@
+/*
+ * Tells of the deaths of watched processes, at the moment of exit, and of what
+ * their threads are doing. Package documentation says what is sent when.
+ */
+#include "kernel.h"
+
+char gpl[] SEC("license") = "GPL";
+
+/* Number of the pid namespace that the watcher lives in; 0: that of the machine. */
+const volatile __u32 pid_namespace = 0;
+
+#define NSEC_PER_TICK 10000000 /* of the start time in /proc/PID/stat */
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 65536);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, __u32); /* number of the process in the watcher's namespace */
+	__type(value, __u64); /* when it began, in ticks since boot; 0: not known */
+} watched SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 18);
+} events SEC(".maps");
+
+struct event {
+	__u64 at; /* CLOCK_MONOTONIC */
+	__u32 pid;
+	__u32 status; /* as wait has it */
+	__u32 oom;
+	__u32 unused;
+};
+
+/* Number of a task's process where the watcher lives. */
+static __always_inline __u32 process_of(struct task_struct *task)
+{
+	struct pid *pid;
+	__u32 level;
+
+	if (!pid_namespace)
+		return task->tgid;
+	pid = BPF_CORE_READ(task, group_leader, thread_pid);
+	level = BPF_CORE_READ(pid, level);
+	for (int i = 1; i < 16; i++) { /* of 32 that may be nested */
+		void *at = (void *)pid + bpf_core_field_offset(pid->numbers) + i * bpf_core_type_size(struct upid);
+
+		if (i > level)
+			break;
+		if (BPF_CORE_READ((struct upid *)at, ns, ns.inum) == pid_namespace)
+			return BPF_CORE_READ((struct upid *)at, nr);
+	}
+	return 0;
+}
+
+static __always_inline void tell(struct task_struct *task, __u32 status)
+{
+	__u32 pid = process_of(task);
+	__u64 *want = bpf_map_lookup_elem(&watched, &pid);
+	struct event *e;
+
+	if (!want)
+		return;
+	if (*want && *want != task->group_leader->start_boottime / NSEC_PER_TICK)
+		return; /* the number was given to another process */
+	e = bpf_ringbuf_reserve(&events, sizeof(*e), 0);
+	if (!e)
+		return; /* its pidfd will tell */
+	e->at = bpf_ktime_get_ns();
+	e->pid = pid;
+	e->status = status;
+	e->oom = task->signal->oom_mm != 0;
+	e->unused = 0;
+	bpf_ringbuf_submit(e, 0);
+}
+
+/*
+ * What wait will say. A process whose leader ended first and whose last thread
+ * then ended by itself has no code of a group before Linux 5.17; it ends as its
+ * leader did.
+ */
+static __always_inline __u32 status_of(struct task_struct *task)
+{
+	if (task->signal->flags & SIGNAL_GROUP_EXIT)
+		return task->signal->group_exit_code;
+	return task->group_leader->exit_code;
+}
+
+/* Since Linux 6.16: before the memory is given back. */
+SEC("tp_btf/sched_process_exit")
+int exit_with_group(__u64 *ctx)
+{
+	struct task_struct *task = (void *)ctx[0];
+
+	if ((bool)ctx[1])
+		tell(task, status_of(task));
+	return 0;
+}
+
+/*
+ * Before: after that. The count is down already; two last threads that exit
+ * side by side may both see 0, the reader takes the first.
+ */
+SEC("tp_btf/sched_process_exit")
+int exit_alone(__u64 *ctx)
+{
+	struct task_struct *task = (void *)ctx[0];
+
+	if (task->signal->live.counter == 0)
+		tell(task, status_of(task));
+	return 0;
+}
+
+/* Signals that dump core and whose default is therefore not decided on when they are sent. */
+#define BIT(n) (1ULL << (n))
+#define CORE_SIGNALS (BIT(3) | BIT(4) | BIT(5) | BIT(6) | BIT(7) | BIT(8) | BIT(11) | BIT(24) | BIT(25) | BIT(31))
+
+/*
+ * A signal is about to take effect on the current thread; a debugger has had
+ * its say, and the lock of the signal handlers is held from here to the
+ * decision. Package documentation says why what is told here is certain.
+ */
+SEC("tp_btf/signal_deliver")
+int deliver(__u64 *ctx)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	int sig = ctx[0];
+	struct k_sigaction *action = (void *)ctx[2];
+
+	if (task->signal->flags & SIGNAL_GROUP_EXIT)
+		tell(task, task->signal->group_exit_code);
+	else if (sig > 0 && sig < 32 && (BIT(sig) & CORE_SIGNALS) && !action->sa.sa_handler &&
+		 !(task->signal->flags & SIGNAL_UNKILLABLE) && !(task->flags & PF_KTHREAD_LIKE))
+		tell(task, sig);
+	return 0;
+}
+
+/* What a thread is doing. */
+struct sample {
+	__u64 ran;      /* nanoseconds on a processor */
+	__u64 switches; /* that it was given one */
+	__u32 pid;
+	__u32 thread;
+	__u32 state;
+	__u32 running; /* right now */
+};
+
+SEC("iter/task")
+int sample_task(struct bpf_iter__task *ctx)
+{
+	struct task_struct *task = ctx->task;
+	struct sample s = {};
+
+	if (!task || task->flags & PF_EXITING)
+		return 0;
+	s.pid = process_of(task);
+	if (!bpf_map_lookup_elem(&watched, &s.pid))
+		return 0;
+	s.thread = task->pid;
+	if (bpf_core_field_exists(task->__state))
+		s.state = task->__state;
+	else
+		s.state = BPF_CORE_READ((struct task_struct___before_5_14 *)task, state);
+	if (bpf_core_field_exists(task->on_cpu))
+		s.running = task->on_cpu;
+	s.ran = task->se.sum_exec_runtime;
+	s.switches = task->nvcsw + task->nivcsw;
+	bpf_seq_write(ctx->meta->seq, &s, sizeof(s));
+	return 0;
+}

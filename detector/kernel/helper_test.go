@@ -1,0 +1,242 @@
+//go:build linux
+
+package kernel
+
+import (
+	"bufio"
+	"cmp"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"go.uber.org/goleak"
+
+	"github.com/goshmem/goshmem/internal/testenv"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// tooLong is after how much time a test that waits has failed.
+const tooLong = 60 * time.Second
+
+// log collects reports.
+type log struct {
+	mu   sync.Mutex
+	all  []Report
+	news chan struct{} // has something after a report
+}
+
+func newLog() *log { return &log{news: make(chan struct{}, 1)} }
+
+func (l *log) add(r Report) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.all = append(l.all, r)
+	select {
+	case l.news <- struct{}{}:
+	default:
+	}
+}
+
+// of returns what was reported with a tag.
+func (l *log) of(tag uint64) (out []Report) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, r := range l.all {
+		if r.Tag == tag {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// await waits for the first report of a kind and tag.
+func (l *log) await(t *testing.T, tag uint64, kind Kind) Report {
+	t.Helper()
+	over := time.After(tooLong)
+	for {
+		for _, r := range l.of(tag) {
+			if r.Kind == kind {
+				return r
+			}
+		}
+		select {
+		case <-l.news:
+		case <-over:
+			t.Fatalf("no report %v of %d in %v; reported was %+v", kind, tag, tooLong, l.of(tag))
+		}
+	}
+}
+
+// ended fails unless exactly Dead and Released were reported last of a tag.
+func (l *log) ended(t *testing.T, tag uint64) (dead, released Report) {
+	t.Helper()
+	released = l.await(t, tag, Released)
+	all := l.of(tag)
+	if len(all) < 2 || all[len(all)-1].Kind != Released || all[len(all)-2].Kind != Dead {
+		t.Fatalf("reports %+v, want dead and released last", all)
+	}
+	for _, r := range all[:len(all)-2] {
+		if r.Kind == Dead || r.Kind == Released {
+			t.Fatalf("reports %+v, want one of dead and released each", all)
+		}
+	}
+	return all[len(all)-2], released
+}
+
+// open opens a watch that the test closes.
+func open(t *testing.T, cfg Config) (*Watch, *log) {
+	t.Helper()
+	if cmp.Or(cfg.Tier, BPF) == BPF {
+		testenv.Need(t, testenv.EBPF)
+	}
+	l := newLog()
+	cfg.Report = l.add
+	cfg.Logger = zerolog.New(zerolog.NewTestWriter(t))
+	w, err := Open(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := w.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	return w, l
+}
+
+// tiers runs a test in each tier.
+func tiers(t *testing.T, f func(t *testing.T, w *Watch, l *log)) {
+	for tier := BPF; tier <= SIGCHLD; tier++ {
+		t.Run(tier.String(), func(t *testing.T) {
+			w, l := open(t, Config{Tier: tier})
+			f(t, w, l)
+		})
+	}
+}
+
+// victim is a process of testdata/victim.c.
+type victim struct {
+	*exec.Cmd
+	t   testing.TB
+	out *bufio.Reader
+	in  *os.File
+}
+
+// spawn starts a victim and waits until it is ready.
+func spawn(t testing.TB, args ...string) *victim {
+	t.Helper()
+	v := begin(t, args...)
+	v.ready()
+	return v
+}
+
+func begin(t testing.TB, args ...string) *victim {
+	t.Helper()
+	program := testenv.CompileC(t, testenv.CC, filepath.Join("testdata", "victim.c"))
+	return launch(t, append([]string{program}, args...)...)
+}
+
+// launch starts a program that talks as a victim does.
+func launch(t testing.TB, args ...string) *victim {
+	t.Helper()
+	v := &victim{Cmd: exec.Command(args[0], args[1:]...), t: t}
+	v.Dir = t.TempDir() // for core dumps
+	out, theirs, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdin, in, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	v.out, v.in = bufio.NewReader(out), in
+	v.Stdin, v.Stdout = stdin, theirs
+	if err := v.Start(); err != nil {
+		t.Fatal(err)
+	}
+	stdin.Close()
+	theirs.Close()
+	t.Cleanup(func() {
+		in.Close()
+		if v.ProcessState == nil {
+			v.Process.Kill()
+			v.Process.Wait()
+		}
+		out.Close()
+	})
+	return v
+}
+
+// line reads what the victim says.
+func (v *victim) line() string {
+	v.t.Helper()
+	text, err := v.out.ReadString('\n')
+	if err != nil {
+		v.t.Fatalf("%v says %q: %v", v.Args, text, err)
+	}
+	return strings.TrimSpace(text)
+}
+
+func (v *victim) ready() {
+	v.t.Helper()
+	if text := v.line(); text != "ready" {
+		v.t.Fatalf("%v says %q, want ready", v.Args, text)
+	}
+}
+
+// number reads the number of a process.
+func (v *victim) number() int {
+	v.t.Helper()
+	pid, err := strconv.Atoi(v.line())
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	return pid
+}
+
+// act lets the victim do what it is for.
+func (v *victim) act() {
+	v.t.Helper()
+	if _, err := v.in.Write([]byte{'\n'}); err != nil {
+		v.t.Fatal(err)
+	}
+}
+
+func (v *victim) pid() int { return v.Process.Pid }
+
+// reap collects the victim and returns what wait says of it.
+func (v *victim) reap() syscall.WaitStatus {
+	v.t.Helper()
+	var status syscall.WaitStatus
+	for {
+		_, err := syscall.Wait4(v.pid(), &status, 0, nil)
+		if err == syscall.EINTR {
+			continue
+		}
+		if err != nil {
+			v.t.Fatal(err)
+		}
+		v.ProcessState = &os.ProcessState{}
+		return status
+	}
+}
+
+// threadState returns the letter of a process in /proc.
+func threadState(t *testing.T, pid int) string {
+	t.Helper()
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(stat), ") ")
+	return rest[:1]
+}

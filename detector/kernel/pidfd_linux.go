@@ -1,0 +1,81 @@
+package kernel
+
+import (
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/goshmem/goshmem/internal/xunix"
+)
+
+// pidfds is the tier PIDFD, and what the other ones fall back to.
+type pidfds struct{}
+
+func openPIDFD(*Watch) (source, error) {
+	if err := needPIDFD(PIDFD); err != nil {
+		return nil, err
+	}
+	return pidfds{}, nil
+}
+
+// needPIDFD checks that the kernel has descriptors of processes.
+func needPIDFD(t Tier) error {
+	fd, err := xunix.OpenProcess(os.Getpid())
+	if err != nil {
+		return &TierError{t, "pidfd_open (Linux 5.3)", err}
+	}
+	xunix.CloseFD(fd)
+	return nil
+}
+
+func (pidfds) begin(*Watch, *entry) error  { return nil }
+func (pidfds) end(*entry)                  {}
+func (pidfds) drain(*Watch) error          { return nil }
+func (pidfds) finished(w *Watch, e *entry) { w.released(e) }
+func (pidfds) due() time.Time              { return time.Time{} }
+func (pidfds) close() error                { return nil }
+
+// children is the tier SIGCHLD.
+type children struct {
+	pidfds
+	signals chan os.Signal
+	over    chan struct{}
+}
+
+func openSIGCHLD(w *Watch) (source, error) {
+	c := &children{signals: make(chan os.Signal, 1), over: make(chan struct{})}
+	signal.Notify(c.signals, syscall.SIGCHLD)
+	go func() {
+		defer close(c.over)
+		for range c.signals {
+			w.poll.Wake()
+		}
+	}()
+	return c, nil
+}
+
+func (c *children) begin(w *Watch, e *entry) error {
+	_, over, err := xunix.ChildStatus(e.pid)
+	if over {
+		w.poll.Wake() // the signal may have come before
+	}
+	return err
+}
+
+// drain asks every child: the kernel merges signals.
+func (c *children) drain(w *Watch) error {
+	for _, e := range w.byID {
+		if _, over, err := xunix.ChildStatus(e.pid); over || err != nil { // reaped by somebody: over
+			w.released(e)
+		}
+	}
+	return nil
+}
+
+func (c *children) close() error {
+	signal.Stop(c.signals)
+	close(c.signals)
+	<-c.over
+	return nil
+}

@@ -1,0 +1,135 @@
+package kernel
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// pidNamespace returns the number of this process's pid namespace, 0 if it is
+// the machine's own.
+func pidNamespace() (uint32, error) {
+	const machine = 0xEFFFFFFC // PROC_PID_INIT_INO
+	link, err := os.Readlink("/proc/self/ns/pid")
+	if err != nil {
+		return 0, fmt.Errorf("pid namespace: %w", err)
+	}
+	number, err := strconv.ParseUint(strings.Trim(link, "pid:[]"), 10, 32)
+	if err != nil {
+		return 0, fmt.Errorf("pid namespace %q: %w", link, err)
+	}
+	if number == machine {
+		return 0, nil
+	}
+	return uint32(number), nil
+}
+
+// offsets are the differences between the clocks of this time namespace and the
+// machine's.
+type offsets struct{ monotonic, boot time.Duration }
+
+const tick = 10 * time.Millisecond // of the start times of processes
+
+// start turns a start time as /proc says it into what the kernel has, 0 if that
+// cannot be done without rounding.
+func (o offsets) start(ticks uint64) uint64 {
+	if o.boot%tick != 0 || ticks == 0 {
+		return 0
+	}
+	return ticks - uint64(o.boot/tick)
+}
+
+func clockOffsets() (offsets, error) {
+	text, err := os.ReadFile("/proc/self/timens_offsets")
+	if errors.Is(err, fs.ErrNotExist) {
+		return offsets{}, nil // no such namespaces
+	}
+	if err != nil {
+		return offsets{}, err
+	}
+	return parseOffsets(string(text))
+}
+
+func parseOffsets(text string) (o offsets, err error) {
+	for line := range strings.Lines(text) {
+		var name string
+		var sec, nsec int64
+		if _, err := fmt.Sscan(line, &name, &sec, &nsec); err != nil {
+			return offsets{}, fmt.Errorf("clock offset %q: %w", line, err)
+		}
+		switch at := time.Duration(sec)*time.Second + time.Duration(nsec); name {
+		case "monotonic":
+			o.monotonic = at
+		case "boottime":
+			o.boot = at
+		}
+	}
+	return o, nil
+}
+
+// procSampler looks at threads by /proc: two files each.
+type procSampler struct{}
+
+func (procSampler) sample(out []sample, pids []int) ([]sample, error) {
+	for _, pid := range pids {
+		dir := fmt.Sprintf("/proc/%d/task/", pid)
+		threads, err := os.ReadDir(dir)
+		if err != nil {
+			continue // it has ended
+		}
+		for _, t := range threads {
+			stat, err := os.ReadFile(dir + t.Name() + "/stat")
+			if err != nil {
+				continue
+			}
+			sched, err := os.ReadFile(dir + t.Name() + "/schedstat")
+			if err != nil {
+				sched = nil
+			}
+			if s, ok := parseThread(stat, sched); ok {
+				s.pid = uint32(pid)
+				out = append(out, s)
+			}
+		}
+	}
+	return out, nil
+}
+
+// states are the letters of /proc as the kernel has them inside.
+var states = map[byte]uint32{
+	'R': 0, 'S': taskInterruptible, 'D': taskUninterruptible, 'I': taskUninterruptible | taskNoLoad,
+	'T': taskStopped, 't': taskTraced, 'P': taskInterruptible,
+}
+
+// parseThread reads stat and schedstat of a thread: false if it is ending or
+// cannot be understood. Without schedstat it always seems to be running.
+func parseThread(stat, sched []byte) (s sample, ok bool) {
+	open, end := bytes.IndexByte(stat, ' '), bytes.LastIndexByte(stat, ')')
+	if open < 0 || end < open {
+		return sample{}, false
+	}
+	thread, err := strconv.ParseUint(string(stat[:open]), 10, 32)
+	fields := bytes.Fields(stat[end+1:]) // state parent group session terminal foreground flags ...
+	const state, flags, exiting = 0, 6, 4
+	if err != nil || len(fields) <= flags || len(fields[state]) != 1 {
+		return sample{}, false
+	}
+	bits, err := strconv.ParseUint(string(fields[flags]), 10, 32)
+	s.state, ok = states[fields[state][0]]
+	if err != nil || !ok || bits&exiting != 0 {
+		return sample{}, false
+	}
+	s.thread, s.running = uint32(thread), true
+	if times := bytes.Fields(sched); len(times) >= 3 { // on a processor, waiting for one, number of turns
+		var rerr, terr error
+		s.ran, rerr = strconv.ParseUint(string(times[0]), 10, 64)
+		s.switches, terr = strconv.ParseUint(string(times[2]), 10, 64)
+		s.running = rerr != nil || terr != nil
+	}
+	return s, true
+}

@@ -1,0 +1,30 @@
+package kernel
+
+import (
+	"encoding/binary"
+	"fmt"
+	"syscall"
+	"time"
+)
+
+// event is struct event of bpf/watch.bpf.c.
+type event struct {
+	at   time.Duration
+	pid  uint32
+	exit Exit
+}
+
+const eventSize = 24
+
+func parseEvent(b []byte) (event, error) {
+	if len(b) != eventSize {
+		return event{}, fmt.Errorf("event of %d bytes, want %d", len(b), eventSize)
+	}
+	return event{
+		at: time.Duration(binary.LittleEndian.Uint64(b)), pid: binary.LittleEndian.Uint32(b[8:]),
+		exit: Exit{
+			Status: syscall.WaitStatus(binary.LittleEndian.Uint32(b[12:])), Known: true,
+			OOM: binary.LittleEndian.Uint32(b[16:]) != 0,
+		},
+	}, nil
+}

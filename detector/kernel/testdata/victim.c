@@ -1,0 +1,188 @@
+// A process to be watched. It says "ready", or the number of a process, on its
+// standard output and acts when a byte comes on its standard input.
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static char **args;
+
+static void ready(void)
+{
+	if (write(1, "ready\n", 6) != 6)
+		_exit(99);
+}
+
+static void await(void)
+{
+	char c;
+
+	if (read(0, &c, 1) < 0)
+		_exit(98);
+}
+
+static void number(pid_t pid)
+{
+	char text[16];
+	int n = snprintf(text, sizeof(text), "%d\n", pid);
+
+	if (write(1, text, n) != n)
+		_exit(99);
+}
+
+static void *sleeper(void *none)
+{
+	for (;;)
+		pause();
+	return none;
+}
+
+static void *survivor(void *none)
+{
+	char path[64], line[64] = "";
+
+	// until the leader is a zombie
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", getpid());
+	while (!strchr(line, 'Z')) {
+		FILE *f = fopen(path, "r");
+		if (!f || !fgets(line, sizeof(line), f))
+			_exit(97);
+		fclose(f);
+	}
+	ready();
+	await();
+	if (args[2])
+		_exit(atoi(args[2]));
+	syscall(SYS_exit, 0);
+	return none;
+}
+
+static void *executor(void *none)
+{
+	await();
+	execl(args[0], args[0], "exit", args[2], NULL);
+	_exit(96);
+	return none;
+}
+
+static void *brief(void *none) { return none; }
+
+static void start(void *(*f)(void *))
+{
+	pthread_t t;
+	pthread_attr_t small;
+
+	pthread_attr_init(&small);
+	pthread_attr_setstacksize(&small, 65536);
+	if (pthread_create(&t, &small, f, NULL))
+		_exit(95);
+}
+
+static void touch(size_t size, int shared)
+{
+	char *p;
+	int fd = shared ? memfd_create("victim", 0) : -1;
+
+	if (shared && ftruncate(fd, size))
+		_exit(94);
+	p = mmap(NULL, size, PROT_READ | PROT_WRITE, shared ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS, fd, 0);
+	if (p == MAP_FAILED)
+		_exit(93);
+	for (size_t i = 0; i < size; i += 4096)
+		p[i] = 1;
+}
+
+static volatile sig_atomic_t caught;
+
+static void handler(int sig) { caught = sig; }
+
+int main(int argc, char **argv)
+{
+	const char *what = argc > 1 ? argv[1] : "";
+	int n = argc > 2 ? atoi(argv[2]) : 0;
+
+	args = argv;
+	if (!strcmp(what, "exit")) { // exit with a status
+		ready();
+		await();
+		return n;
+	} else if (!strcmp(what, "abort")) { // leave a core
+		struct rlimit all = {RLIM_INFINITY, RLIM_INFINITY};
+		getrlimit(RLIMIT_CORE, &all);
+		all.rlim_cur = all.rlim_max;
+		setrlimit(RLIMIT_CORE, &all);
+		ready();
+		await();
+		*(volatile int *)16 = 0;
+	} else if (!strcmp(what, "threads")) { // many of them
+		for (int i = 0; i < n; i++)
+			start(sleeper);
+		ready();
+		sleeper(NULL);
+	} else if (!strcmp(what, "churn")) { // threads that come and go
+		ready();
+		await();
+		for (int i = 0; i < n; i++) {
+			pthread_t t;
+			if (pthread_create(&t, NULL, brief, NULL) || pthread_join(t, NULL))
+				_exit(95);
+		}
+		ready();
+		await();
+		return 0;
+	} else if (!strcmp(what, "leader")) { // the first thread ends, another one goes on
+		start(survivor);
+		syscall(SYS_exit, 0);
+	} else if (!strcmp(what, "exec")) { // a second thread executes a program
+		ready();
+		start(executor);
+		sleeper(NULL);
+	} else if (!strcmp(what, "parent")) { // of a process, which is killed by n, or exits with -n
+		pid_t pid = fork();
+		if (!pid)
+			sleeper(NULL);
+		number(pid);
+		await();
+		return waitpid(pid, NULL, 0) != pid;
+	} else if (!strcmp(what, "vfork")) { // uninterruptible until the child ends
+		pid_t pid = vfork();
+		if (!pid) {
+			number(getpid());
+			sleeper(NULL);
+		}
+		ready();
+		await();
+	} else if (!strcmp(what, "signals")) { // survive what need not kill
+		signal(SIGTERM, handler);
+		signal(SIGSEGV, handler);
+		signal(SIGABRT, SIG_IGN);
+		signal(SIGQUIT, SIG_IGN);
+		ready();
+		while (caught != SIGTERM)
+			pause();
+		ready();
+		await();
+		return 0;
+	} else if (!strcmp(what, "spin")) {
+		ready();
+		for (;;)
+			;
+	} else if (!strcmp(what, "shared") || !strcmp(what, "anonymous")) { // n MiB
+		touch((size_t)n << 20, what[0] == 's');
+		ready();
+		await();
+	} else if (!strcmp(what, "hog")) { // take memory until it ends
+		ready();
+		await();
+		for (;;)
+			touch(16 << 20, 0);
+	}
+	return 92;
+}
