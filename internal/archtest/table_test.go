@@ -24,7 +24,7 @@ var table = []group{
 			"pmix/wire", "pmix/kvs",
 			"symheap/layout", "symheap/alloc",
 			"mpi/match",
-			"internal/plan", "internal/group", "internal/wire", "internal/envvar", "internal/invariants",
+			"internal/plan", "internal/group", "internal/ending", "internal/wire", "internal/envvar", "internal/invariants",
 			"internal/sample",
 		},
 		may:  []string{"layer 0"},
@@ -122,7 +122,7 @@ type owner struct {
 var owners = []owner{
 	{
 		"unsafe",
-		[]string{"symheap", "symheap/layout", "rma", "coll", "shmem", "internal/xunix"},
+		[]string{"symheap", "symheap/layout", "failure", "rma", "coll", "shmem", "internal/xunix"},
 		"memory that is not Go's is handled in few places",
 	},
 	{"golang.org/x/sys", []string{"internal/xunix"}, "system calls go through internal/xunix"},

@@ -32,6 +32,7 @@ var probes = []probe{
 	{"user_namespaces", false, tryUserNamespaces},
 	{"bpf", false, tryBPF},
 	{"btf", false, tryBTF},
+	{"watchdog", false, tryWatchdog},
 	{"mpicc", false, program("mpicc", "builds MPI programs in C, which goshmem does without; Debian: apt install libopenmpi-dev openmpi-bin")},
 	{"oshcc", false, program("oshcc", "builds OpenSHMEM programs in C, for comparison; Debian: apt install libopenmpi-dev openmpi-bin")},
 	{"mpiexec.hydra", false, program("mpiexec.hydra", "MPICH's launcher, for comparison; Debian: apt install mpich")},

@@ -11,6 +11,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rs/zerolog"
+
+	"github.com/goshmem/goshmem/detector/kernel"
 	"github.com/goshmem/goshmem/internal/xunix"
 )
 
@@ -195,3 +198,23 @@ func tryBTF() finding {
 	}
 	return tried(err, path+" is readable", "optional, with bpf only (requires a kernel built with CONFIG_DEBUG_INFO_BTF)")
 }
+
+// tryWatchdog begins a watch as a job does that does not say how.
+func tryWatchdog() finding {
+	const hint = "deaths of PEs are learnt of when they can be reaped"
+	w, err := kernel.Open(kernel.Config{Report: func(kernel.Report) {}, Logger: zerolog.Nop()})
+	if err != nil {
+		return missing(err, hint)
+	}
+	tier, passed := w.Tier(), w.Passed()
+	if err := w.Close(); err != nil {
+		return missing(err, hint)
+	}
+	if len(passed) == 0 {
+		return fine("%v", tier)
+	}
+	return noted(tier.String(), "deaths are learnt of later than need be: "+oneLine(errors.Join(passed...)))
+}
+
+// oneLine returns the text of an error in one line.
+func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }

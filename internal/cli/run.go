@@ -37,7 +37,7 @@ flags stand before the first one.
 
   oshrun -n 1 ./master : -n 7 -x ROLE=worker ./worker
 
-Other uses: oshrun info, doctor, sim, help [exit-codes|environment|output|signals|stats], completion.`
+Other uses: oshrun info, doctor, sim, help [exit-codes|environment|output|signals|stats|watchdog], completion.`
 
 // runFlags are the flags of a job.
 type runFlags struct {
@@ -53,6 +53,7 @@ type runFlags struct {
 	verbose bool
 	habits  bool // flags of other launchers that change nothing here
 	processFlags
+	watchdogFlags
 }
 
 func (f *runFlags) register(fs *pflag.FlagSet) {
@@ -65,6 +66,7 @@ func (f *runFlags) register(fs *pflag.FlagSet) {
 	fs.StringVar(&f.heap, "heap-size", "", "symmetric heap of each PE in `bytes`: 512M, 4G; otherwise SHMEM_SYMMETRIC_SIZE")
 	fs.StringVar(&f.uri, "report-uri", "", "write to `file` how PMIx tools of the same user attach; -: to standard output")
 	fs.BoolVar(&f.recover, "recover", false, "let the other PEs go on when one has failed; exit status 3 if they finish well")
+	f.watchdogFlags.register(fs)
 	f.registerProcesses(fs)
 	fs.BoolVarP(&f.verbose, "verbose", "v", false, "say more: starts, ends, the library's log")
 	fs.BoolVar(&f.habits, "oversubscribe", false, "without effect: more PEs than cores is always allowed")
@@ -145,6 +147,7 @@ func noneEmpty(fs *pflag.FlagSet) (err error) {
 		"wdir": "a directory", "output": outputWords, "timeout": "a positive number of seconds or a duration",
 		"heap-size": "a size such as 512M", "stdin": "a PE, all or none", "report-uri": "a file or -",
 		"bind-to": "none, core or numa", "map-by": "core or slot", "pprof": "a directory", "stats": "table or json:FILE",
+		"watchdog": "bpf, procconn, pidfd, sigchld or off", "hang-timeout": "a positive number of seconds or a duration",
 	}
 	fs.Visit(func(f *pflag.Flag) {
 		if want := wants[f.Name]; want != "" && (f.Value.String() == "" || f.Value.String() == "[]") {
@@ -160,7 +163,7 @@ func (f *runFlags) options(cmd *cobra.Command, args []string) (*launch.Options, 
 		return nil, err
 	}
 	o := &launch.Options{Apps: apps, Verbose: f.verbose, Recover: f.recover, ReportURI: f.uri}
-	if err := errors.Join(f.setOutput(o), f.setStdin(o), f.setTimeout(o), f.setHeap(o)); err != nil {
+	if err := errors.Join(f.setOutput(o), f.setStdin(o), f.setTimeout(o), f.setHeap(o), f.watchdogFlags.set(o)); err != nil {
 		return nil, err
 	}
 	return o, f.setProcesses(o)
@@ -182,19 +185,9 @@ func (f *runFlags) setStdin(o *launch.Options) error {
 	return nil
 }
 
-func (f *runFlags) setTimeout(o *launch.Options) error {
-	if f.timeout == "" {
-		return nil
-	}
-	d, err := time.ParseDuration(f.timeout)
-	if err != nil {
-		d, err = time.ParseDuration(f.timeout + "s")
-	}
-	if err != nil || d <= 0 {
-		return usagef("--timeout 90s", "--timeout: %q, want a positive number of seconds or a duration", f.timeout)
-	}
-	o.Timeout = d
-	return nil
+func (f *runFlags) setTimeout(o *launch.Options) (err error) {
+	o.Timeout, err = duration("--timeout", f.timeout)
+	return err
 }
 
 func (f *runFlags) setHeap(o *launch.Options) error {

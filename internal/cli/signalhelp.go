@@ -32,10 +32,10 @@ ignored where it was when oshrun began, as under nohup.
 
 A PE that fails ends the job. With --recover it is reported, the others go on
 and the status is 3 if some finish well; if none does, that of the first
-failure. Programs with a PMIx handler get the event. PEs of goshmem that wait
-for memory of a dead one wait on: --timeout bounds that. GlobalExit, MPI_Abort
-and PMIx_Abort of a whole job end it with --recover, too; PMIx_Abort and
-PMIx_Job_control of some PEs end only those, also without it.
+failure. PEs of goshmem that need a dead one get an error that names it,
+programs with a PMIx handler the event: oshrun help watchdog. GlobalExit,
+MPI_Abort and PMIx_Abort of a whole job end it with --recover, too; PMIx_Abort
+and PMIx_Job_control of some PEs end only those, also without it.
 `)
 	return b.Bytes()
 }

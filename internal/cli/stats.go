@@ -22,6 +22,7 @@ type statsField struct {
 var statsFields = []statsField{
 	{"status", "STATUS: exit status of the job; of a PE, 128+n if signal n killed it"},
 	{"wall_s", "WALL: seconds from the start of the job to the end of the last PE; of a PE, from its start to its end"},
+	{"watchdog", "WATCHDOG: how deaths of PEs were learnt of; oshrun help watchdog"},
 	{"user_s", "USER: seconds of processor time in programs"},
 	{"system_s", "SYSTEM: seconds of processor time in the kernel"},
 	{"max_rss_bytes", "MAX RSS: most memory that was resident at a time; of the job, that of the largest PE"},
@@ -46,6 +47,7 @@ func statsHelp() []byte {
 // statsReport is what --stats=json writes; statsFields documents it.
 type statsReport struct {
 	Status int       `json:"status"`
+	Tier   string    `json:"watchdog"`
 	Wall   float64   `json:"wall_s"`
 	User   float64   `json:"user_s"`
 	System float64   `json:"system_s"`
@@ -66,7 +68,7 @@ type peStats struct {
 }
 
 func newStatsReport(s *launch.Stats) *statsReport {
-	r := &statsReport{Status: s.Status, Wall: s.Wall.Seconds(), PEs: []peStats{}} // an array in JSON, even if empty
+	r := &statsReport{Status: s.Status, Tier: s.Tier, Wall: s.Wall.Seconds(), PEs: []peStats{}} // an array in JSON, even if empty
 	for _, p := range s.PEs {
 		r.PEs = append(r.PEs, peStats{
 			PE: p.ID, PID: p.PID, Status: p.Status, Wall: p.Wall.Seconds(), User: p.User.Seconds(), System: p.System.Seconds(),
@@ -99,6 +101,7 @@ func statsTable(s *launch.Stats) ([]byte, error) {
 	})
 	var b bytes.Buffer
 	tabulate(&b, rows)
+	fmt.Fprintf(&b, "watchdog  %s\n", s.Tier)
 	return b.Bytes(), nil
 }
 

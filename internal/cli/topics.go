@@ -19,6 +19,7 @@ const helpHelp = `Print the help of oshrun, of a command or on a topic:
   output       input and output of PEs: what oshrun promises
   signals      what signals to oshrun do, and what failures of PEs
   stats        what --stats tells of a job
+  watchdog     how failures of PEs are noticed, and told
 
 With --json, a topic is an array of objects:
 
@@ -26,7 +27,8 @@ With --json, a topic is an array of objects:
   environment  {name, deprecated_name, value, default, set_by, doc}
   output       {subject, meaning}
   signals      {signal, effect}
-  stats        {field, meaning}`
+  stats        {field, meaning}
+  watchdog     {tier, needs, learns}`
 
 // exitCode is a row of exitCodes.
 type exitCode struct {
@@ -73,6 +75,7 @@ func topics() []topic {
 		{"output", "input and output of PEs", outputData, outputText},
 		{"signals", "what signals to oshrun do, and failures", func() any { return signalRows }, signalText},
 		{"stats", "what --stats tells", func() any { return statsFields }, statsHelp},
+		{"watchdog", "how failures of PEs are noticed", func() any { return watchdogRows }, watchdogText},
 	}
 }
 

@@ -114,7 +114,7 @@ func TestCompletion(t *testing.T) {
 // What the scripts ask oshrun for.
 func TestCompleteWords(t *testing.T) {
 	for _, c := range []struct{ args, want []string }{
-		{[]string{"help", ""}, []string{"exit-codes", "environment", "output", "signals", "stats", "info", "doctor", "sim", "completion", "help"}},
+		{[]string{"help", ""}, []string{"exit-codes", "environment", "output", "signals", "stats", "watchdog", "info", "doctor", "sim", "completion", "help"}},
 		{[]string{"help", "info", ""}, nil},
 		{[]string{"completion", ""}, shells},
 		{[]string{"info", ""}, nil},

@@ -214,5 +214,8 @@ func (s *Step) allow(peer xunix.Peer, req wire.AttachRequest) (*proc, error) {
 	if p == nil || !s.descends(peer.PID, p) {
 		return nil, fmt.Errorf("process %d is not of PE %d", peer.PID, req.PE)
 	}
+	if s.hasFailed(p) {
+		return nil, fmt.Errorf("PE %d has failed: nothing of it can join any more", req.PE)
+	}
 	return p, nil
 }

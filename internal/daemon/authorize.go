@@ -36,6 +36,9 @@ func (s *Step) holder(conn net.Conn, claim pmix.Proc) (pid int, err error) {
 	if p == nil {
 		return 0, fmt.Errorf("PE %v is not started yet", ID{j.number, int(claim.Rank)})
 	}
+	if s.hasFailed(p) {
+		return 0, fmt.Errorf("PE %v has failed: nothing of it can join any more", p.id)
+	}
 	sock, remote, err := peerSocket(conn)
 	if err != nil {
 		return 0, err

@@ -51,13 +51,15 @@ func (s *Step) Close() error {
 	close(s.closing)
 	s.serving.Wait()
 	within(deadline, s.retiring.Wait) // what cannot be killed was spoken of
+	errs = append(errs, s.closeWatch())
 	if s.private != nil {
 		errs = append(errs, s.private.remove())
 	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, j := range s.jobs {
-		errs = append(errs, j.closeHeaps())
+	left := s.allJobs()
+	s.mu.Unlock()
+	for _, j := range left {
+		errs = append(errs, j.closeHeaps(), s.freePage(j))
 	}
 	return errors.Join(errs...)
 }

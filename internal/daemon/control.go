@@ -4,6 +4,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/goshmem/goshmem/internal/ending"
 	"github.com/goshmem/goshmem/internal/xunix"
 	"github.com/goshmem/goshmem/pmix/server"
 	pmix "github.com/goshmem/goshmem/pmix/wire"
@@ -88,11 +89,11 @@ func (s *Step) terminate(p *proc, by string) {
 
 // wished returns who wanted a PE to end as it did, empty if nobody. The caller
 // holds the lock.
-func (p *proc) wished() string {
+func (p *proc) wished(e ending.End) string {
 	if p.wish.sig == 0 {
 		return p.wish.by
 	}
-	if ws, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && ws.Signaled() && ws.Signal() == p.wish.sig {
+	if e.Signal == int(p.wish.sig) {
 		return p.wish.by
 	}
 	return ""

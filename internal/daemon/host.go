@@ -3,7 +3,6 @@ package daemon
 import (
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/goshmem/goshmem/pmix/server"
@@ -45,17 +44,6 @@ func (p *proc) name() pmix.Proc {
 	return pmix.Proc{Nspace: p.job.nspace, Rank: pmix.Rank(p.id.PE)}
 }
 
-// tellExit tells the server that a PE's process has ended, and how.
-func (s *Step) tellExit(p *proc) {
-	s.mu.Lock()
-	e := server.Exit{Code: p.cmd.ProcessState.ExitCode(), Unfinished: p.connected && !p.isSettled() || p.lost}
-	s.mu.Unlock()
-	if ws, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
-		e.Code, e.Signal = 0, int(ws.Signal())
-	}
-	s.pmix.ProcExited(p.name(), e)
-}
-
 // host turns calls of the PMIx server into events.
 type host struct{ s *Step }
 
@@ -66,8 +54,12 @@ func (h host) with(name pmix.Proc, f func(*proc)) {
 	}
 }
 
-func (h host) ClientConnected(name pmix.Proc, _ int) {
-	h.with(name, (*proc).join)
+func (h host) ClientConnected(name pmix.Proc, pid int) {
+	var joined *proc
+	h.with(name, func(p *proc) { p.join(); joined = p })
+	if joined != nil {
+		h.s.followMember(joined, pid)
+	}
 	h.s.cfg.Logger.Debug().Stringer("pe", name).Dur("at", time.Since(h.s.begin)).Msg("connected")
 }
 

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/goshmem/goshmem/failure"
 	"github.com/goshmem/goshmem/symheap"
 )
 
@@ -26,6 +27,11 @@ type job struct {
 
 	lending sync.RWMutex // held while heaps are handed out
 	heaps   []*os.File
+
+	page     *failure.Page    // of its failures; nil when it is over
+	vitals   []symheap.Vitals // by PE
+	failures int              // that stand on it
+	stirred  bool             // there is something on the page that callbacks have not been told of
 }
 
 // npes returns how many PEs the job has.
@@ -72,7 +78,7 @@ func (s *Step) enlist(j *job) {
 	s.jobs[j.number] = j
 }
 
-// makeHeaps makes the segments of a job's PEs.
+// makeHeaps makes the segments of a job's PEs, and the page of their failures.
 func (j *job) makeHeaps(size uint64) error {
 	for pe := range j.npes() {
 		f, err := symheap.Create(symheap.Identity{
@@ -83,7 +89,7 @@ func (j *job) makeHeaps(size uint64) error {
 		}
 		j.heaps = append(j.heaps, f)
 	}
-	return nil
+	return j.makePage()
 }
 
 // closeHeaps frees the segments.
@@ -151,7 +157,7 @@ func (s *Step) retire(j *job) {
 	for _, p := range j.started() {
 		p.release()
 	}
-	if err := j.closeHeaps(); err != nil {
+	if err := errors.Join(j.closeHeaps(), s.freePage(j)); err != nil {
 		s.cfg.Logger.Error().Err(err).Str("nspace", j.nspace).Msg("close segments")
 	}
 	for _, p := range j.started() {
@@ -160,4 +166,7 @@ func (s *Step) retire(j *job) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.jobs, j.number)
+	for _, p := range j.started() {
+		delete(s.tags, p.tag)
+	}
 }

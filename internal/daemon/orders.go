@@ -33,7 +33,9 @@ func (s *Step) obey(conn *net.UnixConn, p *proc) error {
 	defer close(t.gone)
 	s.mu.Lock()
 	p.orders = t
+	p.job.stirred = p.job.stirred || p.job.failures > 0 // which it may have missed
 	s.mu.Unlock()
+	s.stir()
 	if err := conn.SetDeadline(time.Time{}); err != nil {
 		return err
 	}

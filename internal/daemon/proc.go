@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/goshmem/goshmem/internal/ending"
 	"github.com/goshmem/goshmem/internal/envvar"
 	"github.com/goshmem/goshmem/internal/xunix"
 	pmix "github.com/goshmem/goshmem/pmix/wire"
@@ -38,6 +39,18 @@ type proc struct {
 	orders    *taker        // nil: it takes none
 	began     time.Time
 	wish      wish
+
+	watched       bool // the watch knows of it, and says when it can be reaped
+	released      chan struct{}
+	tag           uint64 // by which the watch names it; 0: not yet
+	member        int    // process that has joined for it last; 0: none, or unknown
+	memberWatched bool   // that is another one, and its end will be told
+	dead          bool   // its own process has died; there may still be something to be freed
+	last          news   // of that
+	failed        bool   // everybody was told of its failure: nothing of it joins any more
+	state         string // that the user was told last
+	ails          bool   // it is stopped, stuck or starved
+	pulse         pulse
 }
 
 // join notes that the PE has joined the job, perhaps not for the first time.
@@ -116,7 +129,7 @@ func (s *Step) launch(j *job) error {
 
 func (s *Step) startPE(j *job, pe int) (err error) {
 	app := &j.apps[j.app(pe)]
-	p := &proc{id: ID{j.number, pe}, job: j, reaped: make(chan struct{}), settled: make(chan struct{}), cmd: &exec.Cmd{
+	p := &proc{id: ID{j.number, pe}, job: j, reaped: make(chan struct{}), released: make(chan struct{}), settled: make(chan struct{}), cmd: &exec.Cmd{
 		Path: app.Path, Args: append([]string{app.Name}, app.Args...),
 		Dir: app.Dir, Env: s.environ(j, pe), SysProcAttr: xunix.ChildAttr(),
 	}}
@@ -163,17 +176,11 @@ func (s *Step) startPE(j *job, pe int) (err error) {
 	if err != nil {
 		return err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.killed {
-		return errEnding
-	}
-	p.began = time.Now()
-	letGo, err := p.start()
+	letGo, err := s.startProcess(p)
 	if err != nil {
 		return app.explain(err)
 	}
-	j.procs[pe] = p
+	s.follow(p)
 	if err := p.tie(leashR); err != nil {
 		s.cfg.Logger.Warn().Err(err).Stringer("pe", p.id).Msg("grandchildren may outlive a killed oshrun")
 	}
@@ -185,6 +192,20 @@ func (s *Step) startPE(j *job, pe int) (err error) {
 	}
 	s.retiring.Go(func() { s.wait(p) })
 	return nil
+}
+
+// startProcess starts the process of a PE and notes it.
+func (s *Step) startProcess(p *proc) (letGo func() error, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.killed {
+		return nil, errEnding
+	}
+	p.began = time.Now()
+	if letGo, err = p.start(); err == nil {
+		p.job.procs[p.id.PE] = p
+	}
+	return letGo, err
 }
 
 // explain says what the kernel means that finds no file where the program is.
@@ -267,32 +288,56 @@ func (s *Step) environ(j *job, pe int) []string {
 	return append(env, envvar.Step+"="+s.attach.Addr().String())
 }
 
-// wait reports the end of a PE: of its process and, if that ended well, of its
-// connection, which a program started by a shell may keep longer than the shell,
-// unless it was killed, too.
+// wait reports that nothing is left of a PE: of its process and, if that ended
+// well, of its connection, which a program started by a shell may keep longer than
+// the shell, unless it was killed, too. What was a failure has been told before.
 func (s *Step) wait(p *proc) {
-	if err := xunix.WaitExited(p.pid()); err != nil {
-		s.cfg.Logger.Error().Err(err).Stringer("pe", p.id).Msg("wait")
-	}
+	s.awaitEnd(p)
 	ran := time.Since(p.began)
-	s.mu.Lock()
-	p.ended = true
-	s.mu.Unlock()
 	_ = p.cmd.Wait() // the state says it all
 	close(p.reaped)
+	ws, _ := p.cmd.ProcessState.Sys().(syscall.WaitStatus)
 	s.mu.Lock()
-	stays, settled := p.connected && !s.killed, p.settled
+	s.died(p, news{end: endOf(ws), pid: p.pid()}) // unless the watch has seen it
+	stays, waits, settled := p.connected && !s.killed && !p.failed, p.memberWatched, p.settled
 	s.mu.Unlock()
-	if stays && p.cmd.ProcessState.Success() {
+	if stays && (p.cmd.ProcessState.Success() || waits) {
 		<-settled
 	}
-	s.tellExit(p)
-	s.pmi.ProcExited(p.name())
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.judge(p, p.last); !p.failed {
+		s.tellExit(p, ending.End{})
+	}
 	s.ended(p.job)
 	if p.job.failed {
 		return
 	}
-	s.emit(Event{Kind: Exited, ID: p.id, PID: p.pid(), State: p.cmd.ProcessState, Ran: ran, Unfinished: p.lost, By: p.wished(), Said: p.said()})
+	end := p.last.end
+	end.Unfinished = p.unfinished()
+	s.emit(Event{Kind: Exited, ID: p.id, PID: p.pid(), Process: p.cmd.ProcessState, Ran: ran, End: end, By: p.wished(end), Said: p.said()})
+}
+
+// awaitEnd returns when a PE's process can be reaped. From then on its number may
+// be somebody else's.
+func (s *Step) awaitEnd(p *proc) {
+	s.mu.Lock()
+	watched := p.watched
+	s.mu.Unlock()
+	if watched {
+		<-p.released
+	}
+	if err := xunix.WaitExited(p.pid()); err != nil { // at once where it was released
+		s.cfg.Logger.Error().Err(err).Stringer("pe", p.id).Msg("wait")
+	}
+	s.mu.Lock()
+	late := p.watched && !watched // the watch came meanwhile
+	p.ended = !late
+	s.mu.Unlock()
+	if late {
+		<-p.released
+		s.mu.Lock()
+		p.ended = true
+		s.mu.Unlock()
+	}
 }

@@ -15,6 +15,8 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/goshmem/goshmem/detector/kernel"
+	"github.com/goshmem/goshmem/internal/ending"
 	"github.com/goshmem/goshmem/internal/plan"
 	"github.com/goshmem/goshmem/internal/xunix"
 	"github.com/goshmem/goshmem/pmix/pmi1"
@@ -67,6 +69,7 @@ type Config struct {
 	// the ones it inherits are reaped, and killed at the end, even if nothing
 	// about them tells that they are the job's.
 	OwnsChildren bool
+	Watchdog     Watchdog
 	Logger       zerolog.Logger
 }
 
@@ -85,19 +88,22 @@ func (id ID) String() string {
 type Event struct {
 	Kind Kind
 	ID
-	NPEs  int // Spawned
-	PID   int
-	State *os.ProcessState // Exited
-	Ran   time.Duration    // Exited: since the start of its process
-	// Unfinished says of a process that Exited that it had joined the job and
-	// left without a farewell.
-	Unfinished bool
-	By         string        // Exited: who asked for that, as for messages; empty: nobody
-	Status     int           // Abort
-	Msg        string        // Abort
-	At         time.Duration // since the start of the step
+	NPEs int // Spawned
+	PID  int
+	End  ending.End // Failed, Exited
+	Tier string     // Failed: by which the death was learnt of; empty: it was there to be reaped
+	// GoesOn says of one that Failed that its own process runs on: a shell, whose
+	// program has ended.
+	GoesOn  bool
+	Process *os.ProcessState // Exited
+	Ran     time.Duration    // Exited: since the start of its process
+	State   string           // Changed: in words
+	By      string           // Failed, Exited: who asked for that, as for messages; empty: nobody
+	Status  int              // Abort
+	Msg     string           // Abort
+	At      time.Duration    // since the start of the step
 	// Said has channels that are closed when what the PE had written before the
-	// event has been passed to Config.Output. Of Exited and Abort.
+	// event has been passed to Config.Output. Of Failed, Exited and Abort.
 	Said []<-chan struct{}
 }
 
@@ -106,7 +112,9 @@ type Kind uint8
 
 // The kinds.
 const (
-	Exited  Kind = iota // the PE's process ended; output may still come
+	Failed  Kind = iota // the PE is dead; its memory may still be being freed
+	Exited              // the PE's process is reaped; output may still come
+	Changed             // it is stopped, hangs, or runs again
 	Lost                // its PMIx connection closed without a farewell
 	Abort               // it asked for the end of the job
 	Spawned             // a further job of NPEs is going to be started
@@ -138,6 +146,12 @@ type Step struct {
 	retiring sync.WaitGroup // what waits for ends of processes and jobs
 	closing  chan struct{}
 	serving  sync.WaitGroup
+
+	watch   *kernel.Watch // nil: not open yet, or there is none
+	opening sync.WaitGroup
+	tags    map[uint64]*proc // by which the watch names PEs
+	lastTag uint64
+	stirred chan struct{} // a job has news for its PEs
 }
 
 // Start makes everything that the PEs need. Launch starts them; Close must be
@@ -149,6 +163,8 @@ func Start(cfg Config) (*Step, error) {
 		start:   make(chan func()),
 		jobs:    map[int]*job{},
 		closing: make(chan struct{}),
+		tags:    map[uint64]*proc{},
+		stirred: make(chan struct{}, 1),
 	}
 	s.input = &input{dest: map[ID]*os.File{}, pushers: map[ID]*pusher{}, lost: map[ID]bool{}, notice: s.notice}
 	var secret [8]byte
@@ -166,7 +182,14 @@ func (s *Step) setUp() (err error) {
 		s.serving.Go(s.reapOrphans)
 	}
 	s.serving.Go(func() { s.events.run(s.closing) })
+	s.serving.Go(s.spreadNews)
+	if at := s.cfg.Watchdog.Hang; at > 0 {
+		s.serving.Go(func() { s.seeHangs(at) })
+	}
 	go starter(s.start)
+	if err := s.openWatch(); err != nil {
+		return err
+	}
 	if s.private, err = newPrivate(); err != nil {
 		return err
 	}
@@ -231,13 +254,6 @@ func (s *Step) emit(e Event) {
 func (s *Step) PID(id ID) (pid int) {
 	s.with(id, func(p *proc) { pid = p.pid() })
 	return pid
-}
-
-// Lost says whether a PE has joined its job and left it without a farewell,
-// and nothing of it has joined again since.
-func (s *Step) Lost(id ID) (lost bool) {
-	s.with(id, func(p *proc) { lost = p.lost })
-	return lost
 }
 
 // Signal sends a signal to the process groups of all PEs that still run. Where

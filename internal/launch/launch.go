@@ -18,6 +18,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/goshmem/goshmem/detector/kernel"
 	"github.com/goshmem/goshmem/internal/daemon"
 	"github.com/goshmem/goshmem/internal/envvar"
 	"github.com/goshmem/goshmem/symheap/layout"
@@ -66,7 +67,8 @@ type Options struct {
 	Stats    func(*Stats) ([]byte, error) // makes lines to be printed at the end; nil: none
 	Verbose  bool
 	// Recover lets the other PEs go on when one has failed.
-	Recover bool
+	Recover  bool
+	Watchdog daemon.Watchdog // how ends of PEs are learnt of
 	// ReportURI is a file for what tools need to attach, - for standard output;
 	// empty: none may.
 	ReportURI string
@@ -112,7 +114,7 @@ func Run(ctx context.Context, o Options) (status int, err error) {
 	step, err := daemon.Start(cfg)
 	if err != nil {
 		_ = p.close()
-		return StatusSetUp, &SetUpError{Err: err, Hint: "oshrun doctor says what this machine can do"}
+		return StatusSetUp, &SetUpError{Err: err, Hint: hintAtStart(err)}
 	}
 	takeBack, err := o.reportURI(step, p)
 	if err != nil {
@@ -130,9 +132,18 @@ func Run(ctx context.Context, o Options) (status int, err error) {
 	r.loop(ctx)
 	r.orders.Wait()
 	close(r.over)
+	r.tier = step.Tier()
 	r.conclude()
 	r.finish(ctx)
 	return r.status, nil
+}
+
+// hintAtStart says what helps where a step cannot be made.
+func hintAtStart(err error) string {
+	if tier := new(kernel.TierError); errors.As(err, &tier) {
+		return fmt.Sprintf("--watchdog %v takes %s; without the flag, the best way that works is taken", tier.Tier, tier.Missing)
+	}
+	return "oshrun doctor says what this machine can do"
 }
 
 // hintAt says what helps a job that could not be launched, empty if it is not known.
@@ -152,7 +163,7 @@ func (o *Options) config() (daemon.Config, error) {
 	if n < 1 || n > layout.MaxLocal {
 		return daemon.Config{}, &SetUpError{Err: fmt.Errorf("number of PEs: %d, want 1 to %d on a node", n, layout.MaxLocal)}
 	}
-	cfg := daemon.Config{HeapSize: o.HeapSize, StdinTo: o.StdinTo, OwnsChildren: o.OwnsChildren, Tools: o.ReportURI != ""}
+	cfg := daemon.Config{HeapSize: o.HeapSize, StdinTo: o.StdinTo, OwnsChildren: o.OwnsChildren, Watchdog: o.Watchdog, Tools: o.ReportURI != ""}
 	for i := range o.Apps {
 		app, err := o.Apps[i].config(n)
 		if err != nil {

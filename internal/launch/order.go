@@ -17,7 +17,7 @@ type order struct {
 
 // parts notes that a PE has lost its connection.
 func (r *run) parts(id daemon.ID) {
-	if gone := r.gone[id.Job]; id.PE < len(gone) && !gone[id.PE] && !slices.Contains(r.order.parting, id) {
+	if gone := r.gone[id.Job]; id.PE < len(gone) && !gone[id.PE] && !r.fallen[id] && !slices.Contains(r.order.parting, id) {
 		r.order.parting = append(r.order.parting, id)
 	}
 }

@@ -1,24 +1,15 @@
 package launch
 
 import (
-	"errors"
 	"io"
-	"os"
-	"os/exec"
 	"testing"
 
 	"github.com/goshmem/goshmem/internal/daemon"
+	"github.com/goshmem/goshmem/internal/ending"
 )
 
-// state returns how a shell command has ended.
-func state(t *testing.T, script string) *os.ProcessState {
-	t.Helper()
-	cmd := exec.Command("sh", "-c", script)
-	if err := cmd.Run(); err != nil && !errors.As(err, new(*exec.ExitError)) {
-		t.Fatal(err)
-	}
-	return cmd.ProcessState
-}
+// How PEs end in these tests.
+var killed, failed = ending.End{Signal: 9}, ending.End{Code: 9}
 
 // watched returns a run of n PEs that goes on whatever happens.
 func watched(t *testing.T, n int) *run {
@@ -33,25 +24,24 @@ func watched(t *testing.T, n int) *run {
 	return r
 }
 
-func (r *run) sees(kind daemon.Kind, pe int, s *os.ProcessState) {
-	r.event(daemon.Event{Kind: kind, ID: daemon.ID{PE: pe}, State: s})
+func (r *run) sees(kind daemon.Kind, pe int, e ending.End) {
+	r.event(daemon.Event{Kind: kind, ID: daemon.ID{PE: pe}, End: e})
 }
 
 // A PE that was killed is the first failure, though others that met the end of its
 // connection were seen to end before it.
 func TestCauseComesFirst(t *testing.T) {
-	killed, failed := state(t, "kill -9 $$"), state(t, "exit 9")
 	r := watched(t, 4)
-	r.sees(daemon.Lost, 2, nil)
-	r.sees(daemon.Lost, 1, nil)
-	r.sees(daemon.Exited, 1, failed)
-	r.sees(daemon.Exited, 0, failed)
+	r.sees(daemon.Lost, 2, ending.End{})
+	r.sees(daemon.Lost, 1, ending.End{})
+	r.sees(daemon.Failed, 1, failed)
+	r.sees(daemon.Failed, 0, failed)
 	if len(r.dead) > 0 {
 		t.Fatalf("%v is told before PE 2, which parted first", &r.dead[0])
 	}
-	r.sees(daemon.Exited, 2, killed)
-	r.sees(daemon.Lost, 2, nil) // late news
-	r.sees(daemon.Exited, 3, failed)
+	r.sees(daemon.Failed, 2, killed)
+	r.sees(daemon.Lost, 2, ending.End{}) // late news
+	r.sees(daemon.Failed, 3, failed)
 	for i, want := range []int{2, 1, 0, 3} {
 		if len(r.dead) != 4 || r.dead[i].id.PE != want {
 			t.Fatalf("failures in the order %v, want PEs 2, 1, 0, 3", r.dead)
@@ -66,8 +56,8 @@ func TestCauseComesFirst(t *testing.T) {
 // but goes on.
 func TestNobodyWaitsForTheForsaken(t *testing.T) {
 	r := watched(t, 2)
-	r.sees(daemon.Lost, 0, nil)
-	r.sees(daemon.Exited, 1, state(t, "exit 9"))
+	r.sees(daemon.Lost, 0, ending.End{})
+	r.sees(daemon.Failed, 1, failed)
 	if len(r.dead) > 0 {
 		t.Fatalf("%v is told before PE 0, which parted first", &r.dead[0])
 	}

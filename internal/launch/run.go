@@ -12,6 +12,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/goshmem/goshmem/internal/daemon"
+	"github.com/goshmem/goshmem/internal/ending"
 	"github.com/goshmem/goshmem/internal/xunix"
 )
 
@@ -21,11 +22,12 @@ type run struct {
 	log    zerolog.Logger
 	step   *daemon.Step
 	out    *printer
-	left   int            // PEs whose process runs, or will
-	gone   map[int][]bool // by job and PE
-	dead   []failure      // that did not end the job
-	well   int            // PEs that finished
-	ending bool           // the job's fate is decided
+	left   int                // PEs whose process is not reaped, or will run
+	fallen map[daemon.ID]bool // of those, who are dead
+	gone   map[int][]bool     // by job and PE
+	dead   []failure          // that did not end the job
+	well   int                // PEs that finished
+	ending bool               // the job's fate is decided
 	status int
 	kill   <-chan time.Time // when patience is over
 	ints   int              // interrupts received
@@ -40,13 +42,14 @@ type run struct {
 	ready  chan syscall.Signal // the same, when that is done
 	orders sync.WaitGroup
 	stats  []PEStats
+	tier   string        // by which ends are learnt of
 	last   time.Duration // when the last PE ended
 }
 
 // newRun returns a run whose PEs are about to start.
 func newRun(o *Options, step *daemon.Step, out *printer) *run {
 	r := &run{
-		o: o, step: step, out: out, gone: map[int][]bool{},
+		o: o, step: step, out: out, gone: map[int][]bool{}, fallen: map[daemon.ID]bool{},
 		lost: make(chan daemon.Event), over: make(chan struct{}),
 		begin: make(chan syscall.Signal, 1), ready: make(chan syscall.Signal, 1), // the PEs are told once
 	}
@@ -121,20 +124,46 @@ func (r *run) event(e daemon.Event) {
 		}
 		r.endAfter(e.Said, exitStatus(e.Status), "PE %v (pid %d) ended the job with status %d after %v%s", e.ID, e.PID, e.Status, at, because(e.Msg))
 	case daemon.Lost:
-		r.parts(e.ID)
-		// A killed program loses its connection a moment before its process
-		// is seen to end, and that says more.
-		time.AfterFunc(lostPatience, func() {
-			select {
-			case r.lost <- e:
-			case <-r.over:
-			}
-		})
+		r.loses(e)
+	case daemon.Failed:
+		if e.GoesOn {
+			r.loses(e)
+			return
+		}
+		r.fallen[e.ID] = true
+		r.ended(e)
+	case daemon.Changed:
+		r.changed(e)
 	case daemon.Exited:
 		r.left--
 		r.gone[e.Job][e.PE] = true
 		r.count(e)
+		if r.fallen[e.ID] {
+			delete(r.fallen, e.ID) // was judged when it died
+			return
+		}
 		r.ended(e)
+	}
+}
+
+// loses notes that a PE has lost its program, or only its connection: a killed
+// program may lose that a moment before it is seen to end. How its process ends
+// says more, if it does so soon.
+func (r *run) loses(e daemon.Event) {
+	r.parts(e.ID)
+	time.AfterFunc(lostPatience, func() {
+		select {
+		case r.lost <- e:
+		case <-r.over:
+		}
+	})
+}
+
+// changed tells that a PE does not run as it should, or does again. What the user
+// has stopped is no news.
+func (r *run) changed(e daemon.Event) {
+	if !r.ending && !r.stop.asked {
+		r.out.message("PE %v (pid %d) %s", e.ID, e.PID, e.State)
 	}
 }
 
@@ -145,12 +174,17 @@ const lostPatience = 2 * time.Second
 // process has started another one meanwhile.
 func (r *run) forsaken(e daemon.Event) {
 	defer r.parted(e.ID)
-	if gone := r.gone[e.Job]; e.PE >= len(gone) || gone[e.PE] || !r.step.Lost(e.ID) {
+	gone := r.gone[e.Job]
+	if e.PE >= len(gone) || gone[e.PE] || r.fallen[e.ID] || e.Kind == daemon.Lost && !r.step.Forsake(e.ID) {
 		return
 	}
+	how := ""
+	if f, failed := judge(e, 0); failed && e.End.Judge() != ending.Unfinished {
+		how = " (it " + f.what + ")"
+	}
 	r.fail(e, failure{
-		id: e.ID, pid: e.PID, status: StatusError, at: e.At.Round(time.Millisecond),
-		what: "lost its program, which ended without Finalize; the process that started it goes on",
+		id: e.ID, pid: e.PID, status: StatusError, at: e.At.Round(time.Millisecond), tier: e.Tier,
+		what: "lost its program, which ended without Finalize" + how + "; the process that started it goes on",
 	})
 }
 

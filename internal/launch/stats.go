@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"syscall"
 	"time"
 
 	"github.com/goshmem/goshmem/internal/daemon"
@@ -15,6 +14,7 @@ import (
 type Stats struct {
 	Wall   time.Duration // from the start of the step to the last end
 	Status int
+	Tier   string    // by which ends of PEs were learnt of
 	PEs    []PEStats // in the order of their numbers
 }
 
@@ -37,12 +37,12 @@ type PEStats struct {
 // count notes what a PE that has ended has used.
 func (r *run) count(e daemon.Event) {
 	r.last = e.At
-	p := PEStats{id: e.ID, ID: e.String(), PID: e.PID, Status: e.State.ExitCode(), Wall: e.Ran}
-	if ws, ok := e.State.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
-		p.Status = StatusSignal + int(ws.Signal())
+	p := PEStats{id: e.ID, ID: e.String(), PID: e.PID, Status: e.End.Code, Wall: e.Ran}
+	if e.End.Signal != 0 {
+		p.Status = StatusSignal + e.End.Signal
 	}
-	p.User, p.System = e.State.UserTime(), e.State.SystemTime()
-	p.MaxRSS, p.Voluntary, p.Involuntary = xunix.Usage(e.State)
+	p.User, p.System = e.Process.UserTime(), e.Process.SystemTime()
+	p.MaxRSS, p.Voluntary, p.Involuntary = xunix.Usage(e.Process)
 	r.stats = append(r.stats, p)
 }
 
@@ -54,7 +54,7 @@ func (r *run) tellStats() {
 	slices.SortFunc(r.stats, func(a, b PEStats) int {
 		return cmp.Or(cmp.Compare(a.id.Job, b.id.Job), cmp.Compare(a.id.PE, b.id.PE))
 	})
-	text, err := r.o.Stats(&Stats{Wall: r.last, Status: r.status, PEs: r.stats})
+	text, err := r.o.Stats(&Stats{Wall: r.last, Status: r.status, Tier: r.tier, PEs: r.stats})
 	if err != nil {
 		text = fmt.Appendf(text, "oshrun: --stats: %v\n", err)
 		if r.status == StatusOK {

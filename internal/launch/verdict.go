@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/goshmem/goshmem/internal/daemon"
+	"github.com/goshmem/goshmem/internal/ending"
 	"github.com/goshmem/goshmem/internal/xunix"
 )
 
@@ -19,6 +20,7 @@ type failure struct {
 	status int // of the job, if that ends by it
 	what   string
 	at     time.Duration
+	tier   string // by which it was learnt of; empty: its process was there to be reaped
 }
 
 // String is a sentence without its end.
@@ -26,27 +28,31 @@ func (f *failure) String() string {
 	return fmt.Sprintf("PE %v (pid %d) %s after %v", f.id, f.pid, f.what, f.at)
 }
 
-// judge returns how a process failed; false: it did not.
+// learnt says how the failure was learnt of.
+func (f *failure) learnt() string {
+	if f.tier == "" {
+		return " (learnt when its process could be reaped)"
+	}
+	return " (learnt by " + f.tier + ")"
+}
+
+// judge returns how a PE failed; false: it did not.
 func judge(e daemon.Event, at time.Duration) (f failure, failed bool) {
-	f = failure{id: e.ID, pid: e.PID, at: at}
-	ws, ok := e.State.Sys().(syscall.WaitStatus)
-	switch code := e.State.ExitCode(); {
-	case ok && ws.Signaled():
-		f.status = StatusSignal + int(ws.Signal())
-		f.what = fmt.Sprintf("was killed by signal %d (%s)", int(ws.Signal()), xunix.SignalName(ws.Signal()))
-		if ws.CoreDump() {
-			f.what = fmt.Sprintf("was killed by signal %d (%s, core dumped)", int(ws.Signal()), xunix.SignalName(ws.Signal()))
-		}
+	f = failure{id: e.ID, pid: e.PID, at: at, tier: e.Tier}
+	switch sig := syscall.Signal(e.End.Signal); e.End.Judge() {
+	case ending.Killed:
+		f.status = StatusSignal + int(sig)
+		f.what = fmt.Sprintf("was killed by signal %d (%s%s)", int(sig), xunix.SignalName(sig), details(e.End))
 		if e.By != "" {
 			f.what += " at the wish of " + e.By
 		}
-	case code != 0:
-		f.status = code
-		f.what = fmt.Sprintf("exited with status %d", code)
-		if sig := code - StatusSignal; sig > 0 && xunix.SignalName(syscall.Signal(sig)) != "" {
+	case ending.Exited:
+		f.status = e.End.Code
+		f.what = fmt.Sprintf("exited with status %d", e.End.Code)
+		if sig := e.End.Code - StatusSignal; sig > 0 && xunix.SignalName(syscall.Signal(sig)) != "" {
 			f.what += fmt.Sprintf(" (a shell's way to say: killed by signal %d, %s)", sig, xunix.SignalName(syscall.Signal(sig)))
 		}
-	case e.Unfinished:
+	case ending.Unfinished:
 		f.status, f.what = StatusError, "exited with status 0 without Finalize"
 	default:
 		return f, false
@@ -54,7 +60,18 @@ func judge(e daemon.Event, at time.Duration) (f failure, failed bool) {
 	return f, true
 }
 
-// exited judges how a process ended.
+// details says what else is known of the end of a process that was killed.
+func details(e ending.End) (text string) {
+	if e.OOM {
+		text += ", out of memory"
+	}
+	if e.Core {
+		text += ", core dumped"
+	}
+	return text
+}
+
+// exited judges how a PE ended.
 func (r *run) exited(e daemon.Event, at time.Duration) {
 	f, failed := judge(e, at)
 	if failed {
@@ -76,7 +93,7 @@ func (r *run) fail(e daemon.Event, f failure) {
 		r.endAfter(e.Said, f.status, "%v", &f)
 	case !slices.ContainsFunc(r.dead, func(d failure) bool { return d.id == f.id }):
 		r.dead = append(r.dead, f)
-		r.say(e.Said, "%v; PEs that go on: %d", &f, r.left)
+		r.say(e.Said, "%v; PEs that go on: %d", &f, r.left-len(r.fallen))
 	}
 }
 
@@ -95,7 +112,7 @@ func (r *run) conclude() {
 	}
 	r.out.message("%d of %d PEs failed:", len(r.dead), len(r.dead)+r.well)
 	for i := range r.dead[:min(len(r.dead), mostTold)] {
-		r.out.message("  %v", &r.dead[i])
+		r.out.message("  %v%s", &r.dead[i], r.dead[i].learnt())
 	}
 	if more := len(r.dead) - mostTold; more > 0 {
 		r.out.message("  and %d others", more)

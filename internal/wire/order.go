@@ -12,6 +12,7 @@ type Order uint32
 const (
 	OrderStacks  Order = iota + 1 // send the stacks of all goroutines
 	OrderProfile                  // write the profiles now: the end is near
+	OrderNews                     // look at the failure page; not answered
 )
 
 // MaxText is how much text of an answer fits into one packet.

@@ -39,6 +39,18 @@ func SealSize(f *os.File) error {
 	return nil
 }
 
+// SealForWriters forbids any further change of the file's size and any further way
+// to write to it. A writable shared mapping that is there already stays one: its
+// owner is the only writer from then on.
+func SealForWriters(f *os.File) error {
+	_, err := unix.FcntlInt(f.Fd(), unix.F_ADD_SEALS,
+		unix.F_SEAL_FUTURE_WRITE|unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_SEAL)
+	if err != nil {
+		return fmt.Errorf("seal %s: %w", f.Name(), err)
+	}
+	return nil
+}
+
 // ReadAt reads len(b) bytes of fd from an offset on.
 func ReadAt(fd int, b []byte, off int64) error {
 	n, err := unix.Pread(fd, b, off)
@@ -67,6 +79,28 @@ func MapShared(fd int, at unsafe.Pointer, size uintptr) error {
 		return fmt.Errorf("map %d bytes: %w", size, err)
 	}
 	return nil
+}
+
+// Map maps the first size bytes of fd, which it must have, anywhere.
+func Map(fd int, size uintptr, writable bool) (unsafe.Pointer, error) {
+	prot := unix.PROT_READ
+	if writable {
+		prot |= unix.PROT_WRITE
+	}
+	p, err := unix.MmapPtr(fd, 0, nil, size, prot, unix.MAP_SHARED)
+	if err != nil {
+		return nil, fmt.Errorf("map %d bytes: %w", size, err)
+	}
+	return p, nil
+}
+
+// FileSize returns the size in bytes of the file behind a descriptor.
+func FileSize(fd int) (uint64, error) {
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return 0, fmt.Errorf("fstat: %w", err)
+	}
+	return uint64(st.Size), nil
 }
 
 // Unmap gives an address range back.

@@ -23,8 +23,14 @@ func Memfd(string, int64) (*os.File, error) { return nil, ErrNotSupported }
 // SealSize is not supported here.
 func SealSize(*os.File) error { return ErrNotSupported }
 
-// Monotonic returns 0 here.
-func Monotonic() time.Duration { return 0 }
+// SealForWriters is not supported here.
+func SealForWriters(*os.File) error { return ErrNotSupported }
+
+// Map is not supported here.
+func Map(int, uintptr, bool) (unsafe.Pointer, error) { return nil, ErrNotSupported }
+
+// FileSize is not supported here.
+func FileSize(int) (uint64, error) { return 0, ErrNotSupported }
 
 // ReadAt is not supported here.
 func ReadAt(int, []byte, int64) error { return ErrNotSupported }
@@ -96,6 +102,9 @@ func Foreground(uintptr) bool { return true }
 
 // IsTerminal says whether fd is a terminal.
 func IsTerminal(uintptr) bool { return false }
+
+// SendAtOnce is not supported here.
+func SendAtOnce(*net.UnixConn, []byte) error { return ErrNotSupported }
 
 // SendFDs is not supported here.
 func SendFDs(*net.UnixConn, []byte, []int) error { return ErrNotSupported }

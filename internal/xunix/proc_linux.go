@@ -120,6 +120,19 @@ func SendFDs(conn *net.UnixConn, packet []byte, fds []int) error {
 	return nil
 }
 
+// SendAtOnce sends one packet if there is room for it, and fails with EAGAIN
+// if there is none.
+func SendAtOnce(conn *net.UnixConn, packet []byte) error {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return err
+	}
+	cerr := raw.Control(func(fd uintptr) {
+		err = unix.Send(int(fd), packet, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
+	})
+	return errors.Join(err, cerr)
+}
+
 // RecvFDs receives one packet of at most size bytes with up to most
 // descriptors, which the caller owns.
 func RecvFDs(conn *net.UnixConn, size, most int) (packet []byte, fds []int, err error) {

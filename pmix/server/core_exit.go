@@ -3,6 +3,7 @@ package server
 import (
 	"fmt"
 
+	"github.com/goshmem/goshmem/internal/ending"
 	"github.com/goshmem/goshmem/pmix/wire"
 )
 
@@ -55,24 +56,25 @@ func (c *core) raiseExit(p *process, e Exit) {
 
 // verdict names the end of a process; success stands for one that nobody has to hear of.
 func (p *process) verdict(e Exit) (wire.Status, string) {
-	ending := fmt.Sprintf("exited with status %d", e.Code)
+	what := fmt.Sprintf("exited with status %d", e.Code)
 	if e.Signal != 0 {
-		ending = fmt.Sprintf("was ended by signal %d", e.Signal)
+		what = fmt.Sprintf("was ended by signal %d", e.Signal)
 	}
-	farewell := p.phase == phaseNew || p.phase == phaseFinalized
+	unfinished := e.Unfinished || p.phase != phaseNew && p.phase != phaseFinalized
+	how := ending.End{Signal: e.Signal, Code: e.Code, Unfinished: unfinished}.Judge()
 	switch {
 	case e.NotStarted:
 		return wire.StatusErrProcFailedToStart, "could not be started"
 	case p.aborts:
-		return wire.StatusErrProcRequestedAbort, "asked for the job's abort and " + ending
-	case p.condemned && (e.Signal != 0 || e.Code != 0 || !farewell):
-		return wire.StatusErrProcKilledByCmd, "was ended by command: it " + ending
-	case e.Signal != 0:
-		return wire.StatusErrProcAbortedBySig, ending
-	case e.Code != 0:
-		return wire.StatusErrExitNonzeroTerm, ending
-	case e.Unfinished || !farewell:
-		return wire.StatusErrProcTermWoSync, ending + " without a farewell"
+		return wire.StatusErrProcRequestedAbort, "asked for the job's abort and " + what
+	case p.condemned && how != ending.Well:
+		return wire.StatusErrProcKilledByCmd, "was ended by command: it " + what
+	case how == ending.Killed:
+		return wire.StatusErrProcAbortedBySig, what
+	case how == ending.Exited:
+		return wire.StatusErrExitNonzeroTerm, what
+	case how == ending.Unfinished:
+		return wire.StatusErrProcTermWoSync, what + " without a farewell"
 	default:
 		return wire.StatusSuccess, ""
 	}

@@ -17,6 +17,15 @@
 //	540672      1 Mi     Slots[64][2][8192]      owner           members of that team
 //	1589248     2 Mi     Blocks[65536]           owner           owner
 //
+// A job has one failure page on each node, a memfd of its own that only the step
+// can write to: it is sealed against any writable mapping but the step's first.
+// It says which PEs have died.
+//
+//	offset      size     what                    written by      read by
+//	0           64       FailureHeader           step, once      every PE, once
+//	64          64       Epoch                   step            every PE that waits
+//	128         32 each  Failure of each PE      step            every PE that saw a new Epoch
+//
 // # Order
 //
 // Header: written before the descriptor is handed out; the socket that passes
@@ -54,6 +63,22 @@
 // has entered s+1 has finished reading what belongs to s, so no reader is left.
 // As consecutive steps have different slots, that is no later than step s+2.
 //
+// Epoch and Failure: only the step writes them. A PE is dead if Failure.Incarnation
+// is its incarnation or a later one; that word only grows. To publish a death, the
+// step stores 0 in Failure.Epoch (release), then Cause, At, Stored and Incarnation,
+// then the number of the publication in Failure.Epoch (release), and at last the
+// same number in the page's Epoch (sequentially consistent), which so counts
+// publications. Who has read an epoch (acquire) finds all deaths up to it. A reader
+// of a whole Failure reads its Epoch before and after the other words: if it is 0
+// or has changed, that failure is being replaced by one of a later incarnation,
+// which a later epoch of the page will tell of.
+//
+// Behind its store to the page's Epoch the step looks at the bells of all PEs, with
+// sequentially consistent loads. A sleeper looks at the page's Epoch after it has
+// set its bell by a locked instruction. All four are sequentially consistent, so
+// either the step sees the bell or the sleeper the epoch; membarrier has no part
+// in this, as the step need not be reached by it.
+//
 // Teams, Heap, Blocks, Progress: written by the owner only. They stand here
 // rather than in the owner's private memory so that a successor that takes
 // over the PE's number finds them.
@@ -68,8 +93,10 @@ import (
 
 // The constants of the layout; a change of any one changes Version.
 const (
-	Magic   = 0x4d454d48534f47 // "GOSHMEM", little endian
-	Version = 3
+	Magic = 0x4d454d48534f47 // "GOSHMEM", little endian
+	// FailureMagic begins a failure page.
+	FailureMagic = 0x4c494146534f47 // "GOSFAIL", little endian
+	Version      = 4
 
 	MaxRegions = 8
 	MaxTeams   = 64

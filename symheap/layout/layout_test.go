@@ -9,6 +9,8 @@ import (
 // The offsets are promised in the package documentation.
 func TestOffsets(t *testing.T) {
 	var c Control
+	var pages [4096]uint64 // room for the failures behind the page's start
+	p := (*FailurePage)(unsafe.Pointer(&pages))
 	for _, x := range []struct {
 		name      string
 		got, want uintptr
@@ -24,6 +26,10 @@ func TestOffsets(t *testing.T) {
 		{"Blocks", unsafe.Offsetof(c.Blocks), 1589248},
 		{"Team size", unsafe.Sizeof(c.Teams[0]), 64},
 		{"Region size", unsafe.Sizeof(c.Header.Regions[0]), 24},
+		{"FailureHeader size", unsafe.Sizeof(p.Header), 64},
+		{"Epoch", unsafe.Offsetof(p.Epoch), 64},
+		{"Failure of PE 0", uintptr(unsafe.Pointer(p.Failure(0))) - uintptr(unsafe.Pointer(p)), 128},
+		{"Failure of PE 2", uintptr(unsafe.Pointer(p.Failure(2))) - uintptr(unsafe.Pointer(p)), 128 + 2*32},
 	} {
 		if x.got != x.want {
 			t.Errorf("%s at %d, want %d", x.name, x.got, x.want)
@@ -68,5 +74,32 @@ func TestHeaderCheck(t *testing.T) {
 		if err := h.Check(job, 3, good.Size); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("spoiled header: %v, want an error with %q", err, want)
 		}
+	}
+}
+
+func TestFailureHeaderCheck(t *testing.T) {
+	job := [16]byte{1, 2, 3}
+	good := NewFailureHeader(job, 126)
+	if good.Size != 8192 || FailurePageSize(124) != 4096 {
+		t.Errorf("126 PEs take %d bytes, 124 PEs %d, want 8192 and 4096", good.Size, FailurePageSize(124))
+	}
+	if err := good.Check(job, 126, good.Size); err != nil {
+		t.Fatal(err)
+	}
+	for want, spoil := range map[string]func(*FailureHeader){
+		"magic":          func(h *FailureHeader) { h.Magic = Magic },
+		"version":        func(h *FailureHeader) { h.Version++ },
+		"belongs to job": func(h *FailureHeader) { h.Job[0]++ },
+		"of 7 PEs":       func(h *FailureHeader) { h.NPEs = 7 },
+		"of 12288 bytes": func(h *FailureHeader) { h.Size += 4096 },
+	} {
+		h := good
+		spoil(&h)
+		if err := h.Check(job, 126, good.Size); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("spoiled header: %v, want an error with %q", err, want)
+		}
+	}
+	if err := good.Check(job, 126, 4096); err == nil {
+		t.Error("a page that is cut is good")
 	}
 }

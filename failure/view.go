@@ -1,0 +1,109 @@
+package failure
+
+import (
+	"fmt"
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"github.com/goshmem/goshmem/internal/xunix"
+	"github.com/goshmem/goshmem/symheap/layout"
+)
+
+// Failure is a death as it was published.
+type Failure struct {
+	PE          int
+	Incarnation uint32
+	Cause       Cause
+	Epoch       uint64        // in which it was published
+	At          time.Duration // of the death on CLOCK_MONOTONIC, 0 if it is not known
+	Stored      time.Duration // of its publication on CLOCK_MONOTONIC
+}
+
+// View is a reader's side of a failure page. A nil View is that of a process
+// without a page: nobody has died there. Its methods may be called by any
+// goroutine.
+type View struct {
+	page *layout.FailurePage
+	npes int
+}
+
+// Attach maps the failure page of a job of npes PEs, whose descriptor is fd. The
+// descriptor may be closed afterwards; the mapping stays.
+//
+// Errors: it is not that page.
+func Attach(fd int, job [16]byte, npes int) (*View, error) {
+	var h layout.FailureHeader
+	if err := xunix.ReadAt(fd, unsafe.Slice((*byte)(unsafe.Pointer(&h)), unsafe.Sizeof(h)), 0); err != nil {
+		return nil, fmt.Errorf("failure page: header: %w", err)
+	}
+	size, err := xunix.FileSize(fd)
+	if err == nil && npes < 1 {
+		err = fmt.Errorf("of %d PEs, want 1 or more", npes)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("failure page: %w", err)
+	}
+	if err := h.Check(job, uint32(npes), size); err != nil {
+		return nil, err
+	}
+	at, err := xunix.Map(fd, uintptr(h.Size), false)
+	if err != nil {
+		return nil, fmt.Errorf("failure page: %w", err)
+	}
+	return &View{page: (*layout.FailurePage)(at), npes: npes}, nil
+}
+
+// Epoch returns how many deaths have been published. Dead and the other methods
+// know of all of them.
+//
+// Cost: one load.
+func (v *View) Epoch() uint64 {
+	if v == nil {
+		return 0
+	}
+	return atomic.LoadUint64(&v.page.Epoch)
+}
+
+// Dead says whether an incarnation of a PE is dead.
+//
+// Cost: one load.
+func (v *View) Dead(pe int, incarnation uint32) bool {
+	return v != nil && uint(pe) < uint(v.npes) && atomic.LoadUint32(&v.page.Failure(pe).Incarnation) >= incarnation
+}
+
+// All returns of each PE that has died the latest death, in the order of PEs, and
+// the epoch up to which these are all.
+func (v *View) All() (all []Failure, epoch uint64) { return v.Since(0) }
+
+// Since is All without what was published up to an epoch.
+func (v *View) Since(epoch uint64) (all []Failure, last uint64) {
+	last = v.Epoch()
+	if last <= epoch {
+		return nil, last
+	}
+	for pe := range v.npes {
+		if f, ok := v.Failure(pe); ok && f.Epoch > epoch && f.Epoch <= last {
+			all = append(all, f)
+		}
+	}
+	return all, last
+}
+
+// Failure returns the latest death of a PE. It is false if there was none, and
+// while the step replaces it by a later one.
+func (v *View) Failure(pe int) (f Failure, ok bool) {
+	if v == nil || pe < 0 || pe >= v.npes {
+		return f, false
+	}
+	p := v.page.Failure(pe)
+	f = Failure{
+		PE:          pe,
+		Epoch:       atomic.LoadUint64(&p.Epoch),
+		Incarnation: atomic.LoadUint32(&p.Incarnation),
+		Cause:       Cause(atomic.LoadUint32(&p.Cause)),
+		At:          time.Duration(atomic.LoadInt64(&p.At)),
+		Stored:      time.Duration(atomic.LoadInt64(&p.Stored)),
+	}
+	return f, f.Epoch != 0 && atomic.LoadUint64(&p.Epoch) == f.Epoch
+}

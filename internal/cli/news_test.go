@@ -1,0 +1,160 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"testing"
+
+	"github.com/goshmem/goshmem/internal/testenv"
+	"github.com/goshmem/goshmem/pmix/client"
+	"github.com/goshmem/goshmem/pmix/wire"
+)
+
+// ends are how rank 1 of testdata/news.c and testNews may end, with the code of
+// the event and what oshrun says.
+var ends = map[string]struct {
+	code int
+	said string
+}{
+	"kill":    {-402, "was killed by signal 9 (SIGKILL)"},
+	"segv":    {-402, "was killed by signal 11 (SIGSEGV"},
+	"exit":    {-404, "exited with status 7"},
+	"leave":   {-200, "exited with status 0 without Finalize"},
+	"command": {-400, "was killed by signal 9 (SIGKILL) at the wish of PE 0"},
+	"abort":   {-8, "was killed by signal 9 (SIGKILL) at the wish of PE 1"},
+}
+
+// PMIx clients that asked for it hear how a process has ended, also those that ask
+// later, and only those.
+func TestEndsAreEvents(t *testing.T) {
+	prog := testenv.CompileC(t, testenv.CC, filepath.Join("testdata", "news.c"), testenv.LibPMIx)
+	for how, want := range ends {
+		t.Run("libpmix "+how, func(t *testing.T) { hearOfEnd(t, how, want.code, want.said, prog, how) })
+	}
+}
+
+// The same for clients in Go, whose runtime makes a status of such signals.
+func TestEndsAreEventsInGo(t *testing.T) {
+	for how, want := range ends {
+		if how == "segv" {
+			continue
+		}
+		t.Run(how, func(t *testing.T) { hearOfEnd(t, how, want.code, want.said, "t-news", how) })
+	}
+}
+
+// On every tier that works here.
+func TestEndsAreEventsOnEveryTier(t *testing.T) {
+	for _, tier := range usableTiers(t) {
+		t.Run(tier, func(t *testing.T) {
+			want := ends["kill"]
+			hearOfEnd(t, "kill", want.code, want.said, "--watchdog", tier, "t-news", "kill")
+		})
+	}
+}
+
+func hearOfEnd(t *testing.T, how string, code int, said string, args ...string) {
+	t.Helper()
+	j := start(t, append([]string{"-n", "4", "--recover"}, args...)...)
+	j.expect(3, "1 of 4 PEs failed:", "PE 1 (pid", said)
+	want := []string{
+		"rank 0 goes on", fmt.Sprintf("rank 0 hears %d about 1", code), "rank 2 goes on",
+		fmt.Sprintf("rank 2 hears %d about 1", code), "rank 3 goes on",
+	}
+	if got := lines(j.stdout.String()); !slices.Equal(got, want) {
+		t.Errorf("%s: %q, want %q", how, got, want)
+	}
+}
+
+// testNews is testdata/news.c in Go.
+func testNews(args []string, stdout, stderr io.Writer) int {
+	ctx, stop := context.WithTimeout(context.Background(), testPatience)
+	defer stop()
+	c, err := client.Init(ctx)
+	if err == nil {
+		err = play(ctx, c, args[0], stdout)
+	}
+	if err != nil {
+		fmt.Fprintln(stderr, err)
+		return 1
+	}
+	fmt.Fprintf(stdout, "rank %v goes on\n", c.Rank())
+	return 0
+}
+
+func play(ctx context.Context, c *client.Client, how string, stdout io.Writer) error {
+	heard := make(chan struct{}, 1)
+	listen := func() error {
+		codes := []wire.Status{
+			wire.StatusErrProcAbortedBySig, wire.StatusErrExitNonzeroTerm, wire.StatusErrProcTermWoSync,
+			wire.StatusErrProcKilledByCmd, wire.StatusErrProcRequestedAbort,
+		}
+		_, err := c.RegisterHandler(ctx, codes, client.HandlerOptions{}, func(ev *client.Event) client.Result {
+			fmt.Fprintf(stdout, "rank %v hears %d about %v\n", c.Rank(), int(ev.Status), ev.Affected[0].Rank)
+			heard <- struct{}{}
+			return client.Result{Status: wire.StatusEventActionComplete}
+		})
+		return err
+	}
+	meet := func(ranks ...wire.Rank) error {
+		var procs []wire.Proc
+		for _, r := range ranks {
+			procs = append(procs, wire.Proc{Nspace: c.Nspace(), Rank: r})
+		}
+		return c.FenceProcs(ctx, procs, client.FenceOptions{})
+	}
+	if c.Rank() == 0 {
+		if err := listen(); err != nil {
+			return err
+		}
+	}
+	if err := meet(0, 1, 2, 3); err != nil {
+		return err
+	}
+	switch {
+	case c.Rank() == 1:
+		return end(c, how)
+	case c.Rank() == 0 && how == "command":
+		if err := c.ControlProcs(ctx, []wire.Proc{{Nspace: c.Nspace(), Rank: 1}}, client.Control{Kill: true}); err != nil {
+			return err
+		}
+	}
+	if c.Rank() == 0 {
+		<-heard
+	}
+	if err := meet(0, 2, 3); err != nil {
+		return err
+	}
+	if c.Rank() == 2 {
+		if err := listen(); err != nil {
+			return err
+		}
+		<-heard
+	}
+	if err := meet(0, 2, 3); err != nil {
+		return err
+	}
+	return c.Finalize(ctx)
+}
+
+// end ends the process.
+func end(c *client.Client, how string) error {
+	switch how {
+	case "kill":
+		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+	case "exit":
+		os.Exit(7)
+	case "leave":
+		os.Exit(0)
+	case "abort":
+		if err := c.Abort(9, "not wanted", c.Proc()); err != nil {
+			return err
+		}
+	}
+	select {}
+}

@@ -1,0 +1,113 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/rs/zerolog"
+
+	"github.com/goshmem/goshmem/detector/kernel"
+	"github.com/goshmem/goshmem/internal/testenv"
+)
+
+// usableTiers are the values of --watchdog that work here; as root all do.
+func usableTiers(t *testing.T) (names []string) {
+	t.Helper()
+	for tier := kernel.BPF; tier <= kernel.SIGCHLD; tier++ {
+		w, err := kernel.Open(kernel.Config{Tier: tier, Report: func(kernel.Report) {}, Logger: zerolog.Nop()})
+		if err != nil {
+			if os.Geteuid() == 0 {
+				t.Errorf("%v does not work as root: %v", tier, err)
+			}
+			t.Logf("%v does not work: %v", tier, err)
+			continue
+		}
+		check(t, w.Close())
+		names = append(names, tier.String())
+	}
+	return append(names, watchdogOff)
+}
+
+// On every tier a killed PE is reported, and how that was learnt.
+func TestWatchdog(t *testing.T) {
+	tiers := usableTiers(t)
+	for _, tier := range tiers {
+		t.Run(tier, func(t *testing.T) {
+			gate := t.TempDir() + "/gate"
+			j := start(t, "-n", "3", "--recover", "-v", "--stats", "--watchdog", tier, "sh", "-c", waiter, gate)
+			pid := j.ready(3)[1]
+			check(t, syscall.Kill(pid, syscall.SIGKILL))
+			<-j.stderr.says("PEs that go on: 2")
+			check(t, os.WriteFile(gate, nil, 0o600))
+			learnt := "learnt by " + tier
+			if tier == watchdogOff {
+				learnt = "learnt when its process could be reaped"
+			}
+			j.expect(3, "1 of 3 PEs failed:", fmt.Sprintf("(pid %d) was killed by signal 9 (SIGKILL) after ", pid), learnt, "tier="+tier, "watchdog  "+tier)
+		})
+	}
+	best := start(t, "-n", "1", "--stats", "true")
+	best.expect(0, "watchdog  "+tiers[0])
+}
+
+// A tier that is asked for and not permitted is an error that names what is missing.
+func TestWatchdogNotPermitted(t *testing.T) {
+	testenv.Need(t, testenv.User)
+	j := start(t, "-n", "2", "--watchdog", "bpf", "true")
+	j.expect(4, "CAP_BPF", "hint: --watchdog bpf takes CAP_BPF")
+}
+
+func TestWatchdogErrors(t *testing.T) {
+	for args, want := range map[string]string{
+		"--watchdog ebpf true":            `2 --watchdog: "ebpf", want bpf, procconn, pidfd, sigchld or off`,
+		"--watchdog= true":                `2 --watchdog: "", want bpf`,
+		"--hang-timeout soon true":        `2 --hang-timeout: "soon", want a positive number of seconds or a duration`,
+		"--hang-timeout 0 true":           `2 --hang-timeout: "0", want`,
+		"--hang-timeout= true":            `2 --hang-timeout: "", want`,
+		"--hang-timeout=-3s true":         `2 --hang-timeout: "-3s", want`,
+		"true : -n 1 --watchdog off true": "2 program 2 of the job: --watchdog is for the whole job",
+	} {
+		status, _, said := execute(t, strings.Fields(args)...)
+		if code, words, _ := strings.Cut(want, " "); fmt.Sprint(status) != code || !strings.Contains(said, words) {
+			t.Errorf("oshrun %s: status %d, want %s; %s", args, status, want, said)
+		}
+	}
+}
+
+// A PE that is stopped is reported once, and again when it goes on; it is not dead.
+func TestStoppedIsReported(t *testing.T) {
+	gate := t.TempDir() + "/gate"
+	j := start(t, "-n", "2", "sh", "-c", waiter, gate)
+	pid := j.ready(2)[0]
+	check(t, syscall.Kill(pid, syscall.SIGSTOP))
+	<-j.stderr.says(fmt.Sprintf("(pid %d) is stopped\n", pid))
+	check(t, syscall.Kill(pid, syscall.SIGCONT))
+	<-j.stderr.says(fmt.Sprintf("(pid %d) goes on\n", pid))
+	check(t, os.WriteFile(gate, nil, 0o600))
+	status, said := j.ended(testPatience)
+	if status != 0 || strings.Count(said, "is stopped") != 1 || strings.Count(said, "goes on") != 1 {
+		t.Errorf("status %d, want 0 and each state told once:\n%s", status, said)
+	}
+}
+
+// A PE that computes without a call of the library hangs if that is asked for; one
+// that waits for others does not, however long.
+func TestHangTimeout(t *testing.T) {
+	j := start(t, "-n", "2", "--hang-timeout", "0.3", "t-pe", "spin")
+	pids := j.ready(2)
+	for _, pid := range pids {
+		<-j.stderr.says(fmt.Sprintf("(pid %d) hangs: no call of the library for 300ms", pid))
+	}
+	check(t, j.cmd.Process.Signal(syscall.SIGTERM))
+	status, said := j.ended(testPatience)
+	if status != 143 || strings.Count(said, "hangs") != 2 {
+		t.Errorf("status %d, want 143 and two that hang:\n%s", status, said)
+	}
+	j = start(t, "-n", "2", "--hang-timeout", "0.3", "--timeout", "2", "t-pe", "wait")
+	if status, said := j.ended(testPatience); status != 124 || strings.Contains(said, "hangs") {
+		t.Errorf("status %d, want 124 and nobody who hangs:\n%s", status, said)
+	}
+}

@@ -1,0 +1,191 @@
+package daemon
+
+import (
+	"syscall"
+	"time"
+
+	"github.com/goshmem/goshmem/detector/kernel"
+	"github.com/goshmem/goshmem/internal/ending"
+)
+
+// Watchdog says how the step learns of ends, and of what else may ail a PE.
+type Watchdog struct {
+	Off  bool          // ends are learnt of when processes can be reaped
+	Tier kernel.Tier   // that is wanted; 0: the best that works
+	Hang time.Duration // that a PE may go without a call of the library; 0: any time
+}
+
+// pollEvery is how often the watch looks for processes that are stopped, stuck
+// or starved.
+const pollEvery = time.Second
+
+// openWatch starts the watch. One that nobody has chosen comes when it is ready,
+// for PEs need not wait for it: what has died meanwhile is seen then.
+func (s *Step) openWatch() error {
+	switch {
+	case s.cfg.Watchdog.Off:
+		s.cfg.Logger.Info().Str("tier", "off").Msg("watchdog")
+		return nil
+	case s.cfg.Watchdog.Tier != 0:
+		return s.openTier()
+	}
+	s.opening.Go(func() {
+		if err := s.openTier(); err != nil {
+			s.cfg.Logger.Error().Err(err).Msg("watchdog: ends are learnt of when processes can be reaped")
+		}
+	})
+	return nil
+}
+
+func (s *Step) openTier() error {
+	w, err := kernel.Open(kernel.Config{Tier: s.cfg.Watchdog.Tier, Poll: pollEvery, Report: s.report, Logger: s.cfg.Logger})
+	if err != nil {
+		return err
+	}
+	s.cfg.Logger.Info().Stringer("tier", w.Tier()).Errs("passed", w.Passed()).Msg("watchdog")
+	s.mu.Lock()
+	s.watch = w
+	early := s.started()
+	members := make([]int, len(early))
+	for i, p := range early {
+		members[i] = p.member
+	}
+	s.mu.Unlock()
+	for i, p := range early {
+		s.follow(p)
+		if members[i] != 0 {
+			s.followMember(p, members[i])
+		}
+	}
+	return nil
+}
+
+// Tier says how the step learns of ends.
+func (s *Step) Tier() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.watch == nil {
+		return "off"
+	}
+	return s.watch.Tier().String()
+}
+
+// closeWatch ends the watch: nothing is reported any more.
+func (s *Step) closeWatch() error {
+	s.opening.Wait()
+	s.mu.Lock()
+	w := s.watch
+	s.mu.Unlock()
+	if w == nil {
+		return nil
+	}
+	return w.Close() // without the lock, which a report may wait for
+}
+
+// follow has a PE's process watched from now on, unless it is already.
+func (s *Step) follow(p *proc) {
+	s.mu.Lock()
+	w := s.watch
+	if w == nil || p.watched || p.ended {
+		s.mu.Unlock()
+		return
+	}
+	p.watched = true
+	pid, tag := p.pid(), s.tag(p)
+	s.mu.Unlock()
+	if err := w.Add(pid, tag); err != nil {
+		s.cfg.Logger.Error().Err(err).Stringer("pe", p.id).Msg("watchdog: its end is learnt of when it can be reaped")
+		close(p.released)
+	}
+}
+
+// followMember has the process watched that has joined for a PE, if it is another
+// than the PE's own: a shell's child.
+func (s *Step) followMember(p *proc, pid int) {
+	s.mu.Lock()
+	w, old := s.watch, p.member
+	p.member, p.memberWatched = pid, false
+	other := w != nil && pid != 0 && pid != p.pid()
+	tag := s.tag(p)
+	p.memberWatched = other
+	own := p.pid()
+	s.mu.Unlock()
+	if w != nil && old != 0 && old != own && old != pid {
+		w.Remove(old)
+	}
+	if !other {
+		return
+	}
+	if err := w.Add(pid, tag); err != nil {
+		s.cfg.Logger.Warn().Err(err).Stringer("pe", p.id).Int("pid", pid).Msg("watchdog")
+		s.mu.Lock()
+		p.memberWatched = p.member != pid
+		s.mu.Unlock()
+	}
+}
+
+// tag returns the number by which the watch speaks of a PE. The caller holds the
+// lock.
+func (s *Step) tag(p *proc) uint64 {
+	if p.tag == 0 {
+		s.lastTag++
+		p.tag = s.lastTag
+		s.tags[p.tag] = p
+	}
+	return p.tag
+}
+
+// report takes what the watch has seen.
+func (s *Step) report(r kernel.Report) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.tags[r.Tag]
+	if p == nil {
+		return
+	}
+	own := r.PID == p.pid()
+	switch r.Kind {
+	case kernel.Dead:
+		n := news{end: endOf(r.Exit.Status), pid: r.PID, at: r.At, tier: r.Tier.String()}
+		n.end.OOM, n.end.Unknown = r.Exit.OOM, !r.Exit.Known
+		switch {
+		case own:
+			s.died(p, n)
+		case r.PID == p.member:
+			s.memberDied(p, n)
+		}
+	case kernel.Released:
+		if own {
+			close(p.released)
+		}
+	case kernel.Stopped, kernel.Continued, kernel.Stuck, kernel.Starved, kernel.Running:
+		p.ails = r.Kind != kernel.Continued && r.Kind != kernel.Running
+		s.changed(p, r.PID, states[r.Kind])
+	}
+}
+
+// states are what the user is told of processes that do not run as they should, or
+// do so again.
+var states = map[kernel.Kind]string{
+	kernel.Stopped:   "is stopped",
+	kernel.Continued: "goes on",
+	kernel.Stuck:     "is stuck in the kernel (uninterruptible sleep)",
+	kernel.Starved:   "gets no processor (it could run)",
+	kernel.Running:   "runs again",
+}
+
+// changed reports a PE's new state. The caller holds the lock.
+func (s *Step) changed(p *proc, pid int, what string) {
+	if what != p.state && !p.dead {
+		p.state = what
+		s.emit(Event{Kind: Changed, ID: p.id, PID: pid, State: what})
+	}
+}
+
+// endOf returns what a wait status says.
+func endOf(ws syscall.WaitStatus) (e ending.End) {
+	if ws.Signaled() {
+		return ending.End{Signal: int(ws.Signal()), Core: ws.CoreDump()}
+	}
+	return ending.End{Code: ws.ExitStatus()}
+}

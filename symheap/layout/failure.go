@@ -1,0 +1,69 @@
+package layout
+
+import (
+	"fmt"
+	"unsafe"
+)
+
+// FailureHeader identifies a failure page.
+type FailureHeader struct {
+	Magic   uint64
+	Version uint32
+	NPEs    uint32 // of the job, and so many Failures there are
+	Job     [16]byte
+	Size    uint64 // of the whole page in bytes
+	_       [24]byte
+}
+
+// Failure is what the failure page has of one PE: the latest of its incarnations
+// that has died. Zeros: none has.
+type Failure struct {
+	Incarnation uint32
+	Cause       uint32
+	Epoch       uint64 // the page's when this was published; 0 while it is written
+	At          int64  // CLOCK_MONOTONIC of the death in ns, 0 if it is not known
+	Stored      int64  // CLOCK_MONOTONIC of its publication in ns
+}
+
+// FailurePage is the start of a job's failure page on a node. The failures of its
+// PEs follow.
+type FailurePage struct {
+	Header FailureHeader
+	Epoch  uint64 // number of publications so far, alone on its cache line
+	_      [56]byte
+}
+
+// Failure returns what the page has of a PE, which must be below the header's NPEs.
+func (p *FailurePage) Failure(pe int) *Failure {
+	return (*Failure)(unsafe.Add(unsafe.Pointer(p), int(unsafe.Sizeof(*p))+pe*int(unsafe.Sizeof(Failure{}))))
+}
+
+// FailurePageSize returns the size in bytes of the failure page of a job of npes
+// PEs: whole pages of 4096 bytes.
+func FailurePageSize(npes int) uint64 {
+	size := uint64(unsafe.Sizeof(FailurePage{})) + uint64(npes)*uint64(unsafe.Sizeof(Failure{}))
+	return (size + 4095) &^ 4095
+}
+
+// NewFailureHeader returns the header of the failure page of a job.
+func NewFailureHeader(job [16]byte, npes uint32) FailureHeader {
+	return FailureHeader{Magic: FailureMagic, Version: Version, NPEs: npes, Job: job, Size: FailurePageSize(int(npes))}
+}
+
+// Check reports whether h is the header of the failure page of the job, in a file
+// of size bytes.
+func (h *FailureHeader) Check(job [16]byte, npes uint32, size uint64) error {
+	switch {
+	case h.Magic != FailureMagic:
+		return fmt.Errorf("failure page: magic %#x, want %#x: not a goshmem failure page", h.Magic, uint64(FailureMagic))
+	case h.Version != Version:
+		return fmt.Errorf("failure page: layout version %d, want %d: oshrun and the program were built from different versions", h.Version, Version)
+	case h.Job != job:
+		return fmt.Errorf("failure page belongs to job %x, want %x", h.Job, job)
+	case h.NPEs != npes:
+		return fmt.Errorf("failure page of %d PEs, want %d", h.NPEs, npes)
+	case h.Size != FailurePageSize(int(npes)) || h.Size > size:
+		return fmt.Errorf("failure page of %d bytes in a file of %d, want %d", h.Size, size, FailurePageSize(int(npes)))
+	}
+	return nil
+}
