@@ -184,7 +184,7 @@ func (s *Step) hand(conn *net.UnixConn, p *proc, req wire.AttachRequest) (last b
 	if req.Kind == wire.AskOrders {
 		heaps = nil
 	}
-	end := min(len(heaps), int(req.First)+wire.MaxFDs)
+	end := min(len(heaps), int(req.First)+wire.MaxSegments)
 	var fds []int
 	for _, f := range heaps[min(int(req.First), end):end] {
 		fds = append(fds, int(f.Fd()))

@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/goshmem/goshmem/failure"
 	"github.com/goshmem/goshmem/internal/envvar"
 	"github.com/goshmem/goshmem/internal/wire"
 	"github.com/goshmem/goshmem/internal/xunix"
@@ -65,14 +66,20 @@ func request(conn *net.UnixConn, req *wire.AttachRequest) (r wire.AttachReply, f
 	return r, fds, nil
 }
 
-// attach fetches the descriptors of all segments of the node from the step
-// process and maps them. It returns as well how many processors the node's PEs
-// have between them. From then on the step may send orders over conn.
-func attach(conn *net.UnixConn, j *Job) (m *symheap.Map, processors int, err error) {
+// memory is what the processes of a job share on a node.
+type memory struct {
+	segments *symheap.Map
+	failures *failure.View // nil: the job has no failure page
+}
+
+// attach fetches the descriptors of all segments of the node, and of the failure
+// page, from the step process and maps them. It returns as well how many processors
+// the node's PEs have between them. From then on the step may send orders over conn.
+func attach(conn *net.UnixConn, j *Job) (m memory, processors int, err error) {
 	for next := 0; next < j.NPEs; {
 		var r wire.AttachReply
 		if r, err = attachFrom(conn, j, &m, next); err != nil {
-			return nil, 0, fmt.Errorf("segments of the node: %w", err)
+			return m, 0, fmt.Errorf("segments of the node: %w", err)
 		}
 		next, processors = next+int(r.Count), int(r.Processors)
 	}
@@ -81,27 +88,34 @@ func attach(conn *net.UnixConn, j *Job) (m *symheap.Map, processors int, err err
 
 // attachFrom maps the segments of one reply, and makes the map if it is the
 // first.
-func attachFrom(conn *net.UnixConn, j *Job, m **symheap.Map, first int) (wire.AttachReply, error) {
-	r, fds, err := request(conn, &wire.AttachRequest{Nspace: j.Nspace, PE: uint32(j.PE), Incarnation: 1, First: uint32(first)})
+func attachFrom(conn *net.UnixConn, j *Job, m *memory, first int) (wire.AttachReply, error) {
+	r, fds, err := request(conn, &wire.AttachRequest{Nspace: j.Nspace, PE: uint32(j.PE), Incarnation: incarnation, First: uint32(first)})
 	if err != nil {
 		return r, err
 	}
 	defer xunix.CloseFDs(fds)
-	if len(fds) == 0 || len(fds) != int(r.Count) || int(r.First) != first || int(r.NPEs) != j.NPEs {
-		return r, fmt.Errorf("step process sent %d descriptors of %d from PE %d of %d, want them from PE %d of %d",
-			len(fds), r.Count, r.First, r.NPEs, first, j.NPEs)
+	want := int(r.Count)
+	if r.Page {
+		want++
 	}
-	if *m == nil {
-		if *m, err = symheap.NewMap(r.Job, j.NPEs, r.SegmentSize); err != nil {
+	if r.Count == 0 || len(fds) != want || int(r.First) != first || int(r.NPEs) != j.NPEs {
+		return r, fmt.Errorf("step process sent %d descriptors, want %d: %d segments from PE %d of %d, asked for from PE %d of %d",
+			len(fds), want, r.Count, r.First, r.NPEs, first, j.NPEs)
+	}
+	if m.segments == nil {
+		if m.segments, err = symheap.NewMap(r.Job, j.NPEs, r.SegmentSize); err != nil {
 			return r, err
 		}
 	}
-	for i, fd := range fds {
-		if err := (*m).Attach(first+i, uint32(first+i), fd); err != nil {
+	for i, fd := range fds[:r.Count] {
+		if err := m.segments.Attach(first+i, uint32(first+i), fd); err != nil {
 			return r, err
 		}
 	}
-	return r, nil
+	if r.Page && m.failures == nil {
+		m.failures, err = failure.Attach(fds[r.Count], r.Job, j.NPEs)
+	}
+	return r, err
 }
 
 // single sets up the job of a program that was started without oshrun: one PE
@@ -110,9 +124,9 @@ func single() (*Job, error) {
 	const name = "single"
 	j := &Job{Nspace: fmt.Sprintf("goshmem-%s-%d", name, os.Getpid()), NPEs: 1, profile: startProfile(0)}
 	m := maps[name]
-	if m == nil {
+	if m.segments == nil {
 		var err error
-		if m, err = singleMap(); err != nil {
+		if m.segments, err = singleMap(); err != nil {
 			return nil, err
 		}
 		maps[name] = m
@@ -129,7 +143,7 @@ func singleMap() (m *symheap.Map, err error) {
 	if err != nil {
 		return nil, err
 	}
-	id := symheap.Identity{NPEs: 1, Incarnation: 1}
+	id := symheap.Identity{NPEs: 1, Incarnation: incarnation}
 	binary.NativeEndian.PutUint64(id.Job[:], rand.Uint64())
 	f, err := symheap.Create(id, heap)
 	if err != nil {

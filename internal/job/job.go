@@ -11,6 +11,7 @@ import (
 	"os"
 	"sync"
 
+	"github.com/goshmem/goshmem/failure"
 	"github.com/goshmem/goshmem/internal/envvar"
 	"github.com/goshmem/goshmem/internal/xunix"
 	"github.com/goshmem/goshmem/pmix/client"
@@ -25,12 +26,15 @@ type Job struct {
 	PE     int // rank in the job
 	NPEs   int
 	Map    *symheap.Map // of the node's segments; index i is PE i while a job has one node
-	Waiter *rma.Waiter
-	Arena  *alloc.Arena // of this PE's heap
+	// Failures says which PEs have died; nil if nobody would.
+	Failures *failure.View
+	Waiter   *rma.Waiter
+	Arena    *alloc.Arena // of this PE's heap
 
 	client  *client.Client // nil without oshrun: a job of one PE
 	orders  *net.UnixConn  // over which the step asks something of this process
 	profile *profile       // nil if nobody asked for one
+	news    *news          // tells of deaths
 	refs    int
 }
 
@@ -40,8 +44,11 @@ var (
 	// maps keeps a job's mapping after the last Release: slices of the heap
 	// that a program still holds stay valid memory, and a later Acquire in
 	// the same job finds the same segments.
-	maps = map[string]*symheap.Map{}
+	maps = map[string]memory{}
 )
+
+// incarnation is which life of its PE this process is, until PEs can be replaced.
+const incarnation = 1
 
 // ErrForeignServer reports a process that was started by a PMIx server other
 // than oshrun's, which has no segments to hand out.
@@ -91,6 +98,7 @@ func (j *Job) Release(ctx context.Context) error {
 	}
 	live = nil
 	j.Waiter.Close()
+	j.news.stop()
 	j.profile.end()
 	if j.client == nil {
 		return nil
@@ -171,11 +179,12 @@ func (j *Job) join(ctx context.Context, step string, registered <-chan struct{})
 	defer func() {
 		if err != nil {
 			_ = j.orders.Close()
+			j.news.stop()
 		}
 	}()
 	m := maps[j.Nspace]
 	var processors int
-	if m == nil {
+	if m.segments == nil {
 		m, processors, err = attach(j.orders, j)
 	} else {
 		processors, err = j.askOrders(j.orders)
@@ -183,14 +192,14 @@ func (j *Job) join(ctx context.Context, step string, registered <-chan struct{})
 	if err != nil {
 		return err
 	}
-	maps[j.Nspace] = m // of which a nil one is no harm
+	maps[j.Nspace] = m
 	if err = j.orders.SetDeadline(noDeadline); err != nil {
 		return err
 	}
-	go j.obey(j.orders)
 	if err = j.use(m); err != nil {
 		return err
 	}
+	go j.obey(j.orders)
 	if err = j.Fence(ctx); err != nil {
 		return err
 	}
@@ -212,9 +221,9 @@ func (j *Job) Fence(ctx context.Context) error {
 }
 
 // use makes m the job's map.
-func (j *Job) use(m *symheap.Map) (err error) {
-	j.Map = m
-	j.Arena, err = m.FormatHeap(j.PE)
+func (j *Job) use(m memory) (err error) {
+	j.Map, j.Failures, j.news = m.segments, m.failures, startNews(m.failures)
+	j.Arena, err = j.Map.FormatHeap(j.PE)
 	return err
 }
 

@@ -14,7 +14,7 @@ import (
 // askOrders asks the step for its orders over conn, where nothing else is wanted
 // of it. It returns how many processors the node's PEs have between them.
 func (j *Job) askOrders(conn *net.UnixConn) (processors int, err error) {
-	r, fds, err := request(conn, &wire.AttachRequest{Nspace: j.Nspace, PE: uint32(j.PE), Incarnation: 1, Kind: wire.AskOrders})
+	r, fds, err := request(conn, &wire.AttachRequest{Nspace: j.Nspace, PE: uint32(j.PE), Incarnation: incarnation, Kind: wire.AskOrders})
 	xunix.CloseFDs(fds) // there are none
 	if err != nil {
 		return 0, fmt.Errorf("orders of the step process: %w", err)
@@ -37,6 +37,9 @@ func (j *Job) obey(conn *net.UnixConn) {
 		}
 		var text []byte
 		switch order.Order {
+		case wire.OrderNews:
+			j.news.look()
+			continue // without an answer
 		case wire.OrderStacks:
 			text = stacks()
 		case wire.OrderProfile:

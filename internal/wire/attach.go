@@ -8,16 +8,22 @@
 //	         u32 kind, u32 first, nspace (length bytes)
 //	reply    u32 magic, u16 version, u16 length, u32 npes, u32 first, u32 count,
 //	         u32 incarnation, u32 processors, u64 segment size, 16 bytes job,
-//	         error (length bytes)
+//	         u32 page, error (length bytes)
 //	order    u32 magic, u16 version, u16 length, u32 order, u32 last,
 //	         text (length bytes)
 //
 // A request is one for segments or for orders alone. A reply with count > 0
 // carries that many descriptors (SCM_RIGHTS): the memfds of the segments first,
-// first+1, ... of the node, in order. After a reply with the last of them, or
-// to a request for orders, it is the step that asks: it sends orders without
-// text, and the PE answers each by one or more packets with the same order, the
-// last of which says so.
+// first+1, ... of the node, in order. If page is 1, one more descriptor follows
+// them: the failure page of the job, which the reply with first = 0 carries if there
+// is one. After a reply with the last of the segments, or to a request for orders,
+// it is the step that asks: it sends orders without text, and the PE answers each by
+// one or more packets with the same order, the last of which says so.
+//
+// News alone is not answered. It may come between another order and its answer,
+// and says no more than that the failure page is to be looked at: one that is not
+// read yet stands for all later ones, so the step need not wait where the socket is
+// full.
 package wire
 
 import (
@@ -27,14 +33,16 @@ import (
 
 const (
 	magic   = 0x48534f47 // "GOSH"
-	version = 2
+	version = 3
 
 	requestBytes = 24
-	replyBytes   = 52
+	replyBytes   = 56
 
-	// MaxFDs is how many descriptors fit into one packet: the kernel's limit
+	// MaxFDs is how many descriptors a packet has at most: the kernel's limit
 	// is 253.
-	MaxFDs = 250
+	MaxFDs = MaxSegments + 1
+	// MaxSegments is how many segments a reply has at most.
+	MaxSegments = 250
 	// MaxPacket is the size of the largest packet.
 	MaxPacket = 4096
 )
@@ -63,6 +71,7 @@ type AttachReply struct {
 	Incarnation uint32 // of the PE that asked
 	Processors  uint32 // that the node's PEs have between them
 	SegmentSize uint64
+	Page        bool   // the descriptor after those of Count segments is the failure page
 	Err         string // why the request is refused; empty when it is not
 }
 
@@ -97,6 +106,7 @@ func (r *AttachReply) Append(b []byte) []byte {
 	}
 	b = binary.LittleEndian.AppendUint64(b, r.SegmentSize)
 	b = append(b, r.Job[:]...)
+	b = binary.LittleEndian.AppendUint32(b, mark(r.Page))
 	return append(b, tail...)
 }
 
@@ -107,9 +117,14 @@ func ParseAttachReply(b []byte) (r AttachReply, err error) {
 		return r, err
 	}
 	le := binary.LittleEndian
+	page := le.Uint32(b[52:])
+	if page > 1 {
+		return r, fmt.Errorf("reply with mark %d for the failure page, want 0 or 1", page)
+	}
 	r = AttachReply{
 		NPEs: le.Uint32(b[8:]), First: le.Uint32(b[12:]), Count: le.Uint32(b[16:]),
-		Incarnation: le.Uint32(b[20:]), Processors: le.Uint32(b[24:]), SegmentSize: le.Uint64(b[28:]), Err: tail,
+		Incarnation: le.Uint32(b[20:]), Processors: le.Uint32(b[24:]), SegmentSize: le.Uint64(b[28:]),
+		Page: page == 1, Err: tail,
 	}
 	copy(r.Job[:], b[36:])
 	return r, nil
@@ -119,6 +134,14 @@ func header(b []byte, tail string) []byte {
 	b = binary.LittleEndian.AppendUint32(b, magic)
 	b = binary.LittleEndian.AppendUint16(b, version)
 	return binary.LittleEndian.AppendUint16(b, uint16(len(tail)))
+}
+
+// mark returns how a packet has a yes or no.
+func mark(yes bool) uint32 {
+	if yes {
+		return 1
+	}
+	return 0
 }
 
 // clip cuts a string to what a packet can hold.

@@ -11,7 +11,7 @@ func TestRoundTrip(t *testing.T) {
 		t.Errorf("request came back as %+v, %v", got, err)
 	}
 	for _, text := range []string{"", "no such PE", strings.Repeat("x", 2*MaxPacket)} {
-		r := AttachReply{Job: [16]byte{9, 8}, NPEs: 5, First: 1, Count: 4, Incarnation: 1, Processors: 6, SegmentSize: 1 << 40, Err: text}
+		r := AttachReply{Job: [16]byte{9, 8}, NPEs: 5, First: 1, Count: 4, Incarnation: 1, Processors: 6, SegmentSize: 1 << 40, Page: text == "", Err: text}
 		b := r.Append(nil)
 		if len(b) > MaxPacket {
 			t.Errorf("packet of %d bytes", len(b))
@@ -25,7 +25,7 @@ func TestRoundTrip(t *testing.T) {
 
 // A packet takes as much text as fits.
 func TestOrderRoundTrip(t *testing.T) {
-	for _, p := range []OrderPacket{{Order: OrderStacks}, {Order: OrderProfile, Last: true, Text: "goroutine 1"}, {Text: strings.Repeat("x", MaxText)}} {
+	for _, p := range []OrderPacket{{Order: OrderStacks}, {Order: OrderNews}, {Order: OrderProfile, Last: true, Text: "goroutine 1"}, {Text: strings.Repeat("x", MaxText)}} {
 		if got, err := ParseOrder(p.Append(nil)); err != nil || got != p {
 			t.Errorf("%+v came back as %+v, %v", p, got, err)
 		}
@@ -54,9 +54,24 @@ func TestRefused(t *testing.T) {
 	}
 }
 
+// A mark that is neither yes nor no is refused.
+func TestPageMark(t *testing.T) {
+	b := (&AttachReply{Page: true}).Append(nil)
+	if b[52]++; b[52] != 2 {
+		t.Fatalf("mark is %d, want it at byte 52", b[52])
+	}
+	if _, err := ParseAttachReply(b); err == nil || !strings.Contains(err.Error(), "mark 2 for the failure page") {
+		t.Errorf("bad mark: %v", err)
+	}
+}
+
 func FuzzAttach(f *testing.F) {
 	q := AttachRequest{Nspace: "goshmem-1", PE: 3}
 	r := AttachReply{NPEs: 4, Err: "no"}
+	with := AttachReply{NPEs: 4, Count: 4, SegmentSize: 1 << 22, Page: true}
+	news := OrderPacket{Order: OrderNews}
+	f.Add(with.Append(nil))
+	f.Add(news.Append(nil))
 	f.Add(q.Append(nil))
 	o := OrderPacket{Order: OrderStacks, Text: "text"}
 	f.Add(r.Append(nil))

@@ -12,7 +12,7 @@ type Order uint32
 const (
 	OrderStacks  Order = iota + 1 // send the stacks of all goroutines
 	OrderProfile                  // write the profiles now: the end is near
-	OrderNews                     // look at the failure page; not answered
+	OrderNews                     // look at the failure page; this one is not answered
 )
 
 // MaxText is how much text of an answer fits into one packet.
@@ -33,11 +33,7 @@ func (p *OrderPacket) Append(b []byte) []byte {
 	text := p.Text[:min(len(p.Text), MaxText)]
 	b = header(b, text)
 	b = binary.LittleEndian.AppendUint32(b, uint32(p.Order))
-	var last uint32
-	if p.Last {
-		last = 1
-	}
-	b = binary.LittleEndian.AppendUint32(b, last)
+	b = binary.LittleEndian.AppendUint32(b, mark(p.Last))
 	return append(b, text...)
 }
 

@@ -1,0 +1,107 @@
+package job
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/goshmem/goshmem/failure"
+)
+
+// news tells those who asked for it of deaths in the job, on one goroutine of its
+// own, which the step's order or a look at the failure page wakes.
+type news struct {
+	view *failure.View
+	wake chan struct{} // has room for one, which stands for all that has happened
+	over chan struct{}
+	end  sync.Once
+
+	mu    sync.Mutex
+	hooks []*hook
+}
+
+// hook is somebody to tell, and up to which epoch that has been done.
+type hook struct {
+	tell func(all []failure.Failure, epoch uint64)
+	told uint64 // belongs to the goroutine
+}
+
+// startNews begins to tell of what a page says. Without a page nothing ever happens,
+// and nothing is begun.
+func startNews(v *failure.View) *news {
+	n := &news{view: v, wake: make(chan struct{}, 1), over: make(chan struct{})}
+	if v != nil {
+		go n.run()
+	}
+	return n
+}
+
+func (n *news) run() {
+	for {
+		select {
+		case <-n.over:
+			return
+		case <-n.wake:
+		}
+		n.mu.Lock()
+		hooks := slices.Clone(n.hooks)
+		n.mu.Unlock()
+		for _, h := range hooks {
+			all, epoch := n.view.Since(h.told)
+			if len(all) > 0 && n.has(h) {
+				h.told = epoch
+				h.tell(all, epoch)
+			}
+		}
+	}
+}
+
+// has says whether a hook is wanted still.
+func (n *news) has(h *hook) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	select {
+	case <-n.over:
+		return false
+	default:
+		return slices.Contains(n.hooks, h)
+	}
+}
+
+// stop ends it: nobody is told anything any more.
+func (n *news) stop() {
+	if n != nil {
+		n.end.Do(func() { close(n.over) })
+	}
+}
+
+// look makes the goroutine look at the page. It does not wait for that.
+func (n *news) look() {
+	select {
+	case n.wake <- struct{}{}:
+	default: // it will look anyway
+	}
+}
+
+// OnFailure has tell called with the deaths in the job, those before the call
+// included, once for each epoch in which there are new ones, in the order of PEs. It
+// is called on a goroutine of the job's, one call after the other, in the order of
+// registration; it may take its time, for which others wait. After cancel has
+// returned, no further call begins.
+func (j *Job) OnFailure(tell func(all []failure.Failure, epoch uint64)) (cancel func()) {
+	n, h := j.news, &hook{tell: tell}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.hooks = append(n.hooks, h)
+	n.look()
+	return func() {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		if i := slices.Index(n.hooks, h); i >= 0 {
+			n.hooks = slices.Delete(n.hooks, i, i+1)
+		}
+	}
+}
+
+// Noticed says that somebody has seen a new epoch of the failure page, so that
+// those are told who wait for that.
+func (j *Job) Noticed() { j.news.look() }

@@ -1,0 +1,130 @@
+package job
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/goshmem/goshmem/failure"
+)
+
+// pageOf returns a failure page, and a job that has a view of it.
+func pageOf(t *testing.T, npes int) (*failure.Page, *Job) {
+	t.Helper()
+	p, err := failure.Create([16]byte{1}, npes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = p.Close() })
+	v, err := failure.Attach(int(p.File().Fd()), [16]byte{1}, npes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	j := &Job{NPEs: npes, Failures: v, news: startNews(v)}
+	t.Cleanup(j.news.stop)
+	return p, j
+}
+
+// call is what a hook was told.
+type call struct {
+	pes   []int
+	epoch uint64
+}
+
+// listen registers a hook.
+func listen(j *Job) (calls chan call, cancel func()) {
+	calls = make(chan call, 100)
+	return calls, j.OnFailure(func(all []failure.Failure, epoch uint64) {
+		c := call{epoch: epoch}
+		for _, f := range all {
+			c.pes = append(c.pes, f.PE)
+		}
+		calls <- c
+	})
+}
+
+func expect(t *testing.T, calls chan call, epoch uint64, pes ...int) {
+	t.Helper()
+	if got := <-calls; got.epoch != epoch || !slices.Equal(got.pes, pes) {
+		t.Errorf("told of %v in epoch %d, want %v in %d", got.pes, got.epoch, pes, epoch)
+	}
+}
+
+// Each hook is told of each death once, in epochs, also of those before it.
+func TestNews(t *testing.T) {
+	p, j := pageOf(t, 8)
+	first, cancel := listen(j)
+	p.Publish(5, 1, failure.ByExit(1), 0)
+	j.Noticed()
+	expect(t, first, 1, 5)
+	p.Publish(3, 1, failure.ByExit(1), 0)
+	p.Publish(7, 1, failure.ByExit(1), 0)
+	j.Noticed()
+	expect(t, first, 3, 3, 7)
+	late, _ := listen(j)
+	expect(t, late, 3, 3, 5, 7)
+	cancel()
+	p.Publish(0, 1, failure.ByExit(1), 0)
+	j.Noticed()
+	j.Noticed()
+	expect(t, late, 4, 0)
+	if len(first) > 0 || len(late) > 0 {
+		t.Errorf("told too often: %v, %v", first, late)
+	}
+}
+
+// A hook that is at work does not lose what happens meanwhile, may cancel itself,
+// and is not called after the end.
+func TestNewsMeanwhile(t *testing.T) {
+	p, j := pageOf(t, 8)
+	calls, entered, goOn := make(chan uint64, 100), make(chan bool), make(chan bool)
+	var cancel func()
+	cancel = j.OnFailure(func(_ []failure.Failure, epoch uint64) {
+		entered <- true
+		<-goOn
+		calls <- epoch
+		if epoch == 3 {
+			cancel()
+		}
+	})
+	p.Publish(1, 1, failure.ByExit(1), 0)
+	j.Noticed()
+	<-entered
+	for pe := range 2 {
+		p.Publish(2+pe, 1, failure.ByExit(1), 0)
+		j.Noticed()
+	}
+	goOn <- true
+	<-entered
+	goOn <- true
+	if a, b := <-calls, <-calls; a != 1 || b != 3 {
+		t.Errorf("told of epochs %d and %d, want 1 and 3", a, b)
+	}
+	others, _ := listen(j)
+	expect(t, others, 3, 1, 2, 3)
+	p.Publish(4, 1, failure.ByExit(1), 0)
+	j.Noticed()
+	expect(t, others, 4, 4)
+	select {
+	case <-entered:
+		t.Error("called after it was canceled")
+	default:
+	}
+	j.news.stop()
+	j.news.stop()
+	after, _ := listen(j)
+	if len(after) > 0 {
+		t.Error("told after the end")
+	}
+}
+
+// Without a page nothing happens, at no cost.
+func TestNewsWithoutPage(t *testing.T) {
+	j := &Job{news: startNews(nil)}
+	calls, cancel := listen(j)
+	j.Noticed()
+	cancel()
+	j.news.stop()
+	if len(calls) > 0 {
+		t.Errorf("told of %v", <-calls)
+	}
+}
