@@ -8,19 +8,21 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"github.com/goshmem/goshmem/internal/launch"
 	"github.com/goshmem/goshmem/internal/plot"
+	"github.com/goshmem/goshmem/internal/rerun"
 	"github.com/goshmem/goshmem/internal/xunix"
 )
 
 // What the commands that measure by running jobs have in common.
 
-// tiers are what --watchdog takes, from the best to the last.
-var tiers = []string{"bpf", "procconn", "pidfd", "sigchld"}
+// tiers are the values of --watchdog that are one, from the best to the last.
+var tiers = slices.DeleteFunc(slices.Clone(watchdogWords), func(w string) bool { return w == watchdogOff })
 
 // interruption is why an experiment ended early.
 type interruption struct{ signal syscall.Signal }
@@ -47,9 +49,10 @@ func interruptible(cmd *cobra.Command) (ctx context.Context, stop func()) {
 	return ctx, func() { signal.Stop(signals); cancel(nil) }
 }
 
-// failed is the exit status of an experiment that came to no result: that of the
-// signal that ended it, or the given one.
-func failed(name string, err error, status int) error {
+// failed is the error of an experiment that came to no result. Its exit status is
+// that of the signal that ended it, or of the run that failed.
+func failed(name string, err error) error {
+	status := rerun.StatusOf(err, launch.StatusError)
 	if i, ok := errors.AsType[*interruption](err); ok {
 		status = launch.StatusSignal + int(i.signal)
 	}

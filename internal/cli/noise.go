@@ -40,7 +40,7 @@ rows in each pair. A row:
 
 // newNoise returns the command that measures what detection costs.
 func newNoise() *cobra.Command {
-	o := noise.Options{PEs: runtime.NumCPU(), Samples: 10, Warmup: 1}
+	o := noise.Options{PEs: runtime.NumCPU(), Samples: 10, Warmup: 1, Tiers: tiers}
 	var files []string
 	var asJSON bool
 	cmd := &cobra.Command{
@@ -82,7 +82,7 @@ func runNoise(cmd *cobra.Command, o noise.Options, files []string, asJSON bool) 
 	o.Progress = showProgress(cmd, "pairs of runs")
 	r, err := noise.Measure(ctx, o)
 	if err != nil {
-		return failed("noise", err, noise.Status(err))
+		return failed("noise", err)
 	}
 	if err := drawPlots(r.Picture(), files); err != nil {
 		return &statusError{status: launch.StatusError, err: fmt.Errorf("noise: %w", err)}

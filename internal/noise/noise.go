@@ -14,7 +14,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/goshmem/goshmem/internal/launch"
 	"github.com/goshmem/goshmem/internal/rerun"
 )
 
@@ -25,8 +24,9 @@ type Options struct {
 	Samples  int // pairs of runs; at least 2
 	Warmup   int // pairs before those, which do not count
 	Seed     uint64
-	Watchdog string // of the runs with detection; empty: the best
-	Control  bool   // run a hog beside those
+	Watchdog string   // of the runs with detection; empty: the best
+	Tiers    []string // what that may be
+	Control  bool     // run a hog beside those
 
 	Progress func(done, all int) // told about pairs; nil: nobody looks
 }
@@ -48,8 +48,8 @@ func (o *Options) Check() error {
 		return fmt.Errorf("--samples: %d, want 2 to %d pairs of runs", o.Samples, maxSamples)
 	case o.Warmup < 0 || o.Warmup > maxSamples:
 		return fmt.Errorf("--warmup: %d, want 0 to %d pairs of runs", o.Warmup, maxSamples)
-	case o.Watchdog == off:
-		return errors.New("--watchdog: \"off\", want the detection that is to be compared with none")
+	case o.Watchdog != "" && !slices.Contains(o.Tiers, o.Watchdog):
+		return fmt.Errorf("--watchdog: %q, want %s: what is to be compared with none", o.Watchdog, strings.Join(o.Tiers, ", "))
 	}
 	for _, a := range o.Program[1:] {
 		if name, _, _ := strings.Cut(strings.TrimLeft(a, "-"), "="); o.own() != nil && strings.HasPrefix(a, "-") && name == "json" {
@@ -164,12 +164,4 @@ func (o *Options) run(ctx context.Context, watchdog string) ([]Figure, error) {
 		}
 	}
 	return append(figures, Figure{Name: "wall", Test: "wall", Unit: "s", Value: wall.Seconds(), aside: own != nil}), nil
-}
-
-// Status is the exit status that an error of Measure stands for.
-func Status(err error) int {
-	if failed, ok := errors.AsType[*rerun.FailedError](err); ok {
-		return failed.Status
-	}
-	return launch.StatusError
 }

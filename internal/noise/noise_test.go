@@ -182,7 +182,7 @@ func TestMeasureFails(t *testing.T) {
 
 func TestCheck(t *testing.T) {
 	t.Parallel()
-	good := Options{Program: []string{"bench", "put"}, PEs: 2, Samples: 2}
+	good := Options{Program: []string{"bench", "put"}, PEs: 2, Samples: 2, Tiers: []string{"bpf", "pidfd"}, Watchdog: "pidfd"}
 	if err := good.Check(); err != nil {
 		t.Fatal(err)
 	}
@@ -192,7 +192,7 @@ func TestCheck(t *testing.T) {
 		"--samples: 1, want 2": func(o *Options) { o.Samples = 1 },
 		"--samples: 10001":     func(o *Options) { o.Samples = 10001 },
 		"--warmup: -1":         func(o *Options) { o.Warmup = -1 },
-		`--watchdog: "off"`:    func(o *Options) { o.Watchdog = "off" },
+		`"off", want bpf, pid`: func(o *Options) { o.Watchdog = "off" },
 		"bench --json=x":       func(o *Options) { o.Program = []string{"bench", "put", "--json=x"} },
 		"graph500 -json":       func(o *Options) { o.Program = []string{"graph500", "-json", "x"} },
 	} {

@@ -18,7 +18,7 @@ func (r *Report) Picture() *plot.Figure {
 		Title:  fmt.Sprintf("Overhead of failure detection (%s): %s, %d PEs", r.Watchdog, strings.Join(r.Program, " "), r.PEs),
 		YLabel: "overhead, % of the mean without",
 	}
-	if r.Control != nil {
+	if r.Control != nil { // what is drawn is the hog
 		f.Title = fmt.Sprintf("Control: %s with a hog of %.1f %% of a core, %d PEs", strings.Join(r.Program, " "), r.Control.Percent, r.PEs)
 	}
 	rows := r.counted()

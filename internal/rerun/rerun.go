@@ -5,6 +5,7 @@ package rerun
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -109,4 +110,13 @@ func Load() string {
 		return strings.Join(f[:3], " ")
 	}
 	return ""
+}
+
+// StatusOf returns the exit status that the error of an experiment stands for:
+// that of the run that failed, otherwise the given one.
+func StatusOf(err error, other int) int {
+	if failed, ok := errors.AsType[*FailedError](err); ok {
+		return failed.Status
+	}
+	return other
 }
