@@ -41,6 +41,11 @@ func RingBell(b *layout.Bell) {
 	}
 }
 
+// Rouse is RingBell for a writer whom no membarrier reaches, as the step process is:
+// its look at the bell is a locked instruction. What the caller has stored before by
+// a locked instruction is seen by the owner before it sleeps.
+func Rouse(b *layout.Bell) { ring(b) }
+
 // AskLocked makes everybody who looks at the bell look once more behind a locked
 // instruction, from the caller's next look on. It is for who is not reached by
 // membarrier, as a writer or as the owner.

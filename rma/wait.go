@@ -7,6 +7,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/goshmem/goshmem/failure"
 	"github.com/goshmem/goshmem/internal/xunix"
 	"github.com/goshmem/goshmem/symheap/layout"
 )
@@ -29,6 +30,7 @@ const (
 type Cond struct {
 	Addr   unsafe.Pointer
 	Val    uint64 // sign-extended where Signed
+	Seen   uint64 // failures up to this epoch of the failure page do not end the wait
 	Width  uint8  // bytes: 2, 4 or 8
 	Signed bool
 	Cmp    Cmp
@@ -85,6 +87,10 @@ func (c *Cond) holds(x uint64) bool {
 // ErrClosed reports a wait that was given up because its PE has finalized.
 var ErrClosed = errors.New("the PE has finalized meanwhile")
 
+// ErrFailure reports a wait that was given up because a PE of the job has died, in
+// an epoch of the failure page beyond Cond.Seen.
+var ErrFailure = errors.New("a PE of the job has died meanwhile")
+
 // Policy says how long each phase of a wait is.
 type Policy struct {
 	Polls   int           // before the first yield, and again after each wake-up
@@ -115,8 +121,9 @@ func PolicyFor(localPEs, cores int) Policy {
 // job; its methods may be called by any goroutine.
 type Waiter struct {
 	Policy
-	bell     *layout.Bell // of this PE
-	sleepers atomic.Int32 // goroutines of this process that want the bell
+	bell     *layout.Bell  // of this PE
+	failures *failure.View // nil: waits are not ended by deaths
+	sleepers atomic.Int32  // goroutines of this process that want the bell
 	closed   atomic.Bool
 	barrier  bool // membarrier works: writers need no fence before they look at the bell
 }
@@ -134,6 +141,10 @@ func NewWaiter(bell *layout.Bell, p Policy) *Waiter {
 	return w
 }
 
+// Watch makes the failures that a page tells of end waits from now on. It is called
+// before the first wait.
+func (w *Waiter) Watch(v *failure.View) { w.failures = v }
+
 // Close ends all waits of this process, now and later, with ErrClosed.
 func (w *Waiter) Close() {
 	w.closed.Store(true)
@@ -144,13 +155,30 @@ func (w *Waiter) Close() {
 func (w *Waiter) Expedited() bool { return w.barrier }
 
 // Wait returns when the condition holds, or with the cause when ctx, which may
-// be nil, ends first; in both cases with the word as it was read last, extended
-// to 64 bits.
+// be nil, ends first, or with ErrFailure when a death is published that c.Seen does
+// not cover; in all cases with the word as it was read last, extended to 64 bits.
+// When the condition holds, that comes first: nothing that a PE has written before
+// its death is missed.
 //
 // It is the one wait function of the project: it polls, then yields the
 // processor, then sleeps on the PE's bell. Who is woken polls again before the
 // next sleep, because what comes next is often near. The sleep has a timeout
 // because a writer may die between its store and its wake-up.
+//
+// # Failures
+//
+// The failure page is looked at in the slow half of a wait only: when polls have
+// been in vain, after each yield, and before each sleep. No publication is slept
+// over. The step stores the epoch and then looks at the bell (Rouse), the sleeper
+// sets the bell and then looks at the epoch, and all four accesses are sequentially
+// consistent: the two stores are locked instructions. So either the step sees the
+// bell, and clears it and wakes, or the sleeper sees the epoch. If the step comes
+// between the sleeper's look and its sleep, it changes the word that the futex
+// compares. The sleeper's membarrier has no part in this: it is for writers that
+// store without a fence, and does not reach the step, which maps the bells but may
+// not be registered. Nor need the step's look at the bell ask for BellAsk, as it is
+// locked in any case. A step that dies between store and look is an end of the job;
+// and the sleep ends by its timeout.
 func (w *Waiter) Wait(c Cond, ctx context.Context) (uint64, error) { //nolint:revive // the condition is the subject, the context optional
 	for timeout := w.First; ; {
 		for range w.Polls {
@@ -158,10 +186,16 @@ func (w *Waiter) Wait(c Cond, ctx context.Context) (uint64, error) { //nolint:re
 				return x, nil
 			}
 		}
+		if w.news(c.Seen) {
+			return w.giveUp(&c)
+		}
 		for range w.Yields {
 			xunix.SchedYield()
 			if x := c.Load(); c.holds(x) {
 				return x, nil
+			}
+			if w.news(c.Seen) {
+				return w.giveUp(&c)
 			}
 		}
 		if x, err := w.sleep(&c, ctx, &timeout); err != nil || c.holds(x) {
@@ -184,11 +218,27 @@ func (w *Waiter) sleep(c *Cond, ctx context.Context, timeout *time.Duration) (ui
 		if err := w.expired(ctx); err != nil {
 			return x, err
 		}
+		if w.news(c.Seen) {
+			return w.giveUp(c)
+		}
 		err := xunix.FutexWait(&w.bell.Sleeping, armed, *timeout)
 		if !errors.Is(err, xunix.ErrTimeout) {
 			return c.Load(), err
 		}
 	}
+}
+
+// news says whether a death was published after an epoch.
+func (w *Waiter) news(seen uint64) bool { return w.failures.Epoch() > seen }
+
+// giveUp ends a wait for a death that was seen, unless the condition holds: the
+// look at the word comes after that at the page.
+func (w *Waiter) giveUp(c *Cond) (uint64, error) {
+	x := c.Load()
+	if c.holds(x) {
+		return x, nil
+	}
+	return x, ErrFailure
 }
 
 // arm sets the bell and returns what it is then. Behind it, either a writer's data

@@ -1,11 +1,14 @@
 package rma
 
 import (
+	"fmt"
+	"runtime"
 	"sync/atomic"
 	"testing"
 	"time"
 	"unsafe"
 
+	"github.com/goshmem/goshmem/failure"
 	"github.com/goshmem/goshmem/symheap/layout"
 )
 
@@ -21,6 +24,8 @@ type side struct {
 	word uint64
 	_    [56]byte
 }
+
+func (s *side) sleeping() uint32 { return atomic.LoadUint32(&s.bell.Sleeping) & layout.BellAsleep }
 
 // Two threads write to each other by plain stores and look at the bell behind
 // them, going to sleep in between: no wake-up is lost in any phase.
@@ -133,6 +138,124 @@ func TestCloseEndsWaits(t *testing.T) {
 	}
 }
 
+// deadPage returns a failure page and what the waiter of a PE knows of it.
+func deadPage(t *testing.T, npes int) (*failure.Page, *failure.View) {
+	t.Helper()
+	p, err := failure.Create([16]byte{1}, npes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = p.Close() })
+	v, err := failure.Attach(int(p.File().Fd()), [16]byte{1}, npes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p, v
+}
+
+// A death that is published while a PE is in any phase of falling asleep ends its
+// wait, once for each.
+func TestNoFailureIsSleptOver(t *testing.T) {
+	const rounds = 50_000
+	s := (*side)(mapped(t))
+	p, v := deadPage(t, 1)
+	w := sleepy(&s.bell)
+	w.Watch(v)
+	done := make(chan error, 1)
+	var at atomic.Uint64
+	go func() {
+		for r := uint64(1); r <= rounds; r++ {
+			at.Store(r)
+			x, err := w.Wait(Cond{Addr: unsafe.Pointer(&s.word), Val: 1, Width: 8, Seen: r - 1}, nil)
+			if err != ErrFailure || x != 0 { //nolint:errorlint // it is returned as it is
+				done <- fmt.Errorf("round %d: word %d, %w, want 0 and %w", r, x, err, ErrFailure)
+				return
+			}
+		}
+		done <- nil
+	}()
+	go func() {
+		pause := uint64(1)
+		for r := uint64(1); r <= rounds; r++ {
+			for at.Load() < r {
+				runtime.Gosched()
+			}
+			pause = pause*6364136223846793005 + 1442695040888963407
+			for range pause >> 53 {
+				atomic.LoadUint64(&s.word)
+			}
+			p.Publish(0, uint32(r), failure.ByExit(1), 0)
+			Rouse(&s.bell)
+		}
+	}()
+	select {
+	case err := <-done:
+		if err != nil {
+			t.Fatal(err)
+		}
+	case <-time.After(time.Minute):
+		t.Fatalf("a failure was slept over in round %d of epoch %d, bell %d", at.Load(), v.Epoch(), s.bell.Sleeping)
+	}
+	if s.bell.Sleeping&layout.BellAsleep != 0 {
+		t.Error("the bell is still set although nobody sleeps")
+	}
+}
+
+// Without a ring, the time-out of the sleep finds the failure.
+func TestTimeoutFindsFailure(t *testing.T) {
+	s := (*side)(mapped(t))
+	p, v := deadPage(t, 1)
+	w := NewWaiter(&s.bell, Policy{Polls: 1, First: time.Millisecond, Most: time.Millisecond})
+	w.Watch(v)
+	done := make(chan error)
+	go func() {
+		_, err := w.Wait(Cond{Addr: unsafe.Pointer(&s.word), Val: 1, Width: 8}, nil)
+		done <- err
+	}()
+	for s.sleeping() == 0 {
+		runtime.Gosched()
+	}
+	p.Publish(0, 1, failure.ByExit(1), 0)
+	if err := <-done; err != ErrFailure { //nolint:errorlint // it is returned as it is
+		t.Errorf("wait ended with %v, want %v", err, ErrFailure)
+	}
+}
+
+// A condition that holds comes before a failure; a failure that was seen does not
+// count; and without a page none does.
+func TestConditionBeforeFailure(t *testing.T) {
+	s := (*side)(mapped(t))
+	p, v := deadPage(t, 1)
+	w := NewWaiter(&s.bell, Policy{First: time.Hour, Most: time.Hour}) // no poll, no yield
+	w.Watch(v)
+	p.Publish(0, 1, failure.ByExit(1), 0)
+	cond := Cond{Addr: unsafe.Pointer(&s.word), Val: 1, Width: 8, Cmp: GE}
+	if _, err := w.Wait(cond, nil); err != ErrFailure { //nolint:errorlint // it is returned as it is
+		t.Errorf("wait ended with %v, want %v", err, ErrFailure)
+	}
+	s.word = 2
+	for _, polls := range []int{0, 1} {
+		w.Polls, w.Yields = polls, polls
+		if x, err := w.Wait(cond, nil); x != 2 || err != nil {
+			t.Errorf("wait ended with %d, %v, want 2", x, err)
+		}
+	}
+	if x, err := w.giveUp(&cond); x != 2 || err != nil {
+		t.Errorf("given up with %d, %v, want 2", x, err)
+	}
+	cond.Val, cond.Seen = 3, 1
+	go func() {
+		for s.sleeping() == 0 {
+			runtime.Gosched()
+		}
+		Store(unsafe.Pointer(&s.word), uint64(3))
+		RingBell(&s.bell)
+	}()
+	if x, err := w.Wait(cond, nil); x != 3 || err != nil {
+		t.Errorf("wait with a failure that was seen ended with %d, %v, want 3", x, err)
+	}
+}
+
 const cells, batches = 512, 200
 
 // litmus runs two bodies on all cells side by side, batch after batch, and
@@ -226,6 +349,36 @@ func TestArmOrders(t *testing.T) {
 	})
 	if n > 0 {
 		t.Errorf("in %d of %d cells the writer did not see the bell nor the waiter the data", n, cells*batches)
+	}
+}
+
+// The same between the step, who stores an epoch and looks at the bell by locked
+// instructions, and a waiter who is without membarrier.
+func TestRouseOrders(t *testing.T) {
+	mem := (*[cells]side)(mapped(t))
+	var waiters [cells]*Waiter
+	for i := range waiters {
+		waiters[i] = sleepy(&mem[i].bell)
+		waiters[i].barrier = false
+	}
+	var rang [cells]uint32
+	var saw [cells]uint64
+	n := litmus([2]func(int, uint64){
+		func(i int, b uint64) {
+			atomic.SwapUint64(&mem[i].word, b)                                       // as failure.Page does
+			rang[i] = atomic.AddUint32(&mem[i].bell.Sleeping, 0) & layout.BellAsleep // as ring does
+		},
+		func(i int, _ uint64) {
+			waiters[i].arm()
+			saw[i] = atomic.LoadUint64(&mem[i].word)
+		},
+	}, func(i int, b uint64) bool {
+		lost := rang[i] == 0 && saw[i] < b
+		mem[i].bell.Sleeping = 0
+		return lost
+	})
+	if n > 0 {
+		t.Errorf("in %d of %d cells the step did not see the bell nor the waiter the epoch", n, cells*batches)
 	}
 }
 

@@ -232,6 +232,7 @@ func (j *Job) use(m memory) (err error) {
 // it writes anything.
 func (j *Job) listen(processors int) {
 	j.Waiter = rma.NewWaiter(&j.Map.Control(j.PE).Bell, rma.PolicyFor(j.Map.Len(), processors))
+	j.Waiter.Watch(j.Failures)
 	for i := range j.Map.Len() {
 		if !j.Waiter.Expedited() {
 			rma.AskLocked(&j.Map.Control(i).Bell)
