@@ -13,6 +13,7 @@ import (
 	"unsafe"
 
 	"github.com/goshmem/goshmem/coll"
+	"github.com/goshmem/goshmem/failure"
 	"github.com/goshmem/goshmem/rma"
 	"github.com/goshmem/goshmem/symheap"
 	"github.com/goshmem/goshmem/symheap/layout"
@@ -20,8 +21,10 @@ import (
 
 // node is the segments of n PEs mapped once; goroutines stand for the PEs.
 type node struct {
-	m       *symheap.Map
-	waiters []*rma.Waiter
+	m        *symheap.Map
+	waiters  []*rma.Waiter
+	page     *failure.Page
+	failures *failure.View
 }
 
 func newNode(t *testing.T, n int) *node {
@@ -53,6 +56,17 @@ func newNodeWith(t *testing.T, n int, p rma.Policy) *node {
 		_ = f.Close()
 		nd.waiters = append(nd.waiters, rma.NewWaiter(&nd.m.Control(pe).Bell, p))
 	}
+	var err error
+	if nd.page, err = failure.Create([16]byte{}, n); err == nil {
+		nd.failures, err = failure.Attach(int(nd.page.File().Fd()), [16]byte{}, n)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = nd.page.Close() })
+	for _, w := range nd.waiters {
+		w.Watch(nd.failures)
+	}
 	return nd
 }
 
@@ -62,7 +76,7 @@ func (nd *node) each(t *testing.T, id int, members []int, body func(me int, tm *
 	var wg sync.WaitGroup
 	errs := make([]error, len(members))
 	for me := range members {
-		tm, err := coll.New(coll.Config{Map: nd.m, Waiter: nd.waiters[members[me]], Members: members, Me: me, ID: id})
+		tm, err := coll.New(coll.Config{Map: nd.m, Waiter: nd.waiters[members[me]], Members: members, Me: me, ID: id, Failures: nd.failures})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -340,7 +354,7 @@ func TestLeaveLetsSleep(t *testing.T) {
 
 // asleep returns when a PE has set its bell.
 func (nd *node) asleep(pe int) {
-	for atomic.LoadUint32(&nd.m.Control(pe).Bell.Sleeping) == 0 {
+	for atomic.LoadUint32(&nd.m.Control(pe).Bell.Sleeping)&layout.BellAsleep == 0 {
 		runtime.Gosched()
 	}
 }

@@ -62,13 +62,13 @@ func TestWatchdogNotPermitted(t *testing.T) {
 
 func TestWatchdogErrors(t *testing.T) {
 	for args, want := range map[string]string{
-		"--watchdog ebpf true":            `2 --watchdog: "ebpf", want bpf, procconn, pidfd, sigchld or off`,
-		"--watchdog= true":                `2 --watchdog: "", want bpf`,
-		"--hang-timeout soon true":        `2 --hang-timeout: "soon", want a positive number of seconds or a duration`,
-		"--hang-timeout 0 true":           `2 --hang-timeout: "0", want`,
-		"--hang-timeout= true":            `2 --hang-timeout: "", want`,
-		"--hang-timeout=-3s true":         `2 --hang-timeout: "-3s", want`,
-		"true : -n 1 --watchdog off true": "2 program 2 of the job: --watchdog is for the whole job",
+		"--watchdog ebpf true":                 `2 --watchdog: "ebpf", want bpf, procconn, pidfd, sigchld or off`,
+		"--watchdog= true":                     `2 --watchdog: "", want bpf`,
+		"--hang-timeout soon true":             `2 --hang-timeout: "soon", want a positive number of seconds or a duration`,
+		"--hang-timeout 0 true":                `2 --hang-timeout: "0", want`,
+		"--hang-timeout= true":                 `2 --hang-timeout: "", want`,
+		"--hang-timeout=-3s true":              `2 --hang-timeout: "-3s", want`,
+		"-n 1 true : -n 1 --watchdog off true": "2 program 2 of the job: --watchdog is for the whole job",
 	} {
 		status, _, said := execute(t, strings.Fields(args)...)
 		if code, words, _ := strings.Cut(want, " "); fmt.Sprint(status) != code || !strings.Contains(said, words) {

@@ -1,0 +1,323 @@
+package coll_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/goshmem/goshmem/coll"
+	"github.com/goshmem/goshmem/failure"
+	"github.com/goshmem/goshmem/rma"
+	"github.com/goshmem/goshmem/symheap/layout"
+)
+
+// kill publishes the death of a PE, whose goroutine does nothing any more, as the
+// step does.
+func (nd *node) kill(pe int) {
+	nd.page.Publish(pe, 1, failure.ByExit(1), 0)
+	for i := range nd.m.Len() {
+		rma.Rouse(&nd.m.Control(i).Bell)
+	}
+}
+
+// member returns the side of one PE of the team of all.
+func (nd *node) member(t *testing.T, me int, knows *failure.View) *coll.Team {
+	t.Helper()
+	members := make([]int, nd.m.Len())
+	for i := range members {
+		members[i] = i
+	}
+	tm, err := coll.New(coll.Config{Map: nd.m, Waiter: nd.waiters[me], Members: members, Me: me, Failures: knows})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tm
+}
+
+// within fails the test if f does not end: sleeps have no time-out here.
+func within(t *testing.T, what string, f func()) {
+	t.Helper()
+	done := make(chan struct{})
+	go func() { f(); close(done) }()
+	select {
+	case <-done:
+	case <-time.After(time.Minute):
+		t.Fatalf("%s: somebody hangs", what)
+	}
+}
+
+// names checks that an error is a DeadError with just these members.
+func names(t *testing.T, who string, err error, members ...int) {
+	t.Helper()
+	if dead, is := errors.AsType[*coll.DeadError](err); !is || !slices.Equal(dead.Members, members) {
+		t.Errorf("%s: %v, want a DeadError of %v", who, err, members)
+	}
+}
+
+// every is one call of each collective, small and large; b has room for either.
+var every = map[string]func(ctx context.Context, tm *coll.Team, root int) error{
+	"Sync": func(ctx context.Context, tm *coll.Team, _ int) error { return tm.Sync(ctx) },
+	"Same": func(ctx context.Context, tm *coll.Team, _ int) error {
+		_, _, _, err := tm.Same(ctx, coll.Words{})
+		return err
+	},
+	"Broadcast": func(ctx context.Context, tm *coll.Team, root int) error {
+		return coll.Broadcast[uint32](ctx, tm, small, root)
+	},
+	"Broadcast large": func(ctx context.Context, tm *coll.Team, root int) error {
+		return coll.Broadcast[uint32](ctx, tm, large, root)
+	},
+	"Reduce": func(ctx context.Context, tm *coll.Team, _ int) error {
+		return coll.Reduce[uint32](ctx, tm, small, sum{})
+	},
+	"Reduce large": func(ctx context.Context, tm *coll.Team, _ int) error {
+		return coll.Reduce[uint32](ctx, tm, large, sum{})
+	},
+	"FCollect":       func(ctx context.Context, tm *coll.Team, _ int) error { return coll.FCollect[uint32](ctx, tm, small) },
+	"FCollect large": func(ctx context.Context, tm *coll.Team, _ int) error { return coll.FCollect[uint32](ctx, tm, large) },
+	"Alltoall":       func(ctx context.Context, tm *coll.Team, _ int) error { return coll.Alltoall[uint32](ctx, tm, small) },
+	"Alltoall large": func(ctx context.Context, tm *coll.Team, _ int) error { return coll.Alltoall[uint32](ctx, tm, large) },
+}
+
+var (
+	small = coll.Buffers{Dst: layout.HeapOffset, Src: layout.HeapOffset + 512<<10, N: 4}
+	large = coll.Buffers{Dst: layout.HeapOffset, Src: layout.HeapOffset + 512<<10, N: 5000}
+)
+
+// Who is in a collective that a dead member has not entered gets an error with its
+// name, and again at once at the next call; never ErrBroken.
+func TestDeathEndsCollectives(t *testing.T) {
+	const n, victim = 4, 2
+	for name, call := range every {
+		t.Run(name, func(t *testing.T) {
+			nd := newNode(t, n)
+			var wg sync.WaitGroup
+			for me := range n {
+				if me == victim {
+					continue
+				}
+				tm := nd.member(t, me, nd.failures)
+				wg.Go(func() {
+					who := fmt.Sprint("member ", me)
+					names(t, who, call(t.Context(), tm, victim), victim)
+					names(t, who+" at the next call", call(t.Context(), tm, me), victim)
+					names(t, who+" in another one", tm.Sync(t.Context()), victim)
+				})
+			}
+			within(t, name, func() {
+				for me := range n {
+					if me != victim {
+						nd.asleep(me)
+					}
+				}
+				nd.kill(victim)
+				wg.Wait()
+			})
+		})
+	}
+}
+
+// Of several dead all are named, in the order of the team.
+func TestAllDeadAreNamed(t *testing.T) {
+	nd := newNode(t, 5)
+	for _, pe := range []int{3, 1, 4} {
+		nd.kill(pe)
+	}
+	for _, me := range []int{0, 2} {
+		names(t, "survivor", nd.member(t, me, nd.failures).Sync(t.Context()), 1, 3, 4)
+	}
+}
+
+// A dead PE that is no member of the team does not matter to it.
+func TestDeathElsewhere(t *testing.T) {
+	nd := newNode(t, 3)
+	nd.each(t, 7, []int{2, 0}, func(me int, tm *coll.Team) error {
+		for r := range 1000 {
+			if r == 500 && me == 0 {
+				nd.kill(1)
+			}
+			if err := tm.Sync(t.Context()); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// A member that dies behind the step that it has entered does not end that step.
+func TestArrivedBeforeDeath(t *testing.T) {
+	nd := newNode(t, 3)
+	waits, dies, late := nd.member(t, 0, nd.failures), nd.member(t, 1, nd.failures), nd.member(t, 2, nil) // which has not heard
+	done := make(chan error, 2)
+	go func() { done <- waits.Sync(t.Context()) }()
+	go func() { done <- dies.Sync(t.Context()) }()
+	within(t, "Sync", func() {
+		nd.asleep(0)
+		nd.asleep(1)
+		nd.kill(1)   // clears the bells
+		nd.asleep(0) // so it has looked
+		if err := late.Sync(t.Context()); err != nil {
+			t.Error(err)
+		}
+		for range 2 {
+			if err := <-done; err != nil {
+				t.Errorf("%v, want success: all had arrived", err)
+			}
+		}
+		names(t, "the next call", waits.Sync(t.Context()), 1)
+	})
+}
+
+// A root that fails at its call, because it knows of a death, does not leave those
+// behind who wait for it, even if the dead had entered the step.
+func TestGivingUpIsSeen(t *testing.T) {
+	for _, b := range []coll.Buffers{small, large} {
+		nd := newNode(t, 3)
+		root, waits, dies := nd.member(t, 0, nd.failures), nd.member(t, 1, nd.failures), nd.member(t, 2, nd.failures)
+		done := make(chan error, 2)
+		go func() { done <- coll.Broadcast[uint32](t.Context(), waits, b, 0) }()
+		go func() { _ = coll.Broadcast[uint32](t.Context(), dies, b, 0) }() // ends with the mark, too
+		within(t, "Broadcast", func() {
+			nd.asleep(1)
+			nd.asleep(2)
+			nd.kill(2)
+			nd.asleep(1)
+			names(t, "root", coll.Broadcast[uint32](t.Context(), root, b, 0), 2)
+			names(t, "who waits", <-done, 2)
+		})
+	}
+}
+
+// A survivor that leaves, as in Finalize, ends waits for it with the names of the
+// dead.
+func TestLeaveWithDead(t *testing.T) {
+	nd := newNode(t, 3)
+	leaves, waits := nd.member(t, 0, nd.failures), nd.member(t, 1, nd.failures)
+	done := make(chan error, 1)
+	go func() { done <- waits.Sync(t.Context()) }()
+	within(t, "Sync", func() {
+		nd.asleep(1)
+		nd.page.Publish(2, 1, failure.ByExit(1), 0) // nobody is rung
+		leaves.Leave()
+		names(t, "who waits", <-done, 2)
+	})
+}
+
+// mortal is an operator in which a member dies.
+type mortal struct{}
+
+func (mortal) Fold(_, _ []uint32) { runtime.Goexit() }
+
+// Members die anywhere in random sequences of collectives, at once and one after the
+// other, and are published a while later: nobody hangs, all survivors fail from the
+// same collective on (but for broadcasts), and name the dead.
+func TestDeathsAnywhere(t *testing.T) {
+	rounds := 400
+	if testing.Short() {
+		rounds = 60
+	}
+	for seed := range uint64(rounds) {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		within(t, fmt.Sprint("seed ", seed), func() { deathsAnywhere(t, seed, rng) })
+		if t.Failed() {
+			t.Fatalf("seed %d", seed)
+		}
+	}
+}
+
+func deathsAnywhere(t *testing.T, seed uint64, rng *rand.Rand) {
+	t.Helper()
+	n := 2 + rng.IntN(5)
+	nd := newNode(t, n)
+	victims := rng.Perm(n)[:1+rng.IntN(n-1)]
+	slices.Sort(victims)
+	var passed [steps]atomic.Int32 // survivors
+	var wg sync.WaitGroup
+	for me := range n {
+		l := life{tm: nd.member(t, me, nd.failures), rng: rand.New(rand.NewPCG(seed, 2)), end: steps + 1}
+		if !slices.Contains(victims, me) {
+			l.passed = &passed
+			wg.Go(func() { isOf(t, l.live(t.Context()), victims) })
+			continue
+		}
+		l.end = rng.IntN(steps)
+		late := rng.IntN(200)
+		wg.Go(func() {
+			defer func() { // also where the operator ends the goroutine
+				for range late {
+					runtime.Gosched()
+				}
+				nd.kill(me)
+			}()
+			_ = l.live(t.Context()) // a victim may learn of an earlier one
+		})
+	}
+	wg.Wait()
+	rng = rand.New(rand.NewPCG(seed, 2))
+	for step := range steps {
+		kind, _ := choose(rng, n)
+		if got := int(passed[step].Load()); !strings.HasPrefix(kind, "Broadcast") && got != 0 && got != n-len(victims) {
+			t.Errorf("%d of %d survivors got past step %d, %s", got, n-len(victims), step, kind)
+		}
+	}
+}
+
+// isOf checks that an error names dead ones out of the victims.
+func isOf(t *testing.T, err error, victims []int) {
+	t.Helper()
+	dead, is := errors.AsType[*coll.DeadError](err)
+	if !is || len(dead.Members) == 0 || slices.ContainsFunc(dead.Members, func(i int) bool { return !slices.Contains(victims, i) }) {
+		t.Errorf("a survivor's error: %v, want a DeadError of some of %v", err, victims)
+	}
+}
+
+const steps = 30
+
+// life is a member on its way through random collectives.
+type life struct {
+	tm     *coll.Team
+	rng    *rand.Rand           // the same for all members
+	end    int                  // the step in which it dies, in the midst of a reduction, otherwise before it
+	passed *[steps]atomic.Int32 // nil: it does not count
+}
+
+// kindsOf are the names in every, in order.
+var kindsOf = slices.Sorted(maps.Keys(every))
+
+func choose(rng *rand.Rand, n int) (kind string, root int) {
+	return kindsOf[rng.IntN(len(kindsOf))], rng.IntN(n)
+}
+
+// live returns the first error, which has to come again; the last step needs all.
+func (l *life) live(ctx context.Context) error {
+	for step := range steps {
+		kind, root := choose(l.rng, l.tm.Size())
+		if step == l.end {
+			if kind == "Reduce" {
+				_ = coll.Reduce[uint32](ctx, l.tm, small, mortal{})
+			} else if kind == "Reduce large" {
+				_ = coll.Reduce[uint32](ctx, l.tm, large, mortal{})
+			}
+			return nil
+		}
+		if err := every[kind](ctx, l.tm, root); err != nil {
+			if _, is := errors.AsType[*coll.DeadError](l.tm.Sync(ctx)); !is {
+				return fmt.Errorf("after %w, Sync: %w", err, l.tm.Sync(ctx))
+			}
+			return err
+		}
+		if l.passed != nil {
+			l.passed[step].Add(1)
+		}
+	}
+	return l.tm.Sync(ctx)
+}
