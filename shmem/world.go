@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/goshmem/goshmem/coll"
+	"github.com/goshmem/goshmem/failure"
 	"github.com/goshmem/goshmem/internal/envvar"
 	"github.com/goshmem/goshmem/internal/job"
 	"github.com/goshmem/goshmem/internal/version"
@@ -23,8 +24,9 @@ type World struct {
 
 // session is what all handles of one Init have in common.
 type session struct {
-	h    *heap
-	refs int // nested Inits
+	h      *heap
+	refs   int // nested Inits
+	unhook func()
 }
 
 // Option changes what Init does. There is none so far.
@@ -85,7 +87,7 @@ func newWorld(j *job.Job) (*World, error) {
 	for i := range members {
 		members[i] = i
 	}
-	t, err := coll.New(coll.Config{Map: j.Map, Waiter: j.Waiter, Members: members, Me: j.PE})
+	t, err := coll.New(coll.Config{Map: j.Map, Waiter: j.Waiter, Members: members, Me: j.PE, Failures: j.Failures})
 	if err != nil {
 		return nil, err
 	}
@@ -95,6 +97,7 @@ func newWorld(j *job.Job) (*World, error) {
 		}
 	}
 	s := &session{h: newHeap(j), refs: 1}
+	s.unhook = j.OnFailure(func([]failure.Failure, uint64) { s.h.beWary() }) // before those of users are called
 	w := &World{s: s}
 	w.team = &Team{h: s.h, t: t, me: j.PE}
 	w.ctx = newCtx(s.h)
@@ -130,7 +133,8 @@ func Initialized() bool {
 
 // Finalize ends the process's membership, after a barrier. Handles of this
 // World fail from then on with ErrFinalized. A Finalize that is not the last of
-// nested ones is a barrier only.
+// nested ones is a barrier only. When a PE has died, it does not wait for anybody
+// and succeeds.
 //
 // Collective: over all PEs of the job.
 // Source: shmem_finalize.
@@ -138,7 +142,7 @@ func (w *World) Finalize() error {
 	if err := w.usable("Finalize"); err != nil {
 		return err
 	}
-	if err := w.Barrier(); err != nil {
+	if err := w.Barrier(); err != nil && !survivable(err) {
 		return fmt.Errorf("shmem.Finalize: %w", err)
 	}
 	initMu.Lock()
@@ -148,6 +152,7 @@ func (w *World) Finalize() error {
 	}
 	current = nil
 	w.s.h.end()
+	w.s.unhook()
 	w.team.t.Leave()
 	if err := w.s.h.job.Release(context.Background()); err != nil {
 		return fmt.Errorf("shmem.Finalize: %w", err)
@@ -238,6 +243,7 @@ func (w *World) With(ctx context.Context) *World {
 // Barrier returns when all PEs have called it and all operations of all PEs on
 // the default context before it are complete and visible everywhere.
 //
+// Errors: as Broadcast.
 // Collective: over all PEs of the job.
 // Source: shmem_barrier_all.
 func (w *World) Barrier() error {

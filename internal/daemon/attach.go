@@ -189,8 +189,12 @@ func (s *Step) hand(conn *net.UnixConn, p *proc, req wire.AttachRequest) (last b
 	for _, f := range heaps[min(int(req.First), end):end] {
 		fds = append(fds, int(f.Fd()))
 	}
+	count, page := len(fds), req.Kind == wire.AskSegments && req.First == 0
+	if page {
+		fds = append(fds, p.job.pageFD)
+	}
 	reply := wire.AttachReply{
-		Job: p.job.key, NPEs: uint32(p.job.npes()), First: req.First, Count: uint32(len(fds)),
+		Job: p.job.key, NPEs: uint32(p.job.npes()), First: req.First, Count: uint32(count), Page: page,
 		Incarnation: 1, Processors: uint32(s.processors(p.job)), SegmentSize: uint64(info.Size()),
 	}
 	return end == len(heaps), xunix.SendFDs(conn, reply.Append(nil), fds)

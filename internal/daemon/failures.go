@@ -101,7 +101,7 @@ func (s *Step) judge(p *proc, n news) {
 	}
 	p.job.page.Publish(p.id.PE, incarnation, causeOf(n.end), n.at)
 	for _, v := range p.job.vitals {
-		rma.RingBell(v.Bell)
+		rma.Rouse(v.Bell)
 	}
 	p.job.stirred, p.job.failures = true, p.job.failures+1
 	s.stir()
@@ -196,6 +196,7 @@ func (j *job) makePage() (err error) {
 	if j.page, err = failure.Create(j.key, j.npes()); err != nil {
 		return err
 	}
+	j.pageFD = int(j.page.File().Fd())
 	for _, f := range j.heaps {
 		v, err := symheap.MapVitals(f)
 		if err != nil {

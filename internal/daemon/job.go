@@ -28,6 +28,7 @@ type job struct {
 	lending sync.RWMutex // held while heaps are handed out
 	heaps   []*os.File
 
+	pageFD   int              // of page; valid while there are heaps
 	page     *failure.Page    // of its failures; nil when it is over
 	vitals   []symheap.Vitals // by PE
 	failures int              // that stand on it

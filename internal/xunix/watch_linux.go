@@ -4,19 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"syscall"
-	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
-
-// Monotonic returns the time of CLOCK_MONOTONIC, which all processes of a
-// machine and its kernel share.
-func Monotonic() time.Duration {
-	var now unix.Timespec
-	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &now) // every kernel has it
-	return time.Duration(now.Nano())
-}
 
 // OpenProcess returns a descriptor of a process (Linux 5.3). It has input, for
 // a Poller, when all threads have ended and their memory was given back.
