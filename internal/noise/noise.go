@@ -1,7 +1,7 @@
 // Package noise finds out what watching for failures costs a program: it runs it
 // with detection off and on in turns, and says how far apart the two are, how
 // much the program varies by itself, and how small an effect it would have seen
-// (Zhong et al., Runtime level failure detection and propagation in HPC systems,
+// (Zhong et al., General Failure Detection and Propagation in HPC and Distributed Systems,
 // sections 5.3 and 6, Figures 7 and 17 to 20).
 package noise
 
