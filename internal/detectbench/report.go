@@ -65,16 +65,27 @@ type trial struct {
 	stops    bool
 }
 
+// from is when it began.
+func (t *trial) from() time.Duration {
+	for _, s := range t.seen {
+		if t.injected == 0 && s != nil {
+			return s.Injected // as the victim has told everybody
+		}
+	}
+	return t.injected
+}
+
 // add takes a trial.
 func (r *Result) add(t *trial) {
 	r.Samples++
-	if t.said > t.injected && t.injected > 0 {
-		r.said = append(r.said, ms(t.said-t.injected))
+	if from := t.from(); from > 0 && t.said > from {
+		r.said = append(r.said, ms(t.said-from))
 	}
 	if t.stops {
 		r.addStop(t)
 		return
 	}
+	from := t.from()
 	var returned []float64
 	stored := false
 	for q, s := range t.seen {
@@ -84,10 +95,6 @@ func (r *Result) add(t *trial) {
 		if s == nil {
 			r.Missed++
 			continue
-		}
-		from := t.injected
-		if from == 0 {
-			from = s.Injected
 		}
 		knows := slices.Contains(s.Failed, t.victim) && slices.Contains(s.Told, t.victim)
 		if !knows {
