@@ -48,7 +48,7 @@ func (b *bench) fail(parent context.Context, c Case, tier string) (t *trial, err
 		err = j.survivors(b.PEs - 1)
 	}
 	_ = j.stdin.Close()
-	for range j.lines { //nolint:revive // to their end, so that nobody waits for a reader
+	for range j.lines { // to their end: nobody waits for a reader
 	}
 	ended := j.Ended(j.Wait(), launch.StatusTolerated)
 	if ended != nil && (ctx.Err() == nil || parent.Err() != nil) {
