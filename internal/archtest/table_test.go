@@ -25,6 +25,7 @@ var table = []group{
 			"symheap/layout", "symheap/alloc",
 			"mpi/match",
 			"internal/plan", "internal/group", "internal/ending", "internal/wire", "internal/envvar", "internal/invariants",
+			"internal/sample",
 		},
 		may:  []string{"layer 0"},
 		pure: true,
@@ -97,6 +98,7 @@ var table = []group{
 	{layer: "simulators", packages: []string{"sim/..."}, may: []string{"layer 0", "layer 1", "sim/..."}},
 	{layer: "9", packages: []string{"shmem/shmemtest"}, may: []string{"shmem", "internal/launch"}},
 	{layer: "top", packages: []string{"internal/plot", "internal/figures", "internal/cli", "cmd/..."}, may: []string{"./..."}},
+	{layer: "top", packages: []string{"internal/rerun", "internal/noise", "internal/detectbench"}, may: []string{"./..."}},
 
 	// Programs and helpers of the project's own house.
 	{layer: "house", packages: []string{"internal/envvar/gen"}, may: []string{"internal/envvar"}},

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/goshmem/goshmem/graph500"
+	"github.com/goshmem/goshmem/internal/detectbench"
 	"github.com/goshmem/goshmem/internal/envvar"
 	"github.com/goshmem/goshmem/internal/launch"
 	"github.com/goshmem/goshmem/perftest"
@@ -21,9 +22,13 @@ import (
 var builtins = map[string]func(args []string, stdout, stderr io.Writer) int{
 	"bench":    perftest.Main,
 	"graph500": runGraph500,
+	detectPE:   detectbench.Main,
 }
 
-func builtinNames() []string { return slices.Sorted(maps.Keys(builtins)) }
+// builtinNames are the names of those that are for users.
+func builtinNames() []string {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(builtins)), func(name string) bool { return name == detectPE })
+}
 
 // newPE returns the hidden command that runs a built-in program as a PE.
 func newPE() *cobra.Command {

@@ -37,7 +37,7 @@ flags stand before the first one.
 
   oshrun -n 1 ./master : -n 7 -x ROLE=worker ./worker
 
-Other uses: oshrun info, doctor, sim, help [exit-codes|environment|output|signals|stats|watchdog], completion.`
+Other uses: oshrun info, doctor, sim, noise, detect-bench, help [exit-codes|environment|output|signals|stats|watchdog], completion.`
 
 // runFlags are the flags of a job.
 type runFlags struct {

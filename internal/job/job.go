@@ -273,6 +273,7 @@ func (j *Job) blame(err error) error {
 // use makes m the job's map.
 func (j *Job) use(m memory) (err error) {
 	j.Map, j.Failures, j.news = m.segments, m.failures, startNews(m.failures)
+	page.Store(m.failures)
 	j.Arena, err = j.Map.FormatHeap(j.PE)
 	return err
 }

@@ -30,10 +30,11 @@ const (
 	Published              // hollow marks and no line
 	Dashed                 // a dashed line without marks: a bound, a model
 	Bars                   // a bar at each X; several series stand side by side
+	Band                   // a grey area from Low to High, around Y: what is usual
 )
 
 // Series is a row of points. Low and High, where given, are the ends of a
-// vertical bar at each point: a spread.
+// vertical bar at each point, a spread, or of a band.
 type Series struct {
 	Name      string
 	Style     Style
@@ -117,7 +118,7 @@ func (f *Figure) draw() (*gplot.Plot, error) {
 		if s.Style == Bars {
 			bar++
 		}
-		if err := s.add(p, at); err != nil {
+		if err := s.add(f, p, at); err != nil {
 			return nil, fmt.Errorf("%w %q: series %q: %w", ErrFigure, f.Title, s.Name, err)
 		}
 	}
@@ -144,7 +145,7 @@ func (s *Series) check(f *Figure) error {
 	if len(s.X) == 0 || len(s.X) != len(s.Y) {
 		return fmt.Errorf("%d X and %d Y values, want as many of both, and some", len(s.X), len(s.Y))
 	}
-	if s.Low != nil || s.High != nil {
+	if s.Low != nil || s.High != nil || s.Style == Band {
 		if len(s.Low) != len(s.X) || len(s.High) != len(s.X) {
 			return fmt.Errorf("%d low and %d high ends of %d points", len(s.Low), len(s.High), len(s.X))
 		}
@@ -181,7 +182,7 @@ type place struct {
 }
 
 // add draws s and names it in the legend.
-func (s *Series) add(p *gplot.Plot, at place) error {
+func (s *Series) add(f *Figure, p *gplot.Plot, at place) error {
 	xys := make(plotter.XYs, len(s.X))
 	for i := range s.X {
 		xys[i].X, xys[i].Y = s.X[i], s.Y[i]
@@ -190,6 +191,8 @@ func (s *Series) add(p *gplot.Plot, at place) error {
 	switch s.Style {
 	case Bars:
 		err = s.addBars(p, at)
+	case Band:
+		return s.addBand(p, f.Names != nil)
 	case Published:
 		err = s.addMarks(p, xys, ring{}, at)
 	case Dashed:
@@ -257,6 +260,35 @@ func (s *Series) addBars(p *gplot.Plot, at place) error {
 	}
 	sample := draw.GlyphStyle{Color: at.color, Radius: vg.Points(4), Shape: draw.BoxGlyph{}}
 	p.Legend.Add(s.Name, &plotter.Scatter{GlyphStyle: sample})
+	return nil
+}
+
+// addBand fills the area between the ends: one piece along X, or one at each name.
+func (s *Series) addBand(p *gplot.Plot, apart bool) error {
+	type piece = plotter.XYs
+	var pieces []piece
+	whole := make(piece, 2*len(s.X))
+	for i, x := range s.X {
+		low, high := s.Low[i], s.High[i]
+		if apart {
+			const half = barsWidth / 2
+			pieces = append(pieces, piece{{X: x - half, Y: low}, {X: x - half, Y: high}, {X: x + half, Y: high}, {X: x + half, Y: low}})
+		}
+		whole[i], whole[len(whole)-1-i] = plotter.XY{X: x, Y: low}, plotter.XY{X: x, Y: high}
+	}
+	if !apart {
+		pieces = append(pieces, whole)
+	}
+	shade := color.Gray{205}
+	for _, xys := range pieces {
+		area, err := plotter.NewPolygon(xys)
+		if err != nil {
+			return err
+		}
+		area.Color, area.Width = shade, 0
+		p.Add(area)
+	}
+	p.Legend.Add(s.Name, &plotter.Scatter{GlyphStyle: draw.GlyphStyle{Color: shade, Radius: vg.Points(4), Shape: draw.BoxGlyph{}}})
 	return nil
 }
 

@@ -62,6 +62,9 @@ func MembarrierRegister() error { return ErrNotSupported }
 // Membarrier is not supported here.
 func Membarrier() error { return ErrNotSupported }
 
+// DefaultAction is not supported here.
+func DefaultAction(syscall.Signal) error { return ErrNotSupported }
+
 // KillSelf ends the calling process.
 func KillSelf() { os.Exit(137) }
 
@@ -156,6 +159,9 @@ func SetAffinity([]int) error { return ErrNotSupported }
 
 // Topology is not supported here.
 func Topology() (plan.Topology, error) { return nil, ErrNotSupported }
+
+// ProcessTime returns 0 here.
+func ProcessTime() time.Duration { return 0 }
 
 // Usage says nothing here.
 func Usage(*os.ProcessState) (maxRSS uint64, voluntary, involuntary int64) { return 0, 0, 0 }

@@ -1,7 +1,9 @@
 package xunix
 
 import (
+	"fmt"
 	"syscall"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -22,3 +24,21 @@ func SignalName(sig syscall.Signal) string { return unix.SignalName(sig) }
 
 // StopSelf stops this process until somebody sends it SIGCONT.
 func StopSelf() { _ = unix.Kill(unix.Getpid(), unix.SIGSTOP) }
+
+// DefaultAction makes a signal do to this process what it does to one that has
+// never heard of signals, past Go's runtime, which would turn a SIGSEGV into a
+// report and an exit status. It leaves no core file.
+func DefaultAction(sig syscall.Signal) error {
+	if err := unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{}); err != nil {
+		return fmt.Errorf("setrlimit RLIMIT_CORE: %w", err)
+	}
+	// The kernel's struct sigaction: handler, flags, restorer and a mask of 64
+	// signals, none longer than a word. Zeros are the default action.
+	var action [4]uint64
+	const maskBytes = 8
+	_, _, errno := unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(sig), uintptr(unsafe.Pointer(&action)), 0, maskBytes, 0, 0)
+	if errno != 0 {
+		return fmt.Errorf("rt_sigaction %d: %w", int(sig), errno)
+	}
+	return nil
+}

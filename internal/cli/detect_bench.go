@@ -1,0 +1,168 @@
+package cli
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/goshmem/goshmem/internal/detectbench"
+	"github.com/goshmem/goshmem/internal/envvar"
+	"github.com/goshmem/goshmem/internal/launch"
+	"github.com/goshmem/goshmem/internal/sample"
+)
+
+const detectBenchHelp = `Make PEs of real jobs fail, one a job, and say how soon the others learn of it.
+
+  oshrun detect-bench                                   all cases, the best tier
+  oshrun detect-bench --watchdog all --samples 50       tiers side by side
+  oshrun detect-bench --cases small,exit -n 8 --json
+
+Times are from just before the failure is injected, by the clock that all
+processes of the machine share:
+
+  stored    the failure is on the page that all PEs see
+  returned  a call in which a survivor was blocked returns, with the error
+  called    a survivor's callback runs (World.OnFailure)
+  said      oshrun's message is read by who reads it
+
+Cases:
+%s
+A PE that is stopped is not dead: of it, only said is measured. A case or a tier
+that this machine does not have is named with the reason. If a failure is missed
+by a survivor, or one is reported that was none, the exit status is 1.
+
+With --json, one object with program, version, seed, size_bytes, cpus, load and
+cases, an array of objects:
+
+  case, nodes, pes, tier, samples
+  period_ms                   of heartbeats; 0: on a node there are none
+  first_ms, last_ms           returned, of the first and of the last survivor
+  kernel_ms                   the kernel's own time of the death, where the tier has it
+  stored_ms, returned_ms, called_ms, said_ms
+  false_reports, missed       what must not be
+  not_available               why there are no samples
+
+All times are objects {min, p50, max} of milliseconds, or null.`
+
+// detectPE is the name of the program of the PEs of detect-bench, which nobody
+// else has a use for.
+const detectPE = "detect-pe"
+
+// newDetectBench returns the command that measures how soon failures are known.
+func newDetectBench() *cobra.Command {
+	o := detectbench.Options{PEs: 4, Samples: 10, Watchdog: detectbench.Best, Tiers: tiers, Program: detectPE}
+	var files []string
+	var size string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:               "detect-bench",
+		Short:             "Measure how soon PEs learn that one has failed",
+		Long:              fmt.Sprintf(detectBenchHelp, detectCases()),
+		Args:              noArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			o.Seed = seedOf(cmd, o.Seed)
+			bytes, err := envvar.ParseSize(size)
+			if err != nil {
+				return usagef("oshrun detect-bench --help", "--size: %w", err)
+			}
+			o.Size = int(min(bytes, 1<<62)) // more than any machine has
+			return runDetectBench(cmd, o, files, asJSON)
+		},
+	}
+	fs := cmd.Flags()
+	fs.SortFlags = false
+	fs.StringSliceVar(&o.Cases, "cases", nil, "which failures: "+strings.Join(detectbench.CaseNames(), ", ")+" (default: all)")
+	fs.IntVar(&o.Samples, "samples", o.Samples, "failures of each case in each tier")
+	fs.IntVarP(&o.PEs, "np", "n", o.PEs, "number of PEs; the last one fails")
+	fs.StringVar(&o.Watchdog, "watchdog", o.Watchdog, "how failures are seen: "+strings.Join(tiers, ", ")+", best, or all one beside the other")
+	fs.StringVar(&size, "size", "4G", "`bytes` of the cases with memory")
+	fs.Uint64Var(&o.Seed, "seed", 0, "seed of the order of failures (default: a new one, which is printed)")
+	fs.StringSliceVar(&files, "plot", nil, "draw the times into `files` that end in .svg or .png")
+	addJSONFlag(cmd, &asJSON)
+	for name, words := range map[string][]string{
+		"watchdog": append([]string{detectbench.Best, detectbench.All}, tiers...), "cases": detectbench.CaseNames(),
+	} {
+		_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
+	}
+	return cmd
+}
+
+// detectCases are the lines of the help about cases.
+func detectCases() string {
+	var b bytes.Buffer
+	var rows [][]string
+	for _, c := range detectbench.Cases {
+		rows = append(rows, []string{"  " + c.Name, c.About})
+	}
+	tabulate(&b, rows)
+	return b.String()
+}
+
+func runDetectBench(cmd *cobra.Command, o detectbench.Options, files []string, asJSON bool) error {
+	const hint = "oshrun detect-bench --help"
+	if err := o.Check(); err != nil {
+		return &usageError{err: err, hint: hint}
+	}
+	if err := checkPlots(files); err != nil {
+		return &usageError{err: err, hint: hint}
+	}
+	if text, err := os.ReadFile("/proc/meminfo"); err == nil {
+		o.Available = meminfo(text, "MemAvailable")
+	}
+	ctx, stop := interruptible(cmd)
+	defer stop()
+	o.Progress = showProgress(cmd, "failures")
+	r, err := detectbench.Measure(ctx, o)
+	if err != nil {
+		return failed("detect-bench", err)
+	}
+	if len(files) > 0 {
+		if err := drawPlots(r.Picture(), files); err != nil {
+			return &statusError{status: launch.StatusError, err: fmt.Errorf("detect-bench: %w", err)}
+		}
+	}
+	if asJSON {
+		err = emitJSON(cmd, r)
+	} else {
+		err = emit(cmd, detectTable(r))
+	}
+	if wrong := r.Failures(); err == nil && wrong != nil {
+		return &statusError{status: launch.StatusError, err: fmt.Errorf("detect-bench: %w", wrong)}
+	}
+	return err
+}
+
+// detectTable is what people read.
+func detectTable(r *detectbench.Report) []byte {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "ms from the failure: median (least to most); seed %d, %d processors, load %s before, %s after\n", r.Seed, r.CPUs, r.Load[0], r.Load[1])
+	rows := [][]string{{"CASE", "TIER", "PES", "SAMPLES", "STORED", "RETURNED, FIRST", "RETURNED, LAST", "CALLED", "SAID", "FALSE", "MISSED"}}
+	var notes []string
+	for _, c := range r.Cases {
+		if c.NotHere != "" {
+			notes = append(notes, fmt.Sprintf("not available here: case %s, tier %s: %s", c.Case, c.Tier, c.NotHere))
+			continue
+		}
+		rows = append(rows, []string{
+			c.Case, c.Tier, fmt.Sprint(c.PEs), fmt.Sprint(c.Samples), spread(c.Stored), spread(c.First), spread(c.Last),
+			spread(c.Called), spread(c.Said), fmt.Sprint(c.False), fmt.Sprint(c.Missed),
+		})
+	}
+	tabulate(&b, rows)
+	for _, note := range notes {
+		fmt.Fprintln(&b, note)
+	}
+	return b.Bytes()
+}
+
+// spread is a cell of times.
+func spread(s *sample.Spread) string {
+	if s == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%.3g (%.3g to %.3g)", s.P50, s.Min, s.Max)
+}

@@ -1,0 +1,130 @@
+package cli
+
+import (
+	"bytes"
+	"fmt"
+	"runtime"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/goshmem/goshmem/internal/launch"
+	"github.com/goshmem/goshmem/internal/noise"
+)
+
+const noiseHelp = `Run a program with failure detection off and on, in turns, and say what detection
+costs: the overhead, the band of natural variability (one standard deviation
+without detection), and the smallest effect that the samples would have shown.
+
+  oshrun noise -n 2 -- bench put get -m 64K
+  oshrun noise -n 2 --samples 30 --plot noise.svg,noise.png -- graph500 --scale 16
+  oshrun noise -n 2 --control -- bench barrier      can these samples show anything?
+
+A pair is a run with detection off and one with it on, in random order. bench and
+graph500 are asked for their own figures; of other programs the wall time is
+taken, from the start of oshrun to its end. What programs print is dropped.
+
+With --control, a hog that takes 5 % of a core runs beside the program in the runs
+with detection, and has to be found: the exit status is 1 if it is not.
+
+With --json, one object with program, pes, samples, warmup, seed, watchdog, cpus,
+load, control {percent_of_core, found} or null, rows, and all, the mean of the
+rows in each pair. A row:
+
+  name, test, bytes, unit    what was measured
+  off, on                    {mean, deviation, samples}
+  overhead_percent           (mean on - mean off) / mean off
+  band_percent               standard deviation without detection, of the mean
+  low_percent, high_percent  95 % interval of the overhead
+  detectable_percent         smallest effect to be found: 95 % confidence, 80 % power`
+
+// newNoise returns the command that measures what detection costs.
+func newNoise() *cobra.Command {
+	o := noise.Options{PEs: runtime.NumCPU(), Samples: 10, Warmup: 1, Tiers: tiers}
+	var files []string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:               "noise [flags] -- program [args]",
+		Short:             "Measure what failure detection costs a program",
+		Long:              noiseHelp,
+		Args:              cobra.ArbitraryArgs,
+		ValidArgsFunction: completePrograms,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.Program, o.Seed = args, seedOf(cmd, o.Seed)
+			return runNoise(cmd, o, files, asJSON)
+		},
+	}
+	fs := cmd.Flags()
+	fs.SortFlags = false
+	fs.SetInterspersed(false)
+	fs.IntVarP(&o.PEs, "np", "n", o.PEs, "number of PEs")
+	fs.IntVar(&o.Samples, "samples", o.Samples, "pairs of runs")
+	fs.IntVar(&o.Warmup, "warmup", o.Warmup, "pairs of runs before those, which do not count")
+	fs.StringVar(&o.Watchdog, "watchdog", "", "how failures are seen in the runs with detection: "+strings.Join(tiers, ", ")+" (default: the best)")
+	fs.BoolVar(&o.Control, "control", false, "with a hog that must be found in the runs with detection")
+	fs.Uint64Var(&o.Seed, "seed", 0, "seed of the order in pairs (default: a new one, which is printed)")
+	fs.StringSliceVar(&files, "plot", nil, "draw the overhead over the band into `files` that end in .svg or .png")
+	addJSONFlag(cmd, &asJSON)
+	_ = cmd.RegisterFlagCompletionFunc("watchdog", cobra.FixedCompletions(tiers, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
+	return cmd
+}
+
+func runNoise(cmd *cobra.Command, o noise.Options, files []string, asJSON bool) error {
+	const hint = "oshrun noise --help"
+	if err := o.Check(); err != nil {
+		return &usageError{err: err, hint: hint}
+	}
+	if err := checkPlots(files); err != nil {
+		return &usageError{err: err, hint: hint}
+	}
+	ctx, stop := interruptible(cmd)
+	defer stop()
+	o.Progress = showProgress(cmd, "pairs of runs")
+	r, err := noise.Measure(ctx, o)
+	if err != nil {
+		return failed("noise", err)
+	}
+	if err := drawPlots(r.Picture(), files); err != nil {
+		return &statusError{status: launch.StatusError, err: fmt.Errorf("noise: %w", err)}
+	}
+	if asJSON {
+		err = emitJSON(cmd, r)
+	} else {
+		err = emit(cmd, noiseTable(r))
+	}
+	if err == nil && r.Control != nil && !r.Control.Found {
+		return &statusError{status: launch.StatusError} // the verdict says why
+	}
+	return err
+}
+
+// noiseTable is what people read.
+func noiseTable(r *noise.Report) []byte {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "%s, %d PEs, watchdog %s, %d pairs of runs after %d, seed %d; %d processors, load %s before, %s after\n",
+		strings.Join(r.Program, " "), r.PEs, r.Watchdog, r.Samples, r.Warmup, r.Seed, r.CPUs, r.Load[0], r.Load[1])
+	rows := [][]string{{"FIGURE", "UNIT", "OFF", "ON", "OVERHEAD %", "BAND %", "95 % INTERVAL", "DETECTABLE %"}}
+	for _, row := range r.Rows {
+		rows = append(rows, append(
+			[]string{row.Name, row.Unit, side(row.Off), side(row.On)}, effect(&row)...))
+	}
+	if len(r.Rows) > 1 {
+		rows = append(rows, append([]string{"all", "", "", ""}, effect(&r.All)...))
+	}
+	tabulate(&b, rows)
+	for _, line := range r.Verdict() {
+		fmt.Fprintln(&b, line)
+	}
+	return b.Bytes()
+}
+
+// side is a mean with its deviation.
+func side(s *noise.Side) string { return fmt.Sprintf("%.4g ± %.2g", s.Mean, s.Deviation) }
+
+// effect is what a row says of detection.
+func effect(row *noise.Row) []string {
+	return []string{
+		fmt.Sprintf("%+.2f", row.Overhead), fmt.Sprintf("±%.2f", row.Band),
+		fmt.Sprintf("%+.2f to %+.2f", row.Low, row.High), fmt.Sprintf("%.2f", row.Detectable),
+	}
+}

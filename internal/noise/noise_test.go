@@ -1,0 +1,328 @@
+package noise
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/goshmem/goshmem/internal/xunix"
+)
+
+// synthetic is a runner of a program whose figures are known.
+type synthetic struct {
+	values map[bool][]float64 // of each run, with detection or without
+	calls  []string           // how detection was, run by run
+}
+
+func (s *synthetic) run(_ context.Context, watchdog string) ([]Figure, error) {
+	on := watchdog != off
+	s.calls = append(s.calls, watchdog)
+	v := s.values[on][0]
+	s.values[on] = s.values[on][1:]
+	return []Figure{
+		{Name: "put 8", Test: "put", Bytes: 8, Unit: "us", Value: v},
+		{Name: "put 16", Test: "put", Bytes: 16, Unit: "us", Value: 2 * v},
+		{Name: "wall", Test: "wall", Unit: "s", Value: 1, aside: true},
+	}, nil
+}
+
+// TestMeasure compares with figures worked out by hand: without detection 9, 10,
+// 11 (mean 10, deviation 1), with it 1 more each time but for 0.3 in the last.
+func TestMeasure(t *testing.T) {
+	t.Parallel()
+	s := &synthetic{values: map[bool][]float64{false: {99, 9, 10, 11}, true: {99, 10, 11, 11.7}}}
+	o := Options{Program: []string{"bench", "put"}, PEs: 2, Samples: 3, Warmup: 1, Seed: 7, Watchdog: "pidfd"}
+	var last, all int
+	o.Progress = func(done, of int) { last, all = done, of }
+	r, err := o.measure(t.Context(), s.run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if last != 4 || all != 4 {
+		t.Errorf("progress ends at %d of %d, want 4 of 4", last, all)
+	}
+	// Differences of 10, 10 and 7 % of the mean: mean 9, deviation sqrt 3, standard
+	// error 1; t(0.975) and t(0.80) of 2 degrees of freedom are 4.302653 and 1.060660.
+	for _, row := range []Row{r.Rows[0], r.Rows[1], r.All} {
+		for name, c := range map[string][2]float64{
+			"overhead": {row.Overhead, 9}, "band": {row.Band, 10}, "low": {row.Low, 9 - 4.302653},
+			"high": {row.High, 9 + 4.302653}, "detectable": {row.Detectable, 4.302653 + 1.060660},
+		} {
+			if math.Abs(c[0]-c[1]) > 1e-5 {
+				t.Errorf("%s: %s %v, want %v", row.Name, name, c[0], c[1])
+			}
+		}
+	}
+	if r.Rows[1].Off.Mean != 20 || r.Rows[1].Off.Deviation != 2 || len(r.Rows[1].On.Samples) != 3 {
+		t.Errorf("row %+v, %+v, want the warm-up left out", r.Rows[1].Off, r.Rows[1].On)
+	}
+	if wall := r.Rows[2]; wall.Overhead != 0 || wall.Detectable != 0 {
+		t.Errorf("a figure that never changes: %+v", wall)
+	}
+	said := strings.Join(r.Verdict(), "\n")
+	for _, want := range []string{"overhead +9.00 %, within the band of natural variability of 10.00 %", "would have shown: 5.36 %"} {
+		if !strings.Contains(said, want) {
+			t.Errorf("%q lacks %q", said, want)
+		}
+	}
+}
+
+// TestOrder: every pair has both, first and second are drawn, and a seed gives the
+// same order again.
+func TestOrder(t *testing.T) {
+	t.Parallel()
+	orders := map[uint64]string{}
+	for _, seed := range []uint64{1, 1, 2} {
+		s := &synthetic{values: map[bool][]float64{}}
+		for range 40 {
+			s.values[true] = append(s.values[true], 1)
+			s.values[false] = append(s.values[false], 1)
+		}
+		o := Options{Program: []string{"p"}, PEs: 1, Samples: 40, Seed: seed, Watchdog: "bpf"}
+		if _, err := o.measure(t.Context(), s.run); err != nil {
+			t.Fatal(err)
+		}
+		first := 0
+		for i := 0; i < len(s.calls); i += 2 {
+			if s.calls[i] == s.calls[i+1] {
+				t.Errorf("pair %d is %s twice", i/2, s.calls[i])
+			}
+			if s.calls[i] == off {
+				first++
+			}
+		}
+		if first < 8 || first > 32 {
+			t.Errorf("seed %d: off comes first in %d of 40 pairs", seed, first)
+		}
+		calls := strings.Join(s.calls, " ")
+		if before, ok := orders[seed]; ok && before != calls {
+			t.Errorf("seed %d gives two orders:\n%s\n%s", seed, before, calls)
+		}
+		orders[seed] = calls
+	}
+	if orders[1] == orders[2] {
+		t.Error("two seeds give one order")
+	}
+}
+
+// TestControl: a hog is found if the interval of the mean of all rows lies above 0,
+// and not if it reaches below.
+func TestControl(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		on    []float64
+		found bool
+		says  string
+	}{
+		{[]float64{10.4, 10.5, 10.6}, true, "was found"},
+		{[]float64{9, 10, 12.5}, false, "was NOT found"},
+		{[]float64{9.4, 9.5, 9.6}, false, "was NOT found"}, // faster with a hog
+	} {
+		s := &synthetic{values: map[bool][]float64{false: {10, 10.01, 9.99}, true: c.on}}
+		o := Options{Program: []string{"p"}, PEs: 1, Samples: 3, Control: true}
+		r, err := o.measure(t.Context(), s.run)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if said := strings.Join(r.Verdict(), "\n"); r.Control.Found != c.found || !strings.Contains(said, c.says) || !strings.Contains(said, "would have shown") {
+			t.Errorf("%v: found %v, want %v, %q", c.on, r.Control.Found, c.found, said)
+		}
+	}
+}
+
+// TestMeasureFails: the first run that fails ends it, and says which that was; so
+// does the end of the context.
+func TestMeasureFails(t *testing.T) {
+	t.Parallel()
+	bad := errors.New("no such thing")
+	o := Options{Program: []string{"p"}, PEs: 1, Samples: 3, Warmup: 1}
+	calls := 0
+	_, err := o.measure(t.Context(), func(context.Context, string) ([]Figure, error) {
+		if calls++; calls == 4 {
+			return nil, bad
+		}
+		return []Figure{{Name: "wall", Value: 1}}, nil
+	})
+	if !errors.Is(err, bad) || !strings.Contains(err.Error(), "pair 2 of 4, detection ") || calls != 4 {
+		t.Errorf("after %d runs: %v", calls, err)
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	_, err = o.measure(ctx, func(context.Context, string) ([]Figure, error) {
+		cancel(bad)
+		return nil, context.Canceled
+	})
+	if !errors.Is(err, bad) {
+		t.Errorf("interrupted: %v, want its cause", err)
+	}
+	for name, figures := range map[string][]Figure{
+		"mean 0":      {{Name: "x", Value: 0}},
+		"no number":   {{Name: "x", Value: math.NaN()}},
+		"not so much": {{Name: "x", Value: math.Inf(1)}},
+	} {
+		if _, err := o.measure(t.Context(), func(context.Context, string) ([]Figure, error) { return figures, nil }); err == nil || !strings.Contains(err.Error(), "want a positive figure") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	n := 0
+	if _, err := o.measure(t.Context(), func(context.Context, string) ([]Figure, error) {
+		n++
+		return []Figure{{Name: string(rune('a' + n)), Value: 1}}, nil
+	}); err == nil || !strings.Contains(err.Error(), "not measured the same things") {
+		t.Errorf("figures that change: %v", err)
+	}
+}
+
+func TestCheck(t *testing.T) {
+	t.Parallel()
+	good := Options{Program: []string{"bench", "put"}, PEs: 2, Samples: 2, Tiers: []string{"bpf", "pidfd"}, Watchdog: "pidfd"}
+	if err := good.Check(); err != nil {
+		t.Fatal(err)
+	}
+	for want, change := range map[string]func(o *Options){
+		"no program":           func(o *Options) { o.Program = nil },
+		"-n: 0":                func(o *Options) { o.PEs = 0 },
+		"--samples: 1, want 2": func(o *Options) { o.Samples = 1 },
+		"--samples: 10001":     func(o *Options) { o.Samples = 10001 },
+		"--warmup: -1":         func(o *Options) { o.Warmup = -1 },
+		`"off", want bpf, pid`: func(o *Options) { o.Watchdog = "off" },
+		"bench --json=x":       func(o *Options) { o.Program = []string{"bench", "put", "--json=x"} },
+		"graph500 -json":       func(o *Options) { o.Program = []string{"graph500", "-json", "x"} },
+	} {
+		o := good
+		change(&o)
+		if err := o.Check(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	other := Options{Program: []string{"./mine", "--json", "x"}, PEs: 2, Samples: 2}
+	if err := other.Check(); err != nil {
+		t.Errorf("another program's --json: %v", err)
+	}
+}
+
+func TestCommand(t *testing.T) {
+	t.Parallel()
+	o := Options{Program: []string{"bench", "put"}, PEs: 3}
+	if got, want := strings.Join(o.command(off), " "), "-n 3 --watchdog off -- bench put --json -"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	o.Program = []string{"./mine", "-v"}
+	if got, want := strings.Join(o.command(""), " "), "-n 3 -- ./mine -v"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
+func TestRead(t *testing.T) {
+	t.Parallel()
+	got, err := readBench([]byte(`{"rows": [{"test":"put","bytes":1024,"avg_us":2.5},{"test":"atomics","op":"shmem_fadd","avg_us":0.1},{"test":"barrier","avg_us":1}]}`))
+	if err != nil || len(got) != 3 || got[0] != (Figure{Name: "put 1K", Test: "put", Bytes: 1024, Unit: "us", Value: 2.5}) || got[1].Name != "atomics shmem_fadd" || got[2].Name != "barrier" {
+		t.Errorf("%+v, %v", got, err)
+	}
+	got, err = readGraph500([]byte("SCALE: 10\nNBFS: 2\n{\n \"construction_s\": 0.5, \"bfs_mean_time\": 0.25, \"bfs_mean_validate\": 0.125}\n"))
+	if err != nil || len(got) != 3 || got[1].Value != 0.25 || got[2].Name != "validation" {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if got, err = readGraph500([]byte("\n{\"construction_s\": 0.5, \"bfs_mean_time\": 0.25}")); err != nil || len(got) != 2 {
+		t.Errorf("without validation: %+v, %v", got, err)
+	}
+	for _, bad := range []string{"", "nothing", `{"rows":[]}`, "\n{", "\n{}x"} {
+		if _, err := readBench([]byte(bad)); err == nil {
+			t.Errorf("bench read %q", bad)
+		}
+		if _, err := readGraph500([]byte(bad)); err == nil && bad != `{"rows":[]}` {
+			t.Errorf("graph500 read %q", bad)
+		}
+	}
+}
+
+// TestHog: it takes about what it is told to, never much more, and says what.
+func TestHog(t *testing.T) { // not beside others: it is this process's time that it counts
+	var c Control
+	h := startHog(0.2)
+	<-time.After(300 * time.Millisecond)
+	before := xunix.ProcessTime()
+	h.end(&c)
+	if c.Percent < 10 || c.Percent > 30 {
+		t.Errorf("the hog took %.1f %%, want 20", c.Percent)
+	}
+	<-time.After(50 * time.Millisecond)
+	if used := xunix.ProcessTime() - before; used > 25*time.Millisecond {
+		t.Errorf("%v of processor time after its end", used)
+	}
+}
+
+// rows are many rows of several tests.
+func rows(tests, sizes int) *Report {
+	rng := rand.New(rand.NewPCG(1, 1))
+	r := &Report{Program: []string{"bench", "all"}, PEs: 2, Watchdog: "best"}
+	for i := range tests {
+		for size := range sizes {
+			row := Row{Name: string(rune('a' + i)), Test: string(rune('a' + i)), Bytes: 1 << size}
+			for range 5 {
+				row.off, row.diff = append(row.off, 1+rng.NormFloat64()/50), append(row.diff, rng.NormFloat64()/50)
+			}
+			row.conclude()
+			r.Rows = append(r.Rows, row)
+		}
+	}
+	r.Rows = append(r.Rows, Row{Name: "wall", Test: "wall", off: []float64{1, 1}, diff: []float64{0, 0}, aside: true})
+	r.All = combine("all", r.counted())
+	return r
+}
+
+// TestPicture draws each of its shapes and looks at what is in it.
+func TestPicture(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name   string
+		r      *Report
+		points int
+		log    bool
+	}{
+		{"sizes of one test", rows(1, 20), 20, true},
+		{"few rows by name", rows(3, 2), 7, false}, // wall as well
+		{"many rows by test", rows(5, 20), 5, false},
+		{"one row", rows(1, 1), 2, false},
+	} {
+		f := c.r.Picture()
+		if len(f.Series) != 2 || len(f.Series[1].X) != c.points || f.LogX != c.log || (f.Names == nil) != c.log {
+			t.Errorf("%s: %d points, names %v, want %d", c.name, len(f.Series[1].X), f.Names, c.points)
+		}
+		for i, row := range f.Series[0].High {
+			if row <= 0 && f.Names != nil && f.Names[i] != "wall" || f.Series[0].Low[i] != -row {
+				t.Errorf("%s: band %v to %v", c.name, f.Series[0].Low[i], row)
+			}
+		}
+		for _, ext := range []string{".svg", ".png"} {
+			file := filepath.Join(t.TempDir(), "noise"+ext)
+			if err := f.Write(file); err != nil {
+				t.Errorf("%s: %v", c.name, err)
+			}
+			if text, err := os.ReadFile(file); err != nil || ext == ".svg" && !bytes.Contains(text, []byte("natural variability")) {
+				t.Errorf("%s: no legend in the file, %v", c.name, err)
+			}
+		}
+	}
+}
+
+// TestReportJSON: the names that others read.
+func TestReportJSON(t *testing.T) {
+	t.Parallel()
+	text, err := json.Marshal(rows(1, 2))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`"control":null`, `"overhead_percent":`, `"band_percent":`, `"low_percent":`, `"high_percent":`, `"detectable_percent":`, `"all":{`, `"bytes":2`, `"seed":`} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("JSON lacks %s: %s", want, text)
+		}
+	}
+}

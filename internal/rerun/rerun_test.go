@@ -1,0 +1,107 @@
+package rerun
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestMain makes the test binary the program that is run again.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "again" {
+		os.Exit(again(os.Args[2]))
+	}
+	os.Exit(m.Run())
+}
+
+func again(what string) int {
+	switch what {
+	case "say":
+		fmt.Println("out")
+		fmt.Fprintln(os.Stderr, strings.Repeat("x", 2*tail))
+		fmt.Fprintln(os.Stderr, "the end")
+		return 7
+	case "kill":
+		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+	case "wait":
+		fmt.Println("waiting")
+		if n, err := io.Copy(io.Discard, os.Stdin); n == 0 && err == nil { // there is none
+			<-time.After(time.Hour)
+		}
+	}
+	return 0
+}
+
+func TestRun(t *testing.T) {
+	for _, c := range []struct {
+		what   string
+		accept int
+		status int
+	}{{"fine", 0, 0}, {"say", 0, 7}, {"say", 7, 0}, {"kill", 0, 137}} {
+		r, err := New(t.Context(), "again", c.what)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var heard strings.Builder
+		r.Listen(&heard)
+		err = r.Ended(r.Run(), c.accept)
+		var failed *FailedError
+		if (err != nil) != (c.status != 0) || err != nil && (!errors.As(err, &failed) || failed.Status != c.status) {
+			t.Errorf("%s, accepting %d: %v, want status %d", c.what, c.accept, err, c.status)
+		}
+		if got := StatusOf(err, 99); err != nil && got != c.status || err == nil && got != 99 {
+			t.Errorf("%s: status of %v is %d", c.what, err, got)
+		}
+		if c.what != "say" {
+			continue
+		}
+		if heard.Len() != 2*tail+1+len("the end\n") {
+			t.Errorf("heard %d bytes", heard.Len())
+		}
+		if err != nil && (!strings.HasPrefix(err.Error(), "oshrun again say: exit status 7:\nx") || !strings.HasSuffix(err.Error(), "the end") || len(err.Error()) > tail+100) {
+			t.Errorf("error of %d bytes: %.80s...", len(err.Error()), err)
+		}
+	}
+}
+
+// A run ends with its context, by the signal that asks for it.
+func TestRunEndsWithContext(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	r, err := New(ctx, "again", "wait")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := r.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(out, make([]byte, len("waiting\n"))); err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	if err := r.Ended(r.Wait()); StatusOf(err, 0) != 128+int(syscall.SIGTERM) {
+		t.Errorf("%v, want the end by SIGTERM", err)
+	}
+	if r, err = New(ctx, "again", "fine"); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Ended(r.Run()); !errors.Is(err, context.Canceled) {
+		t.Errorf("after the end: %v", err)
+	}
+}
+
+func TestLoad(t *testing.T) {
+	if f := strings.Fields(Load()); len(f) != 3 {
+		t.Errorf("load %q, want three numbers", f)
+	}
+}
