@@ -23,7 +23,7 @@ import "github.com/goshmem/goshmem/rma"
 //go:nosplit
 func AtomicFetch[T AMOExt](c *Ctx, x Sym[T], pe int) (T, error) {
 	if !c.ok(x.tag, pe) {
-		return *new(T), c.check("AtomicFetch", x.aligned(), 1, pe)
+		return slowFetch(c, "AtomicFetch", x, pe, AtomicFetch[T])
 	}
 	return rma.AtomicLoad[T](c.path.To(pe).At(x.off)), nil
 }
@@ -35,7 +35,7 @@ func AtomicFetch[T AMOExt](c *Ctx, x Sym[T], pe int) (T, error) {
 //go:nosplit
 func AtomicSet[T AMOExt](c *Ctx, x Sym[T], v T, pe int) error {
 	if !c.ok(x.tag, pe) {
-		return c.check("AtomicSet", x.aligned(), 1, pe)
+		return slowSet(c, "AtomicSet", x, v, pe, AtomicSet[T])
 	}
 	t := c.path.To(pe)
 	rma.AtomicStore(t.At(x.off), v)
@@ -50,7 +50,7 @@ func AtomicSet[T AMOExt](c *Ctx, x Sym[T], v T, pe int) error {
 //go:nosplit
 func AtomicSwap[T AMOExt](c *Ctx, x Sym[T], v T, pe int) (T, error) {
 	if !c.ok(x.tag, pe) {
-		return *new(T), c.check("AtomicSwap", x.aligned(), 1, pe)
+		return slowSwap(c, "AtomicSwap", x, v, pe, AtomicSwap[T])
 	}
 	t := c.path.To(pe)
 	old := rma.AtomicSwap(t.At(x.off), v)
@@ -65,7 +65,7 @@ func AtomicSwap[T AMOExt](c *Ctx, x Sym[T], v T, pe int) (T, error) {
 //go:nosplit
 func AtomicCompareSwap[T AMO](c *Ctx, x Sym[T], cond, v T, pe int) (T, error) {
 	if !c.ok(x.tag, pe) {
-		return *new(T), c.check("AtomicCompareSwap", x.aligned(), 1, pe)
+		return slowCompareSwap(c, x, cond, v, pe)
 	}
 	t := c.path.To(pe)
 	old := rma.AtomicCompareSwap(t.At(x.off), cond, v)
@@ -80,7 +80,7 @@ func AtomicCompareSwap[T AMO](c *Ctx, x Sym[T], cond, v T, pe int) (T, error) {
 //go:nosplit
 func AtomicFetchInc[T AMO](c *Ctx, x Sym[T], pe int) (T, error) {
 	if !c.ok(x.tag, pe) {
-		return *new(T), c.check("AtomicFetchInc", x.aligned(), 1, pe)
+		return slowFetch(c, "AtomicFetchInc", x, pe, AtomicFetchInc[T])
 	}
 	t := c.path.To(pe)
 	old := rma.AtomicAdd(t.At(x.off), T(1))
@@ -95,7 +95,7 @@ func AtomicFetchInc[T AMO](c *Ctx, x Sym[T], pe int) (T, error) {
 //go:nosplit
 func AtomicInc[T AMO](c *Ctx, x Sym[T], pe int) error {
 	if !c.ok(x.tag, pe) {
-		return c.check("AtomicInc", x.aligned(), 1, pe)
+		return slowInc(c, x, pe)
 	}
 	t := c.path.To(pe)
 	rma.AtomicAdd(t.At(x.off), T(1))
@@ -110,7 +110,7 @@ func AtomicInc[T AMO](c *Ctx, x Sym[T], pe int) error {
 //go:nosplit
 func AtomicFetchAdd[T AMO](c *Ctx, x Sym[T], v T, pe int) (T, error) {
 	if !c.ok(x.tag, pe) {
-		return *new(T), c.check("AtomicFetchAdd", x.aligned(), 1, pe)
+		return slowSwap(c, "AtomicFetchAdd", x, v, pe, AtomicFetchAdd[T])
 	}
 	t := c.path.To(pe)
 	old := rma.AtomicAdd(t.At(x.off), v)
@@ -125,7 +125,7 @@ func AtomicFetchAdd[T AMO](c *Ctx, x Sym[T], v T, pe int) (T, error) {
 //go:nosplit
 func AtomicAdd[T AMO](c *Ctx, x Sym[T], v T, pe int) error {
 	if !c.ok(x.tag, pe) {
-		return c.check("AtomicAdd", x.aligned(), 1, pe)
+		return slowSet(c, "AtomicAdd", x, v, pe, AtomicAdd[T])
 	}
 	t := c.path.To(pe)
 	rma.AtomicAdd(t.At(x.off), v)
@@ -140,7 +140,7 @@ func AtomicAdd[T AMO](c *Ctx, x Sym[T], v T, pe int) error {
 //go:nosplit
 func AtomicFetchAnd[T AMOBits](c *Ctx, x Sym[T], v T, pe int) (T, error) {
 	if !c.ok(x.tag, pe) {
-		return *new(T), c.check("AtomicFetchAnd", x.aligned(), 1, pe)
+		return slowSwap(c, "AtomicFetchAnd", x, v, pe, AtomicFetchAnd[T])
 	}
 	t := c.path.To(pe)
 	old := rma.AtomicAnd(t.At(x.off), v)
@@ -155,7 +155,7 @@ func AtomicFetchAnd[T AMOBits](c *Ctx, x Sym[T], v T, pe int) (T, error) {
 //go:nosplit
 func AtomicAnd[T AMOBits](c *Ctx, x Sym[T], v T, pe int) error {
 	if !c.ok(x.tag, pe) {
-		return c.check("AtomicAnd", x.aligned(), 1, pe)
+		return slowSet(c, "AtomicAnd", x, v, pe, AtomicAnd[T])
 	}
 	t := c.path.To(pe)
 	rma.AtomicAnd(t.At(x.off), v)
@@ -170,7 +170,7 @@ func AtomicAnd[T AMOBits](c *Ctx, x Sym[T], v T, pe int) error {
 //go:nosplit
 func AtomicFetchOr[T AMOBits](c *Ctx, x Sym[T], v T, pe int) (T, error) {
 	if !c.ok(x.tag, pe) {
-		return *new(T), c.check("AtomicFetchOr", x.aligned(), 1, pe)
+		return slowSwap(c, "AtomicFetchOr", x, v, pe, AtomicFetchOr[T])
 	}
 	t := c.path.To(pe)
 	old := rma.AtomicOr(t.At(x.off), v)
@@ -185,7 +185,7 @@ func AtomicFetchOr[T AMOBits](c *Ctx, x Sym[T], v T, pe int) (T, error) {
 //go:nosplit
 func AtomicOr[T AMOBits](c *Ctx, x Sym[T], v T, pe int) error {
 	if !c.ok(x.tag, pe) {
-		return c.check("AtomicOr", x.aligned(), 1, pe)
+		return slowSet(c, "AtomicOr", x, v, pe, AtomicOr[T])
 	}
 	t := c.path.To(pe)
 	rma.AtomicOr(t.At(x.off), v)
@@ -200,7 +200,7 @@ func AtomicOr[T AMOBits](c *Ctx, x Sym[T], v T, pe int) error {
 //go:nosplit
 func AtomicFetchXor[T AMOBits](c *Ctx, x Sym[T], v T, pe int) (T, error) {
 	if !c.ok(x.tag, pe) {
-		return *new(T), c.check("AtomicFetchXor", x.aligned(), 1, pe)
+		return slowSwap(c, "AtomicFetchXor", x, v, pe, AtomicFetchXor[T])
 	}
 	t := c.path.To(pe)
 	old := rma.AtomicXor(t.At(x.off), v)
@@ -215,7 +215,7 @@ func AtomicFetchXor[T AMOBits](c *Ctx, x Sym[T], v T, pe int) (T, error) {
 //go:nosplit
 func AtomicXor[T AMOBits](c *Ctx, x Sym[T], v T, pe int) error {
 	if !c.ok(x.tag, pe) {
-		return c.check("AtomicXor", x.aligned(), 1, pe)
+		return slowSet(c, "AtomicXor", x, v, pe, AtomicXor[T])
 	}
 	t := c.path.To(pe)
 	rma.AtomicXor(t.At(x.off), v)

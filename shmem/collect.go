@@ -11,7 +11,9 @@ import (
 // Shape: dst and src have the same length.
 // Completion: dst on return; src may be changed on return.
 // Errors: ErrPERange, ErrArgument for lengths, ErrOverlap, ErrTeamBroken, the
-// end of the team's With.
+// end of the team's With; *PEError with ErrPEDied on the survivors when a member of
+// the team has died, dst being undefined then, and at once from then on. A broadcast
+// may have ended well for some of them.
 // Collective: over the team, with the same arguments.
 // Source: shmem_broadcast.
 func Broadcast[T any](t *Team, dst, src Sym[T], root int) error {

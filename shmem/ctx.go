@@ -15,6 +15,7 @@ type Ctx struct {
 	tags unsafe.Pointer // h.tags
 	npes int
 	ctx  context.Context //nolint:containedctx // With's purpose
+	twin *Ctx            // the same with h.truth as tags, for operations that were checked
 
 	_     [64]byte // the fields above are read by every operation
 	drain uint32   // what Quiet's locked instruction works on
@@ -23,7 +24,10 @@ type Ctx struct {
 
 func newCtx(h *heap) *Ctx {
 	m := h.job.Map
-	return &Ctx{h: h, tags: h.tags, npes: h.npes, path: rma.Path{Base: m.Segment(0), Stride: m.Stride()}}
+	path := rma.Path{Base: m.Segment(0), Stride: m.Stride()}
+	twin := &Ctx{h: h, tags: h.truth, npes: h.npes, path: path}
+	twin.twin = twin
+	return &Ctx{h: h, tags: h.tags, npes: h.npes, path: path, twin: twin}
 }
 
 // With returns the same context, whose waits end with an error when ctx ends.
@@ -31,7 +35,7 @@ func (c *Ctx) With(ctx context.Context) *Ctx {
 	if c == nil {
 		return nil
 	}
-	return &Ctx{h: c.h, path: c.path, tags: c.tags, npes: c.npes, ctx: ctx}
+	return &Ctx{h: c.h, path: c.path, tags: c.tags, npes: c.npes, ctx: ctx, twin: c.twin}
 }
 
 // The errors of Fence and Quiet are made beforehand: without a call in them,

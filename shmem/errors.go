@@ -33,6 +33,9 @@ var (
 	ErrArgument = errors.New("bad argument")
 	// ErrPEFinalized reports a PE that was waited for and has finalized.
 	ErrPEFinalized = errors.New("PE has finalized and will not come")
+	// ErrPEDied reports a PE that has died. What it has died of is among the causes
+	// of the error as well, a failure.Cause for errors.As.
+	ErrPEDied = errors.New("PE has died")
 	// ErrTeamBroken reports a team on which an earlier collective was
 	// canceled or ended by its deadline.
 	ErrTeamBroken = errors.New("team is broken by an earlier collective that was canceled or timed out")
@@ -55,9 +58,10 @@ func usage(op string, cause error, format string, args ...any) error {
 	return &UsageError{Op: op, Err: cause, Msg: fmt.Sprintf(format, args...)}
 }
 
-// PEError reports PEs of which a call waited in vain.
+// PEError reports PEs that a call needs and that are not there any more: they have
+// died (ErrPEDied) or finalized (ErrPEFinalized).
 type PEError struct {
-	PEs []int  // of the world
+	PEs []int  // of the world, ascending
 	Op  string // the function: "Barrier"
 	Err error  // what became of them
 }

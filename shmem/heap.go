@@ -15,12 +15,15 @@ import (
 // heap is the Go side of a world's symmetric heap.
 type heap struct {
 	slots atomic.Uint32  // of blocks; 0 once the world is finalized
-	tags  unsafe.Pointer // a *tagTable
+	tags  unsafe.Pointer // a *tagTable, for data operations: as truth until a PE has died
+	truth unsafe.Pointer // a *tagTable
 	world uint64         // number of the world, where tags have it
 	job   *job.Job
 	me    int
 	npes  int
-	mu    sync.Mutex // guards arena, asked, top and what is written to tags
+	wary  atomic.Bool   // no tag is in tags any more
+	acked atomic.Uint64 // failures up to this epoch do not end waits
+	mu    sync.Mutex    // guards arena, asked, top and what is written to tags and truth
 	arena *alloc.Arena
 	asked map[uint32]uint64 // bytes that were asked for, by the slot of the live block
 	top   uint32            // slots from here on were never used
@@ -46,6 +49,11 @@ const (
 	worldMask  = maxWorlds << worldShift
 )
 
+// There are two tables, so that a PE that has died costs the data path nothing.
+// From the first death on that this process knows of, all entries of the one that
+// operations look at fail; each operation goes through check then, which looks at
+// the true table and whether its PE is alive.
+
 // tagTable has the tag of each live block at the index of its slot, and something
 // that is no tag of that slot elsewhere. Pages that no block needs stay untouched.
 type tagTable [layout.MaxBlocks]uint64
@@ -60,7 +68,7 @@ var worlds atomic.Uint64
 func newHeap(j *job.Job) *heap {
 	h := &heap{job: j, me: j.PE, npes: j.NPEs, arena: j.Arena, asked: map[uint32]uint64{}}
 	h.world = (1 + (worlds.Add(1)-1)%maxWorlds) << worldShift
-	h.tags = unsafe.Pointer(new(tagTable))
+	h.tags, h.truth = unsafe.Pointer(new(tagTable)), unsafe.Pointer(new(tagTable))
 	h.bury(0) // 0 is what the tag of a zero handle has there
 	h.slots.Store(layout.MaxBlocks)
 	return h
@@ -83,13 +91,15 @@ func entry(tags unsafe.Pointer, tag uint64) *uint64 {
 	return (*uint64)(unsafe.Add(tags, tag&slotMask*8))
 }
 
-// live says whether the tag names a live object, for data operations, which must
-// not be under way when a block is freed or the world finalized. It reads the
-// table plainly: the processor compares with memory in one instruction.
-func live(tags unsafe.Pointer, tag uint64) bool { return *entry(tags, tag) == tag }
+// live says whether the tag names a live object and nobody has died, for data
+// operations, which must not be under way when a block is freed or the world
+// finalized. It reads the table plainly: the processor compares with memory in one
+// instruction. A look that a death comes just too late for is as good as an earlier one.
+func live(tags unsafe.Pointer, tag uint64) bool { return peek(entry(tags, tag)) == tag }
 
-// liveNow is live for calls that Finalize may meet: waits, which it ends.
-func (h *heap) liveNow(tag uint64) bool { return atomic.LoadUint64(entry(h.tags, tag)) == tag }
+// liveNow says whether the tag names a live object, for calls that Finalize may
+// meet: waits, which it ends.
+func (h *heap) liveNow(tag uint64) bool { return atomic.LoadUint64(entry(h.truth, tag)) == tag }
 
 // tagOf returns the tag of a live block.
 func (h *heap) tagOf(b alloc.Block) uint64 { return uint64(b.Gen)<<32 | h.world | uint64(b.Slot) }
@@ -100,11 +110,20 @@ func (h *heap) enter(b alloc.Block, size uint64) {
 	tag := h.tagOf(b)
 	h.asked[b.Slot] = size
 	h.top = max(h.top, b.Slot+1)
-	atomic.StoreUint64(entry(h.tags, tag), tag)
+	atomic.StoreUint64(entry(h.truth, tag), tag)
+	if !h.wary.Load() {
+		atomic.StoreUint64(entry(h.tags, tag), tag)
+	}
 }
 
 // bury makes every tag of a slot fail.
-func (h *heap) bury(slot uint32) { atomic.StoreUint64(entry(h.tags, uint64(slot)), ^uint64(slot)) }
+func (h *heap) bury(slot uint32) {
+	atomic.StoreUint64(entry(h.truth, uint64(slot)), ^uint64(slot))
+	h.shut(slot)
+}
+
+// shut makes every tag of a slot fail for data operations.
+func (h *heap) shut(slot uint32) { atomic.StoreUint64(entry(h.tags, uint64(slot)), ^uint64(slot)) }
 
 // empty is the tag of an object without elements, which occupies no block.
 func (h *heap) empty() uint64 { return h.world | hollow }
@@ -123,7 +142,8 @@ type ref struct {
 
 // check is the slow path of every test that an operation on pe's copy of r,
 // need elements long, makes of its arguments: it returns the error that says
-// what is wrong. Nil only for an operation on no elements.
+// what is wrong. Nil for an operation on no elements, and for one that is good
+// although some PE has died: it has to go on.
 func (c *Ctx) check(op string, r ref, need, pe int) error {
 	switch {
 	case c == nil || c.h == nil:
@@ -139,6 +159,9 @@ func (c *Ctx) check(op string, r ref, need, pe int) error {
 	}
 	if r.size != 0 && r.off%r.size != 0 {
 		return usage(op, ErrMisaligned, "element at offset %d of the segment, want a multiple of its size %d", r.off, r.size)
+	}
+	if c.h.dead(pe) {
+		return c.h.died(op, []int{pe})
 	}
 	return nil
 }

@@ -38,8 +38,8 @@ var callNames = [...]string{callAlloc: "Alloc", callCalloc: "Calloc", callReallo
 // handle of no elements at once.
 //
 // Shape: n elements of T on each PE, at the same offset everywhere.
-// Errors: ErrExhausted, ErrElementType, ErrMismatch, ErrArgument; every PE gets
-// the same.
+// Errors: ErrExhausted, ErrElementType, ErrMismatch, ErrArgument; *PEError with
+// ErrPEDied when a PE has died; every PE gets the same, and then nothing is allocated.
 // Collective: over all PEs, with the same arguments.
 // Source: shmem_malloc, shmem_align.
 func Alloc[T any](w *World, n int, o ...AllocOption) (Sym[T], error) {
@@ -55,7 +55,20 @@ func Calloc[T any](w *World, n int, o ...AllocOption) (Sym[T], error) {
 		return x, err
 	}
 	clear(x.Local())
-	return x, w.team.sync("Calloc") // nobody puts before all have cleared
+	if err := w.team.sync("Calloc"); err != nil { // nobody puts before all have cleared
+		return Sym[T]{}, w.s.h.undo(err, x.tag)
+	}
+	return x, nil
+}
+
+// undo frees a block that a call has made whose last barrier failed with err, which
+// it returns. If that is for a death, the call failed on all PEs that live, so that
+// their heaps stay alike; otherwise the team is broken, and nobody allocates any more.
+func (h *heap) undo(err error, tag uint64) error {
+	if e := h.free(tag); e != nil {
+		return errors.Join(err, e)
+	}
+	return err
 }
 
 func allocate[T any](w *World, call, n int, o []AllocOption) (x Sym[T], err error) {
@@ -248,17 +261,20 @@ func Realloc[T any](w *World, x Sym[T], n int) (Sym[T], error) {
 		return x, h.explain(op, err)
 	}
 	y := handle[T](h, b, n)
-	if moved {
-		copy(y.Local(), x.Local())
-		err = h.free(x.tag)
+	if !moved {
+		return y, nil
 	}
-	return y, errors.Join(err, w.team.sync(op)) // nobody puts before all have copied
+	copy(y.Local(), x.Local())
+	if err := w.team.sync(op); err != nil { // nobody puts before all have copied
+		return x, h.undo(err, y.tag)
+	}
+	return y, h.free(x.tag)
 }
 
 // Free gives an object back, after a barrier. All its handles are dead then.
 //
 // Errors: ErrFreed, ErrForeignHandle, ErrMismatch, ErrArgument for a handle of
-// a part.
+// a part; *PEError with ErrPEDied when a PE has died, and then the object lives.
 // Collective: over all PEs, with the same object.
 // Source: shmem_free.
 func Free[T any](w *World, x Sym[T]) error {

@@ -7,12 +7,13 @@ import "github.com/goshmem/goshmem/rma"
 //
 // Completion: at the target after Quiet or a barrier.
 // Cost: a copy, without a system call, where the PE is on the same node.
-// Errors: ErrPERange, ErrBounds, ErrFreed, ErrForeignHandle, ErrFinalized.
+// Errors: ErrPERange, ErrBounds, ErrFreed, ErrForeignHandle, ErrFinalized; *PEError
+// with ErrPEDied for a PE that is known to be dead.
 // Concurrent calls: allowed.
 // Source: shmem_put.
 func Put[T any](c *Ctx, dst Sym[T], src []T, pe int) error {
 	if !c.ok(dst.tag, pe) || len(src) > dst.n {
-		return c.check("Put", dst.ref(), len(src), pe)
+		return slowPut(c, "Put", dst, src, pe)
 	}
 	t := c.path.To(pe)
 	switch to := t.At(dst.off); {
@@ -35,7 +36,7 @@ func Put[T any](c *Ctx, dst Sym[T], src []T, pe int) error {
 // Source: shmem_get.
 func Get[T any](c *Ctx, dst []T, src Sym[T], pe int) error {
 	if !c.ok(src.tag, pe) || len(dst) > src.n {
-		return c.check("Get", src.ref(), len(dst), pe)
+		return slowGet(c, dst, src, pe)
 	}
 	switch from := c.path.To(pe).At(src.off); {
 	case len(dst) == 1:
@@ -57,7 +58,7 @@ func Get[T any](c *Ctx, dst []T, src Sym[T], pe int) error {
 // Source: shmem_p.
 func P[T any](c *Ctx, dst Sym[T], v T, pe int) error {
 	if !c.ok(dst.tag, pe) {
-		return c.check("P", dst.ref(), 1, pe)
+		return slowP(c, dst, v, pe)
 	}
 	t := c.path.To(pe)
 	rma.Store(t.At(dst.off), v)
@@ -74,7 +75,7 @@ func P[T any](c *Ctx, dst Sym[T], v T, pe int) error {
 // Source: shmem_g.
 func G[T any](c *Ctx, src Sym[T], pe int) (v T, err error) {
 	if !c.ok(src.tag, pe) {
-		return v, c.check("G", src.ref(), 1, pe)
+		return slowG(c, src, pe)
 	}
 	return rma.Load[T](c.path.To(pe).At(src.off)), nil
 }
@@ -88,7 +89,7 @@ func G[T any](c *Ctx, src Sym[T], pe int) (v T, err error) {
 // Source: shmem_put_nbi.
 func PutNBI[T any](c *Ctx, dst Sym[T], src []T, pe int) error {
 	if !c.ok(dst.tag, pe) || len(src) > dst.n {
-		return c.check("PutNBI", dst.ref(), len(src), pe)
+		return slowPut(c, "PutNBI", dst, src, pe)
 	}
 	t := c.path.To(pe)
 	switch to := t.At(dst.off); {
@@ -132,10 +133,7 @@ func (p Pending[T]) Wait() (v T, err error) {
 // Source: shmem_get_nbi.
 func GetNBI[T any](c *Ctx, dst []T, src Sym[T], pe int) (Pending[[]T], error) {
 	if !c.ok(src.tag, pe) || len(dst) > src.n {
-		if err := c.check("GetNBI", src.ref(), len(dst), pe); err != nil {
-			return Pending[[]T]{}, err
-		}
-		return Pending[[]T]{c: c, v: dst}, nil
+		return slowGetNBI(c, dst, src, pe)
 	}
 	switch from := c.path.To(pe).At(src.off); {
 	case len(dst) == 1:

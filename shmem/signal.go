@@ -16,10 +16,11 @@ func PutSignal[T any](c *Ctx, dst Sym[T], src []T, sig Sym[uint64], v uint64, op
 		if err := c.check(name, dst.ref(), len(src), pe); err != nil {
 			return err
 		}
-		src = nil // no elements, on an object of none: the signal alone
 	}
 	if !c.ok(sig.tag, pe) {
-		return c.check(name, sig.aligned(), 1, pe)
+		if err := c.check(name, sig.aligned(), 1, pe); err != nil {
+			return err
+		}
 	}
 	if op > SignalAdd {
 		return usage(name, ErrArgument, "signal operation %d, want SignalSet or SignalAdd", op)
@@ -54,7 +55,7 @@ func signal(c *Ctx, sig Sym[uint64], v uint64, op SignalOp, pe int) {
 // Source: shmem_ctx_signal_add.
 func (c *Ctx) SignalAdd(sig Sym[uint64], v uint64, pe int) error {
 	if !c.ok(sig.tag, pe) {
-		return c.check("Ctx.SignalAdd", sig.aligned(), 1, pe)
+		return c.slowSignal("Ctx.SignalAdd", sig, v, SignalAdd, pe)
 	}
 	signal(c, sig, v, SignalAdd, pe)
 	return nil
@@ -67,7 +68,7 @@ func (c *Ctx) SignalAdd(sig Sym[uint64], v uint64, pe int) error {
 // Source: shmem_ctx_signal_set.
 func (c *Ctx) SignalSet(sig Sym[uint64], v uint64, pe int) error {
 	if !c.ok(sig.tag, pe) {
-		return c.check("Ctx.SignalSet", sig.aligned(), 1, pe)
+		return c.slowSignal("Ctx.SignalSet", sig, v, SignalSet, pe)
 	}
 	signal(c, sig, v, SignalSet, pe)
 	return nil

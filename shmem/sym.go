@@ -71,8 +71,8 @@ func (x Sym[T]) Local() []T {
 }
 
 // Peer returns PE pe's copy of the object as a slice, and false if it cannot
-// be reached by loads and stores (it is on another node) or the handle or PE is
-// not usable.
+// be reached by loads and stores (it is on another node), the PE is known to be
+// dead, or the handle or PE is not usable.
 //
 // Source: shmem_ptr.
 func (x Sym[T]) Peer(pe int) ([]T, bool) {
@@ -84,7 +84,7 @@ func (x Sym[T]) Peer(pe int) ([]T, bool) {
 }
 
 func peer[T any](h *heap, x Sym[T], pe int) ([]T, bool) {
-	if !live(h.tags, x.tag) {
+	if !live(h.tags, x.tag) && (!h.liveNow(x.tag) || h.dead(pe)) {
 		return nil, false
 	}
 	p := unsafe.Add(h.job.Map.Segment(pe), int(x.off))

@@ -48,6 +48,7 @@ func (t *Team) With(ctx context.Context) *Team {
 // Sync returns when all PEs of the team have called it. It does not complete
 // any operation: call Quiet before it for that.
 //
+// Errors: as Broadcast.
 // Collective: over the team.
 // Source: shmem_team_sync.
 func (t *Team) Sync() error { return t.sync("Team.Sync") }
@@ -74,6 +75,10 @@ func (t *Team) usable(op string) error {
 func (t *Team) fail(op string, err error) error {
 	if err == nil {
 		return nil
+	}
+	if dead, ok := errors.AsType[*coll.DeadError](err); ok {
+		t.h.notice()
+		return t.h.died(op, dead.Members) // of the team of all, so far the only one
 	}
 	if gone, ok := errors.AsType[*coll.LeftError](err); ok {
 		return &PEError{PEs: []int{gone.Member}, Op: op, Err: ErrPEFinalized}

@@ -12,8 +12,13 @@ import (
 // asked: WaitUntil(c, x, GE, 3) when it is at least 3. What was put before the
 // store that satisfied it (with Fence between) is visible then.
 //
-// Errors: the context's With ended; ErrArgument for an unknown comparison; those
-// of Put.
+// A wait cannot know who would have satisfied it. So the death of any PE ends it,
+// with a *PEError of all that have died and are not acknowledged by AckFailed; the
+// element is as it was, and the wait may be called again after AckFailed. If the
+// comparison holds, that comes first.
+//
+// Errors: the context's With ended; ErrArgument for an unknown comparison; *PEError
+// with ErrPEDied; those of Put.
 // Cost: polls, then yields the processor, then sleeps.
 // Concurrent calls: allowed.
 // Source: shmem_wait_until.
@@ -42,7 +47,18 @@ func waitUntil[T Waiter](c *Ctx, op string, x Sym[T], cmp Cmp, v T) (got T, err 
 	}
 	cond := condition(x, cmp, v)
 	cond.Addr = c.mine(x.off)
-	last, err := c.h.job.Waiter.Wait(cond, c.ctx)
+	var last uint64
+	for {
+		cond.Seen = c.h.acked.Load()
+		last, err = c.h.job.Waiter.Wait(cond, c.ctx)
+		if !errors.Is(err, rma.ErrFailure) {
+			break
+		}
+		c.h.notice()
+		if dead, _ := c.h.failed(c.h.acked.Load()); len(dead) > 0 { // otherwise acknowledged meanwhile
+			return T(last), c.h.died(op, dead)
+		}
+	}
 	if errors.Is(err, rma.ErrClosed) {
 		return T(last), usage(op, ErrFinalized, "waiting for an element that is %d to be %s %d: finalized meanwhile", T(last), cmp, v)
 	}

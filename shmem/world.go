@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/goshmem/goshmem/coll"
+	"github.com/goshmem/goshmem/failure"
 	"github.com/goshmem/goshmem/internal/envvar"
 	"github.com/goshmem/goshmem/internal/job"
 	"github.com/goshmem/goshmem/internal/version"
@@ -23,8 +24,9 @@ type World struct {
 
 // session is what all handles of one Init have in common.
 type session struct {
-	h    *heap
-	refs int // nested Inits
+	h      *heap
+	refs   int // nested Inits
+	unhook func()
 }
 
 // Option changes what Init does. There is none so far.
@@ -45,7 +47,8 @@ var (
 // many calls of Finalize ends it. After that, Init may be called again.
 //
 // Collective: over all PEs of the job.
-// Errors: the environment is not one that oshrun makes; a PE died meanwhile.
+// Errors: the environment is not one that oshrun makes; *PEError with ErrPEDied when
+// a PE has died.
 // Source: shmem_init.
 func Init(opts ...Option) (*World, error) {
 	var cfg config
@@ -63,14 +66,14 @@ func Init(opts ...Option) (*World, error) {
 	}
 	j, err := job.Acquire(context.Background())
 	if err != nil {
-		return nil, fmt.Errorf("shmem.Init: %w", err)
+		return nil, initError(err)
 	}
 	w, err := newWorld(j)
 	if err == nil {
 		err = j.DeclareModel(context.Background(), model())
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("shmem.Init: %w", err), j.Release(context.Background()))
+		return nil, errors.Join(initError(err), j.Release(context.Background()))
 	}
 	if j.PE == 0 {
 		announce()
@@ -85,7 +88,7 @@ func newWorld(j *job.Job) (*World, error) {
 	for i := range members {
 		members[i] = i
 	}
-	t, err := coll.New(coll.Config{Map: j.Map, Waiter: j.Waiter, Members: members, Me: j.PE})
+	t, err := coll.New(coll.Config{Map: j.Map, Waiter: j.Waiter, Members: members, Me: j.PE, Failures: j.Failures})
 	if err != nil {
 		return nil, err
 	}
@@ -95,10 +98,19 @@ func newWorld(j *job.Job) (*World, error) {
 		}
 	}
 	s := &session{h: newHeap(j), refs: 1}
+	s.unhook = j.OnFailure(func([]failure.Failure, uint64) { s.h.beWary() }) // before those of users are called
 	w := &World{s: s}
 	w.team = &Team{h: s.h, t: t, me: j.PE}
 	w.ctx = newCtx(s.h)
 	return w, nil
+}
+
+// initError gives an error of set-up its public form.
+func initError(err error) error {
+	if dead, ok := errors.AsType[*job.DeadError](err); ok {
+		return deaths("Init", dead.Failures)
+	}
+	return fmt.Errorf("shmem.Init: %w", err)
 }
 
 // model is how other programming models of the process see this one.
@@ -130,7 +142,8 @@ func Initialized() bool {
 
 // Finalize ends the process's membership, after a barrier. Handles of this
 // World fail from then on with ErrFinalized. A Finalize that is not the last of
-// nested ones is a barrier only.
+// nested ones is a barrier only. When a PE has died, it does not wait for anybody
+// and succeeds.
 //
 // Collective: over all PEs of the job.
 // Source: shmem_finalize.
@@ -138,7 +151,7 @@ func (w *World) Finalize() error {
 	if err := w.usable("Finalize"); err != nil {
 		return err
 	}
-	if err := w.Barrier(); err != nil {
+	if err := w.Barrier(); err != nil && !survivable(err) {
 		return fmt.Errorf("shmem.Finalize: %w", err)
 	}
 	initMu.Lock()
@@ -148,6 +161,7 @@ func (w *World) Finalize() error {
 	}
 	current = nil
 	w.s.h.end()
+	w.s.unhook()
 	w.team.t.Leave()
 	if err := w.s.h.job.Release(context.Background()); err != nil {
 		return fmt.Errorf("shmem.Finalize: %w", err)
@@ -238,6 +252,7 @@ func (w *World) With(ctx context.Context) *World {
 // Barrier returns when all PEs have called it and all operations of all PEs on
 // the default context before it are complete and visible everywhere.
 //
+// Errors: as Broadcast.
 // Collective: over all PEs of the job.
 // Source: shmem_barrier_all.
 func (w *World) Barrier() error {
