@@ -7,10 +7,13 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"time"
 
 	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/btf"
+	"github.com/cilium/ebpf/features"
 	"github.com/cilium/ebpf/link"
 	"github.com/cilium/ebpf/ringbuf"
 
@@ -37,23 +40,16 @@ func openBPF(w *Watch) (_ source, err error) {
 	if err := needRights(); err != nil {
 		return nil, err
 	}
+	names, err := needed(w.cfg)
+	if err != nil {
+		return nil, err
+	}
 	p := &programs{}
 	defer func() {
 		if err != nil {
 			_ = p.close() // the error before says more
 		}
 	}()
-	which, err := exitProgram(w.cfg.alone)
-	if err != nil {
-		return nil, err
-	}
-	names := []string{which}
-	if which == watchProgExitAlone && !w.cfg.alone || w.cfg.early {
-		names = append(names, watchProgDeliver)
-	}
-	if w.cfg.Poll > 0 {
-		names = append(names, watchProgSampleTask)
-	}
 	if err := p.load(names); err != nil {
 		return nil, why(err)
 	}
@@ -61,6 +57,25 @@ func openBPF(w *Watch) (_ source, err error) {
 		return nil, &TierError{BPF, "a ring buffer that can be polled", err}
 	}
 	return p, nil
+}
+
+// needed returns the names of the programs that this kernel and configuration
+// need.
+func needed(cfg Config) (names []string, err error) {
+	exit, err := exitProgram(cfg.alone)
+	if err != nil {
+		return nil, err
+	}
+	names = append(names, exit)
+	late := exit == watchProgExitAlone && !cfg.alone
+	known := runtime.GOARCH == "amd64" || runtime.GOARCH == "arm64" // numbers of signals
+	if cfg.early || late && known && features.HaveProgramHelper(ebpf.Tracing, asm.FnGetCurrentTaskBtf) == nil {
+		names = append(names, watchProgDeliver)
+	}
+	if cfg.Poll > 0 {
+		names = append(names, watchProgSampleTask)
+	}
+	return names, nil
 }
 
 // Numbers of the kernel's capabilities.
@@ -194,7 +209,9 @@ func (p *programs) begin(_ *Watch, e *entry) error {
 	return nil
 }
 
-func (p *programs) end(e *entry) { _ = p.maps.Watched.Delete(uint32(e.pid)) } // it may have failed to get there
+func (p *programs) end(e *entry) { _ = p.forget(e.pid) } // it may have failed to get there
+
+func (p *programs) forget(pid int) error { return p.maps.Watched.Delete(uint32(pid)) }
 
 // drain takes all records there are. It does not block: the ring is mapped.
 func (p *programs) drain(w *Watch) error {
