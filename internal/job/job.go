@@ -258,7 +258,8 @@ func (j *Job) blame(err error) error {
 	}
 	heard := make(chan struct{})
 	once := sync.OnceFunc(func() { close(heard) })
-	defer j.OnFailure(func([]failure.Failure, uint64) { once() })()
+	cancel := j.OnFailure(func([]failure.Failure, uint64) { once() })
+	defer cancel()
 	timer := time.NewTimer(blameTimeout)
 	defer timer.Stop()
 	select {
