@@ -120,8 +120,8 @@ func TestCloseLeavesNothing(t *testing.T) {
 			if len(l.all) > 0 {
 				t.Errorf("reports %+v after close", l.all)
 			}
-			if n := descriptors(t) + 1; n != before+1 {
-				t.Errorf("%d descriptors, want %d", n, before+1)
+			if n := descriptors(t); n > before { // fewer: those of the compiler's process
+				t.Errorf("%d descriptors, want %d", n, before)
 			}
 			goleak.VerifyNone(t, others)
 			// The kernel frees programs when nobody can be inside any more.
