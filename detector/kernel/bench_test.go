@@ -38,6 +38,7 @@ func BenchmarkDeath(b *testing.B) {
 }
 
 func benchmarkDeath(b *testing.B, tier Tier, args []string) {
+	b.Helper()
 	type news struct {
 		kind Kind
 		at   time.Duration

@@ -212,13 +212,13 @@ func TestPIDNamespace(t *testing.T) {
 		t.Skip("inside")
 	}
 	cmd := exec.Command("unshare", "--fork", "--pid", "--mount-proc", os.Args[0],
-		"-test.run", "^(TestEnds|TestStranger|TestHangs)$/bpf|/(kill|segv|leader_first|stopped)$/^bpf$", "-test.v")
+		"-test.run", "^(TestEnds|TestStranger|TestHangs)$/^(kill|segv|leader_first|stopped|bpf)$/^bpf$", "-test.v")
 	cmd.Env = append(os.Environ(), "KERNEL_TEST_NAMESPACE=1")
 	text, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}
-	for _, want := range []string{"PASS: TestEnds/kill/bpf", "PASS: TestEnds/leader_first/bpf", "PASS: TestStranger/bpf"} {
+	for _, want := range []string{"PASS: TestEnds/kill/bpf", "PASS: TestEnds/leader_first/bpf", "PASS: TestStranger/bpf", "PASS: TestHangs/stopped/bpf"} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("%q is not said:\n%s", want, text)
 		}
