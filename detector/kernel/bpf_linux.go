@@ -7,10 +7,13 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"time"
 
 	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/btf"
+	"github.com/cilium/ebpf/features"
 	"github.com/cilium/ebpf/link"
 	"github.com/cilium/ebpf/ringbuf"
 
@@ -37,30 +40,43 @@ func openBPF(w *Watch) (_ source, err error) {
 	if err := needRights(); err != nil {
 		return nil, err
 	}
+	types := btf.NewCache() // reading the kernel's types is most of the cost of Open
+	names, err := needed(w.cfg, types)
+	if err != nil {
+		return nil, err
+	}
 	p := &programs{}
 	defer func() {
 		if err != nil {
 			_ = p.close() // the error before says more
 		}
 	}()
-	which, err := exitProgram(w.cfg.alone)
-	if err != nil {
-		return nil, err
-	}
-	names := []string{which}
-	if which == watchProgExitAlone && !w.cfg.alone || w.cfg.early {
-		names = append(names, watchProgDeliver)
-	}
-	if w.cfg.Poll > 0 {
-		names = append(names, watchProgSampleTask)
-	}
-	if err := p.load(names); err != nil {
+	if err := p.load(names, types); err != nil {
 		return nil, why(err)
 	}
 	if err := w.poll.Watch(p.maps.Events.FD(), idSource, !closeOnce); err != nil {
 		return nil, &TierError{BPF, "a ring buffer that can be polled", err}
 	}
 	return p, nil
+}
+
+// needed returns the names of the programs that this kernel and configuration
+// need.
+func needed(cfg Config, types *btf.Cache) (names []string, err error) {
+	exit, err := exitProgram(cfg.alone, types)
+	if err != nil {
+		return nil, err
+	}
+	names = append(names, exit)
+	late := exit == watchProgExitAlone && !cfg.alone
+	known := runtime.GOARCH == "amd64" || runtime.GOARCH == "arm64" // numbers of signals
+	if cfg.early || late && known && features.HaveProgramHelper(ebpf.Tracing, asm.FnGetCurrentTaskBtf) == nil {
+		names = append(names, watchProgDeliver)
+	}
+	if cfg.Poll > 0 {
+		names = append(names, watchProgSampleTask)
+	}
+	return names, nil
 }
 
 // Numbers of the kernel's capabilities.
@@ -106,14 +122,14 @@ func why(err error) error {
 
 // exitProgram chooses by the arguments of the tracepoint, which were extended
 // when it was moved ahead of the release of memory.
-func exitProgram(alone bool) (string, error) {
-	types, err := btf.LoadKernelSpec()
+func exitProgram(alone bool, types *btf.Cache) (string, error) {
+	kernel, err := types.Kernel()
 	if err != nil {
 		return "", &TierError{BPF, "BTF of the kernel (CONFIG_DEBUG_INFO_BTF, /sys/kernel/btf/vmlinux)", err}
 	}
 	const missing = "tracepoint sched_process_exit"
 	var point *btf.Typedef
-	if err := types.TypeByName("btf_trace_sched_process_exit", &point); err != nil {
+	if err := kernel.TypeByName("btf_trace_sched_process_exit", &point); err != nil {
 		return "", &TierError{BPF, missing, err}
 	}
 	pointer, ok := point.Type.(*btf.Pointer)
@@ -135,7 +151,7 @@ func exitProgram(alone bool) (string, error) {
 }
 
 // load brings the named programs into the kernel and attaches them.
-func (p *programs) load(names []string) error {
+func (p *programs) load(names []string, types *btf.Cache) error {
 	spec, err := loadWatch()
 	if err != nil {
 		return err
@@ -155,7 +171,7 @@ func (p *programs) load(names []string) error {
 		wanted[name] = spec.Programs[name]
 	}
 	spec.Programs = wanted
-	all, err := ebpf.NewCollection(spec)
+	all, err := ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{Cache: types})
 	if err != nil {
 		return err
 	}
@@ -194,7 +210,9 @@ func (p *programs) begin(_ *Watch, e *entry) error {
 	return nil
 }
 
-func (p *programs) end(e *entry) { _ = p.maps.Watched.Delete(uint32(e.pid)) } // it may have failed to get there
+func (p *programs) end(e *entry) { _ = p.forget(e.pid) } // it may have failed to get there
+
+func (p *programs) forget(pid int) error { return p.maps.Watched.Delete(uint32(pid)) }
 
 // drain takes all records there are. It does not block: the ring is mapped.
 func (p *programs) drain(w *Watch) error {

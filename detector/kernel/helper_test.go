@@ -4,8 +4,6 @@ package kernel
 
 import (
 	"bufio"
-	"cmp"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -95,7 +93,7 @@ func (l *log) ended(t *testing.T, tag uint64) (dead, released Report) {
 // open opens a watch that the test closes.
 func open(t *testing.T, cfg Config) (*Watch, *log) {
 	t.Helper()
-	if cmp.Or(cfg.Tier, BPF) == BPF {
+	if cfg.Tier == BPF {
 		testenv.Need(t, testenv.EBPF)
 	}
 	l := newLog()
@@ -113,6 +111,12 @@ func open(t *testing.T, cfg Config) (*Watch, *log) {
 	return w, l
 }
 
+// openAny opens a watch of the best tier that this process can have.
+func openAny(t *testing.T) (*Watch, *log) {
+	t.Helper()
+	return open(t, Config{})
+}
+
 // tiers runs a test in each tier.
 func tiers(t *testing.T, f func(t *testing.T, w *Watch, l *log)) {
 	for tier := BPF; tier <= SIGCHLD; tier++ {
@@ -126,9 +130,10 @@ func tiers(t *testing.T, f func(t *testing.T, w *Watch, l *log)) {
 // victim is a process of testdata/victim.c.
 type victim struct {
 	*exec.Cmd
-	t   testing.TB
-	out *bufio.Reader
-	in  *os.File
+	t    testing.TB
+	out  *bufio.Reader
+	pipe *os.File // behind out
+	in   *os.File
 }
 
 // spawn starts a victim and waits until it is ready.
@@ -158,7 +163,7 @@ func launch(t testing.TB, args ...string) *victim {
 	if err != nil {
 		t.Fatal(err)
 	}
-	v.out, v.in = bufio.NewReader(out), in
+	v.out, v.pipe, v.in = bufio.NewReader(out), out, in
 	v.Stdin, v.Stdout = stdin, theirs
 	if err := v.Start(); err != nil {
 		t.Fatal(err)
@@ -179,6 +184,9 @@ func launch(t testing.TB, args ...string) *victim {
 // line reads what the victim says.
 func (v *victim) line() string {
 	v.t.Helper()
+	if err := v.pipe.SetReadDeadline(time.Now().Add(tooLong)); err != nil {
+		v.t.Fatal(err)
+	}
 	text, err := v.out.ReadString('\n')
 	if err != nil {
 		v.t.Fatalf("%v says %q: %v", v.Args, text, err)
@@ -228,15 +236,4 @@ func (v *victim) reap() syscall.WaitStatus {
 		v.ProcessState = &os.ProcessState{}
 		return status
 	}
-}
-
-// threadState returns the letter of a process in /proc.
-func threadState(t *testing.T, pid int) string {
-	t.Helper()
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, rest, _ := strings.Cut(string(stat), ") ")
-	return rest[:1]
 }

@@ -298,6 +298,7 @@ func (w *Watch) walk() {
 	defer timer.Stop()
 	var all []sample
 	var pids []int
+	blind := false
 	for {
 		select {
 		case <-w.stop:
@@ -311,11 +312,13 @@ func (w *Watch) walk() {
 		}
 		w.mu.Unlock()
 		var err error
-		if all, err = eyes.sample(all[:0], pids); err != nil {
+		all, err = eyes.sample(all[:0], pids)
+		if err != nil && !blind {
 			w.cfg.Logger.Error().Err(err).Msg("threads of processes cannot be looked at")
-			return
 		}
-		w.tell(func() { w.compare(all) })
+		if blind = err != nil; !blind {
+			w.tell(func() { w.compare(all) })
+		}
 		timer.Reset(w.cfg.Poll)
 	}
 }

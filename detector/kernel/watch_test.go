@@ -3,6 +3,7 @@
 package kernel
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"syscall"
@@ -95,4 +96,177 @@ func TestShortLived(t *testing.T) {
 			same(t, r, status[r.Tag])
 		}
 	})
+}
+
+// TestStranger: a process that is no child of this one is seen, but by the last tier.
+func TestStranger(t *testing.T) {
+	tiers(t, func(t *testing.T, w *Watch, l *log) {
+		parent := begin(t, "parent")
+		pid := parent.number()
+		err := w.Add(pid, 1)
+		if w.Tier() == SIGCHLD {
+			if !errors.Is(err, syscall.ECHILD) {
+				t.Errorf("add: %v, want %v", err, syscall.ECHILD)
+			}
+			xunix.Kill(pid, syscall.SIGKILL)
+			return
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		xunix.Kill(pid, syscall.SIGKILL)
+		dead, released := l.ended(t, 1)
+		want := Exit{Status: 9, Known: true}
+		if w.Tier() == PIDFD {
+			want = Exit{}
+		}
+		if dead.Exit != want || released.Exit != want {
+			t.Errorf("exits %+v and %+v, want %+v", dead.Exit, released.Exit, want)
+		}
+		parent.act()
+		if status := parent.reap(); status != 0 {
+			t.Errorf("parent: status %#x", status)
+		}
+	})
+}
+
+// TestAddDead: a process that has ended before it is added is reported.
+func TestAddDead(t *testing.T) {
+	tiers(t, func(t *testing.T, w *Watch, l *log) {
+		v := spawn(t, "exit", "3")
+		v.act()
+		if err := xunix.WaitExited(v.pid()); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Add(v.pid(), 1); err != nil {
+			t.Fatal(err)
+		}
+		dead, released := l.ended(t, 1)
+		status := v.reap()
+		same(t, dead, status)
+		same(t, released, status)
+		if err := w.Add(v.pid(), 2); err == nil {
+			t.Error("a process that is not there was added")
+		}
+	})
+}
+
+// TestRemove: nothing is reported of a process that was removed. Its end comes
+// before that of another one, which is.
+func TestRemove(t *testing.T) {
+	tiers(t, func(t *testing.T, w *Watch, l *log) {
+		one, other := spawn(t, "exit", "1"), spawn(t, "exit", "2")
+		for i, v := range []*victim{one, other} {
+			if err := w.Add(v.pid(), uint64(i)); err != nil {
+				t.Fatal(err)
+			}
+			if err := w.Add(v.pid(), 5); err == nil {
+				t.Error("a process was added twice")
+			}
+		}
+		w.Remove(one.pid())
+		one.act()
+		one.reap()
+		w.Remove(one.pid())
+		other.act()
+		l.ended(t, 1)
+		if got := l.of(0); len(got) > 0 {
+			t.Errorf("reports %+v of what was removed", got)
+		}
+	})
+}
+
+// TestThreads: threads that end are not the process, nor is an exec by one of
+// them.
+func TestThreads(t *testing.T) {
+	for name, args := range map[string][]string{"churn": {"churn", "100"}, "exec": {"exec", "0"}} {
+		t.Run(name, func(t *testing.T) {
+			tiers(t, func(t *testing.T, w *Watch, l *log) {
+				v := spawn(t, args...)
+				if err := w.Add(v.pid(), 1); err != nil {
+					t.Fatal(err)
+				}
+				v.act()
+				v.ready()
+				v.act()
+				dead, _ := l.ended(t, 1)
+				same(t, dead, 0)
+				if got := l.of(1); len(got) != 2 {
+					t.Errorf("reports %+v, want two", got)
+				}
+			})
+		})
+	}
+}
+
+// TestLeaderFirst: a process whose first thread has ended lives on.
+func TestLeaderFirst(t *testing.T) {
+	tiers(t, func(t *testing.T, w *Watch, l *log) {
+		v := begin(t, "leader", "4")
+		if err := w.Add(v.pid(), 1); err != nil { // perhaps before the first thread ends
+			t.Fatal(err)
+		}
+		v.ready()
+		other := spawn(t, "exit", "0")
+		if err := w.Add(other.pid(), 2); err != nil {
+			t.Fatal(err)
+		}
+		other.act()
+		l.ended(t, 2)
+		if got := l.of(1); len(got) > 0 {
+			t.Errorf("reports %+v of a process that lives", got)
+		}
+		v.act()
+		dead, _ := l.ended(t, 1)
+		same(t, dead, v.reap())
+	})
+}
+
+// TestAtOnce: many processes end while they are being added.
+func TestAtOnce(t *testing.T) {
+	tiers(t, func(t *testing.T, w *Watch, l *log) {
+		const many = 50
+		var all []*victim
+		for i := range many {
+			all = append(all, launch(t, "/bin/sh", "-c", "exit "+strconv.Itoa(i)))
+		}
+		for i, v := range all {
+			if err := w.Add(v.pid(), uint64(i)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for i, v := range all {
+			dead, _ := l.ended(t, uint64(i))
+			same(t, dead, v.reap())
+		}
+		if len(l.all) != 2*many {
+			t.Errorf("%d reports, want %d", len(l.all), 2*many)
+		}
+	})
+}
+
+// TestReportAdds: a Report may add and remove.
+func TestReportAdds(t *testing.T) {
+	one, other := spawn(t, "exit", "1"), spawn(t, "exit", "2")
+	l := newLog()
+	var w *Watch
+	w, err := Open(Config{Tier: PIDFD, Report: func(r Report) {
+		if r.Tag == 1 && r.Kind == Dead {
+			w.Remove(one.pid())
+			if err := w.Add(other.pid(), 2); err != nil {
+				t.Error(err)
+			}
+			other.act()
+		}
+		l.add(r)
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	if err := w.Add(one.pid(), 1); err != nil {
+		t.Fatal(err)
+	}
+	one.act()
+	l.ended(t, 2)
 }

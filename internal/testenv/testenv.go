@@ -89,6 +89,9 @@ func Need(t testing.TB, all ...Capability) {
 	}
 }
 
+// Has says whether the machine has a capability.
+func Has(c Capability) bool { return lacks(c) == nil }
+
 // lacks returns why the machine lacks a capability, nil if it has it.
 func lacks(c Capability) error {
 	ask, ok := answers[c]

@@ -109,4 +109,3 @@ struct bpf_iter__task {
 #define SIGNAL_GROUP_EXIT 0x00000004 /* of signal_struct.flags: the process ends, nothing stops that */
 #define SIGNAL_UNKILLABLE 0x00000040
 #define PF_EXITING 0x00000004 /* of task_struct.flags */
-#define PF_KTHREAD_LIKE 0x00004010 /* PF_USER_WORKER (6.4), PF_IO_WORKER: threads that the kernel runs in a process */

@@ -111,26 +111,26 @@ int exit_alone(__u64 *ctx)
 	return 0;
 }
 
-/* Signals that dump core and whose default is therefore not decided on when they are sent. */
+/* Signals that dump core, whose effect is not decided on when they are sent. Numbers of x86 and arm. */
 #define BIT(n) (1ULL << (n))
 #define CORE_SIGNALS (BIT(3) | BIT(4) | BIT(5) | BIT(6) | BIT(7) | BIT(8) | BIT(11) | BIT(24) | BIT(25) | BIT(31))
 
 /*
  * A signal is about to take effect on the current thread; a debugger has had
- * its say, and the lock of the signal handlers is held from here to the
- * decision. Package documentation says why what is told here is certain.
+ * its say, and the lock of the signal handlers is held. Package documentation
+ * says why what is told here is certain.
  */
 SEC("tp_btf/signal_deliver")
 int deliver(__u64 *ctx)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	int sig = ctx[0];
 	struct k_sigaction *action = (void *)ctx[2];
+	__u32 sig = ctx[0];
 
 	if (task->signal->flags & SIGNAL_GROUP_EXIT)
 		tell(task, task->signal->group_exit_code);
-	else if (sig > 0 && sig < 32 && (BIT(sig) & CORE_SIGNALS) && !action->sa.sa_handler &&
-		 !(task->signal->flags & SIGNAL_UNKILLABLE) && !(task->flags & PF_KTHREAD_LIKE))
+	else if (sig < 32 && (BIT(sig) & CORE_SIGNALS) && !action->sa.sa_handler &&
+		 task->signal->live.counter == 1 && !(task->signal->flags & SIGNAL_UNKILLABLE))
 		tell(task, sig);
 	return 0;
 }

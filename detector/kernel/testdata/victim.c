@@ -99,9 +99,11 @@ static void touch(size_t size, int shared)
 		p[i] = 1;
 }
 
-static volatile sig_atomic_t caught;
-
-static void handler(int sig) { caught = sig; }
+static void handler(int sig)
+{
+	if (sig == SIGTERM)
+		ready();
+}
 
 int main(int argc, char **argv)
 {
@@ -125,7 +127,7 @@ int main(int argc, char **argv)
 		for (int i = 0; i < n; i++)
 			start(sleeper);
 		ready();
-		sleeper(NULL);
+		await();
 	} else if (!strcmp(what, "churn")) { // threads that come and go
 		ready();
 		await();
@@ -143,7 +145,7 @@ int main(int argc, char **argv)
 	} else if (!strcmp(what, "exec")) { // a second thread executes a program
 		ready();
 		start(executor);
-		sleeper(NULL);
+		pause(); // ends by the exec
 	} else if (!strcmp(what, "parent")) { // of a process, which is killed by n, or exits with -n
 		pid_t pid = fork();
 		if (!pid)
@@ -164,9 +166,6 @@ int main(int argc, char **argv)
 		signal(SIGSEGV, handler);
 		signal(SIGABRT, SIG_IGN);
 		signal(SIGQUIT, SIG_IGN);
-		ready();
-		while (caught != SIGTERM)
-			pause();
 		ready();
 		await();
 		return 0;

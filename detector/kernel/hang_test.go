@@ -1,0 +1,191 @@
+//go:build linux
+
+package kernel
+
+import (
+	"os/exec"
+	"slices"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/goshmem/goshmem/internal/testenv"
+	"github.com/goshmem/goshmem/internal/xunix"
+)
+
+const poll = 20 * time.Millisecond
+
+// TestHangs: what keeps a process from running is reported, and the end of it,
+// by the iterator of the kernel and by /proc alike; it is no death.
+func TestHangs(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		run  func(t *testing.T, w *Watch, l *log) *victim
+		want []Kind
+	}{
+		{"stopped", stopped, []Kind{Stopped, Continued}},
+		{"stuck", stuck, []Kind{Stuck, Running}},
+		{"starved", starved, []Kind{Starved, Running}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for _, tier := range []Tier{BPF, PIDFD} {
+				t.Run(tier.String(), func(t *testing.T) {
+					w, l := open(t, Config{Tier: tier, Poll: poll})
+					v := c.run(t, w, l)
+					xunix.Kill(v.pid(), syscall.SIGKILL)
+					dead, _ := l.ended(t, 1)
+					same(t, dead, v.reap())
+					var kinds []Kind
+					for _, r := range l.of(1) {
+						if len(kinds) == 0 || kinds[len(kinds)-1] != r.Kind {
+							kinds = append(kinds, r.Kind)
+						}
+					}
+					// A starved process gets a turn now and then.
+					for len(kinds) > 4 && slices.Equal(kinds[:2], c.want) && slices.Equal(kinds[2:4], c.want) {
+						kinds = kinds[2:]
+					}
+					if want := append(slices.Clone(c.want), Dead, Released); !slices.Equal(kinds, want) {
+						t.Errorf("reports %v, want %v", kinds, want)
+					}
+				})
+			}
+		})
+	}
+}
+
+func stopped(t *testing.T, w *Watch, l *log) *victim {
+	v := spawn(t, "threads", "3")
+	if err := w.Add(v.pid(), 1); err != nil {
+		t.Fatal(err)
+	}
+	xunix.Kill(v.pid(), syscall.SIGSTOP)
+	l.await(t, 1, Stopped)
+	xunix.Kill(v.pid(), syscall.SIGCONT)
+	l.await(t, 1, Continued)
+	return v
+}
+
+func stuck(t *testing.T, w *Watch, l *log) *victim {
+	v := begin(t, "vfork")
+	child := v.number()
+	if err := w.Add(v.pid(), 1); err != nil {
+		t.Fatal(err)
+	}
+	l.await(t, 1, Stuck)
+	xunix.Kill(child, syscall.SIGKILL)
+	l.await(t, 1, Running)
+	return v
+}
+
+// starved runs a process of the lowest priority beside one of the highest on
+// the same processor.
+func starved(t *testing.T, w *Watch, l *log) *victim {
+	testenv.Need(t, testenv.Root)
+	v := spawn(t, "spin")
+	all, err := xunix.Affinity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cpu := strconv.Itoa(all[len(all)-1])
+	run := func(args ...string) {
+		t.Helper()
+		if text, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %v: %s", args, err, text)
+		}
+	}
+	run("taskset", "-pc", cpu, strconv.Itoa(v.pid()))
+	run("chrt", "-i", "-p", "0", strconv.Itoa(v.pid()))
+	hog := spawn(t, "spin")
+	run("taskset", "-pc", cpu, strconv.Itoa(hog.pid()))
+	run("renice", "-n", "-20", "-p", strconv.Itoa(hog.pid()))
+	if err := w.Add(v.pid(), 1); err != nil {
+		t.Fatal(err)
+	}
+	l.await(t, 1, Starved)
+	xunix.Kill(hog.pid(), syscall.SIGKILL)
+	hog.reap()
+	l.await(t, 1, Running)
+	return v
+}
+
+// TestJudge: what two looks at the threads of a process mean.
+func TestJudge(t *testing.T) {
+	at := func(state uint32, ran uint64) sample { return sample{thread: 1, state: state, ran: ran, switches: ran} }
+	second := func(s sample) sample { s.thread = 2; return s }
+	now := at(0, 5)
+	now.running = true
+	const d, stop = taskUninterruptible, taskStopped
+	for i, c := range []struct {
+		before, now []sample
+		want        Kind
+	}{
+		{nil, nil, 0},
+		{nil, []sample{at(0, 5)}, 0},
+		{[]sample{at(0, 5)}, []sample{at(0, 5)}, Starved},
+		{[]sample{at(0, 5)}, []sample{at(0, 6)}, 0},
+		{[]sample{at(0, 5)}, []sample{now}, 0},
+		{[]sample{at(1, 5)}, []sample{at(1, 5)}, 0},
+		{[]sample{at(1, 5)}, []sample{at(0, 5)}, 0}, // woken just now
+		{[]sample{at(0, 5), second(at(0, 5))}, []sample{at(0, 5), second(at(0, 6))}, 0},
+		{[]sample{at(0, 5)}, []sample{at(0, 5), second(at(0, 6))}, 0},
+		{[]sample{at(0, 5), second(at(1, 5))}, []sample{at(0, 5), second(at(1, 5))}, Starved},
+		{nil, []sample{at(d, 5)}, 0},
+		{[]sample{at(d, 5)}, []sample{at(d, 5)}, Stuck},
+		{[]sample{at(d, 5)}, []sample{at(d, 6)}, 0},
+		{[]sample{at(0x2102, 5), second(at(0, 5))}, []sample{at(0x2102, 5), second(at(0, 6))}, Stuck},
+		{[]sample{at(d|taskNoLoad, 5)}, []sample{at(d|taskNoLoad, 5)}, 0},
+		{[]sample{at(taskFrozen, 5)}, []sample{at(taskFrozen, 5)}, Stuck},
+		{nil, []sample{at(0x104, 5)}, Stopped},
+		{nil, []sample{at(taskTraced, 5)}, Stopped},
+		{nil, []sample{at(stop, 5), second(at(1, 5))}, 0},
+		{nil, []sample{at(stop, 5), second(at(stop, 5))}, Stopped},
+	} {
+		if got := judge(c.before, c.now); got != c.want {
+			t.Errorf("case %d: judge(%+v, %+v) = %v, want %v", i, c.before, c.now, got, c.want)
+		}
+	}
+}
+
+func TestTurn(t *testing.T) {
+	for _, c := range [][4]Kind{
+		{0, 0, 0, 0},
+		{0, Stuck, 0, Stuck},
+		{Stuck, Stuck, 0, 0},
+		{Stuck, 0, Running, 0},
+		{Stopped, 0, Continued, 0},
+		{Stopped, Starved, Continued, Starved},
+		{Starved, Stopped, Running, Stopped},
+	} {
+		if end, begin := turn(c[0], c[1]); end != c[2] || begin != c[3] {
+			t.Errorf("turn(%v, %v) = %v, %v, want %v, %v", c[0], c[1], end, begin, c[2], c[3])
+		}
+	}
+}
+
+// TestHealthy: processes that sleep, compute or wait for each other are not
+// reported.
+func TestHealthy(t *testing.T) {
+	w, l := open(t, Config{Tier: PIDFD, Poll: time.Second})
+	v := spawn(t, "threads", "3")
+	if err := w.Add(v.pid(), 1); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 30 {
+		churn := spawn(t, "churn", "1000")
+		if err := w.Add(churn.pid(), 2+uint64(i)); err != nil {
+			t.Fatal(err)
+		}
+		churn.act()
+		churn.ready()
+		churn.act()
+		l.ended(t, 2+uint64(i))
+		churn.reap()
+	}
+	for _, r := range l.all {
+		if r.Kind != Dead && r.Kind != Released {
+			t.Errorf("report %+v of a healthy process", r)
+		}
+	}
+}

@@ -1,0 +1,226 @@
+//go:build linux
+
+package kernel
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"go.uber.org/goleak"
+
+	"github.com/goshmem/goshmem/internal/testenv"
+)
+
+func TestParseTier(t *testing.T) {
+	for tier := BPF; tier <= SIGCHLD; tier++ {
+		if got, err := ParseTier(tier.String()); got != tier || err != nil {
+			t.Errorf("ParseTier(%q) = %v, %v", tier, got, err)
+		}
+	}
+	for _, bad := range []string{"", "BPF", "Tier(0)", "ebpf"} {
+		if got, err := ParseTier(bad); err == nil || !strings.Contains(err.Error(), "bpf, procconn, pidfd, sigchld") {
+			t.Errorf("ParseTier(%q) = %v, %v, want an error with the four names", bad, got, err)
+		}
+	}
+}
+
+func TestOpenRefuses(t *testing.T) {
+	report := func(Report) {}
+	for _, bad := range []Config{{}, {Report: report, Poll: -1}, {Report: report, Tier: SIGCHLD + 1}} {
+		if w, err := Open(bad); err == nil {
+			t.Errorf("Open(%+v): no error", bad)
+			w.Close()
+		}
+	}
+}
+
+func TestAddRefuses(t *testing.T) {
+	w, _ := open(t, Config{Tier: PIDFD})
+	for _, pid := range []int{0, -1, 1 << 30} {
+		if err := w.Add(pid, 0); err == nil {
+			t.Errorf("Add(%d): no error", pid)
+		}
+	}
+	w.Close()
+	if err := w.Add(os.Getpid(), 0); err == nil {
+		t.Error("Add after Close: no error")
+	}
+	w.Remove(os.Getpid())
+}
+
+// loaded returns the numbers of this package's programs in the kernel.
+func loaded(t *testing.T) (all []ebpf.ProgramID) {
+	t.Helper()
+	names := []string{"exit_with_group", "exit_alone", "deliver", "sample_task"}
+	for id := ebpf.ProgramID(0); ; {
+		next, err := ebpf.ProgramGetNextID(id)
+		if errors.Is(err, os.ErrNotExist) {
+			return all
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		id = next
+		p, err := ebpf.NewProgramFromID(id)
+		if err != nil {
+			continue // gone meanwhile
+		}
+		if info, err := p.Info(); err == nil && slices.Contains(names, info.Name) {
+			all = append(all, id)
+		}
+		p.Close()
+	}
+}
+
+func descriptors(t *testing.T) int {
+	t.Helper()
+	all, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(all)
+}
+
+// TestCloseLeavesNothing: no descriptor, goroutine or program, and no report,
+// while processes are watched.
+func TestCloseLeavesNothing(t *testing.T) {
+	for tier := BPF; tier <= SIGCHLD; tier++ {
+		t.Run(tier.String(), func(t *testing.T) {
+			v := spawn(t, "exit", "0")
+			if w, _ := open(t, Config{Tier: tier}); w.Close() != nil { // what the runtime opens once
+				t.Fatal("close")
+			}
+			others := goleak.IgnoreCurrent()
+			before := descriptors(t)
+			var old, ours []ebpf.ProgramID
+			if tier == BPF {
+				old = loaded(t)
+			}
+			w, l := open(t, Config{Tier: tier, Poll: time.Millisecond, early: true})
+			if err := w.Add(v.pid(), 1); err != nil {
+				t.Fatal(err)
+			}
+			if tier == BPF {
+				ours = slices.DeleteFunc(loaded(t), func(id ebpf.ProgramID) bool { return slices.Contains(old, id) })
+				if len(ours) != 3 {
+					t.Errorf("programs %d are loaded, want three", ours)
+				}
+			}
+			if err := w.Close(); err != nil {
+				t.Error(err)
+			}
+			v.act()
+			v.reap()
+			if len(l.all) > 0 {
+				t.Errorf("reports %+v after close", l.all)
+			}
+			if n := descriptors(t); n > before { // fewer: those of the compiler's process
+				t.Errorf("%d descriptors, want %d", n, before)
+			}
+			goleak.VerifyNone(t, others)
+			// The kernel frees programs when nobody can be inside any more.
+			left := func(id ebpf.ProgramID) bool { return slices.Contains(loaded(t), id) }
+			for over := time.Now().Add(tooLong); slices.ContainsFunc(ours, left); {
+				if time.Now().After(over) {
+					t.Fatalf("programs %d of %d are loaded", loaded(t), ours)
+				}
+			}
+		})
+	}
+}
+
+// TestHelperRights says which tier this process gets, for TestRights.
+func TestHelperRights(t *testing.T) {
+	if os.Getenv("KERNEL_TEST_RIGHTS") == "" {
+		t.Skip("for TestRights")
+	}
+	w, err := Open(Config{Report: func(Report) {}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	t.Logf("tier %v, passed %v", w.Tier(), w.Passed())
+	_, err = Open(Config{Tier: BPF, Report: func(Report) {}})
+	var missing *TierError
+	if !errors.As(err, &missing) || missing.Tier != BPF {
+		t.Fatalf("bpf: %v, want a TierError", err)
+	}
+	t.Logf("forced: missing %q, %v", missing.Missing, err)
+}
+
+// TestRights: without a capability the next tier is taken, and its name is said.
+func TestRights(t *testing.T) {
+	testenv.Need(t, testenv.Root, testenv.EBPF)
+	for drop, want := range map[string]string{
+		"bpf,sys_admin":         "CAP_BPF",
+		"perfmon,sys_admin":     "CAP_PERFMON",
+		"bpf,perfmon,sys_admin": "CAP_BPF and CAP_PERFMON",
+	} {
+		t.Run(drop, func(t *testing.T) {
+			cmd := exec.Command("setpriv", "--bounding-set", "-"+strings.ReplaceAll(drop, ",", ",-"),
+				os.Args[0], "-test.run", "^TestHelperRights$", "-test.v")
+			cmd.Env = append(os.Environ(), "KERNEL_TEST_RIGHTS=1")
+			text, err := cmd.CombinedOutput()
+			if err != nil {
+				t.Fatalf("%v\n%s", err, text)
+			}
+			for _, w := range []string{"tier procconn", `missing "` + want + `"`, want + " is missing"} {
+				if !strings.Contains(string(text), w) {
+					t.Errorf("%q is not said:\n%s", w, text)
+				}
+			}
+			if strings.Contains(string(text), "MEMLOCK") {
+				t.Errorf("a wrong hint:\n%s", text)
+			}
+		})
+	}
+}
+
+// TestOrdinaryUser: everything works on a lower tier.
+func TestOrdinaryUser(t *testing.T) {
+	testenv.Need(t, testenv.User)
+	if testenv.Has(testenv.EBPF) {
+		t.Skip("this user may load programs")
+	}
+	w, l := openAny(t)
+	if w.Tier() == BPF || len(w.Passed()) == 0 {
+		t.Fatalf("tier %v, passed %v", w.Tier(), w.Passed())
+	}
+	var missing *TierError
+	if !errors.As(w.Passed()[0], &missing) || missing.Tier != BPF || !strings.Contains(missing.Missing, "CAP_BPF") {
+		t.Errorf("passed %v, want CAP_BPF to be missing first", w.Passed())
+	}
+	v := spawn(t, "exit", "6")
+	if err := w.Add(v.pid(), 1); err != nil {
+		t.Fatal(err)
+	}
+	v.act()
+	dead, _ := l.ended(t, 1)
+	same(t, dead, v.reap())
+}
+
+// TestPIDNamespace: numbers are those of the watcher's namespace.
+func TestPIDNamespace(t *testing.T) {
+	testenv.Need(t, testenv.Root, testenv.EBPF)
+	if os.Getenv("KERNEL_TEST_NAMESPACE") != "" {
+		t.Skip("inside")
+	}
+	cmd := exec.Command("unshare", "--fork", "--pid", "--mount-proc", os.Args[0],
+		"-test.run", "^(TestEnds|TestStranger|TestHangs)$/^(kill|segv|leader_first|stopped|bpf)$/^bpf$", "-test.v")
+	cmd.Env = append(os.Environ(), "KERNEL_TEST_NAMESPACE=1")
+	text, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	for _, want := range []string{"PASS: TestEnds/kill/bpf", "PASS: TestEnds/leader_first/bpf", "PASS: TestStranger/bpf", "PASS: TestHangs/stopped/bpf"} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("%q is not said:\n%s", want, text)
+		}
+	}
+}
