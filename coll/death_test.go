@@ -302,9 +302,10 @@ func (l *life) live(ctx context.Context) error {
 	for step := range steps {
 		kind, root := choose(l.rng, l.tm.Size())
 		if step == l.end {
-			if kind == "Reduce" {
+			switch kind {
+			case "Reduce":
 				_ = coll.Reduce[uint32](ctx, l.tm, small, mortal{})
-			} else if kind == "Reduce large" {
+			case "Reduce large":
 				_ = coll.Reduce[uint32](ctx, l.tm, large, mortal{})
 			}
 			return nil

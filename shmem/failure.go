@@ -114,12 +114,22 @@ func (h *heap) beWary() {
 
 // died returns the error of a call that needs PEs that have died.
 func (h *heap) died(op string, pes []int) error {
-	e := &diedError{pes: pes}
+	var all []failure.Failure
 	for _, pe := range pes {
-		d, _ := h.job.Failures.Failure(pe)
-		e.causes = append(e.causes, d.Cause)
+		f, _ := h.job.Failures.Failure(pe)
+		f.PE = pe
+		all = append(all, f)
 	}
-	return &PEError{PEs: pes, Op: op, Err: e}
+	return deaths(op, all)
+}
+
+// deaths returns the error of a call that has failed for them.
+func deaths(op string, all []failure.Failure) error {
+	e := &diedError{}
+	for i := range all {
+		e.pes, e.causes = append(e.pes, all[i].PE), append(e.causes, all[i].Cause)
+	}
+	return &PEError{PEs: e.pes, Op: op, Err: e}
 }
 
 // diedError says what PEs have died of.

@@ -47,7 +47,8 @@ var (
 // many calls of Finalize ends it. After that, Init may be called again.
 //
 // Collective: over all PEs of the job.
-// Errors: the environment is not one that oshrun makes; a PE died meanwhile.
+// Errors: the environment is not one that oshrun makes; *PEError with ErrPEDied when
+// a PE has died.
 // Source: shmem_init.
 func Init(opts ...Option) (*World, error) {
 	var cfg config
@@ -65,14 +66,14 @@ func Init(opts ...Option) (*World, error) {
 	}
 	j, err := job.Acquire(context.Background())
 	if err != nil {
-		return nil, fmt.Errorf("shmem.Init: %w", err)
+		return nil, initError(err)
 	}
 	w, err := newWorld(j)
 	if err == nil {
 		err = j.DeclareModel(context.Background(), model())
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("shmem.Init: %w", err), j.Release(context.Background()))
+		return nil, errors.Join(initError(err), j.Release(context.Background()))
 	}
 	if j.PE == 0 {
 		announce()
@@ -102,6 +103,14 @@ func newWorld(j *job.Job) (*World, error) {
 	w.team = &Team{h: s.h, t: t, me: j.PE}
 	w.ctx = newCtx(s.h)
 	return w, nil
+}
+
+// initError gives an error of set-up its public form.
+func initError(err error) error {
+	if dead, ok := errors.AsType[*job.DeadError](err); ok {
+		return deaths("Init", dead.Failures)
+	}
+	return fmt.Errorf("shmem.Init: %w", err)
 }
 
 // model is how other programming models of the process see this one.

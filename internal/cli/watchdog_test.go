@@ -46,7 +46,7 @@ func TestWatchdog(t *testing.T) {
 			if tier == watchdogOff {
 				learnt = "learnt when its process could be reaped"
 			}
-			j.expect(3, "1 of 3 PEs failed:", fmt.Sprintf("(pid %d) was killed by signal 9 (SIGKILL) after ", pid), learnt, "tier="+tier, "watchdog  "+tier)
+			j.expect(3, "1 of 3 PEs failed:", fmt.Sprintf("(pid %d) was killed by signal 9 (SIGKILL) after ", pid), learnt, "watchdog: "+tier, "watchdog  "+tier)
 		})
 	}
 	best := start(t, "-n", "1", "--stats", "true")

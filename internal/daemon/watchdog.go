@@ -24,7 +24,7 @@ const pollEvery = time.Second
 func (s *Step) openWatch() error {
 	switch {
 	case s.cfg.Watchdog.Off:
-		s.cfg.Logger.Info().Str("tier", "off").Msg("watchdog")
+		s.cfg.Logger.Info().Msg("watchdog: off")
 		return nil
 	case s.cfg.Watchdog.Tier != 0:
 		return s.openTier()
@@ -42,7 +42,11 @@ func (s *Step) openTier() error {
 	if err != nil {
 		return err
 	}
-	s.cfg.Logger.Info().Stringer("tier", w.Tier()).Errs("passed", w.Passed()).Msg("watchdog")
+	said := s.cfg.Logger.Info()
+	if passed := w.Passed(); len(passed) > 0 {
+		said = said.Errs("passed", passed)
+	}
+	said.Msgf("watchdog: %v", w.Tier())
 	s.mu.Lock()
 	s.watch = w
 	early := s.started()
@@ -62,6 +66,7 @@ func (s *Step) openTier() error {
 
 // Tier says how the step learns of ends.
 func (s *Step) Tier() string {
+	s.opening.Wait()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.watch == nil {

@@ -9,7 +9,9 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"strings"
 	"sync"
+	"time"
 
 	"github.com/goshmem/goshmem/failure"
 	"github.com/goshmem/goshmem/internal/envvar"
@@ -200,6 +202,9 @@ func (j *Job) join(ctx context.Context, step string, registered <-chan struct{})
 		return err
 	}
 	go j.obey(j.orders)
+	if all, _ := j.Failures.All(); len(all) > 0 {
+		return &DeadError{Failures: all}
+	}
 	if err = j.Fence(ctx); err != nil {
 		return err
 	}
@@ -215,9 +220,55 @@ func (j *Job) Fence(ctx context.Context) error {
 		return nil
 	}
 	if err := j.client.Fence(ctx, true); err != nil {
-		return fmt.Errorf("PMIx fence with the other PEs: %w", err)
+		return j.blame(fmt.Errorf("PMIx fence with the other PEs: %w", err))
 	}
 	return nil
+}
+
+// DeadError reports that the PEs could not meet because some have died.
+type DeadError struct {
+	Failures []failure.Failure // in the order of PEs
+	Err      error             // what has failed; nil: nothing was tried
+}
+
+// Error names the PEs.
+func (e *DeadError) Error() string {
+	var parts []string
+	for _, f := range e.Failures {
+		parts = append(parts, fmt.Sprintf("PE %d %v", f.PE, f.Cause))
+	}
+	if e.Err != nil {
+		return strings.Join(parts, ", ") + ": " + e.Err.Error()
+	}
+	return strings.Join(parts, ", ")
+}
+
+// Unwrap returns what has failed.
+func (e *DeadError) Unwrap() error { return e.Err }
+
+// blameTimeout is how much later than from the PMIx server the news of a death may
+// come over the failure page: a server sees a connection end before a process does.
+const blameTimeout = time.Second
+
+// blame returns a *DeadError if a meeting has failed with err for a death, otherwise
+// err.
+func (j *Job) blame(err error) error {
+	if j.Failures == nil {
+		return err
+	}
+	heard := make(chan struct{})
+	once := sync.OnceFunc(func() { close(heard) })
+	cancel := j.OnFailure(func([]failure.Failure, uint64) { once() })
+	defer cancel()
+	timer := time.NewTimer(blameTimeout)
+	defer timer.Stop()
+	select {
+	case <-heard:
+		all, _ := j.Failures.All()
+		return &DeadError{Failures: all, Err: err}
+	case <-timer.C:
+		return err
+	}
 }
 
 // use makes m the job's map.

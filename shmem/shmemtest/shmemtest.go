@@ -27,8 +27,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -45,6 +47,9 @@ const callVar = "GOSHMEM_SHMEMTEST_CALL"
 // marker begins the line by which a PE says that it has reached its call.
 const marker = "\x01shmemtest: entered PE "
 
+// farewell begins the line by which a PE says that it has finished well.
+const farewell = "\x01shmemtest: finished PE "
+
 // defaultTimeout ends a job that hangs.
 const defaultTimeout = time.Minute
 
@@ -55,6 +60,7 @@ type options struct {
 	launch launch.Options
 	app    launch.App
 	status int
+	lost   []int // with Recover
 	output io.Writer
 }
 
@@ -72,6 +78,13 @@ func Env(vars ...string) Option {
 // Status makes Run expect that the job ends with this exit status, as oshrun
 // would; 0 otherwise. With another than 0, PEs need not reach the body.
 func Status(want int) Option { return func(o *options) { o.status = want } }
+
+// Recover lets the other PEs go on when one fails, as oshrun --recover does. The job
+// has to end with status 3, and just the PEs given must not have come to the end of
+// the body and of Finalize.
+func Recover(lost ...int) Option {
+	return func(o *options) { o.launch.Recover, o.lost, o.status = true, lost, launch.StatusTolerated }
+}
 
 // Output sends what the PEs and the launcher print to w as well.
 func Output(w io.Writer) Option { return func(o *options) { o.output = w } }
@@ -125,6 +138,7 @@ func enter(t *testing.T, body func(t *testing.T, w *shmem.World)) {
 	}
 	fmt.Fprintf(os.Stdout, "%s%d\n", marker, w.MyPE())
 	calls.inside = true
+	me := w.MyPE()
 	body(t, w)
 	if t.Failed() {
 		t.FailNow() // without Finalize, which would wait for PEs that have not failed
@@ -132,6 +146,7 @@ func enter(t *testing.T, body func(t *testing.T, w *shmem.World)) {
 	if err := finalize(w); err != nil {
 		t.Fatal(err)
 	}
+	fmt.Fprintf(os.Stdout, "%s%d\n", farewell, me)
 	t.SkipNow()
 }
 
@@ -180,7 +195,7 @@ func start(t *testing.T, npes int, call string, opts []Option) {
 	if testing.Short() {
 		o.app.Args = append(o.app.Args, "-test.short")
 	}
-	out := &output{entered: map[string]bool{}}
+	out := &output{entered: map[string]bool{}, finished: map[string]bool{}}
 	o.launch.Apps = []launch.App{o.app}
 	o.launch.Stdout, o.launch.Stderr = out, out
 	status := locked(t, &o.launch)
@@ -213,9 +228,10 @@ func pattern(name string) string {
 
 // output collects what a job prints; the marks of PEs are taken out.
 type output struct {
-	mu      sync.Mutex
-	text    bytes.Buffer
-	entered map[string]bool
+	mu       sync.Mutex
+	text     bytes.Buffer
+	entered  map[string]bool
+	finished map[string]bool
 }
 
 // Write takes whole lines.
@@ -225,6 +241,10 @@ func (out *output) Write(b []byte) (int, error) {
 	for line := range bytes.Lines(b) {
 		if _, pe, ok := bytes.Cut(line, []byte(marker)); ok {
 			out.entered[string(bytes.TrimSpace(pe))] = true
+			continue
+		}
+		if _, pe, ok := bytes.Cut(line, []byte(farewell)); ok {
+			out.finished[string(bytes.TrimSpace(pe))] = true
 			continue
 		}
 		out.text.Write(line)
@@ -245,7 +265,19 @@ func (out *output) judge(t *testing.T, npes, status int, o *options) {
 		t.Errorf("%d PEs ended with status %d, want %d; they printed:\n%s", npes, status, o.status, out.text.Bytes())
 	case status == 0 && len(out.entered) != npes:
 		t.Errorf("%d of %d PEs reached shmemtest.Run; they printed:\n%s", len(out.entered), npes, out.text.Bytes())
+	case o.launch.Recover && !out.survived(npes, o.lost):
+		t.Errorf("of %d PEs, %v finished, want all but %v; they printed:\n%s", npes, slices.Sorted(maps.Keys(out.finished)), o.lost, out.text.Bytes())
 	case testing.Verbose():
 		t.Logf("%d PEs printed:\n%s", npes, out.text.Bytes())
 	}
+}
+
+// survived says whether all PEs but the lost ones have finished well.
+func (out *output) survived(npes int, lost []int) bool {
+	for pe := range npes {
+		if out.finished[strconv.Itoa(pe)] == slices.Contains(lost, pe) {
+			return false
+		}
+	}
+	return true
 }

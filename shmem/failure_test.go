@@ -1,0 +1,398 @@
+package shmem_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/goshmem/goshmem/failure"
+	"github.com/goshmem/goshmem/shmem"
+	"github.com/goshmem/goshmem/shmem/shmemtest"
+)
+
+// die ends this process as a crash does.
+func die() {
+	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+	select {}
+}
+
+// dieWhen dies when all other PEs sleep in a wait: so they are in the middle of it.
+func dieWhen(w *shmem.World, asleep ...int) {
+	for _, pe := range asleep {
+		for !shmem.Asleep(w, pe) {
+			runtime.Gosched()
+		}
+	}
+	die()
+}
+
+// lost checks that an error names just these PEs, killed by SIGKILL.
+func lost(t *testing.T, op string, err error, pes ...int) {
+	t.Helper()
+	e, is := errors.AsType[*shmem.PEError](err)
+	if !is || !slices.Equal(e.PEs, pes) || e.Op != op || !errors.Is(err, shmem.ErrPEDied) {
+		t.Errorf("error %v, want a PEError of %s with PEs %v that have died", err, op, pes)
+		return
+	}
+	if cause, is := errors.AsType[failure.Cause](err); !is || cause.Signal() != syscall.SIGKILL {
+		t.Errorf("%v: its cause is %v, want SIGKILL", err, cause)
+	}
+	if !strings.Contains(err.Error(), "killed by signal 9 (SIGKILL)") {
+		t.Errorf("%q does not say what they died of", err)
+	}
+}
+
+// A PE is killed while the others are in a call that waits: each of them gets an error
+// that names it, at once, and again at the next call; the heap is as it was.
+func TestDeathEndsCalls(t *testing.T) {
+	const npes, victim = 4, 2
+	type env struct {
+		w    *shmem.World
+		a, b shmem.Sym[uint64]
+	}
+	for op, call := range map[string]func(e env) error{
+		"WaitUntil":           func(e env) error { return shmem.WaitUntil(e.w.Ctx(), e.a, shmem.NE, 0) },
+		"Ctx.SignalWaitUntil": func(e env) error { return fails(e.w.Ctx().SignalWaitUntil(e.a, shmem.GT, 0)) },
+		"Barrier":             func(e env) error { return e.w.Barrier() },
+		"Team.Sync":           func(e env) error { return e.w.Team().Sync() },
+		"Broadcast":           func(e env) error { return shmem.Broadcast(e.w.Team(), e.a, e.b, victim) },
+		"Reduce":              func(e env) error { return shmem.Reduce(e.w.Team(), e.a, e.b, shmem.Sum) },
+		"FCollect":            func(e env) error { return shmem.FCollect(e.w.Team(), e.a, e.b.Slice(0, 1000)) },
+		"Alltoall":            func(e env) error { return shmem.Alltoall(e.w.Team(), e.a, e.b) },
+		"Alloc":               func(e env) error { return fails(shmem.Alloc[byte](e.w, 100)) },
+		"Calloc":              func(e env) error { return fails(shmem.Calloc[byte](e.w, 100)) },
+		"Realloc":             func(e env) error { return fails(shmem.Realloc(e.w, e.a, 100_000)) },
+		"Free":                func(e env) error { return shmem.Free(e.w, e.a) },
+	} {
+		t.Run(op, func(t *testing.T) {
+			shmemtest.Run(t, npes, func(t *testing.T, w *shmem.World) {
+				e := env{w, must(shmem.Calloc[uint64](w, 4000))(t), must(shmem.Calloc[uint64](w, 4000))(t)}
+				heap := w.Heap()
+				if w.MyPE() == victim {
+					dieWhen(w, 0, 1, 3)
+				}
+				lost(t, op, call(e), victim)
+				lost(t, op, call(e), victim)
+				lost(t, "Barrier", w.Barrier(), victim)
+				if w.Heap() != heap {
+					t.Errorf("heap is %+v, want %+v as before", w.Heap(), heap)
+				}
+				if slices.Max(e.a.Local()) != 0 && strings.Contains(op, "Wait") {
+					t.Error("the flag was touched")
+				}
+				if got := w.Failed(); !slices.Equal(got, []int{victim}) {
+					t.Errorf("Failed() = %v, want PE %d", got, victim)
+				}
+				ok(t, shmem.P(w.Ctx(), e.a, 5, w.MyPE())) // objects are alive
+			}, shmemtest.Recover(victim))
+		})
+	}
+}
+
+// After a death has been acknowledged, waits wait again; operations on the dead fail,
+// those on others do what they did, without an allocation.
+func TestAckFailed(t *testing.T) {
+	const npes, victim = 4, 1
+	shmemtest.Run(t, npes, func(t *testing.T, w *shmem.World) {
+		x := must(shmem.Calloc[uint64](w, 64))(t)
+		c, me := w.Ctx(), w.MyPE()
+		if me == victim {
+			dieWhen(w, 0, 2, 3)
+		}
+		lost(t, "WaitUntil", shmem.WaitUntil(c, x, shmem.EQ, 7), victim)
+		lost(t, "WaitUntil", shmem.WaitUntil(c, x, shmem.EQ, 7), victim)
+		ok(t, shmem.WaitUntil(c, x.At(1), shmem.EQ, 0)) // what holds comes first
+		if got := w.AckFailed(); !slices.Equal(got, []int{victim}) {
+			t.Errorf("AckFailed() = %v, want PE %d", got, victim)
+		}
+		// A ring of the survivors, in which each waits.
+		next := map[int]int{0: 2, 2: 3, 3: 0}[me]
+		const rounds = 200
+		for r := uint64(1); r <= rounds; r++ {
+			if me == 0 {
+				ok(t, c.SignalSet(x, r, next))
+			}
+			ok(t, shmem.WaitUntil(c, x, shmem.GE, r))
+			if me != 0 {
+				ok(t, c.SignalSet(x, r, next))
+			}
+		}
+		everyOperation(t, w, x, next)
+		deadOperations(t, w, x, victim)
+		if got := w.AckFailed(); !slices.Equal(got, []int{victim}) {
+			t.Errorf("AckFailed() = %v a second time, want PE %d", got, victim)
+		}
+	}, shmemtest.Recover(victim))
+}
+
+// everyOperation makes all operations on a PE that lives, behind the full check.
+func everyOperation(t *testing.T, w *shmem.World, x shmem.Sym[uint64], pe int) {
+	t.Helper()
+	for !shmem.Noticed(w) {
+		runtime.Gosched()
+	}
+	c, me := w.Ctx(), uint64(w.MyPE())
+	y := x.At(8 + w.MyPE()) // each has its own there
+	buf, got := []uint64{me, me}, make([]uint64, 2)
+	two := x.Slice(16+2*int(me), 18+2*int(me))
+	check := func(what string, v, want uint64, err error) {
+		t.Helper()
+		if err != nil || v != want {
+			t.Errorf("%s: %d, %v, want %d", what, v, err, want)
+		}
+	}
+	ok(t, shmem.P(c, y, 40, pe))
+	v, err := shmem.G(c, y, pe)
+	check("G", v, 40, err)
+	ok(t, shmem.Put(c, two, buf, pe))
+	ok(t, shmem.Get(c, got, two, pe))
+	check("Get", got[1], me, nil)
+	ok(t, shmem.PutNBI(c, two, []uint64{3, 4}, pe))
+	p, err := shmem.GetNBI(c, got, two, pe)
+	ok(t, err)
+	all, err := p.Wait()
+	check("GetNBI", all[1], 4, err)
+	ok(t, shmem.Put(c, x.Slice(3, 3), nil, pe)) // no elements
+	ok(t, shmem.AtomicSet(c, y, 1, pe))
+	v, err = shmem.AtomicFetch(c, y, pe)
+	check("AtomicFetch", v, 1, err)
+	v, err = shmem.AtomicSwap(c, y, 2, pe)
+	check("AtomicSwap", v, 1, err)
+	v, err = shmem.AtomicCompareSwap(c, y, 2, 3, pe)
+	check("AtomicCompareSwap", v, 2, err)
+	v, err = shmem.AtomicFetchInc(c, y, pe)
+	check("AtomicFetchInc", v, 3, err)
+	ok(t, shmem.AtomicInc(c, y, pe))
+	v, err = shmem.AtomicFetchAdd(c, y, 2, pe)
+	check("AtomicFetchAdd", v, 5, err)
+	ok(t, shmem.AtomicAdd(c, y, 1, pe)) // 8
+	v, err = shmem.AtomicFetchOr(c, y, 7, pe)
+	check("AtomicFetchOr", v, 8, err)
+	ok(t, shmem.AtomicAnd(c, y, 14, pe))
+	v, err = shmem.AtomicFetchXor(c, y, 1, pe)
+	check("AtomicFetchXor", v, 14, err)
+	ok(t, shmem.AtomicOr(c, y, 16, pe))
+	ok(t, shmem.AtomicXor(c, y, 1, pe))
+	v, err = shmem.AtomicFetchAnd(c, y, 1, pe)
+	check("AtomicFetchAnd", v, 30, err)
+	ok(t, shmem.PutSignal(c, two, []uint64{5, 6}, y, 9, shmem.SignalSet, pe))
+	ok(t, c.SignalAdd(y, 1, pe))
+	v, err = shmem.G(c, y, pe)
+	check("signals", v, 10, err)
+	v, err = shmem.G(c, two.At(1), pe)
+	check("PutSignal", v, 6, err)
+	if s, reachable := y.Peer(pe); !reachable || s[0] != 10 {
+		t.Errorf("Peer(%d) = %v, %v", pe, s, reachable)
+	}
+	if len(y.Local()) != 1 {
+		t.Error("Local is not there")
+	}
+	refused(t, shmem.P(c, x.At(64), 1, pe), shmem.ErrBounds)
+	refused(t, shmem.P(c, x, 1, w.NPEs()), shmem.ErrPERange)
+	if n := testing.AllocsPerRun(100, func() {
+		if shmem.P(c, y, 1, pe) != nil || shmem.Put(c, two, buf, pe) != nil || shmem.AtomicAdd(c, y, 1, pe) != nil {
+			t.Error("refused")
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+// deadOperations checks that all operations on a dead PE are refused.
+func deadOperations(t *testing.T, w *shmem.World, x shmem.Sym[uint64], pe int) {
+	t.Helper()
+	c, buf := w.Ctx(), make([]uint64, 2)
+	for op, call := range map[string]func() error{
+		"P":                 func() error { return shmem.P(c, x, 1, pe) },
+		"G":                 func() error { return fails(shmem.G(c, x, pe)) },
+		"Put":               func() error { return shmem.Put(c, x, buf, pe) },
+		"Get":               func() error { return shmem.Get(c, buf, x, pe) },
+		"PutNBI":            func() error { return shmem.PutNBI(c, x, buf, pe) },
+		"GetNBI":            func() error { return fails(shmem.GetNBI(c, buf, x, pe)) },
+		"PutSignal":         func() error { return shmem.PutSignal(c, x, buf, x, 1, shmem.SignalAdd, pe) },
+		"Ctx.SignalAdd":     func() error { return c.SignalAdd(x, 1, pe) },
+		"Ctx.SignalSet":     func() error { return c.SignalSet(x, 1, pe) },
+		"AtomicFetch":       func() error { return fails(shmem.AtomicFetch(c, x, pe)) },
+		"AtomicSet":         func() error { return shmem.AtomicSet(c, x, 1, pe) },
+		"AtomicCompareSwap": func() error { return fails(shmem.AtomicCompareSwap(c, x, 1, 2, pe)) },
+		"AtomicInc":         func() error { return shmem.AtomicInc(c, x, pe) },
+		"AtomicFetchAdd":    func() error { return fails(shmem.AtomicFetchAdd(c, x, 1, pe)) },
+		"AtomicXor":         func() error { return shmem.AtomicXor(c, x, 1, pe) },
+	} {
+		lost(t, op, call(), pe)
+	}
+	if _, reachable := x.Peer(pe); reachable {
+		t.Error("the memory of a dead PE is reachable")
+	}
+}
+
+// Who is in no call that waits learns of a death, too: loops of operations end.
+func TestDeathEndsLoops(t *testing.T) {
+	const npes, victim = 4, 3
+	shmemtest.Run(t, npes, func(t *testing.T, w *shmem.World) {
+		x := must(shmem.Calloc[uint64](w, 4))(t)
+		c := w.Ctx()
+		op, call := "P", func() error { return shmem.P(c, x.At(1), 1, victim) }
+		switch w.MyPE() {
+		case victim:
+			ok(t, shmem.WaitUntil(c, x, shmem.EQ, npes-1))
+			die()
+		case 1:
+			op, call = "G", func() error { return fails(shmem.G(c, x, victim)) }
+		case 2:
+			op, call = "AtomicFetchAdd", func() error { return fails(shmem.AtomicFetchAdd(c, x.At(2), 1, victim)) }
+		}
+		ok(t, shmem.AtomicAdd(c, x, 1, victim))
+		var err error
+		for err == nil {
+			err = call()
+		}
+		lost(t, op, err, victim)
+		y := must(shmem.G(c, x, 0))(t)
+		if y != 0 {
+			t.Errorf("PE 0 has %d", y)
+		}
+	}, shmemtest.Recover(victim))
+}
+
+// Several die, one after the other: callbacks are run once for each, also those
+// that are registered late, and waits name all that are not acknowledged.
+func TestOnFailure(t *testing.T) {
+	const npes = 5
+	shmemtest.Run(t, npes, func(t *testing.T, w *shmem.World) {
+		x := must(shmem.Calloc[uint64](w, 4))(t)
+		c, me := w.Ctx(), w.MyPE()
+		told := make(chan shmem.Failure, npes)
+		cancel := w.OnFailure(func(f shmem.Failure) { told <- f })
+		defer cancel()
+		ok(t, w.Barrier())
+		if me == 1 {
+			die()
+		}
+		if me == 3 {
+			lost(t, "WaitUntil", shmem.WaitUntil(c, x, shmem.EQ, 1), 1)
+			w.AckFailed()
+			ok(t, shmem.WaitUntil(c, x, shmem.EQ, 3)) // all others have been told of PE 1
+			die()
+		}
+		first := <-told
+		if !slices.Equal(first.PEs, []int{1}) || first.Epoch != 1 || len(first.Causes) != 1 || first.Causes[0].Signal() != syscall.SIGKILL {
+			t.Errorf("told of %+v, want PE 1 in epoch 1", first)
+		}
+		ok(t, shmem.AtomicAdd(c, x, 1, 3))
+		second := <-told
+		if !slices.Equal(second.PEs, []int{3}) || second.Epoch != 2 {
+			t.Errorf("told of %+v, want PE 3 in epoch 2", second)
+		}
+		lost(t, "WaitUntil", shmem.WaitUntil(c, x, shmem.EQ, 1), 1, 3)
+		late := make(chan shmem.Failure, npes)
+		defer w.OnFailure(func(f shmem.Failure) { late <- f })()
+		if f := <-late; !slices.Equal(f.PEs, []int{1, 3}) || f.Epoch != 2 {
+			t.Errorf("told late of %+v, want PEs 1 and 3", f)
+		}
+		err := w.Barrier()
+		lost(t, "Barrier", err, 1, 3)
+		if want := "PE 1 was killed by signal 9 (SIGKILL), PE 3 was killed"; !strings.Contains(err.Error(), want) {
+			t.Errorf("%q, want it to have %q", err, want)
+		}
+		if got := w.AckFailed(); !slices.Equal(got, []int{1, 3}) {
+			t.Errorf("AckFailed() = %v, want 1 and 3", got)
+		}
+		if len(told)+len(late) > 0 {
+			t.Error("told more than once")
+		}
+		lost(t, "Barrier", w.Barrier(), 1, 3) // acknowledged or not
+	}, shmemtest.Recover(1, 3))
+}
+
+// Survivors finalize, whether they meet the death there or know of it, in nested
+// worlds as well, and are no PEs any more.
+func TestFinalizeWithDead(t *testing.T) {
+	const npes, victim = 4, 0
+	shmemtest.Run(t, npes, func(t *testing.T, w *shmem.World) {
+		if must(shmem.Init())(t) != w {
+			t.Fatal("nested Init returns another World")
+		}
+		if w.MyPE() == victim {
+			dieWhen(w, 1, 2, 3)
+		}
+		ok(t, w.Finalize()) // the inner one
+		lost(t, "Barrier", w.Barrier(), victim)
+		if must(shmem.Init())(t) != w {
+			t.Fatal("nested Init returns another World")
+		}
+		ok(t, w.Finalize())
+		called := false
+		w.OnFailure(func(shmem.Failure) { called = true })
+		ok(t, w.Finalize())
+		refused(t, w.Barrier(), shmem.ErrFinalized)
+		if called && len(w.Failed()) == 0 {
+			t.Error("PEs do not stay dead")
+		}
+		// What is collective over all PEs cannot begin again.
+		_, err := shmem.Init()
+		lost(t, "Init", err, victim)
+	}, shmemtest.Recover(victim))
+}
+
+// A survivor can end the job.
+func TestGlobalExitWithDead(t *testing.T) {
+	shmemtest.Run(t, 3, func(t *testing.T, w *shmem.World) {
+		if w.MyPE() == 1 {
+			die()
+		}
+		lost(t, "Barrier", w.Barrier(), 1)
+		if w.MyPE() == 0 {
+			w.GlobalExit(9)
+		}
+		lost(t, "WaitUntil", shmem.WaitUntil(w.Ctx(), shmem.Sym[int]{}, shmem.EQ, 0), 1) // never reached
+	}, shmemtest.Recover(0, 1, 2), shmemtest.Status(9))
+}
+
+// A PE that dies before or in Init makes it fail for the others, with its name.
+func TestInitWithDead(t *testing.T) {
+	const npes, victim = 3, 1
+	jobs := 12
+	if testing.Short() {
+		jobs = 3
+	}
+	if os.Getenv("GOSHMEM_SHMEMTEST_CALL") != "" {
+		if os.Getenv("PMIX_RANK") == fmt.Sprint(victim) {
+			late, err := time.ParseDuration(os.Getenv("TEST_DIE_AFTER"))
+			ok(t, err)
+			if late == 0 {
+				die()
+			}
+			time.AfterFunc(late, die) // anywhere in Init
+			_, _ = shmem.Init()
+			die()
+		}
+		w, err := shmem.Init()
+		if err == nil { // it died behind Init
+			err = w.Barrier()
+			lost(t, "Barrier", err, victim)
+			ok(t, w.Finalize())
+		} else {
+			lost(t, "Init", err, victim)
+		}
+		if !t.Failed() {
+			fmt.Fprintln(os.Stdout, "survived")
+			t.SkipNow()
+		}
+		return
+	}
+	for i := range jobs {
+		var out strings.Builder
+		shmemtest.Run(t, npes, nil, shmemtest.Recover(0, 1, 2), shmemtest.Output(&out),
+			shmemtest.Env("TEST_DIE_AFTER="+(time.Duration(i)*4*time.Millisecond).String()))
+		if n := strings.Count(out.String(), "survived\n"); n != npes-1 {
+			t.Errorf("victim dies after %d ms: %d of %d survivors end well:\n%s", 4*i, n, npes-1, &out)
+		}
+	}
+}
