@@ -3,7 +3,6 @@
 package kernel
 
 import (
-	"fmt"
 	"os/exec"
 	"slices"
 	"strconv"
@@ -186,7 +185,7 @@ func TestHealthy(t *testing.T) {
 	}
 	for _, r := range l.all {
 		if r.Kind != Dead && r.Kind != Released {
-			t.Error(fmt.Sprintf("report %+v of a healthy process", r))
+			t.Errorf("report %+v of a healthy process", r)
 		}
 	}
 }

@@ -4,7 +4,6 @@ package kernel
 
 import (
 	"bufio"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -237,15 +236,4 @@ func (v *victim) reap() syscall.WaitStatus {
 		v.ProcessState = &os.ProcessState{}
 		return status
 	}
-}
-
-// threadState returns the letter of a process in /proc.
-func threadState(t *testing.T, pid int) string {
-	t.Helper()
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, rest, _ := strings.Cut(string(stat), ") ")
-	return rest[:1]
 }
