@@ -147,8 +147,9 @@ type Step struct {
 	closing  chan struct{}
 	serving  sync.WaitGroup
 
-	watch   *kernel.Watch // nil: not open yet, or there is none
-	opening sync.WaitGroup
+	watch   *kernel.Watch    // nil: not open yet, or there is none
+	joined  chan struct{}    // closed when all PEs of the first job have joined
+	waited  int              // how many of them have not yet
 	tags    map[uint64]*proc // by which the watch names PEs
 	lastTag uint64
 	stirred chan struct{} // a job has news for its PEs
@@ -165,6 +166,7 @@ func Start(cfg Config) (*Step, error) {
 		closing: make(chan struct{}),
 		tags:    map[uint64]*proc{},
 		stirred: make(chan struct{}, 1),
+		joined:  make(chan struct{}),
 	}
 	s.input = &input{dest: map[ID]*os.File{}, pushers: map[ID]*pusher{}, lost: map[ID]bool{}, notice: s.notice}
 	var secret [8]byte
@@ -199,6 +201,7 @@ func (s *Step) setUp() (err error) {
 	}
 	j := newJob(s.cfg.Apps)
 	s.enlist(j)
+	s.waited = j.npes()
 	if err := j.makeHeaps(s.cfg.HeapSize); err != nil {
 		return err
 	}
