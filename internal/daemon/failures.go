@@ -99,13 +99,12 @@ func (s *Step) judge(p *proc, n news) {
 	if p.job.failed || p.job.page == nil {
 		return // it never began, or is over
 	}
-	p.job.failures++
 	if s.cfg.Recover || p.wished(n.end) != "" { // else all are about to be ended: nobody has to complain first
 		p.job.page.Publish(p.id.PE, incarnation, causeOf(n.end), n.at)
 		for _, v := range p.job.vitals {
 			rma.Rouse(v.Bell)
 		}
-		p.job.stirred = true
+		p.job.stirred, p.job.failures = true, p.job.failures+1
 		s.stir()
 	}
 	s.tellExit(p, n.end)

@@ -70,6 +70,7 @@ type Config struct {
 	// about them tells that they are the job's.
 	OwnsChildren bool
 	Watchdog     Watchdog
+	Recover      bool // PEs go on when others have failed; otherwise they are not told
 	Logger       zerolog.Logger
 }
 
