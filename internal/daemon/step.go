@@ -70,7 +70,10 @@ type Config struct {
 	// about them tells that they are the job's.
 	OwnsChildren bool
 	Watchdog     Watchdog
-	Logger       zerolog.Logger
+	// EndsFirst says that the first failure that nobody asked for ends the step, and
+	// that PEs are to be there until they are told to end: they do not learn of it.
+	EndsFirst bool
+	Logger    zerolog.Logger
 }
 
 // ID names a PE: its job, 0 for the first one of the step, and its number there.
