@@ -56,7 +56,7 @@ func TestBestWatchdogTakesOver(t *testing.T) {
 	for _, args := range [][]string{{"t-pe", "wait"}, {"sh", "-c", `"$0" pe t-pe wait; exit $?`, self(t)}, {"sh", "-c", `echo "ready $$"; sleep 1000`}} {
 		j := start(t, append([]string{"-n", "2", "--recover", "-v"}, args...)...)
 		pids := j.ready(2)
-		<-j.stderr.says("watchdog: " + best + "\n")
+		<-j.stderr.says("watchdog: " + best)
 		for _, pid := range pids {
 			check(t, syscall.Kill(pid, syscall.SIGKILL))
 		}

@@ -70,8 +70,10 @@ type Config struct {
 	// about them tells that they are the job's.
 	OwnsChildren bool
 	Watchdog     Watchdog
-	Recover      bool // PEs go on when others have failed; otherwise they are not told
-	Logger       zerolog.Logger
+	// EndsFirst says that the first failure that nobody asked for ends the step, and
+	// that PEs are to be there until they are told to end: they do not learn of it.
+	EndsFirst bool
+	Logger    zerolog.Logger
 }
 
 // ID names a PE: its job, 0 for the first one of the step, and its number there.
@@ -92,7 +94,7 @@ type Event struct {
 	NPEs int // Spawned
 	PID  int
 	End  ending.End // Failed, Exited
-	Tier string     // Failed: by which the death was learnt of; empty: it was there to be reaped
+	Tier string     // Failed, Exited: by which a failure was learnt of; empty: it was there to be reaped
 	// GoesOn says of one that Failed that its own process runs on: a shell, whose
 	// program has ended.
 	GoesOn  bool

@@ -73,11 +73,6 @@ func (s *Step) openTier(tier kernel.Tier, poll time.Duration) error {
 	if err != nil {
 		return err
 	}
-	said := s.cfg.Logger.Info()
-	if passed := w.Passed(); len(passed) > 0 {
-		said = said.Errs("passed", passed)
-	}
-	said.Msgf("watchdog: %v", w.Tier())
 	s.mu.Lock()
 	old := s.watch
 	s.watch = w
@@ -86,10 +81,15 @@ func (s *Step) openTier(tier kernel.Tier, poll time.Duration) error {
 	for _, p := range early {
 		s.handOver(w, p)
 	}
-	if old == nil {
-		return nil
+	if old != nil {
+		err = old.Close()
 	}
-	return old.Close()
+	said := s.cfg.Logger.Info()
+	if passed := w.Passed(); len(passed) > 0 {
+		said = said.Errs("passed", passed)
+	}
+	said.Msgf("watchdog: %v", w.Tier())
+	return err
 }
 
 // handOver has a new watch look after the processes of a PE, too. What both watches
