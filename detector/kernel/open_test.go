@@ -117,8 +117,8 @@ func TestCloseLeavesNothing(t *testing.T) {
 			}
 			v.act()
 			v.reap()
-			if len(l.all) > 0 {
-				t.Errorf("reports %+v after close", l.all)
+			if len(l.every()) > 0 {
+				t.Errorf("reports %+v after close", l.every())
 			}
 			if n := descriptors(t); n > before { // fewer: those of the compiler's process
 				t.Errorf("%d descriptors, want %d", n, before)
