@@ -42,6 +42,7 @@ type proc struct {
 
 	watched       bool // the watch knows of it, and says when it can be reaped
 	released      chan struct{}
+	freed         bool   // that is closed
 	tag           uint64 // by which the watch names it; 0: not yet
 	member        int    // process that has joined for it last; 0: none, or unknown
 	memberWatched bool   // that is another one, and its end will be told
@@ -56,6 +57,16 @@ type proc struct {
 // join notes that the PE has joined the job, perhaps not for the first time.
 func (p *proc) join() {
 	p.connected, p.lost, p.settled = true, false, make(chan struct{})
+}
+
+// noteJoin notes that a PE has joined. The caller holds the lock.
+func (s *Step) noteJoin(p *proc) {
+	if p.job.number == 0 && !p.connected {
+		if s.waited--; s.waited == 0 {
+			close(s.joined)
+		}
+	}
+	p.join()
 }
 
 // settle notes that the PE has left the job.
