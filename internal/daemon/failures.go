@@ -98,7 +98,7 @@ func (s *Step) judge(p *proc, n news) {
 	if p.failed || n.end.Judge() == ending.Well {
 		return
 	}
-	p.failed = true
+	p.failed, p.learnt = true, n.tier
 	if p.job.failed || p.job.page == nil {
 		return // it never began, or is over
 	}

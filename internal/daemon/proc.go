@@ -49,6 +49,7 @@ type proc struct {
 	dead          bool   // its own process has died; there may still be something to be freed
 	last          news   // of that
 	failed        bool   // everybody was told of its failure: nothing of it joins any more
+	learnt        string // the tier by which that was learnt of
 	state         string // that the user was told last
 	ails          bool   // it is stopped, stuck or starved
 	pulse         pulse
@@ -326,7 +327,7 @@ func (s *Step) wait(p *proc) {
 	}
 	end := p.last.end
 	end.Unfinished = p.unfinished()
-	s.emit(Event{Kind: Exited, ID: p.id, PID: p.pid(), Process: p.cmd.ProcessState, Ran: ran, End: end, By: p.wished(end), Said: p.said()})
+	s.emit(Event{Kind: Exited, ID: p.id, PID: p.pid(), Process: p.cmd.ProcessState, Ran: ran, End: end, Tier: p.learnt, By: p.wished(end), Said: p.said()})
 }
 
 // awaitEnd returns when a PE's process can be reaped. From then on its number may

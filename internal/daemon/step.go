@@ -94,7 +94,7 @@ type Event struct {
 	NPEs int // Spawned
 	PID  int
 	End  ending.End // Failed, Exited
-	Tier string     // Failed: by which the death was learnt of; empty: it was there to be reaped
+	Tier string     // Failed, Exited: by which a failure was learnt of; empty: it was there to be reaped
 	// GoesOn says of one that Failed that its own process runs on: a shell, whose
 	// program has ended.
 	GoesOn  bool
