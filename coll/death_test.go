@@ -212,6 +212,27 @@ func TestLeaveWithDead(t *testing.T) {
 	})
 }
 
+// Who leaves a collective that failed in its first step does not pass for one that
+// had entered the second.
+func TestLeaveInTheMidst(t *testing.T) {
+	nd := newNode(t, 2)
+	tm := nd.member(t, 0, nd.failures)
+	nd.kill(1)
+	within(t, "Leave", func() {
+		unaware := nd.member(t, 0, nil)
+		done := make(chan error, 1)
+		go func() { done <- coll.FCollect[uint32](t.Context(), unaware, large) }()
+		nd.asleep(0)
+		names(t, "who knows", tm.Sync(t.Context()), 1)
+		tm.Leave()
+		if word := nd.m.Control(0).Arrive[0][0]; word != 1<<63|1 {
+			t.Errorf("arrival word is %#x, want the mark and step 1", word)
+		}
+		nd.waiters[0].Close()
+		<-done
+	})
+}
+
 // mortal is an operator in which a member dies.
 type mortal struct{}
 
@@ -302,9 +323,10 @@ func (l *life) live(ctx context.Context) error {
 	for step := range steps {
 		kind, root := choose(l.rng, l.tm.Size())
 		if step == l.end {
-			if kind == "Reduce" {
+			switch kind {
+			case "Reduce":
 				_ = coll.Reduce[uint32](ctx, l.tm, small, mortal{})
-			} else if kind == "Reduce large" {
+			case "Reduce large":
 				_ = coll.Reduce[uint32](ctx, l.tm, large, mortal{})
 			}
 			return nil

@@ -134,6 +134,9 @@ func New(c Config) (*Team, error) {
 	for _, i := range c.Members {
 		t.members = append(t.members, c.Map.Control(i))
 	}
+	if c.Failures == nil {
+		t.alive = math.MaxUint64 // nor do deaths end waits that the Waiter learns of
+	}
 	t.arrive = unsafe.Pointer(&t.members[0].Arrive[c.ID])
 	t.stride = layout.ArriveStride(len(c.Members))
 	t.state = &t.members[c.Me].Teams[c.ID]
@@ -165,7 +168,8 @@ func (t *Team) begin(steps uint64) (uint64, error) {
 	if !atomic.CompareAndSwapUint64(&t.busy, 0, 1) {
 		return 0, ErrConcurrent
 	}
-	if epoch := t.failures.Epoch(); epoch != t.alive {
+	t.w.Beat()
+	if epoch := t.failures.Epoch(); epoch > t.alive {
 		if err := t.bury(); err != nil {
 			rma.StoreRelease(&t.busy, 0)
 			return 0, err

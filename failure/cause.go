@@ -23,7 +23,7 @@ const (
 
 // Cause says how a PE ended: its kind and what belongs to that. It is a word of
 // the failure page, and an error.
-type Cause uint32
+type Cause uint32 //nolint:errname // it is a word of the page, which happens to say all that an error has to
 
 // A cause is its kind in the upper 8 bits and a value in the others: of Killed the
 // signal with the bits below, of Exited and Left the status.

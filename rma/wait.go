@@ -123,7 +123,8 @@ type Waiter struct {
 	Policy
 	bell     *layout.Bell  // of this PE
 	failures *failure.View // nil: waits are not ended by deaths
-	sleepers atomic.Int32  // goroutines of this process that want the bell
+	progress *layout.Progress
+	sleepers atomic.Int32 // goroutines of this process that want the bell
 	closed   atomic.Bool
 	barrier  bool // membarrier works: writers need no fence before they look at the bell
 }
@@ -134,7 +135,7 @@ type Waiter struct {
 // for a look behind a locked instruction, and so must those of all to whom this
 // process writes (AskLocked).
 func NewWaiter(bell *layout.Bell, p Policy) *Waiter {
-	w := &Waiter{Policy: p, bell: bell, barrier: xunix.MembarrierRegister() == nil}
+	w := &Waiter{Policy: p, bell: bell, progress: new(layout.Progress), barrier: xunix.MembarrierRegister() == nil}
 	if !w.barrier {
 		AskLocked(bell)
 	}
@@ -144,6 +145,18 @@ func NewWaiter(bell *layout.Bell, p Policy) *Waiter {
 // Watch makes the failures that a page tells of end waits from now on. It is called
 // before the first wait.
 func (w *Waiter) Watch(v *failure.View) { w.failures = v }
+
+// Beats makes Beat move a PE's progress word. It is called before the first wait.
+func (w *Waiter) Beats(p *layout.Progress) { w.progress = p }
+
+// Beat says that the program goes on: the watch for hangs looks whether the word
+// moves. Every wait does so, and whoever calls something that may wait should. Beats
+// of several goroutines at once may count as one, which saves a locked instruction.
+//
+// Cost: a load and a store, on a line that is this PE's.
+func (w *Waiter) Beat() {
+	StoreRelease(&w.progress.Count, atomic.LoadUint64(&w.progress.Count)+1)
+}
 
 // Close ends all waits of this process, now and later, with ErrClosed.
 func (w *Waiter) Close() {
@@ -180,6 +193,7 @@ func (w *Waiter) Expedited() bool { return w.barrier }
 // locked in any case. A step that dies between store and look is an end of the job;
 // and the sleep ends by its timeout.
 func (w *Waiter) Wait(c Cond, ctx context.Context) (uint64, error) { //nolint:revive // the condition is the subject, the context optional
+	w.Beat()
 	for timeout := w.First; ; {
 		for range w.Polls {
 			if x := c.Load(); c.holds(x) {

@@ -236,3 +236,22 @@ func mapped(t *testing.T) unsafe.Pointer {
 	}
 	return unsafe.Add(m.Segment(0), layout.HeapOffset)
 }
+
+// Each wait moves the progress word on, also one that need not wait.
+func TestBeat(t *testing.T) {
+	s := (*struct {
+		side
+		progress layout.Progress
+	})(mapped(t))
+	w := NewWaiter(&s.bell, PolicyFor(1, 1))
+	w.Beat() // nobody looks
+	w.Beats(&s.progress)
+	for want := uint64(1); want < 4; want++ {
+		if _, err := w.Wait(Cond{Addr: unsafe.Pointer(&s.word), Width: 8}, nil); err != nil {
+			t.Fatal(err)
+		}
+		if s.progress.Count != want {
+			t.Errorf("progress is %d after %d waits", s.progress.Count, want)
+		}
+	}
+}

@@ -35,6 +35,12 @@
 // which value it had and what is wanted. At and Slice out of range give a
 // handle that fails at its first use.
 //
+// # Failures
+//
+// Without oshrun --recover, a PE that dies ends the job. With it, the others get a
+// *PEError, with ErrPEDied among its causes, of operations on it, of all collectives,
+// and of waits until they have called World.AckFailed. Nothing waits for the dead.
+//
 // # Concurrency
 //
 // Any goroutine may call any operation. Collectives on one team are called by

@@ -36,6 +36,7 @@ func Test[T Waiter](c *Ctx, x Sym[T], cmp Cmp, v T) (bool, error) {
 	if err := checkWait(c, "Test", x, cmp); err != nil {
 		return false, err
 	}
+	c.h.job.Waiter.Beat() // it may be polled
 	cond := condition(x, cmp, v)
 	cond.Addr = c.mine(x.off)
 	return cond.Ready(), nil

@@ -40,7 +40,8 @@ func openBPF(w *Watch) (_ source, err error) {
 	if err := needRights(); err != nil {
 		return nil, err
 	}
-	names, err := needed(w.cfg)
+	types := btf.NewCache() // reading the kernel's types is most of the cost of Open
+	names, err := needed(w.cfg, types)
 	if err != nil {
 		return nil, err
 	}
@@ -50,7 +51,7 @@ func openBPF(w *Watch) (_ source, err error) {
 			_ = p.close() // the error before says more
 		}
 	}()
-	if err := p.load(names); err != nil {
+	if err := p.load(names, types); err != nil {
 		return nil, why(err)
 	}
 	if err := w.poll.Watch(p.maps.Events.FD(), idSource, !closeOnce); err != nil {
@@ -61,8 +62,8 @@ func openBPF(w *Watch) (_ source, err error) {
 
 // needed returns the names of the programs that this kernel and configuration
 // need.
-func needed(cfg Config) (names []string, err error) {
-	exit, err := exitProgram(cfg.alone)
+func needed(cfg Config, types *btf.Cache) (names []string, err error) {
+	exit, err := exitProgram(cfg.alone, types)
 	if err != nil {
 		return nil, err
 	}
@@ -121,14 +122,14 @@ func why(err error) error {
 
 // exitProgram chooses by the arguments of the tracepoint, which were extended
 // when it was moved ahead of the release of memory.
-func exitProgram(alone bool) (string, error) {
-	types, err := btf.LoadKernelSpec()
+func exitProgram(alone bool, types *btf.Cache) (string, error) {
+	kernel, err := types.Kernel()
 	if err != nil {
 		return "", &TierError{BPF, "BTF of the kernel (CONFIG_DEBUG_INFO_BTF, /sys/kernel/btf/vmlinux)", err}
 	}
 	const missing = "tracepoint sched_process_exit"
 	var point *btf.Typedef
-	if err := types.TypeByName("btf_trace_sched_process_exit", &point); err != nil {
+	if err := kernel.TypeByName("btf_trace_sched_process_exit", &point); err != nil {
 		return "", &TierError{BPF, missing, err}
 	}
 	pointer, ok := point.Type.(*btf.Pointer)
@@ -150,7 +151,7 @@ func exitProgram(alone bool) (string, error) {
 }
 
 // load brings the named programs into the kernel and attaches them.
-func (p *programs) load(names []string) error {
+func (p *programs) load(names []string, types *btf.Cache) error {
 	spec, err := loadWatch()
 	if err != nil {
 		return err
@@ -170,7 +171,7 @@ func (p *programs) load(names []string) error {
 		wanted[name] = spec.Programs[name]
 	}
 	spec.Programs = wanted
-	all, err := ebpf.NewCollection(spec)
+	all, err := ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{Cache: types})
 	if err != nil {
 		return err
 	}

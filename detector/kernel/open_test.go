@@ -117,11 +117,11 @@ func TestCloseLeavesNothing(t *testing.T) {
 			}
 			v.act()
 			v.reap()
-			if len(l.all) > 0 {
-				t.Errorf("reports %+v after close", l.all)
+			if len(l.every()) > 0 {
+				t.Errorf("reports %+v after close", l.every())
 			}
-			if n := descriptors(t) + 1; n != before+1 {
-				t.Errorf("%d descriptors, want %d", n, before+1)
+			if n := descriptors(t); n > before { // fewer: those of the compiler's process
+				t.Errorf("%d descriptors, want %d", n, before)
 			}
 			goleak.VerifyNone(t, others)
 			// The kernel frees programs when nobody can be inside any more.
@@ -212,13 +212,13 @@ func TestPIDNamespace(t *testing.T) {
 		t.Skip("inside")
 	}
 	cmd := exec.Command("unshare", "--fork", "--pid", "--mount-proc", os.Args[0],
-		"-test.run", "^(TestEnds|TestStranger|TestHangs)$/bpf|/(kill|segv|leader_first|stopped)$/^bpf$", "-test.v")
+		"-test.run", "^(TestEnds|TestStranger|TestHangs)$/^(kill|segv|leader_first|stopped|bpf)$/^bpf$", "-test.v")
 	cmd.Env = append(os.Environ(), "KERNEL_TEST_NAMESPACE=1")
 	text, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}
-	for _, want := range []string{"PASS: TestEnds/kill/bpf", "PASS: TestEnds/leader_first/bpf", "PASS: TestStranger/bpf"} {
+	for _, want := range []string{"PASS: TestEnds/kill/bpf", "PASS: TestEnds/leader_first/bpf", "PASS: TestStranger/bpf", "PASS: TestHangs/stopped/bpf"} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("%q is not said:\n%s", want, text)
 		}

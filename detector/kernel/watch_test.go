@@ -89,10 +89,10 @@ func TestShortLived(t *testing.T) {
 				t.Fatalf("status %#x, want %#x", status[tag], want)
 			}
 		}
-		if len(l.all) != 2*many {
-			t.Errorf("%d reports, want %d", len(l.all), 2*many)
+		if len(l.every()) != 2*many {
+			t.Errorf("%d reports, want %d", len(l.every()), 2*many)
 		}
-		for _, r := range l.all {
+		for _, r := range l.every() {
 			same(t, r, status[r.Tag])
 		}
 	})
@@ -239,8 +239,8 @@ func TestAtOnce(t *testing.T) {
 			dead, _ := l.ended(t, uint64(i))
 			same(t, dead, v.reap())
 		}
-		if len(l.all) != 2*many {
-			t.Errorf("%d reports, want %d", len(l.all), 2*many)
+		if len(l.every()) != 2*many {
+			t.Errorf("%d reports, want %d", len(l.every()), 2*many)
 		}
 	})
 }

@@ -143,6 +143,6 @@ func newRoot(stdin *os.File) *cobra.Command {
 	root.Flags().SortFlags = false
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return flagError(err) })
 	f.register(root.Flags())
-	f.watchdogFlags.complete(root)
+	f.completeWatchdog(root)
 	return root
 }

@@ -30,12 +30,12 @@ func (f *watchdogFlags) register(fs *pflag.FlagSet) {
 	fs.StringVar(&f.hang, "hang-timeout", "", "report a PE that for `time` neither calls the library nor waits in it:\nseconds, or 90s, 5m; it is not ended")
 }
 
-// complete names the values.
-func (*watchdogFlags) complete(cmd *cobra.Command) {
+// completeWatchdog names the values.
+func (*watchdogFlags) completeWatchdog(cmd *cobra.Command) {
 	_ = cmd.RegisterFlagCompletionFunc("watchdog", cobra.FixedCompletions(watchdogWords, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
 }
 
-func (f *watchdogFlags) set(o *launch.Options) error {
+func (f *watchdogFlags) setWatchdog(o *launch.Options) error {
 	switch f.watchdog {
 	case "":
 	case watchdogOff:

@@ -33,8 +33,7 @@ func usableTiers(t *testing.T) (names []string) {
 
 // On every tier a killed PE is reported, and how that was learnt.
 func TestWatchdog(t *testing.T) {
-	tiers := usableTiers(t)
-	for _, tier := range tiers {
+	for _, tier := range usableTiers(t) {
 		t.Run(tier, func(t *testing.T) {
 			gate := t.TempDir() + "/gate"
 			j := start(t, "-n", "3", "--recover", "-v", "--stats", "--watchdog", tier, "sh", "-c", waiter, gate)
@@ -46,11 +45,23 @@ func TestWatchdog(t *testing.T) {
 			if tier == watchdogOff {
 				learnt = "learnt when its process could be reaped"
 			}
-			j.expect(3, "1 of 3 PEs failed:", fmt.Sprintf("(pid %d) was killed by signal 9 (SIGKILL) after ", pid), learnt, "tier="+tier, "watchdog  "+tier)
+			j.expect(3, "1 of 3 PEs failed:", fmt.Sprintf("(pid %d) was killed by signal 9 (SIGKILL) after ", pid), learnt, "watchdog: "+tier, "watchdog  "+tier)
 		})
 	}
-	best := start(t, "-n", "1", "--stats", "true")
-	best.expect(0, "watchdog  "+tiers[0])
+}
+
+// Without a wish the best tier takes over in time, also for what runs by then.
+func TestBestWatchdogTakesOver(t *testing.T) {
+	best := usableTiers(t)[0]
+	for _, args := range [][]string{{"t-pe", "wait"}, {"sh", "-c", `"$0" pe t-pe wait; exit $?`, self(t)}, {"sh", "-c", `echo "ready $$"; sleep 1000`}} {
+		j := start(t, append([]string{"-n", "2", "--recover", "-v"}, args...)...)
+		pids := j.ready(2)
+		<-j.stderr.says("watchdog: " + best)
+		for _, pid := range pids {
+			check(t, syscall.Kill(pid, syscall.SIGKILL))
+		}
+		j.expect(137, "2 of 2 PEs failed:", "(learnt by "+best+")\n")
+	}
 }
 
 // A tier that is asked for and not permitted is an error that names what is missing.

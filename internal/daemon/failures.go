@@ -50,12 +50,15 @@ func (s *Step) died(p *proc, n news) {
 
 // memberDied takes the end of the process that had joined for a PE and was not the
 // PE's own. The caller holds the lock.
+//
+// After one that exited with status 0, or nobody knows how, but without a farewell,
+// its shell may start another: that is the launcher's to judge, see Forsake.
 func (s *Step) memberDied(p *proc, n news) {
 	p.memberWatched = false
 	switch {
 	case p.dead && p.last.end.Judge() != ending.Well:
 		s.judge(p, p.last) // which has waited for this
-	case p.unfinished():
+	case p.unfinished() && (p.dead || n.end.Judge() != ending.Well):
 		s.judge(p, n)
 	}
 }
@@ -95,20 +98,29 @@ func (s *Step) judge(p *proc, n news) {
 	if p.failed || n.end.Judge() == ending.Well {
 		return
 	}
-	p.failed = true
+	p.failed, p.learnt = true, n.tier
 	if p.job.failed || p.job.page == nil {
 		return // it never began, or is over
 	}
+	by := p.wished(n.end)
+	if !s.cfg.EndsFirst || by != "" {
+		s.publish(p, n)
+	}
+	s.tellExit(p, n.end)
+	s.emit(Event{
+		Kind: Failed, ID: p.id, PID: p.pid(), End: n.end, Tier: n.tier, GoesOn: !p.dead, By: by, Said: p.said(),
+	})
+}
+
+// publish writes a failure on the page of its job and has all PEs look. The caller
+// holds the lock.
+func (s *Step) publish(p *proc, n news) {
 	p.job.page.Publish(p.id.PE, incarnation, causeOf(n.end), n.at)
 	for _, v := range p.job.vitals {
 		rma.Rouse(v.Bell)
 	}
 	p.job.stirred, p.job.failures = true, p.job.failures+1
 	s.stir()
-	s.tellExit(p, n.end)
-	s.emit(Event{
-		Kind: Failed, ID: p.id, PID: p.pid(), End: n.end, Tier: n.tier, GoesOn: !p.dead, By: p.wished(n.end), Said: p.said(),
-	})
 }
 
 // tellExit tells the servers how a PE has ended.

@@ -56,7 +56,7 @@ func (h host) with(name pmix.Proc, f func(*proc)) {
 
 func (h host) ClientConnected(name pmix.Proc, pid int) {
 	var joined *proc
-	h.with(name, func(p *proc) { p.join(); joined = p })
+	h.with(name, func(p *proc) { h.s.noteJoin(p); joined = p })
 	if joined != nil {
 		h.s.followMember(joined, pid)
 	}

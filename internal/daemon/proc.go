@@ -42,12 +42,14 @@ type proc struct {
 
 	watched       bool // the watch knows of it, and says when it can be reaped
 	released      chan struct{}
+	freed         bool   // that is closed
 	tag           uint64 // by which the watch names it; 0: not yet
 	member        int    // process that has joined for it last; 0: none, or unknown
 	memberWatched bool   // that is another one, and its end will be told
 	dead          bool   // its own process has died; there may still be something to be freed
 	last          news   // of that
 	failed        bool   // everybody was told of its failure: nothing of it joins any more
+	learnt        string // the tier by which that was learnt of
 	state         string // that the user was told last
 	ails          bool   // it is stopped, stuck or starved
 	pulse         pulse
@@ -56,6 +58,16 @@ type proc struct {
 // join notes that the PE has joined the job, perhaps not for the first time.
 func (p *proc) join() {
 	p.connected, p.lost, p.settled = true, false, make(chan struct{})
+}
+
+// noteJoin notes that a PE has joined. The caller holds the lock.
+func (s *Step) noteJoin(p *proc) {
+	if p.job.number == 0 && !p.connected {
+		if s.waited--; s.waited == 0 {
+			close(s.joined)
+		}
+	}
+	p.join()
 }
 
 // settle notes that the PE has left the job.
@@ -315,7 +327,7 @@ func (s *Step) wait(p *proc) {
 	}
 	end := p.last.end
 	end.Unfinished = p.unfinished()
-	s.emit(Event{Kind: Exited, ID: p.id, PID: p.pid(), Process: p.cmd.ProcessState, Ran: ran, End: end, By: p.wished(end), Said: p.said()})
+	s.emit(Event{Kind: Exited, ID: p.id, PID: p.pid(), Process: p.cmd.ProcessState, Ran: ran, End: end, Tier: p.learnt, By: p.wished(end), Said: p.said()})
 }
 
 // awaitEnd returns when a PE's process can be reaped. From then on its number may

@@ -70,7 +70,10 @@ type Config struct {
 	// about them tells that they are the job's.
 	OwnsChildren bool
 	Watchdog     Watchdog
-	Logger       zerolog.Logger
+	// EndsFirst says that the first failure that nobody asked for ends the step, and
+	// that PEs are to be there until they are told to end: they do not learn of it.
+	EndsFirst bool
+	Logger    zerolog.Logger
 }
 
 // ID names a PE: its job, 0 for the first one of the step, and its number there.
@@ -91,7 +94,7 @@ type Event struct {
 	NPEs int // Spawned
 	PID  int
 	End  ending.End // Failed, Exited
-	Tier string     // Failed: by which the death was learnt of; empty: it was there to be reaped
+	Tier string     // Failed, Exited: by which a failure was learnt of; empty: it was there to be reaped
 	// GoesOn says of one that Failed that its own process runs on: a shell, whose
 	// program has ended.
 	GoesOn  bool
@@ -147,8 +150,9 @@ type Step struct {
 	closing  chan struct{}
 	serving  sync.WaitGroup
 
-	watch   *kernel.Watch // nil: not open yet, or there is none
-	opening sync.WaitGroup
+	watch   *kernel.Watch    // nil: not open yet, or there is none
+	joined  chan struct{}    // closed when all PEs of the first job have joined
+	waited  int              // how many of them have not yet
 	tags    map[uint64]*proc // by which the watch names PEs
 	lastTag uint64
 	stirred chan struct{} // a job has news for its PEs
@@ -165,6 +169,7 @@ func Start(cfg Config) (*Step, error) {
 		closing: make(chan struct{}),
 		tags:    map[uint64]*proc{},
 		stirred: make(chan struct{}, 1),
+		joined:  make(chan struct{}),
 	}
 	s.input = &input{dest: map[ID]*os.File{}, pushers: map[ID]*pusher{}, lost: map[ID]bool{}, notice: s.notice}
 	var secret [8]byte
@@ -199,6 +204,7 @@ func (s *Step) setUp() (err error) {
 	}
 	j := newJob(s.cfg.Apps)
 	s.enlist(j)
+	s.waited = j.npes()
 	if err := j.makeHeaps(s.cfg.HeapSize); err != nil {
 		return err
 	}

@@ -19,45 +19,102 @@ type Watchdog struct {
 // or starved.
 const pollEvery = time.Second
 
-// openWatch starts the watch. One that nobody has chosen comes when it is ready,
-// for PEs need not wait for it: what has died meanwhile is seen then.
+// A better watch than the first one is opened when the PEs have joined, and have
+// had calm to begin, or when they seem not to be going to: eBPF takes some 70 ms of
+// a processor, which a job of a few milliseconds should not pay for.
+const (
+	calm   = 100 * time.Millisecond
+	atLast = time.Second
+)
+
+// openWatch starts the watch: the one that is wanted, or one that costs nothing
+// and is replaced by the best that works.
 func (s *Step) openWatch() error {
 	switch {
 	case s.cfg.Watchdog.Off:
-		s.cfg.Logger.Info().Str("tier", "off").Msg("watchdog")
+		s.cfg.Logger.Info().Msg("watchdog: off")
 		return nil
 	case s.cfg.Watchdog.Tier != 0:
-		return s.openTier()
+		return s.openTier(s.cfg.Watchdog.Tier, pollEvery)
 	}
-	s.opening.Go(func() {
-		if err := s.openTier(); err != nil {
-			s.cfg.Logger.Error().Err(err).Msg("watchdog: ends are learnt of when processes can be reaped")
-		}
-	})
+	if err := s.openTier(kernel.PIDFD, 0); err != nil {
+		return s.openTier(0, pollEvery)
+	}
+	s.serving.Go(s.improve)
 	return nil
 }
 
-func (s *Step) openTier() error {
-	w, err := kernel.Open(kernel.Config{Tier: s.cfg.Watchdog.Tier, Poll: pollEvery, Report: s.report, Logger: s.cfg.Logger})
+// improve replaces the first watch by the best that works, when there is time
+// for it.
+func (s *Step) improve() {
+	late := time.NewTimer(atLast)
+	defer late.Stop()
+	select {
+	case <-s.joined:
+		late.Reset(calm)
+		select {
+		case <-late.C:
+		case <-s.closing:
+			return
+		}
+	case <-late.C:
+	case <-s.closing:
+		return
+	}
+	if err := s.openTier(0, pollEvery); err != nil {
+		s.cfg.Logger.Error().Err(err).Msg("watchdog")
+	}
+}
+
+// openTier opens a watch, 0: the best that works, and lets it take the place of
+// the one before: that one ends when the new one knows of all processes.
+func (s *Step) openTier(tier kernel.Tier, poll time.Duration) error {
+	w, err := kernel.Open(kernel.Config{Tier: tier, Poll: poll, Report: s.report, Logger: s.cfg.Logger})
 	if err != nil {
 		return err
 	}
-	s.cfg.Logger.Info().Stringer("tier", w.Tier()).Errs("passed", w.Passed()).Msg("watchdog")
 	s.mu.Lock()
+	old := s.watch
 	s.watch = w
 	early := s.started()
-	members := make([]int, len(early))
-	for i, p := range early {
-		members[i] = p.member
+	s.mu.Unlock()
+	for _, p := range early {
+		s.handOver(w, p)
+	}
+	if old != nil {
+		err = old.Close()
+	}
+	said := s.cfg.Logger.Info()
+	if passed := w.Passed(); len(passed) > 0 {
+		said = said.Errs("passed", passed)
+	}
+	said.Msgf("watchdog: %v", w.Tier())
+	return err
+}
+
+// handOver has a new watch look after the processes of a PE, too. What both watches
+// report counts once.
+func (s *Step) handOver(w *kernel.Watch, p *proc) {
+	s.mu.Lock()
+	over, pids, tag := p.ended || !p.watched, []int{p.pid()}, s.tag(p)
+	if p.memberWatched {
+		pids = append(pids, p.member)
 	}
 	s.mu.Unlock()
-	for i, p := range early {
-		s.follow(p)
-		if members[i] != 0 {
-			s.followMember(p, members[i])
+	if over {
+		return
+	}
+	for _, pid := range pids {
+		if err := w.Add(pid, tag); err != nil {
+			s.cfg.Logger.Debug().Err(err).Stringer("pe", p.id).Msg("watchdog") // it has just ended, or was added in between
 		}
 	}
-	return nil
+	s.mu.Lock()
+	over = p.ended
+	s.mu.Unlock()
+	if over { // reaped before it was added: the number may be somebody else's
+		w.Remove(pids[0])
+	}
 }
 
 // Tier says how the step learns of ends.
@@ -72,7 +129,6 @@ func (s *Step) Tier() string {
 
 // closeWatch ends the watch: nothing is reported any more.
 func (s *Step) closeWatch() error {
-	s.opening.Wait()
 	s.mu.Lock()
 	w := s.watch
 	s.mu.Unlock()
@@ -95,7 +151,12 @@ func (s *Step) follow(p *proc) {
 	s.mu.Unlock()
 	if err := w.Add(pid, tag); err != nil {
 		s.cfg.Logger.Error().Err(err).Stringer("pe", p.id).Msg("watchdog: its end is learnt of when it can be reaped")
-		close(p.released)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if !p.freed {
+			p.freed = true
+			close(p.released)
+		}
 	}
 }
 
@@ -155,7 +216,8 @@ func (s *Step) report(r kernel.Report) {
 			s.memberDied(p, n)
 		}
 	case kernel.Released:
-		if own {
+		if own && !p.freed {
+			p.freed = true
 			close(p.released)
 		}
 	case kernel.Stopped, kernel.Continued, kernel.Stuck, kernel.Starved, kernel.Running:

@@ -258,7 +258,8 @@ func (j *Job) blame(err error) error {
 	}
 	heard := make(chan struct{})
 	once := sync.OnceFunc(func() { close(heard) })
-	defer j.OnFailure(func([]failure.Failure, uint64) { once() })()
+	cancel := j.OnFailure(func([]failure.Failure, uint64) { once() })
+	defer cancel()
 	timer := time.NewTimer(blameTimeout)
 	defer timer.Stop()
 	select {
@@ -284,6 +285,7 @@ func (j *Job) use(m memory) (err error) {
 func (j *Job) listen(processors int) {
 	j.Waiter = rma.NewWaiter(&j.Map.Control(j.PE).Bell, rma.PolicyFor(j.Map.Len(), processors))
 	j.Waiter.Watch(j.Failures)
+	j.Waiter.Beats(&j.Map.Control(j.PE).Progress)
 	for i := range j.Map.Len() {
 		if !j.Waiter.Expedited() {
 			rma.AskLocked(&j.Map.Control(i).Bell)

@@ -163,7 +163,7 @@ func (o *Options) config() (daemon.Config, error) {
 	if n < 1 || n > layout.MaxLocal {
 		return daemon.Config{}, &SetUpError{Err: fmt.Errorf("number of PEs: %d, want 1 to %d on a node", n, layout.MaxLocal)}
 	}
-	cfg := daemon.Config{HeapSize: o.HeapSize, StdinTo: o.StdinTo, OwnsChildren: o.OwnsChildren, Watchdog: o.Watchdog, Tools: o.ReportURI != ""}
+	cfg := daemon.Config{HeapSize: o.HeapSize, StdinTo: o.StdinTo, OwnsChildren: o.OwnsChildren, Watchdog: o.Watchdog, EndsFirst: o.Pprof != "" && !o.Recover, Tools: o.ReportURI != ""}
 	for i := range o.Apps {
 		app, err := o.Apps[i].config(n)
 		if err != nil {

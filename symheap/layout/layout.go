@@ -9,7 +9,7 @@
 //
 //	offset      size     what                    written by      read by
 //	0           4096     Header                  step, once      every PE, once
-//	4096        64       Progress.Count          owner           the watchdog (planned)
+//	4096        64       Progress.Count          owner           step, for --hang-timeout
 //	8128        64       Bell.Sleeping           owner, wakers   every PE after each put
 //	8192        4096     Heap (allocator)        owner           owner
 //	12288       4096     Teams[64]               owner           owner
@@ -152,7 +152,8 @@ const (
 	BellAsk                // a look counts only behind a locked instruction
 )
 
-// Progress is a word that the library moves on, alone on its cache line.
+// Progress is a word that the library moves on at each call that may wait, alone on
+// its cache line. Plain stores will do: that it moves is all that counts.
 type Progress struct {
 	Count uint64
 	_     [56]byte

@@ -1,0 +1,132 @@
+package daemon
+
+import (
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/goshmem/goshmem/detector/kernel"
+	"github.com/goshmem/goshmem/failure"
+	"github.com/goshmem/goshmem/internal/ending"
+	"github.com/goshmem/goshmem/symheap"
+	"github.com/goshmem/goshmem/symheap/layout"
+)
+
+// nextOf returns the next event of a kind, and fails at one of another.
+func nextOf(t *testing.T, s *Step, kind Kind) Event {
+	t.Helper()
+	select {
+	case e := <-s.Events():
+		if e.Kind != kind {
+			t.Fatalf("event %+v, want one of kind %d", e, kind)
+		}
+		return e
+	case <-time.After(10 * time.Second):
+		t.Fatalf("no event of kind %d", kind)
+	}
+	return Event{}
+}
+
+// A death stands on the page when it is told, once, and before the process is
+// reaped, however it is learnt of.
+func TestDeathIsPublished(t *testing.T) {
+	for name, dog := range map[string]Watchdog{"off": {Off: true}, "pidfd": {Tier: kernel.PIDFD}, "default": {}} {
+		t.Run(name, func(t *testing.T) {
+			s := startSleepers(t, 3, func(c *Config) { c.Watchdog = dog })
+			j := s.jobs[0]
+			view, err := failure.Attach(j.pageFD, j.key, 3)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p := j.procs[1]
+			if err := syscall.Kill(p.pid(), syscall.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+			e := nextOf(t, s, Failed)
+			if e.PE != 1 || e.End != (ending.End{Signal: 9}) || e.GoesOn {
+				t.Errorf("event %+v, want PE 1 killed by signal 9", e)
+			}
+			all, epoch := view.All()
+			if len(all) != 1 || epoch != 1 || all[0].PE != 1 || all[0].Cause != failure.BySignal(9, false, false) {
+				t.Errorf("page has %v in epoch %d, want PE 1 in epoch 1", all, epoch)
+			}
+			if e := nextOf(t, s, Exited); e.PE != 1 || e.End.Signal != 9 || e.Process == nil {
+				t.Errorf("event %+v, want the end of PE 1's process", e)
+			}
+			if !s.hasFailed(p) || s.hasFailed(j.procs[0]) {
+				t.Error("PE 1 has not failed, or PE 0 has")
+			}
+			if _, epoch := view.All(); epoch != 1 {
+				t.Errorf("epoch %d after one death", epoch)
+			}
+		})
+	}
+}
+
+// With EndsFirst, PEs do not learn of the failure that ends the job.
+func TestEndsFirst(t *testing.T) {
+	s := startSleepers(t, 2, func(c *Config) { c.EndsFirst = true })
+	j := s.jobs[0]
+	view, err := failure.Attach(j.pageFD, j.key, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(j.procs[1].pid(), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	nextOf(t, s, Failed)
+	if view.Epoch() != 0 {
+		t.Error("it is on the page")
+	}
+}
+
+// Causes on the page are those that PMIx and the user are told.
+func TestCauseOf(t *testing.T) {
+	for want, e := range map[failure.Cause]ending.End{
+		failure.BySignal(11, true, false): {Signal: 11, Core: true, Unfinished: true},
+		failure.BySignal(9, false, true):  {Signal: 9, OOM: true},
+		failure.ByExit(7):                 {Code: 7, Unfinished: true},
+		failure.ByLeaving(0):              {Unfinished: true},
+		failure.Of(failure.Left):          {Unfinished: true, Unknown: true},
+		failure.Of(failure.Unknown):       {},
+	} {
+		if got := causeOf(e); got != want {
+			t.Errorf("%+v: %v, want %v", e, got, want)
+		}
+	}
+}
+
+// A PE hangs that neither moves its word nor waits for others, once.
+func TestPulse(t *testing.T) {
+	var progress layout.Progress
+	var bell layout.Bell
+	v := symheap.Vitals{Progress: &progress, Bell: &bell}
+	begin := time.Now()
+	var b pulse
+	for i, step := range []struct {
+		after       time.Duration
+		count       uint64
+		asleep      bool
+		moved, hung bool
+	}{
+		{after: 0},
+		{after: 9},
+		{after: 10, hung: true},
+		{after: 30},
+		{after: 31, count: 1, moved: true},
+		{after: 40, count: 1},
+		{after: 41, count: 1, hung: true},
+		{after: 50, count: 1, asleep: true, moved: true},
+		{after: 90, count: 1, asleep: true},
+		{after: 99, count: 1},
+		{after: 100, count: 1, hung: true},
+	} {
+		progress.Count, bell.Sleeping = step.count, 0
+		if step.asleep {
+			bell.Sleeping = layout.BellAsleep
+		}
+		if moved, hung := b.beat(v, begin.Add(step.after), 10); moved != step.moved || hung != step.hung {
+			t.Errorf("step %d: moved %t, hung %t; want %t, %t", i, moved, hung, step.moved, step.hung)
+		}
+	}
+}
