@@ -51,6 +51,8 @@ func (w *World) AckFailed() []int {
 // OnFailure has f called with deaths of PEs, those before the call included, once
 // for each time that there are new ones. That acknowledges nothing. After cancel has
 // returned, or Finalize, no further call of f begins; one that is under way goes on.
+// Finalize has f called with what is known by then, and waits for that a quarter of
+// a second at most, in which a call of Finalize by f itself waits in vain.
 //
 // On a World that Init did not give, and in a job of one PE without oshrun, f is
 // never called.

@@ -341,6 +341,28 @@ func TestFinalizeWithDead(t *testing.T) {
 	}, shmemtest.Recover(victim))
 }
 
+// Who has met a death and finalizes has been told of it by then, by every function
+// that wants to hear of it.
+func TestFinalizeTells(t *testing.T) {
+	const npes, victim = 4, 2
+	shmemtest.Run(t, npes, func(t *testing.T, w *shmem.World) {
+		var told [3][]int
+		for i := range told {
+			w.OnFailure(func(f shmem.Failure) { told[i] = f.PEs })
+		}
+		if w.MyPE() == victim {
+			dieWhen(w, 0, 1, 3)
+		}
+		lost(t, "Barrier", w.Barrier(), victim)
+		ok(t, w.Finalize())
+		for i, pes := range told {
+			if !slices.Equal(pes, []int{victim}) {
+				t.Errorf("function %d was told of %v before Finalize returned, want PE %d", i, pes, victim)
+			}
+		}
+	}, shmemtest.Recover(victim))
+}
+
 // A survivor can end the job.
 func TestGlobalExitWithDead(t *testing.T) {
 	shmemtest.Run(t, 3, func(t *testing.T, w *shmem.World) {

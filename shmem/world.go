@@ -142,8 +142,9 @@ func Initialized() bool {
 
 // Finalize ends the process's membership, after a barrier. Handles of this
 // World fail from then on with ErrFinalized. A Finalize that is not the last of
-// nested ones is a barrier only. When a PE has died, it does not wait for anybody
-// and succeeds.
+// nested ones is a barrier only. When a PE has died, it does not wait for the others
+// and succeeds; functions given to OnFailure are called before it, and may take a
+// quarter of a second.
 //
 // Collective: over all PEs of the job.
 // Source: shmem_finalize.
@@ -154,6 +155,7 @@ func (w *World) Finalize() error {
 	if err := w.Barrier(); err != nil && !survivable(err) {
 		return fmt.Errorf("shmem.Finalize: %w", err)
 	}
+	w.s.h.job.Settle()
 	initMu.Lock()
 	defer initMu.Unlock()
 	if w.s.refs--; w.s.refs > 0 {

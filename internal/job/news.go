@@ -3,6 +3,7 @@ package job
 import (
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/goshmem/goshmem/failure"
 )
@@ -17,6 +18,7 @@ type news struct {
 
 	mu    sync.Mutex
 	hooks []*hook
+	after []chan struct{} // to be closed when all hooks were told of what is on the page now
 }
 
 // hook is somebody to tell, and up to which epoch that has been done.
@@ -43,7 +45,8 @@ func (n *news) run() {
 		case <-n.wake:
 		}
 		n.mu.Lock()
-		hooks := slices.Clone(n.hooks)
+		hooks, after := slices.Clone(n.hooks), n.after
+		n.after = nil
 		n.mu.Unlock()
 		for _, h := range hooks {
 			all, epoch := n.view.Since(h.told)
@@ -51,6 +54,9 @@ func (n *news) run() {
 				h.told = epoch
 				h.tell(all, epoch)
 			}
+		}
+		for _, done := range after {
+			close(done)
 		}
 	}
 }
@@ -71,6 +77,26 @@ func (n *news) has(h *hook) bool {
 func (n *news) stop() {
 	if n != nil {
 		n.end.Do(func() { close(n.over) })
+	}
+}
+
+// settle returns when all hooks were told of what is on the page, and have returned,
+// but after limit in any case: it may be a hook that calls it.
+func (n *news) settle(limit time.Duration) {
+	if n.view.Epoch() == 0 {
+		return
+	}
+	done := make(chan struct{})
+	n.mu.Lock()
+	n.after = append(n.after, done)
+	n.mu.Unlock()
+	n.look()
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case <-done:
+	case <-timer.C:
+	case <-n.over:
 	}
 }
 
@@ -101,6 +127,13 @@ func (j *Job) OnFailure(tell func(all []failure.Failure, epoch uint64)) (cancel 
 		}
 	}
 }
+
+// settleAtMost is how long Settle waits for what OnFailure was given.
+const settleAtMost = 250 * time.Millisecond
+
+// Settle lets those be told of all deaths that are known who wait for that: it
+// returns when they have, or after a quarter of a second.
+func (j *Job) Settle() { j.news.settle(settleAtMost) }
 
 // Noticed says that somebody has seen a new epoch of the failure page, so that
 // those are told who wait for that.

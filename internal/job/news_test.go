@@ -117,11 +117,32 @@ func TestNewsMeanwhile(t *testing.T) {
 	}
 }
 
+// Settle lets hooks be told of what is known, but does not wait for one for good.
+func TestSettle(t *testing.T) {
+	p, j := pageOf(t, 8)
+	j.Settle() // of nothing
+	calls, _ := listen(j)
+	p.Publish(5, 1, failure.ByExit(1), 0)
+	p.Publish(6, 1, failure.ByExit(1), 0)
+	j.Settle()
+	if len(calls) != 1 {
+		t.Errorf("%d calls before Settle returns, want one", len(calls))
+	}
+	waits := make(chan bool)
+	defer close(waits)
+	j.OnFailure(func([]failure.Failure, uint64) { j.Settle(); <-waits })
+	j.Settle()
+	j.Settle()
+	j.news.stop()
+	j.Settle()
+}
+
 // Without a page nothing happens, at no cost.
 func TestNewsWithoutPage(t *testing.T) {
 	j := &Job{news: startNews(nil)}
 	calls, cancel := listen(j)
 	j.Noticed()
+	j.Settle()
 	cancel()
 	j.news.stop()
 	if len(calls) > 0 {

@@ -39,6 +39,7 @@ func (r *run) finish(ctx context.Context) {
 	if err := r.out.close(); err != nil && !r.ending {
 		r.unwritten(err)
 	}
+	r.tellFailed()
 	r.tellTorn()
 	r.tellStats()
 	bounded := time.After(lastWords)

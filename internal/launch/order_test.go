@@ -2,6 +2,7 @@ package launch
 
 import (
 	"io"
+	"strings"
 	"testing"
 
 	"github.com/goshmem/goshmem/internal/daemon"
@@ -64,5 +65,25 @@ func TestNobodyWaitsForTheForsaken(t *testing.T) {
 	r.parted(daemon.ID{PE: 0})
 	if len(r.dead) != 1 || r.dead[0].id.PE != 1 {
 		t.Errorf("failures %v, want PE 1", r.dead)
+	}
+}
+
+// The list of failures comes behind what is said of each of them, which waits for
+// the output of the PE.
+func TestListOfFailuresIsLast(t *testing.T) {
+	r := watched(t, 2)
+	var text strings.Builder
+	r.out.sinks[daemon.Stderr] = newSink(io.Discard, &text, r.out.note)
+	said := make(chan struct{})
+	r.event(daemon.Event{Kind: daemon.Failed, End: killed, Said: []<-chan struct{}{said}})
+	r.conclude()
+	<-r.out.sinks[daemon.Stderr].flushed()
+	close(said) // as the step closes
+	r.out.flush()
+	r.tellFailed()
+	<-r.out.sinks[daemon.Stderr].flushed()
+	one, list := strings.Index(text.String(), "PEs that go on: "), strings.Index(text.String(), "PEs failed:")
+	if one < 0 || list < one {
+		t.Errorf("the list is not last:\n%s", &text)
 	}
 }

@@ -18,32 +18,33 @@ import (
 
 // run is a job under way, with the jobs that it has spawned.
 type run struct {
-	o      *Options
-	log    zerolog.Logger
-	step   *daemon.Step
-	out    *printer
-	left   int                // PEs whose process is not reaped, or will run
-	fallen map[daemon.ID]bool // of those, who are dead
-	gone   map[int][]bool     // by job and PE
-	dead   []failure          // that did not end the job
-	well   int                // PEs that finished
-	ending bool               // the job's fate is decided
-	status int
-	kill   <-chan time.Time // when patience is over
-	ints   int              // interrupts received
-	asked  time.Time        // when the user first asked for the end; zero: never
-	stop   stop
-	order  order
-	clock  countdown
-	lost   chan daemon.Event   // connections that were lost a while ago
-	over   chan struct{}       // closed when nobody receives from lost any more
-	dump   bool                // the PEs are to say where they are before they end
-	begin  chan syscall.Signal // which ends the PEs after what is asked of them before
-	ready  chan syscall.Signal // the same, when that is done
-	orders sync.WaitGroup
-	stats  []PEStats
-	tier   string        // by which ends are learnt of
-	last   time.Duration // when the last PE ended
+	o         *Options
+	log       zerolog.Logger
+	step      *daemon.Step
+	out       *printer
+	left      int                // PEs whose process is not reaped, or will run
+	fallen    map[daemon.ID]bool // of those, who are dead
+	gone      map[int][]bool     // by job and PE
+	dead      []failure          // that did not end the job
+	tolerated bool               // the job is over, and they did not end it
+	well      int                // PEs that finished
+	ending    bool               // the job's fate is decided
+	status    int
+	kill      <-chan time.Time // when patience is over
+	ints      int              // interrupts received
+	asked     time.Time        // when the user first asked for the end; zero: never
+	stop      stop
+	order     order
+	clock     countdown
+	lost      chan daemon.Event   // connections that were lost a while ago
+	over      chan struct{}       // closed when nobody receives from lost any more
+	dump      bool                // the PEs are to say where they are before they end
+	begin     chan syscall.Signal // which ends the PEs after what is asked of them before
+	ready     chan syscall.Signal // the same, when that is done
+	orders    sync.WaitGroup
+	stats     []PEStats
+	tier      string        // by which ends are learnt of
+	last      time.Duration // when the last PE ended
 }
 
 // newRun returns a run whose PEs are about to start.

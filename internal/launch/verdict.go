@@ -106,9 +106,18 @@ func (r *run) conclude() {
 	if r.ending || len(r.dead) == 0 {
 		return
 	}
+	r.tolerated = true
 	r.status = StatusTolerated
 	if r.well == 0 {
 		r.status = r.dead[0].status
+	}
+}
+
+// tellFailed lists the failures of a job that was not ended by them. It is called when
+// all that was said of each of them is written.
+func (r *run) tellFailed() {
+	if !r.tolerated {
+		return
 	}
 	r.out.message("%d of %d PEs failed:", len(r.dead), len(r.dead)+r.well)
 	for i := range r.dead[:min(len(r.dead), mostTold)] {

@@ -57,7 +57,7 @@ func ChildStatus(pid int) (status syscall.WaitStatus, over bool, err error) {
 	}
 	const exited, dumped = 1, 3 // CLD_EXITED, CLD_DUMPED; between them CLD_KILLED
 	switch {
-	case info.signo == 0, info.code > dumped: // a tracer is told that its child has stopped as well
+	case info.signo == 0, info.code > dumped: // stops of a child that is traced are told without being asked for
 		return 0, false, nil
 	case info.code == exited:
 		return syscall.WaitStatus(info.of.status&0xff) << 8, true, nil
