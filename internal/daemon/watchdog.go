@@ -25,6 +25,7 @@ const pollEvery = time.Second
 const (
 	calm   = 100 * time.Millisecond
 	atLast = time.Second
+	eachPE = 10 * time.Millisecond // more
 )
 
 // openWatch starts the watch: the one that is wanted, or one that costs nothing
@@ -47,7 +48,11 @@ func (s *Step) openWatch() error {
 // improve replaces the first watch by the best that works, when there is time
 // for it.
 func (s *Step) improve() {
-	late := time.NewTimer(atLast)
+	patience := atLast
+	for i := range s.cfg.Apps {
+		patience += time.Duration(s.cfg.Apps[i].NPEs) * eachPE
+	}
+	late := time.NewTimer(patience)
 	defer late.Stop()
 	select {
 	case <-s.joined:
