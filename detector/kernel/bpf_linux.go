@@ -204,7 +204,8 @@ func (p *programs) begin(_ *Watch, e *entry) error {
 	if err != nil {
 		start = 0 // reaped meanwhile: its pidfd says so
 	}
-	if err := p.maps.Watched.Update(uint32(e.pid), p.clocks.start(start), ebpf.UpdateAny); err != nil {
+	e.start = p.clocks.start(start)
+	if err := p.maps.Watched.Update(uint32(e.pid), e.start, ebpf.UpdateAny); err != nil {
 		return fmt.Errorf("table of %d processes in the kernel: %w", p.maps.Watched.MaxEntries(), err)
 	}
 	return nil
@@ -227,7 +228,8 @@ func (p *programs) drain(w *Watch) error {
 		if err != nil {
 			return err
 		}
-		if e := w.byPID[int(ev.pid)]; e != nil {
+		// A record may be left of a process that was removed, whose number is another's now.
+		if e := w.byPID[int(ev.pid)]; e != nil && (e.start == 0 || e.start == ev.start) {
 			w.died(e, ev.exit, ev.at+p.clocks.monotonic)
 		}
 	}

@@ -76,7 +76,7 @@
 // in the map, watch of the pidfd. An exit after the map entry is sent; the pidfd
 // of one before it is ready at once, or when its memory has been given back. The
 // pidfd also tells of a death whose record found no room in the ring (256 KiB,
-// 8192 records) or was lost by the connector. The first of both is Dead; later
+// 6500 records) or was lost by the connector. The first of both is Dead; later
 // ones are dropped. Records are taken before pidfds in each round, and a record is
 // older than the pidfd of the same process.
 //

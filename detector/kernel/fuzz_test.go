@@ -23,9 +23,10 @@ func FuzzEvent(f *testing.F) {
 			return
 		}
 		again := binary.LittleEndian.AppendUint64(nil, uint64(ev.at))
+		again = binary.LittleEndian.AppendUint64(again, ev.start)
 		again = binary.LittleEndian.AppendUint32(again, ev.pid)
 		again = binary.LittleEndian.AppendUint32(again, uint32(ev.exit.Status))
-		if !bytes.Equal(again, b[:16]) || ev.exit.OOM != (binary.LittleEndian.Uint32(b[16:]) != 0) {
+		if !bytes.Equal(again, b[:24]) || ev.exit.OOM != (binary.LittleEndian.Uint32(b[24:]) != 0) {
 			t.Errorf("%x is read as %+v", b, ev)
 		}
 	})

@@ -9,22 +9,23 @@ import (
 
 // event is struct event of bpf/watch.bpf.c.
 type event struct {
-	at   time.Duration
-	pid  uint32
-	exit Exit
+	at    time.Duration
+	start uint64 // ticks since the machine was started
+	pid   uint32
+	exit  Exit
 }
 
-const eventSize = 24
+const eventSize = 32
 
 func parseEvent(b []byte) (event, error) {
 	if len(b) != eventSize {
 		return event{}, fmt.Errorf("event of %d bytes, want %d", len(b), eventSize)
 	}
 	return event{
-		at: time.Duration(binary.LittleEndian.Uint64(b)), pid: binary.LittleEndian.Uint32(b[8:]),
+		at: time.Duration(binary.LittleEndian.Uint64(b)), start: binary.LittleEndian.Uint64(b[8:]), pid: binary.LittleEndian.Uint32(b[16:]),
 		exit: Exit{
-			Status: syscall.WaitStatus(binary.LittleEndian.Uint32(b[12:])), Known: true,
-			OOM: binary.LittleEndian.Uint32(b[16:]) != 0,
+			Status: syscall.WaitStatus(binary.LittleEndian.Uint32(b[20:])), Known: true,
+			OOM: binary.LittleEndian.Uint32(b[24:]) != 0,
 		},
 	}, nil
 }

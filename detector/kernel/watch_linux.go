@@ -37,9 +37,10 @@ type entry struct {
 	id      uint64
 	pid     int
 	tag     uint64
-	fd      int  // pidfd, -1 where the tier has none
-	gone    bool // it was over when it was added
-	dead    bool // Dead was reported
+	fd      int    // pidfd, -1 where the tier has none
+	start   uint64 // bpf: ticks since the machine was started, 0 if not known
+	gone    bool   // it was over when it was added
+	dead    bool   // Dead was reported
 	exit    Exit
 	hang    Kind
 	samples []sample

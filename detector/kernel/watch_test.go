@@ -270,3 +270,29 @@ func TestReportAdds(t *testing.T) {
 	one.act()
 	l.ended(t, 2)
 }
+
+// TestOtherStart: the death of a process that began at another time than the
+// watched one, with the same number, is not taken for its death.
+func TestOtherStart(t *testing.T) {
+	w, l := open(t, Config{Tier: BPF})
+	v, other := spawn(t, "exit", "1"), spawn(t, "exit", "2")
+	for i, v := range []*victim{v, other} {
+		if err := w.Add(v.pid(), uint64(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.mu.Lock()
+	w.byPID[v.pid()].start++ // what it was when it was added
+	w.mu.Unlock()
+	v.act()
+	dead, _ := l.ended(t, 0)
+	if dead.At != 0 {
+		t.Errorf("dead %+v, want news by the pidfd alone", dead)
+	}
+	same(t, dead, v.reap())
+	other.act()
+	if dead, _ := l.ended(t, 1); dead.At == 0 {
+		t.Errorf("dead %+v, want news of the kernel's program", dead)
+	}
+	other.reap()
+}

@@ -25,7 +25,8 @@ struct {
 } events SEC(".maps");
 
 struct event {
-	__u64 at; /* CLOCK_MONOTONIC */
+	__u64 at;    /* CLOCK_MONOTONIC */
+	__u64 start; /* ticks since boot */
 	__u32 pid;
 	__u32 status; /* as wait has it */
 	__u32 oom;
@@ -57,16 +58,19 @@ static __always_inline void tell(struct task_struct *task, __u32 status)
 {
 	__u32 pid = process_of(task);
 	__u64 *want = bpf_map_lookup_elem(&watched, &pid);
+	__u64 start;
 	struct event *e;
 
 	if (!want)
 		return;
-	if (*want && *want != task->group_leader->start_boottime / NSEC_PER_TICK)
+	start = task->group_leader->start_boottime / NSEC_PER_TICK;
+	if (*want && *want != start)
 		return; /* the number was given to another process */
 	e = bpf_ringbuf_reserve(&events, sizeof(*e), 0);
 	if (!e)
 		return; /* its pidfd will tell */
 	e->at = bpf_ktime_get_ns();
+	e->start = start;
 	e->pid = pid;
 	e->status = status;
 	e->oom = task->signal->oom_mm != 0;

@@ -146,7 +146,7 @@ int main(int argc, char **argv)
 		ready();
 		start(executor);
 		pause(); // ends by the exec
-	} else if (!strcmp(what, "parent")) { // of a process, which is killed by n, or exits with -n
+	} else if (!strcmp(what, "parent")) { // of a process that somebody ends
 		pid_t pid = fork();
 		if (!pid)
 			sleeper(NULL);
