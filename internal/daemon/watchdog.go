@@ -222,7 +222,7 @@ func (s *Step) report(r kernel.Report) {
 		}
 	case kernel.Released:
 		if own && !p.freed {
-			p.freed = true
+			p.freed, p.zombie = true, true
 			close(p.released)
 		}
 	case kernel.Stopped, kernel.Continued, kernel.Stuck, kernel.Starved, kernel.Running:
