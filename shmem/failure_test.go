@@ -3,6 +3,7 @@ package shmem_test
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"runtime"
 	"slices"
@@ -416,5 +417,57 @@ func TestInitWithDead(t *testing.T) {
 		if n := strings.Count(out.String(), "survived\n"); n != npes-1 {
 			t.Errorf("victim dies after %d ms: %d of %d survivors end well:\n%s", 4*i, n, npes-1, &out)
 		}
+	}
+}
+
+// PEs are killed anywhere in a mixture of calls: every survivor gets to an error that
+// names some of them, and finalizes.
+func TestDeathsAnywhere(t *testing.T) {
+	jobs := 8
+	if testing.Short() {
+		jobs = 2
+	}
+	const npes = 6
+	victims := []int{1, 4}
+	for seed := range uint64(jobs) {
+		shmemtest.Run(t, npes, func(t *testing.T, w *shmem.World) {
+			x, y := must(shmem.Calloc[uint64](w, 3000))(t), must(shmem.Calloc[uint64](w, 3000))(t)
+			c, me := w.Ctx(), w.MyPE()
+			if slices.Contains(victims, me) {
+				// The death is of a process in the midst of whatever it does then.
+				time.AfterFunc(time.Duration(rand.Uint64N(20_000))*time.Microsecond, die)
+			}
+			rng := rand.New(rand.NewPCG(seed, 0)) // the same for all PEs
+			var err error
+			for r := uint64(1); err == nil; r++ {
+				n := 1 + rng.IntN(3000/npes)
+				switch rng.IntN(6) {
+				case 0:
+					err = w.Barrier()
+				case 1:
+					err = shmem.Broadcast(w.Team(), x.Slice(0, n), y.Slice(0, n), rng.IntN(npes))
+				case 2:
+					err = shmem.Reduce(w.Team(), x.Slice(0, n), y.Slice(0, n), shmem.Sum)
+				case 3:
+					err = shmem.FCollect(w.Team(), x.Slice(0, n*npes), y.Slice(0, n))
+				case 4:
+					var z shmem.Sym[byte]
+					if z, err = shmem.Alloc[byte](w, n); err == nil {
+						err = shmem.Free(w, z)
+					}
+				default:
+					if err = c.SignalSet(y.At(2999), r, (me+1)%npes); err == nil {
+						_, err = c.SignalWaitUntil(y.At(2999), shmem.GE, r)
+					}
+				}
+			}
+			e, is := errors.AsType[*shmem.PEError](err)
+			if !is || slices.ContainsFunc(e.PEs, func(pe int) bool { return !slices.Contains(victims, pe) }) {
+				t.Errorf("%v, want a PEError with some of %v", err, victims)
+			}
+			if slices.Contains(victims, me) {
+				select {} // its time will come
+			}
+		}, shmemtest.Recover(victims...))
 	}
 }

@@ -43,6 +43,7 @@ type proc struct {
 	watched       bool // the watch knows of it, and says when it can be reaped
 	released      chan struct{}
 	freed         bool   // that is closed
+	zombie        bool   // because the watch has seen its memory given back
 	tag           uint64 // by which the watch names it; 0: not yet
 	member        int    // process that has joined for it last; 0: none, or unknown
 	memberWatched bool   // that is another one, and its end will be told
@@ -338,8 +339,14 @@ func (s *Step) awaitEnd(p *proc) {
 	s.mu.Unlock()
 	if watched {
 		<-p.released
+		s.mu.Lock()
+		p.ended = p.zombie
+		s.mu.Unlock()
+		if p.zombie { // written before the channel was closed
+			return
+		}
 	}
-	if err := xunix.WaitExited(p.pid()); err != nil { // at once where it was released
+	if err := xunix.WaitExited(p.pid()); err != nil {
 		s.cfg.Logger.Error().Err(err).Stringer("pe", p.id).Msg("wait")
 	}
 	s.mu.Lock()

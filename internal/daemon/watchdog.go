@@ -25,6 +25,7 @@ const pollEvery = time.Second
 const (
 	calm   = 100 * time.Millisecond
 	atLast = time.Second
+	eachPE = 10 * time.Millisecond // more
 )
 
 // openWatch starts the watch: the one that is wanted, or one that costs nothing
@@ -47,7 +48,11 @@ func (s *Step) openWatch() error {
 // improve replaces the first watch by the best that works, when there is time
 // for it.
 func (s *Step) improve() {
-	late := time.NewTimer(atLast)
+	patience := atLast
+	for i := range s.cfg.Apps {
+		patience += time.Duration(s.cfg.Apps[i].NPEs) * eachPE
+	}
+	late := time.NewTimer(patience)
 	defer late.Stop()
 	select {
 	case <-s.joined:
@@ -104,9 +109,14 @@ func (s *Step) handOver(w *kernel.Watch, p *proc) {
 	if over {
 		return
 	}
-	for _, pid := range pids {
-		if err := w.Add(pid, tag); err != nil {
-			s.cfg.Logger.Debug().Err(err).Stringer("pe", p.id).Msg("watchdog") // it has just ended, or was added in between
+	for i, pid := range pids {
+		err := w.Add(pid, tag)
+		if err == nil {
+			continue
+		}
+		s.cfg.Logger.Debug().Err(err).Stringer("pe", p.id).Msg("watchdog") // it has just ended, was added in between, or there are no descriptors
+		if i == 0 {
+			s.free(p) // nobody may be left to say so
 		}
 	}
 	s.mu.Lock()
@@ -151,12 +161,17 @@ func (s *Step) follow(p *proc) {
 	s.mu.Unlock()
 	if err := w.Add(pid, tag); err != nil {
 		s.cfg.Logger.Error().Err(err).Stringer("pe", p.id).Msg("watchdog: its end is learnt of when it can be reaped")
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if !p.freed {
-			p.freed = true
-			close(p.released)
-		}
+		s.free(p)
+	}
+}
+
+// free lets a PE's process be reaped when it has ended, though no watch has said so.
+func (s *Step) free(p *proc) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !p.freed {
+		p.freed = true
+		close(p.released)
 	}
 }
 
@@ -217,7 +232,7 @@ func (s *Step) report(r kernel.Report) {
 		}
 	case kernel.Released:
 		if own && !p.freed {
-			p.freed = true
+			p.freed, p.zombie = true, true
 			close(p.released)
 		}
 	case kernel.Stopped, kernel.Continued, kernel.Stuck, kernel.Starved, kernel.Running:
