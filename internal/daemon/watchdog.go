@@ -109,9 +109,14 @@ func (s *Step) handOver(w *kernel.Watch, p *proc) {
 	if over {
 		return
 	}
-	for _, pid := range pids {
-		if err := w.Add(pid, tag); err != nil {
-			s.cfg.Logger.Debug().Err(err).Stringer("pe", p.id).Msg("watchdog") // it has just ended, or was added in between
+	for i, pid := range pids {
+		err := w.Add(pid, tag)
+		if err == nil {
+			continue
+		}
+		s.cfg.Logger.Debug().Err(err).Stringer("pe", p.id).Msg("watchdog") // it has just ended, was added in between, or there are no descriptors
+		if i == 0 {
+			s.free(p) // nobody may be left to say so
 		}
 	}
 	s.mu.Lock()
@@ -156,12 +161,17 @@ func (s *Step) follow(p *proc) {
 	s.mu.Unlock()
 	if err := w.Add(pid, tag); err != nil {
 		s.cfg.Logger.Error().Err(err).Stringer("pe", p.id).Msg("watchdog: its end is learnt of when it can be reaped")
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if !p.freed {
-			p.freed = true
-			close(p.released)
-		}
+		s.free(p)
+	}
+}
+
+// free lets a PE's process be reaped when it has ended, though no watch has said so.
+func (s *Step) free(p *proc) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !p.freed {
+		p.freed = true
+		close(p.released)
 	}
 }
 
