@@ -122,3 +122,21 @@ func TestHangTimeout(t *testing.T) {
 		t.Errorf("status %d, want 124 and nobody who hangs:\n%s", status, said)
 	}
 }
+
+// Where descriptors are so short that the PEs can be started and the better watch not
+// opened, the job ends all the same.
+func TestWatchdogShortOfDescriptors(t *testing.T) {
+	limits := []int{168, 172, 176, 180, 184, 188, 192} // from too few to start to enough
+	jobs := make([]*job, len(limits))
+	for i, limit := range limits {
+		jobs[i] = prepare(t)
+		jobs[i].cmd.Path = "/bin/sh"
+		jobs[i].cmd.Args = []string{"sh", "-c", fmt.Sprintf(`ulimit -n %d; exec "$0" -n 20 sleep 2.5`, limit), self(t)}
+		jobs[i].begin()
+	}
+	for i, j := range jobs {
+		if status, said := j.ended(testPatience); status != 0 && status != 4 {
+			t.Errorf("with %d descriptors: status %d, want 0 or 4:\n%s", limits[i], status, said)
+		}
+	}
+}
