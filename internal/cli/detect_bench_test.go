@@ -51,9 +51,15 @@ func TestDetectBench(t *testing.T) {
 			t.Errorf("nothing of tier %s", tier)
 		}
 	}
+	drawn(t, picture)
+}
+
+// drawn checks that there are pictures of a name in both formats.
+func drawn(t *testing.T, name string) {
+	t.Helper()
 	for _, ext := range []string{".svg", ".png"} {
-		if st, err := os.Stat(picture + ext); err != nil || st.Size() < 1000 {
-			t.Errorf("%s: %v, want a picture", picture+ext, err)
+		if st, err := os.Stat(name + ext); err != nil || st.Size() < 1000 {
+			t.Errorf("%s: %v, want a picture", name+ext, err)
 		}
 	}
 }
