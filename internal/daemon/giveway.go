@@ -6,17 +6,22 @@ import (
 	"github.com/goshmem/goshmem/internal/envvar"
 )
 
+// crowds says whether there are more PEs than processors with a job's. It is asked
+// once, when the job gets its name, because all its PEs must be told the same: the
+// first may have ended before the last is started. The caller holds the lock.
+func (s *Step) crowds(j *job) bool {
+	running := j.npes()
+	for _, other := range s.jobs {
+		running += other.left
+	}
+	return running > runtime.NumCPU()
+}
+
 // giveWay returns the variable that lets ranks of Open MPI yield while they
 // wait, if there are more PEs than processors and env does not say otherwise.
 // They poll, and at 32 ranks on 2 cores without it take four times as long.
-func (s *Step) giveWay(env []string) []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	running := 0
-	for _, j := range s.jobs {
-		running += j.left
-	}
-	if running <= runtime.NumCPU() || isSet(env, envvar.Oversubscribe) {
+func (j *job) giveWay(env []string) []string {
+	if !j.crowded || isSet(env, envvar.Oversubscribe) {
 		return nil
 	}
 	return []string{envvar.Oversubscribe + "=1"}

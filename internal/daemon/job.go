@@ -25,6 +25,8 @@ type job struct {
 	left   int     // processes that have not ended, or never will
 	failed bool    // it could not be started: nobody is told of its ends
 
+	crowded bool // there were more PEs than processors when it began; does not change
+
 	lending sync.RWMutex // held while heaps are handed out
 	heaps   []*os.File
 
@@ -76,6 +78,7 @@ func (s *Step) enlist(j *job) {
 		j.nspace += "-" + strconv.Itoa(j.number)
 	}
 	s.lastJob++
+	j.crowded = s.crowds(j)
 	s.jobs[j.number] = j
 }
 

@@ -296,7 +296,7 @@ func (s *Step) environ(j *job, pe int) []string {
 		env = append(env, envvar.MaxProcs+"="+strconv.Itoa(procs))
 	}
 	env = append(env, s.private.environ(app.Env)...)
-	env = append(env, s.giveWay(app.Env)...)
+	env = append(env, j.giveWay(app.Env)...)
 	env = append(env, s.pmix.Environ(pmix.Proc{Nspace: j.nspace, Rank: pmix.Rank(pe)})...)
 	return append(env, envvar.Step+"="+s.attach.Addr().String())
 }
