@@ -46,3 +46,5 @@
 // Any goroutine may call any operation. Collectives on one team are called by
 // one goroutine at a time, in the same order on all PEs.
 package shmem
+
+//go:generate go run ../internal/coverage/gen . ../docs/openshmem.md
