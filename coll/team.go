@@ -66,6 +66,8 @@ var (
 	// ErrConcurrent reports a second collective on a team while one is under
 	// way in this process.
 	ErrConcurrent = errors.New("another collective is under way on this team in this PE")
+	// ErrReleased reports a team that was released.
+	ErrReleased = errors.New("team was released")
 )
 
 // DeadError reports members that have died: the collective, and every later one of
@@ -109,6 +111,11 @@ type Team struct {
 	id       int
 	busy     uint64 // 1: a collective is under way
 	broken   atomic.Bool
+
+	// What Split needs. See group.go.
+	segments *symheap.Map
+	began    uint64      // the step at which Split made it; 0: it was made otherwise
+	released atomic.Bool // and broken as well
 }
 
 // Config describes a group to New.
@@ -120,6 +127,7 @@ type Config struct {
 	Failures *failure.View
 	Me       int // index in Members
 	ID       int // of the team, the same for all members: 0 to MaxTeams-1
+	Tolerant bool
 }
 
 // New returns the group. It does not communicate.
@@ -130,7 +138,7 @@ func New(c Config) (*Team, error) {
 	if n := len(c.Members); n < 1 || n > layout.MaxLocal || c.Me < 0 || c.Me >= n {
 		return nil, fmt.Errorf("team of %d members with this one at index %d, want 1 to %d", n, c.Me, layout.MaxLocal)
 	}
-	t := &Team{w: c.Waiter, me: c.Me, id: c.ID, failures: c.Failures, pes: slices.Clone(c.Members)}
+	t := &Team{w: c.Waiter, me: c.Me, id: c.ID, failures: c.Failures, pes: slices.Clone(c.Members), segments: c.Map}
 	for _, i := range c.Members {
 		t.members = append(t.members, c.Map.Control(i))
 	}
@@ -160,6 +168,9 @@ func (t *Team) word(i int) *uint64 { return (*uint64)(unsafe.Add(t.arrive, uintp
 // number of the first.
 func (t *Team) begin(steps uint64) (uint64, error) {
 	if t.broken.Load() {
+		if t.released.Load() {
+			return 0, ErrReleased
+		}
 		if err := t.bury(); err != nil {
 			return 0, err
 		}
