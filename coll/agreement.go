@@ -2,6 +2,7 @@ package coll
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 
 	"github.com/goshmem/goshmem/rma"
@@ -26,6 +27,7 @@ type Agreement struct {
 // everybody the same deaths, as all read one page: no lists are exchanged.
 //
 // Cost: less than a reduction of 8 bytes; a list when somebody is dead.
+// Collective: over the members that live.
 // Errors: ErrBroken when an agreement of some member ended by its context, LeftError,
 // ErrConcurrent, the end of ctx.
 func Agree(ctx context.Context, t *Team, flags uint64) (a Agreement, err error) {
@@ -33,14 +35,17 @@ func Agree(ctx context.Context, t *Team, flags uint64) (a Agreement, err error) 
 		return a, ErrConcurrent
 	}
 	defer func() {
-		if err != nil {
+		if err != nil && !errors.Is(err, ErrReleased) {
 			t.split = true
 			t.markVotes(gaveUp)
 			t.ringAll()
 		}
 		rma.StoreRelease(&t.busy, 0)
 	}()
-	if t.split {
+	switch {
+	case t.released.Load():
+		return a, ErrReleased
+	case t.split:
 		return a, ErrBroken
 	}
 	t.w.Beat()
@@ -119,6 +124,13 @@ func (t *Team) votedAll(seq uint64) bool {
 func (t *Team) markVotes(mark uint64) {
 	for k := range uint64(2) {
 		atomic.OrUint64(&t.vote(t.me, k).Seq, mark)
+	}
+}
+
+// resetVotes lets agreements count on from seq, before anybody else looks.
+func (t *Team) resetVotes(seq uint64) {
+	for k := range uint64(2) {
+		atomic.StoreUint64(&t.vote(t.me, k).Seq, seq)
 	}
 }
 

@@ -91,6 +91,8 @@ var (
 	// ErrConcurrent reports a second collective on a team while one is under
 	// way in this process.
 	ErrConcurrent = errors.New("another collective is under way on this team in this PE")
+	// ErrReleased reports a team that was released.
+	ErrReleased = errors.New("team was released")
 )
 
 // DeadError reports members that have died: the collective, and every later one of
@@ -142,6 +144,11 @@ type Team struct {
 	busy     uint64 // 1: a collective is under way
 	broken   atomic.Bool
 	split    bool // an agreement has ended by its deadline
+
+	// What Split needs. See group.go.
+	segments *symheap.Map
+	began    uint64      // the step at which Split made it; 0: it was made otherwise
+	released atomic.Bool // and broken as well
 }
 
 // Config describes a group to New.
@@ -166,7 +173,7 @@ func New(c Config) (*Team, error) {
 	if n := len(c.Members); n < 1 || n > layout.MaxLocal || c.Me < 0 || c.Me >= n {
 		return nil, fmt.Errorf("team of %d members with this one at index %d, want 1 to %d", n, c.Me, layout.MaxLocal)
 	}
-	t := &Team{w: c.Waiter, me: c.Me, id: c.ID, failures: c.Failures, pes: slices.Clone(c.Members), tolerant: c.Tolerant, only: -1}
+	t := &Team{w: c.Waiter, me: c.Me, id: c.ID, failures: c.Failures, pes: slices.Clone(c.Members), tolerant: c.Tolerant, only: -1, segments: c.Map}
 	for i, pe := range c.Members {
 		t.members = append(t.members, c.Map.Control(pe))
 		t.all = append(t.all, i)
@@ -200,6 +207,9 @@ func (t *Team) Tolerant() bool { return t.tolerant }
 // number of the first.
 func (t *Team) begin(steps uint64) (uint64, error) {
 	if t.broken.Load() {
+		if t.released.Load() {
+			return 0, ErrReleased
+		}
 		if err := t.bury(); err != nil {
 			return 0, err
 		}

@@ -93,6 +93,14 @@
 // either the step sees the bell or the sleeper the epoch; membarrier has no part
 // in this, as the step need not be reached by it.
 //
+// Teams[t].Used: written by the owner, read by the members of the group that it
+// names, with sequentially consistent stores and loads. As groups on one id begin at
+// ever greater sequence numbers, a member for which it once did not name the group
+// any more has stopped using that for good.
+//
+// Teams[t].Offer: stored by the owner before it enters an agreement of team t (which
+// orders it), read by those who have left that one and not entered the next.
+//
 // Teams, Heap, Blocks, Progress: written by the owner only. They stand here
 // rather than in the owner's private memory so that a successor that takes
 // over the PE's number finds them.
@@ -175,9 +183,11 @@ type Progress struct {
 
 // Team is what a PE keeps of one of its teams.
 type Team struct {
-	Seq  uint64 // sequence number of the latest collective entered
-	Part uint64 // what is done of a part of a large reduction: board.Logged or board.Pushed of a piece
-	_    [48]byte
+	Seq   uint64 // sequence number of the latest collective entered
+	Part  uint64 // what is done of a part of a large reduction: board.Logged or board.Pushed of a piece
+	Used  uint64 // 0: the id is free here; otherwise the sequence number at which the group began that has it, and TeamReleased
+	Offer uint64 // what survivors of the team tell each other about the one that they make
+	_     [32]byte
 }
 
 // Vote is what a PE says in an agreement, alone on its cache line.
@@ -187,6 +197,9 @@ type Vote struct {
 	Epoch uint64 // of the failure page, when it was called
 	_     [40]byte
 }
+
+// TeamReleased marks in Team.Used that the PE has stopped using the group.
+const TeamReleased = 1 << 63
 
 // Control is the start of every segment.
 type Control struct {
