@@ -3,6 +3,7 @@ package coll
 import (
 	"context"
 	"fmt"
+	"math"
 	"unsafe"
 
 	"github.com/goshmem/goshmem/rma"
@@ -12,7 +13,7 @@ import (
 // RoomError reports a destination of Collect that is smaller than all parts
 // together. All members get the same one.
 type RoomError struct {
-	Member      int // the first one with such a destination
+	Member      int // the first one with the smallest destination
 	Room, Total int // elements
 }
 
@@ -49,53 +50,74 @@ const partBytes = int(unsafe.Sizeof(part{}))
 // not, there is a second step, behind which sources may change.
 func Collect[T any](ctx context.Context, t *Team, b Buffers, room int) error {
 	size := uint64(bytesOf[T](1))
-	mine := part{element: size, src: b.Src, bytes: uint64(b.N) * size, room: uint64(room) * size}
-	seq, err := t.lay(ctx, mine)
+	refused, err := t.collect(ctx, b.Dst, part{element: size, src: b.Src, bytes: uint64(b.N) * size, room: uint64(room) * size})
 	if err != nil {
 		return err
 	}
-	var total, before uint64
-	large := false
-	for i := range t.members {
-		p := t.part(i, seq)
-		if p.seq != seq || p.check != ^seq || p.element != size {
-			return &OtherError{Member: i}
-		}
-		if i == t.me {
-			before = total
-		}
-		total += p.bytes
-		large = large || !t.inline(p.bytes)
-	}
-	for i := range t.members {
-		if r := t.part(i, seq).room; r < total {
-			return &RoomError{Member: i, Room: int(r / size), Total: int(total / size)}
-		}
-	}
-	t.pick(b.Dst, before, seq)
-	if large {
-		return t.Sync(ctx)
-	}
-	return nil
+	return refused
 }
 
-// lay puts this member's part into its slot and returns when everybody has, with
-// the step. The part takes the slot as a whole: who reads it cannot know its size.
-func (t *Team) lay(ctx context.Context, mine part) (seq uint64, err error) {
-	if seq, err = t.begin(1); err != nil {
-		return 0, err
+// collect is Collect by bytes. What all members refuse alike is not an error of the
+// team.
+func (t *Team) collect(ctx context.Context, dst uint64, mine part) (refused, err error) {
+	seq, err := t.begin(1)
+	if err != nil {
+		return nil, err
 	}
 	defer t.end(&err)
+	if err := t.lay(ctx, seq, mine); err != nil {
+		return nil, err
+	}
+	before, large, refused := t.survey(seq, mine.element)
+	if refused != nil {
+		return refused, nil
+	}
+	t.pick(dst, before, seq)
+	if !large {
+		return nil, nil
+	}
+	t.state.Seq++ // for all, who have read the same
+	return nil, t.meet(ctx, t.state.Seq)
+}
+
+// lay puts this member's part into its slot and returns when everybody has. The part
+// takes the slot as a whole: who reads it cannot know its size before.
+func (t *Team) lay(ctx context.Context, seq uint64, mine part) error {
 	to, err := t.take(ctx, seq, layout.SlotSize)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	mine.seq, mine.check = seq, ^seq
 	*(*part)(to) = mine
 	if t.inline(mine.bytes) {
 		copy(view[byte](unsafe.Add(to, partBytes), int(mine.bytes)), view[byte](t.at(t.me, mine.src), int(mine.bytes)))
 	}
-	return seq, t.meet(ctx, seq)
+	return t.meet(ctx, seq)
+}
+
+// survey returns how many bytes go before this member's part, and whether any part
+// is not in a slot.
+func (t *Team) survey(seq, element uint64) (before uint64, large bool, refused error) {
+	var total uint64
+	room, who := uint64(math.MaxUint64), 0
+	for i := range t.members {
+		p := t.part(i, seq)
+		if p.seq != seq || p.check != ^seq || p.element != element {
+			return 0, false, &OtherError{Member: i}
+		}
+		if i == t.me {
+			before = total
+		}
+		if p.room < room {
+			room, who = p.room, i
+		}
+		total += p.bytes
+		large = large || !t.inline(p.bytes)
+	}
+	if room < total {
+		refused = &RoomError{Member: who, Room: int(room / element), Total: int(total / element)}
+	}
+	return before, large, refused
 }
 
 // inline says whether so many bytes follow the part in its slot.

@@ -184,9 +184,9 @@ type Progress struct {
 // Team is what a PE keeps of one of its teams.
 type Team struct {
 	Seq   uint64 // sequence number of the latest collective entered
+	Part  uint64 // what is done of a part of a large reduction: board.Logged or board.Pushed of a piece
 	Used  uint64 // 0: the id is free here; otherwise the sequence number at which the group began that has it, and TeamReleased
 	Offer uint64 // what survivors of the team tell each other about the one that they make
-	Part  uint64 // what is done of a part of a large reduction: board.Logged or board.Pushed of a piece
 	_     [32]byte
 }
 
