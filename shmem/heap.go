@@ -27,6 +27,7 @@ type heap struct {
 	arena *alloc.Arena
 	asked map[uint32]uint64 // bytes that were asked for, by the slot of the live block
 	top   uint32            // slots from here on were never used
+	turns turns             // of calls that return some of several elements
 }
 
 // A tag names a block of one world of this process:
