@@ -172,7 +172,7 @@ func TestMutants(t *testing.T) {
 	want := []string{
 		"shmem_put: Put does nothing", "shmem_put: Put takes the element after dst", "shmem_put: Put takes the PE after pe",
 		"shmem_p: Put does nothing", "shmem_p: Put takes the element after dst", "shmem_p: Put takes the PE after pe",
-		"shmem_sum_reduce: sumOp.Fold its Fold does nothing",
+		"shmem_sum_reduce: sumOp.Fold does nothing",
 		"shmem_fence: Ctx.Quiet does nothing", "shmem_quiet: Ctx.Quiet does nothing",
 	}
 	if !slices.Equal(got, want) {

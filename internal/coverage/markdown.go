@@ -60,7 +60,11 @@ What the functions mean is in their comments: "go doc github.com/goshmem/goshmem
 func (s *Source) goNames(routine string) string {
 	var out []string
 	for _, f := range s.Of(routine) {
-		out = append(out, "`"+f.Name+"`")
+		name := "`" + f.Name + "`"
+		if operator(f.decl) != "" {
+			name = "`Reduce` with " + name
+		}
+		out = append(out, name)
 	}
 	if len(out) == 0 {
 		return "missing"

@@ -36,7 +36,7 @@ var whole = []string{"Free", "Realloc"}
 
 // Mutants returns one mutant for each way in which a function can be wrong: it does
 // nothing and returns zeros, it takes another element than it is told, or another PE.
-// Of an operator's constructor, it is the operator that does nothing.
+// Of an operator's constructor, it is the operator that does nothing, or Reduce is wrong.
 func (s *Source) Mutants() []Mutant {
 	var all []Mutant
 	for _, r := range Routines {
@@ -55,8 +55,11 @@ func (s *Source) of(f *Func) (out []Mutant) {
 		out = append(out, Mutant{Func: f.Name, What: what, text: fmt.Sprintf(format, args...)})
 	}
 	if op := operator(f.decl); op != "" {
-		add("its Fold does nothing", "return")
+		add("does nothing", "return")
 		out[0].Func = op + ".Fold"
+		if reduce := slices.IndexFunc(s.Funcs, func(f Func) bool { return f.Name == "Reduce" }); reduce >= 0 {
+			out = append(out, s.of(&s.Funcs[reduce])...)
+		}
 		return out
 	}
 	add("does nothing", "return %s", strings.Join(s.zeros(f.decl.Type.Results), ", "))
@@ -178,12 +181,18 @@ func mutantPE(pe int, of interface{}) int {
 const supportTest = `package shmem_test
 
 import (
+	"os"
 	"time"
 
 	"github.com/goshmem/goshmem/shmem"
 )
 
-func init() { arm, routinePatience, routineJobPatience = shmem.ArmMutant, 3*time.Second, 10*time.Second }
+func init() {
+	arm = shmem.ArmMutant
+	if os.Getenv("` + MutantVar + `") != "" {
+		routinePatience, routineJobPatience = time.Second, 10*time.Second
+	}
+}
 `
 
 // Overlay writes sources with all mutants into a folder and returns the file that is

@@ -72,7 +72,7 @@ func (s *Source) add(file string, d ast.Decl) {
 		for _, name := range sourceLine(d.Doc) {
 			s.place(&f, name)
 		}
-		if len(f.Routines) > 0 {
+		if len(f.Routines) > 0 || f.Name == "Reduce" { // which is with the operators
 			s.Funcs = append(s.Funcs, f)
 		}
 	case *ast.GenDecl:
