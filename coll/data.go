@@ -5,7 +5,6 @@ import (
 	"slices"
 	"unsafe"
 
-	"github.com/goshmem/goshmem/coll/board"
 	"github.com/goshmem/goshmem/rma"
 )
 
@@ -141,9 +140,6 @@ func reduceLarge[T any](ctx context.Context, t *Team, b Buffers, op Folder[T]) (
 	}
 	return r.rescue(ctx)
 }
-
-// share returns the part of n elements that member i of size handles.
-func share(n, size, i int) (lo, hi int) { return board.Share(n, size, i) }
 
 // FCollect puts the N elements of every member's source one after the other,
 // in the order of the group, into everybody's destination. What belongs to members

@@ -323,8 +323,8 @@ const steps = 30
 // life is a member on its way through random collectives.
 type life struct {
 	tm     *coll.Team
-	rng    *rand.Rand           // the same for all members
-	end    int                  // the step in which it dies, in the midst of a reduction, otherwise before it
+	rng    *rand.Rand // the same for all members
+	end    int        // the step in which it dies, in the midst of a reduction, otherwise before it
 	die    func()
 	over   <-chan struct{}
 	passed *[steps]atomic.Int32 // nil: it does not count

@@ -9,8 +9,8 @@ import (
 	"github.com/goshmem/goshmem/symheap/layout"
 )
 
-// reduction is a large one of which this member makes a part; a piece is what fits
-// into a slot.
+// reduction is a large one, or a scan, of which this member makes a part; a piece is
+// what fits into a slot.
 type reduction[T any] struct {
 	t   *Team
 	b   Buffers
@@ -28,18 +28,25 @@ func (r *reduction[T]) pieces(k int, f func(piece, lo, n int)) {
 	}
 }
 
-// log returns where member i makes its pieces: in its own slot, which nobody reads in
-// these steps unless it is dead.
-func (r *reduction[T]) log(i, n int) []T { return view[T](r.t.slot(i, r.seq, layout.SlotSize), n) }
+// log returns where member i makes the k-th of its pieces: in its own slots, which
+// nobody reads in these steps unless it is dead.
+func (r *reduction[T]) log(i, k, n int) []T {
+	return view[T](r.t.slot(i, r.seq+uint64(k), layout.SlotSize), n)
+}
 
 func (r *reduction[T]) at(i int, off uint64, lo, n int) []T {
 	return view[T](r.t.at(i, off+uint64(bytesOf[T](lo))), n)
 }
 
-// fold makes a piece of all contributors' sources.
-func (r *reduction[T]) fold(acc []T, lo int) {
-	copy(acc, r.at(r.who[0], r.b.Src, lo, len(acc)))
-	for _, i := range r.who[1:] {
+// fold makes a piece of the sources of some contributors, one at least.
+func (r *reduction[T]) fold(acc []T, lo int, who []int) {
+	copy(acc, r.at(who[0], r.b.Src, lo, len(acc)))
+	r.more(acc, lo, who[1:])
+}
+
+// more folds further sources into a piece.
+func (r *reduction[T]) more(acc []T, lo int, who []int) {
+	for _, i := range who {
 		r.op.Fold(acc, r.at(i, r.b.Src, lo, len(acc)))
 	}
 }
@@ -49,8 +56,8 @@ func (r *reduction[T]) fold(acc []T, lo int) {
 func (r *reduction[T]) push(k int) {
 	said := r.t.progress(r.t.me)
 	r.pieces(k, func(piece, lo, n int) {
-		acc := r.log(r.t.me, n)
-		r.fold(acc, lo)
+		acc := r.log(r.t.me, 0, n)
+		r.fold(acc, lo, r.who)
 		rma.StoreRelease(said, board.Logged(piece))
 		for _, i := range r.who {
 			copy(r.at(i, r.b.Dst, lo, n), acc)
@@ -89,14 +96,20 @@ func (r *reduction[T]) rescue(ctx context.Context) error {
 			switch means := board.Recover(said, piece); means {
 			case board.Have:
 			case board.Log:
-				aside = append(aside, rescued[T]{lo, append([]T(nil), r.log(i, n)...)})
+				aside = append(aside, rescued[T]{lo, append([]T(nil), r.log(i, 0, n)...)})
 			case board.Make:
 				acc := make([]T, n)
-				r.fold(acc, lo)
+				r.fold(acc, lo, r.who)
 				aside = append(aside, rescued[T]{lo, acc})
 			}
 		})
 	}
+	return r.install(ctx, aside)
+}
+
+// install puts what was made aside into this member's destination, when nobody reads
+// a source any more.
+func (r *reduction[T]) install(ctx context.Context, aside []rescued[T]) error {
 	r.t.state.Seq++
 	if err := r.t.meet(ctx, r.t.state.Seq); err != nil {
 		return err

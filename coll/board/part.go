@@ -8,6 +8,10 @@ func Logged(piece int) uint64 { return 2*uint64(piece) + 1 }
 // write its log.
 func Pushed(piece int) uint64 { return 2*uint64(piece) + 2 }
 
+// Last returns the last piece that an owner that died with this word has had in its
+// log, -1 if there was none.
+func Last(word uint64) int { return (int(word)+1)/2 - 1 }
+
 // Means is how a survivor gets a piece whose owner has died.
 type Means uint8
 
