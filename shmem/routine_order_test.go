@@ -63,7 +63,7 @@ func messagePassing(t *testing.T, w *shmem.World, order func(c *shmem.Ctx) error
 // one of the two sees the other's.
 func storeBuffering(t *testing.T, w *shmem.World, quiet func(c *shmem.Ctx, pe int) error) {
 	t.Helper()
-	const batches, cells, line = 10, 512, 8
+	const batches, cells, line = 300, 512, 8
 	c, me := w.Ctx(), w.MyPE()
 	other := me ^ 1
 	if other == w.NPEs() {

@@ -106,8 +106,8 @@ var _ = routine("shmem_signal_add", func(t *testing.T, w *shmem.World) {
 	settled(t, w, "after signals of all", sig, []uint64{0, sum, 0})
 	left, right := neighbors(w)
 	ok(t, c.SignalAdd(sig.At(2), ^uint64(0), right)) // wraps around
-	ok(t, c.SignalAdd(sig.Slice(2, 3), 8+uint64(me), right))
-	settled(t, w, "after a signal", sig, []uint64{0, sum, 7 + uint64(left)})
+	ok(t, c.SignalAdd(sig.Slice(2, 3), uint64(me+8), right))
+	settled(t, w, "after a signal", sig, []uint64{0, sum, uint64(left + 7)})
 	refused(t, c.SignalAdd(sig, 1, n), shmem.ErrPERange, "Ctx.SignalAdd")
 	refused(t, c.SignalAdd(sig.At(3), 1, me), shmem.ErrBounds, "Ctx.SignalAdd")
 	ok(t, shmem.Free(w, sig))
