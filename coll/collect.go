@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"unsafe"
 
 	"github.com/goshmem/goshmem/rma"
@@ -41,7 +42,7 @@ type part struct {
 
 const partBytes = int(unsafe.Sizeof(part{}))
 
-// Collect puts the sources of all members one after the other, in the order of the
+// Collect puts the sources of all contributors one after the other, in the order of the
 // group, into everybody's destination, which has room elements; those behind the
 // last part stay as they are. N may differ from member to member.
 //
@@ -100,7 +101,7 @@ func (t *Team) lay(ctx context.Context, seq uint64, mine part) error {
 func (t *Team) survey(seq, element uint64) (before uint64, large bool, refused error) {
 	var total uint64
 	room, who := uint64(math.MaxUint64), 0
-	for i := range t.members {
+	for _, i := range t.present(seq) {
 		p := t.part(i, seq)
 		if p.seq != seq || p.check != ^seq || p.element != element {
 			return 0, false, &OtherError{Member: i}
@@ -128,14 +129,16 @@ func (t *Team) part(i int, seq uint64) *part { return (*part)(t.slot(i, seq, lay
 // pick copies all parts to dst, from this member's on, which begins after so many
 // bytes: not everybody reads the same source at once.
 func (t *Team) pick(dst, before, seq uint64) {
-	for k := range t.members {
-		i := t.me + k
-		if i >= len(t.members) {
-			i -= len(t.members)
+	who := t.present(seq)
+	mine, _ := slices.BinarySearch(who, t.me)
+	for k := range who {
+		if k += mine; k >= len(who) {
+			k -= len(who)
 		}
-		if i == 0 {
+		if k == 0 {
 			before = 0
 		}
+		i := who[k]
 		p := t.part(i, seq)
 		from := unsafe.Add(unsafe.Pointer(p), partBytes)
 		if !t.inline(p.bytes) {
