@@ -69,4 +69,3 @@ func (s *stress) hear(c *shmem.Ctx, from []int, how int) {
 		s.fatalf("a wait for some of none returned %d, want 0", n)
 	}
 }
-func (s *stress) drop(at int) {}
