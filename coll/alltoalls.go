@@ -35,7 +35,7 @@ func AlltoallS[T any](ctx context.Context, t *Team, b Buffers, s Strides) (err e
 	if err := t.meet(ctx, seq); err != nil {
 		return err
 	}
-	for i := range t.members {
+	for _, i := range t.present(seq) {
 		from := unsafe.Add(t.slot(i, seq, size), bytesOf[T](t.me*b.N))
 		stretch[T](t.at(t.me, b.Dst+uint64(bytesOf[T](i*b.N*s.Dst))), s.Dst, from, 1, b.N)
 	}
@@ -52,8 +52,12 @@ func alltoallsLarge[T any](ctx context.Context, t *Team, b Buffers, s Strides) (
 	at := uint64(bytesOf[T](t.me * b.N * s.Src))
 	for k := range t.members {
 		i := (t.me + k) % len(t.members) // not everybody at the same source at once
-		if _, err := t.await(ctx, i, seq); err != nil {
+		v, err := t.await(ctx, i, seq)
+		if err != nil {
 			return err
+		}
+		if v == 0 {
+			continue // dead short of it
 		}
 		stretch[T](t.at(t.me, b.Dst+uint64(bytesOf[T](i*b.N*s.Dst))), s.Dst, t.at(i, b.Src+at), s.Src, b.N)
 	}

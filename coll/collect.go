@@ -3,6 +3,8 @@ package coll
 import (
 	"context"
 	"fmt"
+	"math"
+	"slices"
 	"unsafe"
 
 	"github.com/goshmem/goshmem/rma"
@@ -12,7 +14,7 @@ import (
 // RoomError reports a destination of Collect that is smaller than all parts
 // together. All members get the same one.
 type RoomError struct {
-	Member      int // the first one with such a destination
+	Member      int // the first one with the smallest destination
 	Room, Total int // elements
 }
 
@@ -40,7 +42,7 @@ type part struct {
 
 const partBytes = int(unsafe.Sizeof(part{}))
 
-// Collect puts the sources of all members one after the other, in the order of the
+// Collect puts the sources of all contributors one after the other, in the order of the
 // group, into everybody's destination, which has room elements; those behind the
 // last part stay as they are. N may differ from member to member.
 //
@@ -49,53 +51,74 @@ const partBytes = int(unsafe.Sizeof(part{}))
 // not, there is a second step, behind which sources may change.
 func Collect[T any](ctx context.Context, t *Team, b Buffers, room int) error {
 	size := uint64(bytesOf[T](1))
-	mine := part{element: size, src: b.Src, bytes: uint64(b.N) * size, room: uint64(room) * size}
-	seq, err := t.lay(ctx, mine)
+	refused, err := t.collect(ctx, b.Dst, part{element: size, src: b.Src, bytes: uint64(b.N) * size, room: uint64(room) * size})
 	if err != nil {
 		return err
 	}
-	var total, before uint64
-	large := false
-	for i := range t.members {
-		p := t.part(i, seq)
-		if p.seq != seq || p.check != ^seq || p.element != size {
-			return &OtherError{Member: i}
-		}
-		if i == t.me {
-			before = total
-		}
-		total += p.bytes
-		large = large || !t.inline(p.bytes)
-	}
-	for i := range t.members {
-		if r := t.part(i, seq).room; r < total {
-			return &RoomError{Member: i, Room: int(r / size), Total: int(total / size)}
-		}
-	}
-	t.pick(b.Dst, before, seq)
-	if large {
-		return t.Sync(ctx)
-	}
-	return nil
+	return refused
 }
 
-// lay puts this member's part into its slot and returns when everybody has, with
-// the step. The part takes the slot as a whole: who reads it cannot know its size.
-func (t *Team) lay(ctx context.Context, mine part) (seq uint64, err error) {
-	if seq, err = t.begin(1); err != nil {
-		return 0, err
+// collect is Collect by bytes. What all members refuse alike is not an error of the
+// team.
+func (t *Team) collect(ctx context.Context, dst uint64, mine part) (refused, err error) {
+	seq, err := t.begin(1)
+	if err != nil {
+		return nil, err
 	}
 	defer t.end(&err)
+	if err := t.lay(ctx, seq, mine); err != nil {
+		return nil, err
+	}
+	before, large, refused := t.survey(seq, mine.element)
+	if refused != nil {
+		return refused, nil
+	}
+	t.pick(dst, before, seq)
+	if !large {
+		return nil, nil
+	}
+	t.state.Seq++ // for all, who have read the same
+	return nil, t.meet(ctx, t.state.Seq)
+}
+
+// lay puts this member's part into its slot and returns when everybody has. The part
+// takes the slot as a whole: who reads it cannot know its size before.
+func (t *Team) lay(ctx context.Context, seq uint64, mine part) error {
 	to, err := t.take(ctx, seq, layout.SlotSize)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	mine.seq, mine.check = seq, ^seq
 	*(*part)(to) = mine
 	if t.inline(mine.bytes) {
 		copy(view[byte](unsafe.Add(to, partBytes), int(mine.bytes)), view[byte](t.at(t.me, mine.src), int(mine.bytes)))
 	}
-	return seq, t.meet(ctx, seq)
+	return t.meet(ctx, seq)
+}
+
+// survey returns how many bytes go before this member's part, and whether any part
+// is not in a slot.
+func (t *Team) survey(seq, element uint64) (before uint64, large bool, refused error) {
+	var total uint64
+	room, who := uint64(math.MaxUint64), 0
+	for _, i := range t.present(seq) {
+		p := t.part(i, seq)
+		if p.seq != seq || p.check != ^seq || p.element != element {
+			return 0, false, &OtherError{Member: i}
+		}
+		if i == t.me {
+			before = total
+		}
+		if p.room < room {
+			room, who = p.room, i
+		}
+		total += p.bytes
+		large = large || !t.inline(p.bytes)
+	}
+	if room < total {
+		refused = &RoomError{Member: who, Room: int(room / element), Total: int(total / element)}
+	}
+	return before, large, refused
 }
 
 // inline says whether so many bytes follow the part in its slot.
@@ -106,14 +129,16 @@ func (t *Team) part(i int, seq uint64) *part { return (*part)(t.slot(i, seq, lay
 // pick copies all parts to dst, from this member's on, which begins after so many
 // bytes: not everybody reads the same source at once.
 func (t *Team) pick(dst, before, seq uint64) {
-	for k := range t.members {
-		i := t.me + k
-		if i >= len(t.members) {
-			i -= len(t.members)
+	who := t.present(seq)
+	mine, _ := slices.BinarySearch(who, t.me)
+	for k := range who {
+		if k += mine; k >= len(who) {
+			k -= len(who)
 		}
-		if i == 0 {
+		if k == 0 {
 			before = 0
 		}
+		i := who[k]
 		p := t.part(i, seq)
 		from := unsafe.Add(unsafe.Pointer(p), partBytes)
 		if !t.inline(p.bytes) {

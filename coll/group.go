@@ -209,16 +209,7 @@ func (t *Team) tell(ctx context.Context, o offer, kind uint64) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	var absent []int // possible if the parent is tolerant
-	for i := range t.members {
-		if atomic.LoadUint64(t.word(i))&^marks < seq {
-			absent = append(absent, i)
-		}
-	}
-	if absent != nil {
-		return 0, &DeadError{Members: absent}
-	}
-	return seq, nil
+	return seq, t.Whole() // the parent may be tolerant
 }
 
 // judge returns which ids are free with all who have made offers in a step, and the
@@ -305,6 +296,7 @@ func (t *Team) claim(members []int, id int, start uint64, tolerant bool) (*Team,
 	}
 	g.began = start
 	atomic.StoreUint64(g.word(g.me), start)
+	g.resetVotes(start)
 	atomic.StoreUint64(&state.Used, start)
 	return g, true
 }
