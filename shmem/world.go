@@ -101,7 +101,8 @@ func newWorld(j *job.Job) (*World, error) {
 	s.unhook = j.OnFailure(func([]failure.Failure, uint64) { s.h.beWary() }) // before those of users are called
 	w := &World{s: s}
 	w.team = &Team{h: s.h, t: t, me: j.PE}
-	w.ctx = newCtx(s.h)
+	s.h.ctx = newCtx(s.h)
+	w.ctx = s.h.ctx
 	return w, nil
 }
 
