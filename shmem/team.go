@@ -64,6 +64,15 @@ func newTeam(h *heap, t *coll.Team, pes []int, config TeamConfig) *Team {
 	return g.plain
 }
 
+// world returns numbers of the team as PEs of the world.
+func (g *group) world(numbers []int) []int {
+	pes := make([]int, len(numbers))
+	for i, n := range numbers {
+		pes[i] = g.pes[n]
+	}
+	return pes
+}
+
 // teams are those that users have made and not destroyed.
 type teams struct {
 	sync.Mutex
@@ -388,10 +397,7 @@ func (t *Team) fail(op string, err error) error {
 	}
 	if dead, ok := errors.AsType[*coll.DeadError](err); ok {
 		t.h.notice()
-		pes := make([]int, len(dead.Members))
-		for i, m := range dead.Members {
-			pes[i] = t.g.pes[m]
-		}
+		pes := t.g.world(dead.Members)
 		slices.Sort(pes)
 		return t.h.died(op, pes)
 	}
