@@ -198,14 +198,14 @@ func TestIrregularTeam(t *testing.T) {
 	})
 }
 
-// crowd is a team and which PEs are in it.
-type crowd struct {
+// gathering is a team and which PEs are in it.
+type gathering struct {
 	team *shmem.Team
 	pes  []int
 }
 
 // crowds makes overlapping teams of a team, the same on all its PEs.
-func crowds(t *testing.T, w *shmem.World, parent crowd, rng *rand.Rand, n int) (all []crowd) {
+func crowds(t *testing.T, w *shmem.World, parent gathering, rng *rand.Rand, n int) (all []gathering) {
 	t.Helper()
 	for range n {
 		size := len(parent.pes)
@@ -224,14 +224,14 @@ func crowds(t *testing.T, w *shmem.World, parent crowd, rng *rand.Rand, n int) (
 			t.Fatalf("%d, %d, %d of %v: team %v", start, stride, count, parent.pes, team)
 		}
 		if team != nil {
-			all = append(all, crowd{team, pes})
+			all = append(all, gathering{team, pes})
 		}
 	}
 	return all
 }
 
 // collectives makes one of each kind on a team, back to back, and checks what comes.
-func collectives(t *testing.T, w *shmem.World, c crowd, x, y shmem.Sym[int64], salt int64) {
+func collectives(t *testing.T, w *shmem.World, c gathering, x, y shmem.Sym[int64], salt int64) {
 	t.Helper()
 	n := len(c.pes)
 	src, dst := x.Slice(0, n), y.Slice(0, n)
@@ -271,9 +271,9 @@ func TestAnyTeamAnyOrder(t *testing.T) {
 				x, y := must(shmem.Calloc[int64](w, n))(t), must(shmem.Calloc[int64](w, n))(t)
 				rng := rand.New(rand.NewPCG(uint64(n), 7)) // the same on all PEs
 				for round := range rounds[n] {
-					world := crowd{w.Team(), strided(0, 1, n)}
-					node := crowd{w.Shared(), world.pes}
-					all := append([]crowd{node, world}, crowds(t, w, world, rng, 3)...)
+					world := gathering{w.Team(), strided(0, 1, n)}
+					node := gathering{w.Shared(), world.pes}
+					all := append([]gathering{node, world}, crowds(t, w, world, rng, 3)...)
 					if row, column, err := w.Team().Split2D(1+rng.IntN(n), nil, nil); err == nil {
 						_, _ = row, column
 						ok(t, row.Sync())
