@@ -21,6 +21,7 @@ type heap struct {
 	job   *job.Job
 	me    int
 	npes  int
+	ctx   *Ctx          // the default context
 	wary  atomic.Bool   // no tag is in tags any more
 	acked atomic.Uint64 // failures up to this epoch do not end waits
 	teams teams

@@ -110,6 +110,7 @@ func newWorld(j *job.Job) (*World, error) {
 	w.team.g.standing, w.node.g.standing = true, true
 	w.ctx = newCtx(w.team, CtxOptions{})
 	w.ctx.of.standing = true
+	s.h.ctx = w.ctx
 	return w, nil
 }
 

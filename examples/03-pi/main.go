@@ -12,7 +12,6 @@ import (
 	"log"
 	"math/rand/v2"
 	"os"
-	"syscall"
 
 	"github.com/goshmem/goshmem/shmem"
 )
@@ -34,7 +33,9 @@ func main() {
 	check(err)
 	for r := range rounds {
 		if r == rounds/2 && w.MyPE() == *kill {
-			check(syscall.Kill(os.Getpid(), syscall.SIGKILL))
+			self, err := os.FindProcess(os.Getpid())
+			check(err)
+			check(self.Kill())
 		}
 		count := mine.Local()
 		for range darts {

@@ -106,6 +106,7 @@ var table = []group{
 	{layer: "house", packages: []string{"internal/coverage/gen", "internal/coverage/mutants"}, may: []string{"internal/coverage"}},
 	{layer: "house", packages: []string{"internal/archtest", "internal/hosted"}},
 	{layer: "house", packages: []string{"internal/testenv"}, may: []string{"internal/envvar", "internal/xunix"}},
+	{layer: "house", packages: []string{"internal/exampletest"}, may: []string{"internal/cli"}},
 	{layer: "house", packages: []string{"pmix/wire/wiretest"}},
 }
 
