@@ -29,6 +29,11 @@ var (
 	ErrMismatch = errors.New("PEs called with different arguments")
 	// ErrOverlap reports source and destination of a collective that overlap.
 	ErrOverlap = errors.New("source and destination overlap")
+	// ErrDestroyed reports a team or context that was destroyed.
+	ErrDestroyed = errors.New("was destroyed")
+	// ErrTooMany reports that there are as many teams, or contexts of a team, as there
+	// can be.
+	ErrTooMany = errors.New("too many teams or contexts")
 	// ErrArgument reports any other argument that the call does not allow.
 	ErrArgument = errors.New("bad argument")
 	// ErrPEFinalized reports a PE that was waited for and has finalized.

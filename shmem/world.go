@@ -19,6 +19,7 @@ import (
 type World struct {
 	s    *session
 	team *Team
+	node *Team // SHMEM_TEAM_SHARED
 	ctx  *Ctx
 }
 
@@ -88,11 +89,15 @@ func newWorld(j *job.Job) (*World, error) {
 	for i := range members {
 		members[i] = i
 	}
-	t, err := coll.New(coll.Config{Map: j.Map, Waiter: j.Waiter, Members: members, Me: j.PE, Failures: j.Failures})
+	all, err := coll.New(coll.Config{Map: j.Map, Waiter: j.Waiter, Members: members, Me: j.PE, Failures: j.Failures, ID: coll.ShmemWorld})
 	if err != nil {
 		return nil, err
 	}
-	if t.Rejoin() {
+	node, err := coll.New(coll.Config{Map: j.Map, Waiter: j.Waiter, Members: members, Me: j.PE, Failures: j.Failures, ID: coll.ShmemShared})
+	if err != nil {
+		return nil, err
+	}
+	if again := node.Rejoin(); all.Rejoin() || again {
 		if err := j.Fence(context.Background()); err != nil {
 			return nil, err
 		}
@@ -100,9 +105,12 @@ func newWorld(j *job.Job) (*World, error) {
 	s := &session{h: newHeap(j), refs: 1}
 	s.unhook = j.OnFailure(func([]failure.Failure, uint64) { s.h.beWary() }) // before those of users are called
 	w := &World{s: s}
-	w.team = &Team{h: s.h, t: t, me: j.PE}
-	s.h.ctx = newCtx(s.h)
-	w.ctx = s.h.ctx
+	w.team = newTeam(s.h, all, members, TeamConfig{Mode: ModeStrict})
+	w.node = newTeam(s.h, node, members, TeamConfig{Mode: ModeStrict})
+	w.team.g.standing, w.node.g.standing = true, true
+	w.ctx = newCtx(w.team, CtxOptions{})
+	w.ctx.of.standing = true
+	s.h.ctx = w.ctx
 	return w, nil
 }
 
@@ -165,7 +173,9 @@ func (w *World) Finalize() error {
 	current = nil
 	w.s.h.end()
 	w.s.unhook()
+	w.s.h.teams.leave()
 	w.team.t.Leave()
+	w.node.t.Leave()
 	if err := w.s.h.job.Release(context.Background()); err != nil {
 		return fmt.Errorf("shmem.Finalize: %w", err)
 	}
@@ -222,6 +232,17 @@ func (w *World) Team() *Team {
 	return w.team
 }
 
+// Shared returns the team of the PEs that reach each other's memory by loads and stores,
+// those of one node.
+//
+// Source: SHMEM_TEAM_SHARED.
+func (w *World) Shared() *Team {
+	if w == nil {
+		return nil
+	}
+	return w.node
+}
+
 // Ctx returns the default context.
 //
 // Source: SHMEM_CTX_DEFAULT.
@@ -249,7 +270,7 @@ func (w *World) With(ctx context.Context) *World {
 	if w == nil {
 		return nil
 	}
-	return &World{s: w.s, team: w.team.With(ctx), ctx: w.ctx.With(ctx)}
+	return &World{s: w.s, team: w.team.With(ctx), node: w.node.With(ctx), ctx: w.ctx.With(ctx)}
 }
 
 // Barrier returns when all PEs have called it and all operations of all PEs on
