@@ -7,7 +7,7 @@ import (
 )
 
 func init() {
-	stressSteps = append(stressSteps, (*stress).collectives, (*stress).collectives, (*stress).heap, (*stress).split, (*stress).split2D, (*stress).context, (*stress).forget)
+	stressSteps = append(stressSteps, (*stress).collectives, (*stress).collectives, (*stress).heap, (*stress).lock, (*stress).split, (*stress).split2D, (*stress).context, (*stress).forget)
 }
 
 // collectives has a team call a few collectives, one right after the other.
@@ -291,3 +291,22 @@ func (s *stress) drop(at int) {
 	}
 	s.teams = slices.Delete(s.teams, at, at+1)
 }
+// lock has all PEs count a word of the last one up, one after the other, without atomics.
+func (s *stress) lock() {
+	s.t.Helper()
+	rounds, home := 1+s.rng.IntN(4), s.rng.IntN(s.n)
+	s.note("%d rounds of a lock, word on PE %d", rounds, home)
+	l := must(shmem.NewLock(s.w))(s.t)
+	c, x := s.w.Ctx(), s.words.x
+	for range rounds {
+		s.ok(l.Acquire(c))
+		v := must(shmem.G(c, x, home))(s.t)
+		s.linger()
+		s.ok(shmem.P(c, x, v+1, home))
+		s.ok(l.Release(c))
+	}
+	s.words.model[home][0] += uint64(rounds * s.n)
+	s.ok(s.w.Barrier())
+	s.ok(l.Free(s.w))
+}
+

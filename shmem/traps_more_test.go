@@ -177,6 +177,56 @@ func TestTrap13AtomicsAndWaitsAgree(t *testing.T) {
 	})
 }
 
+// "Locks: zero-initialised long in symmetric memory, FIFO guaranteed for set_lock,
+// non-reentrant, clear_lock does quiet on the default context first; test_lock 0=acquired
+// 1=busy."
+func TestTrap14LocksServeInOrder(t *testing.T) {
+	shmemtest.Run(t, 5, func(t *testing.T, w *shmem.World) {
+		c, me, n := w.Ctx(), w.MyPE(), w.NPEs()
+		l := must(shmem.NewLock(w))(t)
+		order := must(shmem.Calloc[int](w, n+1))(t)
+		asked := must(shmem.Calloc[int](w, 1))(t)
+		for turn := range 20 {
+			first := turn % n
+			// One after the other asks for it, while the first one has it.
+			if me == first {
+				ok(t, l.Acquire(c))
+				if err := l.Acquire(c); !errors.Is(err, shmem.ErrLockHeld) {
+					t.Fatalf("a lock is had twice: %v", err)
+				}
+				if got, err := l.Try(c); got {
+					t.Fatalf("a lock that one has is to be had: %v, %v", got, err)
+				}
+				for k := 1; k < n; k++ {
+					ok(t, shmem.P(c, asked, turn+1, (first+k)%n))
+					queued(w, l, k+1)
+				}
+			} else {
+				ok(t, shmem.WaitUntil(c, asked, shmem.EQ, turn+1))
+				if got := must(l.Try(c))(t); got {
+					t.Fatal("a lock that another has is to be had")
+				}
+				ok(t, l.Acquire(c))
+			}
+			at := must(shmem.G(c, order.At(n), 0))(t)
+			ok(t, shmem.P(c, order.At(at), me, 0))
+			ok(t, shmem.PutNBI(c, order.At(n), []int{at + 1}, 0))
+			ok(t, l.Release(c)) // completes these
+			ok(t, w.Barrier())
+			if me == 0 {
+				for k, pe := range order.Local()[:n] {
+					if pe != (first+k)%n {
+						t.Fatalf("turn %d: served %v, want them from %d on", turn, order.Local()[:n], first)
+					}
+				}
+				order.Local()[n] = 0
+			}
+			ok(t, w.Barrier())
+		}
+		ok(t, l.Free(w))
+	})
+}
+
 // "1.6: init/finalize nest; only the last finalize frees; non-last finalize =
 // barrier_all; query_initialized legal any time. global_exit from one PE must end all,
 // incl. those in barrier, with that status - and with status 0 too (ompi#4803)."
