@@ -291,6 +291,7 @@ func (s *stress) drop(at int) {
 	}
 	s.teams = slices.Delete(s.teams, at, at+1)
 }
+
 // lock has all PEs count a word of the last one up, one after the other, without atomics.
 func (s *stress) lock() {
 	s.t.Helper()
@@ -309,4 +310,3 @@ func (s *stress) lock() {
 	s.ok(s.w.Barrier())
 	s.ok(l.Free(s.w))
 }
-
