@@ -63,7 +63,7 @@ func Calloc[T any](w *World, n int, o ...AllocOption) (Sym[T], error) {
 		return x, err
 	}
 	clear(x.Local())
-	if err := w.team.sync("Calloc"); err != nil { // nobody puts before all have cleared
+	if err := w.team.syncAll("Calloc"); err != nil { // nobody puts before all have cleared
 		return Sym[T]{}, w.s.h.undo(err, x.tag)
 	}
 	return x, nil
@@ -138,6 +138,9 @@ func (w *World) agree(call int, args coll.Words) error {
 	}
 	args[3] = uint64(call)
 	differs, first, other, err := w.team.t.Same(w.team.ctx, args)
+	if err == nil {
+		err = w.team.t.Whole()
+	}
 	if err != nil {
 		return w.team.fail(op, err)
 	}
@@ -278,7 +281,7 @@ func Realloc[T any](w *World, x Sym[T], n int) (Sym[T], error) {
 		return y, nil
 	}
 	copy(y.Local(), x.Local())
-	if err := w.team.sync(op); err != nil { // nobody puts before all have copied
+	if err := w.team.syncAll(op); err != nil { // nobody puts before all have copied
 		return x, h.undo(err, y.tag)
 	}
 	return y, h.free(x.tag)

@@ -126,7 +126,7 @@ func (t *Team) NPEs() int {
 }
 
 // With returns the same team, whose collectives end with an error when ctx
-// ends; the team is broken then.
+// ends; the team is broken then, for all its PEs.
 func (t *Team) With(ctx context.Context) *Team {
 	if t == nil {
 		return nil
@@ -256,6 +256,9 @@ func (t *Team) Split2D(xrange int, cx, cy *TeamConfig) (x, y *Team, err error) {
 // concur compares what the members have called.
 func (t *Team) concur(op string, w coll.Words) error {
 	differs, first, other, err := t.t.Same(t.ctx, w)
+	if err == nil {
+		err = t.t.Whole()
+	}
 	if err != nil {
 		return t.fail(op, err)
 	}
@@ -375,6 +378,15 @@ func (t *Team) sync(op string) error {
 		return err
 	}
 	return t.fail(op, t.t.Sync(t.ctx))
+}
+
+// syncAll is sync that fails if a member has died short of it, in any mode.
+func (t *Team) syncAll(op string) error {
+	err := t.sync(op)
+	if err == nil {
+		err = t.fail(op, t.t.Whole())
+	}
+	return err
 }
 
 // made checks that t came from a World that is not finalized. It does for collectives,

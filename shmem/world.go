@@ -30,10 +30,26 @@ type session struct {
 	unhook func()
 }
 
-// Option changes what Init does. There is none so far.
+// Option changes what Init does.
 type Option func(*config)
 
-type config struct{}
+type config struct{ mode Mode }
+
+// WorldMode says what deaths do to the collectives of the teams that Init makes, the
+// same on all PEs. ModeDefault, as without it: they go on in a job that outlives
+// failures (oshrun --recover), and fail otherwise.
+func WorldMode(m Mode) Option { return func(c *config) { c.mode = m } }
+
+// modeIn is the mode of a world in a job.
+func (c *config) modeIn(j *job.Job) Mode {
+	switch {
+	case c.mode != ModeDefault:
+		return c.mode
+	case j.Recover:
+		return ModeTolerant
+	}
+	return ModeStrict
+}
 
 var (
 	initMu  sync.Mutex
@@ -59,6 +75,9 @@ func Init(opts ...Option) (*World, error) {
 		}
 		o(&cfg)
 	}
+	if cfg.mode > ModeStrict {
+		return nil, usage("Init", ErrArgument, "WorldMode(%d), want ModeDefault, ModeTolerant or ModeStrict", cfg.mode)
+	}
 	initMu.Lock()
 	defer initMu.Unlock()
 	if current != nil {
@@ -69,7 +88,7 @@ func Init(opts ...Option) (*World, error) {
 	if err != nil {
 		return nil, initError(err)
 	}
-	w, err := newWorld(j)
+	w, err := newWorld(j, cfg.modeIn(j))
 	if err == nil {
 		err = j.DeclareModel(context.Background(), model())
 	}
@@ -84,16 +103,20 @@ func Init(opts ...Option) (*World, error) {
 	return w, nil
 }
 
-func newWorld(j *job.Job) (*World, error) {
+func newWorld(j *job.Job, mode Mode) (*World, error) {
 	members := make([]int, j.NPEs)
 	for i := range members {
 		members[i] = i
 	}
-	all, err := coll.New(coll.Config{Map: j.Map, Waiter: j.Waiter, Members: members, Me: j.PE, Failures: j.Failures, ID: coll.ShmemWorld})
+	c := coll.Config{
+		Map: j.Map, Waiter: j.Waiter, Members: members, Me: j.PE, Failures: j.Failures, ID: coll.ShmemWorld, Tolerant: mode == ModeTolerant,
+	}
+	all, err := coll.New(c)
 	if err != nil {
 		return nil, err
 	}
-	node, err := coll.New(coll.Config{Map: j.Map, Waiter: j.Waiter, Members: members, Me: j.PE, Failures: j.Failures, ID: coll.ShmemShared})
+	c.ID = coll.ShmemShared
+	node, err := coll.New(c)
 	if err != nil {
 		return nil, err
 	}
@@ -105,8 +128,8 @@ func newWorld(j *job.Job) (*World, error) {
 	s := &session{h: newHeap(j), refs: 1}
 	s.unhook = j.OnFailure(func([]failure.Failure, uint64) { s.h.beWary() }) // before those of users are called
 	w := &World{s: s}
-	w.team = newTeam(s.h, all, members, TeamConfig{Mode: ModeStrict})
-	w.node = newTeam(s.h, node, members, TeamConfig{Mode: ModeStrict})
+	w.team = newTeam(s.h, all, members, TeamConfig{Mode: mode})
+	w.node = newTeam(s.h, node, members, TeamConfig{Mode: mode})
 	w.team.g.standing, w.node.g.standing = true, true
 	w.ctx = newCtx(w.team, CtxOptions{})
 	w.ctx.of.standing = true
@@ -151,9 +174,9 @@ func Initialized() bool {
 
 // Finalize ends the process's membership, after a barrier. Handles of this
 // World fail from then on with ErrFinalized. A Finalize that is not the last of
-// nested ones is a barrier only. When a PE has died, it does not wait for the others
-// and succeeds; functions given to OnFailure are called before it, and may take a
-// quarter of a second.
+// nested ones is a barrier only. When a PE has died, it succeeds, and does not wait for
+// the others if the world's mode is ModeStrict; functions given to OnFailure are called
+// before it, and may take a quarter of a second.
 //
 // Collective: over all PEs of the job.
 // Source: shmem_finalize.
@@ -265,7 +288,8 @@ func (w *World) usable(op string) error {
 }
 
 // With returns the same World, whose collectives, waits and allocations end
-// with an error when ctx ends. A collective that ended so has broken its team.
+// with an error when ctx ends. A collective that ended so has broken its team, for all
+// its PEs.
 func (w *World) With(ctx context.Context) *World {
 	if w == nil {
 		return nil
