@@ -19,7 +19,7 @@ var table = []group{
 	{
 		layer: "0",
 		packages: []string{
-			"coll/tree", "coll/ftco", "coll/agree",
+			"coll/tree", "coll/ftco", "coll/agree", "coll/board",
 			"detector/ring", "detector/bmg",
 			"pmix/wire", "pmix/kvs",
 			"symheap/layout", "symheap/alloc",
@@ -104,6 +104,7 @@ var table = []group{
 	{layer: "house", packages: []string{"internal/envvar/gen"}, may: []string{"internal/envvar"}},
 	{layer: "house", packages: []string{"internal/archtest", "internal/hosted"}},
 	{layer: "house", packages: []string{"internal/testenv"}, may: []string{"internal/envvar", "internal/xunix"}},
+	{layer: "house", packages: []string{"internal/exampletest"}, may: []string{"internal/cli"}},
 	{layer: "house", packages: []string{"pmix/wire/wiretest"}},
 }
 

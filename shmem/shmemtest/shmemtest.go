@@ -62,6 +62,7 @@ type options struct {
 	status int
 	lost   []int // with Recover
 	output io.Writer
+	init   []shmem.Option
 }
 
 // Timeout ends the job, and fails the test, after d; one minute otherwise.
@@ -85,6 +86,9 @@ func Status(want int) Option { return func(o *options) { o.status = want } }
 func Recover(lost ...int) Option {
 	return func(o *options) { o.launch.Recover, o.lost, o.status = true, lost, launch.StatusTolerated }
 }
+
+// Init has PEs initialize shmem with options.
+func Init(opts ...shmem.Option) Option { return func(o *options) { o.init = append(o.init, opts...) } }
 
 // Output sends what the PEs and the launcher print to w as well.
 func Output(w io.Writer) Option { return func(o *options) { o.output = w } }
@@ -125,14 +129,18 @@ func Run(t *testing.T, npes int, body func(t *testing.T, w *shmem.World), opts .
 	case calls.inside:
 		t.Fatal("shmemtest.Run inside the body of another Run: a PE cannot start PEs")
 	case mine == call:
-		enter(t, body)
+		enter(t, body, opts)
 	}
 }
 
 // enter is Run in a PE. It does not return.
-func enter(t *testing.T, body func(t *testing.T, w *shmem.World)) {
+func enter(t *testing.T, body func(t *testing.T, w *shmem.World), opts []Option) {
 	t.Helper()
-	w, err := shmem.Init()
+	var o options
+	for _, f := range opts {
+		f(&o)
+	}
+	w, err := shmem.Init(o.init...)
 	if err != nil {
 		t.Fatal(err)
 	}

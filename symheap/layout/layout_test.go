@@ -24,6 +24,8 @@ func TestOffsets(t *testing.T) {
 		{"Arrive", unsafe.Offsetof(c.Arrive), 16384},
 		{"Slots", unsafe.Offsetof(c.Slots), 540672},
 		{"Blocks", unsafe.Offsetof(c.Blocks), 1589248},
+		{"Votes", unsafe.Offsetof(c.Votes), 3686400},
+		{"Vote size", unsafe.Sizeof(c.Votes[0][0]), 64},
 		{"Team size", unsafe.Sizeof(c.Teams[0]), 64},
 		{"Region size", unsafe.Sizeof(c.Header.Regions[0]), 24},
 		{"FailureHeader size", unsafe.Sizeof(p.Header), 64},
