@@ -27,13 +27,14 @@ type World struct {
 type session struct {
 	h      *heap
 	refs   int // nested Inits
+	level  ThreadLevel
 	unhook func()
 }
 
-// Option changes what Init does. There is none so far.
+// Option changes what Init does.
 type Option func(*config)
 
-type config struct{}
+type config struct{ level ThreadLevel }
 
 var (
 	initMu  sync.Mutex
@@ -52,12 +53,15 @@ var (
 // a PE has died.
 // Source: shmem_init.
 func Init(opts ...Option) (*World, error) {
-	var cfg config
+	cfg := config{level: ThreadMultiple}
 	for i, o := range opts {
 		if o == nil {
 			return nil, usage("Init", ErrArgument, "option %d is nil, want none or a function that returns one", i)
 		}
 		o(&cfg)
+	}
+	if cfg.level > ThreadMultiple {
+		return nil, usage("Init", ErrArgument, "Threads(%d), want ThreadSingle, ThreadFunneled, ThreadSerialized or ThreadMultiple", cfg.level)
 	}
 	initMu.Lock()
 	defer initMu.Unlock()
@@ -76,6 +80,7 @@ func Init(opts ...Option) (*World, error) {
 	if err != nil {
 		return nil, errors.Join(initError(err), j.Release(context.Background()))
 	}
+	w.s.level = cfg.level
 	if j.PE == 0 {
 		announce()
 	}
