@@ -73,9 +73,9 @@ func TestLockKills(t *testing.T) {
 			if me != g.pe {
 				return
 			}
-			for len(w.Failed()) < perJob || must(shmem.AtomicFetch(c, finished, me))(t) < npes-perJob {
-				runtime.Gosched()
-			}
+			until(t, "all are done", func() bool {
+				return len(w.Failed()) == perJob && must(shmem.AtomicFetch(c, finished, me))(t) == npes-perJob
+			})
 			if err := l.Acquire(c); err != nil && !errors.Is(err, shmem.ErrLockHolderDied) {
 				t.Error(err)
 			}

@@ -1,9 +1,12 @@
 package shmem_test
 
 import (
+	"bytes"
 	"errors"
+	"os"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 	"unsafe"
@@ -199,7 +202,7 @@ func TestTrap14LocksServeInOrder(t *testing.T) {
 				}
 				for k := 1; k < n; k++ {
 					ok(t, shmem.P(c, asked, turn+1, (first+k)%n))
-					queued(w, l, k+1)
+					queued(t, w, l, k+1)
 				}
 			} else {
 				ok(t, shmem.WaitUntil(c, asked, shmem.EQ, turn+1))
@@ -313,4 +316,42 @@ func TestTrap16PointersAreOfOnePE(t *testing.T) {
 			t.Error("an object that was freed is reachable")
 		}
 	})
+}
+
+// global is not symmetric.
+var global int64
+
+// "Static/global C data is symmetric: 82 of 124 C unit tests never allocate from the heap.
+// In Go itself: don't support globals."
+//
+// A Go variable cannot be named: what names an object is a handle, and only allocations
+// give one. The documentation says so.
+func TestTrap17GlobalsAreNotSymmetric(t *testing.T) {
+	shmemtest.Run(t, 2, func(t *testing.T, w *shmem.World) {
+		global = int64(w.MyPE())
+		ok(t, w.Barrier())
+		if global != int64(w.MyPE()) {
+			t.Error("PEs share a variable")
+		}
+		var zero shmem.Sym[int64]
+		if err := shmem.P(w.Ctx(), zero, 1, 1-w.MyPE()); !errors.Is(err, shmem.ErrForeignHandle) {
+			t.Errorf("a handle that no allocation gave: %v, want ErrForeignHandle", err)
+		}
+		x := must(shmem.Calloc[int64](w, 1))(t)
+		for pe := range w.NPEs() {
+			if zero.Accessible(pe) || !x.Accessible(pe) {
+				t.Errorf("PE %d: accessible: %v what is none, %v an object", pe, zero.Accessible(pe), x.Accessible(pe))
+			}
+		}
+	})
+	doc, err := os.ReadFile("../docs/openshmem.md")
+	ok(t, err)
+	if !bytes.Contains(doc, []byte("| static and global objects")) {
+		t.Error("docs/openshmem.md does not say that variables are not symmetric")
+	}
+	text, err := os.ReadFile("doc.go")
+	ok(t, err)
+	if !strings.Contains(string(text), "variables of the program are not symmetric") {
+		t.Error("the package documentation does not say that variables are not symmetric")
+	}
 }

@@ -101,7 +101,6 @@ var constants = []note{
 	{"SHMEM_TEAM_INVALID", "a nil `*Team`"},
 	{"SHMEM_CTX_INVALID", "a nil `*Ctx`, on which every call returns an error"},
 	{"SHMEM_TEAM_NUM_CONTEXTS", "no mask: a field of `TeamConfig` that is zero has its default"},
-	{"SHMEM_MAX_NAME_LEN", "none: Go strings have a length"},
 	{"SHMEM_SYNC_VALUE, SHMEM_SYNC_SIZE, SHMEM_BCAST_SYNC_SIZE, SHMEM_COLLECT_SYNC_SIZE, SHMEM_ALLTOALL_SYNC_SIZE, SHMEM_ALLTOALLS_SYNC_SIZE, SHMEM_REDUCE_SYNC_SIZE, SHMEM_BARRIER_SYNC_SIZE, SHMEM_REDUCE_MIN_WRKDATA_SIZE", "none: of active sets"},
 }
 
