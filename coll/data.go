@@ -2,10 +2,10 @@ package coll
 
 import (
 	"context"
+	"slices"
 	"unsafe"
 
 	"github.com/goshmem/goshmem/rma"
-	"github.com/goshmem/goshmem/symheap/layout"
 )
 
 // Folder combines contributions element by element: acc = acc op in.
@@ -31,7 +31,9 @@ func bytesOf[T any](n int) int {
 //
 // A member returns as soon as it has the root's data; the root returns, with a
 // small message, at once. Large data are read from the root's source, so it
-// returns when all have them.
+// returns when all that live have them.
+//
+// On a tolerant team, a root that died short of it is a *DeadError for all.
 func Broadcast[T any](ctx context.Context, t *Team, b Buffers, root int) (err error) {
 	if bytesOf[T](b.N) > t.small {
 		return broadcastLarge[T](ctx, t, b, root)
@@ -42,10 +44,11 @@ func Broadcast[T any](ctx context.Context, t *Team, b Buffers, root int) (err er
 		return err
 	}
 	defer t.end(&err)
+	t.only = root
 	dst := view[T](t.at(t.me, b.Dst), b.N)
 	if t.me != root {
 		t.enter(seq, false)
-		if _, err := t.await(ctx, root, seq); err != nil {
+		if _, err := t.awaitRoot(ctx, root, seq); err != nil {
 			return err
 		}
 		rma.CopyOut(dst, t.slot(root, seq, size))
@@ -69,16 +72,29 @@ func broadcastLarge[T any](ctx context.Context, t *Team, b Buffers, root int) (e
 		return err
 	}
 	defer t.end(&err)
+	t.only = root
 	t.enter(seq, t.me == root)
-	if _, err := t.await(ctx, root, seq); err != nil {
+	alive, err := t.awaitRoot(ctx, root, seq)
+	if alive {
+		rma.MoveOut(view[T](t.at(t.me, b.Dst), b.N), t.at(root, b.Src))
+	} else if !t.survives(err) {
 		return err
 	}
-	rma.MoveOut(view[T](t.at(t.me, b.Dst), b.N), t.at(root, b.Src))
 	t.enter(seq+1, false)
 	if t.me == root {
 		return t.awaitAll(ctx, seq+1)
 	}
-	return nil
+	return err
+}
+
+// awaitRoot returns when a broadcast's root has entered step seq, or with the error
+// of all survivors if it is dead short of it.
+func (t *Team) awaitRoot(ctx context.Context, root int, seq uint64) (alive bool, err error) {
+	v, err := t.await(ctx, root, seq)
+	if err == nil && v == 0 {
+		err = &DeadError{Members: []int{root}}
+	}
+	return err == nil, err
 }
 
 // Reduce combines N elements of everybody's source, in the order of the group,
@@ -95,62 +111,46 @@ func Reduce[T any](ctx context.Context, t *Team, b Buffers, op Folder[T]) error 
 	if err != nil {
 		return err
 	}
-	dst := view[T](t.at(t.me, b.Dst), b.N)
-	copy(dst, view[T](t.slot(0, seq, size), b.N))
-	for i := 1; i < len(t.members); i++ {
+	dst, who := view[T](t.at(t.me, b.Dst), b.N), t.present(seq)
+	copy(dst, view[T](t.slot(who[0], seq, size), b.N))
+	for _, i := range who[1:] {
 		op.Fold(dst, view[T](t.slot(i, seq, size), b.N))
 	}
 	return nil
 }
 
 // reduceLarge lets each member combine its part, piece by piece in its own
-// slot (which nobody reads in these steps), and put it to everybody. No other
-// member reads that part of any source, so the two objects may be one.
+// slot, and put it to everybody. No other member reads that part of any source, so
+// the two objects may be one.
 func reduceLarge[T any](ctx context.Context, t *Team, b Buffers, op Folder[T]) (err error) {
 	seq, err := t.begin(2)
 	if err != nil {
 		return err
 	}
 	defer t.end(&err)
+	rma.StoreRelease(t.progress(t.me), 0)
 	if err := t.meet(ctx, seq); err != nil {
 		return err
 	}
-	piece := layout.SlotSize / bytesOf[T](1)
-	lo, hi := share(b.N, len(t.members), t.me)
-	for ; lo < hi; lo += piece {
-		n := min(piece, hi-lo)
-		at := uint64(bytesOf[T](lo))
-		acc := view[T](t.slot(t.me, seq, layout.SlotSize), n)
-		copy(acc, view[T](t.at(0, b.Src+at), n))
-		for i := 1; i < len(t.members); i++ {
-			op.Fold(acc, view[T](t.at(i, b.Src+at), n))
-		}
-		for i := range t.members {
-			copy(view[T](t.at(i, b.Dst+at), n), acc)
-		}
+	r := reduction[T]{t: t, b: b, op: op, seq: seq, who: t.present(seq)}
+	k, _ := slices.BinarySearch(r.who, t.me)
+	r.push(k)
+	if err := t.meet(ctx, seq+1); err != nil || t.gone == nil || !r.lacking() {
+		return err
 	}
-	return t.meet(ctx, seq+1)
-}
-
-// share returns the part of n elements that member i of size handles.
-func share(n, size, i int) (lo, hi int) {
-	q, r := n/size, n%size
-	lo = i*q + min(i, r)
-	hi = lo + q
-	if i < r {
-		hi++
-	}
-	return lo, hi
+	return r.rescue(ctx)
 }
 
 // FCollect puts the N elements of every member's source one after the other,
-// in the order of the group, into everybody's destination.
+// in the order of the group, into everybody's destination. What belongs to members
+// that did not contribute (Outcome) stays as it is.
 func FCollect[T any](ctx context.Context, t *Team, b Buffers) error {
 	return gather[T](ctx, t, b, b.N, 0)
 }
 
 // Alltoall puts the i-th block of N elements of member j's source into the
-// j-th block of member i's destination.
+// j-th block of member i's destination. What belongs to members that did not
+// contribute (Outcome) stays as it is.
 func Alltoall[T any](ctx context.Context, t *Team, b Buffers) error {
 	return gather[T](ctx, t, b, b.N*len(t.members), b.N*t.me)
 }
@@ -165,7 +165,7 @@ func gather[T any](ctx context.Context, t *Team, b Buffers, n, skip int) (err er
 		if err != nil {
 			return err
 		}
-		for i := range t.members {
+		for _, i := range t.present(seq) {
 			rma.CopyOut(dst[i*b.N:(i+1)*b.N], unsafe.Add(t.slot(i, seq, size), int(at)))
 		}
 		return nil
@@ -178,8 +178,12 @@ func gather[T any](ctx context.Context, t *Team, b Buffers, n, skip int) (err er
 	t.enter(seq, false)
 	for k := range t.members {
 		i := (t.me + k) % len(t.members) // not everybody at the same source at once
-		if _, err := t.await(ctx, i, seq); err != nil {
+		v, err := t.await(ctx, i, seq)
+		if err != nil {
 			return err
+		}
+		if v == 0 {
+			continue // dead short of it
 		}
 		rma.MoveOut(dst[i*b.N:(i+1)*b.N], t.at(i, b.Src+at))
 	}

@@ -233,10 +233,18 @@ func TestLeaveInTheMidst(t *testing.T) {
 	})
 }
 
-// mortal is an operator in which a member dies.
-type mortal struct{}
+// mortal is an operator in which a member dies: it does nothing any more, not even
+// what a goroutine does at its end, until the test is over.
+type mortal struct {
+	die  func()
+	over <-chan struct{}
+}
 
-func (mortal) Fold(_, _ []uint32) { runtime.Goexit() }
+func (m mortal) Fold(_, _ []uint32) {
+	m.die()
+	<-m.over
+	runtime.Goexit()
+}
 
 // Members die anywhere in random sequences of collectives, at once and one after the
 // other, and are published a while later: nobody hangs, all survivors fail from the
@@ -263,24 +271,21 @@ func deathsAnywhere(t *testing.T, seed uint64, rng *rand.Rand) {
 	slices.Sort(victims)
 	var passed [steps]atomic.Int32 // survivors
 	var wg sync.WaitGroup
+	over := make(chan struct{})
+	defer close(over)
 	for me := range n {
-		l := life{tm: nd.member(t, me, nd.failures), rng: rand.New(rand.NewPCG(seed, 2)), end: steps + 1}
+		l := life{tm: nd.member(t, me, nd.failures), rng: rand.New(rand.NewPCG(seed, 2)), end: steps + 1, over: over}
 		if !slices.Contains(victims, me) {
 			l.passed = &passed
 			wg.Go(func() { isOf(t, l.live(t.Context()), victims) })
 			continue
 		}
 		l.end = rng.IntN(steps)
-		late := rng.IntN(200)
-		wg.Go(func() {
-			defer func() { // also where the operator ends the goroutine
-				for range late {
-					runtime.Gosched()
-				}
-				nd.kill(me)
-			}()
+		l.die = nd.killLater(&wg, me, rng.IntN(200))
+		go func() {
+			defer l.die()
 			_ = l.live(t.Context()) // a victim may learn of an earlier one
-		})
+		}()
 	}
 	wg.Wait()
 	rng = rand.New(rand.NewPCG(seed, 2))
@@ -290,6 +295,18 @@ func deathsAnywhere(t *testing.T, seed uint64, rng *rand.Rand) {
 			t.Errorf("%d of %d survivors got past step %d, %s", got, n-len(victims), step, kind)
 		}
 	}
+}
+
+// killLater returns what kills a PE some turns later, once; the group waits for it.
+func (nd *node) killLater(wg *sync.WaitGroup, pe, turns int) func() {
+	wg.Add(1)
+	return sync.OnceFunc(func() {
+		defer wg.Done()
+		for range turns {
+			runtime.Gosched()
+		}
+		nd.kill(pe)
+	})
 }
 
 // isOf checks that an error names dead ones out of the victims.
@@ -306,8 +323,10 @@ const steps = 30
 // life is a member on its way through random collectives.
 type life struct {
 	tm     *coll.Team
-	rng    *rand.Rand           // the same for all members
-	end    int                  // the step in which it dies, in the midst of a reduction, otherwise before it
+	rng    *rand.Rand // the same for all members
+	end    int        // the step in which it dies, in the midst of a reduction, otherwise before it
+	die    func()
+	over   <-chan struct{}
 	passed *[steps]atomic.Int32 // nil: it does not count
 }
 
@@ -325,9 +344,9 @@ func (l *life) live(ctx context.Context) error {
 		if step == l.end {
 			switch kind {
 			case "Reduce":
-				_ = coll.Reduce[uint32](ctx, l.tm, small, mortal{})
+				_ = coll.Reduce[uint32](ctx, l.tm, small, mortal{l.die, l.over})
 			case "Reduce large":
-				_ = coll.Reduce[uint32](ctx, l.tm, large, mortal{})
+				_ = coll.Reduce[uint32](ctx, l.tm, large, mortal{l.die, l.over})
 			}
 			return nil
 		}

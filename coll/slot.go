@@ -4,37 +4,21 @@ import (
 	"context"
 	"unsafe"
 
+	"github.com/goshmem/goshmem/coll/board"
 	"github.com/goshmem/goshmem/symheap/layout"
 )
 
-// A member's two slots are cells: a contribution to step seq that fits into one
-// takes the next cell of slot seq%2, a larger one all cells of that slot. So the
-// root of a broadcast may be cells-1 steps ahead of the slowest member, and
-// consecutive steps never share a cell.
-const (
-	halfCells = layout.SlotCells
-	cells     = 2 * halfCells
-	cellSize  = layout.SlotSize / halfCells
-)
+// A member's slots are cells: see board.Cells.
+const cellSize = layout.SlotSize / board.SlotCells
 
 // smallIdle is up to how many bytes a contribution goes through slots where
 // every PE has a processor: from there on, a further step costs less than to
 // move as many cache lines twice. Where PEs take turns, a step is dear.
 const smallIdle = 1024
 
-// cell returns the first cell of a contribution of size bytes to step seq, and
-// how many it takes.
-func cell(seq uint64, size int) (first, n int) {
-	first = int(seq&1) * halfCells
-	if size > cellSize {
-		return first, halfCells
-	}
-	return first + int(seq>>1%halfCells), 1
-}
-
 // slot returns where member i's contribution of size bytes to step seq is.
 func (t *Team) slot(i int, seq uint64, size int) unsafe.Pointer {
-	first, _ := cell(seq, size)
+	first, _ := board.Cell(seq, size > cellSize)
 	return unsafe.Add(unsafe.Pointer(&t.members[i].Slots[t.id]), first*cellSize)
 }
 
@@ -51,14 +35,9 @@ func (t *Team) take(ctx context.Context, seq uint64, size int) (unsafe.Pointer, 
 }
 
 // occupy gives cells to a contribution of size bytes to step seq and returns
-// the step that all must have entered before: whoever has entered the step
-// after the one that a cell was written for is done with reading it.
+// the step that all must have entered before.
 func (t *Team) occupy(seq uint64, size int) (free uint64) {
-	first, n := cell(seq, size)
-	for i := first; i < first+n; i++ {
-		free, t.free[i] = max(free, t.free[i]), seq+1
-	}
-	return free
+	return t.cells.Occupy(seq, size > cellSize)
 }
 
 // exchange puts bytes into this member's slot and returns when everybody's can
@@ -79,8 +58,8 @@ func (t *Team) exchange(ctx context.Context, bytes []byte) (seq uint64, err erro
 // Words is a small record that all members compare.
 type Words [4]uint64
 
-// Same returns -1 when all members called it with the same words, otherwise
-// the first member whose words differ from the first member's, with both. All
+// Same returns -1 when all members that have called it did so with the same words,
+// otherwise the first one whose words differ from the first one's, with both. All
 // members get the same answer.
 func (t *Team) Same(ctx context.Context, w Words) (differs int, first, other Words, err error) {
 	// A member that is in another collective has not written its slot in this
@@ -90,8 +69,9 @@ func (t *Team) Same(ctx context.Context, w Words) (differs int, first, other Wor
 	if err != nil {
 		return -1, w, w, err
 	}
-	first = t.words(0, seq)
-	for i := 1; i < len(t.members); i++ {
+	who := t.present(seq)
+	first = t.words(who[0], seq)
+	for _, i := range who[1:] {
 		if other = t.words(i, seq); other != first {
 			return i, first, other, nil
 		}

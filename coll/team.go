@@ -14,7 +14,19 @@
 //
 // # Failures
 //
-// Collectives are strict: they are of all members or fail. A member gives the
+// A dead member's arrival word stands still for good, and its death is published
+// behind that. So whether it had entered a step is a fact that all survivors find
+// alike, without a message: package board has the argument and the decisions.
+//
+// A tolerant team's collectives are of those members that enter them. A survivor
+// waits for each member until it has entered the step or is dead short of it. So a
+// collective ends on all survivors, with the same contributors and the same bytes,
+// whoever dies, and there is nothing to agree upon. It fails for a death in one case: a
+// broadcast whose root died short of it, with a *DeadError on every survivor. The
+// blocks of those who did not contribute stay as they are in the destinations of
+// exchanges. Outcome says who contributed.
+//
+// A strict team's collectives are of all members or fail. A member gives the
 // team up with a *DeadError, which has all members that it knows to be dead,
 //
 //   - when it calls a collective and any member is known to be dead, and
@@ -24,18 +36,30 @@
 // A death of a member that had entered the step does not end a wait for it, and nor
 // does that of a PE outside the team.
 //
+// On either team a member that leaves a collective in the midst, by the end of its
+// context or a panic of the operator, leaves that mark too: whoever waits for a step
+// that it has not entered gets ErrBroken, and leaves its own.
+//
 // Nobody hangs. Let a member wait for another one, i, to enter step s. If i is dead,
 // its word stands still for good, as its death was published behind its last store:
 // the waiter sees the death (package rma argues why it is not slept over), then the
-// word, and gives up. If i has given up, the mark ends the wait, as it makes the word
-// greater than any step; whoever finds a mark finds the death that was its cause as
-// well, because the page was read before the mark was made. Otherwise i is alive
+// word, and gives up or goes on without it. If i has given up, the mark ends the wait,
+// as it makes the word greater than any step; on a strict team, whoever finds a mark
+// that was left for a death finds the death as well, because the page was read before
+// the mark was made. Otherwise i is alive
 // and on its way, or waits itself for a step before s, as a wait for a step begins
 // when the step before it is entered; so a chain of waits gets to earlier steps and
 // ends at somebody dead, at a mark, or at a member that is computing. That one will
-// call a collective, finds the death at the call, and leaves its mark.
+// call a collective, finds the death at the call, and, if the team is strict, leaves its mark.
 //
-// Survivors agree on the outcome of all collectives but Broadcast, as their last step
+// Who is woken? Who enters a step and finds that all are there that live, as far as it
+// knows, rings everybody. It looks at the failure page behind its own store. Let a
+// member sleep that knows of a death, having looked at the last word that was
+// missing before it was stored: then it had read the epoch before that, the store and
+// all looks are sequentially consistent, so who stored the word finds the epoch as
+// well, and rings. Of deaths published later the step wakes everybody.
+//
+// Survivors of a strict team agree on the outcome of all collectives but Broadcast, as their last step
 // needs everybody: if one gets past it, all words are at it or beyond, so that nobody
 // finds a dead member short of it nor a mark before it, and the next collective fails
 // for all. Of a broadcast, some may have the data while others find that it failed. What a *DeadError lists is what was published
@@ -52,6 +76,7 @@ import (
 	"sync/atomic"
 	"unsafe"
 
+	"github.com/goshmem/goshmem/coll/board"
 	"github.com/goshmem/goshmem/failure"
 	"github.com/goshmem/goshmem/rma"
 	"github.com/goshmem/goshmem/symheap"
@@ -60,16 +85,18 @@ import (
 
 // Errors that every collective may return.
 var (
-	// ErrBroken reports a team on which an earlier collective ended by its
+	// ErrBroken reports a team on which a collective of some member ended by its
 	// deadline: its members no longer agree on where they are.
 	ErrBroken = errors.New("team is broken: an earlier collective on it was canceled or timed out")
 	// ErrConcurrent reports a second collective on a team while one is under
 	// way in this process.
 	ErrConcurrent = errors.New("another collective is under way on this team in this PE")
+	// ErrReleased reports a team that was released.
+	ErrReleased = errors.New("team was released")
 )
 
 // DeadError reports members that have died: the collective, and every later one of
-// the team, cannot end.
+// a strict team, cannot end.
 type DeadError struct{ Members []int } // indices in the team, ascending
 
 // Error names the members.
@@ -85,9 +112,9 @@ func (e *LeftError) Error() string { return fmt.Sprintf("member %d has left the 
 // The marks in the arrival word of a member that will enter no further step; the
 // other bits still hold the number of the last one that it had entered.
 const (
-	left   = 1 << 63 // it has left the team
-	gaveUp = 1 << 62 // it has given the team up, because a member is dead
-	marks  = left | gaveUp
+	left   = board.Left   // it has left the team
+	gaveUp = board.GaveUp // it has given the team up
+	marks  = board.Marks
 )
 
 // Team is one PE's side of a group. Collectives on it are called by all
@@ -97,18 +124,31 @@ type Team struct {
 	arrive  unsafe.Pointer    // words of the members, in the first member's segment
 	stride  uintptr           // bytes from one word to the next
 	state   *layout.Team      // of this PE
-	met     uint64            // the latest step that all members are known to have entered
-	free    [cells]uint64     // a cell of this member's slots is free when all have entered this step
+	met     uint64            // the latest step that all members that live are known to have entered
+	cells   board.Cells       // of this member's slots
 	small   int               // bytes up to which a contribution goes through slots
 	w       *rma.Waiter
-	// failures says who is dead; up to epoch alive, no member was.
+	// failures says who is dead; gone has those who were at epoch seen, nil if nobody
+	// was.
 	failures *failure.View
-	alive    uint64
+	seen     uint64
+	gone     []bool
 	pes      []int // numbers of the members in the job
+	all      []int // 0, 1, ... as many as there are members
+	some     []int // room for those who contribute when somebody is gone
 	me       int
 	id       int
+	tolerant bool
+	first    uint64 // step of the latest collective
+	only     int    // who alone contributed to it, -1: all who entered it
 	busy     uint64 // 1: a collective is under way
 	broken   atomic.Bool
+	split    bool // an agreement has ended by its deadline
+
+	// What Split needs. See group.go.
+	segments *symheap.Map
+	began    uint64      // the step at which Split made it; 0: it was made otherwise
+	released atomic.Bool // and broken as well
 }
 
 // Config describes a group to New.
@@ -120,6 +160,9 @@ type Config struct {
 	Failures *failure.View
 	Me       int // index in Members
 	ID       int // of the team, the same for all members: 0 to MaxTeams-1
+	// Tolerant makes collectives those of the members that live, the same for all
+	// members; otherwise they fail when a member has died.
+	Tolerant bool
 }
 
 // New returns the group. It does not communicate.
@@ -130,12 +173,13 @@ func New(c Config) (*Team, error) {
 	if n := len(c.Members); n < 1 || n > layout.MaxLocal || c.Me < 0 || c.Me >= n {
 		return nil, fmt.Errorf("team of %d members with this one at index %d, want 1 to %d", n, c.Me, layout.MaxLocal)
 	}
-	t := &Team{w: c.Waiter, me: c.Me, id: c.ID, failures: c.Failures, pes: slices.Clone(c.Members)}
-	for _, i := range c.Members {
-		t.members = append(t.members, c.Map.Control(i))
+	t := &Team{w: c.Waiter, me: c.Me, id: c.ID, failures: c.Failures, pes: slices.Clone(c.Members), tolerant: c.Tolerant, only: -1, segments: c.Map}
+	for i, pe := range c.Members {
+		t.members = append(t.members, c.Map.Control(pe))
+		t.all = append(t.all, i)
 	}
 	if c.Failures == nil {
-		t.alive = math.MaxUint64 // nor do deaths end waits that the Waiter learns of
+		t.seen = math.MaxUint64 // nor do deaths end waits that the Waiter learns of
 	}
 	t.arrive = unsafe.Pointer(&t.members[0].Arrive[c.ID])
 	t.stride = layout.ArriveStride(len(c.Members))
@@ -156,10 +200,16 @@ func (t *Team) Size() int { return len(t.members) }
 // word returns the arrival word of member i.
 func (t *Team) word(i int) *uint64 { return (*uint64)(unsafe.Add(t.arrive, uintptr(i)*t.stride)) }
 
+// Tolerant says whether collectives are those of the members that live.
+func (t *Team) Tolerant() bool { return t.tolerant }
+
 // begin claims the team for one collective of steps steps and returns the
 // number of the first.
 func (t *Team) begin(steps uint64) (uint64, error) {
 	if t.broken.Load() {
+		if t.released.Load() {
+			return 0, ErrReleased
+		}
 		if err := t.bury(); err != nil {
 			return 0, err
 		}
@@ -169,25 +219,41 @@ func (t *Team) begin(steps uint64) (uint64, error) {
 		return 0, ErrConcurrent
 	}
 	t.w.Beat()
-	if epoch := t.failures.Epoch(); epoch > t.alive {
+	if t.failures.Epoch() > t.seen || t.gone != nil {
+		t.look()
 		if err := t.bury(); err != nil {
 			rma.StoreRelease(&t.busy, 0)
 			return 0, err
 		}
-		t.alive = epoch
 	}
 	seq := t.state.Seq + 1
 	t.state.Seq += steps
+	t.first, t.only = seq, -1
 	return seq, nil
 }
 
 // end gives the team back; a step that failed has broken it, and so has a
-// user's operator that panicked: then there are steps that were never entered.
+// user's operator that panicked: then there are steps that were never entered. A
+// broadcast of a root that is dead has not, where deaths are tolerated.
 func (t *Team) end(err *error) {
-	if *err != nil || atomic.LoadUint64(t.word(t.me)) != t.state.Seq {
+	if *err != nil && !t.survives(*err) || atomic.LoadUint64(t.word(t.me)) != t.state.Seq {
 		t.broken.Store(true)
+		t.giveUp()
 	}
 	rma.StoreRelease(&t.busy, 0)
+}
+
+// survives says whether an error leaves the members where they agree on.
+func (t *Team) survives(err error) bool {
+	_, dead := errors.AsType[*DeadError](err)
+	return dead && t.tolerant
+}
+
+// giveUp marks this member's word, for those who wait for it or will.
+func (t *Team) giveUp() {
+	if atomic.OrUint64(t.word(t.me), gaveUp)&gaveUp == 0 {
+		t.ringAll()
+	}
 }
 
 // enter publishes that this member has entered step seq, with all that it
@@ -207,7 +273,7 @@ func (t *Team) enter(seq uint64, always bool) {
 	// race detector stores mapped words with release order only, and then two
 	// that arrive last could each miss the other's word, and wake nobody.
 	atomic.SwapUint64(t.word(t.me), seq)
-	if t.complete(0, seq) {
+	if t.complete(seq) {
 		t.ringAll()
 	}
 }
@@ -218,19 +284,56 @@ func (t *Team) meet(ctx context.Context, seq uint64) error {
 	return t.awaitAll(ctx, seq)
 }
 
-// complete says whether nobody from member i on can still enter step seq: all
-// have, or have left.
-func (t *Team) complete(i int, seq uint64) bool {
-	for ; i < len(t.members); i++ {
+// complete says whether nobody can still enter step seq: all have, or have left, or
+// are known to be dead, where that does not end it anyway.
+func (t *Team) complete(seq uint64) bool {
+	for i := range t.members {
 		if atomic.LoadUint64(t.word(i)) < seq {
+			return t.tolerant && t.completeBut(seq)
+		}
+	}
+	return true
+}
+
+// completeBut is complete where some word is short.
+func (t *Team) completeBut(seq uint64) bool {
+	if t.failures.Epoch() > t.seen {
+		t.look()
+	}
+	if t.gone == nil {
+		return false
+	}
+	for i := range t.members {
+		if !t.gone[i] && atomic.LoadUint64(t.word(i)) < seq {
 			return false
 		}
 	}
 	return true
 }
 
-// bury gives the team up, with a *DeadError, if a member is dead.
+// look learns of deaths.
+func (t *Team) look() {
+	epoch := t.failures.Epoch() // before the looks at the members
+	if epoch <= t.seen {
+		return
+	}
+	for i := range t.members {
+		if !t.dead(i) {
+			continue
+		}
+		if t.gone == nil {
+			t.gone, t.some = make([]bool, len(t.members)), make([]int, 0, len(t.members))
+		}
+		t.gone[i] = true
+	}
+	t.seen = epoch
+}
+
+// bury gives the team up, with a *DeadError, if a member is dead and the team strict.
 func (t *Team) bury() error {
+	if t.tolerant {
+		return nil
+	}
 	var dead []int
 	for i := range t.members {
 		if t.dead(i) {
@@ -241,110 +344,13 @@ func (t *Team) bury() error {
 		return nil
 	}
 	t.broken.Store(true)
-	if atomic.OrUint64(t.word(t.me), gaveUp)&gaveUp == 0 {
-		t.ringAll()
-	}
+	t.giveUp()
 	return &DeadError{Members: dead}
 }
 
 // dead says whether member i is known to be dead.
 func (t *Team) dead(i int) bool {
 	return t.failures.Dead(t.pes[i], t.members[i].Header.Incarnation)
-}
-
-// missing says whether a dead member has not entered step seq. Its word is looked
-// at behind its death, so that it is the last.
-func (t *Team) missing(seq uint64) bool {
-	for i := range t.members {
-		if t.dead(i) && atomic.LoadUint64(t.word(i))&^marks < seq {
-			return true
-		}
-	}
-	return false
-}
-
-// await returns when member i has entered step seq, with the latest step that
-// it is known to have entered.
-func (t *Team) await(ctx context.Context, i int, seq uint64) (uint64, error) {
-	v := atomic.LoadUint64(t.word(i))
-	if v < seq {
-		var err error
-		if v, err = t.wait(ctx, i, seq); err != nil {
-			return 0, err
-		}
-	}
-	if v &^= marks; v < seq {
-		if err := t.bury(); err != nil {
-			return 0, err
-		}
-		return 0, &LeftError{Member: i}
-	}
-	return v, nil
-}
-
-// wait returns member i's word when it is at step seq or marked. Deaths end it only
-// if the step cannot be reached by all.
-func (t *Team) wait(ctx context.Context, i int, seq uint64) (uint64, error) {
-	c := rma.Cond{Addr: unsafe.Pointer(t.word(i)), Val: seq, Width: 8, Cmp: rma.GE, Seen: t.alive}
-	for {
-		v, err := t.w.Wait(c, ctx)
-		if !errors.Is(err, rma.ErrFailure) {
-			return v, err
-		}
-		c.Seen = t.failures.Epoch() // before the looks at the members
-		if t.missing(seq) {
-			return 0, t.bury()
-		}
-	}
-}
-
-// awaitAll returns when all members have entered step seq.
-func (t *Team) awaitAll(ctx context.Context, seq uint64) error {
-	if t.met >= seq {
-		return nil
-	}
-	met := uint64(math.MaxUint64)
-	for i := range t.members {
-		v, err := t.await(ctx, i, seq)
-		if err != nil {
-			return err
-		}
-		met = min(met, v)
-	}
-	t.met = met
-	return nil
-}
-
-// Leave says that this member will enter no further collective: whoever waits
-// for it there gets a *LeftError, or a *DeadError if a member is dead.
-//
-// Who waits for a step that this member has not entered has entered that step
-// itself, so only members that are further on are rung: mostly none, and the
-// page of another's bell is not touched for nothing. The swap comes before the
-// looks at their words, and a member that goes to sleep arms its bell between its
-// own word and its last look at this one: either it is seen here, or it sees the
-// mark.
-func (t *Team) Leave() {
-	// The word and not state.Seq: a collective that failed has steps that this
-	// member never entered.
-	entered := atomic.LoadUint64(t.word(t.me)) &^ marks
-	atomic.SwapUint64(t.word(t.me), left|entered)
-	for i, m := range t.members {
-		if i != t.me && atomic.LoadUint64(t.word(i))&^marks > entered {
-			rma.RingBell(&m.Bell)
-		}
-	}
-}
-
-// Rejoin takes Leave back, for a successor of the team with the same members
-// and id, and says whether there was anything to take back. If so, the members
-// must meet by other means before they use the team.
-func (t *Team) Rejoin() bool {
-	if atomic.LoadUint64(t.word(t.me))&left == 0 {
-		return false
-	}
-	atomic.StoreUint64(t.word(t.me), t.state.Seq)
-	return true
 }
 
 // ringAll wakes every member that sleeps.

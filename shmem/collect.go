@@ -1,9 +1,24 @@
 package shmem
 
 import (
+	"errors"
+
 	"github.com/goshmem/goshmem/coll"
 	"github.com/goshmem/goshmem/symheap/layout"
 )
+
+// Sync returns when all PEs have called it. Unlike Barrier, it does not complete any
+// operation.
+//
+// Errors: as Broadcast.
+// Collective: over all PEs of the job.
+// Source: shmem_sync_all.
+func (w *World) Sync() error {
+	if err := w.usable("Sync"); err != nil {
+		return err
+	}
+	return w.team.sync("Sync")
+}
 
 // Broadcast copies the root's src to everybody's dst, the root's included. The
 // root is a PE number of the team.
@@ -34,7 +49,7 @@ func Broadcast[T any](t *Team, dst, src Sym[T], root int) error {
 // Completion: on return.
 // Errors: as Broadcast.
 // Collective: over the team, with the same arguments.
-// Source: shmem_sum_reduce and kin.
+// The routines are those of the operators: see Sum, Prod, Min, Max, BitAnd, BitOr, BitXor.
 func Reduce[T any](t *Team, dst, src Sym[T], op func() Operator[T]) error {
 	const name = "Reduce"
 	if err := checkPair(t, name, dst, src, src.n, true); err != nil {
@@ -67,6 +82,33 @@ func FCollect[T any](t *Team, dst, src Sym[T]) error {
 		return err
 	}
 	return t.fail(op, coll.FCollect[T](t.ctx, t.t, buffers(dst, src, src.n)))
+}
+
+// Collect puts everybody's src one after the other, in the order of PE numbers, into
+// everybody's dst. PEs may give different numbers of elements, none included: each one
+// passes a Slice of one object. Elements of dst behind the last of them stay as they
+// are.
+//
+// Shape: dst has at least as many elements as all src together.
+// Completion: on return.
+// Errors: as Broadcast; on all PEs alike ErrArgument for a dst that is too short on any
+// of them, and ErrMismatch when one called another collective or has another type.
+// Collective: over the team; lengths, and where src begins, may differ.
+// Source: shmem_collect.
+func Collect[T any](t *Team, dst, src Sym[T]) error {
+	const op = "Collect"
+	if err := checkPair(t, op, dst, src, max(dst.n, 0), false); err != nil {
+		return err
+	}
+	err := coll.Collect[T](t.ctx, t.t, buffers(dst, src, src.n), dst.n)
+	if room, ok := errors.AsType[*coll.RoomError](err); ok {
+		return usage(op, ErrArgument, "destination of PE %d of the team has %d elements, want at least %d: what all sources have together",
+			room.Member, room.Room, room.Total)
+	}
+	if other, ok := errors.AsType[*coll.OtherError](err); ok {
+		return usage(op, ErrMismatch, "PE %d of the team called another collective or has another element type, want the same on all", other.Member)
+	}
+	return t.fail(op, err)
 }
 
 // Alltoall sends the i-th block of src to PE i, which finds it as the block of

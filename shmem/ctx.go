@@ -47,10 +47,16 @@ var (
 	errQuietEnded = (&Ctx{h: &heap{}}).check("Ctx.Quiet", ref{}, 0, 0)
 )
 
-// Fence orders the operations of this context before it before those after it,
-// for each target PE. It does not wait for any.
+// Fence orders puts, atomic operations and signal updates of this context before it
+// before those after it, for each target PE: who sees a later one sees the earlier ones.
+// It does not wait for any, orders nothing between two targets or two contexts, and says
+// nothing of values that non-blocking operations fetch, which are to be had by Wait or
+// after Quiet.
 //
-// Source: shmem_ctx_fence.
+// Errors: ErrArgument for a context that nobody made, ErrFinalized.
+// Concurrent calls: allowed; it orders what its own goroutine has called before it, and
+// what happens before that.
+// Source: shmem_fence, shmem_ctx_fence.
 func (c *Ctx) Fence() error {
 	switch {
 	case c == nil || c.h == nil:
@@ -63,9 +69,15 @@ func (c *Ctx) Fence() error {
 }
 
 // Quiet returns when all operations of this context are complete and visible
-// to every PE.
+// to every PE: puts, atomic operations and signal updates at their targets, and
+// what non-blocking operations fetch here. Operations of other contexts are not
+// waited for. Nor does it tell the targets: they synchronize by a wait, a test or a
+// barrier.
 //
-// Source: shmem_ctx_quiet.
+// Errors: as Fence.
+// Concurrent calls: allowed; it completes what its own goroutine has called before it,
+// and what happens before that.
+// Source: shmem_quiet, shmem_ctx_quiet.
 func (c *Ctx) Quiet() error {
 	switch {
 	case c == nil || c.h == nil:
@@ -75,6 +87,30 @@ func (c *Ctx) Quiet() error {
 	}
 	rma.Drain(&c.drain)
 	return nil
+}
+
+// QuietPE is Quiet for operations on these PEs: QuietPE(3), QuietPE(pes...). It may
+// complete other operations as well. Without PEs it does nothing.
+//
+// Errors: as Fence; ErrPERange; *PEError with ErrPEDied for PEs that are known to be
+// dead, when the operations on the others are complete.
+// Concurrent calls: as Quiet.
+// Source: shmem_pe_quiet, shmem_ctx_pe_quiet.
+func (c *Ctx) QuietPE(pes ...int) error {
+	const op = "Ctx.QuietPE"
+	switch {
+	case c == nil || c.h == nil || c.h.slots.Load() == 0:
+		return c.check(op, ref{}, 0, 0)
+	case len(pes) == 0:
+		return nil
+	}
+	for _, pe := range pes {
+		if pe < 0 || pe >= c.npes {
+			return usage(op, ErrPERange, "PE %d of a team of %d, want 0 to %d", pe, c.npes, c.npes-1)
+		}
+	}
+	rma.Drain(&c.drain)
+	return c.h.buried(op, pes)
 }
 
 // ok is the test that every operation makes of its context, PE and handle, by the

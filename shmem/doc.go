@@ -29,6 +29,29 @@
 // returns when all is complete. A PE sees what others put only after it has
 // synchronized: WaitUntil, Test, a signal, a barrier or another collective.
 //
+// In full:
+//
+//   - A put or a signal returns when its source may be used again, a get when its
+//     result is there, a fetching atomic operation when it has been made. Those named
+//     NBI promise less: a source is left alone until Quiet, and a result is to be had
+//     by Pending.Wait, or after Quiet.
+//   - Two puts have no order, not even to one PE. What a context does before a Fence is
+//     seen at each PE before what it does there after it. Between two contexts, or two
+//     PEs as targets, only Quiet orders.
+//   - Fence does not order what operations fetch. After Quiet, all of the context is
+//     complete: visible to every PE at its target, and here, where it was fetched.
+//     QuietPE is that for some targets. Barrier is a Quiet of the world's context, and a
+//     meeting; Team.Sync is a meeting alone.
+//   - PutSignal's data are visible to who sees its signal. Earlier puts need a Fence
+//     before it.
+//   - None of these concerns the target, whose plain loads may still be early. It
+//     synchronizes: WaitUntil, Test, SignalWaitUntil and SignalFetch read as an
+//     acquire, and so do AtomicFetch and other atomic operations, and a collective.
+//     After it, elements of Local may be read plainly.
+//   - Atomic operations, waits and tests on elements of one type are atomic to each
+//     other, wherever they are called, not to puts and plain stores. But an element of
+//     1, 2, 4 or 8 bytes that P puts, or Put alone, is never seen in part.
+//
 // # Errors
 //
 // Nothing panics. A bad argument gives a *UsageError that says what was wrong,
@@ -43,6 +66,8 @@
 //
 // # Concurrency
 //
-// Any goroutine may call any operation. Collectives on one team are called by
+// Any goroutine may call any operation. Fence and Quiet act on what their goroutine has
+// called before, and on what happens before that in Go's sense: a channel or a
+// WaitGroup between goroutines makes their operations one sequence. Collectives on one team are called by
 // one goroutine at a time, in the same order on all PEs.
 package shmem

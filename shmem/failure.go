@@ -3,6 +3,7 @@ package shmem
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/goshmem/goshmem/failure"
@@ -112,6 +113,25 @@ func (h *heap) beWary() {
 	for slot := range h.top {
 		h.shut(slot)
 	}
+}
+
+// buried returns the error of a call that names those of the PEs that are dead. Nil:
+// all live.
+func (h *heap) buried(op string, pes []int) error {
+	if h.job.Failures.Epoch() == 0 {
+		return nil
+	}
+	var dead []int
+	for _, pe := range pes {
+		if h.dead(pe) {
+			dead = append(dead, pe)
+		}
+	}
+	if len(dead) == 0 {
+		return nil
+	}
+	slices.Sort(dead)
+	return h.died(op, slices.Compact(dead))
 }
 
 // died returns the error of a call that needs PEs that have died.

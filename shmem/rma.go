@@ -104,26 +104,6 @@ func PutNBI[T any](c *Ctx, dst Sym[T], src []T, pe int) error {
 	return nil
 }
 
-// Pending is the result of a non-blocking operation, to be had by Wait.
-type Pending[T any] struct {
-	c *Ctx
-	v T
-}
-
-// Wait returns the result. It may complete other operations of the same
-// context as well.
-//
-// Errors: those of the operation.
-func (p Pending[T]) Wait() (v T, err error) {
-	if p.c == nil {
-		return v, usage("Pending.Wait", ErrArgument, "operation was never started, want the result of a call without an error")
-	}
-	if err := p.c.Quiet(); err != nil {
-		return v, err
-	}
-	return p.v, nil
-}
-
 // GetNBI is Get that may return before dst was written: dst is to be had by
 // Wait, or used after Quiet.
 //

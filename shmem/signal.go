@@ -4,26 +4,18 @@ import "github.com/goshmem/goshmem/rma"
 
 // PutSignal copies src to the first len(src) elements of dst on PE pe and then
 // updates the signal there: whoever sees the new signal sees this src in dst.
-// Earlier puts are not implied.
+// Earlier puts are not implied. The signal is no part of what is copied to.
+//
+// Updates of a signal by one op, SignalFetch, SignalWaitUntil and WaitUntil are atomic
+// with respect to each other; SignalSet and SignalAdd of one signal are not mixed.
 //
 // Completion: src may be reused on return; at the target when the signal is.
-// Errors: those of Put, ErrArgument for an unknown op.
+// Errors: those of Put, ErrArgument for an unknown op, ErrOverlap.
 // Concurrent calls: allowed; signals of one object use one op.
 // Source: shmem_put_signal.
 func PutSignal[T any](c *Ctx, dst Sym[T], src []T, sig Sym[uint64], v uint64, op SignalOp, pe int) error {
-	const name = "PutSignal"
-	if !c.ok(dst.tag, pe) || len(src) > dst.n {
-		if err := c.check(name, dst.ref(), len(src), pe); err != nil {
-			return err
-		}
-	}
-	if !c.ok(sig.tag, pe) {
-		if err := c.check(name, sig.aligned(), 1, pe); err != nil {
-			return err
-		}
-	}
-	if op > SignalAdd {
-		return usage(name, ErrArgument, "signal operation %d, want SignalSet or SignalAdd", op)
+	if !c.ok(dst.tag, pe) || len(src) > dst.n || !c.ok(sig.tag, pe) || op > SignalAdd || dst.tag == sig.tag && overlaps(dst, len(src), sig) {
+		return slowPutSignal(c, "PutSignal", dst, src, sig, v, op, pe)
 	}
 	if len(src) > 0 {
 		if to := c.path.To(pe).At(dst.off); rma.Few(src) {
@@ -35,6 +27,35 @@ func PutSignal[T any](c *Ctx, dst Sym[T], src []T, sig Sym[uint64], v uint64, op
 	}
 	signal(c, sig, v, op, pe)
 	return nil
+}
+
+// PutSignalNBI is PutSignal that may return before src was read: leave src alone until
+// Quiet.
+//
+// Completion: of both ends after Quiet or a barrier; at the target when the signal is.
+// Errors: as PutSignal.
+// Concurrent calls: allowed; signals of one object use one op.
+// Source: shmem_put_signal_nbi.
+func PutSignalNBI[T any](c *Ctx, dst Sym[T], src []T, sig Sym[uint64], v uint64, op SignalOp, pe int) error {
+	if !c.ok(dst.tag, pe) || len(src) > dst.n || !c.ok(sig.tag, pe) || op > SignalAdd || dst.tag == sig.tag && overlaps(dst, len(src), sig) {
+		return slowPutSignal(c, "PutSignalNBI", dst, src, sig, v, op, pe)
+	}
+	if len(src) > 0 {
+		if to := c.path.To(pe).At(dst.off); rma.Few(src) {
+			rma.Copy(to, src)
+		} else {
+			rma.Move(to, src)
+		}
+		rma.Fence()
+	}
+	signal(c, sig, v, op, pe)
+	return nil
+}
+
+// overlaps says whether the signal is among the first n elements of dst, which is of
+// the same block.
+func overlaps[T any](dst Sym[T], n int, sig Sym[uint64]) bool {
+	return n > 0 && sig.off < dst.off+uint64(n)*sizeOf[T]() && dst.off < sig.off+8
 }
 
 // signal updates a signal with release order.
@@ -52,7 +73,8 @@ func signal(c *Ctx, sig Sym[uint64], v uint64, op SignalOp, pe int) {
 //
 // Completion: at the target after Quiet or a barrier.
 // Errors: those of Put.
-// Source: shmem_ctx_signal_add.
+// Concurrent calls: allowed; signals of one object use one op.
+// Source: shmem_signal_add, shmem_ctx_signal_add.
 func (c *Ctx) SignalAdd(sig Sym[uint64], v uint64, pe int) error {
 	if !c.ok(sig.tag, pe) {
 		return c.slowSignal("Ctx.SignalAdd", sig, v, SignalAdd, pe)
@@ -65,7 +87,8 @@ func (c *Ctx) SignalAdd(sig Sym[uint64], v uint64, pe int) error {
 //
 // Completion: at the target after Quiet or a barrier.
 // Errors: those of Put.
-// Source: shmem_ctx_signal_set.
+// Concurrent calls: allowed; signals of one object use one op.
+// Source: shmem_signal_set, shmem_ctx_signal_set.
 func (c *Ctx) SignalSet(sig Sym[uint64], v uint64, pe int) error {
 	if !c.ok(sig.tag, pe) {
 		return c.slowSignal("Ctx.SignalSet", sig, v, SignalSet, pe)
@@ -74,9 +97,11 @@ func (c *Ctx) SignalSet(sig Sym[uint64], v uint64, pe int) error {
 	return nil
 }
 
-// SignalFetch returns this PE's signal.
+// SignalFetch returns this PE's signal. What was put with the signal that it returns is
+// visible then.
 //
 // Errors: those of Put.
+// Concurrent calls: allowed.
 // Source: shmem_signal_fetch.
 func (c *Ctx) SignalFetch(sig Sym[uint64]) (uint64, error) {
 	if !c.own(sig.tag) {
@@ -91,6 +116,7 @@ func (c *Ctx) SignalFetch(sig Sym[uint64]) (uint64, error) {
 // the value that satisfied it.
 //
 // Errors: as WaitUntil.
+// Concurrent calls: allowed.
 // Source: shmem_signal_wait_until.
 func (c *Ctx) SignalWaitUntil(sig Sym[uint64], cmp Cmp, v uint64) (uint64, error) {
 	return waitUntil(c, "Ctx.SignalWaitUntil", sig, cmp, v)

@@ -42,7 +42,7 @@ func slowGetNBI[T any](c *Ctx, dst []T, src Sym[T], pe int) (Pending[[]T], error
 	case again == nil:
 		return Pending[[]T]{c: c, v: dst}, nil
 	}
-	return GetNBI(again, dst, src, pe)
+	return pending(c, dst, Get(again, dst, src, pe))
 }
 
 //go:noinline
@@ -109,6 +109,29 @@ func (c *Ctx) slowSignal(name string, sig Sym[uint64], v uint64, op SignalOp, pe
 	c, err := c.careful(name, sig.aligned(), 1, pe)
 	if c == nil {
 		return err
+	}
+	signal(c, sig, v, op, pe)
+	return nil
+}
+
+// slowPutSignal has two handles to look at. Without data, that of the destination may
+// be hollow, which the fast test does not let pass.
+//
+//go:noinline
+func slowPutSignal[T any](c *Ctx, name string, dst Sym[T], src []T, sig Sym[uint64], v uint64, op SignalOp, pe int) error {
+	if err := c.check(name, dst.ref(), len(src), pe); err != nil {
+		return err
+	}
+	c, err := c.careful(name, sig.aligned(), 1, pe)
+	switch {
+	case c == nil:
+		return err
+	case op > SignalAdd:
+		return usage(name, ErrArgument, "signal operation %d, want SignalSet or SignalAdd", op)
+	case dst.tag == sig.tag && overlaps(dst, len(src), sig):
+		return usage(name, ErrOverlap, "the signal is among the %d elements that are copied to, want another place", len(src))
+	case len(src) > 0:
+		return PutSignal(c, dst, src, sig, v, op, pe)
 	}
 	signal(c, sig, v, op, pe)
 	return nil

@@ -19,7 +19,7 @@ var table = []group{
 	{
 		layer: "0",
 		packages: []string{
-			"coll/tree", "coll/ftco", "coll/agree",
+			"coll/tree", "coll/ftco", "coll/agree", "coll/board",
 			"detector/ring", "detector/bmg",
 			"pmix/wire", "pmix/kvs",
 			"symheap/layout", "symheap/alloc",

@@ -195,7 +195,7 @@ func (s *Step) hand(conn *net.UnixConn, p *proc, req wire.AttachRequest) (last b
 	}
 	reply := wire.AttachReply{
 		Job: p.job.key, NPEs: uint32(p.job.npes()), First: req.First, Count: uint32(count), Page: page,
-		Incarnation: 1, Processors: uint32(s.processors(p.job)), SegmentSize: uint64(info.Size()),
+		Incarnation: 1, Processors: uint32(s.processors(p.job)), SegmentSize: uint64(info.Size()), Recover: !s.cfg.EndsFirst,
 	}
 	return end == len(heaps), xunix.SendFDs(conn, reply.Append(nil), fds)
 }

@@ -73,17 +73,16 @@ type memory struct {
 }
 
 // attach fetches the descriptors of all segments of the node, and of the failure
-// page, from the step process and maps them. It returns as well how many processors
-// the node's PEs have between them. From then on the step may send orders over conn.
-func attach(conn *net.UnixConn, j *Job) (m memory, processors int, err error) {
+// page, from the step process and maps them. It returns as well what the last reply
+// says of the job. From then on the step may send orders over conn.
+func attach(conn *net.UnixConn, j *Job) (m memory, r wire.AttachReply, err error) {
 	for next := 0; next < j.NPEs; {
-		var r wire.AttachReply
 		if r, err = attachFrom(conn, j, &m, next); err != nil {
-			return m, 0, fmt.Errorf("segments of the node: %w", err)
+			return m, r, fmt.Errorf("segments of the node: %w", err)
 		}
-		next, processors = next+int(r.Count), int(r.Processors)
+		next += int(r.Count)
 	}
-	return m, processors, nil
+	return m, r, nil
 }
 
 // attachFrom maps the segments of one reply, and makes the map if it is the

@@ -15,6 +15,7 @@ import (
 
 	"github.com/goshmem/goshmem/failure"
 	"github.com/goshmem/goshmem/internal/envvar"
+	"github.com/goshmem/goshmem/internal/wire"
 	"github.com/goshmem/goshmem/internal/xunix"
 	"github.com/goshmem/goshmem/pmix/client"
 	"github.com/goshmem/goshmem/rma"
@@ -30,8 +31,11 @@ type Job struct {
 	Map    *symheap.Map // of the node's segments; index i is PE i while a job has one node
 	// Failures says which PEs have died; nil if nobody would.
 	Failures *failure.View
-	Waiter   *rma.Waiter
-	Arena    *alloc.Arena // of this PE's heap
+	// Recover says that the job outlives failures of PEs; a job of one PE without
+	// oshrun does not.
+	Recover bool
+	Waiter  *rma.Waiter
+	Arena   *alloc.Arena // of this PE's heap
 
 	client  *client.Client // nil without oshrun: a job of one PE
 	orders  *net.UnixConn  // over which the step asks something of this process
@@ -185,16 +189,16 @@ func (j *Job) join(ctx context.Context, step string, registered <-chan struct{})
 		}
 	}()
 	m := maps[j.Nspace]
-	var processors int
+	var r wire.AttachReply
 	if m.segments == nil {
-		m, processors, err = attach(j.orders, j)
+		m, r, err = attach(j.orders, j)
 	} else {
-		processors, err = j.askOrders(j.orders)
+		r, err = j.askOrders(j.orders)
 	}
 	if err != nil {
 		return err
 	}
-	maps[j.Nspace] = m
+	maps[j.Nspace], j.Recover = m, r.Recover
 	if err = j.orders.SetDeadline(noDeadline); err != nil {
 		return err
 	}
@@ -209,7 +213,7 @@ func (j *Job) join(ctx context.Context, step string, registered <-chan struct{})
 		return err
 	}
 	<-registered
-	j.listen(processors)
+	j.listen(int(r.Processors))
 	return nil
 }
 

@@ -12,14 +12,14 @@ import (
 )
 
 // askOrders asks the step for its orders over conn, where nothing else is wanted
-// of it. It returns how many processors the node's PEs have between them.
-func (j *Job) askOrders(conn *net.UnixConn) (processors int, err error) {
+// of it. It returns what the reply says of the job.
+func (j *Job) askOrders(conn *net.UnixConn) (wire.AttachReply, error) {
 	r, fds, err := request(conn, &wire.AttachRequest{Nspace: j.Nspace, PE: uint32(j.PE), Incarnation: incarnation, Kind: wire.AskOrders})
 	xunix.CloseFDs(fds) // there are none
 	if err != nil {
-		return 0, fmt.Errorf("orders of the step process: %w", err)
+		return r, fmt.Errorf("orders of the step process: %w", err)
 	}
-	return int(r.Processors), nil
+	return r, nil
 }
 
 // obey carries out orders until the connection ends.

@@ -8,7 +8,7 @@
 //	         u32 kind, u32 first, nspace (length bytes)
 //	reply    u32 magic, u16 version, u16 length, u32 npes, u32 first, u32 count,
 //	         u32 incarnation, u32 processors, u64 segment size, 16 bytes job,
-//	         u32 page, error (length bytes)
+//	         u32 page, u32 recover, error (length bytes)
 //	order    u32 magic, u16 version, u16 length, u32 order, u32 last,
 //	         text (length bytes)
 //
@@ -16,7 +16,7 @@
 // carries that many descriptors (SCM_RIGHTS): the memfds of the segments first,
 // first+1, ... of the node, in order. If page is 1, one more descriptor follows
 // them: the failure page of the job, which the reply with first = 0 carries if there
-// is one. After a reply with the last of the segments, or to a request for orders,
+// is one. If recover is 1, the job outlives failures of PEs. After a reply with the last of the segments, or to a request for orders,
 // it is the step that asks: it sends orders without text, and the PE answers each by
 // one or more packets with the same order, the last of which says so.
 //
@@ -33,10 +33,10 @@ import (
 
 const (
 	magic   = 0x48534f47 // "GOSH"
-	version = 3
+	version = 4
 
 	requestBytes = 24
-	replyBytes   = 56
+	replyBytes   = 60
 
 	// MaxFDs is how many descriptors a packet has at most: the kernel's limit
 	// is 253.
@@ -72,6 +72,7 @@ type AttachReply struct {
 	Processors  uint32 // that the node's PEs have between them
 	SegmentSize uint64
 	Page        bool   // the descriptor after those of Count segments is the failure page
+	Recover     bool   // the job outlives failures of PEs
 	Err         string // why the request is refused; empty when it is not
 }
 
@@ -107,6 +108,7 @@ func (r *AttachReply) Append(b []byte) []byte {
 	b = binary.LittleEndian.AppendUint64(b, r.SegmentSize)
 	b = append(b, r.Job[:]...)
 	b = binary.LittleEndian.AppendUint32(b, mark(r.Page))
+	b = binary.LittleEndian.AppendUint32(b, mark(r.Recover))
 	return append(b, tail...)
 }
 
@@ -117,14 +119,14 @@ func ParseAttachReply(b []byte) (r AttachReply, err error) {
 		return r, err
 	}
 	le := binary.LittleEndian
-	page := le.Uint32(b[52:])
-	if page > 1 {
-		return r, fmt.Errorf("reply with mark %d for the failure page, want 0 or 1", page)
+	page, recovers := le.Uint32(b[52:]), le.Uint32(b[56:])
+	if page > 1 || recovers > 1 {
+		return r, fmt.Errorf("reply with mark %d for the failure page and %d for recovery, want 0 or 1", page, recovers)
 	}
 	r = AttachReply{
 		NPEs: le.Uint32(b[8:]), First: le.Uint32(b[12:]), Count: le.Uint32(b[16:]),
 		Incarnation: le.Uint32(b[20:]), Processors: le.Uint32(b[24:]), SegmentSize: le.Uint64(b[28:]),
-		Page: page == 1, Err: tail,
+		Page: page == 1, Recover: recovers == 1, Err: tail,
 	}
 	copy(r.Job[:], b[36:])
 	return r, nil

@@ -11,7 +11,7 @@ func TestRoundTrip(t *testing.T) {
 		t.Errorf("request came back as %+v, %v", got, err)
 	}
 	for _, text := range []string{"", "no such PE", strings.Repeat("x", 2*MaxPacket)} {
-		r := AttachReply{Job: [16]byte{9, 8}, NPEs: 5, First: 1, Count: 4, Incarnation: 1, Processors: 6, SegmentSize: 1 << 40, Page: text == "", Err: text}
+		r := AttachReply{Job: [16]byte{9, 8}, NPEs: 5, First: 1, Count: 4, Incarnation: 1, Processors: 6, SegmentSize: 1 << 40, Page: text == "", Recover: text != "", Err: text}
 		b := r.Append(nil)
 		if len(b) > MaxPacket {
 			t.Errorf("packet of %d bytes", len(b))
@@ -55,13 +55,15 @@ func TestRefused(t *testing.T) {
 }
 
 // A mark that is neither yes nor no is refused.
-func TestPageMark(t *testing.T) {
-	b := (&AttachReply{Page: true}).Append(nil)
-	if b[52]++; b[52] != 2 {
-		t.Fatalf("mark is %d, want it at byte 52", b[52])
-	}
-	if _, err := ParseAttachReply(b); err == nil || !strings.Contains(err.Error(), "mark 2 for the failure page") {
-		t.Errorf("bad mark: %v", err)
+func TestMarks(t *testing.T) {
+	for at, want := range map[int]string{52: "mark 2 for the failure page", 56: "and 2 for recovery"} {
+		b := (&AttachReply{Page: true, Recover: true}).Append(nil)
+		if b[at]++; b[at] != 2 {
+			t.Fatalf("mark is %d, want it at byte %d", b[at], at)
+		}
+		if _, err := ParseAttachReply(b); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("bad mark: %v, want %q", err, want)
+		}
 	}
 }
 

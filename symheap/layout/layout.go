@@ -16,8 +16,9 @@
 //	16384       512 Ki   Arrive[64][1024]        members         members of that team
 //	540672      1 Mi     Slots[64][2][8192]      owner           members of that team
 //	1589248     2 Mi     Blocks[65536]           owner           owner
-//	3686400     128      Callers[16]             other PEs       owner
-//	3690496     2 Mi     Lanes                   see below       see below
+//	3686400     8192     Votes[64][2]            owner           members of that team
+//	3694592     128      Callers[16]             other PEs       owner
+//	3698688     2 Mi     Lanes                   see below       see below
 //
 // A job has one failure page on each node, a memfd of its own that only the step
 // can write to: it is sealed against any writable mapping but the step's first.
@@ -65,6 +66,19 @@
 // has entered s+1 has finished reading what belongs to s, so no reader is left.
 // As consecutive steps have different slots, that is no later than step s+2.
 //
+// Bit 62 of an arrival word marks that the member has given the team up: it enters
+// no further step.
+//
+// Team.Part: how far the owner has got with its part of a large reduction, for those
+// who finish it when the owner has died; until then nobody reads it. Stores in
+// program order are enough: a process is killed between two instructions, so that
+// what it leaves in memory is what it had stored up to one of them.
+//
+// Votes[t][seq%2]: the owner's vote in agreement seq of team t. Flags and Epoch are
+// written before Seq (sequentially consistent, as in Arrive, with the same marks) and
+// read behind it. A vote is written again two agreements later, when its owner has
+// seen everybody who lives enter the one between: as with slots, no reader is left.
+//
 // Callers: bit i%64 of word i/64 says that PE i has used its lane here. Set once by PE
 // i, by a locked instruction before its first message, for good: the owner looks at
 // the lanes of callers only.
@@ -98,6 +112,14 @@
 // either the step sees the bell or the sleeper the epoch; membarrier has no part
 // in this, as the step need not be reached by it.
 //
+// Teams[t].Used: written by the owner, read by the members of the group that it
+// names, with sequentially consistent stores and loads. As groups on one id begin at
+// ever greater sequence numbers, a member for which it once did not name the group
+// any more has stopped using that for good.
+//
+// Teams[t].Offer: stored by the owner before it enters an agreement of team t (which
+// orders it), read by those who have left that one and not entered the next.
+//
 // Teams, Heap, Blocks, Progress: written by the owner only. They stand here
 // rather than in the owner's private memory so that a successor that takes
 // over the PE's number finds them.
@@ -115,7 +137,7 @@ const (
 	Magic = 0x4d454d48534f47 // "GOSHMEM", little endian
 	// FailureMagic begins a failure page.
 	FailureMagic = 0x4c494146534f47 // "GOSFAIL", little endian
-	Version      = 5
+	Version      = 6
 
 	MaxRegions = 8
 	MaxTeams   = 64
@@ -180,9 +202,23 @@ type Progress struct {
 
 // Team is what a PE keeps of one of its teams.
 type Team struct {
-	Seq uint64 // sequence number of the latest collective entered
-	_   [56]byte
+	Seq   uint64 // sequence number of the latest collective entered
+	Part  uint64 // what is done of a part of a large reduction: board.Logged or board.Pushed of a piece
+	Used  uint64 // 0: the id is free here; otherwise the sequence number at which the group began that has it, and TeamReleased
+	Offer uint64 // what survivors of the team tell each other about the one that they make
+	_     [32]byte
 }
+
+// Vote is what a PE says in an agreement, alone on its cache line.
+type Vote struct {
+	Seq   uint64 // number of the agreement
+	Flags uint64
+	Epoch uint64 // of the failure page, when it was called
+	_     [40]byte
+}
+
+// TeamReleased marks in Team.Used that the PE has stopped using the group.
+const TeamReleased = 1 << 63
 
 // Control is the start of every segment.
 type Control struct {
@@ -197,6 +233,7 @@ type Control struct {
 	Arrive   [MaxTeams][MaxLocal]uint64
 	Slots    [MaxTeams][2][SlotSize]byte
 	Blocks   [MaxBlocks]alloc.Entry
+	Votes    [MaxTeams][2]Vote
 	Callers  [MaxLocal / 64]uint64
 	_        [4096 - MaxLocal/8]byte
 	Lanes    [LanesSize]byte

@@ -1,0 +1,77 @@
+package coll
+
+import (
+	"context"
+	"unsafe"
+
+	"github.com/goshmem/goshmem/rma"
+)
+
+// Strides are distances, in elements, between those that a strided exchange moves: 1
+// when they are next to each other.
+type Strides struct{ Dst, Src int }
+
+// AlltoallS is Alltoall where the elements of source and destination are so far
+// apart, within blocks and from one block to the next alike: element k of the block
+// for member i is i*N+k strides from the start of the source.
+//
+// Small data are packed into slots; large data are read where they lie.
+func AlltoallS[T any](ctx context.Context, t *Team, b Buffers, s Strides) (err error) {
+	all := b.N * len(t.members)
+	size := bytesOf[T](all)
+	if size > t.small {
+		return alltoallsLarge[T](ctx, t, b, s)
+	}
+	seq, err := t.begin(1)
+	if err != nil {
+		return err
+	}
+	defer t.end(&err)
+	to, err := t.take(ctx, seq, size)
+	if err != nil {
+		return err
+	}
+	stretch[T](to, 1, t.at(t.me, b.Src), s.Src, all)
+	if err := t.meet(ctx, seq); err != nil {
+		return err
+	}
+	for _, i := range t.present(seq) {
+		from := unsafe.Add(t.slot(i, seq, size), bytesOf[T](t.me*b.N))
+		stretch[T](t.at(t.me, b.Dst+uint64(bytesOf[T](i*b.N*s.Dst))), s.Dst, from, 1, b.N)
+	}
+	return nil
+}
+
+func alltoallsLarge[T any](ctx context.Context, t *Team, b Buffers, s Strides) (err error) {
+	seq, err := t.begin(2)
+	if err != nil {
+		return err
+	}
+	defer t.end(&err)
+	t.enter(seq, false)
+	at := uint64(bytesOf[T](t.me * b.N * s.Src))
+	for k := range t.members {
+		i := (t.me + k) % len(t.members) // not everybody at the same source at once
+		v, err := t.await(ctx, i, seq)
+		if err != nil {
+			return err
+		}
+		if v == 0 {
+			continue // dead short of it
+		}
+		stretch[T](t.at(t.me, b.Dst+uint64(bytesOf[T](i*b.N*s.Dst))), s.Dst, t.at(i, b.Src+at), s.Src, b.N)
+	}
+	return t.meet(ctx, seq+1)
+}
+
+// stretch copies n elements that are so far apart.
+func stretch[T any](dst unsafe.Pointer, dstStride int, src unsafe.Pointer, srcStride, n int) {
+	if dstStride == 1 && srcStride == 1 {
+		rma.MoveOut(view[T](dst, n), src)
+		return
+	}
+	d, s := uintptr(bytesOf[T](dstStride)), uintptr(bytesOf[T](srcStride))
+	for i := range uintptr(n) {
+		*(*T)(unsafe.Add(dst, i*d)) = *(*T)(unsafe.Add(src, i*s))
+	}
+}

@@ -1,0 +1,434 @@
+package coll
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/bits"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/goshmem/goshmem/symheap/layout"
+)
+
+// The ids of teams that are there without Split, which gives the others.
+const (
+	ShmemWorld  = 0
+	MPIWorld    = 1
+	ShmemShared = 2
+	firstFree   = 3
+)
+
+// # Groups and their ids
+//
+// A group has an id, which is free with all its members when it is made, and begins
+// at a sequence number, start, that is greater than any that the members have had
+// with any id. Its arrival words are set to start and its collectives count on from
+// there. So is an id used again although somebody may still look at what the group
+// before had there:
+//
+// The words lie in the first member's segment, the slots in each member's own. A PE
+// frees an id when nobody looks at its slots any more and nobody who looks at the
+// words can be misled. That is so
+//
+//   - when a Sync has ended well behind which the team is not used (Dissolve): who
+//     has entered it has done with all slots, and all have. A slow one may still be
+//     looking for all words to be at the step of that Sync or beyond. They are, and stay
+//     so, as whatever comes into them later is greater;
+//   - otherwise when each other member has released the team or is dead, which is
+//     read in their Used words: what names the group that is meant, or not, cannot
+//     become the same again.
+//
+// Nobody writes into the words of a group that it has released.
+//
+// Splits of one PE may be under way at once, on different parents. None reserves
+// anything while it waits for others: ids are offered, one is chosen from what was
+// offered, and claimed by each. If a claim fails, as another Split was faster, all
+// take theirs back and choose once more, each parent another one.
+
+// ids guards the Used words of the PEs of this process.
+var ids struct {
+	sync.Mutex
+	released map[*layout.Control][]*Team // teams that others may still use, by the PE
+}
+
+// Errors of Split.
+var (
+	// ErrNoID reports that the PEs have as many teams as they can.
+	ErrNoID = fmt.Errorf("no team id is free with all PEs, of %d", layout.MaxTeams-firstFree)
+	// ErrMembers is the cause of every *MembersError.
+	ErrMembers = errors.New("bad list of members")
+)
+
+// Fault says what is wrong with a list of members.
+type Fault uint32
+
+// The faults.
+const (
+	NoFault       Fault = iota
+	OutOfRange          // an index is none of the parent's
+	Twice               // an index stands there twice
+	WithoutItself       // a member is not in its own list
+	Differs             // members of one group have not given the same list, or mode
+	Elsewhere           // a member called another collective
+)
+
+var faults = [...]string{
+	OutOfRange:    "has an index outside the parent team",
+	Twice:         "has a member twice",
+	WithoutItself: "does not contain the PE that gave it",
+	Differs:       "differs from that of another member of the same group",
+	Elsewhere:     "is missing: it called another collective",
+}
+
+// MembersError reports a list of members that is no group. All members of the parent
+// get the same one.
+type MembersError struct {
+	Member int // of the parent, whose list it is
+	Fault  Fault
+}
+
+// Error says what is wrong.
+func (e *MembersError) Error() string {
+	return fmt.Sprintf("the list of members from member %d of the parent %s", e.Member, faults[e.Fault])
+}
+
+// Unwrap returns ErrMembers.
+func (e *MembersError) Unwrap() error { return ErrMembers }
+
+// offer is what a member tells all others of the parent.
+type offer struct {
+	seq, check uint64
+	fault      Fault
+	size       uint32 // of the group; 0: in none
+	group      uint64 // hash of its list and mode
+	free       uint64 // ids
+	top        uint64 // no sequence number here was greater
+}
+
+// The kinds of offers: no user data and no record of Same has such a check.
+const (
+	ofGroup = 0x6f66667267 << iota
+	ofClaim
+)
+
+const (
+	offerBytes = int(unsafe.Sizeof(offer{}))
+	mostTries  = 64
+)
+
+// Split makes groups of the members of a team. Each gives the members of the group
+// that it is to be in, as indices in the parent in the order of the group, the same for all
+// of them; none: it is in no group, and gets nil. Groups of one call do not overlap.
+//
+// It is a collective over the parent and strict: if a member has died, all survivors
+// get a *DeadError. They all get the same *MembersError for lists that are no groups,
+// and ErrNoID if there are too many teams. Then no group was made.
+func Split(ctx context.Context, parent *Team, members []int, tolerant bool) (*Team, error) {
+	mine := offer{size: uint32(len(members)), group: fingerprint(members, tolerant), fault: parent.faultOf(members)}
+	for try := range mostTries {
+		mine.free, mine.top = parent.available(len(members) > 0)
+		seq, err := parent.tell(ctx, mine, ofGroup)
+		if err != nil {
+			return nil, err
+		}
+		free, top, err := parent.judge(seq)
+		if err != nil {
+			return nil, err
+		}
+		id := choose(free, parent.id, try)
+		if id < 0 {
+			return nil, ErrNoID
+		}
+		t, claimed := parent.claim(members, id, top+1, tolerant)
+		if !claimed {
+			mine.fault = Elsewhere
+		}
+		if seq, err = parent.tell(ctx, mine, ofClaim); err != nil {
+			t.abandon()
+			return nil, err
+		}
+		if _, _, err = parent.judge(seq); err == nil {
+			return t, nil
+		}
+		t.unclaim()
+		mine.fault = NoFault
+	}
+	return nil, ErrNoID
+}
+
+// fingerprint tells lists from each other.
+func fingerprint(members []int, tolerant bool) uint64 {
+	h := uint64(len(members)) << 1
+	if tolerant {
+		h |= 1
+	}
+	for _, m := range members {
+		h = mix(h ^ uint64(m))
+	}
+	return h
+}
+
+// mix is the output function of SplitMix64.
+func mix(x uint64) uint64 {
+	x += 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
+// faultOf says what is wrong with a list that this member gives.
+func (t *Team) faultOf(members []int) Fault {
+	if len(members) == 0 {
+		return NoFault
+	}
+	seen := make([]bool, len(t.members))
+	for _, m := range members {
+		switch {
+		case m < 0 || m >= len(seen):
+			return OutOfRange
+		case seen[m]:
+			return Twice
+		}
+		seen[m] = true
+	}
+	if !seen[t.me] {
+		return WithoutItself
+	}
+	return NoFault
+}
+
+// tell gives an offer to all members of the parent and returns the step in which all
+// can be read. It fails on all survivors if it has not come from everybody.
+func (t *Team) tell(ctx context.Context, o offer, kind uint64) (uint64, error) {
+	o.seq = t.state.Seq + 1
+	o.check = ^o.seq ^ kind
+	seq, err := t.exchange(ctx, unsafe.Slice((*byte)(unsafe.Pointer(&o)), offerBytes))
+	if err != nil {
+		return 0, err
+	}
+	return seq, t.Whole() // the parent may be tolerant
+}
+
+// judge returns which ids are free with all who have made offers in a step, and the
+// highest sequence number; or what is wrong, the same for all.
+func (t *Team) judge(seq uint64) (free, top uint64, err error) {
+	free = ^uint64(0)
+	came := map[uint64]uint32{} // members of each group
+	for i := range t.members {
+		o := (*offer)(t.slot(i, seq, offerBytes))
+		if o.seq != seq || o.check != ^seq^ofGroup && o.check != ^seq^ofClaim {
+			return 0, 0, &MembersError{Member: i, Fault: Elsewhere}
+		}
+		if o.fault != NoFault {
+			return 0, 0, &MembersError{Member: i, Fault: o.fault}
+		}
+		free &= o.free
+		top = max(top, o.top)
+		if o.size > 0 {
+			came[o.group]++
+		}
+	}
+	// Each member is in its own list, so those who gave one list are members of that
+	// group; if they are as many, they are all.
+	for i := range t.members {
+		if o := (*offer)(t.slot(i, seq, offerBytes)); o.size > 0 && came[o.group] != o.size {
+			return 0, 0, &MembersError{Member: i, Fault: Differs}
+		}
+	}
+	return free, top, nil
+}
+
+// choose returns the id for a try, -1 if none is free: the lowest, and after a failed
+// try another one for each parent.
+func choose(free uint64, parent, try int) int {
+	n := bits.OnesCount64(free)
+	if n == 0 {
+		return -1
+	}
+	if try > 0 {
+		for range mix(uint64(parent)<<32|uint64(try)) % uint64(n) {
+			free &= free - 1
+		}
+	}
+	return bits.TrailingZeros64(free)
+}
+
+// available returns the ids that are free in this PE, all for one that is to be in no
+// group, and the highest sequence number that it has had.
+func (t *Team) available(member bool) (free, top uint64) {
+	ids.Lock()
+	defer ids.Unlock()
+	me := t.members[t.me]
+	sweep(me)
+	for id := range me.Teams {
+		if top = max(top, me.Teams[id].Seq); id >= firstFree && (!member || me.Teams[id].Used == 0) {
+			free |= 1 << id
+		}
+	}
+	return free, top
+}
+
+// claim makes a group with an id, for this PE, unless the id is no longer free. It is
+// good when all have claimed it. Nil: this PE is to be in none.
+func (t *Team) claim(members []int, id int, start uint64, tolerant bool) (*Team, bool) {
+	if len(members) == 0 {
+		return nil, true
+	}
+	ids.Lock()
+	defer ids.Unlock()
+	state := &t.members[t.me].Teams[id]
+	if state.Used != 0 {
+		return nil, false
+	}
+	c := Config{
+		Map: t.segments, Waiter: t.w, Failures: t.failures, Me: slices.Index(members, t.me), ID: id, Tolerant: tolerant,
+	}
+	for _, m := range members {
+		c.Members = append(c.Members, t.pes[m])
+	}
+	state.Seq = start
+	g, err := New(c)
+	if err != nil {
+		return nil, false // it cannot be: all arguments are good
+	}
+	g.began = start
+	atomic.StoreUint64(g.word(g.me), start)
+	g.resetVotes(start)
+	atomic.StoreUint64(&state.Used, start)
+	return g, true
+}
+
+// abandon releases a group whose making has failed here. Others may have got past the
+// meeting, if this PE alone has given it up.
+func (t *Team) abandon() {
+	if t != nil {
+		t.Leave()
+		t.Release()
+	}
+}
+
+// unclaim takes back a claim of this PE on a group that nobody has used.
+func (t *Team) unclaim() {
+	if t == nil {
+		return
+	}
+	ids.Lock()
+	defer ids.Unlock()
+	t.shut()
+	atomic.StoreUint64(&t.state.Used, 0)
+}
+
+// shut makes all calls on the team fail.
+func (t *Team) shut() {
+	t.released.Store(true)
+	t.broken.Store(true)
+}
+
+// Dissolve is the last collective of a team that Split made: it meets the others, as
+// Sync does, and releases the team, however that ends. A team that another collective
+// is under way on stays as it is.
+func (t *Team) Dissolve(ctx context.Context) error {
+	err := t.Sync(ctx)
+	switch {
+	case errors.Is(err, ErrConcurrent):
+		return err
+	case err != nil:
+		t.Release()
+	case t.began != 0:
+		ids.Lock()
+		defer ids.Unlock()
+		t.shut()
+		atomic.StoreUint64(&t.state.Used, 0)
+	}
+	return err
+}
+
+// Release says that this PE will not use the team any more, without meeting anybody.
+// Its id can be given again when all other members have said so or are dead. It does
+// nothing to a team that Split has not made.
+func (t *Team) Release() {
+	if t == nil || t.began == 0 {
+		return
+	}
+	ids.Lock()
+	defer ids.Unlock()
+	if t.released.Load() {
+		return
+	}
+	t.shut()
+	atomic.StoreUint64(&t.state.Used, t.began|layout.TeamReleased)
+	if ids.released == nil {
+		ids.released = map[*layout.Control][]*Team{}
+	}
+	me := t.members[t.me]
+	ids.released[me] = append(ids.released[me], t)
+	sweep(me)
+}
+
+// sweep frees the ids of the teams that a PE has released and nobody else uses. ids is
+// locked.
+func sweep(me *layout.Control) {
+	kept := slices.DeleteFunc(ids.released[me], func(t *Team) bool {
+		for i, m := range t.members {
+			if atomic.LoadUint64(&m.Teams[t.id].Used) == t.began && !t.dead(i) {
+				return false
+			}
+		}
+		atomic.StoreUint64(&t.state.Used, 0)
+		return true
+	})
+	if len(kept) == 0 {
+		delete(ids.released, me)
+		return
+	}
+	ids.released[me] = kept
+}
+
+// Vote is an agreement among the members of a team that live: all return the same, the
+// flags that each of them has given, and who has given none as it is dead.
+type Vote func(ctx context.Context, flags uint64) (all uint64, failed []int, err error)
+
+// Survivors makes a group of the members of a team that live, in the same order, also
+// of a team that has been given up. All of them call it and get the same group.
+func Survivors(ctx context.Context, parent *Team, vote Vote, tolerant bool) (*Team, error) {
+	for try := 0; try < mostTries; {
+		free, top := parent.available(true)
+		atomic.StoreUint64(&parent.state.Offer, top)
+		free, failed, err := vote(ctx, free)
+		if err != nil {
+			return nil, err
+		}
+		id := choose(free, parent.id, try)
+		if id < 0 {
+			return nil, ErrNoID
+		}
+		var members []int
+		for i, m := range parent.members {
+			if !slices.Contains(failed, i) {
+				members = append(members, i)
+				top = max(top, atomic.LoadUint64(&m.Teams[parent.id].Offer))
+			}
+		}
+		t, claimed := parent.claim(members, id, top+1, tolerant)
+		flags := uint64(0)
+		if claimed {
+			flags = 1
+		}
+		flags, after, err := vote(ctx, flags)
+		if err != nil {
+			t.abandon()
+			return nil, err
+		}
+		if flags&1 != 0 && slices.Equal(failed, after) {
+			return t, nil
+		}
+		t.unclaim()
+		if slices.Equal(failed, after) {
+			try++ // and not for one more that has died meanwhile
+		}
+	}
+	return nil, ErrNoID
+}

@@ -1,0 +1,124 @@
+package coll
+
+import (
+	"context"
+	"sync/atomic"
+
+	"github.com/goshmem/goshmem/coll/board"
+	"github.com/goshmem/goshmem/rma"
+	"github.com/goshmem/goshmem/symheap/layout"
+)
+
+// reduction is a large one, or a scan, of which this member makes a part; a piece is
+// what fits into a slot.
+type reduction[T any] struct {
+	t   *Team
+	b   Buffers
+	op  Folder[T]
+	seq uint64 // behind which sources may be read
+	who []int  // contributors
+}
+
+// pieces calls f with all pieces of what the k-th contributor makes.
+func (r *reduction[T]) pieces(k int, f func(piece, lo, n int)) {
+	size := layout.SlotSize / bytesOf[T](1)
+	lo, hi := board.Share(r.b.N, len(r.who), k)
+	for piece := 0; lo < hi; piece, lo = piece+1, lo+size {
+		f(piece, lo, min(size, hi-lo))
+	}
+}
+
+// log returns where member i makes the k-th of its pieces: in its own slots, which
+// nobody reads in these steps unless it is dead.
+func (r *reduction[T]) log(i, k, n int) []T {
+	return view[T](r.t.slot(i, r.seq+uint64(k), layout.SlotSize), n)
+}
+
+func (r *reduction[T]) at(i int, off uint64, lo, n int) []T {
+	return view[T](r.t.at(i, off+uint64(bytesOf[T](lo))), n)
+}
+
+// fold makes a piece of the sources of some contributors, one at least.
+func (r *reduction[T]) fold(acc []T, lo int, who []int) {
+	copy(acc, r.at(who[0], r.b.Src, lo, len(acc)))
+	r.more(acc, lo, who[1:])
+}
+
+// more folds further sources into a piece.
+func (r *reduction[T]) more(acc []T, lo int, who []int) {
+	for _, i := range who {
+		r.op.Fold(acc, r.at(i, r.b.Src, lo, len(acc)))
+	}
+}
+
+// push makes this member's part and puts it to everybody, saying before and behind
+// each piece how far it is.
+func (r *reduction[T]) push(k int) {
+	said := r.t.progress(r.t.me)
+	r.pieces(k, func(piece, lo, n int) {
+		acc := r.log(r.t.me, 0, n)
+		r.fold(acc, lo, r.who)
+		rma.StoreRelease(said, board.Logged(piece))
+		for _, i := range r.who {
+			copy(r.at(i, r.b.Dst, lo, n), acc)
+		}
+		rma.StoreRelease(said, board.Pushed(piece))
+	})
+}
+
+// lacking says whether some contributor died before it had made its part.
+func (r *reduction[T]) lacking() bool {
+	for _, i := range r.who {
+		if !r.t.in(i, r.seq+1) {
+			return true
+		}
+	}
+	return false
+}
+
+// rescued is a piece that was made aside.
+type rescued[T any] struct {
+	lo    int
+	bytes []T
+}
+
+// rescue makes what the dead have left undone. All survivors do so alike: each for
+// itself, from the same sources, and aside, because its own source may be its
+// destination and others read it still. Behind the step nobody does.
+func (r *reduction[T]) rescue(ctx context.Context) error {
+	var aside []rescued[T]
+	for k, i := range r.who {
+		if r.t.in(i, r.seq+1) {
+			continue
+		}
+		said := atomic.LoadUint64(r.t.progress(i))
+		r.pieces(k, func(piece, lo, n int) {
+			switch means := board.Recover(said, piece); means {
+			case board.Have:
+			case board.Log:
+				aside = append(aside, rescued[T]{lo, append([]T(nil), r.log(i, 0, n)...)})
+			case board.Make:
+				acc := make([]T, n)
+				r.fold(acc, lo, r.who)
+				aside = append(aside, rescued[T]{lo, acc})
+			}
+		})
+	}
+	return r.install(ctx, aside)
+}
+
+// install puts what was made aside into this member's destination, when nobody reads
+// a source any more.
+func (r *reduction[T]) install(ctx context.Context, aside []rescued[T]) error {
+	r.t.state.Seq++
+	if err := r.t.meet(ctx, r.t.state.Seq); err != nil {
+		return err
+	}
+	for _, p := range aside {
+		copy(r.at(r.t.me, r.b.Dst, p.lo, len(p.bytes)), p.bytes)
+	}
+	return nil
+}
+
+// progress returns what a member says of its part of a large reduction.
+func (t *Team) progress(i int) *uint64 { return &t.members[i].Teams[t.id].Part }

@@ -1,0 +1,151 @@
+package coll
+
+import (
+	"context"
+	"slices"
+	"sync/atomic"
+
+	"github.com/goshmem/goshmem/coll/board"
+	"github.com/goshmem/goshmem/rma"
+)
+
+// Scan combines N elements of the sources of all contributors up to this one, in the
+// order of the group, into its destination: with its own one, or without it if
+// exclusive, when the first one gets zeros. Source and destination may be the
+// same object.
+//
+// Small data: everybody combines what it needs. Large data: member i combines the
+// i-th part of all and puts each intermediate result to whom it belongs. An element
+// has at most layout.SlotSize bytes.
+func Scan[T any](ctx context.Context, t *Team, b Buffers, op Folder[T], exclusive bool) error {
+	size := bytesOf[T](b.N)
+	if size > t.small {
+		return scanLarge(ctx, t, b, op, exclusive)
+	}
+	seq, err := t.exchange(ctx, view[byte](t.at(t.me, b.Src), size))
+	if err != nil {
+		return err
+	}
+	dst, who := view[T](t.at(t.me, b.Dst), b.N), t.present(seq)
+	end, _ := slices.BinarySearch(who, t.me)
+	if !exclusive {
+		end++
+	}
+	if end == 0 {
+		clear(dst)
+		return nil
+	}
+	copy(dst, view[T](t.slot(who[0], seq, size), b.N))
+	for _, i := range who[1:end] {
+		op.Fold(dst, view[T](t.slot(i, seq, size), b.N))
+	}
+	return nil
+}
+
+// scanLarge is reduceLarge with as many results for each piece as there are members.
+// As no other member reads this part of a source, and this one has read it when it
+// writes that of the destination, the two objects may be one.
+func scanLarge[T any](ctx context.Context, t *Team, b Buffers, op Folder[T], exclusive bool) (err error) {
+	seq, err := t.begin(2)
+	if err != nil {
+		return err
+	}
+	defer t.end(&err)
+	rma.StoreRelease(t.progress(t.me), 0)
+	if err := t.meet(ctx, seq); err != nil {
+		return err
+	}
+	s := scan[T]{reduction[T]{t: t, b: b, op: op, seq: seq, who: t.present(seq)}, exclusive}
+	k, _ := slices.BinarySearch(s.who, t.me)
+	s.push(k)
+	if err := t.meet(ctx, seq+1); err != nil || t.gone == nil || !s.lacking() {
+		return err
+	}
+	return s.rescue(ctx, k)
+}
+
+// scan is a large one. What counts as a piece for board is the result that one
+// contributor gets of a piece of data: the k-th of the i-th is number i*len(who)+k. The
+// sum up to the k-th is in the log as number k, and the one before it as well, of
+// which the next is made.
+type scan[T any] struct {
+	reduction[T]
+	exclusive bool
+}
+
+// push makes this member's part, and puts the results to everybody.
+func (s *scan[T]) push(mine int) {
+	said, me := s.t.progress(s.t.me), s.t.me
+	s.pieces(mine, func(piece, lo, n int) {
+		for k, i := range s.who {
+			step := piece*len(s.who) + k
+			acc := s.log(me, step, n)
+			if k == 0 {
+				s.fold(acc, lo, s.who[:1])
+			} else {
+				copy(acc, s.log(me, step-1, n))
+				s.more(acc, lo, s.who[k:k+1])
+			}
+			rma.StoreRelease(said, board.Logged(step))
+			s.give(s.at(i, s.b.Dst, lo, n), me, k, step)
+			rma.StoreRelease(said, board.Pushed(step))
+		}
+	})
+}
+
+// give copies what the k-th contributor gets out of an owner's log.
+func (s *scan[T]) give(dst []T, owner, k, step int) {
+	switch {
+	case !s.exclusive:
+		copy(dst, s.log(owner, step, len(dst)))
+	case k > 0:
+		copy(dst, s.log(owner, step-1, len(dst)))
+	default:
+		clear(dst)
+	}
+}
+
+// rescue makes what this member should have got of the dead.
+func (s *scan[T]) rescue(ctx context.Context, mine int) error {
+	var aside []rescued[T]
+	for k, i := range s.who {
+		if s.t.in(i, s.seq+1) {
+			continue
+		}
+		said := atomic.LoadUint64(s.t.progress(i))
+		s.pieces(k, func(piece, lo, n int) {
+			step := piece*len(s.who) + mine
+			means := board.Recover(said, step)
+			if means == board.Have {
+				return
+			}
+			acc := make([]T, n)
+			if means == board.Log {
+				s.give(acc, i, mine, step)
+			} else {
+				s.make(acc, i, lo, board.Last(said)-piece*len(s.who), mine, piece)
+			}
+			aside = append(aside, rescued[T]{lo, acc})
+		})
+	}
+	return s.install(ctx, aside)
+}
+
+// make makes a result of the k-th contributor from the sources, or from where a dead
+// owner got to in the same piece: the sum up to the last-th. Of those up to it the
+// sources may be lost.
+func (s *scan[T]) make(acc []T, owner, lo, last, k, piece int) {
+	end := k + 1
+	if s.exclusive {
+		end = k
+	}
+	switch {
+	case end == 0:
+		clear(acc)
+	case last < 0:
+		s.fold(acc, lo, s.who[:end])
+	default:
+		copy(acc, s.log(owner, piece*len(s.who)+last, len(acc)))
+		s.more(acc, lo, s.who[last+1:end])
+	}
+}

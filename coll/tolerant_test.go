@@ -1,0 +1,393 @@
+package coll_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/goshmem/goshmem/coll"
+	"github.com/goshmem/goshmem/symheap/layout"
+)
+
+// tolerant returns the side of one PE of a tolerant team of all.
+func (nd *node) tolerant(t *testing.T, me int) *coll.Team {
+	t.Helper()
+	members := make([]int, nd.m.Len())
+	for i := range members {
+		members[i] = i
+	}
+	tm, err := coll.New(coll.Config{Map: nd.m, Waiter: nd.waiters[me], Members: members, Me: me, Failures: nd.failures, Tolerant: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tm
+}
+
+// The plays are collectives whose results can be judged by their contributors. src
+// and dst are elements of a member's heap: what it gives, and where it gets.
+type play struct {
+	name string
+	n    int // elements given to one
+	all  bool
+	in   bool // in place
+	call func(ctx context.Context, tm *coll.Team, b coll.Buffers, root int, op coll.Folder[uint32]) error
+	// want says what element j of the destination of member me has to be; false: as
+	// it was.
+	want func(g *given, me, root, j int) (v uint32, ok bool)
+}
+
+// given is what was given in one step, by whom.
+type given struct {
+	step, n int
+	who     []int
+}
+
+// of is element j of what a member gives.
+func (g *given) of(i, j int) uint32 {
+	x := uint64(g.step)<<40 ^ uint64(i)<<20 ^ uint64(j) ^ 0x9e3779b97f4a7c15
+	x *= 0xbf58476d1ce4e5b9
+	return uint32(x>>29) ^ uint32(x)
+}
+
+func (g *given) sum(j int) (v uint32) {
+	for _, i := range g.who {
+		v += g.of(i, j)
+	}
+	return v
+}
+
+func reduces(name string, n int, in bool) play {
+	return play{
+		name, n, false, in,
+		func(ctx context.Context, tm *coll.Team, b coll.Buffers, _ int, op coll.Folder[uint32]) error {
+			return coll.Reduce(ctx, tm, b, op)
+		},
+		func(g *given, _, _, j int) (uint32, bool) { return g.sum(j), true },
+	}
+}
+
+func broadcasts(name string, n int) play {
+	return play{
+		name, n, false, false,
+		func(ctx context.Context, tm *coll.Team, b coll.Buffers, root int, _ coll.Folder[uint32]) error {
+			return coll.Broadcast[uint32](ctx, tm, b, root)
+		},
+		func(g *given, _, root, j int) (uint32, bool) { return g.of(root, j), slices.Contains(g.who, root) },
+	}
+}
+
+func gathers(name string, n int) play {
+	return play{
+		name, n, true, false,
+		func(ctx context.Context, tm *coll.Team, b coll.Buffers, _ int, _ coll.Folder[uint32]) error {
+			return coll.FCollect[uint32](ctx, tm, b)
+		},
+		func(g *given, _, _, j int) (uint32, bool) { return g.of(j/g.n, j%g.n), slices.Contains(g.who, j/g.n) },
+	}
+}
+
+func exchanges(name string, n int) play {
+	return play{
+		name, n, true, false,
+		func(ctx context.Context, tm *coll.Team, b coll.Buffers, _ int, _ coll.Folder[uint32]) error {
+			return coll.Alltoall[uint32](ctx, tm, b)
+		},
+		func(g *given, me, _, j int) (uint32, bool) {
+			return g.of(j/g.n, me*g.n+j%g.n), slices.Contains(g.who, j/g.n)
+		},
+	}
+}
+
+const (
+	srcAt = layout.HeapOffset
+	dstAt = layout.HeapOffset + 256<<10
+	few   = 40
+	many  = 7001
+)
+
+var plays = []play{
+	{"Sync", 0, false, false, func(ctx context.Context, tm *coll.Team, _ coll.Buffers, _ int, _ coll.Folder[uint32]) error {
+		return tm.Sync(ctx)
+	}, nil},
+	{"Same", 0, false, false, func(ctx context.Context, tm *coll.Team, b coll.Buffers, _ int, _ coll.Folder[uint32]) error {
+		if i, _, _, err := tm.Same(ctx, coll.Words{b.Src}); err != nil || i >= 0 {
+			return fmt.Errorf("member %d differs: %w", i, err)
+		}
+		return nil
+	}, nil},
+	broadcasts("Broadcast", few), broadcasts("Broadcast large", many),
+	reduces("Reduce", few, false), reduces("Reduce in place", few, true),
+	reduces("Reduce large", many, false), reduces("Reduce large in place", many, true),
+	gathers("FCollect", few), gathers("FCollect large", many),
+	exchanges("Alltoall", few), exchanges("Alltoall large", many),
+}
+
+// actor is a member on its way through random plays.
+type actor struct {
+	nd   *node
+	tm   *coll.Team
+	me   int
+	rng  *rand.Rand // the same for all members
+	end  int        // the step in which it dies, in the midst of a reduction, otherwise before it
+	die  func()
+	over <-chan struct{}
+	saw  []string // of each step, what survivors have to have alike
+}
+
+// dieIn makes some call of a Fold the last.
+type dieIn struct {
+	sum
+	left *int
+	mortal
+}
+
+func (d dieIn) Fold(acc, in []uint32) {
+	if *d.left--; *d.left < 0 {
+		d.mortal.Fold(acc, in)
+	}
+	d.sum.Fold(acc, in)
+}
+
+func (a *actor) act(ctx context.Context) error {
+	n := a.tm.Size()
+	for step := range acts {
+		p, root, fold := plays[a.rng.IntN(len(plays))], a.rng.IntN(n), a.rng.IntN(12)
+		g := &given{step: step, n: p.n}
+		b := coll.Buffers{Src: srcAt, Dst: dstAt, N: p.n}
+		if p.in {
+			b.Dst = b.Src
+		}
+		size := p.n
+		if p.all {
+			size *= n
+		}
+		src := at[uint32](a.nd, a.me, b.Src-layout.HeapOffset, size)
+		dst := at[uint32](a.nd, a.me, b.Dst-layout.HeapOffset, size)
+		const stale = 0xdeadbeef
+		for j := range dst {
+			dst[j] = stale
+		}
+		for j := range src {
+			src[j] = g.of(a.me, j)
+		}
+		var op coll.Folder[uint32] = sum{}
+		if step == a.end {
+			if !slices.Contains([]string{"Reduce", "Reduce large", "Reduce large in place"}, p.name) {
+				return nil
+			}
+			op = dieIn{left: &fold, mortal: mortal{a.die, a.over}}
+		}
+		err := p.call(ctx, a.tm, b, root, op)
+		o := a.tm.Outcome()
+		a.saw = append(a.saw, fmt.Sprint(p.name, o, err))
+		var dead *coll.DeadError
+		if errors.As(err, &dead) && len(o.Contributors) == 0 && slices.Equal(dead.Members, []int{root}) && slices.Equal(o.Failed, dead.Members) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("step %d, %s: %w", step, p.name, err)
+		}
+		g.who = o.Contributors
+		for j := range dst {
+			if want, ok := p.want(g, a.me, root, j); dst[j] != want && ok || dst[j] != stale && !ok {
+				return fmt.Errorf("step %d, %s, element %d: %#x, want %#x (%v) of %v", step, p.name, j, dst[j], want, ok, o)
+			}
+		}
+		if step == a.end {
+			return nil // it had less to fold
+		}
+	}
+	return nil
+}
+
+const acts = 30
+
+// Members of a tolerant team die anywhere: nobody hangs, and survivors have the same
+// contributors and what these gave, each once.
+func TestTolerant(t *testing.T) {
+	rounds := 400
+	if testing.Short() {
+		rounds = 60
+	}
+	for seed := range uint64(rounds) {
+		rng := rand.New(rand.NewPCG(seed, 3))
+		within(t, fmt.Sprint("seed ", seed), func() { tolerates(t, seed, rng) })
+		if t.Failed() {
+			t.Fatalf("seed %d", seed)
+		}
+	}
+}
+
+func tolerates(t *testing.T, seed uint64, rng *rand.Rand) {
+	t.Helper()
+	n := 2 + rng.IntN(5)
+	nd := newNode(t, n)
+	victims := rng.Perm(n)[:rng.IntN(n)]
+	over := make(chan struct{})
+	defer close(over)
+	var wg sync.WaitGroup
+	var survivors []*actor
+	for me := range n {
+		a := &actor{nd: nd, tm: nd.tolerant(t, me), me: me, rng: rand.New(rand.NewPCG(seed, 4)), end: acts, over: over}
+		if slices.Contains(victims, me) {
+			a.end, a.die = rng.IntN(acts), nd.killLater(&wg, me, rng.IntN(200))
+			go func() {
+				defer a.die()
+				if err := a.act(t.Context()); err != nil {
+					t.Errorf("victim %d: %v", me, err)
+				}
+			}()
+			continue
+		}
+		survivors = append(survivors, a)
+		wg.Go(func() {
+			if err := a.act(t.Context()); err != nil {
+				t.Errorf("survivor %d: %v", me, err)
+			}
+		})
+	}
+	wg.Wait()
+	for _, a := range survivors {
+		if !slices.Equal(a.saw, survivors[0].saw) {
+			t.Errorf("member %d saw %v, member %d %v", a.me, a.saw, survivors[0].me, survivors[0].saw)
+		}
+	}
+}
+
+// Agreement works on any team, before and after deaths, and says the same to all: all
+// who are dead before it begins are in the list.
+func TestAgree(t *testing.T) {
+	rounds := 300
+	if testing.Short() {
+		rounds = 50
+	}
+	for seed := range uint64(rounds) {
+		rng := rand.New(rand.NewPCG(seed, 5))
+		within(t, fmt.Sprint("seed ", seed), func() { agrees(t, rng, seed%2 == 0) })
+		if t.Failed() {
+			t.Fatalf("seed %d", seed)
+		}
+	}
+}
+
+func agrees(t *testing.T, rng *rand.Rand, strict bool) {
+	t.Helper()
+	n := 2 + rng.IntN(5)
+	nd := newNode(t, n)
+	const rounds = 20
+	ends := map[int]int{}
+	for _, v := range rng.Perm(n)[:rng.IntN(n)] {
+		ends[v] = rng.IntN(rounds)
+	}
+	var wg sync.WaitGroup
+	saw := make([][]string, n)
+	for me := range n {
+		tm := nd.tolerant(t, me)
+		if strict {
+			tm = nd.member(t, me, nd.failures)
+		}
+		end, dies := ends[me]
+		turns := rng.IntN(100)
+		wg.Go(func() {
+			for r := range rounds {
+				if dies && r == end {
+					for range turns {
+						runtime.Gosched()
+					}
+					nd.kill(me)
+					return
+				}
+				before, _ := nd.failures.All()
+				a, err := coll.Agree(t.Context(), tm, ^(uint64(1)<<me | uint64(r)<<32))
+				if err != nil {
+					t.Errorf("member %d, round %d: %v", me, r, err)
+					return
+				}
+				for _, f := range before {
+					if !slices.Contains(a.Failed, f.PE) {
+						t.Errorf("member %d, round %d: PE %d died before and is not in %v", me, r, f.PE, a.Failed)
+					}
+				}
+				for i := range n {
+					if _, mortal := ends[i]; (!mortal || ends[i] > r) && (a.Flags>>i&1 != 0 || a.Flags>>32 != ^uint64(r)<<32>>32) {
+						t.Errorf("member %d, round %d: flags %#x lack those of %d", me, r, a.Flags, i)
+					}
+				}
+				saw[me] = append(saw[me], fmt.Sprint(a))
+				if r%5 == 0 {
+					_ = tm.Sync(t.Context()) // may fail and break the team
+				}
+			}
+		})
+	}
+	wg.Wait()
+	for me := range n {
+		for r, s := range saw[me] {
+			for other := range n {
+				if r < len(saw[other]) && saw[other][r] != s {
+					t.Errorf("round %d: member %d has %s, member %d %s", r, me, s, other, saw[other][r])
+				}
+			}
+		}
+	}
+}
+
+// Who leaves a collective by the end of its context leaves nobody behind, on either
+// team and in an agreement.
+func TestGivingUpByContext(t *testing.T) {
+	for _, mode := range []string{"strict", "tolerant"} {
+		for name, call := range every {
+			t.Run(mode+"/"+name, func(t *testing.T) {
+				if name == "Broadcast" {
+					t.Skip("nobody waits for anybody but the root")
+				}
+				nd := newNode(t, 3)
+				team := func(me int) *coll.Team {
+					if mode == "strict" {
+						return nd.member(t, me, nd.failures)
+					}
+					return nd.tolerant(t, me)
+				}
+				first, second, third := team(0), team(1), team(2)
+				ctx, cancel := context.WithCancel(t.Context())
+				cancel()
+				within(t, name, func() {
+					if err := call(ctx, first, 2); !errors.Is(err, context.Canceled) {
+						t.Errorf("who is canceled: %v", err)
+					}
+					for r := 0; ; r++ { // the step that it had entered may succeed
+						done := make(chan error)
+						go func() { done <- call(t.Context(), second, 2) }()
+						err := call(t.Context(), third, 2)
+						if other := <-done; err == nil && other == nil && r == 0 {
+							continue
+						} else if !errors.Is(err, coll.ErrBroken) && !errors.Is(other, coll.ErrBroken) || r > 1 {
+							t.Errorf("the others: %v, %v, want ErrBroken", err, other)
+						}
+						break
+					}
+				})
+			})
+		}
+	}
+	nd := newNode(t, 2)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	first, second := nd.tolerant(t, 0), nd.tolerant(t, 1)
+	within(t, "Agree", func() {
+		if _, err := coll.Agree(ctx, first, 1); !errors.Is(err, context.Canceled) {
+			t.Errorf("who is canceled: %v", err)
+		}
+		if a, err := coll.Agree(t.Context(), second, 3); err != nil || a.Flags != 1 {
+			t.Errorf("the other in the same agreement: %v, %v", a, err)
+		}
+		if _, err := coll.Agree(t.Context(), second, 3); !errors.Is(err, coll.ErrBroken) {
+			t.Errorf("the other in the next one: %v, want ErrBroken", err)
+		}
+	})
+}

@@ -1,0 +1,51 @@
+package rma
+
+import "unsafe"
+
+// fewPerBlock is how many elements of a block are better copied one by one than by
+// a call of memmove for them.
+const fewPerBlock = 4
+
+// Scatter writes n blocks of src, srcStep elements apart, to dst, dstStep elements
+// apart. Steps are at least block, which is at least 1, and src has what is asked of
+// it; the two do not overlap.
+func Scatter[T any](dst unsafe.Pointer, src []T, dstStep, srcStep, block, n int) {
+	strided[T](dst, unsafe.Pointer(unsafe.SliceData(src)), dstStep, srcStep, block, n)
+}
+
+// Gather reads n blocks from src, srcStep elements apart, to dst, dstStep elements
+// apart, as Scatter writes them.
+func Gather[T any](dst []T, src unsafe.Pointer, dstStep, srcStep, block, n int) {
+	strided[T](unsafe.Pointer(unsafe.SliceData(dst)), src, dstStep, srcStep, block, n)
+}
+
+// strided counts in offsets, not pointers: one that was moved on behind the last
+// element would point to another object of the Go heap.
+func strided[T any](dst, src unsafe.Pointer, dstStep, srcStep, block, n int) {
+	size := int(unsafe.Sizeof(*new(T)))
+	d, s := 0, 0
+	switch {
+	case dstStep == block && srcStep == block && block*n != 1:
+		move(dst, src, uintptr(n*block*size)) // all of it is one block
+	case block == 1:
+		for range n {
+			*(*T)(unsafe.Add(dst, d)) = *(*T)(unsafe.Add(src, s))
+			d += dstStep * size
+			s += srcStep * size
+		}
+	case block < fewPerBlock:
+		for range n {
+			for k := 0; k < block*size; k += size {
+				*(*T)(unsafe.Add(dst, d+k)) = *(*T)(unsafe.Add(src, s+k))
+			}
+			d += dstStep * size
+			s += srcStep * size
+		}
+	default:
+		for range n {
+			move(unsafe.Add(dst, d), unsafe.Add(src, s), uintptr(block*size))
+			d += dstStep * size
+			s += srcStep * size
+		}
+	}
+}

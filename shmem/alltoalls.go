@@ -1,0 +1,57 @@
+package shmem
+
+import "github.com/goshmem/goshmem/coll"
+
+// AlltoallS is Alltoall of elements that do not lie next to each other: s.N elements go
+// from each PE to each, every s.Src-th of src, to every s.Dst-th of dst. The stride
+// runs on from one block to the next: element k for PE i is src's element
+// (i*s.N+k)*s.Src, and comes to element (j*s.N+k)*s.Dst of that PE's dst, where j is
+// the sender. The elements between are neither read nor written.
+//
+// Shape: s.N at least 0, s.Dst and s.Src at least 1, s.Block 0 or 1; dst and src have
+// at least the elements that are named so, and may have others.
+// Completion: on return.
+// Errors: as Broadcast.
+// Collective: over the team, with the same arguments.
+// Source: shmem_alltoalls.
+func AlltoallS[T any](t *Team, dst, src Sym[T], s Stride) error {
+	const op = "AlltoallS"
+	if err := t.usable(op); err != nil {
+		return err
+	}
+	if s.N < 0 || s.Dst < 1 || s.Src < 1 || s.Block < 0 || s.Block > 1 {
+		return usage(op, ErrArgument, "stride %+v, want N at least 0, Dst and Src at least 1, Block 0 or 1", s)
+	}
+	for _, x := range []struct {
+		what   string
+		length int
+		stride int
+	}{{"destination", dst.n, s.Dst}, {"source", src.n, s.Src}} {
+		if x.length >= 0 && !spans(x.length, s.N, t.NPEs(), x.stride) {
+			return usage(op, ErrArgument, "%s has %d elements, want at least (%d*%d-1)*%d+1: %d for each of %d PEs, %d apart",
+				x.what, x.length, s.N, t.NPEs(), x.stride, s.N, t.NPEs(), x.stride)
+		}
+	}
+	all := s.N * t.NPEs()
+	d, f := strided(dst, all, s.Dst), strided(src, all, s.Src)
+	if err := checkPair(t, op, d, f, max(d.n, 0), false); err != nil {
+		return err
+	}
+	return t.fail(op, coll.AlltoallS[T](t.ctx, t.t, buffers(d, f, s.N), coll.Strides{Dst: s.Dst, Src: s.Src}))
+}
+
+// spans says whether n elements for each of npes PEs, so far apart, fit into length.
+func spans(length, n, npes, stride int) bool {
+	return n == 0 || n <= length/npes && (length-1)/stride >= n*npes-1
+}
+
+// strided returns the part of x from the first to the last of n elements so far apart,
+// a poisoned one as it is.
+func strided[T any](x Sym[T], n, stride int) Sym[T] {
+	if x.n >= 0 && n == 0 {
+		x.n = 0
+	} else if x.n >= 0 {
+		x.n = (n-1)*stride + 1
+	}
+	return x
+}
