@@ -30,10 +30,10 @@ type parcel struct {
 }
 
 // Match and Size of a cell.
-func matchOf(comm uint32, tag int32) uint64       { return uint64(comm)<<32 | uint64(uint32(tag)) }
+func matchOf(comm uint32, tag int32) uint64        { return uint64(comm)<<32 | uint64(uint32(tag)) }
 func splitMatch(m uint64) (comm uint32, tag int32) { return uint32(m >> 32), int32(uint32(m)) }
-func sizeOf(rank, bytes int) uint64               { return uint64(rank)<<sizeBits | uint64(bytes) }
-func splitSize(s uint64) (rank, bytes int)        { return int(s >> sizeBits), int(s & (1<<sizeBits - 1)) }
+func sizeOf(rank, bytes int) uint64                { return uint64(rank)<<sizeBits | uint64(bytes) }
+func splitSize(s uint64) (rank, bytes int)         { return int(s >> sizeBits), int(s & (1<<sizeBits - 1)) }
 
 const sizeBits = 48
 

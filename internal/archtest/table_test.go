@@ -122,7 +122,7 @@ type owner struct {
 var owners = []owner{
 	{
 		"unsafe",
-		[]string{"symheap", "symheap/layout", "failure", "rma", "coll", "shmem", "internal/xunix"},
+		[]string{"symheap", "symheap/layout", "failure", "rma", "coll", "shmem", "mpi", "internal/xunix"},
 		"memory that is not Go's is handled in few places",
 	},
 	{"golang.org/x/sys", []string{"internal/xunix"}, "system calls go through internal/xunix"},
