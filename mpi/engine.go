@@ -110,7 +110,7 @@ func (e *engine) send(l *outLane, p *packet) {
 	if e.dead != nil && e.dead[l.pe] {
 		return
 	}
-	if l.idle() && l.write(p) {
+	if l.idle() && l.put(e, p) {
 		return
 	}
 	l.queue = append(l.queue, *p)

@@ -143,6 +143,17 @@ func (l *outLane) write(p *packet) bool {
 	return true
 }
 
+// put is write for a packet that may have a request, which this completes.
+func (l *outLane) put(e *engine, p *packet) bool {
+	if !l.write(p) {
+		return false
+	}
+	if p.kind == kindEager && p.r != nil {
+		e.complete(p.r, nil)
+	}
+	return true
+}
+
 // idle says whether nothing waits for room.
 func (l *outLane) idle() bool { return l.head == len(l.queue) && len(l.streams) == 0 }
 
@@ -152,13 +163,10 @@ func (l *outLane) idle() bool { return l.head == len(l.queue) && len(l.streams) 
 func (l *outLane) pump(e *engine) (did bool) {
 	for l.head < len(l.queue) {
 		p := &l.queue[l.head]
-		if !l.write(p) {
+		if !l.put(e, p) {
 			return did
 		}
 		did = true
-		if p.kind == kindEager && p.r != nil {
-			e.complete(p.r, nil)
-		}
 		*p = packet{}
 		l.head++
 	}

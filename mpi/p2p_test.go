@@ -180,6 +180,32 @@ func TestFlood(t *testing.T) {
 	})
 }
 
+// Windows of messages that are more than the lane has room for, both sides at work: a
+// send finds room, or does not, or finds it at the second look.
+func TestWindows(t *testing.T) {
+	run(t, 2, func(t *testing.T, c *mpi.Comm) {
+		const rounds, window = 1500, 64
+		for _, size := range []int{1024, 4096} {
+			buf, all := make([]byte, size), make([]mpi.Request, window)
+			for range rounds {
+				for i := range all {
+					if c.Rank() == 0 {
+						all[i] = must(mpi.Isend(c, buf, 1, 1))(t)
+					} else {
+						all[i] = must(mpi.Irecv(c, buf, 0, 1))(t)
+					}
+				}
+				ok(t, mpi.WaitAll(all, nil))
+				if c.Rank() == 0 {
+					must(mpi.Recv(c, buf[:0], 1, 2))(t)
+				} else {
+					ok(t, mpi.Send(c, buf[:0], 0, 2))
+				}
+			}
+		}
+	})
+}
+
 // Sends of everybody to everybody, each blocking, with the receives posted: nobody
 // waits for a turn that never comes.
 func TestAllAtOnce(t *testing.T) {
