@@ -198,7 +198,8 @@ func compare(a, b int) int {
 
 // Free ends a communicator that Split made: calls on it fail with ErrFreed from then on,
 // and messages in it that were not received are dropped. Its requests must be complete.
-// When a member has died, it does not wait for the others and succeeds.
+// When a member has died, or the communicator is broken, it does not wait for the
+// others and succeeds.
 //
 // Collective: over the communicator.
 // Source: MPI_Comm_free.
@@ -211,7 +212,7 @@ func (c *Comm) Free() error {
 	if g.t.ID() == coll.MPIWorld {
 		return usage(op, ErrArgument, "this is the communicator of all ranks, want one that Split returned")
 	}
-	if err := g.fail(op, g.t.Dissolve(c.ctx)); err != nil && !errors.Is(err, ErrDied) {
+	if err := g.fail(op, g.t.Dissolve(c.ctx)); err != nil && !errors.Is(err, ErrDied) && !errors.Is(err, ErrCommBroken) {
 		return err
 	}
 	g.e.mu.Lock()

@@ -243,6 +243,7 @@ func (c *Comm) startRecv(op string, s span, src, tag int) (*request, error) {
 	defer e.unlock()
 	if m, ok := g.q.Take(env); ok {
 		e.take(r, m)
+		e.progress() // also where every receive finds its message waiting
 		return r, nil
 	}
 	if src != AnySource && e.dead != nil && e.dead[g.pe(src)] {
