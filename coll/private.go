@@ -172,8 +172,5 @@ func (t *Team) Gather(ctx context.Context, w Words) ([]Words, error) {
 // ID returns the team's.
 func (t *Team) ID() int { return t.id }
 
-// PEs returns the numbers of the members in the job, in their order, not to be changed.
-func (t *Team) PEs() []int { return t.pes }
-
 // Me returns this member's index.
 func (t *Team) Me() int { return t.me }

@@ -197,6 +197,9 @@ func New(c Config) (*Team, error) {
 // Size returns the number of members.
 func (t *Team) Size() int { return len(t.members) }
 
+// PEs returns the numbers of the members in the job, in the order of the group.
+func (t *Team) PEs() []int { return slices.Clone(t.pes) }
+
 // word returns the arrival word of member i.
 func (t *Team) word(i int) *uint64 { return (*uint64)(unsafe.Add(t.arrive, uintptr(i)*t.stride)) }
 

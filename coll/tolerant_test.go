@@ -35,7 +35,7 @@ type play struct {
 	n    int // elements given to one
 	all  bool
 	in   bool // in place
-	call func(ctx context.Context, tm *coll.Team, b coll.Buffers, root int, op coll.Folder[uint32]) error
+	call func(ctx context.Context, tm *coll.Team, b coll.Buffers, root, me int, op coll.Folder[uint32]) error
 	// want says what element j of the destination of member me has to be; false: as
 	// it was.
 	want func(g *given, me, root, j int) (v uint32, ok bool)
@@ -64,7 +64,7 @@ func (g *given) sum(j int) (v uint32) {
 func reduces(name string, n int, in bool) play {
 	return play{
 		name, n, false, in,
-		func(ctx context.Context, tm *coll.Team, b coll.Buffers, _ int, op coll.Folder[uint32]) error {
+		func(ctx context.Context, tm *coll.Team, b coll.Buffers, _, _ int, op coll.Folder[uint32]) error {
 			return coll.Reduce(ctx, tm, b, op)
 		},
 		func(g *given, _, _, j int) (uint32, bool) { return g.sum(j), true },
@@ -74,7 +74,7 @@ func reduces(name string, n int, in bool) play {
 func broadcasts(name string, n int) play {
 	return play{
 		name, n, false, false,
-		func(ctx context.Context, tm *coll.Team, b coll.Buffers, root int, _ coll.Folder[uint32]) error {
+		func(ctx context.Context, tm *coll.Team, b coll.Buffers, root, _ int, _ coll.Folder[uint32]) error {
 			return coll.Broadcast[uint32](ctx, tm, b, root)
 		},
 		func(g *given, _, root, j int) (uint32, bool) { return g.of(root, j), slices.Contains(g.who, root) },
@@ -84,7 +84,7 @@ func broadcasts(name string, n int) play {
 func gathers(name string, n int) play {
 	return play{
 		name, n, true, false,
-		func(ctx context.Context, tm *coll.Team, b coll.Buffers, _ int, _ coll.Folder[uint32]) error {
+		func(ctx context.Context, tm *coll.Team, b coll.Buffers, _, _ int, _ coll.Folder[uint32]) error {
 			return coll.FCollect[uint32](ctx, tm, b)
 		},
 		func(g *given, _, _, j int) (uint32, bool) { return g.of(j/g.n, j%g.n), slices.Contains(g.who, j/g.n) },
@@ -94,11 +94,64 @@ func gathers(name string, n int) play {
 func exchanges(name string, n int) play {
 	return play{
 		name, n, true, false,
-		func(ctx context.Context, tm *coll.Team, b coll.Buffers, _ int, _ coll.Folder[uint32]) error {
+		func(ctx context.Context, tm *coll.Team, b coll.Buffers, _, _ int, _ coll.Folder[uint32]) error {
 			return coll.Alltoall[uint32](ctx, tm, b)
 		},
 		func(g *given, me, _, j int) (uint32, bool) {
 			return g.of(j/g.n, me*g.n+j%g.n), slices.Contains(g.who, j/g.n)
+		},
+	}
+}
+
+// collects has member i give i elements less than the most.
+func collects(name string, n int) play {
+	return play{
+		name, n, true, false,
+		func(ctx context.Context, tm *coll.Team, b coll.Buffers, _, me int, _ coll.Folder[uint32]) error {
+			room := b.N * tm.Size()
+			b.N -= me
+			return coll.Collect[uint32](ctx, tm, b, room)
+		},
+		func(g *given, _, _, j int) (uint32, bool) {
+			for _, i := range g.who {
+				if j < g.n-i {
+					return g.of(i, j), true
+				}
+				j -= g.n - i
+			}
+			return 0, false
+		},
+	}
+}
+
+// strided has one element out of three of each source go to every second place.
+func strided(name string, n int) play {
+	return play{
+		name, n * 3, true, false,
+		func(ctx context.Context, tm *coll.Team, b coll.Buffers, _, _ int, _ coll.Folder[uint32]) error {
+			b.N /= 3
+			return coll.AlltoallS[uint32](ctx, tm, b, coll.Strides{Dst: 2, Src: 3})
+		},
+		func(g *given, me, _, j int) (uint32, bool) {
+			i, k, size := j/2/(g.n/3), j/2%(g.n/3), g.n/3
+			return g.of(i, 3*(me*size+k)), j%2 == 0 && slices.Contains(g.who, i)
+		},
+	}
+}
+
+func scans(name string, n int, in, exclusive bool) play {
+	return play{
+		name, n, false, in,
+		func(ctx context.Context, tm *coll.Team, b coll.Buffers, _, _ int, op coll.Folder[uint32]) error {
+			return coll.Scan(ctx, tm, b, op, exclusive)
+		},
+		func(g *given, me, _, j int) (v uint32, ok bool) {
+			for _, i := range g.who {
+				if i < me || i == me && !exclusive {
+					v += g.of(i, j)
+				}
+			}
+			return v, true
 		},
 	}
 }
@@ -111,10 +164,10 @@ const (
 )
 
 var plays = []play{
-	{"Sync", 0, false, false, func(ctx context.Context, tm *coll.Team, _ coll.Buffers, _ int, _ coll.Folder[uint32]) error {
+	{"Sync", 0, false, false, func(ctx context.Context, tm *coll.Team, _ coll.Buffers, _, _ int, _ coll.Folder[uint32]) error {
 		return tm.Sync(ctx)
 	}, nil},
-	{"Same", 0, false, false, func(ctx context.Context, tm *coll.Team, b coll.Buffers, _ int, _ coll.Folder[uint32]) error {
+	{"Same", 0, false, false, func(ctx context.Context, tm *coll.Team, b coll.Buffers, _, _ int, _ coll.Folder[uint32]) error {
 		if i, _, _, err := tm.Same(ctx, coll.Words{b.Src}); err != nil || i >= 0 {
 			return fmt.Errorf("member %d differs: %w", i, err)
 		}
@@ -125,6 +178,9 @@ var plays = []play{
 	reduces("Reduce large", many, false), reduces("Reduce large in place", many, true),
 	gathers("FCollect", few), gathers("FCollect large", many),
 	exchanges("Alltoall", few), exchanges("Alltoall large", many),
+	collects("Collect", few), collects("Collect large", many), strided("AlltoallS", few), strided("AlltoallS large", many/3),
+	scans("Scan", few, false, false), scans("Scan large", many, false, false), scans("Scan large in place", many, true, false),
+	scans("Scan exclusive", few, true, true), scans("Scan large exclusive", many, false, true), scans("Scan large exclusive in place", many, true, true),
 }
 
 // actor is a member on its way through random plays.
@@ -156,7 +212,7 @@ func (d dieIn) Fold(acc, in []uint32) {
 func (a *actor) act(ctx context.Context) error {
 	n := a.tm.Size()
 	for step := range acts {
-		p, root, fold := plays[a.rng.IntN(len(plays))], a.rng.IntN(n), a.rng.IntN(12)
+		p, root, fold := plays[a.rng.IntN(len(plays))], a.rng.IntN(n), a.rng.IntN(24)
 		g := &given{step: step, n: p.n}
 		b := coll.Buffers{Src: srcAt, Dst: dstAt, N: p.n}
 		if p.in {
@@ -177,12 +233,12 @@ func (a *actor) act(ctx context.Context) error {
 		}
 		var op coll.Folder[uint32] = sum{}
 		if step == a.end {
-			if !slices.Contains([]string{"Reduce", "Reduce large", "Reduce large in place"}, p.name) {
+			if p.all || p.n == 0 {
 				return nil
 			}
 			op = dieIn{left: &fold, mortal: mortal{a.die, a.over}}
 		}
-		err := p.call(ctx, a.tm, b, root, op)
+		err := p.call(ctx, a.tm, b, root, a.me, op)
 		o := a.tm.Outcome()
 		a.saw = append(a.saw, fmt.Sprint(p.name, o, err))
 		var dead *coll.DeadError

@@ -26,8 +26,10 @@ func (w *World) Sync() error {
 // Shape: dst and src have the same length.
 // Completion: dst on return; src may be changed on return.
 // Errors: ErrPERange, ErrArgument for lengths, ErrOverlap, ErrTeamBroken, the
-// end of the team's With; *PEError with ErrPEDied on the survivors when a member of
-// the team has died, dst being undefined then, and at once from then on. A broadcast
+// end of the team's With; *PEError with ErrPEDied when a PE has died: on a tolerant
+// team on all survivors alike if it is the root that died short of the call, dst being
+// as before, and the team goes on; on a strict team on the survivors when any member has
+// died, dst being undefined, and at once from then on. A broadcast
 // may have ended well for some of them.
 // Collective: over the team, with the same arguments.
 // Source: shmem_broadcast.

@@ -2,13 +2,15 @@ package shmem
 
 import (
 	"context"
+	"errors"
 	"unsafe"
 
 	"github.com/goshmem/goshmem/rma"
 )
 
 // Ctx is a communication context: operations on it are ordered by its Fence and
-// completed by its Quiet. PE numbers are relative to its team.
+// completed by its Quiet. PE numbers are relative to its team; those in a *PEError are
+// of the world.
 type Ctx struct {
 	h    *heap
 	path rma.Path
@@ -17,25 +19,61 @@ type Ctx struct {
 	ctx  context.Context //nolint:containedctx // With's purpose
 	twin *Ctx            // the same with h.truth as tags, for operations that were checked
 
-	_     [64]byte // the fields above are read by every operation
+	of    *common  // what all handles of the context share; nil: nobody made it
+	_     [56]byte // the fields above are read by every operation
 	drain uint32   // what Quiet's locked instruction works on
 	_     [60]byte
 }
 
-func newCtx(h *heap) *Ctx {
-	m := h.job.Map
-	path := rma.Path{Base: m.Segment(0), Stride: m.Stride()}
-	twin := &Ctx{h: h, tags: h.truth, npes: h.npes, path: path}
-	twin.twin = twin
-	return &Ctx{h: h, tags: h.tags, npes: h.npes, path: path, twin: twin}
+// newCtx returns a context of a team. Members that are an arithmetic sequence are
+// reached by it as those of the world are. For others the fast test of operations always
+// fails, as if the context had no PEs, and the second attempt is on a twin that leads
+// to that PE alone.
+func newCtx(t *Team, o CtxOptions) *Ctx {
+	h, m := t.h, t.h.job.Map
+	of := &common{team: t, options: o}
+	n := t.NPEs()
+	c := &Ctx{h: h, of: of, tags: h.tags}
+	if first, step, is := progression(t.g.pes); is {
+		c.npes, c.path = n, rma.Path{Base: m.Segment(first), Stride: step * m.Stride()}
+		c.twin = &Ctx{h: h, of: of, tags: h.truth, npes: n, path: c.path}
+		c.twin.twin = c.twin
+		return c
+	}
+	of.ways = make([]Ctx, n)
+	for i, pe := range t.g.pes {
+		w := &of.ways[i]
+		*w = Ctx{h: h, of: of, tags: h.truth, npes: n, path: rma.Path{Base: m.Segment(pe)}, twin: w}
+	}
+	return c
+}
+
+// progression says whether PE numbers are an arithmetic sequence, and which.
+func progression(pes []int) (first, step int, is bool) {
+	if len(pes) > 1 {
+		step = pes[1] - pes[0]
+	}
+	for i, pe := range pes {
+		if pe != pes[0]+i*step {
+			return 0, 0, false
+		}
+	}
+	return pes[0], step, true
 }
 
 // With returns the same context, whose waits end with an error when ctx ends.
 func (c *Ctx) With(ctx context.Context) *Ctx {
-	if c == nil {
+	switch {
+	case c == nil:
 		return nil
+	case c.of == nil:
+		return &Ctx{ctx: ctx}
 	}
-	return &Ctx{h: c.h, path: c.path, tags: c.tags, npes: c.npes, ctx: ctx, twin: c.twin}
+	c.of.mu.Lock()
+	defer c.of.mu.Unlock()
+	d := &Ctx{h: c.h, path: c.path, tags: c.tags, npes: c.npes, ctx: ctx, twin: c.twin, of: c.of}
+	c.of.keep(d)
+	return d
 }
 
 // The errors of Fence and Quiet are made beforehand: without a call in them,
@@ -43,8 +81,10 @@ func (c *Ctx) With(ctx context.Context) *Ctx {
 var (
 	errFenceNil   = (*Ctx)(nil).check("Ctx.Fence", ref{}, 0, 0)
 	errFenceEnded = (&Ctx{h: &heap{}}).check("Ctx.Fence", ref{}, 0, 0)
+	errFenceGone  = usage("Ctx.Fence", errors.Join(ErrDestroyed, ErrArgument), "context was destroyed, or nobody made it, want w.Ctx() or one that NewCtx returned")
 	errQuietNil   = (*Ctx)(nil).check("Ctx.Quiet", ref{}, 0, 0)
 	errQuietEnded = (&Ctx{h: &heap{}}).check("Ctx.Quiet", ref{}, 0, 0)
+	errQuietGone  = usage("Ctx.Quiet", errors.Join(ErrDestroyed, ErrArgument), "context was destroyed, or nobody made it, want w.Ctx() or one that NewCtx returned")
 )
 
 // Fence orders puts, atomic operations and signal updates of this context before it
@@ -59,8 +99,10 @@ var (
 // Source: shmem_fence, shmem_ctx_fence.
 func (c *Ctx) Fence() error {
 	switch {
-	case c == nil || c.h == nil:
+	case c == nil:
 		return errFenceNil
+	case c.h == nil:
+		return errFenceGone
 	case c.h.slots.Load() == 0:
 		return errFenceEnded
 	}
@@ -80,8 +122,10 @@ func (c *Ctx) Fence() error {
 // Source: shmem_quiet, shmem_ctx_quiet.
 func (c *Ctx) Quiet() error {
 	switch {
-	case c == nil || c.h == nil:
+	case c == nil:
 		return errQuietNil
+	case c.h == nil:
+		return errQuietGone
 	case c.h.slots.Load() == 0:
 		return errQuietEnded
 	}
@@ -105,12 +149,23 @@ func (c *Ctx) QuietPE(pes ...int) error {
 		return nil
 	}
 	for _, pe := range pes {
-		if pe < 0 || pe >= c.npes {
-			return usage(op, ErrPERange, "PE %d of a team of %d, want 0 to %d", pe, c.npes, c.npes-1)
+		if err := c.checkPE(op, pe); err != nil {
+			return err
 		}
 	}
 	rma.Drain(&c.drain)
-	return c.h.buried(op, pes)
+	if c.h.job.Failures.Epoch() == 0 {
+		return nil
+	}
+	return c.h.buried(op, c.of.team.g.world(pes))
+}
+
+// checkPE checks a PE number, of a context that was made.
+func (c *Ctx) checkPE(op string, pe int) error {
+	if n := c.of.team.NPEs(); pe < 0 || pe >= n {
+		return usage(op, ErrPERange, "PE %d of a team of %d, want 0 to %d", pe, n, n-1)
+	}
+	return nil
 }
 
 // ok is the test that every operation makes of its context, PE and handle, by the

@@ -1,8 +1,10 @@
 package shmem
 
 import (
+	"slices"
 	"sync/atomic"
 
+	"github.com/goshmem/goshmem/coll"
 	"github.com/goshmem/goshmem/symheap/layout"
 )
 
@@ -13,3 +15,34 @@ func Asleep(w *World, pe int) bool {
 
 // Noticed says whether this process knows of a death and its data path is closed.
 func Noticed(w *World) bool { return w.s.h.wary.Load() }
+
+// TeamOf makes a team of members of t in any order, one that no split of the
+// specification makes but the shrinking of a team may.
+func TeamOf(t *Team, members []int) (*Team, error) {
+	mine := members
+	if !slices.Contains(members, t.me) {
+		mine = nil
+	}
+	n, err := coll.Split(t.ctx, t.t, mine, false)
+	if err != nil || n == nil {
+		return nil, t.fail("TeamOf", err)
+	}
+	var pes []int
+	for _, m := range members {
+		pes = append(pes, t.g.pes[m])
+	}
+	return adopt(t.h, n, pes, TeamConfig{Mode: ModeStrict}), nil
+}
+
+// Atomically stores what other PEs look at.
+func Atomically(p *int64, v int64) { atomic.StoreInt64(p, v) }
+
+// Queued returns how many PEs hold a lock or wait for it, or have left its queue and
+// are not passed over yet.
+func Queued(w *World, l Lock) int {
+	q, err := l.queue(w.Ctx(), "Queued")
+	if err != nil {
+		return -1
+	}
+	return int((atomic.LoadUint64(q.tail()) - ticketOf(atomic.LoadUint64(q.head()))) & ticketMask)
+}

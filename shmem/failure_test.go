@@ -33,6 +33,9 @@ func dieWhen(w *shmem.World, asleep ...int) {
 	die()
 }
 
+// strict makes worlds whose collectives fail when a PE has died.
+var strict = shmemtest.Init(shmem.WorldMode(shmem.ModeStrict))
+
 // lost checks that an error names just these PEs, killed by SIGKILL.
 func lost(t *testing.T, op string, err error, pes ...int) {
 	t.Helper()
@@ -50,7 +53,8 @@ func lost(t *testing.T, op string, err error, pes ...int) {
 }
 
 // A PE is killed while the others are in a call that waits: each of them gets an error
-// that names it, at once, and again at the next call; the heap is as it was.
+// that names it, at once, and again at the next call; the heap is as it was. So it is
+// in a strict world, and with allocation in any.
 func TestDeathEndsCalls(t *testing.T) {
 	const npes, victim = 4, 2
 	type env struct {
@@ -71,7 +75,8 @@ func TestDeathEndsCalls(t *testing.T) {
 		"Realloc":             func(e env) error { return fails(shmem.Realloc(e.w, e.a, 100_000)) },
 		"Free":                func(e env) error { return shmem.Free(e.w, e.a) },
 	} {
-		t.Run(op, func(t *testing.T) {
+		test := func(t *testing.T, tolerant bool, opts ...shmemtest.Option) {
+			t.Helper()
 			shmemtest.Run(t, npes, func(t *testing.T, w *shmem.World) {
 				e := env{w, must(shmem.Calloc[uint64](w, 4000))(t), must(shmem.Calloc[uint64](w, 4000))(t)}
 				heap := w.Heap()
@@ -80,7 +85,11 @@ func TestDeathEndsCalls(t *testing.T) {
 				}
 				lost(t, op, call(e), victim)
 				lost(t, op, call(e), victim)
-				lost(t, "Barrier", w.Barrier(), victim)
+				if err := w.Barrier(); tolerant {
+					ok(t, err)
+				} else {
+					lost(t, "Barrier", err, victim)
+				}
 				if w.Heap() != heap {
 					t.Errorf("heap is %+v, want %+v as before", w.Heap(), heap)
 				}
@@ -91,8 +100,12 @@ func TestDeathEndsCalls(t *testing.T) {
 					t.Errorf("Failed() = %v, want PE %d", got, victim)
 				}
 				ok(t, shmem.P(w.Ctx(), e.a, 5, w.MyPE())) // objects are alive
-			}, shmemtest.Recover(victim))
-		})
+			}, append(opts, shmemtest.Recover(victim))...)
+		}
+		t.Run(op, func(t *testing.T) { test(t, false, strict) })
+		if !slices.Contains([]string{"Barrier", "Team.Sync", "Broadcast", "Reduce", "FCollect", "Alltoall"}, op) {
+			t.Run(op+" in a tolerant world", func(t *testing.T) { test(t, true) })
+		}
 	}
 }
 
@@ -309,12 +322,18 @@ func TestOnFailure(t *testing.T) {
 			t.Error("told more than once")
 		}
 		lost(t, "Barrier", w.Barrier(), 1, 3) // acknowledged or not
-	}, shmemtest.Recover(1, 3))
+	}, strict, shmemtest.Recover(1, 3))
 }
 
 // Survivors finalize, whether they meet the death there or know of it, in nested
 // worlds as well, and are no PEs any more.
 func TestFinalizeWithDead(t *testing.T) {
+	t.Run("strict", func(t *testing.T) { finalizeWithDead(t, true, strict) })
+	t.Run("tolerant", func(t *testing.T) { finalizeWithDead(t, false) })
+}
+
+func finalizeWithDead(t *testing.T, fails bool, opts ...shmemtest.Option) {
+	t.Helper()
 	const npes, victim = 4, 0
 	shmemtest.Run(t, npes, func(t *testing.T, w *shmem.World) {
 		if must(shmem.Init())(t) != w {
@@ -324,7 +343,11 @@ func TestFinalizeWithDead(t *testing.T) {
 			dieWhen(w, 1, 2, 3)
 		}
 		ok(t, w.Finalize()) // the inner one
-		lost(t, "Barrier", w.Barrier(), victim)
+		if err := w.Barrier(); fails {
+			lost(t, "Barrier", err, victim)
+		} else {
+			ok(t, err)
+		}
 		if must(shmem.Init())(t) != w {
 			t.Fatal("nested Init returns another World")
 		}
@@ -339,7 +362,7 @@ func TestFinalizeWithDead(t *testing.T) {
 		// What is collective over all PEs cannot begin again.
 		_, err := shmem.Init()
 		lost(t, "Init", err, victim)
-	}, shmemtest.Recover(victim))
+	}, append(opts, shmemtest.Recover(victim))...)
 }
 
 // Who has met a death and finalizes has been told of it by then, by every function
@@ -361,7 +384,7 @@ func TestFinalizeTells(t *testing.T) {
 				t.Errorf("function %d was told of %v before Finalize returned, want PE %d", i, pes, victim)
 			}
 		}
-	}, shmemtest.Recover(victim))
+	}, strict, shmemtest.Recover(victim))
 }
 
 // A survivor can end the job.
@@ -375,7 +398,7 @@ func TestGlobalExitWithDead(t *testing.T) {
 			w.GlobalExit(9)
 		}
 		lost(t, "WaitUntil", shmem.WaitUntil(w.Ctx(), shmem.Sym[int]{}, shmem.EQ, 0), 1) // never reached
-	}, shmemtest.Recover(0, 1, 2), shmemtest.Status(9))
+	}, strict, shmemtest.Recover(0, 1, 2), shmemtest.Status(9))
 }
 
 // A PE that dies before or in Init makes it fail for the others, with its name.
@@ -396,7 +419,7 @@ func TestInitWithDead(t *testing.T) {
 			_, _ = shmem.Init()
 			die()
 		}
-		w, err := shmem.Init()
+		w, err := shmem.Init(shmem.WorldMode(shmem.ModeStrict))
 		if err == nil { // it died behind Init
 			err = w.Barrier()
 			lost(t, "Barrier", err, victim)
@@ -468,6 +491,6 @@ func TestDeathsAnywhere(t *testing.T) {
 			if slices.Contains(victims, me) {
 				select {} // its time will come
 			}
-		}, shmemtest.Recover(victims...))
+		}, strict, shmemtest.Recover(victims...))
 	}
 }

@@ -21,12 +21,15 @@ type heap struct {
 	job   *job.Job
 	me    int
 	npes  int
+	ctx   *Ctx          // the default context
 	wary  atomic.Bool   // no tag is in tags any more
 	acked atomic.Uint64 // failures up to this epoch do not end waits
-	mu    sync.Mutex    // guards arena, asked, top and what is written to tags and truth
+	teams teams
+	mu    sync.Mutex // guards arena, asked, top and what is written to tags and truth
 	arena *alloc.Arena
 	asked map[uint32]uint64 // bytes that were asked for, by the slot of the live block
 	top   uint32            // slots from here on were never used
+	turns turns             // of calls that return some of several elements
 }
 
 // A tag names a block of one world of this process:
@@ -146,6 +149,8 @@ type ref struct {
 // although some PE has died: it has to go on.
 func (c *Ctx) check(op string, r ref, need, pe int) error {
 	switch {
+	case c != nil && c.h == nil && c.of != nil:
+		return usage(op, ErrDestroyed, "context was destroyed")
 	case c == nil || c.h == nil:
 		return usage(op, ErrArgument, "context is nil, want w.Ctx()")
 	case c.h.slots.Load() == 0:
@@ -154,13 +159,13 @@ func (c *Ctx) check(op string, r ref, need, pe int) error {
 	if err := c.h.checkRef(op, r, need); err != nil {
 		return err
 	}
-	if pe < 0 || pe >= c.npes {
-		return usage(op, ErrPERange, "PE %d of a team of %d, want 0 to %d", pe, c.npes, c.npes-1)
+	if err := c.checkPE(op, pe); err != nil {
+		return err
 	}
 	if r.size != 0 && r.off%r.size != 0 {
 		return usage(op, ErrMisaligned, "element at offset %d of the segment, want a multiple of its size %d", r.off, r.size)
 	}
-	if c.h.dead(pe) {
+	if pe = c.of.team.g.pes[pe]; c.h.dead(pe) {
 		return c.h.died(op, []int{pe})
 	}
 	return nil

@@ -23,15 +23,23 @@ type allocOptions struct{ align uint64 }
 // Source: shmem_align.
 func Align(bytes uint64) AllocOption { return func(o *allocOptions) { o.align = bytes } }
 
-// The allocation calls, for the comparison of what PEs called.
+// The calls that allocate or make teams, for the comparison of what PEs called.
 const (
 	callAlloc = iota + 1
 	callCalloc
 	callRealloc
 	callFree
+	callSplitStrided
+	callSplit2D
+
+	callBits = 8
+	callMask = 1<<callBits - 1
 )
 
-var callNames = [...]string{callAlloc: "Alloc", callCalloc: "Calloc", callRealloc: "Realloc", callFree: "Free"}
+var callNames = [...]string{
+	callAlloc: "Alloc", callCalloc: "Calloc", callRealloc: "Realloc", callFree: "Free",
+	callSplitStrided: "Team.SplitStrided", callSplit2D: "Team.Split2D",
+}
 
 // Alloc allocates a symmetric object of n elements on every PE and returns when
 // all PEs have called it. The contents are undefined. With n of 0 it returns a
@@ -55,7 +63,7 @@ func Calloc[T any](w *World, n int, o ...AllocOption) (Sym[T], error) {
 		return x, err
 	}
 	clear(x.Local())
-	if err := w.team.sync("Calloc"); err != nil { // nobody puts before all have cleared
+	if err := w.team.syncAll("Calloc"); err != nil { // nobody puts before all have cleared
 		return Sym[T]{}, w.s.h.undo(err, x.tag)
 	}
 	return x, nil
@@ -130,6 +138,9 @@ func (w *World) agree(call int, args coll.Words) error {
 	}
 	args[3] = uint64(call)
 	differs, first, other, err := w.team.t.Same(w.team.ctx, args)
+	if err == nil {
+		err = w.team.t.Whole()
+	}
 	if err != nil {
 		return w.team.fail(op, err)
 	}
@@ -142,14 +153,19 @@ func (w *World) agree(call int, args coll.Words) error {
 
 func describe(w coll.Words) string {
 	name := "another collective"
-	if w[3] > 0 && int(w[3]) < len(callNames) {
-		name = callNames[w[3]]
+	call := w[3] & callMask
+	if call > 0 && int(call) < len(callNames) {
+		name = callNames[call]
 	}
-	switch w[3] {
+	switch call {
 	case callFree:
 		return fmt.Sprintf("%s of the object at offset %d", name, w[0])
 	case callRealloc:
 		return fmt.Sprintf("%s of the object at offset %d to %d bytes", name, w[1], w[0])
+	case callSplitStrided:
+		return fmt.Sprintf("%s(%d, %d, %d) with mode %d", name, int64(w[0]), int64(w[1]), int64(w[2]), w[3]>>callBits)
+	case callSplit2D:
+		return fmt.Sprintf("%s(%d) with modes %d and %d", name, int64(w[0]), w[1], w[2])
 	}
 	if w[1] > 1 {
 		return fmt.Sprintf("%s of %d bytes with Align(%d)", name, w[0], w[1])
@@ -265,7 +281,7 @@ func Realloc[T any](w *World, x Sym[T], n int) (Sym[T], error) {
 		return y, nil
 	}
 	copy(y.Local(), x.Local())
-	if err := w.team.sync(op); err != nil { // nobody puts before all have copied
+	if err := w.team.syncAll(op); err != nil { // nobody puts before all have copied
 		return x, h.undo(err, y.tag)
 	}
 	return y, h.free(x.tag)

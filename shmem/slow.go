@@ -12,6 +12,9 @@ func (c *Ctx) careful(op string, r ref, need, pe int) (*Ctx, error) {
 	if err := c.check(op, r, need, pe); err != nil || r.tag&hollow != 0 {
 		return nil, err
 	}
+	if c.of.ways != nil {
+		return &c.of.ways[pe], nil
+	}
 	return c.twin, nil
 }
 

@@ -19,6 +19,7 @@ import (
 type World struct {
 	s    *session
 	team *Team
+	node *Team // SHMEM_TEAM_SHARED
 	ctx  *Ctx
 }
 
@@ -29,10 +30,26 @@ type session struct {
 	unhook func()
 }
 
-// Option changes what Init does. There is none so far.
+// Option changes what Init does.
 type Option func(*config)
 
-type config struct{}
+type config struct{ mode Mode }
+
+// WorldMode says what deaths do to the collectives of the teams that Init makes, the
+// same on all PEs. ModeDefault, as without it: they go on in a job that outlives
+// failures (oshrun --recover), and fail otherwise.
+func WorldMode(m Mode) Option { return func(c *config) { c.mode = m } }
+
+// modeIn is the mode of a world in a job.
+func (c *config) modeIn(j *job.Job) Mode {
+	switch {
+	case c.mode != ModeDefault:
+		return c.mode
+	case j.Recover:
+		return ModeTolerant
+	}
+	return ModeStrict
+}
 
 var (
 	initMu  sync.Mutex
@@ -58,6 +75,9 @@ func Init(opts ...Option) (*World, error) {
 		}
 		o(&cfg)
 	}
+	if cfg.mode > ModeStrict {
+		return nil, usage("Init", ErrArgument, "WorldMode(%d), want ModeDefault, ModeTolerant or ModeStrict", cfg.mode)
+	}
 	initMu.Lock()
 	defer initMu.Unlock()
 	if current != nil {
@@ -68,7 +88,7 @@ func Init(opts ...Option) (*World, error) {
 	if err != nil {
 		return nil, initError(err)
 	}
-	w, err := newWorld(j)
+	w, err := newWorld(j, cfg.modeIn(j))
 	if err == nil {
 		err = j.DeclareModel(context.Background(), model())
 	}
@@ -83,16 +103,24 @@ func Init(opts ...Option) (*World, error) {
 	return w, nil
 }
 
-func newWorld(j *job.Job) (*World, error) {
+func newWorld(j *job.Job, mode Mode) (*World, error) {
 	members := make([]int, j.NPEs)
 	for i := range members {
 		members[i] = i
 	}
-	t, err := coll.New(coll.Config{Map: j.Map, Waiter: j.Waiter, Members: members, Me: j.PE, Failures: j.Failures})
+	c := coll.Config{
+		Map: j.Map, Waiter: j.Waiter, Members: members, Me: j.PE, Failures: j.Failures, ID: coll.ShmemWorld, Tolerant: mode == ModeTolerant,
+	}
+	all, err := coll.New(c)
 	if err != nil {
 		return nil, err
 	}
-	if t.Rejoin() {
+	c.ID = coll.ShmemShared
+	node, err := coll.New(c)
+	if err != nil {
+		return nil, err
+	}
+	if again := node.Rejoin(); all.Rejoin() || again {
 		if err := j.Fence(context.Background()); err != nil {
 			return nil, err
 		}
@@ -100,8 +128,12 @@ func newWorld(j *job.Job) (*World, error) {
 	s := &session{h: newHeap(j), refs: 1}
 	s.unhook = j.OnFailure(func([]failure.Failure, uint64) { s.h.beWary() }) // before those of users are called
 	w := &World{s: s}
-	w.team = &Team{h: s.h, t: t, me: j.PE}
-	w.ctx = newCtx(s.h)
+	w.team = newTeam(s.h, all, members, TeamConfig{Mode: mode})
+	w.node = newTeam(s.h, node, members, TeamConfig{Mode: mode})
+	w.team.g.standing, w.node.g.standing = true, true
+	w.ctx = newCtx(w.team, CtxOptions{})
+	w.ctx.of.standing = true
+	s.h.ctx = w.ctx
 	return w, nil
 }
 
@@ -142,9 +174,9 @@ func Initialized() bool {
 
 // Finalize ends the process's membership, after a barrier. Handles of this
 // World fail from then on with ErrFinalized. A Finalize that is not the last of
-// nested ones is a barrier only. When a PE has died, it does not wait for the others
-// and succeeds; functions given to OnFailure are called before it, and may take a
-// quarter of a second.
+// nested ones is a barrier only. When a PE has died, it succeeds, and does not wait for
+// the others if the world's mode is ModeStrict; functions given to OnFailure are called
+// before it, and may take a quarter of a second.
 //
 // Collective: over all PEs of the job.
 // Source: shmem_finalize.
@@ -164,7 +196,9 @@ func (w *World) Finalize() error {
 	current = nil
 	w.s.h.end()
 	w.s.unhook()
+	w.s.h.teams.leave()
 	w.team.t.Leave()
+	w.node.t.Leave()
 	if err := w.s.h.job.Release(context.Background()); err != nil {
 		return fmt.Errorf("shmem.Finalize: %w", err)
 	}
@@ -221,6 +255,17 @@ func (w *World) Team() *Team {
 	return w.team
 }
 
+// Shared returns the team of the PEs that reach each other's memory by loads and stores,
+// those of one node.
+//
+// Source: SHMEM_TEAM_SHARED.
+func (w *World) Shared() *Team {
+	if w == nil {
+		return nil
+	}
+	return w.node
+}
+
 // Ctx returns the default context.
 //
 // Source: SHMEM_CTX_DEFAULT.
@@ -243,12 +288,13 @@ func (w *World) usable(op string) error {
 }
 
 // With returns the same World, whose collectives, waits and allocations end
-// with an error when ctx ends. A collective that ended so has broken its team.
+// with an error when ctx ends. A collective that ended so has broken its team, for all
+// its PEs.
 func (w *World) With(ctx context.Context) *World {
 	if w == nil {
 		return nil
 	}
-	return &World{s: w.s, team: w.team.With(ctx), ctx: w.ctx.With(ctx)}
+	return &World{s: w.s, team: w.team.With(ctx), node: w.node.With(ctx), ctx: w.ctx.With(ctx)}
 }
 
 // Barrier returns when all PEs have called it and all operations of all PEs on

@@ -104,6 +104,7 @@ var table = []group{
 	{layer: "house", packages: []string{"internal/envvar/gen"}, may: []string{"internal/envvar"}},
 	{layer: "house", packages: []string{"internal/archtest", "internal/hosted"}},
 	{layer: "house", packages: []string{"internal/testenv"}, may: []string{"internal/envvar", "internal/xunix"}},
+	{layer: "house", packages: []string{"internal/exampletest"}, may: []string{"internal/cli"}},
 	{layer: "house", packages: []string{"pmix/wire/wiretest"}},
 }
 

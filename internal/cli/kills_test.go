@@ -94,7 +94,7 @@ func (p *stressPE) begin() (err error) {
 func testStress(args []string, stdout, stderr io.Writer) int {
 	fmt.Fprintf(stdout, "began %s %d\n", os.Getenv("PMIX_RANK"), os.Getpid())
 	p := &stressPE{}
-	w, err := shmem.Init()
+	w, err := shmem.Init(shmem.WorldMode(shmem.ModeStrict)) // a loop ends at the first death
 	if err == nil {
 		p.w = w
 		err = p.begin()
@@ -225,8 +225,17 @@ func (k *killing) run() {
 		ready = 0
 	}
 	k.await(j, ready)
+	victims := k.kill(j)
+	check(k.t, input.Close())
+	status, said := j.ended(testPatience)
+	slices.Sort(victims)
+	k.judge(j.stdout.String(), said, status, victims)
+}
+
+// kill kills some PEs, one after the other, and returns which when oshrun has said so.
+func (k *killing) kill(j *job) (victims []int) {
 	spin(time.Duration(k.rng.IntN(3000)) * time.Microsecond)
-	victims := k.rng.Perm(k.n)[:1+k.rng.IntN(k.n-1)]
+	victims = k.rng.Perm(k.n)[:1+k.rng.IntN(k.n-1)]
 	for _, pe := range victims {
 		_ = syscall.Kill(k.pids[pe], syscall.SIGKILL) // it may have ended well
 		spin(time.Duration(k.rng.IntN(500)) * time.Microsecond)
@@ -236,10 +245,7 @@ func (k *killing) run() {
 			<-j.stderr.says(fmt.Sprintf("PE %d (pid %d) was killed by signal 9 (SIGKILL)", pe, k.pids[pe]))
 		}
 	}
-	check(k.t, input.Close())
-	status, said := j.ended(testPatience)
-	slices.Sort(victims)
-	k.judge(j.stdout.String(), said, status, victims)
+	return victims
 }
 
 // await reads what the PEs say until all have begun and some are ready.

@@ -25,6 +25,7 @@ const asOshrun = "GOSHMEM_TEST_AS_OSHRUN"
 func TestMain(m *testing.M) {
 	if os.Getenv(asOshrun) != "" {
 		builtins["t-pe"], builtins["t-pmix"], builtins["t-news"], builtins["t-stress"] = testPE, testClient, testNews, testStress
+		builtins["t-coll"] = testCollectives
 		os.Exit(Execute(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 	}
 	os.Exit(m.Run())

@@ -62,6 +62,7 @@ type options struct {
 	status int
 	lost   []int // with Recover
 	output io.Writer
+	init   []shmem.Option
 }
 
 // Timeout ends the job, and fails the test, after d; one minute otherwise.
@@ -85,6 +86,9 @@ func Status(want int) Option { return func(o *options) { o.status = want } }
 func Recover(lost ...int) Option {
 	return func(o *options) { o.launch.Recover, o.lost, o.status = true, lost, launch.StatusTolerated }
 }
+
+// Init has PEs initialize shmem with options.
+func Init(opts ...shmem.Option) Option { return func(o *options) { o.init = append(o.init, opts...) } }
 
 // Output sends what the PEs and the launcher print to w as well.
 func Output(w io.Writer) Option { return func(o *options) { o.output = w } }
@@ -117,7 +121,7 @@ func ordinal(t *testing.T) int {
 // Run runs body as npes PEs of a job and returns when all have ended.
 func Run(t *testing.T, npes int, body func(t *testing.T, w *shmem.World), opts ...Option) {
 	t.Helper()
-	run(t, npes, func() { enter(t, body) }, opts)
+	run(t, npes, func() { enter(t, body, opts) }, opts)
 }
 
 // RunBare is Run without shmem: body initializes what it uses, and finalizes it before it
@@ -156,9 +160,13 @@ func enterBare(t *testing.T, body func(t *testing.T)) {
 }
 
 // enter is Run in a PE. It does not return.
-func enter(t *testing.T, body func(t *testing.T, w *shmem.World)) {
+func enter(t *testing.T, body func(t *testing.T, w *shmem.World), opts []Option) {
 	t.Helper()
-	w, err := shmem.Init()
+	var o options
+	for _, f := range opts {
+		f(&o)
+	}
+	w, err := shmem.Init(o.init...)
 	if err != nil {
 		t.Fatal(err)
 	}

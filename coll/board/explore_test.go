@@ -1,0 +1,177 @@
+package board
+
+import (
+	"fmt"
+	"hash/maphash"
+	"math/bits"
+	"strings"
+	"testing"
+)
+
+// explorer visits every state of a model once.
+type explorer struct {
+	m     *model
+	seen  map[[2]uint64]struct{}
+	seeds [2]maphash.Seed
+	path  []string
+	err   error
+	ends  int
+}
+
+func explore(m *model, deaths int) *explorer {
+	x := &explorer{m: m, seen: map[[2]uint64]struct{}{}, seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}}
+	s := state{deaths: uint8(deaths)}
+	x.visit(&s)
+	return x
+}
+
+func (x *explorer) visit(s *state) {
+	key := [2]uint64{maphash.Comparable(x.seeds[0], *s), maphash.Comparable(x.seeds[1], *s)}
+	if _, known := x.seen[key]; known || x.err != nil {
+		return
+	}
+	x.seen[key] = struct{}{}
+	moved := false
+	for p := range x.m.n {
+		bit := uint8(1) << p
+		if s.dead&bit != 0 {
+			if s.when[p] == 0 {
+				next := *s
+				next.epoch++
+				next.when[p] = next.epoch
+				for i := range next.at {
+					next.at[i].asleep = false // the step rouses everybody
+				}
+				x.then(&next, fmt.Sprint("the death of ", p, " is published"), nil)
+				moved = true
+			}
+			continue
+		}
+		next := *s
+		ok, err := x.m.step(&next, p)
+		if ok {
+			x.then(&next, fmt.Sprint(p, " goes on to ", next.at[p]), err)
+			moved = true
+		}
+		if s.deaths > 0 && bits.OnesCount8(s.dead) < x.m.n-1 && (ok || s.at[p].asleep) && int(s.at[p].op) < len(x.m.prog) {
+			next := *s
+			next.deaths--
+			next.dead |= bit
+			next.at[p] = at{}
+			x.then(&next, fmt.Sprint(p, " dies"), nil)
+		}
+	}
+	if !moved {
+		x.ends++
+		if err := x.m.final(s); err != nil {
+			x.fail(err)
+		}
+	}
+}
+
+func (x *explorer) then(s *state, what string, err error) {
+	if x.err != nil {
+		return
+	}
+	x.path = append(x.path, what)
+	if err != nil {
+		x.fail(err)
+	} else {
+		x.visit(s)
+	}
+	x.path = x.path[:len(x.path)-1]
+}
+
+func (x *explorer) fail(err error) {
+	x.err = fmt.Errorf("%w, behind:\n%s", err, strings.Join(x.path, "\n"))
+}
+
+// scenario is what is explored with the protocol as it is, and by its mutants.
+type scenario struct {
+	n, deaths int
+	prog      []uint8
+}
+
+var scenarios = []scenario{
+	{2, 1, []uint8{exchange, broadcast, broadcast, broadcast}},
+	{2, 1, []uint8{reduction, exchange, reduction}},
+	{3, 2, []uint8{exchange, exchange, exchange}},
+	{3, 2, []uint8{broadcast, broadcast, broadcast}},
+	{3, 1, []uint8{broadcast, broadcast1, broadcast, exchange}},
+	{3, 2, []uint8{agreement, agreement}},
+	{3, 1, []uint8{reduction, exchange}},
+	{3, 2, []uint8{reduction}},
+	{4, 2, []uint8{exchange}},
+	{4, 2, []uint8{agreement}},
+	{4, 1, []uint8{broadcast, broadcast, broadcast}},
+	{5, 1, []uint8{exchange}},
+}
+
+// TestExplore explores all orders of what members do, deaths and publications.
+func TestExplore(t *testing.T) {
+	for _, s := range scenarios {
+		t.Run(fmt.Sprintf("%d members, %d deaths, %v", s.n, s.deaths, s.prog), func(t *testing.T) {
+			t.Parallel()
+			if testing.Short() && s.n > 3 {
+				t.Skip("takes seconds")
+			}
+			x := explore(&model{right(), s.n, s.prog}, s.deaths)
+			t.Logf("%d states, %d ends", len(x.seen), x.ends)
+			if x.err != nil {
+				t.Error(x.err)
+			}
+		})
+	}
+}
+
+// mutants are mistakes that somebody could have made.
+var mutants = []struct {
+	name   string
+	change func(r *rules)
+}{
+	{"a word that was read before the news of a death counts as the last", func(r *rules) { r.stale = true }},
+	{"contributors are those who are not known to be dead", func(r *rules) {
+		r.present = func(known, in uint8) uint8 { return in &^ known }
+	}},
+	{"a slot is written one step early", func(r *rules) {
+		r.free = func(c *Cells, seq uint64) uint64 { return max(c.Occupy(seq, true), 1) - 1 }
+	}},
+	{"a part is made again of those who live", func(r *rules) {
+		r.makeFrom = func(_, second uint8) uint8 { return second }
+	}},
+	{"pieces are pushed without a log", func(r *rules) {
+		r.recover = func(word uint64, piece int) Means {
+			if word >= Pushed(piece) {
+				return Have
+			}
+			return Make
+		}
+	}},
+	{"what is pushed is not known", func(r *rules) { r.recover = func(uint64, int) Means { return Make } }},
+	{"a piece is said to be logged before it is", func(r *rules) { r.saysFirst = true }},
+	{"a piece is said to be pushed before it is", func(r *rules) { r.saysPushed = true }},
+	{"what was made aside is put into place at once", func(r *rules) { r.hasty = true }},
+	{"a survivor that has made what is missing does not wait for the others", func(r *rules) { r.early = true }},
+	{"who enters does not look for deaths before it rings", func(r *rules) { r.blind = true }},
+	{"an agreement lists the dead that a member knows", func(r *rules) {
+		r.failed = func(_, known uint8, _ *[most]uint8) uint8 { return known }
+	}},
+}
+
+// TestMutants: the exploration finds each mistake.
+func TestMutants(t *testing.T) {
+	for _, mt := range mutants {
+		t.Run(mt.name, func(t *testing.T) {
+			r := right()
+			mt.change(&r)
+			for _, s := range scenarios[:8] {
+				if x := explore(&model{r, s.n, s.prog}, s.deaths); x.err != nil {
+					what, _, _ := strings.Cut(x.err.Error(), "\n")
+					t.Logf("%d members, %d deaths, %v: %s %d moves", s.n, s.deaths, s.prog, what, strings.Count(x.err.Error(), "\n"))
+					return
+				}
+			}
+			t.Error("is not found")
+		})
+	}
+}

@@ -1,0 +1,311 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/goshmem/goshmem/shmem"
+)
+
+// A trial is one collective in the loop of TestKillsInCollectives, whose result can be
+// judged by its contributors.
+type trial struct {
+	name    string
+	all     bool // source and destination have as many blocks of n as there are PEs
+	inPlace bool
+	call    func(p *collPE, dst, src shmem.Sym[uint64], n, root int) error
+	// want says what element j of the destination has to be; false: as it was.
+	want func(p *collPE, n, root, j int) (v uint64, ok bool)
+}
+
+func sumUpTo(most func(me int) int) func(p *collPE, n, root, j int) (uint64, bool) {
+	return func(p *collPE, _, _, j int) (v uint64, _ bool) {
+		for _, i := range p.who {
+			if i < most(p.tm.MyPE()) {
+				v += p.given(i, j)
+			}
+		}
+		return v, true
+	}
+}
+
+func reduce(p *collPE, dst, src shmem.Sym[uint64], _, _ int) error {
+	return shmem.Reduce(p.tm, dst, src, shmem.Sum[uint64])
+}
+
+func (p *collPE) contributed(i int) bool { return slices.Contains(p.who, i) }
+
+var everybody = sumUpTo(func(int) int { return 1 << 30 })
+
+var trials = []trial{
+	{"sync", false, false, func(p *collPE, _, _ shmem.Sym[uint64], _, _ int) error { return p.tm.Sync() }, nil},
+	{"barrier", false, false, func(p *collPE, _, _ shmem.Sym[uint64], _, _ int) error {
+		err := p.w.Barrier()
+		return errors.Join(err, p.tm.Sync())
+	}, nil},
+	{"broadcast", false, false, func(p *collPE, dst, src shmem.Sym[uint64], _, root int) error {
+		return shmem.Broadcast(p.tm, dst, src, root)
+	}, func(p *collPE, _, root, j int) (uint64, bool) { return p.given(root, j), p.contributed(root) }},
+	{"reduce", false, false, reduce, everybody},
+	{"reduce in place", false, true, reduce, everybody},
+	{"inscan", false, false, func(p *collPE, dst, src shmem.Sym[uint64], _, _ int) error {
+		return shmem.SumInScan(p.tm, dst, src)
+	}, sumUpTo(func(me int) int { return me + 1 })},
+	{"exscan in place", false, true, func(p *collPE, dst, src shmem.Sym[uint64], _, _ int) error {
+		return shmem.SumExScan(p.tm, dst, src)
+	}, sumUpTo(func(me int) int { return me })},
+	{"fcollect", true, false, func(p *collPE, dst, src shmem.Sym[uint64], n, _ int) error {
+		return shmem.FCollect(p.tm, dst, src.Slice(0, n))
+	}, func(p *collPE, n, _, j int) (uint64, bool) { return p.given(j/n, j%n), p.contributed(j / n) }},
+	{"collect", true, false, func(p *collPE, dst, src shmem.Sym[uint64], n, _ int) error {
+		return shmem.Collect(p.tm, dst, src.Slice(0, n-p.tm.MyPE()))
+	}, func(p *collPE, n, _, j int) (uint64, bool) {
+		for _, i := range p.who {
+			if j < n-i {
+				return p.given(i, j), true
+			}
+			j -= n - i
+		}
+		return 0, false
+	}},
+	{"alltoall", true, false, func(p *collPE, dst, src shmem.Sym[uint64], _, _ int) error {
+		return shmem.Alltoall(p.tm, dst, src)
+	}, func(p *collPE, n, _, j int) (uint64, bool) {
+		return p.given(j/n, p.tm.MyPE()*n+j%n), p.contributed(j / n)
+	}},
+	{"alltoalls", true, false, func(p *collPE, dst, src shmem.Sym[uint64], n, _ int) error {
+		return shmem.AlltoallS(p.tm, dst, src, shmem.Stride{Dst: 1, Src: 1, N: n})
+	}, func(p *collPE, n, _, j int) (uint64, bool) {
+		return p.given(j/n, p.tm.MyPE()*n+j%n), p.contributed(j / n)
+	}},
+}
+
+// collPE is a PE of TestKillsInCollectives.
+type collPE struct {
+	w        *shmem.World
+	teams    []*shmem.Team
+	src, dst shmem.Sym[uint64]
+	rng      *rand.Rand // the same on all PEs
+	tm       *shmem.Team
+	round    uint64
+	who      []int // contributors
+	over     atomic.Bool
+}
+
+// given is element j of what number i of the team gives in this round.
+func (p *collPE) given(i, j int) uint64 {
+	x := p.round<<40 ^ uint64(i)<<20 ^ uint64(j) ^ 0x9e3779b97f4a7c15
+	x *= 0xbf58476d1ce4e5b9
+	return x ^ x>>29
+}
+
+const mostGiven = 2500
+
+func (p *collPE) begin(seed uint64) (err error) {
+	p.rng = rand.New(rand.NewPCG(seed, 0))
+	n := p.w.NPEs()
+	if p.src, err = shmem.Alloc[uint64](p.w, mostGiven*n); err == nil {
+		p.dst, err = shmem.Alloc[uint64](p.w, mostGiven*n)
+	}
+	if err != nil {
+		return err
+	}
+	turned, err := p.w.Team().SplitStrided(n-1, -1, n, nil)
+	if err != nil {
+		return err
+	}
+	// The same PEs in the order of their numbers, so that who contributed is easily said.
+	other, err := turned.SplitStrided(n-1, -1, n, nil)
+	p.teams = []*shmem.Team{p.w.Team(), other, p.w.Shared()}
+	return err
+}
+
+// try makes one collective and returns what survivors must have alike.
+func (p *collPE) try() (saw string, err error) {
+	tr := trials[p.rng.IntN(len(trials))]
+	p.tm = p.teams[p.rng.IntN(len(p.teams))]
+	n, root := 1+p.rng.IntN(40), p.rng.IntN(p.w.NPEs())
+	if p.rng.IntN(2) == 0 {
+		n = mostGiven - p.rng.IntN(500)
+	}
+	n += p.w.NPEs()
+	n = min(n, mostGiven)
+	p.round++
+	size := n
+	if tr.all {
+		size *= p.w.NPEs()
+	}
+	src, dst := p.src.Slice(0, size), p.dst.Slice(0, size)
+	if tr.inPlace {
+		dst = src
+	}
+	const stale = 0xdeadbeef
+	for j := range dst.Local() {
+		dst.Local()[j] = stale
+	}
+	me := p.tm.MyPE()
+	for j := range src.Local() {
+		src.Local()[j] = p.given(me, j)
+	}
+	err = tr.call(p, dst, src, n, root)
+	o := p.tm.Outcome()
+	p.who = o.Contributors
+	saw = fmt.Sprint(p.round, tr.name, o)
+	var dead *shmem.PEError
+	if errors.As(err, &dead) && tr.name == "broadcast" && slices.Equal(dead.PEs, []int{root}) && slices.Equal(o.Failed, dead.PEs) {
+		err = nil
+	}
+	if err == nil && tr.name != "broadcast" && !slices.Contains(p.who, me) {
+		err = errors.New("a survivor has not contributed")
+	}
+	for j, v := range dst.Local() {
+		if err != nil || tr.want == nil {
+			break
+		}
+		if want, ok := tr.want(p, n, root, j); v != want && ok || v != stale && !ok {
+			err = fmt.Errorf("element %d is %#x, want %#x (%v)", j, v, want, ok)
+		}
+	}
+	if err != nil {
+		err = fmt.Errorf("round %d, %s of %d elements in place %v, %v: %w", p.round, tr.name, n, tr.inPlace, o, err)
+	}
+	return saw, err
+}
+
+// testCollectives is the program: it makes collectives until the input of all PEs that
+// live has ended, and says what became of them.
+func testCollectives(args []string, stdout, stderr io.Writer) int {
+	w, err := shmem.Init()
+	if err != nil {
+		fmt.Fprintln(stderr, err)
+		return 1
+	}
+	p, me := &collPE{w: w}, w.MyPE()
+	if err = p.begin(uint64(number(args[0]))); err != nil {
+		fmt.Fprintln(stderr, err)
+		return 1
+	}
+	fmt.Fprintf(stdout, "began %d %d\nready %d\n", me, os.Getpid(), me)
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		p.over.Store(true)
+	}()
+	h := fnv.New64()
+	for flags := uint64(0); flags == 0 && err == nil; {
+		for range 8 {
+			var saw string
+			if saw, err = p.try(); err != nil {
+				break
+			}
+			_, _ = io.WriteString(h, saw)
+		}
+		mine := uint64(0)
+		if p.over.Load() {
+			mine = 1
+		}
+		if err == nil {
+			flags, err = p.teams[p.rng.IntN(len(p.teams))].Agree(mine)
+		}
+	}
+	if err == nil {
+		err = p.regroup(h)
+	}
+	if err != nil {
+		fmt.Fprintf(stdout, "PE %d error %v\n", me, err)
+		return 1
+	}
+	fmt.Fprintf(stdout, "PE %d saw %d rounds, %x\n", me, p.round, h.Sum64())
+	if err = w.Finalize(); err != nil {
+		fmt.Fprintln(stderr, err)
+		return 1
+	}
+	fmt.Fprintf(stdout, "PE %d left <nil>\n", me)
+	return 0
+}
+
+// regroup has the survivors go on in a team of their own.
+func (p *collPE) regroup(saw io.Writer) error {
+	failed, err := p.w.Team().Validate()
+	if err != nil {
+		return err
+	}
+	fmt.Fprint(saw, failed)
+	s, err := p.w.Team().Shrink()
+	if err != nil {
+		return err
+	}
+	if got := s.NPEs() + len(failed); got != p.w.NPEs() {
+		return fmt.Errorf("%d PEs in the team of the survivors, dead are %v of %d", s.NPEs(), failed, p.w.NPEs())
+	}
+	x, y := p.src.Slice(0, 1), p.dst.Slice(0, 1)
+	x.Local()[0] = 1
+	if err = shmem.Reduce(s, y, x, shmem.Sum); err == nil && y.Local()[0] != uint64(s.NPEs()) {
+		return fmt.Errorf("%d survivors count %d", s.NPEs(), y.Local()[0])
+	}
+	return errors.Join(err, s.Destroy())
+}
+
+// TestKillsInCollectives kills PEs at random moments of random collectives, under
+// --recover: the survivors see the same, all that they have given is in the results, each
+// once, and nobody hangs.
+func TestKillsInCollectives(t *testing.T) {
+	jobs := *killsEverywhere
+	if testing.Short() {
+		jobs = min(jobs, 40)
+	}
+	seed := uint64(time.Now().UnixNano())
+	const streams = 3
+	for stream := range streams {
+		t.Run(fmt.Sprint(stream), func(t *testing.T) {
+			t.Parallel()
+			rng := rand.New(rand.NewPCG(seed, uint64(stream)))
+			for i := stream; i < jobs; i += streams {
+				k := killing{t: t, rng: rng, family: fmt.Sprint("collectives ", i), n: 2 + rng.IntN(5)}
+				if k.collectives(i); t.Failed() {
+					t.Fatalf("in job %d of seed %d, %d: %d PEs", i, seed, stream, k.n)
+				}
+			}
+		})
+	}
+}
+
+// collectives runs one job.
+func (k *killing) collectives(seed int) {
+	j := prepare(k.t, "-n", fmt.Sprint(k.n), "--recover", "--stdin", "all", "t-coll", fmt.Sprint(seed))
+	theirs, input, err := os.Pipe()
+	check(k.t, err)
+	j.cmd.Stdin, j.theirs = theirs, append(j.theirs, theirs)
+	j.begin()
+	k.await(j, k.n)
+	victims := k.kill(j)
+	check(k.t, input.Close())
+	status, stderr := j.ended(testPatience)
+	slices.Sort(victims)
+	said := j.stdout.String()
+	if status != 3 || strings.Contains(said, " error ") {
+		k.t.Errorf("killed %v: status %d, want 3\n%s\n%s", victims, status, said, stderr)
+	}
+	first := ""
+	for pe := range k.n {
+		saw, _ := after(said, fmt.Sprintf("PE %d saw ", pe))
+		left, _ := after(said, fmt.Sprintf("PE %d left ", pe))
+		if slices.Contains(victims, pe) {
+			continue
+		}
+		if first == "" {
+			first = saw
+		}
+		if saw == "" || saw != first || left != "<nil>" {
+			k.t.Errorf("killed %v: PE %d saw %q, another one %q, and left %q\n%s\n%s", victims, pe, saw, first, left, said, stderr)
+		}
+	}
+}
