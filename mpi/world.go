@@ -189,6 +189,10 @@ func (e *engine) end() {
 	defer e.unlock()
 	e.closed.Store(true)
 	for _, g := range e.groups {
+		if g.t.ID() != coll.MPIWorld { // that was not freed
+			g.t.Leave()
+			g.t.Release()
+		}
 		e.dissolve(g, usage("Recv", ErrFinalized, "Finalize was called meanwhile"))
 	}
 }

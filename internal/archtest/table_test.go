@@ -63,6 +63,7 @@ var table = []group{
 		may:      []string{"layer 0", "layer 1", "layer 2", "layer 3", "layer 4"},
 		never:    []string{"detector/..."},
 	},
+	{layer: "5", packages: []string{"internal/bridge"}, may: []string{"coll"}},
 	{
 		layer:    "6",
 		packages: []string{"shmem"},
