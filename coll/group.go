@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"unsafe"
 
+	"github.com/goshmem/goshmem/rma"
 	"github.com/goshmem/goshmem/symheap/layout"
 )
 
@@ -33,15 +34,16 @@ const (
 // frees an id when nobody looks at its slots any more and nobody who looks at the
 // words can be misled. That is so
 //
-//   - when a Sync has ended well behind which the team is not used (Dissolve): who
-//     has entered it has done with all slots, and all have. A slow one may still be
-//     looking for all words to be at the step of that Sync or beyond. They are, and stay
-//     so, as whatever comes into them later is greater;
+//   - when a meeting has ended well behind which the team is not used (Dissolve): who
+//     has entered it has done with all slots and votes, and all that live have. A slow
+//     one may still be looking for all words to be at that step or beyond. They are, and
+//     stay so, as whatever comes into them later is greater;
 //   - otherwise when each other member has released the team or is dead, which is
 //     read in their Used words: what names the group that is meant, or not, cannot
 //     become the same again.
 //
-// Nobody writes into the words of a group that it has released.
+// Nobody writes into the words of a group that it has released, or that the others may
+// have freed.
 //
 // Splits of one PE may be under way at once, on different parents. None reserves
 // anything while it waits for others: ids are offered, one is chosen from what was
@@ -330,20 +332,33 @@ func (t *Team) shut() {
 // Dissolve is the last collective of a team that Split made: it meets the others, as
 // Sync does, and releases the team, however that ends. A team that another collective
 // is under way on stays as it is.
+//
+// Who gives the meeting up by the end of its context leaves no mark in its word, unlike
+// in other collectives: nobody waits for a later step, and when all others have met, the
+// word may belong to another group already.
 func (t *Team) Dissolve(ctx context.Context) error {
-	err := t.Sync(ctx)
-	switch {
-	case errors.Is(err, ErrConcurrent):
+	seq, err := t.begin(1)
+	if errors.Is(err, ErrConcurrent) {
 		return err
-	case err != nil:
+	}
+	if err == nil {
+		err = t.meet(ctx, seq)
+		if err != nil {
+			t.broken.Store(true)
+		}
+		rma.StoreRelease(&t.busy, 0)
+	}
+	if err != nil {
 		t.Release()
-	case t.began != 0:
+		return err
+	}
+	if t.began != 0 {
 		ids.Lock()
 		defer ids.Unlock()
 		t.shut()
 		atomic.StoreUint64(&t.state.Used, 0)
 	}
-	return err
+	return nil
 }
 
 // Release says that this PE will not use the team any more, without meeting anybody.

@@ -339,6 +339,43 @@ func TestRelease(t *testing.T) {
 	}
 }
 
+// A member that does not wait for the others in Dissolve does not hinder them.
+func TestDissolveCanceled(t *testing.T) {
+	nd := newNode(t, 3)
+	nd.each(t, 0, upTo(3), func(me int, world *coll.Team) error {
+		for round := range 100 {
+			g, err := coll.Split(t.Context(), world, []int{2, 0, 1}, round%2 == 0)
+			if err != nil {
+				return err
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			if me == round%3 {
+				cancel()
+			} else if err := world.Sync(t.Context()); err != nil { // it has given up
+				return err
+			}
+			err = g.Dissolve(ctx)
+			if me == round%3 {
+				if !errors.Is(err, context.Canceled) {
+					return fmt.Errorf("canceled: %w", err)
+				}
+				err = world.Sync(t.Context())
+			}
+			if err != nil {
+				return err
+			}
+			if err := world.Sync(t.Context()); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if used := nd.used(); used > 1 {
+		t.Errorf("%d ids are in use", used)
+	}
+}
+
 // Members die while teams are made, used and dissolved: all survivors fail, from the
 // same call on, and no id is lost to them.
 func TestDeathsInSplit(t *testing.T) {

@@ -41,6 +41,13 @@ var (
 	// ErrPEDied reports a PE that has died. What it has died of is among the causes
 	// of the error as well, a failure.Cause for errors.As.
 	ErrPEDied = errors.New("PE has died")
+	// ErrLockHeld reports a lock that this PE has, or waits for, already.
+	ErrLockHeld = errors.New("lock is this PE's already")
+	// ErrLockNotHeld reports the release of a lock that this PE has not.
+	ErrLockNotHeld = errors.New("lock is not this PE's")
+	// ErrLockHolderDied reports a lock that this PE has got from one that died while it
+	// held it.
+	ErrLockHolderDied = errors.New("died while it held the lock")
 	// ErrTeamBroken reports a team on which an earlier collective was
 	// canceled or ended by its deadline.
 	ErrTeamBroken = errors.New("team is broken by an earlier collective that was canceled or timed out")

@@ -36,3 +36,13 @@ func TeamOf(t *Team, members []int) (*Team, error) {
 
 // Atomically stores what other PEs look at.
 func Atomically(p *int64, v int64) { atomic.StoreInt64(p, v) }
+
+// Queued returns how many PEs hold a lock or wait for it, or have left its queue and
+// are not passed over yet.
+func Queued(w *World, l Lock) int {
+	q, err := l.queue(w.Ctx(), "Queued")
+	if err != nil {
+		return -1
+	}
+	return int((atomic.LoadUint64(q.tail()) - ticketOf(atomic.LoadUint64(q.head()))) & ticketMask)
+}

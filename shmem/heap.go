@@ -21,6 +21,7 @@ type heap struct {
 	job   *job.Job
 	me    int
 	npes  int
+	ctx   *Ctx          // the default context
 	wary  atomic.Bool   // no tag is in tags any more
 	acked atomic.Uint64 // failures up to this epoch do not end waits
 	teams teams
@@ -28,6 +29,7 @@ type heap struct {
 	arena *alloc.Arena
 	asked map[uint32]uint64 // bytes that were asked for, by the slot of the live block
 	top   uint32            // slots from here on were never used
+	turns turns             // of calls that return some of several elements
 }
 
 // A tag names a block of one world of this process:

@@ -8,20 +8,20 @@ import (
 	"github.com/goshmem/goshmem/shmem"
 )
 
-// guarded is an object of which a test uses the first elements but one: the one
+// hedged is an object of which a test uses the first elements but one: the one
 // before them and all behind them must stay as they are.
-type guarded[T comparable] struct {
+type hedged[T comparable] struct {
 	whole shmem.Sym[T]
 	guard T
 }
 
-func newGuarded[T comparable](t *testing.T, w *shmem.World, room int, guard T) guarded[T] {
+func newHedged[T comparable](t *testing.T, w *shmem.World, room int, guard T) hedged[T] {
 	t.Helper()
-	return guarded[T]{whole: must(shmem.Alloc[T](w, room+2))(t), guard: guard}
+	return hedged[T]{whole: must(shmem.Alloc[T](w, room+2))(t), guard: guard}
 }
 
 // of returns n elements that hold, like all others, the guard.
-func (g guarded[T]) of(n int) shmem.Sym[T] {
+func (g hedged[T]) of(n int) shmem.Sym[T] {
 	for i := range g.whole.Local() {
 		g.whole.Local()[i] = g.guard
 	}
@@ -29,7 +29,7 @@ func (g guarded[T]) of(n int) shmem.Sym[T] {
 }
 
 // filled is of, with values in the n elements.
-func (g guarded[T]) filled(n int, value func(i int) T) shmem.Sym[T] {
+func (g hedged[T]) filled(n int, value func(i int) T) shmem.Sym[T] {
 	x := g.of(n)
 	for i := range x.Local() {
 		x.Local()[i] = value(i)
@@ -38,7 +38,7 @@ func (g guarded[T]) filled(n int, value func(i int) T) shmem.Sym[T] {
 }
 
 // holds checks the first n elements, and that the others are the guard.
-func (g guarded[T]) holds(t *testing.T, n int, want func(i int) T) {
+func (g hedged[T]) holds(t *testing.T, n int, want func(i int) T) {
 	t.Helper()
 	for i, v := range g.whole.Local() {
 		expected := g.guard
@@ -51,7 +51,7 @@ func (g guarded[T]) holds(t *testing.T, n int, want func(i int) T) {
 	}
 }
 
-func (g guarded[T]) free(t *testing.T, w *shmem.World) {
+func (g hedged[T]) free(t *testing.T, w *shmem.World) {
 	t.Helper()
 	ok(t, shmem.Free(w, g.whole))
 }
@@ -117,7 +117,7 @@ func meets(t *testing.T, w *shmem.World, sync func() error) {
 var _ = routine("shmem_barrier_all", func(t *testing.T, w *shmem.World) {
 	meets(t, w, w.Barrier)
 	// What was begun before is complete behind it.
-	x := newGuarded(t, w, 3000, -1)
+	x := newHedged(t, w, 3000, -1)
 	for round, n := range []int{1, 2, 3000} {
 		x.of(n)
 		ok(t, w.Barrier())
@@ -149,7 +149,7 @@ var _ = routine("shmem_broadcast", func(t *testing.T, w *shmem.World) {
 func broadcastOf[T comparable](t *testing.T, w *shmem.World, value func(pe, i int) T) {
 	t.Helper()
 	var guard T
-	src, dst := newGuarded(t, w, mostOf[T](), guard), newGuarded(t, w, mostOf[T](), guard)
+	src, dst := newHedged(t, w, mostOf[T](), guard), newHedged(t, w, mostOf[T](), guard)
 	for _, n := range borders[T]() {
 		for root := range w.NPEs() {
 			mine := func(i int) T { return value(w.MyPE(), i) }
@@ -175,7 +175,7 @@ var _ = routine("shmem_fcollect", func(t *testing.T, w *shmem.World) {
 func fcollectOf[T comparable](t *testing.T, w *shmem.World, value func(pe, i int) T) {
 	t.Helper()
 	var guard T
-	src, dst := newGuarded(t, w, mostOf[T](), guard), newGuarded(t, w, mostOf[T]()*w.NPEs(), guard)
+	src, dst := newHedged(t, w, mostOf[T](), guard), newHedged(t, w, mostOf[T]()*w.NPEs(), guard)
 	for round, n := range borders[T]() {
 		mine := func(i int) T { return value(w.MyPE(), i) }
 		from, to := src.filled(n, mine), dst.of(n*w.NPEs())
@@ -200,7 +200,7 @@ func collectOf[T comparable](t *testing.T, w *shmem.World, value func(pe, i int)
 	t.Helper()
 	var guard T
 	most := mostOf[T]()
-	src, dst := newGuarded(t, w, most, guard), newGuarded(t, w, most*w.NPEs(), guard)
+	src, dst := newHedged(t, w, most, guard), newHedged(t, w, most*w.NPEs(), guard)
 	for round, n := range borders[T]() {
 		for _, counts := range []func(pe int) int{
 			func(int) int { return n },
@@ -243,7 +243,7 @@ func alltoallOf[T comparable](t *testing.T, w *shmem.World, value func(pe, i int
 	var guard T
 	npes, me := w.NPEs(), w.MyPE()
 	room := mostOf[T]() + npes
-	src, dst := newGuarded(t, w, room, guard), newGuarded(t, w, room, guard)
+	src, dst := newHedged(t, w, room, guard), newHedged(t, w, room, guard)
 	for round, all := range borders[T]() {
 		n := (all + npes - 1) / npes
 		mine := func(i int) T { return value(me, i) }
@@ -270,7 +270,7 @@ func alltoallsOf[T comparable](t *testing.T, w *shmem.World, value func(pe, i in
 	var guard T
 	npes, me := w.NPEs(), w.MyPE()
 	room := (mostOf[T]() + npes) * 3
-	src, dst := newGuarded(t, w, room, guard), newGuarded(t, w, room, guard)
+	src, dst := newHedged(t, w, room, guard), newHedged(t, w, room, guard)
 	for round, all := range borders[T]() {
 		n := (all + npes - 1) / npes
 		for _, s := range []shmem.Stride{{Dst: 1, Src: 1}, {Dst: 2, Src: 1}, {Dst: 1, Src: 3}, {Dst: 3, Src: 2, Block: 1}} {

@@ -11,7 +11,7 @@ import (
 func reduceOf[T comparable](t *testing.T, w *shmem.World, op func() shmem.Operator[T], fold func(a, b T) T, value func(pe, i int) T) {
 	t.Helper()
 	guard := value(100, 100)
-	src, dst := newGuarded(t, w, mostOf[T](), guard), newGuarded(t, w, mostOf[T](), guard)
+	src, dst := newHedged(t, w, mostOf[T](), guard), newHedged(t, w, mostOf[T](), guard)
 	for round, n := range borders[T]() {
 		mine := func(i int) T { return value(w.MyPE(), i) }
 		want := func(i int) T {
@@ -188,7 +188,7 @@ func scanOf[T shmem.Number](t *testing.T, w *shmem.World, exclusive bool, value 
 		scan, end = shmem.SumExScan[T], w.MyPE()
 	}
 	guard := value(100, 100)
-	src, dst := newGuarded(t, w, mostOf[T](), guard), newGuarded(t, w, mostOf[T](), guard)
+	src, dst := newHedged(t, w, mostOf[T](), guard), newHedged(t, w, mostOf[T](), guard)
 	for round, n := range borders[T]() {
 		mine := func(i int) T { return value(w.MyPE(), i) }
 		want := func(i int) (v T) {

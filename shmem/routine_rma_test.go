@@ -239,4 +239,3 @@ func (rmaOf[T]) g(t *testing.T, w *shmem.World) {
 	settled(t, w, "g has changed its source", x, mine)
 	ok(t, shmem.Free(w, x))
 }
-func (rmaOf[T]) putSignal(t *testing.T, w *shmem.World, nbi bool) {}

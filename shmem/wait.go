@@ -55,9 +55,8 @@ func waitUntil[T Waiter](c *Ctx, op string, x Sym[T], cmp Cmp, v T) (got T, err 
 		if !errors.Is(err, rma.ErrFailure) {
 			break
 		}
-		c.h.notice()
-		if dead, _ := c.h.failed(c.h.acked.Load()); len(dead) > 0 { // otherwise acknowledged meanwhile
-			return T(last), c.h.died(op, dead)
+		if err := c.h.bereaved(op); err != nil {
+			return T(last), err
 		}
 	}
 	if errors.Is(err, rma.ErrClosed) {
@@ -67,6 +66,17 @@ func waitUntil[T Waiter](c *Ctx, op string, x Sym[T], cmp Cmp, v T) (got T, err 
 		return T(last), fmt.Errorf("shmem.%s: waiting for an element that is %d to be %s %d: %w", op, T(last), cmp, v, err)
 	}
 	return T(last), nil
+}
+
+// bereaved returns the error of a wait that a death has ended, nil if it was
+// acknowledged meanwhile: then the wait goes on.
+func (h *heap) bereaved(op string) error {
+	h.notice()
+	dead, _ := h.failed(h.acked.Load())
+	if len(dead) == 0 {
+		return nil
+	}
+	return h.died(op, dead)
 }
 
 func checkWait[T Waiter](c *Ctx, op string, x Sym[T], cmp Cmp) error {

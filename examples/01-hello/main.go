@@ -1,7 +1,7 @@
 // Command hello is a first program: every PE writes its number into its right
 // neighbor's memory, and prints what its left neighbor wrote into its own.
 //
-//	oshrun -n 4 ./hello
+//	oshrun -n 4 .bin/01-hello
 package main
 
 import (

@@ -1,0 +1,60 @@
+// Command pi throws darts at a square, and counts those that hit the circle in it:
+// pi/4 of them. It survives PEs that are killed: reductions are those of the PEs that
+// live under --recover, so that the darts of a dead PE are no longer counted, neither
+// among the hits nor among the throws. With --kill, a PE kills itself on the way.
+//
+//	oshrun -n 8 --recover .bin/03-pi --kill 3
+package main
+
+import (
+	"flag"
+	"fmt"
+	"log"
+	"math/rand/v2"
+	"os"
+
+	"github.com/goshmem/goshmem/shmem"
+)
+
+const (
+	rounds = 20
+	darts  = 100_000 // of a PE in a round
+)
+
+func main() {
+	kill := flag.Int("kill", -1, "the PE that kills itself half way")
+	flag.Parse()
+	w, err := shmem.Init()
+	check(err)
+	mine, err := shmem.Calloc[uint64](w, 2) // hits and throws
+	check(err)
+	all, err := shmem.Calloc[uint64](w, 2)
+	check(err)
+	for r := range rounds {
+		if r == rounds/2 && w.MyPE() == *kill {
+			self, err := os.FindProcess(os.Getpid())
+			check(err)
+			check(self.Kill())
+		}
+		count := mine.Local()
+		for range darts {
+			if x, y := rand.Float64(), rand.Float64(); x*x+y*y < 1 {
+				count[0]++
+			}
+		}
+		count[1] += darts
+		check(shmem.Reduce(w.Team(), all, mine, shmem.Sum))
+	}
+	// All survivors know alike whose darts are in the last sum.
+	if pes := w.Team().Outcome().Contributors; w.MyPE() == pes[0] {
+		hits, throws := all.Local()[0], all.Local()[1]
+		fmt.Printf("pi is about %.4f, by %d darts of %d PEs\n", 4*float64(hits)/float64(throws), throws, len(pes))
+	}
+	check(w.Finalize())
+}
+
+func check(err error) {
+	if err != nil {
+		log.Fatal(err)
+	}
+}

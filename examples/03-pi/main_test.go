@@ -1,0 +1,21 @@
+package main
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/goshmem/goshmem/internal/exampletest"
+)
+
+func TestMain(m *testing.M) { exampletest.Main(m, main) }
+
+// One PE is killed, if there are enough: the others finish without its darts.
+func TestPi(t *testing.T) {
+	exampletest.Run(t, func(n int) (string, int) {
+		status := 0
+		if n > 3 {
+			n, status = n-1, 3 // finished with a failed PE
+		}
+		return fmt.Sprintf("pi is about 3.1[34][0-9]{2}, by %d darts of %d PEs\n", n*2_000_000, n), status
+	})
+}

@@ -1,0 +1,100 @@
+// Command halo lets heat flow over a plate that PEs share in blocks. Before each step,
+// every PE puts the cells at the rims of its block beside those of its four neighbors,
+// with strides where they lie in a column, and signals it to them.
+//
+//	oshrun -n 4 .bin/04-halo
+package main
+
+import (
+	"fmt"
+	"log"
+
+	"github.com/goshmem/goshmem/shmem"
+)
+
+const (
+	size, steps = 48, 200  // of the plate, in cells; how long
+	line        = size + 2 // from one row to the next, with room for neighbors' cells
+)
+
+// side is where a block touches another one.
+type side struct {
+	row, col  int // of the neighbor
+	from, to  int // where its cells begin here, and where they go there
+	stride, n int
+}
+
+func main() {
+	w, err := shmem.Init()
+	check(err)
+	c, n := w.Ctx(), w.NPEs()
+	rows := 1 // of PEs: as near to a square as their number allows
+	for rows*rows < n || n%rows > 0 {
+		rows++
+	}
+	cols := n / rows
+	row, col := w.MyPE()/cols, w.MyPE()%cols
+	height, width := extent(row, rows), extent(col, cols)
+	sides := [4]side{ // the opposite of s is 3-s
+		{row - 1, col, line + 1, (extent(row-1, rows)+1)*line + 1, 1, width},
+		{row, col - 1, line + 1, line + extent(col-1, cols) + 1, line, height},
+		{row, col + 1, line + width, line, line, height},
+		{row + 1, col, height*line + 1, 1, 1, width},
+	}
+
+	// Two plates, of even and of odd steps: a neighbor may be a step ahead.
+	var plate [2]shmem.Sym[float64]
+	for i := range plate {
+		plate[i], err = shmem.Calloc[float64](w, line*line)
+		check(err)
+		for j := 0; row == 0 && j < line; j++ {
+			plate[i].Local()[j] = 100 // the upper rim is hot
+		}
+	}
+	arrived, err := shmem.Calloc[uint64](w, 4) // the step of each neighbor's cells
+	check(err)
+	change, err := shmem.Calloc[float64](w, 1)
+	check(err)
+
+	for step := range steps {
+		cell, next := plate[step%2], plate[(step+1)%2].Local()
+		old := cell.Local()
+		for s, x := range sides {
+			if pe := x.row*cols + x.col; inside(x, rows, cols) {
+				check(shmem.IPut(c, cell.Slice(x.to, cell.Len()), old[x.from:], shmem.Stride{Dst: x.stride, Src: x.stride, N: x.n}, pe))
+				check(c.Fence()) // the signal comes behind
+				check(c.SignalSet(arrived.At(3-s), uint64(step+1), pe))
+			}
+		}
+		for s, x := range sides {
+			if inside(x, rows, cols) {
+				check(shmem.WaitUntil(c, arrived.At(s), shmem.GE, uint64(step+1)))
+			}
+		}
+		change.Local()[0] = 0
+		for i := 1; i <= height; i++ {
+			for k := i*line + 1; k <= i*line+width; k++ {
+				next[k] = (old[k-line] + old[k-1] + old[k+1] + old[k+line]) / 4
+				change.Local()[0] = max(change.Local()[0], next[k]-old[k])
+			}
+		}
+	}
+	check(shmem.Reduce(w.Team(), change, change, shmem.Max))
+	if w.MyPE() == 0 {
+		fmt.Printf("%d x %d PEs, %d steps: no cell gets warmer by more than %.9f\n", rows, cols, steps, change.Local()[0])
+	}
+	check(w.Finalize())
+}
+
+// extent returns how many cells the i-th of n blocks has.
+func extent(i, n int) int { return (i+1)*size/n - i*size/n }
+
+func inside(x side, rows, cols int) bool {
+	return x.row >= 0 && x.row < rows && x.col >= 0 && x.col < cols
+}
+
+func check(err error) {
+	if err != nil {
+		log.Fatal(err)
+	}
+}

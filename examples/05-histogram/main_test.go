@@ -1,0 +1,16 @@
+package main
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/goshmem/goshmem/internal/exampletest"
+)
+
+func TestMain(m *testing.M) { exampletest.Main(m, main) }
+
+func TestHistogram(t *testing.T) {
+	exampletest.Run(t, func(n int) (string, int) {
+		return fmt.Sprintf("( *[0-9]+ +[0-9]+ [*]*\n){16}in all: %d numbers of %d PEs\n", n*100_000, n), 0
+	})
+}

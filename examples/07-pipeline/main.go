@@ -1,0 +1,57 @@
+// Command pipeline sends blocks of numbers through all PEs: each one adds its part to
+// a block as soon as it is there, and puts it to the next PE with a signal, so that
+// all of them work on different blocks at the same time.
+//
+//	oshrun -n 4 .bin/07-pipeline
+package main
+
+import (
+	"fmt"
+	"log"
+
+	"github.com/goshmem/goshmem/shmem"
+)
+
+const blocks, length = 64, 4096
+
+func main() {
+	w, err := shmem.Init()
+	check(err)
+	c, me, n := w.Ctx(), w.MyPE(), w.NPEs()
+	data, err := shmem.Calloc[int](w, blocks*length)
+	check(err)
+	arrived, err := shmem.Calloc[uint64](w, 1) // how many blocks
+	check(err)
+	for b := range blocks {
+		if me > 0 { // PE 0 has all blocks, of zeros
+			_, err := c.SignalWaitUntil(arrived, shmem.GE, uint64(b+1))
+			check(err)
+		}
+		block := data.Slice(b*length, (b+1)*length)
+		for i := range block.Local() {
+			block.Local()[i] += (me + 1) * (b + i)
+		}
+		if me < n-1 {
+			// Blocks are put in order, but may arrive in any: the signal of a block
+			// speaks for this block alone. Fence makes it speak for all before it.
+			check(c.Fence())
+			check(shmem.PutSignalNBI(c, block, block.Local(), arrived, 1, shmem.SignalAdd, me+1))
+		}
+	}
+	check(c.Quiet()) // all that was put may be changed from here on
+	if me == n-1 {
+		for k, v := range data.Local() {
+			if want := n * (n + 1) / 2 * (k/length + k%length); v != want {
+				log.Fatalf("number %d of block %d is %d, want %d", k%length, k/length, v, want)
+			}
+		}
+		fmt.Printf("%d blocks went through %d PEs\n", blocks, n)
+	}
+	check(w.Finalize())
+}
+
+func check(err error) {
+	if err != nil {
+		log.Fatal(err)
+	}
+}

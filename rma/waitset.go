@@ -1,0 +1,167 @@
+package rma
+
+import (
+	"context"
+	"errors"
+	"time"
+	"unsafe"
+
+	"github.com/goshmem/goshmem/internal/xunix"
+)
+
+// Set is a condition on each of several words, N of them of the same width one
+// behind the other, as plain data.
+type Set struct {
+	Cond                 // Addr: of word 0; Val: for all words, unless there are Vals
+	Vals  unsafe.Pointer // N values of the words' width, or nil
+	N     int
+	Skip  []bool // words that do not count, or nil: all do
+	Start int    // where to look first, below N
+}
+
+// Empty says whether no word counts.
+func (s *Set) Empty() bool {
+	for i := range s.N {
+		if !s.skips(i) {
+			return false
+		}
+	}
+	return true
+}
+
+func (s *Set) skips(i int) bool { return s.Skip != nil && s.Skip[i] }
+
+// At returns the condition on word i, and whether the word counts.
+func (s *Set) At(i int) (c Cond, counts bool) {
+	c = s.Cond
+	if s.Vals != nil {
+		v := Cond{Addr: unsafe.Add(s.Vals, i*int(s.Width)), Width: s.Width, Signed: s.Signed}
+		c.Val = v.value()
+	}
+	c.Addr = unsafe.Add(s.Addr, i*int(s.Width))
+	return c, !s.skips(i)
+}
+
+// value reads a word of this process alone, extended as Load extends it.
+func (c *Cond) value() uint64 {
+	switch {
+	case c.Width == 8:
+		return *(*uint64)(c.Addr)
+	case c.Width == 4 && c.Signed:
+		return uint64(int64(*(*int32)(c.Addr)))
+	case c.Width == 4:
+		return uint64(*(*uint32)(c.Addr))
+	case c.Signed:
+		return uint64(int64(*(*int16)(c.Addr)))
+	default:
+		return uint64(*(*uint16)(c.Addr))
+	}
+}
+
+// Find looks once at each word that counts, from word Start on and then from word 0
+// to the one before, and returns the first whose condition holds, -1 if none does.
+func (s *Set) Find() int {
+	if i := s.between(s.Start, s.N); i >= 0 {
+		return i
+	}
+	return s.between(0, s.Start)
+}
+
+// Collect is Find for as many words as idx has room for, and returns how many.
+func (s *Set) Collect(idx []int) int {
+	n := s.collect(idx, s.Start, s.N)
+	return n + s.collect(idx[n:], 0, s.Start)
+}
+
+// CollectBut is Collect from the word behind word i on, without word i.
+func (s *Set) CollectBut(i int, idx []int) int {
+	n := s.collect(idx, i+1, s.N)
+	return n + s.collect(idx[n:], 0, i)
+}
+
+// collect stores which of words i to j-1 satisfy their conditions.
+func (s *Set) collect(idx []int, i, j int) (n int) {
+	for ; n < len(idx); i++ {
+		if i = s.between(i, j); i < 0 {
+			break
+		}
+		idx[n] = i
+		n++
+	}
+	return n
+}
+
+// between returns the first of words i to j-1 whose condition holds, or -1.
+func (s *Set) between(i, j int) int {
+	for ; i < j; i++ {
+		if c, counts := s.At(i); counts && c.Ready() {
+			return i
+		}
+	}
+	return -1
+}
+
+// WaitAny is Wait for a set of words, one of which at least counts: it returns when
+// the condition of one holds, and which, or -1 and the cause. All that Wait says of
+// its phases and of failures goes for it, because all words are in this PE's segment,
+// and it is its bell that their writers ring. A poll looks at all words, so that the
+// first yield comes after about the same time.
+func (w *Waiter) WaitAny(s *Set, ctx context.Context) (int, error) { //nolint:revive // as Wait
+	w.Beat()
+	for timeout := w.First; ; {
+		for range max(w.Polls/s.N, 1) {
+			if i := s.Find(); i >= 0 {
+				return i, nil
+			}
+		}
+		if w.news(s.Seen) {
+			return w.giveUpSet(s)
+		}
+		for range w.Yields {
+			xunix.SchedYield()
+			if i := s.Find(); i >= 0 {
+				return i, nil
+			}
+			if w.news(s.Seen) {
+				return w.giveUpSet(s)
+			}
+		}
+		if i, err := w.sleepSet(s, ctx, &timeout); i >= 0 || err != nil {
+			return i, err
+		}
+	}
+}
+
+// sleepSet is sleep for a set.
+func (w *Waiter) sleepSet(s *Set, ctx context.Context, timeout *time.Duration) (int, error) { //nolint:revive // as Wait
+	w.sleepers.Add(1)
+	defer w.leave()
+	for ; ; *timeout = min(2**timeout, w.Most) {
+		armed := w.arm()
+		if i := s.Find(); i >= 0 {
+			return i, nil
+		}
+		if err := w.expired(ctx); err != nil {
+			return -1, err
+		}
+		if w.news(s.Seen) {
+			return w.giveUpSet(s)
+		}
+		err := xunix.FutexWait(&w.bell.Sleeping, armed, *timeout)
+		if errors.Is(err, xunix.ErrTimeout) {
+			continue
+		}
+		if i := s.Find(); i >= 0 {
+			return i, nil
+		}
+		return -1, err
+	}
+}
+
+// giveUpSet is giveUp for a set.
+func (w *Waiter) giveUpSet(s *Set) (int, error) {
+	if i := s.Find(); i >= 0 {
+		return i, nil
+	}
+	return -1, ErrFailure
+}

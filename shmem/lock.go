@@ -1,0 +1,159 @@
+package shmem
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/goshmem/goshmem/rma"
+)
+
+// Lock is a mutual exclusion of PEs: at most one of the job holds it. Those that wait
+// get it in the order in which they came. It is a value that may be copied; the zero
+// value is no lock.
+//
+// A lock is the PE's, not the goroutine's: goroutines of one PE that share it exclude
+// each other by Go's means first.
+//
+// # Deaths
+//
+// When a PE dies while it holds the lock, whoever gets it next is told, once: Acquire
+// and Try give the lock and return a *PEError with that PE, with ErrLockHolderDied and
+// ErrPEDied among its causes. What the lock guards may be half changed then. The caller
+// holds the lock as ever, repairs what is to be repaired, and releases it:
+//
+//	err := l.Acquire(c)
+//	if errors.Is(err, shmem.ErrLockHolderDied) {
+//		err = repair() // under the lock
+//	}
+//
+// A PE that dies while it waits is passed over. No death ends a wait for a lock. A PE
+// that finalizes while it holds the lock keeps it.
+type Lock struct{ x Sym[int64] }
+
+// NewLock returns a lock that nobody holds.
+//
+// Shape: three cache lines and one word for each PE of the job, on each PE. One PE's
+// are home to the lock's queue, a different one for each lock.
+// Errors: those of Calloc.
+// Collective: over all PEs.
+// Source: none; any zeroed long is a lock in C.
+func NewLock(w *World) (Lock, error) {
+	x, err := Calloc[int64](w, lockWords(w.NPEs()))
+	if err != nil {
+		return Lock{}, err
+	}
+	return Lock{x}, nil
+}
+
+// Free gives the lock back, whoever holds it, after a barrier.
+//
+// Errors: those of the function Free.
+// Collective: over all PEs, with the same lock.
+// Source: none; any zeroed long is a lock in C.
+func (l Lock) Free(w *World) error { return Free(w, l.x) }
+
+// Acquire returns when this PE holds the lock. What earlier holders did before they
+// released it is visible then.
+//
+// A wait that the context's With ends has left the queue, as far as the others notice:
+// it is passed over. If this PE comes again before it was, it has its old place.
+//
+// Errors: ErrLockHeld, if this PE holds the lock or waits for it in another goroutine;
+// the context's With ended; those of Put for a bad handle. With ErrLockHolderDied, and
+// with none else, this PE holds the lock: see Lock.
+// Cost: three locked instructions if nobody holds it, otherwise as WaitUntil.
+// Concurrent calls: allowed.
+// Source: shmem_set_lock.
+func (l Lock) Acquire(c *Ctx) error {
+	const op = "Lock.Acquire"
+	q, err := l.queue(c, op)
+	if err != nil {
+		return err
+	}
+	q.h.job.Waiter.Beat()
+	t, ok := q.enter()
+	if !ok {
+		return usage(op, ErrLockHeld, "lock is held or waited for by this PE %d, want a call of Release before the next Acquire", q.h.me)
+	}
+	died, err := q.wait(c, t)
+	if err != nil {
+		q.leave(t)
+		return lockError(op, err)
+	}
+	return q.held(op, t, died)
+}
+
+// Try takes the lock if nobody holds it, and says whether it did.
+//
+// Errors: those of Acquire, without that of a wait; and ErrLockHeld is none: it is
+// false then.
+// Concurrent calls: allowed.
+// Source: shmem_test_lock.
+func (l Lock) Try(c *Ctx) (bool, error) {
+	const op = "Lock.Try"
+	q, err := l.queue(c, op)
+	if err != nil {
+		return false, err
+	}
+	q.h.job.Waiter.Beat() // it may be polled
+	t, died, ok := q.try()
+	if !ok {
+		return false, nil
+	}
+	return true, q.held(op, t, died)
+}
+
+// Release completes all operations of this PE on the default context, and on c, and
+// gives the lock to the PE that has waited longest, if any does.
+//
+// Errors: ErrLockNotHeld; those of Put for a bad handle.
+// Cost: four locked instructions, and a system call if the next holder sleeps.
+// Concurrent calls: allowed.
+// Source: shmem_clear_lock.
+func (l Lock) Release(c *Ctx) error {
+	const op = "Lock.Release"
+	q, err := l.queue(c, op)
+	if err != nil {
+		return err
+	}
+	if q.state() != lockHeld {
+		return notHeld(op, q.h.me)
+	}
+	if err := c.Quiet(); err != nil {
+		return err
+	}
+	if d := q.h.ctx; d != c {
+		if err := d.Quiet(); err != nil {
+			return err
+		}
+	}
+	if !q.release() {
+		return notHeld(op, q.h.me)
+	}
+	return nil
+}
+
+func notHeld(op string, me int) error {
+	return usage(op, ErrLockNotHeld, "lock is not held by this PE %d, want one that Acquire or Try has given it", me)
+}
+
+// held makes this PE the holder, and returns what it must know of the one before.
+func (q *lockQueue) held(op string, t uint64, died int) error {
+	q.hold(t)
+	if died < 0 {
+		return nil
+	}
+	err := q.h.died(op, []int{died})
+	if e, ok := errors.AsType[*PEError](err); ok {
+		e.Err = fmt.Errorf("%w, which this PE has now: %w", ErrLockHolderDied, e.Err)
+	}
+	return err
+}
+
+// lockError returns the error of a wait for a lock that has ended with err.
+func lockError(op string, err error) error {
+	if errors.Is(err, rma.ErrClosed) {
+		return usage(op, ErrFinalized, "waiting for the lock: finalized meanwhile")
+	}
+	return fmt.Errorf("shmem.%s: waiting for the lock: %w", op, err)
+}

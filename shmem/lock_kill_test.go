@@ -1,0 +1,118 @@
+package shmem_test
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"math"
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/goshmem/goshmem/shmem"
+	"github.com/goshmem/goshmem/shmem/shmemtest"
+)
+
+var lockKills = flag.Int("lockkills", 40, "kills of TestLockKills")
+
+// PEs are killed at any time while all take and release a lock, give up waiting for it,
+// and come again. The survivors exclude each other, are told when what the lock guards may
+// be half changed, lose nothing, and come to their end.
+func TestLockKills(t *testing.T) {
+	const npes, perJob, rounds = 7, 4, 300
+	kills := *lockKills
+	switch {
+	case os.Getenv("GOSHMEM_SHMEMTEST_CALL") != "": // a PE, which is not told how many
+		kills = math.MaxInt32
+	case testing.Short():
+		kills = perJob
+	}
+	for seed := range uint64((kills + perJob - 1) / perJob) {
+		victims := rand.New(rand.NewPCG(seed, 1)).Perm(npes)[:perJob] // the same for all PEs
+		shmemtest.Run(t, npes, func(t *testing.T, w *shmem.World) {
+			c, me := w.Ctx(), w.MyPE()
+			var l shmem.Lock
+			for range 1 + seed%npes { // every PE is home to some
+				l = must(shmem.NewLock(w))(t)
+			}
+			dies := slices.Contains(victims, me)
+			x := must(shmem.Calloc[int64](w, 3+npes))(t)
+			g := underLock{n: x.At(0), twice: x.At(1)}
+			for slices.Contains(victims, g.pe) {
+				g.pe++ // it lives
+			}
+			finished, counts := x.At(2), x.Slice(3, 3+npes)
+			ok(t, w.Barrier())
+			rng := rand.New(rand.NewPCG(seed, uint64(me)+2))
+			if dies {
+				when := time.Duration(rng.Int64N(int64(5 * time.Millisecond)))
+				go func() {
+					for begun := time.Now(); time.Since(begun) < when; {
+						runtime.Gosched()
+					}
+					die()
+				}()
+			}
+			for done := int64(0); done < rounds || dies; {
+				told, got := takes(t, l, c, rng)
+				if !got {
+					continue
+				}
+				if told { // repair
+					ok(t, shmem.P(c, g.twice, 2*must(shmem.G(c, g.n, g.pe))(t), g.pe))
+				}
+				g.change(t, c)
+				done++
+				ok(t, shmem.P(c, counts.At(me), done, g.pe))
+				ok(t, l.Release(c))
+			}
+			ok(t, shmem.AtomicInc(c, finished, g.pe))
+			if me != g.pe {
+				return
+			}
+			until(t, "all are done", func() bool {
+				return len(w.Failed()) == perJob && must(shmem.AtomicFetch(c, finished, me))(t) == npes-perJob
+			})
+			if err := l.Acquire(c); err != nil && !errors.Is(err, shmem.ErrLockHolderDied) {
+				t.Error(err)
+			}
+			var sum int64
+			for _, n := range counts.Local() {
+				sum += n
+			}
+			if n := g.n.Local()[0]; n < sum || n > sum+perJob { // who dies in between has not counted
+				t.Errorf("%d changes, want %d, or up to %d more for the dead", n, sum, perJob)
+			}
+			ok(t, l.Release(c))
+			index(t, "PEs left in the queue", shmem.Queued(w, l), 0)
+		}, shmemtest.Recover(victims...))
+	}
+}
+
+// takes gets the lock in one of the ways there are, or gives up. It says whether the
+// holder before has died.
+func takes(t *testing.T, l shmem.Lock, c *shmem.Ctx, rng *rand.Rand) (told, got bool) {
+	t.Helper()
+	var err error
+	switch rng.IntN(4) {
+	case 0:
+		got, err = l.Try(c)
+	case 1:
+		ctx, stop := context.WithTimeout(t.Context(), time.Duration(rng.IntN(200))*time.Microsecond)
+		defer stop()
+		if err = l.Acquire(c.With(ctx)); errors.Is(err, context.DeadlineExceeded) {
+			return false, false
+		}
+		got = true
+	default:
+		err, got = l.Acquire(c), true
+	}
+	told = errors.Is(err, shmem.ErrLockHolderDied)
+	if err != nil && !told {
+		t.Fatal(err)
+	}
+	return told, got
+}

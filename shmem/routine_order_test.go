@@ -1,0 +1,119 @@
+package shmem_test
+
+import (
+	"testing"
+
+	"github.com/goshmem/goshmem/shmem"
+)
+
+// What a fence does can be seen only where a processor reorders stores, which amd64 does
+// not: there the routine is no instruction, and messagePassing would hold without it, as
+// it would not on arm64. So the test looks at what else the routine answers for. That of
+// quiet is seen on both, by storeBuffering, where two PEs run at once.
+
+var _ = routine("shmem_fence", func(t *testing.T, w *shmem.World) {
+	refused(t, (*shmem.Ctx)(nil).Fence(), shmem.ErrArgument, "Ctx.Fence", "context is nil")
+	refused(t, (&shmem.Ctx{}).Fence(), shmem.ErrArgument, "Ctx.Fence", "nobody made it")
+	messagePassing(t, w, (*shmem.Ctx).Fence)
+})
+
+var _ = routine("shmem_quiet", func(t *testing.T, w *shmem.World) {
+	refused(t, (*shmem.Ctx)(nil).Quiet(), shmem.ErrArgument, "Ctx.Quiet", "context is nil")
+	refused(t, (&shmem.Ctx{}).Quiet(), shmem.ErrArgument, "Ctx.Quiet", "nobody made it")
+	messagePassing(t, w, (*shmem.Ctx).Quiet)
+	storeBuffering(t, w, func(c *shmem.Ctx, _ int) error { return c.Quiet() })
+	afterQuiet(t, w, func(c *shmem.Ctx, _ int) error { return c.Quiet() })
+})
+
+var _ = routine("shmem_pe_quiet", func(t *testing.T, w *shmem.World) {
+	c, me, n := w.Ctx(), w.MyPE(), w.NPEs()
+	refused(t, (*shmem.Ctx)(nil).QuietPE(0), shmem.ErrArgument, "Ctx.QuietPE", "context is nil")
+	refused(t, (*shmem.Ctx)(nil).QuietPE(), shmem.ErrArgument, "Ctx.QuietPE", "context is nil")
+	refused(t, (&shmem.Ctx{}).QuietPE(0), shmem.ErrArgument, "Ctx.QuietPE", "nil")
+	refused(t, c.QuietPE(me, n), shmem.ErrPERange, "Ctx.QuietPE")
+	refused(t, c.QuietPE(-1), shmem.ErrPERange, "Ctx.QuietPE")
+	ok(t, c.QuietPE())
+	messagePassing(t, w, func(c *shmem.Ctx) error { return c.QuietPE(me, (me+1)%n) })
+	storeBuffering(t, w, func(c *shmem.Ctx, pe int) error { return c.QuietPE(pe) })
+	afterQuiet(t, w, func(c *shmem.Ctx, pe int) error { return c.QuietPE(pe, pe, me) })
+})
+
+// messagePassing: data are put, then a flag, with order between; who has seen the flag
+// sees the data.
+func messagePassing(t *testing.T, w *shmem.World, order func(c *shmem.Ctx) error) {
+	t.Helper()
+	const rounds, room = 100, 9
+	c, me := w.Ctx(), w.MyPE()
+	left, right := neighbors(w)
+	data := must(shmem.Calloc[uint64](w, rounds*room))(t)
+	flag := must(shmem.Calloc[int32](w, rounds))(t)
+	for r := range rounds {
+		ok(t, shmem.Put(c, data.Slice(r*room, (r+1)*room), values[uint64](me, r, room), right))
+		ok(t, order(c))
+		ok(t, shmem.P(c, flag.At(r), 1, right))
+		ok(t, shmem.WaitUntil(c, flag.At(r), shmem.EQ, 1))
+		holds(t, "when the flag was seen", data.Local()[r*room:(r+1)*room], values[uint64](left, r, room))
+	}
+	ok(t, w.Barrier())
+	ok(t, shmem.Free(w, flag))
+	ok(t, shmem.Free(w, data))
+}
+
+// storeBuffering: PEs in pairs put to each other, are quiet, and read their own. At least
+// one of the two sees the other's.
+func storeBuffering(t *testing.T, w *shmem.World, quiet func(c *shmem.Ctx, pe int) error) {
+	t.Helper()
+	const batches, cells, line = 300, 512, 8
+	c, me := w.Ctx(), w.MyPE()
+	other := me ^ 1
+	if other == w.NPEs() {
+		other = me
+	}
+	x := must(shmem.Calloc[uint64](w, cells*line))(t)
+	saw := must(shmem.Calloc[uint64](w, cells))(t)
+	theirs := make([]uint64, cells)
+	for b := uint64(1); b <= batches; b++ {
+		ok(t, w.Barrier())
+		for i := range cells {
+			cell := x.At(i * line)
+			_ = shmem.P(c, cell, b, other)
+			_ = quiet(c, other)
+			saw.Local()[i], _ = shmem.G(c, cell, me)
+		}
+		ok(t, w.Barrier())
+		ok(t, shmem.Get(c, theirs, saw, other))
+		for i, v := range saw.Local() {
+			if v < b && theirs[i] < b {
+				t.Fatalf("batch %d, cell %d: of PEs %d and %d neither saw the other's put after quiet", b, i, me, other)
+			}
+		}
+	}
+	ok(t, w.Barrier())
+	ok(t, shmem.Free(w, saw))
+	ok(t, shmem.Free(w, x))
+}
+
+// afterQuiet: sources of what did not wait may be used again, and results are there,
+// without Wait and with it.
+func afterQuiet(t *testing.T, w *shmem.World, quiet func(c *shmem.Ctx, pe int) error) {
+	t.Helper()
+	const room = 40
+	c, me := w.Ctx(), w.MyPE()
+	left, right := neighbors(w)
+	x := must(shmem.Calloc[int64](w, 2*room))(t)
+	copy(x.Local()[room:], values[int64](me, 0, room))
+	ok(t, w.Barrier())
+	src, dst := values[int64](me, 500, room), make([]int64, room)
+	ok(t, shmem.PutNBI(c, x.Slice(0, room), src, right))
+	p := must(shmem.GetNBI(c, dst, x.Slice(room, 2*room), right))(t)
+	q := must(shmem.AtomicFetchNBI(c, x.At(room+3), right))(t)
+	ok(t, quiet(c, right))
+	clear(src)
+	holds(t, "after quiet", dst, values[int64](right, 0, room))
+	holds(t, "of Wait after quiet", must(p.Wait())(t), dst)
+	if v := must(q.Wait())(t); v != elem[int64](right, 3) {
+		t.Errorf("what was fetched is %d after quiet, want %d", v, elem[int64](right, 3))
+	}
+	settled(t, w, "after quiet", x, append(values[int64](left, 500, room), values[int64](me, 0, room)...))
+	ok(t, shmem.Free(w, x))
+}

@@ -1,0 +1,359 @@
+package shmem
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/goshmem/goshmem/rma"
+)
+
+// Waits for, and tests of, the elements of an object on this PE. All of them take
+// skip, which has as many elements as the object, or none: element i counts unless
+// skip[i]. It is only read. What counts is called the wait set.
+
+// WaitUntilAll returns when each element of x on this PE that counts has compared with
+// v as asked. It looks at one after the other: an element that has satisfied it is not
+// looked at again. With an empty wait set it returns at once.
+//
+// Errors: as WaitUntil; ErrArgument if the length of skip is neither 0 nor that of x.
+// Cost: as WaitUntil.
+// Concurrent calls: allowed.
+// Source: shmem_wait_until_all.
+func WaitUntilAll[T Waiter](c *Ctx, x Sym[T], skip []bool, cmp Cmp, v T) error {
+	s, err := newSet(c, "WaitUntilAll", x, skip, cmp, v)
+	if err != nil {
+		return err
+	}
+	return waitAll[T](c, "WaitUntilAll", &s)
+}
+
+// WaitUntilAllVector is WaitUntilAll with a value for each element: x[i] is compared
+// with v[i].
+//
+// Errors: as WaitUntilAll; ErrArgument if the length of v is not that of x.
+// Concurrent calls: allowed.
+// Source: shmem_wait_until_all_vector.
+func WaitUntilAllVector[T Waiter](c *Ctx, x Sym[T], skip []bool, cmp Cmp, v []T) error {
+	s, err := newVector(c, "WaitUntilAllVector", x, skip, cmp, v)
+	if err != nil {
+		return err
+	}
+	return waitAll[T](c, "WaitUntilAllVector", &s)
+}
+
+// WaitUntilAny returns when an element of x on this PE that counts compares with v as
+// asked, and its index. With an empty wait set it returns -1 at once.
+//
+// A call looks first at the element behind the one that the latest call for this
+// object returned. So among several that go on to satisfy the comparison, repeated
+// calls return each.
+//
+// Errors: as WaitUntilAll, with index -1.
+// Cost: a poll looks at all elements that count; otherwise as WaitUntil.
+// Concurrent calls: allowed.
+// Source: shmem_wait_until_any.
+func WaitUntilAny[T Waiter](c *Ctx, x Sym[T], skip []bool, cmp Cmp, v T) (int, error) {
+	s, err := newSet(c, "WaitUntilAny", x, skip, cmp, v)
+	if err != nil {
+		return -1, err
+	}
+	return waitAny(c, "WaitUntilAny", &s, x.off)
+}
+
+// WaitUntilAnyVector is WaitUntilAny with a value for each element: x[i] is compared
+// with v[i].
+//
+// Errors: as WaitUntilAllVector, with index -1.
+// Concurrent calls: allowed.
+// Source: shmem_wait_until_any_vector.
+func WaitUntilAnyVector[T Waiter](c *Ctx, x Sym[T], skip []bool, cmp Cmp, v []T) (int, error) {
+	s, err := newVector(c, "WaitUntilAnyVector", x, skip, cmp, v)
+	if err != nil {
+		return -1, err
+	}
+	return waitAny(c, "WaitUntilAnyVector", &s, x.off)
+}
+
+// WaitUntilSome returns when at least one element of x on this PE that counts compares
+// with v as asked. It stores the indices of those that do in idx, in no particular
+// order, and returns how many these are: as many as there are, or as idx has room for.
+// With an empty wait set it returns 0 at once.
+//
+// Where idx has not room for all elements of x, calls take turns as those of
+// WaitUntilAny do.
+//
+// Errors: as WaitUntilAll; ErrArgument if idx has no room at all.
+// Cost: as WaitUntilAny.
+// Concurrent calls: allowed.
+// Source: shmem_wait_until_some.
+func WaitUntilSome[T Waiter](c *Ctx, x Sym[T], idx []int, skip []bool, cmp Cmp, v T) (int, error) {
+	s, err := newSet(c, "WaitUntilSome", x, skip, cmp, v)
+	if err != nil {
+		return 0, err
+	}
+	return waitSome(c, "WaitUntilSome", &s, x.off, idx)
+}
+
+// WaitUntilSomeVector is WaitUntilSome with a value for each element: x[i] is compared
+// with v[i].
+//
+// Errors: as WaitUntilAllVector; ErrArgument if idx has no room at all.
+// Concurrent calls: allowed.
+// Source: shmem_wait_until_some_vector.
+func WaitUntilSomeVector[T Waiter](c *Ctx, x Sym[T], idx []int, skip []bool, cmp Cmp, v []T) (int, error) {
+	s, err := newVector(c, "WaitUntilSomeVector", x, skip, cmp, v)
+	if err != nil {
+		return 0, err
+	}
+	return waitSome(c, "WaitUntilSomeVector", &s, x.off, idx)
+}
+
+// TestAll says whether each element of x on this PE that counts compares with v as
+// asked; so it is true for an empty wait set.
+//
+// Errors: those of WaitUntilAll for bad arguments.
+// Concurrent calls: allowed.
+// Source: shmem_test_all.
+func TestAll[T Waiter](c *Ctx, x Sym[T], skip []bool, cmp Cmp, v T) (bool, error) {
+	s, err := newSet(c, "TestAll", x, skip, cmp, v)
+	return err == nil && testAll(c, &s), err
+}
+
+// TestAllVector is TestAll with a value for each element: x[i] is compared with v[i].
+//
+// Errors: those of WaitUntilAllVector for bad arguments.
+// Concurrent calls: allowed.
+// Source: shmem_test_all_vector.
+func TestAllVector[T Waiter](c *Ctx, x Sym[T], skip []bool, cmp Cmp, v []T) (bool, error) {
+	s, err := newVector(c, "TestAllVector", x, skip, cmp, v)
+	return err == nil && testAll(c, &s), err
+}
+
+// TestAny returns the index of an element of x on this PE that counts and compares
+// with v as asked, -1 if there is none. Calls take turns as those of WaitUntilAny do.
+//
+// Errors: those of WaitUntilAll for bad arguments.
+// Concurrent calls: allowed.
+// Source: shmem_test_any.
+func TestAny[T Waiter](c *Ctx, x Sym[T], skip []bool, cmp Cmp, v T) (int, error) {
+	s, err := newSet(c, "TestAny", x, skip, cmp, v)
+	if err != nil {
+		return -1, err
+	}
+	return testAny(c, &s, x.off), nil
+}
+
+// TestAnyVector is TestAny with a value for each element: x[i] is compared with v[i].
+//
+// Errors: those of WaitUntilAllVector for bad arguments.
+// Concurrent calls: allowed.
+// Source: shmem_test_any_vector.
+func TestAnyVector[T Waiter](c *Ctx, x Sym[T], skip []bool, cmp Cmp, v []T) (int, error) {
+	s, err := newVector(c, "TestAnyVector", x, skip, cmp, v)
+	if err != nil {
+		return -1, err
+	}
+	return testAny(c, &s, x.off), nil
+}
+
+// TestSome stores the indices of the elements of x on this PE that count and compare
+// with v as asked in idx, and returns how many these are: as many as there are, or as
+// idx has room for. Then calls take turns as those of WaitUntilSome do.
+//
+// Errors: those of WaitUntilSome for bad arguments.
+// Concurrent calls: allowed.
+// Source: shmem_test_some.
+func TestSome[T Waiter](c *Ctx, x Sym[T], idx []int, skip []bool, cmp Cmp, v T) (int, error) {
+	s, err := newSet(c, "TestSome", x, skip, cmp, v)
+	if err != nil {
+		return 0, err
+	}
+	return testSome(c, "TestSome", &s, x.off, idx)
+}
+
+// TestSomeVector is TestSome with a value for each element: x[i] is compared with v[i].
+//
+// Errors: those of WaitUntilSomeVector for bad arguments.
+// Concurrent calls: allowed.
+// Source: shmem_test_some_vector.
+func TestSomeVector[T Waiter](c *Ctx, x Sym[T], idx []int, skip []bool, cmp Cmp, v []T) (int, error) {
+	s, err := newVector(c, "TestSomeVector", x, skip, cmp, v)
+	if err != nil {
+		return 0, err
+	}
+	return testSome(c, "TestSomeVector", &s, x.off, idx)
+}
+
+// newSet checks the arguments of a call on the elements of x and describes them to
+// package rma.
+func newSet[T Waiter](c *Ctx, op string, x Sym[T], skip []bool, cmp Cmp, v T) (s rma.Set, err error) {
+	if !c.own(x.tag) || x.off&(sizeOf[T]()-1) != 0 { // good still, if it has no elements
+		if err := c.check(op, x.aligned(), 0, 0); err != nil && !survivable(err) {
+			return s, err
+		}
+	}
+	if cmp > LE {
+		return s, usage(op, ErrArgument, "comparison %d, want EQ, NE, GT, GE, LT or LE", cmp)
+	}
+	if len(skip) != 0 && len(skip) != x.n {
+		return s, usage(op, ErrArgument, "skip has %d elements, want none or %d as the object", len(skip), x.n)
+	}
+	s = rma.Set{Cond: condition(x, cmp, v), N: x.n}
+	s.Addr = c.mine(x.off)
+	if len(skip) != 0 {
+		s.Skip = skip
+	}
+	return s, nil
+}
+
+// newVector is newSet with a value for each element.
+func newVector[T Waiter](c *Ctx, op string, x Sym[T], skip []bool, cmp Cmp, v []T) (rma.Set, error) {
+	s, err := newSet(c, op, x, skip, cmp, 0)
+	if err == nil && len(v) != x.n {
+		return s, usage(op, ErrArgument, "%d values, want %d as the object's elements", len(v), x.n)
+	}
+	s.Vals = unsafe.Pointer(unsafe.SliceData(v))
+	return s, err
+}
+
+func waitAll[T Waiter](c *Ctx, op string, s *rma.Set) error {
+	c.h.job.Waiter.Beat() // there may be nothing to wait for
+	for i := range s.N {
+		cond, counts := s.At(i)
+		if !counts || cond.Ready() {
+			continue
+		}
+		one := rma.Set{Cond: cond, N: 1}
+		if _, err := c.await(op, &one); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func waitAny(c *Ctx, op string, s *rma.Set, off uint64) (int, error) {
+	if s.Empty() {
+		return -1, nil
+	}
+	s.Start = c.h.turn(off, s.N)
+	i, err := c.await(op, s)
+	if err == nil {
+		c.h.took(off, i)
+	}
+	return i, err
+}
+
+func waitSome(c *Ctx, op string, s *rma.Set, off uint64, idx []int) (int, error) {
+	switch {
+	case s.Empty():
+		return 0, nil
+	case len(idx) == 0:
+		return 0, usage(op, ErrArgument, "no room for an index, want some in idx")
+	case len(idx) < s.N:
+		s.Start = c.h.turn(off, s.N)
+	}
+	i, err := c.await(op, s)
+	if err != nil {
+		return 0, err
+	}
+	idx[0] = i // it may not hold any more
+	n := 1 + s.CollectBut(i, idx[1:])
+	c.h.took(off, idx[n-1])
+	return n, nil
+}
+
+func testAll(c *Ctx, s *rma.Set) bool {
+	c.h.job.Waiter.Beat() // it may be polled
+	for i := range s.N {
+		if cond, counts := s.At(i); counts && !cond.Ready() {
+			return false
+		}
+	}
+	return true
+}
+
+func testAny(c *Ctx, s *rma.Set, off uint64) int {
+	c.h.job.Waiter.Beat()
+	if s.N == 0 {
+		return -1
+	}
+	s.Start = c.h.turn(off, s.N)
+	i := s.Find()
+	if i >= 0 {
+		c.h.took(off, i)
+	}
+	return i
+}
+
+func testSome(c *Ctx, op string, s *rma.Set, off uint64, idx []int) (int, error) {
+	c.h.job.Waiter.Beat()
+	switch {
+	case s.Empty():
+		return 0, nil
+	case len(idx) == 0:
+		return 0, usage(op, ErrArgument, "no room for an index, want some in idx")
+	case len(idx) < s.N:
+		s.Start = c.h.turn(off, s.N)
+	}
+	n := s.Collect(idx)
+	if n > 0 {
+		c.h.took(off, idx[n-1])
+	}
+	return n, nil
+}
+
+// await waits for one word of a set. Its errors are those of waitUntil.
+func (c *Ctx) await(op string, s *rma.Set) (int, error) {
+	for {
+		s.Seen = c.h.acked.Load()
+		i, err := c.h.job.Waiter.WaitAny(s, c.ctx)
+		if err == nil {
+			return i, nil
+		}
+		if !errors.Is(err, rma.ErrFailure) {
+			return -1, c.gaveUp(op, s, err)
+		}
+		if err := c.h.bereaved(op); err != nil {
+			return -1, err
+		}
+	}
+}
+
+// gaveUp returns the error of a wait that ended with err, which is no death.
+func (c *Ctx) gaveUp(op string, s *rma.Set, err error) error {
+	if errors.Is(err, rma.ErrClosed) {
+		return usage(op, ErrFinalized, "waiting for one of %d elements: finalized meanwhile", s.N)
+	}
+	return fmt.Errorf("shmem.%s: waiting for one of %d elements to be %s the value: %w", op, s.N, Cmp(s.Cmp), err)
+}
+
+// turns remembers for some objects which element a call returned last. A word has
+// in its low half the index behind it and in its high half the place of the object.
+// It is a matter of fairness alone what is lost when two objects share a word, or two
+// goroutines write it: a call that finds another's word begins somewhere, each time
+// elsewhere, so that no element is passed over for good even then.
+type turns struct {
+	words [64]uint64
+	count atomic.Uint64 // calls that found nothing
+}
+
+// golden is 2^64 divided by the golden ratio: its multiples are far from each other.
+const golden = 0x9e3779b97f4a7c15
+
+func (h *heap) turnOf(off uint64) *uint64 { return &h.turns.words[off*golden>>58] }
+
+// turn returns the index below n at which a call for the object at an offset begins.
+func (h *heap) turn(off uint64, n int) int {
+	word := atomic.LoadUint64(h.turnOf(off))
+	if word>>32 == uint64(uint32(off>>1)) {
+		return int(uint64(uint32(word)) % uint64(n))
+	}
+	return int((h.turns.count.Add(1) - 1) * golden >> 32 % uint64(n))
+}
+
+// took says that a call for the object at an offset returned element i.
+func (h *heap) took(off uint64, i int) {
+	rma.StoreRelease(h.turnOf(off), off>>1<<32|uint64(uint32(i+1)))
+}
