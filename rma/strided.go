@@ -23,29 +23,33 @@ func Gather[T any](dst []T, src unsafe.Pointer, dstStep, srcStep, block, n int) 
 // element would point to another object of the Go heap.
 func strided[T any](dst, src unsafe.Pointer, dstStep, srcStep, block, n int) {
 	size := int(unsafe.Sizeof(*new(T)))
+	if dstStep == block && srcStep == block && block*n != 1 { // all of it is one block
+		move(dst, src, uintptr(n*block*size))
+		return
+	}
+	bytes := block * size
+	dstBytes, srcBytes := dstStep*size, srcStep*size // in no loop: the compiler leaves them there
 	d, s := 0, 0
 	switch {
-	case dstStep == block && srcStep == block && block*n != 1:
-		move(dst, src, uintptr(n*block*size)) // all of it is one block
 	case block == 1:
 		for range n {
 			*(*T)(unsafe.Add(dst, d)) = *(*T)(unsafe.Add(src, s))
-			d += dstStep * size
-			s += srcStep * size
+			d += dstBytes
+			s += srcBytes
 		}
 	case block < fewPerBlock:
 		for range n {
-			for k := 0; k < block*size; k += size {
+			for k := 0; k < bytes; k += size {
 				*(*T)(unsafe.Add(dst, d+k)) = *(*T)(unsafe.Add(src, s+k))
 			}
-			d += dstStep * size
-			s += srcStep * size
+			d += dstBytes
+			s += srcBytes
 		}
 	default:
 		for range n {
-			move(unsafe.Add(dst, d), unsafe.Add(src, s), uintptr(block*size))
-			d += dstStep * size
-			s += srcStep * size
+			move(unsafe.Add(dst, d), unsafe.Add(src, s), uintptr(bytes))
+			d += dstBytes
+			s += srcBytes
 		}
 	}
 }

@@ -22,6 +22,19 @@
 // no pointers. PE numbers are relative to the team of the handle. Counts are
 // lengths of handles and slices, in elements.
 //
+// # Teams and contexts
+//
+// A team is an ordered set of PEs, which have numbers from 0 on in it. Init makes those
+// of all PEs and of the PEs of a node; Team.SplitStrided and Team.Split2D make others of
+// them, and so on, and Team.Destroy ends one. Teams may overlap, and their collectives
+// may follow each other in any order that is the same on all PEs that two teams
+// have in common. Handles are of one PE: With gives another handle of the same
+// team.
+//
+// A context is what Fence and Quiet act on. PE numbers in operations on it are those of its
+// team: w.Ctx() has those of the world, Team.NewCtx those of that team, at the same
+// cost. In errors, PE numbers are always of the world.
+//
 // # Ordering
 //
 // A put may be visible to its target at any time after the call; Fence orders
@@ -71,3 +84,5 @@
 // WaitGroup between goroutines makes their operations one sequence. Collectives on one team are called by
 // one goroutine at a time, in the same order on all PEs.
 package shmem
+
+//go:generate go run ../internal/coverage/gen . ../docs/openshmem.md

@@ -27,6 +27,9 @@ const (
 type serial[T comparable] struct {
 	t    *testing.T
 	w    *shmem.World
+	c    *shmem.Ctx
+	n    int               // PEs of its team, which are all in some order
+	me   int               // this one's number there
 	x    shmem.Sym[T]      // serialSpan of each PE, and serialShared
 	sig  shmem.Sym[uint64] // two of each PE: set, and added to
 	mem  [][]T             // x of each PE
@@ -42,11 +45,12 @@ type place struct {
 	real           bool
 }
 
-// serialOf runs one element type.
-func serialOf[T comparable](t *testing.T, w *shmem.World, seed uint64, more func(*serial[T], *rand.Rand, place)) {
+// serialOf runs one element type on a context of a team, in which all PEs are.
+func serialOf[T comparable](t *testing.T, w *shmem.World, team *shmem.Team, seed uint64, more func(*serial[T], *rand.Rand, place)) {
 	t.Helper()
 	n := w.NPEs()
-	s := &serial[T]{t: t, w: w, seed: seed, more: more}
+	c := must(team.NewCtx(shmem.CtxOptions{}))(t)
+	s := &serial[T]{t: t, w: w, c: c, n: n, me: team.MyPE(), seed: seed, more: more}
 	s.x = must(shmem.Calloc[T](w, n*serialSpan+serialShared))(t)
 	s.sig = must(shmem.Calloc[uint64](w, 2*n))(t)
 	for range n {
@@ -57,14 +61,15 @@ func serialOf[T comparable](t *testing.T, w *shmem.World, seed uint64, more func
 		for actor := range n {
 			rng := rand.New(rand.NewPCG(seed, uint64(round*n+actor)))
 			for range serialSteps {
-				at := place{actor: actor, pe: rng.IntN(n), off: actor*serialSpan + rng.IntN(serialSpan), real: actor == w.MyPE()}
+				at := place{actor: actor, pe: rng.IntN(n), off: actor*serialSpan + rng.IntN(serialSpan), real: actor == s.me}
 				s.step(rng, at)
 			}
 		}
 		what := fmt.Sprintf("round %d of seed %d", round, seed)
-		settled(t, w, what, s.x, s.mem[w.MyPE()])
-		settled(t, w, what+", signals", s.sig, s.sigs[w.MyPE()])
+		settled(t, w, what, s.x, s.mem[s.me])
+		settled(t, w, what+", signals", s.sig, s.sigs[s.me])
 	}
+	ok(t, c.Destroy())
 	ok(t, shmem.Free(w, s.sig))
 	ok(t, shmem.Free(w, s.x))
 }
@@ -76,7 +81,7 @@ func (s *serial[T]) do(rng *rand.Rand, at place, op func(c *shmem.Ctx) error) {
 	if !at.real {
 		return
 	}
-	c := s.w.Ctx()
+	c := s.c
 	if err := op(c); err != nil {
 		s.t.Fatalf("seed %d: %v", s.seed, err)
 	}
@@ -86,7 +91,7 @@ func (s *serial[T]) do(rng *rand.Rand, at place, op func(c *shmem.Ctx) error) {
 	case 1:
 		ok(s.t, c.QuietPE(at.pe))
 	default:
-		ok(s.t, c.QuietPE(s.w.MyPE(), at.pe, at.pe))
+		ok(s.t, c.QuietPE(s.me, at.pe, at.pe))
 	}
 }
 
@@ -212,7 +217,7 @@ func (s *serial[T]) signaled(rng *rand.Rand, at place, n, base int, nbi bool) {
 	}
 	s.sigs[at.pe][i] = v
 	if at.real && at.pe == at.actor {
-		c := s.w.Ctx()
+		c := s.c
 		if got := must(c.SignalFetch(sig))(s.t); got != v {
 			s.t.Fatalf("seed %d: a signal is %x, want %x", s.seed, got, v)
 		}
@@ -262,7 +267,7 @@ func arithmetic[T shmem.AMO](s *serial[T], rng *rand.Rand, at place) {
 	v, kind, hit := elem[T](at.actor, int(rng.Uint32())), rng.IntN(8), rng.IntN(2) == 0
 	shared := kind < 6 && rng.IntN(2) == 0
 	if shared {
-		at.off = s.w.NPEs()*serialSpan + rng.IntN(serialShared)
+		at.off = s.n*serialSpan + rng.IntN(serialShared)
 	}
 	x, there := s.x.At(at.off), &s.mem[at.pe][at.off]
 	old, cond := *there, *there
@@ -366,22 +371,45 @@ func TestOneSidedSerial(t *testing.T) {
 			shmemtest.Run(t, n, func(t *testing.T, w *shmem.World) {
 				for _, seed := range seeds {
 					t.Logf("seed %d", seed)
-					serialOf(t, w, seed, noMore[uint8])
-					serialOf(t, w, seed, noMore[int16])
-					serialOf(t, w, seed, noMore[[3]byte])
-					serialOf(t, w, seed, noMore[mixed])
-					serialOf(t, w, seed, noMore[complex128])
-					serialOf(t, w, seed, noMore[[15]byte])
-					serialOf(t, w, seed, swaps[float32])
-					serialOf(t, w, seed, swaps[float64])
-					serialOf(t, w, seed, arithmetic[int])
-					serialOf(t, w, seed, arithmetic[uintptr])
-					serialOf(t, w, seed, bitwise[int32])
-					serialOf(t, w, seed, bitwise[uint32])
-					serialOf(t, w, seed, bitwise[int64])
-					serialOf(t, w, seed, bitwise[uint64])
+					serialTypes(t, w, w.Team(), seed)
+				}
+				for _, team := range orders(t, w) {
+					serialOf(t, w, team, seeds[0], noMore[complex128])
+					serialOf(t, w, team, seeds[0], swaps[float32])
+					serialOf(t, w, team, seeds[0], bitwise[int64])
+					ok(t, team.Destroy())
 				}
 			})
 		})
 	}
+}
+
+// orders are teams of all PEs: the other way round, and in an order that is no sequence.
+func orders(t *testing.T, w *shmem.World) []*shmem.Team {
+	t.Helper()
+	n := w.NPEs()
+	mixed := rand.New(rand.NewPCG(5, 6)).Perm(n)
+	t.Logf("members %v", mixed)
+	return []*shmem.Team{
+		must(w.Team().SplitStrided(n-1, -1, n, nil))(t),
+		must(shmem.TeamOf(w.Team(), mixed))(t),
+	}
+}
+
+func serialTypes(t *testing.T, w *shmem.World, team *shmem.Team, seed uint64) {
+	t.Helper()
+	serialOf(t, w, team, seed, noMore[uint8])
+	serialOf(t, w, team, seed, noMore[int16])
+	serialOf(t, w, team, seed, noMore[[3]byte])
+	serialOf(t, w, team, seed, noMore[mixed])
+	serialOf(t, w, team, seed, noMore[complex128])
+	serialOf(t, w, team, seed, noMore[[15]byte])
+	serialOf(t, w, team, seed, swaps[float32])
+	serialOf(t, w, team, seed, swaps[float64])
+	serialOf(t, w, team, seed, arithmetic[int])
+	serialOf(t, w, team, seed, arithmetic[uintptr])
+	serialOf(t, w, team, seed, bitwise[int32])
+	serialOf(t, w, team, seed, bitwise[uint32])
+	serialOf(t, w, team, seed, bitwise[int64])
+	serialOf(t, w, team, seed, bitwise[uint64])
 }

@@ -374,7 +374,7 @@ func (t *Team) release() {
 func (t *Team) Sync() error { return t.sync("Team.Sync") }
 
 func (t *Team) sync(op string) error {
-	if err := t.usable(op); err != nil {
+	if err := t.made(op); err != nil {
 		return err
 	}
 	return t.fail(op, t.t.Sync(t.ctx))
@@ -389,14 +389,24 @@ func (t *Team) syncAll(op string) error {
 	return err
 }
 
-// usable checks that t came from a World and is neither finalized nor destroyed.
-func (t *Team) usable(op string) error {
+// made checks that t came from a World that is not finalized. It does for collectives,
+// which find out themselves that the team was destroyed.
+func (t *Team) made(op string) error {
 	switch {
 	case t == nil || t.t == nil:
 		return usage(op, ErrArgument, "team is nil, want w.Team() or one that a split has made for this PE")
 	case t.h.slots.Load() == 0:
 		return usage(op, ErrFinalized, "called after Finalize")
-	case t.g.gone.Load():
+	}
+	return nil
+}
+
+// usable checks that t was made and is not destroyed.
+func (t *Team) usable(op string) error {
+	if err := t.made(op); err != nil {
+		return err
+	}
+	if t.g.gone.Load() {
 		return usage(op, ErrDestroyed, "team was destroyed")
 	}
 	return nil
