@@ -312,3 +312,7 @@ func wake(bell *uint32) {
 		xunix.FutexWake(bell, 1<<30)
 	}
 }
+
+// GiveWay lets those go first that Rouse has woken, if they wait for the processor
+// of the caller.
+func GiveWay() { xunix.SchedYield() }

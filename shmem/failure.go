@@ -61,6 +61,7 @@ func (w *World) AckFailed() []int {
 // Cost: none until a PE dies; then a message of oshrun's and a switch of goroutines.
 // Concurrent calls: allowed. All functions are called by one goroutine, one after
 // the other: f may call anything, but others wait for it.
+// A panic of f ends the process, as one on any goroutine does.
 // Errors: a nil f is never called.
 // Source: none; of the kind of PMIx event handlers.
 func (w *World) OnFailure(f func(Failure)) (cancel func()) {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -107,11 +108,30 @@ func (b *bed) ours(pes int, rows, part string) []string {
 
 // beside runs a program of a peer, if that takes part, as so many processes.
 func (b *bed) beside(ctx context.Context, who string, processes int, program string) error {
+	return b.rowsBeside(ctx, who, processes, program, b.rows.String())
+}
+
+// theirs is beside for a peer whose rows have names of their own: those which the
+// asked rows of the group are compared with.
+func (b *bed) theirs(ctx context.Context, g *group, who string, processes int, program string) error {
+	var names []string
+	for _, l := range g.limits {
+		if l.peer == who && b.rows.MatchString(l.row) {
+			names = append(names, cmp.Or(l.theirs, l.row))
+		}
+	}
+	if names == nil {
+		return nil
+	}
+	return b.rowsBeside(ctx, who, processes, program, "^("+strings.Join(names, "|")+")$")
+}
+
+func (b *bed) rowsBeside(ctx context.Context, who string, processes int, program, rows string) error {
 	for _, p := range b.peers {
 		if p.name != who || p.missing != "" {
 			continue
 		}
-		command := append(p.launch(processes), filepath.Join(b.dir, program), b.rows.String())
+		command := append(p.launch(processes), filepath.Join(b.dir, program), rows)
 		if b.quick {
 			command = append(command, "3", "50")
 		}

@@ -6,6 +6,7 @@ import "context"
 const (
 	goshmem = "goshmem"
 	oshmem  = "OSHMEM"
+	openMPI = "Open MPI"
 	plainC  = "C"
 )
 

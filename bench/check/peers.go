@@ -34,7 +34,7 @@ func (b *bed) findPeers(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, find := range []func(context.Context) (peer, error){b.findOSHMEM, b.findC, b.findMPICH} {
+	for _, find := range []func(context.Context) (peer, error){b.findOSHMEM, b.findOpenMPI, b.findC, b.findMPICH} {
 		p, err := find(ctx)
 		if err != nil {
 			return err
@@ -64,17 +64,40 @@ func (b *bed) findOSHMEM(ctx context.Context) (peer, error) {
 		return p, nil
 	}
 	p.version = "OSHMEM, " + first
-	p.launch = func(pes int) []string {
+	p.launch = byOpenMPI(launcher)
+	return p, b.compile(ctx, oshcc, "micro", "together", "startup")
+}
+
+// byOpenMPI returns the command by which a launcher of Open MPI starts programs.
+func byOpenMPI(launcher string) func(processes int) []string {
+	return func(n int) []string {
 		bind := "none"
-		if pes <= runtime.NumCPU() {
+		if n <= runtime.NumCPU() {
 			bind = "core"
 		}
 		return []string{
 			launcher, "--allow-run-as-root", "--oversubscribe", "--mca", "opal_common_ucx_opal_mem_hooks", "0",
-			"--bind-to", bind, "-n", strconv.Itoa(pes),
+			"--bind-to", bind, "-n", strconv.Itoa(n),
 		}
 	}
-	return p, b.compile(ctx, oshcc, "micro", "together", "startup")
+}
+
+// findOpenMPI compiles for MPI as Open MPI has it.
+func (b *bed) findOpenMPI(ctx context.Context) (peer, error) {
+	p := peer{name: openMPI, capability: "openmpi"}
+	for _, name := range []string{"mpicc.openmpi", "mpirun.openmpi"} {
+		if _, err := exec.LookPath(name); err != nil {
+			p.missing = name + " is not installed"
+			return p, nil
+		}
+	}
+	version, err := b.output(ctx, runLimit, "", "mpirun.openmpi", "--version")
+	if err != nil {
+		return p, err
+	}
+	p.version, _, _ = strings.Cut(string(version), "\n")
+	p.launch = byOpenMPI("mpirun.openmpi")
+	return p, b.compile(ctx, "mpicc.openmpi", "messages")
 }
 
 // findC compiles plain.c.

@@ -9,17 +9,38 @@ import (
 // together is collectives among so many PEs, which have a processor each or take
 // turns, as they come.
 func together(pes int) group {
-	g := group{run: func(ctx context.Context, b *bed) error {
+	var g group
+	g.run = func(ctx context.Context, b *bed) error {
 		return errors.Join(
 			b.records(ctx, goshmem, b.ours(pes, b.rows.String(), "together"), ""),
 			b.beside(ctx, oshmem, pes, "together"),
+			b.theirs(ctx, &g, openMPI, pes, "messages"),
 		)
-	}}
+	}
+	name := func(row string) string { return fmt.Sprintf("%dpe/%s", pes, row) }
 	for _, row := range []string{
-		"barrier", "sum_reduce/8", "sum_reduce/65536", "broadcast/8", "broadcast/65536",
+		"barrier", "sum_reduce/8", "sum_reduce/1024", "sum_reduce/65536", "sum_reduce/1048576", "broadcast/8", "broadcast/65536",
 		"alltoall/8", "alltoall/8192", "fcollect/8", "fcollect/8192",
 	} {
-		g.limits = append(g.limits, limit{row: fmt.Sprintf("%dpe/%s", pes, row), peer: oshmem, factor: 1})
+		g.limits = append(g.limits, limit{row: name(row), peer: oshmem, factor: 1})
+	}
+	if pes > mostRanks {
+		return g
+	}
+	for _, row := range [][2]string{
+		{"barrier", "barrier"},
+		{"sum_reduce/8", "allreduce/8"},
+		{"sum_reduce/1024", "allreduce/1024"},
+		{"sum_reduce/65536", "allreduce/65536"},
+		{"sum_reduce/1048576", "allreduce/1048576"},
+		{"broadcast/65536", "bcast/65536"},
+		{"alltoall/8", "alltoall/8"},
+		{"alltoall/8192", "alltoall/8192"},
+	} {
+		g.limits = append(g.limits, limit{row: name(row[0]), peer: openMPI, theirs: name(row[1]), factor: 1})
 	}
 	return g
 }
+
+// mostRanks is up to how many ranks Open MPI's collectives are measured.
+const mostRanks = 8

@@ -7,7 +7,7 @@
 #include <shmem.h>
 #include "common.h"
 
-enum { LARGEST = 65536 }; /* bytes of a PE's contribution */
+enum { LARGEST = 1 << 20 }; /* bytes of an object */
 
 static long *src, *dst;
 static long psync[2][SHMEM_REDUCE_SYNC_SIZE + SHMEM_BCAST_SYNC_SIZE + SHMEM_ALLTOALL_SYNC_SIZE + SHMEM_COLLECT_SYNC_SIZE];
@@ -44,6 +44,18 @@ static void fcollect(long n, size_t bytes)
 {
 	for (long i = 0; i < n; i++)
 		shmem_fcollect64(dst, src, bytes / 8, 0, 0, pes, psync[i & 1]);
+	shmem_barrier_all();
+}
+
+static long lock;
+
+/* Each PE takes the lock n times: on average it is handed over pes times for that. */
+static void hand_over(long n, size_t bytes)
+{
+	for (long i = 0; i < n; i++) {
+		shmem_set_lock(&lock);
+		shmem_clear_lock(&lock);
+	}
 	shmem_barrier_all();
 }
 
@@ -93,14 +105,14 @@ int main(int argc, char **argv)
 	shmem_init();
 	pes = shmem_n_pes();
 	silent = shmem_my_pe() != 0;
-	src = shmem_align(4096, pes * LARGEST);
-	dst = shmem_align(4096, pes * LARGEST);
+	src = shmem_align(4096, LARGEST);
+	dst = shmem_align(4096, LARGEST);
 	if (!src || !dst) {
-		fprintf(stderr, "%s: no memory for two times %d bytes\n", argv[0], pes * LARGEST);
+		fprintf(stderr, "%s: no memory for two times %d bytes\n", argv[0], LARGEST);
 		shmem_global_exit(1);
 	}
-	memset(src, 0, pes * LARGEST);
-	memset(dst, 0, pes * LARGEST);
+	memset(src, 0, LARGEST);
+	memset(dst, 0, LARGEST);
 	for (size_t i = 0; i < sizeof psync[0] / sizeof *psync[0]; i++)
 		psync[0][i] = psync[1][i] = SHMEM_SYNC_VALUE;
 	shmem_barrier_all();
@@ -108,13 +120,16 @@ int main(int argc, char **argv)
 	settle(400e6);
 	all("barrier", 0, barrier);
 	all("sum_reduce", 8, sum_reduce);
+	all("sum_reduce", 1024, sum_reduce);
 	all("sum_reduce", 65536, sum_reduce);
+	all("sum_reduce", LARGEST, sum_reduce);
 	all("broadcast", 8, broadcast);
 	all("broadcast", 65536, broadcast);
 	all("alltoall", 8, alltoall);
 	all("alltoall", 8192, alltoall);
 	all("fcollect", 8, fcollect);
 	all("fcollect", 8192, fcollect);
+	all("lock", 0, hand_over);
 	shmem_finalize();
 	return 0;
 }

@@ -62,16 +62,17 @@ const (
 	Stuck                     // a thread is in uninterruptible sleep since the walk before
 	Starved                   // runnable, and no thread had a processor since the walk before
 	Running                   // after Stuck or Starved
+	Unseen                    // the watch has failed: nothing more is reported of this process
 )
 
 var kindNames = []string{
 	Dead: "dead", Released: "released", Stopped: "stopped", Continued: "continued",
-	Stuck: "stuck", Starved: "starved", Running: "running",
+	Stuck: "stuck", Starved: "starved", Running: "running", Unseen: "unseen",
 }
 
 // String returns the name in small letters.
 func (k Kind) String() string {
-	if k >= Dead && k <= Running {
+	if k >= Dead && k <= Unseen {
 		return kindNames[k]
 	}
 	return fmt.Sprintf("Kind(%d)", uint8(k))
@@ -102,7 +103,7 @@ type TierError struct {
 }
 
 func (e *TierError) Error() string {
-	text := fmt.Sprintf("watch processes by %v: %s is missing", e.Tier, e.Missing)
+	text := fmt.Sprintf("watch processes by %v: missing: %s", e.Tier, e.Missing)
 	if e.Err != nil {
 		text += ": " + e.Err.Error()
 	}

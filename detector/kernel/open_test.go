@@ -192,7 +192,7 @@ func TestRights(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%v\n%s", err, text)
 			}
-			for _, w := range []string{"tier procconn", `missing "` + want + `"`, want + " is missing"} {
+			for _, w := range []string{"tier procconn", `missing "` + want + `"`, "missing: " + want} {
 				if !strings.Contains(string(text), w) {
 					t.Errorf("%q is not said:\n%s", w, text)
 				}

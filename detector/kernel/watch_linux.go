@@ -30,6 +30,7 @@ type Watch struct {
 	byID   map[uint64]*entry
 	last   uint64 // id; the first ones are those of sources
 	closed bool
+	failed bool // no news can be had
 }
 
 // entry is a process that is watched and not released yet.
@@ -138,6 +139,8 @@ func (w *Watch) Add(pid int, tag uint64) error {
 	switch {
 	case w.closed:
 		return fmt.Errorf("watch process %d: the watch is closed", pid)
+	case w.failed:
+		return fmt.Errorf("watch process %d: the watch has failed", pid)
 	case w.byPID[pid] != nil && !w.byPID[pid].reusable():
 		return fmt.Errorf("watch process %d: it is watched already", pid)
 	}
@@ -221,6 +224,7 @@ func (w *Watch) listen() {
 		ready, err := w.poll.Wait(until)
 		if err != nil {
 			w.cfg.Logger.Error().Err(err).Msg("deaths of processes are no longer seen")
+			w.tell(w.forsake)
 			return
 		}
 		if !w.tell(func() { w.take(ready) }) {
@@ -241,6 +245,15 @@ func (w *Watch) take(ready []uint64) {
 			w.source.finished(w, e)
 		}
 	}
+}
+
+// forsake says of all processes that their ends will not be seen, with mu held.
+func (w *Watch) forsake() {
+	for _, e := range w.byID {
+		w.post(Unseen, e, 0)
+		w.drop(e)
+	}
+	w.failed = true
 }
 
 // tell reports what decide finds and says whether the watch goes on.

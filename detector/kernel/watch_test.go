@@ -296,3 +296,32 @@ func TestOtherStart(t *testing.T) {
 	}
 	other.reap()
 }
+
+// TestFailedWatch: who is watched by a watch that fails is told so, as nobody else
+// would be told of the end.
+func TestFailedWatch(t *testing.T) {
+	l := newLog()
+	w, err := Open(Config{Tier: PIDFD, Report: l.add})
+	if err != nil {
+		t.Skip(err)
+	}
+	v := spawn(t, "exit", "3")
+	if err := w.Add(v.pid(), 1); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.poll.Close(); err != nil { // the kernel's answer would be as bad as this
+		t.Fatal(err)
+	}
+	l.await(t, 1, Unseen)
+	if err := w.Add(v.pid(), 2); err == nil {
+		t.Error("a process was added to a watch that sees nothing")
+	}
+	v.act()
+	v.reap()
+	if err := w.Close(); err == nil {
+		t.Error("closed twice, without an error")
+	}
+	if got := l.every(); len(got) != 1 {
+		t.Errorf("reports %+v, want one", got)
+	}
+}

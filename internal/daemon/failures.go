@@ -126,7 +126,7 @@ func (s *Step) publish(p *proc, n news) {
 	}
 	p.job.stirred, p.job.failures = true, p.job.failures+1
 	s.stir()
-	xunix.SchedYield()
+	rma.GiveWay()
 }
 
 // tellExit tells the servers how a PE has ended.

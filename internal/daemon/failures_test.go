@@ -130,3 +130,41 @@ func TestPulse(t *testing.T) {
 		}
 	}
 }
+
+// A PE that the watch has lost sight of is known dead when it can be reaped.
+func TestWatchFails(t *testing.T) {
+	s := startSleepers(t, 2, func(c *Config) { c.Watchdog = Watchdog{Tier: kernel.PIDFD} })
+	p := s.jobs[0].procs[1]
+	s.mu.Lock()
+	w, r := s.watch, kernel.Report{Kind: kernel.Unseen, PID: p.pid(), Tag: p.tag}
+	s.mu.Unlock()
+	w.Remove(p.pid())
+	s.report(r)
+	if err := syscall.Kill(p.pid(), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if e := nextOf(t, s, Failed); e.PE != 1 || e.End.Signal != 9 || e.Tier != "" {
+		t.Errorf("event %+v, want PE 1 killed, learnt by nobody", e)
+	}
+	nextOf(t, s, Exited)
+}
+
+// Adding to a watch that another has replaced meanwhile is no failure: that one was
+// handed everybody.
+func TestAddToReplacedWatch(t *testing.T) {
+	s := startSleepers(t, 1, func(c *Config) { c.Watchdog = Watchdog{Tier: kernel.PIDFD} })
+	old, err := kernel.Open(kernel.Config{Tier: kernel.PIDFD, Report: func(kernel.Report) {}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := old.Close(); err != nil {
+		t.Fatal(err)
+	}
+	pid := s.jobs[0].procs[0].pid()
+	if err := s.add(old, pid, 99); err != nil {
+		t.Error(err)
+	}
+	if err := s.add(s.watch, pid, 99); err == nil { // it is there
+		t.Error("added twice")
+	}
+}

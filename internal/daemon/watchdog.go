@@ -159,10 +159,22 @@ func (s *Step) follow(p *proc) {
 	p.watched = true
 	pid, tag := p.pid(), s.tag(p)
 	s.mu.Unlock()
-	if err := w.Add(pid, tag); err != nil {
+	if err := s.add(w, pid, tag); err != nil {
 		s.cfg.Logger.Error().Err(err).Stringer("pe", p.id).Msg("watchdog: its end is learnt of when it can be reaped")
 		s.free(p)
 	}
+}
+
+// add has a watch look after a process that was marked as watched. If another watch has
+// taken its place in between, that one was handed all processes with the mark.
+func (s *Step) add(w *kernel.Watch, pid int, tag uint64) error {
+	err := w.Add(pid, tag)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.watch != w {
+		return nil
+	}
+	return err
 }
 
 // free lets a PE's process be reaped when it has ended, though no watch has said so.
@@ -192,7 +204,7 @@ func (s *Step) followMember(p *proc, pid int) {
 	if !other {
 		return
 	}
-	if err := w.Add(pid, tag); err != nil {
+	if err := s.add(w, pid, tag); err != nil {
 		s.cfg.Logger.Warn().Err(err).Stringer("pe", p.id).Int("pid", pid).Msg("watchdog")
 		s.mu.Lock()
 		p.memberWatched = p.member != pid
@@ -230,10 +242,16 @@ func (s *Step) report(r kernel.Report) {
 		case r.PID == p.member:
 			s.memberDied(p, n)
 		}
-	case kernel.Released:
+	case kernel.Released, kernel.Unseen:
 		if own && !p.freed {
-			p.freed, p.zombie = true, true
+			p.freed, p.zombie = true, r.Kind == kernel.Released
 			close(p.released)
+		}
+		if r.Kind == kernel.Unseen && r.PID == p.member {
+			p.memberWatched = false
+			if p.dead && p.last.end.Judge() != ending.Well {
+				s.judge(p, p.last) // which has waited for the member's end
+			}
 		}
 	case kernel.Stopped, kernel.Continued, kernel.Stuck, kernel.Starved, kernel.Running:
 		p.ails = r.Kind != kernel.Continued && r.Kind != kernel.Running

@@ -214,8 +214,12 @@ func TestLimit(t *testing.T) {
 		name, want string
 		files      map[string]string
 	}{
-		{"version 1", "not mounted", map[string]string{"proc/self/mountinfo": v1, "proc/self/cgroup": "4:memory:/a\n"}},
-		{"no group", "in no control group", map[string]string{"proc/self/mountinfo": v1 + v2, "proc/self/cgroup": "4:memory:/a\n"}},
+		{"none", "those of memory are not mounted", map[string]string{"proc/self/mountinfo": "", "proc/self/cgroup": "0::/\n"}},
+		{"version 1, no directory", "no such file", map[string]string{"proc/self/mountinfo": v1, "proc/self/cgroup": "4:memory:/a\n"}},
+		{"version 1, no such files in the new group", "memory.limit_in_bytes", map[string]string{
+			"proc/self/mountinfo": v2 + v1, "proc/self/cgroup": "4:cpu,memory:/a\n0::/\n", "sys/fs/cgroup/memory/a/tasks": "",
+		}},
+		{"no group", "in no control group", map[string]string{"proc/self/mountinfo": v1 + v2, "proc/self/cgroup": "4:cpu:/a\n"}},
 		{"memory is not counted", "no group above", map[string]string{
 			"proc/self/mountinfo": v2, "proc/self/cgroup": "0::/a/b\n", "cg/a/b/cgroup.subtree_control": "cpu io\n", "cg/cgroup.subtree_control": "pids\n",
 		}},

@@ -16,15 +16,28 @@ const limitBytes = 96 << 20
 // limit is a control group with a limit of memory.
 type limit struct{ dir string }
 
-// newLimit makes one: beside this process's own group, or the nearest above it
-// under which memory is counted and that this user may write to. root is where
-// /proc and the group file systems are mounted.
+// newLimit makes one, in control groups of version 2 or, where those do not count
+// memory, of version 1. root is where /proc and the group file systems are mounted.
 func newLimit(root string) (*limit, error) {
-	mount, err := unified(root)
+	l, err := unifiedLimit(root)
+	if err == nil {
+		return l, nil
+	}
+	l, err1 := memoryLimit(root)
+	if err1 != nil {
+		return nil, fmt.Errorf("control groups (version 2): %w; (version 1): %w", err, err1)
+	}
+	return l, nil
+}
+
+// unifiedLimit makes a group beside this process's own, or the nearest above it
+// under which memory is counted and that this user may write to.
+func unifiedLimit(root string) (*limit, error) {
+	mount, err := mounted(root, "cgroup2", "")
 	if err != nil {
 		return nil, err
 	}
-	own, err := ownGroup(root)
+	own, err := ownGroup(root, "")
 	if err != nil {
 		return nil, err
 	}
@@ -33,32 +46,47 @@ func newLimit(root string) (*limit, error) {
 		parent := filepath.Join(root, mount, at)
 		text, err := os.ReadFile(filepath.Join(parent, "cgroup.subtree_control"))
 		if err == nil && slices.Contains(strings.Fields(string(text)), "memory") {
-			l := &limit{filepath.Join(parent, "goshmem-detect-"+strconv.Itoa(os.Getpid()))}
-			if cause = l.make(); cause == nil {
+			var l *limit
+			if l, cause = makeLimit(parent, "memory.max", "memory.swap.max", 0); cause == nil {
 				return l, nil
 			}
 		}
 		if at == "/" || at == "." {
-			return nil, fmt.Errorf("control groups (version 2): %w", cause)
+			return nil, cause
 		}
 	}
 }
 
-// make makes the directory and sets the limits.
-func (l *limit) make() error {
-	if err := os.Mkdir(l.dir, 0o755); err != nil {
-		return err
+// memoryLimit makes a group of version 1 below this process's own.
+func memoryLimit(root string) (*limit, error) {
+	mount, err := mounted(root, "cgroup", "memory")
+	if err != nil {
+		return nil, err
 	}
-	err := l.write("memory.max", strconv.Itoa(limitBytes))
+	own, err := ownGroup(root, "memory")
+	if err != nil {
+		return nil, err
+	}
+	return makeLimit(filepath.Join(root, mount, own), "memory.limit_in_bytes", "memory.memsw.limit_in_bytes", limitBytes)
+}
+
+// makeLimit makes a directory and sets the limits, by files of these names: that of
+// swap may be missing, in a kernel without it.
+func makeLimit(parent, memory, swap string, swapBytes int) (*limit, error) {
+	l := &limit{filepath.Join(parent, "goshmem-detect-"+strconv.Itoa(os.Getpid()))}
+	if err := os.Mkdir(l.dir, 0o755); err != nil {
+		return nil, err
+	}
+	err := l.write(memory, strconv.Itoa(limitBytes))
 	if err == nil {
-		if err = l.write("memory.swap.max", "0"); errors.Is(err, os.ErrNotExist) {
-			err = nil // a kernel without swap
+		if err = l.write(swap, strconv.Itoa(swapBytes)); errors.Is(err, os.ErrNotExist) {
+			err = nil
 		}
 	}
 	if err != nil {
-		return errors.Join(err, l.remove())
+		return nil, errors.Join(err, l.remove())
 	}
-	return nil
+	return l, nil
 }
 
 // take puts a process into the group.
@@ -76,32 +104,43 @@ func (l *limit) write(name, value string) error {
 // remove removes the group, whose process has ended.
 func (l *limit) remove() error { return os.Remove(l.dir) }
 
-// unified returns where control groups of version 2 are mounted.
-func unified(root string) (string, error) {
+// mounted returns where a file system of control groups is mounted: of version 2, or
+// the one of a controller of version 1.
+func mounted(root, kind, controller string) (string, error) {
 	text, err := os.ReadFile(filepath.Join(root, "proc/self/mountinfo"))
 	if err != nil {
 		return "", err
 	}
 	for line := range strings.Lines(string(text)) {
 		// 30 23 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw
-		place, kind, ok := strings.Cut(line, " - ")
-		if f := strings.Fields(place); ok && strings.HasPrefix(kind, "cgroup2 ") && len(f) > 4 {
-			return f[4], nil
+		// 35 31 0:32 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory
+		place, source, ok := strings.Cut(strings.TrimSuffix(line, "\n"), " - ")
+		at, from := strings.Fields(place), strings.Fields(source)
+		if !ok || len(at) < 5 || len(from) < 3 || from[0] != kind {
+			continue
+		}
+		if controller == "" || slices.Contains(strings.Split(from[2], ","), controller) {
+			return at[4], nil
 		}
 	}
-	return "", errors.New("control groups of version 2 are not mounted")
+	if controller != "" {
+		return "", fmt.Errorf("those of %s are not mounted", controller)
+	}
+	return "", errors.New("not mounted")
 }
 
-// ownGroup returns the path of this process's group below the mount.
-func ownGroup(root string) (string, error) {
+// ownGroup returns the path of this process's group below the mount: of version 2, or
+// of a controller of version 1.
+func ownGroup(root, controller string) (string, error) {
 	text, err := os.ReadFile(filepath.Join(root, "proc/self/cgroup"))
 	if err != nil {
 		return "", err
 	}
 	for line := range strings.Lines(string(text)) {
-		if path, ok := strings.CutPrefix(strings.TrimSuffix(line, "\n"), "0::"); ok {
-			return path, nil
+		f := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3) // 0::/path or 4:memory,other:/path
+		if len(f) == 3 && (f[1] == "" && controller == "" || controller != "" && slices.Contains(strings.Split(f[1], ","), controller)) {
+			return f[2], nil
 		}
 	}
-	return "", errors.New("this process is in no control group of version 2")
+	return "", errors.New("this process is in no control group")
 }

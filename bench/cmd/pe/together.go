@@ -6,8 +6,8 @@ import (
 	"github.com/goshmem/goshmem/shmem"
 )
 
-// largest is how much a PE contributes to a collective at most: 64 KiB.
-const largest = 8192
+// largest is how many elements of 8 bytes an object has: 1 MiB.
+const largest = 1 << 17
 
 // together measures collectives among all PEs. A batch ends with a barrier, so
 // that nobody's part is left out.
@@ -17,11 +17,11 @@ func (m *meter) together() (err error) {
 	if m.word, err = shmem.Calloc[int64](w, 2); err != nil {
 		return err
 	}
-	src, err := shmem.Calloc[int64](w, m.pes*largest, shmem.Align(4096))
+	src, err := shmem.Calloc[int64](w, largest, shmem.Align(4096))
 	if err != nil {
 		return err
 	}
-	dst, err := shmem.Calloc[int64](w, m.pes*largest, shmem.Align(4096))
+	dst, err := shmem.Calloc[int64](w, largest, shmem.Align(4096))
 	if err != nil {
 		return err
 	}
@@ -36,10 +36,10 @@ func (m *meter) together() (err error) {
 		n    []int // elements of 8 bytes that a PE contributes (to one other, for alltoall)
 		op   func(n int) error
 	}{
-		{"sum_reduce", []int{1, largest}, func(n int) error {
+		{"sum_reduce", []int{1, 128, 8192, largest}, func(n int) error {
 			return shmem.Reduce(all, dst.Slice(0, n), src.Slice(0, n), shmem.Sum)
 		}},
-		{"broadcast", []int{1, largest}, func(n int) error {
+		{"broadcast", []int{1, 8192}, func(n int) error {
 			return shmem.Broadcast(all, dst.Slice(0, n), src.Slice(0, n), 0)
 		}},
 		{"alltoall", []int{1, 1024}, func(n int) error {

@@ -1,0 +1,122 @@
+/*
+ * Measures messages and collectives of MPI among all ranks, row by row as cmd/pe
+ * does for goshmem. A batch of collectives ends with a barrier, so that nobody's
+ * part is left out.
+ *
+ *	mpicc -O3 messages.c -o messages && mpirun -n 2 messages [ROWS [BATCHES [MICROSECONDS]]]
+ */
+#include <mpi.h>
+#include "common.h"
+
+enum { LARGEST = 4 << 20 }; /* bytes */
+
+static char *src, *dst;
+static int me;
+
+static void barrier(long n, size_t bytes)
+{
+	for (long i = 0; i < n; i++)
+		MPI_Barrier(MPI_COMM_WORLD);
+}
+
+static void allreduce(long n, size_t bytes)
+{
+	for (long i = 0; i < n; i++)
+		MPI_Allreduce(src, dst, bytes / 8, MPI_LONG, MPI_SUM, MPI_COMM_WORLD);
+	MPI_Barrier(MPI_COMM_WORLD);
+}
+
+static void bcast(long n, size_t bytes)
+{
+	for (long i = 0; i < n; i++)
+		MPI_Bcast(dst, bytes / 8, MPI_LONG, 0, MPI_COMM_WORLD);
+	MPI_Barrier(MPI_COMM_WORLD);
+}
+
+static void alltoall(long n, size_t bytes)
+{
+	for (long i = 0; i < n; i++)
+		MPI_Alltoall(src, bytes / 8, MPI_LONG, dst, bytes / 8, MPI_LONG, MPI_COMM_WORLD);
+	MPI_Barrier(MPI_COMM_WORLD);
+}
+
+/* A message each way makes two operations: the time of one is half the round trip.
+ * Ranks beyond the first two wait. */
+static void message(long n, size_t bytes)
+{
+	for (long i = 0; i < n; i += 2) {
+		if (me == 0) {
+			MPI_Send(src, bytes, MPI_CHAR, 1, 0, MPI_COMM_WORLD);
+			MPI_Recv(dst, bytes, MPI_CHAR, 1, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+		} else if (me == 1) {
+			MPI_Recv(dst, bytes, MPI_CHAR, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+			MPI_Send(src, bytes, MPI_CHAR, 0, 0, MPI_COMM_WORLD);
+		}
+	}
+}
+
+/* Returns rank 0's value on all ranks. */
+static long agree(long v)
+{
+	MPI_Bcast(&v, 1, MPI_LONG, 0, MPI_COMM_WORLD);
+	return v;
+}
+
+/* Measures batches that take rank 0 at least batch_ns, of at least two operations. */
+static void all(const char *name, size_t bytes, body *f)
+{
+	long n = 0, next = 2;
+	if (!asked(name, bytes))
+		return;
+	while (next != n) {
+		n = next;
+		next = agree(timed(f, n, bytes) < batch_ns ? 2 * n : n);
+	}
+	fixed(name, bytes, n, f);
+}
+
+/* Keeps all ranks busy until the system has spread them over its processors. */
+static void settle(double ns)
+{
+	double start = now();
+	do
+		barrier(100, 0);
+	while (agree(now() - start < ns));
+}
+
+int main(int argc, char **argv)
+{
+	static const size_t messages[] = {0, 8, 1024, 2048, 4096, 8192, 65536, 1048576, LARGEST};
+	int bad;
+	batch_ns = 1e6; /* as together.c */
+	bad = options(argc, argv);
+	if (bad)
+		return bad;
+	MPI_Init(&argc, &argv);
+	MPI_Comm_size(MPI_COMM_WORLD, &pes);
+	MPI_Comm_rank(MPI_COMM_WORLD, &me);
+	silent = me != 0;
+	src = aligned_alloc(4096, LARGEST);
+	dst = aligned_alloc(4096, LARGEST);
+	if (!src || !dst) {
+		fprintf(stderr, "%s: no memory for two times %d bytes\n", argv[0], LARGEST);
+		MPI_Abort(MPI_COMM_WORLD, 1);
+	}
+	memset(src, 0, LARGEST);
+	memset(dst, 0, LARGEST);
+
+	settle(400e6);
+	all("barrier", 0, barrier);
+	all("allreduce", 8, allreduce);
+	all("allreduce", 1024, allreduce);
+	all("allreduce", 65536, allreduce);
+	all("allreduce", 1048576, allreduce);
+	all("bcast", 65536, bcast);
+	all("alltoall", 8, alltoall);
+	all("alltoall", 8192, alltoall);
+	if (pes > 1)
+		for (size_t i = 0; i < sizeof messages / sizeof *messages; i++)
+			all("message", messages[i], message);
+	MPI_Finalize();
+	return 0;
+}
