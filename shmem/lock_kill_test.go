@@ -40,7 +40,7 @@ func TestLockKills(t *testing.T) {
 			}
 			dies := slices.Contains(victims, me)
 			x := must(shmem.Calloc[int64](w, 3+npes))(t)
-			g := underLock{n: x.At(0), twice: x.At(1)}
+			g := counted{n: x.At(0), twice: x.At(1)}
 			for slices.Contains(victims, g.pe) {
 				g.pe++ // it lives
 			}
@@ -73,9 +73,9 @@ func TestLockKills(t *testing.T) {
 			if me != g.pe {
 				return
 			}
-			for len(w.Failed()) < perJob || must(shmem.AtomicFetch(c, finished, me))(t) < npes-perJob {
-				runtime.Gosched()
-			}
+			until(t, "all are done", func() bool {
+				return len(w.Failed()) == perJob && must(shmem.AtomicFetch(c, finished, me))(t) == npes-perJob
+			})
 			if err := l.Acquire(c); err != nil && !errors.Is(err, shmem.ErrLockHolderDied) {
 				t.Error(err)
 			}

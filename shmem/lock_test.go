@@ -5,27 +5,43 @@ import (
 	"errors"
 	"runtime"
 	"testing"
+	"time"
 
 	"github.com/goshmem/goshmem/shmem"
 	"github.com/goshmem/goshmem/shmem/shmemtest"
 )
 
-// queued returns when so many PEs hold the lock or wait for it.
-func queued(w *shmem.World, l shmem.Lock, n int) {
-	for shmem.Queued(w, l) != n {
-		runtime.Gosched()
+// until returns when cond holds, which other PEs see to, and ends the test if they do not.
+func until(t *testing.T, what string, cond func() bool) {
+	t.Helper()
+	for begun := time.Now(); !cond(); runtime.Gosched() {
+		if time.Since(begun) > routinePatience {
+			t.Fatalf("in vain: until %s", what)
+		}
 	}
 }
 
-// underLock is what the tests change under a lock: n and twice on a PE, which differ by a
+// queued returns when so many PEs hold the lock or wait for it.
+func queued(t *testing.T, w *shmem.World, l shmem.Lock, n int) {
+	t.Helper()
+	until(t, "all have come", func() bool { return shmem.Queued(w, l) == n })
+}
+
+// asleep returns when a PE sleeps in a wait.
+func asleep(t *testing.T, w *shmem.World, pe int) {
+	t.Helper()
+	until(t, "the others sleep", func() bool { return shmem.Asleep(w, pe) })
+}
+
+// counted is what the tests change under a lock: n and twice on a PE, which differ by a
 // factor of 2 unless somebody is at it.
-type underLock struct {
+type counted struct {
 	n, twice shmem.Sym[int64]
 	pe       int
 }
 
 // change adds 1, with plain puts and gets, and checks that nobody else is at it.
-func (g underLock) change(t *testing.T, c *shmem.Ctx) {
+func (g counted) change(t *testing.T, c *shmem.Ctx) {
 	n, twice := must(shmem.G(c, g.n, g.pe))(t), must(shmem.G(c, g.twice, g.pe))(t)
 	if twice != 2*n {
 		t.Errorf("found %d and %d under the lock: somebody else is at it", n, twice)
@@ -43,7 +59,7 @@ func TestLockExcludes(t *testing.T) {
 		shmemtest.Run(t, npes, func(t *testing.T, w *shmem.World) {
 			c, l := w.Ctx(), must(shmem.NewLock(w))(t)
 			x := must(shmem.Calloc[int64](w, 2))(t)
-			g := underLock{x.At(0), x.At(1), 0}
+			g := counted{x.At(0), x.At(1), 0}
 			for r := range rounds {
 				if r%4 == 3 {
 					for !must(l.Try(c))(t) {
@@ -73,10 +89,10 @@ func TestLockOrder(t *testing.T) {
 		for _, first := range []int{0, 2, 5} {
 			ok(t, w.Barrier())
 			place := (me - first + npes) % npes
-			queued(w, l, place)
+			queued(t, w, l, place)
 			ok(t, l.Acquire(c))
 			if place == 0 {
-				queued(w, l, npes)
+				queued(t, w, l, npes)
 			}
 			n := must(shmem.G(c, order, 0))(t)
 			ok(t, shmem.P(c, order.At(1+int(n)), int64(me), 0))
@@ -155,19 +171,18 @@ func TestLockDeadline(t *testing.T) {
 			gives()
 			yes(t, "Try from an old place", must(l.Try(c))(t), false)
 		case 2:
-			queued(w, l, 2)
+			queued(t, w, l, 2)
 			gives()
-			queued(w, l, 4)
+			queued(t, w, l, 4)
 			next(0)
 		case 3:
-			queued(w, l, 3)
+			queued(t, w, l, 3)
 			next(1)
 		}
 		if me == 0 {
-			queued(w, l, 4)
-			for !shmem.Asleep(w, 2) || !shmem.Asleep(w, 3) {
-				runtime.Gosched()
-			}
+			queued(t, w, l, 4)
+			asleep(t, w, 2)
+			asleep(t, w, 3)
 			ok(t, l.Release(c))
 		}
 		ok(t, w.Barrier())
@@ -204,39 +219,35 @@ func TestLockHolderDies(t *testing.T) {
 			switch me { // 1 holds; 3, 2, 0, 4 wait
 			case holder:
 				ok(t, l.Acquire(c))
-				for len(w.Failed()) == 0 { // the waiter goes first
-					runtime.Gosched()
-				}
+				until(t, "the waiter is dead", func() bool { return len(w.Failed()) > 0 })
 				dieWhen(w, 0, 2, 4)
 			case waiter:
-				queued(w, l, 1)
+				queued(t, w, l, 1)
 				go func() {
-					queued(w, l, npes)
+					queued(t, w, l, npes)
 					die()
 				}()
 				_ = l.Acquire(c)
 				select {}
 			case 2:
-				queued(w, l, 2)
+				queued(t, w, l, 2)
 				inherited(t, "Lock.Acquire", l.Acquire(c), holder)
-				queued(w, l, 3) // the dead are gone
+				queued(t, w, l, 3) // the dead are gone
 				ok(t, l.Release(c))
 				refused(t, l.Release(c), shmem.ErrLockNotHeld)
 			case 0:
-				queued(w, l, 3)
+				queued(t, w, l, 3)
 				ok(t, l.Acquire(c))
 				ok(t, l.Release(c))
 			case 4:
-				queued(w, l, 4)
+				queued(t, w, l, 4)
 				ok(t, l.Acquire(c))
 				ok(t, l.Release(c))
 			}
 			w.AckFailed()
 			ok(t, shmem.AtomicInc(c, done, 4))
 			if me == 4 {
-				for must(shmem.G(c, done, 4))(t) != 3 {
-					runtime.Gosched()
-				}
+				until(t, "all are done", func() bool { return must(shmem.AtomicFetch(c, done, 4))(t) == 3 })
 				index(t, "PEs left in the queue", shmem.Queued(w, l), 0)
 			}
 		}, shmemtest.Recover(holder, waiter))

@@ -14,7 +14,10 @@ import (
 // AllocOption changes what Alloc does.
 type AllocOption func(*allocOptions)
 
-type allocOptions struct{ align uint64 }
+type allocOptions struct {
+	align uint64
+	hints Hint
+}
 
 // Align asks for an object whose address on every PE is a multiple of bytes, a
 // power of two up to 2 MiB. Without it, objects begin on cache lines. Realloc
@@ -22,6 +25,25 @@ type allocOptions struct{ align uint64 }
 //
 // Source: shmem_align.
 func Align(bytes uint64) AllocOption { return func(o *allocOptions) { o.align = bytes } }
+
+// Hint says what an object will be used for.
+type Hint uint32
+
+// The hints. They change nothing so far: all memory of a segment is alike.
+//
+// Source: SHMEM_MALLOC_ATOMICS_REMOTE, SHMEM_MALLOC_SIGNAL_REMOTE.
+const (
+	HintAtomicsRemote Hint = 1 << iota // other PEs' atomic operations
+	HintSignalRemote                   // other PEs' signals
+
+	allHints = HintAtomicsRemote | HintSignalRemote
+)
+
+// Hints says what the object will be used for: any of the hints, or 0 for none.
+//
+// Errors: of the allocation, ErrArgument for a bit that is no hint.
+// Source: shmem_malloc_with_hints.
+func Hints(h Hint) AllocOption { return func(o *allocOptions) { o.hints = h } }
 
 // The calls that allocate or make teams, for the comparison of what PEs called.
 const (
@@ -49,7 +71,7 @@ var callNames = [...]string{
 // Errors: ErrExhausted, ErrElementType, ErrMismatch, ErrArgument; *PEError with
 // ErrPEDied when a PE has died; every PE gets the same, and then nothing is allocated.
 // Collective: over all PEs, with the same arguments.
-// Source: shmem_malloc, shmem_align.
+// Source: shmem_malloc.
 func Alloc[T any](w *World, n int, o ...AllocOption) (Sym[T], error) {
 	return allocate[T](w, callAlloc, n, o)
 }
@@ -88,18 +110,21 @@ func allocate[T any](w *World, call, n int, o []AllocOption) (x Sym[T], err erro
 	opts := allocOptions{align: 1}
 	for i, f := range o {
 		if f == nil {
-			return x, usage(op, ErrArgument, "option %d is nil, want none or Align", i)
+			return x, usage(op, ErrArgument, "option %d is nil, want Align or Hints", i)
 		}
 		f(&opts)
 	}
 	if size == 0 {
 		return Sym[T]{tag: w.s.h.empty()}, nil
 	}
-	if err := w.agree(call, coll.Words{size, opts.align}); err != nil {
+	if err := w.agree(call, coll.Words{size, opts.align, uint64(opts.hints)}); err != nil {
 		return x, err
 	}
 	if bits.OnesCount64(opts.align) != 1 || opts.align > layout.Align {
 		return x, usage(op, ErrArgument, "Align(%d), want a power of two up to %d", opts.align, layout.Align)
+	}
+	if opts.hints&^allHints != 0 {
+		return x, usage(op, ErrArgument, "Hints(%#x), want a combination of HintAtomicsRemote and HintSignalRemote", uint32(opts.hints))
 	}
 	b, err := w.s.h.alloc(size, opts.align)
 	if err != nil {
@@ -167,10 +192,14 @@ func describe(w coll.Words) string {
 	case callSplit2D:
 		return fmt.Sprintf("%s(%d) with modes %d and %d", name, int64(w[0]), w[1], w[2])
 	}
+	what := fmt.Sprintf("%s of %d bytes", name, w[0])
 	if w[1] > 1 {
-		return fmt.Sprintf("%s of %d bytes with Align(%d)", name, w[0], w[1])
+		what += fmt.Sprintf(" with Align(%d)", w[1])
 	}
-	return fmt.Sprintf("%s of %d bytes", name, w[0])
+	if w[2] != 0 {
+		what += fmt.Sprintf(" with Hints(%#x)", w[2])
+	}
+	return what
 }
 
 func (h *heap) alloc(size, align uint64) (alloc.Block, error) {

@@ -308,7 +308,7 @@ func TestDeathInTeamCalls(t *testing.T) {
 	const npes, victim = 4, 1
 	type env struct {
 		w          *shmem.World
-		team, rest *shmem.Team // reversed; the PEs but the victim: 0 and 2, and 3
+		team, rest *shmem.Team // reversed and strict; the PEs but the victim: 0 and 2, and 3
 	}
 	for op, call := range map[string]func(e env) error{
 		"Team.SplitStrided": func(e env) error { return fails(e.team.SplitStrided(0, 1, 2, nil)) },
@@ -323,6 +323,7 @@ func TestDeathInTeamCalls(t *testing.T) {
 			shmemtest.Run(t, npes, func(t *testing.T, w *shmem.World) {
 				x := must(shmem.Calloc[uint64](w, 64))(t)
 				e := env{w, reversed(t, w, &shmem.TeamConfig{Mode: shmem.ModeStrict}), must(shmem.TeamOf(w.Team(), []int{3, 0, 2}))(t)}
+				soft := reversed(t, w, &shmem.TeamConfig{Mode: shmem.ModeTolerant})
 				c := must(e.team.NewCtx(shmem.CtxOptions{}))(t)
 				if w.MyPE() == victim {
 					dieWhen(w, 0, 2, 3)
@@ -341,6 +342,12 @@ func TestDeathInTeamCalls(t *testing.T) {
 					teamOperations(t, c, x, e.team.MyPE())
 					lost(t, "Team.Destroy", e.team.Destroy(), victim)
 				}
+				ok(t, soft.Sync())
+				lost(t, "Team.SplitStrided", fails(soft.SplitStrided(0, 1, 1, nil)), victim) // strict in any mode
+				_, _, err := soft.Split2D(2, nil, nil)
+				lost(t, "Team.Split2D", err, victim)
+				ok(t, soft.Sync())
+				ok(t, soft.Destroy())
 				d := must(e.rest.NewCtx(shmem.CtxOptions{}))(t)
 				teamOperations(t, d, x, (e.rest.MyPE()+1)%3)
 				for range 70 { // ids come back

@@ -3,7 +3,6 @@ package shmem_test
 import (
 	"context"
 	"errors"
-	"runtime"
 	"testing"
 	"time"
 
@@ -82,9 +81,7 @@ func TestDeathEndsSets(t *testing.T) {
 				ok(t, shmem.P(c, noted, 1, 2-me))
 				ok(t, shmem.WaitUntil(c, noted, shmem.EQ, 1))
 				if me == 0 {
-					for !shmem.Asleep(w, 2) { // it has put, and waits
-						runtime.Gosched()
-					}
+					asleep(t, w, 2) // it has put, and waits
 				}
 				ok(t, shmem.P(c, x, 7, 2-me))
 				ok(t, shmem.P(c, x.At(1), 7, 2-me))

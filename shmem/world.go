@@ -27,13 +27,17 @@ type World struct {
 type session struct {
 	h      *heap
 	refs   int // nested Inits
+	level  ThreadLevel
 	unhook func()
 }
 
 // Option changes what Init does.
 type Option func(*config)
 
-type config struct{ mode Mode }
+type config struct {
+	level ThreadLevel
+	mode  Mode
+}
 
 // WorldMode says what deaths do to the collectives of the teams that Init makes, the
 // same on all PEs. ModeDefault, as without it: they go on in a job that outlives
@@ -68,12 +72,15 @@ var (
 // a PE has died.
 // Source: shmem_init.
 func Init(opts ...Option) (*World, error) {
-	var cfg config
+	cfg := config{level: ThreadMultiple}
 	for i, o := range opts {
 		if o == nil {
 			return nil, usage("Init", ErrArgument, "option %d is nil, want none or a function that returns one", i)
 		}
 		o(&cfg)
+	}
+	if cfg.level > ThreadMultiple {
+		return nil, usage("Init", ErrArgument, "Threads(%d), want ThreadSingle, ThreadFunneled, ThreadSerialized or ThreadMultiple", cfg.level)
 	}
 	if cfg.mode > ModeStrict {
 		return nil, usage("Init", ErrArgument, "WorldMode(%d), want ModeDefault, ModeTolerant or ModeStrict", cfg.mode)
@@ -95,6 +102,7 @@ func Init(opts ...Option) (*World, error) {
 	if err != nil {
 		return nil, errors.Join(initError(err), j.Release(context.Background()))
 	}
+	w.s.level = cfg.level
 	if j.PE == 0 {
 		announce()
 	}

@@ -36,7 +36,7 @@ func main() {
 			fmt.Printf("%2d %7d %s\n", b, v, strings.Repeat("*", int(v)*100/(numbers*n)))
 			total += v
 		}
-		fmt.Printf("%d numbers of %d PEs\n", total, n)
+		fmt.Printf("in all: %d numbers of %d PEs\n", total, n)
 	}
 	check(w.Finalize())
 }

@@ -11,7 +11,6 @@ func TestMain(m *testing.M) { exampletest.Main(m, main) }
 
 func TestHistogram(t *testing.T) {
 	exampletest.Run(t, func(n int) (string, int) {
-		const bins = "( *[0-9]+ +[0-9]+ [*]*\n)+"
-		return fmt.Sprintf("%s%d numbers of %d PEs\n%s", bins, n*100_000, n, bins), 0
+		return fmt.Sprintf("( *[0-9]+ +[0-9]+ [*]*\n){16}in all: %d numbers of %d PEs\n", n*100_000, n), 0
 	})
 }
