@@ -34,6 +34,7 @@ var groups = []group{
 	oneSided,
 	copies,
 	together(2), together(4), together(8), together(16),
+	messages(),
 	allocations,
 	graph500,
 	output,

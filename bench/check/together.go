@@ -20,7 +20,7 @@ func together(pes int) group {
 	name := func(row string) string { return fmt.Sprintf("%dpe/%s", pes, row) }
 	for _, row := range []string{
 		"barrier", "sum_reduce/8", "sum_reduce/1024", "sum_reduce/65536", "sum_reduce/1048576", "broadcast/8", "broadcast/65536",
-		"alltoall/8", "alltoall/8192", "fcollect/8", "fcollect/8192",
+		"alltoall/8", "alltoall/8192", "fcollect/8", "fcollect/8192", "lock",
 	} {
 		g.limits = append(g.limits, limit{row: name(row), peer: oshmem, factor: 1})
 	}
@@ -38,6 +38,21 @@ func together(pes int) group {
 		{"alltoall/8192", "alltoall/8192"},
 	} {
 		g.limits = append(g.limits, limit{row: name(row[0]), peer: openMPI, theirs: name(row[1]), factor: 1})
+	}
+	return g
+}
+
+// messages are ping-pongs by messages, each rank on a processor of its own.
+func messages() group {
+	var g group
+	g.run = func(ctx context.Context, b *bed) error {
+		return errors.Join(
+			b.records(ctx, goshmem, b.ours(2, b.rows.String(), "messages"), ""),
+			b.theirs(ctx, &g, openMPI, 2, "messages"),
+		)
+	}
+	for _, row := range []string{"", "/8", "/1024", "/2048", "/4096", "/8192", "/65536", "/1048576", "/4194304"} {
+		g.limits = append(g.limits, limit{row: "2pe/message" + row, peer: openMPI, factor: 1})
 	}
 	return g
 }

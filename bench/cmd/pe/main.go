@@ -2,11 +2,12 @@
 //
 //	oshrun -n 2 pe [flags] onesided    between two PEs
 //	oshrun -n 4 pe [flags] together    collectives among all PEs
+//	oshrun -n 2 pe [flags] messages    messages between two PEs
 //
 // PE 0 prints one record of JSON per row. A row is the median of many short
 // batches, so that a time slice of some other process spoils a few of them and
-// not the result. oshmem/micro.c and oshmem/together.c make the same
-// measurements, row by row.
+// not the result. oshmem/micro.c, oshmem/together.c and oshmem/messages.c
+// make the same measurements, row by row.
 package main
 
 import (
@@ -37,6 +38,7 @@ var parts = map[string]struct {
 }{
 	"onesided": {(*meter).oneSided, 250 * time.Microsecond},
 	"together": {(*meter).together, time.Millisecond},
+	"messages": {(*meter).messages, time.Millisecond},
 }
 
 func run(args []string, out io.Writer) error {
@@ -56,7 +58,7 @@ func run(args []string, out io.Writer) error {
 	}
 	part, ok := parts[set.Arg(0)]
 	if !ok || set.NArg() != 1 {
-		return fmt.Errorf("arguments %q, want onesided or together", set.Args())
+		return fmt.Errorf("arguments %q, want onesided, together or messages", set.Args())
 	}
 	w, err := shmem.Init()
 	if err != nil {

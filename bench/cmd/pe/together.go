@@ -62,7 +62,28 @@ func (m *meter) together() (err error) {
 			}
 		}
 	}
-	return nil
+	return m.handOver()
+}
+
+// handOver measures a lock that all PEs want: each takes it n times, so that it is
+// handed over as often as there are PEs for each time.
+func (m *meter) handOver() error {
+	l, err := shmem.NewLock(m.w)
+	if err != nil {
+		return err
+	}
+	body := repeat(func() error {
+		if err := l.Acquire(m.c); err != nil {
+			return err
+		}
+		return l.Release(m.c)
+	})
+	return m.all("lock", 0, func(n int) error {
+		if err := body(n); err != nil {
+			return err
+		}
+		return m.w.Barrier()
+	})
 }
 
 // repeat returns a function that makes n calls of op.
