@@ -5,7 +5,7 @@ BIN := $(CURDIR)/.bin
 # Packages in which goroutines share Go memory. The race detector does not see
 # races in mapped memory; those protocols are argued in symheap/layout and
 # stress-tested instead.
-RACE := ./internal/... ./detector/... ./pmix/... ./symheap/... ./rma/... ./coll/... ./shmem/... ./sim/...
+RACE := ./internal/... ./detector/... ./pmix/... ./symheap/... ./rma/... ./coll/... ./shmem/... ./mpi/... ./interop/... ./sim/...
 
 FUZZ_COUNT ?= 200000
 

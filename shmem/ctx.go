@@ -93,7 +93,7 @@ var (
 // nothing of values that non-blocking operations fetch, which are to be had by Wait or
 // after Quiet.
 //
-// Errors: ErrArgument for a context that nobody made, ErrFinalized.
+// Errors: ErrArgument for a context that nobody made, ErrDestroyed, ErrFinalized.
 // Concurrent calls: allowed; it orders what its own goroutine has called before it, and
 // what happens before that.
 // Source: shmem_fence, shmem_ctx_fence.
