@@ -181,7 +181,7 @@ func TestTrap13AtomicsAndWaitsAgree(t *testing.T) {
 	})
 }
 
-// "Locks: zero-initialised long in symmetric memory, FIFO guaranteed for set_lock,
+// "Locks: zero-initialized long in symmetric memory, FIFO guaranteed for set_lock,
 // non-reentrant, clear_lock does quiet on the default context first; test_lock 0=acquired
 // 1=busy."
 func TestTrap14LocksServeInOrder(t *testing.T) {

@@ -41,10 +41,10 @@ var families = [...]struct{ name, routines string }{
 var Routines = func() (all []Routine) {
 	for _, f := range families {
 		v15, v16, _ := strings.Cut(f.routines, "|")
-		for _, name := range strings.Fields(v15) {
+		for name := range strings.FieldsSeq(v15) {
 			all = append(all, Routine{Name: full(name), Family: f.name})
 		}
-		for _, name := range strings.Fields(v16) {
+		for name := range strings.FieldsSeq(v16) {
 			all = append(all, Routine{Name: full(name), Family: f.name, V16: true})
 		}
 	}
