@@ -43,6 +43,10 @@ bench: ## Run all benchmarks of the packages
 bench-check: ## Measure the figures that are promised and compare them with their limits
 	go -C bench run ./check
 
+.PHONY: mutants
+mutants: ## Make each routine of shmem wrong and see that its test finds it
+	go run ./internal/coverage/mutants
+
 .PHONY: fuzz
 fuzz: ## Fuzz every target for FUZZ_COUNT inputs
 	FUZZ_COUNT=$(FUZZ_COUNT) .ci/fuzz

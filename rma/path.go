@@ -41,6 +41,21 @@ func RingBell(b *layout.Bell) {
 	}
 }
 
+// RingWanted is RingBell for an owner who cares only while *want is not 0, which it has
+// set before it fell asleep. So one who sleeps for something else is left alone.
+func RingWanted(b *layout.Bell, want *uint32) {
+	if atomic.LoadUint32(&b.Sleeping) != 0 {
+		ringWanted(b, want)
+	}
+}
+
+//go:noinline
+func ringWanted(b *layout.Bell, want *uint32) {
+	if atomic.AddUint32(&b.Sleeping, 0)&layout.BellAsleep != 0 && atomic.LoadUint32(want) != 0 {
+		wake(&b.Sleeping)
+	}
+}
+
 // Rouse is RingBell for a writer whom no membarrier reaches, as the step process is:
 // its look at the bell is a locked instruction. What the caller has stored before by
 // a locked instruction is seen by the owner before it sleeps.

@@ -126,6 +126,7 @@ type Waiter struct {
 	progress *layout.Progress
 	sleepers atomic.Int32 // goroutines of this process that want the bell
 	closed   atomic.Bool
+	serve    atomic.Pointer[func() bool]
 	barrier  bool // membarrier works: writers need no fence before they look at the bell
 }
 
@@ -203,8 +204,10 @@ func (w *Waiter) Wait(c Cond, ctx context.Context) (uint64, error) { //nolint:re
 		if w.news(c.Seen) {
 			return w.giveUp(&c)
 		}
+		w.served()
 		for range w.Yields {
 			xunix.SchedYield()
+			w.served()
 			if x := c.Load(); c.holds(x) {
 				return x, nil
 			}
@@ -234,6 +237,9 @@ func (w *Waiter) sleep(c *Cond, ctx context.Context, timeout *time.Duration) (ui
 		}
 		if w.news(c.Seen) {
 			return w.giveUp(c)
+		}
+		if w.served() {
+			return x, nil
 		}
 		err := xunix.FutexWait(&w.bell.Sleeping, armed, *timeout)
 		if !errors.Is(err, xunix.ErrTimeout) {

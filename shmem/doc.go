@@ -74,8 +74,14 @@
 // # Failures
 //
 // Without oshrun --recover, a PE that dies ends the job. With it, the others get a
-// *PEError, with ErrPEDied among its causes, of operations on it, of all collectives,
+// *PEError, with ErrPEDied among its causes, of operations on it, of allocation,
 // and of waits until they have called World.AckFailed. Nothing waits for the dead.
+//
+// Collectives go on as those of the PEs that live: they end on all of them with the same
+// result, and Team.Outcome says whose data are in it. On a team with ModeStrict they
+// fail instead. As PEs learn of a death at different times, they should not take different
+// ways because of it before Team.Agree or Team.Validate has told all of them the same;
+// Team.Shrink makes a team of those that live.
 //
 // # Concurrency
 //
@@ -84,3 +90,5 @@
 // WaitGroup between goroutines makes their operations one sequence. Collectives on one team are called by
 // one goroutine at a time, in the same order on all PEs.
 package shmem
+
+//go:generate go run ../internal/coverage/gen . ../docs/openshmem.md

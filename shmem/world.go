@@ -35,8 +35,8 @@ type session struct {
 type Option func(*config)
 
 type config struct {
-	level ThreadLevel
 	mode  Mode
+	level ThreadLevel
 }
 
 // WorldMode says what deaths do to the collectives of the teams that Init makes, the
@@ -79,11 +79,11 @@ func Init(opts ...Option) (*World, error) {
 		}
 		o(&cfg)
 	}
-	if cfg.level > ThreadMultiple {
-		return nil, usage("Init", ErrArgument, "Threads(%d), want ThreadSingle, ThreadFunneled, ThreadSerialized or ThreadMultiple", cfg.level)
-	}
 	if cfg.mode > ModeStrict {
 		return nil, usage("Init", ErrArgument, "WorldMode(%d), want ModeDefault, ModeTolerant or ModeStrict", cfg.mode)
+	}
+	if cfg.level > ThreadMultiple {
+		return nil, usage("Init", ErrArgument, "Threads(%d), want ThreadSingle, ThreadFunneled, ThreadSerialized or ThreadMultiple", cfg.level)
 	}
 	initMu.Lock()
 	defer initMu.Unlock()

@@ -63,6 +63,7 @@ var table = []group{
 		may:      []string{"layer 0", "layer 1", "layer 2", "layer 3", "layer 4"},
 		never:    []string{"detector/..."},
 	},
+	{layer: "5", packages: []string{"internal/bridge"}, may: []string{"coll"}},
 	{
 		layer:    "6",
 		packages: []string{"shmem"},
@@ -102,6 +103,8 @@ var table = []group{
 
 	// Programs and helpers of the project's own house.
 	{layer: "house", packages: []string{"internal/envvar/gen"}, may: []string{"internal/envvar"}},
+	{layer: "house", packages: []string{"internal/coverage"}},
+	{layer: "house", packages: []string{"internal/coverage/gen", "internal/coverage/mutants"}, may: []string{"internal/coverage"}},
 	{layer: "house", packages: []string{"internal/archtest", "internal/hosted"}},
 	{layer: "house", packages: []string{"internal/testenv"}, may: []string{"internal/envvar", "internal/xunix"}},
 	{layer: "house", packages: []string{"internal/exampletest"}, may: []string{"internal/cli"}},
@@ -123,7 +126,7 @@ type owner struct {
 var owners = []owner{
 	{
 		"unsafe",
-		[]string{"symheap", "symheap/layout", "failure", "rma", "coll", "shmem", "internal/xunix"},
+		[]string{"symheap", "symheap/layout", "failure", "rma", "coll", "shmem", "mpi", "internal/xunix"},
 		"memory that is not Go's is handled in few places",
 	},
 	{"golang.org/x/sys", []string{"internal/xunix"}, "system calls go through internal/xunix"},

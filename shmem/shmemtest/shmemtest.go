@@ -121,6 +121,18 @@ func ordinal(t *testing.T) int {
 // Run runs body as npes PEs of a job and returns when all have ended.
 func Run(t *testing.T, npes int, body func(t *testing.T, w *shmem.World), opts ...Option) {
 	t.Helper()
+	run(t, npes, func() { enter(t, body, opts) }, opts)
+}
+
+// RunBare is Run without shmem: body initializes what it uses, and finalizes it before it
+// returns.
+func RunBare(t *testing.T, npes int, body func(t *testing.T), opts ...Option) {
+	t.Helper()
+	run(t, npes, func() { enterBare(t, body) }, opts)
+}
+
+func run(t *testing.T, npes int, enter func(), opts []Option) {
+	t.Helper()
 	call := t.Name() + "#" + strconv.Itoa(ordinal(t))
 	mine, isPE := os.LookupEnv(callVar)
 	switch {
@@ -129,8 +141,22 @@ func Run(t *testing.T, npes int, body func(t *testing.T, w *shmem.World), opts .
 	case calls.inside:
 		t.Fatal("shmemtest.Run inside the body of another Run: a PE cannot start PEs")
 	case mine == call:
-		enter(t, body, opts)
+		enter()
 	}
+}
+
+// enterBare is RunBare in a PE. It does not return.
+func enterBare(t *testing.T, body func(t *testing.T)) {
+	t.Helper()
+	pe := os.Getenv("PMIX_RANK")
+	fmt.Fprintf(os.Stdout, "%s%s\n", marker, pe)
+	calls.inside = true
+	body(t)
+	if t.Failed() {
+		t.FailNow()
+	}
+	fmt.Fprintf(os.Stdout, "%s%s\n", farewell, pe)
+	t.SkipNow()
 }
 
 // enter is Run in a PE. It does not return.

@@ -17,6 +17,8 @@
 //	540672      1 Mi     Slots[64][2][8192]      owner           members of that team
 //	1589248     2 Mi     Blocks[65536]           owner           owner
 //	3686400     8192     Votes[64][2]            owner           members of that team
+//	3694592     128      Callers[16]             other PEs       owner
+//	3698688     2 Mi     Lanes                   see below       see below
 //
 // A job has one failure page on each node, a memfd of its own that only the step
 // can write to: it is sealed against any writable mapping but the step's first.
@@ -77,6 +79,23 @@
 // read behind it. A vote is written again two agreements later, when its owner has
 // seen everybody who lives enter the one between: as with slots, no reader is left.
 //
+// Callers: bit i%64 of word i/64 says that PE i has used its lane here. Set once by PE
+// i, by a locked instruction before its first message, for good: the owner looks at
+// the lanes of callers only.
+//
+// Lanes: ShapeOfLanes says how they are cut; lane i has the messages of PE i, which
+// alone writes Want, cells and data. Number k, from 1 on, is written to cell
+// (k-1)%Cells: the message first, with plain stores, then its Mark (release), whose
+// low half is k. The owner, which waits for k, looks at that word alone (acquire): a
+// cell holds nothing but cells, so an older one there has a smaller number, and what a
+// sender had not finished when it died is never seen. When the owner has
+// read a message, it stores Data and then Cells (both release). The sender writes
+// a cell again, and the data in front of Data, after it has read Cells and then Data
+// (acquire), so no reader is left. A sender that finds no room sets Want before it
+// arms its own bell; the owner, having stored Cells, looks at the bell of the sender,
+// and if it is set, at Want, and rings. So, as for data at the bell, either the owner
+// sees both or the sender its room.
+//
 // Epoch and Failure: only the step writes them. A PE is dead if Failure.Incarnation
 // is its incarnation or a later one; that word only grows. To publish a death, the
 // step stores 0 in Failure.Epoch (release), then Cause, At, Stored and Incarnation,
@@ -118,7 +137,7 @@ const (
 	Magic = 0x4d454d48534f47 // "GOSHMEM", little endian
 	// FailureMagic begins a failure page.
 	FailureMagic = 0x4c494146534f47 // "GOSFAIL", little endian
-	Version      = 5
+	Version      = 6
 
 	MaxRegions = 8
 	MaxTeams   = 64
@@ -127,7 +146,7 @@ const (
 	SlotSize   = 8192
 	SlotCells  = 32 // of a slot, for contributions that fit into one
 
-	ControlSize = 4 << 20 // bytes reserved for Control; regions follow
+	ControlSize = 6 << 20 // bytes reserved for Control; regions follow
 
 	// Align is the alignment of regions and of a segment's place in the
 	// node's address range: the size of a huge page.
@@ -215,6 +234,9 @@ type Control struct {
 	Slots    [MaxTeams][2][SlotSize]byte
 	Blocks   [MaxBlocks]alloc.Entry
 	Votes    [MaxTeams][2]Vote
+	Callers  [MaxLocal / 64]uint64
+	_        [4096 - MaxLocal/8]byte
+	Lanes    [LanesSize]byte
 }
 
 // ArriveStride returns how many bytes lie between the arrival words of a team of

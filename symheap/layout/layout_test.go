@@ -26,6 +26,10 @@ func TestOffsets(t *testing.T) {
 		{"Blocks", unsafe.Offsetof(c.Blocks), 1589248},
 		{"Votes", unsafe.Offsetof(c.Votes), 3686400},
 		{"Vote size", unsafe.Sizeof(c.Votes[0][0]), 64},
+		{"Callers", unsafe.Offsetof(c.Callers), 3694592},
+		{"Lanes", unsafe.Offsetof(c.Lanes), 3698688},
+		{"Lane size", unsafe.Sizeof(Lane{}), 64},
+		{"Cell size", unsafe.Sizeof(Cell{}), CellSize},
 		{"Team size", unsafe.Sizeof(c.Teams[0]), 64},
 		{"Region size", unsafe.Sizeof(c.Header.Regions[0]), 24},
 		{"FailureHeader size", unsafe.Sizeof(p.Header), 64},
@@ -39,6 +43,25 @@ func TestOffsets(t *testing.T) {
 	}
 	if s := unsafe.Sizeof(c); s > ControlSize {
 		t.Errorf("Control has %d bytes, more than ControlSize %d", s, ControlSize)
+	}
+}
+
+// The lanes of all PEs fit, for every size of a job, and their parts do not overlap.
+func TestLanes(t *testing.T) {
+	c := new(Control)
+	for n := 1; n <= MaxLocal; n++ {
+		s := ShapeOfLanes(n)
+		if s.Size*n > LanesSize || s.Size > MaxLane || s.Cells < 8 || s.Cells&(s.Cells-1) != 0 || s.Data%CellSize != 0 || s.Data < s.Size/2 {
+			t.Fatalf("lanes of %d PEs are %+v", n, s)
+		}
+		l := c.Lane(s, n-1)
+		if at := uintptr(unsafe.Pointer(l)) - uintptr(unsafe.Pointer(&c.Lanes)); at != uintptr((n-1)*s.Size) {
+			t.Fatalf("lane %d of %d is at %d", n-1, n, at)
+		}
+		end := uintptr(unsafe.Pointer(l.Cell(s.Cells-1))) + CellSize
+		if room := uintptr(l.Room(s)); room != end || room+uintptr(s.Data) != uintptr(unsafe.Pointer(l))+uintptr(s.Size) {
+			t.Fatalf("%d PEs: cells end at %#x, data are %d bytes from %#x on, of a lane of %d at %p", n, end, s.Data, room, s.Size, l)
+		}
 	}
 }
 

@@ -1,0 +1,176 @@
+package coll
+
+import (
+	"context"
+	"unsafe"
+
+	"github.com/goshmem/goshmem/rma"
+	"github.com/goshmem/goshmem/symheap/layout"
+)
+
+// The collectives here are on private memory. Their data go through the slots, piece
+// by piece, one step each.
+
+// heading stands before a member's data in its slot.
+type heading struct {
+	seq, check uint64 // as in record
+	what       uint64 // which collective, of which root
+	bytes      uint64 // of all pieces
+}
+
+const (
+	headingBytes = int(unsafe.Sizeof(heading{}))
+	// MaxPrivate is the largest element of a ReducePrivate in bytes.
+	MaxPrivate = layout.SlotSize - headingBytes
+)
+
+// The collectives that have headings.
+const (
+	whatBroadcast = 1 + iota
+	whatReduce
+)
+
+// put writes a heading for step seq to a slot, and returns where the data go.
+func (h heading) put(to unsafe.Pointer, seq uint64) unsafe.Pointer {
+	h.seq, h.check = seq, ^seq
+	*(*heading)(to) = h
+	return unsafe.Add(to, headingBytes)
+}
+
+// of returns where the data of a member's slot are, and whether it has called the same
+// collective in step seq.
+func (h heading) of(from unsafe.Pointer, seq uint64) (data unsafe.Pointer, ok bool) {
+	h.seq, h.check = seq, ^seq
+	return unsafe.Add(from, headingBytes), *(*heading)(from) == h
+}
+
+// BroadcastPrivate copies the root's bytes to everybody's, which are as many.
+//
+// Errors: as Broadcast; *OtherError when the root has called something else.
+func BroadcastPrivate(ctx context.Context, t *Team, buf []byte, root int) error {
+	h := heading{what: whatBroadcast | uint64(root)<<8, bytes: uint64(len(buf))}
+	for first := true; first || len(buf) > 0; first = false {
+		n := min(len(buf), MaxPrivate)
+		if err := t.spread(ctx, h, buf[:n], root); err != nil {
+			return err
+		}
+		buf = buf[n:]
+	}
+	return nil
+}
+
+// spread is one step of BroadcastPrivate.
+func (t *Team) spread(ctx context.Context, h heading, piece []byte, root int) (err error) {
+	seq, err := t.begin(1)
+	if err != nil {
+		return err
+	}
+	defer t.end(&err)
+	t.only = root
+	size := headingBytes + len(piece)
+	if t.me != root {
+		t.enter(seq, false)
+		if _, err := t.awaitRoot(ctx, root, seq); err != nil {
+			return err
+		}
+		data, ok := h.of(t.slot(root, seq, size), seq)
+		if !ok {
+			return &OtherError{Member: root}
+		}
+		rma.CopyOut(piece, data)
+		return nil
+	}
+	to, err := t.take(ctx, seq, size)
+	if err != nil {
+		return err
+	}
+	copy(unsafe.Slice((*byte)(h.put(to, seq)), len(piece)), piece)
+	t.enter(seq, true)
+	return nil
+}
+
+// ReducePrivate combines everybody's src, in the order of the group, into the dst of
+// the root, or of everybody if root is -1. All have as many elements, of MaxPrivate
+// bytes at most; dst and src may be the same.
+//
+// Errors: as Reduce; *OtherError when a member has called something else.
+func ReducePrivate[T any](ctx context.Context, t *Team, dst, src []T, op Folder[T], root int) error {
+	h := heading{what: whatReduce | uint64(root+1)<<8, bytes: uint64(bytesOf[T](len(src)))}
+	most := MaxPrivate / bytesOf[T](1)
+	for first := true; first || len(src) > 0; first = false {
+		n := min(len(src), most)
+		seq, err := t.offer(ctx, h, view[byte](unsafe.Pointer(unsafe.SliceData(src)), bytesOf[T](n)))
+		if err != nil {
+			return err
+		}
+		if root < 0 || root == t.me {
+			if err := fold(t, h, dst[:n], seq, op); err != nil {
+				return err
+			}
+			dst = dst[n:]
+		}
+		src = src[n:]
+	}
+	return nil
+}
+
+// offer is exchange with a heading before the bytes.
+func (t *Team) offer(ctx context.Context, h heading, bytes []byte) (seq uint64, err error) {
+	if seq, err = t.begin(1); err != nil {
+		return 0, err
+	}
+	defer t.end(&err)
+	to, err := t.take(ctx, seq, headingBytes+len(bytes))
+	if err != nil {
+		return 0, err
+	}
+	copy(unsafe.Slice((*byte)(h.put(to, seq)), len(bytes)), bytes)
+	return seq, t.meet(ctx, seq)
+}
+
+// fold combines what is in the slots of a step.
+func fold[T any](t *Team, h heading, acc []T, seq uint64, op Folder[T]) error {
+	size := headingBytes + bytesOf[T](len(acc))
+	for k, i := range t.present(seq) {
+		data, ok := h.of(t.slot(i, seq, size), seq)
+		switch {
+		case !ok:
+			return &OtherError{Member: i}
+		case k == 0:
+			rma.CopyOut(acc, data)
+		default:
+			op.Fold(acc, view[T](data, len(acc)))
+		}
+	}
+	return nil
+}
+
+// Gather returns the words of all members, in their order. It is strict: all
+// survivors get a *DeadError if a member has died short of it.
+//
+// Errors: *OtherError when a member has called something else.
+func (t *Team) Gather(ctx context.Context, w Words) ([]Words, error) {
+	mine := record{seq: t.state.Seq + 1, check: ^(t.state.Seq + 1), w: w}
+	seq, err := t.exchange(ctx, unsafe.Slice((*byte)(unsafe.Pointer(&mine)), recordBytes))
+	if err == nil {
+		err = t.Whole()
+	}
+	if err != nil {
+		return nil, err
+	}
+	all := make([]Words, len(t.members))
+	for i := range all {
+		r := (*record)(t.slot(i, seq, recordBytes))
+		if r.seq != seq || r.check != ^seq {
+			return nil, &OtherError{Member: i}
+		}
+		all[i] = r.w
+	}
+	return all, nil
+}
+
+// ID returns the team's.
+func (t *Team) ID() int { return t.id }
+
+// Me returns this member's index.
+func (t *Team) Me() int { return t.me }

@@ -1,0 +1,84 @@
+// Command mixed uses messages and one-sided communication side by side: heat flows along a
+// rod, each PE sends the ends of its part to its neighbors as messages, counts what it
+// has done with an atomic operation, and reduces how hot the rod is. It survives PEs
+// that are killed: their neighbors get an error in place of a message, and treat that end
+// as insulated. With --kill, a PE kills itself on the way.
+//
+//	oshrun -n 4 --recover .bin/09-mixed --kill 2
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"log"
+	"os"
+	"slices"
+
+	"github.com/goshmem/goshmem/mpi"
+	"github.com/goshmem/goshmem/shmem"
+)
+
+const steps, cells = 200, 1000 // of a PE
+
+func main() {
+	kill := flag.Int("kill", -1, "the PE that kills itself half way")
+	flag.Parse()
+	w, err := shmem.Init()
+	check(err)
+	m, err := mpi.Init() // rank i is PE i
+	check(err)
+	c, me, n := m.Comm(), w.MyPE(), w.NPEs()
+	done, err := shmem.Calloc[int](w, 1) // on PE 0: cells that were computed
+	check(err)
+	sum, err := shmem.Calloc[float64](w, 2) // mine and everybody's
+	check(err)
+	rod, next := make([]float64, cells+2), make([]float64, cells+2) // with an end of each neighbor's
+	rod[1+me*10] = 1000
+	for step := range steps {
+		if step == steps/2 && me == *kill {
+			self, err := os.FindProcess(os.Getpid())
+			check(err)
+			check(self.Kill())
+		}
+		// The ends, in messages. At the ends of the rod, and beside the dead, there is no flow.
+		rod[0], rod[cells+1] = rod[1], rod[cells]
+		check(swap(c, me-1, n, step, rod[1:2], rod[:1]))
+		check(swap(c, me+1, n, step, rod[cells:cells+1], rod[cells+1:]))
+		for i := 1; i <= cells; i++ {
+			next[i] = rod[i] + (rod[i-1]-2*rod[i]+rod[i+1])/4
+		}
+		rod, next = next, rod
+		check(shmem.AtomicAdd(w.Ctx(), done, cells, 0)) // one-sided: PE 0 does nothing for it
+		// The heat of all who live. It holds the PEs in step, too.
+		sum.Local()[0] = 0
+		for _, x := range rod[1 : cells+1] {
+			sum.Local()[0] += x
+		}
+		check(shmem.Reduce(w.Team(), sum.At(1), sum.At(0), shmem.Sum))
+	}
+	if pes := w.Team().Outcome().Contributors; me == 0 {
+		check(w.Ctx().Quiet())
+		fmt.Printf("heat %.3f on %d PEs, %d cells computed\n", sum.Local()[1], len(pes), done.Local()[0])
+	}
+	check(m.Finalize()) // in any order
+	check(w.Finalize())
+}
+
+// swap sends an end to a neighbor and receives the neighbor's, if there is one that lives.
+func swap(c *mpi.Comm, neighbor, n, step int, mine, theirs []float64) error {
+	if neighbor < 0 || neighbor >= n || slices.Contains(c.Failed(), neighbor) {
+		return nil
+	}
+	_, err := mpi.Sendrecv(c, mine, neighbor, step, theirs, neighbor, step)
+	if errors.Is(err, mpi.ErrDied) {
+		return nil
+	}
+	return err
+}
+
+func check(err error) {
+	if err != nil {
+		log.Fatal(err)
+	}
+}

@@ -1,0 +1,186 @@
+package interop_test
+
+import (
+	"errors"
+	"os"
+	"slices"
+	"syscall"
+	"testing"
+
+	"github.com/goshmem/goshmem/interop"
+	"github.com/goshmem/goshmem/mpi"
+	"github.com/goshmem/goshmem/shmem"
+	"github.com/goshmem/goshmem/shmem/shmemtest"
+)
+
+func ok(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func must[T any](v T, err error) func(*testing.T) T {
+	return func(t *testing.T) T {
+		t.Helper()
+		ok(t, err)
+		return v
+	}
+}
+
+func fails[T any](_ T, err error) error { return err }
+
+// both are the two worlds of a process, as far as they are there.
+type both struct {
+	s *shmem.World
+	m *mpi.World
+}
+
+// works uses what is there.
+func (b both) works(t *testing.T) {
+	t.Helper()
+	if b.s != nil {
+		n := b.s.NPEs()
+		x := must(shmem.Calloc[int](b.s, 1))(t)
+		ok(t, shmem.P(b.s.Ctx(), x, 5+b.s.MyPE(), (b.s.MyPE()+1)%n))
+		ok(t, b.s.Barrier())
+		if v := x.Local()[0]; v != 5+(b.s.MyPE()+n-1)%n {
+			t.Fatalf("%d was put", v)
+		}
+		ok(t, shmem.Free(b.s, x))
+	}
+	if b.m != nil {
+		c := b.m.Comm()
+		n, me := c.Size(), c.Rank()
+		in := make([]int, 3000)
+		must(mpi.Sendrecv(c, slices.Repeat([]int{me}, 3000), (me+1)%n, 1, in, mpi.AnySource, 1))(t)
+		if slices.Min(in) != (me+n-1)%n || slices.Max(in) != (me+n-1)%n {
+			t.Fatalf("%d to %d were received", slices.Min(in), slices.Max(in))
+		}
+		sum := []int{0}
+		ok(t, mpi.Allreduce(c, sum, []int{1}, mpi.Sum))
+		if sum[0] != n {
+			t.Fatalf("sum %d, want %d", sum[0], n)
+		}
+	}
+	if b.s != nil && b.m != nil && (b.s.MyPE() != b.m.Comm().Rank() || b.s.NPEs() != b.m.Comm().Size()) {
+		t.Fatalf("rank %d of %d is PE %d of %d", b.m.Comm().Rank(), b.m.Comm().Size(), b.s.MyPE(), b.s.NPEs())
+	}
+}
+
+// Each order of Init and Finalize of both, again and again in one process, nested.
+func TestAnyOrder(t *testing.T) {
+	shmemtest.RunBare(t, 3, func(t *testing.T) {
+		var b both
+		step := map[byte]func(){
+			's': func() { b.s = must(shmem.Init())(t) },
+			'm': func() { b.m = must(mpi.Init())(t) },
+			'S': func() {
+				ok(t, b.s.Finalize())
+				if !shmem.Initialized() {
+					b.s = nil
+				}
+			},
+			'M': func() {
+				ok(t, b.m.Finalize())
+				if !mpi.Initialized() {
+					b.m = nil
+				}
+			},
+		}
+		for _, order := range []string{"smSM", "smMS", "msSM", "msMS", "sSmM", "mMsS", "smSsMS", "msMmSM", "ssmSSM", "mmsMSM", "smmMMS"} {
+			for i := range order {
+				step[order[i]]()
+				b.works(t)
+			}
+			if b.s != nil || b.m != nil {
+				t.Fatalf("%s: something is left", order)
+			}
+		}
+	})
+}
+
+// Teams become communicators and back, with the same members in the same order.
+func TestConversion(t *testing.T) {
+	for _, n := range []int{1, 2, 5} {
+		shmemtest.Run(t, n, func(t *testing.T, w *shmem.World) {
+			m := must(mpi.Init())(t)
+			me := w.MyPE()
+			all := must(interop.CommOf(w.Team()))(t)
+			if all.Rank() != me || all.Size() != n {
+				t.Fatalf("rank %d of %d for PE %d of %d", all.Rank(), all.Size(), me, n)
+			}
+			// The PEs with even numbers, the last one first.
+			evens := (n + 1) / 2
+			team := must(w.Team().SplitStrided((evens-1)*2, -2, evens, nil))(t)
+			if team != nil {
+				c := must(interop.CommOf(team))(t)
+				if c.Rank() != team.MyPE() || c.Size() != evens {
+					t.Fatalf("rank %d of %d for number %d of %d", c.Rank(), c.Size(), team.MyPE(), evens)
+				}
+				ok(t, team.Destroy()) // the communicator does without
+				in := []int{0}
+				must(mpi.Sendrecv(c, []int{me}, (c.Rank()+1)%evens, 1, in, mpi.AnySource, 1))(t)
+				if want := 2 * (evens - 1 - (c.Rank()+evens-1)%evens); in[0] != want {
+					t.Fatalf("PE %d was received from, want %d", in[0], want)
+				}
+				back := must(interop.TeamOf(c, shmem.ModeStrict))(t)
+				ok(t, c.Free())
+				if back.MyPE() != evens-1-me/2 || back.NPEs() != evens {
+					t.Fatalf("PE %d has number %d of %d", me, back.MyPE(), back.NPEs())
+				}
+				if pe, _ := back.Translate(0, w.Team()); pe != 2*(evens-1) {
+					t.Fatalf("number 0 is PE %d, want %d", pe, 2*(evens-1))
+				}
+				ok(t, back.Sync())
+				ok(t, back.Destroy())
+			}
+			ok(t, all.Barrier())
+			ok(t, all.Free())
+			ok(t, m.Finalize())
+			if _, err := interop.CommOf(w.Team()); !errors.Is(err, mpi.ErrFinalized) {
+				t.Errorf("CommOf without mpi: %v", err)
+			}
+			if _, err := interop.TeamOf(nil, shmem.ModeStrict); !errors.Is(err, mpi.ErrArgument) {
+				t.Errorf("TeamOf of nil: %v", err)
+			}
+		})
+	}
+}
+
+// A death that one side finds is known to the other, and acknowledged for both at once.
+func TestOneView(t *testing.T) {
+	shmemtest.Run(t, 3, func(t *testing.T, w *shmem.World) {
+		m := must(mpi.Init())(t)
+		c := m.Comm()
+		never := must(shmem.Calloc[int](w, 1))(t)
+		x := must(shmem.Calloc[int](w, 1))(t)
+		if w.MyPE() == 1 {
+			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+			select {}
+		}
+		if err := fails(mpi.Recv(c, []int{0}, 1, 0)); !errors.Is(err, mpi.ErrDied) {
+			t.Errorf("Recv: %v", err)
+		}
+		if got := w.Failed(); !slices.Equal(got, []int{1}) {
+			t.Errorf("shmem knows of %v", got)
+		}
+		if err := shmem.WaitUntil(w.Ctx(), never, shmem.NE, 0); !errors.Is(err, shmem.ErrPEDied) {
+			t.Errorf("WaitUntil: %v", err)
+		}
+		if err := fails(mpi.Recv(c, []int{0}, mpi.AnySource, 0)); !errors.Is(err, mpi.ErrDied) {
+			t.Errorf("Recv from any source: %v", err)
+		}
+		if got := interop.AckFailed(w, c); !slices.Equal(got, []int{1}) {
+			t.Errorf("acknowledged %v", got)
+		}
+		other := 2 - w.MyPE()
+		ok(t, shmem.P(w.Ctx(), x, 1, other))
+		ok(t, shmem.WaitUntil(w.Ctx(), x, shmem.NE, 0))
+		must(mpi.Sendrecv(c, []int{7}, other, 0, []int{0}, mpi.AnySource, 0))(t)
+		if _, err := interop.TeamOf(c, shmem.ModeStrict); !errors.Is(err, mpi.ErrDied) {
+			t.Errorf("TeamOf: %v", err)
+		}
+		ok(t, m.Finalize())
+	}, shmemtest.Recover(1))
+}

@@ -1,0 +1,121 @@
+package mpi
+
+import (
+	"errors"
+	"unsafe"
+
+	"github.com/goshmem/goshmem/coll"
+)
+
+// Barrier returns when all ranks have called it. It completes nothing: neither
+// requests nor operations of package shmem.
+//
+// Errors: *RankError when a rank has died: all survivors get one, here or at the next
+// collective, and at once from then on.
+// Collective: over the communicator.
+// Source: MPI_Barrier.
+func (c *Comm) Barrier() error {
+	const op = "Barrier"
+	if err := c.usable(op); err != nil {
+		return err
+	}
+	return c.g.fail(op, c.g.t.Sync(c.ctx))
+}
+
+// Bcast copies the root's buf to everybody's.
+//
+// Shape: all have as many elements.
+// Errors: as Barrier. A broadcast may have ended well for some; ErrMismatch where
+// the root has called something else.
+// Collective: over the communicator, with the same root.
+// Source: MPI_Bcast.
+func Bcast[T any](c *Comm, buf []T, root int) error {
+	const op = "Bcast"
+	if err := checkType[T](op); err != nil {
+		return err
+	}
+	if err := c.checkRoot(op, root); err != nil {
+		return err
+	}
+	s := spanOf(buf)
+	return c.g.failTogether(op, coll.BroadcastPrivate(c.ctx, c.g.t, unsafe.Slice((*byte)(s.at), s.bytes), root))
+}
+
+// Reduce combines everybody's src, in the order of ranks, into the root's dst:
+// Reduce(c, dst, src, mpi.Sum, 0). Of the others, dst is not looked at.
+//
+// Shape: dst has as many elements as src, and all ranks have as many. Both may be
+// the same slice, but not overlap otherwise.
+// Errors: as Barrier; ErrMismatch where a rank has called something else.
+// Collective: over the communicator, with the same arguments.
+// Source: MPI_Reduce.
+func Reduce[T any](c *Comm, dst, src []T, op func(acc, in []T), root int) error {
+	const name = "Reduce"
+	if err := c.checkRoot(name, root); err != nil {
+		return err
+	}
+	if err := checkReduce(name, len(dst), len(src), op, root == c.g.me); err != nil {
+		return err
+	}
+	return c.g.failTogether(name, coll.ReducePrivate(c.ctx, c.g.t, dst, src, folder[T](op), root))
+}
+
+// Allreduce combines everybody's src, in the order of ranks, into everybody's dst:
+// Allreduce(c, dst, src, mpi.Sum). All get the same bytes.
+//
+// Shape: as Reduce.
+// Errors: as Reduce.
+// Collective: over the communicator, with the same arguments.
+// Source: MPI_Allreduce.
+func Allreduce[T any](c *Comm, dst, src []T, op func(acc, in []T)) error {
+	const name = "Allreduce"
+	if err := c.usable(name); err != nil {
+		return err
+	}
+	if err := checkReduce(name, len(dst), len(src), op, true); err != nil {
+		return err
+	}
+	return c.g.failTogether(name, coll.ReducePrivate(c.ctx, c.g.t, dst, src, folder[T](op), -1))
+}
+
+// folder gives an operator the form that package coll wants.
+type folder[T any] func(acc, in []T)
+
+// Fold makes acc[i] = acc[i] op in[i].
+func (f folder[T]) Fold(acc, in []T) { f(acc, in) }
+
+// checkRoot checks the communicator and root of a collective.
+func (c *Comm) checkRoot(op string, root int) error {
+	if err := c.usable(op); err != nil {
+		return err
+	}
+	if root < 0 || root >= c.g.n {
+		return usage(op, ErrRankRange, "root %d in a communicator of %d, want 0 to %d", root, c.g.n, c.g.n-1)
+	}
+	return nil
+}
+
+// checkReduce checks the buffers and the operator of a reduction.
+func checkReduce[T any](name string, dst, src int, op func(acc, in []T), result bool) error {
+	if err := checkType[T](name); err != nil {
+		return err
+	}
+	if size := int(unsafe.Sizeof(*new(T))); size > coll.MaxPrivate {
+		return usage(name, ErrElementType, "element of %d bytes, want at most %d", size, coll.MaxPrivate)
+	}
+	if op == nil {
+		return usage(name, ErrArgument, "operator is nil, want Sum, Max or another one")
+	}
+	if result && dst != src {
+		return usage(name, ErrArgument, "destination has %d elements, want %d as the source", dst, src)
+	}
+	return nil
+}
+
+// failTogether is fail for collectives that notice what others have called.
+func (g *group) failTogether(op string, err error) error {
+	if other, ok := errors.AsType[*coll.OtherError](err); ok {
+		return usage(op, ErrMismatch, "rank %d called another collective, or with another root or size", other.Member)
+	}
+	return g.fail(op, err)
+}

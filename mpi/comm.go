@@ -1,0 +1,222 @@
+package mpi
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync/atomic"
+
+	"github.com/goshmem/goshmem/coll"
+	"github.com/goshmem/goshmem/symheap/layout"
+)
+
+// Undefined is the color of a rank that is to be in no communicator of a Split.
+const Undefined = -1
+
+// Comm is a communicator: an ordered group of processes, whose messages and
+// collectives do not meet those of other communicators.
+type Comm struct {
+	g   *group
+	ctx context.Context //nolint:containedctx // With's purpose
+}
+
+// group is what all handles of a communicator have in common.
+type group struct {
+	e      *engine
+	t      *coll.Team
+	number uint32 // the same at all members: the team's id, and how often that was given
+	me, n  int
+	pes    []int   // by rank
+	ranks  []int32 // by PE, -1: none
+	q      queue   // the engine's lock guards it
+	ended  atomic.Bool
+	alarm  atomic.Bool   // a death that is not acknowledged ends receives from any source
+	acked  atomic.Uint64 // deaths up to this epoch are
+}
+
+// newGroup makes a communicator of a team, with all its members.
+//
+// Its number is the same for all and greater than any that a member has known with the
+// team's id: so late messages of an earlier communicator are told from early ones
+// of this one, and two with the same members at one time have different ids.
+func (e *engine) newGroup(ctx context.Context, t *coll.Team) (*group, error) {
+	g := &group{e: e, t: t, me: t.Me(), n: t.Size(), pes: t.PEs(), ranks: make([]int32, e.job.NPEs)}
+	for i := range g.ranks {
+		g.ranks[i] = -1
+	}
+	for rank, pe := range g.pes {
+		g.ranks[pe] = int32(rank)
+	}
+	e.mu.Lock()
+	newest := e.newest[t.ID()]
+	e.mu.Unlock()
+	all, err := t.Gather(ctx, coll.Words{uint64(newest)})
+	if err != nil {
+		return nil, err
+	}
+	for _, w := range all {
+		newest = max(newest, uint32(w[0]))
+	}
+	g.number = newest/layout.MaxTeams*layout.MaxTeams + layout.MaxTeams + uint32(t.ID())
+	e.mu.Lock()
+	defer e.unlock()
+	if q := e.early[g.number]; q != nil {
+		g.q = *q
+		delete(e.early, g.number)
+	}
+	e.newest[t.ID()] = g.number
+	e.groups[g.number] = g
+	e.progress()
+	g.acked.Store(0)
+	g.alarm.Store(len(g.failed(0)) > 0)
+	return g, nil
+}
+
+func (g *group) pe(rank int) int { return g.pes[rank] }
+
+// rank returns a PE's, -1 if it is not in the communicator.
+func (g *group) rank(pe int) int { return int(g.ranks[pe]) }
+
+// dissolve makes all calls on a communicator fail and ends its receives.
+func (e *engine) dissolve(g *group, err error) {
+	g.ended.Store(true)
+	g.q.Sweep(func(_ envelope, r *request) bool {
+		e.complete(r, err)
+		return true
+	})
+	g.q = queue{}
+	delete(e.groups, g.number)
+	if e.latest == g {
+		e.latest = nil
+	}
+}
+
+// usable checks that c came from a World and is neither freed nor finalized.
+func (c *Comm) usable(op string) error {
+	switch {
+	case c == nil || c.g == nil:
+		return usage(op, ErrArgument, "communicator is nil, want w.Comm() or one that Split returned")
+	case c.g.e.closed.Load():
+		return usage(op, ErrFinalized, "called after Finalize")
+	case c.g.ended.Load():
+		return usage(op, ErrFreed, "communicator was freed before this call")
+	}
+	return nil
+}
+
+// Rank returns this process's rank, -1 in a nil Comm.
+//
+// Source: MPI_Comm_rank.
+func (c *Comm) Rank() int {
+	if c == nil || c.g == nil {
+		return -1
+	}
+	return c.g.me
+}
+
+// Size returns the number of ranks, 0 of a nil Comm.
+//
+// Source: MPI_Comm_size.
+func (c *Comm) Size() int {
+	if c == nil || c.g == nil {
+		return 0
+	}
+	return c.g.n
+}
+
+// With returns the same communicator, whose calls end with an error when ctx ends. A
+// collective that ended so has broken it, for collectives; a receive has left its
+// message to another one.
+func (c *Comm) With(ctx context.Context) *Comm {
+	if c == nil {
+		return nil
+	}
+	return &Comm{g: c.g, ctx: ctx}
+}
+
+// Split makes communicators of the ranks that give the same color, 0 or more, each
+// in the order of their keys, and of their ranks where keys are equal. It returns
+// that which this rank is in, and nil if its color is Undefined.
+//
+// Errors: as Barrier; too many communicators.
+// Collective: over the communicator.
+// Source: MPI_Comm_split.
+func (c *Comm) Split(color, key int) (*Comm, error) {
+	const op = "Comm.Split"
+	if err := c.usable(op); err != nil {
+		return nil, err
+	}
+	if color < Undefined {
+		return nil, usage(op, ErrArgument, "color %d, want 0 or more, or Undefined", color)
+	}
+	g := c.g
+	all, err := g.t.Gather(c.ctx, coll.Words{uint64(color), uint64(key)})
+	if err != nil {
+		return nil, g.fail(op, err)
+	}
+	var members []int
+	for rank := range all {
+		if color != Undefined && int(all[rank][0]) == color {
+			members = append(members, rank)
+		}
+	}
+	slices.SortStableFunc(members, func(a, b int) int { return compare(int(all[a][1]), int(all[b][1])) })
+	t, err := coll.Split(c.ctx, g.t, members, false)
+	if err != nil || t == nil {
+		return nil, g.fail(op, err)
+	}
+	return c.adopt(op, t)
+}
+
+// adopt makes a communicator of a team that was split off.
+func (c *Comm) adopt(op string, t *coll.Team) (*Comm, error) {
+	g, err := c.g.e.newGroup(c.ctx, t)
+	if err != nil {
+		dead, ok := errors.AsType[*coll.DeadError](err)
+		if ok { // members of the new group, who are named by their ranks here
+			for i, m := range dead.Members {
+				dead.Members[i] = c.g.rank(t.PEs()[m])
+			}
+			slices.Sort(dead.Members)
+		}
+		t.Leave()
+		t.Release()
+		return nil, c.g.fail(op, err)
+	}
+	return &Comm{g: g, ctx: c.ctx}, nil
+}
+
+func compare(a, b int) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}
+
+// Free ends a communicator that Split made: calls on it fail with ErrFreed from then on,
+// and messages in it that were not received are dropped. Its requests must be complete.
+// When a member has died, or the communicator is broken, it does not wait for the
+// others and succeeds.
+//
+// Collective: over the communicator.
+// Source: MPI_Comm_free.
+func (c *Comm) Free() error {
+	const op = "Comm.Free"
+	if err := c.usable(op); err != nil {
+		return err
+	}
+	g := c.g
+	if g.t.ID() == coll.MPIWorld {
+		return usage(op, ErrArgument, "this is the communicator of all ranks, want one that Split returned")
+	}
+	if err := g.fail(op, g.t.Dissolve(c.ctx)); err != nil && !errors.Is(err, ErrDied) && !errors.Is(err, ErrCommBroken) {
+		return err
+	}
+	g.e.mu.Lock()
+	defer g.e.unlock()
+	g.e.dissolve(g, usage("Recv", ErrFreed, "communicator was freed meanwhile"))
+	return nil
+}

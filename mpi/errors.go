@@ -1,0 +1,131 @@
+package mpi
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/goshmem/goshmem/coll"
+	"github.com/goshmem/goshmem/failure"
+)
+
+// Causes of errors, for errors.Is.
+var (
+	// ErrFinalized reports a call on a World or a Comm of it after its last Finalize.
+	ErrFinalized = errors.New("used after Finalize")
+	// ErrRankRange reports a rank that the communicator does not have.
+	ErrRankRange = errors.New("rank out of range")
+	// ErrTag reports a tag below 0, or AnyTag where a message is sent.
+	ErrTag = errors.New("bad tag")
+	// ErrElementType reports an element type that holds pointers or has no size.
+	ErrElementType = errors.New("unsuitable element type")
+	// ErrTruncated reports a message that is longer than the buffer of its receive,
+	// which has the beginning of it.
+	ErrTruncated = errors.New("message truncated")
+	// ErrCanceled reports a message that its sender has given up, by the end of a
+	// context, after it had announced it.
+	ErrCanceled = errors.New("message given up by its sender")
+	// ErrFreed reports a communicator that was freed.
+	ErrFreed = errors.New("communicator was freed")
+	// ErrMismatch reports a collective that ranks called with different arguments.
+	ErrMismatch = errors.New("ranks called with different arguments")
+	// ErrArgument reports any other argument that the call does not allow.
+	ErrArgument = errors.New("bad argument")
+	// ErrDied reports a rank that has died. What it has died of is among the causes
+	// of the error as well, a failure.Cause for errors.As.
+	ErrDied = errors.New("rank has died")
+	// ErrRankFinalized reports a rank that was waited for and has finalized.
+	ErrRankFinalized = errors.New("rank has finalized and will not come")
+	// ErrCommBroken reports a communicator on which an earlier collective was
+	// canceled or ended by its deadline: no other collective may follow.
+	ErrCommBroken = errors.New("communicator is broken by an earlier collective that was canceled or timed out")
+)
+
+// UsageError reports a call that its arguments do not allow.
+type UsageError struct {
+	Op  string // the function: "Send"
+	Msg string // what is wrong, which value, what is wanted
+	Err error  // one of the causes above
+}
+
+// Error names the function, what is wrong and what is wanted.
+func (e *UsageError) Error() string { return "mpi." + e.Op + ": " + e.Msg }
+
+// Unwrap returns the cause.
+func (e *UsageError) Unwrap() error { return e.Err }
+
+func usage(op string, cause error, format string, args ...any) error {
+	return &UsageError{Op: op, Err: cause, Msg: fmt.Sprintf(format, args...)}
+}
+
+// RankError reports ranks that a call needs and that are not there any more: they
+// have died (ErrDied) or finalized (ErrRankFinalized).
+type RankError struct {
+	Ranks []int  // of the communicator, ascending
+	Op    string // the function: "Recv"
+	Err   error  // what became of them
+}
+
+// Error names the function, the ranks and what became of them.
+func (e *RankError) Error() string { return fmt.Sprintf("mpi.%s: rank %v: %v", e.Op, e.Ranks, e.Err) }
+
+// Unwrap returns the cause.
+func (e *RankError) Unwrap() error { return e.Err }
+
+// died returns the error of a call that needs ranks that have died.
+func (g *group) died(op string, ranks ...int) error {
+	e := &diedError{ranks: ranks}
+	for _, rank := range ranks {
+		f, _ := g.e.job.Failures.Failure(g.pe(rank))
+		e.causes = append(e.causes, f.Cause)
+	}
+	return &RankError{Ranks: ranks, Op: op, Err: e}
+}
+
+// diedError says what ranks have died of.
+type diedError struct {
+	ranks  []int
+	causes []failure.Cause
+}
+
+// Error has the cause alone where there is one rank, which a RankError names.
+func (e *diedError) Error() string {
+	if len(e.ranks) == 1 {
+		return e.causes[0].String()
+	}
+	var parts []string
+	for i, rank := range e.ranks {
+		parts = append(parts, fmt.Sprintf("rank %d %v", rank, e.causes[i]))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// Unwrap returns ErrDied and the causes.
+func (e *diedError) Unwrap() []error {
+	all := []error{ErrDied}
+	for _, c := range e.causes {
+		all = append(all, c)
+	}
+	return all
+}
+
+// fail gives an error of package coll its public form.
+func (g *group) fail(op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if dead, ok := errors.AsType[*coll.DeadError](err); ok {
+		g.e.job.Noticed()
+		return g.died(op, dead.Members...)
+	}
+	if gone, ok := errors.AsType[*coll.LeftError](err); ok {
+		return &RankError{Ranks: []int{gone.Member}, Op: op, Err: ErrRankFinalized}
+	}
+	switch {
+	case errors.Is(err, coll.ErrBroken):
+		return fmt.Errorf("mpi.%s: %w", op, ErrCommBroken)
+	case errors.Is(err, coll.ErrConcurrent):
+		return usage(op, ErrArgument, "%v: collectives on one communicator are called by one goroutine at a time", err)
+	}
+	return fmt.Errorf("mpi.%s: %w", op, err)
+}

@@ -1,0 +1,101 @@
+package mpi_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/goshmem/goshmem/failure"
+	"github.com/goshmem/goshmem/mpi"
+	"github.com/goshmem/goshmem/shmem/shmemtest"
+)
+
+// rankCounts are the sizes of jobs that things are tested with.
+var rankCounts = []int{1, 2, 3, 5, 8}
+
+// run runs body as ranks of a job.
+func run(t *testing.T, ranks int, body func(t *testing.T, c *mpi.Comm), opts ...shmemtest.Option) {
+	t.Helper()
+	shmemtest.RunBare(t, ranks, func(t *testing.T) {
+		w := must(mpi.Init())(t)
+		body(t, w.Comm())
+		if !t.Failed() { // Finalize would wait for ranks that have not failed
+			ok(t, w.Finalize())
+		}
+	}, opts...)
+}
+
+// each runs body with each number of ranks.
+func each(t *testing.T, body func(t *testing.T, c *mpi.Comm), opts ...shmemtest.Option) {
+	t.Helper()
+	for _, n := range rankCounts {
+		t.Run(fmt.Sprint(n), func(t *testing.T) { run(t, n, body, opts...) })
+	}
+}
+
+// ok fails the test on an error.
+func ok(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// must takes the result of a call whose error fails the test.
+func must[T any](v T, err error) func(*testing.T) T {
+	return func(t *testing.T) T {
+		t.Helper()
+		ok(t, err)
+		return v
+	}
+}
+
+// fails drops the result of a call.
+func fails[T any](_ T, err error) error { return err }
+
+// die ends this process as a crash does.
+func die() {
+	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+	select {}
+}
+
+// lost checks that an error names just these ranks, killed by SIGKILL.
+func lost(t *testing.T, op string, err error, ranks ...int) {
+	t.Helper()
+	e, is := errors.AsType[*mpi.RankError](err)
+	if !is || !slices.Equal(e.Ranks, ranks) || e.Op != op || !errors.Is(err, mpi.ErrDied) {
+		t.Errorf("error %v, want a RankError of %s with ranks %v that have died", err, op, ranks)
+		return
+	}
+	if cause, is := errors.AsType[failure.Cause](err); !is || cause.Signal() != syscall.SIGKILL {
+		t.Errorf("%v: its cause is %v, want SIGKILL", err, cause)
+	}
+	if !strings.Contains(err.Error(), "killed by signal 9 (SIGKILL)") {
+		t.Errorf("%q does not say what they died of", err)
+	}
+}
+
+// content is byte i of a message of n bytes, by a number that says which.
+func content(i, n, which int) byte { return byte(i*7 + i>>8 + n + which*31 + 1) }
+
+func message(n, which int) []byte {
+	buf := make([]byte, n)
+	for i := range buf {
+		buf[i] = content(i, n, which)
+	}
+	return buf
+}
+
+// check fails the test unless buf is that message.
+func check(t *testing.T, buf []byte, which int) {
+	t.Helper()
+	for i, v := range buf {
+		if v != content(i, len(buf), which) {
+			t.Fatalf("byte %d of %d of message %d is %d, want %d", i, len(buf), which, v, content(i, len(buf), which))
+		}
+	}
+}

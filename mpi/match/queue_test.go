@@ -1,0 +1,281 @@
+package match
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// naive is what a Queue must do, in the words of the standard.
+type naive struct {
+	posted, messages []waiting
+}
+
+type waiting struct {
+	env  Envelope
+	item int
+	ref  Ref
+}
+
+func (n *naive) take(e Envelope) int {
+	i := slices.IndexFunc(n.messages, func(m waiting) bool { return e.Fits(m.env) })
+	if i < 0 {
+		return 0
+	}
+	item := n.messages[i].item
+	n.messages = slices.Delete(n.messages, i, i+1)
+	return item
+}
+
+func (n *naive) arrive(m Envelope) int {
+	i := slices.IndexFunc(n.posted, func(r waiting) bool { return r.env.Fits(m) })
+	if i < 0 {
+		return 0
+	}
+	item := n.posted[i].item
+	n.posted = slices.Delete(n.posted, i, i+1)
+	return item
+}
+
+// pair is a Queue and its model side by side.
+type pair struct {
+	q    Queue[int, int]
+	n    naive
+	next int
+}
+
+// receive does what a receive does, with both, and returns what differs.
+func (p *pair) receive(e Envelope) error {
+	p.next++
+	want := p.n.take(e)
+	if seen, _ := p.q.Peek(e); seen != want {
+		return fmt.Errorf("peek for %v: message %d, want %d", e, seen, want)
+	}
+	if got, ok := p.q.Take(e); got != want || ok != (want != 0) {
+		return fmt.Errorf("receive for %v: message %d, %v, want %d", e, got, ok, want)
+	}
+	if want == 0 {
+		p.n.posted = append(p.n.posted, waiting{e, p.next, p.q.Post(e, p.next)})
+	}
+	return p.count()
+}
+
+// message does what a message does.
+func (p *pair) message(e Envelope) error {
+	p.next++
+	want := p.n.arrive(e)
+	if got, ok := p.q.Arrive(e); got != want || ok != (want != 0) {
+		return fmt.Errorf("message %v: receive %d, %v, want %d", e, got, ok, want)
+	}
+	if want == 0 {
+		p.n.messages = append(p.n.messages, waiting{env: e, item: p.next})
+		p.q.Keep(e, p.next)
+	}
+	return p.count()
+}
+
+// withdraw takes the i-th receive back, twice.
+func (p *pair) withdraw(i int) error {
+	ref := p.n.posted[i].ref
+	p.n.posted = slices.Delete(p.n.posted, i, i+1)
+	if !p.q.Withdraw(ref) || p.q.Withdraw(ref) {
+		return fmt.Errorf("receive %v was not withdrawn exactly once", ref)
+	}
+	return p.count()
+}
+
+// sweep takes all receives from a source back.
+func (p *pair) sweep(src int32) error {
+	var want, got []int
+	p.n.posted = slices.DeleteFunc(p.n.posted, func(r waiting) bool {
+		if r.env.Src == src {
+			want = append(want, r.item)
+		}
+		return r.env.Src == src
+	})
+	p.q.Sweep(func(e Envelope, r int) bool {
+		if e.Src == src {
+			got = append(got, r)
+		}
+		return e.Src == src
+	})
+	slices.Sort(got)
+	if !slices.Equal(got, want) {
+		return fmt.Errorf("swept %v, want %v", got, want)
+	}
+	return p.count()
+}
+
+func (p *pair) count() error {
+	if r, m := p.q.Waiting(); r != len(p.n.posted) || m != len(p.n.messages) {
+		return fmt.Errorf("%d receives and %d messages wait, want %d and %d", r, m, len(p.n.posted), len(p.n.messages))
+	}
+	return nil
+}
+
+func TestAgainstModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var p pair
+		src, tag := rapid.Int32Range(0, 3), rapid.Int32Range(0, 4)
+		fails := func(err error) {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"message": func(t *rapid.T) { fails(p.message(Envelope{src.Draw(t, "src"), tag.Draw(t, "tag")})) },
+			"receive": func(t *rapid.T) {
+				fails(p.receive(Envelope{src.Draw(t, "src"), tag.Draw(t, "tag")}.as(rapid.IntRange(0, kinds-1).Draw(t, "kind"))))
+			},
+			"withdraw": func(t *rapid.T) {
+				if len(p.n.posted) == 0 {
+					t.Skip("nothing is posted")
+				}
+				fails(p.withdraw(rapid.IntRange(0, len(p.n.posted)-1).Draw(t, "i")))
+			},
+			"sweep": func(t *rapid.T) { fails(p.sweep(src.Draw(t, "src"))) },
+		})
+	})
+}
+
+// Long queues of many envelopes: tables grow, lists come and go.
+func TestLongQueues(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 6))
+	for _, srcs := range []int32{1, 3, 1000} {
+		var p pair
+		for step := range 20_000 {
+			e := Envelope{rng.Int32N(srcs), rng.Int32N(300)}
+			var err error
+			// Messages run ahead, then receives catch up and run ahead, and back.
+			switch messages := step/5000%2 == 0; {
+			case rng.IntN(50) == 0 && len(p.n.posted) > 0:
+				err = p.withdraw(rng.IntN(len(p.n.posted)))
+			case messages == (rng.IntN(4) > 0):
+				err = p.message(e)
+			default:
+				if rng.IntN(8) == 0 {
+					e = e.as(rng.IntN(kinds))
+				}
+				err = p.receive(e)
+			}
+			if err != nil {
+				t.Fatalf("%d sources, step %d: %v", srcs, step, err)
+			}
+		}
+	}
+}
+
+// Receives that were posted in any order of wildcards take messages in that order.
+func TestEarliestOfKinds(t *testing.T) {
+	all := []Envelope{{1, 2}, {1, Any}, {Any, 2}, {Any, Any}}
+	order := []int{0, 1, 2, 3}
+	for range 24 {
+		var q Queue[int, int]
+		for _, i := range order {
+			q.Post(all[i], i)
+		}
+		for _, want := range order {
+			if got, ok := q.Arrive(Envelope{1, 2}); got != want || !ok {
+				t.Fatalf("posted in order %v: receive %d, want %d", order, got, want)
+			}
+		}
+		permute(order)
+	}
+}
+
+// permute makes the next permutation.
+func permute(p []int) {
+	i := len(p) - 2
+	for i >= 0 && p[i] > p[i+1] {
+		i--
+	}
+	if i >= 0 {
+		j := len(p) - 1
+		for p[j] < p[i] {
+			j--
+		}
+		p[i], p[j] = p[j], p[i]
+	}
+	slices.Reverse(p[i+1:])
+}
+
+// A reference of a node that is used again is no longer good.
+func TestStaleRef(t *testing.T) {
+	var q Queue[int, int]
+	old := q.Post(Envelope{1, 1}, 1)
+	q.Arrive(Envelope{1, 1})
+	q.Post(Envelope{1, 1}, 2)
+	if q.Withdraw(old) || q.Withdraw(Ref{node: 7}) {
+		t.Error("a receive was withdrawn by a reference that is not its own")
+	}
+	if r, _ := q.Waiting(); r != 1 {
+		t.Errorf("%d receives wait, want 1", r)
+	}
+}
+
+// In steady state nothing is allocated, with tags that were never used before.
+func TestNoAllocation(t *testing.T) {
+	var q Queue[*int, *int]
+	x, tag := new(int), int32(0)
+	round := func() {
+		for range 50 {
+			tag++
+			for i := range int32(5) {
+				q.Keep(Envelope{i, tag}, x)
+			}
+			for i := range int32(5) {
+				if _, ok := q.Take(Envelope{i, tag}.as(int(i) % kinds)); !ok {
+					t.Fatal("no message")
+				}
+			}
+			for i := range int32(5) {
+				q.Post(Envelope{i, tag}.as(int(i)%kinds), x)
+			}
+			for i := range int32(5) {
+				if _, ok := q.Arrive(Envelope{i, tag}); !ok {
+					t.Fatal("no receive")
+				}
+			}
+		}
+	}
+	round()
+	if n := testing.AllocsPerRun(100, round); n != 0 {
+		t.Errorf("%v allocations a round, want none", n)
+	}
+	if u := q.messages.used + q.posted.used; u != 0 {
+		t.Errorf("%d lists although nothing waits", u)
+	}
+}
+
+func BenchmarkLone(b *testing.B) {
+	var q Queue[int, int]
+	for b.Loop() {
+		q.Post(Envelope{2, 7}, 1)
+		q.Arrive(Envelope{2, 7})
+	}
+}
+
+func BenchmarkPosted(b *testing.B) {
+	var q Queue[int, int]
+	for i := range 1000 {
+		q.Post(Envelope{1, int32(i)}, i)
+	}
+	for b.Loop() {
+		q.Post(Envelope{2, 7}, 1)
+		q.Arrive(Envelope{2, 7})
+	}
+}
+
+func BenchmarkUnexpected(b *testing.B) {
+	var q Queue[int, int]
+	for i := range 1000 {
+		q.Keep(Envelope{1, int32(i)}, i)
+	}
+	for b.Loop() {
+		q.Keep(Envelope{2, 7}, 1)
+		q.Take(Envelope{2, 7})
+	}
+}

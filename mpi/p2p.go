@@ -1,0 +1,257 @@
+package mpi
+
+import (
+	"math"
+	"unsafe"
+
+	"github.com/goshmem/goshmem/mpi/match"
+)
+
+// Wildcards of a receive, and the rank of nobody: a send to ProcNull and a receive
+// from it succeed at once and move nothing.
+const (
+	AnySource = -1
+	AnyTag    = -1
+	ProcNull  = -2
+)
+
+// MaxTag is the greatest tag of a message.
+const MaxTag = math.MaxInt32
+
+type envelope = match.Envelope
+
+// span is a buffer without its type.
+type span struct {
+	at    unsafe.Pointer
+	bytes int
+	elem  int // bytes of an element
+}
+
+func spanOf[T any](buf []T) span {
+	size := int(unsafe.Sizeof(*new(T)))
+	return span{at: unsafe.Pointer(unsafe.SliceData(buf)), bytes: len(buf) * size, elem: size}
+}
+
+// Send sends a message and returns when buf may be used again: short messages at
+// once, unless the way to dst is full, longer ones when they are received.
+// Messages between two ranks are received in the order in which they were sent.
+//
+// Shape: the receiver's buffer has at least as many bytes; its type is not compared.
+// Cost: where buf or the receiver's buffer is in the symmetric heap (shmem.Sym.Local),
+// a long message is copied once, otherwise twice.
+// Errors: *UsageError; *RankError when dst has died; the end of c's context, with
+// which a message that was announced already is given up: its receive fails, or, if
+// buf is in the symmetric heap, may get what is there later.
+// Concurrent calls: allowed.
+// Source: MPI_Send.
+func Send[T any](c *Comm, buf []T, dst, tag int) error {
+	const op = "Send"
+	if err := checkType[T](op); err != nil {
+		return err
+	}
+	return c.send(op, spanOf(buf), dst, tag)
+}
+
+// Isend begins to send a message. Until the request is complete, buf must not be
+// changed.
+//
+// Errors: as Send, here or at Wait.
+// Concurrent calls: allowed.
+// Source: MPI_Isend.
+func Isend[T any](c *Comm, buf []T, dst, tag int) (Request, error) {
+	const op = "Isend"
+	if err := checkType[T](op); err != nil {
+		return Request{}, err
+	}
+	return c.isend(op, spanOf(buf), dst, tag)
+}
+
+// Recv receives the earliest message that fits src and tag, which may be AnySource
+// and AnyTag.
+//
+// Errors: *UsageError; ErrTruncated when the message is longer than buf; *RankError
+// when src has died and all that it had sent was received, or, for AnySource, when a
+// rank has died whose death is not acknowledged (AckFailed) and no message is there;
+// the end of c's context.
+// Concurrent calls: allowed.
+// Source: MPI_Recv.
+func Recv[T any](c *Comm, buf []T, src, tag int) (Status, error) {
+	const op = "Recv"
+	if err := checkType[T](op); err != nil {
+		return Status{}, err
+	}
+	r, err := c.startRecv(op, spanOf(buf), src, tag)
+	if r == nil {
+		return nowhere, err
+	}
+	return r.finish(c.ctx)
+}
+
+// Irecv begins to receive a message. Until the request is complete, buf must not be
+// used.
+//
+// Errors: as Recv, here or at Wait.
+// Concurrent calls: allowed.
+// Source: MPI_Irecv.
+func Irecv[T any](c *Comm, buf []T, src, tag int) (Request, error) {
+	const op = "Irecv"
+	if err := checkType[T](op); err != nil {
+		return Request{}, err
+	}
+	r, err := c.startRecv(op, spanOf(buf), src, tag)
+	if r == nil {
+		return Request{}, err
+	}
+	return Request{r: r, gen: r.gen.Load(), ctx: c.ctx}, nil
+}
+
+// Sendrecv sends a message and receives one, in any order.
+//
+// Errors: as Send and Recv. When the send fails, nothing is received.
+// Concurrent calls: allowed.
+// Source: MPI_Sendrecv.
+func Sendrecv[S, R any](c *Comm, send []S, dst, sendTag int, recv []R, src, recvTag int) (Status, error) {
+	const op = "Sendrecv"
+	err := checkType[S](op)
+	if err == nil {
+		err = checkType[R](op)
+	}
+	if err == nil {
+		err = c.checkSend(op, dst, sendTag)
+	}
+	if err != nil {
+		return Status{}, err
+	}
+	r, err := c.startRecv(op, spanOf(recv), src, recvTag)
+	if err != nil {
+		return Status{}, err
+	}
+	if err := c.send(op, spanOf(send), dst, sendTag); err != nil {
+		if r != nil && r.g.e.abandon(r) {
+			r.recycle()
+		}
+		return Status{}, err
+	}
+	if r == nil {
+		return nowhere, nil
+	}
+	return r.finish(c.ctx)
+}
+
+// nowhere is the status of a receive from ProcNull.
+var nowhere = Status{Source: ProcNull, Tag: AnyTag}
+
+// checkSend checks the communicator, rank and tag of a send.
+func (c *Comm) checkSend(op string, dst, tag int) error {
+	if c != nil && c.g != nil && uint(dst) < uint(c.g.n) && uint(tag) <= MaxTag && !c.g.ended.Load() {
+		return nil
+	}
+	if err := c.usable(op); err != nil {
+		return err
+	}
+	if dst != ProcNull && (dst < 0 || dst >= c.g.n) {
+		return usage(op, ErrRankRange, "destination %d in a communicator of %d, want 0 to %d or ProcNull", dst, c.g.n, c.g.n-1)
+	}
+	if tag < 0 || tag > MaxTag {
+		return usage(op, ErrTag, "tag %d, want 0 to %d", tag, MaxTag)
+	}
+	return nil
+}
+
+// checkRecv is checkSend for a receive.
+func (c *Comm) checkRecv(op string, src, tag int) error {
+	if err := c.usable(op); err != nil {
+		return err
+	}
+	if src != ProcNull && (src < AnySource || src >= c.g.n) {
+		return usage(op, ErrRankRange, "source %d in a communicator of %d, want 0 to %d, AnySource or ProcNull", src, c.g.n, c.g.n-1)
+	}
+	if tag < AnyTag || tag > MaxTag {
+		return usage(op, ErrTag, "tag %d, want 0 to %d or AnyTag", tag, MaxTag)
+	}
+	return nil
+}
+
+// send is Send without the type.
+func (c *Comm) send(op string, s span, dst, tag int) error {
+	if err := c.checkSend(op, dst, tag); err != nil || dst == ProcNull {
+		return err
+	}
+	r, err := c.g.startSend(op, s, dst, tag)
+	if r == nil {
+		return err
+	}
+	_, err = r.finish(c.ctx)
+	return err
+}
+
+// isend is Isend without the type.
+func (c *Comm) isend(op string, s span, dst, tag int) (Request, error) {
+	if err := c.checkSend(op, dst, tag); err != nil || dst == ProcNull {
+		return Request{}, err
+	}
+	r, err := c.g.startSend(op, s, dst, tag)
+	if r == nil {
+		return Request{}, err
+	}
+	return Request{r: r, gen: r.gen.Load(), ctx: c.ctx}, nil
+}
+
+// startSend begins a send. It returns no request if that is complete already.
+func (g *group) startSend(op string, s span, dst, tag int) (*request, error) {
+	e, pe := g.e, g.pe(dst)
+	e.mu.Lock()
+	defer e.unlock()
+	if e.job.Failures.Epoch() != e.epoch.Load() {
+		e.progress()
+	}
+	if e.dead != nil && e.dead[pe] {
+		return nil, g.died(op, dst)
+	}
+	if pe == e.me {
+		e.local(g, envelope{Src: int32(g.me), Tag: int32(tag)}, s.at, s.bytes)
+		return nil, nil
+	}
+	l := e.lane(pe)
+	p := packet{kind: kindEager, match: matchOf(g.number, int32(tag)), size: sizeOf(g.me, s.bytes)}
+	if s.bytes <= e.eager {
+		p.data, p.n = s.at, s.bytes
+		if l.idle() && l.write(&p) {
+			return nil, nil
+		}
+	}
+	r := g.newRequest(op, s)
+	r.pe, p.r = pe, r
+	if s.bytes > e.eager {
+		p.kind, p.body = kindAnnounce, parcel{from: e.enter(r), offset: e.offset(s.at, s.bytes)}
+	}
+	e.send(l, &p)
+	return r, nil
+}
+
+// startRecv begins a receive. It returns no request for one from ProcNull.
+func (c *Comm) startRecv(op string, s span, src, tag int) (*request, error) {
+	if err := c.checkRecv(op, src, tag); err != nil || src == ProcNull {
+		return nil, err
+	}
+	g := c.g
+	e := g.e
+	r := g.newRequest(op, s)
+	r.recv, r.wild = true, src == AnySource
+	env := envelope{Src: int32(src), Tag: int32(tag)}
+	e.mu.Lock()
+	defer e.unlock()
+	if m, ok := g.q.Take(env); ok {
+		e.take(r, m)
+		e.progress() // also where every receive finds its message waiting
+		return r, nil
+	}
+	if src != AnySource && e.dead != nil && e.dead[g.pe(src)] {
+		r.pe = g.pe(src)
+		e.fails(r)
+		return r, nil
+	}
+	r.ref, r.posted = g.q.Post(env, r), true
+	e.progress()
+	return r, nil
+}

@@ -1,0 +1,260 @@
+package mpi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/goshmem/goshmem/mpi/match"
+	"github.com/goshmem/goshmem/rma"
+)
+
+// Status says what a receive has got.
+type Status struct {
+	Source int // rank of the sender, or ProcNull
+	Tag    int
+	Count  int // elements of the receive's type, as far as they are whole
+	Bytes  int
+}
+
+// Request is a send or a receive that is under way. It is a value, and the zero
+// Request one that is complete, as is a Request that Wait or Test has said to be so.
+type Request struct {
+	r   *request
+	gen uint64
+	ctx context.Context //nolint:containedctx // With's purpose
+}
+
+// request is what a Request is about. Until it is done, the engine's lock guards
+// it; then it is the waiter's.
+type request struct {
+	g    *group
+	op   string
+	gen  atomic.Uint64  // grows when it is given back
+	done uint32         // 1: complete
+	buf  unsafe.Pointer // keeps it alive as well
+	size int            // bytes of buf, then of the message
+	elem int            // bytes of an element
+	pe   int            // of the other side: from the start for a send, then for a receive as well
+
+	number uint64 // in the engine's table; 0: not there
+	theirs uint64 // the receive's number, when a send is cleared
+	moved  int    // bytes that have gone or come so far
+
+	ref    match.Ref // of a receive that is posted
+	recv   bool
+	posted bool
+	wild   bool // from any source
+	status Status
+	short  error // the message was too long
+	err    error
+}
+
+var requests = sync.Pool{New: func() any { return new(request) }}
+
+// newRequest returns a request for the bytes of a buffer.
+func (g *group) newRequest(op string, s span) *request {
+	r := requests.Get().(*request) //nolint:errcheck,forcetypeassert // nothing else is in the pool
+	r.g, r.op, r.buf, r.size, r.elem = g, op, s.at, s.bytes, s.elem
+	return r
+}
+
+// recycle gives a request back that is done, or that the engine does not know.
+func (r *request) recycle() {
+	r.gen.Add(1)
+	r.g, r.buf, r.short, r.err = nil, nil, nil, nil
+	r.done, r.pe, r.number, r.theirs, r.moved = 0, 0, 0, 0, 0
+	r.recv, r.posted, r.wild, r.status = false, false, false, Status{}
+	requests.Put(r)
+}
+
+// took gives a receive its message: it returns how many bytes of n go to the buffer.
+func (r *request) took(env match.Envelope, n int) int {
+	r.posted = false
+	if n > r.size {
+		r.short = fmt.Errorf("mpi.%s: %w: %d bytes with tag %d from rank %d, want at most the buffer's %d", r.op, ErrTruncated, n, env.Tag, env.Src, r.size)
+		n = r.size
+	}
+	r.size = n
+	r.status = Status{Source: int(env.Src), Tag: int(env.Tag), Bytes: n, Count: n / r.elem}
+	return n
+}
+
+// complete ends a request. The engine does not touch it any more.
+func (e *engine) complete(r *request, err error) {
+	if err == nil {
+		err = r.short
+	}
+	if errors.Is(err, ErrCanceled) {
+		err = fmt.Errorf("mpi.%s: %w", r.op, err)
+	}
+	r.err = err
+	e.finished++
+	atomic.StoreUint32(&r.done, 1)
+}
+
+func (r *request) isDone() bool { return atomic.LoadUint32(&r.done) != 0 }
+
+// alarmed says whether a receive from any source may never end, for a death.
+func (r *request) alarmed() bool { return r.wild && r.g.alarm.Load() }
+
+// Poll makes progress and says whether the request is done, or alarmed.
+func (r *request) Poll() bool {
+	if r.isDone() {
+		return true
+	}
+	e := r.g.e
+	if e.stirring() {
+		e.mu.Lock()
+		e.progress()
+		e.unlock()
+		if r.isDone() {
+			return true
+		}
+	}
+	return r.alarmed()
+}
+
+// await returns when the request is done, or why it is not: then it goes on.
+func (r *request) await(ctx context.Context) error {
+	if !r.isDone() {
+		if err := r.g.e.job.Waiter.WaitPoll(r, ctx); err != nil {
+			if errors.Is(err, rma.ErrClosed) {
+				return usage(r.op, ErrFinalized, "Finalize was called meanwhile")
+			}
+			return fmt.Errorf("mpi.%s: %w", r.op, err)
+		}
+		if !r.isDone() {
+			r.g.e.job.Noticed()
+			return r.g.died(r.op, r.g.unacknowledged()...)
+		}
+	}
+	return nil
+}
+
+// finish awaits a request of a call that waits, which ends with it.
+func (r *request) finish(ctx context.Context) (Status, error) {
+	if err := r.await(ctx); err != nil && r.g.e.abandon(r) {
+		r.recycle()
+		return Status{}, err
+	}
+	return r.end()
+}
+
+// end returns the outcome of a request that is done and gives it back.
+func (r *request) end() (Status, error) {
+	s, err := r.status, r.err
+	if err != nil && errors.Is(err, ErrDied) {
+		r.g.e.job.Noticed()
+	}
+	r.recycle()
+	return s, err
+}
+
+// abandon makes the engine forget a request, unless it is done. What the other side
+// has been told of it is good for nothing any more; it finds out.
+func (e *engine) abandon(r *request) bool {
+	e.mu.Lock()
+	defer e.unlock()
+	if r.isDone() {
+		return false
+	}
+	if r.posted {
+		r.g.q.Withdraw(r.ref)
+	}
+	if r.number != 0 {
+		e.strike(r.number)
+	}
+	if !r.recv {
+		e.lane(r.pe).forget(e, r)
+	}
+	return true
+}
+
+// forget takes a send out of what waits for room. A receiver that waits for parts of
+// it is told.
+func (l *outLane) forget(e *engine, r *request) {
+	for i := l.head; i < len(l.queue); i++ {
+		if l.queue[i].r == r {
+			l.queue = append(l.queue[:i], l.queue[i+1:]...)
+			return
+		}
+	}
+	for i, s := range l.streams {
+		if s == r {
+			l.streams = append(l.streams[:i], l.streams[i+1:]...)
+			e.send(l, &packet{kind: kindRefuse, body: parcel{to: r.theirs}})
+			return
+		}
+	}
+}
+
+// active says whether the handle is of a request that has not ended.
+func (q Request) active() bool { return q.r != nil && q.r.gen.Load() == q.gen }
+
+// With returns a handle of the same request, whose Wait ends with an error when ctx
+// ends; the request goes on.
+func (q Request) With(ctx context.Context) Request {
+	q.ctx = ctx
+	return q
+}
+
+// Wait returns when the request is complete: the buffer of a send may be used
+// again, that of a receive has the message.
+//
+// Errors: those of the operation. The end of the context (With, or that of the
+// communicator) and, of a receive from AnySource, the death of a rank that is not
+// acknowledged, leave the request as it is: Wait may be called again.
+// Concurrent calls: allowed, on different requests.
+// Source: MPI_Wait.
+func (q Request) Wait() (Status, error) {
+	if !q.active() {
+		return Status{}, nil
+	}
+	if err := q.r.await(q.ctx); err != nil {
+		return Status{}, err
+	}
+	return q.r.end()
+}
+
+// Test makes progress and says whether the request is complete. If so, it returns
+// what Wait would.
+//
+// Errors: as Wait.
+// Source: MPI_Test.
+func (q Request) Test() (s Status, done bool, err error) {
+	if !q.active() {
+		return Status{}, true, nil
+	}
+	q.r.g.e.job.Waiter.Beat()
+	if !q.r.Poll() {
+		return Status{}, false, nil
+	}
+	if !q.r.isDone() {
+		return Status{}, false, q.r.g.died(q.r.op, q.r.g.unacknowledged()...)
+	}
+	s, err = q.r.end()
+	return s, true, err
+}
+
+// WaitAll waits for all requests and returns the errors of all joined. A status is
+// written to the element of statuses with the same index, if there is one.
+//
+// Errors: as Wait.
+// Source: MPI_Waitall.
+func WaitAll(all []Request, statuses []Status) error {
+	var failed []error
+	for i, q := range all {
+		s, err := q.Wait()
+		if i < len(statuses) {
+			statuses[i] = s
+		}
+		if err != nil {
+			failed = append(failed, err)
+		}
+	}
+	return errors.Join(failed...)
+}

@@ -1,0 +1,176 @@
+package mpi
+
+import (
+	"unsafe"
+
+	"github.com/goshmem/goshmem/mpi/match"
+	"github.com/goshmem/goshmem/symheap/layout"
+)
+
+// A message that is too long to be sent at once stays with its sender, who announces
+// it. When it has met its receive:
+//
+//   - if it lies in the sender's symmetric heap, the receiver copies it from there,
+//     and says that it is done;
+//   - if not, the receiver clears it. If the receiver's buffer is in its symmetric
+//     heap, the sender copies the message to there, and says that it is done;
+//   - otherwise the sender sends it through the lane part by part.
+//
+// So one copy is made if either side is in symmetric memory.
+
+// entry is a request that another process knows by its place here. The number given
+// to it has the generation as well, so that an answer to one that has ended, for a
+// death or a context, is known as such.
+type entry struct {
+	r   *request
+	gen uint32
+}
+
+// enter gives a request a number, which is not 0.
+func (e *engine) enter(r *request) uint64 {
+	var i uint32
+	if n := len(e.vacant); n > 0 {
+		i, e.vacant = e.vacant[n-1], e.vacant[:n-1]
+	} else {
+		i = uint32(len(e.table))
+		e.table = append(e.table, entry{})
+	}
+	e.table[i].gen++
+	e.table[i].r = r
+	r.number = uint64(e.table[i].gen)<<32 | uint64(i)
+	return r.number
+}
+
+// find returns the request with a number, nil if it has ended.
+func (e *engine) find(number uint64) *request {
+	i := uint32(number)
+	if int(i) >= len(e.table) || e.table[i].gen != uint32(number>>32) {
+		return nil
+	}
+	return e.table[i].r
+}
+
+// strike takes a request's number away.
+func (e *engine) strike(number uint64) *request {
+	r := e.find(number)
+	if r != nil {
+		i := uint32(number)
+		e.table[i].r = nil
+		e.vacant = append(e.vacant, i)
+		r.number = 0
+	}
+	return r
+}
+
+// offset returns where bytes are in the heap of this process's segment, 0 if they are
+// not.
+func (e *engine) offset(p unsafe.Pointer, n int) uint64 {
+	off := uint64(uintptr(p) - uintptr(unsafe.Pointer(e.own)))
+	if size := e.job.Map.Size(); off < layout.HeapOffset || off >= size || size-off < uint64(n) {
+		return 0
+	}
+	return off
+}
+
+// at returns the address of an offset in a PE's segment.
+func (e *engine) at(pe int, off uint64) unsafe.Pointer {
+	return unsafe.Add(e.job.Map.Segment(pe), int(off))
+}
+
+// announced takes word of a message.
+func (e *engine) announced(comm uint32, m message) {
+	q := e.queue(comm)
+	if q == nil {
+		e.send(e.lane(m.pe), &packet{kind: kindDone, body: parcel{to: m.sender}}) // nobody will ever want it
+		return
+	}
+	if r, ok := q.Arrive(m.env); ok {
+		e.fetch(r, &m)
+		return
+	}
+	keep := e.newMessage(0)
+	m.data = keep.data
+	*keep = m
+	q.Keep(m.env, keep)
+}
+
+// take gives a receive the message that it has met, which was waiting.
+func (e *engine) take(r *request, m *message) {
+	switch {
+	case m.sender != 0:
+		e.fetch(r, m)
+	case m.size > 0:
+		e.fill(r, m.env, unsafe.Pointer(&m.data[0]), m.size)
+	default:
+		e.fill(r, m.env, nil, 0)
+	}
+	e.drop(m)
+}
+
+// fetch begins to move a message that was announced to its receive.
+func (e *engine) fetch(r *request, m *message) {
+	n, l := r.took(m.env, m.size), e.lane(m.pe)
+	if m.offset != 0 || n == 0 {
+		if n > 0 {
+			moveBytes(r.buf, e.at(m.pe, m.offset), n) // also from one who is dead
+		}
+		e.send(l, &packet{kind: kindDone, body: parcel{to: m.sender}})
+		e.complete(r, nil)
+		return
+	}
+	r.pe = m.pe
+	if e.dead != nil && e.dead[m.pe] {
+		e.complete(r, r.g.died(r.op, r.g.rank(m.pe)))
+		return
+	}
+	e.send(l, &packet{kind: kindClear, body: parcel{to: m.sender, offset: e.offset(r.buf, n), from: e.enter(r), size: uint64(n)}})
+}
+
+// cleared sends a message that its receiver waits for.
+func (e *engine) cleared(pe int, p *parcel) {
+	l, r := e.lane(pe), e.strike(p.to)
+	if r == nil {
+		e.send(l, &packet{kind: kindRefuse, body: parcel{to: p.from}})
+		return
+	}
+	if p.offset != 0 {
+		moveBytes(e.at(pe, p.offset), r.buf, int(p.size))
+		e.send(l, &packet{kind: kindDone, body: parcel{to: p.from}})
+		e.complete(r, nil)
+		return
+	}
+	r.theirs, r.moved, r.size = p.from, 0, int(p.size)
+	l.streams = append(l.streams, r)
+	e.stick(l)
+}
+
+// part takes the next part of a message.
+func (e *engine) part(number uint64, data unsafe.Pointer, n int) {
+	r := e.find(number)
+	if r == nil {
+		return // nobody waits for it any more
+	}
+	copyBytes(unsafe.Add(r.buf, r.moved), data, n)
+	if r.moved += n; r.moved == r.size {
+		e.strike(number)
+		e.complete(r, nil)
+	}
+}
+
+// local sends a message to this process itself. It is copied in any case, so that
+// the send never waits for the receive.
+func (e *engine) local(g *group, env match.Envelope, data unsafe.Pointer, n int) {
+	if r, ok := g.q.Arrive(env); ok {
+		if r.took(env, n) > 0 {
+			moveBytes(r.buf, data, r.size)
+		}
+		e.complete(r, nil)
+		return
+	}
+	m := e.newMessage(n)
+	m.env, m.size = env, n
+	if n > 0 {
+		copyBytes(unsafe.Pointer(&m.data[0]), data, n)
+	}
+	g.q.Keep(env, m)
+}

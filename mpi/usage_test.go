@@ -1,0 +1,139 @@
+package mpi_test
+
+import (
+	"errors"
+	"math"
+	"testing"
+
+	"github.com/goshmem/goshmem/mpi"
+)
+
+// Wrong arguments are told, in the function's name, and move nothing.
+func TestUsage(t *testing.T) {
+	run(t, 2, func(t *testing.T, c *mpi.Comm) {
+		word, list := []int64{7}, []string{"x"}
+		empty := []struct{}{{}}
+		type node struct {
+			_ int
+			_ [2]*int
+		}
+		big := make([][9000]byte, 1)
+		for name, x := range map[string]struct {
+			err  error
+			want error
+		}{
+			"rank too large":        {mpi.Send(c, word, 2, 0), mpi.ErrRankRange},
+			"send to any":           {mpi.Send(c, word, mpi.AnySource, 0), mpi.ErrRankRange},
+			"rank far below":        {mpi.Send(c, word, -3, 0), mpi.ErrRankRange},
+			"tag below 0":           {mpi.Send(c, word, 1, -2), mpi.ErrTag},
+			"send any tag":          {mpi.Send(c, word, 1, mpi.AnyTag), mpi.ErrTag},
+			"tag too large":         {mpi.Send(c, word, 1, mpi.MaxTag+1), mpi.ErrTag},
+			"isend":                 {fails(mpi.Isend(c, word, 2, 0)), mpi.ErrRankRange},
+			"source too large":      {fails(mpi.Recv(c, word, 2, 0)), mpi.ErrRankRange},
+			"source far below":      {fails(mpi.Recv(c, word, -3, 0)), mpi.ErrRankRange},
+			"irecv tag":             {fails(mpi.Irecv(c, word, 0, -2)), mpi.ErrTag},
+			"recv tag":              {fails(mpi.Recv(c, word, 0, math.MaxInt)), mpi.ErrTag},
+			"strings":               {mpi.Send(c, list, 1, 0), mpi.ErrElementType},
+			"pointers":              {fails(mpi.Recv(c, []node{}, 1, 0)), mpi.ErrElementType},
+			"no size":               {mpi.Bcast(c, empty, 0), mpi.ErrElementType},
+			"nil comm":              {mpi.Send(nil, word, 1, 0), mpi.ErrArgument},
+			"nil comm, barrier":     {(*mpi.Comm)(nil).Barrier(), mpi.ErrArgument},
+			"zero comm":             {fails(mpi.Recv(new(mpi.Comm), word, 0, 0)), mpi.ErrArgument},
+			"sendrecv":              {fails(mpi.Sendrecv(c, word, 9, 0, word, 1, 0)), mpi.ErrRankRange},
+			"sendrecv, source":      {fails(mpi.Sendrecv(c, word, 1, 0, word, 9, 0)), mpi.ErrRankRange},
+			"bcast root":            {mpi.Bcast(c, word, 2), mpi.ErrRankRange},
+			"reduce root":           {mpi.Reduce(c, word, word, mpi.Sum, -1), mpi.ErrRankRange},
+			"allreduce lengths":     {mpi.Allreduce(c, word, []int64{1, 2}, mpi.Sum), mpi.ErrArgument},
+			"allreduce no operator": {mpi.Allreduce(c, word, []int64{1}, nil), mpi.ErrArgument},
+			"allreduce element":     {mpi.Allreduce(c, big, big, func(_, _ [][9000]byte) {}), mpi.ErrElementType},
+			"color":                 {fails(c.Split(-2, 0)), mpi.ErrArgument},
+			"free world":            {c.Free(), mpi.ErrArgument},
+		} {
+			var u *mpi.UsageError
+			if !errors.Is(x.err, x.want) || !errors.As(x.err, &u) || u.Op == "" {
+				t.Errorf("%s: error %v, want a usage error with %v", name, x.err, x.want)
+			}
+		}
+		if s, done, err := must(mpi.Irecv(c, word, mpi.AnySource, mpi.AnyTag))(t).Test(); done || err != nil {
+			t.Errorf("a message has come: %+v, %v", s, err)
+		}
+		var nothing mpi.Request
+		if s, err := nothing.Wait(); err != nil || s != (mpi.Status{}) {
+			t.Errorf("zero request: %+v, %v", s, err)
+		}
+		if c := (*mpi.Comm)(nil); c.Rank() != -1 || c.Size() != 0 || c.Failed() != nil || c.AckFailed() != nil || c.With(t.Context()) != nil {
+			t.Error("a nil communicator has something")
+		}
+		if err := (*mpi.World)(nil).Finalize(); !errors.Is(err, mpi.ErrArgument) {
+			t.Errorf("Finalize of nil: %v", err)
+		}
+	})
+}
+
+// A message that is too long fills the buffer and is an error; the next one is not.
+// ProcNull is nobody.
+func TestTruncatedAndNobody(t *testing.T) {
+	run(t, 2, func(t *testing.T, c *mpi.Comm) {
+		for _, n := range []int{9, 3000, 60_000} {
+			for _, first := range []bool{false, true} {
+				in := make([]byte, n)
+				if c.Rank() == 1 {
+					if first {
+						ok(t, c.Barrier())
+					}
+					ok(t, mpi.Send(c, message(n, 1), 0, 1))
+					ok(t, mpi.Send(c, message(n, 2), 0, 1))
+					if !first {
+						ok(t, c.Barrier())
+					}
+					continue
+				}
+				if !first && n < 10_000 {
+					ok(t, c.Barrier())
+				}
+				r := must(mpi.Irecv(c, in[:n-1], 1, 1))(t)
+				if first {
+					ok(t, c.Barrier())
+				}
+				s, err := r.Wait()
+				if !errors.Is(err, mpi.ErrTruncated) || s.Bytes != n-1 {
+					t.Errorf("%d bytes into one less: %+v, %v", n, s, err)
+				}
+				if in[n-1] != 0 || in[n-2] != content(n-2, n, 1) {
+					t.Errorf("%d bytes into one less: the end is %v", n, in[n-2:])
+				}
+				must(mpi.Recv(c, in, 1, 1))(t)
+				check(t, in, 2)
+				if !first && n >= 10_000 {
+					ok(t, c.Barrier())
+				}
+			}
+		}
+		ok(t, mpi.Send(c, make([]byte, 100_000), mpi.ProcNull, 1))
+		s := must(mpi.Recv(c, make([]int, 1), mpi.ProcNull, mpi.AnyTag))(t)
+		if s.Source != mpi.ProcNull || s.Tag != mpi.AnyTag || s.Count != 0 {
+			t.Errorf("status of nobody: %+v", s)
+		}
+		must(must(mpi.Isend(c, []int{1}, mpi.ProcNull, 1))(t).Wait())(t)
+		must(must(mpi.Irecv(c, []int{1}, mpi.ProcNull, 1))(t).Wait())(t)
+	})
+}
+
+// Elements are counted in the receiver's type.
+func TestCount(t *testing.T) {
+	run(t, 1, func(t *testing.T, c *mpi.Comm) {
+		type pair struct {
+			a int32
+			b float32
+		}
+		ok(t, mpi.Send(c, []pair{{1, 2}, {3, 4}, {5, 6}}, 0, 0))
+		in := make([]pair, 5)
+		if s := must(mpi.Recv(c, in, 0, 0))(t); s.Count != 3 || s.Bytes != 24 || in[2] != (pair{5, 6}) {
+			t.Errorf("%+v, %v", s, in)
+		}
+		ok(t, mpi.Send(c, make([]byte, 11), 0, 0))
+		if s := must(mpi.Recv(c, in, 0, 0))(t); s.Count != 1 || s.Bytes != 11 {
+			t.Errorf("11 bytes of elements of 8: %+v", s)
+		}
+	})
+}

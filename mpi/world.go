@@ -1,0 +1,198 @@
+package mpi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/goshmem/goshmem/coll"
+	"github.com/goshmem/goshmem/internal/job"
+	"github.com/goshmem/goshmem/internal/version"
+	"github.com/goshmem/goshmem/pmix/client"
+)
+
+// World is a process's membership in its job: from Init to the last Finalize.
+type World struct {
+	e    *engine
+	comm *Comm
+	refs int // nested Inits
+}
+
+var (
+	initMu  sync.Mutex
+	current *World
+)
+
+// Init makes the process a rank of its job and returns when all have called it. In a
+// program that was not started by oshrun, the job is this process alone. It does not
+// matter whether shmem is initialized.
+//
+// Calls nest: a further Init returns the same World, and only the last of as many
+// calls of Finalize ends it. After that, Init may be called again. Any goroutine may
+// call anything from then on.
+//
+// Collective: over all ranks of the job.
+// Errors: the environment is not one that oshrun makes; *RankError with ErrDied when
+// a rank has died.
+// Source: MPI_Init_thread.
+func Init() (*World, error) {
+	initMu.Lock()
+	defer initMu.Unlock()
+	if current != nil {
+		current.refs++
+		return current, nil
+	}
+	ctx := context.Background()
+	j, err := job.Acquire(ctx)
+	if err != nil {
+		return nil, initError(err)
+	}
+	w, err := newWorld(ctx, j)
+	if err == nil {
+		err = j.DeclareModel(ctx, client.Model{Programming: "MPI", Library: "goshmem", Version: version.String(), Threads: "goroutines"})
+	}
+	if err != nil {
+		j.Waiter.Serve(nil)
+		return nil, errors.Join(initError(err), j.Release(ctx))
+	}
+	current = w
+	return w, nil
+}
+
+func newWorld(ctx context.Context, j *job.Job) (*World, error) {
+	members := make([]int, j.NPEs)
+	for i := range members {
+		members[i] = i
+	}
+	t, err := coll.New(coll.Config{
+		Map: j.Map, Waiter: j.Waiter, Members: members, Me: j.PE, ID: coll.MPIWorld, Failures: j.Failures,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if t.Rejoin() {
+		if err := j.Fence(ctx); err != nil {
+			return nil, err
+		}
+	}
+	e := newEngine(j)
+	j.Waiter.Serve(e.serve)
+	g, err := e.newGroup(ctx, t)
+	if err != nil {
+		t.Leave()
+		return nil, err
+	}
+	return &World{e: e, comm: &Comm{g: g}, refs: 1}, nil
+}
+
+// initError gives an error of set-up its public form.
+func initError(err error) error {
+	if dead, ok := errors.AsType[*job.DeadError](err); ok {
+		e, all := &diedError{}, []int(nil)
+		for _, f := range dead.Failures {
+			all, e.causes = append(all, f.PE), append(e.causes, f.Cause)
+		}
+		e.ranks = all
+		return &RankError{Ranks: all, Op: "Init", Err: e}
+	}
+	if _, ok := errors.AsType[*RankError](err); ok {
+		return err
+	}
+	return fmt.Errorf("mpi.Init: %w", err)
+}
+
+// Initialized says whether the process holds a World.
+//
+// Source: MPI_Initialized.
+func Initialized() bool {
+	initMu.Lock()
+	defer initMu.Unlock()
+	return current != nil
+}
+
+// Comm returns the communicator of all ranks: rank i is PE i of the job. That of a nil
+// World is nil; what is called on it returns an error.
+//
+// Source: MPI_COMM_WORLD.
+func (w *World) Comm() *Comm {
+	if w == nil {
+		return nil
+	}
+	return w.comm
+}
+
+// Finalize ends the process's membership when all have called it: what this process
+// has sent is on its way then, and what is on its way to it and was not
+// received is dropped. Calls on this World and its communicators fail from then
+// on with ErrFinalized. A Finalize that is not the last of nested ones is a barrier only.
+// When a rank has died, it does not wait for the others and succeeds.
+//
+// Collective: over all ranks of the job.
+// Source: MPI_Finalize.
+func (w *World) Finalize() error {
+	const op = "Finalize"
+	if w == nil || w.e == nil {
+		return usage(op, ErrArgument, "World is nil, want one that Init returned without an error")
+	}
+	if err := w.comm.usable(op); err != nil {
+		return err
+	}
+	ctx, g, e := context.Background(), w.comm.g, w.e
+	err := e.job.Waiter.WaitPoll((*flush)(e), ctx)
+	// Between the two barriers everybody takes what is in its lanes, so that nothing
+	// old is in them at the next Init.
+	for range 2 {
+		if err == nil {
+			err = g.fail(op, g.t.Sync(ctx))
+			e.settle()
+		}
+	}
+	if err != nil && !errors.Is(err, ErrDied) {
+		return err
+	}
+	initMu.Lock()
+	defer initMu.Unlock()
+	if w.refs--; w.refs > 0 {
+		return nil
+	}
+	current = nil
+	e.job.Waiter.Serve(nil)
+	e.end()
+	g.t.Leave()
+	if err := e.job.Release(ctx); err != nil {
+		return fmt.Errorf("mpi.Finalize: %w", err)
+	}
+	return nil
+}
+
+// flush waits until all that was to be written into lanes has been.
+type flush engine
+
+// Poll makes progress and says whether there is nothing left.
+func (f *flush) Poll() bool {
+	e := (*engine)(f)
+	e.serve()
+	return e.waiting.Load() == 0
+}
+
+// settle takes what there is in the lanes.
+func (e *engine) settle() {
+	e.mu.Lock()
+	defer e.unlock()
+	e.progress()
+}
+
+// end makes all calls on communicators fail, and ends their receives.
+func (e *engine) end() {
+	e.mu.Lock()
+	defer e.unlock()
+	e.closed.Store(true)
+	for _, g := range e.groups {
+		if g.t.ID() != coll.MPIWorld { // that was not freed
+			g.t.Leave()
+			g.t.Release()
+		}
+		e.dissolve(g, usage("Recv", ErrFinalized, "Finalize was called meanwhile"))
+	}
+}

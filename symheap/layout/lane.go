@@ -1,0 +1,60 @@
+package layout
+
+import "unsafe"
+
+// What messages between processes go through: in the segment of each PE one lane for
+// each PE of the job, which that one alone writes messages into.
+const (
+	LanesSize = 2 << 20  // bytes of all lanes of a segment
+	MaxLane   = 64 << 10 // bytes of one lane
+	CellSize  = 64
+	CellBody  = 40 // bytes of a Cell that a short message has for its data
+)
+
+// Lane is the start of a lane. Its cells follow, and then the room for data of
+// messages that are longer than CellBody.
+type Lane struct {
+	Cells uint64 // number of cells that the owner of the segment is done with
+	Data  uint64 // bytes of data that it is done with
+	Want  uint32 // not 0: the sender waits for room
+	_     [44]byte
+}
+
+// Cell is one message or a part of one.
+type Cell struct {
+	Mark  uint64 // low half: number of the cell in the lane, from 1 on; then the kind of message
+	Match uint64 // communicator and tag
+	Size  uint64 // bytes, and the sender's rank
+	Body  [CellBody]byte
+}
+
+// LaneShape is how the lanes of a job are cut.
+type LaneShape struct {
+	Size  int // bytes of a lane, a power of two
+	Cells int // a power of two
+	Data  int // bytes, a multiple of CellSize
+}
+
+// ShapeOfLanes returns the shape of the lanes of a job with so many PEs on a node.
+func ShapeOfLanes(npes int) LaneShape {
+	size := MaxLane
+	for size*npes > LanesSize {
+		size /= 2
+	}
+	return LaneShape{Size: size, Cells: size / 4 / CellSize, Data: size - size/4 - int(unsafe.Sizeof(Lane{}))}
+}
+
+// Lane returns the lane of the sender with number i.
+func (c *Control) Lane(s LaneShape, i int) *Lane {
+	return (*Lane)(unsafe.Add(unsafe.Pointer(&c.Lanes), i*s.Size))
+}
+
+// Cell returns cell i of a lane, which is below the number of its cells.
+func (l *Lane) Cell(i int) *Cell {
+	return (*Cell)(unsafe.Add(unsafe.Pointer(l), int(unsafe.Sizeof(*l))+i*CellSize))
+}
+
+// Room returns where the data of a lane begin.
+func (l *Lane) Room(s LaneShape) unsafe.Pointer {
+	return unsafe.Add(unsafe.Pointer(l), int(unsafe.Sizeof(*l))+s.Cells*CellSize)
+}
