@@ -302,3 +302,144 @@ func ExamplePEError() {
 	}
 	// Output: all 1 are here
 }
+
+// PEs with even numbers, and a sum over them.
+func ExampleTeam_SplitStrided() {
+	w, err := shmem.Init()
+	check(err)
+	defer w.Finalize()
+	x, err := shmem.Alloc[int](w, 1)
+	check(err)
+	x.Local()[0] = w.MyPE()
+
+	even, err := w.Team().SplitStrided(0, 2, (w.NPEs()+1)/2, nil) // all PEs call it
+	check(err)
+	if even == nil {
+		return // this PE is none of them
+	}
+	check(shmem.Reduce(even, x, x, shmem.Sum))
+	pe, _ := even.Translate(0, w.Team())
+	fmt.Println(x.Local()[0], "is the sum of", even.NPEs(), "from", pe, "on")
+	check(even.Destroy())
+	// Output: 0 is the sum of 1 from 0 on
+}
+
+// A context of a goroutine's own: its Quiet waits for no other's operations.
+func ExampleTeam_NewCtx() {
+	w, err := shmem.Init()
+	check(err)
+	defer w.Finalize()
+	x, err := shmem.Calloc[int64](w, 1)
+	check(err)
+
+	done := make(chan error)
+	go func() {
+		c, err := w.Team().NewCtx(shmem.CtxOptions{Private: true})
+		check(err)
+		check(shmem.PutNBI(c, x, []int64{8}, w.MyPE()))
+		check(c.Quiet()) // there it is
+		done <- c.Destroy()
+	}()
+	check(<-done)
+	fmt.Println(x.Local()[0])
+	// Output: 8
+}
+
+// What one PE at a time may do.
+func ExampleLock() {
+	w, err := shmem.Init()
+	check(err)
+	defer w.Finalize()
+	total, err := shmem.Calloc[float64](w, 1) // that of PE 0 counts
+	check(err)
+	l, err := shmem.NewLock(w)
+	check(err)
+
+	c := w.Ctx()
+	check(l.Acquire(c))
+	v, err := shmem.G(c, total, 0)
+	check(err)
+	check(shmem.P(c, total, v+0.5, 0))
+	check(l.Release(c)) // completes what was put
+	check(w.Barrier())
+
+	v, err = shmem.G(c, total, 0)
+	check(err)
+	fmt.Println(v)
+	// Output: 0.5
+}
+
+// PEs that have different numbers of results put them together.
+func ExampleCollect() {
+	w, err := shmem.Init()
+	check(err)
+	defer w.Finalize()
+	mine, err := shmem.Alloc[int](w, 10)
+	check(err)
+	all, err := shmem.Calloc[int](w, 10*w.NPEs())
+	check(err)
+
+	found := 3 - min(w.MyPE(), 3)
+	for i := range found {
+		mine.Local()[i] = 100*w.MyPE() + i
+	}
+	check(shmem.Collect(w.Team(), all, mine.Slice(0, found)))
+	fmt.Println(all.Local()[:3])
+	// Output: [0 1 2]
+}
+
+// Where in a common file each PE's part begins.
+func ExampleSumExScan() {
+	w, err := shmem.Init()
+	check(err)
+	defer w.Finalize()
+	length, err := shmem.Alloc[int64](w, 1)
+	check(err)
+	begin, err := shmem.Alloc[int64](w, 1)
+	check(err)
+
+	length.Local()[0] = 4096
+	check(shmem.SumExScan(w.Team(), begin, length))
+	fmt.Println("from", begin.Local()[0])
+	// Output: from 0
+}
+
+// Answers are taken as they come.
+func ExampleWaitUntilAny() {
+	w, err := shmem.Init()
+	check(err)
+	defer w.Finalize()
+	answers, err := shmem.Calloc[int32](w, w.NPEs()) // 0: none yet
+	check(err)
+	for pe := range w.NPEs() {
+		check(shmem.P(w.Ctx(), answers.At(w.MyPE()), int32(7+w.MyPE()), pe))
+	}
+
+	had := make([]bool, w.NPEs())
+	for range w.NPEs() {
+		pe, err := shmem.WaitUntilAny(w.Ctx(), answers, had, shmem.NE, 0)
+		check(err)
+		had[pe] = true
+		fmt.Println("PE", pe, "says", answers.Local()[pe])
+	}
+	// Output: PE 0 says 7
+}
+
+// Each PE sends each a block.
+func ExampleAlltoall() {
+	w, err := shmem.Init()
+	check(err)
+	defer w.Finalize()
+	const block = 2
+	src, err := shmem.Alloc[int](w, block*w.NPEs())
+	check(err)
+	dst, err := shmem.Alloc[int](w, block*w.NPEs())
+	check(err)
+	for i := range src.Local() {
+		src.Local()[i] = 100*w.MyPE() + i
+	}
+
+	check(shmem.Alltoall(w.Team(), dst, src))
+	fmt.Println(dst.Local()[:block])
+	// Output: [0 1]
+}

@@ -16,6 +16,16 @@ func Asleep(w *World, pe int) bool {
 // Noticed says whether this process knows of a death and its data path is closed.
 func Noticed(w *World) bool { return w.s.h.wary.Load() }
 
+// Queued returns how many PEs hold a lock or wait for it, or have left its queue and
+// are not passed over yet.
+func Queued(w *World, l Lock) int {
+	q, err := l.queue(w.Ctx(), "Queued")
+	if err != nil {
+		return -1
+	}
+	return int((atomic.LoadUint64(q.tail()) - ticketOf(atomic.LoadUint64(q.head()))) & ticketMask)
+}
+
 // TeamOf makes a team of members of t in any order, one that no split of the
 // specification makes but the shrinking of a team may.
 func TeamOf(t *Team, members []int) (*Team, error) {
@@ -36,13 +46,3 @@ func TeamOf(t *Team, members []int) (*Team, error) {
 
 // Atomically stores what other PEs look at.
 func Atomically(p *int64, v int64) { atomic.StoreInt64(p, v) }
-
-// Queued returns how many PEs hold a lock or wait for it, or have left its queue and
-// are not passed over yet.
-func Queued(w *World, l Lock) int {
-	q, err := l.queue(w.Ctx(), "Queued")
-	if err != nil {
-		return -1
-	}
-	return int((atomic.LoadUint64(q.tail()) - ticketOf(atomic.LoadUint64(q.head()))) & ticketMask)
-}

@@ -40,7 +40,7 @@ func TestLockKills(t *testing.T) {
 			}
 			dies := slices.Contains(victims, me)
 			x := must(shmem.Calloc[int64](w, 3+npes))(t)
-			g := underLock{n: x.At(0), twice: x.At(1)}
+			g := counted{n: x.At(0), twice: x.At(1)}
 			for slices.Contains(victims, g.pe) {
 				g.pe++ // it lives
 			}

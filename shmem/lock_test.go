@@ -33,15 +33,15 @@ func asleep(t *testing.T, w *shmem.World, pe int) {
 	until(t, "the others sleep", func() bool { return shmem.Asleep(w, pe) })
 }
 
-// underLock is what the tests change under a lock: n and twice on a PE, which differ by a
+// counted is what the tests change under a lock: n and twice on a PE, which differ by a
 // factor of 2 unless somebody is at it.
-type underLock struct {
+type counted struct {
 	n, twice shmem.Sym[int64]
 	pe       int
 }
 
 // change adds 1, with plain puts and gets, and checks that nobody else is at it.
-func (g underLock) change(t *testing.T, c *shmem.Ctx) {
+func (g counted) change(t *testing.T, c *shmem.Ctx) {
 	n, twice := must(shmem.G(c, g.n, g.pe))(t), must(shmem.G(c, g.twice, g.pe))(t)
 	if twice != 2*n {
 		t.Errorf("found %d and %d under the lock: somebody else is at it", n, twice)
@@ -59,7 +59,7 @@ func TestLockExcludes(t *testing.T) {
 		shmemtest.Run(t, npes, func(t *testing.T, w *shmem.World) {
 			c, l := w.Ctx(), must(shmem.NewLock(w))(t)
 			x := must(shmem.Calloc[int64](w, 2))(t)
-			g := underLock{x.At(0), x.At(1), 0}
+			g := counted{x.At(0), x.At(1), 0}
 			for r := range rounds {
 				if r%4 == 3 {
 					for !must(l.Try(c))(t) {

@@ -9,7 +9,7 @@ import (
 var _ = routine("shmem_set_lock", func(t *testing.T, w *shmem.World) {
 	c, l := w.Ctx(), must(shmem.NewLock(w))(t)
 	x := must(shmem.Calloc[int64](w, 4))(t)
-	g := underLock{x.At(0), x.At(1), 0}
+	g := counted{x.At(0), x.At(1), 0}
 	const rounds = 20
 	for range rounds {
 		ok(t, l.Acquire(c))

@@ -169,8 +169,8 @@ func (k *kills) move() {
 	c, to, from := k.w.Ctx(), k.puts[k.turn], k.puts[1-k.turn]
 	for pe := range k.n {
 		for range k.rng.IntN(5) {
-			target, first, n := k.rng.IntN(k.n), k.rng.IntN(stressRoom), 0
-			n = 1 + k.rng.IntN(stressRoom-first)
+			target, first := k.rng.IntN(k.n), k.rng.IntN(stressRoom)
+			n := 1 + k.rng.IntN(stressRoom-first)
 			other, get := k.rng.IntN(k.n), k.rng.IntN(2) == 0
 			values := make([]uint64, n)
 			for i := range values {

@@ -11,6 +11,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/goshmem/goshmem/mpi"
 	"github.com/goshmem/goshmem/shmem"
 	"github.com/goshmem/goshmem/shmem/shmemtest"
 )
@@ -180,7 +181,7 @@ func TestTrap13AtomicsAndWaitsAgree(t *testing.T) {
 	})
 }
 
-// "Locks: zero-initialised long in symmetric memory, FIFO guaranteed for set_lock,
+// "Locks: zero-initialized long in symmetric memory, FIFO guaranteed for set_lock,
 // non-reentrant, clear_lock does quiet on the default context first; test_lock 0=acquired
 // 1=busy."
 func TestTrap14LocksServeInOrder(t *testing.T) {
@@ -354,4 +355,49 @@ func TestTrap17GlobalsAreNotSymmetric(t *testing.T) {
 	if !strings.Contains(string(text), "variables of the program are not symmetric") {
 		t.Error("the package documentation does not say that variables are not symmetric")
 	}
+}
+
+// "MPI interop (annex): init/finalize of the two in any order -> reference-counted shared
+// runtime; rank==PE not guaranteed; thread level may be capped by the first initialiser:
+// always query."
+//
+// Here a rank is the PE of the same number, and levels are no more than what Init was
+// asked for.
+func TestTrap18MessagesBesideInAnyOrder(t *testing.T) {
+	shmemtest.RunBare(t, 3, func(t *testing.T) {
+		for _, order := range []string{"smSM", "smMS", "msSM", "msMS", "sSmM", "mMsS", "smMmSM", "ssmSSM"} {
+			var s *shmem.World
+			var m *mpi.World
+			for _, step := range order {
+				switch step {
+				case 's':
+					s = must(shmem.Init(shmem.Threads(shmem.ThreadSerialized)))(t)
+				case 'm':
+					m = must(mpi.Init())(t)
+				case 'S':
+					ok(t, s.Finalize())
+				case 'M':
+					ok(t, m.Finalize())
+				}
+				if shmem.Initialized() {
+					ok(t, s.Barrier())
+					if level := s.QueryThread(); level != shmem.ThreadSerialized {
+						t.Fatalf("%s: level %v, want what Init was asked for", order, level)
+					}
+				}
+				if mpi.Initialized() {
+					ok(t, m.Comm().Barrier())
+				}
+				if shmem.Initialized() && mpi.Initialized() && (m.Comm().Rank() != s.MyPE() || m.Comm().Size() != s.NPEs()) {
+					t.Fatalf("%s: rank %d of %d is PE %d of %d", order, m.Comm().Rank(), m.Comm().Size(), s.MyPE(), s.NPEs())
+				}
+			}
+			if shmem.Initialized() || mpi.Initialized() {
+				t.Fatalf("%s: something is left", order)
+			}
+			if err := s.Barrier(); !errors.Is(err, shmem.ErrFinalized) {
+				t.Fatalf("%s: barrier after the end: %v", order, err)
+			}
+		}
+	})
 }

@@ -41,10 +41,10 @@ var families = [...]struct{ name, routines string }{
 var Routines = func() (all []Routine) {
 	for _, f := range families {
 		v15, v16, _ := strings.Cut(f.routines, "|")
-		for _, name := range strings.Fields(v15) {
+		for name := range strings.FieldsSeq(v15) {
 			all = append(all, Routine{Name: full(name), Family: f.name})
 		}
-		for _, name := range strings.Fields(v16) {
+		for name := range strings.FieldsSeq(v16) {
 			all = append(all, Routine{Name: full(name), Family: f.name, V16: true})
 		}
 	}
@@ -100,6 +100,9 @@ var leftOut = []note{
 var constants = []note{
 	{"SHMEM_TEAM_INVALID", "a nil `*Team`"},
 	{"SHMEM_CTX_INVALID", "a nil `*Ctx`, on which every call returns an error"},
+	{"SHMEM_CTX_SERIALIZED, SHMEM_CTX_PRIVATE, SHMEM_CTX_NOSTORE", "fields of `CtxOptions`"},
+	{"SHMEM_CTX_SESSION_BATCH", "a field of `SessionConfig`"},
+	{"SHMEM_VENDOR_STRING", "`InfoName`"},
 	{"SHMEM_TEAM_NUM_CONTEXTS", "no mask: a field of `TeamConfig` that is zero has its default"},
 	{"SHMEM_SYNC_VALUE, SHMEM_SYNC_SIZE, SHMEM_BCAST_SYNC_SIZE, SHMEM_COLLECT_SYNC_SIZE, SHMEM_ALLTOALL_SYNC_SIZE, SHMEM_ALLTOALLS_SYNC_SIZE, SHMEM_REDUCE_SYNC_SIZE, SHMEM_BARRIER_SYNC_SIZE, SHMEM_REDUCE_MIN_WRKDATA_SIZE", "none: of active sets"},
 }

@@ -27,12 +27,13 @@ type Mutant struct {
 // mutant that it is; none without it. RoutineVar tells any test program of package
 // shmem the one routine that it is to test.
 const (
-	MutantVar  = "GOSHMEM_MUTANT"
-	RoutineVar = "GOSHMEM_ROUTINE"
+	MutantVar  = "TEST_MUTANT"
+	RoutineVar = "TEST_ROUTINE"
 )
 
-// whole are the functions that take the handle of a whole object, and refuse any other.
-var whole = []string{"Free", "Realloc"}
+// whole are the functions that take the handle of a whole object, and refuse any other, or
+// ask for nothing but the object.
+var whole = []string{"Free", "Realloc", "Sym.Accessible"}
 
 // Mutants returns one mutant for each way in which a function can be wrong: it does
 // nothing and returns zeros, it takes another element than it is told, or another PE.
@@ -63,18 +64,18 @@ func (s *Source) of(f *Func) (out []Mutant) {
 		return out
 	}
 	add("does nothing", "return %s", strings.Join(s.zeros(f.decl.Type.Results), ", "))
-	if slices.Contains(whole, f.Name) {
-		return out
-	}
 	team := ""
 	for _, field := range parameters(f.decl) {
 		for _, id := range field.Names {
 			switch name := id.Name; {
 			case name == "_":
+			case typeName(field.Type) == "Sym" && slices.Contains(whole, f.Name):
 			case typeName(field.Type) == "Sym":
 				add("takes the element after "+name, "%[1]s = mutantShift(%[1]s)", name)
 			case slices.Contains([]string{"Ctx", "Team", "World"}, typeName(field.Type)) && team == "":
 				team = name
+			case name == "pe" && strings.HasSuffix(f.Name, "Accessible"): // as of any PE but the last
+				add("takes the PE after "+name, "%s++", name)
 			case (name == "pe" || name == "root") && typeName(field.Type) == "int":
 				add("takes the PE after "+name, "%[1]s = mutantPE(%[1]s, %[2]s)", name, cmp.Or(team, "nil"))
 			}
