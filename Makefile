@@ -5,7 +5,7 @@ BIN := $(CURDIR)/.bin
 # Packages in which goroutines share Go memory. The race detector does not see
 # races in mapped memory; those protocols are argued in symheap/layout and
 # stress-tested instead.
-RACE := ./internal/... ./detector/... ./pmix/... ./symheap/... ./rma/... ./coll/... ./shmem/... ./sim/...
+RACE := ./internal/... ./detector/... ./pmix/... ./symheap/... ./rma/... ./coll/... ./shmem/... ./mpi/... ./interop/... ./sim/...
 
 FUZZ_COUNT ?= 200000
 
@@ -42,6 +42,10 @@ bench: ## Run all benchmarks of the packages
 .PHONY: bench-check
 bench-check: ## Measure the figures that are promised and compare them with their limits
 	go -C bench run ./check
+
+.PHONY: mutants
+mutants: ## Make each routine of shmem wrong and see that its test finds it
+	go run ./internal/coverage/mutants
 
 .PHONY: fuzz
 fuzz: ## Fuzz every target for FUZZ_COUNT inputs

@@ -37,9 +37,15 @@ func newNode(t *testing.T, n int) *node {
 
 func newNodeWith(t *testing.T, n int, p rma.Policy) *node {
 	t.Helper()
+	return newNodeOf(t, n, 1<<20, p)
+}
+
+// newNodeOf is newNodeWith for heaps of a size.
+func newNodeOf(t testing.TB, n int, heap uint64, p rma.Policy) *node {
+	t.Helper()
 	nd := &node{}
 	for pe := range n {
-		f, err := symheap.Create(symheap.Identity{PE: uint32(pe), NPEs: uint32(n), Incarnation: 1}, 1<<20)
+		f, err := symheap.Create(symheap.Identity{PE: uint32(pe), NPEs: uint32(n), Incarnation: 1}, heap)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -276,7 +276,7 @@ func (t *Team) enter(seq uint64, always bool) {
 	// race detector stores mapped words with release order only, and then two
 	// that arrive last could each miss the other's word, and wake nobody.
 	atomic.SwapUint64(t.word(t.me), seq)
-	if t.complete(seq) {
+	if t.complete(seq) || t.tolerant && t.completeBut(seq) {
 		t.ringAll()
 	}
 }
@@ -287,18 +287,17 @@ func (t *Team) meet(ctx context.Context, seq uint64) error {
 	return t.awaitAll(ctx, seq)
 }
 
-// complete says whether nobody can still enter step seq: all have, or have left, or
-// are known to be dead, where that does not end it anyway.
+// complete says whether nobody can still enter step seq: all have, or have left.
 func (t *Team) complete(seq uint64) bool {
 	for i := range t.members {
 		if atomic.LoadUint64(t.word(i)) < seq {
-			return t.tolerant && t.completeBut(seq)
+			return false
 		}
 	}
 	return true
 }
 
-// completeBut is complete where some word is short.
+// completeBut is complete without those who are known to be dead.
 func (t *Team) completeBut(seq uint64) bool {
 	if t.failures.Epoch() > t.seen {
 		t.look()

@@ -140,8 +140,12 @@ func (t *Team) in(i int, seq uint64) bool {
 // all, unless some are dead. The slice is good until the next call.
 func (t *Team) present(seq uint64) []int {
 	if t.gone == nil {
-		return t.all
+		return t.all // in line
 	}
+	return t.living(seq)
+}
+
+func (t *Team) living(seq uint64) []int {
 	t.some = t.some[:0]
 	for i := range t.members {
 		if t.in(i, seq) {

@@ -10,7 +10,7 @@ import (
 // What package interop needs.
 func init() {
 	bridge.OfComm = func(op string, comm any) (bridge.Group, error) {
-		c, _ := comm.(*Comm) //nolint:errcheck // then it is nil, which usable says
+		c, _ := comm.(*Comm) // nil if it is none, which usable says
 		if err := c.usable(op); err != nil {
 			return bridge.Group{}, err
 		}

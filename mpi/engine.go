@@ -64,11 +64,14 @@ type wires struct {
 // laid has the wires of a process's jobs. Guarded by initMu.
 var laid = map[*symheap.Map]*wires{}
 
+// shapeOfLanes is a variable for tests.
+var shapeOfLanes = layout.ShapeOfLanes
+
 func newEngine(j *job.Job) *engine {
 	w := laid[j.Map]
 	if w == nil {
 		w = &wires{
-			shape: layout.ShapeOfLanes(j.Map.Len()), out: make([]*outLane, j.NPEs), in: make([]*inLane, j.NPEs),
+			shape: shapeOfLanes(j.Map.Len()), out: make([]*outLane, j.NPEs), in: make([]*inLane, j.NPEs),
 			callers: make([]uint64, (j.NPEs+63)/64),
 		}
 		w.active.Store(new([]*inLane))

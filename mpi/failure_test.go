@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/goshmem/goshmem/mpi"
+	"github.com/goshmem/goshmem/shmem"
 	"github.com/goshmem/goshmem/shmem/shmemtest"
 )
 
@@ -112,6 +113,27 @@ func TestSentBeforeDeath(t *testing.T) {
 		lost(t, "Recv", fails(mpi.Recv(c, in, 1, 8)), 1)
 		lost(t, "Recv", fails(mpi.Recv(c, in, 1, 8)), 1)
 		lost(t, "Recv", fails(mpi.Recv(c, in, 1, mpi.AnyTag)), 1)
+	}, shmemtest.Recover(1))
+}
+
+// A long message in symmetric memory outlives its sender.
+func TestSymmetricOutlivesSender(t *testing.T) {
+	shmemtest.Run(t, 2, func(t *testing.T, sw *shmem.World) {
+		w := must(mpi.Init())(t)
+		c := w.Comm()
+		const long = 100_000
+		x := must(shmem.Calloc[byte](sw, long))(t)
+		if c.Rank() == 1 {
+			copy(x.Local(), message(long, 5))
+			must(mpi.Isend(c, x.Local(), 0, 8))(t)
+			die()
+		}
+		lost(t, "Recv", fails(mpi.Recv(c, []int{0}, 1, 7)), 1) // another one
+		in := make([]byte, long)
+		must(mpi.Recv(c, in, 1, 8))(t)
+		check(t, in, 5)
+		lost(t, "Recv", fails(mpi.Recv(c, in, 1, 8)), 1)
+		ok(t, w.Finalize())
 	}, shmemtest.Recover(1))
 }
 

@@ -1,6 +1,7 @@
 package mpi
 
 import (
+	"slices"
 	"sync/atomic"
 	"unsafe"
 
@@ -158,7 +159,7 @@ func (l *outLane) put(e *engine, p *packet) bool {
 func (l *outLane) idle() bool { return l.head == len(l.queue) && len(l.streams) == 0 }
 
 // pump writes what waits for room as far as there is some: packets in their order,
-// then parts of the streams in turn. It says whether it has written anything, and
+// then parts of the streams, one stream after the other. It says whether it has written anything, and
 // completes the requests that this ends.
 func (l *outLane) pump(e *engine) (did bool) {
 	for l.head < len(l.queue) {
@@ -171,9 +172,8 @@ func (l *outLane) pump(e *engine) (did bool) {
 		l.head++
 	}
 	l.queue, l.head = l.queue[:0], 0
-	for i := 0; len(l.streams) > 0; i++ {
-		i %= len(l.streams)
-		r := l.streams[i]
+	for len(l.streams) > 0 {
+		r := l.streams[0]
 		p := packet{kind: kindData, body: parcel{to: r.theirs}, data: unsafe.Add(r.buf, r.moved), n: min(r.size-r.moved, e.fragment)}
 		p.size = sizeOf(0, p.n)
 		if !l.write(&p) {
@@ -181,9 +181,7 @@ func (l *outLane) pump(e *engine) (did bool) {
 		}
 		did = true
 		if r.moved += p.n; r.moved == r.size {
-			l.streams[i] = l.streams[len(l.streams)-1]
-			l.streams[len(l.streams)-1] = nil
-			l.streams = l.streams[:len(l.streams)-1]
+			l.streams = slices.Delete(l.streams, 0, 1)
 			e.complete(r, nil)
 		}
 	}

@@ -200,6 +200,7 @@ func (c *Comm) isend(op string, s span, dst, tag int) (Request, error) {
 // startSend begins a send. It returns no request if that is complete already.
 func (g *group) startSend(op string, s span, dst, tag int) (*request, error) {
 	e, pe := g.e, g.pe(dst)
+	e.job.Waiter.Beat()
 	e.mu.Lock()
 	defer e.unlock()
 	if e.job.Failures.Epoch() != e.epoch.Load() {
@@ -239,6 +240,7 @@ func (c *Comm) startRecv(op string, s span, src, tag int) (*request, error) {
 	r := g.newRequest(op, s)
 	r.recv, r.wild = true, src == AnySource
 	env := envelope{Src: int32(src), Tag: int32(tag)}
+	e.job.Waiter.Beat()
 	e.mu.Lock()
 	defer e.unlock()
 	if m, ok := g.q.Take(env); ok {

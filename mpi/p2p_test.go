@@ -2,6 +2,7 @@ package mpi_test
 
 import (
 	"fmt"
+	"runtime"
 	"testing"
 
 	"github.com/goshmem/goshmem/mpi"
@@ -12,43 +13,43 @@ import (
 // sizes are bytes of messages around each border: of a cell's body, of lines, of what
 // is sent at once, of parts of long messages and of lanes.
 var sizes = []int{
-	0, 1, 8, 39, 40, 41, 63, 64, 65, 1000, 4095, 4096, 4097, 8192, 16128, 16129, 16320, 16383, 16384, 16385, 16448, 32768, 32769,
+	0, 1, 8, 39, 40, 41, 63, 64, 65, 448, 449, 1000, 4095, 4096, 4097, 8192, 16128, 16129, 16320, 16383, 16384, 16385, 16448, 32768, 32769,
 	48_000, 49_088, 49_152, 65_536, 65_537, 100_000, 1 << 20, 1<<20 + 1,
 }
 
 // A ring of blocking sends and receives, with every size, in both orders.
-func TestSizes(t *testing.T) {
-	each(t, func(t *testing.T, c *mpi.Comm) {
-		me, n := c.Rank(), c.Size()
-		right, left := (me+1)%n, (me+n-1)%n
-		for _, size := range sizes {
-			out, in := message(size, me), make([]byte, size+100)
-			for _, early := range []bool{false, true} {
-				clear(in)
-				var r mpi.Request
-				if early {
-					r = must(mpi.Irecv(c, in, left, size))(t)
-					ok(t, c.Barrier()) // the receive comes first
-				}
-				s := must(mpi.Isend(c, out, right, size))(t)
-				if !early {
-					ok(t, c.Barrier()) // the message does, or its announcement
-					r = must(mpi.Irecv(c, in, left, size))(t)
-				}
-				st := must(r.Wait())(t)
-				if st != (mpi.Status{Source: left, Tag: size, Count: size, Bytes: size}) {
-					t.Fatalf("status %+v of %d bytes from rank %d", st, size, left)
-				}
-				check(t, in[:size], left)
-				for i, v := range in[size:] {
-					if v != 0 {
-						t.Fatalf("byte %d behind a message of %d was written", i, size)
-					}
-				}
-				must(s.Wait())(t)
+func TestSizes(t *testing.T) { each(t, ring) }
+
+func ring(t *testing.T, c *mpi.Comm) {
+	me, n := c.Rank(), c.Size()
+	right, left := (me+1)%n, (me+n-1)%n
+	for _, size := range sizes {
+		out, in := message(size, me), make([]byte, size+100)
+		for _, early := range []bool{false, true} {
+			clear(in)
+			var r mpi.Request
+			if early {
+				r = must(mpi.Irecv(c, in, left, size))(t)
+				ok(t, c.Barrier()) // the receive comes first
 			}
+			s := must(mpi.Isend(c, out, right, size))(t)
+			if !early {
+				ok(t, c.Barrier()) // the message does, or its announcement
+				r = must(mpi.Irecv(c, in, left, size))(t)
+			}
+			st := must(r.Wait())(t)
+			if st != (mpi.Status{Source: left, Tag: size, Count: size, Bytes: size}) {
+				t.Fatalf("status %+v of %d bytes from rank %d", st, size, left)
+			}
+			check(t, in[:size], left)
+			for i, v := range in[size:] {
+				if v != 0 {
+					t.Fatalf("byte %d behind a message of %d was written", i, size)
+				}
+			}
+			must(s.Wait())(t)
 		}
-	})
+	}
 }
 
 // Long messages with one side, both or none in the symmetric heap.
@@ -82,65 +83,65 @@ func TestSymmetric(t *testing.T) {
 
 // Messages of one sender are received in order, whatever their sizes, with wildcards
 // and without.
-func TestOrder(t *testing.T) {
-	each(t, func(t *testing.T, c *mpi.Comm) {
-		const count = 400
-		me, n := c.Rank(), c.Size()
-		size := func(i int) int { return sizes[(i*7)%len(sizes)] % 70_000 }
-		var sends []mpi.Request
-		bufs := make([][]byte, count)
-		for i := range count {
-			bufs[i] = message(size(i), i)
-			for dst := range n {
-				sends = append(sends, must(mpi.Isend(c, bufs[i], dst, i%3))(t))
+func TestOrder(t *testing.T) { each(t, order) }
+
+func order(t *testing.T, c *mpi.Comm) {
+	const count = 400
+	me, n := c.Rank(), c.Size()
+	size := func(i int) int { return sizes[(i*7)%len(sizes)] % 70_000 }
+	var sends []mpi.Request
+	bufs := make([][]byte, count)
+	for i := range count {
+		bufs[i] = message(size(i), i)
+		for dst := range n {
+			sends = append(sends, must(mpi.Isend(c, bufs[i], dst, i%3))(t))
+		}
+	}
+	// Each source's messages with tag 0 by name, those with tag 1 from any source, and
+	// then the rest in order with any tag.
+	next := func(seen []int, src, tag int) int {
+		for i := seen[src]; ; i++ {
+			if i%3 == tag {
+				seen[src] = i + 1
+				return i
 			}
 		}
-		// Each source's messages with tag 0 by name, those with tag 1 from any source, and
-		// then the rest in order with any tag.
-		next := func(seen []int, src, tag int) int {
-			for i := seen[src]; ; i++ {
-				if i%3 == tag {
-					seen[src] = i + 1
-					return i
-				}
-			}
-		}
-		seen := make([]int, n)
-		in := make([]byte, 70_000)
-		for range (count + 2) / 3 {
-			for src := range n {
-				s := must(mpi.Recv(c, in, src, 0))(t)
-				i := next(seen, src, 0)
-				if s.Source != src || s.Tag != 0 || s.Bytes != size(i) {
-					t.Fatalf("%+v, want message %d of %d bytes", s, i, size(i))
-				}
-				check(t, in[:s.Bytes], i)
-			}
-		}
-		clear(seen)
-		for range n * ((count + 1) / 3) {
-			s := must(mpi.Recv(c, in, mpi.AnySource, 1))(t)
-			i := next(seen, s.Source, 1)
-			if s.Tag != 1 || s.Bytes != size(i) {
+	}
+	seen := make([]int, n)
+	in := make([]byte, 70_000)
+	for range (count + 2) / 3 {
+		for src := range n {
+			s := must(mpi.Recv(c, in, src, 0))(t)
+			i := next(seen, src, 0)
+			if s.Source != src || s.Tag != 0 || s.Bytes != size(i) {
 				t.Fatalf("%+v, want message %d of %d bytes", s, i, size(i))
 			}
 			check(t, in[:s.Bytes], i)
 		}
-		clear(seen)
-		for range n * (count / 3) {
-			s := must(mpi.Recv(c, in, mpi.AnySource, mpi.AnyTag))(t)
-			i := next(seen, s.Source, 2)
-			if s.Tag != 2 || s.Bytes != size(i) {
-				t.Fatalf("%+v, want message %d of %d bytes", s, i, size(i))
-			}
-			check(t, in[:s.Bytes], i)
+	}
+	clear(seen)
+	for range n * ((count + 1) / 3) {
+		s := must(mpi.Recv(c, in, mpi.AnySource, 1))(t)
+		i := next(seen, s.Source, 1)
+		if s.Tag != 1 || s.Bytes != size(i) {
+			t.Fatalf("%+v, want message %d of %d bytes", s, i, size(i))
 		}
-		ok(t, mpi.WaitAll(sends, nil))
-		ok(t, c.Barrier())
-		if s, done, err := must(mpi.Irecv(c, in, mpi.AnySource, mpi.AnyTag))(t).Test(); done || err != nil {
-			t.Errorf("rank %d has one more message: %+v, %v", me, s, err)
+		check(t, in[:s.Bytes], i)
+	}
+	clear(seen)
+	for range n * (count / 3) {
+		s := must(mpi.Recv(c, in, mpi.AnySource, mpi.AnyTag))(t)
+		i := next(seen, s.Source, 2)
+		if s.Tag != 2 || s.Bytes != size(i) {
+			t.Fatalf("%+v, want message %d of %d bytes", s, i, size(i))
 		}
-	})
+		check(t, in[:s.Bytes], i)
+	}
+	ok(t, mpi.WaitAll(sends, nil))
+	ok(t, c.Barrier())
+	if s, done, err := must(mpi.Irecv(c, in, mpi.AnySource, mpi.AnyTag))(t).Test(); done || err != nil {
+		t.Errorf("rank %d has one more message: %+v, %v", me, s, err)
+	}
 }
 
 // A flood of messages that nobody waits for yet, short ones and announcements.
@@ -208,29 +209,29 @@ func TestWindows(t *testing.T) {
 
 // Sends of everybody to everybody, each blocking, with the receives posted: nobody
 // waits for a turn that never comes.
-func TestAllAtOnce(t *testing.T) {
-	each(t, func(t *testing.T, c *mpi.Comm) {
-		n, me := c.Size(), c.Rank()
-		for _, size := range []int{8, 3000, 40_000, 300_000} {
-			in, all := make([][]byte, n), []mpi.Request(nil)
-			for src := range n {
-				in[src] = make([]byte, size)
-				all = append(all, must(mpi.Irecv(c, in[src], src, 5))(t))
-			}
-			for k := range n {
-				dst := (me + k) % n
-				ok(t, mpi.Send(c, message(size, me*n+dst), dst, 5))
-			}
-			statuses := make([]mpi.Status, n)
-			ok(t, mpi.WaitAll(all, statuses))
-			for src := range n {
-				if statuses[src].Source != src || statuses[src].Bytes != size {
-					t.Errorf("status %+v from rank %d, %d bytes", statuses[src], src, size)
-				}
-				check(t, in[src], src*n+me)
-			}
+func TestAllAtOnce(t *testing.T) { each(t, allAtOnce) }
+
+func allAtOnce(t *testing.T, c *mpi.Comm) {
+	n, me := c.Size(), c.Rank()
+	for _, size := range []int{8, 3000, 40_000, 300_000} {
+		in, all := make([][]byte, n), []mpi.Request(nil)
+		for src := range n {
+			in[src] = make([]byte, size)
+			all = append(all, must(mpi.Irecv(c, in[src], src, 5))(t))
 		}
-	})
+		for k := range n {
+			dst := (me + k) % n
+			ok(t, mpi.Send(c, message(size, me*n+dst), dst, 5))
+		}
+		statuses := make([]mpi.Status, n)
+		ok(t, mpi.WaitAll(all, statuses))
+		for src := range n {
+			if statuses[src].Source != src || statuses[src].Bytes != size {
+				t.Errorf("status %+v from rank %d, %d bytes", statuses[src], src, size)
+			}
+			check(t, in[src], src*n+me)
+		}
+	}
 }
 
 // A rank that waits for one message serves those who need it for another one, also in
@@ -282,6 +283,56 @@ func TestProgressWhileWaiting(t *testing.T) {
 			}
 		}
 		ok(t, w.Finalize())
+	})
+}
+
+// The same with lanes as small as they get.
+func TestSmallLanes(t *testing.T) {
+	for name, body := range map[string]func(t *testing.T, c *mpi.Comm){"ring": ring, "order": order, "all": allAtOnce} {
+		t.Run(name, func(t *testing.T) {
+			shmemtest.RunBare(t, 3, func(t *testing.T) {
+				mpi.SmallLanes()
+				w := must(mpi.Init())(t)
+				body(t, w.Comm())
+				if !t.Failed() {
+					ok(t, w.Finalize())
+				}
+			})
+		})
+	}
+}
+
+// Messages of all kinds allocate nothing once all has been used, also unexpected ones.
+func TestNoAllocation(t *testing.T) {
+	run(t, 2, func(t *testing.T, c *mpi.Comm) {
+		bufs := [][]byte{make([]byte, 8), make([]byte, 5000), make([]byte, 50_000)}
+		other := 1 - c.Rank()
+		round := func() {
+			for tag, buf := range bufs {
+				s, err := mpi.Isend(c, buf, other, tag)
+				ok(t, err)
+				if tag == 0 {
+					ok(t, c.Barrier()) // it is unexpected
+				}
+				_, err = mpi.Recv(c, buf, other, tag)
+				ok(t, err)
+				_, err = s.Wait()
+				ok(t, err)
+			}
+		}
+		const rounds = 500
+		for range rounds {
+			round()
+		}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		for range rounds {
+			round()
+		}
+		runtime.ReadMemStats(&after)
+		if n := after.Mallocs - before.Mallocs; n > rounds/2 { // the pool of requests may be emptied
+			t.Errorf("%d allocations in %d rounds", n, rounds)
+		}
 	})
 }
 

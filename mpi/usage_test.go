@@ -14,8 +14,8 @@ func TestUsage(t *testing.T) {
 		word, list := []int64{7}, []string{"x"}
 		empty := []struct{}{{}}
 		type node struct {
-			v    int
-			next *node
+			_ int
+			_ [2]*int
 		}
 		big := make([][9000]byte, 1)
 		for name, x := range map[string]struct {

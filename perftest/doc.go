@@ -7,7 +7,7 @@
 // barrier. A figure is the mean over the iterations after the warm-up, of which
 // there are fewer for large messages.
 //
-// One file, one kind of test: pairs.go what one PE does to another, atomics.go,
+// One file, one kind of test: pairs.go what one PE does to another, messages.go, atomics.go,
 // together.go collectives. bench.go keeps the time, report.go prints, options.go
 // reads the command line, Main is the program.
 package perftest

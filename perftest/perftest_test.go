@@ -61,7 +61,7 @@ func checkReport(t *testing.T, name string, n int, tables string) {
 	const sizes = 17 // 1 byte to 64 KiB
 	want := map[string]int{"barrier": 1, "broadcast": sizes, "reduce": sizes - 2, "fcollect": sizes, "alltoall": sizes}
 	if n >= 2 {
-		for _, x := range []string{"put", "put_nbi", "get", "get_nbi", "put_bw", "get_bw"} {
+		for _, x := range []string{"put", "put_nbi", "get", "get_nbi", "put_bw", "get_bw", "msg_pingpong", "msg_bw"} {
 			want[x] = sizes
 		}
 		want["atomics"], want["pingpong"] = 8, sizes-3

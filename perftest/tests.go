@@ -30,6 +30,8 @@ var tests = []*test{
 	{name: "mr", title: "Put Message Rate", about: "pairs of PEs, windows of put_nbi, then quiet: messages a second over sizes", pes: 2, even: true, low: 1, high: most, cols: sized(bandwidth, rate), run: (*bench).messageRate},
 	{name: "atomics", title: "Atomic Operations", about: "each atomic operation on 8 bytes: latency and rate", pes: 2, cols: []column{operation, millions, latency}, run: (*bench).atomics},
 	{name: "pingpong", title: "Ping-Pong", about: "put to a flag and wait_until, half the round trip over sizes", pes: 2, low: 8, high: most, cols: sized(latency), run: (*bench).pingPong},
+	{name: "msg_pingpong", title: "Message Ping-Pong", about: "send and receive between two ranks of package mpi, half the round trip over sizes", pes: 2, low: 1, high: most, cols: sized(latency), run: (*bench).messagePingPong},
+	{name: "msg_bw", title: "Message Bandwidth", about: "windows of sends that do not wait, then an answer: messages a second and bandwidth over sizes", pes: 2, low: 1, high: most, cols: sized(bandwidth, rate), run: (*bench).messageWindows},
 	{name: "barrier", title: "Barrier", about: "barrier_all", pes: 1, cols: spread(), run: (*bench).barrier},
 	{name: "broadcast", title: "Broadcast", about: "broadcast from PE 0 over sizes", pes: 1, low: 1, high: mostTogether, cols: sized(spread()...), run: (*bench).broadcast},
 	{name: "reduce", title: "Reduce", about: "sum of 32-bit floats over sizes", pes: 1, low: 4, high: mostTogether, cols: sized(spread()...), run: (*bench).reduce},

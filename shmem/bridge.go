@@ -8,7 +8,7 @@ import (
 // What package interop needs.
 func init() {
 	bridge.OfTeam = func(op string, team any) (bridge.Group, error) {
-		t, _ := team.(*Team) //nolint:errcheck // then it is nil, which usable says
+		t, _ := team.(*Team) // nil if it is none, which usable says
 		if err := t.usable(op); err != nil {
 			return bridge.Group{}, err
 		}

@@ -81,10 +81,10 @@ func (c *Ctx) With(ctx context.Context) *Ctx {
 var (
 	errFenceNil   = (*Ctx)(nil).check("Ctx.Fence", ref{}, 0, 0)
 	errFenceEnded = (&Ctx{h: &heap{}}).check("Ctx.Fence", ref{}, 0, 0)
-	errFenceGone  = usage("Ctx.Fence", errors.Join(ErrDestroyed, ErrArgument), "context is nil or was destroyed, want w.Ctx() or one that NewCtx returned")
+	errFenceGone  = usage("Ctx.Fence", errors.Join(ErrDestroyed, ErrArgument), "context is nil, or nobody made it, or it was destroyed; want w.Ctx() or one that NewCtx returned")
 	errQuietNil   = (*Ctx)(nil).check("Ctx.Quiet", ref{}, 0, 0)
 	errQuietEnded = (&Ctx{h: &heap{}}).check("Ctx.Quiet", ref{}, 0, 0)
-	errQuietGone  = usage("Ctx.Quiet", errors.Join(ErrDestroyed, ErrArgument), "context is nil or was destroyed, want w.Ctx() or one that NewCtx returned")
+	errQuietGone  = usage("Ctx.Quiet", errors.Join(ErrDestroyed, ErrArgument), "context is nil, or nobody made it, or it was destroyed; want w.Ctx() or one that NewCtx returned")
 )
 
 // Fence orders puts, atomic operations and signal updates of this context before it
@@ -93,7 +93,7 @@ var (
 // nothing of values that non-blocking operations fetch, which are to be had by Wait or
 // after Quiet.
 //
-// Errors: ErrArgument for a context that nobody made, ErrFinalized.
+// Errors: ErrArgument for a context that nobody made, ErrDestroyed, ErrFinalized.
 // Concurrent calls: allowed; it orders what its own goroutine has called before it, and
 // what happens before that.
 // Source: shmem_fence, shmem_ctx_fence.

@@ -22,6 +22,36 @@
 // no pointers. PE numbers are relative to the team of the handle. Counts are
 // lengths of handles and slices, in elements.
 //
+// Symmetric is what allocation returns, and nothing else: other than in C, global
+// variables of the program are not symmetric. A handle is the only name of an object,
+// and the zero handle names none.
+//
+// # Families
+//
+// All 109 routines of OpenSHMEM 1.5 and 1.6 are here; docs/openshmem.md has the Go name and the
+// test of each, and what is left out on purpose. By families:
+//
+//   - set-up: [Init], [World.Finalize], [World.GlobalExit], [World.MyPE], [World.NPEs],
+//     [World.PEAccessible], [Sym.Accessible], [InfoName]; levels of threads: [Threads]
+//   - memory: [Alloc], [Calloc], [Realloc], [Free], with [Align] and [Hints]; [Sym.At] and
+//     [Sym.Slice] name parts, [Sym.Local] and [Sym.Peer] are the memory itself
+//   - remote memory access: [Put], [Get], [P], [G], [IPut], [IGet], [IBPut], [IBGet], and
+//     [PutNBI], [GetNBI], whose results [Pending] gives
+//   - atomic operations: [AtomicFetch], [AtomicSet], [AtomicSwap], [AtomicCompareSwap],
+//     [AtomicFetchAdd] and others; those named NBI do not wait
+//   - signals: [PutSignal], [PutSignalNBI], [Ctx.SignalAdd], [Ctx.SignalSet],
+//     [Ctx.SignalFetch], [Ctx.SignalWaitUntil]
+//   - waits and tests: [WaitUntil], [Test], and of several elements [WaitUntilAll],
+//     [WaitUntilAny], [WaitUntilSome], [TestAll], [TestAny], [TestSome], with vectors of values
+//   - ordering: [Ctx.Fence], [Ctx.Quiet], [Ctx.QuietPE]
+//   - collectives: [World.Barrier], [World.Sync], [Team.Sync], [Broadcast], [Collect],
+//     [FCollect], [Alltoall], [AlltoallS], [Reduce], [SumInScan], [SumExScan]
+//   - teams: [Team.SplitStrided], [Team.Split2D], [Team.Translate], [PeerIn]; contexts:
+//     [Team.NewCtx], [Ctx.Destroy], [Ctx.SessionStart]
+//   - locks: [NewLock], [Lock.Acquire], [Lock.Try], [Lock.Release]
+//   - failures, of which the specification knows nothing: [World.Failed], [World.AckFailed],
+//     [World.OnFailure], [Team.Agree], [Team.Validate], [Team.Shrink], [Team.Outcome]
+//
 // # Teams and contexts
 //
 // A team is an ordered set of PEs, which have numbers from 0 on in it. Init makes those
@@ -74,13 +104,21 @@
 // # Failures
 //
 // Without oshrun --recover, a PE that dies ends the job. With it, the others get a
-// *PEError, with ErrPEDied among its causes, of operations on it, of all collectives,
+// *PEError, with ErrPEDied among its causes, of operations on it, of allocation,
 // and of waits until they have called World.AckFailed. Nothing waits for the dead.
+//
+// Collectives go on as those of the PEs that live: they end on all of them with the same
+// result, and Team.Outcome says whose data are in it. On a team with ModeStrict they
+// fail instead. As PEs learn of a death at different times, they should not take different
+// ways because of it before Team.Agree or Team.Validate has told all of them the same;
+// Team.Shrink makes a team of those that live.
 //
 // # Concurrency
 //
 // Any goroutine may call any operation. Fence and Quiet act on what their goroutine has
 // called before, and on what happens before that in Go's sense: a channel or a
-// WaitGroup between goroutines makes their operations one sequence. Collectives on one team are called by
-// one goroutine at a time, in the same order on all PEs.
+// WaitGroup between goroutines makes their operations one sequence. Collectives on one
+// team are called by one goroutine at a time, in the same order on all PEs.
 package shmem
+
+//go:generate go run ../internal/coverage/gen . ../docs/openshmem.md

@@ -13,7 +13,7 @@ type Pending[T any] struct {
 // context as well. A result that was fetched is there also when the PE has died since.
 //
 // Errors: those of the operation; ErrArgument for a Pending that no operation gave;
-// ErrFinalized.
+// ErrDestroyed of its context; ErrFinalized.
 // Concurrent calls: allowed.
 func (p Pending[T]) Wait() (v T, err error) {
 	if p.c == nil {

@@ -4,10 +4,12 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/goshmem/goshmem/internal/coverage"
 	"github.com/goshmem/goshmem/shmem"
 	"github.com/goshmem/goshmem/shmem/shmemtest"
 )
@@ -21,31 +23,49 @@ var routines = map[string]func(t *testing.T, w *shmem.World){}
 //
 // All PEs call it, in jobs of each size of peCounts, one test after the other in the
 // order of names. It leaves nothing behind on the heap, and fails if the routine does
-// nothing, or does it in a wrong place.
+// nothing, or does it in a wrong place: "make mutants" looks whether it does.
 func routine(name string, test func(t *testing.T, w *shmem.World)) struct{} {
-	if routines[name] != nil {
+	name, listed := coverage.Canonical(name)
+	switch {
+	case !listed:
+		panic("a test of " + name + ", which is no routine")
+	case routines[name] != nil:
 		panic("two tests of " + name)
 	}
 	routines[name] = test
 	return struct{}{}
 }
 
-// routinePatience ends the waits of a routine's test.
-const routinePatience = 30 * time.Second
+// arm makes a mutant wrong, or right again, where the package was built with mutants.
+var arm = func(bool) {}
 
+var (
+	routinePatience    = 30 * time.Second // ends the waits of a routine's test
+	routineJobPatience = 2 * time.Minute  // ends a job
+)
+
+// TestRoutines runs the tests of all routines, or of the one that the environment names.
 func TestRoutines(t *testing.T) {
+	names := slices.Sorted(maps.Keys(routines))
+	if only := os.Getenv(coverage.RoutineVar); only != "" {
+		names = []string{only}
+	}
 	for _, n := range peCounts {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			shmemtest.Run(t, n, func(t *testing.T, w *shmem.World) {
-				for _, name := range slices.Sorted(maps.Keys(routines)) {
+				for _, name := range names {
 					ctx, stop := context.WithTimeout(t.Context(), routinePatience)
-					good := t.Run(name, func(t *testing.T) { routines[name](t, w.With(ctx)) })
+					good := t.Run(name, func(t *testing.T) {
+						arm(true)
+						defer arm(false)
+						routines[name](t, w.With(ctx))
+					})
 					stop()
 					if !good {
 						t.FailNow() // the PEs are no longer in step
 					}
 				}
-			})
+			}, shmemtest.Timeout(routineJobPatience))
 		})
 	}
 }

@@ -24,7 +24,8 @@ type ThreadLevel uint8
 
 // The levels, and what they say of the program.
 //
-// Source: SHMEM_THREAD_SINGLE and kin.
+// Source: SHMEM_THREAD_SINGLE, SHMEM_THREAD_FUNNELED, SHMEM_THREAD_SERIALIZED,
+// SHMEM_THREAD_MULTIPLE.
 const (
 	// ThreadSingle: one goroutine calls.
 	ThreadSingle ThreadLevel = iota

@@ -39,7 +39,7 @@ type Cmp uint8
 // The comparisons: the element is equal to, not equal to, greater than,
 // greater than or equal to, less than, less than or equal to the value.
 //
-// Source: SHMEM_CMP_EQ and kin.
+// Source: SHMEM_CMP_EQ, SHMEM_CMP_NE, SHMEM_CMP_GT, SHMEM_CMP_GE, SHMEM_CMP_LT, SHMEM_CMP_LE.
 const (
 	EQ = Cmp(rma.EQ)
 	NE = Cmp(rma.NE)

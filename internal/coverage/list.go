@@ -1,0 +1,117 @@
+package coverage
+
+import (
+	"slices"
+	"strings"
+)
+
+// Routine is one generic routine of the specification, all its types, sizes and
+// forms with a context meant together.
+type Routine struct {
+	Name   string // shmem_put
+	Family string
+	V16    bool // new in OpenSHMEM 1.6; otherwise of 1.5
+}
+
+// families are the routines of OpenSHMEM 1.5 and, after a bar, what 1.6 adds.
+var families = [...]struct{ name, routines string }{
+	{"setup and query", `init finalize global_exit my_pe n_pes pe_accessible addr_accessible ptr
+		info_get_version info_get_name start_pes | query_initialized`},
+	{"threads", `init_thread query_thread`},
+	{"memory", `malloc free realloc align malloc_with_hints calloc`},
+	{"teams", `team_my_pe team_n_pes team_get_config team_translate_pe team_split_strided team_split_2d
+		team_destroy | team_ptr`},
+	{"contexts", `ctx_create team_create_ctx ctx_destroy ctx_get_team | ctx_session_start ctx_session_stop`},
+	{"remote memory access", `put p iput get g iget put_nbi get_nbi | ibput ibget`},
+	{"atomic memory operations", `atomic_fetch atomic_set atomic_compare_swap atomic_swap atomic_fetch_inc atomic_inc
+		atomic_fetch_add atomic_add atomic_fetch_and atomic_and atomic_fetch_or atomic_or atomic_fetch_xor
+		atomic_xor atomic_fetch_nbi atomic_compare_swap_nbi atomic_swap_nbi atomic_fetch_inc_nbi
+		atomic_fetch_add_nbi atomic_fetch_and_nbi atomic_fetch_or_nbi atomic_fetch_xor_nbi`},
+	{"signals", `put_signal put_signal_nbi signal_fetch signal_wait_until | signal_add signal_set`},
+	{"collectives", `barrier_all sync_all team_sync broadcast collect fcollect alltoall alltoalls
+		and_reduce or_reduce xor_reduce max_reduce min_reduce sum_reduce prod_reduce | sum_inscan sum_exscan`},
+	{"point-to-point synchronization", `wait_until wait_until_all wait_until_any wait_until_some wait_until_all_vector
+		wait_until_any_vector wait_until_some_vector test test_all test_any test_some test_all_vector
+		test_any_vector test_some_vector`},
+	{"ordering", `fence quiet | pe_quiet`},
+	{"locks", `set_lock test_lock clear_lock`},
+}
+
+// Routines are all of them, family by family.
+var Routines = func() (all []Routine) {
+	for _, f := range families {
+		v15, v16, _ := strings.Cut(f.routines, "|")
+		for name := range strings.FieldsSeq(v15) {
+			all = append(all, Routine{Name: full(name), Family: f.name})
+		}
+		for name := range strings.FieldsSeq(v16) {
+			all = append(all, Routine{Name: full(name), Family: f.name, V16: true})
+		}
+	}
+	return all
+}()
+
+// full puts the prefix before a name. One routine is older than it.
+func full(name string) string {
+	if name == "start_pes" {
+		return name
+	}
+	return "shmem_" + name
+}
+
+// Canonical returns the name of the list that a routine's name stands for, which is
+// the same or, of a form with a context, that of the one without. It says whether
+// there is one.
+func Canonical(name string) (string, bool) {
+	listed := func(name string) bool {
+		return slices.ContainsFunc(Routines, func(r Routine) bool { return r.Name == name })
+	}
+	if listed(name) {
+		return name, true
+	}
+	for _, prefix := range []string{"shmem_ctx_", "shmem_"} {
+		if rest, is := strings.CutPrefix(name, prefix); is && listed(full(rest)) {
+			return full(rest), true
+		}
+	}
+	return name, false
+}
+
+// A note says what stands for something of the specification that has no Go name of
+// its own, or why there is none.
+type note struct{ names, text string }
+
+// leftOut are the routines that are left out on purpose.
+var leftOut = []note{
+	{
+		"`shmem_barrier`, `shmem_sync`, `shmem_broadcast{32,64}`, `shmem_collect{32,64}`, `shmem_fcollect{32,64}`, `shmem_alltoall{32,64}`, `shmem_alltoalls{32,64}`, `shmem_*_to_all`",
+		"collectives on active sets, deprecated since 1.5; a team made by `Team.SplitStrided` is the same set of PEs and needs no pSync and pWrk arrays",
+	},
+	{"`long double` forms of all routines", "Go has no such type; `float64` is the widest"},
+	{"`shmem_pcontrol`, `pshmem_*`", "the profiling interface renames C symbols; Go programs are profiled by pprof and traced by `runtime/trace`"},
+	{"`shmem_putmem`, `shmem_put8` to `shmem_put128` and kin", "forms of the routines below for bytes and sizes: `Put` and the others take any element type without pointers"},
+	{"`shmem_TYPE_*`, `shmem_ctx_*`", "forms of the routines below: type parameters stand for the types, and each function takes a context or is a method of one"},
+	{"static and global objects as symmetric data", "the Go runtime moves and scans its own data, so only what `Alloc` returns is symmetric; a handle can be had in no other way"},
+	{"`shmem_wait` and others that were removed before 1.5", "not in the specification any more"},
+}
+
+// constants are the names of constants and handles of the specification that no
+// Source line of package shmem has to have, and what stands for them.
+var constants = []note{
+	{"SHMEM_TEAM_INVALID", "a nil `*Team`"},
+	{"SHMEM_CTX_INVALID", "a nil `*Ctx`, on which every call returns an error"},
+	{"SHMEM_CTX_SERIALIZED, SHMEM_CTX_PRIVATE, SHMEM_CTX_NOSTORE", "fields of `CtxOptions`"},
+	{"SHMEM_CTX_SESSION_BATCH", "a field of `SessionConfig`"},
+	{"SHMEM_VENDOR_STRING", "`InfoName`"},
+	{"SHMEM_TEAM_NUM_CONTEXTS", "no mask: a field of `TeamConfig` that is zero has its default"},
+	{"SHMEM_SYNC_VALUE, SHMEM_SYNC_SIZE, SHMEM_BCAST_SYNC_SIZE, SHMEM_COLLECT_SYNC_SIZE, SHMEM_ALLTOALL_SYNC_SIZE, SHMEM_ALLTOALLS_SYNC_SIZE, SHMEM_REDUCE_SYNC_SIZE, SHMEM_BARRIER_SYNC_SIZE, SHMEM_REDUCE_MIN_WRKDATA_SIZE", "none: of active sets"},
+}
+
+// required are the constants and handles of the specification, each of which is in a
+// Source line or in constants.
+const required = `SHMEM_TEAM_WORLD SHMEM_TEAM_SHARED SHMEM_TEAM_INVALID SHMEM_TEAM_NUM_CONTEXTS SHMEM_CTX_DEFAULT
+	SHMEM_CTX_INVALID SHMEM_CTX_SERIALIZED SHMEM_CTX_PRIVATE SHMEM_CTX_NOSTORE SHMEM_CTX_SESSION_BATCH
+	SHMEM_THREAD_SINGLE SHMEM_THREAD_FUNNELED SHMEM_THREAD_SERIALIZED SHMEM_THREAD_MULTIPLE
+	SHMEM_CMP_EQ SHMEM_CMP_NE SHMEM_CMP_GT SHMEM_CMP_GE SHMEM_CMP_LT SHMEM_CMP_LE SHMEM_SIGNAL_SET SHMEM_SIGNAL_ADD
+	SHMEM_MALLOC_ATOMICS_REMOTE SHMEM_MALLOC_SIGNAL_REMOTE SHMEM_SYNC_VALUE SHMEM_SYNC_SIZE SHMEM_MAX_NAME_LEN
+	SHMEM_MAJOR_VERSION SHMEM_MINOR_VERSION SHMEM_VENDOR_STRING`

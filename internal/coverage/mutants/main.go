@@ -1,0 +1,141 @@
+// Command mutants makes each function of package shmem that stands for a routine of
+// OpenSHMEM wrong, in one way after the other, and demands that the routine's test finds
+// it. The test program is built once, with all mutants in it. Run it at the root of the
+// module; an argument is a regular expression that selects routines.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/goshmem/goshmem/internal/coverage"
+)
+
+// npes is the size of the jobs: the smallest in which the next PE is not the previous.
+const npes = "3"
+
+// patience ends a test program whose own deadlines do not: 10 seconds with a mutant.
+const patience = time.Minute
+
+func main() {
+	only := ""
+	if len(os.Args) > 1 {
+		only = os.Args[1]
+	}
+	if err := run(only); err != nil {
+		fmt.Fprintln(os.Stderr, "mutants:", err)
+		os.Exit(1)
+	}
+}
+
+func run(only string) error {
+	selected, err := regexp.Compile(only)
+	if err != nil {
+		return err
+	}
+	s, err := coverage.Load("shmem")
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "mutants")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	mutants := s.Mutants()
+	program, err := build(s, dir, mutants)
+	if err != nil {
+		return err
+	}
+	t := tester{program: program}
+	if out, err := t.test("", 0); err != nil {
+		return fmt.Errorf("tests fail without a mutant: %w\n%s", err, out)
+	}
+	broken := map[string]bool{}
+	for _, r := range coverage.Routines {
+		if s.Tests[r.Name] == "" || !selected.MatchString(r.Name) {
+			continue
+		}
+		if out, err := t.test(r.Name, 0); err != nil {
+			broken[r.Name] = true
+			t.bad = append(t.bad, fmt.Sprintf("%s: its test fails alone, without a mutant: %v\n%s", r.Name, err, out))
+		}
+	}
+	for _, m := range mutants {
+		if s.Tests[m.Routine] != "" && selected.MatchString(m.Routine) && !broken[m.Routine] {
+			t.try(&m)
+		}
+	}
+	fmt.Fprintf(os.Stdout, "%d mutants, %d found by an error, %d by a deadline, %d not found; %d routines without a mutant passed\n",
+		t.tried, t.failed, t.late, t.tried-t.failed-t.late, t.passed)
+	if len(t.bad) > 0 {
+		return errors.New(strings.Join(t.bad, "\n"))
+	}
+	return nil
+}
+
+// build builds the test program with all mutants in it.
+func build(s *coverage.Source, dir string, mutants []coverage.Mutant) (string, error) {
+	overlay, err := s.Overlay(dir, mutants)
+	if err != nil {
+		return "", err
+	}
+	program := filepath.Join(dir, "shmem.test")
+	cmd := exec.CommandContext(context.Background(), "go", "test", "-c", "-overlay", overlay, "-o", program, "./shmem")
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	return program, cmd.Run()
+}
+
+// tester runs tests and counts what comes of them.
+type tester struct {
+	program                     string
+	tried, failed, late, passed int
+	bad                         []string
+}
+
+// test runs the test of one routine, or of all, in the presence of a mutant, or none.
+func (t *tester) test(routine string, mutant int) (string, error) {
+	ctx, stop := context.WithTimeout(context.Background(), patience)
+	defer stop()
+	cmd := exec.CommandContext(ctx, t.program, "-test.run=^TestRoutines$/^"+npes+"$")
+	cmd.Dir = "shmem"
+	cmd.Env = append(os.Environ(), coverage.RoutineVar+"="+routine)
+	if mutant != 0 {
+		cmd.Env = append(cmd.Env, coverage.MutantVar+"="+strconv.Itoa(mutant))
+	}
+	out, err := cmd.CombinedOutput()
+	if ctx.Err() != nil {
+		return string(out), fmt.Errorf("%w: does not end by itself", ctx.Err())
+	}
+	if err == nil {
+		t.passed++
+	}
+	return string(out), err
+}
+
+// try demands that a mutant is found. One that hangs is found if the test's own
+// deadline ends it with an error.
+func (t *tester) try(m *coverage.Mutant) {
+	t.tried++
+	begun := time.Now()
+	out, err := t.test(m.Routine, m.Number)
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		t.bad = append(t.bad, fmt.Sprintf("%s: %s %s: the test hangs\n%s", m.Routine, m.Func, m.What, out))
+	case err == nil:
+		t.passed--
+		t.bad = append(t.bad, fmt.Sprintf("%s: %s %s, and the test passes", m.Routine, m.Func, m.What))
+	case time.Since(begun) > time.Second: // the deadline of a routine's test
+		t.late++
+	default:
+		t.failed++
+	}
+}

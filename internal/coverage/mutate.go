@@ -1,0 +1,272 @@
+package coverage
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"go/ast"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// A Mutant is a function made wrong in one way, which the test of a routine has to
+// find.
+type Mutant struct {
+	Number  int // from 1 on
+	Routine string
+	Func    string
+	What    string // what is wrong with it
+	text    string
+}
+
+// MutantVar tells a test program that was built from an overlay the number of the
+// mutant that it is; none without it. RoutineVar tells any test program of package
+// shmem the one routine that it is to test.
+const (
+	MutantVar  = "TEST_MUTANT"
+	RoutineVar = "TEST_ROUTINE"
+)
+
+// whole are the functions that take the handle of a whole object, and refuse any other, or
+// ask for nothing but the object.
+var whole = []string{"Free", "Realloc", "Sym.Accessible"}
+
+// Mutants returns one mutant for each way in which a function can be wrong: it does
+// nothing and returns zeros, it takes another element than it is told, or another PE.
+// Of an operator's constructor, it is the operator that does nothing, or Reduce is wrong.
+func (s *Source) Mutants() []Mutant {
+	var all []Mutant
+	for _, r := range Routines {
+		for _, f := range s.Of(r.Name) {
+			for _, m := range s.of(&f) {
+				m.Number, m.Routine = len(all)+1, r.Name
+				all = append(all, m)
+			}
+		}
+	}
+	return all
+}
+
+func (s *Source) of(f *Func) (out []Mutant) {
+	add := func(what, format string, args ...any) {
+		out = append(out, Mutant{Func: f.Name, What: what, text: fmt.Sprintf(format, args...)})
+	}
+	if op := operator(f.decl); op != "" {
+		add("does nothing", "return")
+		out[0].Func = op + ".Fold"
+		if reduce := slices.IndexFunc(s.Funcs, func(f Func) bool { return f.Name == "Reduce" }); reduce >= 0 {
+			out = append(out, s.of(&s.Funcs[reduce])...)
+		}
+		return out
+	}
+	add("does nothing", "return %s", strings.Join(s.zeros(f.decl.Type.Results), ", "))
+	team := ""
+	for _, field := range parameters(f.decl) {
+		for _, id := range field.Names {
+			switch name := id.Name; {
+			case name == "_":
+			case typeName(field.Type) == "Sym" && slices.Contains(whole, f.Name):
+			case typeName(field.Type) == "Sym":
+				add("takes the element after "+name, "%[1]s = mutantShift(%[1]s)", name)
+			case slices.Contains([]string{"Ctx", "Team", "World"}, typeName(field.Type)) && team == "":
+				team = name
+			case name == "pe" && strings.HasSuffix(f.Name, "Accessible"): // as of any PE but the last
+				add("takes the PE after "+name, "%s++", name)
+			case (name == "pe" || name == "root") && typeName(field.Type) == "int":
+				add("takes the PE after "+name, "%[1]s = mutantPE(%[1]s, %[2]s)", name, cmp.Or(team, "nil"))
+			}
+		}
+	}
+	return out
+}
+
+// parameters are those of a function, its receiver first.
+func parameters(d *ast.FuncDecl) []*ast.Field {
+	if d.Recv == nil {
+		return d.Type.Params.List
+	}
+	return slices.Concat(d.Recv.List, d.Type.Params.List)
+}
+
+// zeros are expressions for the zero values of results.
+func (s *Source) zeros(results *ast.FieldList) (out []string) {
+	if results == nil {
+		return nil
+	}
+	for _, field := range results.List {
+		for range max(1, len(field.Names)) {
+			out = append(out, "*new("+s.text(field.Type)+")")
+		}
+	}
+	return out
+}
+
+// text returns the source of an expression.
+func (s *Source) text(e ast.Expr) string {
+	from, to := s.fset.Position(e.Pos()), s.fset.Position(e.End())
+	src, err := os.ReadFile(from.Filename)
+	if err != nil {
+		return err.Error()
+	}
+	return string(src[from.Offset:to.Offset])
+}
+
+// operator returns the type whose value a constructor of operators returns.
+func operator(d *ast.FuncDecl) string {
+	if r := d.Type.Results; r == nil || len(r.List) != 1 || typeName(r.List[0].Type) != "Operator" {
+		return ""
+	}
+	name := ""
+	ast.Inspect(d.Body, func(n ast.Node) bool {
+		if lit, is := n.(*ast.CompositeLit); is && name == "" {
+			name = typeName(lit.Type)
+		}
+		return true
+	})
+	return name
+}
+
+// support is what the mutants have in common: a file that the overlay adds.
+const support = `package shmem
+
+import (
+	"os"
+	"strconv"
+)
+
+var mutant, mutantWanted = 0, func() int { n, _ := strconv.Atoi(os.Getenv("` + MutantVar + `")); return n }()
+
+// ArmMutant makes the wanted mutant wrong, or right again.
+func ArmMutant(on bool) {
+	if mutant = 0; on {
+		mutant = mutantWanted
+	}
+}
+
+func mutantShift[T any](x Sym[T]) Sym[T] {
+	if x.n > 0 {
+		x.off += sizeOf[T]()
+	}
+	return x
+}
+
+func mutantPE(pe int, of interface{}) int {
+	n := 0
+	switch of := of.(type) {
+	case *Ctx:
+		if of != nil {
+			n = of.npes
+		}
+	case *Team:
+		n = of.NPEs()
+	case *World:
+		n = of.NPEs()
+	default:
+		if h := mapped.Load(); h != nil {
+			n = h.npes
+		}
+	}
+	if pe >= 0 && pe < n {
+		pe = (pe + 1) % n
+	}
+	return pe
+}
+`
+
+// supportTest has the tests arm the mutant: just the routine's own test meets it. A
+// mutant that hangs is given up soon.
+const supportTest = `package shmem_test
+
+import (
+	"os"
+	"time"
+
+	"github.com/goshmem/goshmem/shmem"
+)
+
+func init() {
+	arm = shmem.ArmMutant
+	if os.Getenv("` + MutantVar + `") != "" {
+		routinePatience, routineJobPatience = time.Second, 10*time.Second
+	}
+}
+`
+
+// Overlay writes sources with all mutants into a folder and returns the file that is
+// for "go test -overlay". The source is that of Mutants.
+func (s *Source) Overlay(dir string, mutants []Mutant) (string, error) {
+	replace := map[string]string{}
+	write := func(name string, src []byte) error {
+		from, err := filepath.Abs(filepath.Join(s.dir, name))
+		if err != nil {
+			return err
+		}
+		replace[from] = filepath.Join(dir, name)
+		return os.WriteFile(replace[from], src, 0o644)
+	}
+	for name, tree := range s.files {
+		src, err := os.ReadFile(filepath.Join(s.dir, name))
+		if err != nil {
+			return "", err
+		}
+		var at []insertion
+		for _, d := range tree.Decls {
+			if f, is := d.(*ast.FuncDecl); is && f.Body != nil {
+				if text := begin(qualified(f), mutants); text != "" {
+					at = append(at, insertion{s.fset.Position(f.Body.Lbrace).Offset + 1, text})
+				}
+			}
+		}
+		if len(at) > 0 {
+			if err := write(name, insert(src, at)); err != nil {
+				return "", err
+			}
+		}
+	}
+	if err := write("mutant.go", []byte(support)); err != nil {
+		return "", err
+	}
+	if err := write("mutant_test.go", []byte(supportTest)); err != nil {
+		return "", err
+	}
+	list, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
+		return "", err
+	}
+	file := filepath.Join(dir, "overlay.json")
+	return file, os.WriteFile(file, list, 0o644)
+}
+
+// begin is what a function with mutants begins with.
+func begin(name string, mutants []Mutant) string {
+	var b strings.Builder
+	for _, m := range mutants {
+		if m.Func == name {
+			b.WriteString(" if mutant == " + strconv.Itoa(m.Number) + " { " + m.text + " };")
+		}
+	}
+	return b.String()
+}
+
+// An insertion puts a text before a byte of a file.
+type insertion struct {
+	offset int
+	text   string
+}
+
+// insert puts texts, in the order of their places, into a file. Lines stay lines.
+func insert(src []byte, at []insertion) []byte {
+	var b bytes.Buffer
+	done := 0
+	for _, i := range at {
+		b.Write(src[done:i.offset])
+		b.WriteString(i.text)
+		done = i.offset
+	}
+	b.Write(src[done:])
+	return b.Bytes()
+}

@@ -1,0 +1,249 @@
+package coverage
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Func is an exported function or method that stands for routines.
+type Func struct {
+	Name     string // Put, Ctx.Quiet
+	File     string
+	Routines []string // by their names of the list
+	decl     *ast.FuncDecl
+}
+
+// Source is what is known of the source of package shmem.
+type Source struct {
+	Funcs  []Func            // by file and place
+	Consts map[string]string // Go name by the name of a constant or handle
+	Tests  map[string]string // file of the test by the routine
+	Bad    []string          // names in Source lines and tests that are not of the list
+
+	fset  *token.FileSet
+	dir   string
+	files map[string]*ast.File
+}
+
+// Load reads the source of package shmem and of its tests from a folder.
+func Load(dir string) (*Source, error) {
+	s := &Source{Consts: map[string]string{}, Tests: map[string]string{}, fset: token.NewFileSet(), dir: dir, files: map[string]*ast.File{}}
+	names, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	if err != nil {
+		return nil, err
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		tree, err := parser.ParseFile(s.fset, name, nil, parser.ParseComments|parser.SkipObjectResolution)
+		if err != nil {
+			return nil, err
+		}
+		base := filepath.Base(name)
+		if strings.HasSuffix(base, "_test.go") {
+			s.tests(base, tree)
+			continue
+		}
+		s.files[base] = tree
+		for _, d := range tree.Decls {
+			s.add(base, d)
+		}
+	}
+	if len(s.files) == 0 {
+		return nil, fmt.Errorf("no source of a package: %w: %s", os.ErrNotExist, dir)
+	}
+	return s, nil
+}
+
+// add takes a declaration of the package in.
+func (s *Source) add(file string, d ast.Decl) {
+	switch d := d.(type) {
+	case *ast.FuncDecl:
+		if !d.Name.IsExported() {
+			return
+		}
+		f := Func{Name: qualified(d), File: file, decl: d}
+		for _, name := range sourceLine(d.Doc) {
+			s.place(&f, name)
+		}
+		if len(f.Routines) > 0 || f.Name == "Reduce" { // which is with the operators
+			s.Funcs = append(s.Funcs, f)
+		}
+	case *ast.GenDecl:
+		for _, spec := range d.Specs {
+			switch spec := spec.(type) {
+			case *ast.TypeSpec:
+				s.consts(spec.Name.Name, append(sourceLine(spec.Doc), sourceLine(d.Doc)...))
+			case *ast.ValueSpec:
+				s.consts(spec.Names[0].Name, append(sourceLine(spec.Doc), sourceLine(spec.Comment)...))
+			}
+		}
+		s.group(d)
+	}
+}
+
+// place gives a function one name of its Source line.
+func (s *Source) place(f *Func, name string) {
+	canonical, listed := Canonical(name)
+	switch {
+	case listed && !slices.Contains(f.Routines, canonical):
+		f.Routines = append(f.Routines, canonical)
+	case listed:
+	case strings.HasPrefix(name, "SHMEM_"), strings.HasSuffix(name, "_t"):
+		s.consts(f.Name, []string{name})
+	default:
+		s.Bad = append(s.Bad, f.File+": "+f.Name+" stands for "+name)
+	}
+}
+
+// group places the names in the comment of a group of constants: one after the other
+// where there are as many of either, all on the group's first otherwise.
+func (s *Source) group(d *ast.GenDecl) {
+	if d.Tok == token.TYPE {
+		return
+	}
+	var idents []string
+	for _, spec := range d.Specs {
+		if v, is := spec.(*ast.ValueSpec); is {
+			for _, id := range v.Names {
+				if id.IsExported() {
+					idents = append(idents, id.Name)
+				}
+			}
+		}
+	}
+	names := sourceLine(d.Doc)
+	for i, name := range names {
+		switch len(idents) {
+		case 0:
+		case len(names):
+			s.consts(idents[i], []string{name})
+		default:
+			s.consts(idents[0], []string{name})
+		}
+	}
+}
+
+func (s *Source) consts(ident string, names []string) {
+	if !ast.IsExported(ident) {
+		return
+	}
+	for _, name := range names {
+		if _, listed := Canonical(name); !listed {
+			s.Consts[name] = ident
+		}
+	}
+}
+
+// tests finds the registrations of tests: a variable's value that is a call with the
+// routine's name as the first argument.
+func (s *Source) tests(file string, tree *ast.File) {
+	for _, d := range tree.Decls {
+		g, is := d.(*ast.GenDecl)
+		if !is || g.Tok != token.VAR {
+			continue
+		}
+		ast.Inspect(g, func(n ast.Node) bool {
+			if _, is := n.(*ast.FuncLit); is {
+				return false
+			}
+			call, is := n.(*ast.CallExpr)
+			if !is || len(call.Args) == 0 {
+				return true
+			}
+			if lit, is := call.Args[0].(*ast.BasicLit); is && routineName.MatchString(lit.Value) {
+				name, listed := Canonical(strings.Trim(lit.Value, `"`))
+				if !listed {
+					s.Bad = append(s.Bad, file+": a test of "+name)
+				}
+				s.Tests[name] = file
+			}
+			return true
+		})
+	}
+}
+
+// Of returns the functions that stand for a routine.
+func (s *Source) Of(routine string) (out []Func) {
+	for _, f := range s.Funcs {
+		if slices.Contains(f.Routines, routine) {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// Missing says what the list has and the source has not, and what the source has too
+// much.
+func (s *Source) Missing() (bad []string) {
+	for _, name := range s.Bad {
+		bad = append(bad, name+", which is no routine of the list")
+	}
+	for _, r := range Routines {
+		if len(s.Of(r.Name)) == 0 {
+			bad = append(bad, r.Name+": no exported function has it in its Source line")
+		}
+		if s.Tests[r.Name] == "" {
+			bad = append(bad, r.Name+": no test is registered for it")
+		}
+	}
+	for name := range strings.FieldsSeq(required) {
+		if s.Consts[name] == "" && noteOf(name) == "" {
+			bad = append(bad, name+": no exported name has it in its Source line")
+		}
+	}
+	return bad
+}
+
+// noteOf returns what stands for a constant that no Source line has.
+func noteOf(name string) string {
+	for _, n := range constants {
+		if slices.Contains(strings.Split(n.names, ", "), name) {
+			return n.text
+		}
+	}
+	return ""
+}
+
+var names = regexp.MustCompile(`\b(start_pes|shmem_[a-z0-9_]*[a-z0-9]|SHMEM_[A-Z0-9_]*[A-Z0-9])\b`)
+
+var routineName = regexp.MustCompile(`^"(start_pes|shmem_\w+)"$`)
+
+// sourceLine returns the names in the Source line of a comment.
+func sourceLine(doc *ast.CommentGroup) []string {
+	_, line, found := strings.Cut("\n"+doc.Text(), "\nSource: ")
+	if !found {
+		return nil
+	}
+	line, _, _ = strings.Cut(line, "\n\n")
+	return names.FindAllString(line, -1)
+}
+
+// qualified returns the name of a function, that of a method with its type before it.
+func qualified(d *ast.FuncDecl) string {
+	if d.Recv == nil {
+		return d.Name.Name
+	}
+	return typeName(d.Recv.List[0].Type) + "." + d.Name.Name
+}
+
+// typeName returns the name of a type without pointer and type parameters.
+func typeName(t ast.Expr) string {
+	switch t := t.(type) {
+	case *ast.StarExpr:
+		return typeName(t.X)
+	case *ast.IndexExpr:
+		return typeName(t.X)
+	case *ast.IndexListExpr:
+		return typeName(t.X)
+	case *ast.Ident:
+		return t.Name
+	}
+	return ""
+}

@@ -1,0 +1,9 @@
+package mpi
+
+import "github.com/goshmem/goshmem/symheap/layout"
+
+// SmallLanes makes the lanes of this process as small as those of a node with the most
+// PEs. All ranks call it before their first Init.
+func SmallLanes() {
+	shapeOfLanes = func(int) layout.LaneShape { return layout.ShapeOfLanes(layout.MaxLocal) }
+}

@@ -1,0 +1,445 @@
+package shmem_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/goshmem/goshmem/shmem"
+)
+
+// check ends an example that has met an error. A program looks at its errors.
+func check(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
+
+// Each PE tells its right neighbor a number. This is the whole program: "oshrun -n 4
+// ./program" starts it as four PEs, and without oshrun it is a job of one.
+func Example() {
+	w, err := shmem.Init()
+	check(err)
+	x, err := shmem.Calloc[int64](w, 1) // on every PE
+	check(err)
+
+	right := (w.MyPE() + 1) % w.NPEs()
+	check(shmem.P(w.Ctx(), x, int64(100+w.MyPE()), right)) // their x
+	check(w.Barrier())                                     // all have put, and see what was put
+
+	fmt.Printf("PE %d of %d was told %d\n", w.MyPE(), w.NPEs(), x.Local()[0])
+	check(shmem.Free(w, x))
+	check(w.Finalize())
+	// Output: PE 0 of 1 was told 100
+}
+
+func ExampleInit() {
+	w, err := shmem.Init()
+	check(err)
+	again, err := shmem.Init() // a library that the program uses may call it, too
+	check(err)
+	fmt.Println(again == w, shmem.Initialized())
+	check(again.Finalize())
+	fmt.Println(shmem.Initialized())
+	check(w.Finalize()) // as many as there were calls of Init
+	fmt.Println(shmem.Initialized())
+	// Output:
+	// true true
+	// true
+	// false
+}
+
+// Objects are symmetric: each PE has one, and any PE can name any other's by the same
+// handle.
+func ExampleAlloc() {
+	w, err := shmem.Init()
+	check(err)
+	defer w.Finalize()
+
+	type particle struct {
+		Position [3]float64
+		Mass     float32
+	}
+	x, err := shmem.Alloc[particle](w, 1000)
+	check(err)
+	x.Local()[7].Mass = 1.5 // this PE's
+	there, err := shmem.G(w.Ctx(), x.At(7), w.MyPE())
+	check(err)
+	fmt.Println(x.Len(), there.Mass)
+
+	x, err = shmem.Realloc(w, x, 2000) // elements keep their values
+	check(err)
+	fmt.Println(x.Len(), x.Local()[7].Mass)
+	check(shmem.Free(w, x))
+
+	_, err = shmem.Alloc[*int](w, 1)
+	fmt.Println(err)
+	// Output:
+	// 1000 1.5
+	// 2000 1.5
+	// shmem.Alloc: element type *int holds a pointer (*int), want a type of numbers, arrays and structs of them
+}
+
+func ExamplePut() {
+	w, err := shmem.Init()
+	check(err)
+	defer w.Finalize()
+	x, err := shmem.Calloc[float64](w, 8)
+	check(err)
+
+	next := (w.MyPE() + 1) % w.NPEs()
+	check(shmem.Put(w.Ctx(), x, []float64{1, 2, 3}, next))             // elements 0 to 2
+	check(shmem.Put(w.Ctx(), x.Slice(5, 8), []float64{6, 7, 8}, next)) // 5 to 7
+	check(w.Barrier())
+	fmt.Println(x.Local())
+
+	err = shmem.Put(w.Ctx(), x, make([]float64, 9), next)
+	fmt.Println(errors.Is(err, shmem.ErrBounds), err)
+	// Output:
+	// [1 2 3 0 0 6 7 8]
+	// true shmem.Put: 9 elements, want at most the object's 8
+}
+
+func ExampleGet() {
+	w, err := shmem.Init()
+	check(err)
+	defer w.Finalize()
+	x, err := shmem.Alloc[int32](w, 4)
+	check(err)
+	for i := range x.Local() {
+		x.Local()[i] = int32(10*w.MyPE() + i)
+	}
+	check(w.Barrier()) // all have written
+
+	theirs := make([]int32, 4)
+	check(shmem.Get(w.Ctx(), theirs, x, w.NPEs()-1))
+	fmt.Println(theirs)
+	// Output: [0 1 2 3]
+}
+
+// Results of operations that do not wait are to be had by Wait.
+func ExampleGetNBI() {
+	w, err := shmem.Init()
+	check(err)
+	defer w.Finalize()
+	x, err := shmem.Calloc[int32](w, 4)
+	check(err)
+
+	var under [2]shmem.Pending[[]int32]
+	for i := range under { // both are on their way
+		under[i], err = shmem.GetNBI(w.Ctx(), make([]int32, 2), x.Slice(2*i, 2*i+2), 0)
+		check(err)
+	}
+	for _, p := range under {
+		got, err := p.Wait()
+		check(err)
+		fmt.Println(got)
+	}
+	// Output:
+	// [0 0]
+	// [0 0]
+}
+
+// A column of a matrix is every width-th element of it.
+func ExampleIPut() {
+	w, err := shmem.Init()
+	check(err)
+	defer w.Finalize()
+	const width = 4
+	matrix, err := shmem.Calloc[int](w, 3*width)
+	check(err)
+
+	column := []int{1, 2, 3}
+	next := (w.MyPE() + 1) % w.NPEs()
+	check(shmem.IPut(w.Ctx(), matrix.Slice(2, 3*width), column, shmem.Stride{Dst: width, Src: 1, N: 3}, next))
+	check(w.Barrier())
+	for row := range 3 {
+		fmt.Println(matrix.Local()[row*width:][:width])
+	}
+	// Output:
+	// [0 0 1 0]
+	// [0 0 2 0]
+	// [0 0 3 0]
+}
+
+// All PEs draw numbers from one counter.
+func ExampleAtomicFetchAdd() {
+	w, err := shmem.Init()
+	check(err)
+	defer w.Finalize()
+	counter, err := shmem.Calloc[uint64](w, 1)
+	check(err)
+
+	const home = 0 // whose counter it is
+	for range 3 {
+		mine, err := shmem.AtomicFetchAdd(w.Ctx(), counter, 1, home)
+		check(err)
+		fmt.Println("this PE does part", mine)
+	}
+	check(w.Barrier())
+	// Output:
+	// this PE does part 0
+	// this PE does part 1
+	// this PE does part 2
+}
+
+// Data and the news that they are there, in one call.
+func ExamplePutSignal() {
+	w, err := shmem.Init()
+	check(err)
+	defer w.Finalize()
+	data, err := shmem.Calloc[float32](w, 3)
+	check(err)
+	arrived, err := shmem.Calloc[uint64](w, 1)
+	check(err)
+
+	next := (w.MyPE() + 1) % w.NPEs()
+	check(shmem.PutSignal(w.Ctx(), data, []float32{1, 2, 3}, arrived, 1, shmem.SignalAdd, next))
+
+	_, err = w.Ctx().SignalWaitUntil(arrived, shmem.GE, 1)
+	check(err)
+	fmt.Println(data.Local())
+	// Output: [1 2 3]
+}
+
+func ExampleWaitUntil() {
+	w, err := shmem.Init()
+	check(err)
+	defer w.Finalize()
+	data, err := shmem.Calloc[int64](w, 2)
+	check(err)
+	flag, err := shmem.Calloc[int64](w, 1)
+	check(err)
+
+	c, next := w.Ctx(), (w.MyPE()+1)%w.NPEs()
+	check(shmem.Put(c, data, []int64{4, 2}, next))
+	check(c.Fence()) // the data are there before the flag
+	check(shmem.P(c, flag, 1, next))
+
+	check(shmem.WaitUntil(c, flag, shmem.EQ, 1))
+	fmt.Println(data.Local())
+
+	soon, stop := context.WithTimeout(context.Background(), time.Millisecond)
+	defer stop()
+	err = shmem.WaitUntil(c.With(soon), flag, shmem.EQ, 2) // nobody will
+	fmt.Println(errors.Is(err, context.DeadlineExceeded))
+	// Output:
+	// [4 2]
+	// true
+}
+
+func ExampleReduce() {
+	w, err := shmem.Init()
+	check(err)
+	defer w.Finalize()
+	x, err := shmem.Alloc[float64](w, 2)
+	check(err)
+	x.Local()[0], x.Local()[1] = 3, float64(w.MyPE())
+	largest, err := shmem.Alloc[float64](w, 2)
+	check(err)
+
+	check(shmem.Reduce(w.Team(), largest, x, shmem.Max))
+	check(shmem.Reduce(w.Team(), x, x, shmem.Sum)) // in place
+	fmt.Println(largest.Local(), x.Local())
+	// Output: [3 0] [3 0]
+}
+
+// An operator of one's own: the numbers with the smallest absolute value.
+func ExampleOperator() {
+	w, err := shmem.Init()
+	check(err)
+	defer w.Finalize()
+	x, err := shmem.Alloc[int](w, 2)
+	check(err)
+	x.Local()[0], x.Local()[1] = -5, 4
+
+	check(shmem.Reduce(w.Team(), x, x, func() shmem.Operator[int] { return nearest{} }))
+	fmt.Println(x.Local())
+	// Output: [-5 4]
+}
+
+type nearest struct{}
+
+func (nearest) Fold(acc, in []int) {
+	for i, v := range in {
+		if v*v < acc[i]*acc[i] {
+			acc[i] = v
+		}
+	}
+}
+
+func (nearest) Traits() shmem.Traits { return shmem.Traits{Name: "nearest", Idempotent: true} }
+
+func ExampleBroadcast() {
+	w, err := shmem.Init()
+	check(err)
+	defer w.Finalize()
+	parameters, err := shmem.Calloc[int32](w, 2)
+	check(err)
+	mine, err := shmem.Alloc[int32](w, 2)
+	check(err)
+	if w.MyPE() == 0 { // has read them from a file
+		mine.Local()[0], mine.Local()[1] = 640, 480
+	}
+
+	check(shmem.Broadcast(w.Team(), parameters, mine, 0))
+	fmt.Println(parameters.Local())
+	// Output: [640 480]
+}
+
+// A PE that has died is in the error of who needs it.
+func ExamplePEError() {
+	w, err := shmem.Init()
+	check(err)
+	defer w.Finalize()
+
+	err = w.Barrier()
+	if dead, is := errors.AsType[*shmem.PEError](err); is {
+		fmt.Println("gone:", dead.PEs)
+	} else {
+		fmt.Println("all", w.NPEs(), "are here")
+	}
+	// Output: all 1 are here
+}
+
+// PEs with even numbers, and a sum over them.
+func ExampleTeam_SplitStrided() {
+	w, err := shmem.Init()
+	check(err)
+	defer w.Finalize()
+	x, err := shmem.Alloc[int](w, 1)
+	check(err)
+	x.Local()[0] = w.MyPE()
+
+	even, err := w.Team().SplitStrided(0, 2, (w.NPEs()+1)/2, nil) // all PEs call it
+	check(err)
+	if even == nil {
+		return // this PE is none of them
+	}
+	check(shmem.Reduce(even, x, x, shmem.Sum))
+	pe, _ := even.Translate(0, w.Team())
+	fmt.Println(x.Local()[0], "is the sum of", even.NPEs(), "from", pe, "on")
+	check(even.Destroy())
+	// Output: 0 is the sum of 1 from 0 on
+}
+
+// A context of a goroutine's own: its Quiet waits for no other's operations.
+func ExampleTeam_NewCtx() {
+	w, err := shmem.Init()
+	check(err)
+	defer w.Finalize()
+	x, err := shmem.Calloc[int64](w, 1)
+	check(err)
+
+	done := make(chan error)
+	go func() {
+		c, err := w.Team().NewCtx(shmem.CtxOptions{Private: true})
+		check(err)
+		check(shmem.PutNBI(c, x, []int64{8}, w.MyPE()))
+		check(c.Quiet()) // there it is
+		done <- c.Destroy()
+	}()
+	check(<-done)
+	fmt.Println(x.Local()[0])
+	// Output: 8
+}
+
+// What one PE at a time may do.
+func ExampleLock() {
+	w, err := shmem.Init()
+	check(err)
+	defer w.Finalize()
+	total, err := shmem.Calloc[float64](w, 1) // that of PE 0 counts
+	check(err)
+	l, err := shmem.NewLock(w)
+	check(err)
+
+	c := w.Ctx()
+	check(l.Acquire(c))
+	v, err := shmem.G(c, total, 0)
+	check(err)
+	check(shmem.P(c, total, v+0.5, 0))
+	check(l.Release(c)) // completes what was put
+	check(w.Barrier())
+
+	v, err = shmem.G(c, total, 0)
+	check(err)
+	fmt.Println(v)
+	// Output: 0.5
+}
+
+// PEs that have different numbers of results put them together.
+func ExampleCollect() {
+	w, err := shmem.Init()
+	check(err)
+	defer w.Finalize()
+	mine, err := shmem.Alloc[int](w, 10)
+	check(err)
+	all, err := shmem.Calloc[int](w, 10*w.NPEs())
+	check(err)
+
+	found := 3 - min(w.MyPE(), 3)
+	for i := range found {
+		mine.Local()[i] = 100*w.MyPE() + i
+	}
+	check(shmem.Collect(w.Team(), all, mine.Slice(0, found)))
+	fmt.Println(all.Local()[:3])
+	// Output: [0 1 2]
+}
+
+// Where in a common file each PE's part begins.
+func ExampleSumExScan() {
+	w, err := shmem.Init()
+	check(err)
+	defer w.Finalize()
+	length, err := shmem.Alloc[int64](w, 1)
+	check(err)
+	begin, err := shmem.Alloc[int64](w, 1)
+	check(err)
+
+	length.Local()[0] = 4096
+	check(shmem.SumExScan(w.Team(), begin, length))
+	fmt.Println("from", begin.Local()[0])
+	// Output: from 0
+}
+
+// Answers are taken as they come.
+func ExampleWaitUntilAny() {
+	w, err := shmem.Init()
+	check(err)
+	defer w.Finalize()
+	answers, err := shmem.Calloc[int32](w, w.NPEs()) // 0: none yet
+	check(err)
+	for pe := range w.NPEs() {
+		check(shmem.P(w.Ctx(), answers.At(w.MyPE()), int32(7+w.MyPE()), pe))
+	}
+
+	had := make([]bool, w.NPEs())
+	for range w.NPEs() {
+		pe, err := shmem.WaitUntilAny(w.Ctx(), answers, had, shmem.NE, 0)
+		check(err)
+		had[pe] = true
+		fmt.Println("PE", pe, "says", answers.Local()[pe])
+	}
+	// Output: PE 0 says 7
+}
+
+// Each PE sends each a block.
+func ExampleAlltoall() {
+	w, err := shmem.Init()
+	check(err)
+	defer w.Finalize()
+	const block = 2
+	src, err := shmem.Alloc[int](w, block*w.NPEs())
+	check(err)
+	dst, err := shmem.Alloc[int](w, block*w.NPEs())
+	check(err)
+	for i := range src.Local() {
+		src.Local()[i] = 100*w.MyPE() + i
+	}
+
+	check(shmem.Alltoall(w.Team(), dst, src))
+	fmt.Println(dst.Local()[:block])
+	// Output: [0 1]
+}
