@@ -23,7 +23,7 @@ func Queued(w *World, l Lock) int {
 	if err != nil {
 		return -1
 	}
-	return int((atomic.LoadUint64(q.tail()) - ticketOf(atomic.LoadUint64(q.head()))) & ticketMask)
+	return int((q.m.load(placeTail) - ticketOf(q.m.load(placeHead))) & ticketMask)
 }
 
 // TeamOf makes a team of members of t in any order, one that no split of the

@@ -70,17 +70,15 @@ func (l Lock) Acquire(c *Ctx) error {
 	if err != nil {
 		return err
 	}
-	q.h.job.Waiter.Beat()
-	t, ok := q.enter()
-	if !ok {
-		return usage(op, ErrLockHeld, "lock is held or waited for by this PE %d, want a call of Release before the next Acquire", q.h.me)
-	}
-	died, err := q.wait(c, t)
-	if err != nil {
-		q.leave(t)
+	c.h.job.Waiter.Beat()
+	died, ok, err := q.acquire()
+	switch {
+	case !ok:
+		return usage(op, ErrLockHeld, "lock is held or waited for by this PE %d, want a call of Release before the next Acquire", q.me)
+	case err != nil:
 		return lockError(op, err)
 	}
-	return q.held(op, t, died)
+	return inherited(c.h, op, died)
 }
 
 // Try takes the lock if nobody holds it, and says whether it did.
@@ -95,12 +93,12 @@ func (l Lock) Try(c *Ctx) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	q.h.job.Waiter.Beat() // it may be polled
-	t, died, ok := q.try()
+	c.h.job.Waiter.Beat() // it may be polled
+	died, ok := q.try()
 	if !ok {
 		return false, nil
 	}
-	return true, q.held(op, t, died)
+	return true, inherited(c.h, op, died)
 }
 
 // Release completes all operations of this PE on the default context, and on c, and
@@ -116,19 +114,19 @@ func (l Lock) Release(c *Ctx) error {
 	if err != nil {
 		return err
 	}
-	if q.state() != lockHeld {
-		return notHeld(op, q.h.me)
+	if q.m.load(q.own(lockState)) != lockHeld {
+		return notHeld(op, q.me)
 	}
 	if err := c.Quiet(); err != nil {
 		return err
 	}
-	if d := q.h.ctx; d != c {
+	if d := c.h.ctx; d != c {
 		if err := d.Quiet(); err != nil {
 			return err
 		}
 	}
 	if !q.release() {
-		return notHeld(op, q.h.me)
+		return notHeld(op, q.me)
 	}
 	return nil
 }
@@ -137,13 +135,12 @@ func notHeld(op string, me int) error {
 	return usage(op, ErrLockNotHeld, "lock is not held by this PE %d, want one that Acquire or Try has given it", me)
 }
 
-// held makes this PE the holder, and returns what it must know of the one before.
-func (q *lockQueue) held(op string, t uint64, died int) error {
-	q.hold(t)
+// inherited returns what the holder of a lock must know of the one before.
+func inherited(h *heap, op string, died int) error {
 	if died < 0 {
 		return nil
 	}
-	err := q.h.died(op, []int{died})
+	err := h.died(op, []int{died})
 	if e, ok := errors.AsType[*PEError](err); ok {
 		e.Err = fmt.Errorf("%w, which this PE has now: %w", ErrLockHolderDied, e.Err)
 	}

@@ -306,3 +306,27 @@ func TestLockAllocatesNothing(t *testing.T) {
 		}
 	})
 }
+
+func BenchmarkLock(b *testing.B) {
+	w, err := aloneWorld()
+	if err != nil {
+		b.Fatal(err)
+	}
+	l, err := shmem.NewLock(w)
+	if err != nil {
+		b.Fatal(err)
+	}
+	c := w.Ctx()
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := l.Acquire(c); err != nil {
+			b.Fatal(err)
+		}
+		if err := l.Release(c); err != nil {
+			b.Fatal(err)
+		}
+	}
+	if err := l.Free(w); err != nil {
+		b.Error(err)
+	}
+}

@@ -3,8 +3,6 @@ package shmem
 import (
 	"errors"
 	"math/bits"
-	"sync/atomic"
-	"unsafe"
 
 	"github.com/goshmem/goshmem/rma"
 )
@@ -27,7 +25,8 @@ import (
 //	                        alone; it proves nothing but that head was there.
 //	           word 17      state, and 18 the ticket, for this PE alone.
 //
-// All words of the queue are accessed by sequentially consistent instructions.
+// All words of the queue are accessed by sequentially consistent instructions. All
+// orders of these accesses of a few PEs, with deaths anywhere, are explored by a test.
 //
 // To come: compare-and-swap of the slot at tail from what an earlier ticket left there,
 // then of tail, then a look at head. To release: compare-and-swap of head, then a look at
@@ -87,33 +86,36 @@ func lockWords(npes int) int { return lockSlots + lockRing(npes) }
 // lockRing returns the number of slots: a power of two, as tickets begin again at 0.
 func lockRing(npes int) int { return 1 << bits.Len(uint(max(npes, 1)-1)) }
 
-// lockQueue is a lock as one call sees it.
+// lockPlace is a word of a lock, on a PE or, -1, on the home PE.
+type lockPlace struct{ pe, word int }
+
+// lockModel is all that a queue does to the world outside it.
+type lockModel interface {
+	load(p lockPlace) uint64
+	move(p lockPlace, from, to uint64) bool // compare-and-swap
+	store(p lockPlace, v uint64)            // with release order, to a word that no other PE accesses
+	dead(pe int) bool
+	epoch() uint64                                 // of the failures that dead knows
+	wait(g, seen uint64) (grant uint64, err error) // as rma.Waiter.Wait, until this PE's grant is not g
+	ring(pe int)
+}
+
+// lockQueue is the queue of a lock as one call sees it.
 type lockQueue struct {
-	h    *heap
-	home unsafe.Pointer // its words there
-	own  unsafe.Pointer // and on this PE
-	off  uint64
+	m        lockMemory
+	me, ring int // this PE, number of slots
 }
 
-// queue checks a lock and returns its queue.
-func (l Lock) queue(c *Ctx, op string) (q lockQueue, err error) {
-	if !c.own(l.x.tag) {
-		return q, c.check(op, l.x.aligned(), lockSlots+1, 0)
-	}
-	h := c.h
-	home := int(l.x.off / 64 % uint64(h.npes))
-	return lockQueue{h: h, home: unsafe.Add(h.job.Map.Segment(home), int(l.x.off)), own: c.mine(l.x.off), off: l.x.off}, nil
-}
-
-func lockWord(base unsafe.Pointer, i int) *uint64 { return (*uint64)(unsafe.Add(base, i*8)) }
-
-func (q *lockQueue) tail() *uint64 { return lockWord(q.home, lockTail) }
-func (q *lockQueue) head() *uint64 { return lockWord(q.home, lockHead) }
+var (
+	placeTail = lockPlace{-1, lockTail}
+	placeHead = lockPlace{-1, lockHead}
+)
 
 // slot returns the slot of a ticket.
-func (q *lockQueue) slot(t uint64) *uint64 {
-	return lockWord(q.home, lockSlots+int(t)&(lockRing(q.h.npes)-1))
-}
+func (q *lockQueue) slot(t uint64) lockPlace { return lockPlace{-1, lockSlots + int(t)&(q.ring-1)} }
+
+// own returns a word of this PE.
+func (q *lockQueue) own(word int) lockPlace { return lockPlace{q.me, word} }
 
 // pack makes a word of a ticket and a PE, -1 for none.
 func pack(t uint64, pe int) uint64 { return t<<ticketShift | uint64(pe+1)<<2 }
@@ -128,28 +130,36 @@ func after(t uint64) uint64 { return (t + 1) & ticketMask }
 // filled says whether the word of a slot has ticket t in it.
 func filled(slot, t uint64) bool { return ticketOf(slot) == after(t) }
 
-func (q *lockQueue) state() uint64     { return atomic.LoadUint64(lockWord(q.own, lockState)) }
-func (q *lockQueue) setState(s uint64) { rma.StoreRelease(lockWord(q.own, lockState), s) }
-
-func (q *lockQueue) moveState(from, to uint64) bool {
-	return atomic.CompareAndSwapUint64(lockWord(q.own, lockState), from, to)
+// acquire returns when this PE holds the lock, with the PE that died in it, or -1. It is
+// false if it holds it already, or a call of it is under way.
+func (q *lockQueue) acquire() (died int, ok bool, err error) {
+	t, ok := q.enter()
+	if !ok {
+		return -1, false, nil
+	}
+	if died, err = q.wait(t); err != nil {
+		q.leave(t)
+		return -1, true, err
+	}
+	q.hold(t)
+	return died, true, nil
 }
 
 // hold makes this PE, whose ticket is served, one that may release.
 func (q *lockQueue) hold(t uint64) {
-	rma.StoreRelease(lockWord(q.own, lockTicket), t)
-	q.setState(lockHeld)
+	q.m.store(q.own(lockTicket), t)
+	q.m.store(q.own(lockState), lockHeld)
 }
 
 // enter gives this PE a ticket, or the one back that it has left. It is false if it holds
 // the lock, or a call of it is under way.
 func (q *lockQueue) enter() (t uint64, ok bool) {
 	switch {
-	case q.moveState(lockIdle, lockBusy):
-	case q.moveState(lockGone, lockBusy):
-		t = atomic.LoadUint64(lockWord(q.own, lockTicket))
-		mine := pack(after(t), q.h.me)
-		if atomic.CompareAndSwapUint64(q.slot(t), mine|lockLeft, mine) {
+	case q.m.move(q.own(lockState), lockIdle, lockBusy):
+	case q.m.move(q.own(lockState), lockGone, lockBusy):
+		t = q.m.load(q.own(lockTicket))
+		mine := pack(after(t), q.me)
+		if q.m.move(q.slot(t), mine|lockLeft, mine) {
 			return t, true
 		}
 		q.pass(t)
@@ -162,15 +172,15 @@ func (q *lockQueue) enter() (t uint64, ok bool) {
 // draw takes the ticket at tail.
 func (q *lockQueue) draw() uint64 {
 	for {
-		t := atomic.LoadUint64(q.tail())
+		t := q.m.load(placeTail)
 		p := q.slot(t)
-		s := atomic.LoadUint64(p)
+		s := q.m.load(p)
 		switch {
-		case atomic.LoadUint64(q.tail()) != t: // what is in the slot may be of a later ticket
+		case q.m.load(placeTail) != t: // what is in the slot may be of a later ticket
 		case filled(s, t):
-			atomic.CompareAndSwapUint64(q.tail(), t, after(t))
-		case atomic.CompareAndSwapUint64(p, s, pack(after(t), q.h.me)):
-			atomic.CompareAndSwapUint64(q.tail(), t, after(t))
+			q.m.move(placeTail, t, after(t))
+		case q.m.move(p, s, pack(after(t), q.me)):
+			q.m.move(placeTail, t, after(t))
 			return t
 		}
 	}
@@ -178,33 +188,30 @@ func (q *lockQueue) draw() uint64 {
 
 // pass returns when head has passed ticket t of this PE, which is being passed over.
 func (q *lockQueue) pass(t uint64) {
-	for ticketOf(atomic.LoadUint64(q.head())) == t {
+	for ticketOf(q.m.load(placeHead)) == t {
 		q.settle()
 	}
 }
 
 // wait returns when ticket t of this PE is served, and the PE that died before it in
 // the lock, or -1.
-func (q *lockQueue) wait(c *Ctx, t uint64) (died int, err error) {
-	grant := lockWord(q.own, lockGrant)
+func (q *lockQueue) wait(t uint64) (died int, err error) {
 	for {
-		seen := q.h.job.Failures.Epoch() // of all up to here settle knows
-		g := atomic.LoadUint64(grant)    // a grant that is written later wakes, an earlier one is seen at head
-		head := atomic.LoadUint64(q.head())
+		seen := q.m.epoch()             // of all up to here settle knows
+		g := q.m.load(q.own(lockGrant)) // a grant that is written later wakes, an earlier one is seen at head
+		head := q.m.load(placeHead)
 		if ticketOf(head) != t && seen != 0 {
 			q.settle()
-			head = atomic.LoadUint64(q.head())
+			head = q.m.load(placeHead)
 		}
 		if ticketOf(head) == t {
 			return peOf(head), nil
 		}
-		g, err = q.h.job.Waiter.Wait(rma.Cond{Addr: unsafe.Pointer(grant), Val: g, Seen: seen, Width: 8, Cmp: rma.NE}, c.ctx)
+		g, err = q.m.wait(g, seen)
 		switch {
 		case err == nil && filled(g, t):
 			return peOf(g), nil
-		case errors.Is(err, rma.ErrFailure):
-			q.h.notice()
-		case err != nil:
+		case err != nil && !errors.Is(err, rma.ErrFailure):
 			return -1, err
 		}
 	}
@@ -212,55 +219,56 @@ func (q *lockQueue) wait(c *Ctx, t uint64) (died int, err error) {
 
 // leave gives up ticket t.
 func (q *lockQueue) leave(t uint64) {
-	mine := pack(after(t), q.h.me)
-	atomic.CompareAndSwapUint64(q.slot(t), mine, mine|lockLeft) // nobody else writes it while it is so
+	mine := pack(after(t), q.me)
+	q.m.move(q.slot(t), mine, mine|lockLeft) // nobody else writes it while it is so
 	q.settle()
-	rma.StoreRelease(lockWord(q.own, lockTicket), t)
-	q.setState(lockGone)
+	q.m.store(q.own(lockTicket), t)
+	q.m.store(q.own(lockState), lockGone)
 }
 
-// try takes the ticket that is served, if nobody has it.
-func (q *lockQueue) try() (t uint64, died int, ok bool) {
+// try is acquire if nobody holds the lock, and otherwise false.
+func (q *lockQueue) try() (died int, ok bool) {
 	switch {
-	case q.moveState(lockIdle, lockBusy):
-	case q.moveState(lockGone, lockBusy):
+	case q.m.move(q.own(lockState), lockIdle, lockBusy):
+	case q.m.move(q.own(lockState), lockGone, lockBusy):
 		q.settle()
-		t = atomic.LoadUint64(lockWord(q.own, lockTicket))
-		if atomic.LoadUint64(q.slot(t)) == pack(after(t), q.h.me)|lockLeft { // others are before it
-			q.setState(lockGone)
-			return 0, -1, false
+		t := q.m.load(q.own(lockTicket))
+		if q.m.load(q.slot(t)) == pack(after(t), q.me)|lockLeft { // others are before it
+			q.m.store(q.own(lockState), lockGone)
+			return -1, false
 		}
 		q.pass(t)
 	default:
-		return 0, -1, false
+		return -1, false
 	}
 	for {
-		head := atomic.LoadUint64(q.head())
+		head := q.m.load(placeHead)
 		t := ticketOf(head)
 		p := q.slot(t)
-		s := atomic.LoadUint64(p)
+		s := q.m.load(p)
 		switch {
-		case atomic.LoadUint64(q.head()) != head: // what is in the slot may be of a later ticket
-		case filled(s, t) && (s&lockFlags != 0 || q.h.dead(peOf(s))):
+		case q.m.load(placeHead) != head: // what is in the slot may be of a later ticket
+		case filled(s, t) && (s&lockFlags != 0 || q.m.dead(peOf(s))):
 			q.settle()
 		case filled(s, t):
-			q.setState(lockIdle)
-			return 0, -1, false
-		case atomic.CompareAndSwapUint64(p, s, pack(after(t), q.h.me)):
-			atomic.CompareAndSwapUint64(q.tail(), t, after(t))
-			return t, peOf(head), true
+			q.m.store(q.own(lockState), lockIdle)
+			return -1, false
+		case q.m.move(p, s, pack(after(t), q.me)):
+			q.m.move(placeTail, t, after(t))
+			q.hold(t)
+			return peOf(head), true
 		}
 	}
 }
 
 // release serves the next. It is false if this PE does not hold the lock.
 func (q *lockQueue) release() bool {
-	if !q.moveState(lockHeld, lockBusy) {
+	if !q.m.move(q.own(lockState), lockHeld, lockBusy) {
 		return false
 	}
-	q.advance(atomic.LoadUint64(q.head()), -1)
+	q.advance(q.m.load(placeHead), -1)
 	q.settle()
-	q.setState(lockIdle)
+	q.m.store(q.own(lockState), lockIdle)
 	return true
 }
 
@@ -269,32 +277,32 @@ func (q *lockQueue) release() bool {
 func (q *lockQueue) advance(head uint64, died int) {
 	t := after(ticketOf(head))
 	for {
-		s := atomic.LoadUint64(q.slot(t))
-		if !filled(s, t) || s&lockFlags != 0 || !q.h.dead(peOf(s)) {
+		s := q.m.load(q.slot(t))
+		if !filled(s, t) || s&lockFlags != 0 || !q.m.dead(peOf(s)) {
 			break
 		}
 		t = after(t)
 	}
-	atomic.CompareAndSwapUint64(q.head(), head, pack(t, died))
+	q.m.move(placeHead, head, pack(t, died))
 }
 
 // settle moves head on to a PE that waits or holds, if there is one, and grants it the
 // lock, again perhaps.
 func (q *lockQueue) settle() {
 	for {
-		head := atomic.LoadUint64(q.head())
+		head := q.m.load(placeHead)
 		t := ticketOf(head)
 		p := q.slot(t)
-		s := atomic.LoadUint64(p)
+		s := q.m.load(p)
 		switch {
-		case atomic.LoadUint64(q.head()) != head:
+		case q.m.load(placeHead) != head:
 		case !filled(s, t):
 			return
 		case s&lockPassed != 0:
 			q.advance(head, peOf(head))
 		case s&lockLeft != 0:
-			atomic.CompareAndSwapUint64(p, s, s|lockPassed)
-		case q.h.dead(peOf(s)):
+			q.m.move(p, s, s|lockPassed)
+		case q.m.dead(peOf(s)):
 			q.advance(head, peOf(s))
 		default:
 			q.grant(head, peOf(s))
@@ -305,18 +313,18 @@ func (q *lockQueue) settle() {
 
 // grant tells a PE that head has come to it.
 func (q *lockQueue) grant(head uint64, pe int) {
-	if pe == q.h.me {
+	if pe == q.me {
 		return // it looks itself
 	}
-	p := lockWord(unsafe.Add(q.h.job.Map.Segment(pe), int(q.off)), lockGrant)
+	p := lockPlace{pe, lockGrant}
 	word := pack(after(ticketOf(head)), peOf(head))
 	for {
-		g := atomic.LoadUint64(p)
-		if g == word || atomic.LoadUint64(q.head()) != head {
+		g := q.m.load(p)
+		if g == word || q.m.load(placeHead) != head {
 			return
 		}
-		if atomic.CompareAndSwapUint64(p, g, word) {
-			rma.RingBell(&q.h.job.Map.Control(pe).Bell)
+		if q.m.move(p, g, word) {
+			q.m.ring(pe)
 			return
 		}
 	}

@@ -102,9 +102,9 @@ func aloneInitialized(t *testing.T) {
 }
 
 func aloneStart(t *testing.T) {
-	w := must(shmem.StartPEs(0))(t) //nolint:staticcheck // its test
+	w := must(shmem.StartPEs(0))(t)
 	works(t, w)
-	if v := must(shmem.StartPEs(7))(t); v != w { //nolint:staticcheck // its test
+	if v := must(shmem.StartPEs(7))(t); v != w {
 		t.Error("a second call returned another World")
 	}
 	ok(t, w.Finalize())
@@ -162,7 +162,7 @@ var _ = routine("shmem_query_initialized", func(t *testing.T, w *shmem.World) {
 })
 
 var _ = routine("start_pes", func(t *testing.T, w *shmem.World) {
-	v := must(shmem.StartPEs(3))(t) //nolint:staticcheck // its test
+	v := must(shmem.StartPEs(3))(t)
 	index(t, "PEs", v.NPEs(), w.NPEs())
 	index(t, "this PE", v.MyPE(), w.MyPE())
 	ok(t, v.Barrier())

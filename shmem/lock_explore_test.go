@@ -1,0 +1,397 @@
+package shmem
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/goshmem/goshmem/rma"
+)
+
+// The queue of a lock is explored: a few PEs take it, give up waiting, and release it;
+// they may die anywhere, and deaths are published any time later. In every order of
+// their accesses to memory, no two hold the lock, nobody waits in vain, and who gets it
+// from a dead holder is told.
+//
+// The code is the library's own. What a call of it does next is a function of what its
+// accesses returned so far; so the state of a PE is the list of these, and the next
+// access is found by calling the code anew and giving it the list.
+
+// The kinds of accesses.
+const (
+	doLoad = iota
+	doMove
+	doStore
+	doDead
+	doEpoch
+	doWait
+	doRing
+	doReturn // of the call
+)
+
+// access is what a call does next.
+type access struct {
+	kind     int
+	p        lockPlace
+	from, to uint64
+	died     int // of doReturn
+	ok       bool
+	failed   bool
+}
+
+// result is what an access returned.
+type result struct {
+	v   uint64
+	err error
+}
+
+// replay is a model that gives a call a list of results, and stops it behind them.
+type replay struct {
+	results []result
+	at      int
+	next    access
+}
+
+type stopped struct{}
+
+func (r *replay) do(a access) result {
+	if r.at == len(r.results) {
+		r.next = a
+		panic(stopped{})
+	}
+	r.at++
+	return r.results[r.at-1]
+}
+
+func (r *replay) load(p lockPlace) uint64 { return r.do(access{kind: doLoad, p: p}).v }
+func (r *replay) dead(pe int) bool        { return r.do(access{kind: doDead, p: lockPlace{pe: pe}}).v != 0 }
+func (r *replay) epoch() uint64           { return r.do(access{kind: doEpoch}).v }
+func (r *replay) ring(pe int)             { r.do(access{kind: doRing, p: lockPlace{pe: pe}}) }
+
+func (r *replay) store(p lockPlace, v uint64) { r.do(access{kind: doStore, p: p, to: v}) }
+
+func (r *replay) move(p lockPlace, from, to uint64) bool {
+	return r.do(access{kind: doMove, p: p, from: from, to: to}).v != 0
+}
+
+func (r *replay) wait(g, seen uint64) (uint64, error) {
+	x := r.do(access{kind: doWait, from: g, to: seen})
+	return x.v, x.err
+}
+
+// The calls.
+const (
+	callTake = iota
+	callTry
+	callRelease
+)
+
+// node is the state of a call: a list of results, as a tree.
+type node struct {
+	next     access
+	children map[result]*node
+	call, me int
+	results  []result
+}
+
+func newNode(ring, call, me int, results []result) *node {
+	n := &node{call: call, me: me, results: results, children: map[result]*node{}}
+	r := &replay{results: results}
+	func() {
+		defer func() {
+			if e := recover(); e != nil && e != (stopped{}) {
+				panic(e)
+			}
+		}()
+		q := lockQueue{m: lockMemory{model: r}, me: me, ring: ring}
+		done := access{kind: doReturn, died: -1}
+		switch call {
+		case callTake:
+			var err error
+			done.died, done.ok, err = q.acquire()
+			done.failed = err != nil
+		case callTry:
+			done.died, done.ok = q.try()
+		default:
+			done.ok = q.release()
+		}
+		r.next = done
+	}()
+	n.next = r.next
+	return n
+}
+
+// The phases of a PE.
+const (
+	peIdle = iota
+	peCalls
+	peHolds
+	peCrashed // not published yet
+	peDead
+)
+
+const maxModelPEs, maxModelRing = 3, 4
+
+// modelState is the state of all.
+type modelState struct {
+	tail, head uint64
+	slots      [maxModelRing]uint64
+	own        [maxModelPEs][3]uint64 // grant, state, ticket
+	phase      [maxModelPEs]int
+	node       [maxModelPEs]*node
+	left       [maxModelPEs]int // calls of Acquire to come
+	epoch      uint64
+	crashes    int  // to come
+	cancels    int  // to come
+	untold     bool // a holder has died
+}
+
+func (s *modelState) word(p lockPlace) *uint64 {
+	switch {
+	case p.pe >= 0:
+		return &s.own[p.pe][p.word-lockGrant]
+	case p.word == lockTail:
+		return &s.tail
+	case p.word == lockHead:
+		return &s.head
+	default:
+		return &s.slots[p.word-lockSlots]
+	}
+}
+
+// explorer finds all states.
+type explorer struct {
+	t      *testing.T
+	npes   int
+	try    bool // PE 0 calls Try
+	ring   int
+	roots  map[[2]int]*node
+	seen   map[modelState]bool
+	todo   []modelState
+	failed bool
+}
+
+func (x *explorer) fail(s *modelState, format string, args ...any) {
+	if !x.failed {
+		x.t.Errorf("%s, in state %+v", fmt.Sprintf(format, args...), *s)
+	}
+	x.failed = true
+}
+
+func (x *explorer) add(s modelState) {
+	if !x.seen[s] {
+		x.seen[s] = true
+		x.todo = append(x.todo, s)
+	}
+}
+
+// begin makes PE pe call something.
+func (x *explorer) begin(s modelState, pe, call int) {
+	key := [2]int{call, pe}
+	if x.roots[key] == nil {
+		x.roots[key] = newNode(x.ring, call, pe, nil)
+	}
+	s.phase[pe], s.node[pe] = peCalls, x.roots[key]
+	x.proceed(s, pe)
+}
+
+// resume gives the call of a PE a result.
+func (x *explorer) resume(s modelState, pe int, r result) {
+	n := s.node[pe]
+	if n.children[r] == nil {
+		n.children[r] = newNode(x.ring, n.call, n.me, append(slices.Clip(n.results), r))
+	}
+	s.node[pe] = n.children[r]
+	x.proceed(s, pe)
+}
+
+// proceed adds the state, once the PE has done what concerns nobody else.
+func (x *explorer) proceed(s modelState, pe int) {
+	if n := s.node[pe]; n.next.kind == doEpoch {
+		s.node[pe] = x.forget(&s, pe)
+	}
+	switch a := s.node[pe].next; {
+	case a.kind == doReturn:
+		x.returned(s, pe, a)
+	case a.kind == doRing:
+		x.resume(s, pe, result{})
+	case (a.kind == doDead || a.kind == doEpoch) && s.crashes == 0 && !slices.Contains(s.phase[:], peCrashed):
+		x.perform(s, pe) // that will not change any more
+	case a.kind != doWait && a.kind != doDead && a.kind != doEpoch && a.p.pe == pe && a.p.word != lockGrant:
+		x.perform(s, pe)
+	default:
+		x.add(s)
+	}
+}
+
+// forget returns the node of a PE that is about to wait: how it has come to its ticket
+// does not matter any more, and so it may as well have got it at once.
+func (x *explorer) forget(s *modelState, pe int) *node {
+	t := uint64(0)
+	for _, w := range s.slots[:x.ring] {
+		if w != 0 && peOf(w) == pe {
+			t = max(t, ticketOf(w)-1)
+		}
+	}
+	key := [2]int{-1 - int(t), pe}
+	if x.roots[key] == nil {
+		yes, tail := result{v: 1}, result{v: t}
+		x.roots[key] = newNode(x.ring, callTake, pe, []result{yes, tail, {}, tail, yes, yes})
+		if x.roots[key].next.kind != doEpoch {
+			x.fail(s, "PE %d does not wait for ticket %d", pe, t)
+		}
+	}
+	return x.roots[key]
+}
+
+// returned ends a call.
+func (x *explorer) returned(s modelState, pe int, a access) {
+	call := s.node[pe].call
+	s.node[pe], s.phase[pe] = nil, peIdle
+	switch {
+	case call == callRelease && !a.ok:
+		x.fail(&s, "PE %d could not release what it held", pe)
+	case call == callRelease:
+		s.left[pe]--
+	case call == callTake && !a.ok:
+		x.fail(&s, "PE %d could not come", pe)
+	case call == callTry && !a.ok:
+		s.left[pe]--
+	case a.failed: // it has given up
+		s.left[pe]--
+	default:
+		for other := range x.npes {
+			if p := s.phase[other]; p == peHolds {
+				x.fail(&s, "PEs %d and %d hold the lock", pe, other)
+			}
+		}
+		if s.untold && a.died < 0 {
+			x.fail(&s, "PE %d was not told of a death", pe)
+		}
+		if a.died >= 0 && s.phase[a.died] != peDead {
+			x.fail(&s, "PE %d was told of the death of PE %d, which lives", pe, a.died)
+		}
+		s.untold = false
+		s.phase[pe] = peHolds
+	}
+	x.add(s)
+}
+
+// perform does the next access of a PE. It is false if the PE has to wait.
+func (x *explorer) perform(s modelState, pe int) bool {
+	a := s.node[pe].next
+	switch a.kind {
+	case doLoad:
+		x.resume(s, pe, result{v: *s.word(a.p)})
+	case doStore:
+		*s.word(a.p) = a.to
+		x.resume(s, pe, result{})
+	case doMove:
+		w, done := s.word(a.p), uint64(0)
+		if *w == a.from {
+			*w, done = a.to, 1
+		}
+		x.resume(s, pe, result{v: done})
+	case doDead:
+		x.resume(s, pe, result{v: map[bool]uint64{true: 1}[s.phase[a.p.pe] == peDead]})
+	case doEpoch:
+		x.resume(s, pe, result{v: s.epoch})
+	case doWait:
+		g := *s.word(lockPlace{pe, lockGrant})
+		switch {
+		case g != a.from:
+			x.resume(s, pe, result{v: g})
+		case s.epoch > a.to:
+			x.resume(s, pe, result{v: g, err: rma.ErrFailure})
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// step adds what may come next after a state.
+func (x *explorer) step(s modelState) {
+	goes := false
+	alive := false
+	for pe := range x.npes {
+		switch s.phase[pe] {
+		case peIdle:
+			if s.left[pe] == 0 {
+				continue
+			}
+			goes = true
+			call := callTake
+			if x.try && pe == 0 {
+				call = callTry
+			}
+			x.begin(s, pe, call)
+		case peHolds:
+			goes = true
+			x.begin(s, pe, callRelease)
+		case peCalls:
+			alive = true
+			goes = x.perform(s, pe) || goes
+			if a := s.node[pe].next; a.kind == doWait && s.cancels > 0 {
+				c := s
+				c.cancels--
+				x.resume(c, pe, result{v: a.from, err: context.Canceled})
+			}
+		case peCrashed:
+			goes = true
+			p := s
+			p.phase[pe] = peDead
+			p.epoch++
+			x.add(p)
+			continue
+		default:
+			continue
+		}
+		if s.crashes > 0 {
+			c := s
+			c.crashes--
+			c.untold = c.untold || c.phase[pe] == peHolds
+			c.phase[pe], c.node[pe], c.left[pe] = peCrashed, nil, 0
+			x.add(c)
+		}
+	}
+	if alive && !goes {
+		x.fail(&s, "somebody waits in vain")
+	}
+}
+
+var lockStates = flag.Int("lockstates", 200_000, "states of TestExploreLock with three PEs")
+
+func TestExploreLock(t *testing.T) {
+	for _, e := range []struct {
+		npes, calls, crashes, cancels int
+		try                           bool
+	}{
+		{npes: 2, calls: 1, crashes: 1, cancels: 1},
+		{npes: 2, calls: 1, cancels: 1},
+		{npes: 2, calls: 2},
+		{npes: 2, calls: 2, crashes: 1},
+		{npes: 2, calls: 2, cancels: 1},
+		{npes: 2, calls: 2, cancels: 1, try: true},
+		{npes: 2, calls: 1, crashes: 1, cancels: 1, try: true},
+		{npes: 3, calls: 1},
+		{npes: 3, calls: 1, crashes: 1}, // more than fit by default
+	} {
+		t.Run(fmt.Sprintf("%+v", e), func(t *testing.T) {
+			x := &explorer{t: t, npes: e.npes, try: e.try, ring: lockRing(e.npes), roots: map[[2]int]*node{}, seen: map[modelState]bool{}}
+			s := modelState{crashes: e.crashes, cancels: e.cancels}
+			for pe := range e.npes {
+				s.left[pe] = e.calls
+			}
+			x.add(s)
+			for len(x.todo) > 0 && !x.failed && (e.npes < 3 || len(x.seen) < *lockStates) {
+				s := x.todo[len(x.todo)-1]
+				x.todo = x.todo[:len(x.todo)-1]
+				x.step(s)
+			}
+			t.Logf("%d states, %d of them not followed", len(x.seen), len(x.todo))
+		})
+	}
+}
