@@ -47,6 +47,12 @@ bench-check: ## Measure the figures that are promised and compare them with thei
 mutants: ## Make each routine of shmem wrong and see that its test finds it
 	go run ./internal/coverage/mutants
 
+STRESS ?= 10m
+
+.PHONY: stress
+stress: ## Random operations of all families for STRESS, then as long with PEs that die
+	go test -run '^TestStress' -timeout 0 ./shmem -stress $(STRESS)
+
 .PHONY: fuzz
 fuzz: ## Fuzz every target for FUZZ_COUNT inputs
 	FUZZ_COUNT=$(FUZZ_COUNT) .ci/fuzz

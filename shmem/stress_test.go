@@ -21,7 +21,7 @@ import (
 // of what everybody's memory holds. After each step all compare their memory with it.
 
 var (
-	stressTime = flag.Duration("stress", 0, "how long each stress test lasts; 2s with -short, 10s without")
+	stressTime = flag.Duration("stress", 0, "how long each stress test lasts; 2s with -short, 5s without")
 	stressSeed = flag.Uint64("seed", 0, "run a stress test once, with the seed that it has printed")
 )
 
@@ -43,7 +43,7 @@ func eachSeed(t *testing.T, run func(seed uint64)) {
 	}
 	t.Setenv(seedVar, fmt.Sprint(seed))
 	if lasts == 0 {
-		if lasts = 10 * time.Second; testing.Short() {
+		if lasts = 5 * time.Second; testing.Short() {
 			lasts = 2 * time.Second
 		}
 	}
