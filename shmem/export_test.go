@@ -23,7 +23,7 @@ func Queued(w *World, l Lock) int {
 	if err != nil {
 		return -1
 	}
-	return int((q.m.load(placeTail) - ticketOf(q.m.load(placeHead))) & ticketMask)
+	return int((q.m.load(q.tail()) - ticketOf(q.m.load(q.head()))) & ticketMask)
 }
 
 // TeamOf makes a team of members of t in any order, one that no split of the

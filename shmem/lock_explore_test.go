@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"unsafe"
 
 	"github.com/goshmem/goshmem/rma"
 )
@@ -105,7 +106,9 @@ func newNode(ring, call, me int, results []result) *node {
 				panic(e)
 			}
 		}()
-		q := lockQueue{m: lockMemory{model: r}, me: me, ring: ring}
+		var words [64]uint64 // never accessed
+		at := unsafe.Pointer(&words)
+		q := lockQueue{m: lockMemory{model: r, home: at, own: at}, me: me, ring: ring}
 		done := access{kind: doReturn, died: -1}
 		switch call {
 		case callTake:
@@ -299,7 +302,7 @@ func (x *explorer) perform(s modelState, pe int) bool {
 	case doEpoch:
 		x.resume(s, pe, result{v: s.epoch})
 	case doWait:
-		g := *s.word(lockPlace{pe, lockGrant})
+		g := *s.word(lockPlace{pe: pe, word: lockGrant})
 		switch {
 		case g != a.from:
 			x.resume(s, pe, result{v: g})

@@ -15,7 +15,7 @@ func (l Lock) queue(c *Ctx, op string) (q lockQueue, err error) {
 	}
 	h := c.h
 	home := h.job.Map.Segment(int(l.x.off / 64 % uint64(h.npes)))
-	m := lockMemory{c: c, home: unsafe.Add(home, int(l.x.off)), off: l.x.off}
+	m := lockMemory{c: c, home: unsafe.Add(home, int(l.x.off)), own: c.mine(l.x.off), off: l.x.off}
 	return lockQueue{m: m, me: h.me, ring: lockRing(h.npes)}, nil
 }
 
@@ -24,30 +24,33 @@ func (l Lock) queue(c *Ctx, op string) (q lockQueue, err error) {
 type lockMemory struct {
 	c     *Ctx
 	home  unsafe.Pointer // the lock's words there
+	own   unsafe.Pointer // on this PE
 	off   uint64         // and in every segment
 	model lockModel      // nil but in the test that explores the queue
 }
 
-func (m *lockMemory) at(p lockPlace) *uint64 {
-	base := m.home
-	if p.pe >= 0 {
-		base = unsafe.Add(m.c.h.job.Map.Segment(p.pe), int(m.off))
+func lockWord(base unsafe.Pointer, i int) *uint64 { return (*uint64)(unsafe.Add(base, i*8)) }
+
+// grantOf returns where the grant of a PE is.
+func (m *lockMemory) grantOf(pe int) *uint64 {
+	if m.model != nil {
+		return nil
 	}
-	return (*uint64)(unsafe.Add(base, p.word*8))
+	return lockWord(unsafe.Add(m.c.h.job.Map.Segment(pe), int(m.off)), lockGrant)
 }
 
 func (m *lockMemory) load(p lockPlace) uint64 {
 	if m.model != nil {
 		return m.model.load(p)
 	}
-	return atomic.LoadUint64(m.at(p))
+	return atomic.LoadUint64(p.at)
 }
 
 func (m *lockMemory) move(p lockPlace, from, to uint64) bool {
 	if m.model != nil {
 		return m.model.move(p, from, to)
 	}
-	return atomic.CompareAndSwapUint64(m.at(p), from, to)
+	return atomic.CompareAndSwapUint64(p.at, from, to)
 }
 
 func (m *lockMemory) store(p lockPlace, v uint64) {
@@ -55,7 +58,7 @@ func (m *lockMemory) store(p lockPlace, v uint64) {
 		m.model.store(p, v)
 		return
 	}
-	rma.StoreRelease(m.at(p), v)
+	rma.StoreRelease(p.at, v)
 }
 
 func (m *lockMemory) dead(pe int) bool {
@@ -84,7 +87,7 @@ func (m *lockMemory) wait(g, seen uint64) (uint64, error) {
 	if m.model != nil {
 		return m.model.wait(g, seen)
 	}
-	at := unsafe.Pointer(m.at(lockPlace{m.c.h.me, lockGrant}))
+	at := unsafe.Pointer(lockWord(m.own, lockGrant))
 	x, err := m.c.h.job.Waiter.Wait(rma.Cond{Addr: at, Val: g, Seen: seen, Width: 8, Cmp: rma.NE}, m.c.ctx)
 	if errors.Is(err, rma.ErrFailure) {
 		m.c.h.notice()

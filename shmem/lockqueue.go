@@ -87,7 +87,10 @@ func lockWords(npes int) int { return lockSlots + lockRing(npes) }
 func lockRing(npes int) int { return 1 << bits.Len(uint(max(npes, 1)-1)) }
 
 // lockPlace is a word of a lock, on a PE or, -1, on the home PE.
-type lockPlace struct{ pe, word int }
+type lockPlace struct {
+	at       *uint64
+	pe, word int
+}
 
 // lockModel is all that a queue does to the world outside it.
 type lockModel interface {
@@ -106,16 +109,18 @@ type lockQueue struct {
 	me, ring int // this PE, number of slots
 }
 
-var (
-	placeTail = lockPlace{-1, lockTail}
-	placeHead = lockPlace{-1, lockHead}
-)
+func (q *lockQueue) tail() lockPlace { return lockPlace{lockWord(q.m.home, lockTail), -1, lockTail} }
+
+func (q *lockQueue) head() lockPlace { return lockPlace{lockWord(q.m.home, lockHead), -1, lockHead} }
 
 // slot returns the slot of a ticket.
-func (q *lockQueue) slot(t uint64) lockPlace { return lockPlace{-1, lockSlots + int(t)&(q.ring-1)} }
+func (q *lockQueue) slot(t uint64) lockPlace {
+	i := lockSlots + int(t)&(q.ring-1)
+	return lockPlace{lockWord(q.m.home, i), -1, i}
+}
 
 // own returns a word of this PE.
-func (q *lockQueue) own(word int) lockPlace { return lockPlace{q.me, word} }
+func (q *lockQueue) own(i int) lockPlace { return lockPlace{lockWord(q.m.own, i), q.me, i} }
 
 // pack makes a word of a ticket and a PE, -1 for none.
 func pack(t uint64, pe int) uint64 { return t<<ticketShift | uint64(pe+1)<<2 }
@@ -172,15 +177,15 @@ func (q *lockQueue) enter() (t uint64, ok bool) {
 // draw takes the ticket at tail.
 func (q *lockQueue) draw() uint64 {
 	for {
-		t := q.m.load(placeTail)
+		t := q.m.load(q.tail())
 		p := q.slot(t)
 		s := q.m.load(p)
 		switch {
-		case q.m.load(placeTail) != t: // what is in the slot may be of a later ticket
+		case q.m.load(q.tail()) != t: // what is in the slot may be of a later ticket
 		case filled(s, t):
-			q.m.move(placeTail, t, after(t))
+			q.m.move(q.tail(), t, after(t))
 		case q.m.move(p, s, pack(after(t), q.me)):
-			q.m.move(placeTail, t, after(t))
+			q.m.move(q.tail(), t, after(t))
 			return t
 		}
 	}
@@ -188,7 +193,7 @@ func (q *lockQueue) draw() uint64 {
 
 // pass returns when head has passed ticket t of this PE, which is being passed over.
 func (q *lockQueue) pass(t uint64) {
-	for ticketOf(q.m.load(placeHead)) == t {
+	for ticketOf(q.m.load(q.head())) == t {
 		q.settle()
 	}
 }
@@ -199,10 +204,10 @@ func (q *lockQueue) wait(t uint64) (died int, err error) {
 	for {
 		seen := q.m.epoch()             // of all up to here settle knows
 		g := q.m.load(q.own(lockGrant)) // a grant that is written later wakes, an earlier one is seen at head
-		head := q.m.load(placeHead)
+		head := q.m.load(q.head())
 		if ticketOf(head) != t && seen != 0 {
 			q.settle()
-			head = q.m.load(placeHead)
+			head = q.m.load(q.head())
 		}
 		if ticketOf(head) == t {
 			return peOf(head), nil
@@ -242,19 +247,19 @@ func (q *lockQueue) try() (died int, ok bool) {
 		return -1, false
 	}
 	for {
-		head := q.m.load(placeHead)
+		head := q.m.load(q.head())
 		t := ticketOf(head)
 		p := q.slot(t)
 		s := q.m.load(p)
 		switch {
-		case q.m.load(placeHead) != head: // what is in the slot may be of a later ticket
+		case q.m.load(q.head()) != head: // what is in the slot may be of a later ticket
 		case filled(s, t) && (s&lockFlags != 0 || q.m.dead(peOf(s))):
 			q.settle()
 		case filled(s, t):
 			q.m.store(q.own(lockState), lockIdle)
 			return -1, false
 		case q.m.move(p, s, pack(after(t), q.me)):
-			q.m.move(placeTail, t, after(t))
+			q.m.move(q.tail(), t, after(t))
 			q.hold(t)
 			return peOf(head), true
 		}
@@ -266,7 +271,7 @@ func (q *lockQueue) release() bool {
 	if !q.m.move(q.own(lockState), lockHeld, lockBusy) {
 		return false
 	}
-	q.advance(q.m.load(placeHead), -1)
+	q.advance(q.m.load(q.head()), -1)
 	q.settle()
 	q.m.store(q.own(lockState), lockIdle)
 	return true
@@ -283,19 +288,19 @@ func (q *lockQueue) advance(head uint64, died int) {
 		}
 		t = after(t)
 	}
-	q.m.move(placeHead, head, pack(t, died))
+	q.m.move(q.head(), head, pack(t, died))
 }
 
 // settle moves head on to a PE that waits or holds, if there is one, and grants it the
 // lock, again perhaps.
 func (q *lockQueue) settle() {
 	for {
-		head := q.m.load(placeHead)
+		head := q.m.load(q.head())
 		t := ticketOf(head)
 		p := q.slot(t)
 		s := q.m.load(p)
 		switch {
-		case q.m.load(placeHead) != head:
+		case q.m.load(q.head()) != head:
 		case !filled(s, t):
 			return
 		case s&lockPassed != 0:
@@ -316,11 +321,11 @@ func (q *lockQueue) grant(head uint64, pe int) {
 	if pe == q.me {
 		return // it looks itself
 	}
-	p := lockPlace{pe, lockGrant}
+	p := lockPlace{q.m.grantOf(pe), pe, lockGrant}
 	word := pack(after(ticketOf(head)), peOf(head))
 	for {
 		g := q.m.load(p)
-		if g == word || q.m.load(placeHead) != head {
+		if g == word || q.m.load(q.head()) != head {
 			return
 		}
 		if q.m.move(p, g, word) {
