@@ -26,6 +26,8 @@ import (
 //		err = repair() // under the lock
 //	}
 //
+// That goes for a PE, too, that died before it noticed that it had the lock.
+//
 // A PE that dies while it waits is passed over. No death ends a wait for a lock. A PE
 // that finalizes while it holds the lock keeps it.
 type Lock struct{ x Sym[int64] }
