@@ -9,7 +9,7 @@ import (
 )
 
 // hedged is an object of which a test uses the first elements but one: the one
-// before them and all behind them must stay as they are.
+// before them and those behind them must stay as they are.
 type hedged[T comparable] struct {
 	whole shmem.Sym[T]
 	guard T
@@ -20,10 +20,18 @@ func newHedged[T comparable](t *testing.T, w *shmem.World, room int, guard T) he
 	return hedged[T]{whole: must(shmem.Alloc[T](w, room+2))(t), guard: guard}
 }
 
-// of returns n elements that hold, like all others, the guard.
+// about returns n elements with those around them that are looked at.
+func (g hedged[T]) about(n int) []T {
+	const behind = 64
+	x := g.whole.Local()
+	return x[:min(1+n+behind, len(x))]
+}
+
+// of returns n elements that hold, like those around them, the guard.
 func (g hedged[T]) of(n int) shmem.Sym[T] {
-	for i := range g.whole.Local() {
-		g.whole.Local()[i] = g.guard
+	x := g.about(n)
+	for i := range x {
+		x[i] = g.guard
 	}
 	return g.whole.Slice(1, 1+n)
 }
@@ -31,16 +39,16 @@ func (g hedged[T]) of(n int) shmem.Sym[T] {
 // filled is of, with values in the n elements.
 func (g hedged[T]) filled(n int, value func(i int) T) shmem.Sym[T] {
 	x := g.of(n)
-	for i := range x.Local() {
-		x.Local()[i] = value(i)
+	for i := range n {
+		g.whole.Local()[1+i] = value(i)
 	}
 	return x
 }
 
-// holds checks the first n elements, and that the others are the guard.
+// holds checks the first n elements, and that those around them are the guard.
 func (g hedged[T]) holds(t *testing.T, n int, want func(i int) T) {
 	t.Helper()
-	for i, v := range g.whole.Local() {
+	for i, v := range g.about(n) {
 		expected := g.guard
 		if i >= 1 && i <= n {
 			expected = want(i - 1)
@@ -59,6 +67,9 @@ func (g hedged[T]) free(t *testing.T, w *shmem.World) {
 // borders are numbers of elements around those of cells and slots, and few.
 func borders[T any]() []int {
 	size := int(unsafe.Sizeof(*new(T)))
+	if testing.Short() {
+		return []int{0, 3, 256/size + 1, 1024/size + 1, 8192/size + 1}
+	}
 	counts := []int{0, 1, 2, 5}
 	for _, bytes := range []int{256, 1024, 8192} {
 		counts = append(counts, bytes/size, bytes/size+1)
