@@ -61,11 +61,7 @@ func TestLockExcludes(t *testing.T) {
 			x := must(shmem.Calloc[int64](w, 2))(t)
 			g := counted{x.At(0), x.At(1), 0}
 			for r := range rounds {
-				if r%4 == 3 {
-					for !must(l.Try(c))(t) {
-						runtime.Gosched()
-					}
-				} else {
+				if r%4 != 3 || !must(l.Try(c))(t) {
 					ok(t, l.Acquire(c))
 				}
 				g.change(t, c)
@@ -157,6 +153,7 @@ func TestLockDeadline(t *testing.T) {
 			refused(t, l.Release(c), shmem.ErrLockNotHeld)
 		}
 		served := must(shmem.Calloc[int64](w, 1))(t) // on PE 0
+		gone := must(shmem.Calloc[int64](w, 1))(t)   // on PE 0: how many have left
 		next := func(want int) {
 			ok(t, l.Acquire(c))
 			index(t, "served before", int(must(shmem.AtomicFetchInc(c, served, 0))(t)), want)
@@ -170,9 +167,11 @@ func TestLockDeadline(t *testing.T) {
 		case 1:
 			gives()
 			yes(t, "Try from an old place", must(l.Try(c))(t), false)
+			ok(t, shmem.AtomicInc(c, gone, 0))
 		case 2:
 			queued(t, w, l, 2)
 			gives()
+			ok(t, shmem.AtomicInc(c, gone, 0))
 			queued(t, w, l, 4)
 			next(0)
 		case 3:
@@ -180,6 +179,7 @@ func TestLockDeadline(t *testing.T) {
 			next(1)
 		}
 		if me == 0 {
+			ok(t, shmem.WaitUntil(c, gone, shmem.EQ, 2)) // until then they may sleep for a moment
 			queued(t, w, l, 4)
 			asleep(t, w, 2)
 			asleep(t, w, 3)
@@ -187,6 +187,7 @@ func TestLockDeadline(t *testing.T) {
 		}
 		ok(t, w.Barrier())
 		index(t, "PEs left in the queue", shmem.Queued(w, l), 0)
+		ok(t, w.Barrier()) // all have looked
 		if me == 1 {
 			yes(t, "Try after being passed over", must(l.Try(c))(t), true)
 			ok(t, l.Release(c))

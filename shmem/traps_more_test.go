@@ -132,6 +132,7 @@ func TestTrap12EmptySetsAndFairness(t *testing.T) {
 		if !slices.Equal(skip, before) {
 			t.Errorf("skip became %v", skip)
 		}
+		ok(t, w.Barrier()) // nobody changes elements of one who still looks for zeros
 		// Elements are satisfied one after the other, and not for long: each counts once.
 		if w.MyPE() == 0 {
 			ok(t, shmem.WaitUntilAll(c, x, nil, shmem.NE, 0))
