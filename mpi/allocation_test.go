@@ -1,0 +1,46 @@
+//go:build !race
+
+// Under the race detector a sync.Pool forgets a part of what it is given, at random.
+
+package mpi_test
+
+import (
+	"runtime"
+	"testing"
+
+	"github.com/goshmem/goshmem/mpi"
+)
+
+// Messages of all kinds allocate nothing once all has been used, also unexpected ones.
+func TestNoAllocation(t *testing.T) {
+	run(t, 2, func(t *testing.T, c *mpi.Comm) {
+		bufs := [][]byte{make([]byte, 8), make([]byte, 5000), make([]byte, 50_000)}
+		other := 1 - c.Rank()
+		round := func() {
+			for tag, buf := range bufs {
+				s, err := mpi.Isend(c, buf, other, tag)
+				ok(t, err)
+				if tag == 0 {
+					ok(t, c.Barrier()) // it is unexpected
+				}
+				_, err = mpi.Recv(c, buf, other, tag)
+				ok(t, err)
+				_, err = s.Wait()
+				ok(t, err)
+			}
+		}
+		const rounds = 500
+		for range rounds {
+			round()
+		}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		for range rounds {
+			round()
+		}
+		runtime.ReadMemStats(&after)
+		if n := after.Mallocs - before.Mallocs; n > rounds/2 { // the pool of requests may be emptied
+			t.Errorf("%d allocations in %d rounds", n, rounds)
+		}
+	})
+}
