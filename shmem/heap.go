@@ -1,13 +1,13 @@
 package shmem
 
 import (
-	"fmt"
 	"reflect"
 	"sync"
 	"sync/atomic"
 	"unsafe"
 
 	"github.com/goshmem/goshmem/internal/job"
+	"github.com/goshmem/goshmem/symheap"
 	"github.com/goshmem/goshmem/symheap/alloc"
 	"github.com/goshmem/goshmem/symheap/layout"
 )
@@ -200,45 +200,12 @@ func checkType[T any](op string) error {
 	t := reflect.TypeFor[T]()
 	why, ok := types.Load(t)
 	if !ok {
-		why, _ = types.LoadOrStore(t, unsuitable(t))
+		why, _ = types.LoadOrStore(t, symheap.Unsuitable(t))
 	}
 	if why == "" {
 		return nil
 	}
 	return usage(op, ErrElementType, "element type %v %v, want a type of numbers, arrays and structs of them", t, why)
-}
-
-func unsuitable(t reflect.Type) string {
-	if t.Size() == 0 {
-		return "has no size"
-	}
-	if where := pointerIn(t); where != "" {
-		return "holds a pointer (" + where + ")"
-	}
-	return ""
-}
-
-// pointerIn returns where in t a pointer is, or nothing.
-func pointerIn(t reflect.Type) string {
-	switch t.Kind() {
-	case reflect.Array:
-		if t.Len() == 0 {
-			return ""
-		}
-		return pointerIn(t.Elem())
-	case reflect.Struct:
-		for f := range t.Fields() {
-			if where := pointerIn(f.Type); where != "" {
-				return fmt.Sprintf("field %s: %s", f.Name, where)
-			}
-		}
-		return ""
-	case reflect.Pointer, reflect.UnsafePointer, reflect.Map, reflect.Chan, reflect.Func,
-		reflect.Interface, reflect.Slice, reflect.String:
-		return t.String()
-	default:
-		return ""
-	}
 }
 
 func sizeOf[T any]() uint64 {

@@ -1,0 +1,42 @@
+package symheap
+
+import (
+	"fmt"
+	"reflect"
+)
+
+// Unsuitable says why elements of type t cannot lie in memory that processes share, or be
+// copied between them as bytes; nothing if they can. Pointers mean something in one
+// process only.
+func Unsuitable(t reflect.Type) string {
+	if t.Size() == 0 {
+		return "has no size"
+	}
+	if where := pointerIn(t); where != "" {
+		return "holds a pointer (" + where + ")"
+	}
+	return ""
+}
+
+// pointerIn returns where in t a pointer is, or nothing.
+func pointerIn(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.Array:
+		if t.Len() == 0 {
+			return ""
+		}
+		return pointerIn(t.Elem())
+	case reflect.Struct:
+		for f := range t.Fields() {
+			if where := pointerIn(f.Type); where != "" {
+				return fmt.Sprintf("field %s: %s", f.Name, where)
+			}
+		}
+		return ""
+	case reflect.Pointer, reflect.UnsafePointer, reflect.Map, reflect.Chan, reflect.Func,
+		reflect.Interface, reflect.Slice, reflect.String:
+		return t.String()
+	default:
+		return ""
+	}
+}
