@@ -133,10 +133,3 @@ func (t *Team) resetVotes(seq uint64) {
 		atomic.StoreUint64(&t.vote(t.me, k).Seq, seq)
 	}
 }
-
-// unmarkVotes takes all marks back.
-func (t *Team) unmarkVotes() {
-	for k := range uint64(2) {
-		atomic.AndUint64(&t.vote(t.me, k).Seq, ^uint64(marks))
-	}
-}

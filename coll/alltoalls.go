@@ -48,6 +48,7 @@ func alltoallsLarge[T any](ctx context.Context, t *Team, b Buffers, s Strides) (
 		return err
 	}
 	defer t.end(&err)
+	said := t.announce(seq, call{kindOf[T](callAlltoallS), uint64(b.N), b.Src, uint64(s.Src), uint64(s.Dst)})
 	t.enter(seq, false)
 	at := uint64(bytesOf[T](t.me * b.N * s.Src))
 	for k := range t.members {
@@ -58,6 +59,9 @@ func alltoallsLarge[T any](ctx context.Context, t *Team, b Buffers, s Strides) (
 		}
 		if v == 0 {
 			continue // dead short of it
+		}
+		if err := t.concurs(i, said); err != nil {
+			return err
 		}
 		stretch[T](t.at(t.me, b.Dst+uint64(bytesOf[T](i*b.N*s.Dst))), s.Dst, t.at(i, b.Src+at), s.Src, b.N)
 	}

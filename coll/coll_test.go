@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -43,35 +44,53 @@ func newNodeWith(t *testing.T, n int, p rma.Policy) *node {
 // newNodeOf is newNodeWith for heaps of a size.
 func newNodeOf(t testing.TB, n int, heap uint64, p rma.Policy) *node {
 	t.Helper()
-	nd := &node{}
+	files := segments(t, n, heap)
+	page, err := failure.Create([16]byte{}, n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = page.Close() })
+	nd := mapped(t, files, page, p)
+	for _, f := range files {
+		_ = f.Close()
+	}
+	return nd
+}
+
+// segments makes those of n PEs.
+func segments(t testing.TB, n int, heap uint64) (files []*os.File) {
+	t.Helper()
 	for pe := range n {
 		f, err := symheap.Create(symheap.Identity{PE: uint32(pe), NPEs: uint32(n), Incarnation: 1}, heap)
 		if err != nil {
 			t.Fatal(err)
 		}
-		st, err := f.Stat()
-		if err == nil && nd.m == nil {
-			nd.m, err = symheap.NewMap([16]byte{}, n, uint64(st.Size()))
-		}
-		if err == nil {
-			err = nd.m.Attach(pe, uint32(pe), int(f.Fd()))
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		_ = f.Close()
-		nd.waiters = append(nd.waiters, rma.NewWaiter(&nd.m.Control(pe).Bell, p))
+		files = append(files, f)
 	}
-	var err error
-	if nd.page, err = failure.Create([16]byte{}, n); err == nil {
-		nd.failures, err = failure.Attach(int(nd.page.File().Fd()), [16]byte{}, n)
+	return files
+}
+
+// mapped maps the segments of all PEs, as one process does.
+func mapped(t testing.TB, files []*os.File, page *failure.Page, p rma.Policy) *node {
+	t.Helper()
+	nd := &node{page: page}
+	st, err := files[0].Stat()
+	if err == nil {
+		nd.m, err = symheap.NewMap([16]byte{}, len(files), uint64(st.Size()))
+	}
+	if err == nil {
+		nd.failures, err = failure.Attach(int(page.File().Fd()), [16]byte{}, len(files))
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = nd.page.Close() })
-	for _, w := range nd.waiters {
+	for pe, f := range files {
+		if err := nd.m.Attach(pe, uint32(pe), int(f.Fd())); err != nil {
+			t.Fatal(err)
+		}
+		w := rma.NewWaiter(&nd.m.Control(pe).Bell, p)
 		w.Watch(nd.failures)
+		nd.waiters = append(nd.waiters, w)
 	}
 	return nd
 }
@@ -235,6 +254,47 @@ func TestRootRunsAhead(t *testing.T) {
 	})
 }
 
+// Contributions of a few words lie beside the arrival words as long as each of these
+// has a line of its own: sums on both sides of what fits there, in teams on both sides of
+// that number of members, with broadcasts between them, whose root does not wait.
+func TestFewWords(t *testing.T) {
+	const most = layout.EntrySize/4 + 1
+	for id, n := range []int{2, 3, layout.MaxEntries, layout.MaxEntries + 1} {
+		nd := newNode(t, n)
+		members := rand.Perm(n)
+		nd.each(t, id, members, func(me int, tm *coll.Team) error {
+			src, dst := at[uint32](nd, members[me], 0, most), at[uint32](nd, members[me], 4096, most)
+			for r := range uint32(30) {
+				k := int(r)%most + 1
+				for i := range src {
+					src[i] = r<<16 + uint32(me*i)
+				}
+				b := coll.Buffers{Dst: layout.HeapOffset + 4096, Src: layout.HeapOffset, N: k}
+				if err := coll.Reduce[uint32](t.Context(), tm, b, sum{}); err != nil {
+					return err
+				}
+				for i, v := range dst[:k] {
+					if want := uint32(n)*(r<<16) + uint32(n*(n-1)/2*i); v != want {
+						return fmt.Errorf("%d members, round %d: member %d has %#x in element %d of %d, want %#x", n, r, me, v, i, k, want)
+					}
+				}
+				root := int(r) % n
+				for range 3 {
+					if err := coll.Broadcast[uint32](t.Context(), tm, b, root); err != nil {
+						return err
+					}
+				}
+				for i, v := range dst[:k] {
+					if want := r<<16 + uint32(root*i); v != want {
+						return fmt.Errorf("%d members, round %d: member %d has %#x in element %d of %d from member %d, want %#x", n, r, me, v, i, k, root, want)
+					}
+				}
+			}
+			return nil
+		})
+	}
+}
+
 // Same tells all members alike whether they agree.
 func TestSame(t *testing.T) {
 	nd := newNode(t, 3)
@@ -365,18 +425,34 @@ func (nd *node) asleep(pe int) {
 	}
 }
 
+// meetings is a barrier of n that can be used again.
+func meetings(n int) (meet func() error, count *atomic.Int32) {
+	var mu sync.Mutex
+	here, next := 0, make(chan struct{})
+	count = new(atomic.Int32)
+	return func() error {
+		mu.Lock()
+		wait := next
+		if here++; here == n {
+			count.Add(1)
+			here, next = 0, make(chan struct{})
+			close(wait)
+		}
+		mu.Unlock()
+		<-wait
+		return nil
+	}, count
+}
+
 // A team of which all have left can be used again when all have met.
 func TestRejoin(t *testing.T) {
 	nd := newNode(t, 3)
-	for round := range 3 {
-		var met sync.WaitGroup
-		met.Add(3)
+	for round := range int32(3) {
+		meet, count := meetings(3)
 		nd.each(t, 2, []int{0, 1, 2}, func(_ int, tm *coll.Team) error {
-			if tm.Rejoin() != (round > 0) {
-				return fmt.Errorf("round %d: rejoined, or not, the other way", round)
+			if err := coll.Rejoin(meet, tm); err != nil {
+				return err
 			}
-			met.Done()
-			met.Wait()
 			for range 5 {
 				if err := tm.Sync(t.Context()); err != nil {
 					return err
@@ -385,7 +461,82 @@ func TestRejoin(t *testing.T) {
 			tm.Leave()
 			return nil
 		})
+		if got := count.Load(); got != min(2, round*2) {
+			t.Errorf("round %d: met %d times", round, got)
+		}
 	}
+}
+
+// Who is in an old collective still learns there of those who have left, also when they have
+// come back already.
+func TestRejoinEarly(t *testing.T) {
+	nd := newNode(t, 2)
+	meet, _ := meetings(2)
+	back := make(chan struct{})
+	nd.each(t, 2, []int{0, 1}, func(me int, tm *coll.Team) error {
+		if me == 0 {
+			tm.Leave()
+			return coll.Rejoin(func() error {
+				select {
+				case <-back:
+				default:
+					close(back)
+				}
+				return meet()
+			}, tm)
+		}
+		<-back
+		if err := tm.Sync(t.Context()); !errors.As(err, new(*coll.LeftError)) {
+			return fmt.Errorf("sync with a member that has left: %w", err)
+		}
+		tm.Leave()
+		return coll.Rejoin(meet, tm)
+	})
+	nd.each(t, 2, []int{0, 1}, func(_ int, tm *coll.Team) error { return tm.Sync(t.Context()) })
+}
+
+// Members that had left the team where they did not agree on where they are are in step again.
+func TestRejoinInStep(t *testing.T) {
+	nd := newNodeWith(t, 3, rma.PolicyFor(3, 1))
+	alone := make(chan struct{})
+	nd.each(t, 2, []int{0, 1, 2}, func(me int, tm *coll.Team) error {
+		if me == 0 {
+			defer close(alone)
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			if _, err := coll.Agree(ctx, tm, 7); !errors.Is(err, context.Canceled) {
+				return fmt.Errorf("canceled agreement: %w", err)
+			}
+			if err := coll.Broadcast[uint32](ctx, tm, large, 1); !errors.Is(err, context.Canceled) {
+				return fmt.Errorf("canceled broadcast: %w", err)
+			}
+		} else {
+			<-alone
+		}
+		tm.Leave()
+		return nil
+	})
+	meet, _ := meetings(3)
+	nd.each(t, 2, []int{0, 1, 2}, func(me int, tm *coll.Team) error {
+		if err := coll.Rejoin(meet, tm); err != nil {
+			return err
+		}
+		for r := range uint64(50) {
+			at[uint64](nd, me, 0, 1)[0] = r
+			if err := tm.Sync(t.Context()); err != nil {
+				return err
+			}
+			for pe := range 3 {
+				if v := at[uint64](nd, pe, 0, 1)[0]; v != r && v != r+1 {
+					return fmt.Errorf("round %d: PE %d is at %d", r, pe, v)
+				}
+			}
+			if a, err := coll.Agree(t.Context(), tm, 1<<me|r<<8); err != nil || a.Flags != r<<8 {
+				return fmt.Errorf("round %d: agreed on %#x: %w", r, a.Flags, err)
+			}
+		}
+		return nil
+	})
 }
 
 func TestNewRefuses(t *testing.T) {

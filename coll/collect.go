@@ -24,12 +24,12 @@ func (e *RoomError) Error() string {
 }
 
 // OtherError reports a member that was in another collective, or in the same one
-// with elements of another size.
+// with another root, length, object, or size of elements.
 type OtherError struct{ Member int }
 
 // Error names the member.
 func (e *OtherError) Error() string {
-	return fmt.Sprintf("member %d called another collective, or with another element type", e.Member)
+	return fmt.Sprintf("member %d called another collective, or with other arguments", e.Member)
 }
 
 // part is what a member of Collect puts at the start of its slot. Small data follow.

@@ -38,7 +38,7 @@ func Broadcast[T any](ctx context.Context, t *Team, b Buffers, root int) (err er
 	if bytesOf[T](b.N) > t.small {
 		return broadcastLarge[T](ctx, t, b, root)
 	}
-	size := bytesOf[T](b.N)
+	size := max(bytesOf[T](b.N), aCell) // so that the root may be many steps ahead
 	seq, err := t.begin(1)
 	if err != nil {
 		return err
@@ -73,8 +73,17 @@ func broadcastLarge[T any](ctx context.Context, t *Team, b Buffers, root int) (e
 	}
 	defer t.end(&err)
 	t.only = root
+	c := call{kindOf[T](callBroadcast), uint64(b.N), b.Src, uint64(root)}
+	if t.me == root {
+		t.announce(seq, c)
+	}
 	t.enter(seq, t.me == root)
 	alive, err := t.awaitRoot(ctx, root, seq)
+	if alive && t.me != root {
+		if err := t.concurs(root, c.said(seq)); err != nil {
+			return err
+		}
+	}
 	if alive {
 		rma.MoveOut(view[T](t.at(t.me, b.Dst), b.N), t.at(root, b.Src))
 	} else if !t.survives(err) {
@@ -129,10 +138,14 @@ func reduceLarge[T any](ctx context.Context, t *Team, b Buffers, op Folder[T]) (
 	}
 	defer t.end(&err)
 	rma.StoreRelease(t.progress(t.me), 0)
+	said := t.announce(seq, call{kindOf[T](callReduce), uint64(b.N), b.Src, b.Dst})
 	if err := t.meet(ctx, seq); err != nil {
 		return err
 	}
 	r := reduction[T]{t: t, b: b, op: op, seq: seq, who: t.present(seq)}
+	if err := t.concur(r.who, said); err != nil {
+		return err
+	}
 	k, _ := slices.BinarySearch(r.who, t.me)
 	r.push(k)
 	if err := t.meet(ctx, seq+1); err != nil || t.gone == nil || !r.lacking() {
@@ -175,6 +188,7 @@ func gather[T any](ctx context.Context, t *Team, b Buffers, n, skip int) (err er
 		return err
 	}
 	defer t.end(&err)
+	said := t.announce(seq, call{kindOf[T](callGather), uint64(b.N), uint64(n), b.Src})
 	t.enter(seq, false)
 	for k := range t.members {
 		i := (t.me + k) % len(t.members) // not everybody at the same source at once
@@ -184,6 +198,9 @@ func gather[T any](ctx context.Context, t *Team, b Buffers, n, skip int) (err er
 		}
 		if v == 0 {
 			continue // dead short of it
+		}
+		if err := t.concurs(i, said); err != nil {
+			return err
 		}
 		rma.MoveOut(dst[i*b.N:(i+1)*b.N], t.at(i, b.Src+at))
 	}

@@ -225,7 +225,7 @@ func TestLeaveInTheMidst(t *testing.T) {
 		nd.asleep(0)
 		names(t, "who knows", tm.Sync(t.Context()), 1)
 		tm.Leave()
-		if word := nd.m.Control(0).Arrive[0][0]; word != 1<<63|1 {
+		if word := nd.m.Control(0).Entries[0][0].Seq; word != 1<<63|1 {
 			t.Errorf("arrival word is %#x, want the mark and step 1", word)
 		}
 		nd.waiters[0].Close()
@@ -347,6 +347,8 @@ func (l *life) live(ctx context.Context) error {
 				_ = coll.Reduce[uint32](ctx, l.tm, small, mortal{l.die, l.over})
 			case "Reduce large":
 				_ = coll.Reduce[uint32](ctx, l.tm, large, mortal{l.die, l.over})
+			case "ReducePrivate large":
+				_ = coll.ReducePrivate(ctx, l.tm, make([]uint32, 40_000), make([]uint32, 40_000), mortal{l.die, l.over}, -1)
 			}
 			return nil
 		}

@@ -31,8 +31,8 @@ const (
 // before had there:
 //
 // The words lie in the first member's segment, the slots in each member's own. A PE
-// frees an id when nobody looks at its slots any more and nobody who looks at the
-// words can be misled. That is so
+// frees an id when nobody looks at its slots any more, nor at the data beside its
+// words, and nobody who looks at the words can be misled. That is so
 //
 //   - when a meeting has ended well behind which the team is not used (Dissolve): who
 //     has entered it has done with all slots and votes, and all that live have. A slow
@@ -43,12 +43,15 @@ const (
 //     become the same again.
 //
 // Nobody writes into the words of a group that it has released, or that the others may
-// have freed.
+// have freed. A group whose making fails is released like any other, as one of its members
+// may leave a mark in its word still.
 //
 // Splits of one PE may be under way at once, on different parents. None reserves
 // anything while it waits for others: ids are offered, one is chosen from what was
 // offered, and claimed by each. If a claim fails, as another Split was faster, all
-// take theirs back and choose once more, each parent another one.
+// release theirs and choose once more, each parent another one. A claim fails as well if
+// a member has had a group with the id since its offer: that one's numbers may be
+// greater than all that were offered.
 
 // ids guards the Used words of the PEs of this process.
 var ids struct {
@@ -130,6 +133,7 @@ const (
 // and ErrNoID if there are too many teams. Then no group was made.
 func Split(ctx context.Context, parent *Team, members []int, tolerant bool) (*Team, error) {
 	mine := offer{size: uint32(len(members)), group: fingerprint(members, tolerant), fault: parent.faultOf(members)}
+	held := false // an id of the last try, which nobody holds any more when all have met once more
 	for try := range mostTries {
 		mine.free, mine.top = parent.available(len(members) > 0)
 		seq, err := parent.tell(ctx, mine, ofGroup)
@@ -141,6 +145,10 @@ func Split(ctx context.Context, parent *Team, members []int, tolerant bool) (*Te
 			return nil, err
 		}
 		id := choose(free, parent.id, try)
+		if id < 0 && held {
+			held = false
+			continue
+		}
 		if id < 0 {
 			return nil, ErrNoID
 		}
@@ -155,8 +163,8 @@ func Split(ctx context.Context, parent *Team, members []int, tolerant bool) (*Te
 		if _, _, err = parent.judge(seq); err == nil {
 			return t, nil
 		}
-		t.unclaim()
-		mine.fault = NoFault
+		t.Release()
+		mine.fault, held = NoFault, true
 	}
 	return nil, ErrNoID
 }
@@ -273,8 +281,8 @@ func (t *Team) available(member bool) (free, top uint64) {
 	return free, top
 }
 
-// claim makes a group with an id, for this PE, unless the id is no longer free. It is
-// good when all have claimed it. Nil: this PE is to be in none.
+// claim makes a group with an id, for this PE, unless the id is no longer free or was in
+// use since it was offered. It is good when all have claimed it. Nil: this PE is to be in none.
 func (t *Team) claim(members []int, id int, start uint64, tolerant bool) (*Team, bool) {
 	if len(members) == 0 {
 		return nil, true
@@ -282,7 +290,7 @@ func (t *Team) claim(members []int, id int, start uint64, tolerant bool) (*Team,
 	ids.Lock()
 	defer ids.Unlock()
 	state := &t.members[t.me].Teams[id]
-	if state.Used != 0 {
+	if state.Used != 0 || state.Seq >= start {
 		return nil, false
 	}
 	c := Config{
@@ -312,17 +320,6 @@ func (t *Team) abandon() {
 	}
 }
 
-// unclaim takes back a claim of this PE on a group that nobody has used.
-func (t *Team) unclaim() {
-	if t == nil {
-		return
-	}
-	ids.Lock()
-	defer ids.Unlock()
-	t.shut()
-	atomic.StoreUint64(&t.state.Used, 0)
-}
-
 // shut makes all calls on the team fail.
 func (t *Team) shut() {
 	t.released.Store(true)
@@ -342,23 +339,26 @@ func (t *Team) Dissolve(ctx context.Context) error {
 		return err
 	}
 	if err == nil {
-		err = t.meet(ctx, seq)
+		if err = t.meet(ctx, seq); err == nil && t.began != 0 {
+			t.free()
+		}
 		if err != nil {
 			t.broken.Store(true)
 		}
-		rma.StoreRelease(&t.busy, 0)
+		rma.StoreRelease(&t.busy, 0) // not before the team is shut
 	}
 	if err != nil {
 		t.Release()
-		return err
 	}
-	if t.began != 0 {
-		ids.Lock()
-		defer ids.Unlock()
-		t.shut()
-		atomic.StoreUint64(&t.state.Used, 0)
-	}
-	return nil
+	return err
+}
+
+// free makes the id of a group free, whose members need it no more.
+func (t *Team) free() {
+	ids.Lock()
+	defer ids.Unlock()
+	t.shut()
+	atomic.StoreUint64(&t.state.Used, 0)
 }
 
 // Release says that this PE will not use the team any more, without meeting anybody.
@@ -409,6 +409,7 @@ type Vote func(ctx context.Context, flags uint64) (all uint64, failed []int, err
 // Survivors makes a group of the members of a team that live, in the same order, also
 // of a team that has been given up. All of them call it and get the same group.
 func Survivors(ctx context.Context, parent *Team, vote Vote, tolerant bool) (*Team, error) {
+	held := false // as in Split
 	for try := 0; try < mostTries; {
 		free, top := parent.available(true)
 		atomic.StoreUint64(&parent.state.Offer, top)
@@ -417,6 +418,10 @@ func Survivors(ctx context.Context, parent *Team, vote Vote, tolerant bool) (*Te
 			return nil, err
 		}
 		id := choose(free, parent.id, try)
+		if id < 0 && held {
+			held = false
+			continue
+		}
 		if id < 0 {
 			return nil, ErrNoID
 		}
@@ -440,8 +445,8 @@ func Survivors(ctx context.Context, parent *Team, vote Vote, tolerant bool) (*Te
 		if flags&1 != 0 && slices.Equal(failed, after) {
 			return t, nil
 		}
-		t.unclaim()
-		if slices.Equal(failed, after) {
+		t.Release()
+		if held = true; slices.Equal(failed, after) {
 			try++ // and not for one more that has died meanwhile
 		}
 	}

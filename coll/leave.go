@@ -1,6 +1,7 @@
 package coll
 
 import (
+	"slices"
 	"sync/atomic"
 
 	"github.com/goshmem/goshmem/rma"
@@ -15,7 +16,12 @@ import (
 // looks at their words, and a member that goes to sleep arms its bell between its
 // own word and its last look at this one: either it is seen here, or it sees the
 // mark.
+//
+// Who has released the team has left it: its word may be another one's by now.
 func (t *Team) Leave() {
+	if t.released.Load() {
+		return
+	}
 	// The word and not state.Seq: a collective that failed has steps that this
 	// member never entered.
 	entered := atomic.LoadUint64(t.word(t.me)) &^ marks
@@ -29,14 +35,43 @@ func (t *Team) Leave() {
 	}
 }
 
-// Rejoin takes Leave back, for a successor of the team with the same members
-// and id, and says whether there was anything to take back. If so, the members
-// must meet by other means before they use the team.
-func (t *Team) Rejoin() bool {
-	if atomic.LoadUint64(t.word(t.me))&left == 0 {
-		return false
+// HasLeft says whether member i has left the team, or released one that Split made: it
+// will take part in nothing any more. All that it had stored before is seen behind that.
+func (t *Team) HasLeft(i int) bool {
+	if atomic.LoadUint64(t.word(i))&left != 0 {
+		return true
 	}
-	atomic.StoreUint64(t.word(t.me), t.state.Seq)
-	t.unmarkVotes()
-	return true
+	return t.began != 0 && atomic.LoadUint64(&t.members[i].Teams[t.id].Used) != t.began
+}
+
+// Rejoin takes Leave back, for successors of teams with the same members and ids; for teams
+// that nobody has left yet it does nothing. meet is a barrier among all their members by
+// other means; Rejoin returns its error.
+//
+// Members of a team that was broken may have entered different numbers of steps and
+// agreements. All go on from the greatest: between the two barriers these numbers stand
+// still, but for those that become the greatest. The marks stay up to there, for those who
+// are in an old collective still.
+func Rejoin(meet func() error, teams ...*Team) error {
+	if !slices.ContainsFunc(teams, func(t *Team) bool { return t.HasLeft(t.me) }) {
+		return nil
+	}
+	if err := meet(); err != nil {
+		return err
+	}
+	for _, t := range teams {
+		t.resume()
+	}
+	return meet()
+}
+
+// resume lets a team count on from where the foremost member is.
+func (t *Team) resume() {
+	seq, voted := uint64(0), uint64(0)
+	for i, m := range t.members {
+		seq, voted = max(seq, atomic.LoadUint64(&m.Teams[t.id].Seq)), max(voted, t.votedOf(i))
+	}
+	atomic.StoreUint64(&t.state.Seq, seq)
+	atomic.StoreUint64(t.word(t.me), seq)
+	t.resetVotes(voted)
 }

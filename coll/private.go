@@ -28,6 +28,7 @@ const (
 const (
 	whatBroadcast = 1 + iota
 	whatReduce
+	whatShared
 )
 
 // put writes a heading for step seq to a slot, and returns where the data go.
@@ -93,15 +94,37 @@ func (t *Team) spread(ctx context.Context, h heading, piece []byte, root int) (e
 // the root, or of everybody if root is -1. All have as many elements, of MaxPrivate
 // bytes at most; dst and src may be the same.
 //
+// Of little data, everybody who gets the result combines all, of more, member i the
+// i-th part for all.
+//
+// What does not fit into a slot goes in several steps, and a member that dies between two
+// of them takes its part of the later ones with it. So that no result is of different
+// contributors, this is a *DeadError on all survivors of a tolerant team, with all that
+// have died; the team goes on, and dst is undefined.
+//
 // Errors: as Reduce; *OtherError when a member has called something else.
 func ReducePrivate[T any](ctx context.Context, t *Team, dst, src []T, op Folder[T], root int) error {
 	h := heading{what: whatReduce | uint64(root+1)<<8, bytes: uint64(bytesOf[T](len(src)))}
-	most := MaxPrivate / bytesOf[T](1)
+	if root >= 0 && root != t.me {
+		dst = nil
+	}
+	if len(t.members) > 1 && int(h.bytes) > MaxPrivate {
+		shared := heading{what: whatShared | uint64(root+1)<<8, bytes: h.bytes}
+		if done, err := reduceShared(ctx, t, shared, dst, src, op); done {
+			return err
+		}
+	}
+	most, who := MaxPrivate/bytesOf[T](1), 0
 	for first := true; first || len(src) > 0; first = false {
 		n := min(len(src), most)
 		seq, err := t.offer(ctx, h, view[byte](unsafe.Pointer(unsafe.SliceData(src)), bytesOf[T](n)))
 		if err != nil {
 			return err
+		}
+		if now := len(t.present(seq)); first {
+			who = now
+		} else if now < who { // they only become fewer
+			return t.Whole()
 		}
 		if root < 0 || root == t.me {
 			if err := fold(t, h, dst[:n], seq, op); err != nil {

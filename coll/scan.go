@@ -52,10 +52,18 @@ func scanLarge[T any](ctx context.Context, t *Team, b Buffers, op Folder[T], exc
 	}
 	defer t.end(&err)
 	rma.StoreRelease(t.progress(t.me), 0)
+	c := call{kindOf[T](callScan), uint64(b.N), b.Src, b.Dst}
+	if exclusive {
+		c[4] = 1
+	}
+	said := t.announce(seq, c)
 	if err := t.meet(ctx, seq); err != nil {
 		return err
 	}
 	s := scan[T]{reduction[T]{t: t, b: b, op: op, seq: seq, who: t.present(seq)}, exclusive}
+	if err := t.concur(s.who, said); err != nil {
+		return err
+	}
 	k, _ := slices.BinarySearch(s.who, t.me)
 	s.push(k)
 	if err := t.meet(ctx, seq+1); err != nil || t.gone == nil || !s.lacking() {

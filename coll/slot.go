@@ -11,14 +11,36 @@ import (
 // A member's slots are cells: see board.Cells.
 const cellSize = layout.SlotSize / board.SlotCells
 
+// lineData is where contributions are on the line of an arrival word.
+const lineData = int(unsafe.Offsetof(layout.Entry{}.Data))
+
+// aCell is the least size of a contribution that is to have a cell of a slot although it
+// may fit beside the arrival word: there are more of those.
+const aCell = layout.EntrySize + 1
+
 // smallIdle is up to how many bytes a contribution goes through slots where
 // every PE has a processor: from there on, a further step costs less than to
 // move as many cache lines twice. Where PEs take turns, a step is dear.
 const smallIdle = 1024
 
+// placeOf returns where contributions of so many bytes go.
+func (t *Team) placeOf(size int) board.Place {
+	switch {
+	case size <= t.tiny:
+		return board.OnLine
+	case size <= cellSize:
+		return board.InCell
+	default:
+		return board.InSlot
+	}
+}
+
 // slot returns where member i's contribution of size bytes to step seq is.
 func (t *Team) slot(i int, seq uint64, size int) unsafe.Pointer {
-	first, _ := board.Cell(seq, size > cellSize)
+	first, _ := board.Cell(seq, t.placeOf(size))
+	if first >= board.Line {
+		return unsafe.Add(unsafe.Pointer(t.word(i)), lineData+(first-board.Line)*layout.EntrySize)
+	}
 	return unsafe.Add(unsafe.Pointer(&t.members[i].Slots[t.id]), first*cellSize)
 }
 
@@ -37,7 +59,7 @@ func (t *Team) take(ctx context.Context, seq uint64, size int) (unsafe.Pointer, 
 // occupy gives cells to a contribution of size bytes to step seq and returns
 // the step that all must have entered before.
 func (t *Team) occupy(seq uint64, size int) (free uint64) {
-	return t.cells.Occupy(seq, size > cellSize)
+	return t.cells.Occupy(seq, t.placeOf(size))
 }
 
 // exchange puts bytes into this member's slot and returns when everybody's can

@@ -8,8 +8,9 @@
 // such a one. A central counter would be no faster and could not say who is
 // missing.
 //
-// Small contributions go through double-buffered slots, large ones are read
-// where they lie in the symmetric heap. All members compute results
+// Small contributions go through double-buffered slots, and those of a few words
+// beside the arrival word, with which they come: a cache line less to wait for. Large
+// ones are read where they lie in the symmetric heap. All members compute results
 // themselves, in the order of the group, so that all hold the same bytes.
 //
 // # Failures
@@ -37,7 +38,7 @@
 // does that of a PE outside the team.
 //
 // On either team a member that leaves a collective in the midst, by the end of its
-// context or a panic of the operator, leaves that mark too: whoever waits for a step
+// context, a panic of the operator or an OtherError, leaves that mark too: whoever waits for a step
 // that it has not entered gets ErrBroken, and leaves its own.
 //
 // Nobody hangs. Let a member wait for another one, i, to enter step s. If i is dead,
@@ -86,8 +87,9 @@ import (
 // Errors that every collective may return.
 var (
 	// ErrBroken reports a team on which a collective of some member ended by its
-	// deadline: its members no longer agree on where they are.
-	ErrBroken = errors.New("team is broken: an earlier collective on it was canceled or timed out")
+	// deadline, or was another one than that of others (OtherError): its members no
+	// longer agree on where they are.
+	ErrBroken = errors.New("team is broken: an earlier collective on it was canceled or timed out, or its members called different ones")
 	// ErrConcurrent reports a second collective on a team while one is under
 	// way in this process.
 	ErrConcurrent = errors.New("another collective is under way on this team in this PE")
@@ -127,6 +129,7 @@ type Team struct {
 	met     uint64            // the latest step that all members that live are known to have entered
 	cells   board.Cells       // of this member's slots
 	small   int               // bytes up to which a contribution goes through slots
+	tiny    int               // and up to which it goes beside the arrival word; -1: none does
 	w       *rma.Waiter
 	// failures says who is dead; gone has those who were at epoch seen, nil if nobody
 	// was.
@@ -181,8 +184,10 @@ func New(c Config) (*Team, error) {
 	if c.Failures == nil {
 		t.seen = math.MaxUint64 // nor do deaths end waits that the Waiter learns of
 	}
-	t.arrive = unsafe.Pointer(&t.members[0].Arrive[c.ID])
-	t.stride = layout.ArriveStride(len(c.Members))
+	t.arrive, t.stride = t.members[0].ArriveWords(c.ID, len(c.Members))
+	if t.tiny = layout.EntrySize; len(c.Members) > layout.MaxEntries {
+		t.tiny = -1
+	}
 	t.state = &t.members[c.Me].Teams[c.ID]
 	t.small = layout.SlotSize
 	if !c.Waiter.Crowded {
@@ -190,6 +195,7 @@ func New(c Config) (*Team, error) {
 	}
 	for seq := t.state.Seq; seq > 0 && seq+2 > t.state.Seq; seq-- {
 		t.occupy(seq, layout.SlotSize) // by a predecessor of this object, for all that is known here
+		t.occupy(seq, 0)
 	}
 	return t, nil
 }
@@ -209,17 +215,13 @@ func (t *Team) Tolerant() bool { return t.tolerant }
 // begin claims the team for one collective of steps steps and returns the
 // number of the first.
 func (t *Team) begin(steps uint64) (uint64, error) {
-	if t.broken.Load() {
-		if t.released.Load() {
-			return 0, ErrReleased
-		}
-		if err := t.bury(); err != nil {
-			return 0, err
-		}
-		return 0, ErrBroken
-	}
 	if !atomic.CompareAndSwapUint64(&t.busy, 0, 1) {
 		return 0, ErrConcurrent
+	}
+	if t.broken.Load() { // behind the claim: Dissolve may have given the id away before
+		err := t.refusal()
+		rma.StoreRelease(&t.busy, 0)
+		return 0, err
 	}
 	t.w.Beat()
 	if t.failures.Epoch() > t.seen || t.gone != nil {
@@ -233,6 +235,17 @@ func (t *Team) begin(steps uint64) (uint64, error) {
 	t.state.Seq += steps
 	t.first, t.only = seq, -1
 	return seq, nil
+}
+
+// refusal is the error of all collectives of a team that is broken or released.
+func (t *Team) refusal() error {
+	if t.released.Load() {
+		return ErrReleased
+	}
+	if err := t.bury(); err != nil {
+		return err
+	}
+	return ErrBroken
 }
 
 // end gives the team back; a step that failed has broken it, and so has a

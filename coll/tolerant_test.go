@@ -185,14 +185,18 @@ var plays = []play{
 
 // actor is a member on its way through random plays.
 type actor struct {
-	nd   *node
-	tm   *coll.Team
-	me   int
-	rng  *rand.Rand // the same for all members
-	end  int        // the step in which it dies, in the midst of a reduction, otherwise before it
-	die  func()
-	over <-chan struct{}
-	saw  []string // of each step, what survivors have to have alike
+	nd    *node
+	tm    *coll.Team
+	me    int
+	pe    int    // whose heap it has
+	base  uint64 // of what it uses of that
+	apart uint64 // how much further than others' its destination is from its source
+	from  []play
+	acts  int
+	rng   *rand.Rand // the same for all members
+	end   int        // the step in which it dies, in the midst of a reduction, otherwise before it
+	last  func(left int) coll.Folder[uint32]
+	saw   []string // of each step, what survivors have to have alike
 }
 
 // dieIn makes some call of a Fold the last.
@@ -211,10 +215,10 @@ func (d dieIn) Fold(acc, in []uint32) {
 
 func (a *actor) act(ctx context.Context) error {
 	n := a.tm.Size()
-	for step := range acts {
-		p, root, fold := plays[a.rng.IntN(len(plays))], a.rng.IntN(n), a.rng.IntN(24)
+	for step := range a.acts {
+		p, root, fold := a.from[a.rng.IntN(len(a.from))], a.rng.IntN(n), a.rng.IntN(24)
 		g := &given{step: step, n: p.n}
-		b := coll.Buffers{Src: srcAt, Dst: dstAt, N: p.n}
+		b := coll.Buffers{Src: srcAt + a.base, Dst: dstAt + a.base + a.apart, N: p.n}
 		if p.in {
 			b.Dst = b.Src
 		}
@@ -222,8 +226,8 @@ func (a *actor) act(ctx context.Context) error {
 		if p.all {
 			size *= n
 		}
-		src := at[uint32](a.nd, a.me, b.Src-layout.HeapOffset, size)
-		dst := at[uint32](a.nd, a.me, b.Dst-layout.HeapOffset, size)
+		src := at[uint32](a.nd, a.pe, b.Src-layout.HeapOffset, size)
+		dst := at[uint32](a.nd, a.pe, b.Dst-layout.HeapOffset, size)
 		const stale = 0xdeadbeef
 		for j := range dst {
 			dst[j] = stale
@@ -236,7 +240,7 @@ func (a *actor) act(ctx context.Context) error {
 			if p.all || p.n == 0 {
 				return nil
 			}
-			op = dieIn{left: &fold, mortal: mortal{a.die, a.over}}
+			op = a.last(fold)
 		}
 		err := p.call(ctx, a.tm, b, root, a.me, op)
 		o := a.tm.Outcome()
@@ -289,11 +293,13 @@ func tolerates(t *testing.T, seed uint64, rng *rand.Rand) {
 	var wg sync.WaitGroup
 	var survivors []*actor
 	for me := range n {
-		a := &actor{nd: nd, tm: nd.tolerant(t, me), me: me, rng: rand.New(rand.NewPCG(seed, 4)), end: acts, over: over}
+		a := &actor{nd: nd, tm: nd.tolerant(t, me), me: me, pe: me, from: plays, acts: acts, rng: rand.New(rand.NewPCG(seed, 4)), end: acts}
 		if slices.Contains(victims, me) {
-			a.end, a.die = rng.IntN(acts), nd.killLater(&wg, me, rng.IntN(200))
+			a.end = rng.IntN(acts)
+			die := nd.killLater(&wg, me, rng.IntN(200))
+			a.last = func(left int) coll.Folder[uint32] { return dieIn{left: &left, mortal: mortal{die, over}} }
 			go func() {
-				defer a.die()
+				defer die()
 				if err := a.act(t.Context()); err != nil {
 					t.Errorf("victim %d: %v", me, err)
 				}

@@ -32,50 +32,57 @@ import (
 // CommOf makes a communicator of the PEs of a team, in their order; it is strict, and to be
 // freed (mpi.Comm.Free). It does not depend on the team any more.
 //
-// Errors: those of shmem.Team.SplitStrided, or mpi is not initialized.
+// After a death, this is how survivors go on with collectives of mpi: Comm.Free the old
+// communicator, shmem.Team.Shrink its team, and make a communicator of what is left.
+//
+// Errors: those of shmem.Team.SplitStrided; mpi.ErrFinalized when mpi is not initialized.
 // Collective: over the team.
 func CommOf(team *shmem.Team) (*mpi.Comm, error) {
 	const op = "CommOf"
 	if !mpi.Initialized() {
-		return nil, fmt.Errorf("interop.%s: mpi: %w", op, mpi.ErrFinalized)
+		return nil, fmt.Errorf("interop.%s: mpi is not initialized, or no longer, want mpi.Init before: %w", op, mpi.ErrFinalized)
 	}
-	g, err := bridge.OfTeam(op, team)
+	g, err := bridge.OfTeam("Team.SplitStrided", team)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("interop.%s: %w", op, err)
 	}
-	t, err := same(g, op, false)
+	t, err := same(g, "Team.SplitStrided", false)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("interop.%s: %w", op, err)
 	}
 	c, err := bridge.NewComm(g.Ctx, t)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("interop.%s: %w", op, err)
 	}
 	return c.(*mpi.Comm), nil //nolint:errcheck,forcetypeassert // it makes nothing else
 }
 
 // TeamOf makes a team of the ranks of a communicator, in their order; it is tolerant of
-// failures if mode is shmem.ModeTolerant, and to be destroyed (shmem.Team.Destroy). It
+// failures if mode is shmem.ModeTolerant, otherwise strict, and to be destroyed (shmem.Team.Destroy). It
 // does not depend on the communicator any more.
 //
-// Errors: those of mpi.Comm.Split, or shmem is not initialized.
+// Errors: those of mpi.Comm.Split; shmem.ErrFinalized when shmem is not initialized;
+// shmem.ErrArgument for a mode that is none.
 // Collective: over the communicator, with the same mode.
 func TeamOf(c *mpi.Comm, mode shmem.Mode) (*shmem.Team, error) {
 	const op = "TeamOf"
 	if !shmem.Initialized() {
-		return nil, fmt.Errorf("interop.%s: shmem: %w", op, shmem.ErrFinalized)
+		return nil, fmt.Errorf("interop.%s: shmem is not initialized, or no longer, want shmem.Init before: %w", op, shmem.ErrFinalized)
 	}
-	g, err := bridge.OfComm(op, c)
-	if err != nil {
-		return nil, err
+	if mode > shmem.ModeStrict {
+		return nil, fmt.Errorf("interop.%s: mode %d, want ModeDefault, ModeTolerant or ModeStrict: %w", op, mode, shmem.ErrArgument)
 	}
-	t, err := same(g, op, mode == shmem.ModeTolerant)
+	g, err := bridge.OfComm("Comm.Split", c)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("interop.%s: %w", op, err)
+	}
+	t, err := same(g, "Comm.Split", mode == shmem.ModeTolerant)
+	if err != nil {
+		return nil, fmt.Errorf("interop.%s: %w", op, err)
 	}
 	team, err := bridge.NewTeam(t)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("interop.%s: %w", op, err)
 	}
 	return team.(*shmem.Team), nil //nolint:errcheck,forcetypeassert // it makes nothing else
 }

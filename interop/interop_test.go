@@ -144,6 +144,9 @@ func TestConversion(t *testing.T) {
 			if _, err := interop.TeamOf(nil, shmem.ModeStrict); !errors.Is(err, mpi.ErrArgument) {
 				t.Errorf("TeamOf of nil: %v", err)
 			}
+			if _, err := interop.TeamOf(nil, 77); !errors.Is(err, shmem.ErrArgument) {
+				t.Errorf("TeamOf with a mode that is none: %v", err)
+			}
 		})
 	}
 }
@@ -161,6 +164,9 @@ func TestOneView(t *testing.T) {
 		}
 		if err := fails(mpi.Recv(c, []int{0}, 1, 0)); !errors.Is(err, mpi.ErrDied) {
 			t.Errorf("Recv: %v", err)
+		}
+		if err := shmem.AtomicAdd(w.Ctx(), x, 1, 1); !errors.Is(err, shmem.ErrPEDied) {
+			t.Errorf("AtomicAdd: %v", err)
 		}
 		if got := w.Failed(); !slices.Equal(got, []int{1}) {
 			t.Errorf("shmem knows of %v", got)
@@ -183,4 +189,51 @@ func TestOneView(t *testing.T) {
 		}
 		ok(t, m.Finalize())
 	}, shmemtest.Recover(1))
+}
+
+// Survivors of one death after the other go on with a communicator of theirs, which the
+// team has that is left of the last one; messages among them go on anyway.
+func TestGoOn(t *testing.T) {
+	shmemtest.Run(t, 5, func(t *testing.T, w *shmem.World) {
+		m := must(mpi.Init())(t)
+		me, team := w.MyPE(), w.Team()
+		c := must(interop.CommOf(team))(t)
+		live := []int{0, 1, 2, 3, 4}
+		for _, victim := range []int{3, 0} {
+			if me == victim {
+				_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+				select {}
+			}
+			var err error
+			for err == nil { // until the death is known
+				err = mpi.Allreduce(c, []int{0}, []int{1}, mpi.Sum)
+			}
+			if !errors.Is(err, mpi.ErrDied) {
+				t.Fatal(err)
+			}
+			live = slices.DeleteFunc(live, func(pe int) bool { return pe == victim })
+			at := slices.Index(live, me)
+			in := []int{-1}
+			must(mpi.Sendrecv(m.Comm(), []int{me}, live[(at+1)%len(live)], 1, in, live[(at+len(live)-1)%len(live)], 1))(t)
+			if want := live[(at+len(live)-1)%len(live)]; in[0] != want {
+				t.Errorf("%d was received, want %d", in[0], want)
+			}
+			ok(t, c.Free())
+			team = must(team.Shrink())(t)
+			c = must(interop.CommOf(team))(t)
+			if c.Size() != len(live) || live[c.Rank()] != me {
+				t.Fatalf("rank %d of %d, want those of %v", c.Rank(), c.Size(), live)
+			}
+			sum := []int{0}
+			ok(t, mpi.Allreduce(c, sum, []int{1 << me}, mpi.Sum))
+			want := 0
+			for _, pe := range live {
+				want += 1 << pe
+			}
+			if sum[0] != want {
+				t.Errorf("sum %b, want %b", sum[0], want)
+			}
+		}
+		ok(t, m.Finalize())
+	}, shmemtest.Recover(3, 0))
 }

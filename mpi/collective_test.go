@@ -111,6 +111,38 @@ func TestMismatch(t *testing.T) {
 	})
 }
 
+// Split tells who is not in it, and that there are too many communicators; ids are free
+// again after Free.
+func TestSplitFails(t *testing.T) {
+	run(t, 2, func(t *testing.T, c *mpi.Comm) {
+		d := must(c.Split(0, 0))(t)
+		if d.Rank() == 0 {
+			if _, err := d.Split(0, 0); !errors.Is(err, mpi.ErrMismatch) {
+				t.Errorf("split with a rank that is in a barrier: %v", err)
+			}
+		} else {
+			ok(t, d.Barrier())
+		}
+		ok(t, d.Free())
+		for range 2 {
+			var all []*mpi.Comm
+			for {
+				d, err := c.Split(0, 0)
+				if err != nil {
+					if !errors.Is(err, mpi.ErrTooMany) || len(all) < 50 {
+						t.Errorf("%v after %d communicators", err, len(all))
+					}
+					break
+				}
+				all = append(all, d)
+			}
+			for _, d := range all {
+				ok(t, d.Free())
+			}
+		}
+	})
+}
+
 // Communicators split off have their own ranks, messages and collectives.
 func TestSplit(t *testing.T) {
 	each(t, func(t *testing.T, c *mpi.Comm) {

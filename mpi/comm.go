@@ -77,31 +77,23 @@ func (g *group) pe(rank int) int { return g.pes[rank] }
 // rank returns a PE's, -1 if it is not in the communicator.
 func (g *group) rank(pe int) int { return int(g.ranks[pe]) }
 
-// dissolve makes all calls on a communicator fail and ends its receives.
-func (e *engine) dissolve(g *group, err error) {
-	g.ended.Store(true)
-	g.q.Sweep(func(_ envelope, r *request) bool {
-		e.complete(r, err)
-		return true
-	})
-	g.q = queue{}
-	delete(e.groups, g.number)
-	if e.latest == g {
-		e.latest = nil
-	}
-}
-
 // usable checks that c came from a World and is neither freed nor finalized.
 func (c *Comm) usable(op string) error {
 	switch {
 	case c == nil || c.g == nil:
 		return usage(op, ErrArgument, "communicator is nil, want w.Comm() or one that Split returned")
-	case c.g.e.closed.Load():
-		return usage(op, ErrFinalized, "called after Finalize")
-	case c.g.ended.Load():
-		return usage(op, ErrFreed, "communicator was freed before this call")
+	case c.g.ended.Load() || c.g.e.closed.Load():
+		return c.g.over(op)
 	}
 	return nil
+}
+
+// over returns the error of a call on a communicator that has ended.
+func (g *group) over(op string) error {
+	if g.e.closed.Load() {
+		return usage(op, ErrFinalized, "called after Finalize")
+	}
+	return usage(op, ErrFreed, "communicator was freed before this call")
 }
 
 // Rank returns this process's rank, -1 in a nil Comm.
@@ -126,7 +118,9 @@ func (c *Comm) Size() int {
 
 // With returns the same communicator, whose calls end with an error when ctx ends. A
 // collective that ended so has broken it, for collectives; a receive has left its
-// message to another one.
+// message to another one, but for a long one that it had met already and that was on its
+// way: that is lost, and may yet be written to a buffer in the symmetric heap. Who cannot
+// afford this takes Irecv and Request.With.
 func (c *Comm) With(ctx context.Context) *Comm {
 	if c == nil {
 		return nil
@@ -138,7 +132,7 @@ func (c *Comm) With(ctx context.Context) *Comm {
 // in the order of their keys, and of their ranks where keys are equal. It returns
 // that which this rank is in, and nil if its color is Undefined.
 //
-// Errors: as Barrier; too many communicators.
+// Errors: as Barrier; ErrTooMany; ErrMismatch where a rank has called something else.
 // Collective: over the communicator.
 // Source: MPI_Comm_split.
 func (c *Comm) Split(color, key int) (*Comm, error) {
@@ -197,8 +191,8 @@ func compare(a, b int) int {
 }
 
 // Free ends a communicator that Split made: calls on it fail with ErrFreed from then on,
-// and messages in it that were not received are dropped. Its requests must be complete.
-// When a member has died, or the communicator is broken, it does not wait for the
+// and messages in it that were not received are dropped. Requests that are not complete
+// end with ErrFreed, sends also well. When a member has died, or the communicator is broken, it does not wait for the
 // others and succeeds.
 //
 // Collective: over the communicator.
@@ -217,6 +211,6 @@ func (c *Comm) Free() error {
 	}
 	g.e.mu.Lock()
 	defer g.e.unlock()
-	g.e.dissolve(g, usage("Recv", ErrFreed, "communicator was freed meanwhile"))
+	g.e.dissolve(g, ErrFreed, "communicator was freed meanwhile")
 	return nil
 }

@@ -25,8 +25,9 @@
 // A short message (up to 16 KiB on a node of up to 32 PEs) is sent at once, and
 // waits for its receive at the receiver, in memory that is allocated as
 // needed. A longer one waits with its sender. It is copied once
-// if it lies in symmetric memory (shmem.Sym.Local) on either side, otherwise twice. A
-// process never waits for itself: messages to the own rank are always sent at once.
+// if it lies in symmetric memory (shmem.Sym.Local) on either side, otherwise twice, by
+// both sides at a time. A process never waits for itself: messages to the own rank are
+// always sent at once.
 //
 // # Progress
 //
@@ -42,5 +43,9 @@
 // everything that it had sent was received, a receive from AnySource when there is
 // no message and the death has not been acknowledged (Comm.AckFailed), and any
 // collective of a communicator that it is in. Nobody hangs; calls that do not need it are
-// not disturbed.
+// not disturbed. Collectives go on in communicators of survivors, which interop.CommOf makes
+// of what shmem.Team.Shrink leaves.
+//
+// Then Finalize and Free wait for nobody, and a rank that has called them is known by the
+// same errors, with ErrRankFinalized.
 package mpi

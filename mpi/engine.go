@@ -41,8 +41,6 @@ type engine struct {
 	waiting  atomic.Int32      // len(stuck)
 	epoch    atomic.Uint64     // of the failure page, up to which all is done that is to be done
 	dead     []bool            // PEs, as of epoch; nil: none
-	table    []entry           // requests that other processes have the number of
-	vacant   []uint32          // entries of table
 	finished int               // requests since the lock was taken
 	spare    []*message        // for use again
 	kept     int               // bytes of buffers in spare
@@ -51,7 +49,8 @@ type engine struct {
 // queue is one communicator's.
 type queue = match.Queue[*request, *message]
 
-// wires is the part of an engine that outlives Finalize, as the lanes do.
+// wires is the part of an engine that outlives Finalize, as the lanes do: what is in them
+// may be of before, and then its numbers are of nothing any more.
 type wires struct {
 	shape   layout.LaneShape
 	out     []*outLane                // by PE; nil: not used yet
@@ -59,6 +58,8 @@ type wires struct {
 	callers []uint64                  // those in in, as in layout.Control
 	active  atomic.Pointer[[]*inLane] // those in in
 	newest  [layout.MaxTeams]uint32   // of the communicators so far, by their teams
+	table   []entry                   // requests that other processes have the number of
+	vacant  []uint32                  // entries of table
 }
 
 // laid has the wires of a process's jobs. Guarded by initMu.
@@ -110,7 +111,7 @@ func (e *engine) lane(pe int) *outLane {
 
 // send has a packet written, now or when there is room.
 func (e *engine) send(l *outLane, p *packet) {
-	if e.dead != nil && e.dead[l.pe] {
+	if e.closed.Load() || e.dead != nil && e.dead[l.pe] {
 		return
 	}
 	if l.idle() && l.put(e, p) {

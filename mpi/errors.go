@@ -29,13 +29,17 @@ var (
 	ErrFreed = errors.New("communicator was freed")
 	// ErrMismatch reports a collective that ranks called with different arguments.
 	ErrMismatch = errors.New("ranks called with different arguments")
+	// ErrTooMany reports that there are as many communicators, and teams of package
+	// shmem, as there may be.
+	ErrTooMany = errors.New("too many communicators")
 	// ErrArgument reports any other argument that the call does not allow.
 	ErrArgument = errors.New("bad argument")
 	// ErrDied reports a rank that has died. What it has died of is among the causes
 	// of the error as well, a failure.Cause for errors.As.
 	ErrDied = errors.New("rank has died")
-	// ErrRankFinalized reports a rank that was waited for and has finalized.
-	ErrRankFinalized = errors.New("rank has finalized and will not come")
+	// ErrRankFinalized reports a rank that was waited for and has finalized, or freed the
+	// communicator: it waits for nobody when a rank has died.
+	ErrRankFinalized = errors.New("rank has finalized, or freed the communicator, and will not come")
 	// ErrCommBroken reports a communicator on which an earlier collective was
 	// canceled or ended by its deadline: no other collective may follow.
 	ErrCommBroken = errors.New("communicator is broken by an earlier collective that was canceled or timed out")
@@ -82,6 +86,14 @@ func (g *group) died(op string, ranks ...int) error {
 	return &RankError{Ranks: ranks, Op: op, Err: e}
 }
 
+// noticed has the rest of the process know of a death that a call returns an error for.
+func (g *group) noticed(err error) error {
+	if err != nil && errors.Is(err, ErrDied) {
+		g.e.job.Noticed()
+	}
+	return err
+}
+
 // diedError says what ranks have died of.
 type diedError struct {
 	ranks  []int
@@ -121,7 +133,15 @@ func (g *group) fail(op string, err error) error {
 	if gone, ok := errors.AsType[*coll.LeftError](err); ok {
 		return &RankError{Ranks: []int{gone.Member}, Op: op, Err: ErrRankFinalized}
 	}
+	if other, ok := errors.AsType[*coll.OtherError](err); ok {
+		return usage(op, ErrMismatch, "rank %d called another collective, or with another root, size or element type", other.Member)
+	}
+	if other, ok := errors.AsType[*coll.MembersError](err); ok {
+		return usage(op, ErrMismatch, "of rank %d, %v", other.Member, err)
+	}
 	switch {
+	case errors.Is(err, coll.ErrNoID):
+		return usage(op, ErrTooMany, "%v, which communicators and teams share; free or destroy some", err)
 	case errors.Is(err, coll.ErrBroken):
 		return fmt.Errorf("mpi.%s: %w", op, ErrCommBroken)
 	case errors.Is(err, coll.ErrConcurrent):

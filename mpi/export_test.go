@@ -7,3 +7,6 @@ import "github.com/goshmem/goshmem/symheap/layout"
 func SmallLanes() {
 	shapeOfLanes = func(int) layout.LaneShape { return layout.ShapeOfLanes(layout.MaxLocal) }
 }
+
+// Alarm tells receives from any source of a death, although all are acknowledged.
+func Alarm(c *Comm) { c.g.alarm.Store(true) }

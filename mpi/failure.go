@@ -25,15 +25,7 @@ func (e *engine) lost(pe int) {
 		}
 	}
 	if l := e.out[pe]; l != nil {
-		for i := l.head; i < len(l.queue); i++ {
-			if p := &l.queue[i]; p.kind == kindEager && p.r != nil {
-				e.fails(p.r)
-			}
-		}
-		for _, r := range l.streams {
-			e.fails(r)
-		}
-		l.queue, l.head, l.streams = nil, 0, nil
+		e.clear(l, e.fails)
 	}
 	for _, g := range e.groups {
 		rank := g.rank(pe)
@@ -97,6 +89,9 @@ func (c *Comm) AckFailed() []int {
 	e := g.e
 	e.mu.Lock()
 	defer e.unlock()
+	if g.ended.Load() {
+		return g.failed(0) // the lanes may be another World's
+	}
 	e.progress() // up to the present epoch, or a later one
 	ranks := g.failed(0)
 	epoch := e.epoch.Load()

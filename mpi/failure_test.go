@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"testing"
 	"time"
@@ -204,6 +205,82 @@ func TestDeathElsewhere(t *testing.T) {
 		}
 		ok(t, odd.Free())
 	}, shmemtest.Recover(1))
+}
+
+// A receive from any source that has met a long message is not ended by a death any more,
+// however long the sender takes.
+func TestAnySourceMet(t *testing.T) {
+	shmemtest.Run(t, 3, func(t *testing.T, sw *shmem.World) {
+		w := must(mpi.Init())(t)
+		c := w.Comm()
+		goOn := must(shmem.Calloc[int64](sw, 1))(t)
+		const long = 100_000
+		switch c.Rank() {
+		case 0:
+			in := make([]byte, long)
+			r := must(mpi.Irecv(c, in, mpi.AnySource, 5))(t)
+			lost(t, "Recv", fails(mpi.Recv(c, in[:1], 1, 0)), 1)
+			ok(t, mpi.Send(c, in[:0], 2, 9))
+			for {
+				_, done, err := r.Test()
+				if err == nil {
+					if done {
+						t.Error("it is complete, although the sender does nothing for it")
+					}
+					break
+				}
+				lost(t, "Irecv", err, 1)
+			}
+			ok(t, shmem.P(sw.Ctx(), goOn, 1, 2))
+			must(r.Wait())(t)
+			check(t, in, 3)
+		case 1:
+			die()
+		case 2:
+			must(mpi.Recv(c, []byte{}, 0, 9))(t)
+			r := must(mpi.Isend(c, message(long, 3), 0, 5))(t)
+			for must(shmem.AtomicFetch(sw.Ctx(), goOn, 2))(t) == 0 { // no call that makes progress
+				runtime.Gosched()
+			}
+			must(r.Wait())(t)
+		}
+		ok(t, w.Finalize())
+	}, shmemtest.Recover(1), soon)
+}
+
+// When the send of a Sendrecv fails, the message of the other rank is not lost: it is in
+// the buffer, or waits for another receive.
+func TestSendrecvToDead(t *testing.T) {
+	run(t, 3, func(t *testing.T, c *mpi.Comm) {
+		in := []int{0}
+		switch c.Rank() {
+		case 0:
+			ok(t, mpi.Send(c, []int{42}, 1, 5))
+			must(mpi.Recv(c, in, 1, 9))(t)
+			ok(t, mpi.Send(c, []int{43}, 1, 5))
+			return
+		case 2:
+			die()
+		}
+		lost(t, "Recv", fails(mpi.Recv(c, in, 2, 0)), 2)
+		for s := (mpi.Status{Source: mpi.ProcNull}); s.Source == mpi.ProcNull; {
+			var err error
+			s, err = mpi.Sendrecv(c, []int{1}, 2, 5, in, 0, 5)
+			lost(t, "Sendrecv", err, 2)
+		}
+		if in[0] != 42 {
+			t.Errorf("%d was received, want 42", in[0])
+		}
+		s, err := mpi.Sendrecv(c, []int{1}, 2, 5, in, 0, 5)
+		lost(t, "Sendrecv", err, 2)
+		if s.Source != mpi.ProcNull || s.Tag != mpi.AnyTag {
+			t.Errorf("%+v, want the status of nobody", s)
+		}
+		ok(t, mpi.Send(c, in, 0, 9))
+		if must(mpi.Recv(c, in, 0, 5))(t); in[0] != 43 {
+			t.Errorf("%d was received, want 43", in[0])
+		}
+	}, shmemtest.Recover(2), soon)
 }
 
 // Ranks die one after the other in the middle of traffic of all sizes among all. The

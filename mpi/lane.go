@@ -57,6 +57,14 @@ func (c *cursor) need(n, room int) int {
 	return n
 }
 
+// left returns how many bytes there are in one piece where the cursor is.
+func (c *cursor) left(room int) int {
+	if c.off == room {
+		return room
+	}
+	return room - c.off
+}
+
 // take moves the cursor beyond n bytes and returns where they are.
 func (c *cursor) take(n, room int) (at int) {
 	c.pos += uint64(c.need(n, room))
@@ -98,9 +106,6 @@ type packet struct {
 	r           *request       // of kindEager: complete when it is written; of kindAnnounce: whose it is
 }
 
-// long says whether data of a packet go behind the cells.
-func (p *packet) long() bool { return p.n > layout.CellBody || p.kind == kindData }
-
 // fits says whether the lane has room for n bytes behind the cells, and a cell.
 func (l *outLane) fits(n int) bool {
 	for fresh := false; ; fresh = true {
@@ -118,30 +123,54 @@ func (l *outLane) fits(n int) bool {
 
 // write writes a packet, if there is room for it, and wakes the receiver if it sleeps.
 func (l *outLane) write(p *packet) bool {
+	if p.kind == kindEager {
+		return l.writeEager(p.match, p.size, p.data, p.n)
+	}
+	if !l.fits(p.n) {
+		return false
+	}
+	c := l.next()
+	c.Size = p.size
+	c.Match = p.match
+	*(*parcel)(unsafe.Pointer(&c.Body)) = p.body
+	if p.n > 0 {
+		copyBytes(unsafe.Add(l.room, l.data.take(p.n, l.shape.Data)), p.data, p.n)
+	}
+	l.publish(c, p.kind)
+	return true
+}
+
+// writeEager is write for a whole message, without the packet.
+func (l *outLane) writeEager(match, size uint64, data unsafe.Pointer, n int) bool {
 	behind := 0
-	if p.long() {
-		behind = p.n
+	if n > layout.CellBody {
+		behind = n
 	}
 	if !l.fits(behind) {
 		return false
 	}
-	c := l.lane.Cell(int(l.cells) & (l.shape.Cells - 1))
-	c.Match, c.Size = p.match, p.size
+	c := l.next()
+	c.Match, c.Size = match, size
 	switch {
 	case behind > 0:
-		copyBytes(unsafe.Add(l.room, l.data.take(p.n, l.shape.Data)), p.data, p.n)
-		if p.kind == kindData {
-			*(*parcel)(unsafe.Pointer(&c.Body)) = p.body
-		}
-	case p.kind == kindEager:
-		copyBytes(unsafe.Pointer(&c.Body), p.data, p.n)
-	default:
-		*(*parcel)(unsafe.Pointer(&c.Body)) = p.body
+		copyBytes(unsafe.Add(l.room, l.data.take(n, l.shape.Data)), data, n)
+	case n == 8:
+		*(*[8]byte)(unsafe.Pointer(&c.Body)) = *(*[8]byte)(data)
+	case n > 0:
+		copyBytes(unsafe.Pointer(&c.Body), data, n)
 	}
-	l.cells++
-	rma.StoreRelease(&c.Mark, l.cells&(1<<32-1)|uint64(p.kind)<<32)
-	rma.RingBell(l.bell)
+	l.publish(c, kindEager)
 	return true
+}
+
+// next returns the cell that is written next.
+func (l *outLane) next() *layout.Cell { return l.lane.Cell(int(l.cells) & (l.shape.Cells - 1)) }
+
+// publish makes a cell that is written one that is to be read.
+func (l *outLane) publish(c *layout.Cell, kind uint8) {
+	l.cells++
+	rma.StoreRelease(&c.Mark, l.cells&(1<<32-1)|uint64(kind)<<32)
+	rma.RingBell(l.bell)
 }
 
 // put is write for a packet that may have a request, which this completes.
@@ -174,7 +203,8 @@ func (l *outLane) pump(e *engine) (did bool) {
 	l.queue, l.head = l.queue[:0], 0
 	for len(l.streams) > 0 {
 		r := l.streams[0]
-		p := packet{kind: kindData, body: parcel{to: r.theirs}, data: unsafe.Add(r.buf, r.moved), n: min(r.size-r.moved, e.fragment)}
+		n := min(r.size-r.moved, e.fragment, l.data.left(l.shape.Data)) // no room is lost at the end
+		p := packet{kind: kindData, body: parcel{to: r.theirs}, data: unsafe.Add(r.buf, r.moved), n: n}
 		p.size = sizeOf(0, p.n)
 		if !l.write(&p) {
 			return did

@@ -1,6 +1,7 @@
 package mpi
 
 import (
+	"errors"
 	"math"
 	"unsafe"
 
@@ -39,7 +40,7 @@ func spanOf[T any](buf []T) span {
 // Shape: the receiver's buffer has at least as many bytes; its type is not compared.
 // Cost: where buf or the receiver's buffer is in the symmetric heap (shmem.Sym.Local),
 // a long message is copied once, otherwise twice.
-// Errors: *UsageError; *RankError when dst has died; the end of c's context, with
+// Errors: *UsageError; *RankError when dst has died or finalized; the end of c's context, with
 // which a message that was announced already is given up: its receive fails, or, if
 // buf is in the symmetric heap, may get what is there later.
 // Concurrent calls: allowed.
@@ -69,10 +70,11 @@ func Isend[T any](c *Comm, buf []T, dst, tag int) (Request, error) {
 // Recv receives the earliest message that fits src and tag, which may be AnySource
 // and AnyTag.
 //
-// Errors: *UsageError; ErrTruncated when the message is longer than buf; *RankError
-// when src has died and all that it had sent was received, or, for AnySource, when a
-// rank has died whose death is not acknowledged (AckFailed) and no message is there;
-// the end of c's context.
+// Errors: *UsageError; ErrTruncated when the message is longer than buf; ErrCanceled when
+// its sender has given it up; *RankError when src has died or finalized and all that it
+// had sent was received, or, for AnySource, when a rank has died whose death is not
+// acknowledged (AckFailed) and no message is there, when the message met was that of a
+// rank that has died, or when no other rank is left; the end of c's context.
 // Concurrent calls: allowed.
 // Source: MPI_Recv.
 func Recv[T any](c *Comm, buf []T, src, tag int) (Status, error) {
@@ -102,12 +104,14 @@ func Irecv[T any](c *Comm, buf []T, src, tag int) (Request, error) {
 	if r == nil {
 		return Request{}, err
 	}
-	return Request{r: r, gen: r.gen.Load(), ctx: c.ctx}, nil
+	return Request{r: r, gen: r.gen, ctx: c.ctx}, nil
 }
 
 // Sendrecv sends a message and receives one, in any order.
 //
-// Errors: as Send and Recv. When the send fails, nothing is received.
+// Errors: as Send and Recv. When the send fails, the receive is taken back; if its
+// message had come before, recv and the status have it, otherwise the status is that of
+// ProcNull.
 // Concurrent calls: allowed.
 // Source: MPI_Sendrecv.
 func Sendrecv[S, R any](c *Comm, send []S, dst, sendTag int, recv []R, src, recvTag int) (Status, error) {
@@ -127,10 +131,15 @@ func Sendrecv[S, R any](c *Comm, send []S, dst, sendTag int, recv []R, src, recv
 		return Status{}, err
 	}
 	if err := c.send(op, spanOf(send), dst, sendTag); err != nil {
-		if r != nil && r.g.e.abandon(r) {
-			r.recycle()
+		if r == nil {
+			return nowhere, err
 		}
-		return Status{}, err
+		if r.g.e.abandon(r, false) {
+			r.recycle()
+			return nowhere, err
+		}
+		s, short := r.end()
+		return s, errors.Join(err, short)
 	}
 	if r == nil {
 		return nowhere, nil
@@ -179,7 +188,7 @@ func (c *Comm) send(op string, s span, dst, tag int) error {
 	}
 	r, err := c.g.startSend(op, s, dst, tag)
 	if r == nil {
-		return err
+		return c.g.noticed(err)
 	}
 	_, err = r.finish(c.ctx)
 	return err
@@ -192,9 +201,9 @@ func (c *Comm) isend(op string, s span, dst, tag int) (Request, error) {
 	}
 	r, err := c.g.startSend(op, s, dst, tag)
 	if r == nil {
-		return Request{}, err
+		return Request{}, c.g.noticed(err)
 	}
-	return Request{r: r, gen: r.gen.Load(), ctx: c.ctx}, nil
+	return Request{r: r, gen: r.gen, ctx: c.ctx}, nil
 }
 
 // startSend begins a send. It returns no request if that is complete already.
@@ -203,6 +212,9 @@ func (g *group) startSend(op string, s span, dst, tag int) (*request, error) {
 	e.job.Waiter.Beat()
 	e.mu.Lock()
 	defer e.unlock()
+	if g.ended.Load() {
+		return nil, g.over(op)
+	}
 	if e.job.Failures.Epoch() != e.epoch.Load() {
 		e.progress()
 	}
@@ -213,20 +225,17 @@ func (g *group) startSend(op string, s span, dst, tag int) (*request, error) {
 		e.local(g, envelope{Src: int32(g.me), Tag: int32(tag)}, s.at, s.bytes)
 		return nil, nil
 	}
-	l := e.lane(pe)
-	p := packet{kind: kindEager, match: matchOf(g.number, int32(tag)), size: sizeOf(g.me, s.bytes)}
-	if s.bytes <= e.eager {
-		p.data, p.n = s.at, s.bytes
-		if l.idle() && l.write(&p) {
-			return nil, nil
-		}
+	l, match, size := e.lane(pe), matchOf(g.number, int32(tag)), sizeOf(g.me, s.bytes)
+	if s.bytes <= e.eager && l.idle() && l.writeEager(match, size, s.at, s.bytes) {
+		return nil, nil
 	}
 	r := g.newRequest(op, s)
-	r.pe, p.r = pe, r
-	if s.bytes > e.eager {
-		p.kind, p.body = kindAnnounce, parcel{from: e.enter(r), offset: e.offset(s.at, s.bytes)}
+	r.pe = pe
+	if s.bytes <= e.eager {
+		e.send(l, &packet{kind: kindEager, match: match, size: size, data: s.at, n: s.bytes, r: r})
+	} else {
+		e.send(l, &packet{kind: kindAnnounce, match: match, size: size, body: parcel{from: e.enter(r), offset: e.offset(s.at, s.bytes)}, r: r})
 	}
-	e.send(l, &p)
 	return r, nil
 }
 
@@ -243,15 +252,20 @@ func (c *Comm) startRecv(op string, s span, src, tag int) (*request, error) {
 	e.job.Waiter.Beat()
 	e.mu.Lock()
 	defer e.unlock()
+	if g.ended.Load() {
+		r.recycle()
+		return nil, g.over(op)
+	}
 	if m, ok := g.q.Take(env); ok {
 		e.take(r, m)
 		e.progress() // also where every receive finds its message waiting
 		return r, nil
 	}
-	if src != AnySource && e.dead != nil && e.dead[g.pe(src)] {
-		r.pe = g.pe(src)
-		e.fails(r)
-		return r, nil
+	if src != AnySource {
+		if r.pe = g.pe(src); e.dead != nil && e.dead[r.pe] {
+			e.fails(r)
+			return r, nil
+		}
 	}
 	r.ref, r.posted = g.q.Post(env, r), true
 	e.progress()

@@ -33,16 +33,17 @@ type Request struct {
 type request struct {
 	g    *group
 	op   string
-	gen  atomic.Uint64  // grows when it is given back
-	done uint32         // 1: complete
+	gen  uint64         // grows when it is given back
+	done uint64         // 1: complete
 	buf  unsafe.Pointer // keeps it alive as well
 	size int            // bytes of buf, then of the message
 	elem int            // bytes of an element
-	pe   int            // of the other side: from the start for a send, then for a receive as well
+	pe   int            // of the other side: from the start, but for a receive from any source
 
 	number uint64 // in the engine's table; 0: not there
 	theirs uint64 // the receive's number, when a send is cleared
 	moved  int    // bytes that have gone or come so far
+	polls  uint32 // that were in vain; the waiter's
 
 	ref    match.Ref // of a receive that is posted
 	recv   bool
@@ -64,9 +65,9 @@ func (g *group) newRequest(op string, s span) *request {
 
 // recycle gives a request back that is done, or that the engine does not know.
 func (r *request) recycle() {
-	r.gen.Add(1)
+	rma.StoreRelease(&r.gen, r.gen+1)
 	r.g, r.buf, r.short, r.err = nil, nil, nil, nil
-	r.done, r.pe, r.number, r.theirs, r.moved = 0, 0, 0, 0, 0
+	r.done, r.pe, r.number, r.theirs, r.moved, r.polls = 0, 0, 0, 0, 0, 0
 	r.recv, r.posted, r.wild, r.status = false, false, false, Status{}
 	requests.Put(r)
 }
@@ -79,7 +80,10 @@ func (r *request) took(env match.Envelope, n int) int {
 		n = r.size
 	}
 	r.size = n
-	r.status = Status{Source: int(env.Src), Tag: int(env.Tag), Bytes: n, Count: n / r.elem}
+	r.status = Status{Source: int(env.Src), Tag: int(env.Tag), Bytes: n, Count: n}
+	if r.elem > 1 { // a division costs as much as all else here
+		r.status.Count = n / r.elem
+	}
 	return n
 }
 
@@ -87,90 +91,114 @@ func (r *request) took(env match.Envelope, n int) int {
 func (e *engine) complete(r *request, err error) {
 	if err == nil {
 		err = r.short
-	}
-	if errors.Is(err, ErrCanceled) {
+	} else if errors.Is(err, ErrCanceled) {
 		err = fmt.Errorf("mpi.%s: %w", r.op, err)
 	}
 	r.err = err
 	e.finished++
-	atomic.StoreUint32(&r.done, 1)
+	rma.StoreRelease(&r.done, 1)
 }
 
-func (r *request) isDone() bool { return atomic.LoadUint32(&r.done) != 0 }
+func (r *request) isDone() bool { return atomic.LoadUint64(&r.done) != 0 }
 
-// alarmed says whether a receive from any source may never end, for a death.
-func (r *request) alarmed() bool { return r.wild && r.g.alarm.Load() }
-
-// Poll makes progress and says whether the request is done, or alarmed.
-func (r *request) Poll() bool {
-	if r.isDone() {
-		return true
+// alarmed says whether a receive from any source may never end, for a death: it has not
+// met a message.
+func (r *request) alarmed() bool {
+	if !r.wild || !r.g.alarm.Load() {
+		return false
 	}
 	e := r.g.e
-	if e.stirring() {
+	e.mu.Lock()
+	defer e.unlock()
+	return r.posted && !r.isDone()
+}
+
+// Poll makes progress. The wait is over when the request is done, or alarmed.
+func (r *request) Poll() rma.Look {
+	if r.isDone() {
+		return rma.Over
+	}
+	look := rma.Nothing
+	if e := r.g.e; e.stirring() {
 		e.mu.Lock()
-		e.progress()
+		if e.progress() {
+			look = rma.Moved
+		}
 		e.unlock()
 		if r.isDone() {
-			return true
+			return rma.Over
 		}
 	}
-	return r.alarmed()
+	if r.polls++; r.polls%patience == 0 {
+		r.g.e.deserted(r)
+	}
+	if r.isDone() || r.alarmed() {
+		return rma.Over
+	}
+	return look
 }
 
 // await returns when the request is done, or why it is not: then it goes on.
 func (r *request) await(ctx context.Context) error {
-	if !r.isDone() {
+	for !r.isDone() {
 		if err := r.g.e.job.Waiter.WaitPoll(r, ctx); err != nil {
 			if errors.Is(err, rma.ErrClosed) {
 				return usage(r.op, ErrFinalized, "Finalize was called meanwhile")
 			}
 			return fmt.Errorf("mpi.%s: %w", r.op, err)
 		}
-		if !r.isDone() {
-			r.g.e.job.Noticed()
-			return r.g.died(r.op, r.g.unacknowledged()...)
+		if err := r.alarm(); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// finish awaits a request of a call that waits, which ends with it.
-func (r *request) finish(ctx context.Context) (Status, error) {
-	if err := r.await(ctx); err != nil && r.g.e.abandon(r) {
-		r.recycle()
-		return Status{}, err
+// alarm returns the error of a receive from any source that a death ends. Nil: it is
+// done, or has met a message, or somebody has acknowledged the death meanwhile.
+func (r *request) alarm() error {
+	if !r.alarmed() {
+		return nil
 	}
-	return r.end()
+	dead := r.g.unacknowledged()
+	if dead == nil {
+		return nil
+	}
+	return r.g.noticed(r.g.died(r.op, dead...))
+}
+
+// finish awaits a request of a call that waits, which ends with it: not for a death,
+// where it has met a message meanwhile.
+func (r *request) finish(ctx context.Context) (Status, error) {
+	for {
+		err := r.await(ctx)
+		if err != nil && r.g.e.abandon(r, errors.Is(err, ErrDied)) {
+			r.recycle()
+			return Status{}, err
+		}
+		if r.isDone() {
+			return r.end()
+		}
+	}
 }
 
 // end returns the outcome of a request that is done and gives it back.
 func (r *request) end() (Status, error) {
-	s, err := r.status, r.err
-	if err != nil && errors.Is(err, ErrDied) {
-		r.g.e.job.Noticed()
-	}
+	s, err := r.status, r.g.noticed(r.err)
 	r.recycle()
 	return s, err
 }
 
-// abandon makes the engine forget a request, unless it is done. What the other side
-// has been told of it is good for nothing any more; it finds out.
-func (e *engine) abandon(r *request) bool {
+// abandon makes the engine forget a request, unless it is done, or is only to go if it
+// has met nothing and has. What the other side has been told of it is good for nothing any
+// more; it finds out.
+func (e *engine) abandon(r *request, lone bool) bool {
 	e.mu.Lock()
 	defer e.unlock()
-	if r.isDone() {
+	if r.isDone() || lone && !r.posted {
 		return false
 	}
-	if r.posted {
-		r.g.q.Withdraw(r.ref)
-	}
-	if r.number != 0 {
-		e.strike(r.number)
-	}
-	if !r.recv {
-		e.lane(r.pe).forget(e, r)
-	}
+	e.forget(r)
 	return true
 }
 
@@ -193,7 +221,7 @@ func (l *outLane) forget(e *engine, r *request) {
 }
 
 // active says whether the handle is of a request that has not ended.
-func (q Request) active() bool { return q.r != nil && q.r.gen.Load() == q.gen }
+func (q Request) active() bool { return q.r != nil && atomic.LoadUint64(&q.r.gen) == q.gen }
 
 // With returns a handle of the same request, whose Wait ends with an error when ctx
 // ends; the request goes on.
@@ -230,11 +258,11 @@ func (q Request) Test() (s Status, done bool, err error) {
 		return Status{}, true, nil
 	}
 	q.r.g.e.job.Waiter.Beat()
-	if !q.r.Poll() {
+	if q.r.Poll() != rma.Over {
 		return Status{}, false, nil
 	}
-	if !q.r.isDone() {
-		return Status{}, false, q.r.g.died(q.r.op, q.r.g.unacknowledged()...)
+	if err := q.r.alarm(); err != nil || !q.r.isDone() {
+		return Status{}, false, err
 	}
 	s, err = q.r.end()
 	return s, true, err

@@ -71,10 +71,8 @@ func newWorld(ctx context.Context, j *job.Job) (*World, error) {
 	if err != nil {
 		return nil, err
 	}
-	if t.Rejoin() {
-		if err := j.Fence(ctx); err != nil {
-			return nil, err
-		}
+	if err := coll.Rejoin(func() error { return j.Fence(ctx) }, t); err != nil {
+		return nil, err
 	}
 	e := newEngine(j)
 	j.Waiter.Serve(e.serve)
@@ -126,7 +124,8 @@ func (w *World) Comm() *Comm {
 // has sent is on its way then, and what is on its way to it and was not
 // received is dropped. Calls on this World and its communicators fail from then
 // on with ErrFinalized. A Finalize that is not the last of nested ones is a barrier only.
-// When a rank has died, it does not wait for the others and succeeds.
+// When a rank has died, or the communicator of all ranks is broken, it does not wait for
+// the others and succeeds. Requests that are not complete end with ErrFinalized.
 //
 // Collective: over all ranks of the job.
 // Source: MPI_Finalize.
@@ -138,18 +137,25 @@ func (w *World) Finalize() error {
 	if err := w.comm.usable(op); err != nil {
 		return err
 	}
+	initMu.Lock()
+	last := w.refs == 1
+	initMu.Unlock()
 	ctx, g, e := context.Background(), w.comm.g, w.e
-	err := e.job.Waiter.WaitPoll((*flush)(e), ctx)
-	// Between the two barriers everybody takes what is in its lanes, so that nothing
-	// old is in them at the next Init.
-	for range 2 {
-		if err == nil {
-			err = g.fail(op, g.t.Sync(ctx))
-			e.settle()
-		}
+	err := e.job.Waiter.WaitPoll((*flush)(w), ctx)
+	if err == nil {
+		err = g.fail(op, g.t.Sync(ctx))
 	}
-	if err != nil && !errors.Is(err, ErrDied) {
+	if err != nil && !errors.Is(err, ErrDied) && !errors.Is(err, ErrCommBroken) {
 		return err
+	}
+	if last {
+		e.end() // all have called Finalize, or this one waits for nobody
+	}
+	// Between the two barriers everybody stops to write into lanes, and behind them takes what
+	// is in its own, so that nothing old is in them at the next Init.
+	if err == nil {
+		_ = g.t.Sync(ctx) // of a death meanwhile, there is nothing to be said any more
+		e.settle()
 	}
 	initMu.Lock()
 	defer initMu.Unlock()
@@ -158,41 +164,9 @@ func (w *World) Finalize() error {
 	}
 	current = nil
 	e.job.Waiter.Serve(nil)
-	e.end()
 	g.t.Leave()
 	if err := e.job.Release(ctx); err != nil {
 		return fmt.Errorf("mpi.Finalize: %w", err)
 	}
 	return nil
-}
-
-// flush waits until all that was to be written into lanes has been.
-type flush engine
-
-// Poll makes progress and says whether there is nothing left.
-func (f *flush) Poll() bool {
-	e := (*engine)(f)
-	e.serve()
-	return e.waiting.Load() == 0
-}
-
-// settle takes what there is in the lanes.
-func (e *engine) settle() {
-	e.mu.Lock()
-	defer e.unlock()
-	e.progress()
-}
-
-// end makes all calls on communicators fail, and ends their receives.
-func (e *engine) end() {
-	e.mu.Lock()
-	defer e.unlock()
-	e.closed.Store(true)
-	for _, g := range e.groups {
-		if g.t.ID() != coll.MPIWorld { // that was not freed
-			g.t.Leave()
-			g.t.Release()
-		}
-		e.dissolve(g, usage("Recv", ErrFinalized, "Finalize was called meanwhile"))
-	}
 }

@@ -22,7 +22,7 @@ func Few[T any](elements []T) bool {
 // does not promise for two bytes.
 func Copy[T any](dst unsafe.Pointer, src []T) {
 	if len(src) == 1 {
-		*(*T)(dst) = src[0]
+		One[T](dst, unsafe.Pointer(&src[0]))
 		return
 	}
 	copy(unsafe.Slice((*T)(dst), len(src)), src)
@@ -31,7 +31,7 @@ func Copy[T any](dst unsafe.Pointer, src []T) {
 // CopyOut reads len(dst) elements from src, in line.
 func CopyOut[T any](dst []T, src unsafe.Pointer) {
 	if len(dst) == 1 {
-		dst[0] = *(*T)(src)
+		One[T](unsafe.Pointer(&dst[0]), src)
 		return
 	}
 	copy(dst, unsafe.Slice((*T)(src), len(dst)))

@@ -33,14 +33,14 @@ func strided[T any](dst, src unsafe.Pointer, dstStep, srcStep, block, n int) {
 	switch {
 	case block == 1:
 		for range n {
-			*(*T)(unsafe.Add(dst, d)) = *(*T)(unsafe.Add(src, s))
+			One[T](unsafe.Add(dst, d), unsafe.Add(src, s))
 			d += dstBytes
 			s += srcBytes
 		}
 	case block < fewPerBlock:
 		for range n {
 			for k := 0; k < bytes; k += size {
-				*(*T)(unsafe.Add(dst, d+k)) = *(*T)(unsafe.Add(src, s+k))
+				One[T](unsafe.Add(dst, d+k), unsafe.Add(src, s+k))
 			}
 			d += dstBytes
 			s += srcBytes

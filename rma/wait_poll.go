@@ -8,52 +8,94 @@ import (
 	"github.com/goshmem/goshmem/internal/xunix"
 )
 
+// Look is what a Poller has found.
+type Look uint8
+
+// What a look finds.
+const (
+	Nothing Look = iota
+	Moved        // something, and more may come at once
+	Over         // the wait is over
+)
+
 // Poller is what a wait polls that is for more than one word.
 type Poller interface {
-	// Poll looks, does what there is to do, and says whether the wait is over. It
+	// Poll looks, does what there is to do, and says what it has found. It
 	// is called very often, and must find whatever a writer has stored that looked
 	// at the bell afterwards.
-	Poll() bool
+	Poll() Look
 }
+
+// lookEvery is after how many polls that have moved something a wait looks whether it
+// has expired.
+const lookEvery = 256
 
 // WaitPoll is Wait for a Poller. Deaths do not end it unless p says so: Poll is
 // called behind the arming of the bell, so that one which looks at the epoch of the
 // failure page sleeps over none.
+//
+// Polls are counted since something was moved last: while a peer is at work on what
+// is waited for, part by part, the wait does not grow tired of it. To sleep in the
+// middle of a transfer would cost as much as to copy a hundred kilobytes, and the
+// peer, which meanwhile finds no room, would fall asleep as well.
 func (w *Waiter) WaitPoll(p Poller, ctx context.Context) error { //nolint:revive // as Wait
 	w.Beat()
+	moved := 0
 	for timeout := w.First; ; {
-		for range w.Polls {
-			if p.Poll() {
+		for i := 0; i < w.Polls; i++ {
+			look := p.Poll()
+			if look == Nothing {
+				continue
+			}
+			if look == Over {
 				return nil
 			}
-		}
-		for range w.Yields {
-			xunix.SchedYield()
-			if p.Poll() {
-				return nil
+			if i, moved = -1, moved+1; moved%lookEvery == 0 {
+				if err := w.expired(ctx); err != nil {
+					return err
+				}
 			}
 		}
-		if over, err := w.sleepPoll(p, ctx, &timeout); over || err != nil {
-			return err
+		look := w.yieldPoll(p)
+		if look == Nothing {
+			var err error
+			if look, err = w.sleepPoll(p, ctx, &timeout); err != nil {
+				return err
+			}
+		}
+		if look == Over {
+			return nil
 		}
 	}
 }
 
-// sleepPoll is sleep for a Poller.
-func (w *Waiter) sleepPoll(p Poller, ctx context.Context, timeout *time.Duration) (over bool, err error) { //nolint:revive // as Wait
+// yieldPoll is the second phase of WaitPoll: it yields until a look finds something.
+func (w *Waiter) yieldPoll(p Poller) (look Look) {
+	for i := 0; i < w.Yields && look == Nothing; i++ {
+		xunix.SchedYield()
+		look = p.Poll()
+	}
+	return look
+}
+
+// sleepPoll is sleep for a Poller: it returns what the last look has found.
+func (w *Waiter) sleepPoll(p Poller, ctx context.Context, timeout *time.Duration) (look Look, err error) { //nolint:revive // as Wait
 	w.sleepers.Add(1)
 	defer w.leave()
 	for ; ; *timeout = min(2**timeout, w.Most) {
 		armed := w.arm()
-		if p.Poll() {
-			return true, nil
+		if look = p.Poll(); look == Over {
+			return look, nil
 		}
 		if err := w.expired(ctx); err != nil {
-			return false, err
+			return look, err
+		}
+		if look == Moved {
+			return look, nil
 		}
 		err := xunix.FutexWait(&w.bell.Sleeping, armed, *timeout)
 		if !errors.Is(err, xunix.ErrTimeout) {
-			return false, err
+			return look, err
 		}
 	}
 }

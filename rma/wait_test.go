@@ -59,6 +59,34 @@ func TestCond(t *testing.T) {
 	holds(lo, true)
 }
 
+// Every kind of wait does what Serve asks for, in each of its phases: what it waits for
+// comes of that alone.
+func TestWaitsServe(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	for name, p := range map[string]Policy{
+		"polls": {Polls: 1}, "yields": {Yields: 1}, "sleeps": {},
+	} {
+		p.First, p.Most = time.Millisecond, time.Millisecond
+		for kind, wait := range map[string]func(w *Waiter, c Cond) error{
+			"Wait":    func(w *Waiter, c Cond) error { _, err := w.Wait(c, ctx); return err },
+			"WaitAny": func(w *Waiter, c Cond) error { _, err := w.WaitAny(&Set{Cond: c, N: 2}, ctx); return err },
+		} {
+			words, bell, calls := [2]uint64{}, layout.Bell{}, 0
+			w := NewWaiter(&bell, p)
+			w.Serve(func() bool {
+				if calls++; calls == 5 {
+					words[0] = 1
+				}
+				return true
+			})
+			if err := wait(w, Cond{Addr: unsafe.Pointer(&words), Val: 1, Width: 8}); err != nil || calls != 5 {
+				t.Errorf("%s that %s: error %v after %d calls, want none after 5", kind, name, err, calls)
+			}
+		}
+	}
+}
+
 // Several goroutines of one process wait on different words, sleep, and each is
 // woken by a ring for its own word.
 func TestWaitersOfOneProcess(t *testing.T) {
@@ -134,7 +162,7 @@ func TestLockedBell(t *testing.T) {
 		done <- nil
 	}()
 	for r := uint64(1); r <= 20_000; r++ {
-		Store(unsafe.Pointer(&s.word), r)
+		store(unsafe.Pointer(&s.word), r)
 		RingBell(&s.bell)
 	}
 	if err := <-done; err != nil {

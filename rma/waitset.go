@@ -102,8 +102,8 @@ func (s *Set) between(i, j int) int {
 }
 
 // WaitAny is Wait for a set of words, one of which at least counts: it returns when
-// the condition of one holds, and which, or -1 and the cause. All that Wait says of
-// its phases and of failures goes for it, because all words are in this PE's segment,
+// the condition of one holds, and which, or -1 and the cause. All that Wait and Serve
+// say of phases, failures and peers goes for it, because all words are in this PE's segment,
 // and it is its bell that their writers ring. A poll looks at all words, so that the
 // first yield comes after about the same time.
 func (w *Waiter) WaitAny(s *Set, ctx context.Context) (int, error) { //nolint:revive // as Wait
@@ -117,8 +117,10 @@ func (w *Waiter) WaitAny(s *Set, ctx context.Context) (int, error) { //nolint:re
 		if w.news(s.Seen) {
 			return w.giveUpSet(s)
 		}
+		w.served()
 		for range w.Yields {
 			xunix.SchedYield()
+			w.served()
 			if i := s.Find(); i >= 0 {
 				return i, nil
 			}
@@ -132,7 +134,7 @@ func (w *Waiter) WaitAny(s *Set, ctx context.Context) (int, error) { //nolint:re
 	}
 }
 
-// sleepSet is sleep for a set.
+// sleepSet is sleep for a set: -1 without an error means to look once more.
 func (w *Waiter) sleepSet(s *Set, ctx context.Context, timeout *time.Duration) (int, error) { //nolint:revive // as Wait
 	w.sleepers.Add(1)
 	defer w.leave()
@@ -146,6 +148,9 @@ func (w *Waiter) sleepSet(s *Set, ctx context.Context, timeout *time.Duration) (
 		}
 		if w.news(s.Seen) {
 			return w.giveUpSet(s)
+		}
+		if w.served() {
+			return -1, nil
 		}
 		err := xunix.FutexWait(&w.bell.Sleeping, armed, *timeout)
 		if errors.Is(err, xunix.ErrTimeout) {

@@ -25,6 +25,15 @@ type side struct {
 	_    [56]byte
 }
 
+// store writes a word as a put does.
+func store(dst unsafe.Pointer, v uint64) { One[uint64](dst, unsafe.Pointer(&v)) }
+
+// load reads a word as a get does.
+func load(src unsafe.Pointer) (v uint64) {
+	One[uint64](unsafe.Pointer(&v), src)
+	return v
+}
+
 func (s *side) sleeping() uint32 { return atomic.LoadUint32(&s.bell.Sleeping) & layout.BellAsleep }
 
 // Two threads write to each other by plain stores and look at the bell behind
@@ -45,7 +54,7 @@ func TestNoWakeUpIsLost(t *testing.T) {
 				for range pause >> 55 { // meet the other in every phase of its falling asleep
 					atomic.LoadUint64(&mine.word)
 				}
-				Store(unsafe.Pointer(&theirs.word), r)
+				store(unsafe.Pointer(&theirs.word), r)
 				RingBell(&theirs.bell)
 				continue
 			}
@@ -104,7 +113,7 @@ func TestSleepersShareBell(t *testing.T) {
 		defer close(writer)
 		for r := uint64(1); r <= rounds; r++ {
 			for i := range sleepers {
-				Store(unsafe.Pointer(&s.words[i]), r)
+				store(unsafe.Pointer(&s.words[i]), r)
 				RingBell(&s.bell)
 			}
 		}
@@ -248,7 +257,7 @@ func TestConditionBeforeFailure(t *testing.T) {
 		for s.sleeping() == 0 {
 			runtime.Gosched()
 		}
-		Store(unsafe.Pointer(&s.word), uint64(3))
+		store(unsafe.Pointer(&s.word), uint64(3))
 		RingBell(&s.bell)
 	}()
 	if x, err := w.Wait(cond, nil); x != 3 || err != nil {
@@ -309,9 +318,9 @@ func TestDrainOrders(t *testing.T) {
 	}
 	body := func(me int) func(int, uint64) {
 		return func(i int, b uint64) {
-			Store(unsafe.Pointer(&mem[i][me].word), b)
+			store(unsafe.Pointer(&mem[i][me].word), b)
 			Drain(&drain[me].word)
-			saw[me][i] = Load[uint64](unsafe.Pointer(&mem[i][1-me].word))
+			saw[me][i] = load(unsafe.Pointer(&mem[i][1-me].word))
 		}
 	}
 	n := litmus([2]func(int, uint64){body(0), body(1)}, func(i int, b uint64) bool { return saw[0][i] < b && saw[1][i] < b })
@@ -335,12 +344,12 @@ func TestArmOrders(t *testing.T) {
 	var saw [cells]uint64
 	n := litmus([2]func(int, uint64){
 		func(i int, b uint64) {
-			Store(unsafe.Pointer(&mem[i].word), b)
+			store(unsafe.Pointer(&mem[i].word), b)
 			rang[i] = atomic.LoadUint32(&mem[i].bell.Sleeping)
 		},
 		func(i int, _ uint64) {
 			waiters[i].arm()
-			saw[i] = Load[uint64](unsafe.Pointer(&mem[i].word))
+			saw[i] = load(unsafe.Pointer(&mem[i].word))
 		},
 	}, func(i int, b uint64) bool {
 		lost := rang[i] == 0 && saw[i] < b

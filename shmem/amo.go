@@ -2,22 +2,21 @@ package shmem
 
 import "github.com/goshmem/goshmem/rma"
 
-// Every function here works on the first element of x on PE pe, atomically
-// with respect to all others of them and to WaitUntil and Test on elements of
-// the same type. Fetching ones return what the element held before.
-//
-// Completion: fetching ones on return, the others at the target after Quiet or
-// a barrier.
-// Cost: one atomic instruction, where the PE is on the same node; xor: a loop.
-// Errors: those of Put, and ErrMisaligned.
-// Concurrent calls: allowed.
-
 // Elements are aligned to their size, which is 4 or 8 bytes: blocks begin on cache
 // lines and a handle is made by counting elements. A handle that is made otherwise
 // and misaligned has to be hollow, so that it fails the test and check names the cause.
 
-// AtomicFetch returns the element.
+// AtomicFetch returns the first element of x on PE pe.
 //
+// All functions named Atomic work on one element, atomically with respect to each other
+// and to waits and tests on elements of the same type, by whatever PE and context; not to
+// puts, and not to plain stores through Local. What was put before what they find (with
+// Fence between) is visible then, as after a wait.
+//
+// Completion: on return.
+// Cost: one load, where the PE is on the same node.
+// Errors: those of Put, and ErrMisaligned.
+// Concurrent calls: allowed.
 // Source: shmem_atomic_fetch.
 //
 //go:nosplit
@@ -28,8 +27,12 @@ func AtomicFetch[T AMOExt](c *Ctx, x Sym[T], pe int) (T, error) {
 	return rma.AtomicLoad[T](c.path.To(pe).At(x.off)), nil
 }
 
-// AtomicSet writes v to the element.
+// AtomicSet writes v to the first element of x on PE pe.
 //
+// Completion: at the target after Quiet or a barrier.
+// Cost: one atomic instruction, where the PE is on the same node.
+// Errors: as AtomicFetch.
+// Concurrent calls: allowed.
 // Source: shmem_atomic_set.
 //
 //go:nosplit
@@ -43,8 +46,12 @@ func AtomicSet[T AMOExt](c *Ctx, x Sym[T], v T, pe int) error {
 	return nil
 }
 
-// AtomicSwap writes v to the element and returns what it held.
+// AtomicSwap writes v to the first element of x on PE pe and returns what it held.
 //
+// Completion: on return.
+// Cost: one atomic instruction, where the PE is on the same node.
+// Errors: as AtomicFetch.
+// Concurrent calls: allowed.
 // Source: shmem_atomic_swap.
 //
 //go:nosplit
@@ -58,8 +65,12 @@ func AtomicSwap[T AMOExt](c *Ctx, x Sym[T], v T, pe int) (T, error) {
 	return old, nil
 }
 
-// AtomicCompareSwap writes v to the element if it holds cond, and returns what it held.
+// AtomicCompareSwap writes v to the first element of x on PE pe if it holds cond, and returns what it held.
 //
+// Completion: on return.
+// Cost: one atomic instruction, where the PE is on the same node.
+// Errors: as AtomicFetch.
+// Concurrent calls: allowed.
 // Source: shmem_atomic_compare_swap.
 //
 //go:nosplit
@@ -73,8 +84,12 @@ func AtomicCompareSwap[T AMO](c *Ctx, x Sym[T], cond, v T, pe int) (T, error) {
 	return old, nil
 }
 
-// AtomicFetchInc adds 1 to the element and returns what it held.
+// AtomicFetchInc adds 1 to the first element of x on PE pe and returns what it held.
 //
+// Completion: on return.
+// Cost: one atomic instruction, where the PE is on the same node.
+// Errors: as AtomicFetch.
+// Concurrent calls: allowed.
 // Source: shmem_atomic_fetch_inc.
 //
 //go:nosplit
@@ -88,8 +103,12 @@ func AtomicFetchInc[T AMO](c *Ctx, x Sym[T], pe int) (T, error) {
 	return old, nil
 }
 
-// AtomicInc adds 1 to the element.
+// AtomicInc adds 1 to the first element of x on PE pe.
 //
+// Completion: at the target after Quiet or a barrier.
+// Cost: one atomic instruction, where the PE is on the same node.
+// Errors: as AtomicFetch.
+// Concurrent calls: allowed.
 // Source: shmem_atomic_inc.
 //
 //go:nosplit
@@ -103,8 +122,12 @@ func AtomicInc[T AMO](c *Ctx, x Sym[T], pe int) error {
 	return nil
 }
 
-// AtomicFetchAdd adds v to the element and returns what it held.
+// AtomicFetchAdd adds v to the first element of x on PE pe and returns what it held.
 //
+// Completion: on return.
+// Cost: one atomic instruction, where the PE is on the same node.
+// Errors: as AtomicFetch.
+// Concurrent calls: allowed.
 // Source: shmem_atomic_fetch_add.
 //
 //go:nosplit
@@ -118,8 +141,12 @@ func AtomicFetchAdd[T AMO](c *Ctx, x Sym[T], v T, pe int) (T, error) {
 	return old, nil
 }
 
-// AtomicAdd adds v to the element.
+// AtomicAdd adds v to the first element of x on PE pe.
 //
+// Completion: at the target after Quiet or a barrier.
+// Cost: one atomic instruction, where the PE is on the same node.
+// Errors: as AtomicFetch.
+// Concurrent calls: allowed.
 // Source: shmem_atomic_add.
 //
 //go:nosplit
@@ -133,8 +160,12 @@ func AtomicAdd[T AMO](c *Ctx, x Sym[T], v T, pe int) error {
 	return nil
 }
 
-// AtomicFetchAnd combines v with the element by bitwise and and returns what it held.
+// AtomicFetchAnd combines v with the first element of x on PE pe by bitwise and and returns what it held.
 //
+// Completion: on return.
+// Cost: one atomic instruction, where the PE is on the same node.
+// Errors: as AtomicFetch.
+// Concurrent calls: allowed.
 // Source: shmem_atomic_fetch_and.
 //
 //go:nosplit
@@ -148,8 +179,12 @@ func AtomicFetchAnd[T AMOBits](c *Ctx, x Sym[T], v T, pe int) (T, error) {
 	return old, nil
 }
 
-// AtomicAnd combines v with the element by bitwise and.
+// AtomicAnd combines v with the first element of x on PE pe by bitwise and.
 //
+// Completion: at the target after Quiet or a barrier.
+// Cost: one atomic instruction, where the PE is on the same node.
+// Errors: as AtomicFetch.
+// Concurrent calls: allowed.
 // Source: shmem_atomic_and.
 //
 //go:nosplit
@@ -163,8 +198,12 @@ func AtomicAnd[T AMOBits](c *Ctx, x Sym[T], v T, pe int) error {
 	return nil
 }
 
-// AtomicFetchOr combines v with the element by bitwise or and returns what it held.
+// AtomicFetchOr combines v with the first element of x on PE pe by bitwise or and returns what it held.
 //
+// Completion: on return.
+// Cost: one atomic instruction, where the PE is on the same node.
+// Errors: as AtomicFetch.
+// Concurrent calls: allowed.
 // Source: shmem_atomic_fetch_or.
 //
 //go:nosplit
@@ -178,8 +217,12 @@ func AtomicFetchOr[T AMOBits](c *Ctx, x Sym[T], v T, pe int) (T, error) {
 	return old, nil
 }
 
-// AtomicOr combines v with the element by bitwise or.
+// AtomicOr combines v with the first element of x on PE pe by bitwise or.
 //
+// Completion: at the target after Quiet or a barrier.
+// Cost: one atomic instruction, where the PE is on the same node.
+// Errors: as AtomicFetch.
+// Concurrent calls: allowed.
 // Source: shmem_atomic_or.
 //
 //go:nosplit
@@ -193,8 +236,12 @@ func AtomicOr[T AMOBits](c *Ctx, x Sym[T], v T, pe int) error {
 	return nil
 }
 
-// AtomicFetchXor combines v with the element by bitwise xor and returns what it held.
+// AtomicFetchXor combines v with the first element of x on PE pe by bitwise xor and returns what it held.
 //
+// Completion: on return.
+// Cost: a loop around one atomic instruction, where the PE is on the same node.
+// Errors: as AtomicFetch.
+// Concurrent calls: allowed.
 // Source: shmem_atomic_fetch_xor.
 //
 //go:nosplit
@@ -208,8 +255,12 @@ func AtomicFetchXor[T AMOBits](c *Ctx, x Sym[T], v T, pe int) (T, error) {
 	return old, nil
 }
 
-// AtomicXor combines v with the element by bitwise xor.
+// AtomicXor combines v with the first element of x on PE pe by bitwise xor.
 //
+// Completion: at the target after Quiet or a barrier.
+// Cost: a loop around one atomic instruction, where the PE is on the same node.
+// Errors: as AtomicFetch.
+// Concurrent calls: allowed.
 // Source: shmem_atomic_xor.
 //
 //go:nosplit

@@ -2,17 +2,13 @@ package shmem
 
 import "github.com/goshmem/goshmem/rma"
 
-// Every function here is the fetching one of the same name without NBI, which may
-// return before the operation was made: what the element held is to be had by Wait.
-// Fence does not order the fetched value.
+// AtomicFetchNBI is AtomicFetch that may return before the element was read: its value is
+// to be had by Wait. Fence does not order when it is read.
 //
-// Completion: of both ends after Wait, Quiet or a barrier.
-// Cost: as without NBI, where the PE is on the same node.
-// Errors: as without NBI.
+// Completion: after Wait, Quiet or a barrier.
+// Cost: as AtomicFetch, where the PE is on the same node.
+// Errors: as AtomicFetch.
 // Concurrent calls: allowed.
-
-// AtomicFetchNBI reads the element.
-//
 // Source: shmem_atomic_fetch_nbi.
 //
 //go:nosplit
@@ -23,8 +19,13 @@ func AtomicFetchNBI[T AMOExt](c *Ctx, x Sym[T], pe int) (Pending[T], error) {
 	return Pending[T]{c: c, v: rma.AtomicLoad[T](c.path.To(pe).At(x.off))}, nil
 }
 
-// AtomicSwapNBI writes v to the element.
+// AtomicSwapNBI is AtomicSwap that may return before the operation was made: what the
+// element held is to be had by Wait. Fence does not order when that is fetched.
 //
+// Completion: of both ends after Wait, Quiet or a barrier.
+// Cost: as AtomicSwap, where the PE is on the same node.
+// Errors: as AtomicFetch.
+// Concurrent calls: allowed.
 // Source: shmem_atomic_swap_nbi.
 //
 //go:nosplit
@@ -38,8 +39,13 @@ func AtomicSwapNBI[T AMOExt](c *Ctx, x Sym[T], v T, pe int) (Pending[T], error) 
 	return Pending[T]{c: c, v: old}, nil
 }
 
-// AtomicCompareSwapNBI writes v to the element if it holds cond.
+// AtomicCompareSwapNBI is AtomicCompareSwap that may return before the operation was made: what the
+// element held is to be had by Wait. Fence does not order when that is fetched.
 //
+// Completion: of both ends after Wait, Quiet or a barrier.
+// Cost: as AtomicCompareSwap, where the PE is on the same node.
+// Errors: as AtomicFetch.
+// Concurrent calls: allowed.
 // Source: shmem_atomic_compare_swap_nbi.
 //
 //go:nosplit
@@ -53,8 +59,13 @@ func AtomicCompareSwapNBI[T AMO](c *Ctx, x Sym[T], cond, v T, pe int) (Pending[T
 	return Pending[T]{c: c, v: old}, nil
 }
 
-// AtomicFetchIncNBI adds 1 to the element.
+// AtomicFetchIncNBI is AtomicFetchInc that may return before the operation was made: what the
+// element held is to be had by Wait. Fence does not order when that is fetched.
 //
+// Completion: of both ends after Wait, Quiet or a barrier.
+// Cost: as AtomicFetchInc, where the PE is on the same node.
+// Errors: as AtomicFetch.
+// Concurrent calls: allowed.
 // Source: shmem_atomic_fetch_inc_nbi.
 //
 //go:nosplit
@@ -68,8 +79,13 @@ func AtomicFetchIncNBI[T AMO](c *Ctx, x Sym[T], pe int) (Pending[T], error) {
 	return Pending[T]{c: c, v: old}, nil
 }
 
-// AtomicFetchAddNBI adds v to the element.
+// AtomicFetchAddNBI is AtomicFetchAdd that may return before the operation was made: what the
+// element held is to be had by Wait. Fence does not order when that is fetched.
 //
+// Completion: of both ends after Wait, Quiet or a barrier.
+// Cost: as AtomicFetchAdd, where the PE is on the same node.
+// Errors: as AtomicFetch.
+// Concurrent calls: allowed.
 // Source: shmem_atomic_fetch_add_nbi.
 //
 //go:nosplit
@@ -83,8 +99,13 @@ func AtomicFetchAddNBI[T AMO](c *Ctx, x Sym[T], v T, pe int) (Pending[T], error)
 	return Pending[T]{c: c, v: old}, nil
 }
 
-// AtomicFetchAndNBI combines v with the element by bitwise and.
+// AtomicFetchAndNBI is AtomicFetchAnd that may return before the operation was made: what the
+// element held is to be had by Wait. Fence does not order when that is fetched.
 //
+// Completion: of both ends after Wait, Quiet or a barrier.
+// Cost: as AtomicFetchAnd, where the PE is on the same node.
+// Errors: as AtomicFetch.
+// Concurrent calls: allowed.
 // Source: shmem_atomic_fetch_and_nbi.
 //
 //go:nosplit
@@ -98,8 +119,13 @@ func AtomicFetchAndNBI[T AMOBits](c *Ctx, x Sym[T], v T, pe int) (Pending[T], er
 	return Pending[T]{c: c, v: old}, nil
 }
 
-// AtomicFetchOrNBI combines v with the element by bitwise or.
+// AtomicFetchOrNBI is AtomicFetchOr that may return before the operation was made: what the
+// element held is to be had by Wait. Fence does not order when that is fetched.
 //
+// Completion: of both ends after Wait, Quiet or a barrier.
+// Cost: as AtomicFetchOr, where the PE is on the same node.
+// Errors: as AtomicFetch.
+// Concurrent calls: allowed.
 // Source: shmem_atomic_fetch_or_nbi.
 //
 //go:nosplit
@@ -113,8 +139,13 @@ func AtomicFetchOrNBI[T AMOBits](c *Ctx, x Sym[T], v T, pe int) (Pending[T], err
 	return Pending[T]{c: c, v: old}, nil
 }
 
-// AtomicFetchXorNBI combines v with the element by bitwise xor.
+// AtomicFetchXorNBI is AtomicFetchXor that may return before the operation was made: what the
+// element held is to be had by Wait. Fence does not order when that is fetched.
 //
+// Completion: of both ends after Wait, Quiet or a barrier.
+// Cost: as AtomicFetchXor, where the PE is on the same node.
+// Errors: as AtomicFetch.
+// Concurrent calls: allowed.
 // Source: shmem_atomic_fetch_xor_nbi.
 //
 //go:nosplit

@@ -30,7 +30,11 @@ func (w *World) Sync() error {
 // team on all survivors alike if it is the root that died short of the call, dst being
 // as before, and the team goes on; on a strict team on the survivors when any member has
 // died, dst being undefined, and at once from then on. A broadcast
-// may have ended well for some of them.
+// may have ended well for some of them. ErrMismatch when a PE has called another collective,
+// or this one with another root, object, length or size of elements, and the team is broken
+// then: of data beyond 8 KiB (1 KiB where each PE has a processor) this is noticed by all
+// that call such a collective, of a broadcast by those that do not find what they wait for at
+// the root; of less data and of Sync it is not, and neither are different operators.
 // Collective: over the team, with the same arguments.
 // Source: shmem_broadcast.
 func Broadcast[T any](t *Team, dst, src Sym[T], root int) error {
@@ -49,7 +53,8 @@ func Broadcast[T any](t *Team, dst, src Sym[T], root int) error {
 //
 // Shape: dst and src have the same length; they may be the same object.
 // Completion: on return.
-// Errors: as Broadcast.
+// Errors: as Broadcast; ErrElementType for elements of more than 8192 bytes, and
+// ErrArgument for an operator that is nil.
 // Collective: over the team, with the same arguments.
 // The routines are those of the operators: see Sum, Prod, Min, Max, BitAnd, BitOr, BitXor.
 func Reduce[T any](t *Team, dst, src Sym[T], op func() Operator[T]) error {
@@ -163,7 +168,7 @@ func (t *Team) checkRefs(op string, dst, src ref, want int, inPlace bool, size u
 		return usage(op, ErrArgument, "destination has %d elements, want %d (source has %d, team %d PEs)", dst.n, want, src.n, t.NPEs())
 	}
 	d, s := dst.off, src.off
-	overlap := d < s+uint64(src.n)*size && s < d+uint64(dst.n)*size
+	overlap := dst.n > 0 && src.n > 0 && d < s+uint64(src.n)*size && s < d+uint64(dst.n)*size
 	if overlap && (!inPlace || d != s) {
 		return usage(op, ErrOverlap, "source and destination overlap (offsets %d and %d), want disjoint objects", s, d)
 	}

@@ -1,6 +1,7 @@
 package shmem_test
 
 import (
+	"errors"
 	"math"
 	"strconv"
 	"testing"
@@ -23,6 +24,9 @@ func TestBadCollects(t *testing.T) {
 			refused(t, err, shmem.ErrArgument, "shmem.Collect", "PE 1 of the team", "has "+strconv.Itoa(2*n-1)+" elements", "at least "+strconv.Itoa(2*n))
 		}
 		refused(t, shmem.Collect(team, x, x.Slice(5, 10)), shmem.ErrOverlap)
+		// No elements overlap nothing, wherever they would be.
+		ok(t, shmem.Collect(team, x.Slice(0, 10), x.Slice(5, 5)))
+		ok(t, shmem.AlltoallS(team, x.Slice(0, 10), x.Slice(5, 9), shmem.Stride{Dst: 1, Src: 1}))
 		refused(t, shmem.Collect(team, x.At(3000), y), shmem.ErrBounds)
 		refused(t, shmem.Collect(team, y, x.At(-1)), shmem.ErrBounds)
 		refused(t, shmem.Collect(team, none, x), shmem.ErrForeignHandle)
@@ -55,6 +59,38 @@ func TestBadCollects(t *testing.T) {
 		huge := must(shmem.Calloc[[8193]byte](w, 1))(t)
 		refused(t, shmem.Reduce(team, huge, huge, func() shmem.Operator[[8193]byte] { return nil }), shmem.ErrElementType, "8193 bytes, want at most 8192")
 		refused(t, shmem.Reduce(team, x, x, func() shmem.Operator[int64] { return nil }), shmem.ErrArgument, "returned nil")
+		ok(t, w.Barrier())
+	})
+}
+
+// PEs that call large collectives find alike that they do not call the same, and the team
+// is broken.
+func TestMismatchedCollects(t *testing.T) {
+	shmemtest.Run(t, 2, func(t *testing.T, w *shmem.World) {
+		x := must(shmem.Calloc[int64](w, 3000))(t)
+		y := must(shmem.Calloc[int64](w, 6000))(t)
+		me := w.MyPE()
+		for _, call := range []func(team *shmem.Team) error{
+			func(team *shmem.Team) error {
+				return shmem.Reduce(team, y.Slice(0, 2990+me), x.Slice(0, 2990+me), shmem.Sum)
+			},
+			func(team *shmem.Team) error {
+				if me == 0 {
+					return shmem.FCollect(team, y, x)
+				}
+				return shmem.Alltoall(team, y.Slice(0, 3000), x)
+			},
+			func(team *shmem.Team) error { return shmem.SumInScan(team, y.Slice(me, 2000+me), x.Slice(0, 2000)) },
+		} {
+			team := must(w.Team().SplitStrided(0, 1, 2, nil))(t)
+			refused(t, call(team), shmem.ErrMismatch, "PE "+strconv.Itoa(1-me)+" of the team called another collective, or with another root, length")
+			if err := team.Sync(); !errors.Is(err, shmem.ErrTeamBroken) {
+				t.Errorf("the next collective: %v, want %v", err, shmem.ErrTeamBroken)
+			}
+			if err := team.Destroy(); !errors.Is(err, shmem.ErrTeamBroken) {
+				t.Errorf("Destroy: %v, want %v", err, shmem.ErrTeamBroken)
+			}
+		}
 		ok(t, w.Barrier())
 	})
 }

@@ -56,7 +56,8 @@ func (m *common) end() {
 }
 
 // NewCtx makes a context of the team: PE numbers in its operations are those of the
-// team. It is this PE's own affair: no other PE need call it.
+// team. It is this PE's own affair: no other PE need call it. Waits on it end with the
+// team's With.
 //
 // Errors: ErrTooMany for more contexts at once than TeamConfig.NumContexts, if that is
 // not 0; ErrDestroyed, ErrFinalized, ErrArgument for a nil Team. The default context

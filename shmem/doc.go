@@ -48,7 +48,7 @@
 //     [FCollect], [Alltoall], [AlltoallS], [Reduce], [SumInScan], [SumExScan]
 //   - teams: [Team.SplitStrided], [Team.Split2D], [Team.Translate], [PeerIn]; contexts:
 //     [Team.NewCtx], [Ctx.Destroy], [Ctx.SessionStart]
-//   - locks: [NewLock], [Lock.Acquire], [Lock.Try], [Lock.Release]
+//   - locks: [NewLock], [LockAt], [Lock.Acquire], [Lock.Try], [Lock.Release]
 //   - failures, of which the specification knows nothing: [World.Failed], [World.AckFailed],
 //     [World.OnFailure], [Team.Agree], [Team.Validate], [Team.Shrink], [Team.Outcome]
 //

@@ -18,16 +18,19 @@ var (
 	ErrFreed = errors.New("object was freed")
 	// ErrForeignHandle reports a handle that belongs to another World, or to none.
 	ErrForeignHandle = errors.New("handle of another world")
-	// ErrElementType reports an element type that holds pointers or has no size.
+	// ErrElementType reports an element type that holds pointers, has no size, or is too
+	// large for what is asked.
 	ErrElementType = errors.New("unsuitable element type")
 	// ErrMisaligned reports an atomic operation or wait on an element that is
 	// not aligned to its size.
 	ErrMisaligned = errors.New("misaligned")
-	// ErrExhausted reports that the symmetric heap has no room for an object.
+	// ErrExhausted reports that the symmetric heap has no room for an object, or has as
+	// many as there can be.
 	ErrExhausted = errors.New("symmetric heap exhausted")
-	// ErrMismatch reports a collective that PEs called with different arguments.
+	// ErrMismatch reports a collective that PEs called with different arguments, or another one.
 	ErrMismatch = errors.New("PEs called with different arguments")
-	// ErrOverlap reports source and destination of a collective that overlap.
+	// ErrOverlap reports source and destination of a collective that overlap, or a signal
+	// among the elements that are put with it.
 	ErrOverlap = errors.New("source and destination overlap")
 	// ErrDestroyed reports a team or context that was destroyed.
 	ErrDestroyed = errors.New("was destroyed")
@@ -49,8 +52,8 @@ var (
 	// held it.
 	ErrLockHolderDied = errors.New("died while it held the lock")
 	// ErrTeamBroken reports a team on which an earlier collective was
-	// canceled or ended by its deadline.
-	ErrTeamBroken = errors.New("team is broken by an earlier collective that was canceled or timed out")
+	// canceled or ended by its deadline, or of which PEs called different collectives.
+	ErrTeamBroken = errors.New("team is broken by an earlier collective that was canceled or timed out, or not the same on all PEs")
 )
 
 // UsageError reports a call that its arguments do not allow.

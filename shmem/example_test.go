@@ -369,6 +369,25 @@ func ExampleLock() {
 	// Output: 0.5
 }
 
+// A lock for each of many things, in one object.
+func ExampleLockAt() {
+	w, err := shmem.Init()
+	check(err)
+	defer w.Finalize()
+	const buckets = 1000
+	n := shmem.LockLen(w)
+	locks, err := shmem.Calloc[int64](w, buckets*n)
+	check(err)
+
+	l, err := shmem.LockAt(w, locks.Slice(7*n, 8*n)) // that of bucket 7
+	check(err)
+	got, err := l.Try(w.Ctx())
+	check(err)
+	fmt.Println(got)
+	check(l.Release(w.Ctx()))
+	// Output: true
+}
+
 // PEs that have different numbers of results put them together.
 func ExampleCollect() {
 	w, err := shmem.Init()

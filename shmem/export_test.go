@@ -19,12 +19,15 @@ func Noticed(w *World) bool { return w.s.h.wary.Load() }
 // Queued returns how many PEs hold a lock or wait for it, or have left its queue and
 // are not passed over yet.
 func Queued(w *World, l Lock) int {
-	q, err := l.queue(w.Ctx(), "Queued")
-	if err != nil {
+	var q lockQueue
+	if err := l.open(&q, w.Ctx(), "Queued"); err != nil {
 		return -1
 	}
 	return int((q.m.load(q.tail()) - ticketOf(q.m.load(q.head()))) & ticketMask)
 }
+
+// Home returns the PE that has the queue of a lock.
+func Home(l Lock) int { return l.home }
 
 // TeamOf makes a team of members of t in any order, one that no split of the
 // specification makes but the shrinking of a team may.

@@ -97,11 +97,8 @@ func (h *heap) dead(pe int) bool {
 }
 
 // notice makes all operations of this process go through check from the first death
-// on, and has those told who want to know.
-func (h *heap) notice() {
-	h.beWary()
-	h.job.Noticed()
-}
+// on (beWary), and has those told who want to know.
+func (h *heap) notice() { h.job.Noticed() }
 
 // beWary makes all operations of this process go through check.
 func (h *heap) beWary() {

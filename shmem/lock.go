@@ -30,26 +30,74 @@ import (
 //
 // A PE that dies while it waits is passed over. No death ends a wait for a lock. A PE
 // that finalizes while it holds the lock keeps it.
-type Lock struct{ x Sym[int64] }
+type Lock struct {
+	x    Sym[int64]
+	home int // PE where the queue is
+}
 
 // NewLock returns a lock that nobody holds.
 //
-// Shape: three cache lines and one word for each PE of the job, on each PE. One PE's
-// are home to the lock's queue, a different one for each lock.
+// Shape: LockLen elements on each PE. Those of one PE are home to the lock's queue; the
+// locks of a job are spread over its PEs.
 // Errors: those of Calloc.
 // Collective: over all PEs.
 // Source: none; any zeroed long is a lock in C.
 func NewLock(w *World) (Lock, error) {
-	x, err := Calloc[int64](w, lockWords(w.NPEs()))
+	x, err := Calloc[int64](w, LockLen(w))
 	if err != nil {
 		return Lock{}, err
 	}
-	return Lock{x}, nil
+	return lockOf(w, x), nil
 }
 
-// Free gives the lock back, whoever holds it, after a barrier.
+// LockLen returns how many elements a lock takes: three cache lines and one word for each
+// PE of the job, in whole cache lines. It is 0 for a nil World.
 //
-// Errors: those of the function Free.
+// Concurrent calls: allowed.
+// Source: none; in C it is one.
+func LockLen(w *World) int {
+	if w.NPEs() == 0 {
+		return 0
+	}
+	return (lockWords(w.NPEs()) + 7) &^ 7
+}
+
+// LockAt returns the lock whose memory is the first LockLen elements of x, for locks that
+// are many or part of something larger:
+//
+//	n := shmem.LockLen(w)
+//	x, err := shmem.Calloc[int64](w, 1000*n)
+//	l, err := shmem.LockAt(w, x.Slice(7*n, 8*n)) // number 7
+//
+// All PEs that use it have to name the same elements, which were zero on every PE before
+// any used them, as those of Calloc are, and which nobody else writes. It is no call that
+// PEs make together; whoever makes it again gets the same lock. The memory is given back as
+// the object that it lies in.
+//
+// Cost: no communication.
+// Errors: ErrBounds for fewer elements; those of Put for a bad handle; ErrArgument for a nil
+// World, ErrFinalized.
+// Concurrent calls: allowed.
+// Source: none; any zeroed long is a lock in C.
+func LockAt(w *World, x Sym[int64]) (Lock, error) {
+	const op = "LockAt"
+	if err := w.usable(op); err != nil {
+		return Lock{}, err
+	}
+	if err := w.s.h.checkRef(op, x.ref(), 0); err != nil {
+		return Lock{}, err
+	}
+	if n := LockLen(w); x.n < n {
+		return Lock{}, usage(op, ErrBounds, "%d elements, want at least %d, what LockLen says", x.n, n)
+	}
+	return lockOf(w, x), nil
+}
+
+func lockOf(w *World, x Sym[int64]) Lock { return Lock{x, lockHome(x.off, w.NPEs())} }
+
+// Free gives back a lock of NewLock's, whoever holds it, after a barrier.
+//
+// Errors: those of the function Free; so ErrArgument for a part of an object.
 // Collective: over all PEs, with the same lock.
 // Source: none; any zeroed long is a lock in C.
 func (l Lock) Free(w *World) error { return Free(w, l.x) }
@@ -68,8 +116,8 @@ func (l Lock) Free(w *World) error { return Free(w, l.x) }
 // Source: shmem_set_lock.
 func (l Lock) Acquire(c *Ctx) error {
 	const op = "Lock.Acquire"
-	q, err := l.queue(c, op)
-	if err != nil {
+	var q lockQueue
+	if err := l.open(&q, c, op); err != nil {
 		return err
 	}
 	c.h.job.Waiter.Beat()
@@ -91,8 +139,8 @@ func (l Lock) Acquire(c *Ctx) error {
 // Source: shmem_test_lock.
 func (l Lock) Try(c *Ctx) (bool, error) {
 	const op = "Lock.Try"
-	q, err := l.queue(c, op)
-	if err != nil {
+	var q lockQueue
+	if err := l.open(&q, c, op); err != nil {
 		return false, err
 	}
 	c.h.job.Waiter.Beat() // it may be polled
@@ -112,8 +160,8 @@ func (l Lock) Try(c *Ctx) (bool, error) {
 // Source: shmem_clear_lock.
 func (l Lock) Release(c *Ctx) error {
 	const op = "Lock.Release"
-	q, err := l.queue(c, op)
-	if err != nil {
+	var q lockQueue
+	if err := l.open(&q, c, op); err != nil {
 		return err
 	}
 	if q.m.load(q.own(lockState)) != lockHeld {

@@ -8,24 +8,33 @@ import (
 	"github.com/goshmem/goshmem/rma"
 )
 
-// queue checks a lock and returns its queue.
-func (l Lock) queue(c *Ctx, op string) (q lockQueue, err error) {
+// open checks a lock and makes q its queue, field by field where q lies: a queue that is
+// copied is read in larger parts than it was just written in, and the processor waits
+// until it has left the store buffer.
+func (l Lock) open(q *lockQueue, c *Ctx, op string) error {
 	if !c.own(l.x.tag) {
-		return q, c.check(op, l.x.aligned(), lockSlots+1, 0)
+		return c.check(op, l.x.aligned(), lockSlots+1, 0)
 	}
-	h := c.h
-	home := h.job.Map.Segment(int(l.x.off / 64 % uint64(h.npes)))
-	m := lockMemory{c: c, home: unsafe.Add(home, int(l.x.off)), own: c.mine(l.x.off), off: l.x.off}
-	return lockQueue{m: m, me: h.me, ring: lockRing(h.npes)}, nil
+	h, off := c.h, int(l.x.off)
+	m := h.job.Map
+	q.m.c, q.m.off = c, off
+	q.m.home, q.m.own = unsafe.Add(m.Segment(l.home), off), unsafe.Add(m.Segment(h.me), off)
+	q.me, q.ring = h.me, lockRing(h.npes)
+	return nil
 }
 
-// lockMemory is the memory of a lock of a world. It asks for a model each time rather
-// than being one: a call through an interface takes as long as the instruction it is for.
+// lockHome returns the PE that has the queue of a lock at an offset. Locks tend to lie a
+// power of two apart, and so do not take turns by the offset itself.
+func lockHome(off uint64, npes int) int { return int(off / 64 * golden >> 32 * uint64(npes) >> 32) }
+
+// lockMemory is the memory of a lock of a world. Words are accessed where they lie, in
+// a test as well, which is told before each access: that costs a comparison, where a call
+// through an interface takes as long as the instruction it is for.
 type lockMemory struct {
 	c     *Ctx
 	home  unsafe.Pointer // the lock's words there
 	own   unsafe.Pointer // on this PE
-	off   uint64         // and in every segment
+	off   int            // and in every segment
 	model lockModel      // nil but in the test that explores the queue
 }
 
@@ -34,31 +43,30 @@ func lockWord(base unsafe.Pointer, i int) *uint64 { return (*uint64)(unsafe.Add(
 // grantOf returns where the grant of a PE is.
 func (m *lockMemory) grantOf(pe int) *uint64 {
 	if m.model != nil {
-		return nil
+		return m.model.grantOf(pe)
 	}
-	return lockWord(unsafe.Add(m.c.h.job.Map.Segment(pe), int(m.off)), lockGrant)
+	return lockWord(unsafe.Add(m.c.h.job.Map.Segment(pe), m.off), lockGrant)
 }
 
-func (m *lockMemory) load(p lockPlace) uint64 {
+func (m *lockMemory) load(p *uint64) uint64 {
 	if m.model != nil {
-		return m.model.load(p)
+		m.model.load(p)
 	}
-	return atomic.LoadUint64(p.at)
+	return atomic.LoadUint64(p)
 }
 
-func (m *lockMemory) move(p lockPlace, from, to uint64) bool {
+func (m *lockMemory) move(p *uint64, from, to uint64) bool {
 	if m.model != nil {
-		return m.model.move(p, from, to)
+		m.model.move(p, from, to)
 	}
-	return atomic.CompareAndSwapUint64(p.at, from, to)
+	return atomic.CompareAndSwapUint64(p, from, to)
 }
 
-func (m *lockMemory) store(p lockPlace, v uint64) {
+func (m *lockMemory) store(p *uint64, v uint64) {
 	if m.model != nil {
 		m.model.store(p, v)
-		return
 	}
-	rma.StoreRelease(p.at, v)
+	rma.StoreRelease(p, v)
 }
 
 func (m *lockMemory) dead(pe int) bool {

@@ -86,17 +86,13 @@ func lockWords(npes int) int { return lockSlots + lockRing(npes) }
 // lockRing returns the number of slots: a power of two, as tickets begin again at 0.
 func lockRing(npes int) int { return 1 << bits.Len(uint(max(npes, 1)-1)) }
 
-// lockPlace is a word of a lock, on a PE or, -1, on the home PE.
-type lockPlace struct {
-	at       *uint64
-	pe, word int
-}
-
-// lockModel is all that a queue does to the world outside it.
+// lockModel is what a test has of a queue: it is told of each access to a word before
+// that is made, and is all else of the world outside.
 type lockModel interface {
-	load(p lockPlace) uint64
-	move(p lockPlace, from, to uint64) bool // compare-and-swap
-	store(p lockPlace, v uint64)            // with release order, to a word that no other PE accesses
+	load(p *uint64)
+	move(p *uint64, from, to uint64) // compare-and-swap
+	store(p *uint64, v uint64)       // with release order, to a word that no other PE accesses
+	grantOf(pe int) *uint64
 	dead(pe int) bool
 	epoch() uint64                                 // of the failures that dead knows
 	wait(g, seen uint64) (grant uint64, err error) // as rma.Waiter.Wait, until this PE's grant is not g
@@ -109,18 +105,17 @@ type lockQueue struct {
 	me, ring int // this PE, number of slots
 }
 
-func (q *lockQueue) tail() lockPlace { return lockPlace{lockWord(q.m.home, lockTail), -1, lockTail} }
+func (q *lockQueue) tail() *uint64 { return lockWord(q.m.home, lockTail) }
 
-func (q *lockQueue) head() lockPlace { return lockPlace{lockWord(q.m.home, lockHead), -1, lockHead} }
+func (q *lockQueue) head() *uint64 { return lockWord(q.m.home, lockHead) }
 
 // slot returns the slot of a ticket.
-func (q *lockQueue) slot(t uint64) lockPlace {
-	i := lockSlots + int(t)&(q.ring-1)
-	return lockPlace{lockWord(q.m.home, i), -1, i}
+func (q *lockQueue) slot(t uint64) *uint64 {
+	return lockWord(q.m.home, lockSlots+int(t)&(q.ring-1))
 }
 
 // own returns a word of this PE.
-func (q *lockQueue) own(i int) lockPlace { return lockPlace{lockWord(q.m.own, i), q.me, i} }
+func (q *lockQueue) own(i int) *uint64 { return lockWord(q.m.own, i) }
 
 // pack makes a word of a ticket and a PE, -1 for none.
 func pack(t uint64, pe int) uint64 { return t<<ticketShift | uint64(pe+1)<<2 }
@@ -321,7 +316,7 @@ func (q *lockQueue) grant(head uint64, pe int) {
 	if pe == q.me {
 		return // it looks itself
 	}
-	p := lockPlace{q.m.grantOf(pe), pe, lockGrant}
+	p := q.m.grantOf(pe)
 	word := pack(after(ticketOf(head)), peOf(head))
 	for {
 		g := q.m.load(p)

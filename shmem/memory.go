@@ -68,6 +68,7 @@ var callNames = [...]string{
 // handle of no elements at once.
 //
 // Shape: n elements of T on each PE, at the same offset everywhere.
+// Cost: a barrier, and a search through the free parts of the heap.
 // Errors: ErrExhausted, ErrElementType, ErrMismatch, ErrArgument; *PEError with
 // ErrPEDied when a PE has died; every PE gets the same, and then nothing is allocated.
 // Collective: over all PEs, with the same arguments.
@@ -76,8 +77,12 @@ func Alloc[T any](w *World, n int, o ...AllocOption) (Sym[T], error) {
 	return allocate[T](w, callAlloc, n, o)
 }
 
-// Calloc is Alloc with all elements zero on every PE.
+// Calloc is Alloc with all elements zero on every PE, before any PE's call returns.
 //
+// Shape: as Alloc.
+// Cost: that of Alloc, a barrier, and n stores.
+// Errors: as Alloc.
+// Collective: over all PEs, with the same arguments.
 // Source: shmem_calloc.
 func Calloc[T any](w *World, n int, o ...AllocOption) (Sym[T], error) {
 	x, err := allocate[T](w, callCalloc, n, o)
@@ -188,9 +193,9 @@ func describe(w coll.Words) string {
 	case callRealloc:
 		return fmt.Sprintf("%s of the object at offset %d to %d bytes", name, w[1], w[0])
 	case callSplitStrided:
-		return fmt.Sprintf("%s(%d, %d, %d) with mode %d", name, int64(w[0]), int64(w[1]), int64(w[2]), w[3]>>callBits)
+		return fmt.Sprintf("%s(%d, %d, %d) with %v", name, int64(w[0]), int64(w[1]), int64(w[2]), configWord(w[3]>>callBits))
 	case callSplit2D:
-		return fmt.Sprintf("%s(%d) with modes %d and %d", name, int64(w[0]), w[1], w[2])
+		return fmt.Sprintf("%s(%d) with %v and %v", name, int64(w[0]), configWord(w[1]), configWord(w[2]))
 	}
 	what := fmt.Sprintf("%s of %d bytes", name, w[0])
 	if w[1] > 1 {
@@ -237,6 +242,10 @@ func (h *heap) free(tag uint64) error {
 // explain gives an error of the allocator its public form: what was asked, what
 // is there, and what to set.
 func (h *heap) explain(op string, err error) error {
+	if errors.Is(err, alloc.ErrTableFull) {
+		return usage(op, ErrExhausted,
+			"the symmetric heap has as many objects and gaps between them as it can have, %d; hint: allocate fewer and larger objects, and use parts of them", layout.MaxBlocks)
+	}
 	var full *alloc.ExhaustedError
 	if !errors.As(err, &full) {
 		return usage(op, ErrArgument, "%v", err)

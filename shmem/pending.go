@@ -15,6 +15,7 @@ type Pending[T any] struct {
 // Errors: those of the operation; ErrArgument for a Pending that no operation gave;
 // ErrDestroyed of its context; ErrFinalized.
 // Concurrent calls: allowed.
+// Source: none; in C results are there after a call for the whole context.
 func (p Pending[T]) Wait() (v T, err error) {
 	if p.c == nil {
 		return v, usage("Pending.Wait", ErrArgument, "operation was never started, want the result of a call without an error")

@@ -1,6 +1,10 @@
 package shmem
 
-import "github.com/goshmem/goshmem/rma"
+import (
+	"unsafe"
+
+	"github.com/goshmem/goshmem/rma"
+)
 
 // Put copies src to the first len(src) elements of dst on PE pe. It returns
 // when src may be reused.
@@ -18,7 +22,7 @@ func Put[T any](c *Ctx, dst Sym[T], src []T, pe int) error {
 	t := c.path.To(pe)
 	switch to := t.At(dst.off); {
 	case len(src) == 1:
-		rma.Store(to, src[0])
+		rma.One[T](to, unsafe.Pointer(&src[0]))
 	case rma.Few(src):
 		rma.Copy(to, src)
 	default:
@@ -40,7 +44,7 @@ func Get[T any](c *Ctx, dst []T, src Sym[T], pe int) error {
 	}
 	switch from := c.path.To(pe).At(src.off); {
 	case len(dst) == 1:
-		dst[0] = rma.Load[T](from)
+		rma.One[T](unsafe.Pointer(&dst[0]), from)
 	case rma.Few(dst):
 		rma.CopyOut(dst, from)
 	default:
@@ -61,7 +65,7 @@ func P[T any](c *Ctx, dst Sym[T], v T, pe int) error {
 		return slowP(c, dst, v, pe)
 	}
 	t := c.path.To(pe)
-	rma.Store(t.At(dst.off), v)
+	rma.One[T](t.At(dst.off), unsafe.Pointer(&v))
 	t.Ring()
 	return nil
 }
@@ -77,7 +81,9 @@ func G[T any](c *Ctx, src Sym[T], pe int) (v T, err error) {
 	if !c.ok(src.tag, pe) {
 		return slowG(c, src, pe)
 	}
-	return rma.Load[T](c.path.To(pe).At(src.off)), nil
+	var got T // v would stay in memory, as its address is taken
+	rma.One[T](unsafe.Pointer(&got), c.path.To(pe).At(src.off))
+	return got, nil
 }
 
 // PutNBI is Put that may return before src was read: leave src alone until
@@ -94,7 +100,7 @@ func PutNBI[T any](c *Ctx, dst Sym[T], src []T, pe int) error {
 	t := c.path.To(pe)
 	switch to := t.At(dst.off); {
 	case len(src) == 1:
-		rma.Store(to, src[0])
+		rma.One[T](to, unsafe.Pointer(&src[0]))
 	case rma.Few(src):
 		rma.Copy(to, src)
 	default:
@@ -117,7 +123,7 @@ func GetNBI[T any](c *Ctx, dst []T, src Sym[T], pe int) (Pending[[]T], error) {
 	}
 	switch from := c.path.To(pe).At(src.off); {
 	case len(dst) == 1:
-		dst[0] = rma.Load[T](from)
+		rma.One[T](unsafe.Pointer(&dst[0]), from)
 	case rma.Few(dst):
 		rma.CopyOut(dst, from)
 	default:

@@ -7,6 +7,7 @@ import "unsafe"
 // to another process. It is three words and no pointer: it is passed in registers,
 // which a pointer would be stored from in case of a garbage collection.
 type Sym[T any] struct {
+	of  [0]*T  //nolint:unused // so that it converts to no handle of another type: its n would not be right
 	off uint64 // from the start of a segment; of a poisoned handle, the bad index
 	n   int    // elements; -1-n: made by At or Slice out of range of n elements
 	tag uint64 // world, slot and generation of the block; hollow unless n > 0

@@ -177,7 +177,7 @@ func PeerIn[T any](t *Team, x Sym[T], pe int) ([]T, bool) {
 // be 0 for a team of one PE. Every PE of this team calls it; who is not in the new team
 // gets a nil Team without an error.
 //
-// Errors: ErrArgument for numbers outside this team, ErrMismatch, ErrTooMany,
+// Errors: ErrArgument for numbers outside this team and a negative NumContexts, ErrMismatch, ErrTooMany,
 // ErrDestroyed, ErrTeamBroken, the end of the team's With; *PEError with ErrPEDied when a
 // member has died. All PEs get the same, and then there is no new team.
 // Collective: over the team, with the same arguments; NumContexts may differ.
@@ -188,7 +188,7 @@ func (t *Team) SplitStrided(start, stride, size int, cfg *TeamConfig) (*Team, er
 		return nil, err
 	}
 	c := cfg.or(t)
-	words := coll.Words{uint64(start), uint64(stride), uint64(size), callSplitStrided | uint64(c.Mode)<<callBits}
+	words := coll.Words{uint64(start), uint64(stride), uint64(size), callSplitStrided | uint64(c.word())<<callBits}
 	if err := t.concur(op, words); err != nil {
 		return nil, err
 	}
@@ -232,7 +232,7 @@ func (t *Team) Split2D(xrange int, cx, cy *TeamConfig) (x, y *Team, err error) {
 		return nil, nil, err
 	}
 	row, column := cx.or(t), cy.or(t)
-	words := coll.Words{uint64(xrange), uint64(row.Mode), uint64(column.Mode), callSplit2D}
+	words := coll.Words{uint64(xrange), uint64(row.word()), uint64(column.word()), callSplit2D}
 	if err := t.concur(op, words); err != nil {
 		return nil, nil, err
 	}
@@ -269,8 +269,8 @@ func (t *Team) concur(op string, w coll.Words) error {
 	return nil
 }
 
-// or returns the configuration of a team that is made from a parent. An unknown mode
-// is left to be found out by all together.
+// or returns the configuration of a team that is made from a parent. What is wrong with
+// it is left to be found out by all together.
 func (c *TeamConfig) or(parent *Team) TeamConfig {
 	if c == nil {
 		return TeamConfig{Mode: parent.g.config.Mode}
@@ -282,10 +282,34 @@ func (c *TeamConfig) or(parent *Team) TeamConfig {
 	return d
 }
 
+// configWord is what members compare of their configurations: the mode, and whether
+// NumContexts is a number that can be.
+type configWord uint64
+
+const configBad configWord = 1 << 8
+
+func (c *TeamConfig) word() configWord {
+	if c.NumContexts < 0 {
+		return configWord(c.Mode) | configBad
+	}
+	return configWord(c.Mode)
+}
+
+// String returns the word as a part of a message.
+func (c configWord) String() string {
+	if c&configBad != 0 {
+		return fmt.Sprintf("mode %d and a negative NumContexts", uint64(c&^configBad))
+	}
+	return fmt.Sprintf("mode %d", uint64(c))
+}
+
 // split makes a team of PEs of this team whose numbers are all good.
 func (t *Team) split(op string, c TeamConfig, start, stride, size int) (*Team, error) {
 	if c.Mode > ModeStrict {
 		return nil, usage(op, ErrArgument, "mode %d, want ModeDefault, ModeTolerant or ModeStrict", c.Mode)
+	}
+	if c.NumContexts < 0 {
+		return nil, usage(op, ErrArgument, "NumContexts %d, want 0 or more", c.NumContexts)
 	}
 	members, pes := make([]int, size), make([]int, size)
 	for i := range members {
@@ -425,6 +449,9 @@ func (t *Team) fail(op string, err error) error {
 	}
 	if gone, ok := errors.AsType[*coll.LeftError](err); ok {
 		return &PEError{PEs: []int{t.g.pes[gone.Member]}, Op: op, Err: ErrPEFinalized}
+	}
+	if other, ok := errors.AsType[*coll.OtherError](err); ok {
+		return usage(op, ErrMismatch, "PE %d of the team called another collective, or with another root, length, object or element type, want the same on all", other.Member)
 	}
 	switch {
 	case errors.Is(err, coll.ErrBroken):

@@ -50,6 +50,14 @@ func TestBadTeams(t *testing.T) {
 		refused(t, err, shmem.ErrArgument, "mode 9")
 		_, _, err = team.Split2D(2, nil, &shmem.TeamConfig{Mode: 9})
 		refused(t, err, shmem.ErrArgument, "mode 9")
+		_, err = team.SplitStrided(0, 1, 2, &shmem.TeamConfig{NumContexts: -1})
+		refused(t, err, shmem.ErrArgument, "NumContexts -1", "want 0 or more")
+		for range 70 { // more than there can be teams: the rows that were made go again
+			_, _, err = team.Split2D(2, nil, &shmem.TeamConfig{NumContexts: -1})
+			refused(t, err, shmem.ErrArgument, "NumContexts -1")
+		}
+		_, err = team.SplitStrided(0, 1, 2, &shmem.TeamConfig{NumContexts: 2 - w.MyPE()})
+		refused(t, err, shmem.ErrMismatch, "PE 3", "negative NumContexts")
 
 		_, err = team.SplitStrided(w.MyPE()/3, 1, 2, nil)
 		refused(t, err, shmem.ErrMismatch, "PE 0 of the team called Team.SplitStrided(0, 1, 2)", "PE 3 called Team.SplitStrided(1, 1, 2)")

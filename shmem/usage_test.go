@@ -3,6 +3,8 @@ package shmem_test
 import (
 	"context"
 	"errors"
+	"reflect"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -128,6 +130,16 @@ func TestElementTypes(t *testing.T) {
 	})
 }
 
+// A handle is of its element type for good: what is three elements of one type is beyond
+// the object's end as three of a larger one.
+func TestHandlesDoNotConvert(t *testing.T) {
+	for _, other := range []reflect.Type{reflect.TypeFor[shmem.Sym[int64]](), reflect.TypeFor[shmem.Sym[int8]]()} {
+		if bytes := reflect.TypeFor[shmem.Sym[uint8]](); bytes.ConvertibleTo(other) || bytes.Size() != 24 {
+			t.Errorf("%v of %d bytes converts to %v, or is more than three words", bytes, bytes.Size(), other)
+		}
+	}
+}
+
 // A handle dies with its object, also when the slot is used again.
 func TestUseAfterFree(t *testing.T) {
 	shmemtest.Run(t, 2, func(t *testing.T, w *shmem.World) {
@@ -192,6 +204,27 @@ func TestNestedInit(t *testing.T) {
 	})
 }
 
+// A world that has ended leaves no goroutine behind: a process may have any number of them.
+func TestWorldsLeaveNoGoroutine(t *testing.T) {
+	shmemtest.RunBare(t, 2, func(t *testing.T) {
+		worlds := func(n int) {
+			for range n {
+				w := must(shmem.Init())(t)
+				ok(t, w.Finalize())
+			}
+		}
+		worlds(1)
+		const many = 20
+		before := runtime.NumGoroutine() // those of the first may be ending still
+		worlds(many)
+		for end := time.Now().Add(10 * time.Second); runtime.NumGoroutine() >= before+many; runtime.Gosched() {
+			if time.Now().After(end) {
+				t.Fatalf("%d goroutines after %d worlds, %d before", runtime.NumGoroutine(), many, before)
+			}
+		}
+	})
+}
+
 // Exhaustion names what was asked, what is free, the variable and a value that
 // would do, which then does; every PE gets it and the heaps stay alike.
 func TestExhaustion(t *testing.T) {
@@ -205,6 +238,17 @@ func TestExhaustion(t *testing.T) {
 		ok(t, w.Barrier())
 		must(shmem.Alloc[byte](w, 1<<20))(t)
 	}, shmemtest.HeapSize(4<<20))
+	shmemtest.Run(t, 1, func(t *testing.T, w *shmem.World) {
+		objects := 0
+		for err := error(nil); err == nil; objects++ {
+			if _, err = shmem.Alloc[byte](w, 1); err != nil {
+				refused(t, err, shmem.ErrExhausted, "as many objects", "65536", "hint")
+			}
+		}
+		if free := w.Heap().Free; objects < 65000 || free < 1<<20 {
+			t.Errorf("%d objects, %d bytes are free", objects, free)
+		}
+	}, shmemtest.HeapSize(8<<20))
 	shmemtest.Run(t, 2, func(t *testing.T, w *shmem.World) {
 		must(shmem.Alloc[byte](w, 5<<20))(t)
 	}, shmemtest.Env("SHMEM_SYMMETRIC_SIZE=9M"))

@@ -128,12 +128,11 @@ func newWorld(j *job.Job, mode Mode) (*World, error) {
 	if err != nil {
 		return nil, err
 	}
-	if again := node.Rejoin(); all.Rejoin() || again {
-		if err := j.Fence(context.Background()); err != nil {
-			return nil, err
-		}
+	if err := coll.Rejoin(func() error { return j.Fence(context.Background()) }, all, node); err != nil {
+		return nil, err
 	}
 	s := &session{h: newHeap(j), refs: 1}
+	j.Alert(s.h.beWary)
 	s.unhook = j.OnFailure(func([]failure.Failure, uint64) { s.h.beWary() }) // before those of users are called
 	w := &World{s: s}
 	w.team = newTeam(s.h, all, members, TeamConfig{Mode: mode})
@@ -186,6 +185,8 @@ func Initialized() bool {
 // the others if the world's mode is ModeStrict; functions given to OnFailure are called
 // before it, and may take a quarter of a second.
 //
+// Errors: ErrFinalized, ErrArgument for a nil World; ErrTeamBroken and the end of its With,
+// after which the World goes on but PEs cannot meet any more: GlobalExit ends them.
 // Collective: over all PEs of the job.
 // Source: shmem_finalize.
 func (w *World) Finalize() error {
@@ -204,6 +205,7 @@ func (w *World) Finalize() error {
 	current = nil
 	w.s.h.end()
 	w.s.unhook()
+	w.s.h.job.Alert(nil)
 	w.s.h.teams.leave()
 	w.team.t.Leave()
 	w.node.t.Leave()

@@ -21,7 +21,7 @@
 // # Slots
 //
 // A member writes what it contributes to step s before it enters s, into a cell of
-// its own. The cell is written again when all members that live have entered step
+// its own, in a slot or on the line of its arrival word. The cell is written again when all members that live have entered step
 // s+1, which each does when it is done with what belongs to s. The dead read
 // nothing, and nobody writes a dead member's cells.
 //

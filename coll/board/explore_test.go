@@ -134,7 +134,7 @@ var mutants = []struct {
 		r.present = func(known, in uint8) uint8 { return in &^ known }
 	}},
 	{"a slot is written one step early", func(r *rules) {
-		r.free = func(c *Cells, seq uint64) uint64 { return max(c.Occupy(seq, true), 1) - 1 }
+		r.free = func(c *Cells, seq uint64, p Place) uint64 { return max(c.Occupy(seq, p), 1) - 1 }
 	}},
 	{"a part is made again of those who live", func(r *rules) {
 		r.makeFrom = func(_, second uint8) uint8 { return second }

@@ -20,7 +20,7 @@ const (
 
 // The kinds of collectives.
 const (
-	exchange  = iota // through slots: all read all
+	exchange  = iota // beside the arrival words: all read all
 	broadcast        // member 0 to all, through its slot
 	broadcast1
 	reduction // a large one, in place
@@ -51,7 +51,7 @@ type at struct {
 	known           uint8 // deaths
 	in              uint8 // who has entered to, of those before next
 	first           uint8 // contributors
-	wrote           [2]uint8
+	wrote           [4]uint8
 	piece, target   uint8
 	asleep          bool
 	short           uint8 // more by 1 than the word before it slept
@@ -64,7 +64,7 @@ type slot struct{ step, epoch uint8 }
 // state is everything.
 type state struct {
 	word   [most]uint8
-	slots  [most][2]slot
+	slots  [most][4]slot          // two on the line of the arrival word behind the others
 	data   [most][elements]uint16 // source and destination
 	log    [most]uint16
 	said   [most]uint8
@@ -81,7 +81,7 @@ const returned = 1 << 7
 
 // rules are the protocol, or one with a mistake.
 type rules struct {
-	free     func(c *Cells, seq uint64) uint64
+	free     func(c *Cells, seq uint64, p Place) uint64
 	recover  func(word uint64, piece int) Means
 	makeFrom func(first, second uint8) uint8 // contributors of what is made again
 	present  func(known, in uint8) uint8
@@ -94,7 +94,7 @@ type rules struct {
 
 func right() rules {
 	return rules{
-		free:     func(c *Cells, seq uint64) uint64 { return c.Occupy(seq, true) },
+		free:     func(c *Cells, seq uint64, p Place) uint64 { return c.Occupy(seq, p) },
 		recover:  Recover,
 		makeFrom: func(first, _ uint8) uint8 { return first },
 		present:  func(_, in uint8) uint8 { return in },
@@ -114,6 +114,14 @@ type model struct {
 	rules
 	n    int
 	prog []uint8
+}
+
+// place returns where a contribution to a step goes, and its index in slots.
+func (m *model) place(a *at) (Place, uint8) {
+	if m.prog[a.op] == exchange {
+		return OnLine, 2 + a.seq&1
+	}
+	return InSlot, a.seq & 1
 }
 
 func (m *model) all() uint8 { return 1<<m.n - 1 }
@@ -145,16 +153,17 @@ func (m *model) begin(s *state, p int) {
 		a.pc = entering
 	default:
 		var c Cells
-		for _, w := range a.wrote {
+		for i, w := range a.wrote {
 			if w > 0 {
-				c.Occupy(uint64(w), true)
+				c.Occupy(uint64(w), [...]Place{InSlot, OnLine}[i/2])
 			}
 		}
-		a.wrote[a.seq&1] = a.seq
-		a.pc, a.to = taking, uint8(m.free(&c, uint64(a.seq)))
+		place, cell := m.place(a)
+		a.wrote[cell] = a.seq
+		a.pc, a.to = taking, uint8(m.free(&c, uint64(a.seq), place))
 		a.next, a.in = 0, 0
 		if a.to == 0 { // nobody can see when it is written
-			s.slots[p][a.seq&1] = slot{a.seq, s.epoch}
+			s.slots[p][cell] = slot{a.seq, s.epoch}
 			a.pc, a.to = entering, a.seq
 		}
 	}
@@ -172,7 +181,8 @@ func (m *model) step(s *state, p int) (moved bool, err error) {
 	case taking, meeting:
 		return m.wait(s, p)
 	case writing:
-		s.slots[p][a.seq&1] = slot{a.seq, s.epoch}
+		_, cell := m.place(a)
+		s.slots[p][cell] = slot{a.seq, s.epoch}
 		a.pc, a.to = entering, a.seq
 	case entering:
 		s.word[p] = a.to
@@ -424,12 +434,13 @@ func (m *model) read(s *state, p int) error {
 	case kind == exchange || kind == agreement:
 		failed = m.all() &^ who
 	}
+	_, cell := m.place(a)
 	for i := range m.n {
 		if who>>i&1 != 0 {
-			if got := s.slots[i][a.seq&1]; got.step != a.seq {
+			if got := s.slots[i][cell]; got.step != a.seq {
 				return fmt.Errorf("member %d in step %d reads what member %d wrote for step %d", p, a.seq, i, got.step)
 			}
-			epoch = max(epoch, s.slots[i][a.seq&1].epoch)
+			epoch = max(epoch, s.slots[i][cell].epoch)
 		}
 	}
 	if kind == agreement {

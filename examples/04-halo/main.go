@@ -1,6 +1,5 @@
-// Command halo lets heat flow over a plate that PEs share in blocks. Before each step,
-// every PE puts the cells at the rims of its block beside those of its four neighbors,
-// with strides where they lie in a column, and signals it to them.
+// Command halo lets heat flow over a plate that PEs share in blocks. Before each step, every
+// PE puts the cells at the rims of its block beside those of its neighbors, and signals it.
 //
 //	oshrun -n 4 .bin/04-halo
 package main
@@ -27,12 +26,14 @@ type side struct {
 func main() {
 	w, err := shmem.Init()
 	check(err)
-	c, n := w.Ctx(), w.NPEs()
-	rows := 1 // of PEs: as near to a square as their number allows
+	c, n, rows := w.Ctx(), w.NPEs(), 1 // rows of PEs: as near to a square as their number allows
 	for rows*rows < n || n%rows > 0 {
 		rows++
 	}
 	cols := n / rows
+	if rows > size {
+		log.Fatalf("%d PEs make a grid of %d x %d, want at most %d rows: one cell for each", n, rows, cols, size)
+	}
 	row, col := w.MyPE()/cols, w.MyPE()%cols
 	height, width := extent(row, rows), extent(col, cols)
 	sides := [4]side{ // the opposite of s is 3-s
@@ -41,7 +42,6 @@ func main() {
 		{row, col + 1, line + width, line, line, height},
 		{row + 1, col, height*line + 1, 1, 1, width},
 	}
-
 	// Two plates, of even and of odd steps: a neighbor may be a step ahead.
 	var plate [2]shmem.Sym[float64]
 	for i := range plate {

@@ -16,3 +16,6 @@ func TestHalo(t *testing.T) {
 		return fmt.Sprintf("%s PEs, 200 steps: no cell gets warmer by more than 0.117537204\n", grids[n]), 0
 	})
 }
+
+// More rows of PEs than of cells leave some without any, between others that have.
+func TestTooManyRows(t *testing.T) { exampletest.Refuse(t, 53) }

@@ -2,7 +2,8 @@
 // rod, each PE sends the ends of its part to its neighbors as messages, counts what it
 // has done with an atomic operation, and reduces how hot the rod is. It survives PEs
 // that are killed: their neighbors get an error in place of a message, and treat that end
-// as insulated. With --kill, a PE kills itself on the way.
+// as insulated; the first PE that lives has the counter, which begins anew when that is
+// another one. With --kill, a PE kills itself on the way.
 //
 //	oshrun -n 4 --recover .bin/09-mixed --kill 2
 package main
@@ -29,12 +30,13 @@ func main() {
 	m, err := mpi.Init() // rank i is PE i
 	check(err)
 	c, me, n := m.Comm(), w.MyPE(), w.NPEs()
-	done, err := shmem.Calloc[int](w, 1) // on PE 0: cells that were computed
+	done, err := shmem.Calloc[int](w, 1) // on the first PE: cells that were computed
 	check(err)
 	sum, err := shmem.Calloc[float64](w, 2) // mine and everybody's
 	check(err)
 	rod, next := make([]float64, cells+2), make([]float64, cells+2) // with an end of each neighbor's
 	rod[1+me*10] = 1000
+	pes := make([]int, 1) // who lives; PE 0 is the first one
 	for step := range steps {
 		if step == steps/2 && me == *kill {
 			self, err := os.FindProcess(os.Getpid())
@@ -49,17 +51,21 @@ func main() {
 			next[i] = rod[i] + (rod[i-1]-2*rod[i]+rod[i+1])/4
 		}
 		rod, next = next, rod
-		check(shmem.AtomicAdd(w.Ctx(), done, cells, 0)) // one-sided: PE 0 does nothing for it
+		err := shmem.AtomicAdd(w.Ctx(), done, cells, pes[0]) // one-sided: that PE does nothing for it
+		if !errors.Is(err, shmem.ErrPEDied) {
+			check(err)
+		}
+		check(w.Ctx().Quiet()) // it is done before the next collective is
 		// The heat of all who live. It holds the PEs in step, too.
 		sum.Local()[0] = 0
 		for _, x := range rod[1 : cells+1] {
 			sum.Local()[0] += x
 		}
 		check(shmem.Reduce(w.Team(), sum.At(1), sum.At(0), shmem.Sum))
+		pes = w.Team().Outcome().Contributors // which all who live know alike
 	}
-	if pes := w.Team().Outcome().Contributors; me == 0 {
-		check(w.Ctx().Quiet())
-		fmt.Printf("heat %.3f on %d PEs, %d cells computed\n", sum.Local()[1], len(pes), done.Local()[0])
+	if me == pes[0] {
+		fmt.Printf("heat %.3f on %d PEs, %d cells counted on PE %d\n", sum.Local()[1], len(pes), done.Local()[0], me)
 	}
 	check(m.Finalize()) // in any order
 	check(w.Finalize())

@@ -22,6 +22,9 @@ func main() {
 		rows++
 	}
 	cols := w.NPEs() / rows
+	if size%rows > 0 || size%cols > 0 {
+		log.Fatalf("%d x %d PEs cannot share a %d x %d matrix alike, want numbers that divide %d", rows, cols, size, size, size)
+	}
 	row, column, err := w.Team().Split2D(cols, nil, nil)
 	check(err)
 

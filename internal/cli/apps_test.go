@@ -68,6 +68,7 @@ func TestSeveralProgramsShareHeaps(t *testing.T) {
 
 // Open MPI knows which program a rank runs.
 func TestSeveralProgramsOpenMPI(t *testing.T) {
+	t.Parallel()
 	prog := testenv.CompileC(t, testenv.OpenMPI, filepath.Join("testdata", "appnum.c"))
 	j := start(t, "-n", "1", prog, ":", "-n", "2", prog)
 	j.expect(0)

@@ -12,6 +12,7 @@ import (
 // A PE can end others through PMIx, and the job goes on; its own end as a whole
 // ends the job.
 func TestControlEnds(t *testing.T) {
+	t.Parallel()
 	prog := testenv.CompileC(t, testenv.CC, filepath.Join("testdata", "control.c"), testenv.LibPMIx)
 	for _, what := range []string{"abort", "kill", "terminate"} {
 		t.Run(what, func(t *testing.T) {
@@ -25,6 +26,7 @@ func TestControlEnds(t *testing.T) {
 
 // A PE can signal, stop and continue another one.
 func TestControlSignals(t *testing.T) {
+	t.Parallel()
 	prog := testenv.CompileC(t, testenv.CC, filepath.Join("testdata", "control.c"), testenv.LibPMIx)
 	j := start(t, "-n", "3", prog, "signal")
 	j.expect(0)

@@ -41,9 +41,9 @@ func fullDisk(t *testing.T, setUp, cause string, attr *syscall.SysProcAttr) {
 	}
 }
 
-// A copy that cannot grow ends the job.
+// A copy that cannot grow ends the job. The limit is above the size of a segment, in blocks of 512 bytes.
 func TestFileLimit(t *testing.T) {
-	fullDisk(t, "ulimit -f 20000", "file too large", nil)
+	fullDisk(t, "ulimit -f 24000", "file too large", nil)
 }
 
 // The same where the disk is full.

@@ -11,6 +11,7 @@ import (
 // A killed PE ends the job: message, status 128+n, nothing left, whatever the
 // others do.
 func TestKillPE(t *testing.T) {
+	t.Parallel()
 	for _, mode := range []string{"barrier", "wait", "spin", "ignore"} {
 		t.Run(mode, func(t *testing.T) {
 			j := start(t, "-n", "3", "t-pe", mode)
@@ -35,6 +36,7 @@ func TestKillPEBySegv(t *testing.T) {
 // A PE that a shell started and did not replace itself by: the shell's status
 // says it.
 func TestKillPEInShell(t *testing.T) {
+	t.Parallel()
 	j := start(t, "-n", "2", "sh", "-c", `"$0" pe t-pe wait; exit $?`, self(t))
 	check(t, syscall.Kill(j.ready(2)[0], syscall.SIGKILL))
 	j.expect(137, "exited with status 137", "killed by signal 9, SIGKILL")
@@ -42,6 +44,7 @@ func TestKillPEInShell(t *testing.T) {
 
 // The same where the shell hides the status and goes on.
 func TestKillPEInShellThatGoesOn(t *testing.T) {
+	t.Parallel()
 	j := start(t, "-n", "2", "sh", "-c", `"$0" pe t-pe wait; sleep 1000`, self(t))
 	check(t, syscall.Kill(j.ready(2)[0], syscall.SIGKILL))
 	j.expect(1, "lost its program, which ended without Finalize")
@@ -49,6 +52,7 @@ func TestKillPEInShellThatGoesOn(t *testing.T) {
 
 // Killing the shell ends its PE too.
 func TestKillShell(t *testing.T) {
+	t.Parallel()
 	j := start(t, "-n", "2", "sh", "-c", `echo "ready $$"; "$0" pe t-pe wait; exit $?`, self(t))
 	shells := j.ready(4)
 	check(t, syscall.Kill(shells[0], syscall.SIGKILL))
@@ -58,6 +62,7 @@ func TestKillShell(t *testing.T) {
 // Killing oshrun leaves nothing: not PEs, not what shells started, goshmem
 // program or not.
 func TestKillOshrun(t *testing.T) {
+	t.Parallel()
 	for name, args := range map[string][]string{
 		"PEs":           {"t-pe", "wait"},
 		"spinning":      {"t-pe", "spin"},
@@ -84,6 +89,7 @@ func TestBackgroundEndsWithJob(t *testing.T) {
 
 // GlobalExit from one PE ends all, with that status, 0 included.
 func TestGlobalExit(t *testing.T) {
+	t.Parallel()
 	for _, status := range []int{0, 7, 255} {
 		j := start(t, "-n", "16", "t-pe", "globalexit", fmt.Sprint(status))
 		j.ready(16)
@@ -97,6 +103,7 @@ func TestGlobalExit(t *testing.T) {
 
 // The status of a failing PE is passed on, and the others do not go on.
 func TestExitStatus(t *testing.T) {
+	t.Parallel()
 	j := start(t, "-n", "3", "t-pe", "exit", "42")
 	j.expect(42, "PE 2 (pid", "exited with status 42")
 	j = start(t, "-n", "3", "t-pe", "exit", "0")
@@ -112,12 +119,14 @@ func TestExitStatus(t *testing.T) {
 
 // A PE that ends before it joins lets the others' fence end with an error.
 func TestExitBeforeJoining(t *testing.T) {
+	t.Parallel()
 	j := start(t, "-n", "3", "sh", "-c", `[ $PMIX_RANK = 1 ] || exec "$0" pe t-pe ok`, self(t))
 	j.expect(1, "shmem.Init", "fence")
 }
 
 // Interrupts: one asks, a second kills at once.
 func TestInterrupt(t *testing.T) {
+	t.Parallel()
 	j := start(t, "-n", "3", "t-pe", "wait")
 	j.ready(3)
 	check(t, j.cmd.Process.Signal(os.Interrupt))
@@ -138,6 +147,7 @@ func TestInterrupt(t *testing.T) {
 
 // A timeout ends the job and names who still ran.
 func TestTimeout(t *testing.T) {
+	t.Parallel()
 	j := start(t, "-n", "2", "--timeout", "0.5", "t-pe", "wait")
 	j.expect(124, "--timeout 500ms is over", "PE 0 (pid", "PE 1 (pid")
 }

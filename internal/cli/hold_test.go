@@ -49,38 +49,46 @@ func behind(t *testing.T, background, mode string, flags ...string) *job {
 
 // A job can be ended when only programs run whose PEs' processes have ended.
 func TestEndOfBackgroundPEs(t *testing.T) {
-	for _, background := range []string{"", "setsid"} {
-		j := behind(t, background, "spin", "--timeout", "2")
-		j.expect(124, "is over")
+	t.Parallel()
+	for name, background := range map[string]string{"in its group": "", "in a session of its own": "setsid"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			j := behind(t, background, "spin", "--timeout", "2")
+			j.expect(124, "is over")
 
-		j = behind(t, background, "ignore")
-		check(t, j.cmd.Process.Signal(os.Interrupt))
-		<-j.stderr.says("SIGINT: ending 2 PEs")
-		check(t, j.cmd.Process.Signal(os.Interrupt))
-		j.expect(130, "interrupted twice")
+			j = behind(t, background, "ignore")
+			check(t, j.cmd.Process.Signal(os.Interrupt))
+			<-j.stderr.says("SIGINT: ending 2 PEs")
+			check(t, j.cmd.Process.Signal(os.Interrupt))
+			j.expect(130, "interrupted twice")
 
-		j = behind(t, background, "wait") // ends when asked
-		check(t, j.cmd.Process.Signal(os.Interrupt))
-		j.expect(130)
+			j = behind(t, background, "wait") // ends when asked
+			check(t, j.cmd.Process.Signal(os.Interrupt))
+			j.expect(130)
 
-		signal := t.TempDir() + "/signal"
-		j = behind(t, background, "lateexit 9 "+signal)
-		check(t, os.WriteFile(signal, nil, 0o600))
-		j.expect(9, "ended the job with status 9")
+			signal := t.TempDir() + "/signal"
+			j = behind(t, background, "lateexit 9 "+signal)
+			check(t, os.WriteFile(signal, nil, 0o600))
+			j.expect(9, "ended the job with status 9")
+		})
 	}
 }
 
 // A reader that does not read holds up neither the end of a job nor what
 // oshrun says of it.
 func TestNobodyReads(t *testing.T) {
+	t.Parallel()
 	t.Run("timeout", func(t *testing.T) {
+		t.Parallel()
 		start(t, "-n", "2", "--timeout", "0.5", "yes").expectUnread(124, "--timeout 500ms is over", "output is cut")
 	})
 	t.Run("failure", func(t *testing.T) {
+		t.Parallel()
 		j := start(t, "-n", "2", "sh", "-c", `if [ $PMIX_RANK = 1 ]; then sleep 0.3; exit 3; fi; exec yes`)
 		j.expectUnread(3, "exited with status 3")
 	})
 	t.Run("interrupts", func(t *testing.T) {
+		t.Parallel()
 		j := start(t, "-n", "2", "sh", "-c", `trap "" INT TERM; yes`)
 		_, err := j.out.Peek(100)
 		check(t, err)
@@ -92,12 +100,14 @@ func TestNobodyReads(t *testing.T) {
 	// More than one pipe holds, less than the two on the way do.
 	const some = `head -c 100000 /dev/zero | tr "\0" "\n"`
 	t.Run("well and interrupted", func(t *testing.T) {
+		t.Parallel()
 		j := start(t, "-v", "-n", "1", "sh", "-c", some)
 		<-j.stderr.says("finished after")
 		check(t, j.cmd.Process.Signal(os.Interrupt))
 		j.expectUnread(130, "SIGINT: output that nobody has read is cut")
 	})
 	t.Run("well and read later", func(t *testing.T) {
+		t.Parallel()
 		j := start(t, "-v", "-n", "1", "sh", "-c", some)
 		<-j.stderr.says("finished after")
 		time.Sleep(3 * time.Second) // longer than a job that failed would wait
@@ -110,6 +120,7 @@ func TestNobodyReads(t *testing.T) {
 
 // A reader that has gone, as head does, ends the job without a word.
 func TestReaderGone(t *testing.T) {
+	t.Parallel()
 	j := start(t, "-n", "2", "yes")
 	_, err := j.out.Peek(100)
 	check(t, err)
@@ -157,12 +168,14 @@ func TestOrphans(t *testing.T) {
 
 // A PE may lose a program and go on with another.
 func TestSecondProgram(t *testing.T) {
+	t.Parallel()
 	j := start(t, "-n", "1", "sh", "-c", `"$0" pe t-pe lose; "$0" pe t-pe ok; sleep 2.5`, self(t))
 	j.expect(0)
 }
 
 // A prompt is seen although its line does not end.
 func TestPrompt(t *testing.T) {
+	t.Parallel()
 	j := start(t, "-n", "1", "--output", "tag", "sh", "-c", `printf "name? "; read x </dev/null; sleep 1; echo done`)
 	got := make([]byte, len("[0]<stdout>: name? "))
 	_, err := io.ReadFull(j.out, got)

@@ -258,6 +258,7 @@ func (p *collPE) regroup(saw io.Writer) error {
 // --recover: the survivors see the same, all that they have given is in the results, each
 // once, and nobody hangs.
 func TestKillsInCollectives(t *testing.T) {
+	t.Parallel()
 	jobs := *killsEverywhere
 	if testing.Short() {
 		jobs = min(jobs, 40)

@@ -26,6 +26,7 @@ func survive(t *testing.T, said string) {
 // A PE that a shell has started has failed when its program is killed, though the
 // shell goes on, and when the shell is, and then its program does not go on.
 func TestKillsInShells(t *testing.T) {
+	t.Parallel()
 	for _, tier := range usableTiers(t) {
 		for _, victim := range []string{"program", "shell"} {
 			t.Run(tier+"/"+victim, func(t *testing.T) {

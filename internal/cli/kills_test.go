@@ -180,6 +180,7 @@ var killsEverywhere = flag.Int("kills", 200, "jobs of TestKillsEverywhere")
 // --recover: each survivor reports those that were killed and nobody else, and ends
 // well.
 func TestKillsEverywhere(t *testing.T) {
+	t.Parallel()
 	jobs := *killsEverywhere
 	if testing.Short() {
 		jobs = min(jobs, 40)

@@ -3,6 +3,7 @@ package cli
 import (
 	"bufio"
 	"bytes"
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -28,6 +29,7 @@ func TestMain(m *testing.M) {
 		builtins["t-coll"] = testCollectives
 		os.Exit(Execute(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 	}
+	_ = flag.Set("test.parallel", "4") // unless the command line says otherwise: most of these wait, and compute little
 	os.Exit(m.Run())
 }
 

@@ -117,6 +117,7 @@ func TestEndOfUnreadFlood(t *testing.T) {
 // Logging does not wait for a reader, and neither does anything else that
 // oshrun does.
 func TestUnreadLog(t *testing.T) {
+	t.Parallel()
 	r, w, err := os.Pipe()
 	check(t, err)
 	defer r.Close()

@@ -41,6 +41,7 @@ func TestRecoverNobody(t *testing.T) {
 
 // What else ends a job does so with --recover, too.
 func TestRecoverEnds(t *testing.T) {
+	t.Parallel()
 	j := start(t, "-n", "3", "--recover", "t-pe", "globalexit", "7")
 	j.expect(7, "PE 2 (pid", "ended the job with status 7")
 	j = start(t, "-n", "2", "--recover", "--timeout", "0.5", "t-pe", "wait")
@@ -56,6 +57,7 @@ func TestRecoverEnds(t *testing.T) {
 
 // A program that is lost counts once, even if its process goes on.
 func TestRecoverLost(t *testing.T) {
+	t.Parallel()
 	gate := t.TempDir() + "/gate"
 	j := start(t, "-n", "2", "--recover", "sh", "-c", `"$0" pe t-pe wait; while [ ! -e "$1" ]; do sleep 0.02; done`, self(t), gate)
 	for _, pid := range j.ready(2) {

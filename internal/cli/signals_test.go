@@ -29,6 +29,7 @@ func (j *job) hears(n int, name string) {
 
 // Signals for the PEs reach them and do not end the job.
 func TestSignalsReachPEs(t *testing.T) {
+	t.Parallel()
 	j := start(t, "-n", "3", "sh", "-c", talker)
 	j.ready(3)
 	for name, sig := range map[string]syscall.Signal{"USR1": syscall.SIGUSR1, "USR2": syscall.SIGUSR2, "WINCH": syscall.SIGWINCH} {

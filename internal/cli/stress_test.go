@@ -40,6 +40,7 @@ func victims(t *testing.T) [][]string {
 // TestRandomKills kills oshrun or PEs at any moment of a job: no process and no
 // file is left, but for the directory of files that the next job removes.
 func TestRandomKills(t *testing.T) {
+	t.Parallel()
 	kills := 200
 	if testing.Short() {
 		kills = 20

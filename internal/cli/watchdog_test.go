@@ -52,6 +52,7 @@ func TestWatchdog(t *testing.T) {
 
 // Without a wish the best tier takes over in time, also for what runs by then.
 func TestBestWatchdogTakesOver(t *testing.T) {
+	t.Parallel()
 	best := usableTiers(t)[0]
 	for _, args := range [][]string{{"t-pe", "wait"}, {"sh", "-c", `"$0" pe t-pe wait; exit $?`, self(t)}, {"sh", "-c", `echo "ready $$"; sleep 1000`}} {
 		j := start(t, append([]string{"-n", "2", "--recover", "-v"}, args...)...)
@@ -90,6 +91,7 @@ func TestWatchdogErrors(t *testing.T) {
 
 // A PE that is stopped is reported once, and again when it goes on; it is not dead.
 func TestStoppedIsReported(t *testing.T) {
+	t.Parallel()
 	gate := t.TempDir() + "/gate"
 	j := start(t, "-n", "2", "sh", "-c", waiter, gate)
 	pid := j.ready(2)[0]
@@ -107,6 +109,7 @@ func TestStoppedIsReported(t *testing.T) {
 // A PE that computes without a call of the library hangs if that is asked for; one
 // that waits for others does not, however long.
 func TestHangTimeout(t *testing.T) {
+	t.Parallel()
 	j := start(t, "-n", "2", "--hang-timeout", "0.3", "t-pe", "spin")
 	pids := j.ready(2)
 	for _, pid := range pids {
@@ -126,6 +129,7 @@ func TestHangTimeout(t *testing.T) {
 // Where descriptors are so short that the PEs can be started and the better watch not
 // opened, the job ends all the same.
 func TestWatchdogShortOfDescriptors(t *testing.T) {
+	t.Parallel()
 	limits := []int{168, 172, 176, 180, 184, 188, 192} // from too few to start to enough
 	jobs := make([]*job, len(limits))
 	for i, limit := range limits {

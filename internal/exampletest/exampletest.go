@@ -7,6 +7,7 @@ package exampletest
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -68,16 +69,7 @@ func Rows(t *testing.T, file string) (all []Row) {
 // printed lines are sorted.
 func Run(t *testing.T, want func(n int) (pattern string, status int)) {
 	t.Helper()
-	dir, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
-	rows := Rows(t, "../../README.md")
-	i := slices.IndexFunc(rows, func(r Row) bool { return r.Name == filepath.Base(dir) })
-	if i < 0 {
-		t.Fatalf("README.md has no line for %s", filepath.Base(dir))
-	}
-	r := rows[i]
+	r := here(t)
 	short(t, r)
 	counts := []string{r.npes}
 	if !testing.Short() {
@@ -95,6 +87,53 @@ func Run(t *testing.T, want func(n int) (pattern string, status int)) {
 			start(t, folder, command, pattern, status)
 		})
 	}
+}
+
+// Refuse starts the example of the present folder with a number of PEs that it cannot do
+// with: it has to end with status 1 and print no result.
+func Refuse(t *testing.T, n int) {
+	t.Helper()
+	r := here(t)
+	start(t, install(t, r), strings.Replace(r.Command, "-n "+r.npes, fmt.Sprintf("-n %d", n), 1), "", 1)
+}
+
+var killed = regexp.MustCompile("--kill [0-9]+")
+
+// Survive starts the example of the present folder as README.md says, but that each of
+// the n PEs in turn, or PE 0 alone if tests are to be short, is the one that --kill names. It
+// has to end with status 3 and to print what want returns for that victim, as for Run.
+func Survive(t *testing.T, want func(n, victim int) (pattern string)) {
+	t.Helper()
+	r := here(t)
+	n, err := strconv.Atoi(r.npes)
+	if err != nil || !killed.MatchString(r.Command) {
+		t.Fatalf("%s kills no PE: %v", r.Command, err)
+	}
+	folder := install(t, r)
+	for victim := range n {
+		if victim > 0 && testing.Short() {
+			break
+		}
+		t.Run(strconv.Itoa(victim), func(t *testing.T) {
+			command := killed.ReplaceAllString(r.Command, fmt.Sprintf("--kill %d", victim))
+			start(t, folder, command, want(n, victim), 3)
+		})
+	}
+}
+
+// here returns the line of the example in the present folder.
+func here(t *testing.T) Row {
+	t.Helper()
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := Rows(t, "../../README.md")
+	i := slices.IndexFunc(rows, func(r Row) bool { return r.Name == filepath.Base(dir) })
+	if i < 0 {
+		t.Fatalf("README.md has no line for %s", filepath.Base(dir))
+	}
+	return rows[i]
 }
 
 // install makes a folder in which this binary is .bin/oshrun and the example.

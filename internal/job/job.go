@@ -11,6 +11,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/goshmem/goshmem/failure"
@@ -41,6 +42,8 @@ type Job struct {
 	orders  *net.UnixConn  // over which the step asks something of this process
 	profile *profile       // nil if nobody asked for one
 	news    *news          // tells of deaths
+	alert   atomic.Pointer[func()]
+	left    chan struct{} // closed when the client is finalized
 	refs    int
 }
 
@@ -110,6 +113,7 @@ func (j *Job) Release(ctx context.Context) error {
 		return nil
 	}
 	_ = j.orders.Close() // nothing is to be sent
+	defer close(j.left)
 	if err := j.client.Finalize(ctx); err != nil {
 		return fmt.Errorf("PMIx finalize: %w", err)
 	}
@@ -155,7 +159,7 @@ func setUp(ctx context.Context) (*Job, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to the PMIx server of oshrun: %w", err)
 	}
-	j := &Job{Nspace: c.Nspace(), PE: int(c.Rank()), NPEs: c.Size(), client: c, profile: startProfile(int(c.Rank()))}
+	j := &Job{Nspace: c.Nspace(), PE: int(c.Rank()), NPEs: c.Size(), client: c, profile: startProfile(int(c.Rank())), left: make(chan struct{})}
 	if err := j.join(ctx, step, registered); err != nil {
 		j.profile.end()
 		return nil, errors.Join(err, c.Finalize(ctx))
@@ -298,10 +302,14 @@ func (j *Job) listen(processors int) {
 }
 
 // watch ends the process when its oshrun is gone: nobody is left to take its
-// output, its status or its abort, and its peers are ending as well. It does
-// nothing once the client is finalized.
+// output, its status or its abort, and its peers are ending as well. It returns once
+// the client is finalized.
 func (j *Job) watch() {
-	<-j.client.Lost()
+	select {
+	case <-j.left:
+		return
+	case <-j.client.Lost():
+	}
 	fmt.Fprintf(os.Stderr, "goshmem: PE %d: the connection to oshrun is lost; ending\n", j.PE)
 	j.profile.end()
 	xunix.KillSelf()

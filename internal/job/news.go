@@ -135,6 +135,22 @@ const settleAtMost = 250 * time.Millisecond
 // returns when they have, or after a quarter of a second.
 func (j *Job) Settle() { j.news.settle(settleAtMost) }
 
+// Alert has f called by whoever of the process says Noticed, before that returns: for
+// what has to know of a death before the next call of the program. f is to do nothing
+// when there is nothing new, and to wait for nobody. Nil: nothing any more.
+func (j *Job) Alert(f func()) {
+	if f == nil {
+		j.alert.Store(nil)
+		return
+	}
+	j.alert.Store(&f)
+}
+
 // Noticed says that somebody has seen a new epoch of the failure page, so that
 // those are told who wait for that.
-func (j *Job) Noticed() { j.news.look() }
+func (j *Job) Noticed() {
+	if f := j.alert.Load(); f != nil {
+		(*f)()
+	}
+	j.news.look()
+}

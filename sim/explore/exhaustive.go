@@ -18,6 +18,7 @@ type Count struct {
 
 // config is a state of the whole: the numbers that a space gave.
 type config struct {
+	sum     [2]uint64 // of what stands for each of the members and queues: see hash
 	member  [MostExhaustive]uint32
 	queue   [MostExhaustive * MostExhaustive]uint32 // from q to p at q*MostExhaustive+p
 	news    [MostExhaustive]uint8                   // of whose death each has still to be told
@@ -28,6 +29,26 @@ type config struct {
 	timeout uint8
 	sent    uint16 // counted as long as nothing can go wrong
 	faulty  bool
+}
+
+func (c *config) setMember(p int, to uint32) {
+	c.change(p, c.member[p], to)
+	c.member[p] = to
+}
+
+func (c *config) setQueue(at int, to uint32) {
+	c.change(MostExhaustive+at, c.queue[at], to)
+	c.queue[at] = to
+}
+
+// change brings the sum up to date when the number at a place changes.
+func (c *config) change(place int, from, to uint32) {
+	if from == to {
+		return
+	}
+	old, now := stands(place, uint64(from)), stands(place, uint64(to))
+	c.sum[0] += now[0] - old[0]
+	c.sum[1] += now[1] - old[1]
 }
 
 // search is an exhaustive one of one scenario.
@@ -42,7 +63,7 @@ type search struct {
 	path    []Choice
 	failure *Failure
 	onEnd   func(*Group) // for tests
-	words   [64]uint32
+	room    Group
 }
 
 // Exhaustive searches all runs of sys with faults, up to the first that goes
@@ -66,7 +87,7 @@ func (s *search) run() (Count, *Failure) {
 		if err != nil {
 			return Count{}, &Failure{System: sys, Err: err}
 		}
-		c.member[p] = s.space.member(m, p)
+		c.setMember(p, s.space.member(m, p))
 	}
 	s.beginnings(&c, 0)
 	s.count.States, s.count.MemberStates = s.seen.count, len(s.space.members)-1
@@ -148,7 +169,7 @@ func (s *search) rest(c *config) {
 	var done [MostExhaustive]*outcome
 	for p := range s.n {
 		if c.dead>>p&1 == 0 {
-			done[p] = s.space.step(p, step{member: next.member[p], kind: uint8(Tick)})
+			done[p] = s.space.step(p, step{member: next.member[p], kind: Tick})
 			s.apply(&next, p, done[p])
 		}
 	}
@@ -193,7 +214,7 @@ func (s *search) lose(c *config, p, q int) {
 	next.losses--
 	next.faulty = true
 	at := q*MostExhaustive + p
-	next.queue[at] = s.space.pop(next.queue[at])
+	next.setQueue(at, s.space.pop(next.queue[at]))
 	s.path = append(s.path, Choice{Kind: Lose, P: p, Q: q})
 	s.count.Transitions++
 	s.visit(&next)
@@ -207,15 +228,19 @@ func (s *search) try(c *config, ch Choice) {
 		return
 	}
 	s.path = append(s.path, ch)
-	defer func() { s.path = s.path[:len(s.path)-1] }()
+	s.happen(c, ch)
+	s.path = s.path[:len(s.path)-1]
+}
+
+func (s *search) happen(c *config, ch Choice) {
 	next := *c
 	p, q := ch.P, ch.Q
-	k := step{member: c.member[p], kind: uint8(ch.Kind), from: uint8(q)}
+	k := step{member: c.member[p], kind: ch.Kind, from: q}
 	switch ch.Kind {
 	case Deliver:
 		at := q*MostExhaustive + p
 		k.msg = s.space.queues[c.queue[at]].list[0]
-		next.queue[at] = s.space.pop(c.queue[at])
+		next.setQueue(at, s.space.pop(c.queue[at]))
 	case News:
 		next.news[p] &^= 1 << q
 	case Tick:
@@ -227,7 +252,7 @@ func (s *search) try(c *config, ch Choice) {
 	err := o.err
 	if err == nil && ch.Kind == News {
 		err = s.late(&next, p, q, o.next)
-		next.queue[q*MostExhaustive+p] = 0
+		next.setQueue(q*MostExhaustive+p, 0)
 	}
 	s.count.Transitions++
 	s.apply(&next, p, o)
@@ -261,7 +286,7 @@ func (s *search) tells(c *config, o *outcome) bool {
 // So whatever q has sent and p not received may be forgotten.
 func (s *search) late(c *config, p, q int, member uint32) error {
 	for _, msg := range s.space.queues[c.queue[q*MostExhaustive+p]].list {
-		o := s.space.step(p, step{member: member, msg: msg, kind: uint8(Deliver), from: uint8(q)})
+		o := s.space.step(p, step{member: member, msg: msg, kind: Deliver, from: q})
 		if o.next != member || len(o.sends) > 0 || o.returns || o.err != nil {
 			s.path = append(s.path, Choice{Kind: Deliver, P: p, Q: q})
 			return fmt.Errorf("%w: %v from %d at %d", ErrLate, s.space.msgs[msg], q, p)
@@ -271,11 +296,11 @@ func (s *search) late(c *config, p, q int, member uint32) error {
 }
 
 func (s *search) apply(c *config, p int, o *outcome) {
-	c.member[p] = o.next
+	c.setMember(p, o.next)
 	for _, send := range o.sends {
 		if c.dead>>send.to&1 == 0 {
 			at := p*MostExhaustive + int(send.to)
-			c.queue[at] = s.space.push(c.queue[at], send.msg)
+			c.setQueue(at, s.space.push(c.queue[at], send.msg))
 		}
 	}
 	if s.faults == (Faults{}) {
@@ -287,23 +312,24 @@ func (s *search) die(c *config, p int, buried uint32) {
 	c.dead |= 1 << p
 	c.deaths--
 	c.faulty = true
-	c.member[p] = buried
+	c.setMember(p, buried)
 	c.news[p] = 0
 	for q := range s.n {
-		c.queue[q*MostExhaustive+p] = 0
+		c.setQueue(q*MostExhaustive+p, 0)
 		if c.dead>>q&1 == 0 {
 			c.news[q] |= 1 << p
 		}
 	}
 }
 
+// group is c as Check sees it, until the next is asked for.
 func (s *search) group(c *config, who int) *Group {
-	g := &Group{Members: make([]Member, s.n), Dead: uint64(c.dead), Sent: int(c.sent), Who: who, Final: who < 0}
-	g.Faultless = s.faults == Faults{}
+	list := s.room.Members[:0]
 	for p := range s.n {
-		g.Members[p] = s.space.members[c.member[p]]
+		list = append(list, s.space.members[c.member[p]])
 	}
-	return g
+	s.room = Group{Members: list, Dead: uint64(c.dead), Sent: int(c.sent), Who: who, Final: who < 0, Faultless: s.faults == Faults{}}
+	return &s.room
 }
 
 func (s *search) fail(err error) {
@@ -312,17 +338,14 @@ func (s *search) fail(err error) {
 	}
 }
 
-// hash packs what is used of c.
+// hash is 128 bits of all that c is: sums of what stands for each of its parts, so that
+// an event costs no more than what it changes.
 func (s *search) hash(c *config) [2]uint64 {
-	w := s.words[:0]
-	w = append(w, uint32(c.dead)|uint32(c.deaths)<<8|uint32(c.losses)<<16|uint32(c.ticks)<<24, uint32(c.timeout)|uint32(c.sent)<<16)
-	for p := range s.n {
-		w = append(w, c.member[p]<<8|uint32(c.news[p]))
-		for q := range s.n {
-			if q != p {
-				w = append(w, c.queue[p*MostExhaustive+q])
-			}
-		}
+	news := uint64(0)
+	for p, set := range c.news {
+		news |= uint64(set) << (8 * p)
 	}
-	return hash(w)
+	left := uint64(c.dead) | uint64(c.deaths)<<8 | uint64(c.losses)<<16 | uint64(c.ticks)<<24 | uint64(c.timeout)<<32 | uint64(c.sent)<<40
+	a, b := stands(-1, news), stands(-2, left)
+	return [2]uint64{c.sum[0] + a[0] + b[0], (c.sum[1] + a[1] + b[1]) | 1} // never 0
 }

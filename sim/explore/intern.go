@@ -2,7 +2,6 @@ package explore
 
 import (
 	"fmt"
-	"math/bits"
 	"slices"
 )
 
@@ -16,19 +15,30 @@ type space struct {
 	msgs    []Message
 	msgIDs  map[string]uint32
 	queues  []queue
-	next    map[uint64]uint32 // of queue<<32|message: the queue with the message behind
-	steps   map[step]*outcome
+	next    table[uint32]   // of queue<<32|message: the queue with the message behind
+	steps   table[*outcome] // by step.key
 	buf     []byte
 	effects []Effect
 }
 
 // queue is what is under way from one member to another. Number 0 is empty.
-type queue struct{ list []uint32 }
+type queue struct {
+	list   []uint32
+	rest   uint32 // the queue without its first message
+	popped bool   // rest is known
+}
 
 // step is one event at one member's state.
 type step struct {
 	member, msg uint32
-	kind, from  uint8
+	kind        Kind
+	from        int
+}
+
+// key is another for each step, and never 0: there are fewer than 2^26 messages, as
+// a search of so many would not fit into memory.
+func (k step) key() uint64 {
+	return uint64(k.member)<<32 | uint64(k.msg)<<6 | uint64(k.from)<<3 | uint64(k.kind&7)
 }
 
 // outcome is what a step does.
@@ -51,7 +61,7 @@ const nobody = 0
 func newSpace(sys System) *space {
 	return &space{
 		sys: sys, members: []Member{nil}, ids: map[string]uint32{}, msgs: []Message{nil}, msgIDs: map[string]uint32{},
-		queues: []queue{{}}, next: map[uint64]uint32{}, steps: map[step]*outcome{},
+		queues: []queue{{}},
 	}
 }
 
@@ -89,39 +99,43 @@ func (s *space) message(m Message) uint32 {
 // push is queue q with msg behind.
 func (s *space) push(q, msg uint32) uint32 {
 	key := uint64(q)<<32 | uint64(msg)
-	if id, ok := s.next[key]; ok {
+	if id := s.next.get(key); id != 0 {
 		return id
 	}
 	id := uint32(len(s.queues))
 	old := s.queues[q].list
-	s.queues = append(s.queues, queue{append(slices.Clip(old), msg)})
-	s.next[key] = id
+	s.queues = append(s.queues, queue{list: append(slices.Clip(old), msg)})
+	s.next.put(key, id)
 	return id
 }
 
 // pop is queue q without its first message.
 func (s *space) pop(q uint32) uint32 {
+	if it := &s.queues[q]; it.popped {
+		return it.rest
+	}
 	rest := uint32(0)
 	for _, msg := range s.queues[q].list[1:] {
 		rest = s.push(rest, msg)
 	}
+	s.queues[q].rest, s.queues[q].popped = rest, true
 	return rest
 }
 
 // step is what event k does at member p.
 func (s *space) step(p int, k step) *outcome {
-	if o := s.steps[k]; o != nil {
+	if o := s.steps.get(k.key()); o != nil {
 		return o
 	}
 	m := s.members[k.member].Clone()
 	s.effects = s.effects[:0]
-	switch Kind(k.kind) {
+	switch k.kind {
 	case Enter:
 		s.effects = m.Enter(s.effects)
 	case Deliver:
-		s.effects = m.Recv(int(k.from), s.msgs[k.msg], s.effects)
+		s.effects = m.Recv(k.from, s.msgs[k.msg], s.effects)
 	case News:
-		s.effects = m.PeerFailed(int(k.from), s.effects)
+		s.effects = m.PeerFailed(k.from, s.effects)
 	default:
 		s.effects = m.Tick(s.effects)
 	}
@@ -139,24 +153,63 @@ func (s *space) step(p int, k step) *outcome {
 	o.next = s.member(m, p)
 	o.buried = s.buried(m, p)
 	o.uniform = o.buried != nobody
-	s.steps[k] = o
+	s.steps.put(k.key(), o)
 	return o
 }
 
-// hash is 128 bits of a state's words.
-func hash(words []uint32) [2]uint64 {
-	a, b := uint64(0x243f6a8885a308d3), uint64(0x13198a2e03707344)
-	for i := 0; i < len(words); i += 2 {
-		x := uint64(words[i])
-		if i+1 < len(words) {
-			x |= uint64(words[i+1]) << 32
+// stands is 128 bits that stand for a number at a place of a state.
+func stands(place int, number uint64) [2]uint64 {
+	x := number ^ uint64(place+3)*0x9e3779b97f4a7c15
+	return [2]uint64{scatter(x ^ 0x243f6a8885a308d3), scatter(x*0xd6e8feb86659fd93 + 0x13198a2e03707344)}
+}
+
+// scatter maps 64 bits to 64 others, one to one, so that each bit depends on all.
+func scatter(x uint64) uint64 {
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
+// table is a map from numbers other than 0 to values other than the zero one.
+type table[V comparable] struct {
+	slots []entry[V]
+	count int
+}
+
+type entry[V comparable] struct {
+	key   uint64
+	value V
+}
+
+// find is where key is or would be put. There is always room.
+func (t *table[V]) find(key uint64) *entry[V] {
+	mask := uint64(len(t.slots) - 1)
+	for i := scatter(key) & mask; ; i = (i + 1) & mask {
+		if e := &t.slots[i]; e.key == key || e.key == 0 {
+			return e
 		}
-		hi, lo := bits.Mul64(a^x, 0x9e3779b97f4a7c15)
-		a = bits.RotateLeft64(hi^lo, 23) + x
-		hi, lo = bits.Mul64(b^x, 0xd6e8feb86659fd93)
-		b = bits.RotateLeft64(hi+lo, 41) ^ x
 	}
-	return [2]uint64{mix(a, 0xa4093822299f31d1), mix(b, 0x082efa98ec4e6c89) | 1} // never 0
+}
+
+func (t *table[V]) get(key uint64) V {
+	if t.count == 0 {
+		return *new(V)
+	}
+	return t.find(key).value
+}
+
+func (t *table[V]) put(key uint64, value V) {
+	if 2*t.count >= len(t.slots) {
+		old := t.slots
+		t.slots = make([]entry[V], max(1<<6, 2*len(old)))
+		for _, e := range old {
+			if e.key != 0 {
+				*t.find(e.key) = e
+			}
+		}
+	}
+	*t.find(key) = entry[V]{key, value}
+	t.count++
 }
 
 // visited is a set of hashes.

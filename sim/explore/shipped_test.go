@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// mutant says that the machines are built with a mistake.
-var mutant = flag.Bool("mutant", false, "hunt for a mistake that was built in")
+// mutant says that the machines are built with a mistake, and what is to find it.
+var mutant = flag.String("mutant", "", `hunt for a mistake that was built in, by "search", and by schedules then, or by them alone: "random"`)
 
 // TestShipped is what each mutant has to fail: small searches and some schedules.
 func TestShipped(t *testing.T) {
@@ -17,7 +17,7 @@ func TestShipped(t *testing.T) {
 		t.Skip("TestExhaustive and TestRandom do so")
 	}
 	var all []Scenario
-	if *mutant { // else they are among those of TestExhaustive
+	if *mutant != "" { // else they are among those of TestExhaustive
 		all = FTCOScenarios(mutantNodes, mutantDeaths)
 	}
 	hunt(t, all, DrawFTCO, Limits{Nodes: 16, Deaths: 4, Calls: 4}, Limits{Nodes: 6, Deaths: 4, Calls: 5})
@@ -55,6 +55,9 @@ func TestAgreeShipped(t *testing.T) {
 func hunt(t *testing.T, all []Scenario, draw func(Limits) Draw, limits ...Limits) {
 	t.Helper()
 	states := 0
+	if *mutant == "random" {
+		all = nil
+	}
 	f := Search(t.Context(), all, runtime.GOMAXPROCS(0), func(r *Result) {
 		states += r.States
 		if r.Failure != nil {

@@ -19,6 +19,8 @@
 //	3686400     8192     Votes[64][2]            owner           members of that team
 //	3694592     128      Callers[16]             other PEs       owner
 //	3698688     2 Mi     Lanes                   see below       see below
+//	5795840     512 Ki   Entries[64][128]        members         members of that team
+//	6320128     256 Ki   Area                    owner           members of one of its teams
 //
 // A job has one failure page on each node, a memfd of its own that only the step
 // can write to: it is sealed against any writable mapping but the step's first.
@@ -45,8 +47,9 @@
 // reaches, before its first write: who finds it loads the word once more behind a
 // locked instruction.
 //
-// Arrive[t]: of each member i, the sequence number of the latest step of team t
-// that it has entered, i*ArriveStride(members) bytes from the start. It lies in
+// Entries[t], and Arrive[t] of teams with more members than that has room for: of each
+// member i, the sequence number of the latest step of team t that it has entered, the
+// arrival word. It lies in
 // the segment of the team's first member on the node, is written by member i
 // alone and read by all members with an acquire load. Where one who
 // enters looks whether everybody has, the store is sequentially consistent, so
@@ -58,9 +61,13 @@
 // them, as arming the bell orders a sleeper's word before its last look at the
 // mark.
 //
+// Entry.Data[seq%2]: member i's contribution to step seq, if it is so small: on the line
+// that all members look at anyway. Plain stores before the member's store to its arrival
+// word, plain loads behind a look at that; when it is written again, is as with slots.
+//
 // Slots[t][seq%2]: the owner's contribution to step seq of team t: a cell of it
 // (the number of which is seq/2%SlotCells), or the whole slot if it is larger.
-// Plain stores before the owner's store to Arrive (release), plain loads by
+// Plain stores before the owner's store to its arrival word (release), plain loads by
 // members after they saw that store (acquire). A cell that was written for step
 // s is written again only after its owner saw everyone enter step s+1: a PE that
 // has entered s+1 has finished reading what belongs to s, so no reader is left.
@@ -75,7 +82,7 @@
 // what it leaves in memory is what it had stored up to one of them.
 //
 // Votes[t][seq%2]: the owner's vote in agreement seq of team t. Flags and Epoch are
-// written before Seq (sequentially consistent, as in Arrive, with the same marks) and
+// written before Seq (sequentially consistent, as arrival words, with the same marks) and
 // read behind it. A vote is written again two agreements later, when its owner has
 // seen everybody who lives enter the one between: as with slots, no reader is left.
 //
@@ -95,6 +102,12 @@
 // arms its own bell; the owner, having stored Cells, looks at the bell of the sender,
 // and if it is set, at Want, and rings. So, as for data at the bell, either the owner
 // sees both or the sender its room.
+//
+// Area: what the owner gives to a large reduction of private memory, of one team at a
+// time, and its part of the result. Plain stores before the owner's store to Arrive
+// (release), plain loads by members after they saw that store (acquire). It is cut in
+// two, for the pieces by turns: a half is written again when its owner saw everyone
+// enter the step behind that in which it was read. Package coll has the steps.
 //
 // Epoch and Failure: only the step writes them. A PE is dead if Failure.Incarnation
 // is its incarnation or a later one; that word only grows. To publish a death, the
@@ -117,8 +130,15 @@
 // ever greater sequence numbers, a member for which it once did not name the group
 // any more has stopped using that for good.
 //
+// Teams[t].Call: stored by the owner (release) before it enters the first step of a large
+// collective, read (acquire) by members behind their look at its arrival word there and
+// before they enter the next step, which the owner waits for before it stores another one.
+//
 // Teams[t].Offer: stored by the owner before it enters an agreement of team t (which
 // orders it), read by those who have left that one and not entered the next.
+//
+// Teams[t].Seq: written by the owner; members of a team that all had left read it between
+// two barriers, where it becomes nothing but the greatest that any has (coll.Rejoin).
 //
 // Teams, Heap, Blocks, Progress: written by the owner only. They stand here
 // rather than in the owner's private memory so that a successor that takes
@@ -137,7 +157,7 @@ const (
 	Magic = 0x4d454d48534f47 // "GOSHMEM", little endian
 	// FailureMagic begins a failure page.
 	FailureMagic = 0x4c494146534f47 // "GOSFAIL", little endian
-	Version      = 6
+	Version      = 8
 
 	MaxRegions = 8
 	MaxTeams   = 64
@@ -145,8 +165,11 @@ const (
 	MaxBlocks  = 65536
 	SlotSize   = 8192
 	SlotCells  = 32 // of a slot, for contributions that fit into one
+	MaxEntries = MaxLocal / 8
+	EntrySize  = 24 // bytes of a contribution that fits beside an arrival word
+	AreaSize   = 256 << 10
 
-	ControlSize = 6 << 20 // bytes reserved for Control; regions follow
+	ControlSize = 8 << 20 // bytes reserved for Control; regions follow
 
 	// Align is the alignment of regions and of a segment's place in the
 	// node's address range: the size of a huge page.
@@ -206,7 +229,16 @@ type Team struct {
 	Part  uint64 // what is done of a part of a large reduction: board.Logged or board.Pushed of a piece
 	Used  uint64 // 0: the id is free here; otherwise the sequence number at which the group began that has it, and TeamReleased
 	Offer uint64 // what survivors of the team tell each other about the one that they make
-	_     [32]byte
+	Call  uint64 // which large collective it has called, with what
+	_     [24]byte
+}
+
+// Entry is a member's arrival word and what it contributes to small steps, alone on
+// their cache line.
+type Entry struct {
+	Seq  uint64 // the arrival word
+	Data [2][EntrySize]byte
+	_    uint64
 }
 
 // Vote is what a PE says in an agreement, alone on its cache line.
@@ -237,15 +269,18 @@ type Control struct {
 	Callers  [MaxLocal / 64]uint64
 	_        [4096 - MaxLocal/8]byte
 	Lanes    [LanesSize]byte
+	Entries  [MaxTeams][MaxEntries]Entry
+	Area     [AreaSize]byte
 }
 
-// ArriveStride returns how many bytes lie between the arrival words of a team of
-// so many members: a cache line, unless so many lines do not fit.
-func ArriveStride(members int) uintptr {
-	if members <= MaxLocal/8 {
-		return 64
+// ArriveWords returns where the arrival words of a team of so many members begin in the
+// segment of its first member, and how many bytes lie between two: a cache line,
+// with room for small contributions, unless so many lines do not fit.
+func (c *Control) ArriveWords(team, members int) (first unsafe.Pointer, stride uintptr) {
+	if members <= MaxEntries {
+		return unsafe.Pointer(&c.Entries[team]), unsafe.Sizeof(Entry{})
 	}
-	return 8
+	return unsafe.Pointer(&c.Arrive[team]), 8
 }
 
 // HeaderBytes is the size of Header.

@@ -10,10 +10,12 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/goshmem/goshmem/internal/coverage"
@@ -30,13 +32,17 @@ func main() {
 	if len(os.Args) > 1 {
 		only = os.Args[1]
 	}
-	if err := run(only); err != nil {
+	// Who interrupts it finds nothing left of it.
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, only); err != nil {
 		fmt.Fprintln(os.Stderr, "mutants:", err)
+		stop()
 		os.Exit(1)
 	}
 }
 
-func run(only string) error {
+func run(ctx context.Context, only string) error {
 	selected, err := regexp.Compile(only)
 	if err != nil {
 		return err
@@ -51,28 +57,31 @@ func run(only string) error {
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	mutants := s.Mutants()
-	program, err := build(s, dir, mutants)
+	program, err := build(ctx, s, dir, mutants)
 	if err != nil {
 		return err
 	}
 	t := tester{program: program}
-	if out, err := t.test("", 0); err != nil {
+	if out, err := t.test(ctx, "", 0); err != nil {
 		return fmt.Errorf("tests fail without a mutant: %w\n%s", err, out)
 	}
 	broken := map[string]bool{}
 	for _, r := range coverage.Routines {
-		if s.Tests[r.Name] == "" || !selected.MatchString(r.Name) {
+		if ctx.Err() != nil || s.Tests[r.Name] == "" || !selected.MatchString(r.Name) {
 			continue
 		}
-		if out, err := t.test(r.Name, 0); err != nil {
+		if out, err := t.test(ctx, r.Name, 0); err != nil {
 			broken[r.Name] = true
 			t.bad = append(t.bad, fmt.Sprintf("%s: its test fails alone, without a mutant: %v\n%s", r.Name, err, out))
 		}
 	}
 	for _, m := range mutants {
-		if s.Tests[m.Routine] != "" && selected.MatchString(m.Routine) && !broken[m.Routine] {
-			t.try(&m)
+		if ctx.Err() == nil && s.Tests[m.Routine] != "" && selected.MatchString(m.Routine) && !broken[m.Routine] {
+			t.try(ctx, &m)
 		}
+	}
+	if ctx.Err() != nil { // the last one was not found, but ended
+		return context.Cause(ctx)
 	}
 	fmt.Fprintf(os.Stdout, "%d mutants, %d found by an error, %d by a deadline, %d not found; %d routines without a mutant passed\n",
 		t.tried, t.failed, t.late, t.tried-t.failed-t.late, t.passed)
@@ -83,14 +92,15 @@ func run(only string) error {
 }
 
 // build builds the test program with all mutants in it.
-func build(s *coverage.Source, dir string, mutants []coverage.Mutant) (string, error) {
+func build(ctx context.Context, s *coverage.Source, dir string, mutants []coverage.Mutant) (string, error) {
 	overlay, err := s.Overlay(dir, mutants)
 	if err != nil {
 		return "", err
 	}
 	program := filepath.Join(dir, "shmem.test")
-	cmd := exec.CommandContext(context.Background(), "go", "test", "-c", "-overlay", overlay, "-o", program, "./shmem")
+	cmd := exec.CommandContext(ctx, "go", "test", "-c", "-overlay", overlay, "-o", program, "./shmem")
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	cmd.Env = append(os.Environ(), "GOTMPDIR="+dir) // what it leaves when it is interrupted goes with ours
 	return program, cmd.Run()
 }
 
@@ -102,8 +112,8 @@ type tester struct {
 }
 
 // test runs the test of one routine, or of all, in the presence of a mutant, or none.
-func (t *tester) test(routine string, mutant int) (string, error) {
-	ctx, stop := context.WithTimeout(context.Background(), patience)
+func (t *tester) test(ctx context.Context, routine string, mutant int) (string, error) {
+	ctx, stop := context.WithTimeout(ctx, patience)
 	defer stop()
 	cmd := exec.CommandContext(ctx, t.program, "-test.run=^TestRoutines$/^"+npes+"$")
 	cmd.Dir = "shmem"
@@ -123,10 +133,10 @@ func (t *tester) test(routine string, mutant int) (string, error) {
 
 // try demands that a mutant is found. One that hangs is found if the test's own
 // deadline ends it with an error.
-func (t *tester) try(m *coverage.Mutant) {
+func (t *tester) try(ctx context.Context, m *coverage.Mutant) {
 	t.tried++
 	begun := time.Now()
-	out, err := t.test(m.Routine, m.Number)
+	out, err := t.test(ctx, m.Routine, m.Number)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		t.bad = append(t.bad, fmt.Sprintf("%s: %s %s: the test hangs\n%s", m.Routine, m.Func, m.What, out))

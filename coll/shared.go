@@ -1,0 +1,191 @@
+package coll
+
+import (
+	"context"
+	"sync"
+	"unsafe"
+
+	"github.com/goshmem/goshmem/coll/board"
+	"github.com/goshmem/goshmem/symheap/layout"
+)
+
+// A large reduction of private memory shares out the folding, as one of symmetric
+// memory does. Members put what the others need of a piece into their areas, fold a
+// share of it each, and take the shares of all. While piece k is folded, the shares of
+// piece k-1 are there already, so that there is one step for each piece and one more.
+//
+// An area has two halves for the pieces by turns, each a half for contributions and one
+// for the owner's share. Contributions to piece k are written when all have entered
+// its step before last, in which the last look at those to piece k-2 is; the share of
+// piece k behind its step, when all have done with that of piece k-2. Who enters the
+// last step has done with all areas: so it ends with one in which nothing is moved, and a
+// process may lend its area to another team afterwards.
+
+// areas has the PEs of this process whose area is in use: one reduction has it at a
+// time. Another one of the same PE, on another team, goes through slots.
+var areas struct {
+	sync.Mutex
+	taken map[*layout.Control]bool
+}
+
+// takeArea takes this member's area, if it is free.
+func (t *Team) takeArea() bool {
+	areas.Lock()
+	defer areas.Unlock()
+	me := t.members[t.me]
+	if areas.taken[me] {
+		return false
+	}
+	if areas.taken == nil {
+		areas.taken = map[*layout.Control]bool{}
+	}
+	areas.taken[me] = true
+	return true
+}
+
+func (t *Team) returnArea() {
+	areas.Lock()
+	defer areas.Unlock()
+	delete(areas.taken, t.members[t.me])
+}
+
+// sharing is a large reduction of private memory.
+type sharing[T any] struct {
+	t        *Team
+	op       Folder[T]
+	dst, src []T // dst is nil where the result is not wanted
+	most     int // elements of a piece
+}
+
+// pieceBytes is what of an area a piece's contributions take at most, and again, in the
+// worst case, its share.
+const pieceBytes = layout.AreaSize / 4
+
+// reduceShared is ReducePrivate for more than fits into a slot. It does nothing, and
+// says so, if some member's area is in use.
+func reduceShared[T any](ctx context.Context, t *Team, h heading, dst, src []T, op Folder[T]) (done bool, err error) {
+	mine := uint64(0)
+	if t.takeArea() {
+		defer t.returnArea()
+		mine = 1
+	}
+	seq, err := t.offer(ctx, h, view[byte](unsafe.Pointer(&mine), 8))
+	if err != nil {
+		return true, err
+	}
+	who := t.present(seq)
+	all := len(who) == len(t.members)
+	for _, i := range who {
+		data, ok := h.of(t.slot(i, seq, headingBytes+8), seq)
+		if !ok {
+			return true, &OtherError{Member: i}
+		}
+		all = all && *(*uint64)(data) != 0
+	}
+	if !all {
+		return false, nil
+	}
+	s := sharing[T]{t: t, op: op, dst: dst, src: src, most: pieceBytes / bytesOf[T](1)}
+	return true, s.run(ctx)
+}
+
+// run makes all pieces.
+func (s *sharing[T]) run(ctx context.Context) (err error) {
+	pieces := (len(s.src) + s.most - 1) / s.most
+	seq, err := s.t.begin(uint64(pieces) + 2)
+	if err != nil {
+		return err
+	}
+	defer s.t.end(&err)
+	for k := range pieces + 1 {
+		s.give(k)
+		if err := s.t.meet(ctx, seq+uint64(k)); err != nil {
+			return err
+		}
+		if s.absent(seq+uint64(k)) != nil {
+			continue // a share will be missing, which the last step says to all
+		}
+		s.collect(k - 1)
+		s.fold(k)
+	}
+	last := seq + uint64(pieces) + 1
+	if err := s.t.meet(ctx, last); err != nil {
+		return err
+	}
+	if dead := s.absent(last); dead != nil {
+		return &DeadError{Members: dead}
+	}
+	return nil
+}
+
+// absent returns the members of a tolerant team that died short of a step that was
+// waited for. All survivors find the same.
+func (s *sharing[T]) absent(seq uint64) (dead []int) {
+	if s.t.gone == nil {
+		return nil
+	}
+	for i := range s.t.members {
+		if !s.t.in(i, seq) {
+			dead = append(dead, i)
+		}
+	}
+	return dead
+}
+
+// piece returns where piece k begins and how many elements it has, none beyond the last.
+func (s *sharing[T]) piece(k int) (lo, n int) {
+	lo = min(k*s.most, len(s.src))
+	return lo, min(s.most, len(s.src)-lo)
+}
+
+// area returns where member i's contribution to piece k is, and its share of it.
+func (s *sharing[T]) area(i, k int) (contribution, share unsafe.Pointer) {
+	at := unsafe.Add(unsafe.Pointer(&s.t.members[i].Area), k%2*(layout.AreaSize/2))
+	return at, unsafe.Add(at, pieceBytes)
+}
+
+// give puts what the others fold of piece k into this member's area.
+func (s *sharing[T]) give(k int) {
+	first, n := s.piece(k)
+	lo, hi := board.Share(n, len(s.t.members), s.t.me)
+	to, _ := s.area(s.t.me, k)
+	into := view[T](to, n)
+	copy(into[:lo], s.src[first:first+lo])
+	copy(into[hi:], s.src[first+hi:first+n])
+}
+
+// fold makes this member's share of piece k.
+func (s *sharing[T]) fold(k int) {
+	first, n := s.piece(k)
+	lo, hi := board.Share(n, len(s.t.members), s.t.me)
+	if lo == hi {
+		return
+	}
+	_, to := s.area(s.t.me, k)
+	acc := view[T](to, hi-lo)
+	for i := range s.t.members {
+		from, _ := s.area(i, k)
+		in := view[T](from, n)[lo:hi]
+		if i == s.t.me {
+			in = s.src[first+lo : first+hi]
+		}
+		if i == 0 {
+			copy(acc, in)
+		} else {
+			s.op.Fold(acc, in)
+		}
+	}
+}
+
+// collect takes everybody's share of piece k.
+func (s *sharing[T]) collect(k int) {
+	if k < 0 || s.dst == nil {
+		return
+	}
+	first, n := s.piece(k)
+	for i := range s.t.members {
+		lo, hi := board.Share(n, len(s.t.members), i)
+		_, from := s.area(i, k)
+		copy(s.dst[first+lo:first+hi], view[T](from, hi-lo))
+	}
+}

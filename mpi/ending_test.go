@@ -1,0 +1,237 @@
+package mpi_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/goshmem/goshmem/mpi"
+	"github.com/goshmem/goshmem/shmem"
+	"github.com/goshmem/goshmem/shmem/shmemtest"
+)
+
+// soon is how long a job may take whose calls might not end.
+var soon = shmemtest.Timeout(20 * time.Second)
+
+// ended checks that a request ends, with one of the causes or well, and only once.
+func ended(t *testing.T, r mpi.Request, well bool, cause error) {
+	t.Helper()
+	_, err := r.Wait()
+	if (err != nil || !well) && !errors.Is(err, cause) {
+		t.Errorf("a request that nobody had waited for: %v, want %v", err, cause)
+	}
+	if s, err := r.Wait(); err != nil || s != (mpi.Status{}) {
+		t.Errorf("the same request once more: %+v, %v", s, err)
+	}
+	if _, done, err := r.Test(); err != nil || !done {
+		t.Errorf("Test of the same request: %v, %v", done, err)
+	}
+}
+
+// Requests that nobody has waited for end with Finalize, though shmem goes on, and
+// leave nothing to the next Init: neither parts of messages nor places in lanes.
+func TestPendingAtFinalize(t *testing.T) {
+	shmemtest.Run(t, 2, func(t *testing.T, _ *shmem.World) {
+		const long = 3 << 20
+		for range 5 {
+			w := must(mpi.Init())(t)
+			c := w.Comm()
+			other := 1 - c.Rank()
+			in, spare := make([]byte, long), make([]byte, 100)
+			met := []mpi.Request{ // each other, and may be under way
+				must(mpi.Isend(c, message(long, 1), other, 1))(t),
+				must(mpi.Irecv(c, in, other, 1))(t),
+			}
+			alone := []mpi.Request{
+				must(mpi.Isend(c, message(long, 2), other, 2))(t),
+				must(mpi.Irecv(c, spare, other, 3))(t),
+				must(mpi.Irecv(c, spare, mpi.AnySource, 4))(t),
+			}
+			ok(t, w.Finalize())
+			for _, r := range met {
+				ended(t, r, true, mpi.ErrFinalized)
+			}
+			for _, r := range alone {
+				ended(t, r, false, mpi.ErrFinalized)
+			}
+			if c.Failed() != nil || c.AckFailed() != nil {
+				t.Error("somebody has died")
+			}
+
+			w = must(mpi.Init())(t)
+			c.AckFailed() // of the old one touches nothing
+			out := message(long, 5)
+			must(mpi.Sendrecv(w.Comm(), out, other, 1, in, other, 1))(t)
+			check(t, in, 5)
+			ok(t, w.Finalize())
+		}
+	}, soon)
+}
+
+// Requests that nobody has waited for end with Free, as a message does that waits
+// there for its receive.
+func TestPendingAtFree(t *testing.T) {
+	shmemtest.RunBare(t, 2, func(t *testing.T) {
+		w := must(mpi.Init())(t)
+		c := w.Comm()
+		const long = 1 << 20
+		other := 1 - c.Rank()
+		for range 5 {
+			d := must(c.Split(0, 0))(t)
+			in := make([]byte, long)
+			met := []mpi.Request{must(mpi.Isend(d, message(long, 1), other, 1))(t), must(mpi.Irecv(d, in, other, 1))(t)}
+			sent := must(mpi.Isend(d, message(long, 1), other, 2))(t)
+			never := must(mpi.Irecv(d, make([]byte, 9), other, 3))(t)
+			ok(t, d.Barrier()) // what was sent has come
+			must(mpi.Sendrecv(d, in[:0], other, 4, make([]int, 0), other, 4))(t)
+			ok(t, d.Free())
+			for _, r := range append(met, sent) {
+				ended(t, r, true, mpi.ErrFreed)
+			}
+			ended(t, never, false, mpi.ErrFreed)
+			must(mpi.Sendrecv(c, message(long, 5), other, 1, in, other, 1))(t)
+			check(t, in, 5)
+		}
+		ok(t, w.Finalize())
+	}, soon)
+}
+
+// gone checks that an error says that a rank has left.
+func gone(t *testing.T, op string, err error, ranks ...int) {
+	t.Helper()
+	e, is := errors.AsType[*mpi.RankError](err)
+	if !is || !slices.Equal(e.Ranks, ranks) || e.Op != op || !errors.Is(err, mpi.ErrRankFinalized) {
+		t.Errorf("error %v, want a RankError of %s with ranks %v that have finalized", err, op, ranks)
+	}
+}
+
+// After a death, ranks finalize without the others. Those who wait for one that has
+// get all that it had sent, and then its name.
+func TestFinalizedAfterDeath(t *testing.T) {
+	shmemtest.RunBare(t, 4, func(t *testing.T) {
+		w := must(mpi.Init())(t)
+		c := w.Comm()
+		long := make([]byte, 100_000)
+		switch c.Rank() {
+		case 0:
+			ok(t, mpi.Send(c, message(1000, 3), 1, 7))
+			lost(t, "Recv", fails(mpi.Recv(c, long, 2, 1)), 2)
+			ok(t, w.Finalize())
+			return
+		case 2:
+			die()
+		case 3: // is served and does not go
+			must(mpi.Recv(c, long, 1, 1))(t)
+			ok(t, w.Finalize())
+			return
+		}
+		all := []mpi.Request{must(mpi.Irecv(c, long, 0, 9))(t)}
+		for range 2000 { // more than fit
+			all = append(all, must(mpi.Isend(c, make([]byte, 1000), 0, 2))(t))
+		}
+		gone(t, "Recv", fails(mpi.Recv(c, long, 0, 8)), 0)
+		gone(t, "Send", mpi.Send(c, long, 0, 3), 0)
+		gone(t, "Sendrecv", fails(mpi.Sendrecv(c, long[:1], 0, 3, long, 0, 3)), 0)
+		gone(t, "Irecv", fails(all[0].Wait()), 0)
+		must(mpi.Recv(c, long, 0, 7))(t)
+		check(t, long[:1000], 3)
+		gone(t, "Recv", fails(mpi.Recv(c, long, 0, 7)), 0)
+		gone(t, "Isend", fails(all[len(all)-1].Wait()), 0)
+		lost(t, "Recv", fails(mpi.Recv(c, long, mpi.AnySource, 1)), 2)
+		if got := c.AckFailed(); !slices.Equal(got, []int{2}) {
+			t.Errorf("AckFailed() = %v, want rank 2", got)
+		}
+		r := must(mpi.Irecv(c, long, mpi.AnySource, 1))(t)
+		ok(t, mpi.Send(c, []byte{1}, 3, 1))
+		gone(t, "Irecv", fails(r.Wait()), 0, 3) // and rank 2 is dead
+		ok(t, w.Finalize())                     // although there are sends to rank 0 that nobody takes
+	}, soon, shmemtest.Recover(2))
+}
+
+// The same of a communicator that was freed after a death.
+func TestFreedAfterDeath(t *testing.T) {
+	run(t, 3, func(t *testing.T, c *mpi.Comm) {
+		d := must(c.Split(0, 0))(t)
+		buf := make([]byte, 100_000)
+		switch d.Rank() {
+		case 0:
+			lost(t, "Barrier", d.Barrier(), 2)
+			ok(t, d.Free())
+			must(mpi.Recv(c, buf, 1, 1))(t)
+		case 1:
+			gone(t, "Recv", fails(mpi.Recv(d, buf, 0, 1)), 0)
+			ok(t, mpi.Send(c, buf, 0, 1))
+			ok(t, d.Free())
+		case 2:
+			die()
+		}
+	}, soon, shmemtest.Recover(2))
+}
+
+// A collective that was canceled has broken the communicator of all: they can still
+// finalize, and begin again.
+func TestFinalizeBroken(t *testing.T) {
+	shmemtest.RunBare(t, 2, func(t *testing.T) {
+		for range 3 {
+			w := must(mpi.Init())(t)
+			c := w.Comm()
+			if c.Rank() == 0 {
+				gone, cancel := context.WithCancel(t.Context())
+				cancel()
+				if err := c.With(gone).Barrier(); !errors.Is(err, context.Canceled) {
+					t.Errorf("barrier with a context that has ended: %v", err)
+				}
+				ok(t, mpi.Send(c, []int{1}, 1, 1))
+			} else {
+				must(mpi.Recv(c, []int{0}, 0, 1))(t)
+				_ = c.Barrier() // which rank 0 may have entered before it gave up
+				if err := c.Barrier(); !errors.Is(err, mpi.ErrCommBroken) && !errors.Is(err, mpi.ErrRankFinalized) {
+					t.Errorf("barrier behind it: %v", err)
+				}
+			}
+			ok(t, mpi.Send(c, []int{5}, 1-c.Rank(), 5)) // nobody receives it
+			ok(t, w.Finalize())
+		}
+		w := must(mpi.Init())(t)
+		in := []int{0}
+		must(mpi.Sendrecv(w.Comm(), []int{7}, 1-w.Comm().Rank(), 5, in, 1-w.Comm().Rank(), 5))(t)
+		if in[0] != 7 {
+			t.Errorf("%d, want 7: a message from before Init", in[0])
+		}
+		ok(t, w.Comm().Barrier())
+		ok(t, w.Finalize())
+	}, soon)
+}
+
+// Somebody acknowledges a death when a receive from any source has been alarmed by it and
+// has not looked yet whose it was: it waits on.
+func TestAckMeanwhile(t *testing.T) {
+	run(t, 3, func(t *testing.T, c *mpi.Comm) {
+		switch c.Rank() {
+		case 1:
+			die()
+		case 2:
+			must(mpi.Recv(c, []int{0}, 0, 9))(t)
+			ok(t, mpi.Send(c, []int{42}, 0, 5))
+			must(mpi.Recv(c, []int{0}, 0, 9))(t)
+			ok(t, mpi.Send(c, []int{43}, 0, 5))
+			return
+		}
+		lost(t, "Recv", fails(mpi.Recv(c, []int{0}, 1, 5)), 1)
+		c.AckFailed()
+		mpi.Alarm(c)
+		in := []int{0}
+		r := must(mpi.Irecv(c, in, mpi.AnySource, 5))(t)
+		if _, done, err := r.Test(); done || err != nil {
+			t.Errorf("Test: %v, %v", done, err)
+		}
+		ok(t, mpi.Send(c, []int{1}, 2, 9))
+		must(r.Wait())(t)
+		ok(t, mpi.Send(c, []int{1}, 2, 9))
+		if s := must(mpi.Recv(c, in, mpi.AnySource, 5))(t); s.Source != 2 || in[0] != 43 {
+			t.Errorf("%+v, %d, want 43 from rank 2", s, in[0])
+		}
+	}, soon, shmemtest.Recover(1))
+}

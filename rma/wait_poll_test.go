@@ -1,0 +1,64 @@
+package rma
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/goshmem/goshmem/symheap/layout"
+)
+
+// stream is a Poller to which something comes at every gap-th look, so many times.
+type stream struct {
+	bell      *layout.Bell
+	gap, more int
+	looks     int
+	armed     bool // the bell was found set
+}
+
+func (s *stream) Poll() Look {
+	s.armed = s.armed || atomic.LoadUint32(&s.bell.Sleeping)&layout.BellAsleep != 0
+	if s.looks++; s.looks%s.gap != 0 {
+		return Nothing
+	}
+	if s.more--; s.more == 0 {
+		return Over
+	}
+	return Moved
+}
+
+// While something comes, a wait neither yields nor falls asleep, however long the whole
+// takes.
+func TestWaitPollStaysAwake(t *testing.T) {
+	var bell layout.Bell
+	w := NewWaiter(&bell, Policy{Polls: 100, Yields: 2, First: time.Millisecond, Most: time.Millisecond})
+	for _, x := range []struct {
+		gap   int
+		armed bool
+	}{{1, false}, {100, false}, {103, true}} { // the last is beyond the polls and the yields
+		s := &stream{bell: &bell, gap: x.gap, more: 1000}
+		if err := w.WaitPoll(s, t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if s.more != 0 || s.armed != x.armed {
+			t.Errorf("gap %d: %d parts left, fell asleep: %v, want 0 and %v", x.gap, s.more, s.armed, x.armed)
+		}
+	}
+}
+
+// A wait ends with its context though something comes at every look.
+func TestWaitPollExpires(t *testing.T) {
+	var bell layout.Bell
+	w := NewWaiter(&bell, PolicyFor(2, 2))
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if err := w.WaitPoll(&stream{bell: &bell, gap: 1, more: -1}, ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("wait past its deadline ended with %v", err)
+	}
+	w.Close()
+	if err := w.WaitPoll(&stream{bell: &bell, gap: 1, more: -1}, nil); !errors.Is(err, ErrClosed) {
+		t.Errorf("wait of a process that has finalized ended with %v", err)
+	}
+}
