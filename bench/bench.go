@@ -27,7 +27,15 @@ type Record struct {
 	PEs   int     `json:"pes"`   // that take part; 0: as many as the name says
 	Bytes int     `json:"bytes"` // moved by one operation; 0: no data
 	Nanos float64 `json:"ns_per_op"`
+	As    string  `json:"as,omitempty"` // contestant that it stands for; empty: the program's
 }
+
+// The contestants with which a program compares itself: the same collective on a team
+// that is strict, and a reduction of one element on such a team.
+const (
+	Strict    = "strict"
+	Allreduce = "allreduce"
+)
 
 // Row names the measurement in tables: "put/8", "4pe/barrier".
 func (r Record) Row() string {

@@ -59,7 +59,10 @@ func checkReport(t *testing.T, name string, n int, tables string) {
 		t.Errorf("report of %d PEs, want %d", r.PEs, n)
 	}
 	const sizes = 17 // 1 byte to 64 KiB
-	want := map[string]int{"barrier": 1, "broadcast": sizes, "reduce": sizes - 2, "fcollect": sizes, "alltoall": sizes}
+	want := map[string]int{
+		"barrier": 1, "broadcast": sizes, "reduce": sizes - 2, "fcollect": sizes, "alltoall": sizes,
+		"collect": sizes, "alltoalls": sizes - 2, "inscan": sizes - 2, "exscan": sizes - 2, "agree": 1,
+	}
 	if n >= 2 {
 		for _, x := range []string{"put", "put_nbi", "get", "get_nbi", "put_bw", "get_bw", "msg_pingpong", "msg_bw"} {
 			want[x] = sizes

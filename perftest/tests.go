@@ -37,6 +37,11 @@ var tests = []*test{
 	{name: "reduce", title: "Reduce", about: "sum of 32-bit floats over sizes", pes: 1, low: 4, high: mostTogether, cols: sized(spread()...), run: (*bench).reduce},
 	{name: "fcollect", title: "FCollect", about: "fcollect, sizes of one PE's part", pes: 1, low: 1, high: mostTogether, cols: sized(spread()...), run: (*bench).fcollect},
 	{name: "alltoall", title: "Alltoall", about: "alltoall, sizes of one block", pes: 1, low: 1, high: mostTogether, cols: sized(spread()...), run: (*bench).alltoall},
+	{name: "collect", title: "Collect", about: "collect of equal parts, sizes of one PE's part", pes: 1, low: 1, high: mostTogether, cols: sized(spread()...), run: (*bench).collect},
+	{name: "alltoalls", title: "Alltoalls", about: "alltoalls of every second 32-bit float, sizes of what goes to one PE", pes: 1, low: 4, high: mostTogether, cols: sized(spread()...), run: (*bench).alltoallS},
+	{name: "inscan", title: "Inclusive Scan", about: "sum_inscan of 32-bit floats over sizes", pes: 1, low: 4, high: mostTogether, cols: sized(spread()...), run: (*bench).inScan},
+	{name: "exscan", title: "Exclusive Scan", about: "sum_exscan of 32-bit floats over sizes", pes: 1, low: 4, high: mostTogether, cols: sized(spread()...), run: (*bench).exScan},
+	{name: "agree", title: "Agreement", about: "agreement of the PEs that live on 64 flags", pes: 1, cols: spread(), run: (*bench).agreement},
 }
 
 func testOf(name string) *test {

@@ -119,12 +119,53 @@ func (b *bench) blocks(dst shmem.Sym[byte], bytes int, seed func(from int) int) 
 	return wrong
 }
 
-func (b *bench) reduce(t *test) error {
+// collect measures parts of one size: what differs from fcollect is that nobody knows
+// that they are.
+func (b *bench) collect(t *test) error {
+	return b.withBuffers(t, 1, 1, b.npes, func(dst, src shmem.Sym[byte], bytes int) error {
+		if err := b.together(t, bytes, func() error { return shmem.Collect(b.w.Team(), dst, src) }); err != nil {
+			return err
+		}
+		return b.verdict(bytes, b.blocks(dst, bytes, func(from int) int { return from }))
+	})
+}
+
+// agreement measures an agreement on flags, of which each PE misses one.
+func (b *bench) agreement(t *test) error {
+	want, wrong := ^uint64(0), 0
+	for pe := range min(b.npes, 64) {
+		want &^= 1 << pe
+	}
+	err := b.together(t, 0, func() error {
+		got, err := b.w.Team().Agree(^(1 << b.me))
+		if got != want {
+			wrong = 8
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return b.verdict(8, wrong)
+}
+
+// numbers are a collective on 32-bit floats: whole numbers, with which sums are exact.
+type numbers struct {
+	copies int // of a size that the objects have
+	call   func(dst, src shmem.Sym[float32]) error
+	want   func(i, n int) float32 // element i of the result, for a size of n
+}
+
+// given is element i of a PE's source.
+func given(pe, i int) float32 { return float32(pe + i%1000) }
+
+// withNumbers measures a collective for each size.
+func (b *bench) withNumbers(t *test, x numbers) error {
 	sizes := b.sizes(t, 4)
 	if len(sizes) == 0 {
 		return nil
 	}
-	most := sizes[len(sizes)-1] / 4
+	most := sizes[len(sizes)-1] / 4 * x.copies
 	src, err := shmem.Calloc[float32](b.w, most)
 	if err != nil {
 		return err
@@ -134,17 +175,18 @@ func (b *bench) reduce(t *test) error {
 		return err
 	}
 	for i := range src.Local() {
-		src.Local()[i] = float32(b.me + i%1000)
+		src.Local()[i] = given(b.me, i)
 	}
 	for _, bytes := range sizes {
-		x, y := src.Slice(0, bytes/4), dst.Slice(0, bytes/4)
-		clear(y.Local())
-		if err := b.together(t, bytes, func() error { return shmem.Reduce(b.w.Team(), y, x, shmem.Sum[float32]) }); err != nil {
+		n := bytes / 4
+		from, to := src.Slice(0, n*x.copies), dst.Slice(0, n*x.copies)
+		clear(to.Local())
+		if err := b.together(t, bytes, func() error { return x.call(to, from) }); err != nil {
 			return err
 		}
 		wrong := 0
-		for i, v := range y.Local() {
-			if v != float32(b.npes*(b.npes-1)/2+b.npes*(i%1000)) { // whole numbers, exact
+		for i, v := range to.Local() {
+			if v != x.want(i, n) {
 				wrong += 4
 			}
 		}
@@ -156,4 +198,42 @@ func (b *bench) reduce(t *test) error {
 		return err
 	}
 	return shmem.Free(b.w, src)
+}
+
+func (b *bench) reduce(t *test) error {
+	return b.withNumbers(t, numbers{1, func(dst, src shmem.Sym[float32]) error {
+		return shmem.Reduce(b.w.Team(), dst, src, shmem.Sum[float32])
+	}, sumOf(b.npes)})
+}
+
+// sumOf returns the sums of the sources of the first PEs.
+func sumOf(pes int) func(i, n int) float32 {
+	return func(i, _ int) float32 { return float32(pes*(pes-1)/2 + pes*(i%1000)) }
+}
+
+func (b *bench) inScan(t *test) error {
+	return b.withNumbers(t, numbers{1, func(dst, src shmem.Sym[float32]) error {
+		return shmem.SumInScan(b.w.Team(), dst, src)
+	}, sumOf(b.me + 1)})
+}
+
+func (b *bench) exScan(t *test) error {
+	return b.withNumbers(t, numbers{1, func(dst, src shmem.Sym[float32]) error {
+		return shmem.SumExScan(b.w.Team(), dst, src)
+	}, sumOf(b.me)})
+}
+
+// alltoallS measures blocks of which every second element is sent.
+func (b *bench) alltoallS(t *test) error {
+	const stride = 2
+	return b.withNumbers(t, numbers{stride * b.npes, func(dst, src shmem.Sym[float32]) error {
+		s := shmem.Stride{N: dst.Len() / b.npes / stride, Dst: stride, Src: stride}
+		return shmem.AlltoallS(b.w.Team(), dst, src, s)
+	}, func(i, n int) float32 {
+		if i%stride != 0 {
+			return 0
+		}
+		k := i / stride
+		return given(k/n, (b.me*n+k%n)*stride)
+	}})
 }

@@ -70,7 +70,7 @@ func (b *bed) build(ctx context.Context) error {
 		return err
 	}
 	b.binds = bytes.Contains(help, []byte("--bind-to"))
-	compared := func(g group) bool { return b.wanted(&g, func(l *limit) bool { return l.peer != "" }) }
+	compared := func(g group) bool { return b.wanted(&g, (*limit).foreign) }
 	if slices.ContainsFunc(groups, compared) {
 		return b.findPeers(ctx)
 	}
@@ -152,7 +152,7 @@ func (b *bed) records(ctx context.Context, who string, command []string, suffix 
 		return fmt.Errorf("output of %s: %w", strings.Join(command, " "), err)
 	}
 	for _, r := range all {
-		b.values.add(who, r.Row()+suffix, r.Nanos)
+		b.values.add(cmp.Or(r.As, who), r.Row()+suffix, r.Nanos)
 	}
 	return nil
 }

@@ -47,12 +47,15 @@ func TestVerdicts(t *testing.T) {
 		{"not measured", "p/8", nil, []float64{20}, nil, verdictMiss},
 		{"factor kept", "fetch_add/8", []float64{9}, []float64{6}, nil, verdictOK},
 		{"factor missed", "fetch_add/8", []float64{9.1}, []float64{6}, nil, verdictMiss},
+		{"tolerance costs little", "4pe/ft_barrier", []float64{1.09}, []float64{1}, none, verdictOK},
+		{"tolerance costs much", "4pe/ft_barrier", []float64{1.11}, []float64{1}, none, verdictMiss},
+		{"a slow agreement", "8pe/agree", []float64{1.11}, []float64{1}, none, verdictMiss},
 		{"at least, kept", rowTEPS, []float64{500}, nil, none, verdictOK},
 		{"at least, missed", rowTEPS, []float64{499}, nil, none, verdictMiss},
 		{"no allocation", rowAllocations, []float64{0}, nil, none, verdictOK},
 		{"an allocation", rowAllocations, []float64{1}, nil, none, verdictMiss},
 	} {
-		v := values{goshmem: {x.row: x.ours}, oshmem: {x.row: x.theirs}, plainC: {x.row: x.theirs}}
+		v := values{goshmem: {x.row: x.ours}, oshmem: {x.row: x.theirs}, plainC: {x.row: x.theirs}, strict: {x.row: x.theirs}, allreduce: {x.row: x.theirs}}
 		got := lines(v, x.missing, regexp.MustCompile("^"+x.row+"$"), true)
 		if len(got) == 0 || got[0].Verdict != x.want {
 			t.Errorf("%s: %+v, want verdict %q", x.name, got, x.want)

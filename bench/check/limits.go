@@ -1,6 +1,10 @@
 package main
 
-import "context"
+import (
+	"context"
+
+	"github.com/goshmem/goshmem/bench"
+)
 
 // The contestants.
 const (
@@ -8,6 +12,9 @@ const (
 	oshmem  = "OSHMEM"
 	openMPI = "Open MPI"
 	plainC  = "C"
+	// Ours as well: what a row is compared with in the same job.
+	strict    = bench.Strict
+	allreduce = bench.Allreduce
 )
 
 // limit is one promise, or with all bounds zero one comparison that is only
@@ -22,6 +29,9 @@ type limit struct {
 	factor float64 // at most so many times the peer's
 }
 
+// foreign says whether the peer is a program of somebody else.
+func (l *limit) foreign() bool { return l.peer != "" && l.peer != strict && l.peer != allreduce }
+
 // group is a set of rows that one function measures, once in a round.
 type group struct {
 	limits []limit
@@ -34,6 +44,7 @@ var groups = []group{
 	oneSided,
 	copies,
 	together(2), together(4), together(8), together(16),
+	tolerant(2), tolerant(4), tolerant(8),
 	messages(),
 	allocations,
 	graph500,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // together is collectives among so many PEs, which have a processor each or take
@@ -11,8 +12,12 @@ import (
 func together(pes int) group {
 	var g group
 	g.run = func(ctx context.Context, b *bed) error {
+		ours := b.records(ctx, goshmem, b.ours(pes, b.rows.String(), "together"), "")
+		if pes <= mostRanks {
+			ours = errors.Join(ours, b.records(ctx, goshmem, b.ours(pes, b.rows.String(), "allreduce"), ""))
+		}
 		return errors.Join(
-			b.records(ctx, goshmem, b.ours(pes, b.rows.String(), "together"), ""),
+			ours,
 			b.beside(ctx, oshmem, pes, "together"),
 			b.theirs(ctx, &g, openMPI, pes, "messages"),
 		)
@@ -36,9 +41,34 @@ func together(pes int) group {
 		{"broadcast/65536", "bcast/65536"},
 		{"alltoall/8", "alltoall/8"},
 		{"alltoall/8192", "alltoall/8192"},
+		{"allreduce/8", "allreduce/8"},
+		{"allreduce/1024", "allreduce/1024"},
+		{"allreduce/65536", "allreduce/65536"},
+		{"allreduce/1048576", "allreduce/1048576"},
 	} {
 		g.limits = append(g.limits, limit{row: name(row[0]), peer: openMPI, theirs: name(row[1]), factor: 1})
 	}
+	return g
+}
+
+// toleranceCost is how many times the time of a strict collective the same one may take that
+// tolerates deaths, and that of a reduction of one element an agreement.
+const toleranceCost = 1.10
+
+// tolerant is collectives of a tolerant team beside those of a strict one in the same job.
+func tolerant(pes int) group {
+	var g group
+	g.run = func(ctx context.Context, b *bed) error {
+		command := b.ours(pes, b.rows.String(), "tolerant")
+		return b.records(ctx, goshmem, slices.Insert(command, 1, "--recover"), "")
+	}
+	for _, row := range []string{
+		"barrier", "sum_reduce/8", "sum_reduce/1024", "sum_reduce/65536", "sum_reduce/1048576", "broadcast/8", "broadcast/65536",
+		"alltoall/8", "alltoall/8192", "fcollect/8", "fcollect/8192",
+	} {
+		g.limits = append(g.limits, limit{row: fmt.Sprintf("%dpe/ft_%s", pes, row), peer: strict, factor: toleranceCost})
+	}
+	g.limits = append(g.limits, limit{row: fmt.Sprintf("%dpe/agree", pes), peer: allreduce, factor: toleranceCost})
 	return g
 }
 

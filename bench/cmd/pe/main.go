@@ -2,7 +2,9 @@
 //
 //	oshrun -n 2 pe [flags] onesided    between two PEs
 //	oshrun -n 4 pe [flags] together    collectives among all PEs
+//	oshrun -n 4 --recover pe [flags] tolerant    the same beside strict ones
 //	oshrun -n 2 pe [flags] messages    messages between two PEs
+//	oshrun -n 4 pe [flags] allreduce   reductions of package mpi among all PEs
 //
 // PE 0 prints one record of JSON per row. A row is the median of many short
 // batches, so that a time slice of some other process spoils a few of them and
@@ -36,9 +38,11 @@ var parts = map[string]struct {
 	run   func(m *meter) error
 	batch time.Duration
 }{
-	"onesided": {(*meter).oneSided, 250 * time.Microsecond},
-	"together": {(*meter).together, time.Millisecond},
-	"messages": {(*meter).messages, time.Millisecond},
+	"onesided":  {(*meter).oneSided, 250 * time.Microsecond},
+	"together":  {(*meter).together, time.Millisecond},
+	"tolerant":  {(*meter).tolerant, time.Millisecond},
+	"messages":  {(*meter).messages, time.Millisecond},
+	"allreduce": {(*meter).allreduce, time.Millisecond},
 }
 
 func run(args []string, out io.Writer) error {
@@ -58,7 +62,7 @@ func run(args []string, out io.Writer) error {
 	}
 	part, ok := parts[set.Arg(0)]
 	if !ok || set.NArg() != 1 {
-		return fmt.Errorf("arguments %q, want onesided, together or messages", set.Args())
+		return fmt.Errorf("arguments %q, want onesided, together, tolerant, messages or allreduce", set.Args())
 	}
 	w, err := shmem.Init()
 	if err != nil {

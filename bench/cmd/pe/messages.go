@@ -10,7 +10,13 @@ import (
 
 // messages measures messages between two PEs, on ordinary memory as in messages.c. A
 // message each way makes two operations: the time of one is half the round trip.
-func (m *meter) messages() (err error) {
+func (m *meter) messages() error { return m.byMessages(m.sendAndReceive) }
+
+// allreduce measures reductions of ordinary slices among all PEs.
+func (m *meter) allreduce() error { return m.byMessages(m.reductions) }
+
+// byMessages runs body with the communicator of all PEs.
+func (m *meter) byMessages(body func(c *mpi.Comm) error) (err error) {
 	world, err := mpi.Init()
 	if err != nil {
 		return err
@@ -23,8 +29,40 @@ func (m *meter) messages() (err error) {
 	if err := m.settle(400 * time.Millisecond); err != nil {
 		return err
 	}
-	c := world.Comm()
-	out, in := make([]byte, 4<<20), make([]byte, 4<<20)
+	return body(world.Comm())
+}
+
+// reductions measures Allreduce. A batch ends with a barrier, as together's.
+func (m *meter) reductions(c *mpi.Comm) error {
+	src, dst := written[int64](1<<20/8), written[int64](1<<20/8)
+	for _, size := range []int{8, 1024, 65536, 1 << 20} {
+		err := m.all("allreduce", size, func(n int) error {
+			for range n {
+				if err := mpi.Allreduce(c, dst[:size/8], src[:size/8], mpi.Sum); err != nil {
+					return err
+				}
+			}
+			return c.Barrier()
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// written returns memory that has been written: pages that were only read are all the
+// same page of zeros, which is in the first cache.
+func written[T byte | int64](n int) []T {
+	all := make([]T, n)
+	for i := range all {
+		all[i] = 1
+	}
+	return all
+}
+
+func (m *meter) sendAndReceive(c *mpi.Comm) error {
+	out, in := written[byte](4<<20), written[byte](4<<20)
 	for _, size := range []int{0, 8, 1024, 2048, 4096, 8192, 65536, 1 << 20, 4 << 20} {
 		there := func() error { return mpi.Send(c, out[:size], 1-m.me, 0) }
 		back := func() error {

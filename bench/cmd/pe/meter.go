@@ -54,20 +54,26 @@ func (m *meter) all(name string, bytes int, body func(n int) error) error {
 	if !m.asked(name, bytes) {
 		return nil
 	}
+	n, err := m.operations(body)
+	if err != nil {
+		return err
+	}
+	return m.fixed(name, bytes, n, body)
+}
+
+// operations returns how many operations make a batch, by PE 0's clock.
+func (m *meter) operations(body func(n int) error) (int, error) {
 	for n := 1; ; {
 		t, err := timed(body, n)
 		if err != nil {
-			return err
+			return 0, err
 		}
 		next := n
 		if t < m.batch {
 			next = 2 * n
 		}
-		if next, err = m.agree(next); err != nil {
-			return err
-		}
-		if next == n {
-			return m.fixed(name, bytes, n, body)
+		if next, err = m.agree(next); err != nil || next == n {
+			return n, err
 		}
 		n = next
 	}

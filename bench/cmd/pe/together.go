@@ -17,11 +17,7 @@ func (m *meter) together() (err error) {
 	if m.word, err = shmem.Calloc[int64](w, 2); err != nil {
 		return err
 	}
-	src, err := shmem.Calloc[int64](w, largest, shmem.Align(4096))
-	if err != nil {
-		return err
-	}
-	dst, err := shmem.Calloc[int64](w, largest, shmem.Align(4096))
+	dst, src, err := m.objects()
 	if err != nil {
 		return err
 	}
@@ -31,38 +27,60 @@ func (m *meter) together() (err error) {
 	if err := m.all("barrier", 0, repeat(w.Barrier)); err != nil {
 		return err
 	}
-	for _, row := range []struct {
-		name string
-		n    []int // elements of 8 bytes that a PE contributes (to one other, for alltoall)
-		op   func(n int) error
-	}{
-		{"sum_reduce", []int{1, 128, 8192, largest}, func(n int) error {
-			return shmem.Reduce(all, dst.Slice(0, n), src.Slice(0, n), shmem.Sum)
-		}},
-		{"broadcast", []int{1, 8192}, func(n int) error {
-			return shmem.Broadcast(all, dst.Slice(0, n), src.Slice(0, n), 0)
-		}},
-		{"alltoall", []int{1, 1024}, func(n int) error {
-			return shmem.Alltoall(all, dst.Slice(0, n*m.pes), src.Slice(0, n*m.pes))
-		}},
-		{"fcollect", []int{1, 1024}, func(n int) error {
-			return shmem.FCollect(all, dst.Slice(0, n*m.pes), src.Slice(0, n))
-		}},
-	} {
+	for _, row := range collectives(all, dst, src) {
 		for _, n := range row.n {
-			body := repeat(func() error { return row.op(n) })
-			err := m.all(row.name, 8*n, func(times int) error {
-				if err := body(times); err != nil {
-					return err
-				}
-				return w.Barrier()
-			})
-			if err != nil {
+			if err := m.all(row.name, 8*n, m.withBarrier(func() error { return row.op(n) })); err != nil {
 				return err
 			}
 		}
 	}
 	return m.handOver()
+}
+
+// objects returns the destination and the source of collectives.
+func (m *meter) objects() (dst, src shmem.Sym[int64], err error) {
+	if src, err = shmem.Calloc[int64](m.w, largest, shmem.Align(4096)); err != nil {
+		return dst, src, err
+	}
+	dst, err = shmem.Calloc[int64](m.w, largest, shmem.Align(4096))
+	return dst, src, err
+}
+
+// collective is one and the sizes with which it is measured.
+type collective struct {
+	name string
+	n    []int // elements of 8 bytes that a PE contributes (to one other, for alltoall)
+	op   func(n int) error
+}
+
+// collectives are those that move data, on a team.
+func collectives(t *shmem.Team, dst, src shmem.Sym[int64]) []collective {
+	pes := t.NPEs()
+	return []collective{
+		{"sum_reduce", []int{1, 128, 8192, largest}, func(n int) error {
+			return shmem.Reduce(t, dst.Slice(0, n), src.Slice(0, n), shmem.Sum)
+		}},
+		{"broadcast", []int{1, 8192}, func(n int) error {
+			return shmem.Broadcast(t, dst.Slice(0, n), src.Slice(0, n), 0)
+		}},
+		{"alltoall", []int{1, 1024}, func(n int) error {
+			return shmem.Alltoall(t, dst.Slice(0, n*pes), src.Slice(0, n*pes))
+		}},
+		{"fcollect", []int{1, 1024}, func(n int) error {
+			return shmem.FCollect(t, dst.Slice(0, n*pes), src.Slice(0, n))
+		}},
+	}
+}
+
+// withBarrier returns a batch of calls of op that ends with a barrier.
+func (m *meter) withBarrier(op func() error) func(n int) error {
+	body := repeat(op)
+	return func(n int) error {
+		if err := body(n); err != nil {
+			return err
+		}
+		return m.w.Barrier()
+	}
 }
 
 // handOver measures a lock that all PEs want: each takes it n times, so that it is
@@ -72,18 +90,12 @@ func (m *meter) handOver() error {
 	if err != nil {
 		return err
 	}
-	body := repeat(func() error {
+	return m.all("lock", 0, m.withBarrier(func() error {
 		if err := l.Acquire(m.c); err != nil {
 			return err
 		}
 		return l.Release(m.c)
-	})
-	return m.all("lock", 0, func(n int) error {
-		if err := body(n); err != nil {
-			return err
-		}
-		return m.w.Barrier()
-	})
+	}))
 }
 
 // repeat returns a function that makes n calls of op.
