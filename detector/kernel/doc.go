@@ -34,7 +34,8 @@
 //
 // Open takes some 40 ms for bpf, nearly all of it to read the types of the
 // kernel, and 0.1 ms for the others. Add takes processes that have ended, so Open
-// may run beside their start.
+// may run beside their start. With procconn it lists their threads: 25 µs and
+// 1.5 µs for each, instead of 5 µs.
 //
 // # What the kernel program sends
 //
@@ -85,10 +86,24 @@
 // older than the pidfd of the same process.
 //
 // Leaders: a process whose first thread has ended lives on, and its pidfd and
-// program know. The connector tells of threads: a process is over when its pidfd
-// says so as well, and the last record then has the status. That record comes
-// microseconds after the pidfd is ready and is waited for 20 ms. A thread that
-// executes a program takes the leader's number and start time.
+// program know. A thread that executes a program takes the leader's number and
+// start time.
+//
+// The connector tells of threads, and no event says that it is the last one of a
+// process. That it is over, by its pidfd, when an event is read does not make it
+// that: an earlier thread's may have been in the queue for as long, and the last
+// one comes microseconds after the pidfd is ready. So the threads of each process
+// are kept count of: those that /proc lists in Add, which the socket was open
+// before; then events of begins and ends, and of execs, after which there is one
+// thread. The end that leaves none says when and how. If packets were lost, which
+// the socket says, all are listed again. An event for which the kernel itself has
+// no memory is lost without a word: if it was an end, Dead comes 20 ms after the
+// pidfd and without a time.
+//
+// Of a process that is no child, the connector's status is that of the thread
+// whose end left none. It is what wait says as well, except where threads end one
+// by one and not with their process: of two that do so side by side it may be the
+// other one's, and before Linux 5.17 wait says the leader's.
 //
 // # Hangs
 //

@@ -43,7 +43,7 @@ func FuzzSamples(f *testing.F) {
 	})
 }
 
-// FuzzNotice: no packet of the process connector does harm, and an exit is one
+// FuzzNotice: no packet of the process connector does harm, and an event is one
 // of the right source, kind and length.
 func FuzzNotice(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -54,7 +54,7 @@ func FuzzNotice(f *testing.F) {
 			}
 			return
 		}
-		if len(b) < eventHeader+4 || n.what == procExit && len(b) < exitLength {
+		if len(b) < lengthOf(n.what) {
 			t.Errorf("%d bytes are read as %+v", len(b), n)
 		}
 		if binary.NativeEndian.Uint32(b[connectorHeader:]) != n.what {
@@ -87,8 +87,10 @@ func FuzzOffsets(f *testing.F) {
 func TestNotice(t *testing.T) {
 	for name, want := range map[string]notice{
 		"answer": {what: procAck, token: 0, at: 16966959636411},
-		"exit":   {what: procExit, at: 16966960187538, process: 0x54b2},
-		"killed": {what: procExit, at: 16966960187538, process: 0x54b2, status: uint32(syscall.SIGKILL)},
+		"exit":   {what: procExit, at: 16966960187538, process: 0x54b2, thread: 0x54b2},
+		"killed": {what: procExit, at: 16966960187538, process: 0x54b2, thread: 0x54b2, status: uint32(syscall.SIGKILL)},
+		"thread": {what: procFork, at: 1994788546495, process: 0x38c7, thread: 0x38c8},
+		"exec":   {what: procExec, at: 1994788740708, process: 0x38c7, thread: 0x38c7},
 	} {
 		b, err := os.ReadFile(filepath.Join("testdata", "connector", name))
 		if err != nil {
@@ -99,7 +101,7 @@ func TestNotice(t *testing.T) {
 			t.Errorf("%s: %+v, %v, want %+v", name, got, err, want)
 		}
 		for cut := range len(b) {
-			if _, err := parseNotice(b[:cut]); err == nil && cut < exitLength {
+			if _, err := parseNotice(b[:cut]); err == nil && cut < lengthOf(want.what) {
 				t.Errorf("%s cut to %d bytes is read", name, cut)
 			}
 		}

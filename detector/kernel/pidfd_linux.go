@@ -32,7 +32,7 @@ func needPIDFD(t Tier) error {
 func (pidfds) begin(*Watch, *entry) error  { return nil }
 func (pidfds) end(*entry)                  {}
 func (pidfds) drain(*Watch) error          { return nil }
-func (pidfds) finished(w *Watch, e *entry) { w.released(e) }
+func (pidfds) finished(w *Watch, e *entry) { w.released(e, 0) }
 func (pidfds) due() time.Time              { return time.Time{} }
 func (pidfds) close() error                { return nil }
 
@@ -67,7 +67,7 @@ func (c *children) begin(w *Watch, e *entry) error {
 func (c *children) drain(w *Watch) error {
 	for _, e := range w.byID {
 		if _, over, err := xunix.ChildStatus(e.pid); over || err != nil { // reaped by somebody: over
-			w.released(e)
+			w.released(e, 0)
 		}
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -70,6 +71,80 @@ func parseOffsets(text string) (o offsets, err error) {
 		}
 	}
 	return o, nil
+}
+
+// threads are the numbers of threads of a process.
+type threads map[uint32]struct{}
+
+// unlisted stands for threads whose numbers are not known. It is no thread's
+// number, so its end is never told.
+const unlisted = 0
+
+// living returns the threads of a process whose ends are still to be told:
+// unlisted if that cannot be said, so never none.
+func living(pid int) threads {
+	all := threads{}
+	list, err := listThreads(pid)
+	if err == nil {
+		for _, thread := range list {
+			all[thread] = struct{}{}
+		}
+		var ended bool
+		if ended, err = firstEnded(pid); ended {
+			delete(all, uint32(pid)) // it alone stays in the list
+		}
+	}
+	if err != nil || len(all) == 0 {
+		return threads{unlisted: {}}
+	}
+	return all
+}
+
+// listThreads returns the numbers of all threads of a process.
+func listThreads(pid int) ([]uint32, error) {
+	list, err := readThreads(pid)
+	const tries = 10
+	for range tries {
+		if err != nil {
+			return nil, err
+		}
+		before := list
+		// A thread that ends while it is listed may hide those after it. It is not
+		// in the next list, so two that are the same are complete.
+		if list, err = readThreads(pid); err == nil && slices.Equal(before, list) {
+			return list, nil
+		}
+	}
+	return nil, fmt.Errorf("threads of process %d end faster than they are listed", pid)
+}
+
+func readThreads(pid int) ([]uint32, error) {
+	dir, err := os.Open(fmt.Sprintf("/proc/%d/task", pid))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = dir.Close() }() // nothing was written
+	names, err := dir.Readdirnames(-1)
+	if err != nil {
+		return nil, err
+	}
+	list := make([]uint32, len(names))
+	for i, name := range names {
+		thread, err := strconv.ParseUint(name, 10, 32)
+		if err != nil {
+			return nil, err
+		}
+		list[i] = uint32(thread)
+	}
+	return list, nil
+}
+
+// firstEnded says whether the first thread of a process has ended. One that is
+// about to has not.
+func firstEnded(pid int) (bool, error) {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	rest := stat[bytes.LastIndexByte(stat, ')')+1:]
+	return bytes.HasPrefix(rest, []byte(" Z")) || bytes.HasPrefix(rest, []byte(" X")), err
 }
 
 // procSampler looks at threads by /proc: two files each.

@@ -9,12 +9,18 @@ import (
 	"github.com/goshmem/goshmem/internal/xunix"
 )
 
-// connector is the tier ProcConn: the kernel tells of the end of every thread
-// of the machine, after the thread's pidfd has told.
+// connector is the tier ProcConn: the kernel tells of the begin and end of every
+// thread of the machine; of an end after the pidfd has told.
+//
+// What a process ends by is what its last thread says. Neither the pidfd nor an
+// empty queue say which one that is: when the queue is read, the process may be
+// over while the end of an earlier thread is still in it, and that of the last
+// one not yet. So the threads of watched processes are kept count of.
 type connector struct {
 	pidfds
 	fd      int
 	packet  [256]byte
+	lost    bool      // packets were; what came before is still being read
 	waiting []waiting // in the order of their times
 }
 
@@ -24,9 +30,9 @@ type waiting struct {
 	until time.Time
 }
 
-// patience is how long the exit of a process whose pidfd has spoken is waited
-// for. It comes some microseconds later, from the same thread, unless the
-// kernel had no memory for it.
+// patience is how long the ends of threads of a process whose pidfd has spoken
+// are waited for. They come some microseconds later, unless the kernel had no
+// memory for them.
 const patience = 20 * time.Millisecond
 
 func openProcConn(w *Watch) (_ source, err error) {
@@ -86,17 +92,26 @@ func (c *connector) listen() error {
 	}
 }
 
-// drain reads all packets. A process is over when all its threads are; the
-// last one of these is the one that says how.
+// begin learns which threads there are. What was sent before and was not read yet
+// is read later, without harm: a thread that is listed may begin again, and one
+// that is not may end again.
+func (c *connector) begin(_ *Watch, e *entry) error {
+	e.threads = living(e.pid)
+	return nil
+}
+
+// drain reads all packets.
 func (c *connector) drain(w *Watch) error {
 	for {
 		n, err := xunix.ReadPacket(c.fd, c.packet[:])
 		switch {
 		case errors.Is(err, xunix.ErrAgain):
+			c.recount(w)
 			c.expire(w, time.Now())
 			return nil
 		case errors.Is(err, xunix.ErrLost):
-			continue // pidfds do not get lost
+			c.lost = true
+			continue
 		case err != nil:
 			return err
 		}
@@ -104,25 +119,69 @@ func (c *connector) drain(w *Watch) error {
 		if err != nil {
 			return err
 		}
-		if told.what != procExit {
-			continue
+		c.heed(w, told)
+	}
+}
+
+// heed takes an event. A process is over when all its threads are, and its pidfd
+// says so as well: a debugger may hold back an end.
+func (c *connector) heed(w *Watch, told notice) {
+	e := w.byPID[int(told.process)]
+	if e == nil {
+		return
+	}
+	switch told.what {
+	case procFork:
+		e.threads[told.thread] = struct{}{}
+	case procExec:
+		// All other threads have ended, and the one that is left has the first one's
+		// number, whichever it had before.
+		clear(e.threads)
+		e.threads[told.process] = struct{}{}
+		e.since = told.at
+	case procExit:
+		if told.at < e.since {
+			return // the thread that had the number then, whose news were overtaken by the exec
 		}
-		if e := w.byPID[int(told.process)]; e != nil && xunix.ProcessOver(e.fd) {
-			w.died(e, Exit{Status: syscall.WaitStatus(told.status), Known: true}, told.at)
-			w.released(e)
+		delete(e.threads, told.thread)
+		e.ending = told
+		if len(e.threads) == 0 && xunix.ProcessOver(e.fd) {
+			c.release(w, e)
 		}
 	}
 }
 
+// recount learns anew which threads there are if packets were lost. The kernel
+// drops packets until all from before were read.
+func (c *connector) recount(w *Watch) {
+	if !c.lost {
+		return
+	}
+	c.lost = false
+	for _, e := range w.byPID {
+		e.threads = living(e.pid)
+	}
+}
+
+// release takes the news that a process is over. It ended as its last thread
+// did, if that was told.
+func (c *connector) release(w *Watch, e *entry) {
+	var at time.Duration
+	if len(e.threads) == 0 {
+		e.exit, at = Exit{Status: syscall.WaitStatus(e.ending.status), Known: true}, e.ending.at
+	}
+	w.released(e, at)
+}
+
 func (c *connector) finished(w *Watch, e *entry) {
-	if e.gone {
-		w.released(e) // and its exit was told to those who listened then
+	if e.gone || len(e.threads) == 0 { // ends of what was gone were told to those who listened then
+		c.release(w, e)
 		return
 	}
 	c.waiting = append(c.waiting, waiting{e, time.Now().Add(patience)})
 }
 
-// expire gives up waiting for exits that do not come.
+// expire gives up waiting for ends that do not come.
 func (c *connector) expire(w *Watch, now time.Time) {
 	for len(c.waiting) > 0 {
 		first := c.waiting[0]
@@ -130,7 +189,7 @@ func (c *connector) expire(w *Watch, now time.Time) {
 			if now.Before(first.until) {
 				return
 			}
-			w.released(first.entry)
+			c.release(w, first.entry)
 		}
 		c.waiting = c.waiting[1:]
 	}

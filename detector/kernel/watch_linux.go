@@ -45,6 +45,11 @@ type entry struct {
 	exit    Exit
 	hang    Kind
 	samples []sample
+
+	// Of the tier ProcConn.
+	threads threads       // whose ends are still to be told
+	since   time.Duration // when it executed a program
+	ending  notice        // the end of a thread that was told last
 }
 
 // reusable says whether the number may belong to another process by now.
@@ -292,12 +297,13 @@ func (w *Watch) died(e *entry, exit Exit, at time.Duration) {
 }
 
 // released takes the news that a process has given back its memory, and
-// forgets it.
-func (w *Watch) released(e *entry) {
+// forgets it. The time of its death, 0 if not known, is for who has not said it
+// before.
+func (w *Watch) released(e *entry, at time.Duration) {
 	if status, over, err := xunix.ChildStatus(e.pid); err == nil && over && w.byPID[e.pid] == e {
 		e.exit.Status, e.exit.Known = status, true // what wait will say
 	}
-	w.died(e, e.exit, 0)
+	w.died(e, e.exit, at)
 	w.post(Released, e, 0)
 	w.drop(e)
 }

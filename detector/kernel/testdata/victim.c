@@ -142,6 +142,11 @@ int main(int argc, char **argv)
 	} else if (!strcmp(what, "leader")) { // the first thread ends, another one goes on
 		start(survivor);
 		syscall(SYS_exit, 0);
+	} else if (!strcmp(what, "leader later")) { // the same when it is told to
+		ready();
+		await();
+		start(survivor);
+		syscall(SYS_exit, 0);
 	} else if (!strcmp(what, "exec")) { // a second thread executes a program
 		ready();
 		start(executor);

@@ -1,0 +1,280 @@
+//go:build linux
+
+package kernel
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/goshmem/goshmem/internal/xunix"
+)
+
+// events is a socket of the process connector of a test. The kernel sends to the
+// youngest socket first: what an older one has got, all others have.
+type events struct {
+	*connector
+	t    *testing.T
+	poll *xunix.Poller
+}
+
+// listenFirst is called before a watch is opened.
+func listenFirst(t *testing.T) *events {
+	t.Helper()
+	fd, err := xunix.ProcessEvents()
+	if err != nil {
+		t.Skip(err)
+	}
+	ev := &events{connector: &connector{fd: fd}, t: t}
+	t.Cleanup(func() { xunix.CloseFD(fd) })
+	var missing *TierError
+	if err := ev.listen(); errors.As(err, &missing) {
+		t.Skip(err)
+	}
+	if ev.poll, err = xunix.NewPoller(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := ev.poll.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := ev.poll.Watch(fd, 1, !closeOnce); err != nil {
+		t.Fatal(err)
+	}
+	return ev
+}
+
+// await returns the next end of a thread of a process.
+func (ev *events) await(pid int) notice {
+	ev.t.Helper()
+	for over := time.Now().Add(tooLong); time.Now().Before(over); {
+		n, err := xunix.ReadPacket(ev.fd, ev.packet[:])
+		if errors.Is(err, xunix.ErrAgain) {
+			_, err = ev.poll.Wait(over)
+			n = 0
+		}
+		if err != nil {
+			ev.t.Fatal(err)
+		}
+		if n == 0 {
+			continue
+		}
+		told, err := parseNotice(ev.packet[:n])
+		if err != nil {
+			ev.t.Fatal(err)
+		}
+		if told.what == procExit && int(told.process) == pid {
+			return told
+		}
+	}
+	ev.t.Fatalf("no end of a thread of %d in %v", pid, tooLong)
+	return notice{}
+}
+
+// hold keeps a watch from reading news until release is called.
+func hold(w *Watch) (release func()) {
+	w.reporting.Lock()
+	w.mu.Lock()
+	return func() {
+		w.mu.Unlock()
+		w.reporting.Unlock()
+	}
+}
+
+// TestLateReader: news that are read when the process is over for long already say
+// of its last thread how it ended, not of the one that ended before.
+func TestLateReader(t *testing.T) {
+	for _, tier := range []Tier{BPF, ProcConn} {
+		for name, reaped := range map[string]bool{"child": false, "reaped": true} {
+			t.Run(tier.String()+"/"+name, func(t *testing.T) { lateReader(t, tier, reaped) })
+		}
+	}
+}
+
+func lateReader(t *testing.T, tier Tier, reaped bool) {
+	t.Helper()
+	ev := listenFirst(t)
+	w, l := open(t, Config{Tier: tier})
+	v := spawn(t, "leader later", "5")
+	if err := w.Add(v.pid(), 1); err != nil {
+		t.Fatal(err)
+	}
+	release := hold(w)
+	v.act()
+	v.ready()
+	first := ev.await(v.pid())
+	before := xunix.Monotonic()
+	v.act()
+	last := ev.await(v.pid())
+	if int(first.thread) != v.pid() || last.thread == first.thread {
+		t.Errorf("ends of threads %d and %d, want %d and another one", first.thread, last.thread, v.pid())
+	}
+	const status = syscall.WaitStatus(5 << 8)
+	if reaped { // nobody else can say any more what became of it
+		if got := v.reap(); got != status {
+			t.Errorf("status %#x, want %#x", got, status)
+		}
+	}
+	release()
+	dead, released := l.ended(t, 1)
+	same(t, dead, status)
+	same(t, released, status)
+	if dead.At < before || dead.At > last.at || tier == ProcConn && dead.At != last.at {
+		t.Errorf("dead at %v, threads at %v and %v; the process was told to end after %v", dead.At, first.at, last.at, before)
+	}
+}
+
+// TestLostPackets: where the kernel had no room for news, threads are listed anew.
+func TestLostPackets(t *testing.T) {
+	ev := listenFirst(t)
+	w, l := open(t, Config{Tier: ProcConn})
+	c, ok := w.source.(*connector)
+	if !ok {
+		t.Fatalf("source %T", w.source)
+	}
+	v := spawn(t, "leader later", "5")
+	if err := w.Add(v.pid(), 1); err != nil {
+		t.Fatal(err)
+	}
+	release := hold(w)
+	room := func(bytes int) {
+		if err := syscall.SetsockoptInt(c.fd, syscall.SOL_SOCKET, syscall.SO_RCVBUF, bytes); err != nil {
+			t.Fatal(err)
+		}
+	}
+	room(1)
+	for range 10 { // fills it
+		other := spawn(t, "exit", "0")
+		other.act()
+		other.reap()
+	}
+	v.act() // the begin of its second thread is lost, and the end of the first one
+	v.ready()
+	ev.await(v.pid())
+	room(1 << 20)
+	if err := c.drain(w); err != nil {
+		t.Fatal(err)
+	}
+	if now := w.byPID[v.pid()].threads; len(now) != 1 || maps.Equal(now, threads{uint32(v.pid()): {}}) || maps.Equal(now, threads{unlisted: {}}) {
+		t.Errorf("threads %v of process %d, want the second one", now, v.pid())
+	}
+	release()
+	v.act()
+	last := ev.await(v.pid())
+	dead, _ := l.ended(t, 1)
+	same(t, dead, v.reap())
+	if dead.At != last.at {
+		t.Errorf("dead at %v, want %v", dead.At, last.at)
+	}
+}
+
+// TestLastThread: of the news of threads, in whatever order they are read, those
+// of the last thread say when the process ended, and none if they are incomplete.
+func TestLastThread(t *testing.T) {
+	const p = 1 // stands for the number of the process
+	begins := func(thread uint32, at time.Duration) notice { return notice{what: procFork, at: at, thread: thread} }
+	ends := func(thread uint32, at time.Duration) notice { return notice{what: procExit, at: at, thread: thread} }
+	execs := func(at time.Duration) notice { return notice{what: procExec, at: at, thread: p} }
+	for name, c := range map[string]struct {
+		listed []uint32
+		told   []notice
+		want   time.Duration
+	}{
+		"single":                {[]uint32{p}, []notice{ends(p, 10)}, 10},
+		"first thread first":    {[]uint32{p, 2}, []notice{ends(p, 10), ends(2, 20)}, 20},
+		"first thread last":     {[]uint32{p, 2}, []notice{ends(2, 10), ends(p, 20)}, 20},
+		"first thread before":   {[]uint32{2, 3}, []notice{ends(p, 10), ends(3, 20), ends(2, 30)}, 30},
+		"begun later":           {[]uint32{p}, []notice{begins(2, 5), ends(p, 10), ends(2, 20)}, 20},
+		"begun when listed":     {[]uint32{p, 2}, []notice{begins(2, 5), ends(p, 10), ends(2, 20)}, 20},
+		"ended when listed":     {[]uint32{p}, []notice{begins(2, 5), ends(2, 6), ends(3, 7), ends(p, 10)}, 10},
+		"exec":                  {[]uint32{p, 2, 3}, []notice{ends(3, 5), ends(p, 6), execs(7), begins(4, 8), ends(p, 10), ends(4, 20)}, 20},
+		"exec exchanged":        {[]uint32{p, 2}, []notice{ends(2, 6), execs(7), ends(p, 10)}, 10},
+		"exec first":            {[]uint32{p, 2}, []notice{execs(7), ends(2, 8), ends(p, 10)}, 10},
+		"exec first, exchanged": {[]uint32{p, 2}, []notice{execs(7), ends(p, 6), ends(p, 10)}, 10},
+		"exec, not listed":      {[]uint32{unlisted}, []notice{ends(2, 5), execs(7), ends(p, 10)}, 10},
+		"not listed":            {[]uint32{unlisted}, []notice{ends(p, 10), ends(2, 20)}, 0},
+		"one lost":              {[]uint32{p, 2, 3}, []notice{ends(3, 5), ends(p, 10)}, 0},
+		"nothing told":          {[]uint32{p}, nil, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, _ := open(t, Config{Tier: ProcConn})
+			source, ok := w.source.(*connector)
+			if !ok {
+				t.Fatalf("source %T", w.source)
+			}
+			v := spawn(t, "exit", "7")
+			if err := w.Add(v.pid(), 1); err != nil {
+				t.Fatal(err)
+			}
+			release := hold(w)
+			defer release()
+			v.act()
+			if err := xunix.WaitExited(v.pid()); err != nil {
+				t.Fatal(err)
+			}
+			number := func(thread uint32) uint32 {
+				if thread == p {
+					return uint32(v.pid())
+				}
+				return thread
+			}
+			e := w.byPID[v.pid()]
+			clear(e.threads)
+			for _, thread := range c.listed {
+				e.threads[number(thread)] = struct{}{}
+			}
+			w.mail = w.mail[:0]
+			for i, told := range c.told {
+				if len(w.mail) > 0 {
+					t.Fatalf("reports %+v after %d of %d notices", w.mail, i, len(c.told))
+				}
+				told.thread, told.process = number(told.thread), uint32(v.pid())
+				source.heed(w, told)
+			}
+			if last := len(w.mail) > 0; last != (c.want != 0) {
+				t.Errorf("reports %+v when all was told", w.mail)
+			}
+			if c.want == 0 {
+				source.finished(w, e)
+				source.expire(w, time.Now().Add(patience))
+			}
+			if len(w.mail) != 2 || w.mail[0].Kind != Dead || w.mail[1].Kind != Released {
+				t.Fatalf("reports %+v, want dead and released", w.mail)
+			}
+			if w.mail[0].At != c.want {
+				t.Errorf("dead at %v, want %v", w.mail[0].At, c.want)
+			}
+			same(t, w.mail[0], 7<<8)
+		})
+	}
+}
+
+// TestLiving: the threads that are listed are those whose ends will come.
+func TestLiving(t *testing.T) {
+	v := spawn(t, "threads", "17")
+	all := living(v.pid())
+	if _, ok := all[uint32(v.pid())]; len(all) != 18 || !ok {
+		t.Errorf("threads %v of process %d, want that and 17", slices.Collect(maps.Keys(all)), v.pid())
+	}
+	v = spawn(t, "leader", "5")
+	all = living(v.pid())
+	if _, ok := all[uint32(v.pid())]; len(all) != 1 || ok {
+		t.Errorf("threads %v of process %d, want another one", all, v.pid())
+	}
+	v.act()
+	if err := xunix.WaitExited(v.pid()); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // of a process that has ended and of none
+		if all := living(v.pid()); !maps.Equal(all, threads{unlisted: {}}) {
+			t.Errorf("threads %v of a process that has ended", all)
+		}
+		if v.ProcessState == nil {
+			v.reap()
+		}
+	}
+}
