@@ -93,12 +93,12 @@
 // process. That it is over, by its pidfd, when an event is read does not make it
 // that: an earlier thread's may have been in the queue for as long, and the last
 // one comes microseconds after the pidfd is ready. So the threads of each process
-// are kept count of: those that /proc lists in Add, which the socket was open
-// before; then events of begins and ends, and of execs, after which there is one
-// thread. The end that leaves none says when and how. If packets were lost, which
-// the socket says, all are listed again. An event for which the kernel itself has
-// no memory is lost without a word: if it was an end, Dead comes 20 ms after the
-// pidfd and without a time.
+// are kept count of: those that /proc lists in Add, then those of later events:
+// begins, ends, and execs, after which there is one thread. The end that leaves
+// none says when and how. If packets were lost, which the socket says, all are
+// listed again. An event for which the kernel itself has no memory is lost without
+// a word. If it was an end, or its thread gets no processor to send it, Dead comes
+// 20 ms after the pidfd and without a time.
 //
 // Of a process that is no child, the connector's status is that of the thread
 // whose end left none. It is what wait says as well, except where threads end one

@@ -22,6 +22,7 @@ type connector struct {
 	packet  [256]byte
 	lost    bool      // packets were; what came before is still being read
 	waiting []waiting // in the order of their times
+	clocks  offsets
 }
 
 // waiting is a process that its pidfd says is over, whose exit was not told yet.
@@ -55,6 +56,9 @@ func openProcConn(w *Watch) (_ source, err error) {
 		return nil, &TierError{ProcConn, missing, err}
 	}
 	c := &connector{fd: fd}
+	if c.clocks, err = clockOffsets(); err != nil {
+		return nil, errors.Join(&TierError{ProcConn, "the offsets of this time namespace", err}, c.close())
+	}
 	if err := c.listen(); err != nil {
 		return nil, errors.Join(err, c.close())
 	}
@@ -92,12 +96,19 @@ func (c *connector) listen() error {
 	}
 }
 
-// begin learns which threads there are. What was sent before and was not read yet
-// is read later, without harm: a thread that is listed may begin again, and one
-// that is not may end again.
+// begin learns which threads there are.
 func (c *connector) begin(_ *Watch, e *entry) error {
-	e.threads = living(e.pid)
+	e.list()
 	return nil
+}
+
+// list learns which threads there are. Events have the time at which what they
+// tell of had happened, so those from before, some of which are read later, say
+// nothing new. Others may: a thread that is listed begins again, one that is not
+// ends again.
+func (e *entry) list() {
+	e.since = xunix.Monotonic()
+	e.threads = living(e.pid)
 }
 
 // drain reads all packets.
@@ -119,6 +130,7 @@ func (c *connector) drain(w *Watch) error {
 		if err != nil {
 			return err
 		}
+		told.at += c.clocks.monotonic
 		c.heed(w, told)
 	}
 }
@@ -127,7 +139,7 @@ func (c *connector) drain(w *Watch) error {
 // says so as well: a debugger may hold back an end.
 func (c *connector) heed(w *Watch, told notice) {
 	e := w.byPID[int(told.process)]
-	if e == nil {
+	if e == nil || told.at < e.since { // an exec overtakes the end of the thread that had the number before
 		return
 	}
 	switch told.what {
@@ -140,9 +152,6 @@ func (c *connector) heed(w *Watch, told notice) {
 		e.threads[told.process] = struct{}{}
 		e.since = told.at
 	case procExit:
-		if told.at < e.since {
-			return // the thread that had the number then, whose news were overtaken by the exec
-		}
 		delete(e.threads, told.thread)
 		e.ending = told
 		if len(e.threads) == 0 && xunix.ProcessOver(e.fd) {
@@ -159,7 +168,7 @@ func (c *connector) recount(w *Watch) {
 	}
 	c.lost = false
 	for _, e := range w.byPID {
-		e.threads = living(e.pid)
+		e.list()
 	}
 }
 

@@ -191,6 +191,8 @@ func TestLastThread(t *testing.T) {
 		"begun later":           {[]uint32{p}, []notice{begins(2, 5), ends(p, 10), ends(2, 20)}, 20},
 		"begun when listed":     {[]uint32{p, 2}, []notice{begins(2, 5), ends(p, 10), ends(2, 20)}, 20},
 		"ended when listed":     {[]uint32{p}, []notice{begins(2, 5), ends(2, 6), ends(3, 7), ends(p, 10)}, 10},
+		"exec before":           {[]uint32{2}, []notice{execs(2), ends(2, 10)}, 10},
+		"begun before":          {[]uint32{p}, []notice{begins(2, 1), ends(p, 10)}, 10},
 		"exec":                  {[]uint32{p, 2, 3}, []notice{ends(3, 5), ends(p, 6), execs(7), begins(4, 8), ends(p, 10), ends(4, 20)}, 20},
 		"exec exchanged":        {[]uint32{p, 2}, []notice{ends(2, 6), execs(7), ends(p, 10)}, 10},
 		"exec first":            {[]uint32{p, 2}, []notice{execs(7), ends(2, 8), ends(p, 10)}, 10},
@@ -224,6 +226,7 @@ func TestLastThread(t *testing.T) {
 			}
 			e := w.byPID[v.pid()]
 			clear(e.threads)
+			e.since = 3 // the time of the list
 			for _, thread := range c.listed {
 				e.threads[number(thread)] = struct{}{}
 			}

@@ -48,7 +48,7 @@ type entry struct {
 
 	// Of the tier ProcConn.
 	threads threads       // whose ends are still to be told
-	since   time.Duration // when it executed a program
+	since   time.Duration // when they were listed or it executed a program
 	ending  notice        // the end of a thread that was told last
 }
 
