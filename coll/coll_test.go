@@ -28,12 +28,17 @@ type node struct {
 	failures *failure.View
 }
 
+// early is to sleep early and without end: a wake-up that is not sent is a hang then, and
+// not a delay that a timeout hides. Contexts end waits all the same, which need the timeout,
+// in the one test that has them.
+//
+// Nobody yields first: the kernel would give the processor to another package's tests for
+// milliseconds, thousands of times. The tests of package shmem yield, as programs do.
+var early = rma.Policy{Polls: 20, First: time.Hour, Most: time.Hour}
+
 func newNode(t *testing.T, n int) *node {
 	t.Helper()
-	// Sleep early and without end: a wake-up that is not sent is a hang then,
-	// and not a delay that a timeout hides. Contexts end waits all the same,
-	// which need the timeout, in the one test that has them.
-	return newNodeWith(t, n, rma.Policy{Polls: 20, Yields: 1, First: time.Hour, Most: time.Hour})
+	return newNodeWith(t, n, early)
 }
 
 func newNodeWith(t *testing.T, n int, p rma.Policy) *node {
@@ -152,7 +157,9 @@ func (sum) Fold(acc, in []uint32) {
 // any order of members, one after the other without barriers.
 func TestRandomSequences(t *testing.T) {
 	for _, crowded := range []bool{false, true} {
-		testRandomSequences(t, newNodeWith(t, 4, rma.Policy{Polls: 20, Yields: 1, First: time.Hour, Most: time.Hour, Crowded: crowded}))
+		policy := early
+		policy.Crowded = crowded
+		testRandomSequences(t, newNodeWith(t, 4, policy))
 	}
 }
 

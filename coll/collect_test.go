@@ -7,10 +7,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/goshmem/goshmem/coll"
-	"github.com/goshmem/goshmem/rma"
 	"github.com/goshmem/goshmem/symheap/layout"
 )
 
@@ -40,7 +38,9 @@ func init() {
 // teams in any order of members, without barriers.
 func TestRandomGathers(t *testing.T) {
 	for _, crowded := range []bool{false, true} {
-		nd := newNodeWith(t, 4, rma.Policy{Polls: 20, Yields: 1, First: time.Hour, Most: time.Hour, Crowded: crowded})
+		policy := early
+		policy.Crowded = crowded
+		nd := newNodeWith(t, 4, policy)
 		for id, members := range [][]int{{0, 1, 2, 3}, {3, 1}, {2}, {1, 0, 3}} {
 			seed := uint64(id + 100)
 			t.Logf("team %v: seed %d", members, seed)
@@ -95,11 +95,12 @@ func (g gathering) step(ctx context.Context, rng *rand.Rand) error {
 	n := rng.IntN(max(most/3/len(counts), 1))
 	exclusive := rng.IntN(2) == 0
 
-	in := at[uint32](g.nd, g.members[g.me], src, 32<<10)
+	room := len(counts)*most + 300 // more than any of them needs
+	in := at[uint32](g.nd, g.members[g.me], src, room)
 	for i := range in {
 		in[i] = g.value(g.me, i)
 	}
-	out := at[uint32](g.nd, g.members[g.me], dst, 32<<10)
+	out := at[uint32](g.nd, g.members[g.me], dst, room)
 	for i := range out {
 		out[i] = untouched
 	}

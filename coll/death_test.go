@@ -51,7 +51,8 @@ func within(t *testing.T, what string, f func()) {
 	select {
 	case <-done:
 	case <-time.After(time.Minute):
-		t.Fatalf("%s: somebody hangs", what)
+		stacks := make([]byte, 1<<20)
+		t.Fatalf("%s: somebody hangs\n%s", what, stacks[:runtime.Stack(stacks, true)])
 	}
 }
 

@@ -21,6 +21,7 @@ import (
 
 	"github.com/goshmem/goshmem/coll"
 	"github.com/goshmem/goshmem/failure"
+	"github.com/goshmem/goshmem/internal/xunix"
 	"github.com/goshmem/goshmem/rma"
 	"github.com/goshmem/goshmem/symheap/layout"
 )
@@ -32,8 +33,11 @@ import (
 type process struct {
 	*node
 	pe      int
-	killed  atomic.Bool
-	withers bool           // it dies where it folds
+	killed  atomic.Bool    // or is about to be
+	memory  sync.Mutex     // held while that is taken away
+	dead    bool           // all of it is
+	mortal  bool           // it is to be killed
+	withers atomic.Bool    // it dies where it folds, if it comes to that still
 	of      sync.WaitGroup // goroutines
 }
 
@@ -47,11 +51,13 @@ func processes(t *testing.T, n int, heap uint64, victims []int) (all []*process)
 		t.Fatal(err)
 	}
 	for pe := range n {
-		policy := rma.Policy{Polls: 20, Yields: 1, First: time.Hour, Most: time.Hour, Crowded: n > 3}
-		if slices.Contains(victims, pe) {
+		policy := early
+		policy.Crowded = n > 3
+		mortal := slices.Contains(victims, pe)
+		if mortal {
 			policy.First, policy.Most = time.Millisecond, time.Millisecond
 		}
-		all = append(all, &process{node: mapped(t, files, page, policy), pe: pe})
+		all = append(all, &process{node: mapped(t, files, page, policy), pe: pe, mortal: mortal})
 	}
 	for _, f := range files {
 		_ = f.Close()
@@ -93,17 +99,31 @@ func (p *process) run(t *testing.T, f func() error) {
 
 // die kills the process and publishes that.
 func (p *process) die() {
+	p.memory.Lock()
+	defer p.memory.Unlock()
+	p.dead = true
 	p.killed.Store(true)
 	protect(unsafe.Slice((*byte)(p.m.Segment(0)), p.m.Stride()*p.m.Len()), syscall.PROT_NONE)
 }
 
-// publish tells the others of the death, as the step does.
+// publish tells the others of the death, as the step does, when the process is killed. It
+// goes by a mapping of somebody who lives: another one may wither meanwhile.
+//
+// The process may have died between clearing a bell and waking who sleeps on it. A real
+// sleep ends by its timeout then; here it has none, so that whatever else is not woken
+// hangs. So who sleeps behind a bell that is clear is woken.
 func (p *process) publish(others []*process) {
 	p.page.Publish(p.pe, 1, failure.ByExit(1), 0)
+	lives := others[slices.IndexFunc(others, func(o *process) bool { return !o.mortal })]
 	for _, o := range others {
-		if o != p && !o.killed.Load() {
-			rma.Rouse(&o.m.Control(o.pe).Bell)
+		if o == p || o.killed.Load() {
+			continue
 		}
+		bell := &lives.m.Control(o.pe).Bell
+		if atomic.LoadUint32(&bell.Sleeping)&layout.BellAsleep == 0 {
+			xunix.FutexWake(&bell.Sleeping, 1<<30)
+		}
+		rma.Rouse(bell)
 	}
 }
 
@@ -138,6 +158,11 @@ func (d dying) Fold(acc, in []uint32) {
 // wither lets the process write no more than its own slots, what it says of its part, and
 // the heaps of some, the last one's in part.
 func (p *process) wither(rng *rand.Rand) {
+	p.memory.Lock()
+	defer p.memory.Unlock()
+	if p.dead {
+		return // what it is given back here it would write to behind its death
+	}
 	p.killed.Store(true)
 	all := unsafe.Slice((*byte)(p.m.Segment(0)), p.m.Stride()*p.m.Len())
 	protect(all, syscall.PROT_READ)
@@ -212,6 +237,9 @@ func killedAnywhere(t *testing.T, seed uint64) {
 			}
 			p.run(t, func() error {
 				defer func() { saw[k][pe] = a.saw }()
+				if k == 0 {
+					defer p.withers.Store(false)
+				}
 				return a.act(t.Context())
 			})
 		}
@@ -252,6 +280,7 @@ func TestKilledInLarge(t *testing.T) {
 			}
 			p.run(t, func() error {
 				defer func() { saw[pe] = a.saw }()
+				defer p.withers.Store(false)
 				return a.act(t.Context())
 			})
 		}
@@ -268,7 +297,8 @@ func TestKilledInLarge(t *testing.T) {
 
 // dieIn lets the process die in the midst of a reduction, if it comes to one in some step.
 func (p *process) dieIn(a *actor, rng *rand.Rand) {
-	a.end, p.withers = rng.IntN(a.acts), true
+	a.end = rng.IntN(a.acts)
+	p.withers.Store(true)
 	left := 1 + rng.IntN(6)
 	a.last = func(int) coll.Folder[uint32] { return dying{left: &left, p: p, rng: rng} }
 }
@@ -278,7 +308,7 @@ func killSome(t *testing.T, rng *rand.Rand, all []*process, victims []int) {
 	t.Helper()
 	together := rng.IntN(3) == 0
 	for _, v := range victims {
-		for k := rng.IntN(3000); k > 0 || all[v].withers && !all[v].killed.Load() && k > -100_000; k-- {
+		for k := rng.IntN(3000); k > 0 || all[v].withers.Load() && k > -100_000; k-- {
 			runtime.Gosched()
 		}
 		all[v].die()

@@ -36,9 +36,9 @@ type play struct {
 	all  bool
 	in   bool // in place
 	call func(ctx context.Context, tm *coll.Team, b coll.Buffers, root, me int, op coll.Folder[uint32]) error
-	// want says what element j of the destination of member me has to be; false: as
-	// it was.
-	want func(g *given, me, root, j int) (v uint32, ok bool)
+	// want puts into w what the destination of member me has to be, where it is not to
+	// stay as it was.
+	want func(g *given, me, root int, w []uint32)
 }
 
 // given is what was given in one step, by whom.
@@ -54,11 +54,28 @@ func (g *given) of(i, j int) uint32 {
 	return uint32(x>>29) ^ uint32(x)
 }
 
+// put has w be the elements of what member i gives, from first on.
+func (g *given) put(w []uint32, i, first int) {
+	for j := range w {
+		w[j] = g.of(i, first+j)
+	}
+}
+
 func (g *given) sum(j int) (v uint32) {
 	for _, i := range g.who {
 		v += g.of(i, j)
 	}
 	return v
+}
+
+// add has w be the sums of what some members give.
+func (g *given) add(w []uint32, who []int) {
+	clear(w)
+	for _, i := range who {
+		for j := range w {
+			w[j] += g.of(i, j)
+		}
+	}
 }
 
 func reduces(name string, n int, in bool) play {
@@ -67,7 +84,7 @@ func reduces(name string, n int, in bool) play {
 		func(ctx context.Context, tm *coll.Team, b coll.Buffers, _, _ int, op coll.Folder[uint32]) error {
 			return coll.Reduce(ctx, tm, b, op)
 		},
-		func(g *given, _, _, j int) (uint32, bool) { return g.sum(j), true },
+		func(g *given, _, _ int, w []uint32) { g.add(w, g.who) },
 	}
 }
 
@@ -77,7 +94,11 @@ func broadcasts(name string, n int) play {
 		func(ctx context.Context, tm *coll.Team, b coll.Buffers, root, _ int, _ coll.Folder[uint32]) error {
 			return coll.Broadcast[uint32](ctx, tm, b, root)
 		},
-		func(g *given, _, root, j int) (uint32, bool) { return g.of(root, j), slices.Contains(g.who, root) },
+		func(g *given, _, root int, w []uint32) {
+			if slices.Contains(g.who, root) {
+				g.put(w, root, 0)
+			}
+		},
 	}
 }
 
@@ -87,7 +108,11 @@ func gathers(name string, n int) play {
 		func(ctx context.Context, tm *coll.Team, b coll.Buffers, _, _ int, _ coll.Folder[uint32]) error {
 			return coll.FCollect[uint32](ctx, tm, b)
 		},
-		func(g *given, _, _, j int) (uint32, bool) { return g.of(j/g.n, j%g.n), slices.Contains(g.who, j/g.n) },
+		func(g *given, _, _ int, w []uint32) {
+			for _, i := range g.who {
+				g.put(w[i*g.n:(i+1)*g.n], i, 0)
+			}
+		},
 	}
 }
 
@@ -97,8 +122,10 @@ func exchanges(name string, n int) play {
 		func(ctx context.Context, tm *coll.Team, b coll.Buffers, _, _ int, _ coll.Folder[uint32]) error {
 			return coll.Alltoall[uint32](ctx, tm, b)
 		},
-		func(g *given, me, _, j int) (uint32, bool) {
-			return g.of(j/g.n, me*g.n+j%g.n), slices.Contains(g.who, j/g.n)
+		func(g *given, me, _ int, w []uint32) {
+			for _, i := range g.who {
+				g.put(w[i*g.n:(i+1)*g.n], i, me*g.n)
+			}
 		},
 	}
 }
@@ -112,14 +139,11 @@ func collects(name string, n int) play {
 			b.N -= me
 			return coll.Collect[uint32](ctx, tm, b, room)
 		},
-		func(g *given, _, _, j int) (uint32, bool) {
+		func(g *given, _, _ int, w []uint32) {
 			for _, i := range g.who {
-				if j < g.n-i {
-					return g.of(i, j), true
-				}
-				j -= g.n - i
+				g.put(w[:g.n-i], i, 0)
+				w = w[g.n-i:]
 			}
-			return 0, false
 		},
 	}
 }
@@ -132,9 +156,13 @@ func strided(name string, n int) play {
 			b.N /= 3
 			return coll.AlltoallS[uint32](ctx, tm, b, coll.Strides{Dst: 2, Src: 3})
 		},
-		func(g *given, me, _, j int) (uint32, bool) {
-			i, k, size := j/2/(g.n/3), j/2%(g.n/3), g.n/3
-			return g.of(i, 3*(me*size+k)), j%2 == 0 && slices.Contains(g.who, i)
+		func(g *given, me, _ int, w []uint32) {
+			size := g.n / 3
+			for _, i := range g.who {
+				for k := range size {
+					w[2*(i*size+k)] = g.of(i, 3*(me*size+k))
+				}
+			}
 		},
 	}
 }
@@ -145,13 +173,8 @@ func scans(name string, n int, in, exclusive bool) play {
 		func(ctx context.Context, tm *coll.Team, b coll.Buffers, _, _ int, op coll.Folder[uint32]) error {
 			return coll.Scan(ctx, tm, b, op, exclusive)
 		},
-		func(g *given, me, _, j int) (v uint32, ok bool) {
-			for _, i := range g.who {
-				if i < me || i == me && !exclusive {
-					v += g.of(i, j)
-				}
-			}
-			return v, true
+		func(g *given, me, _ int, w []uint32) {
+			g.add(w, slices.DeleteFunc(slices.Clone(g.who), func(i int) bool { return i > me || i == me && exclusive }))
 		},
 	}
 }
@@ -197,6 +220,7 @@ type actor struct {
 	end   int        // the step in which it dies, in the midst of a reduction, otherwise before it
 	last  func(left int) coll.Folder[uint32]
 	saw   []string // of each step, what survivors have to have alike
+	want  []uint32 // room
 }
 
 // dieIn makes some call of a Fold the last.
@@ -228,7 +252,6 @@ func (a *actor) act(ctx context.Context) error {
 		}
 		src := at[uint32](a.nd, a.pe, b.Src-layout.HeapOffset, size)
 		dst := at[uint32](a.nd, a.pe, b.Dst-layout.HeapOffset, size)
-		const stale = 0xdeadbeef
 		for j := range dst {
 			dst[j] = stale
 		}
@@ -253,10 +276,8 @@ func (a *actor) act(ctx context.Context) error {
 			return fmt.Errorf("step %d, %s: %w", step, p.name, err)
 		}
 		g.who = o.Contributors
-		for j := range dst {
-			if want, ok := p.want(g, a.me, root, j); dst[j] != want && ok || dst[j] != stale && !ok {
-				return fmt.Errorf("step %d, %s, element %d: %#x, want %#x (%v) of %v", step, p.name, j, dst[j], want, ok, o)
-			}
+		if err := a.compare(&p, g, root, dst); err != nil {
+			return fmt.Errorf("step %d, %s of %v: %w", step, p.name, o, err)
 		}
 		if step == a.end {
 			return nil // it had less to fold
@@ -265,7 +286,28 @@ func (a *actor) act(ctx context.Context) error {
 	return nil
 }
 
-const acts = 30
+const (
+	acts  = 30
+	stale = 0xdeadbeef // what nobody has written to
+)
+
+// compare compares a destination with what it has to be.
+func (a *actor) compare(p *play, g *given, root int, dst []uint32) error {
+	if p.want == nil {
+		return nil
+	}
+	a.want = slices.Grow(a.want[:0], len(dst))[:len(dst)]
+	for j := range a.want {
+		a.want[j] = stale
+	}
+	p.want(g, a.me, root, a.want)
+	for j, want := range a.want {
+		if dst[j] != want {
+			return fmt.Errorf("element %d: %#x, want %#x", j, dst[j], want)
+		}
+	}
+	return nil
+}
 
 // Members of a tolerant team die anywhere: nobody hangs, and survivors have the same
 // contributors and what these gave, each once.

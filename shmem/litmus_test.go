@@ -199,7 +199,8 @@ func pass(turns uint64) {
 }
 
 // Waking: a writer that puts once and then does nothing wakes a sleeper; with
-// random pauses the sleeper is met in every phase of its wait.
+// random pauses of all lengths up to a millisecond the sleeper is met in every phase of
+// its wait, the first of which are a thousand times shorter than the last.
 func TestLitmusSleeperIsWoken(t *testing.T) {
 	shmemtest.Run(t, 2, func(t *testing.T, w *shmem.World) {
 		c, me := w.Ctx(), w.MyPE()
@@ -208,7 +209,7 @@ func TestLitmusSleeperIsWoken(t *testing.T) {
 		for r := int64(1); r <= int64(litmusRounds()/400); r++ {
 			if r%2 == int64(me) {
 				spin = spin*6364136223846793005 + 1442695040888963407
-				pass(spin >> 44)
+				pass(spin >> 44 >> (spin >> 40 & 7))
 				ok(t, shmem.P(c, flag, r, 1-me))
 				continue
 			}

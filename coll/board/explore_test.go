@@ -13,9 +13,23 @@ type explorer struct {
 	m     *model
 	seen  map[[2]uint64]struct{}
 	seeds [2]maphash.Seed
-	path  []string
+	path  []event
 	err   error
 	ends  int
+}
+
+// event is what has happened, told by words only if somebody asks.
+type event struct {
+	what string
+	p    int
+	to   *at // what a member has gone on to; nil: something else has happened to it
+}
+
+func (e event) String() string {
+	if e.to != nil {
+		return fmt.Sprint(e.p, " goes on to ", *e.to)
+	}
+	return fmt.Sprint(e.what, e.p)
 }
 
 func explore(m *model, deaths int) *explorer {
@@ -42,7 +56,7 @@ func (x *explorer) visit(s *state) {
 				for i := range next.at {
 					next.at[i].asleep = false // the step rouses everybody
 				}
-				x.then(&next, fmt.Sprint("the death of ", p, " is published"), nil)
+				x.then(&next, event{"published is the death of ", p, nil}, nil)
 				moved = true
 			}
 			continue
@@ -50,7 +64,7 @@ func (x *explorer) visit(s *state) {
 		next := *s
 		ok, err := x.m.step(&next, p)
 		if ok {
-			x.then(&next, fmt.Sprint(p, " goes on to ", next.at[p]), err)
+			x.then(&next, event{"", p, &next.at[p]}, err)
 			moved = true
 		}
 		if s.deaths > 0 && bits.OnesCount8(s.dead) < x.m.n-1 && (ok || s.at[p].asleep) && int(s.at[p].op) < len(x.m.prog) {
@@ -58,7 +72,7 @@ func (x *explorer) visit(s *state) {
 			next.deaths--
 			next.dead |= bit
 			next.at[p] = at{}
-			x.then(&next, fmt.Sprint(p, " dies"), nil)
+			x.then(&next, event{"dead is ", p, nil}, nil)
 		}
 	}
 	if !moved {
@@ -69,7 +83,7 @@ func (x *explorer) visit(s *state) {
 	}
 }
 
-func (x *explorer) then(s *state, what string, err error) {
+func (x *explorer) then(s *state, what event, err error) {
 	if x.err != nil {
 		return
 	}
@@ -83,7 +97,11 @@ func (x *explorer) then(s *state, what string, err error) {
 }
 
 func (x *explorer) fail(err error) {
-	x.err = fmt.Errorf("%w, behind:\n%s", err, strings.Join(x.path, "\n"))
+	words := make([]string, len(x.path))
+	for i, e := range x.path {
+		words[i] = e.String()
+	}
+	x.err = fmt.Errorf("%w, behind:\n%s", err, strings.Join(words, "\n"))
 }
 
 // scenario is what is explored with the protocol as it is, and by its mutants.
