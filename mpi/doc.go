@@ -24,9 +24,12 @@
 //
 // A short message (up to 16 KiB on a node of up to 32 PEs) is sent at once, and
 // waits for its receive at the receiver, in memory that is allocated as
-// needed. A longer one waits with its sender. It is copied once
-// if it lies in symmetric memory (shmem.Sym.Local) on either side, otherwise twice, by
-// both sides at a time. A process never waits for itself: messages to the own rank are
+// needed. A longer one waits with its sender, and is copied once, by both sides at a time,
+// a part each. What does not lie in symmetric memory (shmem.Sym.Local) the kernel copies
+// (process_vm_readv); where it lets no process do that, as seccomp filters of containers may, and
+// as Yama may where something stands between oshrun and the PE, it is copied
+// twice, through memory that both share, unless it lies in symmetric memory on
+// either side. A process never waits for itself: messages to the own rank are
 // always sent at once.
 //
 // # Progress

@@ -6,6 +6,7 @@ import (
 
 	"github.com/goshmem/goshmem/coll"
 	"github.com/goshmem/goshmem/rma"
+	"github.com/goshmem/goshmem/symheap/layout"
 )
 
 // How requests end that their operations do not: with the communicator, with the World,
@@ -22,8 +23,17 @@ func (e *engine) dissolve(g *group, cause error, why string) {
 	})
 	for i := range e.table {
 		if r := e.table[i].r; r != nil && r.g == g {
+			if r.share.words != nil {
+				e.noCopy(&e.helps, r)
+				r.share.close(layout.ShareEnded)
+			}
 			e.forget(r)
 			end(r)
+		}
+	}
+	for _, r := range slices.Clone(e.pulls) {
+		if r.g == g {
+			e.unshare(r, usage(r.op, cause, "%s", why))
 		}
 	}
 	for _, l := range e.stuck {
@@ -110,8 +120,7 @@ func (e *engine) deserted(r *request) {
 	if e.progress(); r.isDone() {
 		return
 	}
-	if err := r.g.hopeless(r); err != nil { // still, as it may have met a message of another rank
-		e.forget(r)
+	if err := r.g.hopeless(r); err != nil && e.quit(r, err) { // still, as it may have met a message of another rank
 		e.complete(r, err)
 	}
 }

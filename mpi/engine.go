@@ -39,6 +39,10 @@ type engine struct {
 	latest   *group            // that was asked for last
 	stuck    []*outLane        // in which something waits for room
 	waiting  atomic.Int32      // len(stuck)
+	pulls    []*request        // receives that copy their messages
+	helps    []*request        // sends that copy theirs to their receivers
+	copying  atomic.Int32      // how many both are
+	reach    []uint8           // by PE: what reaches has found; 0: nothing yet
 	epoch    atomic.Uint64     // of the failure page, up to which all is done that is to be done
 	dead     []bool            // PEs, as of epoch; nil: none
 	finished int               // requests since the lock was taken
@@ -78,11 +82,19 @@ func newEngine(j *job.Job) *engine {
 		w.active.Store(new([]*inLane))
 		laid[j.Map] = w
 	}
+	for _, l := range w.out {
+		if l != nil {
+			l.shared = [layout.Shares]bool{} // since Finalize nobody uses any
+		}
+	}
 	most := w.shape.Data / 3 &^ (layout.CellSize - 1) // even if it does not fit behind the last ones, there is room in the end
-	return &engine{
+	e := &engine{
 		wires: w, job: j, me: j.PE, eager: min(eagerMost, most), fragment: min(fragmentMost, most),
 		own: j.Map.Control(j.PE), groups: map[uint32]*group{}, early: map[uint32]*queue{},
+		reach: make([]uint8, j.NPEs),
 	}
+	e.publish()
+	return e
 }
 
 // unlock ends what lock began. Whoever sleeps for a request that has been completed
@@ -156,7 +168,7 @@ func (e *engine) stirring() bool {
 			return true
 		}
 	}
-	if e.waiting.Load() != 0 || e.job.Failures.Epoch() != e.epoch.Load() {
+	if e.waiting.Load() != 0 || e.copying.Load() != 0 || e.job.Failures.Epoch() != e.epoch.Load() {
 		return true
 	}
 	for i := range e.callers {
@@ -200,6 +212,9 @@ func (e *engine) progress() (did bool) {
 	if len(e.stuck) > 0 {
 		did = e.pump() || did
 	}
+	if len(e.pulls)+len(e.helps) > 0 {
+		did = e.copyOn() || did
+	}
 	return did
 }
 
@@ -235,15 +250,18 @@ func (e *engine) receive(l *inLane) {
 	case kindAnnounce:
 		p := (*parcel)(unsafe.Pointer(&c.Body))
 		comm, tag := splitMatch(c.Match)
-		e.announced(comm, message{env: match.Envelope{Src: int32(rank), Tag: tag}, pe: l.pe, size: n, sender: p.from, offset: p.offset})
+		index, _ := splitSize(p.size)
+		e.announced(comm, message{
+			env: match.Envelope{Src: int32(rank), Tag: tag}, pe: l.pe, size: n, sender: p.from, offset: p.offset, addr: p.addr, share: index,
+		})
 	case kindClear:
 		e.cleared(l.pe, (*parcel)(unsafe.Pointer(&c.Body)))
 	case kindData:
 		e.part((*parcel)(unsafe.Pointer(&c.Body)).to, l.behind(n), n)
 	case kindDone:
-		if r := e.strike((*parcel)(unsafe.Pointer(&c.Body)).to); r != nil {
-			e.complete(r, nil)
-		}
+		e.done(l.pe, (*parcel)(unsafe.Pointer(&c.Body)))
+	case kindHelp:
+		e.help(l.pe, (*parcel)(unsafe.Pointer(&c.Body)))
 	case kindRefuse:
 		if r := e.strike((*parcel)(unsafe.Pointer(&c.Body)).to); r != nil {
 			e.complete(r, ErrCanceled)
@@ -304,6 +322,8 @@ type message struct {
 	pe     int    // of one that has been announced: where it is
 	sender uint64 // and the request there; 0: a whole message
 	offset uint64 // and where the data are in that PE's segment, 0: nowhere there
+	addr   uint64 // and in its memory
+	share  int    // of the lane, 0: none
 }
 
 const (

@@ -10,3 +10,6 @@ func SmallLanes() {
 
 // Alarm tells receives from any source of a death, although all are acknowledged.
 func Alarm(c *Comm) { c.g.alarm.Store(true) }
+
+// LanesOnly makes this process behave as one that gets at no other's memory. It is called before Init.
+func LanesOnly() { singleCopies = false }

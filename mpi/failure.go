@@ -1,6 +1,10 @@
 package mpi
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/goshmem/goshmem/symheap/layout"
+)
 
 // bury acts on the deaths up to an epoch. All that the dead have sent was received.
 func (e *engine) bury(epoch uint64) {
@@ -21,7 +25,14 @@ func (e *engine) lost(pe int) {
 	for i := range e.table {
 		if r := e.table[i].r; r != nil && r.pe == pe {
 			e.strike(r.number)
+			e.noCopy(&e.helps, r)
 			e.fails(r)
+		}
+	}
+	for _, r := range slices.Clone(e.pulls) {
+		if r.pe == pe {
+			e.noCopy(&e.pulls, r)
+			e.bereaved(r)
 		}
 	}
 	if l := e.out[pe]; l != nil {
@@ -41,6 +52,21 @@ func (e *engine) lost(pe int) {
 			}
 			return false
 		})
+	}
+}
+
+// bereaved ends a receive whose message was being copied when its sender died. What is in
+// a segment still is.
+func (e *engine) bereaved(r *request) {
+	s := &r.share
+	switch {
+	case s.cause != nil:
+		e.complete(r, s.cause)
+	case s.there != nil && s.close(layout.ShareTaken) == layout.ShareTaken:
+		moveBytes(r.buf, s.there, r.size)
+		e.complete(r, nil)
+	default:
+		e.fails(r)
 	}
 }
 

@@ -13,10 +13,11 @@ import (
 const (
 	_            = iota
 	kindEager    // a whole message: Match, Size, and the data in the cell or behind the cells
-	kindAnnounce // a message that stays with its sender: Match, Size, parcel{send, offset}
-	kindClear    // the receiver has a buffer for it: parcel{send, offset, recv, bytes}
+	kindAnnounce // a message that stays with its sender: Match, Size, parcel{offset, send, share, address}
+	kindHelp     // the receiver copies it, and the sender may, too: parcel{send, offset, bytes, address}
+	kindClear    // the receiver has a buffer for it: parcel{send, offset, recv, share and bytes}
 	kindData     // the next part of it: Size, parcel{recv}, and the data behind the cells
-	kindDone     // all of it is where it belongs: parcel{request}
+	kindDone     // all of it is where it belongs: parcel{request, share}
 	kindRefuse   // the sender has given it up: parcel{recv}
 )
 
@@ -26,8 +27,8 @@ type parcel struct {
 	to     uint64 // the request that it is about, of the process that it goes to
 	offset uint64 // of the data in a segment; 0: they are in private memory
 	from   uint64 // the request that it is from
-	size   uint64 // bytes wanted
-	_      uint64
+	size   uint64 // bytes wanted, and the number of the lane's share from 1 on: sizeOf
+	addr   uint64 // of the data in the memory of the process that it is from
 }
 
 // Match and Size of a cell.
@@ -94,6 +95,8 @@ type outLane struct {
 	head    int
 	streams []*request // sends that go through the lane part by part
 	stuck   bool       // in the engine's list
+
+	shared [layout.Shares]bool // those in use
 }
 
 // packet is what is to be written into a lane.

@@ -38,8 +38,7 @@ func spanOf[T any](buf []T) span {
 // Messages between two ranks are received in the order in which they were sent.
 //
 // Shape: the receiver's buffer has at least as many bytes; its type is not compared.
-// Cost: where buf or the receiver's buffer is in the symmetric heap (shmem.Sym.Local),
-// a long message is copied once, otherwise twice.
+// Cost: a long message is copied once, by both sides (package documentation).
 // Errors: *UsageError; *RankError when dst has died or finalized; the end of c's context, with
 // which a message that was announced already is given up: its receive fails, or, if
 // buf is in the symmetric heap, may get what is there later.
@@ -134,7 +133,7 @@ func Sendrecv[S, R any](c *Comm, send []S, dst, sendTag int, recv []R, src, recv
 		if r == nil {
 			return nowhere, err
 		}
-		if r.g.e.abandon(r, false) {
+		if r.g.e.abandon(r, false, err) {
 			r.recycle()
 			return nowhere, err
 		}
@@ -234,7 +233,10 @@ func (g *group) startSend(op string, s span, dst, tag int) (*request, error) {
 	if s.bytes <= e.eager {
 		e.send(l, &packet{kind: kindEager, match: match, size: size, data: s.at, n: s.bytes, r: r})
 	} else {
-		e.send(l, &packet{kind: kindAnnounce, match: match, size: size, body: parcel{from: e.enter(r), offset: e.offset(s.at, s.bytes)}, r: r})
+		l.offer(r)
+		e.send(l, &packet{kind: kindAnnounce, match: match, size: size, r: r, body: parcel{
+			from: e.enter(r), offset: e.offset(s.at, s.bytes), size: sizeOf(r.share.index, 0), addr: uint64(uintptr(s.at)),
+		}})
 	}
 	return r, nil
 }

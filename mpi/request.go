@@ -43,6 +43,7 @@ type request struct {
 	number uint64 // in the engine's table; 0: not there
 	theirs uint64 // the receive's number, when a send is cleared
 	moved  int    // bytes that have gone or come so far
+	share  share
 	polls  uint32 // that were in vain; the waiter's
 
 	ref    match.Ref // of a receive that is posted
@@ -69,6 +70,9 @@ func (r *request) recycle() {
 	r.g, r.buf, r.short, r.err = nil, nil, nil, nil
 	r.done, r.pe, r.number, r.theirs, r.moved, r.polls = 0, 0, 0, 0, 0, 0
 	r.recv, r.posted, r.wild, r.status = false, false, false, Status{}
+	if r.share.index != 0 {
+		r.share = share{}
+	}
 	requests.Put(r)
 }
 
@@ -172,7 +176,7 @@ func (r *request) alarm() error {
 func (r *request) finish(ctx context.Context) (Status, error) {
 	for {
 		err := r.await(ctx)
-		if err != nil && r.g.e.abandon(r, errors.Is(err, ErrDied)) {
+		if err != nil && r.g.e.abandon(r, errors.Is(err, ErrDied), err) {
 			r.recycle()
 			return Status{}, err
 		}
@@ -190,16 +194,28 @@ func (r *request) end() (Status, error) {
 }
 
 // abandon makes the engine forget a request, unless it is done, or is only to go if it
-// has met nothing and has. What the other side has been told of it is good for nothing any
-// more; it finds out.
-func (e *engine) abandon(r *request, lone bool) bool {
+// has met nothing and has, or is one that ends by itself soon, for the cause. What the other side
+// has been told of it is good for nothing any more; it finds out.
+func (e *engine) abandon(r *request, lone bool, cause error) bool {
 	e.mu.Lock()
 	defer e.unlock()
 	if r.isDone() || lone && !r.posted {
 		return false
 	}
-	e.forget(r)
-	return true
+	return e.quit(r, cause)
+}
+
+// quit is forget for a request that may be about to end by itself: then it says no.
+func (e *engine) quit(r *request, cause error) bool {
+	switch {
+	case e.unshare(r, cause):
+		e.forget(r)
+		return true
+	case !r.recv:
+		e.forget(r)
+		e.complete(r, nil) // the receiver has it
+	}
+	return false
 }
 
 // forget takes a send out of what waits for room. A receiver that waits for parts of
@@ -207,6 +223,7 @@ func (e *engine) abandon(r *request, lone bool) bool {
 func (l *outLane) forget(e *engine, r *request) {
 	for i := l.head; i < len(l.queue); i++ {
 		if l.queue[i].r == r {
+			l.regain(r.share.index)
 			l.queue = append(l.queue[:i], l.queue[i+1:]...)
 			return
 		}

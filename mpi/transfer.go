@@ -10,13 +10,12 @@ import (
 // A message that is too long to be sent at once stays with its sender, who announces
 // it. When it has met its receive:
 //
-//   - if it lies in the sender's symmetric heap, the receiver copies it from there,
-//     and says that it is done;
+//   - if its memory can be reached, sender and receiver copy it together (share), and the
+//     receiver says that it is done; if there is no share left, the receiver alone, and
+//     only if it lies in the sender's symmetric heap;
 //   - if not, the receiver clears it. If the receiver's buffer is in its symmetric
 //     heap, the sender copies the message to there, and says that it is done;
-//   - otherwise the sender sends it through the lane part by part.
-//
-// So one copy is made if either side is in symmetric memory.
+//   - otherwise the sender sends it through the lane part by part: that takes two copies.
 
 // entry is a request that another process knows by its place here. The number given
 // to it has the generation as well, so that an answer to one that has ended, for a
@@ -81,7 +80,7 @@ func (e *engine) at(pe int, off uint64) unsafe.Pointer {
 func (e *engine) announced(comm uint32, m message) {
 	q := e.queue(comm)
 	if q == nil {
-		e.send(e.lane(m.pe), &packet{kind: kindDone, body: parcel{to: m.sender}}) // nobody will ever want it
+		e.send(e.lane(m.pe), &packet{kind: kindDone, body: parcel{to: m.sender, size: sizeOf(m.share, 0)}}) // nobody will ever want it
 		return
 	}
 	if r, ok := q.Arrive(m.env); ok {
@@ -110,38 +109,56 @@ func (e *engine) take(r *request, m *message) {
 // fetch begins to move a message that was announced to its receive.
 func (e *engine) fetch(r *request, m *message) {
 	n, l := r.took(m.env, m.size), e.lane(m.pe)
+	dead := e.dead != nil && e.dead[m.pe]
+	if !dead && e.pull(r, m, n) {
+		return
+	}
 	if m.offset != 0 || n == 0 {
 		if n > 0 {
 			moveBytes(r.buf, e.at(m.pe, m.offset), n) // also from one who is dead
 		}
-		e.send(l, &packet{kind: kindDone, body: parcel{to: m.sender}})
+		e.send(l, &packet{kind: kindDone, body: parcel{to: m.sender, size: sizeOf(m.share, 0)}})
 		e.complete(r, nil)
 		return
 	}
 	r.pe = m.pe
-	if e.dead != nil && e.dead[m.pe] {
+	if dead {
 		e.complete(r, r.g.died(r.op, r.g.rank(m.pe)))
 		return
 	}
-	e.send(l, &packet{kind: kindClear, body: parcel{to: m.sender, offset: e.offset(r.buf, n), from: e.enter(r), size: uint64(n)}})
+	e.send(l, &packet{kind: kindClear, body: parcel{to: m.sender, offset: e.offset(r.buf, n), from: e.enter(r), size: sizeOf(m.share, n)}})
 }
 
 // cleared sends a message that its receiver waits for.
 func (e *engine) cleared(pe int, p *parcel) {
 	l, r := e.lane(pe), e.strike(p.to)
+	index, n := splitSize(p.size)
+	l.regain(index)
 	if r == nil {
 		e.send(l, &packet{kind: kindRefuse, body: parcel{to: p.from}})
 		return
 	}
+	e.noCopy(&e.helps, r)
+	r.share.words = nil
 	if p.offset != 0 {
-		moveBytes(e.at(pe, p.offset), r.buf, int(p.size))
+		moveBytes(e.at(pe, p.offset), r.buf, n)
 		e.send(l, &packet{kind: kindDone, body: parcel{to: p.from}})
 		e.complete(r, nil)
 		return
 	}
-	r.theirs, r.moved, r.size = p.from, 0, int(p.size)
+	r.theirs, r.moved, r.size = p.from, 0, n
 	l.streams = append(l.streams, r)
 	e.stick(l)
+}
+
+// done ends a send whose message its receiver has, or will never want.
+func (e *engine) done(pe int, p *parcel) {
+	index, _ := splitSize(p.size)
+	e.lane(pe).regain(index)
+	if r := e.strike(p.to); r != nil {
+		e.noCopy(&e.helps, r)
+		e.complete(r, nil)
+	}
 }
 
 // part takes the next part of a message.

@@ -28,7 +28,7 @@ type Poller interface {
 
 // lookEvery is after how many polls that have moved something a wait looks whether it
 // has expired.
-const lookEvery = 256
+const lookEvery = 16
 
 // WaitPoll is Wait for a Poller. Deaths do not end it unless p says so: Poll is
 // called behind the arming of the bell, so that one which looks at the epoch of the

@@ -14,6 +14,15 @@ import (
 	"github.com/goshmem/goshmem/internal/plan"
 )
 
+// AllowTracer has nothing to do here.
+func AllowTracer(int) {}
+
+// ReadMemory is not supported here.
+func ReadMemory(int, unsafe.Pointer, uint64, int) error { return ErrNotSupported }
+
+// WriteMemory is not supported here.
+func WriteMemory(int, uint64, unsafe.Pointer, int) error { return ErrNotSupported }
+
 // PageSize returns the size of a memory page in bytes.
 func PageSize() int { return os.Getpagesize() }
 

@@ -9,15 +9,46 @@ const (
 	MaxLane   = 64 << 10 // bytes of one lane
 	CellSize  = 64
 	CellBody  = 40 // bytes of a Cell that a short message has for its data
+	Shares    = 8  // of a lane
 )
 
 // Lane is the start of a lane. Its cells follow, and then the room for data of
 // messages that are longer than CellBody.
 type Lane struct {
-	Cells uint64 // number of cells that the owner of the segment is done with
-	Data  uint64 // bytes of data that it is done with
-	Want  uint32 // not 0: the sender waits for room
-	_     [44]byte
+	Cells  uint64 // number of cells that the owner of the segment is done with
+	Data   uint64 // bytes of data that it is done with
+	Want   uint32 // not 0: the sender waits for room
+	_      [44]byte
+	Shares [Shares]Share
+}
+
+// Share is what sender and receiver of one long message, which does not go through the
+// lane, tell each other about copying it: in parts, the receiver from the first one on, the
+// sender from the last one.
+type Share struct {
+	Turn   uint64 // parts that the receiver has taken on, ShareBack times those of the sender, and the state
+	Copied uint64 // parts that the sender has copied, and ShareFailed
+}
+
+// The parts of a Share's words.
+const (
+	ShareBack    = 1 << 16 // in Turn: one part of the sender's
+	ShareState   = 1 << 32 // in Turn: what states are multiples of
+	ShareOpen    = 1 * ShareState
+	ShareTaken   = 2 * ShareState // the receiver has the message
+	ShareRevoked = 3 * ShareState // the sender has given it up: what was copied may be anything
+	ShareRefused = 4 * ShareState // the receiver has given it up, or wants it through the lane: the sender takes no more parts
+	ShareEnded   = 5 * ShareState // the sender has finalized or freed the communicator, as the receiver is to do
+	ShareFailed  = 1 << 63        // in Copied: the sender could not copy a part that it had taken on
+)
+
+// Reach is how other processes get at the private memory of a PE, if they may at all: who
+// finds Cookie at that address of that process has the right one.
+type Reach struct {
+	PID    uint64 // 0: not known yet
+	Addr   uint64
+	Cookie uint64
+	_      [40]byte
 }
 
 // Cell is one message or a part of one.

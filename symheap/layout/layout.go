@@ -10,6 +10,7 @@
 //	offset      size     what                    written by      read by
 //	0           4096     Header                  step, once      every PE, once
 //	4096        64       Progress.Count          owner           step, for --hang-timeout
+//	4160        64       Reach                   owner, once     PEs that exchange long messages with it
 //	8128        64       Bell.Sleeping           owner, wakers   every PE after each put
 //	8192        4096     Heap (allocator)        owner           owner
 //	12288       4096     Teams[64]               owner           owner
@@ -103,6 +104,18 @@
 // and if it is set, at Want, and rings. So, as for data at the bell, either the owner
 // sees both or the sender its room.
 //
+// Lane.Shares: the sender stores Copied and then Turn before the cell that names the share,
+// and uses it for nothing else until the receiver has sent word that it is done with it.
+// In between both change Turn by compare-and-swap only (sequentially consistent): to take a
+// part on, which is then theirs alone to copy, and to change the state, which is Open no more
+// then. The sender, behind having copied a part, stores Copied (release); the receiver has the
+// message when all parts are taken on, it has copied its own, has found all of the sender's in Copied
+// (acquire), and has then changed the state from Open to Taken. As the sender does not touch its buffer before it
+// is Taken or Revoked, what the receiver has then is the message.
+//
+// Reach: written by the owner before its first message, so that whoever has got one, and is
+// the only one to look, finds it.
+//
 // Area: what the owner gives to a large reduction of private memory, of one team at a
 // time, and its part of the result. Plain stores before the owner's store to Arrive
 // (release), plain loads by members after they saw that store (acquire). It is cut in
@@ -157,7 +170,7 @@ const (
 	Magic = 0x4d454d48534f47 // "GOSHMEM", little endian
 	// FailureMagic begins a failure page.
 	FailureMagic = 0x4c494146534f47 // "GOSFAIL", little endian
-	Version      = 8
+	Version      = 9
 
 	MaxRegions = 8
 	MaxTeams   = 64
@@ -257,7 +270,8 @@ type Control struct {
 	Header   Header
 	_        [4096 - HeaderBytes]byte
 	Progress Progress
-	_        [4096 - 128]byte
+	Reach    Reach
+	_        [4096 - 192]byte
 	Bell     Bell
 	Heap     alloc.Header
 	_        [4096 - unsafe.Sizeof(alloc.Header{})]byte
