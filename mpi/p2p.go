@@ -137,7 +137,13 @@ func Sendrecv[S, R any](c *Comm, send []S, dst, sendTag int, recv []R, src, recv
 			r.recycle()
 			return nowhere, err
 		}
+		for !r.isDone() { // its sender is about to write to the buffer
+			_ = r.await(nil) //nolint:staticcheck // none
+		}
 		s, short := r.end()
+		if errors.Is(short, err) {
+			return nowhere, err
+		}
 		return s, errors.Join(err, short)
 	}
 	if r == nil {

@@ -24,7 +24,7 @@ func WriteMemory(pid int, dst uint64, src unsafe.Pointer, n int) error {
 
 // transfer calls one of process_vm_readv and process_vm_writev until all is copied.
 func transfer(call uintptr, pid int, here unsafe.Pointer, there uint64, n int) error {
-	for n > 0 {
+	for {
 		local, remote := unix.Iovec{Base: (*byte)(here)}, unix.RemoteIovec{Base: uintptr(there), Len: n}
 		local.SetLen(n)
 		did, _, e := unix.RawSyscall6(call, uintptr(pid), uintptr(unsafe.Pointer(&local)), 1, uintptr(unsafe.Pointer(&remote)), 1, 0)
@@ -35,8 +35,9 @@ func transfer(call uintptr, pid int, here unsafe.Pointer, there uint64, n int) e
 			return e
 		case did == 0:
 			return fmt.Errorf("process %d: nothing copied: %w", pid, syscall.EFAULT)
+		case int(did) == n:
+			return nil // a pointer behind the last byte may be one into nothing
 		}
 		here, there, n = unsafe.Add(here, int(did)), there+uint64(did), n-int(did)
 	}
-	return nil
 }
