@@ -46,6 +46,7 @@ type engine struct {
 	epoch    atomic.Uint64     // of the failure page, up to which all is done that is to be done
 	dead     []bool            // PEs, as of epoch; nil: none
 	finished int               // requests since the lock was taken
+	directs  uint              // receives without a request
 	spare    []*message        // for use again
 	kept     int               // bytes of buffers in spare
 }
@@ -236,7 +237,7 @@ func (e *engine) meet(i int, now uint64) {
 
 // receive takes what is next in a lane.
 func (e *engine) receive(l *inLane) {
-	c := l.lane.Cell(int(l.cells) & (l.shape.Cells - 1))
+	c := l.next()
 	kind := uint8(c.Mark >> 32)
 	rank, n := splitSize(c.Size)
 	switch kind {

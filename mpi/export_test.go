@@ -13,3 +13,16 @@ func Alarm(c *Comm) { c.g.alarm.Store(true) }
 
 // LanesOnly makes this process behave as one that gets at no other's memory. It is called before Init.
 func LanesOnly() { singleCopies = false }
+
+// DirectMost is after how many receives without a request everything is looked at.
+const DirectMost = directMost
+
+// Pending says whether the next thing from a rank, of which something has come before, was
+// not looked at yet.
+func Pending(c *Comm, rank int) bool {
+	e := c.g.e
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	l := e.in[c.g.pe(rank)]
+	return l != nil && l.ready()
+}

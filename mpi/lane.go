@@ -240,6 +240,9 @@ func (l *inLane) ready() bool {
 	return uint32(mark) == uint32(next+1)
 }
 
+// next returns the cell that is read next, which is ready.
+func (l *inLane) next() *layout.Cell { return l.lane.Cell(int(l.cells) & (l.shape.Cells - 1)) }
+
 // behind returns where the next n bytes behind the cells are.
 func (l *inLane) behind(n int) unsafe.Pointer {
 	return unsafe.Add(l.room, l.data.take(n, l.shape.Data))

@@ -81,7 +81,11 @@ func Recv[T any](c *Comm, buf []T, src, tag int) (Status, error) {
 	if err := checkType[T](op); err != nil {
 		return Status{}, err
 	}
-	r, err := c.startRecv(op, spanOf(buf), src, tag)
+	s := spanOf(buf)
+	if status, ok := c.direct(s, src, tag); ok {
+		return status, nil
+	}
+	r, err := c.startRecv(op, s, src, tag)
 	if r == nil {
 		return nowhere, err
 	}

@@ -84,10 +84,7 @@ func (r *request) took(env match.Envelope, n int) int {
 		n = r.size
 	}
 	r.size = n
-	r.status = Status{Source: int(env.Src), Tag: int(env.Tag), Bytes: n, Count: n}
-	if r.elem > 1 { // a division costs as much as all else here
-		r.status.Count = n / r.elem
-	}
+	r.status = statusOf(env, n, r.elem)
 	return n
 }
 

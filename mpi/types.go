@@ -10,7 +10,7 @@ import (
 
 // good has element types that were found good, each at a place that its address gives,
 // so that a call compares one word.
-var good [64]atomic.Uintptr
+var good [64]uintptr
 
 // checkType reports whether T may be an element: pointer-free, because addresses mean
 // nothing in another process, and of some size.
@@ -18,12 +18,12 @@ func checkType[T any](op string) error {
 	var of any = (*T)(nil)
 	word := *(*uintptr)(unsafe.Pointer(&of)) // which names the type
 	place := &good[word>>5%uintptr(len(good))]
-	if place.Load() == word {
+	if atomic.LoadUintptr(place) == word {
 		return nil
 	}
 	if why := symheap.Unsuitable(reflect.TypeFor[T]()); why != "" {
 		return usage(op, ErrElementType, "element type %v %s, want a type of numbers, arrays and structs of them", reflect.TypeFor[T](), why)
 	}
-	place.Store(word)
+	atomic.StoreUintptr(place, word)
 	return nil
 }
