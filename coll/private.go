@@ -11,11 +11,16 @@ import (
 // The collectives here are on private memory. Their data go through the slots, piece
 // by piece, one step each.
 
-// heading stands before a member's data in its slot.
-type heading struct {
-	seq, check uint64 // as in record
-	what       uint64 // which collective, of which root
-	bytes      uint64 // of all pieces
+// heading stands before a member's data in its slot: the step, and its complement as in
+// record, which has the rest mixed in. It is that short so that a number of 8 bytes still has
+// room behind it beside the arrival word.
+type heading struct{ seq, call uint64 }
+
+// headingOf returns the heading of a collective of a root, with so many bytes in all
+// pieces. It is without its step.
+func headingOf(what, root, bytes int) heading {
+	const whatBits, rootBits = 8, 16 // there are fewer roots, and no memory of 2^40 bytes
+	return heading{call: uint64(what) | uint64(root+1)<<whatBits | uint64(bytes)<<(whatBits+rootBits)}
 }
 
 const (
@@ -31,25 +36,26 @@ const (
 	whatShared
 )
 
+// at returns the heading in step seq.
+func (h heading) at(seq uint64) heading { return heading{seq: seq, call: h.call ^ ^seq} }
+
 // put writes a heading for step seq to a slot, and returns where the data go.
 func (h heading) put(to unsafe.Pointer, seq uint64) unsafe.Pointer {
-	h.seq, h.check = seq, ^seq
-	*(*heading)(to) = h
+	*(*heading)(to) = h.at(seq)
 	return unsafe.Add(to, headingBytes)
 }
 
 // of returns where the data of a member's slot are, and whether it has called the same
 // collective in step seq.
 func (h heading) of(from unsafe.Pointer, seq uint64) (data unsafe.Pointer, ok bool) {
-	h.seq, h.check = seq, ^seq
-	return unsafe.Add(from, headingBytes), *(*heading)(from) == h
+	return unsafe.Add(from, headingBytes), *(*heading)(from) == h.at(seq)
 }
 
 // BroadcastPrivate copies the root's bytes to everybody's, which are as many.
 //
 // Errors: as Broadcast; *OtherError when the root has called something else.
 func BroadcastPrivate(ctx context.Context, t *Team, buf []byte, root int) error {
-	h := heading{what: whatBroadcast | uint64(root)<<8, bytes: uint64(len(buf))}
+	h := headingOf(whatBroadcast, root, len(buf))
 	for first := true; first || len(buf) > 0; first = false {
 		n := min(len(buf), MaxPrivate)
 		if err := t.spread(ctx, h, buf[:n], root); err != nil {
@@ -68,7 +74,7 @@ func (t *Team) spread(ctx context.Context, h heading, piece []byte, root int) (e
 	}
 	defer t.end(&err)
 	t.only = root
-	size := headingBytes + len(piece)
+	size := max(headingBytes+len(piece), aCell)
 	if t.me != root {
 		t.enter(seq, false)
 		if _, err := t.awaitRoot(ctx, root, seq); err != nil {
@@ -104,13 +110,13 @@ func (t *Team) spread(ctx context.Context, h heading, piece []byte, root int) (e
 //
 // Errors: as Reduce; *OtherError when a member has called something else.
 func ReducePrivate[T any](ctx context.Context, t *Team, dst, src []T, op Folder[T], root int) error {
-	h := heading{what: whatReduce | uint64(root+1)<<8, bytes: uint64(bytesOf[T](len(src)))}
+	bytes := bytesOf[T](len(src))
+	h := headingOf(whatReduce, root, bytes)
 	if root >= 0 && root != t.me {
 		dst = nil
 	}
-	if len(t.members) > 1 && int(h.bytes) > MaxPrivate {
-		shared := heading{what: whatShared | uint64(root+1)<<8, bytes: h.bytes}
-		if done, err := reduceShared(ctx, t, shared, dst, src, op); done {
+	if len(t.members) > 1 && bytes > MaxPrivate {
+		if done, err := reduceShared(ctx, t, headingOf(whatShared, root, bytes), dst, src, op); done {
 			return err
 		}
 	}
