@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"time"
 
 	"github.com/goshmem/goshmem/mpi"
 	"github.com/goshmem/goshmem/shmem"
@@ -26,15 +25,15 @@ func (m *meter) byMessages(body func(c *mpi.Comm) error) (err error) {
 	if m.word, err = shmem.Calloc[int64](m.w, 2); err != nil {
 		return err
 	}
-	if err := m.settle(400 * time.Millisecond); err != nil {
-		return err
-	}
 	return body(world.Comm())
 }
 
 // reductions measures Allreduce. A batch ends with a barrier, as together's.
 func (m *meter) reductions(c *mpi.Comm) error {
 	src, dst := written[int64](1<<20/8), written[int64](1<<20/8)
+	if err := m.settle(settling); err != nil {
+		return err
+	}
 	for _, size := range []int{8, 1024, 65536, 1 << 20} {
 		err := m.all("allreduce", size, func(n int) error {
 			for range n {
@@ -63,6 +62,9 @@ func written[T byte | int64](n int) []T {
 
 func (m *meter) sendAndReceive(c *mpi.Comm) error {
 	out, in := written[byte](4<<20), written[byte](4<<20)
+	if err := m.settle(settling); err != nil {
+		return err
+	}
 	for _, size := range []int{0, 8, 1024, 2048, 4096, 8192, 65536, 1 << 20, 4 << 20} {
 		there := func() error { return mpi.Send(c, out[:size], 1-m.me, 0) }
 		back := func() error {

@@ -80,8 +80,13 @@ func (m *meter) operations(body func(n int) error) (int, error) {
 	}
 }
 
+// settling is how long all PEs are kept busy before the first row.
+const settling = 400 * time.Millisecond
+
 // settle keeps all PEs busy for a while, until the system has spread them over
-// its processors: it starts them wherever there is room at the moment.
+// its processors: it starts them wherever there is room at the moment. It comes behind
+// everything that takes a PE longer than another, as to write its buffers does: those who
+// fall asleep meanwhile are woken wherever there is room.
 func (m *meter) settle(d time.Duration) error {
 	for start, more := time.Now(), 1; more == 1; {
 		for range 100 {

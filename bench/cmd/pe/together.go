@@ -1,8 +1,6 @@
 package main
 
 import (
-	"time"
-
 	"github.com/goshmem/goshmem/shmem"
 )
 
@@ -21,7 +19,7 @@ func (m *meter) together() (err error) {
 	if err != nil {
 		return err
 	}
-	if err := m.settle(400 * time.Millisecond); err != nil {
+	if err := m.settle(settling); err != nil {
 		return err
 	}
 	if err := m.all("barrier", 0, repeat(w.Barrier)); err != nil {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/goshmem/goshmem/bench"
 	"github.com/goshmem/goshmem/shmem"
@@ -29,7 +28,7 @@ func (m *meter) tolerant() (err error) {
 			return err
 		}
 	}
-	if err := m.settle(400 * time.Millisecond); err != nil {
+	if err := m.settle(settling); err != nil {
 		return err
 	}
 	tolerant, strict := teams[0], teams[1]
