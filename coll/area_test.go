@@ -21,15 +21,15 @@ type watched struct {
 
 func (w watched) Err() error { return w.ask() }
 
-// behind is an operator that waits for something.
-type behind struct {
+// calls is an operator that calls f before it adds.
+type calls struct {
 	sum
-	until <-chan struct{}
+	f func()
 }
 
-func (b behind) Fold(acc, in []uint32) {
-	<-b.until
-	b.sum.Fold(acc, in)
+func (c calls) Fold(acc, in []uint32) {
+	c.f()
+	c.sum.Fold(acc, in)
 }
 
 // filled returns so many elements of one value.
@@ -98,7 +98,7 @@ func TestAreaOfSlowReader(t *testing.T) {
 		for me, x := range map[int]struct {
 			ctx context.Context
 			op  coll.Folder[uint32]
-		}{1: {reads, sum{}}, 2: {t.Context(), behind{until: slow}}} {
+		}{1: {reads, sum{}}, 2: {t.Context(), calls{f: func() { <-slow }}}} {
 			wg.Go(func() {
 				if err := reduce(x.ctx, 5, team, me, uint32(1+me), 6, x.op); err != nil {
 					t.Errorf("member %d: %v", me, err)
@@ -111,4 +111,40 @@ func TestAreaOfSlowReader(t *testing.T) {
 	if given := unsafe.Slice((*uint32)(unsafe.Pointer(&nd.m.Control(0).Area)), elems)[elems-1]; given != 80 {
 		t.Errorf("the area has %d, want 80: nobody reads it any more", given)
 	}
+}
+
+// panics is an operator that panics at its first call.
+type panics struct{ sum }
+
+func (panics) Fold(_, _ []uint32) { panic("of an operator") }
+
+// A reduction in pieces that go through slots, as the area is in use, breaks the team when the
+// operator panics in one and others follow: the others would take the next collective's step
+// for that of a piece.
+func TestPanicBetweenPieces(t *testing.T) {
+	const elems = 10_000
+	nd := newNode(t, 2)
+	nd.each(t, 6, []int{0, 1}, func(me int, outer *coll.Team) error {
+		tm, err := coll.New(coll.Config{Map: nd.m, Waiter: nd.waiters[me], Members: []int{0, 1}, Me: me, ID: 7, Failures: nd.failures})
+		if err != nil {
+			return err
+		}
+		inner := sync.OnceFunc(func() {
+			op := coll.Folder[uint32](sum{})
+			if me == 0 {
+				op = panics{}
+			}
+			defer func() {
+				if _ = recover(); me == 0 {
+					if err := tm.Sync(t.Context()); !errors.Is(err, coll.ErrBroken) {
+						t.Errorf("after the panic: %v, want %v", err, coll.ErrBroken)
+					}
+				}
+			}()
+			if err := coll.ReducePrivate(t.Context(), tm, make([]uint32, elems), make([]uint32, elems), op, -1); !errors.Is(err, coll.ErrBroken) {
+				t.Errorf("the other member: %v, want %v", err, coll.ErrBroken)
+			}
+		})
+		return coll.ReducePrivate(t.Context(), outer, make([]uint32, elems), make([]uint32, elems), calls{f: inner}, -1)
+	})
 }
