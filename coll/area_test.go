@@ -113,8 +113,8 @@ func TestAreaOfSlowReader(t *testing.T) {
 	}
 }
 
-// panics is an operator that panics at its first call.
-type panics struct{ sum }
+// panics is an operator that does.
+type panics struct{}
 
 func (panics) Fold(_, _ []uint32) { panic("of an operator") }
 

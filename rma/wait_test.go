@@ -192,7 +192,7 @@ func (o onceAsked) Err() error {
 func TestRungAndArmedAgain(t *testing.T) {
 	s := (*[2]side)(mapped(t))
 	w := sleepy(&s[0].bell)
-	wait := func(i int, ctx context.Context) { //nolint:revive // as Wait
+	wait := func(i int, ctx context.Context) {
 		if _, err := w.Wait(Cond{Addr: unsafe.Pointer(&s[i].word), Val: 1, Width: 8, Cmp: GE}, ctx); err != nil {
 			t.Error(err)
 		}
