@@ -151,11 +151,7 @@ func teamsKilled(t *testing.T, seed uint64) {
 		})
 	}
 	killSome(t, rng, all, victims)
-	within(t, fmt.Sprint("seed ", seed), func() {
-		for _, p := range all {
-			p.of.Wait()
-		}
-	})
+	ended(t, fmt.Sprint("seed ", seed), all)
 	if t.Failed() {
 		return
 	}
@@ -192,11 +188,7 @@ func idsAreFree(t *testing.T, all []*process, victims []int) {
 				return g.Dissolve(t.Context())
 			})
 		}
-		within(t, "the last Split", func() {
-			for _, pe := range members {
-				all[pe].of.Wait()
-			}
-		})
+		ended(t, "the last Split", all)
 	}
 	for _, pe := range members {
 		for id := range layout.MaxTeams {

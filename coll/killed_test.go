@@ -97,7 +97,17 @@ func (p *process) run(t *testing.T, f func() error) {
 	})
 }
 
-// die kills the process and publishes that.
+// ended returns when all goroutines of some processes have ended.
+func ended(t *testing.T, what string, all []*process) {
+	t.Helper()
+	within(t, what, func() {
+		for _, p := range all {
+			p.of.Wait()
+		}
+	})
+}
+
+// die kills the process.
 func (p *process) die() {
 	p.memory.Lock()
 	defer p.memory.Unlock()
@@ -245,11 +255,7 @@ func killedAnywhere(t *testing.T, seed uint64) {
 		}
 	}
 	killSome(t, rng, all, victims)
-	within(t, fmt.Sprint("seed ", seed), func() {
-		for _, p := range all {
-			p.of.Wait()
-		}
-	})
+	ended(t, fmt.Sprint("seed ", seed), all)
 	for k, members := range teams {
 		alike(t, saw[k], members, victims)
 	}
@@ -285,11 +291,7 @@ func TestKilledInLarge(t *testing.T) {
 			})
 		}
 		killSome(t, rng, all, victims)
-		within(t, fmt.Sprint("seed ", seed), func() {
-			for _, p := range all {
-				p.of.Wait()
-			}
-		})
+		ended(t, fmt.Sprint("seed ", seed), all)
 		alike(t, saw, upTo(npes), victims)
 		end(t, all)
 	})

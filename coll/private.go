@@ -132,15 +132,30 @@ func ReducePrivate[T any](ctx context.Context, t *Team, dst, src []T, op Folder[
 		} else if now < who { // they only become fewer
 			return t.Whole()
 		}
+		src = src[n:]
 		if root < 0 || root == t.me {
-			if err := fold(t, h, dst[:n], seq, op); err != nil {
+			if err := foldPiece(t, h, dst[:n], seq, op, len(src) == 0); err != nil {
 				return err
 			}
 			dst = dst[n:]
 		}
-		src = src[n:]
 	}
 	return nil
+}
+
+// foldPiece is fold. If it does not get to its end, by a panic of the operator for example,
+// and others wait for further pieces, the team is broken.
+func foldPiece[T any](t *Team, h heading, acc []T, seq uint64, op Folder[T], last bool) (err error) {
+	folded := false
+	defer func() {
+		if !folded && !last {
+			t.broken.Store(true)
+			t.giveUp()
+		}
+	}()
+	err = fold(t, h, acc, seq, op)
+	folded = err == nil
+	return err
 }
 
 // offer is exchange with a heading before the bytes.

@@ -3,6 +3,7 @@ package coll
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/goshmem/goshmem/coll/board"
@@ -21,11 +22,21 @@ import (
 // last step has done with all areas: so it ends with one in which nothing is moved, and a
 // process may lend its area to another team afterwards.
 
-// areas has the PEs of this process whose area is in use: one reduction has it at a
-// time. Another one of the same PE, on another team, goes through slots.
+// A reduction that has failed leaves the area to nobody until the others have got to its
+// last step or given it up. One that ends by its context in that step says nothing to them:
+// they may still take its shares, and end well.
+
+// areas has who uses the areas of the PEs of this process: one reduction at a time. Another
+// one of the same PE, on another team, goes through slots.
 var areas struct {
 	sync.Mutex
-	taken map[*layout.Control]bool
+	taken map[*layout.Control]lease
+}
+
+// lease is a reduction's use of an area.
+type lease struct {
+	t     *Team
+	until uint64 // it failed, and in this step of the team nobody looks any more; 0: it is under way
 }
 
 // takeArea takes this member's area, if it is free.
@@ -33,28 +44,44 @@ func (t *Team) takeArea() bool {
 	areas.Lock()
 	defer areas.Unlock()
 	me := t.members[t.me]
-	if areas.taken[me] {
+	if l, used := areas.taken[me]; used && (l.until == 0 || !l.t.past(l.until)) {
 		return false
 	}
 	if areas.taken == nil {
-		areas.taken = map[*layout.Control]bool{}
+		areas.taken = map[*layout.Control]lease{}
 	}
-	areas.taken[me] = true
+	areas.taken[me] = lease{t: t}
 	return true
 }
 
-func (t *Team) returnArea() {
+// returnArea gives it back when all others are past a step; 0: now.
+func (t *Team) returnArea(until uint64) {
 	areas.Lock()
 	defer areas.Unlock()
-	delete(areas.taken, t.members[t.me])
+	if me := t.members[t.me]; until == 0 {
+		delete(areas.taken, me)
+	} else {
+		areas.taken[me] = lease{t, until}
+	}
+}
+
+// past says whether all other members have entered step seq, or never will.
+func (t *Team) past(seq uint64) bool {
+	for i := range t.members {
+		if i != t.me && atomic.LoadUint64(t.word(i)) < seq && !t.dead(i) {
+			return false
+		}
+	}
+	return true
 }
 
 // sharing is a large reduction of private memory.
 type sharing[T any] struct {
 	t        *Team
 	op       Folder[T]
-	dst, src []T // dst is nil where the result is not wanted
-	most     int // elements of a piece
+	dst, src []T    // dst is nil where the result is not wanted
+	most     int    // elements of a piece
+	until    uint64 // others may look at this member's area up to this step; 0: nobody does
 }
 
 // pieceBytes is what of an area a piece's contributions take at most, and again, in the
@@ -64,9 +91,10 @@ const pieceBytes = layout.AreaSize / 4
 // reduceShared is ReducePrivate for more than fits into a slot. It does nothing, and
 // says so, if some member's area is in use.
 func reduceShared[T any](ctx context.Context, t *Team, h heading, dst, src []T, op Folder[T]) (done bool, err error) {
+	s := sharing[T]{t: t, op: op, dst: dst, src: src, most: pieceBytes / bytesOf[T](1)}
 	mine := uint64(0)
 	if t.takeArea() {
-		defer t.returnArea()
+		defer func() { t.returnArea(s.until) }()
 		mine = 1
 	}
 	seq, err := t.offer(ctx, h, view[byte](unsafe.Pointer(&mine), 8))
@@ -85,7 +113,6 @@ func reduceShared[T any](ctx context.Context, t *Team, h heading, dst, src []T, 
 	if !all {
 		return false, nil
 	}
-	s := sharing[T]{t: t, op: op, dst: dst, src: src, most: pieceBytes / bytesOf[T](1)}
 	return true, s.run(ctx)
 }
 
@@ -97,6 +124,8 @@ func (s *sharing[T]) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer s.t.end(&err)
+	last := seq + uint64(pieces) + 1
+	s.until = last
 	for k := range pieces + 1 {
 		s.give(k)
 		if err := s.t.meet(ctx, seq+uint64(k)); err != nil {
@@ -108,10 +137,10 @@ func (s *sharing[T]) run(ctx context.Context) (err error) {
 		s.collect(k - 1)
 		s.fold(k)
 	}
-	last := seq + uint64(pieces) + 1
 	if err := s.t.meet(ctx, last); err != nil {
 		return err
 	}
+	s.until = 0
 	if dead := s.absent(last); dead != nil {
 		return &DeadError{Members: dead}
 	}

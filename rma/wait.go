@@ -125,6 +125,7 @@ type Waiter struct {
 	failures *failure.View // nil: waits are not ended by deaths
 	progress *layout.Progress
 	sleepers atomic.Int32 // goroutines of this process that want the bell
+	armings  atomic.Uint32
 	closed   atomic.Bool
 	serve    atomic.Pointer[func() bool]
 	barrier  bool // membarrier works: writers need no fence before they look at the bell
@@ -263,8 +264,21 @@ func (w *Waiter) giveUp(c *Cond) (uint64, error) {
 
 // arm sets the bell and returns what it is then. Behind it, either a writer's data
 // are visible here or the writer will see the bell.
-func (w *Waiter) arm() uint32 {
-	armed := atomic.OrUint32(&w.bell.Sleeping, layout.BellAsleep) | layout.BellAsleep
+//
+// A bell that is armed again is another word than before, as the number in it is another
+// one: a goroutine of this process that was about to sleep when it was rung must not take it
+// for the bell that it has armed itself. The instruction is a locked one in any case, which
+// what this goroutine has stored before is seen behind.
+func (w *Waiter) arm() (armed uint32) {
+	for {
+		old := atomic.LoadUint32(&w.bell.Sleeping)
+		if armed = old; old&layout.BellAsleep == 0 {
+			armed |= layout.BellAsleep | w.armings.Add(1)<<layout.BellBits
+		}
+		if atomic.CompareAndSwapUint32(&w.bell.Sleeping, old, armed) {
+			break
+		}
+	}
 	if w.barrier {
 		_ = xunix.Membarrier() // registered, so it cannot fail
 	}
@@ -279,7 +293,7 @@ func (w *Waiter) leave() {
 	if w.sleepers.Add(-1) > 0 {
 		return
 	}
-	atomic.AndUint32(&w.bell.Sleeping, ^uint32(layout.BellAsleep)) // ordered before the load
+	atomic.AndUint32(&w.bell.Sleeping, layout.BellAsk) // ordered before the load
 	if w.sleepers.Load() > 0 {
 		xunix.FutexWake(&w.bell.Sleeping, 1<<30)
 	}
@@ -308,7 +322,7 @@ func (w *Waiter) expired(ctx context.Context) error {
 //
 //go:noinline
 func wake(bell *uint32) {
-	if atomic.AndUint32(bell, ^uint32(layout.BellAsleep))&layout.BellAsleep != 0 {
+	if atomic.AndUint32(bell, layout.BellAsk)&layout.BellAsleep != 0 {
 		xunix.FutexWake(bell, 1<<30)
 	}
 }

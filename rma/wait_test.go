@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"math"
+	"runtime"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -170,6 +172,59 @@ func TestLockedBell(t *testing.T) {
 	}
 	if s.bell.Sleeping != layout.BellAsk {
 		t.Errorf("bell is %d although nobody sleeps, want %d: it asks for good", s.bell.Sleeping, layout.BellAsk)
+	}
+}
+
+// onceAsked is a context that does something when a wait looks at it: behind its last look at
+// the word, before it sleeps.
+type onceAsked struct {
+	context.Context
+	do func()
+}
+
+func (o onceAsked) Err() error {
+	o.do()
+	return nil
+}
+
+// A bell that is rung between a goroutine's last look and its sleep is not slept over, although
+// another goroutine of the process has armed it again meanwhile.
+func TestRungAndArmedAgain(t *testing.T) {
+	s := (*[2]side)(mapped(t))
+	w := sleepy(&s[0].bell)
+	wait := func(i int, ctx context.Context) {
+		if _, err := w.Wait(Cond{Addr: unsafe.Pointer(&s[i].word), Val: 1, Width: 8, Cmp: GE}, ctx); err != nil {
+			t.Error(err)
+		}
+	}
+	tell := func(i int) {
+		store(unsafe.Pointer(&s[i].word), 1)
+		RingBell(&s[0].bell)
+	}
+	first, second := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(first)
+		wait(0, onceAsked{t.Context(), sync.OnceFunc(func() {
+			tell(0)
+			go func() {
+				defer close(second)
+				wait(1, nil)
+			}()
+			for s[0].sleeping() == 0 {
+				runtime.Gosched()
+			}
+		})})
+	}()
+	limit := time.After(time.Minute)
+	for i, done := range []chan struct{}{first, second} {
+		select {
+		case <-done:
+		case <-limit:
+			t.Fatalf("goroutine %d sleeps, and was rung", i)
+		}
+		if i == 0 {
+			tell(1)
+		}
 	}
 }
 

@@ -126,7 +126,9 @@ func (t *Team) NPEs() int {
 }
 
 // With returns the same team, whose collectives end with an error when ctx
-// ends; the team is broken then, for all its PEs.
+// ends; the team is broken then, for all its PEs. Those that are still in the collective may
+// yet read its source on this PE, end well with what they find there, and write to its
+// destination here: both are the program's again when Agree has returned.
 func (t *Team) With(ctx context.Context) *Team {
 	if t == nil {
 		return nil

@@ -299,7 +299,7 @@ func (w *World) usable(op string) error {
 
 // With returns the same World, whose collectives, waits and allocations end
 // with an error when ctx ends. A collective that ended so has broken its team, for all
-// its PEs.
+// its PEs, and its objects are in use until Agree: see Team.With.
 func (w *World) With(ctx context.Context) *World {
 	if w == nil {
 		return nil

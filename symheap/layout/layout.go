@@ -40,7 +40,9 @@
 // Bell.Sleeping: the owner sets BellAsleep, executes a process-wide barrier
 // (membarrier), looks at its data once more and sleeps on the word while it
 // stays as it is. Whoever has written data for the owner loads the word afterwards
-// and, if BellAsleep is set, clears it and wakes. The writer needs no barrier between its
+// and, if BellAsleep is set, clears it and wakes. With BellAsleep comes a number, another
+// one each time, and goes with it: of several goroutines of the owner, one that is about to sleep
+// finds another word when the bell was rung and armed again meanwhile. The writer needs no barrier between its
 // data and its load, because the owner's membarrier supplies it: either the
 // writer's load comes after the membarrier and sees 1, or its data came
 // before and the owner's second look sees it. Package rma has the code. BellAsk is
@@ -227,6 +229,8 @@ type Bell struct {
 const (
 	BellAsleep = 1 << iota // the owner sleeps or is about to
 	BellAsk                // a look counts only behind a locked instruction
+
+	BellBits = iota // so many; those above are the number
 )
 
 // Progress is a word that the library moves on at each call that may wait, alone on
