@@ -111,6 +111,19 @@ type LeftError struct{ Member int }
 // Error names the member.
 func (e *LeftError) Error() string { return fmt.Sprintf("member %d has left the team", e.Member) }
 
+// LateError reports a wait that ended, by its context or by Finalize, before a member had
+// come: the first one that was waited for in vain, others may not have come either.
+type LateError struct {
+	Member int
+	Err    error // what ended the wait
+}
+
+// Error names the member and what ended the wait.
+func (e *LateError) Error() string { return fmt.Sprintf("waiting for member %d: %v", e.Member, e.Err) }
+
+// Unwrap returns what ended the wait.
+func (e *LateError) Unwrap() error { return e.Err }
+
 // The marks in the arrival word of a member that will enter no further step; the
 // other bits still hold the number of the last one that it had entered.
 const (

@@ -60,13 +60,21 @@ func (t *Team) wait(ctx context.Context, i int, seq uint64) (uint64, error) {
 	for {
 		v, err := t.w.Wait(c, ctx)
 		if !errors.Is(err, rma.ErrFailure) {
-			return v, err
+			return v, late(i, err)
 		}
 		c.Seen = t.failures.Epoch() // before the looks at the members
 		if t.missing(seq) {
 			return 0, t.bury()
 		}
 	}
+}
+
+// late returns the error of a wait for member i that ended with err, which may be nil.
+func late(i int, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &LateError{Member: i, Err: err}
 }
 
 // atLeast is the condition that a word is at a step or marked.
@@ -88,7 +96,7 @@ func (t *Team) settle(ctx context.Context, i int, word *uint64, seq uint64) (v u
 			if _, err = t.w.Wait(t.atLeast(word, seq), ctx); errors.Is(err, rma.ErrFailure) {
 				t.look()
 			} else if err != nil {
-				return 0, err
+				return 0, late(i, err)
 			}
 			w.Woken()
 		default:

@@ -21,6 +21,7 @@
 package interop
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/goshmem/goshmem/coll"
@@ -36,6 +37,7 @@ import (
 // communicator, shmem.Team.Shrink its team, and make a communicator of what is left.
 //
 // Errors: those of shmem.Team.SplitStrided; mpi.ErrFinalized when mpi is not initialized.
+// Cost: a few barriers.
 // Collective: over the team.
 func CommOf(team *shmem.Team) (*mpi.Comm, error) {
 	const op = "CommOf"
@@ -62,21 +64,28 @@ func CommOf(team *shmem.Team) (*mpi.Comm, error) {
 // does not depend on the communicator any more.
 //
 // Errors: those of mpi.Comm.Split; shmem.ErrFinalized when shmem is not initialized;
-// shmem.ErrArgument for a mode that is none.
+// shmem.ErrArgument for a mode that is none; mpi.ErrMismatch for different modes.
+// Cost: a few barriers.
 // Collective: over the communicator, with the same mode.
 func TeamOf(c *mpi.Comm, mode shmem.Mode) (*shmem.Team, error) {
 	const op = "TeamOf"
 	if !shmem.Initialized() {
 		return nil, fmt.Errorf("interop.%s: shmem is not initialized, or no longer, want shmem.Init before: %w", op, shmem.ErrFinalized)
 	}
-	if mode > shmem.ModeStrict {
-		return nil, fmt.Errorf("interop.%s: mode %d, want ModeDefault, ModeTolerant or ModeStrict: %w", op, mode, shmem.ErrArgument)
-	}
 	g, err := bridge.OfComm("Comm.Split", c)
+	if mode > shmem.ModeStrict {
+		if err == nil {
+			_, _ = coll.Split(g.Ctx, g.Team, nil, false) // others wait for it, and get an error by this
+		}
+		return nil, fmt.Errorf("interop.%s: mode %d, want ModeDefault, ModeTolerant or ModeStrict: %w", op, uint8(mode), shmem.ErrArgument)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("interop.%s: %w", op, err)
 	}
 	t, err := same(g, "Comm.Split", mode == shmem.ModeTolerant)
+	if errors.Is(err, mpi.ErrMismatch) {
+		return nil, fmt.Errorf("interop.%s: called with %v here, want the same on all ranks: %w", op, mode, err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("interop.%s: %w", op, err)
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -149,6 +150,33 @@ func TestConversion(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TeamOf with different modes, or one that is none on one rank, is an error of all ranks,
+// and nobody waits.
+func TestModesDiffer(t *testing.T) {
+	shmemtest.RunBare(t, 3, func(t *testing.T) {
+		s, m := must(shmem.Init())(t), must(mpi.Init())(t)
+		c := m.Comm()
+		for _, mode := range []shmem.Mode{shmem.ModeTolerant, 9} {
+			want, text := mpi.ErrMismatch, "called with ModeStrict here, want the same on all ranks"
+			mine := shmem.ModeStrict
+			if c.Rank() == 1 {
+				mine, text = mode, "called with ModeTolerant here, want the same on all ranks"
+			}
+			if mine > shmem.ModeStrict {
+				want, text = shmem.ErrArgument, "mode 9, want"
+			}
+			team, err := interop.TeamOf(c, mine)
+			if team != nil || !errors.Is(err, want) || !strings.Contains(err.Error(), text) {
+				t.Errorf("%v, %v, want an error with %q that is %v", team, err, text, want)
+			}
+			ok(t, c.Barrier())
+		}
+		ok(t, must(interop.TeamOf(c, shmem.ModeStrict))(t).Destroy())
+		ok(t, m.Finalize())
+		ok(t, s.Finalize())
+	})
 }
 
 // A death that one side finds is known to the other, and acknowledged for both at once.

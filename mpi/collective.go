@@ -45,7 +45,9 @@ func Bcast[T any](c *Comm, buf []T, root int) error {
 //
 // Shape: dst has as many elements as src, and all ranks have as many. Both may be
 // the same slice, but not overlap otherwise.
-// Errors: as Barrier; ErrMismatch where a rank has called something else.
+// Errors: as Barrier; ErrArgument for lengths, buffers that overlap and a nil operator;
+// ErrElementType for elements of about 8 KiB and more; ErrMismatch where a rank has
+// called something else.
 // Collective: over the communicator, with the same arguments.
 // Source: MPI_Reduce.
 func Reduce[T any](c *Comm, dst, src []T, op func(acc, in []T), root int) error {
@@ -53,7 +55,7 @@ func Reduce[T any](c *Comm, dst, src []T, op func(acc, in []T), root int) error 
 	if err := c.checkRoot(name, root); err != nil {
 		return err
 	}
-	if err := checkReduce(name, len(dst), len(src), op, root == c.g.me); err != nil {
+	if err := checkReduce(name, dst, src, op, root == c.g.me); err != nil {
 		return err
 	}
 	return c.g.fail(name, coll.ReducePrivate(c.ctx, c.g.t, dst, src, folder[T](op), root))
@@ -72,7 +74,7 @@ func Allreduce[T any](c *Comm, dst, src []T, op func(acc, in []T)) error {
 	if err := c.usable(name); err != nil {
 		return err
 	}
-	if err := checkReduce(name, len(dst), len(src), op, true); err != nil {
+	if err := checkReduce(name, dst, src, op, true); err != nil {
 		return err
 	}
 	return c.g.fail(name, coll.ReducePrivate(c.ctx, c.g.t, dst, src, folder[T](op), -1))
@@ -96,7 +98,7 @@ func (c *Comm) checkRoot(op string, root int) error {
 }
 
 // checkReduce checks the buffers and the operator of a reduction.
-func checkReduce[T any](name string, dst, src int, op func(acc, in []T), result bool) error {
+func checkReduce[T any](name string, dst, src []T, op func(acc, in []T), result bool) error {
 	if err := checkType[T](name); err != nil {
 		return err
 	}
@@ -106,8 +108,11 @@ func checkReduce[T any](name string, dst, src int, op func(acc, in []T), result 
 	if op == nil {
 		return usage(name, ErrArgument, "operator is nil, want Sum, Max or another one")
 	}
-	if result && dst != src {
-		return usage(name, ErrArgument, "destination has %d elements, want %d as the source", dst, src)
+	if result && len(dst) != len(src) {
+		return usage(name, ErrArgument, "destination has %d elements, want %d as the source", len(dst), len(src))
+	}
+	if d, s := spanOf(dst), spanOf(src); result && d.at != s.at && d.overlaps(s) {
+		return usage(name, ErrArgument, "source and destination overlap, want the same slice or disjoint ones")
 	}
 	return nil
 }

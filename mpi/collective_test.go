@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/goshmem/goshmem/mpi"
@@ -140,6 +141,23 @@ func TestSplitFails(t *testing.T) {
 				ok(t, d.Free())
 			}
 		}
+	})
+}
+
+// A color that cannot be is an error of all ranks, one's own or that of another, and
+// nobody waits: the communicator is as it was.
+func TestSplitColor(t *testing.T) {
+	run(t, 3, func(t *testing.T, c *mpi.Comm) {
+		color, want, text := 0, mpi.ErrMismatch, "rank 1 gave color -9"
+		if c.Rank() == 1 {
+			color, want, text = -9, mpi.ErrArgument, "color -9"
+		}
+		d, err := c.Split(color, 0)
+		if d != nil || !errors.Is(err, want) || !strings.Contains(err.Error(), text) {
+			t.Errorf("%v, %v, want an error with %q that is %v", d, err, text, want)
+		}
+		ok(t, c.Barrier())
+		ok(t, must(c.Split(0, 0))(t).Free())
 	})
 }
 

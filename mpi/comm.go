@@ -93,7 +93,7 @@ func (g *group) over(op string) error {
 	if g.e.closed.Load() {
 		return usage(op, ErrFinalized, "called after Finalize")
 	}
-	return usage(op, ErrFreed, "communicator was freed before this call")
+	return usage(op, ErrFreed, "communicator was freed before this call, want a live one")
 }
 
 // Rank returns this process's rank, -1 in a nil Comm.
@@ -132,7 +132,9 @@ func (c *Comm) With(ctx context.Context) *Comm {
 // in the order of their keys, and of their ranks where keys are equal. It returns
 // that which this rank is in, and nil if its color is Undefined.
 //
-// Errors: as Barrier; ErrTooMany; ErrMismatch where a rank has called something else.
+// Errors: as Barrier; ErrTooMany; ErrArgument for another color, which is ErrMismatch for
+// the other ranks, as it is where a rank has called something else.
+// Cost: a few barriers.
 // Collective: over the communicator.
 // Source: MPI_Comm_split.
 func (c *Comm) Split(color, key int) (*Comm, error) {
@@ -140,16 +142,19 @@ func (c *Comm) Split(color, key int) (*Comm, error) {
 	if err := c.usable(op); err != nil {
 		return nil, err
 	}
+	g := c.g
+	all, err := g.t.Gather(c.ctx, coll.Words{uint64(color), uint64(key)}) // a bad color as well: others wait for it
 	if color < Undefined {
 		return nil, usage(op, ErrArgument, "color %d, want 0 or more, or Undefined", color)
 	}
-	g := c.g
-	all, err := g.t.Gather(c.ctx, coll.Words{uint64(color), uint64(key)})
 	if err != nil {
 		return nil, g.fail(op, err)
 	}
 	var members []int
 	for rank := range all {
+		if other := int(all[rank][0]); other < Undefined {
+			return nil, usage(op, ErrMismatch, "rank %d gave color %d, want 0 or more, or Undefined", rank, other)
+		}
 		if color != Undefined && int(all[rank][0]) == color {
 			members = append(members, rank)
 		}
@@ -192,9 +197,11 @@ func compare(a, b int) int {
 
 // Free ends a communicator that Split made: calls on it fail with ErrFreed from then on,
 // and messages in it that were not received are dropped. Requests that are not complete
-// end with ErrFreed, sends also well. When a member has died, or the communicator is broken, it does not wait for the
-// others and succeeds.
+// end with ErrFreed, sends also well. When a member has died, or the communicator is
+// broken, it does not wait for the others and succeeds.
 //
+// Errors: ErrArgument for the communicator of all ranks; ErrFreed; ErrFinalized; the end
+// of c's context.
 // Collective: over the communicator.
 // Source: MPI_Comm_free.
 func (c *Comm) Free() error {

@@ -39,6 +39,13 @@
 // nothing meanwhile, and those who wait for it wait on. No call blocks another one for longer
 // than a copy takes; all may be called by any goroutine.
 //
+// # Errors
+//
+// Nothing panics. A bad argument gives a *UsageError that says what was wrong, which value
+// it had and what is wanted. A rank whose arguments of Bcast, Reduce or Allreduce are bad
+// is not in the collective: the others wait for it, until the end of their With. In
+// Comm.Split it takes part nevertheless, and the others get an error too.
+//
 // # Failures
 //
 // By a death, without oshrun --recover, the job ends. With it, a rank that has died is

@@ -40,9 +40,10 @@ var (
 	// ErrRankFinalized reports a rank that was waited for and has finalized, or freed the
 	// communicator: it waits for nobody when a rank has died.
 	ErrRankFinalized = errors.New("rank has finalized, or freed the communicator, and will not come")
-	// ErrCommBroken reports a communicator on which an earlier collective was
-	// canceled or ended by its deadline: no other collective may follow.
-	ErrCommBroken = errors.New("communicator is broken by an earlier collective that was canceled or timed out")
+	// ErrCommBroken reports a communicator on which a collective was canceled or ended by
+	// its deadline, or of which ranks called different collectives: this one or an
+	// earlier one. No other collective may follow.
+	ErrCommBroken = errors.New("communicator is broken by a collective that was canceled, timed out or was not the same on all ranks")
 )
 
 // UsageError reports a call that its arguments do not allow.
@@ -134,16 +135,19 @@ func (g *group) fail(op string, err error) error {
 		return &RankError{Ranks: []int{gone.Member}, Op: op, Err: ErrRankFinalized}
 	}
 	if other, ok := errors.AsType[*coll.OtherError](err); ok {
-		return usage(op, ErrMismatch, "rank %d called another collective, or with another root, size or element type", other.Member)
+		return usage(op, ErrMismatch, "rank %d called another collective, or with another root, size or element type, want the same on all", other.Member)
 	}
 	if other, ok := errors.AsType[*coll.MembersError](err); ok {
 		return usage(op, ErrMismatch, "of rank %d, %v", other.Member, err)
+	}
+	if late, ok := errors.AsType[*coll.LateError](err); ok {
+		return fmt.Errorf("mpi.%s: waiting for rank %d: %w", op, late.Member, late.Err)
 	}
 	switch {
 	case errors.Is(err, coll.ErrNoID):
 		return usage(op, ErrTooMany, "%v, which communicators and teams share; free or destroy some", err)
 	case errors.Is(err, coll.ErrBroken):
-		return fmt.Errorf("mpi.%s: %w", op, ErrCommBroken)
+		return fmt.Errorf("mpi.%s: %w; hint: Comm.Free it, and have another made by Comm.Split or interop.CommOf", op, ErrCommBroken)
 	case errors.Is(err, coll.ErrConcurrent):
 		return usage(op, ErrArgument, "%v: collectives on one communicator are called by one goroutine at a time", err)
 	}

@@ -90,7 +90,7 @@ func ExampleRequest_With() {
 	fmt.Println(in[0])
 	fine(w.Finalize())
 	// Output:
-	// mpi.Irecv: context deadline exceeded
+	// mpi.Irecv: waiting for a message from rank 0 with tag 1: context deadline exceeded
 	// 5
 }
 

@@ -33,6 +33,12 @@ func spanOf[T any](buf []T) span {
 	return span{at: unsafe.Pointer(unsafe.SliceData(buf)), bytes: len(buf) * size, elem: size}
 }
 
+// overlaps says whether two buffers have bytes in common.
+func (s span) overlaps(o span) bool {
+	a, b := uintptr(s.at), uintptr(o.at)
+	return a < b+uintptr(o.bytes) && b < a+uintptr(s.bytes)
+}
+
 // Send sends a message and returns when buf may be used again: short messages at
 // once, unless the way to dst is full, longer ones when they are received.
 // Messages between two ranks are received in the order in which they were sent.
@@ -112,6 +118,7 @@ func Irecv[T any](c *Comm, buf []T, src, tag int) (Request, error) {
 
 // Sendrecv sends a message and receives one, in any order.
 //
+// Shape: as Send and Recv; send and recv do not overlap, which is not checked.
 // Errors: as Send and Recv. When the send fails, the receive is taken back; if its
 // message had come before, recv and the status have it, otherwise the status is that of
 // ProcNull.

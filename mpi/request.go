@@ -12,7 +12,8 @@ import (
 	"github.com/goshmem/goshmem/rma"
 )
 
-// Status says what a receive has got.
+// Status says what a receive has got: of a message that was truncated, what is in the
+// buffer.
 type Status struct {
 	Source int // rank of the sender, or ProcNull
 	Tag    int
@@ -146,13 +147,35 @@ func (r *request) await(ctx context.Context) error {
 			if errors.Is(err, rma.ErrClosed) {
 				return usage(r.op, ErrFinalized, "Finalize was called meanwhile")
 			}
-			return fmt.Errorf("mpi.%s: %w", r.op, err)
+			return fmt.Errorf("mpi.%s: waiting for %s: %w", r.op, r.awaited(), err)
 		}
 		if err := r.alarm(); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// awaited says what a request waits for.
+func (r *request) awaited() string {
+	e := r.g.e
+	e.mu.Lock()
+	defer e.unlock()
+	if !r.recv {
+		return fmt.Sprintf("rank %d to receive a message of %d bytes", r.g.rank(r.pe), r.size)
+	}
+	env, posted := r.g.q.Posted(r.ref)
+	if !r.posted || !posted {
+		return fmt.Sprintf("the end of a message from rank %d with tag %d", r.status.Source, r.status.Tag)
+	}
+	src, tag := fmt.Sprintf("rank %d", env.Src), fmt.Sprintf("tag %d", env.Tag)
+	if env.Src == AnySource {
+		src = "any rank"
+	}
+	if env.Tag == AnyTag {
+		tag = "any tag"
+	}
+	return fmt.Sprintf("a message from %s with %s", src, tag)
 }
 
 // alarm returns the error of a receive from any source that a death ends. Nil: it is

@@ -18,6 +18,7 @@ func TestUsage(t *testing.T) {
 			_ [2]*int
 		}
 		big := make([][9000]byte, 1)
+		run := make([]int64, 3)
 		for name, x := range map[string]struct {
 			err  error
 			want error
@@ -46,6 +47,8 @@ func TestUsage(t *testing.T) {
 			"allreduce lengths":     {mpi.Allreduce(c, word, []int64{1, 2}, mpi.Sum), mpi.ErrArgument},
 			"allreduce no operator": {mpi.Allreduce(c, word, []int64{1}, nil), mpi.ErrArgument},
 			"allreduce element":     {mpi.Allreduce(c, big, big, func(_, _ [][9000]byte) {}), mpi.ErrElementType},
+			"allreduce overlap":     {mpi.Allreduce(c, run[:2], run[1:], mpi.Sum), mpi.ErrArgument},
+			"reduce overlap":        {mpi.Reduce(c, run[1:], run[:2], mpi.Sum, c.Rank()), mpi.ErrArgument},
 			"color":                 {fails(c.Split(-2, 0)), mpi.ErrArgument},
 			"free world":            {c.Free(), mpi.ErrArgument},
 		} {

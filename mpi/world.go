@@ -127,6 +127,7 @@ func (w *World) Comm() *Comm {
 // When a rank has died, or the communicator of all ranks is broken, it does not wait for
 // the others and succeeds. Requests that are not complete end with ErrFinalized.
 //
+// Errors: ErrFinalized; ErrArgument for a nil World.
 // Collective: over all ranks of the job.
 // Source: MPI_Finalize.
 func (w *World) Finalize() error {

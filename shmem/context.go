@@ -88,7 +88,7 @@ func (t *Team) makeCtx(op string, o CtxOptions) (*Ctx, error) {
 	defer g.mu.Unlock()
 	switch limit := g.config.NumContexts; {
 	case g.gone.Load():
-		return nil, usage(op, ErrDestroyed, "team was destroyed")
+		return nil, usage(op, ErrDestroyed, "team was destroyed before this call, want a live one")
 	case limit > 0 && len(g.contexts) >= limit:
 		return nil, usage(op, ErrTooMany, "the team has %d contexts, of NumContexts %d; destroy one or use w.Ctx()", len(g.contexts), limit)
 	}

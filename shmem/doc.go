@@ -101,6 +101,11 @@
 // which value it had and what is wanted. At and Slice out of range give a
 // handle that fails at its first use.
 //
+// A PE whose arguments of a collective on data are bad gets that error at once and is not
+// in the collective: the others wait for it, until the end of their With. (Of Collect, a
+// destination that is too short is an error of all.) In calls that allocate, free or make
+// teams it takes part nevertheless, and the others get an error too.
+//
 // # Failures
 //
 // Without oshrun --recover, a PE that dies ends the job. With it, the others get a

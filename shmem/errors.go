@@ -51,9 +51,10 @@ var (
 	// ErrLockHolderDied reports a lock that this PE has got from one that died while it
 	// held it.
 	ErrLockHolderDied = errors.New("died while it held the lock")
-	// ErrTeamBroken reports a team on which an earlier collective was
-	// canceled or ended by its deadline, or of which PEs called different collectives.
-	ErrTeamBroken = errors.New("team is broken by an earlier collective that was canceled or timed out, or not the same on all PEs")
+	// ErrTeamBroken reports a team on which a collective was canceled or ended by its
+	// deadline, or of which PEs called different collectives: this one or an earlier one.
+	// Team.Agree, Validate and Shrink work on it unless it was one of these that ended so.
+	ErrTeamBroken = errors.New("team is broken by a collective that was canceled, timed out or was not the same on all PEs")
 )
 
 // UsageError reports a call that its arguments do not allow.

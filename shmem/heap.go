@@ -150,7 +150,7 @@ type ref struct {
 func (c *Ctx) check(op string, r ref, need, pe int) error {
 	switch {
 	case c != nil && c.h == nil && c.of != nil:
-		return usage(op, ErrDestroyed, "context was destroyed")
+		return usage(op, ErrDestroyed, "context was destroyed before this call, want a live one")
 	case c == nil || c.h == nil:
 		return usage(op, ErrArgument, "context is nil, want w.Ctx()")
 	case c.h.slots.Load() == 0:
@@ -181,7 +181,7 @@ func (h *heap) checkRef(op string, r ref, need int) error {
 	case r.tag&worldMask != h.world:
 		return usage(op, ErrForeignHandle, "handle of another world (one finalized before?), want one allocated from this world")
 	case r.n < 0:
-		return usage(op, ErrBounds, "handle was made by At or Slice with index %d out of the object's bounds, want 0 to %d", int64(r.off), -1-r.n)
+		return usage(op, ErrBounds, "handle was made by At(i) or Slice(i, j) with index %d of %[2]d elements, want 0 <= i < %[2]d or 0 <= i <= j <= %[2]d", int64(r.off), -1-r.n)
 	case r.tag != h.empty() && !h.liveNow(r.tag&^hollow):
 		return usage(op, ErrFreed, "object was freed or resized before this call, want a live one")
 	case need > r.n:

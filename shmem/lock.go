@@ -43,6 +43,9 @@ type Lock struct {
 // Collective: over all PEs.
 // Source: none; any zeroed long is a lock in C.
 func NewLock(w *World) (Lock, error) {
+	if err := w.usable("NewLock"); err != nil {
+		return Lock{}, err
+	}
 	x, err := Calloc[int64](w, LockLen(w))
 	if err != nil {
 		return Lock{}, err

@@ -56,6 +56,8 @@ const (
 
 	callBits = 8
 	callMask = 1<<callBits - 1
+
+	refused = 1 << callBits // of an allocation call: its arguments are bad at this PE
 )
 
 var callNames = [...]string{
@@ -69,8 +71,9 @@ var callNames = [...]string{
 //
 // Shape: n elements of T on each PE, at the same offset everywhere.
 // Cost: a barrier, and a search through the free parts of the heap.
-// Errors: ErrExhausted, ErrElementType, ErrMismatch, ErrArgument; *PEError with
-// ErrPEDied when a PE has died; every PE gets the same, and then nothing is allocated.
+// Errors: ErrExhausted, ErrElementType, ErrArgument, ErrMismatch, which a PE also gets
+// when another one's arguments are bad; *PEError with ErrPEDied when a PE has died. If
+// one PE gets an error, all do, and then nothing is allocated.
 // Collective: over all PEs, with the same arguments.
 // Source: shmem_malloc.
 func Alloc[T any](w *World, n int, o ...AllocOption) (Sym[T], error) {
@@ -108,18 +111,17 @@ func (h *heap) undo(err error, tag uint64) error {
 
 func allocate[T any](w *World, call, n int, o []AllocOption) (x Sym[T], err error) {
 	op := callNames[call]
-	size, err := w.request(op, n, sizeOf[T](), checkType[T](op))
-	if err != nil {
-		return x, err
-	}
 	opts := allocOptions{align: 1}
-	for i, f := range o {
-		if f == nil {
-			return x, usage(op, ErrArgument, "option %d is nil, want Align or Hints", i)
-		}
-		f(&opts)
+	size, err := w.request(op, n, sizeOf[T](), checkType[T](op))
+	if err == nil {
+		err = opts.apply(op, o)
 	}
-	if size == 0 {
+	switch {
+	case err != nil && n == 0:
+		return x, err
+	case err != nil:
+		return x, w.refuse(call, err)
+	case size == 0:
 		return Sym[T]{tag: w.s.h.empty()}, nil
 	}
 	if err := w.agree(call, coll.Words{size, opts.align, uint64(opts.hints)}); err != nil {
@@ -136,6 +138,17 @@ func allocate[T any](w *World, call, n int, o []AllocOption) (x Sym[T], err erro
 		return x, w.s.h.explain(op, err)
 	}
 	return handle[T](w.s.h, b, n), nil
+}
+
+// apply puts options into effect.
+func (opts *allocOptions) apply(op string, o []AllocOption) error {
+	for i, f := range o {
+		if f == nil {
+			return usage(op, ErrArgument, "option %d is nil, want Align or Hints", i)
+		}
+		f(opts)
+	}
+	return nil
 }
 
 // handle makes the handle of a block.
@@ -162,7 +175,7 @@ func (w *World) request(op string, n int, elem uint64, typeErr error) (uint64, e
 // call or the same with other arguments; all PEs get that error, and their
 // heaps stay alike.
 func (w *World) agree(call int, args coll.Words) error {
-	op := callNames[call]
+	op := callNames[call&callMask]
 	if err := w.ctx.Quiet(); err != nil {
 		return err
 	}
@@ -181,11 +194,27 @@ func (w *World) agree(call int, args coll.Words) error {
 	return nil
 }
 
+// refuse takes part in an allocation call that this PE's arguments do not allow, and
+// returns err, which says why. Without it, PEs whose arguments are good would wait for
+// this one, or meet it in its next collective.
+func (w *World) refuse(call int, err error) error {
+	if w.usable(callNames[call]) == nil {
+		_ = w.agree(call|refused, coll.Words{}) // what is wrong here comes first
+	}
+	return err
+}
+
 func describe(w coll.Words) string {
 	name := "another collective"
 	call := w[3] & callMask
 	if call > 0 && int(call) < len(callNames) {
 		name = callNames[call]
+	}
+	switch {
+	case call == 0:
+		return name
+	case call <= callFree && w[3]&refused != 0:
+		return name + " with bad arguments, which its own error names"
 	}
 	switch call {
 	case callFree:
@@ -291,13 +320,13 @@ func (x Sym[T]) bytes() uint64 { return uint64(max(x.n, 0)) * sizeOf[T]() }
 func Realloc[T any](w *World, x Sym[T], n int) (Sym[T], error) {
 	const op = "Realloc"
 	size, err := w.request(op, n, sizeOf[T](), checkType[T](op))
+	if err == nil {
+		err = w.s.h.whole(op, x.ref(), x.bytes())
+	}
 	if err != nil {
-		return x, err
+		return x, w.refuse(callRealloc, err)
 	}
 	h := w.s.h
-	if err := h.whole(op, x.ref(), x.bytes()); err != nil {
-		return x, err
-	}
 	switch {
 	case x.tag == h.empty():
 		return Alloc[T](w, n)
@@ -328,7 +357,8 @@ func Realloc[T any](w *World, x Sym[T], n int) (Sym[T], error) {
 // Free gives an object back, after a barrier. All its handles are dead then.
 //
 // Errors: ErrFreed, ErrForeignHandle, ErrMismatch, ErrArgument for a handle of
-// a part; *PEError with ErrPEDied when a PE has died, and then the object lives.
+// a part; *PEError with ErrPEDied when a PE has died. If one PE gets an error, all do,
+// and then the object lives.
 // Collective: over all PEs, with the same object.
 // Source: shmem_free.
 func Free[T any](w *World, x Sym[T]) error {
@@ -338,7 +368,7 @@ func Free[T any](w *World, x Sym[T]) error {
 	}
 	h := w.s.h
 	if err := h.whole(op, x.ref(), x.bytes()); err != nil {
-		return err
+		return w.refuse(callFree, err)
 	}
 	if x.tag == h.empty() {
 		return nil

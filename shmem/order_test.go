@@ -43,6 +43,48 @@ func TestFreeMismatch(t *testing.T) {
 	})
 }
 
+// An allocation call that the arguments of one PE do not allow fails on all, and nothing
+// is allocated or freed: nobody waits for that PE, nor meets it in its next collective.
+func TestAllocRefusedOnOne(t *testing.T) {
+	shmemtest.Run(t, 3, func(t *testing.T, w *shmem.World) {
+		x := must(shmem.Calloc[int64](w, 10))(t)
+		before := w.Heap()
+		bad := w.MyPE() == 1
+		pick := func(good, wrong int) int {
+			if bad {
+				return wrong
+			}
+			return good
+		}
+		option := shmem.Align(8)
+		if bad {
+			option = nil
+		}
+		for _, c := range []struct {
+			name string
+			call func() error
+		}{
+			{"Alloc", func() error { return fails(shmem.Alloc[int64](w, pick(5, -1))) }},
+			{"Calloc", func() error { return fails(shmem.Calloc[int64](w, 5, option)) }},
+			{"Realloc", func() error { return fails(shmem.Realloc(w, x, pick(20, -1))) }},
+			{"Free", func() error { return shmem.Free(w, x.Slice(0, pick(10, 4))) }},
+		} {
+			err := c.call()
+			if bad {
+				refused(t, err, shmem.ErrArgument, "shmem."+c.name)
+			} else {
+				refused(t, err, shmem.ErrMismatch, "shmem."+c.name, "PE 1 called "+c.name+" with bad arguments")
+			}
+			ok(t, w.Barrier())
+			if after := w.Heap(); after != before {
+				t.Errorf("heap %+v after a refused %s, want %+v", after, c.name, before)
+			}
+			ok(t, shmem.P(w.Ctx(), x, 1, (w.MyPE()+1)%3))
+		}
+		ok(t, shmem.Free(w, x))
+	})
+}
+
 // An allocation on one PE that meets another collective on the other is an
 // error on the allocating one, also when an earlier allocation of the same size
 // has left its words behind.

@@ -32,6 +32,16 @@ const (
 	ModeStrict               // they fail on all survivors
 )
 
+// String returns the mode's name.
+func (m Mode) String() string {
+	if int(m) < len(modeNames) {
+		return modeNames[m]
+	}
+	return fmt.Sprintf("mode %d", uint8(m))
+}
+
+var modeNames = [...]string{ModeDefault: "ModeDefault", ModeTolerant: "ModeTolerant", ModeStrict: "ModeStrict"}
+
 // TeamConfig is what a team is made with. The zero value and nil: the defaults.
 type TeamConfig struct {
 	NumContexts int  // most contexts of the team at once, of each PE; 0: no limit
@@ -300,9 +310,9 @@ func (c *TeamConfig) word() configWord {
 // String returns the word as a part of a message.
 func (c configWord) String() string {
 	if c&configBad != 0 {
-		return fmt.Sprintf("mode %d and a negative NumContexts", uint64(c&^configBad))
+		return fmt.Sprintf("%v and a negative NumContexts", Mode(c&^configBad))
 	}
-	return fmt.Sprintf("mode %d", uint64(c))
+	return Mode(c).String()
 }
 
 // split makes a team of PEs of this team whose numbers are all good.
@@ -433,7 +443,7 @@ func (t *Team) usable(op string) error {
 		return err
 	}
 	if t.g.gone.Load() {
-		return usage(op, ErrDestroyed, "team was destroyed")
+		return usage(op, ErrDestroyed, "team was destroyed before this call, want a live one")
 	}
 	return nil
 }
@@ -455,11 +465,19 @@ func (t *Team) fail(op string, err error) error {
 	if other, ok := errors.AsType[*coll.OtherError](err); ok {
 		return usage(op, ErrMismatch, "PE %d of the team called another collective, or with another root, length, object or element type, want the same on all", other.Member)
 	}
+	if late, ok := errors.AsType[*coll.LateError](err); ok {
+		return fmt.Errorf("shmem.%s: waiting for PE %d: %w", op, t.g.pes[late.Member], late.Err)
+	}
 	switch {
 	case errors.Is(err, coll.ErrBroken):
-		return fmt.Errorf("shmem.%s: %w", op, ErrTeamBroken)
+		hint := "; hint: Team.Shrink makes another of its PEs"
+		switch op {
+		case "Team.Agree", "Team.Validate", "Team.Shrink", "Team.Destroy": // it would end the same way
+			hint = ""
+		}
+		return fmt.Errorf("shmem.%s: %w%s", op, ErrTeamBroken, hint)
 	case errors.Is(err, coll.ErrReleased):
-		return usage(op, ErrDestroyed, "team was destroyed")
+		return usage(op, ErrDestroyed, "team was destroyed before this call, want a live one")
 	case errors.Is(err, coll.ErrNoID):
 		return usage(op, ErrTooMany, "%v", err)
 	case errors.Is(err, coll.ErrMembers):

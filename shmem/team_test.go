@@ -64,7 +64,7 @@ func TestBadTeams(t *testing.T) {
 		_, _, err = team.Split2D(2+w.MyPE()/2, nil, nil)
 		refused(t, err, shmem.ErrMismatch, "Split2D(2)", "PE 2 called Team.Split2D(3)")
 		_, err = team.SplitStrided(0, 1, 2, &shmem.TeamConfig{Mode: shmem.ModeTolerant + shmem.Mode(w.MyPE()/3)})
-		refused(t, err, shmem.ErrMismatch, "mode 1", "mode 2")
+		refused(t, err, shmem.ErrMismatch, "with ModeTolerant", "with ModeStrict")
 		if w.MyPE() == 1 {
 			err = fails(shmem.Alloc[byte](w, 24))
 		} else {
@@ -420,9 +420,14 @@ func TestTeamWith(t *testing.T) {
 			ctx, cancel := context.WithCancelCause(t.Context())
 			cause := errors.New("enough")
 			cancel(cause)
-			refused(t, team.With(ctx).Sync(), cause, "Team.Sync")
-			refused(t, team.Sync(), shmem.ErrTeamBroken)
+			refused(t, team.With(ctx).Sync(), cause, "Team.Sync: waiting for PE 1")
+			refused(t, team.Sync(), shmem.ErrTeamBroken, "hint: Team.Shrink")
 			ok(t, shmem.P(w.Ctx(), x, 1, 1))
+		}
+		again := must(team.Shrink())(t) // as the hint says
+		ok(t, again.Sync())
+		ok(t, again.Destroy())
+		if w.MyPE() == 0 {
 			refused(t, team.Destroy(), shmem.ErrTeamBroken)
 			refused(t, team.Sync(), shmem.ErrDestroyed)
 		}

@@ -46,7 +46,7 @@ func TestBadCalls(t *testing.T) {
 		_, err := shmem.GetNBI(c, make([]int64, 11), x, 0)
 		refused(t, err, shmem.ErrBounds, "GetNBI")
 		for _, bad := range []shmem.Sym[int64]{x.At(10), x.At(-1), x.Slice(3, 11), x.Slice(4, 3), x.Slice(-1, 2), x.At(10).At(0)} {
-			refused(t, shmem.P(c, bad, 1, 0), shmem.ErrBounds, "index", "0 to 10")
+			refused(t, shmem.P(c, bad, 1, 0), shmem.ErrBounds, "index", "of 10 elements", "0 <= i < 10 or 0 <= i <= j <= 10")
 			if bad.Len() != 0 || bad.Local() != nil {
 				t.Errorf("poisoned handle has length %d", bad.Len())
 			}
@@ -289,8 +289,8 @@ func TestWith(t *testing.T) {
 		cause := errors.New("enough")
 		ctx2, cancel2 := context.WithCancelCause(t.Context())
 		cancel2(cause)
-		refused(t, w.With(ctx2).Barrier(), cause, "Barrier")
-		refused(t, w.Barrier(), shmem.ErrTeamBroken)
+		refused(t, w.With(ctx2).Barrier(), cause, "shmem.Barrier: waiting for PE 1")
+		refused(t, w.Barrier(), shmem.ErrTeamBroken, "hint: Team.Shrink")
 		refused(t, shmem.Reduce(w.Team(), x, x, shmem.Sum), shmem.ErrTeamBroken)
 		ok(t, shmem.P(w.Ctx(), x, 6, 1))
 	}, shmemtest.Status(1)) // Finalize of PE 0 finds the team broken

@@ -89,8 +89,8 @@ var leftOut = []note{
 	},
 	{"`long double` forms of all routines", "Go has no such type; `float64` is the widest"},
 	{"`shmem_pcontrol`, `pshmem_*`", "the profiling interface renames C symbols; Go programs are profiled by pprof and traced by `runtime/trace`"},
-	{"`shmem_putmem`, `shmem_put8` to `shmem_put128` and kin", "forms of the routines below for bytes and sizes: `Put` and the others take any element type without pointers"},
-	{"`shmem_TYPE_*`, `shmem_ctx_*`", "forms of the routines below: type parameters stand for the types, and each function takes a context or is a method of one"},
+	{"`shmem_putmem`, `shmem_put8` to `shmem_put128` and kin", "forms of the routines above for bytes and sizes: `Put` and the others take any element type without pointers"},
+	{"`shmem_TYPE_*`, `shmem_ctx_*`", "forms of the routines above: type parameters stand for the types, and each function takes a context or is a method of one"},
 	{"static and global objects as symmetric data", "the Go runtime moves and scans its own data, so only what `Alloc` returns is symmetric; a handle can be had in no other way"},
 	{"`shmem_wait` and others that were removed before 1.5", "not in the specification any more"},
 }

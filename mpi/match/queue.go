@@ -104,12 +104,20 @@ func (q *Queue[R, M]) Keep(e Envelope, m M) {
 	q.messages.add(e, m, true)
 }
 
+// Posted returns the envelope of a receive that waits, and false for one that does not.
+func (q *Queue[R, M]) Posted(ref Ref) (e Envelope, ok bool) {
+	if int(ref.node) >= len(q.posted.nodes) {
+		return e, false
+	}
+	if n := &q.posted.nodes[ref.node]; n.gen == ref.gen && n.live {
+		return n.env, true
+	}
+	return e, false
+}
+
 // Withdraw removes a receive, and says whether it was still there.
 func (q *Queue[R, M]) Withdraw(ref Ref) bool {
-	if int(ref.node) >= len(q.posted.nodes) {
-		return false
-	}
-	if n := &q.posted.nodes[ref.node]; n.gen != ref.gen || !n.live {
+	if _, ok := q.Posted(ref); !ok {
 		return false
 	}
 	q.posted.remove(int32(ref.node))
