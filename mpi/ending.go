@@ -96,11 +96,11 @@ func (e *engine) forget(r *request) {
 	if r.posted {
 		r.g.q.Withdraw(r.ref)
 	}
-	if r.number != 0 {
-		e.strike(r.number)
-	}
 	if !r.recv {
 		e.lane(r.pe).forget(e, r)
+	}
+	if r.number != 0 {
+		e.strike(r.number)
 	}
 }
 

@@ -239,9 +239,10 @@ func (g *group) startSend(op string, s span, dst, tag int) (*request, error) {
 	if s.bytes <= e.eager {
 		e.send(l, &packet{kind: kindEager, match: match, size: size, data: s.at, n: s.bytes, r: r})
 	} else {
+		e.enter(r)
 		l.offer(r)
 		e.send(l, &packet{kind: kindAnnounce, match: match, size: size, r: r, body: parcel{
-			from: e.enter(r), offset: e.offset(s.at, s.bytes), size: sizeOf(r.share.index, 0), addr: uint64(uintptr(s.at)),
+			from: r.number, offset: e.offset(s.at, s.bytes), size: sizeOf(r.share.index, 0), addr: uint64(uintptr(s.at)),
 		}})
 	}
 	return r, nil

@@ -223,7 +223,7 @@ func (e *engine) quit(r *request, cause error) bool {
 func (l *outLane) forget(e *engine, r *request) {
 	for i := l.head; i < len(l.queue); i++ {
 		if l.queue[i].r == r {
-			l.regain(r.share.index)
+			l.regain(r.share.index, r.number)
 			l.queue = append(l.queue[:i], l.queue[i+1:]...)
 			return
 		}

@@ -148,7 +148,7 @@ func (e *engine) outlives(m *message) bool {
 func (e *engine) cleared(pe int, p *parcel) {
 	l, r := e.lane(pe), e.strike(p.to)
 	index, n := splitSize(p.size)
-	l.regain(index)
+	l.regain(index, p.to)
 	if r == nil {
 		e.send(l, &packet{kind: kindRefuse, body: parcel{to: p.from}})
 		return
@@ -169,7 +169,7 @@ func (e *engine) cleared(pe int, p *parcel) {
 // done ends a send whose message its receiver has, or will never want.
 func (e *engine) done(pe int, p *parcel) {
 	index, _ := splitSize(p.size)
-	e.lane(pe).regain(index)
+	e.lane(pe).regain(index, p.to)
 	if r := e.strike(p.to); r != nil {
 		e.noCopy(&e.helps, r)
 		e.complete(r, nil)
