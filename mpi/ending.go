@@ -12,6 +12,9 @@ import (
 // How requests end that their operations do not: with the communicator, with the World,
 // or because the other side has left.
 
+// anything is the envelope of a receive that takes every message.
+var anything = envelope{Src: AnySource, Tag: AnyTag}
+
 // dissolve makes all calls on a communicator fail and ends its requests, as nobody will
 // meet them any more.
 func (e *engine) dissolve(g *group, cause error, why string) {
@@ -44,6 +47,11 @@ func (e *engine) dissolve(g *group, cause error, why string) {
 			end(r) // and so does its receive, as the receiver frees the communicator
 			return true
 		})
+	}
+	for m, more := g.q.Take(anything); more; m, more = g.q.Take(anything) {
+		if m.share != 0 { // else its sender would have one less for good
+			e.release(m)
+		}
 	}
 	g.q = queue{}
 	delete(e.groups, g.number)

@@ -99,6 +99,26 @@ func TestPendingAtFree(t *testing.T) {
 }
 
 // gone checks that an error says that a rank has left.
+// Messages that were never received cost their sender no share for good.
+func TestSharesAfterFree(t *testing.T) {
+	run(t, 2, func(t *testing.T, c *mpi.Comm) {
+		other := 1 - c.Rank()
+		d := must(c.Split(0, 0))(t)
+		for i := range 3 {
+			must(mpi.Isend(d, message(100_000, i), other, i))(t)
+		}
+		must(mpi.Sendrecv(d, []byte{1}, other, 5, []byte{1}, other, 5))(t) // all have come
+		if n := mpi.SharesInUse(c, other); n != 3 {
+			t.Errorf("%d shares are in use for 3 messages", n)
+		}
+		ok(t, d.Free())
+		ok(t, c.Barrier())
+		if n := mpi.SharesInUse(c, other); n != 0 {
+			t.Errorf("%d shares are in use for messages of a communicator that was freed", n)
+		}
+	}, soon)
+}
+
 func gone(t *testing.T, op string, err error, ranks ...int) {
 	t.Helper()
 	e, is := errors.AsType[*mpi.RankError](err)

@@ -13,3 +13,17 @@ func Alarm(c *Comm) { c.g.alarm.Store(true) }
 
 // LanesOnly makes this process behave as one that gets at no other's memory. It is called before Init.
 func LanesOnly() { singleCopies = false }
+
+// SharesInUse returns how many of the lane's to a rank are.
+func SharesInUse(c *Comm, rank int) (used int) {
+	e := c.g.e
+	e.mu.Lock()
+	defer e.unlock()
+	e.progress()
+	for _, number := range e.lane(c.g.pe(rank)).shared {
+		if number != 0 {
+			used++
+		}
+	}
+	return used
+}
