@@ -199,6 +199,24 @@ func (f *flush) Poll() rma.Look {
 	}
 }
 
+// landing waits until no sender writes to a buffer of this process any more, which may be in
+// the middle of a part of a receive that Finalize has ended. Behind Finalize nobody may make
+// progress for it: what is in the lanes is the next World's then.
+type landing World
+
+// Poll makes progress. The wait is over when no message is being copied.
+func (w *landing) Poll() rma.Look {
+	moved := w.e.serve()
+	switch {
+	case w.e.copying.Load() == 0:
+		return rma.Over
+	case moved:
+		return rma.Moved
+	default:
+		return rma.Nothing
+	}
+}
+
 // settle takes what there is in the lanes.
 func (e *engine) settle() {
 	e.mu.Lock()
