@@ -141,10 +141,14 @@ func Sendrecv[S, R any](c *Comm, send []S, dst, sendTag int, recv []R, src, recv
 			_ = r.await(nil) //nolint:staticcheck // none
 		}
 		s, short := r.end()
-		if errors.Is(short, err) {
+		switch {
+		case short == nil, errors.Is(short, ErrTruncated):
+			return s, errors.Join(err, short)
+		case errors.Is(short, err):
 			return nowhere, err
+		default:
+			return nowhere, errors.Join(err, short)
 		}
-		return s, errors.Join(err, short)
 	}
 	if r == nil {
 		return nowhere, nil

@@ -95,8 +95,11 @@ func (r *request) took(env match.Envelope, n int) int {
 func (e *engine) complete(r *request, err error) {
 	if err == nil {
 		err = r.short
-	} else if errors.Is(err, ErrCanceled) {
-		err = fmt.Errorf("mpi.%s: %w", r.op, err)
+	} else {
+		r.status = Status{} // which took has set for what has not come
+		if errors.Is(err, ErrCanceled) {
+			err = fmt.Errorf("mpi.%s: %w", r.op, err)
+		}
 	}
 	r.err = err
 	e.finished++
