@@ -41,7 +41,8 @@ func spanOf[T any](buf []T) span {
 // Cost: a long message is copied once, by both sides (package documentation).
 // Errors: *UsageError; *RankError when dst has died or finalized; the end of c's context, with
 // which a message that was announced already is given up: its receive fails, or, if
-// buf is in the symmetric heap, may get what is there later.
+// buf is in the symmetric heap and eight other long messages to dst were under way, may get
+// what is there later.
 // Concurrent calls: allowed.
 // Source: MPI_Send.
 func Send[T any](c *Comm, buf []T, dst, tag int) error {
