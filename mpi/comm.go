@@ -119,8 +119,10 @@ func (c *Comm) Size() int {
 // With returns the same communicator, whose calls end with an error when ctx ends. A
 // collective that ended so has broken it, for collectives; a receive has left its
 // message to another one, but for a long one that it had met already and that was on its
-// way: that is lost, and may yet be written to a buffer in the symmetric heap. Who cannot
-// afford this takes Irecv and Request.With.
+// way: that is lost. Its sender may yet write it to a buffer in the symmetric heap, if its own
+// is not there and the kernel lets no process copy the message, or eight others were under way
+// between the two; other buffers, and with other messages, nobody writes to any more. Who
+// cannot afford this takes Irecv and Request.With.
 func (c *Comm) With(ctx context.Context) *Comm {
 	if c == nil {
 		return nil

@@ -27,7 +27,8 @@
 // needed. A longer one waits with its sender, and is copied once, by both sides at a time,
 // a part each. What does not lie in symmetric memory (shmem.Sym.Local) the kernel copies
 // (process_vm_readv); where it lets no process do that, as seccomp filters of containers may, and
-// as Yama may where something stands between oshrun and the PE, it is copied
+// as Yama may where something stands between oshrun and the PE, and where eight long
+// messages are under way from one rank to another already, it is copied
 // twice, through memory that both share, unless it lies in symmetric memory on
 // either side. A process never waits for itself: messages to the own rank are
 // always sent at once.

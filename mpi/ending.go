@@ -12,6 +12,9 @@ import (
 // How requests end that their operations do not: with the communicator, with the World,
 // or because the other side has left.
 
+// anything is the envelope of a receive that takes every message.
+var anything = envelope{Src: AnySource, Tag: AnyTag}
+
 // dissolve makes all calls on a communicator fail and ends its requests, as nobody will
 // meet them any more.
 func (e *engine) dissolve(g *group, cause error, why string) {
@@ -44,6 +47,11 @@ func (e *engine) dissolve(g *group, cause error, why string) {
 			end(r) // and so does its receive, as the receiver frees the communicator
 			return true
 		})
+	}
+	for m, more := g.q.Take(anything); more; m, more = g.q.Take(anything) {
+		if m.share != 0 { // else its sender would have one less for good
+			e.release(m)
+		}
 	}
 	g.q = queue{}
 	delete(e.groups, g.number)
@@ -96,11 +104,11 @@ func (e *engine) forget(r *request) {
 	if r.posted {
 		r.g.q.Withdraw(r.ref)
 	}
-	if r.number != 0 {
-		e.strike(r.number)
-	}
 	if !r.recv {
 		e.lane(r.pe).forget(e, r)
+	}
+	if r.number != 0 {
+		e.strike(r.number)
 	}
 }
 
@@ -183,6 +191,24 @@ func (f *flush) Poll() rma.Look {
 	}
 	switch {
 	case len(e.stuck) == 0:
+		return rma.Over
+	case moved:
+		return rma.Moved
+	default:
+		return rma.Nothing
+	}
+}
+
+// landing waits until no sender writes to a buffer of this process any more, which may be in
+// the middle of a part of a receive that Finalize has ended. Behind Finalize nobody may make
+// progress for it: what is in the lanes is the next World's then.
+type landing World
+
+// Poll makes progress. The wait is over when no message is being copied.
+func (w *landing) Poll() rma.Look {
+	moved := w.e.serve()
+	switch {
+	case w.e.copying.Load() == 0:
 		return rma.Over
 	case moved:
 		return rma.Moved

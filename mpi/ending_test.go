@@ -3,6 +3,7 @@ package mpi_test
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -95,6 +96,26 @@ func TestPendingAtFree(t *testing.T) {
 			check(t, in, 5)
 		}
 		ok(t, w.Finalize())
+	}, soon)
+}
+
+// Messages that were never received cost their sender no share for good.
+func TestSharesAfterFree(t *testing.T) {
+	run(t, 2, func(t *testing.T, c *mpi.Comm) {
+		other := 1 - c.Rank()
+		d := must(c.Split(0, 0))(t)
+		for i := range 3 {
+			must(mpi.Isend(d, message(100_000, i), other, i))(t)
+		}
+		must(mpi.Sendrecv(d, []byte{1}, other, 5, []byte{1}, other, 5))(t) // all have come
+		if n := mpi.SharesInUse(c, other); n != 3 {
+			t.Errorf("%d shares are in use for 3 messages", n)
+		}
+		ok(t, d.Free())
+		ok(t, c.Barrier())
+		if n := mpi.SharesInUse(c, other); n != 0 {
+			t.Errorf("%d shares are in use for messages of a communicator that was freed", n)
+		}
 	}, soon)
 }
 
@@ -202,6 +223,97 @@ func TestFinalizeBroken(t *testing.T) {
 		}
 		ok(t, w.Comm().Barrier())
 		ok(t, w.Finalize())
+	}, soon)
+}
+
+// breakWorld breaks the communicator of both ranks, rank 1 first.
+func breakWorld(t *testing.T, c *mpi.Comm) {
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if c.Rank() == 0 {
+		must(mpi.Recv(c, []int{0}, 1, 9))(t)
+	}
+	for c.With(ended).Barrier() == nil { // the other one may have entered it
+	}
+	if c.Rank() == 1 {
+		ok(t, mpi.Send(c, []int{1}, 0, 9))
+	}
+}
+
+// Long messages to a rank that has finalized already are in its lane when the next World
+// begins. Its word that it wants none of them does not touch those that are sent then.
+func TestLongBeforeInit(t *testing.T) {
+	shmemtest.RunBare(t, 2, func(t *testing.T) {
+		const long = 4 << 20
+		var bufs [2][]byte
+		for i := range bufs {
+			bufs[i] = make([]byte, long)
+		}
+		for range 30 {
+			w := must(mpi.Init())(t)
+			c := w.Comm()
+			breakWorld(t, c)
+			if c.Rank() == 0 {
+				gone(t, "Recv", fails(mpi.Recv(c, []int{0}, 1, 9)), 1)
+				for range 8 {
+					must(mpi.Isend(c, bufs[0], 1, 1))(t)
+				}
+			}
+			ok(t, w.Finalize())
+			for i := range bufs { // rank 0 waits for rank 1 in Init
+				fill(bufs[i], byte(i+1)*byte(1-c.Rank()))
+			}
+			w = must(mpi.Init())(t)
+			c = w.Comm()
+			all := make([]mpi.Request, len(bufs))
+			for i := range bufs {
+				if c.Rank() == 0 {
+					all[i] = must(mpi.Isend(c, bufs[i], 1, i))(t)
+					_, _, _ = all[i].Test()
+				} else {
+					all[i] = must(mpi.Irecv(c, bufs[i], 0, i))(t)
+				}
+			}
+			ok(t, mpi.WaitAll(all, nil))
+			for i := range bufs {
+				same(t, bufs[i], byte(i+1), nil, new(int))
+			}
+			ok(t, w.Finalize())
+		}
+	}, soon)
+}
+
+// A receive that Finalize ends while its sender writes a part of it has ended when Finalize
+// returns: it takes nothing from the next World.
+func TestEndedInPart(t *testing.T) {
+	shmemtest.RunBare(t, 2, func(t *testing.T) {
+		buf := make([]byte, 16<<20)
+		for range 30 {
+			w := must(mpi.Init())(t)
+			c := w.Comm()
+			breakWorld(t, c)
+			var r mpi.Request
+			if c.Rank() == 0 {
+				_ = mpi.Send(c, buf, 1, 1) // as far as it comes
+			} else {
+				r = must(mpi.Irecv(c, buf, 0, 1))(t)
+				for until := time.Now().Add(time.Duration(rand.IntN(2000)) * time.Microsecond); time.Now().Before(until); {
+					_, _, _ = r.Test()
+				}
+			}
+			ok(t, w.Finalize())
+			w = must(mpi.Init())(t)
+			c = w.Comm()
+			if c.Rank() == 0 {
+				ok(t, mpi.Send(c, []int{42}, 1, 5))
+			} else {
+				if _, done, _ := r.Test(); !done {
+					t.Error("Finalize has not ended a receive")
+				}
+				must(mpi.Recv(c, []int{0}, 0, 5))(t)
+			}
+			ok(t, w.Finalize())
+		}
 	}, soon)
 }
 

@@ -85,7 +85,7 @@ func newEngine(j *job.Job) *engine {
 	}
 	for _, l := range w.out {
 		if l != nil {
-			l.shared = [layout.Shares]bool{} // since Finalize nobody uses any
+			l.shared = [layout.Shares]uint64{} // since Finalize nobody uses any
 		}
 	}
 	most := w.shape.Data / 3 &^ (layout.CellSize - 1) // even if it does not fit behind the last ones, there is room in the end

@@ -26,3 +26,17 @@ func Pending(c *Comm, rank int) bool {
 	l := e.in[c.g.pe(rank)]
 	return l != nil && l.ready()
 }
+
+// SharesInUse returns how many of the lane's to a rank are.
+func SharesInUse(c *Comm, rank int) (used int) {
+	e := c.g.e
+	e.mu.Lock()
+	defer e.unlock()
+	e.progress()
+	for _, number := range e.lane(c.g.pe(rank)).shared {
+		if number != 0 {
+			used++
+		}
+	}
+	return used
+}

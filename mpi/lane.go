@@ -96,7 +96,7 @@ type outLane struct {
 	streams []*request // sends that go through the lane part by part
 	stuck   bool       // in the engine's list
 
-	shared [layout.Shares]bool // those in use
+	shared [layout.Shares]uint64 // numbers of the requests that have them, 0: none
 }
 
 // packet is what is to be written into a lane.

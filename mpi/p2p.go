@@ -47,7 +47,8 @@ func (s span) overlaps(o span) bool {
 // Cost: a long message is copied once, by both sides (package documentation).
 // Errors: *UsageError; *RankError when dst has died or finalized; the end of c's context, with
 // which a message that was announced already is given up: its receive fails, or, if
-// buf is in the symmetric heap, may get what is there later.
+// buf is in the symmetric heap and eight other long messages to dst were under way, may get
+// what is there later.
 // Concurrent calls: allowed.
 // Source: MPI_Send.
 func Send[T any](c *Comm, buf []T, dst, tag int) error {
@@ -152,10 +153,14 @@ func Sendrecv[S, R any](c *Comm, send []S, dst, sendTag int, recv []R, src, recv
 			_ = r.await(nil) //nolint:staticcheck // none
 		}
 		s, short := r.end()
-		if errors.Is(short, err) {
+		switch {
+		case short == nil, errors.Is(short, ErrTruncated):
+			return s, errors.Join(err, short)
+		case errors.Is(short, err):
 			return nowhere, err
+		default:
+			return nowhere, errors.Join(err, short)
 		}
-		return s, errors.Join(err, short)
 	}
 	if r == nil {
 		return nowhere, nil
@@ -250,9 +255,10 @@ func (g *group) startSend(op string, s span, dst, tag int) (*request, error) {
 	if s.bytes <= e.eager {
 		e.send(l, &packet{kind: kindEager, match: match, size: size, data: s.at, n: s.bytes, r: r})
 	} else {
+		e.enter(r)
 		l.offer(r)
 		e.send(l, &packet{kind: kindAnnounce, match: match, size: size, r: r, body: parcel{
-			from: e.enter(r), offset: e.offset(s.at, s.bytes), size: sizeOf(r.share.index, 0), addr: uint64(uintptr(s.at)),
+			from: r.number, offset: e.offset(s.at, s.bytes), size: sizeOf(r.share.index, 0), addr: uint64(uintptr(s.at)),
 		}})
 	}
 	return r, nil

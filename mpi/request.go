@@ -93,8 +93,11 @@ func (r *request) took(env match.Envelope, n int) int {
 func (e *engine) complete(r *request, err error) {
 	if err == nil {
 		err = r.short
-	} else if errors.Is(err, ErrCanceled) {
-		err = fmt.Errorf("mpi.%s: %w", r.op, err)
+	} else {
+		r.status = Status{} // which took has set for what has not come
+		if errors.Is(err, ErrCanceled) {
+			err = fmt.Errorf("mpi.%s: %w", r.op, err)
+		}
 	}
 	r.err = err
 	e.finished++
@@ -243,7 +246,7 @@ func (e *engine) quit(r *request, cause error) bool {
 func (l *outLane) forget(e *engine, r *request) {
 	for i := l.head; i < len(l.queue); i++ {
 		if l.queue[i].r == r {
-			l.regain(r.share.index)
+			l.regain(r.share.index, r.number)
 			l.queue = append(l.queue[:i], l.queue[i+1:]...)
 			return
 		}

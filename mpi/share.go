@@ -109,20 +109,22 @@ func (e *engine) reaches(pe int) bool {
 // offer makes a message that is announced one that its receiver may copy, if there is
 // a share left for that.
 func (l *outLane) offer(r *request) {
-	i := slices.Index(l.shared[:], false)
+	i := slices.Index(l.shared[:], 0)
 	if i < 0 {
 		return
 	}
-	l.shared[i] = true
+	l.shared[i] = r.number
 	r.share.words, r.share.index = &l.lane.Shares[i], i+1
 	rma.StoreRelease(&r.share.words.Copied, 0)
 	rma.StoreRelease(&r.share.words.Turn, layout.ShareOpen)
 }
 
-// regain takes a share back that the receiver is done with.
-func (l *outLane) regain(index int) {
-	if index > 0 {
-		l.shared[index-1] = false
+// regain takes a share back that the receiver of a request's message is done with. By then it
+// may be another's: where Finalize waits for nobody, a message of before it may be found in
+// the lane at the next Init, and is answered then.
+func (l *outLane) regain(index int, number uint64) {
+	if index > 0 && l.shared[index-1] == number {
+		l.shared[index-1] = 0
 	}
 }
 

@@ -80,7 +80,7 @@ func (e *engine) at(pe int, off uint64) unsafe.Pointer {
 func (e *engine) announced(comm uint32, m message) {
 	q := e.queue(comm)
 	if q == nil {
-		e.send(e.lane(m.pe), &packet{kind: kindDone, body: parcel{to: m.sender, size: sizeOf(m.share, 0)}}) // nobody will ever want it
+		e.release(&m) // nobody will ever want it
 		return
 	}
 	if r, ok := q.Arrive(m.env); ok {
@@ -108,32 +108,47 @@ func (e *engine) take(r *request, m *message) {
 
 // fetch begins to move a message that was announced to its receive.
 func (e *engine) fetch(r *request, m *message) {
-	n, l := r.took(m.env, m.size), e.lane(m.pe)
+	n := r.took(m.env, m.size)
 	dead := e.dead != nil && e.dead[m.pe]
 	if !dead && e.pull(r, m, n) {
+		return
+	}
+	r.pe = m.pe
+	if dead && n > 0 && !e.outlives(m) {
+		e.fails(r)
 		return
 	}
 	if m.offset != 0 || n == 0 {
 		if n > 0 {
 			moveBytes(r.buf, e.at(m.pe, m.offset), n) // also from one who is dead
 		}
-		e.send(l, &packet{kind: kindDone, body: parcel{to: m.sender, size: sizeOf(m.share, 0)}})
+		e.release(m)
 		e.complete(r, nil)
 		return
 	}
-	r.pe = m.pe
-	if dead {
-		e.complete(r, r.g.died(r.op, r.g.rank(m.pe)))
-		return
+	e.send(e.lane(m.pe), &packet{kind: kindClear, body: parcel{to: m.sender, offset: e.offset(r.buf, n), from: e.enter(r), size: sizeOf(m.share, n)}})
+}
+
+// release tells the sender of a message that nobody here needs it any more.
+func (e *engine) release(m *message) {
+	e.send(e.lane(m.pe), &packet{kind: kindDone, body: parcel{to: m.sender, size: sizeOf(m.share, 0)}})
+}
+
+// outlives says whether a message is there still, although its sender has died: it is in a
+// segment, and was not given up.
+func (e *engine) outlives(m *message) bool {
+	if m.offset == 0 || m.share == 0 {
+		return m.offset != 0
 	}
-	e.send(l, &packet{kind: kindClear, body: parcel{to: m.sender, offset: e.offset(r.buf, n), from: e.enter(r), size: sizeOf(m.share, n)}})
+	s := share{words: &e.in[m.pe].lane.Shares[m.share-1]}
+	return s.close(layout.ShareTaken) == layout.ShareTaken
 }
 
 // cleared sends a message that its receiver waits for.
 func (e *engine) cleared(pe int, p *parcel) {
 	l, r := e.lane(pe), e.strike(p.to)
 	index, n := splitSize(p.size)
-	l.regain(index)
+	l.regain(index, p.to)
 	if r == nil {
 		e.send(l, &packet{kind: kindRefuse, body: parcel{to: p.from}})
 		return
@@ -154,7 +169,7 @@ func (e *engine) cleared(pe int, p *parcel) {
 // done ends a send whose message its receiver has, or will never want.
 func (e *engine) done(pe int, p *parcel) {
 	index, _ := splitSize(p.size)
-	e.lane(pe).regain(index)
+	e.lane(pe).regain(index, p.to)
 	if r := e.strike(p.to); r != nil {
 		e.noCopy(&e.helps, r)
 		e.complete(r, nil)

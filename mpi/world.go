@@ -150,7 +150,8 @@ func (w *World) Finalize() error {
 		return err
 	}
 	if last {
-		e.end() // all have called Finalize, or this one waits for nobody
+		e.end()                                       // all have called Finalize, or this one waits for nobody
+		_ = e.job.Waiter.WaitPoll((*landing)(w), ctx) // without an end of its own, it has no error
 	}
 	// Between the two barriers everybody stops to write into lanes, and behind them takes what
 	// is in its own, so that nothing old is in them at the next Init.
