@@ -143,14 +143,13 @@ func ReducePrivate[T any](ctx context.Context, t *Team, dst, src []T, op Folder[
 	return nil
 }
 
-// foldPiece is fold. If it does not get to its end, by a panic of the operator for example,
-// and others wait for further pieces, the team is broken.
+// foldPiece is fold. If it does not get to its end by a panic of the operator, and others
+// wait for further pieces, the team is broken.
 func foldPiece[T any](t *Team, h heading, acc []T, seq uint64, op Folder[T], last bool) (err error) {
 	folded := false
 	defer func() {
 		if !folded && !last {
-			t.broken.Store(true)
-			t.giveUp()
+			t.breakOff()
 		}
 	}()
 	err = fold(t, h, acc, seq, op)
@@ -179,7 +178,7 @@ func fold[T any](t *Team, h heading, acc []T, seq uint64, op Folder[T]) error {
 		data, ok := h.of(t.slot(i, seq, size), seq)
 		switch {
 		case !ok:
-			return &OtherError{Member: i}
+			return t.differs(i)
 		case k == 0:
 			rma.CopyOut(acc, data)
 		default:
@@ -206,7 +205,7 @@ func (t *Team) Gather(ctx context.Context, w Words) ([]Words, error) {
 	for i := range all {
 		r := (*record)(t.slot(i, seq, recordBytes))
 		if r.seq != seq || r.check != ^seq {
-			return nil, &OtherError{Member: i}
+			return nil, t.differs(i)
 		}
 		all[i] = r.w
 	}

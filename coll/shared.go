@@ -106,7 +106,7 @@ func reduceShared[T any](ctx context.Context, t *Team, h heading, dst, src []T, 
 	for _, i := range who {
 		data, ok := h.of(t.slot(i, seq, headingBytes+8), seq)
 		if !ok {
-			return true, &OtherError{Member: i}
+			return true, t.differs(i)
 		}
 		all = all && *(*uint64)(data) != 0
 	}

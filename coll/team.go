@@ -266,8 +266,7 @@ func (t *Team) refusal() error {
 // broadcast of a root that is dead has not, where deaths are tolerated.
 func (t *Team) end(err *error) {
 	if *err != nil && !t.survives(*err) || atomic.LoadUint64(t.word(t.me)) != t.state.Seq {
-		t.broken.Store(true)
-		t.giveUp()
+		t.breakOff()
 	}
 	rma.StoreRelease(&t.busy, 0)
 }
@@ -276,6 +275,20 @@ func (t *Team) end(err *error) {
 func (t *Team) survives(err error) bool {
 	_, dead := errors.AsType[*DeadError](err)
 	return dead && t.tolerant
+}
+
+// breakOff ends all use of the team, here and for those who wait for this member.
+func (t *Team) breakOff() {
+	t.broken.Store(true)
+	t.giveUp()
+}
+
+// differs breaks a team of which member i has called something else in a step that this
+// member is done with: nobody knows how many more steps that takes, for which the others
+// would be waited for.
+func (t *Team) differs(i int) error {
+	t.breakOff()
+	return &OtherError{Member: i}
 }
 
 // giveUp marks this member's word, for those who wait for it or will.
@@ -371,8 +384,7 @@ func (t *Team) bury() error {
 	if dead == nil {
 		return nil
 	}
-	t.broken.Store(true)
-	t.giveUp()
+	t.breakOff()
 	return &DeadError{Members: dead}
 }
 

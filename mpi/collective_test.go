@@ -2,6 +2,7 @@ package mpi_test
 
 import (
 	"errors"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -95,10 +96,15 @@ func TestMismatch(t *testing.T) {
 	run(t, 2, func(t *testing.T, c *mpi.Comm) {
 		n := 1 + c.Rank()
 		x := make([]int, n)
-		if err := mpi.Allreduce(c, x, x, mpi.Sum); !errors.Is(err, mpi.ErrMismatch) {
+		d := must(c.Split(0, 0))(t)
+		if err := mpi.Allreduce(d, x, x, mpi.Sum); !errors.Is(err, mpi.ErrMismatch) {
 			t.Errorf("reductions of different sizes: %v, want %v", err, mpi.ErrMismatch)
 		}
-		d := must(c.Split(0, 0))(t)
+		if err := d.Barrier(); !errors.Is(err, mpi.ErrCommBroken) {
+			t.Errorf("barrier behind it: %v, want %v", err, mpi.ErrCommBroken)
+		}
+		ok(t, d.Free())
+		d = must(c.Split(0, 0))(t)
 		err := mpi.Bcast(d, x, 0)
 		if c.Rank() == 0 {
 			ok(t, err)
@@ -109,6 +115,41 @@ func TestMismatch(t *testing.T) {
 			t.Errorf("barrier behind it: %v, want %v", err, mpi.ErrCommBroken)
 		}
 		ok(t, d.Free())
+	})
+}
+
+// Nobody waits on for ranks that are in another collective, however many steps one's own has.
+func TestMismatchEndsForAll(t *testing.T) {
+	each(t, func(t *testing.T, c *mpi.Comm) {
+		if c.Size() == 1 {
+			return
+		}
+		x, large := make([]int, 1), make([]int, 1<<17)
+		calls := map[string]func(d *mpi.Comm) error{
+			"Split":           func(d *mpi.Comm) error { return fails(d.Split(0, 0)) },
+			"Allreduce":       func(d *mpi.Comm) error { return mpi.Allreduce(d, x, x, mpi.Sum) },
+			"large Allreduce": func(d *mpi.Comm) error { return mpi.Allreduce(d, large, large, mpi.Sum) },
+			"large Reduce":    func(d *mpi.Comm) error { return mpi.Reduce(d, large, large, mpi.Sum, 0) },
+		}
+		names := slices.Sorted(maps.Keys(calls))
+		for _, one := range names {
+			for _, others := range names {
+				if one == others {
+					continue
+				}
+				d := must(c.Split(0, c.Rank()))(t)
+				call := others
+				if d.Rank() == 1 {
+					call = one
+				}
+				err := calls[call](d)
+				if !errors.Is(err, mpi.ErrMismatch) && !errors.Is(err, mpi.ErrCommBroken) && (err != nil || call != "large Reduce") {
+					t.Errorf("%s of rank 1, %s of the others: %v", one, others, err)
+				}
+				ok(t, c.Barrier()) // before anybody leaves it, which would end it for others as well
+				ok(t, d.Free())
+			}
+		}
 	})
 }
 

@@ -92,18 +92,24 @@ func (e *engine) publish() {
 	e.own.Reach = layout.Reach{PID: uint64(os.Getpid()), Addr: uint64(uintptr(unsafe.Pointer(c))), Cookie: *c}
 }
 
+// What is known of how the kernel lets this process get at another one's memory.
+const (
+	untried = iota
+	reachable
+	unreachable
+)
+
 // reaches says whether this process gets at the memory of another one, from which it has a
 // message.
 func (e *engine) reaches(pe int) bool {
-	const yes, no = 1, 2
-	if e.reach[pe] == 0 {
+	if e.reach[pe] == untried {
 		at, found := &e.job.Map.Control(pe).Reach, new(uint64)
-		e.reach[pe] = no
+		e.reach[pe] = unreachable
 		if singleCopies && at.PID != 0 && xunix.ReadMemory(int(at.PID), unsafe.Pointer(found), at.Addr, 8) == nil && *found == at.Cookie {
-			e.reach[pe] = yes
+			e.reach[pe] = reachable
 		}
 	}
-	return e.reach[pe] == yes
+	return e.reach[pe] == reachable
 }
 
 // offer makes a message that is announced one that its receiver may copy, if there is
@@ -208,6 +214,7 @@ func (e *engine) push(r *request) bool {
 		if s.there != nil {
 			copyBytes(unsafe.Add(s.there, at), unsafe.Add(r.buf, at), n)
 		} else if xunix.WriteMemory(int(e.job.Map.Control(r.pe).Reach.PID), s.addr+uint64(at), unsafe.Add(r.buf, at), n) != nil {
+			e.reach[r.pe] = unreachable // for good, or it is dead
 			copied |= layout.ShareFailed
 		}
 		rma.StoreRelease(&s.words.Copied, copied)
@@ -272,6 +279,7 @@ func (e *engine) copyPart(r *request, at int) {
 	case errors.Is(err, syscall.ESRCH):
 		s.stuck = true
 	default: // it was possible once
+		e.reach[r.pe] = unreachable
 		s.close(layout.ShareRefused)
 	}
 }
