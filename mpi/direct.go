@@ -65,8 +65,12 @@ func (g *group) snatch(s span, env envelope) (st Status, ok, empty bool) {
 	if receives, _ := g.q.Waiting(); receives != 0 {
 		return st, false, false // they may be for the same message, and were there before
 	}
-	l := e.in[g.pe(int(env.Src))]
+	pe := g.pe(int(env.Src))
+	l := e.in[pe]
 	if l == nil || !l.ready() {
+		if out := e.out[pe]; out != nil {
+			out.warm()
+		}
 		return st, false, true
 	}
 	c := l.next()

@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/goshmem/goshmem/mpi"
 	"github.com/goshmem/goshmem/shmem/shmemtest"
@@ -86,7 +87,7 @@ func TestDirectBehindKept(t *testing.T) {
 		}
 		_ = must(mpi.Recv(c, []byte{}, 0, b))(t)
 		ok(t, mpi.Send(c, []byte{}, 0, b))
-		for !mpi.Pending(c, 0) {
+		for mpi.Pending(c, 0) == 0 {
 			runtime.Gosched()
 		}
 		for which, n := range []int{40, 400} {
@@ -118,7 +119,7 @@ func TestDirectNext(t *testing.T) {
 		_ = must(mpi.Recv(c, []byte{}, 0, a))(t)
 		begin := func() { // and what is in the lane was not looked at
 			ok(t, mpi.Send(c, []byte{}, 0, a))
-			for !mpi.Pending(c, 0) {
+			for mpi.Pending(c, 0) == 0 {
 				runtime.Gosched()
 			}
 		}
@@ -158,13 +159,13 @@ func TestDirectProgress(t *testing.T) {
 			for rank := range 2 { // what they send from here on finds this rank looking at nothing
 				ok(t, mpi.Send(c, []byte{1}, rank+1, start))
 			}
-			for !mpi.Pending(c, 1) || !mpi.Pending(c, 2) { // rank 2 has a buffer for it
+			for mpi.Pending(c, 1) == 0 || mpi.Pending(c, 2) == 0 { // rank 2 has a buffer for it
 				runtime.Gosched()
 			}
 			for range mpi.DirectMost {
 				_ = must(mpi.Recv(c, make([]byte, 1), 1, many))(t)
 			}
-			if mpi.Pending(c, 2) {
+			if mpi.Pending(c, 2) != 0 {
 				t.Errorf("nothing but messages of rank 1 was looked at in %d receives", mpi.DirectMost)
 			}
 			_ = must(long.Wait())(t)
@@ -208,5 +209,40 @@ func TestDirectConcurrently(t *testing.T) {
 			})
 		}
 		wg.Wait()
+	})
+}
+
+// Who waits for an answer writes to no room of messages that their receiver has not read.
+func TestWarmRoom(t *testing.T) {
+	run(t, 2, func(t *testing.T, c *mpi.Comm) {
+		const rounds, long, answer = 300, 1, 2 // more than there is room for
+		size := func(i int) int { return 500 + i*97%7000 }
+		if c.Rank() == 1 {
+			_ = must(mpi.Recv(c, []byte{}, 0, answer))(t)
+			for i := range rounds {
+				// The other one waits for it, but not so long that it posts its receive. Nothing is
+				// read meanwhile.
+				for spin := time.Now(); mpi.Pending(c, 0) <= i && time.Since(spin) < 20*time.Microsecond; {
+					continue
+				}
+				ok(t, mpi.Send(c, []byte{byte(i)}, 0, answer))
+			}
+			for i := range rounds {
+				buf := make([]byte, size(i))
+				_ = must(mpi.Recv(c, buf, 0, long))(t)
+				check(t, buf, i)
+			}
+			return
+		}
+		sends, all := make([]mpi.Request, rounds), make([][]byte, rounds)
+		for i := range all {
+			all[i] = message(size(i), i)
+		}
+		ok(t, mpi.Send(c, []byte{}, 1, answer))
+		for i := range sends {
+			sends[i] = must(mpi.Isend(c, all[i], 1, long))(t)
+			_ = must(mpi.Recv(c, make([]byte, 1), 1, answer))(t)
+		}
+		ok(t, mpi.WaitAll(sends, nil))
 	})
 }

@@ -1,6 +1,10 @@
 package mpi
 
-import "github.com/goshmem/goshmem/symheap/layout"
+import (
+	"sync/atomic"
+
+	"github.com/goshmem/goshmem/symheap/layout"
+)
 
 // SmallLanes makes the lanes of this process as small as those of a node with the most
 // PEs. All ranks call it before their first Init.
@@ -17,14 +21,18 @@ func LanesOnly() { singleCopies = false }
 // DirectMost is after how many receives without a request everything is looked at.
 const DirectMost = directMost
 
-// Pending says whether the next thing from a rank, of which something has come before, was
-// not looked at yet.
-func Pending(c *Comm, rank int) bool {
+// Pending returns how much from a rank, of which something has come before, was not looked
+// at yet.
+func Pending(c *Comm, rank int) (n int) {
 	e := c.g.e
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	l := e.in[c.g.pe(rank)]
-	return l != nil && l.ready()
+	if l := e.in[c.g.pe(rank)]; l != nil {
+		for cells := l.cells; l.shape.Cells > n && uint32(atomic.LoadUint64(&l.lane.Cell(int(cells)&(l.shape.Cells-1)).Mark)) == uint32(cells+1); cells++ {
+			n++
+		}
+	}
+	return n
 }
 
 // SharesInUse returns how many of the lane's to a rank are.

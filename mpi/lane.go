@@ -96,6 +96,8 @@ type outLane struct {
 	streams []*request // sends that go through the lane part by part
 	stuck   bool       // in the engine's list
 
+	ahead int // bytes of the last whole message behind the cells, since warm
+
 	shared [layout.Shares]uint64 // numbers of the requests that have them, 0: none
 }
 
@@ -157,6 +159,7 @@ func (l *outLane) writeEager(match, size uint64, data unsafe.Pointer, n int) boo
 	switch {
 	case behind > 0:
 		copyBytes(unsafe.Add(l.room, l.data.take(n, l.shape.Data)), data, n)
+		l.ahead = n
 	case n == 8:
 		*(*[8]byte)(unsafe.Pointer(&c.Body)) = *(*[8]byte)(data)
 	case n > 0:
@@ -164,6 +167,23 @@ func (l *outLane) writeEager(match, size uint64, data unsafe.Pointer, n int) boo
 	}
 	l.publish(c, kindEager)
 	return true
+}
+
+// warm writes to the cache lines behind the cells where the next message is expected to go,
+// one as long as the last. It is for who waits for an answer: the lines were read by the
+// receiver the last time that they were in use, and are brought here while there is
+// nothing to do, not when the message is to be sent.
+func (l *outLane) warm() {
+	n := aligned(l.ahead)
+	l.ahead = 0
+	if n == 0 || l.data.pos+uint64(l.data.need(n, l.shape.Data))-l.doneData > uint64(l.shape.Data) {
+		return // or it may not be free yet
+	}
+	next := l.data
+	at := unsafe.Add(l.room, next.take(n, l.shape.Data))
+	for i := 0; i < n; i += layout.CellSize {
+		*(*uint64)(unsafe.Add(at, i)) = 0
+	}
 }
 
 // next returns the cell that is written next.
