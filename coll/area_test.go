@@ -11,6 +11,7 @@ import (
 	"unsafe"
 
 	"github.com/goshmem/goshmem/coll"
+	"github.com/goshmem/goshmem/symheap/layout"
 )
 
 // watched is a context that is asked in the midst of a wait, before the sleep.
@@ -108,8 +109,9 @@ func TestAreaOfSlowReader(t *testing.T) {
 		wg.Wait()
 	})
 	elsewhere(80)
-	if given := unsafe.Slice((*uint32)(unsafe.Pointer(&nd.m.Control(0).Area)), elems)[elems-1]; given != 80 {
-		t.Errorf("the area has %d, want 80: nobody reads it any more", given)
+	area := unsafe.Slice((*uint32)(unsafe.Pointer(&nd.m.Control(0).Area)), layout.AreaSize/4)
+	if !slices.Contains(area, 80) {
+		t.Error("the area was not written again, and nobody reads it any more")
 	}
 }
 

@@ -6,13 +6,12 @@ import (
 	"testing"
 
 	"github.com/goshmem/goshmem/coll"
-	"github.com/goshmem/goshmem/symheap/layout"
 )
 
 // A reduction of private memory in several steps is of the same contributors as a whole, or
 // fails on all survivors of a tolerant team alike, which goes on.
 func TestReducePrivateIsWhole(t *testing.T) {
-	const n, victim, size = 4, 1, 3*layout.AreaSize/16 + 5
+	const n, victim, size = 4, 1, 3*(64<<10)/4 + 5
 	for folds := range 9 { // of the victim, before it dies
 		nd := newNode(t, n)
 		over := make(chan struct{})

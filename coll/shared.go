@@ -15,8 +15,8 @@ import (
 // share of it each, and take the shares of all. While piece k is folded, the shares of
 // piece k-1 are there already, so that there is one step for each piece and one more.
 //
-// An area has two halves for the pieces by turns, each a half for contributions and one
-// for the owner's share. Contributions to piece k are written when all have entered
+// An area has two places or more for the pieces by turns, each a half for contributions and one
+// for the owner's share. With two, contributions to piece k are written when all have entered
 // its step before last, in which the last look at those to piece k-2 is; the share of
 // piece k behind its step, when all have done with that of piece k-2. Who enters the
 // last step has done with all areas: so it ends with one in which nothing is moved, and a
@@ -81,17 +81,29 @@ type sharing[T any] struct {
 	op       Folder[T]
 	dst, src []T    // dst is nil where the result is not wanted
 	most     int    // elements of a piece
+	turns    uint64 // see there
+	turn     uint64 // of the first piece
 	until    uint64 // others may look at this member's area up to this step; 0: nobody does
 }
 
 // pieceBytes is what of an area a piece's contributions take at most, and again, in the
 // worst case, its share.
-const pieceBytes = layout.AreaSize / 4
+const pieceBytes = 64 << 10
+
+// turns is how many places for pieces the members of a team use in turn. Two would do; but
+// to write to lines that others have read just before, and have in their caches still,
+// takes four times as long as to fetch them from a cache that all share. So it is as
+// many as make it likely that they have left the others' own caches, and on a node with many
+// members, who share those anyway, not more memory for that.
+func (t *Team) turns() uint64 {
+	const most, all = layout.AreaSize / (2 * pieceBytes), 2 * layout.AreaSize / (2 * pieceBytes)
+	return uint64(min(most, max(2, all/len(t.members))))
+}
 
 // reduceShared is ReducePrivate for more than fits into a slot. It does nothing, and
 // says so, if some member's area is in use.
 func reduceShared[T any](ctx context.Context, t *Team, h heading, dst, src []T, op Folder[T]) (done bool, err error) {
-	s := sharing[T]{t: t, op: op, dst: dst, src: src, most: pieceBytes / bytesOf[T](1)}
+	s := sharing[T]{t: t, op: op, dst: dst, src: src, most: pieceBytes / bytesOf[T](1), turns: t.turns()}
 	mine := uint64(0)
 	if t.takeArea() {
 		defer func() { t.returnArea(s.until) }()
@@ -124,6 +136,7 @@ func (s *sharing[T]) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer s.t.end(&err)
+	s.turn = seq
 	last := seq + uint64(pieces) + 1
 	s.until = last
 	for k := range pieces + 1 {
@@ -169,7 +182,8 @@ func (s *sharing[T]) piece(k int) (lo, n int) {
 
 // area returns where member i's contribution to piece k is, and its share of it.
 func (s *sharing[T]) area(i, k int) (contribution, share unsafe.Pointer) {
-	at := unsafe.Add(unsafe.Pointer(&s.t.members[i].Area), k%2*(layout.AreaSize/2))
+	place := (s.turn + uint64(k)) % s.turns
+	at := unsafe.Add(unsafe.Pointer(&s.t.members[i].Area), place*(2*pieceBytes))
 	return at, unsafe.Add(at, pieceBytes)
 }
 
@@ -183,36 +197,47 @@ func (s *sharing[T]) give(k int) {
 	copy(into[hi:], s.src[first+hi:first+n])
 }
 
-// fold makes this member's share of piece k.
+// blockBytes is what a share is folded by, so that it is still in the first cache when it is
+// copied to the destination.
+const blockBytes = 4096
+
+// fold makes this member's share of piece k, for the others and in the destination.
 func (s *sharing[T]) fold(k int) {
 	first, n := s.piece(k)
 	lo, hi := board.Share(n, len(s.t.members), s.t.me)
-	if lo == hi {
-		return
-	}
 	_, to := s.area(s.t.me, k)
-	acc := view[T](to, hi-lo)
-	for i := range s.t.members {
-		from, _ := s.area(i, k)
-		in := view[T](from, n)[lo:hi]
-		if i == s.t.me {
-			in = s.src[first+lo : first+hi]
+	share, block := view[T](to, hi-lo), max(1, blockBytes/bytesOf[T](1))
+	for at := lo; at < hi; at += block {
+		end := min(at+block, hi)
+		acc := share[at-lo : end-lo]
+		for i := range s.t.members {
+			from, _ := s.area(i, k)
+			in := view[T](from, n)[at:end]
+			if i == s.t.me {
+				in = s.src[first+at : first+end]
+			}
+			if i == 0 {
+				copy(acc, in)
+			} else {
+				s.op.Fold(acc, in)
+			}
 		}
-		if i == 0 {
-			copy(acc, in)
-		} else {
-			s.op.Fold(acc, in)
+		if s.dst != nil {
+			copy(s.dst[first+at:first+end], acc)
 		}
 	}
 }
 
-// collect takes everybody's share of piece k.
+// collect takes the others' shares of piece k.
 func (s *sharing[T]) collect(k int) {
 	if k < 0 || s.dst == nil {
 		return
 	}
 	first, n := s.piece(k)
 	for i := range s.t.members {
+		if i == s.t.me {
+			continue
+		}
 		lo, hi := board.Share(n, len(s.t.members), i)
 		_, from := s.area(i, k)
 		copy(s.dst[first+lo:first+hi], view[T](from, hi-lo))
