@@ -21,7 +21,7 @@
 //	3694592     128      Callers[16]             other PEs       owner
 //	3698688     2 Mi     Lanes                   see below       see below
 //	5795840     512 Ki   Entries[64][128]        members         members of that team
-//	6320128     4 Mi     Area                    owner           members of one of its teams
+//	6320128     1920 Ki  Area                    owner           members of one of its teams
 //
 // A job has one failure page on each node, a memfd of its own that only the step
 // can write to: it is sealed against any writable mapping but the step's first.
@@ -181,10 +181,10 @@ const (
 	SlotSize   = 8192
 	SlotCells  = 32 // of a slot, for contributions that fit into one
 	MaxEntries = MaxLocal / 8
-	EntrySize  = 24      // bytes of a contribution that fits beside an arrival word
-	AreaSize   = 4 << 20 // more than the private caches of a processor, see coll
+	EntrySize  = 24             // bytes of a contribution that fits beside an arrival word
+	AreaSize   = 15 * 128 << 10 // more than most private caches of a processor, see coll
 
-	ControlSize = 16 << 20 // bytes reserved for Control; regions follow
+	ControlSize = 8 << 20 // bytes reserved for Control; regions follow
 
 	// Align is the alignment of regions and of a segment's place in the
 	// node's address range: the size of a huge page.
