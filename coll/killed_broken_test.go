@@ -40,10 +40,9 @@ func TestBrokenAndKilledAnywhere(t *testing.T) {
 
 func brokenAndKilled(t *testing.T, seed uint64) {
 	t.Helper()
-	rng := rand.New(rand.NewPCG(seed, 12))
-	n := 2 + rng.IntN(5)
-	victims := rng.Perm(n)[:rng.IntN(n)]
-	all, saw, then := processes(t, n, 1<<20, victims), make([][]string, n), make([][]string, n)
+	rng, all, victims := doomed(t, seed, 12, 6, 0)
+	n := len(all)
+	saw, then := make([][]string, n), make([][]string, n)
 	for pe, p := range all {
 		a := &actor{
 			nd: p.node, tm: p.team(t, 5, upTo(n), true), me: pe, pe: pe, from: plays, acts: acts, end: acts,
@@ -109,10 +108,8 @@ func TestPrivateKilledAnywhere(t *testing.T) {
 
 func privateKilled(t *testing.T, seed uint64) {
 	t.Helper()
-	rng := rand.New(rand.NewPCG(seed, 15))
-	n := 2 + rng.IntN(4)
-	victims := rng.Perm(n)[:rng.IntN(n)]
-	all := processes(t, n, 1<<20, victims)
+	rng, all, victims := doomed(t, seed, 15, 5, 0)
+	n := len(all)
 	teams := [][]int{upTo(n), rng.Perm(n)[:1+rng.IntN(n)]}
 	slices.Sort(teams[1])
 	saw := make([][][]string, len(teams)) // by team and PE

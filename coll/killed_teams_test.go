@@ -136,10 +136,8 @@ func TestTeamsKilledAnywhere(t *testing.T) {
 
 func teamsKilled(t *testing.T, seed uint64) {
 	t.Helper()
-	rng := rand.New(rand.NewPCG(seed, 8))
-	n := 2 + rng.IntN(4)
-	victims := rng.Perm(n)[:1+rng.IntN(n-1)]
-	all := processes(t, n, 1<<20, victims)
+	rng, all, victims := doomed(t, seed, 8, 5, 1)
+	n := len(all)
 	tolerant := rng.IntN(2) == 0
 	saw, of := make([][]string, n), make([]map[string][]string, n)
 	for pe, p := range all {

@@ -97,6 +97,16 @@ func (p *process) run(t *testing.T, f func() error) {
 	})
 }
 
+// doomed returns 2 to most processes, and those of them, least or more but not all, that are
+// to die, as a stream of random numbers of a seed has it.
+func doomed(t *testing.T, seed, stream uint64, most, least int) (rng *rand.Rand, all []*process, victims []int) {
+	t.Helper()
+	rng = rand.New(rand.NewPCG(seed, stream))
+	n := 2 + rng.IntN(most-1)
+	victims = rng.Perm(n)[:least+rng.IntN(n-least)]
+	return rng, processes(t, n, 1<<20, victims), victims
+}
+
 // ended returns when all goroutines of some processes have ended.
 func ended(t *testing.T, what string, all []*process) {
 	t.Helper()
@@ -222,10 +232,8 @@ func seeds(t *testing.T, rounds, short uint64, f func(t *testing.T, seed uint64)
 
 func killedAnywhere(t *testing.T, seed uint64) {
 	t.Helper()
-	rng := rand.New(rand.NewPCG(seed, 6))
-	n := 2 + rng.IntN(5)
-	victims := rng.Perm(n)[:1+rng.IntN(n-1)]
-	all := processes(t, n, 1<<20, victims)
+	rng, all, victims := doomed(t, seed, 6, 6, 1)
+	n := len(all)
 	teams := [][]int{upTo(n), rng.Perm(n)[:1+rng.IntN(n)]}
 	slices.Sort(teams[1])
 	from, steps := plays, acts

@@ -117,13 +117,18 @@ func TestSentBeforeDeath(t *testing.T) {
 	}, shmemtest.Recover(1))
 }
 
+// withBytes initializes mpi beside shmem, and makes a symmetric object of n bytes.
+func withBytes(t *testing.T, sw *shmem.World, n int) (*mpi.World, *mpi.Comm, shmem.Sym[byte]) {
+	t.Helper()
+	w := must(mpi.Init())(t)
+	return w, w.Comm(), must(shmem.Calloc[byte](sw, n))(t)
+}
+
 // A long message in symmetric memory outlives its sender.
 func TestSymmetricOutlivesSender(t *testing.T) {
 	shmemtest.Run(t, 2, func(t *testing.T, sw *shmem.World) {
-		w := must(mpi.Init())(t)
-		c := w.Comm()
 		const long = 100_000
-		x := must(shmem.Calloc[byte](sw, long))(t)
+		w, c, x := withBytes(t, sw, long)
 		if c.Rank() == 1 {
 			copy(x.Local(), message(long, 5))
 			must(mpi.Isend(c, x.Local(), 0, 8))(t)
@@ -141,10 +146,8 @@ func TestSymmetricOutlivesSender(t *testing.T) {
 // A long message in symmetric memory that its sender gave up, wrote over, and died is none.
 func TestGivenUpBeforeDeath(t *testing.T) {
 	shmemtest.Run(t, 2, func(t *testing.T, sw *shmem.World) {
-		w := must(mpi.Init())(t)
-		c := w.Comm()
 		const long = 100_000
-		x := must(shmem.Calloc[byte](sw, long))(t)
+		w, c, x := withBytes(t, sw, long)
 		if c.Rank() == 1 {
 			gone, cancel := context.WithCancel(t.Context())
 			cancel()
