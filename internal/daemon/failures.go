@@ -29,23 +29,33 @@ type news struct {
 // caller holds the lock.
 //
 // A program that a shell has started may go on without it. If the shell ended
-// well, so may the program; otherwise it is killed, and the PE is dead when both
-// are: after the news of its death nothing of it touches memory of others.
+// well, so may the program, and its own end is the PE's; otherwise it is killed, and
+// the PE is dead when both are: after the news of its death nothing of it touches
+// memory of others. A shell that has waited for its program, whose end the watch may
+// tell of later or may not know, has said how the PE ends.
 func (s *Step) died(p *proc, n news) {
 	if p.dead {
 		return
 	}
 	p.dead, p.last = true, n
 	if p.connected && !p.isSettled() && p.member != p.pid() {
-		if n.end.Judge() == ending.Well {
+		switch {
+		case n.end.Judge() != ending.Well:
+			p.killRest()
+			if p.memberWatched {
+				return // it comes to memberDied
+			}
+		case p.memberLives():
 			return // judged when its program has ended
-		}
-		p.killRest()
-		if p.memberWatched {
-			return // it comes to memberDied
 		}
 	}
 	s.judge(p, n)
+}
+
+// memberLives says whether the process that had joined for a PE may be there still:
+// only one that was reaped is not. The caller holds the lock.
+func (p *proc) memberLives() bool {
+	return p.member == 0 || !errors.Is(xunix.Kill(p.member, 0), syscall.ESRCH)
 }
 
 // memberDied takes the end of the process that had joined for a PE and was not the

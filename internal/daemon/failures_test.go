@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"os/exec"
 	"syscall"
 	"testing"
 	"time"
@@ -58,6 +59,46 @@ func TestDeathIsPublished(t *testing.T) {
 			}
 			if _, epoch := view.All(); epoch != 1 {
 				t.Errorf("epoch %d after one death", epoch)
+			}
+		})
+	}
+}
+
+// A shell that ends well after its program, before the watch or the connection has told
+// of the program's end, says how the PE has ended; the end of a program that goes on
+// without its shell says it itself.
+func TestShellEndsWell(t *testing.T) {
+	killed := ending.End{Signal: int(syscall.SIGKILL)}
+	for name, x := range map[string]struct {
+		goesOn bool
+		want   ending.End
+	}{
+		"waited":  {want: ending.End{Unfinished: true}},
+		"goes on": {goesOn: true, want: ending.End{Signal: killed.Signal, Unfinished: true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			program := exec.Command("sleep", "1000")
+			if err := program.Start(); err != nil {
+				t.Fatal(err)
+			}
+			end := func() { _ = program.Process.Kill(); _ = program.Wait() }
+			defer end()
+			if !x.goesOn {
+				end()
+			}
+			s := startSleepers(t, 2, func(c *Config) { c.Watchdog = Watchdog{Off: true} })
+			s.mu.Lock()
+			p := s.jobs[0].procs[1]
+			s.noteJoin(p)
+			p.member, p.memberWatched = program.Process.Pid, true
+			s.died(p, news{pid: p.pid()})
+			if p.failed == x.goesOn {
+				t.Errorf("the end of the shell is taken for that of the PE: %v", p.failed)
+			}
+			s.memberDied(p, news{end: killed, pid: p.member})
+			s.mu.Unlock()
+			if e := nextOf(t, s, Failed); e.PE != 1 || e.End != x.want || e.GoesOn {
+				t.Errorf("event %+v, want PE 1 and %+v", e, x.want)
 			}
 		})
 	}
