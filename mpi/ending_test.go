@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"testing"
 	"time"
@@ -138,10 +139,14 @@ func TestFinalizedAfterDeath(t *testing.T) {
 		switch c.Rank() {
 		case 0:
 			ok(t, mpi.Send(c, message(1000, 3), 1, 7))
+			for len(c.Failed()) == 0 { // it does not take what rank 1 sends
+				runtime.Gosched()
+			}
 			lost(t, "Recv", fails(mpi.Recv(c, long, 2, 1)), 2)
 			ok(t, w.Finalize())
 			return
 		case 2:
+			must(mpi.Recv(c, long, 1, 1))(t)
 			die()
 		case 3: // is served and does not go
 			must(mpi.Recv(c, long, 1, 1))(t)
@@ -151,6 +156,10 @@ func TestFinalizedAfterDeath(t *testing.T) {
 		all := []mpi.Request{must(mpi.Irecv(c, long, 0, 9))(t)}
 		for range 2000 { // more than fit
 			all = append(all, must(mpi.Isend(c, make([]byte, 1000), 0, 2))(t))
+		}
+		ok(t, mpi.Send(c, []byte{1}, 2, 1))
+		for !mpi.HasLeft(c, 0) { // what did not fit stays here
+			runtime.Gosched()
 		}
 		gone(t, "Recv", fails(mpi.Recv(c, long, 0, 8)), 0)
 		gone(t, "Send", mpi.Send(c, long, 0, 3), 0)

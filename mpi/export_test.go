@@ -48,3 +48,6 @@ func SharesInUse(c *Comm, rank int) (used int) {
 	}
 	return used
 }
+
+// HasLeft says whether a rank has left the communicator, and makes no progress.
+func HasLeft(c *Comm, rank int) bool { return c.g.t.HasLeft(rank) }
