@@ -401,13 +401,16 @@ func TestLeaveLetsSleep(t *testing.T) {
 	nd := newNode(t, 3)
 	var gone sync.WaitGroup
 	gone.Add(1)
+	canceled := make(chan struct{})
 	nd.each(t, 2, []int{0, 1, 2}, func(me int, tm *coll.Team) error {
 		switch me {
 		case 0:
 			defer gone.Done()
 			ctx, cancel := context.WithCancel(t.Context())
 			cancel()
-			if err := tm.Sync(ctx); !errors.Is(err, context.Canceled) {
+			err := tm.Sync(ctx)
+			close(canceled)
+			if !errors.Is(err, context.Canceled) {
 				return fmt.Errorf("canceled barrier: %w", err)
 			}
 			nd.asleep(1)
@@ -416,6 +419,7 @@ func TestLeaveLetsSleep(t *testing.T) {
 				return errors.New("member 1 was woken, which waits for member 2 alone")
 			}
 		case 1:
+			<-canceled // its bell would wake this one
 			return tm.Sync(t.Context())
 		case 2:
 			gone.Wait()
