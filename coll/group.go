@@ -40,7 +40,8 @@ const (
 //     stay so, as whatever comes into them later is greater;
 //   - otherwise when each other member has released the team or is dead, which is
 //     read in their Used words: what names the group that is meant, or not, cannot
-//     become the same again.
+//     become the same again. Only who has given up its making looks first whether the others
+//     are past the point where they claim it, as they may still come to write its words.
 //
 // Nobody writes into the words of a group that it has released, or that the others may
 // have freed. A group whose making fails is released like any other, as one of its members
@@ -156,8 +157,10 @@ func Split(ctx context.Context, parent *Team, members []int, tolerant bool) (*Te
 		if !claimed {
 			mine.fault = Elsewhere
 		}
+		step := parent.state.Seq + 1
 		if seq, err = parent.tell(ctx, mine, ofClaim); err != nil {
-			t.abandon()
+			order := slices.Clone(members)
+			t.abandon(func(i int) bool { return atomic.LoadUint64(parent.word(order[i])) >= step })
 			return nil, err
 		}
 		if _, _, err = parent.judge(seq); err == nil {
@@ -312,9 +315,11 @@ func (t *Team) claim(members []int, id int, start uint64, tolerant bool) (*Team,
 }
 
 // abandon releases a group whose making has failed here. Others may have got past the
-// meeting, if this PE alone has given it up.
-func (t *Team) abandon() {
+// meeting, if this PE alone has given it up; and others may not have come to claim it yet. Claimed
+// says whether a member has, or never will.
+func (t *Team) abandon(claimed func(i int) bool) {
 	if t != nil {
+		t.claimed = claimed
 		t.Leave()
 		t.Release()
 	}
@@ -388,7 +393,11 @@ func (t *Team) Release() {
 func sweep(me *layout.Control) {
 	kept := slices.DeleteFunc(ids.released[me], func(t *Team) bool {
 		for i, m := range t.members {
-			if atomic.LoadUint64(&m.Teams[t.id].Used) == t.began && !t.dead(i) {
+			if i == t.me || t.dead(i) {
+				continue
+			}
+			// In this order: who is past has stored its Used word before.
+			if t.claimed != nil && !t.claimed(i) || atomic.LoadUint64(&m.Teams[t.id].Used) == t.began {
 				return false
 			}
 		}
@@ -403,7 +412,8 @@ func sweep(me *layout.Control) {
 }
 
 // Vote is an agreement among the members of a team that live: all return the same, the
-// flags that each of them has given, and who has given none as it is dead.
+// flags that each of them has given, and who has given none as it is dead. It goes by Agree on
+// that team: after one that failed, the members' votes there say who is past it.
 type Vote func(ctx context.Context, flags uint64) (all uint64, failed []int, err error)
 
 // Survivors makes a group of the members of a team that live, in the same order, also
@@ -437,9 +447,10 @@ func Survivors(ctx context.Context, parent *Team, vote Vote, tolerant bool) (*Te
 		if claimed {
 			flags = 1
 		}
+		voted := parent.voted() + 1
 		flags, after, err := vote(ctx, flags)
 		if err != nil {
-			t.abandon()
+			t.abandon(func(i int) bool { return atomic.LoadUint64(&parent.vote(members[i], voted).Seq) >= voted })
 			return nil, err
 		}
 		if flags&1 != 0 && slices.Equal(failed, after) {

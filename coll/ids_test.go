@@ -3,6 +3,7 @@ package coll_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
 	"slices"
 	"sync"
@@ -138,6 +139,77 @@ func TestFailedClaimIsHeld(t *testing.T) {
 			return errors.New("a Split went well of which one member gave up")
 		}
 		return nil
+	})
+}
+
+// Who gives a Split up frees the id only when no other member can claim it any more: one that
+// is slow would write into the words of another group.
+func TestSlowClaim(t *testing.T) {
+	nd := newNodeWith(t, 3, rma.PolicyFor(3, 1))
+	waits, others, slow := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	claimed := func(pe int) bool {
+		for id := range nd.m.Control(pe).Teams {
+			if atomic.LoadUint64(&nd.m.Control(pe).Teams[id].Used) != 0 {
+				return true
+			}
+		}
+		return false
+	}
+	pair := make([]*coll.Team, 3)
+	nd.each(t, 1, []int{0, 2}, func(me int, tm *coll.Team) error { pair[2*me] = tm; return nil })
+	within(t, "Split", func() {
+		nd.each(t, 0, upTo(3), func(me int, world *coll.Team) error {
+			var once sync.Once
+			if me == 2 { // comes last to the offers
+				<-waits
+			}
+			g, err := coll.Split(meddling{t.Context(), func() error {
+				if me == 1 { // has made its offer, and is slow to see those of the others
+					once.Do(func() { close(waits); <-others })
+				} else if claimed(me) {
+					return context.Canceled
+				}
+				return nil
+			}}, world, upTo(3), false)
+			if me == 1 {
+				defer close(slow)
+				if err == nil { // as both have come to the claims
+					err = g.Sync(t.Context())
+				}
+				if !errors.As(err, new(*coll.LeftError)) {
+					return fmt.Errorf("the slow one: %w, want a LeftError", err)
+				}
+				g.Release()
+				return nil
+			}
+			if !errors.Is(err, context.Canceled) {
+				return fmt.Errorf("who gives up: %w", err)
+			}
+			if err = pair[me].Sync(t.Context()); err == nil { // both have released the group
+				g, err = coll.Split(t.Context(), pair[me], upTo(2), false)
+			}
+			if err == nil {
+				err = pair[me].Sync(t.Context())
+			}
+			if err != nil {
+				return err
+			}
+			words := nd.m.Control(0).Entries[g.ID()]
+			if err := pair[me].Sync(t.Context()); err != nil {
+				return err
+			}
+			if me == 0 {
+				close(others)
+			}
+			<-slow
+			if words != nd.m.Control(0).Entries[g.ID()] {
+				return errors.New("a member of an earlier group wrote into the words of this one")
+			}
+			if err := pair[me].Sync(t.Context()); err != nil {
+				return err
+			}
+			return errors.Join(g.Sync(t.Context()), g.Dissolve(t.Context()))
+		})
 	})
 }
 

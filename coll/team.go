@@ -165,6 +165,9 @@ type Team struct {
 	segments *symheap.Map
 	began    uint64      // the step at which Split made it; 0: it was made otherwise
 	released atomic.Bool // and broken as well
+	// claimed says of a group whose making was given up here whether a member will not claim
+	// it any more; nil: none will.
+	claimed func(i int) bool
 }
 
 // Config describes a group to New.
