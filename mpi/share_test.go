@@ -129,26 +129,24 @@ func TestSenderGivesUp(t *testing.T) {
 // A receiver that gives up in the middle of a message has its buffer back: nobody writes
 // to it any more.
 func TestReceiverGivesUp(t *testing.T) {
-	const n, rounds, stride = 16 << 20, 100, 32 << 10
+	// On a slow machine there are fewer rounds: the job is to end in time.
+	const n, rounds, lasts, stride = 16 << 20, 100, 5 * time.Second, 32 << 10
 	ways(t, 2, func(t *testing.T, c *mpi.Comm) {
 		if c.Rank() == 0 {
 			out := make([]byte, n)
 			fill(out, 1)
-			for i := range rounds {
+			more := []bool{true}
+			for i := 0; more[0]; i++ {
 				r := must(mpi.Isend(c, out, 1, i))(t)
 				ok(t, mpi.Send(c, out[:1], 1, rounds)) // comes behind the announcement
-				must(mpi.Recv(c, make([]byte, 1), 1, i))(t)
-				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-				if _, err := r.With(ctx).Wait(); err != nil {
-					t.Fatal(err)
-				}
-				cancel()
+				must(mpi.Recv(c, more, 1, i))(t)
+				must(r.Wait())(t)
 			}
 			return
 		}
 		in := make([]byte, n)
-		given := 0
-		for i := range rounds {
+		given, more := 0, []bool{true}
+		for i, begun := 0, time.Now(); more[0]; i++ {
 			fill(in, 0)
 			must(mpi.Recv(c, in[:1], 0, rounds))(t)
 			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(rand.IntN(2000))*time.Microsecond)
@@ -165,7 +163,8 @@ func TestReceiverGivesUp(t *testing.T) {
 			default:
 				t.Fatal(err)
 			}
-			ok(t, mpi.Send(c, in[:1], 0, i))
+			more[0] = i+1 < rounds && time.Since(begun) < lasts
+			ok(t, mpi.Send(c, more, 0, i))
 			if err != nil {
 				for at := 0; at < n; at += stride {
 					if in[at] != 2 {
@@ -174,7 +173,7 @@ func TestReceiverGivesUp(t *testing.T) {
 				}
 			}
 		}
-		t.Logf("%d of %d given up", given, rounds)
+		t.Logf("%d given up, of %d at most", given, rounds)
 	})
 }
 

@@ -57,7 +57,12 @@ func (w *Waiter) WaitPoll(p Poller, ctx context.Context) error { //nolint:revive
 			}
 		}
 		look := w.yieldPoll(p)
-		if look == Nothing {
+		switch look {
+		case Moved: // perhaps whenever a peer has had the processor
+			if err := w.expired(ctx); err != nil {
+				return err
+			}
+		case Nothing:
 			var err error
 			if look, err = w.sleepPoll(p, ctx, &timeout); err != nil {
 				return err

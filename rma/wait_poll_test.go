@@ -48,14 +48,16 @@ func TestWaitPollStaysAwake(t *testing.T) {
 	}
 }
 
-// A wait ends with its context though something comes at every look.
+// A wait ends with its context though something comes at every look, or at every yield.
 func TestWaitPollExpires(t *testing.T) {
 	var bell layout.Bell
 	w := NewWaiter(&bell, PolicyFor(2, 2))
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-	defer cancel()
-	if err := w.WaitPoll(&stream{bell: &bell, gap: 1, more: -1}, ctx); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("wait past its deadline ended with %v", err)
+	for _, gap := range []int{1, w.Polls + 1} {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		defer cancel()
+		if err := w.WaitPoll(&stream{bell: &bell, gap: gap, more: -1}, ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("wait past its deadline ended with %v", err)
+		}
 	}
 	w.Close()
 	if err := w.WaitPoll(&stream{bell: &bell, gap: 1, more: -1}, nil); !errors.Is(err, ErrClosed) {

@@ -36,6 +36,33 @@ func load(src unsafe.Pointer) (v uint64) {
 
 func (s *side) sleeping() uint32 { return atomic.LoadUint32(&s.bell.Sleeping) & layout.BellAsleep }
 
+// lasts is how long a test goes on with its rounds at most: where all share one processor
+// with others, a round may take milliseconds.
+const lasts = 20 * time.Second
+
+// await takes n results. The test fails if what moves has stood still for a minute
+// meanwhile: however slow the rounds are, none takes that long unless somebody sleeps.
+func await(t *testing.T, done <-chan error, n int, moves func() uint64) (ok bool) {
+	t.Helper()
+	at := moves()
+	for n > 0 {
+		select {
+		case err := <-done:
+			if err != nil {
+				t.Fatal(err)
+			}
+			n--
+		case <-time.After(time.Minute):
+			now := moves()
+			if now == at {
+				return false
+			}
+			at = now
+		}
+	}
+	return true
+}
+
 // Two threads write to each other by plain stores and look at the bell behind
 // them, going to sleep in between: no wake-up is lost in any phase.
 func TestNoWakeUpIsLost(t *testing.T) {
@@ -68,17 +95,9 @@ func TestNoWakeUpIsLost(t *testing.T) {
 	done := make(chan error, 2)
 	go run(0, done)
 	go run(1, done)
-	limit := time.After(time.Minute)
-	for range 2 {
-		select {
-		case err := <-done:
-			if err != nil {
-				t.Fatal(err)
-			}
-		case <-limit:
-			t.Fatalf("a wake-up was lost: words %d and %d, bells %d and %d", sides[0].word, sides[1].word,
-				sides[0].bell.Sleeping, sides[1].bell.Sleeping)
-		}
+	if !await(t, done, 2, func() uint64 { return load(unsafe.Pointer(&sides[0].word)) + load(unsafe.Pointer(&sides[1].word)) }) {
+		t.Fatalf("a wake-up was lost: words %d and %d, bells %d and %d", sides[0].word, sides[1].word,
+			sides[0].bell.Sleeping, sides[1].bell.Sleeping)
 	}
 	if sides[0].bell.Sleeping != 0 || sides[1].bell.Sleeping != 0 {
 		t.Error("a bell is still set although nobody sleeps: every put would ring it")
@@ -118,16 +137,8 @@ func TestSleepersShareBell(t *testing.T) {
 			}
 		}
 	}()
-	limit := time.After(time.Minute)
-	for range sleepers {
-		select {
-		case err := <-done:
-			if err != nil {
-				t.Fatal(err)
-			}
-		case <-limit:
-			t.Fatalf("a wake-up was lost: %d %d %d of %d rounds", reached[0].Load(), reached[1].Load(), reached[2].Load(), rounds)
-		}
+	if !await(t, done, sleepers, func() uint64 { return reached[0].Load() + reached[1].Load() + reached[2].Load() }) {
+		t.Fatalf("a wake-up was lost: %d %d %d of %d rounds", reached[0].Load(), reached[1].Load(), reached[2].Load(), rounds)
 	}
 	<-writer
 }
@@ -173,7 +184,9 @@ func TestNoFailureIsSleptOver(t *testing.T) {
 	done := make(chan error, 1)
 	var at atomic.Uint64
 	go func() {
-		for r := uint64(1); r <= rounds; r++ {
+		defer at.Store(rounds + 1) // the other one is to end, too
+		begun := time.Now()
+		for r := uint64(1); r <= rounds && time.Since(begun) < lasts; r++ {
 			at.Store(r)
 			x, err := w.Wait(Cond{Addr: unsafe.Pointer(&s.word), Val: 1, Width: 8, Seen: r - 1}, nil)
 			if err != ErrFailure || x != 0 { //nolint:errorlint // it is returned as it is
@@ -189,6 +202,9 @@ func TestNoFailureIsSleptOver(t *testing.T) {
 			for at.Load() < r {
 				runtime.Gosched()
 			}
+			if at.Load() > rounds {
+				return
+			}
 			pause = pause*6364136223846793005 + 1442695040888963407
 			for range pause >> 53 {
 				atomic.LoadUint64(&s.word)
@@ -197,12 +213,7 @@ func TestNoFailureIsSleptOver(t *testing.T) {
 			Rouse(&s.bell)
 		}
 	}()
-	select {
-	case err := <-done:
-		if err != nil {
-			t.Fatal(err)
-		}
-	case <-time.After(time.Minute):
+	if !await(t, done, 1, at.Load) {
 		t.Fatalf("a failure was slept over in round %d of epoch %d, bell %d", at.Load(), v.Epoch(), s.bell.Sleeping)
 	}
 	if s.bell.Sleeping&layout.BellAsleep != 0 {

@@ -3,6 +3,7 @@ package job
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/goshmem/goshmem/failure"
 )
@@ -30,14 +31,19 @@ type call struct {
 	epoch uint64
 }
 
-// listen registers a hook.
-func listen(j *Job) (calls chan call, cancel func()) {
+// listen registers a hook. In its first call, more PEs die: the next look at the page,
+// whenever it comes, finds all of them.
+func listen(p *failure.Page, j *Job, more ...int) (calls chan call, cancel func()) {
 	calls = make(chan call, 100)
 	return calls, j.OnFailure(func(all []failure.Failure, epoch uint64) {
 		c := call{epoch: epoch}
 		for _, f := range all {
 			c.pes = append(c.pes, f.PE)
 		}
+		for _, pe := range more {
+			p.Publish(pe, 1, failure.ByExit(1), 0)
+		}
+		more = nil
 		calls <- c
 	})
 }
@@ -52,15 +58,13 @@ func expect(t *testing.T, calls chan call, epoch uint64, pes ...int) {
 // Each hook is told of each death once, in epochs, also of those before it.
 func TestNews(t *testing.T) {
 	p, j := pageOf(t, 8)
-	first, cancel := listen(j)
+	first, cancel := listen(p, j, 3, 7)
 	p.Publish(5, 1, failure.ByExit(1), 0)
 	j.Noticed()
 	expect(t, first, 1, 5)
-	p.Publish(3, 1, failure.ByExit(1), 0)
-	p.Publish(7, 1, failure.ByExit(1), 0)
 	j.Noticed()
 	expect(t, first, 3, 3, 7)
-	late, _ := listen(j)
+	late, _ := listen(p, j)
 	expect(t, late, 3, 3, 5, 7)
 	cancel()
 	p.Publish(0, 1, failure.ByExit(1), 0)
@@ -99,7 +103,7 @@ func TestNewsMeanwhile(t *testing.T) {
 	if a, b := <-calls, <-calls; a != 1 || b != 3 {
 		t.Errorf("told of epochs %d and %d, want 1 and 3", a, b)
 	}
-	others, _ := listen(j)
+	others, _ := listen(p, j)
 	expect(t, others, 3, 1, 2, 3)
 	p.Publish(4, 1, failure.ByExit(1), 0)
 	j.Noticed()
@@ -111,7 +115,7 @@ func TestNewsMeanwhile(t *testing.T) {
 	}
 	j.news.stop()
 	j.news.stop()
-	after, _ := listen(j)
+	after, _ := listen(p, j)
 	if len(after) > 0 {
 		t.Error("told after the end")
 	}
@@ -121,10 +125,11 @@ func TestNewsMeanwhile(t *testing.T) {
 func TestSettle(t *testing.T) {
 	p, j := pageOf(t, 8)
 	j.Settle() // of nothing
-	calls, _ := listen(j)
-	p.Publish(5, 1, failure.ByExit(1), 0)
-	p.Publish(6, 1, failure.ByExit(1), 0)
-	j.Settle()
+	calls, _ := listen(p, j, 5, 6)
+	p.Publish(4, 1, failure.ByExit(1), 0)
+	j.Noticed()
+	expect(t, calls, 1, 4)
+	j.news.settle(time.Minute) // as Settle, which does not wait for a slow machine
 	if len(calls) != 1 {
 		t.Errorf("%d calls before Settle returns, want one", len(calls))
 	}
@@ -140,7 +145,7 @@ func TestSettle(t *testing.T) {
 // Without a page nothing happens, at no cost.
 func TestNewsWithoutPage(t *testing.T) {
 	j := &Job{news: startNews(nil)}
-	calls, cancel := listen(j)
+	calls, cancel := listen(nil, j)
 	j.Noticed()
 	j.Settle()
 	cancel()
