@@ -54,8 +54,9 @@ func TestWaitPollExpires(t *testing.T) {
 	w := NewWaiter(&bell, PolicyFor(2, 2))
 	for _, gap := range []int{1, w.Polls + 1} {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-		defer cancel()
-		if err := w.WaitPoll(&stream{bell: &bell, gap: gap, more: -1}, ctx); !errors.Is(err, context.DeadlineExceeded) {
+		err := w.WaitPoll(&stream{bell: &bell, gap: gap, more: -1}, ctx)
+		cancel()
+		if !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("wait past its deadline ended with %v", err)
 		}
 	}
