@@ -121,8 +121,11 @@ func TestHangTimeout(t *testing.T) {
 		t.Errorf("status %d, want 143 and two that hang:\n%s", status, said)
 	}
 	j = start(t, "-n", "2", "--hang-timeout", "0.3", "--timeout", "2", "t-pe", "wait")
-	if status, said := j.ended(testPatience); status != 124 || strings.Contains(said, "hangs") {
-		t.Errorf("status %d, want 124 and nobody who hangs:\n%s", status, said)
+	// On a busy machine they may be said to hang until they have come to their wait, which takes
+	// the processor; there they do not hang.
+	status, said = j.ended(testPatience)
+	if hang, goOn := strings.Count(said, "hangs"), strings.Count(said, "goes on"); status != 124 || hang != goOn {
+		t.Errorf("status %d, want 124 and nobody who hangs at the end:\n%s", status, said)
 	}
 }
 
