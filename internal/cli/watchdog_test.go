@@ -3,9 +3,12 @@ package cli
 import (
 	"fmt"
 	"os"
+	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/rs/zerolog"
 
@@ -58,10 +61,32 @@ func TestBestWatchdogTakesOver(t *testing.T) {
 		j := start(t, append([]string{"-n", "2", "--recover", "-v"}, args...)...)
 		pids := j.ready(2)
 		<-j.stderr.says("watchdog: " + best)
+		for _, pid := range pids { // who is stopped does not end by the death of the other one
+			stopped(t, pid)
+		}
 		for _, pid := range pids {
 			check(t, syscall.Kill(pid, syscall.SIGKILL))
 		}
 		j.expect(137, "2 of 2 PEs failed:", "(learnt by "+best+")\n")
+	}
+}
+
+// stopped stops a process, and returns when all of its threads have.
+func stopped(t *testing.T, pid int) {
+	t.Helper()
+	check(t, syscall.Kill(pid, syscall.SIGSTOP))
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+	check(t, err)
+	for _, thread := range threads {
+		for begun := time.Now(); ; runtime.Gosched() {
+			stat, err := os.ReadFile(thread)
+			if err != nil || strings.Contains(string(stat), ") T ") { // or it has ended
+				break
+			}
+			if time.Since(begun) > testPatience {
+				t.Fatalf("%s after %v: %s, want state T", thread, testPatience, stat)
+			}
+		}
 	}
 }
 
