@@ -60,9 +60,7 @@ func TestRecoverLost(t *testing.T) {
 	t.Parallel()
 	gate := t.TempDir() + "/gate"
 	j := start(t, "-n", "2", "--recover", "sh", "-c", `"$0" pe t-pe wait; while [ ! -e "$1" ]; do sleep 0.02; done`, self(t), gate)
-	for _, pid := range j.ready(2) {
-		check(t, syscall.Kill(pid, syscall.SIGKILL))
-	}
+	killTogether(t, j.ready(2))
 	<-j.stderr.says("PE 0 (pid")
 	<-j.stderr.says("PE 1 (pid")
 	check(t, os.WriteFile(gate, nil, 0o600))

@@ -61,13 +61,19 @@ func TestBestWatchdogTakesOver(t *testing.T) {
 		j := start(t, append([]string{"-n", "2", "--recover", "-v"}, args...)...)
 		pids := j.ready(2)
 		<-j.stderr.says("watchdog: " + best)
-		for _, pid := range pids { // who is stopped does not end by the death of the other one
-			stopped(t, pid)
-		}
-		for _, pid := range pids {
-			check(t, syscall.Kill(pid, syscall.SIGKILL))
-		}
+		killTogether(t, pids)
 		j.expect(137, "2 of 2 PEs failed:", "(learnt by "+best+")\n")
+	}
+}
+
+// killTogether kills processes none of which ends by the death of another one before.
+func killTogether(t *testing.T, pids []int) {
+	t.Helper()
+	for _, pid := range pids {
+		stopped(t, pid)
+	}
+	for _, pid := range pids {
+		check(t, syscall.Kill(pid, syscall.SIGKILL))
 	}
 }
 
