@@ -104,7 +104,10 @@ var table = []group{
 	// Programs and helpers of the project's own house.
 	{layer: "house", packages: []string{"internal/envvar/gen"}, may: []string{"internal/envvar"}},
 	{layer: "house", packages: []string{"internal/coverage"}},
-	{layer: "house", packages: []string{"internal/coverage/gen", "internal/coverage/mutants"}, may: []string{"internal/coverage"}},
+	{layer: "house", packages: []string{"internal/coverage/gen"}, may: []string{"internal/coverage"}},
+	{layer: "house", packages: []string{"internal/coverage/mutants"}, may: []string{"internal/coverage", "internal/weave"}},
+	{layer: "house", packages: []string{"internal/coverage/treemutants"}, may: []string{"internal/weave"}},
+	{layer: "house", packages: []string{"internal/weave"}},
 	{layer: "house", packages: []string{"internal/archtest", "internal/hosted"}},
 	{layer: "house", packages: []string{"internal/testenv"}, may: []string{"internal/envvar", "internal/xunix"}},
 	{layer: "house", packages: []string{"internal/exampletest"}, may: []string{"internal/cli"}},

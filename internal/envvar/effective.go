@@ -16,6 +16,7 @@ type Setting struct {
 	Name   string
 	Value  string // as it is spelled where it comes from
 	Origin Origin
+	SetBy  Setter
 	Doc    string
 	Err    error // a *ValueError if the value cannot be used
 }
@@ -25,7 +26,7 @@ func Effective(lookup Lookup) []Setting {
 	out := make([]Setting, 0, len(table))
 	for i := range table {
 		v := &table[i]
-		s := Setting{Name: v.Name, Value: v.Default, Origin: FromDefault, Doc: v.Doc}
+		s := Setting{Name: v.Name, Value: v.Default, Origin: FromDefault, SetBy: v.SetBy, Doc: v.Doc}
 		if value, name, ok := get(lookup, v); ok {
 			s.Value, s.Origin = value, origin(v, name)
 			if v.check != nil {

@@ -55,6 +55,11 @@ var capabilities = []string{
 	"cc", "ebpf", "libpmix", "mpich", "netns", "openmpi", "oshmem", "pmi1", "root", "slurm", "user",
 }
 
+// CheckCollectives is what GOSHMEM_CHECK may name.
+const CheckCollectives = "collectives"
+
+var checks = []string{CheckCollectives}
+
 // IsSet says whether one of the variables that take any value is set, be it to
 // the empty string, under its own or its deprecated name.
 func IsSet(lookup Lookup, name string) bool {
@@ -82,6 +87,12 @@ func LogLevel(lookup Lookup) (Level, error) {
 // each once. The error is a *ValueError.
 func Required(lookup Lookup) ([]string, error) {
 	return read(lookup, TestRequire, nil, parseCapabilities)
+}
+
+// Checks returns the checks that GOSHMEM_CHECK names, sorted and each once. The
+// error is a *ValueError.
+func Checks(lookup Lookup) ([]string, error) {
+	return read(lookup, Check, nil, parseChecks)
 }
 
 // ProgressBar says whether GOSHMEM_PROGRESS asks for a bar. The error is a
@@ -149,15 +160,20 @@ func parseLevel(s string) (Level, error) {
 	return Level(i), nil
 }
 
-func parseCapabilities(s string) ([]string, error) {
+func parseCapabilities(s string) ([]string, error) { return parseList(s, capabilities) }
+
+func parseChecks(s string) ([]string, error) { return parseList(s, checks) }
+
+// parseList reads a comma list of allowed words.
+func parseList(s string, allowed []string) ([]string, error) {
 	var list []string
 	for c := range strings.SplitSeq(s, ",") {
 		if c = strings.TrimSpace(c); c == "" {
 			continue
 		}
-		if !slices.Contains(capabilities, c) {
+		if !slices.Contains(allowed, c) {
 			return nil, &ValueError{
-				Value: s, Want: "a comma list of " + oneOf(capabilities), Cause: strconv.Quote(c) + " is none of them",
+				Value: s, Want: "a comma list of " + oneOf(allowed), Cause: strconv.Quote(c) + " is none of them",
 			}
 		}
 		list = append(list, c)

@@ -9,6 +9,7 @@ const (
 	Info          = "SHMEM_INFO"
 	Debug         = "SHMEM_DEBUG"
 
+	Check       = "GOSHMEM_CHECK"
 	Log         = "GOSHMEM_LOG"
 	Pprof       = "GOSHMEM_PPROF"
 	Progress    = "GOSHMEM_PROGRESS"
@@ -40,6 +41,7 @@ const (
 	BackingHeap    = "OMPI_MCA_sshmem_base_backing_file_dir"
 
 	Oversubscribe = "OMPI_MCA_mpi_oversubscribe"
+	MemHooks      = "OMPI_MCA_opal_common_ucx_opal_mem_hooks"
 )
 
 // DefaultSymmetricSize is the size of a symmetric heap in bytes where neither
@@ -111,6 +113,11 @@ var table = []Var{
 		check: func(v string) error { _, err := parseLevel(v); return err },
 	},
 	{
+		Name: Check, Value: "comma list of " + oneOf(checks), Default: Unset,
+		Doc:   "Mistakes of programs that PEs look for. collectives: before each collective, the PEs of its team compare what they call, and all get an error if that differs. A check is on if any PE asks for it.",
+		check: func(v string) error { _, err := parseChecks(v); return err },
+	},
+	{
 		Name: MaxProcs, Value: "integer from 1", Default: "max(1, processors of the PE / PEs that share them)", SetBy: Either,
 		Doc:   "Number of threads that run Go code at a time in a PE; the default is set by oshrun only, alone Go's own holds.",
 		check: func(v string) error { _, err := parseMaxProcs(v); return err },
@@ -122,7 +129,7 @@ var table = []Var{
 	},
 	{
 		Name: Pprof, Value: "directory", Default: Unset, SetBy: Either,
-		Doc: "Where each PE writes a CPU profile, of the time from Init on, and a heap profile when it leaves the job: pe.N.cpu.pprof and pe.N.heap.pprof.",
+		Doc: "Where each PE writes a CPU profile, of the time from Init on, and a heap profile when it leaves the job: pe.N.cpu.pprof and pe.N.heap.pprof; in spawned job J, job.J.pe.N.cpu.pprof and job.J.pe.N.heap.pprof.",
 	},
 	{
 		Name: Progress, Value: "bar, lines", Default: "bar where oshrun's stderr is a terminal, otherwise lines", SetBy: Either,
@@ -217,6 +224,10 @@ var table = []Var{
 	{
 		Name: Oversubscribe, Value: "1", Default: "1 where there are more PEs than processors", SetBy: Either,
 		Doc: "Lets ranks of Open MPI give way to others while they wait.",
+	},
+	{
+		Name: MemHooks, Value: "0, 1", Default: "0", SetBy: Either,
+		Doc: "Whether UCX in programs of Open MPI watches memory by Open MPI's hooks (1) or its own (0); with 1, Open MPI's own default, OpenSHMEM programs of Open MPI 4.1.4 crash in shmem_finalize.",
 	},
 }
 

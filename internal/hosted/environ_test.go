@@ -27,3 +27,11 @@ func TestGiveWay(t *testing.T) {
 	oshrun(t, "-n", fmt.Sprint(many), "sh", "-c", show).wantLines(many, "give way: 1")
 	oshrun(t, "-n", fmt.Sprint(many), "-x", "OMPI_MCA_mpi_oversubscribe=0", "sh", "-c", show).wantLines(many, "give way: 0")
 }
+
+// TestMemHooks: the default that keeps Open MPI's OpenSHMEM from crashing, and a
+// user's own value, which wins.
+func TestMemHooks(t *testing.T) {
+	const show = `echo "hooks: $OMPI_MCA_opal_common_ucx_opal_mem_hooks"`
+	oshrun(t, "-n", "2", "sh", "-c", show).wantLines(2, "hooks: 0")
+	oshrun(t, "-n", "2", "-x", "OMPI_MCA_opal_common_ucx_opal_mem_hooks=1", "sh", "-c", show).wantLines(2, "hooks: 1")
+}

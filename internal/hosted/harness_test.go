@@ -25,6 +25,9 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asOshrun) != "" {
 		os.Exit(cli.Execute(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 	}
+	if os.Getenv(aloneVar) != "" {
+		os.Exit(alone())
+	}
 	os.Exit(m.Run())
 }
 
@@ -113,8 +116,5 @@ func check(t *testing.T, err error) {
 	}
 }
 
-// Statuses of a job of which a PE ended by a signal.
-const (
-	killed  = 128 + int(syscall.SIGKILL)
-	crashed = 128 + int(syscall.SIGSEGV)
-)
+// killed is the status of a job of which a PE was killed.
+const killed = 128 + int(syscall.SIGKILL)

@@ -14,6 +14,9 @@ const (
 	BindNone
 	BindCore
 	BindNUMA
+	BindSocket
+	BindHWThread
+	BindL3
 )
 
 // Map says to which core a PE goes.
@@ -21,10 +24,17 @@ type Map uint8
 
 // The mappings.
 const (
-	MapDefault Map = iota // MapSlot
-	MapCore               // core after core
-	MapSlot               // the same, but if bound to NUMA nodes in equal blocks, neighbors together
+	MapDefault  Map = iota // MapSlot
+	MapCore                // core after core
+	MapSlot                // the same, but if bound to more than a core in equal blocks, neighbors together
+	MapNUMA                // in turn to the NUMA nodes, there core after core
+	MapSocket              // in turn to the sockets
+	MapHWThread            // hardware thread after hardware thread
+	MapL3                  // in turn to the cores that share an L3 cache
 )
+
+// bindOf is the binding that a mapping brings with it where none is asked for.
+var bindOf = map[Map]Bind{MapCore: BindCore, MapNUMA: BindNUMA, MapSocket: BindSocket, MapHWThread: BindHWThread, MapL3: BindL3}
 
 // Request is a job's wish.
 type Request struct {
@@ -32,12 +42,13 @@ type Request struct {
 	Bind     Bind
 	Map      Map
 	Overload bool // several PEs may be bound to one core
+	Limited  bool // the topology was limited: PEs that are not bound otherwise are to all of it
 }
 
 // Place is where a PE runs.
 type Place struct {
 	CPUs    []int  // that it may use, sorted; nil: any that the job may use
-	Unit    string // what they are: "core 3", "numa 0"
+	Unit    string // what they are: "core 3", "numa 0", "hwthread 5"
 	Sharers int    // PEs that have the same, this one included
 }
 
@@ -50,15 +61,20 @@ func (p *Place) Procs(allowed int) int {
 	return max(1, allowed/max(p.Sharers, 1))
 }
 
-// TooFewError reports a binding for which there are not enough cores.
+// TooFewError reports a binding for which there are not enough cores, or hardware
+// threads.
 type TooFewError struct {
 	Bind       Bind
-	PEs, Cores int
+	PEs, Units int
 }
 
 // Error says how many there are.
 func (e *TooFewError) Error() string {
-	return fmt.Sprintf("--bind-to %s: %d PEs, want at most %d, one for each core that may be used", e.Bind, e.PEs, e.Cores)
+	unit := "core"
+	if e.Bind == BindHWThread {
+		unit = "hardware thread"
+	}
+	return fmt.Sprintf("--bind-to %s: %d PEs, want at most %d, one for each %s that may be used", e.Bind, e.PEs, e.Units, unit)
 }
 
 // Assign returns the place of each PE.
@@ -66,49 +82,128 @@ func (e *TooFewError) Error() string {
 // By default each PE is bound to its share of the cores, so that no two PEs ever
 // meet on one while another is idle, threads of a PE have room, and several jobs
 // on a node do not all crowd on its first cores. PEs that are mapped by core are
-// bound to cores, as with mpirun, and with more PEs than cores nobody is bound.
+// bound to cores, as with mpirun, and likewise by other units; with more PEs than
+// cores nobody is bound.
 //
-// More PEs than cores are refused where a binding was asked for, unless overload
-// is allowed. The error is a *TooFewError.
+// More PEs than cores, or hardware threads if bound to those, are refused where a
+// binding was asked for, unless overload is allowed. The error is a *TooFewError.
 func (t Topology) Assign(r Request) ([]Place, error) {
 	cores := usable(t.cores())
-	few := r.PEs > len(cores)
-	bind := r.Bind
-	switch {
-	case bind == BindDefault && few:
-		bind = BindNone
-	case bind == BindDefault && r.Map == MapCore:
-		bind = BindCore
-	case bind > BindNone && few && (!r.Overload || len(cores) == 0):
-		return nil, &TooFewError{Bind: bind, PEs: r.PEs, Cores: len(cores)}
+	asked := r.Bind
+	if r.Bind == BindDefault {
+		r.Bind = bindOf[r.Map]
+	}
+	units := len(cores)
+	if r.Bind == BindHWThread {
+		units = len(t.Allowed())
+	}
+	if few := r.PEs > units; few && asked == BindDefault {
+		r.Bind = BindNone
+	} else if asked > BindNone && (few && !r.Overload || units == 0) {
+		return nil, &TooFewError{Bind: asked, PEs: r.PEs, Units: units}
 	}
 	places := make([]Place, r.PEs)
 	for pe := range places {
-		places[pe] = r.place(bind, cores, pe)
+		places[pe] = r.place(cores, pe)
+		if places[pe].CPUs == nil && r.Limited {
+			places[pe].CPUs = t.Allowed()
+			places[pe].Unit = "processors " + FormatList(places[pe].CPUs)
+		}
 	}
 	count(places)
 	return places, nil
 }
 
 // place returns where a PE runs.
-func (r *Request) place(bind Bind, cores []core, pe int) Place {
-	switch bind {
+func (r *Request) place(cores []core, pe int) Place {
+	switch r.Bind {
 	case BindDefault:
 		return r.share(cores, pe)
-	case BindCore:
-		return on(cores[pe%len(cores)])
-	case BindNUMA:
-		at := r.slot(len(cores), pe)
-		if r.Map == MapCore {
-			at = pe % len(cores)
-		}
-		mine := node(cores, cores[at].node)
-		p := on(mine...)
-		p.Unit = fmt.Sprintf("numa %d", mine[0].node)
-		return p
-	default:
+	case BindNone:
 		return Place{}
+	case BindHWThread:
+		return r.thread(cores, pe)
 	}
+	at := r.anchor(cores, pe)
+	if r.Bind == BindCore {
+		return on(at)
+	}
+	key, name := keyOf(r.Bind)
+	p := on(group(cores, key, key(&at))...)
+	p.Unit = fmt.Sprintf("%s %d", name, key(&at))
+	return p
+}
+
+// keyOf returns what the cores of a unit have in common, and the unit's name.
+func keyOf(b Bind) (key func(*core) int, name string) {
+	switch b {
+	case BindSocket:
+		return func(c *core) int { return c.pkg }, "socket"
+	case BindL3:
+		return func(c *core) int { return c.l3 }, "l3cache"
+	default:
+		return func(c *core) int { return c.node }, "numa"
+	}
+}
+
+// anchor returns the core to which a PE is mapped; around it the PE is bound.
+func (r *Request) anchor(cores []core, pe int) core {
+	switch r.Map {
+	case MapNUMA, MapSocket, MapL3:
+		key, _ := keyOf(bindOf[r.Map])
+		groups := split(cores, key)
+		mine := groups[pe%len(groups)]
+		return mine[pe/len(groups)%len(mine)]
+	case MapHWThread:
+		at, _ := nthThread(cores, pe)
+		return at
+	case MapCore:
+		return cores[pe%len(cores)]
+	}
+	if r.Bind == BindCore {
+		return cores[pe%len(cores)]
+	}
+	return cores[r.slot(len(cores), pe)]
+}
+
+// thread returns the hardware thread of a PE: the next one where PEs are mapped by
+// hardware thread. Otherwise PEs that have each other's core take its threads by turns.
+func (r *Request) thread(cores []core, pe int) Place {
+	if r.Map == MapHWThread {
+		_, id := nthThread(cores, pe)
+		return onThread(id)
+	}
+	by := *r
+	by.Bind = BindCore // neighbors do not share a core while another one has nobody
+	at, before := by.anchor(cores, pe), 0
+	for other := range pe {
+		if by.anchor(cores, other).index == at.index {
+			before++
+		}
+	}
+	return onThread(at.may[before%len(at.may)])
+}
+
+// onThread returns the place that is one hardware thread.
+func onThread(id int) Place {
+	return Place{CPUs: []int{id}, Unit: fmt.Sprintf("hwthread %d", id)}
+}
+
+// nthThread returns hardware thread number n of the cores, core after core, and its
+// core. It begins again after the last one.
+func nthThread(cores []core, n int) (core, int) {
+	total := 0
+	for _, c := range cores {
+		total += len(c.may)
+	}
+	n %= total
+	for _, c := range cores {
+		if n < len(c.may) {
+			return c, c.may[n]
+		}
+		n -= len(c.may)
+	}
+	panic("plan: fewer threads than counted")
 }
 
 // slot returns the core at which the part of a PE begins if n cores are divided
@@ -122,7 +217,8 @@ func (r *Request) share(cores []core, pe int) Place {
 		return Place{}
 	}
 	mine, index, of := cores, pe, r.PEs
-	if nodes := byNode(cores); len(nodes) <= r.PEs {
+	node, _ := keyOf(BindNUMA)
+	if nodes := split(cores, node); len(nodes) <= r.PEs {
 		counts := spread(nodes, r.PEs)
 		i := 0
 		for ; index >= counts[i]; i++ {
@@ -134,16 +230,26 @@ func (r *Request) share(cores []core, pe int) Place {
 	return on(mine[index*n/of : (index+1)*n/of]...)
 }
 
-// byNode returns the cores of each NUMA node that has any.
-func byNode(cores []core) (nodes [][]core) {
+// split returns the cores of each unit that has any.
+func split(cores []core, key func(*core) int) (units [][]core) {
 	var seen []int
-	for _, c := range cores {
-		if !slices.Contains(seen, c.node) {
-			seen = append(seen, c.node)
-			nodes = append(nodes, node(cores, c.node))
+	for i := range cores {
+		if k := key(&cores[i]); !slices.Contains(seen, k) {
+			seen = append(seen, k)
+			units = append(units, group(cores, key, k))
 		}
 	}
-	return nodes
+	return units
+}
+
+// group returns the cores of one unit.
+func group(cores []core, key func(*core) int, of int) (some []core) {
+	for i := range cores {
+		if key(&cores[i]) == of {
+			some = append(some, cores[i])
+		}
+	}
+	return some
 }
 
 // spread says how many of the PEs, of which there are as many as nodes at least
@@ -180,16 +286,6 @@ func on(cores ...core) (p Place) {
 		p.Unit = "cores " + FormatList(numbers)
 	}
 	return p
-}
-
-// node returns the cores of a NUMA node.
-func node(cores []core, number int) (some []core) {
-	for _, c := range cores {
-		if c.node == number {
-			some = append(some, c)
-		}
-	}
-	return some
 }
 
 // count notes how many PEs share each place.

@@ -16,7 +16,7 @@ func machine(sockets, nodes, cores, threads int) (t Topology) {
 	all := sockets * nodes * cores
 	for c := range all {
 		for k := range threads {
-			t = append(t, CPU{ID: k*all + c, Package: c / (nodes * cores), Core: c, Node: c / cores, Allowed: true})
+			t = append(t, CPU{ID: k*all + c, Package: c / (nodes * cores), Core: c, Node: c / cores, L3: c / 2, Allowed: true})
 		}
 	}
 	return t
@@ -84,6 +84,22 @@ func TestAssign(t *testing.T) {
 		{"a set, numa", only(big, "3,11,4"), Request{PEs: 2, Bind: BindNUMA}, "3,11 4"},
 		{"second threads only", only(big, "8-15"), Request{PEs: 2, Bind: BindCore}, "8 9"},
 		{"unknown machine", nil, Request{PEs: 2}, "- -"},
+		{"socket", machine(2, 2, 2, 1), Request{PEs: 2, Bind: BindSocket}, "0-3 4-7"},
+		{"socket, in turn", big, Request{PEs: 3, Map: MapSocket}, "0-3,8-11 4-7,12-15 0-3,8-11"},
+		{"core, by socket", big, Request{PEs: 5, Bind: BindCore, Map: MapSocket}, "0,8 4,12 1,9 5,13 2,10"},
+		{"by socket, oversubscribed", two, Request{PEs: 3, Map: MapSocket}, "- - -"},
+		{"numa, in turn", machine(1, 2, 2, 1), Request{PEs: 3, Map: MapNUMA}, "0-1 2-3 0-1"},
+		{"L3", big, Request{PEs: 2, Bind: BindL3}, "0-1,8-9 4-5,12-13"},
+		{"L3, in turn", big, Request{PEs: 3, Map: MapL3}, "0-1,8-9 2-3,10-11 4-5,12-13"},
+		{"hwthread", big, Request{PEs: 9, Bind: BindHWThread}, "0 1 2 3 4 5 6 7 8"},
+		{"hwthread, more than cores", machine(1, 1, 2, 2), Request{PEs: 4, Bind: BindHWThread}, "0 1 2 3"},
+		{"hwthread, overload", machine(1, 1, 1, 2), Request{PEs: 3, Bind: BindHWThread, Overload: true}, "0 1 0"},
+		{"by hwthread", big, Request{PEs: 4, Map: MapHWThread}, "0 8 1 9"},
+		{"core, by hwthread", big, Request{PEs: 4, Bind: BindCore, Map: MapHWThread}, "0,8 0,8 1,9 1,9"},
+		{"hwthread, by socket", big, Request{PEs: 3, Bind: BindHWThread, Map: MapSocket}, "0 4 1"},
+		{"limited", only(two, "1"), Request{PEs: 2, Limited: true}, "1 1"},
+		{"limited, none", only(big, "2-5"), Request{PEs: 2, Bind: BindNone, Limited: true}, "2-5 2-5"},
+		{"limited, alone", only(big, "2-5"), Request{PEs: 1, Limited: true}, "2-5"},
 	} {
 		places, err := x.on.Assign(x.r)
 		if got := show(places); err != nil || got != x.want {
@@ -97,17 +113,19 @@ func TestTooFew(t *testing.T) {
 	for _, x := range []struct {
 		on    Topology
 		bind  Bind
-		cores int
+		units int
 	}{
 		{machine(1, 1, 2, 2), BindCore, 2},
 		{machine(1, 1, 2, 1), BindNUMA, 2},
 		{only(machine(2, 1, 4, 1), "0"), BindCore, 1},
 		{nil, BindCore, 0},
+		{machine(1, 1, 1, 2), BindHWThread, 2},
+		{machine(2, 1, 1, 2), BindSocket, 2},
 	} {
 		_, err := x.on.Assign(Request{PEs: 3, Bind: x.bind})
 		var few *TooFewError
-		if !errors.As(err, &few) || few.Cores != x.cores || few.PEs != 3 || !strings.Contains(err.Error(), "--bind-to "+x.bind.String()) {
-			t.Errorf("%s on %d cores: %v", x.bind, x.cores, err)
+		if !errors.As(err, &few) || few.Units != x.units || few.PEs != 3 || !strings.Contains(err.Error(), "--bind-to "+x.bind.String()) {
+			t.Errorf("%s on %d cores: %v", x.bind, x.units, err)
 		}
 	}
 	if _, err := Topology(nil).Assign(Request{PEs: 1, Bind: BindCore, Overload: true}); err == nil {
@@ -157,7 +175,7 @@ func TestAssignProperties(t *testing.T) {
 		for i := range m {
 			m[i].Allowed = rapid.Bool().Draw(t, "allowed")
 		}
-		r := Request{PEs: n("pes", 40), Bind: Bind(n("bind", 4) - 1), Map: Map(n("map", 2)), Overload: true}
+		r := Request{PEs: n("pes", 40), Bind: Bind(n("bind", 7) - 1), Map: Map(n("map", 7) - 1), Overload: true}
 		places, err := m.Assign(r)
 		if err != nil {
 			if m.Cores() > 0 {
@@ -177,17 +195,24 @@ func TestAssignProperties(t *testing.T) {
 				t.Fatalf("place %+v", p)
 			}
 		}
-		if r.Bind == BindDefault && r.PEs <= m.Cores() {
+		if r.Bind == BindDefault && r.Map <= MapSlot && r.PEs <= m.Cores() {
 			for place, k := range uses {
 				if k > 1 {
 					t.Fatalf("%d PEs on %s, want one", k, place)
 				}
 			}
-			if r.Map != MapCore && Union(places, len(m.Allowed())) != len(m.Allowed()) {
+			if bindOf[r.Map] == BindDefault && Union(places, len(m.Allowed())) != len(m.Allowed()) {
 				t.Fatalf("PEs have not all of %v: %s", m.Allowed(), show(places))
 			}
 		}
-		if r.Bind == BindCore {
+		if r.Bind == BindHWThread && r.Map == MapHWThread {
+			for place, k := range uses {
+				if most := (r.PEs + len(m.Allowed()) - 1) / len(m.Allowed()); k > most {
+					t.Fatalf("%d PEs on %s, want at most %d", k, place, most)
+				}
+			}
+		}
+		if r.Bind == BindCore && r.Map <= MapSlot {
 			for place, k := range uses {
 				if most := (r.PEs + m.Cores() - 1) / m.Cores(); k > most {
 					t.Fatalf("%d PEs on %s, want at most %d", k, place, most)
@@ -216,14 +241,16 @@ func TestReport(t *testing.T) {
 func TestParse(t *testing.T) {
 	for s, want := range map[string]string{
 		"none": "none false", "core": "core false", "numa": "numa false", "core:overload-allowed": "core true", "numa:overload-allowed": "numa true",
-		"": "", "default": "", "cores": "", "core:": "", "none:overload-allowed": "", "socket": "", ":overload-allowed": "",
+		"socket": "socket false", "package": "socket false", "hwthread": "hwthread false", "l3cache": "l3cache false", "machine": "none false",
+		"core:if-supported": "core false", "core:if-supported:overload-allowed": "core true",
+		"": "", "default": "", "cores": "", "core:": "", "none:overload-allowed": "", "l2cache": "", "core:2": "", "slot": "", "node": "", ":overload-allowed": "",
 	} {
 		b, over, err := ParseBind(s)
 		if got := fmt.Sprint(b, over); err == nil && got != want || (err != nil) != (want == "") {
 			t.Errorf("ParseBind(%q) = %s, %v, want %q", s, got, err, want)
 		}
 	}
-	for s, want := range map[string]Map{"core": MapCore, "slot": MapSlot, "": 0, "default": 0, "numa": 0} {
+	for s, want := range map[string]Map{"core": MapCore, "slot": MapSlot, "numa": MapNUMA, "socket": MapSocket, "package": MapSocket, "hwthread": MapHWThread, "l3cache": MapL3, "node": MapSlot, "": 0, "default": 0, "none": 0, "machine": 0} {
 		if m, err := ParseMap(s); m != want || (err != nil) != (want == 0) {
 			t.Errorf("ParseMap(%q) = %v, %v, want %v", s, m, err, want)
 		}
@@ -241,5 +268,16 @@ func TestParseList(t *testing.T) {
 		if ids, err := ParseList(s); err == nil {
 			t.Errorf("ParseList(%q) = %v, want an error", s, ids)
 		}
+	}
+}
+
+func TestLimit(t *testing.T) {
+	big := machine(2, 1, 2, 2)
+	limited, err := big.Limit([]int{1, 2, 5})
+	if err != nil || FormatList(limited.Allowed()) != "1-2,5" || len(big.Allowed()) != 8 {
+		t.Errorf("allowed %v, %v, want 1-2,5", limited.Allowed(), err)
+	}
+	if _, err := limited.Limit([]int{1, 3}); err == nil || !strings.Contains(err.Error(), "processor 3") || !strings.Contains(err.Error(), "1-2,5") {
+		t.Errorf("a processor that may not be used: %v", err)
 	}
 }

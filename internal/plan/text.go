@@ -8,9 +8,21 @@ import (
 )
 
 var (
-	bindNames = []string{BindDefault: "default", BindNone: "none", BindCore: "core", BindNUMA: "numa"}
-	mapNames  = []string{MapDefault: "default", MapCore: "core", MapSlot: "slot"}
+	bindNames = []string{
+		BindDefault: "default", BindNone: "none", BindCore: "core", BindNUMA: "numa", BindSocket: "socket", BindHWThread: "hwthread", BindL3: "l3cache",
+	}
+	mapNames = []string{
+		MapDefault: "default", MapCore: "core", MapSlot: "slot", MapNUMA: "numa", MapSocket: "socket", MapHWThread: "hwthread", MapL3: "l3cache",
+	}
+	// otherNames are words of other launchers for the same.
+	otherNames = map[string]string{"package": "socket", "l3": "l3cache", "machine": "none", "node": "slot"}
 )
+
+// BindWords are the words that ParseBind takes, without qualifiers.
+func BindWords() []string { return slices.Clone(bindNames[BindNone:]) }
+
+// MapWords are the words that ParseMap takes.
+func MapWords() []string { return slices.Clone(mapNames[MapCore:]) }
 
 // String returns the word of --bind-to.
 func (b Bind) String() string { return name(bindNames, int(b)) }
@@ -25,27 +37,49 @@ func name(names []string, i int) string {
 	return strconv.Itoa(i)
 }
 
-// overload is the qualifier that allows several PEs on a core.
-const overload = ":overload-allowed"
+// The qualifiers of a binding: several PEs may have a core; a binding that is not
+// possible is done without.
+const (
+	overload    = "overload-allowed"
+	ifSupported = "if-supported"
+)
 
-// ParseBind reads none, core or numa, the latter two perhaps followed by
-// :overload-allowed.
+// ParseBind reads a word of BindWords, perhaps followed by :overload-allowed or
+// :if-supported. The latter changes nothing, because any Linux can bind.
 func ParseBind(s string) (b Bind, over bool, err error) {
-	word, over := strings.CutSuffix(s, overload)
-	i := slices.Index(bindNames, word)
-	if i <= int(BindDefault) || over && Bind(i) == BindNone {
-		return 0, false, fmt.Errorf("%q, want none, core or numa, or core%s", s, overload)
+	word, qualifiers, qualified := strings.Cut(s, ":")
+	i := index(bindNames, word)
+	bad := i <= int(BindDefault)
+	for q := range strings.SplitSeq(qualifiers, ":") {
+		over = over || q == overload
+		bad = bad || qualified && (q != overload && q != ifSupported || Bind(i) == BindNone)
+	}
+	if bad {
+		return 0, false, fmt.Errorf("%q, want %s, or core:%s", s, orList(BindWords()), overload)
 	}
 	return Bind(i), over, nil
 }
 
-// ParseMap reads core or slot.
+// ParseMap reads a word of MapWords.
 func ParseMap(s string) (Map, error) {
-	i := slices.Index(mapNames, s)
+	i := index(mapNames, s)
 	if i <= int(MapDefault) {
-		return 0, fmt.Errorf("%q, want core or slot", s)
+		return 0, fmt.Errorf("%q, want %s", s, orList(MapWords()))
 	}
 	return Map(i), nil
+}
+
+// index returns the place of a word, or of the one that stands for the same.
+func index(names []string, word string) int {
+	if other := otherNames[word]; slices.Contains(names, other) {
+		word = other
+	}
+	return slices.Index(names, word)
+}
+
+func orList(words []string) string {
+	last := len(words) - 1
+	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
 
 // Draw returns a picture of the node with the processors of a place: a bracket

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 )
 
@@ -11,6 +12,7 @@ type CPU struct {
 	Package int  // the socket
 	Core    int  // a number that the threads of one core have in common
 	Node    int  // the NUMA node
+	L3      int  // a number that the processors with one L3 cache have in common
 	Allowed bool // the job may use it
 }
 
@@ -28,6 +30,22 @@ func (t Topology) Allowed() (ids []int) {
 	return ids
 }
 
+// Limit returns the topology with only the given processors allowed. All of them
+// must be.
+func (t Topology) Limit(ids []int) (Topology, error) {
+	allowed := t.Allowed()
+	for _, id := range ids {
+		if !slices.Contains(allowed, id) {
+			return nil, fmt.Errorf("processor %d, want some of those that may be used: %s", id, FormatList(allowed))
+		}
+	}
+	limited := slices.Clone(t)
+	for i := range limited {
+		limited[i].Allowed = slices.Contains(ids, limited[i].ID)
+	}
+	return limited, nil
+}
+
 // Cores returns the number of cores of which at least one thread may be used.
 func (t Topology) Cores() int { return len(usable(t.cores())) }
 
@@ -38,6 +56,7 @@ type core struct {
 	may   []int // those that may be used
 	pkg   int
 	node  int
+	l3    int
 }
 
 // cores returns all cores in the order in which PEs are mapped to them: those of
@@ -49,7 +68,7 @@ func (t Topology) cores() (all []core) {
 	})
 	for i, c := range sorted {
 		if before := sorted[max(i-1, 0)]; i == 0 || before.Package != c.Package || before.Node != c.Node || before.Core != c.Core {
-			all = append(all, core{index: len(all), pkg: c.Package, node: c.Node})
+			all = append(all, core{index: len(all), pkg: c.Package, node: c.Node, l3: c.L3})
 		}
 		last := &all[len(all)-1]
 		last.ids = append(last.ids, c.ID)

@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strconv"
 
 	gplot "gonum.org/v1/plot"
 	"gonum.org/v1/plot/font"
@@ -132,7 +133,7 @@ func (f *Figure) axes(p *gplot.Plot) {
 		p.X.Scale, p.X.Tick.Marker = gplot.LogScale{}, powers{}
 	}
 	if f.LogY {
-		p.Y.Scale, p.Y.Tick.Marker = gplot.LogScale{}, gplot.LogTicks{Prec: -1}
+		p.Y.Scale, p.Y.Tick.Marker = gplot.LogScale{}, decades{}
 	}
 	if f.Names != nil {
 		p.NominalX(f.Names...)
@@ -316,6 +317,39 @@ func (s *Series) addSpread(p *gplot.Plot, xys plotter.XYs, at place) error {
 	bars.Color = at.color
 	p.Add(bars)
 	return nil
+}
+
+// decades marks a logarithmic axis at powers of ten and, where fewer than two of
+// them are in sight, at their multiples, too.
+type decades struct{}
+
+// Ticks implements plot.Ticker. gonum's LogTicks would mark each decade's beginning twice,
+// and begin at 1 below 1.
+func (decades) Ticks(low, high float64) []gplot.Tick {
+	var ticks []gplot.Tick
+	labels := 0
+	for e := int(math.Floor(math.Log10(low) + 1e-9)); ; e++ {
+		decade := math.Pow10(e)
+		ticks = append(ticks, gplot.Tick{Value: decade, Label: strconv.FormatFloat(decade, 'g', -1, 64)})
+		if decade >= low && decade <= high {
+			labels++
+		}
+		if decade >= high {
+			break
+		}
+		for i := 2; i < 10; i++ {
+			ticks = append(ticks, gplot.Tick{Value: decade * float64(i)})
+		}
+	}
+	if labels < 2 && high < 2*low { // within one step of a multiple
+		return gplot.DefaultTicks{}.Ticks(low, high)
+	}
+	for i := range ticks {
+		if labels < 2 && ticks[i].Label == "" {
+			ticks[i].Label = strconv.FormatFloat(ticks[i].Value, 'g', 3, 64)
+		}
+	}
+	return ticks
 }
 
 // powers marks a logarithmic axis at powers of two.

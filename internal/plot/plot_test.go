@@ -97,3 +97,24 @@ func TestRefusals(t *testing.T) {
 		t.Errorf("no folder: %v, want ErrNotExist", err)
 	}
 }
+
+// A logarithmic axis has two labels at least, however small its range, and one mark at
+// each value.
+func TestDecades(t *testing.T) {
+	for _, x := range [][2]float64{{1, 1e6}, {2, 90}, {30, 80}, {1.1, 1.4}, {0.9, 12}, {10, 80}, {0.1, 0.7}} {
+		labels := 0
+		seen := map[float64]bool{}
+		for _, tick := range (decades{}).Ticks(x[0], x[1]) {
+			if tick.Label != "" && tick.Value >= x[0] && tick.Value <= x[1] {
+				labels++
+			}
+			if seen[tick.Value] {
+				t.Errorf("two marks at %g between %g and %g, want one", tick.Value, x[0], x[1])
+			}
+			seen[tick.Value] = true
+		}
+		if labels < 2 {
+			t.Errorf("%d labels between %g and %g, want 2 or more", labels, x[0], x[1])
+		}
+	}
+}

@@ -8,8 +8,10 @@
 package testenv
 
 import (
+	"bytes"
 	"fmt"
 	"os"
+	"os/exec"
 	"slices"
 	"sync"
 	"testing"
@@ -33,6 +35,8 @@ const (
 	EBPF    Capability = "ebpf"    // the test may load programs that trace the kernel
 	Root    Capability = "root"    // the test runs as root
 	User    Capability = "user"    // the test runs as an ordinary user
+
+	Namespaces Capability = "netns" // the test may make namespaces of networks, processes and mounts
 )
 
 // probe finds out about one capability.
@@ -51,6 +55,8 @@ var probes = map[Capability]probe{
 	EBPF:    {findEBPF, "run the test as root, or with CAP_BPF and CAP_PERFMON"},
 	Root:    {findRoot, "run the test as root"},
 	User:    {findUser, "run the test as an ordinary user"},
+
+	Namespaces: {findNamespaces, "run the test as root, outside of a container that forbids it; Debian: apt install util-linux"},
 }
 
 // answer is what a probe found.
@@ -116,6 +122,14 @@ func findRoot() (*toolchain, error) {
 func findUser() (*toolchain, error) {
 	if os.Geteuid() == 0 {
 		return nil, fmt.Errorf("the test runs as root, who may do everything")
+	}
+	return nil, nil
+}
+
+func findNamespaces() (*toolchain, error) {
+	cmd := exec.Command("unshare", "--mount", "--net", "--pid", "--fork", "mount", "--bind", "/dev/null", "/dev/ptmx")
+	if text, err := cmd.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("%s: %w: %s", cmd, err, bytes.TrimSpace(text))
 	}
 	return nil, nil
 }

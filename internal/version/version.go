@@ -6,7 +6,7 @@ import "runtime/debug"
 
 // The levels of the specifications.
 const (
-	OpenSHMEM = "1.6 (in progress)"
+	OpenSHMEM = "1.6, without deprecated names"
 	PMIx      = "4.2 (client-facing, in progress)"
 )
 

@@ -13,6 +13,7 @@ const (
 	OrderStacks  Order = iota + 1 // send the stacks of all goroutines
 	OrderProfile                  // write the profiles now: the end is near
 	OrderNews                     // look at the failure page; this one is not answered
+	OrderCalls                    // say in a line in which calls of the library the program is
 )
 
 // MaxText is how much text of an answer fits into one packet.

@@ -81,9 +81,25 @@ func topology(root string, allowed []int) plan.Topology {
 		if pkg, err := list(filepath.Join(at, "physical_package_id")); err == nil {
 			c.Package = pkg[0]
 		}
+		c.L3 = l3Of(filepath.Join(root, "cpu", "cpu"+strconv.Itoa(id), "cache"), c.Package)
 		t = append(t, c)
 	}
 	return t
+}
+
+// l3Of returns the first processor that shares the L3 cache of one whose caches
+// are described in dir. Where none is, all of a socket count as sharing one.
+func l3Of(dir string, pkg int) int {
+	found, _ := filepath.Glob(filepath.Join(dir, "index*", "level")) // the pattern is good
+	for _, file := range found {
+		if level, err := list(file); err != nil || level[0] != 3 {
+			continue
+		}
+		if with, err := list(filepath.Join(filepath.Dir(file), "shared_cpu_list")); err == nil {
+			return with[0]
+		}
+	}
+	return pkg
 }
 
 // numaNodes returns the node of each processor that is not on node 0.

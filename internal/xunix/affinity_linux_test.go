@@ -64,6 +64,9 @@ func TestTopologyFiles(t *testing.T) {
 		"cpu/cpu1/topology/thread_siblings_list": "1,3\n", "cpu/cpu1/topology/physical_package_id": "1\n",
 		"cpu/cpu2/topology/thread_siblings_list": "0,2\n", "cpu/cpu2/topology/physical_package_id": "0\n",
 		"cpu/cpu3/topology/thread_siblings_list": "1,3\n", "cpu/cpu3/topology/physical_package_id": "-1\n",
+		"cpu/cpu1/cache/index2/level": "2\n", "cpu/cpu1/cache/index2/shared_cpu_list": "0-3\n",
+		"cpu/cpu1/cache/index3/level": "3\n", "cpu/cpu1/cache/index3/shared_cpu_list": "1,3\n",
+		"cpu/cpu3/cache/index3/level": "3\n", "cpu/cpu3/cache/index3/shared_cpu_list": "1,3\n",
 		"node/online": "0-2\n", "node/node0/cpulist": "0,2\n", "node/node1/cpulist": "1,3\n", "node/node2/cpulist": "\n",
 	} {
 		file := filepath.Join(root, name)
@@ -76,9 +79,9 @@ func TestTopologyFiles(t *testing.T) {
 	}
 	want := plan.Topology{
 		{ID: 0, Allowed: true},
-		{ID: 1, Package: 1, Core: 1, Node: 1, Allowed: true},
+		{ID: 1, Package: 1, Core: 1, Node: 1, L3: 1, Allowed: true},
 		{ID: 2},
-		{ID: 3, Core: 1, Node: 1}, // its socket is not known
+		{ID: 3, Core: 1, Node: 1, L3: 1}, // its socket is not known
 	}
 	if got := topology(root, []int{0, 1}); !reflect.DeepEqual(got, want) {
 		t.Errorf("read %+v, want %+v", got, want)

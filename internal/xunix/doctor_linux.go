@@ -107,6 +107,13 @@ func TryNamespaces(user bool) error {
 	return fmt.Errorf("clone into new namespaces: %w", err)
 }
 
+// AddressLimit returns how many bytes of addresses this process may have; false: any number.
+func AddressLimit() (bytes uint64, limited bool) {
+	var lim unix.Rlimit
+	err := unix.Getrlimit(unix.RLIMIT_AS, &lim)
+	return lim.Cur, err == nil && lim.Cur != unix.RLIM_INFINITY
+}
+
 // OpenFileLimit returns how many descriptors this process may have.
 func OpenFileLimit() (uint64, error) {
 	var lim unix.Rlimit

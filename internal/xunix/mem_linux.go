@@ -64,7 +64,11 @@ func ReadAt(fd int, b []byte, off int64) error {
 func Reserve(size uintptr) (unsafe.Pointer, error) {
 	p, err := unix.MmapPtr(-1, 0, nil, size, unix.PROT_NONE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE)
 	if err != nil {
-		return nil, fmt.Errorf("reserve %d bytes of address space: %w", size, err)
+		err = fmt.Errorf("reserve %d bytes of address space: %w", size, err)
+		if limit, limited := AddressLimit(); limited {
+			err = fmt.Errorf("%w; the limit is %d KiB (ulimit -v), hint: ulimit -v unlimited, or a smaller symmetric heap", err, limit>>10)
+		}
+		return nil, err
 	}
 	return p, nil
 }

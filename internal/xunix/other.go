@@ -127,6 +127,9 @@ func CloseFDs([]int) {}
 // WaitExited is not supported here.
 func WaitExited(int) error { return ErrNotSupported }
 
+// TryWait is not supported here.
+func TryWait() error { return ErrNotSupported }
+
 // AnyEnded says no here.
 func AnyEnded() bool { return false }
 
@@ -147,6 +150,15 @@ func NotifyEnds(chan<- os.Signal) {}
 
 // ChildAttr is not supported here.
 func ChildAttr() *syscall.SysProcAttr { return nil }
+
+// SessionAttr is not supported here.
+func SessionAttr() *syscall.SysProcAttr { return nil }
+
+// SessionNice returns 0 here.
+func SessionNice() int { return 0 }
+
+// SetSessionNice is not supported here.
+func SetSessionNice(int, int) error { return ErrNotSupported }
 
 // Held is not supported here.
 func Held(*syscall.SysProcAttr) *syscall.SysProcAttr { return nil }
@@ -169,8 +181,17 @@ func SetAffinity([]int) error { return ErrNotSupported }
 // Topology is not supported here.
 func Topology() (plan.Topology, error) { return nil, ErrNotSupported }
 
+// ProcessTimeOf returns 0 here.
+func ProcessTimeOf(int) (time.Duration, error) { return 0, ErrNotSupported }
+
+// Running takes every process for one that sleeps here.
+func Running(int) (ready, ok bool) { return false, true }
+
 // ProcessTime returns 0 here.
 func ProcessTime() time.Duration { return 0 }
 
 // Usage says nothing here.
 func Usage(*os.ProcessState) (maxRSS uint64, voluntary, involuntary int64) { return 0, 0, 0 }
+
+// PeakMemory is not supported here.
+func PeakMemory(int) (uint64, bool) { return 0, false }

@@ -20,6 +20,19 @@ func Unread(pipe syscall.RawConn) (n int, err error) {
 	return n, nil
 }
 
+// HungUp says whether the other end of a socket sends nothing more, whatever is still to be
+// read.
+func HungUp(socket syscall.RawConn) bool {
+	hung := false
+	err := control(socket, func(fd int) error {
+		fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLRDHUP}}
+		_, err := unix.Poll(fds, 0)
+		hung = fds[0].Revents != 0
+		return err
+	})
+	return err == nil && hung
+}
+
 // control calls f with the descriptor and returns its error.
 func control(conn syscall.RawConn, f func(fd int) error) error {
 	var ferr error

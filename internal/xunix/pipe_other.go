@@ -10,6 +10,9 @@ import (
 // Unread is not supported here.
 func Unread(syscall.RawConn) (int, error) { return 0, ErrNotSupported }
 
+// HungUp is not supported here.
+func HungUp(syscall.RawConn) bool { return false }
+
 // Read is not supported here.
 func Read(uintptr, []byte) (int, error) { return 0, ErrNotSupported }
 
@@ -24,6 +27,15 @@ func Punch(*os.File, int64, int64) error { return nil }
 
 // OpenPTY is not supported here.
 func OpenPTY() (person, terminal *os.File, err error) { return nil, nil, ErrNotSupported }
+
+// OpenOutputPTY is not supported here.
+func OpenOutputPTY() (read, terminal *os.File, err error) { return nil, nil, ErrNotSupported }
+
+// CopyWindow is not supported here.
+func CopyWindow(syscall.RawConn, uintptr) error { return ErrNotSupported }
+
+// SetWindow is not supported here.
+func SetWindow(*os.File, int, int) error { return ErrNotSupported }
 
 // TerminalModes is not supported here.
 func TerminalModes(*os.File) (string, error) { return "", ErrNotSupported }

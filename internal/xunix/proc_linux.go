@@ -196,6 +196,14 @@ func pollExited(pid int) error {
 	return errors.Join(err, cerr)
 }
 
+// TryWait says whether this process may wait for children.
+func TryWait() error {
+	if _, err := ended(unix.P_ALL, 0, unix.WNOHANG); err != nil && !errors.Is(err, unix.ECHILD) {
+		return err
+	}
+	return nil
+}
+
 // AnyEnded says whether a child has ended and is not reaped yet.
 func AnyEnded() bool {
 	one, _ := ended(unix.P_ALL, 0, unix.WNOHANG) // an error says that there are no children
@@ -243,6 +251,12 @@ func NotifyEnds(c chan<- os.Signal) { signal.Notify(c, unix.SIGCHLD) }
 // be killed when the thread that starts it ends.
 func ChildAttr() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: unix.SIGKILL}
+}
+
+// SessionAttr is ChildAttr for a PE that leads a session, too. The session has no
+// terminal.
+func SessionAttr() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setsid: true, Pdeathsig: unix.SIGKILL}
 }
 
 // Held adds that the kernel stops the process before the first instruction of

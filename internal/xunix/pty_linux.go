@@ -1,38 +1,111 @@
 package xunix
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
 
 // OpenPTY opens a new pseudo terminal: the side that a person sits at, and the
-// terminal that programs see. It is for tests.
-func OpenPTY() (person, terminal *os.File, err error) {
-	person, err = os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+// terminal that programs see, with the modes that the kernel gives it.
+func OpenPTY() (person, terminal *os.File, err error) { return openPTY(os.O_RDWR) }
+
+// OpenOutputPTY opens a new pseudo terminal for the output of a program: what is
+// written to the terminal arrives unchanged at the side to be read. The terminal
+// is open for writing only, because nobody types there. It becomes the
+// controlling terminal of nobody by that: only the leader of a session without a
+// terminal, which opens it by its name for reading and without O_NOCTTY, gets it.
+func OpenOutputPTY() (read, terminal *os.File, err error) {
+	read, terminal, err = openPTY(os.O_WRONLY)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err = makeRaw(terminal); err != nil {
+		return nil, nil, errors.Join(err, read.Close(), terminal.Close())
+	}
+	return read, terminal, nil
+}
+
+func openPTY(access int) (person, terminal *os.File, err error) {
+	person, err = os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {
 		return nil, nil, err
 	}
 	conn, err := person.SyscallConn()
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, errors.Join(err, person.Close())
 	}
-	number := 0
 	err = control(conn, func(fd int) (err error) {
 		if err = unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err == nil {
-			number, err = unix.IoctlGetInt(fd, unix.TIOCGPTN)
+			terminal, err = openPeer(fd, access|unix.O_NOCTTY|unix.O_CLOEXEC)
 		}
 		return err
 	})
-	if err == nil {
-		terminal, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
-	}
 	if err != nil {
-		_ = person.Close()
-		return nil, nil, fmt.Errorf("pseudo terminal: %w", err)
+		return nil, nil, errors.Join(fmt.Errorf("pseudo terminal: %w", err), person.Close())
 	}
 	return person, terminal, nil
+}
+
+// openPeer opens the terminal of a pseudo terminal: without its path if it can,
+// which may lead elsewhere in a container (Linux 4.13).
+func openPeer(person, flags int) (*os.File, error) {
+	number, err := unix.IoctlGetInt(person, unix.TIOCGPTN)
+	if err != nil {
+		return nil, err
+	}
+	path := fmt.Sprintf("/dev/pts/%d", number)
+	if fd, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(person), unix.TIOCGPTPEER, uintptr(flags)); errno == 0 {
+		return os.NewFile(fd, path), nil
+	}
+	return os.OpenFile(path, flags, 0)
+}
+
+// makeRaw lets what is written to a terminal pass unchanged, and what is typed
+// there have no effect.
+func makeRaw(f *os.File) error {
+	conn, err := f.SyscallConn()
+	if err == nil {
+		err = control(conn, func(fd int) error {
+			modes, err := unix.IoctlGetTermios(fd, unix.TCGETS)
+			if err != nil {
+				return err
+			}
+			modes.Iflag, modes.Oflag, modes.Lflag = 0, 0, 0
+			return unix.IoctlSetTermios(fd, unix.TCSETS, modes)
+		})
+	}
+	if err != nil {
+		return fmt.Errorf("modes of a terminal: %w", err)
+	}
+	return nil
+}
+
+// CopyWindow gives a terminal the window size of another one, which it has from
+// then on; its foreground gets SIGWINCH if that is another size.
+func CopyWindow(to syscall.RawConn, from uintptr) error {
+	size, err := unix.IoctlGetWinsize(int(from), unix.TIOCGWINSZ)
+	if err == nil {
+		err = control(to, func(fd int) error { return unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, size) })
+	}
+	if err != nil {
+		return fmt.Errorf("window size: %w", err)
+	}
+	return nil
+}
+
+// SetWindow gives a terminal a window size.
+func SetWindow(f *os.File, rows, columns int) error {
+	conn, err := f.SyscallConn()
+	if err != nil {
+		return err
+	}
+	return control(conn, func(fd int) error {
+		return unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: uint16(rows), Col: uint16(columns)})
+	})
 }
 
 // TerminalModes returns the modes of a terminal in a form that can be compared.

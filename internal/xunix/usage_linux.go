@@ -1,7 +1,9 @@
 package xunix
 
 import (
+	"fmt"
 	"os"
+	"strings"
 	"syscall"
 	"time"
 
@@ -15,6 +17,20 @@ func ProcessTime() time.Duration {
 		return 0 // every Linux has it
 	}
 	return time.Duration(ts.Nano())
+}
+
+// PeakMemory returns the most memory of process pid that was resident at a time, in bytes;
+// false: it is not there, or has given its memory back.
+func PeakMemory(pid int) (peak uint64, ok bool) {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0, false
+	}
+	_, rest, _ := strings.Cut(string(status), "\nVmHWM:")
+	if n, err := fmt.Sscanf(rest, "%d kB", &peak); n != 1 || err != nil {
+		return 0, false
+	}
+	return peak << 10, true
 }
 
 // Usage returns of an ended process the most memory that it had, in bytes, and

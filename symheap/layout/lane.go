@@ -8,26 +8,26 @@ const (
 	LanesSize = 2 << 20  // bytes of all lanes of a segment
 	MaxLane   = 64 << 10 // bytes of one lane
 	CellSize  = 64
-	CellBody  = 40 // bytes of a Cell that a short message has for its data
-	Shares    = 8  // of a lane
+	CellBody  = 40  // bytes of a Cell that a short message has for its data
+	Shares    = 512 // of a PE
 )
 
-// Lane is the start of a lane. Its cells follow, and then the room for data of
-// messages that are longer than CellBody.
+// Lane is the head of a lane: what both sides tell each other about its cells and the room for
+// data of messages that are longer than CellBody.
 type Lane struct {
-	Cells  uint64 // number of cells that the owner of the segment is done with
-	Data   uint64 // bytes of data that it is done with
-	Want   uint32 // not 0: the sender waits for room
-	_      [44]byte
-	Shares [Shares]Share
+	Cells uint64 // number of cells that the owner of the segment is done with, said now and then
+	Data  uint64 // bytes of data that it is done with, said with Cells
+	Want  uint32 // not 0: the sender waits for room
+	_     [44]byte
 }
 
 // Share is what sender and receiver of one long message, which does not go through the
 // lane, tell each other about copying it: in parts, the receiver from the first one on, the
-// sender from the last one.
+// sender from the last one. It lies in the sender's segment, alone on its cache line.
 type Share struct {
-	Turn   uint64 // parts that the receiver has taken on, ShareBack times those of the sender, and the state
+	Turn   uint64 // parts that the receiver has taken on, ShareBack times those of the sender, the state and the message
 	Copied uint64 // parts that the sender has copied, and ShareFailed
+	_      [48]byte
 }
 
 // The parts of a Share's words.
@@ -39,6 +39,7 @@ const (
 	ShareRevoked = 3 * ShareState // the sender has given it up: what was copied may be anything
 	ShareRefused = 4 * ShareState // the receiver has given it up, or wants it through the lane: the sender takes no more parts
 	ShareEnded   = 5 * ShareState // the sender has finalized or freed the communicator, as the receiver is to do
+	ShareMessage = 8 * ShareState // in Turn: what numbers of messages are multiples of
 	ShareFailed  = 1 << 63        // in Copied: the sender could not copy a part that it had taken on
 )
 
@@ -72,20 +73,15 @@ func ShapeOfLanes(npes int) LaneShape {
 	for size*npes > LanesSize {
 		size /= 2
 	}
-	return LaneShape{Size: size, Cells: size / 4 / CellSize, Data: size - size/4 - int(unsafe.Sizeof(Lane{}))}
+	return LaneShape{Size: size, Cells: size / 4 / CellSize, Data: size - size/4}
 }
 
-// Lane returns the lane of the sender with number i.
-func (c *Control) Lane(s LaneShape, i int) *Lane {
-	return (*Lane)(unsafe.Add(unsafe.Pointer(&c.Lanes), i*s.Size))
+// Lane returns the lane of the sender with number i: its head, its first cell, and its room
+// for data.
+func (c *Control) Lane(s LaneShape, i int) (head *Lane, cells *Cell, room unsafe.Pointer) {
+	at := unsafe.Add(unsafe.Pointer(&c.Lanes), i*s.Size)
+	return &c.LaneHeads[i], (*Cell)(at), unsafe.Add(at, s.Cells*CellSize)
 }
 
-// Cell returns cell i of a lane, which is below the number of its cells.
-func (l *Lane) Cell(i int) *Cell {
-	return (*Cell)(unsafe.Add(unsafe.Pointer(l), int(unsafe.Sizeof(*l))+i*CellSize))
-}
-
-// Room returns where the data of a lane begin.
-func (l *Lane) Room(s LaneShape) unsafe.Pointer {
-	return unsafe.Add(unsafe.Pointer(l), int(unsafe.Sizeof(*l))+s.Cells*CellSize)
-}
+// At returns cell i of a lane with this first one; i is below the number of its cells.
+func (c *Cell) At(i int) *Cell { return (*Cell)(unsafe.Add(unsafe.Pointer(c), i*CellSize)) }

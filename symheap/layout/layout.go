@@ -9,8 +9,9 @@
 //
 //	offset      size     what                    written by      read by
 //	0           4096     Header                  step, once      every PE, once
-//	4096        64       Progress.Count          owner           step, for --hang-timeout
+//	4096        64       Progress                owner           step, for --hang-timeout
 //	4160        64       Reach                   owner, once     PEs that exchange long messages with it
+//	4224        64       Checks                  owner, once     every PE
 //	8128        64       Bell.Sleeping           owner, wakers   every PE after each put
 //	8192        4096     Heap (allocator)        owner           owner
 //	12288       4096     Teams[64]               owner           owner
@@ -22,6 +23,8 @@
 //	3698688     2 Mi     Lanes                   see below       see below
 //	5795840     512 Ki   Entries[64][128]        members         members of that team
 //	6320128     1920 Ki  Area                    owner           members of one of its teams
+//	8286208     64 Ki    LaneHeads[1024]         see below       see below
+//	8351744     32 Ki    Shares[512]             see below       see below
 //
 // A job has one failure page on each node, a memfd of its own that only the step
 // can write to: it is sealed against any writable mapping but the step's first.
@@ -54,7 +57,8 @@
 // member i, the sequence number of the latest step of team t that it has entered, the
 // arrival word. It lies in
 // the segment of the team's first member on the node, is written by member i
-// alone and read by all members with an acquire load. Where one who
+// alone, but for the first member before the group is made (coll, group.go), and read by
+// all members with an acquire load. Where one who
 // enters looks whether everybody has, the store is sequentially consistent, so
 // that of several that arrive together at least one sees all; otherwise it is a
 // release. It only grows, until bit 63 marks that the member has left the team
@@ -77,7 +81,8 @@
 // As consecutive steps have different slots, that is no later than step s+2.
 //
 // Bit 62 of an arrival word marks that the member has given the team up: it enters
-// no further step.
+// no further step. Bit 61, beside bit 62, marks that it did so in the last step of a
+// collective in which others may still read its source.
 //
 // Team.Part: how far the owner has got with its part of a large reduction, for those
 // who finish it when the owner has died; until then nobody reads it. Stores in
@@ -93,8 +98,8 @@
 // i, by a locked instruction before its first message, for good: the owner looks at
 // the lanes of callers only.
 //
-// Lanes: ShapeOfLanes says how they are cut; lane i has the messages of PE i, which
-// alone writes Want, cells and data. Number k, from 1 on, is written to cell
+// Lanes and LaneHeads: ShapeOfLanes says how the lanes are cut; lane i, with head i, has the
+// messages of PE i, which alone writes Want, cells and data. Number k, from 1 on, is written to cell
 // (k-1)%Cells: the message first, with plain stores, then its Mark (release), whose
 // low half is k. The owner, which waits for k, looks at that word alone (acquire): a
 // cell holds nothing but cells, so an older one there has a smaller number, and what a
@@ -106,23 +111,35 @@
 // and if it is set, at Want, and rings. So, as for data at the bell, either the owner
 // sees both or the sender its room.
 //
-// Lane.Shares: the sender stores Copied and then Turn before the cell that names the share,
-// and uses it for nothing else until the receiver has sent word that it is done with it.
+// Shares: the owner is the sender of a message. It stores Copied and then Turn before it writes
+// the cell that announces the message, and lends the share to no other message until the receiver
+// has sent word that it is done with it, or is dead.
 // In between both change Turn by compare-and-swap only (sequentially consistent): to take a
 // part on, which is then theirs alone to copy, and to change the state, which is Open no more
 // then. The sender, behind having copied a part, stores Copied (release); the receiver has the
 // message when all parts are taken on, it has copied its own, has found all of the sender's in Copied
 // (acquire), and has then changed the state from Open to Taken. As the sender does not touch its buffer before it
-// is Taken or Revoked, what the receiver has then is the message.
+// is Taken or Revoked, what the receiver has then is the message. Turn names the message, by what
+// differs between two that have the share: a process that looks at the share of an
+// earlier one, as the thread of a dying process may for a moment, changes nothing.
 //
 // Reach: written by the owner before its first message, so that whoever has got one, and is
 // the only one to look, finds it.
+//
+// Checks: the owner stores Asked before it enters the PMIx fence of Init. Behind that fence,
+// which orders the two, every PE loads the words of all, so that all find the same checks. The
+// owner stores it again at its next Init, the same word unless its environment has changed
+// since; by then the others have met it in a collective, for which they had loaded the words.
+// PID is stored once, before that fence; PEs whose yields are long load it, and ask the kernel for
+// the processor time of that process. 0: not known yet.
 //
 // Area: what the owner gives to a large reduction of private memory, of one team at a
 // time, and its part of the result. Plain stores before the owner's store to Arrive
 // (release), plain loads by members after they saw that store (acquire). It is cut into
 // two places or more, for the pieces by turns: one is written again when its owner saw everyone
-// enter the step behind that in which it was read. Package coll has the steps.
+// enter the step behind that in which it was read. Its last 256 KiB are for the pieces of a large
+// broadcast of private memory whose root the owner is, also of one team at a time, in the same
+// order. Package coll has the steps.
 //
 // Epoch and Failure: only the step writes them. A PE is dead if Failure.Incarnation
 // is its incarnation or a later one; that word only grows. To publish a death, the
@@ -145,9 +162,10 @@
 // ever greater sequence numbers, a member for which it once did not name the group
 // any more has stopped using that for good.
 //
-// Teams[t].Call: stored by the owner (release) before it enters the first step of a large
-// collective, read (acquire) by members behind their look at its arrival word there and
-// before they enter the next step, which the owner waits for before it stores another one.
+// Teams[t].Call: stored by the owner (release), the earlier one first, before it enters the first
+// step of a large collective; read (acquire), the latest one first, by members behind their look at
+// its arrival word there and before they return. The owner waits for them to enter a step of
+// that collective before it returns, so it is one call ahead of them at most.
 //
 // Teams[t].Offer: stored by the owner before it enters an agreement of team t (which
 // orders it), read by those who have left that one and not entered the next.
@@ -172,7 +190,7 @@ const (
 	Magic = 0x4d454d48534f47 // "GOSHMEM", little endian
 	// FailureMagic begins a failure page.
 	FailureMagic = 0x4c494146534f47 // "GOSFAIL", little endian
-	Version      = 10
+	Version      = 13
 
 	MaxRegions = 8
 	MaxTeams   = 64
@@ -233,21 +251,36 @@ const (
 	BellBits = iota // so many; those above are the number
 )
 
-// Progress is a word that the library moves on at each call that may wait, alone on
-// its cache line. Plain stores will do: that it moves is all that counts.
+// Progress tells the step that a PE goes on. It is alone on its cache line. Plain
+// stores will do: that Count moves, and whether Meets is 0, is all that counts.
 type Progress struct {
-	Count uint64
-	_     [56]byte
+	Count uint64 // moves at each call that may wait; 0 until Init has met the other PEs
+	Meets uint64 // 1 while the PE waits for the PMIx server, where its bell is not armed
+	Calls uint64 // 1 after each call that does not wait; the step sets it to 0 when it has seen it
+	_     [40]byte
 }
+
+// Checks says which mistakes of the program the PEs are to look for, and whose segment it is. It is
+// alone on its cache line.
+type Checks struct {
+	Asked uint64 // the checks that this PE asks for; each is made if any PE does
+	PID   uint64 // of the PE's process
+	_     [48]byte
+}
+
+// The checks.
+const (
+	CheckCollectives = 1 << iota // that all members of a team call the same collective
+)
 
 // Team is what a PE keeps of one of its teams.
 type Team struct {
-	Seq   uint64 // sequence number of the latest collective entered
-	Part  uint64 // what is done of a part of a large reduction: board.Logged or board.Pushed of a piece
-	Used  uint64 // 0: the id is free here; otherwise the sequence number at which the group began that has it, and TeamReleased
-	Offer uint64 // what survivors of the team tell each other about the one that they make
-	Call  uint64 // which large collective it has called, with what
-	_     [24]byte
+	Seq   uint64    // sequence number of the latest collective entered
+	Part  uint64    // what is done of a part of a large reduction: board.Logged or board.Pushed of a piece
+	Used  uint64    // 0: the id is free here; otherwise the sequence number at which the group began that has it, and TeamReleased
+	Offer uint64    // what survivors of the team tell each other about the one that they make
+	Call  [2]uint64 // which large collective it has called last, and before, with what
+	_     [16]byte
 }
 
 // Entry is a member's arrival word and what it contributes to small steps, alone on
@@ -271,24 +304,27 @@ const TeamReleased = 1 << 63
 
 // Control is the start of every segment.
 type Control struct {
-	Header   Header
-	_        [4096 - HeaderBytes]byte
-	Progress Progress
-	Reach    Reach
-	_        [4096 - 192]byte
-	Bell     Bell
-	Heap     alloc.Header
-	_        [4096 - unsafe.Sizeof(alloc.Header{})]byte
-	Teams    [MaxTeams]Team
-	Arrive   [MaxTeams][MaxLocal]uint64
-	Slots    [MaxTeams][2][SlotSize]byte
-	Blocks   [MaxBlocks]alloc.Entry
-	Votes    [MaxTeams][2]Vote
-	Callers  [MaxLocal / 64]uint64
-	_        [4096 - MaxLocal/8]byte
-	Lanes    [LanesSize]byte
-	Entries  [MaxTeams][MaxEntries]Entry
-	Area     [AreaSize]byte
+	Header    Header
+	_         [4096 - HeaderBytes]byte
+	Progress  Progress
+	Reach     Reach
+	Checks    Checks
+	_         [4096 - 256]byte
+	Bell      Bell
+	Heap      alloc.Header
+	_         [4096 - unsafe.Sizeof(alloc.Header{})]byte
+	Teams     [MaxTeams]Team
+	Arrive    [MaxTeams][MaxLocal]uint64
+	Slots     [MaxTeams][2][SlotSize]byte
+	Blocks    [MaxBlocks]alloc.Entry
+	Votes     [MaxTeams][2]Vote
+	Callers   [MaxLocal / 64]uint64
+	_         [4096 - MaxLocal/8]byte
+	Lanes     [LanesSize]byte
+	Entries   [MaxTeams][MaxEntries]Entry
+	Area      [AreaSize]byte
+	LaneHeads [MaxLocal]Lane
+	Shares    [Shares]Share
 }
 
 // ArriveWords returns where the arrival words of a team of so many members begin in the

@@ -20,6 +20,8 @@ func TestOffsets(t *testing.T) {
 		{"Bell", unsafe.Offsetof(c.Bell), BellOffset},
 		{"Progress", unsafe.Offsetof(c.Progress), 4096},
 		{"Reach", unsafe.Offsetof(c.Reach), 4160},
+		{"Checks", unsafe.Offsetof(c.Checks), 4224},
+		{"Checks size", unsafe.Sizeof(c.Checks), 64},
 		{"Heap", unsafe.Offsetof(c.Heap), 8192},
 		{"Teams", unsafe.Offsetof(c.Teams), 12288},
 		{"Arrive", unsafe.Offsetof(c.Arrive), 16384},
@@ -32,7 +34,10 @@ func TestOffsets(t *testing.T) {
 		{"Entries", unsafe.Offsetof(c.Entries), 5795840},
 		{"Entry size", unsafe.Sizeof(Entry{}), 64},
 		{"Area", unsafe.Offsetof(c.Area), 6320128},
-		{"Lane size", unsafe.Sizeof(Lane{}), 192},
+		{"Lane size", unsafe.Sizeof(Lane{}), 64},
+		{"Share size", unsafe.Sizeof(Share{}), 64},
+		{"LaneHeads", unsafe.Offsetof(c.LaneHeads), 8286208},
+		{"Shares", unsafe.Offsetof(c.Shares), 8351744},
 		{"Cell size", unsafe.Sizeof(Cell{}), CellSize},
 		{"Team size", unsafe.Sizeof(c.Teams[0]), 64},
 		{"Region size", unsafe.Sizeof(c.Header.Regions[0]), 24},
@@ -58,13 +63,14 @@ func TestLanes(t *testing.T) {
 		if s.Size*n > LanesSize || s.Size > MaxLane || s.Cells < 8 || s.Cells&(s.Cells-1) != 0 || s.Data%CellSize != 0 || s.Data < s.Size/2 {
 			t.Fatalf("lanes of %d PEs are %+v", n, s)
 		}
-		l := c.Lane(s, n-1)
-		if at := uintptr(unsafe.Pointer(l)) - uintptr(unsafe.Pointer(&c.Lanes)); at != uintptr((n-1)*s.Size) {
-			t.Fatalf("lane %d of %d is at %d", n-1, n, at)
+		head, cells, room := c.Lane(s, n-1)
+		first := uintptr(unsafe.Pointer(cells))
+		if at := first - uintptr(unsafe.Pointer(&c.Lanes)); at != uintptr((n-1)*s.Size) || head != &c.LaneHeads[n-1] {
+			t.Fatalf("lane %d of %d is at %d with head %p", n-1, n, at, head)
 		}
-		end := uintptr(unsafe.Pointer(l.Cell(s.Cells-1))) + CellSize
-		if room := uintptr(l.Room(s)); room != end || room+uintptr(s.Data) != uintptr(unsafe.Pointer(l))+uintptr(s.Size) {
-			t.Fatalf("%d PEs: cells end at %#x, data are %d bytes from %#x on, of a lane of %d at %p", n, end, s.Data, room, s.Size, l)
+		end := uintptr(unsafe.Pointer(cells.At(s.Cells-1))) + CellSize
+		if room := uintptr(room); room != end || room+uintptr(s.Data) != first+uintptr(s.Size) {
+			t.Fatalf("%d PEs: cells end at %#x, data are %d bytes from %#x on, of a lane of %d at %#x", n, end, s.Data, room, s.Size, first)
 		}
 	}
 }

@@ -1,0 +1,160 @@
+package weave
+
+import (
+	"fmt"
+	"go/ast"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Rules say which accesses of a package an explorer takes part in.
+type Rules struct {
+	// Calls are functions and methods, as they are called, and what is called in their
+	// place. A name that begins with a point stands for a method of whatever ends with the
+	// rest of it; what is called then gets the receiver first.
+	Calls map[string]string
+	// Except are starts of a call's first argument: what is not shared.
+	Except []string
+	// Point is a statement that stands before each statement that accesses memory by
+	// itself: it has one of the texts Memory, and at the start of the functions Entries.
+	Point   string
+	Memory  []string
+	Entries []string
+	// Replace are constants that are smaller in an exploration, so that it needs fewer steps.
+	Replace []Change
+}
+
+// Coll are the rules of package coll. Its functions whose names begin with explored are in
+// its file for the build tag explore.
+var Coll = Rules{
+	Calls: map[string]string{
+		"atomic.LoadUint64":  "exploredLoad(",
+		"atomic.StoreUint64": "exploredStore(",
+		"atomic.SwapUint64":  "exploredSwap(",
+		"atomic.OrUint64":    "exploredOr(",
+		"rma.StoreRelease":   "exploredRelease(",
+		"rma.RingBell":       "exploredRing(",
+		"ids.Lock":           "exploredLock(&ids.Mutex",
+		"ids.Unlock":         "exploredUnlock(&ids.Mutex",
+		"areas.Lock":         "exploredLock(&areas.Mutex",
+		"areas.Unlock":       "exploredUnlock(&areas.Mutex",
+		".w.Wait":            "exploredWait(",
+		".failures.Epoch":    "exploredEpoch(",
+		".failures.Dead":     "exploredDead(",
+		".failures.Failure":  "exploredFailure(",
+	},
+	Except:  []string{"&t.busy"},
+	Point:   "exploredPoint();",
+	Memory:  []string{"copy(", "rma.Copy", "rma.Move", ".Fold(", "*(*", ".Flags", ".Epoch,", "v.Epoch", "stretch[T]("},
+	Entries: []string{"slot", "at"},
+	Replace: []Change{
+		{"coll/shared.go", "const pieceBytes = 64 << 10", "const pieceBytes = 4 << 10"},
+		{"coll/shared.go", "(2 * pieceBytes), 64", "(2 * pieceBytes), 2"},
+	},
+}
+
+// Weave rewrites a package by rules. It takes the files as Switch has left them.
+func (o *Overlay) Weave(dir string, r Rules) error {
+	for _, c := range r.Replace {
+		text, err := o.Read(c.File)
+		if err != nil {
+			return err
+		}
+		if !strings.Contains(text, c.Old) {
+			return fmt.Errorf("%s does not hold %q", c.File, c.Old)
+		}
+		o.Write(c.File, strings.ReplaceAll(text, c.Old, c.New)) // a changed function holds it as well
+	}
+	names, err := filepath.Glob(filepath.Join(o.root, dir, "*.go"))
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if strings.HasSuffix(name, "_test.go") || strings.HasSuffix(name, "explored.go") {
+			continue
+		}
+		file := filepath.Join(dir, filepath.Base(name))
+		text, err := o.Read(file)
+		if err != nil {
+			return err
+		}
+		s, err := parse(file, text)
+		if err != nil {
+			return err
+		}
+		if edits := s.weave(r); len(edits) > 0 {
+			edits = append(edits, edit{at: len(text), text: s.keepImports()})
+			o.Write(file, apply(text, edits))
+		}
+	}
+	return nil
+}
+
+// weave returns the edits of a file.
+func (s *source) weave(r Rules) (edits []edit) {
+	ast.Inspect(s.file, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.CallExpr:
+			edits = append(edits, s.weaveCall(n, r)...)
+		case *ast.BlockStmt:
+			edits = append(edits, s.weaveList(n.List, r)...)
+		case *ast.CaseClause:
+			edits = append(edits, s.weaveList(n.Body, r)...)
+		case *ast.FuncDecl:
+			name, _, _ := strings.Cut(n.Name.Name, "Mutant")
+			if n.Recv != nil && slices.Contains(r.Entries, name) {
+				edits = append(edits, edit{at: s.offset(n.Body.Lbrace) + 1, text: r.Point})
+			}
+		}
+		return true
+	})
+	return edits
+}
+
+func (s *source) weaveCall(n *ast.CallExpr, r Rules) []edit {
+	if len(n.Args) > 0 && slices.ContainsFunc(r.Except, func(x string) bool { return strings.HasPrefix(s.textOf(n.Args[0]), x) }) {
+		return nil
+	}
+	fun := s.textOf(n.Fun)
+	to := r.Calls[fun]
+	if to == "" {
+		f, is := n.Fun.(*ast.SelectorExpr)
+		if !is {
+			return nil
+		}
+		of := s.textOf(f.X)
+		if to = r.Calls[of[max(0, strings.LastIndexByte(of, '.')):]+"."+f.Sel.Name]; to == "" {
+			return nil
+		}
+		if to += of; len(n.Args) > 0 {
+			to += ", "
+		}
+	}
+	at := s.offset(n.Pos())
+	return []edit{{at: at, length: s.offset(n.Lparen) + 1 - at, text: to}}
+}
+
+func (s *source) weaveList(list []ast.Stmt, r Rules) (edits []edit) {
+	for _, n := range list {
+		switch n.(type) {
+		case *ast.AssignStmt, *ast.ExprStmt, *ast.IncDecStmt, *ast.ReturnStmt:
+			text := s.textOf(n)
+			if !strings.Contains(text, "func(") && slices.ContainsFunc(r.Memory, func(x string) bool { return strings.Contains(text, x) }) {
+				edits = append(edits, edit{at: s.offset(n.Pos()), text: r.Point})
+			}
+		}
+	}
+	return edits
+}
+
+// keepImports uses the imports whose last use may have been rewritten.
+func (s *source) keepImports() string {
+	var text strings.Builder
+	for path, use := range map[string]string{`"sync/atomic"`: "atomic.Bool", `"github.com/goshmem/goshmem/rma"`: "rma.Waiter"} {
+		if slices.ContainsFunc(s.file.Imports, func(i *ast.ImportSpec) bool { return i.Path.Value == path }) {
+			text.WriteString("\nvar _ " + use)
+		}
+	}
+	return text.String() + "\n"
+}
