@@ -8,8 +8,10 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
 
+	"github.com/goshmem/goshmem/internal/xunix"
 	"github.com/goshmem/goshmem/pmix/wire"
 )
 
@@ -22,6 +24,7 @@ type registry struct {
 	unknown []*conn
 	foreign []*conn       // the same, of other users
 	gone    chan struct{} // gets something when one of the unknown is none any more
+	named   map[wire.Proc]*conn
 }
 
 // patience returns how long to wait before the next connection is taken, 0 for not at all. A flood that is faster than
@@ -81,7 +84,27 @@ func (r *registry) remove(c *conn) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.open, c)
+	if r.named[c.proc] == c {
+		delete(r.named, c.proc)
+	}
 	r.forget(c)
+}
+
+// name notes which process a connection is of.
+func (r *registry) name(c *conn, p wire.Proc) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.named == nil {
+		r.named = map[wire.Proc]*conn{}
+	}
+	c.proc, r.named[p] = p, c
+}
+
+// of returns the open connection of a process, nil if there is none.
+func (r *registry) of(p wire.Proc) *conn {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.named[p]
 }
 
 func (r *registry) forget(c *conn) {
@@ -174,6 +197,7 @@ func (s *Server) attend(c *conn) {
 	s.wg.Go(c.write)
 	s.read(c, r, proc)
 	s.submit(input{event: event{kind: evClosed, conn: c.id}, from: c})
+	close(c.over)
 }
 
 // greet finds out who connects and whether it may; the answer to one who may is already queued.
@@ -190,7 +214,11 @@ func (s *Server) greet(c *conn, r io.Reader) (wire.Proc, bool) {
 		c.turnAway(status)
 		return wire.Proc{}, false
 	}
-	if !s.reg.known(c) || !s.submit(input{event: claim, from: c}) {
+	if !s.reg.known(c) {
+		return wire.Proc{}, false
+	}
+	s.awaitHungUp(claim.proc)
+	if !s.submit(input{event: claim, from: c}) {
 		return wire.Proc{}, false
 	}
 	if status := <-c.verdict; status != wire.StatusSuccess {
@@ -198,6 +226,31 @@ func (s *Server) greet(c *conn, r io.Reader) (wire.Proc, bool) {
 		return wire.Proc{}, false
 	}
 	return claim.proc, true
+}
+
+// awaitHungUp waits until the loop has taken the end of a connection whose client has hung up.
+// A process that ends without a farewell may be followed by another of the same rank at once,
+// as in a shell. Both connections have readers of their own, and the second one's claim may
+// overtake the end of the first: it would be refused as that of a rank that is connected.
+func (s *Server) awaitHungUp(p wire.Proc) {
+	old := s.reg.of(p)
+	if old == nil || !old.hungUp() {
+		return
+	}
+	select {
+	case <-old.over:
+	case <-s.quit:
+	}
+}
+
+// hungUp says whether the client sends nothing more.
+func (c *conn) hungUp() bool {
+	sc, ok := c.nc.(syscall.Conn)
+	if !ok {
+		return false
+	}
+	raw, err := sc.SyscallConn()
+	return err == nil && xunix.HungUp(raw)
 }
 
 // admit makes a claim of a handshake, or says why and with which status it is refused.

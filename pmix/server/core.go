@@ -14,8 +14,8 @@ type core struct {
 	requests    wire.RequestDecoder
 	spaces      map[string]*nspace
 	conns       map[connID]*process
-	fences      map[string][]*fence
-	fenceSeq    map[string]uint64
+	fences      map[FenceSet][]*fence
+	sequences   map[FenceSet]*sequence // of fences with participants on other nodes
 	gets        map[wire.Proc][]get
 	board       *kvs.Board  // what processes have published
 	lookups     []*lookup   // the oldest first
@@ -36,7 +36,7 @@ type core struct {
 func newCore(remote bool, second tick) *core {
 	return &core{
 		remote: remote, second: second, spaces: map[string]*nspace{}, conns: map[connID]*process{},
-		fences: map[string][]*fence{}, fenceSeq: map[string]uint64{}, gets: map[wire.Proc][]get{}, board: newBoard(),
+		fences: map[FenceSet][]*fence{}, sequences: map[FenceSet]*sequence{}, gets: map[wire.Proc][]get{}, board: newBoard(),
 		groups: map[string][]*group{},
 	}
 }
@@ -68,6 +68,8 @@ func (c *core) Step(ev event, out []action) []action {
 		c.expire()
 	case evClosing:
 		c.cleanUpAll()
+	case evFenceCalled:
+		c.fenceCalled(ev)
 	case evFenceDone:
 		c.fenceDone(ev)
 	case evFetched:
@@ -214,10 +216,10 @@ func (c *core) expire() {
 		return
 	}
 	c.next = 0
-	for _, key := range sortedKeys(c.fences) {
-		for _, f := range slices.Clone(c.fences[key]) {
+	for _, set := range c.sortedSets() {
+		for _, f := range slices.Clone(c.fences[set]) {
 			if !f.failed && c.over(f.deadline) {
-				c.failFence(f, wire.StatusErrTimeout)
+				c.expireFence(f)
 			}
 		}
 	}

@@ -34,10 +34,10 @@ func TestSequencesAreBounded(t *testing.T) {
 	w.connect(0, 1)
 	w.addJob(secondJob(1))
 	w.request(0, fenceOf(0, 2))
-	id := FenceID{Procs: "job-1:0,2", Seq: 1}
+	id := fenceID("job-1:0,2", 1)
 	w.step(event{kind: evFenceDone, fence: id})
 	for i := range maxSequences { // as many other sets as it takes
-		w.core.fenceSeq[fmt.Sprint("job-2:", i)] = 1
+		w.core.sequences[FenceSet{Op: opFence, Procs: fmt.Sprint("job-2:", i)}] = &sequence{last: 1, spaces: []*nspace{w.core.spaces["job-2"]}}
 	}
 	w.log = nil
 	w.request(0, fenceOf(0, 2)) // goes on

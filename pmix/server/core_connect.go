@@ -17,7 +17,7 @@ func (c *core) disconnect(at caller, r *wire.DisconnectRequest) {
 }
 
 // named refuses a request that leaves it open who takes part.
-func (c *core) named(at caller, op collective, procs []wire.Proc) bool {
+func (c *core) named(at caller, op Collective, procs []wire.Proc) bool {
 	if len(procs) == 0 {
 		c.refuse(at, wire.StatusErrBadParam, string(op)+": no processes named, want the participants")
 	}

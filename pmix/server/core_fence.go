@@ -1,7 +1,9 @@
 package server
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,36 +19,65 @@ const (
 	maxSequences    = 65536 // sets of processes with some on other nodes that have had a fence
 )
 
-// FenceID names one fence on all its nodes: the set of processes and its number in the sequence of their fences.
-type FenceID struct {
-	// Procs lists the namespaces in ascending order with semicolons between them, each with a colon and its ranks in
-	// ascending order, or "*" for all of them. A connect or disconnect, which is a fence as well, has that word and a
-	// semicolon before them; the making and the end of a group also have its quoted name.
+// FenceSet names a sequence of fences: the processes that meet, and what for. Values are comparable.
+type FenceSet struct {
+	Op    Collective
+	Group string // the group that is made or ended; empty for other collectives
+	// Procs lists the namespaces in ascending order with semicolons between them. Each has a colon and its ranks in
+	// ascending order, or "*" for all of them. The end of a group has the processes that made it.
 	Procs string
-	Seq   uint64
 }
 
-// collective is what the processes do that meet in a fence.
-type collective string
+// FenceID names one fence on all its nodes: the set of processes, and the fence's number in the sequence of their fences.
+type FenceID struct {
+	FenceSet
+	Seq uint64
+}
+
+func (s FenceSet) String() string {
+	switch {
+	case s.Group != "":
+		return string(s.Op) + ";" + strconv.Quote(s.Group) + ";" + s.Procs
+	case s.Op != opFence:
+		return string(s.Op) + ";" + s.Procs
+	default:
+		return s.Procs
+	}
+}
+
+func (id FenceID) String() string { return id.FenceSet.String() + "#" + strconv.FormatUint(id.Seq, 10) }
+
+// compareSets orders sets, so that the order of actions does not depend on the order of maps.
+func compareSets(a, b FenceSet) int {
+	return cmp.Or(cmp.Compare(a.Op, b.Op), cmp.Compare(a.Group, b.Group), cmp.Compare(a.Procs, b.Procs))
+}
+
+// sortedSets returns the sets with a fence under way, or a failed one.
+func (c *core) sortedSets() []FenceSet { return slices.SortedFunc(maps.Keys(c.fences), compareSets) }
+
+// Collective is what the processes do that meet in a fence.
+type Collective string
 
 const (
-	opFence      collective = "fence"
-	opConnect    collective = "connect"
-	opDisconnect collective = "disconnect"
+	opFence      Collective = "fence"
+	opConnect    Collective = "connect"
+	opDisconnect Collective = "disconnect"
 )
 
 // fence is one instance. A process's n-th fence of a set of processes is the n-th instance of that set.
 type fence struct {
 	id        FenceID
-	op        collective
-	group     *group     // that is made or ended; nil otherwise
+	group     *group     // the group that the fence makes or ends; nil for other collectives
 	procs     []*process // sorted by name; not to be changed
 	joined    map[*process]caller
-	missing   int  // processes of this node that have not joined
-	elsewhere bool // there are participants on other nodes
+	missing   int         // processes of this node that have not joined
+	elsewhere bool        // some participants are on other nodes
+	spans     bool        // elsewhere, and the servers there can be asked: part says how the fence ends
+	part      partState   // of fences that span nodes
+	cause     wire.Status // the error of this node's part; success: the part is well so far
 	collect   bool
 	deadline  tick
-	failed    bool        // ended with status; kept for those who have not joined yet
+	failed    bool        // the fence ended with status, and is kept for processes that have not joined yet
 	status    wire.Status // valid when failed
 }
 
@@ -136,7 +167,7 @@ func (f *fence) concerns(s *nspace) bool {
 func (c *core) fence(at caller, r *wire.FenceRequest) { c.join(at, opFence, r.Procs, r.Info) }
 
 // join makes the caller one of those who wait for each other.
-func (c *core) join(at caller, op collective, names []wire.Proc, infos []wire.Info) {
+func (c *core) join(at caller, op Collective, names []wire.Proc, infos []wire.Info) {
 	procs, key, err := c.participants(at.process, names)
 	if err != nil {
 		c.refuse(at, wire.StatusErrBadParam, string(op)+": "+err.Error())
@@ -146,28 +177,27 @@ func (c *core) join(at caller, op collective, names []wire.Proc, infos []wire.In
 		c.refuse(at, wire.StatusErrBadParam, fmt.Sprintf("%s: among %s, want the caller to take part", op, clipped(key)))
 		return
 	}
-	if op != opFence {
-		key = string(op) + ";" + key
-	}
-	f := c.openFence(key, at.process)
+	set := FenceSet{Op: op, Procs: key}
+	f := c.openFence(set, at.process)
 	if f == nil {
-		if status, gone := anyGone(procs); gone {
+		if status, gone := anyGone(procs); gone && !c.spans(procs) {
 			c.reply(at, status)
 			return
 		}
-		if c.crowded(key) {
+		if c.crowded(set) {
 			c.refuse(at, wire.StatusErrOutOfResource, string(op)+": too many under way")
 			return
 		}
-		f = c.newFence(op, key, procs)
+		f = c.newFence(set, procs)
+		c.passOverDead(f)
 	}
 	c.enter(f, at, infos)
 }
 
 // crowded says that there is no room for a further fence of a set of processes.
-func (c *core) crowded(key string) bool {
-	return len(c.fences[key]) >= maxFences || len(c.fences) >= maxFenceSets ||
-		(len(c.fenceSeq) >= maxSequences && c.fenceSeq[key] == 0)
+func (c *core) crowded(set FenceSet) bool {
+	return len(c.fences[set]) >= maxFences || len(c.fences) >= maxFenceSets ||
+		(len(c.sequences) >= maxSequences && c.sequences[set] == nil)
 }
 
 // enter adds the caller to those who have joined a fence.
@@ -175,7 +205,7 @@ func (c *core) enter(f *fence, at caller, infos []wire.Info) {
 	f.joined[at.process] = at
 	if f.failed {
 		c.reply(at, f.status)
-		c.dropHeard(f.id.Procs)
+		c.dropHeard(f.id.FenceSet)
 		return
 	}
 	f.missing--
@@ -189,8 +219,8 @@ func (c *core) enter(f *fence, at caller, infos []wire.Info) {
 }
 
 // openFence returns the first instance that p has not joined, nil when it is the first to join the next one.
-func (c *core) openFence(key string, p *process) *fence {
-	for _, f := range c.fences[key] {
+func (c *core) openFence(set FenceSet, p *process) *fence {
+	for _, f := range c.fences[set] {
 		if _, joined := f.joined[p]; !joined {
 			return f
 		}
@@ -198,8 +228,8 @@ func (c *core) openFence(key string, p *process) *fence {
 	return nil
 }
 
-func (c *core) newFence(op collective, key string, procs []*process) *fence {
-	f := &fence{op: op, procs: procs, joined: make(map[*process]caller, len(procs)), id: FenceID{Procs: key}}
+func (c *core) newFence(set FenceSet, procs []*process) *fence {
+	f := &fence{id: FenceID{FenceSet: set}, procs: procs, joined: make(map[*process]caller, len(procs))}
 	for _, p := range procs {
 		if p.local {
 			f.missing++
@@ -208,10 +238,12 @@ func (c *core) newFence(op collective, key string, procs []*process) *fence {
 		}
 	}
 	if f.elsewhere {
-		c.fenceSeq[key]++
-		f.id.Seq = c.fenceSeq[key]
+		f.spans = c.remote
+		s := c.sequence(set, procs)
+		s.last++
+		f.id.Seq = s.last
 	}
-	c.fences[key] = append(c.fences[key], f)
+	c.fences[set] = append(c.fences[set], f)
 	return f
 }
 
@@ -224,7 +256,7 @@ func anyGone(procs []*process) (wire.Status, bool) {
 	return wire.StatusSuccess, false
 }
 
-// localDone goes on when the last participant of this node has joined.
+// localDone carries a fence on when the last participant of this node has joined.
 func (c *core) localDone(f *fence) {
 	switch {
 	case !f.elsewhere:
@@ -232,7 +264,7 @@ func (c *core) localDone(f *fence) {
 	case !c.remote:
 		c.failFence(f, wire.StatusErrUnreach)
 	default:
-		c.act(action{kind: actFence, fence: f.id, procs: names(f.procs), payload: c.contribution(f)})
+		c.handIn(f)
 	}
 }
 
@@ -255,7 +287,7 @@ func (c *core) contribution(f *fence) []byte {
 
 // endFence ends a fence well.
 func (c *core) endFence(f *fence) {
-	switch f.op {
+	switch f.id.Op {
 	case opConstruct:
 		c.endConstruct(f)
 		return
@@ -277,7 +309,7 @@ func (c *core) endFence(f *fence) {
 func (c *core) failFence(f *fence, status wire.Status) {
 	f.failed, f.status = true, status
 	c.answerFence(f, status)
-	c.dropHeard(f.id.Procs)
+	c.dropHeard(f.id.FenceSet)
 }
 
 func (c *core) answerFence(f *fence, status wire.Status) {
@@ -290,28 +322,28 @@ func (c *core) answerFence(f *fence, status wire.Status) {
 }
 
 func (c *core) removeFence(f *fence) {
-	key := f.id.Procs
-	c.setFences(key, slices.DeleteFunc(c.fences[key], func(g *fence) bool { return g == f }))
+	set := f.id.FenceSet
+	c.setFences(set, slices.DeleteFunc(c.fences[set], func(g *fence) bool { return g == f }))
 }
 
-func (c *core) setFences(key string, fences []*fence) {
+func (c *core) setFences(set FenceSet, fences []*fence) {
 	if len(fences) == 0 {
-		delete(c.fences, key)
+		delete(c.fences, set)
 		return
 	}
-	c.fences[key] = fences
+	c.fences[set] = fences
 }
 
 // dropHeard forgets failed fences of which every live participant of this node has heard, and the oldest of too many.
-func (c *core) dropHeard(key string) {
+func (c *core) dropHeard(set FenceSet) {
 	failed := 0
-	for _, f := range c.fences[key] {
-		if f.failed {
+	for _, f := range c.fences[set] {
+		if f.over() {
 			failed++
 		}
 	}
-	c.setFences(key, slices.DeleteFunc(c.fences[key], func(f *fence) bool {
-		if !f.failed {
+	c.setFences(set, slices.DeleteFunc(c.fences[set], func(f *fence) bool {
+		if !f.over() {
 			return false
 		}
 		failed--
@@ -329,37 +361,18 @@ func (f *fence) allHeard() bool {
 	return true
 }
 
-// failFences ends the fences that wait for p, those that it has joined only if it died.
+// failFences spoils the fences that wait for p. Those that p has joined are spoiled only if p died.
 func (c *core) failFences(p *process, status wire.Status, died bool) {
-	for _, key := range sortedKeys(c.fences) {
-		for _, f := range slices.Clone(c.fences[key]) {
+	for _, set := range c.sortedSets() {
+		for _, f := range slices.Clone(c.fences[set]) {
 			if f.group != nil || !takesPart(f.procs, p) {
 				continue
 			}
 			if _, joined := f.joined[p]; !f.failed && (died || !joined) {
-				c.failFence(f, status)
+				c.spoil(f, status)
 			}
 		}
-		c.dropHeard(key)
-	}
-}
-
-// fenceDone takes the result of a fence with participants on other nodes.
-func (c *core) fenceDone(ev event) {
-	for _, f := range c.fences[ev.fence.Procs] {
-		status := ev.status
-		if f.id != ev.fence || f.failed || (status == wire.StatusSuccess && f.missing > 0) {
-			continue
-		}
-		if status == wire.StatusSuccess {
-			status = c.importAll(ev.payload)
-		}
-		if status != wire.StatusSuccess {
-			c.failFence(f, status)
-			return
-		}
-		c.endFence(f)
-		return
+		c.dropHeard(set)
 	}
 }
 

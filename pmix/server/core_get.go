@@ -191,10 +191,10 @@ func (c *core) importAll(packed []byte) wire.Status {
 	for d.More() {
 		data := d.ProcData()
 		p := c.find(data.Proc)
-		if d.Err() != nil || p == nil {
+		switch {
+		case d.Err() != nil || p == nil && c.spaces[data.Proc.Nspace] != nil:
 			return wire.StatusErrUnpackFailure
-		}
-		if p.local {
+		case p == nil || p.local: // of a job that is over here: the fence ends as on the nodes that know it
 			continue
 		}
 		p.space.unshare()

@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/goshmem/goshmem/pmix/wire"
 )
@@ -15,8 +13,8 @@ const maxGroups = 4096
 
 // What the processes do that meet to make a group or end it.
 const (
-	opConstruct collective = "construct"
-	opDestruct  collective = "destruct"
+	opConstruct Collective = "construct"
+	opDestruct  Collective = "destruct"
 )
 
 // group is a set of processes with a name of its own. A process is in one group of a name at most.
@@ -29,13 +27,13 @@ type group struct {
 	tolerant bool        // goes on without those who end
 	notify   bool        // members hear of the end of others
 	broken   wire.Status // a member ended; success: none did, or nobody minds
-	key      string      // of the fences in which it ends
+	fences   FenceSet    // in which the group ends
 	leader   *process    // who made it by invitation; nil if it came about otherwise
 }
 
-// groupKey names a set of processes that meet because of a group; ids may hold any character.
-func groupKey(op collective, id string, procs []*process) string {
-	return string(op) + ";" + strconv.Quote(id) + ";" + setKey(procs)
+// groupFences names the fences of processes that make or end a group.
+func groupFences(op Collective, id string, procs []*process) FenceSet {
+	return FenceSet{Op: op, Group: id, Procs: setKey(procs)}
 }
 
 // flags takes what a member says about the group: one is enough.
@@ -53,10 +51,10 @@ func (c *core) constructGroup(at caller, r *wire.GroupConstructRequest) {
 		c.refuse(at, status, fmt.Sprintf("construct group %q: %v", clipped(r.ID), err))
 		return
 	}
-	key := groupKey(opConstruct, r.ID, procs)
-	f := c.openFence(key, at.process)
+	set := groupFences(opConstruct, r.ID, procs)
+	f := c.openFence(set, at.process)
 	if f == nil {
-		if f, status = c.foundGroup(key, procs, r); f == nil {
+		if f, status = c.foundGroup(set, procs, r); f == nil {
 			c.reply(at, status)
 			return
 		}
@@ -91,19 +89,17 @@ func (c *core) founders(p *process, r *wire.GroupConstructRequest) ([]*process, 
 	if c.groupCount(p) >= maxGroups {
 		return nil, wire.StatusErrOutOfResource, fmt.Errorf("the caller is in %d groups already", maxGroups)
 	}
-	own := groupKey(opConstruct, r.ID, procs)
-	prefix := strings.TrimSuffix(own, setKey(procs))
-	for _, other := range sortedKeys(c.fences) {
-		if other != own && strings.HasPrefix(other, prefix) && c.waitedFor(other, procs) {
+	for other := range c.fences {
+		if other.Op == opConstruct && other.Group == r.ID && other.Procs != key && c.waitedFor(other, procs) {
 			return nil, wire.StatusErrBadParam, errors.New("others make a group of this name with other members")
 		}
 	}
 	return procs, wire.StatusSuccess, nil
 }
 
-// waitedFor says whether fences under a key wait for any of some processes.
-func (c *core) waitedFor(key string, procs []*process) bool {
-	return slices.ContainsFunc(c.fences[key], func(f *fence) bool {
+// waitedFor says whether fences of a set wait for any of some processes.
+func (c *core) waitedFor(set FenceSet, procs []*process) bool {
+	return slices.ContainsFunc(c.fences[set], func(f *fence) bool {
 		return !f.failed && slices.ContainsFunc(procs, func(p *process) bool { return takesPart(f.procs, p) })
 	})
 }
@@ -120,23 +116,23 @@ func (c *core) checkGroupID(id string) error {
 }
 
 // foundGroup opens a fence for the first to come. A nil fence comes with the status for the caller.
-func (c *core) foundGroup(key string, procs []*process, r *wire.GroupConstructRequest) (*fence, wire.Status) {
-	if c.crowded(key) {
+func (c *core) foundGroup(set FenceSet, procs []*process, r *wire.GroupConstructRequest) (*fence, wire.Status) {
+	if c.crowded(set) {
 		return nil, wire.StatusErrOutOfResource
 	}
-	g := &group{id: r.ID, key: groupKey(opDestruct, r.ID, procs)}
+	g := newGroup(r.ID, procs)
 	g.flags(r.Info)
-	if status, gone := anyGone(procs); gone && !g.tolerant && !g.optional {
+	if status, gone := anyGone(procs); gone && !g.tolerant && !g.optional && !c.spans(procs) {
 		return nil, status
 	}
-	f := c.newFence(opConstruct, key, procs)
+	f := c.newFence(set, procs)
 	f.group = g
-	for _, p := range procs {
-		if _, gone := p.gone(); gone {
-			f.without(p)
-		}
-	}
+	c.passOverDead(f)
 	return f, wire.StatusSuccess
+}
+
+func newGroup(id string, founders []*process) *group {
+	return &group{id: id, fences: groupFences(opDestruct, id, founders)}
 }
 
 // without makes a fence not wait for a process, and reports whether it did.
@@ -152,10 +148,6 @@ func (f *fence) without(p *process) bool {
 // endConstruct makes the group when all have joined.
 func (c *core) endConstruct(f *fence) {
 	g := f.group
-	if g.numbered && f.elsewhere {
-		c.failFence(f, wire.StatusErrNotSupported) // the nodes would have to agree on a number
-		return
-	}
 	for _, p := range f.procs {
 		if _, gone := p.gone(); !gone {
 			g.members = append(g.members, p)
@@ -245,13 +237,13 @@ func (c *core) destructGroup(at caller, r *wire.GroupDestructRequest) {
 		c.leave(g, at.process)
 		return
 	}
-	f := c.openFence(g.key, at.process)
+	f := c.openFence(g.fences, at.process)
 	if f == nil {
-		if c.crowded(g.key) {
+		if c.crowded(g.fences) {
 			c.refuse(at, wire.StatusErrOutOfResource, "destruct group: too many under way")
 			return
 		}
-		f = c.newFence(opDestruct, g.key, slices.Clone(g.members))
+		f = c.newFence(g.fences, slices.Clone(g.members))
 		f.group = g
 	}
 	c.enter(f, at, r.Info)
@@ -288,7 +280,7 @@ func (c *core) leaveGroup(at caller, r *wire.GroupLeaveRequest) {
 	c.leave(g, at.process)
 	c.reply(at, wire.StatusSuccess)
 	c.tellGroup(g, wire.StatusGroupLeft, at.process)
-	for _, f := range slices.Clone(c.fences[g.key]) {
+	for _, f := range slices.Clone(c.fences[g.fences]) {
 		if !f.failed {
 			c.goOn(f, at.process)
 		}
@@ -322,13 +314,13 @@ func (c *core) raiseFor(targets []wire.Proc, status wire.Status, id string, abou
 
 // loseGroups takes a process that ended out of all groups, and ends what waits for it.
 func (c *core) loseGroups(p *process, status wire.Status) {
-	for _, key := range sortedKeys(c.fences) {
-		for _, f := range slices.Clone(c.fences[key]) {
+	for _, set := range c.sortedSets() {
+		for _, f := range slices.Clone(c.fences[set]) {
 			if f.group != nil && !f.failed && takesPart(f.procs, p) {
 				c.loseMember(f, p, status)
 			}
 		}
-		c.dropHeard(key)
+		c.dropHeard(set)
 	}
 	for _, id := range sortedKeys(c.groups) {
 		for _, g := range slices.Clone(c.groups[id]) {
@@ -353,15 +345,25 @@ func (c *core) loseMember(f *fence, p *process, status wire.Status) {
 	if joined && at.conn == 0 {
 		return // it goes on without the process already
 	}
-	if f.group.tolerant || f.group.optional && f.op == opConstruct && !joined {
+	if f.spares() && (f.group.tolerant || !joined) {
 		c.goOn(f, p)
 		return
 	}
-	c.failFence(f, status)
-	if f.op == opDestruct { // the group knows that it is broken, and who has heard of it
-		for q := range f.joined {
-			c.leave(f.group, q)
-		}
-		c.removeFence(f)
+	c.spoil(f, status)
+	if f.failed {
+		c.breakGroup(f, status)
 	}
+}
+
+// breakGroup takes those who have heard that a member is gone out of the group that could not end. The others hear it
+// when they ask for the end.
+func (c *core) breakGroup(f *fence, status wire.Status) {
+	if f.id.Op != opDestruct {
+		return
+	}
+	f.group.broken = status
+	for q := range f.joined {
+		c.leave(f.group, q)
+	}
+	c.removeFence(f)
 }

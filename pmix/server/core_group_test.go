@@ -409,13 +409,14 @@ func TestGroupAcrossNodes(t *testing.T) {
 	w.expect("fence " + key + "#1 0 bytes")
 	w.exit(1) // has joined
 	w.exit(3)
-	w.step(event{kind: evFenceDone, fence: FenceID{Procs: key, Seq: 1}})
+	w.step(event{kind: evFenceDone, fence: FenceID{FenceSet{opConstruct, "g", "job-1:*"}, 1}})
 	w.expect("reply 0#101 group 0 2")
 	w.request(0, destruct("g"))
 	w.expect(`fence destruct;"g";job-1:*#1 0 bytes`)
-	w.step(event{kind: evFenceDone, fence: FenceID{Procs: `destruct;"g";job-1:*`, Seq: 1}})
+	w.step(event{kind: evFenceDone, fence: FenceID{FenceSet{opDestruct, "g", "job-1:*"}, 1}})
 	w.expect("reply 0#102 ok")
 	w.request(0, construct("h", ranks(0, 2), yes(wire.KeyGroupAssignContextID)))
-	w.step(event{kind: evFenceDone, fence: FenceID{Procs: `construct;"h";job-1:0,2`, Seq: 1}})
-	w.expect(`fence construct;"h";job-1:0,2#1 0 bytes`, "reply 0#103 ERR_NOT_SUPPORTED")
+	w.expect(`fence construct;"h";job-1:0,2#1 ERR_NOT_SUPPORTED`)
+	w.step(event{kind: evFenceDone, fence: FenceID{FenceSet{opConstruct, "h", "job-1:0,2"}, 1}, status: wire.StatusErrNotSupported})
+	w.expect("reply 0#103 ERR_NOT_SUPPORTED")
 }

@@ -157,7 +157,7 @@ func (c *core) completed(from *process, ev *wire.Event) (wire.Status, error) {
 	case slices.ContainsFunc(g.members, func(p *process) bool { return c.groupCount(p) >= maxGroups }):
 		return wire.StatusErrOutOfResource, fmt.Errorf("a member is in %d groups already", maxGroups)
 	}
-	g.key = groupKey(opDestruct, id, procs)
+	g.fences = groupFences(opDestruct, id, procs)
 	c.dropInvite(from, id)
 	c.addGroup(g)
 	return wire.StatusSuccess, nil

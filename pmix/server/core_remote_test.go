@@ -28,8 +28,8 @@ func TestFenceAcrossNodes(t *testing.T) {
 	w.expect("fence job-1:*#1 19 bytes")
 
 	there := wire.ProcData{Proc: first(3), Packed: commitOf(0, "a=3").Blobs[0].Data}
-	id := FenceID{Procs: "job-1:*", Seq: 1}
-	w.step(event{kind: evFenceDone, fence: FenceID{Procs: "job-1:*", Seq: 2}})
+	id := fenceID("job-1:*", 1)
+	w.step(event{kind: evFenceDone, fence: fenceID("job-1:*", 2)})
 	w.expect()
 	w.step(event{kind: evFenceDone, fence: id, payload: there.Append(nil)})
 	w.expect("reply 0#102 ok", "reply 1#101 ok")
@@ -37,19 +37,159 @@ func TestFenceAcrossNodes(t *testing.T) {
 	w.expect("reply 0#103 a=3")
 }
 
+// fenceID names a plain fence.
+func fenceID(procs string, seq uint64) FenceID {
+	return FenceID{FenceSet{Op: opFence, Procs: procs}, seq}
+}
+
+// What a node has handed in decides: after that only the driver's answer ends a fence, whoever dies meanwhile.
 func TestFenceAcrossNodesFails(t *testing.T) {
 	w := newWorld(t, twoNodes(0), true)
 	w.connect(0, 1)
 	w.log = nil
 	w.request(0, fenceOf(0, 2))
 	w.expect("fence job-1:0,2#1 0 bytes")
-	w.step(event{kind: evFenceDone, fence: FenceID{Procs: "job-1:0,2", Seq: 1}, payload: []byte{1}})
+	w.step(event{kind: evFenceDone, fence: fenceID("job-1:0,2", 1), payload: []byte{1}})
 	w.expect("reply 0#101 ERR_UNPACK_FAILURE")
 	w.request(0, fenceOf(0, 2))
 	w.exit(2)
-	w.expect("fence job-1:0,2#2 0 bytes", "reply 0#102 ERR_PROC_TERM_WO_SYNC")
-	w.step(event{kind: evFenceDone, fence: FenceID{Procs: "job-1:0,2", Seq: 2}})
+	w.expect("fence job-1:0,2#2 0 bytes")
+	w.step(event{kind: evFenceDone, fence: fenceID("job-1:0,2", 2)})
+	w.expect("reply 0#102 ok")
+	w.request(0, fenceOf(0, 2))
+	w.expect("fence job-1:0,2#3 ERR_PROC_TERM_WO_SYNC")
+	w.step(event{kind: evFenceDone, fence: fenceID("job-1:0,2", 3)}) // success without this node's
 	w.expect()
+	w.step(event{kind: evFenceDone, fence: fenceID("job-1:0,2", 3), status: wire.StatusErrProcTermWoSync})
+	w.expect("reply 0#103 ERR_PROC_TERM_WO_SYNC")
+}
+
+// A death hands in an error at once, also from a node none of whose processes has joined.
+func TestDeathIsHandedIn(t *testing.T) {
+	w := newWorld(t, twoNodes(0), true)
+	w.connect(0, 1)
+	w.log = nil
+	id := fenceID("job-1:*", 1)
+	all := []wire.Proc{first(0), first(1), first(2), first(3)}
+	w.step(event{kind: evFenceCalled, fence: id, procs: all})
+	w.expect()
+	w.exit(1)
+	w.expect("fence job-1:*#1 ERR_PROC_TERM_WO_SYNC")
+	w.request(0, fenceOf())
+	w.step(event{kind: evFenceCalled, fence: id, procs: all, status: wire.StatusErrTimeout})
+	w.expect()
+	w.step(event{kind: evFenceDone, fence: id, status: wire.StatusErrProcTermWoSync})
+	w.expect("reply 0#101 ERR_PROC_TERM_WO_SYNC")
+	id.Seq++
+	w.step(event{kind: evFenceCalled, fence: id, procs: all})
+	w.step(event{kind: evFenceDone, fence: id, status: wire.StatusErrProcTermWoSync})
+	w.request(0, fenceOf()) // hears of the second
+	w.expect("fence job-1:*#2 ERR_PROC_TERM_WO_SYNC", "reply 0#102 ERR_PROC_TERM_WO_SYNC")
+	if len(w.core.fences) != 0 {
+		t.Errorf("%d fences are kept, want none", len(w.core.fences))
+	}
+}
+
+// A deadline asks the other nodes for their part; it does not take back a part that was given.
+func TestDeadlineAcrossNodes(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		joined int
+		want   string
+	}{
+		{"open", 1, "fence job-1:*#1 ERR_TIMEOUT"},
+		{"given", 2, "fence job-1:*#1 0 bytes"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t, twoNodes(0), true)
+			w.connect(0, 1)
+			w.log = nil
+			for rank := range c.joined {
+				r := fenceOf()
+				r.Info = []wire.Info{seconds(1)}
+				w.request(wire.Rank(rank), r)
+			}
+			w.advance(1)
+			if c.joined == 1 {
+				w.expect("expire job-1:*#1", c.want)
+			} else {
+				w.expect(c.want, "expire job-1:*#1")
+			}
+			w.advance(5)
+			w.expect()
+		})
+	}
+}
+
+// A fence that waits for its turn among those of its set is handed in after the answer to the one before.
+func TestPartsOfASetAreHandedInByTurns(t *testing.T) {
+	w := newWorld(t, twoNodes(0), true)
+	w.connect(0, 1)
+	w.log = nil
+	w.request(0, fenceOf(0, 2))
+	w.request(0, fenceOf(0, 2))
+	r := fenceOf(0, 2)
+	r.Info = []wire.Info{seconds(1)}
+	w.request(0, r)
+	w.expect("fence job-1:0,2#1 0 bytes")
+	w.advance(1) // what will be handed in is certain
+	w.expect("expire job-1:0,2#3", "reply 0#103 ERR_TIMEOUT")
+	w.step(event{kind: evFenceDone, fence: fenceID("job-1:0,2", 1)})
+	w.expect("reply 0#101 ok", "fence job-1:0,2#2 0 bytes")
+	w.step(event{kind: evFenceDone, fence: fenceID("job-1:0,2", 2)})
+	w.expect("reply 0#102 ok", "fence job-1:0,2#3 ERR_TIMEOUT")
+	w.step(event{kind: evFenceDone, fence: fenceID("job-1:0,2", 3), status: wire.StatusErrTimeout})
+	w.expect()
+	if len(w.core.fences) != 0 {
+		t.Errorf("%d fences are kept, want none", len(w.core.fences))
+	}
+}
+
+// Where a node cannot open a fence that another one has met, it hands in why.
+func TestCalledFenceThatCannotBe(t *testing.T) {
+	w := newWorld(t, twoNodes(0), true)
+	w.connect(0, 1)
+	w.log = nil
+	w.step(event{kind: evFenceCalled, fence: fenceID("job-9:*", 1), procs: []wire.Proc{{Nspace: "job-9"}}})
+	w.expect("refused fence job-9:*#1 of another node", "fence job-9:*#1 ERR_NOT_FOUND")
+	w.step(event{kind: evFenceCalled, fence: fenceID("job-1:*", 0), procs: []wire.Proc{first(0)}})
+	w.expect("refused fence job-1:*#0 of another node", "fence job-1:*#0 ERR_BAD_PARAM")
+	w.step(event{kind: evFenceCalled, fence: FenceID{FenceSet{opDestruct, "g", "job-1:0,2"}, 1}, procs: []wire.Proc{first(0), first(2)}})
+	w.expect(`refused fence destruct;"g";job-1:0,2#1 of another node`, `fence destruct;"g";job-1:0,2#1 ERR_NOT_FOUND`)
+}
+
+// A group comes about without founders that died before the fence was called, where another node says that it may.
+func TestCalledConstructionSparesTheDead(t *testing.T) {
+	for _, spares := range []bool{false, true} {
+		w := newWorld(t, twoNodes(0), true)
+		w.connect(0, 1)
+		w.exit(0)
+		w.log = nil
+		id := FenceID{FenceSet{opConstruct, "g", "job-1:0,2"}, 1}
+		w.step(event{kind: evFenceCalled, fence: id, procs: []wire.Proc{first(0), first(2)}, flag: spares})
+		if spares {
+			w.expect(`fence construct;"g";job-1:0,2#1 0 bytes`)
+		} else {
+			w.expect(`fence construct;"g";job-1:0,2#1 ERR_PROC_TERM_WO_SYNC`)
+		}
+	}
+}
+
+// The count of a set of fences stays when a job goes whose name is part of a group's name.
+func TestRemovedJobLeavesOthersCounts(t *testing.T) {
+	w := newWorld(t, twoNodes(0), true)
+	w.connect(0, 1)
+	w.addJob(secondJob(1))
+	const id = "x;job-2:"
+	meet := FenceID{FenceSet{opConstruct, id, "job-1:0,2"}, 1}
+	w.request(0, construct(id, ranks(0, 2)))
+	w.step(event{kind: evFenceDone, fence: meet})
+	w.request(0, destruct(id))
+	w.step(event{kind: evFenceDone, fence: FenceID{FenceSet{opDestruct, id, "job-1:0,2"}, 1}})
+	w.step(event{kind: evRemoveJob, proc: second(0)})
+	w.log = nil
+	w.request(0, construct(id, ranks(0, 2)))
+	w.expect(`fence construct;"x;job-2:";job-1:0,2#2 0 bytes`)
 }
 
 func TestNobodyToAskElsewhere(t *testing.T) {

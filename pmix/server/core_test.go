@@ -94,7 +94,12 @@ func (w *world) describe(a action) string {
 	case actListen:
 		return fmt.Sprintf("%d listeners", len(a.listen))
 	case actFence:
-		return fmt.Sprintf("fence %s#%d %d bytes", a.fence.Procs, a.fence.Seq, len(a.payload))
+		if a.status != wire.StatusSuccess {
+			return fmt.Sprintf("fence %v %s", a.fence, statusName(a.status))
+		}
+		return fmt.Sprintf("fence %v %d bytes", a.fence, len(a.payload))
+	case actExpire:
+		return fmt.Sprintf("expire %v", a.fence)
 	case actFetch:
 		return fmt.Sprintf("fetch %s %s", short(a.proc), a.key)
 	case actLog:
@@ -427,7 +432,7 @@ func TestFailedFencesAreBounded(t *testing.T) {
 		w.request(0, r)
 		w.advance(1)
 	}
-	if n := len(w.core.fences["job-1:*"]); n > maxFailedFences {
+	if n := len(w.core.fences[FenceSet{Op: opFence, Procs: "job-1:*"}]); n > maxFailedFences {
 		t.Errorf("%d ended fences kept, want at most %d", n, maxFailedFences)
 	}
 }

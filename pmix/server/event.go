@@ -11,20 +11,21 @@ type tick uint64
 type eventKind uint8
 
 const (
-	evClaim     eventKind = iota // conn says that it is proc (pid: who it is to the kernel; space: a tool's)
-	evFrame                      // conn sent a request: tag, payload
-	evClosed                     // conn is gone
-	evAddJob                     // a further namespace: space
-	evOutput                     // for the driver alone: proc wrote payload, stderr
-	evSpawned                    // the spawn request is done: status, proc.Nspace
-	evRemoveJob                  // a namespace is over: proc.Nspace
-	evExited                     // proc's process ended: exit
-	evNotify                     // the host raises an event: notice
-	evTick                       // time went on
-	evClosing                    // the server ends
-	evFenceDone                  // all nodes joined the fence id, or it failed: status, payload
-	evFetched                    // another node answered for proc and key: status, payload
-	evServe                      // another node asks for proc and key: request
+	evClaim       eventKind = iota // conn says that it is proc (pid: who it is to the kernel; space: a tool's)
+	evFrame                        // conn sent a request: tag, payload
+	evClosed                       // conn is gone
+	evAddJob                       // a further namespace: space
+	evOutput                       // for the driver alone: proc wrote payload, stderr
+	evSpawned                      // the spawn request is done: status, proc.Nspace
+	evRemoveJob                    // a namespace is over: proc.Nspace
+	evExited                       // proc's process ended: exit
+	evNotify                       // the host raises an event: notice
+	evTick                         // time went on
+	evClosing                      // the server ends
+	evFenceCalled                  // another node is in the fence id with procs: status (an error: why it cannot end well), flag
+	evFenceDone                    // all nodes joined the fence id, or it failed: status, payload
+	evFetched                      // another node answered for proc and key: status, payload
+	evServe                        // another node asks for proc and key: request
 )
 
 // event is one input of the core. Payloads are kept by reference and must not change.
@@ -41,6 +42,8 @@ type event struct {
 	status  wire.Status
 	key     string
 	fence   FenceID
+	procs   []wire.Proc
+	flag    bool
 	request uint64
 	notice  wire.Event
 	payload []byte
@@ -63,7 +66,8 @@ const (
 	actStdin                       // upcall: procs, payload, flag (the end)
 	actListen                      // who gets the output of processes has changed: listen
 	actCleanUp                     // remove what processes left behind: epilog
-	actFence                       // to the other nodes: fence, procs, payload
+	actFence                       // this node's part, to the other nodes: fence, procs, status, flag, payload
+	actExpire                      // the deadline of a fence has passed, to the other nodes: fence, procs, flag
 	actFetch                       // to the other nodes: proc, key
 	actServed                      // answer to the other node's request: status, payload
 	actRefused                     // for the log: a request of conn (proc) was refused: status, text

@@ -115,6 +115,7 @@ func (d *driver) carryOut(a *action) {
 	switch a.kind {
 	case actAccept:
 		if c := d.conns[a.conn]; c != nil {
+			d.reg.name(c, a.proc) // before anybody can know that it is accepted
 			c.send(outFrame{raw: c.welcome})
 			c.verdict <- wire.StatusSuccess
 		}
@@ -166,7 +167,9 @@ func (d *driver) tell(a *action) {
 	case actStdin:
 		d.host.Stdin(a.procs, a.payload, a.flag)
 	case actFence:
-		d.cfg.Remote.Fence(a.fence, a.procs, a.payload)
+		d.cfg.Remote.Fence(FencePart{FenceCall: a.call(), Status: a.status, Data: a.payload})
+	case actExpire:
+		d.cfg.Remote.Expire(a.call())
 	case actFetch:
 		d.cfg.Remote.Fetch(a.proc, a.key)
 	case actServed:

@@ -2,8 +2,8 @@ package server
 
 import (
 	"cmp"
+	"maps"
 	"slices"
-	"strings"
 
 	"github.com/goshmem/goshmem/pmix/kvs"
 	"github.com/goshmem/goshmem/pmix/wire"
@@ -152,14 +152,12 @@ func (c *core) removeJob(name string) {
 		c.exited(p, Exit{})
 		c.failGets(p.name, wire.StatusErrNotFound)
 	}
-	for _, key := range sortedKeys(c.fences) {
-		c.setFences(key, slices.DeleteFunc(c.fences[key], func(f *fence) bool { return f.concerns(s) }))
+	for _, set := range c.sortedSets() {
+		c.setFences(set, slices.DeleteFunc(c.fences[set], func(f *fence) bool { return f.concerns(s) && !f.owed() }))
 	}
-	for key := range c.fenceSeq { // nobody names these processes again
-		if strings.Contains(";"+key, ";"+name+":") {
-			delete(c.fenceSeq, key)
-		}
-	}
+	maps.DeleteFunc(c.sequences, func(_ FenceSet, q *sequence) bool { // no request can name these processes again
+		return slices.Contains(q.spaces, s)
+	})
 	for _, p := range s.procs {
 		if p.conn != 0 {
 			conn := p.conn

@@ -17,10 +17,12 @@ import (
 
 // Remote reaches the servers of the job's other nodes. Calls must not block.
 type Remote interface {
-	// Fence says that the processes of this node have joined a fence; data is what they show to other nodes, empty if
-	// nobody asked for collection. Every server of a participating node calls it with the same id; the answer is
-	// Server.FenceDone with the contributions of all nodes, one after the other.
-	Fence(id FenceID, procs []wire.Proc, data []byte)
+	// Fence hands in this node's part of a fence. The server of each node with participants does so exactly once for an
+	// id, and hands in a set's next part only after FenceDone of the one before. The driver tells the servers that have
+	// not handed in by Server.FenceCalled, waits for all parts, and answers each by Server.FenceDone.
+	Fence(part FencePart)
+	// Expire says that the deadline of a fence has passed here. The driver passes it on by Server.FenceExpired.
+	Expire(call FenceCall)
 	// Fetch asks the server of another node for the data of p, which should hold key. That server's Serve gets it; the
 	// answer is Server.Fetched.
 	Fetch(p wire.Proc, key string)
@@ -232,7 +234,21 @@ func (s *Server) SpawnDone(id uint64, nspace string, status wire.Status) {
 	s.post(event{kind: evSpawned, request: id, proc: wire.Proc{Nspace: nspace}, status: status})
 }
 
-// FenceDone is the answer to Remote.Fence: the contributions of all nodes, or why the fence failed.
+// FenceCalled says that another node has handed in its part of a fence. A node whose participants have died hands in an
+// error; the others wait for theirs.
+func (s *Server) FenceCalled(call FenceCall) {
+	s.post(event{kind: evFenceCalled, fence: call.ID, procs: call.Procs, flag: call.Spares})
+}
+
+// FenceExpired says that the deadline of a fence has passed on another node: this one hands in PMIX_ERR_TIMEOUT unless it
+// has handed in already.
+func (s *Server) FenceExpired(call FenceCall) {
+	s.post(event{kind: evFenceCalled, fence: call.ID, procs: call.Procs, flag: call.Spares, status: wire.StatusErrTimeout})
+}
+
+// FenceDone is the answer to Remote.Fence, and nothing else ends a fence whose part was handed in. All nodes get the same:
+// success and the data of all parts, one after the other, if all parts are well, and the error of one part otherwise. The
+// driver answers a part of a fence that has ended already with that fence's status.
 func (s *Server) FenceDone(id FenceID, status wire.Status, data []byte) {
 	s.post(event{kind: evFenceDone, fence: id, status: status, payload: data})
 }

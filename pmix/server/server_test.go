@@ -350,6 +350,58 @@ func TestDuplicateClaim(t *testing.T) {
 	f.dial(0)
 }
 
+// gate is a host that holds up the server's loop from an abort on until it is opened.
+type gate struct {
+	*host
+	open chan struct{}
+}
+
+func (g gate) Abort(from wire.Proc, to []wire.Proc, status int, msg string) {
+	g.host.Abort(from, to, status, msg)
+	<-g.open
+}
+
+// A program that follows another one of the same rank gets its place, although the server
+// has not read the end of the first one's connection yet.
+func TestClaimAfterHangUp(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	g := gate{newHost(), make(chan struct{})}
+	claims := 0
+	srv, err := server.Start(server.Config{Job: job(2), Host: g, Authorize: func(net.Conn, wire.Proc) (int, error) {
+		if claims++; claims == 3 {
+			close(g.open)
+		}
+		return 0, nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer srv.Close()
+	f := &fixture{t, ctx, srv, g.host}
+	first := f.claim(0)
+	second := f.dial(1)
+	aborted := make(chan error, 1)
+	go func() { aborted <- second.Abort(1, "") }()
+	for _, want := range []string{"connected 0 0", "connected 1 0", "abort 1 1 "} {
+		g.expect(ctx, t, want)
+	}
+	unread := make([]byte, 0, 1<<16)
+	for range 1000 { // each of them takes a turn of the loop, as the end behind them does
+		unread = wire.AppendFrame(unread, 0, 0, nil)
+	}
+	if _, err := first.Write(unread); err != nil {
+		t.Fatal(err)
+	}
+	_ = first.Close()
+	f.claim(0)
+	g.expect(ctx, t, "lost 0")
+	g.expect(ctx, t, "connected 0 0")
+	if err := <-aborted; err != nil {
+		t.Error(err)
+	}
+}
+
 func TestAuthorize(t *testing.T) {
 	f := start(t, server.Config{Job: job(2), Authorize: func(nc net.Conn, p wire.Proc) (int, error) {
 		if p != proc(0) {
@@ -465,9 +517,10 @@ type side struct {
 	node int
 }
 
-func (s side) Fence(id server.FenceID, _ []wire.Proc, data []byte) {
+func (s side) Fence(part server.FencePart) {
+	id := part.ID
 	s.mu.Lock()
-	s.parts[id] = append(s.parts[id], data...)
+	s.parts[id] = append(s.parts[id], part.Data...)
 	s.count[id]++
 	all, done := s.parts[id], s.count[id] == 2
 	s.mu.Unlock()
@@ -477,6 +530,8 @@ func (s side) Fence(id server.FenceID, _ []wire.Proc, data []byte) {
 		}
 	}
 }
+
+func (s side) Expire(server.FenceCall) {}
 
 func (s side) Fetch(p wire.Proc, key string) {
 	s.servers[1-s.node].Serve(p, key, func(status wire.Status, packed []byte) {
