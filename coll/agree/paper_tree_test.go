@@ -129,6 +129,28 @@ func TestGrandchildKnowsFirst(t *testing.T) {
 	})
 }
 
+// An orphan that enters after its parent's death votes to its grandparent, which may not know
+// of the death when it ends the round: it tells the orphan, and tells it once.
+func TestOrphanOfAnUnknownDeath(t *testing.T) {
+	t.Parallel()
+	eight(t, func(w *world) {
+		w.lost(6)
+		w.tell(7, 6)
+		w.call(7)
+		w.pending(7, 4, MsgVote)
+		w.put([2]int{7, 4}, w.links[[2]int{7, 4}][0])
+		w.pass(7, 4)
+		w.pass(7, 4)
+		w.lost(0)
+		w.tell(4, 0)
+		w.call(4)
+		w.outcome(1, Undecided, 4)
+		w.pending(4, 7, msgDecision)
+		w.pass(4, 7)
+		w.outcome(1, Undecided, 7)
+	})
+}
+
 // The decider's list counts too: who dies unheard is in it.
 func TestDeciderListsTheDead(t *testing.T) {
 	t.Parallel()

@@ -175,7 +175,6 @@ func (m *twoPhase) progress(out []Action) []Action {
 			return out
 		}
 		m.freeze()
-		r.ballot.failed = union(r.ballot.failed, m.dead)
 		return m.conclude(Decided, out)
 	}
 	if !r.voted && m.gone(0) { // without my vote it has decided nothing

@@ -194,6 +194,9 @@ func (w *world) step(p int, ev Event) {
 		case Deliver:
 			w.deliver(p, a.Decision)
 		case Blocked:
+			if pr.blocked {
+				w.fail("%d is blocked twice", p)
+			}
 			pr.blocked = true
 		default:
 			w.fail("%d: action %+v", p, a)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/goshmem/goshmem/coll/tree"
@@ -77,6 +78,69 @@ func TestMismatch(t *testing.T) {
 	m.Step(up, nil)
 	if got := m.Step(Event{Kind: Enter, Call: barrier}, nil); len(got) != 1 || got[0].Kind != Mismatch || got[0].To != 1 || got[0].Msg.Call != sum {
 		t.Errorf("a barrier where a sum has arrived: %+v, want Mismatch with member 1's call", got)
+	}
+	for _, other := range []Call{{Kind: Allreduce}, {Kind: Allreduce, Tag: 5, Strict: true}, {Kind: Allreduce, Tag: 5, Uniform: true}} {
+		m = one(t, Config{N: 2, Radix: 2})
+		m.Step(up, nil)
+		if got := m.Step(Event{Kind: Enter, Call: other}, nil); len(got) != 1 || got[0].Kind != Mismatch {
+			t.Errorf("%+v where %+v has arrived: %+v, want Mismatch", other, sum, got)
+		}
+	}
+}
+
+// sends lists the messages among actions, as kinds and receivers.
+func sends(actions []Action) string {
+	var list []string
+	for _, a := range actions {
+		if a.Kind == Send {
+			list = append(list, fmt.Sprintf("%s to %d", [...]string{"", "Up", "Down", "Have", "Ack", "Commit", "KeepAlive", "Alive"}[a.Msg.Kind], a.To))
+		}
+	}
+	return strings.Join(list, ", ")
+}
+
+// TestSaidOnce: a member that learns the decision from the root's successor does not tell it
+// back, and one that says its acknowledgement again does not get two commits.
+func TestSaidOnce(t *testing.T) {
+	t.Parallel()
+	call := Call{Kind: Barrier}
+	m := one(t, Config{N: 3, Radix: 3, Me: 2})
+	got := m.Step(Event{Kind: Enter, Call: call}, nil)
+	got = m.Step(Event{Kind: PeerFailed, From: 0, Inc: 1}, got)
+	got = m.Step(Event{Kind: Recv, From: 1, Msg: Msg{Kind: Down, Call: call, Seq: 1, Value: NoValue, Sets: &Sets{Missing: []Node{0}, Failed: []Node{0}}}}, got)
+	if said := sends(got); said != "Up to 0, Up to 1" {
+		t.Errorf("told by the successor: %s, want no more than two contributions", said)
+	}
+
+	call.Uniform = true
+	m = one(t, Config{N: 4, Radix: 2}) // 0 has the children 1 and 2, and 2 has 3
+	got = m.Step(Event{Kind: Enter, Call: call}, nil)
+	for _, x := range []struct {
+		from Node
+		kind MsgKind
+	}{{1, Up}, {2, Up}, {3, Ack}, {3, Ack}, {1, Ack}, {2, Ack}} { // 3 knows that 2 is dead by now
+		got = m.Step(Event{Kind: Recv, From: x.from, Msg: Msg{Kind: x.kind, Call: call, Seq: 1, Value: NoValue}}, got)
+	}
+	if said := sends(got); said != "Down to 2, Down to 1, Commit to 2, Commit to 1, Commit to 3" {
+		t.Errorf("two acknowledgements of member 3: %s, want one commit for it", said)
+	}
+}
+
+// TestPatience: a member that waits asks once in as many ticks as its configuration says.
+func TestPatience(t *testing.T) {
+	t.Parallel()
+	for _, ticks := range []int{1, 3} {
+		m := one(t, Config{N: 2, Radix: 2, Ticks: ticks})
+		m.Step(Event{Kind: Enter, Call: Call{Kind: Barrier}}, nil)
+		for i := 1; i <= 9; i++ {
+			want := ""
+			if i%ticks == 0 {
+				want = "KeepAlive to 1"
+			}
+			if said := sends(m.Step(Event{Kind: Tick}, nil)); said != want {
+				t.Errorf("tick %d, KEEPALIVEs after %d: %q, want %q", i, ticks, said, want)
+			}
+		}
 	}
 }
 

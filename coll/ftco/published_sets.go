@@ -10,16 +10,20 @@ package ftco
 type span struct{ from, to int32 }
 
 // has says whether the place is in the set.
-func (p *Published) has(place int32) bool {
+func (p *Published) has(place int32) bool { return p.hasAll(span{place, place + 1}) }
+
+// hasAll says whether all places of s are in the set. It is in one of the set's intervals
+// then, because add joins those that touch.
+func (p *Published) hasAll(s span) bool {
 	lo, hi := 0, len(p.have)
 	for lo < hi {
-		if mid := (lo + hi) / 2; p.have[mid].to <= place {
+		if mid := (lo + hi) / 2; p.have[mid].to <= s.from {
 			lo = mid + 1
 		} else {
 			hi = mid
 		}
 	}
-	return lo < len(p.have) && p.have[lo].from <= place
+	return lo < len(p.have) && p.have[lo].from <= s.from && s.to <= p.have[lo].to
 }
 
 // full says whether everybody is accounted for.

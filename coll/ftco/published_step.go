@@ -182,7 +182,7 @@ func (p *Published) turnFinished(now int32, out []PubAction) []PubAction {
 	if p.stranger {
 		for i := range p.inbox {
 			if p.lookup(p.inbox[i].From) < 0 {
-				out = p.take(i, now, out)
+				out = p.take(i, out)
 				break
 			}
 		}
@@ -191,7 +191,7 @@ func (p *Published) turnFinished(now int32, out []PubAction) []PubAction {
 	}
 	switch p.g.cfg.Collective {
 	case Bcast:
-		return p.acknowledge(0, now, out)
+		return p.acknowledge(0, out)
 	case Reduce: // others cannot return before they have their ACKs
 		return p.serve(now, out)
 	}
@@ -215,14 +215,14 @@ func (p *Published) turnLate(now int32, out []PubAction) []PubAction {
 	}
 	if i := p.find(PubKeepAlive, 0); i >= 0 {
 		from := p.inbox[i].From
-		out = p.take(i, now, out)
+		out = p.take(i, out)
 		if c := p.lookup(from); c >= 0 && p.contacts[c].owed {
 			out = append(out[:len(out)-1], p.ack(&p.contacts[c]))
 		}
 		return out
 	}
 	if i := p.find(PubAck, 0); i >= 0 {
-		return p.take(i, now, out)
+		return p.take(i, out)
 	}
 	return out
 }
@@ -244,7 +244,7 @@ func (p *Published) serve(now int32, out []PubAction) []PubAction {
 func (p *Published) serveAt(d int32, now int32, out []PubAction) []PubAction {
 	before := len(out)
 	if i := p.find(PubData, d); i >= 0 {
-		return p.take(i, now, out)
+		return p.take(i, out)
 	}
 	if !p.g.cfg.PrintedOrder {
 		if out = p.detect(d, now, out); len(out) > before {
@@ -252,10 +252,10 @@ func (p *Published) serveAt(d int32, now int32, out []PubAction) []PubAction {
 		}
 	}
 	if i := p.find(PubKeepAlive, d); i >= 0 {
-		return p.take(i, now, out)
+		return p.take(i, out)
 	}
 	if i := p.find(PubAck, d); i >= 0 {
-		return p.take(i, now, out)
+		return p.take(i, out)
 	}
 	if p.g.cfg.PrintedOrder {
 		return p.detect(d, now, out)
@@ -274,7 +274,7 @@ func (p *Published) find(kind PubMsgKind, d int32) int {
 }
 
 // take handles a message (Algorithm 2).
-func (p *Published) take(i int, _ int32, out []PubAction) []PubAction {
+func (p *Published) take(i int, out []PubAction) []PubAction {
 	m := p.inbox[i]
 	p.inbox = append(p.inbox[:i], p.inbox[i+1:]...)
 	out = append(out, PubAction{Kind: PubTook, Msg: m})
@@ -323,16 +323,13 @@ func (p *Published) Wake(now int32) (at int32, ok bool) {
 	if p.late || p.finished || p.g.cfg.Service == NoService {
 		return 0, false
 	}
-	if p.g.cfg.Collective == Bcast && p.got {
-		return 0, false
-	}
 	eta := p.eta()
 	if eta >= now {
 		return eta + 1, true
 	}
 	for i := range p.contacts {
 		c := &p.contacts[i]
-		if c.dead || c.waits || p.g.cfg.PrintedSuspect && p.arrived(c.node) {
+		if !p.asks(c) {
 			continue
 		}
 		due := now + 1
@@ -362,15 +359,15 @@ func (p *Published) Finished() bool {
 func (p *Published) Inbox() []PubMsg { return p.inbox }
 
 // Unanswered calls f for all messages that nobody will answer if I am killed:
-// their senders wait until the deadline. The published figures were made without
-// those that have been handled and not answered; whoever is above finds out in an
-// allreduce or broadcast, but nobody does in a reduction.
+// their senders wait until the deadline. Figure 10 was made without those that have
+// been handled and not answered; in an allreduce all contacts ask each other.
+// In a reduction and a broadcast nobody else would find out.
 func (p *Published) Unanswered(f func(m *PubMsg)) {
 	for i := range p.inbox {
 		f(&p.inbox[i])
 	}
 	for i := range p.contacts {
-		if c := &p.contacts[i]; c.owed && !c.dead && p.g.cfg.Collective == Reduce {
+		if c := &p.contacts[i]; c.owed && !c.dead && p.g.cfg.Collective != Allreduce {
 			f(&PubMsg{From: c.node, Deadline: c.until})
 		}
 	}

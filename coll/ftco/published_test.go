@@ -110,6 +110,53 @@ func TestETA(t *testing.T) {
 	}
 }
 
+// TestAdoption: the children of a dead child take its place, one step further away, and each
+// root adopts those of another root, also of one before it.
+func TestAdoption(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		tree     tree.LevelsConfig
+		me, dead Node
+		want     []Node
+	}{
+		{tree.LevelsConfig{N: 7, K: 2, Shape: tree.KAry}, 0, 1, []Node{3, 5}},
+		{tree.LevelsConfig{N: 6, K: 3, MultiRoot: true}, 0, 1, []Node{4}},
+		{tree.LevelsConfig{N: 6, K: 3, MultiRoot: true}, 2, 1, []Node{4}},
+	} {
+		g := publishedGroup(t, c.tree, Allreduce, RSD)
+		p := &g.Members()[c.me]
+		p.Step(&PubEvent{Kind: PubEnter}, nil)
+		p.Step(&PubEvent{Kind: PubFailed, From: c.dead}, nil)
+		var got []Node
+		for _, i := range p.tour.down {
+			got = append(got, p.contacts[i].node)
+			if d := p.contacts[i].distance; d != 2 {
+				t.Errorf("%+v: node %d at node %d has distance %d, want 2", c.tree, p.contacts[i].node, c.me, d)
+			}
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%+v: node %d adopts %v of node %d, want %v", c.tree, c.me, got, c.dead, c.want)
+		}
+	}
+}
+
+// The first of the two times holds while a subtree's DATA is awaited, that of dead children's
+// children included, and the second from then on.
+func TestETAByPhase(t *testing.T) {
+	t.Parallel()
+	g := publishedGroup(t, tree.LevelsConfig{N: 7, K: 2, Shape: tree.KAry}, Allreduce, RSD)
+	p := &g.Members()[1]
+	for p.phase = fromBelow; p.phase < done; p.phase++ {
+		want := g.etaFull[1]
+		if p.phase <= fromBelowMore {
+			want = g.etaSub[1]
+		}
+		if got := p.eta(); got != want {
+			t.Errorf("phase %d: waits until %d, want %d", p.phase, got, want)
+		}
+	}
+}
+
 // Section 3, Message Priorities: "Whenever DATA messages are present in the incoming
 // queue, those are handled first"; Section 4: then KEEPALIVE, then ACK. In whatever
 // order they have come.
@@ -138,6 +185,47 @@ func TestMessagePriorities(t *testing.T) {
 		if !slices.Equal(took, []PubMsgKind{PubData, PubKeepAlive, PubAck}) {
 			t.Errorf("come as %v: handled as %v, want DATA, KEEPALIVE, ACK", order, took)
 		}
+	}
+}
+
+// Algorithm 1, lines 6 to 8: a node serves those at the service distance first. In an interval
+// of eight steps the fifth and sixth are for distance 2.
+func TestServiceDistance(t *testing.T) {
+	t.Parallel()
+	for now, want := range map[int32]Node{16: 1, 20: 3, 21: 3} {
+		g := publishedGroup(t, tree.LevelsConfig{N: 7, K: 2, Shape: tree.KAry}, Allreduce, DISD)
+		root := &g.Members()[0] // its children are 1 and 2, and 3 is one of node 1
+		root.Step(&PubEvent{Kind: PubEnter}, nil)
+		for _, m := range []PubMsg{{From: 1, Kind: PubKeepAlive, Distance: 1}, {From: 3, Kind: PubKeepAlive, Distance: 2}} {
+			root.Step(&PubEvent{Kind: PubArrive, Now: now, Msg: m}, nil)
+		}
+		out := root.Step(&PubEvent{Kind: PubTurn, Now: now}, nil)
+		if len(out) != 1 || out[0].Kind != PubTook || out[0].Msg.From != want {
+			t.Errorf("step %d: %+v, want the message of node %d handled", now, out, want)
+		}
+	}
+}
+
+// TestAnyMessageAnswers: a KEEPALIVE from a node that owes an answer is one. The node is asked
+// again after the interval.
+func TestAnyMessageAnswers(t *testing.T) {
+	t.Parallel()
+	g := publishedGroup(t, tree.LevelsConfig{N: 2, K: 2}, Allreduce, RSD)
+	root := &g.Members()[0]
+	root.Step(&PubEvent{Kind: PubEnter}, nil)
+	var asked []int32
+	for now := range int32(200) {
+		if len(asked) == 1 && now == asked[0]+5 {
+			root.Step(&PubEvent{Kind: PubArrive, Now: now, Msg: PubMsg{From: 1, Kind: PubKeepAlive, Distance: 1, Deadline: now + 50}}, nil)
+		}
+		for _, a := range root.Step(&PubEvent{Kind: PubTurn, Now: now}, nil) {
+			if a.Kind == PubSend && a.Msg.Kind == PubKeepAlive {
+				asked = append(asked, now)
+			}
+		}
+	}
+	if len(asked) != 2 || asked[0] != g.etaSub[0]+1 || asked[1] != asked[0]+g.timeout(1, 1)+1 {
+		t.Errorf("asked at %v, want one step after %d and one interval of %d after that", asked, g.etaSub[0], g.timeout(1, 1))
 	}
 }
 

@@ -181,7 +181,7 @@ func (p *Published) ack(c *contact) PubAction {
 }
 
 // acknowledge sends the first ACK that is owed at the distance d, or at any.
-func (p *Published) acknowledge(d int32, _ int32, out []PubAction) []PubAction {
+func (p *Published) acknowledge(d int32, out []PubAction) []PubAction {
 	if p.owing == 0 {
 		return out
 	}
@@ -199,18 +199,12 @@ func (p *Published) detect(d int32, now int32, out []PubAction) []PubAction {
 		return out
 	}
 	before := len(out)
-	if out = p.acknowledge(d, now, out); len(out) > before || p.finished || p.eta() >= now {
-		return out
-	}
-	if p.g.cfg.Collective == Bcast && p.got {
+	if out = p.acknowledge(d, out); len(out) > before || p.finished || p.eta() >= now {
 		return out
 	}
 	for i := range p.contacts {
 		c := &p.contacts[i]
-		if c.dead || c.waits || d != 0 && int32(c.distance) != d {
-			continue
-		}
-		if p.g.cfg.PrintedSuspect && p.arrived(c.node) {
+		if d != 0 && int32(c.distance) != d || !p.asks(c) {
 			continue
 		}
 		if !c.seen || now-c.sent > c.interval {
@@ -218,6 +212,39 @@ func (p *Published) detect(d int32, now int32, out []PubAction) []PubAction {
 		}
 	}
 	return out
+}
+
+// asks says whether a KEEPALIVE to c can tell me something. It cannot if c is dead or owes
+// an answer already. Otherwise:
+//
+//	Allreduce  always: the published figures were made so
+//	Bcast      until I have the result, which node 0 has from the start
+//	Reduce     if c is below me and somebody of its subtree is not accounted for
+//
+// The nodes below are all that a reduction has to ask. A node waits for DATA of those, and
+// for the ACKs of its own DATA, whose deadline tells it of a death. A root other than node 0
+// waits for no root. If one of them dies, node 0 asks its orphans, their DATA goes to all
+// roots, and each root adopts all orphans of that one.
+//
+// That c itself is accounted for is not enough: an orphan of one root that finds another root
+// dead accounts for that root, too, and its DATA may be the first that node 0 hears of it.
+// Node 0 still has to find out about the second root, to adopt its orphans.
+func (p *Published) asks(c *contact) bool {
+	if c.dead || c.waits {
+		return false
+	}
+	switch p.g.cfg.Collective {
+	case Bcast:
+		return p.me != 0 && !p.got
+	case Reduce:
+		return p.below(c) && !p.whollyArrived(c.node)
+	}
+	return !p.g.cfg.PrintedSuspect || !p.arrived(c.node)
+}
+
+// below says whether a reduction brings c's DATA to me. All roots report to the first.
+func (p *Published) below(c *contact) bool {
+	return c.node > p.me && (p.me == 0 || !p.g.cfg.Tree.IsRoot(c.node))
 }
 
 // eta is until when to wait without asking: for the subtree's DATA while that is
@@ -233,6 +260,13 @@ func (p *Published) eta() int32 {
 func (p *Published) arrived(v Node) bool {
 	place, _ := p.g.cfg.Tree.Interval(v)
 	return p.has(place)
+}
+
+// whollyArrived says whether v and all below it in the tree without failures are accounted
+// for.
+func (p *Published) whollyArrived(v Node) bool {
+	from, to := p.g.cfg.Tree.Interval(v)
+	return p.hasAll(span{from, to})
 }
 
 // place is a node alone.

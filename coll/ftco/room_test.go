@@ -30,6 +30,11 @@ func TestRingHoldsTheWindow(t *testing.T) {
 				}
 				live[seq], made[o] = o, true
 			}
+			for seq := settled + 1; seq <= settled+2*window; seq++ {
+				if o := ops.find(seq); o != nil && live[seq] == nil {
+					t.Fatalf("settled %d: operation %d is found as %d, and was not begun", settled, seq, o.seq)
+				}
+			}
 			for seq, o := range live {
 				if got := ops.find(seq); got != o || o.seq != seq {
 					t.Fatalf("settled %d: operation %d is %p, want %p, which is %d", settled, seq, got, o, o.seq)

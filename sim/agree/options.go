@@ -33,11 +33,12 @@ var Words = map[string][]string{
 	"when":      {"before", "during"},
 }
 
-// Defaults are the paper's: 512 processes, a binomial tree.
+// Defaults are the paper's: 512 processes, a binomial tree. The news of a death take as long as two messages: an agreement
+// among 64 nodes takes 144 steps, and with news after 100 few survivors are still in it when they hear of the death.
 func Defaults() Options {
 	return Options{
 		Nodes: 512, Algorithm: "log", Radix: 2, Who: "random", When: "before",
-		Runs: 1, Seed: 1, Latency: 10, Overhead: 1, Detection: 100,
+		Runs: 1, Seed: 1, Latency: 10, Overhead: 1, Detection: 20,
 	}
 }
 

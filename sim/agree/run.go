@@ -41,6 +41,9 @@ type Report struct {
 	Options Options `json:"options"`
 	First   Phase   `json:"first"` // in which nodes die, or are known to have
 	Next    Phase   `json:"next"`  // after those that did not block
+	// Faultless is how many steps the agreement takes without failures: the time in which nodes die. It is zero unless
+	// nodes die during the agreement.
+	Faultless int `json:"faultless_steps"`
 }
 
 // ErrDisagree says that survivors ended one agreement in two ways.
@@ -84,7 +87,9 @@ func Run(o Options) (*Report, error) {
 			return nil, fmt.Errorf("run %d of seed %d: %w", i, o.Seed, err)
 		}
 	}
-	return &Report{Options: o, First: o.phase(results, 0), Next: o.phase(results, 1)}, nil
+	return &Report{
+		Options: o, First: o.phase(results, 0), Next: o.phase(results, 1), Faultless: int(horizon) * o.Overhead,
+	}, nil
 }
 
 // horizon is how long the agreement takes when nobody fails, in units of the

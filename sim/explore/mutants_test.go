@@ -6,6 +6,8 @@ import (
 	"os/exec"
 	"regexp"
 	"testing"
+
+	"github.com/goshmem/goshmem/internal/weave"
 )
 
 // bySchedules are the mutants that a search of small groups does not find: what is said
@@ -37,25 +39,24 @@ func TestAgreeMutants(t *testing.T) {
 // all in one program, but for those that cannot be switched.
 func mutate(t *testing.T, all []Mutant, test string) {
 	t.Helper()
-	o := newOverlay(t)
-	alone := o.switched(t, all)
-	program := o.build(t)
+	var changes []weave.Change
+	for _, m := range all {
+		changes = append(changes, weave.Change{File: m.File, Old: m.Old, New: m.New})
+	}
+	program, alone := built(t, changes)
 	for i, m := range all {
 		t.Run(m.Name, func(t *testing.T) {
 			t.Parallel()
-			program := program
-			if alone[i+1] {
-				one := newOverlay(t)
-				text, _ := mutated(t, one.read(t, m.File), &m)
-				one.write(t, m.File, text)
-				program = one.build(t)
+			program, number := program, i+1
+			if alone[number] {
+				program, number = replaced(t, changes[i]), 0
 			}
 			by := "search"
 			if bySchedules[m.Name] {
 				by = "random"
 			}
 			cmd := exec.CommandContext(t.Context(), program, "-mutant", by, "-test.run", test, "-test.timeout", "100s")
-			cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d", mutantVar, i+1))
+			cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d", weave.MutantVar, number))
 			out, err := cmd.CombinedOutput()
 			found := regexp.MustCompile(`FOUND .*`).FindString(string(out))
 			if err == nil || found == "" {
@@ -64,4 +65,37 @@ func mutate(t *testing.T, all []Mutant, test string) {
 			t.Log(found)
 		})
 	}
+}
+
+// built builds the program of this package's tests with all changes in it. Those that
+// are not of one function's body are not, and returned.
+func built(t *testing.T, changes []weave.Change) (program string, alone map[int]bool) {
+	t.Helper()
+	o, err := weave.New("../..", t.TempDir())
+	if err == nil {
+		alone, err = o.Switch(changes)
+	}
+	if err == nil {
+		program, err = o.Build(t.Context(), "sim/explore", "")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return program, alone
+}
+
+// replaced builds that program with one change.
+func replaced(t *testing.T, c weave.Change) (program string) {
+	t.Helper()
+	o, err := weave.New("../..", t.TempDir())
+	if err == nil {
+		err = o.Replace(c)
+	}
+	if err == nil {
+		program, err = o.Build(t.Context(), "sim/explore", "")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return program
 }

@@ -366,3 +366,24 @@ func TestOptionsAreChecked(t *testing.T) {
 		t.Errorf("five roots among four nodes: %v, want ErrOptions", err)
 	}
 }
+
+// Over several roots all others report to the first: without failures each node sends its
+// DATA once and gets one ACK, as over one root, and nobody asks whether another one lives.
+func TestReduceOverRoots(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		nodes, radix int
+		topology     string
+	}{{2, 2, "knomial"}, {5, 5, "knomial"}, {5, 5, "kary"}, {6, 4, "kary"}, {64, 8, "knomial"}, {100, 7, "kary"}, {4096, 9, "knomial"}} {
+		for _, roots := range []string{"single", "multi"} {
+			for _, collective := range []string{"reduce", "bcast"} {
+				r := report(t, func(o *Options) {
+					o.Nodes, o.Radix, o.Topology, o.Roots, o.Collective = c.nodes, c.radix, c.topology, roots, collective
+				})
+				if got, want := int(math.Round(r.Messages.Mean*float64(c.nodes))), 2*(c.nodes-1); got != want {
+					t.Errorf("%s, %d nodes, k = %d, %s, %s root: %d messages, want %d", collective, c.nodes, c.radix, c.topology, roots, got, want)
+				}
+			}
+		}
+	}
+}
