@@ -176,7 +176,7 @@ func (p *programs) load(names []string, types *btf.Cache) error {
 		return err
 	}
 	defer all.Close() // of what was not taken out
-	p.maps = watchMaps{Events: all.DetachMap(watchMapEvents), Watched: all.DetachMap(watchMapWatched)}
+	p.maps = watchMaps{Events: all.DetachMap(watchMapEvents), Watched: all.DetachMap(watchMapWatched), Endings: all.DetachMap(watchMapEndings)}
 	for _, name := range names {
 		prog := all.DetachProgram(name)
 		p.progs = append(p.progs, prog)

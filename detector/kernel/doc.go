@@ -54,26 +54,37 @@
 //     already, says the same. Two last threads side by side may both see 0; the
 //     first record counts. To be early there, too, a program at signal_deliver
 //     (5.11, amd64 and arm64) tells of the deaths by signals; exits by status come
-//     after the release of memory. What it tells has to be certain. It is if the
-//     process is marked as ending (SIGNAL_GROUP_EXIT): nothing ever clears that.
-//     The kernel sets it when a signal is sent that will end the process, but not
-//     for those that dump core. Of these, it is told at once if the process has a
+//     after the release of memory. What it tells has to be certain, in two ways. The process must be ending:
+//     it is marked so (SIGNAL_GROUP_EXIT), and nothing ever clears that mark. The
+//     kernel sets it when a signal is sent that will end the process, but not for
+//     those that dump core. And no thread may run: each thread of a marked process
+//     comes by the tracepoint on its way out, once, and executes nothing of the
+//     program after that. The program counts them. The first one notes how many
+//     threads have not begun to exit, to which none is added after the mark, and
+//     the one that makes the count full tells. If a thread was exiting by itself
+//     meanwhile, or called exit_group, or dumps core, the count stays short, and
+//     Dead comes after the release of memory.
+//     Of a signal that dumps core, the death is told at once if the process has a
 //     single thread, whose action is the default, and is no init of a pid
 //     namespace: a debugger has had its say before the tracepoint, and the lock
-//     of the handlers is held until the decision. With more threads the mark has
-//     to be there, because another one may be about to execute a program, which
-//     ends the thread that got the signal and not the process. Other threads may
-//     run for the moment that the interrupt takes to reach them. Dead does not
-//     say yet whether there is a core; Released does.
+//     of the handlers is held until the decision. Dead does not say yet whether
+//     there is a core; Released does.
 //   - A victim of the out-of-memory killer is known by signal->oom_mm in the
 //     exit itself. The tracepoint mark_victim would say no more, and has other
 //     arguments in each of three kernels. Killed from another processor, a victim
 //     could in principle exit before it is marked; it has then been killed by
 //     SIGKILL and nothing else is said.
 //
-// With the exit program, Dead means that no thread will execute another
-// instruction of the program: what the process wrote to shared memory is there,
-// and nothing will be added.
+// In every tier Dead means that no thread will execute another instruction of the
+// program: what the process wrote to shared memory is there, and nothing will be
+// added. The collectives of package coll/board rest on that.
+//
+//	what tells of the death          why no thread runs
+//	exit program, Linux 6.16         the last thread is in its exit; all others have left theirs behind
+//	exit program before 6.16         the same, later in the exit
+//	signal program, mark             all threads have come by on their way out, by the count
+//	signal program, core dump        the only thread has come by
+//	connector, pidfd, SIGCHLD        the process is over: all threads have exited
 //
 // # Nothing is lost, nothing comes twice
 //

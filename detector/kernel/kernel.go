@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,6 +10,9 @@ import (
 
 	"github.com/rs/zerolog"
 )
+
+// ErrWatched is the cause of an Add of a process that the Watch has already.
+var ErrWatched = errors.New("it is watched already")
 
 // Tier is how deaths are learnt of, from the best way to the last.
 type Tier uint8

@@ -8,14 +8,22 @@ import (
 	_ "embed"
 	"fmt"
 	"io"
+	"structs"
 
 	"github.com/cilium/ebpf"
 )
+
+type watchEnding struct {
+	_       structs.HostLayout
+	Threads uint32
+	Halted  uint32
+}
 
 // Names of all BPF objects in the ELF.
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
+	watchMapEndings        = "endings"
 	watchMapEvents         = "events"
 	watchMapWatched        = "watched"
 	watchProgDeliver       = "deliver"
@@ -77,6 +85,7 @@ type watchProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type watchMapSpecs struct {
+	Endings *ebpf.MapSpec `ebpf:"endings"`
 	Events  *ebpf.MapSpec `ebpf:"events"`
 	Watched *ebpf.MapSpec `ebpf:"watched"`
 }
@@ -108,12 +117,14 @@ func (o *watchObjects) Close() error {
 //
 // It can be passed to loadWatchObjects or ebpf.CollectionSpec.LoadAndAssign.
 type watchMaps struct {
+	Endings *ebpf.Map `ebpf:"endings"`
 	Events  *ebpf.Map `ebpf:"events"`
 	Watched *ebpf.Map `ebpf:"watched"`
 }
 
 func (m *watchMaps) Close() error {
 	return _WatchClose(
+		m.Endings,
 		m.Events,
 		m.Watched,
 	)

@@ -147,7 +147,7 @@ func (w *Watch) Add(pid int, tag uint64) error {
 	case w.failed:
 		return fmt.Errorf("watch process %d: the watch has failed", pid)
 	case w.byPID[pid] != nil && !w.byPID[pid].reusable():
-		return fmt.Errorf("watch process %d: it is watched already", pid)
+		return fmt.Errorf("watch process %d: %w", pid, ErrWatched)
 	}
 	e := &entry{id: w.last, pid: pid, tag: tag, fd: -1}
 	w.last++

@@ -22,6 +22,7 @@ enum { /* enum bpf_map_type */
 	BPF_MAP_TYPE_RINGBUF = 27,
 };
 enum { BPF_F_NO_PREALLOC = 1 };
+enum { BPF_NOEXIST = 1 };
 
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>

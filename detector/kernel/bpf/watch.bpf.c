@@ -24,6 +24,20 @@ struct {
 	__uint(max_entries, 1 << 18);
 } events SEC(".maps");
 
+/* A watched process whose threads are being killed. */
+struct ending {
+	__u32 threads; /* that had not begun to exit when the first of them was killed */
+	__u32 halted;  /* of these, that run no more instruction of the program */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 65536);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, __u32); /* as in watched */
+	__type(value, struct ending);
+} endings SEC(".maps");
+
 struct event {
 	__u64 at;    /* CLOCK_MONOTONIC */
 	__u64 start; /* ticks since boot */
@@ -90,14 +104,24 @@ static __always_inline __u32 status_of(struct task_struct *task)
 	return task->group_leader->exit_code;
 }
 
+/* The process is over, and its number can be another's. */
+static __always_inline void forget(struct task_struct *task)
+{
+	__u32 pid = process_of(task);
+
+	bpf_map_delete_elem(&endings, &pid);
+}
+
 /* Since Linux 6.16: before the memory is given back. */
 SEC("tp_btf/sched_process_exit")
 int exit_with_group(__u64 *ctx)
 {
 	struct task_struct *task = (void *)ctx[0];
 
-	if ((bool)ctx[1])
+	if ((bool)ctx[1]) {
 		tell(task, status_of(task));
+		forget(task);
+	}
 	return 0;
 }
 
@@ -110,14 +134,37 @@ int exit_alone(__u64 *ctx)
 {
 	struct task_struct *task = (void *)ctx[0];
 
-	if (task->signal->live.counter == 0)
+	if (task->signal->live.counter == 0) {
 		tell(task, status_of(task));
+		forget(task);
+	}
 	return 0;
 }
 
 /* Signals that dump core, whose effect is not decided on when they are sent. Numbers of x86 and arm. */
 #define BIT(n) (1ULL << (n))
 #define CORE_SIGNALS (BIT(3) | BIT(4) | BIT(5) | BIT(6) | BIT(7) | BIT(8) | BIT(11) | BIT(24) | BIT(25) | BIT(31))
+
+/*
+ * Counts the current thread, which is being killed, and says whether it is the last one of its process. The first thread
+ * that is counted notes how many there are. No thread is added after SIGNAL_GROUP_EXIT, and each that is noted is counted
+ * once, unless it was about to exit by itself: then the count stays short, and the exit tells of the death.
+ */
+static __always_inline bool halts_last(struct task_struct *task)
+{
+	__u32 pid = process_of(task);
+	struct ending first = { .threads = task->signal->live.counter };
+	struct ending *e;
+
+	if (!bpf_map_lookup_elem(&watched, &pid))
+		return 0;
+	bpf_map_update_elem(&endings, &pid, &first, BPF_NOEXIST);
+	e = bpf_map_lookup_elem(&endings, &pid);
+	if (!e)
+		return 0;
+	__sync_fetch_and_add(&e->halted, 1);
+	return *(volatile __u32 *)&e->halted >= e->threads;
+}
 
 /*
  * A signal is about to take effect on the current thread; a debugger has had
@@ -131,11 +178,13 @@ int deliver(__u64 *ctx)
 	struct k_sigaction *action = (void *)ctx[2];
 	__u32 sig = ctx[0];
 
-	if (task->signal->flags & SIGNAL_GROUP_EXIT)
-		tell(task, task->signal->group_exit_code);
-	else if (sig < 32 && (BIT(sig) & CORE_SIGNALS) && !action->sa.sa_handler &&
-		 task->signal->live.counter == 1 && !(task->signal->flags & SIGNAL_UNKILLABLE))
+	if (task->signal->flags & SIGNAL_GROUP_EXIT) {
+		if (halts_last(task))
+			tell(task, task->signal->group_exit_code);
+	} else if (sig < 32 && (BIT(sig) & CORE_SIGNALS) && !action->sa.sa_handler &&
+		   task->signal->live.counter == 1 && !(task->signal->flags & SIGNAL_UNKILLABLE)) {
 		tell(task, sig);
+	}
 	return 0;
 }
 

@@ -1,7 +1,9 @@
 // A process to be watched. It says "ready", or the number of a process, on its
 // standard output and acts when a byte comes on its standard input.
 #define _GNU_SOURCE
+#include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +11,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -74,6 +77,53 @@ static void *executor(void *none)
 
 static void *brief(void *none) { return none; }
 
+#define MAPPED 65536 // of the file that others see
+#define COPIES 1024 // in one system call
+
+static volatile unsigned long *counters; // one for each thread, a cache line apart
+
+static void *counter(void *none)
+{
+	static int threads;
+	volatile unsigned long *own = counters + 8 * __atomic_fetch_add(&threads, 1, __ATOMIC_RELAXED);
+
+	for (;;)
+		++*own;
+	return none;
+}
+
+// copier has the kernel write numbers to the first counter, for many milliseconds in one call that signals do not end.
+static void *copier(void *none)
+{
+	struct iovec to[COPIES];
+	int fd = memfd_create("numbers", 0);
+
+	if (ftruncate(fd, (off_t)COPIES * MAPPED))
+		_exit(94);
+	for (unsigned long i = 0; i < COPIES; i++) {
+		unsigned long number = i + 1;
+		if (pwrite(fd, &number, sizeof(number), i * MAPPED) != sizeof(number))
+			_exit(91);
+		to[i].iov_base = (void *)counters;
+		to[i].iov_len = MAPPED;
+	}
+	for (;;)
+		if (preadv(fd, to, COPIES, 0) < 0)
+			_exit(90);
+	return none;
+}
+
+// map maps a file that others see.
+static void *map(const char *name)
+{
+	int fd = open(name, O_RDWR);
+	void *p = mmap(NULL, MAPPED, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+	if (fd < 0 || p == MAP_FAILED)
+		_exit(92);
+	return p;
+}
+
 static void start(void *(*f)(void *))
 {
 	pthread_t t;
@@ -126,6 +176,21 @@ int main(int argc, char **argv)
 	} else if (!strcmp(what, "threads")) { // many of them
 		for (int i = 0; i < n; i++)
 			start(sleeper);
+		ready();
+		await();
+	} else if (!strcmp(what, "count")) { // threads that write to a file all the time
+		counters = map(argv[3]);
+		for (int i = 0; i < n; i++)
+			start(counter);
+		while (!counters[8 * (n - 1)])
+			sched_yield();
+		ready();
+		await();
+	} else if (!strcmp(what, "copy")) { // the kernel writes to a file for it all the time
+		counters = map(argv[3]);
+		start(copier);
+		while (!counters[0])
+			sched_yield();
 		ready();
 		await();
 	} else if (!strcmp(what, "churn")) { // threads that come and go
