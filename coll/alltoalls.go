@@ -65,7 +65,7 @@ func alltoallsLarge[T any](ctx context.Context, t *Team, b Buffers, s Strides) (
 		}
 		stretch[T](t.at(t.me, b.Dst+uint64(bytesOf[T](i*b.N*s.Dst))), s.Dst, t.at(i, b.Src+at), s.Src, b.N)
 	}
-	return t.meet(ctx, seq+1)
+	return t.meetLast(ctx, seq+1)
 }
 
 // stretch copies n elements that are so far apart.

@@ -36,34 +36,25 @@ func (c calls) Fold(acc, in []uint32) {
 // filled returns so many elements of one value.
 func filled(n int, value uint32) []uint32 { return slices.Repeat([]uint32{value}, n) }
 
-// Who leaves the last step of a reduction by the end of its context does not write its area
-// for another team while a slow member may still take its share there; later it does.
+// Who is through with a reduction, or has left its last step by the end of its context, does not
+// write its area for another team while a slow member may still take its share there; later
+// it does.
 func TestAreaOfSlowReader(t *testing.T) {
-	const (
-		elems = 10_000 // one piece: the offer is step 1, and three follow
-		taken = 3      // behind which shares are taken
-		last  = 4
-	)
+	t.Run("well", func(t *testing.T) { testSlowReader(t, nil) })
+	t.Run("canceled", func(t *testing.T) { testSlowReader(t, context.Canceled) })
+}
+
+// testSlowReader has the first member's reduction end with an error, or nil.
+func testSlowReader(t *testing.T, ends error) {
+	const taken = 2 // of two steps the one behind which shares are taken
 	nd := newNode(t, 4)
-	reduce := func(ctx context.Context, id int, members []int, me int, value, want uint32, op coll.Folder[uint32]) error {
-		tm, err := coll.New(coll.Config{Map: nd.m, Waiter: nd.waiters[members[me]], Members: members, Me: me, ID: id, Failures: nd.failures})
-		if err != nil {
-			return err
-		}
-		dst := make([]uint32, elems)
-		if err := coll.ReducePrivate(ctx, tm, dst, filled(elems, value), op, -1); err != nil {
-			return err
-		}
-		if !slices.Equal(dst, filled(elems, want)) {
-			return fmt.Errorf("got %d ... %d, want %d", dst[0], dst[elems-1], want)
-		}
-		return nil
-	}
+	team := areaUse{nd, 5, []int{0, 1, 2}}
 	elsewhere := func(value uint32) { // PE 0 and one that is not in the first team
+		other := areaUse{nd, 6, []int{0, 3}}
 		var wg sync.WaitGroup
 		for me := range 2 {
 			wg.Go(func() {
-				if err := reduce(t.Context(), 6, []int{0, 3}, me, value, 2*value, sum{}); err != nil {
+				if err := other.reduce(t.Context(), me, value, 2*value, sum{}); err != nil {
 					t.Errorf("member %d of the other team: %v", me, err)
 				}
 			})
@@ -71,37 +62,36 @@ func TestAreaOfSlowReader(t *testing.T) {
 		wg.Wait()
 	}
 	step := func(me int) uint64 { return atomic.LoadUint64(&nd.m.Control(0).Entries[5][me].Seq) }
-	slow, left := make(chan struct{}), make(chan struct{})
+	slow, through := make(chan struct{}), make(chan struct{})
 	isSlow := sync.OnceFunc(func() { close(slow) })
-	leaves := watched{t.Context(), func() error {
-		if step(0) == last {
-			return context.Canceled
+	fast := watched{t.Context(), func() error {
+		if step(0) == taken {
+			return ends
 		}
 		return nil
 	}}
 	reads := watched{t.Context(), func() error {
 		if step(1) == taken {
 			isSlow()
-			<-left
+			<-through
 		}
 		return nil
 	}}
 	within(t, "ReducePrivate", func() {
-		team := []int{0, 1, 2}
 		var wg sync.WaitGroup
 		wg.Go(func() {
-			if err := reduce(leaves, 5, team, 0, 1, 6, sum{}); !errors.Is(err, context.Canceled) {
-				t.Errorf("who leaves: %v, want %v", err, context.Canceled)
+			if err := team.reduce(fast, 0, 1, 6, sum{}); !errors.Is(err, ends) {
+				t.Errorf("who is fast: %v, want %v", err, ends)
 			}
 			elsewhere(70)
-			close(left)
+			close(through)
 		})
 		for me, x := range map[int]struct {
 			ctx context.Context
 			op  coll.Folder[uint32]
 		}{1: {reads, sum{}}, 2: {t.Context(), calls{f: func() { <-slow }}}} {
 			wg.Go(func() {
-				if err := reduce(x.ctx, 5, team, me, uint32(1+me), 6, x.op); err != nil {
+				if err := team.reduce(x.ctx, me, uint32(1+me), 6, x.op); err != nil {
 					t.Errorf("member %d: %v", me, err)
 				}
 			})
@@ -112,6 +102,43 @@ func TestAreaOfSlowReader(t *testing.T) {
 	area := unsafe.Slice((*uint32)(unsafe.Pointer(&nd.m.Control(0).Area)), layout.AreaSize/4)
 	if !slices.Contains(area, 80) {
 		t.Error("the area was not written again, and nobody reads it any more")
+	}
+}
+
+// Teams whose members use one area by turns find it free, as each leaves it free.
+func TestAreaMoves(t *testing.T) {
+	const rounds = 50
+	nd := newNode(t, 3)
+	within(t, "ReducePrivate", func() {
+		var wg sync.WaitGroup
+		for pe, uses := range [][]struct {
+			areaUse
+			me int
+		}{
+			{{areaUse{nd, 5, []int{0, 1, 2}}, 0}, {areaUse{nd, 6, []int{0, 2}}, 0}},
+			{{areaUse{nd, 5, []int{0, 1, 2}}, 1}},
+			{{areaUse{nd, 5, []int{0, 1, 2}}, 2}, {areaUse{nd, 6, []int{0, 2}}, 1}},
+		} {
+			wg.Go(func() {
+				for k := range uint32(rounds) {
+					for _, u := range uses {
+						if err := u.reduce(t.Context(), u.me, k, k*uint32(len(u.members)), sum{}); err != nil {
+							t.Errorf("PE %d, round %d, team %d: %v", pe, k, u.id, err)
+							return
+						}
+					}
+				}
+			})
+		}
+		wg.Wait()
+	})
+	used := false
+	area := unsafe.Slice((*uint32)(unsafe.Pointer(&nd.m.Control(0).Area)), layout.AreaSize/4)
+	for i := range area {
+		used = used || area[i] == 2*(rounds-1) // the other team's last share
+	}
+	if !used {
+		t.Error("the other team did not use the area in its last round")
 	}
 }
 
@@ -148,5 +175,90 @@ func TestPanicBetweenPieces(t *testing.T) {
 			}
 		})
 		return coll.ReducePrivate(t.Context(), outer, make([]uint32, elems), make([]uint32, elems), calls{f: inner}, -1)
+	})
+}
+
+// areaUse is a team whose reductions use areas.
+type areaUse struct {
+	nd      *node
+	id      int
+	members []int
+}
+
+// reduce adds 10,000 elements, which are one piece, of one value each.
+func (u areaUse) reduce(ctx context.Context, me int, value, want uint32, op coll.Folder[uint32]) error {
+	const elems = 10_000
+	tm, err := coll.New(coll.Config{
+		Map: u.nd.m, Waiter: u.nd.waiters[u.members[me]], Members: u.members, Me: me, ID: u.id, Failures: u.nd.failures,
+	})
+	if err != nil {
+		return err
+	}
+	dst := make([]uint32, elems)
+	if err := coll.ReducePrivate(ctx, tm, dst, filled(elems, value), op, -1); err != nil {
+		return err
+	}
+	if !slices.Equal(dst, filled(elems, want)) {
+		return fmt.Errorf("got %d ... %d, want %d", dst[0], dst[elems-1], want)
+	}
+	return nil
+}
+
+// An area of which a dead member was a reader is used again.
+func TestAreaOfDeadReader(t *testing.T) {
+	nd := newNode(t, 3)
+	over := make(chan struct{})
+	defer close(over)
+	all, both := areaUse{nd, 5, upTo(3)}, areaUse{nd, 6, []int{0, 2}}
+	within(t, "ReducePrivate", func() {
+		go func() { _ = all.reduce(t.Context(), 1, 1, 3, mortal{func() { nd.kill(1) }, over}) }()
+		var wg sync.WaitGroup
+		for _, me := range []int{0, 2} {
+			wg.Go(func() { names(t, "a survivor", all.reduce(t.Context(), me, 1, 3, sum{}), 1) })
+		}
+		wg.Wait()
+		for me := range 2 {
+			wg.Go(func() {
+				if err := both.reduce(t.Context(), me, 90, 180, sum{}); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+	})
+	area := unsafe.Slice((*uint32)(unsafe.Pointer(&nd.m.Control(0).Area)), layout.AreaSize/4)
+	if !slices.Contains(area, 90) {
+		t.Error("the area was not written again, and nobody who lives reads it any more")
+	}
+}
+
+// Members use areas only if each of them has its own free.
+func TestAreaOfAnyIsTaken(t *testing.T) {
+	nd := newNode(t, 3)
+	outer, inner := areaUse{nd, 5, []int{0, 1}}, areaUse{nd, 6, []int{0, 2}}
+	started, done := make(chan struct{}), make(chan struct{})
+	once := sync.OnceFunc(func() {
+		close(started)
+		if err := inner.reduce(t.Context(), 0, 70, 140, sum{}); err != nil {
+			t.Errorf("member 0 of the other team: %v", err)
+		}
+		close(done)
+	})
+	within(t, "ReducePrivate", func() {
+		var wg sync.WaitGroup
+		for me, f := range []func(){once, func() { <-done }} {
+			wg.Go(func() {
+				if err := outer.reduce(t.Context(), me, uint32(1+me), 3, calls{f: f}); err != nil {
+					t.Errorf("member %d: %v", me, err)
+				}
+			})
+		}
+		wg.Go(func() {
+			<-started
+			if err := inner.reduce(t.Context(), 1, 70, 140, sum{}); err != nil {
+				t.Errorf("member 1 of the other team: %v", err)
+			}
+		})
+		wg.Wait()
 	})
 }

@@ -15,7 +15,8 @@ const (
 	callBroadcast = 1 + iota
 	callReduce
 	callScan
-	callGather
+	callFCollect
+	callAlltoall
 	callAlltoallS
 )
 
@@ -25,13 +26,14 @@ func kindOf[T any](kind uint64) uint64 { return kind | uint64(bytesOf[T](1))<<8 
 // announce says what this member calls, before it enters step seq, and returns what everybody
 // has to have said. A member that has called anything else has not said that for this step.
 //
-// It stays until all that live have looked: who calls the next large collective has seen them
-// enter a later step of this one, which they do behind their looks. Members that differ in
+// It stays beside the one that follows until all that live have looked: who calls the one behind
+// that has seen them enter a step of the next large collective. Members that differ in
 // anything find so all alike, as each finds one that differs from itself, also where that one
 // has given up and gone on: then its word is of a later step.
 func (t *Team) announce(seq uint64, c call) (said uint64) {
 	said = c.said(seq)
-	rma.StoreRelease(&t.state.Call, said)
+	rma.StoreRelease(&t.state.Call[1], t.state.Call[0])
+	rma.StoreRelease(&t.state.Call[0], said)
 	return said
 }
 
@@ -47,7 +49,8 @@ func (c *call) said(seq uint64) uint64 {
 // concurs returns an error if a member that has entered the step has called anything else. The
 // team is broken then: nobody knows how many steps the others take.
 func (t *Team) concurs(i int, said uint64) error {
-	if atomic.LoadUint64(&t.members[i].Teams[t.id].Call) != said {
+	of := &t.members[i].Teams[t.id].Call
+	if atomic.LoadUint64(&of[0]) != said && atomic.LoadUint64(&of[1]) != said {
 		return &OtherError{Member: i}
 	}
 	return nil

@@ -532,6 +532,12 @@ func TestRejoinInStep(t *testing.T) {
 		if err := coll.Rejoin(meet, tm); err != nil {
 			return err
 		}
+		// All count on from member 0's numbers, the greatest.
+		word, votes := nd.m.Control(0).Entries[2][me].Seq, &nd.m.Control(me).Votes[2]
+		if seq := nd.m.Control(me).Teams[2].Seq; seq != 2 || word != 2 || votes[0].Seq != 1 || votes[1].Seq != 1 {
+			return fmt.Errorf("member %d is at step %d, its word is %#x, its votes are %#x and %#x; want steps 2 and votes 1",
+				me, seq, word, votes[0].Seq, votes[1].Seq)
+		}
 		for r := range uint64(50) {
 			at[uint64](nd, me, 0, 1)[0] = r
 			if err := tm.Sync(t.Context()); err != nil {

@@ -78,7 +78,7 @@ func (t *Team) collect(ctx context.Context, dst uint64, mine part) (refused, err
 		return nil, nil
 	}
 	t.state.Seq++ // for all, who have read the same
-	return nil, t.meet(ctx, t.state.Seq)
+	return nil, t.meetLast(ctx, t.state.Seq)
 }
 
 // lay puts this member's part into its slot and returns when everybody has. The part

@@ -3,6 +3,7 @@ package coll
 import (
 	"context"
 	"slices"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/goshmem/goshmem/rma"
@@ -27,7 +28,7 @@ func bytesOf[T any](n int) int {
 }
 
 // Broadcast copies N elements of the root's source to everybody's destination,
-// the root's included.
+// the root's included. Source and destination may be the same object.
 //
 // A member returns as soon as it has the root's data; the root returns, with a
 // small message, at once. Large data are read from the root's source, so it
@@ -84,16 +85,30 @@ func broadcastLarge[T any](ctx context.Context, t *Team, b Buffers, root int) (e
 			return err
 		}
 	}
-	if alive {
-		rma.MoveOut(view[T](t.at(t.me, b.Dst), b.N), t.at(root, b.Src))
-	} else if !t.survives(err) {
+	if !alive && !t.survives(err) {
 		return err
+	}
+	if alive && (t.me != root || b.Dst != b.Src) { // in place, nothing is written while others read it
+		rma.MoveOut(view[T](t.at(t.me, b.Dst), b.N), t.at(root, b.Src))
 	}
 	t.enter(seq+1, false)
 	if t.me == root {
 		return t.awaitAll(ctx, seq+1)
 	}
+	if alive {
+		return t.stays(root, seq+1)
+	}
 	return err
+}
+
+// stays returns an error if a broadcast's root has given it up in its last step, seq: its
+// source may have changed before this member, which has entered that step, had read it.
+func (t *Team) stays(root int, seq uint64) error {
+	if v := atomic.LoadUint64(t.word(root)); v&gaveUp != 0 && v&^marks <= seq {
+		_, err := t.marked(root, v)
+		return err
+	}
+	return nil
 }
 
 // awaitRoot returns when a broadcast's root has entered step seq, or with the error
@@ -148,61 +163,8 @@ func reduceLarge[T any](ctx context.Context, t *Team, b Buffers, op Folder[T]) (
 	}
 	k, _ := slices.BinarySearch(r.who, t.me)
 	r.push(k)
-	if err := t.meet(ctx, seq+1); err != nil || t.gone == nil || !r.lacking() {
+	if err := t.meetLast(ctx, seq+1); err != nil || t.gone == nil || !r.lacking() {
 		return err
 	}
 	return r.rescue(ctx)
-}
-
-// FCollect puts the N elements of every member's source one after the other,
-// in the order of the group, into everybody's destination. What belongs to members
-// that did not contribute (Outcome) stays as it is.
-func FCollect[T any](ctx context.Context, t *Team, b Buffers) error {
-	return gather[T](ctx, t, b, b.N, 0)
-}
-
-// Alltoall puts the i-th block of N elements of member j's source into the
-// j-th block of member i's destination. What belongs to members that did not
-// contribute (Outcome) stays as it is.
-func Alltoall[T any](ctx context.Context, t *Team, b Buffers) error {
-	return gather[T](ctx, t, b, b.N*len(t.members), b.N*t.me)
-}
-
-// gather copies N elements from each member's source of n elements, from
-// element skip on, into this member's destination.
-func gather[T any](ctx context.Context, t *Team, b Buffers, n, skip int) (err error) {
-	at := uint64(bytesOf[T](skip))
-	dst := view[T](t.at(t.me, b.Dst), b.N*len(t.members))
-	if size := bytesOf[T](n); size <= t.small {
-		seq, err := t.exchange(ctx, view[byte](t.at(t.me, b.Src), size))
-		if err != nil {
-			return err
-		}
-		for _, i := range t.present(seq) {
-			rma.CopyOut(dst[i*b.N:(i+1)*b.N], unsafe.Add(t.slot(i, seq, size), int(at)))
-		}
-		return nil
-	}
-	seq, err := t.begin(2)
-	if err != nil {
-		return err
-	}
-	defer t.end(&err)
-	said := t.announce(seq, call{kindOf[T](callGather), uint64(b.N), uint64(n), b.Src})
-	t.enter(seq, false)
-	for k := range t.members {
-		i := (t.me + k) % len(t.members) // not everybody at the same source at once
-		v, err := t.await(ctx, i, seq)
-		if err != nil {
-			return err
-		}
-		if v == 0 {
-			continue // dead short of it
-		}
-		if err := t.concurs(i, said); err != nil {
-			return err
-		}
-		rma.MoveOut(dst[i*b.N:(i+1)*b.N], t.at(i, b.Src+at))
-	}
-	return t.meet(ctx, seq+1)
 }

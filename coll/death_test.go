@@ -47,7 +47,10 @@ func (nd *node) member(t *testing.T, me int, knows *failure.View) *coll.Team {
 func within(t *testing.T, what string, f func()) {
 	t.Helper()
 	done := make(chan struct{})
-	go func() { f(); close(done) }()
+	go func() {
+		defer close(done) // also if f fails the test
+		f()
+	}()
 	select {
 	case <-done:
 	case <-time.After(time.Minute):
@@ -69,6 +72,10 @@ var every = map[string]func(ctx context.Context, tm *coll.Team, root int) error{
 	"Sync": func(ctx context.Context, tm *coll.Team, _ int) error { return tm.Sync(ctx) },
 	"Same": func(ctx context.Context, tm *coll.Team, _ int) error {
 		_, _, _, err := tm.Same(ctx, coll.Words{})
+		return err
+	},
+	"Compare": func(ctx context.Context, tm *coll.Team, _ int) error {
+		_, err := tm.Compare(ctx, coll.Call{Text: "Compare"})
 		return err
 	},
 	"Broadcast": func(ctx context.Context, tm *coll.Team, root int) error {
@@ -226,8 +233,8 @@ func TestLeaveInTheMidst(t *testing.T) {
 		nd.asleep(0)
 		names(t, "who knows", tm.Sync(t.Context()), 1)
 		tm.Leave()
-		if word := nd.m.Control(0).Entries[0][0].Seq; word != 1<<63|1 {
-			t.Errorf("arrival word is %#x, want the mark and step 1", word)
+		if word := nd.m.Control(0).Entries[0][0].Seq; word != 3<<62|1 {
+			t.Errorf("arrival word is %#x, want both marks and step 1", word)
 		}
 		nd.waiters[0].Close()
 		<-done

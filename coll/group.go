@@ -40,12 +40,23 @@ const (
 //     stay so, as whatever comes into them later is greater;
 //   - otherwise when each other member has released the team or is dead, which is
 //     read in their Used words: what names the group that is meant, or not, cannot
-//     become the same again. Only who has given up its making looks first whether the others
-//     are past the point where they claim it, as they may still come to write its words.
+//     become the same again. Only a member that has given up its making looks first whether
+//     the others are past the point where they claim it, as they may still come to mark their
+//     words.
 //
 // Nobody writes into the words of a group that it has released, or that the others may
 // have freed. A group whose making fails is released like any other, as one of its members
 // may leave a mark in its word still.
+//
+// Before a group is made, only its first member writes its words, in its own segment and
+// behind its own claim. Another member does not know whether the first one has claimed the id:
+// that one may have given up behind its offer, or lost the id to another group.
+//
+// A member, x, that gives up in the step of the claims has entered it, so others may
+// find all claims there and wait for x in the group. It leaves a mark in the parent's words
+// or votes, and looks behind that whether the first member has claimed. If so, it marks its
+// word in the group. If not, the first member claims behind that look and finds the mark in the
+// parent, as does everybody who waits for its claim: the group is made for none of them.
 //
 // Splits of one PE may be under way at once, on different parents. None reserves
 // anything while it waits for others: ids are offered, one is chosen from what was
@@ -159,8 +170,12 @@ func Split(ctx context.Context, parent *Team, members []int, tolerant bool) (*Te
 		}
 		step := parent.state.Seq + 1
 		if seq, err = parent.tell(ctx, mine, ofClaim); err != nil {
-			order := slices.Clone(members)
-			t.abandon(func(i int) bool { return atomic.LoadUint64(parent.word(order[i])) >= step })
+			order, made := slices.Clone(members), false
+			if !parent.survives(err) { // of a death that it survives, all members find the same
+				parent.withdraw(step)
+				made = len(order) > 0 && parent.hasClaimed(order[0], step)
+			}
+			t.abandon(made, func(i int) bool { return atomic.LoadUint64(parent.word(order[i])) >= step })
 			return nil, err
 		}
 		if _, _, err = parent.judge(seq); err == nil {
@@ -222,7 +237,28 @@ func (t *Team) tell(ctx context.Context, o offer, kind uint64) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
+	if err := t.intact(seq); err != nil {
+		t.breakOff()
+		return 0, err
+	}
 	return seq, t.Whole() // the parent may be tolerant
+}
+
+// withdraw says that this member has given the team up in step seq, if it has entered that.
+func (t *Team) withdraw(seq uint64) {
+	if atomic.LoadUint64(t.word(t.me))&^marks == seq {
+		atomic.OrUint64(t.word(t.me), withdrew|gaveUp)
+	}
+}
+
+// hasClaimed says whether member i has entered a step of claims with a good one. Its offer
+// there stays, as a member has given the step up.
+func (t *Team) hasClaimed(i int, seq uint64) bool {
+	if atomic.LoadUint64(t.word(i))&^marks < seq {
+		return false
+	}
+	o := (*offer)(t.slot(i, seq, offerBytes))
+	return o.seq == seq && o.check == ^seq^ofClaim && o.fault == NoFault
 }
 
 // judge returns which ids are free with all who have made offers in a step, and the
@@ -308,21 +344,33 @@ func (t *Team) claim(members []int, id int, start uint64, tolerant bool) (*Team,
 		return nil, false // it cannot be: all arguments are good
 	}
 	g.began = start
-	atomic.StoreUint64(g.word(g.me), start)
+	if g.me == 0 {
+		g.resetWords(start)
+	}
 	g.resetVotes(start)
 	atomic.StoreUint64(&state.Used, start)
 	return g, true
 }
 
-// abandon releases a group whose making has failed here. Others may have got past the
-// meeting, if this PE alone has given it up; and others may not have come to claim it yet. Claimed
-// says whether a member has, or never will.
-func (t *Team) abandon(claimed func(i int) bool) {
-	if t != nil {
-		t.claimed = claimed
-		t.Leave()
-		t.Release()
+// resetWords lets a group count on from a step. All words are in this member's segment.
+func (t *Team) resetWords(start uint64) {
+	for i := range t.members {
+		atomic.StoreUint64(t.word(i), start)
 	}
+}
+
+// abandon releases a group whose making has failed here. Others may not have come to claim it
+// yet; claimed says whether a member has, or never will. If it may be made for others, they
+// find that this member has left.
+func (t *Team) abandon(made bool, claimed func(i int) bool) {
+	if t == nil {
+		return
+	}
+	t.claimed = claimed
+	if made {
+		t.Leave()
+	}
+	t.Release()
 }
 
 // shut makes all calls on the team fail.
@@ -411,6 +459,16 @@ func sweep(me *layout.Control) {
 	ids.released[me] = kept
 }
 
+// givenUp says whether a member has given an agreement up that it had voted in, its latest one.
+func (t *Team) givenUp(voted uint64) bool {
+	for i := range t.members {
+		if v := atomic.LoadUint64(&t.vote(i, voted).Seq); v&gaveUp != 0 && v&^marks == voted && t.votedOf(i) == voted {
+			return true
+		}
+	}
+	return false
+}
+
 // Vote is an agreement among the members of a team that live: all return the same, the
 // flags that each of them has given, and who has given none as it is dead. It goes by Agree on
 // that team: after one that failed, the members' votes there say who is past it.
@@ -449,8 +507,13 @@ func Survivors(ctx context.Context, parent *Team, vote Vote, tolerant bool) (*Te
 		}
 		voted := parent.voted() + 1
 		flags, after, err := vote(ctx, flags)
+		if err == nil && parent.givenUp(voted) {
+			err = ErrBroken
+		}
 		if err != nil {
-			t.abandon(func(i int) bool { return atomic.LoadUint64(&parent.vote(members[i], voted).Seq) >= voted })
+			first := parent.vote(members[0], voted)
+			made := atomic.LoadUint64(&first.Seq)&^marks == voted && first.Flags&1 != 0
+			t.abandon(made, func(i int) bool { return atomic.LoadUint64(&parent.vote(members[i], voted).Seq) >= voted })
 			return nil, err
 		}
 		if flags&1 != 0 && slices.Equal(failed, after) {

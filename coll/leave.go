@@ -24,8 +24,9 @@ func (t *Team) Leave() {
 	}
 	// The word and not state.Seq: a collective that failed has steps that this
 	// member never entered.
-	entered := atomic.LoadUint64(t.word(t.me)) &^ marks
-	atomic.SwapUint64(t.word(t.me), left|entered)
+	word := atomic.LoadUint64(t.word(t.me))
+	entered := word &^ marks
+	atomic.SwapUint64(t.word(t.me), left|word) // other marks matter to who is in the last step still
 	t.markVotes(left)
 	voted := t.voted()
 	for i, m := range t.members {

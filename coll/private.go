@@ -34,6 +34,7 @@ const (
 	whatBroadcast = 1 + iota
 	whatReduce
 	whatShared
+	whatStream
 )
 
 // at returns the heading in step seq.
@@ -55,18 +56,13 @@ func (h heading) of(from unsafe.Pointer, seq uint64) (data unsafe.Pointer, ok bo
 //
 // Errors: as Broadcast; *OtherError when the root has called something else.
 func BroadcastPrivate(ctx context.Context, t *Team, buf []byte, root int) error {
-	h := headingOf(whatBroadcast, root, len(buf))
-	for first := true; first || len(buf) > 0; first = false {
-		n := min(len(buf), MaxPrivate)
-		if err := t.spread(ctx, h, buf[:n], root); err != nil {
-			return err
-		}
-		buf = buf[n:]
+	if len(buf) > MaxPrivate {
+		return broadcastStream(ctx, t, buf, root)
 	}
-	return nil
+	return t.spread(ctx, headingOf(whatBroadcast, root, len(buf)), buf, root)
 }
 
-// spread is one step of BroadcastPrivate.
+// spread is a broadcast of what fits into a slot.
 func (t *Team) spread(ctx context.Context, h heading, piece []byte, root int) (err error) {
 	seq, err := t.begin(1)
 	if err != nil {

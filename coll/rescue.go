@@ -111,7 +111,7 @@ func (r *reduction[T]) rescue(ctx context.Context) error {
 // a source any more.
 func (r *reduction[T]) install(ctx context.Context, aside []rescued[T]) error {
 	r.t.state.Seq++
-	if err := r.t.meet(ctx, r.t.state.Seq); err != nil {
+	if err := r.t.meetLast(ctx, r.t.state.Seq); err != nil {
 		return err
 	}
 	for _, p := range aside {

@@ -66,7 +66,7 @@ func scanLarge[T any](ctx context.Context, t *Team, b Buffers, op Folder[T], exc
 	}
 	k, _ := slices.BinarySearch(s.who, t.me)
 	s.push(k)
-	if err := t.meet(ctx, seq+1); err != nil || t.gone == nil || !s.lacking() {
+	if err := t.meetLast(ctx, seq+1); err != nil || t.gone == nil || !s.lacking() {
 		return err
 	}
 	return s.rescue(ctx, k)

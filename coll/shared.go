@@ -13,56 +13,69 @@ import (
 // A large reduction of private memory shares out the folding, as one of symmetric
 // memory does. Members put what the others need of a piece into their areas, fold a
 // share of it each, and take the shares of all. While piece k is folded, the shares of
-// piece k-1 are there already, so that there is one step for each piece and one more.
+// piece k-1 are there already, so that there is one step for each piece and one more. The first
+// one is also that in which members tell each other whether they have their areas.
 //
 // An area has two places or more for the pieces by turns, each a half for contributions and one
 // for the owner's share. With two, contributions to piece k are written when all have entered
 // its step before last, in which the last look at those to piece k-2 is; the share of
-// piece k behind its step, when all have done with that of piece k-2. Who enters the
-// last step has done with all areas: so it ends with one in which nothing is moved, and a
-// process may lend its area to another team afterwards.
+// piece k behind its step, when all have done with that of piece k-2. So it is from one reduction
+// of a team to the next, too: contributions to its first piece are written when all have
+// entered the last step that was waited for, behind all looks at contributions, and the shares
+// behind the next one, behind all looks at shares. Another team gets the area when all have
+// entered one more step, which says that they have done with it, and for which nobody waits
+// unless areas do go from team to team.
 
-// A reduction that has failed leaves the area to nobody until the others have got to its
-// last step or given it up. One that ends by its context in that step says nothing to them:
-// they may still take its shares, and end well.
+// A reduction that has failed leaves the area to nobody else until the others have got to that
+// step or given it up.
 
-// areas has who uses the areas of the PEs of this process: one reduction at a time. Another
-// one of the same PE, on another team, goes through slots.
+// areas has who uses the areas of the PEs of this process: one reduction at a time, and one
+// broadcast. Another one of the same PE, on another team, goes through slots.
 var areas struct {
 	sync.Mutex
-	taken map[*layout.Control]lease
+	taken   map[*layout.Control]lease
+	streams map[*layout.Control]lease // of the end of an area, for broadcasts
 }
 
-// lease is a reduction's use of an area.
+// lease is a team's use of an area.
 type lease struct {
 	t     *Team
-	until uint64 // it failed, and in this step of the team nobody looks any more; 0: it is under way
+	until uint64 // in this step of the team nobody looks any more; 0: it is under way
+	moves bool   // the area has had other teams, and will have
 }
 
-// takeArea takes this member's area, if it is free.
+// takeArea takes this member's area, if no other team uses it.
 func (t *Team) takeArea() bool {
 	areas.Lock()
 	defer areas.Unlock()
 	me := t.members[t.me]
-	if l, used := areas.taken[me]; used && (l.until == 0 || !l.t.past(l.until)) {
+	l, used := areas.taken[me]
+	if l.moves = l.moves || used && l.t != t; used {
+		areas.taken[me] = l
+	}
+	if used && (l.until == 0 || l.t != t && !l.t.past(l.until)) {
 		return false
 	}
 	if areas.taken == nil {
 		areas.taken = map[*layout.Control]lease{}
 	}
-	areas.taken[me] = lease{t: t}
+	areas.taken[me] = lease{t: t, moves: l.moves}
 	return true
 }
 
-// returnArea gives it back when all others are past a step; 0: now.
+// areaMoves says whether this member's area, which the team has, has had other teams.
+func (t *Team) areaMoves() bool {
+	areas.Lock()
+	defer areas.Unlock()
+	return areas.taken[t.members[t.me]].moves
+}
+
+// returnArea leaves it to this team, and to others when all members are past a step.
 func (t *Team) returnArea(until uint64) {
 	areas.Lock()
 	defer areas.Unlock()
-	if me := t.members[t.me]; until == 0 {
-		delete(areas.taken, me)
-	} else {
-		areas.taken[me] = lease{t, until}
-	}
+	me := t.members[t.me]
+	areas.taken[me] = lease{t, until, areas.taken[me].moves}
 }
 
 // past says whether all other members have entered step seq, or never will.
@@ -83,7 +96,6 @@ type sharing[T any] struct {
 	most     int    // elements of a piece
 	turns    uint64 // see there
 	turn     uint64 // of the first piece
-	until    uint64 // others may look at this member's area up to this step; 0: nobody does
 }
 
 // pieceBytes is what of an area a piece's contributions take at most, and again, in the
@@ -96,7 +108,7 @@ const pieceBytes = 64 << 10
 // many as make it likely that they have left the others' own caches, and on a node with many
 // members, who share those anyway, not more memory for that.
 func (t *Team) turns() uint64 {
-	const most, all = layout.AreaSize / (2 * pieceBytes), 64
+	const most, all = (layout.AreaSize - streamRoom) / (2 * pieceBytes), 64
 	return uint64(min(most, max(2, all/len(t.members))))
 }
 
@@ -104,58 +116,79 @@ func (t *Team) turns() uint64 {
 // says so, if some member's area is in use.
 func reduceShared[T any](ctx context.Context, t *Team, h heading, dst, src []T, op Folder[T]) (done bool, err error) {
 	s := sharing[T]{t: t, op: op, dst: dst, src: src, most: pieceBytes / bytesOf[T](1), turns: t.turns()}
-	mine := uint64(0)
-	if t.takeArea() {
-		defer func() { t.returnArea(s.until) }()
-		mine = 1
-	}
-	seq, err := t.offer(ctx, h, view[byte](unsafe.Pointer(&mine), 8))
+	last := uint64(s.pieces()) + 1
+	seq, err := t.begin(last + 1)
 	if err != nil {
 		return true, err
 	}
+	defer t.end(&err)
+	s.turn, last = seq, seq+last
+	mine := uint64(0)
+	if t.takeArea() {
+		defer t.returnArea(last)
+		mine = 1
+		s.give(0)
+	}
+	all, err := s.agree(ctx, h, mine)
+	if err != nil {
+		return true, err
+	}
+	if !all {
+		t.state.Seq = seq // nobody enters the other steps
+		return false, nil
+	}
+	return true, s.run(ctx, last)
+}
+
+// agree says whether all members have their areas. It is the step of the first piece.
+func (s *sharing[T]) agree(ctx context.Context, h heading, mine uint64) (all bool, err error) {
+	t, seq := s.t, s.turn
+	to, err := t.take(ctx, seq, headingBytes+8)
+	if err != nil {
+		return false, err
+	}
+	*(*uint64)(h.put(to, seq)) = mine
+	if err := t.meet(ctx, seq); err != nil {
+		return false, err
+	}
 	who := t.present(seq)
-	all := len(who) == len(t.members)
+	all = len(who) == len(t.members)
 	for _, i := range who {
 		data, ok := h.of(t.slot(i, seq, headingBytes+8), seq)
 		if !ok {
-			return true, t.differs(i)
+			return false, t.differs(i)
 		}
 		all = all && *(*uint64)(data) != 0
 	}
-	if !all {
-		return false, nil
-	}
-	return true, s.run(ctx)
+	return all, nil
 }
 
-// run makes all pieces.
-func (s *sharing[T]) run(ctx context.Context) (err error) {
-	pieces := (len(s.src) + s.most - 1) / s.most
-	seq, err := s.t.begin(uint64(pieces) + 2)
-	if err != nil {
-		return err
-	}
-	defer s.t.end(&err)
-	s.turn = seq
-	last := seq + uint64(pieces) + 1
-	s.until = last
-	for k := range pieces + 1 {
-		s.give(k)
-		if err := s.t.meet(ctx, seq+uint64(k)); err != nil {
+// pieces returns how many there are.
+func (s *sharing[T]) pieces() int { return (len(s.src) + s.most - 1) / s.most }
+
+// run makes all pieces. The contributions to the first one are there.
+func (s *sharing[T]) run(ctx context.Context, last uint64) (err error) {
+	seq := s.turn
+	for k := range s.pieces() {
+		// Where somebody is dead a share will be missing, which the steps to come say to all.
+		if s.absent(seq) == nil {
+			s.fold(k)
+		}
+		s.give(k + 1)
+		seq++
+		if err := s.t.meet(ctx, seq); err != nil {
 			return err
 		}
-		if s.absent(seq+uint64(k)) != nil {
-			continue // a share will be missing, which the last step says to all
+		if s.absent(seq) == nil {
+			s.collect(k)
 		}
-		s.collect(k - 1)
-		s.fold(k)
 	}
-	if err := s.t.meet(ctx, last); err != nil {
-		return err
-	}
-	s.until = 0
-	if dead := s.absent(last); dead != nil {
+	s.t.enter(last, false)
+	if dead := s.absent(seq); dead != nil {
 		return &DeadError{Members: dead}
+	}
+	if s.t.areaMoves() {
+		return s.t.awaitAll(ctx, last)
 	}
 	return nil
 }
@@ -230,7 +263,7 @@ func (s *sharing[T]) fold(k int) {
 
 // collect takes the others' shares of piece k.
 func (s *sharing[T]) collect(k int) {
-	if k < 0 || s.dst == nil {
+	if s.dst == nil {
 		return
 	}
 	first, n := s.piece(k)

@@ -39,7 +39,9 @@
 //
 // On either team a member that leaves a collective in the midst, by the end of its
 // context, a panic of the operator or an OtherError, leaves that mark too: whoever waits for a step
-// that it has not entered gets ErrBroken, and leaves its own.
+// that it has not entered gets ErrBroken, and leaves its own. If its context ends in the last
+// step of a collective on large data, its caller may change a source that others still read: a
+// second mark then gives ErrBroken to all that are in that step (meetLast).
 //
 // Nobody hangs. Let a member wait for another one, i, to enter step s. If i is dead,
 // its word stands still for good, as its death was published behind its last store:
@@ -127,9 +129,10 @@ func (e *LateError) Unwrap() error { return e.Err }
 // The marks in the arrival word of a member that will enter no further step; the
 // other bits still hold the number of the last one that it had entered.
 const (
-	left   = board.Left   // it has left the team
-	gaveUp = board.GaveUp // it has given the team up
-	marks  = board.Marks
+	left     = board.Left     // it has left the team
+	gaveUp   = board.GaveUp   // it has given the team up
+	withdrew = board.Withdrew // it did so in a step in which others may still read its source
+	marks    = board.Marks
 )
 
 // Team is one PE's side of a group. Collectives on it are called by all
@@ -142,6 +145,7 @@ type Team struct {
 	met     uint64            // the latest step that all members that live are known to have entered
 	cells   board.Cells       // of this member's slots
 	small   int               // bytes up to which a contribution goes through slots
+	crowded bool              // members take turns on the processors
 	tiny    int               // and up to which it goes beside the arrival word; -1: none does
 	w       *rma.Waiter
 	// failures says who is dead; gone has those who were at epoch seen, nil if nobody
@@ -206,7 +210,7 @@ func New(c Config) (*Team, error) {
 	}
 	t.state = &t.members[c.Me].Teams[c.ID]
 	t.small = layout.SlotSize
-	if !c.Waiter.Crowded {
+	if t.crowded = c.Waiter.Crowded; !t.crowded {
 		t.small = smallIdle
 	}
 	for seq := t.state.Seq; seq > 0 && seq+2 > t.state.Seq; seq-- {
@@ -283,7 +287,7 @@ func (t *Team) survives(err error) bool {
 // breakOff ends all use of the team, here and for those who wait for this member.
 func (t *Team) breakOff() {
 	t.broken.Store(true)
-	t.giveUp()
+	t.giveUp(gaveUp)
 }
 
 // differs breaks a team of which member i has called something else in a step that this
@@ -295,8 +299,8 @@ func (t *Team) differs(i int) error {
 }
 
 // giveUp marks this member's word, for those who wait for it or will.
-func (t *Team) giveUp() {
-	if atomic.OrUint64(t.word(t.me), gaveUp)&gaveUp == 0 {
+func (t *Team) giveUp(mark uint64) {
+	if atomic.OrUint64(t.word(t.me), mark)&gaveUp == 0 {
 		t.ringAll()
 	}
 }
@@ -327,6 +331,43 @@ func (t *Team) enter(seq uint64, always bool) {
 func (t *Team) meet(ctx context.Context, seq uint64) error {
 	t.enter(seq, false)
 	return t.awaitAll(ctx, seq)
+}
+
+// meetLast is meet for the last step of a collective whose members read each other's
+// sources. A member whose context ends in that step has entered it, so the others would
+// take the step for complete, while its caller may change a source that they still read.
+// Its mark makes the collective fail on all members that could have got what the
+// source became. A member reads sources before it enters the step, and looks at the marks when
+// all have entered: so it also finds the mark if it has the bytes from a third member that
+// read them behind the mark.
+//
+// Cost: a look at each arrival word, which this member has just seen.
+func (t *Team) meetLast(ctx context.Context, seq uint64) error {
+	t.enter(seq, false)
+	return t.endLast(seq, t.awaitAll(ctx, seq))
+}
+
+// endLast is what meetLast does behind its wait, which ended with err.
+func (t *Team) endLast(seq uint64, err error) error {
+	if err == nil {
+		return t.intact(seq)
+	}
+	if _, ended := errors.AsType[*LateError](err); ended {
+		t.broken.Store(true)
+		t.giveUp(withdrew | gaveUp)
+	}
+	return err
+}
+
+// intact returns an error if a member has given up in step seq, which all have entered.
+func (t *Team) intact(seq uint64) error {
+	for i := range t.members {
+		if v := atomic.LoadUint64(t.word(i)); v&withdrew != 0 && v&^marks == seq {
+			_, err := t.marked(i, v)
+			return err
+		}
+	}
+	return nil
 }
 
 // complete says whether nobody can still enter step seq: all have, or have left.

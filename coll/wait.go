@@ -56,7 +56,7 @@ func (t *Team) marked(i int, word uint64) (uint64, error) {
 // wait returns member i's word when it is at step seq or marked. Deaths end it only
 // if the step cannot be reached by all.
 func (t *Team) wait(ctx context.Context, i int, seq uint64) (uint64, error) {
-	c := t.atLeast(t.word(i), seq)
+	c := t.atLeast(i, t.word(i), seq)
 	for {
 		v, err := t.w.Wait(c, ctx)
 		if !errors.Is(err, rma.ErrFailure) {
@@ -77,9 +77,9 @@ func late(i int, err error) error {
 	return &LateError{Member: i, Err: err}
 }
 
-// atLeast is the condition that a word is at a step or marked.
-func (t *Team) atLeast(word *uint64, seq uint64) rma.Cond {
-	return rma.Cond{Addr: unsafe.Pointer(word), Val: seq, Width: 8, Cmp: rma.GE, Seen: t.seen}
+// atLeast is the condition that a word of member i's is at a step or marked.
+func (t *Team) atLeast(i int, word *uint64, seq uint64) rma.Cond {
+	return rma.Cond{Addr: unsafe.Pointer(word), Val: seq, Width: 8, Cmp: rma.GE, Seen: t.seen, Peer: int32(t.pes[i]) + 1}
 }
 
 // settle returns when member i has entered step seq, by the word given, with the
@@ -93,7 +93,7 @@ func (t *Team) settle(ctx context.Context, i int, word *uint64, seq uint64) (v u
 		case board.News:
 			w.Heard(t.gone != nil && t.gone[i])
 		case board.Sleep:
-			if _, err = t.w.Wait(t.atLeast(word, seq), ctx); errors.Is(err, rma.ErrFailure) {
+			if _, err = t.w.Wait(t.atLeast(i, word, seq), ctx); errors.Is(err, rma.ErrFailure) {
 				t.look()
 			} else if err != nil {
 				return 0, late(i, err)

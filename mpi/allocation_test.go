@@ -39,7 +39,7 @@ func TestNoAllocation(t *testing.T) {
 			round()
 		}
 		runtime.ReadMemStats(&after)
-		if n := after.Mallocs - before.Mallocs; n > rounds/2 { // the pool of requests may be emptied
+		if n := after.Mallocs - before.Mallocs; n > rounds/10 { // the runtime makes some, too
 			t.Errorf("%d allocations in %d rounds", n, rounds)
 		}
 	})

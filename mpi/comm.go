@@ -26,6 +26,7 @@ type group struct {
 	t      *coll.Team
 	number uint32 // the same at all members: the team's id, and how often that was given
 	me, n  int
+	checks bool    // ranks compare what they call: see check.go
 	pes    []int   // by rank
 	ranks  []int32 // by PE, -1: none
 	q      queue   // the engine's lock guards it
@@ -40,7 +41,7 @@ type group struct {
 // team's id: so late messages of an earlier communicator are told from early ones
 // of this one, and two with the same members at one time have different ids.
 func (e *engine) newGroup(ctx context.Context, t *coll.Team) (*group, error) {
-	g := &group{e: e, t: t, me: t.Me(), n: t.Size(), pes: t.PEs(), ranks: make([]int32, e.job.NPEs)}
+	g := &group{e: e, t: t, me: t.Me(), n: t.Size(), checks: e.job.CheckCollectives, pes: t.PEs(), ranks: make([]int32, e.job.NPEs)}
 	for i := range g.ranks {
 		g.ranks[i] = -1
 	}
@@ -119,10 +120,9 @@ func (c *Comm) Size() int {
 // With returns the same communicator, whose calls end with an error when ctx ends. A
 // collective that ended so has broken it, for collectives; a receive has left its
 // message to another one, but for a long one that it had met already and that was on its
-// way: that is lost. Its sender may yet write it to a buffer in the symmetric heap, if its own
-// is not there and the kernel lets no process copy the message, or eight others were under way
-// between the two; other buffers, and with other messages, nobody writes to any more. Who
-// cannot afford this takes Irecv and Request.With.
+// way: that is lost. Nobody writes to its buffer any more, even if the sender was stopped in the
+// middle of the message: where ctx can end, the receiver copies long messages alone, which takes longer.
+// Irecv and Request.With lose no message.
 func (c *Comm) With(ctx context.Context) *Comm {
 	if c == nil {
 		return nil
@@ -145,6 +145,11 @@ func (c *Comm) Split(color, key int) (*Comm, error) {
 		return nil, err
 	}
 	g := c.g
+	if g.checks {
+		if err := c.compare(op, "%s", op); err != nil {
+			return nil, err
+		}
+	}
 	all, err := g.t.Gather(c.ctx, coll.Words{uint64(color), uint64(key)}) // a bad color as well: others wait for it
 	if color < Undefined {
 		return nil, usage(op, ErrArgument, "color %d, want 0 or more, or Undefined", color)
@@ -197,17 +202,24 @@ func compare(a, b int) int {
 	return 0
 }
 
+const opFree = "Comm.Free"
+
 // Free ends a communicator that Split made: calls on it fail with ErrFreed from then on,
 // and messages in it that were not received are dropped. Requests that are not complete
 // end with ErrFreed, sends also well. When a member has died, or the communicator is
 // broken, it does not wait for the others and succeeds.
 //
-// Errors: ErrArgument for the communicator of all ranks; ErrFreed; ErrFinalized; the end
-// of c's context.
+// This rank has freed the communicator also where Free returns an error, unless that is
+// ErrArgument, ErrUnwinding, or ErrMismatch alone: the end of c's context, before which the
+// others have not come, is one that says so.
+//
+// Errors: ErrArgument for the communicator of all ranks, and while another collective of it
+// is under way in this process; ErrFreed; ErrFinalized; ErrUnwinding as World.Finalize;
+// ErrMismatch where ranks compare what they call; the end of c's context.
 // Collective: over the communicator.
 // Source: MPI_Comm_free.
 func (c *Comm) Free() error {
-	const op = "Comm.Free"
+	const op = opFree
 	if err := c.usable(op); err != nil {
 		return err
 	}
@@ -215,11 +227,32 @@ func (c *Comm) Free() error {
 	if g.t.ID() == coll.MPIWorld {
 		return usage(op, ErrArgument, "this is the communicator of all ranks, want one that Split returned")
 	}
-	if err := g.fail(op, g.t.Dissolve(c.ctx)); err != nil && !errors.Is(err, ErrDied) && !errors.Is(err, ErrCommBroken) {
+	if err := unwinding(op); err != nil {
 		return err
 	}
+	if g.checks {
+		if err := c.compare(op, "%s", op); err != nil && !waitsForNobody(err) {
+			if !errors.Is(err, ErrMismatch) && !errors.Is(err, ErrArgument) { // the context has ended
+				g.t.Release()
+				g.drop()
+			}
+			return err
+		}
+	}
+	err := g.t.Dissolve(c.ctx)
+	if errors.Is(err, coll.ErrConcurrent) {
+		return g.fail(op, err)
+	}
+	g.drop()
+	if err := g.fail(op, err); err != nil && !waitsForNobody(err) {
+		return err
+	}
+	return nil
+}
+
+// drop makes all calls on a communicator fail that this rank has freed.
+func (g *group) drop() {
 	g.e.mu.Lock()
 	defer g.e.unlock()
 	g.e.dissolve(g, ErrFreed, "communicator was freed meanwhile")
-	return nil
 }

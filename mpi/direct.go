@@ -39,9 +39,7 @@ func (c *Comm) direct(s span, src, tag int) (st Status, ok bool) {
 	return st, false
 }
 
-// snatch receives a whole message that was kept, or is the next one in the lane of its
-// sender, if it is what comes next for this receive and fits the buffer. Empty says that the lane
-// has nothing, and nothing else was found to be in the way.
+// snatch is next for who has no request.
 func (g *group) snatch(s span, env envelope) (st Status, ok, empty bool) {
 	e := g.e
 	e.mu.Lock()
@@ -49,8 +47,22 @@ func (g *group) snatch(s span, env envelope) (st Status, ok, empty bool) {
 	if g.ended.Load() {
 		return st, false, false
 	}
+	if st, ok, empty = g.next(s, env); empty {
+		if out := e.out[g.pe(int(env.Src))]; out != nil {
+			out.warm()
+		}
+	}
+	return st, ok, empty
+}
+
+// next receives a whole message that was kept, or is the next one in the lane of its
+// sender, if it is what comes next for this receive and fits the buffer. Empty says that the lane
+// has nothing, and nothing else was found to be in the way. The caller has the engine's lock.
+func (g *group) next(s span, env envelope) (st Status, ok, empty bool) {
+	e, pe := g.e, g.pe(int(env.Src))
+	l := e.in[pe]
 	if m, kept := g.q.Peek(env); kept {
-		if m.sender != 0 || m.size > s.bytes {
+		if m.sender != 0 || m.size > min(s.bytes, lockedMost) {
 			return st, false, false
 		}
 		_, _ = g.q.Take(env)
@@ -59,18 +71,13 @@ func (g *group) snatch(s span, env envelope) (st Status, ok, empty bool) {
 		}
 		st = statusOf(m.env, m.size, s.elem)
 		e.drop(m)
-		e.seldom()
+		e.seldom(l)
 		return st, true, false
 	}
 	if receives, _ := g.q.Waiting(); receives != 0 {
 		return st, false, false // they may be for the same message, and were there before
 	}
-	pe := g.pe(int(env.Src))
-	l := e.in[pe]
 	if l == nil || !l.ready() {
-		if out := e.out[pe]; out != nil {
-			out.warm()
-		}
 		return st, false, true
 	}
 	c := l.next()
@@ -83,20 +90,23 @@ func (g *group) snatch(s span, env envelope) (st Status, ok, empty bool) {
 	switch {
 	case n > layout.CellBody:
 		copyBytes(s.at, l.behind(n), n)
+	case n == 8:
+		*(*[8]byte)(s.at) = *(*[8]byte)(unsafe.Pointer(&c.Body))
 	case n > 0:
 		copyBytes(s.at, unsafe.Pointer(&c.Body), n)
 	}
 	l.free()
-	e.seldom()
+	e.seldom(l)
 	return statusOf(found, n, s.elem), true, false
 }
 
 // seldom makes progress for a receive that was direct, if there is more to do than to
 // look at lanes, and now and then in any case: everything else goes on although every
-// receive finds its message.
-func (e *engine) seldom() {
+// receive finds its message. The lane of the messages stays as it is, as those that go from
+// there to their buffers take no way round.
+func (e *engine) seldom(but *inLane) {
 	if e.directs++; e.directs%directMost == 0 || len(e.stuck)+len(e.pulls)+len(e.helps) > 0 {
-		e.progress()
+		e.progressBut(but)
 	}
 }
 

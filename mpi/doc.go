@@ -22,13 +22,13 @@
 // a receive are received in the order in which they were sent. Messages of one
 // communicator, and those of collectives, never meet receives of another one.
 //
-// A short message (up to 16 KiB on a node of up to 32 PEs) is sent at once, and
+// A short message (up to 16 KiB on a node of up to 32 PEs, 512 bytes with 1,024) is sent at once, and
 // waits for its receive at the receiver, in memory that is allocated as
 // needed. A longer one waits with its sender, and is copied once, by both sides at a time,
 // a part each. What does not lie in symmetric memory (shmem.Sym.Local) the kernel copies
 // (process_vm_readv); where it lets no process do that, as seccomp filters of containers may, and
-// as Yama may where something stands between oshrun and the PE, and where eight long
-// messages are under way from one rank to another already, it is copied
+// as Yama may where something stands between oshrun and the PE, and where 512 long
+// messages of one rank are under way already, it is copied
 // twice, through memory that both share, unless it lies in symmetric memory on
 // either side. A process never waits for itself: messages to the own rank are
 // always sent at once.

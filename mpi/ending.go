@@ -39,6 +39,11 @@ func (e *engine) dissolve(g *group, cause error, why string) {
 			e.unshare(r, usage(r.op, cause, "%s", why))
 		}
 	}
+	for _, r := range e.carried {
+		if r.g == g {
+			e.unshare(r, usage(r.op, cause, "%s", why))
+		}
+	}
 	for _, l := range e.stuck {
 		l.streams = slices.DeleteFunc(l.streams, func(r *request) bool {
 			if r.g != g {
@@ -49,7 +54,7 @@ func (e *engine) dissolve(g *group, cause error, why string) {
 		})
 	}
 	for m, more := g.q.Take(anything); more; m, more = g.q.Take(anything) {
-		if m.share != 0 { // else its sender would have one less for good
+		if m.sharable() { // else its sender would have one less for good
 			e.release(m)
 		}
 	}
@@ -65,6 +70,7 @@ func (e *engine) dissolve(g *group, cause error, why string) {
 func (e *engine) end() {
 	e.mu.Lock()
 	defer e.unlock()
+	e.emptyAll()
 	e.progress()
 	e.closed.Store(true)
 	for _, g := range e.groups {
@@ -81,7 +87,7 @@ func (e *engine) end() {
 
 // clear drops what waits for room in a lane, and ends its requests.
 func (e *engine) clear(l *outLane, end func(r *request)) {
-	for i := l.head; i < len(l.queue); i++ {
+	for i := l.sent; i < len(l.queue); i++ {
 		if p := &l.queue[i]; p.kind == kindEager && p.r != nil {
 			end(p.r)
 		}
@@ -89,12 +95,12 @@ func (e *engine) clear(l *outLane, end func(r *request)) {
 	for _, r := range l.streams {
 		end(r)
 	}
-	l.queue, l.head, l.streams = nil, 0, nil
+	l.queue, l.sent, l.streams = nil, 0, nil
 	if !l.stuck {
 		return
 	}
 	l.stuck = false
-	atomic.StoreUint32(&l.lane.Want, 0)
+	atomic.StoreUint32(&l.head.Want, 0)
 	e.stuck = slices.DeleteFunc(e.stuck, func(x *outLane) bool { return x == l })
 	e.waiting.Store(int32(len(e.stuck)))
 }
@@ -125,6 +131,7 @@ func (e *engine) deserted(r *request) {
 	if r.isDone() || r.g.hopeless(r) == nil {
 		return
 	}
+	e.emptyAll()
 	if e.progress(); r.isDone() {
 		return
 	}
@@ -221,5 +228,6 @@ func (w *landing) Poll() rma.Look {
 func (e *engine) settle() {
 	e.mu.Lock()
 	defer e.unlock()
+	e.emptyAll()
 	e.progress()
 }

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -17,18 +18,18 @@ import (
 // soon is how long a job may take whose calls might not end.
 var soon = shmemtest.Timeout(20 * time.Second)
 
-// ended checks that a request ends, with one of the causes or well, and only once.
+// ended checks that a request ends, with one of the causes or well, and says the same ever after.
 func ended(t *testing.T, r mpi.Request, well bool, cause error) {
 	t.Helper()
 	_, err := r.Wait()
 	if (err != nil || !well) && !errors.Is(err, cause) {
 		t.Errorf("a request that nobody had waited for: %v, want %v", err, cause)
 	}
-	if s, err := r.Wait(); err != nil || s != (mpi.Status{}) {
-		t.Errorf("the same request once more: %+v, %v", s, err)
+	if s, again := r.Wait(); !errors.Is(again, err) || s != empty {
+		t.Errorf("the same request once more: %+v, %v, want %+v, %v", s, again, empty, err)
 	}
-	if _, done, err := r.Test(); err != nil || !done {
-		t.Errorf("Test of the same request: %v, %v", done, err)
+	if _, done, again := r.Test(); !errors.Is(again, err) || !done {
+		t.Errorf("Test of the same request: %v, %v, want %v", done, again, err)
 	}
 }
 
@@ -198,6 +199,41 @@ func TestFreedAfterDeath(t *testing.T) {
 			die()
 		}
 	}, soon, shmemtest.Recover(2))
+}
+
+// A Free whose context ends before the others come has freed the communicator here, with and
+// without the checks of collectives.
+func TestFreeTimedOut(t *testing.T) {
+	for _, checks := range []string{"", "collectives"} {
+		t.Run("check="+checks, func(t *testing.T) {
+			t.Setenv("GOSHMEM_CHECK", checks)
+			run(t, 2, func(t *testing.T, c *mpi.Comm) {
+				d := must(c.Split(0, 0))(t)
+				if d.Rank() == 0 {
+					r := must(mpi.Irecv(d, []int{0}, 1, 1))(t)
+					gone, cancel := context.WithCancel(t.Context())
+					cancel()
+					if err := d.With(gone).Free(); !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "has freed") {
+						t.Errorf("Free with a context that has ended: %v", err)
+					}
+					ended(t, r, false, mpi.ErrFreed)
+					if err := d.Free(); !errors.Is(err, mpi.ErrFreed) {
+						t.Errorf("Free once more: %v, want ErrFreed", err)
+					}
+					if err := d.Barrier(); !errors.Is(err, mpi.ErrFreed) {
+						t.Errorf("Barrier: %v, want ErrFreed", err)
+					}
+					ok(t, mpi.Send(c, []int{1}, 1, 1))
+					return
+				}
+				must(mpi.Recv(c, []int{0}, 0, 1))(t)
+				_ = d.Free() // it may have met rank 0 or not
+				if err := d.Free(); !errors.Is(err, mpi.ErrFreed) {
+					t.Errorf("Free once more: %v, want ErrFreed", err)
+				}
+			}, soon)
+		})
+	}
 }
 
 // A collective that was canceled has broken the communicator of all: they can still

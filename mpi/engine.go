@@ -41,12 +41,14 @@ type engine struct {
 	waiting  atomic.Int32      // len(stuck)
 	pulls    []*request        // receives that copy their messages
 	helps    []*request        // sends that copy theirs to their receivers
-	copying  atomic.Int32      // how many both are
+	carried  []*request        // receives to which this process copies messages to itself
+	copying  atomic.Int32      // how many all three are
 	reach    []uint8           // by PE: what reaches has found; 0: nothing yet
 	epoch    atomic.Uint64     // of the failure page, up to which all is done that is to be done
 	dead     []bool            // PEs, as of epoch; nil: none
 	finished int               // requests since the lock was taken
 	directs  uint              // receives without a request
+	issued   issued            // requests that were given out
 	spare    []*message        // for use again
 	kept     int               // bytes of buffers in spare
 }
@@ -83,11 +85,7 @@ func newEngine(j *job.Job) *engine {
 		w.active.Store(new([]*inLane))
 		laid[j.Map] = w
 	}
-	for _, l := range w.out {
-		if l != nil {
-			l.shared = [layout.Shares]uint64{} // since Finalize nobody uses any
-		}
-	}
+	w.reclaim(func(int32) bool { return true })       // since Finalize nobody uses any share
 	most := w.shape.Data / 3 &^ (layout.CellSize - 1) // even if it does not fit behind the last ones, there is room in the end
 	e := &engine{
 		wires: w, job: j, me: j.PE, eager: min(eagerMost, most), fragment: min(fragmentMost, most),
@@ -115,8 +113,8 @@ func (e *engine) lane(pe int) *outLane {
 		return l
 	}
 	c := e.job.Map.Control(pe)
-	at := c.Lane(e.shape, e.me)
-	l := &outLane{lane: at, room: at.Room(e.shape), bell: &c.Bell, shape: e.shape, pe: pe}
+	l := &outLane{bell: &c.Bell, shape: e.shape, pe: pe}
+	l.head, l.first, l.room = c.Lane(e.shape, e.me)
 	e.out[pe] = l
 	atomic.OrUint64(&c.Callers[e.me/64], 1<<(e.me%64))
 	return l
@@ -140,7 +138,7 @@ func (e *engine) stick(l *outLane) {
 		return
 	}
 	l.stuck = true
-	atomic.StoreUint32(&l.lane.Want, 1)
+	atomic.StoreUint32(&l.head.Want, 1)
 	e.stuck = append(e.stuck, l)
 	e.waiting.Store(int32(len(e.stuck)))
 }
@@ -155,7 +153,7 @@ func (e *engine) pump() (did bool) {
 			continue
 		}
 		l.stuck = false
-		atomic.StoreUint32(&l.lane.Want, 0)
+		atomic.StoreUint32(&l.head.Want, 0)
 		e.stuck = slices.Delete(e.stuck, i, i+1)
 		e.waiting.Store(int32(len(e.stuck)))
 	}
@@ -190,10 +188,14 @@ func (e *engine) serve() bool {
 	return e.progress()
 }
 
-// progress does all that there is to do, and says whether there was anything. The
+// progress does what there is to do, and says whether there was anything. Of a lane it takes
+// no more than cellsMost: so it looks at all else as well, however fast its sender is. The
 // deaths that are acted on are those published before the lanes were looked at: what
 // the dead have sent is received first.
-func (e *engine) progress() (did bool) {
+func (e *engine) progress() (did bool) { return e.progressBut(nil) }
+
+// progressBut is progress that leaves a lane alone, which the caller empties himself.
+func (e *engine) progressBut(but *inLane) (did bool) {
 	epoch := e.job.Failures.Epoch()
 	for i := range e.callers {
 		if now := atomic.LoadUint64(&e.own.Callers[i]); now != e.callers[i] {
@@ -201,9 +203,8 @@ func (e *engine) progress() (did bool) {
 		}
 	}
 	for _, l := range *e.active.Load() {
-		for l.ready() {
-			e.receive(l)
-			did = true
+		if l != but {
+			did = e.empty(l, cellsMost) || did
 		}
 	}
 	if epoch != e.epoch.Load() {
@@ -219,6 +220,26 @@ func (e *engine) progress() (did bool) {
 	return did
 }
 
+// cellsMost is how many cells of a lane progress takes at most: senders that never pause hold
+// up neither each other nor the looks of a wait at its deadline.
+const cellsMost = 64
+
+// empty takes up to so many cells of a lane, and says whether there were any.
+func (e *engine) empty(l *inLane, most int) (did bool) {
+	for ; most > 0 && l.ready(); most-- {
+		e.receive(l)
+		did = true
+	}
+	return did
+}
+
+// emptyAll takes all that was in the lanes when it was called.
+func (e *engine) emptyAll() {
+	for _, l := range *e.active.Load() {
+		e.empty(l, e.shape.Cells)
+	}
+}
+
 // meet makes the lanes of callers that are new in word i.
 func (e *engine) meet(i int, now uint64) {
 	active := slices.Clone(*e.active.Load())
@@ -227,9 +248,10 @@ func (e *engine) meet(i int, now uint64) {
 		if now>>bit&1 == 0 || pe >= len(e.in) || e.in[pe] != nil {
 			continue
 		}
-		at := e.own.Lane(e.shape, pe)
-		e.in[pe] = &inLane{lane: at, room: at.Room(e.shape), bell: &e.job.Map.Control(pe).Bell, shape: e.shape, pe: pe}
-		active = append(active, e.in[pe])
+		l := &inLane{bell: &e.job.Map.Control(pe).Bell, shape: e.shape, pe: pe}
+		l.head, l.first, l.room = e.own.Lane(e.shape, pe)
+		e.in[pe] = l
+		active = append(active, l)
 	}
 	e.active.Store(&active)
 	atomic.StoreUint64(&e.callers[i], now)
@@ -251,16 +273,15 @@ func (e *engine) receive(l *inLane) {
 	case kindAnnounce:
 		p := (*parcel)(unsafe.Pointer(&c.Body))
 		comm, tag := splitMatch(c.Match)
-		index, _ := splitSize(p.size)
 		e.announced(comm, message{
-			env: match.Envelope{Src: int32(rank), Tag: tag}, pe: l.pe, size: n, sender: p.from, offset: p.offset, addr: p.addr, share: index,
+			env: match.Envelope{Src: int32(rank), Tag: tag}, pe: l.pe, size: n, sender: p.from, offset: p.offset, addr: p.addr,
 		})
 	case kindClear:
 		e.cleared(l.pe, (*parcel)(unsafe.Pointer(&c.Body)))
 	case kindData:
 		e.part((*parcel)(unsafe.Pointer(&c.Body)).to, l.behind(n), n)
 	case kindDone:
-		e.done(l.pe, (*parcel)(unsafe.Pointer(&c.Body)))
+		e.done((*parcel)(unsafe.Pointer(&c.Body)))
 	case kindHelp:
 		e.help(l.pe, (*parcel)(unsafe.Pointer(&c.Body)))
 	case kindRefuse:
@@ -307,10 +328,15 @@ func (e *engine) arrive(comm uint32, env match.Envelope, data unsafe.Pointer, n 
 	q.Keep(env, m)
 }
 
-// fill completes a receive with a whole message.
+// fill completes a receive with a whole message. If that is long, which only messages to this
+// process itself are, the lock is free meanwhile.
 func (e *engine) fill(r *request, env match.Envelope, data unsafe.Pointer, n int) {
-	if r.took(env, n) > 0 {
-		copyBytes(r.buf, data, r.size)
+	switch n := r.took(env, n); {
+	case n > lockedMost:
+		e.carry(r, data)
+		return
+	case n > 0:
+		copyBytes(r.buf, data, n)
 	}
 	e.complete(r, nil)
 }
@@ -324,7 +350,6 @@ type message struct {
 	sender uint64 // and the request there; 0: a whole message
 	offset uint64 // and where the data are in that PE's segment, 0: nowhere there
 	addr   uint64 // and in its memory
-	share  int    // of the lane, 0: none
 }
 
 const (

@@ -7,6 +7,7 @@ import (
 
 	"github.com/goshmem/goshmem/coll"
 	"github.com/goshmem/goshmem/failure"
+	"github.com/goshmem/goshmem/internal/job"
 )
 
 // Causes of errors, for errors.Is.
@@ -27,7 +28,8 @@ var (
 	ErrCanceled = errors.New("message given up by its sender")
 	// ErrFreed reports a communicator that was freed.
 	ErrFreed = errors.New("communicator was freed")
-	// ErrMismatch reports a collective that ranks called with different arguments.
+	// ErrMismatch reports a collective that ranks called with different arguments. With
+	// GOSHMEM_CHECK=collectives all such mistakes are noticed, by all ranks.
 	ErrMismatch = errors.New("ranks called with different arguments")
 	// ErrTooMany reports that there are as many communicators, and teams of package
 	// shmem, as there may be.
@@ -40,6 +42,12 @@ var (
 	// ErrRankFinalized reports a rank that was waited for and has finalized, or freed the
 	// communicator: it waits for nobody when a rank has died.
 	ErrRankFinalized = errors.New("rank has finalized, or freed the communicator, and will not come")
+	// ErrPending reports a request that a death has not ended: it may be completed by another
+	// rank still, and be waited for again.
+	ErrPending = errors.New("request goes on: another rank may still complete it")
+	// ErrUnwinding reports a Finalize or Free on the stack of a goroutine that panics or
+	// ends by runtime.Goexit.
+	ErrUnwinding = errors.New("goroutine panics or ends by runtime.Goexit")
 	// ErrCommBroken reports a communicator on which a collective was canceled or ended by
 	// its deadline, or of which ranks called different collectives: this one or an
 	// earlier one. No other collective may follow.
@@ -63,19 +71,54 @@ func usage(op string, cause error, format string, args ...any) error {
 	return &UsageError{Op: op, Err: cause, Msg: fmt.Sprintf(format, args...)}
 }
 
+// unwinding returns the error of a call that would wait for the other ranks on the stack
+// of a goroutine that panics or ends. They may be anywhere, and Go prints a panic only when
+// deferred functions have returned.
+func unwinding(op string) error {
+	if why := job.Unwinding(); why != "" {
+		return unwindingBy(op, why)
+	}
+	return nil
+}
+
+// unwindingBy is the error of unwinding.
+func unwindingBy(op, why string) error {
+	return usage(op, ErrUnwinding, "called while the goroutine %s: %s", why, job.UnwindingAdvice(why))
+}
+
 // RankError reports ranks that a call needs and that are not there any more: they
 // have died (ErrDied) or finalized (ErrRankFinalized).
 type RankError struct {
-	Ranks []int  // of the communicator, ascending
-	Op    string // the function: "Recv"
-	Err   error  // what became of them
+	Ranks   []int  // of the communicator, ascending
+	Op      string // the function: "Recv"
+	Err     error  // what became of them
+	Pending bool   // the request goes on: then ErrPending is among the causes
 }
 
 // Error names the function, the ranks and what became of them.
-func (e *RankError) Error() string { return fmt.Sprintf("mpi.%s: rank %v: %v", e.Op, e.Ranks, e.Err) }
+func (e *RankError) Error() string {
+	text := fmt.Sprintf("mpi.%s: rank %v: %v", e.Op, e.Ranks, e.Err)
+	if e.Pending {
+		text += "; the " + ErrPending.Error() + " once Comm.AckFailed has acknowledged the death"
+	}
+	return text
+}
 
-// Unwrap returns the cause.
-func (e *RankError) Unwrap() error { return e.Err }
+// Unwrap returns the causes.
+func (e *RankError) Unwrap() []error {
+	if e.Pending {
+		return []error{e.Err, ErrPending}
+	}
+	return []error{e.Err}
+}
+
+// pending marks the error of a wait that a death has ended, but not the request.
+func pending(err error) error {
+	if dead, ok := errors.AsType[*RankError](err); ok {
+		dead.Pending = true
+	}
+	return err
+}
 
 // died returns the error of a call that needs ranks that have died.
 func (g *group) died(op string, ranks ...int) error {
@@ -141,15 +184,34 @@ func (g *group) fail(op string, err error) error {
 		return usage(op, ErrMismatch, "of rank %d, %v", other.Member, err)
 	}
 	if late, ok := errors.AsType[*coll.LateError](err); ok {
-		return fmt.Errorf("mpi.%s: waiting for rank %d: %w", op, late.Member, late.Err)
+		if op == opFree {
+			return fmt.Errorf("mpi.%s: waiting for rank %d: %w; this rank has freed the communicator; hint: do not free it again", op, late.Member, late.Err)
+		}
+		return fmt.Errorf("mpi.%s: waiting for rank %d: %w; its collectives are over; hint: %s", op, late.Member, late.Err, g.wayOut())
 	}
 	switch {
 	case errors.Is(err, coll.ErrNoID):
 		return usage(op, ErrTooMany, "%v, which communicators and teams share; free or destroy some", err)
 	case errors.Is(err, coll.ErrBroken):
-		return fmt.Errorf("mpi.%s: %w; hint: Comm.Free it, and have another made by Comm.Split or interop.CommOf", op, ErrCommBroken)
+		return fmt.Errorf("mpi.%s: %w; hint: %s", op, ErrCommBroken, g.wayOut())
+	case errors.Is(err, coll.ErrReleased):
+		return g.over(op)
 	case errors.Is(err, coll.ErrConcurrent):
 		return usage(op, ErrArgument, "%v: collectives on one communicator are called by one goroutine at a time", err)
 	}
 	return fmt.Errorf("mpi.%s: %w", op, err)
+}
+
+// wayOut says what can be done with a communicator that is broken.
+func (g *group) wayOut() string {
+	if g.t.ID() == coll.MPIWorld {
+		return "messages go on; World.Finalize ends well, and waits for nobody"
+	}
+	return "messages go on; Comm.Free it, which waits for nobody, and have another made by Comm.Split of one that is whole, or interop.CommOf"
+}
+
+// waitsForNobody says whether an error of the collective in Finalize and Free is none there:
+// a rank has died, or a communicator is broken. Then others leave without it as well.
+func waitsForNobody(err error) bool {
+	return errors.Is(err, ErrDied) || errors.Is(err, ErrCommBroken) || errors.Is(err, ErrRankFinalized)
 }

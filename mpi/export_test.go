@@ -1,6 +1,7 @@
 package mpi
 
 import (
+	"math"
 	"sync/atomic"
 
 	"github.com/goshmem/goshmem/symheap/layout"
@@ -28,21 +29,21 @@ func Pending(c *Comm, rank int) (n int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if l := e.in[c.g.pe(rank)]; l != nil {
-		for cells := l.cells; l.shape.Cells > n && uint32(atomic.LoadUint64(&l.lane.Cell(int(cells)&(l.shape.Cells-1)).Mark)) == uint32(cells+1); cells++ {
+		for cells := l.cells; l.shape.Cells > n && uint32(atomic.LoadUint64(&l.first.At(int(cells)&(l.shape.Cells-1)).Mark)) == uint32(cells+1); cells++ {
 			n++
 		}
 	}
 	return n
 }
 
-// SharesInUse returns how many of the lane's to a rank are.
+// SharesInUse returns how many shares are lent to a rank.
 func SharesInUse(c *Comm, rank int) (used int) {
 	e := c.g.e
 	e.mu.Lock()
 	defer e.unlock()
 	e.progress()
-	for _, number := range e.lane(c.g.pe(rank)).shared {
-		if number != 0 {
+	for i := range e.table {
+		if e.table[i].lent == int32(c.g.pe(rank))+1 {
 			used++
 		}
 	}
@@ -51,3 +52,27 @@ func SharesInUse(c *Comm, rank int) (used int) {
 
 // HasLeft says whether a rank has left the communicator, and makes no progress.
 func HasLeft(c *Comm, rank int) bool { return c.g.t.HasLeft(rank) }
+
+// Waited says whether some goroutine waits for the request, or tests it.
+func Waited(r Request) bool { return atomic.LoadUint64(&r.r.use)&useWaited != 0 }
+
+// LastNumbers makes the next numbers of requests those behind which they begin again.
+func LastNumbers(c *Comm) {
+	e := c.g.e
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for i := range e.table {
+		e.table[i].gen = math.MaxUint32
+	}
+}
+
+// Carried returns how many messages this process is copying to itself without the lock.
+func Carried(c *Comm) int {
+	e := c.g.e
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return len(e.carried)
+}
+
+// CellsMost is how many cells of a lane are taken at most in one look at everything.
+const CellsMost = cellsMost

@@ -6,7 +6,7 @@ import (
 	"github.com/goshmem/goshmem/symheap/layout"
 )
 
-// bury acts on the deaths up to an epoch. All that the dead have sent was received.
+// bury acts on the deaths up to an epoch, of which it has received first all that they have sent.
 func (e *engine) bury(epoch uint64) {
 	e.epoch.Store(epoch)
 	if e.dead == nil {
@@ -14,6 +14,9 @@ func (e *engine) bury(epoch uint64) {
 	}
 	for pe := range e.dead {
 		if !e.dead[pe] && e.job.Failures.Dead(pe, e.job.Map.Control(pe).Header.Incarnation) {
+			if l := e.in[pe]; l != nil {
+				e.empty(l, l.shape.Cells) // there is nothing else
+			}
 			e.dead[pe] = true
 			e.lost(pe)
 		}
@@ -22,6 +25,7 @@ func (e *engine) bury(epoch uint64) {
 
 // lost ends what needs a PE that has died.
 func (e *engine) lost(pe int) {
+	e.reclaim(func(by int32) bool { return by == int32(pe) })
 	for i := range e.table {
 		if r := e.table[i].r; r != nil && r.pe == pe {
 			e.strike(r.number)
@@ -97,6 +101,7 @@ func (c *Comm) Failed() []int {
 	if c == nil || c.g == nil {
 		return nil
 	}
+	c.g.e.job.Waiter.Beat() // it may be polled
 	return c.g.failed(0)
 }
 
@@ -113,6 +118,7 @@ func (c *Comm) AckFailed() []int {
 	}
 	g := c.g
 	e := g.e
+	e.job.Waiter.Beat() // it may be polled
 	e.mu.Lock()
 	defer e.unlock()
 	if g.ended.Load() {

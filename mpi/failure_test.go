@@ -80,6 +80,10 @@ func TestDeathEndsFlood(t *testing.T) {
 			t.Errorf("error %v, want a RankError", err)
 		}
 		lost(t, "Send", mpi.Send(c, make([]byte, 1), 1, 3), 1)
+		r, err := mpi.Isend(c, make([]byte, 1), 1, 3) // the request keeps the failure
+		lost(t, "Isend", err, 1)
+		lost(t, "Isend", fails(r.Wait()), 1)
+		lost(t, "Isend", mpi.WaitAll([]mpi.Request{r}, nil), 1)
 	}, shmemtest.Recover(1))
 }
 
@@ -414,7 +418,7 @@ func TestContext(t *testing.T) {
 			return
 		}
 		must(mpi.Recv(c, in[:1], 0, 3))(t)
-		if s, err := mpi.Recv(c, make([]byte, 200_000), 0, 2); !errors.Is(err, mpi.ErrCanceled) || s != (mpi.Status{}) {
+		if s, err := mpi.Recv(c, make([]byte, 200_000), 0, 2); !errors.Is(err, mpi.ErrCanceled) || s != empty {
 			t.Errorf("receive of a message that was given up: %+v, %v, want nothing and %v", s, err, mpi.ErrCanceled)
 		}
 		ok(t, mpi.Send(c, message(100, 8), 0, 1))

@@ -13,11 +13,11 @@ import (
 const (
 	_            = iota
 	kindEager    // a whole message: Match, Size, and the data in the cell or behind the cells
-	kindAnnounce // a message that stays with its sender: Match, Size, parcel{offset, send, share, address}
+	kindAnnounce // a message that stays with its sender: Match, Size, parcel{offset, send, address}
 	kindHelp     // the receiver copies it, and the sender may, too: parcel{send, offset, bytes, address}
-	kindClear    // the receiver has a buffer for it: parcel{send, offset, recv, share and bytes}
+	kindClear    // the receiver has a buffer for it: parcel{send, offset, recv, bytes}
 	kindData     // the next part of it: Size, parcel{recv}, and the data behind the cells
-	kindDone     // all of it is where it belongs: parcel{request, share}
+	kindDone     // all of it is where it belongs: parcel{request}
 	kindRefuse   // the sender has given it up: parcel{recv}
 )
 
@@ -27,7 +27,7 @@ type parcel struct {
 	to     uint64 // the request that it is about, of the process that it goes to
 	offset uint64 // of the data in a segment; 0: they are in private memory
 	from   uint64 // the request that it is from
-	size   uint64 // bytes wanted, and the number of the lane's share from 1 on: sizeOf
+	size   uint64 // bytes wanted
 	addr   uint64 // of the data in the memory of the process that it is from
 }
 
@@ -80,7 +80,8 @@ func (c *cursor) take(n, room int) (at int) {
 
 // outLane is the sender's side of a lane. The engine's lock guards it.
 type outLane struct {
-	lane  *layout.Lane
+	head  *layout.Lane
+	first *layout.Cell
 	room  unsafe.Pointer
 	bell  *layout.Bell // of the receiver
 	shape layout.LaneShape
@@ -91,14 +92,12 @@ type outLane struct {
 	doneCells uint64 // that the receiver is known to be done with
 	doneData  uint64
 
-	queue   []packet // that wait for room, from head on
-	head    int
+	queue   []packet // that wait for room, from sent on
+	sent    int
 	streams []*request // sends that go through the lane part by part
 	stuck   bool       // in the engine's list
 
 	ahead int // bytes of the last whole message behind the cells, since warm
-
-	shared [layout.Shares]uint64 // numbers of the requests that have them, 0: none
 }
 
 // packet is what is to be written into a lane.
@@ -121,8 +120,8 @@ func (l *outLane) fits(n int) bool {
 		if fresh {
 			return false
 		}
-		l.doneCells = atomic.LoadUint64(&l.lane.Cells)
-		l.doneData = atomic.LoadUint64(&l.lane.Data)
+		l.doneCells = atomic.LoadUint64(&l.head.Cells)
+		l.doneData = atomic.LoadUint64(&l.head.Data)
 	}
 }
 
@@ -186,13 +185,18 @@ func (l *outLane) warm() {
 	}
 }
 
+// cellsAhead is how far before its use the line of a cell is asked for. The lock of the engine
+// would wait otherwise until the line has come from the receiver, for each message again.
+const cellsAhead = 3
+
 // next returns the cell that is written next.
-func (l *outLane) next() *layout.Cell { return l.lane.Cell(int(l.cells) & (l.shape.Cells - 1)) }
+func (l *outLane) next() *layout.Cell { return l.first.At(int(l.cells) & (l.shape.Cells - 1)) }
 
 // publish makes a cell that is written one that is to be read.
 func (l *outLane) publish(c *layout.Cell, kind uint8) {
 	l.cells++
 	rma.StoreRelease(&c.Mark, l.cells&(1<<32-1)|uint64(kind)<<32)
+	rma.Ahead(unsafe.Pointer(l.first.At(int(l.cells+cellsAhead) & (l.shape.Cells - 1))))
 	rma.RingBell(l.bell)
 }
 
@@ -208,22 +212,22 @@ func (l *outLane) put(e *engine, p *packet) bool {
 }
 
 // idle says whether nothing waits for room.
-func (l *outLane) idle() bool { return l.head == len(l.queue) && len(l.streams) == 0 }
+func (l *outLane) idle() bool { return l.sent == len(l.queue) && len(l.streams) == 0 }
 
 // pump writes what waits for room as far as there is some: packets in their order,
 // then parts of the streams, one stream after the other. It says whether it has written anything, and
 // completes the requests that this ends.
 func (l *outLane) pump(e *engine) (did bool) {
-	for l.head < len(l.queue) {
-		p := &l.queue[l.head]
+	for l.sent < len(l.queue) {
+		p := &l.queue[l.sent]
 		if !l.put(e, p) {
 			return did
 		}
 		did = true
 		*p = packet{}
-		l.head++
+		l.sent++
 	}
-	l.queue, l.head = l.queue[:0], 0
+	l.queue, l.sent = l.queue[:0], 0
 	for len(l.streams) > 0 {
 		r := l.streams[0]
 		n := min(r.size-r.moved, e.fragment, l.data.left(l.shape.Data)) // no room is lost at the end
@@ -244,36 +248,50 @@ func (l *outLane) pump(e *engine) (did bool) {
 // inLane is the receiver's side of a lane. The engine's lock guards it but for cells,
 // which others may read.
 type inLane struct {
-	lane  *layout.Lane
+	head  *layout.Lane
+	first *layout.Cell
 	room  unsafe.Pointer
 	bell  *layout.Bell // of the sender
 	shape layout.LaneShape
 	pe    int
 	cells uint64 // read
 	data  cursor
+
+	backCells uint64 // that the sender was told of
+	backData  uint64
 }
 
 // ready says whether there is something to read.
 func (l *inLane) ready() bool {
 	next := atomic.LoadUint64(&l.cells)
-	mark := atomic.LoadUint64(&l.lane.Cell(int(next) & (l.shape.Cells - 1)).Mark)
+	mark := atomic.LoadUint64(&l.first.At(int(next) & (l.shape.Cells - 1)).Mark)
 	return uint32(mark) == uint32(next+1)
 }
 
 // next returns the cell that is read next, which is ready.
-func (l *inLane) next() *layout.Cell { return l.lane.Cell(int(l.cells) & (l.shape.Cells - 1)) }
+func (l *inLane) next() *layout.Cell { return l.first.At(int(l.cells) & (l.shape.Cells - 1)) }
 
 // behind returns where the next n bytes behind the cells are.
 func (l *inLane) behind(n int) unsafe.Pointer {
 	return unsafe.Add(l.room, l.data.take(n, l.shape.Data))
 }
 
-// free gives the cell that was read, and its data, back to the sender.
+// freePart is the part of a lane that is given back at once. What is kept back is never what a
+// sender waits for: it is so little that either something is left to be read, or there is room for
+// the longest message, even if that does not fit behind the last one.
+const freePart = 8
+
+// free is done with the cell that was read, and its data. The sender is told now and then: the
+// line that says so goes from one processor to the other each time.
 func (l *inLane) free() {
 	rma.StoreRelease(&l.cells, l.cells+1)
-	rma.StoreRelease(&l.lane.Data, l.data.pos)
-	rma.StoreRelease(&l.lane.Cells, l.cells)
-	rma.RingWanted(l.bell, &l.lane.Want)
+	if l.cells-l.backCells < uint64(l.shape.Cells/freePart) && l.data.pos-l.backData < uint64(l.shape.Data/freePart) {
+		return
+	}
+	l.backCells, l.backData = l.cells, l.data.pos
+	rma.StoreRelease(&l.head.Data, l.data.pos)
+	rma.StoreRelease(&l.head.Cells, l.cells)
+	rma.RingWanted(l.bell, &l.head.Want)
 }
 
 // copyBytes copies n bytes.

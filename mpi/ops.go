@@ -1,5 +1,7 @@
 package mpi
 
+import "github.com/goshmem/goshmem/coll"
+
 // Ordered has the element types of Min and Max.
 type Ordered interface {
 	~int | ~int8 | ~int16 | ~int32 | ~int64 | ~uint | ~uint8 | ~uint16 | ~uint32 | ~uint64 | ~uintptr | ~float32 | ~float64
@@ -21,11 +23,7 @@ type Bits interface {
 // Sum adds.
 //
 // Source: MPI_SUM.
-func Sum[T Number](acc, in []T) {
-	for i, v := range in {
-		acc[i] += v
-	}
-}
+func Sum[T Number](acc, in []T) { coll.Add(acc, in) }
 
 // Prod multiplies.
 //

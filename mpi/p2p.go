@@ -1,6 +1,7 @@
 package mpi
 
 import (
+	"context"
 	"errors"
 	"math"
 	"unsafe"
@@ -25,12 +26,20 @@ type envelope = match.Envelope
 type span struct {
 	at    unsafe.Pointer
 	bytes int
-	elem  int // bytes of an element
+	elem  int  // bytes of an element
+	own   bool // nobody but this process may write to it
 }
 
 func spanOf[T any](buf []T) span {
 	size := int(unsafe.Sizeof(*new(T)))
 	return span{at: unsafe.Pointer(unsafe.SliceData(buf)), bytes: len(buf) * size, elem: size}
+}
+
+// ownFor makes a buffer one that its owner has back when ctx ends, whatever the sender of the
+// message does: so that one does not write to it.
+func (s span) ownFor(ctx context.Context) span {
+	s.own = ctx != nil && ctx.Done() != nil
+	return s
 }
 
 // overlaps says whether two buffers have bytes in common.
@@ -47,7 +56,7 @@ func (s span) overlaps(o span) bool {
 // Cost: a long message is copied once, by both sides (package documentation).
 // Errors: *UsageError; *RankError when dst has died or finalized; the end of c's context, with
 // which a message that was announced already is given up: its receive fails, or, if
-// buf is in the symmetric heap and eight other long messages to dst were under way, may get
+// buf is in the symmetric heap and 512 other long messages were under way, may get
 // what is there later.
 // Concurrent calls: allowed.
 // Source: MPI_Send.
@@ -62,7 +71,7 @@ func Send[T any](c *Comm, buf []T, dst, tag int) error {
 // Isend begins to send a message. Until the request is complete, buf must not be
 // changed.
 //
-// Errors: as Send, here or at Wait.
+// Errors: as Send, here or at Wait. Where the rank has died, here and at Wait of the request.
 // Concurrent calls: allowed.
 // Source: MPI_Isend.
 func Isend[T any](c *Comm, buf []T, dst, tag int) (Request, error) {
@@ -86,15 +95,18 @@ func Isend[T any](c *Comm, buf []T, dst, tag int) (Request, error) {
 func Recv[T any](c *Comm, buf []T, src, tag int) (Status, error) {
 	const op = "Recv"
 	if err := checkType[T](op); err != nil {
-		return Status{}, err
+		return empty, err
 	}
 	s := spanOf(buf)
 	if status, ok := c.direct(s, src, tag); ok {
 		return status, nil
 	}
-	r, err := c.startRecv(op, s, src, tag)
-	if r == nil {
-		return nowhere, err
+	r, err := c.startRecv(op, s.ownFor(c.ctx), src, tag)
+	switch {
+	case err != nil:
+		return empty, err
+	case r == nil:
+		return nowhere, nil
 	}
 	return r.finish(c.ctx)
 }
@@ -111,10 +123,13 @@ func Irecv[T any](c *Comm, buf []T, src, tag int) (Request, error) {
 		return Request{}, err
 	}
 	r, err := c.startRecv(op, spanOf(buf), src, tag)
-	if r == nil {
+	switch {
+	case err != nil:
 		return Request{}, err
+	case r == nil:
+		return nobodys.handle(c.ctx), nil
 	}
-	return Request{r: r, gen: r.gen, ctx: c.ctx}, nil
+	return r.handle(c.ctx), nil
 }
 
 // Sendrecv sends a message and receives one, in any order.
@@ -135,11 +150,13 @@ func Sendrecv[S, R any](c *Comm, send []S, dst, sendTag int, recv []R, src, recv
 		err = c.checkSend(op, dst, sendTag)
 	}
 	if err != nil {
-		return Status{}, err
+		return empty, err
 	}
-	r, err := c.startRecv(op, spanOf(recv), src, recvTag)
+	into := spanOf(recv)
+	into.own = true // it is taken back if the send fails, too
+	r, err := c.startRecv(op, into, src, recvTag)
 	if err != nil {
-		return Status{}, err
+		return empty, err
 	}
 	if err := c.send(op, spanOf(send), dst, sendTag); err != nil {
 		if r == nil {
@@ -221,15 +238,26 @@ func (c *Comm) isend(op string, s span, dst, tag int) (Request, error) {
 		return Request{}, err
 	}
 	r, err := c.g.startSend(op, s, dst, tag)
-	if r == nil {
-		return Request{}, c.g.noticed(err)
+	switch {
+	case err != nil:
+		return failedRequest(err), c.g.noticed(err)
+	case r == nil:
+		return Request{}, nil
 	}
-	return Request{r: r, gen: r.gen, ctx: c.ctx}, nil
+	return r.handle(c.ctx), nil
+}
+
+// failedRequest is the request of a send that could not begin, whose Wait returns the error.
+func failedRequest(err error) Request {
+	return Request{r: &request{use: useGen | useKept, done: 1, status: empty, err: err}, gen: useGen}
 }
 
 // startSend begins a send. It returns no request if that is complete already.
 func (g *group) startSend(op string, s span, dst, tag int) (*request, error) {
 	e, pe := g.e, g.pe(dst)
+	if pe == e.me && s.bytes > lockedMost {
+		return nil, g.sendSelf(op, s, tag)
+	}
 	e.job.Waiter.Beat()
 	e.mu.Lock()
 	defer e.unlock()
@@ -251,14 +279,14 @@ func (g *group) startSend(op string, s span, dst, tag int) (*request, error) {
 		return nil, nil
 	}
 	r := g.newRequest(op, s)
-	r.pe = pe
+	r.pe, r.from = pe, int32(pe)+1
 	if s.bytes <= e.eager {
 		e.send(l, &packet{kind: kindEager, match: match, size: size, data: s.at, n: s.bytes, r: r})
 	} else {
 		e.enter(r)
-		l.offer(r)
+		e.offer(r)
 		e.send(l, &packet{kind: kindAnnounce, match: match, size: size, r: r, body: parcel{
-			from: r.number, offset: e.offset(s.at, s.bytes), size: sizeOf(r.share.index, 0), addr: uint64(uintptr(s.at)),
+			from: r.number, offset: e.offset(s.at, s.bytes), addr: uint64(uintptr(s.at)),
 		}})
 	}
 	return r, nil
@@ -271,15 +299,20 @@ func (c *Comm) startRecv(op string, s span, src, tag int) (*request, error) {
 	}
 	g := c.g
 	e := g.e
-	r := g.newRequest(op, s)
-	r.recv, r.wild = true, src == AnySource
 	env := envelope{Src: int32(src), Tag: int32(tag)}
 	e.job.Waiter.Beat()
 	e.mu.Lock()
 	defer e.unlock()
 	if g.ended.Load() {
-		r.recycle()
 		return nil, g.over(op)
+	}
+	r := g.newRequest(op, s)
+	r.recv, r.wild, r.own = true, src == AnySource, s.own
+	if src != AnySource {
+		if st, ok, _ := g.next(s, env); ok {
+			r.status, r.done = st, 1 // nobody else knows of it yet
+			return r, nil
+		}
 	}
 	if m, ok := g.q.Take(env); ok {
 		e.take(r, m)
@@ -287,7 +320,9 @@ func (c *Comm) startRecv(op string, s span, src, tag int) (*request, error) {
 		return r, nil
 	}
 	if src != AnySource {
-		if r.pe = g.pe(src); e.dead != nil && e.dead[r.pe] {
+		r.pe = g.pe(src)
+		r.from = int32(r.pe) + 1
+		if e.dead != nil && e.dead[r.pe] {
 			e.fails(r)
 			return r, nil
 		}

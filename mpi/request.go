@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"unsafe"
 
@@ -21,20 +20,32 @@ type Status struct {
 	Bytes  int
 }
 
-// Request is a send or a receive that is under way. It is a value, and the zero
-// Request one that is complete, as is a Request that Wait or Test has said to be so.
+// empty is the status of what has received nothing: of a send, of a request that has ended
+// before, and of the zero Request. It names no rank.
+var empty = Status{Source: AnySource, Tag: AnyTag}
+
+// Request is a send or a receive that is under way. It is a value; the zero Request is
+// complete. A Request that Wait or Test has said to be complete stays so: if it had failed,
+// all later calls return the same error.
 type Request struct {
 	r   *request
 	gen uint64
 	ctx context.Context //nolint:containedctx // With's purpose
 }
 
+// What request.use says beside the generation, which is counted in multiples of useGen.
+const (
+	useWaited = 1 << iota // some goroutine is in Wait or Test
+	useKept               // it is complete, its outcome stays, and it is never used again
+	useGen
+)
+
 // request is what a Request is about. Until it is done, the engine's lock guards
 // it; then it is the waiter's.
 type request struct {
 	g    *group
 	op   string
-	gen  uint64         // grows when it is given back
+	use  uint64         // its generation, which grows when it is given back, and marks
 	done uint64         // 1: complete
 	buf  unsafe.Pointer // keeps it alive as well
 	size int            // bytes of buf, then of the message
@@ -46,35 +57,92 @@ type request struct {
 	moved  int    // bytes that have gone or come so far
 	share  share
 	polls  uint32 // that were in vain; the waiter's
+	from   int32  // the other side's PE plus 1, from the start; 0: any
 
 	ref    match.Ref // of a receive that is posted
 	recv   bool
 	posted bool
 	wild   bool // from any source
+	own    bool // nobody but this process writes to its buffer
 	status Status
 	short  error // the message was too long
 	err    error
 }
 
-var requests = sync.Pool{New: func() any { return new(request) }}
+// issued are the requests that were given out, the oldest first. One that has ended shows that by
+// its generation, without a word to the engine, and is given out again. Guarded by the engine's lock.
+type issued struct {
+	ring []issue // a power of two of them
+	next uint    // the oldest one, which comes next
+}
 
-// newRequest returns a request for the bytes of a buffer.
+// issue is a request as it was given out.
+type issue struct {
+	r   *request
+	gen uint64
+}
+
+const (
+	issuedLeast = 16
+	issuedMost  = 4096 // requests under way that are remembered
+	issuedLooks = 4    // at requests that may have ended, before a new one is made
+)
+
+// get returns a request.
+func (f *issued) get() *request {
+	for range min(issuedLooks, len(f.ring)) {
+		i := &f.ring[f.next&uint(len(f.ring)-1)]
+		f.next++
+		if i.r == nil {
+			i.r = new(request)
+			return i.r
+		}
+		switch use := atomic.LoadUint64(&i.r.use); {
+		case use&useKept != 0:
+			i.r, i.gen = new(request), 0
+			return i.r
+		case use&^(useGen-1) != i.gen:
+			i.gen = use
+			return i.r
+		}
+	}
+	if len(f.ring) == issuedMost {
+		return new(request)
+	}
+	at := len(f.ring)
+	f.ring = append(f.ring, make([]issue, max(issuedLeast, at))...)
+	f.next = uint(at + 1)
+	f.ring[at].r = new(request)
+	return f.ring[at].r
+}
+
+// newRequest returns a request for the bytes of a buffer. The caller has the engine's lock.
 func (g *group) newRequest(op string, s span) *request {
-	r := requests.Get().(*request) //nolint:errcheck,forcetypeassert // nothing else is in the pool
-	r.g, r.op, r.buf, r.size, r.elem = g, op, s.at, s.bytes, s.elem
+	r := g.e.issued.get()
+	r.g, r.op, r.buf, r.size, r.elem, r.status = g, op, s.at, s.bytes, s.elem, empty
 	return r
 }
 
+// generation returns what of r.use tells this request from others that had its place.
+func (r *request) generation() uint64 { return atomic.LoadUint64(&r.use) &^ (useGen - 1) }
+
+// handle returns the caller's Request.
+func (r *request) handle(ctx context.Context) Request {
+	return Request{r: r, gen: r.generation(), ctx: ctx}
+}
+
+// nobodys is the request of a receive from ProcNull.
+var nobodys = &request{use: useGen | useKept, done: 1, status: nowhere}
+
 // recycle gives a request back that is done, or that the engine does not know.
 func (r *request) recycle() {
-	rma.StoreRelease(&r.gen, r.gen+1)
 	r.g, r.buf, r.short, r.err = nil, nil, nil, nil
-	r.done, r.pe, r.number, r.theirs, r.moved, r.polls = 0, 0, 0, 0, 0, 0
-	r.recv, r.posted, r.wild, r.status = false, false, false, Status{}
-	if r.share.index != 0 {
+	r.done, r.pe, r.number, r.theirs, r.moved, r.polls, r.from = 0, 0, 0, 0, 0, 0, 0
+	r.recv, r.posted, r.wild, r.own, r.status = false, false, false, false, Status{}
+	if r.share.used {
 		r.share = share{}
 	}
-	requests.Put(r)
+	rma.StoreRelease(&r.use, r.generation()+useGen) // from here on it may be another's
 }
 
 // took gives a receive its message: it returns how many bytes of n go to the buffer.
@@ -94,7 +162,7 @@ func (e *engine) complete(r *request, err error) {
 	if err == nil {
 		err = r.short
 	} else {
-		r.status = Status{} // which took has set for what has not come
+		r.status = empty // took has set it for what has not come
 		if errors.Is(err, ErrCanceled) {
 			err = fmt.Errorf("mpi.%s: %w", r.op, err)
 		}
@@ -142,6 +210,9 @@ func (r *request) Poll() rma.Look {
 	}
 	return look
 }
+
+// Awaits says whom the request waits for: see rma.Waiter.Awaited.
+func (r *request) Awaits() int { return int(r.from) }
 
 // await returns when the request is done, or why it is not: then it goes on.
 func (r *request) await(ctx context.Context) error {
@@ -199,12 +270,16 @@ func (r *request) alarm() error {
 func (r *request) finish(ctx context.Context) (Status, error) {
 	for {
 		err := r.await(ctx)
-		if err != nil && r.g.e.abandon(r, errors.Is(err, ErrDied), err) {
+		died := errors.Is(err, ErrDied)
+		if err != nil && r.g.e.abandon(r, died, err) {
 			r.recycle()
-			return Status{}, err
+			return empty, err
 		}
 		if r.isDone() {
 			return r.end()
+		}
+		if !died { // it is about to end
+			ctx = context.Background()
 		}
 	}
 }
@@ -244,9 +319,9 @@ func (e *engine) quit(r *request, cause error) bool {
 // forget takes a send out of what waits for room. A receiver that waits for parts of
 // it is told.
 func (l *outLane) forget(e *engine, r *request) {
-	for i := l.head; i < len(l.queue); i++ {
+	for i := l.sent; i < len(l.queue); i++ {
 		if l.queue[i].r == r {
-			l.regain(r.share.index, r.number)
+			e.regain(r.number)
 			l.queue = append(l.queue[:i], l.queue[i+1:]...)
 			return
 		}
@@ -260,8 +335,44 @@ func (l *outLane) forget(e *engine, r *request) {
 	}
 }
 
-// active says whether the handle is of a request that has not ended.
-func (q Request) active() bool { return q.r != nil && atomic.LoadUint64(&q.r.gen) == q.gen }
+// claim begins a call on the request: nobody else may wait for it until the caller gives it
+// back or concludes it. It fails if another goroutine is in such a call. A request that has
+// ended before is over, and not claimed: s and err are its outcome.
+func (q Request) claim(op string) (over bool, s Status, err error) {
+	if q.r == nil {
+		return true, empty, nil
+	}
+	for {
+		switch use := atomic.LoadUint64(&q.r.use); use {
+		case q.gen:
+			if atomic.CompareAndSwapUint64(&q.r.use, use, use|useWaited) {
+				return false, empty, nil
+			}
+		case q.gen | useKept:
+			return true, q.r.status, q.r.err
+		case q.gen | useWaited:
+			return false, empty, usage(op, ErrArgument, "another goroutine waits for a copy of this request, want one at a time")
+		default:
+			return true, empty, nil
+		}
+	}
+}
+
+// giveBack ends a call on a request that goes on.
+func (q Request) giveBack() { rma.StoreRelease(&q.r.use, q.gen) }
+
+// conclude ends the last call on a request, which is done. An error stays: all later calls
+// return it.
+func (q Request) conclude() (Status, error) {
+	r := q.r
+	if r.err == nil {
+		return r.end()
+	}
+	s, err := r.status, r.g.noticed(r.err)
+	r.buf = nil
+	rma.StoreRelease(&r.use, q.gen|useKept)
+	return s, err
+}
 
 // With returns a handle of the same request, whose Wait ends with an error when ctx
 // ends; the request goes on.
@@ -271,21 +382,25 @@ func (q Request) With(ctx context.Context) Request {
 }
 
 // Wait returns when the request is complete: the buffer of a send may be used
-// again, that of a receive has the message.
+// again, that of a receive has the message. A further Wait returns at once: the same error if
+// the request has failed, otherwise nil and a status of no message from no rank (Source is
+// AnySource).
 //
-// Errors: those of the operation. The end of the context (With, or that of the
-// communicator) and, of a receive from AnySource, the death of a rank that is not
-// acknowledged, leave the request as it is: Wait may be called again.
+// Errors: those of the operation. Two errors leave the request as it is, so that Wait may be
+// called again: the end of the context (With, or that of the communicator), and *RankError
+// with ErrPending, of a receive from AnySource, for the death of a rank that is not
+// acknowledged. *UsageError where another goroutine waits for a copy of the request.
 // Concurrent calls: allowed, on different requests.
 // Source: MPI_Wait.
 func (q Request) Wait() (Status, error) {
-	if !q.active() {
-		return Status{}, nil
+	if over, s, err := q.claim("Wait"); over || err != nil {
+		return s, err
 	}
 	if err := q.r.await(q.ctx); err != nil {
-		return Status{}, err
+		q.giveBack()
+		return empty, pending(err)
 	}
-	return q.r.end()
+	return q.conclude()
 }
 
 // Test makes progress and says whether the request is complete. If so, it returns
@@ -294,17 +409,19 @@ func (q Request) Wait() (Status, error) {
 // Errors: as Wait.
 // Source: MPI_Test.
 func (q Request) Test() (s Status, done bool, err error) {
-	if !q.active() {
-		return Status{}, true, nil
+	if over, s, err := q.claim("Test"); over || err != nil {
+		return s, over, err
 	}
 	q.r.g.e.job.Waiter.Beat()
 	if q.r.Poll() != rma.Over {
-		return Status{}, false, nil
+		q.giveBack()
+		return empty, false, nil
 	}
 	if err := q.r.alarm(); err != nil || !q.r.isDone() {
-		return Status{}, false, err
+		q.giveBack()
+		return empty, false, pending(err)
 	}
-	s, err = q.r.end()
+	s, err = q.conclude()
 	return s, true, err
 }
 

@@ -26,8 +26,9 @@ import (
 
 // share is what a request knows of the copying of its message.
 type share struct {
+	used  bool          // something here is not zero
 	words *layout.Share // nil: its message is not copied so
-	index int           // of words in their lane, from 1 on
+	name  uint64        // of the message in Turn: a multiple of layout.ShareMessage
 	there unsafe.Pointer
 	addr  uint64 // in the other process, if there is nil
 	part  int    // bytes
@@ -59,17 +60,22 @@ func (s *share) cut(n int) {
 	s.parts = (n + s.part - 1) / s.part
 }
 
-// state returns the state in a word Turn, and the parts that the receiver and the sender
-// have taken on.
-func state(turn uint64) (state uint64, front, back int) {
-	return turn &^ (layout.ShareState - 1), int(turn % layout.ShareBack), int(turn % layout.ShareState / layout.ShareBack)
+// look returns the word Turn, the state in it, and the parts that the receiver and the sender
+// have taken on. A share that is another message's has been revoked.
+func (s *share) look() (turn, is uint64, front, back int) {
+	turn = atomic.LoadUint64(&s.words.Turn)
+	if turn&^(layout.ShareMessage-1) != s.name {
+		return turn, layout.ShareRevoked, 0, 0
+	}
+	is = turn % layout.ShareMessage &^ (layout.ShareState - 1)
+	return turn, is, int(turn % layout.ShareBack), int(turn % layout.ShareState / layout.ShareBack)
 }
 
 // close changes the state of a message that is Open, and returns what it is then.
 func (s *share) close(to uint64) (is uint64) {
 	for {
-		turn := atomic.LoadUint64(&s.words.Turn)
-		if is, _, _ := state(turn); is != layout.ShareOpen {
+		turn, is, _, _ := s.look()
+		if is != layout.ShareOpen {
 			return is
 		}
 		if atomic.CompareAndSwapUint64(&s.words.Turn, turn, turn-layout.ShareOpen+to) {
@@ -112,35 +118,47 @@ func (e *engine) reaches(pe int) bool {
 	return e.reach[pe] == reachable
 }
 
-// offer makes a message that is announced one that its receiver may copy, if there is
-// a share left for that.
-func (l *outLane) offer(r *request) {
-	i := slices.Index(l.shared[:], 0)
-	if i < 0 {
+// nameOf returns the name of a request's message in the word Turn of its share.
+func nameOf(number uint64) uint64 { return number >> 32 * layout.ShareMessage }
+
+// offer makes a message that is announced one that its receiver may copy, if its request's
+// number is that of a share.
+func (e *engine) offer(r *request) {
+	i := uint32(r.number)
+	if i >= layout.Shares {
 		return
 	}
-	l.shared[i] = r.number
-	r.share.words, r.share.index = &l.lane.Shares[i], i+1
+	e.table[i].lent = int32(r.pe) + 1
+	r.share.used, r.share.words, r.share.name = true, &e.own.Shares[i], nameOf(r.number)
 	rma.StoreRelease(&r.share.words.Copied, 0)
-	rma.StoreRelease(&r.share.words.Turn, layout.ShareOpen)
+	rma.StoreRelease(&r.share.words.Turn, r.share.name+layout.ShareOpen)
 }
 
-// regain takes a share back that the receiver of a request's message is done with. By then it
-// may be another's: where Finalize waits for nobody, a message of before it may be found in
-// the lane at the next Init, and is answered then.
-func (l *outLane) regain(index int, number uint64) {
-	if index > 0 && l.shared[index-1] == number {
-		l.shared[index-1] = 0
+// sharable says whether a message is an announced one that has a share.
+func (m *message) sharable() bool { return m.sender != 0 && uint32(m.sender) < layout.Shares }
+
+// shareOf returns the share of a message that has one.
+func (e *engine) shareOf(m *message) share {
+	return share{used: true, words: &e.job.Map.Control(m.pe).Shares[uint32(m.sender)], name: nameOf(m.sender)}
+}
+
+// offsetFor returns where in this process's segment the sender may write the message of a receive
+// to, 0: nowhere.
+func (e *engine) offsetFor(r *request, n int) uint64 {
+	if r.own {
+		return 0
 	}
+	return e.offset(r.buf, n)
 }
 
 // pull begins to copy a message to its receive. It says no if that is not possible.
 func (e *engine) pull(r *request, m *message, n int) bool {
-	if m.share == 0 || n == 0 || m.offset == 0 && !e.reaches(m.pe) {
+	if !m.sharable() || n == 0 || m.offset == 0 && !e.reaches(m.pe) {
 		return false
 	}
 	s := &r.share
-	*s = share{words: &e.in[m.pe].lane.Shares[m.share-1], index: m.share, addr: m.addr}
+	*s = e.shareOf(m)
+	s.addr = m.addr
 	if m.offset != 0 {
 		s.there = e.at(m.pe, m.offset)
 	}
@@ -148,8 +166,8 @@ func (e *engine) pull(r *request, m *message, n int) bool {
 	r.pe, r.theirs = m.pe, m.sender
 	e.pulls = append(e.pulls, r)
 	e.copying.Add(1)
-	if s.parts > 1 && !e.job.Waiter.Crowded {
-		e.send(e.lane(m.pe), &packet{kind: kindHelp, body: parcel{to: m.sender, offset: e.offset(r.buf, n), size: sizeOf(0, n), addr: uint64(uintptr(r.buf))}})
+	if s.parts > 1 && !e.job.Waiter.Crowded && !r.own {
+		e.send(e.lane(m.pe), &packet{kind: kindHelp, body: parcel{to: m.sender, offset: e.offset(r.buf, n), size: uint64(n), addr: uint64(uintptr(r.buf))}})
 	}
 	return true
 }
@@ -164,9 +182,8 @@ func (e *engine) help(pe int, p *parcel) {
 	if p.offset != 0 {
 		r.share.there = e.at(pe, p.offset)
 	}
-	_, n := splitSize(p.size)
-	r.size = n
-	r.share.cut(n)
+	r.size = int(p.size)
+	r.share.cut(r.size)
 	e.helps = append(e.helps, r)
 	e.copying.Add(1)
 }
@@ -200,8 +217,7 @@ func (e *engine) copyOn() (did bool) {
 func (e *engine) push(r *request) bool {
 	s := &r.share
 	for {
-		turn := atomic.LoadUint64(&s.words.Turn)
-		is, front, back := state(turn)
+		turn, is, front, back := s.look()
 		if is != layout.ShareOpen || front+back >= s.parts {
 			return false
 		}
@@ -227,15 +243,13 @@ func (e *engine) push(r *request) bool {
 // says whether it is over, and whether a part was copied.
 func (e *engine) fetchPart(r *request) (over, moved bool) {
 	s := &r.share
-	turn := atomic.LoadUint64(&s.words.Turn)
-	is, front, back := state(turn)
+	turn, is, front, back := s.look()
 	for is == layout.ShareOpen && front+back < s.parts && !s.stuck {
 		if atomic.CompareAndSwapUint64(&s.words.Turn, turn, turn+1) {
 			e.copyPart(r, front*s.part)
 			return false, true
 		}
-		turn = atomic.LoadUint64(&s.words.Turn)
-		is, front, back = state(turn)
+		turn, is, front, back = s.look()
 	}
 	copied := atomic.LoadUint64(&s.words.Copied)
 	switch {
@@ -245,10 +259,12 @@ func (e *engine) fetchPart(r *request) (over, moved bool) {
 		return false, false // it ends as the communicator does here, or by a wait for who has left it
 	case is == layout.ShareEnded:
 		e.pulled(r, s.cause)
-	case s.stuck, copied&^layout.ShareFailed != uint64(back):
+	case copied&^layout.ShareFailed != uint64(back):
 		return false, false
 	case s.cause != nil:
 		e.pulled(r, s.cause)
+	case s.stuck:
+		return false, false
 	case copied&layout.ShareFailed != 0, is == layout.ShareRefused:
 		if s.close(layout.ShareRefused) == layout.ShareRefused {
 			e.askForParts(r)
@@ -286,16 +302,15 @@ func (e *engine) copyPart(r *request, at int) {
 
 // pulled ends a receive whose message was copied, or will not be, and tells the sender.
 func (e *engine) pulled(r *request, err error) {
-	e.send(e.lane(r.pe), &packet{kind: kindDone, body: parcel{to: r.theirs, size: sizeOf(r.share.index, 0)}})
+	e.send(e.lane(r.pe), &packet{kind: kindDone, body: parcel{to: r.theirs}})
 	r.share.words = nil
 	e.complete(r, err)
 }
 
 // askForParts has a message sent through the lane after all, from its start.
 func (e *engine) askForParts(r *request) {
-	index := r.share.index
 	r.share.words, r.moved = nil, 0
-	e.send(e.lane(r.pe), &packet{kind: kindClear, body: parcel{to: r.theirs, from: e.enter(r), size: sizeOf(index, r.size)}})
+	e.send(e.lane(r.pe), &packet{kind: kindClear, body: parcel{to: r.theirs, from: e.enter(r), size: uint64(r.size)}})
 }
 
 // unshare makes an end of the copying of a message whose request is to end with an error.
@@ -303,6 +318,10 @@ func (e *engine) askForParts(r *request) {
 // write to the receive's buffer, which then ends by itself.
 func (e *engine) unshare(r *request, cause error) bool {
 	s := &r.share
+	if slices.Contains(e.carried, r) {
+		s.cause = cause
+		return false
+	}
 	if s.words == nil {
 		return true
 	}

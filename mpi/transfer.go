@@ -3,7 +3,6 @@ package mpi
 import (
 	"unsafe"
 
-	"github.com/goshmem/goshmem/mpi/match"
 	"github.com/goshmem/goshmem/symheap/layout"
 )
 
@@ -11,7 +10,7 @@ import (
 // it. When it has met its receive:
 //
 //   - if its memory can be reached, sender and receiver copy it together (share), and the
-//     receiver says that it is done; if there is no share left, the receiver alone, and
+//     receiver says that it is done; if there is no share for it, the receiver alone, and
 //     only if it lies in the sender's symmetric heap;
 //   - if not, the receiver clears it. If the receiver's buffer is in its symmetric
 //     heap, the sender copies the message to there, and says that it is done;
@@ -20,9 +19,13 @@ import (
 // entry is a request that another process knows by its place here. The number given
 // to it has the generation as well, so that an answer to one that has ended, for a
 // death or a context, is known as such.
+//
+// The share of a message is the one with the number of its entry. An entry whose share has been
+// lent is not used again before the receiver has given that back.
 type entry struct {
-	r   *request
-	gen uint32
+	r    *request
+	gen  uint32
+	lent int32 // 1 + the PE that may still look at the share, 0: nobody
 }
 
 // enter gives a request a number, which is not 0.
@@ -34,7 +37,9 @@ func (e *engine) enter(r *request) uint64 {
 		i = uint32(len(e.table))
 		e.table = append(e.table, entry{})
 	}
-	e.table[i].gen++
+	if e.table[i].gen++; e.table[i].gen == 0 { // after 2^32 uses, number 0 would be nobody's
+		e.table[i].gen = 1
+	}
 	e.table[i].r = r
 	r.number = uint64(e.table[i].gen)<<32 | uint64(i)
 	return r.number
@@ -55,10 +60,39 @@ func (e *engine) strike(number uint64) *request {
 	if r != nil {
 		i := uint32(number)
 		e.table[i].r = nil
-		e.vacant = append(e.vacant, i)
+		if e.table[i].lent == 0 {
+			e.vacant = append(e.vacant, i)
+		}
 		r.number = 0
 	}
 	return r
+}
+
+// regain takes back the share of a request's message, with which the receiver is done. By then it
+// may be another's: where Finalize waits for nobody, a message of before it may be found in
+// the lane at the next Init, and is answered then.
+func (w *wires) regain(number uint64) {
+	i := uint32(number)
+	if int(i) < len(w.table) && w.table[i].gen == uint32(number>>32) && w.table[i].lent != 0 {
+		w.reuse(i)
+	}
+}
+
+// reclaim takes back all shares that were lent to certain PEs.
+func (w *wires) reclaim(from func(pe int32) bool) {
+	for i := range w.table {
+		if by := w.table[i].lent; by != 0 && from(by-1) {
+			w.reuse(uint32(i))
+		}
+	}
+}
+
+// reuse ends the loan of an entry's share.
+func (w *wires) reuse(i uint32) {
+	w.table[i].lent = 0
+	if w.table[i].r == nil {
+		w.vacant = append(w.vacant, i)
+	}
 }
 
 // offset returns where bytes are in the heap of this process's segment, 0 if they are
@@ -126,29 +160,28 @@ func (e *engine) fetch(r *request, m *message) {
 		e.complete(r, nil)
 		return
 	}
-	e.send(e.lane(m.pe), &packet{kind: kindClear, body: parcel{to: m.sender, offset: e.offset(r.buf, n), from: e.enter(r), size: sizeOf(m.share, n)}})
+	e.send(e.lane(m.pe), &packet{kind: kindClear, body: parcel{to: m.sender, offset: e.offsetFor(r, n), from: e.enter(r), size: uint64(n)}})
 }
 
 // release tells the sender of a message that nobody here needs it any more.
 func (e *engine) release(m *message) {
-	e.send(e.lane(m.pe), &packet{kind: kindDone, body: parcel{to: m.sender, size: sizeOf(m.share, 0)}})
+	e.send(e.lane(m.pe), &packet{kind: kindDone, body: parcel{to: m.sender}})
 }
 
 // outlives says whether a message is there still, although its sender has died: it is in a
 // segment, and was not given up.
 func (e *engine) outlives(m *message) bool {
-	if m.offset == 0 || m.share == 0 {
+	if m.offset == 0 || !m.sharable() {
 		return m.offset != 0
 	}
-	s := share{words: &e.in[m.pe].lane.Shares[m.share-1]}
+	s := e.shareOf(m)
 	return s.close(layout.ShareTaken) == layout.ShareTaken
 }
 
 // cleared sends a message that its receiver waits for.
 func (e *engine) cleared(pe int, p *parcel) {
-	l, r := e.lane(pe), e.strike(p.to)
-	index, n := splitSize(p.size)
-	l.regain(index, p.to)
+	l, r, n := e.lane(pe), e.strike(p.to), int(p.size)
+	e.regain(p.to)
 	if r == nil {
 		e.send(l, &packet{kind: kindRefuse, body: parcel{to: p.from}})
 		return
@@ -167,9 +200,8 @@ func (e *engine) cleared(pe int, p *parcel) {
 }
 
 // done ends a send whose message its receiver has, or will never want.
-func (e *engine) done(pe int, p *parcel) {
-	index, _ := splitSize(p.size)
-	e.lane(pe).regain(index, p.to)
+func (e *engine) done(p *parcel) {
+	e.regain(p.to)
 	if r := e.strike(p.to); r != nil {
 		e.noCopy(&e.helps, r)
 		e.complete(r, nil)
@@ -187,22 +219,4 @@ func (e *engine) part(number uint64, data unsafe.Pointer, n int) {
 		e.strike(number)
 		e.complete(r, nil)
 	}
-}
-
-// local sends a message to this process itself. It is copied in any case, so that
-// the send never waits for the receive.
-func (e *engine) local(g *group, env match.Envelope, data unsafe.Pointer, n int) {
-	if r, ok := g.q.Arrive(env); ok {
-		if r.took(env, n) > 0 {
-			moveBytes(r.buf, data, r.size)
-		}
-		e.complete(r, nil)
-		return
-	}
-	m := e.newMessage(n)
-	m.env, m.size = env, n
-	if n > 0 {
-		copyBytes(unsafe.Pointer(&m.data[0]), data, n)
-	}
-	g.q.Keep(env, m)
 }

@@ -12,7 +12,7 @@ import (
 func TestUsage(t *testing.T) {
 	run(t, 2, func(t *testing.T, c *mpi.Comm) {
 		word, list := []int64{7}, []string{"x"}
-		empty := []struct{}{{}}
+		sizeless := []struct{}{{}}
 		type node struct {
 			_ int
 			_ [2]*int
@@ -36,7 +36,7 @@ func TestUsage(t *testing.T) {
 			"recv tag":              {fails(mpi.Recv(c, word, 0, math.MaxInt)), mpi.ErrTag},
 			"strings":               {mpi.Send(c, list, 1, 0), mpi.ErrElementType},
 			"pointers":              {fails(mpi.Recv(c, []node{}, 1, 0)), mpi.ErrElementType},
-			"no size":               {mpi.Bcast(c, empty, 0), mpi.ErrElementType},
+			"no size":               {mpi.Bcast(c, sizeless, 0), mpi.ErrElementType},
 			"nil comm":              {mpi.Send(nil, word, 1, 0), mpi.ErrArgument},
 			"nil comm, barrier":     {(*mpi.Comm)(nil).Barrier(), mpi.ErrArgument},
 			"zero comm":             {fails(mpi.Recv(new(mpi.Comm), word, 0, 0)), mpi.ErrArgument},
@@ -61,7 +61,7 @@ func TestUsage(t *testing.T) {
 			t.Errorf("a message has come: %+v, %v", s, err)
 		}
 		var nothing mpi.Request
-		if s, err := nothing.Wait(); err != nil || s != (mpi.Status{}) {
+		if s, err := nothing.Wait(); err != nil || s != empty {
 			t.Errorf("zero request: %+v, %v", s, err)
 		}
 		if c := (*mpi.Comm)(nil); c.Rank() != -1 || c.Size() != 0 || c.Failed() != nil || c.AckFailed() != nil || c.With(t.Context()) != nil {

@@ -50,11 +50,11 @@ func Init() (*World, error) {
 	}
 	w, err := newWorld(ctx, j)
 	if err == nil {
-		err = j.DeclareModel(ctx, client.Model{Programming: "MPI", Library: "goshmem", Version: version.String(), Threads: "goroutines"})
+		err = initError(j.DeclareModel(ctx, client.Model{Programming: "MPI", Library: "goshmem", Version: version.String(), Threads: "goroutines"}))
 	}
 	if err != nil {
 		j.Waiter.Serve(nil)
-		return nil, errors.Join(initError(err), j.Release(ctx))
+		return nil, errors.Join(err, j.Release(ctx))
 	}
 	current = w
 	return w, nil
@@ -69,17 +69,17 @@ func newWorld(ctx context.Context, j *job.Job) (*World, error) {
 		Map: j.Map, Waiter: j.Waiter, Members: members, Me: j.PE, ID: coll.MPIWorld, Failures: j.Failures,
 	})
 	if err != nil {
-		return nil, err
+		return nil, initError(err)
 	}
 	if err := coll.Rejoin(func() error { return j.Fence(ctx) }, t); err != nil {
-		return nil, err
+		return nil, initError(err)
 	}
 	e := newEngine(j)
 	j.Waiter.Serve(e.serve)
 	g, err := e.newGroup(ctx, t)
 	if err != nil {
 		t.Leave()
-		return nil, err
+		return nil, (&group{e: e, t: t, pes: members}).fail("Init", err)
 	}
 	return &World{e: e, comm: &Comm{g: g}, refs: 1}, nil
 }
@@ -94,8 +94,8 @@ func initError(err error) error {
 		e.ranks = all
 		return &RankError{Ranks: all, Op: "Init", Err: e}
 	}
-	if _, ok := errors.AsType[*RankError](err); ok {
-		return err
+	if err == nil {
+		return nil
 	}
 	return fmt.Errorf("mpi.Init: %w", err)
 }
@@ -124,10 +124,20 @@ func (w *World) Comm() *Comm {
 // has sent is on its way then, and what is on its way to it and was not
 // received is dropped. Calls on this World and its communicators fail from then
 // on with ErrFinalized. A Finalize that is not the last of nested ones is a barrier only.
-// When a rank has died, or the communicator of all ranks is broken, it does not wait for
-// the others and succeeds. Requests that are not complete end with ErrFinalized.
+// When a rank has died, or the communicator of all ranks is broken (a collective on it has
+// timed out, say), it does not wait for the others and succeeds, on all ranks. Requests that are not complete end with ErrFinalized.
 //
-// Errors: ErrFinalized; ErrArgument for a nil World.
+// On the stack of a goroutine that panics, it waits for nobody and ends nothing: it prints why
+// and returns ErrUnwinding. So Go prints the panic, and the process ends as if it had not called
+// Finalize. That holds in a deferred function that has recovered, too, until it returns; a
+// program that goes on after a panic recovers in a function that returns before Finalize.
+//
+// On a stack that ends by runtime.Goexit, as t.Skip and t.FailNow do, it waits a second for
+// the others, and returns ErrUnwinding if they have not come. A main goroutine that leaves by
+// runtime.Goexit without more leaves its process running, as Go's check for deadlocks does not
+// fire beside the goroutines of this package; oshrun --hang-timeout finds it.
+//
+// Errors: ErrFinalized; ErrUnwinding; ErrArgument for a nil World.
 // Collective: over all ranks of the job.
 // Source: MPI_Finalize.
 func (w *World) Finalize() error {
@@ -138,15 +148,35 @@ func (w *World) Finalize() error {
 	if err := w.comm.usable(op); err != nil {
 		return err
 	}
+	why := job.Unwinding()
+	if why == job.Panics {
+		err := unwindingBy(op, why)
+		job.WarnUnwinding(err)
+		return err
+	}
 	initMu.Lock()
 	last := w.refs == 1
 	initMu.Unlock()
 	ctx, g, e := context.Background(), w.comm.g, w.e
-	err := e.job.Waiter.WaitPoll((*flush)(w), ctx)
-	if err == nil {
-		err = g.fail(op, g.t.Sync(ctx))
+	meeting, comm := ctx, w.comm
+	if why == job.Exits {
+		bounded, cancel := context.WithTimeout(ctx, job.ExitPatience)
+		defer cancel()
+		meeting, comm = bounded, comm.With(bounded)
 	}
-	if err != nil && !errors.Is(err, ErrDied) && !errors.Is(err, ErrCommBroken) {
+	err := e.job.Waiter.WaitPoll((*flush)(w), meeting)
+	if err == nil && g.checks {
+		err = comm.compare(op, "%s", op)
+	}
+	if err == nil {
+		err = g.fail(op, g.t.Sync(meeting))
+	}
+	if why != "" && errors.Is(err, context.DeadlineExceeded) {
+		err = unwindingBy(op, why)
+		job.WarnUnwinding(err)
+		return err
+	}
+	if err != nil && !waitsForNobody(err) {
 		return err
 	}
 	if last {

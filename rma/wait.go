@@ -34,7 +34,14 @@ type Cond struct {
 	Width  uint8  // bytes: 2, 4 or 8
 	Signed bool
 	Cmp    Cmp
+	// Peer says whom the wait is for, which others may ask: see Awaited. A PE's number
+	// plus 1; AwaitsLock; 0: it is not known.
+	Peer int32
 }
+
+// AwaitsLock is the Peer of a wait for the grant of a lock, whose holder may change
+// meanwhile.
+const AwaitsLock = -1
 
 // Load reads the word with acquire order, extended to 64 bits.
 func (c *Cond) Load() uint64 {
@@ -97,6 +104,7 @@ type Policy struct {
 	Yields  int           // before the first sleep
 	First   time.Duration // the first sleep at most
 	Most    time.Duration // a sleep that nobody ends doubles up to this
+	Long    time.Duration // a yield of this length went to a stranger: yields pause; 0: none does
 	Crowded bool          // PEs take turns on the processors of their node
 }
 
@@ -109,8 +117,14 @@ type Policy struct {
 // many polls as it takes a peer on another processor to answer at once. Sleeps
 // double so that many PEs that wait for long (behind a debugger, for a slow
 // peer) cost the node little.
+//
+// Beside other load a yield may cost a stranger's time slice, thousands of times as
+// much as a sleep. Then waits stop yielding for a while: see Policy.Long.
 func PolicyFor(localPEs, cores int) Policy {
-	p := Policy{Polls: 2000, Yields: 20, First: 500 * time.Microsecond, Most: 4 * time.Millisecond}
+	p := Policy{
+		Polls: 2000, Yields: 20, First: 500 * time.Microsecond, Most: 4 * time.Millisecond,
+		Long: longYieldAmong(localPEs, max(cores, 1)),
+	}
 	if localPEs > cores {
 		p.Polls, p.Crowded = 20, true
 	}
@@ -125,10 +139,14 @@ type Waiter struct {
 	failures *failure.View // nil: waits are not ended by deaths
 	progress *layout.Progress
 	sleepers atomic.Int32 // goroutines of this process that want the bell
+	awaited  atomic.Uint64
 	armings  atomic.Uint32
 	closed   atomic.Bool
 	serve    atomic.Pointer[func() bool]
 	barrier  bool // membarrier works: writers need no fence before they look at the bell
+	yields   yielding
+	yield    func() // sched_yield, unless a test has its own
+	clock    func() time.Duration
 }
 
 // NewWaiter returns the waiter of the PE whose bell is given.
@@ -137,7 +155,10 @@ type Waiter struct {
 // for a look behind a locked instruction, and so must those of all to whom this
 // process writes (AskLocked).
 func NewWaiter(bell *layout.Bell, p Policy) *Waiter {
-	w := &Waiter{Policy: p, bell: bell, progress: new(layout.Progress), barrier: xunix.MembarrierRegister() == nil}
+	w := &Waiter{
+		Policy: p, bell: bell, progress: new(layout.Progress), barrier: xunix.MembarrierRegister() == nil,
+		yields: yielding{long: p.Long}, yield: xunix.SchedYield, clock: clock,
+	}
 	if !w.barrier {
 		AskLocked(bell)
 	}
@@ -150,6 +171,13 @@ func (w *Waiter) Watch(v *failure.View) { w.failures = v }
 
 // Beats makes Beat move a PE's progress word. It is called before the first wait.
 func (w *Waiter) Beats(p *layout.Progress) { w.progress = p }
+
+// Spends tells the waiter how much processor time the job's PEs on this node have used so
+// far, and of how many processors, so that it takes their turns for no stranger's. It is
+// called before the first wait.
+func (w *Waiter) Spends(spent func() time.Duration, cores int) {
+	w.yields.spent, w.yields.cores = spent, cores
+}
 
 // Beat says that the program goes on: the watch for hangs looks whether the word
 // moves. Every wait does so, and whoever calls something that may wait should. Beats
@@ -176,9 +204,9 @@ func (w *Waiter) Expedited() bool { return w.barrier }
 // its death is missed.
 //
 // It is the one wait function of the project: it polls, then yields the
-// processor, then sleeps on the PE's bell. Who is woken polls again before the
-// next sleep, because what comes next is often near. The sleep has a timeout
-// because a writer may die between its store and its wake-up.
+// processor unless strangers would get it, then sleeps on the PE's bell. A wait that
+// is woken polls again before the next sleep, because what comes next is often near.
+// The sleep has a timeout because a writer may die between its store and its wake-up.
 //
 // # Failures
 //
@@ -206,9 +234,10 @@ func (w *Waiter) Wait(c Cond, ctx context.Context) (uint64, error) { //nolint:re
 			return w.giveUp(&c)
 		}
 		w.served()
-		for range w.Yields {
-			xunix.SchedYield()
-			w.served()
+		for t := w.turns(); t.next(); {
+			if w.served() {
+				t.worked()
+			}
 			if x := c.Load(); c.holds(x) {
 				return x, nil
 			}
@@ -227,6 +256,7 @@ func (w *Waiter) Wait(c Cond, ctx context.Context) (uint64, error) { //nolint:re
 func (w *Waiter) sleep(c *Cond, ctx context.Context, timeout *time.Duration) (uint64, error) { //nolint:revive // as Wait
 	w.sleepers.Add(1)
 	defer w.leave()
+	w.publish(c)
 	for ; ; *timeout = min(2**timeout, w.Most) {
 		armed := w.arm()
 		x := c.Load()
@@ -326,7 +356,3 @@ func wake(bell *uint32) {
 		xunix.FutexWake(bell, 1<<30)
 	}
 }
-
-// GiveWay lets those go first that Rouse has woken, if they wait for the processor
-// of the caller.
-func GiveWay() { xunix.SchedYield() }

@@ -51,6 +51,7 @@ func (w *Waiter) WaitPoll(p Poller, ctx context.Context) error { //nolint:revive
 				return nil
 			}
 			if i, moved = -1, moved+1; moved%lookEvery == 0 {
+				w.Beat() // a wait that always finds something never arms the bell
 				if err := w.expired(ctx); err != nil {
 					return err
 				}
@@ -76,8 +77,7 @@ func (w *Waiter) WaitPoll(p Poller, ctx context.Context) error { //nolint:revive
 
 // yieldPoll is the second phase of WaitPoll: it yields until a look finds something.
 func (w *Waiter) yieldPoll(p Poller) (look Look) {
-	for i := 0; i < w.Yields && look == Nothing; i++ {
-		xunix.SchedYield()
+	for t := w.turns(); look == Nothing && t.next(); {
 		look = p.Poll()
 	}
 	return look
@@ -87,6 +87,7 @@ func (w *Waiter) yieldPoll(p Poller) (look Look) {
 func (w *Waiter) sleepPoll(p Poller, ctx context.Context, timeout *time.Duration) (look Look, err error) { //nolint:revive // as Wait
 	w.sleepers.Add(1)
 	defer w.leave()
+	w.publishPoll(p)
 	for ; ; *timeout = min(2**timeout, w.Most) {
 		armed := w.arm()
 		if look = p.Poll(); look == Over {

@@ -3,9 +3,11 @@ package rma
 import (
 	"context"
 	"errors"
+	"runtime"
 	"sync/atomic"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/goshmem/goshmem/symheap/layout"
 )
@@ -63,5 +65,64 @@ func TestWaitPollExpires(t *testing.T) {
 	w.Close()
 	if err := w.WaitPoll(&stream{bell: &bell, gap: 1, more: -1}, nil); !errors.Is(err, ErrClosed) {
 		t.Errorf("wait of a process that has finalized ended with %v", err)
+	}
+}
+
+// polled is a Poller that knows whom it waits for.
+type polled struct {
+	over *atomic.Bool
+	pe   int
+}
+
+func (p polled) Poll() Look {
+	if p.over.Load() {
+		return Over
+	}
+	return Nothing
+}
+
+func (p polled) Awaits() int { return p.pe + 1 }
+
+// Others may ask for whom a goroutine sleeps: a PE, the holder of a lock, or nobody known.
+func TestAwaited(t *testing.T) {
+	var word uint64
+	var over atomic.Bool
+	at := unsafe.Pointer(&word)
+	for name, x := range map[string]struct {
+		wait  func(w *Waiter) error
+		pe    int
+		grant uintptr
+	}{
+		"member": {func(w *Waiter) error {
+			_, err := w.Wait(Cond{Addr: at, Val: 1, Width: 8, Peer: 4}, t.Context())
+			return err
+		}, 3, 0},
+		"lock": {func(w *Waiter) error {
+			_, err := w.Wait(Cond{Addr: at, Val: 1, Width: 8, Peer: AwaitsLock}, t.Context())
+			return err
+		}, -1, uintptr(at)},
+		"word":    {func(w *Waiter) error { _, err := w.Wait(Cond{Addr: at, Val: 1, Width: 8}, t.Context()); return err }, -1, 0},
+		"message": {func(w *Waiter) error { return w.WaitPoll(polled{&over, 7}, t.Context()) }, 7, 0},
+	} {
+		atomic.StoreUint64(&word, 0)
+		over.Store(false)
+		bell := new(layout.Bell)
+		w := NewWaiter(bell, PolicyFor(1, 2))
+		done := make(chan error)
+		go func() { done <- x.wait(w) }()
+		for atomic.LoadUint32(&bell.Sleeping)&layout.BellAsleep == 0 {
+			runtime.Gosched()
+		}
+		if pe, grant := w.Awaited(); pe != x.pe || grant != x.grant {
+			t.Errorf("%s: waits for PE %d and lock %#x, want %d and %#x", name, pe, grant, x.pe, x.grant)
+		}
+		atomic.StoreUint64(&word, 1)
+		over.Store(true)
+		if err := <-done; err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if pe, grant := w.Awaited(); pe >= 0 || grant != 0 {
+			t.Errorf("%s: nobody sleeps, but PE %d or lock %#x is waited for", name, pe, grant)
+		}
 	}
 }

@@ -118,9 +118,10 @@ func (w *Waiter) WaitAny(s *Set, ctx context.Context) (int, error) { //nolint:re
 			return w.giveUpSet(s)
 		}
 		w.served()
-		for range w.Yields {
-			xunix.SchedYield()
-			w.served()
+		for t := w.turns(); t.next(); {
+			if w.served() {
+				t.worked()
+			}
 			if i := s.Find(); i >= 0 {
 				return i, nil
 			}
@@ -138,6 +139,7 @@ func (w *Waiter) WaitAny(s *Set, ctx context.Context) (int, error) { //nolint:re
 func (w *Waiter) sleepSet(s *Set, ctx context.Context, timeout *time.Duration) (int, error) { //nolint:revive // as Wait
 	w.sleepers.Add(1)
 	defer w.leave()
+	w.awaited.Store(0) // any of several
 	for ; ; *timeout = min(2**timeout, w.Most) {
 		armed := w.arm()
 		if i := s.Find(); i >= 0 {

@@ -4,9 +4,10 @@ package board
 // other bits still hold the number of the last one that it had entered. A marked
 // word is greater than any step, so that it ends waits.
 const (
-	Left   = 1 << 63 // it has left the team
-	GaveUp = 1 << 62 // it has given the team up
-	Marks  = Left | GaveUp
+	Left     = 1 << 63 // it has left the team
+	GaveUp   = 1 << 62 // it has given the team up
+	Withdrew = 1 << 61 // it did so in a step in which others may still read its source
+	Marks    = Left | GaveUp | Withdrew
 )
 
 // Verdict is what is known of a member at a step.

@@ -8,7 +8,9 @@
 //
 // Every member has an arrival word, the number of the latest step that it has
 // entered, which it alone writes and which only grows. A member that dies writes
-// nothing any more, and its death is published afterwards. So who looks at a word
+// nothing any more, and its death is published afterwards: detector/kernel reports
+// a death when no thread of the process can run, and says for each of its tiers
+// why. So who looks at a word
 // behind the news of its owner's death sees what it holds for good, and so does
 // everybody else who does: whether it is at step s or short of it is the same for
 // all. A member that looks before the news and finds the word at s or beyond finds

@@ -11,11 +11,12 @@
 //
 // Everything that waits stands in lists in the order of arrival, which are found by
 // an envelope, wildcards included. A receive is in one list, that of the envelope it
-// names; a message is in four, those of all envelopes that fit it. So a receive looks
+// names; a message is in up to four, those of the envelopes that fit it. So a receive looks
 // at the head of one list, and a message at the heads of four, of which it takes the
 // one that was posted first: both in constant time, however much waits. Kinds of
 // receives that are not there at all, as those with wildcards mostly, are not looked
-// for. What waits alone is in no list.
+// for; and no message is put into the lists of wildcards that no receive has named yet. The
+// first one that does makes those lists, of all that waits. What waits alone is in no list.
 //
 // Lists and what is in them are kept in slabs and used again, so that nothing is
 // allocated unless more waits than ever before.

@@ -1,5 +1,10 @@
 package match
 
+import (
+	"cmp"
+	"slices"
+)
+
 // none is no index of a slab.
 const none = -1
 
@@ -29,19 +34,21 @@ type store[T any] struct {
 	nodes  []node[T]
 	unused []int32 // nodes
 	order  uint64
-	n      int        // live nodes
-	single int32      // 1 + the only live node, if it is in no list
-	kinds  [kinds]int // nodes in lists of each kind
+	n      int         // live nodes
+	single int32       // 1 + the only live node, if it is in no list
+	kinds  [kinds]int  // nodes in lists of each kind
+	asked  [kinds]bool // of a store whose nodes are in several lists: those that exist
 
 	lists   []list
 	free    []int32 // lists
 	buckets []int32 // first list of each, a power of two of them; none: empty
 	used    int     // lists that exist
+	hot     int32   // 1 + the list that was found last, if it exists
 }
 
 // add returns a node for an item, in the list of its own envelope or in those of all
-// envelopes that fit it. Where nothing else waits, which is so most of the time, it is
-// in none.
+// envelopes that fit it and whose kind was asked for. Where nothing else waits, which is so
+// most of the time, it is in none.
 func (s *store[T]) add(e Envelope, item T, everywhere bool) (i int32) {
 	if n := len(s.unused); n > 0 {
 		i, s.unused = s.unused[n-1], s.unused[:n-1]
@@ -75,8 +82,29 @@ func (s *store[T]) place(i int32, everywhere bool) {
 		s.enlist(i, s.nodes[i].env.kind())
 		return
 	}
-	for k := range kinds {
-		s.enlist(i, k)
+	s.enlist(i, 0)
+	for k := 1; k < kinds; k++ {
+		if s.asked[k] {
+			s.enlist(i, k)
+		}
+	}
+}
+
+// ask makes the lists of a kind, which are kept from now on.
+func (s *store[T]) ask(kind int) {
+	s.asked[kind] = true
+	if s.n == 0 || s.lone() != none {
+		return
+	}
+	live := make([]int32, 0, s.n)
+	for i := range s.nodes {
+		if s.nodes[i].live {
+			live = append(live, int32(i))
+		}
+	}
+	slices.SortFunc(live, func(a, b int32) int { return cmp.Compare(s.nodes[a].order, s.nodes[b].order) })
+	for _, i := range live {
+		s.enlist(i, kind)
 	}
 }
 
@@ -84,8 +112,11 @@ func (s *store[T]) place(i int32, everywhere bool) {
 func (s *store[T]) lone() int32 { return s.single - 1 }
 
 // earliest returns the first node that a receive for e takes, of a store whose nodes
-// are in all lists.
+// are in the lists of all kinds that were asked for.
 func (s *store[T]) earliest(e Envelope) int32 {
+	if k := e.kind(); k != 0 && !s.asked[k] {
+		s.ask(k)
+	}
 	if i := s.lone(); i != none {
 		if e.Fits(s.nodes[i].env) {
 			return i
@@ -171,9 +202,15 @@ func (s *store[T]) find(e Envelope) int32 {
 	if s.used == 0 {
 		return none
 	}
+	if l := s.hot - 1; l != none && s.lists[l].env == e {
+		return l
+	}
 	l := *s.bucket(e)
 	for l != none && s.lists[l].env != e {
 		l = s.lists[l].next
+	}
+	if l != none {
+		s.hot = l + 1
 	}
 	return l
 }
@@ -193,11 +230,15 @@ func (s *store[T]) found(e Envelope) (l int32) {
 	s.lists[l] = list{env: e, first: none, last: none, next: *b}
 	*b = l
 	s.used++
+	s.hot = l + 1
 	return l
 }
 
 // dissolve ends a list that is empty.
 func (s *store[T]) dissolve(l int32) {
+	if s.hot == l+1 {
+		s.hot = 0
+	}
 	at := s.bucket(s.lists[l].env)
 	for *at != l {
 		at = &s.lists[*at].next

@@ -1,0 +1,231 @@
+//go:build explore
+
+package coll_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/goshmem/goshmem/coll"
+)
+
+func TestExploreData(t *testing.T) { exploreAll(t, dataScenarios) }
+
+func TestExploreTeams(t *testing.T) { exploreAll(t, teamScenarios) }
+
+func exploreAll(t *testing.T, list []scenario) {
+	for i := range list {
+		t.Run(list[i].name, func(t *testing.T) { explore(t, &list[i]) })
+	}
+}
+
+// The scenarios here have teams whose members are not all PEs.
+
+// playWakes: a member has a large broadcast's data as soon as the root has called it, although
+// another member waits for that one before it calls.
+func playWakes(r *run) {
+	r.body = func(me int) error {
+		all := r.team(me, 0, false)
+		meet := func() error { return r.teamOf(me, 1, []int{1, 2}, false).Sync(r.ctx(me)) }
+		if me == 2 {
+			if err := meet(); err != nil {
+				return err
+			}
+		}
+		err := broadcasting(bigOf, 0)(r, all, me, 0)
+		if err == nil && me == 1 {
+			err = meet()
+		}
+		return err
+	}
+}
+
+// playAreas: a PE lends its area to another team when nobody reads it for the first any more.
+func playAreas(r *run) {
+	teams := [][]int{{0, 1}, {0, 2}}
+	r.body = func(me int) error {
+		for k, members := range teams {
+			if i := slices.Index(members, me); i >= 0 {
+				if err := privateReduces(1100, -1)(r, r.teamOf(me, k, members, false), i, k); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}
+}
+
+// playOutside: a step that all members have entered ends well, although a PE outside the team
+// dies, and then a member.
+func playOutside(r *run) {
+	r.body = func(me int) error {
+		if me == 2 {
+			tm := r.teamOf(me, 1, []int{2}, false)
+			for range 4 {
+				_ = tm.Sync(r.ctx(me)) // it dies somewhere
+			}
+			return nil
+		}
+		tm := r.teamOf(me, 0, []int{0, 1}, false)
+		err := tm.Sync(r.ctx(me))
+		if err != nil && !r.died(err) {
+			return err
+		}
+		words := r.nd.m.Control(0).Entries[0]
+		if err != nil && words[0].Seq&1 == 1 && words[1].Seq&1 == 1 {
+			return fmt.Errorf("all have entered the step, and member %d finds: %w", me, err)
+		}
+		return nil
+	}
+}
+
+// patience has the contexts of all members last, but where a scenario says something else.
+func (r *run) patience() {
+	for _, m := range r.members {
+		m.patient = true
+	}
+}
+
+// impatient calls f with a context that may end.
+func (r *run) impatient(me int, f func(ctx context.Context) error) error {
+	r.members[me].patient = false
+	err := f(r.ctx(me))
+	r.members[me].patient = true
+	return err
+}
+
+// works makes a group, uses it and dissolves it.
+func (r *run) works(me int, parent *coll.Team) error {
+	g, err := coll.Split(r.ctx(me), parent, upTo(parent.Size()), false)
+	for range 3 {
+		if err == nil {
+			err = g.Sync(r.ctx(me))
+		}
+	}
+	if err == nil {
+		err = g.Dissolve(r.ctx(me))
+	}
+	return err
+}
+
+// playSlowClaim: PE 0 gives up a group with PE 1, which may still come to claim its id, and
+// makes one with PE 2. Nobody writes into that one's words but its members. PE 0 gives up as soon
+// as it has to wait for claims, or when the schedule says so.
+func playSlowClaim(atClaims bool) func(r *run) {
+	return func(r *run) {
+		r.patience()
+		r.body = func(me int) error {
+			if me != 2 {
+				if err := r.givesUp(me, atClaims); err != nil {
+					return fmt.Errorf("the first group: %w", err)
+				}
+			}
+			if me == 1 {
+				return nil
+			}
+			if err := r.works(me, r.teamOf(me, 1, []int{0, 2}, false)); err != nil {
+				return fmt.Errorf("the second group: %w", err)
+			}
+			return nil
+		}
+	}
+}
+
+// givesUp makes a group of PEs 0 and 1, unless PE 0 gives it up, and leaves it.
+func (r *run) givesUp(me int, atClaims bool) error {
+	parent := r.teamOf(me, 0, []int{0, 1}, false)
+	split := func(ctx context.Context) error {
+		g, err := coll.Split(ctx, parent, upTo(2), false)
+		if err == nil {
+			err = g.Sync(r.ctx(me))
+			g.Leave()
+			g.Release()
+		}
+		return err
+	}
+	var err error
+	switch {
+	case me == 1:
+		err = split(r.ctx(me))
+	case atClaims:
+		err = split(watched{r.ctx(me), func() error {
+			if r.nd.m.Control(0).Teams[0].Seq == 2 {
+				return context.Canceled
+			}
+			return nil
+		}})
+	default:
+		err = r.impatient(me, split)
+	}
+	if hasLeft(err) || errors.Is(err, context.Canceled) || errors.Is(err, coll.ErrBroken) {
+		return nil
+	}
+	return err
+}
+
+// playDissolving: PE 0 gives up the last meeting of a group with PE 1, which makes one with PE
+// 2 as soon as it has got past that. PE 0 leaves no mark in the words of that one.
+func playDissolving(r *run) {
+	r.patience()
+	first, second := []int{1, 0}, []int{1, 2}
+	r.body = func(me int) error {
+		if me != 2 {
+			g, err := coll.Split(r.ctx(me), r.teamOf(me, 0, first, false), upTo(2), false)
+			if err == nil && me == 0 {
+				err = r.impatient(me, g.Dissolve)
+			} else if err == nil {
+				err = g.Dissolve(r.ctx(me))
+			}
+			if err != nil && (me == 1 || !errors.Is(err, context.Canceled)) {
+				return fmt.Errorf("the first group: %w", err)
+			}
+			if me == 0 {
+				return nil
+			}
+		}
+		if err := r.works(me, r.teamOf(me, 1, second, false)); err != nil {
+			return fmt.Errorf("the second group: %w", err)
+		}
+		return nil
+	}
+}
+
+// playOneID: of an id that is the only one, a claim fails on PE 1 alone, where the id is free
+// again before the next try. PEs that still hold it then are waited for.
+func playOneID(r *run) {
+	const id, other = 3, 1 << 40
+	teams := r.all(0, false)
+	for pe := range r.n {
+		for k := range r.nd.m.Control(pe).Teams {
+			if k > id {
+				r.nd.m.Control(pe).Teams[k].Used = other
+			}
+		}
+	}
+	mine := &r.nd.m.Control(1).Teams
+	r.body = func(me int) error {
+		ctx := r.ctx(me)
+		if me == 1 {
+			ctx = meddling{ctx, func() error {
+				switch {
+				case mine[0].Seq == 1: // waits for the others' offers
+					mine[id].Used = other
+				case mine[0].Seq == 2 && mine[id].Used == other: // and for their claims
+					mine[id].Used = 0
+				}
+				return nil
+			}}
+		}
+		g, err := coll.Split(ctx, teams[me], upTo(r.n), false)
+		if errors.Is(err, coll.ErrNoID) && mine[id].Used == other {
+			return nil
+		}
+		if err == nil {
+			err = g.Sync(r.ctx(me))
+		}
+		return err
+	}
+}

@@ -1,0 +1,454 @@
+//go:build explore
+
+package coll_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/goshmem/goshmem/coll"
+)
+
+var teamScenarios = []scenario{
+	{name: "agree2", n: 2, budgets: []budget{two, late, fatal}, draws: 4000, most: kills, play: playAgree(3)},
+	{name: "agree3", n: 3, budgets: []budget{{}}, draws: 20000, most: kill2, play: playAgree(3)},
+	{name: "agreeCanceled", n: 3, draws: 8000, most: quits, play: playAgree(3)},
+	{name: "groups2", n: 2, budgets: []budget{one, late}, draws: 4000, most: most, play: playGroups(false)},
+	{name: "groups3", n: 3, draws: 6000, most: most, play: playGroups(true)},
+	{name: "groupsDying", n: 3, draws: 8000, most: kill2, play: playGroups(false)},
+	{name: "groupsTolerant", n: 3, draws: 8000, most: kill2, play: playGroupsTolerant},
+	{name: "givenUp2", n: 2, budgets: []budget{{cancels: 1}}, draws: 8000, most: quits, play: playGivenUp(false)},
+	{name: "givenUp3", n: 3, draws: 12000, most: quits, play: playGivenUp(false)},
+	{name: "givenUpDying", n: 3, draws: 12000, most: budget{switches: 12, deaths: 1, cancels: 1, delays: 1}, play: playGivenUp(false)},
+	{name: "survivors2", n: 2, budgets: []budget{fatal}, draws: 4000, most: kills, play: playSurvivors},
+	{name: "survivors3", n: 3, draws: 12000, most: kill2, play: playSurvivors},
+	{name: "survivorsGivenUp", n: 3, draws: 12000, most: budget{switches: 12, deaths: 1, cancels: 1, delays: 1}, play: playGivenUp(true)},
+	{name: "slowClaim", n: 3, draws: 6000, most: quits, play: playSlowClaim(false)},
+	{name: "slowClaimFreed", n: 3, draws: 5000, most: most, focus: []string{".sweep"}, play: playSlowClaim(true)},
+	{name: "oneID", n: 3, draws: 2000, most: most, focus: []string{".Split", ".Release"}, play: playOneID},
+	{name: "dissolving", n: 3, draws: 4000, most: quits, focus: []string{".Dissolve", ".giveUp"}, play: playDissolving},
+	{name: "histories", n: 2, budgets: []budget{one}, draws: 2000, most: most, play: playHistories},
+	{name: "leaving2", n: 2, budgets: []budget{two, late}, draws: 4000, most: kills, play: playLeaving(false)},
+	{name: "leavingLocked", n: 2, locked: true, budgets: []budget{late}, draws: 4000, most: most, play: playLeaving(false)},
+	{name: "leaving3", n: 3, draws: 8000, most: kills, play: playLeaving(false)},
+	{name: "leavingVotes", n: 3, draws: 8000, most: kills, play: playLeaving(true)},
+	{name: "rejoining", n: 3, draws: 6000, most: most, play: playRejoining},
+	{name: "lending", n: 2, budgets: []budget{{cancels: 1}}, draws: 6000, most: quits, play: playLending},
+	{name: "panicking", n: 2, budgets: []budget{one}, draws: 3000, most: most, play: playPanicking},
+	{name: "panicking3", n: 3, draws: 4000, most: most, play: playPanicking},
+}
+
+// all returns the sides of all members of a team of all.
+func (r *run) all(id int, tolerant bool) []*coll.Team {
+	teams := make([]*coll.Team, r.n)
+	for me := range teams {
+		teams[me] = r.team(me, id, tolerant)
+	}
+	return teams
+}
+
+// playAgree: every agreement is the same for all that return from it, and says of each
+// member either its flag or its death.
+func playAgree(rounds int) func(r *run) {
+	return func(r *run) {
+		teams, notes := r.all(0, false), make([][]string, r.n)
+		r.body = func(me int) error {
+			for k := range rounds {
+				known := r.published()
+				a, err := coll.Agree(r.ctx(me), teams[me], ^uint64(1<<me|1<<(8+k)))
+				if err != nil {
+					if r.quit(err) {
+						return nil
+					}
+					return fmt.Errorf("agreement %d: %w", k, err)
+				}
+				for i := range r.n {
+					if in := a.Flags&(1<<i) == 0; !in && !slices.Contains(a.Failed, i) {
+						return fmt.Errorf("agreement %d: neither flag nor death of member %d in %#x %v", k, i, a.Flags, a.Failed)
+					}
+				}
+				for _, i := range known {
+					if !slices.Contains(a.Failed, i) {
+						return fmt.Errorf("agreement %d: the death of member %d was known at the call, and is not in %v", k, i, a.Failed)
+					}
+				}
+				if rest := ^a.Flags >> 8; rest != 1<<k {
+					return fmt.Errorf("agreement %d has flags of others: %#x", k, a.Flags)
+				}
+				for _, i := range a.Failed {
+					if !r.members[i].killed {
+						return fmt.Errorf("agreement %d: member %d is not dead", k, i)
+					}
+				}
+				notes[me] = append(notes[me], fmt.Sprint(a))
+			}
+			return nil
+		}
+		r.check = func() error {
+			if err := r.agree(notes); err != nil {
+				return err
+			}
+			return r.alike(notes)
+		}
+	}
+}
+
+// published returns the members whose deaths are.
+func (r *run) published() (who []int) {
+	for i, m := range r.members {
+		if m.told != 0 {
+			who = append(who, i)
+		}
+	}
+	return who
+}
+
+// alike is agree where contexts end, too.
+func (r *run) alike(notes [][]string) error {
+	for k := 0; ; k++ {
+		first, found := "", false
+		for i := range notes {
+			if k >= len(notes[i]) {
+				continue
+			}
+			if found && notes[i][k] != first {
+				return fmt.Errorf("%d: %q on some members, %q on member %d", k, first, notes[i][k], i)
+			}
+			first, found = notes[i][k], true
+		}
+		if !found {
+			return nil
+		}
+	}
+}
+
+// quit says whether a call failed because some member's context has ended.
+func (r *run) quit(err error) bool {
+	return r.ended() && (errors.Is(err, context.Canceled) || errors.Is(err, coll.ErrBroken))
+}
+
+// died says whether a call may have failed because of a death.
+func (r *run) died(err error) bool {
+	_, dead := errors.AsType[*coll.DeadError](err)
+	return dead && slices.ContainsFunc(r.members, func(m *member) bool { return m.killed })
+}
+
+// uses makes a few collectives on a group.
+func (r *run) uses(g *coll.Team, me, k int) error {
+	for _, a := range []act{reducing(1), broadcasting(2, 0), reducing(3)} {
+		if err := a(r, g, me, k); err != nil {
+			return err
+		}
+		k++
+	}
+	return nil
+}
+
+// playGroups makes groups over each other, which get the same ids.
+func playGroups(release bool) func(r *run) {
+	return func(r *run) {
+		teams := r.all(0, false)
+		r.body = func(me int) error {
+			for k := range 3 {
+				g, err := coll.Split(r.ctx(me), teams[me], upTo(r.n), false)
+				if err == nil {
+					if err = r.uses(g, me, 3*k); err == nil && release && k == 1 {
+						g.Release()
+					} else if err == nil {
+						err = g.Dissolve(r.ctx(me))
+					}
+				}
+				if err != nil {
+					if !isWrong(err) && r.died(err) {
+						return nil
+					}
+					return fmt.Errorf("group %d: %w", k, err)
+				}
+			}
+			return nil
+		}
+	}
+}
+
+// playGroupsTolerant: all survivors of a tolerant team get a group of all, or find that members
+// have died. The team goes on.
+func playGroupsTolerant(r *run) {
+	teams, notes := r.all(0, true), make([][]string, r.n)
+	r.body = func(me int) error {
+		for k := range 2 {
+			g, err := coll.Split(r.ctx(me), teams[me], upTo(r.n), false)
+			if err != nil && !r.died(err) {
+				return fmt.Errorf("group %d: %w", k, err)
+			}
+			g.Release()
+			notes[me] = append(notes[me], fmt.Sprint(err == nil))
+			if err := teams[me].Sync(r.ctx(me)); err != nil {
+				return fmt.Errorf("the team behind group %d: %w", k, err)
+			}
+		}
+		return nil
+	}
+	r.check = func() error { return r.alike(notes) }
+}
+
+// playGivenUp makes a group, by a call that may be given up, and then one on another
+// parent, which may get the same id. It is used while others may still be at the first.
+func playGivenUp(survivors bool) func(r *run) {
+	return func(r *run) {
+		teams := [][]*coll.Team{r.all(0, false), r.all(1, false), r.all(2, false)}
+		r.body = func(me int) error {
+			for k, team := range teams {
+				var g *coll.Team
+				var err error
+				ctx := r.ctx(me)
+				if k > 0 {
+					ctx = context.Background()
+				}
+				if tm := team[me]; survivors {
+					g, err = coll.Survivors(ctx, tm, voteOn(tm), false)
+				} else {
+					g, err = coll.Split(ctx, tm, upTo(r.n), false)
+				}
+				if err == nil && g.Size() == r.n {
+					err = r.uses(g, me, 3*k)
+				}
+				if g != nil {
+					if me == 0 || err != nil {
+						g.Leave()
+						g.Release()
+					} else {
+						err = g.Dissolve(ctx)
+					}
+				}
+				if err != nil && (isWrong(err) || !r.quit(err) && !r.died(err) && !hasLeft(err) && !errors.Is(err, coll.ErrReleased)) {
+					return fmt.Errorf("group %d: %w", k, err)
+				}
+			}
+			return nil
+		}
+	}
+}
+
+func hasLeft(err error) bool {
+	_, is := errors.AsType[*coll.LeftError](err)
+	return is
+}
+
+func voteOn(tm *coll.Team) coll.Vote {
+	return func(ctx context.Context, flags uint64) (uint64, []int, error) {
+		a, err := coll.Agree(ctx, tm, flags)
+		return a.Flags, a.Failed, err
+	}
+}
+
+// playSurvivors: all that live get the same group.
+func playSurvivors(r *run) {
+	teams, notes := r.all(0, false), make([][]string, r.n)
+	r.body = func(me int) error {
+		tm, alone := teams[me], r.teamOf(me, 1, []int{me}, false)
+		for range 3 * me { // so that the members' numbers differ
+			if err := alone.Sync(r.ctx(me)); err != nil {
+				return err
+			}
+		}
+		if err := tm.Sync(r.ctx(me)); err != nil && !r.died(err) {
+			return err
+		}
+		for k := range 2 {
+			g, err := coll.Survivors(r.ctx(me), tm, voteOn(tm), false)
+			if err != nil {
+				return err
+			}
+			notes[me] = append(notes[me], fmt.Sprint(g.ID(), g.PEs()))
+			for range 3 {
+				if err := g.Sync(r.ctx(me)); err != nil && !r.died(err) {
+					return fmt.Errorf("group %d: %w", k, err)
+				}
+			}
+			g.Release()
+		}
+		return nil
+	}
+	r.check = func() error { return r.alike(notes) }
+}
+
+// playHistories: the members of a group have had its id for groups of their own, with
+// numbers that differ. These have agreed, and their members have left some of them.
+func playHistories(r *run) {
+	teams := r.all(0, false)
+	r.body = func(me int) error {
+		alone := r.teamOf(me, 1, []int{me}, false)
+		for round := range 2 {
+			for k := range (me+round)%2*4 + 1 {
+				g, err := coll.Split(r.ctx(me), alone, []int{0}, false)
+				if err == nil {
+					err = g.Sync(r.ctx(me))
+				}
+				if err == nil {
+					_, err = coll.Agree(r.ctx(me), g, 1)
+				}
+				if err == nil && k%2 == round {
+					g.Leave()
+					g.Release()
+				} else if err == nil {
+					err = g.Dissolve(r.ctx(me))
+				}
+				if err != nil {
+					return fmt.Errorf("alone: %w", err)
+				}
+			}
+			g, err := coll.Split(r.ctx(me), teams[me], upTo(r.n), false)
+			if err == nil {
+				err = r.uses(g, me, round)
+			}
+			for range 2 {
+				if err == nil {
+					_, err = coll.Agree(r.ctx(me), g, 1)
+				}
+			}
+			if err == nil && g.ID() != 3 {
+				err = fmt.Errorf("id %d, want 3", g.ID())
+			}
+			if err == nil {
+				err = g.Dissolve(r.ctx(me))
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// playLeaving: member i leaves behind i collectives, or agreements; who waits for it in a
+// further one is told.
+func playLeaving(agree bool) func(r *run) {
+	return func(r *run) {
+		teams := r.all(0, false)
+		r.body = func(me int) error {
+			tm := teams[me]
+			defer tm.Leave()
+			for range me {
+				call := tm.Sync
+				if agree {
+					call = func(ctx context.Context) error { _, err := coll.Agree(ctx, tm, 1); return err }
+				}
+				if err := call(r.ctx(me)); err != nil {
+					if hasLeft(err) || r.died(err) || errors.Is(err, coll.ErrBroken) {
+						return nil
+					}
+					return err
+				}
+			}
+			return nil
+		}
+	}
+}
+
+// playRejoining: a team that was left, and broken, is used again by successors.
+func playRejoining(r *run) {
+	teams, others := r.all(0, false), r.all(1, false)
+	r.body = func(me int) error {
+		tm := teams[me]
+		if err := reducing(1)(r, tm, me, 0); err != nil {
+			return err
+		}
+		if me != 0 { // member 0 leaves while the others call
+			if err := tm.Sync(r.ctx(me)); err == nil || !hasLeft(err) && !errors.Is(err, coll.ErrBroken) {
+				return fmt.Errorf("a collective that a member has left: %w", err)
+			}
+		}
+		tm.Leave()
+		again := r.team(me, 0, false)
+		if err := coll.Rejoin(func() error { return others[me].Sync(r.ctx(me)) }, again); err != nil {
+			return err
+		}
+		if again.HasLeft(me) {
+			return errors.New("the mark is there still")
+		}
+		if err := r.uses(again, me, 1); err != nil {
+			return err
+		}
+		_, err := coll.Agree(r.ctx(me), again, 1)
+		return err
+	}
+}
+
+// playLending: the area of a reduction that was given up goes to no other one that others
+// could take for it.
+func playLending(r *run) {
+	teams := [][]*coll.Team{r.all(0, false), r.all(1, false)}
+	r.body = func(me int) error {
+		for k, team := range teams {
+			if k > 0 {
+				r.members[me].patient = true
+			}
+			err := privateReduces(1100, -1)(r, team[me], me, k)
+			if err != nil && (isWrong(err) || k > 0 || !r.quit(err)) {
+				return fmt.Errorf("reduction %d: %w", k, err)
+			}
+		}
+		return nil
+	}
+}
+
+// panicking64 panics at the first call.
+type panicking64 struct{}
+
+func (panicking64) Fold(_, _ []uint64) { panic("of an operator") }
+
+// playPanicking: an operator that panics on one member ends the collectives of the others.
+func playPanicking(r *run) {
+	calls := []func(ctx context.Context, tm *coll.Team, op coll.Folder[uint64]) error{
+		func(ctx context.Context, tm *coll.Team, op coll.Folder[uint64]) error {
+			return coll.Reduce(ctx, tm, buffers(bigOf), op)
+		},
+		func(ctx context.Context, tm *coll.Team, op coll.Folder[uint64]) error {
+			return coll.Scan(ctx, tm, buffers(bigOf), op, false)
+		},
+		func(ctx context.Context, tm *coll.Team, op coll.Folder[uint64]) error {
+			return coll.ReducePrivate(ctx, tm, make([]uint64, 1100), make([]uint64, 1100), op, -1)
+		},
+		func(ctx context.Context, tm *coll.Team, op coll.Folder[uint64]) error { // by slots, as an area is lent
+			if tm.Me() == 0 && tm.TakeArea() {
+				defer tm.ReturnArea()
+			}
+			return coll.ReducePrivate(ctx, tm, make([]uint64, 1100), make([]uint64, 1100), op, -1)
+		},
+	}
+	var teams [][]*coll.Team
+	for id := range calls {
+		teams = append(teams, r.all(id, false))
+	}
+	r.body = func(me int) error {
+		for k, call := range calls {
+			var op coll.Folder[uint64] = add64{}
+			if me == 0 {
+				op = panicking64{}
+			}
+			err := r.caught(func() error { return call(r.ctx(me), teams[k][me], op) })
+			if me == 0 && !errors.Is(err, errPanic) || me != 0 && !errors.Is(err, coll.ErrBroken) {
+				return fmt.Errorf("call %d: %w", k, err)
+			}
+		}
+		return nil
+	}
+}
+
+var errPanic = errors.New("the operator panicked")
+
+// caught turns a panic of an operator into an error.
+func (r *run) caught(f func() error) (err error) {
+	defer func() {
+		switch e := recover(); e {
+		case nil:
+		case "of an operator":
+			err = errPanic
+		default:
+			panic(e)
+		}
+	}()
+	return f()
+}

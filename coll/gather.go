@@ -1,0 +1,176 @@
+package coll
+
+import (
+	"context"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/goshmem/goshmem/rma"
+)
+
+// Exchanges of large data have two steps. Where every PE has a processor, each member takes
+// its blocks from the others when they have entered the first one.
+//
+// Where PEs take turns that would be two rounds of turns, as nobody could do anything before all
+// had entered. So nobody waits there: of two members the one that enters later finds the
+// other and moves both blocks between them. Both may find each other, and move the same bytes
+// twice; so that this is rare, each says whose blocks it has. What a member that has died in
+// between has left undone, the others do for themselves behind the second step.
+
+// mostTurns is how many members have a bit in the word of what they have.
+const mostTurns = 64
+
+// blocks is an exchange of large data, as one member sees it.
+type blocks[T any] struct {
+	t         *Team
+	b         Buffers
+	seq, said uint64 // the first step, and what all have announced for it
+	dst       []T
+	stride    int    // elements between the blocks of a source for two members
+	has       uint64 // whose blocks this member has
+}
+
+// FCollect puts the N elements of every member's source one after the other,
+// in the order of the group, into everybody's destination. What belongs to members
+// that did not contribute (Outcome) stays as it is.
+func FCollect[T any](ctx context.Context, t *Team, b Buffers) error {
+	return gather[T](ctx, t, b, callFCollect, b.N, 0)
+}
+
+// Alltoall puts the i-th block of N elements of member j's source into the
+// j-th block of member i's destination. What belongs to members that did not
+// contribute (Outcome) stays as it is.
+func Alltoall[T any](ctx context.Context, t *Team, b Buffers) error {
+	return gather[T](ctx, t, b, callAlltoall, b.N*len(t.members), b.N)
+}
+
+// gather copies N elements from each member's source of n elements into this member's
+// destination, for member i from element i * stride on.
+func gather[T any](ctx context.Context, t *Team, b Buffers, kind uint64, n, stride int) (err error) {
+	dst := view[T](t.at(t.me, b.Dst), b.N*len(t.members))
+	if size := bytesOf[T](n); size <= t.small {
+		seq, err := t.exchange(ctx, view[byte](t.at(t.me, b.Src), size))
+		if err != nil {
+			return err
+		}
+		for _, i := range t.present(seq) {
+			rma.CopyOut(dst[i*b.N:(i+1)*b.N], unsafe.Add(t.slot(i, seq, size), bytesOf[T](t.me*stride)))
+		}
+		return nil
+	}
+	seq, err := t.begin(2)
+	if err != nil {
+		return err
+	}
+	defer t.end(&err)
+	x := blocks[T]{
+		t: t, b: b, seq: seq, dst: dst, stride: stride,
+		said: t.announce(seq, call{kindOf[T](kind), uint64(b.N), b.Src, b.Dst}),
+	}
+	if t.crowded && len(t.members) <= mostTurns {
+		return x.takeTurns(ctx)
+	}
+	return x.takeAll(ctx)
+}
+
+// block returns the part of a destination that member i's block goes to.
+func (x *blocks[T]) block(dst []T, i int) []T { return dst[i*x.b.N : (i+1)*x.b.N] }
+
+// from returns where in the source of member i the block for another member is.
+func (x *blocks[T]) from(i, reader int) unsafe.Pointer {
+	return x.t.at(i, x.b.Src+uint64(bytesOf[T](reader*x.stride)))
+}
+
+// take copies member i's block.
+func (x *blocks[T]) take(i int) { rma.MoveOut(x.block(x.dst, i), x.from(i, x.t.me)) }
+
+// takeAll takes all blocks, of each member when it has entered.
+func (x *blocks[T]) takeAll(ctx context.Context) error {
+	t := x.t
+	t.enter(x.seq, false)
+	for k := range t.members {
+		i := (t.me + k) % len(t.members) // not everybody at the same source at once
+		v, err := t.await(ctx, i, x.seq)
+		if err != nil {
+			return err
+		}
+		if v == 0 {
+			continue // dead short of it
+		}
+		if err := t.concurs(i, x.said); err != nil {
+			return err
+		}
+		x.take(i)
+	}
+	return t.meetLast(ctx, x.seq+1)
+}
+
+// takeTurns moves the blocks between this member and all that have entered.
+func (x *blocks[T]) takeTurns(ctx context.Context) error {
+	t := x.t
+	rma.StoreRelease(t.progress(t.me), 0)  // before others can see this member here
+	atomic.SwapUint64(t.word(t.me), x.seq) // nobody waits for it; of two, one sees the other's
+	for k := range t.members {
+		i := (t.me + 1 + k) % len(t.members) // itself last
+		if atomic.LoadUint64(t.word(i))&^marks < x.seq {
+			continue // it will find this member
+		}
+		if err := t.concurs(i, x.said); err != nil {
+			return err
+		}
+		x.take(i)
+		x.has |= 1 << i
+		rma.StoreRelease(t.progress(t.me), x.has)
+	}
+	for i := range t.members {
+		if x.has&(1<<i) != 0 {
+			x.give(i)
+		}
+	}
+	t.enter(x.seq+1, false)
+	err := x.compare(ctx)
+	if err == nil {
+		err = t.awaitAll(ctx, x.seq+1)
+	}
+	if err := t.endLast(x.seq+1, err); err != nil || t.gone == nil {
+		return err
+	}
+	for i := range t.members {
+		if x.has&(1<<i) == 0 && !t.in(i, x.seq+1) && t.in(i, x.seq) {
+			x.take(i)
+		}
+	}
+	return nil
+}
+
+// compare returns when all have entered the first step, or with an error if one calls
+// anything else there, and may never enter the second.
+func (x *blocks[T]) compare(ctx context.Context) error {
+	for i := range x.t.members {
+		if x.has&(1<<i) != 0 {
+			continue
+		}
+		v, err := x.t.await(ctx, i, x.seq)
+		if err != nil {
+			return err
+		}
+		if v == 0 {
+			continue // dead short of it
+		}
+		if err := x.t.concurs(i, x.said); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// give puts this member's block into the destination of member i, unless that has it, or
+// has given up and may use its destination for something else.
+func (x *blocks[T]) give(i int) {
+	t := x.t
+	if atomic.LoadUint64(t.progress(i))&(1<<t.me) != 0 || atomic.LoadUint64(t.word(i))&marks != 0 {
+		return
+	}
+	dst := view[T](t.at(i, x.b.Dst), x.b.N*len(t.members))
+	rma.MoveOut(x.block(dst, t.me), x.from(t.me, i))
+}

@@ -1,0 +1,172 @@
+package coll_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"testing"
+
+	"github.com/goshmem/goshmem/coll"
+)
+
+// piecesOf are bytes of which no two pieces are alike, nor those of two broadcasts.
+func piecesOf(n int, seed uint64) []byte {
+	buf := make([]byte, n)
+	for i := range buf {
+		buf[i] = byte(seed + uint64(i) + uint64(i)>>8*7 + uint64(i)>>14*13)
+	}
+	return buf
+}
+
+// sameBytes returns where two buffers of one length differ, -1 if they do not.
+func sameBytes(a, b []byte) int {
+	for i := range a {
+		if a[i] != b[i] {
+			return i
+		}
+	}
+	return -1
+}
+
+// Broadcasts of private memory in many pieces, of two teams that have a member in common, whose
+// area both want: everybody gets the root's bytes, however far behind it is.
+func TestBroadcastInPieces(t *testing.T) {
+	nd := newNode(t, 4)
+	const rounds = 60
+	team := func(id int, members []int, me int) *coll.Team {
+		tm, err := coll.New(coll.Config{Map: nd.m, Waiter: nd.waiters[members[me]], Members: members, Me: me, ID: id, Failures: nd.failures})
+		if err != nil {
+			t.Error(err)
+		}
+		return tm
+	}
+	three, two := []int{0, 1, 2}, []int{0, 3}
+	play := func(tm *coll.Team, id uint64, me int, rng, own *rand.Rand) {
+		for range 1 + rng.IntN(3) {
+			n, root, seed := 1+rng.IntN(700<<10), rng.IntN(tm.Size()), rng.Uint64()+id
+			want := piecesOf(n, seed)
+			buf := make([]byte, n)
+			if me == root {
+				copy(buf, want)
+			}
+			for range own.IntN(100) {
+				runtime.Gosched()
+			}
+			if err := coll.BroadcastPrivate(t.Context(), tm, buf, root); err != nil {
+				t.Errorf("member %d: %v", me, err)
+				return
+			}
+			if i := sameBytes(buf, want); i >= 0 {
+				t.Errorf("member %d: byte %d of %d from %d differs", me, i, n, root)
+			}
+		}
+	}
+	within(t, "BroadcastPrivate", func() {
+		var wg sync.WaitGroup
+		for pe := range 4 {
+			wg.Go(func() {
+				own := rand.New(rand.NewPCG(uint64(pe), 9))
+				var a, b *coll.Team
+				if pe < 3 {
+					a = team(5, three, pe)
+				}
+				if pe == 0 || pe == 3 {
+					b = team(6, two, pe/3)
+				}
+				for round := range uint64(rounds) {
+					if a != nil {
+						play(a, 1, pe, rand.New(rand.NewPCG(1, round)), own)
+					}
+					if b != nil {
+						play(b, 2, pe/3, rand.New(rand.NewPCG(2, round)), own)
+					}
+				}
+			})
+		}
+		wg.Wait()
+	})
+}
+
+// Who has broadcast lets another team have the places only when all members have what they held.
+// Here one of them has not begun until the other team has broadcast, or waits in the only step.
+func TestStreamOfSlowReader(t *testing.T) {
+	nd := newNode(t, 4)
+	broadcast := func(ctx context.Context, id int, members []int, me, n int, seed uint64) {
+		tm, err := coll.New(coll.Config{Map: nd.m, Waiter: nd.waiters[members[me]], Members: members, Me: me, ID: id, Failures: nd.failures})
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		want := piecesOf(n, seed)
+		buf := make([]byte, n)
+		if me == 0 {
+			copy(buf, want)
+		}
+		if err := coll.BroadcastPrivate(ctx, tm, buf, 0); err != nil {
+			t.Errorf("team %d, member %d: %v", id, me, err)
+		} else if at := sameBytes(buf, want); at >= 0 {
+			t.Errorf("team %d, member %d: byte %d of %d differs", id, me, at, n)
+		}
+	}
+	three, two := []int{0, 1, 2}, []int{0, 3}
+	const other = 256 << 10                      // all places
+	for _, n := range []int{200 << 10, 10_000} { // as many pieces as fit into the places, and one
+		inStep, taken, poured := make(chan struct{}), make(chan struct{}), make(chan struct{})
+		slow := context.Context(watched{t.Context(), sync.OnceValue(func() error {
+			close(inStep)
+			<-poured
+			return nil
+		})})
+		if n > 10_000 {
+			slow = t.Context()
+			close(inStep)
+		}
+		within(t, "BroadcastPrivate", func() {
+			var wg sync.WaitGroup
+			wg.Go(func() {
+				<-inStep
+				broadcast(t.Context(), 5, three, 0, n, 1)
+				<-taken // so that it is the slow one alone whom the places wait for
+				broadcast(t.Context(), 6, two, 0, other, 77)
+				close(poured)
+			})
+			wg.Go(func() { broadcast(t.Context(), 6, two, 1, other, 77) })
+			wg.Go(func() {
+				broadcast(t.Context(), 5, three, 1, n, 1)
+				close(taken)
+			})
+			wg.Go(func() {
+				if n > 10_000 {
+					<-poured
+				}
+				broadcast(slow, 5, three, 2, n, 1)
+			})
+			wg.Wait()
+		})
+	}
+}
+
+// A root that gives up in the midst, as there are no places left, leaves nobody waiting.
+func TestStreamGivenUp(t *testing.T) {
+	const n = 600 << 10
+	nd := newNode(t, 2)
+	canceled, cancel := context.WithCancel(t.Context())
+	cancel()
+	gaveUp := make(chan struct{})
+	nd.each(t, 5, []int{0, 1}, func(me int, tm *coll.Team) error {
+		if me == 0 {
+			defer close(gaveUp)
+			if err := coll.BroadcastPrivate(canceled, tm, piecesOf(n, 3), 0); !errors.Is(err, context.Canceled) {
+				t.Errorf("the root: %v, want %v", err, context.Canceled)
+			}
+			return nil
+		}
+		<-gaveUp
+		if err := coll.BroadcastPrivate(t.Context(), tm, make([]byte, n), 0); !errors.Is(err, coll.ErrBroken) {
+			t.Errorf("the other member: %v, want %v", err, coll.ErrBroken)
+		}
+		return nil
+	})
+}

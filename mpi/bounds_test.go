@@ -1,0 +1,210 @@
+package mpi_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/goshmem/goshmem/mpi"
+)
+
+// A receive with a deadline ends although its sender was stopped in the middle of a long
+// message, and has the message or its buffer back: the sender, when it goes on, writes nothing
+// to it. The sender goes on only when the receive has ended.
+func TestStoppedSender(t *testing.T) {
+	const n, rounds, stride = 32 << 20, 6, 32 << 10
+	run(t, 2, func(t *testing.T, c *mpi.Comm) {
+		if c.Rank() == 0 {
+			out := make([]byte, n)
+			fill(out, 1)
+			for i := range rounds {
+				r := must(mpi.Isend(c, out, 1, i))(t)
+				ok(t, mpi.Send(c, []int{os.Getpid()}, 1, rounds)) // comes behind the announcement
+				must(r.Wait())(t)
+			}
+			ok(t, mpi.Send(c, []int{0}, 1, rounds))
+			return
+		}
+		in, pid, kept := make([]byte, n), []int{0}, false
+		first := (*uint32)(unsafe.Pointer(&in[0]))
+		for i := range rounds + 1 {
+			must(mpi.Recv(c, pid, 0, rounds))(t)
+			for at := 0; kept && at < n; at += stride {
+				if in[at] != 2 {
+					t.Fatalf("round %d: byte %d was written after Recv had failed", i, at)
+				}
+			}
+			if i == rounds {
+				return
+			}
+			fill(in, 0)
+			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+			var wg sync.WaitGroup
+			var over atomic.Bool
+			wg.Go(func() { // stops the sender when the first part has come
+				for atomic.LoadUint32(first) == 0 && !over.Load() {
+					continue
+				}
+				ok(t, syscall.Kill(pid[0], syscall.SIGSTOP))
+				if i%2 == 1 {
+					cancel()
+				}
+			})
+			_, err := mpi.Recv(c.With(ctx), in, 0, i)
+			over.Store(true)
+			wg.Wait()
+			cancel()
+			if kept = err != nil; kept {
+				if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
+					t.Errorf("round %d: %v", i, err)
+				}
+				for at := 0; at < n; at += stride {
+					in[at] = 2
+				}
+			} else {
+				none := 0
+				same(t, in, 1, nil, &none)
+			}
+			ok(t, syscall.Kill(pid[0], syscall.SIGCONT))
+		}
+	}, soon)
+}
+
+// A sender that never pauses does not keep a receive of something else beyond its deadline.
+func TestDeadlineInFlood(t *testing.T) {
+	const most, flood, other, stop = 1_000_000, 1, 2, 3
+	run(t, 2, func(t *testing.T, c *mpi.Comm) {
+		if c.Rank() == 1 {
+			must(mpi.Recv(c, make([]int, 1), 0, flood))(t)
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+			defer cancel()
+			if _, err := mpi.Recv(c.With(ctx), make([]int, 1), 0, other); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("a message that nobody has sent: %v", err)
+			}
+			ok(t, mpi.Send(c, []int{0}, 0, stop))
+			return
+		}
+		r := must(mpi.Irecv(c, make([]int, 1), 1, stop))(t)
+		for i := range most {
+			ok(t, mpi.Send(c, []int{i}, 1, flood))
+			if i%64 == 0 {
+				if _, done, err := r.Test(); done {
+					ok(t, err)
+					return
+				}
+			}
+		}
+		t.Errorf("the receive with a deadline had not ended after %d other messages", most)
+	}, soon)
+}
+
+// One look at everything takes no more of one lane than so much.
+func TestCellsMost(t *testing.T) {
+	run(t, 2, func(t *testing.T, c *mpi.Comm) {
+		const count = 3 * mpi.CellsMost
+		if c.Rank() == 0 {
+			for range count {
+				ok(t, mpi.Send(c, []int{1}, 1, 1))
+			}
+			ok(t, c.Barrier())
+			ok(t, c.Barrier())
+			return
+		}
+		r := must(mpi.Irecv(c, make([]int, 1), 0, 2))(t) // meets the lane
+		ok(t, c.Barrier())
+		before := mpi.Pending(c, 0)
+		if _, done, err := r.Test(); done || err != nil {
+			t.Errorf("a message that nobody has sent: %v, %v", done, err)
+		}
+		if took := before - mpi.Pending(c, 0); took > mpi.CellsMost {
+			t.Errorf("took %d cells at a time, want at most %d", took, mpi.CellsMost)
+		}
+		ok(t, c.Barrier())
+	})
+}
+
+// A long message of a rank to itself is copied without the lock, be its receive there before
+// or after it.
+func TestLongToSelf(t *testing.T) {
+	run(t, 1, func(t *testing.T, c *mpi.Comm) {
+		const n = 64 << 20
+		out, in := message(n, 1), make([]byte, n)
+		for _, before := range []bool{true, false} {
+			for seen := false; !seen; {
+				fill(in, 0)
+				var r mpi.Request
+				if before {
+					r = must(mpi.Irecv(c, in, 0, 1))(t)
+				} else {
+					ok(t, mpi.Send(c, out, 0, 1))
+				}
+				var over atomic.Bool
+				var wg sync.WaitGroup
+				wg.Go(func() {
+					defer over.Store(true)
+					if before {
+						ok(t, mpi.Send(c, out, 0, 1))
+					} else {
+						must(mpi.Recv(c, in, 0, 1))(t)
+					}
+				})
+				for !over.Load() {
+					seen = mpi.Carried(c) > 0 || seen
+				}
+				wg.Wait()
+				must(r.Wait())(t)
+			}
+			check(t, in, 1)
+		}
+		// One that is given up is soon.
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			_, err := mpi.Recv(c.With(ctx), in, 0, 2)
+			if err != nil && !errors.Is(err, context.Canceled) {
+				t.Error(err)
+			}
+		})
+		wg.Go(func() {
+			for mpi.Carried(c) == 0 && ctx.Err() == nil {
+				continue
+			}
+			cancel()
+		})
+		ok(t, mpi.Send(c, out, 0, 2))
+		cancel()
+		wg.Wait()
+	}, soon)
+}
+
+// As many long messages as bandwidth tests have under way at a time find a share each.
+func TestSharesOfWindow(t *testing.T) {
+	run(t, 2, func(t *testing.T, c *mpi.Comm) {
+		const window = 64
+		other := 1 - c.Rank()
+		var sends, recvs []mpi.Request
+		for i := range window {
+			sends = append(sends, must(mpi.Isend(c, message(100_000, i), other, i))(t))
+		}
+		if n := mpi.SharesInUse(c, other); n != window {
+			t.Errorf("%d messages have %d shares", window, n)
+		}
+		ok(t, c.Barrier())
+		in := make([][]byte, window)
+		for i := range in {
+			in[i] = make([]byte, 100_000)
+			recvs = append(recvs, must(mpi.Irecv(c, in[i], other, i))(t))
+		}
+		ok(t, mpi.WaitAll(recvs, nil))
+		ok(t, mpi.WaitAll(sends, nil))
+		for i := range in {
+			check(t, in[i], i)
+		}
+	})
+}

@@ -1,0 +1,59 @@
+package mpi
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/goshmem/goshmem/coll"
+)
+
+// With GOSHMEM_CHECK=collectives, the ranks of a communicator tell each other what they call
+// before each collective, as the PEs of a team of package shmem do: see coll.Team.Compare.
+
+// compare returns an error if the other ranks do not call the same. The text of a call has its
+// arguments.
+func (c *Comm) compare(op, format string, args ...any) error {
+	return c.compareCall(op, coll.Call{Text: fmt.Sprintf(format, args...)})
+}
+
+func (c *Comm) compareCall(op string, call coll.Call) error {
+	all, err := c.g.t.Compare(c.ctx, call)
+	if err != nil || all == nil {
+		return c.g.fail(op, err)
+	}
+	cause := ErrMismatch
+	if slices.ContainsFunc(all, func(c coll.Callers) bool { return c.GaveUp }) {
+		cause = errors.Join(ErrMismatch, ErrCommBroken)
+	}
+	who := coll.NameCallers(all, "rank", func(i int) int { return i })
+	if c.g.renumbers() {
+		return usage(op, cause, "%s (ranks of the communicator, not of the job): want the same call on all of them", who)
+	}
+	return usage(op, cause, "%s: want the same call on all ranks", who)
+}
+
+// renumbers says whether ranks of the communicator have other numbers than in the job.
+func (g *group) renumbers() bool {
+	for rank, pe := range g.pes {
+		if rank != pe {
+			return true
+		}
+	}
+	return false
+}
+
+// refuse returns err, the error of a call whose arguments are bad at this rank. Where ranks
+// compare what they call, the others get an error that has its text, instead of waiting for
+// this rank.
+func (c *Comm) refuse(op string, err error) error {
+	if c.usable(op) != nil || !c.g.checks {
+		return err
+	}
+	why := err.Error()
+	if bad, ok := errors.AsType[*UsageError](err); ok {
+		why = bad.Msg
+	}
+	_ = c.compareCall(op, coll.Call{Text: fmt.Sprintf("%s with bad arguments (%s)", op, why), Refused: true}) // what is wrong here comes first
+	return err
+}
