@@ -59,6 +59,9 @@ func (t *Team) agree(op string, flags uint64) (coll.Agreement, error) {
 	if err := t.usable(op); err != nil {
 		return coll.Agreement{}, err
 	}
+	if err := t.compareLiving(op); err != nil {
+		return coll.Agreement{}, err
+	}
 	a, err := coll.Agree(t.ctx, t.t, flags)
 	if len(a.Failed) > 0 {
 		t.h.notice()
@@ -76,6 +79,9 @@ func (t *Team) agree(op string, flags uint64) (coll.Agreement, error) {
 func (t *Team) Shrink() (*Team, error) {
 	const op = "Team.Shrink"
 	if err := t.usable(op); err != nil {
+		return nil, err
+	}
+	if err := t.compareLiving(op); err != nil {
 		return nil, err
 	}
 	c := TeamConfig{Mode: t.g.config.Mode}

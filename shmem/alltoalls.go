@@ -20,7 +20,7 @@ func AlltoallS[T any](t *Team, dst, src Sym[T], s Stride) error {
 		return err
 	}
 	if s.N < 0 || s.Dst < 1 || s.Src < 1 || s.Block < 0 || s.Block > 1 {
-		return usage(op, ErrArgument, "stride %+v, want N at least 0, Dst and Src at least 1, Block 0 or 1", s)
+		return t.refuse(op, usage(op, ErrArgument, "stride %+v, want N at least 0, Dst and Src at least 1, Block 0 or 1", s))
 	}
 	for _, x := range []struct {
 		what   string
@@ -28,14 +28,19 @@ func AlltoallS[T any](t *Team, dst, src Sym[T], s Stride) error {
 		stride int
 	}{{"destination", dst.n, s.Dst}, {"source", src.n, s.Src}} {
 		if x.length >= 0 && !spans(x.length, s.N, t.NPEs(), x.stride) {
-			return usage(op, ErrArgument, "%s has %d elements, want at least (%d*%d-1)*%d+1: %d for each of %d PEs, %d apart",
-				x.what, x.length, s.N, t.NPEs(), x.stride, s.N, t.NPEs(), x.stride)
+			return t.refuse(op, usage(op, ErrArgument, "%s has %d elements, want at least (%d*%d-1)*%d+1: %d for each of %d PEs, %d apart",
+				x.what, x.length, s.N, t.NPEs(), x.stride, s.N, t.NPEs(), x.stride))
 		}
 	}
 	all := s.N * t.NPEs()
 	d, f := strided(dst, all, s.Dst), strided(src, all, s.Src)
 	if err := checkPair(t, op, d, f, max(d.n, 0), false); err != nil {
-		return err
+		return t.refuse(op, err)
+	}
+	if t.h.checks {
+		if err := t.compare(op, d.off, f.off, "AlltoallS of %s with N %d, Dst %d and Src %d", coll.NameElements[T](-1), s.N, s.Dst, s.Src); err != nil {
+			return err
+		}
 	}
 	return t.fail(op, coll.AlltoallS[T](t.ctx, t.t, buffers(d, f, s.N), coll.Strides{Dst: s.Dst, Src: s.Src}))
 }

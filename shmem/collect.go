@@ -23,7 +23,7 @@ func (w *World) Sync() error {
 // Broadcast copies the root's src to everybody's dst, the root's included. The
 // root is a PE number of the team.
 //
-// Shape: dst and src have the same length.
+// Shape: dst and src have the same length; they may be the same object.
 // Completion: dst on return; src may be changed on return.
 // Errors: ErrPERange, ErrArgument for lengths, ErrOverlap, ErrTeamBroken, the
 // end of the team's With; *PEError with ErrPEDied when a PE has died: on a tolerant
@@ -34,16 +34,22 @@ func (w *World) Sync() error {
 // or this one with another root, object, length or size of elements, and the team is broken
 // then: of data beyond 8 KiB (1 KiB where each PE has a processor) this is noticed by all
 // that call such a collective, of a broadcast by those that do not find what they wait for at
-// the root; of less data and of Sync it is not, and neither are different operators.
+// the root; of less data and of Sync it is not, and neither are different operators. With
+// GOSHMEM_CHECK=collectives all of it is noticed by all, and the team goes on.
 // Collective: over the team, with the same arguments.
 // Source: shmem_broadcast.
 func Broadcast[T any](t *Team, dst, src Sym[T], root int) error {
 	const op = "Broadcast"
-	if err := checkPair(t, op, dst, src, src.n, false); err != nil {
-		return err
+	if err := checkPair(t, op, dst, src, src.n, true); err != nil {
+		return t.refuse(op, err)
 	}
 	if root < 0 || root >= t.NPEs() {
-		return usage(op, ErrPERange, "root %d of a team of %d, want 0 to %d", root, t.NPEs(), t.NPEs()-1)
+		return t.refuse(op, usage(op, ErrPERange, "root %d of a team of %d, want 0 to %d", root, t.NPEs(), t.NPEs()-1))
+	}
+	if t.h.checks {
+		if err := t.compare(op, dst.off, src.off, "Broadcast of %s, root %d", coll.NameElements[T](src.n), root); err != nil {
+			return err
+		}
 	}
 	return t.fail(op, coll.Broadcast[T](t.ctx, t.t, buffers(dst, src, src.n), root))
 }
@@ -60,17 +66,23 @@ func Broadcast[T any](t *Team, dst, src Sym[T], root int) error {
 func Reduce[T any](t *Team, dst, src Sym[T], op func() Operator[T]) error {
 	const name = "Reduce"
 	if err := checkPair(t, name, dst, src, src.n, true); err != nil {
-		return err
+		return t.refuse(name, err)
 	}
 	if op == nil {
-		return usage(name, ErrArgument, "operator is nil, want Sum, Max or another one")
+		return t.refuse(name, usage(name, ErrArgument, "operator is nil, want Sum, Max or another one"))
 	}
 	if sizeOf[T]() > layout.SlotSize {
-		return usage(name, ErrElementType, "element of %d bytes, want at most %d", sizeOf[T](), layout.SlotSize)
+		return t.refuse(name, usage(name, ErrElementType, "element of %d bytes, want at most %d", sizeOf[T](), layout.SlotSize))
 	}
 	o := op()
 	if o == nil {
-		return usage(name, ErrArgument, "operator's function returned nil, want an Operator")
+		return t.refuse(name, usage(name, ErrArgument, "operator's function returned nil, want an Operator"))
+	}
+	if t.h.checks {
+		which := operatorName(coll.CodeOf(op), o, o.Traits().Name)
+		if err := t.compare(name, dst.off, src.off, "Reduce(%s) of %s", which, coll.NameElements[T](src.n)); err != nil {
+			return err
+		}
 	}
 	return t.fail(name, coll.Reduce[T](t.ctx, t.t, buffers(dst, src, src.n), o))
 }
@@ -86,7 +98,12 @@ func Reduce[T any](t *Team, dst, src Sym[T], op func() Operator[T]) error {
 func FCollect[T any](t *Team, dst, src Sym[T]) error {
 	const op = "FCollect"
 	if err := checkPair(t, op, dst, src, src.n*t.NPEs(), false); err != nil {
-		return err
+		return t.refuse(op, err)
+	}
+	if t.h.checks {
+		if err := t.compare(op, dst.off, src.off, "FCollect of %s", coll.NameElements[T](src.n)); err != nil {
+			return err
+		}
 	}
 	return t.fail(op, coll.FCollect[T](t.ctx, t.t, buffers(dst, src, src.n)))
 }
@@ -105,7 +122,12 @@ func FCollect[T any](t *Team, dst, src Sym[T]) error {
 func Collect[T any](t *Team, dst, src Sym[T]) error {
 	const op = "Collect"
 	if err := checkPair(t, op, dst, src, max(dst.n, 0), false); err != nil {
-		return err
+		return t.refuse(op, err)
+	}
+	if t.h.checks {
+		if err := t.compare(op, 0, 0, "Collect of %s", coll.NameElements[T](-1)); err != nil {
+			return err
+		}
 	}
 	err := coll.Collect[T](t.ctx, t.t, buffers(dst, src, src.n), dst.n)
 	if room, ok := errors.AsType[*coll.RoomError](err); ok {
@@ -129,10 +151,15 @@ func Collect[T any](t *Team, dst, src Sym[T]) error {
 func Alltoall[T any](t *Team, dst, src Sym[T]) error {
 	const op = "Alltoall"
 	if err := checkPair(t, op, dst, src, src.n, false); err != nil {
-		return err
+		return t.refuse(op, err)
 	}
 	if src.n%t.NPEs() != 0 {
-		return usage(op, ErrArgument, "%d elements for a team of %d, want a multiple of it", src.n, t.NPEs())
+		return t.refuse(op, usage(op, ErrArgument, "%d elements for a team of %d, want a multiple of it", src.n, t.NPEs()))
+	}
+	if t.h.checks {
+		if err := t.compare(op, dst.off, src.off, "Alltoall of %s", coll.NameElements[T](src.n)); err != nil {
+			return err
+		}
 	}
 	return t.fail(op, coll.Alltoall[T](t.ctx, t.t, buffers(dst, src, src.n/t.NPEs())))
 }

@@ -104,14 +104,16 @@ func (t *Team) makeCtx(op string, o CtxOptions) (*Ctx, error) {
 
 // Destroy ends the context, after a Quiet. All its handles, also those that With has
 // made, are dead then. No other call on it may be under way. Team.Destroy and the last
-// Finalize destroy the contexts that are left.
+// Finalize destroy the contexts that are left. On a nil Ctx it does nothing.
 //
 // Errors: ErrArgument for the default context; those of Quiet.
 // Source: shmem_ctx_destroy.
 func (c *Ctx) Destroy() error {
 	const op = "Ctx.Destroy"
 	switch {
-	case c == nil || c.of == nil || c.h == nil || c.h.slots.Load() == 0:
+	case c == nil:
+		return nil
+	case c.of == nil || c.h == nil || c.h.slots.Load() == 0:
 		return c.check(op, ref{}, 0, 0)
 	case c.of.standing:
 		return usage(op, ErrArgument, "the default context cannot be destroyed, want one that NewCtx returned")
@@ -140,7 +142,7 @@ func (c *Ctx) Team() *Team {
 
 // SessionStart says that many operations on the context follow, up to SessionStop, so
 // that they may be made together. It completes and orders nothing, and neither does
-// SessionStop: Fence and Quiet do as always.
+// SessionStop: Fence and Quiet do as always. On a nil Ctx both do nothing.
 //
 // Errors: ErrArgument for a session within another one of the context and for negative
 // TotalOps; those of Quiet.
@@ -163,7 +165,10 @@ func (c *Ctx) SessionStop() error { return c.turn("Ctx.SessionStop", false) }
 
 // turn begins or ends the session of a context.
 func (c *Ctx) turn(op string, on bool) error {
-	if c == nil || c.of == nil || c.h == nil || c.h.slots.Load() == 0 {
+	if c == nil {
+		return nil
+	}
+	if c.of == nil || c.h == nil || c.h.slots.Load() == 0 {
 		return c.check(op, ref{}, 0, 0)
 	}
 	c.of.mu.Lock()

@@ -16,12 +16,13 @@ type Ctx struct {
 	path rma.Path
 	tags unsafe.Pointer // h.tags
 	npes int
-	ctx  context.Context //nolint:containedctx // With's purpose
-	twin *Ctx            // the same with h.truth as tags, for operations that were checked
+	mark *uint64 // h.mark
+	twin *Ctx    // the same with h.truth as tags, for operations that were checked
+	of   *common // what all handles of the context share; nil: nobody made it
 
-	of    *common  // what all handles of the context share; nil: nobody made it
-	_     [56]byte // the fields above are read by every operation
-	drain uint32   // what Quiet's locked instruction works on
+	ctx   context.Context //nolint:containedctx // With's purpose
+	_     [48]byte        // the fields above these two are read by every operation
+	drain uint32          // what Quiet's locked instruction works on
 	_     [60]byte
 }
 
@@ -33,17 +34,17 @@ func newCtx(t *Team, o CtxOptions) *Ctx {
 	h, m := t.h, t.h.job.Map
 	of := &common{team: t, options: o}
 	n := t.NPEs()
-	c := &Ctx{h: h, of: of, tags: h.tags}
+	c := &Ctx{h: h, of: of, tags: h.tags, mark: h.mark}
 	if first, step, is := progression(t.g.pes); is {
 		c.npes, c.path = n, rma.Path{Base: m.Segment(first), Stride: step * m.Stride()}
-		c.twin = &Ctx{h: h, of: of, tags: h.truth, npes: n, path: c.path}
+		c.twin = &Ctx{h: h, of: of, tags: h.truth, npes: n, mark: h.mark, path: c.path}
 		c.twin.twin = c.twin
 		return c
 	}
 	of.ways = make([]Ctx, n)
 	for i, pe := range t.g.pes {
 		w := &of.ways[i]
-		*w = Ctx{h: h, of: of, tags: h.truth, npes: n, path: rma.Path{Base: m.Segment(pe)}, twin: w}
+		*w = Ctx{h: h, of: of, tags: h.truth, npes: n, mark: h.mark, path: rma.Path{Base: m.Segment(pe)}, twin: w}
 	}
 	return c
 }
@@ -71,7 +72,7 @@ func (c *Ctx) With(ctx context.Context) *Ctx {
 	}
 	c.of.mu.Lock()
 	defer c.of.mu.Unlock()
-	d := &Ctx{h: c.h, path: c.path, tags: c.tags, npes: c.npes, ctx: ctx, twin: c.twin, of: c.of}
+	d := &Ctx{h: c.h, path: c.path, tags: c.tags, npes: c.npes, mark: c.mark, ctx: ctx, twin: c.twin, of: c.of}
 	c.of.keep(d)
 	return d
 }
@@ -79,10 +80,8 @@ func (c *Ctx) With(ctx context.Context) *Ctx {
 // The errors of Fence and Quiet are made beforehand: without a call in them,
 // the compiler puts both routines in line.
 var (
-	errFenceNil   = (*Ctx)(nil).check("Ctx.Fence", ref{}, 0, 0)
 	errFenceEnded = (&Ctx{h: &heap{}}).check("Ctx.Fence", ref{}, 0, 0)
 	errFenceGone  = usage("Ctx.Fence", errors.Join(ErrDestroyed, ErrArgument), "context is nil, or nobody made it, or it was destroyed; want w.Ctx() or one that NewCtx returned")
-	errQuietNil   = (*Ctx)(nil).check("Ctx.Quiet", ref{}, 0, 0)
 	errQuietEnded = (&Ctx{h: &heap{}}).check("Ctx.Quiet", ref{}, 0, 0)
 	errQuietGone  = usage("Ctx.Quiet", errors.Join(ErrDestroyed, ErrArgument), "context is nil, or nobody made it, or it was destroyed; want w.Ctx() or one that NewCtx returned")
 )
@@ -93,19 +92,21 @@ var (
 // nothing of values that non-blocking operations fetch, which are to be had by Wait or
 // after Quiet.
 //
-// Errors: ErrArgument for a context that nobody made, ErrDestroyed, ErrFinalized.
+// Errors: ErrArgument for a context that nobody made, ErrDestroyed, ErrFinalized. On a nil
+// Ctx it does nothing.
 // Concurrent calls: allowed; it orders what its own goroutine has called before it, and
 // what happens before that.
 // Source: shmem_fence, shmem_ctx_fence.
 func (c *Ctx) Fence() error {
 	switch {
 	case c == nil:
-		return errFenceNil
+		return nil
 	case c.h == nil:
 		return errFenceGone
 	case c.h.slots.Load() == 0:
 		return errFenceEnded
 	}
+	*c.mark = 1
 	rma.Fence()
 	return nil
 }
@@ -123,12 +124,13 @@ func (c *Ctx) Fence() error {
 func (c *Ctx) Quiet() error {
 	switch {
 	case c == nil:
-		return errQuietNil
+		return nil
 	case c.h == nil:
 		return errQuietGone
 	case c.h.slots.Load() == 0:
 		return errQuietEnded
 	}
+	*c.mark = 1
 	rma.Drain(&c.drain)
 	return nil
 }
@@ -143,7 +145,9 @@ func (c *Ctx) Quiet() error {
 func (c *Ctx) QuietPE(pes ...int) error {
 	const op = "Ctx.QuietPE"
 	switch {
-	case c == nil || c.h == nil || c.h.slots.Load() == 0:
+	case c == nil:
+		return nil
+	case c.h == nil || c.h.slots.Load() == 0:
 		return c.check(op, ref{}, 0, 0)
 	case len(pes) == 0:
 		return nil
@@ -153,6 +157,7 @@ func (c *Ctx) QuietPE(pes ...int) error {
 			return err
 		}
 	}
+	*c.mark = 1
 	rma.Drain(&c.drain)
 	if c.h.job.Failures.Epoch() == 0 {
 		return nil
@@ -168,9 +173,21 @@ func (c *Ctx) checkPE(op string, pe int) error {
 	return nil
 }
 
-// ok is the test that every operation makes of its context, PE and handle, by the
+// passes is the test that every operation makes of its context, PE and handle, by the
 // handle's tag: true only for a handle with elements. A context that nobody made
 // has no PEs, and so its table is not asked for.
-func (c *Ctx) ok(tag uint64, pe int) bool {
+func (c *Ctx) passes(tag uint64, pe int) bool {
 	return c != nil && uint(pe) < uint(c.npes) && live(c.tags, tag)
+}
+
+// ok is passes that marks the call (heap.mark). Where the caller tests more than that, the
+// compiler keeps the result in a register and tests it once more, which shows in the time of
+// short Puts and Gets: they call passes. Get marks by itself; Put, which nobody polls with, has
+// no mark, as it would take 5 % longer.
+func (c *Ctx) ok(tag uint64, pe int) bool {
+	if !c.passes(tag, pe) {
+		return false
+	}
+	*c.mark = 1
+	return true
 }

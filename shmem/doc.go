@@ -13,7 +13,7 @@
 //	err = w.Finalize()
 //
 // Start the program with oshrun -n 4 ./program; without oshrun it is a job of
-// one PE.
+// one PE, and Init warns on stderr if another launcher (mpiexec, srun) has started several.
 //
 // # Shapes
 //
@@ -105,6 +105,26 @@
 // in the collective: the others wait for it, until the end of their With. (Of Collect, a
 // destination that is too short is an error of all.) In calls that allocate, free or make
 // teams it takes part nevertheless, and the others get an error too.
+//
+// # Checks
+//
+// PEs that call different collectives, or the same with different arguments, wait for each
+// other or get wrong results. With GOSHMEM_CHECK=collectives in the environment of any PE, the
+// PEs of a team compare what they call before each collective: which one, how many elements of
+// which type, the root, the operator, the objects. Where that differs, none enters the
+// collective: all get an error with ErrMismatch that says who calls what, and the team goes on.
+//
+//	shmem.Reduce: Reduce(sum) of 8 elements of int64 on PE 0, 1, 3, but Reduce(max) of 8 elements of int64 on PE 2: want the same call on all PEs of the team
+//
+// A PE whose arguments are bad gets its own error, as without the check, and the others one
+// that quotes it, instead of waiting. Operators of the program are compared by name, type, and
+// the function that is given to Reduce: of a function literal, its place in the source.
+// Finalize, Team.Agree and its kin are compared like other collectives, and go on where PEs
+// have died or the team is broken.
+//
+// The check is for programs that hang or give wrong results: it costs another meeting of the
+// team for each collective, also for those that need none, as a Broadcast at its root. It does not
+// find PEs that are in collectives of different teams, which wait for each other as ever.
 //
 // # Failures
 //

@@ -3,6 +3,8 @@ package shmem
 import (
 	"errors"
 	"fmt"
+
+	"github.com/goshmem/goshmem/internal/job"
 )
 
 // Causes of errors, for errors.Is.
@@ -28,6 +30,7 @@ var (
 	// many as there can be.
 	ErrExhausted = errors.New("symmetric heap exhausted")
 	// ErrMismatch reports a collective that PEs called with different arguments, or another one.
+	// Not all such mistakes are noticed, but with GOSHMEM_CHECK=collectives.
 	ErrMismatch = errors.New("PEs called with different arguments")
 	// ErrOverlap reports source and destination of a collective that overlap, or a signal
 	// among the elements that are put with it.
@@ -51,6 +54,9 @@ var (
 	// ErrLockHolderDied reports a lock that this PE has got from one that died while it
 	// held it.
 	ErrLockHolderDied = errors.New("died while it held the lock")
+	// ErrUnwinding reports a Finalize, Free or Destroy on the stack of a goroutine that
+	// panics or ends by runtime.Goexit.
+	ErrUnwinding = errors.New("goroutine panics or ends by runtime.Goexit")
 	// ErrTeamBroken reports a team on which a collective was canceled or ended by its
 	// deadline, or of which PEs called different collectives: this one or an earlier one.
 	// Team.Agree, Validate and Shrink work on it unless it was one of these that ended so.
@@ -72,6 +78,27 @@ func (e *UsageError) Unwrap() error { return e.Err }
 
 func usage(op string, cause error, format string, args ...any) error {
 	return &UsageError{Op: op, Err: cause, Msg: fmt.Sprintf(format, args...)}
+}
+
+// unwinding returns the error of a call that would wait for the other PEs on the stack
+// of a goroutine that panics or ends. They may be anywhere, and Go prints a panic only when
+// deferred functions have returned.
+func unwinding(op string) error {
+	if why := job.Unwinding(); why != "" {
+		return unwindingBy(op, why)
+	}
+	return nil
+}
+
+// unwindingBy is the error of unwinding.
+func unwindingBy(op, why string) error {
+	return usage(op, ErrUnwinding, "called while the goroutine %s: %s", why, job.UnwindingAdvice(why))
+}
+
+// waitsForNobody says whether an error of the barrier in Finalize is none there: a PE has
+// died, or the team is broken. Then others leave without it as well.
+func waitsForNobody(err error) bool {
+	return survivable(err) || errors.Is(err, ErrTeamBroken) || errors.Is(err, ErrPEFinalized)
 }
 
 // PEError reports PEs that a call needs and that are not there any more: they have

@@ -26,6 +26,7 @@ func (w *World) Failed() []int {
 	if w == nil || w.s == nil {
 		return nil
 	}
+	*w.s.h.mark = 1
 	pes, _ := w.s.h.failed(0)
 	return pes
 }
@@ -42,6 +43,7 @@ func (w *World) AckFailed() []int {
 		return nil
 	}
 	h := w.s.h
+	*h.mark = 1
 	pes, epoch := h.failed(0)
 	for old := h.acked.Load(); old < epoch && !h.acked.CompareAndSwap(old, epoch); {
 		old = h.acked.Load()

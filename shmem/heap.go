@@ -1,6 +1,7 @@
 package shmem
 
 import (
+	"math/rand/v2"
 	"reflect"
 	"sync"
 	"sync/atomic"
@@ -14,22 +15,24 @@ import (
 
 // heap is the Go side of a world's symmetric heap.
 type heap struct {
-	slots atomic.Uint32  // of blocks; 0 once the world is finalized
-	tags  unsafe.Pointer // a *tagTable, for data operations: as truth until a PE has died
-	truth unsafe.Pointer // a *tagTable
-	world uint64         // number of the world, where tags have it
-	job   *job.Job
-	me    int
-	npes  int
-	ctx   *Ctx          // the default context
-	wary  atomic.Bool   // no tag is in tags any more
-	acked atomic.Uint64 // failures up to this epoch do not end waits
-	teams teams
-	mu    sync.Mutex // guards arena, asked, top and what is written to tags and truth
-	arena *alloc.Arena
-	asked map[uint32]uint64 // bytes that were asked for, by the slot of the live block
-	top   uint32            // slots from here on were never used
-	turns turns             // of calls that return some of several elements
+	slots  atomic.Uint32  // of blocks; 0 once the world is finalized
+	checks bool           // the PEs of a team compare what they call: see check.go
+	tags   unsafe.Pointer // a *tagTable, for data operations: as truth until a PE has died
+	truth  unsafe.Pointer // a *tagTable
+	world  uint64         // number of the world, where tags have it
+	job    *job.Job
+	mark   *uint64 // set to 1 by calls that do not wait, for the watch for hangs: a plain store costs less than Waiter.Beat
+	me     int
+	npes   int
+	ctx    *Ctx          // the default context
+	wary   atomic.Bool   // no tag is in tags any more
+	acked  atomic.Uint64 // failures up to this epoch do not end waits
+	teams  teams
+	mu     sync.Mutex // guards arena, asked, top and what is written to tags and truth
+	arena  *alloc.Arena
+	asked  map[uint32]uint64 // bytes that were asked for, by the slot of the live block
+	top    uint32            // slots from here on were never used
+	turns  turns             // of calls that return some of several elements
 }
 
 // A tag names a block of one world of this process:
@@ -69,7 +72,8 @@ var mapped atomic.Pointer[heap]
 var worlds atomic.Uint64
 
 func newHeap(j *job.Job) *heap {
-	h := &heap{job: j, me: j.PE, npes: j.NPEs, arena: j.Arena, asked: map[uint32]uint64{}}
+	h := &heap{job: j, checks: j.CheckCollectives, mark: &j.Map.Control(j.PE).Progress.Calls, me: j.PE, npes: j.NPEs, arena: j.Arena, asked: map[uint32]uint64{}}
+	h.turns.seed = rand.Uint64()
 	h.world = (1 + (worlds.Add(1)-1)%maxWorlds) << worldShift
 	h.tags, h.truth = unsafe.Pointer(new(tagTable)), unsafe.Pointer(new(tagTable))
 	h.bury(0) // 0 is what the tag of a zero handle has there

@@ -96,9 +96,23 @@ func (m *lockMemory) wait(g, seen uint64) (uint64, error) {
 		return m.model.wait(g, seen)
 	}
 	at := unsafe.Pointer(lockWord(m.own, lockGrant))
-	x, err := m.c.h.job.Waiter.Wait(rma.Cond{Addr: at, Val: g, Seen: seen, Width: 8, Cmp: rma.NE}, m.c.ctx)
+	x, err := m.c.h.job.Waiter.Wait(rma.Cond{Addr: at, Val: g, Seen: seen, Width: 8, Cmp: rma.NE, Peer: rma.AwaitsLock}, m.c.ctx)
 	if errors.Is(err, rma.ErrFailure) {
 		m.c.h.notice()
 	}
 	return x, err
+}
+
+// lockHolder returns the PE that has a lock, by the address of this PE's grant of it; -1 if
+// nobody has it. It is for reports: the lock may change hands meanwhile.
+func (h *heap) lockHolder(grant uintptr) int {
+	m := h.job.Map
+	off := grant - uintptr(m.Segment(h.me)) - lockGrant*8
+	home := unsafe.Add(m.Segment(lockHome(uint64(off), h.npes)), int(off))
+	q := lockQueue{m: lockMemory{home: home}, ring: lockRing(h.npes)}
+	head := q.m.load(q.head())
+	if slot := q.m.load(q.slot(ticketOf(head))); filled(slot, ticketOf(head)) {
+		return peOf(slot)
+	}
+	return -1
 }

@@ -180,6 +180,11 @@ func (w *World) agree(call int, args coll.Words) error {
 		return err
 	}
 	args[3] = uint64(call)
+	if w.s.h.checks {
+		if err := w.team.compare(op, 0, 0, "%s", describe(args)); err != nil {
+			return err
+		}
+	}
 	differs, first, other, err := w.team.t.Same(w.team.ctx, args)
 	if err == nil {
 		err = w.team.t.Whole()
@@ -198,7 +203,10 @@ func (w *World) agree(call int, args coll.Words) error {
 // returns err, which says why. Without it, PEs whose arguments are good would wait for
 // this one, or meet it in its next collective.
 func (w *World) refuse(call int, err error) error {
-	if w.usable(callNames[call]) == nil {
+	if op := callNames[call]; w.usable(op) == nil {
+		if w.s.h.checks {
+			return w.team.refuse(op, err)
+		}
 		_ = w.agree(call|refused, coll.Words{}) // what is wrong here comes first
 	}
 	return err
@@ -312,7 +320,7 @@ func (x Sym[T]) bytes() uint64 { return uint64(max(x.n, 0)) * sizeOf[T]() }
 
 // Realloc changes the number of elements of an object, which may move, and
 // returns its new handle; the old one is dead. Elements up to the smaller
-// number keep their values. With n of 0 it is Free.
+// number keep their values. With n of 0 it is Free, and of a zero handle it is Alloc.
 //
 // Errors: as Alloc, and those of Free; the object is unchanged then.
 // Collective: over all PEs, with the same arguments.
@@ -320,6 +328,9 @@ func (x Sym[T]) bytes() uint64 { return uint64(max(x.n, 0)) * sizeOf[T]() }
 func Realloc[T any](w *World, x Sym[T], n int) (Sym[T], error) {
 	const op = "Realloc"
 	size, err := w.request(op, n, sizeOf[T](), checkType[T](op))
+	if err == nil && x == (Sym[T]{}) {
+		return Alloc[T](w, n)
+	}
 	if err == nil {
 		err = w.s.h.whole(op, x.ref(), x.bytes())
 	}
@@ -354,16 +365,24 @@ func Realloc[T any](w *World, x Sym[T], n int) (Sym[T], error) {
 	return y, h.free(x.tag)
 }
 
-// Free gives an object back, after a barrier. All its handles are dead then.
+// Free gives an object back, after a barrier. All its handles are dead then. Of a zero handle,
+// and of an object without elements, it does nothing at once.
 //
 // Errors: ErrFreed, ErrForeignHandle, ErrMismatch, ErrArgument for a handle of
 // a part; *PEError with ErrPEDied when a PE has died. If one PE gets an error, all do,
-// and then the object lives.
+// and then the object lives. ErrUnwinding, at this PE alone, on the stack of a goroutine
+// that panics: see World.Finalize.
 // Collective: over all PEs, with the same object.
 // Source: shmem_free.
 func Free[T any](w *World, x Sym[T]) error {
 	const op = "Free"
 	if _, err := w.request(op, 0, 1, nil); err != nil {
+		return err
+	}
+	if x == (Sym[T]{}) {
+		return nil
+	}
+	if err := unwinding(op); err != nil {
 		return err
 	}
 	h := w.s.h

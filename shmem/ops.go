@@ -1,5 +1,7 @@
 package shmem
 
+import "github.com/goshmem/goshmem/coll"
+
 // Operator combines contributions of a reduction, element by element.
 type Operator[T any] interface {
 	// Fold makes acc[i] = acc[i] op in[i]; both have the same length.
@@ -60,12 +62,7 @@ func BitOr[T Bits]() Operator[T] { return bitOrOp[T]{} }
 // Source: shmem_xor_reduce.
 func BitXor[T Bits]() Operator[T] { return bitXorOp[T]{} }
 
-func (sumOp[T]) Fold(acc, in []T) {
-	in = in[:len(acc)]
-	for i := range acc {
-		acc[i] += in[i]
-	}
-}
+func (sumOp[T]) Fold(acc, in []T) { coll.Add(acc, in) }
 
 func (prodOp[T]) Fold(acc, in []T) {
 	in = in[:len(acc)]

@@ -16,7 +16,7 @@ import (
 // Concurrent calls: allowed.
 // Source: shmem_put.
 func Put[T any](c *Ctx, dst Sym[T], src []T, pe int) error {
-	if !c.ok(dst.tag, pe) || len(src) > dst.n {
+	if !c.passes(dst.tag, pe) || len(src) > dst.n {
 		return slowPut(c, "Put", dst, src, pe)
 	}
 	t := c.path.To(pe)
@@ -39,7 +39,7 @@ func Put[T any](c *Ctx, dst Sym[T], src []T, pe int) error {
 // Concurrent calls: allowed.
 // Source: shmem_get.
 func Get[T any](c *Ctx, dst []T, src Sym[T], pe int) error {
-	if !c.ok(src.tag, pe) || len(dst) > src.n {
+	if !c.passes(src.tag, pe) || len(dst) > src.n {
 		return slowGet(c, dst, src, pe)
 	}
 	switch from := c.path.To(pe).At(src.off); {
@@ -50,6 +50,7 @@ func Get[T any](c *Ctx, dst []T, src Sym[T], pe int) error {
 	default:
 		rma.MoveOut(dst, from)
 	}
+	*c.mark = 1
 	return nil
 }
 
@@ -94,7 +95,7 @@ func G[T any](c *Ctx, src Sym[T], pe int) (v T, err error) {
 // Concurrent calls: allowed.
 // Source: shmem_put_nbi.
 func PutNBI[T any](c *Ctx, dst Sym[T], src []T, pe int) error {
-	if !c.ok(dst.tag, pe) || len(src) > dst.n {
+	if !c.passes(dst.tag, pe) || len(src) > dst.n {
 		return slowPut(c, "PutNBI", dst, src, pe)
 	}
 	t := c.path.To(pe)
@@ -118,7 +119,7 @@ func PutNBI[T any](c *Ctx, dst Sym[T], src []T, pe int) error {
 // Concurrent calls: allowed.
 // Source: shmem_get_nbi.
 func GetNBI[T any](c *Ctx, dst []T, src Sym[T], pe int) (Pending[[]T], error) {
-	if !c.ok(src.tag, pe) || len(dst) > src.n {
+	if !c.passes(src.tag, pe) || len(dst) > src.n {
 		return slowGetNBI(c, dst, src, pe)
 	}
 	switch from := c.path.To(pe).At(src.off); {
@@ -129,5 +130,6 @@ func GetNBI[T any](c *Ctx, dst []T, src Sym[T], pe int) (Pending[[]T], error) {
 	default:
 		rma.MoveOut(dst, from)
 	}
+	*c.mark = 1
 	return Pending[[]T]{c: c, v: dst}, nil
 }

@@ -12,13 +12,13 @@ import (
 // quiet is seen on both, by storeBuffering, where two PEs run at once.
 
 var _ = routine("shmem_fence", func(t *testing.T, w *shmem.World) {
-	refused(t, (*shmem.Ctx)(nil).Fence(), shmem.ErrArgument, "Ctx.Fence", "context is nil")
+	ok(t, (*shmem.Ctx)(nil).Fence())
 	refused(t, (&shmem.Ctx{}).Fence(), shmem.ErrArgument, "Ctx.Fence", "context is nil")
 	messagePassing(t, w, (*shmem.Ctx).Fence)
 })
 
 var _ = routine("shmem_quiet", func(t *testing.T, w *shmem.World) {
-	refused(t, (*shmem.Ctx)(nil).Quiet(), shmem.ErrArgument, "Ctx.Quiet", "context is nil")
+	ok(t, (*shmem.Ctx)(nil).Quiet())
 	refused(t, (&shmem.Ctx{}).Quiet(), shmem.ErrArgument, "Ctx.Quiet", "context is nil")
 	messagePassing(t, w, (*shmem.Ctx).Quiet)
 	storeBuffering(t, w, func(c *shmem.Ctx, _ int) error { return c.Quiet() })
@@ -27,8 +27,8 @@ var _ = routine("shmem_quiet", func(t *testing.T, w *shmem.World) {
 
 var _ = routine("shmem_pe_quiet", func(t *testing.T, w *shmem.World) {
 	c, me, n := w.Ctx(), w.MyPE(), w.NPEs()
-	refused(t, (*shmem.Ctx)(nil).QuietPE(0), shmem.ErrArgument, "Ctx.QuietPE", "context is nil")
-	refused(t, (*shmem.Ctx)(nil).QuietPE(), shmem.ErrArgument, "Ctx.QuietPE", "context is nil")
+	ok(t, (*shmem.Ctx)(nil).QuietPE(0))
+	ok(t, (*shmem.Ctx)(nil).QuietPE())
 	refused(t, (&shmem.Ctx{}).QuietPE(0), shmem.ErrArgument, "Ctx.QuietPE", "context is nil")
 	refused(t, c.QuietPE(me, n), shmem.ErrPERange, "Ctx.QuietPE")
 	refused(t, c.QuietPE(-1), shmem.ErrPERange, "Ctx.QuietPE")

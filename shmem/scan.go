@@ -29,7 +29,12 @@ func SumExScan[T Number](t *Team, dst, src Sym[T]) error {
 
 func scan[T Number](t *Team, op string, dst, src Sym[T], exclusive bool) error {
 	if err := checkPair(t, op, dst, src, src.n, true); err != nil {
-		return err
+		return t.refuse(op, err)
+	}
+	if t.h.checks {
+		if err := t.compare(op, dst.off, src.off, "%s of %s", op, coll.NameElements[T](src.n)); err != nil {
+			return err
+		}
 	}
 	return t.fail(op, coll.Scan(t.ctx, t.t, buffers(dst, src, src.n), sumOp[T]{}, exclusive))
 }

@@ -94,6 +94,7 @@ func (w *World) PEAccessible(pe int) bool {
 	if w.usable("World.PEAccessible") != nil {
 		return false
 	}
+	*w.s.h.mark = 1
 	return pe >= 0 && pe < w.s.h.npes && !w.s.h.dead(pe)
 }
 
@@ -105,7 +106,11 @@ func (w *World) PEAccessible(pe int) bool {
 // Source: shmem_addr_accessible.
 func (x Sym[T]) Accessible(pe int) bool {
 	h := mapped.Load()
-	return h != nil && pe >= 0 && pe < h.npes && h.liveNow(x.tag) && !h.dead(pe)
+	if h == nil {
+		return false
+	}
+	*h.mark = 1
+	return pe >= 0 && pe < h.npes && h.liveNow(x.tag) && !h.dead(pe)
 }
 
 // InfoVersion returns the level of the specification that this package implements:

@@ -107,6 +107,7 @@ func (c *Ctx) SignalFetch(sig Sym[uint64]) (uint64, error) {
 	if !c.own(sig.tag) {
 		return 0, c.check("Ctx.SignalFetch", sig.aligned(), 1, 0)
 	}
+	*c.mark = 1
 	cond := condition(sig, EQ, 0)
 	cond.Addr = c.mine(sig.off)
 	return cond.Load(), nil

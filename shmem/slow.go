@@ -9,8 +9,12 @@ package shmem
 // careful returns the context for the second attempt. Nil: there is none, with the
 // error if one is the cause; otherwise there is nothing to do, on no elements.
 func (c *Ctx) careful(op string, r ref, need, pe int) (*Ctx, error) {
-	if err := c.check(op, r, need, pe); err != nil || r.tag&hollow != 0 {
+	if err := c.check(op, r, need, pe); err != nil {
 		return nil, err
+	}
+	*c.mark = 1
+	if r.tag&hollow != 0 {
+		return nil, nil
 	}
 	if c.of.ways != nil {
 		return &c.of.ways[pe], nil

@@ -88,6 +88,7 @@ func peer[T any](h *heap, x Sym[T], pe int) ([]T, bool) {
 	if !live(h.tags, x.tag) && (!h.liveNow(x.tag) || h.dead(pe)) {
 		return nil, false
 	}
+	*h.mark = 1
 	p := unsafe.Add(h.job.Map.Segment(pe), int(x.off))
 	return unsafe.Slice((*T)(p), x.n), true
 }

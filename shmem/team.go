@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -267,6 +268,11 @@ func (t *Team) Split2D(xrange int, cx, cy *TeamConfig) (x, y *Team, err error) {
 
 // concur compares what the members have called.
 func (t *Team) concur(op string, w coll.Words) error {
+	if t.h.checks {
+		if err := t.compare(op, 0, 0, "%s", describe(w)); err != nil {
+			return err
+		}
+	}
 	differs, first, other, err := t.t.Same(t.ctx, w)
 	if err == nil {
 		err = t.t.Whole()
@@ -349,22 +355,38 @@ func adopt(h *heap, t *coll.Team, pes []int, c TeamConfig) *Team {
 
 // Destroy ends the team and its contexts, after a Quiet of each, when all its PEs have
 // called it. All its handles are dead then, also where it returns an error, unless that
-// is ErrArgument.
+// is ErrArgument, ErrUnwinding, or ErrMismatch alone. On a nil Team, as a split gives to PEs that are not in the
+// new team, it does nothing.
 //
 // Errors: ErrArgument for a team that Init made and while another collective of the team
-// is under way in this PE; ErrDestroyed; those of Sync.
+// is under way in this PE; ErrDestroyed; ErrUnwinding as World.Finalize; ErrMismatch where PEs
+// compare what they call; those of Sync.
 // Collective: over the team.
 // Source: shmem_team_destroy.
 func (t *Team) Destroy() error {
 	const op = "Team.Destroy"
+	if t == nil {
+		return nil
+	}
 	if err := t.usable(op); err != nil {
 		return err
 	}
 	if t.g.standing {
 		return usage(op, ErrArgument, "the team of all PEs, or of those of a node, cannot be destroyed, want one that was made by a split")
 	}
+	if err := unwinding(op); err != nil {
+		return err
+	}
 	if err := t.g.plain.quiet(); err != nil {
 		return err
+	}
+	if t.h.checks {
+		if err := t.compare(op, 0, 0, "%s", op); err != nil {
+			if errors.Is(err, ErrTeamBroken) || !errors.Is(err, ErrMismatch) && !errors.Is(err, ErrArgument) {
+				t.release()
+			}
+			return err
+		}
 	}
 	err := t.t.Dissolve(t.ctx)
 	if !errors.Is(err, coll.ErrConcurrent) {
@@ -413,12 +435,18 @@ func (t *Team) sync(op string) error {
 	if err := t.made(op); err != nil {
 		return err
 	}
+	if t.h.checks {
+		if err := t.compare(op, 0, 0, "%s", strings.TrimPrefix(op, "Team.")); err != nil { // World.Sync is that of its team
+			return err
+		}
+	}
 	return t.fail(op, t.t.Sync(t.ctx))
 }
 
-// syncAll is sync that fails if a member has died short of it, in any mode.
+// syncAll is a further meeting in a call that all PEs are known to have called. It fails if a
+// member has died short of it, in any mode.
 func (t *Team) syncAll(op string) error {
-	err := t.sync(op)
+	err := t.fail(op, t.t.Sync(t.ctx))
 	if err == nil {
 		err = t.fail(op, t.t.Whole())
 	}
@@ -466,16 +494,11 @@ func (t *Team) fail(op string, err error) error {
 		return usage(op, ErrMismatch, "PE %d of the team called another collective, or with another root, length, object or element type, want the same on all", other.Member)
 	}
 	if late, ok := errors.AsType[*coll.LateError](err); ok {
-		return fmt.Errorf("shmem.%s: waiting for PE %d: %w", op, t.g.pes[late.Member], late.Err)
+		return fmt.Errorf("shmem.%s: waiting for PE %d: %w%s", op, t.g.pes[late.Member], late.Err, t.wayOut(op, "; the team is broken"))
 	}
 	switch {
 	case errors.Is(err, coll.ErrBroken):
-		hint := "; hint: Team.Shrink makes another of its PEs"
-		switch op {
-		case "Team.Agree", "Team.Validate", "Team.Shrink", "Team.Destroy": // it would end the same way
-			hint = ""
-		}
-		return fmt.Errorf("shmem.%s: %w%s", op, ErrTeamBroken, hint)
+		return fmt.Errorf("shmem.%s: %w%s", op, ErrTeamBroken, t.wayOut(op, ""))
 	case errors.Is(err, coll.ErrReleased):
 		return usage(op, ErrDestroyed, "team was destroyed before this call, want a live one")
 	case errors.Is(err, coll.ErrNoID):
@@ -486,4 +509,17 @@ func (t *Team) fail(op string, err error) error {
 		return usage(op, ErrArgument, "%v: collectives on one team are called by one goroutine at a time", err)
 	}
 	return fmt.Errorf("shmem.%s: %w", op, err)
+}
+
+// wayOut says what a program can do with a team that is broken, behind a text that says so.
+// Calls that would end the same way name nothing.
+func (t *Team) wayOut(op, text string) string {
+	switch op {
+	case "Team.Agree", "Team.Validate", "Team.Shrink", "Team.Destroy":
+		return ""
+	}
+	if t.g.standing {
+		return text + "; hint: Team.Shrink makes another of its PEs, and Finalize ends well and waits for nobody"
+	}
+	return text + "; hint: Team.Shrink makes another of its PEs"
 }

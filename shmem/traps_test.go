@@ -93,8 +93,8 @@ func TestTrap02FenceAndQuietAreOfOneContext(t *testing.T) {
 		}
 		var none *shmem.Ctx
 		for _, err := range []error{none.Fence(), none.Quiet()} {
-			if !errors.Is(err, shmem.ErrArgument) {
-				t.Errorf("of no context: %v, want ErrArgument", err)
+			if err != nil {
+				t.Errorf("of no context: %v, want nothing to be done", err)
 			}
 		}
 		ok(t, own.Destroy())

@@ -3,7 +3,6 @@ package shmem
 import (
 	"errors"
 	"fmt"
-	"sync/atomic"
 	"unsafe"
 
 	"github.com/goshmem/goshmem/rma"
@@ -46,9 +45,10 @@ func WaitUntilAllVector[T Waiter](c *Ctx, x Sym[T], skip []bool, cmp Cmp, v []T)
 // WaitUntilAny returns when an element of x on this PE that counts compares with v as
 // asked, and its index. With an empty wait set it returns -1 at once.
 //
-// A call looks first at the element behind the one that the latest call for this
-// object returned. So among several that go on to satisfy the comparison, repeated
-// calls return each.
+// A call looks first at the element behind the one that the latest such call returned: one
+// of the same routine, with the same object, skip, comparison and values. So repeated calls
+// return each element that goes on to satisfy the comparison, whatever other waits and tests
+// of the same elements come between them.
 //
 // Errors: as WaitUntilAll, with index -1.
 // Cost: a poll looks at all elements that count; otherwise as WaitUntil.
@@ -59,7 +59,7 @@ func WaitUntilAny[T Waiter](c *Ctx, x Sym[T], skip []bool, cmp Cmp, v T) (int, e
 	if err != nil {
 		return -1, err
 	}
-	return waitAny(c, "WaitUntilAny", &s, x.off)
+	return waitAny(c, "WaitUntilAny", &s)
 }
 
 // WaitUntilAnyVector is WaitUntilAny with a value for each element: x[i] is compared
@@ -73,7 +73,7 @@ func WaitUntilAnyVector[T Waiter](c *Ctx, x Sym[T], skip []bool, cmp Cmp, v []T)
 	if err != nil {
 		return -1, err
 	}
-	return waitAny(c, "WaitUntilAnyVector", &s, x.off)
+	return waitAny(c, "WaitUntilAnyVector", &s)
 }
 
 // WaitUntilSome returns when at least one element of x on this PE that counts compares
@@ -93,7 +93,7 @@ func WaitUntilSome[T Waiter](c *Ctx, x Sym[T], idx []int, skip []bool, cmp Cmp, 
 	if err != nil {
 		return 0, err
 	}
-	return waitSome(c, "WaitUntilSome", &s, x.off, idx)
+	return waitSome(c, "WaitUntilSome", &s, idx)
 }
 
 // WaitUntilSomeVector is WaitUntilSome with a value for each element: x[i] is compared
@@ -107,7 +107,7 @@ func WaitUntilSomeVector[T Waiter](c *Ctx, x Sym[T], idx []int, skip []bool, cmp
 	if err != nil {
 		return 0, err
 	}
-	return waitSome(c, "WaitUntilSomeVector", &s, x.off, idx)
+	return waitSome(c, "WaitUntilSomeVector", &s, idx)
 }
 
 // TestAll says whether each element of x on this PE that counts compares with v as
@@ -142,7 +142,7 @@ func TestAny[T Waiter](c *Ctx, x Sym[T], skip []bool, cmp Cmp, v T) (int, error)
 	if err != nil {
 		return -1, err
 	}
-	return testAny(c, &s, x.off), nil
+	return testAny(c, &s), nil
 }
 
 // TestAnyVector is TestAny with a value for each element: x[i] is compared with v[i].
@@ -155,7 +155,7 @@ func TestAnyVector[T Waiter](c *Ctx, x Sym[T], skip []bool, cmp Cmp, v []T) (int
 	if err != nil {
 		return -1, err
 	}
-	return testAny(c, &s, x.off), nil
+	return testAny(c, &s), nil
 }
 
 // TestSome stores the indices of the elements of x on this PE that count and compare
@@ -170,7 +170,7 @@ func TestSome[T Waiter](c *Ctx, x Sym[T], idx []int, skip []bool, cmp Cmp, v T) 
 	if err != nil {
 		return 0, err
 	}
-	return testSome(c, "TestSome", &s, x.off, idx)
+	return testSome(c, "TestSome", &s, idx)
 }
 
 // TestSomeVector is TestSome with a value for each element: x[i] is compared with v[i].
@@ -183,7 +183,7 @@ func TestSomeVector[T Waiter](c *Ctx, x Sym[T], idx []int, skip []bool, cmp Cmp,
 	if err != nil {
 		return 0, err
 	}
-	return testSome(c, "TestSomeVector", &s, x.off, idx)
+	return testSome(c, "TestSomeVector", &s, idx)
 }
 
 // newSet checks the arguments of a call on the elements of x and describes them to
@@ -233,34 +233,33 @@ func waitAll[T Waiter](c *Ctx, op string, s *rma.Set) error {
 	return nil
 }
 
-func waitAny(c *Ctx, op string, s *rma.Set, off uint64) (int, error) {
+func waitAny(c *Ctx, op string, s *rma.Set) (int, error) {
 	if s.Empty() {
 		return -1, nil
 	}
-	s.Start = c.h.turn(off, s.N)
+	turn := c.h.takeTurn(s, formWaitAny, 1)
 	i, err := c.await(op, s)
 	if err == nil {
-		c.h.took(off, i)
+		turn.keep(i)
 	}
 	return i, err
 }
 
-func waitSome(c *Ctx, op string, s *rma.Set, off uint64, idx []int) (int, error) {
+func waitSome(c *Ctx, op string, s *rma.Set, idx []int) (int, error) {
 	switch {
 	case s.Empty():
 		return 0, nil
 	case len(idx) == 0:
 		return 0, usage(op, ErrArgument, "no room for an index, want some in idx")
-	case len(idx) < s.N:
-		s.Start = c.h.turn(off, s.N)
 	}
+	turn := c.h.takeTurn(s, formWaitSome, len(idx))
 	i, err := c.await(op, s)
 	if err != nil {
 		return 0, err
 	}
 	idx[0] = i // it may not hold any more
 	n := 1 + s.CollectBut(i, idx[1:])
-	c.h.took(off, idx[n-1])
+	turn.keep(idx[n-1])
 	return n, nil
 }
 
@@ -274,32 +273,31 @@ func testAll(c *Ctx, s *rma.Set) bool {
 	return true
 }
 
-func testAny(c *Ctx, s *rma.Set, off uint64) int {
+func testAny(c *Ctx, s *rma.Set) int {
 	c.h.job.Waiter.Beat()
 	if s.N == 0 {
 		return -1
 	}
-	s.Start = c.h.turn(off, s.N)
+	turn := c.h.takeTurn(s, formTestAny, 1)
 	i := s.Find()
 	if i >= 0 {
-		c.h.took(off, i)
+		turn.keep(i)
 	}
 	return i
 }
 
-func testSome(c *Ctx, op string, s *rma.Set, off uint64, idx []int) (int, error) {
+func testSome(c *Ctx, op string, s *rma.Set, idx []int) (int, error) {
 	c.h.job.Waiter.Beat()
 	switch {
 	case s.Empty():
 		return 0, nil
 	case len(idx) == 0:
 		return 0, usage(op, ErrArgument, "no room for an index, want some in idx")
-	case len(idx) < s.N:
-		s.Start = c.h.turn(off, s.N)
 	}
+	turn := c.h.takeTurn(s, formTestSome, len(idx))
 	n := s.Collect(idx)
 	if n > 0 {
-		c.h.took(off, idx[n-1])
+		turn.keep(idx[n-1])
 	}
 	return n, nil
 }
@@ -327,33 +325,4 @@ func (c *Ctx) gaveUp(op string, s *rma.Set, err error) error {
 		return usage(op, ErrFinalized, "waiting for one of %d elements: finalized meanwhile", s.N)
 	}
 	return fmt.Errorf("shmem.%s: waiting for one of %d elements to be %s the value: %w", op, s.N, Cmp(s.Cmp), err)
-}
-
-// turns remembers for some objects which element a call returned last. A word has
-// in its low half the index behind it and in its high half the place of the object.
-// It is a matter of fairness alone what is lost when two objects share a word, or two
-// goroutines write it: a call that finds another's word begins somewhere, each time
-// elsewhere, so that no element is passed over for good even then.
-type turns struct {
-	words [64]uint64
-	count atomic.Uint64 // calls that found nothing
-}
-
-// golden is 2^64 divided by the golden ratio: its multiples are far from each other.
-const golden = 0x9e3779b97f4a7c15
-
-func (h *heap) turnOf(off uint64) *uint64 { return &h.turns.words[off*golden>>58] }
-
-// turn returns the index below n at which a call for the object at an offset begins.
-func (h *heap) turn(off uint64, n int) int {
-	word := atomic.LoadUint64(h.turnOf(off))
-	if word>>32 == uint64(uint32(off>>1)) {
-		return int(uint64(uint32(word)) % uint64(n))
-	}
-	return int((h.turns.count.Add(1) - 1) * golden >> 32 % uint64(n))
-}
-
-// took says that a call for the object at an offset returned element i.
-func (h *heap) took(off uint64, i int) {
-	rma.StoreRelease(h.turnOf(off), off>>1<<32|uint64(uint32(i+1)))
 }

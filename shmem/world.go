@@ -133,6 +133,7 @@ func newWorld(j *job.Job, mode Mode) (*World, error) {
 	}
 	s := &session{h: newHeap(j), refs: 1}
 	j.Alert(s.h.beWary)
+	j.NameHolders(s.h.lockHolder)
 	s.unhook = j.OnFailure(func([]failure.Failure, uint64) { s.h.beWary() }) // before those of users are called
 	w := &World{s: s}
 	w.team = newTeam(s.h, all, members, TeamConfig{Mode: mode})
@@ -183,18 +184,50 @@ func Initialized() bool {
 // World fail from then on with ErrFinalized. A Finalize that is not the last of
 // nested ones is a barrier only. When a PE has died, it succeeds, and does not wait for
 // the others if the world's mode is ModeStrict; functions given to OnFailure are called
-// before it, and may take a quarter of a second.
+// before it, and may take a quarter of a second. When the team of all PEs is broken, it
+// succeeds and waits for nobody, and so it does when a PE has finalized before without
+// waiting: so a job ends well after a collective that has timed out.
 //
-// Errors: ErrFinalized, ErrArgument for a nil World; ErrTeamBroken and the end of its With,
-// after which the World goes on but PEs cannot meet any more: GlobalExit ends them.
+// On the stack of a goroutine that panics, it waits for nobody and ends nothing: it prints why
+// and returns ErrUnwinding. So Go prints the panic, and the process ends as if it had not called
+// Finalize. That holds in a deferred function that has recovered, too, until it returns; a
+// program that goes on after a panic recovers in a function that returns before Finalize.
+//
+// On a stack that ends by runtime.Goexit, as t.Skip and t.FailNow do, it waits a second for
+// the others, and returns ErrUnwinding if they have not come. A main goroutine that leaves by
+// runtime.Goexit without more leaves its process running, as Go's check for deadlocks does not
+// fire beside the goroutines of this package; oshrun --hang-timeout finds it.
+//
+// Errors: ErrFinalized, ErrUnwinding, ErrArgument for a nil World; the end of its With, after which
+// the World goes on: call Finalize again, which waits for nobody then.
 // Collective: over all PEs of the job.
 // Source: shmem_finalize.
 func (w *World) Finalize() error {
 	if err := w.usable("Finalize"); err != nil {
 		return err
 	}
-	if err := w.Barrier(); err != nil && !survivable(err) {
-		return fmt.Errorf("shmem.Finalize: %w", err)
+	team, why := w.team, job.Unwinding()
+	if why == job.Panics {
+		err := unwindingBy("Finalize", why)
+		job.WarnUnwinding(err)
+		return err
+	}
+	if why == job.Exits {
+		ctx, cancel := context.WithTimeout(context.Background(), job.ExitPatience)
+		defer cancel()
+		team = team.With(ctx)
+	}
+	err := w.ctx.Quiet()
+	if err == nil {
+		err = team.sync("Finalize")
+	}
+	if why != "" && errors.Is(err, context.DeadlineExceeded) {
+		err = unwindingBy("Finalize", why)
+		job.WarnUnwinding(err)
+		return err
+	}
+	if err != nil && !waitsForNobody(err) {
+		return err
 	}
 	w.s.h.job.Settle()
 	initMu.Lock()
@@ -206,6 +239,7 @@ func (w *World) Finalize() error {
 	w.s.h.end()
 	w.s.unhook()
 	w.s.h.job.Alert(nil)
+	w.s.h.job.NameHolders(nil)
 	w.s.h.teams.leave()
 	w.team.t.Leave()
 	w.node.t.Leave()

@@ -1,0 +1,378 @@
+package shmem_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/goshmem/goshmem/shmem"
+	"github.com/goshmem/goshmem/shmem/shmemtest"
+)
+
+// checking has PEs compare what they call.
+var checking = []shmemtest.Option{shmemtest.Env("GOSHMEM_CHECK=collectives"), shmemtest.Timeout(30 * time.Second)}
+
+// called is one call of a collective, and how messages name it.
+type called struct {
+	text string
+	call func(e *caller) error
+}
+
+// caller is a PE that calls collectives.
+type caller struct {
+	w    *shmem.World
+	t    *shmem.Team
+	x, y shmem.Sym[int64]
+	f, g shmem.Sym[float64]
+}
+
+const callerRoom = 6000
+
+func newCaller(t *testing.T, w *shmem.World, team *shmem.Team) *caller {
+	return &caller{
+		w: w, t: team,
+		x: must(shmem.Calloc[int64](w, callerRoom))(t), y: must(shmem.Calloc[int64](w, callerRoom))(t),
+		f: must(shmem.Calloc[float64](w, callerRoom))(t), g: must(shmem.Calloc[float64](w, callerRoom))(t),
+	}
+}
+
+// works checks that the team goes on as if nothing had been.
+func (e *caller) works(t *testing.T, what string) {
+	t.Helper()
+	n := e.t.NPEs()
+	for _, size := range []int{1, 2000} {
+		e.x.Local()[0], e.x.Local()[size-1] = int64(e.t.MyPE()+1), int64(e.t.MyPE()+1)
+		ok(t, shmem.Reduce(e.t, e.y.Slice(0, size), e.x.Slice(0, size), shmem.Sum))
+		if have, want := e.y.Local()[size-1], int64(n*(n+1)/2); have != want {
+			t.Fatalf("%s: the next sum of %d is %d, want %d", what, size, have, want)
+		}
+	}
+	ok(t, e.t.Sync())
+}
+
+// half is an operator of users.
+type half struct{ name string }
+
+func (half) Fold(acc, in []int64) {
+	for i := range acc {
+		acc[i] = (acc[i] + in[i]) / 2
+	}
+}
+
+func (h half) Traits() shmem.Traits { return shmem.Traits{Name: h.name} }
+
+func newHalf() shmem.Operator[int64]   { return half{} }
+func otherHalf() shmem.Operator[int64] { return half{} }
+
+// folding is an operator of users that is a function.
+type folding func(acc, in []int64)
+
+func (f folding) Fold(acc, in []int64) { f(acc, in) }
+func (f folding) Traits() shmem.Traits { return shmem.Traits{Name: "folding"} }
+
+func foldNothing(_, _ []int64)             {}
+func foldOther(acc, in []int64)            { copy(acc, in) }
+func asIs(f folding) shmem.Operator[int64] { return f }
+
+func broadcast(n, root int) called {
+	return called{fmt.Sprintf("Broadcast of %d elements of int64, root %d", n, root), func(e *caller) error {
+		return shmem.Broadcast(e.t, e.y.Slice(0, n), e.x.Slice(0, n), root)
+	}}
+}
+
+func reduce(name string, n int, op func() shmem.Operator[int64]) called {
+	return called{fmt.Sprintf("Reduce(%s) of %d elements of int64", name, n), func(e *caller) error {
+		return shmem.Reduce(e.t, e.y.Slice(0, n), e.x.Slice(0, n), op)
+	}}
+}
+
+// quarter is a reduction by an operator that a function literal makes.
+func quarter(name string, op func() shmem.Operator[int64]) called {
+	c := reduce("", 8, op)
+	return called{"Reduce(" + name + "of type shmem_test.half by the function at check_test.go:", c.call}
+}
+
+func fcollect(n int) called {
+	return called{fmt.Sprintf("FCollect of %d elements of int64", n), func(e *caller) error {
+		return shmem.FCollect(e.t, e.y.Slice(0, n*e.t.NPEs()), e.x.Slice(0, n))
+	}}
+}
+
+func alltoall(n int) called {
+	return called{fmt.Sprintf("Alltoall of %d elements of int64", n), func(e *caller) error {
+		return shmem.Alltoall(e.t, e.y.Slice(0, n), e.x.Slice(0, n))
+	}}
+}
+
+func alltoalls(n, dst, src int) called {
+	return called{fmt.Sprintf("AlltoallS of elements of int64 with N %d, Dst %d and Src %d", n, dst, src), func(e *caller) error {
+		return shmem.AlltoallS(e.t, e.y, e.x, shmem.Stride{N: n, Dst: dst, Src: src})
+	}}
+}
+
+func inScan(n int) called {
+	return called{fmt.Sprintf("SumInScan of %d elements of int64", n), func(e *caller) error {
+		return shmem.SumInScan(e.t, e.y.Slice(0, n), e.x.Slice(0, n))
+	}}
+}
+
+func exScan(n int) called {
+	return called{fmt.Sprintf("SumExScan of %d elements of int64", n), func(e *caller) error {
+		return shmem.SumExScan(e.t, e.y.Slice(0, n), e.x.Slice(0, n))
+	}}
+}
+
+var (
+	teamSync = called{"Sync", func(e *caller) error { return e.t.Sync() }}
+	destroy  = called{"Team.Destroy", func(e *caller) error { return e.t.Destroy() }}
+	agree    = called{"Team.Agree", func(e *caller) error { return fails(e.t.Agree(1)) }}
+	validate = called{"Team.Validate", func(e *caller) error { return fails(e.t.Validate()) }}
+	shrink   = called{"Team.Shrink", func(e *caller) error { return fails(e.t.Shrink()) }}
+	split    = called{"Team.SplitStrided(0, 1, 2) with", func(e *caller) error { return fails(e.t.SplitStrided(0, 1, 2, nil)) }}
+	split2D  = called{"Team.Split2D(2) with", func(e *caller) error {
+		_, _, err := e.t.Split2D(2, nil, nil)
+		return err
+	}}
+	collect = called{"Collect of elements of int64", func(e *caller) error {
+		return shmem.Collect(e.t, e.y, e.x.Slice(0, 3))
+	}}
+)
+
+// On floating-point numbers.
+var (
+	broadcastF = called{"Broadcast of 8 elements of float64, root 1", func(e *caller) error {
+		return shmem.Broadcast(e.t, e.g.Slice(0, 8), e.f.Slice(0, 8), 1)
+	}}
+	reduceF = called{"Reduce(sum) of 8 elements of float64", func(e *caller) error {
+		return shmem.Reduce(e.t, e.g.Slice(0, 8), e.f.Slice(0, 8), shmem.Sum)
+	}}
+	fcollectF = called{"FCollect of 8 elements of float64", func(e *caller) error {
+		return shmem.FCollect(e.t, e.g.Slice(0, 8*e.t.NPEs()), e.f.Slice(0, 8))
+	}}
+	collectF = called{"Collect of elements of float64", func(e *caller) error {
+		return shmem.Collect(e.t, e.g, e.f.Slice(0, 8))
+	}}
+	alltoallF = called{"Alltoall of 12 elements of float64", func(e *caller) error {
+		return shmem.Alltoall(e.t, e.g.Slice(0, 12), e.f.Slice(0, 12))
+	}}
+	alltoallsF = called{"AlltoallS of elements of float64 with N 2, Dst 1 and Src 1", func(e *caller) error {
+		return shmem.AlltoallS(e.t, e.g, e.f, shmem.Stride{N: 2, Dst: 1, Src: 1})
+	}}
+	inScanF = called{"SumInScan of 8 elements of float64", func(e *caller) error {
+		return shmem.SumInScan(e.t, e.g.Slice(0, 8), e.f.Slice(0, 8))
+	}}
+)
+
+// pairs are calls that differ in one thing: what most PEs call, and what one does.
+var pairs = map[string][][2]called{
+	"kind": {
+		{teamSync, broadcast(8, 1)},
+		{broadcast(8, 1), reduce("sum", 8, shmem.Sum)},
+		{reduce("sum", 8, shmem.Sum), inScan(8)},
+		{inScan(8), exScan(8)},
+		{exScan(8), fcollect(8)},
+		{fcollect(8), collect},
+		{collect, alltoall(12)},
+		{alltoall(12), alltoalls(4, 1, 1)},
+		{alltoalls(4, 1, 1), teamSync},
+		{split, split2D},
+		{split2D, teamSync},
+		{teamSync, destroy},
+		{destroy, agree},
+		{agree, validate},
+		{validate, shrink},
+		{shrink, split},
+		{broadcast(3000, 1), teamSync},
+		{reduce("sum", 3000, shmem.Sum), fcollect(1400)},
+	},
+	"count": {
+		{broadcast(8, 1), broadcast(7, 1)},
+		{broadcast(3000, 1), broadcast(1, 1)},
+		{reduce("sum", 8, shmem.Sum), reduce("sum", 0, shmem.Sum)},
+		{reduce("sum", 3000, shmem.Sum), reduce("sum", 2999, shmem.Sum)},
+		{fcollect(5), fcollect(4)},
+		{fcollect(1400), fcollect(4)},
+		{alltoall(12), alltoall(24)},
+		{alltoall(12), alltoall(4800)},
+		{alltoalls(4, 1, 1), alltoalls(3, 1, 1)},
+		{alltoalls(4, 1, 1), alltoalls(4, 1, 2)},
+		{alltoalls(4, 1, 1), alltoalls(4, 2, 1)},
+		{inScan(8), inScan(9)},
+		{exScan(3000), exScan(9)},
+	},
+	"root": {
+		{broadcast(8, 1), broadcast(8, 0)},
+		{broadcast(3000, 0), broadcast(3000, 2)},
+	},
+	"operator": {
+		{reduce("sum", 8, shmem.Sum), reduce("max", 8, shmem.Max)},
+		{reduce("xor", 3000, shmem.BitXor), reduce("or", 3000, shmem.BitOr)},
+		{reduce("prod", 8, shmem.Prod), reduce("of type shmem_test.half by shmem_test.newHalf", 8, newHalf)},
+		{reduce("of type shmem_test.half by shmem_test.otherHalf", 8, otherHalf), reduce("of type shmem_test.half by shmem_test.newHalf", 8, newHalf)},
+		{
+			reduce("folding of type shmem_test.folding by shmem_test.foldNothing", 8, func() shmem.Operator[int64] { return asIs(foldNothing) }),
+			reduce("folding of type shmem_test.folding by shmem_test.foldOther", 8, func() shmem.Operator[int64] { return asIs(foldOther) }),
+		},
+		{
+			quarter("quarter ", func() shmem.Operator[int64] { return half{"quarter"} }),
+			quarter("", func() shmem.Operator[int64] { return half{} }),
+		},
+	},
+	"type": {
+		{broadcast(8, 1), broadcastF},
+		{reduceF, reduce("sum", 8, shmem.Sum)},
+		{fcollect(8), fcollectF},
+		{collectF, collect},
+		{alltoall(12), alltoallF},
+		{alltoalls(2, 1, 1), alltoallsF},
+		{inScanF, inScan(8)},
+	},
+}
+
+// differs checks the error of a PE where those in most have called one thing and odd another.
+func differs(t *testing.T, err error, pair [2]called, most []int, odd int) {
+	t.Helper()
+	if !errors.Is(err, shmem.ErrMismatch) {
+		t.Errorf("%s and %s: %v, want %v", pair[0].text, pair[1].text, err, shmem.ErrMismatch)
+		return
+	}
+	numbers := strings.Trim(strings.ReplaceAll(fmt.Sprint(most), " ", ", "), "[]")
+	if len(most) == 3 && most[2]-most[0] == 2 {
+		numbers = fmt.Sprintf("%d-%d", most[0], most[2])
+	}
+	before, after, _ := strings.Cut(err.Error(), ", but ")
+	for _, x := range []struct{ have, text, pes string }{{before, pair[0].text, numbers}, {after, pair[1].text, fmt.Sprint(odd)}} {
+		if !strings.Contains(x.have, x.text) || !strings.Contains(x.have, " on PE "+x.pes) {
+			t.Errorf("error %q does not say %q of PE %s", err, x.text, x.pes)
+		}
+	}
+}
+
+// One PE calls something else than the others: all get an error that says who calls what, and
+// the team goes on. On the team of all, on parts of it in any order, in any mode.
+func TestCheckDifferences(t *testing.T) {
+	for name, from := range map[string]func(w *shmem.World) (*shmem.Team, error){
+		"all":      func(w *shmem.World) (*shmem.Team, error) { return w.Team().SplitStrided(0, 1, 4, nil) },
+		"part":     func(w *shmem.World) (*shmem.Team, error) { return w.Team().SplitStrided(3, -1, 3, nil) },
+		"tolerant": func(w *shmem.World) (*shmem.Team, error) { return w.Team().SplitStrided(1, 1, 3, tolerantConfig) },
+		"any":      func(w *shmem.World) (*shmem.Team, error) { return shmem.TeamOf(w.Team(), []int{3, 0, 2}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			shmemtest.Run(t, 4, func(t *testing.T, w *shmem.World) {
+				team := must(from(w))(t)
+				e := newCaller(t, w, team)
+				if team == nil {
+					return
+				}
+				turn := 0
+				for what, list := range inOrder(pairs) {
+					for _, pair := range list {
+						turn++
+						oddOneOut(t, e, pair, turn%team.NPEs())
+						e.works(t, what)
+					}
+				}
+				ok(t, team.Destroy())
+			}, checking...)
+		})
+	}
+}
+
+var tolerantConfig = &shmem.TeamConfig{Mode: shmem.ModeTolerant}
+
+// inOrder is the same order on all PEs.
+func inOrder[V any](m map[string]V) func(yield func(string, V) bool) {
+	return func(yield func(string, V) bool) {
+		var keys []string
+		for k := range m {
+			keys = append(keys, k)
+		}
+		slices.Sort(keys)
+		for _, k := range keys {
+			if !yield(k, m[k]) {
+				return
+			}
+		}
+	}
+}
+
+// oddOneOut has one member of the team call the second of a pair, the others the first.
+func oddOneOut(t *testing.T, e *caller, pair [2]called, odd int) {
+	t.Helper()
+	var most []int
+	theOdd := -1
+	for pe := range e.w.NPEs() {
+		switch i, is := e.w.Team().Translate(pe, e.t); {
+		case is && i == odd:
+			theOdd = pe
+		case is:
+			most = append(most, pe)
+		}
+	}
+	mine := pair[0]
+	if e.t.MyPE() == odd {
+		mine = pair[1]
+	}
+	differs(t, mine.call(e), pair, most, theOdd)
+}
+
+// The same for calls that all PEs make together.
+func TestCheckWorld(t *testing.T) {
+	barrier := called{"Barrier", func(e *caller) error { return e.w.Barrier() }}
+	alloc := called{"Alloc of 80 bytes", func(e *caller) error { return fails(shmem.Alloc[int64](e.w, 10)) }}
+	free := called{"Free of the object at offset", func(e *caller) error { return shmem.Free(e.w, e.x) }}
+	for name, opts := range map[string][]shmemtest.Option{"strict": nil, "tolerant": {shmemtest.Init(shmem.WorldMode(shmem.ModeTolerant))}} {
+		t.Run(name, func(t *testing.T) {
+			shmemtest.Run(t, 4, func(t *testing.T, w *shmem.World) {
+				e := newCaller(t, w, w.Team())
+				before := w.Heap()
+				for turn, pair := range [][2]called{
+					{barrier, {"Sync", func(e *caller) error { return e.w.Sync() }}},
+					{barrier, {"Finalize", func(e *caller) error { return e.w.Finalize() }}},
+					{barrier, reduce("sum", 8, shmem.Sum)},
+					{alloc, barrier},
+					{alloc, {"Alloc of 88 bytes", func(e *caller) error { return fails(shmem.Alloc[int64](e.w, 11)) }}},
+					{alloc, {"Alloc of 80 bytes with Align(128)", func(e *caller) error { return fails(shmem.Alloc[int64](e.w, 10, shmem.Align(128))) }}},
+					{alloc, {"Calloc of 80 bytes", func(e *caller) error { return fails(shmem.Calloc[int64](e.w, 10)) }}},
+					{free, alloc},
+					{free, {"Free of the object at offset", func(e *caller) error { return shmem.Free(e.w, e.y) }}},
+					{{"Realloc of the object at offset", func(e *caller) error { return fails(shmem.Realloc(e.w, e.x, 7)) }}, free},
+					{barrier, {"Alloc with bad arguments (-1 elements of 8 bytes", func(e *caller) error { return fails(shmem.Alloc[int64](e.w, -1)) }}},
+					{split, barrier},
+				} {
+					if odd := turn % 4; strings.Contains(pair[1].text, "bad arguments") {
+						refusedAlone(t, e, pair, odd, shmem.ErrArgument)
+					} else {
+						oddOneOut(t, e, pair, odd)
+					}
+					e.works(t, pair[1].text)
+				}
+				if after := w.Heap(); after != before {
+					t.Errorf("heap %+v, was %+v", after, before)
+				}
+			}, append(opts, checking...)...)
+		})
+	}
+}
+
+// refusedAlone has one member of the team of all call what its arguments do not allow. It
+// gets an error of its own.
+func refusedAlone(t *testing.T, e *caller, pair [2]called, odd int, cause error) {
+	t.Helper()
+	if e.w.MyPE() == odd {
+		if err := pair[1].call(e); !errors.Is(err, cause) || errors.Is(err, shmem.ErrMismatch) {
+			t.Errorf("%s: %v, want %v", pair[1].text, err, cause)
+		}
+		return
+	}
+	var most []int
+	for pe := range e.w.NPEs() {
+		if pe != odd {
+			most = append(most, pe)
+		}
+	}
+	differs(t, pair[0].call(e), pair, most, odd)
+}
