@@ -85,7 +85,7 @@ func (p Program) run(w *shmem.World, o Options, usageErr error) int {
 func (p Program) explain(me int, usageErr error) int {
 	if errors.Is(usageErr, errHelp) {
 		if me == 0 {
-			usage(p.Stdout)
+			Usage(p.Stdout)
 		}
 		return exitOK
 	}

@@ -63,8 +63,8 @@ var errHelp = errors.New("help requested")
 
 const helpHint = "graph500 --help"
 
-// usage documents every flag with its default.
-func usage(out io.Writer) {
+// Usage documents every flag with its default.
+func Usage(out io.Writer) {
 	d := DefaultOptions()
 	fmt.Fprintf(out, `Usage: oshrun [-n PES] graph500 [flags]
 
@@ -72,13 +72,13 @@ The Graph500 benchmark (breadth-first search): generates a Kronecker graph, buil
 it from several keys, validates every search, and prints the official statistics.
 
 Flags:
-  --scale N         logarithm to base 2 of the number of vertices, 1..%d (default %d)
-  --edgefactor N    edges per vertex, 1..%d (default %d)
-  --roots N         search keys, 1..%d (default %d); fewer where the graph has no more
-  --seed S1,S2      user seeds of the generator, two unsigned 64-bit numbers (default %d,%d)
-  --validate MODE   full: check every search against the edge list; none: do not (default %s)
-  --json FILE       write the full report to FILE; needs to be writable by PE 0 (default: no report)
-  --help            print this text
+  --scale N             logarithm to base 2 of the number of vertices, 1..%d (default %d)
+  --edgefactor N        edges per vertex, 1..%d (default %d)
+  --roots N             search keys, 1..%d (default %d); fewer where the graph has no more
+  --seed S1,S2          user seeds of the generator, two unsigned 64-bit numbers (default %d,%d)
+  --validate full|none  check every search against the edge list, or do not (default %s)
+  --json FILE           write the full report to FILE; needs to be writable by PE 0 (default: no report)
+  --help                print this text
 
 A graph needs about 12 bytes an edge for the list and 8 for the structure: scale 20 with edgefactor 16 about
 200 MiB a PE with two PEs. What peers share is in the symmetric heap (oshrun --heap-size).

@@ -51,10 +51,10 @@ func TestHelpDocumentsEveryFlag(t *testing.T) {
 		t.Errorf("--help: %v", err)
 	}
 	var out strings.Builder
-	usage(&out)
+	Usage(&out)
 	for _, want := range []string{
 		"--scale", "(default 16)", "--edgefactor", "--roots", "(default 64)", "--seed", "(default 2,3)",
-		"--validate", "(default full)", "--json", "--help",
+		"--validate full|none", "(default full)", "--json", "--help",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("usage does not mention %s", want)

@@ -38,7 +38,7 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	switch {
 	case errors.Is(err, errHelp):
 		if w.MyPE() == 0 {
-			usage(stdout)
+			Usage(stdout)
 		}
 	case err != nil && (w.MyPE() == 0 || !agreed):
 		fmt.Fprintf(stderr, "bench: %v\n", err)

@@ -62,7 +62,8 @@ var errHelp = errors.New("help requested")
 
 const helpHint = "bench --help"
 
-func usage(out io.Writer) {
+// Usage documents every test and every flag with its default.
+func Usage(out io.Writer) {
 	fmt.Fprintf(out, `Usage: oshrun -n PES bench TEST... [flags]
 
 Measures the calls of package shmem, in the columns of the OSU micro-benchmarks.

@@ -22,7 +22,7 @@ const exampleProgram = "oshrun -n 4 graph500 --scale 16"
 
 // partFlags are the flags that each part of a job has for itself, with what
 // they want.
-var partFlags = []string{"np", "x", "wdir"}
+var partFlags = []string{"np", "x", "wdir", "host", "hostfile", "per-node", "ppn", "nodes"}
 
 // apps turns what follows the flags of the first part into the programs of the
 // job: args is "program args [: flags program args]...".
@@ -37,6 +37,9 @@ func (f *runFlags) apps(args []string, flags *pflag.FlagSet, stderr io.Writer) (
 		}
 		if len(parts) > 1 && !flags.Changed("np") {
 			return nil, inPart(i, usagef("oshrun -n 2 ./a : -n 3 ./b", "-n is not given, want a number of PEs for each program"))
+		}
+		if err = of.settleNumber(flags.Changed("np")); err != nil {
+			return nil, inPart(i, err)
 		}
 		app, err := of.app(words, stderr)
 		if err != nil {
@@ -78,7 +81,11 @@ func parsePart(args []string) (*runFlags, *pflag.FlagSet, []string, error) {
 	fs.SetInterspersed(false)
 	fs.Usage = func() {}
 	f.register(fs)
-	err := fs.Parse(rewrite(args, fs))
+	args, err := translate(args, fs)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	err = fs.Parse(args)
 	if errors.Is(err, pflag.ErrHelp) {
 		err = usagef("oshrun --help", "--help is not for one program")
 	} else if err != nil {
@@ -98,6 +105,15 @@ func parsePart(args []string) (*runFlags, *pflag.FlagSet, []string, error) {
 	return &f, fs, fs.Args(), err
 }
 
+// settleNumber takes the number of PEs from other flags if -n is not given.
+func (f *runFlags) settleNumber(isGiven bool) error {
+	n, err := f.countPEs(f.n, isGiven, isHere)
+	if err == nil && n > 0 && !isGiven {
+		f.n = n
+	}
+	return err
+}
+
 // app turns the flags and words of one part into a program of the job.
 func (f *runFlags) app(words []string, stderr io.Writer) (launch.App, error) {
 	switch {
@@ -108,7 +124,7 @@ func (f *runFlags) app(words []string, stderr io.Writer) (launch.App, error) {
 	case f.stats == statsAlone && (words[0] == statsAlone || strings.HasPrefix(words[0], "json:")):
 		return launch.App{}, usagef("--stats="+words[0], "--stats: %q stands apart, want it after =", words[0])
 	case f.n < 1:
-		return launch.App{}, usagef("oshrun -n 4 program", "-n: number of PEs %d, want 1 or more", f.n)
+		return launch.App{}, usagef("oshrun -n 4 program", "-n: number of PEs %d, want %s", f.n, launch.WantPEs())
 	}
 	app := launch.App{NPEs: f.n, Program: words[0], Args: words[1:], Dir: f.dir, Env: os.Environ()}
 	if builtins[app.Program] != nil {

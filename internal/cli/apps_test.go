@@ -92,7 +92,7 @@ func TestPartErrors(t *testing.T) {
 		"-n 1 true : -n 0 true":               {"program 2 of the job: -n: number of PEs 0"},
 		"-n 1 true : -n 1 --wdir /no/dir sh":  {`program 2 of the job: --wdir: "/no/dir"`},
 		"-n 1 true : -n 1 -x NO_SUCH_VAR sh":  {"program 2 of the job: -x: NO_SUCH_VAR is not set"},
-		"-n 1 true : -n 1 --no-such-flag sh":  {"program 2 of the job: unknown flag"},
+		"-n 1 true : -n 1 --no-such-flag sh":  {"program 2 of the job: unknown option --no-such-flag"},
 		"-n 1 true : -n 1 --help sh":          {"program 2 of the job: --help"},
 		"-n 1 --stdin 2 true : -n 1 true":     {"want a PE from 0 to 1"},
 		"-n 1 --wdir / true : --wdir= -n 1 a": {`program 2 of the job: --wdir: "", want a directory`},

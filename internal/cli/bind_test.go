@@ -102,13 +102,11 @@ func checkBinding(t *testing.T, top plan.Topology, flags string, r plan.Request)
 
 // What an outer launcher or taskset leaves is all there is.
 func TestBindingWithinSet(t *testing.T) {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
 	all, err := xunix.Affinity()
 	check(t, err)
 	last := all[len(all)-1:]
-	check(t, xunix.SetAffinity(last))
-	defer func() { check(t, xunix.SetAffinity(all)) }()
+	check(t, onForkThread(func() error { return xunix.SetAffinity(last) }))
+	defer func() { check(t, onForkThread(func() error { return xunix.SetAffinity(all) })) }()
 	j := start(t, "-n", "1", "--bind-to", "core", "t-pe", "wait")
 	pid := j.ready(1)[0]
 	for _, got := range threadLists(t, pid) {

@@ -22,19 +22,26 @@ import (
 func Execute(args []string, stdin *os.File, stdout, stderr io.Writer) int {
 	root := newRoot(stdin)
 	tools := newTools(root)
+	var err error
 	if isTool(args, tools) {
 		root.AddCommand(tools...)
+		if isCompletion(args[0]) {
+			args = translateIncomplete(args, root.Flags())
+		}
 	} else {
-		args = rewrite(args, root.Flags())
+		args, err = translate(args, root.Flags())
 	}
-	root.SetArgs(args)
-	root.SetOut(stdout)
-	root.SetErr(stderr)
-	err := root.Execute()
+	if err == nil {
+		root.SetArgs(args)
+		root.SetOut(stdout)
+		root.SetErr(stderr)
+		err = root.Execute()
+	}
 	if err == nil {
 		return launch.StatusOK
 	}
-	return report(stderr, err)
+	quiet, _ := root.Flags().GetBool("quiet") // the flag is there
+	return report(stderr, err, quiet)
 }
 
 // newTools returns the subcommands.
@@ -52,8 +59,7 @@ func isTool(args []string, tools []*cobra.Command) bool {
 	if len(args) == 0 {
 		return false
 	}
-	switch args[0] {
-	case cobra.ShellCompRequestCmd, cobra.ShellCompNoDescRequestCmd, "-h", "--help":
+	if args[0] == "-h" || args[0] == "--help" || isCompletion(args[0]) {
 		return true
 	}
 	for _, c := range tools {
@@ -62,6 +68,11 @@ func isTool(args []string, tools []*cobra.Command) bool {
 		}
 	}
 	return false
+}
+
+// isCompletion says whether the script of a shell asks for completion of what follows.
+func isCompletion(word string) bool {
+	return word == cobra.ShellCompRequestCmd || word == cobra.ShellCompNoDescRequestCmd
 }
 
 // usageError is an error in the command line itself.
@@ -77,9 +88,9 @@ func usagef(hint, format string, args ...any) error {
 	return &usageError{err: fmt.Errorf(format, args...), hint: hint}
 }
 
-// report prints an error with its hint and returns the exit status that it
+// report prints an error with its hint, unless quiet, and returns the exit status that it
 // stands for: the one place where that is decided.
-func report(stderr io.Writer, err error) int {
+func report(stderr io.Writer, err error, quiet bool) int {
 	var (
 		status *statusError
 		setUp  *launch.SetUpError
@@ -100,9 +111,9 @@ func report(stderr io.Writer, err error) int {
 	case errors.As(err, &usage) && usage.hint != "":
 		hint = usage.hint
 	}
-	fmt.Fprintf(stderr, "oshrun: %v\n", err)
-	if hint != "" {
-		fmt.Fprintf(stderr, "hint: %s\n", hint)
+	fmt.Fprintf(stderr, "oshrun: %s\n", launch.Printable(err.Error()))
+	if hint != "" && !quiet {
+		fmt.Fprintf(stderr, "hint: %s\n", launch.Printable(hint))
 	}
 	return code
 }
@@ -115,7 +126,7 @@ func flagError(err error) error {
 	}
 	switch f := bad.GetFlag(); {
 	case f.Name == "np":
-		return usagef("oshrun -n 4 program", "-n: number of PEs %q, want 1 or more", bad.GetValue())
+		return usagef("oshrun -n 4 program", "-n: number of PEs %q, want %s", bad.GetValue(), launch.WantPEs())
 	case f.Value.Type() == "bool":
 		return usagef("", "--%s: %q, want true or false", f.Name, bad.GetValue())
 	default:
@@ -143,6 +154,6 @@ func newRoot(stdin *os.File) *cobra.Command {
 	root.Flags().SortFlags = false
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return flagError(err) })
 	f.register(root.Flags())
-	f.completeWatchdog(root)
+	completeValues(root)
 	return root
 }

@@ -3,11 +3,14 @@ package cli
 import (
 	"bytes"
 	"errors"
+	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
 
 	"github.com/goshmem/goshmem/internal/launch"
+	"github.com/goshmem/goshmem/internal/testenv"
 )
 
 // The machine that tests run on has all that goshmem needs, whoever runs them.
@@ -132,5 +135,53 @@ func TestProgram(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	if f := program("sh", "hint")(); f.Status != healthMissing || f.Hint != "hint" {
 		t.Errorf("a program that is not in PATH: %+v", f)
+	}
+}
+
+// Which oshrun a shell finds: this one, Open MPI's, another, or none.
+func TestTryPath(t *testing.T) {
+	self, err := os.Executable()
+	check(t, err)
+	dir := func(name, target string) string {
+		d := t.TempDir()
+		if target == "" {
+			check(t, os.WriteFile(filepath.Join(d, name), []byte("#!/bin/sh\n"), 0o755))
+			target = name
+		}
+		if name != "oshrun" || target != name {
+			check(t, os.Symlink(target, filepath.Join(d, "oshrun")))
+		}
+		return d
+	}
+	ours, theirs, other, none := dir("x", self), dir("orterun", ""), dir("oshrun", ""), t.TempDir()
+	for path, want := range map[string]finding{
+		none + ":" + ours + ":" + theirs: {Status: healthOK, Value: "is this one"},
+		theirs + ":" + ours:              {Status: healthNote, Value: theirs + "/oshrun of Open MPI comes first"},
+		other + ":" + ours:               {Status: healthNote, Value: "another " + other + "/oshrun"},
+		none:                             {Status: healthNote, Value: "not in PATH"},
+	} {
+		got := tryPath(path)
+		if got.Status != want.Status || !strings.Contains(got.Value, want.Value) || (got.Hint == "") != (got.Status == healthOK) {
+			t.Errorf("PATH=%s: %+v, want %+v", path, got, want)
+		}
+	}
+}
+
+// Without /dev/null most jobs cannot be started, and a file in its place keeps what is written.
+func TestDoctorNull(t *testing.T) {
+	dir := t.TempDir()
+	check(t, os.WriteFile(dir+"/file", nil, 0o600))
+	for path, want := range map[string]health{os.DevNull: healthOK, dir + "/none": healthMissing, dir + "/file": healthNote} {
+		if f := tryNull(path); f.Status != want || (f.Hint == "") != (want == healthOK) {
+			t.Errorf("%s: %+v, want %s", path, f, want)
+		}
+	}
+	testenv.Need(t, testenv.Namespaces)
+	j := prepare(t, "doctor")
+	j.inNamespaces("--mount", "mount -t tmpfs none /dev")
+	j.begin()
+	j.expect(4, "missing dev_null")
+	if said := j.stdout.String(); !strings.Contains(said, "open /dev/null: no such file") {
+		t.Errorf("%s", said)
 	}
 }

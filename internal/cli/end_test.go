@@ -145,6 +145,40 @@ func TestInterrupt(t *testing.T) {
 	j.expect(143, "SIGTERM: ending 3 PEs")
 }
 
+// A timeout says in which call of the library each PE is, those in the same one in one line.
+func TestTimeoutTellsCalls(t *testing.T) {
+	for name, x := range map[string]struct {
+		args  []string
+		stop  bool // the first PE that is ready
+		words []string
+	}{
+		"wait": {[]string{"-n", "3", "t-pe", "barrier"}, false, []string{
+			"PEs 0-1 are in shmem.(*World).Barrier, called at main_test.go:", "PE 2 is in shmem.WaitUntil[...], called at main_test.go:",
+			", and wait for PE 2\n",
+		}},
+		"lock":     {[]string{"-n", "3", "t-awaits", "lock"}, false, []string{"PEs 0, 2 are in shmem.Lock.Acquire, called at awaits_test.go:", ", and wait for PE 1\n"}},
+		"receive":  {[]string{"-n", "3", "t-awaits", "receive"}, false, []string{"mpi.Recv[...], called at awaits_test.go:", ": PE 2 waits for PE 0, PE 0 waits for PE 1, PE 1 waits for PE 2\n"}},
+		"left":     {[]string{"-n", "1", "t-pe", "linger"}, false, []string{"still running: PE 0", "PE 0 has left the job (Finalize) and still runs\n"}},
+		"compute":  {[]string{"-n", "1", "t-pe", "spin"}, false, []string{"PE 0 is in ", "(cli.testPE)"}},
+		"stranger": {[]string{"-n", "2", "sh", "-c", "echo ready $$; exec sleep 1000"}, false, []string{"PEs 0-1 are not Go programs that have joined"}},
+		"stopped":  {[]string{"-n", "2", "t-pe", "ignore"}, true, []string{"did not say within 500ms where it is", "is in shmem.WaitUntil[...]"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			j := start(t, append([]string{"--timeout", "5"}, x.args...)...)
+			pids := j.ready(number(x.args[1]))
+			if x.stop {
+				check(t, syscall.Kill(pids[0], syscall.SIGSTOP))
+			}
+			status, said := j.ended(testPatience)
+			if !x.stop && strings.Contains(said, "did not say within 500ms where it is: it is stopped, or has no processor") {
+				x.words = nil // true on a machine under load
+			}
+			j.check(status, said, 124, x.words)
+		})
+	}
+}
+
 // A timeout ends the job and names who still ran.
 func TestTimeout(t *testing.T) {
 	t.Parallel()

@@ -24,10 +24,11 @@ With --json, one object:
   os, arch        what it was built for, as Go names them
   builtins        array of the names of the programs inside oshrun
   build_settings  array of {key, value}, as the go command recorded them
-  environment     array of {name, value, origin, doc, error}: every variable
+  environment     array of {name, value, origin, doc, error, internal}: every variable
                   that goshmem reads, with the value in effect; origin is
                   default, environment, deprecated alias or set by oshrun;
-                  error is empty unless the value cannot be used`
+                  error is empty unless the value cannot be used; internal
+                  is true for what oshrun sets for PEs and users need not`
 
 // infoReport is what oshrun info prints; infoHelp documents it.
 type infoReport struct {
@@ -53,6 +54,8 @@ type variable struct {
 	Origin string `json:"origin"`
 	Doc    string `json:"doc"`
 	Error  string `json:"error"`
+	// Internal says that oshrun sets the variable for PEs whatever the user says.
+	Internal bool `json:"internal"`
 }
 
 // newInfo returns the command that says what this oshrun is.
@@ -89,7 +92,7 @@ func gatherInfo(builtins []string, lookup envvar.Lookup) *infoReport {
 		}
 	}
 	for _, s := range envvar.Effective(lookup) {
-		v := variable{Name: s.Name, Value: s.Value, Origin: string(s.Origin), Doc: s.Doc}
+		v := variable{Name: s.Name, Value: s.Value, Origin: string(s.Origin), Doc: s.Doc, Internal: s.SetBy == envvar.Oshrun}
 		if s.Err != nil {
 			v.Error = s.Err.Error()
 		}
@@ -118,15 +121,26 @@ func (r *infoReport) text() []byte {
 	}
 	tabulate(&b, rows)
 	b.WriteString("\n")
-	rows = [][]string{{"VARIABLE", "VALUE", "ORIGIN", "MEANING"}}
+	r.appendVariables(&b, "VARIABLE", false)
+	b.WriteString("\n")
+	r.appendVariables(&b, "SET BY OSHRUN FOR PES", true)
+	return b.Bytes()
+}
+
+// appendVariables appends the table of the variables that users set, or of those
+// that are oshrun's own affair.
+func (r *infoReport) appendVariables(b *bytes.Buffer, title string, internal bool) {
+	rows := [][]string{{title, "VALUE", "ORIGIN", "MEANING"}}
 	for _, v := range r.Environment {
+		if v.Internal != internal {
+			continue
+		}
 		rows = append(rows, []string{v.Name, orQuotes(v.Value), v.Origin, v.Doc})
 		if v.Error != "" {
 			rows = append(rows, []string{"", "", "", "error: " + v.Error})
 		}
 	}
-	tabulate(&b, rows)
-	return b.Bytes()
+	tabulate(b, rows)
 }
 
 // orQuotes makes an empty value visible.

@@ -44,6 +44,24 @@ func TestInfo(t *testing.T) {
 	}
 }
 
+// What users set stands apart from what oshrun sets for PEs.
+func TestInfoSeparates(t *testing.T) {
+	text, err := say(t, "info")
+	users, internals, both := strings.Cut(text, "SET BY OSHRUN FOR PES")
+	if err != nil || !both {
+		t.Fatalf("one table: %v\n%s", err, text)
+	}
+	for _, v := range envvar.All() {
+		of, other := users, internals
+		if v.SetBy == envvar.Oshrun {
+			of, other = internals, users
+		}
+		if line := "\n" + v.Name + " "; !strings.Contains(of, line) || strings.Contains(other, line) {
+			t.Errorf("%s, set by %s, is in the wrong table", v.Name, v.SetBy)
+		}
+	}
+}
+
 func TestInfoJSON(t *testing.T) {
 	t.Setenv(envvar.SymmetricSize, "1x")
 	t.Setenv(envvar.Log, "warn")

@@ -129,20 +129,30 @@ func (p *collPE) begin(seed uint64) (err error) {
 	return err
 }
 
-// try makes one collective and returns what survivors must have alike.
-func (p *collPE) try() (saw string, err error) {
-	tr := trials[p.rng.IntN(len(trials))]
-	p.tm = p.teams[p.rng.IntN(len(p.teams))]
-	n, root := 1+p.rng.IntN(40), p.rng.IntN(p.w.NPEs())
+// An attempt is a trial with its arguments, the same on all PEs.
+type attempt struct {
+	trial
+	n, root int
+}
+
+// draw picks the next attempt.
+func (p *collPE) draw() attempt {
+	a := attempt{trials[p.rng.IntN(len(trials))], 1 + p.rng.IntN(40), p.rng.IntN(p.w.NPEs())}
 	if p.rng.IntN(2) == 0 {
-		n = mostGiven - p.rng.IntN(500)
+		a.n = mostGiven - p.rng.IntN(500)
 	}
-	n += p.w.NPEs()
-	n = min(n, mostGiven)
+	a.n = min(a.n+p.w.NPEs(), mostGiven)
 	p.round++
+	return a
+}
+
+// try makes one collective of a team and returns what its survivors must have alike.
+func (p *collPE) try(tm *shmem.Team, tr attempt) (saw string, err error) {
+	p.tm = tm
+	n, root := tr.n, tr.root%tm.NPEs()
 	size := n
 	if tr.all {
-		size *= p.w.NPEs()
+		size *= tm.NPEs()
 	}
 	src, dst := p.src.Slice(0, size), p.dst.Slice(0, size)
 	if tr.inPlace {
@@ -161,7 +171,7 @@ func (p *collPE) try() (saw string, err error) {
 	p.who = o.Contributors
 	saw = fmt.Sprint(p.round, tr.name, o)
 	var dead *shmem.PEError
-	if errors.As(err, &dead) && tr.name == "broadcast" && slices.Equal(dead.PEs, []int{root}) && slices.Equal(o.Failed, dead.PEs) {
+	if errors.As(err, &dead) && tr.name == "broadcast" && slices.Equal(dead.PEs, []int{p.inWorld(root)}) && slices.Equal(o.Failed, []int{root}) {
 		err = nil
 	}
 	if err == nil && tr.name != "broadcast" && !slices.Contains(p.who, me) {
@@ -179,6 +189,12 @@ func (p *collPE) try() (saw string, err error) {
 		err = fmt.Errorf("round %d, %s of %d elements in place %v, %v: %w", p.round, tr.name, n, tr.inPlace, o, err)
 	}
 	return saw, err
+}
+
+// inWorld returns the PE of the world that is number i of the team.
+func (p *collPE) inWorld(i int) int {
+	pe, _ := p.tm.Translate(i, p.w.Team())
+	return pe
 }
 
 // testCollectives is the program: it makes collectives until the input of all PEs that
@@ -203,7 +219,8 @@ func testCollectives(args []string, stdout, stderr io.Writer) int {
 	for flags := uint64(0); flags == 0 && err == nil; {
 		for range 8 {
 			var saw string
-			if saw, err = p.try(); err != nil {
+			a := p.draw()
+			if saw, err = p.try(p.teams[p.rng.IntN(len(p.teams))], a); err != nil {
 				break
 			}
 			_, _ = io.WriteString(h, saw)
@@ -259,10 +276,7 @@ func (p *collPE) regroup(saw io.Writer) error {
 // once, and nobody hangs.
 func TestKillsInCollectives(t *testing.T) {
 	t.Parallel()
-	jobs := *killsEverywhere
-	if testing.Short() {
-		jobs = min(jobs, 40)
-	}
+	jobs := killsOr(200)
 	seed := uint64(time.Now().UnixNano())
 	const streams = 3
 	for stream := range streams {
@@ -287,9 +301,9 @@ func (k *killing) collectives(seed int) {
 	j.cmd.Stdin, j.theirs = theirs, append(j.theirs, theirs)
 	j.begin()
 	k.await(j, k.n)
-	victims := k.kill(j)
+	victims, over := k.kill(j)
 	check(k.t, input.Close())
-	status, stderr := j.ended(testPatience)
+	status, stderr := j.endedAfter(testPatience, func() { <-over })
 	slices.Sort(victims)
 	said := j.stdout.String()
 	if status != 3 || strings.Contains(said, " error ") {

@@ -124,6 +124,9 @@ func testStress(args []string, stdout, stderr io.Writer) int {
 		told.await(len(dead))
 		fmt.Fprintf(stdout, "PE %d failed %v\nPE %d told %v\n", me, dead, me, told.all())
 	}
+	if args[0] == "startup" { // one that left now could have ended before it is killed
+		_, _ = io.Copy(io.Discard, os.Stdin)
+	}
 	if err = w.Finalize(); err != nil {
 		fmt.Fprintln(stderr, err)
 		return 1
@@ -174,17 +177,26 @@ func (o *toldOf) all() []int {
 	return slices.Sorted(slices.Values(o.pes))
 }
 
-var killsEverywhere = flag.Int("kills", 200, "jobs of TestKillsEverywhere")
+var killsAsked = flag.Int("kills", 0, "jobs of TestKillsEverywhere and TestKillsInCollectives, and kills of TestKillsInMixedPrograms; 0: a few")
+
+// killsOr returns how many kills or jobs a test is to make: what was asked, or by default n,
+// and few in short tests.
+func killsOr(n int) int {
+	if *killsAsked > 0 {
+		n = *killsAsked
+	}
+	if testing.Short() {
+		n = min(n, 40)
+	}
+	return n
+}
 
 // TestKillsEverywhere kills PEs at random moments of every family of calls, under
 // --recover: each survivor reports those that were killed and nobody else, and ends
 // well.
 func TestKillsEverywhere(t *testing.T) {
 	t.Parallel()
-	jobs := *killsEverywhere
-	if testing.Short() {
-		jobs = min(jobs, 40)
-	}
+	jobs := killsOr(200)
 	var families []string
 	for name := range stressed {
 		families = append(families, name)
@@ -226,27 +238,38 @@ func (k *killing) run() {
 		ready = 0
 	}
 	k.await(j, ready)
-	victims := k.kill(j)
+	victims, over := k.kill(j)
 	check(k.t, input.Close())
-	status, said := j.ended(testPatience)
+	status, said := j.endedAfter(testPatience, func() { <-over })
 	slices.Sort(victims)
 	k.judge(j.stdout.String(), said, status, victims)
 }
 
-// kill kills some PEs, one after the other, and returns which when oshrun has said so.
-func (k *killing) kill(j *job) (victims []int) {
+// kill kills some PEs, one after the other, and returns which when oshrun has said so, or
+// has ended. It reads the rest of the output: over is closed when that has ended.
+func (k *killing) kill(j *job) (victims []int, over <-chan struct{}) {
 	spin(time.Duration(k.rng.IntN(3000)) * time.Microsecond)
 	victims = k.rng.Perm(k.n)[:1+k.rng.IntN(k.n-1)]
 	for _, pe := range victims {
 		_ = syscall.Kill(k.pids[pe], syscall.SIGKILL) // it may have ended well
 		spin(time.Duration(k.rng.IntN(500)) * time.Microsecond)
 	}
-	if k.family != "finalize" {
-		for _, pe := range victims {
-			<-j.stderr.says(fmt.Sprintf("PE %d (pid %d) was killed by signal 9 (SIGKILL)", pe, k.pids[pe]))
+	over = j.rest()
+	if k.family == "finalize" {
+		return victims, over
+	}
+	for _, pe := range victims {
+		select {
+		case <-j.stderr.says(k.death(pe)):
+		case <-over: // judge misses what oshrun did not say
 		}
 	}
-	return victims
+	return victims, over
+}
+
+// death is what oshrun says of a PE that was killed.
+func (k *killing) death(pe int) string {
+	return fmt.Sprintf("PE %d (pid %d) was killed by signal 9 (SIGKILL)", pe, k.pids[pe])
 }
 
 // await reads what the PEs say until all have begun and some are ready.
@@ -255,7 +278,11 @@ func (k *killing) await(j *job, ready int) {
 	for len(k.pids) < k.n || ready > 0 {
 		line, err := j.out.ReadString('\n')
 		j.stdout.WriteString(line)
-		check(k.t, err)
+		if err != nil {
+			status, said := j.endedAfter(testPatience, func() {})
+			k.t.Fatalf("the output has ended (%v) with %d of %d PEs begun and %d still to be ready, status %d\n%s\n%s",
+				err, len(k.pids), k.n, ready, status, &j.stdout, said)
+		}
 		var pe, pid int
 		if n, _ := fmt.Sscanf(line, "began %d %d", &pe, &pid); n == 2 {
 			k.pids[pe] = pid
@@ -272,7 +299,7 @@ func (k *killing) judge(said, stderr string, status int, victims []int) {
 	truth := fmt.Sprint(victims)
 	if k.family == "finalize" { // some may have ended before they were killed
 		victims = slices.DeleteFunc(victims, func(pe int) bool {
-			return !strings.Contains(stderr, fmt.Sprintf("PE %d (pid %d) was killed", pe, k.pids[pe]))
+			return !strings.Contains(stderr, k.death(pe))
 		})
 		truth = fmt.Sprint(victims)
 	}
@@ -281,7 +308,12 @@ func (k *killing) judge(said, stderr string, status int, victims []int) {
 		want = 0
 	}
 	bad := func(format string, args ...any) {
-		k.t.Errorf("killed %s: %s\n%s\n%s", truth, fmt.Sprintf(format, args...), said, stderr)
+		k.t.Errorf("killed %s: %s\nstatus %d, output:\n%s\n%s", truth, fmt.Sprintf(format, args...), status, said, stderr)
+	}
+	for _, pe := range victims {
+		if !strings.Contains(stderr, k.death(pe)) {
+			bad("oshrun did not say %q", k.death(pe))
+		}
 	}
 	if status != want {
 		bad("status %d, want %d", status, want)

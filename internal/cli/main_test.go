@@ -26,10 +26,15 @@ const asOshrun = "GOSHMEM_TEST_AS_OSHRUN"
 func TestMain(m *testing.M) {
 	if os.Getenv(asOshrun) != "" {
 		builtins["t-pe"], builtins["t-pmix"], builtins["t-news"], builtins["t-stress"] = testPE, testClient, testNews, testStress
-		builtins["t-coll"] = testCollectives
+		builtins["t-coll"], builtins["t-unwind"], builtins["t-poll"] = testCollectives, testUnwind, testPoll
+		builtins["t-mixed"], builtins["t-busy"] = testMixed, testBusy
 		os.Exit(Execute(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 	}
-	_ = flag.Set("test.parallel", "4") // unless the command line says otherwise: most of these wait, and compute little
+	_ = flag.Set("test.parallel", "4")  // unless the command line says otherwise: most of these wait, and compute little
+	if signal.Ignored(syscall.SIGHUP) { // as under nohup: programs that the tests start are not to inherit it
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
+	}
+	go startChildren()
 	os.Exit(m.Run())
 }
 
@@ -75,8 +80,12 @@ func testPE(args []string, stdout, stderr io.Writer) int {
 	case mode == "wait", mode == "ignore", mode == "touch", mode == "barrier" && me == last:
 		err = shmem.WaitUntil(w.Ctx(), x, shmem.EQ, -1)
 	case mode == "spin", mode == "lateexit":
-		for {
-			_ = x.Local()[0]
+		for mine := x.Local(); ; {
+			_ = mine[0]
+		}
+	case mode == "linger": // runs on after its farewell
+		if err = w.Finalize(); err == nil {
+			time.Sleep(time.Hour)
 		}
 	case mode == "lose": // ends without a farewell
 	case mode == "ok":
@@ -189,9 +198,23 @@ func prepare(t *testing.T, args ...string) *job {
 	return j
 }
 
+// inNamespaces lets oshrun run in namespaces of its own, as unshare makes them,
+// after a shell command.
+func (j *job) inNamespaces(kinds, command string) {
+	j.t.Helper()
+	unshare, err := exec.LookPath("unshare")
+	check(j.t, err)
+	args := append([]string{"unshare"}, strings.Fields(kinds)...)
+	if strings.Contains(kinds, "--fork") {
+		args = append(args, "--kill-child") // it would not end with its parent otherwise
+	}
+	j.cmd.Args = append(append(args, "sh", "-c", command+` && exec "$0" "$@"`, j.cmd.Path), j.cmd.Args[1:]...)
+	j.cmd.Path = unshare
+}
+
 func (j *job) begin() {
 	j.t.Helper()
-	check(j.t, j.cmd.Start())
+	check(j.t, startChild(j.cmd))
 	for _, f := range j.theirs {
 		_ = f.Close()
 	}
@@ -212,6 +235,14 @@ func (j *job) ready(n int) (pids []int) {
 		}
 	}
 	return pids
+}
+
+// rest reads the rest of the output, and closes what it returns when oshrun has ended: the
+// PEs write to pipes of oshrun's.
+func (j *job) rest() <-chan struct{} {
+	over := make(chan struct{})
+	go func() { _, _ = io.Copy(&j.stdout, j.out); close(over) }()
+	return over
 }
 
 // ended waits for oshrun and then for every process of the job to end, checks

@@ -14,22 +14,36 @@ const outputWords = "tag, timestamp, merge, raw or dir=D"
 func (f *runFlags) setOutput(o *launch.Options) error {
 	for _, word := range f.output {
 		switch dir, isDir := strings.CutPrefix(word, "dir="); {
-		case word == "tag":
+		case word == "tag", word == "rank", word == "tag-detailed", word == "tag-fullname":
 			o.Output.Tag = true
 		case word == "timestamp":
 			o.Output.Timestamp = true
-		case word == "merge":
+		case word == "merge", word == "merge-stderr-to-stdout":
 			o.Output.Merge = true
 		case word == "raw":
 			o.Output.Raw = true
 		case isDir && dir != "":
 			o.Output.Dir = dir
+		case strings.HasPrefix(word, "file="):
+			return usagef("--output dir=logs", "--output: %q, want dir=D: each PE has a directory of its own", word)
 		default:
 			return usagef("--output tag,timestamp,dir=logs", "--output: %q, want %s", word, outputWords)
 		}
 	}
 	if err := o.Output.Check(); err != nil {
 		return usagef("--output raw,dir=logs", "--output: %w", err)
+	}
+	return f.setPTY(o)
+}
+
+func (f *runFlags) setPTY(o *launch.Options) error {
+	switch {
+	case f.pty && f.noPTY:
+		return usagef("--pty", "--pty and --no-pty: want one of them")
+	case f.pty:
+		o.PTY = launch.PTYAlways
+	case f.noPTY:
+		o.PTY = launch.PTYNever
 	}
 	return nil
 }
@@ -60,8 +74,10 @@ broken by a newline. The same goes for very long lines that pause for 1 s or
 are longer than 64 MB.`},
 	{"order", `what a PE writes to one stream stays in order. Its two streams are in order to
 each other with merge, and, without tag and dir, wherever oshrun's own two are
-one terminal, file or pipe; otherwise a PE that changes between them quickly
-may see lines change places.`},
+one file or pipe; otherwise a PE that changes between them quickly may see
+lines change places. Where merge, or one terminal, puts them together and
+standard output is a pseudo terminal, its lines still come before those of
+standard error that were written later, but not the other way round.`},
 	{"the end", `what a PE had written when it ended or was killed comes first, and then what
 oshrun says about it. Output that is not read is cut, and that is said, when a
 job that failed has waited 2 s for its reader, or 5 s in all, and 1.6 s after a
@@ -72,8 +88,15 @@ Its own messages and its log wait for nobody; lines of the log that find no room
 are counted.`},
 	{"closed outputs", `an output that was closed when oshrun began, as by >&-, is like /dev/null to it: what
 goes there is dropped, and the status does not tell.`},
-	{"terminals", `PEs see pipes. oshrun leaves the modes of a terminal alone, and an interrupt
-that is typed reaches every PE once. PEs may write to /dev/tty.`},
+	{"--pty, --no-pty", `whether the standard output of PEs is a pseudo terminal; by default it is where
+oshrun's own is a terminal. Programs show lines at once on a terminal, and hold
+4 KB or more back in a pipe. The terminal changes no byte, has the window size of
+oshrun's, and nobody types there. Standard input and standard error are never a
+terminal. Without pseudo terminals PEs get pipes, which is said if --pty asked
+for them.`},
+	{"terminals", `oshrun leaves the modes of its terminal alone, and an interrupt that is typed
+reaches every PE once. The PEs that read it (--stdin) may also open /dev/tty;
+others mostly have sessions without a terminal: oshrun help signals.`},
 }
 
 // outputData returns the facts for JSON, where lines have no length.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
@@ -28,11 +29,13 @@ var probes = []probe{
 	{"subreaper", false, trySubreaper},
 	{"open_files", false, tryOpenFiles},
 	{"temp_dir", false, tryTempDir},
+	{"dev_null", true, func() finding { return tryNull(os.DevNull) }},
 	{"namespaces", false, tryNamespaces},
 	{"user_namespaces", false, tryUserNamespaces},
 	{"bpf", false, tryBPF},
 	{"btf", false, tryBTF},
 	{"watchdog", false, tryWatchdog},
+	{"oshrun", false, func() finding { return tryPath(os.Getenv("PATH")) }},
 	{"mpicc", false, program("mpicc", "builds MPI programs in C, which goshmem does without; Debian: apt install libopenmpi-dev openmpi-bin")},
 	{"oshcc", false, program("oshcc", "builds OpenSHMEM programs in C, for comparison; Debian: apt install libopenmpi-dev openmpi-bin")},
 	{"mpiexec.hydra", false, program("mpiexec.hydra", "MPICH's launcher, for comparison; Debian: apt install mpich")},
@@ -151,6 +154,68 @@ func tryTempDir() finding {
 		err = os.Remove(dir)
 	}
 	return tried(err, os.TempDir()+" is writable", "set TMPDIR to a directory that you may write to")
+}
+
+// tryNull looks whether a file is as /dev/null is to be.
+func tryNull(path string) finding {
+	const hint = "PEs that read no input have it as their standard input; as root: mount /dev, or mknod -m 666 /dev/null c 1 3"
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return missing(err, hint)
+	}
+	defer func() { _ = f.Close() }() // nothing was written
+	st, err := f.Stat()
+	switch {
+	case err != nil:
+		return missing(err, hint)
+	case st.Mode()&os.ModeCharDevice == 0:
+		return noted(path+" is not the device of this name: what programs write there stays", hint)
+	}
+	return fine("%s is there", path)
+}
+
+// tryPath says which program a shell finds as oshrun: Open MPI has one by that name.
+func tryPath(path string) finding {
+	self, err := os.Executable()
+	if err != nil {
+		return missing(err, "which oshrun a shell finds first is not known")
+	}
+	hint := "put it in front: PATH=" + filepath.Dir(self) + ":$PATH"
+	for _, dir := range filepath.SplitList(path) {
+		first := filepath.Join(dir, "oshrun")
+		if st, err := os.Stat(first); err != nil || st.IsDir() || st.Mode()&0o111 == 0 {
+			continue
+		}
+		switch {
+		case sameFile(first, self):
+			return fine("%s is this one", first)
+		case ofOpenMPI(first):
+			return noted(first+" of Open MPI comes first in PATH, this one is "+self, hint)
+		}
+		return noted("another "+first+" comes first in PATH, this one is "+self, hint)
+	}
+	return noted("not in PATH, this one is "+self, hint)
+}
+
+// sameFile says whether two names are of one file.
+func sameFile(a, b string) bool {
+	x, err := os.Stat(a)
+	if err != nil {
+		return false
+	}
+	y, err := os.Stat(b)
+	return err == nil && os.SameFile(x, y)
+}
+
+// ofOpenMPI says whether a program is Open MPI's launcher: a link to orterun, prterun
+// or mpirun, as they are installed. It is not started.
+func ofOpenMPI(path string) bool {
+	target, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return false
+	}
+	base := filepath.Base(target)
+	return base == "orterun" || base == "prterun" || strings.HasPrefix(base, "mpirun") || sameFile(path, filepath.Join(filepath.Dir(path), "orterun"))
 }
 
 // program returns a probe for a program in PATH.

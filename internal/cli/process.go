@@ -26,11 +26,11 @@ type processFlags struct {
 }
 
 func (f *processFlags) registerProcesses(fs *pflag.FlagSet) {
-	fs.StringVar(&f.bindTo, "bind-to", "", "bind each PE to a `core`, to a numa node, or none; core:overload-allowed lets\nseveral share one. By default each PE has its share of the cores, and with\nmore PEs than cores none is bound")
-	fs.StringVar(&f.mapBy, "map-by", "", "`core`: PEs go to the cores one by one, and are bound to them; slot, the\ndefault: with --bind-to numa in equal blocks, neighbors together")
+	fs.StringVar(&f.bindTo, "bind-to", "", "bind each PE to a `core`, hwthread, l3cache, numa node, socket, or none;\ncore:overload-allowed lets several share one. By default each PE has its share\nof the cores, and with more PEs than cores none is bound")
+	fs.StringVar(&f.mapBy, "map-by", "", "`core`: PEs go to the cores one by one, and are bound to them; likewise\nhwthread, l3cache, numa, socket: in turn; slot, the default: in order, bound to\nmore than a core in equal blocks, neighbors together")
 	fs.BoolVar(&f.report, "report-bindings", false, "say at the start where each PE runs")
 	fs.BoolVar(&f.stacks, "stacks", false, "when --timeout is over, or on SIGQUIT (Ctrl-\\), print the stacks of all\ngoroutines of the PEs that are Go programs")
-	fs.StringVar(&f.pprof, "pprof", "", "write a CPU and a heap profile of each PE to `DIR`/pe.N.cpu.pprof and\npe.N.heap.pprof when it ends; one that is killed leaves none")
+	fs.StringVar(&f.pprof, "pprof", "", "write a CPU and a heap profile of each PE to `DIR`/pe.N.cpu.pprof and\npe.N.heap.pprof when it ends; names of PEs of spawned job J begin with job.J.\nOne that is killed leaves none; oshrun says\nwhich PEs have left none, and why")
 	fs.StringVar(&f.stats, "stats", "", "print at the end what each PE has used, as a table, or, as\n--stats=`json:FILE`, write it to a file; oshrun help stats")
 	fs.Lookup("stats").NoOptDefVal = statsAlone
 }
@@ -41,13 +41,10 @@ const statsAlone = "table"
 // setProcesses applies the flags.
 func (f *processFlags) setProcesses(o *launch.Options) error {
 	o.Stacks = f.stacks
-	if err := f.setBinding(o); err != nil {
-		return err // and nothing is made in the file system
-	}
 	return errors.Join(f.setPprof(o), f.setStats(o))
 }
 
-func (f *processFlags) setBinding(o *launch.Options) (err error) {
+func (f *runFlags) setBinding(o *launch.Options) (err error) {
 	b := &o.Binding
 	b.Report = f.report
 	if f.bindTo != "" {
@@ -56,11 +53,9 @@ func (f *processFlags) setBinding(o *launch.Options) (err error) {
 		}
 	}
 	if f.mapBy != "" {
-		if b.Map, err = plan.ParseMap(f.mapBy); err != nil {
-			return usagef("--map-by core", "--map-by: %w", err)
-		}
+		b.Map, err = f.parseMapBy()
 	}
-	return nil
+	return err
 }
 
 // setPprof makes the directory and tells the PEs of it.

@@ -8,12 +8,14 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/goshmem/goshmem/internal/launch"
 	"github.com/goshmem/goshmem/shmem"
 )
 
@@ -234,6 +236,9 @@ func TestPprof(t *testing.T) {
 			if want := pprofNames(x.pes...); !slices.Equal(names, want) {
 				t.Errorf("files %q, want %q", names, want)
 			}
+			if said := j.stderr.String(); len(x.pes) == 1 != strings.Contains(said, "--pprof: no profile of PE 1: it exited with status 3 without Finalize") {
+				t.Errorf("stderr, want a word on PEs without a profile, if there are any:\n%s", said)
+			}
 			if x.name == "of something" && !strings.Contains(text["pe.1.cpu.pprof"], "/cli.burn") {
 				t.Error("a CPU profile knows nothing of what the PE did")
 			}
@@ -241,15 +246,62 @@ func TestPprof(t *testing.T) {
 	}
 }
 
+// The profiles of a spawned job stand beside those of the job that has spawned it.
+func TestPprofOfSpawned(t *testing.T) {
+	dir := t.TempDir()
+	start(t, "-n", "1", "--pprof", dir, spawner(t), "2", self(t), "pe", "t-pe", "ok").expect(0, "--pprof: no profile of PE 0: it called neither")
+	names, _ := profiles(t, dir)
+	if want := []string{"job.1.pe.0.cpu.pprof", "job.1.pe.0.heap.pprof", "job.1.pe.1.cpu.pprof", "job.1.pe.1.heap.pprof"}; !slices.Equal(names, want) {
+		t.Errorf("files %q, want %q", names, want)
+	}
+}
+
+// Each PE leaves its profiles or is named with why it has not: the one that was killed, and one that has no processor
+// when it is asked.
 func TestPprofOfKilled(t *testing.T) {
 	dir := t.TempDir()
 	j := start(t, "-n", "3", "--pprof", dir, "t-pe", "wait")
 	check(t, syscall.Kill(j.ready(3)[0], syscall.SIGKILL))
 	_, said := j.ended(testPatience)
 	names, _ := profiles(t, dir)
-	if len(names) != 4 || !strings.Contains(said, "killed by signal 9") {
-		t.Errorf("files %q, want those of two PEs; stderr:\n%s", names, said)
+	if len(names) > 4 || !strings.Contains(said, ": it was killed by signal 9 (SIGKILL)\n") {
+		t.Errorf("files %q, want those of two PEs at most; stderr:\n%s", names, said)
 	}
+	told := 0
+	for line := range strings.Lines(said) {
+		if _, list, found := strings.Cut(line, "--pprof: no profile of PE"); found {
+			list, _, _ = strings.Cut(list, ":")
+			told += 1 + strings.Count(list, ",") + strings.Count(list, "-") // of three PEs
+			if strings.Contains(list, "0-2") {
+				told++
+			}
+		}
+	}
+	if told+len(names)/2 != 3 {
+		t.Errorf("files %q, want each of the three PEs to have left two or to be told of; stderr:\n%s", names, said)
+	}
+}
+
+// A PE that cannot answer leaves no profile; those of an earlier job do not stand for it.
+func TestPprofOfSilent(t *testing.T) {
+	dir := t.TempDir()
+	j := start(t, "-n", "2", "--pprof", dir, "t-pe", "ignore")
+	check(t, syscall.Kill(j.ready(2)[0], syscall.SIGSTOP))
+	check(t, j.cmd.Process.Signal(os.Interrupt))
+	for names := []string(nil); len(names) < 2; { // those of the other PE
+		var err error
+		names, err = filepath.Glob(filepath.Join(dir, "*.pprof"))
+		check(t, err)
+		runtime.Gosched()
+	}
+	check(t, j.cmd.Process.Signal(os.Interrupt)) // kills at once
+	_, said := j.ended(testPatience)
+	killed := strings.Contains(said, ": it was killed by signal 9 (SIGKILL)\n")
+	late := strings.Contains(said, ": it was asked for it at the end of the job and did not answer within 500ms\n")
+	if killed == late || strings.Count(said, "no profile of PE ") != 1 { // late: the other PE took as long
+		t.Errorf("stderr, want a word on the PE that was stopped, and on no other:\n%s", said)
+	}
+	start(t, "-n", "2", "--pprof", dir, "true").expect(0, "--pprof: no profile of PEs 0-1: it called neither shmem.Init nor mpi.Init")
 }
 
 // What a PE has used is told of all of them, however they end.
@@ -266,7 +318,7 @@ func TestStats(t *testing.T) {
 	check(t, err)
 	var r statsReport
 	check(t, json.Unmarshal(raw, &r))
-	if r.Status != 137 || len(r.PEs) != 3 || r.Wall <= 0 || r.MaxRSS < 1<<20 {
+	if r.Status != 137 || len(r.PEs) != 3 || r.Wall <= 0 || r.MaxRSS == nil || *r.MaxRSS < 1<<20 {
 		t.Errorf("%s", raw)
 	}
 	user := 0.0
@@ -286,13 +338,74 @@ func TestStats(t *testing.T) {
 	start(t, "-n", "1", "--stats=json:/dev/full", "t-pe", "ok").expect(1, "--stats: write /dev/full: no space left")
 }
 
+// Memory is told of PEs, and not of oshrun, from which they are started.
+func TestStatsMemory(t *testing.T) {
+	memory := func(status int, args ...string) (pes []*uint64) {
+		name := filepath.Join(t.TempDir(), "stats.json")
+		j := start(t, append([]string{"--stats=json:" + name}, args...)...)
+		if status != 0 {
+			j.ready(1)
+			check(t, j.cmd.Process.Signal(syscall.SIGTERM))
+		}
+		j.expect(status)
+		raw, err := os.ReadFile(name)
+		check(t, err)
+		var r statsReport
+		check(t, json.Unmarshal(raw, &r))
+		for _, p := range r.PEs {
+			pes = append(pes, p.MaxRSS)
+		}
+		return pes
+	}
+	describe := func(m *uint64) string {
+		if m == nil {
+			return "not known"
+		}
+		return fmt.Sprint(*m)
+	}
+	const least, small = 300 << 10, 8 << 20 // of programs that are smaller than oshrun and say nothing to it
+	if m := memory(0, "-n", "1", "true"); len(m) != 1 || m[0] != nil && *m[0] > small {
+		t.Errorf("a program that ends at once: %v, want its memory, or nothing known", m)
+	}
+	for _, m := range memory(0, "-n", "2", "sh", "-c", "sleep 0.3") {
+		if m == nil || *m < least || *m > small {
+			t.Errorf("a shell: %v, want its memory", describe(m))
+		}
+	}
+	for _, m := range memory(0, "-n", "2", "t-pe", "ok") {
+		if m == nil || *m < 1<<20 || *m > 1<<30 {
+			t.Errorf("a PE that leaves well: %v, want its memory", describe(m))
+		}
+	}
+	for _, m := range memory(143, "-n", "1", "t-pe", "spin") {
+		if m == nil || *m < 1<<20 || *m > 1<<30 {
+			t.Errorf("a PE that oshrun ends: %v, want its memory", describe(m))
+		}
+	}
+	const large = 200 << 20
+	for _, m := range memory(143, "-n", "1", "--heap-size", "1G", "t-pe", "touch", fmt.Sprint(large)) {
+		if m == nil || *m < large {
+			t.Errorf("a PE that has touched %d bytes: %v, want no less", large, describe(m))
+		}
+	}
+}
+
+// A column without a number has a dash.
+func TestStatsUnknownMemory(t *testing.T) {
+	table, err := statsTable(&launch.Stats{PEs: []launch.PEStats{{ID: "0"}}})
+	check(t, err)
+	if !strings.Contains(string(table), "  -        ") {
+		t.Errorf("%s", table)
+	}
+}
+
 // Mistakes in these flags.
 func TestProcessFlagErrors(t *testing.T) {
 	for args, want := range map[string]string{
-		"--bind-to cores true":                 `2 --bind-to: "cores", want none, core or numa`,
-		"--bind-to= true":                      `2 --bind-to: "", want none, core or numa`,
+		"--bind-to cores true":                 `2 --bind-to: "cores", want none, core, numa, socket, hwthread or l3cache`,
+		"--bind-to= true":                      `2 --bind-to: "", want none, core, numa, socket, hwthread`,
 		"--bind-to none:overload-allowed true": `2 --bind-to: "none:overload-allowed"`,
-		"--map-by socket true":                 `2 --map-by: "socket", want core or slot`,
+		"--map-by sockets true":                `2 --map-by: "sockets", want core, slot, numa`,
 		"--stats=xml true":                     `2 --stats: "xml", want table or json:FILE`,
 		"--stats json:x true":                  `2 --stats: "json:x" stands apart, want it after =`,
 		"--stats table true":                   `2 --stats: "table" stands apart`,

@@ -48,7 +48,7 @@ func TestRecoverEnds(t *testing.T) {
 	j.expect(124, "is over")
 	j = start(t, "-n", "2", "--recover", "t-pe", "ok")
 	j.expect(0)
-	j = start(t, "-n", "2", "--recover", "t-pe", "ignore")
+	j = start(t, "-n", "2", "--recover", "t-pe", "spin") // a wait would end with the other's death, and the job by itself
 	check(t, syscall.Kill(j.ready(2)[0], syscall.SIGKILL))
 	<-j.stderr.says("PEs that go on: 1")
 	check(t, j.cmd.Process.Signal(syscall.SIGTERM))

@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/goshmem/goshmem/internal/envvar"
 	"github.com/goshmem/goshmem/internal/launch"
+	"github.com/goshmem/goshmem/internal/plan"
 	"github.com/goshmem/goshmem/internal/xunix"
 )
 
@@ -37,7 +37,9 @@ flags stand before the first one.
 
   oshrun -n 1 ./master : -n 7 -x ROLE=worker ./worker
 
-Other uses: oshrun info, doctor, sim, noise, detect-bench, help [exit-codes|environment|output|signals|stats|watchdog], completion.`
+Other uses: oshrun info, doctor, sim, noise, detect-bench, help [exit-codes|environment|output|signals|stats|watchdog|mpirun], completion.
+
+Most options of mpirun, mpiexec.hydra and srun are understood: oshrun help mpirun.`
 
 // runFlags are the flags of a job.
 type runFlags struct {
@@ -45,6 +47,8 @@ type runFlags struct {
 	env     []string
 	dir     string
 	output  []string
+	pty     bool
+	noPTY   bool
 	stdin   string
 	timeout string
 	heap    string
@@ -54,6 +58,7 @@ type runFlags struct {
 	habits  bool // flags of other launchers that change nothing here
 	processFlags
 	watchdogFlags
+	habitFlags
 }
 
 func (f *runFlags) register(fs *pflag.FlagSet) {
@@ -61,46 +66,19 @@ func (f *runFlags) register(fs *pflag.FlagSet) {
 	fs.StringArrayVarP(&f.env, "x", "x", nil, "set `VAR=value` for the PEs, or pass VAR on (all variables are passed on anyway)")
 	fs.StringVar(&f.dir, "wdir", "", "working directory of the PEs")
 	fs.StringSliceVar(&f.output, "output", nil, "tag, timestamp, merge, raw, dir=`D`, or several with commas: begin each line\nwith [PE]<stream>, with the time; stderr into stdout; bytes as they come,\nnot by lines; copy to D/rank.N/stdout and stderr; oshrun help output")
+	fs.BoolVar(&f.pty, "pty", false, "let PEs write standard output to a pseudo terminal: programs then show lines at\nonce that they would hold back; the default where oshrun's own is a terminal")
+	fs.BoolVar(&f.noPTY, "no-pty", false, "let PEs write standard output to a pipe in any case")
 	fs.StringVar(&f.stdin, "stdin", "0", "which `PE` reads standard input: a number, all or none")
-	fs.StringVar(&f.timeout, "timeout", "", "end the job after `time`: seconds, or 90s, 5m, 1h30m; exit status 124")
+	fs.StringVar(&f.timeout, "timeout", "", "end the job after `time`: seconds, or 90s, 5m, 1h30m; exit status 124.\nSays in which call of the library each PE is, and for which PE it waits")
 	fs.StringVar(&f.heap, "heap-size", "", "symmetric heap of each PE in `bytes`: 512M, 4G; otherwise SHMEM_SYMMETRIC_SIZE")
 	fs.StringVar(&f.uri, "report-uri", "", "write to `file` how PMIx tools of the same user attach; -: to standard output")
 	fs.BoolVar(&f.recover, "recover", false, "let the other PEs go on when one has failed; exit status 3 if they finish well")
 	f.watchdogFlags.register(fs)
 	f.registerProcesses(fs)
+	f.registerHabits(fs)
 	fs.BoolVarP(&f.verbose, "verbose", "v", false, "say more: starts, ends, the library's log")
-	fs.BoolVar(&f.habits, "oversubscribe", false, "without effect: more PEs than cores is always allowed")
+	fs.BoolVar(&f.habits, "oversubscribe", false, "without effect: more PEs than cores are always allowed")
 	fs.BoolVar(&f.habits, "allow-run-as-root", false, "without effect: any user may run jobs")
-}
-
-// rewrite gives long flags written with one dash (-np 4) two, up to the first
-// word that is not a flag.
-func rewrite(args []string, fs *pflag.FlagSet) []string {
-	args = slices.Clone(args)
-	for i := 0; i < len(args); i++ {
-		a := args[i]
-		if len(a) < 2 || a[0] != '-' || a == "--" {
-			break
-		}
-		name, _, hasValue := strings.Cut(strings.TrimLeft(a, "-"), "=")
-		flag := fs.Lookup(name)
-		switch {
-		case flag != nil && len(name) > 1 && !strings.HasPrefix(a, "--"):
-			args[i] = "-" + a
-		case flag == nil && !strings.HasPrefix(a, "--"):
-			// Shorthands: -n 4, -n4, -vn 4: the first with a value ends it.
-			for k := range name {
-				if flag = fs.ShorthandLookup(name[k : k+1]); flag == nil || flag.NoOptDefVal == "" {
-					hasValue = hasValue || k+1 < len(name)
-					break
-				}
-			}
-		}
-		if flag != nil && flag.NoOptDefVal == "" && !hasValue {
-			i++
-		}
-	}
-	return args
 }
 
 // run starts the job.
@@ -130,7 +108,7 @@ func (f *runFlags) run(cmd *cobra.Command, args []string, stdin *os.File) error 
 	signal.Notify(pipes, syscall.SIGPIPE)
 	defer signal.Stop(pipes)
 	o.Signals, o.OwnsChildren = signals, true
-	if o.Log, err = logger(f.verbose); err != nil {
+	if o.Log, err = logger(f.verbose, hasColors(o.Stderr, os.Getenv("NO_COLOR"))); err != nil {
 		return err
 	}
 	status, err := launch.Run(cmd.Context(), *o)
@@ -146,7 +124,9 @@ func noneEmpty(fs *pflag.FlagSet) (err error) {
 	wants := map[string]string{
 		"wdir": "a directory", "output": outputWords, "timeout": "a positive number of seconds or a duration",
 		"heap-size": "a size such as 512M", "stdin": "a PE, all or none", "report-uri": "a file or -",
-		"bind-to": "none, core or numa", "map-by": "core or slot", "pprof": "a directory", "stats": "table or json:FILE",
+		"bind-to": strings.Join(plan.BindWords(), ", "), "map-by": strings.Join(plan.MapWords(), ", "), "pprof": "a directory", "stats": "table or json:FILE",
+		"cpu-set": "numbers of processors such as 0-3", "display": strings.Join(displayWords, ", "), "host": "a host", "hostfile": "a file",
+		"output-filename": "a directory", "per-node": "a number of PEs", "ppn": "a number of PEs", "nodes": "1",
 		"watchdog": "bpf, procconn, pidfd, sigchld or off", "hang-timeout": "a positive number of seconds or a duration",
 	}
 	fs.Visit(func(f *pflag.Flag) {
@@ -165,6 +145,12 @@ func (f *runFlags) options(cmd *cobra.Command, args []string) (*launch.Options, 
 	o := &launch.Options{Apps: apps, Verbose: f.verbose, Recover: f.recover, ReportURI: f.uri}
 	if err := errors.Join(f.setOutput(o), f.setStdin(o), f.setTimeout(o), f.setHeap(o), f.setWatchdog(o)); err != nil {
 		return nil, err
+	}
+	if err := f.setBinding(o); err != nil {
+		return nil, err // and nothing is made in the file system
+	}
+	if err := f.setHabits(o); err != nil || o.DryRun {
+		return o, err
 	}
 	return o, f.setProcesses(o)
 }
@@ -204,7 +190,7 @@ func (f *runFlags) setHeap(o *launch.Options) error {
 
 // logger returns what makes the log that -v and GOSHMEM_LOG ask for, nil for
 // none.
-func logger(verbose bool) (func(w io.Writer) zerolog.Logger, error) {
+func logger(verbose, colors bool) (func(w io.Writer) zerolog.Logger, error) {
 	level, err := envvar.LogLevel(os.LookupEnv)
 	if err != nil {
 		return nil, usagef("oshrun help environment", "%w", err)
@@ -220,21 +206,20 @@ func logger(verbose bool) (func(w io.Writer) zerolog.Logger, error) {
 		return nil, err
 	}
 	return func(w io.Writer) zerolog.Logger {
-		console := zerolog.ConsoleWriter{Out: w, TimeFormat: time.StampMicro}
-		return zerolog.New(console).Level(parsed).With().Timestamp().Logger()
+		console := zerolog.ConsoleWriter{Out: w, NoColor: !colors}
+		return zerolog.New(console).Level(parsed).Hook(zerolog.HookFunc(stamp))
 	}, nil
 }
 
-// completePrograms completes the program's name: built-in ones, then files.
-func completePrograms(_ *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveDefault
-	}
-	var names []string
-	for _, n := range builtinNames() {
-		if strings.HasPrefix(n, prefix) {
-			names = append(names, n)
-		}
-	}
-	return names, cobra.ShellCompDirectiveDefault
+// stamp adds the time to a line of the log as it is to be shown. zerolog itself keeps times in
+// whole seconds, by a variable for the whole process.
+func stamp(e *zerolog.Event, _ zerolog.Level, _ string) {
+	e.Str(zerolog.TimestampFieldName, time.Now().Format(time.StampMicro))
+}
+
+// hasColors says whether text for w may be colored: on a terminal, unless NO_COLOR
+// (https://no-color.org) is set to anything.
+func hasColors(w io.Writer, noColor string) bool {
+	f, isFile := w.(*os.File)
+	return isFile && noColor == "" && xunix.IsTerminal(f.Fd())
 }

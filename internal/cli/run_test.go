@@ -2,15 +2,19 @@ package cli
 
 import (
 	"bytes"
+	"io"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/goshmem/goshmem/internal/xunix"
 )
 
 // Flags end at the program; long flags may have one dash; what follows the
 // program is its own.
-func TestRewrite(t *testing.T) {
+func TestTranslateOwn(t *testing.T) {
 	fs := newRoot(nil).Flags()
 	for in, want := range map[string]string{
 		"-np 4 prog -np 5":                       "--np 4 prog -np 5",
@@ -23,8 +27,8 @@ func TestRewrite(t *testing.T) {
 		"prog -np 4":                             "prog -np 4",
 		"-output tag -stdin all -heap-size 1M p": "--output tag --stdin all --heap-size 1M p",
 	} {
-		if got := rewrite(strings.Fields(in), fs); !slices.Equal(got, strings.Fields(want)) {
-			t.Errorf("rewrite(%q) = %q, want %q", in, got, want)
+		if got, err := translate(strings.Fields(in), fs); err != nil || !slices.Equal(got, strings.Fields(want)) {
+			t.Errorf("translate(%q) = %q, %v, want %q", in, got, err, want)
 		}
 	}
 }
@@ -60,13 +64,18 @@ func TestUsageErrors(t *testing.T) {
 	}{
 		{"", 2, []string{"no program", "hint: oshrun -n 4 graph500"}},
 		{"-n 0 true", 2, []string{"-n", "0", "want 1 or more"}},
-		{"-n x true", 2, []string{`-n: number of PEs "x", want 1 or more`}},
+		{"-n x true", 2, []string{`-n: number of PEs "x", want 1 or more, and at most 1024 on a node`, "hint: oshrun -n 4"}},
+		{"-n 1e20 true", 2, []string{`-n: number of PEs "1e20", want 1 or more, and at most 1024 on a node`, "hint: oshrun -n 4"}},
+		{"-n 5000000 true", 4, []string{"number of PEs: 5000000, want 1 or more, and at most 1024 on a node", "hint: a smaller -n"}},
 		{"--verbose=perhaps true", 2, []string{`--verbose: "perhaps", want true`}},
 		{"--wdir= true", 2, []string{`--wdir: "", want a directory`}},
 		{"--output= true", 2, []string{`--output: "", want tag`}},
 		{"--timeout= true", 2, []string{`--timeout: "", want`}},
 		{"-n 8 --heap-size 30T true", 4, []string{"30T", "8 PEs", "want at most 128T together", "hint: "}},
-		{"-n 1025 true", 4, []string{"1025", "want 1 to 1024"}},
+		{"-n 1 --heap-size 200T true", 4, []string{"heap size 200T (--heap-size or SHMEM_SYMMETRIC_SIZE) of 1 PE:", "want at most 128T together, 64T each", "hint: --heap-size 64T\n"}},
+		{"-n 2 --heap-size 100T true", 4, []string{"heap size 100T", "of 2 PEs", "want at most 128T together, 65535G each", "hint: --heap-size 65535G, or fewer PEs"}},
+		{"-n 1025 true", 4, []string{"1025", "at most 1024"}},
+		{"--timeout 1e30 true", 2, []string{`"1e30"`, "at most 2562047h"}},
 		{"--no-such-flag true", 2, []string{"no-such-flag", "hint"}},
 		{"-n 2 --stdin 2 true", 2, []string{`"2"`, "0 to 1", "all"}},
 		{"--output tags true", 2, []string{`"tags"`, "want tag"}},
@@ -150,5 +159,83 @@ func TestEnvironment(t *testing.T) {
 	}, nil, &out, &said)
 	if want := "a=b c|/|0|divided\n"; status != 0 || out.String() != want {
 		t.Errorf("status %d, output %q, want %q; %s", status, out.String(), want, &said)
+	}
+}
+
+// The log has no escapes where it goes to no terminal, and says what is started.
+func TestLogIsPlain(t *testing.T) {
+	status, _, said := execute(t, "-v", "-n", "2", "true")
+	if status != 0 || strings.ContainsRune(said, 0x1b) {
+		t.Errorf("status %d, %q", status, said)
+	}
+	host, err := os.Hostname()
+	check(t, err)
+	for _, pe := range []string{"0", "1"} {
+		line := regexp.MustCompile(`(?m)^.* INF started .*$`)
+		found := slices.ContainsFunc(line.FindAllString(said, -1), func(l string) bool {
+			return strings.Contains(l, "pe="+pe+" ") && strings.Contains(l, "pid=") && strings.Contains(l, "node="+host) && strings.Contains(l, "/true")
+		})
+		if !found {
+			t.Errorf("the start of PE %s is not logged:\n%s", pe, said)
+		}
+	}
+}
+
+// Colors are for terminals, unless NO_COLOR is set.
+func TestColors(t *testing.T) {
+	_, terminal, err := xunix.OpenPTY()
+	if err != nil {
+		t.Skip(err)
+	}
+	null, err := os.Open(os.DevNull)
+	check(t, err)
+	for _, x := range []struct {
+		to      io.Writer
+		noColor string
+		want    bool
+	}{{terminal, "", true}, {terminal, "1", false}, {null, "", false}, {&bytes.Buffer{}, "", false}} {
+		if got := hasColors(x.to, x.noColor); got != x.want {
+			t.Errorf("colors for %T with NO_COLOR=%q: %t, want %t", x.to, x.noColor, got, x.want)
+		}
+	}
+}
+
+// A bad number of threads is refused, not ignored; an empty one is none.
+func TestMaxProcsValue(t *testing.T) {
+	for value, want := range map[string]int{"abc": 2, "0": 2, "2": 0, "": 0} {
+		status, _, said := execute(t, "-n", "1", "-x", "GOMAXPROCS="+value, "true")
+		if status != want || want > 0 && (!strings.Contains(said, `GOMAXPROCS="`+value+`", want an integer from 1`) || !strings.Contains(said, "hint: ")) {
+			t.Errorf("GOMAXPROCS=%s: status %d, want %d; %s", value, status, want, said)
+		}
+	}
+}
+
+// Names of programs do not command a terminal.
+func TestEscapesInNames(t *testing.T) {
+	dir := t.TempDir() + "/"
+	name := dir + "\x1b[31mred"
+	for _, args := range [][]string{{name}, {"--wdir", name, "true"}, {"--display", "map", "--do-not-launch", "-n", "1", dir + "\x1b[32mgreen"}} {
+		check(t, os.WriteFile(dir+"\x1b[32mgreen", []byte("#!/bin/sh\n"), 0o755))
+		_, _, said := execute(t, args...)
+		if strings.ContainsRune(said, 0x1b) || !strings.Contains(said, `\x1b[3`) {
+			t.Errorf("%q: %q", args, said)
+		}
+	}
+}
+
+// Counts that are whole numbers have no decimals.
+// Times of the log have microseconds.
+func TestLogTimes(t *testing.T) {
+	j := start(t, "-v", "-n", "4", "true")
+	status, said := j.ended(testPatience)
+	times := regexp.MustCompile(`(?m)^[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d\.(\d{6}) `).FindAllStringSubmatch(said, -1)
+	if status != 0 || len(times) < 4 || !slices.ContainsFunc(times, func(m []string) bool { return m[1] != "000000" }) {
+		t.Errorf("status %d, want 0 and lines with microseconds that are not all zero:\n%s", status, said)
+	}
+}
+
+func TestDecimals(t *testing.T) {
+	if got := decimals(25, 0.5, 1234567); !slices.Equal(got, []string{"25", "0.500", "1234567"}) {
+		t.Errorf("%q", got)
 	}
 }

@@ -65,33 +65,39 @@ func sayPE(args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
-// sayOnTerminal says what it is on, waits for an interrupt, and counts those
-// that come.
+// sayOnTerminal says what it is on, and each interrupt that comes, until it is
+// killed.
 func sayOnTerminal(pe int, stdout io.Writer) int {
 	interrupts := make(chan os.Signal, 10)
 	signal.Notify(interrupts, syscall.SIGINT)
-	for fd := range 3 {
-		st, err := os.NewFile(uintptr(fd), "fd").Stat()
-		if input := fd > 0 || pe == 0; err != nil || input && st.Mode()&os.ModeNamedPipe == 0 {
-			fmt.Fprintf(stdout, "descriptor %d is no pipe\n", fd)
-		}
+	var kinds []string
+	for _, f := range []*os.File{os.Stdin, os.Stdout, os.Stderr} {
+		kinds = append(kinds, kindOf(f))
 	}
+	fmt.Fprintf(stdout, "PE %d: %s\n", pe, strings.Join(kinds, " "))
 	tty, err := os.OpenFile("/dev/tty", os.O_WRONLY, 0)
 	if err == nil {
 		_, err = fmt.Fprintf(tty, "<tty of %d>\n", pe)
 	}
 	fmt.Fprintf(stdout, "ready %d %v\n", pe, err)
-	<-interrupts
-	n := 1
-	for over := time.After(300 * time.Millisecond); ; {
-		select {
-		case <-interrupts:
-			n++
-		case <-over:
-			fmt.Fprintf(stdout, "PE %d: %d interrupts\n", pe, n)
-			return 0
-		}
+	for n := 1; ; n++ {
+		<-interrupts
+		fmt.Fprintf(stdout, "PE %d: interrupt %d\n", pe, n)
 	}
+}
+
+// kindOf says whether a file is a pipe or a terminal.
+func kindOf(f *os.File) string {
+	st, err := f.Stat()
+	switch {
+	case err != nil:
+		return err.Error()
+	case st.Mode()&os.ModeNamedPipe != 0:
+		return "pipe"
+	case st.Mode()&os.ModeCharDevice != 0:
+		return "terminal"
+	}
+	return st.Mode().String()
 }
 
 // lineOf returns a line that tells whose it is and what is missing of it.

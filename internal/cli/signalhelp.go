@@ -12,7 +12,7 @@ type signalRow struct {
 var signalRows = []signalRow{
 	{"INT, TERM, HUP, QUIT", "go to the PEs and end the job; those that have not ended after 0.75 s are killed"},
 	{"INT, a second time", "kills all PEs at once"},
-	{"TSTP", "as Ctrl-Z: goes to the PEs and stops them and then oshrun; no time of --timeout passes"},
+	{"TSTP", "as Ctrl-Z: stops the PEs and then oshrun; PEs that handle it get it and have 0.25 s; no time of --timeout passes"},
 	{"CONT", "lets all go on"},
 	{"USR1, USR2, WINCH", "go to the PEs"},
 	{"KILL", "ends oshrun, and the kernel all that is in the PEs' process groups"},
@@ -29,6 +29,12 @@ func signalText() []byte {
 A signal for the PEs reaches the process group of each, so the program that a
 shell has started as well, and those of jobs that PEs have spawned. HUP is
 ignored where it was when oshrun began, as under nohup.
+
+A PE leads a session of its own (ps -o sid) if it has a processor or is linked
+to MPICH: the kernel then gives it as much time as any other session, for which
+the nice value of oshrun counts. Such a PE cannot open /dev/tty, and a TSTP that
+somebody else sends it has no effect. PEs that read the terminal, and those that
+take turns on a processor, stay in oshrun's session.
 
 A PE that fails ends the job. With --recover it is reported, the others go on
 and the status is 3 if some finish well; if none does, that of the first

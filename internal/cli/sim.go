@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"math"
 	"runtime"
 	"strconv"
 
@@ -33,6 +34,7 @@ func newSim() *cobra.Command {
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
+	cmd.SetFlagErrorFunc(simFlagError) // and of the simulations
 	cmd.AddCommand(newSimFTCO(), newSimAgree(), newSimExplore(), newSimFigures())
 	return cmd
 }
@@ -60,7 +62,7 @@ func (e experiment[R]) command(run func(cmd *cobra.Command) (R, error)) *cobra.C
 		Use:               e.name,
 		Short:             e.short,
 		Long:              e.long,
-		Args:              noArgs,
+		Args:              noSimArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if *e.parallel < 1 {
@@ -94,10 +96,22 @@ func (e experiment[R]) command(run func(cmd *cobra.Command) (R, error)) *cobra.C
 	return cmd
 }
 
-// decimals are the cells of figures.
+// noSimArgs refuses arguments of a simulation, such as the value of a flag that has none.
+func noSimArgs(cmd *cobra.Command, args []string) error {
+	if err := noArgs(cmd, args); err != nil {
+		return usagef(cmd.CommandPath()+" --help", "sim %w", err)
+	}
+	return nil
+}
+
+// decimals are the cells of figures: whole numbers have no decimals.
 func decimals(figures ...float64) (cells []string) {
 	for _, x := range figures {
-		cells = append(cells, strconv.FormatFloat(x, 'f', 3, 64))
+		digits := 3
+		if x == math.Trunc(x) {
+			digits = 0
+		}
+		cells = append(cells, strconv.FormatFloat(x, 'f', digits, 64))
 	}
 	return cells
 }

@@ -31,7 +31,12 @@ With --json, one object with options (all of them) and, for first and next:
   messages_per_node  messages sent, divided by the number of nodes
   outcomes           how many runs decided, were undecided, or blocked
 
-The first two are objects {mean, min, max} over the runs.`
+The first two are objects {mean, min, max} over the runs.
+
+With --when during, faultless_steps is the time of an agreement without failures,
+into which the deaths fall. A --detection of more than half of it hides undecided
+agreements: most survivors return, or block, before they hear of a death. The
+table says so then.`
 
 // newSimAgree returns the command that simulates agreements.
 func newSimAgree() *cobra.Command {
@@ -83,6 +88,12 @@ func simAgreeTable(r *agree.Report) []byte {
 		outcomes agree.Outcomes
 	}{{"first", r.First.Outcomes}, {"next", r.Next.Outcomes}} {
 		fmt.Fprintf(&b, "%s: %d decided, %d undecided, %d blocked\n", p.name, p.outcomes.Decided, p.outcomes.Undecided, p.outcomes.Blocked)
+	}
+	if r.Faultless > 0 {
+		fmt.Fprintf(&b, "deaths fall into %d steps, the time of an agreement without failures; the news of one come after %d\n", r.Faultless, o.Detection)
+	}
+	if r.Faultless > 0 && 2*o.Detection > r.Faultless {
+		fmt.Fprintf(&b, "note: so late, news find few survivors in the agreement, and few are undecided; compare --detection %d\n", 2*o.Latency)
 	}
 	return b.Bytes()
 }

@@ -20,6 +20,13 @@ func TestSimAgree(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if strings.Contains(text, "note:") || strings.Contains(text, "first: 40 decided") || strings.Contains(text, " 0 undecided, 0 blocked\nnext") {
+		t.Errorf("sim agree with its own detection time, want undecided agreements and no note:\n%s", text)
+	}
+	late, err := say(t, strings.Fields("sim agree --nodes 64 --failures 3 --who root --when during --runs 40 --detection 100")...)
+	if err != nil || !strings.Contains(late, "deaths fall into 144 steps") || !strings.Contains(late, "note: so late") || !strings.Contains(late, "compare --detection 20") {
+		t.Errorf("late news: %v, want a note on what they hide:\n%s", err, late)
+	}
 	for _, want := range []string{"log, 16 nodes, k = 2, 2 failures (root, during)", "AGREEMENT", "latency, steps", "messages per node", "first: ", " blocked\n"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("sim agree lacks %q:\n%s", want, text)
@@ -42,5 +49,16 @@ func TestSimAgreeRefuses(t *testing.T) {
 		{"--latency 10 --overhead 3", "a multiple of the overhead"},
 		{"--parallel 0", "--parallel"},
 		{"extra", `argument "extra", want none`},
+		{"--failed 5", "oshrun: sim agree: unknown option --failed, did you mean --failures?\nhint: oshrun sim agree --help"},
+		{"--nodse=5", "unknown option --nodse, did you mean --nodes?"},
+		{"--zzzzzz", "oshrun: sim agree: unknown option --zzzzzz\nhint: oshrun sim agree --help"},
+		{"-x", "oshrun: sim agree: unknown option -x\nhint: oshrun sim agree --help"},
+		{"--nodes many", "--nodes: \"many\""},
+		{"--nodes many", "hint: oshrun sim agree --help"},
+		{"--promote log", "sim agree: argument \"log\", want none\nhint: oshrun sim agree --help"},
+	})
+	refuses(t, "explore", []refusal{
+		{"--exhaust 3", "unknown option --exhaust, did you mean --exhaustive?\nhint: oshrun sim explore --help"},
+		{"5", "sim explore: argument \"5\", want none\nhint: oshrun sim explore --help"},
 	})
 }

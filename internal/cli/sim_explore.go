@@ -20,21 +20,23 @@ survivors return, agree, and count each contribution once.
   oshrun sim explore --seed 4711                  one schedule: its trace, shrunk if it goes wrong
   oshrun sim explore --exhaustive 5 --faults 2    all runs of up to 5 members
 
-A schedule depends on its seed, --nodes, --faults and --calls alone. What goes
-wrong is printed as a trace from which all choices are left out that it does not
-need; the exit status is 1 then.
+A schedule depends on its seed, --nodes, --faults and --calls alone. A run that
+goes wrong is printed as a trace without the choices that it does not need,
+and after "again:" with the command that repeats it. The exit status is 1 then.
 
 --protocol literal runs the algorithms of the paper as they are printed, at most
 seven members of whom one dies. It is expected to fail: survivors differ.
 
 With --json, one object: protocol, options, schedules or scenarios with
-states, transitions and seconds, and failure (null if none).`
+states, transitions and seconds, and failure (null if none), whose replay is the
+command after "again:".`
 
 // exploreFlags are what oshrun sim explore was asked for.
 type exploreFlags struct {
 	protocol   string
 	limits     explore.Limits
 	exhaustive int
+	scenario   int // the only one of an exhaustive search, from 1; 0: all
 	schedules  int
 	seed       uint64
 	json       bool
@@ -79,7 +81,7 @@ func newSimExplore() *cobra.Command {
 		Use:               "explore",
 		Short:             "Search schedules and deaths for one that a protocol does not survive",
 		Long:              simExploreHelp,
-		Args:              noArgs,
+		Args:              noSimArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			f.one = cmd.Flags().Changed("seed") && !cmd.Flags().Changed("schedules")
@@ -93,9 +95,11 @@ func newSimExplore() *cobra.Command {
 	fs.IntVar(&f.limits.Deaths, "faults", f.limits.Deaths, "members that die, at most")
 	fs.IntVar(&f.limits.Calls, "calls", f.limits.Calls, "calls of each member, one after the other, at most (some schedules make 20)")
 	fs.IntVar(&f.exhaustive, "exhaustive", 0, "search all runs of up to this number of members, with one call, or two up to 4 members")
+	fs.IntVar(&f.scenario, "scenario", 0, "with --exhaustive: search only this one of the scenarios, counted from 1")
 	fs.IntVar(&f.schedules, "schedules", 100000, "number of random schedules, each with a seed of its own")
 	fs.Uint64Var(&f.seed, "seed", 1, "seed of the first schedule; without --schedules the only one, whose trace is printed")
 	fs.BoolVar(&f.json, "json", false, "print JSON")
+	_ = cmd.RegisterFlagCompletionFunc("protocol", cobra.FixedCompletions(protocolNames(), cobra.ShellCompDirectiveNoFileComp)) // the flag is there
 	return cmd
 }
 
@@ -118,6 +122,8 @@ func (f *exploreFlags) check() error {
 		return usagef(hint, "sim explore: --calls %d, want 1 to 100", f.limits.Calls)
 	case f.exhaustive < 0 || f.exhaustive > explore.MostExhaustive:
 		return usagef(hint, "sim explore: --exhaustive %d, want 1 to %d members; 0: random schedules", f.exhaustive, explore.MostExhaustive)
+	case f.scenario < 0 || f.scenario > 0 && f.exhaustive == 0:
+		return usagef(hint, "sim explore: --scenario %d, want 1 or more, with --exhaustive", f.scenario)
 	case f.schedules < 1:
 		return usagef(hint, "sim explore: --schedules %d, want 1 or more", f.schedules)
 	}
@@ -175,9 +181,18 @@ func (f *exploreFlags) search(cmd *cobra.Command, p explore.Protocol, r *explore
 	if !cmd.Flags().Changed("faults") {
 		r.Faults = 2
 	}
+	all, first := p.Scenarios(f.exhaustive, r.Faults), 0
+	if f.scenario > len(all) {
+		return usagef("oshrun sim explore --help", "sim explore: --scenario %d, want 1 to %d with --exhaustive %d --faults %d",
+			f.scenario, len(all), f.exhaustive, r.Faults)
+	}
+	if f.scenario > 0 {
+		first = f.scenario - 1
+		all = all[first:f.scenario]
+	}
 	var total explore.Count
 	out := cmd.OutOrStdout()
-	failure := explore.Search(cmd.Context(), p.Scenarios(f.exhaustive, r.Faults), runtime.NumCPU(), func(s *explore.Result) {
+	failure := explore.Search(cmd.Context(), all, runtime.NumCPU(), func(s *explore.Result) {
 		total.States += s.States
 		total.Transitions += s.Transitions
 		total.Ends += s.Ends
@@ -190,7 +205,8 @@ func (f *exploreFlags) search(cmd *cobra.Command, p explore.Protocol, r *explore
 			Ends: s.Ends, MemberStates: s.MemberStates, Seconds: s.Time.Seconds(),
 		})
 		if s.Failure != nil {
-			r.Failure = &exploreFailure{Error: s.Failure.Err.Error(), Trace: explore.Trace(explore.Shrink(s.Failure, s.Faults), s.Faults)}
+			r.Failure = newFailure(s.Failure, s.Faults, fmt.Sprintf("oshrun sim explore --protocol %s --exhaustive %d --faults %d --scenario %d",
+				p.Name, f.exhaustive, r.Faults, first+len(r.Scenarios)))
 		}
 	})
 	if failure == nil && !f.json {
@@ -198,6 +214,12 @@ func (f *exploreFlags) search(cmd *cobra.Command, p explore.Protocol, r *explore
 		return emit(cmd, []byte(text))
 	}
 	return nil
+}
+
+// newFailure describes a run that goes wrong, without the choices that it does not need, and the command that repeats it.
+func newFailure(f *explore.Failure, faults explore.Faults, replay string) *exploreFailure {
+	trace := explore.Trace(explore.Shrink(f, faults), faults) + "again: " + replay + "\n"
+	return &exploreFailure{Error: f.Err.Error(), Replay: replay, Trace: trace}
 }
 
 // random runs many schedules.
@@ -208,11 +230,9 @@ func (f *exploreFlags) random(cmd *cobra.Command, p explore.Protocol, r *explore
 	r.Schedules = ran
 	if failure != nil {
 		faults, again := explore.Random(draw, seed)
-		r.Failure = &exploreFailure{
-			Error: failure.Err.Error(), Seed: &seed, Trace: explore.Trace(explore.Shrink(again, faults), faults),
-			Replay: fmt.Sprintf("oshrun sim explore --protocol %s --nodes %d --faults %d --calls %d --seed %d", p.Name, f.limits.Nodes, f.limits.Deaths, f.limits.Calls, seed),
-		}
-		r.Failure.Trace += "again: " + r.Failure.Replay + "\n"
+		r.Failure = newFailure(again, faults, fmt.Sprintf("oshrun sim explore --protocol %s --nodes %d --faults %d --calls %d --seed %d",
+			p.Name, f.limits.Nodes, f.limits.Deaths, f.limits.Calls, seed))
+		r.Failure.Seed = &seed
 	}
 	if failure != nil || f.json {
 		return nil

@@ -26,12 +26,15 @@ func simExplore(args ...string) (string, error) {
 func TestSimExploreUsage(t *testing.T) {
 	t.Parallel()
 	for want, args := range map[string][]string{
-		`--protocol "x", want ftco`: {"--protocol", "x"},
-		"--nodes 65, want 1 to 64":  {"--nodes", "65"},
-		"--faults -1":               {"--faults", "-1"},
-		"--calls 0":                 {"--calls", "0"},
-		"--exhaustive 7":            {"--exhaustive", "7"},
-		"--schedules 0":             {"--schedules", "0"},
+		`--protocol "x", want ftco`:  {"--protocol", "x"},
+		"--nodes 65, want 1 to 64":   {"--nodes", "65"},
+		"--faults -1":                {"--faults", "-1"},
+		"--calls 0":                  {"--calls", "0"},
+		"--exhaustive 7":             {"--exhaustive", "7"},
+		"--scenario 1, want 1":       {"--scenario", "1"},
+		"--scenario -1":              {"--exhaustive", "2", "--scenario", "-1"},
+		"--scenario 1000, want 1 to": {"--exhaustive", "2", "--scenario", "1000"},
+		"--schedules 0":              {"--schedules", "0"},
 	} {
 		_, err := simExplore(args...)
 		if usage := new(usageError); !errors.As(err, &usage) || !strings.Contains(err.Error(), want) {
@@ -89,8 +92,10 @@ func TestSimExploreFailure(t *testing.T) {
 	p := explore.Protocol{
 		Name: "wrong", Draw: func(explore.Limits) explore.Draw { return drawWrong },
 		Scenarios: func(int, int) []explore.Scenario {
-			sys, _ := drawWrong(rand.New(rand.NewPCG(1, 1)))
-			return []explore.Scenario{{System: sys, Faults: explore.Faults{Deaths: 1}}}
+			// Searches that run side by side share no system.
+			calm, _ := drawWrong(rand.New(rand.NewPCG(1, 1)))
+			deadly, _ := drawWrong(rand.New(rand.NewPCG(1, 1)))
+			return []explore.Scenario{{System: calm}, {System: deadly, Faults: explore.Faults{Deaths: 1}}}
 		},
 	}
 	old := explore.Protocols
@@ -105,8 +110,14 @@ func TestSimExploreFailure(t *testing.T) {
 		if n := strings.Count(text, "is dead\\n") + strings.Count(text, "is dead\n"); n < 1 || !strings.Contains(text, "WRONG: somebody has died") {
 			t.Errorf("%v: %d deaths in\n%s", args, n, text)
 		}
-		if len(args) == 0 && !strings.Contains(text, "again: oshrun sim explore --protocol wrong") {
-			t.Errorf("no word on how to see it again:\n%s", text)
+		_, again, found := strings.Cut(strings.ReplaceAll(text, `\n`, "\n"), "again: oshrun sim explore ")
+		again, _, _ = strings.Cut(again, "\n")
+		if !found {
+			t.Errorf("%v: no word on how to see it again:\n%s", args, text)
+			continue
+		}
+		if repeated, err := simExplore(strings.Fields(again)...); err == nil || !strings.Contains(repeated, "WRONG: somebody has died") {
+			t.Errorf("%v: again by %q: %v\n%s", args, again, err, repeated)
 		}
 	}
 }

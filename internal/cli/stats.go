@@ -25,7 +25,7 @@ var statsFields = []statsField{
 	{"watchdog", "WATCHDOG: how deaths of PEs were learnt of; oshrun help watchdog"},
 	{"user_s", "USER: seconds of processor time in programs"},
 	{"system_s", "SYSTEM: seconds of processor time in the kernel"},
-	{"max_rss_bytes", "MAX RSS: most memory that was resident at a time; of the job, that of the largest PE"},
+	{"max_rss_bytes", "MAX RSS: most memory that was resident at a time, null (-) if not known; of the job, that of the largest PE"},
 	{"pes", "array of objects, one for each PE, with the fields above and below"},
 	{"pes[].pe", "PE: its number, as a string: 3; 1.3 is PE 3 of the first spawned job"},
 	{"pes[].pid", "PID: number of its process"},
@@ -40,7 +40,7 @@ func statsHelp() []byte {
 	}
 	var b bytes.Buffer
 	tabulate(&b, rows)
-	b.WriteString("\nTimes and memory of a PE include what it has started and waited for.\n")
+	b.WriteString("\nTimes and memory of a PE include what it has started and waited for. The kernel\ncounts the memory of oshrun, from which a PE is started, too. So MAX RSS of a PE that\nhad less than oshrun is what its own process was seen to have: oshrun looks 1 ms\nafter its start, then more and more seldom, down to once in a second, and when it\nleaves the job (Finalize) or is ended by oshrun. Of one that ends before the first\nlook it is not known.\n")
 	return b.Bytes()
 }
 
@@ -51,7 +51,7 @@ type statsReport struct {
 	Wall   float64   `json:"wall_s"`
 	User   float64   `json:"user_s"`
 	System float64   `json:"system_s"`
-	MaxRSS uint64    `json:"max_rss_bytes"`
+	MaxRSS *uint64   `json:"max_rss_bytes"`
 	PEs    []peStats `json:"pes"`
 }
 
@@ -62,23 +62,33 @@ type peStats struct {
 	Wall        float64 `json:"wall_s"`
 	User        float64 `json:"user_s"`
 	System      float64 `json:"system_s"`
-	MaxRSS      uint64  `json:"max_rss_bytes"`
+	MaxRSS      *uint64 `json:"max_rss_bytes"`
 	Voluntary   int64   `json:"voluntary_switches"`
 	Involuntary int64   `json:"involuntary_switches"`
 }
 
 func newStatsReport(s *launch.Stats) *statsReport {
 	r := &statsReport{Status: s.Status, Tier: s.Tier, Wall: s.Wall.Seconds(), PEs: []peStats{}} // an array in JSON, even if empty
+	most := uint64(0)
 	for _, p := range s.PEs {
 		r.PEs = append(r.PEs, peStats{
 			PE: p.ID, PID: p.PID, Status: p.Status, Wall: p.Wall.Seconds(), User: p.User.Seconds(), System: p.System.Seconds(),
-			MaxRSS: p.MaxRSS, Voluntary: p.Voluntary, Involuntary: p.Involuntary,
+			MaxRSS: known(p.MaxRSS), Voluntary: p.Voluntary, Involuntary: p.Involuntary,
 		})
 		r.User += p.User.Seconds()
 		r.System += p.System.Seconds()
-		r.MaxRSS = max(r.MaxRSS, p.MaxRSS)
+		most = max(most, p.MaxRSS)
 	}
+	r.MaxRSS = known(most)
 	return r
+}
+
+// known returns nil for 0.
+func known(n uint64) *uint64 {
+	if n == 0 {
+		return nil
+	}
+	return &n
 }
 
 // statsTable is what --stats prints.
@@ -107,7 +117,13 @@ func statsTable(s *launch.Stats) ([]byte, error) {
 
 func seconds(d time.Duration) string { return fmt.Sprintf("%.3fs", d.Seconds()) }
 
-func mebibytes(n uint64) string { return fmt.Sprintf("%.1fM", float64(n)/(1<<20)) }
+// mebibytes returns a size for the table, - for 0.
+func mebibytes(n uint64) string {
+	if n == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.1fM", float64(n)/(1<<20))
+}
 
 // writeStats writes the report to a file and closes it.
 func writeStats(file *os.File, s *launch.Stats) error {

@@ -64,7 +64,30 @@ func TestStrangerCannotTakeARank(t *testing.T) {
 		}
 	}
 	letGo()
-	j.expect(0)
+	who := fmt.Sprintf(": process %d of user %d\n", os.Getpid(), os.Geteuid())
+	j.expect(0,
+		"oshrun: a client of the PMIx server is refused: no process of PE 0 (pid ", who,
+		"oshrun: a client of the PMIx server is refused: job "+fmt.Sprintf("%q, PE 2: want a job of this step and one of its PEs", opts.Nspace)+who)
+}
+
+// The user is told of a few who are refused, not of all.
+func TestRefusalsAreBounded(t *testing.T) {
+	j, env, letGo := victim(t, 1)
+	opts, _, err := client.FromEnv(env)
+	check(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for range 20 {
+		if c, err := client.Dial(ctx, opts); err == nil {
+			t.Error("a stranger joined")
+			_ = c.Finalize(ctx)
+		}
+	}
+	letGo()
+	j.expect(0, "of further clients that are refused only the log tells: -v")
+	if n := strings.Count(j.stderr.String(), "client of the PMIx server is refused"); n != 8 {
+		t.Errorf("the user is told of %d, want 8:\n%s", n, &j.stderr)
+	}
 }
 
 // Nor does it get the heaps of the job, whatever it says.

@@ -30,22 +30,34 @@ type screen struct {
 // the head of a session.
 func onTerminal(t *testing.T, j *job) *screen {
 	t.Helper()
+	s := openScreen(t)
+	s.show(j)
+	return s
+}
+
+// openScreen opens a terminal.
+func openScreen(t *testing.T) *screen {
+	t.Helper()
 	person, terminal, err := xunix.OpenPTY()
 	if err != nil {
 		t.Skipf("no pseudo terminal: %v", err)
 	}
 	modes, err := xunix.TerminalModes(terminal)
 	check(t, err)
-	j.cmd.Stdin, j.cmd.Stdout, j.cmd.Stderr = terminal, terminal, terminal
+	return &screen{t: t, person: person, modes: modes, keep: terminal}
+}
+
+// show lets a job run on the terminal.
+func (s *screen) show(j *job) {
+	s.t.Helper()
+	j.cmd.Stdin, j.cmd.Stdout, j.cmd.Stderr = s.keep, s.keep, s.keep
 	j.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	j.begin()
-	s := &screen{t: t, person: person, modes: modes, keep: terminal}
 	s.end.Go(func() {
-		if _, err := io.Copy(s, person); err != nil && !errors.Is(err, syscall.EIO) && !errors.Is(err, os.ErrClosed) {
-			t.Error(err)
+		if _, err := io.Copy(s, s.person); err != nil && !errors.Is(err, syscall.EIO) && !errors.Is(err, os.ErrClosed) {
+			s.t.Error(err)
 		}
 	})
-	return s
 }
 
 // ended waits for the end of the job and returns its status. Nothing has
@@ -84,30 +96,34 @@ func (s *screen) write(text string) {
 	check(s.t, err)
 }
 
-// On a terminal PEs see pipes, can write to the terminal itself, and each gets
-// one interrupt when one is typed. The terminal stays as it was.
+// On a terminal PEs see pipes, or one of their own, can write to the terminal
+// itself if they read it, and each gets one interrupt when one is typed. The
+// terminal stays as it was.
 func TestTerminal(t *testing.T) {
-	j := prepare(t, "-n", "3", "t-say", "tty")
-	s := onTerminal(t, j)
-	for pe := range 3 {
-		s.wait(fmt.Sprintf("ready %d <nil>", pe))
-		s.wait(fmt.Sprintf("<tty of %d>", pe))
-	}
-	s.sameModes()
-	s.write("\x03")
-	if status := s.ended(j); status != 130 {
-		t.Errorf("status %d, want 130", status)
-	}
-	for pe := range 3 {
-		if want := fmt.Sprintf("PE %d: 1 interrupts\r\n", pe); !strings.Contains(s.String(), want) {
-			t.Errorf("the terminal does not show %q", want)
-		}
-	}
-	if strings.Contains(s.String(), "no pipe") {
-		t.Errorf("a PE sees something else than pipes")
-	}
-	if t.Failed() {
-		t.Log(s.String())
+	for flag, output := range map[string]string{"--pty": "terminal", "--no-pty": "pipe"} {
+		t.Run(output, func(t *testing.T) {
+			j := prepare(t, "-n", "3", flag, "--stdin", "all", "t-say", "tty")
+			s := onTerminal(t, j)
+			for pe := range 3 {
+				s.wait(fmt.Sprintf("ready %d <nil>", pe))
+				s.wait(fmt.Sprintf("<tty of %d>", pe))
+				s.wait(fmt.Sprintf("PE %d: pipe %s pipe", pe, output))
+			}
+			s.sameModes()
+			s.write("\x03")
+			if status := s.ended(j); status != 130 {
+				t.Errorf("status %d, want 130", status)
+			}
+			for pe := range 3 { // each could have told another one until it was killed
+				one, two := fmt.Sprintf("PE %d: interrupt 1\r\n", pe), fmt.Sprintf("PE %d: interrupt 2", pe)
+				if text := s.String(); strings.Count(text, one) != 1 || strings.Contains(text, two) {
+					t.Errorf("the terminal does not show %q alone", one)
+				}
+			}
+			if t.Failed() {
+				t.Log(s.String())
+			}
+		})
 	}
 }
 

@@ -111,7 +111,7 @@ func TestToolOfStranger(t *testing.T) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
-	check(t, cmd.Start())
+	check(t, startChild(cmd))
 	select {
 	case <-j.stderr.says("is of user 65534, want user 0"):
 	case <-time.After(testPatience):

@@ -16,6 +16,7 @@ const helpHelp = `Print the help of oshrun, of a command or on a topic:
 
   exit-codes   what the exit status of oshrun says
   environment  the environment variables that goshmem reads and sets
+  mpirun       options of mpirun, mpiexec.hydra and srun, and oshrun's for them
   output       input and output of PEs: what oshrun promises
   signals      what signals to oshrun do, and what failures of PEs
   stats        what --stats tells of a job
@@ -25,6 +26,7 @@ With --json, a topic is an array of objects:
 
   exit-codes   {status, meaning}; status is a string, for some stand for many
   environment  {name, deprecated_name, value, default, set_by, doc}
+  mpirun       {option, of, here}
   output       {subject, meaning}
   signals      {signal, effect}
   stats        {field, meaning}
@@ -72,6 +74,7 @@ func topics() []topic {
 	return []topic{
 		{"exit-codes", "what the exit status of oshrun says", func() any { return exitCodes }, exitCodesText},
 		{"environment", "the environment variables", func() any { return documentedVars() }, environmentText},
+		{"mpirun", "options of mpirun, mpiexec.hydra and srun", func() any { return habitRows() }, habitText},
 		{"output", "input and output of PEs", outputData, outputText},
 		{"signals", "what signals to oshrun do, and failures", func() any { return signalRows }, signalText},
 		{"stats", "what --stats tells", func() any { return statsFields }, statsHelp},

@@ -81,7 +81,7 @@ func TestHelpErrors(t *testing.T) {
 	}{
 		{[]string{"help", "exit-code"}, []string{`"exit-code"`, "exit-codes", "environment", "doctor", "info"}},
 		{[]string{"help", "exit-codes", "environment"}, []string{"2 arguments"}},
-		{[]string{"help", "--json"}, []string{"--json", "exit-codes, environment"}},
+		{[]string{"help", "--json"}, []string{"--json", "exit-codes, environment, mpirun"}},
 		{[]string{"help", "info", "--json"}, []string{"--json", `"info"`}},
 	} {
 		text, err := say(t, c.args...)
@@ -114,7 +114,7 @@ func TestCompletion(t *testing.T) {
 // What the scripts ask oshrun for.
 func TestCompleteWords(t *testing.T) {
 	for _, c := range []struct{ args, want []string }{
-		{[]string{"help", ""}, []string{"exit-codes", "environment", "output", "signals", "stats", "watchdog", "info", "doctor", "sim", "noise", "detect-bench", "completion", "help"}},
+		{[]string{"help", ""}, []string{"exit-codes", "environment", "mpirun", "output", "signals", "stats", "watchdog", "info", "doctor", "sim", "noise", "detect-bench", "completion", "help"}},
 		{[]string{"help", "info", ""}, nil},
 		{[]string{"completion", ""}, shells},
 		{[]string{"info", ""}, nil},
@@ -123,17 +123,61 @@ func TestCompleteWords(t *testing.T) {
 		if err != nil {
 			t.Errorf("complete %q: %v", c.args, err)
 		}
-		var got []string
-		for line := range strings.Lines(text) {
-			if strings.HasPrefix(line, ":") { // the directive, and then what is for people
-				break
-			}
-			word, _, _ := strings.Cut(strings.TrimSpace(line), "\t")
-			got = append(got, word)
+		checkCompletion(t, c.args, text, c.want)
+	}
+}
+
+// Values of flags are completed, and what is hidden is not offered.
+func TestCompleteValues(t *testing.T) {
+	for _, c := range []struct{ args, want []string }{
+		{[]string{"--bind-to", ""}, []string{"none", "core", "numa", "socket", "hwthread", "l3cache"}},
+		{[]string{"-n", "2", "--map-by", ""}, []string{"core", "slot", "numa", "socket", "hwthread", "l3cache"}},
+		{[]string{"--display", ""}, displayWords},
+		{[]string{"--stdin", ""}, []string{"0", "all", "none"}},
+		{[]string{"--ho"}, nil},
+	} {
+		status, text, said := execute(t, append([]string{"__complete"}, c.args...)...)
+		if status != 0 {
+			t.Errorf("complete %q: status %d, %s", c.args, status, said)
 		}
-		slices.Sort(got)
-		if want := slices.Sorted(slices.Values(c.want)); !slices.Equal(got, want) {
-			t.Errorf("complete %q: %q, want %q", c.args, got, want)
+		checkCompletion(t, c.args, text, c.want)
+	}
+}
+
+// The words of built-in programs are completed, also behind options of other launchers and
+// in later parts of a job. Other programs have files.
+func TestCompleteBuiltins(t *testing.T) {
+	for _, c := range []struct{ args, want []string }{
+		{[]string{"-n", "4", "graph500", "--sc"}, []string{"--scale"}},
+		{[]string{"graph500", "--scale", "16", "--"}, []string{"--edgefactor", "--help", "--json", "--roots", "--scale", "--seed", "--validate"}},
+		{[]string{"-np", "4", "bench", "put", "--me"}, []string{"--message-size"}},
+		{[]string{"bench", "put_"}, []string{"put_bw", "put_nbi"}},
+		{[]string{"bench", "put", "--json", ""}, nil}, // a file
+		{[]string{"-n", "1", "bench", "put", ":", "-n", "2", "graph500", "--r"}, []string{"--roots"}},
+		{[]string{"-n", "1", "bench", "put", ":", "-n", "2", "gr"}, []string{"graph500"}},
+		{[]string{"-n", "2", "./program", "--sc"}, nil},
+	} {
+		status, text, said := execute(t, append([]string{"__complete"}, c.args...)...)
+		if status != 0 {
+			t.Errorf("complete %q: status %d, %s", c.args, status, said)
 		}
+		checkCompletion(t, c.args, text, c.want)
+	}
+}
+
+// checkCompletion compares the words of an answer to a shell.
+func checkCompletion(t *testing.T, args []string, text string, wanted []string) {
+	t.Helper()
+	var got []string
+	for line := range strings.Lines(text) {
+		if strings.HasPrefix(line, ":") { // the directive, and then what is for people
+			break
+		}
+		word, _, _ := strings.Cut(strings.TrimSpace(line), "\t")
+		got = append(got, word)
+	}
+	slices.Sort(got)
+	if want := slices.Sorted(slices.Values(wanted)); !slices.Equal(got, want) {
+		t.Errorf("complete %q: %q, want %q", args, got, want)
 	}
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"math"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/goshmem/goshmem/detector/kernel"
 	"github.com/goshmem/goshmem/internal/launch"
+	"github.com/goshmem/goshmem/internal/plan"
 )
 
 // watchdogFlags are the flags about how failures of PEs are noticed.
@@ -30,9 +32,25 @@ func (f *watchdogFlags) register(fs *pflag.FlagSet) {
 	fs.StringVar(&f.hang, "hang-timeout", "", "report a PE that for `time` neither calls the library nor waits in it:\nseconds, or 90s, 5m; it is not ended")
 }
 
-// completeWatchdog names the values.
-func (*watchdogFlags) completeWatchdog(cmd *cobra.Command) {
-	_ = cmd.RegisterFlagCompletionFunc("watchdog", cobra.FixedCompletions(watchdogWords, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
+// completeValues says what completes the values of a job's flags. Those that it does not
+// name are completed as files.
+func completeValues(cmd *cobra.Command) {
+	complete := func(name string, by cobra.CompletionFunc) {
+		_ = cmd.RegisterFlagCompletionFunc(name, by) // the flags are there
+	}
+	for name, words := range map[string][]string{
+		"watchdog": watchdogWords, "bind-to": plan.BindWords(), "map-by": plan.MapWords(), "stdin": {"0", "all", "none"},
+	} {
+		complete(name, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
+	}
+	complete("display", completeList(displayWords))
+	complete("output", completeList([]string{"tag", "timestamp", "merge", "raw", "dir="}))
+	for _, name := range []string{"np", "x", "timeout", "hang-timeout", "heap-size", "cpu-set"} {
+		complete(name, cobra.NoFileCompletions)
+	}
+	for _, name := range []string{"wdir", "pprof"} {
+		_ = cmd.MarkFlagDirname(name)
+	}
 }
 
 func (f *watchdogFlags) setWatchdog(o *launch.Options) error {
@@ -63,7 +81,8 @@ func duration(flag, text string) (time.Duration, error) {
 		d, err = time.ParseDuration(text + "s")
 	}
 	if err != nil || d <= 0 {
-		return 0, usagef(flag+" 90s", "%s: %q, want a positive number of seconds or a duration", flag, text)
+		return 0, usagef(flag+" 90s", "%s: %q, want a positive number of seconds or a duration, such as 90s or 5m, of at most %.0fh",
+			flag, text, math.Floor(time.Duration(math.MaxInt64).Hours()))
 	}
 	return d, nil
 }
@@ -102,7 +121,10 @@ PMIx handler get the event. Without --recover the job ends all the same.
 
 PEs that are stopped, stuck in the kernel, or get no processor are reported once,
 and never taken for dead; nor are those that --hang-timeout finds: that neither
-enter a call of the library in that time nor wait in one for others.
+enter a call of the library in that time nor wait in one for others. Put and PutNBI
+do not count as calls there, as that would slow them down; all others do. Time in
+which a PE is ready to run and has no processor does not count. With --watchdog off,
+oshrun does not see which PEs are stopped, and --hang-timeout may report them as hung.
 `)
 	return b.Bytes()
 }

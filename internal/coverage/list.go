@@ -85,21 +85,41 @@ type note struct{ names, text string }
 var leftOut = []note{
 	{
 		"`shmem_barrier`, `shmem_sync`, `shmem_broadcast{32,64}`, `shmem_collect{32,64}`, `shmem_fcollect{32,64}`, `shmem_alltoall{32,64}`, `shmem_alltoalls{32,64}`, `shmem_*_to_all`",
-		"collectives on active sets, deprecated since 1.5; a team made by `Team.SplitStrided` is the same set of PEs and needs no pSync and pWrk arrays",
+		"collectives on active sets, deprecated since 1.5, which the specification still requires of a library; a team made by `Team.SplitStrided` is the same set of PEs and needs no pSync and pWrk arrays",
 	},
 	{"`long double` forms of all routines", "Go has no such type; `float64` is the widest"},
 	{"`shmem_pcontrol`, `pshmem_*`", "the profiling interface renames C symbols; Go programs are profiled by pprof and traced by `runtime/trace`"},
 	{"`shmem_putmem`, `shmem_put8` to `shmem_put128` and kin", "forms of the routines above for bytes and sizes: `Put` and the others take any element type without pointers"},
 	{"`shmem_TYPE_*`, `shmem_ctx_*`", "forms of the routines above: type parameters stand for the types, and each function takes a context or is a method of one"},
 	{"static and global objects as symmetric data", "the Go runtime moves and scans its own data, so only what `Alloc` returns is symmetric; a handle can be had in no other way"},
+	{
+		"`shmem_add`, `shmem_cswap`, `shmem_fadd`, `shmem_finc`, `shmem_inc`, `shmem_swap`, `shmem_fetch`, `shmem_set`; `shmem_wait_until` of types without `TYPE`; `_my_pe`, `_num_pes`, `shmalloc` and kin; Fortran",
+		"names that are deprecated, which the specification still requires of a library: the functions above do the same under one name each (`AtomicAdd`, `AtomicCompareSwap`, `WaitUntil`, `Alloc`)",
+	},
+	{"implicit finalization: a program that returns from `main` without `shmem_finalize`", "deprecated since 1.5; Go runs nothing when `main` returns, so oshrun reports a PE that ends without `Finalize` as failed, with status 1"},
 	{"`shmem_wait` and others that were removed before 1.5", "not in the specification any more"},
+}
+
+// special are rules of the specification for arguments that name nothing, and how they are kept.
+var special = []note{
+	{"`shmem_team_destroy(SHMEM_TEAM_INVALID)`", "no-op: `Destroy` of a nil `*Team`"},
+	{"`shmem_ctx_destroy`, `shmem_ctx_fence`, `shmem_ctx_quiet`, `shmem_ctx_session_start` and `_stop` of `SHMEM_CTX_INVALID`", "no-ops: the methods of a nil `*Ctx`, and `QuietPE`"},
+	{"`shmem_free(NULL)`", "no-op without a barrier: `Free` of a zero `Sym`"},
+	{"`shmem_realloc(NULL, n)`, `shmem_realloc(p, 0)`", "`Alloc` and `Free`: `Realloc` of a zero `Sym`, and to 0 elements"},
+	{"allocation of 0 bytes", "no-op without a barrier: a handle without elements, which all calls take"},
+	{"`shmem_team_my_pe`, `shmem_team_translate_pe` of `SHMEM_TEAM_INVALID`", "-1"},
+	{"`shmem_team_n_pes(SHMEM_TEAM_INVALID)`", "0, and not -1: a loop over the PEs of a nil `*Team` ends at once"},
+	{"`shmem_team_get_config`, `shmem_team_create_ctx`, splits of `SHMEM_TEAM_INVALID`", "an error, where C returns a value other than 0"},
+	{"`shmem_ptr`, `shmem_team_ptr` of nothing", "`nil, false`"},
+	{"reductions and scans in place", "`dst` and `src` may be the same object; of `Broadcast`, too"},
+	{"null pointers with a length of 0", "a zero `Sym` is an error, as its length cannot be told from a forgotten allocation; a handle without elements is none"},
 }
 
 // constants are the names of constants and handles of the specification that no
 // Source line of package shmem has to have, and what stands for them.
 var constants = []note{
 	{"SHMEM_TEAM_INVALID", "a nil `*Team`"},
-	{"SHMEM_CTX_INVALID", "a nil `*Ctx`, on which every call returns an error"},
+	{"SHMEM_CTX_INVALID", "a nil `*Ctx`"},
 	{"SHMEM_CTX_SERIALIZED, SHMEM_CTX_PRIVATE, SHMEM_CTX_NOSTORE", "fields of `CtxOptions`"},
 	{"SHMEM_CTX_SESSION_BATCH", "a field of `SessionConfig`"},
 	{"SHMEM_VENDOR_STRING", "`InfoName`"},

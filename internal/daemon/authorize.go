@@ -18,10 +18,52 @@ import (
 // the process that holds its other end must be the PE's or come from it. Any
 // user of the machine can reach the port, so that a name alone proves nothing.
 func (s *Step) authorize(conn net.Conn, claim pmix.Proc) (pid int, err error) {
-	if pid, err = s.holder(conn, claim); err == nil {
-		s.provide(pid)
+	if pid, err = s.holder(conn, claim); err != nil {
+		return 0, s.refused(conn, err)
 	}
-	return pid, err
+	s.provide(pid)
+	return pid, nil
+}
+
+// mostRefusals bounds how many refused connections the user is told of: any user of the
+// machine can make as many as they like.
+const mostRefusals = 8
+
+// refused adds to the cause of a refusal who it is that was refused, and tells the user. A
+// client whose end came first, as of a PE that was killed as it connected, is no news.
+func (s *Step) refused(conn net.Conn, cause error) error {
+	sock, _, err := peerSocket(conn)
+	if err != nil || sock.Inode == 0 {
+		return cause // it has hung up
+	}
+	who, own := fmt.Sprintf("a process of user %d", sock.UID), int(sock.UID) == os.Geteuid()
+	told := s.refusals.Add(1)
+	if told > mostRefusals {
+		return fmt.Errorf("%w: %s", cause, who)
+	}
+	pid := holderOf(sock)
+	if pid > 0 {
+		who = fmt.Sprintf("process %d of user %d", pid, sock.UID)
+	}
+	err = fmt.Errorf("%w: %s", cause, who)
+	if pid > 0 || !own {
+		s.notice("a client of the PMIx server is refused: %v", err)
+	}
+	if told == mostRefusals {
+		s.notice("of further clients that are refused only the log tells: -v")
+	}
+	return err
+}
+
+// holderOf returns a process of the machine that holds a socket, 0 if none is seen.
+func holderOf(sock xunix.Socket) int {
+	link := linkTo(sock)
+	for pid := range lookAround() {
+		if holds(pid, link) {
+			return pid
+		}
+	}
+	return 0
 }
 
 // holder returns the process of the PE that holds the other end of a connection.
@@ -63,15 +105,9 @@ func (s *Step) authorizeTool(conn net.Conn) (pid int, err error) {
 		return 0, err
 	}
 	if int(sock.UID) != os.Geteuid() {
-		return 0, fmt.Errorf("tool at %v is of user %d, want user %d", remote, sock.UID, os.Geteuid())
+		return 0, s.refused(conn, fmt.Errorf("tool at %v is of user %d, want user %d", remote, sock.UID, os.Geteuid()))
 	}
-	link := linkTo(sock)
-	for pid := range lookAround() {
-		if holds(pid, link) {
-			return pid, nil
-		}
-	}
-	return 0, nil // who it is matters less than whose
+	return holderOf(sock), nil // who it is matters less than whose
 }
 
 // foreign says whether a connection is of another user than this process, or of

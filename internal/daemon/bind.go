@@ -35,17 +35,21 @@ func (b *binder) set(cpus []int) (err error) {
 	return nil
 }
 
-// place returns where a PE runs: nowhere special for spawned ones.
-func (s *Step) place(id ID) plan.Place {
-	if id.Job > 0 || id.PE >= len(s.cfg.Places) {
-		return plan.Place{}
+// place returns where a PE runs: one of a spawned job anywhere among the processors
+// that the jobs may use.
+func (s *Step) place(j *job, pe int) plan.Place {
+	if j.number > 0 || pe >= len(s.cfg.Places) {
+		return plan.Place{CPUs: s.cfg.CPUs, Sharers: j.npes()}
 	}
-	return s.cfg.Places[id.PE]
+	return s.cfg.Places[pe]
 }
 
 // processors returns how many processors the PEs of a job have between them.
 func (s *Step) processors(j *job) int {
-	if j.number > 0 || s.cfg.Places == nil {
+	switch {
+	case j.number > 0 && s.cfg.CPUs != nil:
+		return len(s.cfg.CPUs)
+	case j.number > 0 || s.cfg.Places == nil:
 		return runtime.NumCPU()
 	}
 	return plan.Union(s.cfg.Places, runtime.NumCPU())

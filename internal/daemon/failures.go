@@ -136,7 +136,7 @@ func (s *Step) publish(p *proc, n news) {
 	}
 	p.job.stirred, p.job.failures = true, p.job.failures+1
 	s.stir()
-	rma.GiveWay()
+	s.yielder.GiveWay()
 }
 
 // tellExit tells the servers how a PE has ended.

@@ -137,37 +137,57 @@ func TestCauseOf(t *testing.T) {
 	}
 }
 
-// A PE hangs that neither moves its word nor waits for others, once.
+// A PE hangs that neither moves its word nor waits for others, once. While it is ready to
+// run, only the time counts in which it had a processor.
 func TestPulse(t *testing.T) {
-	var progress layout.Progress
-	var bell layout.Bell
-	v := symheap.Vitals{Progress: &progress, Bell: &bell}
 	begin := time.Now()
 	var b pulse
 	for i, step := range []struct {
 		after       time.Duration
-		count       uint64
-		asleep      bool
+		look        glance
 		moved, hung bool
 	}{
-		{after: 0},
-		{after: 9},
-		{after: 10, hung: true},
-		{after: 30},
-		{after: 31, count: 1, moved: true},
-		{after: 40, count: 1},
-		{after: 41, count: 1, hung: true},
-		{after: 50, count: 1, asleep: true, moved: true},
-		{after: 90, count: 1, asleep: true},
-		{after: 99, count: 1},
-		{after: 100, count: 1, hung: true},
+		{after: 0, look: glance{count: 1}},
+		{after: 9, look: glance{count: 1}},
+		{after: 10, look: glance{count: 1}, hung: true},
+		{after: 30, look: glance{count: 1}},
+		{after: 31, look: glance{count: 2}, moved: true},
+		{after: 40, look: glance{count: 2}},
+		{after: 41, look: glance{count: 2}, hung: true},
+		{after: 50, look: glance{count: 2, waits: true}, moved: true},
+		{after: 90, look: glance{count: 2, waits: true}},
+		{after: 99, look: glance{count: 2}}, // its wait has just ended
+		{after: 100, look: glance{count: 2, ready: true}},
+		{after: 200, look: glance{count: 2, ready: true}}, // without a processor
+		{after: 210, look: glance{count: 2, ready: true, used: 1}, hung: true},
+		{after: 300, look: glance{count: 3, ready: true, used: 31}, moved: true},
+		{after: 309, look: glance{count: 3, used: 31}},
+		{after: 320, look: glance{count: 3, ready: true, used: 31}},
+		{after: 321, look: glance{count: 3, used: 31}, hung: true},
 	} {
-		progress.Count, bell.Sleeping = step.count, 0
-		if step.asleep {
-			bell.Sleeping = layout.BellAsleep
-		}
-		if moved, hung := b.beat(v, begin.Add(step.after), 10); moved != step.moved || hung != step.hung {
+		if moved, hung := b.beat(step.look, begin.Add(step.after), 10); moved != step.moved || hung != step.hung {
 			t.Errorf("step %d: moved %t, hung %t; want %t, %t", i, moved, hung, step.moved, step.hung)
+		}
+	}
+}
+
+// What the PE says of itself is waiting: an armed bell, a meeting through PMIx, and all
+// the time before Init has met the others.
+func TestGlance(t *testing.T) {
+	for name, c := range map[string]struct {
+		progress layout.Progress
+		sleeping uint32
+		waits    bool
+	}{
+		"before Init":    {waits: true},
+		"in the program": {progress: layout.Progress{Count: 5}},
+		"asleep":         {progress: layout.Progress{Count: 5}, sleeping: layout.BellAsleep, waits: true},
+		"meets others":   {progress: layout.Progress{Count: 5, Meets: 1}, waits: true},
+	} {
+		bell := layout.Bell{Sleeping: c.sleeping}
+		g := glanceAt(symheap.Vitals{Progress: &c.progress, Bell: &bell})
+		if g.waits != c.waits || g.count != c.progress.Count {
+			t.Errorf("%s: waits %t and count %d, want %t and %d", name, g.waits, g.count, c.waits, c.progress.Count)
 		}
 	}
 }
@@ -208,4 +228,35 @@ func TestAddToReplacedWatch(t *testing.T) {
 	if err := s.add(s.watch, pid, 99); err == nil { // it is there
 		t.Error("added twice")
 	}
+}
+
+// A watch that replaces another one may be handed a PE that it was told of meanwhile. The
+// PE is reaped when the watch says so, and not before.
+func TestHandOverOfWatched(t *testing.T) {
+	s := startSleepers(t, 1, func(c *Config) { c.Watchdog = Watchdog{Tier: kernel.PIDFD} })
+	p := s.jobs[0].procs[0]
+	s.handOver(s.watch, p)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p.freed {
+		t.Error("the PE may be reaped before the watch has seen its end")
+	}
+}
+
+// A watch that finds a PE reaped does not know how it ended. What was learnt when it was
+// reaped counts, also if that is told second.
+func TestUnknownEndIsNotTheLastWord(t *testing.T) {
+	s := startSleepers(t, 1, func(c *Config) { c.Watchdog = Watchdog{Off: true} })
+	s.mu.Lock()
+	p := s.jobs[0].procs[0]
+	tag := s.tag(p)
+	s.mu.Unlock()
+	s.report(kernel.Report{Kind: kernel.Dead, PID: p.pid(), Tag: tag, Tier: kernel.PIDFD})
+	if err := syscall.Kill(p.pid(), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if e := nextOf(t, s, Failed); e.End.Signal != int(syscall.SIGKILL) {
+		t.Errorf("event %+v, want one of a PE that was killed by signal 9", e)
+	}
+	nextOf(t, s, Exited)
 }

@@ -26,3 +26,13 @@ func (j *job) giveWay(env []string) []string {
 	}
 	return []string{envvar.Oversubscribe + "=1"}
 }
+
+// avoidCrash returns the variable without which OpenSHMEM programs of Debian 12's
+// Open MPI (4.1.4) end by SIGSEGV in shmem_finalize, under any launcher: UCX then
+// watches memory by its own hooks, not by Open MPI's. A value in env wins.
+func avoidCrash(env []string) []string {
+	if isSet(env, envvar.MemHooks) {
+		return nil
+	}
+	return []string{envvar.MemHooks + "=0"}
+}

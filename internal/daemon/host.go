@@ -63,7 +63,7 @@ func (h host) ClientConnected(name pmix.Proc, pid int) {
 	h.s.cfg.Logger.Debug().Stringer("pe", name).Dur("at", time.Since(h.s.begin)).Msg("connected")
 }
 
-func (h host) ClientFinalized(name pmix.Proc) { h.with(name, (*proc).settle) }
+func (h host) ClientFinalized(name pmix.Proc) { h.with(name, h.s.leave) }
 
 func (h host) ClientLost(name pmix.Proc) { h.with(name, h.s.forsake) }
 
@@ -77,7 +77,7 @@ func (s *Step) forsake(p *proc) {
 
 // abort takes a PE's wish to end its job. The caller holds the lock.
 func (s *Step) abort(p *proc, status int, msg string) {
-	p.settle() // it has said its last word
+	s.leave(p) // it has said its last word
 	s.emit(Event{Kind: Abort, ID: p.id, PID: p.pid(), Status: status, Msg: msg, Said: p.said()})
 }
 

@@ -21,21 +21,50 @@ const (
 	slowBlock = time.Second
 )
 
-// streams returns how many outputs a PE has.
-func (s *Step) streams() int {
-	if s.cfg.Merge {
-		return 1
+// openOutputs gives a PE its outputs, and returns the ends that its process writes to. With
+// Config.Merge one pipe serves both, which keeps their order exact. A pseudo terminal never
+// does: programs ask whether standard error is a terminal, and behave in another way there.
+func (s *Step) openOutputs(p *proc) (theirs []*os.File, err error) {
+	r, w := s.openPTY()
+	pty := r != nil
+	if !pty {
+		if r, w, err = os.Pipe(); err != nil {
+			return nil, err
+		}
 	}
-	return 2
+	p.cmd.Stdout, p.cmd.Stderr, theirs = w, w, append(theirs, w)
+	if err = p.addOutlet(r, pty); err != nil || s.cfg.Merge && !pty {
+		return theirs, err
+	}
+	if r, w, err = os.Pipe(); err != nil {
+		return theirs, err
+	}
+	p.cmd.Stderr, theirs = w, append(theirs, w)
+	return theirs, p.addOutlet(r, false)
 }
 
 // addOutlet takes the reading end of the next of the PE's outputs.
-func (p *proc) addOutlet(f *os.File) error {
-	o, err := newOutlet(f)
+func (p *proc) addOutlet(f *os.File, pty bool) error {
+	o, err := newOutlet(f, pty)
 	if err == nil {
 		p.outlets = append(p.outlets, o)
 	}
 	return err
+}
+
+// earlierAtMost bounds for how long text of standard error waits for what stands before it:
+// the start of a line is held back for slowLine, and any time where a block ends.
+const earlierAtMost = 2 * slowLine
+
+// awaitEarlier returns when what the PE has written to standard output so far has been passed
+// on. Without it a terminal would show an error before the output that led to it.
+func (p *proc) awaitEarlier() {
+	limit := time.NewTimer(earlierAtMost)
+	defer limit.Stop()
+	select {
+	case <-p.outlets[Stdout].mark():
+	case <-limit.C:
+	}
 }
 
 // read passes a PE's output on until its end.
@@ -49,8 +78,11 @@ func (s *Step) read(p *proc, o *outlet, stream Stream) {
 		defer o.passed.End()
 		pass(o, func(text []byte) {
 			p.passing.Add(1)
+			if s.cfg.Merge && stream == Stderr {
+				p.awaitEarlier()
+			}
 			if s.pmix != nil {
-				s.pmix.Output(p.name(), stream == Stderr, text)
+				s.pmix.Output(p.name(), stream == Stderr && !s.cfg.Merge, text)
 			}
 			s.cfg.Output(p.id, stream, text)
 			p.passing.Add(-1)

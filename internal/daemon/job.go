@@ -6,11 +6,10 @@ import (
 	"maps"
 	"os"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 
 	"github.com/goshmem/goshmem/failure"
+	"github.com/goshmem/goshmem/internal/wire"
 	"github.com/goshmem/goshmem/symheap"
 )
 
@@ -25,7 +24,8 @@ type job struct {
 	left   int     // processes that have not ended, or never will
 	failed bool    // it could not be started: nobody is told of its ends
 
-	crowded bool // there were more PEs than processors when it began; does not change
+	crowded   bool   // there were more PEs than processors when it began; does not change
+	yieldless []bool // by app: its waits never yield the processor; set before the first start
 
 	lending sync.RWMutex // held while heaps are handed out
 	heaps   []*os.File
@@ -73,10 +73,7 @@ func newJob(apps []App) *job {
 
 // enlist gives a job its number and its name. The caller holds the lock.
 func (s *Step) enlist(j *job) {
-	j.number, j.nspace = s.lastJob, s.name
-	if j.number > 0 {
-		j.nspace += "-" + strconv.Itoa(j.number)
-	}
+	j.number, j.nspace = s.lastJob, wire.JobName(s.name, s.lastJob)
 	s.lastJob++
 	j.crowded = s.crowds(j)
 	s.jobs[j.number] = j
@@ -117,12 +114,7 @@ func (s *Step) jobOf(nspace string) *job {
 
 // jobNamed is jobOf for a caller who holds the lock.
 func (s *Step) jobNamed(nspace string) *job {
-	number := 0
-	rest, ok := strings.CutPrefix(nspace, s.name)
-	if rest != "" {
-		number, _ = strconv.Atoi(strings.TrimPrefix(rest, "-"))
-	}
-	if j := s.jobs[number]; ok && j != nil && j.nspace == nspace {
+	if j := s.jobs[wire.JobNumber(nspace)]; j != nil && j.nspace == nspace {
 		return j
 	}
 	return nil

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"debug/buildinfo"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -57,16 +58,16 @@ func (s *Step) obey(conn *net.UnixConn, p *proc) error {
 	}
 }
 
-// ask sends an order and returns the answer; done is false for one that is not
-// complete by the deadline.
-func (t *taker) ask(o wire.Order, deadline time.Time) (text []byte, done bool) {
+// ask sends an order and returns the answer. done is false for one that is not complete when the deadline passes, which
+// late says, or when the PE hangs up.
+func (t *taker) ask(o wire.Order, deadline time.Time) (text []byte, done, late bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	timer := time.NewTimer(time.Until(deadline))
 	defer timer.Stop()
 	_ = t.conn.SetWriteDeadline(deadline) // fails only on a closed connection, which writing reports
 	if _, err := t.conn.Write((&wire.OrderPacket{Order: o}).Append(nil)); err != nil {
-		return nil, false
+		return nil, false, errors.Is(err, os.ErrDeadlineExceeded)
 	}
 	for {
 		select {
@@ -78,12 +79,12 @@ func (t *taker) ask(o wire.Order, deadline time.Time) (text []byte, done bool) {
 				text = append(text, p.Text...)
 			}
 			if p.Last {
-				return text, true
+				return text, true, false
 			}
 		case <-t.gone:
-			return text, false
+			return text, false, false
 		case <-timer.C:
-			return text, false
+			return text, false, true
 		}
 	}
 }
@@ -91,9 +92,13 @@ func (t *taker) ask(o wire.Order, deadline time.Time) (text []byte, done bool) {
 // Answer is what a PE has to say to an order.
 type Answer struct {
 	ID
-	PID  int
-	Done bool // it is complete
-	Text []byte
+	PID   int
+	Asked bool // the PE takes orders
+	Done  bool // the answer is complete
+	Late  bool // it was not complete in time; otherwise the PE has hung up
+	Ended bool // there is no answer, and the PE's process has ended
+	Left  bool // there is no answer, and the PE has left the job by Finalize; its process may still run
+	Text  []byte
 }
 
 // Ask gives an order to all PEs that run and returns their answers, at most
@@ -102,20 +107,33 @@ func (s *Step) Ask(o wire.Order, atMost time.Duration) []Answer {
 	deadline := time.Now().Add(atMost)
 	var answers []Answer
 	var takers []*taker
+	var asks []*proc
 	s.mu.Lock()
 	for _, p := range s.started() {
 		if !p.ended || p.connected && !p.isSettled() {
-			answers, takers = append(answers, Answer{ID: p.id, PID: p.pid()}), append(takers, p.orders)
+			answers = append(answers, Answer{ID: p.id, PID: p.pid(), Asked: p.orders != nil})
+			takers, asks = append(takers, p.orders), append(asks, p)
 		}
 	}
 	s.mu.Unlock()
 	var asked sync.WaitGroup
 	for i, t := range takers {
 		if t != nil {
-			asked.Go(func() { answers[i].Text, answers[i].Done = t.ask(o, deadline) })
+			asked.Go(func() {
+				a := &answers[i]
+				a.Text, a.Done, a.Late = t.ask(o, deadline)
+			})
 		}
 	}
 	asked.Wait()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, p := range asks {
+		if a := &answers[i]; !a.Done {
+			a.Ended = p.dead || p.ended || look(p.pid()).over()
+			a.Left = p.connected && p.isSettled() && !p.lost
+		}
+	}
 	return answers
 }
 

@@ -6,32 +6,41 @@ import (
 	"os"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/goshmem/goshmem/internal/xunix"
 )
 
-// outlet is the reading end of an output of a PE. It knows what of it has been
-// passed on.
+// outlet is the reading end of an output of a PE, a pipe or a pseudo terminal. It
+// knows what of it has been passed on.
 type outlet struct {
 	*os.File
 	conn    syscall.RawConn
+	pty     bool
 	attempt func(fd uintptr) bool // made once: reading allocates nothing
 	passed  Gauge                 // bytes
 
-	mu    sync.Mutex // held while bytes leave the pipe
-	into  []byte
-	n     int
-	err   error
-	taken uint64 // bytes
+	mu       sync.Mutex // held while bytes leave the pipe or the terminal
+	into     []byte
+	n        int
+	err      error
+	taken    uint64    // bytes
+	early    []byte    // of a terminal: taken by mark, and not read yet
+	deadline time.Time // of reading, as it was set
+	woken    bool      // the file's deadline is over because there is something in early
 }
 
-// newOutlet takes a pipe's end.
-func newOutlet(f *os.File) (*outlet, error) {
+// mostInPTY is more than a pseudo terminal holds: 8 KiB on the way and 4 KiB to be
+// read, rounded up to pages.
+const mostInPTY = 64 << 10
+
+// newOutlet takes the end of a pipe, or the person's side of a pseudo terminal.
+func newOutlet(f *os.File, pty bool) (*outlet, error) {
 	conn, err := f.SyscallConn()
 	if err != nil {
 		return nil, err
 	}
-	o := &outlet{File: f, conn: conn}
+	o := &outlet{File: f, conn: conn, pty: pty}
 	o.attempt = o.try
 	return o, nil
 }
@@ -41,15 +50,53 @@ func newOutlet(f *os.File) (*outlet, error) {
 func (o *outlet) try(fd uintptr) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if len(o.early) > 0 {
+		o.n, o.err = copy(o.into, o.early), nil
+		o.early = o.early[o.n:]
+		return true
+	}
+	o.n, o.err = readOnce(fd, o.into)
+	o.taken += uint64(o.n)
+	if o.pty && o.err == syscall.EIO { //nolint:errorlint // as it comes from the kernel
+		o.err = nil // nobody has the terminal open any more: the end
+	}
+	return o.err != syscall.EAGAIN //nolint:errorlint // as above
+}
+
+// readOnce reads from a descriptor, whatever signals come.
+func readOnce(fd uintptr, b []byte) (n int, err error) {
 	for {
-		o.n, o.err = xunix.Read(fd, o.into)
-		if o.err != syscall.EINTR { //nolint:errorlint // as it comes from the kernel
-			break
+		n, err = xunix.Read(fd, b)
+		if err != syscall.EINTR { //nolint:errorlint // as it comes from the kernel
+			return max(n, 0), err
 		}
 	}
-	o.n = max(o.n, 0)
-	o.taken += uint64(o.n)
-	return o.err != syscall.EAGAIN //nolint:errorlint // as it comes from the kernel
+}
+
+// SetReadDeadline limits how long Read may take.
+func (o *outlet) SetReadDeadline(t time.Time) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.deadline = t; o.woken {
+		return nil // Read sets it
+	}
+	return o.File.SetReadDeadline(t)
+}
+
+// wake lets Read look at what mark has taken. The caller holds the lock.
+func (o *outlet) wake() {
+	o.woken = o.File.SetReadDeadline(time.Unix(1, 0)) == nil // it fails on a closed file: nobody reads
+}
+
+// unwake sets the deadline that wake has moved, and says whether it was moved.
+func (o *outlet) unwake() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !o.woken {
+		return false
+	}
+	o.woken = false
+	return o.File.SetReadDeadline(o.deadline) == nil
 }
 
 // Read differs from that of a file in one thing: it does not report that a
@@ -57,6 +104,9 @@ func (o *outlet) try(fd uintptr) bool {
 func (o *outlet) Read(b []byte) (int, error) {
 	o.into = b
 	err := o.conn.Read(o.attempt)
+	for errors.Is(err, os.ErrDeadlineExceeded) && o.unwake() {
+		err = o.conn.Read(o.attempt)
+	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		some := false
 		if cerr := o.conn.Control(func(fd uintptr) { some = o.try(fd) }); cerr == nil && some {
@@ -72,14 +122,41 @@ func (o *outlet) Read(b []byte) (int, error) {
 	return o.n, o.err
 }
 
-// mark returns a channel that is closed when everything that is in the pipe
-// now has been passed on.
+// mark returns a channel that is closed when everything that is in the pipe or the
+// terminal now has been passed on.
 func (o *outlet) mark() <-chan struct{} {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if o.pty {
+		o.takeAll()
+		return o.passed.Reached(o.taken)
+	}
 	n, err := xunix.Unread(o.conn)
 	if err != nil {
 		n = 0 // closed: all has been read
 	}
 	return o.passed.Reached(o.taken + uint64(n))
+}
+
+// takeAll takes what is in a pseudo terminal. The kernel passes what a program
+// writes there through a queue, which FIONREAD does not count. A read that finds
+// nothing has waited until the queue was empty, so all that was written before it
+// is taken then; otherwise as much as a terminal can hold. The caller holds the
+// lock.
+func (o *outlet) takeAll() {
+	before := len(o.early)
+	_ = o.conn.Control(func(fd uintptr) { // it fails on a closed file: all has been read
+		buf := make([]byte, mostInPTY)
+		for len(o.early)-before < mostInPTY {
+			n, err := readOnce(fd, buf)
+			if n == 0 || err != nil {
+				return
+			}
+			o.early = append(o.early, buf[:n]...)
+			o.taken += uint64(n)
+		}
+	})
+	if len(o.early) > before {
+		o.wake() // what it waits for has been taken
+	}
 }

@@ -1,10 +1,14 @@
 package daemon
 
 import (
+	"math/rand/v2"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	"github.com/goshmem/goshmem/internal/xunix"
 )
 
 // A gauge tells everybody whose number is reached, and at the end all.
@@ -25,17 +29,35 @@ func TestGauge(t *testing.T) {
 	}
 }
 
-// A mark is reached when what was in the pipe has been passed on, not before,
-// and whatever comes later.
+// outputs opens an output of either kind: the sides to be read and to be written.
+func outputs(t *testing.T, pty bool) (o *outlet, w *os.File) {
+	t.Helper()
+	open := os.Pipe
+	if pty {
+		open = xunix.OpenOutputPTY
+	}
+	r, w, err := open()
+	if err != nil && pty {
+		t.Skipf("no pseudo terminal: %v", err)
+	}
+	if err == nil {
+		o, err = newOutlet(r, pty)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o, w
+}
+
+// A mark is reached when what was in the pipe or the terminal has been passed on,
+// not before, and whatever comes later.
 func TestMark(t *testing.T) {
-	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	o, err := newOutlet(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	t.Run("pipe", func(t *testing.T) { testMark(t, false) })
+	t.Run("terminal", func(t *testing.T) { testMark(t, true) })
+}
+
+func testMark(t *testing.T, pty bool) {
+	o, w := outputs(t, pty)
 	send := func(text string) {
 		if _, err := w.WriteString(text); err != nil {
 			t.Fatal(err)
@@ -70,6 +92,85 @@ func TestMark(t *testing.T) {
 	<-p.said()[0] // nor after the end
 }
 
+// A mark of a terminal is reached when all that was written before it has been
+// passed on, although nothing else is written: random portions, as long as the
+// kernel holds and longer.
+func TestMarkOfTerminal(t *testing.T) {
+	o, w := outputs(t, true)
+	passed := 0
+	var mu sync.Mutex
+	s := &Step{cfg: Config{Raw: true, Output: func(_ ID, _ Stream, text []byte) {
+		mu.Lock()
+		defer mu.Unlock()
+		passed += len(text)
+	}}}
+	p := &proc{outlets: []*outlet{o}}
+	s.read(p, o, Stdout)
+	rng := rand.New(rand.NewPCG(1, 2))
+	written, text := 0, make([]byte, 40<<10)
+	for range 3000 {
+		n := 1 + rng.IntN(len(text))>>rng.IntN(16)
+		if _, err := w.Write(text[:n]); err != nil {
+			t.Fatal(err)
+		}
+		written += n
+		<-p.said()[0]
+		mu.Lock()
+		if passed != written {
+			t.Fatalf("the mark is reached after %d of %d bytes", passed, written)
+		}
+		mu.Unlock()
+	}
+	_ = w.Close()
+	p.outputs.Wait()
+	<-p.said()[0]
+}
+
+// A mark is reached although a program writes to its terminal without a pause.
+func TestMarkOfFlood(t *testing.T) {
+	o, w := outputs(t, true)
+	s := &Step{cfg: Config{Raw: true, Output: func(ID, Stream, []byte) {}}}
+	p := &proc{outlets: []*outlet{o}}
+	s.read(p, o, Stdout)
+	stop, over := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(over)
+		for text := make([]byte, 64<<10); !isClosed(stop); {
+			_, _ = w.Write(text)
+		}
+	}()
+	for range 50 {
+		<-p.said()[0]
+	}
+	close(stop)
+	<-over
+	_ = w.Close()
+	p.outputs.Wait()
+}
+
+// What was written last to a terminal is read before its end.
+func TestEndOfTerminal(t *testing.T) {
+	for i := range 500 {
+		o, w := outputs(t, true)
+		text := make([]byte, 1+i*7)
+		var got []byte
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			unchanged(o, func(b []byte) { got = append(got, b...) })
+		}()
+		if _, err := w.Write(text); err != nil {
+			t.Fatal(err)
+		}
+		_ = w.Close()
+		<-done
+		_ = o.Close()
+		if len(got) != len(text) {
+			t.Fatalf("%d of %d bytes came", len(got), len(text))
+		}
+	}
+}
+
 // What is cut is not waited for.
 func TestMarkOfCutOutput(t *testing.T) {
 	r, w, err := os.Pipe()
@@ -77,7 +178,7 @@ func TestMarkOfCutOutput(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer w.Close()
-	o, err := newOutlet(r)
+	o, err := newOutlet(r, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +203,7 @@ func TestOutletDeadline(t *testing.T) {
 	}
 	defer w.Close()
 	defer r.Close()
-	o, err := newOutlet(r)
+	o, err := newOutlet(r, false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -61,7 +61,7 @@ func (h pmiHost) with(name pmix.Proc, f func(*proc)) {
 
 func (h pmiHost) ClientJoined(name pmix.Proc) { h.with(name, h.s.noteJoin) }
 
-func (h pmiHost) ClientFinalized(name pmix.Proc) { h.with(name, (*proc).settle) }
+func (h pmiHost) ClientFinalized(name pmix.Proc) { h.with(name, h.s.leave) }
 
 func (h pmiHost) ClientLost(name pmix.Proc) { h.with(name, h.s.forsake) }
 

@@ -1,7 +1,6 @@
 package daemon
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -28,6 +27,7 @@ type proc struct {
 	cmd       *exec.Cmd
 	leash     *os.File // write end; closing it kills the group
 	hold      *os.File // its read end: somebody has to have it open
+	session   bool     // it leads a session of its own
 	outputs   sync.WaitGroup
 	passing   atomic.Int32 // outputs that are in the hands of Config.Output
 	outlets   []*outlet
@@ -54,6 +54,7 @@ type proc struct {
 	state         string // that the user was told last
 	ails          bool   // it is stopped, stuck or starved
 	pulse         pulse
+	memory        Memory
 }
 
 // join notes that the PE has joined the job, perhaps not for the first time.
@@ -98,6 +99,50 @@ func (p *proc) pid() int {
 	return p.cmd.Process.Pid
 }
 
+// measure looks at the memory of a PE's program, which may be about to end. The caller holds the
+// lock.
+func (s *Step) measure(p *proc) {
+	if !s.cfg.Memory || p.ended {
+		return
+	}
+	pid := p.member
+	if pid == 0 {
+		pid = p.pid()
+	}
+	if peak, ok := xunix.PeakMemory(pid); ok {
+		p.memory.Peak = max(p.memory.Peak, peak)
+	}
+}
+
+const (
+	firstMeasure = time.Millisecond // a program has mostly its libraries by then
+	mostMeasure  = time.Second
+)
+
+// measureOn looks at the memory of a PE's program again and again, more and more seldom, until
+// it has ended: the kernel's own count at the end has the memory of this process in it.
+func (s *Step) measureOn(p *proc) {
+	pause := time.NewTimer(firstMeasure)
+	defer pause.Stop()
+	for next := firstMeasure; ; next = min(2*next, mostMeasure) {
+		select {
+		case <-pause.C:
+		case <-p.reaped:
+			return
+		}
+		s.mu.Lock()
+		s.measure(p)
+		s.mu.Unlock()
+		pause.Reset(next)
+	}
+}
+
+// leave takes the farewell of a PE, whose process waits for the answer. The caller holds the lock.
+func (s *Step) leave(p *proc) {
+	s.measure(p)
+	p.settle()
+}
+
 // signal reaches the group while its leader is not reaped: after that the
 // number may be somebody else's.
 func (p *proc) signal(sig syscall.Signal) {
@@ -122,11 +167,15 @@ func (s *Step) Launch() error {
 // launch starts the PEs of a job, from the thread that starts all.
 func (s *Step) launch(j *job) error {
 	done := make(chan error)
+	j.yieldless = make([]bool, len(j.apps))
+	for i := range j.apps {
+		j.yieldless[i] = linksMPICH(j.apps[i].Path)
+	}
 	s.start <- func() {
 		var b binder
 		for pe := range j.npes() {
 			id := ID{j.number, pe}
-			err := b.set(s.place(id).CPUs)
+			err := b.set(s.place(j, pe).CPUs)
 			if err == nil {
 				err = s.startPE(j, pe)
 			}
@@ -146,6 +195,10 @@ func (s *Step) startPE(j *job, pe int) (err error) {
 		Path: app.Path, Args: append([]string{app.Name}, app.Args...),
 		Dir: app.Dir, Env: s.environ(j, pe), SysProcAttr: xunix.ChildAttr(),
 	}}
+	reads := j.number == 0 && s.cfg.Stdin != nil && s.cfg.StdinTo(pe)
+	if s.leadsSession(p, reads) {
+		p.session, p.cmd.SysProcAttr = true, xunix.SessionAttr()
+	}
 	var theirs []*os.File // closed here once the process has them
 	defer func() {
 		for _, f := range theirs {
@@ -161,17 +214,8 @@ func (s *Step) startPE(j *job, pe int) (err error) {
 		}
 		return r, w
 	}
-	for i := range s.streams() {
-		r, w := pipe()
-		theirs = append(theirs, w)
-		if err == nil {
-			err = p.addOutlet(r)
-		}
-		if i == 0 {
-			p.cmd.Stdout = w
-		}
-		p.cmd.Stderr = w
-	}
+	outputs, err := s.openOutputs(p)
+	theirs = append(theirs, outputs...)
 	leashR, leashW := pipe()
 	theirs = append(theirs, leashR)
 	p.leash, p.cmd.ExtraFiles = leashW, []*os.File{leashR}
@@ -180,7 +224,7 @@ func (s *Step) startPE(j *job, pe int) (err error) {
 		conn, err = s.connectPMI(p)
 		theirs = append(theirs, conn)
 	}
-	if err == nil && j.number == 0 && s.cfg.Stdin != nil && s.cfg.StdinTo(pe) {
+	if err == nil && reads {
 		in, inW := pipe()
 		theirs = append(theirs, in)
 		p.cmd.Stdin = in
@@ -194,9 +238,11 @@ func (s *Step) startPE(j *job, pe int) (err error) {
 		return app.explain(err)
 	}
 	s.follow(p)
+	s.weigh(p)
 	if err := p.tie(leashR); err != nil {
 		s.cfg.Logger.Warn().Err(err).Stringer("pe", p.id).Msg("grandchildren may outlive a killed oshrun")
 	}
+	s.resize(p) // the user's terminal may have changed before Resize knew of this PE
 	if err := letGo(); err != nil {
 		s.cfg.Logger.Error().Err(err).Stringer("pe", p.id).Msg("start")
 	}
@@ -204,6 +250,9 @@ func (s *Step) startPE(j *job, pe int) (err error) {
 		s.read(p, o, Stream(i))
 	}
 	s.retiring.Go(func() { s.wait(p) })
+	if s.cfg.Memory {
+		s.retiring.Go(func() { s.measureOn(p) })
+	}
 	return nil
 }
 
@@ -217,21 +266,12 @@ func (s *Step) startProcess(p *proc) (letGo func() error, err error) {
 	p.began = time.Now()
 	if letGo, err = p.start(); err == nil {
 		p.job.procs[p.id.PE] = p
+		if s.cfg.Memory {
+			p.memory.Floor, _ = xunix.PeakMemory(os.Getpid())
+		}
+		s.cfg.Logger.Info().Stringer("pe", p.id).Int("pid", p.pid()).Str("node", s.host).Str("program", p.cmd.Path).Msg("started")
 	}
 	return letGo, err
-}
-
-// explain says what the kernel means that finds no file where the program is.
-func (a *App) explain(err error) error {
-	if !errors.Is(err, os.ErrNotExist) {
-		return err
-	}
-	_, perr := os.Stat(a.Path)
-	_, derr := os.Stat(cmp.Or(a.Dir, "."))
-	if perr != nil || derr != nil {
-		return err
-	}
-	return fmt.Errorf("%w: the program is there, its interpreter (in the line that begins with #!) or loader is not", err)
 }
 
 // start starts the process in such a way that its program begins when letGo is
@@ -290,13 +330,14 @@ func (s *Step) environ(j *job, pe int) []string {
 	app := &j.apps[j.app(pe)]
 	env := append([]string(nil), app.Env...)
 	if procs := app.Procs; procs > 0 {
-		if at := s.place(ID{j.number, pe}); at.CPUs != nil {
+		if at := s.place(j, pe); at.CPUs != nil {
 			procs = at.Procs(0)
 		}
 		env = append(env, envvar.MaxProcs+"="+strconv.Itoa(procs))
 	}
 	env = append(env, s.private.environ(app.Env)...)
 	env = append(env, j.giveWay(app.Env)...)
+	env = append(env, avoidCrash(app.Env)...)
 	env = append(env, s.pmix.Environ(pmix.Proc{Nspace: j.nspace, Rank: pmix.Rank(pe)})...)
 	return append(env, envvar.Step+"="+s.attach.Addr().String())
 }
@@ -307,14 +348,19 @@ func (s *Step) environ(j *job, pe int) []string {
 func (s *Step) wait(p *proc) {
 	s.awaitEnd(p)
 	ran := time.Since(p.began)
-	_ = p.cmd.Wait() // the state says it all
+	err := p.cmd.Wait()
 	close(p.reaped)
-	ws, _ := p.cmd.ProcessState.Sys().(syscall.WaitStatus)
+	end := ending.End{Code: 1}
+	if p.cmd.ProcessState == nil {
+		s.notice("how PE %v (pid %d) ended is not known, which counts as status 1: %v", p.id, p.pid(), err)
+	} else if status, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus); ok {
+		end = endOf(status)
+	}
 	s.mu.Lock()
-	s.died(p, news{end: endOf(ws), pid: p.pid()}) // unless the watch has seen it
+	s.died(p, news{end: end, pid: p.pid()}) // unless the watch has seen it
 	stays, waits, settled := p.connected && !s.killed && !p.failed, p.memberWatched, p.settled
 	s.mu.Unlock()
-	if stays && (p.cmd.ProcessState.Success() || waits) {
+	if stays && (end == ending.End{} || waits) {
 		<-settled
 	}
 	s.mu.Lock()
@@ -326,9 +372,9 @@ func (s *Step) wait(p *proc) {
 	if p.job.failed {
 		return
 	}
-	end := p.last.end
+	end = p.last.end
 	end.Unfinished = p.unfinished()
-	s.emit(Event{Kind: Exited, ID: p.id, PID: p.pid(), Process: p.cmd.ProcessState, Ran: ran, End: end, Tier: p.learnt, By: p.wished(end), Said: p.said()})
+	s.emit(Event{Kind: Exited, ID: p.id, PID: p.pid(), Process: p.cmd.ProcessState, Ran: ran, Memory: p.memory, End: end, Tier: p.learnt, By: p.wished(end), Said: p.said()})
 }
 
 // awaitEnd returns when a PE's process can be reaped. From then on its number may

@@ -10,6 +10,7 @@ import (
 	"os"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -21,6 +22,7 @@ import (
 	"github.com/goshmem/goshmem/internal/xunix"
 	"github.com/goshmem/goshmem/pmix/pmi1"
 	"github.com/goshmem/goshmem/pmix/server"
+	"github.com/goshmem/goshmem/rma"
 )
 
 // Stream is one of a PE's outputs.
@@ -49,15 +51,20 @@ type Config struct {
 	HeapSize uint64       // bytes
 	MostPEs  int          // that a spawned job may have
 	Places   []plan.Place // where the PEs of the first job run; nil: anywhere
+	CPUs     []int        // the processors that the jobs may use; nil: any
 	Stdin    io.Reader
 	StdinTo  func(pe int) bool // which PEs of the first job read Stdin
+	Terminal bool              // Stdin is a terminal: the PEs that read it stay in this process's session
 	// Output takes whole lines of a PE, or a part of one that is slow to end, or
 	// of one that is very long: LongLine bytes at once, which are followed by
 	// more, or by no bytes if that is slow to come. It is called by one goroutine
 	// per PE and stream, and may take its time.
 	Output func(id ID, s Stream, text []byte)
 	Raw    bool // Output takes bytes as they come instead of lines
-	Merge  bool // what a PE writes to Stderr is part of its Stdout, in the order in which it is written
+	// Merge makes what a PE writes to Stderr a part of its Stdout, in the order in which it is
+	// written. Behind a PTY Output gets it as Stderr all the same: see awaitEarlier.
+	Merge bool
+	PTY   PTY
 	// Log takes text for an output that PEs do not write but send; it must not
 	// block. Nil: nobody does.
 	Log func(s Stream, text []byte)
@@ -73,6 +80,7 @@ type Config struct {
 	// EndsFirst says that the first failure that nobody asked for ends the step, and
 	// that PEs are to be there until they are told to end: they do not learn of it.
 	EndsFirst bool
+	Memory    bool // Exited says how much memory PEs had, beside what the kernel counts at their end
 	Logger    zerolog.Logger
 }
 
@@ -98,8 +106,9 @@ type Event struct {
 	// GoesOn says of one that Failed that its own process runs on: a shell, whose
 	// program has ended.
 	GoesOn  bool
-	Process *os.ProcessState // Exited
+	Process *os.ProcessState // Exited; nil: the kernel did not tell
 	Ran     time.Duration    // Exited: since the start of its process
+	Memory  Memory           // Exited, if Config.Memory
 	State   string           // Changed: in words
 	By      string           // Failed, Exited: who asked for that, as for messages; empty: nobody
 	Status  int              // Abort
@@ -108,6 +117,14 @@ type Event struct {
 	// Said has channels that are closed when what the PE had written before the
 	// event has been passed to Config.Output. Of Failed, Exited and Abort.
 	Said []<-chan struct{}
+}
+
+// Memory is what was seen of the memory of a PE beside what the kernel counts at the end of its
+// process. In that is also what this process had when it started the PE: the kernel counts what a
+// process had before it executes its program, and until then a PE has the memory of its parent.
+type Memory struct {
+	Peak  uint64 // bytes, the most that were resident; as of the last look, 0: there was none
+	Floor uint64 // bytes, of this process when the PE was started
 }
 
 // Kind is the kind of an Event.
@@ -135,10 +152,12 @@ type Step struct {
 	attach   *net.UnixListener
 	visitors visitors
 	census   census
+	refusals atomic.Int64 // connections to the PMIx server
 	events   *mailbox
 	start    chan func() // to the goroutine that starts processes
 	input    *input
 	private  *private // where programs have files
+	noPTY    sync.Once
 
 	mu       sync.Mutex
 	jobs     map[int]*job // by number
@@ -156,11 +175,16 @@ type Step struct {
 	tags    map[uint64]*proc // by which the watch names PEs
 	lastTag uint64
 	stirred chan struct{} // a job has news for its PEs
+	unheard []*proc       // their sessions have not got their nice value yet
+	yielder rma.Yielder   // lets PEs go first that have news; under mu
 }
 
 // Start makes everything that the PEs need. Launch starts them; Close must be
 // called in any case.
 func Start(cfg Config) (*Step, error) {
+	if err := checkSurroundings(); err != nil {
+		return nil, err // before anything has to be undone, which would need what is missing
+	}
 	s := &Step{
 		cfg: cfg, begin: time.Now(),
 		events:  newMailbox(),
@@ -188,9 +212,6 @@ func (s *Step) setUp() (err error) {
 	}
 	s.serving.Go(func() { s.events.run(s.closing) })
 	s.serving.Go(s.spreadNews)
-	if at := s.cfg.Watchdog.Hang; at > 0 {
-		s.serving.Go(func() { s.seeHangs(at) })
-	}
 	go starter(s.start)
 	if err := s.openWatch(); err != nil {
 		return err
@@ -203,21 +224,30 @@ func (s *Step) setUp() (err error) {
 		return fmt.Errorf("host name: %w", err)
 	}
 	j := newJob(s.cfg.Apps)
+	s.mu.Lock() // reapOrphans runs already, and looks at the jobs
 	s.enlist(j)
 	s.waited = j.npes()
+	s.mu.Unlock()
 	if err := j.makeHeaps(s.cfg.HeapSize); err != nil {
 		return err
 	}
 	if err := s.startServer(j); err != nil {
 		return fmt.Errorf("PMIx server: %w", err)
 	}
+	s.checkLoopback()
 	if err := s.startPMI(); err != nil {
 		return err
 	}
 	if err := s.pmi.AddJob(s.describePMI(j)); err != nil {
 		return err
 	}
-	return s.listen()
+	if err := s.listen(); err != nil {
+		return err
+	}
+	if at := s.cfg.Watchdog.Hang; at > 0 {
+		s.serving.Go(func() { s.seeHangs(at) }) // now that the job is whole
+	}
+	return nil
 }
 
 // Events returns what happens to the PEs, in order for each of them.
@@ -266,6 +296,12 @@ func (s *Step) PID(id ID) (pid int) {
 // the process of a PE has ended and its program goes on, it reaches what the job
 // has left without a parent; SIGKILL then ends the PE, too.
 func (s *Step) Signal(sig syscall.Signal) {
+	s.signalEach(sig, func(*proc) syscall.Signal { return sig })
+}
+
+// signalEach does the same with a signal for each process that has not ended, and
+// sig for what is left without a parent.
+func (s *Step) signalEach(sig syscall.Signal, of func(*proc) syscall.Signal) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	kill := sig == syscall.SIGKILL
@@ -274,7 +310,8 @@ func (s *Step) Signal(sig syscall.Signal) {
 	for _, p := range s.started() {
 		switch {
 		case !p.ended:
-			p.signal(sig)
+			s.measure(p)
+			p.signal(of(p))
 		case p.connected && !p.isSettled():
 			behind = true
 			if kill {

@@ -35,6 +35,9 @@ func look(pid int) process {
 	return p
 }
 
+// over says whether the process has ended: it is not there, or is to be reaped.
+func (p process) over() bool { return p.zombie || p == process{} }
+
 // lookAround returns all processes of the machine.
 func lookAround() map[int]process {
 	all := map[int]process{}

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"errors"
 	"syscall"
 	"time"
 
@@ -111,7 +112,7 @@ func (s *Step) handOver(w *kernel.Watch, p *proc) {
 	}
 	for i, pid := range pids {
 		err := w.Add(pid, tag)
-		if err == nil {
+		if err == nil || errors.Is(err, kernel.ErrWatched) { // follow has added it meanwhile
 			continue
 		}
 		s.cfg.Logger.Debug().Err(err).Stringer("pe", p.id).Msg("watchdog") // it has just ended, was added in between, or there are no descriptors
@@ -237,6 +238,9 @@ func (s *Step) report(r kernel.Report) {
 		n := news{end: endOf(r.Exit.Status), pid: r.PID, at: r.At, tier: r.Tier.String()}
 		n.end.OOM, n.end.Unknown = r.Exit.OOM, !r.Exit.Known
 		switch {
+		case own && n.end.Unknown:
+			// The process was reaped before the watch asked for its status. Whoever has
+			// reaped it knows the status and is about to tell it: see wait.
 		case own:
 			s.died(p, n)
 		case r.PID == p.member:

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"runtime"
+	"syscall"
 	"time"
 
 	"github.com/goshmem/goshmem/failure"
@@ -48,10 +49,16 @@ func dialStep(ctx context.Context, step string) (*net.UnixConn, error) {
 // request sends a request and returns the answer, and what descriptors came with
 // it, which the caller owns.
 func request(conn *net.UnixConn, req *wire.AttachRequest) (r wire.AttachReply, fds []int, err error) {
-	if err := xunix.SendFDs(conn, req.Append(nil), nil); err != nil {
-		return r, nil, err
-	}
+	serr := xunix.SendFDs(conn, req.Append(nil), nil)
 	packet, fds, err := xunix.RecvFDs(conn, wire.MaxPacket, wire.MaxFDs)
+	if errors.Is(err, syscall.ECONNRESET) {
+		// The step has hung up before it took the request. The kernel says so
+		// once, and what the step had sent comes behind that: why it refuses.
+		packet, fds, err = xunix.RecvFDs(conn, wire.MaxPacket, wire.MaxFDs)
+	}
+	if serr != nil && (err != nil || len(packet) == 0) {
+		return r, nil, serr
+	}
 	if err != nil {
 		return r, nil, fmt.Errorf("answer of the step process: %w", err)
 	}
@@ -119,9 +126,10 @@ func attachFrom(conn *net.UnixConn, j *Job, m *memory, first int) (wire.AttachRe
 
 // single sets up the job of a program that was started without oshrun: one PE
 // that makes its own segment.
-func single() (*Job, error) {
+func single(checks []string) (*Job, error) {
 	const name = "single"
-	j := &Job{Nspace: fmt.Sprintf("goshmem-%s-%d", name, os.Getpid()), NPEs: 1, profile: startProfile(0)}
+	warnForeign()
+	j := &Job{Nspace: fmt.Sprintf("goshmem-%s-%d", name, os.Getpid()), NPEs: 1, profile: startProfile(0, 0)}
 	m := maps[name]
 	if m.segments == nil {
 		var err error
@@ -133,6 +141,8 @@ func single() (*Job, error) {
 	if err := j.use(m); err != nil {
 		return nil, err
 	}
+	j.ask(checks)
+	j.learnChecks()
 	j.listen(runtime.NumCPU())
 	return j, nil
 }

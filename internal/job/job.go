@@ -9,9 +9,11 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/goshmem/goshmem/failure"
@@ -22,6 +24,7 @@ import (
 	"github.com/goshmem/goshmem/rma"
 	"github.com/goshmem/goshmem/symheap"
 	"github.com/goshmem/goshmem/symheap/alloc"
+	"github.com/goshmem/goshmem/symheap/layout"
 )
 
 // Job is this process's part in its job.
@@ -35,15 +38,20 @@ type Job struct {
 	// Recover says that the job outlives failures of PEs; a job of one PE without
 	// oshrun does not.
 	Recover bool
-	Waiter  *rma.Waiter
-	Arena   *alloc.Arena // of this PE's heap
+	// CheckCollectives says that members of a team compare what each calls before each
+	// collective: some PE of the job asks for it by GOSHMEM_CHECK.
+	CheckCollectives bool
+	Waiter           *rma.Waiter
+	Arena            *alloc.Arena // of this PE's heap
 
 	client  *client.Client // nil without oshrun: a job of one PE
 	orders  *net.UnixConn  // over which the step asks something of this process
 	profile *profile       // nil if nobody asked for one
 	news    *news          // tells of deaths
 	alert   atomic.Pointer[func()]
-	left    chan struct{} // closed when the client is finalized
+	holder  atomic.Pointer[func(grant uintptr) int]
+	waits   atomic.Pointer[rma.Waiter] // the waiter once it is there, for orders
+	left    chan struct{}              // closed when the client is finalized
 	refs    int
 }
 
@@ -114,6 +122,8 @@ func (j *Job) Release(ctx context.Context) error {
 	}
 	_ = j.orders.Close() // nothing is to be sent
 	defer close(j.left)
+	met := j.meet()
+	defer met()
 	if err := j.client.Finalize(ctx); err != nil {
 		return fmt.Errorf("PMIx finalize: %w", err)
 	}
@@ -147,8 +157,12 @@ func setUp(ctx context.Context) (*Job, error) {
 	if err != nil {
 		return nil, err
 	}
+	checks, err := envvar.Checks(os.LookupEnv)
+	if err != nil {
+		return nil, err
+	}
 	if !launched {
-		return single()
+		return single(checks)
 	}
 	step, ok := os.LookupEnv(envvar.Step)
 	if !ok {
@@ -156,11 +170,15 @@ func setUp(ctx context.Context) (*Job, error) {
 	}
 	registered := register()
 	c, err := client.Init(ctx)
+	if errors.Is(err, syscall.ENETUNREACH) {
+		err = fmt.Errorf("%w; there is no loopback interface, hint: ip link set lo up", err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("connect to the PMIx server of oshrun: %w", err)
 	}
-	j := &Job{Nspace: c.Nspace(), PE: int(c.Rank()), NPEs: c.Size(), client: c, profile: startProfile(int(c.Rank())), left: make(chan struct{})}
-	if err := j.join(ctx, step, registered); err != nil {
+	j := &Job{Nspace: c.Nspace(), PE: int(c.Rank()), NPEs: c.Size(), client: c, left: make(chan struct{})}
+	j.profile = startProfile(wire.JobNumber(j.Nspace), j.PE)
+	if err := j.join(ctx, step, checks, registered); err != nil {
 		j.profile.end()
 		return nil, errors.Join(err, c.Finalize(ctx))
 	}
@@ -182,7 +200,7 @@ func register() <-chan struct{} {
 
 // join maps the segments and meets the other PEs. It returns when this process is
 // registered as well.
-func (j *Job) join(ctx context.Context, step string, registered <-chan struct{}) (err error) {
+func (j *Job) join(ctx context.Context, step string, checks []string, registered <-chan struct{}) (err error) {
 	if j.orders, err = dialStep(ctx, step); err != nil {
 		return err
 	}
@@ -213,9 +231,11 @@ func (j *Job) join(ctx context.Context, step string, registered <-chan struct{})
 	if all, _ := j.Failures.All(); len(all) > 0 {
 		return &DeadError{Failures: all}
 	}
+	j.ask(checks)
 	if err = j.Fence(ctx); err != nil {
 		return err
 	}
+	j.learnChecks()
 	<-registered
 	j.listen(int(r.Processors))
 	return nil
@@ -227,10 +247,23 @@ func (j *Job) Fence(ctx context.Context) error {
 	if j.client == nil {
 		return nil
 	}
+	met := j.meet()
+	defer met()
 	if err := j.client.Fence(ctx, true); err != nil {
 		return j.blame(fmt.Errorf("PMIx fence with the other PEs: %w", err))
 	}
 	return nil
+}
+
+// meet says to the step that this PE waits for the PMIx server. The function that it
+// returns says that the wait is over, which counts as progress.
+func (j *Job) meet() (met func()) {
+	p := &j.Map.Control(j.PE).Progress
+	atomic.StoreUint64(&p.Meets, 1)
+	return func() {
+		atomic.AddUint64(&p.Count, 1)
+		atomic.StoreUint64(&p.Meets, 0)
+	}
 }
 
 // DeadError reports that the PEs could not meet because some have died.
@@ -287,6 +320,24 @@ func (j *Job) use(m memory) (err error) {
 	return err
 }
 
+// ask tells the other PEs which checks this one wants, before all meet.
+func (j *Job) ask(checks []string) {
+	var word uint64
+	if slices.Contains(checks, envvar.CheckCollectives) {
+		word |= layout.CheckCollectives
+	}
+	atomic.StoreUint64(&j.Map.Control(j.PE).Checks.Asked, word)
+}
+
+// learnChecks finds which checks any PE wants, when all have met: the same on all PEs.
+func (j *Job) learnChecks() {
+	var word uint64
+	for i := range j.Map.Len() {
+		word |= atomic.LoadUint64(&j.Map.Control(i).Checks.Asked)
+	}
+	j.CheckCollectives = word&layout.CheckCollectives != 0
+}
+
 // listen makes the waiter, on a node whose PEs have so many processors. A process
 // that membarrier does not reach asks all bells for what it has to do itself, before
 // it writes anything.
@@ -294,11 +345,31 @@ func (j *Job) listen(processors int) {
 	j.Waiter = rma.NewWaiter(&j.Map.Control(j.PE).Bell, rma.PolicyFor(j.Map.Len(), processors))
 	j.Waiter.Watch(j.Failures)
 	j.Waiter.Beats(&j.Map.Control(j.PE).Progress)
+	atomic.StoreUint64(&j.Map.Control(j.PE).Checks.PID, uint64(os.Getpid()))
+	if j.Map.Len() <= mostAsked {
+		j.Waiter.Spends(j.spent, processors)
+	}
+	j.waits.Store(j.Waiter)
 	for i := range j.Map.Len() {
 		if !j.Waiter.Expedited() {
 			rma.AskLocked(&j.Map.Control(i).Bell)
 		}
 	}
+}
+
+// mostAsked is of how many PEs the processor time is asked for.
+const mostAsked = 64
+
+// spent returns the processor time of all PEs of the job, as far as it is known: what is
+// missing counts as strangers'.
+func (j *Job) spent() (all time.Duration) {
+	for i := range j.Map.Len() {
+		if pid := atomic.LoadUint64(&j.Map.Control(i).Checks.PID); pid != 0 {
+			one, _ := xunix.ProcessTimeOf(int(pid))
+			all += one
+		}
+	}
+	return all
 }
 
 // watch ends the process when its oshrun is gone: nobody is left to take its

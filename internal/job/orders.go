@@ -42,6 +42,8 @@ func (j *Job) obey(conn *net.UnixConn) {
 			continue // without an answer
 		case wire.OrderStacks:
 			text = stacks()
+		case wire.OrderCalls:
+			text = append(calls(), j.awaited()...)
 		case wire.OrderProfile:
 			j.profile.end()
 		}

@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"github.com/goshmem/goshmem/internal/envvar"
+	"github.com/goshmem/goshmem/internal/wire"
 )
 
 // profile is the CPU profile of this process from Init on, and what becomes of
@@ -33,12 +34,12 @@ var profiles int
 
 // startProfile starts what GOSHMEM_PPROF asks for. A program that profiles itself
 // goes on with that.
-func startProfile(pe int) *profile {
+func startProfile(job, pe int) *profile {
 	dir := envvar.ProfileDir(os.LookupEnv)
 	if dir == "" {
 		return nil
 	}
-	p := &profile{dir: dir, name: "pe." + strconv.Itoa(pe)}
+	p := &profile{dir: dir, name: wire.ProfileName(job, pe)}
 	if profiles++; profiles > 1 {
 		p.name += "." + strconv.Itoa(profiles)
 	}

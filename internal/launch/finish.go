@@ -41,6 +41,7 @@ func (r *run) finish(ctx context.Context) {
 	}
 	r.tellFailed()
 	r.tellTorn()
+	r.tellProfiles()
 	r.tellStats()
 	bounded := time.After(lastWords)
 	last := r.out.sinks[daemon.Stderr].flushed()

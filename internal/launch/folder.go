@@ -15,6 +15,8 @@ import (
 // folder holds a copy of each PE's output in files of its own.
 type folder struct {
 	dir     string
+	byJob   bool
+	digits  int      // of the number of a PE of the first job, with byJob
 	streams []string // names of the files of a PE
 
 	mu    sync.Mutex
@@ -22,21 +24,33 @@ type folder struct {
 	torn  []string            // names of files that miss something
 }
 
-func newFolder(o *Output) *folder {
-	d := &folder{dir: o.Dir, streams: streamNames[:], files: map[source]*os.File{}}
+// newFolder returns the folder of a job whose first part has that many PEs.
+func newFolder(o *Output, npes int) *folder {
+	d := &folder{dir: o.Dir, byJob: o.ByJob, digits: len(strconv.Itoa(npes - 1)), streams: streamNames[:], files: map[source]*os.File{}}
 	if o.Merge {
 		d.streams = d.streams[:1]
 	}
 	return d
 }
 
+// place returns the directory of a PE's files: rank.N, in job.J if the job was
+// spawned; or, byJob, J/rank.N with jobs counted from 1 and, in the first one, zeros
+// that give all ranks the same length.
+func (d *folder) place(id daemon.ID) string {
+	switch {
+	case d.byJob && id.Job == 0:
+		return filepath.Join(d.dir, "1", fmt.Sprintf("rank.%0*d", d.digits, id.PE))
+	case d.byJob:
+		return filepath.Join(d.dir, strconv.Itoa(id.Job+1), "rank."+strconv.Itoa(id.PE))
+	case id.Job > 0:
+		return filepath.Join(d.dir, "job."+strconv.Itoa(id.Job), "rank."+strconv.Itoa(id.PE))
+	}
+	return filepath.Join(d.dir, "rank."+strconv.Itoa(id.PE))
+}
+
 // open makes the files of a PE. The caller holds the lock, or is alone.
 func (d *folder) open(id daemon.ID) error {
-	dir := d.dir
-	if id.Job > 0 {
-		dir = filepath.Join(dir, "job."+strconv.Itoa(id.Job))
-	}
-	dir = filepath.Join(dir, "rank."+strconv.Itoa(id.PE))
+	dir := d.place(id)
 	err := os.MkdirAll(dir, 0o755)
 	for s, name := range d.streams {
 		var f *os.File

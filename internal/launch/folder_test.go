@@ -13,7 +13,7 @@ import (
 // be written is reported once and holds what was written until then.
 func TestFolder(t *testing.T) {
 	dir := t.TempDir()
-	d := newFolder(&Output{Dir: dir})
+	d := newFolder(&Output{Dir: dir}, 2)
 	first, second := source{id: daemon.ID{PE: 1}}, source{id: daemon.ID{Job: 2, PE: 0}, stream: daemon.Stderr}
 	if err := d.open(first.id); err != nil {
 		t.Fatal(err)
@@ -49,11 +49,21 @@ func TestFolder(t *testing.T) {
 	if err := os.WriteFile(dir+"/file", nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	d = newFolder(&Output{Dir: dir + "/file", Merge: true})
+	d = newFolder(&Output{Dir: dir + "/file", Merge: true}, 2)
 	if err := write(first, "x"); err == nil {
 		t.Error("a folder that cannot be made is not reported")
 	}
 	if err := write(first, "x"); err != nil {
 		t.Errorf("reported again: %v", err)
+	}
+}
+
+// The files lie where Open MPI's users look for them.
+func TestFolderByJob(t *testing.T) {
+	d := newFolder(&Output{Dir: "D", ByJob: true}, 11)
+	for id, want := range map[daemon.ID]string{{PE: 5}: "D/1/rank.05", {PE: 10}: "D/1/rank.10", {Job: 1, PE: 5}: "D/2/rank.5"} {
+		if got := d.place(id); got != want {
+			t.Errorf("files of PE %v in %s, want %s", id, got, want)
+		}
 	}
 }

@@ -58,6 +58,7 @@ type Options struct {
 	Apps     []App
 	HeapSize uint64 // bytes; 0: what the environment of the first app says, or the default
 	Output   Output
+	PTY      PTY // whether PEs write their standard output to pseudo terminals
 	Stdin    *os.File
 	StdinTo  func(pe int) bool // nil: PE 0
 	Timeout  time.Duration     // 0: none
@@ -66,6 +67,9 @@ type Options struct {
 	Binding  Binding
 	Stats    func(*Stats) ([]byte, error) // makes lines to be printed at the end; nil: none
 	Verbose  bool
+	Quiet    bool // nothing is said of PEs that are stopped, stuck or starved
+	Display  Display
+	DryRun   bool // nothing is started once all is checked and displayed
 	// Recover lets the other PEs go on when one has failed.
 	Recover  bool
 	Watchdog daemon.Watchdog // how ends of PEs are learnt of
@@ -105,12 +109,21 @@ func Run(ctx context.Context, o Options) (status int, err error) {
 	if err != nil {
 		return StatusSetUp, err
 	}
+	if o.DryRun {
+		o.Output.Dir = "" // no files of PEs that there will not be
+	}
 	p, err := newPrinter(&o)
 	if err != nil {
 		return StatusSetUp, &SetUpError{Err: err, Hint: "choose another --output dir"}
 	}
 	cfg.Raw, cfg.Merge, cfg.Logger = p.o.Raw, p.o.Merge, o.logger(p)
+	cfg.PTY = o.pty()
 	cfg.Output, cfg.Log, cfg.Notice = p.write, p.log, func(text string) { p.message("%s", text) }
+	o.display(p, machine, &cfg)
+	if o.DryRun {
+		p.flush()
+		return StatusOK, p.close()
+	}
 	step, err := daemon.Start(cfg)
 	if err != nil {
 		_ = p.close()
@@ -143,12 +156,18 @@ func hintAtStart(err error) string {
 	if tier := new(kernel.TierError); errors.As(err, &tier) {
 		return fmt.Sprintf("--watchdog %v takes %s; without the flag, the best way that works is taken", tier.Tier, tier.Missing)
 	}
+	if hint := hintAt(err); hint != "" {
+		return hint
+	}
 	return "oshrun doctor says what this machine can do"
 }
 
 // hintAt says what helps a job that could not be launched, empty if it is not known.
 func hintAt(err error) string {
+	hint := new(daemon.HintError)
 	switch {
+	case errors.As(err, &hint):
+		return hint.Hint
 	case errors.Is(err, syscall.EMFILE):
 		return "fewer PEs, or a higher limit: ulimit -n; oshrun doctor says how many files a job takes"
 	case errors.Is(err, syscall.EAGAIN):
@@ -161,9 +180,9 @@ func hintAt(err error) string {
 func (o *Options) config() (daemon.Config, error) {
 	n := o.NPEs()
 	if n < 1 || n > layout.MaxLocal {
-		return daemon.Config{}, &SetUpError{Err: fmt.Errorf("number of PEs: %d, want 1 to %d on a node", n, layout.MaxLocal)}
+		return daemon.Config{}, &SetUpError{Err: fmt.Errorf("number of PEs: %d, want %s", n, WantPEs()), Hint: "a smaller -n"}
 	}
-	cfg := daemon.Config{HeapSize: o.HeapSize, StdinTo: o.StdinTo, OwnsChildren: o.OwnsChildren, Watchdog: o.Watchdog, EndsFirst: !o.Recover, Tools: o.ReportURI != ""}
+	cfg := daemon.Config{HeapSize: o.HeapSize, StdinTo: o.StdinTo, OwnsChildren: o.OwnsChildren, Watchdog: o.Watchdog, EndsFirst: !o.Recover, Tools: o.ReportURI != "", Memory: o.Stats != nil}
 	for i := range o.Apps {
 		app, err := o.Apps[i].config(n)
 		if err != nil {
@@ -182,6 +201,7 @@ func (o *Options) config() (daemon.Config, error) {
 	}
 	cfg.MostPEs = mostPEs(cfg.HeapSize)
 	cfg.Stdin = input(o.Stdin)
+	_, cfg.Terminal = cfg.Stdin.(terminal)
 	if cfg.StdinTo == nil {
 		cfg.StdinTo = func(pe int) bool { return pe == 0 }
 	}
@@ -220,7 +240,11 @@ func (a *App) config(n int) (daemon.App, error) {
 	if app.Name == "" {
 		app.Name = a.Program
 	}
-	if _, set := lookupIn(app.Env)(envvar.MaxProcs); !set {
+	procs, set := lookupIn(app.Env)(envvar.MaxProcs)
+	if _, err := envvar.Procs(lookupIn(app.Env)); err != nil && procs != "" { // Go's runtime would take no notice of it
+		return daemon.App{}, &SetUpError{Err: err}
+	}
+	if !set {
 		app.Procs = share(n)
 	}
 	return app, nil
@@ -229,22 +253,33 @@ func (a *App) config(n int) (daemon.App, error) {
 // addressBits is the size of a process's address space where it is smallest.
 const addressBits = 47
 
+// WantPEs says how many PEs a job can have.
+func WantPEs() string { return fmt.Sprintf("1 or more, and at most %d on a node", layout.MaxLocal) }
+
 // fits checks that a PE can map the segments of all.
 func fits(heap uint64, npes int) error {
-	if _, err := layout.SegmentSize(heap); err != nil {
-		return &SetUpError{
-			Err:  fmt.Errorf("heap size %s (--heap-size or %s): %w", envvar.FormatSize(heap), envvar.SymmetricSize, err),
-			Hint: "a smaller --heap-size",
-		}
+	if npes <= mostPEs(heap) {
+		return nil
 	}
-	if npes > mostPEs(heap) {
-		return &SetUpError{
-			Err: fmt.Errorf("heap size %s (--heap-size or %s) of %d PEs: every PE maps all heaps, want at most %s together",
-				envvar.FormatSize(heap), envvar.SymmetricSize, npes, envvar.FormatSize(1<<addressBits)),
-			Hint: "a smaller --heap-size, or fewer PEs",
-		}
+	most := mostHeap(npes)
+	pes, hint := "1 PE", "--heap-size "+most
+	if npes > 1 {
+		pes, hint = fmt.Sprintf("%d PEs", npes), hint+", or fewer PEs"
 	}
-	return nil
+	return &SetUpError{
+		Err: fmt.Errorf("heap size %s (--heap-size or %s) of %s: every PE maps all heaps, want at most %s together, %s each",
+			envvar.FormatSize(heap), envvar.SymmetricSize, pes, envvar.FormatSize(1<<addressBits), most),
+		Hint: hint,
+	}
+}
+
+// mostHeap returns how large the heap of each PE of a job may be, in whole gibibytes.
+func mostHeap(npes int) string {
+	size := uint64(1<<addressBits) / uint64(npes) >> 30
+	for npes > mostPEs(size<<30) {
+		size--
+	}
+	return envvar.FormatSize(size << 30)
 }
 
 // mostPEs returns how many PEs with heaps of a size a job can have.

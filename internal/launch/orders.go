@@ -3,6 +3,9 @@ package launch
 import (
 	"fmt"
 	"math"
+	"slices"
+	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -15,6 +18,8 @@ const (
 	// how long one may that has to be ended for it.
 	stacksAtMost = 2 * time.Second
 	quitAtMost   = 500 * time.Millisecond
+	// callsAtMost is how long PEs may take to say in which calls they are.
+	callsAtMost = 500 * time.Millisecond
 	// profileAtMost is how long PEs may take to write their profiles.
 	profileAtMost = 500 * time.Millisecond
 )
@@ -27,13 +32,113 @@ func (p *printer) tell(text []byte) {
 
 // prepare has the PEs do what is to be done before they are told to end.
 func (r *run) prepare(sig syscall.Signal) {
+	if r.late {
+		r.tellCalls()
+	}
 	if r.dump {
 		r.stacks()
 	}
-	if r.o.Pprof != "" {
-		r.step.Ask(wire.OrderProfile, profileAtMost)
+	if r.profiles != nil {
+		r.profiles.collect(r.step)
 	}
 	r.ready <- sig
+}
+
+// mostCalls bounds how many lines tell where PEs are.
+const mostCalls = 32
+
+// place is where PEs of a job are: words for one PE, and for several.
+type place struct {
+	job       int
+	one, many string
+}
+
+// placeOf returns where a PE is, by its answer, or by what the step knows of it. IsGo says whether it runs a Go program.
+func placeOf(a *daemon.Answer, text string, isGo func() bool) place {
+	switch {
+	case a.Done:
+		return place{a.Job, text, "are" + strings.TrimPrefix(text, "is")}
+	case a.Ended:
+		return place{a.Job, "has ended meanwhile", "have ended meanwhile"}
+	case a.Left:
+		return place{a.Job, "has left the job (Finalize) and still runs", "have left the job (Finalize) and still run"}
+	case a.Asked && a.Late:
+		text = fmt.Sprintf("did not say within %v where it is: it is stopped, or has no processor", callsAtMost)
+		return place{a.Job, text, fmt.Sprintf("did not say within %v where they are: they are stopped, or have no processor", callsAtMost)}
+	case a.Asked:
+		return place{a.Job, "has closed its connection without Finalize and still runs", "have closed their connections without Finalize and still run"}
+	case isGo():
+		return place{a.Job, "has not joined the job", "have not joined the job"}
+	}
+	return place{
+		a.Job, "is not a Go program that has joined the job: where it is cannot be told",
+		"are not Go programs that have joined the job: where they are cannot be told",
+	}
+}
+
+// awaiting are PEs at one place, and for which PEs they wait, as far as that is known.
+type awaiting struct {
+	pes []int
+	of  map[int][]int // who waits for a PE
+}
+
+// tellCalls says in which call of the library each PE is. PEs of a job that are in the same one share a line.
+func (r *run) tellCalls() {
+	var order []place
+	at := map[place]*awaiting{}
+	for _, a := range r.step.Ask(wire.OrderCalls, callsAtMost) {
+		text, awaited, waits := strings.Cut(string(a.Text), "\n")
+		w := placeOf(&a, text, func() bool { return r.step.HasGo(a.ID) })
+		if at[w] == nil {
+			order = append(order, w)
+			at[w] = &awaiting{of: map[int][]int{}}
+		}
+		at[w].pes = append(at[w].pes, a.PE)
+		if pe, err := strconv.Atoi(awaited); waits && a.Done && err == nil {
+			at[w].of[pe] = append(at[w].of[pe], a.PE)
+		}
+	}
+	for i, w := range order {
+		if i == mostCalls {
+			r.out.message("and PEs at %d more places; --stacks shows all", len(order)-i)
+			return
+		}
+		r.out.message("%s", w.sentence(at[w]))
+	}
+}
+
+// mostAwaited bounds how many PEs a line says are waited for.
+const mostAwaited = 8
+
+// sentence says where PEs are and for which they wait. It lists who waits for whom only where that differs.
+func (w place) sentence(a *awaiting) string {
+	slices.Sort(a.pes)
+	text, wait := w.many, "wait"
+	if len(a.pes) == 1 {
+		text, wait = w.one, "waits"
+	}
+	text = listPEsOf(w.job, a.pes) + " " + text
+	awaited := sortedKeys(a.of)
+	if len(awaited) == 1 && len(a.of[awaited[0]]) == len(a.pes) {
+		return fmt.Sprintf("%s, and %s for PE %d", text, wait, awaited[0])
+	}
+	for i, pe := range awaited {
+		switch i {
+		case mostAwaited:
+			return text + ", ..."
+		case 0:
+			text += ": "
+		default:
+			text += ", "
+		}
+		wait = "wait"
+		if len(a.of[pe]) == 1 {
+			wait = "waits"
+		}
+		slices.Sort(a.of[pe])
+		text += fmt.Sprintf("%s %s for PE %d", listPEs(a.of[pe]), wait, pe)
+	}
+	return text
 }
 
 // stacks prints where the goroutines of all PEs are. Those of a Go program that

@@ -3,11 +3,16 @@ package launch
 import (
 	"errors"
 	"fmt"
+	"os"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
+	"unicode"
 
 	"github.com/goshmem/goshmem/internal/daemon"
+	"github.com/goshmem/goshmem/internal/xunix"
 )
 
 // Output says how the PEs' output is presented.
@@ -15,6 +20,8 @@ type Output struct {
 	Tag       bool   // each line begins with [PE]<stream>:
 	Timestamp bool   // each line begins with the time
 	Dir       string // a copy in Dir/rank.N/stdout and stderr
+	ByJob     bool   // the files are where Open MPI's --output-filename has them: see folder.place
+	FilesOnly bool   // what is copied into files is not printed
 	Merge     bool   // what PEs write to stderr goes to stdout, in the order in which they write
 	Raw       bool   // bytes as they come: there are no lines, and so neither tags nor times
 }
@@ -25,6 +32,26 @@ func (o *Output) Check() error {
 		return errors.New("raw excludes tag and timestamp: its bytes are no lines that those could stand before")
 	}
 	return nil
+}
+
+// PTY says where PEs write their standard output to pseudo terminals.
+type PTY uint8
+
+// The values of PTY.
+const (
+	PTYOnTerminal PTY = iota // where Options.Stdout is a terminal
+	PTYAlways
+	PTYNever
+)
+
+// pty returns what the step needs to know of that.
+func (o *Options) pty() (p daemon.PTY) {
+	if f, ok := o.Stdout.(*os.File); ok && f != nil && xunix.IsTerminal(f.Fd()) {
+		p.Screen = f
+	}
+	p.Asked = o.PTY == PTYAlways
+	p.On = p.Asked || o.PTY == PTYOnTerminal && p.Screen != nil
+	return p
 }
 
 // printer writes the output of all PEs, line by line.
@@ -55,7 +82,7 @@ func newPrinter(o *Options) (*printer, error) {
 	if p.o.Dir == "" {
 		return p, nil
 	}
-	p.folder = newFolder(&p.o)
+	p.folder = newFolder(&p.o, o.NPEs())
 	for pe := range o.NPEs() {
 		if err := p.folder.open(daemon.ID{PE: pe}); err != nil {
 			return nil, errors.Join(err, p.close())
@@ -70,11 +97,18 @@ var streamNames = [2]string{daemon.Stdout: "stdout", daemon.Stderr: "stderr"}
 // been taken over, or cut.
 func (p *printer) write(id daemon.ID, s daemon.Stream, text []byte) {
 	c := chunk{from: source{id, s}, raw: p.o.Raw, text: text}
+	if p.o.Merge {
+		s = daemon.Stdout // the source stays apart: lines of two pipes do not mix
+	}
+	c.to = s
 	if p.folder != nil {
-		p.note(p.folder.write(c.from, text))
+		p.note(p.folder.write(source{id, s}, text))
+		if p.o.FilesOnly {
+			return
+		}
 	}
 	var buf [96]byte
-	c.prefix = p.prefix(buf[:0], c.from)
+	c.prefix = p.prefix(buf[:0], source{id, s})
 	p.sinks[s].pass(&c)
 }
 
@@ -142,9 +176,29 @@ func (p *printer) note(err error) {
 	}
 }
 
+// Printable returns text in which control characters other than the ends of lines
+// and tabs are escaped as in Go: names of programs and words of PEs must not command
+// a terminal.
+func Printable(text string) string {
+	command := func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' }
+	if !strings.ContainsFunc(text, command) {
+		return text
+	}
+	var b strings.Builder
+	for _, r := range text {
+		if command(r) {
+			b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
 // message is a line of oshrun's own. It does not wait for anybody.
 func (p *printer) message(format string, args ...any) {
-	p.sinks[daemon.Stderr].say(daemon.Stderr, fmt.Appendf(nil, "oshrun: "+format+"\n", args...), ownBytes)
+	text := Printable(fmt.Sprintf("oshrun: "+format+"\n", args...))
+	p.sinks[daemon.Stderr].say(daemon.Stderr, []byte(text), ownBytes)
 }
 
 // after writes a message as soon as what stands before it has been taken: see

@@ -34,14 +34,14 @@ type chunk struct {
 	prefix []byte // before each line
 	raw    bool   // there are no lines
 	text   []byte
-	to     daemon.Stream // set by the sink
+	to     daemon.Stream // where it goes: Stdout, also from stderr, if both are merged
 }
 
 // pass takes text of a PE and returns when it has found room, or is given up.
 // Lines of different sources are not mixed: what stands in the middle of a line
 // of another one begins a new line.
 func (k *sink) pass(c *chunk) {
-	c.to = k.dest[c.from.stream]
+	c.to = k.dest[c.to]
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	long := !c.raw && len(c.text) >= daemon.LongLine && c.text[len(c.text)-1] != '\n'

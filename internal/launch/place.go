@@ -17,26 +17,34 @@ type Binding struct {
 	Map      plan.Map
 	Overload bool
 	Report   bool // say it for each PE at the start
+	// CPUs are the processors that the job may use; nil: all that this process may.
+	CPUs []int
 }
 
 // place binds the PEs. It returns the machine if that had to be asked.
 func (o *Options) place(cfg *daemon.Config) (plan.Topology, error) {
 	b := &o.Binding
-	if b.Bind == plan.BindNone && !b.Report {
+	wanted := b.Bind > plan.BindNone || b.CPUs != nil
+	if b.Bind == plan.BindNone && !wanted && !b.Report && !o.Display.any() {
 		return nil, nil
 	}
 	machine, err := xunix.Topology()
-	if err != nil && b.Bind <= plan.BindNone {
+	if err != nil && !wanted {
 		return nil, nil // not bound, then, as without a wish
 	}
 	if err != nil {
 		return nil, &SetUpError{Err: fmt.Errorf("--bind-to %s: processors of this machine: %w", b.Bind, err), Hint: "--bind-to none"}
 	}
-	places, err := machine.Assign(plan.Request{PEs: o.NPEs(), Bind: b.Bind, Map: b.Map, Overload: b.Overload})
+	if b.CPUs != nil {
+		if machine, err = machine.Limit(b.CPUs); err != nil {
+			return nil, &SetUpError{Err: fmt.Errorf("--cpu-set %s: %w", plan.FormatList(b.CPUs), err), Hint: "oshrun --display allocation --do-not-launch true shows the processors"}
+		}
+	}
+	places, err := machine.Assign(plan.Request{PEs: o.NPEs(), Bind: b.Bind, Map: b.Map, Overload: b.Overload, Limited: b.CPUs != nil})
 	if few := (*plan.TooFewError)(nil); errors.As(err, &few) {
 		return nil, &SetUpError{Err: err, Hint: fmt.Sprintf("--bind-to %s:overload-allowed, or --bind-to none", few.Bind)}
 	}
-	cfg.Places = places
+	cfg.Places, cfg.CPUs = places, b.CPUs
 	return machine, err
 }
 
@@ -50,14 +58,20 @@ func (r *run) reportBindings(machine plan.Topology, places []plan.Place) {
 	if !r.o.Binding.Report {
 		return
 	}
-	host, err := os.Hostname()
-	if err != nil {
-		host = "localhost"
-	}
+	host := hostname()
 	var text []byte
 	for pe := range places {
 		pid := r.step.PID(daemon.ID{PE: pe})
 		text = fmt.Appendf(text, "[%s:%d] %s\n", host, pid, machine.Report(pe, &places[pe]))
 	}
 	r.out.tell(text)
+}
+
+// hostname returns the name of this machine.
+func hostname() string {
+	host, err := os.Hostname()
+	if err != nil {
+		return "localhost"
+	}
+	return host
 }

@@ -38,7 +38,9 @@ type run struct {
 	clock     countdown
 	lost      chan daemon.Event   // connections that were lost a while ago
 	over      chan struct{}       // closed when nobody receives from lost any more
-	dump      bool                // the PEs are to say where they are before they end
+	dump      bool                // the PEs are to print their stacks before they end
+	late      bool                // the timeout is over: the PEs are to say in which calls they are before they end
+	profiles  *profiles           // nil: none are wanted
 	begin     chan syscall.Signal // which ends the PEs after what is asked of them before
 	ready     chan syscall.Signal // the same, when that is done
 	orders    sync.WaitGroup
@@ -53,6 +55,7 @@ func newRun(o *Options, step *daemon.Step, out *printer) *run {
 		o: o, step: step, out: out, gone: map[int][]bool{}, fallen: map[daemon.ID]bool{},
 		lost: make(chan daemon.Event), over: make(chan struct{}),
 		begin: make(chan syscall.Signal, 1), ready: make(chan syscall.Signal, 1), // the PEs are told once
+		profiles: newProfiles(o),
 	}
 	r.expect(0, o.NPEs())
 	return r
@@ -62,6 +65,7 @@ func newRun(o *Options, step *daemon.Step, out *printer) *run {
 func (r *run) expect(job, n int) {
 	r.left += n
 	r.gone[job] = make([]bool, n)
+	r.profiles.expect(job, n)
 }
 
 // forget notes that a job could not be started.
@@ -71,6 +75,7 @@ func (r *run) forget(job int) {
 		r.parted(daemon.ID{Job: job, PE: pe})
 	}
 	delete(r.gone, job)
+	r.profiles.forget(job)
 }
 
 // loop handles events until no PE runs.
@@ -95,7 +100,7 @@ func (r *run) loop(ctx context.Context) {
 		case <-r.clock.over():
 			if r.clock.isOver() {
 				if !r.ending {
-					r.dump = r.o.Stacks
+					r.dump, r.late = r.o.Stacks, true
 				}
 				r.end(StatusTimeout, "timeout: --timeout %v is over; still running: %s", r.o.Timeout, r.running())
 			}
@@ -139,6 +144,7 @@ func (r *run) event(e daemon.Event) {
 		r.left--
 		r.gone[e.Job][e.PE] = true
 		r.count(e)
+		r.profiles.ended(e)
 		if r.fallen[e.ID] {
 			delete(r.fallen, e.ID) // was judged when it died
 			return
@@ -163,7 +169,7 @@ func (r *run) loses(e daemon.Event) {
 // changed tells that a PE does not run as it should, or does again. What the user
 // has stopped is no news.
 func (r *run) changed(e daemon.Event) {
-	if !r.ending && !r.stop.asked {
+	if !r.ending && !r.stop.asked && !r.o.Quiet {
 		r.out.message("PE %v (pid %d) %s", e.ID, e.PID, e.State)
 	}
 }
@@ -254,7 +260,7 @@ func (r *run) ask(sig syscall.Signal) {
 	}
 	switch {
 	case r.left == 0:
-	case r.dump || r.o.Pprof != "":
+	case r.dump || r.late || r.profiles != nil:
 		r.begin <- sig
 	default:
 		r.send(sig)

@@ -32,7 +32,10 @@ func (r *run) signal(s os.Signal) {
 		r.suspend()
 	case xunix.SIGCONT:
 		r.resume()
-	case xunix.SIGUSR1, xunix.SIGUSR2, xunix.SIGWINCH:
+	case xunix.SIGWINCH:
+		r.step.Resize() // first: the PEs will look
+		r.step.Signal(sig)
+	case xunix.SIGUSR1, xunix.SIGUSR2:
 		r.step.Signal(sig)
 	default:
 		r.endBy(sig)
@@ -106,7 +109,7 @@ func (r *run) suspend() {
 	if r.ending {
 		return
 	}
-	r.step.Signal(xunix.SIGTSTP)
+	r.step.Suspend()
 	r.stop = stop{look: time.After(0), since: time.Now(), asked: true}
 }
 

@@ -27,7 +27,7 @@ type PEStats struct {
 	Wall        time.Duration
 	User        time.Duration
 	System      time.Duration
-	MaxRSS      uint64 // bytes
+	MaxRSS      uint64 // bytes; 0: not known
 	Voluntary   int64  // context switches: it waited
 	Involuntary int64  // context switches: another one had its turn
 
@@ -41,9 +41,25 @@ func (r *run) count(e daemon.Event) {
 	if e.End.Signal != 0 {
 		p.Status = StatusSignal + e.End.Signal
 	}
-	p.User, p.System = e.Process.UserTime(), e.Process.SystemTime()
-	p.MaxRSS, p.Voluntary, p.Involuntary = xunix.Usage(e.Process)
+	if e.Process != nil {
+		p.User, p.System = e.Process.UserTime(), e.Process.SystemTime()
+		p.MaxRSS, p.Voluntary, p.Involuntary = xunix.Usage(e.Process)
+	}
+	p.MaxRSS = maxRSS(p.MaxRSS, e.Memory)
 	r.stats = append(r.stats, p)
+}
+
+// countSlack is how far the kernel's counts of memory may be apart that are taken at a time: it
+// adds up only now and then what each processor has counted.
+const countSlack = 1 << 20
+
+// maxRSS returns the most memory that a PE had, by what the kernel has counted at its end; 0 if
+// that may be the memory of this process, and nobody has looked at the PE's own.
+func maxRSS(counted uint64, m daemon.Memory) uint64 {
+	if counted > m.Floor+countSlack {
+		return counted
+	}
+	return m.Peak
 }
 
 // tellStats prints what the job has used, as the one who wants to know it puts it.

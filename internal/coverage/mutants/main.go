@@ -1,12 +1,18 @@
 // Command mutants makes each function of package shmem that stands for a routine of
 // OpenSHMEM wrong, in one way after the other, and demands that the routine's test finds
-// it. The test program is built once, with all mutants in it. Run it at the root of the
-// module; an argument is a regular expression that selects routines.
+// it. Then it makes packages coll and coll/board wrong as its table says, and demands that
+// the test that the table names finds each mutant: a scenario of coll's explorer, or a test of
+// these packages. Each test program is built once, with all mutants in it.
+//
+// Run the command at the root of the module. An argument is a regular expression that
+// selects routines of shmem by name, and mutants of coll by file and words. Flag -open tries
+// the mutants of coll for which the table names no test yet.
 package main
 
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -28,25 +34,52 @@ const npes = "3"
 const patience = time.Minute
 
 func main() {
-	only := ""
-	if len(os.Args) > 1 {
-		only = os.Args[1]
-	}
-	// Who interrupts it finds nothing left of it.
+	tryOpen := flag.Bool("open", false, "try the open mutants of coll only, and print which test finds each")
+	keep := flag.String("build", "", "write the test programs with all mutants of coll to this `folder`, and end")
+	flag.Parse()
+	// An interrupted run leaves no files behind.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, only); err != nil {
+	if err := mutate(ctx, flag.Arg(0), *keep, *tryOpen); err != nil {
 		fmt.Fprintln(os.Stderr, "mutants:", err)
 		stop()
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, only string) error {
+// mutate does what the command line asks for. The expression only selects mutants.
+func mutate(ctx context.Context, only, keep string, tryOpen bool) error {
 	selected, err := regexp.Compile(only)
 	if err != nil {
 		return err
 	}
+	if keep == "" && !tryOpen {
+		if err := runShmem(ctx, selected); err != nil {
+			return err
+		}
+	}
+	if keep != "" {
+		_, err := buildPrograms(ctx, keep)
+		return err
+	}
+	dir, err := os.MkdirTemp("", "mutants")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	p, err := buildPrograms(ctx, dir)
+	if err != nil {
+		return err
+	}
+	p.selected = selected
+	if tryOpen {
+		return p.tryOpen(ctx)
+	}
+	return p.tryKnown(ctx)
+}
+
+// runShmem tries the mutants of package shmem.
+func runShmem(ctx context.Context, selected *regexp.Regexp) error {
 	s, err := coverage.Load("shmem")
 	if err != nil {
 		return err

@@ -1,0 +1,280 @@
+package cli
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/goshmem/goshmem/internal/plan"
+)
+
+// Launchers that have an option.
+const (
+	ofMpirun = "mpirun"
+	ofHydra  = "hydra"
+	ofSrun   = "srun"
+	ofBoth   = "mpirun, hydra"
+	ofAll    = "mpirun, hydra, srun"
+)
+
+// What oshrun says where it has nothing like an option.
+const (
+	oneNode     = "jobs on several nodes are planned, today a job runs on this machine"
+	hintOneNode = "leave the option out"
+	hintTable   = "oshrun help mpirun"
+	hintBind    = "oshrun --bind-to core --map-by socket; without them each PE has its share of the cores"
+	hintColon   = "oshrun -n 1 ./a : -n 2 ./b"
+	hintDir     = "oshrun --output dir=logs writes logs/rank.N/stdout and stderr"
+)
+
+// habits are the options of other launchers that are not oshrun's own by the same
+// name. Nothing that changes what a program does is taken and ignored.
+var habits = []habit{
+	// How many processes.
+	{"n ntasks", ofAll, 1, "-n", valueOf("--np")},
+	{"c cpus-per-task cpus-per-proc cpus-per-rank", "mpirun, srun", 1, "refused", refuse("mpirun's -c is a number of processes, srun's one of processors for each; oshrun divides the cores among the PEs", "oshrun -n 4 ./program")},
+	{"N npernode", "mpirun, srun", 1, "the number of PEs if -n is not given; nothing if it fits to -n", valueOf("--per-node")},
+	{"ppn perhost ntasks-per-node tasks-per-node", "hydra, srun", 1, "the number of PEs if -n is not given", valueOf("--ppn")},
+	{"nodes", ofSrun, 1, "nothing if it is 1", valueOf("--nodes")},
+	{"pernode", ofMpirun, 0, "-n 1", as("--per-node=1")},
+	{"npersocket ppr", ofMpirun, 1, "refused", refuse("oshrun does not count PEs by socket or other units", "oshrun -n 4 --map-by socket ./program")},
+	{"grr", ofHydra, 1, "the number of PEs if -n is not given", valueOf("--ppn")},
+	{"nooversubscribe no-oversubscribe", ofMpirun, 0, "no more PEs than cores", as("--no-oversubscribe")},
+	{"share overcommit O", "mpirun, srun", 0, "nothing: more PEs than cores are always allowed", ignore()},
+
+	// Where: this machine.
+	{"host hosts H nodelist w", ofAll, 1, "nothing if it is this machine, perhaps with :N for N PEs", valueOf("--host")},
+	{"hostfile machinefile f default-hostfile add-hostfile", ofBoth, 1, "the same for the lines of a file", valueOf("--hostfile")},
+	{"nolocal skip-launch-node", ofBoth, 0, "refused", refuse("the job would run on other nodes; "+oneNode, hintOneNode)},
+	{"exclude add-host r relative", "mpirun, srun", 1, "refused", refuse(oneNode, hintOneNode)},
+	{"rankfile rf", ofMpirun, 1, "refused", refuse("oshrun has no rankfiles: PEs go to cores in order", hintBind)},
+	{"rank-by", ofMpirun, 1, "nothing if it is slot or node", rankBy},
+	{"cf cartofile", ofMpirun, 1, "refused", refuse("oshrun reads from the kernel which cores and memory the machine has", "oshrun --display allocation shows it; leave the option out")},
+	{"byslot", ofMpirun, 0, "--map-by slot", as("--map-by=slot")},
+	{"bynode", ofMpirun, 0, "--map-by slot: there is one node", as("--map-by=slot")},
+	{"bycore", ofMpirun, 0, "--map-by core", as("--map-by=core")},
+	{"bind-to-core", ofMpirun, 0, "--bind-to core", as("--bind-to=core")},
+	{"bind-to-socket", ofMpirun, 0, "--bind-to socket", as("--bind-to=socket")},
+	{"bind-to-none", ofMpirun, 0, "--bind-to none", as("--bind-to=none")},
+	{"use-hwthread-cpus", ofMpirun, 0, "--map-by hwthread", as("--map-by=hwthread")},
+	{"cpu-list", ofMpirun, 1, "--cpu-set", valueOf("--cpu-set")},
+	{"cpu-bind cpu_bind", ofSrun, 1, "--bind-to with the word for cores, threads, sockets, ldoms or none; verbose: --report-bindings", cpuBind},
+	{"m distribution", ofSrun, 1, "nothing if it is block or cyclic, which are about nodes", distribution},
+	{"membind mem-bind", "hydra, srun", 1, "refused", refuse("oshrun does not bind memory: a PE that is bound has its memory where it runs", hintBind)},
+	{"threads-per-core hint cores-per-socket ntasks-per-core ntasks-per-socket", ofSrun, 1, "refused", refuse("oshrun has --bind-to and --map-by for this", hintBind)},
+	{"gpus-per-proc gres gpus G gpus-per-task gpus-per-node gpu-bind", "hydra, srun", 1, "refused", refuse("oshrun does not share out GPUs", "./program reads PMIX_RANK and chooses one")},
+
+	// Environment and directory.
+	{"mca omca", ofMpirun, 2, "-x OMPI_MCA_name=value", setVariable("--x", "OMPI_MCA_")},
+	{"gmca", ofMpirun, 2, "the same for all programs of the job", setVariable("--x-all", "OMPI_MCA_")},
+	{"prtemca pmixmca", ofMpirun, 2, "refused", refuse("these parameters are of a launcher that does not run here; oshrun has a PMIx server of its own", "oshrun --mca name value sets one of Open MPI's library")},
+	{"am tune", ofMpirun, 1, "refused", refuse("oshrun reads no files of parameters", "oshrun --mca name value ./program")},
+	{"genv", ofHydra, 2, "-x NAME=value for all programs of the job", setVariable("--x-all", "")},
+	{"env", ofHydra, 2, "-x NAME=value", setVariable("--x", "")},
+	{"genvlist envlist", ofHydra, 1, "nothing: all variables are passed on", ignore()},
+	{"genvall envall preserve-env E", "hydra, srun", 0, "nothing: all variables are passed on", ignore()},
+	{"genvnone envnone", ofHydra, 0, "refused", refuse("oshrun passes its environment on", `env -i PATH="$PATH" oshrun -n 4 ./program`)},
+	{"export", ofSrun, 1, "ALL,NAME=value: -x NAME=value", export},
+	{"wd D chdir cwd", ofAll, 1, "--wdir", valueOf("--wdir")},
+	{"path", ofBoth, 1, "refused", refuse("oshrun searches programs in PATH", `PATH=dir:$PATH oshrun -n 4 program`)},
+	{"set-cwd-to-session-dir", ofMpirun, 0, "refused", refuse("PEs have no session directory", "oshrun --wdir dir ./program")},
+	{"app configfile multi-prog", ofAll, 1, "refused", refuse("oshrun takes several programs in its command line, not from a file", hintColon)},
+
+	// Output and input.
+	{"tag-output prepend-rank l label", ofAll, 0, "--output tag", as("--output=tag")},
+	{"timestamp-output", ofMpirun, 0, "--output timestamp", as("--output=timestamp")},
+	{"merge-stderr-to-stdout", ofMpirun, 0, "--output merge", as("--output=merge")},
+	{"output-filename", ofMpirun, 1, "a copy in D/1/rank.N/stdout and stderr, as with Open MPI; :nocopy only there", valueOf("--output-filename")},
+	{"unbuffered u", ofSrun, 0, "--output raw; nothing beside labels or times", as(rawOutput)},
+	{"stream-buffering", ofMpirun, 1, "--output raw for 0; nothing for 1, lines; 2 is refused", streamBuffering},
+	{"outfile-pattern errfile-pattern o e error prepend-pattern", "hydra, srun", 1, "refused", refuse("oshrun writes the output of PEs to its own, or to files of each", hintDir+"; oshrun ... >file 2>file")},
+	{"i input", ofSrun, 1, "--stdin for a number, all or none", input},
+	{"s", ofAll, optionalReader, "--stdin if a number, all or none follows, as with hydra; otherwise nothing: files are here, and PEs share cores", stdinOrShare},
+	{"xml-file", ofMpirun, 1, "refused", refuse("oshrun writes plain text", hintDir)},
+	{"xml xterm parseable parsable", ofMpirun, optionalValue, "refused", refuse("oshrun writes plain text", "oshrun --output tag ./program")},
+	{"Q", ofSrun, 0, "--quiet", as("--quiet")},
+	{"d debug-devel", "mpirun, srun", 0, "refused", refuse("oshrun has a log instead", "GOSHMEM_LOG=debug oshrun -n 4 ./program")},
+
+	// What is shown.
+	{"display-map display-devel-map display-diffable-map", ofMpirun, 0, "--display map", as("--display=map")},
+	{"display-allocation display-devel-allocation display-topo", ofMpirun, 0, "--display allocation", as("--display=allocation")},
+	{"show-progress", ofMpirun, 0, "nothing", ignore()},
+	{"info", ofHydra, 0, "refused", refuse("it is a command of oshrun", "oshrun info")},
+	{"print-all-exitcodes", ofHydra, 0, "refused", refuse("the status of each PE is in a table at the end", "oshrun --stats ./program")},
+	{"report-pid", ofMpirun, 1, "refused", refuse("oshrun does not write its process number", "sh -c 'echo $$ >file; exec oshrun -n 4 ./program'")},
+	{"report-child-jobs-separately", ofMpirun, 0, "refused", refuse("oshrun has one exit status for a job and those that its PEs start", "oshrun help exit-codes; leave the option out")},
+	{"report-events", ofMpirun, 1, "refused", refuse("oshrun sends no events to an address", "oshrun --report-uri file lets tools attach")},
+	{"output-proctable", ofMpirun, optionalValue, "refused", refuse("-v says of each PE which process it is", "oshrun -v -n 4 ./program")},
+
+	// Failures and time.
+	{"enable-recovery disable-auto-cleanup", ofBoth, 0, "--recover", as("--recover")},
+	{"disable-recovery", ofMpirun, 0, "nothing: without --recover a failure ends the job", ignore()},
+	{"with-ft", ofMpirun, 1, "--recover for ulfm or mpi", withFT},
+	{"kill-on-bad-exit K", ofSrun, optionalValue, "nothing; --recover for 0", killOnBadExit},
+	{"no-kill k", ofSrun, 0, "nothing: it is about nodes that fail", ignore()},
+	{"max-restarts continuous", ofMpirun, optionalValue, "refused", refuse("oshrun starts no PE again, that is planned", "oshrun --recover lets the others go on")},
+	{"get-stack-traces", ofMpirun, 0, "--stacks", as("--stacks")},
+	{"report-state-on-timeout", ofMpirun, 0, "nothing: --timeout says which PEs still run", ignore()},
+	{"time t", ofSrun, 1, "--timeout; a plain number is minutes", slurmTime},
+	{"wait W", ofSrun, 1, "refused", refuse("oshrun waits for all PEs", "oshrun --timeout 90s ./program")},
+
+	// Starting: what is only about other nodes, queues or daemons.
+	{"launcher bootstrap launcher-exec bootstrap-exec rmk iface topolib demux localhost order-nodes launch-agent prefix preload-files personality", ofBoth, 1, "nothing: processes start on this machine", ignore()},
+	{"max-vm-size", ofMpirun, 1, "nothing: there are no daemons to count", ignore()},
+	{"noprefix disable-hostname-propagation pmi-port enable-x disable-x preload-binary leave-session-attached debug-daemons debug-daemons-file novm do-not-resolve use-regexp fwd-mpirun-port enable-instant-on-support", ofBoth, 0, "nothing: processes start on this machine", ignore()},
+	{"J job-name A account p partition qos comment", ofSrun, 1, "nothing: there is no queue", ignore()},
+	{"exclusive overlap exact immediate I", ofSrun, optionalValue, "nothing: there is no queue", ignore()},
+	{"mem mem-per-cpu mem-per-gpu constraint C reservation", ofSrun, 1, "refused", refuse("oshrun allocates nothing of a cluster", "ulimit -v limits memory; leave the option out")},
+	{"mpi", ofSrun, 1, "nothing for pmix or none: oshrun serves PMIx and PMI-1", mpiKind},
+	{"dvm-uri hnp ompi-server nameserver", ofBoth, 1, "refused", refuse("oshrun works without daemons and servers", "leave the option out; oshrun --report-uri lets tools attach")},
+	{"dvm index-argv-by-rank stop-on-exec profile", ofBoth, 0, "refused", refuse("oshrun has nothing like it", hintTable)},
+	{"debug tv", ofMpirun, 0, "refused", refuse("oshrun starts no debugger", "gdb -p PID, with the numbers that oshrun -v shows")},
+	{"debugger runtime-options forward-signals usize", ofBoth, 1, "refused", refuse("oshrun has nothing like it", "oshrun help signals; oshrun help mpirun")},
+}
+
+// setVariable stands for options that set an environment variable by name and value.
+func setVariable(flag, prefix string) turn {
+	return func(g *given) ([]string, error) {
+		if g.values[0] == "" {
+			return nil, usagef(hintTable, `%s: name "", want that of a variable or parameter`, g.name)
+		}
+		return []string{flag + "=" + prefix + g.values[0] + "=" + g.values[1]}, nil
+	}
+}
+
+func rankBy(g *given) ([]string, error) {
+	hint := "leave the option out"
+	switch m, err := plan.ParseMap(g.value()); {
+	case g.value() == "slot", g.value() == "node":
+		return nil, nil
+	case err == nil:
+		hint = "oshrun --map-by " + m.String()
+	}
+	return nil, usagef(hint, "%s: %q, want slot: PEs are counted in the order in which they are mapped", g.name, g.value())
+}
+
+// cpuBindWords are srun's words for what oshrun binds to.
+var cpuBindWords = map[string]string{"cores": "core", "threads": "hwthread", "sockets": "socket", "ldoms": "numa", "none": "none", "no": "none"}
+
+func cpuBind(g *given) (own []string, err error) {
+	for word := range strings.SplitSeq(g.value(), ",") {
+		switch to := cpuBindWords[word]; {
+		case to != "":
+			own = append(own, "--bind-to="+to)
+		case word == "verbose" || word == "v":
+			own = append(own, "--report-bindings")
+		case word != "quiet" && word != "q":
+			return nil, usagef(hintBind, "%s: %q, want cores, threads, sockets, ldoms, none or verbose", g.name, word)
+		}
+	}
+	return own, nil
+}
+
+func distribution(g *given) ([]string, error) {
+	switch g.value() {
+	case "block", "cyclic", "*":
+		return nil, nil
+	}
+	return nil, usagef(hintBind, "%s: %q, want block or cyclic; within a node oshrun has --map-by", g.name, g.value())
+}
+
+func export(g *given) (own []string, err error) {
+	words := strings.Split(g.value(), ",")
+	if words[0] != "ALL" {
+		return nil, usagef(`oshrun -x NAME=value; env -i PATH="$PATH" oshrun ...`, "%s: %q, want ALL, or ALL,NAME=value: oshrun passes its environment on", g.name, g.value())
+	}
+	for _, word := range words[1:] {
+		if strings.Contains(word, "=") {
+			own = append(own, "--x="+word)
+		}
+	}
+	return own, nil
+}
+
+func input(g *given) ([]string, error) {
+	if _, err := strconv.Atoi(g.value()); err == nil || g.value() == "all" || g.value() == "none" {
+		return []string{"--stdin=" + g.value()}, nil
+	}
+	return nil, usagef("oshrun --stdin all -n 4 ./program <file", "%s: %q, want a PE, all or none", g.name, g.value())
+}
+
+// stdinOrShare reads -s: with a value it is hydra's for standard input. Without one it is
+// mpirun's for files on other nodes, or srun's for nodes that are shared.
+func stdinOrShare(g *given) ([]string, error) {
+	if g.value() == "" {
+		return nil, nil
+	}
+	return input(g)
+}
+
+func streamBuffering(g *given) ([]string, error) {
+	switch g.value() {
+	case "0":
+		return []string{rawOutput}, nil
+	case "1":
+		return nil, nil
+	case "2":
+		return nil, usagef("leave the option out", "%s: 2, want 0 or 1: oshrun does not collect output beyond the end of a line", g.name)
+	}
+	return nil, usagef("oshrun --output raw ./program", "%s: %q, want 0 for bytes as they come, or 1 for lines", g.name, g.value())
+}
+
+func withFT(g *given) ([]string, error) {
+	switch g.value() {
+	case "ulfm", "mpi":
+		return []string{"--recover"}, nil
+	case "no", "none":
+		return nil, nil
+	}
+	return nil, usagef("oshrun --recover", "%s: %q, want ulfm, mpi or no", g.name, g.value())
+}
+
+func killOnBadExit(g *given) ([]string, error) {
+	switch g.value() {
+	case "", "1":
+		return nil, nil
+	case "0":
+		return []string{"--recover"}, nil
+	}
+	return nil, usagef("oshrun --recover", "%s: %q, want 0 or 1", g.name, g.value())
+}
+
+func mpiKind(g *given) ([]string, error) {
+	switch kind, _, _ := strings.Cut(g.value(), "_v"); kind {
+	case "pmix", "none", "pmi1":
+		return nil, nil
+	}
+	return nil, usagef("leave the option out", "%s: %q, want pmix or none: oshrun serves PMIx and PMI-1", g.name, g.value())
+}
+
+// slurmTime reads a limit as srun has it: minutes, minutes:seconds,
+// hours:minutes:seconds, days-hours, days-hours:minutes[:seconds].
+func slurmTime(g *given) ([]string, error) {
+	rest := g.value()
+	days, clock, hasDays := strings.Cut(rest, "-")
+	units := []time.Duration{time.Minute, time.Second}
+	if hasDays {
+		rest, units = clock, []time.Duration{time.Hour, time.Minute, time.Second}
+	} else if strings.Count(rest, ":") == 2 {
+		units = []time.Duration{time.Hour, time.Minute, time.Second}
+	}
+	var sum time.Duration
+	add := func(text string, unit time.Duration) bool {
+		n, err := strconv.ParseUint(text, 10, 31)
+		sum += time.Duration(n) * unit
+		return err == nil
+	}
+	good := !hasDays || add(days, 24*time.Hour)
+	parts := strings.Split(rest, ":")
+	for i, part := range parts {
+		good = good && i < len(units) && add(part, units[i])
+	}
+	if good && sum == 0 { // as srun has it: no limit
+		return nil, nil
+	}
+	if !good {
+		return nil, usagef("oshrun --timeout 90s", "%s: %q, want minutes, minutes:seconds or hours:minutes:seconds", g.name, g.value())
+	}
+	return []string{fmt.Sprintf("--timeout=%v", sum)}, nil
+}

@@ -1,0 +1,433 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// usual are usual command lines of other launchers, without their names, and what
+// oshrun makes of them: flags of its own or, after an exclamation mark, words that
+// the refusal has. The program is ./a, and its own options are never touched.
+var usual = map[string][][2]string{
+	"mpirun of Open MPI 4": {
+		{"-np 4 ./a -np 5", "--np 4 ./a -np 5"},
+		{"--np 4 ./a", "--np 4 ./a"},
+		{"-n 4 ./a --tag-output", "-n 4 ./a --tag-output"},
+		{"--n 4 ./a", "--np=4 ./a"},
+		{"-c 4 ./a", "! -c number of processes hint: oshrun -n 4"},
+		{"-np 4 --oversubscribe ./a", "--np 4 --oversubscribe ./a"},
+		{"--allow-run-as-root -np 2 ./a", "--allow-run-as-root --np 2 ./a"},
+		{"-np 2 --tag-output ./a", "--np 2 --output=tag ./a"},
+		{"-tag-output -np 2 ./a", "--output=tag --np 2 ./a"},
+		{"-np 2 --timestamp-output ./a", "--np 2 --output=timestamp ./a"},
+		{"-np 2 --output-filename out ./a", "--np 2 --output-filename out ./a"},
+		{"-np 2 -output-filename out:nocopy ./a", "--np 2 --output-filename out:nocopy ./a"},
+		{"-np 2 --merge-stderr-to-stdout ./a", "--np 2 --output=merge ./a"},
+		{"--mca btl self,vader -np 2 ./a", "--x=OMPI_MCA_btl=self,vader --np 2 ./a"},
+		{"-mca pml ob1 -np 2 ./a --mca x y", "--x=OMPI_MCA_pml=ob1 --np 2 ./a --mca x y"},
+		{"--gmca pml ob1 -np 2 ./a", "--x-all=OMPI_MCA_pml=ob1 --np 2 ./a"},
+		{"-np 2 -x PATH -x A=1 ./a", "--np 2 -x PATH -x A=1 ./a"},
+		{"-np 2 --bind-to core ./a", "--np 2 --bind-to core ./a"},
+		{"-np 2 -bind-to socket ./a", "--np 2 --bind-to socket ./a"},
+		{"-np 2 --bind-to hwthread ./a", "--np 2 --bind-to hwthread ./a"},
+		{"-np 2 --bind-to l2cache ./a", "! --bind-to l2cache l3cache hint:"},
+		{"-np 2 -bind-to-core -bycore ./a", "--np 2 --bind-to=core --map-by=core ./a"},
+		{"-np 2 --bind-to-none ./a", "--np 2 --bind-to=none ./a"},
+		{"-np 2 --map-by core ./a", "--np 2 --map-by core ./a"},
+		{"-np 2 --map-by slot:OVERSUBSCRIBE ./a", "--np 2 --map-by slot:OVERSUBSCRIBE ./a"},
+		{"-np 2 --map-by :OVERSUBSCRIBE ./a", "--np 2 --map-by=slot:OVERSUBSCRIBE ./a"},
+		{"-np 2 -map-by=:oversubscribe ./a", "--np 2 --map-by=slot:oversubscribe ./a"},
+		{"-np 1000 --map-by :NOOVERSUBSCRIBE ./a", "! 1000 PEs hint:"},
+		{"-np 2 --map-by :PE=2 ./a", "! --map-by pe=2 hint:"},
+		{"-np 1000 --bind-to :overload-allowed ./a", "--np 1000 ./a"},
+		{"-np 1000 --bind-to overload-allowed ./a", "--np 1000 ./a"},
+		{"-np 2 --bind-to=:OVERLOAD-ALLOWED:if-supported ./a", "--np 2 ./a"},
+		{"-np 2 --bind-to :many ./a", `! --bind-to ":many" core hint: --bind-to core`},
+		{"-np 2 --cpu-list 0 --bind-to cpu-list:ordered ./a", `! --bind-to "cpu-list:ordered" core hint: --cpu-set --bind-to core`},
+		{"-np 2 --map-by ppr:2:node ./a", "! --map-by ppr:2:node hint: oshrun -n"},
+		{"-np 2 --map-by node:PE=2 ./a", "! --map-by pe=2 hint:"},
+		{"-np 2 --rank-by slot ./a", "--np 2 ./a"},
+		{"-np 2 --rank-by socket ./a", "! --rank-by socket hint: oshrun --map-by socket"},
+		{"-np 2 --rank-by package ./a", "! --rank-by package hint: oshrun --map-by socket"},
+		{"-np 2 --rank-by fill ./a", "! --rank-by fill hint: leave the option out"},
+		{"-np 2 -cf file ./a", "! -cf kernel hint: --display allocation"},
+		{"-np 2 --cartofile file ./a", "! --cartofile kernel hint:"},
+		{"-np 2 --max-vm-size 4 ./a", "--np 2 ./a"},
+		{"-np 2 --report-child-jobs-separately ./a", "! --report-child-jobs-separately hint: exit-codes"},
+		{"-np 2 --report-events uri ./a", "! --report-events hint: --report-uri"},
+		{"-np 2 --xml-file file ./a", "! --xml-file hint: oshrun --output dir"},
+		{"-np 2 -s ./a", "--np 2 ./a"},
+		{"-np 2 --report-bindings ./a", "--np 2 --report-bindings ./a"},
+		{"-np 2 --cpu-set 0 ./a", "--np 2 --cpu-set 0 ./a"},
+		{"-np 2 --cpu-list 0 ./a", "--np 2 --cpu-set=0 ./a"},
+		{"-np 2 --use-hwthread-cpus ./a", "--np 2 --map-by=hwthread ./a"},
+		{"-np 2 --display-map ./a", "--np 2 --display=map ./a"},
+		{"-np 2 --display-allocation --do-not-launch ./a", "--np 2 --display=allocation --do-not-launch ./a"},
+		{"-np 2 -q ./a", "--np 2 -q ./a"},
+		{"-V", "--version"},
+		{"--version", "--version"},
+		{"-np 2 -v ./a", "--np 2 -v ./a"},
+		{"-h", "--help"},
+		{"--enable-recovery -np 2 ./a", "--recover --np 2 ./a"},
+		{"-np 2 --timeout 60 --get-stack-traces --report-state-on-timeout ./a", "--np 2 --timeout 60 --stacks ./a"},
+		{"-np 2 --host localhost ./a", "--np 2 --host localhost ./a"},
+		{"-H localhost:2 ./a", "--host=localhost:2 ./a"},
+		{"-np 4 --host node1,node2 ./a", `! --host "node1" several nodes planned hint:`},
+		{"-np 4 --hostfile /no/such/hosts ./a", "! --hostfile /no/such/hosts hint:"},
+		{"-np 4 -hostfile /no/such/hosts ./a", "! --hostfile /no/such/hosts hint:"},
+		{"-machinefile /no/such/hosts -np 4 ./a", "! --hostfile /no/such/hosts hint:"},
+		{"-N 2 ./a", "--per-node=2 ./a"},
+		{"-np 8 -npernode 4 ./a", "! -N 4 for 8 PEs several nodes hint:"},
+		{"-pernode ./a", "--per-node=1 ./a"},
+		{"-np 2 --npersocket 1 ./a", "! --npersocket hint: oshrun -n 4 --map-by socket"},
+		{"-np 1000 --nooversubscribe ./a", "! --nooversubscribe 1000 PEs hint:"},
+		{"-np 2 --rankfile r ./a", "! --rankfile hint:"},
+		{"-np 2 -wdir / ./a", "--np 2 --wdir / ./a"},
+		{"-np 2 -wd / ./a", "--np 2 --wdir=/ ./a"},
+		{"-np 2 --stdin all ./a", "--np 2 --stdin all ./a"},
+		{"-np 2 --xml ./a", "! --xml hint:"},
+		{"-np 2 --am file ./a", "! --am hint:"},
+		{"-np 1 ./a : -np 1 ./b", "--np 1 ./a : -np 1 ./b"},
+		{"--app file", "! --app hint:"},
+		{"-np 2 --leave-session-attached ./a", "--np 2 ./a"},
+		{"-np 2 --report-uri - ./a", "--np 2 --report-uri - ./a"},
+		{"-np 2 --nolocal ./a", "! --nolocal nodes planned hint:"},
+		{"-np 2 --preload-binary --prefix /opt ./a", "--np 2 ./a"},
+		{"-np 2 --debug ./a", "! --debug hint: gdb"},
+		{"-np 2 --tag-outputs ./a", "! --tag-outputs did you mean --tag-output hint:"},
+	},
+	"mpirun of Open MPI 5": {
+		{"-n 2 --output tag,timestamp ./a", "-n 2 --output tag,timestamp ./a"},
+		{"-n 2 --output merge-stderr-to-stdout ./a", "-n 2 --output merge-stderr-to-stdout ./a"},
+		{"-n 2 --output dir=logs ./a", "-n 2 --output dir=logs ./a"},
+		{"-n 2 --output file=log ./a", "! --output file=log want dir=D hint:"},
+		{"-n 2 --stream-buffering 0 ./a", "-n 2 --output=raw ./a"},
+		{"-n 2 --stream-buffering=0 --output tag ./a", "-n 2 --output tag ./a"},
+		{"-n 2 --stream-buffering 1 ./a", "-n 2 ./a"},
+		{"-n 2 --stream-buffering 2 ./a", "! --stream-buffering 2 want 0 or 1 hint: leave"},
+		{"-n 2 --stream-buffering none ./a", `! --stream-buffering "none" want 0 hint:`},
+		{"-n 2 --display map,allocation ./a", "-n 2 --display map,allocation ./a"},
+		{"-n 2 --display bind ./a", "-n 2 --display bind ./a"},
+		{"-n 2 --bind-to package ./a", "-n 2 --bind-to package ./a"},
+		{"-n 2 --map-by package ./a", "-n 2 --map-by package ./a"},
+		{"-n 2 --with-ft ulfm ./a", "-n 2 --recover ./a"},
+		{"-n 2 --prtemca plm_ssh_agent ssh ./a", "! --prtemca hint:"},
+		{"-n 2 --pmixmca gds hash ./a", "! --pmixmca hint:"},
+		{"-n 2 --runtime-options continuous ./a", "! --runtime-options hint:"},
+		{"-n 2 --tune file ./a", "! --tune hint:"},
+		{"-n 2 --dvm-uri file:x ./a", "! --dvm-uri hint:"},
+		{"-n 2 --personality ompi ./a", "-n 2 ./a"},
+	},
+	"mpiexec.hydra": {
+		{"-n 4 ./a", "-n 4 ./a"},
+		{"-np 4 ./a -l", "--np 4 ./a -l"},
+		{"-l -n 2 ./a", "--output=tag -n 2 ./a"},
+		{"-prepend-rank -n 2 ./a", "--output=tag -n 2 ./a"},
+		{"-n 2 -genv A 1 ./a", "-n 2 --x-all=A=1 ./a"},
+		{"-n 2 -genv A=1 ./a", "-n 2 --x-all=A=1 ./a"},
+		{"-n 2 -env A 1 ./a", "-n 2 --x=A=1 ./a"},
+		{"-s all -n 2 ./a", "--stdin=all -n 2 ./a"},
+		{"-s none -n 2 ./a", "--stdin=none -n 2 ./a"},
+		{"-n 2 -s 1 ./a", "-n 2 --stdin=1 ./a"},
+		{"-n 4 -s 1,3 ./a", `! -s "1,3" a PE, all or none hint: --stdin all`},
+		{"-genvlist A,B -n 2 ./a", "-n 2 ./a"},
+		{"-genvall -n 2 ./a", "-n 2 ./a"},
+		{"-genvnone -n 2 ./a", "! -genvnone hint: env -i"},
+		{"-ppn 2 -n 4 ./a", "--ppn 2 -n 4 ./a"},
+		{"-hosts localhost -n 2 ./a", "--host=localhost -n 2 ./a"},
+		{"-hosts n1,n2 -ppn 2 -n 4 ./a", `! "n1" several nodes planned hint:`},
+		{"-f /no/such/hosts -n 4 ./a", "! --hostfile /no/such/hosts hint:"},
+		{"-bind-to core -n 2 ./a", "--bind-to core -n 2 ./a"},
+		{"-bind-to socket -map-by socket -n 2 ./a", "--bind-to socket --map-by socket -n 2 ./a"},
+		{"-bind-to rr -n 2 ./a", "! --bind-to rr core hint:"},
+		{"-wdir / -n 2 ./a", "--wdir / -n 2 ./a"},
+		{"-launcher fork -n 2 ./a", "-n 2 ./a"},
+		{"-iface eth0 -n 2 ./a", "-n 2 ./a"},
+		{"-disable-auto-cleanup -n 2 ./a", "--recover -n 2 ./a"},
+		{"-outfile-pattern out.%r -n 2 ./a", "! -outfile-pattern hint: oshrun --output dir"},
+		{"-print-all-exitcodes -n 2 ./a", "! -print-all-exitcodes hint: oshrun --stats"},
+		{"-configfile f", "! -configfile hint:"},
+		{"-verbose -n 2 ./a", "--verbose -n 2 ./a"},
+		{"-info", "! -info hint: oshrun info"},
+		{"-gpus-per-proc 1 -n 2 ./a", "! -gpus-per-proc hint:"},
+	},
+	"srun": {
+		{"-n 4 ./a", "-n 4 ./a"},
+		{"-n4 -l ./a", "-n4 --output=tag ./a"},
+		{"--ntasks=4 --label ./a", "--np=4 --output=tag ./a"},
+		{"-N 1 -n 2 ./a", "--per-node=1 -n 2 ./a"},
+		{"-N1 -n2 ./a", "--per-node=1 -n2 ./a"},
+		{"-N 2 -n 8 ./a", "! -N 2 several nodes planned hint:"},
+		{"--nodes=2 -n 8 ./a", "! --nodes 2 several nodes planned hint:"},
+		{"--nodes=1 --ntasks-per-node=2 ./a", "--nodes=1 --ppn=2 ./a"},
+		{"-c 2 -n 2 ./a", "! -c hint:"},
+		{"--cpus-per-task=2 ./a", "! --cpus-per-task hint:"},
+		{"--cpu-bind=cores -n 2 ./a", "--bind-to=core -n 2 ./a"},
+		{"--cpu-bind=verbose,sockets -n 2 ./a", "--report-bindings --bind-to=socket -n 2 ./a"},
+		{"--cpu-bind=map_cpu:0,1 ./a", "! --cpu-bind map_cpu:0 hint:"},
+		{"--mpi=pmix -n 2 ./a", "-n 2 ./a"},
+		{"--mpi=pmi2 -n 2 ./a", "! --mpi pmi2 PMIx hint:"},
+		{"-t 5 -n 2 ./a", "--timeout=5m0s -n 2 ./a"},
+		{"--time=1:30:00 ./a", "--timeout=1h30m0s ./a"},
+		{"-t 1-2 ./a", "--timeout=26h0m0s ./a"},
+		{"-t soon ./a", "! -t soon minutes hint:"},
+		{"-D / -n 2 ./a", "--wdir=/ -n 2 ./a"},
+		{"--chdir=/ ./a", "--wdir=/ ./a"},
+		{"--export=ALL,A=1 ./a", "--x=A=1 ./a"},
+		{"--export=NONE ./a", "! --export NONE hint:"},
+		{"-w node7 ./a", `! "node7" several nodes planned hint:`},
+		{"-u -n 2 ./a", "--output=raw -n 2 ./a"},
+		{"-l -u -n 2 ./a", "--output=tag -n 2 ./a"},
+		{"--unbuffered -n 2 --label -u ./a", "-n 2 --output=tag ./a"},
+		{"-u --output=timestamp ./a", "--output=timestamp ./a"},
+		{"-l --output=raw ./a", "! raw excludes tag hint:"},
+		{"-s -n 2 ./a", "-n 2 ./a"},
+		{"-o out.%t -n 2 ./a", "! -o hint: oshrun --output dir"},
+		{"-K -n 2 ./a", "-n 2 ./a"},
+		{"-K0 -n 2 ./a", "--recover -n 2 ./a"},
+		{"--kill-on-bad-exit=0 ./a", "--recover ./a"},
+		{"-J name -p debug --exclusive ./a", "./a"},
+		{"--mem=4G ./a", "! --mem hint:"},
+		{"-m block -n 2 ./a", "-n 2 ./a"},
+		{"--distribution=plane=2 ./a", "! --distribution plane=2 hint:"},
+		{"--multi-prog file", "! --multi-prog hint:"},
+		{"-i none ./a", "--stdin=none ./a"},
+		{"--gres=gpu:1 ./a", "! --gres hint:"},
+		{"--hint=nomultithread ./a", "! --hint hint:"},
+		{"-Q ./a", "--quiet ./a"},
+		{"-vvv -n 2 ./a", "-vvv -n 2 ./a"},
+	},
+}
+
+// letterComplaint is what the flag package says of options that it takes for letters.
+var letterComplaint = regexp.MustCompile(`shorthand|unknown flag`)
+
+// TestUsualCommandLines: each is understood as its origin means it, or refused by a
+// message that names the option and says what helps. Those that are understood are
+// all that oshrun needs to run the job: a dry run accepts them.
+func TestUsualCommandLines(t *testing.T) {
+	program := filepath.Join(t.TempDir(), "a")
+	check(t, os.WriteFile(program, []byte("#!/bin/sh\n"), 0o755))
+	for of, lines := range usual {
+		for _, x := range lines {
+			line, want := x[0], x[1]
+			own, err := translate(strings.Fields(line), newRoot(nil).Flags())
+			refusal, refused := strings.CutPrefix(want, "! ")
+			if d := cmp.Diff(strings.Fields(want), own); !refused && (err != nil || d != "") {
+				t.Errorf("%s %s: %v (-want +got):\n%s", of, line, err, d)
+				continue
+			}
+			args := strings.Fields(strings.Replace(strings.Replace(line, "./a", program, 1), "./b", program, 1))
+			status, out, said := execute(t, append([]string{"--do-not-launch"}, args...)...)
+			switch {
+			case letterComplaint.MatchString(said):
+				t.Errorf("%s %s: complains about a letter: %s", of, line, said)
+			case !refused && status != 0:
+				t.Errorf("%s %s: status %d, %s", of, line, status, said)
+			case refused && (status != 2 || out != ""):
+				t.Errorf("%s %s: status %d, output %q, want it refused", of, line, status, out)
+			}
+			for i, words := range strings.SplitN(refusal, " hint:", 2) {
+				for word := range strings.FieldsSeq(words) {
+					if refused && !strings.Contains(strings.SplitN(said+"\nhint:", "\nhint:", 3)[i], word) {
+						t.Errorf("%s %s: the refusal lacks %q:\n%s", of, line, word, said)
+					}
+				}
+			}
+			if refused && !strings.Contains(said, "\nhint: ") {
+				t.Errorf("%s %s: no hint:\n%s", of, line, said)
+			}
+		}
+	}
+}
+
+// Options without their values, and with one where there is none.
+func TestHabitValues(t *testing.T) {
+	for line, want := range map[string]string{
+		"-genv A": "want a name and a value", "--mca": "want a name and a value", "-genv": "want a name and a value", "-hosts": "want a value",
+		"--tag-output=yes ./a": "--tag-output=yes: the option has no value", "-foo ./a": "unknown option -foo", "-nt 4 ./a": "unknown option -nt",
+		"--mca =x y ./a": `name ""`, "--\x1b[31mred ./a": `\x1b[31mred`,
+	} {
+		if own, err := translate(strings.Fields(line), newRoot(nil).Flags()); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %q, %v, want an error with %q", line, own, err, want)
+		}
+	}
+}
+
+// An unknown option is taken for the one that was probably meant, or for none.
+func TestDidYouMean(t *testing.T) {
+	for word, want := range map[string]string{
+		"--sdtin": "--stdin", "--stdni": "--stdin", "--wdri": "--wdir", "--queit": "--quiet", "--qiut": "--quiet", "--stast": "--stats", // swapped
+		"--stat": "--stats", "--bnid-to": "--bind-to", "--ouptut=tag": "--output", "--tag-outputs": "--tag-output", "--verbsoe": "--verbose",
+		"--timestamp": "--timestamp-output", "--tag": "--tag-output", "--output-file": "--output-filename", "--bind": "--bind-to", "--heap": "--heap-size", // beginnings
+		"--stderr-to-stdout": "--merge-stderr-to-stdout", "--hwthread-cpus": "--use-hwthread-cpus", // words of it
+		"--verbosity": "--verbose", // a long beginning
+		"--num-procs": "--np", "--nproc=4": "--np", "--npes": "--np",
+		"--foo": "", "-nt": "", "--zzzzzzzz": "", "--=": "",
+	} {
+		_, err := translate([]string{word, "./a"}, newRoot(nil).Flags())
+		if err == nil {
+			t.Errorf("%s is accepted, want it refused", word)
+			continue
+		}
+		bare, _, _ := strings.Cut(word, "=")
+		if got := err.Error(); got != "unknown option "+bare+didYouMean(strings.TrimPrefix(want, "--")) {
+			t.Errorf("%s: %s, want %q", word, got, want)
+		}
+	}
+	for words, want := range map[[2]string]int{
+		{"", ""}: 0, {"abc", ""}: 3, {"", "abc"}: 3, {"abc", "abd"}: 1, {"abc", "acb"}: 1, {"abcd", "badc"}: 2, {"abc", "bca"}: 2, {"kitten", "sitting"}: 3,
+	} {
+		if got := editDistance(words[0], words[1]); got != want {
+			t.Errorf("distance of %q: %d, want %d", words, got, want)
+		}
+	}
+}
+
+// No two options have one name, and none is hidden by a flag of oshrun.
+func TestHabitNames(t *testing.T) {
+	flags, seen := newRoot(nil).Flags(), map[string]bool{}
+	for _, h := range habits {
+		for name := range strings.FieldsSeq(h.names) {
+			own := flags.Lookup(name) != nil && len(name) > 1 || len(name) == 1 && flags.ShorthandLookup(name) != nil && name != "n"
+			if seen[name] || own && !slices.Contains(hiddenFlags, name) {
+				t.Errorf("%s has a second meaning", name)
+			}
+			seen[name] = true
+		}
+	}
+}
+
+// Hosts that are this machine say how many PEs it has room for.
+func TestHosts(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		check(t, os.WriteFile(path, []byte(text), 0o600))
+		return path
+	}
+	here := func(host string) bool { return host == "here" || host == "localhost" }
+	cpus := runtime.NumCPU()
+	for _, x := range []struct {
+		f    habitFlags
+		want int // 0: an error
+		n    int // that -n says, 0: it does not
+	}{
+		{habitFlags{hosts: []string{"here"}}, 1, 0},
+		{habitFlags{hosts: []string{"here:3,localhost"}}, 4, 0},
+		{habitFlags{hosts: []string{"here:0"}}, 0, 0},
+		{habitFlags{hosts: []string{"here,there"}}, 0, 0},
+		{habitFlags{hostfile: file("a", "# comment\nhere slots=3 max_slots=9\n\nlocalhost:2 # more\n")}, 5, 0},
+		{habitFlags{hostfile: file("b", "here\n")}, cpus, 0},
+		{habitFlags{hostfile: file("c", "here\nthere slots=4\n")}, 0, 0},
+		{habitFlags{hostfile: file("d", "\n")}, 0, 0},
+		{habitFlags{hostfile: file("e", "here slots=x\n")}, 0, 0},
+		{habitFlags{hostfile: dir}, 0, 0},
+		{habitFlags{perNode: "3"}, 3, 0},
+		{habitFlags{perNode: "3"}, 3, 3},
+		{habitFlags{perNode: "3"}, 0, 4},
+		{habitFlags{perNode: "1"}, 1, 4},
+		{habitFlags{perNode: "x"}, 0, 0},
+		{habitFlags{ppn: "2"}, 2, 8},
+		{habitFlags{nodes: "1"}, -1, 8},
+		{habitFlags{nodes: "2"}, 0, 8},
+	} {
+		got, err := x.f.countPEs(x.n, x.n > 0, here)
+		if (err != nil) != (x.want == 0) || err == nil && got != max(x.want, 0) {
+			t.Errorf("%+v with -n %d: %d PEs, %v, want %d", x.f, x.n, got, err, x.want)
+		}
+	}
+	if _, err := (&habitFlags{hosts: []string{"there"}}).countPEs(1, true, here); !errors.Is(err, errOneNode) {
+		t.Errorf("another host: %v", err)
+	}
+	name, err := os.Hostname()
+	check(t, err)
+	for host, want := range map[string]bool{"localhost": true, "127.0.0.1": true, "::1": true, name: true, name + ".example.org": true, "": false, "no-such-host": false, "192.0.2.1": false} {
+		if isHere(host) != want {
+			t.Errorf("%q is this machine: %t, want %t", host, !want, want)
+		}
+	}
+}
+
+// What the options do: the environment, files, the number of PEs, processors.
+func TestHabitsAtWork(t *testing.T) {
+	status, out, said := execute(t, strings.Fields("-genv A 1 -mca pml ob1 -n 1 printenv A OMPI_MCA_pml : -n 1 printenv A")...)
+	lines := strings.Fields(out)
+	slices.Sort(lines)
+	if status != 0 || !slices.Equal(lines, []string{"1", "1", "ob1"}) {
+		t.Errorf("environment: status %d, %q, %s", status, out, said)
+	}
+	dir := filepath.Join(t.TempDir(), "out")
+	status, out, said = execute(t, "--output-filename", dir+":nocopy", "-n", "11", "echo", "hello")
+	text, err := os.ReadFile(filepath.Join(dir, "1", "rank.10", "stdout"))
+	if status != 0 || out != "" || string(text) != "hello\n" || err != nil {
+		t.Errorf("--output-filename: status %d, %q, file %q, %v, %s", status, out, text, err, said)
+	}
+	status, out, said = execute(t, "-H", "localhost:3", "echo", "x")
+	if status != 0 || out != "x\nx\nx\n" {
+		t.Errorf("-H localhost:3: status %d, %q, %s", status, out, said)
+	}
+	cpus := node(t).Allowed()
+	last := fmt.Sprint(cpus[len(cpus)-1])
+	status, out, said = execute(t, "--cpu-set", last, "-n", "2", "grep", "Cpus_allowed_list", "/proc/self/status")
+	if want := strings.Repeat("Cpus_allowed_list:\t"+last+"\n", 2); status != 0 || out != want {
+		t.Errorf("--cpu-set %s: status %d, %q, want %q, %s", last, status, out, want, said)
+	}
+	if status, _, said = execute(t, "--cpu-set", "60000", "-n", "1", "true"); status != 4 || !strings.Contains(said, "processor 60000") {
+		t.Errorf("--cpu-set 60000: status %d, %s", status, said)
+	}
+}
+
+// What is displayed of a job that is not launched.
+func TestDisplay(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "ran")
+	stats := filepath.Join(t.TempDir(), "stats")
+	status, out, said := execute(t, "--display", "map,allocation", "--do-not-launch", "--stats=json:"+stats, "--bind-to", "core:overload-allowed", "-n", "2", "touch", file, ":", "-n", "1", "true")
+	for _, want := range []string{"allocation: ", "map: 3 PEs on ", "PE 0 bound to core ", "program touch", "PE 2 bound to core ", "program true"} {
+		if !strings.Contains(said, want) {
+			t.Errorf("it is not said: %q\n%s", want, said)
+		}
+	}
+	if status != 0 || out != "" {
+		t.Errorf("status %d, output %q", status, out)
+	}
+	for _, name := range []string{file, stats} {
+		if _, err := os.Stat(name); !os.IsNotExist(err) {
+			t.Errorf("%s is there: %v", name, err)
+		}
+	}
+	if status, _, said = execute(t, "--do-not-launch", "-n", "1", "no-such-program"); status != 4 {
+		t.Errorf("a program that is not there: status %d, %s", status, said)
+	}
+}
+
+// Quiet: the error stays, its hint goes.
+func TestQuiet(t *testing.T) {
+	status, _, said := execute(t, "-q", "--stdin", "9", "-n", "1", "true")
+	if status != 2 || !strings.Contains(said, "--stdin") || strings.Contains(said, "hint:") {
+		t.Errorf("status %d, %q", status, said)
+	}
+}
+
+// The topic has every option.
+func TestHelpMpirun(t *testing.T) {
+	text, err := say(t, "help", "mpirun")
+	rows := sayJSON[[]habitRow](t, "help", "mpirun", "--json")
+	if err != nil || len(rows) != len(habits)+len(ownHabits) {
+		t.Errorf("%d rows, want %d; %v", len(rows), len(habits)+len(ownHabits), err)
+	}
+	for _, r := range rows {
+		if !strings.Contains(text, r.Option) || r.Of == "" || r.Here == "" {
+			t.Errorf("the text lacks %+v", r)
+		}
+	}
+}

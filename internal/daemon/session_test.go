@@ -1,0 +1,83 @@
+package daemon
+
+import (
+	"os"
+	"os/signal"
+	"path/filepath"
+	"testing"
+
+	"github.com/goshmem/goshmem/internal/plan"
+	"github.com/goshmem/goshmem/internal/testenv"
+	"github.com/goshmem/goshmem/internal/xunix"
+)
+
+// A handler of a signal is seen, and that there is none.
+func TestHandles(t *testing.T) {
+	if handles(os.Getpid(), xunix.SIGTSTP) {
+		t.Error("a handler is there before one is made")
+	}
+	c := make(chan os.Signal, 1)
+	signal.Notify(c, xunix.SIGTSTP)
+	defer signal.Stop(c)
+	if !handles(os.Getpid(), xunix.SIGTSTP) {
+		t.Error("the handler is not seen")
+	}
+	if handles(1<<30, xunix.SIGTSTP) {
+		t.Error("a process that does not exist has a handler")
+	}
+}
+
+// Programs that are linked to MPICH are told from others.
+func TestLinksMPICH(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	script := filepath.Join(t.TempDir(), "script")
+	if err := os.WriteFile(script, []byte("#!/bin/sh\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{self, script, "/no/such/program"} {
+		if linksMPICH(path) {
+			t.Errorf("%s is linked to MPICH", path)
+		}
+	}
+	testenv.Need(t, testenv.MPICH)
+	source := filepath.Join(t.TempDir(), "program.c")
+	text := "#include <mpi.h>\nint main(void) { MPI_Init(0, 0); return MPI_Finalize(); }\n"
+	if err := os.WriteFile(source, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if path := testenv.CompileC(t, testenv.MPICH, source); !linksMPICH(path) {
+		t.Errorf("%s is not linked to MPICH", path)
+	}
+}
+
+// A PE leads a session where it has a processor of its own or never yields, and
+// does not read the terminal.
+func TestLeadsSession(t *testing.T) {
+	free, alone, crowd := plan.Place{}, plan.Place{CPUs: []int{3}, Sharers: 1}, plan.Place{CPUs: []int{3}, Sharers: 2}
+	for _, x := range []struct {
+		crowded, yieldless, terminal, reads bool
+		at                                  plan.Place
+		want                                bool
+	}{
+		{at: free, want: true},
+		{at: alone, want: true},
+		{at: crowd, want: false},
+		{at: crowd, yieldless: true, want: true},
+		{at: free, crowded: true, want: false},
+		{at: free, crowded: true, yieldless: true, want: true},
+		{at: free, terminal: true, want: true},
+		{at: free, reads: true, want: true},
+		{at: free, reads: true, terminal: true, want: false},
+		{at: free, reads: true, terminal: true, yieldless: true, want: false},
+	} {
+		s := &Step{cfg: Config{Places: []plan.Place{x.at}, Terminal: x.terminal}}
+		j := newJob([]App{{NPEs: 1}})
+		j.crowded, j.yieldless = x.crowded, []bool{x.yieldless}
+		if got := s.leadsSession(&proc{job: j}, x.reads); got != x.want {
+			t.Errorf("%+v: leads a session: %v", x, got)
+		}
+	}
+}
