@@ -46,6 +46,7 @@ var groups = []group{
 	together(2), together(4), together(8), together(16),
 	tolerant(2), tolerant(4), tolerant(8),
 	messages(),
+	rounds(2), rounds(4), rounds(8),
 	allocations,
 	graph500,
 	output,

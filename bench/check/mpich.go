@@ -44,7 +44,10 @@ func (b *bed) findMPICH(ctx context.Context) (peer, error) {
 	}
 	p.version = strings.Join(strings.Fields(string(version)), " ")
 	b.mpich = filepath.Join(b.dir, "mpich")
-	return p, b.compile(ctx, "mpicc.mpich", "mpich")
+	if err := b.compile(ctx, "mpicc.mpich", "mpich"); err != nil {
+		return p, err
+	}
+	return p, b.compileAs(ctx, "mpicc.mpich", "rounds", "rounds-mpich")
 }
 
 // runMPICH times jobs of MPICH under our launcher and under its own, by turns.

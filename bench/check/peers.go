@@ -97,7 +97,7 @@ func (b *bed) findOpenMPI(ctx context.Context) (peer, error) {
 	}
 	p.version, _, _ = strings.Cut(string(version), "\n")
 	p.launch = byOpenMPI("mpirun.openmpi")
-	return p, b.compile(ctx, "mpicc.openmpi", "messages")
+	return p, b.compile(ctx, "mpicc.openmpi", "messages", "rounds")
 }
 
 // findC compiles plain.c.
@@ -123,13 +123,19 @@ func (b *bed) compile(ctx context.Context, compiler string, names ...string) err
 		return err
 	}
 	for _, name := range names {
-		fmt.Fprintln(b.log, "check: compiling", name+".c")
-		source := filepath.Join(b.dir, "oshmem", name+".c")
-		if _, err := b.output(ctx, buildLimit, "", compiler, "-O3", "-o", filepath.Join(b.dir, name), source); err != nil {
+		if err := b.compileAs(ctx, compiler, name, name); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// compileAs makes a program of a source that is there.
+func (b *bed) compileAs(ctx context.Context, compiler, name, program string) error {
+	fmt.Fprintln(b.log, "check: compiling", name+".c")
+	source := filepath.Join(b.dir, "oshmem", name+".c")
+	_, err := b.output(ctx, buildLimit, "", compiler, "-O3", "-o", filepath.Join(b.dir, program), source)
+	return err
 }
 
 // missing returns the cause for each peer that does not take part.

@@ -14,7 +14,7 @@ func together(pes int) group {
 	g.run = func(ctx context.Context, b *bed) error {
 		ours := b.records(ctx, goshmem, b.ours(pes, b.rows.String(), "together"), "")
 		if pes <= mostRanks {
-			ours = errors.Join(ours, b.records(ctx, goshmem, b.ours(pes, b.rows.String(), "allreduce"), ""))
+			ours = errors.Join(ours, b.records(ctx, goshmem, b.ours(pes, b.rows.String(), "private"), ""))
 		}
 		return errors.Join(
 			ours,
@@ -45,6 +45,10 @@ func together(pes int) group {
 		{"allreduce/1024", "allreduce/1024"},
 		{"allreduce/65536", "allreduce/65536"},
 		{"allreduce/1048576", "allreduce/1048576"},
+		{"bcast/65536", "bcast/65536"},
+		{"bcast/1048576", "bcast/1048576"},
+		{"reduce/65536", "reduce/65536"},
+		{"reduce/1048576", "reduce/1048576"},
 	} {
 		g.limits = append(g.limits, limit{row: name(row[0]), peer: openMPI, theirs: name(row[1]), factor: 1})
 	}
@@ -72,7 +76,8 @@ func tolerant(pes int) group {
 	return g
 }
 
-// messages are ping-pongs by messages, each rank on a processor of its own.
+// messages are messages between two ranks, each on a processor of its own: to and fro, in
+// windows of many at a time, and one behind the other.
 func messages() group {
 	var g group
 	g.run = func(ctx context.Context, b *bed) error {
@@ -81,8 +86,11 @@ func messages() group {
 			b.theirs(ctx, &g, openMPI, 2, "messages"),
 		)
 	}
-	for _, row := range []string{"", "/8", "/1024", "/2048", "/4096", "/8192", "/65536", "/1048576", "/4194304"} {
-		g.limits = append(g.limits, limit{row: "2pe/message" + row, peer: openMPI, factor: 1})
+	for _, row := range []string{
+		"message", "message/8", "message/1024", "message/2048", "message/4096", "message/8192", "message/65536", "message/1048576", "message/4194304",
+		"window/8", "window/1024", "window/65536", "window/1048576", "window/4194304", "rate/8",
+	} {
+		g.limits = append(g.limits, limit{row: "2pe/" + row, peer: openMPI, factor: 1})
 	}
 	return g
 }

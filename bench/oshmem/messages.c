@@ -33,6 +33,13 @@ static void bcast(long n, size_t bytes)
 	MPI_Barrier(MPI_COMM_WORLD);
 }
 
+static void reduce(long n, size_t bytes)
+{
+	for (long i = 0; i < n; i++)
+		MPI_Reduce(src, dst, bytes / 8, MPI_LONG, MPI_SUM, 0, MPI_COMM_WORLD);
+	MPI_Barrier(MPI_COMM_WORLD);
+}
+
 static void alltoall(long n, size_t bytes)
 {
 	for (long i = 0; i < n; i++)
@@ -53,6 +60,44 @@ static void message(long n, size_t bytes)
 			MPI_Send(src, bytes, MPI_CHAR, 0, 0, MPI_COMM_WORLD);
 		}
 	}
+}
+
+/* The receiver of messages answers their sender by an empty one. */
+static void acknowledge(void)
+{
+	if (me == 1)
+		MPI_Send(src, 0, MPI_CHAR, 0, 1, MPI_COMM_WORLD);
+	else if (me == 0)
+		MPI_Recv(dst, 0, MPI_CHAR, 1, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+}
+
+/* Windows of messages from rank 0 to rank 1, each of which is answered. */
+static void window(long n, size_t bytes)
+{
+	enum { IN_WINDOW = 64 };
+	MPI_Request all[IN_WINDOW];
+	if (me > 1)
+		return;
+	for (long w = 0; w < n; w++) {
+		for (int i = 0; i < IN_WINDOW; i++)
+			if (me == 0)
+				MPI_Isend(src, bytes, MPI_CHAR, 1, 0, MPI_COMM_WORLD, &all[i]);
+			else
+				MPI_Irecv(dst, bytes, MPI_CHAR, 0, 0, MPI_COMM_WORLD, &all[i]);
+		MPI_Waitall(IN_WINDOW, all, MPI_STATUSES_IGNORE);
+		acknowledge();
+	}
+}
+
+/* Messages from rank 0 to rank 1, one behind the other, and an answer. */
+static void rate(long n, size_t bytes)
+{
+	for (long i = 0; i < n; i++)
+		if (me == 0)
+			MPI_Send(src, bytes, MPI_CHAR, 1, 0, MPI_COMM_WORLD);
+		else if (me == 1)
+			MPI_Recv(dst, bytes, MPI_CHAR, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+	acknowledge();
 }
 
 /* Returns rank 0's value on all ranks. */
@@ -87,6 +132,7 @@ static void settle(double ns)
 int main(int argc, char **argv)
 {
 	static const size_t messages[] = {0, 8, 1024, 2048, 4096, 8192, 65536, 1048576, LARGEST};
+	static const size_t windows[] = {8, 1024, 65536, 1048576, LARGEST};
 	int bad;
 	batch_ns = 1e6; /* as together.c */
 	bad = options(argc, argv);
@@ -112,11 +158,18 @@ int main(int argc, char **argv)
 	all("allreduce", 65536, allreduce);
 	all("allreduce", 1048576, allreduce);
 	all("bcast", 65536, bcast);
+	all("bcast", 1048576, bcast);
+	all("reduce", 65536, reduce);
+	all("reduce", 1048576, reduce);
 	all("alltoall", 8, alltoall);
 	all("alltoall", 8192, alltoall);
-	if (pes > 1)
+	if (pes > 1) {
 		for (size_t i = 0; i < sizeof messages / sizeof *messages; i++)
 			all("message", messages[i], message);
+		for (size_t i = 0; i < sizeof windows / sizeof *windows; i++)
+			all("window", windows[i], window);
+		all("rate", 8, rate);
+	}
 	MPI_Finalize();
 	return 0;
 }

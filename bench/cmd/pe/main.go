@@ -4,7 +4,7 @@
 //	oshrun -n 4 pe [flags] together    collectives among all PEs
 //	oshrun -n 4 --recover pe [flags] tolerant    the same beside strict ones
 //	oshrun -n 2 pe [flags] messages    messages between two PEs
-//	oshrun -n 4 pe [flags] allreduce   reductions of package mpi among all PEs
+//	oshrun -n 4 pe [flags] private     collectives of package mpi among all PEs
 //
 // PE 0 prints one record of JSON per row. A row is the median of many short
 // batches, so that a time slice of some other process spoils a few of them and
@@ -38,11 +38,12 @@ var parts = map[string]struct {
 	run   func(m *meter) error
 	batch time.Duration
 }{
-	"onesided":  {(*meter).oneSided, 250 * time.Microsecond},
-	"together":  {(*meter).together, time.Millisecond},
-	"tolerant":  {(*meter).tolerant, time.Millisecond},
-	"messages":  {(*meter).messages, time.Millisecond},
-	"allreduce": {(*meter).allreduce, time.Millisecond},
+	"onesided": {(*meter).oneSided, 250 * time.Microsecond},
+	"together": {(*meter).together, time.Millisecond},
+	"tolerant": {(*meter).tolerant, time.Millisecond},
+	"messages": {(*meter).messages, time.Millisecond},
+	"private":  {(*meter).private, time.Millisecond},
+	"rounds":   {(*meter).rounds, 500 * time.Millisecond},
 }
 
 func run(args []string, out io.Writer) error {
@@ -62,7 +63,7 @@ func run(args []string, out io.Writer) error {
 	}
 	part, ok := parts[set.Arg(0)]
 	if !ok || set.NArg() != 1 {
-		return fmt.Errorf("arguments %q, want onesided, together, tolerant, messages or allreduce", set.Args())
+		return fmt.Errorf("arguments %q, want onesided, together, tolerant, messages, private or rounds", set.Args())
 	}
 	w, err := shmem.Init()
 	if err != nil {
