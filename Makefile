@@ -44,8 +44,9 @@ bench-check: ## Measure the figures that are promised and compare them with thei
 	go -C bench run ./check
 
 .PHONY: mutants
-mutants: ## Make each routine of shmem wrong and see that its test finds it
+mutants: ## Make shmem and coll wrong in many ways and see that tests find each
 	go run ./internal/coverage/mutants
+	go run ./internal/coverage/treemutants
 
 STRESS ?= 10m
 
