@@ -62,7 +62,7 @@ func testSlowReader(t *testing.T, ends error) {
 		wg.Wait()
 	}
 	step := func(me int) uint64 { return atomic.LoadUint64(&nd.m.Control(0).Entries[5][me].Seq) }
-	slow, through := make(chan struct{}), make(chan struct{})
+	slow, ended, through := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	isSlow := sync.OnceFunc(func() { close(slow) })
 	fast := watched{t.Context(), func() error {
 		if step(0) == taken {
@@ -77,19 +77,26 @@ func testSlowReader(t *testing.T, ends error) {
 		}
 		return nil
 	}}
+	late := func() { // member 2 comes when member 1 is slow, and the fast one has looked at its context
+		<-slow
+		if ends != nil {
+			<-ended
+		}
+	}
 	within(t, "ReducePrivate", func() {
 		var wg sync.WaitGroup
 		wg.Go(func() {
 			if err := team.reduce(fast, 0, 1, 6, sum{}); !errors.Is(err, ends) {
 				t.Errorf("who is fast: %v, want %v", err, ends)
 			}
+			close(ended)
 			elsewhere(70)
 			close(through)
 		})
 		for me, x := range map[int]struct {
 			ctx context.Context
 			op  coll.Folder[uint32]
-		}{1: {reads, sum{}}, 2: {t.Context(), calls{f: func() { <-slow }}}} {
+		}{1: {reads, sum{}}, 2: {t.Context(), calls{f: late}}} {
 			wg.Go(func() {
 				if err := team.reduce(x.ctx, me, uint32(1+me), 6, x.op); err != nil {
 					t.Errorf("member %d: %v", me, err)
