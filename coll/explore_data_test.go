@@ -210,13 +210,15 @@ func exchanging(n, stride int) act {
 	}
 }
 
-func privateReduces(n, root int) act {
+func privateReduces(n, root int) act { return privateReducesBy(add64{}, n, root) }
+
+func privateReducesBy(op coll.Folder[uint64], n, root int) act {
 	return func(r *run, tm *coll.Team, me, k int) error {
 		src, dst := make([]uint64, n), make([]uint64, n)
 		for j := range src {
 			src[j] = gives(me, k, j)
 		}
-		err := coll.ReducePrivate(r.ctx(me), tm, dst, src, add64{}, root)
+		err := coll.ReducePrivate(r.ctx(me), tm, dst, src, op, root)
 		if err == nil && (root < 0 || root == me) {
 			err = expect(k, 0, dst, sumOf(tm.Outcome().Contributors, k))
 		}
@@ -427,11 +429,14 @@ var dataScenarios = []scenario{
 	{name: "turns2", n: 2, busy: true, budgets: []budget{one}, draws: 3000, most: most, play: playing(false, exchanging(partOf, 1), collecting(fullOf, true), exchanging(2, 1), exchanging(partOf, 1), reducing(fullOf), exchanging(partOf, 1))},
 	{name: "turnsLater", n: 2, busy: true, budgets: []budget{late}, play: playing(false, exchanging(partOf, 1), exchanging(partOf, 1))},
 	{name: "turns3", n: 3, busy: true, draws: 8000, most: most, play: playing(false, exchanging(partOf, 1), collecting(fullOf, true), exchanging(partOf, 1))},
+	{name: "turnsAmong", n: 3, busy: true, draws: 4000, most: kills, play: playing(false, exchanging(2, 1), exchanging(partOf, 1), reducing(1), collecting(2, true), exchanging(partOf, 1), reducing(cellOf))},
 	{name: "scans", n: 3, budgets: []budget{one}, draws: 8000, most: most, play: playing(false, scanning(2, false), scanning(2, true), scanning(2, false), scanning(slotOf, true))},
 	{name: "words", n: 2, budgets: []budget{two}, draws: 3000, most: most, play: playing(false, sames(false), sames(true), sames(false), sames(true))},
 	{name: "private", n: 2, budgets: []budget{two}, draws: 3000, most: most, play: playing(false, privateReduces(1, -1), privateBroadcasts(9, 0), privateBroadcasts(9, 0), privateReduces(1, 0), privateReduces(1, -1), privateBroadcasts(9000, 1))},
 	{name: "areas", n: 2, budgets: []budget{one}, draws: 500, most: most, play: playing(false, privateReduces(1700, -1), privateReduces(1100, 0), privateReduces(1, -1))},
 	{name: "areasOfTwo", n: 3, draws: 2000, most: most, focus: []string{".collect", ".fold"}, play: playAreas},
+	{name: "areasDying", n: 4, dying: 1, draws: 4000, most: most, focus: []string{".collect"}, play: playAreasByTurns},
+	{name: "areasCanceled", n: 4, draws: 4000, most: quits, play: playAreasByTurns},
 
 	{name: "strict3", n: 3, draws: 8000, most: kill2, play: playing(false, repeat(2, syncs, reducing(1), reducing(cellOf))...)},
 	{name: "strict2", n: 2, budgets: []budget{fatal}, draws: 5000, most: kills, play: playing(false, repeat(2, syncs, reducing(1), reducing(bigOf))...)},
@@ -452,6 +457,8 @@ var dataScenarios = []scenario{
 	{name: "withdrawn2", n: 2, budgets: []budget{ends}, draws: 4000, most: quits, play: playing(false, withdrawing...)},
 	{name: "withdrawn3", n: 3, draws: 12000, most: quits, play: playing(false, withdrawing...)},
 	{name: "withdrawnTurns", n: 3, busy: true, draws: 8000, most: quits, play: playing(false, exchanging(partOf, 1), collecting(fullOf, true), exchanging(partOf, 1))},
+	{name: "strictTurns", n: 3, busy: true, draws: 8000, most: kill2, play: playing(false, exchanging(partOf, 1), collecting(fullOf, true), exchanging(partOf, 1))},
+	{name: "withdrawnTurnsDying", n: 3, busy: true, draws: 8000, most: budget{switches: 12, deaths: 1, cancels: 1, delays: 1}, play: playing(true, exchanging(partOf, 1), collecting(fullOf, true), exchanging(partOf, 1))},
 	{name: "withdrawnDying", n: 3, draws: 8000, most: budget{switches: 12, deaths: 1, cancels: 1, delays: 1}, play: playing(true, reducing(bigOf), scanning(bigOf, false), reductions(bigOf, true))},
 	{name: "canceled", n: 2, budgets: []budget{ends}, draws: 3000, most: quits, play: playing(false, syncs, reducing(1), reducing(bigOf), syncs)},
 	{name: "canceled3", n: 3, draws: 8000, most: quits, play: playing(false, syncs, reducing(1), broadcasting(bigOf, 0), syncs)},

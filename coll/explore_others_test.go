@@ -58,6 +58,57 @@ func playAreas(r *run) {
 	}
 }
 
+// playAreasByTurns: PE 0 lends its area to two teams by turns, and the others know one of them. A
+// reduction of which one survivor has the result ends well for all of them, whoever dies then: in
+// the last steps of the larger team's second one, for which PE 0 has its area back.
+func playAreasByTurns(r *run) {
+	sets, notes := [][]int{{0, 1, 2}, {0, 3}}, make([][]string, r.n)
+	r.body = func(me int) error {
+		teams := make([]*coll.Team, len(sets))
+		for id, members := range sets {
+			if slices.Contains(members, me) {
+				teams[id] = r.teamOf(me, id, members, false)
+			}
+		}
+		for k := range 4 {
+			tm := teams[k%2]
+			if tm == nil {
+				notes[me] = append(notes[me], "")
+				continue
+			}
+			op := folding{func() {
+				if k == 2 && me == 1 {
+					r.left.deaths = r.dying
+				}
+			}}
+			err := privateReducesBy(op, 1100, -1)(r, tm, slices.Index(sets[k%2], me), k)
+			if err != nil && (isWrong(err) || !hasLeft(err) && !r.excuses(tm, err)) {
+				return fmt.Errorf("reduction %d: %w", k, err)
+			}
+			notes[me] = append(notes[me], fmt.Sprint(err == nil))
+			if err == nil {
+				continue
+			}
+			for _, tm := range teams {
+				if tm != nil {
+					tm.Leave()
+				}
+			}
+			return nil
+		}
+		return nil
+	}
+	r.check = func() error { return r.agree(notes) }
+}
+
+// folding is add64 that calls a function, too.
+type folding struct{ also func() }
+
+func (f folding) Fold(acc, in []uint64) {
+	add64{}.Fold(acc, in)
+	f.also()
+}
+
 // playOutside: a step that all members have entered ends well, although a PE outside the team
 // dies, and then a member.
 func playOutside(r *run) {

@@ -52,6 +52,7 @@ type scenario struct {
 	busy    bool     // more PEs than processors: contributions up to a slot are small
 	locked  bool     // membarrier does not work: a look at a bell is behind a locked instruction
 	budgets []budget // all schedules of each are tried
+	dying   int      // deaths that a play adds to the budget
 	draws   int      // schedules that are drawn at random, with budget most
 	most    budget
 	play    func(r *run) // gives the run what members do, and what is checked

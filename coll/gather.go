@@ -20,6 +20,13 @@ import (
 // mostTurns is how many members have a bit in the word of what they have.
 const mostTurns = 64
 
+// How an exchange is made, which is a part of what the members announce: if they differed in it,
+// blocks would be missing.
+const (
+	eachForItself uint64 = iota
+	byTurns
+)
+
 // blocks is an exchange of large data, as one member sees it.
 type blocks[T any] struct {
 	t         *Team
@@ -63,11 +70,15 @@ func gather[T any](ctx context.Context, t *Team, b Buffers, kind uint64, n, stri
 		return err
 	}
 	defer t.end(&err)
+	how := eachForItself
+	if t.crowded && len(t.members) <= mostTurns {
+		how = byTurns
+	}
 	x := blocks[T]{
 		t: t, b: b, seq: seq, dst: dst, stride: stride,
-		said: t.announce(seq, call{kindOf[T](kind), uint64(b.N), b.Src, b.Dst}),
+		said: t.announce(seq, call{kindOf[T](kind), uint64(b.N), b.Src, b.Dst, how}),
 	}
-	if t.crowded && len(t.members) <= mostTurns {
+	if how == byTurns {
 		return x.takeTurns(ctx)
 	}
 	return x.takeAll(ctx)
@@ -109,7 +120,7 @@ func (x *blocks[T]) takeAll(ctx context.Context) error {
 func (x *blocks[T]) takeTurns(ctx context.Context) error {
 	t := x.t
 	rma.StoreRelease(t.progress(t.me), 0)  // before others can see this member here
-	atomic.SwapUint64(t.word(t.me), x.seq) // nobody waits for it; of two, one sees the other's
+	atomic.SwapUint64(t.word(t.me), x.seq) // of two, one sees the other's; it rings nobody, see compare
 	for k := range t.members {
 		i := (t.me + 1 + k) % len(t.members) // itself last
 		if atomic.LoadUint64(t.word(i))&^marks < x.seq {
@@ -144,7 +155,8 @@ func (x *blocks[T]) takeTurns(ctx context.Context) error {
 }
 
 // compare returns when all have entered the first step, or with an error if one calls
-// anything else there, and may never enter the second.
+// anything else there, and may never enter the second. A member that sleeps here is rung when
+// all have entered the second one, for which it would have to wait in any case.
 func (x *blocks[T]) compare(ctx context.Context) error {
 	for i := range x.t.members {
 		if x.has&(1<<i) != 0 {
@@ -165,7 +177,8 @@ func (x *blocks[T]) compare(ctx context.Context) error {
 }
 
 // give puts this member's block into the destination of member i, unless that has it, or
-// has given up and may use its destination for something else.
+// has given up and may use its destination for something else. One that gives up behind the look
+// at its mark gets the block all the same: its caller is told so.
 func (x *blocks[T]) give(i int) {
 	t := x.t
 	if atomic.LoadUint64(t.progress(i))&(1<<t.me) != 0 || atomic.LoadUint64(t.word(i))&marks != 0 {

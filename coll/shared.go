@@ -50,7 +50,7 @@ func (t *Team) takeArea() bool {
 	defer areas.Unlock()
 	me := t.members[t.me]
 	l, used := areas.taken[me]
-	if l.moves = l.moves || used && l.t != t; used {
+	if l.moves = l.moves || used && l.t != t && !l.t.released.Load(); used {
 		areas.taken[me] = l
 	}
 	if used && (l.until == 0 || l.t != t && !l.t.past(l.until)) {
@@ -123,9 +123,9 @@ func reduceShared[T any](ctx context.Context, t *Team, h heading, dst, src []T, 
 	}
 	defer t.end(&err)
 	s.turn, last = seq, seq+last
-	mine := uint64(0)
+	mine, until := uint64(0), last
 	if t.takeArea() {
-		defer t.returnArea(last)
+		defer func() { t.returnArea(until) }()
 		mine = 1
 		s.give(0)
 	}
@@ -134,6 +134,7 @@ func reduceShared[T any](ctx context.Context, t *Team, h heading, dst, src []T, 
 		return true, err
 	}
 	if !all {
+		until = seq       // nobody has looked into it
 		t.state.Seq = seq // nobody enters the other steps
 		return false, nil
 	}
@@ -188,7 +189,7 @@ func (s *sharing[T]) run(ctx context.Context, last uint64) (err error) {
 		return &DeadError{Members: dead}
 	}
 	if s.t.areaMoves() {
-		return s.t.awaitAll(ctx, last)
+		_ = s.t.awaitAll(ctx, last) // the result is there, whatever becomes of the others
 	}
 	return nil
 }

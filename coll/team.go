@@ -60,7 +60,9 @@
 // member sleep that knows of a death, having looked at the last word that was
 // missing before it was stored: then it had read the epoch before that, the store and
 // all looks are sequentially consistent, so who stored the word finds the epoch as
-// well, and rings. Of deaths published later the step wakes everybody.
+// well, and rings. Of deaths published later the step wakes everybody. The first step of an exchange
+// by turns (gather.go) rings nobody: who waits for a member there is rung when all have
+// entered the second, or when that member gives up.
 //
 // Survivors of a strict team agree on the outcome of all collectives but Broadcast, as their last step
 // needs everybody: if one gets past it, all words are at it or beyond, so that nobody

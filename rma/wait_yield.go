@@ -121,7 +121,7 @@ func (y *yielding) ours(length, now time.Duration) bool {
 	asked, before := time.Duration(y.asked.Load()), time.Duration(y.used.Load())
 	used := y.ask(now)
 	others := time.Duration(y.cores)*(now-asked) - (used - before)
-	return asked != 0 && others < length*3/4
+	return asked != 0 && now-asked >= length && others < length*3/4
 }
 
 // ask notes what the PEs have spent up to now.
@@ -161,12 +161,17 @@ func longYieldAmong(localPEs, cores int) time.Duration {
 	return longYield + time.Duration(turns)*longTurn
 }
 
+// mostLost is how much time one wait gives to the job's PEs by long yields before it looks
+// whether its context has ended.
+const mostLost = 20 * time.Millisecond
+
 // turns is the second phase of one wait: a number of yields.
 type turns struct {
 	w       *Waiter
 	left    int
 	untimed int           // of those: how many come before the clock is looked at
 	last    time.Duration // when the latest timed yield ended, or timing began
+	lost    time.Duration // by long yields
 }
 
 // turns begins the second phase of a wait.
@@ -202,8 +207,13 @@ func (t *turns) next() bool {
 	t.w.yield()
 	began := t.last
 	t.last = t.w.clock()
-	if t.w.yields.note(t.last-began, t.last) {
+	length, long := t.last-began, t.w.yields.long
+	if t.w.yields.note(length, t.last) {
 		t.left = 0 // the caller looks once more
+	} else if long != 0 && length >= long {
+		if t.lost += length; t.lost >= mostLost {
+			t.left = 0
+		}
 	}
 	return true
 }

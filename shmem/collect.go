@@ -92,7 +92,8 @@ func Reduce[T any](t *Team, dst, src Sym[T], op func() Operator[T]) error {
 //
 // Shape: dst has NPEs times as many elements as src.
 // Completion: on return.
-// Errors: as Broadcast.
+// Errors: as Broadcast. Where the context of With has ended first, dst is undefined, and
+// another PE may write its part to it until that has returned as well.
 // Collective: over the team, with the same arguments.
 // Source: shmem_fcollect.
 func FCollect[T any](t *Team, dst, src Sym[T]) error {
@@ -145,7 +146,8 @@ func Collect[T any](t *Team, dst, src Sym[T]) error {
 //
 // Shape: dst and src have the same length, NPEs blocks of any one length.
 // Completion: on return.
-// Errors: as Broadcast.
+// Errors: as Broadcast. Where the context of With has ended first, dst is undefined, and
+// another PE may write its block to it until that has returned as well.
 // Collective: over the team, with the same arguments.
 // Source: shmem_alltoall.
 func Alltoall[T any](t *Team, dst, src Sym[T]) error {

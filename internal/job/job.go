@@ -320,13 +320,15 @@ func (j *Job) use(m memory) (err error) {
 	return err
 }
 
-// ask tells the other PEs which checks this one wants, before all meet.
+// ask tells the other PEs which checks this one wants and which process it is, before all meet.
 func (j *Job) ask(checks []string) {
 	var word uint64
 	if slices.Contains(checks, envvar.CheckCollectives) {
 		word |= layout.CheckCollectives
 	}
-	atomic.StoreUint64(&j.Map.Control(j.PE).Checks.Asked, word)
+	own := &j.Map.Control(j.PE).Checks
+	atomic.StoreUint64(&own.Asked, word)
+	atomic.StoreUint64(&own.PID, uint64(os.Getpid()))
 }
 
 // learnChecks finds which checks any PE wants, when all have met: the same on all PEs.
@@ -345,7 +347,6 @@ func (j *Job) listen(processors int) {
 	j.Waiter = rma.NewWaiter(&j.Map.Control(j.PE).Bell, rma.PolicyFor(j.Map.Len(), processors))
 	j.Waiter.Watch(j.Failures)
 	j.Waiter.Beats(&j.Map.Control(j.PE).Progress)
-	atomic.StoreUint64(&j.Map.Control(j.PE).Checks.PID, uint64(os.Getpid()))
 	if j.Map.Len() <= mostAsked {
 		j.Waiter.Spends(j.spent, processors)
 	}

@@ -87,7 +87,9 @@
 // Team.Part: how far the owner has got with its part of a large reduction, for those
 // who finish it when the owner has died; until then nobody reads it. Stores in
 // program order are enough: a process is killed between two instructions, so that
-// what it leaves in memory is what it had stored up to one of them.
+// what it leaves in memory is what it had stored up to one of them. In a large exchange
+// it says whose blocks the owner has, one bit for each; members that give it theirs load it, and give
+// a block twice if they miss a bit.
 //
 // Votes[t][seq%2]: the owner's vote in agreement seq of team t. Flags and Epoch are
 // written before Seq (sequentially consistent, as arrival words, with the same marks) and
@@ -276,7 +278,7 @@ const (
 // Team is what a PE keeps of one of its teams.
 type Team struct {
 	Seq   uint64    // sequence number of the latest collective entered
-	Part  uint64    // what is done of a part of a large reduction: board.Logged or board.Pushed of a piece
+	Part  uint64    // what is done of a part of a large reduction: board.Logged or board.Pushed of a piece; or whose blocks of a large exchange it has, a bit each
 	Used  uint64    // 0: the id is free here; otherwise the sequence number at which the group began that has it, and TeamReleased
 	Offer uint64    // what survivors of the team tell each other about the one that they make
 	Call  [2]uint64 // which large collective it has called last, and before, with what

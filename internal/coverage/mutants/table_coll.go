@@ -144,7 +144,8 @@ var collMutants = []mutant{
 
 	// shared.go
 	{"shared.go", "max(2, all/len(t.members))", "max(1, all/len(t.members))", "a piece is written while others read the one before", "Data/areas"},
-	{"shared.go", "defer t.returnArea(last)", "defer t.returnArea(1)", "a reduction that failed lends its area while others read it", "TestAreaOfSlowReader"},
+	{"shared.go", "_ = s.t.awaitAll(ctx, last)", "return s.t.awaitAll(ctx, last)", "a death behind a reduction fails it for those whose areas go from team to team", "Data/areasDying"},
+	{"shared.go", "mine, until := uint64(0), last", "mine, until := uint64(0), uint64(1)", "a reduction that failed lends its area while others read it", "TestAreaOfSlowReader"},
 	{"shared.go", "l.until == 0 || l.t != t && !l.t.past(l.until)) {", "l.until == 0) {", "an area is lent while others read it", "TestAreaOfSlowReader"},
 	{"shared.go", "t.word(i)) < seq && !t.dead(i) {", "t.word(i)) < seq {", "an area is kept for the dead", "TestAreaOfDeadReader"},
 	{"shared.go", "\t\tif s.absent(seq) == nil {\n\t\t\ts.collect(k)\n\t\t}\n", "\t\tif seq+1 == last {\n\t\t\ts.t.enter(last, false)\n\t\t}\n\t\tif s.absent(seq) == nil {\n\t\t\ts.collect(k)\n\t\t}\n", "a member says that it has done with all areas before it has", "Data/areasOfTwo"},
