@@ -169,7 +169,7 @@ func NewWaiter(bell *layout.Bell, p Policy) *Waiter {
 // before the first wait.
 func (w *Waiter) Watch(v *failure.View) { w.failures = v }
 
-// Beats makes Beat move a PE's progress word. It is called before the first wait.
+// Beats makes Beat count in a PE's words of progress. It is called before the first wait.
 func (w *Waiter) Beats(p *layout.Progress) { w.progress = p }
 
 // Spends tells the waiter how much processor time the job's PEs on this node have used so

@@ -320,7 +320,7 @@ func mapped(t *testing.T) unsafe.Pointer {
 	return unsafe.Add(m.Segment(0), layout.HeapOffset)
 }
 
-// Each wait moves the progress word on, also one that need not wait.
+// Each wait counts as progress, also one that need not wait.
 func TestBeat(t *testing.T) {
 	s := (*struct {
 		side

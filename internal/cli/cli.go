@@ -152,7 +152,12 @@ func newRoot(stdin *os.File) *cobra.Command {
 	root.SetVersionTemplate("oshrun {{.Version}}\n")
 	root.Flags().SetInterspersed(false)
 	root.Flags().SortFlags = false
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return flagError(err) })
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		if cmd.HasParent() {
+			return commandFlagError(cmd, err)
+		}
+		return flagError(err)
+	})
 	f.register(root.Flags())
 	completeValues(root)
 	return root

@@ -29,17 +29,17 @@ func unknownOption(word string, flags *pflag.FlagSet) error {
 	return usagef(hint, "unknown option %s%s", visible(bare), didYouMean(best))
 }
 
-// simFlagError says what is wrong with a flag of a simulation, and hints at that
-// simulation's help: a simulation has none of the flags that oshrun --help lists.
-func simFlagError(cmd *cobra.Command, err error) error {
+// commandFlagError says what is wrong with a flag of a command behind oshrun, and hints at that
+// command's help: it has none of the flags that oshrun --help lists.
+func commandFlagError(cmd *cobra.Command, err error) error {
 	hint := cmd.CommandPath() + " --help"
 	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
-		name, simulation := unknown.GetSpecifiedName(), strings.TrimPrefix(cmd.CommandPath(), cmd.Root().Name()+" ")
+		name, command := unknown.GetSpecifiedName(), strings.TrimPrefix(cmd.CommandPath(), cmd.Root().Name()+" ")
 		dashes := "--"
 		if unknown.GetSpecifiedShortnames() != "" {
 			dashes = "-"
 		}
-		return usagef(hint, "%s: unknown option %s%s%s", simulation, dashes, visible(name), didYouMean(suggest(name, flagNames(cmd.Flags()))))
+		return usagef(hint, "%s: unknown option %s%s%s", command, dashes, visible(name), didYouMean(suggest(name, flagNames(cmd.Flags()))))
 	}
 	return usagef(hint, "%w", flagError(err))
 }

@@ -34,7 +34,6 @@ func newSim() *cobra.Command {
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.SetFlagErrorFunc(simFlagError) // and of the simulations
 	cmd.AddCommand(newSimFTCO(), newSimAgree(), newSimExplore(), newSimFigures())
 	return cmd
 }

@@ -11,7 +11,7 @@ import (
 
 // pulse is what the step remembers of a PE's progress.
 type pulse struct {
-	count  uint64        // the progress word at the latest look
+	count  uint64        // of calls that may wait, at the latest look
 	looked time.Time     // the latest look; zero: none since the PE could have hung
 	used   time.Duration // processor time of the PE's process up to that look
 	still  time.Duration // for how long the word has stood still while the PE could have moved it
@@ -20,7 +20,7 @@ type pulse struct {
 
 // glance is what one look at a PE finds.
 type glance struct {
-	count uint64        // its progress word
+	count uint64        // of calls that may wait
 	calls bool          // it has made calls that do not wait since the look before
 	waits bool          // it waits for others, or has not come through Init yet
 	used  time.Duration // processor time of its process so far
@@ -45,7 +45,7 @@ func (s *Step) seeHangs(atMost time.Duration) {
 	}
 }
 
-// suspect is a PE whose progress word stands still.
+// suspect is a PE that has called nothing since the look before.
 type suspect struct {
 	p   *proc
 	pid int
