@@ -106,7 +106,6 @@ var table = []group{
 	{layer: "house", packages: []string{"internal/coverage"}},
 	{layer: "house", packages: []string{"internal/coverage/gen"}, may: []string{"internal/coverage"}},
 	{layer: "house", packages: []string{"internal/coverage/mutants"}, may: []string{"internal/coverage", "internal/weave"}},
-	{layer: "house", packages: []string{"internal/coverage/treemutants"}, may: []string{"internal/weave"}},
 	{layer: "house", packages: []string{"internal/weave"}},
 	{layer: "house", packages: []string{"internal/archtest", "internal/hosted"}},
 	{layer: "house", packages: []string{"internal/testenv"}, may: []string{"internal/envvar", "internal/xunix"}},

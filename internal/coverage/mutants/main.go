@@ -1,12 +1,14 @@
 // Command mutants makes each function of package shmem that stands for a routine of
 // OpenSHMEM wrong, in one way after the other, and demands that the routine's test finds
-// it. Then it makes packages coll and coll/board wrong as its table says, and demands that
-// the test that the table names finds each mutant: a scenario of coll's explorer, or a test of
-// these packages. Each test program is built once, with all mutants in it.
+// it. Then it makes packages coll and coll/board, and after them the machines of coll/agree
+// and coll/ftco, wrong as its tables say, and demands that the test that a table names finds
+// each mutant: a scenario of coll's explorer, a search or random schedules of sim/explore, or
+// a test of these packages or of their simulators. Each test program is built once, with all
+// mutants in it.
 //
 // Run the command at the root of the module. An argument is a regular expression that
-// selects routines of shmem by name, and mutants of coll by file and words. Flag -open tries
-// the mutants of coll for which the table names no test yet.
+// selects routines of shmem by name, and mutants of the tables by file and words. Flag -open
+// tries the mutants for which the tables name no test yet.
 package main
 
 import (
@@ -19,6 +21,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -34,8 +37,8 @@ const npes = "3"
 const patience = time.Minute
 
 func main() {
-	tryOpen := flag.Bool("open", false, "try the open mutants of coll only, and print which test finds each")
-	keep := flag.String("build", "", "write the test programs with all mutants of coll to this `folder`, and end")
+	tryOpen := flag.Bool("open", false, "try the open mutants of the tables only, and print which test finds each")
+	keep := flag.String("build", "", "write the test programs with all mutants of the tables to this `folder`, and end")
 	flag.Parse()
 	// An interrupted run leaves no files behind.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -47,39 +50,44 @@ func main() {
 	}
 }
 
-// mutate does what the command line asks for. The expression only selects mutants.
+// mutate does what the command line asks for, and returns what went wrong with all tables: a
+// run takes too long to tell of one at a time. The expression only selects mutants.
 func mutate(ctx context.Context, only, keep string, tryOpen bool) error {
 	selected, err := regexp.Compile(only)
 	if err != nil {
 		return err
 	}
-	if keep == "" && !tryOpen {
+	hunts := []*hunt{collHunt(), treeHunt()}
+	if keep != "" {
+		for _, h := range hunts {
+			if err := h.buildIn(ctx, keep); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	var errs []error
+	if !tryOpen {
 		if err := runShmem(ctx, selected); err != nil {
-			return err
+			errs = append(errs, fmt.Errorf("shmem:\n%w", err))
 		}
 	}
-	if keep != "" {
-		_, err := buildPrograms(ctx, keep)
-		return err
+	for _, h := range hunts {
+		if ctx.Err() != nil { // the one before has said so
+			break
+		}
+		if err := h.try(ctx, selected, tryOpen); err != nil {
+			errs = append(errs, fmt.Errorf("%s:\n%w", h.of, err))
+		}
 	}
-	dir, err := os.MkdirTemp("", "mutants")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	p, err := buildPrograms(ctx, dir)
-	if err != nil {
-		return err
-	}
-	p.selected = selected
-	if tryOpen {
-		return p.tryOpen(ctx)
-	}
-	return p.tryKnown(ctx)
+	return errors.Join(errs...)
 }
 
 // runShmem tries the mutants of package shmem.
 func runShmem(ctx context.Context, selected *regexp.Regexp) error {
+	if !slices.ContainsFunc(coverage.Routines, func(r coverage.Routine) bool { return selected.MatchString(r.Name) }) {
+		return (&tester{}).conclude() // an argument that means a table builds nothing here
+	}
 	s, err := coverage.Load("shmem")
 	if err != nil {
 		return err
@@ -116,12 +124,7 @@ func runShmem(ctx context.Context, selected *regexp.Regexp) error {
 	if ctx.Err() != nil { // the last one was not found, but ended
 		return context.Cause(ctx)
 	}
-	fmt.Fprintf(os.Stdout, "%d mutants, %d found by an error, %d by a deadline, %d not found; %d routines without a mutant passed\n",
-		t.tried, t.failed, t.late, t.tried-t.failed-t.late, t.passed)
-	if len(t.bad) > 0 {
-		return errors.New(strings.Join(t.bad, "\n"))
-	}
-	return nil
+	return t.conclude()
 }
 
 // build builds the test program with all mutants in it.
@@ -142,6 +145,16 @@ type tester struct {
 	program                     string
 	tried, failed, late, passed int
 	bad                         []string
+}
+
+// conclude prints what came of the mutants and returns all that went wrong.
+func (t *tester) conclude() error {
+	fmt.Fprintf(os.Stdout, "%d mutants, %d found by an error, %d by a deadline, %d not found; %d routines without a mutant passed\n",
+		t.tried, t.failed, t.late, t.tried-t.failed-t.late, t.passed)
+	if len(t.bad) > 0 {
+		return errors.New(strings.Join(t.bad, "\n"))
+	}
+	return nil
 }
 
 // test runs the test of one routine, or of all, in the presence of a mutant, or none.
