@@ -108,7 +108,7 @@ const pieceBytes = 64 << 10
 // many as make it likely that they have left the others' own caches, and on a node with many
 // members, who share those anyway, not more memory for that.
 func (t *Team) turns() uint64 {
-	const most, all = (layout.AreaSize - layout.StreamSize) / (2 * pieceBytes), 64
+	const most, all = (layout.AreaSize - streamRoom) / (2 * pieceBytes), 64
 	return uint64(min(most, max(2, all/len(t.members))))
 }
 

@@ -22,9 +22,9 @@
 //	3694592     128      Callers[16]             other PEs       owner
 //	3698688     2 Mi     Lanes                   see below       see below
 //	5795840     512 Ki   Entries[64][128]        members         members of that team
-//	6320128     2688 Ki  Area                    owner           members of one of its teams
-//	9072640     64 Ki    LaneHeads[1024]         see below       see below
-//	9138176     32 Ki    Shares[512]             see below       see below
+//	6320128     1920 Ki  Area                    owner           members of one of its teams
+//	8286208     64 Ki    LaneHeads[1024]         see below       see below
+//	8351744     32 Ki    Shares[512]             see below       see below
 //
 // A job has one failure page on each node, a memfd of its own that only the step
 // can write to: it is sealed against any writable mapping but the step's first.
@@ -192,7 +192,7 @@ const (
 	Magic = 0x4d454d48534f47 // "GOSHMEM", little endian
 	// FailureMagic begins a failure page.
 	FailureMagic = 0x4c494146534f47 // "GOSFAIL", little endian
-	Version      = 14
+	Version      = 13
 
 	MaxRegions = 8
 	MaxTeams   = 64
@@ -201,11 +201,10 @@ const (
 	SlotSize   = 8192
 	SlotCells  = 32 // of a slot, for contributions that fit into one
 	MaxEntries = MaxLocal / 8
-	EntrySize  = 24                      // bytes of a contribution that fits beside an arrival word
-	AreaSize   = 13*128<<10 + StreamSize // more than most private caches of a processor, see coll
-	StreamSize = 1 << 20                 // of that, the end, for broadcasts
+	EntrySize  = 24             // bytes of a contribution that fits beside an arrival word
+	AreaSize   = 15 * 128 << 10 // more than most private caches of a processor, see coll
 
-	ControlSize = 10 << 20 // bytes reserved for Control; regions follow
+	ControlSize = 8 << 20 // bytes reserved for Control; regions follow
 
 	// Align is the alignment of regions and of a segment's place in the
 	// node's address range: the size of a huge page.

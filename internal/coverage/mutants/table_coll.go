@@ -122,7 +122,8 @@ var collMutants = []mutant{
 
 	// stream.go
 	{"stream.go", "\tcopy(unsafe.Slice((*byte)(t.stream(t.me, seq)), len(piece)), piece)\n\th.put(to, seq)\n\tt.enter(seq, true)\n", "\th.put(to, seq)\n\tt.enter(seq, true)\n\tcopy(unsafe.Slice((*byte)(t.stream(t.me, seq)), len(piece)), piece)\n", "a root enters before its piece is there", "TestBroadcastInPieces"},
-	{"stream.go", "seq%streamPlaces*streamPiece", "seq%(streamPlaces/2)*streamPiece", "a place is written while a member reads it", "TestStreamWaitsForReader"},
+	{"stream.go", "seq-streamPlaces+1)", "seq-streamPlaces)", "a place is written while a member reads it", "TestBroadcastInPieces"},
+	{"stream.go", "if seq >= streamPlaces {", "if seq >= streamPlaces && false {", "places are written without a look at the members", "TestBroadcastInPieces"},
 	{"stream.go", "used && (l.until == 0", "used && false && (l.until == 0", "two teams write the same places", "TestStreamOfSlowReader"},
 	{"stream.go", "until: t.state.Seq + 1", "until: t.state.Seq", "the places of a slow member's last piece are lent", "TestStreamOfSlowReader"},
 
