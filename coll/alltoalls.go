@@ -48,7 +48,7 @@ func alltoallsLarge[T any](ctx context.Context, t *Team, b Buffers, s Strides) (
 		return err
 	}
 	defer t.end(&err)
-	said := t.announce(seq, call{kindOf[T](callAlltoallS), uint64(b.N), b.Src, uint64(s.Src), uint64(s.Dst)})
+	said := t.announce(seq, call{kindOf[T](callAlltoallS, mix(uint64(s.Src))), uint64(b.N), b.Src, uint64(s.Dst)})
 	t.enter(seq, false)
 	at := uint64(bytesOf[T](t.me * b.N * s.Src))
 	for k := range t.members {

@@ -74,7 +74,7 @@ func broadcastLarge[T any](ctx context.Context, t *Team, b Buffers, root int) (e
 	}
 	defer t.end(&err)
 	t.only = root
-	c := call{kindOf[T](callBroadcast), uint64(b.N), b.Src, uint64(root)}
+	c := call{kind: kindOf[T](callBroadcast, uint64(root)), n: uint64(b.N), src: b.Src}
 	if t.me == root {
 		t.announce(seq, c)
 	}
@@ -153,7 +153,7 @@ func reduceLarge[T any](ctx context.Context, t *Team, b Buffers, op Folder[T]) (
 	}
 	defer t.end(&err)
 	rma.StoreRelease(t.progress(t.me), 0)
-	said := t.announce(seq, call{kindOf[T](callReduce), uint64(b.N), b.Src, b.Dst})
+	said := t.announce(seq, call{kindOf[T](callReduce, 0), uint64(b.N), b.Src, b.Dst})
 	if err := t.meet(ctx, seq); err != nil {
 		return err
 	}

@@ -93,12 +93,12 @@ func exploredRing(b *layout.Bell) {
 	Explored.Ring(b)
 }
 
-func exploredWait(w *rma.Waiter, c rma.Cond, ctx context.Context) (uint64, error) { //nolint:revive // as rma.Waiter.Wait
+func exploredWait(w *rma.Waiter, c *rma.Cond, ctx context.Context) (uint64, error) { //nolint:revive // as rma.Waiter.Wait
 	if Explored == nil {
 		return w.Wait(c, ctx)
 	}
 	Explored.Point()
-	return Explored.Wait(ctx, c)
+	return Explored.Wait(ctx, *c)
 }
 
 func exploredEpoch(v *failure.View) uint64 {

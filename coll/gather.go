@@ -27,7 +27,7 @@ const (
 	byTurns
 )
 
-// blocks is an exchange of large data, as one member sees it.
+// blocks is an exchange of large data by turns, as one member sees it.
 type blocks[T any] struct {
 	t         *Team
 	b         Buffers
@@ -74,14 +74,27 @@ func gather[T any](ctx context.Context, t *Team, b Buffers, kind uint64, n, stri
 	if t.crowded && len(t.members) <= mostTurns {
 		how = byTurns
 	}
-	x := blocks[T]{
-		t: t, b: b, seq: seq, dst: dst, stride: stride,
-		said: t.announce(seq, call{kindOf[T](kind), uint64(b.N), b.Src, b.Dst, how}),
-	}
+	said := t.announce(seq, call{kindOf[T](kind, how), uint64(b.N), b.Src, b.Dst})
 	if how == byTurns {
+		x := blocks[T]{t: t, b: b, seq: seq, said: said, dst: dst, stride: stride}
 		return x.takeTurns(ctx)
 	}
-	return x.takeAll(ctx)
+	t.enter(seq, false)
+	for k := range t.members {
+		i := (t.me + k) % len(t.members) // not everybody at the same source at once
+		v, err := t.await(ctx, i, seq)
+		if err != nil {
+			return err
+		}
+		if v == 0 {
+			continue // dead short of it
+		}
+		if err := t.concurs(i, said); err != nil {
+			return err
+		}
+		rma.MoveOut(dst[i*b.N:(i+1)*b.N], t.at(i, b.Src+uint64(bytesOf[T](t.me*stride))))
+	}
+	return t.meetLast(ctx, seq+1)
 }
 
 // block returns the part of a destination that member i's block goes to.
@@ -94,27 +107,6 @@ func (x *blocks[T]) from(i, reader int) unsafe.Pointer {
 
 // take copies member i's block.
 func (x *blocks[T]) take(i int) { rma.MoveOut(x.block(x.dst, i), x.from(i, x.t.me)) }
-
-// takeAll takes all blocks, of each member when it has entered.
-func (x *blocks[T]) takeAll(ctx context.Context) error {
-	t := x.t
-	t.enter(x.seq, false)
-	for k := range t.members {
-		i := (t.me + k) % len(t.members) // not everybody at the same source at once
-		v, err := t.await(ctx, i, x.seq)
-		if err != nil {
-			return err
-		}
-		if v == 0 {
-			continue // dead short of it
-		}
-		if err := t.concurs(i, x.said); err != nil {
-			return err
-		}
-		x.take(i)
-	}
-	return t.meetLast(ctx, x.seq+1)
-}
 
 // takeTurns moves the blocks between this member and all that have entered.
 func (x *blocks[T]) takeTurns(ctx context.Context) error {

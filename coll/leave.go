@@ -45,6 +45,20 @@ func (t *Team) HasLeft(i int) bool {
 	return t.began != 0 && atomic.LoadUint64(&t.members[i].Teams[t.id].Used) != t.began
 }
 
+// Deserted says whether no step of all members can be entered by all any more, as far as this
+// member knows: it, or another one, has given the team up, or has died.
+func (t *Team) Deserted() bool {
+	if t.broken.Load() {
+		return true
+	}
+	for i := range t.members {
+		if atomic.LoadUint64(t.word(i))&gaveUp != 0 || t.dead(i) {
+			return true
+		}
+	}
+	return false
+}
+
 // Rejoin takes Leave back, for successors of teams with the same members and ids; for teams
 // that nobody has left yet it does nothing. meet is a barrier among all their members by
 // other means; Rejoin returns its error.

@@ -52,11 +52,11 @@ func scanLarge[T any](ctx context.Context, t *Team, b Buffers, op Folder[T], exc
 	}
 	defer t.end(&err)
 	rma.StoreRelease(t.progress(t.me), 0)
-	c := call{kindOf[T](callScan), uint64(b.N), b.Src, b.Dst}
+	kind := kindOf[T](callScan, 0)
 	if exclusive {
-		c[4] = 1
+		kind = kindOf[T](callScan, 1)
 	}
-	said := t.announce(seq, c)
+	said := t.announce(seq, call{kind, uint64(b.N), b.Src, b.Dst})
 	if err := t.meet(ctx, seq); err != nil {
 		return err
 	}

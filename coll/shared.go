@@ -16,15 +16,15 @@ import (
 // piece k-1 are there already, so that there is one step for each piece and one more. The first
 // one is also that in which members tell each other whether they have their areas.
 //
-// An area has two places or more for the pieces by turns, each a half for contributions and one
-// for the owner's share. With two, contributions to piece k are written when all have entered
-// its step before last, in which the last look at those to piece k-2 is; the share of
-// piece k behind its step, when all have done with that of piece k-2. So it is from one reduction
-// of a team to the next, too: contributions to its first piece are written when all have
-// entered the last step that was waited for, behind all looks at contributions, and the shares
-// behind the next one, behind all looks at shares. Another team gets the area when all have
-// entered one more step, which says that they have done with it, and for which nobody waits
-// unless areas do go from team to team.
+// The places of an area hold pieces by turns. The owner's share of a piece is at the beginning of a
+// place, its contributions to the others' shares are behind it. There are two places at least. With
+// two, a member writes its contributions to piece k when all have entered the step before last, behind
+// the last look at those to piece k-2; and its share of piece k behind its step, when all have done
+// with that of piece k-2. The next reduction of the team begins alike: a member writes contributions
+// to its first piece when all have entered the last step that was waited for, behind all looks at
+// contributions, and its share behind the next step, behind all looks at shares. Another team gets the
+// area when all have entered one more step, which says that they have done with it. Nobody waits for
+// that one unless areas do go from team to team.
 
 // A reduction that has failed leaves the area to nobody else until the others have got to that
 // step or given it up.
@@ -93,13 +93,14 @@ type sharing[T any] struct {
 	t        *Team
 	op       Folder[T]
 	dst, src []T    // dst is nil where the result is not wanted
-	most     int    // elements of a piece
+	room     int    // bytes of a place for the share
+	most     int    // elements of a piece, as many in each share
 	turns    uint64 // see there
 	turn     uint64 // of the first piece
 }
 
-// pieceBytes is what of an area a piece's contributions take at most, and again, in the
-// worst case, its share.
+// pieceBytes is the size of a place: a piece has as many bytes, or, where they are not shared out
+// evenly, a few less.
 const pieceBytes = 64 << 10
 
 // turns is how many places for pieces the members of a team use in turn. Two would do; but
@@ -108,14 +109,26 @@ const pieceBytes = 64 << 10
 // many as make it likely that they have left the others' own caches, and on a node with many
 // members, who share those anyway, not more memory for that.
 func (t *Team) turns() uint64 {
-	const most, all = (layout.AreaSize - streamRoom) / (2 * pieceBytes), 64
+	const most, all = (layout.AreaSize - layout.StreamSize) / pieceBytes, 64
 	return uint64(min(most, max(2, all/len(t.members))))
 }
 
+// newSharing returns a reduction of the team. Each member shares pieces out alike, whatever its
+// elements are, so that shares and contributions never are at each other's place.
+func newSharing[T any](t *Team, dst, src []T, op Folder[T]) sharing[T] {
+	members := len(t.members)
+	s := sharing[T]{t: t, op: op, dst: dst, src: src, room: pieceBytes / members &^ 63, turns: t.turns()}
+	s.most = s.room / bytesOf[T](1) * members
+	return s
+}
+
 // reduceShared is ReducePrivate for more than fits into a slot. It does nothing, and
-// says so, if some member's area is in use.
+// says so, if an element is too large to be a share, or some member's area is in use.
 func reduceShared[T any](ctx context.Context, t *Team, h heading, dst, src []T, op Folder[T]) (done bool, err error) {
-	s := sharing[T]{t: t, op: op, dst: dst, src: src, most: pieceBytes / bytesOf[T](1), turns: t.turns()}
+	s := newSharing(t, dst, src, op)
+	if s.most == 0 {
+		return false, nil
+	}
 	last := uint64(s.pieces()) + 1
 	seq, err := t.begin(last + 1)
 	if err != nil {
@@ -214,21 +227,27 @@ func (s *sharing[T]) piece(k int) (lo, n int) {
 	return lo, min(s.most, len(s.src)-lo)
 }
 
-// area returns where member i's contribution to piece k is, and its share of it.
-func (s *sharing[T]) area(i, k int) (contribution, share unsafe.Pointer) {
+// place returns where member i has what it makes of piece k. It begins with the share.
+func (s *sharing[T]) place(i, k int) unsafe.Pointer {
 	place := (s.turn + uint64(k)) % s.turns
-	at := unsafe.Add(unsafe.Pointer(&s.t.members[i].Area), place*(2*pieceBytes))
-	return at, unsafe.Add(at, pieceBytes)
+	return unsafe.Add(unsafe.Pointer(&s.t.members[i].Area), place*pieceBytes)
+}
+
+// contribution returns elements lo to hi of what member i contributes to piece k, which lack its own share.
+func (s *sharing[T]) contribution(i, k, lo, hi int) []T {
+	_, n := s.piece(k)
+	if own, end := board.Share(n, len(s.t.members), i); lo >= end {
+		lo, hi = lo-(end-own), hi-(end-own)
+	}
+	return view[T](unsafe.Add(s.place(i, k), s.room), hi)[lo:]
 }
 
 // give puts what the others fold of piece k into this member's area.
 func (s *sharing[T]) give(k int) {
 	first, n := s.piece(k)
 	lo, hi := board.Share(n, len(s.t.members), s.t.me)
-	to, _ := s.area(s.t.me, k)
-	into := view[T](to, n)
-	copy(into[:lo], s.src[first:first+lo])
-	copy(into[hi:], s.src[first+hi:first+n])
+	copy(s.contribution(s.t.me, k, 0, lo), s.src[first:first+lo])
+	copy(s.contribution(s.t.me, k, hi, n), s.src[first+hi:first+n])
 }
 
 // blockBytes is what a share is folded by, so that it is still in the first cache when it is
@@ -239,16 +258,14 @@ const blockBytes = 4096
 func (s *sharing[T]) fold(k int) {
 	first, n := s.piece(k)
 	lo, hi := board.Share(n, len(s.t.members), s.t.me)
-	_, to := s.area(s.t.me, k)
-	share, block := view[T](to, hi-lo), max(1, blockBytes/bytesOf[T](1))
+	share, block := view[T](s.place(s.t.me, k), hi-lo), max(1, blockBytes/bytesOf[T](1))
 	for at := lo; at < hi; at += block {
 		end := min(at+block, hi)
 		acc := share[at-lo : end-lo]
 		for i := range s.t.members {
-			from, _ := s.area(i, k)
-			in := view[T](from, n)[at:end]
-			if i == s.t.me {
-				in = s.src[first+at : first+end]
+			in := s.src[first+at : first+end]
+			if i != s.t.me {
+				in = s.contribution(i, k, at, end)
 			}
 			if i == 0 {
 				copy(acc, in)
@@ -273,7 +290,6 @@ func (s *sharing[T]) collect(k int) {
 			continue
 		}
 		lo, hi := board.Share(n, len(s.t.members), i)
-		_, from := s.area(i, k)
-		copy(s.dst[first+lo:first+hi], view[T](from, hi-lo))
+		copy(s.dst[first+lo:first+hi], view[T](s.place(i, k), hi-lo))
 	}
 }

@@ -78,3 +78,69 @@ func TestAreaOfOneTeam(t *testing.T) {
 		})
 	}
 }
+
+// record is an element of any size: its first and its last number count.
+type record[A any] struct {
+	first uint32
+	_     A
+	last  uint32
+}
+
+type sumRecords[A any] struct{}
+
+func (sumRecords[A]) Fold(acc, in []record[A]) {
+	for i := range acc {
+		acc[i].first += in[i].first
+		acc[i].last += in[i].last
+	}
+}
+
+// reduceRecords reduces them on all members by turns with numbers, whose shares end elsewhere.
+func reduceRecords[A any](t *testing.T, n, elems int) {
+	nd := newNode(t, n)
+	members := make([]int, n)
+	for i := range members {
+		members[i] = i
+	}
+	part := uint32(n * (n - 1) / 2)
+	within(t, "ReducePrivate", func() {
+		nd.each(t, 5, members, func(me int, tm *coll.Team) error {
+			src, dst := make([]record[A], elems), make([]record[A], elems)
+			numbers, sums := make([]uint32, 20_001), make([]uint32, 20_001)
+			for i := range src {
+				src[i].first, src[i].last = uint32(i+me), uint32(i*me)
+			}
+			for i := range numbers {
+				numbers[i] = uint32(3*i + me)
+			}
+			for range 40 { // more than places
+				if err := coll.ReducePrivate(t.Context(), tm, dst, src, sumRecords[A]{}, -1); err != nil {
+					return err
+				}
+				if err := coll.ReducePrivate(t.Context(), tm, sums, numbers, sum{}, -1); err != nil {
+					return err
+				}
+				for i := range dst {
+					if dst[i].first != uint32(n*i)+part || dst[i].last != uint32(i)*part {
+						return fmt.Errorf("element %d of %d members: %d, %d", i, n, dst[i].first, dst[i].last)
+					}
+				}
+				for i := range sums {
+					if sums[i] != uint32(3*n*i)+part {
+						return fmt.Errorf("number %d of %d members: %d", i, n, sums[i])
+					}
+				}
+			}
+			return nil
+		})
+	})
+}
+
+// Elements may be of any size up to a slot's, also where a share of a piece has no room for one.
+func TestLargeElements(t *testing.T) {
+	const slot = coll.MaxPrivate - 8
+	reduceRecords[[slot]byte](t, 3, 29)
+	reduceRecords[[slot]byte](t, 9, 5)
+	reduceRecords[[4093]byte](t, 9, 70)
+	reduceRecords[[13]byte](t, 5, 9001)
+}

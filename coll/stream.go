@@ -4,6 +4,7 @@ import (
 	"context"
 	"unsafe"
 
+	"github.com/goshmem/goshmem/coll/board"
 	"github.com/goshmem/goshmem/rma"
 	"github.com/goshmem/goshmem/symheap/layout"
 )
@@ -14,14 +15,19 @@ import (
 // cell of the root's slot, so that members see by themselves which way it comes.
 //
 // What a place held was read in the step that it was written for: so whoever has entered the step behind
-// that is done with it. Within a team that is all that has to be waited for. Another team
-// gets the places when all members are past the last step.
+// that is done with it. Within a team that is all that has to be waited for, and the cell of the heading
+// waits for it. Another team gets the places when all members are past the last step.
 
+// The places are together more than the private caches of most processors: to write to lines that
+// others still have in theirs takes several times as long (see turns).
 const (
-	streamRoom   = 256 << 10 // of an area
 	streamPiece  = 16 << 10
-	streamPlaces = streamRoom / streamPiece
+	streamPlaces = layout.StreamSize / streamPiece
 )
+
+// There are as many places as a member has cells by turns, or more: whoever may write the cell of a
+// heading may write its place.
+var _ [streamPlaces - 2*board.SlotCells]struct{}
 
 // takeStream takes the places of this member's area, if no other team uses them.
 func (t *Team) takeStream() bool {
@@ -47,7 +53,7 @@ func (t *Team) returnStream() {
 
 // stream returns where the piece of a root's step is.
 func (t *Team) stream(root int, seq uint64) unsafe.Pointer {
-	end := unsafe.Add(unsafe.Pointer(&t.members[root].Area), layout.AreaSize-streamRoom)
+	end := unsafe.Add(unsafe.Pointer(&t.members[root].Area), layout.AreaSize-layout.StreamSize)
 	return unsafe.Add(end, seq%streamPlaces*streamPiece)
 }
 
@@ -90,11 +96,6 @@ func (t *Team) pour(ctx context.Context, h heading, piece []byte) (err error) {
 	to, err := t.take(ctx, seq, aCell)
 	if err != nil {
 		return err
-	}
-	if seq >= streamPlaces {
-		if err := t.awaitAll(ctx, seq-streamPlaces+1); err != nil {
-			return err
-		}
 	}
 	copy(unsafe.Slice((*byte)(t.stream(t.me, seq)), len(piece)), piece)
 	h.put(to, seq)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/goshmem/goshmem/coll"
+	"github.com/goshmem/goshmem/symheap/layout"
 )
 
 // piecesOf are bytes of which no two pieces are alike, nor those of two broadcasts.
@@ -34,7 +35,7 @@ func sameBytes(a, b []byte) int {
 // area both want: everybody gets the root's bytes, however far behind it is.
 func TestBroadcastInPieces(t *testing.T) {
 	nd := newNode(t, 4)
-	const rounds = 60
+	const rounds = 30
 	team := func(id int, members []int, me int) *coll.Team {
 		tm, err := coll.New(coll.Config{Map: nd.m, Waiter: nd.waiters[members[me]], Members: members, Me: me, ID: id, Failures: nd.failures})
 		if err != nil {
@@ -45,7 +46,7 @@ func TestBroadcastInPieces(t *testing.T) {
 	three, two := []int{0, 1, 2}, []int{0, 3}
 	play := func(tm *coll.Team, id uint64, me int, rng, own *rand.Rand) {
 		for range 1 + rng.IntN(3) {
-			n, root, seed := 1+rng.IntN(700<<10), rng.IntN(tm.Size()), rng.Uint64()+id
+			n, root, seed := 1+rng.IntN(2*layout.StreamSize), rng.IntN(tm.Size()), rng.Uint64()+id
 			want := piecesOf(n, seed)
 			buf := make([]byte, n)
 			if me == root {
@@ -111,8 +112,8 @@ func TestStreamOfSlowReader(t *testing.T) {
 		}
 	}
 	three, two := []int{0, 1, 2}, []int{0, 3}
-	const other = 256 << 10                      // all places
-	for _, n := range []int{200 << 10, 10_000} { // as many pieces as fit into the places, and one
+	const other = layout.StreamSize              // all places
+	for _, n := range []int{800 << 10, 10_000} { // as many pieces as fit into the places, and one
 		inStep, taken, poured := make(chan struct{}), make(chan struct{}), make(chan struct{})
 		slow := context.Context(watched{t.Context(), sync.OnceValue(func() error {
 			close(inStep)
@@ -148,9 +149,41 @@ func TestStreamOfSlowReader(t *testing.T) {
 	}
 }
 
+// A root that is as many pieces ahead as there are places waits for a member that has entered the
+// step of the first one, and has read nothing.
+func TestStreamWaitsForReader(t *testing.T) {
+	const n = layout.StreamSize + 1 // one piece too many
+	nd := newNode(t, 2)
+	inStep, ahead := make(chan struct{}), make(chan struct{})
+	want, isAhead := piecesOf(n, 5), sync.OnceFunc(func() { close(ahead) })
+	go func() {
+		<-inStep
+		nd.asleep(0)
+		isAhead()
+	}()
+	reads := watched{t.Context(), sync.OnceValue(func() error {
+		close(inStep)
+		<-ahead
+		return nil
+	})}
+	nd.each(t, 5, []int{0, 1}, func(me int, tm *coll.Team) error {
+		if me == 0 {
+			defer isAhead() // a root that does not wait
+			<-inStep
+			return coll.BroadcastPrivate(t.Context(), tm, want, 0)
+		}
+		buf := make([]byte, n)
+		err := coll.BroadcastPrivate(reads, tm, buf, 0)
+		if at := sameBytes(buf, want); at >= 0 {
+			t.Errorf("byte %d differs", at)
+		}
+		return err
+	})
+}
+
 // A root that gives up in the midst, as there are no places left, leaves nobody waiting.
 func TestStreamGivenUp(t *testing.T) {
-	const n = 600 << 10
+	const n = 2 * layout.StreamSize
 	nd := newNode(t, 2)
 	canceled, cancel := context.WithCancel(t.Context())
 	cancel()

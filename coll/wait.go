@@ -56,13 +56,15 @@ func (t *Team) marked(i int, word uint64) (uint64, error) {
 // wait returns member i's word when it is at step seq or marked. Deaths end it only
 // if the step cannot be reached by all.
 func (t *Team) wait(ctx context.Context, i int, seq uint64) (uint64, error) {
-	c := t.atLeast(i, t.word(i), seq)
-	for {
-		v, err := t.w.Wait(c, ctx)
+	for seen := t.seen; ; {
+		v, err := t.waitBehind(ctx, i, t.word(i), seq, seen)
+		if err == nil {
+			return v, nil
+		}
 		if !errors.Is(err, rma.ErrFailure) {
 			return v, late(i, err)
 		}
-		c.Seen = t.failures.Epoch() // before the looks at the members
+		seen = t.failures.Epoch() // before the looks at the members
 		if t.missing(seq) {
 			return 0, t.bury()
 		}
@@ -77,9 +79,13 @@ func late(i int, err error) error {
 	return &LateError{Member: i, Err: err}
 }
 
-// atLeast is the condition that a word of member i's is at a step or marked.
-func (t *Team) atLeast(i int, word *uint64, seq uint64) rma.Cond {
-	return rma.Cond{Addr: unsafe.Pointer(word), Val: seq, Width: 8, Cmp: rma.GE, Seen: t.seen, Peer: int32(t.pes[i]) + 1}
+// waitBehind waits until a word of member i's is at step seq or marked, or there is a death behind
+// epoch seen.
+//
+// The condition is not copied: the loads of a copy take what two stores have written, and so
+// wait until all stores before them have got their lines.
+func (t *Team) waitBehind(ctx context.Context, i int, word *uint64, seq, seen uint64) (uint64, error) {
+	return t.w.Wait(&rma.Cond{Addr: unsafe.Pointer(word), Val: seq, Width: 8, Cmp: rma.GE, Seen: seen, Peer: int32(t.pes[i]) + 1}, ctx)
 }
 
 // settle returns when member i has entered step seq, by the word given, with the
@@ -93,7 +99,7 @@ func (t *Team) settle(ctx context.Context, i int, word *uint64, seq uint64) (v u
 		case board.News:
 			w.Heard(t.gone != nil && t.gone[i])
 		case board.Sleep:
-			if _, err = t.w.Wait(t.atLeast(i, word, seq), ctx); errors.Is(err, rma.ErrFailure) {
+			if _, err = t.waitBehind(ctx, i, word, seq, t.seen); errors.Is(err, rma.ErrFailure) {
 				t.look()
 			} else if err != nil {
 				return 0, late(i, err)

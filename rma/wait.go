@@ -222,7 +222,7 @@ func (w *Waiter) Expedited() bool { return w.barrier }
 // not be registered. Nor need the step's look at the bell ask for BellAsk, as it is
 // locked in any case. A step that dies between store and look is an end of the job;
 // and the sleep ends by its timeout.
-func (w *Waiter) Wait(c Cond, ctx context.Context) (uint64, error) { //nolint:revive // the condition is the subject, the context optional
+func (w *Waiter) Wait(c *Cond, ctx context.Context) (uint64, error) { //nolint:revive // the condition is the subject, the context optional
 	w.Beat()
 	for timeout := w.First; ; {
 		for range w.Polls {
@@ -231,7 +231,7 @@ func (w *Waiter) Wait(c Cond, ctx context.Context) (uint64, error) { //nolint:re
 			}
 		}
 		if w.news(c.Seen) {
-			return w.giveUp(&c)
+			return w.giveUp(c)
 		}
 		w.served()
 		for t := w.turns(); t.next(); {
@@ -242,10 +242,10 @@ func (w *Waiter) Wait(c Cond, ctx context.Context) (uint64, error) { //nolint:re
 				return x, nil
 			}
 			if w.news(c.Seen) {
-				return w.giveUp(&c)
+				return w.giveUp(c)
 			}
 		}
-		if x, err := w.sleep(&c, ctx, &timeout); err != nil || c.holds(x) {
+		if x, err := w.sleep(c, ctx, &timeout); err != nil || c.holds(x) {
 			return x, err
 		}
 	}

@@ -94,14 +94,14 @@ func TestAwaited(t *testing.T) {
 		grant uintptr
 	}{
 		"member": {func(w *Waiter) error {
-			_, err := w.Wait(Cond{Addr: at, Val: 1, Width: 8, Peer: 4}, t.Context())
+			_, err := w.Wait(&Cond{Addr: at, Val: 1, Width: 8, Peer: 4}, t.Context())
 			return err
 		}, 3, 0},
 		"lock": {func(w *Waiter) error {
-			_, err := w.Wait(Cond{Addr: at, Val: 1, Width: 8, Peer: AwaitsLock}, t.Context())
+			_, err := w.Wait(&Cond{Addr: at, Val: 1, Width: 8, Peer: AwaitsLock}, t.Context())
 			return err
 		}, -1, uintptr(at)},
-		"word":    {func(w *Waiter) error { _, err := w.Wait(Cond{Addr: at, Val: 1, Width: 8}, t.Context()); return err }, -1, 0},
+		"word":    {func(w *Waiter) error { _, err := w.Wait(&Cond{Addr: at, Val: 1, Width: 8}, t.Context()); return err }, -1, 0},
 		"message": {func(w *Waiter) error { return w.WaitPoll(polled{&over, 7}, t.Context()) }, 7, 0},
 	} {
 		atomic.StoreUint64(&word, 0)

@@ -71,7 +71,7 @@ func TestWaitsServe(t *testing.T) {
 	} {
 		p.First, p.Most = time.Millisecond, time.Millisecond
 		for kind, wait := range map[string]func(w *Waiter, c Cond) error{
-			"Wait":    func(w *Waiter, c Cond) error { _, err := w.Wait(c, ctx); return err },
+			"Wait":    func(w *Waiter, c Cond) error { _, err := w.Wait(&c, ctx); return err },
 			"WaitAny": func(w *Waiter, c Cond) error { _, err := w.WaitAny(&Set{Cond: c, N: 2}, ctx); return err },
 		} {
 			words, bell, calls := [2]uint64{}, layout.Bell{}, 0
@@ -103,7 +103,7 @@ func TestWaitersOfOneProcess(t *testing.T) {
 	for i := range waiters {
 		go func() {
 			for r := uint64(1); r <= rounds; r++ {
-				_, err := w.Wait(Cond{Addr: unsafe.Pointer(&seg.words[i]), Val: r, Width: 8, Cmp: GE}, nil)
+				_, err := w.Wait(&Cond{Addr: unsafe.Pointer(&seg.words[i]), Val: r, Width: 8, Cmp: GE}, nil)
 				if err != nil {
 					fail <- err
 					return
@@ -136,13 +136,13 @@ func TestWaitEnds(t *testing.T) {
 	cause := errors.New("enough")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	time.AfterFunc(5*time.Millisecond, func() { cancel(cause) })
-	got, err := w.Wait(Cond{Addr: unsafe.Pointer(&word), Val: 6, Width: 8}, ctx)
+	got, err := w.Wait(&Cond{Addr: unsafe.Pointer(&word), Val: 6, Width: 8}, ctx)
 	if !errors.Is(err, cause) || got != 5 {
 		t.Errorf("wait ended with %d, %v, want 5, %v", got, err, cause)
 	}
 	late, stop := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
 	defer stop()
-	if _, err := w.Wait(Cond{Addr: unsafe.Pointer(&word), Val: 6, Width: 8}, late); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := w.Wait(&Cond{Addr: unsafe.Pointer(&word), Val: 6, Width: 8}, late); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("wait past its deadline ended with %v", err)
 	}
 }
@@ -156,7 +156,7 @@ func TestLockedBell(t *testing.T) {
 	done := make(chan error)
 	go func() {
 		for r := uint64(1); r <= 20_000; r++ {
-			if _, err := w.Wait(Cond{Addr: unsafe.Pointer(&s.word), Val: r, Width: 8, Cmp: GE}, nil); err != nil {
+			if _, err := w.Wait(&Cond{Addr: unsafe.Pointer(&s.word), Val: r, Width: 8, Cmp: GE}, nil); err != nil {
 				done <- err
 				return
 			}
@@ -193,7 +193,7 @@ func TestRungAndArmedAgain(t *testing.T) {
 	s := (*[2]side)(mapped(t))
 	w := sleepy(&s[0].bell)
 	wait := func(i int, ctx context.Context) {
-		if _, err := w.Wait(Cond{Addr: unsafe.Pointer(&s[i].word), Val: 1, Width: 8, Cmp: GE}, ctx); err != nil {
+		if _, err := w.Wait(&Cond{Addr: unsafe.Pointer(&s[i].word), Val: 1, Width: 8, Cmp: GE}, ctx); err != nil {
 			t.Error(err)
 		}
 	}
@@ -330,7 +330,7 @@ func TestBeat(t *testing.T) {
 	w.Beat() // nobody looks
 	w.Beats(&s.progress)
 	for want := uint64(1); want < 4; want++ {
-		if _, err := w.Wait(Cond{Addr: unsafe.Pointer(&s.word), Width: 8}, nil); err != nil {
+		if _, err := w.Wait(&Cond{Addr: unsafe.Pointer(&s.word), Width: 8}, nil); err != nil {
 			t.Fatal(err)
 		}
 		if s.progress.Count != want {

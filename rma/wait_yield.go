@@ -41,7 +41,7 @@ type yielding struct {
 	debt  atomic.Int64  // what long yields have cost
 	short atomic.Int64  // short yields since the latest long one or the latest pause
 	fresh atomic.Bool   // no yield has been long since the latest pause
-	blind atomic.Int32  // waits since the latest one whose first yields were timed
+	blind uint64        // waits since the latest one whose first yields were timed
 
 	spent func() time.Duration // processor time of the job's PEs here; nil: not known
 	cores int                  // that they have
@@ -61,18 +61,21 @@ const (
 // paused says whether yields pause.
 func (y *yielding) paused(now time.Duration) bool { return now < time.Duration(y.until.Load()) }
 
+// owes says that long yields have cost something that short ones have not paid off yet.
+func (y *yielding) owes() bool { return y.debt.Load() != 0 && y.short.Load() < shortYields }
+
 // calm says that a wait may leave its first yields untimed. Two looks at a clock cost
 // a good part of a yield that finds nobody, and most waits end behind their first or second
 // yield. When strangers come, some waits lose a slice or two before one is timed.
 func (y *yielding) calm() bool {
-	if y.debt.Load() != 0 && y.short.Load() < shortYields {
+	if y.owes() {
 		return false
 	}
-	n := y.blind.Load() + 1
+	n := atomic.LoadUint64(&y.blind) + 1
 	if n == timedWaits {
 		n = 0
 	}
-	y.blind.Store(n)
+	StoreRelease(&y.blind, n)
 	return n != 0
 }
 
@@ -80,7 +83,9 @@ func (y *yielding) calm() bool {
 // now on.
 func (y *yielding) note(length, now time.Duration) bool {
 	if y.long == 0 || length < y.long {
-		y.short.Store(y.short.Load() + 1)
+		if y.owes() {
+			y.short.Store(y.short.Load() + 1)
+		}
 		return false
 	}
 	if y.paused(now) { // another goroutine's yield has said so

@@ -147,7 +147,7 @@ func TestWaitsBesideLoad(t *testing.T) {
 	for kind, wait := range map[string]func(w *Waiter, words *[2]uint64, rounds int){
 		"Wait": func(w *Waiter, words *[2]uint64, rounds int) {
 			w.Serve(endAfter(words, rounds))
-			_, _ = w.Wait(Cond{Addr: unsafe.Pointer(words), Val: 1, Width: 8}, nil)
+			_, _ = w.Wait(&Cond{Addr: unsafe.Pointer(words), Val: 1, Width: 8}, nil)
 		},
 		"WaitAny": func(w *Waiter, words *[2]uint64, rounds int) {
 			w.Serve(endAfter(words, rounds))
@@ -211,7 +211,7 @@ func TestWorkIsNoYield(t *testing.T) {
 		}
 		return true
 	})
-	if _, err := w.Wait(Cond{Addr: unsafe.Pointer(&word), Val: 1, Width: 8}, nil); err != nil || m.yields != 9 {
+	if _, err := w.Wait(&Cond{Addr: unsafe.Pointer(&word), Val: 1, Width: 8}, nil); err != nil || m.yields != 9 {
 		t.Errorf("error %v after %d yields, want none after 9", err, m.yields)
 	}
 }

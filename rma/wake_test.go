@@ -85,7 +85,7 @@ func TestNoWakeUpIsLost(t *testing.T) {
 				RingBell(&theirs.bell)
 				continue
 			}
-			if _, err := ws[me].Wait(Cond{Addr: unsafe.Pointer(&mine.word), Val: r, Width: 8, Cmp: GE}, nil); err != nil {
+			if _, err := ws[me].Wait(&Cond{Addr: unsafe.Pointer(&mine.word), Val: r, Width: 8, Cmp: GE}, nil); err != nil {
 				done <- err
 				return
 			}
@@ -118,7 +118,7 @@ func TestSleepersShareBell(t *testing.T) {
 	for i := range sleepers {
 		go func() {
 			for r := uint64(1); r <= rounds; r++ {
-				if _, err := w.Wait(Cond{Addr: unsafe.Pointer(&s.words[i]), Val: r, Width: 8, Cmp: GE}, nil); err != nil {
+				if _, err := w.Wait(&Cond{Addr: unsafe.Pointer(&s.words[i]), Val: r, Width: 8, Cmp: GE}, nil); err != nil {
 					done <- err
 					return
 				}
@@ -149,7 +149,7 @@ func TestCloseEndsWaits(t *testing.T) {
 	w := sleepy(&s.bell)
 	done := make(chan error)
 	go func() {
-		_, err := w.Wait(Cond{Addr: unsafe.Pointer(&s.word), Val: 1, Width: 8}, nil)
+		_, err := w.Wait(&Cond{Addr: unsafe.Pointer(&s.word), Val: 1, Width: 8}, nil)
 		done <- err
 	}()
 	w.Close()
@@ -188,7 +188,7 @@ func TestNoFailureIsSleptOver(t *testing.T) {
 		begun := time.Now()
 		for r := uint64(1); r <= rounds && time.Since(begun) < lasts; r++ {
 			at.Store(r)
-			x, err := w.Wait(Cond{Addr: unsafe.Pointer(&s.word), Val: 1, Width: 8, Seen: r - 1}, nil)
+			x, err := w.Wait(&Cond{Addr: unsafe.Pointer(&s.word), Val: 1, Width: 8, Seen: r - 1}, nil)
 			if err != ErrFailure || x != 0 { //nolint:errorlint // it is returned as it is
 				done <- fmt.Errorf("round %d: word %d, %w, want 0 and %w", r, x, err, ErrFailure)
 				return
@@ -229,7 +229,7 @@ func TestTimeoutFindsFailure(t *testing.T) {
 	w.Watch(v)
 	done := make(chan error)
 	go func() {
-		_, err := w.Wait(Cond{Addr: unsafe.Pointer(&s.word), Val: 1, Width: 8}, nil)
+		_, err := w.Wait(&Cond{Addr: unsafe.Pointer(&s.word), Val: 1, Width: 8}, nil)
 		done <- err
 	}()
 	for s.sleeping() == 0 {
@@ -250,13 +250,13 @@ func TestConditionBeforeFailure(t *testing.T) {
 	w.Watch(v)
 	p.Publish(0, 1, failure.ByExit(1), 0)
 	cond := Cond{Addr: unsafe.Pointer(&s.word), Val: 1, Width: 8, Cmp: GE}
-	if _, err := w.Wait(cond, nil); err != ErrFailure { //nolint:errorlint // it is returned as it is
+	if _, err := w.Wait(&cond, nil); err != ErrFailure { //nolint:errorlint // it is returned as it is
 		t.Errorf("wait ended with %v, want %v", err, ErrFailure)
 	}
 	s.word = 2
 	for _, polls := range []int{0, 1} {
 		w.Polls, w.Yields = polls, polls
-		if x, err := w.Wait(cond, nil); x != 2 || err != nil {
+		if x, err := w.Wait(&cond, nil); x != 2 || err != nil {
 			t.Errorf("wait ended with %d, %v, want 2", x, err)
 		}
 	}
@@ -271,7 +271,7 @@ func TestConditionBeforeFailure(t *testing.T) {
 		store(unsafe.Pointer(&s.word), uint64(3))
 		RingBell(&s.bell)
 	}()
-	if x, err := w.Wait(cond, nil); x != 3 || err != nil {
+	if x, err := w.Wait(&cond, nil); x != 3 || err != nil {
 		t.Errorf("wait with a failure that was seen ended with %d, %v, want 3", x, err)
 	}
 }

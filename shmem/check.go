@@ -19,7 +19,8 @@ import (
 //
 // What is not compared: collectives of different teams with each other; calls that are
 // documented to do nothing at once, as Free of a zero handle; meetings inside a call that was
-// compared; what package interop does with a team.
+// compared; what package interop does with a team; operators that are function values made in
+// generic code of the program, and what a function literal has captured.
 
 // compare returns an error if the other PEs of the team do not call the same: ErrMismatch, and
 // ErrTeamBroken as well if one of them has given its call up by now. The text of a call has its

@@ -182,8 +182,9 @@ func (c *Ctx) passes(tag uint64, pe int) bool {
 
 // ok is passes that marks the call (heap.mark). Where the caller tests more than that, the
 // compiler keeps the result in a register and tests it once more, which shows in the time of
-// short Puts and Gets: they call passes. Get marks by itself; Put, which nobody polls with, has
-// no mark, as it would take 5 % longer.
+// short Puts and Gets: they call passes. Get marks by itself. Put and P, which nobody polls with,
+// have no mark: Put would take 5 % longer, and the stores of a P to a word that another PE
+// polls could not be merged any more while they wait for its line.
 func (c *Ctx) ok(tag uint64, pe int) bool {
 	if !c.passes(tag, pe) {
 		return false

@@ -96,7 +96,7 @@ func (m *lockMemory) wait(g, seen uint64) (uint64, error) {
 		return m.model.wait(g, seen)
 	}
 	at := unsafe.Pointer(lockWord(m.own, lockGrant))
-	x, err := m.c.h.job.Waiter.Wait(rma.Cond{Addr: at, Val: g, Seen: seen, Width: 8, Cmp: rma.NE, Peer: rma.AwaitsLock}, m.c.ctx)
+	x, err := m.c.h.job.Waiter.Wait(&rma.Cond{Addr: at, Val: g, Seen: seen, Width: 8, Cmp: rma.NE, Peer: rma.AwaitsLock}, m.c.ctx)
 	if errors.Is(err, rma.ErrFailure) {
 		m.c.h.notice()
 	}

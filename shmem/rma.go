@@ -62,7 +62,7 @@ func Get[T any](c *Ctx, dst []T, src Sym[T], pe int) error {
 // Concurrent calls: allowed.
 // Source: shmem_p.
 func P[T any](c *Ctx, dst Sym[T], v T, pe int) error {
-	if !c.ok(dst.tag, pe) {
+	if !c.passes(dst.tag, pe) {
 		return slowP(c, dst, v, pe)
 	}
 	t := c.path.To(pe)

@@ -51,7 +51,7 @@ func waitUntil[T Waiter](c *Ctx, op string, x Sym[T], cmp Cmp, v T) (got T, err 
 	var last uint64
 	for {
 		cond.Seen = c.h.acked.Load()
-		last, err = c.h.job.Waiter.Wait(cond, c.ctx)
+		last, err = c.h.job.Waiter.Wait(&cond, c.ctx)
 		if !errors.Is(err, rma.ErrFailure) {
 			break
 		}

@@ -194,9 +194,10 @@ func Initialized() bool {
 // program that goes on after a panic recovers in a function that returns before Finalize.
 //
 // On a stack that ends by runtime.Goexit, as t.Skip and t.FailNow do, it waits a second for
-// the others, and returns ErrUnwinding if they have not come. A main goroutine that leaves by
-// runtime.Goexit without more leaves its process running, as Go's check for deadlocks does not
-// fire beside the goroutines of this package; oshrun --hang-timeout finds it.
+// the others, and returns ErrUnwinding if they have not come. If the main goroutine leaves so, and
+// nothing else runs, Go's check for deadlocks ends the process with status 2 behind a Finalize that
+// succeeds. Programs that are built with cgo are not checked by Go, and go on running until oshrun
+// --timeout, or the user, ends them.
 //
 // Errors: ErrFinalized, ErrUnwinding, ErrArgument for a nil World; the end of its With, after which
 // the World goes on: call Finalize again, which waits for nobody then.

@@ -50,7 +50,7 @@ var Coll = Rules{
 	Entries: []string{"slot", "at"},
 	Replace: []Change{
 		{"coll/shared.go", "const pieceBytes = 64 << 10", "const pieceBytes = 4 << 10"},
-		{"coll/shared.go", "(2 * pieceBytes), 64", "(2 * pieceBytes), 2"},
+		{"coll/shared.go", "/ pieceBytes, 64", "/ pieceBytes, 2"},
 	},
 }
 

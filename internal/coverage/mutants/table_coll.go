@@ -53,8 +53,8 @@ var collMutants = []mutant{
 
 	// wait.go
 	{"wait.go", "if t.dead(i) && atomic.LoadUint64(t.word(i))&^marks < seq {", "if atomic.LoadUint64(t.word(i))&^marks < seq && t.dead(i) {", "a word that was read before the news of a death counts as the last", "Data/outside"},
-	{"wait.go", "\t\tc.Seen = t.failures.Epoch() // before the looks at the members\n\t\tif t.missing(seq) {\n\t\t\treturn 0, t.bury()\n\t\t}\n", "\t\tif t.missing(seq) {\n\t\t\treturn 0, t.bury()\n\t\t}\n\t\tc.Seen = t.failures.Epoch()\n", "a death between the looks at the members and at the epoch is lost", "Data/strict3"},
-	{"wait.go", "\t\tc.Seen = t.failures.Epoch() // before the looks at the members\n", "", "a death that does not matter is looked at for ever", "Teams/givenUpDying"},
+	{"wait.go", "\t\tseen = t.failures.Epoch() // before the looks at the members\n\t\tif t.missing(seq) {\n\t\t\treturn 0, t.bury()\n\t\t}\n", "\t\tif t.missing(seq) {\n\t\t\treturn 0, t.bury()\n\t\t}\n\t\tseen = t.failures.Epoch()\n", "a death between the looks at the members and at the epoch is lost", "Data/strict3"},
+	{"wait.go", "\t\tseen = t.failures.Epoch() // before the looks at the members\n", "", "a death that does not matter is looked at for ever", "Teams/givenUpDying"},
 	{"wait.go", "\tif v&^marks < seq {\n\t\treturn t.marked(i, v)\n\t}\n", "", "a mark counts as an entry", "Data/strict3"},
 	{"wait.go", "\tif err := t.bury(); err != nil {\n\t\treturn 0, err\n\t}\n\tif word&left", "\tif word&left", "a mark left for a death is taken for another's", "Data/strict3"},
 	{"wait.go", "\tif word&left != 0 {\n\t\treturn 0, &LeftError{Member: i}\n\t}\n\treturn 0, ErrBroken", "\treturn 0, ErrBroken", "a member that has left is not named", "Teams/givenUp2"},
@@ -64,7 +64,7 @@ var collMutants = []mutant{
 	{"wait.go", "met = min(met, v)", "met = max(min(met, v), v)", "the foremost member's step counts for all", "Data/sync3"},
 	{"wait.go", "if t.met >= seq {", "if t.met+1 >= seq {", "one step is not waited for", "Data/sync2"},
 	{"wait.go", "|| board.Judge(atomic.LoadUint64(t.word(i)), seq, true) == board.In", "", "contributors are those who are not known to be dead", "Data/tolerant3"},
-	{"wait.go", "Cmp: rma.GE, Seen: t.seen,", "Cmp: rma.GE, Seen: t.failures.Epoch(),", "a wait begins behind a death that was not looked at", "Data/strict3"},
+	{"wait.go", "for seen := t.seen; ; {", "for seen := t.failures.Epoch(); ; {", "a wait begins behind a death that was not looked at", "Data/strict3"},
 	{"wait.go", "case t.only >= 0 && t.only != i:", "case false:", "a broadcast has contributors beside its root", "TestOutcomeOfBroadcast"},
 	{"wait.go", "\t\treturn &DeadError{Members: failed}\n", "\t\treturn nil\n", "a call that needs the dead is not told of them", "TestNeedsAll"},
 	{"wait.go", "\t\tif t.tolerant {\n\t\t\treturn t.settle(ctx, i, t.word(i), seq)\n\t\t}\n", "", "a tolerant team waits as a strict one", "Data/tolerant3"},
@@ -112,7 +112,7 @@ var collMutants = []mutant{
 	{"collect.go", "\t\tif k == 0 {\n\t\t\tbefore = 0\n\t\t}\n", "", "the first part is put behind the last", "Data/collects"},
 	{"collect.go", "p.seq != seq || p.check != ^seq || p.element", "p.element", "what an earlier step left passes for a part", "TestStale"},
 	{"collect.go", "large = large || !t.inline(p.bytes)", "large = !t.inline(p.bytes)", "only the last part's size says whether there is a second step", "Data/collectsLess"},
-	{"call.go", "h := mix(seq)", "h := mix(0)", "a call of another step passes for one of this", "TestStale"},
+	{"call.go", "mix(seq + c.kind*", "mix(c.kind*", "a call of another step passes for one of this", "TestStale"},
 	{"call.go", "!= said {", "== said+1 {", "calls are not compared", "TestStale"},
 
 	// private.go
@@ -122,14 +122,13 @@ var collMutants = []mutant{
 
 	// stream.go
 	{"stream.go", "\tcopy(unsafe.Slice((*byte)(t.stream(t.me, seq)), len(piece)), piece)\n\th.put(to, seq)\n\tt.enter(seq, true)\n", "\th.put(to, seq)\n\tt.enter(seq, true)\n\tcopy(unsafe.Slice((*byte)(t.stream(t.me, seq)), len(piece)), piece)\n", "a root enters before its piece is there", "TestBroadcastInPieces"},
-	{"stream.go", "seq-streamPlaces+1)", "seq-streamPlaces)", "a place is written while a member reads it", "TestBroadcastInPieces"},
-	{"stream.go", "if seq >= streamPlaces {", "if seq >= streamPlaces && false {", "places are written without a look at the members", "TestBroadcastInPieces"},
+	{"stream.go", "seq%streamPlaces*streamPiece", "seq%(streamPlaces/2)*streamPiece", "a place is written while a member reads it", "TestStreamWaitsForReader"},
 	{"stream.go", "used && (l.until == 0", "used && false && (l.until == 0", "two teams write the same places", "TestStreamOfSlowReader"},
 	{"stream.go", "until: t.state.Seq + 1", "until: t.state.Seq", "the places of a slow member's last piece are lent", "TestStreamOfSlowReader"},
 
 	// gather.go
 	{"gather.go", "if v == 0 {\n\t\t\tcontinue // dead short of it\n\t\t}\n\t\tif err := t", "if v == 0 && err != nil {\n\t\t\tcontinue\n\t\t}\n\t\tif err := t", "blocks of members that did not contribute are copied", "Data/tolerantData"},
-	{"gather.go", "\treturn t.meetLast(ctx, x.seq+1)\n}", "\tt.enter(x.seq+1, false)\n\treturn nil\n}", "an exchange returns while its source is read", "Data/exchanges"},
+	{"gather.go", "\treturn t.meetLast(ctx, seq+1)\n}", "\tt.enter(seq+1, false)\n\treturn nil\n}", "an exchange returns while its source is read", "Data/exchanges"},
 	{"gather.go", "\t\t\trma.CopyOut(dst[i*b.N:(i+1)*b.N], unsafe.Add(t.slot(i, seq, size), bytesOf[T](t.me*stride)))", "\t\t\trma.CopyOut(dst[i*b.N:(i+1)*b.N], t.slot(i, seq, size))", "everybody gets the first block", "Data/exchanges"},
 	{"gather.go", "\trma.StoreRelease(t.progress(t.me), 0)  // before others can see this member here\n", "", "what a member had in an earlier exchange passes for this one's blocks", "Data/turns3"},
 	{"gather.go", "\tatomic.SwapUint64(t.word(t.me), x.seq)", "\trma.StoreRelease(t.word(t.me), x.seq)", "two that enter together do not see each other", "Data/turnsLater"},
@@ -144,6 +143,9 @@ var collMutants = []mutant{
 
 	// shared.go
 	{"shared.go", "max(2, all/len(t.members))", "max(1, all/len(t.members))", "a piece is written while others read the one before", "Data/areas"},
+	{"shared.go", "s.place(i, k), s.room), hi)", "s.place(i, k), s.room/2), hi)", "contributions are where a share is", "Data/areas"},
+	{"shared.go", "s.room / bytesOf[T](1) * members", "pieceBytes / bytesOf[T](1)", "a share is larger than its room", "TestLargeElements"},
+	{"shared.go", "if s.most == 0 {", "if false {", "pieces of elements that are too large for a share", "TestLargeElements"},
 	{"shared.go", "_ = s.t.awaitAll(ctx, last)", "return s.t.awaitAll(ctx, last)", "a death behind a reduction fails it for those whose areas go from team to team", "Data/areasDying"},
 	{"shared.go", "mine, until := uint64(0), last", "mine, until := uint64(0), uint64(1)", "a reduction that failed lends its area while others read it", "TestAreaOfSlowReader"},
 	{"shared.go", "l.until == 0 || l.t != t && !l.t.past(l.until)) {", "l.until == 0) {", "an area is lent while others read it", "TestAreaOfSlowReader"},
