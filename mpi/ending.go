@@ -1,8 +1,11 @@
 package mpi
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/goshmem/goshmem/coll"
 	"github.com/goshmem/goshmem/rma"
@@ -176,15 +179,38 @@ func (g *group) departed(op string, ranks ...int) error {
 	return &RankError{Ranks: ranks, Op: op, Err: ErrRankFinalized}
 }
 
-// flush waits until all that was to be written into lanes has been, but for lanes to
-// those who have left.
-type flush World
+// flushPatience is how long Finalize waits for lanes that are full where it waits for nobody else.
+const flushPatience = time.Second
 
-// Poll makes progress. The wait is over when there is nothing left.
-func (f *flush) Poll() rma.Look {
+// flush waits until all that was to be written into lanes has been, but for lanes to
+// those who have left. Where the ranks cannot meet any more, nobody has to take anything: it
+// waits so long as those need who do.
+func (w *World) flush(ctx context.Context) error {
+	f := flusher{World: w}
+	if err := w.e.job.Waiter.WaitPoll(&f, ctx); err != nil || w.e.waiting.Load() == 0 {
+		return err
+	}
+	f.alone = true
+	bounded, cancel := context.WithTimeout(ctx, flushPatience)
+	defer cancel()
+	err := w.e.job.Waiter.WaitPoll(&f, bounded)
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		return nil
+	}
+	return err
+}
+
+type flusher struct {
+	*World
+	alone bool // it is known that the ranks cannot meet
+}
+
+// Poll makes progress. The wait is over when there is nothing left, or when it turns out that the
+// ranks cannot meet.
+func (f *flusher) Poll() rma.Look {
 	e, g := f.e, f.comm.g
 	moved := e.serve()
-	if e.waiting.Load() == 0 {
+	if e.waiting.Load() == 0 || !f.alone && g.t.Deserted() {
 		return rma.Over
 	}
 	e.mu.Lock()

@@ -29,7 +29,8 @@ var (
 	// ErrFreed reports a communicator that was freed.
 	ErrFreed = errors.New("communicator was freed")
 	// ErrMismatch reports a collective that ranks called with different arguments. With
-	// GOSHMEM_CHECK=collectives all such mistakes are noticed, by all ranks.
+	// GOSHMEM_CHECK=collectives all such mistakes are noticed, by all ranks, but for operators made
+	// in generic functions of the program.
 	ErrMismatch = errors.New("ranks called with different arguments")
 	// ErrTooMany reports that there are as many communicators, and teams of package
 	// shmem, as there may be.

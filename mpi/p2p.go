@@ -308,8 +308,14 @@ func (c *Comm) startRecv(op string, s span, src, tag int) (*request, error) {
 	}
 	r := g.newRequest(op, s)
 	r.recv, r.wild, r.own = true, src == AnySource, s.own
+	empty := false // the lane of the sender, a moment ago
 	if src != AnySource {
-		if st, ok, _ := g.next(s, env); ok {
+		if receives, _ := g.q.Waiting(); receives != 0 {
+			e.progress() // they may all have what they wait for, and this one is alone then
+		}
+		var st Status
+		var ok bool
+		if st, ok, empty = g.next(s, env); ok {
 			r.status, r.done = st, 1 // nobody else knows of it yet
 			return r, nil
 		}
@@ -328,6 +334,10 @@ func (c *Comm) startRecv(op string, s span, src, tag int) (*request, error) {
 		}
 	}
 	r.ref, r.posted = g.q.Post(env, r), true
-	e.progress()
+	if empty {
+		e.seldom(e.in[r.pe])
+	} else {
+		e.progress()
+	}
 	return r, nil
 }

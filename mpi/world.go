@@ -125,7 +125,8 @@ func (w *World) Comm() *Comm {
 // received is dropped. Calls on this World and its communicators fail from then
 // on with ErrFinalized. A Finalize that is not the last of nested ones is a barrier only.
 // When a rank has died, or the communicator of all ranks is broken (a collective on it has
-// timed out, say), it does not wait for the others and succeeds, on all ranks. Requests that are not complete end with ErrFinalized.
+// timed out, say), it does not wait for the others and succeeds, on all ranks; only if lanes
+// to others are full, it gives these a second to take what waits there. Requests that are not complete end with ErrFinalized.
 //
 // On the stack of a goroutine that panics, it waits for nobody and ends nothing: it prints why
 // and returns ErrUnwinding. So Go prints the panic, and the process ends as if it had not called
@@ -133,9 +134,10 @@ func (w *World) Comm() *Comm {
 // program that goes on after a panic recovers in a function that returns before Finalize.
 //
 // On a stack that ends by runtime.Goexit, as t.Skip and t.FailNow do, it waits a second for
-// the others, and returns ErrUnwinding if they have not come. A main goroutine that leaves by
-// runtime.Goexit without more leaves its process running, as Go's check for deadlocks does not
-// fire beside the goroutines of this package; oshrun --hang-timeout finds it.
+// the others, and returns ErrUnwinding if they have not come. If the main goroutine leaves so, and
+// nothing else runs, Go's check for deadlocks ends the process with status 2 behind a Finalize that
+// succeeds. Programs that are built with cgo are not checked by Go, and go on running until oshrun
+// --timeout, or the user, ends them.
 //
 // Errors: ErrFinalized; ErrUnwinding; ErrArgument for a nil World.
 // Collective: over all ranks of the job.
@@ -164,7 +166,7 @@ func (w *World) Finalize() error {
 		defer cancel()
 		meeting, comm = bounded, comm.With(bounded)
 	}
-	err := e.job.Waiter.WaitPoll((*flush)(w), meeting)
+	err := w.flush(meeting)
 	if err == nil && g.checks {
 		err = comm.compare(op, "%s", op)
 	}

@@ -30,13 +30,7 @@ func (e *HintError) Unwrap() error { return e.Err }
 
 // explain says what the kernel means that does not start a program.
 func (a *App) explain(err error) error {
-	at := new(os.PathError)
 	switch {
-	case errors.As(err, &at) && at.Path == os.DevNull && !errors.Is(err, syscall.EMFILE) && !errors.Is(err, syscall.ENFILE):
-		return &HintError{
-			fmt.Errorf("%w: it is the standard input of PEs that read none", err),
-			"mount /dev, or mknod -m 666 /dev/null c 1 3",
-		}
 	case errors.Is(err, syscall.ENOEXEC):
 		what, hint := formatOf(a.Path)
 		return &HintError{fmt.Errorf("%s is %s: %w", a.Path, what, err), hint}
@@ -49,6 +43,18 @@ func (a *App) explain(err error) error {
 		return err
 	}
 	return fmt.Errorf("%w: the program is there, its interpreter (in the line that begins with #!) or loader is not", err)
+}
+
+// explainNull says what helps where /dev/null cannot be opened; too many open files have
+// another remedy.
+func explainNull(err error) error {
+	if err == nil || errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
+		return err
+	}
+	return &HintError{
+		fmt.Errorf("%w: it is the standard input of PEs that read none", err),
+		"mount /dev, or mknod -m 666 /dev/null c 1 3",
+	}
 }
 
 // formatOf says what a file is that the kernel cannot run, and what helps.

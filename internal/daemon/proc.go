@@ -166,6 +166,11 @@ func (s *Step) Launch() error {
 
 // launch starts the PEs of a job, from the thread that starts all.
 func (s *Step) launch(j *job) error {
+	null, err := s.openNull(j)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = null.Close() }()
 	done := make(chan error)
 	j.yieldless = make([]bool, len(j.apps))
 	for i := range j.apps {
@@ -177,7 +182,7 @@ func (s *Step) launch(j *job) error {
 			id := ID{j.number, pe}
 			err := b.set(s.place(j, pe).CPUs)
 			if err == nil {
-				err = s.startPE(j, pe)
+				err = s.startPE(j, pe, null)
 			}
 			if err != nil {
 				done <- errors.Join(fmt.Errorf("start PE %v: %w", id, err), b.set(nil))
@@ -189,13 +194,30 @@ func (s *Step) launch(j *job) error {
 	return <-done
 }
 
-func (s *Step) startPE(j *job, pe int) (err error) {
+// reads says whether a PE gets the standard input of oshrun.
+func (s *Step) reads(j *job, pe int) bool {
+	return j.number == 0 && s.cfg.Stdin != nil && s.cfg.StdinTo(pe)
+}
+
+// openNull opens what the PEs of a job read that get no input: nil if all get it. Where that
+// fails, no PE has been started yet.
+func (s *Step) openNull(j *job) (*os.File, error) {
+	for pe := range j.npes() {
+		if !s.reads(j, pe) {
+			f, err := os.Open(os.DevNull)
+			return f, explainNull(err)
+		}
+	}
+	return nil, nil
+}
+
+func (s *Step) startPE(j *job, pe int, null *os.File) (err error) {
 	app := &j.apps[j.app(pe)]
 	p := &proc{id: ID{j.number, pe}, job: j, reaped: make(chan struct{}), released: make(chan struct{}), settled: make(chan struct{}), cmd: &exec.Cmd{
 		Path: app.Path, Args: append([]string{app.Name}, app.Args...),
 		Dir: app.Dir, Env: s.environ(j, pe), SysProcAttr: xunix.ChildAttr(),
 	}}
-	reads := j.number == 0 && s.cfg.Stdin != nil && s.cfg.StdinTo(pe)
+	reads := s.reads(j, pe)
 	if s.leadsSession(p, reads) {
 		p.session, p.cmd.SysProcAttr = true, xunix.SessionAttr()
 	}
@@ -224,7 +246,9 @@ func (s *Step) startPE(j *job, pe int) (err error) {
 		conn, err = s.connectPMI(p)
 		theirs = append(theirs, conn)
 	}
-	if err == nil && reads {
+	if !reads {
+		p.cmd.Stdin = null
+	} else if err == nil {
 		in, inW := pipe()
 		theirs = append(theirs, in)
 		p.cmd.Stdin = in

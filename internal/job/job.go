@@ -236,7 +236,9 @@ func (j *Job) join(ctx context.Context, step string, checks []string, registered
 		return err
 	}
 	j.learnChecks()
+	met := j.meet() // with the kernel, for which many PEs that start at once wait for long
 	<-registered
+	met()
 	j.listen(int(r.Processors))
 	return nil
 }
@@ -255,8 +257,8 @@ func (j *Job) Fence(ctx context.Context) error {
 	return nil
 }
 
-// meet says to the step that this PE waits for the PMIx server. The function that it
-// returns says that the wait is over, which counts as progress.
+// meet says to the step that this PE waits for the PMIx server, or the kernel. The function that
+// it returns says that the wait is over, which counts as progress.
 func (j *Job) meet() (met func()) {
 	p := &j.Map.Control(j.PE).Progress
 	atomic.StoreUint64(&p.Meets, 1)

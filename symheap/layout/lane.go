@@ -5,8 +5,9 @@ import "unsafe"
 // What messages between processes go through: in the segment of each PE one lane for
 // each PE of the job, which that one alone writes messages into.
 const (
-	LanesSize = 2 << 20  // bytes of all lanes of a segment
-	MaxLane   = 64 << 10 // bytes of one lane
+	LanesSize = 2 << 20 // bytes of all lanes of a segment
+	MaxLane   = 1 << 20 // bytes of one lane: more than most private caches
+	MaxCells  = 256     // of a lane, so few that the sender's first cache holds those that are on their way
 	CellSize  = 64
 	CellBody  = 40  // bytes of a Cell that a short message has for its data
 	Shares    = 512 // of a PE
@@ -73,7 +74,8 @@ func ShapeOfLanes(npes int) LaneShape {
 	for size*npes > LanesSize {
 		size /= 2
 	}
-	return LaneShape{Size: size, Cells: size / 4 / CellSize, Data: size - size/4}
+	cells := min(size/4/CellSize, MaxCells)
+	return LaneShape{Size: size, Cells: cells, Data: size - cells*CellSize}
 }
 
 // Lane returns the lane of the sender with number i: its head, its first cell, and its room

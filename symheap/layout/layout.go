@@ -139,7 +139,7 @@
 // time, and its part of the result. Plain stores before the owner's store to Arrive
 // (release), plain loads by members after they saw that store (acquire). It is cut into
 // two places or more, for the pieces by turns: one is written again when its owner saw everyone
-// enter the step behind that in which it was read. Its last 256 KiB are for the pieces of a large
+// enter the step behind that in which it was read. Its last StreamSize bytes are for the pieces of a large
 // broadcast of private memory whose root the owner is, also of one team at a time, in the same
 // order. Package coll has the steps.
 //
@@ -192,7 +192,7 @@ const (
 	Magic = 0x4d454d48534f47 // "GOSHMEM", little endian
 	// FailureMagic begins a failure page.
 	FailureMagic = 0x4c494146534f47 // "GOSFAIL", little endian
-	Version      = 13
+	Version      = 15
 
 	MaxRegions = 8
 	MaxTeams   = 64
@@ -201,8 +201,9 @@ const (
 	SlotSize   = 8192
 	SlotCells  = 32 // of a slot, for contributions that fit into one
 	MaxEntries = MaxLocal / 8
-	EntrySize  = 24             // bytes of a contribution that fits beside an arrival word
-	AreaSize   = 15 * 128 << 10 // more than most private caches of a processor, see coll
+	EntrySize  = 24         // bytes of a contribution that fits beside an arrival word
+	AreaSize   = 1920 << 10 // for large data of collectives, see coll
+	StreamSize = 1 << 20    // of that, the end, for broadcasts; more than most private caches
 
 	ControlSize = 8 << 20 // bytes reserved for Control; regions follow
 
@@ -257,7 +258,7 @@ const (
 // stores will do: that Count moves, and whether Meets is 0, is all that counts.
 type Progress struct {
 	Count uint64 // moves at each call that may wait; 0 until Init has met the other PEs
-	Meets uint64 // 1 while the PE waits for the PMIx server, where its bell is not armed
+	Meets uint64 // 1 while the PE waits for the PMIx server or the kernel, where its bell is not armed
 	Calls uint64 // 1 after each call that does not wait; the step sets it to 0 when it has seen it
 	_     [40]byte
 }

@@ -60,7 +60,7 @@ func TestLanes(t *testing.T) {
 	c := new(Control)
 	for n := 1; n <= MaxLocal; n++ {
 		s := ShapeOfLanes(n)
-		if s.Size*n > LanesSize || s.Size > MaxLane || s.Cells < 8 || s.Cells&(s.Cells-1) != 0 || s.Data%CellSize != 0 || s.Data < s.Size/2 {
+		if s.Size*n > LanesSize || s.Size > MaxLane || s.Cells < 8 || s.Cells > MaxCells || s.Cells&(s.Cells-1) != 0 || s.Data%CellSize != 0 || s.Data < s.Size/2 {
 			t.Fatalf("lanes of %d PEs are %+v", n, s)
 		}
 		head, cells, room := c.Lane(s, n-1)
