@@ -81,6 +81,8 @@ of them get an error that says who calls what:
 
 The error is ` + "`ErrMismatch`" + `, no PE has entered the collective, and the team can be used further. Each collective costs one more meeting of
 its team. Not found are PEs that are in collectives of different teams: ` + "`oshrun --timeout 60s --stacks`" + ` shows where they wait.
+Nor are operators that a program makes in its own generic functions (` + "`mpi.Max[T]` where `T`" + ` is a type parameter), nor literals that differ in what they have captured:
+nothing tells them from each other.
 Collectives of package ` + "`mpi`" + ` are compared in the same way.
 `
 
