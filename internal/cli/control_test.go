@@ -32,18 +32,17 @@ func TestControlSignals(t *testing.T) {
 	j.expect(0)
 
 	j = start(t, "-n", "2", "--output", "tag", prog, "pause")
-	pids := map[string]int{}
-	for len(pids) < 2 {
+	pids, paused := map[string]int{}, false
+	for len(pids) < 2 || !paused { // in any order: the lines are of different PEs
 		line, err := j.out.ReadString('\n')
 		check(t, err)
 		if who, pid, ok := strings.Cut(strings.TrimSpace(line), "<stdout>: ready "); ok {
 			pids[who] = number(pid)
+			continue
 		}
-	}
-	line, err := j.out.ReadString('\n')
-	check(t, err)
-	if line != "[0]<stdout>: paused\n" {
-		t.Errorf("line %q", line)
+		if paused = line == "[0]<stdout>: paused\n"; !paused {
+			t.Fatalf("line %q", line)
+		}
 	}
 	inState(t, "T", pids["[1]"])
 	check(t, syscall.Kill(pids["[0]"], syscall.SIGUSR2))

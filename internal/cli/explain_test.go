@@ -56,6 +56,9 @@ func TestSurroundings(t *testing.T) {
 			j.begin()
 			begin := time.Now()
 			j.expect(4, x.words...)
+			if said := j.stdout.String(); said != "" {
+				t.Errorf("a PE has run, and printed %q", said)
+			}
 			t.Logf("it took %v", time.Since(begin))
 		})
 	}

@@ -34,7 +34,7 @@ var polls = []struct {
 	{"IGet", func(p *poller) error {
 		return shmem.IGet(p.c, make([]int64, 1), p.x, shmem.Stride{Dst: 1, Src: 1, N: 1}, p.next)
 	}},
-	{"P", func(p *poller) error { return shmem.P(p.c, p.x, 1, p.next) }},
+	{"P and Quiet", func(p *poller) error { return errors.Join(shmem.P(p.c, p.x, 1, p.next), p.c.Quiet()) }},
 	{"AtomicFetch", func(p *poller) error { _, err := shmem.AtomicFetch(p.c, p.x, p.next); return err }},
 	{"AtomicCompareSwap", func(p *poller) error { _, err := shmem.AtomicCompareSwap(p.c, p.x, 1, 2, p.next); return err }},
 	{"AtomicFetchNBI", func(p *poller) error { _, err := shmem.AtomicFetchNBI(p.c, p.x, p.next); return err }},
