@@ -7,6 +7,7 @@ import (
 	"runtime/debug"
 	"strings"
 	"sync"
+	"time"
 )
 
 // library are the packages whose functions a program calls: the last elements of their import paths behind module.
@@ -164,18 +165,28 @@ func (j *Job) NameHolders(f func(grant uintptr) int) {
 	j.holder.Store(&f)
 }
 
+// A wait looks up between two sleeps, and beside load it may stay so for a time slice. So
+// whom it waits for is looked at several times.
+const (
+	awaitedLooks = 50
+	awaitedPause = time.Millisecond
+)
+
 // awaited is a further line of the answer: for which PE this process waits, if that is known.
 func (j *Job) awaited() string {
 	w := j.waits.Load()
 	if w == nil {
 		return ""
 	}
-	pe, grant := w.Awaited()
-	if f := j.holder.Load(); grant != 0 && f != nil {
-		pe = (*f)(grant)
+	for range awaitedLooks {
+		pe, grant := w.Awaited()
+		if f := j.holder.Load(); grant != 0 && f != nil {
+			pe = (*f)(grant)
+		}
+		if pe >= 0 {
+			return fmt.Sprintf("\n%d", pe)
+		}
+		time.Sleep(awaitedPause)
 	}
-	if pe < 0 {
-		return ""
-	}
-	return fmt.Sprintf("\n%d", pe)
+	return ""
 }
