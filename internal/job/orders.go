@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"runtime"
+	"time"
 
 	"github.com/goshmem/goshmem/internal/wire"
 	"github.com/goshmem/goshmem/internal/xunix"
@@ -68,11 +69,31 @@ func answer(conn *net.UnixConn, order wire.Order, text []byte) error {
 const (
 	firstStacks = 64 << 10
 	mostStacks  = 16 << 20
+
+	stackLooks = 20 // at goroutines that are between a system call and their next step
+	stackPause = time.Millisecond
 )
 
 // stacks returns the stacks of all goroutines but the one that asks, as far as
 // they fit into mostStacks.
-func stacks() []byte {
+func stacks() (text []byte) {
+	for range stackLooks {
+		if text = goroutines(); !switching(text) {
+			break
+		}
+		time.Sleep(stackPause)
+	}
+	return text
+}
+
+// switching says whether stacks hold one that says nothing. A thread whose goroutine has come
+// back from a system call, without leave to run on, makes it runnable and then asks for the time
+// on the thread's own stack. The runtime (1.26) takes where a thread asks for the time for where
+// its goroutine is.
+func switching(stacks []byte) bool { return bytes.Contains(stacks, []byte("\nruntime.mcall(")) }
+
+// goroutines is stacks at this moment.
+func goroutines() []byte {
 	for size := firstStacks; ; size *= 2 {
 		text := make([]byte, size)
 		n := runtime.Stack(text, true)
