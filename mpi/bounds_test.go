@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -124,6 +125,51 @@ func TestCellsMost(t *testing.T) {
 		}
 		if took := before - mpi.Pending(c, 0); took > mpi.CellsMost {
 			t.Errorf("took %d cells at a time, want at most %d", took, mpi.CellsMost)
+		}
+		ok(t, c.Barrier())
+	})
+}
+
+// Receives take no more messages out of a lane than there are receives: to keep the others until a
+// receive comes for them would cost twice as much.
+func TestReceivesKeepNothing(t *testing.T) {
+	const count = 64
+	run(t, 2, func(t *testing.T, c *mpi.Comm) {
+		if c.Rank() == 0 {
+			ok(t, mpi.Send(c, []byte{}, 1, 2)) // so that the lane is known
+			must(mpi.Recv(c, []byte{}, 1, 2))(t)
+			for i := range 2 * count {
+				ok(t, mpi.Send(c, []int{i}, 1, 1))
+			}
+			ok(t, c.Barrier())
+			return
+		}
+		must(mpi.Recv(c, []byte{}, 0, 2))(t)
+		in, all := make([]int, 2*count), make([]mpi.Request, 2*count)
+		begin := func(i int) {
+			all[i] = must(mpi.Irecv(c, in[i:i+1], 0, 1))(t)
+			if kept := mpi.Kept(c); kept != 0 {
+				t.Errorf("receive %d: %d messages are kept", i, kept)
+			}
+		}
+		begin(0) // before there is anything
+		begin(1)
+		ok(t, mpi.Send(c, []byte{}, 0, 2))
+		for mpi.Pending(c, 0) < 2*count {
+			runtime.Gosched()
+		}
+		ok(t, mpi.WaitAll(all[:1], nil))
+		if kept := mpi.Kept(c); kept != 0 {
+			t.Errorf("a wait among two receives: %d messages are kept", kept)
+		}
+		for i := 2; i < 2*count; i++ {
+			begin(i)
+		}
+		ok(t, mpi.WaitAll(all, nil))
+		for i, v := range in {
+			if v != i {
+				t.Errorf("receive %d has %d", i, v)
+			}
 		}
 		ok(t, c.Barrier())
 	})

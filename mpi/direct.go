@@ -106,7 +106,7 @@ func (g *group) next(s span, env envelope) (st Status, ok, empty bool) {
 // there to their buffers take no way round.
 func (e *engine) seldom(but *inLane) {
 	if e.directs++; e.directs%directMost == 0 || len(e.stuck)+len(e.pulls)+len(e.helps) > 0 {
-		e.progressBut(but)
+		e.progressUpTo(cellsMost, but)
 	}
 }
 

@@ -2,7 +2,6 @@ package mpi
 
 import (
 	"slices"
-	"sync"
 	"sync/atomic"
 	"unsafe"
 
@@ -33,7 +32,7 @@ type engine struct {
 
 	// mu guards what follows, the lanes and the queues of communicators. Nobody
 	// waits for another process while holding it.
-	mu       sync.Mutex
+	mu       lock
 	groups   map[uint32]*group // communicators of this process, by their numbers
 	early    map[uint32]*queue // of communicators that others have made already
 	latest   *group            // that was asked for last
@@ -192,10 +191,18 @@ func (e *engine) serve() bool {
 // no more than cellsMost: so it looks at all else as well, however fast its sender is. The
 // deaths that are acted on are those published before the lanes were looked at: what
 // the dead have sent is received first.
-func (e *engine) progress() (did bool) { return e.progressBut(nil) }
+func (e *engine) progress() (did bool) { return e.progressUpTo(cellsMost, nil) }
 
-// progressBut is progress that leaves a lane alone, which the caller empties himself.
-func (e *engine) progressBut(but *inLane) (did bool) {
+// progressFor is progress for receives of a group, of which so many wait. It takes no more cells of
+// a lane than that, and half of cellsMost, as it is called by twos: a message that no receive waits for would be kept, which costs more than to
+// leave it in its lane and to look there again when a receive comes for it.
+func (e *engine) progressFor(receives int) (did bool) {
+	return e.progressUpTo(min(max(receives, 1), cellsMost/2), nil)
+}
+
+// progressUpTo is progress that takes so many cells of a lane at most, and leaves one lane alone,
+// which the caller empties himself.
+func (e *engine) progressUpTo(most int, but *inLane) (did bool) {
 	epoch := e.job.Failures.Epoch()
 	for i := range e.callers {
 		if now := atomic.LoadUint64(&e.own.Callers[i]); now != e.callers[i] {
@@ -204,7 +211,7 @@ func (e *engine) progressBut(but *inLane) (did bool) {
 	}
 	for _, l := range *e.active.Load() {
 		if l != but {
-			did = e.empty(l, cellsMost) || did
+			did = e.empty(l, most) || did
 		}
 	}
 	if epoch != e.epoch.Load() {

@@ -2,6 +2,7 @@ package mpi
 
 import (
 	"math"
+	"sync"
 	"sync/atomic"
 
 	"github.com/goshmem/goshmem/symheap/layout"
@@ -35,6 +36,17 @@ func Pending(c *Comm, rank int) (n int) {
 	}
 	return n
 }
+
+// Kept returns how many messages were taken from their lanes before a receive came for them.
+func Kept(c *Comm) int {
+	c.g.e.mu.Lock()
+	defer c.g.e.mu.Unlock()
+	_, kept := c.g.q.Waiting()
+	return kept
+}
+
+// NewLock returns a lock as the engine has it.
+func NewLock() sync.Locker { return new(lock) }
 
 // SharesInUse returns how many shares are lent to a rank.
 func SharesInUse(c *Comm, rank int) (used int) {

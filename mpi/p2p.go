@@ -308,10 +308,11 @@ func (c *Comm) startRecv(op string, s span, src, tag int) (*request, error) {
 	}
 	r := g.newRequest(op, s)
 	r.recv, r.wild, r.own = true, src == AnySource, s.own
+	receives, _ := g.q.Waiting()
 	empty := false // the lane of the sender, a moment ago
 	if src != AnySource {
-		if receives, _ := g.q.Waiting(); receives != 0 {
-			e.progress() // they may all have what they wait for, and this one is alone then
+		if receives != 0 {
+			e.progressFor(receives) // they may all have what they wait for, and this one is alone then
 		}
 		var st Status
 		var ok bool
@@ -322,7 +323,7 @@ func (c *Comm) startRecv(op string, s span, src, tag int) (*request, error) {
 	}
 	if m, ok := g.q.Take(env); ok {
 		e.take(r, m)
-		e.progress() // also where every receive finds its message waiting
+		e.seldom(nil) // also where every receive finds its message waiting
 		return r, nil
 	}
 	if src != AnySource {
@@ -337,7 +338,7 @@ func (c *Comm) startRecv(op string, s span, src, tag int) (*request, error) {
 	if empty {
 		e.seldom(e.in[r.pe])
 	} else {
-		e.progress()
+		e.progressFor(receives + 1)
 	}
 	return r, nil
 }

@@ -194,7 +194,7 @@ func (r *request) Poll() rma.Look {
 	look := rma.Nothing
 	if e := r.g.e; e.stirring() {
 		e.mu.Lock()
-		if e.progress() {
+		if r.progress() {
 			look = rma.Moved
 		}
 		e.unlock()
@@ -209,6 +209,20 @@ func (r *request) Poll() rma.Look {
 		return rma.Over
 	}
 	return look
+}
+
+// progress is the engine's progress for a wait on this request. The caller has the lock.
+func (r *request) progress() (did bool) {
+	e := r.g.e
+	if !r.recv {
+		return e.progress()
+	}
+	before, _ := r.g.q.Waiting()
+	did = e.progressFor(before)
+	if after, _ := r.g.q.Waiting(); did && after == before && !r.isDone() {
+		e.progressFor(cellsMost) // what came was for no receive that waits: what is behind it may be
+	}
+	return did
 }
 
 // Awaits says whom the request waits for: see rma.Waiter.Awaited.
