@@ -54,6 +54,9 @@ func CommOf(team *shmem.Team) (*mpi.Comm, error) {
 	}
 	c, err := bridge.NewComm(g.Ctx, t)
 	if err != nil {
+		if !errors.Is(err, mpi.ErrFinalized) { // of another goroutine, meanwhile
+			err = g.Fail("Team.SplitStrided", err) // the new team's members are those of the old one
+		}
 		return nil, fmt.Errorf("interop.%s: %w", op, err)
 	}
 	return c.(*mpi.Comm), nil //nolint:errcheck,forcetypeassert // it makes nothing else

@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/goshmem/goshmem/coll"
+	"github.com/goshmem/goshmem/internal/bridge"
 	"github.com/goshmem/goshmem/interop"
 	"github.com/goshmem/goshmem/mpi"
 	"github.com/goshmem/goshmem/shmem"
@@ -217,6 +219,27 @@ func TestOneView(t *testing.T) {
 		}
 		ok(t, m.Finalize())
 	}, shmemtest.Recover(1))
+}
+
+// A death in any step of CommOf is an error that names the PE, not a rank of some communicator.
+func TestDeathInCommOf(t *testing.T) {
+	shmemtest.Run(t, 3, func(t *testing.T, w *shmem.World) {
+		m := must(mpi.Init())(t)
+		pair := must(w.Team().SplitStrided(1, 1, 2, &shmem.TeamConfig{Mode: shmem.ModeStrict}))(t)
+		switch w.MyPE() {
+		case 1:
+			err := fails(interop.CommOf(pair))
+			if dead, is := errors.AsType[*shmem.PEError](err); !is || !errors.Is(err, shmem.ErrPEDied) || !slices.Equal(dead.PEs, []int{2}) {
+				t.Errorf("%v, want the death of PE 2", err)
+			}
+		case 2: // makes the team, but not the communicator
+			g := must(bridge.OfTeam("Team.SplitStrided", pair))(t)
+			must(coll.Split(g.Ctx, g.Team, []int{0, 1}, false))(t)
+			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+			select {}
+		}
+		ok(t, m.Finalize())
+	}, shmemtest.Recover(2))
 }
 
 // Survivors of one death after the other go on with a communicator of theirs, which the

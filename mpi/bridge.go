@@ -23,6 +23,6 @@ func init() {
 		if w == nil {
 			return nil, usage("Init", ErrFinalized, "mpi is not initialized, want Init called before")
 		}
-		return w.comm.With(ctx).adopt("Comm.Split", t)
+		return w.comm.With(ctx).found(t)
 	}
 }

@@ -174,20 +174,28 @@ func (c *Comm) Split(color, key int) (*Comm, error) {
 	return c.adopt(op, t)
 }
 
-// adopt makes a communicator of a team that was split off.
+// adopt makes a communicator of a team that was split off this one.
 func (c *Comm) adopt(op string, t *coll.Team) (*Comm, error) {
+	of, err := c.found(t)
+	if err == nil {
+		return of, nil
+	}
+	if dead, ok := errors.AsType[*coll.DeadError](err); ok { // members of the team, who are named by their ranks here
+		for i, m := range dead.Members {
+			dead.Members[i] = c.g.rank(t.PEs()[m])
+		}
+		slices.Sort(dead.Members)
+	}
+	return nil, c.g.fail(op, err)
+}
+
+// found makes a communicator of a team with the context of this one. An error is the team's.
+func (c *Comm) found(t *coll.Team) (*Comm, error) {
 	g, err := c.g.e.newGroup(c.ctx, t)
 	if err != nil {
-		dead, ok := errors.AsType[*coll.DeadError](err)
-		if ok { // members of the new group, who are named by their ranks here
-			for i, m := range dead.Members {
-				dead.Members[i] = c.g.rank(t.PEs()[m])
-			}
-			slices.Sort(dead.Members)
-		}
 		t.Leave()
 		t.Release()
-		return nil, c.g.fail(op, err)
+		return nil, err
 	}
 	return &Comm{g: g, ctx: c.ctx}, nil
 }

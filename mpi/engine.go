@@ -32,12 +32,13 @@ type engine struct {
 
 	// mu guards what follows, the lanes and the queues of communicators. Nobody
 	// waits for another process while holding it.
-	mu       lock
+	mu       rma.Lock
 	groups   map[uint32]*group // communicators of this process, by their numbers
 	early    map[uint32]*queue // of communicators that others have made already
 	latest   *group            // that was asked for last
 	stuck    []*outLane        // in which something waits for room
 	waiting  atomic.Int32      // len(stuck)
+	taken    uint64            // cells out of lanes, but for those that receives have taken directly
 	pulls    []*request        // receives that copy their messages
 	helps    []*request        // sends that copy theirs to their receivers
 	carried  []*request        // receives to which this process copies messages to itself
@@ -193,9 +194,10 @@ func (e *engine) serve() bool {
 // the dead have sent is received first.
 func (e *engine) progress() (did bool) { return e.progressUpTo(cellsMost, nil) }
 
-// progressFor is progress for receives of a group, of which so many wait. It takes no more cells of
-// a lane than that, and half of cellsMost, as it is called by twos: a message that no receive waits for would be kept, which costs more than to
-// leave it in its lane and to look there again when a receive comes for it.
+// progressFor is progress for receives of a group, of which so many wait. Of a lane it takes no
+// more cells than that: a message that no receive waits for would be kept, which costs more than to
+// leave it in its lane and to look there again when a receive comes for it. Nor does it take more than
+// half of cellsMost, as calls of it come in pairs.
 func (e *engine) progressFor(receives int) (did bool) {
 	return e.progressUpTo(min(max(receives, 1), cellsMost/2), nil)
 }
@@ -266,6 +268,7 @@ func (e *engine) meet(i int, now uint64) {
 
 // receive takes what is next in a lane.
 func (e *engine) receive(l *inLane) {
+	e.taken++
 	c := l.next()
 	kind := uint8(c.Mark >> 32)
 	rank, n := splitSize(c.Size)

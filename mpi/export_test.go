@@ -2,7 +2,6 @@ package mpi
 
 import (
 	"math"
-	"sync"
 	"sync/atomic"
 
 	"github.com/goshmem/goshmem/symheap/layout"
@@ -44,9 +43,6 @@ func Kept(c *Comm) int {
 	_, kept := c.g.q.Waiting()
 	return kept
 }
-
-// NewLock returns a lock as the engine has it.
-func NewLock() sync.Locker { return new(lock) }
 
 // SharesInUse returns how many shares are lent to a rank.
 func SharesInUse(c *Comm, rank int) (used int) {

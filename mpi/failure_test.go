@@ -427,3 +427,44 @@ func TestContext(t *testing.T) {
 		check(t, big, 3)
 	})
 }
+
+// A receive from any source whose message is there has it, whoever has died, and whatever lies
+// before it in the lane.
+func TestMessageBeforeDeath(t *testing.T) {
+	const before = 200                   // messages
+	for _, others := range []int{0, 1} { // other receives that wait
+		run(t, 3, func(t *testing.T, c *mpi.Comm) {
+			switch c.Rank() {
+			case 2:
+				must(mpi.Recv(c, []byte{}, 1, 1))(t)
+				die()
+			case 0:
+				ok(t, mpi.Send(c, []byte{}, 1, 2)) // so that the lane is known
+				must(mpi.Recv(c, []byte{}, 1, 1))(t)
+				for range before {
+					ok(t, mpi.Send(c, []byte{}, 1, 1))
+				}
+				ok(t, mpi.Send(c, []byte{}, 1, 5))
+				must(mpi.Recv(c, []byte{}, 1, 1))(t)
+				return
+			}
+			must(mpi.Recv(c, []byte{}, 0, 2))(t)
+			wild := must(mpi.Irecv(c, []byte{}, mpi.AnySource, 5))(t)
+			var named [1]mpi.Request
+			for i := range others {
+				named[i] = must(mpi.Irecv(c, []byte{}, 0, 1))(t)
+			}
+			ok(t, mpi.Send(c, []byte{}, 0, 1))
+			ok(t, mpi.Send(c, []byte{}, 2, 1))
+			for mpi.Pending(c, 0) <= before || len(c.Failed()) == 0 {
+				runtime.Gosched()
+			}
+			s := must(wild.Wait())(t)
+			if s.Source != 0 || s.Tag != 5 {
+				t.Errorf("received %+v", s)
+			}
+			ok(t, mpi.WaitAll(named[:others], nil))
+			ok(t, mpi.Send(c, []byte{}, 0, 1))
+		}, shmemtest.Recover(2))
+	}
+}

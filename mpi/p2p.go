@@ -323,7 +323,7 @@ func (c *Comm) startRecv(op string, s span, src, tag int) (*request, error) {
 	}
 	if m, ok := g.q.Take(env); ok {
 		e.take(r, m)
-		e.seldom(nil) // also where every receive finds its message waiting
+		e.progressFor(1) // also where every receive finds its message waiting
 		return r, nil
 	}
 	if src != AnySource {
@@ -338,7 +338,8 @@ func (c *Comm) startRecv(op string, s span, src, tag int) (*request, error) {
 	if empty {
 		e.seldom(e.in[r.pe])
 	} else {
-		e.progressFor(receives + 1)
+		receives, _ = g.q.Waiting()
+		e.progressFor(receives)
 	}
 	return r, nil
 }

@@ -183,6 +183,9 @@ func (r *request) alarmed() bool {
 	e := r.g.e
 	e.mu.Lock()
 	defer e.unlock()
+	if r.posted {
+		e.emptyAll() // a message that is there comes before a death
+	}
 	return r.posted && !r.isDone()
 }
 
@@ -218,9 +221,12 @@ func (r *request) progress() (did bool) {
 		return e.progress()
 	}
 	before, _ := r.g.q.Waiting()
+	taken := e.taken
 	did = e.progressFor(before)
-	if after, _ := r.g.q.Waiting(); did && after == before && !r.isDone() {
-		e.progressFor(cellsMost) // what came was for no receive that waits: what is behind it may be
+	if after, _ := r.g.q.Waiting(); r.posted && e.taken != taken && after == before {
+		for _, l := range *e.active.Load() { // what came was for no receive that waits: what is behind it may be
+			e.empty(l, cellsMost/2)
+		}
 	}
 	return did
 }

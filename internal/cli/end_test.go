@@ -159,6 +159,7 @@ func TestTimeoutTellsCalls(t *testing.T) {
 		"lock":     {[]string{"-n", "3", "t-awaits", "lock"}, false, []string{"PEs 0, 2 are in shmem.Lock.Acquire, called at awaits_test.go:", ", and wait for PE 1\n"}},
 		"receive":  {[]string{"-n", "3", "t-awaits", "receive"}, false, []string{"mpi.Recv[...], called at awaits_test.go:", ": PE 2 waits for PE 0, PE 0 waits for PE 1, PE 1 waits for PE 2\n"}},
 		"left":     {[]string{"-n", "1", "t-pe", "linger"}, false, []string{"still running: PE 0", "PE 0 has left the job (Finalize) and still runs\n"}},
+		"alone":    {[]string{"-n", "2", "t-pe", "spin"}, false, []string{"PEs 0-1 are in ", "(cli.compute)"}}, // on one processor each
 		"compute":  {[]string{"-n", "1", "t-pe", "spin"}, false, []string{"PE 0 is in ", "(cli.compute)"}},
 		"stranger": {[]string{"-n", "2", "sh", "-c", "echo ready $$; exec sleep 1000"}, false, []string{"PEs 0-1 are not Go programs that have joined"}},
 		"stopped":  {[]string{"-n", "2", "t-pe", "ignore"}, true, []string{"did not say within 500ms where it is", "is in shmem.WaitUntil[...]"}},

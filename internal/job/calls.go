@@ -166,9 +166,10 @@ func (j *Job) NameHolders(f func(grant uintptr) int) {
 }
 
 // A wait looks up between two sleeps, and beside load it may stay so for a time slice. So
-// whom it waits for is looked at several times.
+// whom it waits for is looked at several times, for so long: where the program computes on the only
+// processor, each pause takes ten milliseconds.
 const (
-	awaitedLooks = 50
+	awaitedMost  = 50 * time.Millisecond
 	awaitedPause = time.Millisecond
 )
 
@@ -178,7 +179,7 @@ func (j *Job) awaited() string {
 	if w == nil {
 		return ""
 	}
-	for range awaitedLooks {
+	for begin := time.Now(); ; {
 		pe, grant := w.Awaited()
 		if f := j.holder.Load(); grant != 0 && f != nil {
 			pe = (*f)(grant)
@@ -186,7 +187,9 @@ func (j *Job) awaited() string {
 		if pe >= 0 {
 			return fmt.Sprintf("\n%d", pe)
 		}
-		time.Sleep(awaitedPause)
+		if time.Since(begin) > awaitedMost {
+			return ""
+		}
+		<-time.After(awaitedPause)
 	}
-	return ""
 }

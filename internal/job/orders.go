@@ -70,20 +70,19 @@ const (
 	firstStacks = 64 << 10
 	mostStacks  = 16 << 20
 
-	stackLooks = 20 // at goroutines that are between a system call and their next step
+	stackMost  = 50 * time.Millisecond // for looks at goroutines that are between a system call and their next step
 	stackPause = time.Millisecond
 )
 
 // stacks returns the stacks of all goroutines but the one that asks, as far as
 // they fit into mostStacks.
 func stacks() (text []byte) {
-	for range stackLooks {
-		if text = goroutines(); !switching(text) {
-			break
+	for begin := time.Now(); ; {
+		if text = goroutines(); !switching(text) || time.Since(begin) > stackMost {
+			return text
 		}
-		time.Sleep(stackPause)
+		<-time.After(stackPause)
 	}
-	return text
 }
 
 // switching says whether stacks hold one that says nothing. A thread whose goroutine has come
