@@ -11,9 +11,9 @@ import (
 // all stores of the section have left the processor's queue, and so for cache lines that other
 // processors have (docs/performance.md). The zero Lock is free.
 //
-// In return, Unlock cannot see who waits. Those look again by themselves, and who wants the Lock
-// while they do lets other goroutines go on first: so it is not one goroutine's that gives it back and
-// takes it again at once, however long its sections are.
+// In return, Unlock does not hand the Lock over. Those who wait look again by themselves, and who
+// gives the Lock back while they do lets other goroutines go on: so it is not one goroutine's that
+// gives it back and takes it again at once, however long its sections are.
 type Lock struct {
 	held uint64        // 1: somebody has it
 	wait atomic.Uint32 // goroutines that have looked in vain for long
@@ -27,26 +27,23 @@ const (
 
 // Lock returns when the caller has the lock.
 func (l *Lock) Lock() {
-	if l.wait.Load() != 0 || !atomic.CompareAndSwapUint64(&l.held, 0, 1) {
+	if !atomic.CompareAndSwapUint64(&l.held, 0, 1) {
 		l.await()
 	}
 }
 
-// await is Lock where somebody has it, or waits for it. It is not put in line, so that Lock is.
+// await is Lock where somebody has it. It is not put in line, so that Lock is.
 //
 //go:noinline
 func (l *Lock) await() {
-	looks := 0
-	if l.wait.Load() == 0 {
-		for ; looks < lockLooks; looks++ {
-			if l.take() {
-				return
-			}
+	for range lockLooks {
+		if l.take() {
+			return
 		}
 	}
 	l.wait.Add(1)
 	defer l.wait.Add(^uint32(0))
-	for looks = 0; ; looks++ {
+	for looks := 0; ; looks++ {
 		if looks < lockYields {
 			runtime.Gosched()
 		} else {
@@ -64,4 +61,12 @@ func (l *Lock) take() bool {
 }
 
 // Unlock gives the lock back. The next one who has it sees what the caller has stored.
-func (l *Lock) Unlock() { StoreRelease(&l.held, 0) }
+func (l *Lock) Unlock() {
+	StoreRelease(&l.held, 0)
+	if l.wait.Load() != 0 {
+		giveWay()
+	}
+}
+
+//go:noinline
+func giveWay() { runtime.Gosched() }
