@@ -140,6 +140,8 @@ func (v *visitors) close() {
 
 // talk answers the requests of one connection.
 func (s *Step) talk(conn *net.UnixConn, peer xunix.Peer) error {
+	t := newTaker(conn)
+	defer close(t.gone)
 	buf := make([]byte, wire.MaxPacket)
 	for {
 		if err := conn.SetDeadline(time.Now().Add(attachIdle)); err != nil {
@@ -158,19 +160,20 @@ func (s *Step) talk(conn *net.UnixConn, peer xunix.Peer) error {
 			reply := wire.AttachReply{Err: err.Error()}
 			return errors.Join(err, xunix.SendFDs(conn, reply.Append(nil), nil))
 		}
-		last, err := s.hand(conn, p, req)
+		last, err := s.hand(t, p, req)
 		if err != nil {
 			return err
 		}
 		if last {
-			return s.obey(conn, p)
+			return s.obey(t, p)
 		}
 	}
 }
 
 // hand sends the descriptors of as many segments as fit, if segments are asked
-// for, and says whether that was the last of the answers.
-func (s *Step) hand(conn *net.UnixConn, p *proc, req wire.AttachRequest) (last bool, err error) {
+// for, and says whether that was the last of the answers. Whoever has the last
+// one takes orders.
+func (s *Step) hand(t *taker, p *proc, req wire.AttachRequest) (last bool, err error) {
 	p.job.lending.RLock()
 	defer p.job.lending.RUnlock()
 	heaps := p.job.heaps
@@ -197,7 +200,10 @@ func (s *Step) hand(conn *net.UnixConn, p *proc, req wire.AttachRequest) (last b
 		Job: p.job.key, NPEs: uint32(p.job.npes()), First: req.First, Count: uint32(count), Page: page,
 		Incarnation: 1, Processors: uint32(s.processors(p.job)), SegmentSize: uint64(info.Size()), Recover: !s.cfg.EndsFirst,
 	}
-	return end == len(heaps), xunix.SendFDs(conn, reply.Append(nil), fds)
+	if last = end == len(heaps); last {
+		return true, s.employ(t, p, func() error { return xunix.SendFDs(t.conn, reply.Append(nil), fds) })
+	}
+	return false, xunix.SendFDs(t.conn, reply.Append(nil), fds)
 }
 
 // allow checks that a request comes from the process tree of the PE that it

@@ -210,7 +210,7 @@ func (s *Step) toStir() (takers []*taker) {
 		}
 		j.stirred = false
 		for _, p := range j.started() {
-			if p.orders != nil && !p.failed {
+			if p.orders != nil && p.orders.replied && !p.failed {
 				takers = append(takers, p.orders)
 			}
 		}

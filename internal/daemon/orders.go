@@ -25,24 +25,39 @@ type taker struct {
 
 	mu      sync.Mutex // held from an order to its answer
 	answers chan wire.OrderPacket
+
+	replied bool // under Step.mu: the reply has been sent, behind which news may follow
 }
 
-// obey sends orders to the PE that asked for them, as they come, until it hangs
-// up. Of several processes of a PE the last that asked gets them.
-func (s *Step) obey(conn *net.UnixConn, p *proc) error {
-	t := &taker{conn: conn, gone: make(chan struct{}), answers: make(chan wire.OrderPacket)}
-	defer close(t.gone)
+func newTaker(conn *net.UnixConn) *taker {
+	return &taker{conn: conn, gone: make(chan struct{}), answers: make(chan wire.OrderPacket)}
+}
+
+// employ sends the reply to a PE that asks for orders. The PE takes orders before
+// it has the reply, as it may go on at once, and be asked: those given meanwhile
+// wait. Of several processes of a PE the last that asked gets the orders.
+func (s *Step) employ(t *taker, p *proc, reply func() error) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	s.mu.Lock()
 	p.orders = t
+	s.mu.Unlock()
+	if err := reply(); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	t.replied = true
 	p.job.stirred = p.job.stirred || p.job.failures > 0 // which it may have missed
 	s.mu.Unlock()
 	s.stir()
-	if err := conn.SetDeadline(time.Time{}); err != nil {
-		return err
-	}
+	return t.conn.SetDeadline(time.Time{})
+}
+
+// obey takes the answers to orders until the PE hangs up.
+func (s *Step) obey(t *taker, p *proc) error {
 	buf := make([]byte, wire.MaxPacket)
 	for {
-		n, err := conn.Read(buf)
+		n, err := t.conn.Read(buf)
 		if n == 0 || err != nil {
 			return nil // it has hung up, or the step closes
 		}
