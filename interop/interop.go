@@ -54,7 +54,7 @@ func CommOf(team *shmem.Team) (*mpi.Comm, error) {
 	}
 	c, err := bridge.NewComm(g.Ctx, t)
 	if err != nil {
-		if !errors.Is(err, mpi.ErrFinalized) { // of another goroutine, meanwhile
+		if !errors.Is(err, mpi.ErrFinalized) { // another goroutine has called Finalize meanwhile
 			err = g.Fail("Team.SplitStrided", err) // the new team's members are those of the old one
 		}
 		return nil, fmt.Errorf("interop.%s: %w", op, err)

@@ -3,6 +3,7 @@ package interop_test
 import (
 	"errors"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -235,6 +236,35 @@ func TestDeathInCommOf(t *testing.T) {
 		case 2: // makes the team, but not the communicator
 			g := must(bridge.OfTeam("Team.SplitStrided", pair))(t)
 			must(coll.Split(g.Ctx, g.Team, []int{0, 1}, false))(t)
+			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+			select {}
+		}
+		ok(t, m.Finalize())
+	}, shmemtest.Recover(2))
+}
+
+// A PE whose other goroutine finalizes mpi in the middle of CommOf leaves, which the others learn.
+func TestFinalizeInCommOf(t *testing.T) {
+	shmemtest.Run(t, 3, func(t *testing.T, w *shmem.World) {
+		m := must(mpi.Init())(t)
+		pair := must(w.Team().SplitStrided(0, 1, 2, &shmem.TeamConfig{Mode: shmem.ModeStrict}))(t)
+		switch w.MyPE() {
+		case 0:
+			if err := fails(interop.CommOf(pair)); !errors.Is(err, shmem.ErrPEFinalized) {
+				t.Errorf("%v, want that PE 1 has left", err)
+			}
+		case 1:
+			for len(w.Failed()) == 0 { // then Finalize waits for nobody
+				runtime.Gosched()
+			}
+			g := must(bridge.OfTeam("Team.SplitStrided", pair))(t)
+			half := must(coll.Split(g.Ctx, g.Team, []int{0, 1}, false))(t)
+			ok(t, m.Finalize())
+			if err := fails(bridge.NewComm(g.Ctx, half)); !errors.Is(err, mpi.ErrFinalized) {
+				t.Errorf("%v, want that mpi was finalized", err)
+			}
+			return
+		case 2:
 			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 			select {}
 		}

@@ -21,8 +21,10 @@ func init() {
 		w := current
 		initMu.Unlock()
 		if w == nil {
+			t.Leave() // the other members may be about to wait
+			t.Release()
 			return nil, usage("Init", ErrFinalized, "mpi is not initialized, want Init called before")
 		}
-		return w.comm.With(ctx).found(t)
+		return w.comm.With(ctx).makeComm(t)
 	}
 }

@@ -61,6 +61,9 @@ func (e *engine) newGroup(ctx context.Context, t *coll.Team) (*group, error) {
 	g.number = newest/layout.MaxTeams*layout.MaxTeams + layout.MaxTeams + uint32(t.ID())
 	e.mu.Lock()
 	defer e.unlock()
+	if e.closed.Load() { // by another goroutine, meanwhile
+		return nil, ErrFinalized
+	}
 	if q := e.early[g.number]; q != nil {
 		g.q = *q
 		delete(e.early, g.number)
@@ -176,7 +179,7 @@ func (c *Comm) Split(color, key int) (*Comm, error) {
 
 // adopt makes a communicator of a team that was split off this one.
 func (c *Comm) adopt(op string, t *coll.Team) (*Comm, error) {
-	of, err := c.found(t)
+	of, err := c.makeComm(t)
 	if err == nil {
 		return of, nil
 	}
@@ -189,8 +192,9 @@ func (c *Comm) adopt(op string, t *coll.Team) (*Comm, error) {
 	return nil, c.g.fail(op, err)
 }
 
-// found makes a communicator of a team with the context of this one. An error is the team's.
-func (c *Comm) found(t *coll.Team) (*Comm, error) {
+// makeComm makes a communicator of a team with the context of this one. Its errors are package coll's,
+// and name members by their rank in the team.
+func (c *Comm) makeComm(t *coll.Team) (*Comm, error) {
 	g, err := c.g.e.newGroup(c.ctx, t)
 	if err != nil {
 		t.Leave()

@@ -73,8 +73,7 @@ func (e *engine) dissolve(g *group, cause error, why string) {
 func (e *engine) end() {
 	e.mu.Lock()
 	defer e.unlock()
-	e.emptyAll()
-	e.progress()
+	e.takeAll()
 	e.closed.Store(true)
 	for _, g := range e.groups {
 		if g.t.ID() != coll.MPIWorld { // that was not freed
@@ -134,8 +133,7 @@ func (e *engine) deserted(r *request) {
 	if r.isDone() || r.g.hopeless(r) == nil {
 		return
 	}
-	e.emptyAll()
-	if e.progress(); r.isDone() {
+	if e.takeAll(); r.isDone() {
 		return
 	}
 	if err := r.g.hopeless(r); err != nil && e.quit(r, err) { // still, as it may have met a message of another rank
@@ -254,6 +252,5 @@ func (w *landing) Poll() rma.Look {
 func (e *engine) settle() {
 	e.mu.Lock()
 	defer e.unlock()
-	e.emptyAll()
-	e.progress()
+	e.takeAll()
 }

@@ -96,15 +96,14 @@ func newEngine(j *job.Job) *engine {
 	return e
 }
 
-// unlock ends what lock began. Whoever sleeps for a request that has been completed
-// meanwhile is woken.
+// unlock wakes those who sleep for a request that has been completed meanwhile, and gives the lock
+// back: in this order, as Unlock may let other goroutines run first.
 func (e *engine) unlock() {
-	finished := e.finished
-	e.finished = 0
-	e.mu.Unlock()
-	if finished > 0 {
+	if e.finished > 0 {
+		e.finished = 0
 		rma.RingBell(&e.own.Bell)
 	}
+	e.mu.Unlock()
 }
 
 // lane returns the lane to a PE.
@@ -197,7 +196,7 @@ func (e *engine) progress() (did bool) { return e.progressUpTo(cellsMost, nil) }
 // progressFor is progress for receives of a group, of which so many wait. Of a lane it takes no
 // more cells than that: a message that no receive waits for would be kept, which costs more than to
 // leave it in its lane and to look there again when a receive comes for it. Nor does it take more than
-// half of cellsMost, as calls of it come in pairs.
+// half of cellsMost: request.progress takes as many of one lane by itself.
 func (e *engine) progressFor(receives int) (did bool) {
 	return e.progressUpTo(min(max(receives, 1), cellsMost/2), nil)
 }
@@ -242,7 +241,14 @@ func (e *engine) empty(l *inLane, most int) (did bool) {
 	return did
 }
 
-// emptyAll takes all that was in the lanes when it was called.
+// takeAll is progress that receives all that was in the lanes when it was called, for deaths and the
+// end. It meets new callers first: a first message is in a lane that nobody has looked at yet.
+func (e *engine) takeAll() {
+	e.progress()
+	e.emptyAll()
+}
+
+// emptyAll takes all that was in the lanes of met callers when it was called.
 func (e *engine) emptyAll() {
 	for _, l := range *e.active.Load() {
 		e.empty(l, e.shape.Cells)

@@ -61,6 +61,9 @@ func SharesInUse(c *Comm, rank int) (used int) {
 // HasLeft says whether a rank has left the communicator, and makes no progress.
 func HasLeft(c *Comm, rank int) bool { return c.g.t.HasLeft(rank) }
 
+// LookForLeft ends a request whose other side has left, as waits do from time to time.
+func LookForLeft(r Request) { r.r.g.e.deserted(r.r) }
+
 // Waited says whether some goroutine waits for the request, or tests it.
 func Waited(r Request) bool { return atomic.LoadUint64(&r.r.use)&useWaited != 0 }
 

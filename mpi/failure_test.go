@@ -468,3 +468,31 @@ func TestMessageBeforeDeath(t *testing.T) {
 		}, shmemtest.Recover(2))
 	}
 }
+
+// A message that a rank has sent before it left is received, although it was the rank's first word to
+// this one, and whatever lies before it in the lane.
+func TestMessageBeforeFinalize(t *testing.T) {
+	const before = 200 // messages, more than are taken of a lane at a time
+	run(t, 3, func(t *testing.T, c *mpi.Comm) {
+		switch c.Rank() {
+		case 2:
+			die()
+		case 0:
+			must(mpi.Recv(c, []byte{}, 1, 1))(t)
+			for range before {
+				ok(t, mpi.Send(c, []byte{}, 1, 1))
+			}
+			ok(t, mpi.Send(c, []byte{}, 1, 5))
+			return // it does not wait for the others, as one has died
+		}
+		r := must(mpi.Irecv(c, []byte{}, 0, 5))(t)
+		ok(t, mpi.Send(c, []byte{}, 0, 1))
+		for !mpi.HasLeft(c, 0) { // without progress
+			runtime.Gosched()
+		}
+		mpi.LookForLeft(r)
+		if s := must(r.Wait())(t); s.Source != 0 || s.Tag != 5 {
+			t.Errorf("received %+v", s)
+		}
+	}, shmemtest.Recover(2))
+}

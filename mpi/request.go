@@ -59,7 +59,7 @@ type request struct {
 	polls  uint32 // that were in vain; the waiter's
 	from   int32  // the other side's PE plus 1, from the start; 0: any
 
-	ref    match.Ref // of a receive that is posted
+	ref    match.Ref[*request] // of a receive that is posted
 	recv   bool
 	posted bool
 	wild   bool // from any source
@@ -183,8 +183,8 @@ func (r *request) alarmed() bool {
 	e := r.g.e
 	e.mu.Lock()
 	defer e.unlock()
-	if r.posted {
-		e.emptyAll() // a message that is there comes before a death
+	if r.posted && !r.isDone() {
+		e.takeAll() // a message that is there comes before a death
 	}
 	return r.posted && !r.isDone()
 }

@@ -120,13 +120,13 @@ func (w *World) Comm() *Comm {
 	return w.comm
 }
 
-// Finalize ends the process's membership when all have called it: what this process
-// has sent is on its way then, and what is on its way to it and was not
-// received is dropped. Calls on this World and its communicators fail from then
-// on with ErrFinalized. A Finalize that is not the last of nested ones is a barrier only.
+// Finalize ends the process's membership when all have called it. What this process has sent is on
+// its way then; what is on its way to it and was not received is dropped. Calls on this World and
+// its communicators fail from then on with ErrFinalized. A Finalize that is not the last of nested ones is a barrier only.
 // When a rank has died, or the communicator of all ranks is broken (a collective on it has
-// timed out, say), it does not wait for the others and succeeds, on all ranks; only if lanes
-// to others are full, it gives these a second to take what waits there. Requests that are not complete end with ErrFinalized.
+// timed out, say), it does not wait for the others and succeeds, on all ranks. Then it gives ranks whose lanes
+// are full a second to take what waits there; sends that still wait after it end with ErrFinalized.
+// So do all other requests that are not complete.
 //
 // On the stack of a goroutine that panics, it waits for nobody and ends nothing: it prints why
 // and returns ErrUnwinding. So Go prints the panic, and the process ends as if it had not called

@@ -1,6 +1,7 @@
 package rma_test
 
 import (
+	"fmt"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -55,35 +56,51 @@ func TestLockHeldLong(t *testing.T) {
 	<-got
 }
 
-// A goroutine that takes the lock again and again lets one that waits have it soon, on one
-// processor as well.
+// A goroutine that takes the lock again and again lets one that waits have it soon, whether they
+// share a processor or not, and however long its sections are.
 func TestLockTurns(t *testing.T) {
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	const rounds, most = 100, 1000 // sections of the other one; in one time slice there are thousands
-	var l rma.Lock
-	var over atomic.Bool
-	var sections atomic.Int64
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		for !over.Load() {
-			l.Lock()
-			for range 100 {
-				sections.Add(1)
+	for _, x := range []struct {
+		threads, rounds int
+		section         time.Duration
+		most            int64 // sections of the other one, in all rounds
+	}{
+		{1, 20, 0, 100000}, // in one time slice there are thousands
+		{1, 20, 100 * time.Microsecond, 2000},
+		{2, 20, 100 * time.Microsecond, 2000},
+		{2, 20, time.Millisecond, 300}, // without turns some 600, with them 20
+		{4, 20, time.Millisecond, 300},
+	} {
+		t.Run(fmt.Sprintf("%d threads, %v", x.threads, x.section), func(t *testing.T) {
+			defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(x.threads))
+			var l rma.Lock
+			var over atomic.Bool
+			var sections atomic.Int64
+			var wg sync.WaitGroup
+			wg.Go(func() {
+				for !over.Load() {
+					l.Lock()
+					sections.Add(1)
+					for begin := time.Now(); time.Since(begin) < x.section; { // it computes
+					}
+					l.Unlock()
+				}
+			})
+			waited := int64(0)
+			for round := 0; round < x.rounds && waited <= x.most; round++ {
+				for before := sections.Load(); sections.Load() == before; { // until the other one has begun
+					runtime.Gosched()
+				}
+				before := sections.Load()
+				l.Lock()
+				waited += sections.Load() - before
+				l.Unlock()
 			}
-			l.Unlock()
-		}
-	})
-	for range rounds {
-		for before := sections.Load(); sections.Load() == before; { // until the other one has begun
-			runtime.Gosched()
-		}
-		before := sections.Load()
-		l.Lock()
-		if took := (sections.Load() - before) / 100; took > most {
-			t.Errorf("waited for %d sections, want at most %d", took, most)
-		}
-		l.Unlock()
+			over.Store(true)
+			wg.Wait()
+			if waited > x.most {
+				t.Errorf("waited for %d sections in %d rounds, want at most %d", waited, x.rounds, x.most)
+			}
+			t.Logf("waited for %d sections in %d rounds", waited, x.rounds)
+		})
 	}
-	over.Store(true)
-	wg.Wait()
 }

@@ -25,7 +25,7 @@ var (
 )
 
 // NewTeam and NewComm make a *shmem.Team and an *mpi.Comm of a team that was split off. All
-// its members call it. An error of NewComm is the team's.
+// its members call it. The errors of NewComm are package coll's, and name members by their rank in the team.
 var (
 	NewTeam func(t *coll.Team) (any, error)
 	NewComm func(ctx context.Context, t *coll.Team) (any, error)

@@ -29,7 +29,7 @@ var watchdogWords = []string{
 
 func (f *watchdogFlags) register(fs *pflag.FlagSet) {
 	fs.StringVar(&f.watchdog, "watchdog", "", "how deaths of PEs are learnt of: `bpf`, procconn, pidfd, sigchld, or off: when\nthey can be reaped. By default the best way that works; oshrun help watchdog")
-	fs.StringVar(&f.hang, "hang-timeout", "", "report a PE that for `time` neither calls the library nor waits in it:\nseconds, or 90s, 5m; it is not ended")
+	fs.StringVar(&f.hang, "hang-timeout", "", "report a PE that for `time` neither calls the library nor waits in it:\nseconds, or 90s, 5m; it is not ended. Put, PutNBI and P count\nfrom the next Quiet, Fence or signal on")
 }
 
 // completeValues says what completes the values of a job's flags. Those that it does not

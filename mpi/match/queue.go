@@ -49,51 +49,54 @@ type Queue[R, M any] struct {
 }
 
 // Ref names a receive that was posted.
-type Ref struct{ node, gen uint32 }
+type Ref[R any] struct {
+	node *node[R]
+	gen  uint32
+}
 
 // Take is for a receive: it removes and returns the earliest message that fits.
 func (q *Queue[R, M]) Take(e Envelope) (m M, ok bool) {
-	i := q.messages.earliest(e)
-	if i == none {
+	n := q.messages.earliest(e)
+	if n == nil {
 		return m, false
 	}
-	return q.messages.remove(i), true
+	return q.messages.remove(n), true
 }
 
 // Peek is Take without removing.
 func (q *Queue[R, M]) Peek(e Envelope) (m M, ok bool) {
-	i := q.messages.earliest(e)
-	if i == none {
+	n := q.messages.earliest(e)
+	if n == nil {
 		return m, false
 	}
-	return q.messages.nodes[i].item, true
+	return n.item, true
 }
 
 // Post adds a receive that Take had nothing for.
-func (q *Queue[R, M]) Post(e Envelope, r R) Ref {
-	i := q.posted.add(e, r, false)
-	return Ref{node: uint32(i), gen: q.posted.nodes[i].gen}
+func (q *Queue[R, M]) Post(e Envelope, r R) Ref[R] {
+	n := q.posted.add(e, r, false)
+	return Ref[R]{n, n.gen}
 }
 
 // Arrive is for a message, whose envelope is without Any: it removes and returns
 // the earliest receive that it fits.
 func (q *Queue[R, M]) Arrive(e Envelope) (r R, ok bool) {
-	if i := q.posted.lone(); i != none {
-		if q.posted.nodes[i].env.Fits(e) {
-			return q.posted.remove(i), true
+	if n := q.posted.lone; n != nil {
+		if n.env.Fits(e) {
+			return q.posted.remove(n), true
 		}
 		return r, false
 	}
-	best, order := int32(none), uint64(0)
+	var best *node[R]
 	for k, n := range &q.posted.kinds {
 		if n == 0 {
 			continue
 		}
-		if i := q.posted.first(e.as(k)); i != none && (best == none || q.posted.nodes[i].order < order) {
-			best, order = i, q.posted.nodes[i].order
+		if n := q.posted.first(e.as(k)); n != nil && (best == nil || n.order < best.order) {
+			best = n
 		}
 	}
-	if best == none {
+	if best == nil {
 		return r, false
 	}
 	return q.posted.remove(best), true
@@ -105,31 +108,28 @@ func (q *Queue[R, M]) Keep(e Envelope, m M) {
 }
 
 // Posted returns the envelope of a receive that waits, and false for one that does not.
-func (q *Queue[R, M]) Posted(ref Ref) (e Envelope, ok bool) {
-	if int(ref.node) >= len(q.posted.nodes) {
-		return e, false
-	}
-	if n := &q.posted.nodes[ref.node]; n.gen == ref.gen && n.live {
+func (q *Queue[R, M]) Posted(ref Ref[R]) (e Envelope, ok bool) {
+	if n := ref.node; n != nil && n.gen == ref.gen && n.live {
 		return n.env, true
 	}
 	return e, false
 }
 
 // Withdraw removes a receive, and says whether it was still there.
-func (q *Queue[R, M]) Withdraw(ref Ref) bool {
+func (q *Queue[R, M]) Withdraw(ref Ref[R]) bool {
 	if _, ok := q.Posted(ref); !ok {
 		return false
 	}
-	q.posted.remove(int32(ref.node))
+	q.posted.remove(ref.node)
 	return true
 }
 
 // Sweep removes the receives for which f says so, in no particular order. It looks
 // at everything that was ever posted at one time: for failures.
 func (q *Queue[R, M]) Sweep(f func(e Envelope, r R) bool) {
-	for i := range q.posted.nodes {
-		if n := &q.posted.nodes[i]; n.live && f(n.env, n.item) {
-			q.posted.remove(int32(i))
+	for n := range q.posted.all {
+		if f(n.env, n.item) {
+			q.posted.remove(n)
 		}
 	}
 }

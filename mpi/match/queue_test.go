@@ -3,6 +3,7 @@ package match
 import (
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"testing"
 
@@ -17,7 +18,7 @@ type naive struct {
 type waiting struct {
 	env  Envelope
 	item int
-	ref  Ref
+	ref  Ref[int]
 }
 
 func (n *naive) take(e Envelope) int {
@@ -208,11 +209,34 @@ func TestStaleRef(t *testing.T) {
 	old := q.Post(Envelope{1, 1}, 1)
 	q.Arrive(Envelope{1, 1})
 	q.Post(Envelope{1, 1}, 2)
-	if q.Withdraw(old) || q.Withdraw(Ref{node: 7}) {
+	if q.Withdraw(old) || q.Withdraw(Ref[int]{}) {
 		t.Error("a receive was withdrawn by a reference that is not its own")
 	}
 	if r, _ := q.Waiting(); r != 1 {
 		t.Errorf("%d receives wait, want 1", r)
+	}
+}
+
+// However much waits, what one more takes is bounded: nothing is copied but the table of lists.
+func TestGrowsInSteps(t *testing.T) {
+	const messages, step, most = 300_000, 1000, 8 << 20
+	for name, tags := range map[string]int32{"one list": 1, "many lists": messages} {
+		t.Run(name, func(t *testing.T) {
+			var q Queue[*int, *int]
+			var stats runtime.MemStats
+			runtime.ReadMemStats(&stats)
+			for i := range int32(messages) {
+				if q.Keep(Envelope{0, i % tags}, nil); i%step == 0 {
+					before := stats.TotalAlloc
+					if runtime.ReadMemStats(&stats); stats.TotalAlloc-before > most {
+						t.Errorf("%d bytes for %d messages behind %d others, want at most %d", stats.TotalAlloc-before, step, i, most)
+					}
+				}
+			}
+			if m, ok := q.Take(Envelope{0, messages / 2 % tags}); !ok || m != nil {
+				t.Error("a message is not there")
+			}
+		})
 	}
 }
 

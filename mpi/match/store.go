@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// none is no index of a slab.
-const none = -1
-
 // link is a node's place in one list.
-type link struct{ prev, next, list int32 }
+type link[T any] struct {
+	prev, next *node[T]
+	list       *list[T] // nil: in no list of that kind
+}
 
 // node is something that waits.
 type node[T any] struct {
@@ -18,74 +18,96 @@ type node[T any] struct {
 	env   Envelope
 	gen   uint32 // grows with each use of the node
 	live  bool
-	links [kinds]link // list none: not in a list of that kind
+	links [kinds]link[T]
 }
 
 // list is what has one envelope, in the order of arrival. One that is empty does
 // not exist.
-type list struct {
+type list[T any] struct {
 	env         Envelope
-	first, last int32 // nodes
-	next        int32 // list in the same bucket, or of those that are free
+	first, last *node[T]
+	next        *list[T] // in the same bucket, or of those that are free
 }
 
-// store is a slab of nodes and the lists that they are in.
+// store has nodes and the lists that they are in. To add one takes a short time, however many there
+// are: nodes and lists stay where they are, and the hash table grows by a bucket at a time.
 type store[T any] struct {
-	nodes  []node[T]
-	unused []int32 // nodes
+	nodes  chunks[node[T]]
+	unused *node[T] // the first one that is not live. The next of link 0 leads on
 	order  uint64
 	n      int         // live nodes
-	single int32       // 1 + the only live node, if it is in no list
+	lone   *node[T]    // the only live node, if it is in no list
 	kinds  [kinds]int  // nodes in lists of each kind
 	asked  [kinds]bool // of a store whose nodes are in several lists: those that exist
 
-	lists   []list
-	free    []int32 // lists
-	buckets []int32 // first list of each, a power of two of them; none: empty
-	used    int     // lists that exist
-	hot     int32   // 1 + the list that was found last, if it exists
+	lists   chunks[list[T]]
+	free    *list[T]   // the first one that does not exist
+	buckets []*list[T] // first list of each
+	mask    uint32     // of hashes: one less than a power of two, at least the last bucket
+	used    int        // lists that exist
+	hot     *list[T]   // that was found last, if it exists
+}
+
+// chunks are elements that stay where they are.
+type chunks[T any] [][]T
+
+const (
+	chunkFirst = 8
+	chunkMost  = 512
+)
+
+// add returns a new element.
+func (c *chunks[T]) add() *T {
+	last := len(*c) - 1
+	if last < 0 || len((*c)[last]) == cap((*c)[last]) {
+		size := chunkFirst
+		if last >= 0 {
+			size = min(2*cap((*c)[last]), chunkMost)
+		}
+		*c = append(*c, make([]T, 0, size))
+		last++
+	}
+	chunk := &(*c)[last]
+	*chunk = (*chunk)[:len(*chunk)+1]
+	return &(*chunk)[len(*chunk)-1]
 }
 
 // add returns a node for an item, in the list of its own envelope or in those of all
 // envelopes that fit it and whose kind was asked for. Where nothing else waits, which is so
 // most of the time, it is in none.
-func (s *store[T]) add(e Envelope, item T, everywhere bool) (i int32) {
-	if n := len(s.unused); n > 0 {
-		i, s.unused = s.unused[n-1], s.unused[:n-1]
+func (s *store[T]) add(e Envelope, item T, everywhere bool) *node[T] {
+	n := s.unused
+	if n != nil {
+		s.unused = n.links[0].next
 	} else {
-		i = int32(len(s.nodes))
-		s.nodes = append(s.nodes, node[T]{})
+		n = s.nodes.add()
 	}
-	n := &s.nodes[i]
 	s.order++
 	s.n++
 	n.item, n.env, n.order, n.live = item, e, s.order, true
 	n.gen++
-	for k := range n.links {
-		n.links[k].list = none
-	}
 	if s.n == 1 {
-		s.single = i + 1
-		return i
+		s.lone = n
+		return n
 	}
-	if s.single != 0 {
-		s.place(s.single-1, everywhere)
-		s.single = 0
+	if s.lone != nil {
+		s.place(s.lone, everywhere)
+		s.lone = nil
 	}
-	s.place(i, everywhere)
-	return i
+	s.place(n, everywhere)
+	return n
 }
 
 // place puts a node into its lists.
-func (s *store[T]) place(i int32, everywhere bool) {
+func (s *store[T]) place(n *node[T], everywhere bool) {
 	if !everywhere {
-		s.enlist(i, s.nodes[i].env.kind())
+		s.enlist(n, n.env.kind())
 		return
 	}
-	s.enlist(i, 0)
+	s.enlist(n, 0)
 	for k := 1; k < kinds; k++ {
 		if s.asked[k] {
-			s.enlist(i, k)
+			s.enlist(n, k)
 		}
 	}
 }
@@ -93,176 +115,196 @@ func (s *store[T]) place(i int32, everywhere bool) {
 // ask makes the lists of a kind, which are kept from now on.
 func (s *store[T]) ask(kind int) {
 	s.asked[kind] = true
-	if s.n == 0 || s.lone() != none {
+	if s.n == 0 || s.lone != nil {
 		return
 	}
-	live := make([]int32, 0, s.n)
-	for i := range s.nodes {
-		if s.nodes[i].live {
-			live = append(live, int32(i))
-		}
+	live := make([]*node[T], 0, s.n)
+	for n := range s.all {
+		live = append(live, n)
 	}
-	slices.SortFunc(live, func(a, b int32) int { return cmp.Compare(s.nodes[a].order, s.nodes[b].order) })
-	for _, i := range live {
-		s.enlist(i, kind)
+	slices.SortFunc(live, func(a, b *node[T]) int { return cmp.Compare(a.order, b.order) })
+	for _, n := range live {
+		s.enlist(n, kind)
 	}
 }
 
-// lone returns the only live node if it is in no list.
-func (s *store[T]) lone() int32 { return s.single - 1 }
+// all goes through the live nodes, one of which may be removed when it is had. It looks at everything
+// that was ever live at one time.
+func (s *store[T]) all(yield func(*node[T]) bool) {
+	for _, chunk := range s.nodes {
+		for i := range chunk {
+			if n := &chunk[i]; n.live && !yield(n) {
+				return
+			}
+		}
+	}
+}
 
 // earliest returns the first node that a receive for e takes, of a store whose nodes
-// are in the lists of all kinds that were asked for.
-func (s *store[T]) earliest(e Envelope) int32 {
+// are in the lists of all kinds that were asked for; nil if there is none.
+func (s *store[T]) earliest(e Envelope) *node[T] {
 	if k := e.kind(); k != 0 && !s.asked[k] {
 		s.ask(k)
 	}
-	if i := s.lone(); i != none {
-		if e.Fits(s.nodes[i].env) {
-			return i
+	if n := s.lone; n != nil {
+		if e.Fits(n.env) {
+			return n
 		}
-		return none
+		return nil
 	}
 	return s.first(e)
 }
 
 // remove takes a node out of all its lists and returns its item.
-func (s *store[T]) remove(i int32) (item T) {
-	n := &s.nodes[i]
-	if s.single == i+1 {
-		s.single = 0
+func (s *store[T]) remove(n *node[T]) (item T) {
+	if s.lone == n {
+		s.lone = nil
 	} else {
 		for k := range n.links {
-			if n.links[k].list != none {
-				s.unlist(i, k)
+			if n.links[k].list != nil {
+				s.unlist(n, k)
 			}
 		}
 	}
 	var zero T
 	item, n.item, n.live = n.item, zero, false // not to keep alive what it points to
-	s.unused = append(s.unused, i)
+	n.links[0].next, s.unused = s.unused, n
 	s.n--
 	return item
 }
 
-// first returns the first node of an envelope's list.
-func (s *store[T]) first(e Envelope) int32 {
-	if l := s.find(e); l != none {
-		return s.lists[l].first
+// first returns the first node of an envelope's list, nil if there is none.
+func (s *store[T]) first(e Envelope) *node[T] {
+	if l := s.find(e); l != nil {
+		return l.first
 	}
-	return none
+	return nil
 }
 
 // enlist appends a node to its list of a kind.
-func (s *store[T]) enlist(i int32, kind int) {
-	e := s.nodes[i].env.as(kind)
+func (s *store[T]) enlist(n *node[T], kind int) {
+	e := n.env.as(kind)
 	l := s.find(e)
-	if l == none {
-		l = s.found(e)
+	if l == nil {
+		l = s.makeList(e)
 	}
-	at := &s.lists[l]
-	s.nodes[i].links[kind] = link{prev: at.last, next: none, list: l}
-	if at.last == none {
-		at.first = i
+	n.links[kind] = link[T]{prev: l.last, list: l}
+	if l.last == nil {
+		l.first = n
 	} else {
-		s.nodes[at.last].links[kind].next = i
+		l.last.links[kind].next = n
 	}
-	at.last = i
+	l.last = n
 	s.kinds[kind]++
 }
 
 // unlist takes a node out of its list of a kind.
-func (s *store[T]) unlist(i int32, kind int) {
-	x := s.nodes[i].links[kind]
-	l := &s.lists[x.list]
-	if x.prev == none {
+func (s *store[T]) unlist(n *node[T], kind int) {
+	x := &n.links[kind]
+	l := x.list
+	if x.prev == nil {
 		l.first = x.next
 	} else {
-		s.nodes[x.prev].links[kind].next = x.next
+		x.prev.links[kind].next = x.next
 	}
-	if x.next == none {
+	if x.next == nil {
 		l.last = x.prev
 	} else {
-		s.nodes[x.next].links[kind].prev = x.prev
+		x.next.links[kind].prev = x.prev
 	}
+	x.list = nil
 	s.kinds[kind]--
-	if l.first == none {
-		s.dissolve(x.list)
+	if l.first == nil {
+		s.dissolve(l)
 	}
+}
+
+// hash returns what the bucket of an envelope's list follows from.
+func hash(e Envelope) uint32 {
+	return uint32((uint64(uint32(e.Src))<<32 | uint64(uint32(e.Tag))) * 0x9e3779b97f4a7c15 >> 32)
 }
 
 // bucket returns where lists of an envelope are found.
-func (s *store[T]) bucket(e Envelope) *int32 {
-	h := (uint64(uint32(e.Src))<<32 | uint64(uint32(e.Tag))) * 0x9e3779b97f4a7c15
-	return &s.buckets[h>>32&uint64(len(s.buckets)-1)]
+func (s *store[T]) bucket(e Envelope) **list[T] {
+	b := hash(e) & s.mask
+	if b >= uint32(len(s.buckets)) { // it is not split off yet
+		b &= s.mask >> 1
+	}
+	return &s.buckets[b]
 }
 
-// find returns the list of an envelope.
-func (s *store[T]) find(e Envelope) int32 {
+// find returns the list of an envelope, nil if there is none.
+func (s *store[T]) find(e Envelope) *list[T] {
 	if s.used == 0 {
-		return none
+		return nil
 	}
-	if l := s.hot - 1; l != none && s.lists[l].env == e {
+	if l := s.hot; l != nil && l.env == e {
 		return l
 	}
-	l := *s.bucket(e)
-	for l != none && s.lists[l].env != e {
-		l = s.lists[l].next
+	for l := *s.bucket(e); l != nil; l = l.next {
+		if l.env == e {
+			s.hot = l
+			return l
+		}
 	}
-	if l != none {
-		s.hot = l + 1
-	}
-	return l
+	return nil
 }
 
-// found makes the list of an envelope that has none.
-func (s *store[T]) found(e Envelope) (l int32) {
+// makeList makes the list of an envelope that has none.
+func (s *store[T]) makeList(e Envelope) *list[T] {
 	if s.used == len(s.buckets) {
-		s.grow()
+		s.split()
 	}
-	if n := len(s.free); n > 0 {
-		l, s.free = s.free[n-1], s.free[:n-1]
+	l := s.free
+	if l != nil {
+		s.free = l.next
 	} else {
-		l = int32(len(s.lists))
-		s.lists = append(s.lists, list{})
+		l = s.lists.add()
 	}
 	b := s.bucket(e)
-	s.lists[l] = list{env: e, first: none, last: none, next: *b}
+	*l = list[T]{env: e, next: *b}
 	*b = l
 	s.used++
-	s.hot = l + 1
+	s.hot = l
 	return l
 }
 
 // dissolve ends a list that is empty.
-func (s *store[T]) dissolve(l int32) {
-	if s.hot == l+1 {
-		s.hot = 0
+func (s *store[T]) dissolve(l *list[T]) {
+	if s.hot == l {
+		s.hot = nil
 	}
-	at := s.bucket(s.lists[l].env)
+	at := s.bucket(l.env)
 	for *at != l {
-		at = &s.lists[*at].next
+		at = &(*at).next
 	}
-	*at = s.lists[l].next
-	s.free = append(s.free, l)
+	*at = l.next
+	l.next, s.free = s.free, l
 	s.used--
 }
 
-const firstBuckets = 64
+const firstBuckets = 64 // a power of two
 
-// grow doubles the buckets. All lists that exist are in them.
-func (s *store[T]) grow() {
-	old := s.buckets
-	s.buckets = make([]int32, max(firstBuckets, 2*len(old)))
-	for i := range s.buckets {
-		s.buckets[i] = none
+// split adds a bucket, and moves those lists of another one there that belong into it from now on
+// (linear hashing): there is no moment at which all lists are moved.
+func (s *store[T]) split() {
+	if s.buckets == nil {
+		s.buckets, s.mask = make([]*list[T], firstBuckets), firstBuckets-1
+		return
 	}
-	for _, l := range old {
-		for l != none {
-			next := s.lists[l].next
-			b := s.bucket(s.lists[l].env)
-			s.lists[l].next, *b = *b, l
-			l = next
+	added := uint32(len(s.buckets))
+	if added > s.mask {
+		s.mask = 2*s.mask + 1
+	}
+	s.buckets = append(s.buckets, nil)
+	from, to := &s.buckets[added&(s.mask>>1)], &s.buckets[added]
+	l := *from
+	for *from = nil; l != nil; {
+		next, b := l.next, from
+		if hash(l.env)&s.mask == added {
+			b = to
 		}
+		l.next, *b = *b, l
+		l = next
 	}
 }
