@@ -37,7 +37,7 @@ func TestLock(t *testing.T) {
 	}
 }
 
-// Who waits for a goroutine that has the lock for long sleeps, and gets it.
+// Who waits for a goroutine that has the lock for long gets it, and not before.
 func TestLockHeldLong(t *testing.T) {
 	l := new(rma.Lock)
 	l.Lock()

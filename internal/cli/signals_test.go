@@ -86,6 +86,27 @@ func TestStopAndContinue(t *testing.T) {
 	}
 }
 
+// Who has stopped the whole job is not told that PEs are stopped, nor that they go on.
+func TestStopIsNotReported(t *testing.T) {
+	t.Parallel()
+	const looks = 1100 * time.Millisecond // the watchdog has looked at all PEs in between, or does so as soon as it can
+	j := start(t, "-n", "3", "t-pe", "spin")
+	pids := j.ready(3)
+	for range 3 {
+		check(t, j.cmd.Process.Signal(syscall.SIGTSTP))
+		inState(t, "T", append(pids, j.cmd.Process.Pid)...)
+		<-time.After(looks)
+		check(t, j.cmd.Process.Signal(syscall.SIGCONT))
+		inState(t, "RSD", append(pids, j.cmd.Process.Pid)...)
+		<-time.After(looks)
+	}
+	check(t, j.cmd.Process.Signal(syscall.SIGTERM))
+	status, said := j.ended(testPatience)
+	if status != 143 || strings.Contains(said, "is stopped") || strings.Contains(said, "goes on") {
+		t.Errorf("status %d, want 143 and no word on the states of PEs:\n%s", status, said)
+	}
+}
+
 // A job that is stopped can be ended.
 func TestEndOfStopped(t *testing.T) {
 	for _, sig := range []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM} {

@@ -100,9 +100,9 @@ func (s *Step) tellPulse(x suspect, atMost time.Duration) {
 	moved, hung := x.p.pulse.beat(x.glance, x.now, atMost)
 	switch {
 	case hung:
-		s.changed(x.p, x.p.pid(), "hangs: no call of the library but Put for "+atMost.String())
+		s.tellIll(x.p, x.p.pid(), "hangs: no call of the library but Put for "+atMost.String())
 	case moved:
-		s.changed(x.p, x.p.pid(), "goes on")
+		s.tellWell(x.p, x.p.pid(), "goes on")
 	}
 }
 

@@ -51,7 +51,7 @@ type proc struct {
 	last          news   // of that
 	failed        bool   // everybody was told of its failure: nothing of it joins any more
 	learnt        string // the tier by which that was learnt of
-	state         string // that the user was told last
+	ill           string // what the user was told: how it does not run as it should
 	ails          bool   // it is stopped, stuck or starved
 	pulse         pulse
 	memory        Memory

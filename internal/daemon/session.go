@@ -120,6 +120,9 @@ func (s *Step) setNice(p *proc, nice int) bool {
 // those that go on.
 func (s *Step) Suspend() {
 	all := lookAround()
+	s.mu.Lock()
+	s.suspended = true
+	s.mu.Unlock()
 	s.signalEach(xunix.SIGTSTP, func(p *proc) syscall.Signal {
 		if !p.session {
 			return xunix.SIGTSTP

@@ -159,15 +159,16 @@ type Step struct {
 	private  *private // where programs have files
 	noPTY    sync.Once
 
-	mu       sync.Mutex
-	jobs     map[int]*job // by number
-	lastJob  int          // how many there have been
-	ending   bool         // no further job may begin
-	killed   bool         // everybody was sent SIGKILL: nobody's farewell is waited for
-	spawns   sync.WaitGroup
-	retiring sync.WaitGroup // what waits for ends of processes and jobs
-	closing  chan struct{}
-	serving  sync.WaitGroup
+	mu        sync.Mutex
+	jobs      map[int]*job // by number
+	lastJob   int          // how many there have been
+	ending    bool         // no further job may begin
+	killed    bool         // everybody was sent SIGKILL: nobody's farewell is waited for
+	suspended bool         // the user has the job stopped: it is asked to, and not yet told to go on
+	spawns    sync.WaitGroup
+	retiring  sync.WaitGroup // what waits for ends of processes and jobs
+	closing   chan struct{}
+	serving   sync.WaitGroup
 
 	watch   *kernel.Watch    // nil: not open yet, or there is none
 	joined  chan struct{}    // closed when all PEs of the first job have joined
@@ -306,6 +307,7 @@ func (s *Step) signalEach(sig syscall.Signal, of func(*proc) syscall.Signal) {
 	defer s.mu.Unlock()
 	kill := sig == syscall.SIGKILL
 	s.killed = s.killed || kill
+	s.suspended = s.suspended && sig != xunix.SIGCONT
 	behind := false
 	for _, p := range s.started() {
 		switch {

@@ -259,7 +259,12 @@ func (s *Step) report(r kernel.Report) {
 		}
 	case kernel.Stopped, kernel.Continued, kernel.Stuck, kernel.Starved, kernel.Running:
 		p.ails = r.Kind != kernel.Continued && r.Kind != kernel.Running
-		s.changed(p, r.PID, states[r.Kind])
+		switch {
+		case !p.ails:
+			s.tellWell(p, r.PID, states[r.Kind])
+		case r.Kind != kernel.Stopped || look(r.PID).stopped: // by now the job may have been told to go on
+			s.tellIll(p, r.PID, states[r.Kind])
+		}
 	}
 }
 
@@ -273,10 +278,20 @@ var states = map[kernel.Kind]string{
 	kernel.Running:   "runs again",
 }
 
-// changed reports a PE's new state. The caller holds the lock.
-func (s *Step) changed(p *proc, pid int, what string) {
-	if what != p.state && !p.dead {
-		p.state = what
+// tellIll reports that a PE does not run as it should, but not while the user has the job stopped. The
+// caller holds the lock.
+func (s *Step) tellIll(p *proc, pid int, what string) {
+	if what != p.ill && !p.dead && !s.suspended {
+		p.ill = what
+		s.emit(Event{Kind: Changed, ID: p.id, PID: pid, State: what})
+	}
+}
+
+// tellWell reports that a PE runs again of which the user was told that it does not. The caller
+// holds the lock.
+func (s *Step) tellWell(p *proc, pid int, what string) {
+	if p.ill != "" && !p.dead {
+		p.ill = ""
 		s.emit(Event{Kind: Changed, ID: p.id, PID: pid, State: what})
 	}
 }

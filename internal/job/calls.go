@@ -165,11 +165,12 @@ func (j *Job) NameHolders(f func(grant uintptr) int) {
 	j.holder.Store(&f)
 }
 
-// A wait looks up between two sleeps, and beside load it may stay so for a time slice. So
-// whom it waits for is looked at several times, for so long: where the program computes on the only
+// A wait is not asleep between two sleeps, and beside load it may stay so for a time slice. So
+// awaited looks for this long, and this often at least: where the program computes on the only
 // processor, each pause takes ten milliseconds.
 const (
 	awaitedMost  = 50 * time.Millisecond
+	awaitedLooks = 4
 	awaitedPause = time.Millisecond
 )
 
@@ -179,7 +180,8 @@ func (j *Job) awaited() string {
 	if w == nil {
 		return ""
 	}
-	for begin := time.Now(); ; {
+	begin := time.Now()
+	for looks := 1; ; looks++ {
 		pe, grant := w.Awaited()
 		if f := j.holder.Load(); grant != 0 && f != nil {
 			pe = (*f)(grant)
@@ -187,7 +189,7 @@ func (j *Job) awaited() string {
 		if pe >= 0 {
 			return fmt.Sprintf("\n%d", pe)
 		}
-		if time.Since(begin) > awaitedMost {
+		if looks >= awaitedLooks && time.Since(begin) > awaitedMost {
 			return ""
 		}
 		<-time.After(awaitedPause)

@@ -101,7 +101,6 @@ const (
 type stop struct {
 	look  <-chan time.Time // when to look whether the PEs have stopped
 	since time.Time
-	asked bool // the PEs were asked to stop, and not yet to go on
 }
 
 // suspend asks the PEs to stop. A job that is ending does not wait for anybody.
@@ -110,7 +109,7 @@ func (r *run) suspend() {
 		return
 	}
 	r.step.Suspend()
-	r.stop = stop{look: time.After(0), since: time.Now(), asked: true}
+	r.stop = stop{look: time.After(0), since: time.Now()}
 }
 
 // halt stops the PEs and this process as soon as they have stopped themselves.
@@ -127,7 +126,7 @@ func (r *run) halt() {
 
 // resume lets the PEs go on.
 func (r *run) resume() {
-	r.stop.look, r.stop.asked = nil, false
+	r.stop.look = nil
 	r.step.Signal(xunix.SIGCONT)
 	r.clock.resume()
 }
