@@ -196,7 +196,7 @@ func (e *engine) progress() (did bool) { return e.progressUpTo(cellsMost, nil) }
 // progressFor is progress for receives of a group, of which so many wait. Of a lane it takes no
 // more cells than that: a message that no receive waits for would be kept, which costs more than to
 // leave it in its lane and to look there again when a receive comes for it. Nor does it take more than
-// half of cellsMost: request.progress takes as many of one lane by itself.
+// half of cellsMost, as request.progress may take as many again.
 func (e *engine) progressFor(receives int) (did bool) {
 	return e.progressUpTo(min(max(receives, 1), cellsMost/2), nil)
 }

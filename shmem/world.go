@@ -196,8 +196,8 @@ func Initialized() bool {
 // On a stack that ends by runtime.Goexit, as t.Skip and t.FailNow do, it waits a second for
 // the others, and returns ErrUnwinding if they have not come. If the main goroutine leaves so, and
 // nothing else runs, Go's check for deadlocks ends the process with status 2 behind a Finalize that
-// succeeds. Programs that are built with cgo are not checked by Go, and go on running until oshrun
-// --timeout, or the user, ends them.
+// succeeds. Behind one that fails, and in programs that are built with cgo, Go checks nothing: the
+// process goes on, and others may wait for it, until oshrun --timeout, or the user, ends the job.
 //
 // Errors: ErrFinalized, ErrUnwinding, ErrArgument for a nil World; the end of its With, after which
 // the World goes on: call Finalize again, which waits for nobody then.
