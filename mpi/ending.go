@@ -15,9 +15,6 @@ import (
 // How requests end that their operations do not: with the communicator, with the World,
 // or because the other side has left.
 
-// anything is the envelope of a receive that takes every message.
-var anything = envelope{Src: AnySource, Tag: AnyTag}
-
 // dissolve makes all calls on a communicator fail and ends its requests, as nobody will
 // meet them any more.
 func (e *engine) dissolve(g *group, cause error, why string) {
@@ -56,7 +53,7 @@ func (e *engine) dissolve(g *group, cause error, why string) {
 			return true
 		})
 	}
-	for m, more := g.q.Take(anything); more; m, more = g.q.Take(anything) {
+	for m := range g.q.Messages {
 		if m.sharable() { // else its sender would have one less for good
 			e.release(m)
 		}

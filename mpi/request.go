@@ -136,7 +136,7 @@ var nobodys = &request{use: useGen | useKept, done: 1, status: nowhere}
 
 // recycle gives a request back that is done, or that the engine does not know.
 func (r *request) recycle() {
-	r.g, r.buf, r.short, r.err = nil, nil, nil, nil
+	r.g, r.buf, r.short, r.err, r.ref = nil, nil, nil, nil, match.Ref[*request]{} // which keeps a queue alive
 	r.done, r.pe, r.number, r.theirs, r.moved, r.polls, r.from = 0, 0, 0, 0, 0, 0, 0
 	r.recv, r.posted, r.wild, r.own, r.status = false, false, false, false, Status{}
 	if r.share.used {
@@ -389,7 +389,7 @@ func (q Request) conclude() (Status, error) {
 		return r.end()
 	}
 	s, err := r.status, r.g.noticed(r.err)
-	r.buf = nil
+	r.buf, r.ref = nil, match.Ref[*request]{}
 	rma.StoreRelease(&r.use, q.gen|useKept)
 	return s, err
 }

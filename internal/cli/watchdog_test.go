@@ -148,8 +148,14 @@ func TestHangTimeout(t *testing.T) {
 	}
 	check(t, j.cmd.Process.Signal(syscall.SIGTERM))
 	status, said := j.ended(testPatience)
-	if status != 143 || strings.Count(said, "hangs") != 2 {
-		t.Errorf("status %d, want 143 and two that hang:\n%s", status, said)
+	if status != 143 {
+		t.Errorf("status %d, want 143:\n%s", status, said)
+	}
+	for _, pid := range pids { // a PE that had no processor in between may be said to hang once more
+		hangs, between := strings.Count(said, fmt.Sprintf("(pid %d) hangs", pid)), strings.Count(said, fmt.Sprintf("(pid %d) runs again", pid))
+		if hangs > 1+between {
+			t.Errorf("process %d is said to hang %d times, and to run again %d times between:\n%s", pid, hangs, between, said)
+		}
 	}
 	j = start(t, "-n", "2", "--hang-timeout", "0.3", "--timeout", "2", "t-pe", "wait")
 	status, said = j.ended(testPatience)

@@ -59,7 +59,7 @@ func (s *Step) findHangs(atMost time.Duration) {
 	var suspects []suspect
 	s.mu.Lock()
 	for _, p := range s.started() {
-		if !p.canHang() {
+		if s.suspended || !p.canHang() {
 			p.pulse = pulse{}
 			continue
 		}
@@ -83,7 +83,7 @@ func (s *Step) findHangs(atMost time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, x := range suspects {
-		if x.p.canHang() {
+		if !s.suspended && x.p.canHang() {
 			s.tellPulse(x, atMost)
 		}
 	}
@@ -91,7 +91,7 @@ func (s *Step) findHangs(atMost time.Duration) {
 
 // canHang says whether a PE is to be looked at. The caller holds the lock of the step.
 func (p *proc) canHang() bool {
-	return !p.ails && !p.dead && p.connected && !p.isSettled() && p.job.vitals != nil
+	return p.ails == 0 && !p.dead && p.connected && !p.isSettled() && p.job.vitals != nil
 }
 
 // tellPulse takes a look into a PE's pulse and tells the user what has changed. The

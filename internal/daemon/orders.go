@@ -23,29 +23,35 @@ type taker struct {
 	conn *net.UnixConn
 	gone chan struct{} // closed when the connection has ended
 
-	mu      sync.Mutex // held from an order to its answer
+	turn    chan struct{} // has an element from an order to its answer
 	answers chan wire.OrderPacket
 
 	replied bool // under Step.mu: the reply has been sent, behind which news may follow
 }
 
 func newTaker(conn *net.UnixConn) *taker {
-	return &taker{conn: conn, gone: make(chan struct{}), answers: make(chan wire.OrderPacket)}
+	return &taker{conn: conn, gone: make(chan struct{}), turn: make(chan struct{}, 1), answers: make(chan wire.OrderPacket)}
 }
 
 // employ sends the reply to a PE that asks for orders. The PE takes orders before
 // it has the reply, as it may go on at once, and be asked: those given meanwhile
 // wait. Of several processes of a PE the last that asked gets the orders.
 func (s *Step) employ(t *taker, p *proc, reply func() error) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	t.turn <- struct{}{}
+	defer func() { <-t.turn }()
 	s.mu.Lock()
+	before := p.orders
 	p.orders = t
 	s.mu.Unlock()
-	if err := reply(); err != nil {
+	err := reply()
+	s.mu.Lock()
+	if err != nil {
+		if p.orders == t {
+			p.orders = before
+		}
+		s.mu.Unlock()
 		return err
 	}
-	s.mu.Lock()
 	t.replied = true
 	p.job.stirred = p.job.stirred || p.job.failures > 0 // which it may have missed
 	s.mu.Unlock()
@@ -76,10 +82,16 @@ func (s *Step) obey(t *taker, p *proc) error {
 // ask sends an order and returns the answer. done is false for one that is not complete when the deadline passes, which
 // late says, or when the PE hangs up.
 func (t *taker) ask(o wire.Order, deadline time.Time) (text []byte, done, late bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	timer := time.NewTimer(time.Until(deadline))
 	defer timer.Stop()
+	select {
+	case t.turn <- struct{}{}:
+		defer func() { <-t.turn }()
+	case <-t.gone:
+		return nil, false, false
+	case <-timer.C:
+		return nil, false, true
+	}
 	_ = t.conn.SetWriteDeadline(deadline) // fails only on a closed connection, which writing reports
 	if _, err := t.conn.Write((&wire.OrderPacket{Order: o}).Append(nil)); err != nil {
 		return nil, false, errors.Is(err, os.ErrDeadlineExceeded)

@@ -31,8 +31,8 @@ func packetPair(t *testing.T) (ends [2]*net.UnixConn) {
 	return ends
 }
 
-// A PE that has the reply to its request takes orders, however late the step is to wait for the answers: an order and
-// news that were given before it follow the reply.
+// A PE that has the reply to its request takes orders, even before the step begins to read answers. An order and news
+// that were given before the reply follow it.
 func TestOrdersFollowReply(t *testing.T) {
 	s := startSleepers(t, 1)
 	p := s.jobs[0].procs[0]
@@ -57,8 +57,8 @@ func TestOrdersFollowReply(t *testing.T) {
 		employed := p.orders == tk
 		p.job.stirred = true
 		s.mu.Unlock()
-		if !employed {
-			t.Error("the reply goes to a PE that takes no orders yet")
+		if !employed || len(tk.turn) == 0 {
+			t.Error("the reply goes to a PE that takes no orders yet, or may have one before it")
 		}
 		if takers := s.toStir(); len(takers) != 0 {
 			t.Errorf("%d PEs get news before their reply, want none", len(takers))
@@ -81,6 +81,17 @@ func TestOrdersFollowReply(t *testing.T) {
 	}
 	if a := <-answers; len(a) != 1 || !a[0].Asked || !a[0].Done {
 		t.Errorf("answers %+v, want a complete one", a)
+	}
+
+	// Who does not get the reply leaves the orders to whom they went before.
+	lost := newTaker(ends[0])
+	if err := s.employ(lost, p, func() error { return syscall.EPIPE }); err == nil || p.orders != tk {
+		t.Errorf("error %v, orders go to the process that has no reply: %v", err, p.orders == lost)
+	}
+	// An order does not wait for its turn for longer than it may.
+	lost.turn <- struct{}{}
+	if _, done, late := lost.ask(wire.OrderProfile, time.Now()); done || !late {
+		t.Errorf("done %v, late %v of an order that does not get its turn", done, late)
 	}
 
 	// The last reply to a request of segments or of orders makes the PE one that takes orders.

@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/goshmem/goshmem/detector/kernel"
 	"github.com/goshmem/goshmem/internal/ending"
 	"github.com/goshmem/goshmem/internal/envvar"
 	"github.com/goshmem/goshmem/internal/xunix"
@@ -42,17 +43,18 @@ type proc struct {
 
 	watched       bool // the watch knows of it, and says when it can be reaped
 	released      chan struct{}
-	freed         bool   // that is closed
-	zombie        bool   // because the watch has seen its memory given back
-	tag           uint64 // by which the watch names it; 0: not yet
-	member        int    // process that has joined for it last; 0: none, or unknown
-	memberWatched bool   // that is another one, and its end will be told
-	dead          bool   // its own process has died; there may still be something to be freed
-	last          news   // of that
-	failed        bool   // everybody was told of its failure: nothing of it joins any more
-	learnt        string // the tier by which that was learnt of
-	ill           string // what the user was told: how it does not run as it should
-	ails          bool   // it is stopped, stuck or starved
+	freed         bool        // that is closed
+	zombie        bool        // because the watch has seen its memory given back
+	tag           uint64      // by which the watch names it; 0: not yet
+	member        int         // process that has joined for it last; 0: none, or unknown
+	memberWatched bool        // that is another one, and its end will be told
+	dead          bool        // its own process has died; there may still be something to be freed
+	last          news        // of that
+	failed        bool        // everybody was told of its failure: nothing of it joins any more
+	learnt        string      // the tier by which that was learnt of
+	ill           string      // what the user was told: how it does not run as it should
+	ails          kernel.Kind // Stopped, Stuck or Starved, by the watch; 0: none of these
+	ailing        int         // its process that is so
 	pulse         pulse
 	memory        Memory
 }

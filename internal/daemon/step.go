@@ -298,6 +298,9 @@ func (s *Step) PID(id ID) (pid int) {
 // has left without a parent; SIGKILL then ends the PE, too.
 func (s *Step) Signal(sig syscall.Signal) {
 	s.signalEach(sig, func(*proc) syscall.Signal { return sig })
+	if sig == xunix.SIGCONT {
+		s.goOn()
+	}
 }
 
 // signalEach does the same with a signal for each process that has not ended, and
@@ -307,7 +310,6 @@ func (s *Step) signalEach(sig syscall.Signal, of func(*proc) syscall.Signal) {
 	defer s.mu.Unlock()
 	kill := sig == syscall.SIGKILL
 	s.killed = s.killed || kill
-	s.suspended = s.suspended && sig != xunix.SIGCONT
 	behind := false
 	for _, p := range s.started() {
 		switch {

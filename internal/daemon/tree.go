@@ -16,6 +16,7 @@ type process struct {
 	parent, group int
 	zombie        bool
 	stopped       bool
+	traced        bool // and stopped by its debugger
 }
 
 // look returns what the kernel says of process pid, zeros if there is none.
@@ -29,7 +30,7 @@ func look(pid int) process {
 	if len(fields) < 3 {
 		return process{}
 	}
-	p := process{zombie: fields[0] == "Z", stopped: fields[0] == "T"}
+	p := process{zombie: fields[0] == "Z", stopped: fields[0] == "T", traced: fields[0] == "t"}
 	p.parent, _ = strconv.Atoi(fields[1])
 	p.group, _ = strconv.Atoi(fields[2])
 	return p

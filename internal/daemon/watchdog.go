@@ -258,13 +258,13 @@ func (s *Step) report(r kernel.Report) {
 			}
 		}
 	case kernel.Stopped, kernel.Continued, kernel.Stuck, kernel.Starved, kernel.Running:
-		p.ails = r.Kind != kernel.Continued && r.Kind != kernel.Running
-		switch {
-		case !p.ails:
+		if r.Kind == kernel.Continued || r.Kind == kernel.Running {
+			p.ails = 0
 			s.tellWell(p, r.PID, states[r.Kind])
-		case r.Kind != kernel.Stopped || look(r.PID).stopped: // by now the job may have been told to go on
-			s.tellIll(p, r.PID, states[r.Kind])
+			break
 		}
+		p.ails, p.ailing = r.Kind, r.PID
+		s.tellAilment(p)
 	}
 }
 
@@ -278,8 +278,50 @@ var states = map[kernel.Kind]string{
 	kernel.Running:   "runs again",
 }
 
-// tellIll reports that a PE does not run as it should, but not while the user has the job stopped. The
-// caller holds the lock.
+// tellAilment reports what the watch has seen of a PE, unless the PE goes on again: a look at a
+// stopped job may be told when the job goes on. The caller holds the lock.
+func (s *Step) tellAilment(p *proc) {
+	if p.ails == kernel.Stopped {
+		if is := look(p.ailing); !is.stopped && !is.traced {
+			return
+		}
+	}
+	s.tellIll(p, p.ailing, states[p.ails])
+}
+
+// lookAgainAfter is when the watch has looked at all PEs since they were told to go on.
+const lookAgainAfter = pollEvery + pollEvery/2
+
+// goOn ends a suspension. The time in which the job was stopped is no PE's hang. PEs that do not
+// run as they should later, without having run in between, are no news to the watch: they are told then.
+func (s *Step) goOn() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.suspended {
+		return
+	}
+	s.suspended = false
+	for _, p := range s.started() {
+		if !p.pulse.looked.IsZero() {
+			p.pulse.looked = time.Now()
+		}
+	}
+	time.AfterFunc(lookAgainAfter, s.tellAilments)
+}
+
+// tellAilments reports what PEs still ail of which was not told while the job was stopped.
+func (s *Step) tellAilments() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range s.started() {
+		if p.ails != 0 && !p.ended {
+			s.tellAilment(p)
+		}
+	}
+}
+
+// tellIll reports that a PE does not run as it should. While the user has the job stopped, that is no
+// news. The caller holds the lock.
 func (s *Step) tellIll(p *proc, pid int, what string) {
 	if what != p.ill && !p.dead && !s.suspended {
 		p.ill = what

@@ -166,8 +166,7 @@ func (r *run) loses(e daemon.Event) {
 	})
 }
 
-// changed tells that a PE does not run as it should, or does again. What the user
-// has stopped is no news.
+// changed tells that a PE does not run as it should, or does again.
 func (r *run) changed(e daemon.Event) {
 	if !r.ending && !r.o.Quiet {
 		r.out.message("PE %v (pid %d) %s", e.ID, e.PID, e.State)

@@ -18,6 +18,7 @@
 // for; and no message is put into the lists of wildcards that no receive has named yet. The
 // first one that does makes those lists, of all that waits. What waits alone is in no list.
 //
-// Lists and what is in them are kept in slabs and used again, so that nothing is
-// allocated unless more waits than ever before.
+// Lists and what is in them are used again, so that nothing is allocated unless more waits
+// than ever before. They are allocated in chunks and stay where they are, and the table by which
+// lists are found grows by one bucket at a time: to add one takes a short time, however many wait.
 package match

@@ -134,5 +134,14 @@ func (q *Queue[R, M]) Sweep(f func(e Envelope, r R) bool) {
 	}
 }
 
+// Messages goes through the messages, in no particular order.
+func (q *Queue[R, M]) Messages(yield func(m M) bool) {
+	for n := range q.messages.all {
+		if !yield(n.item) {
+			return
+		}
+	}
+}
+
 // Waiting returns how many receives and how many messages wait.
 func (q *Queue[R, M]) Waiting() (receives, messages int) { return q.posted.n, q.messages.n }

@@ -1,0 +1,178 @@
+package daemon
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/goshmem/goshmem/detector/kernel"
+	"github.com/goshmem/goshmem/internal/xunix"
+)
+
+// ailing is a step of one PE of whose state a test reports what a watch would.
+type ailing struct {
+	*Step
+	t *testing.T
+	p *proc
+}
+
+func newAiling(t *testing.T) ailing {
+	t.Helper()
+	s := startSleepers(t, 1, func(c *Config) { c.Watchdog.Off = true })
+	p := s.jobs[0].procs[0]
+	s.mu.Lock()
+	s.tag(p)
+	s.mu.Unlock()
+	return ailing{s, t, p}
+}
+
+func (a ailing) see(kind kernel.Kind) {
+	a.report(kernel.Report{Kind: kind, PID: a.p.pid(), Tag: a.p.tag})
+}
+
+// kill sends the PE a signal, and returns when it is in one of the states.
+func (a ailing) kill(sig syscall.Signal, in func(process) bool) {
+	a.t.Helper()
+	if err := syscall.Kill(a.p.pid(), sig); err != nil {
+		a.t.Fatal(err)
+	}
+	a.await(in)
+}
+
+func (a ailing) await(in func(process) bool) {
+	a.t.Helper()
+	for begin := time.Now(); !in(look(a.p.pid())); {
+		if time.Since(begin) > 10*time.Second {
+			a.t.Fatalf("process is %+v", look(a.p.pid()))
+		}
+		runtime.Gosched()
+	}
+}
+
+// told checks what the user was told since the last check.
+func (a ailing) told(want ...string) {
+	a.t.Helper()
+	a.emit(Event{Kind: Dropped}) // behind what was told
+	var got []string
+	for e := range a.Events() {
+		if e.Kind == Dropped {
+			break
+		}
+		got = append(got, e.State)
+	}
+	if !slices.Equal(got, want) {
+		a.t.Errorf("told %q, want %q", got, want)
+	}
+}
+
+func stopped(p process) bool { return p.stopped }
+func runs(p process) bool    { return !p.stopped && !p.traced && !p.over() }
+
+// The user is told of each stop once, and of its end; not of one that is over when it is told, nor of the job's own.
+func TestStopsAreTold(t *testing.T) {
+	a := newAiling(t)
+	a.see(kernel.Stopped) // which has gone on meanwhile
+	a.see(kernel.Continued)
+	a.told()
+
+	a.kill(syscall.SIGSTOP, stopped)
+	a.see(kernel.Stopped)
+	a.see(kernel.Stopped)
+	a.told("is stopped")
+	a.kill(syscall.SIGCONT, runs)
+	a.see(kernel.Continued)
+	a.see(kernel.Continued)
+	a.told("goes on")
+
+	a.Suspend()
+	a.await(stopped)
+	a.see(kernel.Stopped)
+	a.Signal(xunix.SIGCONT)
+	a.see(kernel.Continued)
+	a.told()
+
+	a.Suspend()
+	a.await(stopped)
+	a.see(kernel.Stopped)
+	a.Signal(xunix.SIGCONT)
+	a.kill(syscall.SIGSTOP, stopped) // before the watch has looked: it sees no change
+	a.tellAilments()
+	a.told("is stopped")
+	a.kill(syscall.SIGCONT, runs)
+	a.see(kernel.Continued)
+	a.told("goes on")
+
+	a.see(kernel.Starved)
+	a.told("gets no processor (it could run)")
+	a.see(kernel.Running)
+	a.told("runs again")
+}
+
+// traceEnv has the number of the process that this one is to be the debugger of: not the step's, whose waits for the
+// PE's end would get its stops.
+const traceEnv = "GOSHMEM_TEST_TRACE"
+
+// trace attaches to a process and goes on when its standard input ends.
+func trace(pid string) error {
+	runtime.LockOSThread()
+	n, err := strconv.Atoi(pid)
+	if err == nil {
+		err = syscall.PtraceAttach(n)
+	}
+	if err == nil {
+		_, err = io.Copy(io.Discard, os.Stdin)
+	}
+	return err
+}
+
+// A PE that its debugger has stopped is stopped.
+func TestTracedIsTold(t *testing.T) {
+	if pid := os.Getenv(traceEnv); pid != "" {
+		if err := trace(pid); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	a := newAiling(t)
+	debugger := exec.Command(os.Args[0], "-test.run", "^TestTracedIsTold$")
+	debugger.Env = append(os.Environ(), fmt.Sprintf("%s=%d", traceEnv, a.p.pid()))
+	in, err := debugger.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := debugger.Start(); err != nil {
+		t.Fatal(err)
+	}
+	a.await(func(p process) bool { return p.traced })
+	a.see(kernel.Stopped)
+	a.told("is stopped")
+	_ = in.Close()
+	if err := debugger.Wait(); err != nil {
+		t.Error(err)
+	}
+}
+
+// The time in which the user has the job stopped is no hang, and none is found meanwhile.
+func TestNoHangWhileStopped(t *testing.T) {
+	const atMost = time.Second
+	a := newAiling(t)
+	look := func(after time.Duration) {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.tellPulse(suspect{p: a.p, glance: glance{count: 5}, now: time.Now().Add(after)}, atMost)
+	}
+	look(-time.Hour) // the latest before the job was stopped
+	a.Suspend()
+	a.Signal(xunix.SIGCONT)
+	look(0)
+	a.told()
+	look(time.Minute)
+	a.told("hangs: no call of the library but Put for 1s")
+}

@@ -1,0 +1,23 @@
+package rma
+
+import "testing"
+
+// Unlock reserves the Lock for goroutines that starve, if there are any, and frees it otherwise.
+func TestUnlockReserves(t *testing.T) {
+	for _, x := range []struct {
+		waiting, starving uint32
+		want              uint64
+	}{{0, 0, lockFree}, {2, 0, lockFree}, {2, 1, lockReserved}} {
+		var l Lock
+		l.waiting.Store(x.waiting)
+		l.starving.Store(x.starving)
+		l.Lock()
+		l.Unlock()
+		if l.state != x.want {
+			t.Errorf("%d wait and %d starve: state %d behind Unlock, want %d", x.waiting, x.starving, l.state, x.want)
+		}
+		if other := lockFree + lockReserved - x.want; l.take(other) || !l.take(x.want) {
+			t.Errorf("%d wait and %d starve: taken by others than those it is for", x.waiting, x.starving)
+		}
+	}
+}
