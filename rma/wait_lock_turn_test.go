@@ -11,9 +11,10 @@ func TestUnlockReserves(t *testing.T) {
 		var l Lock
 		l.waiting.Store(x.waiting)
 		l.starving.Store(x.starving)
-		l.Lock()
-		l.Unlock()
-		if l.state != x.want {
+		if l.Lock(); l.state != lockHeld {
+			t.Errorf("state %d of a Lock that is held", l.state)
+		}
+		if l.Unlock(); l.state != x.want {
 			t.Errorf("%d wait and %d starve: state %d behind Unlock, want %d", x.waiting, x.starving, l.state, x.want)
 		}
 		if other := lockFree + lockReserved - x.want; l.take(other) || !l.take(x.want) {

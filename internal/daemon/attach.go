@@ -149,7 +149,7 @@ func (s *Step) talk(conn *net.UnixConn, peer xunix.Peer) error {
 		}
 		n, err := conn.Read(buf)
 		if n == 0 || err != nil {
-			return nil //nolint:nilerr // gone, or silent for too long: nothing to report
+			return nil // gone, or silent for too long: nothing to report
 		}
 		req, err := wire.ParseAttachRequest(buf[:n])
 		var p *proc

@@ -65,7 +65,7 @@ func (s *Step) obey(t *taker, p *proc) error {
 	for {
 		n, err := t.conn.Read(buf)
 		if n == 0 || err != nil {
-			return nil // it has hung up, or the step closes
+			return nil //nolint:nilerr // it has hung up, or the step closes
 		}
 		packet, err := wire.ParseOrder(buf[:n])
 		if err != nil {
