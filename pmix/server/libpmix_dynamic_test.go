@@ -29,7 +29,8 @@ type stage struct {
 	ctx     context.Context
 	program string
 	tmp     string
-	srv     *server.Server
+	srv     *server.Server // for what the server calls: once begun is closed
+	begun   chan struct{}
 	running sync.WaitGroup
 
 	mu      sync.Mutex
@@ -54,7 +55,7 @@ func newStageOf(t *testing.T, source string) *stage {
 func newStageFor(t *testing.T, program string) *stage {
 	t.Helper()
 	s := &stage{
-		t: t, program: program, tmp: t.TempDir(), procs: map[wire.Proc]*os.Process{},
+		t: t, program: program, tmp: t.TempDir(), begun: make(chan struct{}), procs: map[wire.Proc]*os.Process{},
 		lines: map[wire.Proc][]string{}, changed: make(chan struct{}), stdin: map[wire.Proc]io.WriteCloser{},
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -68,6 +69,7 @@ func newStageFor(t *testing.T, program string) *stage {
 		t.Fatal(err)
 	}
 	s.srv = srv
+	close(s.begun)
 	t.Cleanup(func() {
 		cancel()
 		s.running.Wait()
@@ -86,6 +88,7 @@ func (*stage) Log(wire.Proc, bool, []byte)               {}
 
 func (s *stage) Spawn(r *server.SpawnRequest) {
 	s.running.Go(func() {
+		<-s.begun // the race detector does not see that another process has asked for this since
 		s.mu.Lock()
 		s.jobs++
 		nspace, many := fmt.Sprint("child-", s.jobs), s.jobs > 4 // children that spawn for ever
