@@ -45,7 +45,7 @@ bench-check: ## Measure the figures that are promised and compare them with thei
 
 .PHONY: mutants
 mutants: ## Make shmem and coll wrong in many ways and see that tests find each
-	go run ./internal/coverage/mutants
+	go run ./internal/house/coverage/mutants
 
 STRESS ?= 10m
 

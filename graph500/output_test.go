@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/goshmem/goshmem/internal/testenv"
+	"github.com/goshmem/goshmem/internal/house/testenv"
 )
 
 func sampleResult() *Result {

@@ -146,4 +146,4 @@
 // team are called by one goroutine at a time, in the same order on all PEs.
 package shmem
 
-//go:generate go run ../internal/coverage/gen . ../docs/openshmem.md
+//go:generate go run ../internal/house/coverage/gen . ../docs/openshmem.md

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/goshmem/goshmem/internal/coverage"
+	"github.com/goshmem/goshmem/internal/house/coverage"
 	"github.com/goshmem/goshmem/shmem"
 	"github.com/goshmem/goshmem/shmem/shmemtest"
 )

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/goshmem/goshmem/internal/testenv"
+	"github.com/goshmem/goshmem/internal/house/testenv"
 	"github.com/goshmem/goshmem/internal/xunix"
 )
 

@@ -19,7 +19,7 @@ import (
 	"github.com/rs/zerolog"
 	"go.uber.org/goleak"
 
-	"github.com/goshmem/goshmem/internal/testenv"
+	"github.com/goshmem/goshmem/internal/house/testenv"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -16,7 +16,7 @@ import (
 	"github.com/cilium/ebpf"
 	"go.uber.org/goleak"
 
-	"github.com/goshmem/goshmem/internal/testenv"
+	"github.com/goshmem/goshmem/internal/house/testenv"
 )
 
 func TestParseTier(t *testing.T) {

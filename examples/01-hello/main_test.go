@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/goshmem/goshmem/internal/exampletest"
+	"github.com/goshmem/goshmem/internal/house/exampletest"
 )
 
 func TestMain(m *testing.M) { exampletest.Main(m, main) }

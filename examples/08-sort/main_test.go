@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/goshmem/goshmem/internal/exampletest"
+	"github.com/goshmem/goshmem/internal/house/exampletest"
 )
 
 func TestMain(m *testing.M) { exampletest.Main(m, main) }

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/goshmem/goshmem/internal/testenv"
+	"github.com/goshmem/goshmem/internal/house/testenv"
 	"github.com/goshmem/goshmem/pmix/client"
 	"github.com/goshmem/goshmem/pmix/wire"
 )

@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/goshmem/goshmem/graph500"
-	"github.com/goshmem/goshmem/internal/detectbench"
 	"github.com/goshmem/goshmem/internal/envvar"
+	"github.com/goshmem/goshmem/internal/lab/detectbench"
 	"github.com/goshmem/goshmem/internal/launch"
 	"github.com/goshmem/goshmem/perftest"
 )

@@ -6,7 +6,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/goshmem/goshmem/internal/testenv"
+	"github.com/goshmem/goshmem/internal/house/testenv"
 )
 
 // A PE can end others through PMIx, and the job goes on; its own end as a whole

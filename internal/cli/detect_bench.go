@@ -8,10 +8,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/goshmem/goshmem/internal/detectbench"
 	"github.com/goshmem/goshmem/internal/envvar"
+	"github.com/goshmem/goshmem/internal/lab/detectbench"
+	"github.com/goshmem/goshmem/internal/lab/sample"
 	"github.com/goshmem/goshmem/internal/launch"
-	"github.com/goshmem/goshmem/internal/sample"
 )
 
 const detectBenchHelp = `Make PEs of real jobs fail, one a job, and say how soon the others learn of it.

@@ -8,8 +8,8 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/goshmem/goshmem/internal/detectbench"
-	"github.com/goshmem/goshmem/internal/sample"
+	"github.com/goshmem/goshmem/internal/lab/detectbench"
+	"github.com/goshmem/goshmem/internal/lab/sample"
 )
 
 // Real failures: every survivor learns of each, on every tier that there is, and

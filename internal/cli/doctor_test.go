@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/goshmem/goshmem/internal/house/testenv"
 	"github.com/goshmem/goshmem/internal/launch"
-	"github.com/goshmem/goshmem/internal/testenv"
 )
 
 // The machine that tests run on has all that goshmem needs, whoever runs them.

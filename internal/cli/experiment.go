@@ -13,9 +13,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/goshmem/goshmem/internal/lab/plot"
+	"github.com/goshmem/goshmem/internal/lab/rerun"
 	"github.com/goshmem/goshmem/internal/launch"
-	"github.com/goshmem/goshmem/internal/plot"
-	"github.com/goshmem/goshmem/internal/rerun"
 	"github.com/goshmem/goshmem/internal/xunix"
 )
 

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/goshmem/goshmem/internal/testenv"
+	"github.com/goshmem/goshmem/internal/house/testenv"
 )
 
 // A file that the kernel cannot run is named, with what it is and what helps.

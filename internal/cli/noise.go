@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/goshmem/goshmem/internal/lab/noise"
 	"github.com/goshmem/goshmem/internal/launch"
-	"github.com/goshmem/goshmem/internal/noise"
 )
 
 const noiseHelp = `Run a program with failure detection off and on, in turns, and say what detection

@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/goshmem/goshmem/internal/noise"
+	"github.com/goshmem/goshmem/internal/lab/noise"
 )
 
 // experimentJSON runs a command that measures, in processes of its own, and decodes

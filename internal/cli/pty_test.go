@@ -7,7 +7,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/goshmem/goshmem/internal/testenv"
+	"github.com/goshmem/goshmem/internal/house/testenv"
 	"github.com/goshmem/goshmem/internal/xunix"
 )
 

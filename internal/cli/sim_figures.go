@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/goshmem/goshmem/internal/figures"
+	"github.com/goshmem/goshmem/internal/lab/figures"
 	"github.com/goshmem/goshmem/internal/launch"
 	"github.com/goshmem/goshmem/internal/xunix"
 )

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/goshmem/goshmem/internal/figures"
+	"github.com/goshmem/goshmem/internal/lab/figures"
 	"github.com/goshmem/goshmem/internal/launch"
 	"github.com/goshmem/goshmem/sim/ftco"
 )

@@ -9,9 +9,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/goshmem/goshmem/internal/figures"
+	"github.com/goshmem/goshmem/internal/lab/figures"
+	"github.com/goshmem/goshmem/internal/lab/plot"
 	"github.com/goshmem/goshmem/internal/launch"
-	"github.com/goshmem/goshmem/internal/plot"
 	"github.com/goshmem/goshmem/sim/ftco"
 	"github.com/goshmem/goshmem/sim/logp"
 )

@@ -8,7 +8,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/goshmem/goshmem/internal/testenv"
+	"github.com/goshmem/goshmem/internal/house/testenv"
 )
 
 func spawner(t *testing.T) string {

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/goshmem/goshmem/internal/testenv"
+	"github.com/goshmem/goshmem/internal/house/testenv"
 )
 
 // victims are kinds of jobs for TestRandomKills.

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/goshmem/goshmem/internal/testenv"
+	"github.com/goshmem/goshmem/internal/house/testenv"
 )
 
 // A tool attaches by the file that oshrun writes, asks for namespaces and spawns

@@ -13,7 +13,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/goshmem/goshmem/detector/kernel"
-	"github.com/goshmem/goshmem/internal/testenv"
+	"github.com/goshmem/goshmem/internal/house/testenv"
 )
 
 // usableTiers are the values of --watchdog that work here; as root all do.

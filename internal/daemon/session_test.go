@@ -6,8 +6,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/goshmem/goshmem/internal/house/testenv"
 	"github.com/goshmem/goshmem/internal/plan"
-	"github.com/goshmem/goshmem/internal/testenv"
 	"github.com/goshmem/goshmem/internal/xunix"
 )
 

@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/goshmem/goshmem/internal/testenv"
+	"github.com/goshmem/goshmem/internal/house/testenv"
 	"github.com/goshmem/goshmem/pmix/server"
 	"github.com/goshmem/goshmem/pmix/wire"
 	"github.com/goshmem/goshmem/pmix/wire/wiretest"

@@ -13,7 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/goshmem/goshmem/internal/testenv"
+	"github.com/goshmem/goshmem/internal/house/testenv"
 	"github.com/goshmem/goshmem/pmix/server"
 	"github.com/goshmem/goshmem/pmix/wire"
 	"github.com/goshmem/goshmem/pmix/wire/wiretest"

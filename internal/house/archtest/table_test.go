@@ -1,0 +1,176 @@
+package archtest
+
+// group is a row of the table of packages: who they are and which packages of
+// this module they may import. A pattern is the path of a package below the
+// module, or ends in "/..." and stands for everything below a folder as well.
+// "layer x" stands for the packages of all rows of that layer.
+type group struct {
+	layer    string
+	packages []string
+	may      []string
+	never    []string // stronger than may
+	pure     bool     // only the pure part of the standard library, no goroutines
+}
+
+// table is section "Packages and who may import whom" of docs/architecture.md.
+// Packages that are planned but not there yet stand in it too. Test files are
+// free to import what they need.
+var table = []group{
+	{
+		layer: "0",
+		packages: []string{
+			"coll/tree", "coll/ftco", "coll/agree", "coll/board",
+			"detector/ring", "detector/bmg",
+			"pmix/wire", "pmix/kvs",
+			"symheap/layout", "symheap/alloc",
+			"mpi/match",
+			"internal/plan", "internal/group", "internal/ending", "internal/wire", "internal/envvar", "internal/invariants",
+			"internal/lab/sample",
+		},
+		may:  []string{"layer 0"},
+		pure: true,
+	},
+	{layer: "0", packages: []string{"internal/version"}}, // not pure: it asks what the program was built from
+	{layer: "1", packages: []string{"internal/xunix", "transport"}, may: []string{"layer 0"}},
+	{
+		layer:    "1",
+		packages: []string{"transport/sim", "transport/faulty", "transport/transporttest"},
+		may:      []string{"layer 0", "transport"},
+	},
+	{
+		layer: "2",
+		packages: []string{
+			"symheap", "failure", "transport/shm", "transport/tcp",
+			"pmix/client", "pmix/server", "pmix/pmi1", "detector/kernel",
+		},
+		may: []string{"layer 0", "layer 1"},
+	},
+	{
+		layer:    "3",
+		packages: []string{"rma"},
+		may:      []string{"layer 0", "layer 1", "layer 2"},
+		never:    []string{"detector/...", "pmix/server"},
+	},
+	{layer: "3", packages: []string{"detector"}, may: []string{"layer 0", "layer 1", "layer 2"}},
+	{
+		layer:    "4",
+		packages: []string{"internal/job"},
+		may:      []string{"layer 0", "layer 1", "layer 2", "rma"},
+	},
+	{
+		layer:    "5",
+		packages: []string{"coll"},
+		may:      []string{"layer 0", "layer 1", "layer 2", "layer 3", "layer 4"},
+		never:    []string{"detector/..."},
+	},
+	{layer: "5", packages: []string{"internal/bridge"}, may: []string{"coll"}},
+	{
+		layer:    "6",
+		packages: []string{"shmem"},
+		may:      []string{"layer 0", "layer 1", "layer 2", "layer 3", "layer 4", "layer 5"},
+		never:    []string{"detector/...", "mpi/..."},
+	},
+	{
+		layer:    "6",
+		packages: []string{"mpi"},
+		may:      []string{"layer 0", "layer 1", "layer 2", "layer 3", "layer 4", "layer 5"},
+		never:    []string{"detector/...", "shmem/..."},
+	},
+	{
+		layer:    "7",
+		packages: []string{"interop", "mpi/ft"},
+		may:      []string{"layer 0", "layer 1", "layer 2", "layer 3", "layer 4", "layer 5", "layer 6"},
+	},
+	{
+		layer:    "8", // users of the public API, as anybody outside is
+		packages: []string{"graph500", "perftest", "examples/..."},
+		may:      []string{"shmem", "mpi", "mpi/ft", "interop"},
+	},
+	{
+		layer:    "node",
+		packages: []string{"internal/daemon", "internal/agent"},
+		may:      []string{"layer 0", "layer 1", "layer 2", "layer 3"},
+	},
+	{
+		layer:    "node",
+		packages: []string{"internal/launch"},
+		may:      []string{"layer 0", "layer 1", "layer 2", "layer 3", "internal/daemon"},
+	},
+	{layer: "simulators", packages: []string{"sim/..."}, may: []string{"layer 0", "layer 1", "sim/..."}},
+	{layer: "9", packages: []string{"shmem/shmemtest"}, may: []string{"shmem", "internal/launch"}},
+	{
+		layer:    "lab", // experiments behind commands of oshrun
+		packages: []string{"internal/lab/noise", "internal/lab/detectbench", "internal/lab/figures", "internal/lab/plot", "internal/lab/rerun"},
+		may:      []string{"./..."},
+		never:    []string{"internal/cli", "cmd/..."},
+	},
+	{layer: "top", packages: []string{"internal/cli", "cmd/..."}, may: []string{"./..."}},
+
+	// Programs and helpers of the project's own house.
+	{layer: "house", packages: []string{"internal/envvar/gen"}, may: []string{"internal/envvar"}},
+	{layer: "house", packages: []string{"internal/house/coverage"}},
+	{layer: "house", packages: []string{"internal/house/coverage/gen"}, may: []string{"internal/house/coverage"}},
+	{layer: "house", packages: []string{"internal/house/coverage/mutants"}, may: []string{"internal/house/coverage", "internal/weave"}},
+	{layer: "house", packages: []string{"internal/weave"}},
+	{layer: "house", packages: []string{"internal/house/archtest", "internal/house/hosted"}},
+	{layer: "house", packages: []string{"internal/house/testenv"}, may: []string{"internal/envvar", "internal/xunix"}},
+	{layer: "house", packages: []string{"internal/house/exampletest"}, may: []string{"internal/cli"}},
+	{layer: "house", packages: []string{"pmix/wire/wiretest"}},
+}
+
+// impure is what a pure package may not import from the standard library:
+// everything by which it could do something, or notice time or other
+// goroutines. Subpackages are meant as well.
+var impure = []string{"net", "os", "time", "sync", "syscall", "log", "io/ioutil", "runtime", "plugin"}
+
+// owner says which packages alone may import a package or a module.
+type owner struct {
+	path     string
+	packages []string
+	why      string
+}
+
+var owners = []owner{
+	{
+		"unsafe",
+		[]string{"symheap", "symheap/layout", "failure", "rma", "coll", "shmem", "mpi", "internal/xunix"},
+		"memory that is not Go's is handled in few places",
+	},
+	{"golang.org/x/sys", []string{"internal/xunix"}, "system calls go through internal/xunix"},
+	{"github.com/spf13/cobra", []string{"internal/cli"}, "only the command line has commands"},
+	{"github.com/spf13/pflag", []string{"internal/cli"}, "only the command line has flags of that kind"},
+	{"github.com/schollz/progressbar", []string{"internal/cli"}, "only the command line draws on a terminal"},
+	{"github.com/cilium/ebpf", []string{"detector/kernel"}, "kernel programs have one owner"},
+	{"gonum.org/v1/plot", []string{"internal/lab/plot"}, "plots have one owner"},
+}
+
+// testOnly are modules that nothing but tests, and packages that help to
+// write tests, may import.
+var testOnly = []string{
+	"pgregory.net/rapid",
+	"github.com/cockroachdb/datadriven",
+	"github.com/rogpeppe/go-internal",
+	"github.com/google/go-cmp",
+	"go.uber.org/goleak",
+}
+
+// A library that is linked into every user's program must not bring these.
+var (
+	lean       = []string{"shmem", "mpi"}
+	leanModule = []string{"internal/launch", "internal/daemon", "internal/agent", "internal/cli", "cmd/..."}
+	leanOthers = []string{"github.com/cilium/ebpf", "github.com/spf13/cobra", "github.com/schollz/progressbar"}
+)
+
+// waiting are the files in which a process may wait for another one.
+const waiting = "rma/wait*.go"
+
+// Limits of length in lines. An exception needs a reason.
+const (
+	maxFileLines = 600
+	maxFuncLines = 100
+)
+
+var (
+	longFiles = map[string]string{} // file: reason
+	longFuncs = map[string]string{} // file:function: reason
+)

@@ -1,0 +1,36 @@
+package exampletest
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// build is how README.md makes oshrun and the examples.
+const build = "CGO_ENABLED=0 go build -o .bin/ ./cmd/oshrun ./examples/..."
+
+// Every folder of examples has a line in README.md, in order, and a test.
+func TestEveryExampleHasALine(t *testing.T) {
+	var lines, folders []string
+	for _, r := range Rows(t, "../../../README.md") {
+		lines = append(lines, r.Name)
+	}
+	entries, err := os.ReadDir("../../../examples")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		folders = append(folders, e.Name())
+		if _, err := os.Stat("../../../examples/" + e.Name() + "/main_test.go"); err != nil {
+			t.Error(err)
+		}
+	}
+	if !slices.Equal(lines, folders) {
+		t.Errorf("README.md has lines for %v, want %v", lines, folders)
+	}
+	text, err := os.ReadFile("../../../README.md")
+	if err != nil || !strings.Contains(string(text), "\n    "+build+"\n") {
+		t.Errorf("README.md does not say %q: %v", build, err)
+	}
+}

@@ -1,0 +1,200 @@
+package detectbench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/goshmem/goshmem/internal/lab/rerun"
+	"github.com/goshmem/goshmem/internal/launch"
+)
+
+// Options say what is measured.
+type Options struct {
+	Cases     []string // names; none: all
+	Samples   int      // failures of each case in each tier
+	PEs       int
+	Watchdog  string // a tier, Best or All
+	Size      int    // bytes of the cases with memory
+	Available uint64 // bytes that programs may have; 0: not known
+	Seed      uint64
+
+	Tiers    []string            // all of them, the best first
+	Progress func(done, all int) // told about failures; nil: nobody looks
+	Program  string              // the name by which oshrun knows Main
+}
+
+// What Watchdog may be beside the name of a tier.
+const (
+	Best = "best"
+	All  = "all"
+)
+
+const (
+	maxSamples = 100000
+	maxPEs     = 1024
+)
+
+// Check refuses what cannot be measured.
+func (o *Options) Check() error {
+	switch {
+	case o.Samples < 1 || o.Samples > maxSamples:
+		return fmt.Errorf("--samples: %d, want 1 to %d failures", o.Samples, maxSamples)
+	case o.PEs < 2 || o.PEs > maxPEs:
+		return fmt.Errorf("-n: %d, want 2 to %d PEs: one fails and the others learn of it", o.PEs, maxPEs)
+	case o.Watchdog != Best && o.Watchdog != All && !slices.Contains(o.Tiers, o.Watchdog):
+		return fmt.Errorf("--watchdog: %q, want %s, %s or %s", o.Watchdog, Best, All, strings.Join(o.Tiers, ", "))
+	case o.Size < 1:
+		return fmt.Errorf("--size: %d, want a size such as 4G", o.Size)
+	}
+	_, err := find(o.Cases)
+	return err
+}
+
+// bench is a measurement under way.
+type bench struct {
+	Options
+	rng   *rand.Rand
+	limit *limit
+}
+
+// Measure injects failures and returns the report. An error is the end of a job
+// that came otherwise than was wanted, and of everything else.
+func Measure(ctx context.Context, o Options) (*Report, error) {
+	if err := o.Check(); err != nil {
+		return nil, err
+	}
+	b := &bench{Options: o, rng: rand.New(rand.NewPCG(o.Seed, 0))}
+	return b.measure(ctx, b.fail)
+}
+
+// injector makes one failure.
+type injector func(ctx context.Context, c Case, tier string) (*trial, error)
+
+func (b *bench) measure(ctx context.Context, fail injector) (*Report, error) {
+	r := &Report{
+		Program: programName, Version: reportVersion, Seed: b.Seed, Size: b.Size,
+		CPUs: runtime.NumCPU(), Load: [2]string{rerun.Load()},
+	}
+	tiers, err := b.tiers(ctx, fail, r)
+	if err != nil {
+		return nil, err
+	}
+	cases, err := find(b.Cases)
+	if err != nil {
+		return nil, err
+	}
+	var todo []*Result
+	for _, c := range cases {
+		why := b.prepare(c)
+		for _, tier := range tiers {
+			res := b.result(c, tier)
+			res.NotHere = why
+			r.Cases = append(r.Cases, res)
+			for range b.Samples {
+				if why == "" {
+					todo = append(todo, res)
+				}
+			}
+		}
+	}
+	if b.limit != nil {
+		defer func() { _ = b.limit.remove() }()
+	}
+	// What changes while this runs changes all of them.
+	b.rng.Shuffle(len(todo), func(i, j int) { todo[i], todo[j] = todo[j], todo[i] })
+	for i, res := range todo {
+		b.progress(i, len(todo))
+		t, err := fail(ctx, res.of, res.Tier)
+		if cause := context.Cause(ctx); cause != nil {
+			return nil, fmt.Errorf("after %d of %d failures: %w", i, len(todo), cause)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("case %s, tier %s: %w", res.Case, res.Tier, err)
+		}
+		res.add(t)
+	}
+	b.progress(len(todo), len(todo))
+	for _, res := range r.Cases {
+		res.conclude()
+	}
+	r.Load[1] = rerun.Load()
+	return r, nil
+}
+
+func (b *bench) progress(done, all int) {
+	if b.Progress != nil {
+		b.Progress(done, all)
+	}
+}
+
+func (b *bench) result(c Case, tier string) *Result {
+	return &Result{Case: c.Name, Nodes: 1, PEs: b.PEs, Tier: tier, of: c}
+}
+
+// tiers finds out which ones can be had, by a failure in each that does not
+// count. That a tier is not there is an error only if it was asked for by name.
+func (b *bench) tiers(ctx context.Context, fail injector, r *Report) (found []string, err error) {
+	asked := b.Tiers
+	if b.Watchdog != Best && b.Watchdog != All {
+		asked = []string{b.Watchdog}
+	}
+	for _, tier := range asked {
+		_, err = fail(ctx, Cases[0], tier)
+		if cause := context.Cause(ctx); cause != nil {
+			return nil, cause
+		}
+		failed, ok := errors.AsType[*rerun.FailedError](err)
+		switch missing := ok && failed.Status == launch.StatusSetUp; {
+		case err == nil:
+			found = append(found, tier)
+			if b.Watchdog == Best {
+				return found, nil
+			}
+		case !missing || len(asked) == 1:
+			return nil, fmt.Errorf("tier %s: %w", tier, err)
+		case b.Watchdog == All:
+			why, _, _ := strings.Cut(strings.TrimPrefix(failed.Said, "oshrun: "), "\n")
+			r.Cases = append(r.Cases, &Result{Case: All, Nodes: 1, PEs: b.PEs, Tier: tier, NotHere: why})
+		}
+	}
+	if len(found) == 0 {
+		return nil, fmt.Errorf("no tier: %w", err)
+	}
+	return found, nil
+}
+
+// prepare says why a case cannot be had on this machine, empty if it can.
+func (b *bench) prepare(c Case) string {
+	switch {
+	case c.memory && b.Available > 0 && uint64(b.Size)+uint64(b.Size)/8 > b.Available:
+		return fmt.Sprintf("%d MiB of memory are available, want %d and an eighth; see --size", b.Available>>20, b.Size>>20)
+	case c.limit:
+		var err error
+		if b.limit, err = newLimit("/"); err != nil {
+			return err.Error()
+		}
+	}
+	return ""
+}
+
+// heap is the heap that a case needs: its own and some for everything else.
+func (b *bench) heap(c Case) string {
+	const rest = 64 << 20
+	if c.Name == "heap" {
+		return strconv.Itoa(b.Size + rest)
+	}
+	return strconv.Itoa(rest)
+}
+
+// pause is a moment at random, so that survivors sleep when it happens, and not
+// always at the same time of their naps.
+func (b *bench) pause() time.Duration {
+	return 5*time.Millisecond + time.Duration(b.rng.Int64N(int64(20*time.Millisecond)))
+}

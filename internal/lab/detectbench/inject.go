@@ -1,0 +1,196 @@
+package detectbench
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/goshmem/goshmem/internal/lab/rerun"
+	"github.com/goshmem/goshmem/internal/launch"
+	"github.com/goshmem/goshmem/internal/xunix"
+)
+
+// scene is a job in which a PE is going to fail.
+type scene struct {
+	*rerun.Run
+	stdin io.WriteCloser
+	lines chan line
+	said  *words
+	pids  []int
+	seen  []*seen
+}
+
+// fail starts a job and makes its last PE fail.
+func (b *bench) fail(parent context.Context, c Case, tier string) (t *trial, err error) {
+	ctx, cancel := context.WithTimeout(parent, 2*patience)
+	defer cancel()
+	j, err := b.start(ctx, c, tier)
+	if err != nil {
+		return nil, err
+	}
+	t = &trial{victim: b.PEs - 1, seen: j.seen, stops: c.stops}
+	if err = j.ready(); err == nil {
+		select { // all are in their calls
+		case <-time.After(b.pause()):
+			err = b.inject(ctx, j, c, t)
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
+	}
+	if err == nil {
+		err = j.survivors(b.PEs - 1)
+	}
+	_ = j.stdin.Close()
+	for range j.lines { // to their end: nobody waits for a reader
+	}
+	ended := j.Ended(j.Wait(), launch.StatusTolerated)
+	if ended != nil && (ctx.Err() == nil || parent.Err() != nil) {
+		return nil, ended
+	}
+	if ended != nil {
+		err = nil // it hung: who has said nothing has missed it
+	}
+	t.said = j.said.at()
+	return t, err
+}
+
+// start starts the job.
+func (b *bench) start(ctx context.Context, c Case, tier string) (*scene, error) {
+	r, err := rerun.New(ctx, "-n", strconv.Itoa(b.PEs), "--recover", "--watchdog", tier, "--heap-size", b.heap(c),
+		"--stdin", strconv.Itoa(b.PEs-1), b.Program, c.Name, strconv.Itoa(b.Size))
+	if err != nil {
+		return nil, err
+	}
+	j := &scene{Run: r, lines: make(chan line), said: &words{heard: make(chan struct{})}, pids: make([]int, b.PEs), seen: make([]*seen, b.PEs)}
+	if j.stdin, err = r.StdinPipe(); err != nil {
+		return nil, err
+	}
+	out, err := r.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	r.Listen(j.said)
+	if err := r.Start(); err != nil {
+		return nil, err
+	}
+	go func() {
+		defer close(j.lines)
+		for in := bufio.NewScanner(out); in.Scan(); {
+			var l line
+			if err := json.Unmarshal(in.Bytes(), &l); err == nil && l.PE >= 0 && l.PE < b.PEs {
+				j.lines <- l
+			}
+		}
+	}()
+	return j, nil
+}
+
+// errEnded is the end of a job before it was due.
+var errEnded = errors.New("the job ended too early")
+
+// ready waits until all PEs are where they should be.
+func (j *scene) ready() error {
+	for left := len(j.pids); left > 0; left-- {
+		l, ok := <-j.lines
+		if !ok {
+			return errEnded
+		}
+		j.pids[l.PE] = l.PID
+	}
+	return nil
+}
+
+// survivors waits for what so many have seen. Who says nothing is missed.
+func (j *scene) survivors(n int) error {
+	for ; n > 0; n-- {
+		l, ok := <-j.lines
+		if !ok {
+			return nil
+		}
+		j.seen[l.PE] = l.Seen
+	}
+	return nil
+}
+
+// inject makes the victim fail.
+func (b *bench) inject(ctx context.Context, j *scene, c Case, t *trial) error {
+	pid := j.pids[t.victim]
+	j.said.listen(pid)
+	if c.limit {
+		if err := b.limit.take(pid); err != nil {
+			return fmt.Errorf("control group: %w", err)
+		}
+	}
+	if c.signal == 0 {
+		return j.ask()
+	}
+	t.injected = xunix.Monotonic()
+	if err := xunix.Kill(pid, c.signal); err != nil {
+		return fmt.Errorf("kill %d: %w", pid, err)
+	}
+	if !c.stops {
+		return nil
+	}
+	select {
+	case <-j.said.heard:
+	case <-time.After(patience / 3):
+	case <-ctx.Done():
+	}
+	if err := xunix.Kill(pid, xunix.SIGCONT); err != nil {
+		return fmt.Errorf("kill %d: %w", pid, err)
+	}
+	return j.ask()
+}
+
+// ask asks the victim to do what its case says.
+func (j *scene) ask() error {
+	_, err := io.WriteString(j.stdin, "go\n")
+	return err
+}
+
+// words hears when oshrun speaks of a process for the first time.
+type words struct {
+	mu    sync.Mutex
+	text  bytes.Buffer
+	of    []byte
+	time  time.Duration
+	heard chan struct{}
+}
+
+// listen waits for words about a process from now on.
+func (w *words) listen(pid int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.of = []byte("(pid " + strconv.Itoa(pid) + ")")
+	w.text.Reset()
+}
+
+// Write implements io.Writer.
+func (w *words) Write(b []byte) (int, error) {
+	now := xunix.Monotonic()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.of == nil || w.time != 0 {
+		return len(b), nil
+	}
+	w.text.Write(b)
+	if bytes.Contains(w.text.Bytes(), w.of) {
+		w.time = now
+		close(w.heard)
+	}
+	return len(b), nil
+}
+
+// at returns when that was, 0 for never.
+func (w *words) at() time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.time
+}

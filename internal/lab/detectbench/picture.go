@@ -1,0 +1,62 @@
+package detectbench
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/goshmem/goshmem/internal/lab/plot"
+	"github.com/goshmem/goshmem/internal/lab/sample"
+)
+
+// paperLimit is what section 5.5 says of process failures: "detection and
+// propagation time is less than 5 milliseconds", on up to 64 nodes.
+const paperLimit = 5
+
+// Picture returns when the last survivor's blocked call returns, by case and tier,
+// beside what the paper has of process failures; for what is no death, when oshrun
+// says it.
+func (r *Report) Picture() *plot.Figure {
+	f := &plot.Figure{
+		Title:  "From the failure of a PE to the last survivor's return",
+		YLabel: "ms, median with least and most", LogY: true,
+	}
+	var tiers []string
+	for _, c := range r.Cases {
+		if c.latency() == nil {
+			continue
+		}
+		if !slices.Contains(f.Names, c.Case) {
+			f.Names = append(f.Names, c.Case)
+		}
+		if !slices.Contains(tiers, c.Tier) {
+			tiers = append(tiers, c.Tier)
+		}
+	}
+	for i, tier := range tiers {
+		s := plot.Series{Name: tier, Style: plot.Published}
+		for _, c := range r.Cases {
+			l := c.latency()
+			if l == nil || c.Tier != tier {
+				continue
+			}
+			s.X = append(s.X, plot.Beside(float64(slices.Index(f.Names, c.Case)), i, len(tiers)))
+			s.Y, s.Low, s.High = append(s.Y, l.P50), append(s.Low, l.Min), append(s.High, l.Max)
+		}
+		f.Series = append(f.Series, s)
+	}
+	if n := len(f.Names); n > 0 {
+		f.Series = append(f.Series, plot.Series{
+			Name: fmt.Sprintf("paper: below %d ms, 64 nodes", paperLimit), Style: plot.Dashed,
+			X: []float64{-0.5, float64(n) - 0.5}, Y: []float64{paperLimit, paperLimit},
+		})
+	}
+	return f
+}
+
+// latency is what is drawn of a result.
+func (r *Result) latency() *sample.Spread {
+	if r.of.stops {
+		return r.Said
+	}
+	return r.Last
+}

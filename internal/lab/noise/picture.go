@@ -1,0 +1,78 @@
+package noise
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/goshmem/goshmem/internal/lab/plot"
+)
+
+// mostNames is how many names fit below a figure.
+const mostNames = 12
+
+// Picture returns the overhead with its interval over the band of natural
+// variability: over the sizes of one test, or by name, where many rows of several
+// tests are drawn as one a test.
+func (r *Report) Picture() *plot.Figure {
+	f := &plot.Figure{
+		Title:  fmt.Sprintf("Overhead of failure detection (%s): %s, %d PEs", r.Watchdog, strings.Join(r.Program, " "), r.PEs),
+		YLabel: "overhead, % of the mean without",
+	}
+	if r.Control != nil { // what is drawn is the hog
+		f.Title = fmt.Sprintf("Control: %s with a hog of %.1f %% of a core, %d PEs", strings.Join(r.Program, " "), r.Control.Percent, r.PEs)
+	}
+	rows := r.counted()
+	if sized(rows) {
+		f.XLabel, f.LogX = "bytes", true
+	} else {
+		if len(r.Rows) <= mostNames {
+			rows = r.Rows
+		} else {
+			rows = byTest(rows)
+		}
+		for _, row := range rows {
+			f.Names = append(f.Names, row.Name)
+		}
+	}
+	band := plot.Series{Name: "natural variability, mean ± σ without", Style: plot.Band}
+	points := plot.Series{Name: "with detection, 95 % interval"}
+	for i, row := range rows {
+		x := float64(i)
+		if f.LogX {
+			x = float64(row.Bytes)
+		}
+		band.X, band.Y = append(band.X, x), append(band.Y, 0)
+		band.Low, band.High = append(band.Low, -row.Band), append(band.High, row.Band)
+		points.X, points.Y = append(points.X, x), append(points.Y, row.Overhead)
+		points.Low, points.High = append(points.Low, row.Low), append(points.High, row.High)
+	}
+	if !f.LogX {
+		points.Style = plot.Published // marks alone: a line between names means nothing
+	}
+	f.Series = []plot.Series{band, points}
+	return f
+}
+
+// sized says whether rows are sizes of one test.
+func sized(rows []Row) bool {
+	for _, row := range rows {
+		if row.Bytes == 0 || row.Test != rows[0].Test {
+			return false
+		}
+	}
+	return len(rows) > 1
+}
+
+// byTest combines the rows of each test.
+func byTest(rows []Row) []Row {
+	var tests []Row
+	for len(rows) > 0 {
+		n := 1
+		for n < len(rows) && rows[n].Test == rows[0].Test {
+			n++
+		}
+		tests = append(tests, combine(rows[0].Test, rows[:n]))
+		rows = rows[n:]
+	}
+	return tests
+}

@@ -1,0 +1,166 @@
+package noise
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"runtime"
+	"slices"
+	"time"
+
+	"github.com/goshmem/goshmem/internal/lab/rerun"
+	"github.com/goshmem/goshmem/internal/lab/sample"
+)
+
+// Report is what --json writes.
+type Report struct {
+	Program  []string  `json:"program"`
+	PEs      int       `json:"pes"`
+	Samples  int       `json:"samples"` // pairs of runs
+	Warmup   int       `json:"warmup"`
+	Seed     uint64    `json:"seed"`
+	Watchdog string    `json:"watchdog"` // of the runs with detection: best, or the tier that was asked for
+	CPUs     int       `json:"cpus"`
+	Load     [2]string `json:"load"`    // of the machine over 1, 5 and 15 minutes, before and after
+	Control  *Control  `json:"control"` // null without --control
+	Rows     []Row     `json:"rows"`
+	All      Row       `json:"all"` // the mean of the rows in each pair, without wall where others are measured
+}
+
+// Control is the hog that had to be found.
+type Control struct {
+	Percent float64 `json:"percent_of_core"` // that it took
+	Found   bool    `json:"found"`
+
+	processor, wall time.Duration
+}
+
+// Row is a figure, without and with detection. Percentages are of the mean
+// without.
+type Row struct {
+	Name       string  `json:"name"`
+	Test       string  `json:"test"`
+	Bytes      int     `json:"bytes,omitempty"`
+	Unit       string  `json:"unit,omitempty"`
+	Off        *Side   `json:"off,omitempty"`
+	On         *Side   `json:"on,omitempty"`
+	Overhead   float64 `json:"overhead_percent"`
+	Band       float64 `json:"band_percent"` // one standard deviation without detection, to either side
+	Low        float64 `json:"low_percent"`  // of the interval of the overhead, 95 % confidence
+	High       float64 `json:"high_percent"`
+	Detectable float64 `json:"detectable_percent"` // the smallest effect that would have been found
+
+	aside     bool
+	off, diff []float64 // of each pair: relative to the mean without detection
+}
+
+// Side is the runs with or without detection.
+type Side struct {
+	Mean      float64   `json:"mean"`
+	Deviation float64   `json:"deviation"`
+	Samples   []float64 `json:"samples"`
+}
+
+func sideOf(x []float64) *Side {
+	return &Side{Mean: sample.Mean(x), Deviation: sample.Deviation(x), Samples: x}
+}
+
+func newReport(o *Options) *Report {
+	r := &Report{
+		Program: o.Program, PEs: o.PEs, Samples: o.Samples, Warmup: o.Warmup, Seed: o.Seed,
+		Watchdog: o.Watchdog, CPUs: runtime.NumCPU(), Load: [2]string{rerun.Load()},
+	}
+	if r.Watchdog == "" {
+		r.Watchdog = "best"
+	}
+	if o.Control {
+		r.Control = &Control{}
+	}
+	return r
+}
+
+// evaluate makes the rows of the figures of all pairs.
+func (r *Report) evaluate(offs, ons [][]Figure) error {
+	r.Load[1] = rerun.Load()
+	for i, f := range offs[0] {
+		var x, y []float64
+		for p := range offs {
+			for _, side := range [][]Figure{offs[p], ons[p]} {
+				if len(side) != len(offs[0]) || side[i].Name != f.Name {
+					return errors.New("the runs have not measured the same things")
+				}
+			}
+			x, y = append(x, offs[p][i].Value), append(y, ons[p][i].Value)
+		}
+		row := Row{Name: f.Name, Test: f.Test, Bytes: f.Bytes, Unit: f.Unit, Off: sideOf(x), On: sideOf(y), aside: f.aside}
+		if !(row.Off.Mean > 0) || math.IsInf(row.Off.Mean+row.On.Mean, 0) {
+			return fmt.Errorf("%s: mean %v %s without detection, want a positive figure", f.Name, row.Off.Mean, f.Unit)
+		}
+		for p := range x {
+			row.off = append(row.off, x[p]/row.Off.Mean)
+			row.diff = append(row.diff, (y[p]-x[p])/row.Off.Mean)
+		}
+		row.conclude()
+		r.Rows = append(r.Rows, row)
+	}
+	r.All = combine("all", r.counted())
+	if r.Control != nil {
+		r.Control.Found = r.All.Low > 0
+	}
+	return nil
+}
+
+// conclude says what the pairs of a row tell: equation (1) of section 5.3, the
+// band of one standard deviation, and how sure that is.
+func (row *Row) conclude() {
+	e := sample.Paired(row.diff)
+	row.Overhead, row.Low, row.High, row.Detectable = 100*e.Mean, 100*e.Low, 100*e.High, 100*e.Detectable
+	row.Band = 100 * sample.Deviation(row.off)
+}
+
+// counted are the rows that are part of the mean of all.
+func (r *Report) counted() []Row {
+	return slices.DeleteFunc(slices.Clone(r.Rows), func(row Row) bool { return row.aside })
+}
+
+// combine is the row of the mean of rows in each pair: one statement instead of
+// one for each row, of which some would be wrong by chance.
+func combine(name string, rows []Row) Row {
+	all := Row{Name: name, Test: name}
+	for p := range rows[0].off {
+		var off, diff float64
+		for _, row := range rows {
+			off += row.off[p]
+			diff += row.diff[p]
+		}
+		all.off = append(all.off, off/float64(len(rows)))
+		all.diff = append(all.diff, diff/float64(len(rows)))
+	}
+	all.conclude()
+	return all
+}
+
+// Inside says whether the overhead is within the band of natural variability.
+func (row *Row) Inside() bool { return math.Abs(row.Overhead) <= row.Band }
+
+// Verdict says in words what came out. Whatever that is, it says how small an
+// effect could have been seen.
+func (r *Report) Verdict() []string {
+	where := "outside"
+	if r.All.Inside() {
+		where = "within"
+	}
+	lines := []string{
+		fmt.Sprintf("overhead %+.2f %%, %s the band of natural variability of %.2f %%; 95 %% interval %+.2f to %+.2f %%",
+			r.All.Overhead, where, r.All.Band, r.All.Low, r.All.High),
+		fmt.Sprintf("smallest effect that these samples would have shown: %.2f %% (95 %% confidence, 80 %% power)", r.All.Detectable),
+	}
+	switch c := r.Control; {
+	case c == nil:
+	case c.Found:
+		lines = append(lines, fmt.Sprintf("control: the hog, which took %.1f %% of a core, was found", c.Percent))
+	default:
+		lines = append(lines, fmt.Sprintf("control: the hog, which took %.1f %% of a core, was NOT found: these samples cannot show that detection is quiet; take more, or a quieter machine", c.Percent))
+	}
+	return lines
+}
