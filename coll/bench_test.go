@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/goshmem/goshmem/coll"
-	"github.com/goshmem/goshmem/rma"
+	"github.com/goshmem/goshmem/internal/wait"
 	"github.com/goshmem/goshmem/symheap/layout"
 )
 
@@ -40,7 +40,7 @@ func BenchmarkTogether(b *testing.B) {
 
 func together(b *testing.B, tolerant bool, call func(ctx context.Context, tm *coll.Team) error) {
 	b.Helper()
-	nd := newNodeOf(b, 2, 4<<20, rma.Policy{Polls: 2000, Yields: 20, First: time.Millisecond, Most: time.Millisecond})
+	nd := newNodeOf(b, 2, 4<<20, wait.Policy{Polls: 2000, Yields: 20, First: time.Millisecond, Most: time.Millisecond})
 	best := math.Inf(1)
 	var wg sync.WaitGroup
 	for me := range 2 {

@@ -15,7 +15,7 @@ import (
 
 	"github.com/goshmem/goshmem/coll"
 	"github.com/goshmem/goshmem/failure"
-	"github.com/goshmem/goshmem/rma"
+	"github.com/goshmem/goshmem/internal/wait"
 	"github.com/goshmem/goshmem/symheap"
 	"github.com/goshmem/goshmem/symheap/layout"
 )
@@ -23,7 +23,7 @@ import (
 // node is the segments of n PEs mapped once; goroutines stand for the PEs.
 type node struct {
 	m        *symheap.Map
-	waiters  []*rma.Waiter
+	waiters  []*wait.Waiter
 	page     *failure.Page
 	failures *failure.View
 }
@@ -34,20 +34,20 @@ type node struct {
 //
 // Nobody yields first: the kernel would give the processor to another package's tests for
 // milliseconds, thousands of times. The tests of package shmem yield, as programs do.
-var early = rma.Policy{Polls: 20, First: time.Hour, Most: time.Hour}
+var early = wait.Policy{Polls: 20, First: time.Hour, Most: time.Hour}
 
 func newNode(t *testing.T, n int) *node {
 	t.Helper()
 	return newNodeWith(t, n, early)
 }
 
-func newNodeWith(t *testing.T, n int, p rma.Policy) *node {
+func newNodeWith(t *testing.T, n int, p wait.Policy) *node {
 	t.Helper()
 	return newNodeOf(t, n, 1<<20, p)
 }
 
 // newNodeOf is newNodeWith for heaps of a size.
-func newNodeOf(t testing.TB, n int, heap uint64, p rma.Policy) *node {
+func newNodeOf(t testing.TB, n int, heap uint64, p wait.Policy) *node {
 	t.Helper()
 	files := segments(t, n, heap)
 	page, err := failure.Create([16]byte{}, n)
@@ -76,7 +76,7 @@ func segments(t testing.TB, n int, heap uint64) (files []*os.File) {
 }
 
 // mapped maps the segments of all PEs, as one process does.
-func mapped(t testing.TB, files []*os.File, page *failure.Page, p rma.Policy) *node {
+func mapped(t testing.TB, files []*os.File, page *failure.Page, p wait.Policy) *node {
 	t.Helper()
 	nd := &node{page: page}
 	st, err := files[0].Stat()
@@ -93,7 +93,7 @@ func mapped(t testing.TB, files []*os.File, page *failure.Page, p rma.Policy) *n
 		if err := nd.m.Attach(pe, uint32(pe), int(f.Fd())); err != nil {
 			t.Fatal(err)
 		}
-		w := rma.NewWaiter(&nd.m.Control(pe).Bell, p)
+		w := wait.NewWaiter(&nd.m.Control(pe).Bell, p)
 		w.Watch(nd.failures)
 		nd.waiters = append(nd.waiters, w)
 	}
@@ -327,7 +327,7 @@ func TestSame(t *testing.T) {
 // A collective that is canceled breaks the team for this member; one in two
 // goroutines at once is refused.
 func TestBrokenAndConcurrent(t *testing.T) {
-	nd := newNodeWith(t, 2, rma.PolicyFor(2, 1))
+	nd := newNodeWith(t, 2, wait.PolicyFor(2, 1))
 	tm, err := coll.New(coll.Config{Map: nd.m, Waiter: nd.waiters[0], Members: []int{0, 1}, ID: 1})
 	if err != nil {
 		t.Fatal(err)
@@ -508,7 +508,7 @@ func TestRejoinEarly(t *testing.T) {
 
 // Members that had left the team where they did not agree on where they are are in step again.
 func TestRejoinInStep(t *testing.T) {
-	nd := newNodeWith(t, 3, rma.PolicyFor(3, 1))
+	nd := newNodeWith(t, 3, wait.PolicyFor(3, 1))
 	alone := make(chan struct{})
 	nd.each(t, 2, []int{0, 1, 2}, func(me int, tm *coll.Team) error {
 		if me == 0 {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/goshmem/goshmem/coll"
 	"github.com/goshmem/goshmem/failure"
+	"github.com/goshmem/goshmem/internal/wait"
 	"github.com/goshmem/goshmem/rma"
 	"github.com/goshmem/goshmem/symheap/layout"
 )
@@ -323,9 +324,9 @@ func (r *run) Ring(b *layout.Bell) {
 	}
 }
 
-// Wait returns as rma.Waiter.Wait does. It arms the bell, by which all stores become seen
+// Wait returns as wait.Waiter.Wait does. It arms the bell, by which all stores become seen
 // (membarrier), looks at the word, the context and the failure page, and sleeps.
-func (r *run) Wait(ctx context.Context, c rma.Cond) (uint64, error) {
+func (r *run) Wait(ctx context.Context, c wait.Cond) (uint64, error) {
 	for m := r.mine(); ; {
 		for _, o := range r.members {
 			if o == m || !r.locked {
@@ -339,7 +340,7 @@ func (r *run) Wait(ctx context.Context, c rma.Cond) (uint64, error) {
 		case ctx.Err() != nil:
 			return x, ctx.Err()
 		case r.epoch > c.Seen:
-			return x, rma.ErrFailure
+			return x, wait.ErrFailure
 		}
 		m.asleep = true
 		r.leave(m)

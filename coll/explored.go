@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/goshmem/goshmem/failure"
+	"github.com/goshmem/goshmem/internal/wait"
 	"github.com/goshmem/goshmem/rma"
 	"github.com/goshmem/goshmem/symheap/layout"
 )
@@ -19,15 +20,15 @@ import (
 // Explorer runs members of teams one at a time. Each of its methods may stop the caller and
 // let others run, or end the caller as a death does.
 type Explorer interface {
-	Point()                                               // before the caller accesses memory
-	Barrier()                                             // what the caller has stored is seen by all
-	Release(p *uint64, v uint64)                          // a store that may be seen later
-	Load(p *uint64) uint64                                // sees what the caller has stored
-	Ring(b *layout.Bell)                                  // wakes a sleeper
-	Epoch() uint64                                        // as failure.View.Epoch
-	Dead(pe int) bool                                     // as failure.View.Dead
-	Failure(pe int) (failure.Failure, bool)               // as failure.View.Failure
-	Wait(ctx context.Context, c rma.Cond) (uint64, error) // as rma.Waiter.Wait
+	Point()                                                // before the caller accesses memory
+	Barrier()                                              // what the caller has stored is seen by all
+	Release(p *uint64, v uint64)                           // a store that may be seen later
+	Load(p *uint64) uint64                                 // sees what the caller has stored
+	Ring(b *layout.Bell)                                   // wakes a sleeper
+	Epoch() uint64                                         // as failure.View.Epoch
+	Dead(pe int) bool                                      // as failure.View.Dead
+	Failure(pe int) (failure.Failure, bool)                // as failure.View.Failure
+	Wait(ctx context.Context, c wait.Cond) (uint64, error) // as wait.Waiter.Wait
 }
 
 // Explored takes part in the accesses of this package, nil: nobody does.
@@ -93,7 +94,7 @@ func exploredRing(b *layout.Bell) {
 	Explored.Ring(b)
 }
 
-func exploredWait(w *rma.Waiter, c *rma.Cond, ctx context.Context) (uint64, error) { //nolint:revive // as rma.Waiter.Wait
+func exploredWait(w *wait.Waiter, c *wait.Cond, ctx context.Context) (uint64, error) { //nolint:revive // as wait.Waiter.Wait
 	if Explored == nil {
 		return w.Wait(c, ctx)
 	}

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/goshmem/goshmem/coll"
-	"github.com/goshmem/goshmem/rma"
+	"github.com/goshmem/goshmem/internal/wait"
 )
 
 // A number of a group is greater than all that its members have had with the id, also if
@@ -98,7 +98,7 @@ func (m meddling) Err() error { return m.look() }
 // The id of a group that came to nothing is free only when nobody writes into its words
 // any more: here one gives up in the midst of a Split that fails.
 func TestFailedClaimIsHeld(t *testing.T) {
-	nd := newNodeWith(t, 3, rma.PolicyFor(3, 1))
+	nd := newNodeWith(t, 3, wait.PolicyFor(3, 1))
 	const id = 3
 	held, looked := make(chan struct{}), make(chan struct{})
 	given := func(pe int) uint64 { return atomic.LoadUint64(&nd.m.Control(pe).Teams[id].Used) }
@@ -145,7 +145,7 @@ func TestFailedClaimIsHeld(t *testing.T) {
 // Who gives a Split up frees the id only when no other member can claim it any more: one that
 // is slow would write into the words of another group.
 func TestSlowClaim(t *testing.T) {
-	nd := newNodeWith(t, 3, rma.PolicyFor(3, 1))
+	nd := newNodeWith(t, 3, wait.PolicyFor(3, 1))
 	waits, others, slow := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	claimed := func(pe int) bool {
 		for id := range nd.m.Control(pe).Teams {

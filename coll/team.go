@@ -83,6 +83,7 @@ import (
 
 	"github.com/goshmem/goshmem/coll/board"
 	"github.com/goshmem/goshmem/failure"
+	"github.com/goshmem/goshmem/internal/wait"
 	"github.com/goshmem/goshmem/rma"
 	"github.com/goshmem/goshmem/symheap"
 	"github.com/goshmem/goshmem/symheap/layout"
@@ -149,7 +150,7 @@ type Team struct {
 	small   int               // bytes up to which a contribution goes through slots
 	crowded bool              // members take turns on the processors
 	tiny    int               // and up to which it goes beside the arrival word; -1: none does
-	w       *rma.Waiter
+	w       *wait.Waiter
 	// failures says who is dead; gone has those who were at epoch seen, nil if nobody
 	// was.
 	failures *failure.View
@@ -179,7 +180,7 @@ type Team struct {
 // Config describes a group to New.
 type Config struct {
 	Map     *symheap.Map
-	Waiter  *rma.Waiter
+	Waiter  *wait.Waiter
 	Members []int // indices of segments in Map, which are numbers of PEs, in the order of the group
 	// Failures says which PEs have died; nil: nobody would. The Waiter watches it.
 	Failures *failure.View

@@ -8,7 +8,7 @@ import (
 	"unsafe"
 
 	"github.com/goshmem/goshmem/coll/board"
-	"github.com/goshmem/goshmem/rma"
+	"github.com/goshmem/goshmem/internal/wait"
 )
 
 // missing says whether a dead member has not entered step seq. Its word is looked
@@ -61,7 +61,7 @@ func (t *Team) wait(ctx context.Context, i int, seq uint64) (uint64, error) {
 		if err == nil {
 			return v, nil
 		}
-		if !errors.Is(err, rma.ErrFailure) {
+		if !errors.Is(err, wait.ErrFailure) {
 			return v, late(i, err)
 		}
 		seen = t.failures.Epoch() // before the looks at the members
@@ -85,7 +85,7 @@ func late(i int, err error) error {
 // The condition is not copied: the loads of a copy take what two stores have written, and so
 // wait until all stores before them have got their lines.
 func (t *Team) waitBehind(ctx context.Context, i int, word *uint64, seq, seen uint64) (uint64, error) {
-	return t.w.Wait(&rma.Cond{Addr: unsafe.Pointer(word), Val: seq, Width: 8, Cmp: rma.GE, Seen: seen, Peer: int32(t.pes[i]) + 1}, ctx)
+	return t.w.Wait(&wait.Cond{Addr: unsafe.Pointer(word), Val: seq, Width: 8, Cmp: wait.GE, Seen: seen, Peer: int32(t.pes[i]) + 1}, ctx)
 }
 
 // settle returns when member i has entered step seq, by the word given, with the
@@ -99,7 +99,7 @@ func (t *Team) settle(ctx context.Context, i int, word *uint64, seq uint64) (v u
 		case board.News:
 			w.Heard(t.gone != nil && t.gone[i])
 		case board.Sleep:
-			if _, err = t.waitBehind(ctx, i, word, seq, t.seen); errors.Is(err, rma.ErrFailure) {
+			if _, err = t.waitBehind(ctx, i, word, seq, t.seen); errors.Is(err, wait.ErrFailure) {
 				t.look()
 			} else if err != nil {
 				return 0, late(i, err)

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/goshmem/goshmem/coll"
-	"github.com/goshmem/goshmem/rma"
+	"github.com/goshmem/goshmem/internal/wait"
 	"github.com/goshmem/goshmem/symheap/layout"
 )
 
@@ -202,11 +202,11 @@ type flusher struct {
 
 // Poll makes progress. The wait is over when there is nothing left, or when it turns out that the
 // ranks cannot meet.
-func (f *flusher) Poll() rma.Look {
+func (f *flusher) Poll() wait.Look {
 	e, g := f.e, f.comm.g
 	moved := e.serve()
 	if e.waiting.Load() == 0 || !f.alone && g.t.Deserted() {
-		return rma.Over
+		return wait.Over
 	}
 	e.mu.Lock()
 	defer e.unlock()
@@ -219,11 +219,11 @@ func (f *flusher) Poll() rma.Look {
 	}
 	switch {
 	case len(e.stuck) == 0:
-		return rma.Over
+		return wait.Over
 	case moved:
-		return rma.Moved
+		return wait.Moved
 	default:
-		return rma.Nothing
+		return wait.Nothing
 	}
 }
 
@@ -233,15 +233,15 @@ func (f *flusher) Poll() rma.Look {
 type landing World
 
 // Poll makes progress. The wait is over when no message is being copied.
-func (w *landing) Poll() rma.Look {
+func (w *landing) Poll() wait.Look {
 	moved := w.e.serve()
 	switch {
 	case w.e.copying.Load() == 0:
-		return rma.Over
+		return wait.Over
 	case moved:
-		return rma.Moved
+		return wait.Moved
 	default:
-		return rma.Nothing
+		return wait.Nothing
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"unsafe"
 
 	"github.com/goshmem/goshmem/internal/job"
+	"github.com/goshmem/goshmem/internal/wait"
 	"github.com/goshmem/goshmem/mpi/match"
 	"github.com/goshmem/goshmem/rma"
 	"github.com/goshmem/goshmem/symheap"
@@ -20,7 +21,7 @@ const (
 )
 
 // engine moves the messages of a process. It does so inside of calls of this package
-// and of all waits of the process (rma.Waiter.Serve), on the goroutine that calls.
+// and of all waits of the process (wait.Waiter.Serve), on the goroutine that calls.
 type engine struct {
 	*wires
 	job      *job.Job
@@ -32,7 +33,7 @@ type engine struct {
 
 	// mu guards what follows, the lanes and the queues of communicators. Nobody
 	// waits for another process while holding it.
-	mu       rma.Lock
+	mu       wait.Lock
 	groups   map[uint32]*group // communicators of this process, by their numbers
 	early    map[uint32]*queue // of communicators that others have made already
 	latest   *group            // that was asked for last

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"unsafe"
 
+	"github.com/goshmem/goshmem/internal/wait"
 	"github.com/goshmem/goshmem/mpi/match"
 	"github.com/goshmem/goshmem/rma"
 )
@@ -190,26 +191,26 @@ func (r *request) alarmed() bool {
 }
 
 // Poll makes progress. The wait is over when the request is done, or alarmed.
-func (r *request) Poll() rma.Look {
+func (r *request) Poll() wait.Look {
 	if r.isDone() {
-		return rma.Over
+		return wait.Over
 	}
-	look := rma.Nothing
+	look := wait.Nothing
 	if e := r.g.e; e.stirring() {
 		e.mu.Lock()
 		if r.progress() {
-			look = rma.Moved
+			look = wait.Moved
 		}
 		e.unlock()
 		if r.isDone() {
-			return rma.Over
+			return wait.Over
 		}
 	}
 	if r.polls++; r.polls%patience == 0 {
 		r.g.e.deserted(r)
 	}
 	if r.isDone() || r.alarmed() {
-		return rma.Over
+		return wait.Over
 	}
 	return look
 }
@@ -231,14 +232,14 @@ func (r *request) progress() (did bool) {
 	return did
 }
 
-// Awaits says whom the request waits for: see rma.Waiter.Awaited.
+// Awaits says whom the request waits for: see wait.Waiter.Awaited.
 func (r *request) Awaits() int { return int(r.from) }
 
 // await returns when the request is done, or why it is not: then it goes on.
 func (r *request) await(ctx context.Context) error {
 	for !r.isDone() {
 		if err := r.g.e.job.Waiter.WaitPoll(r, ctx); err != nil {
-			if errors.Is(err, rma.ErrClosed) {
+			if errors.Is(err, wait.ErrClosed) {
 				return usage(r.op, ErrFinalized, "Finalize was called meanwhile")
 			}
 			return fmt.Errorf("mpi.%s: waiting for %s: %w", r.op, r.awaited(), err)
@@ -433,7 +434,7 @@ func (q Request) Test() (s Status, done bool, err error) {
 		return s, over, err
 	}
 	q.r.g.e.job.Waiter.Beat()
-	if q.r.Poll() != rma.Over {
+	if q.r.Poll() != wait.Over {
 		q.giveBack()
 		return empty, false, nil
 	}

@@ -17,6 +17,8 @@ type World struct {
 	e    *engine
 	comm *Comm
 	refs int // nested Inits
+	// stopServing ends the progress that waits of this process make for the engine.
+	stopServing func()
 }
 
 var (
@@ -53,7 +55,9 @@ func Init() (*World, error) {
 		err = initError(j.DeclareModel(ctx, client.Model{Programming: "MPI", Library: "goshmem", Version: version.String(), Threads: "goroutines"}))
 	}
 	if err != nil {
-		j.Waiter.Serve(nil)
+		if w != nil {
+			w.stopServing()
+		}
 		return nil, errors.Join(err, j.Release(ctx))
 	}
 	current = w
@@ -75,13 +79,14 @@ func newWorld(ctx context.Context, j *job.Job) (*World, error) {
 		return nil, initError(err)
 	}
 	e := newEngine(j)
-	j.Waiter.Serve(e.serve)
+	stopServing := j.Waiter.Serve(e.serve)
 	g, err := e.newGroup(ctx, t)
 	if err != nil {
+		stopServing()
 		t.Leave()
 		return nil, (&group{e: e, t: t, pes: members}).fail("Init", err)
 	}
-	return &World{e: e, comm: &Comm{g: g}, refs: 1}, nil
+	return &World{e: e, comm: &Comm{g: g}, refs: 1, stopServing: stopServing}, nil
 }
 
 // initError gives an error of set-up its public form.
@@ -197,7 +202,7 @@ func (w *World) Finalize() error {
 		return nil
 	}
 	current = nil
-	e.job.Waiter.Serve(nil)
+	w.stopServing()
 	g.t.Leave()
 	if err := e.job.Release(ctx); err != nil {
 		return fmt.Errorf("mpi.Finalize: %w", err)

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/goshmem/goshmem/rma"
+	"github.com/goshmem/goshmem/internal/wait"
 )
 
 // Lock is a mutual exclusion of PEs: at most one of the job holds it. Those that wait
@@ -202,7 +202,7 @@ func inherited(h *heap, op string, died int) error {
 
 // lockError returns the error of a wait for a lock that has ended with err.
 func lockError(op string, err error) error {
-	if errors.Is(err, rma.ErrClosed) {
+	if errors.Is(err, wait.ErrClosed) {
 		return usage(op, ErrFinalized, "waiting for the lock: finalized meanwhile")
 	}
 	return fmt.Errorf("shmem.%s: waiting for the lock: %w", op, err)

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"unsafe"
 
-	"github.com/goshmem/goshmem/rma"
+	"github.com/goshmem/goshmem/internal/wait"
 )
 
 // The queue of a lock is explored: a few PEs take it, give up waiting, and release it;
@@ -337,7 +337,7 @@ func (x *explorer) perform(s modelState, pe int) bool {
 		case g != a.from:
 			x.resume(s, pe, result{v: g})
 		case s.epoch > a.to:
-			x.resume(s, pe, result{v: g, err: rma.ErrFailure})
+			x.resume(s, pe, result{v: g, err: wait.ErrFailure})
 		default:
 			return false
 		}

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"unsafe"
 
+	"github.com/goshmem/goshmem/internal/wait"
 	"github.com/goshmem/goshmem/rma"
 )
 
@@ -96,8 +97,8 @@ func (m *lockMemory) wait(g, seen uint64) (uint64, error) {
 		return m.model.wait(g, seen)
 	}
 	at := unsafe.Pointer(lockWord(m.own, lockGrant))
-	x, err := m.c.h.job.Waiter.Wait(&rma.Cond{Addr: at, Val: g, Seen: seen, Width: 8, Cmp: rma.NE, Peer: rma.AwaitsLock}, m.c.ctx)
-	if errors.Is(err, rma.ErrFailure) {
+	x, err := m.c.h.job.Waiter.Wait(&wait.Cond{Addr: at, Val: g, Seen: seen, Width: 8, Cmp: wait.NE, Peer: wait.AwaitsLock}, m.c.ctx)
+	if errors.Is(err, wait.ErrFailure) {
 		m.c.h.notice()
 	}
 	return x, err

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"math/bits"
 
-	"github.com/goshmem/goshmem/rma"
+	"github.com/goshmem/goshmem/internal/wait"
 )
 
 // The queue of a lock is a ring of slots on the lock's home PE. Who comes takes the
@@ -95,7 +95,7 @@ type lockModel interface {
 	grantOf(pe int) *uint64
 	dead(pe int) bool
 	epoch() uint64                                 // of the failures that dead knows
-	wait(g, seen uint64) (grant uint64, err error) // as rma.Waiter.Wait, until this PE's grant is not g
+	wait(g, seen uint64) (grant uint64, err error) // as wait.Waiter.Wait, until this PE's grant is not g
 	ring(pe int)
 }
 
@@ -211,7 +211,7 @@ func (q *lockQueue) wait(t uint64) (died int, err error) {
 		switch {
 		case err == nil && filled(g, t):
 			return peOf(g), nil
-		case err != nil && !errors.Is(err, rma.ErrFailure):
+		case err != nil && !errors.Is(err, wait.ErrFailure):
 			return -1, err
 		}
 	}

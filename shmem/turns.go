@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"unsafe"
 
+	"github.com/goshmem/goshmem/internal/wait"
 	"github.com/goshmem/goshmem/rma"
 )
 
@@ -50,7 +51,7 @@ const golden = 0x9e3779b97f4a7c15
 // takeTurn sets where a call begins to look at a set that has elements. A call with room for
 // several indices and for all elements returns all that satisfy the comparison, and so has no
 // turn.
-func (h *heap) takeTurn(s *rma.Set, f form, room int) turn {
+func (h *heap) takeTurn(s *wait.Set, f form, room int) turn {
 	if room >= s.N && room > 1 {
 		return turn{}
 	}
@@ -82,7 +83,7 @@ func (t turn) keep(i int) {
 }
 
 // hash returns the kind of a call. Its high half is not 0.
-func (t *turns) hash(s *rma.Set, how uint64) uint64 {
+func (t *turns) hash(s *wait.Set, how uint64) uint64 {
 	k := t.seed ^ how*golden
 	k = stir(k ^ uint64(uintptr(s.Addr)))
 	k = stir(k ^ uint64(s.N)<<16 ^ uint64(s.Width)<<8 ^ uint64(s.Cmp))

@@ -1,6 +1,6 @@
 package shmem
 
-import "github.com/goshmem/goshmem/rma"
+import "github.com/goshmem/goshmem/internal/wait"
 
 // AMO has the element types of atomic memory operations.
 type AMO interface {
@@ -41,12 +41,12 @@ type Cmp uint8
 //
 // Source: SHMEM_CMP_EQ, SHMEM_CMP_NE, SHMEM_CMP_GT, SHMEM_CMP_GE, SHMEM_CMP_LT, SHMEM_CMP_LE.
 const (
-	EQ = Cmp(rma.EQ)
-	NE = Cmp(rma.NE)
-	GT = Cmp(rma.GT)
-	GE = Cmp(rma.GE)
-	LT = Cmp(rma.LT)
-	LE = Cmp(rma.LE)
+	EQ = Cmp(wait.EQ)
+	NE = Cmp(wait.NE)
+	GT = Cmp(wait.GT)
+	GE = Cmp(wait.GE)
+	LT = Cmp(wait.LT)
+	LE = Cmp(wait.LE)
 )
 
 // String returns the operator that the comparison stands for.

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"unsafe"
 
-	"github.com/goshmem/goshmem/rma"
+	"github.com/goshmem/goshmem/internal/wait"
 )
 
 // WaitUntil returns when the first element of x on this PE compares with v as
@@ -52,14 +52,14 @@ func waitUntil[T Waiter](c *Ctx, op string, x Sym[T], cmp Cmp, v T) (got T, err 
 	for {
 		cond.Seen = c.h.acked.Load()
 		last, err = c.h.job.Waiter.Wait(&cond, c.ctx)
-		if !errors.Is(err, rma.ErrFailure) {
+		if !errors.Is(err, wait.ErrFailure) {
 			break
 		}
 		if err := c.h.bereaved(op); err != nil {
 			return T(last), err
 		}
 	}
-	if errors.Is(err, rma.ErrClosed) {
+	if errors.Is(err, wait.ErrClosed) {
 		return T(last), usage(op, ErrFinalized, "waiting for an element that is %d to be %s %d: finalized meanwhile", T(last), cmp, v)
 	}
 	if err != nil {
@@ -90,10 +90,10 @@ func checkWait[T Waiter](c *Ctx, op string, x Sym[T], cmp Cmp) error {
 }
 
 // condition describes a comparison to package rma.
-func condition[T Waiter](_ Sym[T], cmp Cmp, v T) rma.Cond {
+func condition[T Waiter](_ Sym[T], cmp Cmp, v T) wait.Cond {
 	var zero T
-	return rma.Cond{
-		Val: uint64(v), Width: uint8(unsafe.Sizeof(zero)), Signed: zero-1 < zero, Cmp: rma.Cmp(cmp),
+	return wait.Cond{
+		Val: uint64(v), Width: uint8(unsafe.Sizeof(zero)), Signed: zero-1 < zero, Cmp: wait.Cmp(cmp),
 	}
 }
 

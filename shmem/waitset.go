@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"unsafe"
 
-	"github.com/goshmem/goshmem/rma"
+	"github.com/goshmem/goshmem/internal/wait"
 )
 
 // Waits for, and tests of, the elements of an object on this PE. All of them take
@@ -188,7 +188,7 @@ func TestSomeVector[T Waiter](c *Ctx, x Sym[T], idx []int, skip []bool, cmp Cmp,
 
 // newSet checks the arguments of a call on the elements of x and describes them to
 // package rma.
-func newSet[T Waiter](c *Ctx, op string, x Sym[T], skip []bool, cmp Cmp, v T) (s rma.Set, err error) {
+func newSet[T Waiter](c *Ctx, op string, x Sym[T], skip []bool, cmp Cmp, v T) (s wait.Set, err error) {
 	if !c.own(x.tag) || x.off&(sizeOf[T]()-1) != 0 { // good still, if it has no elements
 		if err := c.check(op, x.aligned(), 0, 0); err != nil && !survivable(err) {
 			return s, err
@@ -200,7 +200,7 @@ func newSet[T Waiter](c *Ctx, op string, x Sym[T], skip []bool, cmp Cmp, v T) (s
 	if len(skip) != 0 && len(skip) != x.n {
 		return s, usage(op, ErrArgument, "skip has %d elements, want none or %d as the object", len(skip), x.n)
 	}
-	s = rma.Set{Cond: condition(x, cmp, v), N: x.n}
+	s = wait.Set{Cond: condition(x, cmp, v), N: x.n}
 	s.Addr = c.mine(x.off)
 	if len(skip) != 0 {
 		s.Skip = skip
@@ -209,7 +209,7 @@ func newSet[T Waiter](c *Ctx, op string, x Sym[T], skip []bool, cmp Cmp, v T) (s
 }
 
 // newVector is newSet with a value for each element.
-func newVector[T Waiter](c *Ctx, op string, x Sym[T], skip []bool, cmp Cmp, v []T) (rma.Set, error) {
+func newVector[T Waiter](c *Ctx, op string, x Sym[T], skip []bool, cmp Cmp, v []T) (wait.Set, error) {
 	s, err := newSet(c, op, x, skip, cmp, 0)
 	if err == nil && len(v) != x.n {
 		return s, usage(op, ErrArgument, "%d values, want %d as the object's elements", len(v), x.n)
@@ -218,14 +218,14 @@ func newVector[T Waiter](c *Ctx, op string, x Sym[T], skip []bool, cmp Cmp, v []
 	return s, err
 }
 
-func waitAll[T Waiter](c *Ctx, op string, s *rma.Set) error {
+func waitAll[T Waiter](c *Ctx, op string, s *wait.Set) error {
 	c.h.job.Waiter.Beat() // there may be nothing to wait for
 	for i := range s.N {
 		cond, counts := s.At(i)
 		if !counts || cond.Ready() {
 			continue
 		}
-		one := rma.Set{Cond: cond, N: 1}
+		one := wait.Set{Cond: cond, N: 1}
 		if _, err := c.await(op, &one); err != nil {
 			return err
 		}
@@ -233,7 +233,7 @@ func waitAll[T Waiter](c *Ctx, op string, s *rma.Set) error {
 	return nil
 }
 
-func waitAny(c *Ctx, op string, s *rma.Set) (int, error) {
+func waitAny(c *Ctx, op string, s *wait.Set) (int, error) {
 	if s.Empty() {
 		return -1, nil
 	}
@@ -245,7 +245,7 @@ func waitAny(c *Ctx, op string, s *rma.Set) (int, error) {
 	return i, err
 }
 
-func waitSome(c *Ctx, op string, s *rma.Set, idx []int) (int, error) {
+func waitSome(c *Ctx, op string, s *wait.Set, idx []int) (int, error) {
 	switch {
 	case s.Empty():
 		return 0, nil
@@ -263,7 +263,7 @@ func waitSome(c *Ctx, op string, s *rma.Set, idx []int) (int, error) {
 	return n, nil
 }
 
-func testAll(c *Ctx, s *rma.Set) bool {
+func testAll(c *Ctx, s *wait.Set) bool {
 	c.h.job.Waiter.Beat() // it may be polled
 	for i := range s.N {
 		if cond, counts := s.At(i); counts && !cond.Ready() {
@@ -273,7 +273,7 @@ func testAll(c *Ctx, s *rma.Set) bool {
 	return true
 }
 
-func testAny(c *Ctx, s *rma.Set) int {
+func testAny(c *Ctx, s *wait.Set) int {
 	c.h.job.Waiter.Beat()
 	if s.N == 0 {
 		return -1
@@ -286,7 +286,7 @@ func testAny(c *Ctx, s *rma.Set) int {
 	return i
 }
 
-func testSome(c *Ctx, op string, s *rma.Set, idx []int) (int, error) {
+func testSome(c *Ctx, op string, s *wait.Set, idx []int) (int, error) {
 	c.h.job.Waiter.Beat()
 	switch {
 	case s.Empty():
@@ -303,14 +303,14 @@ func testSome(c *Ctx, op string, s *rma.Set, idx []int) (int, error) {
 }
 
 // await waits for one word of a set. Its errors are those of waitUntil.
-func (c *Ctx) await(op string, s *rma.Set) (int, error) {
+func (c *Ctx) await(op string, s *wait.Set) (int, error) {
 	for {
 		s.Seen = c.h.acked.Load()
 		i, err := c.h.job.Waiter.WaitAny(s, c.ctx)
 		if err == nil {
 			return i, nil
 		}
-		if !errors.Is(err, rma.ErrFailure) {
+		if !errors.Is(err, wait.ErrFailure) {
 			return -1, c.gaveUp(op, s, err)
 		}
 		if err := c.h.bereaved(op); err != nil {
@@ -320,8 +320,8 @@ func (c *Ctx) await(op string, s *rma.Set) (int, error) {
 }
 
 // gaveUp returns the error of a wait that ended with err, which is no death.
-func (c *Ctx) gaveUp(op string, s *rma.Set, err error) error {
-	if errors.Is(err, rma.ErrClosed) {
+func (c *Ctx) gaveUp(op string, s *wait.Set, err error) error {
+	if errors.Is(err, wait.ErrClosed) {
 		return usage(op, ErrFinalized, "waiting for one of %d elements: finalized meanwhile", s.N)
 	}
 	return fmt.Errorf("shmem.%s: waiting for one of %d elements to be %s the value: %w", op, s.N, Cmp(s.Cmp), err)

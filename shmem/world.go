@@ -25,10 +25,10 @@ type World struct {
 
 // session is what all handles of one Init have in common.
 type session struct {
-	h      *heap
-	refs   int // nested Inits
-	level  ThreadLevel
-	unhook func()
+	h               *heap
+	refs            int // nested Inits
+	level           ThreadLevel
+	unhook, unalert func() // end what tells the heap of deaths
 }
 
 // Option changes what Init does.
@@ -132,7 +132,7 @@ func newWorld(j *job.Job, mode Mode) (*World, error) {
 		return nil, err
 	}
 	s := &session{h: newHeap(j), refs: 1}
-	j.Alert(s.h.beWary)
+	s.unalert = j.Alert(s.h.beWary)
 	j.NameHolders(s.h.lockHolder)
 	s.unhook = j.OnFailure(func([]failure.Failure, uint64) { s.h.beWary() }) // before those of users are called
 	w := &World{s: s}
@@ -239,7 +239,7 @@ func (w *World) Finalize() error {
 	current = nil
 	w.s.h.end()
 	w.s.unhook()
-	w.s.h.job.Alert(nil)
+	w.s.unalert()
 	w.s.h.job.NameHolders(nil)
 	w.s.h.teams.leave()
 	w.team.t.Leave()

@@ -19,10 +19,10 @@ import (
 	"github.com/goshmem/goshmem/detector/kernel"
 	"github.com/goshmem/goshmem/internal/ending"
 	"github.com/goshmem/goshmem/internal/plan"
+	"github.com/goshmem/goshmem/internal/wait"
 	"github.com/goshmem/goshmem/internal/xunix"
 	"github.com/goshmem/goshmem/pmix/pmi1"
 	"github.com/goshmem/goshmem/pmix/server"
-	"github.com/goshmem/goshmem/rma"
 )
 
 // Stream is one of a PE's outputs.
@@ -177,7 +177,7 @@ type Step struct {
 	lastTag uint64
 	stirred chan struct{} // a job has news for its PEs
 	unheard []*proc       // their sessions have not got their nice value yet
-	yielder rma.Yielder   // lets PEs go first that have news; under mu
+	yielder wait.Yielder  // lets PEs go first that have news; under mu
 }
 
 // Start makes everything that the PEs need. Launch starts them; Close must be

@@ -9,8 +9,8 @@ import (
 )
 
 const dumpOfTwo = `goroutine 1 [running]:
-github.com/goshmem/goshmem/rma.(*Waiter).sleep(0xc0000c2000, {0x1, 0x2}, 0x3)
-	/src/goshmem/rma/wait.go:231 +0x1b8
+github.com/goshmem/goshmem/internal/wait.(*Waiter).sleep(0xc0000c2000, {0x1, 0x2}, 0x3)
+	/src/goshmem/internal/wait/wait.go:231 +0x1b8
 github.com/goshmem/goshmem/shmem.(*Team).sync(...)
 	/src/goshmem/shmem/team.go:10
 github.com/goshmem/goshmem/shmem.(*World).Barrier(0xc00001c0a0)

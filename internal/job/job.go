@@ -18,6 +18,8 @@ import (
 
 	"github.com/goshmem/goshmem/failure"
 	"github.com/goshmem/goshmem/internal/envvar"
+	"github.com/goshmem/goshmem/internal/hook"
+	"github.com/goshmem/goshmem/internal/wait"
 	"github.com/goshmem/goshmem/internal/wire"
 	"github.com/goshmem/goshmem/internal/xunix"
 	"github.com/goshmem/goshmem/pmix/client"
@@ -41,17 +43,17 @@ type Job struct {
 	// CheckCollectives says that members of a team compare what each calls before each
 	// collective: some PE of the job asks for it by GOSHMEM_CHECK.
 	CheckCollectives bool
-	Waiter           *rma.Waiter
+	Waiter           *wait.Waiter
 	Arena            *alloc.Arena // of this PE's heap
 
-	client  *client.Client // nil without oshrun: a job of one PE
-	orders  *net.UnixConn  // over which the step asks something of this process
-	profile *profile       // nil if nobody asked for one
-	news    *news          // tells of deaths
-	alert   atomic.Pointer[func()]
+	client  *client.Client    // nil without oshrun: a job of one PE
+	orders  *net.UnixConn     // over which the step asks something of this process
+	profile *profile          // nil if nobody asked for one
+	news    *news             // tells of deaths
+	alerts  hook.List[func()] // called by Noticed
 	holder  atomic.Pointer[func(grant uintptr) int]
-	waits   atomic.Pointer[rma.Waiter] // the waiter once it is there, for orders
-	left    chan struct{}              // closed when the client is finalized
+	waits   atomic.Pointer[wait.Waiter] // the waiter once it is there, for orders
+	left    chan struct{}               // closed when the client is finalized
 	refs    int
 }
 
@@ -346,7 +348,7 @@ func (j *Job) learnChecks() {
 // that membarrier does not reach asks all bells for what it has to do itself, before
 // it writes anything.
 func (j *Job) listen(processors int) {
-	j.Waiter = rma.NewWaiter(&j.Map.Control(j.PE).Bell, rma.PolicyFor(j.Map.Len(), processors))
+	j.Waiter = wait.NewWaiter(&j.Map.Control(j.PE).Bell, wait.PolicyFor(j.Map.Len(), processors))
 	j.Waiter.Watch(j.Failures)
 	j.Waiter.Beats(&j.Map.Control(j.PE).Progress)
 	if j.Map.Len() <= mostAsked {

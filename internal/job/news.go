@@ -16,13 +16,13 @@ type news struct {
 	over chan struct{}
 	end  sync.Once
 
-	mu    sync.Mutex
-	hooks []*hook
-	after []chan struct{} // to be closed when all hooks were told of what is on the page now
+	mu        sync.Mutex
+	listeners []*listener
+	after     []chan struct{} // to be closed when all listeners were told of what is on the page now
 }
 
-// hook is somebody to tell, and up to which epoch that has been done.
-type hook struct {
+// listener is a function that OnFailure was given, and the epoch up to which it was told.
+type listener struct {
 	tell func(all []failure.Failure, epoch uint64)
 	told uint64 // belongs to the goroutine
 }
@@ -45,10 +45,10 @@ func (n *news) run() {
 		case <-n.wake:
 		}
 		n.mu.Lock()
-		hooks, after := slices.Clone(n.hooks), n.after
+		listeners, after := slices.Clone(n.listeners), n.after
 		n.after = nil
 		n.mu.Unlock()
-		for _, h := range hooks {
+		for _, h := range listeners {
 			all, epoch := n.view.Since(h.told)
 			if len(all) > 0 && n.has(h) {
 				h.told = epoch
@@ -61,15 +61,15 @@ func (n *news) run() {
 	}
 }
 
-// has says whether a hook is wanted still.
-func (n *news) has(h *hook) bool {
+// has says whether a listener still wants news.
+func (n *news) has(h *listener) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	select {
 	case <-n.over:
 		return false
 	default:
-		return slices.Contains(n.hooks, h)
+		return slices.Contains(n.listeners, h)
 	}
 }
 
@@ -80,8 +80,8 @@ func (n *news) stop() {
 	}
 }
 
-// settle returns when all hooks were told of what is on the page, and have returned,
-// but after limit in any case: it may be a hook that calls it.
+// settle returns when all listeners were told of what is on the page, and have returned,
+// but after limit in any case: it may be a listener that calls it.
 func (n *news) settle(limit time.Duration) {
 	if n.view.Epoch() == 0 {
 		return
@@ -114,16 +114,16 @@ func (n *news) look() {
 // registration; it may take its time, for which others wait. After cancel has
 // returned, no further call begins.
 func (j *Job) OnFailure(tell func(all []failure.Failure, epoch uint64)) (cancel func()) {
-	n, h := j.news, &hook{tell: tell}
+	n, h := j.news, &listener{tell: tell}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.hooks = append(n.hooks, h)
+	n.listeners = append(n.listeners, h)
 	n.look()
 	return func() {
 		n.mu.Lock()
 		defer n.mu.Unlock()
-		if i := slices.Index(n.hooks, h); i >= 0 {
-			n.hooks = slices.Delete(n.hooks, i, i+1)
+		if i := slices.Index(n.listeners, h); i >= 0 {
+			n.listeners = slices.Delete(n.listeners, i, i+1)
 		}
 	}
 }
@@ -135,21 +135,15 @@ const settleAtMost = 250 * time.Millisecond
 // returns when they have, or after a quarter of a second.
 func (j *Job) Settle() { j.news.settle(settleAtMost) }
 
-// Alert has f called by whoever of the process says Noticed, before that returns: for
-// what has to know of a death before the next call of the program. f is to do nothing
-// when there is nothing new, and to wait for nobody. Nil: nothing any more.
-func (j *Job) Alert(f func()) {
-	if f == nil {
-		j.alert.Store(nil)
-		return
-	}
-	j.alert.Store(&f)
-}
+// Alert makes Noticed call f before it returns, for what has to know of a death before the
+// program's next call. f does nothing when there is nothing new, and waits for nobody. Several
+// functions may be given; remove takes f away again.
+func (j *Job) Alert(f func()) (remove func()) { return j.alerts.Add(f) }
 
 // Noticed says that somebody has seen a new epoch of the failure page, so that
 // those are told who wait for that.
 func (j *Job) Noticed() {
-	if f := j.alert.Load(); f != nil {
+	for _, f := range j.alerts.All() {
 		(*f)()
 	}
 	j.news.look()

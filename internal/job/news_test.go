@@ -25,13 +25,13 @@ func pageOf(t *testing.T, npes int) (*failure.Page, *Job) {
 	return p, j
 }
 
-// call is what a hook was told.
+// call is what a listener was told.
 type call struct {
 	pes   []int
 	epoch uint64
 }
 
-// listen registers a hook. In its first call, more PEs die: the next look at the page,
+// listen registers a listener. In its first call, more PEs die: the next look at the page,
 // whenever it comes, finds all of them.
 func listen(p *failure.Page, j *Job, more ...int) (calls chan call, cancel func()) {
 	calls = make(chan call, 100)
@@ -55,7 +55,7 @@ func expect(t *testing.T, calls chan call, epoch uint64, pes ...int) {
 	}
 }
 
-// Each hook is told of each death once, in epochs, also of those before it.
+// Each listener is told of each death once, in epochs, also of those before it.
 func TestNews(t *testing.T) {
 	p, j := pageOf(t, 8)
 	first, cancel := listen(p, j, 3, 7)
@@ -76,7 +76,7 @@ func TestNews(t *testing.T) {
 	}
 }
 
-// A hook that is at work does not lose what happens meanwhile, may cancel itself,
+// A listener that is at work does not lose what happens meanwhile, may cancel itself,
 // and is not called after the end.
 func TestNewsMeanwhile(t *testing.T) {
 	p, j := pageOf(t, 8)
@@ -121,7 +121,7 @@ func TestNewsMeanwhile(t *testing.T) {
 	}
 }
 
-// Settle lets hooks be told of what is known, but does not wait for one for good.
+// Settle lets listeners be told of what is known, but does not wait for one for good.
 func TestSettle(t *testing.T) {
 	p, j := pageOf(t, 8)
 	j.Settle() // of nothing

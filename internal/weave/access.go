@@ -151,7 +151,7 @@ func (s *source) weaveList(list []ast.Stmt, r Rules) (edits []edit) {
 // keepImports uses the imports whose last use may have been rewritten.
 func (s *source) keepImports() string {
 	var text strings.Builder
-	for path, use := range map[string]string{`"sync/atomic"`: "atomic.Bool", `"github.com/goshmem/goshmem/rma"`: "rma.Waiter"} {
+	for path, use := range map[string]string{`"sync/atomic"`: "atomic.Bool", `"github.com/goshmem/goshmem/rma"`: "rma.Target"} {
 		if slices.ContainsFunc(s.file.Imports, func(i *ast.ImportSpec) bool { return i.Path.Value == path }) {
 			text.WriteString("\nvar _ " + use)
 		}

@@ -122,9 +122,9 @@ func TestCodeRulesCanFail(t *testing.T) {
 		src   string
 		want  string
 	}{
-		{"wait here", checkWaiting, "rma/wait.go", src("rma", m+"internal/xunix") + body("xunix.FutexWait(); for x() {}"), ""},
-		{"wait here too", checkWaiting, "rma/wait_linux.go", src("rma", "runtime") + body("runtime.Gosched()"), ""},
-		{"sleep there", checkWaiting, "coll/a.go", src("coll", m+"internal/xunix") + body("xunix.FutexWait()"), "coll/a.go:4: xunix.FutexWait outside the wait function"},
+		{"wait here", checkWaiting, "internal/wait/wait.go", src("wait", m+"internal/xunix") + body("xunix.FutexWait(); for x() {}"), ""},
+		{"wait here too", checkWaiting, "internal/wait/yield_linux.go", src("wait", "runtime") + body("runtime.Gosched()"), ""},
+		{"sleep there", checkWaiting, "coll/a.go", src("coll", m+"internal/xunix") + body("xunix.FutexWait()"), "coll/a.go:4: xunix.FutexWait outside package wait"},
 		{"wake there", checkWaiting, "rma/path.go", src("rma", m+"internal/xunix") + body("xunix.FutexWake()"), "xunix.FutexWake"},
 		{"yield there", checkWaiting, "coll/a.go", src("coll", `x "`+m+`internal/xunix"`) + body("x.SchedYield()"), "x.SchedYield"},
 		{"harmless", checkWaiting, "coll/a.go", src("coll", m+"internal/xunix") + body("xunix.PageSize(); y.Gosched()"), ""},

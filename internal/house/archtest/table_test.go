@@ -31,6 +31,7 @@ var table = []group{
 		pure: true,
 	},
 	{layer: "0", packages: []string{"internal/version"}}, // not pure: it asks what the program was built from
+	{layer: "0", packages: []string{"internal/hook"}},    // not pure: its lists have a lock
 	{layer: "1", packages: []string{"internal/xunix", "transport"}, may: []string{"layer 0"}},
 	{
 		layer:    "1",
@@ -49,13 +50,18 @@ var table = []group{
 		layer:    "3",
 		packages: []string{"rma"},
 		may:      []string{"layer 0", "layer 1", "layer 2"},
-		never:    []string{"detector/...", "pmix/server"},
+		never:    []string{"detector/...", "pmix/server", "failure"},
+	},
+	{
+		layer:    "3", // upon rma: who writes rings, who waits sleeps
+		packages: []string{"internal/wait"},
+		may:      []string{"layer 0", "layer 1", "rma", "failure"},
 	},
 	{layer: "3", packages: []string{"detector"}, may: []string{"layer 0", "layer 1", "layer 2"}},
 	{
 		layer:    "4",
 		packages: []string{"internal/job"},
-		may:      []string{"layer 0", "layer 1", "layer 2", "rma"},
+		may:      []string{"layer 0", "layer 1", "layer 2", "rma", "internal/wait"},
 	},
 	{
 		layer:    "5",
@@ -133,7 +139,7 @@ type owner struct {
 var owners = []owner{
 	{
 		"unsafe",
-		[]string{"symheap", "symheap/layout", "failure", "rma", "coll", "shmem", "mpi", "internal/xunix"},
+		[]string{"symheap", "symheap/layout", "failure", "rma", "internal/wait", "coll", "shmem", "mpi", "internal/xunix"},
 		"memory that is not Go's is handled in few places",
 	},
 	{"golang.org/x/sys", []string{"internal/xunix"}, "system calls go through internal/xunix"},
@@ -161,8 +167,8 @@ var (
 	leanOthers = []string{"github.com/cilium/ebpf", "github.com/spf13/cobra", "github.com/schollz/progressbar"}
 )
 
-// waiting are the files in which a process may wait for another one.
-const waiting = "rma/wait*.go"
+// waiting are the files in which a process may wait for another one or wake it.
+var waiting = []string{"internal/wait/*.go", "rma/bell.go"}
 
 // Limits of length in lines. An exception needs a reason.
 const (

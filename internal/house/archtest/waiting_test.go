@@ -23,22 +23,18 @@ var waits = map[string][]string{
 func checkWaiting(m *module) (bad []string) {
 	for _, p := range m.pkgs {
 		for _, f := range p.files {
-			ok, err := path.Match(waiting, f.name)
-			if err != nil {
-				panic(err)
-			}
-			if ok || f.test || p.path == "internal/xunix" {
+			if ownsWaiting(f.name) || f.test || p.path == "internal/xunix" {
 				continue
 			}
 			ast.Inspect(f.ast, func(n ast.Node) bool {
 				switch n := n.(type) {
 				case *ast.SelectorExpr:
 					if what := m.waitCall(f, n); what != "" {
-						bad = append(bad, fmt.Sprintf("%s: %s outside the wait function; use rma's", m.at(n.Pos()), what))
+						bad = append(bad, fmt.Sprintf("%s: %s outside package wait; use its functions", m.at(n.Pos()), what))
 					}
 				case *ast.ForStmt:
 					if n.Cond != nil && n.Post == nil && len(n.Body.List) == 0 {
-						bad = append(bad, m.at(n.Pos())+": loop that polls outside the wait function; use rma's")
+						bad = append(bad, m.at(n.Pos())+": loop that polls outside package wait; use its functions")
 					}
 				}
 				return true
@@ -46,6 +42,17 @@ func checkWaiting(m *module) (bad []string) {
 		}
 	}
 	return bad
+}
+
+// ownsWaiting says whether a file is one of those in which a process may wait.
+func ownsWaiting(name string) bool {
+	return slices.ContainsFunc(waiting, func(pattern string) bool {
+		ok, err := path.Match(pattern, name)
+		if err != nil {
+			panic(err)
+		}
+		return ok
+	})
 }
 
 // waitCall returns the name of the function that a selector refers to if it is

@@ -59,7 +59,7 @@ var collMutants = []mutant{
 	{"wait.go", "\tif err := t.bury(); err != nil {\n\t\treturn 0, err\n\t}\n\tif word&left", "\tif word&left", "a mark left for a death is taken for another's", "Data/strict3"},
 	{"wait.go", "\tif word&left != 0 {\n\t\treturn 0, &LeftError{Member: i}\n\t}\n\treturn 0, ErrBroken", "\treturn 0, ErrBroken", "a member that has left is not named", "Teams/givenUp2"},
 	{"wait.go", "w.Heard(t.gone != nil && t.gone[i])", "w.Heard(false)", "a dead member is waited for", "Data/tolerant3"},
-	{"wait.go", "errors.Is(err, rma.ErrFailure) {\n\t\t\t\tt.look()", "errors.Is(err, rma.ErrFailure) {", "news of a death are not looked at", "Data/tolerant3"},
+	{"wait.go", "errors.Is(err, wait.ErrFailure) {\n\t\t\t\tt.look()", "errors.Is(err, wait.ErrFailure) {", "news of a death are not looked at", "Data/tolerant3"},
 	{"wait.go", "\tcase board.HasGiven:\n\t\treturn 0, ErrBroken\n", "", "a member that has given up is taken for dead", "Teams/agreeCanceled"},
 	{"wait.go", "met = min(met, v)", "met = max(min(met, v), v)", "the foremost member's step counts for all", "Data/sync3"},
 	{"wait.go", "if t.met >= seq {", "if t.met+1 >= seq {", "one step is not waited for", "Data/sync2"},

@@ -1,95 +1,17 @@
-package rma
+package wait
 
 import (
 	"context"
 	"errors"
 	"sync/atomic"
 	"time"
-	"unsafe"
 
 	"github.com/goshmem/goshmem/failure"
+	"github.com/goshmem/goshmem/internal/hook"
 	"github.com/goshmem/goshmem/internal/xunix"
+	"github.com/goshmem/goshmem/rma"
 	"github.com/goshmem/goshmem/symheap/layout"
 )
-
-// Cmp is a comparison of a shared word with a value.
-type Cmp uint8
-
-// The comparisons of the specification, in its order.
-const (
-	EQ Cmp = iota
-	NE
-	GT
-	GE
-	LT
-	LE
-)
-
-// Cond is a condition on one shared word, as plain data: it is polled without
-// a call through a pointer and passed without an allocation.
-type Cond struct {
-	Addr   unsafe.Pointer
-	Val    uint64 // sign-extended where Signed
-	Seen   uint64 // failures up to this epoch of the failure page do not end the wait
-	Width  uint8  // bytes: 2, 4 or 8
-	Signed bool
-	Cmp    Cmp
-	// Peer says whom the wait is for, which others may ask: see Awaited. A PE's number
-	// plus 1; AwaitsLock; 0: it is not known.
-	Peer int32
-}
-
-// AwaitsLock is the Peer of a wait for the grant of a lock, whose holder may change
-// meanwhile.
-const AwaitsLock = -1
-
-// Load reads the word with acquire order, extended to 64 bits.
-func (c *Cond) Load() uint64 {
-	switch c.Width {
-	case 8:
-		return atomic.LoadUint64((*uint64)(c.Addr))
-	case 4:
-		v := atomic.LoadUint32((*uint32)(c.Addr))
-		if c.Signed {
-			return uint64(int64(int32(v)))
-		}
-		return uint64(v)
-	default:
-		// There is no atomic load of two bytes: load the aligned four
-		// around it. Little endian, as amd64 and arm64 are.
-		odd := uintptr(c.Addr) & 2
-		v := uint16(atomic.LoadUint32((*uint32)(unsafe.Add(c.Addr, -int(odd)))) >> (8 * odd))
-		if c.Signed {
-			return uint64(int64(int16(v)))
-		}
-		return uint64(v)
-	}
-}
-
-// Ready evaluates the condition once.
-func (c *Cond) Ready() bool { return c.holds(c.Load()) }
-
-// holds says whether the condition holds for a word that was read as x.
-func (c *Cond) holds(x uint64) bool {
-	v := c.Val
-	if c.Signed { // order-preserving map of signed to unsigned
-		x, v = x^(1<<63), v^(1<<63)
-	}
-	switch c.Cmp {
-	case EQ:
-		return x == v
-	case NE:
-		return x != v
-	case GT:
-		return x > v
-	case GE:
-		return x >= v
-	case LT:
-		return x < v
-	default:
-		return x <= v
-	}
-}
 
 // ErrClosed reports a wait that was given up because its PE has finalized.
 var ErrClosed = errors.New("the PE has finalized meanwhile")
@@ -97,39 +19,6 @@ var ErrClosed = errors.New("the PE has finalized meanwhile")
 // ErrFailure reports a wait that was given up because a PE of the job has died, in
 // an epoch of the failure page beyond Cond.Seen.
 var ErrFailure = errors.New("a PE of the job has died meanwhile")
-
-// Policy says how long each phase of a wait is.
-type Policy struct {
-	Polls   int           // before the first yield, and again after each wake-up
-	Yields  int           // before the first sleep
-	First   time.Duration // the first sleep at most
-	Most    time.Duration // a sleep that nobody ends doubles up to this
-	Long    time.Duration // a yield of this length went to a stranger: yields pause; 0: none does
-	Crowded bool          // PEs take turns on the processors of their node
-}
-
-// PolicyFor returns the policy of a PE on a node with localPEs PEs and cores
-// processors between them.
-//
-// A poll costs about 2 ns, a yield that finds nobody 0.3 us, and otherwise a
-// time slice of a peer, which is what is wanted: with more PEs than cores the
-// peer must run for the wait to end, so there the first yield comes after about as
-// many polls as it takes a peer on another processor to answer at once. Sleeps
-// double so that many PEs that wait for long (behind a debugger, for a slow
-// peer) cost the node little.
-//
-// Beside other load a yield may cost a stranger's time slice, thousands of times as
-// much as a sleep. Then waits stop yielding for a while: see Policy.Long.
-func PolicyFor(localPEs, cores int) Policy {
-	p := Policy{
-		Polls: 2000, Yields: 20, First: 500 * time.Microsecond, Most: 4 * time.Millisecond,
-		Long: longYieldAmong(localPEs, max(cores, 1)),
-	}
-	if localPEs > cores {
-		p.Polls, p.Crowded = 20, true
-	}
-	return p
-}
 
 // Waiter is how one process waits for its peers. There is one per process and
 // job; its methods may be called by any goroutine.
@@ -142,7 +31,7 @@ type Waiter struct {
 	awaited  atomic.Uint64
 	armings  atomic.Uint32
 	closed   atomic.Bool
-	serve    atomic.Pointer[func() bool]
+	servers  hook.List[func() bool]
 	barrier  bool // membarrier works: writers need no fence before they look at the bell
 	yields   yielding
 	yield    func() // sched_yield, unless a test has its own
@@ -160,7 +49,7 @@ func NewWaiter(bell *layout.Bell, p Policy) *Waiter {
 		yields: yielding{long: p.Long}, yield: xunix.SchedYield, clock: clock,
 	}
 	if !w.barrier {
-		AskLocked(bell)
+		rma.AskLocked(bell)
 	}
 	return w
 }
@@ -185,13 +74,13 @@ func (w *Waiter) Spends(spent func() time.Duration, cores int) {
 //
 // Cost: a load and a store, on a line that is this PE's.
 func (w *Waiter) Beat() {
-	StoreRelease(&w.progress.Count, atomic.LoadUint64(&w.progress.Count)+1)
+	rma.StoreRelease(&w.progress.Count, atomic.LoadUint64(&w.progress.Count)+1)
 }
 
 // Close ends all waits of this process, now and later, with ErrClosed.
 func (w *Waiter) Close() {
 	w.closed.Store(true)
-	wake(&w.bell.Sleeping)
+	rma.WakeOwner(w.bell)
 }
 
 // Expedited says whether membarrier works here.
@@ -346,13 +235,4 @@ func (w *Waiter) expired(ctx context.Context) error {
 		return context.DeadlineExceeded
 	}
 	return nil
-}
-
-// wake rings a bell that was found set: the slow half of Ring.
-//
-//go:noinline
-func wake(bell *uint32) {
-	if atomic.AndUint32(bell, layout.BellAsk)&layout.BellAsleep != 0 {
-		xunix.FutexWake(bell, 1<<30)
-	}
 }

@@ -1,4 +1,4 @@
-package rma
+package wait
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/goshmem/goshmem/rma"
 	"github.com/goshmem/goshmem/symheap"
 	"github.com/goshmem/goshmem/symheap/layout"
 )
@@ -116,7 +117,7 @@ func TestWaitersOfOneProcess(t *testing.T) {
 	for r := uint64(1); r <= rounds; r++ {
 		for i := range waiters {
 			atomic.StoreUint64(&seg.words[i], r)
-			RingBell(&seg.bell)
+			rma.RingBell(&seg.bell)
 		}
 	}
 	for range waiters {
@@ -152,7 +153,7 @@ func TestLockedBell(t *testing.T) {
 	s := (*side)(mapped(t))
 	w := sleepy(&s.bell)
 	w.barrier = false
-	AskLocked(&s.bell)
+	rma.AskLocked(&s.bell)
 	done := make(chan error)
 	go func() {
 		for r := uint64(1); r <= 20_000; r++ {
@@ -165,7 +166,7 @@ func TestLockedBell(t *testing.T) {
 	}()
 	for r := uint64(1); r <= 20_000; r++ {
 		store(unsafe.Pointer(&s.word), r)
-		RingBell(&s.bell)
+		rma.RingBell(&s.bell)
 	}
 	if err := <-done; err != nil {
 		t.Fatal(err)
@@ -199,7 +200,7 @@ func TestRungAndArmedAgain(t *testing.T) {
 	}
 	tell := func(i int) {
 		store(unsafe.Pointer(&s[i].word), 1)
-		RingBell(&s[0].bell)
+		rma.RingBell(&s[0].bell)
 	}
 	first, second := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -226,75 +227,6 @@ func TestRungAndArmedAgain(t *testing.T) {
 			tell(1)
 		}
 	}
-}
-
-// Atomics return the old value and wrap, for both widths.
-func TestAtomics(t *testing.T) {
-	testAtomics[int32](t)
-	testAtomics[uint32](t)
-	testAtomics[int64](t)
-	testAtomics[uint64](t)
-	x := 1.5
-	if old := AtomicSwap(unsafe.Pointer(&x), 2.5); old != 1.5 || AtomicLoad[float64](unsafe.Pointer(&x)) != 2.5 {
-		t.Errorf("swap of a float gave %v and left %v", old, x)
-	}
-	y := float32(1)
-	AtomicStore(unsafe.Pointer(&y), float32(-3))
-	if y != -3 {
-		t.Errorf("set of a float left %v", y)
-	}
-}
-
-func testAtomics[T int32 | uint32 | int64 | uint64](t *testing.T) {
-	t.Helper()
-	x := T(12)
-	p := unsafe.Pointer(&x)
-	for _, step := range []struct {
-		name      string
-		do        func() T
-		old, left T
-	}{
-		{"add", func() T { return AtomicAdd(p, T(3)) }, 12, 15},
-		{"and", func() T { return AtomicAnd(p, T(6)) }, 15, 6},
-		{"or", func() T { return AtomicOr(p, T(9)) }, 6, 15},
-		{"xor", func() T { return AtomicXor(p, T(5)) }, 15, 10},
-		{"cas that fails", func() T { return AtomicCompareSwap(p, T(9), T(1)) }, 10, 10},
-		{"cas", func() T { return AtomicCompareSwap(p, T(10), T(1)) }, 10, 1},
-		{"sub", func() T { return AtomicAdd(p, ^T(0)) }, 1, 0},
-		{"wrap", func() T { return AtomicAdd(p, ^T(0)) }, 0, ^T(0)},
-		{"swap", func() T { return AtomicSwap(p, T(4)) }, ^T(0), 4},
-	} {
-		if got := step.do(); got != step.old || x != step.left {
-			t.Errorf("%T %s: returned %d and left %d, want %d and %d", x, step.name, got, x, step.old, step.left)
-		}
-	}
-}
-
-// Elements of 1 to 8 bytes are moved by one store: a concurrent reader never
-// sees a mixture.
-func TestSingleStore(t *testing.T) {
-	p := mapped(t)
-	stop := make(chan struct{})
-	go func() {
-		for i := 0; ; i++ {
-			select {
-			case <-stop:
-				return
-			default:
-				v := uint16(0)
-				if i%2 == 0 {
-					v = 0xffff
-				}
-				Copy(p, []uint16{v})
-			}
-		}
-	}()
-	for range 2_000_000 {
-		if v := uint16(atomic.LoadUint32((*uint32)(p))); v != 0 && v != 0xffff {
-			t.Fatalf("a put of two bytes was seen half: %#x", v)
-		}
-	}
-	close(stop)
 }
 
 // mapped returns shared memory, where plain accesses race by design and the

@@ -1,4 +1,4 @@
-package rma_test
+package wait_test
 
 import (
 	"fmt"
@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/goshmem/goshmem/rma"
+	"github.com/goshmem/goshmem/internal/wait"
 )
 
 // A Lock is had by one goroutine at a time, which sees what those before it have done,
@@ -18,7 +18,7 @@ func TestLock(t *testing.T) {
 		func() {
 			defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(threads))
 			const goroutines, rounds = 10, 5000
-			l, sum := new(rma.Lock), 0
+			l, sum := new(wait.Lock), 0
 			var wg sync.WaitGroup
 			for range goroutines {
 				wg.Go(func() {
@@ -39,7 +39,7 @@ func TestLock(t *testing.T) {
 
 // Who waits for a goroutine that has the lock for long gets it, and not before.
 func TestLockHeldLong(t *testing.T) {
-	l := new(rma.Lock)
+	l := new(wait.Lock)
 	l.Lock()
 	got := make(chan struct{})
 	go func() {
@@ -72,7 +72,7 @@ func TestLockTurns(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("%d threads, %v", x.threads, x.section), func(t *testing.T) {
 			defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(x.threads))
-			var l rma.Lock
+			var l wait.Lock
 			var over atomic.Bool
 			var sections atomic.Int64
 			var wg sync.WaitGroup

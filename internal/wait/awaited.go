@@ -1,4 +1,4 @@
-package rma
+package wait
 
 // What sleeping goroutines of this process wait for is kept in one word, which the latest of
 // them has stored: a PE's number plus 1, or a lock's grant, whose address is larger.

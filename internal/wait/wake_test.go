@@ -1,4 +1,4 @@
-package rma
+package wait
 
 import (
 	"fmt"
@@ -9,6 +9,7 @@ import (
 	"unsafe"
 
 	"github.com/goshmem/goshmem/failure"
+	"github.com/goshmem/goshmem/rma"
 	"github.com/goshmem/goshmem/symheap/layout"
 )
 
@@ -26,11 +27,11 @@ type side struct {
 }
 
 // store writes a word as a put does.
-func store(dst unsafe.Pointer, v uint64) { One[uint64](dst, unsafe.Pointer(&v)) }
+func store(dst unsafe.Pointer, v uint64) { rma.One[uint64](dst, unsafe.Pointer(&v)) }
 
 // load reads a word as a get does.
 func load(src unsafe.Pointer) (v uint64) {
-	One[uint64](unsafe.Pointer(&v), src)
+	rma.One[uint64](unsafe.Pointer(&v), src)
 	return v
 }
 
@@ -82,7 +83,7 @@ func TestNoWakeUpIsLost(t *testing.T) {
 					atomic.LoadUint64(&mine.word)
 				}
 				store(unsafe.Pointer(&theirs.word), r)
-				RingBell(&theirs.bell)
+				rma.RingBell(&theirs.bell)
 				continue
 			}
 			if _, err := ws[me].Wait(&Cond{Addr: unsafe.Pointer(&mine.word), Val: r, Width: 8, Cmp: GE}, nil); err != nil {
@@ -133,7 +134,7 @@ func TestSleepersShareBell(t *testing.T) {
 		for r := uint64(1); r <= rounds; r++ {
 			for i := range sleepers {
 				store(unsafe.Pointer(&s.words[i]), r)
-				RingBell(&s.bell)
+				rma.RingBell(&s.bell)
 			}
 		}
 	}()
@@ -210,7 +211,7 @@ func TestNoFailureIsSleptOver(t *testing.T) {
 				atomic.LoadUint64(&s.word)
 			}
 			p.Publish(0, uint32(r), failure.ByExit(1), 0)
-			Rouse(&s.bell)
+			rma.Rouse(&s.bell)
 		}
 	}()
 	if !await(t, done, 1, at.Load) {
@@ -269,7 +270,7 @@ func TestConditionBeforeFailure(t *testing.T) {
 			runtime.Gosched()
 		}
 		store(unsafe.Pointer(&s.word), uint64(3))
-		RingBell(&s.bell)
+		rma.RingBell(&s.bell)
 	}()
 	if x, err := w.Wait(&cond, nil); x != 3 || err != nil {
 		t.Errorf("wait with a failure that was seen ended with %d, %v, want 3", x, err)
@@ -330,7 +331,7 @@ func TestDrainOrders(t *testing.T) {
 	body := func(me int) func(int, uint64) {
 		return func(i int, b uint64) {
 			store(unsafe.Pointer(&mem[i][me].word), b)
-			Drain(&drain[me].word)
+			rma.Drain(&drain[me].word)
 			saw[me][i] = load(unsafe.Pointer(&mem[i][1-me].word))
 		}
 	}

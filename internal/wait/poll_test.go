@@ -1,4 +1,4 @@
-package rma
+package wait
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package rma
+package wait
 
 import (
 	"context"
@@ -106,20 +106,20 @@ func (w *Waiter) sleepPoll(p Poller, ctx context.Context, timeout *time.Duration
 	}
 }
 
-// Serve has f called by all waits of this process that last: whenever polls have been
-// in vain, and before they sleep. It does what peers may wait for that this process
-// has to do, whatever it waits for itself, and says whether there was anything, or
-// may be more: then the wait looks again before it sleeps. Nil: nothing, any more.
-func (w *Waiter) Serve(f func() bool) {
-	if f == nil {
-		w.serve.Store(nil)
-		return
-	}
-	w.serve.Store(&f)
-}
+// Serve makes all waits of this process call f from now on: whenever polls have been in vain, and
+// before they sleep. f does what peers may wait for that this process has to do, whatever the
+// waits themselves are for. It says whether there was anything, or may be more: then the wait
+// looks again before it sleeps. Several functions may serve at a time.
+//
+// A call of f that began before remove may still be under way when remove returns.
+func (w *Waiter) Serve(f func() bool) (remove func()) { return w.servers.Add(f) }
 
-// served calls what Serve was given.
-func (w *Waiter) served() bool {
-	f := w.serve.Load()
-	return f != nil && (*f)()
+// served calls what Serve was given, and says whether any of it had something to do.
+func (w *Waiter) served() (worked bool) {
+	for _, f := range w.servers.All() {
+		if (*f)() {
+			worked = true
+		}
+	}
+	return worked
 }

@@ -1,9 +1,11 @@
-package rma
+package wait
 
 import (
 	"runtime"
 	"sync/atomic"
 	"time"
+
+	"github.com/goshmem/goshmem/rma"
 )
 
 // Lock excludes goroutines from each other, in sections behind which other processes wait for what
@@ -88,7 +90,7 @@ func (l *Lock) Unlock() {
 		l.giveWay()
 		return
 	}
-	StoreRelease(&l.state, lockFree)
+	rma.StoreRelease(&l.state, lockFree)
 }
 
 // giveWay is Unlock where somebody waits.
@@ -96,9 +98,9 @@ func (l *Lock) Unlock() {
 //go:noinline
 func (l *Lock) giveWay() {
 	if l.starving.Load() != 0 {
-		StoreRelease(&l.state, lockReserved)
+		rma.StoreRelease(&l.state, lockReserved)
 	} else {
-		StoreRelease(&l.state, lockFree)
+		rma.StoreRelease(&l.state, lockFree)
 	}
 	runtime.Gosched()
 }

@@ -1,10 +1,11 @@
-package rma
+package wait
 
 import (
 	"sync/atomic"
 	"time"
 
 	"github.com/goshmem/goshmem/internal/xunix"
+	"github.com/goshmem/goshmem/rma"
 )
 
 // yielding decides whether a process yields the processor while it waits. All its
@@ -75,7 +76,7 @@ func (y *yielding) calm() bool {
 	if n == timedWaits {
 		n = 0
 	}
-	StoreRelease(&y.blind, n)
+	rma.StoreRelease(&y.blind, n)
 	return n != 0
 }
 

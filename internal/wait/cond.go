@@ -1,0 +1,85 @@
+package wait
+
+import (
+	"sync/atomic"
+	"unsafe"
+)
+
+// Cmp is a comparison of a shared word with a value.
+type Cmp uint8
+
+// The comparisons of the specification, in its order.
+const (
+	EQ Cmp = iota
+	NE
+	GT
+	GE
+	LT
+	LE
+)
+
+// Cond is a condition on one shared word, as plain data: it is polled without
+// a call through a pointer and passed without an allocation.
+type Cond struct {
+	Addr   unsafe.Pointer
+	Val    uint64 // sign-extended where Signed
+	Seen   uint64 // failures up to this epoch of the failure page do not end the wait
+	Width  uint8  // bytes: 2, 4 or 8
+	Signed bool
+	Cmp    Cmp
+	// Peer says whom the wait is for, which others may ask: see Awaited. A PE's number
+	// plus 1; AwaitsLock; 0: it is not known.
+	Peer int32
+}
+
+// AwaitsLock is the Peer of a wait for the grant of a lock, whose holder may change
+// meanwhile.
+const AwaitsLock = -1
+
+// Load reads the word with acquire order, extended to 64 bits.
+func (c *Cond) Load() uint64 {
+	switch c.Width {
+	case 8:
+		return atomic.LoadUint64((*uint64)(c.Addr))
+	case 4:
+		v := atomic.LoadUint32((*uint32)(c.Addr))
+		if c.Signed {
+			return uint64(int64(int32(v)))
+		}
+		return uint64(v)
+	default:
+		// There is no atomic load of two bytes: load the aligned four
+		// around it. Little endian, as amd64 and arm64 are.
+		odd := uintptr(c.Addr) & 2
+		v := uint16(atomic.LoadUint32((*uint32)(unsafe.Add(c.Addr, -int(odd)))) >> (8 * odd))
+		if c.Signed {
+			return uint64(int64(int16(v)))
+		}
+		return uint64(v)
+	}
+}
+
+// Ready evaluates the condition once.
+func (c *Cond) Ready() bool { return c.holds(c.Load()) }
+
+// holds says whether the condition holds for a word that was read as x.
+func (c *Cond) holds(x uint64) bool {
+	v := c.Val
+	if c.Signed { // order-preserving map of signed to unsigned
+		x, v = x^(1<<63), v^(1<<63)
+	}
+	switch c.Cmp {
+	case EQ:
+		return x == v
+	case NE:
+		return x != v
+	case GT:
+		return x > v
+	case GE:
+		return x >= v
+	case LT:
+		return x < v
+	default:
+		return x <= v
+	}
+}
