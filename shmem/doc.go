@@ -5,12 +5,18 @@
 // owns a symmetric heap; objects allocated there exist on every PE at the same
 // place, so that any PE can name any other PE's copy by a handle and a number.
 //
-//	w, err := shmem.Init()               // every PE
-//	x, err := shmem.Alloc[int64](w, 100) // every PE, same arguments
-//	err = shmem.P(w.Ctx(), x.At(7), 42, 1) // PE 1's element 7 becomes 42
-//	err = w.Barrier()                    // all puts complete, everybody is here
-//	fmt.Println(x.Local()[7])            // on PE 1: 42
-//	err = w.Finalize()
+//	shmem.Run(func(w *shmem.World) error {           // every PE
+//		x, err := shmem.Alloc[int64](w, 100)     // every PE, same arguments
+//		if err != nil {
+//			return err
+//		}
+//		err = shmem.P(w.Ctx(), x.At(7), 42, 1)   // PE 1's element 7 becomes 42
+//		err = errors.Join(err, w.Barrier())      // all puts are complete, everybody is here
+//		fmt.Println(x.Local()[7])                // on PE 1: 42
+//		return err
+//	})
+//
+// [Run] is [Init], the function, and [World.Finalize]; a program may call these itself.
 //
 // Start the program with oshrun -n 4 ./program; without oshrun it is a job of
 // one PE, and Init warns on stderr if another launcher (mpiexec, srun) has started several.
@@ -31,7 +37,7 @@
 // All 109 routines of OpenSHMEM 1.5 and 1.6 are here; docs/openshmem.md has the Go name and the
 // test of each, and what is left out on purpose. By families:
 //
-//   - set-up: [Init], [World.Finalize], [World.GlobalExit], [World.MyPE], [World.NPEs],
+//   - set-up: [Run], [Init], [World.Finalize], [World.GlobalExit], [World.MyPE], [World.NPEs],
 //     [World.PEAccessible], [Sym.Accessible], [InfoName]; levels of threads: [Threads]
 //   - memory: [Alloc], [Calloc], [Realloc], [Free], with [Align] and [Hints]; [Sym.At] and
 //     [Sym.Slice] name parts, [Sym.Local] and [Sym.Peer] are the memory itself

@@ -16,6 +16,22 @@ func check(err error) {
 	}
 }
 
+func ExampleRun() {
+	shmem.Run(func(w *shmem.World) error {
+		sum, err := shmem.Calloc[int](w, 1) // one int on every PE
+		if err != nil {
+			return err
+		}
+		err = shmem.AtomicAdd(w.Ctx(), sum, w.MyPE()+1, 0) // every PE adds to that of PE 0
+		err = errors.Join(err, w.Barrier())
+		if w.MyPE() == 0 {
+			fmt.Println("the sum of all PEs is", sum.Local()[0])
+		}
+		return err
+	})
+	// Output: the sum of all PEs is 1
+}
+
 // Each PE tells its right neighbor a number. This is the whole program: "oshrun -n 4
 // ./program" starts it as four PEs, and without oshrun it is a job of one.
 func Example() {

@@ -67,6 +67,8 @@ var (
 // Calls nest: a further Init returns the same World, and only the last of as
 // many calls of Finalize ends it. After that, Init may be called again.
 //
+// Programs that need no more than one World for all of main use [Run].
+//
 // Collective: over all PEs of the job.
 // Errors: the environment is not one that oshrun makes; *PEError with ErrPEDied when
 // a PE has died.

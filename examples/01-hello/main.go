@@ -5,26 +5,22 @@
 package main
 
 import (
+	"errors"
 	"fmt"
-	"log"
 
 	"github.com/goshmem/goshmem/shmem"
 )
 
 func main() {
-	w, err := shmem.Init()
-	check(err)
-	x, err := shmem.Alloc[int](w, 1) // one int on every PE
-	check(err)
-	me, n := w.MyPE(), w.NPEs()
-	check(shmem.P(w.Ctx(), x, me, (me+1)%n)) // a one-sided put
-	check(w.Barrier())                       // all puts are complete
-	fmt.Printf("PE %d of %d: my left neighbor is PE %d\n", me, n, x.Local()[0])
-	check(w.Finalize())
-}
-
-func check(err error) {
-	if err != nil {
-		log.Fatal(err)
-	}
+	shmem.Run(func(w *shmem.World) error {
+		me, n := w.MyPE(), w.NPEs()
+		x, err := shmem.Alloc[int](w, 1) // one int on every PE
+		if err != nil {
+			return err
+		}
+		put := shmem.P(w.Ctx(), x, me, (me+1)%n) // one-sided: the neighbor does nothing for it
+		err = errors.Join(put, w.Barrier())      // after the barrier, all puts are complete
+		fmt.Printf("PE %d of %d: my left neighbor is PE %d\n", me, n, x.Local()[0])
+		return err
+	})
 }

@@ -6,35 +6,37 @@ package main
 
 import (
 	"fmt"
-	"log"
 
 	"github.com/goshmem/goshmem/shmem"
 )
 
 const rounds = 3
 
-func main() {
-	w, err := shmem.Init()
-	check(err)
+func main() { shmem.Run(passToken) }
+
+// passToken passes the token on.
+func passToken(w *shmem.World) error {
 	token, err := shmem.Calloc[int](w, 1) // how far it has come, seen from here
-	check(err)
+	if err != nil {
+		return err
+	}
 	c, me, n := w.Ctx(), w.MyPE(), w.NPEs()
 	next := (me + 1) % n
 	for r := range rounds {
 		if r > 0 || me > 0 { // PE 0 begins
-			check(shmem.WaitUntil(c, token, shmem.EQ, r*n+me))
+			if err := shmem.WaitUntil(c, token, shmem.EQ, r*n+me); err != nil {
+				return err
+			}
 		}
-		check(shmem.P(c, token, r*n+me+1, next))
+		if err := shmem.P(c, token, r*n+me+1, next); err != nil {
+			return err
+		}
 	}
 	if me == 0 {
-		check(shmem.WaitUntil(c, token, shmem.EQ, rounds*n))
+		if err := shmem.WaitUntil(c, token, shmem.EQ, rounds*n); err != nil {
+			return err
+		}
 		fmt.Printf("the token has gone %d times round %d PEs\n", token.Local()[0]/n, n)
 	}
-	check(w.Finalize())
-}
-
-func check(err error) {
-	if err != nil {
-		log.Fatal(err)
-	}
+	return nil
 }

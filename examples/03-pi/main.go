@@ -9,7 +9,6 @@ package main
 import (
 	"flag"
 	"fmt"
-	"log"
 	"math/rand/v2"
 	"os"
 
@@ -24,17 +23,28 @@ const (
 func main() {
 	kill := flag.Int("kill", -1, "the PE that kills itself half way")
 	flag.Parse()
-	w, err := shmem.Init()
-	check(err)
+	shmem.Run(func(w *shmem.World) error { return throwDarts(w, *kill) })
+}
+
+// throwDarts is what each PE does; kill is the PE that kills itself half way.
+func throwDarts(w *shmem.World, kill int) error {
 	mine, err := shmem.Calloc[uint64](w, 2) // hits and throws
-	check(err)
+	if err != nil {
+		return err
+	}
 	all, err := shmem.Calloc[uint64](w, 2)
-	check(err)
+	if err != nil {
+		return err
+	}
 	for r := range rounds {
-		if r == rounds/2 && w.MyPE() == *kill {
+		if r == rounds/2 && w.MyPE() == kill {
 			self, err := os.FindProcess(os.Getpid())
-			check(err)
-			check(self.Kill())
+			if err == nil {
+				err = self.Kill()
+			}
+			if err != nil {
+				return err
+			}
 		}
 		count := mine.Local()
 		for range darts {
@@ -43,18 +53,14 @@ func main() {
 			}
 		}
 		count[1] += darts
-		check(shmem.Reduce(w.Team(), all, mine, shmem.Sum))
+		if err := shmem.Reduce(w.Team(), all, mine, shmem.Sum); err != nil {
+			return err
+		}
 	}
 	// All survivors know alike whose darts are in the last sum.
 	if pes := w.Team().Outcome().Contributors; w.MyPE() == pes[0] {
 		hits, throws := all.Local()[0], all.Local()[1]
 		fmt.Printf("pi is about %.4f, by %d darts of %d PEs\n", 4*float64(hits)/float64(throws), throws, len(pes))
 	}
-	check(w.Finalize())
-}
-
-func check(err error) {
-	if err != nil {
-		log.Fatal(err)
-	}
+	return nil
 }

@@ -5,8 +5,8 @@
 package main
 
 import (
+	"errors"
 	"fmt"
-	"log"
 
 	"github.com/goshmem/goshmem/shmem"
 )
@@ -23,16 +23,17 @@ type side struct {
 	stride, n int
 }
 
-func main() {
-	w, err := shmem.Init()
-	check(err)
+func main() { shmem.Run(heatPlate) }
+
+// heatPlate is what each PE does.
+func heatPlate(w *shmem.World) error {
 	c, n, rows := w.Ctx(), w.NPEs(), 1 // rows of PEs: as near to a square as their number allows
 	for rows*rows < n || n%rows > 0 {
 		rows++
 	}
 	cols := n / rows
 	if rows > size {
-		log.Fatalf("%d PEs make a grid of %d x %d, want at most %d rows: one cell for each", n, rows, cols, size)
+		return fmt.Errorf("%d PEs make a grid of %d x %d, want at most %d rows: one cell for each", n, rows, cols, size)
 	}
 	row, col := w.MyPE()/cols, w.MyPE()%cols
 	height, width := extent(row, rows), extent(col, cols)
@@ -43,32 +44,37 @@ func main() {
 		{row + 1, col, height*line + 1, 1, 1, width},
 	}
 	// Two plates, of even and of odd steps: a neighbor may be a step ahead.
-	var plate [2]shmem.Sym[float64]
-	for i := range plate {
-		plate[i], err = shmem.Calloc[float64](w, line*line)
-		check(err)
-		for j := 0; row == 0 && j < line; j++ {
-			plate[i].Local()[j] = 100 // the upper rim is hot
-		}
+	cells, err := shmem.Calloc[float64](w, 2*line*line+1)
+	if err != nil {
+		return err
+	}
+	plate := [2]shmem.Sym[float64]{cells.Slice(0, line*line), cells.Slice(line*line, 2*line*line)}
+	for j := 0; row == 0 && j < line; j++ {
+		plate[0].Local()[j], plate[1].Local()[j] = 100, 100 // the upper rim is hot
 	}
 	arrived, err := shmem.Calloc[uint64](w, 4) // the step of each neighbor's cells
-	check(err)
-	change, err := shmem.Calloc[float64](w, 1)
-	check(err)
+	if err != nil {
+		return err
+	}
+	change := cells.At(2 * line * line) // the greatest one of the latest step
 
 	for step := range steps {
 		cell, next := plate[step%2], plate[(step+1)%2].Local()
 		old := cell.Local()
 		for s, x := range sides {
 			if pe := x.row*cols + x.col; inside(x, rows, cols) {
-				check(shmem.IPut(c, cell.Slice(x.to, cell.Len()), old[x.from:], shmem.Stride{Dst: x.stride, Src: x.stride, N: x.n}, pe))
-				check(c.Fence()) // the signal comes behind
-				check(c.SignalSet(arrived.At(3-s), uint64(step+1), pe))
+				err := shmem.IPut(c, cell.Slice(x.to, cell.Len()), old[x.from:], shmem.Stride{Dst: x.stride, Src: x.stride, N: x.n}, pe)
+				// Fence puts the signal behind the cells.
+				if err := errors.Join(err, c.Fence(), c.SignalSet(arrived.At(3-s), uint64(step+1), pe)); err != nil {
+					return err
+				}
 			}
 		}
 		for s, x := range sides {
 			if inside(x, rows, cols) {
-				check(shmem.WaitUntil(c, arrived.At(s), shmem.GE, uint64(step+1)))
+				if err := shmem.WaitUntil(c, arrived.At(s), shmem.GE, uint64(step+1)); err != nil {
+					return err
+				}
 			}
 		}
 		change.Local()[0] = 0
@@ -79,11 +85,11 @@ func main() {
 			}
 		}
 	}
-	check(shmem.Reduce(w.Team(), change, change, shmem.Max))
-	if w.MyPE() == 0 {
+	err = shmem.Reduce(w.Team(), change, change, shmem.Max)
+	if err == nil && w.MyPE() == 0 {
 		fmt.Printf("%d x %d PEs, %d steps: no cell gets warmer by more than %.9f\n", rows, cols, steps, change.Local()[0])
 	}
-	check(w.Finalize())
+	return err
 }
 
 // extent returns how many cells the i-th of n blocks has.
@@ -91,10 +97,4 @@ func extent(i, n int) int { return (i+1)*size/n - i*size/n }
 
 func inside(x side, rows, cols int) bool {
 	return x.row >= 0 && x.row < rows && x.col >= 0 && x.col < cols
-}
-
-func check(err error) {
-	if err != nil {
-		log.Fatal(err)
-	}
 }

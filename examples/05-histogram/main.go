@@ -6,7 +6,6 @@ package main
 
 import (
 	"fmt"
-	"log"
 	"math/rand/v2"
 	"strings"
 
@@ -15,34 +14,37 @@ import (
 
 const bins, numbers = 16, 100_000 // numbers of each PE
 
-func main() {
-	w, err := shmem.Init()
-	check(err)
+func main() { shmem.Run(countNumbers) }
+
+// countNumbers is what each PE does.
+func countNumbers(w *shmem.World) error {
 	c, me, n := w.Ctx(), w.MyPE(), w.NPEs()
 	// Bin b is element b/n of PE b%n.
 	counts, err := shmem.Calloc[uint64](w, (bins+n-1)/n)
-	check(err)
+	if err != nil {
+		return err
+	}
 	rng := rand.New(rand.NewPCG(2, uint64(me)))
 	for range numbers {
 		b := min(bins-1, max(0, int(bins/2+rng.NormFloat64()*2)))
-		check(shmem.AtomicInc(c, counts.At(b/n), b%n))
+		if err := shmem.AtomicInc(c, counts.At(b/n), b%n); err != nil {
+			return err
+		}
 	}
-	check(w.Barrier())
+	if err := w.Barrier(); err != nil {
+		return err
+	}
 	if me == 0 {
 		total := uint64(0)
 		for b := range bins {
 			v, err := shmem.G(c, counts.At(b/n), b%n)
-			check(err)
+			if err != nil {
+				return err
+			}
 			fmt.Printf("%2d %7d %s\n", b, v, strings.Repeat("*", int(v)*100/(numbers*n)))
 			total += v
 		}
 		fmt.Printf("in all: %d numbers of %d PEs\n", total, n)
 	}
-	check(w.Finalize())
-}
-
-func check(err error) {
-	if err != nil {
-		log.Fatal(err)
-	}
+	return nil
 }

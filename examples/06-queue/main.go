@@ -6,8 +6,8 @@
 package main
 
 import (
+	"errors"
 	"fmt"
-	"log"
 
 	"github.com/goshmem/goshmem/shmem"
 )
@@ -27,50 +27,60 @@ type state struct {
 	Found  int
 }
 
-func main() {
-	w, err := shmem.Init()
-	check(err)
+func main() { shmem.Run(placeQueens) }
+
+// placeQueens is what each PE does.
+func placeQueens(w *shmem.World) error {
 	c := w.Ctx()
-	lock, err := shmem.NewLock(w)
-	check(err)
-	queue, err := shmem.Calloc[board](w, size*size*size)
-	check(err)
-	now, err := shmem.Calloc[state](w, 1)
-	check(err)
+	lock, err1 := shmem.NewLock(w)
+	queue, err2 := shmem.Calloc[board](w, size*size*size)
+	now, err3 := shmem.Calloc[state](w, 1)
+	if err := errors.Join(err1, err2, err3); err != nil {
+		return err
+	}
 	now.Local()[0] = state{Queued: 1, Undone: 1} // the empty board; only PE 0's is used
-	check(w.Barrier())
+	if err := w.Barrier(); err != nil {
+		return err
+	}
 	for {
-		check(lock.Acquire(c))
-		s, err := shmem.G(c, now, 0)
-		check(err)
+		s, err := enter(c, lock, now)
+		if err != nil {
+			return err
+		}
+		if s.Undone == 0 && w.MyPE() == 0 {
+			fmt.Printf("%d PEs found %d ways to place %d queens\n", w.NPEs(), s.Found, size)
+		}
 		if s.Queued == 0 {
-			check(lock.Release(c))
-			if s.Undone == 0 {
-				break
+			if err := lock.Release(c); err != nil || s.Undone == 0 {
+				return err
 			}
 			continue // others may find more to do
 		}
 		s.Queued--
 		b, err := shmem.G(c, queue.At(s.Queued), 0)
-		check(err)
-		check(shmem.P(c, now, s, 0))
-		check(lock.Release(c)) // which completes what was put
+		if err := errors.Join(err, shmem.P(c, now, s, 0), lock.Release(c)); err != nil { // Release completes what was put
+			return err
+		}
 
 		more, found := b.children(), b.Rows/size
 
-		check(lock.Acquire(c))
-		s, err = shmem.G(c, now, 0)
-		check(err)
-		check(shmem.Put(c, queue.Slice(s.Queued, queue.Len()), more, 0))
+		if s, err = enter(c, lock, now); err != nil {
+			return err
+		}
+		err = shmem.Put(c, queue.Slice(s.Queued, queue.Len()), more, 0)
 		s = state{s.Queued + len(more), s.Undone + len(more) - 1, s.Found + found}
-		check(shmem.P(c, now, s, 0))
-		check(lock.Release(c))
+		if err := errors.Join(err, shmem.P(c, now, s, 0), lock.Release(c)); err != nil {
+			return err
+		}
 	}
-	check(w.Barrier())
-	if w.MyPE() == 0 {
-		fmt.Printf("%d PEs found %d ways to place %d queens\n", w.NPEs(), now.Local()[0].Found, size)
+}
+
+// enter acquires the lock and returns what it guards.
+func enter(c *shmem.Ctx, lock shmem.Lock, now shmem.Sym[state]) (state, error) {
+	if err := lock.Acquire(c); err != nil {
+		return state{}, err
 	}
-	check(w.Finalize())
+	return shmem.G(c, now, 0)
 }
 
 // children returns the boards with one queen more.
@@ -87,10 +97,4 @@ next:
 		all = append(all, child)
 	}
 	return all
-}
-
-func check(err error) {
-	if err != nil {
-		log.Fatal(err)
-	}
 }

@@ -7,25 +7,31 @@ package main
 
 import (
 	"fmt"
-	"log"
 
 	"github.com/goshmem/goshmem/shmem"
 )
 
 const blocks, length = 64, 4096
 
-func main() {
-	w, err := shmem.Init()
-	check(err)
+func main() { shmem.Run(sendBlocks) }
+
+// sendBlocks is what each PE does.
+func sendBlocks(w *shmem.World) error {
 	c, me, n := w.Ctx(), w.MyPE(), w.NPEs()
 	data, err := shmem.Calloc[int](w, blocks*length)
-	check(err)
+	if err != nil {
+		return err
+	}
 	arrived, err := shmem.Calloc[uint64](w, 1) // how many blocks
-	check(err)
+	if err != nil {
+		return err
+	}
 	for b := range blocks {
 		if me > 0 { // PE 0 has all blocks, of zeros
 			_, err := c.SignalWaitUntil(arrived, shmem.GE, uint64(b+1))
-			check(err)
+			if err != nil {
+				return err
+			}
 		}
 		block := data.Slice(b*length, (b+1)*length)
 		for i := range block.Local() {
@@ -34,24 +40,24 @@ func main() {
 		if me < n-1 {
 			// Blocks are put in order, but may arrive in any: the signal of a block
 			// speaks for this block alone. Fence makes it speak for all before it.
-			check(c.Fence())
-			check(shmem.PutSignalNBI(c, block, block.Local(), arrived, 1, shmem.SignalAdd, me+1))
+			if err := c.Fence(); err != nil {
+				return err
+			}
+			if err := shmem.PutSignalNBI(c, block, block.Local(), arrived, 1, shmem.SignalAdd, me+1); err != nil {
+				return err
+			}
 		}
 	}
-	check(c.Quiet()) // all that was put may be changed from here on
+	if err := c.Quiet(); err != nil { // all that was put may be changed from here on
+		return err
+	}
 	if me == n-1 {
 		for k, v := range data.Local() {
 			if want := n * (n + 1) / 2 * (k/length + k%length); v != want {
-				log.Fatalf("number %d of block %d is %d, want %d", k%length, k/length, v, want)
+				return fmt.Errorf("number %d of block %d is %d, want %d", k%length, k/length, v, want)
 			}
 		}
 		fmt.Printf("%d blocks went through %d PEs\n", blocks, n)
 	}
-	check(w.Finalize())
-}
-
-func check(err error) {
-	if err != nil {
-		log.Fatal(err)
-	}
+	return nil
 }

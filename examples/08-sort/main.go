@@ -6,7 +6,6 @@ package main
 
 import (
 	"fmt"
-	"log"
 	"math/rand/v2"
 	"slices"
 
@@ -15,9 +14,10 @@ import (
 
 const numbers, samples = 100_000, 32 // of each PE
 
-func main() {
-	w, err := shmem.Init()
-	check(err)
+func main() { shmem.Run(sortNumbers) }
+
+// sortNumbers is what each PE does.
+func sortNumbers(w *shmem.World) error {
 	team, me, n := w.Team(), w.MyPE(), w.NPEs()
 	rng := rand.New(rand.NewPCG(3, uint64(me)))
 	mine := make([]uint64, numbers)
@@ -27,65 +27,73 @@ func main() {
 	slices.Sort(mine)
 
 	// Everybody's samples give the numbers at which the parts of PEs begin.
-	few, every := alloc(w, samples), alloc(w, samples*n)
+	all, err := shmem.Calloc[uint64](w, samples*(1+n))
+	if err != nil {
+		return err
+	}
+	few, every := all.Slice(0, samples), all.Slice(samples, samples*(1+n))
 	for i := range few.Local() {
 		few.Local()[i] = mine[i*numbers/samples]
 	}
-	check(shmem.FCollect(team, every, few))
-	slices.Sort(every.Local())
-	ends := make([]int, n) // PE pe gets mine[ends[pe-1]:ends[pe]]
-	for pe := range n - 1 {
-		ends[pe], _ = slices.BinarySearch(mine, every.Local()[(pe+1)*samples])
+	if err := shmem.FCollect(team, every, few); err != nil {
+		return err
 	}
-	ends[n-1] = numbers
+	slices.Sort(every.Local())
+	ends := make([]int, n+1) // PE pe gets mine[ends[pe]:ends[pe+1]]
+	for pe := 1; pe < n; pe++ {
+		ends[pe], _ = slices.BinarySearch(mine, every.Local()[pe*samples])
+	}
+	ends[n] = numbers
 
 	// Who has told how much it has for me, hears where in my part that begins.
-	give, get, place, begins := alloc(w, n), alloc(w, n), alloc(w, n), alloc(w, n)
-	for pe := range n {
-		give.Local()[pe] = uint64(ends[pe] - start(ends, pe))
+	counts, err := shmem.Calloc[uint64](w, 4*n+2)
+	if err != nil {
+		return err
 	}
-	check(shmem.Alltoall(team, get, give))
+	give, get, place, begins := counts.Slice(0, n), counts.Slice(n, 2*n), counts.Slice(2*n, 3*n), counts.Slice(3*n, 4*n)
+	for pe := range n {
+		give.Local()[pe] = uint64(ends[pe+1] - ends[pe])
+	}
+	if err := shmem.Alltoall(team, get, give); err != nil {
+		return err
+	}
 	total := uint64(0)
 	for pe, count := range get.Local() {
 		place.Local()[pe], total = total, total+count
 	}
-	check(shmem.Alltoall(team, begins, place))
-	size := alloc(w, 1)
+	if err := shmem.Alltoall(team, begins, place); err != nil {
+		return err
+	}
+	size, most := counts.At(4*n), counts.At(4*n+1)
 	size.Local()[0] = total
-	most := alloc(w, 1)
-	check(shmem.Reduce(team, most, size, shmem.Max))
-	part := alloc(w, int(most.Local()[0]))
+	if err := shmem.Reduce(team, most, size, shmem.Max); err != nil {
+		return err
+	}
+	part, err := shmem.Calloc[uint64](w, int(most.Local()[0]))
+	if err != nil {
+		return err
+	}
 	for pe := range n {
 		at := int(begins.Local()[pe])
-		check(shmem.Put(w.Ctx(), part.Slice(at, part.Len()), mine[start(ends, pe):ends[pe]], pe))
+		if err := shmem.Put(w.Ctx(), part.Slice(at, part.Len()), mine[ends[pe]:ends[pe+1]], pe); err != nil {
+			return err
+		}
 	}
-	check(w.Barrier())
+	if err := w.Barrier(); err != nil {
+		return err
+	}
 	slices.Sort(part.Local()[:total])
 
 	// All parts one after the other, of however many numbers each.
-	sorted := alloc(w, numbers*n)
-	check(shmem.Collect(team, sorted, part.Slice(0, int(total))))
+	sorted, err := shmem.Calloc[uint64](w, numbers*n)
+	if err != nil {
+		return err
+	}
+	if err := shmem.Collect(team, sorted, part.Slice(0, int(total))); err != nil {
+		return err
+	}
 	if me == n-1 {
 		fmt.Printf("%d numbers of %d PEs, sorted: %v\n", sorted.Len(), n, slices.IsSorted(sorted.Local()))
 	}
-	check(w.Finalize())
-}
-
-func start(ends []int, pe int) int {
-	if pe == 0 {
-		return 0
-	}
-	return ends[pe-1]
-}
-
-func alloc(w *shmem.World, n int) shmem.Sym[uint64] {
-	x, err := shmem.Calloc[uint64](w, n)
-	check(err)
-	return x
-}
-
-func check(err error) {
-	if err != nil {
-		log.Fatal(err)
-	}
+	return nil
 }

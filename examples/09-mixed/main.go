@@ -12,7 +12,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"log"
 	"os"
 	"slices"
 
@@ -25,50 +24,64 @@ const steps, cells = 200, 1000 // of a PE
 func main() {
 	kill := flag.Int("kill", -1, "the PE that kills itself half way")
 	flag.Parse()
-	w, err := shmem.Init()
-	check(err)
-	m, err := mpi.Init() // rank i is PE i
-	check(err)
+	shmem.Run(func(w *shmem.World) error { return heatRod(w, *kill) })
+}
+
+// heatRod is what each PE does; kill is the PE that kills itself half way.
+func heatRod(w *shmem.World, kill int) error {
+	m, err1 := mpi.Init()                    // rank i is PE i
+	done, err2 := shmem.Calloc[int](w, 1)    // on the first PE: cells that were computed
+	sum, err3 := shmem.Calloc[float64](w, 2) // mine and everybody's
+	if err := errors.Join(err1, err2, err3); err != nil {
+		return err
+	}
 	c, me, n := m.Comm(), w.MyPE(), w.NPEs()
-	done, err := shmem.Calloc[int](w, 1) // on the first PE: cells that were computed
-	check(err)
-	sum, err := shmem.Calloc[float64](w, 2) // mine and everybody's
-	check(err)
 	rod, next := make([]float64, cells+2), make([]float64, cells+2) // with an end of each neighbor's
 	rod[1+me*10] = 1000
 	pes := make([]int, 1) // who lives; PE 0 is the first one
 	for step := range steps {
-		if step == steps/2 && me == *kill {
+		if step == steps/2 && me == kill {
 			self, err := os.FindProcess(os.Getpid())
-			check(err)
-			check(self.Kill())
+			if err == nil {
+				err = self.Kill()
+			}
+			if err != nil {
+				return err
+			}
 		}
 		// The ends, in messages. At the ends of the rod, and beside the dead, there is no flow.
 		rod[0], rod[cells+1] = rod[1], rod[cells]
-		check(swap(c, me-1, n, step, rod[1:2], rod[:1]))
-		check(swap(c, me+1, n, step, rod[cells:cells+1], rod[cells+1:]))
+		if err := swap(c, me-1, n, step, rod[1:2], rod[:1]); err != nil {
+			return err
+		}
+		if err := swap(c, me+1, n, step, rod[cells:cells+1], rod[cells+1:]); err != nil {
+			return err
+		}
 		for i := 1; i <= cells; i++ {
 			next[i] = rod[i] + (rod[i-1]-2*rod[i]+rod[i+1])/4
 		}
 		rod, next = next, rod
 		err := shmem.AtomicAdd(w.Ctx(), done, cells, pes[0]) // one-sided: that PE does nothing for it
-		if !errors.Is(err, shmem.ErrPEDied) {
-			check(err)
+		if err != nil && !errors.Is(err, shmem.ErrPEDied) {
+			return err
 		}
-		check(w.Ctx().Quiet()) // it is done before the next collective is
+		if err := w.Ctx().Quiet(); err != nil { // it is done before the next collective is
+			return err
+		}
 		// The heat of all who live. It holds the PEs in step, too.
 		sum.Local()[0] = 0
 		for _, x := range rod[1 : cells+1] {
 			sum.Local()[0] += x
 		}
-		check(shmem.Reduce(w.Team(), sum.At(1), sum.At(0), shmem.Sum))
+		if err := shmem.Reduce(w.Team(), sum.At(1), sum.At(0), shmem.Sum); err != nil {
+			return err
+		}
 		pes = w.Team().Outcome().Contributors // which all who live know alike
 	}
 	if me == pes[0] {
 		fmt.Printf("heat %.3f on %d PEs, %d cells counted on PE %d\n", sum.Local()[1], len(pes), done.Local()[0], me)
 	}
-	check(m.Finalize()) // in any order
-	check(w.Finalize())
+	return m.Finalize() // before or after that of shmem, which Run calls
 }
 
 // swap sends an end to a neighbor and receives the neighbor's, if there is one that lives.
@@ -81,10 +94,4 @@ func swap(c *mpi.Comm, neighbor, n, step int, mine, theirs []float64) error {
 		return nil
 	}
 	return err
-}
-
-func check(err error) {
-	if err != nil {
-		log.Fatal(err)
-	}
 }

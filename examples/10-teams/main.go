@@ -7,38 +7,48 @@ package main
 
 import (
 	"fmt"
-	"log"
 
 	"github.com/goshmem/goshmem/shmem"
 )
 
 const size = 840 // which all numbers up to 8 divide
 
-func main() {
-	w, err := shmem.Init()
-	check(err)
+func main() { shmem.Run(multiply) }
+
+// multiply is what each PE does.
+func multiply(w *shmem.World) error {
 	rows := 1 // of the grid: as near to a square as the number of PEs allows
 	for rows*rows < w.NPEs() || w.NPEs()%rows > 0 {
 		rows++
 	}
 	cols := w.NPEs() / rows
 	if size%rows > 0 || size%cols > 0 {
-		log.Fatalf("%d x %d PEs cannot share a %d x %d matrix alike, want numbers that divide %d", rows, cols, size, size, size)
+		return fmt.Errorf("%d x %d PEs cannot share a %d x %d matrix alike, want numbers that divide %d", rows, cols, size, size, size)
 	}
 	row, column, err := w.Team().Split2D(cols, nil, nil)
-	check(err)
+	if err != nil {
+		return err
+	}
 
 	// This PE has the block of the matrix from element (top, left) on.
 	height, width := size/rows, size/cols
 	top, left := column.MyPE()*height, row.MyPE()*width
 	part, err := shmem.Calloc[int](w, width) // of the vector, for the columns of the block
-	check(err)
+	if err != nil {
+		return err
+	}
 	source, err := shmem.Calloc[int](w, width)
-	check(err)
+	if err != nil {
+		return err
+	}
 	sum, err := shmem.Calloc[int](w, height) // of the result, for the rows of the block
-	check(err)
+	if err != nil {
+		return err
+	}
 	result, err := shmem.Calloc[int](w, size)
-	check(err)
+	if err != nil {
+		return err
+	}
 
 	// The first PE of each column knows the vector, which is 0, 1, 2, ...
 	if column.MyPE() == 0 {
@@ -46,14 +56,20 @@ func main() {
 			source.Local()[j] = left + j
 		}
 	}
-	check(shmem.Broadcast(column, part, source, 0))
+	if err := shmem.Broadcast(column, part, source, 0); err != nil {
+		return err
+	}
 	for i := range sum.Local() {
 		for j, v := range part.Local() {
 			sum.Local()[i] += element(top+i, left+j) * v
 		}
 	}
-	check(shmem.Reduce(row, sum, sum, shmem.Sum))
-	check(shmem.FCollect(column, result, sum)) // now everybody has all of it
+	if err := shmem.Reduce(row, sum, sum, shmem.Sum); err != nil {
+		return err
+	}
+	if err := shmem.FCollect(column, result, sum); err != nil { // now everybody has all of it
+		return err
+	}
 
 	for i, v := range result.Local() {
 		want := 0
@@ -61,22 +77,20 @@ func main() {
 			want += element(i, j) * j
 		}
 		if v != want {
-			log.Fatalf("element %d of the result is %d, want %d", i, v, want)
+			return fmt.Errorf("element %d of the result is %d, want %d", i, v, want)
 		}
 	}
 	if last, is := row.Translate(cols-1, w.Team()); is && w.MyPE() == 0 {
 		fmt.Printf("a %d x %d matrix on %d x %d PEs: right; my row ends at PE %d\n", size, size, rows, cols, last)
 	}
-	check(row.Destroy())
-	check(column.Destroy())
-	check(w.Finalize())
+	if err := row.Destroy(); err != nil {
+		return err
+	}
+	if err := column.Destroy(); err != nil {
+		return err
+	}
+	return nil
 }
 
 // element makes the matrix.
 func element(i, j int) int { return i*31 + j*17%13 }
-
-func check(err error) {
-	if err != nil {
-		log.Fatal(err)
-	}
-}

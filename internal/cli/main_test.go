@@ -27,6 +27,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asOshrun) != "" {
 		builtins["t-pe"], builtins["t-pmix"], builtins["t-news"], builtins["t-stress"] = testPE, testClient, testNews, testStress
 		builtins["t-coll"], builtins["t-unwind"], builtins["t-poll"] = testCollectives, testUnwind, testPoll
+		builtins["t-run"] = testRun
 		builtins["t-mixed"], builtins["t-busy"] = testMixed, testBusy
 		os.Exit(Execute(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 	}
