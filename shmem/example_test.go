@@ -16,6 +16,29 @@ func check(err error) {
 	}
 }
 
+// account is an element of a symmetric object.
+type account struct {
+	Owner   int64
+	Balance int64
+}
+
+// balance names its field for atomic operations.
+var balance = shmem.FieldOf(func(a *account) *int64 { return &a.Balance })
+
+func ExampleFieldOf() {
+	shmem.Run(func(w *shmem.World) error {
+		accounts, err := shmem.Calloc[account](w, 10) // ten on every PE
+		if err != nil {
+			return err
+		}
+		err = shmem.AtomicAdd(w.Ctx(), balance.At(accounts, 3), 100, 0) // the fourth of PE 0
+		err = errors.Join(err, w.Barrier())
+		fmt.Println(accounts.Local()[3])
+		return err
+	})
+	// Output: {0 100}
+}
+
 func ExampleRun() {
 	shmem.Run(func(w *shmem.World) error {
 		sum, err := shmem.Calloc[int](w, 1) // one int on every PE

@@ -184,6 +184,8 @@ func (h *heap) checkRef(op string, r ref, need int) error {
 		return usage(op, ErrForeignHandle, "handle is the zero value, want one that Alloc returned")
 	case r.tag&worldMask != h.world:
 		return usage(op, ErrForeignHandle, "handle of another world (one finalized before?), want one allocated from this world")
+	case r.n == badField:
+		return usage(op, ErrArgument, "handle was made by a Field that names no field of its struct, want one of FieldOf, whose function returns the address of a field of its argument")
 	case r.n < 0:
 		return usage(op, ErrBounds, "handle was made by At(i) or Slice(i, j) with index %d of %[2]d elements, want 0 <= i < %[2]d or 0 <= i <= j <= %[2]d", int64(r.off), -1-r.n)
 	case r.tag != h.empty() && !h.liveNow(r.tag&^hollow):

@@ -9,7 +9,7 @@ import "unsafe"
 type Sym[T any] struct {
 	of  [0]*T  //nolint:unused // so that it converts to no handle of another type: its n would not be right
 	off uint64 // from the start of a segment; of a poisoned handle, the bad index
-	n   int    // elements; -1-n: made by At or Slice out of range of n elements
+	n   int    // elements; -1-n: made by At or Slice out of range of n elements; badField
 	tag uint64 // world, slot and generation of the block; hollow unless n > 0
 }
 

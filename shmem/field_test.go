@@ -1,0 +1,96 @@
+package shmem_test
+
+import (
+	"testing"
+	"unsafe"
+
+	"github.com/goshmem/goshmem/shmem"
+	"github.com/goshmem/goshmem/shmem/shmemtest"
+)
+
+// particle has fields of several widths, at offsets that are not multiples of its size.
+type particle struct {
+	Kind   uint8
+	Charge int32
+	Bonds  [3]uint32
+	Where  struct{ X, Y float64 }
+	Ready  uint64
+}
+
+var (
+	kind   = shmem.FieldOf(func(p *particle) *uint8 { return &p.Kind })
+	charge = shmem.FieldOf(func(p *particle) *int32 { return &p.Charge })
+	bonds  = shmem.FieldOf(func(p *particle) *[3]uint32 { return &p.Bonds })
+	bond2  = shmem.FieldOf(func(p *particle) *uint32 { return &p.Bonds[2] })
+	whereY = shmem.FieldOf(func(p *particle) *float64 { return &p.Where.Y })
+	ready  = shmem.FieldOf(func(p *particle) *uint64 { return &p.Ready })
+	whole  = shmem.FieldOf(func(p *particle) *particle { return p })
+)
+
+// Each PE changes fields of its right neighbor's second element by the kinds of operations that
+// fields are for. Nothing else of the element, and no other element, changes.
+func TestFieldOperations(t *testing.T) {
+	shmemtest.Run(t, 3, func(t *testing.T, w *shmem.World) {
+		c, me, n := w.Ctx(), w.MyPE(), w.NPEs()
+		x := must(shmem.Calloc[particle](w, 3))(t)
+		right, left := (me+1)%n, (me+n-1)%n
+		ok(t, shmem.P(c, kind.At(x, 1), uint8(200+me), right))
+		ok(t, shmem.AtomicAdd(c, charge.At(x, 1), int32(-5-me), right))
+		ok(t, shmem.P(c, bonds.At(x, 1), [3]uint32{1, 2, 3}, right))
+		ok(t, c.Fence())
+		old := must(shmem.AtomicFetchAdd(c, bond2.At(x, 1), 10, right))(t)
+		if old != 3 {
+			t.Errorf("the third bond was %d, want the 3 that was put before", old)
+		}
+		ok(t, shmem.P(c, whereY.At(x, 1), float64(me)/2, right))
+		ok(t, c.Fence())
+		ok(t, c.SignalSet(ready.At(x, 1), uint64(7+me), right))
+
+		ok(t, shmem.WaitUntil(c, ready.At(x, 1), shmem.EQ, uint64(7+left)))
+		want := particle{Kind: uint8(200 + left), Charge: int32(-5 - left), Bonds: [3]uint32{1, 2, 13}, Ready: uint64(7 + left)}
+		want.Where.Y = float64(left) / 2
+		if got := x.Local()[1]; got != want {
+			t.Errorf("element 1 is %+v, want %+v", got, want)
+		}
+		if x.Local()[0] != (particle{}) || x.Local()[2] != (particle{}) {
+			t.Errorf("elements 0 and 2 are %+v and %+v, want zeros", x.Local()[0], x.Local()[2])
+		}
+		if got := must(shmem.G(c, whole.At(x, 1), me))(t); got != want {
+			t.Errorf("the field that is the whole element is %+v, want %+v", got, want)
+		}
+		if local := bond2.At(x, 1).Local(); len(local) != 1 || &local[0] != &x.Local()[1].Bonds[2] {
+			t.Error("Local of a field is not the field of Local")
+		}
+	})
+}
+
+// Handles of fields that there are not fail at their first use, and say what was wrong.
+func TestFieldRefused(t *testing.T) {
+	shmemtest.Run(t, 1, func(t *testing.T, w *shmem.World) {
+		c := w.Ctx()
+		x := must(shmem.Calloc[particle](w, 3))(t)
+		for _, i := range []int{-1, 3, 1 << 60} {
+			refused(t, shmem.P(c, ready.At(x, i), 1, 0), shmem.ErrBounds, "index", "of 3 elements")
+		}
+		refused(t, shmem.P(c, ready.At(x.At(5), 0), 1, 0), shmem.ErrBounds, "index 5 of 3 elements")
+		refused(t, shmem.P(c, ready.At(shmem.Sym[particle]{}, 0), 1, 0), shmem.ErrForeignHandle, "zero value")
+		var elsewhere uint64
+		var none shmem.Field[particle, uint64]
+		for name, bad := range map[string]shmem.Field[particle, uint64]{
+			"zero Field":       none,
+			"address outside":  shmem.FieldOf(func(*particle) *uint64 { return &elsewhere }),
+			"nil":              shmem.FieldOf(func(*particle) *uint64 { return nil }),
+			"element past end": shmem.FieldOf(func(p *particle) *uint64 { return (*uint64)(unsafe.Add(unsafe.Pointer(&p.Ready), 8)) }),
+		} {
+			h := bad.At(x, 0)
+			refused(t, shmem.P(c, h, 1, 0), shmem.ErrArgument, "FieldOf")
+			_, err := shmem.AtomicFetchAdd(c, h.At(0), 1, 0)
+			refused(t, err, shmem.ErrArgument, "FieldOf")
+			if h.Len() != 0 || h.Local() != nil {
+				t.Errorf("%s: the handle has %d elements, want none", name, h.Len())
+			}
+		}
+		ok(t, shmem.Free(w, x))
+		refused(t, shmem.P(c, ready.At(x, 0), 1, 0), shmem.ErrFreed)
+	})
+}
