@@ -7,21 +7,25 @@ import (
 	"github.com/goshmem/goshmem/symheap/layout"
 )
 
-// RingBell wakes the owner of the bell if it sleeps.
+// RingBell wakes the owner of the bell if the owner sleeps. A writer calls it after its last store.
 func RingBell(b *layout.Bell) {
 	if atomic.LoadUint32(&b.Sleeping) != 0 {
 		ring(b)
 	}
 }
 
-// RingWanted is RingBell for an owner who cares only while *want is not 0, which it has
-// set before it fell asleep. So one who sleeps for something else is left alone.
+// RingWanted wakes the owner of the bell if the owner sleeps and *want is not 0. An owner sets *want
+// before it falls asleep if it waits for writers of this kind; an owner that sleeps for something
+// else is not woken.
 func RingWanted(b *layout.Bell, want *uint32) {
 	if atomic.LoadUint32(&b.Sleeping) != 0 {
 		ringWanted(b, want)
 	}
 }
 
+// ringWanted is the slow half of RingWanted. Its first access is a locked instruction, so that the
+// bell is read after all stores of the caller have become visible.
+//
 //go:noinline
 func ringWanted(b *layout.Bell, want *uint32) {
 	if atomic.AddUint32(&b.Sleeping, 0)&layout.BellAsleep != 0 && atomic.LoadUint32(want) != 0 {
@@ -29,18 +33,17 @@ func ringWanted(b *layout.Bell, want *uint32) {
 	}
 }
 
-// Rouse is RingBell for a writer whom no membarrier reaches, as the step process is:
-// its look at the bell is a locked instruction. What the caller has stored before by
-// a locked instruction is seen by the owner before it sleeps.
+// Rouse is RingBell for a writer that the owner's membarrier does not reach, such as the step
+// process. Rouse reads the bell by a locked instruction, so the order of the caller's store and
+// this read does not depend on the owner: an owner that goes to sleep sees the store.
 func Rouse(b *layout.Bell) { ring(b) }
 
-// AskLocked makes everybody who looks at the bell look once more behind a locked
-// instruction, from the caller's next look on. It is for who is not reached by
-// membarrier, as a writer or as the owner.
+// AskLocked marks the bell for good: from now on, writers read it once more after a locked
+// instruction. Used when either side cannot use membarrier.
 func AskLocked(b *layout.Bell) { atomic.OrUint32(&b.Sleeping, layout.BellAsk) }
 
-// ring is the slow half of Ring: the bell was found set, or asks for a look that
-// no store before it is late for.
+// ring is the slow half of Ring. The caller found a bell that is not 0: the owner sleeps, or the
+// bell asks for a second look after a locked instruction (AskLocked).
 //
 //go:noinline
 func ring(b *layout.Bell) {
@@ -49,11 +52,11 @@ func ring(b *layout.Bell) {
 	}
 }
 
-// WakeOwner wakes the owner of the bell if it sleeps: the slow half of Ring, for callers that
-// have not looked whether it does.
+// WakeOwner wakes the owner of the bell if it sleeps, without a look at the bell first.
 func WakeOwner(b *layout.Bell) { wake(&b.Sleeping) }
 
-// wake rings a bell that was found set.
+// wake clears the bell and wakes all sleepers of its futex. The bell is cleared first: an owner that
+// is about to sleep finds another value in the futex then, and does not sleep.
 //
 //go:noinline
 func wake(bell *uint32) {

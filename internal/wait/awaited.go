@@ -1,12 +1,14 @@
 package wait
 
-// What sleeping goroutines of this process wait for is kept in one word, which the latest of
-// them has stored: a PE's number plus 1, or a lock's grant, whose address is larger.
+// The word Waiter.awaited says whom the latest sleeper of this process waits for: a PE, by its number
+// plus 1, or the grant of a lock, by its address, which is larger than any PE's number. The watch for
+// hangs asks for it.
 
-// awaiter is a Poller that knows whom it waits for: a PE's number plus 1, or 0.
+// awaiter is a Poller that knows whom it waits for. Awaits returns the PE's number plus 1, or 0 if
+// the PE is not known.
 type awaiter interface{ Awaits() int }
 
-// publish says what a wait is for that is about to sleep.
+// publish stores whom a wait is for, before the wait sleeps.
 //
 // Cost: a store.
 func (w *Waiter) publish(c *Cond) {
@@ -26,7 +28,7 @@ func (w *Waiter) publishPoll(p Poller) {
 	w.awaited.Store(uint64(pe))
 }
 
-// firstAddress is above the numbers of PEs and below all addresses of memory.
+// firstAddress is larger than any PE's number plus 1 and smaller than any address.
 const firstAddress = 1 << 16
 
 // Awaited returns what the only sleeping goroutine of this process waits for: a PE, or the

@@ -18,8 +18,8 @@ const (
 	LE
 )
 
-// Cond is a condition on one shared word, as plain data: it is polled without
-// a call through a pointer and passed without an allocation.
+// Cond is a condition on one shared word. It is plain data: polling it makes no call through a
+// pointer, passing it allocates nothing.
 type Cond struct {
 	Addr   unsafe.Pointer
 	Val    uint64 // sign-extended where Signed
@@ -27,13 +27,12 @@ type Cond struct {
 	Width  uint8  // bytes: 2, 4 or 8
 	Signed bool
 	Cmp    Cmp
-	// Peer says whom the wait is for, which others may ask: see Awaited. A PE's number
-	// plus 1; AwaitsLock; 0: it is not known.
+	// Peer says whom the wait is for, so that the watch for hangs can tell (Awaited): a PE's number
+	// plus 1, or AwaitsLock, or 0 if it is not known.
 	Peer int32
 }
 
-// AwaitsLock is the Peer of a wait for the grant of a lock, whose holder may change
-// meanwhile.
+// AwaitsLock is the Peer of a wait for the grant of a lock: the holder may change during the wait.
 const AwaitsLock = -1
 
 // Load reads the word with acquire order, extended to 64 bits.

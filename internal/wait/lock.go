@@ -8,31 +8,34 @@ import (
 	"github.com/goshmem/goshmem/rma"
 )
 
-// Lock excludes goroutines from each other, in sections behind which other processes wait for what
-// was stored. Unlock is a store, where sync.Mutex has a locked instruction: that waits until all
-// stores of the section have left the processor's queue, and so for cache lines that other processors
-// have (docs/performance.md). The zero Lock is free.
+// Lock is a mutual exclusion of goroutines of one process, for sections whose stores other processes
+// wait for. Its Unlock is a plain store. The Unlock of sync.Mutex is a locked instruction, which
+// waits until all stores of the section have left the processor's store buffer, and so for cache
+// lines that other processors hold (docs/performance.md says what that costs). The zero Lock is free.
 //
-// Goroutines that wait look again by themselves. As long as there are any, Unlock lets other
-// goroutines run first, so that a waiter on the same processor gets the Lock. Beside other processors
-// that does not keep the holder from taking the Lock again at once; so a waiter that has waited for
-// lockPatience has it reserved: Unlock gives it to nobody but such waiters then.
+// Waiters are not queued: each looks at the state again and again. Two rules let them have the Lock:
+//
+//   - While goroutines wait, Unlock lets other goroutines run before it returns. So a waiter on the
+//     same processor gets the Lock.
+//   - A waiter on another processor may still lose every race against a holder that unlocks and locks
+//     at once. After lockPatience such a waiter starves, and Unlock reserves the Lock: only starving
+//     waiters can take a reserved Lock. They do not give up, so one of them takes it.
 type Lock struct {
 	state    uint64        // lockFree, lockHeld or lockReserved
-	waiting  atomic.Uint32 // goroutines that have looked in vain for long
-	starving atomic.Uint32 // those of them that have waited for lockPatience
+	waiting  atomic.Uint32 // goroutines that have made lockLooks looks in vain
+	starving atomic.Uint32 // goroutines that have waited for lockPatience
 }
 
 // States of a Lock.
 const (
-	lockFree     = iota
-	lockHeld     // somebody has it
-	lockReserved // free for those who starve. They do not give up, so one takes it
+	lockFree     = iota // any goroutine can take it
+	lockHeld            // a goroutine is in its section
+	lockReserved        // starving goroutines alone can take it
 )
 
 const (
-	lockLooks    = 200 // of a waiter, before it lets other goroutines run
-	lockYields   = 200 // how often it does so, before it sleeps
+	lockLooks    = 200 // looks of a waiter before it first lets other goroutines run
+	lockYields   = 200 // pauses by runtime.Gosched before the first sleep
 	lockSleep    = 20 * time.Microsecond
 	lockPatience = time.Millisecond
 )
@@ -44,7 +47,7 @@ func (l *Lock) Lock() {
 	}
 }
 
-// await is Lock where somebody has it. It is not inlined, so that Lock can be.
+// await is the slow half of Lock: another goroutine holds it. It is not inlined, so that Lock can be.
 //
 //go:noinline
 func (l *Lock) await() {
@@ -69,7 +72,7 @@ func (l *Lock) await() {
 	}
 }
 
-// pause lets other goroutines run, and sleeps behind many looks.
+// pause lets other goroutines run; after lockYields pauses it sleeps for lockSleep.
 func (*Lock) pause(looks int) {
 	if looks < lockYields {
 		runtime.Gosched()
@@ -78,13 +81,13 @@ func (*Lock) pause(looks int) {
 	}
 }
 
-// take takes the lock if it is in a state.
+// take takes the lock if it is in the given state.
 func (l *Lock) take(state uint64) bool {
 	return atomic.LoadUint64(&l.state) == state && atomic.CompareAndSwapUint64(&l.state, state, lockHeld)
 }
 
-// Unlock gives the lock back. The next one who has it sees what the caller has stored. It looks for
-// waiters before the store, behind which a processor may have to wait until that is seen.
+// Unlock releases the lock. The next holder sees all stores of the section. Unlock reads waiting
+// before its store, not after it: a read after the store would have to wait for it.
 func (l *Lock) Unlock() {
 	if l.waiting.Load() != 0 {
 		l.giveWay()
@@ -93,7 +96,7 @@ func (l *Lock) Unlock() {
 	rma.StoreRelease(&l.state, lockFree)
 }
 
-// giveWay is Unlock where somebody waits.
+// giveWay is the slow half of Unlock: other goroutines wait.
 //
 //go:noinline
 func (l *Lock) giveWay() {

@@ -2,7 +2,7 @@ package wait
 
 import "time"
 
-// Policy says how long each phase of a wait is.
+// Policy says how long each phase of a wait lasts.
 type Policy struct {
 	Polls   int           // before the first yield, and again after each wake-up
 	Yields  int           // before the first sleep

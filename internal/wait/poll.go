@@ -8,36 +8,35 @@ import (
 	"github.com/goshmem/goshmem/internal/xunix"
 )
 
-// Look is what a Poller has found.
+// Look is the result of one look of a Poller.
 type Look uint8
 
 // What a look finds.
 const (
-	Nothing Look = iota
-	Moved        // something, and more may come at once
-	Over         // the wait is over
+	Nothing Look = iota // there was nothing to do
+	Moved               // the look has moved something, and more may come at once
+	Over                // the wait is over
 )
 
-// Poller is what a wait polls that is for more than one word.
+// Poller is polled by waits that are for more than one word, such as those for messages.
 type Poller interface {
-	// Poll looks, does what there is to do, and says what it has found. It
-	// is called very often, and must find whatever a writer has stored that looked
-	// at the bell afterwards.
+	// Poll looks once, does what there is to do, and returns what it has found. It is called very
+	// often. A Poll that begins after a writer has looked at the bell must find what that writer
+	// stored before.
 	Poll() Look
 }
 
-// lookEvery is after how many polls that have moved something a wait looks whether it
-// has expired.
+// lookEvery is the number of polls with result Moved after which a wait looks whether it has expired.
 const lookEvery = 16
 
-// WaitPoll is Wait for a Poller. Deaths do not end it unless p says so: Poll is
-// called behind the arming of the bell, so that one which looks at the epoch of the
-// failure page sleeps over none.
+// WaitPoll is Wait for a Poller: it returns when Poll has returned Over, or with the cause when ctx
+// ends first. A death does not end it, unless Poll says so. A Poll that reads the epoch of the
+// failure page sleeps over no death, because Poll is called after the bell is armed. Unlike Wait,
+// WaitPoll does not call what Serve was given.
 //
-// Polls are counted since something was moved last: while a peer is at work on what
-// is waited for, part by part, the wait does not grow tired of it. To sleep in the
-// middle of a transfer would cost as much as to copy a hundred kilobytes, and the
-// peer, which meanwhile finds no room, would fall asleep as well.
+// The polls of the first phase are counted from the latest one that moved something. So a wait does
+// not fall asleep in the middle of a transfer that comes part by part: a sleep costs as much as
+// copying a hundred kilobytes, and the peer would find no room meanwhile and fall asleep as well.
 func (w *Waiter) WaitPoll(p Poller, ctx context.Context) error { //nolint:revive // as Wait
 	w.Beat()
 	moved := 0
@@ -83,7 +82,7 @@ func (w *Waiter) yieldPoll(p Poller) (look Look) {
 	return look
 }
 
-// sleepPoll is sleep for a Poller: it returns what the last look has found.
+// sleepPoll is sleep for a Poller. It returns the result of the last look.
 func (w *Waiter) sleepPoll(p Poller, ctx context.Context, timeout *time.Duration) (look Look, err error) { //nolint:revive // as Wait
 	w.sleepers.Add(1)
 	defer w.leave()

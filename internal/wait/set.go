@@ -9,14 +9,14 @@ import (
 	"github.com/goshmem/goshmem/internal/xunix"
 )
 
-// Set is a condition on each of several words, N of them of the same width one
-// behind the other, as plain data.
+// Set is a condition on each of N words of the same width that lie one after the other. Like Cond, it
+// is plain data.
 type Set struct {
-	Cond                 // Addr: of word 0; Val: for all words, unless there are Vals
-	Vals  unsafe.Pointer // N values of the words' width, or nil
-	N     int
-	Skip  []bool // words that do not count, or nil: all do
-	Start int    // where to look first, below N
+	Cond                 // Addr is that of word 0; Val is for all words if Vals is nil
+	Vals  unsafe.Pointer // N values of the words' width, one for each word, or nil
+	N     int            // number of words
+	Skip  []bool         // Skip[i]: word i does not count; nil: all words count
+	Start int            // the word that is looked at first, below N
 }
 
 // Empty says whether no word counts.
@@ -58,8 +58,8 @@ func (c *Cond) value() uint64 {
 	}
 }
 
-// Find looks once at each word that counts, from word Start on and then from word 0
-// to the one before, and returns the first whose condition holds, -1 if none does.
+// Find looks once at each word that counts: from word Start to the last, then from word 0 to the one
+// before Start. It returns the first word whose condition holds, or -1.
 func (s *Set) Find() int {
 	if i := s.between(s.Start, s.N); i >= 0 {
 		return i
@@ -67,13 +67,14 @@ func (s *Set) Find() int {
 	return s.between(0, s.Start)
 }
 
-// Collect is Find for as many words as idx has room for, and returns how many.
+// Collect looks as Find does, stores in idx each word whose condition holds, as many as idx has room
+// for, and returns their number.
 func (s *Set) Collect(idx []int) int {
 	n := s.collect(idx, s.Start, s.N)
 	return n + s.collect(idx[n:], 0, s.Start)
 }
 
-// CollectBut is Collect from the word behind word i on, without word i.
+// CollectBut is Collect without word i, beginning at the word after it.
 func (s *Set) CollectBut(i int, idx []int) int {
 	n := s.collect(idx, i+1, s.N)
 	return n + s.collect(idx[n:], 0, i)
@@ -101,11 +102,10 @@ func (s *Set) between(i, j int) int {
 	return -1
 }
 
-// WaitAny is Wait for a set of words, one of which at least counts: it returns when
-// the condition of one holds, and which, or -1 and the cause. All that Wait and Serve
-// say of phases, failures and peers goes for it, because all words are in this PE's segment,
-// and it is its bell that their writers ring. A poll looks at all words, so that the
-// first yield comes after about the same time.
+// WaitAny is Wait for any word of a set, of which at least one counts. It returns the word whose
+// condition holds, or -1 and the cause. What Wait and Serve say of phases, failures and peers holds
+// here as well: all words are in this PE's segment, and their writers ring its bell. One poll looks
+// at all words, so there are fewer polls: the first yield comes after about the same time.
 func (w *Waiter) WaitAny(s *Set, ctx context.Context) (int, error) { //nolint:revive // as Wait
 	w.Beat()
 	for timeout := w.First; ; {
@@ -135,7 +135,7 @@ func (w *Waiter) WaitAny(s *Set, ctx context.Context) (int, error) { //nolint:re
 	}
 }
 
-// sleepSet is sleep for a set: -1 without an error means to look once more.
+// sleepSet is sleep for a set. It returns -1 without an error if the caller is to look once more.
 func (w *Waiter) sleepSet(s *Set, ctx context.Context, timeout *time.Duration) (int, error) { //nolint:revive // as Wait
 	w.sleepers.Add(1)
 	defer w.leave()

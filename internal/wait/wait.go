@@ -13,11 +13,11 @@ import (
 	"github.com/goshmem/goshmem/symheap/layout"
 )
 
-// ErrClosed reports a wait that was given up because its PE has finalized.
+// ErrClosed is the error of a wait whose own PE has finalized.
 var ErrClosed = errors.New("the PE has finalized meanwhile")
 
-// ErrFailure reports a wait that was given up because a PE of the job has died, in
-// an epoch of the failure page beyond Cond.Seen.
+// ErrFailure is the error of a wait during which a PE of the job has died: the failure page has an
+// epoch beyond Cond.Seen.
 var ErrFailure = errors.New("a PE of the job has died meanwhile")
 
 // Waiter is how one process waits for its peers. There is one per process and
@@ -54,23 +54,22 @@ func NewWaiter(bell *layout.Bell, p Policy) *Waiter {
 	return w
 }
 
-// Watch makes the failures that a page tells of end waits from now on. It is called
-// before the first wait.
+// Watch makes deaths that v tells of end waits with ErrFailure. It is called before the first wait.
 func (w *Waiter) Watch(v *failure.View) { w.failures = v }
 
-// Beats makes Beat count in a PE's words of progress. It is called before the first wait.
+// Beats makes p the words in which Beat counts. It is called before the first wait.
 func (w *Waiter) Beats(p *layout.Progress) { w.progress = p }
 
-// Spends tells the waiter how much processor time the job's PEs on this node have used so
-// far, and of how many processors, so that it takes their turns for no stranger's. It is
-// called before the first wait.
+// Spends gives the waiter a function that returns the processor time which the job's PEs on this
+// node have used so far, and the number of their processors. By it, the waiter tells long turns of
+// the job's own PEs from those of strangers. It is called before the first wait.
 func (w *Waiter) Spends(spent func() time.Duration, cores int) {
 	w.yields.spent, w.yields.cores = spent, cores
 }
 
-// Beat says that the program goes on: the watch for hangs looks whether the word
-// moves. Every wait does so, and whoever calls something that may wait should. Beats
-// of several goroutines at once may count as one, which saves a locked instruction.
+// Beat counts progress of the program; the watch for hangs looks whether the count moves. Every wait
+// beats once when it begins, and so does every call that may wait in another way. Beats of several
+// goroutines at the same time may count as one: that saves a locked instruction.
 //
 // Cost: a load and a store, on a line that is this PE's.
 func (w *Waiter) Beat() {
@@ -168,11 +167,11 @@ func (w *Waiter) sleep(c *Cond, ctx context.Context, timeout *time.Duration) (ui
 	}
 }
 
-// news says whether a death was published after an epoch.
+// news says whether a death was published after epoch seen.
 func (w *Waiter) news(seen uint64) bool { return w.failures.Epoch() > seen }
 
-// giveUp ends a wait for a death that was seen, unless the condition holds: the
-// look at the word comes after that at the page.
+// giveUp ends a wait because of a death, unless the condition holds. The word is read after the page,
+// so nothing that the dead PE wrote is missed.
 func (w *Waiter) giveUp(c *Cond) (uint64, error) {
 	x := c.Load()
 	if c.holds(x) {
