@@ -26,10 +26,10 @@ type Agreement struct {
 // says of steps and contributors holds for them. The latest epoch in the votes tells
 // everybody the same deaths, as all read one page: no lists are exchanged.
 //
-// Cost: less than a reduction of 8 bytes; a list when somebody is dead.
-// Collective: over the members that live.
-// Errors: ErrBroken when an agreement of some member ended by its context, LeftError,
-// ErrConcurrent, the end of ctx.
+//   - Cost: less than a reduction of 8 bytes; a list when somebody is dead.
+//   - Collective: over the members that live.
+//   - Errors: ErrBroken when an agreement of some member ended by its context, LeftError,
+//     ErrConcurrent, the end of ctx.
 func Agree(ctx context.Context, t *Team, flags uint64) (a Agreement, err error) {
 	if !atomic.CompareAndSwapUint64(&t.busy, 0, 1) {
 		return a, ErrConcurrent

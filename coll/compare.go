@@ -57,7 +57,7 @@ const (
 // its arrival word. Whoever enters the step afterwards finds that, and knows that this member
 // may well call the same next.
 //
-// Errors: as Sync. On a tolerant team, the members that have died are in no list.
+//   - Errors: as Sync. On a tolerant team, the members that have died are in no list.
 func (t *Team) Compare(ctx context.Context, c Call) (all []Callers, err error) {
 	seq, err := t.begin(1)
 	if err != nil {

@@ -54,7 +54,7 @@ func (h heading) of(from unsafe.Pointer, seq uint64) (data unsafe.Pointer, ok bo
 
 // BroadcastPrivate copies the root's bytes to everybody's, which are as many.
 //
-// Errors: as Broadcast; *OtherError when the root has called something else.
+//   - Errors: as Broadcast; *OtherError when the root has called something else.
 func BroadcastPrivate(ctx context.Context, t *Team, buf []byte, root int) error {
 	if len(buf) > MaxPrivate {
 		return broadcastStream(ctx, t, buf, root)
@@ -104,7 +104,7 @@ func (t *Team) spread(ctx context.Context, h heading, piece []byte, root int) (e
 // contributors, this is a *DeadError on all survivors of a tolerant team, with all that
 // have died; the team goes on, and dst is undefined.
 //
-// Errors: as Reduce; *OtherError when a member has called something else.
+//   - Errors: as Reduce; *OtherError when a member has called something else.
 func ReducePrivate[T any](ctx context.Context, t *Team, dst, src []T, op Folder[T], root int) error {
 	bytes := bytesOf[T](len(src))
 	h := headingOf(whatReduce, root, bytes)
@@ -187,7 +187,7 @@ func fold[T any](t *Team, h heading, acc []T, seq uint64, op Folder[T]) error {
 // Gather returns the words of all members, in their order. It is strict: all
 // survivors get a *DeadError if a member has died short of it.
 //
-// Errors: *OtherError when a member has called something else.
+//   - Errors: *OtherError when a member has called something else.
 func (t *Team) Gather(ctx context.Context, w Words) ([]Words, error) {
 	mine := record{seq: t.state.Seq + 1, check: ^(t.state.Seq + 1), w: w}
 	seq, err := t.exchange(ctx, unsafe.Slice((*byte)(unsafe.Pointer(&mine)), recordBytes))

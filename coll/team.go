@@ -344,7 +344,7 @@ func (t *Team) meet(ctx context.Context, seq uint64) error {
 // all have entered: so it also finds the mark if it has the bytes from a third member that
 // read them behind the mark.
 //
-// Cost: a look at each arrival word, which this member has just seen.
+//   - Cost: a look at each arrival word, which this member has just seen.
 func (t *Team) meetLast(ctx context.Context, seq uint64) error {
 	t.enter(seq, false)
 	return t.endLast(seq, t.awaitAll(ctx, seq))

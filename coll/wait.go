@@ -182,7 +182,7 @@ type Outcome struct {
 // without an error, or with the death of a broadcast's root. It is the same for all members
 // that returned from it.
 //
-// Cost: none for the collective; here two slices.
+//   - Cost: none for the collective; here two slices.
 func (t *Team) Outcome() (o Outcome) {
 	for i := range t.members {
 		switch {

@@ -27,7 +27,7 @@ type Page struct {
 
 // Create makes the failure page of a job of npes PEs, on which nobody has died.
 //
-// Cost: a few system calls, 32 bytes for each PE in whole pages of memory.
+//   - Cost: a few system calls, 32 bytes for each PE in whole pages of memory.
 func Create(job [16]byte, npes int) (p *Page, err error) {
 	if npes < 1 || npes > mostPEs {
 		return nil, fmt.Errorf("failure page for %d PEs, want 1 to %d", npes, mostPEs)
@@ -62,8 +62,8 @@ func (p *Page) File() *os.File { return p.file }
 // rma.Rouse. On a closed page, and for a PE that is not of the job, it does
 // nothing and returns 0.
 //
-// Cost: a look at the clock and seven stores, no allocation.
-// Concurrent calls: allowed.
+//   - Cost: a look at the clock and seven stores, no allocation.
+//   - Concurrent calls: allowed.
 func (p *Page) Publish(pe int, incarnation uint32, c Cause, at time.Duration) (epoch uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -31,7 +31,7 @@ type View struct {
 // Attach maps the failure page of a job of npes PEs, whose descriptor is fd. The
 // descriptor may be closed afterwards; the mapping stays.
 //
-// Errors: it is not that page.
+//   - Errors: it is not that page.
 func Attach(fd int, job [16]byte, npes int) (*View, error) {
 	var h layout.FailureHeader
 	if err := xunix.ReadAt(fd, unsafe.Slice((*byte)(unsafe.Pointer(&h)), unsafe.Sizeof(h)), 0); err != nil {
@@ -57,7 +57,7 @@ func Attach(fd int, job [16]byte, npes int) (*View, error) {
 // Epoch returns how many deaths have been published. Dead and the other methods
 // know of all of them.
 //
-// Cost: one load.
+//   - Cost: one load.
 func (v *View) Epoch() uint64 {
 	if v == nil {
 		return 0
@@ -67,7 +67,7 @@ func (v *View) Epoch() uint64 {
 
 // Dead says whether an incarnation of a PE is dead.
 //
-// Cost: one load.
+//   - Cost: one load.
 func (v *View) Dead(pe int, incarnation uint32) bool {
 	return v != nil && uint(pe) < uint(v.npes) && atomic.LoadUint32(&v.page.Failure(pe).Incarnation) >= incarnation
 }

@@ -36,9 +36,9 @@ import (
 // After a death, this is how survivors go on with collectives of mpi: Comm.Free the old
 // communicator, shmem.Team.Shrink its team, and make a communicator of what is left.
 //
-// Errors: those of shmem.Team.SplitStrided; mpi.ErrFinalized when mpi is not initialized.
-// Cost: a few barriers.
-// Collective: over the team.
+//   - Errors: those of shmem.Team.SplitStrided; mpi.ErrFinalized when mpi is not initialized.
+//   - Cost: a few barriers.
+//   - Collective: over the team.
 func CommOf(team *shmem.Team) (*mpi.Comm, error) {
 	const op = "CommOf"
 	if !mpi.Initialized() {
@@ -66,10 +66,10 @@ func CommOf(team *shmem.Team) (*mpi.Comm, error) {
 // failures if mode is shmem.ModeTolerant, otherwise strict, and to be destroyed (shmem.Team.Destroy). It
 // does not depend on the communicator any more.
 //
-// Errors: those of mpi.Comm.Split; shmem.ErrFinalized when shmem is not initialized;
-// shmem.ErrArgument for a mode that is none; mpi.ErrMismatch for different modes.
-// Cost: a few barriers.
-// Collective: over the communicator, with the same mode.
+//   - Errors: those of mpi.Comm.Split; shmem.ErrFinalized when shmem is not initialized;
+//     shmem.ErrArgument for a mode that is none; mpi.ErrMismatch for different modes.
+//   - Cost: a few barriers.
+//   - Collective: over the communicator, with the same mode.
 func TeamOf(c *mpi.Comm, mode shmem.Mode) (*shmem.Team, error) {
 	const op = "TeamOf"
 	if !shmem.Initialized() {
@@ -115,7 +115,7 @@ func same(g bridge.Group, op string, tolerant bool) (*coll.Team, error) {
 // AckFailed acknowledges all deaths that are known to both packages: waits of shmem and
 // receives of the communicator from any source go on. It returns the PEs that have died.
 //
-// Concurrent calls: allowed.
+//   - Concurrent calls: allowed.
 func AckFailed(w *shmem.World, c *mpi.Comm) []int {
 	c.AckFailed()
 	return w.AckFailed()

@@ -9,10 +9,10 @@ import (
 // Barrier returns when all ranks have called it. It completes nothing: neither
 // requests nor operations of package shmem.
 //
-// Errors: *RankError when a rank has died: all survivors get one, here or at the next
-// collective, and at once from then on.
-// Collective: over the communicator.
-// Source: MPI_Barrier.
+//   - Errors: *RankError when a rank has died: all survivors get one, here or at the next
+//     collective, and at once from then on.
+//   - Collective: over the communicator.
+//   - Source: MPI_Barrier.
 func (c *Comm) Barrier() error {
 	const op = "Barrier"
 	if err := c.usable(op); err != nil {
@@ -28,13 +28,13 @@ func (c *Comm) Barrier() error {
 
 // Bcast copies the root's buf to everybody's.
 //
-// Shape: all have as many elements.
-// Cost: two copies; of more than 8 KiB, in pieces of 16 KiB, of which the root may be 16 ahead of
-// the slowest rank.
-// Errors: as Barrier. A broadcast may have ended well for some; ErrMismatch where
-// the root has called something else.
-// Collective: over the communicator, with the same root.
-// Source: MPI_Bcast.
+//   - Shape: all have as many elements.
+//   - Cost: two copies; of more than 8 KiB, in pieces of 16 KiB, of which the root may be 16 ahead of
+//     the slowest rank.
+//   - Errors: as Barrier. A broadcast may have ended well for some; ErrMismatch where
+//     the root has called something else.
+//   - Collective: over the communicator, with the same root.
+//   - Source: MPI_Bcast.
 func Bcast[T any](c *Comm, buf []T, root int) error {
 	const op = "Bcast"
 	if err := checkType[T](op); err != nil {
@@ -55,13 +55,13 @@ func Bcast[T any](c *Comm, buf []T, root int) error {
 // Reduce combines everybody's src, in the order of ranks, into the root's dst:
 // Reduce(c, dst, src, mpi.Sum, 0). Of the others, dst is not looked at.
 //
-// Shape: dst has as many elements as src, and all ranks have as many. Both may be
-// the same slice, but not overlap otherwise.
-// Errors: as Barrier; ErrArgument for lengths, buffers that overlap and a nil operator;
-// ErrElementType for elements of about 8 KiB and more; ErrMismatch where a rank has
-// called something else.
-// Collective: over the communicator, with the same arguments.
-// Source: MPI_Reduce.
+//   - Shape: dst has as many elements as src, and all ranks have as many. Both may be
+//     the same slice, but not overlap otherwise.
+//   - Errors: as Barrier; ErrArgument for lengths, buffers that overlap and a nil operator;
+//     ErrElementType for elements of about 8 KiB and more; ErrMismatch where a rank has
+//     called something else.
+//   - Collective: over the communicator, with the same arguments.
+//   - Source: MPI_Reduce.
 func Reduce[T any](c *Comm, dst, src []T, op func(acc, in []T), root int) error {
 	const name = "Reduce"
 	if err := c.checkRoot(name, root); err != nil {
@@ -82,11 +82,11 @@ func Reduce[T any](c *Comm, dst, src []T, op func(acc, in []T), root int) error 
 // Allreduce combines everybody's src, in the order of ranks, into everybody's dst:
 // Allreduce(c, dst, src, mpi.Sum). All get the same bytes.
 //
-// Shape: as Reduce.
-// Cost: up to 8 KiB, each rank folds all; of more, its share, in pieces of 64 KiB.
-// Errors: as Reduce.
-// Collective: over the communicator, with the same arguments.
-// Source: MPI_Allreduce.
+//   - Shape: as Reduce.
+//   - Cost: up to 8 KiB, each rank folds all; of more, its share, in pieces of 64 KiB.
+//   - Errors: as Reduce.
+//   - Collective: over the communicator, with the same arguments.
+//   - Source: MPI_Allreduce.
 func Allreduce[T any](c *Comm, dst, src []T, op func(acc, in []T)) error {
 	const name = "Allreduce"
 	if err := c.usable(name); err != nil {

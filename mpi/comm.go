@@ -102,7 +102,7 @@ func (g *group) over(op string) error {
 
 // Rank returns this process's rank, -1 in a nil Comm.
 //
-// Source: MPI_Comm_rank.
+//   - Source: MPI_Comm_rank.
 func (c *Comm) Rank() int {
 	if c == nil || c.g == nil {
 		return -1
@@ -112,7 +112,7 @@ func (c *Comm) Rank() int {
 
 // Size returns the number of ranks, 0 of a nil Comm.
 //
-// Source: MPI_Comm_size.
+//   - Source: MPI_Comm_size.
 func (c *Comm) Size() int {
 	if c == nil || c.g == nil {
 		return 0
@@ -137,11 +137,11 @@ func (c *Comm) With(ctx context.Context) *Comm {
 // in the order of their keys, and of their ranks where keys are equal. It returns
 // that which this rank is in, and nil if its color is Undefined.
 //
-// Errors: as Barrier; ErrTooMany; ErrArgument for another color, which is ErrMismatch for
-// the other ranks, as it is where a rank has called something else.
-// Cost: a few barriers.
-// Collective: over the communicator.
-// Source: MPI_Comm_split.
+//   - Errors: as Barrier; ErrTooMany; ErrArgument for another color, which is ErrMismatch for
+//     the other ranks, as it is where a rank has called something else.
+//   - Cost: a few barriers.
+//   - Collective: over the communicator.
+//   - Source: MPI_Comm_split.
 func (c *Comm) Split(color, key int) (*Comm, error) {
 	const op = "Comm.Split"
 	if err := c.usable(op); err != nil {
@@ -225,11 +225,11 @@ const opFree = "Comm.Free"
 // ErrArgument, ErrUnwinding, or ErrMismatch alone: the end of c's context, before which the
 // others have not come, is one that says so.
 //
-// Errors: ErrArgument for the communicator of all ranks, and while another collective of it
-// is under way in this process; ErrFreed; ErrFinalized; ErrUnwinding as World.Finalize;
-// ErrMismatch where ranks compare what they call; the end of c's context.
-// Collective: over the communicator.
-// Source: MPI_Comm_free.
+//   - Errors: ErrArgument for the communicator of all ranks, and while another collective of it
+//     is under way in this process; ErrFreed; ErrFinalized; ErrUnwinding as World.Finalize;
+//     ErrMismatch where ranks compare what they call; the end of c's context.
+//   - Collective: over the communicator.
+//   - Source: MPI_Comm_free.
 func (c *Comm) Free() error {
 	const op = opFree
 	if err := c.usable(op); err != nil {

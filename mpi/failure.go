@@ -95,8 +95,8 @@ func (g *group) failed(since uint64) (ranks []int) {
 // Failed returns the ranks that are known to have died, ascending. Where a death ends
 // the job, which is so without oshrun --recover, nobody is left to ask for long.
 //
-// Concurrent calls: allowed.
-// Source: MPIX_Comm_get_failed.
+//   - Concurrent calls: allowed.
+//   - Source: MPIX_Comm_get_failed.
 func (c *Comm) Failed() []int {
 	if c == nil || c.g == nil {
 		return nil
@@ -110,8 +110,8 @@ func (c *Comm) Failed() []int {
 // it is not acknowledged, wait for the other ranks from then on. It changes nothing
 // for other calls, and nothing for package shmem (interop.AckFailed does both).
 //
-// Concurrent calls: allowed.
-// Source: MPIX_Comm_ack_failed.
+//   - Concurrent calls: allowed.
+//   - Source: MPIX_Comm_ack_failed.
 func (c *Comm) AckFailed() []int {
 	if c == nil || c.g == nil {
 		return nil

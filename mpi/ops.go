@@ -22,12 +22,12 @@ type Bits interface {
 
 // Sum adds.
 //
-// Source: MPI_SUM.
+//   - Source: MPI_SUM.
 func Sum[T Number](acc, in []T) { coll.Add(acc, in) }
 
 // Prod multiplies.
 //
-// Source: MPI_PROD.
+//   - Source: MPI_PROD.
 func Prod[T Number](acc, in []T) {
 	for i, v := range in {
 		acc[i] *= v
@@ -36,7 +36,7 @@ func Prod[T Number](acc, in []T) {
 
 // Min takes the smaller one; a NaN on either side gives NaN.
 //
-// Source: MPI_MIN.
+//   - Source: MPI_MIN.
 func Min[T Ordered](acc, in []T) {
 	for i, v := range in {
 		acc[i] = min(acc[i], v)
@@ -45,7 +45,7 @@ func Min[T Ordered](acc, in []T) {
 
 // Max takes the larger one; a NaN on either side gives NaN.
 //
-// Source: MPI_MAX.
+//   - Source: MPI_MAX.
 func Max[T Ordered](acc, in []T) {
 	for i, v := range in {
 		acc[i] = max(acc[i], v)
@@ -54,7 +54,7 @@ func Max[T Ordered](acc, in []T) {
 
 // BitAnd combines by bitwise and.
 //
-// Source: MPI_BAND.
+//   - Source: MPI_BAND.
 func BitAnd[T Bits](acc, in []T) {
 	for i, v := range in {
 		acc[i] &= v
@@ -63,7 +63,7 @@ func BitAnd[T Bits](acc, in []T) {
 
 // BitOr combines by bitwise or.
 //
-// Source: MPI_BOR.
+//   - Source: MPI_BOR.
 func BitOr[T Bits](acc, in []T) {
 	for i, v := range in {
 		acc[i] |= v
@@ -72,7 +72,7 @@ func BitOr[T Bits](acc, in []T) {
 
 // BitXor combines by bitwise exclusive or.
 //
-// Source: MPI_BXOR.
+//   - Source: MPI_BXOR.
 func BitXor[T Bits](acc, in []T) {
 	for i, v := range in {
 		acc[i] ^= v

@@ -52,14 +52,14 @@ func (s span) overlaps(o span) bool {
 // once, unless the way to dst is full, longer ones when they are received.
 // Messages between two ranks are received in the order in which they were sent.
 //
-// Shape: the receiver's buffer has at least as many bytes; its type is not compared.
-// Cost: a long message is copied once, by both sides (package documentation).
-// Errors: *UsageError; *RankError when dst has died or finalized; the end of c's context, with
-// which a message that was announced already is given up: its receive fails, or, if
-// buf is in the symmetric heap and 512 other long messages were under way, may get
-// what is there later.
-// Concurrent calls: allowed.
-// Source: MPI_Send.
+//   - Shape: the receiver's buffer has at least as many bytes; its type is not compared.
+//   - Cost: a long message is copied once, by both sides (package documentation).
+//   - Errors: *UsageError; *RankError when dst has died or finalized; the end of c's context, with
+//     which a message that was announced already is given up: its receive fails, or, if
+//     buf is in the symmetric heap and 512 other long messages were under way, may get
+//     what is there later.
+//   - Concurrent calls: allowed.
+//   - Source: MPI_Send.
 func Send[T any](c *Comm, buf []T, dst, tag int) error {
 	const op = "Send"
 	if err := checkType[T](op); err != nil {
@@ -71,9 +71,9 @@ func Send[T any](c *Comm, buf []T, dst, tag int) error {
 // Isend begins to send a message. Until the request is complete, buf must not be
 // changed.
 //
-// Errors: as Send, here or at Wait. Where the rank has died, here and at Wait of the request.
-// Concurrent calls: allowed.
-// Source: MPI_Isend.
+//   - Errors: as Send, here or at Wait. Where the rank has died, here and at Wait of the request.
+//   - Concurrent calls: allowed.
+//   - Source: MPI_Isend.
 func Isend[T any](c *Comm, buf []T, dst, tag int) (Request, error) {
 	const op = "Isend"
 	if err := checkType[T](op); err != nil {
@@ -85,13 +85,13 @@ func Isend[T any](c *Comm, buf []T, dst, tag int) (Request, error) {
 // Recv receives the earliest message that fits src and tag, which may be AnySource
 // and AnyTag.
 //
-// Errors: *UsageError; ErrTruncated when the message is longer than buf; ErrCanceled when
-// its sender has given it up; *RankError when src has died or finalized and all that it
-// had sent was received, or, for AnySource, when a rank has died whose death is not
-// acknowledged (AckFailed) and no message is there, when the message met was that of a
-// rank that has died, or when no other rank is left; the end of c's context.
-// Concurrent calls: allowed.
-// Source: MPI_Recv.
+//   - Errors: *UsageError; ErrTruncated when the message is longer than buf; ErrCanceled when
+//     its sender has given it up; *RankError when src has died or finalized and all that it
+//     had sent was received, or, for AnySource, when a rank has died whose death is not
+//     acknowledged (AckFailed) and no message is there, when the message met was that of a
+//     rank that has died, or when no other rank is left; the end of c's context.
+//   - Concurrent calls: allowed.
+//   - Source: MPI_Recv.
 func Recv[T any](c *Comm, buf []T, src, tag int) (Status, error) {
 	const op = "Recv"
 	if err := checkType[T](op); err != nil {
@@ -114,9 +114,9 @@ func Recv[T any](c *Comm, buf []T, src, tag int) (Status, error) {
 // Irecv begins to receive a message. Until the request is complete, buf must not be
 // used.
 //
-// Errors: as Recv, here or at Wait.
-// Concurrent calls: allowed.
-// Source: MPI_Irecv.
+//   - Errors: as Recv, here or at Wait.
+//   - Concurrent calls: allowed.
+//   - Source: MPI_Irecv.
 func Irecv[T any](c *Comm, buf []T, src, tag int) (Request, error) {
 	const op = "Irecv"
 	if err := checkType[T](op); err != nil {
@@ -134,12 +134,12 @@ func Irecv[T any](c *Comm, buf []T, src, tag int) (Request, error) {
 
 // Sendrecv sends a message and receives one, in any order.
 //
-// Shape: as Send and Recv; send and recv do not overlap, which is not checked.
-// Errors: as Send and Recv. When the send fails, the receive is taken back; if its
-// message had come before, recv and the status have it, otherwise the status is that of
-// ProcNull.
-// Concurrent calls: allowed.
-// Source: MPI_Sendrecv.
+//   - Shape: as Send and Recv; send and recv do not overlap, which is not checked.
+//   - Errors: as Send and Recv. When the send fails, the receive is taken back; if its
+//     message had come before, recv and the status have it, otherwise the status is that of
+//     ProcNull.
+//   - Concurrent calls: allowed.
+//   - Source: MPI_Sendrecv.
 func Sendrecv[S, R any](c *Comm, send []S, dst, sendTag int, recv []R, src, recvTag int) (Status, error) {
 	const op = "Sendrecv"
 	err := checkType[S](op)

@@ -407,12 +407,12 @@ func (q Request) With(ctx context.Context) Request {
 // the request has failed, otherwise nil and a status of no message from no rank (Source is
 // AnySource).
 //
-// Errors: those of the operation. Two errors leave the request as it is, so that Wait may be
-// called again: the end of the context (With, or that of the communicator), and *RankError
-// with ErrPending, of a receive from AnySource, for the death of a rank that is not
-// acknowledged. *UsageError where another goroutine waits for a copy of the request.
-// Concurrent calls: allowed, on different requests.
-// Source: MPI_Wait.
+//   - Errors: those of the operation. Two errors leave the request as it is, so that Wait may be
+//     called again: the end of the context (With, or that of the communicator), and *RankError
+//     with ErrPending, of a receive from AnySource, for the death of a rank that is not
+//     acknowledged. *UsageError where another goroutine waits for a copy of the request.
+//   - Concurrent calls: allowed, on different requests.
+//   - Source: MPI_Wait.
 func (q Request) Wait() (Status, error) {
 	if over, s, err := q.claim("Wait"); over || err != nil {
 		return s, err
@@ -427,8 +427,8 @@ func (q Request) Wait() (Status, error) {
 // Test makes progress and says whether the request is complete. If so, it returns
 // what Wait would.
 //
-// Errors: as Wait.
-// Source: MPI_Test.
+//   - Errors: as Wait.
+//   - Source: MPI_Test.
 func (q Request) Test() (s Status, done bool, err error) {
 	if over, s, err := q.claim("Test"); over || err != nil {
 		return s, over, err
@@ -449,8 +449,8 @@ func (q Request) Test() (s Status, done bool, err error) {
 // WaitAll waits for all requests and returns the errors of all joined. A status is
 // written to the element of statuses with the same index, if there is one.
 //
-// Errors: as Wait.
-// Source: MPI_Waitall.
+//   - Errors: as Wait.
+//   - Source: MPI_Waitall.
 func WaitAll(all []Request, statuses []Status) error {
 	var failed []error
 	for i, q := range all {

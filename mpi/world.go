@@ -34,10 +34,10 @@ var (
 // calls of Finalize ends it. After that, Init may be called again. Any goroutine may
 // call anything from then on.
 //
-// Collective: over all ranks of the job.
-// Errors: the environment is not one that oshrun makes; *RankError with ErrDied when
-// a rank has died.
-// Source: MPI_Init_thread.
+//   - Collective: over all ranks of the job.
+//   - Errors: the environment is not one that oshrun makes; *RankError with ErrDied when
+//     a rank has died.
+//   - Source: MPI_Init_thread.
 func Init() (*World, error) {
 	initMu.Lock()
 	defer initMu.Unlock()
@@ -107,7 +107,7 @@ func initError(err error) error {
 
 // Initialized says whether the process holds a World.
 //
-// Source: MPI_Initialized.
+//   - Source: MPI_Initialized.
 func Initialized() bool {
 	initMu.Lock()
 	defer initMu.Unlock()
@@ -117,7 +117,7 @@ func Initialized() bool {
 // Comm returns the communicator of all ranks: rank i is PE i of the job. That of a nil
 // World is nil; what is called on it returns an error.
 //
-// Source: MPI_COMM_WORLD.
+//   - Source: MPI_COMM_WORLD.
 func (w *World) Comm() *Comm {
 	if w == nil {
 		return nil
@@ -144,9 +144,9 @@ func (w *World) Comm() *Comm {
 // succeeds. Behind one that fails, and in programs that are built with cgo, Go checks nothing: the
 // process goes on, and others may wait for it, until oshrun --timeout, or the user, ends the job.
 //
-// Errors: ErrFinalized; ErrUnwinding; ErrArgument for a nil World.
-// Collective: over all ranks of the job.
-// Source: MPI_Finalize.
+//   - Errors: ErrFinalized; ErrUnwinding; ErrArgument for a nil World.
+//   - Collective: over all ranks of the job.
+//   - Source: MPI_Finalize.
 func (w *World) Finalize() error {
 	const op = "Finalize"
 	if w == nil || w.e == nil {

@@ -88,7 +88,8 @@ Flags:
 }
 
 // ParseOptions reads a command line: tests and flags in any order.
-// Errors: errors of usage, in words for the user.
+//
+//   - Errors: errors of usage, in words for the user.
 func ParseOptions(args []string) (Options, error) {
 	o := Options{Window: defaultWindow, Warmup: -1}
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)

@@ -19,8 +19,8 @@ type Outcome struct {
 //
 // Allocation and the making of teams are collectives too.
 //
-// Cost: none for the collective; here two slices.
-// Source: none; of the kind of MPI's MPIX_Comm_get_failed.
+//   - Cost: none for the collective; here two slices.
+//   - Source: none; of the kind of MPI's MPIX_Comm_get_failed.
 func (t *Team) Outcome() Outcome {
 	if t.usable("Team.Outcome") != nil {
 		return Outcome{}
@@ -33,11 +33,11 @@ func (t *Team) Outcome() Outcome {
 // on all of them, whoever dies meanwhile. It works in any mode of the team, also
 // when a member has died, and when the team is broken.
 //
-// Cost: less than a reduction of one element.
-// Errors: ErrTeamBroken and the end of the team's With when an Agree, Validate or
-// Shrink has ended so; *PEError with ErrPEFinalized.
-// Collective: over the PEs of the team that live.
-// Source: none; MPI's MPIX_Comm_agree.
+//   - Cost: less than a reduction of one element.
+//   - Errors: ErrTeamBroken and the end of the team's With when an Agree, Validate or
+//     Shrink has ended so; *PEError with ErrPEFinalized.
+//   - Collective: over the PEs of the team that live.
+//   - Source: none; MPI's MPIX_Comm_agree.
 func (t *Team) Agree(flags uint64) (uint64, error) {
 	a, err := t.agree("Team.Agree", flags)
 	return a.Flags, err
@@ -46,10 +46,10 @@ func (t *Team) Agree(flags uint64) (uint64, error) {
 // Validate returns the PEs of the team that have died, ascending, the same on all that
 // live: all of which any of these knew at its call are among them.
 //
-// Cost: as Agree.
-// Errors: as Agree.
-// Collective: over the PEs of the team that live.
-// Source: none; of the kind of MPI's MPIX_Comm_agree with MPIX_Comm_get_failed.
+//   - Cost: as Agree.
+//   - Errors: as Agree.
+//   - Collective: over the PEs of the team that live.
+//   - Source: none; of the kind of MPI's MPIX_Comm_agree with MPIX_Comm_get_failed.
 func (t *Team) Validate() (failed []int, err error) {
 	a, err := t.agree("Team.Validate", 0)
 	return a.Failed, err
@@ -73,9 +73,9 @@ func (t *Team) agree(op string, flags uint64) (coll.Agreement, error) {
 // mode; it works as Agree does. A PE that dies during the call is in the new team or not, for all
 // alike.
 //
-// Errors: ErrTooMany; those of Agree.
-// Collective: over the PEs of the team that live.
-// Source: none; MPI's MPIX_Comm_shrink.
+//   - Errors: ErrTooMany; those of Agree.
+//   - Collective: over the PEs of the team that live.
+//   - Source: none; MPI's MPIX_Comm_shrink.
 func (t *Team) Shrink() (*Team, error) {
 	const op = "Team.Shrink"
 	if err := t.usable(op); err != nil {

@@ -8,12 +8,12 @@ import "github.com/goshmem/goshmem/coll"
 // (i*s.N+k)*s.Src, and comes to element (j*s.N+k)*s.Dst of that PE's dst, where j is
 // the sender. The elements between are neither read nor written.
 //
-// Shape: s.N at least 0, s.Dst and s.Src at least 1, s.Block 0 or 1; dst and src have
-// at least the elements that are named so, and may have others.
-// Completion: on return.
-// Errors: as Broadcast.
-// Collective: over the team, with the same arguments.
-// Source: shmem_alltoalls.
+//   - Shape: s.N at least 0, s.Dst and s.Src at least 1, s.Block 0 or 1; dst and src have
+//     at least the elements that are named so, and may have others.
+//   - Completion: on return.
+//   - Errors: as Broadcast.
+//   - Collective: over the team, with the same arguments.
+//   - Source: shmem_alltoalls.
 func AlltoallS[T any](t *Team, dst, src Sym[T], s Stride) error {
 	const op = "AlltoallS"
 	if err := t.usable(op); err != nil {

@@ -13,11 +13,11 @@ import "github.com/goshmem/goshmem/rma"
 // puts, and not to plain stores through Local. What was put before what they find (with
 // Fence between) is visible then, as after a wait.
 //
-// Completion: on return.
-// Cost: one load, where the PE is on the same node.
-// Errors: those of Put, and ErrMisaligned.
-// Concurrent calls: allowed.
-// Source: shmem_atomic_fetch.
+//   - Completion: on return.
+//   - Cost: one load, where the PE is on the same node.
+//   - Errors: those of Put, and ErrMisaligned.
+//   - Concurrent calls: allowed.
+//   - Source: shmem_atomic_fetch.
 //
 //go:nosplit
 func AtomicFetch[T AMOExt](c *Ctx, x Sym[T], pe int) (T, error) {
@@ -29,11 +29,11 @@ func AtomicFetch[T AMOExt](c *Ctx, x Sym[T], pe int) (T, error) {
 
 // AtomicSet writes v to the first element of x on PE pe.
 //
-// Completion: at the target after Quiet or a barrier.
-// Cost: one atomic instruction, where the PE is on the same node.
-// Errors: as AtomicFetch.
-// Concurrent calls: allowed.
-// Source: shmem_atomic_set.
+//   - Completion: at the target after Quiet or a barrier.
+//   - Cost: one atomic instruction, where the PE is on the same node.
+//   - Errors: as AtomicFetch.
+//   - Concurrent calls: allowed.
+//   - Source: shmem_atomic_set.
 //
 //go:nosplit
 func AtomicSet[T AMOExt](c *Ctx, x Sym[T], v T, pe int) error {
@@ -48,11 +48,11 @@ func AtomicSet[T AMOExt](c *Ctx, x Sym[T], v T, pe int) error {
 
 // AtomicSwap writes v to the first element of x on PE pe and returns what it held.
 //
-// Completion: on return.
-// Cost: one atomic instruction, where the PE is on the same node.
-// Errors: as AtomicFetch.
-// Concurrent calls: allowed.
-// Source: shmem_atomic_swap.
+//   - Completion: on return.
+//   - Cost: one atomic instruction, where the PE is on the same node.
+//   - Errors: as AtomicFetch.
+//   - Concurrent calls: allowed.
+//   - Source: shmem_atomic_swap.
 //
 //go:nosplit
 func AtomicSwap[T AMOExt](c *Ctx, x Sym[T], v T, pe int) (T, error) {
@@ -67,11 +67,11 @@ func AtomicSwap[T AMOExt](c *Ctx, x Sym[T], v T, pe int) (T, error) {
 
 // AtomicCompareSwap writes v to the first element of x on PE pe if it holds cond, and returns what it held.
 //
-// Completion: on return.
-// Cost: one atomic instruction, where the PE is on the same node.
-// Errors: as AtomicFetch.
-// Concurrent calls: allowed.
-// Source: shmem_atomic_compare_swap.
+//   - Completion: on return.
+//   - Cost: one atomic instruction, where the PE is on the same node.
+//   - Errors: as AtomicFetch.
+//   - Concurrent calls: allowed.
+//   - Source: shmem_atomic_compare_swap.
 //
 //go:nosplit
 func AtomicCompareSwap[T AMO](c *Ctx, x Sym[T], cond, v T, pe int) (T, error) {
@@ -86,11 +86,11 @@ func AtomicCompareSwap[T AMO](c *Ctx, x Sym[T], cond, v T, pe int) (T, error) {
 
 // AtomicFetchInc adds 1 to the first element of x on PE pe and returns what it held.
 //
-// Completion: on return.
-// Cost: one atomic instruction, where the PE is on the same node.
-// Errors: as AtomicFetch.
-// Concurrent calls: allowed.
-// Source: shmem_atomic_fetch_inc.
+//   - Completion: on return.
+//   - Cost: one atomic instruction, where the PE is on the same node.
+//   - Errors: as AtomicFetch.
+//   - Concurrent calls: allowed.
+//   - Source: shmem_atomic_fetch_inc.
 //
 //go:nosplit
 func AtomicFetchInc[T AMO](c *Ctx, x Sym[T], pe int) (T, error) {
@@ -105,11 +105,11 @@ func AtomicFetchInc[T AMO](c *Ctx, x Sym[T], pe int) (T, error) {
 
 // AtomicInc adds 1 to the first element of x on PE pe.
 //
-// Completion: at the target after Quiet or a barrier.
-// Cost: one atomic instruction, where the PE is on the same node.
-// Errors: as AtomicFetch.
-// Concurrent calls: allowed.
-// Source: shmem_atomic_inc.
+//   - Completion: at the target after Quiet or a barrier.
+//   - Cost: one atomic instruction, where the PE is on the same node.
+//   - Errors: as AtomicFetch.
+//   - Concurrent calls: allowed.
+//   - Source: shmem_atomic_inc.
 //
 //go:nosplit
 func AtomicInc[T AMO](c *Ctx, x Sym[T], pe int) error {
@@ -124,11 +124,11 @@ func AtomicInc[T AMO](c *Ctx, x Sym[T], pe int) error {
 
 // AtomicFetchAdd adds v to the first element of x on PE pe and returns what it held.
 //
-// Completion: on return.
-// Cost: one atomic instruction, where the PE is on the same node.
-// Errors: as AtomicFetch.
-// Concurrent calls: allowed.
-// Source: shmem_atomic_fetch_add.
+//   - Completion: on return.
+//   - Cost: one atomic instruction, where the PE is on the same node.
+//   - Errors: as AtomicFetch.
+//   - Concurrent calls: allowed.
+//   - Source: shmem_atomic_fetch_add.
 //
 //go:nosplit
 func AtomicFetchAdd[T AMO](c *Ctx, x Sym[T], v T, pe int) (T, error) {
@@ -143,11 +143,11 @@ func AtomicFetchAdd[T AMO](c *Ctx, x Sym[T], v T, pe int) (T, error) {
 
 // AtomicAdd adds v to the first element of x on PE pe.
 //
-// Completion: at the target after Quiet or a barrier.
-// Cost: one atomic instruction, where the PE is on the same node.
-// Errors: as AtomicFetch.
-// Concurrent calls: allowed.
-// Source: shmem_atomic_add.
+//   - Completion: at the target after Quiet or a barrier.
+//   - Cost: one atomic instruction, where the PE is on the same node.
+//   - Errors: as AtomicFetch.
+//   - Concurrent calls: allowed.
+//   - Source: shmem_atomic_add.
 //
 //go:nosplit
 func AtomicAdd[T AMO](c *Ctx, x Sym[T], v T, pe int) error {
@@ -162,11 +162,11 @@ func AtomicAdd[T AMO](c *Ctx, x Sym[T], v T, pe int) error {
 
 // AtomicFetchAnd combines v with the first element of x on PE pe by bitwise and and returns what it held.
 //
-// Completion: on return.
-// Cost: one atomic instruction, where the PE is on the same node.
-// Errors: as AtomicFetch.
-// Concurrent calls: allowed.
-// Source: shmem_atomic_fetch_and.
+//   - Completion: on return.
+//   - Cost: one atomic instruction, where the PE is on the same node.
+//   - Errors: as AtomicFetch.
+//   - Concurrent calls: allowed.
+//   - Source: shmem_atomic_fetch_and.
 //
 //go:nosplit
 func AtomicFetchAnd[T AMOBits](c *Ctx, x Sym[T], v T, pe int) (T, error) {
@@ -181,11 +181,11 @@ func AtomicFetchAnd[T AMOBits](c *Ctx, x Sym[T], v T, pe int) (T, error) {
 
 // AtomicAnd combines v with the first element of x on PE pe by bitwise and.
 //
-// Completion: at the target after Quiet or a barrier.
-// Cost: one atomic instruction, where the PE is on the same node.
-// Errors: as AtomicFetch.
-// Concurrent calls: allowed.
-// Source: shmem_atomic_and.
+//   - Completion: at the target after Quiet or a barrier.
+//   - Cost: one atomic instruction, where the PE is on the same node.
+//   - Errors: as AtomicFetch.
+//   - Concurrent calls: allowed.
+//   - Source: shmem_atomic_and.
 //
 //go:nosplit
 func AtomicAnd[T AMOBits](c *Ctx, x Sym[T], v T, pe int) error {
@@ -200,11 +200,11 @@ func AtomicAnd[T AMOBits](c *Ctx, x Sym[T], v T, pe int) error {
 
 // AtomicFetchOr combines v with the first element of x on PE pe by bitwise or and returns what it held.
 //
-// Completion: on return.
-// Cost: one atomic instruction, where the PE is on the same node.
-// Errors: as AtomicFetch.
-// Concurrent calls: allowed.
-// Source: shmem_atomic_fetch_or.
+//   - Completion: on return.
+//   - Cost: one atomic instruction, where the PE is on the same node.
+//   - Errors: as AtomicFetch.
+//   - Concurrent calls: allowed.
+//   - Source: shmem_atomic_fetch_or.
 //
 //go:nosplit
 func AtomicFetchOr[T AMOBits](c *Ctx, x Sym[T], v T, pe int) (T, error) {
@@ -219,11 +219,11 @@ func AtomicFetchOr[T AMOBits](c *Ctx, x Sym[T], v T, pe int) (T, error) {
 
 // AtomicOr combines v with the first element of x on PE pe by bitwise or.
 //
-// Completion: at the target after Quiet or a barrier.
-// Cost: one atomic instruction, where the PE is on the same node.
-// Errors: as AtomicFetch.
-// Concurrent calls: allowed.
-// Source: shmem_atomic_or.
+//   - Completion: at the target after Quiet or a barrier.
+//   - Cost: one atomic instruction, where the PE is on the same node.
+//   - Errors: as AtomicFetch.
+//   - Concurrent calls: allowed.
+//   - Source: shmem_atomic_or.
 //
 //go:nosplit
 func AtomicOr[T AMOBits](c *Ctx, x Sym[T], v T, pe int) error {
@@ -238,11 +238,11 @@ func AtomicOr[T AMOBits](c *Ctx, x Sym[T], v T, pe int) error {
 
 // AtomicFetchXor combines v with the first element of x on PE pe by bitwise xor and returns what it held.
 //
-// Completion: on return.
-// Cost: a loop around one atomic instruction, where the PE is on the same node.
-// Errors: as AtomicFetch.
-// Concurrent calls: allowed.
-// Source: shmem_atomic_fetch_xor.
+//   - Completion: on return.
+//   - Cost: a loop around one atomic instruction, where the PE is on the same node.
+//   - Errors: as AtomicFetch.
+//   - Concurrent calls: allowed.
+//   - Source: shmem_atomic_fetch_xor.
 //
 //go:nosplit
 func AtomicFetchXor[T AMOBits](c *Ctx, x Sym[T], v T, pe int) (T, error) {
@@ -257,11 +257,11 @@ func AtomicFetchXor[T AMOBits](c *Ctx, x Sym[T], v T, pe int) (T, error) {
 
 // AtomicXor combines v with the first element of x on PE pe by bitwise xor.
 //
-// Completion: at the target after Quiet or a barrier.
-// Cost: a loop around one atomic instruction, where the PE is on the same node.
-// Errors: as AtomicFetch.
-// Concurrent calls: allowed.
-// Source: shmem_atomic_xor.
+//   - Completion: at the target after Quiet or a barrier.
+//   - Cost: a loop around one atomic instruction, where the PE is on the same node.
+//   - Errors: as AtomicFetch.
+//   - Concurrent calls: allowed.
+//   - Source: shmem_atomic_xor.
 //
 //go:nosplit
 func AtomicXor[T AMOBits](c *Ctx, x Sym[T], v T, pe int) error {

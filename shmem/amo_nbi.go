@@ -5,11 +5,11 @@ import "github.com/goshmem/goshmem/rma"
 // AtomicFetchNBI is AtomicFetch that may return before the element was read: its value is
 // to be had by Wait. Fence does not order when it is read.
 //
-// Completion: after Wait, Quiet or a barrier.
-// Cost: as AtomicFetch, where the PE is on the same node.
-// Errors: as AtomicFetch.
-// Concurrent calls: allowed.
-// Source: shmem_atomic_fetch_nbi.
+//   - Completion: after Wait, Quiet or a barrier.
+//   - Cost: as AtomicFetch, where the PE is on the same node.
+//   - Errors: as AtomicFetch.
+//   - Concurrent calls: allowed.
+//   - Source: shmem_atomic_fetch_nbi.
 //
 //go:nosplit
 func AtomicFetchNBI[T AMOExt](c *Ctx, x Sym[T], pe int) (Pending[T], error) {
@@ -22,11 +22,11 @@ func AtomicFetchNBI[T AMOExt](c *Ctx, x Sym[T], pe int) (Pending[T], error) {
 // AtomicSwapNBI is AtomicSwap that may return before the operation was made: what the
 // element held is to be had by Wait. Fence does not order when that is fetched.
 //
-// Completion: of both ends after Wait, Quiet or a barrier.
-// Cost: as AtomicSwap, where the PE is on the same node.
-// Errors: as AtomicFetch.
-// Concurrent calls: allowed.
-// Source: shmem_atomic_swap_nbi.
+//   - Completion: of both ends after Wait, Quiet or a barrier.
+//   - Cost: as AtomicSwap, where the PE is on the same node.
+//   - Errors: as AtomicFetch.
+//   - Concurrent calls: allowed.
+//   - Source: shmem_atomic_swap_nbi.
 //
 //go:nosplit
 func AtomicSwapNBI[T AMOExt](c *Ctx, x Sym[T], v T, pe int) (Pending[T], error) {
@@ -42,11 +42,11 @@ func AtomicSwapNBI[T AMOExt](c *Ctx, x Sym[T], v T, pe int) (Pending[T], error) 
 // AtomicCompareSwapNBI is AtomicCompareSwap that may return before the operation was made: what the
 // element held is to be had by Wait. Fence does not order when that is fetched.
 //
-// Completion: of both ends after Wait, Quiet or a barrier.
-// Cost: as AtomicCompareSwap, where the PE is on the same node.
-// Errors: as AtomicFetch.
-// Concurrent calls: allowed.
-// Source: shmem_atomic_compare_swap_nbi.
+//   - Completion: of both ends after Wait, Quiet or a barrier.
+//   - Cost: as AtomicCompareSwap, where the PE is on the same node.
+//   - Errors: as AtomicFetch.
+//   - Concurrent calls: allowed.
+//   - Source: shmem_atomic_compare_swap_nbi.
 //
 //go:nosplit
 func AtomicCompareSwapNBI[T AMO](c *Ctx, x Sym[T], cond, v T, pe int) (Pending[T], error) {
@@ -62,11 +62,11 @@ func AtomicCompareSwapNBI[T AMO](c *Ctx, x Sym[T], cond, v T, pe int) (Pending[T
 // AtomicFetchIncNBI is AtomicFetchInc that may return before the operation was made: what the
 // element held is to be had by Wait. Fence does not order when that is fetched.
 //
-// Completion: of both ends after Wait, Quiet or a barrier.
-// Cost: as AtomicFetchInc, where the PE is on the same node.
-// Errors: as AtomicFetch.
-// Concurrent calls: allowed.
-// Source: shmem_atomic_fetch_inc_nbi.
+//   - Completion: of both ends after Wait, Quiet or a barrier.
+//   - Cost: as AtomicFetchInc, where the PE is on the same node.
+//   - Errors: as AtomicFetch.
+//   - Concurrent calls: allowed.
+//   - Source: shmem_atomic_fetch_inc_nbi.
 //
 //go:nosplit
 func AtomicFetchIncNBI[T AMO](c *Ctx, x Sym[T], pe int) (Pending[T], error) {
@@ -82,11 +82,11 @@ func AtomicFetchIncNBI[T AMO](c *Ctx, x Sym[T], pe int) (Pending[T], error) {
 // AtomicFetchAddNBI is AtomicFetchAdd that may return before the operation was made: what the
 // element held is to be had by Wait. Fence does not order when that is fetched.
 //
-// Completion: of both ends after Wait, Quiet or a barrier.
-// Cost: as AtomicFetchAdd, where the PE is on the same node.
-// Errors: as AtomicFetch.
-// Concurrent calls: allowed.
-// Source: shmem_atomic_fetch_add_nbi.
+//   - Completion: of both ends after Wait, Quiet or a barrier.
+//   - Cost: as AtomicFetchAdd, where the PE is on the same node.
+//   - Errors: as AtomicFetch.
+//   - Concurrent calls: allowed.
+//   - Source: shmem_atomic_fetch_add_nbi.
 //
 //go:nosplit
 func AtomicFetchAddNBI[T AMO](c *Ctx, x Sym[T], v T, pe int) (Pending[T], error) {
@@ -102,11 +102,11 @@ func AtomicFetchAddNBI[T AMO](c *Ctx, x Sym[T], v T, pe int) (Pending[T], error)
 // AtomicFetchAndNBI is AtomicFetchAnd that may return before the operation was made: what the
 // element held is to be had by Wait. Fence does not order when that is fetched.
 //
-// Completion: of both ends after Wait, Quiet or a barrier.
-// Cost: as AtomicFetchAnd, where the PE is on the same node.
-// Errors: as AtomicFetch.
-// Concurrent calls: allowed.
-// Source: shmem_atomic_fetch_and_nbi.
+//   - Completion: of both ends after Wait, Quiet or a barrier.
+//   - Cost: as AtomicFetchAnd, where the PE is on the same node.
+//   - Errors: as AtomicFetch.
+//   - Concurrent calls: allowed.
+//   - Source: shmem_atomic_fetch_and_nbi.
 //
 //go:nosplit
 func AtomicFetchAndNBI[T AMOBits](c *Ctx, x Sym[T], v T, pe int) (Pending[T], error) {
@@ -122,11 +122,11 @@ func AtomicFetchAndNBI[T AMOBits](c *Ctx, x Sym[T], v T, pe int) (Pending[T], er
 // AtomicFetchOrNBI is AtomicFetchOr that may return before the operation was made: what the
 // element held is to be had by Wait. Fence does not order when that is fetched.
 //
-// Completion: of both ends after Wait, Quiet or a barrier.
-// Cost: as AtomicFetchOr, where the PE is on the same node.
-// Errors: as AtomicFetch.
-// Concurrent calls: allowed.
-// Source: shmem_atomic_fetch_or_nbi.
+//   - Completion: of both ends after Wait, Quiet or a barrier.
+//   - Cost: as AtomicFetchOr, where the PE is on the same node.
+//   - Errors: as AtomicFetch.
+//   - Concurrent calls: allowed.
+//   - Source: shmem_atomic_fetch_or_nbi.
 //
 //go:nosplit
 func AtomicFetchOrNBI[T AMOBits](c *Ctx, x Sym[T], v T, pe int) (Pending[T], error) {
@@ -142,11 +142,11 @@ func AtomicFetchOrNBI[T AMOBits](c *Ctx, x Sym[T], v T, pe int) (Pending[T], err
 // AtomicFetchXorNBI is AtomicFetchXor that may return before the operation was made: what the
 // element held is to be had by Wait. Fence does not order when that is fetched.
 //
-// Completion: of both ends after Wait, Quiet or a barrier.
-// Cost: as AtomicFetchXor, where the PE is on the same node.
-// Errors: as AtomicFetch.
-// Concurrent calls: allowed.
-// Source: shmem_atomic_fetch_xor_nbi.
+//   - Completion: of both ends after Wait, Quiet or a barrier.
+//   - Cost: as AtomicFetchXor, where the PE is on the same node.
+//   - Errors: as AtomicFetch.
+//   - Concurrent calls: allowed.
+//   - Source: shmem_atomic_fetch_xor_nbi.
 //
 //go:nosplit
 func AtomicFetchXorNBI[T AMOBits](c *Ctx, x Sym[T], v T, pe int) (Pending[T], error) {

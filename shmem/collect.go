@@ -10,9 +10,9 @@ import (
 // Sync returns when all PEs have called it. Unlike Barrier, it does not complete any
 // operation.
 //
-// Errors: as Broadcast.
-// Collective: over all PEs of the job.
-// Source: shmem_sync_all.
+//   - Errors: as Broadcast.
+//   - Collective: over all PEs of the job.
+//   - Source: shmem_sync_all.
 func (w *World) Sync() error {
 	if err := w.usable("Sync"); err != nil {
 		return err
@@ -23,21 +23,21 @@ func (w *World) Sync() error {
 // Broadcast copies the root's src to everybody's dst, the root's included. The
 // root is a PE number of the team.
 //
-// Shape: dst and src have the same length; they may be the same object.
-// Completion: dst on return; src may be changed on return.
-// Errors: ErrPERange, ErrArgument for lengths, ErrOverlap, ErrTeamBroken, the
-// end of the team's With; *PEError with ErrPEDied when a PE has died: on a tolerant
-// team on all survivors alike if it is the root that died short of the call, dst being
-// as before, and the team goes on; on a strict team on the survivors when any member has
-// died, dst being undefined, and at once from then on. A broadcast
-// may have ended well for some of them. ErrMismatch when a PE has called another collective,
-// or this one with another root, object, length or size of elements, and the team is broken
-// then: of data beyond 8 KiB (1 KiB where each PE has a processor) this is noticed by all
-// that call such a collective, of a broadcast by those that do not find what they wait for at
-// the root; of less data and of Sync it is not, and neither are different operators. With
-// GOSHMEM_CHECK=collectives all of it is noticed by all, and the team goes on.
-// Collective: over the team, with the same arguments.
-// Source: shmem_broadcast.
+//   - Shape: dst and src have the same length; they may be the same object.
+//   - Completion: dst on return; src may be changed on return.
+//   - Errors: ErrPERange, ErrArgument for lengths, ErrOverlap, ErrTeamBroken, the
+//     end of the team's With; *PEError with ErrPEDied when a PE has died: on a tolerant
+//     team on all survivors alike if it is the root that died short of the call, dst being
+//     as before, and the team goes on; on a strict team on the survivors when any member has
+//     died, dst being undefined, and at once from then on. A broadcast
+//     may have ended well for some of them. ErrMismatch when a PE has called another collective,
+//     or this one with another root, object, length or size of elements, and the team is broken
+//     then: of data beyond 8 KiB (1 KiB where each PE has a processor) this is noticed by all
+//     that call such a collective, of a broadcast by those that do not find what they wait for at
+//     the root; of less data and of Sync it is not, and neither are different operators. With
+//     GOSHMEM_CHECK=collectives all of it is noticed by all, and the team goes on.
+//   - Collective: over the team, with the same arguments.
+//   - Source: shmem_broadcast.
 func Broadcast[T any](t *Team, dst, src Sym[T], root int) error {
 	const op = "Broadcast"
 	if err := checkPair(t, op, dst, src, src.n, true); err != nil {
@@ -57,11 +57,12 @@ func Broadcast[T any](t *Team, dst, src Sym[T], root int) error {
 // Reduce combines everybody's src, in the order of PE numbers, into everybody's
 // dst: Reduce(w.Team(), dst, src, shmem.Sum). All PEs get the same bytes.
 //
-// Shape: dst and src have the same length; they may be the same object.
-// Completion: on return.
-// Errors: as Broadcast; ErrElementType for elements of more than 8192 bytes, and
-// ErrArgument for an operator that is nil.
-// Collective: over the team, with the same arguments.
+//   - Shape: dst and src have the same length; they may be the same object.
+//   - Completion: on return.
+//   - Errors: as Broadcast; ErrElementType for elements of more than 8192 bytes, and
+//     ErrArgument for an operator that is nil.
+//   - Collective: over the team, with the same arguments.
+//
 // The routines are those of the operators: see Sum, Prod, Min, Max, BitAnd, BitOr, BitXor.
 func Reduce[T any](t *Team, dst, src Sym[T], op func() Operator[T]) error {
 	const name = "Reduce"
@@ -90,12 +91,12 @@ func Reduce[T any](t *Team, dst, src Sym[T], op func() Operator[T]) error {
 // FCollect puts everybody's src one after the other, in the order of PE
 // numbers, into everybody's dst.
 //
-// Shape: dst has NPEs times as many elements as src.
-// Completion: on return.
-// Errors: as Broadcast. Where the context of With has ended first, dst is undefined, and
-// another PE may write its part to it until that has returned as well.
-// Collective: over the team, with the same arguments.
-// Source: shmem_fcollect.
+//   - Shape: dst has NPEs times as many elements as src.
+//   - Completion: on return.
+//   - Errors: as Broadcast. Where the context of With has ended first, dst is undefined, and
+//     another PE may write its part to it until that has returned as well.
+//   - Collective: over the team, with the same arguments.
+//   - Source: shmem_fcollect.
 func FCollect[T any](t *Team, dst, src Sym[T]) error {
 	const op = "FCollect"
 	if err := checkPair(t, op, dst, src, src.n*t.NPEs(), false); err != nil {
@@ -114,12 +115,12 @@ func FCollect[T any](t *Team, dst, src Sym[T]) error {
 // passes a Slice of one object. Elements of dst behind the last of them stay as they
 // are.
 //
-// Shape: dst has at least as many elements as all src together.
-// Completion: on return.
-// Errors: as Broadcast; on all PEs alike ErrArgument for a dst that is too short on any
-// of them, and ErrMismatch when one called another collective or has another type.
-// Collective: over the team; lengths, and where src begins, may differ.
-// Source: shmem_collect.
+//   - Shape: dst has at least as many elements as all src together.
+//   - Completion: on return.
+//   - Errors: as Broadcast; on all PEs alike ErrArgument for a dst that is too short on any
+//     of them, and ErrMismatch when one called another collective or has another type.
+//   - Collective: over the team; lengths, and where src begins, may differ.
+//   - Source: shmem_collect.
 func Collect[T any](t *Team, dst, src Sym[T]) error {
 	const op = "Collect"
 	if err := checkPair(t, op, dst, src, max(dst.n, 0), false); err != nil {
@@ -144,12 +145,12 @@ func Collect[T any](t *Team, dst, src Sym[T]) error {
 // Alltoall sends the i-th block of src to PE i, which finds it as the block of
 // its dst that has the sender's number.
 //
-// Shape: dst and src have the same length, NPEs blocks of any one length.
-// Completion: on return.
-// Errors: as Broadcast. Where the context of With has ended first, dst is undefined, and
-// another PE may write its block to it until that has returned as well.
-// Collective: over the team, with the same arguments.
-// Source: shmem_alltoall.
+//   - Shape: dst and src have the same length, NPEs blocks of any one length.
+//   - Completion: on return.
+//   - Errors: as Broadcast. Where the context of With has ended first, dst is undefined, and
+//     another PE may write its block to it until that has returned as well.
+//   - Collective: over the team, with the same arguments.
+//   - Source: shmem_alltoall.
 func Alltoall[T any](t *Team, dst, src Sym[T]) error {
 	const op = "Alltoall"
 	if err := checkPair(t, op, dst, src, src.n, false); err != nil {

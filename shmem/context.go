@@ -59,18 +59,18 @@ func (m *common) end() {
 // team. It is this PE's own affair: no other PE need call it. Waits on it end with the
 // team's With.
 //
-// Errors: ErrTooMany for more contexts at once than TeamConfig.NumContexts, if that is
-// not 0; ErrDestroyed, ErrFinalized, ErrArgument for a nil Team. The default context
-// does for whoever can go on without.
-// Concurrent calls: allowed.
-// Source: shmem_team_create_ctx.
+//   - Errors: ErrTooMany for more contexts at once than TeamConfig.NumContexts, if that is
+//     not 0; ErrDestroyed, ErrFinalized, ErrArgument for a nil Team. The default context
+//     does for whoever can go on without.
+//   - Concurrent calls: allowed.
+//   - Source: shmem_team_create_ctx.
 func (t *Team) NewCtx(o CtxOptions) (*Ctx, error) { return t.makeCtx("Team.NewCtx", o) }
 
 // NewCtx makes a context of all PEs.
 //
-// Errors: as Team.NewCtx.
-// Concurrent calls: allowed.
-// Source: shmem_ctx_create.
+//   - Errors: as Team.NewCtx.
+//   - Concurrent calls: allowed.
+//   - Source: shmem_ctx_create.
 func (w *World) NewCtx(o CtxOptions) (*Ctx, error) {
 	const op = "World.NewCtx"
 	if err := w.usable(op); err != nil {
@@ -106,8 +106,8 @@ func (t *Team) makeCtx(op string, o CtxOptions) (*Ctx, error) {
 // made, are dead then. No other call on it may be under way. Team.Destroy and the last
 // Finalize destroy the contexts that are left. On a nil Ctx it does nothing.
 //
-// Errors: ErrArgument for the default context; those of Quiet.
-// Source: shmem_ctx_destroy.
+//   - Errors: ErrArgument for the default context; those of Quiet.
+//   - Source: shmem_ctx_destroy.
 func (c *Ctx) Destroy() error {
 	const op = "Ctx.Destroy"
 	switch {
@@ -132,7 +132,7 @@ func (c *Ctx) Destroy() error {
 // Team returns the team whose PE numbers the context has, nil for one that was
 // destroyed or that nobody made.
 //
-// Source: shmem_ctx_get_team.
+//   - Source: shmem_ctx_get_team.
 func (c *Ctx) Team() *Team {
 	if c == nil || c.of == nil || c.h == nil || c.h.slots.Load() == 0 {
 		return nil
@@ -144,10 +144,10 @@ func (c *Ctx) Team() *Team {
 // that they may be made together. It completes and orders nothing, and neither does
 // SessionStop: Fence and Quiet do as always. On a nil Ctx both do nothing.
 //
-// Errors: ErrArgument for a session within another one of the context and for negative
-// TotalOps; those of Quiet.
-// Concurrent calls: allowed.
-// Source: shmem_ctx_session_start.
+//   - Errors: ErrArgument for a session within another one of the context and for negative
+//     TotalOps; those of Quiet.
+//   - Concurrent calls: allowed.
+//   - Source: shmem_ctx_session_start.
 func (c *Ctx) SessionStart(cfg SessionConfig) error {
 	const op = "Ctx.SessionStart"
 	if cfg.TotalOps < 0 {
@@ -158,9 +158,9 @@ func (c *Ctx) SessionStart(cfg SessionConfig) error {
 
 // SessionStop ends what SessionStart has begun.
 //
-// Errors: ErrArgument without a session; those of Quiet.
-// Concurrent calls: allowed.
-// Source: shmem_ctx_session_stop.
+//   - Errors: ErrArgument without a session; those of Quiet.
+//   - Concurrent calls: allowed.
+//   - Source: shmem_ctx_session_stop.
 func (c *Ctx) SessionStop() error { return c.turn("Ctx.SessionStop", false) }
 
 // turn begins or ends the session of a context.

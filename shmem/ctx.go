@@ -92,11 +92,11 @@ var (
 // nothing of values that non-blocking operations fetch, which are to be had by Wait or
 // after Quiet.
 //
-// Errors: ErrArgument for a context that nobody made, ErrDestroyed, ErrFinalized. On a nil
-// Ctx it does nothing.
-// Concurrent calls: allowed; it orders what its own goroutine has called before it, and
-// what happens before that.
-// Source: shmem_fence, shmem_ctx_fence.
+//   - Errors: ErrArgument for a context that nobody made, ErrDestroyed, ErrFinalized. On a nil
+//     Ctx it does nothing.
+//   - Concurrent calls: allowed; it orders what its own goroutine has called before it, and
+//     what happens before that.
+//   - Source: shmem_fence, shmem_ctx_fence.
 func (c *Ctx) Fence() error {
 	switch {
 	case c == nil:
@@ -117,10 +117,10 @@ func (c *Ctx) Fence() error {
 // waited for. Nor does it tell the targets: they synchronize by a wait, a test or a
 // barrier.
 //
-// Errors: as Fence.
-// Concurrent calls: allowed; it completes what its own goroutine has called before it,
-// and what happens before that.
-// Source: shmem_quiet, shmem_ctx_quiet.
+//   - Errors: as Fence.
+//   - Concurrent calls: allowed; it completes what its own goroutine has called before it,
+//     and what happens before that.
+//   - Source: shmem_quiet, shmem_ctx_quiet.
 func (c *Ctx) Quiet() error {
 	switch {
 	case c == nil:
@@ -138,10 +138,10 @@ func (c *Ctx) Quiet() error {
 // QuietPE is Quiet for operations on these PEs: QuietPE(3), QuietPE(pes...). It may
 // complete other operations as well. Without PEs it does nothing.
 //
-// Errors: as Fence; ErrPERange; *PEError with ErrPEDied for PEs that are known to be
-// dead, when the operations on the others are complete.
-// Concurrent calls: as Quiet.
-// Source: shmem_pe_quiet, shmem_ctx_pe_quiet.
+//   - Errors: as Fence; ErrPERange; *PEError with ErrPEDied for PEs that are known to be
+//     dead, when the operations on the others are complete.
+//   - Concurrent calls: as Quiet.
+//   - Source: shmem_pe_quiet, shmem_ctx_pe_quiet.
 func (c *Ctx) QuietPE(pes ...int) error {
 	const op = "Ctx.QuietPE"
 	switch {

@@ -19,9 +19,9 @@ type Failure struct {
 // Failed returns the PEs that are known to have died, ascending. Where a death ends
 // the job, which is so without oshrun --recover, nobody is left to ask for long.
 //
-// Cost: a look at each PE, if any has died; no communication.
-// Concurrent calls: allowed.
-// Source: none; of the kind of MPI's MPIX_Comm_get_failed.
+//   - Cost: a look at each PE, if any has died; no communication.
+//   - Concurrent calls: allowed.
+//   - Source: none; of the kind of MPI's MPIX_Comm_get_failed.
 func (w *World) Failed() []int {
 	if w == nil || w.s == nil {
 		return nil
@@ -35,9 +35,9 @@ func (w *World) Failed() []int {
 // does. Waits, which a death ends as long as it is not acknowledged, may be called
 // again after it. It changes nothing for other calls.
 //
-// Cost: as Failed.
-// Concurrent calls: allowed.
-// Source: none; of the kind of MPI's MPIX_Comm_ack_failed.
+//   - Cost: as Failed.
+//   - Concurrent calls: allowed.
+//   - Source: none; of the kind of MPI's MPIX_Comm_ack_failed.
 func (w *World) AckFailed() []int {
 	if w == nil || w.s == nil {
 		return nil
@@ -60,12 +60,12 @@ func (w *World) AckFailed() []int {
 // On a World that Init did not give, and in a job of one PE without oshrun, f is
 // never called.
 //
-// Cost: none until a PE dies; then a message of oshrun's and a switch of goroutines.
-// Concurrent calls: allowed. All functions are called by one goroutine, one after
-// the other: f may call anything, but others wait for it.
-// A panic of f ends the process, as one on any goroutine does.
-// Errors: a nil f is never called.
-// Source: none; of the kind of PMIx event handlers.
+//   - Cost: none until a PE dies; then a message of oshrun's and a switch of goroutines.
+//   - Concurrent calls: allowed. All functions are called by one goroutine, one after
+//     the other: f may call anything, but others wait for it.
+//     A panic of f ends the process, as one on any goroutine does.
+//   - Errors: a nil f is never called.
+//   - Source: none; of the kind of PMIx event handlers.
 func (w *World) OnFailure(f func(Failure)) (cancel func()) {
 	if w == nil || w.s == nil || f == nil || w.s.h.slots.Load() == 0 {
 		return func() {}

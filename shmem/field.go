@@ -41,7 +41,7 @@ func FieldOf[S, F any](at func(s *S) *F) Field[S, F] {
 // At returns the handle of the field in element i of x: one element of type F, for atomics, waits,
 // signals, P and G. With i out of range it returns a handle whose use fails with ErrBounds.
 //
-// Cost: two additions and a multiplication.
+//   - Cost: two additions and a multiplication.
 func (f Field[S, F]) At(x Sym[S], i int) Sym[F] {
 	if !f.set {
 		return Sym[F]{n: badField, tag: x.tag | hollow}

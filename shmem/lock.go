@@ -37,11 +37,11 @@ type Lock struct {
 
 // NewLock returns a lock that nobody holds.
 //
-// Shape: LockLen elements on each PE. Those of one PE are home to the lock's queue; the
-// locks of a job are spread over its PEs.
-// Errors: those of Calloc.
-// Collective: over all PEs.
-// Source: none; any zeroed long is a lock in C.
+//   - Shape: LockLen elements on each PE. Those of one PE are home to the lock's queue; the
+//     locks of a job are spread over its PEs.
+//   - Errors: those of Calloc.
+//   - Collective: over all PEs.
+//   - Source: none; any zeroed long is a lock in C.
 func NewLock(w *World) (Lock, error) {
 	if err := w.usable("NewLock"); err != nil {
 		return Lock{}, err
@@ -56,8 +56,8 @@ func NewLock(w *World) (Lock, error) {
 // LockLen returns how many elements a lock takes: three cache lines and one word for each
 // PE of the job, in whole cache lines. It is 0 for a nil World.
 //
-// Concurrent calls: allowed.
-// Source: none; in C it is one.
+//   - Concurrent calls: allowed.
+//   - Source: none; in C it is one.
 func LockLen(w *World) int {
 	if w.NPEs() == 0 {
 		return 0
@@ -77,11 +77,11 @@ func LockLen(w *World) int {
 // PEs make together; whoever makes it again gets the same lock. The memory is given back as
 // the object that it lies in.
 //
-// Cost: no communication.
-// Errors: ErrBounds for fewer elements; those of Put for a bad handle; ErrArgument for a nil
-// World, ErrFinalized.
-// Concurrent calls: allowed.
-// Source: none; any zeroed long is a lock in C.
+//   - Cost: no communication.
+//   - Errors: ErrBounds for fewer elements; those of Put for a bad handle; ErrArgument for a nil
+//     World, ErrFinalized.
+//   - Concurrent calls: allowed.
+//   - Source: none; any zeroed long is a lock in C.
 func LockAt(w *World, x Sym[int64]) (Lock, error) {
 	const op = "LockAt"
 	if err := w.usable(op); err != nil {
@@ -100,9 +100,9 @@ func lockOf(w *World, x Sym[int64]) Lock { return Lock{x, lockHome(x.off, w.NPEs
 
 // Free gives back a lock of NewLock's, whoever holds it, after a barrier.
 //
-// Errors: those of the function Free; so ErrArgument for a part of an object.
-// Collective: over all PEs, with the same lock.
-// Source: none; any zeroed long is a lock in C.
+//   - Errors: those of the function Free; so ErrArgument for a part of an object.
+//   - Collective: over all PEs, with the same lock.
+//   - Source: none; any zeroed long is a lock in C.
 func (l Lock) Free(w *World) error { return Free(w, l.x) }
 
 // Acquire returns when this PE holds the lock. What earlier holders did before they
@@ -111,12 +111,12 @@ func (l Lock) Free(w *World) error { return Free(w, l.x) }
 // A wait that the context's With ends has left the queue, as far as the others notice:
 // it is passed over. If this PE comes again before it was, it has its old place.
 //
-// Errors: ErrLockHeld, if this PE holds the lock or waits for it in another goroutine;
-// the context's With ended; those of Put for a bad handle. With ErrLockHolderDied, and
-// with none else, this PE holds the lock: see Lock.
-// Cost: three locked instructions if nobody holds it, otherwise as WaitUntil.
-// Concurrent calls: allowed.
-// Source: shmem_set_lock.
+//   - Errors: ErrLockHeld, if this PE holds the lock or waits for it in another goroutine;
+//     the context's With ended; those of Put for a bad handle. With ErrLockHolderDied, and
+//     with none else, this PE holds the lock: see Lock.
+//   - Cost: three locked instructions if nobody holds it, otherwise as WaitUntil.
+//   - Concurrent calls: allowed.
+//   - Source: shmem_set_lock.
 func (l Lock) Acquire(c *Ctx) error {
 	const op = "Lock.Acquire"
 	var q lockQueue
@@ -136,10 +136,10 @@ func (l Lock) Acquire(c *Ctx) error {
 
 // Try takes the lock if nobody holds it, and says whether it did.
 //
-// Errors: those of Acquire, without that of a wait; and ErrLockHeld is none: it is
-// false then.
-// Concurrent calls: allowed.
-// Source: shmem_test_lock.
+//   - Errors: those of Acquire, without that of a wait; and ErrLockHeld is none: it is
+//     false then.
+//   - Concurrent calls: allowed.
+//   - Source: shmem_test_lock.
 func (l Lock) Try(c *Ctx) (bool, error) {
 	const op = "Lock.Try"
 	var q lockQueue
@@ -157,10 +157,10 @@ func (l Lock) Try(c *Ctx) (bool, error) {
 // Release completes all operations of this PE on the default context, and on c, and
 // gives the lock to the PE that has waited longest, if any does.
 //
-// Errors: ErrLockNotHeld; those of Put for a bad handle.
-// Cost: four locked instructions, and a system call if the next holder sleeps.
-// Concurrent calls: allowed.
-// Source: shmem_clear_lock.
+//   - Errors: ErrLockNotHeld; those of Put for a bad handle.
+//   - Cost: four locked instructions, and a system call if the next holder sleeps.
+//   - Concurrent calls: allowed.
+//   - Source: shmem_clear_lock.
 func (l Lock) Release(c *Ctx) error {
 	const op = "Lock.Release"
 	var q lockQueue

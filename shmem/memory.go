@@ -23,7 +23,7 @@ type allocOptions struct {
 // power of two up to 2 MiB. Without it, objects begin on cache lines. Realloc
 // keeps no more than that.
 //
-// Source: shmem_align.
+//   - Source: shmem_align.
 func Align(bytes uint64) AllocOption { return func(o *allocOptions) { o.align = bytes } }
 
 // Hint says what an object will be used for.
@@ -31,7 +31,7 @@ type Hint uint32
 
 // The hints. They change nothing so far: all memory of a segment is alike.
 //
-// Source: SHMEM_MALLOC_ATOMICS_REMOTE, SHMEM_MALLOC_SIGNAL_REMOTE.
+//   - Source: SHMEM_MALLOC_ATOMICS_REMOTE, SHMEM_MALLOC_SIGNAL_REMOTE.
 const (
 	HintAtomicsRemote Hint = 1 << iota // other PEs' atomic operations
 	HintSignalRemote                   // other PEs' signals
@@ -41,8 +41,8 @@ const (
 
 // Hints says what the object will be used for: any of the hints, or 0 for none.
 //
-// Errors: of the allocation, ErrArgument for a bit that is no hint.
-// Source: shmem_malloc_with_hints.
+//   - Errors: of the allocation, ErrArgument for a bit that is no hint.
+//   - Source: shmem_malloc_with_hints.
 func Hints(h Hint) AllocOption { return func(o *allocOptions) { o.hints = h } }
 
 // The calls that allocate or make teams, for the comparison of what PEs called.
@@ -69,24 +69,24 @@ var callNames = [...]string{
 // all PEs have called it. The contents are undefined. With n of 0 it returns a
 // handle of no elements at once.
 //
-// Shape: n elements of T on each PE, at the same offset everywhere.
-// Cost: a barrier, and a search through the free parts of the heap.
-// Errors: ErrExhausted, ErrElementType, ErrArgument, ErrMismatch, which a PE also gets
-// when another one's arguments are bad; *PEError with ErrPEDied when a PE has died. If
-// one PE gets an error, all do, and then nothing is allocated.
-// Collective: over all PEs, with the same arguments.
-// Source: shmem_malloc.
+//   - Shape: n elements of T on each PE, at the same offset everywhere.
+//   - Cost: a barrier, and a search through the free parts of the heap.
+//   - Errors: ErrExhausted, ErrElementType, ErrArgument, ErrMismatch, which a PE also gets
+//     when another one's arguments are bad; *PEError with ErrPEDied when a PE has died. If
+//     one PE gets an error, all do, and then nothing is allocated.
+//   - Collective: over all PEs, with the same arguments.
+//   - Source: shmem_malloc.
 func Alloc[T any](w *World, n int, o ...AllocOption) (Sym[T], error) {
 	return allocate[T](w, callAlloc, n, o)
 }
 
 // Calloc is Alloc with all elements zero on every PE, before any PE's call returns.
 //
-// Shape: as Alloc.
-// Cost: that of Alloc, a barrier, and n stores.
-// Errors: as Alloc.
-// Collective: over all PEs, with the same arguments.
-// Source: shmem_calloc.
+//   - Shape: as Alloc.
+//   - Cost: that of Alloc, a barrier, and n stores.
+//   - Errors: as Alloc.
+//   - Collective: over all PEs, with the same arguments.
+//   - Source: shmem_calloc.
 func Calloc[T any](w *World, n int, o ...AllocOption) (Sym[T], error) {
 	x, err := allocate[T](w, callCalloc, n, o)
 	if err != nil || n == 0 {
@@ -322,9 +322,9 @@ func (x Sym[T]) bytes() uint64 { return uint64(max(x.n, 0)) * sizeOf[T]() }
 // returns its new handle; the old one is dead. Elements up to the smaller
 // number keep their values. With n of 0 it is Free, and of a zero handle it is Alloc.
 //
-// Errors: as Alloc, and those of Free; the object is unchanged then.
-// Collective: over all PEs, with the same arguments.
-// Source: shmem_realloc.
+//   - Errors: as Alloc, and those of Free; the object is unchanged then.
+//   - Collective: over all PEs, with the same arguments.
+//   - Source: shmem_realloc.
 func Realloc[T any](w *World, x Sym[T], n int) (Sym[T], error) {
 	const op = "Realloc"
 	size, err := w.request(op, n, sizeOf[T](), checkType[T](op))
@@ -368,12 +368,12 @@ func Realloc[T any](w *World, x Sym[T], n int) (Sym[T], error) {
 // Free gives an object back, after a barrier. All its handles are dead then. Of a zero handle,
 // and of an object without elements, it does nothing at once.
 //
-// Errors: ErrFreed, ErrForeignHandle, ErrMismatch, ErrArgument for a handle of
-// a part; *PEError with ErrPEDied when a PE has died. If one PE gets an error, all do,
-// and then the object lives. ErrUnwinding, at this PE alone, on the stack of a goroutine
-// that panics: see World.Finalize.
-// Collective: over all PEs, with the same object.
-// Source: shmem_free.
+//   - Errors: ErrFreed, ErrForeignHandle, ErrMismatch, ErrArgument for a handle of
+//     a part; *PEError with ErrPEDied when a PE has died. If one PE gets an error, all do,
+//     and then the object lives. ErrUnwinding, at this PE alone, on the stack of a goroutine
+//     that panics: see World.Finalize.
+//   - Collective: over all PEs, with the same object.
+//   - Source: shmem_free.
 func Free[T any](w *World, x Sym[T]) error {
 	const op = "Free"
 	if _, err := w.request(op, 0, 1, nil); err != nil {
@@ -412,7 +412,7 @@ type HeapStats struct {
 // Heap returns the state of the symmetric heap, the same on all PEs, and zeros
 // for a nil World.
 //
-// Source: none; users have long asked for it.
+//   - Source: none; users have long asked for it.
 func (w *World) Heap() HeapStats {
 	if w == nil || w.s == nil {
 		return HeapStats{}

@@ -29,37 +29,37 @@ type (
 
 // Sum adds.
 //
-// Source: shmem_sum_reduce.
+//   - Source: shmem_sum_reduce.
 func Sum[T Number]() Operator[T] { return sumOp[T]{} }
 
 // Prod multiplies.
 //
-// Source: shmem_prod_reduce.
+//   - Source: shmem_prod_reduce.
 func Prod[T Number]() Operator[T] { return prodOp[T]{} }
 
 // Min takes the smaller one; a NaN on either side gives NaN.
 //
-// Source: shmem_min_reduce.
+//   - Source: shmem_min_reduce.
 func Min[T Ordered]() Operator[T] { return minOp[T]{} }
 
 // Max takes the larger one; a NaN on either side gives NaN.
 //
-// Source: shmem_max_reduce.
+//   - Source: shmem_max_reduce.
 func Max[T Ordered]() Operator[T] { return maxOp[T]{} }
 
 // BitAnd combines by bitwise and.
 //
-// Source: shmem_and_reduce.
+//   - Source: shmem_and_reduce.
 func BitAnd[T Bits]() Operator[T] { return bitAndOp[T]{} }
 
 // BitOr combines by bitwise or.
 //
-// Source: shmem_or_reduce.
+//   - Source: shmem_or_reduce.
 func BitOr[T Bits]() Operator[T] { return bitOrOp[T]{} }
 
 // BitXor combines by bitwise exclusive or.
 //
-// Source: shmem_xor_reduce.
+//   - Source: shmem_xor_reduce.
 func BitXor[T Bits]() Operator[T] { return bitXorOp[T]{} }
 
 func (sumOp[T]) Fold(acc, in []T) { coll.Add(acc, in) }

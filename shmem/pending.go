@@ -12,10 +12,10 @@ type Pending[T any] struct {
 // Wait returns the result. It may complete other operations of the same
 // context as well. A result that was fetched is there also when the PE has died since.
 //
-// Errors: those of the operation; ErrArgument for a Pending that no operation gave;
-// ErrDestroyed of its context; ErrFinalized.
-// Concurrent calls: allowed.
-// Source: none; in C results are there after a call for the whole context.
+//   - Errors: those of the operation; ErrArgument for a Pending that no operation gave;
+//     ErrDestroyed of its context; ErrFinalized.
+//   - Concurrent calls: allowed.
+//   - Source: none; in C results are there after a call for the whole context.
 func (p Pending[T]) Wait() (v T, err error) {
 	if p.c == nil {
 		return v, usage("Pending.Wait", ErrArgument, "operation was never started, want the result of a call without an error")

@@ -9,12 +9,12 @@ import (
 // Put copies src to the first len(src) elements of dst on PE pe. It returns
 // when src may be reused.
 //
-// Completion: at the target after Quiet or a barrier.
-// Cost: a copy, without a system call, where the PE is on the same node.
-// Errors: ErrPERange, ErrBounds, ErrFreed, ErrForeignHandle, ErrFinalized; *PEError
-// with ErrPEDied for a PE that is known to be dead.
-// Concurrent calls: allowed.
-// Source: shmem_put.
+//   - Completion: at the target after Quiet or a barrier.
+//   - Cost: a copy, without a system call, where the PE is on the same node.
+//   - Errors: ErrPERange, ErrBounds, ErrFreed, ErrForeignHandle, ErrFinalized; *PEError
+//     with ErrPEDied for a PE that is known to be dead.
+//   - Concurrent calls: allowed.
+//   - Source: shmem_put.
 func Put[T any](c *Ctx, dst Sym[T], src []T, pe int) error {
 	if !c.passes(dst.tag, pe) || len(src) > dst.n {
 		return slowPut(c, "Put", dst, src, pe)
@@ -34,10 +34,10 @@ func Put[T any](c *Ctx, dst Sym[T], src []T, pe int) error {
 
 // Get copies the first len(dst) elements of src on PE pe to dst.
 //
-// Completion: on return.
-// Errors: as Put.
-// Concurrent calls: allowed.
-// Source: shmem_get.
+//   - Completion: on return.
+//   - Errors: as Put.
+//   - Concurrent calls: allowed.
+//   - Source: shmem_get.
 func Get[T any](c *Ctx, dst []T, src Sym[T], pe int) error {
 	if !c.passes(src.tag, pe) || len(dst) > src.n {
 		return slowGet(c, dst, src, pe)
@@ -56,11 +56,11 @@ func Get[T any](c *Ctx, dst []T, src Sym[T], pe int) error {
 
 // P writes v to the first element of dst on PE pe.
 //
-// Completion: at the target after Quiet or a barrier.
-// Cost: one store, where the PE is on the same node.
-// Errors: as Put.
-// Concurrent calls: allowed.
-// Source: shmem_p.
+//   - Completion: at the target after Quiet or a barrier.
+//   - Cost: one store, where the PE is on the same node.
+//   - Errors: as Put.
+//   - Concurrent calls: allowed.
+//   - Source: shmem_p.
 func P[T any](c *Ctx, dst Sym[T], v T, pe int) error {
 	if !c.passes(dst.tag, pe) {
 		return slowP(c, dst, v, pe)
@@ -73,11 +73,11 @@ func P[T any](c *Ctx, dst Sym[T], v T, pe int) error {
 
 // G returns the first element of src on PE pe.
 //
-// Completion: on return.
-// Cost: one load, where the PE is on the same node.
-// Errors: as Put.
-// Concurrent calls: allowed.
-// Source: shmem_g.
+//   - Completion: on return.
+//   - Cost: one load, where the PE is on the same node.
+//   - Errors: as Put.
+//   - Concurrent calls: allowed.
+//   - Source: shmem_g.
 func G[T any](c *Ctx, src Sym[T], pe int) (v T, err error) {
 	if !c.ok(src.tag, pe) {
 		return slowG(c, src, pe)
@@ -90,10 +90,10 @@ func G[T any](c *Ctx, src Sym[T], pe int) (v T, err error) {
 // PutNBI is Put that may return before src was read: leave src alone until
 // Quiet.
 //
-// Completion: of both ends after Quiet or a barrier.
-// Errors: as Put.
-// Concurrent calls: allowed.
-// Source: shmem_put_nbi.
+//   - Completion: of both ends after Quiet or a barrier.
+//   - Errors: as Put.
+//   - Concurrent calls: allowed.
+//   - Source: shmem_put_nbi.
 func PutNBI[T any](c *Ctx, dst Sym[T], src []T, pe int) error {
 	if !c.passes(dst.tag, pe) || len(src) > dst.n {
 		return slowPut(c, "PutNBI", dst, src, pe)
@@ -114,10 +114,10 @@ func PutNBI[T any](c *Ctx, dst Sym[T], src []T, pe int) error {
 // GetNBI is Get that may return before dst was written: dst is to be had by
 // Wait, or used after Quiet.
 //
-// Completion: after Wait, Quiet or a barrier.
-// Errors: as Put.
-// Concurrent calls: allowed.
-// Source: shmem_get_nbi.
+//   - Completion: after Wait, Quiet or a barrier.
+//   - Errors: as Put.
+//   - Concurrent calls: allowed.
+//   - Source: shmem_get_nbi.
 func GetNBI[T any](c *Ctx, dst []T, src Sym[T], pe int) (Pending[[]T], error) {
 	if !c.passes(src.tag, pe) || len(dst) > src.n {
 		return slowGetNBI(c, dst, src, pe)

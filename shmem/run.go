@@ -26,7 +26,7 @@ import (
 // on all PEs at the same point of the program. What follows it is no longer part of the job; to
 // choose another exit status, body calls os.Exit or World.GlobalExit.
 //
-// Collective: over all PEs of the job.
+//   - Collective: over all PEs of the job.
 func Run(body func(w *World) error, opts ...Option) {
 	if body == nil {
 		exit("", usage("Run", ErrArgument, "body is nil, want the function that each PE executes"))

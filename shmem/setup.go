@@ -4,7 +4,7 @@ import "github.com/goshmem/goshmem/internal/version"
 
 // The level of the specification that this package implements.
 //
-// Source: SHMEM_MAJOR_VERSION, SHMEM_MINOR_VERSION.
+//   - Source: SHMEM_MAJOR_VERSION, SHMEM_MINOR_VERSION.
 const (
 	MajorVersion = 1
 	MinorVersion = 6
@@ -12,7 +12,7 @@ const (
 
 // MaxNameLen is how many bytes InfoName returns at most.
 //
-// Source: SHMEM_MAX_NAME_LEN.
+//   - Source: SHMEM_MAX_NAME_LEN.
 const MaxNameLen = 256
 
 // ThreadLevel says which threads of a PE make calls, one at a time or several at
@@ -24,8 +24,8 @@ type ThreadLevel uint8
 
 // The levels, and what they say of the program.
 //
-// Source: SHMEM_THREAD_SINGLE, SHMEM_THREAD_FUNNELED, SHMEM_THREAD_SERIALIZED,
-// SHMEM_THREAD_MULTIPLE.
+//   - Source: SHMEM_THREAD_SINGLE, SHMEM_THREAD_FUNNELED, SHMEM_THREAD_SERIALIZED,
+//     SHMEM_THREAD_MULTIPLE.
 const (
 	// ThreadSingle: one goroutine calls.
 	ThreadSingle ThreadLevel = iota
@@ -52,14 +52,14 @@ var levelNames = [...]string{ThreadSingle: "single", ThreadFunneled: "funneled",
 // every level is provided. Without it the level is ThreadMultiple. Of nested calls of
 // Init the first one decides, as it does for other libraries of the process.
 //
-// Errors: of Init, ErrArgument for an unknown level.
-// Source: shmem_init_thread.
+//   - Errors: of Init, ErrArgument for an unknown level.
+//   - Source: shmem_init_thread.
 func Threads(l ThreadLevel) Option { return func(c *config) { c.level = l } }
 
 // QueryThread returns the level that Init has provided, ThreadSingle for a nil World.
 //
-// Concurrent calls: allowed.
-// Source: shmem_query_thread.
+//   - Concurrent calls: allowed.
+//   - Source: shmem_query_thread.
 func (w *World) QueryThread() ThreadLevel {
 	if w == nil || w.s == nil {
 		return ThreadSingle
@@ -72,9 +72,9 @@ func (w *World) QueryThread() ThreadLevel {
 //
 // Deprecated: Init takes its place, which nests.
 //
-// Collective: over all PEs of the job.
-// Errors: those of Init.
-// Source: start_pes.
+//   - Collective: over all PEs of the job.
+//   - Errors: those of Init.
+//   - Source: start_pes.
 func StartPEs(npes int) (*World, error) {
 	_ = npes
 	initMu.Lock()
@@ -88,8 +88,8 @@ func StartPEs(npes int) (*World, error) {
 
 // PEAccessible says whether a PE is one of the job and not known to be dead.
 //
-// Concurrent calls: allowed.
-// Source: shmem_pe_accessible.
+//   - Concurrent calls: allowed.
+//   - Source: shmem_pe_accessible.
 func (w *World) PEAccessible(pe int) bool {
 	if w.usable("World.PEAccessible") != nil {
 		return false
@@ -102,8 +102,8 @@ func (w *World) PEAccessible(pe int) bool {
 // handle has elements and is usable, and the PE is one of the job and not known to be
 // dead.
 //
-// Concurrent calls: allowed.
-// Source: shmem_addr_accessible.
+//   - Concurrent calls: allowed.
+//   - Source: shmem_addr_accessible.
 func (x Sym[T]) Accessible(pe int) bool {
 	h := mapped.Load()
 	if h == nil {
@@ -116,12 +116,12 @@ func (x Sym[T]) Accessible(pe int) bool {
 // InfoVersion returns the level of the specification that this package implements:
 // MajorVersion and MinorVersion.
 //
-// Source: shmem_info_get_version.
+//   - Source: shmem_info_get_version.
 func InfoVersion() (major, minor int) { return MajorVersion, MinorVersion }
 
 // InfoName returns the name and the version of this package.
 //
-// Source: shmem_info_get_name.
+//   - Source: shmem_info_get_name.
 func InfoName() string {
 	name := "goshmem " + version.String()
 	return name[:min(len(name), MaxNameLen)]

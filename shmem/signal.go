@@ -9,10 +9,10 @@ import "github.com/goshmem/goshmem/rma"
 // Updates of a signal by one op, SignalFetch, SignalWaitUntil and WaitUntil are atomic
 // with respect to each other; SignalSet and SignalAdd of one signal are not mixed.
 //
-// Completion: src may be reused on return; at the target when the signal is.
-// Errors: those of Put, ErrArgument for an unknown op, ErrOverlap.
-// Concurrent calls: allowed; signals of one object use one op.
-// Source: shmem_put_signal.
+//   - Completion: src may be reused on return; at the target when the signal is.
+//   - Errors: those of Put, ErrArgument for an unknown op, ErrOverlap.
+//   - Concurrent calls: allowed; signals of one object use one op.
+//   - Source: shmem_put_signal.
 func PutSignal[T any](c *Ctx, dst Sym[T], src []T, sig Sym[uint64], v uint64, op SignalOp, pe int) error {
 	if !c.ok(dst.tag, pe) || len(src) > dst.n || !c.ok(sig.tag, pe) || op > SignalAdd || dst.tag == sig.tag && overlaps(dst, len(src), sig) {
 		return slowPutSignal(c, "PutSignal", dst, src, sig, v, op, pe)
@@ -32,10 +32,10 @@ func PutSignal[T any](c *Ctx, dst Sym[T], src []T, sig Sym[uint64], v uint64, op
 // PutSignalNBI is PutSignal that may return before src was read: leave src alone until
 // Quiet.
 //
-// Completion: of both ends after Quiet or a barrier; at the target when the signal is.
-// Errors: as PutSignal.
-// Concurrent calls: allowed; signals of one object use one op.
-// Source: shmem_put_signal_nbi.
+//   - Completion: of both ends after Quiet or a barrier; at the target when the signal is.
+//   - Errors: as PutSignal.
+//   - Concurrent calls: allowed; signals of one object use one op.
+//   - Source: shmem_put_signal_nbi.
 func PutSignalNBI[T any](c *Ctx, dst Sym[T], src []T, sig Sym[uint64], v uint64, op SignalOp, pe int) error {
 	if !c.ok(dst.tag, pe) || len(src) > dst.n || !c.ok(sig.tag, pe) || op > SignalAdd || dst.tag == sig.tag && overlaps(dst, len(src), sig) {
 		return slowPutSignal(c, "PutSignalNBI", dst, src, sig, v, op, pe)
@@ -71,10 +71,10 @@ func signal(c *Ctx, sig Sym[uint64], v uint64, op SignalOp, pe int) {
 
 // SignalAdd adds v to the signal on PE pe.
 //
-// Completion: at the target after Quiet or a barrier.
-// Errors: those of Put.
-// Concurrent calls: allowed; signals of one object use one op.
-// Source: shmem_signal_add, shmem_ctx_signal_add.
+//   - Completion: at the target after Quiet or a barrier.
+//   - Errors: those of Put.
+//   - Concurrent calls: allowed; signals of one object use one op.
+//   - Source: shmem_signal_add, shmem_ctx_signal_add.
 func (c *Ctx) SignalAdd(sig Sym[uint64], v uint64, pe int) error {
 	if !c.ok(sig.tag, pe) {
 		return c.slowSignal("Ctx.SignalAdd", sig, v, SignalAdd, pe)
@@ -85,10 +85,10 @@ func (c *Ctx) SignalAdd(sig Sym[uint64], v uint64, pe int) error {
 
 // SignalSet writes v to the signal on PE pe.
 //
-// Completion: at the target after Quiet or a barrier.
-// Errors: those of Put.
-// Concurrent calls: allowed; signals of one object use one op.
-// Source: shmem_signal_set, shmem_ctx_signal_set.
+//   - Completion: at the target after Quiet or a barrier.
+//   - Errors: those of Put.
+//   - Concurrent calls: allowed; signals of one object use one op.
+//   - Source: shmem_signal_set, shmem_ctx_signal_set.
 func (c *Ctx) SignalSet(sig Sym[uint64], v uint64, pe int) error {
 	if !c.ok(sig.tag, pe) {
 		return c.slowSignal("Ctx.SignalSet", sig, v, SignalSet, pe)
@@ -100,9 +100,9 @@ func (c *Ctx) SignalSet(sig Sym[uint64], v uint64, pe int) error {
 // SignalFetch returns this PE's signal. What was put with the signal that it returns is
 // visible then.
 //
-// Errors: those of Put.
-// Concurrent calls: allowed.
-// Source: shmem_signal_fetch.
+//   - Errors: those of Put.
+//   - Concurrent calls: allowed.
+//   - Source: shmem_signal_fetch.
 func (c *Ctx) SignalFetch(sig Sym[uint64]) (uint64, error) {
 	if !c.own(sig.tag) {
 		return 0, c.check("Ctx.SignalFetch", sig.aligned(), 1, 0)
@@ -116,9 +116,9 @@ func (c *Ctx) SignalFetch(sig Sym[uint64]) (uint64, error) {
 // SignalWaitUntil returns when this PE's signal compares with v as asked, and
 // the value that satisfied it.
 //
-// Errors: as WaitUntil.
-// Concurrent calls: allowed.
-// Source: shmem_signal_wait_until.
+//   - Errors: as WaitUntil.
+//   - Concurrent calls: allowed.
+//   - Source: shmem_signal_wait_until.
 func (c *Ctx) SignalWaitUntil(sig Sym[uint64], cmp Cmp, v uint64) (uint64, error) {
 	return waitUntil(c, "Ctx.SignalWaitUntil", sig, cmp, v)
 }

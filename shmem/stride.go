@@ -14,13 +14,13 @@ type Stride struct{ Dst, Src, Block, N int }
 // element of dst on PE pe. It returns when src may be reused. Each element is put as
 // P does it. s.Block is 0 or 1: IBPut copies longer blocks.
 //
-// Completion: at the target after Quiet or a barrier.
-// Cost: a load and a store each, where the PE is on the same node; with strides of 1
-// as Put.
-// Errors: as Put, where ErrBounds is for elements outside of src as well; ErrArgument
-// for a stride less than 1, a negative s.N or a longer block.
-// Concurrent calls: allowed.
-// Source: shmem_iput.
+//   - Completion: at the target after Quiet or a barrier.
+//   - Cost: a load and a store each, where the PE is on the same node; with strides of 1
+//     as Put.
+//   - Errors: as Put, where ErrBounds is for elements outside of src as well; ErrArgument
+//     for a stride less than 1, a negative s.N or a longer block.
+//   - Concurrent calls: allowed.
+//   - Source: shmem_iput.
 func IPut[T any](c *Ctx, dst Sym[T], src []T, s Stride, pe int) error {
 	if !c.ok(dst.tag, pe) || uint(s.Block) > 1 || !s.within(1, dst.n, len(src)) {
 		return slowIPut(c, dst, src, s, pe)
@@ -35,11 +35,11 @@ func IPut[T any](c *Ctx, dst Sym[T], src []T, s Stride, pe int) error {
 // s.Dst-th element of dst. The other elements of dst stay as they are. s.Block is 0 or
 // 1: IBGet copies longer blocks.
 //
-// Completion: on return.
-// Cost: as IPut.
-// Errors: as IPut, where ErrBounds is for elements outside of dst as well.
-// Concurrent calls: allowed.
-// Source: shmem_iget.
+//   - Completion: on return.
+//   - Cost: as IPut.
+//   - Errors: as IPut, where ErrBounds is for elements outside of dst as well.
+//   - Concurrent calls: allowed.
+//   - Source: shmem_iget.
 func IGet[T any](c *Ctx, dst []T, src Sym[T], s Stride, pe int) error {
 	if !c.ok(src.tag, pe) || uint(s.Block) > 1 || !s.within(1, len(dst), src.n) {
 		return slowIGet(c, dst, src, s, pe)
@@ -52,14 +52,14 @@ func IGet[T any](c *Ctx, dst []T, src Sym[T], s Stride, pe int) error {
 // to blocks of dst on PE pe, which begin every s.Dst elements. It returns when src may
 // be reused.
 //
-// Completion: at the target after Quiet or a barrier.
-// Cost: a copy for each block, where the PE is on the same node; with strides of
-// s.Block as Put.
-// Errors: as Put, where ErrBounds is for blocks that reach out of src as well;
-// ErrArgument for a block without elements, a stride less than a block, or a negative
-// s.N.
-// Concurrent calls: allowed.
-// Source: shmem_ibput.
+//   - Completion: at the target after Quiet or a barrier.
+//   - Cost: a copy for each block, where the PE is on the same node; with strides of
+//     s.Block as Put.
+//   - Errors: as Put, where ErrBounds is for blocks that reach out of src as well;
+//     ErrArgument for a block without elements, a stride less than a block, or a negative
+//     s.N.
+//   - Concurrent calls: allowed.
+//   - Source: shmem_ibput.
 func IBPut[T any](c *Ctx, dst Sym[T], src []T, s Stride, pe int) error {
 	if !c.ok(dst.tag, pe) || s.Block < 1 || !s.within(s.Block, dst.n, len(src)) {
 		return slowIBPut(c, dst, src, s, pe)
@@ -74,11 +74,11 @@ func IBPut[T any](c *Ctx, dst Sym[T], src []T, s Stride, pe int) error {
 // elements, to blocks of dst, which begin every s.Dst elements. What is between them
 // in dst stays as it is.
 //
-// Completion: on return.
-// Cost: as IBPut.
-// Errors: as IBPut, where ErrBounds is for blocks that reach out of dst as well.
-// Concurrent calls: allowed.
-// Source: shmem_ibget.
+//   - Completion: on return.
+//   - Cost: as IBPut.
+//   - Errors: as IBPut, where ErrBounds is for blocks that reach out of dst as well.
+//   - Concurrent calls: allowed.
+//   - Source: shmem_ibget.
 func IBGet[T any](c *Ctx, dst []T, src Sym[T], s Stride, pe int) error {
 	if !c.ok(src.tag, pe) || s.Block < 1 || !s.within(s.Block, len(dst), src.n) {
 		return slowIBGet(c, dst, src, s, pe)

@@ -75,7 +75,7 @@ func (x Sym[T]) Local() []T {
 // be reached by loads and stores (it is on another node), the PE is known to be
 // dead, or the handle or PE is not usable.
 //
-// Source: shmem_ptr.
+//   - Source: shmem_ptr.
 func (x Sym[T]) Peer(pe int) ([]T, bool) {
 	h := mapped.Load()
 	if h == nil || pe < 0 || pe >= h.npes {

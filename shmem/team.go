@@ -118,7 +118,7 @@ func (s *teams) leave() {
 
 // MyPE returns this PE's number in the team, -1 for a nil Team.
 //
-// Source: shmem_team_my_pe.
+//   - Source: shmem_team_my_pe.
 func (t *Team) MyPE() int {
 	if t == nil || t.t == nil {
 		return -1
@@ -128,7 +128,7 @@ func (t *Team) MyPE() int {
 
 // NPEs returns the number of PEs in the team, 0 for a nil Team.
 //
-// Source: shmem_team_n_pes.
+//   - Source: shmem_team_n_pes.
 func (t *Team) NPEs() int {
 	if t == nil || t.t == nil {
 		return 0
@@ -149,9 +149,9 @@ func (t *Team) With(ctx context.Context) *Team {
 
 // Config returns what the team was made with; its mode is never ModeDefault.
 //
-// Errors: ErrArgument for a nil Team, ErrDestroyed, ErrFinalized.
-// Concurrent calls: allowed.
-// Source: shmem_team_get_config.
+//   - Errors: ErrArgument for a nil Team, ErrDestroyed, ErrFinalized.
+//   - Concurrent calls: allowed.
+//   - Source: shmem_team_get_config.
 func (t *Team) Config() (TeamConfig, error) {
 	if err := t.usable("Team.Config"); err != nil {
 		return TeamConfig{}, err
@@ -163,8 +163,8 @@ func (t *Team) Config() (TeamConfig, error) {
 // and -1 and false if there is none: it is no member there, pe is out of range, or a team
 // is nil or destroyed.
 //
-// Concurrent calls: allowed.
-// Source: shmem_team_translate_pe.
+//   - Concurrent calls: allowed.
+//   - Source: shmem_team_translate_pe.
 func (t *Team) Translate(pe int, to *Team) (int, bool) {
 	if t.usable("Team.Translate") != nil || to.usable("Team.Translate") != nil || t.h != to.h || pe < 0 || pe >= len(t.g.pes) {
 		return -1, false
@@ -176,8 +176,8 @@ func (t *Team) Translate(pe int, to *Team) (int, bool) {
 // PeerIn returns the copy of the object on the PE that has number pe in the team, as
 // Sym.Peer does.
 //
-// Concurrent calls: allowed.
-// Source: shmem_team_ptr.
+//   - Concurrent calls: allowed.
+//   - Source: shmem_team_ptr.
 func PeerIn[T any](t *Team, x Sym[T], pe int) ([]T, bool) {
 	if t.usable("PeerIn") != nil || pe < 0 || pe >= len(t.g.pes) {
 		return nil, false
@@ -190,11 +190,11 @@ func PeerIn[T any](t *Team, x Sym[T], pe int) ([]T, bool) {
 // be 0 for a team of one PE. Every PE of this team calls it; who is not in the new team
 // gets a nil Team without an error.
 //
-// Errors: ErrArgument for numbers outside this team and a negative NumContexts, ErrMismatch, ErrTooMany,
-// ErrDestroyed, ErrTeamBroken, the end of the team's With; *PEError with ErrPEDied when a
-// member has died. All PEs get the same, and then there is no new team.
-// Collective: over the team, with the same arguments; NumContexts may differ.
-// Source: shmem_team_split_strided.
+//   - Errors: ErrArgument for numbers outside this team and a negative NumContexts, ErrMismatch, ErrTooMany,
+//     ErrDestroyed, ErrTeamBroken, the end of the team's With; *PEError with ErrPEDied when a
+//     member has died. All PEs get the same, and then there is no new team.
+//   - Collective: over the team, with the same arguments; NumContexts may differ.
+//   - Source: shmem_team_split_strided.
 func (t *Team) SplitStrided(start, stride, size int, cfg *TeamConfig) (*Team, error) {
 	const op = "Team.SplitStrided"
 	if err := t.usable(op); err != nil {
@@ -235,10 +235,10 @@ func (t *Team) checkTriplet(op string, start, stride, size int) error {
 // its number is y. The last row may be shorter. An xrange beyond the number of PEs is
 // that number.
 //
-// Errors: ErrArgument for an xrange below 1, and those of SplitStrided. All PEs get the
-// same, and then there are no new teams.
-// Collective: over the team, with the same arguments; NumContexts may differ.
-// Source: shmem_team_split_2d.
+//   - Errors: ErrArgument for an xrange below 1, and those of SplitStrided. All PEs get the
+//     same, and then there are no new teams.
+//   - Collective: over the team, with the same arguments; NumContexts may differ.
+//   - Source: shmem_team_split_2d.
 func (t *Team) Split2D(xrange int, cx, cy *TeamConfig) (x, y *Team, err error) {
 	const op = "Team.Split2D"
 	if err := t.usable(op); err != nil {
@@ -358,11 +358,11 @@ func adopt(h *heap, t *coll.Team, pes []int, c TeamConfig) *Team {
 // is ErrArgument, ErrUnwinding, or ErrMismatch alone. On a nil Team, as a split gives to PEs that are not in the
 // new team, it does nothing.
 //
-// Errors: ErrArgument for a team that Init made and while another collective of the team
-// is under way in this PE; ErrDestroyed; ErrUnwinding as World.Finalize; ErrMismatch where PEs
-// compare what they call; those of Sync.
-// Collective: over the team.
-// Source: shmem_team_destroy.
+//   - Errors: ErrArgument for a team that Init made and while another collective of the team
+//     is under way in this PE; ErrDestroyed; ErrUnwinding as World.Finalize; ErrMismatch where PEs
+//     compare what they call; those of Sync.
+//   - Collective: over the team.
+//   - Source: shmem_team_destroy.
 func (t *Team) Destroy() error {
 	const op = "Team.Destroy"
 	if t == nil {
@@ -426,9 +426,9 @@ func (t *Team) release() {
 // Sync returns when all PEs of the team have called it. It does not complete
 // any operation: call Quiet before it for that.
 //
-// Errors: as Broadcast.
-// Collective: over the team.
-// Source: shmem_team_sync.
+//   - Errors: as Broadcast.
+//   - Collective: over the team.
+//   - Source: shmem_team_sync.
 func (t *Team) Sync() error { return t.sync("Team.Sync") }
 
 func (t *Team) sync(op string) error {

@@ -39,7 +39,7 @@ type Cmp uint8
 // The comparisons: the element is equal to, not equal to, greater than,
 // greater than or equal to, less than, less than or equal to the value.
 //
-// Source: SHMEM_CMP_EQ, SHMEM_CMP_NE, SHMEM_CMP_GT, SHMEM_CMP_GE, SHMEM_CMP_LT, SHMEM_CMP_LE.
+//   - Source: SHMEM_CMP_EQ, SHMEM_CMP_NE, SHMEM_CMP_GT, SHMEM_CMP_GE, SHMEM_CMP_LT, SHMEM_CMP_LE.
 const (
 	EQ = Cmp(wait.EQ)
 	NE = Cmp(wait.NE)
@@ -64,7 +64,7 @@ type SignalOp uint8
 
 // The signal operations.
 //
-// Source: SHMEM_SIGNAL_SET, SHMEM_SIGNAL_ADD.
+//   - Source: SHMEM_SIGNAL_SET, SHMEM_SIGNAL_ADD.
 const (
 	SignalSet SignalOp = iota
 	SignalAdd

@@ -17,11 +17,11 @@ import (
 // element is as it was, and the wait may be called again after AckFailed. If the
 // comparison holds, that comes first.
 //
-// Errors: the context's With ended; ErrArgument for an unknown comparison; *PEError
-// with ErrPEDied; those of Put.
-// Cost: polls, then yields the processor, then sleeps.
-// Concurrent calls: allowed.
-// Source: shmem_wait_until.
+//   - Errors: the context's With ended; ErrArgument for an unknown comparison; *PEError
+//     with ErrPEDied; those of Put.
+//   - Cost: polls, then yields the processor, then sleeps.
+//   - Concurrent calls: allowed.
+//   - Source: shmem_wait_until.
 func WaitUntil[T Waiter](c *Ctx, x Sym[T], cmp Cmp, v T) error {
 	_, err := waitUntil(c, "WaitUntil", x, cmp, v)
 	return err
@@ -29,9 +29,9 @@ func WaitUntil[T Waiter](c *Ctx, x Sym[T], cmp Cmp, v T) error {
 
 // Test says whether the first element of x on this PE compares with v as asked.
 //
-// Errors: as WaitUntil.
-// Concurrent calls: allowed.
-// Source: shmem_test.
+//   - Errors: as WaitUntil.
+//   - Concurrent calls: allowed.
+//   - Source: shmem_test.
 func Test[T Waiter](c *Ctx, x Sym[T], cmp Cmp, v T) (bool, error) {
 	if err := checkWait(c, "Test", x, cmp); err != nil {
 		return false, err

@@ -16,10 +16,10 @@ import (
 // v as asked. It looks at one after the other: an element that has satisfied it is not
 // looked at again. With an empty wait set it returns at once.
 //
-// Errors: as WaitUntil; ErrArgument if the length of skip is neither 0 nor that of x.
-// Cost: as WaitUntil.
-// Concurrent calls: allowed.
-// Source: shmem_wait_until_all.
+//   - Errors: as WaitUntil; ErrArgument if the length of skip is neither 0 nor that of x.
+//   - Cost: as WaitUntil.
+//   - Concurrent calls: allowed.
+//   - Source: shmem_wait_until_all.
 func WaitUntilAll[T Waiter](c *Ctx, x Sym[T], skip []bool, cmp Cmp, v T) error {
 	s, err := newSet(c, "WaitUntilAll", x, skip, cmp, v)
 	if err != nil {
@@ -31,9 +31,9 @@ func WaitUntilAll[T Waiter](c *Ctx, x Sym[T], skip []bool, cmp Cmp, v T) error {
 // WaitUntilAllVector is WaitUntilAll with a value for each element: x[i] is compared
 // with v[i].
 //
-// Errors: as WaitUntilAll; ErrArgument if the length of v is not that of x.
-// Concurrent calls: allowed.
-// Source: shmem_wait_until_all_vector.
+//   - Errors: as WaitUntilAll; ErrArgument if the length of v is not that of x.
+//   - Concurrent calls: allowed.
+//   - Source: shmem_wait_until_all_vector.
 func WaitUntilAllVector[T Waiter](c *Ctx, x Sym[T], skip []bool, cmp Cmp, v []T) error {
 	s, err := newVector(c, "WaitUntilAllVector", x, skip, cmp, v)
 	if err != nil {
@@ -50,10 +50,10 @@ func WaitUntilAllVector[T Waiter](c *Ctx, x Sym[T], skip []bool, cmp Cmp, v []T)
 // return each element that goes on to satisfy the comparison, whatever other waits and tests
 // of the same elements come between them.
 //
-// Errors: as WaitUntilAll, with index -1.
-// Cost: a poll looks at all elements that count; otherwise as WaitUntil.
-// Concurrent calls: allowed.
-// Source: shmem_wait_until_any.
+//   - Errors: as WaitUntilAll, with index -1.
+//   - Cost: a poll looks at all elements that count; otherwise as WaitUntil.
+//   - Concurrent calls: allowed.
+//   - Source: shmem_wait_until_any.
 func WaitUntilAny[T Waiter](c *Ctx, x Sym[T], skip []bool, cmp Cmp, v T) (int, error) {
 	s, err := newSet(c, "WaitUntilAny", x, skip, cmp, v)
 	if err != nil {
@@ -65,9 +65,9 @@ func WaitUntilAny[T Waiter](c *Ctx, x Sym[T], skip []bool, cmp Cmp, v T) (int, e
 // WaitUntilAnyVector is WaitUntilAny with a value for each element: x[i] is compared
 // with v[i].
 //
-// Errors: as WaitUntilAllVector, with index -1.
-// Concurrent calls: allowed.
-// Source: shmem_wait_until_any_vector.
+//   - Errors: as WaitUntilAllVector, with index -1.
+//   - Concurrent calls: allowed.
+//   - Source: shmem_wait_until_any_vector.
 func WaitUntilAnyVector[T Waiter](c *Ctx, x Sym[T], skip []bool, cmp Cmp, v []T) (int, error) {
 	s, err := newVector(c, "WaitUntilAnyVector", x, skip, cmp, v)
 	if err != nil {
@@ -84,10 +84,10 @@ func WaitUntilAnyVector[T Waiter](c *Ctx, x Sym[T], skip []bool, cmp Cmp, v []T)
 // Where idx has not room for all elements of x, calls take turns as those of
 // WaitUntilAny do.
 //
-// Errors: as WaitUntilAll; ErrArgument if idx has no room at all.
-// Cost: as WaitUntilAny.
-// Concurrent calls: allowed.
-// Source: shmem_wait_until_some.
+//   - Errors: as WaitUntilAll; ErrArgument if idx has no room at all.
+//   - Cost: as WaitUntilAny.
+//   - Concurrent calls: allowed.
+//   - Source: shmem_wait_until_some.
 func WaitUntilSome[T Waiter](c *Ctx, x Sym[T], idx []int, skip []bool, cmp Cmp, v T) (int, error) {
 	s, err := newSet(c, "WaitUntilSome", x, skip, cmp, v)
 	if err != nil {
@@ -99,9 +99,9 @@ func WaitUntilSome[T Waiter](c *Ctx, x Sym[T], idx []int, skip []bool, cmp Cmp, 
 // WaitUntilSomeVector is WaitUntilSome with a value for each element: x[i] is compared
 // with v[i].
 //
-// Errors: as WaitUntilAllVector; ErrArgument if idx has no room at all.
-// Concurrent calls: allowed.
-// Source: shmem_wait_until_some_vector.
+//   - Errors: as WaitUntilAllVector; ErrArgument if idx has no room at all.
+//   - Concurrent calls: allowed.
+//   - Source: shmem_wait_until_some_vector.
 func WaitUntilSomeVector[T Waiter](c *Ctx, x Sym[T], idx []int, skip []bool, cmp Cmp, v []T) (int, error) {
 	s, err := newVector(c, "WaitUntilSomeVector", x, skip, cmp, v)
 	if err != nil {
@@ -113,9 +113,9 @@ func WaitUntilSomeVector[T Waiter](c *Ctx, x Sym[T], idx []int, skip []bool, cmp
 // TestAll says whether each element of x on this PE that counts compares with v as
 // asked; so it is true for an empty wait set.
 //
-// Errors: those of WaitUntilAll for bad arguments.
-// Concurrent calls: allowed.
-// Source: shmem_test_all.
+//   - Errors: those of WaitUntilAll for bad arguments.
+//   - Concurrent calls: allowed.
+//   - Source: shmem_test_all.
 func TestAll[T Waiter](c *Ctx, x Sym[T], skip []bool, cmp Cmp, v T) (bool, error) {
 	s, err := newSet(c, "TestAll", x, skip, cmp, v)
 	return err == nil && testAll(c, &s), err
@@ -123,9 +123,9 @@ func TestAll[T Waiter](c *Ctx, x Sym[T], skip []bool, cmp Cmp, v T) (bool, error
 
 // TestAllVector is TestAll with a value for each element: x[i] is compared with v[i].
 //
-// Errors: those of WaitUntilAllVector for bad arguments.
-// Concurrent calls: allowed.
-// Source: shmem_test_all_vector.
+//   - Errors: those of WaitUntilAllVector for bad arguments.
+//   - Concurrent calls: allowed.
+//   - Source: shmem_test_all_vector.
 func TestAllVector[T Waiter](c *Ctx, x Sym[T], skip []bool, cmp Cmp, v []T) (bool, error) {
 	s, err := newVector(c, "TestAllVector", x, skip, cmp, v)
 	return err == nil && testAll(c, &s), err
@@ -134,9 +134,9 @@ func TestAllVector[T Waiter](c *Ctx, x Sym[T], skip []bool, cmp Cmp, v []T) (boo
 // TestAny returns the index of an element of x on this PE that counts and compares
 // with v as asked, -1 if there is none. Calls take turns as those of WaitUntilAny do.
 //
-// Errors: those of WaitUntilAll for bad arguments.
-// Concurrent calls: allowed.
-// Source: shmem_test_any.
+//   - Errors: those of WaitUntilAll for bad arguments.
+//   - Concurrent calls: allowed.
+//   - Source: shmem_test_any.
 func TestAny[T Waiter](c *Ctx, x Sym[T], skip []bool, cmp Cmp, v T) (int, error) {
 	s, err := newSet(c, "TestAny", x, skip, cmp, v)
 	if err != nil {
@@ -147,9 +147,9 @@ func TestAny[T Waiter](c *Ctx, x Sym[T], skip []bool, cmp Cmp, v T) (int, error)
 
 // TestAnyVector is TestAny with a value for each element: x[i] is compared with v[i].
 //
-// Errors: those of WaitUntilAllVector for bad arguments.
-// Concurrent calls: allowed.
-// Source: shmem_test_any_vector.
+//   - Errors: those of WaitUntilAllVector for bad arguments.
+//   - Concurrent calls: allowed.
+//   - Source: shmem_test_any_vector.
 func TestAnyVector[T Waiter](c *Ctx, x Sym[T], skip []bool, cmp Cmp, v []T) (int, error) {
 	s, err := newVector(c, "TestAnyVector", x, skip, cmp, v)
 	if err != nil {
@@ -162,9 +162,9 @@ func TestAnyVector[T Waiter](c *Ctx, x Sym[T], skip []bool, cmp Cmp, v []T) (int
 // with v as asked in idx, and returns how many these are: as many as there are, or as
 // idx has room for. Then calls take turns as those of WaitUntilSome do.
 //
-// Errors: those of WaitUntilSome for bad arguments.
-// Concurrent calls: allowed.
-// Source: shmem_test_some.
+//   - Errors: those of WaitUntilSome for bad arguments.
+//   - Concurrent calls: allowed.
+//   - Source: shmem_test_some.
 func TestSome[T Waiter](c *Ctx, x Sym[T], idx []int, skip []bool, cmp Cmp, v T) (int, error) {
 	s, err := newSet(c, "TestSome", x, skip, cmp, v)
 	if err != nil {
@@ -175,9 +175,9 @@ func TestSome[T Waiter](c *Ctx, x Sym[T], idx []int, skip []bool, cmp Cmp, v T) 
 
 // TestSomeVector is TestSome with a value for each element: x[i] is compared with v[i].
 //
-// Errors: those of WaitUntilSomeVector for bad arguments.
-// Concurrent calls: allowed.
-// Source: shmem_test_some_vector.
+//   - Errors: those of WaitUntilSomeVector for bad arguments.
+//   - Concurrent calls: allowed.
+//   - Source: shmem_test_some_vector.
 func TestSomeVector[T Waiter](c *Ctx, x Sym[T], idx []int, skip []bool, cmp Cmp, v []T) (int, error) {
 	s, err := newVector(c, "TestSomeVector", x, skip, cmp, v)
 	if err != nil {

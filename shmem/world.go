@@ -69,10 +69,10 @@ var (
 //
 // Programs that need no more than one World for all of main use [Run].
 //
-// Collective: over all PEs of the job.
-// Errors: the environment is not one that oshrun makes; *PEError with ErrPEDied when
-// a PE has died.
-// Source: shmem_init.
+//   - Collective: over all PEs of the job.
+//   - Errors: the environment is not one that oshrun makes; *PEError with ErrPEDied when
+//     a PE has died.
+//   - Source: shmem_init.
 func Init(opts ...Option) (*World, error) {
 	cfg := config{level: ThreadMultiple}
 	for i, o := range opts {
@@ -175,7 +175,7 @@ func announce() {
 // Initialized says whether the process holds a World: whether Init was called
 // more often than Finalize.
 //
-// Source: shmem_query_initialized.
+//   - Source: shmem_query_initialized.
 func Initialized() bool {
 	initMu.Lock()
 	defer initMu.Unlock()
@@ -201,10 +201,10 @@ func Initialized() bool {
 // succeeds. Behind one that fails, and in programs that are built with cgo, Go checks nothing: the
 // process goes on, and others may wait for it, until oshrun --timeout, or the user, ends the job.
 //
-// Errors: ErrFinalized, ErrUnwinding, ErrArgument for a nil World; the end of its With, after which
-// the World goes on: call Finalize again, which waits for nobody then.
-// Collective: over all PEs of the job.
-// Source: shmem_finalize.
+//   - Errors: ErrFinalized, ErrUnwinding, ErrArgument for a nil World; the end of its With, after which
+//     the World goes on: call Finalize again, which waits for nobody then.
+//   - Collective: over all PEs of the job.
+//   - Source: shmem_finalize.
 func (w *World) Finalize() error {
 	if err := w.usable("Finalize"); err != nil {
 		return err
@@ -257,7 +257,8 @@ func (w *World) Finalize() error {
 //
 // A status outside that range becomes 255, with a message. On a nil World,
 // which knows of no job, it ends this process alone.
-// Source: shmem_global_exit.
+//
+//   - Source: shmem_global_exit.
 func (w *World) GlobalExit(status int) {
 	if status < 0 || status > 255 {
 		fmt.Fprintf(os.Stderr, "shmem.GlobalExit: status %d, want 0 to 255; using 255\n", status)
@@ -273,7 +274,7 @@ func (w *World) GlobalExit(status int) {
 
 // MyPE returns this PE's number, -1 for a nil World.
 //
-// Source: shmem_my_pe.
+//   - Source: shmem_my_pe.
 func (w *World) MyPE() int {
 	if w == nil || w.s == nil {
 		return -1
@@ -283,7 +284,7 @@ func (w *World) MyPE() int {
 
 // NPEs returns the number of PEs of the job, 0 for a nil World.
 //
-// Source: shmem_n_pes.
+//   - Source: shmem_n_pes.
 func (w *World) NPEs() int {
 	if w == nil || w.s == nil {
 		return 0
@@ -294,7 +295,7 @@ func (w *World) NPEs() int {
 // Team returns the team of all PEs. That of a nil World is nil, and so is
 // its Ctx; what is called on them returns an error.
 //
-// Source: SHMEM_TEAM_WORLD.
+//   - Source: SHMEM_TEAM_WORLD.
 func (w *World) Team() *Team {
 	if w == nil {
 		return nil
@@ -305,7 +306,7 @@ func (w *World) Team() *Team {
 // Shared returns the team of the PEs that reach each other's memory by loads and stores,
 // those of one node.
 //
-// Source: SHMEM_TEAM_SHARED.
+//   - Source: SHMEM_TEAM_SHARED.
 func (w *World) Shared() *Team {
 	if w == nil {
 		return nil
@@ -315,7 +316,7 @@ func (w *World) Shared() *Team {
 
 // Ctx returns the default context.
 //
-// Source: SHMEM_CTX_DEFAULT.
+//   - Source: SHMEM_CTX_DEFAULT.
 func (w *World) Ctx() *Ctx {
 	if w == nil {
 		return nil
@@ -347,9 +348,9 @@ func (w *World) With(ctx context.Context) *World {
 // Barrier returns when all PEs have called it and all operations of all PEs on
 // the default context before it are complete and visible everywhere.
 //
-// Errors: as Broadcast.
-// Collective: over all PEs of the job.
-// Source: shmem_barrier_all.
+//   - Errors: as Broadcast.
+//   - Collective: over all PEs of the job.
+//   - Source: shmem_barrier_all.
 func (w *World) Barrier() error {
 	if err := w.usable("Barrier"); err != nil {
 		return err

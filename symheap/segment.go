@@ -22,8 +22,8 @@ type Identity struct {
 // Create makes the segment of one PE with a symmetric heap of at least heap
 // bytes, writes its header and seals its size.
 //
-// Cost: some 20 us and no memory but the header's page; pages come with first
-// touch. The caller owns the file.
+//   - Cost: some 20 us and no memory but the header's page; pages come with first
+//     touch. The caller owns the file.
 func Create(id Identity, heap uint64) (*os.File, error) {
 	size, err := layout.SegmentSize(heap)
 	if err != nil {

@@ -22,7 +22,7 @@ const vitalBytes = layout.BellOffset + unsafe.Sizeof(layout.Bell{})
 
 // MapVitals maps them from the memfd of a segment, which may be closed afterwards.
 //
-// Cost: 2 us and two pages of address space.
+//   - Cost: 2 us and two pages of address space.
 func MapVitals(f *os.File) (Vitals, error) {
 	at, err := xunix.Map(int(f.Fd()), vitalBytes, true)
 	if err != nil {

@@ -6,7 +6,7 @@
 // docs/environment.md, which is generated from it. The package is pure: it never
 // reads the environment itself but is given a Lookup, normally os.LookupEnv.
 //
-// Source: OpenSHMEM 1.5, section 8 (environment variables).
+//   - Source: OpenSHMEM 1.5, section 8 (environment variables).
 package envvar
 
 //go:generate go run ./gen ../../docs/environment.md

@@ -22,7 +22,7 @@ const (
 // whole one. Zero, negative numbers and those from 2^63 on are refused; the
 // error is a *ValueError.
 //
-// Source: OpenSHMEM 1.5, section 8, SHMEM_SYMMETRIC_SIZE.
+//   - Source: OpenSHMEM 1.5, section 8, SHMEM_SYMMETRIC_SIZE.
 func ParseSize(s string) (uint64, error) {
 	bad := func(cause string) (uint64, error) {
 		return 0, &ValueError{Value: s, Want: sizeWant, Cause: cause}

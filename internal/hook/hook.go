@@ -39,7 +39,7 @@ func (l *List[F]) change(edit func(copied []*F) []*F) {
 // All returns the functions of the list in the order in which they were added. The slice is shared
 // and is not to be changed.
 //
-// Cost: one atomic load.
+//   - Cost: one atomic load.
 func (l *List[F]) All() []*F {
 	if funcs := l.funcs.Load(); funcs != nil {
 		return *funcs

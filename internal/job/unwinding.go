@@ -24,7 +24,7 @@ const ExitPatience = time.Second
 // a panic was recovered the frame stays until the deferred function that called recover has
 // returned; nothing tells that state from a panic that goes on.
 //
-// Cost: some microseconds.
+//   - Cost: some microseconds.
 func Unwinding() string {
 	var room [64]uintptr
 	pcs := room[:]

@@ -10,7 +10,7 @@ type awaiter interface{ Awaits() int }
 
 // publish stores whom a wait is for, before the wait sleeps.
 //
-// Cost: a store.
+//   - Cost: a store.
 func (w *Waiter) publish(c *Cond) {
 	if c.Peer == AwaitsLock {
 		w.awaited.Store(uint64(uintptr(c.Addr)))

@@ -71,7 +71,7 @@ func (w *Waiter) Spends(spent func() time.Duration, cores int) {
 // beats once when it begins, and so does every call that may wait in another way. Beats of several
 // goroutines at the same time may count as one: that saves a locked instruction.
 //
-// Cost: a load and a store, on a line that is this PE's.
+//   - Cost: a load and a store, on a line that is this PE's.
 func (w *Waiter) Beat() {
 	rma.StoreRelease(&w.progress.Count, atomic.LoadUint64(&w.progress.Count)+1)
 }

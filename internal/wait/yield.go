@@ -119,7 +119,7 @@ func (y *yielding) note(length, now time.Duration) bool {
 // idle meanwhile may have been this one for all that is known, so a quarter of the yield
 // may be missing.
 //
-// Cost: a system call for each PE, where a yield was long.
+//   - Cost: a system call for each PE, where a yield was long.
 func (y *yielding) ours(length, now time.Duration) bool {
 	if y.spent == nil {
 		return false

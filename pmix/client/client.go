@@ -11,7 +11,8 @@ import (
 )
 
 // Client is one process's connection to its PMIx server.
-// Concurrent calls: all methods. Every wait ends with its context or with the connection.
+//
+//   - Concurrent calls: all methods. Every wait ends with its context or with the connection.
 type Client struct {
 	opts   Options
 	conn   *conn
@@ -31,7 +32,8 @@ type Client struct {
 }
 
 // Dial connects to a server and reads the job's description. The client is independent of the one that Init shares.
-// Errors: the connection; a StatusError when the server refuses this process; a description without the job's size.
+//
+//   - Errors: the connection; a StatusError when the server refuses this process; a description without the job's size.
 func Dial(ctx context.Context, opts Options) (*Client, error) {
 	return open(ctx, opts, approach{greet: introduce})
 }
@@ -156,9 +158,10 @@ func decodeStatus(op string, answer []byte) error {
 
 // Fence waits until all processes of the job have called it. With collect, all committed data can be read afterwards
 // without asking other nodes.
-// Collective: over the job.
-// Errors: ErrProcFailed when a process ended instead; the context's. A fence that one process left early stays
-// unfinished for the others.
+//
+//   - Collective: over the job.
+//   - Errors: ErrProcFailed when a process ended instead; the context's. A fence that one process left early stays
+//     unfinished for the others.
 func (c *Client) Fence(ctx context.Context, collect bool) error {
 	return c.FenceProcs(ctx, []wire.Proc{{Nspace: c.opts.Nspace, Rank: wire.RankWildcard}}, FenceOptions{Collect: collect})
 }
@@ -203,7 +206,8 @@ func (c *Client) Abort(status int, msg string, procs ...wire.Proc) error {
 }
 
 // Finalize ends one use of the client; the last one tells the server and closes the connection, whatever it returns.
-// Errors: ErrFinalized when it was called too often; ErrLostConnection; the context's.
+//
+//   - Errors: ErrFinalized when it was called too often; ErrLostConnection; the context's.
 func (c *Client) Finalize(ctx context.Context) error {
 	last, err := c.release()
 	if err != nil || !last {

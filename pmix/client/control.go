@@ -20,9 +20,10 @@ type Control struct {
 }
 
 // ControlProcs has the server act on processes; a wildcard rank stands for a namespace, and no target at all for this one.
-// Completion: the server has passed it on.
-// Errors: a StatusError with wire.StatusErrNoPermissions for processes that are neither of this namespace nor spawned by
-// this process.
+//
+//   - Completion: the server has passed it on.
+//   - Errors: a StatusError with wire.StatusErrNoPermissions for processes that are neither of this namespace nor spawned by
+//     this process.
 func (c *Client) ControlProcs(ctx context.Context, targets []wire.Proc, action Control) error {
 	r := &wire.JobControlRequest{Targets: targets, Info: switches(nil, map[string]bool{
 		wire.KeyJobCtrlKill: action.Kill, wire.KeyJobCtrlTerminate: action.Terminate,
@@ -48,8 +49,9 @@ type Cleanup struct {
 }
 
 // RegisterCleanup has the server remove files when all targets have ended; no target stands for this namespace.
-// Errors: a StatusError with wire.StatusErrBadParam for a path that is relative or the root, with
-// wire.StatusErrConflictingCleanupDirectives for one that is to be ignored as well.
+//
+//   - Errors: a StatusError with wire.StatusErrBadParam for a path that is relative or the root, with
+//     wire.StatusErrConflictingCleanupDirectives for one that is to be ignored as well.
 func (c *Client) RegisterCleanup(ctx context.Context, targets []wire.Proc, what Cleanup) error {
 	r := &wire.JobControlRequest{Targets: targets}
 	for _, list := range []struct {

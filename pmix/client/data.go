@@ -18,7 +18,8 @@ type put struct {
 
 // Put stages a value for others to get after the next Commit; this process can get it at once.
 // Byte objects are not copied and must not change until the commit.
-// Errors: a key, scope or value that cannot be sent.
+//
+//   - Errors: a key, scope or value that cannot be sent.
 func (c *Client) Put(scope wire.Scope, key string, value wire.Value) error {
 	if err := checkKey("put", key); err != nil {
 		return err
@@ -51,8 +52,9 @@ func checkKey(op, key string) error {
 }
 
 // Commit hands everything put since the last commit to the server. Without any it does nothing.
-// Completion: on return, processes of this node can get the values; of other nodes, after a fence or on request.
-// Errors: what was put stays staged for another attempt.
+//
+//   - Completion: on return, processes of this node can get the values; of other nodes, after a fence or on request.
+//   - Errors: what was put stays staged for another attempt.
 func (c *Client) Commit(ctx context.Context) error {
 	c.mu.Lock()
 	staged := c.staged
@@ -102,7 +104,8 @@ type GetOptions struct {
 // Get returns a value: of this process as it was put, of the job's description, or of another process. If the other
 // process has not committed it yet, Get waits.
 // The value must not be changed: a get brings all of a process's data, which later gets share.
-// Errors: ErrNotFound; ErrProcFailed when the process ended without committing it; ErrTimeout; the context's.
+//
+//   - Errors: ErrNotFound; ErrProcFailed when the process ended without committing it; ErrTimeout; the context's.
 func (c *Client) Get(ctx context.Context, proc wire.Proc, key string, opts GetOptions) (wire.Value, error) {
 	op := "get " + proc.String() + " " + key
 	if key == "" {

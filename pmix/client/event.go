@@ -74,8 +74,9 @@ func (c *Client) sources(opts *HandlerOptions) ([]wire.Proc, error) {
 
 // RegisterHandler asks for events with the given codes; without a code, for all that are not reserved for handlers that
 // name them. Events that have come before are delivered to the new handler alone, those first that came first.
-// Completion: on return, no event can pass the handler by.
-// Errors: a place that is taken or does not exist; those of the server, which must agree.
+//
+//   - Completion: on return, no event can pass the handler by.
+//   - Errors: a place that is taken or does not exist; those of the server, which must agree.
 func (c *Client) RegisterHandler(ctx context.Context, codes []wire.Status, opts HandlerOptions, fn Handler) (HandlerID, error) {
 	const op = "register event handler"
 	sources, err := c.sources(&opts)
@@ -117,7 +118,8 @@ func registerRequest(codes []wire.Status) *wire.RegisterEventsRequest {
 }
 
 // DeregisterHandler ends a registration. A call of the handler that has begun is not waited for.
-// Errors: ErrNotFound; the context's; ErrLostConnection, the handler being gone all the same.
+//
+//   - Errors: ErrNotFound; the context's; ErrLostConnection, the handler being gone all the same.
 func (c *Client) DeregisterHandler(ctx context.Context, id HandlerID) error {
 	const op = "deregister event handler"
 	release, err := c.events.register.take(ctx)
@@ -138,8 +140,9 @@ func (c *Client) DeregisterHandler(ctx context.Context, id HandlerID) error {
 
 // Notify raises an event: with RangeProcLocal for the handlers of this process alone, otherwise through the server for
 // those of others, too. The event's source is this process.
-// Completion: the server has the event; handlers run later.
-// Errors: those of the server; a value that cannot be sent.
+//
+//   - Completion: the server has the event; handlers run later.
+//   - Errors: those of the server; a value that cannot be sent.
 func (c *Client) Notify(ctx context.Context, ev wire.Event) error {
 	const op = "notify event"
 	ev.Source, ev.Info = c.Proc(), ev.Pack()

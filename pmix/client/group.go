@@ -59,9 +59,10 @@ func checkGroupID(id string) error {
 }
 
 // GroupConstruct makes a group of procs, which must name the same set everywhere and include the caller.
-// Collective: over procs.
-// Errors: ErrProcFailed when a process ended before it joined; ErrTimeout; ErrExists when a member is in a group of that
-// name; the context's, whereupon the others still wait.
+//
+//   - Collective: over procs.
+//   - Errors: ErrProcFailed when a process ended before it joined; ErrTimeout; ErrExists when a member is in a group of that
+//     name; the context's, whereupon the others still wait.
 func (c *Client) GroupConstruct(ctx context.Context, id string, procs []wire.Proc, opts GroupOptions) (*Group, error) {
 	op := "construct group " + id
 	if err := checkGroupID(id); err != nil {
@@ -99,15 +100,17 @@ func (g *Group) take(infos []wire.Info) {
 }
 
 // GroupDestruct ends a group.
-// Collective: over its members.
-// Errors: ErrNotFound when the caller is in no such group; ErrProcFailed when a member ended instead of joining, in which
-// case the group is gone all the same; ErrTimeout; the context's.
+//
+//   - Collective: over its members.
+//   - Errors: ErrNotFound when the caller is in no such group; ErrProcFailed when a member ended instead of joining, in which
+//     case the group is gone all the same; ErrTimeout; the context's.
 func (c *Client) GroupDestruct(ctx context.Context, id string, timeout time.Duration) error {
 	return c.status(ctx, "destruct group "+id, &wire.GroupDestructRequest{ID: id, Info: appendTimeout(nil, timeout)})
 }
 
 // GroupLeave takes this process out of a group. The others learn of it by wire.StatusGroupLeft.
-// Errors: ErrNotFound when the caller is in no such group.
+//
+//   - Errors: ErrNotFound when the caller is in no such group.
 func (c *Client) GroupLeave(ctx context.Context, id string) error {
 	return c.status(ctx, "leave group "+id, &wire.GroupLeaveRequest{ID: id})
 }

@@ -39,8 +39,9 @@ type invitation struct {
 // GroupInvite makes a group of this process, its leader, and those of procs that accept: they get
 // wire.StatusGroupInvited and answer by GroupJoin or GroupDecline. Several invitations with different names may be open.
 // A context identifier is not assigned, and opts.Timeout is for the context to set.
-// Errors: a *DeclinedError, unless opts.Optional lets the group do without those; the context's. After an error, those
-// who accepted learn that the group is given up.
+//
+//   - Errors: a *DeclinedError, unless opts.Optional lets the group do without those; the context's. After an error, those
+//     who accepted learn that the group is given up.
 func (c *Client) GroupInvite(ctx context.Context, id string, procs []wire.Proc, opts GroupOptions) (*Group, error) {
 	op := "invite to group " + id
 	if err := checkGroupID(id); err != nil {
@@ -181,7 +182,8 @@ func (c *Client) settle(ctx context.Context, inv *invitation, invited []wire.Pro
 }
 
 // GroupJoin accepts an invitation and waits until the group is complete.
-// Errors: ErrGroupAborted; ErrProcFailed when the leader ended first; the context's.
+//
+//   - Errors: ErrGroupAborted; ErrProcFailed when the leader ended first; the context's.
 func (c *Client) GroupJoin(ctx context.Context, id string, leader wire.Proc) (*Group, error) {
 	op := "join group " + id
 	news := make(chan *Event, 1)

@@ -32,7 +32,8 @@ const (
 // The handler is called by one goroutine for all of the client's pulls, in the order in which the server sends. While it
 // takes its time the connection is not read beyond a bounded number of texts: it must not wait for this client's calls,
 // and a server drops a tool that it outruns by far.
-// Errors: a StatusError with wire.StatusErrNoPermissions for processes whose output is none of the caller's business.
+//
+//   - Errors: a StatusError with wire.StatusErrNoPermissions for processes whose output is none of the caller's business.
 func (c *Client) IOFPull(ctx context.Context, procs []wire.Proc, streams Streams, handler func(Output)) (PullID, error) {
 	id := c.pulls.add(handler)
 	r := &wire.IOFPullRequest{Procs: procs, Channels: wire.IOFChannel(streams), ID: uint64(id)}

@@ -16,7 +16,8 @@ type Model struct {
 
 // DeclareModel makes a model known to all layers of this process that want to know, now or later: it raises
 // wire.StatusModelDeclared. Nothing of it leaves the process.
-// Source: PMIx Standard 4.1, section 17.1; paper failure-detection-propagation, Figure 16.
+//
+//   - Source: PMIx Standard 4.1, section 17.1; paper failure-detection-propagation, Figure 16.
 func (c *Client) DeclareModel(ctx context.Context, m Model) error {
 	ev := wire.Event{Status: wire.StatusModelDeclared, Range: wire.RangeProcLocal, NonDefault: true}
 	for _, kv := range []struct{ key, value string }{

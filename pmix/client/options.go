@@ -23,7 +23,8 @@ type Options struct {
 
 // FromEnv reads the variables that a PMIx server gives to the processes that it starts; lookup is os.LookupEnv or a
 // stand-in. It returns false when there are none.
-// Errors: a variable that is missing or malformed, with its name, its value and what it should be.
+//
+//   - Errors: a variable that is missing or malformed, with its name, its value and what it should be.
 func FromEnv(lookup func(string) (string, bool)) (Options, bool, error) {
 	nspace, ok := lookup("PMIX_NAMESPACE")
 	if !ok {

@@ -19,8 +19,9 @@ type PublishOptions struct {
 }
 
 // Publish offers values to other processes under keys that are unique in their range, all of them or none.
-// Completion: on return, others can look the values up.
-// Errors: ErrExists for a key that is published already; a StatusError for limits or options that make no sense.
+//
+//   - Completion: on return, others can look the values up.
+//   - Errors: ErrExists for a key that is published already; a StatusError for limits or options that make no sense.
 func (c *Client) Publish(ctx context.Context, values []wire.KVal, opts PublishOptions) error {
 	r := &wire.PublishRequest{UID: uint32(os.Geteuid()), Info: rangeInfos(opts.Range, opts.Members)}
 	if opts.Persist != nil {
@@ -70,8 +71,9 @@ type LookupOptions struct {
 
 // Lookup returns published values with their publishers, in the order of the keys. Of several values under one key it
 // takes the one with the narrowest range.
-// Errors: ErrNotFound when there is none; ErrPartial, with the values found, when some are missing; ErrNoPermission;
-// ErrTimeout; the context's.
+//
+//   - Errors: ErrNotFound when there is none; ErrPartial, with the values found, when some are missing; ErrNoPermission;
+//     ErrTimeout; the context's.
 func (c *Client) Lookup(ctx context.Context, keys []string, opts LookupOptions) ([]wire.PData, error) {
 	op := "lookup"
 	if len(keys) > 0 {
@@ -96,7 +98,8 @@ func (c *Client) Lookup(ctx context.Context, keys []string, opts LookupOptions) 
 
 // Unpublish takes back values that this process has published, all of them if no key is given. A defined range restricts
 // it to what was published to that range.
-// Errors: ErrNotFound; ErrNoPermission for a key of another process; ErrPartial when some of the keys were not there.
+//
+//   - Errors: ErrNotFound; ErrNoPermission for a key of another process; ErrPartial when some of the keys were not there.
 func (c *Client) Unpublish(ctx context.Context, keys []string, rng wire.Range) error {
 	r := &wire.UnpublishRequest{UID: uint32(os.Geteuid()), Keys: keys, Info: rangeInfos(rng, nil)}
 	return c.status(ctx, "unpublish", r)

@@ -9,7 +9,8 @@ import (
 
 // Query asks the server what it knows of jobs, processes, groups and itself; wire.KeyQuerySupportedKeys among the keys
 // asks for the keys that it answers besides those of a job's description. It always asks: nothing is kept here.
-// Errors: ErrNotFound when no key has an answer; ErrPartial, with the answers there are, when some have none.
+//
+//   - Errors: ErrNotFound when no key has an answer; ErrPartial, with the answers there are, when some have none.
 func (c *Client) Query(ctx context.Context, queries ...wire.Query) ([]wire.Info, error) {
 	answer, err := c.call(ctx, "query", &wire.QueryRequest{Queries: queries})
 	if err != nil {
@@ -23,8 +24,9 @@ func (c *Client) Query(ctx context.Context, queries ...wire.Query) ([]wire.Info,
 }
 
 // Log prints text on the launcher's own output, as a line of its own whatever this process's output is redirected to.
-// Completion: on return, the launcher has the text.
-// Errors: a StatusError for text that is too long.
+//
+//   - Completion: on return, the launcher has the text.
+//   - Errors: a StatusError for text that is too long.
 func (c *Client) Log(ctx context.Context, to Streams, text string) error {
 	r := &wire.LogRequest{}
 	if to&Stdout != 0 {

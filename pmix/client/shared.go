@@ -18,7 +18,8 @@ var process = newShared()
 
 // Init returns the process's client, connecting it as the environment says if this is the first use. Every Init needs a
 // Finalize of its own; the last of them tells the server, after which Init connects again.
-// Errors: ErrNotLaunched; ErrLostConnection when the client in use has lost its server; those of FromEnv and Dial.
+//
+//   - Errors: ErrNotLaunched; ErrLostConnection when the client in use has lost its server; those of FromEnv and Dial.
 func Init(ctx context.Context) (*Client, error) { return process.init(ctx, os.LookupEnv) }
 
 func (s *shared) init(ctx context.Context, lookup func(string) (string, bool)) (*Client, error) {

@@ -27,8 +27,9 @@ type SpawnOptions struct {
 }
 
 // Spawn has the server start a job and returns its namespace.
-// Completion: the processes are started; Connect waits until they have come up.
-// Errors: a StatusError with what the launcher says.
+//
+//   - Completion: the processes are started; Connect waits until they have come up.
+//   - Errors: a StatusError with what the launcher says.
 func (c *Client) Spawn(ctx context.Context, apps []App, opts SpawnOptions) (nspace string, err error) {
 	forward := wire.BoolValue(opts.Output != nil) // said in any case: a tool would get it otherwise
 	r := &wire.SpawnRequest{Info: append(slices.Clip(opts.Info),
@@ -62,8 +63,9 @@ func (c *Client) Spawn(ctx context.Context, apps []App, opts SpawnOptions) (nspa
 
 // Connect waits until the given processes of several jobs have all called it; a wildcard rank stands for a whole job.
 // From then on they know what the servers know of each other's jobs.
-// Collective: over the processes, which must name the same set everywhere and include the caller.
-// Errors: ErrProcFailed when one of them ended instead; ErrTimeout when the timeout, 0 for none, is over; the context's.
+//
+//   - Collective: over the processes, which must name the same set everywhere and include the caller.
+//   - Errors: ErrProcFailed when one of them ended instead; ErrTimeout when the timeout, 0 for none, is over; the context's.
 func (c *Client) Connect(ctx context.Context, procs []wire.Proc, timeout time.Duration) error {
 	answer, err := c.call(ctx, "connect", &wire.ConnectRequest{Procs: procs, Info: appendTimeout(nil, timeout)})
 	if err != nil {

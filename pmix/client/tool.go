@@ -15,7 +15,8 @@ const keyProcPID = "pmix.ppid"
 // DialTool attaches to a server as a tool: a process that no server started, which looks at jobs from outside and gets
 // its name from the server. The URI is what Server.ToolURI says, or what the value of libpmix's PMIX_SERVER_URI is.
 // The result is a client of a job of its own with one process. It needs a Finalize.
-// Errors: the connection; a StatusError when the server does not want tools, or not this one.
+//
+//   - Errors: the connection; a StatusError when the server does not want tools, or not this one.
 func DialTool(ctx context.Context, uri string) (*Client, error) {
 	address, ok := addressOf(uri)
 	if !ok {

@@ -66,8 +66,9 @@ func NewBoard(limits BoardLimits) *Board {
 }
 
 // Publish adds keys and values, all of them or none.
-// Errors: PMIX_ERR_DUPLICATE_KEY for a key that is published to the same range already; PMIX_ERR_OUT_OF_RESOURCE; the
-// text says which.
+//
+//   - Errors: PMIX_ERR_DUPLICATE_KEY for a key that is published to the same range already; PMIX_ERR_OUT_OF_RESOURCE; the
+//     text says which.
 func (b *Board) Publish(owner Party, terms Terms, data []wire.KVal) (wire.Status, error) {
 	var added []*Notice
 	for _, kv := range data {

@@ -61,7 +61,8 @@ func New(nspace string) *Store {
 }
 
 // Commit adds packed key-value groups that rank has put with one scope; a key put again replaces its value.
-// Errors: bytes that are not key-value groups, or an unknown scope; ErrFull. Nothing is stored then.
+//
+//   - Errors: bytes that are not key-value groups, or an unknown scope; ErrFull. Nothing is stored then.
 func (s *Store) Commit(rank wire.Rank, scope wire.Scope, packed []byte) error {
 	if scope == wire.ScopeUndef || int(scope) >= scopes {
 		return fmt.Errorf("pmix kvs: commit of rank %d: scope %d, want 1 to %d", rank, scope, scopes-1)
@@ -167,7 +168,8 @@ func (s *Store) Lookup(rank wire.Rank, r Reader, key string) (wire.Value, bool) 
 }
 
 // Reply returns the packed answer to a get: success and all of rank's data that the reader may see.
-// Cost: built once per commit and kind of reader, shared by all; the caller must not change it.
+//
+//   - Cost: built once per commit and kind of reader, shared by all; the caller must not change it.
 func (s *Store) Reply(rank wire.Rank, r Reader) ([]byte, bool) {
 	e := s.ranks[rank]
 	if e == nil {

@@ -14,8 +14,9 @@ import (
 )
 
 // Host receives what the server learns about its clients.
-// Concurrent calls: none, they come one after the other from one goroutine, without locks held. They must not block and
-// must not call Close. ClientFinalized returns before the client is answered.
+//
+//   - Concurrent calls: none, they come one after the other from one goroutine, without locks held. They must not block and
+//     must not call Close. ClientFinalized returns before the client is answered.
 type Host interface {
 	ClientJoined(p wire.Proc)
 	ClientFinalized(p wire.Proc)
@@ -33,7 +34,8 @@ type Config struct {
 }
 
 // Server serves the processes of one node.
-// Concurrent calls: all methods.
+//
+//   - Concurrent calls: all methods.
 type Server struct {
 	cfg   Config
 	mux   *xunix.Mux
@@ -48,7 +50,8 @@ type Server struct {
 }
 
 // Start starts a server without jobs.
-// Errors: descriptors.
+//
+//   - Errors: descriptors.
 func Start(cfg Config) (*Server, error) {
 	mux, err := xunix.NewMux()
 	if err != nil {
@@ -85,7 +88,8 @@ func (s *Server) RemoveJob(nspace string) {
 
 // Connect makes the connection of a process that is going to be started. The caller passes the descriptor on and closes
 // its own.
-// Errors: no such process; descriptors.
+//
+//   - Errors: no such process; descriptors.
 func (s *Server) Connect(p wire.Proc) (theirs *os.File, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

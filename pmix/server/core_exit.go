@@ -82,7 +82,8 @@ func (p *process) verdict(e Exit) (wire.Status, string) {
 
 // Notify raises an event at the clients that are in its range and asked for it. Its source, which need not be a process,
 // says whom it comes from: with wire.RangeNamespace the event is for that namespace.
-// Errors: an event that makes no sense or cannot be packed.
+//
+//   - Errors: an event that makes no sense or cannot be packed.
 func (s *Server) Notify(ev wire.Event) error {
 	n := wire.Notification{Status: ev.Status, Source: ev.Source, Info: ev.Pack(), Range: ev.Range}
 	if _, err := n.Append(nil); err != nil {

@@ -46,8 +46,9 @@ func (d *driver) listen(all []*listener) {
 
 // Output passes what a process wrote to those who asked for it. It never waits: a tool that does not read is dropped,
 // and output to any other client that does not read is.
-// Cost: next to nothing while nobody asks.
-// Concurrent calls: text of one process and stream keeps its order if the calls do.
+//
+//   - Cost: next to nothing while nobody asks.
+//   - Concurrent calls: text of one process and stream keeps its order if the calls do.
 func (s *Server) Output(p wire.Proc, stderr bool, text []byte) {
 	if n := s.catching.Load(); n > 0 {
 		if n < maxCaught {

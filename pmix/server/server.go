@@ -72,7 +72,8 @@ func defaultLimits(procs int) limits {
 }
 
 // Server serves the processes of a step's jobs on one node.
-// Concurrent calls: all methods.
+//
+//   - Concurrent calls: all methods.
 type Server struct {
 	cfg      Config
 	log      zerolog.Logger
@@ -100,7 +101,8 @@ type Server struct {
 }
 
 // Start starts a server on a loopback port of its own.
-// Errors: a job that does not fit together; the port.
+//
+//   - Errors: a job that does not fit together; the port.
 func Start(cfg Config) (*Server, error) { return startWith(cfg, defaultLimits(len(cfg.Job.Procs))) }
 
 func startWith(cfg Config, lim limits) (*Server, error) {
@@ -130,7 +132,8 @@ func startWith(cfg Config, lim limits) (*Server, error) {
 
 // AddJob makes a further namespace known, before its processes start. The parent is the process that spawned it, none
 // if its namespace is empty.
-// Errors: a job that does not fit together; a namespace that is known already.
+//
+//   - Errors: a job that does not fit together; a namespace that is known already.
 func (s *Server) AddJob(job Job, parent wire.Proc) error {
 	err := s.addJob(job, parent)
 	if err == nil {

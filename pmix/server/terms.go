@@ -9,7 +9,8 @@ import (
 )
 
 // readTerms reads what the directives of a publish, lookup or unpublish say, with the standard's defaults.
-// Errors: a directive that makes no sense or is not served; the status is what the client gets.
+//
+//   - Errors: a directive that makes no sense or is not served; the status is what the client gets.
 func readTerms(infos []wire.Info) (t kvs.Terms, status wire.Status, err error) {
 	t = kvs.Terms{Range: wire.RangeSession, Persist: wire.PersistApp}
 	for _, info := range infos {

@@ -8,6 +8,6 @@
 // The package is pure: it works on byte slices, and on a reader in ReadFrame and ReadHandshake only; it never logs or looks
 // at the clock. Decoders never panic, and allocate no more than a small multiple of the bytes they were given.
 //
-// Source: PMIx Standard 4.1 for names and numbers; the byte layout was taken from frames exchanged with libpmix 4.2.2
-// (testdata).
+//   - Source: PMIx Standard 4.1 for names and numbers; the byte layout was taken from frames exchanged with libpmix 4.2.2
+//     (testdata).
 package wire

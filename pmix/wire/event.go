@@ -45,7 +45,8 @@ func (ev *Event) Pack() []Info {
 }
 
 // ParseEvent takes an event apart that came from a peer.
-// Errors: a key that holds something else than it should; a custom range without targets or the other way round.
+//
+//   - Errors: a key that holds something else than it should; a custom range without targets or the other way round.
 func ParseEvent(n Notification) (Event, error) {
 	ev := Event{Status: n.Status, Source: n.Source, Range: n.Range, Info: n.Info}
 	for _, info := range n.Info {
@@ -83,7 +84,8 @@ type Notification struct {
 }
 
 // Append appends the body of the frame.
-// Errors: a value whose Go type does not belong to its type number; dst comes back unchanged.
+//
+//   - Errors: a value whose Go type does not belong to its type number; dst comes back unchanged.
 func (n *Notification) Append(dst []byte) ([]byte, error) {
 	e := NewEncoder(dst)
 	e.Count(1)

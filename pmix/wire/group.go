@@ -77,7 +77,8 @@ func (d *Decoder) groupLeave() Request {
 }
 
 // Append appends the answer.
-// Errors: a value whose Go type does not belong to its type number; dst comes back unchanged.
+//
+//   - Errors: a value whose Go type does not belong to its type number; dst comes back unchanged.
 func (r *GroupReply) Append(dst []byte) ([]byte, error) {
 	e := NewEncoder(AppendStatusReply(dst, r.Status))
 	e.Count(1)

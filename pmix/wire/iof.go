@@ -141,7 +141,8 @@ func DecodeIOFPullReply(b []byte) (IOFPullReply, error) {
 }
 
 // Append appends the body of the message.
-// Errors: an info whose Go type does not belong to its type number; dst comes back unchanged.
+//
+//   - Errors: an info whose Go type does not belong to its type number; dst comes back unchanged.
 func (m *IOFMessage) Append(dst []byte) ([]byte, error) {
 	e := NewEncoder(dst)
 	e.Count(1)

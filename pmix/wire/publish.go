@@ -96,7 +96,8 @@ func (d *Decoder) keys() []string {
 }
 
 // Append appends the value as it stands in a LookupReply.
-// Errors: a value whose Go type does not belong to its type number; dst comes back unchanged.
+//
+//   - Errors: a value whose Go type does not belong to its type number; dst comes back unchanged.
 func (p *PData) Append(dst []byte) ([]byte, error) {
 	e := NewEncoder(dst)
 	e.pdata(*p)
@@ -107,7 +108,8 @@ func (p *PData) Append(dst []byte) ([]byte, error) {
 }
 
 // Append appends the answer.
-// Errors: a value whose Go type does not belong to its type number; dst comes back unchanged.
+//
+//   - Errors: a value whose Go type does not belong to its type number; dst comes back unchanged.
 func (r *LookupReply) Append(dst []byte) ([]byte, error) {
 	packed := make([][]byte, len(r.Data))
 	for i := range r.Data {

@@ -53,7 +53,8 @@ func (d *Decoder) logRequest() Request {
 }
 
 // Append appends the answer.
-// Errors: a value whose Go type does not belong to its type number; dst comes back unchanged.
+//
+//   - Errors: a value whose Go type does not belong to its type number; dst comes back unchanged.
 func (r *QueryReply) Append(dst []byte) ([]byte, error) {
 	e := NewEncoder(nil)
 	for _, i := range r.Info {

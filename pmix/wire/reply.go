@@ -97,7 +97,8 @@ type JobInfo struct {
 }
 
 // Append appends the description.
-// Errors: a value whose Go type does not belong to its type number; dst comes back unchanged.
+//
+//   - Errors: a value whose Go type does not belong to its type number; dst comes back unchanged.
 func (j *JobInfo) Append(dst []byte) ([]byte, error) {
 	e := NewEncoder(dst)
 	e.Count(1)
@@ -135,7 +136,8 @@ type ProcBlob struct {
 }
 
 // Value returns the blob as a byte object.
-// Errors: a value whose Go type does not belong to its type number.
+//
+//   - Errors: a value whose Go type does not belong to its type number.
 func (p *ProcBlob) Value() (Value, error) {
 	e := NewEncoder(nil)
 	e.Count(1)

@@ -108,7 +108,8 @@ func (*JobControlRequest) Command() Command { return CmdJobControl }
 func (r *OtherRequest) Command() Command { return r.Cmd }
 
 // AppendRequest appends the body of a request.
-// Errors: a value whose Go type does not belong to its type number; dst comes back unchanged.
+//
+//   - Errors: a value whose Go type does not belong to its type number; dst comes back unchanged.
 func AppendRequest(dst []byte, r Request) ([]byte, error) {
 	e := NewEncoder(dst)
 	e.Count(1)

@@ -28,7 +28,8 @@ type FrameReader struct {
 func NewFrameReader(r io.Reader, limit uint32) *FrameReader { return &FrameReader{r: r, limit: limit} }
 
 // Next reads a frame. Nothing else is ever written to where its body is.
-// Errors: those of the stream, io.EOF only between frames; a body of more than limit bytes, of which nothing is read.
+//
+//   - Errors: those of the stream, io.EOF only between frames; a body of more than limit bytes, of which nothing is read.
 func (f *FrameReader) Next() (Header, []byte, error) {
 	if _, err := io.ReadFull(f.r, f.head[:]); err != nil {
 		return Header{}, nil, err

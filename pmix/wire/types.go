@@ -3,7 +3,8 @@ package wire
 import "strconv"
 
 // DataType is the type number of a packed value.
-// Source: PMIx Standard 4.1, section 3.3.
+//
+//   - Source: PMIx Standard 4.1, section 3.3.
 type DataType uint16
 
 // Type numbers, named as in the standard without the PMIX_ prefix.

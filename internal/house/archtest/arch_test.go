@@ -18,6 +18,7 @@ var checkers = map[string]func(*module) []string{
 	"one wait function":             checkWaiting,
 	"package comments":              checkPackageDocs,
 	"comments of exported names":    checkExportedDocs,
+	"labels are lists":              checkLabels,
 	"lengths":                       checkLengths,
 }
 

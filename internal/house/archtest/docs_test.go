@@ -62,6 +62,35 @@ func checkExportedDocs(m *module) (bad []string) {
 	return bad
 }
 
+// label is a label of a comment that is no item of a list: go doc would run it together with
+// the line before it.
+var label = regexp.MustCompile(`(?m)^(Shape|Completion|Cost|Errors|Collective|Concurrent calls|Source): `)
+
+// checkLabels: labels in comments of declarations are items of a list, so that go doc shows
+// each on a line of its own.
+func checkLabels(m *module) (bad []string) {
+	for _, p := range m.pkgs {
+		for _, f := range p.files {
+			if f.test || f.gen {
+				continue
+			}
+			for _, d := range f.ast.Decls {
+				var doc *ast.CommentGroup
+				switch d := d.(type) {
+				case *ast.FuncDecl:
+					doc = d.Doc
+				case *ast.GenDecl:
+					doc = d.Doc
+				}
+				if found := label.FindString(doc.Text()); found != "" {
+					bad = append(bad, fmt.Sprintf("%s: label %q in the comment is no item of a list, want \"//   - %s...\"", m.at(d.Pos()), found, found))
+				}
+			}
+		}
+	}
+	return bad
+}
+
 // wellKnown are methods whose interface says all there is to say.
 var wellKnown = []string{"Error", "Unwrap", "String"}
 

@@ -74,38 +74,38 @@ const made = `package shmem
 
 // Put puts.
 //
-// Errors: none.
-// Source: shmem_put, shmem_p.
+//   - Source: shmem_put, shmem_p.
+//   - Errors: none, as shmem_get has none.
 func Put[T any](c *Ctx, dst Sym[T], src []T, pe int) error {
 	return nil
 }
 
 // Quiet is quiet.
 //
-// Source: shmem_ctx_quiet,
-// shmem_fence.
+//   - Source: shmem_ctx_quiet,
+//     shmem_fence.
 func (c *Ctx) Quiet() (n int, err error) { return 0, nil }
 
 // Sum adds.
 //
-// Source: shmem_sum_reduce.
+//   - Source: shmem_sum_reduce.
 func Sum[T any]() Operator[T] { return sumOp[T]{} }
 
 func (sumOp[T]) Fold(acc, in []T) { acc[0] += in[0] }
 
 // Wrong is not of the list.
 //
-// Source: shmem_broadcast32.
+//   - Source: shmem_broadcast32.
 func Wrong() {}
 
 // hidden is not looked at.
 //
-// Source: shmem_g.
+//   - Source: shmem_g.
 func hidden() {}
 
 // Ways.
 //
-// Source: SHMEM_CMP_EQ, SHMEM_CMP_NE.
+//   - Source: SHMEM_CMP_EQ, SHMEM_CMP_NE.
 const (
 	EQ = iota
 	NE
@@ -113,7 +113,7 @@ const (
 
 // Kind is a kind.
 //
-// Source: shmem_team_config_t.
+//   - Source: shmem_team_config_t.
 type Kind int
 `
 

@@ -215,13 +215,14 @@ var names = regexp.MustCompile(`\b(start_pes|shmem_[a-z0-9_]*[a-z0-9]|SHMEM_[A-Z
 
 var routineName = regexp.MustCompile(`^"(start_pes|shmem_\w+)"$`)
 
-// sourceLine returns the names in the Source line of a comment.
+// sourceLine returns the names in the label Source of a comment, which is an item of a list.
 func sourceLine(doc *ast.CommentGroup) []string {
-	_, line, found := strings.Cut("\n"+doc.Text(), "\nSource: ")
+	_, line, found := strings.Cut("\n"+doc.Text(), "\n  - Source: ")
 	if !found {
 		return nil
 	}
 	line, _, _ = strings.Cut(line, "\n\n")
+	line, _, _ = strings.Cut(line, "\n  - ")
 	return names.FindAllString(line, -1)
 }
 

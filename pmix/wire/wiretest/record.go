@@ -53,7 +53,8 @@ func Record(t testing.TB, server string) *Recorder {
 func (r *Recorder) Addr() string { return r.ln.Addr().String() }
 
 // Frames returns what has been said so far, one list for each connection in the order of their opening.
-// Errors: a connection that broke off inside a frame.
+//
+//   - Errors: a connection that broke off inside a frame.
 func (r *Recorder) Frames() ([][]Frame, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
