@@ -40,7 +40,8 @@
 //   - set-up: [Run], [Init], [World.Finalize], [World.GlobalExit], [World.MyPE], [World.NPEs],
 //     [World.PEAccessible], [Sym.Accessible], [InfoName]; levels of threads: [Threads]
 //   - memory: [Alloc], [Calloc], [Realloc], [Free], with [Align] and [Hints]; [Sym.At] and
-//     [Sym.Slice] name parts, [FieldOf] and [Field.At] a field of a struct element, [Sym.Local] and [Sym.Peer] are the memory itself
+//     [Sym.Slice] name parts, [FieldOf] and [Field.At] a field of a struct element, [Sym.Local]
+//     and [Sym.Peer] are the memory itself
 //   - remote memory access: [Put], [Get], [P], [G], [IPut], [IGet], [IBPut], [IBGet], and
 //     [PutNBI], [GetNBI], whose results [Pending] gives
 //   - atomic operations: [AtomicFetch], [AtomicSet], [AtomicSwap], [AtomicCompareSwap],

@@ -138,7 +138,12 @@ func checkLines(t *testing.T, r io.Reader, prefix string, npes int) []int {
 			t.Fatalf("line %.80q is torn or out of order: %v", line, err)
 		}
 		if line != lineWith(pe, i, n) {
-			t.Fatalf("line %.80q ... %.80q is torn or mixed", line, line[max(0, len(line)-80):])
+			want := lineWith(pe, i, n)
+			at := 0
+			for at < len(line) && at < len(want) && line[at] == want[at] {
+				at++
+			}
+			t.Fatalf("line %.80q of %d bytes, want %d, differs at byte %d: %.200q, want %.80q", line, len(line), len(want), at, line[at:], want[at:])
 		}
 		next[pe]++
 	}

@@ -140,7 +140,7 @@ func lines(r io.Reader, out func(text []byte)) {
 			buf, long = buf[:copy(buf, buf[end:])], false
 			limit.watch(0) // what follows is another line
 		}
-		if err == nil {
+		if err == nil || errors.Is(err, os.ErrDeadlineExceeded) && limit.more() {
 			continue
 		}
 		if len(buf) > 0 || long {
@@ -191,10 +191,15 @@ func patience(held, fresh int, long bool) time.Duration {
 	}
 }
 
+// limitSteps is the number of steps in which a lineTimer waits. A machine that stands still for a
+// while ends one step and not the limit: afterwards the rest of the line has time to come.
+const limitSteps = 4
+
 // lineTimer limits how long a reader waits for the end of a line.
 type lineTimer struct {
 	r     interface{ SetReadDeadline(t time.Time) error } // nil: it cannot be limited
 	limit time.Duration                                   // that runs; 0: none
+	steps int                                             // of the limit that have not ended
 }
 
 func newLineTimer(r io.Reader) *lineTimer {
@@ -209,10 +214,22 @@ func (p *lineTimer) watch(limit time.Duration) {
 	if p.r == nil || limit == p.limit && limit != slowBlock {
 		return
 	}
-	p.limit = limit
+	p.limit, p.steps = limit, limitSteps
+	p.begin()
+}
+
+// more begins the next step of the limit, and says whether there was one left.
+func (p *lineTimer) more() bool {
+	p.steps--
+	p.begin()
+	return p.steps > 0
+}
+
+// begin begins a step of the limit, or the time without one.
+func (p *lineTimer) begin() {
 	var at time.Time
-	if limit > 0 {
-		at = time.Now().Add(limit)
+	if p.limit > 0 && p.steps > 0 {
+		at = time.Now().Add(p.limit / limitSteps)
 	}
 	_ = p.r.SetReadDeadline(at) // without it, a prompt comes late
 }

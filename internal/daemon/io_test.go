@@ -6,9 +6,11 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
+	"time"
 )
 
 // Output is passed on in whole lines, nothing lost or changed, however it
@@ -96,5 +98,41 @@ func TestSlowLine(t *testing.T) {
 	}
 	if _, more := <-got; more {
 		t.Error("output after the end")
+	}
+}
+
+// stalled is an output whose reader, and all the machine, stood still for longer than a line may
+// take: its next read ends by its deadline, although the rest of the line is there.
+type stalled struct{ reads []string }
+
+func (s *stalled) SetReadDeadline(time.Time) error { return nil }
+
+func (s *stalled) Read(p []byte) (int, error) {
+	if len(s.reads) == 0 {
+		return 0, io.EOF
+	}
+	text := s.reads[0]
+	s.reads = s.reads[1:]
+	if text == "" {
+		return 0, os.ErrDeadlineExceeded
+	}
+	return copy(p, text), nil
+}
+
+// A stall ends no line early, whether that is short or long; a line without an end is shown after
+// as many ended waits as a limit has steps.
+func TestLinesOutliveStalls(t *testing.T) {
+	long := strings.Repeat("x", 2*blockBytes+1)
+	for name, test := range map[string]struct{ reads, want []string }{
+		"short":  {[]string{"begin", "", " and end\n"}, []string{"begin and end\n"}},
+		"long":   {[]string{long, "", "", "", "end\n"}, []string{long + "end\n"}},
+		"prompt": {[]string{"name? ", "", "", "", "", "answer\n"}, []string{"name? ", "answer\n"}},
+		"each":   {[]string{"a", "", "", "b\nc", "", "", "d\n"}, []string{"ab\n", "cd\n"}},
+	} {
+		var got []string
+		lines(&stalled{test.reads}, func(b []byte) { got = append(got, string(b)) })
+		if !slices.Equal(got, test.want) {
+			t.Errorf("%s: %.60q, want %.60q", name, got, test.want)
+		}
 	}
 }
