@@ -24,6 +24,22 @@ func bits64[T Word](v T) uint64 { return *(*uint64)(unsafe.Pointer(&v)) }
 func from32[T Word](b uint32) T { return *(*T)(unsafe.Pointer(&b)) }
 func from64[T Word](b uint64) T { return *(*T)(unsafe.Pointer(&b)) }
 
+// Bits returns the bytes of a word, in the low bits.
+func Bits[T Word](v T) uint64 {
+	if unsafe.Sizeof(v) == 4 {
+		return uint64(bits32(v))
+	}
+	return bits64(v)
+}
+
+// FromBits returns the word that has these bytes.
+func FromBits[T Word](b uint64) (v T) {
+	if unsafe.Sizeof(v) == 4 {
+		return from32[T](uint32(b))
+	}
+	return from64[T](b)
+}
+
 // AtomicLoad reads the word with acquire order.
 func AtomicLoad[T Word](p unsafe.Pointer) (v T) {
 	if unsafe.Sizeof(v) == 4 {

@@ -64,7 +64,11 @@ func TestSingleStore(t *testing.T) {
 				if i%2 == 0 {
 					v = 0xffff
 				}
-				Copy(p, []uint16{v})
+				if i%4 < 2 {
+					Copy(p, []uint16{v})
+				} else {
+					CopyElements(p, unsafe.Pointer(&v), 2, 1)
+				}
 			}
 		}
 	}()
@@ -74,6 +78,19 @@ func TestSingleStore(t *testing.T) {
 		}
 	}
 	close(stop)
+}
+
+// A word is its bytes in the low bits, and comes back from them.
+func TestBits(t *testing.T) {
+	if b := Bits(int32(-2)); b != 0xfffffffe || FromBits[int32](b) != -2 {
+		t.Errorf("int32 -2 is %#x, which is %d", b, FromBits[int32](b))
+	}
+	if b := Bits(float32(-1.5)); b != 0xbfc00000 || FromBits[float32](b) != -1.5 {
+		t.Errorf("float32 -1.5 is %#x, which is %g", b, FromBits[float32](b))
+	}
+	if b := Bits(-1.5); FromBits[float64](b) != -1.5 {
+		t.Errorf("float64 -1.5 is %#x, which is %g", b, FromBits[float64](b))
+	}
 }
 
 // shared returns a page of shared memory, where plain accesses race by design and the

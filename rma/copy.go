@@ -18,6 +18,30 @@ func Few[T any](elements []T) bool {
 	return uintptr(len(elements)) < bulkMin/max(unsafe.Sizeof(*new(T)), 1)
 }
 
+// CopyElements copies n elements of size bytes, however much it is. It is for callers that do not
+// know the type; what it promises of each element is what Copy does.
+func CopyElements(dst, src unsafe.Pointer, size uintptr, n int) {
+	if n == 1 {
+		copyElement(dst, src, size)
+		return
+	}
+	move(dst, src, uintptr(n)*size)
+}
+
+// copyElement is One for callers that do not know the type.
+func copyElement(dst, src unsafe.Pointer, size uintptr) {
+	switch size {
+	case 8:
+		One[uint64](dst, src)
+	case 4:
+		One[uint32](dst, src)
+	case 2:
+		One[uint16](dst, src)
+	default:
+		move(dst, src, size)
+	}
+}
+
 // Copy writes src to dst, in line. A single element is one store, which memmove
 // does not promise for two bytes.
 func Copy[T any](dst unsafe.Pointer, src []T) {

@@ -37,9 +37,12 @@ func TestMove(t *testing.T) {
 			copy(want, memory)
 			copy(want[dst:dst+n], want[src:src+n])
 			name := fmt.Sprintf("%d bytes from %d to %d", n, src, dst)
-			if n%2 == 0 {
+			switch n % 4 {
+			case 0:
+				CopyElements(unsafe.Pointer(&memory[dst]), unsafe.Pointer(&memory[src]), 4, n/4)
+			case 2:
 				Move(unsafe.Pointer(&memory[dst]), memory[src:src+n])
-			} else {
+			default:
 				MoveOut(memory[dst:dst+n], unsafe.Pointer(&memory[src]))
 			}
 			if !bytes.Equal(memory, want) {

@@ -19,6 +19,22 @@ func Gather[T any](dst []T, src unsafe.Pointer, dstStep, srcStep, block, n int) 
 	strided[T](unsafe.Pointer(unsafe.SliceData(dst)), src, dstStep, srcStep, block, n)
 }
 
+// CopyStrided is Scatter and Gather for callers that do not know the type of the elements, which
+// are of size bytes.
+func CopyStrided(dst, src unsafe.Pointer, size uintptr, dstStep, srcStep, block, n int) {
+	switch size {
+	case 8:
+		strided[uint64](dst, src, dstStep, srcStep, block, n)
+	case 4:
+		strided[uint32](dst, src, dstStep, srcStep, block, n)
+	case 2:
+		strided[uint16](dst, src, dstStep, srcStep, block, n)
+	default: // blocks of bytes
+		bytes := int(size)
+		strided[byte](dst, src, dstStep*bytes, srcStep*bytes, block*bytes, n)
+	}
+}
+
 // strided counts in offsets, not pointers: one that was moved on behind the last
 // element would point to another object of the Go heap.
 func strided[T any](dst, src unsafe.Pointer, dstStep, srcStep, block, n int) {

@@ -38,12 +38,16 @@ func stridedOf[T comparable](t *testing.T) {
 				for b := range n {
 					copy(want[b*dstStep:b*dstStep+block], src[b*srcStep:])
 				}
-				got := append([]T(nil), dst...)
+				got, untyped := append([]T(nil), dst...), append([]T(nil), dst...)
 				Scatter(unsafe.Pointer(&got[0]), src, dstStep, srcStep, block, n)
 				Gather(dst, unsafe.Pointer(&src[0]), dstStep, srcStep, block, n)
+				CopyStrided(unsafe.Pointer(&untyped[0]), unsafe.Pointer(&src[0]), unsafe.Sizeof(src[0]), dstStep, srcStep, block, n)
 				name := fmt.Sprintf("%T: %d blocks of %d, steps %d and %d", src[0], n, block, dstStep, srcStep)
 				if fmt.Sprint(got) != fmt.Sprint(want) {
 					t.Errorf("%s: Scatter wrote %v, want %v", name, got, want)
+				}
+				if fmt.Sprint(untyped) != fmt.Sprint(want) {
+					t.Errorf("%s: CopyStrided wrote %v, want %v", name, untyped, want)
 				}
 				if fmt.Sprint(dst) != fmt.Sprint(want) {
 					t.Errorf("%s: Gather read %v, want %v", name, dst, want)

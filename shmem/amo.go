@@ -22,9 +22,9 @@ import "github.com/goshmem/goshmem/rma"
 //go:nosplit
 func AtomicFetch[T AMOExt](c *Ctx, x Sym[T], pe int) (T, error) {
 	if !c.ok(x.tag, pe) {
-		return slowFetch(c, "AtomicFetch", x, pe, AtomicFetch[T])
+		return slowAtomic(c, x, 0, pe, &routineAtomicFetch)
 	}
-	return rma.AtomicLoad[T](c.path.To(pe).At(x.off)), nil
+	return rma.AtomicLoad[T](c.target(pe).At(x.off)), nil
 }
 
 // AtomicSet writes v to the first element of x on PE pe.
@@ -38,9 +38,9 @@ func AtomicFetch[T AMOExt](c *Ctx, x Sym[T], pe int) (T, error) {
 //go:nosplit
 func AtomicSet[T AMOExt](c *Ctx, x Sym[T], v T, pe int) error {
 	if !c.ok(x.tag, pe) {
-		return slowSet(c, "AtomicSet", x, v, pe, AtomicSet[T])
+		return slowUpdate(c, x, v, pe, &routineAtomicSet)
 	}
-	t := c.path.To(pe)
+	t := c.target(pe)
 	rma.AtomicStore(t.At(x.off), v)
 	t.Ring()
 	return nil
@@ -57,9 +57,9 @@ func AtomicSet[T AMOExt](c *Ctx, x Sym[T], v T, pe int) error {
 //go:nosplit
 func AtomicSwap[T AMOExt](c *Ctx, x Sym[T], v T, pe int) (T, error) {
 	if !c.ok(x.tag, pe) {
-		return slowSwap(c, "AtomicSwap", x, v, pe, AtomicSwap[T])
+		return slowAtomic(c, x, v, pe, &routineAtomicSwap)
 	}
-	t := c.path.To(pe)
+	t := c.target(pe)
 	old := rma.AtomicSwap(t.At(x.off), v)
 	t.Ring()
 	return old, nil
@@ -76,9 +76,9 @@ func AtomicSwap[T AMOExt](c *Ctx, x Sym[T], v T, pe int) (T, error) {
 //go:nosplit
 func AtomicCompareSwap[T AMO](c *Ctx, x Sym[T], cond, v T, pe int) (T, error) {
 	if !c.ok(x.tag, pe) {
-		return slowCompareSwap(c, x, cond, v, pe)
+		return slowCompareSwap(c, x, cond, v, pe, &routineAtomicCompareSwap)
 	}
-	t := c.path.To(pe)
+	t := c.target(pe)
 	old := rma.AtomicCompareSwap(t.At(x.off), cond, v)
 	t.Ring()
 	return old, nil
@@ -95,9 +95,9 @@ func AtomicCompareSwap[T AMO](c *Ctx, x Sym[T], cond, v T, pe int) (T, error) {
 //go:nosplit
 func AtomicFetchInc[T AMO](c *Ctx, x Sym[T], pe int) (T, error) {
 	if !c.ok(x.tag, pe) {
-		return slowFetch(c, "AtomicFetchInc", x, pe, AtomicFetchInc[T])
+		return slowAtomic(c, x, 1, pe, &routineAtomicFetchInc)
 	}
-	t := c.path.To(pe)
+	t := c.target(pe)
 	old := rma.AtomicAdd(t.At(x.off), T(1))
 	t.Ring()
 	return old, nil
@@ -114,9 +114,9 @@ func AtomicFetchInc[T AMO](c *Ctx, x Sym[T], pe int) (T, error) {
 //go:nosplit
 func AtomicInc[T AMO](c *Ctx, x Sym[T], pe int) error {
 	if !c.ok(x.tag, pe) {
-		return slowInc(c, x, pe)
+		return slowUpdate(c, x, 1, pe, &routineAtomicInc)
 	}
-	t := c.path.To(pe)
+	t := c.target(pe)
 	rma.AtomicAdd(t.At(x.off), T(1))
 	t.Ring()
 	return nil
@@ -133,9 +133,9 @@ func AtomicInc[T AMO](c *Ctx, x Sym[T], pe int) error {
 //go:nosplit
 func AtomicFetchAdd[T AMO](c *Ctx, x Sym[T], v T, pe int) (T, error) {
 	if !c.ok(x.tag, pe) {
-		return slowSwap(c, "AtomicFetchAdd", x, v, pe, AtomicFetchAdd[T])
+		return slowAtomic(c, x, v, pe, &routineAtomicFetchAdd)
 	}
-	t := c.path.To(pe)
+	t := c.target(pe)
 	old := rma.AtomicAdd(t.At(x.off), v)
 	t.Ring()
 	return old, nil
@@ -152,9 +152,9 @@ func AtomicFetchAdd[T AMO](c *Ctx, x Sym[T], v T, pe int) (T, error) {
 //go:nosplit
 func AtomicAdd[T AMO](c *Ctx, x Sym[T], v T, pe int) error {
 	if !c.ok(x.tag, pe) {
-		return slowSet(c, "AtomicAdd", x, v, pe, AtomicAdd[T])
+		return slowUpdate(c, x, v, pe, &routineAtomicAdd)
 	}
-	t := c.path.To(pe)
+	t := c.target(pe)
 	rma.AtomicAdd(t.At(x.off), v)
 	t.Ring()
 	return nil
@@ -171,9 +171,9 @@ func AtomicAdd[T AMO](c *Ctx, x Sym[T], v T, pe int) error {
 //go:nosplit
 func AtomicFetchAnd[T AMOBits](c *Ctx, x Sym[T], v T, pe int) (T, error) {
 	if !c.ok(x.tag, pe) {
-		return slowSwap(c, "AtomicFetchAnd", x, v, pe, AtomicFetchAnd[T])
+		return slowAtomic(c, x, v, pe, &routineAtomicFetchAnd)
 	}
-	t := c.path.To(pe)
+	t := c.target(pe)
 	old := rma.AtomicAnd(t.At(x.off), v)
 	t.Ring()
 	return old, nil
@@ -190,9 +190,9 @@ func AtomicFetchAnd[T AMOBits](c *Ctx, x Sym[T], v T, pe int) (T, error) {
 //go:nosplit
 func AtomicAnd[T AMOBits](c *Ctx, x Sym[T], v T, pe int) error {
 	if !c.ok(x.tag, pe) {
-		return slowSet(c, "AtomicAnd", x, v, pe, AtomicAnd[T])
+		return slowUpdate(c, x, v, pe, &routineAtomicAnd)
 	}
-	t := c.path.To(pe)
+	t := c.target(pe)
 	rma.AtomicAnd(t.At(x.off), v)
 	t.Ring()
 	return nil
@@ -209,9 +209,9 @@ func AtomicAnd[T AMOBits](c *Ctx, x Sym[T], v T, pe int) error {
 //go:nosplit
 func AtomicFetchOr[T AMOBits](c *Ctx, x Sym[T], v T, pe int) (T, error) {
 	if !c.ok(x.tag, pe) {
-		return slowSwap(c, "AtomicFetchOr", x, v, pe, AtomicFetchOr[T])
+		return slowAtomic(c, x, v, pe, &routineAtomicFetchOr)
 	}
-	t := c.path.To(pe)
+	t := c.target(pe)
 	old := rma.AtomicOr(t.At(x.off), v)
 	t.Ring()
 	return old, nil
@@ -228,9 +228,9 @@ func AtomicFetchOr[T AMOBits](c *Ctx, x Sym[T], v T, pe int) (T, error) {
 //go:nosplit
 func AtomicOr[T AMOBits](c *Ctx, x Sym[T], v T, pe int) error {
 	if !c.ok(x.tag, pe) {
-		return slowSet(c, "AtomicOr", x, v, pe, AtomicOr[T])
+		return slowUpdate(c, x, v, pe, &routineAtomicOr)
 	}
-	t := c.path.To(pe)
+	t := c.target(pe)
 	rma.AtomicOr(t.At(x.off), v)
 	t.Ring()
 	return nil
@@ -247,9 +247,9 @@ func AtomicOr[T AMOBits](c *Ctx, x Sym[T], v T, pe int) error {
 //go:nosplit
 func AtomicFetchXor[T AMOBits](c *Ctx, x Sym[T], v T, pe int) (T, error) {
 	if !c.ok(x.tag, pe) {
-		return slowSwap(c, "AtomicFetchXor", x, v, pe, AtomicFetchXor[T])
+		return slowAtomic(c, x, v, pe, &routineAtomicFetchXor)
 	}
-	t := c.path.To(pe)
+	t := c.target(pe)
 	old := rma.AtomicXor(t.At(x.off), v)
 	t.Ring()
 	return old, nil
@@ -266,9 +266,9 @@ func AtomicFetchXor[T AMOBits](c *Ctx, x Sym[T], v T, pe int) (T, error) {
 //go:nosplit
 func AtomicXor[T AMOBits](c *Ctx, x Sym[T], v T, pe int) error {
 	if !c.ok(x.tag, pe) {
-		return slowSet(c, "AtomicXor", x, v, pe, AtomicXor[T])
+		return slowUpdate(c, x, v, pe, &routineAtomicXor)
 	}
-	t := c.path.To(pe)
+	t := c.target(pe)
 	rma.AtomicXor(t.At(x.off), v)
 	t.Ring()
 	return nil

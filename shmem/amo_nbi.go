@@ -14,9 +14,9 @@ import "github.com/goshmem/goshmem/rma"
 //go:nosplit
 func AtomicFetchNBI[T AMOExt](c *Ctx, x Sym[T], pe int) (Pending[T], error) {
 	if !c.ok(x.tag, pe) {
-		return slowFetchNBI(c, "AtomicFetchNBI", x, pe, AtomicFetch[T])
+		return slowAtomicNBI(c, x, 0, pe, &routineAtomicFetchNBI)
 	}
-	return Pending[T]{c: c, v: rma.AtomicLoad[T](c.path.To(pe).At(x.off))}, nil
+	return Pending[T]{c: c, v: rma.AtomicLoad[T](c.target(pe).At(x.off))}, nil
 }
 
 // AtomicSwapNBI is AtomicSwap that may return before the operation was made: what the
@@ -31,9 +31,9 @@ func AtomicFetchNBI[T AMOExt](c *Ctx, x Sym[T], pe int) (Pending[T], error) {
 //go:nosplit
 func AtomicSwapNBI[T AMOExt](c *Ctx, x Sym[T], v T, pe int) (Pending[T], error) {
 	if !c.ok(x.tag, pe) {
-		return slowSwapNBI(c, "AtomicSwapNBI", x, v, pe, AtomicSwap[T])
+		return slowAtomicNBI(c, x, v, pe, &routineAtomicSwapNBI)
 	}
-	t := c.path.To(pe)
+	t := c.target(pe)
 	old := rma.AtomicSwap(t.At(x.off), v)
 	t.Ring()
 	return Pending[T]{c: c, v: old}, nil
@@ -53,7 +53,7 @@ func AtomicCompareSwapNBI[T AMO](c *Ctx, x Sym[T], cond, v T, pe int) (Pending[T
 	if !c.ok(x.tag, pe) {
 		return slowCompareSwapNBI(c, x, cond, v, pe)
 	}
-	t := c.path.To(pe)
+	t := c.target(pe)
 	old := rma.AtomicCompareSwap(t.At(x.off), cond, v)
 	t.Ring()
 	return Pending[T]{c: c, v: old}, nil
@@ -71,9 +71,9 @@ func AtomicCompareSwapNBI[T AMO](c *Ctx, x Sym[T], cond, v T, pe int) (Pending[T
 //go:nosplit
 func AtomicFetchIncNBI[T AMO](c *Ctx, x Sym[T], pe int) (Pending[T], error) {
 	if !c.ok(x.tag, pe) {
-		return slowFetchNBI(c, "AtomicFetchIncNBI", x, pe, AtomicFetchInc[T])
+		return slowAtomicNBI(c, x, 1, pe, &routineAtomicFetchIncNBI)
 	}
-	t := c.path.To(pe)
+	t := c.target(pe)
 	old := rma.AtomicAdd(t.At(x.off), T(1))
 	t.Ring()
 	return Pending[T]{c: c, v: old}, nil
@@ -91,9 +91,9 @@ func AtomicFetchIncNBI[T AMO](c *Ctx, x Sym[T], pe int) (Pending[T], error) {
 //go:nosplit
 func AtomicFetchAddNBI[T AMO](c *Ctx, x Sym[T], v T, pe int) (Pending[T], error) {
 	if !c.ok(x.tag, pe) {
-		return slowSwapNBI(c, "AtomicFetchAddNBI", x, v, pe, AtomicFetchAdd[T])
+		return slowAtomicNBI(c, x, v, pe, &routineAtomicFetchAddNBI)
 	}
-	t := c.path.To(pe)
+	t := c.target(pe)
 	old := rma.AtomicAdd(t.At(x.off), v)
 	t.Ring()
 	return Pending[T]{c: c, v: old}, nil
@@ -111,9 +111,9 @@ func AtomicFetchAddNBI[T AMO](c *Ctx, x Sym[T], v T, pe int) (Pending[T], error)
 //go:nosplit
 func AtomicFetchAndNBI[T AMOBits](c *Ctx, x Sym[T], v T, pe int) (Pending[T], error) {
 	if !c.ok(x.tag, pe) {
-		return slowSwapNBI(c, "AtomicFetchAndNBI", x, v, pe, AtomicFetchAnd[T])
+		return slowAtomicNBI(c, x, v, pe, &routineAtomicFetchAndNBI)
 	}
-	t := c.path.To(pe)
+	t := c.target(pe)
 	old := rma.AtomicAnd(t.At(x.off), v)
 	t.Ring()
 	return Pending[T]{c: c, v: old}, nil
@@ -131,9 +131,9 @@ func AtomicFetchAndNBI[T AMOBits](c *Ctx, x Sym[T], v T, pe int) (Pending[T], er
 //go:nosplit
 func AtomicFetchOrNBI[T AMOBits](c *Ctx, x Sym[T], v T, pe int) (Pending[T], error) {
 	if !c.ok(x.tag, pe) {
-		return slowSwapNBI(c, "AtomicFetchOrNBI", x, v, pe, AtomicFetchOr[T])
+		return slowAtomicNBI(c, x, v, pe, &routineAtomicFetchOrNBI)
 	}
-	t := c.path.To(pe)
+	t := c.target(pe)
 	old := rma.AtomicOr(t.At(x.off), v)
 	t.Ring()
 	return Pending[T]{c: c, v: old}, nil
@@ -151,40 +151,10 @@ func AtomicFetchOrNBI[T AMOBits](c *Ctx, x Sym[T], v T, pe int) (Pending[T], err
 //go:nosplit
 func AtomicFetchXorNBI[T AMOBits](c *Ctx, x Sym[T], v T, pe int) (Pending[T], error) {
 	if !c.ok(x.tag, pe) {
-		return slowSwapNBI(c, "AtomicFetchXorNBI", x, v, pe, AtomicFetchXor[T])
+		return slowAtomicNBI(c, x, v, pe, &routineAtomicFetchXorNBI)
 	}
-	t := c.path.To(pe)
+	t := c.target(pe)
 	old := rma.AtomicXor(t.At(x.off), v)
 	t.Ring()
 	return Pending[T]{c: c, v: old}, nil
-}
-
-// pending is the end of a slow path: the result of the blocking operation.
-func pending[T any](c *Ctx, v T, err error) (Pending[T], error) {
-	if err != nil {
-		return Pending[T]{}, err
-	}
-	return Pending[T]{c: c, v: v}, nil
-}
-
-//go:noinline
-func slowFetchNBI[T AMOExt](c *Ctx, op string, x Sym[T], pe int, f func(*Ctx, Sym[T], int) (T, error)) (Pending[T], error) {
-	v, err := slowFetch(c, op, x, pe, f)
-	return pending(c, v, err)
-}
-
-//go:noinline
-func slowSwapNBI[T AMOExt](c *Ctx, op string, x Sym[T], v T, pe int, f func(*Ctx, Sym[T], T, int) (T, error)) (Pending[T], error) {
-	old, err := slowSwap(c, op, x, v, pe, f)
-	return pending(c, old, err)
-}
-
-//go:noinline
-func slowCompareSwapNBI[T AMO](c *Ctx, x Sym[T], cond, v T, pe int) (Pending[T], error) {
-	again, err := c.careful("AtomicCompareSwapNBI", x.aligned(), 1, pe)
-	if again == nil {
-		return Pending[T]{}, err
-	}
-	old, err := AtomicCompareSwap(again, x, cond, v, pe)
-	return pending(c, old, err)
 }

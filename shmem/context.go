@@ -24,8 +24,7 @@ type SessionConfig struct {
 type common struct {
 	team     *Team
 	options  CtxOptions
-	standing bool  // it is the default context
-	ways     []Ctx // to each PE of a team whose members are no arithmetic sequence
+	standing bool // it is the default context
 
 	mu      sync.Mutex
 	session bool

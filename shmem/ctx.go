@@ -12,39 +12,31 @@ import (
 // completed by its Quiet. PE numbers are relative to its team; those in a *PEError are
 // of the world.
 type Ctx struct {
-	h    *heap
-	path rma.Path
-	tags unsafe.Pointer // h.tags
-	npes int
-	mark *uint64 // h.mark
-	twin *Ctx    // the same with h.truth as tags, for operations that were checked
-	of   *common // what all handles of the context share; nil: nobody made it
+	h *heap
+	// base is the segment of the team's PE 0, and stride the distance in bytes from one member's
+	// segment to the next one's, which may be negative. For a team whose members are no arithmetic
+	// sequence npes is 0, and both mean nothing.
+	base   unsafe.Pointer
+	stride int
+	tags   unsafe.Pointer // h.tags
+	npes   int
+	mark   *uint64 // h.mark
+	of     *common // what all handles of the context share; nil: nobody made it
 
 	ctx   context.Context //nolint:containedctx // With's purpose
-	_     [48]byte        // the fields above these two are read by every operation
+	_     [56]byte        // the fields above these two are read by every operation
 	drain uint32          // what Quiet's locked instruction works on
 	_     [60]byte
 }
 
-// newCtx returns a context of a team. Members that are an arithmetic sequence are
-// reached by it as those of the world are. For others the fast test of operations always
-// fails, as if the context had no PEs, and the second attempt is on a twin that leads
-// to that PE alone.
+// newCtx returns a context of a team. The fast half of operations reaches members that are an
+// arithmetic sequence, as those of the world are. For others its test always fails, as if the
+// context had no PEs, and carryOut finds the PE in the team's list.
 func newCtx(t *Team, o CtxOptions) *Ctx {
 	h, m := t.h, t.h.job.Map
-	of := &common{team: t, options: o}
-	n := t.NPEs()
-	c := &Ctx{h: h, of: of, tags: h.tags, mark: h.mark}
+	c := &Ctx{h: h, of: &common{team: t, options: o}, tags: h.tags, mark: h.mark}
 	if first, step, is := progression(t.g.pes); is {
-		c.npes, c.path = n, rma.Path{Base: m.Segment(first), Stride: step * m.Stride()}
-		c.twin = &Ctx{h: h, of: of, tags: h.truth, npes: n, mark: h.mark, path: c.path}
-		c.twin.twin = c.twin
-		return c
-	}
-	of.ways = make([]Ctx, n)
-	for i, pe := range t.g.pes {
-		w := &of.ways[i]
-		*w = Ctx{h: h, of: of, tags: h.truth, npes: n, mark: h.mark, path: rma.Path{Base: m.Segment(pe)}, twin: w}
+		c.npes, c.base, c.stride = t.NPEs(), m.Segment(first), step*m.Stride()
 	}
 	return c
 }
@@ -72,7 +64,7 @@ func (c *Ctx) With(ctx context.Context) *Ctx {
 	}
 	c.of.mu.Lock()
 	defer c.of.mu.Unlock()
-	d := &Ctx{h: c.h, path: c.path, tags: c.tags, npes: c.npes, mark: c.mark, ctx: ctx, twin: c.twin, of: c.of}
+	d := &Ctx{h: c.h, base: c.base, stride: c.stride, tags: c.tags, npes: c.npes, mark: c.mark, ctx: ctx, of: c.of}
 	c.of.keep(d)
 	return d
 }

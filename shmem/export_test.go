@@ -49,3 +49,6 @@ func TeamOf(t *Team, members []int) (*Team, error) {
 
 // Atomically stores what other PEs look at.
 func Atomically(p *int64, v int64) { atomic.StoreInt64(p, v) }
+
+// SlowHalf returns the context with a fast test that always fails.
+func SlowHalf(c *Ctx) *Ctx { return &Ctx{h: c.h, of: c.of, tags: c.tags, mark: c.mark, ctx: c.ctx} }

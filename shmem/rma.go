@@ -17,9 +17,9 @@ import (
 //   - Source: shmem_put.
 func Put[T any](c *Ctx, dst Sym[T], src []T, pe int) error {
 	if !c.passes(dst.tag, pe) || len(src) > dst.n {
-		return slowPut(c, "Put", dst, src, pe)
+		return slowPut(c, dst, src, pe, &routinePut)
 	}
-	t := c.path.To(pe)
+	t := c.target(pe)
 	switch to := t.At(dst.off); {
 	case len(src) == 1:
 		rma.One[T](to, unsafe.Pointer(&src[0]))
@@ -40,9 +40,9 @@ func Put[T any](c *Ctx, dst Sym[T], src []T, pe int) error {
 //   - Source: shmem_get.
 func Get[T any](c *Ctx, dst []T, src Sym[T], pe int) error {
 	if !c.passes(src.tag, pe) || len(dst) > src.n {
-		return slowGet(c, dst, src, pe)
+		return slowGet(c, dst, src, pe, &routineGet)
 	}
-	switch from := c.path.To(pe).At(src.off); {
+	switch from := c.target(pe).At(src.off); {
 	case len(dst) == 1:
 		rma.One[T](unsafe.Pointer(&dst[0]), from)
 	case rma.Few(dst):
@@ -65,7 +65,7 @@ func P[T any](c *Ctx, dst Sym[T], v T, pe int) error {
 	if !c.passes(dst.tag, pe) {
 		return slowP(c, dst, v, pe)
 	}
-	t := c.path.To(pe)
+	t := c.target(pe)
 	rma.One[T](t.At(dst.off), unsafe.Pointer(&v))
 	t.Ring()
 	return nil
@@ -83,7 +83,7 @@ func G[T any](c *Ctx, src Sym[T], pe int) (v T, err error) {
 		return slowG(c, src, pe)
 	}
 	var got T // v would stay in memory, as its address is taken
-	rma.One[T](unsafe.Pointer(&got), c.path.To(pe).At(src.off))
+	rma.One[T](unsafe.Pointer(&got), c.target(pe).At(src.off))
 	return got, nil
 }
 
@@ -96,9 +96,9 @@ func G[T any](c *Ctx, src Sym[T], pe int) (v T, err error) {
 //   - Source: shmem_put_nbi.
 func PutNBI[T any](c *Ctx, dst Sym[T], src []T, pe int) error {
 	if !c.passes(dst.tag, pe) || len(src) > dst.n {
-		return slowPut(c, "PutNBI", dst, src, pe)
+		return slowPut(c, dst, src, pe, &routinePutNBI)
 	}
-	t := c.path.To(pe)
+	t := c.target(pe)
 	switch to := t.At(dst.off); {
 	case len(src) == 1:
 		rma.One[T](to, unsafe.Pointer(&src[0]))
@@ -122,7 +122,7 @@ func GetNBI[T any](c *Ctx, dst []T, src Sym[T], pe int) (Pending[[]T], error) {
 	if !c.passes(src.tag, pe) || len(dst) > src.n {
 		return slowGetNBI(c, dst, src, pe)
 	}
-	switch from := c.path.To(pe).At(src.off); {
+	switch from := c.target(pe).At(src.off); {
 	case len(dst) == 1:
 		rma.One[T](unsafe.Pointer(&dst[0]), from)
 	case rma.Few(dst):

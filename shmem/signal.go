@@ -1,6 +1,10 @@
 package shmem
 
-import "github.com/goshmem/goshmem/rma"
+import (
+	"unsafe"
+
+	"github.com/goshmem/goshmem/rma"
+)
 
 // PutSignal copies src to the first len(src) elements of dst on PE pe and then
 // updates the signal there: whoever sees the new signal sees this src in dst.
@@ -14,11 +18,11 @@ import "github.com/goshmem/goshmem/rma"
 //   - Concurrent calls: allowed; signals of one object use one op.
 //   - Source: shmem_put_signal.
 func PutSignal[T any](c *Ctx, dst Sym[T], src []T, sig Sym[uint64], v uint64, op SignalOp, pe int) error {
-	if !c.ok(dst.tag, pe) || len(src) > dst.n || !c.ok(sig.tag, pe) || op > SignalAdd || dst.tag == sig.tag && overlaps(dst, len(src), sig) {
-		return slowPutSignal(c, "PutSignal", dst, src, sig, v, op, pe)
+	if !c.ok(dst.tag, pe) || len(src) > dst.n || !c.ok(sig.tag, pe) || op > SignalAdd || dst.tag == sig.tag && overlaps(dst.off, sizeOf[T](), len(src), sig.off) {
+		return slowPutSignal(c, dst, src, sig, v, op, pe, &routinePutSignal)
 	}
 	if len(src) > 0 {
-		if to := c.path.To(pe).At(dst.off); rma.Few(src) {
+		if to := c.target(pe).At(dst.off); rma.Few(src) {
 			rma.Copy(to, src)
 		} else {
 			rma.Move(to, src)
@@ -37,11 +41,11 @@ func PutSignal[T any](c *Ctx, dst Sym[T], src []T, sig Sym[uint64], v uint64, op
 //   - Concurrent calls: allowed; signals of one object use one op.
 //   - Source: shmem_put_signal_nbi.
 func PutSignalNBI[T any](c *Ctx, dst Sym[T], src []T, sig Sym[uint64], v uint64, op SignalOp, pe int) error {
-	if !c.ok(dst.tag, pe) || len(src) > dst.n || !c.ok(sig.tag, pe) || op > SignalAdd || dst.tag == sig.tag && overlaps(dst, len(src), sig) {
-		return slowPutSignal(c, "PutSignalNBI", dst, src, sig, v, op, pe)
+	if !c.ok(dst.tag, pe) || len(src) > dst.n || !c.ok(sig.tag, pe) || op > SignalAdd || dst.tag == sig.tag && overlaps(dst.off, sizeOf[T](), len(src), sig.off) {
+		return slowPutSignal(c, dst, src, sig, v, op, pe, &routinePutSignalNBI)
 	}
 	if len(src) > 0 {
-		if to := c.path.To(pe).At(dst.off); rma.Few(src) {
+		if to := c.target(pe).At(dst.off); rma.Few(src) {
 			rma.Copy(to, src)
 		} else {
 			rma.Move(to, src)
@@ -52,21 +56,26 @@ func PutSignalNBI[T any](c *Ctx, dst Sym[T], src []T, sig Sym[uint64], v uint64,
 	return nil
 }
 
-// overlaps says whether the signal is among the first n elements of dst, which is of
-// the same block.
-func overlaps[T any](dst Sym[T], n int, sig Sym[uint64]) bool {
-	return n > 0 && sig.off < dst.off+uint64(n)*sizeOf[T]() && dst.off < sig.off+8
+// overlaps reports whether the signal at offset sig is among n elements of so many bytes at
+// offset dst of the same block.
+func overlaps(dst, size uint64, n int, sig uint64) bool {
+	return n > 0 && sig < dst+uint64(n)*size && dst < sig+8
 }
 
-// signal updates a signal with release order.
+// signal updates a signal.
 func signal(c *Ctx, sig Sym[uint64], v uint64, op SignalOp, pe int) {
-	t := c.path.To(pe)
-	if op == SignalAdd {
-		rma.AtomicAdd(t.At(sig.off), v)
-	} else {
-		rma.AtomicStore(t.At(sig.off), v)
-	}
+	t := c.target(pe)
+	updateSignal(t.At(sig.off), v, op)
 	t.Ring()
+}
+
+// updateSignal updates the signal at p with release order.
+func updateSignal(p unsafe.Pointer, v uint64, op SignalOp) {
+	if op == SignalAdd {
+		rma.AtomicAdd(p, v)
+	} else {
+		rma.AtomicStore(p, v)
+	}
 }
 
 // SignalAdd adds v to the signal on PE pe.
@@ -77,7 +86,7 @@ func signal(c *Ctx, sig Sym[uint64], v uint64, op SignalOp, pe int) {
 //   - Source: shmem_signal_add, shmem_ctx_signal_add.
 func (c *Ctx) SignalAdd(sig Sym[uint64], v uint64, pe int) error {
 	if !c.ok(sig.tag, pe) {
-		return c.slowSignal("Ctx.SignalAdd", sig, v, SignalAdd, pe)
+		return slowUpdate(c, sig, v, pe, &routineSignalAdd)
 	}
 	signal(c, sig, v, SignalAdd, pe)
 	return nil
@@ -91,7 +100,7 @@ func (c *Ctx) SignalAdd(sig Sym[uint64], v uint64, pe int) error {
 //   - Source: shmem_signal_set, shmem_ctx_signal_set.
 func (c *Ctx) SignalSet(sig Sym[uint64], v uint64, pe int) error {
 	if !c.ok(sig.tag, pe) {
-		return c.slowSignal("Ctx.SignalSet", sig, v, SignalSet, pe)
+		return slowUpdate(c, sig, v, pe, &routineSignalSet)
 	}
 	signal(c, sig, v, SignalSet, pe)
 	return nil

@@ -1,145 +1,126 @@
 package shmem
 
-// What an operation does whose fast test has failed: it is checked in full and,
-// if nothing is wrong with it (a PE has died, but not this one), made again on a
-// context whose fast test looks at the true table. Each is called in tail position
-// and never put in line, so that the operation itself keeps nothing alive for it:
-// the fast path is the same, instruction by instruction, as if there were no deaths.
+import (
+	"unsafe"
 
-// careful returns the context for the second attempt. Nil: there is none, with the
-// error if one is the cause; otherwise there is nothing to do, on no elements.
-func (c *Ctx) careful(op string, r ref, need, pe int) (*Ctx, error) {
-	if err := c.check(op, r, need, pe); err != nil {
-		return nil, err
-	}
-	*c.mark = 1
-	if r.tag&hollow != 0 {
-		return nil, nil
-	}
-	if c.of.ways != nil {
-		return &c.of.ways[pe], nil
-	}
-	return c.twin, nil
+	"github.com/goshmem/goshmem/rma"
+)
+
+// Each function here makes the operation of a call whose fast test has failed. The call has it in
+// tail position and never in line, so that it keeps nothing alive for it: the fast half is the
+// same, instruction by instruction, as if there were no slow one.
+
+//go:noinline
+func slowPut[T any](c *Ctx, dst Sym[T], src []T, pe int, r *routine) error {
+	_, err := c.carryOut(&operation{
+		routine: r, pe: pe, object: dst.ref(), need: len(src), size: sizeOf[T](),
+		local: unsafe.Pointer(unsafe.SliceData(src)), n: len(src),
+	})
+	return err
 }
 
 //go:noinline
-func slowPut[T any](c *Ctx, op string, dst Sym[T], src []T, pe int) error {
-	c, err := c.careful(op, dst.ref(), len(src), pe)
-	if c == nil {
-		return err
-	}
-	return Put(c, dst, src, pe)
-}
-
-//go:noinline
-func slowGet[T any](c *Ctx, dst []T, src Sym[T], pe int) error {
-	c, err := c.careful("Get", src.ref(), len(dst), pe)
-	if c == nil {
-		return err
-	}
-	return Get(c, dst, src, pe)
+func slowGet[T any](c *Ctx, dst []T, src Sym[T], pe int, r *routine) error {
+	_, err := c.carryOut(&operation{
+		routine: r, pe: pe, object: src.ref(), need: len(dst), size: sizeOf[T](),
+		local: unsafe.Pointer(unsafe.SliceData(dst)), n: len(dst),
+	})
+	return err
 }
 
 //go:noinline
 func slowGetNBI[T any](c *Ctx, dst []T, src Sym[T], pe int) (Pending[[]T], error) {
-	again, err := c.careful("GetNBI", src.ref(), len(dst), pe)
-	switch {
-	case err != nil:
-		return Pending[[]T]{}, err
-	case again == nil:
-		return Pending[[]T]{c: c, v: dst}, nil
-	}
-	return pending(c, dst, Get(again, dst, src, pe))
+	return pending(c, dst, slowGet(c, dst, src, pe, &routineGetNBI))
 }
 
 //go:noinline
 func slowP[T any](c *Ctx, dst Sym[T], v T, pe int) error {
-	c, err := c.careful("P", dst.ref(), 1, pe)
-	if c == nil {
-		return err
-	}
-	return P(c, dst, v, pe)
+	_, err := c.carryOut(&operation{
+		routine: &routineP, pe: pe, object: dst.ref(), need: 1, size: sizeOf[T](), local: unsafe.Pointer(&v), n: 1,
+	})
+	return err
 }
 
 //go:noinline
 func slowG[T any](c *Ctx, src Sym[T], pe int) (v T, err error) {
-	if c, err = c.careful("G", src.ref(), 1, pe); c == nil {
-		return v, err
-	}
-	return G(c, src, pe)
+	_, err = c.carryOut(&operation{
+		routine: &routineG, pe: pe, object: src.ref(), need: 1, size: sizeOf[T](), local: unsafe.Pointer(&v), n: 1,
+	})
+	return v, err
 }
 
 //go:noinline
-func slowFetch[T AMOExt](c *Ctx, op string, x Sym[T], pe int, f func(*Ctx, Sym[T], int) (T, error)) (v T, err error) {
-	if c, err = c.careful(op, x.aligned(), 1, pe); c == nil {
-		return v, err
-	}
-	return f(c, x, pe)
+func slowPutStrided[T any](c *Ctx, dst Sym[T], src []T, s Stride, pe int, r *routine) error {
+	_, err := c.carryOut(&operation{
+		routine: r, pe: pe, object: dst.ref(), size: sizeOf[T](),
+		local: unsafe.Pointer(unsafe.SliceData(src)), n: len(src), particulars: &particulars{stride: s},
+	})
+	return err
 }
 
 //go:noinline
-func slowInc[T AMO](c *Ctx, x Sym[T], pe int) error {
-	c, err := c.careful("AtomicInc", x.aligned(), 1, pe)
-	if c == nil {
-		return err
-	}
-	return AtomicInc(c, x, pe)
+func slowGetStrided[T any](c *Ctx, dst []T, src Sym[T], s Stride, pe int, r *routine) error {
+	_, err := c.carryOut(&operation{
+		routine: r, pe: pe, object: src.ref(), size: sizeOf[T](),
+		local: unsafe.Pointer(unsafe.SliceData(dst)), n: len(dst), particulars: &particulars{stride: s},
+	})
+	return err
 }
 
-//go:noinline
-func slowCompareSwap[T AMO](c *Ctx, x Sym[T], cond, v T, pe int) (old T, err error) {
-	if c, err = c.careful("AtomicCompareSwap", x.aligned(), 1, pe); c == nil {
-		return old, err
-	}
-	return AtomicCompareSwap(c, x, cond, v, pe)
-}
-
-//go:noinline
-func slowSwap[T AMOExt](c *Ctx, op string, x Sym[T], v T, pe int, f func(*Ctx, Sym[T], T, int) (T, error)) (old T, err error) {
-	if c, err = c.careful(op, x.aligned(), 1, pe); c == nil {
-		return old, err
-	}
-	return f(c, x, v, pe)
-}
-
-//go:noinline
-func slowSet[T AMOExt](c *Ctx, op string, x Sym[T], v T, pe int, f func(*Ctx, Sym[T], T, int) error) error {
-	c, err := c.careful(op, x.aligned(), 1, pe)
-	if c == nil {
-		return err
-	}
-	return f(c, x, v, pe)
-}
-
-//go:noinline
-func (c *Ctx) slowSignal(name string, sig Sym[uint64], v uint64, op SignalOp, pe int) error {
-	c, err := c.careful(name, sig.aligned(), 1, pe)
-	if c == nil {
-		return err
-	}
-	signal(c, sig, v, op, pe)
-	return nil
-}
-
-// slowPutSignal has two handles to look at. Without data, that of the destination may
-// be hollow, which the fast test does not let pass.
+// slowAtomic is for atomic operations that have no operand (opFetch), or one.
 //
 //go:noinline
-func slowPutSignal[T any](c *Ctx, name string, dst Sym[T], src []T, sig Sym[uint64], v uint64, op SignalOp, pe int) error {
-	if err := c.check(name, dst.ref(), len(src), pe); err != nil {
-		return err
+func slowAtomic[T AMOExt](c *Ctx, x Sym[T], operand T, pe int, r *routine) (old T, err error) {
+	bits, err := c.carryOut(&operation{
+		routine: r, pe: pe, object: x.aligned(), need: 1, size: sizeOf[T](), operand: rma.Bits(operand),
+	})
+	return rma.FromBits[T](bits), err
+}
+
+// slowUpdate is slowAtomic for operations whose result nobody asked for.
+//
+//go:noinline
+func slowUpdate[T AMOExt](c *Ctx, x Sym[T], operand T, pe int, r *routine) error {
+	_, err := slowAtomic(c, x, operand, pe, r)
+	return err
+}
+
+// slowAtomicNBI is slowAtomic for operations that give a Pending.
+//
+//go:noinline
+func slowAtomicNBI[T AMOExt](c *Ctx, x Sym[T], operand T, pe int, r *routine) (Pending[T], error) {
+	old, err := slowAtomic(c, x, operand, pe, r)
+	return pending(c, old, err)
+}
+
+//go:noinline
+func slowCompareSwap[T AMO](c *Ctx, x Sym[T], cond, v T, pe int, r *routine) (old T, err error) {
+	bits, err := c.carryOut(&operation{
+		routine: r, pe: pe, object: x.aligned(), need: 1, size: sizeOf[T](), operand: rma.Bits(v), cond: rma.Bits(cond),
+	})
+	return rma.FromBits[T](bits), err
+}
+
+//go:noinline
+func slowCompareSwapNBI[T AMO](c *Ctx, x Sym[T], cond, v T, pe int) (Pending[T], error) {
+	old, err := slowCompareSwap(c, x, cond, v, pe, &routineAtomicCompareSwapNBI)
+	return pending(c, old, err)
+}
+
+//go:noinline
+func slowPutSignal[T any](c *Ctx, dst Sym[T], src []T, sig Sym[uint64], v uint64, update SignalOp, pe int, r *routine) error {
+	_, err := c.carryOut(&operation{
+		routine: r, pe: pe, object: dst.ref(), need: len(src), size: sizeOf[T](),
+		local: unsafe.Pointer(unsafe.SliceData(src)), n: len(src), operand: v,
+		particulars: &particulars{signal: sig.aligned(), update: update},
+	})
+	return err
+}
+
+// pending is the result of an operation that has been carried out.
+func pending[T any](c *Ctx, v T, err error) (Pending[T], error) {
+	if err != nil {
+		return Pending[T]{}, err
 	}
-	c, err := c.careful(name, sig.aligned(), 1, pe)
-	switch {
-	case c == nil:
-		return err
-	case op > SignalAdd:
-		return usage(name, ErrArgument, "signal operation %d, want SignalSet or SignalAdd", op)
-	case dst.tag == sig.tag && overlaps(dst, len(src), sig):
-		return usage(name, ErrOverlap, "the signal is among the %d elements that are copied to, want another place", len(src))
-	case len(src) > 0:
-		return PutSignal(c, dst, src, sig, v, op, pe)
-	}
-	signal(c, sig, v, op, pe)
-	return nil
+	return Pending[T]{c: c, v: v}, nil
 }

@@ -23,9 +23,9 @@ type Stride struct{ Dst, Src, Block, N int }
 //   - Source: shmem_iput.
 func IPut[T any](c *Ctx, dst Sym[T], src []T, s Stride, pe int) error {
 	if !c.ok(dst.tag, pe) || uint(s.Block) > 1 || !s.within(1, dst.n, len(src)) {
-		return slowIPut(c, dst, src, s, pe)
+		return slowPutStrided(c, dst, src, s, pe, &routineIPut)
 	}
-	t := c.path.To(pe)
+	t := c.target(pe)
 	rma.Scatter(t.At(dst.off), src, s.Dst, s.Src, 1, s.N)
 	t.Ring()
 	return nil
@@ -42,9 +42,9 @@ func IPut[T any](c *Ctx, dst Sym[T], src []T, s Stride, pe int) error {
 //   - Source: shmem_iget.
 func IGet[T any](c *Ctx, dst []T, src Sym[T], s Stride, pe int) error {
 	if !c.ok(src.tag, pe) || uint(s.Block) > 1 || !s.within(1, len(dst), src.n) {
-		return slowIGet(c, dst, src, s, pe)
+		return slowGetStrided(c, dst, src, s, pe, &routineIGet)
 	}
-	rma.Gather(dst, c.path.To(pe).At(src.off), s.Dst, s.Src, 1, s.N)
+	rma.Gather(dst, c.target(pe).At(src.off), s.Dst, s.Src, 1, s.N)
 	return nil
 }
 
@@ -62,9 +62,9 @@ func IGet[T any](c *Ctx, dst []T, src Sym[T], s Stride, pe int) error {
 //   - Source: shmem_ibput.
 func IBPut[T any](c *Ctx, dst Sym[T], src []T, s Stride, pe int) error {
 	if !c.ok(dst.tag, pe) || s.Block < 1 || !s.within(s.Block, dst.n, len(src)) {
-		return slowIBPut(c, dst, src, s, pe)
+		return slowPutStrided(c, dst, src, s, pe, &routineIBPut)
 	}
-	t := c.path.To(pe)
+	t := c.target(pe)
 	rma.Scatter(t.At(dst.off), src, s.Dst, s.Src, s.Block, s.N)
 	t.Ring()
 	return nil
@@ -81,9 +81,9 @@ func IBPut[T any](c *Ctx, dst Sym[T], src []T, s Stride, pe int) error {
 //   - Source: shmem_ibget.
 func IBGet[T any](c *Ctx, dst []T, src Sym[T], s Stride, pe int) error {
 	if !c.ok(src.tag, pe) || s.Block < 1 || !s.within(s.Block, len(dst), src.n) {
-		return slowIBGet(c, dst, src, s, pe)
+		return slowGetStrided(c, dst, src, s, pe, &routineIBGet)
 	}
-	rma.Gather(dst, c.path.To(pe).At(src.off), s.Dst, s.Src, s.Block, s.N)
+	rma.Gather(dst, c.target(pe).At(src.off), s.Dst, s.Src, s.Block, s.N)
 	return nil
 }
 
@@ -129,52 +129,4 @@ func (s Stride) check(op string, single bool, dst, src int) error {
 		return usage(op, ErrBounds, far, s.N, block, s.Src, "source", src)
 	}
 	return nil
-}
-
-// carefulStride is careful for strided operations on r and so many local elements.
-func (c *Ctx) carefulStride(op string, r ref, single bool, s Stride, dst, src, pe int) (*Ctx, error) {
-	again, err := c.careful(op, r, 0, pe)
-	if err == nil {
-		err = s.check(op, single, dst, src)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return again, nil
-}
-
-//go:noinline
-func slowIPut[T any](c *Ctx, dst Sym[T], src []T, s Stride, pe int) error {
-	c, err := c.carefulStride("IPut", dst.ref(), true, s, dst.n, len(src), pe)
-	if c == nil {
-		return err
-	}
-	return IPut(c, dst, src, s, pe)
-}
-
-//go:noinline
-func slowIGet[T any](c *Ctx, dst []T, src Sym[T], s Stride, pe int) error {
-	c, err := c.carefulStride("IGet", src.ref(), true, s, len(dst), src.n, pe)
-	if c == nil {
-		return err
-	}
-	return IGet(c, dst, src, s, pe)
-}
-
-//go:noinline
-func slowIBPut[T any](c *Ctx, dst Sym[T], src []T, s Stride, pe int) error {
-	c, err := c.carefulStride("IBPut", dst.ref(), false, s, dst.n, len(src), pe)
-	if c == nil {
-		return err
-	}
-	return IBPut(c, dst, src, s, pe)
-}
-
-//go:noinline
-func slowIBGet[T any](c *Ctx, dst []T, src Sym[T], s Stride, pe int) error {
-	c, err := c.carefulStride("IBGet", src.ref(), false, s, len(dst), src.n, pe)
-	if c == nil {
-		return err
-	}
-	return IBGet(c, dst, src, s, pe)
 }

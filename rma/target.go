@@ -6,30 +6,20 @@ import (
 	"github.com/goshmem/goshmem/symheap/layout"
 )
 
-// Path is how a context reaches the members of its team: member i's segment
-// begins at Base + i*Stride. Plain data, copied freely.
-type Path struct {
-	Base   unsafe.Pointer // segment of the team's PE 0
-	Stride int            // bytes from one member's segment to the next one's; may be negative
-}
-
-// To returns the way to member pe.
-func (p *Path) To(pe int) Target { return Target{seg: unsafe.Add(p.Base, pe*p.Stride)} }
-
-// Target is one member's segment as an operation sees it: the address is
-// computed once, and the compiler keeps it in a register.
-type Target struct{ seg unsafe.Pointer }
+// Target is one PE's segment as an operation sees it: the address is computed once, and the
+// compiler keeps it in a register.
+type Target struct{ Segment unsafe.Pointer }
 
 // At returns the address of offset off.
-func (t Target) At(off uint64) unsafe.Pointer { return unsafe.Add(t.seg, int(off)) }
+func (t Target) At(off uint64) unsafe.Pointer { return unsafe.Add(t.Segment, int(off)) }
 
 // Ring ends an operation that wrote into the segment: it wakes the owner if it
 // sleeps. It has one slow path and one branch, so that it is put in line: a
 // comparison of the bell with 0, at a distance from the segment's start that is a
 // constant.
 func (t Target) Ring() {
-	if peek((*uint32)(unsafe.Add(t.seg, layout.BellOffset))) != 0 {
-		ring((*layout.Bell)(unsafe.Add(t.seg, layout.BellOffset)))
+	if peek((*uint32)(unsafe.Add(t.Segment, layout.BellOffset))) != 0 {
+		ring((*layout.Bell)(unsafe.Add(t.Segment, layout.BellOffset)))
 	}
 }
 
