@@ -51,9 +51,6 @@ var (
 	ErrLockHeld = errors.New("lock is this PE's already")
 	// ErrLockNotHeld reports the release of a lock that this PE has not.
 	ErrLockNotHeld = errors.New("lock is not this PE's")
-	// ErrLockHolderDied reports a lock that this PE has got from one that died while it
-	// held it.
-	ErrLockHolderDied = errors.New("died while it held the lock")
 	// ErrUnwinding reports a Finalize, Free or Destroy on the stack of a goroutine that
 	// panics or ends by runtime.Goexit.
 	ErrUnwinding = errors.New("goroutine panics or ends by runtime.Goexit")

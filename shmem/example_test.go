@@ -395,7 +395,8 @@ func ExampleLock() {
 	check(err)
 
 	c := w.Ctx()
-	check(l.Acquire(c))
+	_, err = l.Acquire(c)
+	check(err)
 	v, err := shmem.G(c, total, 0)
 	check(err)
 	check(shmem.P(c, total, v+0.5, 0))
@@ -420,7 +421,7 @@ func ExampleLockAt() {
 
 	l, err := shmem.LockAt(w, locks.Slice(7*n, 8*n)) // that of bucket 7
 	check(err)
-	got, err := l.Try(w.Ctx())
+	_, got, err := l.Try(w.Ctx())
 	check(err)
 	fmt.Println(got)
 	check(l.Release(w.Ctx()))

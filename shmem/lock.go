@@ -7,26 +7,31 @@ import (
 	"github.com/goshmem/goshmem/internal/wait"
 )
 
-// Lock is a mutual exclusion of PEs: at most one of the job holds it. Those that wait
-// get it in the order in which they came. It is a value that may be copied; the zero
-// value is no lock.
+// Lock is a mutual exclusion of PEs: at most one PE of the job holds it. PEs that wait get
+// it in the order in which they came. A Lock is a value that may be copied; the zero value
+// is no lock.
 //
-// A lock is the PE's, not the goroutine's: goroutines of one PE that share it exclude
+// A lock belongs to a PE, not to a goroutine: goroutines of one PE that share it exclude
 // each other by Go's means first.
 //
 // # Deaths
 //
-// When a PE dies while it holds the lock, whoever gets it next is told, once: Acquire
-// and Try give the lock and return a *PEError with that PE, with ErrLockHolderDied and
-// ErrPEDied among its causes. What the lock guards may be half changed then. The caller
-// holds the lock as ever, repairs what is to be repaired, and releases it:
+// When a PE dies while it holds the lock, the next holder learns of it by the Grant that
+// Acquire or Try returns. What the lock guards may be half changed then. The next holder
+// repairs it under the lock, and releases the lock as ever:
 //
-//	err := l.Acquire(c)
-//	if errors.Is(err, shmem.ErrLockHolderDied) {
-//		err = repair() // under the lock
+//	g, err := l.Acquire(c)
+//	if err != nil {
+//		return err // this PE does not hold the lock
 //	}
+//	if g.HolderDied {
+//		err = repair()
+//	}
+//	return errors.Join(err, l.Release(c))
 //
-// That goes for a PE, too, that died before it noticed that it had the lock.
+// Holders after that one learn nothing. If it dies as well before it releases the lock, the
+// next holder learns of its death alone. A PE that died before it noticed that it had the
+// lock counts as a holder.
 //
 // A PE that dies while it waits is passed over. No death ends a wait for a lock. A PE
 // that finalizes while it holds the lock keeps it.
@@ -34,6 +39,19 @@ type Lock struct {
 	x    Sym[int64]
 	home int // PE where the queue is
 }
+
+// Grant says from whom a PE got a lock. Without a death of that PE, and of a call that did
+// not get the lock, it is Grant{PE: -1}.
+type Grant struct {
+	HolderDied bool // the holder before died while it held the lock: what the lock guards may be half changed
+	PE         int  // that holder, by its number in the world; -1 unless HolderDied, as 0 is a PE
+}
+
+// grantAfter returns the grant of a lock whose last holder died, or released it if died is -1.
+func grantAfter(died int) Grant { return Grant{HolderDied: died >= 0, PE: died} }
+
+// noGrant is the grant of a call that did not get the lock.
+var noGrant = Grant{PE: -1}
 
 // NewLock returns a lock that nobody holds.
 //
@@ -106,52 +124,52 @@ func lockOf(w *World, x Sym[int64]) Lock { return Lock{x, lockHome(x.off, w.NPEs
 func (l Lock) Free(w *World) error { return Free(w, l.x) }
 
 // Acquire returns when this PE holds the lock. What earlier holders did before they
-// released it is visible then.
+// released it is visible then. With an error, this PE does not hold the lock.
 //
 // A wait that the context's With ends has left the queue, as far as the others notice:
 // it is passed over. If this PE comes again before it was, it has its old place.
 //
 //   - Errors: ErrLockHeld, if this PE holds the lock or waits for it in another goroutine;
-//     the context's With ended; those of Put for a bad handle. With ErrLockHolderDied, and
-//     with none else, this PE holds the lock: see Lock.
+//     the context's With ended; those of Put for a bad handle. The death of a holder is no
+//     error: the Grant says it.
 //   - Cost: three locked instructions if nobody holds it, otherwise as WaitUntil.
 //   - Concurrent calls: allowed.
 //   - Source: shmem_set_lock.
-func (l Lock) Acquire(c *Ctx) error {
+func (l Lock) Acquire(c *Ctx) (Grant, error) {
 	const op = "Lock.Acquire"
 	var q lockQueue
 	if err := l.open(&q, c, op); err != nil {
-		return err
+		return noGrant, err
 	}
 	c.h.job.Waiter.Beat()
 	died, ok, err := q.acquire()
 	switch {
 	case !ok:
-		return usage(op, ErrLockHeld, "lock is held or waited for by this PE %d, want a call of Release before the next Acquire", q.me)
+		return noGrant, usage(op, ErrLockHeld, "lock is held or waited for by this PE %d, want a call of Release before the next Acquire", q.me)
 	case err != nil:
-		return lockError(op, err)
+		return noGrant, lockError(op, err)
 	}
-	return inherited(c.h, op, died)
+	return grantAfter(died), nil
 }
 
 // Try takes the lock if nobody holds it, and says whether it did.
 //
-//   - Errors: those of Acquire, without that of a wait; and ErrLockHeld is none: it is
-//     false then.
+//   - Errors: those of Acquire, but for the end of a wait and ErrLockHeld: where this PE
+//     holds the lock, Try returns false. With an error, this PE does not hold the lock.
 //   - Concurrent calls: allowed.
 //   - Source: shmem_test_lock.
-func (l Lock) Try(c *Ctx) (bool, error) {
+func (l Lock) Try(c *Ctx) (Grant, bool, error) {
 	const op = "Lock.Try"
 	var q lockQueue
 	if err := l.open(&q, c, op); err != nil {
-		return false, err
+		return noGrant, false, err
 	}
 	c.h.job.Waiter.Beat() // it may be polled
 	died, ok := q.try()
 	if !ok {
-		return false, nil
+		return noGrant, false, nil
 	}
-	return true, inherited(c.h, op, died)
+	return grantAfter(died), true, nil
 }
 
 // Release completes all operations of this PE on the default context, and on c, and
@@ -186,18 +204,6 @@ func (l Lock) Release(c *Ctx) error {
 
 func notHeld(op string, me int) error {
 	return usage(op, ErrLockNotHeld, "lock is not held by this PE %d, want one that Acquire or Try has given it", me)
-}
-
-// inherited returns what the holder of a lock must know of the one before.
-func inherited(h *heap, op string, died int) error {
-	if died < 0 {
-		return nil
-	}
-	err := h.died(op, []int{died})
-	if e, ok := errors.AsType[*PEError](err); ok {
-		e.Err = fmt.Errorf("%w, which this PE has now: %w", ErrLockHolderDied, e.Err)
-	}
-	return err
 }
 
 // lockError returns the error of a wait for a lock that has ended with err.

@@ -76,9 +76,7 @@ func TestLockKills(t *testing.T) {
 			until(t, "all are done", func() bool {
 				return len(w.Failed()) == perJob && must(shmem.AtomicFetch(c, finished, me))(t) == npes-perJob
 			})
-			if err := l.Acquire(c); err != nil && !errors.Is(err, shmem.ErrLockHolderDied) {
-				t.Error(err)
-			}
+			must(l.Acquire(c))(t)
 			var sum int64
 			for _, n := range counts.Local() {
 				sum += n
@@ -96,23 +94,25 @@ func TestLockKills(t *testing.T) {
 // holder before has died.
 func takes(t *testing.T, l shmem.Lock, c *shmem.Ctx, rng *rand.Rand) (told, got bool) {
 	t.Helper()
+	var g shmem.Grant
 	var err error
 	switch rng.IntN(4) {
 	case 0:
-		got, err = l.Try(c)
+		g, got, err = l.Try(c)
 	case 1:
 		ctx, stop := context.WithTimeout(t.Context(), time.Duration(rng.IntN(200))*time.Microsecond)
 		defer stop()
-		if err = l.Acquire(c.With(ctx)); errors.Is(err, context.DeadlineExceeded) {
+		if g, err = l.Acquire(c.With(ctx)); errors.Is(err, context.DeadlineExceeded) {
 			return false, false
 		}
 		got = true
 	default:
-		err, got = l.Acquire(c), true
+		g, err = l.Acquire(c)
+		got = true
 	}
-	told = errors.Is(err, shmem.ErrLockHolderDied)
-	if err != nil && !told {
-		t.Fatal(err)
+	ok(t, err)
+	if g.HolderDied != (g.PE >= 0) || g.HolderDied && !got {
+		t.Errorf("%+v with got %v", g, got)
 	}
-	return told, got
+	return g.HolderDied, got
 }

@@ -33,6 +33,28 @@ func asleep(t *testing.T, w *shmem.World, pe int) {
 	until(t, "the others sleep", func() bool { return shmem.Asleep(w, pe) })
 }
 
+// nobody is the grant of a lock that no PE died in, or that the call did not get.
+var nobody = shmem.Grant{PE: -1}
+
+// acquire gets the lock, in which no PE has died.
+func acquire(t *testing.T, l shmem.Lock, c *shmem.Ctx) {
+	t.Helper()
+	if g := must(l.Acquire(c))(t); g != nobody {
+		t.Errorf("Acquire: %+v, want %+v", g, nobody)
+	}
+}
+
+// try says whether Try gets the lock, in which no PE has died.
+func try(t *testing.T, l shmem.Lock, c *shmem.Ctx) bool {
+	t.Helper()
+	g, got, err := l.Try(c)
+	ok(t, err)
+	if g != nobody {
+		t.Errorf("Try: %+v, want %+v", g, nobody)
+	}
+	return got
+}
+
 // counted is what the tests change under a lock: n and twice on a PE, which differ by a
 // factor of 2 unless somebody is at it.
 type counted struct {
@@ -61,8 +83,8 @@ func TestLockExcludes(t *testing.T) {
 			x := must(shmem.Calloc[int64](w, 2))(t)
 			g := counted{x.At(0), x.At(1), 0}
 			for r := range rounds {
-				if r%4 != 3 || !must(l.Try(c))(t) {
-					ok(t, l.Acquire(c))
+				if r%4 != 3 || !try(t, l, c) {
+					acquire(t, l, c)
 				}
 				g.change(t, c)
 				ok(t, l.Release(c))
@@ -86,7 +108,7 @@ func TestLockOrder(t *testing.T) {
 			ok(t, w.Barrier())
 			place := (me - first + npes) % npes
 			queued(t, w, l, place)
-			ok(t, l.Acquire(c))
+			acquire(t, l, c)
 			if place == 0 {
 				queued(t, w, l, npes)
 			}
@@ -111,14 +133,14 @@ func TestLockMisuse(t *testing.T) {
 		c, l := w.Ctx(), must(shmem.NewLock(w))(t)
 		refused(t, l.Release(c), shmem.ErrLockNotHeld, "Lock.Release")
 		if w.MyPE() == 0 {
-			ok(t, l.Acquire(c))
-			refused(t, l.Acquire(c), shmem.ErrLockHeld, "Lock.Acquire", "PE 0")
-			yes(t, "Try by the holder", must(l.Try(c))(t), false)
+			acquire(t, l, c)
+			refused(t, fails(l.Acquire(c)), shmem.ErrLockHeld, "Lock.Acquire", "PE 0")
+			yes(t, "Try by the holder", try(t, l, c), false)
 		}
 		ok(t, w.Barrier())
 		if w.MyPE() == 1 {
 			refused(t, l.Release(c), shmem.ErrLockNotHeld, "PE 1")
-			yes(t, "Try of what PE 0 holds", must(l.Try(c))(t), false)
+			yes(t, "Try of what PE 0 holds", try(t, l, c), false)
 		}
 		ok(t, w.Barrier())
 		if w.MyPE() == 0 {
@@ -126,14 +148,15 @@ func TestLockMisuse(t *testing.T) {
 			refused(t, l.Release(c), shmem.ErrLockNotHeld)
 		}
 		var none shmem.Lock
-		refused(t, none.Acquire(c), shmem.ErrForeignHandle)
-		refused(t, fails(none.Try(c)), shmem.ErrForeignHandle)
+		refused(t, fails(none.Acquire(c)), shmem.ErrForeignHandle)
+		_, _, err := none.Try(c)
+		refused(t, err, shmem.ErrForeignHandle)
 		refused(t, none.Release(c), shmem.ErrForeignHandle)
 		ok(t, none.Free(w)) // specified to do nothing, as Free of the zero Sym
-		refused(t, l.Acquire(nil), shmem.ErrArgument, "context is nil")
+		refused(t, fails(l.Acquire(nil)), shmem.ErrArgument, "context is nil")
 		refused(t, fails(shmem.NewLock(nil)), shmem.ErrArgument, "World is nil")
 		ok(t, l.Free(w))
-		refused(t, l.Acquire(c), shmem.ErrFreed)
+		refused(t, fails(l.Acquire(c)), shmem.ErrFreed)
 		refused(t, l.Release(c), shmem.ErrFreed)
 	})
 }
@@ -147,26 +170,26 @@ func TestLockDeadline(t *testing.T) {
 		late, cancel := context.WithCancel(t.Context())
 		cancel()
 		gives := func() {
-			if err := l.Acquire(c.With(late)); !errors.Is(err, context.Canceled) {
-				t.Errorf("error %v, want that of the context", err)
+			if g, err := l.Acquire(c.With(late)); !errors.Is(err, context.Canceled) || g != nobody {
+				t.Errorf("%+v and error %v, want %+v and that of the context", g, err, nobody)
 			}
 			refused(t, l.Release(c), shmem.ErrLockNotHeld)
 		}
 		served := must(shmem.Calloc[int64](w, 1))(t) // on PE 0
 		gone := must(shmem.Calloc[int64](w, 1))(t)   // on PE 0: how many have left
 		next := func(want int) {
-			ok(t, l.Acquire(c))
+			acquire(t, l, c)
 			index(t, "served before", int(must(shmem.AtomicFetchInc(c, served, 0))(t)), want)
 			ok(t, l.Release(c))
 		}
 		if me == 0 {
-			ok(t, l.Acquire(c))
+			acquire(t, l, c)
 		}
 		ok(t, w.Barrier())
 		switch me { // they come in the order 1, 2, 3, and 1 and 2 leave; 2 comes again
 		case 1:
 			gives()
-			yes(t, "Try from an old place", must(l.Try(c))(t), false)
+			yes(t, "Try from an old place", try(t, l, c), false)
 			ok(t, shmem.AtomicInc(c, gone, 0))
 		case 2:
 			queued(t, w, l, 2)
@@ -189,19 +212,20 @@ func TestLockDeadline(t *testing.T) {
 		index(t, "PEs left in the queue", shmem.Queued(w, l), 0)
 		ok(t, w.Barrier()) // all have looked
 		if me == 1 {
-			yes(t, "Try after being passed over", must(l.Try(c))(t), true)
+			yes(t, "Try after being passed over", try(t, l, c), true)
 			ok(t, l.Release(c))
-			ok(t, l.Acquire(c.With(late))) // it is free, and that comes first
+			acquire(t, l, c.With(late)) // it is free, and that comes first
 			ok(t, l.Release(c))
 		}
 	})
 }
 
-// inherited checks that a PE has got the lock from one that died, and knows it.
-func inherited(t *testing.T, op string, err error, pe int) {
+// inherits checks that a grant names the PE that died in the lock.
+func inherits(t *testing.T, op string, got shmem.Grant, pe int) {
 	t.Helper()
-	lost(t, op, err, pe)
-	refused(t, err, shmem.ErrLockHolderDied, "died while it held the lock")
+	if want := (shmem.Grant{HolderDied: true, PE: pe}); got != want {
+		t.Errorf("%s: %+v, want %+v", op, got, want)
+	}
 }
 
 // When the holder dies, the next one is told, and none after it; those that died waiting
@@ -219,7 +243,7 @@ func TestLockHolderDies(t *testing.T) {
 			ok(t, w.Barrier())
 			switch me { // 1 holds; 3, 2, 0, 4 wait
 			case holder:
-				ok(t, l.Acquire(c))
+				acquire(t, l, c)
 				until(t, "the waiter is dead", func() bool { return len(w.Failed()) > 0 })
 				dieWhen(w, 0, 2, 4)
 			case waiter:
@@ -228,21 +252,21 @@ func TestLockHolderDies(t *testing.T) {
 					queued(t, w, l, npes)
 					die()
 				}()
-				_ = l.Acquire(c)
+				_, _ = l.Acquire(c)
 				select {}
 			case 2:
 				queued(t, w, l, 2)
-				inherited(t, "Lock.Acquire", l.Acquire(c), holder)
+				inherits(t, "Acquire", must(l.Acquire(c))(t), holder)
 				queued(t, w, l, 3) // the dead are gone
 				ok(t, l.Release(c))
 				refused(t, l.Release(c), shmem.ErrLockNotHeld)
 			case 0:
 				queued(t, w, l, 3)
-				ok(t, l.Acquire(c))
+				acquire(t, l, c)
 				ok(t, l.Release(c))
 			case 4:
 				queued(t, w, l, 4)
-				ok(t, l.Acquire(c))
+				acquire(t, l, c)
 				ok(t, l.Release(c))
 			}
 			w.AckFailed()
@@ -264,7 +288,7 @@ func TestLockAfterDeath(t *testing.T) {
 		for i := range locks {
 			locks[i] = must(shmem.NewLock(w))(t)
 			if me == victim {
-				ok(t, locks[i].Acquire(c))
+				acquire(t, locks[i], c)
 			}
 		}
 		flag := must(shmem.Calloc[int64](w, 2))(t)
@@ -275,10 +299,11 @@ func TestLockAfterDeath(t *testing.T) {
 		lost(t, "WaitUntil", shmem.WaitUntil(c, flag.At(1), shmem.NE, 0), victim)
 		w.AckFailed()
 		if me == 0 {
-			inherited(t, "Lock.Acquire", locks[0].Acquire(c), victim)
-			got, err := locks[1].Try(c)
+			inherits(t, "Acquire", must(locks[0].Acquire(c))(t), victim)
+			g, got, err := locks[1].Try(c)
+			ok(t, err)
 			yes(t, "Try", got, true)
-			inherited(t, "Lock.Try", err, victim)
+			inherits(t, "Try", g, victim)
 			ok(t, shmem.P(c, flag, 1, 2))
 			for _, l := range locks {
 				ok(t, l.Release(c))
@@ -286,11 +311,75 @@ func TestLockAfterDeath(t *testing.T) {
 		} else {
 			ok(t, shmem.WaitUntil(c, flag, shmem.NE, 0))
 			for _, l := range locks {
-				ok(t, l.Acquire(c))
+				acquire(t, l, c)
 				ok(t, l.Release(c))
 			}
 		}
 	}, shmemtest.Recover(victim))
+}
+
+// When the next holder dies as well, the one after it learns of that death, and nobody after it
+// of any.
+func TestLockDiesTwice(t *testing.T) {
+	const npes, first, second = 3, 1, 2
+	shmemtest.Run(t, npes, func(t *testing.T, w *shmem.World) {
+		c, l := w.Ctx(), must(shmem.NewLock(w))(t)
+		switch w.MyPE() {
+		case first:
+			acquire(t, l, c)
+			queued(t, w, l, npes)
+			die()
+		case second:
+			queued(t, w, l, 1)
+			inherits(t, "Acquire", must(l.Acquire(c))(t), first)
+			die()
+		default:
+			queued(t, w, l, 2)
+			inherits(t, "Acquire", must(l.Acquire(c))(t), second)
+			ok(t, l.Release(c))
+			acquire(t, l, c)
+			ok(t, l.Release(c))
+			yes(t, "Try", try(t, l, c), true)
+			ok(t, l.Release(c))
+		}
+	}, shmemtest.Recover(first, second))
+}
+
+// An error never holds the lock: the grant is nobody's, and there is nothing to release.
+func TestLockErrorsHoldNothing(t *testing.T) {
+	shmemtest.Run(t, 2, func(t *testing.T, w *shmem.World) {
+		c, l := w.Ctx(), must(shmem.NewLock(w))(t)
+		late, cancel := context.WithCancel(t.Context())
+		cancel()
+		gone := must(shmem.NewLock(w))(t)
+		ok(t, gone.Free(w))
+		if w.MyPE() == 0 {
+			acquire(t, l, c)
+		}
+		ok(t, w.Barrier())
+		if w.MyPE() == 1 {
+			for _, x := range []struct {
+				lock  shmem.Lock
+				c     *shmem.Ctx
+				cause error
+			}{{l, c.With(late), context.Canceled}, {gone, c, shmem.ErrFreed}, {shmem.Lock{}, c, shmem.ErrForeignHandle}, {l, nil, shmem.ErrArgument}} {
+				if g, err := x.lock.Acquire(x.c); g != nobody || !errors.Is(err, x.cause) {
+					t.Errorf("Acquire: %+v and %v, want %+v and %v", g, err, nobody, x.cause)
+				}
+				if errors.Is(x.cause, context.Canceled) {
+					x.cause = nil // Try does not wait
+				}
+				if g, got, err := x.lock.Try(x.c); g != nobody || got || !errors.Is(err, x.cause) {
+					t.Errorf("Try: %+v, %v and %v, want %+v, false and %v", g, got, err, nobody, x.cause)
+				}
+			}
+			refused(t, l.Release(c), shmem.ErrLockNotHeld)
+		}
+		ok(t, w.Barrier())
+		if w.MyPE() == 0 {
+			ok(t, l.Release(c))
+		}
+	})
 }
 
 // A lock that nobody else wants costs no allocation.
@@ -298,9 +387,9 @@ func TestLockAllocatesNothing(t *testing.T) {
 	shmemtest.Run(t, 1, func(t *testing.T, w *shmem.World) {
 		c, l := w.Ctx(), must(shmem.NewLock(w))(t)
 		if n := testing.AllocsPerRun(100, func() {
-			_ = l.Acquire(c)
+			_, _ = l.Acquire(c)
 			_ = l.Release(c)
-			_, _ = l.Try(c)
+			_, _, _ = l.Try(c)
 			_ = l.Release(c)
 		}); n != 0 {
 			t.Errorf("%v allocations, want none", n)
@@ -320,7 +409,7 @@ func BenchmarkLock(b *testing.B) {
 	c := w.Ctx()
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := l.Acquire(c); err != nil {
+		if _, err := l.Acquire(c); err != nil {
 			b.Fatal(err)
 		}
 		if err := l.Release(c); err != nil {

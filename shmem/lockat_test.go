@@ -40,8 +40,8 @@ func TestLockAt(t *testing.T) {
 			at := func(i int) shmem.Lock { return must(shmem.LockAt(w, x.Slice(i*n, (i+1)*n)))(t) }
 			for r := range rounds {
 				i := r % locks
-				ok(t, at(i).Acquire(c))
-				if next := at((i + 1) % locks); r%7 == 0 && must(next.Try(c))(t) { // one within another
+				acquire(t, at(i), c)
+				if next := at((i + 1) % locks); r%7 == 0 && try(t, next, c) { // one within another
 					ok(t, next.Release(c))
 				}
 				counted{data.At(2 * i), data.At(2*i + 1), i % npes}.change(t, c)
@@ -53,7 +53,7 @@ func TestLockAt(t *testing.T) {
 				index(t, "PEs left in the queue", shmem.Queued(w, at(i)), 0)
 			}
 			ok(t, w.Barrier())
-			ok(t, at(1).Acquire(c.With(t.Context())))
+			acquire(t, at(1), c.With(t.Context()))
 			refused(t, at(2).Release(c), shmem.ErrLockNotHeld)
 			ok(t, at(1).Release(c))
 			ok(t, w.Barrier())
@@ -77,7 +77,7 @@ func TestLockAtRefuses(t *testing.T) {
 		l := must(shmem.LockAt(w, x))(t)
 		ok(t, l.Free(w))
 		refused(t, fails(shmem.LockAt(w, x)), shmem.ErrFreed)
-		refused(t, l.Acquire(w.Ctx()), shmem.ErrFreed)
-		refused(t, shmem.Lock{}.Acquire(w.Ctx()), shmem.ErrForeignHandle, "zero value")
+		refused(t, fails(l.Acquire(w.Ctx())), shmem.ErrFreed)
+		refused(t, fails(shmem.Lock{}.Acquire(w.Ctx())), shmem.ErrForeignHandle, "zero value")
 	})
 }

@@ -12,7 +12,7 @@ var _ = routine("shmem_set_lock", func(t *testing.T, w *shmem.World) {
 	g := counted{x.At(0), x.At(1), 0}
 	const rounds = 20
 	for range rounds {
-		ok(t, l.Acquire(c))
+		acquire(t, l, c)
 		g.change(t, c)
 		ok(t, l.Release(c))
 	}
@@ -22,7 +22,7 @@ var _ = routine("shmem_set_lock", func(t *testing.T, w *shmem.World) {
 	ok(t, w.Barrier())
 	come, turn := x.At(2), x.At(3)
 	if w.MyPE() == 0 { // all others wait while it holds the lock, and get it in turn
-		ok(t, l.Acquire(c))
+		acquire(t, l, c)
 		for pe := 1; pe < w.NPEs(); pe++ {
 			queued(t, w, l, pe)
 			ok(t, shmem.AtomicSet(c, come, 1, pe))
@@ -32,7 +32,7 @@ var _ = routine("shmem_set_lock", func(t *testing.T, w *shmem.World) {
 		ok(t, l.Release(c))
 	} else {
 		ok(t, shmem.WaitUntil(c, come, shmem.EQ, 1))
-		ok(t, l.Acquire(c))
+		acquire(t, l, c)
 		index(t, "turn", int(must(shmem.AtomicFetchInc(c, turn, 0))(t)), w.MyPE()-1)
 		ok(t, l.Release(c))
 	}
@@ -44,9 +44,9 @@ var _ = routine("shmem_set_lock", func(t *testing.T, w *shmem.World) {
 var _ = routine("shmem_test_lock", func(t *testing.T, w *shmem.World) {
 	c, l := w.Ctx(), must(shmem.NewLock(w))(t)
 	won := must(shmem.Calloc[int64](w, 1))(t) // on PE 0
-	if must(l.Try(c))(t) {                    // nobody gives it back: one has it
+	if try(t, l, c) {                         // nobody gives it back: one has it
 		ok(t, shmem.AtomicInc(c, won, 0))
-		yes(t, "Try by the holder", must(l.Try(c))(t), false)
+		yes(t, "Try by the holder", try(t, l, c), false)
 		ok(t, w.Barrier())
 		ok(t, l.Release(c))
 	} else {
@@ -56,7 +56,7 @@ var _ = routine("shmem_test_lock", func(t *testing.T, w *shmem.World) {
 	index(t, "PEs that got the lock", int(must(shmem.AtomicFetch(c, won, 0))(t)), 1)
 	for pe := range w.NPEs() {
 		if pe == w.MyPE() { // it is free for each in turn
-			yes(t, "Try", must(l.Try(c))(t), true)
+			yes(t, "Try", try(t, l, c), true)
 			ok(t, l.Release(c))
 		}
 		ok(t, w.Barrier())
@@ -71,7 +71,7 @@ var _ = routine("shmem_clear_lock", func(t *testing.T, w *shmem.World) {
 	refused(t, l.Release(c), shmem.ErrLockNotHeld)
 	ok(t, w.Barrier())
 	for round := range int64(5) { // what was put under the lock is there for the next
-		ok(t, l.Acquire(c))
+		acquire(t, l, c)
 		for pe := range n {
 			seen, next := make([]int64, 100), make([]int64, 100)
 			ok(t, shmem.Get(c, seen, x, pe))
@@ -91,7 +91,7 @@ var _ = routine("shmem_clear_lock", func(t *testing.T, w *shmem.World) {
 	index(t, "PEs in the queue", shmem.Queued(w, l), 0)
 	ok(t, w.Barrier())
 	if me == n-1 { // it wakes who sleeps
-		ok(t, l.Acquire(c))
+		acquire(t, l, c)
 		for pe := range n - 1 {
 			asleep(t, w, pe)
 		}
@@ -99,7 +99,7 @@ var _ = routine("shmem_clear_lock", func(t *testing.T, w *shmem.World) {
 		ok(t, l.Release(c))
 	} else {
 		queued(t, w, l, me+1)
-		ok(t, l.Acquire(c))
+		acquire(t, l, c)
 		ok(t, l.Release(c))
 	}
 	ok(t, w.Barrier())

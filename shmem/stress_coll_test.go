@@ -300,7 +300,7 @@ func (s *stress) lock() {
 	l := must(shmem.NewLock(s.w))(s.t)
 	c, x := s.w.Ctx(), s.words.x
 	for range rounds {
-		s.ok(l.Acquire(c))
+		must(l.Acquire(c))(s.t)
 		v := must(shmem.G(c, x, home))(s.t)
 		s.linger()
 		s.ok(shmem.P(c, x, v+1, home))

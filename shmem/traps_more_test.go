@@ -196,11 +196,11 @@ func TestTrap14LocksServeInOrder(t *testing.T) {
 			first := turn % n
 			// One after the other asks for it, while the first one has it.
 			if me == first {
-				ok(t, l.Acquire(c))
-				if err := l.Acquire(c); !errors.Is(err, shmem.ErrLockHeld) {
+				acquire(t, l, c)
+				if _, err := l.Acquire(c); !errors.Is(err, shmem.ErrLockHeld) {
 					t.Fatalf("a lock is had twice: %v", err)
 				}
-				if got, err := l.Try(c); got {
+				if _, got, err := l.Try(c); got || err != nil {
 					t.Fatalf("a lock that one has is to be had: %v, %v", got, err)
 				}
 				for k := 1; k < n; k++ {
@@ -209,10 +209,10 @@ func TestTrap14LocksServeInOrder(t *testing.T) {
 				}
 			} else {
 				ok(t, shmem.WaitUntil(c, asked, shmem.EQ, turn+1))
-				if got := must(l.Try(c))(t); got {
+				if got := try(t, l, c); got {
 					t.Fatal("a lock that another has is to be had")
 				}
-				ok(t, l.Acquire(c))
+				acquire(t, l, c)
 			}
 			at := must(shmem.G(c, order.At(n), 0))(t)
 			ok(t, shmem.P(c, order.At(at), me, 0))

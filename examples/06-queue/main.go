@@ -75,9 +75,10 @@ func placeQueens(w *shmem.World) error {
 	}
 }
 
-// enter acquires the lock and returns what it guards.
+// enter acquires the lock and returns what it guards. The grant is of no use here: oshrun
+// ends the job when a PE dies, as it was not asked to recover.
 func enter(c *shmem.Ctx, lock shmem.Lock, now shmem.Sym[state]) (state, error) {
-	if err := lock.Acquire(c); err != nil {
+	if _, err := lock.Acquire(c); err != nil {
 		return state{}, err
 	}
 	return shmem.G(c, now, 0)

@@ -43,7 +43,7 @@ func awaitLock(stdout io.Writer) error {
 	}
 	for pe := range 2 { // one after the other; PE 1 keeps it
 		if w.MyPE() == pe {
-			err = lock.Acquire(w.Ctx())
+			_, err = lock.Acquire(w.Ctx())
 		}
 		if err == nil && w.MyPE() == pe && pe == 0 {
 			err = lock.Release(w.Ctx())
@@ -59,7 +59,8 @@ func awaitLock(stdout io.Writer) error {
 	if w.MyPE() == 1 {
 		return shmem.WaitUntil(w.Ctx(), turn, shmem.EQ, 1)
 	}
-	return lock.Acquire(w.Ctx())
+	_, err = lock.Acquire(w.Ctx())
+	return err
 }
 
 func awaitMessage(stdout io.Writer) error {

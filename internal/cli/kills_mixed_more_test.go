@@ -183,24 +183,27 @@ const guardCounts = 2
 func (p *mixedPE) exclude() (err error) {
 	for range 1 + p.own.IntN(3) {
 		c, got := p.w.Ctx(), true
+		var grant shmem.Grant
 		switch p.own.IntN(4) {
 		case 0:
-			got, err = p.lock.Try(c)
+			grant, got, err = p.lock.Try(c)
 		case 1:
 			ctx, stop := context.WithTimeout(context.Background(), time.Duration(p.own.IntN(200))*time.Microsecond)
-			err = p.lock.Acquire(c.With(ctx))
+			grant, err = p.lock.Acquire(c.With(ctx))
 			stop()
 			if errors.Is(err, context.DeadlineExceeded) {
 				continue
 			}
 		default:
-			err = p.lock.Acquire(c)
+			grant, err = p.lock.Acquire(c)
 		}
-		torn := errors.Is(err, shmem.ErrLockHolderDied)
-		if err = p.blame(err, nil); err != nil || !got {
+		if err != nil || !got {
 			return err
 		}
-		if torn {
+		if grant.HolderDied {
+			if p.accused[grant.PE] = true; !p.dead(grant.PE) {
+				return fmt.Errorf("the lock comes from PE %d, known to be dead are %v", grant.PE, p.w.Failed())
+			}
 			err = p.repair()
 		}
 		if err == nil {

@@ -89,7 +89,7 @@ func (m *meter) handOver() error {
 		return err
 	}
 	return m.all("lock", 0, m.withBarrier(func() error {
-		if err := l.Acquire(m.c); err != nil {
+		if _, err := l.Acquire(m.c); err != nil {
 			return err
 		}
 		return l.Release(m.c)
