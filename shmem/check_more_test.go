@@ -28,8 +28,8 @@ func TestCheckRefused(t *testing.T) {
 			bad   func() error
 		}{
 			{broadcast(8, 1), shmem.ErrPERange, "Broadcast with bad arguments (root 4 of a team of 4", broadcastTo(e, 4)},
-			{broadcast(8, 1), shmem.ErrArgument, "Broadcast with bad arguments (destination has 9 elements", func() error {
-				return shmem.Broadcast(e.t, e.y.Slice(0, 9), e.x.Slice(0, 8), 1)
+			{broadcast(8, 1), shmem.ErrArgument, "Broadcast with bad arguments (destination has 7 elements, want at least 8", func() error {
+				return shmem.Broadcast(e.t, e.y.Slice(0, 7), e.x.Slice(0, 8), 1)
 			}},
 			{broadcast(8, 1), shmem.ErrBounds, "Broadcast with bad arguments (handle was made by At(i)", func() error {
 				return shmem.Broadcast(e.t, e.y.At(-1), e.x.Slice(0, 8), 1)
@@ -43,8 +43,8 @@ func TestCheckRefused(t *testing.T) {
 			{reduce("sum", 8, shmem.Sum), shmem.ErrArgument, "Reduce with bad arguments (operator's function returned nil", func() error {
 				return shmem.Reduce(e.t, e.y.Slice(0, 8), e.x.Slice(0, 8), func() shmem.Operator[int64] { return nil })
 			}},
-			{inScan(8), shmem.ErrArgument, "SumInScan with bad arguments", func() error { return shmem.SumInScan(e.t, e.y.Slice(0, 9), e.x.Slice(0, 8)) }},
-			{exScan(8), shmem.ErrArgument, "SumExScan with bad arguments", func() error { return shmem.SumExScan(e.t, e.y.Slice(0, 9), e.x.Slice(0, 8)) }},
+			{inScan(8), shmem.ErrArgument, "SumInScan with bad arguments", func() error { return shmem.SumInScan(e.t, e.y.Slice(0, 7), e.x.Slice(0, 8)) }},
+			{exScan(8), shmem.ErrArgument, "SumExScan with bad arguments", func() error { return shmem.SumExScan(e.t, e.y.Slice(0, 7), e.x.Slice(0, 8)) }},
 			{fcollect(8), shmem.ErrArgument, "FCollect with bad arguments (destination has 8", func() error { return shmem.FCollect(e.t, e.y.Slice(0, 8), e.x.Slice(0, 8)) }},
 			{collect, shmem.ErrForeignHandle, "Collect with bad arguments (handle is the zero value", func() error {
 				return shmem.Collect(e.t, e.y, shmem.Sym[int64]{})

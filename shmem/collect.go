@@ -171,13 +171,14 @@ func buffers[T any](dst, src Sym[T], n int) coll.Buffers {
 	return coll.Buffers{Dst: dst.off, Src: src.off, N: n}
 }
 
-// checkPair checks the objects of a collective; dst must have want elements,
-// and may be the same object as src if inPlace.
+// checkPair checks the objects of a collective: dst must have at least want elements, which
+// are those that the collective writes. These must not overlap src, but may begin where src
+// begins if inPlace. Elements of dst behind them are nobody's, and may be those of src.
 func checkPair[T any](t *Team, op string, dst, src Sym[T], want int, inPlace bool) error {
 	size := sizeOf[T]()
-	if t != nil && t.t != nil && dst.n == want && src.n > 0 &&
+	if t != nil && t.t != nil && dst.n >= want && src.n > 0 &&
 		t.h.liveNow(dst.tag) && t.h.liveNow(src.tag) &&
-		(dst.off+uint64(dst.n)*size <= src.off || src.off+uint64(src.n)*size <= dst.off || inPlace && dst.off == src.off) {
+		(dst.off+uint64(want)*size <= src.off || src.off+uint64(src.n)*size <= dst.off || inPlace && dst.off == src.off) {
 		return nil
 	}
 	return t.checkRefs(op, dst.ref(), src.ref(), want, inPlace, size)
@@ -194,13 +195,17 @@ func (t *Team) checkRefs(op string, dst, src ref, want int, inPlace bool, size u
 			return err
 		}
 	}
-	if dst.n != want {
-		return usage(op, ErrArgument, "destination has %d elements, want %d (source has %d, team %d PEs)", dst.n, want, src.n, t.NPEs())
+	if dst.n < want {
+		return usage(op, ErrArgument, "destination has %d elements, want at least %d (source has %d, team %d PEs)", dst.n, want, src.n, t.NPEs())
 	}
 	d, s := dst.off, src.off
-	overlap := dst.n > 0 && src.n > 0 && d < s+uint64(src.n)*size && s < d+uint64(dst.n)*size
+	overlap := want > 0 && src.n > 0 && d < s+uint64(src.n)*size && s < d+uint64(want)*size
 	if overlap && (!inPlace || d != s) {
-		return usage(op, ErrOverlap, "source and destination overlap (offsets %d and %d), want disjoint objects", s, d)
+		wanted := "want disjoint elements"
+		if inPlace {
+			wanted += " or the same offset"
+		}
+		return usage(op, ErrOverlap, "source and destination overlap (offsets %d and %d, %d elements written), %s", s, d, want, wanted)
 	}
 	return nil
 }

@@ -51,7 +51,7 @@ func TestBadCollects(t *testing.T) {
 		refused(t, shmem.AlltoallS(team, y.At(6000), x, shmem.Stride{Dst: 1, Src: 1, N: 1}), shmem.ErrBounds)
 		refused(t, shmem.AlltoallS(nil, y, x, shmem.Stride{Dst: 1, Src: 1, N: 1}), shmem.ErrArgument, "team is nil")
 
-		refused(t, shmem.SumInScan(team, x.Slice(0, 9), x.Slice(9, 19)), shmem.ErrArgument, "SumInScan", "9 elements, want 10")
+		refused(t, shmem.SumInScan(team, x.Slice(0, 9), x.Slice(9, 19)), shmem.ErrArgument, "SumInScan", "9 elements, want at least 10")
 		refused(t, shmem.SumExScan(team, x.Slice(0, 9), x.Slice(1, 10)), shmem.ErrOverlap, "SumExScan")
 		refused(t, shmem.SumExScan(team, x.At(3000), x), shmem.ErrBounds)
 		refused(t, shmem.SumInScan(nil, x, x), shmem.ErrArgument, "team is nil")

@@ -69,11 +69,11 @@ func collectiveBadCalls(t *testing.T, w *shmem.World, x shmem.Sym[int64]) {
 	team := w.Team()
 	y := must(shmem.Calloc[int64](w, 10))(t)
 	refused(t, shmem.Broadcast(team, y, x, 2), shmem.ErrPERange, "root 2", "0 to 1")
-	refused(t, shmem.Broadcast(team, y.Slice(0, 9), x, 0), shmem.ErrArgument, "9 elements, want 10")
+	refused(t, shmem.Broadcast(team, y.Slice(0, 9), x, 0), shmem.ErrArgument, "9 elements, want at least 10")
 	refused(t, shmem.Broadcast(team, x.Slice(1, 10), x.Slice(0, 9), 0), shmem.ErrOverlap)
 	refused(t, shmem.Reduce(team, x.Slice(1, 10), x.Slice(0, 9), shmem.Sum), shmem.ErrOverlap, "overlap")
 	refused(t, shmem.Reduce[int64](team, y, x, nil), shmem.ErrArgument, "operator is nil")
-	refused(t, shmem.FCollect(team, y, x), shmem.ErrArgument, "10 elements, want 20")
+	refused(t, shmem.FCollect(team, y, x), shmem.ErrArgument, "10 elements, want at least 20")
 	refused(t, shmem.Alltoall(team, y.Slice(0, 9), x.Slice(0, 9)), shmem.ErrArgument, "multiple")
 	refused(t, shmem.Broadcast(nil, y, x, 0), shmem.ErrArgument, "team is nil")
 }

@@ -77,7 +77,7 @@ of them get an error that says who calls what:
 
     shmem.Reduce: Reduce(sum) of 8 elements of int64 on PE 0, 1, 3, but Reduce(max) of 8 elements of int64 on PE 2: want the same call on all PEs of the team
     shmem.Barrier: Barrier on PE 0-2, but Broadcast of 100 elements of float64, root 0 on PE 3: want the same call on all PEs of the team
-    shmem.FCollect: FCollect of 5 elements of int32 on PE 0, but FCollect with bad arguments (destination has 8 elements, want 10 (source has 5, team 2 PEs)) on PE 1: want the same call on all PEs of the team
+    shmem.FCollect: FCollect of 5 elements of int32 on PE 0, but FCollect with bad arguments (destination has 8 elements, want at least 10 (source has 5, team 2 PEs)) on PE 1: want the same call on all PEs of the team
 
 The error is ` + "`ErrMismatch`" + `, no PE has entered the collective, and the team can be used further. Each collective costs one more meeting of
 its team. Not found are PEs that are in collectives of different teams: ` + "`oshrun --timeout 60s --stacks`" + ` shows where they wait.
