@@ -11,8 +11,8 @@ import "github.com/goshmem/goshmem/coll"
 //   - Shape: s.N at least 0, s.Dst and s.Src at least 1, s.Block 0 or 1; dst and src have
 //     at least the elements that are named so, and may have others.
 //   - Completion: on return.
-//   - Errors: as Broadcast.
-//   - Collective: over the team, with the same arguments.
+//   - Errors: those of collectives, see the package documentation.
+//   - Collective: over the team, with the same arguments; lengths of dst may differ.
 //   - Source: shmem_alltoalls.
 func AlltoallS[T any](t *Team, dst, src Sym[T], s Stride) error {
 	const op = "AlltoallS"

@@ -10,7 +10,7 @@ import (
 // Sync returns when all PEs have called it. Unlike Barrier, it does not complete any
 // operation.
 //
-//   - Errors: as Broadcast.
+//   - Errors: those of collectives, see the package documentation.
 //   - Collective: over all PEs of the job.
 //   - Source: shmem_sync_all.
 func (w *World) Sync() error {
@@ -23,20 +23,12 @@ func (w *World) Sync() error {
 // Broadcast copies the root's src to everybody's dst, the root's included. The
 // root is a PE number of the team.
 //
-//   - Shape: dst and src have the same length; they may be the same object.
+//   - Shape: as many elements as src has; dst has at least as many, and those behind stay as they
+//     are. dst and src may be the same object, or begin at the same element.
 //   - Completion: dst on return; src may be changed on return.
-//   - Errors: ErrPERange, ErrArgument for lengths, ErrOverlap, ErrTeamBroken, the
-//     end of the team's With; *PEError with ErrPEDied when a PE has died: on a tolerant
-//     team on all survivors alike if it is the root that died short of the call, dst being
-//     as before, and the team goes on; on a strict team on the survivors when any member has
-//     died, dst being undefined, and at once from then on. A broadcast
-//     may have ended well for some of them. ErrMismatch when a PE has called another collective,
-//     or this one with another root, object, length or size of elements, and the team is broken
-//     then: of data beyond 8 KiB (1 KiB where each PE has a processor) this is noticed by all
-//     that call such a collective, of a broadcast by those that do not find what they wait for at
-//     the root; of less data and of Sync it is not, and neither are different operators. With
-//     GOSHMEM_CHECK=collectives all of it is noticed by all, and the team goes on.
-//   - Collective: over the team, with the same arguments.
+//   - Errors: those of collectives, see the package documentation. The death of the root
+//     is one on a tolerant team too. On a strict team, survivors that have the data may get none.
+//   - Collective: over the team, with the same arguments; lengths of dst may differ.
 //   - Source: shmem_broadcast.
 func Broadcast[T any](t *Team, dst, src Sym[T], root int) error {
 	const op = "Broadcast"
@@ -57,11 +49,11 @@ func Broadcast[T any](t *Team, dst, src Sym[T], root int) error {
 // Reduce combines everybody's src, in the order of PE numbers, into everybody's
 // dst: Reduce(w.Team(), dst, src, shmem.Sum). All PEs get the same bytes.
 //
-//   - Shape: dst and src have the same length; they may be the same object.
+//   - Shape: as Broadcast.
 //   - Completion: on return.
-//   - Errors: as Broadcast; ErrElementType for elements of more than 8192 bytes, and
-//     ErrArgument for an operator that is nil.
-//   - Collective: over the team, with the same arguments.
+//   - Errors: those of collectives, see the package documentation; ErrElementType for
+//     elements of more than 8192 bytes, and ErrArgument for an operator that is nil.
+//   - Collective: over the team, with the same arguments; lengths of dst may differ.
 //
 // The routines are those of the operators: see Sum, Prod, Min, Max, BitAnd, BitOr, BitXor.
 func Reduce[T any](t *Team, dst, src Sym[T], op func() Operator[T]) error {
@@ -91,11 +83,10 @@ func Reduce[T any](t *Team, dst, src Sym[T], op func() Operator[T]) error {
 // FCollect puts everybody's src one after the other, in the order of PE
 // numbers, into everybody's dst.
 //
-//   - Shape: dst has NPEs times as many elements as src.
+//   - Shape: dst has at least NPEs times as many elements as src; those behind stay as they are.
 //   - Completion: on return.
-//   - Errors: as Broadcast. Where the context of With has ended first, dst is undefined, and
-//     another PE may write its part to it until that has returned as well.
-//   - Collective: over the team, with the same arguments.
+//   - Errors: those of collectives, see the package documentation.
+//   - Collective: over the team, with the same arguments; lengths of dst may differ.
 //   - Source: shmem_fcollect.
 func FCollect[T any](t *Team, dst, src Sym[T]) error {
 	const op = "FCollect"
@@ -117,8 +108,9 @@ func FCollect[T any](t *Team, dst, src Sym[T]) error {
 //
 //   - Shape: dst has at least as many elements as all src together.
 //   - Completion: on return.
-//   - Errors: as Broadcast; on all PEs alike ErrArgument for a dst that is too short on any
-//     of them, and ErrMismatch when one called another collective or has another type.
+//   - Errors: those of collectives, see the package documentation; on all PEs alike
+//     ErrArgument for a dst that is too short on any of them, and ErrMismatch when one called
+//     another collective or has another type.
 //   - Collective: over the team; lengths, and where src begins, may differ.
 //   - Source: shmem_collect.
 func Collect[T any](t *Team, dst, src Sym[T]) error {
@@ -145,11 +137,11 @@ func Collect[T any](t *Team, dst, src Sym[T]) error {
 // Alltoall sends the i-th block of src to PE i, which finds it as the block of
 // its dst that has the sender's number.
 //
-//   - Shape: dst and src have the same length, NPEs blocks of any one length.
+//   - Shape: src has NPEs blocks of any one length; dst has at least as many elements, and those
+//     behind stay as they are.
 //   - Completion: on return.
-//   - Errors: as Broadcast. Where the context of With has ended first, dst is undefined, and
-//     another PE may write its block to it until that has returned as well.
-//   - Collective: over the team, with the same arguments.
+//   - Errors: those of collectives, see the package documentation.
+//   - Collective: over the team, with the same arguments; lengths of dst may differ.
 //   - Source: shmem_alltoall.
 func Alltoall[T any](t *Team, dst, src Sym[T]) error {
 	const op = "Alltoall"

@@ -26,7 +26,7 @@
 // Operations that are generic in the element type are package functions that
 // take the context or team first; all others are methods. Element types hold
 // no pointers. PE numbers are relative to the team of the handle. Counts are
-// lengths of handles and slices, in elements.
+// lengths of handles and slices, in elements; that of a collective is the length of its source.
 //
 // Symmetric is what allocation returns, and nothing else: other than in C, global
 // variables of the program are not symmetric. A handle is the only name of an object,
@@ -112,6 +112,44 @@
 // in the collective: the others wait for it, until the end of their With. (Of Collect, a
 // destination that is too short is an error of all.) In calls that allocate, free or make
 // teams it takes part nevertheless, and the others get an error too.
+//
+// # Errors of collectives
+//
+// These are the errors of Barrier, Sync and the collectives on data. errors.Is finds the names.
+//
+//	error           team      when                              afterwards               next step
+//	*UsageError     any       an argument of this PE is bad     dst is as before; this   mend the call: the
+//	                                                            PE was not in the call   others wait for this PE
+//	ErrPEDied       strict    a member has died                 dst is undefined; all    Team.Shrink
+//	                                                            later calls fail alike
+//	ErrPEDied       tolerant  the root of a Broadcast died      dst is as before; the    call it with another
+//	                          before it entered the call        team goes on             root
+//	ErrPEFinalized  any       a member has finalized and        dst is undefined; the    World.Finalize
+//	                          will not come                     team is broken
+//	ErrMismatch     any       a member called another           dst is undefined; the    mend the program: see
+//	                          collective or passed other        team is broken           Checks
+//	                          arguments
+//	the context's   any       the team's With ended first       dst is undefined; the    Team.Agree, which gives
+//	                                                            team is broken           dst and src back
+//	ErrTeamBroken   any       a member gave up this collective  dst is undefined; the    Team.Shrink
+//	                          or an earlier one                 team is broken
+//
+// Causes of a *UsageError are ErrArgument, ErrPERange, ErrBounds, ErrOverlap, ErrElementType, ErrFreed,
+// ErrForeignHandle, ErrDestroyed and ErrFinalized. ErrPEDied and ErrPEFinalized come in a *PEError, which
+// names the PEs.
+//
+//   - A death: all survivors of a strict team get the error, of the collective in which the member died and
+//     of all behind it. A Broadcast may have ended well for some of them before. On a tolerant team, all
+//     survivors get the error of a Broadcast alike, and all other collectives end without an error: see
+//     Failures.
+//   - The end of With: the other members may still read src and write to dst on this PE until Team.Agree has
+//     returned. They get ErrTeamBroken, unless all their data were there.
+//   - ErrMismatch is found for data beyond 8 KiB (1 KiB where each PE has a processor): by all that call such
+//     a collective, of a Broadcast by those that do not find at the root what they wait for. It is not
+//     found for less data, for Sync and Barrier, and for operators.
+//   - With GOSHMEM_CHECK=collectives, all members get ErrMismatch in every case, dst is as before, and the
+//     team goes on.
+//   - Team.Agree, Validate and Shrink work on a team that is broken or has lost members.
 //
 // # Checks
 //

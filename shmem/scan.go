@@ -6,10 +6,10 @@ import "github.com/goshmem/goshmem/coll"
 // lower numbers into dst. What it gives depends on no timing: floating-point numbers
 // are added in that order always.
 //
-//   - Shape: dst and src have the same length; they may be the same object.
+//   - Shape: as Broadcast.
 //   - Completion: on return.
-//   - Errors: as Broadcast.
-//   - Collective: over the team, with the same arguments.
+//   - Errors: those of collectives, see the package documentation.
+//   - Collective: over the team, with the same arguments; lengths of dst may differ.
 //   - Source: shmem_sum_inscan.
 func SumInScan[T Number](t *Team, dst, src Sym[T]) error {
 	return scan(t, "SumInScan", dst, src, false)
@@ -18,10 +18,10 @@ func SumInScan[T Number](t *Team, dst, src Sym[T]) error {
 // SumExScan adds up, in the order of PE numbers, the src of all PEs with lower numbers
 // than this one's into dst. That of PE 0 becomes zeros.
 //
-//   - Shape: dst and src have the same length; they may be the same object.
+//   - Shape: as Broadcast.
 //   - Completion: on return.
-//   - Errors: as Broadcast.
-//   - Collective: over the team, with the same arguments.
+//   - Errors: those of collectives, see the package documentation.
+//   - Collective: over the team, with the same arguments; lengths of dst may differ.
 //   - Source: shmem_sum_exscan.
 func SumExScan[T Number](t *Team, dst, src Sym[T]) error {
 	return scan(t, "SumExScan", dst, src, true)

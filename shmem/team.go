@@ -426,7 +426,7 @@ func (t *Team) release() {
 // Sync returns when all PEs of the team have called it. It does not complete
 // any operation: call Quiet before it for that.
 //
-//   - Errors: as Broadcast.
+//   - Errors: those of collectives, see the package documentation.
 //   - Collective: over the team.
 //   - Source: shmem_team_sync.
 func (t *Team) Sync() error { return t.sync("Team.Sync") }

@@ -348,7 +348,7 @@ func (w *World) With(ctx context.Context) *World {
 // Barrier returns when all PEs have called it and all operations of all PEs on
 // the default context before it are complete and visible everywhere.
 //
-//   - Errors: as Broadcast.
+//   - Errors: those of collectives, see the package documentation.
 //   - Collective: over all PEs of the job.
 //   - Source: shmem_barrier_all.
 func (w *World) Barrier() error {

@@ -111,6 +111,7 @@ var special = []note{
 	{"`shmem_team_n_pes(SHMEM_TEAM_INVALID)`", "0, and not -1: a loop over the PEs of a nil `*Team` ends at once"},
 	{"`shmem_team_get_config`, `shmem_team_create_ctx`, splits of `SHMEM_TEAM_INVALID`", "an error, where C returns a value other than 0"},
 	{"`shmem_ptr`, `shmem_team_ptr` of nothing", "`nil, false`"},
+	{"`nelems`, `nreduce` of collectives", "the length of `src`, of `Alltoall` divided by the number of PEs, of `AlltoallS` the stride's `N`; `dst` may be longer: elements behind the result stay as they are"},
 	{"reductions and scans in place", "`dst` and `src` may be the same object; of `Broadcast`, too"},
 	{"null pointers with a length of 0", "a zero `Sym` is an error, as its length cannot be told from a forgotten allocation; a handle without elements is none"},
 }
