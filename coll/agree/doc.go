@@ -1,7 +1,8 @@
 // Package agree holds the machines by which a group agrees: what one member does,
-// as a pure core that is told of events and answers with actions. Drivers move the
-// messages: shared memory, the network, the simulator and the explorer run the
-// same code.
+// as a pure core that is told of events and answers with actions. A driver moves the
+// messages. Two drivers exist today: the simulator (sim/agree) and the explorer (sim/explore).
+// Agreements of programs do not come here: on one node, package coll decides through shared
+// memory. A driver among nodes is planned.
 //
 // A member votes: flags, a small payload, and the dead that it was told of. The
 // decision has the AND of all flags, all payloads combined, each once, and one

@@ -1,9 +1,10 @@
 // Package ftco holds the machines of fault-tolerant collective operations: what
 // one member does, as a pure core that is told of events and answers with
-// actions. Drivers move the messages and the bytes: shared memory, the network,
-// the simulator and the explorer run the same code.
+// actions. A driver moves the messages and the bytes. Two drivers exist today: the simulator
+// (sim/logp) and the explorer (sim/explore). Collectives of programs do not come here: on one
+// node, package coll does the same through shared memory. A driver among nodes is planned.
 //
-// [Machine] is what programs use. It keeps what Margolin and Barak, Tree-Based
+// [Machine] is for programs. It keeps what Margolin and Barak, Tree-Based
 // Fault-Tolerant Collective Operations for MPI, set out to do (a result for every
 // living process, no round more than without fault tolerance when nobody fails),
 // and differs where their algorithms do not keep their own definition of it
