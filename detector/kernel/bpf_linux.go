@@ -41,7 +41,7 @@ func openBPF(w *Watch) (_ source, err error) {
 		return nil, err
 	}
 	types := btf.NewCache() // reading the kernel's types is most of the cost of Open
-	names, err := needed(w.cfg, types)
+	names, err := neededPrograms(w.cfg, types)
 	if err != nil {
 		return nil, err
 	}
@@ -52,7 +52,7 @@ func openBPF(w *Watch) (_ source, err error) {
 		}
 	}()
 	if err := p.load(names, types); err != nil {
-		return nil, why(err)
+		return nil, explainLoad(err)
 	}
 	if err := w.poll.Watch(p.maps.Events.FD(), idSource, !closeOnce); err != nil {
 		return nil, &TierError{BPF, "a ring buffer that can be polled", err}
@@ -60,9 +60,9 @@ func openBPF(w *Watch) (_ source, err error) {
 	return p, nil
 }
 
-// needed returns the names of the programs that this kernel and configuration
+// neededPrograms returns the names of the programs that this kernel and configuration
 // need.
-func needed(cfg Config, types *btf.Cache) (names []string, err error) {
+func neededPrograms(cfg Config, types *btf.Cache) (names []string, err error) {
 	exit, err := exitProgram(cfg.alone, types)
 	if err != nil {
 		return nil, err
@@ -104,10 +104,10 @@ func needRights() error {
 	return nil
 }
 
-// why turns an error of loading into the name of what is missing. The library
+// explainLoad turns an error of loading into the name of what is missing. The library
 // takes a refusal for a limit of locked memory, which only kernels before 5.11
 // have for programs.
-func why(err error) error {
+func explainLoad(err error) error {
 	missing := "a feature of the kernel (Linux 5.8 or newer)"
 	switch {
 	case errors.Is(err, os.ErrPermission):
@@ -199,7 +199,7 @@ func (p *programs) load(names []string, types *btf.Cache) error {
 	return nil
 }
 
-func (p *programs) begin(_ *Watch, e *entry) error {
+func (p *programs) attach(_ *Watch, e *entry) error {
 	start, err := xunix.StartTime(e.pid)
 	if err != nil {
 		start = 0 // reaped meanwhile: its pidfd says so
@@ -211,16 +211,18 @@ func (p *programs) begin(_ *Watch, e *entry) error {
 	return nil
 }
 
-func (p *programs) end(e *entry) { _ = p.forget(e.pid) } // it may have failed to get there
+// detach removes the process from the kernel's table, where it may be missing: attach may have failed.
+func (p *programs) detach(e *entry) { _ = p.unwatch(e.pid) }
 
-func (p *programs) forget(pid int) error { return p.maps.Watched.Delete(uint32(pid)) }
+// unwatch removes a process from the kernel's table.
+func (p *programs) unwatch(pid int) error { return p.maps.Watched.Delete(uint32(pid)) }
 
-// drain takes all records there are. It does not block: the ring is mapped.
-func (p *programs) drain(w *Watch) error {
+// drainNews reads all records that are there. It does not block: the ring is mapped.
+func (p *programs) drainNews(w *Watch) error {
 	for p.ring.AvailableBytes() > 0 {
 		switch err := p.ring.ReadInto(&p.record); {
 		case errors.Is(err, os.ErrDeadlineExceeded):
-			continue // said once, before records that came without a wake-up
+			continue // reported once, before records that came without a wake-up
 		case err != nil:
 			return err
 		}
@@ -228,9 +230,9 @@ func (p *programs) drain(w *Watch) error {
 		if err != nil {
 			return err
 		}
-		// A record may be left of a process that was removed, whose number is another's now.
+		// The ring may still hold a record of a removed process whose number another process has now.
 		if e := w.byPID[int(ev.pid)]; e != nil && (e.start == 0 || e.start == ev.start) {
-			w.died(e, ev.exit, ev.at+p.clocks.monotonic)
+			w.noteDeath(e, ev.exit, ev.at+p.clocks.monotonic)
 		}
 	}
 	return nil

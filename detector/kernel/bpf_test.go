@@ -115,7 +115,7 @@ func TestLostNews(t *testing.T) {
 		if err := w.Add(v.pid(), 1); err != nil {
 			t.Fatal(err)
 		}
-		if p, ok := w.source.(interface{ forget(pid int) error }); !ok || p.forget(v.pid()) != nil {
+		if p, ok := w.source.(interface{ unwatch(pid int) error }); !ok || p.unwatch(v.pid()) != nil {
 			t.Fatal("the process cannot be taken from the table")
 		}
 		v.act()

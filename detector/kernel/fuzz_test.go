@@ -39,7 +39,7 @@ func FuzzSamples(f *testing.F) {
 		if (err == nil) != (len(b)%sampleSize == 0) || len(all)*sampleSize != len(b) && err == nil || err != nil && len(all) > 0 {
 			t.Fatalf("%d bytes: %d samples, %v", len(b), len(all), err)
 		}
-		judge(all, all)
+		diagnose(all, all)
 	})
 }
 

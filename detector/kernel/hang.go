@@ -55,21 +55,21 @@ func (s sample) runnable() bool {
 	return s.state&sleeps == 0
 }
 
-// since says whether the thread has had no processor since an earlier sample of it.
-func (s sample) since(before sample) bool {
+// idleSince says whether the thread has had no processor since an earlier sample of it.
+func (s sample) idleSince(before sample) bool {
 	return !s.running && s.ran == before.ran && s.switches == before.switches
 }
 
-// judge says what the threads of one process have been doing since an earlier
+// diagnose says what the threads of one process have been doing since an earlier
 // look at them: Stopped, Stuck, Starved, or 0 for all that is in order. A single
 // sample proves nothing but a stop: sleeping for a disk and waiting for a turn
 // are what healthy threads do for a while.
-func judge(before, now []sample) Kind {
+func diagnose(before, now []sample) Kind {
 	stopped, stuck, starved, ran := len(now) > 0, false, false, false
 	for _, s := range now {
 		stopped = stopped && s.stopped()
-		b, known := find(before, s.thread)
-		still := known && s.since(b)
+		b, known := findThread(before, s.thread)
+		still := known && s.idleSince(b)
 		stuck = stuck || still && s.uninterruptible() && b.uninterruptible()
 		starved = starved || still && s.runnable() && b.runnable()
 		ran = ran || !still && (known || s.ran > 0)
@@ -85,7 +85,7 @@ func judge(before, now []sample) Kind {
 	return 0
 }
 
-func find(all []sample, thread uint32) (sample, bool) {
+func findThread(all []sample, thread uint32) (sample, bool) {
 	for _, s := range all {
 		if s.thread == thread {
 			return s, true
@@ -94,9 +94,9 @@ func find(all []sample, thread uint32) (sample, bool) {
 	return sample{}, false
 }
 
-// turn returns what to report when a process goes from one state to another:
+// transition returns what to report when a process goes from one state to another:
 // the end of the old one, then the new one; 0 is nothing.
-func turn(from, to Kind) (end, begin Kind) {
+func transition(from, to Kind) (end, begin Kind) {
 	switch {
 	case from == to:
 		return 0, 0

@@ -151,8 +151,8 @@ func TestJudge(t *testing.T) {
 		{nil, []sample{at(stop, 5), second(at(1, 5))}, 0},
 		{nil, []sample{at(stop, 5), second(at(stop, 5))}, Stopped},
 	} {
-		if got := judge(c.before, c.now); got != c.want {
-			t.Errorf("case %d: judge(%+v, %+v) = %v, want %v", i, c.before, c.now, got, c.want)
+		if got := diagnose(c.before, c.now); got != c.want {
+			t.Errorf("case %d: diagnose(%+v, %+v) = %v, want %v", i, c.before, c.now, got, c.want)
 		}
 	}
 }
@@ -167,8 +167,8 @@ func TestTurn(t *testing.T) {
 		{Stopped, Starved, Continued, Starved},
 		{Starved, Stopped, Running, Stopped},
 	} {
-		if end, begin := turn(c[0], c[1]); end != c[2] || begin != c[3] {
-			t.Errorf("turn(%v, %v) = %v, %v, want %v, %v", c[0], c[1], end, begin, c[2], c[3])
+		if end, begin := transition(c[0], c[1]); end != c[2] || begin != c[3] {
+			t.Errorf("transition(%v, %v) = %v, %v, want %v, %v", c[0], c[1], end, begin, c[2], c[3])
 		}
 	}
 }

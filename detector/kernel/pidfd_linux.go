@@ -29,12 +29,12 @@ func needPIDFD(t Tier) error {
 	return nil
 }
 
-func (pidfds) begin(*Watch, *entry) error  { return nil }
-func (pidfds) end(*entry)                  {}
-func (pidfds) drain(*Watch) error          { return nil }
-func (pidfds) finished(w *Watch, e *entry) { w.released(e, 0) }
-func (pidfds) due() time.Time              { return time.Time{} }
-func (pidfds) close() error                { return nil }
+func (pidfds) attach(*Watch, *entry) error   { return nil }
+func (pidfds) detach(*entry)                 {}
+func (pidfds) drainNews(*Watch) error        { return nil }
+func (pidfds) handleOver(w *Watch, e *entry) { w.noteRelease(e, 0) }
+func (pidfds) nextDrain() time.Time          { return time.Time{} }
+func (pidfds) close() error                  { return nil }
 
 // children is the tier SIGCHLD.
 type children struct {
@@ -55,7 +55,7 @@ func openSIGCHLD(w *Watch) (source, error) {
 	return c, nil
 }
 
-func (c *children) begin(w *Watch, e *entry) error {
+func (c *children) attach(w *Watch, e *entry) error {
 	_, over, err := xunix.ChildStatus(e.pid)
 	if over {
 		w.poll.Wake() // the signal may have come before
@@ -64,10 +64,10 @@ func (c *children) begin(w *Watch, e *entry) error {
 }
 
 // drain asks every child: the kernel merges signals.
-func (c *children) drain(w *Watch) error {
+func (c *children) drainNews(w *Watch) error {
 	for _, e := range w.byID {
 		if _, over, err := xunix.ChildStatus(e.pid); over || err != nil { // reaped by somebody: over
-			w.released(e, 0)
+			w.noteRelease(e, 0)
 		}
 	}
 	return nil

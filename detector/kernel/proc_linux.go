@@ -80,9 +80,9 @@ type threads map[uint32]struct{}
 // number, so its end is never told.
 const unlisted = 0
 
-// living returns the threads of a process whose ends are still to be told:
-// unlisted if that cannot be said, so never none.
-func living(pid int) threads {
+// listLiveThreads returns the threads of a process that have not ended, or unlisted if that cannot be
+// said. So the set is never empty.
+func listLiveThreads(pid int) threads {
 	all := threads{}
 	list, err := listThreads(pid)
 	if err == nil {

@@ -25,7 +25,7 @@ type connector struct {
 	clocks  offsets
 }
 
-// waiting is a process that its pidfd says is over, whose exit was not told yet.
+// waiting is a process whose pidfd says that it is over, before the notices of its threads have come.
 type waiting struct {
 	*entry
 	until time.Time
@@ -59,7 +59,7 @@ func openProcConn(w *Watch) (_ source, err error) {
 	if c.clocks, err = clockOffsets(); err != nil {
 		return nil, errors.Join(&TierError{ProcConn, "the offsets of this time namespace", err}, c.close())
 	}
-	if err := c.listen(); err != nil {
+	if err := c.subscribe(); err != nil {
 		return nil, errors.Join(err, c.close())
 	}
 	if err := w.poll.Watch(fd, idSource, !closeOnce); err != nil {
@@ -68,9 +68,9 @@ func openProcConn(w *Watch) (_ source, err error) {
 	return c, nil
 }
 
-// listen asks for events. The answer is there when the request was sent, after
-// what other processes do meanwhile.
-func (c *connector) listen() error {
+// subscribe asks for events. The kernel answers while the request is sent; notices of other
+// processes may come before the answer.
+func (c *connector) subscribe() error {
 	token := uint32(os.Getpid())
 	if err := xunix.SendPacket(c.fd, request(procListen, token)); err != nil {
 		return &TierError{ProcConn, "CAP_NET_ADMIN", err}
@@ -96,29 +96,29 @@ func (c *connector) listen() error {
 	}
 }
 
-// begin learns which threads there are.
-func (c *connector) begin(_ *Watch, e *entry) error {
-	e.list()
+// attach lists the threads of the process.
+func (c *connector) attach(_ *Watch, e *entry) error {
+	e.learnThreads()
 	return nil
 }
 
-// list learns which threads there are. Events have the time at which what they
-// tell of had happened, so those from before, some of which are read later, say
-// nothing new. Others may: a thread that is listed begins again, one that is not
-// ends again.
-func (e *entry) list() {
+// learnThreads lists the threads of the process. A notice carries the time of what it tells. Notices
+// from before the listing may be read after it; they say nothing new, and their time shows it. Notices
+// from after it may repeat what the listing has seen, which does no harm: a listed thread begins again,
+// or one that is not listed ends again.
+func (e *entry) learnThreads() {
 	e.since = xunix.Monotonic()
-	e.threads = living(e.pid)
+	e.threads = listLiveThreads(e.pid)
 }
 
-// drain reads all packets.
-func (c *connector) drain(w *Watch) error {
+// drainNews reads all packets.
+func (c *connector) drainNews(w *Watch) error {
 	for {
 		n, err := xunix.ReadPacket(c.fd, c.packet[:])
 		switch {
 		case errors.Is(err, xunix.ErrAgain):
-			c.recount(w)
-			c.expire(w, time.Now())
+			c.relearnThreads(w)
+			c.expireWaiting(w, time.Now())
 			return nil
 		case errors.Is(err, xunix.ErrLost):
 			c.lost = true
@@ -131,13 +131,13 @@ func (c *connector) drain(w *Watch) error {
 			return err
 		}
 		told.at += c.clocks.monotonic
-		c.heed(w, told)
+		c.handleNotice(w, told)
 	}
 }
 
-// heed takes an event. A process is over when all its threads are, and its pidfd
-// says so as well: a debugger may hold back an end.
-func (c *connector) heed(w *Watch, told notice) {
+// handleNotice applies a notice to the table of threads. A process is over when all its threads have
+// ended and its pidfd says so as well: a debugger may hold back the end of a process.
+func (c *connector) handleNotice(w *Watch, told notice) {
 	e := w.byPID[int(told.process)]
 	if e == nil || told.at < e.since { // an exec overtakes the end of the thread that had the number before
 		return
@@ -155,56 +155,55 @@ func (c *connector) heed(w *Watch, told notice) {
 		delete(e.threads, told.thread)
 		e.ending = told
 		if len(e.threads) == 0 && xunix.ProcessOver(e.fd) {
-			c.release(w, e)
+			c.noteOver(w, e)
 		}
 	}
 }
 
-// recount learns anew which threads there are if packets were lost. The kernel
-// drops packets until all from before were read.
-func (c *connector) recount(w *Watch) {
+// relearnThreads lists the threads of all processes anew if packets were lost. The kernel drops packets
+// until all earlier ones were read, so it is called then.
+func (c *connector) relearnThreads(w *Watch) {
 	if !c.lost {
 		return
 	}
 	c.lost = false
 	for _, e := range w.byPID {
-		e.list()
+		e.learnThreads()
 	}
 }
 
-// release takes the news that a process is over. It ended as its last thread
-// did, if that was told.
-func (c *connector) release(w *Watch, e *entry) {
+// noteOver reports that a process is over. Its exit is that of its last thread, if a notice told it.
+func (c *connector) noteOver(w *Watch, e *entry) {
 	var at time.Duration
 	if len(e.threads) == 0 {
 		e.exit, at = Exit{Status: syscall.WaitStatus(e.ending.status), Known: true}, e.ending.at
 	}
-	w.released(e, at)
+	w.noteRelease(e, at)
 }
 
-func (c *connector) finished(w *Watch, e *entry) {
+func (c *connector) handleOver(w *Watch, e *entry) {
 	if e.gone || len(e.threads) == 0 { // ends of what was gone were told to those who listened then
-		c.release(w, e)
+		c.noteOver(w, e)
 		return
 	}
 	c.waiting = append(c.waiting, waiting{e, time.Now().Add(patience)})
 }
 
-// expire gives up waiting for ends that do not come.
-func (c *connector) expire(w *Watch, now time.Time) {
+// expireWaiting reports processes whose notices have not come within patience.
+func (c *connector) expireWaiting(w *Watch, now time.Time) {
 	for len(c.waiting) > 0 {
 		first := c.waiting[0]
 		if w.byID[first.id] != nil {
 			if now.Before(first.until) {
 				return
 			}
-			c.release(w, first.entry)
+			c.noteOver(w, first.entry)
 		}
 		c.waiting = c.waiting[1:]
 	}
 }
 
-func (c *connector) due() time.Time {
+func (c *connector) nextDrain() time.Time {
 	if len(c.waiting) == 0 {
 		return time.Time{}
 	}

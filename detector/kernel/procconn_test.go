@@ -31,7 +31,7 @@ func listenFirst(t *testing.T) *events {
 	ev := &events{connector: &connector{fd: fd}, t: t}
 	t.Cleanup(func() { xunix.CloseFD(fd) })
 	var missing *TierError
-	if err := ev.listen(); errors.As(err, &missing) {
+	if err := ev.subscribe(); errors.As(err, &missing) {
 		t.Skip(err)
 	}
 	if ev.poll, err = xunix.NewPoller(); err != nil {
@@ -156,7 +156,7 @@ func TestLostPackets(t *testing.T) {
 	v.ready()
 	ev.await(v.pid())
 	room(1 << 20)
-	if err := c.drain(w); err != nil {
+	if err := c.drainNews(w); err != nil {
 		t.Fatal(err)
 	}
 	if now := w.byPID[v.pid()].threads; len(now) != 1 || maps.Equal(now, threads{uint32(v.pid()): {}}) || maps.Equal(now, threads{unlisted: {}}) {
@@ -236,14 +236,14 @@ func TestLastThread(t *testing.T) {
 					t.Fatalf("reports %+v after %d of %d notices", w.mail, i, len(c.told))
 				}
 				told.thread, told.process = number(told.thread), uint32(v.pid())
-				source.heed(w, told)
+				source.handleNotice(w, told)
 			}
 			if last := len(w.mail) > 0; last != (c.want != 0) {
 				t.Errorf("reports %+v when all was told", w.mail)
 			}
 			if c.want == 0 {
-				source.finished(w, e)
-				source.expire(w, time.Now().Add(patience))
+				source.handleOver(w, e)
+				source.expireWaiting(w, time.Now().Add(patience))
 			}
 			if len(w.mail) != 2 || w.mail[0].Kind != Dead || w.mail[1].Kind != Released {
 				t.Fatalf("reports %+v, want dead and released", w.mail)
@@ -259,12 +259,12 @@ func TestLastThread(t *testing.T) {
 // TestLiving: the threads that are listed are those whose ends will come.
 func TestLiving(t *testing.T) {
 	v := spawn(t, "threads", "17")
-	all := living(v.pid())
+	all := listLiveThreads(v.pid())
 	if _, ok := all[uint32(v.pid())]; len(all) != 18 || !ok {
 		t.Errorf("threads %v of process %d, want that and 17", slices.Collect(maps.Keys(all)), v.pid())
 	}
 	v = spawn(t, "leader", "5")
-	all = living(v.pid())
+	all = listLiveThreads(v.pid())
 	if _, ok := all[uint32(v.pid())]; len(all) != 1 || ok {
 		t.Errorf("threads %v of process %d, want another one", all, v.pid())
 	}
@@ -273,7 +273,7 @@ func TestLiving(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 { // of a process that has ended and of none
-		if all := living(v.pid()); !maps.Equal(all, threads{unlisted: {}}) {
+		if all := listLiveThreads(v.pid()); !maps.Equal(all, threads{unlisted: {}}) {
 			t.Errorf("threads %v of a process that has ended", all)
 		}
 		if v.ProcessState == nil {

@@ -41,15 +41,15 @@ type entry struct {
 	fd      int    // pidfd, -1 where the tier has none
 	start   uint64 // bpf: ticks since the machine was started, 0 if not known
 	gone    bool   // it was over when it was added
-	dead    bool   // Dead was reported
+	dead    bool   // Dead has been reported
 	exit    Exit
 	hang    Kind
 	samples []sample
 
 	// Of the tier ProcConn.
-	threads threads       // whose ends are still to be told
-	since   time.Duration // when they were listed or it executed a program
-	ending  notice        // the end of a thread that was told last
+	threads threads       // threads whose ends have not been told yet
+	since   time.Duration // when threads was listed, or the process executed a program
+	ending  notice        // the latest notice of a thread's end
 }
 
 // reusable says whether the number may belong to another process by now.
@@ -57,11 +57,16 @@ func (e *entry) reusable() bool { return e.fd >= 0 && xunix.ProcessOver(e.fd) }
 
 // source is what distinguishes the tiers. Its methods are called with mu held.
 type source interface {
-	begin(w *Watch, e *entry) error // the process is in the tables; deaths from now on are seen
-	end(e *entry)                   // it is no longer
-	drain(w *Watch) error           // takes news; calls died and released
-	finished(w *Watch, e *entry)    // the pidfd says that the process is over; news from before were drained
-	due() time.Time                 // when drain wants to be called although nothing has happened
+	// attach is called when the process is in the tables. Deaths from now on are seen.
+	attach(w *Watch, e *entry) error
+	// detach is called when the process is no longer in byPID.
+	detach(e *entry)
+	// drainNews reads all news that are there, and calls noteDeath and noteRelease.
+	drainNews(w *Watch) error
+	// handleOver is called when the pidfd says that the process is over. News from before were drained.
+	handleOver(w *Watch, e *entry)
+	// nextDrain returns when drainNews is to be called although nothing has happened; zero: never.
+	nextDrain() time.Time
 	close() error
 }
 
@@ -97,19 +102,19 @@ func Open(cfg Config) (*Watch, error) {
 	if w.poll, err = xunix.NewPoller(); err != nil {
 		return nil, fmt.Errorf("watch processes: %w", err)
 	}
-	if err := w.choose(); err != nil {
+	if err := w.openTier(); err != nil {
 		return nil, errors.Join(err, w.poll.Close())
 	}
 	cfg.Logger.Debug().Stringer("tier", w.tier).Errs("passed", w.passed).Msg("deaths of processes are learnt of")
 	w.over.Go(w.listen)
 	if cfg.Poll > 0 {
-		w.over.Go(w.walk)
+		w.over.Go(w.sampleThreads)
 	}
 	return w, nil
 }
 
-// choose takes the wanted tier or the best one that works.
-func (w *Watch) choose() error {
+// openTier opens the wanted tier, or the best one that works.
+func (w *Watch) openTier() error {
 	ways := []func(*Watch) (source, error){BPF: openBPF, ProcConn: openProcConn, PIDFD: openPIDFD, SIGCHLD: openSIGCHLD}
 	for t := BPF; t <= SIGCHLD; t++ {
 		if w.cfg.Tier != 0 && w.cfg.Tier != t {
@@ -159,7 +164,7 @@ func (w *Watch) Add(pid int, tag uint64) error {
 		e.fd = fd
 	}
 	w.byPID[pid], w.byID[e.id] = e, e
-	err := w.source.begin(w, e)
+	err := w.source.attach(w, e)
 	if err == nil && e.fd >= 0 {
 		// From here on the kernel tells of its end by whatever comes first: an
 		// end before begin makes the descriptor ready.
@@ -183,7 +188,7 @@ func (w *Watch) Remove(pid int) {
 	}
 }
 
-// drop forgets an entry, with mu held.
+// drop removes an entry from the tables. The caller holds mu.
 func (w *Watch) drop(e *entry) {
 	if w.byID[e.id] == nil {
 		return
@@ -191,7 +196,7 @@ func (w *Watch) drop(e *entry) {
 	delete(w.byID, e.id)
 	if w.byPID[e.pid] == e {
 		delete(w.byPID, e.pid)
-		w.source.end(e)
+		w.source.detach(e)
 	}
 	if e.fd >= 0 {
 		w.poll.Forget(e.fd)
@@ -220,49 +225,50 @@ func (w *Watch) Close() error {
 	return errors.Join(w.source.close(), w.poll.Close())
 }
 
-// listen takes news and reports them.
+// listen waits for news and reports them.
 func (w *Watch) listen() {
 	for {
 		w.mu.Lock()
-		until := w.source.due()
+		until := w.source.nextDrain()
 		w.mu.Unlock()
 		ready, err := w.poll.Wait(until)
 		if err != nil {
 			w.cfg.Logger.Error().Err(err).Msg("deaths of processes are no longer seen")
-			w.tell(w.forsake)
+			w.reportFindings(w.reportAllUnseen)
 			return
 		}
-		if !w.tell(func() { w.take(ready) }) {
+		if !w.reportFindings(func() { w.handleReady(ready) }) {
 			return
 		}
 	}
 }
 
-// take finds out what the descriptors that are ready mean, with mu held.
-func (w *Watch) take(ready []uint64) {
-	// A source speaks before the pidfd of the same process does, and was asked
-	// for its news after that: so what it knows of an end is used.
-	if err := w.source.drain(w); err != nil {
+// handleReady finds out what the descriptors that are ready mean. The caller holds mu.
+func (w *Watch) handleReady(ready []uint64) {
+	// A source has the news of an end before the pidfd of that process is ready. It is drained
+	// after the pidfd was found ready, so what the source knows of an end is used.
+	if err := w.source.drainNews(w); err != nil {
 		w.cfg.Logger.Error().Err(err).Stringer("tier", w.tier).Msg("news of processes cannot be read")
 	}
 	for _, id := range ready {
 		if e := w.byID[id]; e != nil {
-			w.source.finished(w, e)
+			w.source.handleOver(w, e)
 		}
 	}
 }
 
-// forsake says of all processes that their ends will not be seen, with mu held.
-func (w *Watch) forsake() {
+// reportAllUnseen reports of all processes that their ends will not be seen. The caller holds mu.
+func (w *Watch) reportAllUnseen() {
 	for _, e := range w.byID {
-		w.post(Unseen, e, 0)
+		w.queueReport(Unseen, e, 0)
 		w.drop(e)
 	}
 	w.failed = true
 }
 
-// tell reports what decide finds and says whether the watch goes on.
-func (w *Watch) tell(decide func()) bool {
+// reportFindings calls decide with mu held, and sends the reports that it queues without. It says
+// whether the watch goes on.
+func (w *Watch) reportFindings(decide func()) bool {
 	w.reporting.Lock()
 	defer w.reporting.Unlock()
 	w.mu.Lock()
@@ -279,7 +285,8 @@ func (w *Watch) tell(decide func()) bool {
 	return true
 }
 
-func (w *Watch) post(k Kind, e *entry, at time.Duration) {
+// queueReport queues a report for reportFindings to send.
+func (w *Watch) queueReport(k Kind, e *entry, at time.Duration) {
 	r := Report{Kind: k, PID: e.pid, Tag: e.tag, At: at, Tier: w.tier}
 	if k == Dead || k == Released {
 		r.Exit = e.exit
@@ -287,29 +294,28 @@ func (w *Watch) post(k Kind, e *entry, at time.Duration) {
 	w.mail = append(w.mail, r)
 }
 
-// died takes the news of a death, the first of which counts.
-func (w *Watch) died(e *entry, exit Exit, at time.Duration) {
+// noteDeath reports a death. The first one of a process counts.
+func (w *Watch) noteDeath(e *entry, exit Exit, at time.Duration) {
 	if e.dead {
 		return
 	}
 	e.dead, e.exit = true, exit
-	w.post(Dead, e, at)
+	w.queueReport(Dead, e, at)
 }
 
-// released takes the news that a process has given back its memory, and
-// forgets it. The time of its death, 0 if not known, is for who has not said it
-// before.
-func (w *Watch) released(e *entry, at time.Duration) {
+// noteRelease reports that a process has given back its memory, and ends its watch. at is when it
+// died, or 0 if that is not known; it is used if Dead was not reported yet.
+func (w *Watch) noteRelease(e *entry, at time.Duration) {
 	if status, over, err := xunix.ChildStatus(e.pid); err == nil && over && w.byPID[e.pid] == e {
 		e.exit.Status, e.exit.Known = status, true // what wait will say
 	}
-	w.died(e, e.exit, at)
-	w.post(Released, e, 0)
+	w.noteDeath(e, e.exit, at)
+	w.queueReport(Released, e, 0)
 	w.drop(e)
 }
 
-// walk looks at all threads from time to time.
-func (w *Watch) walk() {
+// sampleThreads looks at all threads every Config.Poll.
+func (w *Watch) sampleThreads() {
 	eyes, ok := w.source.(sampler)
 	if !ok {
 		eyes = procSampler{}
@@ -337,14 +343,14 @@ func (w *Watch) walk() {
 			w.cfg.Logger.Error().Err(err).Msg("threads of processes cannot be looked at")
 		}
 		if blind = err != nil; !blind {
-			w.tell(func() { w.compare(all) })
+			w.reportFindings(func() { w.diagnoseAll(all) })
 		}
 		timer.Reset(w.cfg.Poll)
 	}
 }
 
-// compare judges each process by the latest samples and those before.
-func (w *Watch) compare(all []sample) {
+// diagnoseAll compares the latest samples of each process with those before, and reports changes.
+func (w *Watch) diagnoseAll(all []sample) {
 	for _, e := range w.byPID {
 		before := e.samples
 		e.samples = nil
@@ -356,12 +362,12 @@ func (w *Watch) compare(all []sample) {
 		if e.dead || len(e.samples) == 0 {
 			continue
 		}
-		now := judge(before, e.samples)
-		end, begin := turn(e.hang, now)
+		now := diagnose(before, e.samples)
+		end, begin := transition(e.hang, now)
 		e.hang = now
 		for _, k := range []Kind{end, begin} {
 			if k != 0 {
-				w.post(k, e, 0)
+				w.queueReport(k, e, 0)
 			}
 		}
 	}
