@@ -195,3 +195,17 @@ func BenchmarkAtomic(b *testing.B) {
 		return err
 	})
 }
+
+func BenchmarkTest(b *testing.B) {
+	for name, v := range map[string]int64{"yes": 0, "no": 1} {
+		b.Run(name, func(b *testing.B) {
+			c, x := target[int64](b, 1)
+			b.ReportAllocs()
+			for b.Loop() {
+				if yes, err := shmem.Test(c, x, shmem.EQ, v); err != nil || yes != (v == 0) {
+					b.Fatal(yes, err)
+				}
+			}
+		})
+	}
+}

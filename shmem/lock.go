@@ -152,7 +152,8 @@ func (l Lock) Acquire(c *Ctx) (Grant, error) {
 	return grantAfter(died), nil
 }
 
-// Try takes the lock if nobody holds it, and says whether it did.
+// Try takes the lock if nobody holds it, and says whether it did. A Try in vain serves others as
+// a Test does.
 //
 //   - Errors: those of Acquire, but for the end of a wait and ErrLockHeld: where this PE
 //     holds the lock, Try returns false. With an error, this PE does not hold the lock.
@@ -167,6 +168,7 @@ func (l Lock) Try(c *Ctx) (Grant, bool, error) {
 	c.h.job.Waiter.Beat() // it may be polled
 	died, ok := q.try()
 	if !ok {
+		c.h.job.Waiter.ServePeers()
 		return noGrant, false, nil
 	}
 	return grantAfter(died), true, nil

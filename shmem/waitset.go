@@ -111,7 +111,8 @@ func WaitUntilSomeVector[T Waiter](c *Ctx, x Sym[T], idx []int, skip []bool, cmp
 }
 
 // TestAll says whether each element of x on this PE that counts compares with v as
-// asked; so it is true for an empty wait set.
+// asked; so it is true for an empty wait set. Like Test, TestAll and its kin serve others when
+// they say no.
 //
 //   - Errors: those of WaitUntilAll for bad arguments.
 //   - Concurrent calls: allowed.
@@ -267,6 +268,7 @@ func testAll(c *Ctx, s *wait.Set) bool {
 	c.h.job.Waiter.Beat() // it may be polled
 	for i := range s.N {
 		if cond, counts := s.At(i); counts && !cond.Ready() {
+			c.h.job.Waiter.ServePeers()
 			return false
 		}
 	}
@@ -282,6 +284,8 @@ func testAny(c *Ctx, s *wait.Set) int {
 	i := s.Find()
 	if i >= 0 {
 		turn.keep(i)
+	} else {
+		c.h.job.Waiter.ServePeers()
 	}
 	return i
 }
@@ -298,6 +302,8 @@ func testSome(c *Ctx, op string, s *wait.Set, idx []int) (int, error) {
 	n := s.Collect(idx)
 	if n > 0 {
 		turn.keep(idx[n-1])
+	} else {
+		c.h.job.Waiter.ServePeers()
 	}
 	return n, nil
 }

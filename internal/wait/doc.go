@@ -19,7 +19,7 @@
 //	cond.go       conditions on one word
 //	policy.go     how long each phase is
 //	wait.go       the Waiter of a process; Wait, sleep and wake-up
-//	poll.go       WaitPoll; what a process does for others while it waits (Serve)
+//	poll.go       WaitPoll; what a process does for others while it waits (Serve) or polls (ServePeers)
 //	set.go        WaitAny
 //	yield.go      when yields pause, because strangers get the processor
 //	lock.go       a lock between goroutines of one process, whose waiters yield as waits do

@@ -31,8 +31,12 @@ const lookEvery = 16
 
 // WaitPoll is Wait for a Poller: it returns when Poll has returned Over, or with the cause when ctx
 // ends first. A death does not end it, unless Poll says so. A Poll that reads the epoch of the
-// failure page sleeps over no death, because Poll is called after the bell is armed. Unlike Wait,
-// WaitPoll does not call what Serve was given.
+// failure page sleeps over no death, because Poll is called after the bell is armed.
+//
+// Unlike Wait, WaitPoll does not call what Serve was given. Every Poller is of package mpi, which is
+// also the only package that serves, and each Poll makes the progress that mpi's server would make. It
+// makes less of it on purpose: a receive leaves messages that it does not wait for in their lanes. A
+// second package that serves has to be called here as well.
 //
 // The polls of the first phase are counted from the latest one that moved something. So a wait does
 // not fall asleep in the middle of a transfer that comes part by part: a sleep costs as much as
@@ -113,8 +117,13 @@ func (w *Waiter) sleepPoll(p Poller, ctx context.Context, timeout *time.Duration
 // A call of f that began before remove may still be under way when remove returns.
 func (w *Waiter) Serve(f func() bool) (remove func()) { return w.servers.Add(f) }
 
-// served calls what Serve was given, and says whether any of it had something to do.
-func (w *Waiter) served() (worked bool) {
+// ServePeers calls what Serve was given, and says whether any of it had something to do. Waits call it
+// by themselves. Calls that look at a condition once call it when the condition does not hold: a
+// program may poll with such a call instead of waiting, and its peers may wait meanwhile for what this
+// process has to do for them.
+//
+//   - Cost: a call and an atomic load where nothing serves.
+func (w *Waiter) ServePeers() (worked bool) {
 	for _, f := range w.servers.All() {
 		if (*f)() {
 			worked = true

@@ -117,9 +117,9 @@ func (w *Waiter) WaitAny(s *Set, ctx context.Context) (int, error) { //nolint:re
 		if w.news(s.Seen) {
 			return w.giveUpSet(s)
 		}
-		w.served()
+		w.ServePeers()
 		for t := w.turns(); t.next(); {
-			if w.served() {
+			if w.ServePeers() {
 				t.worked()
 			}
 			if i := s.Find(); i >= 0 {
@@ -151,7 +151,7 @@ func (w *Waiter) sleepSet(s *Set, ctx context.Context, timeout *time.Duration) (
 		if w.news(s.Seen) {
 			return w.giveUpSet(s)
 		}
-		if w.served() {
+		if w.ServePeers() {
 			return -1, nil
 		}
 		err := xunix.FutexWait(&w.bell.Sleeping, armed, *timeout)

@@ -121,9 +121,9 @@ func (w *Waiter) Wait(c *Cond, ctx context.Context) (uint64, error) { //nolint:r
 		if w.news(c.Seen) {
 			return w.giveUp(c)
 		}
-		w.served()
+		w.ServePeers()
 		for t := w.turns(); t.next(); {
-			if w.served() {
+			if w.ServePeers() {
 				t.worked()
 			}
 			if x := c.Load(); c.holds(x) {
@@ -157,7 +157,7 @@ func (w *Waiter) sleep(c *Cond, ctx context.Context, timeout *time.Duration) (ui
 		if w.news(c.Seen) {
 			return w.giveUp(c)
 		}
-		if w.served() {
+		if w.ServePeers() {
 			return x, nil
 		}
 		err := xunix.FutexWait(&w.bell.Sleeping, armed, *timeout)
