@@ -6,24 +6,9 @@ import (
 	"weak"
 )
 
-// CtxOptions says how a context will be used. It changes nothing but what oshrun may
-// save on other transports than memory: here, any goroutine may use any context.
-type CtxOptions struct {
-	Serialized bool // by one goroutine at a time
-	Private    bool // by the goroutine alone that makes it, which also destroys it
-	NoStore    bool // Fence and Quiet need not order plain stores of this PE
-}
-
-// SessionConfig says what a session will be like.
-type SessionConfig struct {
-	Batch    bool // operations may be kept back until they are many
-	TotalOps int  // so many, about; 0: unknown
-}
-
 // common is what all handles of a context share.
 type common struct {
 	team     *Team
-	options  CtxOptions
 	standing bool // it is the default context
 
 	mu      sync.Mutex
@@ -58,27 +43,31 @@ func (m *common) end() {
 // team. It is this PE's own affair: no other PE need call it. Waits on it end with the
 // team's With.
 //
+// It takes no options, as those of C have nothing to save here. Any goroutine may use any
+// context at the same cost, so SHMEM_CTX_SERIALIZED and SHMEM_CTX_PRIVATE are no cheaper. A put
+// is a store, so Fence and Quiet order stores also for SHMEM_CTX_NOSTORE.
+//
 //   - Errors: ErrTooMany for more contexts at once than TeamConfig.NumContexts, if that is
 //     not 0; ErrDestroyed, ErrFinalized, ErrArgument for a nil Team. The default context
 //     does for whoever can go on without.
 //   - Concurrent calls: allowed.
 //   - Source: shmem_team_create_ctx.
-func (t *Team) NewCtx(o CtxOptions) (*Ctx, error) { return t.makeCtx("Team.NewCtx", o) }
+func (t *Team) NewCtx() (*Ctx, error) { return t.makeCtx("Team.NewCtx") }
 
 // NewCtx makes a context of all PEs.
 //
 //   - Errors: as Team.NewCtx.
 //   - Concurrent calls: allowed.
 //   - Source: shmem_ctx_create.
-func (w *World) NewCtx(o CtxOptions) (*Ctx, error) {
+func (w *World) NewCtx() (*Ctx, error) {
 	const op = "World.NewCtx"
 	if err := w.usable(op); err != nil {
 		return nil, err
 	}
-	return w.team.makeCtx(op, o)
+	return w.team.makeCtx(op)
 }
 
-func (t *Team) makeCtx(op string, o CtxOptions) (*Ctx, error) {
+func (t *Team) makeCtx(op string) (*Ctx, error) {
 	if err := t.usable(op); err != nil {
 		return nil, err
 	}
@@ -91,7 +80,7 @@ func (t *Team) makeCtx(op string, o CtxOptions) (*Ctx, error) {
 	case limit > 0 && len(g.contexts) >= limit:
 		return nil, usage(op, ErrTooMany, "the team has %d contexts, of NumContexts %d; destroy one or use w.Ctx()", len(g.contexts), limit)
 	}
-	c := newCtx(g.plain, o)
+	c := newCtx(g.plain)
 	c.of.keep(c)
 	if g.contexts == nil {
 		g.contexts = map[*common]struct{}{}
@@ -139,21 +128,18 @@ func (c *Ctx) Team() *Team {
 	return c.of.team
 }
 
-// SessionStart says that many operations on the context follow, up to SessionStop, so
-// that they may be made together. It completes and orders nothing, and neither does
-// SessionStop: Fence and Quiet do as always. On a nil Ctx both do nothing.
+// SessionStart says that many operations on the context follow, up to SessionStop. It
+// completes and orders nothing, and neither does SessionStop: Fence and Quiet do as always.
+// On a nil Ctx both do nothing.
 //
-//   - Errors: ErrArgument for a session within another one of the context and for negative
-//     TotalOps; those of Quiet.
+// Both are here for programs that are carried over from C: within shared memory, operations
+// gain nothing by being made together, so a session changes nothing and takes no options.
+// Its begin and end are checked.
+//
+//   - Errors: ErrArgument for a session within another one of the context; those of Quiet.
 //   - Concurrent calls: allowed.
 //   - Source: shmem_ctx_session_start.
-func (c *Ctx) SessionStart(cfg SessionConfig) error {
-	const op = "Ctx.SessionStart"
-	if cfg.TotalOps < 0 {
-		return usage(op, ErrArgument, "%d operations, want 0 or more", cfg.TotalOps)
-	}
-	return c.turn(op, true)
-}
+func (c *Ctx) SessionStart() error { return c.turn("Ctx.SessionStart", true) }
 
 // SessionStop ends what SessionStart has begun.
 //

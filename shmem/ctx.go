@@ -32,9 +32,9 @@ type Ctx struct {
 // newCtx returns a context of a team. The fast half of operations reaches members that are an
 // arithmetic sequence, as those of the world are. For others its test always fails, as if the
 // context had no PEs, and carryOut finds the PE in the team's list.
-func newCtx(t *Team, o CtxOptions) *Ctx {
+func newCtx(t *Team) *Ctx {
 	h, m := t.h, t.h.job.Map
-	c := &Ctx{h: h, of: &common{team: t, options: o}, tags: h.tags, mark: h.mark}
+	c := &Ctx{h: h, of: &common{team: t}, tags: h.tags, mark: h.mark}
 	if first, step, is := progression(t.g.pes); is {
 		c.npes, c.base, c.stride = t.NPEs(), m.Segment(first), step*m.Stride()
 	}

@@ -373,7 +373,7 @@ func ExampleTeam_NewCtx() {
 
 	done := make(chan error)
 	go func() {
-		c, err := w.Team().NewCtx(shmem.CtxOptions{Private: true})
+		c, err := w.Team().NewCtx()
 		check(err)
 		check(shmem.PutNBI(c, x, []int64{8}, w.MyPE()))
 		check(c.Quiet()) // there it is

@@ -22,7 +22,7 @@ func TestSpecifiedNoOps(t *testing.T) {
 			ok(t, c.Fence())
 			ok(t, c.Quiet())
 			ok(t, c.QuietPE(0))
-			ok(t, c.SessionStart(shmem.SessionConfig{}))
+			ok(t, c.SessionStart())
 			ok(t, c.SessionStop())
 			ok(t, shmem.Free(w, shmem.Sym[int32]{}))
 			if x := must(shmem.Realloc(w, shmem.Sym[int32]{}, 0))(t); x.Len() != 0 {

@@ -209,7 +209,7 @@ var _ = routine("shmem_team_destroy", func(t *testing.T, w *shmem.World) {
 	x := must(shmem.Calloc[int64](w, 1))(t)
 	for range 70 { // more than there are ids
 		team := reversed(t, w, nil)
-		c := must(team.NewCtx(shmem.CtxOptions{}))(t)
+		c := must(team.NewCtx())(t)
 		ok(t, shmem.P(c, x, 7, team.MyPE()))
 		ok(t, team.Destroy())
 		refused(t, team.Destroy(), shmem.ErrDestroyed)
@@ -286,8 +286,8 @@ var _ = routine("shmem_team_sync", func(t *testing.T, w *shmem.World) {
 
 var _ = routine("shmem_ctx_create", func(t *testing.T, w *shmem.World) {
 	x := must(shmem.Calloc[int64](w, 4*w.NPEs()))(t)
-	for i, o := range []shmem.CtxOptions{{}, {Serialized: true}, {Private: true}, {Private: true, NoStore: true}} {
-		c := must(w.NewCtx(o))(t)
+	for i := range 4 {
+		c := must(w.NewCtx())(t)
 		if c == w.Ctx() || c.Team() != w.Ctx().Team() {
 			t.Errorf("context %p of team %p, the default one is %p of %p", c, c.Team(), w.Ctx(), w.Ctx().Team())
 		}
@@ -311,7 +311,7 @@ var _ = routine("shmem_team_create_ctx", func(t *testing.T, w *shmem.World) {
 	n := w.NPEs()
 	x := must(shmem.Calloc[uint64](w, 64))(t)
 	team := reversed(t, w, &shmem.TeamConfig{NumContexts: 2})
-	c := must(team.NewCtx(shmem.CtxOptions{}))(t)
+	c := must(team.NewCtx())(t)
 	next := (team.MyPE() + 1) % n
 	teamOperations(t, c, x, next)
 	if there, _ := x.Peer(n - 1 - next); there[20] != 77 {
@@ -320,15 +320,15 @@ var _ = routine("shmem_team_create_ctx", func(t *testing.T, w *shmem.World) {
 	for _, pe := range []int{-1, n} {
 		refused(t, shmem.P(c, x, 1, pe), shmem.ErrPERange, fmt.Sprintf("team of %d", n))
 	}
-	d := must(team.NewCtx(shmem.CtxOptions{Private: true}))(t)
-	_, err := team.NewCtx(shmem.CtxOptions{})
+	d := must(team.NewCtx())(t)
+	_, err := team.NewCtx()
 	refused(t, err, shmem.ErrTooMany, "2 contexts")
 	ok(t, d.Destroy())
-	must(team.NewCtx(shmem.CtxOptions{}))(t)
-	_, err = (*shmem.Team)(nil).NewCtx(shmem.CtxOptions{})
+	must(team.NewCtx())(t)
+	_, err = (*shmem.Team)(nil).NewCtx()
 	refused(t, err, shmem.ErrArgument)
 	ok(t, team.Destroy())
-	_, err = team.NewCtx(shmem.CtxOptions{})
+	_, err = team.NewCtx()
 	refused(t, err, shmem.ErrDestroyed)
 	ok(t, w.Barrier())
 	ok(t, shmem.Free(w, x))
@@ -336,7 +336,7 @@ var _ = routine("shmem_team_create_ctx", func(t *testing.T, w *shmem.World) {
 
 var _ = routine("shmem_ctx_destroy", func(t *testing.T, w *shmem.World) {
 	x := must(shmem.Calloc[int64](w, 1))(t)
-	c, other := must(w.NewCtx(shmem.CtxOptions{}))(t), must(w.NewCtx(shmem.CtxOptions{}))(t)
+	c, other := must(w.NewCtx())(t), must(w.NewCtx())(t)
 	with := c.With(t.Context())
 	ok(t, c.Destroy())
 	for _, dead := range []*shmem.Ctx{c, with, c.With(t.Context())} {
@@ -360,7 +360,7 @@ var _ = routine("shmem_ctx_destroy", func(t *testing.T, w *shmem.World) {
 
 var _ = routine("shmem_ctx_get_team", func(t *testing.T, w *shmem.World) {
 	team := reversed(t, w, nil)
-	c := must(team.NewCtx(shmem.CtxOptions{}))(t)
+	c := must(team.NewCtx())(t)
 	if got := c.Team(); got != team || got.MyPE() != w.NPEs()-1-w.MyPE() {
 		t.Errorf("team %p, want %p", got, team)
 	}
@@ -379,13 +379,12 @@ var _ = routine("shmem_ctx_get_team", func(t *testing.T, w *shmem.World) {
 // sessions begins and ends them; what is in one is as good as outside.
 func sessions(t *testing.T, w *shmem.World) {
 	x := must(shmem.Calloc[int64](w, 1))(t)
-	c := must(w.NewCtx(shmem.CtxOptions{}))(t)
+	c := must(w.NewCtx())(t)
 	for _, c := range []*shmem.Ctx{c, w.Ctx()} {
 		refused(t, c.SessionStop(), shmem.ErrArgument, "no session")
-		refused(t, c.SessionStart(shmem.SessionConfig{TotalOps: -1}), shmem.ErrArgument, "-1")
-		for _, cfg := range []shmem.SessionConfig{{}, {Batch: true}, {Batch: true, TotalOps: 100}} {
-			ok(t, c.SessionStart(cfg))
-			refused(t, c.With(t.Context()).SessionStart(cfg), shmem.ErrArgument, "under way")
+		for range 3 {
+			ok(t, c.SessionStart())
+			refused(t, c.With(t.Context()).SessionStart(), shmem.ErrArgument, "under way")
 			for range 100 {
 				ok(t, shmem.AtomicInc(c, x, w.MyPE()))
 			}
@@ -398,9 +397,9 @@ func sessions(t *testing.T, w *shmem.World) {
 		t.Errorf("%d operations were made, want 600", got)
 	}
 	ok(t, c.Destroy())
-	refused(t, c.SessionStart(shmem.SessionConfig{}), shmem.ErrDestroyed)
+	refused(t, c.SessionStart(), shmem.ErrDestroyed)
 	refused(t, c.SessionStop(), shmem.ErrDestroyed)
-	ok(t, (*shmem.Ctx)(nil).SessionStart(shmem.SessionConfig{}))
+	ok(t, (*shmem.Ctx)(nil).SessionStart())
 	ok(t, (*shmem.Ctx)(nil).SessionStop())
 	ok(t, shmem.Free(w, x))
 }

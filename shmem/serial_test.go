@@ -49,7 +49,7 @@ type place struct {
 func serialOf[T comparable](t *testing.T, w *shmem.World, team *shmem.Team, seed uint64, more func(*serial[T], *rand.Rand, place)) {
 	t.Helper()
 	n := w.NPEs()
-	c := must(team.NewCtx(shmem.CtxOptions{}))(t)
+	c := must(team.NewCtx())(t)
 	s := &serial[T]{t: t, w: w, c: c, n: n, me: team.MyPE(), seed: seed, more: more}
 	s.x = must(shmem.Calloc[T](w, n*serialSpan+serialShared))(t)
 	s.sig = must(shmem.Calloc[uint64](w, 2*n))(t)

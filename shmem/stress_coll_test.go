@@ -219,7 +219,7 @@ func (s *stress) adopt(members []int, team *shmem.Team) {
 		if team == nil || team.MyPE() != tm.me || team.NPEs() != len(members) {
 			s.fatalf("team is %+v: PE %d of %d, want %d of %v", team, team.MyPE(), team.NPEs(), tm.me, members)
 		}
-		tm.ctx = must(team.NewCtx(shmem.CtxOptions{}))(s.t)
+		tm.ctx = must(team.NewCtx())(s.t)
 	}
 	s.teams = append(s.teams, tm)
 }
@@ -263,14 +263,13 @@ func (s *stress) split2D() {
 func (s *stress) context() {
 	s.t.Helper()
 	at := s.rng.IntN(len(s.teams))
-	o := pick(s.rng, shmem.CtxOptions{}, shmem.CtxOptions{Serialized: true}, shmem.CtxOptions{Private: true}, shmem.CtxOptions{NoStore: true})
-	if o.NoStore || at == 0 || s.teams[at].me < 0 { // of those, Quiet does nothing
+	if at == 0 || s.teams[at].me < 0 { // of those, Quiet does nothing
 		return
 	}
 	tm := s.teams[at]
-	s.note("context %+v of %v", o, tm.members)
+	s.note("context of %v", tm.members)
 	s.ok(tm.ctx.Destroy())
-	tm.ctx = must(tm.team.NewCtx(o))(s.t)
+	tm.ctx = must(tm.team.NewCtx())(s.t)
 }
 
 // forget destroys a team.

@@ -408,7 +408,7 @@ func (k *kills) survivors() {
 	if !slices.Equal(members, living) || members[team.MyPE()] != k.me {
 		k.fatalf("the survivors' team has %v, want %v", members, living)
 	}
-	c := must(team.NewCtx(shmem.CtxOptions{}))(k.t)
+	c := must(team.NewCtx())(k.t)
 	theirs := make([]uint64, killSteps)
 	for i, pe := range members {
 		ok(k.t, shmem.Get(c, theirs, k.history.x, i))

@@ -125,7 +125,7 @@ func TestTeamsEndWithWorld(t *testing.T) {
 					refused(t, err, shmem.ErrTooMany)
 				}
 			}
-			c := must(last.NewCtx(shmem.CtxOptions{}))(t)
+			c := must(last.NewCtx())(t)
 			node := w.Shared()
 			ok(t, node.Sync())
 			ok(t, w.Finalize())
@@ -153,7 +153,7 @@ func TestTeamCycles(t *testing.T) {
 		for cycle := range cycles {
 			team := must(w.Team().SplitStrided(cycle%3, 1, 3-cycle%3, nil))(t)
 			if team != nil {
-				c := must(team.NewCtx(shmem.CtxOptions{}))(t)
+				c := must(team.NewCtx())(t)
 				ok(t, shmem.AtomicInc(c, x, team.NPEs()-1))
 				if cycle%2 == 0 {
 					ok(t, c.Destroy())
@@ -184,7 +184,7 @@ func TestIrregularTeam(t *testing.T) {
 		for _, members := range [][]int{{3, 0, 4}, {4, 1, 2, 0, 3}, {0, 3, 1}, {2, 1}, {1}} {
 			team := must(shmem.TeamOf(w.Team(), members))(t)
 			if team != nil {
-				c := must(team.NewCtx(shmem.CtxOptions{}))(t)
+				c := must(team.NewCtx())(t)
 				pe := (team.MyPE() + 1) % team.NPEs()
 				teamOperations(t, c, x, pe)
 				if there, _ := x.Peer(members[pe]); there[20] != 77 {
@@ -332,7 +332,7 @@ func TestDeathInTeamCalls(t *testing.T) {
 				x := must(shmem.Calloc[uint64](w, 64))(t)
 				e := env{w, reversed(t, w, &shmem.TeamConfig{Mode: shmem.ModeStrict}), must(shmem.TeamOf(w.Team(), []int{3, 0, 2}))(t)}
 				soft := reversed(t, w, &shmem.TeamConfig{Mode: shmem.ModeTolerant})
-				c := must(e.team.NewCtx(shmem.CtxOptions{}))(t)
+				c := must(e.team.NewCtx())(t)
 				if w.MyPE() == victim {
 					dieWhen(w, 0, 2, 3)
 				}
@@ -356,7 +356,7 @@ func TestDeathInTeamCalls(t *testing.T) {
 				lost(t, "Team.Split2D", err, victim)
 				ok(t, soft.Sync())
 				ok(t, soft.Destroy())
-				d := must(e.rest.NewCtx(shmem.CtxOptions{}))(t)
+				d := must(e.rest.NewCtx())(t)
 				teamOperations(t, d, x, (e.rest.MyPE()+1)%3)
 				for range 70 { // ids come back
 					sub := must(e.rest.SplitStrided(2, -1, 3, nil))(t)

@@ -158,8 +158,8 @@ func TestTrap13AtomicsAndWaitsAgree(t *testing.T) {
 		x := must(shmem.Calloc[uint64](w, 2))(t)
 		sub := must(w.Team().SplitStrided(0, 1, n, nil))(t)
 		contexts := []*shmem.Ctx{
-			w.Ctx(), must(w.Team().NewCtx(shmem.CtxOptions{}))(t), must(sub.NewCtx(shmem.CtxOptions{}))(t),
-			must(w.Shared().NewCtx(shmem.CtxOptions{}))(t),
+			w.Ctx(), must(w.Team().NewCtx())(t), must(sub.NewCtx())(t),
+			must(w.Shared().NewCtx())(t),
 		}
 		home := n - 1
 		last := uint64(0)

@@ -68,7 +68,7 @@ func TestTrap02FenceAndQuietAreOfOneContext(t *testing.T) {
 		me, n := w.MyPE(), w.NPEs()
 		data := must(shmem.Calloc[int64](w, n))(t)
 		flag := must(shmem.Calloc[int64](w, n))(t)
-		own := must(w.Team().NewCtx(shmem.CtxOptions{}))(t)
+		own := must(w.Team().NewCtx())(t)
 		for turn := int64(1); turn <= 2000; turn++ {
 			c := []*shmem.Ctx{w.Ctx(), own}[turn%2]
 			for pe := range n { // one Fence orders for all targets
@@ -253,7 +253,7 @@ func TestTrap06PEsAreRelativeToTheTeam(t *testing.T) {
 			t.Fatalf("PE %d: team %v", me, odd)
 		}
 		if odd != nil {
-			c := must(odd.NewCtx(shmem.CtxOptions{}))(t)
+			c := must(odd.NewCtx())(t)
 			ok(t, shmem.P(c, x.At(me), 10+me, 1-odd.MyPE()))
 			if err := shmem.P(c, x, 1, 2); !errors.Is(err, shmem.ErrPERange) {
 				t.Errorf("PE 2 of a team of two: %v, want ErrPERange", err)
@@ -370,7 +370,7 @@ func TestTrap08ContextsEndWithTheirTeam(t *testing.T) {
 		if n := must(two.Config())(t).NumContexts; n != 2 {
 			t.Errorf("a team for 2 contexts has a configuration of %d", n)
 		}
-		c := must(two.NewCtx(shmem.CtxOptions{}))(t)
+		c := must(two.NewCtx())(t)
 		ok(t, shmem.PutNBI(c, x, []int{7, 8}, other))
 		ok(t, c.Destroy()) // completes the put
 		ok(t, w.Sync())
@@ -381,21 +381,21 @@ func TestTrap08ContextsEndWithTheirTeam(t *testing.T) {
 			t.Error("a destroyed context is used without an error")
 		}
 		var done sync.WaitGroup
-		private := must(two.NewCtx(shmem.CtxOptions{Private: true}))(t)
+		private := must(two.NewCtx())(t)
 		done.Go(func() {
 			if err := private.Destroy(); err != nil {
 				t.Error(err)
 			}
 		})
 		done.Wait()
-		left := must(two.NewCtx(shmem.CtxOptions{}))(t)
+		left := must(two.NewCtx())(t)
 		for _, team := range []*shmem.Team{plain, zero, two} {
 			ok(t, team.Destroy())
 		}
 		if err := shmem.P(left, x, 1, other); err == nil {
 			t.Error("a context of a destroyed team is used without an error")
 		}
-		shared := must(w.Team().NewCtx(shmem.CtxOptions{}))(t)
+		shared := must(w.Team().NewCtx())(t)
 		ok(t, w.Finalize())
 		if err := shared.Quiet(); !errors.Is(err, shmem.ErrFinalized) {
 			t.Errorf("a context after Finalize: %v, want ErrFinalized", err)

@@ -141,7 +141,7 @@ func newWorld(j *job.Job, mode Mode) (*World, error) {
 	w.team = newTeam(s.h, all, members, TeamConfig{Mode: mode})
 	w.node = newTeam(s.h, node, members, TeamConfig{Mode: mode})
 	w.team.g.standing, w.node.g.standing = true, true
-	w.ctx = newCtx(w.team, CtxOptions{})
+	w.ctx = newCtx(w.team)
 	w.ctx.of.standing = true
 	s.h.ctx = w.ctx
 	return w, nil

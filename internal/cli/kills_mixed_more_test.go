@@ -313,7 +313,7 @@ func (p *mixedPE) use(tm *shmem.Team, mode shmem.Mode) error {
 	if err != nil {
 		return err
 	}
-	c, err := tm.NewCtx(shmem.CtxOptions{})
+	c, err := tm.NewCtx()
 	if err != nil {
 		return err
 	}

@@ -121,8 +121,8 @@ var special = []note{
 var constants = []note{
 	{"SHMEM_TEAM_INVALID", "a nil `*Team`"},
 	{"SHMEM_CTX_INVALID", "a nil `*Ctx`"},
-	{"SHMEM_CTX_SERIALIZED, SHMEM_CTX_PRIVATE, SHMEM_CTX_NOSTORE", "fields of `CtxOptions`"},
-	{"SHMEM_CTX_SESSION_BATCH", "a field of `SessionConfig`"},
+	{"SHMEM_CTX_SERIALIZED, SHMEM_CTX_PRIVATE, SHMEM_CTX_NOSTORE", "hints, which nothing here needs: any goroutine may use any context at the same cost, and `Fence` and `Quiet` always order stores, as puts are stores"},
+	{"SHMEM_CTX_SESSION_BATCH", "a hint, which nothing here needs: within shared memory, operations gain nothing by being made together"},
 	{"SHMEM_VENDOR_STRING", "`InfoName`"},
 	{"SHMEM_TEAM_NUM_CONTEXTS", "no mask: a field of `TeamConfig` that is zero has its default"},
 	{"SHMEM_SYNC_VALUE, SHMEM_SYNC_SIZE, SHMEM_BCAST_SYNC_SIZE, SHMEM_COLLECT_SYNC_SIZE, SHMEM_ALLTOALL_SYNC_SIZE, SHMEM_ALLTOALLS_SYNC_SIZE, SHMEM_REDUCE_SYNC_SIZE, SHMEM_BARRIER_SYNC_SIZE, SHMEM_REDUCE_MIN_WRKDATA_SIZE", "none: of active sets"},
