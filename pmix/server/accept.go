@@ -76,7 +76,7 @@ func (r *registry) expect(more int) {
 func (r *registry) known(c *conn) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.forget(c)
+	r.dropUnknown(c)
 	return !c.isClosed()
 }
 
@@ -87,7 +87,7 @@ func (r *registry) remove(c *conn) {
 	if r.named[c.proc] == c {
 		delete(r.named, c.proc)
 	}
-	r.forget(c)
+	r.dropUnknown(c)
 }
 
 // name notes which process a connection is of.
@@ -107,7 +107,8 @@ func (r *registry) of(p wire.Proc) *conn {
 	return r.named[p]
 }
 
-func (r *registry) forget(c *conn) {
+// dropUnknown removes a connection from those that have not said who they are. The caller holds the lock.
+func (r *registry) dropUnknown(c *conn) {
 	if i := slices.Index(r.foreign, c); i >= 0 {
 		r.foreign = slices.Delete(r.foreign, i, i+1)
 	}

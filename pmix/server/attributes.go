@@ -106,7 +106,7 @@ var supported = map[string][]attribute{
 	"PMIx_IOF_deregister": nil,
 }
 
-func (c *core) spawnSupport(*question) (wire.Value, bool) {
+func (qs *queries) spawnSupport(*question) (wire.Value, bool) {
 	attrs, ok := supported["PMIx_Spawn"]
 	names := make([]string, len(attrs))
 	for i, a := range attrs {
@@ -127,7 +127,7 @@ func unmet(function string, infos []wire.Info) (key string, found bool) {
 }
 
 // attributeSupport answers for each qualifier that asks about the server or its host, which are one here.
-func (c *core) attributeSupport(q *question) (wire.Value, bool) {
+func (qs *queries) attributeSupport(q *question) (wire.Value, bool) {
 	functions := strings.Join(slices.Sorted(maps.Keys(supported)), ",")
 	var out []wire.Info
 	for _, info := range q.infos {

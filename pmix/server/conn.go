@@ -111,7 +111,7 @@ func (c *conn) closeLocked() {
 func (c *conn) write() {
 	w := &writer{}
 	for range c.wake {
-		if !c.take(w) {
+		if !c.swapQueue(w) {
 			return
 		}
 		if err := w.flush(c.nc); err != nil {
@@ -121,8 +121,9 @@ func (c *conn) write() {
 	}
 }
 
-// take hands the queue to the writer, whose last one comes back empty; false means that the connection is closed.
-func (c *conn) take(w *writer) bool {
+// swapQueue hands the queue to the writer and takes back the memory of the last one, empty. It returns false if the connection
+// is closed.
+func (c *conn) swapQueue(w *writer) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.queue, w.frames = w.frames[:0], c.queue

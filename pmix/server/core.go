@@ -1,44 +1,55 @@
 package server
 
 import (
-	"slices"
-
-	"github.com/goshmem/goshmem/pmix/kvs"
 	"github.com/goshmem/goshmem/pmix/wire"
 )
 
 // core is the state of a server. It is pure: events in, actions out.
+//
+// The core itself dispatches events and requests, and knows who comes and goes: jobs, processes, tools, connections. Each
+// feature of PMIx is a struct of its own with its own state. A feature reaches what all share through its embedded
+// *common, and the features that it needs through plain pointers, which newCore sets once. The core lives on one
+// goroutine, so nothing in it has a lock.
 type core struct {
-	remote      bool // there are servers on other nodes to ask
-	second      tick // ticks in a second
-	requests    wire.RequestDecoder
-	spaces      map[string]*nspace
-	conns       map[connID]*process
-	fences      map[FenceSet][]*fence
-	sequences   map[FenceSet]*sequence // of fences with participants on other nodes
-	gets        map[wire.Proc][]get
-	board       *kvs.Board  // what processes have published
-	lookups     []*lookup   // the oldest first
-	spawns      []*spawning // the oldest first
-	listeners   []*listener // a new table at every change
-	groups      map[string][]*group
-	invites     []*invite // the oldest first
-	watches     []*watch  // the oldest first
-	lastSpawn   uint64
-	lastPull    uint64
-	lastContext uint64 // of a group
-	now         tick
-	next        tick // no deadline lies before it; zero: there is none
-	out         []action
+	common
+	requests wire.RequestDecoder
+
+	fences     fences
+	gets       gets
+	published  published
+	spawns     spawns
+	forwarding forwarding
+	groups     groups
+	invites    invites
+	events     events
+	watches    watches
+	queries    queries
+	control    jobControl
 }
 
-// newCore returns a state that knows no namespace yet.
+// newCore returns a state that knows no namespace yet. A remote core can ask servers on other nodes; second is the number
+// of ticks in a second.
 func newCore(remote bool, second tick) *core {
-	return &core{
-		remote: remote, second: second, spaces: map[string]*nspace{}, conns: map[connID]*process{},
-		fences: map[FenceSet][]*fence{}, sequences: map[FenceSet]*sequence{}, gets: map[wire.Proc][]get{}, board: newBoard(),
-		groups: map[string][]*group{},
+	c := &core{common: common{
+		clock: clock{second: second}, remote: remote,
+		roster: roster{spaces: map[string]*nspace{}, conns: map[connID]*process{}},
+	}}
+	base := &c.common
+	c.fences = fences{
+		common: base, gets: &c.gets, groups: &c.groups,
+		bySet: map[FenceSet][]*fence{}, sequences: map[FenceSet]*sequence{},
 	}
+	c.gets = gets{common: base, waiting: map[wire.Proc][]get{}}
+	c.published = published{common: base, board: newBoard()}
+	c.spawns = spawns{common: base, forwarding: &c.forwarding}
+	c.forwarding = forwarding{common: base}
+	c.groups = groups{common: base, fences: &c.fences, invites: &c.invites, events: &c.events, byID: map[string][]*group{}}
+	c.invites = invites{common: base, groups: &c.groups, events: &c.events}
+	c.events = events{common: base, groups: &c.groups, invites: &c.invites}
+	c.watches = watches{common: base, events: &c.events}
+	c.queries = queries{common: base, groups: &c.groups}
+	c.control = jobControl{common: base, groups: &c.groups}
+	return c
 }
 
 // Step applies one event and appends the actions that follow from it to out.
@@ -47,50 +58,45 @@ func (c *core) Step(ev event, out []action) []action {
 	c.now = max(c.now, ev.now)
 	switch ev.kind {
 	case evClaim:
-		c.claim(ev)
+		c.claimProcess(ev)
 	case evFrame:
-		c.frame(ev)
+		c.serveFrame(ev)
 	case evClosed:
-		c.closed(ev.conn)
+		c.endConnection(ev.conn)
 	case evAddJob:
 		c.addJob(ev.space, ev.proc)
 	case evRemoveJob:
 		c.removeJob(ev.proc.Nspace)
 	case evExited:
 		if p := c.find(ev.proc); p != nil {
-			c.exited(p, ev.exit)
+			c.recordExit(p, ev.exit)
 		}
 	case evSpawned:
-		c.spawned(ev)
+		c.spawns.answerSpawn(ev)
 	case evNotify:
-		_ = c.raise(ev.notice) // has been packed before
+		_ = c.events.raise(ev.notice) // Server.Notify has packed it before
 	case evTick:
-		c.expire()
+		c.expireDeadlines()
 	case evClosing:
-		c.cleanUpAll()
+		c.control.cleanUpAll()
 	case evFenceCalled:
-		c.fenceCalled(ev)
+		c.fences.noteCall(ev)
 	case evFenceDone:
-		c.fenceDone(ev)
+		c.fences.endByAnswer(ev)
 	case evFetched:
-		c.fetched(ev)
+		c.gets.storeFetched(ev)
 	case evServe:
-		c.serve(ev)
+		c.gets.serveNode(ev)
 	}
 	out, c.out = c.out, nil
 	return out
 }
 
-// deadline returns the tick by which the core wants to be stepped again; zero stands for never.
+// deadline returns the tick by which the core wants its next step; zero stands for never.
 func (c *core) deadline() tick { return c.next }
 
-func (c *core) act(a action) { c.out = append(c.out, a) }
-
-func (c *core) send(conn connID, tag uint32, payload []byte) {
-	c.act(action{kind: actSend, conn: conn, tag: tag, payload: payload})
-}
-
-func (c *core) claim(ev event) {
+// claimProcess accepts a connection as the one of a process, or rejects it.
+func (c *core) claimProcess(ev event) {
 	if ev.space != nil {
 		c.claimTool(ev)
 		return
@@ -106,33 +112,31 @@ func (c *core) claim(ev event) {
 		status, why = wire.StatusErrNoPermissions, "claim of a rank whose process has ended"
 	}
 	if status != wire.StatusSuccess {
-		c.reject(ev, status, why)
+		c.rejectClaim(ev, status, why)
 		return
 	}
 	p.phase, p.conn, p.events, p.issue = phaseConnected, ev.conn, registrations{}, 0
 	c.conns[ev.conn] = p
 	p.pid = ev.pid
-	c.act(action{kind: actConnected, proc: p.name, pid: ev.pid})
-	c.act(action{kind: actAccept, conn: ev.conn, proc: p.name})
+	c.emit(action{kind: actConnected, proc: p.name, pid: ev.pid})
+	c.emit(action{kind: actAccept, conn: ev.conn, proc: p.name})
 }
 
-// reject refuses a claim and says why for the log.
-func (c *core) reject(ev event, status wire.Status, why string) {
-	c.act(action{kind: actRefused, conn: ev.conn, proc: ev.proc, status: status, text: why})
-	c.act(action{kind: actReject, conn: ev.conn, status: status})
+// rejectClaim refuses a claim and gives the log the reason.
+func (c *core) rejectClaim(ev event, status wire.Status, why string) {
+	c.emit(action{kind: actRefused, conn: ev.conn, proc: ev.proc, status: status, text: why})
+	c.emit(action{kind: actReject, conn: ev.conn, status: status})
 }
 
-func (c *core) closed(conn connID) {
+// endConnection acts on the end of a connection. A tool ends with its connection. A process that has not finalized is
+// lost, and everything that waits for it fails.
+func (c *core) endConnection(conn connID) {
 	p, ok := c.conns[conn]
 	if !ok {
 		return
 	}
 	delete(c.conns, conn)
-	c.unwatch(conn)
-	c.forgetGets(conn)
-	c.forgetSpawns(conn)
-	c.forgetListeners(conn)
-	c.forgetLookups(conn)
+	c.dropRequests(conn)
 	if p.space.tool {
 		p.conn = 0
 		c.removeJob(p.space.name)
@@ -142,92 +146,112 @@ func (c *core) closed(conn connID) {
 		return
 	}
 	p.phase, p.conn = phaseLost, 0
-	c.act(action{kind: actLost, proc: p.name})
-	c.lose(p)
+	c.emit(action{kind: actLost, proc: p.name})
+	c.failWaitersFor(p)
 }
 
-// exited takes the end of a process.
-func (c *core) exited(p *process, e Exit) {
+// dropRequests drops what a connection that has ended, or finalized, asked for and still waits for.
+func (c *core) dropRequests(conn connID) {
+	c.watches.dropConnection(conn)
+	c.gets.dropConnection(conn)
+	c.spawns.dropConnection(conn)
+	c.forwarding.dropConnection(conn)
+	c.published.dropConnection(conn)
+}
+
+// recordExit acts on the end of a process. A process that has finalized owes nothing to the fences that it has joined, nor
+// to gets, which finalize has ended.
+func (c *core) recordExit(p *process, e Exit) {
 	if p.exited {
 		return
 	}
 	p.exited, p.exit = true, e
-	c.unpublishOf(p)
-	c.cleanUp(p)
+	c.published.dropEnded(p)
+	c.control.cleanUpAfter(p)
 	if !p.space.over && !p.space.tool {
-		c.raiseExit(p, e)
+		c.events.raiseExit(p, e)
 	}
 	if p.phase == phaseFinalized {
-		c.failFences(p, wire.StatusEventProcTerminated, false)
-		c.loseGroups(p, wire.StatusEventProcTerminated)
+		c.fences.failWaitingFor(p, wire.StatusEventProcTerminated, false)
+		c.groups.removeDead(p, wire.StatusEventProcTerminated)
 		return
 	}
-	c.lose(p)
+	c.failWaitersFor(p)
 }
 
-// lose ends everything that waits for a process that died.
-func (c *core) lose(p *process) {
-	c.failFences(p, wire.StatusErrProcTermWoSync, true)
-	c.loseGroups(p, wire.StatusErrProcTermWoSync)
-	c.failGets(p.name, wire.StatusErrProcTermWoSync)
+// failWaitersFor ends everything that waits for a process that died.
+func (c *core) failWaitersFor(p *process) {
+	c.fences.failWaitingFor(p, wire.StatusErrProcTermWoSync, true)
+	c.groups.removeDead(p, wire.StatusErrProcTermWoSync)
+	c.gets.failWaiting(p.name, wire.StatusErrProcTermWoSync)
 }
 
+// finalize serves a client's farewell.
 func (c *core) finalize(at caller, _ *wire.FinalizeRequest) {
 	p := at.process
 	p.phase, p.conn = phaseFinalized, 0
-	c.unwatch(at.conn)
-	c.forgetGets(at.conn)
-	c.forgetSpawns(at.conn)
-	c.forgetListeners(at.conn)
-	c.forgetLookups(at.conn)
+	c.dropRequests(at.conn)
 	if !p.space.tool {
-		c.act(action{kind: actFinalized, proc: p.name})
+		c.emit(action{kind: actFinalized, proc: p.name})
 	}
 	c.reply(at, wire.StatusSuccess)
-	c.failGets(p.name, wire.StatusErrNotFound)
+	c.gets.failWaiting(p.name, wire.StatusErrNotFound)
 }
 
-// after returns the tick that lies a number of seconds ahead, and remembers to look at deadlines by then.
-func (c *core) after(seconds uint64) tick {
-	at := c.now + tick(min(seconds, 1<<31))*c.second
-	c.lookBy(at)
-	return at
-}
+// sendJobInfo answers with the description of the caller's job.
+func (c *core) sendJobInfo(at caller, _ *wire.InitRequest) { c.send(at.conn, at.tag, at.space.info) }
 
-// lookBy remembers a deadline.
-func (c *core) lookBy(at tick) {
-	if at != 0 && (c.next == 0 || at < c.next) {
-		c.next = at
-	}
-}
-
-// over says of a deadline whether it has passed; one that has not is remembered.
-func (c *core) over(at tick) bool {
-	if at != 0 && at <= c.now {
-		return true
-	}
-	c.lookBy(at)
-	return false
-}
-
-// expire ends what is past its deadline and finds the next one.
-func (c *core) expire() {
+// expireDeadlines ends what is past its deadline, and finds the next deadline: each feature notes those of its deadlines
+// that have not passed.
+func (c *core) expireDeadlines() {
 	if c.next == 0 || c.now < c.next {
 		return
 	}
 	c.next = 0
-	for _, set := range c.sortedSets() {
-		for _, f := range slices.Clone(c.fences[set]) {
-			if !f.failed && c.over(f.deadline) {
-				c.expireFence(f)
-			}
+	c.fences.expire()
+	c.gets.expire()
+	c.published.expire()
+	c.watches.expire()
+}
+
+// addJob makes a namespace known.
+func (c *core) addJob(s *nspace, parent wire.Proc) {
+	if old := c.spaces[s.name]; old != nil && old.tool { // a tool chose the name of a job to come
+		c.removeJob(s.name)
+	}
+	p := c.find(parent) // The job is not there yet, so no job comes from itself and origins form no circle.
+	c.spaces[s.name], s.parent = s, parent
+	if p != nil {
+		s.origin = p.space
+		c.spawns.forwardEarly(s, p)
+	}
+}
+
+// removeJob drops a namespace whose processes have ended, and all that waits for them.
+func (c *core) removeJob(name string) {
+	s := c.spaces[name]
+	if s == nil {
+		return
+	}
+	s.over = true
+	for _, p := range s.procs {
+		c.recordExit(p, Exit{})
+		c.gets.failWaiting(p.name, wire.StatusErrNotFound)
+	}
+	c.fences.dropJob(s)
+	for _, p := range s.procs {
+		if p.conn != 0 {
+			conn := p.conn
+			p.phase, p.conn = phaseLost, 0 // so that endConnection reports no loss
+			c.emit(action{kind: actDrop, conn: conn, proc: p.name})
+			c.endConnection(conn)
 		}
 	}
-	for _, name := range sortedProcs(c.gets) {
-		c.endGets(name, func(g *get) (wire.Status, bool) {
-			return wire.StatusErrTimeout, c.over(g.deadline)
-		})
+	delete(c.spaces, name)
+	for _, child := range c.spaces {
+		if child.origin == s {
+			child.origin = s.origin
+		}
 	}
-	c.expireLookups()
-	c.expireWatches()
+	c.forwarding.dropSource(name)
 }

@@ -37,7 +37,7 @@ func TestSequencesAreBounded(t *testing.T) {
 	id := fenceID("job-1:0,2", 1)
 	w.step(event{kind: evFenceDone, fence: id})
 	for i := range maxSequences { // as many other sets as it takes
-		w.core.sequences[FenceSet{Op: opFence, Procs: fmt.Sprint("job-2:", i)}] = &sequence{last: 1, spaces: []*nspace{w.core.spaces["job-2"]}}
+		w.core.fences.sequences[FenceSet{Op: opFence, Procs: fmt.Sprint("job-2:", i)}] = &sequence{last: 1, spaces: []*nspace{w.core.spaces["job-2"]}}
 	}
 	w.log = nil
 	w.request(0, fenceOf(0, 2)) // goes on

@@ -2,30 +2,31 @@ package server
 
 import "github.com/goshmem/goshmem/pmix/wire"
 
-// connect makes processes of several jobs known to each other: a collective at whose end they have the descriptions of
-// each other's jobs.
-func (c *core) connect(at caller, r *wire.ConnectRequest) {
-	if c.named(at, opConnect, r.Procs) {
-		c.join(at, opConnect, r.Procs, r.Info)
+// connect serves a collective that makes processes of several jobs known to each other: at its end each participant gets the
+// descriptions of the jobs of the others.
+func (fs *fences) connect(at caller, r *wire.ConnectRequest) {
+	if fs.requireNames(at, opConnect, r.Procs) {
+		fs.joinCollective(at, opConnect, r.Procs, r.Info)
 	}
 }
 
-func (c *core) disconnect(at caller, r *wire.DisconnectRequest) {
-	if c.named(at, opDisconnect, r.Procs) {
-		c.join(at, opDisconnect, r.Procs, r.Info)
+// disconnect serves the collective that undoes connect. The server keeps nothing about connects, so it only meets.
+func (fs *fences) disconnect(at caller, r *wire.DisconnectRequest) {
+	if fs.requireNames(at, opDisconnect, r.Procs) {
+		fs.joinCollective(at, opDisconnect, r.Procs, r.Info)
 	}
 }
 
-// named refuses a request that leaves it open who takes part.
-func (c *core) named(at caller, op Collective, procs []wire.Proc) bool {
+// requireNames refuses a request that does not name who takes part.
+func (fs *fences) requireNames(at caller, op Collective, procs []wire.Proc) bool {
 	if len(procs) == 0 {
-		c.refuse(at, wire.StatusErrBadParam, string(op)+": no processes named, want the participants")
+		fs.refuse(at, wire.StatusErrBadParam, string(op)+": no processes named, want the participants")
 	}
 	return len(procs) > 0
 }
 
-// answerConnect tells each participant about the jobs of the others.
-func (c *core) answerConnect(f *fence) {
+// answerConnect sends each participant the descriptions of the jobs of the others.
+func (fs *fences) answerConnect(f *fence) {
 	var spaces []*nspace // the processes are sorted
 	for _, p := range f.procs {
 		if n := len(spaces); n == 0 || spaces[n-1] != p.space {
@@ -47,6 +48,6 @@ func (c *core) answerConnect(f *fence) {
 			}
 			answers[p.space] = wire.AppendConnectReply(nil, others...)
 		}
-		c.send(at.conn, at.tag, answers[p.space])
+		fs.send(at.conn, at.tag, answers[p.space])
 	}
 }

@@ -159,9 +159,9 @@ func TestRemoveJob(t *testing.T) {
 	for _, conn := range conns {
 		w.step(event{kind: evClosed, conn: conn})
 	}
-	if len(w.core.fences)+len(w.core.gets)+len(w.core.listeners) != 0 || len(w.core.conns) != 2 || len(w.core.spaces) != 1 {
-		t.Errorf("%d fences, %d gets, %d listeners, %d connections, %d jobs are left", len(w.core.fences), len(w.core.gets),
-			len(w.core.listeners), len(w.core.conns), len(w.core.spaces))
+	if len(w.core.fences.bySet)+len(w.core.gets.waiting)+len(w.core.forwarding.listeners) != 0 || len(w.core.conns) != 2 || len(w.core.spaces) != 1 {
+		t.Errorf("%d fences, %d gets, %d listeners, %d connections, %d jobs are left", len(w.core.fences.bySet), len(w.core.gets.waiting),
+			len(w.core.forwarding.listeners), len(w.core.conns), len(w.core.spaces))
 	}
 	w.log = nil
 	w.connectAs(second(0))

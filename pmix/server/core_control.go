@@ -13,7 +13,7 @@ import (
 // maxSignal is the highest number of a signal that any system has.
 const maxSignal = 128
 
-// epilog is what is to be removed when a process, or all of a namespace, have ended.
+// epilog lists what to remove when a process, or all processes of a namespace, have ended.
 type epilog struct {
 	paths  []cleanup
 	ignore []string
@@ -24,58 +24,101 @@ type cleanup struct {
 	path      string
 	dir       bool
 	recursive bool
-	emptyOnly bool // nothing but empty folders
-	leaveTop  bool // the folder itself stays
+	emptyOnly bool // remove empty folders only
+	leaveTop  bool // keep the folder itself
 }
 
-// jobControl notes what is to be cleaned up, and asks the host to act on processes.
-func (c *core) jobControl(at caller, r *wire.JobControlRequest) {
-	targets, err := c.targets(c.expand(at.process, r.Targets))
+// jobControl serves requests to act on processes: aborts, signals, and what to remove after their end. What it keeps is in the
+// state of processes and namespaces.
+type jobControl struct {
+	*common
+	groups *groups
+}
+
+// abort asks the host to end processes; no process at all stands for the caller's namespace.
+func (ct *jobControl) abort(at caller, r *wire.AbortRequest) {
+	procs, err := ct.checkTargets(r.Procs)
 	if err != nil {
-		c.refuse(at, wire.StatusErrBadParam, "job control: "+err.Error())
+		ct.refuse(at, wire.StatusErrBadParam, "abort: "+err.Error())
+		return
+	}
+	ct.condemn(at.process, procs, true)
+	ct.emit(action{kind: actAbort, proc: at.name, procs: procs, status: r.Status, text: r.Message})
+	ct.reply(at, wire.StatusSuccess)
+}
+
+// condemn marks processes whose end was asked for, so that their ends can be told apart from failures. With aborts, from
+// asked for its own end along with others. A wildcard rank stands for a namespace, and no name at all for that of from.
+func (ct *jobControl) condemn(from *process, targets []wire.Proc, aborts bool) {
+	if len(targets) == 0 {
+		targets = []wire.Proc{{Nspace: from.name.Nspace, Rank: wire.RankWildcard}}
+	}
+	for _, name := range targets {
+		s := ct.spaces[name.Nspace]
+		if s == nil {
+			continue
+		}
+		for _, p := range s.procs {
+			if !name.Matches(p.name) {
+				continue
+			}
+			if aborts && p == from {
+				p.aborts = true
+			} else {
+				p.condemned = true
+			}
+		}
+	}
+}
+
+// controlJob notes the paths to clean up, and asks the host to act on processes.
+func (ct *jobControl) controlJob(at caller, r *wire.JobControlRequest) {
+	targets, err := ct.checkTargets(ct.groups.expandNames(at.process, r.Targets))
+	if err != nil {
+		ct.refuse(at, wire.StatusErrBadParam, "job control: "+err.Error())
 		return
 	}
 	if len(targets) == 0 {
 		targets = []wire.Proc{{Nspace: at.name.Nspace, Rank: wire.RankWildcard}}
 	}
 	for _, name := range targets {
-		if !c.mayControl(at.process, name.Nspace) {
-			c.refuse(at, wire.StatusErrNoPermissions, fmt.Sprintf("job control of %v, want a job of the caller's or one that it spawned", name))
+		if !ct.mayControl(at.process, name.Nspace) {
+			ct.refuse(at, wire.StatusErrNoPermissions, fmt.Sprintf("job control of %v, want a job of the caller's or one that it spawned", name))
 			return
 		}
 	}
 	cleaning, err := readEpilog(r.Info)
 	do, err2 := readAction(r.Info)
 	if err := errors.Join(err, err2); err != nil {
-		c.refuse(at, wire.StatusErrBadParam, "job control: "+err.Error())
+		ct.refuse(at, wire.StatusErrBadParam, "job control: "+err.Error())
 		return
 	}
 	acting := do != ControlAction{}
 	if !cleaning.empty() {
-		if status, err := c.addEpilog(targets, cleaning); err != nil {
-			c.refuse(at, status, "job control: "+err.Error())
+		if status, err := ct.addEpilog(targets, cleaning); err != nil {
+			ct.refuse(at, status, "job control: "+err.Error())
 			return
 		}
 	} else if !acting {
-		c.reply(at, wire.StatusErrNotSupported)
+		ct.reply(at, wire.StatusErrNotSupported)
 		return
 	}
 	if acting {
 		if do.Kill || do.Terminate {
-			c.condemn(at.process, targets, false)
+			ct.condemn(at.process, targets, false)
 		}
-		c.act(action{kind: actControl, proc: at.name, procs: targets, control: do})
+		ct.emit(action{kind: actControl, proc: at.name, procs: targets, control: do})
 	}
-	c.reply(at, wire.StatusSuccess)
+	ct.reply(at, wire.StatusSuccess)
 }
 
-// mayControl says whether a process may act on those of a namespace: its own, one that it spawned, and any if it is the
-// user's tool.
-func (c *core) mayControl(p *process, space string) bool {
-	return p.name.Nspace == space || p.space.tool || c.spaces[space].parent == p.name
+// mayControl reports whether a process may act on those of a namespace: its own, one that it spawned, and any namespace if
+// it is the user's tool.
+func (ct *jobControl) mayControl(p *process, space string) bool {
+	return p.name.Nspace == space || p.space.tool || ct.spaces[space].parent == p.name
 }
 
-// readAction reads what is to happen to processes.
+// readAction reads the directives that say what happens to processes.
 func readAction(infos []wire.Info) (ControlAction, error) {
 	a := ControlAction{
 		Kill: wire.Flag(infos, wire.KeyJobCtrlKill), Terminate: wire.Flag(infos, wire.KeyJobCtrlTerminate),
@@ -91,7 +134,7 @@ func readAction(infos []wire.Info) (ControlAction, error) {
 	return a, nil
 }
 
-// readEpilog reads what is to be removed.
+// readEpilog reads the directives that say what to remove.
 func readEpilog(infos []wire.Info) (epilog, error) {
 	var e epilog
 	model := cleanup{
@@ -144,13 +187,13 @@ func checkPath(name string) (string, error) {
 
 func (e *epilog) empty() bool { return len(e.paths)+len(e.ignore) == 0 }
 
-// addEpilog notes what is to be removed when the targets have ended.
-func (c *core) addEpilog(targets []wire.Proc, more epilog) (wire.Status, error) {
+// addEpilog notes what to remove when the targets have ended.
+func (ct *jobControl) addEpilog(targets []wire.Proc, more epilog) (wire.Status, error) {
 	var of []*epilog
 	for _, name := range targets {
 		if name.Rank == wire.RankWildcard {
-			of = append(of, &c.spaces[name.Nspace].epilog)
-		} else if p := c.find(name); p.local && !p.exited {
+			of = append(of, &ct.spaces[name.Nspace].epilog)
+		} else if p := ct.find(name); p.local && !p.exited {
 			of = append(of, &p.epilog)
 		}
 	}
@@ -168,12 +211,12 @@ func (c *core) addEpilog(targets []wire.Proc, more epilog) (wire.Status, error) 
 	return wire.StatusSuccess, nil
 }
 
-// conflicts says whether one path is to be removed here and ignored there.
+// conflicts reports whether e removes a path that other ignores.
 func (e *epilog) conflicts(other *epilog) bool {
 	return slices.ContainsFunc(e.paths, func(item cleanup) bool { return slices.Contains(other.ignore, item.path) })
 }
 
-// merge adds paths; of two entries for one, each directive counts that any of them gives.
+// merge adds paths. If two entries name one path, a directive that either of them gives counts.
 func (e *epilog) merge(more *epilog) {
 	for _, item := range more.paths {
 		i := slices.IndexFunc(e.paths, func(old cleanup) bool { return old.path == item.path })
@@ -192,28 +235,30 @@ func (e *epilog) merge(more *epilog) {
 	}
 }
 
-// cleanUp has removed what a process left to be removed, and what its namespace did if it was the last one here.
-func (c *core) cleanUp(p *process) {
-	c.carryOutEpilog(&p.epilog)
+// cleanUpAfter removes what a process left to remove. After the last process of a namespace on this node, it also removes
+// what the namespace left.
+func (ct *jobControl) cleanUpAfter(p *process) {
+	ct.emitCleanUp(&p.epilog)
 	if !slices.ContainsFunc(p.space.procs, func(q *process) bool { return q.local && !q.exited }) {
-		c.carryOutEpilog(&p.space.epilog)
+		ct.emitCleanUp(&p.space.epilog)
 	}
 }
 
-func (c *core) carryOutEpilog(e *epilog) {
+// emitCleanUp hands an epilog to the driver, once.
+func (ct *jobControl) emitCleanUp(e *epilog) {
 	if len(e.paths) > 0 {
-		c.act(action{kind: actCleanUp, epilog: *e})
+		ct.emit(action{kind: actCleanUp, epilog: *e})
 	}
 	*e = epilog{}
 }
 
-// cleanUpAll has removed what is left to be removed, as the server closes: nobody is there any more to do it later.
-func (c *core) cleanUpAll() {
-	for _, name := range sortedKeys(c.spaces) {
-		s := c.spaces[name]
+// cleanUpAll removes everything that is left to remove, because nobody can do so after the server has closed.
+func (ct *jobControl) cleanUpAll() {
+	for _, name := range sortedKeys(ct.spaces) {
+		s := ct.spaces[name]
 		for _, p := range s.procs {
-			c.carryOutEpilog(&p.epilog)
+			ct.emitCleanUp(&p.epilog)
 		}
-		c.carryOutEpilog(&s.epilog)
+		ct.emitCleanUp(&s.epilog)
 	}
 }

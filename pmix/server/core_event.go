@@ -7,30 +7,38 @@ import (
 	"github.com/goshmem/goshmem/pmix/wire"
 )
 
-// Bounds on the events that a namespace keeps for handlers that come late. The oldest make room.
+// Bounds on the events that a namespace keeps for handlers that come late. The oldest events make room.
 const (
 	maxCached     = 512
-	maxCachedSize = 4 << 20 // bytes in all of them
+	maxCachedSize = 4 << 20 // bytes of all of them together
 )
 
-// registrations are the events that a process asked for.
+// registrations list the events that a process asked for.
 type registrations struct {
-	codes map[wire.Status][]filter // StatusMaxErrConstant stands for all events that are not reserved
-	size  int                      // codes and processes that they name
+	codes map[wire.Status][]filter // wire.StatusMaxErrConstant stands for all events that are not reserved
+	size  int                      // number of codes, and of processes that their filters name
 }
 
-// filter restricts a registration to events about some processes; empty: no restriction.
+// filter restricts a registration to events about some processes; an empty one does not restrict.
 type filter []wire.Proc
 
 // notice is an event on its way to clients, and to those who register later.
 type notice struct {
 	wire.Event
-	body  []byte // of the frame, the same for all
-	heard map[connID]struct{}
-	until tick // zero: it does not age
+	body  []byte              // of the frame, the same for all receivers
+	heard map[connID]struct{} // connections that have got the event
+	until tick                // the end of its time; zero: never
 }
 
-// want says whether a process asked for an event.
+// events serves notifications: registrations of handlers, events that clients and the server raise, and those kept for
+// handlers that come late. Registrations are in the state of processes, and kept events in that of namespaces.
+type events struct {
+	*common
+	groups  *groups
+	invites *invites
+}
+
+// want reports whether a process asked for an event.
 func (e *registrations) want(ev *wire.Event) bool {
 	if passes(e.codes[ev.Status], ev.Affected) {
 		return true
@@ -44,32 +52,32 @@ func passes(filters []filter, affected []wire.Proc) bool {
 	})
 }
 
-// registerEvents also delivers what is kept for those who come late, after the answer.
-func (c *core) registerEvents(at caller, r *wire.RegisterEventsRequest) {
+// register serves a registration. After the answer it also delivers the kept events that the handler wants.
+func (es *events) register(at caller, r *wire.RegisterEventsRequest) {
 	codes := r.Codes
 	if len(codes) == 0 {
 		codes = []wire.Status{wire.StatusMaxErrConstant}
 	}
 	only, err := affected(r.Info)
 	if err != nil {
-		c.refuse(at, wire.StatusErrBadParam, "register events: "+err.Error())
+		es.refuse(at, wire.StatusErrBadParam, "register events: "+err.Error())
 		return
 	}
 	size := len(codes) * (1 + len(only))
 	if at.events.size+size > maxRemembered {
-		c.refuse(at, wire.StatusErrOutOfResource, fmt.Sprintf("register events: more than %d codes and processes", maxRemembered))
+		es.refuse(at, wire.StatusErrOutOfResource, fmt.Sprintf("register events: more than %d codes and processes", maxRemembered))
 		return
 	}
 	at.events.add(codes, only)
-	c.reply(at, wire.StatusSuccess)
+	es.reply(at, wire.StatusSuccess)
 	for _, n := range at.space.cache {
-		if !n.stale(c.now) && c.inRange(&n.Event, at.process) {
-			c.offer(n, at.process)
+		if !n.stale(es.now) && es.inRange(&n.Event, at.process) {
+			es.deliver(n, at.process)
 		}
 	}
 }
 
-// affected reads which processes a handler wants to hear about.
+// affected reads the processes that a handler wants to hear about.
 func affected(infos []wire.Info) (filter, error) {
 	ev, err := wire.ParseEvent(wire.Notification{Info: infos})
 	return ev.Affected, err
@@ -85,9 +93,9 @@ func (e *registrations) add(codes []wire.Status, only filter) {
 	}
 }
 
-// deregisterEvents is not answered. A client sends it for a code when it has no handler for it any more, however many
-// registrations there were.
-func (*core) deregisterEvents(at caller, r *wire.DeregisterEventsRequest) {
+// deregister serves a deregistration, which has no answer. A client sends one for a code when it has no handler left for it,
+// however many registrations there were.
+func (*events) deregister(at caller, r *wire.DeregisterEventsRequest) {
 	for _, code := range r.Codes {
 		for _, only := range at.events.codes[code] {
 			at.events.size -= 1 + len(only)
@@ -96,29 +104,31 @@ func (*core) deregisterEvents(at caller, r *wire.DeregisterEventsRequest) {
 	}
 }
 
-// notify takes an event of a client's.
-func (c *core) notify(at caller, r *wire.NotifyRequest) {
+// notify raises an event for a client.
+func (es *events) notify(at caller, r *wire.NotifyRequest) {
 	ev, err := wire.ParseEvent(wire.Notification{Status: r.Status, Source: at.name, Info: r.Info, Range: r.Range})
 	if err == nil {
-		err = c.checkRange(at.process, &ev)
+		err = es.checkRange(at.process, &ev)
 	}
 	if err != nil {
-		c.refuse(at, wire.StatusErrBadParam, "notify event: "+err.Error())
+		es.refuse(at, wire.StatusErrBadParam, "notify event: "+err.Error())
 		return
 	}
-	if status, err := c.groupNews(at.process, &ev); err != nil {
-		c.refuse(at, status, fmt.Sprintf("notify event %v: %v", ev.Status, err))
+	if status, err := es.invites.recordEvent(at.process, &ev); err != nil {
+		es.refuse(at, status, fmt.Sprintf("notify event %v: %v", ev.Status, err))
 		return
 	}
-	if err := c.raise(ev); err != nil {
-		c.refuse(at, wire.StatusErrBadParam, "notify event: "+err.Error())
+	if err := es.raise(ev); err != nil {
+		es.refuse(at, wire.StatusErrBadParam, "notify event: "+err.Error())
 		return
 	}
-	c.reply(at, wire.StatusSuccess)
+	es.reply(at, wire.StatusSuccess)
 }
 
-// checkRange says what is wrong with the range of an event, and puts processes in the place of groups.
-func (c *core) checkRange(from *process, ev *wire.Event) error {
+// checkRange replaces the names of groups in the range of an event by their members.
+//
+//   - Errors: a range that makes no sense.
+func (es *events) checkRange(from *process, ev *wire.Event) error {
 	switch {
 	case ev.Range > wire.RangeProcLocal:
 		return fmt.Errorf("range %d, want at most %d", ev.Range, wire.RangeProcLocal)
@@ -127,13 +137,13 @@ func (c *core) checkRange(from *process, ev *wire.Event) error {
 	case ev.Range != wire.RangeCustom && len(ev.Targets) > 0:
 		return fmt.Errorf("%s with range %d, want %d", wire.KeyEventCustomRange, ev.Range, wire.RangeCustom)
 	}
-	ev.Targets = c.expand(from, ev.Targets)
+	ev.Targets = es.groups.expandNames(from, ev.Targets)
 	return nil
 }
 
-// raise delivers an event to whoever wants it now and keeps it for those who will. The process that it comes from has
-// dealt with it already.
-func (c *core) raise(ev wire.Event) error {
+// raise delivers an event to every process that wants it now, and keeps it for those that will. The process that the event
+// comes from has handled it already.
+func (es *events) raise(ev wire.Event) error {
 	if ev.Range == wire.RangeRM || ev.Range == wire.RangeProcLocal {
 		return nil
 	}
@@ -144,23 +154,23 @@ func (c *core) raise(ev wire.Event) error {
 	}
 	n := &notice{Event: ev, body: body, heard: map[connID]struct{}{}}
 	if ev.Timeout > 0 {
-		n.until = c.now + tick(min(ev.Timeout, 1<<31))*c.second
+		n.until = es.now + tick(min(ev.Timeout, 1<<31))*es.second
 	}
-	for _, name := range sortedKeys(c.spaces) {
-		for _, p := range c.spaces[name].procs {
-			if c.inRange(&ev, p) {
-				c.offer(n, p)
+	for _, name := range sortedKeys(es.spaces) {
+		for _, p := range es.spaces[name].procs {
+			if es.inRange(&ev, p) {
+				es.deliver(n, p)
 			}
 		}
 	}
 	if !ev.NoCache {
-		c.keep(n)
+		es.cacheNotice(n)
 	}
 	return nil
 }
 
-// inRange says whether an event is for a process. A tool sees what happens in the jobs.
-func (c *core) inRange(ev *wire.Event, p *process) bool {
+// inRange reports whether an event is for a process. A tool sees the events of all jobs.
+func (es *events) inRange(ev *wire.Event, p *process) bool {
 	switch ev.Range {
 	case wire.RangeUndef, wire.RangeSession, wire.RangeGlobal:
 		return true
@@ -175,8 +185,8 @@ func (c *core) inRange(ev *wire.Event, p *process) bool {
 	}
 }
 
-// offer sends an event to a process that can take it, wants it and has not had it.
-func (c *core) offer(n *notice, p *process) {
+// deliver sends an event to a process if it is connected, wants the event and has not had it.
+func (es *events) deliver(n *notice, p *process) {
 	if p.phase != phaseConnected || p.exited || p.name == n.Source || !p.events.want(&n.Event) {
 		return
 	}
@@ -184,34 +194,38 @@ func (c *core) offer(n *notice, p *process) {
 		return
 	}
 	n.heard[p.conn] = struct{}{}
-	c.send(p.conn, wire.TagNotify, n.body)
+	es.send(p.conn, wire.TagNotify, n.body)
 }
 
+// stale reports whether the time of an event is over.
 func (n *notice) stale(now tick) bool { return n.until != 0 && n.until <= now }
 
-// keep remembers an event for the late. It stays within the job that it comes from, whatever its range, as what went
-// wrong in one job is none of another's business later; one with targets stays with the jobs of those, and one from
-// outside of all jobs with those that it affects.
-func (c *core) keep(n *notice) {
+// cacheNotice keeps an event for processes that register late. The event stays with one of these:
+//
+//   - the jobs of its targets, if it has targets;
+//   - the job that it comes from, whatever its range, since later no other job needs to hear of its troubles;
+//   - the jobs of the processes that it affects, if it comes from outside of all jobs.
+func (es *events) cacheNotice(n *notice) {
 	var homes []wire.Proc
 	switch {
 	case n.Range == wire.RangeCustom:
 		homes = n.Targets
-	case c.spaces[n.Source.Nspace] != nil:
+	case es.spaces[n.Source.Nspace] != nil:
 		homes = []wire.Proc{n.Source}
 	default:
 		homes = n.Affected
 	}
 	kept := map[*nspace]bool{}
 	for _, home := range homes {
-		if s := c.spaces[home.Nspace]; s != nil && !kept[s] {
+		if s := es.spaces[home.Nspace]; s != nil && !kept[s] {
 			kept[s] = true
-			s.keep(n, c.now)
+			s.cacheNotice(n, es.now)
 		}
 	}
 }
 
-func (s *nspace) keep(n *notice, now tick) {
+// cacheNotice keeps an event within the bounds. Events that are too old, and the oldest of too many, make room.
+func (s *nspace) cacheNotice(n *notice, now tick) {
 	if len(n.body) > maxCachedSize {
 		return
 	}
@@ -227,4 +241,27 @@ func (s *nspace) keep(n *notice, now tick) {
 		drop++
 	}
 	s.cache = slices.Delete(s.cache, 0, drop)
+}
+
+// dropCached drops kept events about a group with a status and a source among some processes.
+func (es *events) dropCached(status wire.Status, id string, from []wire.Proc) {
+	for _, s := range es.spaces {
+		s.cache = slices.DeleteFunc(s.cache, func(n *notice) bool {
+			if n.Status != status || !wire.AnyMatch(from, []wire.Proc{n.Source}) {
+				return false
+			}
+			of, err := groupID(&n.Event)
+			return err == nil && of == id
+		})
+	}
+}
+
+// raiseAbout raises an event about a group and a process at some processes.
+func (es *events) raiseAbout(targets []wire.Proc, status wire.Status, id string, about *process) {
+	ev := wire.Event{
+		Status: status, Source: about.name, Range: wire.RangeCustom, Targets: targets, Affected: []wire.Proc{about.name},
+		NonDefault: true, Info: []wire.Info{{Key: wire.KeyGroupID, Value: wire.StringValue(id)}},
+	}
+	ev.Info = ev.Pack()
+	_ = es.raise(ev) // nothing in it fails to pack
 }

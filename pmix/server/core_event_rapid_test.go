@@ -209,8 +209,8 @@ func (s *scene) checkRest() {
 	s.w.now += 100000
 	s.step(event{kind: evTick})
 	c := s.w.core
-	if len(c.groups)+len(c.fences)+len(c.invites)+len(c.watches) != 0 || c.deadline() != 0 {
+	if len(c.groups.byID)+len(c.fences.bySet)+len(c.invites.open)+len(c.watches.all) != 0 || c.deadline() != 0 {
 		s.t.Fatalf("%d groups, %d fences, %d invitations, %d watches, deadline %d are left",
-			len(c.groups), len(c.fences), len(c.invites), len(c.watches), c.deadline())
+			len(c.groups.byID), len(c.fences.bySet), len(c.invites.open), len(c.watches.all), c.deadline())
 	}
 }

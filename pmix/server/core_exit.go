@@ -7,34 +7,10 @@ import (
 	"github.com/goshmem/goshmem/pmix/wire"
 )
 
-// condemn remembers whose end was asked for: by from for itself and others, or for others alone. A wildcard rank stands
-// for a namespace, and no name at all for that of from.
-func (c *core) condemn(from *process, targets []wire.Proc, aborts bool) {
-	if len(targets) == 0 {
-		targets = []wire.Proc{{Nspace: from.name.Nspace, Rank: wire.RankWildcard}}
-	}
-	for _, name := range targets {
-		s := c.spaces[name.Nspace]
-		if s == nil {
-			continue
-		}
-		for _, p := range s.procs {
-			if !name.Matches(p.name) {
-				continue
-			}
-			if aborts && p == from {
-				p.aborts = true
-			} else {
-				p.condemned = true
-			}
-		}
-	}
-}
-
 // raiseExit tells the others of a job how a process has ended, unless it ended well. The event is not for default
 // handlers: those of MPI libraries would end the job.
-func (c *core) raiseExit(p *process, e Exit) {
-	status, what := p.verdict(e)
+func (es *events) raiseExit(p *process, e Exit) {
+	status, what := p.describeEnd(e)
 	if status == wire.StatusSuccess {
 		return
 	}
@@ -51,11 +27,11 @@ func (c *core) raiseExit(p *process, e Exit) {
 		},
 	}
 	ev.Info = ev.Pack()
-	_ = c.raise(ev) // nothing in it fails to pack
+	_ = es.raise(ev) // nothing in it fails to pack
 }
 
-// verdict names the end of a process; success stands for one that nobody has to hear of.
-func (p *process) verdict(e Exit) (wire.Status, string) {
+// describeEnd returns the status and the words for the end of a process. Success means that nobody needs to hear of it.
+func (p *process) describeEnd(e Exit) (wire.Status, string) {
 	what := fmt.Sprintf("exited with status %d", e.Code)
 	if e.Signal != 0 {
 		what = fmt.Sprintf("was ended by signal %d", e.Signal)
@@ -81,7 +57,7 @@ func (p *process) verdict(e Exit) (wire.Status, string) {
 }
 
 // Notify raises an event at the clients that are in its range and asked for it. Its source, which need not be a process,
-// says whom it comes from: with wire.RangeNamespace the event is for that namespace.
+// names the sender: with wire.RangeNamespace the event is for the source's namespace.
 //
 //   - Errors: an event that makes no sense or cannot be packed.
 func (s *Server) Notify(ev wire.Event) error {

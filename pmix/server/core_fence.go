@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/goshmem/goshmem/pmix/wire"
 )
@@ -52,10 +51,20 @@ func compareSets(a, b FenceSet) int {
 	return cmp.Or(cmp.Compare(a.Op, b.Op), cmp.Compare(a.Group, b.Group), cmp.Compare(a.Procs, b.Procs))
 }
 
-// sortedSets returns the sets with a fence under way, or a failed one.
-func (c *core) sortedSets() []FenceSet { return slices.SortedFunc(maps.Keys(c.fences), compareSets) }
+// fences holds all collectives in which processes wait for each other: fences, connects and disconnects, and those in which
+// a group comes about or ends (groups opens these). The rules of fences that span nodes are in core_span.go.
+type fences struct {
+	*common
+	gets      *gets
+	groups    *groups
+	bySet     map[FenceSet][]*fence  // by set, the oldest first: fences under way, and failed ones that some have yet to hear of
+	sequences map[FenceSet]*sequence // sets with participants on other nodes
+}
 
-// Collective is what the processes do that meet in a fence.
+// sortedSets returns the sets with a fence under way, or a failed one.
+func (fs *fences) sortedSets() []FenceSet { return slices.SortedFunc(maps.Keys(fs.bySet), compareSets) }
+
+// Collective names what processes do together when they meet in a fence.
 type Collective string
 
 const (
@@ -64,163 +73,88 @@ const (
 	opDisconnect Collective = "disconnect"
 )
 
-// fence is one instance. A process's n-th fence of a set of processes is the n-th instance of that set.
+// fence is one instance of a collective. A process's n-th fence of a set of processes is the n-th instance of that set.
 type fence struct {
 	id        FenceID
-	group     *group     // the group that the fence makes or ends; nil for other collectives
-	procs     []*process // sorted by name; not to be changed
-	joined    map[*process]caller
-	missing   int         // processes of this node that have not joined
-	elsewhere bool        // some participants are on other nodes
-	spans     bool        // elsewhere, and the servers there can be asked: part says how the fence ends
-	part      partState   // of fences that span nodes
-	cause     wire.Status // the error of this node's part; success: the part is well so far
-	collect   bool
+	group     *group              // the group that the fence makes or ends; nil for other collectives
+	procs     []*process          // the participants, sorted by name; nobody changes the slice
+	joined    map[*process]caller // participants of this node that have joined, or that the fence does without
+	missing   int                 // number of participants of this node that have not joined
+	elsewhere bool                // Some participants are on other nodes.
+	spans     bool                // Some participants are elsewhere, and this server can ask theirs: part says how the fence ends.
+	part      partState           // state of this node's part, if the fence spans nodes
+	cause     wire.Status         // the error of this node's part; success: the part is well so far
+	collect   bool                // A participant asked for the exchange of data.
 	deadline  tick
-	failed    bool        // the fence ended with status, and is kept for processes that have not joined yet
+	failed    bool        // The fence ended with status; it stays for processes that have not joined yet.
 	status    wire.Status // valid when failed
 }
 
-// participants resolves the processes of a request, sorted, and the key of the set. No name at all stands for the
-// caller's namespace.
-func (c *core) participants(from *process, procs []wire.Proc) ([]*process, string, error) {
-	if len(procs) == 0 {
-		return from.space.procs, from.space.everybody, nil
-	}
-	if len(procs) == 1 && procs[0].Rank == wire.RankWildcard && c.spaces[procs[0].Nspace] != nil { // the usual case
-		s := c.spaces[procs[0].Nspace]
-		return s.procs, s.everybody, nil
-	}
-	procs = c.expand(from, procs)
-	whole := map[*nspace]bool{}
-	var some []*process
-	for _, name := range procs {
-		s := c.spaces[name.Nspace]
-		if s == nil {
-			return nil, "", fmt.Errorf("process %v, want one of a namespace that is known here", name)
-		}
-		if name.Rank == wire.RankWildcard {
-			whole[s] = true
-			continue
-		}
-		p := s.find(name.Rank)
-		if p == nil {
-			return nil, "", fmt.Errorf("process %v, want a rank below %d", name, len(s.procs))
-		}
-		some = append(some, p)
-	}
-	some = slices.DeleteFunc(some, func(p *process) bool { return whole[p.space] })
-	for s := range whole {
-		some = append(some, s.procs...)
-	}
-	slices.SortFunc(some, func(a, b *process) int { return compareProcs(a.name, b.name) })
-	some = slices.Compact(some)
-	return some, setKey(some), nil
-}
-
-// setKey is FenceID.Procs of sorted processes.
-func setKey(procs []*process) string {
-	var key strings.Builder
-	for len(procs) > 0 {
-		s := procs[0].space
-		n := len(procs)
-		if i := slices.IndexFunc(procs, func(p *process) bool { return p.space != s }); i >= 0 {
-			n = i
-		}
-		if key.Len() > 0 {
-			key.WriteByte(';')
-		}
-		key.WriteString(s.name)
-		key.WriteByte(':')
-		key.WriteString(ranksOf(procs[:n]))
-		procs = procs[n:]
-	}
-	return key.String()
-}
-
-// ranksOf lists ranks of one namespace.
-func ranksOf(procs []*process) string {
-	if len(procs) == len(procs[0].space.procs) {
-		return "*"
-	}
-	list := make([]byte, 0, 8*len(procs))
-	for i, p := range procs {
-		if i > 0 {
-			list = append(list, ',')
-		}
-		list = strconv.AppendUint(list, uint64(p.name.Rank), 10)
-	}
-	return string(list)
-}
-
-// takesPart says whether a process is among sorted ones.
-func takesPart(procs []*process, p *process) bool {
-	_, ok := slices.BinarySearchFunc(procs, p, func(a, b *process) int { return compareProcs(a.name, b.name) })
-	return ok
-}
-
-// concerns says whether processes of a namespace take part.
+// concerns reports whether processes of a namespace take part.
 func (f *fence) concerns(s *nspace) bool {
 	return slices.ContainsFunc(f.procs, func(p *process) bool { return p.space == s })
 }
 
-func (c *core) fence(at caller, r *wire.FenceRequest) { c.join(at, opFence, r.Procs, r.Info) }
+// join serves a fence request.
+func (fs *fences) join(at caller, r *wire.FenceRequest) {
+	fs.joinCollective(at, opFence, r.Procs, r.Info)
+}
 
-// join makes the caller one of those who wait for each other.
-func (c *core) join(at caller, op Collective, names []wire.Proc, infos []wire.Info) {
-	procs, key, err := c.participants(at.process, names)
+// joinCollective makes the caller join the first instance that it has not joined yet. The first to join opens the instance.
+func (fs *fences) joinCollective(at caller, op Collective, names []wire.Proc, infos []wire.Info) {
+	procs, key, err := fs.groups.resolveParticipants(at.process, names)
 	if err != nil {
-		c.refuse(at, wire.StatusErrBadParam, string(op)+": "+err.Error())
+		fs.refuse(at, wire.StatusErrBadParam, string(op)+": "+err.Error())
 		return
 	}
 	if !takesPart(procs, at.process) {
-		c.refuse(at, wire.StatusErrBadParam, fmt.Sprintf("%s: among %s, want the caller to take part", op, clipped(key)))
+		fs.refuse(at, wire.StatusErrBadParam, fmt.Sprintf("%s: among %s, want the caller to take part", op, clipped(key)))
 		return
 	}
 	set := FenceSet{Op: op, Procs: key}
-	f := c.openFence(set, at.process)
+	f := fs.findOpen(set, at.process)
 	if f == nil {
-		if status, gone := anyGone(procs); gone && !c.spans(procs) {
-			c.reply(at, status)
+		if status, gone := anyGone(procs); gone && !fs.spans(procs) {
+			fs.reply(at, status)
 			return
 		}
-		if c.crowded(set) {
-			c.refuse(at, wire.StatusErrOutOfResource, string(op)+": too many under way")
+		if fs.isCrowded(set) {
+			fs.refuse(at, wire.StatusErrOutOfResource, string(op)+": too many under way")
 			return
 		}
-		f = c.newFence(set, procs)
-		c.passOverDead(f)
+		f = fs.add(set, procs)
+		fs.passOverDead(f)
 	}
-	c.enter(f, at, infos)
+	fs.addParticipant(f, at, infos)
 }
 
-// crowded says that there is no room for a further fence of a set of processes.
-func (c *core) crowded(set FenceSet) bool {
-	return len(c.fences[set]) >= maxFences || len(c.fences) >= maxFenceSets ||
-		(len(c.sequences) >= maxSequences && c.sequences[set] == nil)
+// isCrowded reports whether there is no room for a further fence of a set of processes.
+func (fs *fences) isCrowded(set FenceSet) bool {
+	return len(fs.bySet[set]) >= maxFences || len(fs.bySet) >= maxFenceSets ||
+		(len(fs.sequences) >= maxSequences && fs.sequences[set] == nil)
 }
 
-// enter adds the caller to those who have joined a fence.
-func (c *core) enter(f *fence, at caller, infos []wire.Info) {
+// addParticipant adds the caller to those who have joined a fence. The last of this node carries the fence on.
+func (fs *fences) addParticipant(f *fence, at caller, infos []wire.Info) {
 	f.joined[at.process] = at
 	if f.failed {
-		c.reply(at, f.status)
-		c.dropHeard(f.id.FenceSet)
+		fs.reply(at, f.status)
+		fs.dropHeardFailures(f.id.FenceSet)
 		return
 	}
 	f.missing--
 	f.collect = f.collect || wire.Flag(infos, wire.KeyCollectData)
-	if by := c.timeout(infos); by != 0 && (f.deadline == 0 || by < f.deadline) {
+	if by := fs.readTimeout(infos); by != 0 && (f.deadline == 0 || by < f.deadline) {
 		f.deadline = by
 	}
 	if f.missing == 0 {
-		c.localDone(f)
+		fs.finishLocal(f)
 	}
 }
 
-// openFence returns the first instance that p has not joined, nil when it is the first to join the next one.
-func (c *core) openFence(set FenceSet, p *process) *fence {
-	for _, f := range c.fences[set] {
+// findOpen returns the first instance that p has not joined, or nil if p is the first to join the next instance.
+func (fs *fences) findOpen(set FenceSet, p *process) *fence {
+	for _, f := range fs.bySet[set] {
 		if _, joined := f.joined[p]; !joined {
 			return f
 		}
@@ -228,7 +162,8 @@ func (c *core) openFence(set FenceSet, p *process) *fence {
 	return nil
 }
 
-func (c *core) newFence(set FenceSet, procs []*process) *fence {
+// add opens an instance. One with participants on other nodes gets the next number of its sequence.
+func (fs *fences) add(set FenceSet, procs []*process) *fence {
 	f := &fence{id: FenceID{FenceSet: set}, procs: procs, joined: make(map[*process]caller, len(procs))}
 	for _, p := range procs {
 		if p.local {
@@ -238,15 +173,16 @@ func (c *core) newFence(set FenceSet, procs []*process) *fence {
 		}
 	}
 	if f.elsewhere {
-		f.spans = c.remote
-		s := c.sequence(set, procs)
+		f.spans = fs.remote
+		s := fs.openSequence(set, procs)
 		s.last++
 		f.id.Seq = s.last
 	}
-	c.fences[set] = append(c.fences[set], f)
+	fs.bySet[set] = append(fs.bySet[set], f)
 	return f
 }
 
+// anyGone reports whether one of some processes is gone, and with which status.
 func anyGone(procs []*process) (wire.Status, bool) {
 	for _, p := range procs {
 		if status, gone := p.gone(); gone {
@@ -256,20 +192,20 @@ func anyGone(procs []*process) (wire.Status, bool) {
 	return wire.StatusSuccess, false
 }
 
-// localDone carries a fence on when the last participant of this node has joined.
-func (c *core) localDone(f *fence) {
+// finishLocal carries a fence on when the last participant of this node has joined.
+func (fs *fences) finishLocal(f *fence) {
 	switch {
 	case !f.elsewhere:
-		c.endFence(f)
-	case !c.remote:
-		c.failFence(f, wire.StatusErrUnreach)
+		fs.complete(f)
+	case !fs.remote:
+		fs.fail(f, wire.StatusErrUnreach)
 	default:
-		c.handIn(f)
+		fs.decidePart(f)
 	}
 }
 
-// contribution is this node's part of a fence that collects: what its participants show to other nodes.
-func (c *core) contribution(f *fence) []byte {
+// packContribution packs this node's part of a fence that collects: the data that its participants show to other nodes.
+func (fs *fences) packContribution(f *fence) []byte {
 	if !f.collect {
 		return nil
 	}
@@ -285,64 +221,88 @@ func (c *core) contribution(f *fence) []byte {
 	return out
 }
 
-// endFence ends a fence well.
-func (c *core) endFence(f *fence) {
+// complete ends a fence well.
+func (fs *fences) complete(f *fence) {
 	switch f.id.Op {
 	case opConstruct:
-		c.endConstruct(f)
+		fs.groups.completeConstruct(f)
 		return
 	case opDestruct:
-		c.dropGroup(f.group)
-		c.answerFence(f, wire.StatusSuccess)
+		fs.groups.drop(f.group)
+		fs.answer(f, wire.StatusSuccess)
 	case opConnect:
-		c.answerConnect(f)
+		fs.answerConnect(f)
 	default:
 		if s := f.procs[0].space; f.collect && len(f.procs) == len(s.procs) && f.procs[len(f.procs)-1].space == s {
-			s.meet()
+			s.noteMeeting()
 		}
-		c.answerFence(f, wire.StatusSuccess)
+		fs.answer(f, wire.StatusSuccess)
 	}
-	c.removeFence(f)
+	fs.remove(f)
 }
 
-// failFence ends a fence for those who joined, and keeps the news for those who will.
-func (c *core) failFence(f *fence, status wire.Status) {
+// expire fails the fences whose deadline has passed.
+func (fs *fences) expire() {
+	for _, set := range fs.sortedSets() {
+		for _, f := range slices.Clone(fs.bySet[set]) {
+			if !f.failed && fs.checkDeadline(f.deadline) {
+				fs.expireFence(f)
+			}
+		}
+	}
+}
+
+// dropJob drops the fences of a namespace that ends, unless the other nodes still owe an answer. It drops all its sequences,
+// because no request can name its processes again.
+func (fs *fences) dropJob(s *nspace) {
+	for _, set := range fs.sortedSets() {
+		fs.replaceSet(set, slices.DeleteFunc(fs.bySet[set], func(f *fence) bool { return f.concerns(s) && !f.owed() }))
+	}
+	maps.DeleteFunc(fs.sequences, func(_ FenceSet, q *sequence) bool { return slices.Contains(q.spaces, s) })
+}
+
+// fail ends a fence for those who have joined, and keeps the status for those who will.
+func (fs *fences) fail(f *fence, status wire.Status) {
 	f.failed, f.status = true, status
-	c.answerFence(f, status)
-	c.dropHeard(f.id.FenceSet)
+	fs.answer(f, status)
+	fs.dropHeardFailures(f.id.FenceSet)
 }
 
-func (c *core) answerFence(f *fence, status wire.Status) {
+// answer sends a status to all who have joined.
+func (fs *fences) answer(f *fence, status wire.Status) {
 	payload := statusReply(status)
 	for _, p := range f.procs {
 		if at, ok := f.joined[p]; ok && at.conn != 0 {
-			c.send(at.conn, at.tag, payload)
+			fs.send(at.conn, at.tag, payload)
 		}
 	}
 }
 
-func (c *core) removeFence(f *fence) {
+// remove drops a fence that everybody knows the end of.
+func (fs *fences) remove(f *fence) {
 	set := f.id.FenceSet
-	c.setFences(set, slices.DeleteFunc(c.fences[set], func(g *fence) bool { return g == f }))
+	fs.replaceSet(set, slices.DeleteFunc(fs.bySet[set], func(g *fence) bool { return g == f }))
 }
 
-func (c *core) setFences(set FenceSet, fences []*fence) {
+// replaceSet makes some fences those of a set.
+func (fs *fences) replaceSet(set FenceSet, fences []*fence) {
 	if len(fences) == 0 {
-		delete(c.fences, set)
+		delete(fs.bySet, set)
 		return
 	}
-	c.fences[set] = fences
+	fs.bySet[set] = fences
 }
 
-// dropHeard forgets failed fences of which every live participant of this node has heard, and the oldest of too many.
-func (c *core) dropHeard(set FenceSet) {
+// dropHeardFailures drops the failed fences of a set of which every live participant of this node has heard, and the oldest
+// of too many.
+func (fs *fences) dropHeardFailures(set FenceSet) {
 	failed := 0
-	for _, f := range c.fences[set] {
+	for _, f := range fs.bySet[set] {
 		if f.over() {
 			failed++
 		}
 	}
-	c.setFences(set, slices.DeleteFunc(c.fences[set], func(f *fence) bool {
+	fs.replaceSet(set, slices.DeleteFunc(fs.bySet[set], func(f *fence) bool {
 		if !f.over() {
 			return false
 		}
@@ -351,6 +311,7 @@ func (c *core) dropHeard(set FenceSet) {
 	}))
 }
 
+// allHeard reports whether every live participant of this node has joined the fence, and so has got its status.
 func (f *fence) allHeard() bool {
 	for _, p := range f.procs {
 		_, joined := f.joined[p]
@@ -361,22 +322,23 @@ func (f *fence) allHeard() bool {
 	return true
 }
 
-// failFences spoils the fences that wait for p. Those that p has joined are spoiled only if p died.
-func (c *core) failFences(p *process, status wire.Status, died bool) {
-	for _, set := range c.sortedSets() {
-		for _, f := range slices.Clone(c.fences[set]) {
+// failWaitingFor spoils the fences that wait for p, except for those of groups, which groups.removeDead looks at. Fences that
+// p has joined fail only if p died.
+func (fs *fences) failWaitingFor(p *process, status wire.Status, died bool) {
+	for _, set := range fs.sortedSets() {
+		for _, f := range slices.Clone(fs.bySet[set]) {
 			if f.group != nil || !takesPart(f.procs, p) {
 				continue
 			}
 			if _, joined := f.joined[p]; !f.failed && (died || !joined) {
-				c.spoil(f, status)
+				fs.spoil(f, status)
 			}
 		}
-		c.dropHeard(set)
+		fs.dropHeardFailures(set)
 	}
 }
 
-// clipped keeps messages short whatever was asked.
+// clipped keeps messages short, however long a name in a request is.
 func clipped(s string) string {
 	if len(s) > 128 {
 		return s[:128] + "..."

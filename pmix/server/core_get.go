@@ -11,48 +11,56 @@ import (
 // maxPendingGets bounds how many gets may wait for one process.
 const maxPendingGets = 65536
 
-// get is a request for data that is still to come.
+// get is a request for data that is still to come, from a client or from another node's server.
 type get struct {
-	conn     connID // zero: it came from another node
-	tag      uint32
-	request  uint64
+	conn     connID // of the client; zero for another node's request
+	tag      uint32 // of the client's request
+	request  uint64 // number of another node's request
 	key      string
 	reader   kvs.Reader
 	deadline tick
 }
 
-func (c *core) get(at caller, r *wire.GetRequest) {
+// gets serves the data that processes commit: commits, the gets that wait for them, and what comes from other nodes. The data
+// itself is in nspace.store.
+type gets struct {
+	*common
+	waiting map[wire.Proc][]get // by the process whose data they want
+}
+
+// requestData serves a get. One for data that is still to come waits, unless its directives forbid it.
+func (gs *gets) requestData(at caller, r *wire.GetRequest) {
 	if r.Proc.Rank == wire.RankWildcard {
-		c.getLevel(at, r)
+		gs.requestJobData(at, r)
 		return
 	}
-	target := c.find(r.Proc)
+	target := gs.find(r.Proc)
 	if target == nil {
-		c.reply(at, wire.StatusErrNotFound)
+		gs.reply(at, wire.StatusErrNotFound)
 		return
 	}
 	g := get{conn: at.conn, tag: at.tag, key: r.Key, reader: readerOf(target)}
 	if wire.Flag(r.Info, wire.KeyImmediate) || wire.Flag(r.Info, wire.KeyOptional) {
-		if !c.answerGet(&g, target) {
-			c.endGet(&g, wire.StatusErrNotFound)
+		if !gs.answerIfPresent(&g, target) {
+			gs.fail(&g, wire.StatusErrNotFound)
 		}
 		return
 	}
-	g.deadline = c.timeout(r.Info)
-	c.await(g, target)
+	g.deadline = gs.readTimeout(r.Info)
+	gs.answerOrKeep(g, target)
 }
 
-// getLevel answers a get of what is known of a job without its processes having put it.
-func (c *core) getLevel(at caller, r *wire.GetRequest) {
-	s := c.spaces[r.Proc.Nspace]
+// requestJobData answers a get for the keys of a job, which its processes have not put.
+func (gs *gets) requestJobData(at caller, r *wire.GetRequest) {
+	s := gs.spaces[r.Proc.Nspace]
 	if s == nil || (r.Key != "" && !s.level.keys[r.Key]) {
-		c.reply(at, wire.StatusErrNotFound)
+		gs.reply(at, wire.StatusErrNotFound)
 		return
 	}
-	c.send(at.conn, at.tag, s.level.reply)
+	gs.send(at.conn, at.tag, s.level.reply)
 }
 
-// readerOf says how processes of this node see the data of another.
+// readerOf returns how processes of this node see the data of another process.
 func readerOf(owner *process) kvs.Reader {
 	if owner.local {
 		return kvs.SameNode
@@ -60,111 +68,121 @@ func readerOf(owner *process) kvs.Reader {
 	return kvs.OtherNode
 }
 
-// serve answers a get that another node's server passes on.
-func (c *core) serve(ev event) {
+// serveNode serves a get that another node's server passes on.
+func (gs *gets) serveNode(ev event) {
 	g := get{request: ev.request, key: ev.key, reader: kvs.OtherNode}
-	p := c.find(ev.proc)
+	p := gs.find(ev.proc)
 	if p == nil || !p.local {
-		c.endGet(&g, wire.StatusErrNotFound)
+		gs.fail(&g, wire.StatusErrNotFound)
 		return
 	}
-	c.await(g, p)
+	gs.answerOrKeep(g, p)
 }
 
-// await answers a get now or keeps it until the target commits, ends, or time is up.
-func (c *core) await(g get, p *process) {
-	if c.answerGet(&g, p) {
+// answerOrKeep answers a get now, or keeps it until the target commits or ends, or time is up.
+func (gs *gets) answerOrKeep(g get, p *process) {
+	if gs.answerIfPresent(&g, p) {
 		return
 	}
 	if p.phase == phaseFinalized {
-		c.endGet(&g, wire.StatusErrNotFound)
+		gs.fail(&g, wire.StatusErrNotFound)
 		return
 	}
 	if status, gone := p.gone(); gone {
-		c.endGet(&g, status)
+		gs.fail(&g, status)
 		return
 	}
 	target := p.name
-	if len(c.gets[target]) >= maxPendingGets {
-		c.endGet(&g, wire.StatusErrOutOfResource)
+	if len(gs.waiting[target]) >= maxPendingGets {
+		gs.fail(&g, wire.StatusErrOutOfResource)
 		return
 	}
 	if !p.local {
-		if !c.remote {
-			c.endGet(&g, wire.StatusErrUnreach)
+		if !gs.remote {
+			gs.fail(&g, wire.StatusErrUnreach)
 			return
 		}
-		if !slices.ContainsFunc(c.gets[target], func(h get) bool { return h.key == g.key }) {
-			c.act(action{kind: actFetch, proc: target, key: g.key})
+		if !slices.ContainsFunc(gs.waiting[target], func(h get) bool { return h.key == g.key }) {
+			gs.emit(action{kind: actFetch, proc: target, key: g.key})
 		}
 	}
-	c.gets[target] = append(c.gets[target], g)
+	gs.waiting[target] = append(gs.waiting[target], g)
 }
 
-// answerGet answers a get if the data is there.
-func (c *core) answerGet(g *get, target *process) bool {
+// answerIfPresent answers a get if the data is there.
+func (gs *gets) answerIfPresent(g *get, target *process) bool {
 	store, rank := target.space.store, target.name.Rank
 	if !store.Has(rank, g.reader, g.key) {
 		return false
 	}
 	if g.conn == 0 {
 		data, _ := export(target)
-		c.act(action{kind: actServed, request: g.request, payload: data.Packed})
+		gs.emit(action{kind: actServed, request: g.request, payload: data.Packed})
 		return true
 	}
-	c.replyTo(g, target)
+	gs.sendData(g, target)
 	return true
 }
 
-func (c *core) endGet(g *get, status wire.Status) {
+// fail answers a get with an error.
+func (gs *gets) fail(g *get, status wire.Status) {
 	if g.conn == 0 {
-		c.act(action{kind: actServed, request: g.request, status: status})
+		gs.emit(action{kind: actServed, request: g.request, status: status})
 		return
 	}
-	c.send(g.conn, g.tag, statusReply(status))
+	gs.send(g.conn, g.tag, statusReply(status))
 }
 
-// keepGets keeps the pending gets of one target for which keep says so.
-func (c *core) keepGets(target wire.Proc, keep func(*get) bool) {
-	kept := slices.DeleteFunc(c.gets[target], func(g get) bool { return !keep(&g) })
+// keepWhere drops the waiting gets of one target for which keep returns false.
+func (gs *gets) keepWhere(target wire.Proc, keep func(*get) bool) {
+	kept := slices.DeleteFunc(gs.waiting[target], func(g get) bool { return !keep(&g) })
 	if len(kept) == 0 {
-		delete(c.gets, target)
+		delete(gs.waiting, target)
 		return
 	}
-	c.gets[target] = kept
+	gs.waiting[target] = kept
 }
 
-// endGets answers those pending gets of one target that end says are over.
-func (c *core) endGets(target wire.Proc, end func(*get) (wire.Status, bool)) {
-	c.keepGets(target, func(g *get) bool {
+// failWhere fails those waiting gets of one target that end reports as over, with the status that end returns.
+func (gs *gets) failWhere(target wire.Proc, end func(*get) (wire.Status, bool)) {
+	gs.keepWhere(target, func(g *get) bool {
 		status, over := end(g)
 		if over {
-			c.endGet(g, status)
+			gs.fail(g, status)
 		}
 		return !over
 	})
 }
 
-// settleGets answers what a commit made answerable.
-func (c *core) settleGets(target *process) {
-	c.keepGets(target.name, func(g *get) bool { return !c.answerGet(g, target) })
+// answerWaiting answers the gets that a commit made answerable.
+func (gs *gets) answerWaiting(target *process) {
+	gs.keepWhere(target.name, func(g *get) bool { return !gs.answerIfPresent(g, target) })
 }
 
-// failGets ends all gets that wait for a process from which nothing will come.
-func (c *core) failGets(target wire.Proc, status wire.Status) {
-	c.endGets(target, func(*get) (wire.Status, bool) { return status, true })
-}
-
-// forgetGets drops what a connection that is over was waiting for.
-func (c *core) forgetGets(conn connID) {
-	for _, target := range sortedProcs(c.gets) {
-		c.keepGets(target, func(g *get) bool { return g.conn != conn })
+// expire fails the gets whose deadline has passed.
+func (gs *gets) expire() {
+	for _, name := range sortedProcs(gs.waiting) {
+		gs.failWhere(name, func(g *get) (wire.Status, bool) {
+			return wire.StatusErrTimeout, gs.checkDeadline(g.deadline)
+		})
 	}
 }
 
-// fetched takes another node's answer for one of its processes.
-func (c *core) fetched(ev event) {
-	p := c.find(ev.proc)
+// failWaiting fails all gets that wait for a process from which no data will come.
+func (gs *gets) failWaiting(target wire.Proc, status wire.Status) {
+	gs.failWhere(target, func(*get) (wire.Status, bool) { return status, true })
+}
+
+// dropConnection drops what a connection that has ended waits for.
+func (gs *gets) dropConnection(conn connID) {
+	for _, target := range sortedProcs(gs.waiting) {
+		gs.keepWhere(target, func(g *get) bool { return g.conn != conn })
+	}
+}
+
+// storeFetched stores another node's answer for one of its processes, and answers the gets that wait for it.
+func (gs *gets) storeFetched(ev event) {
+	p := gs.find(ev.proc)
 	if p == nil {
 		return
 	}
@@ -174,39 +192,41 @@ func (c *core) fetched(ev event) {
 		if err := p.space.store.Commit(p.name.Rank, wire.ScopeRemote, ev.payload); err != nil {
 			status = wire.StatusErrUnpackFailure
 		} else {
-			c.settleGets(p)
-			status = wire.StatusErrNotFound // for a get that the answer did not help
+			gs.answerWaiting(p)
+			status = wire.StatusErrNotFound // for gets that the answer does not satisfy
 		}
 	}
-	c.endGets(ev.proc, func(g *get) (wire.Status, bool) { return status, g.key == ev.key })
+	gs.failWhere(ev.proc, func(g *get) (wire.Status, bool) { return status, g.key == ev.key })
 }
 
+// export packs the data that a process shows to other nodes.
 func export(p *process) (wire.ProcData, bool) {
 	return p.space.store.Export(p.name.Rank, kvs.OtherNode)
 }
 
-// importAll stores what a fence collected on other nodes.
-func (c *core) importAll(packed []byte) wire.Status {
+// storeCollected stores what a fence collected on other nodes.
+func (gs *gets) storeCollected(packed []byte) wire.Status {
 	d := wire.NewDecoder(packed)
 	for d.More() {
 		data := d.ProcData()
-		p := c.find(data.Proc)
+		p := gs.find(data.Proc)
 		switch {
-		case d.Err() != nil || p == nil && c.spaces[data.Proc.Nspace] != nil:
+		case d.Err() != nil || p == nil && gs.spaces[data.Proc.Nspace] != nil:
 			return wire.StatusErrUnpackFailure
-		case p == nil || p.local: // of a job that is over here: the fence ends as on the nodes that know it
+		case p == nil || p.local: // The job is over here. The fence still ends as on the nodes that know the job.
 			continue
 		}
 		p.space.unshare()
 		if err := p.space.store.Commit(p.name.Rank, wire.ScopeRemote, data.Packed); err != nil {
 			return wire.StatusErrUnpackFailure
 		}
-		c.settleGets(p)
+		gs.answerWaiting(p)
 	}
 	return wire.StatusSuccess
 }
 
-func (c *core) commit(at caller, r *wire.CommitRequest) {
+// commitData serves a commit: it stores the data and answers the gets that wait for it.
+func (gs *gets) commitData(at caller, r *wire.CommitRequest) {
 	for _, b := range r.Blobs {
 		at.space.unshare()
 		if err := at.space.store.Commit(at.name.Rank, b.Scope, b.Data); err != nil {
@@ -214,10 +234,10 @@ func (c *core) commit(at caller, r *wire.CommitRequest) {
 			if errors.Is(err, kvs.ErrFull) {
 				status = wire.StatusErrOutOfResource
 			}
-			c.refuse(at, status, err.Error())
+			gs.refuse(at, status, err.Error())
 			return
 		}
 	}
-	c.reply(at, wire.StatusSuccess)
-	c.settleGets(at.process)
+	gs.reply(at, wire.StatusSuccess)
+	gs.answerWaiting(at.process)
 }

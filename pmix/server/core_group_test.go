@@ -64,8 +64,8 @@ func TestGroupLife(t *testing.T) {
 // quiet checks that nothing of groups is left.
 func (w *world) quiet() {
 	w.t.Helper()
-	if n := len(w.core.groups) + len(w.core.fences) + len(w.core.invites); n != 0 {
-		w.t.Errorf("%d groups, %d fences, %d invitations are left, want none", len(w.core.groups), len(w.core.fences), len(w.core.invites))
+	if n := len(w.core.groups.byID) + len(w.core.fences.bySet) + len(w.core.invites.open); n != 0 {
+		w.t.Errorf("%d groups, %d fences, %d invitations are left, want none", len(w.core.groups.byID), len(w.core.fences.bySet), len(w.core.invites.open))
 	}
 }
 
@@ -90,10 +90,10 @@ func TestUnfitGroups(t *testing.T) {
 	w.expect("reply 0#106 group 0 1", "reply 1#101 group 0 1")
 	w.request(0, &wire.GroupLeaveRequest{ID: "h"})
 	w.expect("reply 0#107 ERR_NOT_FOUND")
-	w.core.groups["many"] = nil
+	w.core.groups.byID["many"] = nil
 	for i := range maxGroups {
 		id := fmt.Sprint("many", i)
-		w.core.groups[id] = []*group{{id: id, members: []*process{w.core.find(first(2))}}}
+		w.core.groups.byID[id] = []*group{{id: id, members: []*process{w.core.find(first(2))}}}
 	}
 	w.request(2, construct("one more", ranks(2)))
 	w.expect(`refused construct group "one more": the caller is in 4096 groups already`, "reply 2#102 ERR_OUT_OF_RESOURCE")

@@ -8,38 +8,47 @@ import (
 	"github.com/goshmem/goshmem/pmix/wire"
 )
 
-// maxInvites bounds how many groups a process may invite to at once.
+// maxInvites bounds the groups to which one process may invite at a time.
 const maxInvites = 256
 
-// invite is a group in the making that its leader makes by invitation. The protocol is one of events between clients;
-// the server watches it in order to know the group, and to tell those who wait when another ends.
+// invite is a group in the making to which its leader invites. The protocol consists of events between clients. The server
+// reads them along in order to know the group, and to tell those who wait when another ends.
 type invite struct {
 	id       string
 	leader   *process
-	invited  []*process // without those who declined or ended
+	invited  []*process // those that have neither declined nor ended
 	accepted map[*process]bool
 }
 
-// groupNews takes notice of an event that makes a group. The status is for a client whose event makes no sense. Of a
-// process that ended before its last words were read, nobody waits for more.
-func (c *core) groupNews(from *process, ev *wire.Event) (wire.Status, error) {
+// invites follows the groups that come about by invitation.
+type invites struct {
+	*common
+	groups *groups
+	events *events
+	open   []*invite // the oldest first
+}
+
+// recordEvent follows an event that a client raises, if it is about an invitation. The status is for a client whose event
+// makes no sense. The events of a process that ended before the server read them change nothing: nobody waits for it.
+func (iv *invites) recordEvent(from *process, ev *wire.Event) (wire.Status, error) {
 	if _, gone := from.gone(); gone {
 		return wire.StatusSuccess, nil
 	}
 	switch ev.Status {
 	case wire.StatusGroupInvited:
-		return c.invite(from, ev)
+		return iv.openInvite(from, ev)
 	case wire.StatusGroupInviteAccepted, wire.StatusGroupInviteDeclined:
-		c.answered(from, ev)
+		iv.recordAnswer(from, ev)
 	case wire.StatusGroupConstructComplete:
-		return c.completed(from, ev)
+		return iv.completeGroup(from, ev)
 	case wire.StatusGroupConstructAbort:
 		id, _ := groupID(ev)
-		c.dropInvite(from, id)
+		iv.dropInvite(from, id)
 	}
 	return wire.StatusSuccess, nil
 }
 
+// groupID returns the name of the group that an event is about.
 func groupID(ev *wire.Event) (string, error) {
 	v, _ := ev.Has(wire.KeyGroupID)
 	id, _ := v.Str()
@@ -49,21 +58,22 @@ func groupID(ev *wire.Event) (string, error) {
 	return id, nil
 }
 
-func (c *core) invite(from *process, ev *wire.Event) (wire.Status, error) {
+// openInvite records an invitation. The leader hears at once of those that are gone.
+func (iv *invites) openInvite(from *process, ev *wire.Event) (wire.Status, error) {
 	id, err := groupID(ev)
 	if err == nil {
-		err = c.checkGroupID(id)
+		err = iv.groups.checkID(id)
 	}
 	if err != nil {
 		return wire.StatusErrBadParam, err
 	}
-	procs, _, err := c.participants(from, ev.Targets)
+	procs, _, err := iv.groups.resolveParticipants(from, ev.Targets)
 	if err != nil {
 		return wire.StatusErrBadParam, err
 	}
-	c.dropInvite(from, id)
+	iv.dropInvite(from, id)
 	open := 0
-	for _, inv := range c.invites {
+	for _, inv := range iv.open {
 		if inv.leader == from {
 			open++
 		}
@@ -77,38 +87,25 @@ func (c *core) invite(from *process, ev *wire.Event) (wire.Status, error) {
 			continue
 		}
 		if _, gone := p.gone(); gone {
-			c.raiseFor([]wire.Proc{from.name}, wire.StatusGroupInviteFailed, id, p)
+			iv.events.raiseAbout([]wire.Proc{from.name}, wire.StatusGroupInviteFailed, id, p)
 			continue
 		}
 		inv.invited = append(inv.invited, p)
 	}
-	c.invites = append(c.invites, inv)
+	iv.open = append(iv.open, inv)
 	return wire.StatusSuccess, nil
 }
 
-// dropInvite forgets an invitation. Nobody is to get it late.
-func (c *core) dropInvite(leader *process, id string) {
-	c.forgetNews(wire.StatusGroupInvited, id, []wire.Proc{leader.name})
-	c.invites = slices.DeleteFunc(c.invites, func(inv *invite) bool { return inv.leader == leader && inv.id == id })
+// dropInvite drops an invitation, also from the events kept for late handlers.
+func (iv *invites) dropInvite(leader *process, id string) {
+	iv.events.dropCached(wire.StatusGroupInvited, id, []wire.Proc{leader.name})
+	iv.open = slices.DeleteFunc(iv.open, func(inv *invite) bool { return inv.leader == leader && inv.id == id })
 }
 
-// forgetNews drops what is kept for the late about a group that some of the given processes told.
-func (c *core) forgetNews(status wire.Status, id string, from []wire.Proc) {
-	for _, s := range c.spaces {
-		s.cache = slices.DeleteFunc(s.cache, func(n *notice) bool {
-			if n.Status != status || !wire.AnyMatch(from, []wire.Proc{n.Source}) {
-				return false
-			}
-			of, err := groupID(&n.Event)
-			return err == nil && of == id
-		})
-	}
-}
-
-// answered takes notice of an answer to an invitation. libpmix does not say which one, so it is the oldest.
-func (c *core) answered(from *process, ev *wire.Event) {
+// recordAnswer records an answer to an invitation. libpmix does not say to which one, so it counts for the oldest.
+func (iv *invites) recordAnswer(from *process, ev *wire.Event) {
 	id, err := groupID(ev)
-	for _, inv := range c.invites {
+	for _, inv := range iv.open {
 		if err == nil && inv.id != id || inv.accepted[from] || !slices.Contains(inv.invited, from) ||
 			!wire.AnyMatch(ev.Targets, []wire.Proc{inv.leader.name}) {
 			continue
@@ -122,11 +119,11 @@ func (c *core) answered(from *process, ev *wire.Event) {
 	}
 }
 
-// completed makes the group that a leader has announced to its members.
-func (c *core) completed(from *process, ev *wire.Event) (wire.Status, error) {
+// completeGroup makes the group that a leader has announced to its members.
+func (iv *invites) completeGroup(from *process, ev *wire.Event) (wire.Status, error) {
 	id, err := groupID(ev)
 	if err == nil {
-		err = c.checkGroupID(id)
+		err = iv.groups.checkID(id)
 	}
 	if err == nil && len(ev.Targets) == 0 {
 		err = errors.New("no targets, want the members")
@@ -134,12 +131,12 @@ func (c *core) completed(from *process, ev *wire.Event) (wire.Status, error) {
 	if err != nil {
 		return wire.StatusErrBadParam, err
 	}
-	procs, _, err := c.participants(from, ev.Targets)
+	procs, _, err := iv.groups.resolveParticipants(from, ev.Targets)
 	if err != nil {
 		return wire.StatusErrBadParam, err
 	}
 	g := &group{id: id, leader: from}
-	g.flags(ev.Info)
+	g.addFlags(ev.Info)
 	if !takesPart(procs, from) {
 		procs = append(slices.Clone(procs), from)
 		slices.SortFunc(procs, func(a, b *process) int { return compareProcs(a.name, b.name) })
@@ -152,25 +149,25 @@ func (c *core) completed(from *process, ev *wire.Event) (wire.Status, error) {
 		}
 	}
 	switch {
-	case c.groupOf(id, procs...) != nil:
+	case iv.groups.findGroup(id, procs...) != nil:
 		return wire.StatusErrExists, fmt.Errorf("group %q: a member is in one of this name already", clipped(id))
-	case slices.ContainsFunc(g.members, func(p *process) bool { return c.groupCount(p) >= maxGroups }):
+	case slices.ContainsFunc(g.members, func(p *process) bool { return iv.groups.countGroups(p) >= maxGroups }):
 		return wire.StatusErrOutOfResource, fmt.Errorf("a member is in %d groups already", maxGroups)
 	}
 	g.fences = groupFences(opDestruct, id, procs)
-	c.dropInvite(from, id)
-	c.addGroup(g)
+	iv.dropInvite(from, id)
+	iv.groups.add(g)
 	return wire.StatusSuccess, nil
 }
 
-// loseInvites tells those who wait for a process that it has ended.
-func (c *core) loseInvites(p *process) {
-	for _, inv := range slices.Clone(c.invites) {
+// removeDead tells those who wait for a process of an invitation that it has ended.
+func (iv *invites) removeDead(p *process) {
+	for _, inv := range slices.Clone(iv.open) {
 		switch {
 		case inv.leader == p:
-			c.dropInvite(p, inv.id)
+			iv.dropInvite(p, inv.id)
 			if len(inv.invited) > 0 {
-				c.raiseFor(names(inv.invited), wire.StatusGroupLeaderFailed, inv.id, p)
+				iv.events.raiseAbout(names(inv.invited), wire.StatusGroupLeaderFailed, inv.id, p)
 			}
 		case slices.Contains(inv.invited, p):
 			inv.invited = slices.DeleteFunc(inv.invited, func(q *process) bool { return q == p })
@@ -178,7 +175,7 @@ func (c *core) loseInvites(p *process) {
 			if inv.accepted[p] {
 				status = wire.StatusGroupMemberFailed
 			}
-			c.raiseFor([]wire.Proc{inv.leader.name}, status, inv.id, p)
+			iv.events.raiseAbout([]wire.Proc{inv.leader.name}, status, inv.id, p)
 		}
 	}
 }

@@ -9,15 +9,15 @@ import (
 
 // Bounds on I/O forwarding.
 const (
-	maxPulls     = 64      // of one process
-	maxPullProcs = 4096    // that one pull names
+	maxPulls     = 64      // listeners of one connection
+	maxPullProcs = 4096    // processes that one pull names
 	maxPush      = 1 << 20 // bytes of one push
 )
 
-// listener is somebody who gets what processes write. It does not change.
+// listener names a client that gets the output of processes. It does not change once it is in the table.
 type listener struct {
-	id       uint64 // the server's name for it
-	ref      uint64 // the client's
+	id       uint64 // the server's number for it
+	ref      uint64 // the client's number for it
 	conn     connID
 	owner    wire.Proc
 	tool     bool
@@ -25,47 +25,56 @@ type listener struct {
 	procs    map[wire.Proc]bool // a wildcard rank stands for a namespace
 }
 
-// wants says whether text of a process goes to the listener, and never back to its source.
+// wants reports whether text of a process goes to the listener. It never goes back to its source.
 func (l *listener) wants(p wire.Proc, channel wire.IOFChannel) bool {
 	return l.channels&channel != 0 && p != l.owner &&
 		(l.procs[p] || l.procs[wire.Proc{Nspace: p.Nspace, Rank: wire.RankWildcard}])
 }
 
-func (c *core) iofPull(at caller, r *wire.IOFPullRequest) {
-	procs, status, err := c.streams(at, r.Procs)
+// forwarding decides who gets the output of processes, and passes input on to them. The output itself never enters the core:
+// Server.Output sends it by the table of listeners.
+type forwarding struct {
+	*common
+	listeners []*listener // the table that the driver uses; each change makes a new one
+	last      uint64      // number of the last listener
+}
+
+// pull serves a request for the output of processes.
+func (fw *forwarding) pull(at caller, r *wire.IOFPullRequest) {
+	procs, status, err := fw.checkStreams(at, r.Procs)
 	switch {
 	case err != nil:
-		c.refuse(at, status, "I/O forwarding: "+err.Error())
+		fw.refuse(at, status, "I/O forwarding: "+err.Error())
 		return
 	case r.Channels&(wire.IOFStdout|wire.IOFStderr|wire.IOFDiag) == 0 || r.Channels&wire.IOFStdin != 0:
-		c.refuse(at, wire.StatusErrNotSupported, fmt.Sprintf("I/O forwarding: channels %#x, want outputs", r.Channels))
+		fw.refuse(at, wire.StatusErrNotSupported, fmt.Sprintf("I/O forwarding: channels %#x, want outputs", r.Channels))
 		return
 	}
 	n := 0
-	for _, l := range c.listeners {
+	for _, l := range fw.listeners {
 		if l.conn == at.conn {
 			n++
 		}
 	}
 	if n >= maxPulls {
-		c.refuse(at, wire.StatusErrOutOfResource, fmt.Sprintf("I/O forwarding: more than %d requests", maxPulls))
+		fw.refuse(at, wire.StatusErrOutOfResource, fmt.Sprintf("I/O forwarding: more than %d requests", maxPulls))
 		return
 	}
-	l := c.listen(at, procs)
+	l := fw.newListener(at, procs)
 	l.ref, l.channels = r.ID, r.Channels
-	c.send(at.conn, at.tag, wire.AppendIOFPullReply(nil, l.id))
-	c.setListeners(append(slices.Clip(c.listeners), l))
+	fw.send(at.conn, at.tag, wire.AppendIOFPullReply(nil, l.id))
+	fw.replaceListeners(append(slices.Clip(fw.listeners), l))
 }
 
-// streams checks the processes whose streams the caller wants to read or feed. A tool may take all, any other client
-// those of its own job and of jobs that come from it.
-func (c *core) streams(at caller, names []wire.Proc) (map[wire.Proc]bool, wire.Status, error) {
+// checkStreams returns the processes whose streams the caller wants to read or feed. A tool may name all processes, any other
+// client those of its own job and of jobs that come from it.
+func (fw *forwarding) checkStreams(at caller, names []wire.Proc) (map[wire.Proc]bool, wire.Status, error) {
 	if len(names) == 0 || len(names) > maxPullProcs {
 		return nil, wire.StatusErrBadParam, fmt.Errorf("%d processes named, want 1 to %d", len(names), maxPullProcs)
 	}
 	procs := make(map[wire.Proc]bool, len(names))
 	for _, name := range names {
-		s := c.spaces[name.Nspace]
+		s := fw.spaces[name.Nspace]
 		if s == nil || (name.Rank != wire.RankWildcard && s.find(name.Rank) == nil) {
 			return nil, wire.StatusErrNotFound, fmt.Errorf("process %v, want one that is known here", name)
 		}
@@ -77,7 +86,7 @@ func (c *core) streams(at caller, names []wire.Proc) (map[wire.Proc]bool, wire.S
 	return procs, wire.StatusSuccess, nil
 }
 
-// comesFrom says whether a job is another or was spawned by it, at however many removes.
+// comesFrom reports whether a job is another job, or one of its descendants.
 func (s *nspace) comesFrom(other *nspace) bool {
 	for ; s != nil; s = s.origin {
 		if s == other {
@@ -87,86 +96,64 @@ func (s *nspace) comesFrom(other *nspace) bool {
 	return false
 }
 
-func (c *core) iofDeregister(at caller, r *wire.IOFDeregisterRequest) {
+// deregister serves the end of a pull.
+func (fw *forwarding) deregister(at caller, r *wire.IOFDeregisterRequest) {
 	found := false
-	c.dropListeners(func(l *listener) bool {
+	fw.dropListeners(func(l *listener) bool {
 		drop := l.id == r.ID && l.conn == at.conn
 		found = found || drop
 		return drop
 	})
 	if !found {
-		c.reply(at, wire.StatusErrNotFound)
+		fw.reply(at, wire.StatusErrNotFound)
 		return
 	}
-	c.reply(at, wire.StatusSuccess)
+	fw.reply(at, wire.StatusSuccess)
 }
 
-func (c *core) iofPush(at caller, r *wire.IOFPushRequest) {
-	if _, status, err := c.streams(at, r.Procs); err != nil {
-		c.refuse(at, status, "I/O forwarding: "+err.Error())
+// push passes input on to processes.
+func (fw *forwarding) push(at caller, r *wire.IOFPushRequest) {
+	if _, status, err := fw.checkStreams(at, r.Procs); err != nil {
+		fw.refuse(at, status, "I/O forwarding: "+err.Error())
 		return
 	}
 	if len(r.Data) > maxPush {
-		c.refuse(at, wire.StatusErrOutOfResource,
+		fw.refuse(at, wire.StatusErrOutOfResource,
 			fmt.Sprintf("I/O forwarding: %d bytes at once, want at most %d", len(r.Data), maxPush))
 		return
 	}
 	end := len(r.Data) == 0 || wire.Flag(r.Info, wire.KeyIOFComplete)
-	c.act(action{kind: actStdin, procs: r.Procs, payload: r.Data, flag: end})
-	c.reply(at, wire.StatusSuccess)
+	fw.emit(action{kind: actStdin, procs: r.Procs, payload: r.Data, flag: end})
+	fw.reply(at, wire.StatusSuccess)
 }
 
-// listen makes a listener, which is not yet in use.
-func (c *core) listen(at caller, procs map[wire.Proc]bool) *listener {
-	c.lastPull++
-	return &listener{id: c.lastPull, conn: at.conn, owner: at.name, tool: at.space.tool, procs: procs}
+// newListener returns a listener that is not in the table yet.
+func (fw *forwarding) newListener(at caller, procs map[wire.Proc]bool) *listener {
+	fw.last++
+	return &listener{id: fw.last, conn: at.conn, owner: at.name, tool: at.space.tool, procs: procs}
 }
 
-// setListeners replaces the table, which the driver reads while it is in use.
-func (c *core) setListeners(all []*listener) {
-	c.listeners = all
-	c.act(action{kind: actListen, listen: all})
+// replaceListeners replaces the table. The driver reads the old one meanwhile, so that stays as it is.
+func (fw *forwarding) replaceListeners(all []*listener) {
+	fw.listeners = all
+	fw.emit(action{kind: actListen, listen: all})
 }
 
-func (c *core) dropListeners(drop func(*listener) bool) {
-	if slices.ContainsFunc(c.listeners, drop) {
-		c.setListeners(slices.DeleteFunc(slices.Clone(c.listeners), drop))
+// dropListeners replaces the table by one without some listeners, if it has any of them.
+func (fw *forwarding) dropListeners(drop func(*listener) bool) {
+	if slices.ContainsFunc(fw.listeners, drop) {
+		fw.replaceListeners(slices.DeleteFunc(slices.Clone(fw.listeners), drop))
 	}
 }
 
-// listenEarly gives a new job's output to the process that asked for it with its spawn request: it may write before the
-// host says that it is there. The oldest request of the parent that has no job yet is the one.
-func (c *core) listenEarly(space *nspace, parent *process) {
-	for _, s := range c.spawns {
-		if s.at.process == parent && s.nspace == "" {
-			c.listenSpawned(s, space.name)
-			return
-		}
-	}
+// dropConnection ends the forwarding to a connection that has ended.
+func (fw *forwarding) dropConnection(conn connID) {
+	fw.dropListeners(func(l *listener) bool { return l.conn == conn })
 }
 
-// listenSpawned gives a spawned job's output to the process that asked for it with the request.
-func (c *core) listenSpawned(s *spawning, name string) {
-	if s.nspace == name {
-		return
-	}
-	s.nspace = name
-	c.dropListeners(func(l *listener) bool { return l == s.listener })
-	if s.channels != 0 {
-		s.listener = c.listen(s.at, map[wire.Proc]bool{{Nspace: name, Rank: wire.RankWildcard}: true})
-		s.listener.channels = s.channels
-		c.setListeners(append(slices.Clip(c.listeners), s.listener))
-	}
-}
-
-// forgetListeners ends the forwarding to a connection that is over.
-func (c *core) forgetListeners(conn connID) {
-	c.dropListeners(func(l *listener) bool { return l.conn == conn })
-}
-
-// forgetSources ends the forwarding of what comes from a namespace that is over and from nowhere else.
-func (c *core) forgetSources(name string) {
-	c.dropListeners(func(l *listener) bool {
+// dropSource drops the listeners all of whose processes are of a namespace that is over.
+func (fw *forwarding) dropSource(name string) {
+	fw.dropListeners(func(l *listener) bool {
 		for p := range l.procs {
 			if p.Nspace != name {
 				return false

@@ -23,7 +23,7 @@ func (w *world) attach(name string) connID {
 // heard lists the names of those who get output of a process.
 func (w *world) heard(p wire.Proc, channel wire.IOFChannel) string {
 	var out []string
-	for _, l := range w.core.listeners {
+	for _, l := range w.core.forwarding.listeners {
 		if l.wants(p, channel) {
 			out = append(out, short(l.owner))
 		}
@@ -183,8 +183,8 @@ func TestSpawnForwardsOutput(t *testing.T) {
 	if got := w.heard(wire.Proc{Nspace: "child-1"}, wire.IOFStdout); got != "0" {
 		t.Errorf("child-1 is heard by %q, want rank 0", got)
 	}
-	if len(w.core.listeners) != 1 {
-		t.Errorf("%d listeners, want that of the spawn that went well", len(w.core.listeners))
+	if len(w.core.forwarding.listeners) != 1 {
+		t.Errorf("%d listeners, want that of the spawn that went well", len(w.core.forwarding.listeners))
 	}
 }
 

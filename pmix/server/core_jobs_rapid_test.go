@@ -161,9 +161,9 @@ func TestJobsAndToolsLeaveNothingBehind(t *testing.T) {
 			}
 		}
 		k := c.core
-		if len(k.spaces)+len(k.conns)+len(k.fences)+len(k.gets)+len(k.spawns)+len(k.listeners) != 0 {
+		if len(k.spaces)+len(k.conns)+len(k.fences.bySet)+len(k.gets.waiting)+len(k.spawns.waiting)+len(k.forwarding.listeners) != 0 {
 			rt.Fatalf("kept %d jobs, %d connections, %d fences, %d gets, %d spawns, %d listeners", len(k.spaces), len(k.conns),
-				len(k.fences), len(k.gets), len(k.spawns), len(k.listeners))
+				len(k.fences.bySet), len(k.gets.waiting), len(k.spawns.waiting), len(k.forwarding.listeners))
 		}
 	})
 }

@@ -9,9 +9,9 @@ import (
 // maxLogText bounds the text of one request.
 const maxLogText = 1 << 20
 
-// log passes text on to the launcher's output. Other channels, such as the system's log, are not served: they are left
-// out, unless nothing else was asked for or the client says that it must have them.
-func (c *core) log(at caller, r *wire.LogRequest) {
+// logText passes text on to the launcher's output. The server does not serve other channels, such as the system's log. It
+// skips them, and refuses a request that names no served channel or marks one that is not served as required.
+func logText(c *common, at caller, r *wire.LogRequest) {
 	entries, skipped, err := logEntries(r.Data)
 	if err != nil {
 		c.refuse(at, wire.StatusErrBadParam, "log: "+err.Error())
@@ -32,7 +32,7 @@ func (c *core) log(at caller, r *wire.LogRequest) {
 		entries = entries[:1]
 	}
 	for _, entry := range entries {
-		c.act(action{kind: actLog, proc: at.name, flag: entry.toStderr, payload: entry.text})
+		c.emit(action{kind: actLog, proc: at.name, flag: entry.toStderr, payload: entry.text})
 	}
 	c.reply(at, wire.StatusSuccess)
 }
@@ -42,7 +42,7 @@ type logEntry struct {
 	text     []byte // ends in a newline
 }
 
-// logEntries sorts out what is text for the launcher's output.
+// logEntries returns the texts for the launcher's output, and the infos of channels that are not served.
 func logEntries(infos []wire.Info) (entries []logEntry, skipped []wire.Info, err error) {
 	size := 0
 	for _, info := range infos {

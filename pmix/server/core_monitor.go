@@ -7,7 +7,7 @@ import (
 	"github.com/goshmem/goshmem/pmix/wire"
 )
 
-// maxWatches bounds how many watches of one process there may be.
+// maxWatches bounds the watches of one connection.
 const maxWatches = 16
 
 // watch observes a process that promised to send heartbeats.
@@ -15,50 +15,57 @@ type watch struct {
 	process *process
 	conn    connID
 	id      string
-	status  wire.Status // of the event that tells of trouble
-	rng     wire.Range
-	silent  bool // the event is not for default handlers
+	status  wire.Status // of the event that reports missing heartbeats
+	rng     wire.Range  // of that event
+	silent  bool        // The event is not for default handlers.
 	period  tick
-	drops   uint32 // periods without a heartbeat that are let pass
+	drops   uint32 // number of periods without a heartbeat that raise no event
 	next    tick   // end of the current period
-	beaten  bool   // there was a heartbeat in it
-	missed  uint32
-	alarmed bool
+	beaten  bool   // The current period has had a heartbeat.
+	missed  uint32 // number of periods without one, in a row
+	alarmed bool   // The event was raised since the last heartbeat.
 }
 
-// monitor begins to watch the caller, or ceases to.
-func (c *core) monitor(at caller, r *wire.MonitorRequest) {
+// watches observes processes that promised to send heartbeats.
+type watches struct {
+	*common
+	events *events
+	all    []*watch // the oldest first
+}
+
+// monitor serves a request to begin a watch of the caller, or to end one.
+func (ws *watches) monitor(at caller, r *wire.MonitorRequest) {
 	switch r.Monitor.Key {
 	case wire.KeyMonitorHeartbeat:
 		w, err := readWatch(r)
 		if err != nil {
-			c.refuse(at, wire.StatusErrBadParam, "monitor: "+err.Error())
+			ws.refuse(at, wire.StatusErrBadParam, "monitor: "+err.Error())
 			return
 		}
-		if c.watchCount(at.conn) >= maxWatches {
-			c.refuse(at, wire.StatusErrOutOfResource, fmt.Sprintf("monitor: %d watches are there already", maxWatches))
+		if ws.countWatches(at.conn) >= maxWatches {
+			ws.refuse(at, wire.StatusErrOutOfResource, fmt.Sprintf("monitor: %d watches are there already", maxWatches))
 			return
 		}
 		w.process, w.conn = at.process, at.conn
-		w.next = c.after(uint64(w.period))
-		w.period = w.next - c.now
-		c.watches = append(c.watches, w)
-		c.reply(at, wire.StatusSuccess)
+		w.next = ws.deadlineIn(uint64(w.period))
+		w.period = w.next - ws.now
+		ws.all = append(ws.all, w)
+		ws.reply(at, wire.StatusSuccess)
 	case wire.KeyMonitorCancel:
 		id, _ := r.Monitor.Value.Str()
-		before := len(c.watches)
-		c.dropWatches(func(w *watch) bool { return w.conn == at.conn && (id == "" || w.id == id) })
-		if id != "" && len(c.watches) == before {
-			c.reply(at, wire.StatusErrNotFound)
+		before := len(ws.all)
+		ws.dropWhere(func(w *watch) bool { return w.conn == at.conn && (id == "" || w.id == id) })
+		if id != "" && len(ws.all) == before {
+			ws.reply(at, wire.StatusErrNotFound)
 			return
 		}
-		c.reply(at, wire.StatusSuccess)
+		ws.reply(at, wire.StatusSuccess)
 	default:
-		c.reply(at, wire.StatusErrNotSupported)
+		ws.reply(at, wire.StatusErrNotSupported)
 	}
 }
 
-// readWatch reads the terms of a watch; the period still is in seconds.
+// readWatch reads the terms of a watch, with the period in seconds.
 func readWatch(r *wire.MonitorRequest) (*watch, error) {
 	w := &watch{status: r.Error, rng: wire.RangeNamespace, silent: wire.Flag(r.Info, wire.KeyEventNonDefault)}
 	if w.status == wire.StatusSuccess {
@@ -91,9 +98,10 @@ func readWatch(r *wire.MonitorRequest) (*watch, error) {
 	return w, nil
 }
 
-func (c *core) watchCount(conn connID) int {
+// countWatches returns the number of watches of a connection.
+func (ws *watches) countWatches(conn connID) int {
 	n := 0
-	for _, w := range c.watches {
+	for _, w := range ws.all {
 		if w.conn == conn {
 			n++
 		}
@@ -101,26 +109,29 @@ func (c *core) watchCount(conn connID) int {
 	return n
 }
 
-func (c *core) dropWatches(over func(*watch) bool) { c.watches = slices.DeleteFunc(c.watches, over) }
+// dropWhere drops the watches that are over.
+func (ws *watches) dropWhere(over func(*watch) bool) { ws.all = slices.DeleteFunc(ws.all, over) }
 
-// unwatch ends all watches of a connection that is over.
-func (c *core) unwatch(conn connID) { c.dropWatches(func(w *watch) bool { return w.conn == conn }) }
+// dropConnection drops all watches of a connection that has ended.
+func (ws *watches) dropConnection(conn connID) {
+	ws.dropWhere(func(w *watch) bool { return w.conn == conn })
+}
 
-// heartbeat takes a sign of life.
-func (c *core) heartbeat(conn connID) {
-	for _, w := range c.watches {
+// recordHeartbeat records a heartbeat for all watches of a connection.
+func (ws *watches) recordHeartbeat(conn connID) {
+	for _, w := range ws.all {
 		if w.conn == conn {
 			w.beaten, w.missed, w.alarmed = true, 0, false
 		}
 	}
 }
 
-// expireWatches looks at the periods that are over. Those whom the process shall not hear of itself are told once until
-// its next heartbeat.
-func (c *core) expireWatches() {
-	c.dropWatches(func(w *watch) bool { return w.process.exited })
-	for _, w := range c.watches {
-		if !c.over(w.next) {
+// expire looks at the periods that have ended. After too many periods without a heartbeat it raises the event once, and again
+// only after a further heartbeat.
+func (ws *watches) expire() {
+	ws.dropWhere(func(w *watch) bool { return w.process.exited })
+	for _, w := range ws.all {
+		if !ws.checkDeadline(w.next) {
 			continue
 		}
 		if !w.beaten {
@@ -129,14 +140,15 @@ func (c *core) expireWatches() {
 		w.beaten = false
 		if w.missed > w.drops && !w.alarmed {
 			w.alarmed = true
-			c.raiseAlert(w)
+			ws.raiseAlert(w)
 		}
-		w.next = c.now + w.period
-		c.lookBy(w.next)
+		w.next = ws.now + w.period
+		ws.noteDeadline(w.next)
 	}
 }
 
-func (c *core) raiseAlert(w *watch) {
+// raiseAlert raises the event of a watch.
+func (ws *watches) raiseAlert(w *watch) {
 	ev := wire.Event{
 		Status: w.status, Source: w.process.name, Range: w.rng, Affected: []wire.Proc{w.process.name}, NonDefault: w.silent,
 	}
@@ -144,5 +156,5 @@ func (c *core) raiseAlert(w *watch) {
 		ev.Info = []wire.Info{{Key: wire.KeyMonitorID, Value: wire.StringValue(w.id)}}
 	}
 	ev.Info = ev.Pack()
-	_ = c.raise(ev) // nothing in it fails to pack
+	_ = ws.events.raise(ev) // nothing in it fails to pack
 }

@@ -9,14 +9,14 @@ import (
 	"github.com/goshmem/goshmem/pmix/wire"
 )
 
-// Bounds on what clients can publish, and on those who wait for it.
+// Bounds on what clients can publish, and on the lookups that wait for it.
 const (
 	maxPublishedKeys   = 4096     // of one process
 	maxPublishedBytes  = 4 << 20  // of one process
 	maxPublishedTotal  = 64 << 20 // of all processes together
 	maxLookupKeys      = 1024     // of one request
 	maxWaitingLookups  = 64       // of one process
-	maxRangeMembership = 4096     // processes and users that one request may name
+	maxRangeMembership = 4096     // number of processes and users that one request may name
 )
 
 func newBoard() *kvs.Board {
@@ -33,64 +33,73 @@ type lookup struct {
 	deadline tick
 }
 
-// party says who a client is to the board. All clients of a server are on its node; the user is who they say they are,
-// as they are all of the user who started the step.
+// party returns a client's identity for the board. All clients of a server are on its node, and all are of the user who
+// started the step, so the board trusts the user that a client names.
 func (p *process) party(uid uint32) kvs.Party {
 	return kvs.Party{Proc: p.name, App: p.place.AppNum, UID: uid}
 }
 
-func (c *core) publish(at caller, r *wire.PublishRequest) {
+// published serves the data that processes publish by name, and the lookups that wait for it.
+type published struct {
+	*common
+	board   *kvs.Board
+	waiting []*lookup // the oldest first
+}
+
+// publish serves a publish request, and answers the lookups that wait for the data.
+func (pb *published) publish(at caller, r *wire.PublishRequest) {
 	terms, status, err := readTerms(r.Info)
 	if err != nil {
-		c.refuse(at, status, "publish: "+err.Error())
+		pb.refuse(at, status, "publish: "+err.Error())
 		return
 	}
 	var data []wire.KVal
 	for _, info := range r.Info {
-		if !strings.HasPrefix(info.Key, "pmix.") { // the others are directives
+		if !strings.HasPrefix(info.Key, "pmix.") { // other keys are directives
 			data = append(data, wire.KVal{Key: info.Key, Value: info.Value})
 		}
 	}
 	if len(data) == 0 {
-		c.refuse(at, wire.StatusErrBadParam, "publish: no keys, want at least one besides the directives")
+		pb.refuse(at, wire.StatusErrBadParam, "publish: no keys, want at least one besides the directives")
 		return
 	}
-	if status, err := c.board.Publish(at.party(r.UID), terms, data); err != nil {
-		if status != wire.StatusErrDuplicateKey { // which programs may well try
-			c.act(action{kind: actRefused, conn: at.conn, proc: at.name, status: status, text: "publish: " + err.Error()})
+	if status, err := pb.board.Publish(at.party(r.UID), terms, data); err != nil {
+		if status != wire.StatusErrDuplicateKey { // Programs may well try that, so the log stays silent.
+			pb.emit(action{kind: actRefused, conn: at.conn, proc: at.name, status: status, text: "publish: " + err.Error()})
 		}
-		c.reply(at, status)
+		pb.reply(at, status)
 		return
 	}
-	c.reply(at, wire.StatusSuccess)
-	c.settleLookups()
+	pb.reply(at, wire.StatusSuccess)
+	pb.answerWaiting()
 }
 
-func (c *core) lookup(at caller, r *wire.LookupRequest) {
+// lookUp serves a lookup. It waits for data that is still to come if its directives say so.
+func (pb *published) lookUp(at caller, r *wire.LookupRequest) {
 	from, status, err := readTerms(r.Info)
 	if err != nil {
-		c.refuse(at, status, "lookup: "+err.Error())
+		pb.refuse(at, status, "lookup: "+err.Error())
 		return
 	}
 	if len(r.Keys) == 0 || len(r.Keys) > maxLookupKeys {
-		c.refuse(at, wire.StatusErrBadParam, fmt.Sprintf("lookup: %d keys, want 1 to %d", len(r.Keys), maxLookupKeys))
+		pb.refuse(at, wire.StatusErrBadParam, fmt.Sprintf("lookup: %d keys, want 1 to %d", len(r.Keys), maxLookupKeys))
 		return
 	}
 	l := &lookup{at: at, reader: at.party(r.UID), from: from, keys: r.Keys}
 	need, wait := waitCount(r.Info, len(r.Keys))
 	l.need = need
-	if c.answerLookup(l, !wait) {
+	if pb.answerLookup(l, !wait) {
 		return
 	}
-	if c.lookupsOf(at.process) >= maxWaitingLookups {
-		c.refuse(at, wire.StatusErrOutOfResource, fmt.Sprintf("lookup: %d are waiting already", maxWaitingLookups))
+	if pb.countLookups(at.process) >= maxWaitingLookups {
+		pb.refuse(at, wire.StatusErrOutOfResource, fmt.Sprintf("lookup: %d are waiting already", maxWaitingLookups))
 		return
 	}
-	l.deadline = c.timeout(r.Info)
-	c.lookups = append(c.lookups, l)
+	l.deadline = pb.readTimeout(r.Info)
+	pb.waiting = append(pb.waiting, l)
 }
 
-// waitCount says how many of n values a lookup waits for. Open MPI says true where the standard has a number.
+// waitCount returns how many of n values a lookup waits for. Open MPI gives true where the standard has a number.
 func waitCount(infos []wire.Info, n int) (need int, wait bool) {
 	v, found := wire.Find(infos, wire.KeyWait)
 	if !found {
@@ -105,9 +114,9 @@ func waitCount(infos []wire.Info, n int) (need int, wait bool) {
 	return n, true
 }
 
-// answerLookup answers a lookup if as much has been found as it needs, or at once whatever there is.
-func (c *core) answerLookup(l *lookup, atOnce bool) bool {
-	found, denied := c.board.Find(l.reader, l.from, l.keys)
+// answerLookup answers a lookup if the board has as much as it needs, or at once with whatever there is.
+func (pb *published) answerLookup(l *lookup, atOnce bool) bool {
+	found, denied := pb.board.Find(l.reader, l.from, l.keys)
 	status := wire.StatusSuccess
 	switch {
 	case len(found) >= l.need:
@@ -124,20 +133,21 @@ func (c *core) answerLookup(l *lookup, atOnce bool) bool {
 	for i, n := range found {
 		packed[i] = n.Packed
 	}
-	c.send(l.at.conn, l.at.tag, wire.AppendLookupReply(nil, status, packed))
-	c.board.Read(found)
+	pb.send(l.at.conn, l.at.tag, wire.AppendLookupReply(nil, status, packed))
+	pb.board.Read(found)
 	return true
 }
 
-// settleLookups answers those who have waited for what is there now, the oldest first: what may be read once only goes
-// to one of them.
-func (c *core) settleLookups() {
-	c.lookups = slices.DeleteFunc(c.lookups, func(l *lookup) bool { return c.answerLookup(l, false) })
+// answerWaiting answers the waiting lookups that the board can satisfy now, the oldest first: data that can be read only once
+// goes to one of them.
+func (pb *published) answerWaiting() {
+	pb.waiting = slices.DeleteFunc(pb.waiting, func(l *lookup) bool { return pb.answerLookup(l, false) })
 }
 
-func (c *core) lookupsOf(p *process) int {
+// countLookups returns the number of waiting lookups of a process.
+func (pb *published) countLookups(p *process) int {
 	n := 0
-	for _, l := range c.lookups {
+	for _, l := range pb.waiting {
 		if l.at.process == p {
 			n++
 		}
@@ -145,32 +155,33 @@ func (c *core) lookupsOf(p *process) int {
 	return n
 }
 
-// forgetLookups drops what a connection that is over was waiting for.
-func (c *core) forgetLookups(conn connID) {
-	c.lookups = slices.DeleteFunc(c.lookups, func(l *lookup) bool { return l.at.conn == conn })
+// dropConnection drops the waiting lookups of a connection that has ended.
+func (pb *published) dropConnection(conn connID) {
+	pb.waiting = slices.DeleteFunc(pb.waiting, func(l *lookup) bool { return l.at.conn == conn })
 }
 
-// expireLookups ends the lookups that have waited long enough.
-func (c *core) expireLookups() {
-	c.lookups = slices.DeleteFunc(c.lookups, func(l *lookup) bool {
-		over := c.over(l.deadline)
+// expire fails the lookups whose deadline has passed.
+func (pb *published) expire() {
+	pb.waiting = slices.DeleteFunc(pb.waiting, func(l *lookup) bool {
+		over := pb.checkDeadline(l.deadline)
 		if over {
-			c.reply(l.at, wire.StatusErrTimeout)
+			pb.reply(l.at, wire.StatusErrTimeout)
 		}
 		return over
 	})
 }
 
-func (c *core) unpublish(at caller, r *wire.UnpublishRequest) {
+// unpublish serves an unpublish request.
+func (pb *published) unpublish(at caller, r *wire.UnpublishRequest) {
 	terms, status, err := readTerms(r.Info)
 	if err != nil {
-		c.refuse(at, status, "unpublish: "+err.Error())
+		pb.refuse(at, status, "unpublish: "+err.Error())
 		return
 	}
 	if _, given := wire.Find(r.Info, wire.KeyRange); !given {
 		terms.Range = wire.RangeUndef
 	}
-	own, others := c.board.Unpublish(at.party(r.UID), terms.Range, r.Keys)
+	own, others := pb.board.Unpublish(at.party(r.UID), terms.Range, r.Keys)
 	switch {
 	case own == len(r.Keys):
 		status = wire.StatusSuccess
@@ -181,14 +192,15 @@ func (c *core) unpublish(at caller, r *wire.UnpublishRequest) {
 	default:
 		status = wire.StatusErrNotFound
 	}
-	c.reply(at, status)
+	pb.reply(at, status)
 }
 
-// unpublishOf drops what was to stay no longer than a process that has ended, or its application if it was the last.
-func (c *core) unpublishOf(p *process) {
-	c.board.ProcEnded(p.name)
+// dropEnded drops the data that was to stay no longer than a process that has ended. After the last process of an application
+// it also drops what was to stay no longer than that.
+func (pb *published) dropEnded(p *process) {
+	pb.board.ProcEnded(p.name)
 	lives := func(q *process) bool { return q.place.AppNum == p.place.AppNum && !q.exited }
 	if !slices.ContainsFunc(p.space.procs, lives) {
-		c.board.AppEnded(p.name.Nspace, p.place.AppNum)
+		pb.board.AppEnded(p.name.Nspace, p.place.AppNum)
 	}
 }

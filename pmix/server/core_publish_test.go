@@ -227,7 +227,7 @@ func TestLookupOfOneWhoLeft(t *testing.T) {
 		w.log = nil
 		w.request(0, publishOf("a=1"))
 		w.expect("reply 0#101 ok")
-		if len(w.core.lookups) > 0 {
+		if len(w.core.published.waiting) > 0 {
 			t.Errorf("%s: a lookup still waits", name)
 		}
 	}

@@ -15,67 +15,73 @@ const (
 	maxQueryBytes = 16 << 20
 )
 
-// question is what one query's qualifiers narrow its keys to.
+// queries answers questions about jobs, processes, groups and the server.
+type queries struct {
+	*common
+	groups *groups
+}
+
+// question is what the qualifiers of one query select.
 type question struct {
 	asker *process
-	infos []wire.Info
-	space *nspace    // nil: one that the server does not know
-	rank  *wire.Rank // nil: no process in particular
-	node  int        // index among the job's hosts; -1: one that it has not
+	infos []wire.Info // the qualifiers
+	space *nspace     // nil: a namespace that the server does not know
+	rank  *wire.Rank  // nil: no process in particular
+	node  int         // index among the job's hosts; -1: a node that the job does not have
 	group string
 }
 
-// answers are the keys that are more than a job's description says.
-var answers map[string]func(c *core, q *question) (wire.Value, bool)
+// answers has the keys that are not in a job's description.
+var answers map[string]func(qs *queries, q *question) (wire.Value, bool)
 
-func init() { // the table's own keys are in the table
-	answers = map[string]func(*core, *question) (wire.Value, bool){
-		wire.KeyQuerySupportedKeys:    (*core).supportedKeys,
-		wire.KeyQueryNamespaces:       (*core).namespaces,
-		wire.KeyQueryNamespaceInfo:    (*core).namespaceInfo,
-		wire.KeyQueryJobStatus:        (*core).jobStatus,
-		wire.KeyQueryProcTable:        (*core).procTable,
-		wire.KeyQueryLocalProcTable:   (*core).localProcTable,
-		wire.KeyProcPID:               (*core).procPID,
-		wire.KeyProcState:             (*core).procState,
-		wire.KeyQueryNumPsets:         (*core).numPsets,
-		wire.KeyQueryPsetNames:        (*core).psetNames,
-		wire.KeyQueryNumGroups:        (*core).numGroups,
-		wire.KeyQueryGroupNames:       (*core).groupNames,
-		wire.KeyQueryGroupMembership:  (*core).groupMembership,
-		wire.KeyQuerySpawnSupport:     (*core).spawnSupport,
-		wire.KeyQueryAttributeSupport: (*core).attributeSupport,
+func init() { // a variable's initial value cannot refer to itself, as the supported keys do
+	answers = map[string]func(*queries, *question) (wire.Value, bool){
+		wire.KeyQuerySupportedKeys:    (*queries).supportedKeys,
+		wire.KeyQueryNamespaces:       (*queries).namespaces,
+		wire.KeyQueryNamespaceInfo:    (*queries).namespaceInfo,
+		wire.KeyQueryJobStatus:        (*queries).jobStatus,
+		wire.KeyQueryProcTable:        (*queries).procTable,
+		wire.KeyQueryLocalProcTable:   (*queries).localProcTable,
+		wire.KeyProcPID:               (*queries).procPID,
+		wire.KeyProcState:             (*queries).procState,
+		wire.KeyQueryNumPsets:         (*queries).numPsets,
+		wire.KeyQueryPsetNames:        (*queries).psetNames,
+		wire.KeyQueryNumGroups:        (*queries).numGroups,
+		wire.KeyQueryGroupNames:       (*queries).groupNames,
+		wire.KeyQueryGroupMembership:  (*queries).groupMembership,
+		wire.KeyQuerySpawnSupport:     (*queries).spawnSupport,
+		wire.KeyQueryAttributeSupport: (*queries).attributeSupport,
 		wire.KeyVersion:               fixed(wire.StringValue(wire.Version)),
 		wire.KeyRMName:                fixed(wire.StringValue("goshmem")),
 		wire.KeyRMVersion:             fixed(wire.StringValue(version.String())),
 	}
 }
 
-// fixed is the answer to a key whose value never changes.
-func fixed(v wire.Value) func(*core, *question) (wire.Value, bool) {
-	return func(*core, *question) (wire.Value, bool) { return v, true }
+// fixed answers a key whose value never changes.
+func fixed(v wire.Value) func(*queries, *question) (wire.Value, bool) {
+	return func(*queries, *question) (wire.Value, bool) { return v, true }
 }
 
-// query answers every key that it can. Of a request with several keys libpmix 4.2 takes the answer only if none is
-// missing; later ones take what there is.
-func (c *core) query(at caller, r *wire.QueryRequest) {
+// answerQuery serves a query: it answers every key that it can. libpmix 4.2 takes the answer to several keys only if none is
+// missing; later versions take what there is.
+func (qs *queries) answerQuery(at caller, r *wire.QueryRequest) {
 	e := wire.NewEncoder(nil)
 	asked, found := 0, 0
 	for i := range r.Queries {
-		q := c.narrow(at.process, r.Queries[i].Qualifiers)
+		q := qs.readQualifiers(at.process, r.Queries[i].Qualifiers)
 		for _, key := range r.Queries[i].Keys {
 			if asked++; asked > maxQueryKeys {
-				c.refuse(at, wire.StatusErrOutOfResource, fmt.Sprintf("query: more than %d keys", maxQueryKeys))
+				qs.refuse(at, wire.StatusErrOutOfResource, fmt.Sprintf("query: more than %d keys", maxQueryKeys))
 				return
 			}
-			v, ok := c.answer(q, key)
+			v, ok := qs.findAnswer(q, key)
 			if !ok {
 				continue
 			}
 			found++
 			e.Info(wire.Info{Key: key, Value: v})
 			if len(e.Bytes()) > maxQueryBytes {
-				c.refuse(at, wire.StatusErrOutOfResource, fmt.Sprintf("query: answer of more than %d bytes", maxQueryBytes))
+				qs.refuse(at, wire.StatusErrOutOfResource, fmt.Sprintf("query: answer of more than %d bytes", maxQueryBytes))
 				return
 			}
 		}
@@ -83,31 +89,31 @@ func (c *core) query(at caller, r *wire.QueryRequest) {
 	status := wire.StatusSuccess
 	switch {
 	case asked == 0:
-		c.refuse(at, wire.StatusErrBadParam, "query: no keys, want at least one")
+		qs.refuse(at, wire.StatusErrBadParam, "query: no keys, want at least one")
 		return
 	case e.Err() != nil:
-		c.refuse(at, wire.StatusErrPackFailure, "query: "+e.Err().Error())
+		qs.refuse(at, wire.StatusErrPackFailure, "query: "+e.Err().Error())
 		return
 	case found == 0:
 		status = wire.StatusErrNotFound
 	case found < asked:
 		status = wire.StatusErrPartialSuccess
 	}
-	c.send(at.conn, at.tag, wire.AppendQueryReply(nil, status, found, e.Bytes()))
+	qs.send(at.conn, at.tag, wire.AppendQueryReply(nil, status, found, e.Bytes()))
 }
 
-// narrow reads qualifiers. Without any, questions are about the caller's own job and node.
-func (c *core) narrow(p *process, infos []wire.Info) *question {
+// readQualifiers reads the qualifiers of a query. Without any, its keys are about the caller's own job and node.
+func (qs *queries) readQualifiers(p *process, infos []wire.Info) *question {
 	q := &question{asker: p, infos: infos, space: p.space, node: -1}
 	for _, info := range infos {
 		switch info.Key {
 		case wire.KeyProcID:
 			if proc, ok := info.Value.Data.(wire.Proc); ok {
-				q.space, q.rank = c.spaces[proc.Nspace], &proc.Rank
+				q.space, q.rank = qs.spaces[proc.Nspace], &proc.Rank
 			}
 		case wire.KeyNspace:
 			if name, ok := info.Value.Str(); ok {
-				q.space = c.spaces[name]
+				q.space = qs.spaces[name]
 			}
 		case wire.KeyRank:
 			if n, ok := info.Value.Uint64(); ok {
@@ -127,7 +133,7 @@ func (c *core) narrow(p *process, infos []wire.Info) *question {
 	return q
 }
 
-// nodeOf returns the node that qualifiers name, this one if they name none.
+// nodeOf returns the node that qualifiers name, this node if they name none.
 func (j *Job) nodeOf(infos []wire.Info) int {
 	if v, ok := wire.Find(infos, wire.KeyHostname); ok {
 		name, _ := v.Str()
@@ -142,9 +148,10 @@ func (j *Job) nodeOf(infos []wire.Info) int {
 	return int(j.ThisNode)
 }
 
-func (c *core) answer(q *question, key string) (wire.Value, bool) {
+// findAnswer returns the value of a key.
+func (qs *queries) findAnswer(q *question, key string) (wire.Value, bool) {
 	if f := answers[key]; f != nil {
-		return f(c, q)
+		return f(qs, q)
 	}
 	if q.space == nil {
 		return wire.Value{}, false
@@ -152,51 +159,51 @@ func (c *core) answer(q *question, key string) (wire.Value, bool) {
 	return q.space.facts().find(q, key)
 }
 
-func (c *core) supportedKeys(*question) (wire.Value, bool) {
+func (qs *queries) supportedKeys(*question) (wire.Value, bool) {
 	return wire.StringValue(strings.Join(sortedKeys(answers), ",")), true
 }
 
-func (c *core) namespaces(*question) (wire.Value, bool) {
+func (qs *queries) namespaces(*question) (wire.Value, bool) {
 	var jobs []string
-	for _, name := range sortedKeys(c.spaces) {
-		if !c.spaces[name].tool {
+	for _, name := range sortedKeys(qs.spaces) {
+		if !qs.spaces[name].tool {
 			jobs = append(jobs, name)
 		}
 	}
 	return wire.StringValue(strings.Join(jobs, ",")), true
 }
 
-// numPsets: there are no process sets other than namespaces and groups.
-func (c *core) numPsets(*question) (wire.Value, bool) { return wire.SizeValue(0), true }
+// numPsets returns 0: there are no process sets other than namespaces and groups.
+func (qs *queries) numPsets(*question) (wire.Value, bool) { return wire.SizeValue(0), true }
 
-func (c *core) psetNames(*question) (wire.Value, bool) { return wire.StringValue(""), true }
+func (qs *queries) psetNames(*question) (wire.Value, bool) { return wire.StringValue(""), true }
 
-func (c *core) numGroups(*question) (wire.Value, bool) {
+func (qs *queries) numGroups(*question) (wire.Value, bool) {
 	n := 0
-	for _, groups := range c.groups {
+	for _, groups := range qs.groups.byID {
 		n += len(groups)
 	}
 	return wire.SizeValue(uint64(n)), true
 }
 
-func (c *core) groupNames(*question) (wire.Value, bool) {
+func (qs *queries) groupNames(*question) (wire.Value, bool) {
 	names := []any{}
-	for _, id := range sortedKeys(c.groups) {
-		for range c.groups[id] {
+	for _, id := range sortedKeys(qs.groups.byID) {
+		for range qs.groups.byID[id] {
 			names = append(names, id)
 		}
 	}
 	return wire.Value{Type: wire.TypeDataArray, Data: wire.Array{Type: wire.TypeString, Elems: names}}, true
 }
 
-// groupMembership lists the members of a group, of several with one name that of the asker.
-func (c *core) groupMembership(q *question) (wire.Value, bool) {
-	g := c.groupOf(q.group, q.asker)
+// groupMembership lists the members of a group; of several groups with one name, the asker's.
+func (qs *queries) groupMembership(q *question) (wire.Value, bool) {
+	g := qs.groups.findGroup(q.group, q.asker)
 	if g == nil {
-		if len(c.groups[q.group]) == 0 {
+		if len(qs.groups.byID[q.group]) == 0 {
 			return wire.Value{}, false
 		}
-		g = c.groups[q.group][0]
+		g = qs.groups.byID[q.group][0]
 	}
 	return wire.ProcsValue(names(g.members)...), true
 }

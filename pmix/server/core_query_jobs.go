@@ -4,13 +4,13 @@ import (
 	"github.com/goshmem/goshmem/pmix/wire"
 )
 
-// namespaceInfo lists the jobs, or the one that a namespace was given for, each with its size and command lines.
-func (c *core) namespaceInfo(q *question) (wire.Value, bool) {
+// namespaceInfo lists the jobs, each with its size and command lines. A namespace among the qualifiers selects one job.
+func (qs *queries) namespaceInfo(q *question) (wire.Value, bool) {
 	var jobs []wire.Info
 	_, one := wire.Find(q.infos, wire.KeyNspace)
-	for _, name := range sortedKeys(c.spaces) {
-		s := c.spaces[name]
-		if s.job == nil || (one && s != q.space) { // a tool, or not the one
+	for _, name := range sortedKeys(qs.spaces) {
+		s := qs.spaces[name]
+		if s.job == nil || (one && s != q.space) { // a tool, or another job than the selected one
 			continue
 		}
 		about := []wire.Info{
@@ -25,9 +25,12 @@ func (c *core) namespaceInfo(q *question) (wire.Value, bool) {
 	return wire.InfosValue(jobs...), len(jobs) > 0
 }
 
-// jobStatus says how a job is doing: success while it runs, the status of the first process by rank that has failed, and
-// the end when all processes have ended well.
-func (c *core) jobStatus(q *question) (wire.Value, bool) {
+// jobStatus returns the state of a job:
+//
+//   - the status of the first process by rank that has failed, if there is one;
+//   - success while the job runs;
+//   - the end of the job when all processes have ended well.
+func (qs *queries) jobStatus(q *question) (wire.Value, bool) {
 	if q.space == nil {
 		return wire.Value{}, false
 	}
@@ -35,19 +38,19 @@ func (c *core) jobStatus(q *question) (wire.Value, bool) {
 	for _, p := range q.space.procs {
 		if !p.exited {
 			status = wire.StatusSuccess
-		} else if failure, _ := p.verdict(p.exit); failure != wire.StatusSuccess {
+		} else if failure, _ := p.describeEnd(p.exit); failure != wire.StatusSuccess {
 			return wire.StatusValue(failure), true
 		}
 	}
 	return wire.StatusValue(status), true
 }
 
-func (c *core) procTable(q *question) (wire.Value, bool) { return c.table(q, false) }
+func (qs *queries) procTable(q *question) (wire.Value, bool) { return qs.listProcs(q, false) }
 
-func (c *core) localProcTable(q *question) (wire.Value, bool) { return c.table(q, true) }
+func (qs *queries) localProcTable(q *question) (wire.Value, bool) { return qs.listProcs(q, true) }
 
-// table lists the processes of a job, all or those of this node.
-func (c *core) table(q *question, local bool) (wire.Value, bool) {
+// listProcs lists the processes of a job, all or those of this node.
+func (qs *queries) listProcs(q *question, local bool) (wire.Value, bool) {
 	if q.space == nil {
 		return wire.Value{}, false
 	}
@@ -84,7 +87,7 @@ func (p *process) state() uint8 {
 			return wire.ProcStateRunning
 		}
 	}
-	switch status, _ := p.verdict(p.exit); status {
+	switch status, _ := p.describeEnd(p.exit); status {
 	case wire.StatusSuccess:
 		return wire.ProcStateTerminated
 	case wire.StatusErrProcKilledByCmd:
@@ -102,7 +105,7 @@ func (p *process) state() uint8 {
 	}
 }
 
-// asked returns the process in question, nil if there is none.
+// asked returns the process that the question is about, nil if there is none.
 func (q *question) asked() *process {
 	if q.space == nil || q.rank == nil {
 		return nil
@@ -110,7 +113,7 @@ func (q *question) asked() *process {
 	return q.space.find(*q.rank)
 }
 
-func (c *core) procPID(q *question) (wire.Value, bool) {
+func (qs *queries) procPID(q *question) (wire.Value, bool) {
 	p := q.asked()
 	if p == nil || p.pid == 0 {
 		return wire.Value{}, false
@@ -118,7 +121,7 @@ func (c *core) procPID(q *question) (wire.Value, bool) {
 	return wire.Value{Type: wire.TypePID, Data: uint32(p.pid)}, true
 }
 
-func (c *core) procState(q *question) (wire.Value, bool) {
+func (qs *queries) procState(q *question) (wire.Value, bool) {
 	p := q.asked()
 	if p == nil {
 		return wire.Value{}, false

@@ -96,8 +96,8 @@ func TestEveryRequestIsAnsweredOnce(t *testing.T) {
 				rt.Fatalf("request %v was answered %d times", r, times)
 			}
 		}
-		if len(w.core.fences) != 0 || len(w.core.gets) != 0 || w.core.deadline() != 0 {
-			rt.Fatalf("kept %d fences, %d gets, deadline %d", len(w.core.fences), len(w.core.gets), w.core.deadline())
+		if len(w.core.fences.bySet) != 0 || len(w.core.gets.waiting) != 0 || w.core.deadline() != 0 {
+			rt.Fatalf("kept %d fences, %d gets, deadline %d", len(w.core.fences.bySet), len(w.core.gets.waiting), w.core.deadline())
 		}
 	})
 }

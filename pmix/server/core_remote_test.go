@@ -85,8 +85,8 @@ func TestDeathIsHandedIn(t *testing.T) {
 	w.step(event{kind: evFenceDone, fence: id, status: wire.StatusErrProcTermWoSync})
 	w.request(0, fenceOf()) // hears of the second
 	w.expect("fence job-1:*#2 ERR_PROC_TERM_WO_SYNC", "reply 0#102 ERR_PROC_TERM_WO_SYNC")
-	if len(w.core.fences) != 0 {
-		t.Errorf("%d fences are kept, want none", len(w.core.fences))
+	if len(w.core.fences.bySet) != 0 {
+		t.Errorf("%d fences are kept, want none", len(w.core.fences.bySet))
 	}
 }
 
@@ -140,8 +140,8 @@ func TestPartsOfASetAreHandedInByTurns(t *testing.T) {
 	w.expect("reply 0#102 ok", "fence job-1:0,2#3 ERR_TIMEOUT")
 	w.step(event{kind: evFenceDone, fence: fenceID("job-1:0,2", 3), status: wire.StatusErrTimeout})
 	w.expect()
-	if len(w.core.fences) != 0 {
-		t.Errorf("%d fences are kept, want none", len(w.core.fences))
+	if len(w.core.fences.bySet) != 0 {
+		t.Errorf("%d fences are kept, want none", len(w.core.fences.bySet))
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 // maxRemembered bounds how many registrations and clean-up paths one process may leave with the server.
 const maxRemembered = 4096
 
-// caller is who sent a request, and where its answer goes.
+// caller is the sender of a request, and the place for its answer.
 type caller struct {
 	*process
 	conn connID
@@ -21,61 +21,63 @@ type caller struct {
 // handler serves one kind of request. It answers at once or keeps the caller for later.
 type handler func(c *core, at caller, r wire.Request)
 
-// serves makes a handler of a method that takes one type of request.
-func serves[R wire.Request](f func(*core, caller, R)) handler {
+// serve makes a handler of a function that takes one type of request.
+func serve[R wire.Request](f func(*core, caller, R)) handler {
 	return func(c *core, at caller, r wire.Request) {
 		if request, ok := r.(R); ok {
 			f(c, at, request)
 			return
 		}
-		c.unserved(at, r)
+		c.refuseUnserved(at, r)
 	}
 }
 
-// handlers serve the commands; nil stands for those that are not served.
+// handlers serve the commands; nil stands for a command that the server does not serve.
 var handlers = [...]handler{
-	wire.CmdRequestInit:        serves((*core).describe),
-	wire.CmdAbort:              serves((*core).abort),
-	wire.CmdCommit:             serves((*core).commit),
-	wire.CmdFence:              serves((*core).fence),
-	wire.CmdGet:                serves((*core).get),
-	wire.CmdFinalize:           serves((*core).finalize),
-	wire.CmdPublish:            serves((*core).publish),
-	wire.CmdLookup:             serves((*core).lookup),
-	wire.CmdUnpublish:          serves((*core).unpublish),
-	wire.CmdSpawn:              serves((*core).spawn),
-	wire.CmdConnect:            serves((*core).connect),
-	wire.CmdDisconnect:         serves((*core).disconnect),
-	wire.CmdNotify:             serves((*core).notify),
-	wire.CmdRegisterEvents:     serves((*core).registerEvents),
-	wire.CmdDeregisterEvents:   serves((*core).deregisterEvents),
-	wire.CmdQuery:              serves((*core).query),
-	wire.CmdLog:                serves((*core).log),
+	wire.CmdRequestInit:        serve((*core).sendJobInfo),
+	wire.CmdAbort:              serve(func(c *core, at caller, r *wire.AbortRequest) { c.control.abort(at, r) }),
+	wire.CmdCommit:             serve(func(c *core, at caller, r *wire.CommitRequest) { c.gets.commitData(at, r) }),
+	wire.CmdFence:              serve(func(c *core, at caller, r *wire.FenceRequest) { c.fences.join(at, r) }),
+	wire.CmdGet:                serve(func(c *core, at caller, r *wire.GetRequest) { c.gets.requestData(at, r) }),
+	wire.CmdFinalize:           serve((*core).finalize),
+	wire.CmdPublish:            serve(func(c *core, at caller, r *wire.PublishRequest) { c.published.publish(at, r) }),
+	wire.CmdLookup:             serve(func(c *core, at caller, r *wire.LookupRequest) { c.published.lookUp(at, r) }),
+	wire.CmdUnpublish:          serve(func(c *core, at caller, r *wire.UnpublishRequest) { c.published.unpublish(at, r) }),
+	wire.CmdSpawn:              serve(func(c *core, at caller, r *wire.SpawnRequest) { c.spawns.requestJob(at, r) }),
+	wire.CmdConnect:            serve(func(c *core, at caller, r *wire.ConnectRequest) { c.fences.connect(at, r) }),
+	wire.CmdDisconnect:         serve(func(c *core, at caller, r *wire.DisconnectRequest) { c.fences.disconnect(at, r) }),
+	wire.CmdNotify:             serve(func(c *core, at caller, r *wire.NotifyRequest) { c.events.notify(at, r) }),
+	wire.CmdRegisterEvents:     serve(func(c *core, at caller, r *wire.RegisterEventsRequest) { c.events.register(at, r) }),
+	wire.CmdDeregisterEvents:   serve(func(c *core, at caller, r *wire.DeregisterEventsRequest) { c.events.deregister(at, r) }),
+	wire.CmdQuery:              serve(func(c *core, at caller, r *wire.QueryRequest) { c.queries.answerQuery(at, r) }),
+	wire.CmdLog:                serve(func(c *core, at caller, r *wire.LogRequest) { logText(&c.common, at, r) }),
 	wire.CmdAllocate:           nil,
-	wire.CmdJobControl:         serves((*core).jobControl),
-	wire.CmdMonitor:            serves((*core).monitor),
+	wire.CmdJobControl:         serve(func(c *core, at caller, r *wire.JobControlRequest) { c.control.controlJob(at, r) }),
+	wire.CmdMonitor:            serve(func(c *core, at caller, r *wire.MonitorRequest) { c.watches.monitor(at, r) }),
 	wire.CmdGetCredential:      nil,
 	wire.CmdValidateCredential: nil,
-	wire.CmdIOFPull:            serves((*core).iofPull),
-	wire.CmdIOFPush:            serves((*core).iofPush),
-	wire.CmdGroupConstruct:     serves((*core).constructGroup),
+	wire.CmdIOFPull:            serve(func(c *core, at caller, r *wire.IOFPullRequest) { c.forwarding.pull(at, r) }),
+	wire.CmdIOFPush:            serve(func(c *core, at caller, r *wire.IOFPushRequest) { c.forwarding.push(at, r) }),
+	wire.CmdGroupConstruct:     serve(func(c *core, at caller, r *wire.GroupConstructRequest) { c.groups.construct(at, r) }),
 	wire.CmdGroupJoin:          nil,
 	wire.CmdGroupInvite:        nil,
-	wire.CmdGroupLeave:         serves((*core).leaveGroup),
-	wire.CmdGroupDestruct:      serves((*core).destructGroup),
-	wire.CmdIOFDeregister:      serves((*core).iofDeregister),
+	wire.CmdGroupLeave:         serve(func(c *core, at caller, r *wire.GroupLeaveRequest) { c.groups.leave(at, r) }),
+	wire.CmdGroupDestruct:      serve(func(c *core, at caller, r *wire.GroupDestructRequest) { c.groups.destruct(at, r) }),
+	wire.CmdIOFDeregister:      serve(func(c *core, at caller, r *wire.IOFDeregisterRequest) { c.forwarding.deregister(at, r) }),
 	wire.CmdFabricRegister:     nil,
 	wire.CmdFabricUpdate:       nil,
 	wire.CmdDeviceDistances:    nil,
 }
 
-func (c *core) frame(ev event) {
+// serveFrame serves a client's message: a heartbeat or a request. After its farewell a client may only deregister events,
+// which needs no answer.
+func (c *core) serveFrame(ev event) {
 	p, ok := c.conns[ev.conn]
 	if !ok {
 		return
 	}
 	if ev.tag == wire.TagHeartbeat {
-		c.heartbeat(ev.conn)
+		c.watches.recordHeartbeat(ev.conn)
 		return
 	}
 	at := caller{process: p, conn: ev.conn, tag: ev.tag}
@@ -95,46 +97,11 @@ func (c *core) frame(ev event) {
 		handlers[cmd](c, at, r)
 		return
 	}
-	c.unserved(at, r)
+	c.refuseUnserved(at, r)
 }
 
-func (c *core) unserved(at caller, r wire.Request) {
+func (c *core) refuseUnserved(at caller, r wire.Request) {
 	c.refuse(at, wire.StatusErrNotSupported, "request "+r.Command().String()+" is not served")
-}
-
-// reply answers a request with a status and nothing more.
-func (c *core) reply(at caller, status wire.Status) {
-	c.send(at.conn, at.tag, statusReply(status))
-}
-
-var success = wire.AppendStatusReply(nil, wire.StatusSuccess)
-
-func statusReply(status wire.Status) []byte {
-	if status == wire.StatusSuccess {
-		return success
-	}
-	return wire.AppendStatusReply(nil, status)
-}
-
-// refuse answers with an error that is the client's fault and says why for the log.
-func (c *core) refuse(at caller, status wire.Status, why string) {
-	c.act(action{kind: actRefused, conn: at.conn, proc: at.name, status: status, text: why})
-	c.reply(at, status)
-}
-
-// describe answers with the description of the caller's job.
-func (c *core) describe(at caller, _ *wire.InitRequest) { c.send(at.conn, at.tag, at.space.info) }
-
-// timeout returns the deadline that pmix.timeout sets, zero for none.
-func (c *core) timeout(infos []wire.Info) tick {
-	for _, info := range infos {
-		if info.Key == wire.KeyTimeout {
-			if seconds, ok := info.Value.Uint64(); ok && seconds > 0 {
-				return c.after(seconds)
-			}
-		}
-	}
-	return 0
 }
 
 // sortedKeys makes the order of actions independent of the order of maps.

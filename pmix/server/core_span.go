@@ -7,24 +7,24 @@ import (
 )
 
 // A fence that spans nodes ends alike on all of them. Each node with participants hands in one part, which is well or an
-// error, and a driver between the nodes adds the parts up. The rules of a node are:
+// error. A driver between the nodes adds the parts up. Each node follows these rules:
 //
-//  1. It hands in when its last participant has joined, or at the first thing that spoils the fence before that: the
-//     death of a participant, or the end of a deadline here or on another node. The part is an error then.
+//  1. The node hands in when its last participant has joined. If something spoils the fence before that, the node hands in
+//     an error at once. Spoilers are the death of a participant, and the end of a deadline here or on another node.
 //  2. After that only the driver's answer ends the fence. A death that comes later is for the next fence of the set.
-//  3. It hands in the parts of a set in their order, each after the answer to the one before.
+//  3. The node hands in the parts of a set in their order, each after the answer to the one before.
 //  4. A node none of whose participants has joined hands in when another node calls the fence, if one of them is dead.
 //
-// So the parts decide, each is given once, and every node gets their sum. There is one exception to rule 2, which does
-// not change the outcome: a fence whose deadline passes while an earlier one holds its part up is answered at once, as the
-// part that is yet to be handed in is an error.
+// So the parts decide, each node gives its part once, and every node gets their sum. Rule 2 has one exception, which does
+// not change the outcome. If a deadline passes while an earlier fence holds the part up, the node answers its participants
+// at once: the part that it will hand in is an error.
 
-// partState says what this node has done about its part of a fence.
+// partState is the state of this node's part of a fence.
 type partState uint8
 
 const (
 	partOpen  partState = iota // participants of this node have yet to join
-	partDue                    // decided; an earlier fence of the set is under way
+	partDue                    // decided; it waits for an earlier fence of the set
 	partGiven                  // handed in
 	partDone                   // the answer has come
 )
@@ -45,15 +45,15 @@ type FencePart struct {
 
 func (a *action) call() FenceCall { return FenceCall{ID: a.fence, Procs: a.procs, Spares: a.flag} }
 
-// sequence counts the fences of a set with participants on other nodes.
+// sequence numbers the fences of a set with participants on other nodes.
 type sequence struct {
-	last   uint64
+	last   uint64    // number of the last fence
 	spaces []*nspace // the namespaces of the participants
 }
 
-// sequence returns the count of a set, from zero for a new one.
-func (c *core) sequence(set FenceSet, procs []*process) *sequence {
-	s := c.sequences[set]
+// openSequence returns the sequence of a set, a new one if there is none.
+func (fs *fences) openSequence(set FenceSet, procs []*process) *sequence {
+	s := fs.sequences[set]
 	if s == nil {
 		s = &sequence{}
 		for _, p := range procs { // sorted by namespace
@@ -61,40 +61,40 @@ func (c *core) sequence(set FenceSet, procs []*process) *sequence {
 				s.spaces = append(s.spaces, p.space)
 			}
 		}
-		c.sequences[set] = s
+		fs.sequences[set] = s
 	}
 	return s
 }
 
-// spans says whether a fence of some processes needs other servers, which can be asked.
-func (c *core) spans(procs []*process) bool {
-	return c.remote && slices.ContainsFunc(procs, func(p *process) bool { return !p.local })
+// spans reports whether a fence of some processes needs other servers, and this server can ask them.
+func (fs *fences) spans(procs []*process) bool {
+	return fs.remote && slices.ContainsFunc(procs, func(p *process) bool { return !p.local })
 }
 
-// owed says that the servers of other nodes have yet to get this node's part, or to answer it.
+// owed reports whether the other nodes have yet to get this node's part, or to answer it.
 func (f *fence) owed() bool { return f.spans && f.part != partDone }
 
-// over says that nobody but processes that join late can ask for the fence.
+// over reports whether the fence is left only for processes that join late.
 func (f *fence) over() bool { return f.failed && !f.owed() }
 
-// passOverDead makes a new fence go on without participants that are gone, or spoils it where it needs them.
-func (c *core) passOverDead(f *fence) {
+// passOverDead makes a new fence do without participants that are gone. A fence that needs them is spoiled.
+func (fs *fences) passOverDead(f *fence) {
 	if f.spares() {
 		for _, p := range f.procs {
 			if _, gone := p.gone(); gone {
-				f.without(p)
+				f.doWithout(p)
 			}
 		}
 	} else if status, gone := anyGone(f.procs); gone {
-		c.spoil(f, status)
+		fs.spoil(f, status)
 	}
 }
 
-// spoil makes a fence fail. If the fence spans nodes, spoil makes this node's part an error and hands it in; a part that
-// was handed in stays what it is.
-func (c *core) spoil(f *fence, status wire.Status) {
+// spoil makes a fence fail. If the fence spans nodes, spoil makes this node's part an error and hands it in. A part that the
+// node has handed in stays as it is.
+func (fs *fences) spoil(f *fence, status wire.Status) {
 	if !f.spans {
-		c.failFence(f, status)
+		fs.fail(f, status)
 		return
 	}
 	if f.part >= partGiven {
@@ -103,42 +103,66 @@ func (c *core) spoil(f *fence, status wire.Status) {
 	if f.cause == wire.StatusSuccess {
 		f.cause = status
 	}
-	c.handIn(f)
+	fs.decidePart(f)
 }
 
-// expireFence takes the end of a fence's deadline.
-func (c *core) expireFence(f *fence) {
+// expireFence fails a fence whose deadline has passed. The other nodes of a fence that spans nodes hear of it.
+func (fs *fences) expireFence(f *fence) {
 	if !f.spans {
-		c.failFence(f, wire.StatusErrTimeout)
+		fs.fail(f, wire.StatusErrTimeout)
 		return
 	}
 	f.deadline = 0
-	c.act(action{kind: actExpire, fence: f.id, procs: names(f.procs), flag: f.spares()})
-	c.spoil(f, wire.StatusErrTimeout)
+	fs.emit(action{kind: actExpire, fence: f.id, procs: names(f.procs), flag: f.spares()})
+	fs.spoil(f, wire.StatusErrTimeout)
 	if f.part == partDue {
-		c.failFence(f, f.cause)
+		fs.fail(f, f.cause)
 	}
 }
 
-// spares says that the fence goes on without participants that end before they join.
+// spares reports whether the fence goes on without participants that end before they join.
 func (f *fence) spares() bool {
 	return f.group != nil && (f.group.tolerant || f.group.optional && f.id.Op == opConstruct)
 }
 
-// handIn decides this node's part of a fence, and gives it away if the turn of the fence has come.
-func (c *core) handIn(f *fence) {
+// doWithout makes a fence do without a process of this node that has not joined, and reports whether it did.
+func (f *fence) doWithout(p *process) bool {
+	if _, joined := f.joined[p]; joined || !p.local {
+		return false
+	}
+	f.joined[p] = caller{process: p} // no connection: nobody is answered
+	f.missing--
+	return true
+}
+
+// continueWithout makes a fence go on without a process of this node that it waits for.
+func (fs *fences) continueWithout(f *fence, p *process) {
+	if f.doWithout(p) && f.missing == 0 {
+		fs.finishLocal(f)
+	}
+}
+
+// waitForAny reports whether fences of a set wait for any of some processes.
+func (fs *fences) waitForAny(set FenceSet, procs []*process) bool {
+	return slices.ContainsFunc(fs.bySet[set], func(f *fence) bool {
+		return !f.failed && slices.ContainsFunc(procs, func(p *process) bool { return takesPart(f.procs, p) })
+	})
+}
+
+// decidePart decides this node's part of a fence, and hands it in if it is the fence's turn.
+func (fs *fences) decidePart(f *fence) {
 	if f.part == partOpen {
 		f.part = partDue
 		if f.group != nil && f.group.numbered && f.cause == wire.StatusSuccess {
 			f.cause = wire.StatusErrNotSupported // the nodes would have to agree on a number
 		}
 	}
-	c.handNext(f.id.FenceSet)
+	fs.handInNext(f.id.FenceSet)
 }
 
-// handNext gives away the part of the first fence of a set that has had no answer, if the part is decided.
-func (c *core) handNext(set FenceSet) {
-	for _, f := range c.fences[set] {
+// handInNext hands in the part of the first fence of a set that has had no answer, if the part is decided.
+func (fs *fences) handInNext(set FenceSet) {
+	for _, f := range fs.bySet[set] {
 		if f.part == partDone {
 			continue
 		}
@@ -146,114 +170,114 @@ func (c *core) handNext(set FenceSet) {
 			f.part = partGiven
 			a := action{kind: actFence, fence: f.id, procs: names(f.procs), status: f.cause, flag: f.spares()}
 			if f.cause == wire.StatusSuccess {
-				a.payload = c.contribution(f)
+				a.payload = fs.packContribution(f)
 			}
-			c.act(a)
+			fs.emit(a)
 		}
 		return
 	}
 }
 
-// fenceDone takes the answer to this node's part.
-func (c *core) fenceDone(ev event) {
+// endByAnswer ends a fence by the driver's answer to this node's part.
+func (fs *fences) endByAnswer(ev event) {
 	set := ev.fence.FenceSet
-	i := slices.IndexFunc(c.fences[set], func(f *fence) bool { return f.id == ev.fence })
+	i := slices.IndexFunc(fs.bySet[set], func(f *fence) bool { return f.id == ev.fence })
 	if i < 0 {
 		return
 	}
-	f, status := c.fences[set][i], ev.status
+	f, status := fs.bySet[set][i], ev.status
 	if status == wire.StatusSuccess && (f.part != partGiven || f.cause != wire.StatusSuccess) {
 		return // success of all, without this node's: the driver is wrong
 	}
 	f.part = partDone
 	if status == wire.StatusSuccess {
-		status = c.importAll(ev.payload)
+		status = fs.gets.storeCollected(ev.payload)
 	}
 	switch {
 	case f.failed: // answered when its deadline passed
-		c.dropHeard(set)
+		fs.dropHeardFailures(set)
 	case status == wire.StatusSuccess:
-		c.endFence(f)
+		fs.complete(f)
 	default:
-		c.failFence(f, status)
+		fs.fail(f, status)
 		if status != wire.StatusErrTimeout {
-			c.breakGroup(f, status)
+			fs.groups.breakGroup(f, status)
 		}
 	}
-	c.handNext(set)
+	fs.handInNext(set)
 }
 
-// fenceCalled takes it that another node is in a fence, which may be new here.
-func (c *core) fenceCalled(ev event) {
+// noteCall records that another node is in a fence, which may be new here. With an error the call spoils the fence.
+func (fs *fences) noteCall(ev event) {
 	set := ev.fence.FenceSet
-	i := slices.IndexFunc(c.fences[set], func(f *fence) bool { return f.id == ev.fence })
+	i := slices.IndexFunc(fs.bySet[set], func(f *fence) bool { return f.id == ev.fence })
 	var f *fence
 	if i >= 0 {
-		f = c.fences[set][i]
-	} else if s := c.sequences[set]; s == nil || ev.fence.Seq > s.last {
-		f = c.openCalled(ev)
+		f = fs.bySet[set][i]
+	} else if s := fs.sequences[set]; s == nil || ev.fence.Seq > s.last {
+		f = fs.openCalled(ev)
 	}
 	if f != nil && ev.status != wire.StatusSuccess {
-		c.spoil(f, ev.status)
+		fs.spoil(f, ev.status)
 	}
 }
 
-// openCalled opens a fence that another node has met first. Where that cannot be, an error is this node's part, and nil the
-// result.
-func (c *core) openCalled(ev event) *fence {
+// openCalled opens a fence that another node has met first. If it cannot open the fence, it hands in an error as this node's
+// part and returns nil.
+func (fs *fences) openCalled(ev event) *fence {
 	set := ev.fence.FenceSet
-	procs, status := c.calledProcs(ev)
+	procs, status := fs.findCalledProcs(ev)
 	var g *group
 	if status == wire.StatusSuccess {
-		g, status = c.calledGroup(ev, procs)
+		g, status = fs.findCalledGroup(ev, procs)
 	}
 	if status != wire.StatusSuccess {
-		if s := c.sequences[set]; s != nil {
+		if s := fs.sequences[set]; s != nil {
 			s.last = ev.fence.Seq
 		}
-		c.act(action{kind: actRefused, status: status, text: "fence " + clipped(ev.fence.String()) + " of another node"})
-		c.act(action{kind: actFence, fence: ev.fence, procs: ev.procs, status: status, flag: ev.flag})
+		fs.emit(action{kind: actRefused, status: status, text: "fence " + clipped(ev.fence.String()) + " of another node"})
+		fs.emit(action{kind: actFence, fence: ev.fence, procs: ev.procs, status: status, flag: ev.flag})
 		return nil
 	}
-	c.sequence(set, procs).last = ev.fence.Seq - 1
-	f := c.newFence(set, procs)
+	fs.openSequence(set, procs).last = ev.fence.Seq - 1
+	f := fs.add(set, procs)
 	f.group = g
-	c.passOverDead(f)
+	fs.passOverDead(f)
 	if f.missing == 0 {
-		c.localDone(f)
+		fs.finishLocal(f)
 	}
 	return f
 }
 
-// calledProcs finds the participants that another node names.
-func (c *core) calledProcs(ev event) ([]*process, wire.Status) {
+// findCalledProcs finds the participants that another node names.
+func (fs *fences) findCalledProcs(ev event) ([]*process, wire.Status) {
 	if ev.fence.Seq == 0 || len(ev.procs) == 0 {
 		return nil, wire.StatusErrBadParam
 	}
 	procs := make([]*process, len(ev.procs))
 	for i, name := range ev.procs {
-		if procs[i] = c.find(name); procs[i] == nil {
+		if procs[i] = fs.find(name); procs[i] == nil {
 			return nil, wire.StatusErrNotFound
 		}
 	}
 	if !slices.IsSortedFunc(procs, func(a, b *process) int { return compareProcs(a.name, b.name) }) {
 		return nil, wire.StatusErrBadParam
 	}
-	if c.crowded(ev.fence.FenceSet) {
+	if fs.isCrowded(ev.fence.FenceSet) {
 		return nil, wire.StatusErrOutOfResource
 	}
 	return procs, wire.StatusSuccess
 }
 
-// calledGroup finds the group of a fence that another node has met first; nil for a fence without a group.
-func (c *core) calledGroup(ev event, procs []*process) (*group, wire.Status) {
+// findCalledGroup finds the group of a fence that another node has met first; nil for a fence without a group.
+func (fs *fences) findCalledGroup(ev event, procs []*process) (*group, wire.Status) {
 	switch ev.fence.Op {
 	case opConstruct:
 		g := newGroup(ev.fence.Group, procs)
 		g.optional = ev.flag
 		return g, wire.StatusSuccess
 	case opDestruct:
-		g := c.groupOf(ev.fence.Group, procs...)
+		g := fs.groups.findGroup(ev.fence.Group, procs...)
 		if g == nil {
 			return nil, wire.StatusErrNotFound
 		}

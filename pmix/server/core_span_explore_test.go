@@ -251,15 +251,15 @@ func (c *cluster) state() string {
 	fmt.Fprint(&b, letters)
 	for node, w := range c.worlds {
 		fmt.Fprintf(&b, ";%v", len(c.done[node]))
-		for _, set := range w.core.sortedSets() {
-			for _, f := range w.core.fences[set] {
+		for _, set := range w.core.fences.sortedSets() {
+			for _, f := range w.core.fences.bySet[set] {
 				fmt.Fprint(&b, f.id, f.part, f.cause, f.failed, f.status, f.missing, f.deadline, len(f.joined), ",")
 			}
 		}
 		for _, p := range w.core.spaces[testNspace].procs {
 			fmt.Fprint(&b, p.phase, p.exited)
 		}
-		for set, s := range w.core.sequences {
+		for set, s := range w.core.fences.sequences {
 			fmt.Fprint(&b, set, s.last)
 		}
 	}
@@ -283,8 +283,8 @@ func (c *cluster) check(path []int) {
 		}
 	}
 	for node, w := range c.worlds {
-		if len(w.core.fences) != 0 {
-			c.t.Fatalf("%s, moves %v: node %d keeps %d fences", c.name, path, node, len(w.core.fences))
+		if len(w.core.fences.bySet) != 0 {
+			c.t.Fatalf("%s, moves %v: node %d keeps %d fences", c.name, path, node, len(w.core.fences.bySet))
 		}
 	}
 }

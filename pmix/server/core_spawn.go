@@ -2,13 +2,14 @@ package server
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/goshmem/goshmem/pmix/wire"
 )
 
 // Bounds on spawn requests.
 const (
-	maxSpawns    = 64      // that wait for the host, of one process
+	maxSpawns    = 64      // requests of one process that wait for the host
 	maxApps      = 1024    // of one request
 	maxSpawnText = 4 << 20 // bytes of arguments and environment of one request
 )
@@ -17,33 +18,42 @@ const (
 type spawning struct {
 	id       uint64
 	at       caller
-	channels wire.IOFChannel // of the job's output that the caller asked for
-	nspace   string          // of the job, once it is known
-	listener *listener       // for the job's output; nil if the caller did not ask
+	channels wire.IOFChannel // the output of the job that the caller asked for
+	nspace   string          // the job's namespace; empty: not known yet
+	listener *listener       // of the job's output; nil if the caller did not ask for any
 }
 
-// spawn passes a request for a further job to the host.
-func (c *core) spawn(at caller, r *wire.SpawnRequest) {
+// spawns passes requests for further jobs to the host, and answers the callers.
+type spawns struct {
+	*common
+	forwarding *forwarding
+	waiting    []*spawning // the oldest first
+	last       uint64      // number of the last request
+}
+
+// requestJob serves a spawn request: it passes the request to the host and keeps the caller.
+func (sp *spawns) requestJob(at caller, r *wire.SpawnRequest) {
 	apps, status, err := spawnApps(r)
 	if err != nil {
-		c.refuse(at, status, "spawn: "+err.Error())
+		sp.refuse(at, status, "spawn: "+err.Error())
 		return
 	}
 	waiting := 0
-	for _, s := range c.spawns {
+	for _, s := range sp.waiting {
 		if s.at.process == at.process {
 			waiting++
 		}
 	}
 	if waiting >= maxSpawns {
-		c.refuse(at, wire.StatusErrOutOfResource, fmt.Sprintf("spawn: more than %d under way", maxSpawns))
+		sp.refuse(at, wire.StatusErrOutOfResource, fmt.Sprintf("spawn: more than %d under way", maxSpawns))
 		return
 	}
-	c.lastSpawn++
-	c.spawns = append(c.spawns, &spawning{id: c.lastSpawn, at: at, channels: spawnChannels(at, r.Info)})
-	c.act(action{kind: actSpawn, spawn: &SpawnRequest{ID: c.lastSpawn, From: at.name, Infos: r.Info, Apps: apps}})
+	sp.last++
+	sp.waiting = append(sp.waiting, &spawning{id: sp.last, at: at, channels: spawnChannels(at, r.Info)})
+	sp.emit(action{kind: actSpawn, spawn: &SpawnRequest{ID: sp.last, From: at.name, Infos: r.Info, Apps: apps}})
 }
 
+// spawnApps translates the applications of a request, and checks them.
 func spawnApps(r *wire.SpawnRequest) ([]SpawnApp, wire.Status, error) {
 	if n := len(r.Apps); n == 0 || n > maxApps {
 		return nil, wire.StatusErrBadParam, fmt.Errorf("%d applications, want 1 to %d", n, maxApps)
@@ -75,8 +85,9 @@ func spawnApps(r *wire.SpawnRequest) ([]SpawnApp, wire.Status, error) {
 	return out, wire.StatusSuccess, nil
 }
 
-// spawnApp translates an application. A working directory among its directives counts most, then one among those of the
-// job, and least that of the structure, into which libpmix puts the caller's own when nothing is there.
+// spawnApp translates an application. Its working directory comes from the first of these that names one: the directives of
+// the application, the directives of the job, the structure. libpmix puts the caller's own directory into the structure if
+// nothing is there.
 func spawnApp(a wire.App, ofJob []wire.Info) SpawnApp {
 	app := SpawnApp{Cmd: a.Cmd, Args: a.Argv, Env: a.Env, Dir: a.Cwd, MaxProcs: int(a.MaxProcs), Infos: a.Info}
 	if app.Cmd == "" {
@@ -94,8 +105,8 @@ func spawnApp(a wire.App, ofJob []wire.Info) SpawnApp {
 	return app
 }
 
-// spawnChannels says which output of the new job goes to the caller: what it asked for, and all of it to a tool that
-// did not say.
+// spawnChannels returns the output of the new job that goes to the caller: what it asked for. A tool that says nothing about
+// a channel gets it.
 func spawnChannels(at caller, infos []wire.Info) wire.IOFChannel {
 	channels := wire.IOFChannel(0)
 	for key, channel := range map[string]wire.IOFChannel{wire.KeyFwdStdout: wire.IOFStdout, wire.KeyFwdStderr: wire.IOFStderr} {
@@ -107,49 +118,74 @@ func spawnChannels(at caller, infos []wire.Info) wire.IOFChannel {
 	return channels
 }
 
-// spawned answers a spawn.
-func (c *core) spawned(ev event) {
-	s := c.takeSpawn(ev.request)
+// answerSpawn answers the caller of a spawn with the host's result.
+func (sp *spawns) answerSpawn(ev event) {
+	s := sp.removeSpawn(ev.request)
 	if s == nil {
-		return // who asked has gone
+		return // the caller has gone
 	}
 	if ev.status != wire.StatusSuccess {
-		c.dropListeners(func(l *listener) bool { return l == s.listener })
-		c.reply(s.at, ev.status)
+		sp.forwarding.dropListeners(func(l *listener) bool { return l == s.listener })
+		sp.reply(s.at, ev.status)
 		return
 	}
-	c.listenSpawned(s, ev.proc.Nspace)
-	if space := c.spaces[ev.proc.Nspace]; space != nil {
-		c.send(s.at.conn, s.at.tag, wire.AppendSpawnReply(nil, space.info))
+	sp.forwardOutput(s, ev.proc.Nspace)
+	if space := sp.spaces[ev.proc.Nspace]; space != nil {
+		sp.send(s.at.conn, s.at.tag, wire.AppendSpawnReply(nil, space.info))
 		return
 	}
 	info := wire.JobInfo{Nspace: ev.proc.Nspace} // it runs on other nodes only
 	packed, err := info.Append(nil)
 	if err != nil {
-		c.reply(s.at, wire.StatusErrPackFailure)
+		sp.reply(s.at, wire.StatusErrPackFailure)
 		return
 	}
-	c.send(s.at.conn, s.at.tag, wire.AppendSpawnReply(nil, packed))
+	sp.send(s.at.conn, s.at.tag, wire.AppendSpawnReply(nil, packed))
 }
 
-// takeSpawn removes a request from those that wait.
-func (c *core) takeSpawn(id uint64) *spawning {
-	for i, s := range c.spawns {
+// forwardEarly forwards a new job's output to the process that asked for it with its spawn request: the job may write before
+// the host answers the request. The job belongs to the parent's oldest request that has no job yet.
+func (sp *spawns) forwardEarly(space *nspace, parent *process) {
+	for _, s := range sp.waiting {
+		if s.at.process == parent && s.nspace == "" {
+			sp.forwardOutput(s, space.name)
+			return
+		}
+	}
+}
+
+// forwardOutput forwards a spawned job's output to the process that asked for it with the request.
+func (sp *spawns) forwardOutput(s *spawning, name string) {
+	if s.nspace == name {
+		return
+	}
+	s.nspace = name
+	sp.forwarding.dropListeners(func(l *listener) bool { return l == s.listener })
+	if s.channels != 0 {
+		s.listener = sp.forwarding.newListener(s.at, map[wire.Proc]bool{{Nspace: name, Rank: wire.RankWildcard}: true})
+		s.listener.channels = s.channels
+		sp.forwarding.replaceListeners(append(slices.Clip(sp.forwarding.listeners), s.listener))
+	}
+}
+
+// removeSpawn removes a request from those that wait, and returns it; nil if there is none of this number.
+func (sp *spawns) removeSpawn(id uint64) *spawning {
+	for i, s := range sp.waiting {
 		if s.id == id {
-			c.spawns = append(c.spawns[:i:i], c.spawns[i+1:]...)
+			sp.waiting = append(sp.waiting[:i:i], sp.waiting[i+1:]...)
 			return s
 		}
 	}
 	return nil
 }
 
-// forgetSpawns drops what a connection that is over was waiting for.
-func (c *core) forgetSpawns(conn connID) {
-	kept := c.spawns[:0:0]
-	for _, s := range c.spawns {
+// dropConnection drops the requests of a connection that has ended.
+func (sp *spawns) dropConnection(conn connID) {
+	kept := sp.waiting[:0:0]
+	for _, s := range sp.waiting {
 		if s.at.conn != conn {
 			kept = append(kept, s)
 		}
 	}
-	c.spawns = kept
+	sp.waiting = kept
 }

@@ -130,8 +130,8 @@ func TestSpawnerGoes(t *testing.T) {
 	w.step(event{kind: evSpawned, request: 1, proc: second(0)})
 	w.step(event{kind: evSpawned, request: 2, proc: second(0)})
 	w.expect()
-	if len(w.core.spawns)+len(w.core.listeners) != 0 {
-		t.Errorf("%d requests and %d listeners are left", len(w.core.spawns), len(w.core.listeners))
+	if len(w.core.spawns.waiting)+len(w.core.forwarding.listeners) != 0 {
+		t.Errorf("%d requests and %d listeners are left", len(w.core.spawns.waiting), len(w.core.forwarding.listeners))
 	}
 }
 

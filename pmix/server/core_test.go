@@ -419,8 +419,8 @@ func TestFenceTimeout(t *testing.T) {
 	w.expect("reply 0#101 ERR_TIMEOUT")
 	w.request(1, fenceOf())
 	w.expect("reply 1#101 ERR_TIMEOUT")
-	if len(w.core.fences) != 0 || w.core.deadline() != 0 {
-		t.Errorf("%d fences kept and deadline %d after all have heard, want none", len(w.core.fences), w.core.deadline())
+	if len(w.core.fences.bySet) != 0 || w.core.deadline() != 0 {
+		t.Errorf("%d fences kept and deadline %d after all have heard, want none", len(w.core.fences.bySet), w.core.deadline())
 	}
 }
 
@@ -432,7 +432,7 @@ func TestFailedFencesAreBounded(t *testing.T) {
 		w.request(0, r)
 		w.advance(1)
 	}
-	if n := len(w.core.fences[FenceSet{Op: opFence, Procs: "job-1:*"}]); n > maxFailedFences {
+	if n := len(w.core.fences.bySet[FenceSet{Op: opFence, Procs: "job-1:*"}]); n > maxFailedFences {
 		t.Errorf("%d ended fences kept, want at most %d", n, maxFailedFences)
 	}
 }

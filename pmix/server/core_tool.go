@@ -28,7 +28,7 @@ func newToolSpace(name wire.Proc) (*nspace, error) {
 	return s, nil
 }
 
-// claimTool takes a tool, which lives as long as its connection.
+// claimTool accepts a tool, which lives as long as its connection.
 func (c *core) claimTool(ev event) {
 	tools := 0
 	for _, s := range c.spaces {
@@ -38,15 +38,15 @@ func (c *core) claimTool(ev event) {
 	}
 	switch {
 	case c.spaces[ev.space.name] != nil:
-		c.reject(ev, wire.StatusErrExists, "tool with the namespace of others")
+		c.rejectClaim(ev, wire.StatusErrExists, "tool with the namespace of others")
 		return
 	case tools >= maxTools:
-		c.reject(ev, wire.StatusErrOutOfResource, "too many tools")
+		c.rejectClaim(ev, wire.StatusErrOutOfResource, "too many tools")
 		return
 	}
 	p := ev.space.procs[0]
 	c.spaces[ev.space.name] = ev.space
 	p.phase, p.conn = phaseConnected, ev.conn
 	c.conns[ev.conn] = p
-	c.act(action{kind: actAccept, conn: ev.conn, proc: p.name})
+	c.emit(action{kind: actAccept, conn: ev.conn, proc: p.name})
 }

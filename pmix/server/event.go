@@ -11,19 +11,19 @@ type tick uint64
 type eventKind uint8
 
 const (
-	evClaim       eventKind = iota // conn says that it is proc (pid: who it is to the kernel; space: a tool's)
+	evClaim       eventKind = iota // conn claims to be proc, with pid by the kernel; a tool brings its namespace: space
 	evFrame                        // conn sent a request: tag, payload
-	evClosed                       // conn is gone
-	evAddJob                       // a further namespace: space
+	evClosed                       // conn has ended
+	evAddJob                       // there is a further namespace, spawned by proc: space
 	evOutput                       // for the driver alone: proc wrote payload, stderr
-	evSpawned                      // the spawn request is done: status, proc.Nspace
+	evSpawned                      // the host answers a spawn: request, status, proc.Nspace
 	evRemoveJob                    // a namespace is over: proc.Nspace
-	evExited                       // proc's process ended: exit
+	evExited                       // the process of proc ended: exit
 	evNotify                       // the host raises an event: notice
-	evTick                         // time went on
+	evTick                         // a deadline may have passed
 	evClosing                      // the server ends
-	evFenceCalled                  // another node is in the fence id with procs: status (an error: why it cannot end well), flag
-	evFenceDone                    // all nodes joined the fence id, or it failed: status, payload
+	evFenceCalled                  // another node is in a fence: fence, procs, flag (it spares the dead), status (an error spoils it)
+	evFenceDone                    // the driver between the nodes answers this node's part: fence, status, payload
 	evFetched                      // another node answered for proc and key: status, payload
 	evServe                        // another node asks for proc and key: request
 )
@@ -52,8 +52,8 @@ type event struct {
 type actionKind uint8
 
 const (
-	actAccept    actionKind = iota // conn is proc from now on
-	actReject                      // refuse conn: status
+	actAccept    actionKind = iota // accept conn's claim to be proc
+	actReject                      // reject conn's claim: status
 	actSend                        // to conn: tag, payload, more
 	actDrop                        // close conn
 	actConnected                   // upcall: proc, pid
@@ -64,12 +64,12 @@ const (
 	actControl                     // upcall: proc, procs, control
 	actLog                         // upcall: proc, flag (to standard error), payload
 	actStdin                       // upcall: procs, payload, flag (the end)
-	actListen                      // who gets the output of processes has changed: listen
+	actListen                      // there is a new table of listeners for the output of processes: listen
 	actCleanUp                     // remove what processes left behind: epilog
-	actFence                       // this node's part, to the other nodes: fence, procs, status, flag, payload
-	actExpire                      // the deadline of a fence has passed, to the other nodes: fence, procs, flag
-	actFetch                       // to the other nodes: proc, key
-	actServed                      // answer to the other node's request: status, payload
+	actFence                       // hand in this node's part: fence, procs, status, flag, payload
+	actExpire                      // tell the other nodes that the deadline of a fence has passed: fence, procs, flag
+	actFetch                       // ask the node of proc for its data: key
+	actServed                      // answer another node's request: request, status, payload
 	actRefused                     // for the log: a request of conn (proc) was refused: status, text
 )
 
@@ -92,5 +92,5 @@ type action struct {
 	epilog  epilog
 	listen  []*listener
 	payload []byte
-	more    []byte // goes on where the payload ends
+	more    []byte // the rest of the payload
 }

@@ -139,12 +139,12 @@ func (d *driver) carryOut(a *action) {
 	case actRefused:
 		d.log.Warn().Str("nspace", a.proc.Nspace).Uint32("pe", uint32(a.proc.Rank)).Stringer("status", a.status).Msg(a.text)
 	default:
-		d.tell(a)
+		d.callHost(a)
 	}
 }
 
-// tell makes the upcalls.
-func (d *driver) tell(a *action) {
+// callHost makes the upcalls: to the host, to the servers of other nodes, and to those who called Serve.
+func (d *driver) callHost(a *action) {
 	switch a.kind {
 	case actConnected:
 		d.host.ClientConnected(a.proc, a.pid)

@@ -166,7 +166,7 @@ func (s *Server) addJob(job Job, parent wire.Proc) error {
 	return nil
 }
 
-// RemoveJob forgets a namespace all of whose processes have ended. Its data is gone, and connections that some of its
+// RemoveJob drops a namespace all of whose processes have ended. Its data is gone, and connections that some of its
 // processes left behind are closed.
 func (s *Server) RemoveJob(nspace string) {
 	s.mu.Lock()

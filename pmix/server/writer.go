@@ -47,7 +47,7 @@ func (w *writer) flush(nc net.Conn) error {
 		}
 	}
 	w.piece(begin, nil)
-	defer w.forget()
+	defer w.releaseSent()
 	if len(w.pieces) == 1 {
 		_, err := nc.Write(w.pieces[0])
 		return err
@@ -67,8 +67,8 @@ func (w *writer) piece(begin int, b []byte) {
 	}
 }
 
-// forget lets go of what was sent, and of memory that is more than usual.
-func (w *writer) forget() {
+// releaseSent drops the references to what was sent, and memory beyond the usual.
+func (w *writer) releaseSent() {
 	clear(w.frames)
 	clear(w.pieces)
 	w.pending = nil
