@@ -45,7 +45,7 @@ func (s *Step) Close() error {
 	}
 	s.mu.Lock()
 	for _, p := range procs {
-		p.settle()
+		p.noteLeave()
 	}
 	s.mu.Unlock()
 	close(s.closing)

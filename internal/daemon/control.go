@@ -68,9 +68,9 @@ func (h host) Control(from pmix.Proc, targets []pmix.Proc, action server.Control
 func (p *proc) kill(by string) {
 	p.wish = wish{by: by}
 	p.signal(syscall.SIGKILL)
-	if p.ended && p.connected && !p.isSettled() { // its program goes on without it
+	if p.life.GoesOn() {
 		_ = p.leash.Close()
-		p.settle()
+		p.noteLeave()
 	}
 }
 
@@ -139,7 +139,7 @@ func covers(procs []*proc, j *job) bool {
 		among[p] = true
 	}
 	for _, p := range j.procs {
-		if p != nil && !p.ended && !among[p] {
+		if p != nil && !p.life.Ended() && !among[p] {
 			return false
 		}
 	}

@@ -5,7 +5,8 @@
 // with a namespace, heaps and numbers of its own.
 //
 // The step decides nothing about the job: it turns what happens into events,
-// on which package launch acts.
+// on which package launch acts. When an end is a failure, and when it is known,
+// package life says: the state machine of one PE.
 //
 // # Nothing is left behind
 //

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/goshmem/goshmem/failure"
+	"github.com/goshmem/goshmem/internal/daemon/life"
 	"github.com/goshmem/goshmem/internal/ending"
 	"github.com/goshmem/goshmem/internal/wire"
 	"github.com/goshmem/goshmem/internal/xunix"
@@ -25,63 +26,30 @@ type news struct {
 	tier string        // of the watch; empty: it was there to be reaped
 }
 
-// died takes the end of a PE's own process, the first time that it is told. The
-// caller holds the lock.
-//
-// A program that a shell has started may go on without it. If the shell ended
-// well, so may the program, and its own end is the PE's; otherwise it is killed, and
-// the PE is dead when both are: after the news of its death nothing of it touches
-// memory of others. A shell that has waited for its program, whose end the watch may
-// tell of later or may not know, has said how the PE ends.
+// died takes the end of a PE's own process, of which only the first news counts. The caller holds the lock.
 func (s *Step) died(p *proc, n news) {
-	if p.dead {
+	if p.life.Dead() {
 		return
 	}
-	p.dead, p.last = true, n
-	if p.connected && !p.isSettled() && p.member != p.pid() {
-		switch {
-		case n.end.Judge() != ending.Well:
-			p.killRest()
-			if p.memberWatched {
-				return // it comes to memberDied
-			}
-		case p.memberLives():
-			return // judged when its program has ended
-		}
-	}
-	s.judge(p, n)
+	p.last = n
+	s.carryOut(p, n, p.life.Die(n.end, p.memberIsGone()))
 }
 
-// memberLives says whether the process that had joined for a PE may be there still:
-// only one that was reaped is not. The caller holds the lock.
-func (p *proc) memberLives() bool {
-	return p.member == 0 || !errors.Is(xunix.Kill(p.member, 0), syscall.ESRCH)
-}
-
-// memberDied takes the end of the process that had joined for a PE and was not the
-// PE's own. The caller holds the lock.
-//
-// After one that exited with status 0, or nobody knows how, but without a farewell,
-// its shell may start another: that is the launcher's to judge, see Forsake.
-func (s *Step) memberDied(p *proc, n news) {
-	p.memberWatched = false
-	switch {
-	case p.dead && p.last.end.Judge() != ending.Well:
-		s.judge(p, p.last) // which has waited for this
-	case p.unfinished() && (p.dead || n.end.Judge() != ending.Well):
-		s.judge(p, n)
-	}
+// memberIsGone says whether the process that had joined for a PE is known to have been reaped. Of the PE's own process
+// nobody asks that, and of one whose number is unknown nobody knows it. The caller holds the lock.
+func (p *proc) memberIsGone() bool {
+	return p.member != 0 && p.member != p.pid() && errors.Is(xunix.Kill(p.member, 0), syscall.ESRCH)
 }
 
 // killRest kills what is left of the PE when its own process has died. The caller
 // holds the lock.
 func (p *proc) killRest() {
-	if p.ended {
+	if p.life.Ended() {
 		_ = p.leash.Close()
 	} else {
 		p.signal(syscall.SIGKILL)
 	}
-	if p.memberWatched {
+	if p.life.MemberWatched() {
 		_ = xunix.Kill(p.member, syscall.SIGKILL)
 	}
 }
@@ -90,25 +58,24 @@ func (p *proc) killRest() {
 func (s *Step) hasFailed(p *proc) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return p.failed
+	return p.life.Failed()
 }
 
-// unfinished says whether a PE has joined its job and left it without a farewell,
-// or not yet. The caller holds the lock.
-func (p *proc) unfinished() bool { return p.connected && (!p.isSettled() || p.lost) }
-
-// judge makes an end known that is a failure, once for each PE. The caller holds
-// the lock.
+// carryOut does what the news n of a PE's life asks for. The caller holds the lock.
 //
-// The order is that in which somebody waits for it: the page, which all waits of
-// PEs look at; the bells, for those who sleep; callbacks of PEs; PMIx clients; and
-// the user.
-func (s *Step) judge(p *proc, n news) {
-	n.end.Unfinished = p.unfinished()
-	if p.failed || n.end.Judge() == ending.Well {
+// A failure is made known in the order in which somebody waits for it: the page, which all waits of PEs look at; the
+// bells, for those who sleep; callbacks of PEs; PMIx clients; and the user.
+func (s *Step) carryOut(p *proc, n news, o life.Outcome) {
+	if o.KillRest {
+		p.killRest()
+	}
+	if !o.Fails {
 		return
 	}
-	p.failed, p.learnt = true, n.tier
+	if o.ByOwn {
+		n = p.last
+	}
+	n.end.Unfinished, p.learnt = o.Unfinished, n.tier
 	if p.job.failed || p.job.page == nil {
 		return // it never began, or is over
 	}
@@ -118,7 +85,7 @@ func (s *Step) judge(p *proc, n news) {
 	}
 	s.tellExit(p, n.end)
 	s.emit(Event{
-		Kind: Failed, ID: p.id, PID: p.pid(), End: n.end, Tier: n.tier, GoesOn: !p.dead, By: by, Said: p.said(),
+		Kind: Failed, ID: p.id, PID: p.pid(), End: n.end, Tier: n.tier, GoesOn: !p.life.Dead(), By: by, Said: p.said(),
 	})
 }
 
@@ -149,9 +116,9 @@ func (s *Step) tellExit(p *proc, e ending.End) {
 // farewell, and nothing of which has joined again since; false if that is not so.
 func (s *Step) Forsake(id ID) (is bool) {
 	s.with(id, func(p *proc) {
-		if is = p.lost; is {
-			s.judge(p, news{pid: p.pid()})
-		}
+		var o life.Outcome
+		is, o = p.life.Forsake()
+		s.carryOut(p, news{pid: p.pid()}, o)
 	})
 	return is
 }
@@ -210,7 +177,7 @@ func (s *Step) toStir() (takers []*taker) {
 		}
 		j.stirred = false
 		for _, p := range j.started() {
-			if p.orders != nil && p.orders.replied && !p.failed {
+			if p.orders != nil && p.orders.replied && !p.life.Failed() {
 				takers = append(takers, p.orders)
 			}
 		}

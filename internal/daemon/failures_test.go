@@ -8,6 +8,7 @@ import (
 
 	"github.com/goshmem/goshmem/detector/kernel"
 	"github.com/goshmem/goshmem/failure"
+	"github.com/goshmem/goshmem/internal/daemon/life"
 	"github.com/goshmem/goshmem/internal/ending"
 	"github.com/goshmem/goshmem/symheap"
 	"github.com/goshmem/goshmem/symheap/layout"
@@ -90,12 +91,13 @@ func TestShellEndsWell(t *testing.T) {
 			s.mu.Lock()
 			p := s.jobs[0].procs[1]
 			s.noteJoin(p)
-			p.member, p.memberWatched = program.Process.Pid, true
+			p.member = program.Process.Pid
+			p.life.SetMember(life.WatchedMember)
 			s.died(p, news{pid: p.pid()})
-			if p.failed == x.goesOn {
-				t.Errorf("the end of the shell is taken for that of the PE: %v", p.failed)
+			if p.life.Failed() == x.goesOn {
+				t.Errorf("the end of the shell is taken for that of the PE: %v", p.life.Failed())
 			}
-			s.memberDied(p, news{end: killed, pid: p.member})
+			s.carryOut(p, news{end: killed, pid: p.member}, p.life.EndMember(killed))
 			s.mu.Unlock()
 			if e := nextOf(t, s, Failed); e.PE != 1 || e.End != x.want || e.GoesOn {
 				t.Errorf("event %+v, want PE 1 and %+v", e, x.want)
@@ -238,7 +240,7 @@ func TestHandOverOfWatched(t *testing.T) {
 	s.handOver(s.watch, p)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if p.freed {
+	if p.life.Freed() {
 		t.Error("the PE may be reaped before the watch has seen its end")
 	}
 }

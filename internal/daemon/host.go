@@ -70,8 +70,9 @@ func (h host) ClientLost(name pmix.Proc) { h.with(name, h.s.forsake) }
 // forsake takes the end of a PE's connection that was not announced. The caller
 // holds the lock.
 func (s *Step) forsake(p *proc) {
-	p.lost = true
-	p.settle()
+	if p.life.Lose() {
+		close(p.departed)
+	}
 	s.emit(Event{Kind: Lost, ID: p.id, PID: p.pid()})
 }
 

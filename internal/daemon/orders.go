@@ -137,7 +137,7 @@ func (s *Step) Ask(o wire.Order, atMost time.Duration) []Answer {
 	var asks []*proc
 	s.mu.Lock()
 	for _, p := range s.started() {
-		if !p.ended || p.connected && !p.isSettled() {
+		if !p.life.Ended() || p.life.Inside() {
 			answers = append(answers, Answer{ID: p.id, PID: p.pid(), Asked: p.orders != nil})
 			takers, asks = append(takers, p.orders), append(asks, p)
 		}
@@ -157,8 +157,8 @@ func (s *Step) Ask(o wire.Order, atMost time.Duration) []Answer {
 	defer s.mu.Unlock()
 	for i, p := range asks {
 		if a := &answers[i]; !a.Done {
-			a.Ended = p.dead || p.ended || look(p.pid()).over()
-			a.Left = p.connected && p.isSettled() && !p.lost
+			a.Ended = p.life.Dead() || p.life.Ended() || look(p.pid()).over()
+			a.Left = p.life.Left()
 		}
 	}
 	return answers
@@ -175,7 +175,7 @@ func (s *Step) QuitGo(id ID, atMost time.Duration) {
 	pids := s.goOf(id)
 	var p *proc
 	s.with(id, func(q *proc) {
-		if p = q; p.ended {
+		if p = q; p.life.Ended() {
 			return // its number may be somebody else's
 		}
 		for _, pid := range pids {

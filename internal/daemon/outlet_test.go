@@ -11,6 +11,16 @@ import (
 	"github.com/goshmem/goshmem/internal/xunix"
 )
 
+// isClosed says whether a channel is closed.
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
 // A gauge tells everybody whose number is reached, and at the end all.
 func TestGauge(t *testing.T) {
 	var g Gauge

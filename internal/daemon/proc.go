@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/goshmem/goshmem/detector/kernel"
+	"github.com/goshmem/goshmem/internal/daemon/life"
 	"github.com/goshmem/goshmem/internal/ending"
 	"github.com/goshmem/goshmem/internal/envvar"
 	"github.com/goshmem/goshmem/internal/xunix"
@@ -23,74 +24,51 @@ func lockThread() { runtime.LockOSThread() }
 
 // proc is one PE's process. Its fields are guarded by the step's mutex.
 type proc struct {
-	id        ID
-	job       *job
-	cmd       *exec.Cmd
-	leash     *os.File // write end; closing it kills the group
-	hold      *os.File // its read end: somebody has to have it open
-	session   bool     // it leads a session of its own
-	outputs   sync.WaitGroup
-	passing   atomic.Int32 // outputs that are in the hands of Config.Output
-	outlets   []*outlet
-	reaped    chan struct{}
-	ended     bool          // its process has ended; the number may be reaped any time
-	connected bool          // it has joined the job
-	lost      bool          // and left it without a farewell
-	settled   chan struct{} // closed when it has left the job, in any way
-	orders    *taker        // nil: it takes none
-	began     time.Time
-	wish      wish
+	id      ID
+	job     *job
+	cmd     *exec.Cmd
+	leash   *os.File // write end; closing it kills the group
+	hold    *os.File // its read end: somebody has to have it open
+	session bool     // it leads a session of its own
+	outputs sync.WaitGroup
+	passing atomic.Int32 // outputs that are in the hands of Config.Output
+	outlets []*outlet
+	orders  *taker // nil: it takes none
+	began   time.Time
+	wish    wish
 
-	watched       bool // the watch knows of it, and says when it can be reaped
-	released      chan struct{}
-	freed         bool        // that is closed
-	zombie        bool        // because the watch has seen its memory given back
-	tag           uint64      // by which the watch names it; 0: not yet
-	member        int         // process that has joined for it last; 0: none, or unknown
-	memberWatched bool        // that is another one, and its end will be told
-	dead          bool        // its own process has died; there may still be something to be freed
-	last          news        // of that
-	failed        bool        // everybody was told of its failure: nothing of it joins any more
-	learnt        string      // the tier by which that was learnt of
-	ill           string      // what the user was told: how it does not run as it should
-	ails          kernel.Kind // Stopped, Stuck or Starved, by the watch; 0: none of these
-	ailing        int         // its process that is so
-	pulse         pulse
-	memory        Memory
+	life     life.PE
+	member   int           // the process that has joined for it last; 0: none, or unknown
+	last     news          // of the death of its own process
+	learnt   string        // the tier by which its failure was learnt of
+	released chan struct{} // closed when life is freed
+	reaped   chan struct{} // closed when life is reaped
+	departed chan struct{} // closed when life is not inside any more; made anew when it joins again
+
+	tag    uint64      // by which the watch names it; 0: not yet
+	ill    string      // what the user was told: how it does not run as it should
+	ails   kernel.Kind // Stopped, Stuck or Starved, by the watch; 0: none of these
+	ailing int         // its process that is so
+	pulse  pulse
+	memory Memory
 }
 
-// join notes that the PE has joined the job, perhaps not for the first time.
-func (p *proc) join() {
-	p.connected, p.lost, p.settled = true, false, make(chan struct{})
-}
-
-// noteJoin notes that a PE has joined. The caller holds the lock.
+// noteJoin notes that a PE has joined the job, perhaps not for the first time. The caller holds the lock.
 func (s *Step) noteJoin(p *proc) {
-	if p.job.number == 0 && !p.connected {
+	if !p.life.Inside() {
+		p.departed = make(chan struct{})
+	}
+	if first := p.life.Join(); first && p.job.number == 0 {
 		if s.waited--; s.waited == 0 {
 			close(s.joined)
 		}
 	}
-	p.join()
 }
 
-// settle notes that the PE has left the job.
-func (p *proc) settle() {
-	if !p.isSettled() {
-		close(p.settled)
-	}
-}
-
-func (p *proc) isSettled() bool { return isClosed(p.settled) }
-
-func (p *proc) isReaped() bool { return isClosed(p.reaped) }
-
-func isClosed(c <-chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
+// noteLeave notes that the PE has left the job. The caller holds the step's lock.
+func (p *proc) noteLeave() {
+	if p.life.Leave() {
+		close(p.departed)
 	}
 }
 
@@ -104,7 +82,7 @@ func (p *proc) pid() int {
 // measure looks at the memory of a PE's program, which may be about to end. The caller holds the
 // lock.
 func (s *Step) measure(p *proc) {
-	if !s.cfg.Memory || p.ended {
+	if !s.cfg.Memory || p.life.Ended() {
 		return
 	}
 	pid := p.member
@@ -142,13 +120,13 @@ func (s *Step) measureOn(p *proc) {
 // leave takes the farewell of a PE, whose process waits for the answer. The caller holds the lock.
 func (s *Step) leave(p *proc) {
 	s.measure(p)
-	p.settle()
+	p.noteLeave()
 }
 
 // signal reaches the group while its leader is not reaped: after that the
 // number may be somebody else's.
 func (p *proc) signal(sig syscall.Signal) {
-	if !p.ended && p.cmd.Process != nil {
+	if !p.life.Ended() && p.cmd.Process != nil {
 		_ = xunix.KillGroup(p.cmd.Process.Pid, sig)
 	}
 }
@@ -215,7 +193,7 @@ func (s *Step) openNull(j *job) (*os.File, error) {
 
 func (s *Step) startPE(j *job, pe int, null *os.File) (err error) {
 	app := &j.apps[j.app(pe)]
-	p := &proc{id: ID{j.number, pe}, job: j, reaped: make(chan struct{}), released: make(chan struct{}), settled: make(chan struct{}), cmd: &exec.Cmd{
+	p := &proc{id: ID{j.number, pe}, job: j, reaped: make(chan struct{}), released: make(chan struct{}), cmd: &exec.Cmd{
 		Path: app.Path, Args: append([]string{app.Name}, app.Args...),
 		Dir: app.Dir, Env: s.environ(j, pe), SysProcAttr: xunix.ChildAttr(),
 	}}
@@ -375,7 +353,6 @@ func (s *Step) wait(p *proc) {
 	s.awaitEnd(p)
 	ran := time.Since(p.began)
 	err := p.cmd.Wait()
-	close(p.reaped)
 	end := ending.End{Code: 1}
 	if p.cmd.ProcessState == nil {
 		s.notice("how PE %v (pid %d) ended is not known, which counts as status 1: %v", p.id, p.pid(), err)
@@ -383,15 +360,19 @@ func (s *Step) wait(p *proc) {
 		end = endOf(status)
 	}
 	s.mu.Lock()
+	p.life.Reap()
+	close(p.reaped)
 	s.died(p, news{end: end, pid: p.pid()}) // unless the watch has seen it
-	stays, waits, settled := p.connected && !s.killed && !p.failed, p.memberWatched, p.settled
+	waits, departed := !s.killed && p.life.AwaitsLeave(end == ending.End{}), p.departed
 	s.mu.Unlock()
-	if stays && (end == ending.End{} || waits) {
-		<-settled
+	if waits {
+		<-departed
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.judge(p, p.last); !p.failed {
+	o := p.life.Conclude()
+	s.carryOut(p, p.last, o)
+	if o.Well {
 		s.tellExit(p, ending.End{})
 	}
 	s.ended(p.job)
@@ -399,36 +380,28 @@ func (s *Step) wait(p *proc) {
 		return
 	}
 	end = p.last.end
-	end.Unfinished = p.unfinished()
+	end.Unfinished = p.life.Unfinished()
 	s.emit(Event{Kind: Exited, ID: p.id, PID: p.pid(), Process: p.cmd.ProcessState, Ran: ran, Memory: p.memory, End: end, Tier: p.learnt, By: p.wished(end), Said: p.said()})
 }
 
-// awaitEnd returns when a PE's process can be reaped. From then on its number may
-// be somebody else's.
+// awaitEnd returns when a PE's process can be reaped. From then on its number may be somebody else's. Whether a watch
+// looks after the process was decided before: startPE calls follow first.
 func (s *Step) awaitEnd(p *proc) {
 	s.mu.Lock()
-	watched := p.watched
+	watched := p.life.Watched()
 	s.mu.Unlock()
 	if watched {
 		<-p.released
-		s.mu.Lock()
-		p.ended = p.zombie
-		s.mu.Unlock()
-		if p.zombie { // written before the channel was closed
-			return
-		}
-	}
-	if err := xunix.WaitExited(p.pid()); err != nil {
-		s.cfg.Logger.Error().Err(err).Stringer("pe", p.id).Msg("wait")
 	}
 	s.mu.Lock()
-	late := p.watched && !watched // the watch came meanwhile
-	p.ended = !late
+	zombie := p.life.Seen()
 	s.mu.Unlock()
-	if late {
-		<-p.released
-		s.mu.Lock()
-		p.ended = true
-		s.mu.Unlock()
+	if !zombie {
+		if err := xunix.WaitExited(p.pid()); err != nil {
+			s.cfg.Logger.Error().Err(err).Stringer("pe", p.id).Msg("wait")
+		}
 	}
+	s.mu.Lock()
+	p.life.End()
+	s.mu.Unlock()
 }

@@ -100,7 +100,7 @@ func (s *Step) weighRest(nice int) {
 // setNice sets the nice value of a PE's session; false: it is to be tried again.
 // The caller holds the lock.
 func (s *Step) setNice(p *proc, nice int) bool {
-	if p.ended {
+	if p.life.Ended() {
 		return true // its number may be somebody else's
 	}
 	err := xunix.SetSessionNice(p.pid(), nice)

@@ -313,14 +313,14 @@ func (s *Step) signalEach(sig syscall.Signal, of func(*proc) syscall.Signal) {
 	behind := false
 	for _, p := range s.started() {
 		switch {
-		case !p.ended:
+		case !p.life.Ended():
 			s.measure(p)
 			p.signal(of(p))
-		case p.connected && !p.isSettled():
+		case p.life.GoesOn():
 			behind = true
 			if kill {
 				_ = p.leash.Close()
-				p.settle()
+				p.noteLeave()
 			}
 		}
 	}
@@ -340,7 +340,7 @@ func (s *Step) Stopped() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, p := range s.started() {
-		if !p.ended && !look(p.pid()).stopped {
+		if !p.life.Ended() && !look(p.pid()).stopped {
 			return false
 		}
 	}

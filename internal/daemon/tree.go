@@ -141,7 +141,7 @@ func (s *Step) hasJobOf(pid int) bool {
 // that the number may be anybody's.
 func (s *Step) leads(pid int) bool {
 	for _, p := range s.started() {
-		if p.pid() == pid && !p.isReaped() {
+		if p.pid() == pid && !p.life.Reaped() {
 			return true
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/goshmem/goshmem/detector/kernel"
+	"github.com/goshmem/goshmem/internal/daemon/life"
 	"github.com/goshmem/goshmem/internal/ending"
 )
 
@@ -102,8 +103,8 @@ func (s *Step) openTier(tier kernel.Tier, poll time.Duration) error {
 // report counts once.
 func (s *Step) handOver(w *kernel.Watch, p *proc) {
 	s.mu.Lock()
-	over, pids, tag := p.ended || !p.watched, []int{p.pid()}, s.tag(p)
-	if p.memberWatched {
+	over, pids, tag := p.life.Ended() || !p.life.Watched(), []int{p.pid()}, s.tag(p)
+	if p.life.MemberWatched() {
 		pids = append(pids, p.member)
 	}
 	s.mu.Unlock()
@@ -121,7 +122,7 @@ func (s *Step) handOver(w *kernel.Watch, p *proc) {
 		}
 	}
 	s.mu.Lock()
-	over = p.ended
+	over = p.life.Ended()
 	s.mu.Unlock()
 	if over { // reaped before it was added: the number may be somebody else's
 		w.Remove(pids[0])
@@ -153,11 +154,11 @@ func (s *Step) closeWatch() error {
 func (s *Step) follow(p *proc) {
 	s.mu.Lock()
 	w := s.watch
-	if w == nil || p.watched || p.ended {
+	if w == nil || p.life.Watched() || p.life.Ended() {
 		s.mu.Unlock()
 		return
 	}
-	p.watched = true
+	p.life.Watch()
 	pid, tag := p.pid(), s.tag(p)
 	s.mu.Unlock()
 	if err := s.add(w, pid, tag); err != nil {
@@ -182,8 +183,7 @@ func (s *Step) add(w *kernel.Watch, pid int, tag uint64) error {
 func (s *Step) free(p *proc) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !p.freed {
-		p.freed = true
+	if p.life.LoseSight() {
 		close(p.released)
 	}
 }
@@ -192,23 +192,31 @@ func (s *Step) free(p *proc) {
 // than the PE's own: a shell's child.
 func (s *Step) followMember(p *proc, pid int) {
 	s.mu.Lock()
-	w, old := s.watch, p.member
-	p.member, p.memberWatched = pid, false
-	other := w != nil && pid != 0 && pid != p.pid()
-	tag := s.tag(p)
-	p.memberWatched = other
-	own := p.pid()
+	w, old, own, tag := s.watch, p.member, p.pid(), s.tag(p)
+	kind := life.OtherMember
+	switch {
+	case pid == 0:
+		kind = life.UnknownMember
+	case pid == own:
+		kind = life.OwnMember
+	case w != nil:
+		kind = life.WatchedMember
+	}
+	p.member = pid
+	p.life.SetMember(kind)
 	s.mu.Unlock()
 	if w != nil && old != 0 && old != own && old != pid {
 		w.Remove(old)
 	}
-	if !other {
+	if kind != life.WatchedMember {
 		return
 	}
 	if err := s.add(w, pid, tag); err != nil {
 		s.cfg.Logger.Warn().Err(err).Stringer("pe", p.id).Int("pid", pid).Msg("watchdog")
 		s.mu.Lock()
-		p.memberWatched = p.member != pid
+		if p.member == pid { // otherwise another one has joined since
+			p.life.SetMember(life.OtherMember)
+		}
 		s.mu.Unlock()
 	}
 }
@@ -244,18 +252,18 @@ func (s *Step) report(r kernel.Report) {
 		case own:
 			s.died(p, n)
 		case r.PID == p.member:
-			s.memberDied(p, n)
+			s.carryOut(p, n, p.life.EndMember(n.end))
 		}
-	case kernel.Released, kernel.Unseen:
-		if own && !p.freed {
-			p.freed, p.zombie = true, r.Kind == kernel.Released
+	case kernel.Released:
+		if own && p.life.Free() {
 			close(p.released)
 		}
-		if r.Kind == kernel.Unseen && r.PID == p.member {
-			p.memberWatched = false
-			if p.dead && p.last.end.Judge() != ending.Well {
-				s.judge(p, p.last) // which has waited for the member's end
-			}
+	case kernel.Unseen:
+		if own && p.life.LoseSight() {
+			close(p.released)
+		}
+		if r.PID == p.member {
+			s.carryOut(p, p.last, p.life.LoseSightOfMember())
 		}
 	case kernel.Stopped, kernel.Continued, kernel.Stuck, kernel.Starved, kernel.Running:
 		if r.Kind == kernel.Continued || r.Kind == kernel.Running {
@@ -314,7 +322,7 @@ func (s *Step) tellAilments() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, p := range s.started() {
-		if p.ails != 0 && !p.ended {
+		if p.ails != 0 && !p.life.Ended() {
 			s.tellAilment(p)
 		}
 	}
@@ -323,7 +331,7 @@ func (s *Step) tellAilments() {
 // tellIll reports that a PE does not run as it should. While the user has the job stopped, that is no
 // news. The caller holds the lock.
 func (s *Step) tellIll(p *proc, pid int, what string) {
-	if what != p.ill && !p.dead && !s.suspended {
+	if what != p.ill && !p.life.Dead() && !s.suspended {
 		p.ill = what
 		s.emit(Event{Kind: Changed, ID: p.id, PID: pid, State: what})
 	}
@@ -332,7 +340,7 @@ func (s *Step) tellIll(p *proc, pid int, what string) {
 // tellWell reports that a PE runs again of which the user was told that it does not. The caller
 // holds the lock.
 func (s *Step) tellWell(p *proc, pid int, what string) {
-	if p.ill != "" && !p.dead {
+	if p.ill != "" && !p.life.Dead() {
 		p.ill = ""
 		s.emit(Event{Kind: Changed, ID: p.id, PID: pid, State: what})
 	}

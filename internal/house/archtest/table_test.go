@@ -24,7 +24,7 @@ var table = []group{
 			"pmix/wire", "pmix/kvs",
 			"symheap/layout", "symheap/alloc",
 			"mpi/match",
-			"internal/plan", "internal/group", "internal/ending", "internal/wire", "internal/envvar", "internal/invariants",
+			"internal/plan", "internal/group", "internal/ending", "internal/daemon/life", "internal/wire", "internal/envvar", "internal/invariants",
 			"internal/lab/sample",
 		},
 		may:  []string{"layer 0"},
