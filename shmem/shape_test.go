@@ -122,7 +122,7 @@ type shapes struct {
 	x, y shmem.Sym[int64]
 }
 
-const shapeRoom = 40_000
+const shapeRoom = 20_000
 
 func newShapes(t *testing.T, w *shmem.World) *shapes {
 	s := &shapes{t: t, w: w, team: w.Team(), x: must(shmem.Alloc[int64](w, shapeRoom))(t), y: must(shmem.Alloc[int64](w, shapeRoom))(t)}
@@ -241,7 +241,7 @@ func (s *shapes) tooShort(c *shaped, n int) {
 // all tries all lengths of the destination for sources of some lengths: in a line, in a slot, beyond slots.
 func (s *shapes) all() {
 	s.t.Helper()
-	for _, n := range []int{0, 1, 3, 100, 1300} {
+	for _, n := range []int{0, 1, 3, 100, 1100} {
 		for i := range shapedCollectives {
 			s.longEnough(&shapedCollectives[i], n)
 		}
@@ -258,7 +258,7 @@ func TestShapes(t *testing.T) {
 				shmemtest.Run(t, npes, func(t *testing.T, w *shmem.World) {
 					s := newShapes(t, w)
 					s.all()
-					for _, n := range []int{0, 1, 3, 1300} {
+					for _, n := range []int{0, 1, 3, 1100} {
 						for i := range shapedCollectives {
 							s.inPlace(&shapedCollectives[i], n)
 							s.tooShort(&shapedCollectives[i], n)
@@ -276,7 +276,7 @@ func TestShapes(t *testing.T) {
 func TestShapesDiffer(t *testing.T) {
 	shmemtest.Run(t, 4, func(t *testing.T, w *shmem.World) {
 		s := newShapes(t, w)
-		for _, n := range []int{4, 1300} {
+		for _, n := range []int{4, 1100} {
 			for i := range shapedCollectives {
 				c := &shapedCollectives[i]
 				if c.name == "Collect" { // takes different lengths
@@ -316,7 +316,7 @@ func TestShapesAfterDeath(t *testing.T) {
 		for i := range shapedCollectives {
 			if c := &shapedCollectives[i]; c.inPlace {
 				s.inPlace(c, 100)
-				s.inPlace(c, 1300)
+				s.inPlace(c, 1100)
 			}
 		}
 		ok(t, w.Barrier())
