@@ -11,8 +11,8 @@
 //   - Slices of the symmetric heap (shmem.Sym.Local) are good buffers of messages and of
 //     mpi's collectives: long messages are then copied once.
 //   - All waits of a process make progress for messages, those of shmem too, and so do shmem's tests
-//     in vain: Test, TestAll, TestAny, TestSome and Lock.Try. A loop that looks at memory by other calls,
-//     such as AtomicFetch or SignalFetch, makes none. One-sided operations need none.
+//     in vain: Test, TestAll, TestAny, TestSome and Lock.Try, and SignalFetch. A loop that looks at memory by
+//     other calls, such as AtomicFetch or Sym.Local, makes none. One-sided operations need none.
 //   - mpi.Comm.Barrier completes no operation of shmem: call Ctx.Quiet before it, or
 //     World.Barrier, which does both. A message that was sent after Quiet tells its
 //     receiver that what came before Quiet is in place.

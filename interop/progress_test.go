@@ -16,12 +16,13 @@ import (
 type polling struct {
 	c           *shmem.Ctx
 	flag, begun shmem.Sym[int64]
+	sig         shmem.Sym[uint64]
 	v           int64
 }
 
 func newPolling(t *testing.T, w *shmem.World) *polling {
 	t.Helper()
-	return &polling{c: w.Ctx(), flag: must(shmem.Calloc[int64](w, 2))(t), begun: must(shmem.Calloc[int64](w, 1))(t)}
+	return &polling{c: w.Ctx(), flag: must(shmem.Calloc[int64](w, 2))(t), begun: must(shmem.Calloc[int64](w, 1))(t), sig: must(shmem.Calloc[uint64](w, 1))(t)}
 }
 
 // newRound begins another turn of both PEs.
@@ -65,6 +66,10 @@ var polls = []struct {
 	{"TestSomeVector", func(p *polling) (bool, error) {
 		n, err := shmem.TestSomeVector(p.c, p.flag, make([]int, 2), nil, shmem.EQ, []int64{p.v, p.v})
 		return n > 0, err
+	}},
+	{"SignalFetch", func(p *polling) (bool, error) {
+		v, err := p.c.SignalFetch(p.sig)
+		return v == uint64(p.v), err
 	}},
 }
 
@@ -128,7 +133,7 @@ func TestPollsMakeProgress(t *testing.T) {
 					poll(t, fmt.Sprintf("%s with %s PE 0", x.name, direction), func() (bool, error) { return x.look(p) })
 					ok(t, mpi.WaitAll(under, nil))
 				} else {
-					ok(t, shmem.Put(p.c, p.flag, []int64{p.v, p.v}, 0))
+					ok(t, shmem.PutSignal(p.c, p.flag, []int64{p.v, p.v}, p.sig, uint64(p.v), shmem.SignalSet, 0))
 				}
 			}
 		}

@@ -107,7 +107,7 @@ func (c *Ctx) SignalSet(sig Sym[uint64], v uint64, pe int) error {
 }
 
 // SignalFetch returns this PE's signal. What was put with the signal that it returns is
-// visible then.
+// visible then. A loop of SignalFetch makes progress for messages of package mpi, as waits do.
 //
 //   - Errors: those of Put.
 //   - Concurrent calls: allowed.
@@ -117,6 +117,7 @@ func (c *Ctx) SignalFetch(sig Sym[uint64]) (uint64, error) {
 		return 0, c.check("Ctx.SignalFetch", sig.aligned(), 1, 0)
 	}
 	*c.mark = 1
+	c.h.job.Waiter.ServePeers() // a program may poll with it, and have messages under way
 	cond := condition(sig, EQ, 0)
 	cond.Addr = c.mine(sig.off)
 	return cond.Load(), nil
