@@ -23,10 +23,11 @@ func (s *Source) Markdown() string {
 
 <!-- Generated from the comments and tests of package shmem by "go generate ./shmem"; do not edit. -->
 
-%d of the %d generic routines of OpenSHMEM 1.5 and 1.6 have a Go function, %d a test. Each test runs with 1, 2, 3, 5 and 8 PEs
-("go test -run TestRoutines ./shmem") and fails when the function does nothing, or does it at another place or PE ("make mutants").
-All routines that 1.6 has added are among them, marked (1.6): oshrun and SHMEM_VERSION call the level "1.6, without deprecated names".
-What the functions mean is in their comments: "go doc github.com/goshmem/goshmem/shmem.Put".
+%d of the %d generic routines of OpenSHMEM 1.5 and 1.6 have a Go function, %d a test. Each test runs with 1, 2, 3,
+5 and 8 PEs ("go test -run TestRoutines ./shmem") and fails when the function does nothing, or does it at another place
+or PE ("make mutants"). All routines that 1.6 has added are among them, marked (1.6): oshrun and SHMEM_VERSION call the
+level "1.6, without deprecated names". What the functions mean is in their comments:
+"go doc github.com/goshmem/goshmem/shmem.Put".
 `, have, len(Routines), tested)
 	family := ""
 	for _, r := range Routines {
@@ -67,22 +68,24 @@ What the functions mean is in their comments: "go doc github.com/goshmem/goshmem
 const checking = `
 ## Programs that hang in a collective
 
-The specification wants all PEs of a team to call the same collectives in the same order with the same arguments, and leaves it
-open what happens otherwise: mostly PEs wait for each other, or get wrong results without an error. Start such a program once with
+The specification wants all PEs of a team to call the same collectives in the same order with the same arguments, and
+leaves it open what happens otherwise: mostly PEs wait for each other, or get wrong results without an error. Start such
+a program once with
 
     GOSHMEM_CHECK=collectives oshrun -n 4 ./program
 
-The PEs of a team then compare what they call before each collective (barriers and allocations too), and where that differs, all
-of them get an error that says who calls what:
+The PEs of a team then compare what they call before each collective (barriers and allocations too), and where that
+differs, all of them get an error that says who calls what:
 
     shmem.Reduce: Reduce(sum) of 8 elements of int64 on PE 0, 1, 3, but Reduce(max) of 8 elements of int64 on PE 2: want the same call on all PEs of the team
     shmem.Barrier: Barrier on PE 0-2, but Broadcast of 100 elements of float64, root 0 on PE 3: want the same call on all PEs of the team
     shmem.FCollect: FCollect of 5 elements of int32 on PE 0, but FCollect with bad arguments (destination has 8 elements, want at least 10 (source has 5, team 2 PEs)) on PE 1: want the same call on all PEs of the team
 
-The error is ` + "`ErrMismatch`" + `, no PE has entered the collective, and the team can be used further. Each collective costs one more meeting of
-its team. Not found are PEs that are in collectives of different teams: ` + "`oshrun --timeout 60s --stacks`" + ` shows where they wait.
-Nor are operators that a program makes in its own generic functions (` + "`mpi.Max[T]` where `T`" + ` is a type parameter), nor literals that differ in what they have captured:
-nothing tells them from each other.
+The error is ` + "`ErrMismatch`" + `, no PE has entered the collective, and the team can be used further. Each collective
+costs one more meeting of its team. Not found are PEs that are in collectives of different teams:
+` + "`oshrun --timeout 60s --stacks`" + ` shows where they wait. Nor are operators that a program makes in its own generic
+functions (` + "`mpi.Max[T]` where `T`" + ` is a type parameter), nor literals that differ in what they have captured: nothing
+tells them from each other.
 Collectives of package ` + "`mpi`" + ` are compared in the same way.
 `
 
