@@ -20,6 +20,7 @@ var checkers = map[string]func(*module) []string{
 	"comments of exported names":    checkExportedDocs,
 	"labels are lists":              checkLabels,
 	"lengths":                       checkLengths,
+	"methods":                       checkMethods,
 }
 
 func report(t *testing.T, bad []string) {

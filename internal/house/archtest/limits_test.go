@@ -29,3 +29,55 @@ func checkLengths(m *module) (bad []string) {
 	}
 	return bad
 }
+
+// checkMethods: a type has so few methods that it is one thing.
+func checkMethods(m *module) (bad []string) {
+	for _, p := range m.pkgs {
+		methods := map[string]map[string]bool{} // of each type; a file for another platform may have the same again
+		for _, f := range p.files {
+			if f.gen || f.test {
+				continue
+			}
+			for _, d := range f.ast.Decls {
+				if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv != nil {
+					of := p.path + "." + receiver(fn)
+					if methods[of] == nil {
+						methods[of] = map[string]bool{}
+					}
+					methods[of][fn.Name.Name] = true
+				}
+			}
+		}
+		for of, names := range methods {
+			most, listed := manyMethods[of]
+			switch n := len(names); {
+			case !listed && n > maxMethods:
+				bad = append(bad, fmt.Sprintf("%s has %d methods, want at most %d: cut it by feature", of, n, maxMethods))
+			case listed && n > most:
+				bad = append(bad, fmt.Sprintf("%s has %d methods, want at most the %d of manyMethods", of, n, most))
+			case listed && n <= maxMethods:
+				bad = append(bad, fmt.Sprintf("%s has %d methods, want it no longer in manyMethods", of, n))
+			}
+		}
+	}
+	return bad
+}
+
+// receiver returns the name of a method's type.
+func receiver(fn *ast.FuncDecl) string {
+	t := fn.Recv.List[0].Type
+	for {
+		switch x := t.(type) {
+		case *ast.StarExpr:
+			t = x.X
+		case *ast.IndexExpr:
+			t = x.X
+		case *ast.IndexListExpr:
+			t = x.X
+		case *ast.Ident:
+			return x.Name
+		default:
+			return ""
+		}
+	}
+}
