@@ -75,8 +75,7 @@ func placeQueens(w *shmem.World) error {
 	}
 }
 
-// enter acquires the lock and returns what it guards. The grant is of no use here: oshrun
-// ends the job when a PE dies, as it was not asked to recover.
+// enter acquires the lock and returns what it guards. The grant is not needed: a PE's death ends the job.
 func enter(c *shmem.Ctx, lock shmem.Lock, now shmem.Sym[state]) (state, error) {
 	if _, err := lock.Acquire(c); err != nil {
 		return state{}, err
