@@ -127,21 +127,8 @@ func receiverExported(d *ast.FuncDecl) bool {
 	if d.Recv == nil {
 		return true
 	}
-	t := d.Recv.List[0].Type
-	for {
-		switch x := t.(type) {
-		case *ast.StarExpr:
-			t = x.X
-		case *ast.IndexExpr:
-			t = x.X
-		case *ast.IndexListExpr:
-			t = x.X
-		case *ast.Ident:
-			return x.IsExported()
-		default:
-			return true
-		}
-	}
+	name := receiver(d)
+	return name == "" || ast.IsExported(name)
 }
 
 // dependencyRow is a row of the tables in docs/dependencies.md.

@@ -63,7 +63,7 @@ func checkMethods(m *module) (bad []string) {
 	return bad
 }
 
-// receiver returns the name of a method's type.
+// receiver returns the name of a method's type, empty if it has none.
 func receiver(fn *ast.FuncDecl) string {
 	t := fn.Recv.List[0].Type
 	for {
