@@ -97,6 +97,13 @@ func (l *log) ended(t *testing.T, tag uint64) (dead, released Report) {
 	return all[len(all)-2], released
 }
 
+// untimed says whether a Dead without a time is right: the tier is ProcConn, and the notice of the end came
+// so late that the connector no longer waited for it. The process was told to end at before or later, and
+// its notice was there at the time told.
+func untimed(w *Watch, dead Report, before, told time.Duration) bool {
+	return w.Tier() == ProcConn && dead.At == 0 && told-before >= patience
+}
+
 // open opens a watch that the test closes.
 func open(t *testing.T, cfg Config) (*Watch, *log) {
 	t.Helper()

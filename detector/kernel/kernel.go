@@ -95,7 +95,7 @@ type Report struct {
 	PID  int
 	Tag  uint64        // what Add was given
 	Exit Exit          // of Dead and Released
-	At   time.Duration // CLOCK_MONOTONIC of the kernel's own event, 0 where there is none
+	At   time.Duration // CLOCK_MONOTONIC of the kernel's own event, 0 where there is none, or it came late (ProcConn)
 	Tier Tier
 }
 

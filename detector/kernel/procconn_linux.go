@@ -31,9 +31,11 @@ type waiting struct {
 	until time.Time
 }
 
-// patience is how long the ends of threads of a process whose pidfd has spoken
-// are waited for. They come some microseconds later, unless the kernel had no
-// memory for them.
+// patience is how long the connector waits for the notices of a process whose pidfd says that it is
+// over. They come some microseconds later as a rule. They come later than patience, or never, in two
+// cases: the kernel had no memory for them, or the ending thread lost its processor between the two,
+// which it may when it wakes who polls the pidfd, and got it back late because the machine is busy.
+// The report goes out then without a time: knowing the death early is worth more than its time.
 const patience = 20 * time.Millisecond
 
 func openProcConn(w *Watch) (_ source, err error) {
@@ -111,14 +113,16 @@ func (e *entry) learnThreads() {
 	e.threads = listLiveThreads(e.pid)
 }
 
-// drainNews reads all packets.
+// drainNews reads all packets. It takes the time before it reads, so that a notice which was sent within
+// patience is found, even if this thread loses its processor between two steps.
 func (c *connector) drainNews(w *Watch) error {
+	now := time.Now()
 	for {
 		n, err := xunix.ReadPacket(c.fd, c.packet[:])
 		switch {
 		case errors.Is(err, xunix.ErrAgain):
 			c.relearnThreads(w)
-			c.expireWaiting(w, time.Now())
+			c.expireWaiting(w, now)
 			return nil
 		case errors.Is(err, xunix.ErrLost):
 			c.lost = true
