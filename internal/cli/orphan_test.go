@@ -57,7 +57,8 @@ func TestNoOrphans(t *testing.T) {
 		return
 	}
 	cmd := exec.Command(self(t), "-test.run=^TestNoOrphans$")
-	cmd.Env = append(os.Environ(), asLoneTest+"=1")
+	// A killed test does not remove its temporary folder; this one removes both.
+	cmd.Env = append(os.Environ(), asLoneTest+"=1", "TMPDIR="+t.TempDir())
 	stdin, err := cmd.StdinPipe()
 	check(t, err)
 	defer stdin.Close()
