@@ -15,16 +15,16 @@ type Agreement struct {
 	Failed []int  // members that are dead, ascending
 }
 
-// Agree returns the same Agreement at all members that live, whoever dies meanwhile,
+// Agree returns the same Agreement at all members that live, whoever dies meanwhile. It works
 // on any team: also on a strict one with dead members, and on one that is broken.
 //
-// Failed has those that died before they called it, and those whose deaths any of those
-// that called it knew of at the call.
+// Failed has the members that died before they called it, and those whose deaths a caller
+// knew of at its call.
 //
-// A vote is one cache line with the number of the agreement, the flags and the epoch
-// of the failure page; the numbers stand for arrival words, and what package board
-// says of steps and contributors holds for them. The latest epoch in the votes tells
-// everybody the same deaths, as all read one page: no lists are exchanged.
+// A vote is one cache line with the number of the agreement, the flags and the epoch of the
+// failure page. The numbers stand for arrival words, so what package board says of steps and
+// contributors holds for them. All members read one failure page, so the latest epoch in the votes
+// tells all of them the same deaths: no lists are exchanged.
 //
 //   - Cost: less than a reduction of 8 bytes; a list when somebody is dead.
 //   - Collective: over the members that live.
@@ -34,36 +34,37 @@ func Agree(ctx context.Context, t *Team, flags uint64) (a Agreement, err error) 
 	if !atomic.CompareAndSwapUint64(&t.busy, 0, 1) {
 		return a, ErrConcurrent
 	}
+	votes := t.votes()
 	defer func() {
 		if err != nil && !errors.Is(err, ErrReleased) {
-			t.split = true
-			t.markVotes(gaveUp)
-			t.ringAll()
+			t.agreeBroken = true
+			votes.mark(gaveUp)
+			t.ringOthers()
 		}
 		rma.StoreRelease(&t.busy, 0)
 	}()
 	switch {
 	case t.released.Load():
 		return a, ErrReleased
-	case t.split:
+	case t.agreeBroken:
 		return a, ErrBroken
 	}
-	t.w.Beat()
-	t.look()
-	seq := t.voted() + 1
-	mine := t.vote(t.me, seq)
+	t.waiter.Beat()
+	t.noteDeaths()
+	seq := votes.latest() + 1
+	mine := votes.of(t.me, seq)
 	mine.Flags, mine.Epoch = flags, t.failures.Epoch()
-	atomic.SwapUint64(&mine.Seq, seq) // and not Store: see enter
-	if t.votedAll(seq) {
-		t.ringAll()
+	atomic.SwapUint64(&mine.Seq, seq) // and not Store: see enterStep
+	if votes.allCast(seq) {
+		t.ringOthers()
 	}
 	a.Flags = flags
 	var epoch uint64
 	for i := range t.members {
-		v := t.vote(i, seq)
+		v := votes.of(i, seq)
 		in := atomic.LoadUint64(&v.Seq)
 		if in&^marks < seq {
-			if in, err = t.settle(ctx, i, &v.Seq, seq); err != nil {
+			if in, err = t.awaitWordOrDeath(ctx, i, &v.Seq, seq); err != nil {
 				return Agreement{}, err
 			}
 		}
@@ -75,61 +76,69 @@ func Agree(ctx context.Context, t *Team, flags uint64) (a Agreement, err error) 
 		epoch = max(epoch, v.Epoch)
 	}
 	if epoch > 0 {
-		a.Failed = t.failedBy(epoch, a.Failed)
+		a.Failed = t.diedBy(epoch, a.Failed)
 	}
 	return a, nil
 }
 
-// failedBy adds to a list of dead members those that have died up to an epoch.
-func (t *Team) failedBy(epoch uint64, others []int) (failed []int) {
-	for i, pe := range t.pes {
-		f, ok := t.failures.Failure(pe)
-		dead := ok && f.Epoch <= epoch && f.Incarnation >= t.members[i].Header.Incarnation
-		if len(others) > 0 && others[0] == i {
-			dead, others = true, others[1:]
-		}
-		if dead {
-			failed = append(failed, i)
-		}
-	}
-	return failed
+// votes is the words of a team's agreements: two votes of each member, used by turns.
+//
+//   - Owns: nothing; it is a view of a roster.
+//   - Writes: this member's own votes. Agree writes flags and epoch before the number, which
+//     publishes them.
+//   - Reads: all votes.
+type votes struct{ *roster }
+
+// votes returns the view of the team's votes.
+func (t *Team) votes() votes { return votes{&t.roster} }
+
+// of returns where member i votes in agreement seq.
+func (v votes) of(i int, seq uint64) *layout.Vote { return &v.members[i].Votes[v.id][seq&1] }
+
+// latestOf returns the latest agreement that member i has entered.
+func (v votes) latestOf(i int) uint64 {
+	two := &v.members[i].Votes[v.id]
+	return max(atomic.LoadUint64(&two[0].Seq)&^marks, atomic.LoadUint64(&two[1].Seq)&^marks)
 }
 
-// vote returns where member i votes in agreement seq.
-func (t *Team) vote(i int, seq uint64) *layout.Vote { return &t.members[i].Votes[t.id][seq&1] }
+// latest returns the latest agreement that this member has entered.
+func (v votes) latest() uint64 { return v.latestOf(v.me) }
 
-// votedOf returns the latest agreement that member i has entered.
-func (t *Team) votedOf(i int) uint64 {
-	v := &t.members[i].Votes[t.id]
-	return max(atomic.LoadUint64(&v[0].Seq)&^marks, atomic.LoadUint64(&v[1].Seq)&^marks)
-}
-
-func (t *Team) voted() uint64 { return t.votedOf(t.me) }
-
-// votedAll says whether all have voted that are not known to be dead. The look at the
-// failure page comes behind this member's own vote, as in enter.
-func (t *Team) votedAll(seq uint64) bool {
-	for i := range t.members {
-		if atomic.LoadUint64(&t.vote(i, seq).Seq) >= seq {
+// allCast says whether all members have voted that are not known to be dead. The look at the
+// failure page comes behind this member's own vote, as in enterStep.
+func (v votes) allCast(seq uint64) bool {
+	for i := range v.members {
+		if atomic.LoadUint64(&v.of(i, seq).Seq) >= seq {
 			continue
 		}
-		if t.look(); t.gone == nil || !t.gone[i] {
+		if v.noteDeaths(); v.dead == nil || !v.dead[i] {
 			return false
 		}
 	}
 	return true
 }
 
-// markVotes leaves a mark in this member's votes, which ends waits for it.
-func (t *Team) markVotes(mark uint64) {
+// mark leaves a mark in this member's votes, which ends every wait for them.
+func (v votes) mark(mark uint64) {
 	for k := range uint64(2) {
-		atomic.OrUint64(&t.vote(t.me, k).Seq, mark)
+		atomic.OrUint64(&v.of(v.me, k).Seq, mark)
 	}
 }
 
-// resetVotes lets agreements count on from seq, before anybody else looks.
-func (t *Team) resetVotes(seq uint64) {
+// reset lets agreements count on from seq, before any other member looks.
+func (v votes) reset(seq uint64) {
 	for k := range uint64(2) {
-		atomic.StoreUint64(&t.vote(t.me, k).Seq, seq)
+		atomic.StoreUint64(&v.of(v.me, k).Seq, seq)
 	}
+}
+
+// givenUpIn says whether a member that has voted in an agreement, its latest one, has given it
+// up.
+func (v votes) givenUpIn(seq uint64) bool {
+	for i := range v.members {
+		if word := atomic.LoadUint64(&v.of(i, seq).Seq); word&gaveUp != 0 && word&^marks == seq && v.latestOf(i) == seq {
+			return true
+		}
+	}
+	return false
 }

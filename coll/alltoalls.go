@@ -19,57 +19,57 @@ type Strides struct{ Dst, Src int }
 func AlltoallS[T any](ctx context.Context, t *Team, b Buffers, s Strides) (err error) {
 	all := b.N * len(t.members)
 	size := bytesOf[T](all)
-	if size > t.small {
+	if size > t.slotBytes {
 		return alltoallsLarge[T](ctx, t, b, s)
 	}
-	seq, err := t.begin(1)
+	seq, err := t.beginCollective(1)
 	if err != nil {
 		return err
 	}
-	defer t.end(&err)
-	to, err := t.take(ctx, seq, size)
+	defer t.endCollective(&err)
+	to, err := t.claimSlot(ctx, seq, size)
 	if err != nil {
 		return err
 	}
-	stretch[T](to, 1, t.at(t.me, b.Src), s.Src, all)
+	copyStrided[T](to, 1, t.address(t.me, b.Src), s.Src, all)
 	if err := t.meet(ctx, seq); err != nil {
 		return err
 	}
-	for _, i := range t.present(seq) {
-		from := unsafe.Add(t.slot(i, seq, size), bytesOf[T](t.me*b.N))
-		stretch[T](t.at(t.me, b.Dst+uint64(bytesOf[T](i*b.N*s.Dst))), s.Dst, from, 1, b.N)
+	for _, i := range t.contributors(seq) {
+		from := unsafe.Add(t.slotOf(i, seq, size), bytesOf[T](t.me*b.N))
+		copyStrided[T](t.address(t.me, b.Dst+uint64(bytesOf[T](i*b.N*s.Dst))), s.Dst, from, 1, b.N)
 	}
 	return nil
 }
 
 func alltoallsLarge[T any](ctx context.Context, t *Team, b Buffers, s Strides) (err error) {
-	seq, err := t.begin(2)
+	seq, err := t.beginCollective(2)
 	if err != nil {
 		return err
 	}
-	defer t.end(&err)
-	said := t.announce(seq, call{kindOf[T](callAlltoallS, mix(uint64(s.Src))), uint64(b.N), b.Src, uint64(s.Dst)})
-	t.enter(seq, false)
+	defer t.endCollective(&err)
+	said := t.announceCall(seq, call{kindOf[T](callAlltoallS, mix(uint64(s.Src))), uint64(b.N), b.Src, uint64(s.Dst)})
+	t.enterStep(seq, false)
 	at := uint64(bytesOf[T](t.me * b.N * s.Src))
 	for k := range t.members {
 		i := (t.me + k) % len(t.members) // not everybody at the same source at once
-		v, err := t.await(ctx, i, seq)
+		v, err := t.awaitMember(ctx, i, seq)
 		if err != nil {
 			return err
 		}
 		if v == 0 {
 			continue // dead short of it
 		}
-		if err := t.concurs(i, said); err != nil {
+		if err := t.checkCallOf(i, said); err != nil {
 			return err
 		}
-		stretch[T](t.at(t.me, b.Dst+uint64(bytesOf[T](i*b.N*s.Dst))), s.Dst, t.at(i, b.Src+at), s.Src, b.N)
+		copyStrided[T](t.address(t.me, b.Dst+uint64(bytesOf[T](i*b.N*s.Dst))), s.Dst, t.address(i, b.Src+at), s.Src, b.N)
 	}
 	return t.meetLast(ctx, seq+1)
 }
 
-// stretch copies n elements that are so far apart.
-func stretch[T any](dst unsafe.Pointer, dstStride int, src unsafe.Pointer, srcStride, n int) {
+// copyStrided copies n elements that are so far apart.
+func copyStrided[T any](dst unsafe.Pointer, dstStride int, src unsafe.Pointer, srcStride, n int) {
 	if dstStride == 1 && srcStride == 1 {
 		rma.MoveOut(view[T](dst, n), src)
 		return

@@ -6,15 +6,16 @@ import (
 	"github.com/goshmem/goshmem/rma"
 )
 
-// call is what has to be the same for all members of a large collective: of what kind it is,
-// and what one member takes others to have.
+// call is what has to be the same on all members of a large collective: its kind, and what a member
+// assumes about the others' arguments. Each member says it in the words Call of its own
+// layout.Team, and reads those of the others.
 //
 // It has as many fields as the compiler keeps in registers. In memory it would be copied by
-// loads that take what two stores have written, and so wait for all stores before them, which
+// loads that take what two stores have written. They would wait for all stores before them, which
 // get their lines from other members.
 type call struct{ kind, n, src, dst uint64 }
 
-// The kinds. What makes them differ further is added to them.
+// The kinds of calls. kindOf adds what makes them differ further.
 const (
 	callBroadcast = 1 + iota
 	callReduce
@@ -24,46 +25,48 @@ const (
 	callAlltoallS
 )
 
-// kindOf adds the size of an element to a kind, and what else all have to agree in.
+// kindOf adds to a kind the size of an element, and more on which all members have to agree.
 func kindOf[T any](kind, more uint64) uint64 {
 	return kind + uint64(bytesOf[T](1))<<8 + more*0xff51afd7ed558ccd
 }
 
-// announce says what this member calls, before it enters step seq, and returns what everybody
-// has to have said. A member that has called anything else has not said that for this step.
+// announceCall publishes what this member calls, before it enters step seq. It returns what
+// every member has to have said: a member that calls anything else says something else for this
+// step.
 //
-// It stays beside the one that follows until all that live have looked: who calls the one behind
-// that has seen them enter a step of the next large collective. Members that differ in
-// anything find so all alike, as each finds one that differs from itself, also where that one
-// has given up and gone on: then its word is of a later step.
-func (t *Team) announce(seq uint64, c call) (said uint64) {
-	said = c.said(seq)
-	rma.StoreRelease(&t.state.Call[1], t.state.Call[0])
-	rma.StoreRelease(&t.state.Call[0], said)
+// The announcement stays beside the following one until all members that live have looked at
+// it: a member that calls the second call behind it has seen them enter a step of the next large
+// collective. Members that differ in anything all find a difference, as each one finds a
+// member that differs from itself. That holds for a member that has given up and gone on as well:
+// its word is of a later step then.
+func (s *steps) announceCall(seq uint64, c call) (said uint64) {
+	said = c.digest(seq)
+	rma.StoreRelease(&s.state.Call[1], s.state.Call[0])
+	rma.StoreRelease(&s.state.Call[0], said)
 	return said
 }
 
-// said is the call in step seq in a word. The products do not depend on each other: members
-// that have met look at it before they move anything.
-func (c call) said(seq uint64) uint64 {
+// digest returns the call in step seq as one word. The products do not depend on each other, as
+// members compare digests after they have met and before they move anything.
+func (c call) digest(seq uint64) uint64 {
 	return mix(seq + c.kind*0xbf58476d1ce4e5b9 + c.n*0x94d049bb133111eb +
 		c.src*0xd6e8feb86659fd93 + c.dst*0xc2b2ae3d27d4eb4f)
 }
 
-// concurs returns an error if a member that has entered the step has called anything else. The
-// team is broken then: nobody knows how many steps the others take.
-func (t *Team) concurs(i int, said uint64) error {
-	of := &t.members[i].Teams[t.id].Call
+// checkCallOf returns an error if member i, which has entered the step, has called anything else.
+// The error breaks the team: how many steps the other call takes is not known.
+func (s *steps) checkCallOf(i int, said uint64) error {
+	of := &s.members[i].Teams[s.id].Call
 	if atomic.LoadUint64(&of[0]) != said && atomic.LoadUint64(&of[1]) != said {
 		return &OtherError{Member: i}
 	}
 	return nil
 }
 
-// concur is concurs for some members.
-func (t *Team) concur(who []int, said uint64) error {
+// checkCalls is checkCallOf for some members.
+func (s *steps) checkCalls(who []int, said uint64) error {
 	for _, i := range who {
-		if err := t.concurs(i, said); err != nil {
+		if err := s.checkCallOf(i, said); err != nil {
 			return err
 		}
 	}

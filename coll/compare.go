@@ -21,13 +21,14 @@ type Callers struct {
 	Members []int // ascending
 }
 
-// callRecord is what Compare puts into a cell.
+// callRecord is what Compare puts into a cell. Its owner alone writes it, before it enters the step;
+// the bit callGaveUp is added behind that.
 type callRecord struct {
 	seq     uint64
 	check   uint64 // complement of seq and the kind of record: what other collectives put there does not look so
 	hash    uint64 // of the whole text
 	objects [2]uint64
-	state   uint64 // length of the text, as far as there is room for it, and the bits below
+	state   uint64 // length of the text as far as there is room for it, and callRefused, callGaveUp
 	text    [callText]byte
 }
 
@@ -43,47 +44,48 @@ const (
 	cut       = "..."         // ends a text that is longer
 )
 
-// Compare tells all members what this one is about to call, and returns nil if all call the
+// Compare tells all members what this one is about to call. It returns nil if all call the
 // same. Otherwise it returns who calls what, most members first, the same on all members; the
 // team goes on.
 //
-// Members that compare before each collective find every difference before it does harm: a
-// member is in the same step as the others when it compares, as it has compared before. One that
-// is in a collective instead has not written such a record in this step, and its Text is empty.
+// Members that compare before each collective find every difference before it does harm: they
+// are all in the same step when they compare, as they have compared before. A member that is in
+// a collective instead has not written such a record in this step, and its Text is empty.
 //
 // A member whose Call is Refused differs from all others. Whether two refuse alike says nothing.
 //
-// A member whose wait is ended by ctx gives the team up, and says so in its record before it marks
-// its arrival word. Whoever enters the step afterwards finds that, and knows that this member
-// may well call the same next.
+// A member whose wait is ended by ctx gives the team up. It says so in its record before it marks
+// its arrival word. A member that enters the step afterwards finds that, and knows that the first
+// one may well call the same next.
 //
 //   - Errors: as Sync. On a tolerant team, the members that have died are in no list.
 func (t *Team) Compare(ctx context.Context, c Call) (all []Callers, err error) {
-	seq, err := t.begin(1)
+	seq, err := t.beginCollective(1)
 	if err != nil {
 		return nil, err
 	}
-	defer t.end(&err)
-	to, err := t.take(ctx, seq, callBytes)
+	defer t.endCollective(&err)
+	to, err := t.claimSlot(ctx, seq, callBytes)
 	if err != nil {
 		return nil, err
 	}
 	mine := (*callRecord)(to)
-	*(*callRecord)(to) = c.record(seq)
+	*(*callRecord)(to) = c.encode(seq)
 	if err := t.meet(ctx, seq); err != nil {
 		atomic.OrUint64(&mine.state, callGaveUp)
 		return nil, err
 	}
-	for _, i := range t.present(seq) {
-		if r := t.calls(i, seq); !r.same(mine) {
-			return t.callers(seq), nil
+	of := comparison{t, seq}
+	for _, i := range t.contributors(seq) {
+		if r := of.recordOf(i); !r.same(mine) {
+			return of.groupCallers(), nil
 		}
 	}
 	return nil, nil
 }
 
-// record returns what is told of a call in step seq.
-func (c *Call) record(seq uint64) callRecord {
+// encode returns the record of a call in step seq.
+func (c *Call) encode(seq uint64) callRecord {
 	r := callRecord{seq: seq, check: ^seq ^ ofCall, hash: textHash(c.Text), objects: c.Objects}
 	r.state = uint64(copy(r.text[:], c.Text))
 	if c.Refused {
@@ -95,7 +97,7 @@ func (c *Call) record(seq uint64) callRecord {
 	return r
 }
 
-// textHash is FNV-1a: texts that differ only where there is no room for them differ by it.
+// textHash is FNV-1a. Texts that differ only behind the room of a record have different hashes.
 func textHash(s string) uint64 {
 	h := uint64(0xcbf29ce484222325)
 	for i := range len(s) {
@@ -104,8 +106,16 @@ func textHash(s string) uint64 {
 	return h
 }
 
-// calls returns where member i's record in step seq is.
-func (t *Team) calls(i int, seq uint64) *callRecord { return (*callRecord)(t.slot(i, seq, callBytes)) }
+// comparison is a Compare whose step all members have entered.
+type comparison struct {
+	t   *Team
+	seq uint64
+}
+
+// recordOf returns where member i's record is.
+func (of comparison) recordOf(i int) *callRecord {
+	return (*callRecord)(of.t.slotOf(i, of.seq, callBytes))
+}
 
 // same says whether two members call the same.
 func (r *callRecord) same(o *callRecord) bool {
@@ -113,8 +123,8 @@ func (r *callRecord) same(o *callRecord) bool {
 		(atomic.LoadUint64(&r.state)^atomic.LoadUint64(&o.state))&callRefused == 0
 }
 
-// call returns what a record of step seq tells.
-func (r *callRecord) call(seq uint64) Call {
+// decode returns the call that a record of step seq tells of.
+func (r *callRecord) decode(seq uint64) Call {
 	if r.seq != seq || r.check != ^seq^ofCall {
 		return Call{}
 	}
@@ -125,12 +135,12 @@ func (r *callRecord) call(seq uint64) Call {
 	}
 }
 
-// callers returns who calls what in step seq.
-func (t *Team) callers(seq uint64) (all []Callers) {
-	var first []*callRecord // of each of them
-	for _, i := range t.present(seq) {
-		r := t.calls(i, seq)
-		c := r.call(seq)
+// groupCallers returns who calls what.
+func (of comparison) groupCallers() (all []Callers) {
+	var first []*callRecord // of each of all
+	for _, i := range of.t.contributors(of.seq) {
+		r := of.recordOf(i)
+		c := r.decode(of.seq)
 		k := 0
 		for k < len(all) && (all[k].GaveUp != c.GaveUp || !first[k].same(r) && (all[k].Text != "" || c.Text != "")) {
 			k++

@@ -3,7 +3,6 @@ package coll
 import (
 	"context"
 	"slices"
-	"sync/atomic"
 	"unsafe"
 
 	"github.com/goshmem/goshmem/rma"
@@ -36,52 +35,52 @@ func bytesOf[T any](n int) int {
 //
 // On a tolerant team, a root that died short of it is a *DeadError for all.
 func Broadcast[T any](ctx context.Context, t *Team, b Buffers, root int) (err error) {
-	if bytesOf[T](b.N) > t.small {
+	if bytesOf[T](b.N) > t.slotBytes {
 		return broadcastLarge[T](ctx, t, b, root)
 	}
 	size := max(bytesOf[T](b.N), aCell) // so that the root may be many steps ahead
-	seq, err := t.begin(1)
+	seq, err := t.beginCollective(1)
 	if err != nil {
 		return err
 	}
-	defer t.end(&err)
-	t.only = root
-	dst := view[T](t.at(t.me, b.Dst), b.N)
+	defer t.endCollective(&err)
+	t.onlyContributor = root
+	dst := view[T](t.address(t.me, b.Dst), b.N)
 	if t.me != root {
-		t.enter(seq, false)
+		t.enterStep(seq, false)
 		if _, err := t.awaitRoot(ctx, root, seq); err != nil {
 			return err
 		}
-		rma.CopyOut(dst, t.slot(root, seq, size))
+		rma.CopyOut(dst, t.slotOf(root, seq, size))
 		return nil
 	}
-	to, err := t.take(ctx, seq, size)
+	to, err := t.claimSlot(ctx, seq, size)
 	if err != nil {
 		return err
 	}
-	src := view[T](t.at(root, b.Src), b.N)
+	src := view[T](t.address(root, b.Src), b.N)
 	rma.Copy(to, src)
-	t.enter(seq, true)
+	t.enterStep(seq, true)
 	copy(dst, src)
 	return nil
 }
 
 // broadcastLarge has everybody read the root's source where it lies.
 func broadcastLarge[T any](ctx context.Context, t *Team, b Buffers, root int) (err error) {
-	seq, err := t.begin(2)
+	seq, err := t.beginCollective(2)
 	if err != nil {
 		return err
 	}
-	defer t.end(&err)
-	t.only = root
+	defer t.endCollective(&err)
+	t.onlyContributor = root
 	c := call{kind: kindOf[T](callBroadcast, uint64(root)), n: uint64(b.N), src: b.Src}
 	if t.me == root {
-		t.announce(seq, c)
+		t.announceCall(seq, c)
 	}
-	t.enter(seq, t.me == root)
+	t.enterStep(seq, t.me == root)
 	alive, err := t.awaitRoot(ctx, root, seq)
 	if alive && t.me != root {
-		if err := t.concurs(root, c.said(seq)); err != nil {
+		if err := t.checkCallOf(root, c.digest(seq)); err != nil {
 			return err
 		}
 	}
@@ -89,36 +88,16 @@ func broadcastLarge[T any](ctx context.Context, t *Team, b Buffers, root int) (e
 		return err
 	}
 	if alive && (t.me != root || b.Dst != b.Src) { // in place, nothing is written while others read it
-		rma.MoveOut(view[T](t.at(t.me, b.Dst), b.N), t.at(root, b.Src))
+		rma.MoveOut(view[T](t.address(t.me, b.Dst), b.N), t.address(root, b.Src))
 	}
-	t.enter(seq+1, false)
+	t.enterStep(seq+1, false)
 	if t.me == root {
 		return t.awaitAll(ctx, seq+1)
 	}
 	if alive {
-		return t.stays(root, seq+1)
+		return t.checkRootStayed(root, seq+1)
 	}
 	return err
-}
-
-// stays returns an error if a broadcast's root has given it up in its last step, seq: its
-// source may have changed before this member, which has entered that step, had read it.
-func (t *Team) stays(root int, seq uint64) error {
-	if v := atomic.LoadUint64(t.word(root)); v&gaveUp != 0 && v&^marks <= seq {
-		_, err := t.marked(root, v)
-		return err
-	}
-	return nil
-}
-
-// awaitRoot returns when a broadcast's root has entered step seq, or with the error
-// of all survivors if it is dead short of it.
-func (t *Team) awaitRoot(ctx context.Context, root int, seq uint64) (alive bool, err error) {
-	v, err := t.await(ctx, root, seq)
-	if err == nil && v == 0 {
-		err = &DeadError{Members: []int{root}}
-	}
-	return err == nil, err
 }
 
 // Reduce combines N elements of everybody's source, in the order of the group,
@@ -128,17 +107,17 @@ func (t *Team) awaitRoot(ctx context.Context, root int, seq uint64) (alive bool,
 // part for all. An element has at most layout.SlotSize bytes.
 func Reduce[T any](ctx context.Context, t *Team, b Buffers, op Folder[T]) error {
 	size := bytesOf[T](b.N)
-	if size > t.small {
+	if size > t.slotBytes {
 		return reduceLarge(ctx, t, b, op)
 	}
-	seq, err := t.exchange(ctx, view[byte](t.at(t.me, b.Src), size))
+	seq, err := t.exchange(ctx, view[byte](t.address(t.me, b.Src), size))
 	if err != nil {
 		return err
 	}
-	dst, who := view[T](t.at(t.me, b.Dst), b.N), t.present(seq)
-	copy(dst, view[T](t.slot(who[0], seq, size), b.N))
+	dst, who := view[T](t.address(t.me, b.Dst), b.N), t.contributors(seq)
+	copy(dst, view[T](t.slotOf(who[0], seq, size), b.N))
 	for _, i := range who[1:] {
-		op.Fold(dst, view[T](t.slot(i, seq, size), b.N))
+		op.Fold(dst, view[T](t.slotOf(i, seq, size), b.N))
 	}
 	return nil
 }
@@ -147,24 +126,24 @@ func Reduce[T any](ctx context.Context, t *Team, b Buffers, op Folder[T]) error 
 // slot, and put it to everybody. No other member reads that part of any source, so
 // the two objects may be one.
 func reduceLarge[T any](ctx context.Context, t *Team, b Buffers, op Folder[T]) (err error) {
-	seq, err := t.begin(2)
+	seq, err := t.beginCollective(2)
 	if err != nil {
 		return err
 	}
-	defer t.end(&err)
-	rma.StoreRelease(t.progress(t.me), 0)
-	said := t.announce(seq, call{kindOf[T](callReduce, 0), uint64(b.N), b.Src, b.Dst})
+	defer t.endCollective(&err)
+	rma.StoreRelease(t.progressOf(t.me), 0)
+	said := t.announceCall(seq, call{kindOf[T](callReduce, 0), uint64(b.N), b.Src, b.Dst})
 	if err := t.meet(ctx, seq); err != nil {
 		return err
 	}
-	r := reduction[T]{t: t, b: b, op: op, seq: seq, who: t.present(seq)}
-	if err := t.concur(r.who, said); err != nil {
+	r := reduction[T]{t: t, b: b, op: op, seq: seq, who: t.contributors(seq)}
+	if err := t.checkCalls(r.who, said); err != nil {
 		return err
 	}
 	k, _ := slices.BinarySearch(r.who, t.me)
-	r.push(k)
-	if err := t.meetLast(ctx, seq+1); err != nil || t.gone == nil || !r.lacking() {
+	r.pushPart(k)
+	if err := t.meetLast(ctx, seq+1); err != nil || t.dead == nil || !r.lacksPart() {
 		return err
 	}
-	return r.rescue(ctx)
+	return r.rescueParts(ctx)
 }

@@ -26,7 +26,7 @@ var teamScenarios = []scenario{
 	{name: "survivors3", n: 3, draws: 12000, most: kill2, play: playSurvivors},
 	{name: "survivorsGivenUp", n: 3, draws: 12000, most: budget{switches: 12, deaths: 1, cancels: 1, delays: 1}, play: playGivenUp(true)},
 	{name: "slowClaim", n: 3, draws: 6000, most: quits, play: playSlowClaim(false)},
-	{name: "slowClaimFreed", n: 3, draws: 5000, most: most, focus: []string{".sweep"}, play: playSlowClaim(true)},
+	{name: "slowClaimFreed", n: 3, draws: 5000, most: most, focus: []string{".freeReleasedIDs"}, play: playSlowClaim(true)},
 	{name: "oneID", n: 3, draws: 2000, most: most, focus: []string{".Split", ".Release"}, play: playOneID},
 	{name: "dissolving", n: 3, draws: 4000, most: quits, focus: []string{".Dissolve", ".giveUp"}, play: playDissolving},
 	{name: "histories", n: 2, budgets: []budget{one}, draws: 2000, most: most, play: playHistories},

@@ -35,13 +35,13 @@ type Explorer interface {
 var Explored Explorer
 
 // ForgetTeams forgets the teams and areas that members of an earlier run have left.
-func ForgetTeams() { ids.released, areas.taken, areas.streams = nil, nil, nil }
+func ForgetTeams() { ids.released, areas.reductions, areas.broadcasts = nil, nil, nil }
 
 // TakeArea lends this member's area, as a reduction of another team does.
-func (t *Team) TakeArea() bool { return t.takeArea() }
+func (t *Team) TakeArea() bool { return area{t}.claim() }
 
 // ReturnArea gives it back, when nobody looks at it.
-func (t *Team) ReturnArea() { delete(areas.taken, t.members[t.me]) }
+func (t *Team) ReturnArea() { delete(areas.reductions, t.members[t.me]) }
 
 func exploredPoint() { exploredLocked() }
 

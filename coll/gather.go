@@ -41,141 +41,141 @@ type blocks[T any] struct {
 // in the order of the group, into everybody's destination. What belongs to members
 // that did not contribute (Outcome) stays as it is.
 func FCollect[T any](ctx context.Context, t *Team, b Buffers) error {
-	return gather[T](ctx, t, b, callFCollect, b.N, 0)
+	return gatherBlocks[T](ctx, t, b, callFCollect, b.N, 0)
 }
 
 // Alltoall puts the i-th block of N elements of member j's source into the
 // j-th block of member i's destination. What belongs to members that did not
 // contribute (Outcome) stays as it is.
 func Alltoall[T any](ctx context.Context, t *Team, b Buffers) error {
-	return gather[T](ctx, t, b, callAlltoall, b.N*len(t.members), b.N)
+	return gatherBlocks[T](ctx, t, b, callAlltoall, b.N*len(t.members), b.N)
 }
 
-// gather copies N elements from each member's source of n elements into this member's
+// gatherBlocks copies N elements from each member's source of n elements into this member's
 // destination, for member i from element i * stride on.
-func gather[T any](ctx context.Context, t *Team, b Buffers, kind uint64, n, stride int) (err error) {
-	dst := view[T](t.at(t.me, b.Dst), b.N*len(t.members))
-	if size := bytesOf[T](n); size <= t.small {
-		seq, err := t.exchange(ctx, view[byte](t.at(t.me, b.Src), size))
+func gatherBlocks[T any](ctx context.Context, t *Team, b Buffers, kind uint64, n, stride int) (err error) {
+	dst := view[T](t.address(t.me, b.Dst), b.N*len(t.members))
+	if size := bytesOf[T](n); size <= t.slotBytes {
+		seq, err := t.exchange(ctx, view[byte](t.address(t.me, b.Src), size))
 		if err != nil {
 			return err
 		}
-		for _, i := range t.present(seq) {
-			rma.CopyOut(dst[i*b.N:(i+1)*b.N], unsafe.Add(t.slot(i, seq, size), bytesOf[T](t.me*stride)))
+		for _, i := range t.contributors(seq) {
+			rma.CopyOut(dst[i*b.N:(i+1)*b.N], unsafe.Add(t.slotOf(i, seq, size), bytesOf[T](t.me*stride)))
 		}
 		return nil
 	}
-	seq, err := t.begin(2)
+	seq, err := t.beginCollective(2)
 	if err != nil {
 		return err
 	}
-	defer t.end(&err)
+	defer t.endCollective(&err)
 	how := eachForItself
 	if t.crowded && len(t.members) <= mostTurns {
 		how = byTurns
 	}
-	said := t.announce(seq, call{kindOf[T](kind, how), uint64(b.N), b.Src, b.Dst})
+	said := t.announceCall(seq, call{kindOf[T](kind, how), uint64(b.N), b.Src, b.Dst})
 	if how == byTurns {
 		x := blocks[T]{t: t, b: b, seq: seq, said: said, dst: dst, stride: stride}
-		return x.takeTurns(ctx)
+		return x.exchangeByTurns(ctx)
 	}
-	t.enter(seq, false)
+	t.enterStep(seq, false)
 	for k := range t.members {
 		i := (t.me + k) % len(t.members) // not everybody at the same source at once
-		v, err := t.await(ctx, i, seq)
+		v, err := t.awaitMember(ctx, i, seq)
 		if err != nil {
 			return err
 		}
 		if v == 0 {
 			continue // dead short of it
 		}
-		if err := t.concurs(i, said); err != nil {
+		if err := t.checkCallOf(i, said); err != nil {
 			return err
 		}
-		rma.MoveOut(dst[i*b.N:(i+1)*b.N], t.at(i, b.Src+uint64(bytesOf[T](t.me*stride))))
+		rma.MoveOut(dst[i*b.N:(i+1)*b.N], t.address(i, b.Src+uint64(bytesOf[T](t.me*stride))))
 	}
 	return t.meetLast(ctx, seq+1)
 }
 
-// block returns the part of a destination that member i's block goes to.
-func (x *blocks[T]) block(dst []T, i int) []T { return dst[i*x.b.N : (i+1)*x.b.N] }
+// blockOf returns the part of a destination that member i's block goes to.
+func (x *blocks[T]) blockOf(dst []T, i int) []T { return dst[i*x.b.N : (i+1)*x.b.N] }
 
-// from returns where in the source of member i the block for another member is.
-func (x *blocks[T]) from(i, reader int) unsafe.Pointer {
-	return x.t.at(i, x.b.Src+uint64(bytesOf[T](reader*x.stride)))
+// sourceOf returns where in the source of member i the block for another member is.
+func (x *blocks[T]) sourceOf(i, reader int) unsafe.Pointer {
+	return x.t.address(i, x.b.Src+uint64(bytesOf[T](reader*x.stride)))
 }
 
-// take copies member i's block.
-func (x *blocks[T]) take(i int) { rma.MoveOut(x.block(x.dst, i), x.from(i, x.t.me)) }
+// takeBlock copies member i's block.
+func (x *blocks[T]) takeBlock(i int) { rma.MoveOut(x.blockOf(x.dst, i), x.sourceOf(i, x.t.me)) }
 
-// takeTurns moves the blocks between this member and all that have entered.
-func (x *blocks[T]) takeTurns(ctx context.Context) error {
+// exchangeByTurns moves the blocks between this member and all that have entered.
+func (x *blocks[T]) exchangeByTurns(ctx context.Context) error {
 	t := x.t
-	rma.StoreRelease(t.progress(t.me), 0)  // before others can see this member here
-	atomic.SwapUint64(t.word(t.me), x.seq) // of two, one sees the other's; it rings nobody, see compare
+	rma.StoreRelease(t.progressOf(t.me), 0) // before others can see this member here
+	atomic.SwapUint64(t.word(t.me), x.seq)  // of two, one sees the other's; it rings nobody, see compare
 	for k := range t.members {
 		i := (t.me + 1 + k) % len(t.members) // itself last
 		if atomic.LoadUint64(t.word(i))&^marks < x.seq {
 			continue // it will find this member
 		}
-		if err := t.concurs(i, x.said); err != nil {
+		if err := t.checkCallOf(i, x.said); err != nil {
 			return err
 		}
-		x.take(i)
+		x.takeBlock(i)
 		x.has |= 1 << i
-		rma.StoreRelease(t.progress(t.me), x.has)
+		rma.StoreRelease(t.progressOf(t.me), x.has)
 	}
 	for i := range t.members {
 		if x.has&(1<<i) != 0 {
-			x.give(i)
+			x.giveBlock(i)
 		}
 	}
-	t.enter(x.seq+1, false)
-	err := x.compare(ctx)
+	t.enterStep(x.seq+1, false)
+	err := x.awaitFirstStep(ctx)
 	if err == nil {
 		err = t.awaitAll(ctx, x.seq+1)
 	}
-	if err := t.endLast(x.seq+1, err); err != nil || t.gone == nil {
+	if err := t.endLastStep(x.seq+1, err); err != nil || t.dead == nil {
 		return err
 	}
 	for i := range t.members {
-		if x.has&(1<<i) == 0 && !t.in(i, x.seq+1) && t.in(i, x.seq) {
-			x.take(i)
+		if x.has&(1<<i) == 0 && !t.hasEntered(i, x.seq+1) && t.hasEntered(i, x.seq) {
+			x.takeBlock(i)
 		}
 	}
 	return nil
 }
 
-// compare returns when all have entered the first step, or with an error if one calls
+// awaitFirstStep returns when all have entered the first step, or with an error if one calls
 // anything else there, and may never enter the second. A member that sleeps here is rung when
 // all have entered the second one, for which it would have to wait in any case.
-func (x *blocks[T]) compare(ctx context.Context) error {
+func (x *blocks[T]) awaitFirstStep(ctx context.Context) error {
 	for i := range x.t.members {
 		if x.has&(1<<i) != 0 {
 			continue
 		}
-		v, err := x.t.await(ctx, i, x.seq)
+		v, err := x.t.awaitMember(ctx, i, x.seq)
 		if err != nil {
 			return err
 		}
 		if v == 0 {
 			continue // dead short of it
 		}
-		if err := x.t.concurs(i, x.said); err != nil {
+		if err := x.t.checkCallOf(i, x.said); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// give puts this member's block into the destination of member i, unless that has it, or
+// giveBlock puts this member's block into the destination of member i, unless that has it, or
 // has given up and may use its destination for something else. One that gives up behind the look
 // at its mark gets the block all the same: its caller is told so.
-func (x *blocks[T]) give(i int) {
+func (x *blocks[T]) giveBlock(i int) {
 	t := x.t
-	if atomic.LoadUint64(t.progress(i))&(1<<t.me) != 0 || atomic.LoadUint64(t.word(i))&marks != 0 {
+	if atomic.LoadUint64(t.progressOf(i))&(1<<t.me) != 0 || atomic.LoadUint64(t.word(i))&marks != 0 {
 		return
 	}
-	dst := view[T](t.at(i, x.b.Dst), x.b.N*len(t.members))
-	rma.MoveOut(x.block(dst, t.me), x.from(t.me, i))
+	dst := view[T](t.address(i, x.b.Dst), x.b.N*len(t.members))
+	rma.MoveOut(x.blockOf(dst, t.me), x.sourceOf(t.me, i))
 }

@@ -37,19 +37,19 @@ const (
 	whatStream
 )
 
-// at returns the heading in step seq.
-func (h heading) at(seq uint64) heading { return heading{seq: seq, call: h.call ^ ^seq} }
+// stamp returns the heading in step seq.
+func (h heading) stamp(seq uint64) heading { return heading{seq: seq, call: h.call ^ ^seq} }
 
-// put writes a heading for step seq to a slot, and returns where the data go.
-func (h heading) put(to unsafe.Pointer, seq uint64) unsafe.Pointer {
-	*(*heading)(to) = h.at(seq)
+// writeTo writes a heading for step seq to a slot, and returns where the data go.
+func (h heading) writeTo(to unsafe.Pointer, seq uint64) unsafe.Pointer {
+	*(*heading)(to) = h.stamp(seq)
 	return unsafe.Add(to, headingBytes)
 }
 
-// of returns where the data of a member's slot are, and whether it has called the same
+// match returns where the data of a member's slot are, and whether it has called the same
 // collective in step seq.
-func (h heading) of(from unsafe.Pointer, seq uint64) (data unsafe.Pointer, ok bool) {
-	return unsafe.Add(from, headingBytes), *(*heading)(from) == h.at(seq)
+func (h heading) match(from unsafe.Pointer, seq uint64) (data unsafe.Pointer, ok bool) {
+	return unsafe.Add(from, headingBytes), *(*heading)(from) == h.stamp(seq)
 }
 
 // BroadcastPrivate copies the root's bytes to everybody's, which are as many.
@@ -59,36 +59,36 @@ func BroadcastPrivate(ctx context.Context, t *Team, buf []byte, root int) error 
 	if len(buf) > MaxPrivate {
 		return broadcastStream(ctx, t, buf, root)
 	}
-	return t.spread(ctx, headingOf(whatBroadcast, root, len(buf)), buf, root)
+	return t.broadcastPiece(ctx, headingOf(whatBroadcast, root, len(buf)), buf, root)
 }
 
-// spread is a broadcast of what fits into a slot.
-func (t *Team) spread(ctx context.Context, h heading, piece []byte, root int) (err error) {
-	seq, err := t.begin(1)
+// broadcastPiece is a broadcast of what fits into a slot.
+func (s *slots) broadcastPiece(ctx context.Context, h heading, piece []byte, root int) (err error) {
+	seq, err := s.beginCollective(1)
 	if err != nil {
 		return err
 	}
-	defer t.end(&err)
-	t.only = root
+	defer s.endCollective(&err)
+	s.onlyContributor = root
 	size := max(headingBytes+len(piece), aCell)
-	if t.me != root {
-		t.enter(seq, false)
-		if _, err := t.awaitRoot(ctx, root, seq); err != nil {
+	if s.me != root {
+		s.enterStep(seq, false)
+		if _, err := s.awaitRoot(ctx, root, seq); err != nil {
 			return err
 		}
-		data, ok := h.of(t.slot(root, seq, size), seq)
+		data, ok := h.match(s.slotOf(root, seq, size), seq)
 		if !ok {
 			return &OtherError{Member: root}
 		}
 		rma.CopyOut(piece, data)
 		return nil
 	}
-	to, err := t.take(ctx, seq, size)
+	to, err := s.claimSlot(ctx, seq, size)
 	if err != nil {
 		return err
 	}
-	copy(unsafe.Slice((*byte)(h.put(to, seq)), len(piece)), piece)
-	t.enter(seq, true)
+	copy(unsafe.Slice((*byte)(h.writeTo(to, seq)), len(piece)), piece)
+	s.enterStep(seq, true)
 	return nil
 }
 
@@ -119,18 +119,18 @@ func ReducePrivate[T any](ctx context.Context, t *Team, dst, src []T, op Folder[
 	most, who := MaxPrivate/bytesOf[T](1), 0
 	for first := true; first || len(src) > 0; first = false {
 		n := min(len(src), most)
-		seq, err := t.offer(ctx, h, view[byte](unsafe.Pointer(unsafe.SliceData(src)), bytesOf[T](n)))
+		seq, err := t.exchangeHeaded(ctx, h, view[byte](unsafe.Pointer(unsafe.SliceData(src)), bytesOf[T](n)))
 		if err != nil {
 			return err
 		}
-		if now := len(t.present(seq)); first {
+		if now := len(t.contributors(seq)); first {
 			who = now
 		} else if now < who { // they only become fewer
 			return t.Whole()
 		}
 		src = src[n:]
 		if root < 0 || root == t.me {
-			if err := foldPiece(t, h, dst[:n], seq, op, len(src) == 0); err != nil {
+			if err := foldOrBreak(t, h, dst[:n], seq, op, len(src) == 0); err != nil {
 				return err
 			}
 			dst = dst[n:]
@@ -139,42 +139,42 @@ func ReducePrivate[T any](ctx context.Context, t *Team, dst, src []T, op Folder[
 	return nil
 }
 
-// foldPiece is fold. If it does not get to its end by a panic of the operator, and others
+// foldOrBreak is fold. If it does not get to its end by a panic of the operator, and others
 // wait for further pieces, the team is broken.
-func foldPiece[T any](t *Team, h heading, acc []T, seq uint64, op Folder[T], last bool) (err error) {
+func foldOrBreak[T any](t *Team, h heading, acc []T, seq uint64, op Folder[T], last bool) (err error) {
 	folded := false
 	defer func() {
 		if !folded && !last {
-			t.breakOff()
+			t.breakTeam()
 		}
 	}()
-	err = fold(t, h, acc, seq, op)
+	err = foldSlots(t, h, acc, seq, op)
 	folded = err == nil
 	return err
 }
 
-// offer is exchange with a heading before the bytes.
-func (t *Team) offer(ctx context.Context, h heading, bytes []byte) (seq uint64, err error) {
-	if seq, err = t.begin(1); err != nil {
+// exchangeHeaded is exchange with a heading before the bytes.
+func (s *slots) exchangeHeaded(ctx context.Context, h heading, bytes []byte) (seq uint64, err error) {
+	if seq, err = s.beginCollective(1); err != nil {
 		return 0, err
 	}
-	defer t.end(&err)
-	to, err := t.take(ctx, seq, headingBytes+len(bytes))
+	defer s.endCollective(&err)
+	to, err := s.claimSlot(ctx, seq, headingBytes+len(bytes))
 	if err != nil {
 		return 0, err
 	}
-	copy(unsafe.Slice((*byte)(h.put(to, seq)), len(bytes)), bytes)
-	return seq, t.meet(ctx, seq)
+	copy(unsafe.Slice((*byte)(h.writeTo(to, seq)), len(bytes)), bytes)
+	return seq, s.meet(ctx, seq)
 }
 
-// fold combines what is in the slots of a step.
-func fold[T any](t *Team, h heading, acc []T, seq uint64, op Folder[T]) error {
+// foldSlots combines what is in the slots of a step.
+func foldSlots[T any](t *Team, h heading, acc []T, seq uint64, op Folder[T]) error {
 	size := headingBytes + bytesOf[T](len(acc))
-	for k, i := range t.present(seq) {
-		data, ok := h.of(t.slot(i, seq, size), seq)
+	for k, i := range t.contributors(seq) {
+		data, ok := h.match(t.slotOf(i, seq, size), seq)
 		switch {
 		case !ok:
-			return t.differs(i)
+			return t.breakOnMismatch(i)
 		case k == 0:
 			rma.CopyOut(acc, data)
 		default:
@@ -183,33 +183,3 @@ func fold[T any](t *Team, h heading, acc []T, seq uint64, op Folder[T]) error {
 	}
 	return nil
 }
-
-// Gather returns the words of all members, in their order. It is strict: all
-// survivors get a *DeadError if a member has died short of it.
-//
-//   - Errors: *OtherError when a member has called something else.
-func (t *Team) Gather(ctx context.Context, w Words) ([]Words, error) {
-	mine := record{seq: t.state.Seq + 1, check: ^(t.state.Seq + 1), w: w}
-	seq, err := t.exchange(ctx, unsafe.Slice((*byte)(unsafe.Pointer(&mine)), recordBytes))
-	if err == nil {
-		err = t.Whole()
-	}
-	if err != nil {
-		return nil, err
-	}
-	all := make([]Words, len(t.members))
-	for i := range all {
-		r := (*record)(t.slot(i, seq, recordBytes))
-		if r.seq != seq || r.check != ^seq {
-			return nil, t.differs(i)
-		}
-		all[i] = r.w
-	}
-	return all, nil
-}
-
-// ID returns the team's.
-func (t *Team) ID() int { return t.id }
-
-// Me returns this member's index.
-func (t *Team) Me() int { return t.me }

@@ -19,8 +19,8 @@ type reduction[T any] struct {
 	who []int  // contributors
 }
 
-// pieces calls f with all pieces of what the k-th contributor makes.
-func (r *reduction[T]) pieces(k int, f func(piece, lo, n int)) {
+// eachPiece calls f with all pieces of what the k-th contributor makes.
+func (r *reduction[T]) eachPiece(k int, f func(piece, lo, n int)) {
 	size := layout.SlotSize / bytesOf[T](1)
 	lo, hi := board.Share(r.b.N, len(r.who), k)
 	for piece := 0; lo < hi; piece, lo = piece+1, lo+size {
@@ -28,48 +28,48 @@ func (r *reduction[T]) pieces(k int, f func(piece, lo, n int)) {
 	}
 }
 
-// log returns where member i makes the k-th of its pieces: in its own slots, which
+// logOf returns where member i makes the k-th of its pieces: in its own slots, which
 // nobody reads in these steps unless it is dead.
-func (r *reduction[T]) log(i, k, n int) []T {
-	return view[T](r.t.slot(i, r.seq+uint64(k), layout.SlotSize), n)
+func (r *reduction[T]) logOf(i, k, n int) []T {
+	return view[T](r.t.slotOf(i, r.seq+uint64(k), layout.SlotSize), n)
 }
 
-func (r *reduction[T]) at(i int, off uint64, lo, n int) []T {
-	return view[T](r.t.at(i, off+uint64(bytesOf[T](lo))), n)
+func (r *reduction[T]) elements(i int, off uint64, lo, n int) []T {
+	return view[T](r.t.address(i, off+uint64(bytesOf[T](lo))), n)
 }
 
-// fold makes a piece of the sources of some contributors, one at least.
-func (r *reduction[T]) fold(acc []T, lo int, who []int) {
-	copy(acc, r.at(who[0], r.b.Src, lo, len(acc)))
-	r.more(acc, lo, who[1:])
+// foldSources makes a piece of the sources of some contributors, one at least.
+func (r *reduction[T]) foldSources(acc []T, lo int, who []int) {
+	copy(acc, r.elements(who[0], r.b.Src, lo, len(acc)))
+	r.foldMore(acc, lo, who[1:])
 }
 
-// more folds further sources into a piece.
-func (r *reduction[T]) more(acc []T, lo int, who []int) {
+// foldMore folds further sources into a piece.
+func (r *reduction[T]) foldMore(acc []T, lo int, who []int) {
 	for _, i := range who {
-		r.op.Fold(acc, r.at(i, r.b.Src, lo, len(acc)))
+		r.op.Fold(acc, r.elements(i, r.b.Src, lo, len(acc)))
 	}
 }
 
-// push makes this member's part and puts it to everybody, saying before and behind
+// pushPart makes this member's part and puts it to everybody, saying before and behind
 // each piece how far it is.
-func (r *reduction[T]) push(k int) {
-	said := r.t.progress(r.t.me)
-	r.pieces(k, func(piece, lo, n int) {
-		acc := r.log(r.t.me, 0, n)
-		r.fold(acc, lo, r.who)
+func (r *reduction[T]) pushPart(k int) {
+	said := r.t.progressOf(r.t.me)
+	r.eachPiece(k, func(piece, lo, n int) {
+		acc := r.logOf(r.t.me, 0, n)
+		r.foldSources(acc, lo, r.who)
 		rma.StoreRelease(said, board.Logged(piece))
 		for _, i := range r.who {
-			copy(r.at(i, r.b.Dst, lo, n), acc)
+			copy(r.elements(i, r.b.Dst, lo, n), acc)
 		}
 		rma.StoreRelease(said, board.Pushed(piece))
 	})
 }
 
-// lacking says whether some contributor died before it had made its part.
-func (r *reduction[T]) lacking() bool {
+// lacksPart says whether some contributor died before it had made its part.
+func (r *reduction[T]) lacksPart() bool {
 	for _, i := range r.who {
-		if !r.t.in(i, r.seq+1) {
+		if !r.t.hasEntered(i, r.seq+1) {
 			return true
 		}
 	}
@@ -82,43 +82,43 @@ type rescued[T any] struct {
 	bytes []T
 }
 
-// rescue makes what the dead have left undone. All survivors do so alike: each for
+// rescueParts makes what the dead have left undone. All survivors do so alike: each for
 // itself, from the same sources, and aside, because its own source may be its
 // destination and others read it still. Behind the step nobody does.
-func (r *reduction[T]) rescue(ctx context.Context) error {
+func (r *reduction[T]) rescueParts(ctx context.Context) error {
 	var aside []rescued[T]
 	for k, i := range r.who {
-		if r.t.in(i, r.seq+1) {
+		if r.t.hasEntered(i, r.seq+1) {
 			continue
 		}
-		said := atomic.LoadUint64(r.t.progress(i))
-		r.pieces(k, func(piece, lo, n int) {
+		said := atomic.LoadUint64(r.t.progressOf(i))
+		r.eachPiece(k, func(piece, lo, n int) {
 			switch means := board.Recover(said, piece); means {
 			case board.Have:
 			case board.Log:
-				aside = append(aside, rescued[T]{lo, append([]T(nil), r.log(i, 0, n)...)})
+				aside = append(aside, rescued[T]{lo, append([]T(nil), r.logOf(i, 0, n)...)})
 			case board.Make:
 				acc := make([]T, n)
-				r.fold(acc, lo, r.who)
+				r.foldSources(acc, lo, r.who)
 				aside = append(aside, rescued[T]{lo, acc})
 			}
 		})
 	}
-	return r.install(ctx, aside)
+	return r.installAside(ctx, aside)
 }
 
-// install puts what was made aside into this member's destination, when nobody reads
+// installAside puts what was made aside into this member's destination, when nobody reads
 // a source any more.
-func (r *reduction[T]) install(ctx context.Context, aside []rescued[T]) error {
+func (r *reduction[T]) installAside(ctx context.Context, aside []rescued[T]) error {
 	r.t.state.Seq++
 	if err := r.t.meetLast(ctx, r.t.state.Seq); err != nil {
 		return err
 	}
 	for _, p := range aside {
-		copy(r.at(r.t.me, r.b.Dst, p.lo, len(p.bytes)), p.bytes)
+		copy(r.elements(r.t.me, r.b.Dst, p.lo, len(p.bytes)), p.bytes)
 	}
 	return nil
 }
 
-// progress returns what a member says of its part of a large reduction.
-func (t *Team) progress(i int) *uint64 { return &t.members[i].Teams[t.id].Part }
+// progressOf returns what a member says of its part of a large reduction.
+func (t *Team) progressOf(i int) *uint64 { return &t.members[i].Teams[t.id].Part }

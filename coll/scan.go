@@ -19,14 +19,14 @@ import (
 // has at most layout.SlotSize bytes.
 func Scan[T any](ctx context.Context, t *Team, b Buffers, op Folder[T], exclusive bool) error {
 	size := bytesOf[T](b.N)
-	if size > t.small {
+	if size > t.slotBytes {
 		return scanLarge(ctx, t, b, op, exclusive)
 	}
-	seq, err := t.exchange(ctx, view[byte](t.at(t.me, b.Src), size))
+	seq, err := t.exchange(ctx, view[byte](t.address(t.me, b.Src), size))
 	if err != nil {
 		return err
 	}
-	dst, who := view[T](t.at(t.me, b.Dst), b.N), t.present(seq)
+	dst, who := view[T](t.address(t.me, b.Dst), b.N), t.contributors(seq)
 	end, _ := slices.BinarySearch(who, t.me)
 	if !exclusive {
 		end++
@@ -35,9 +35,9 @@ func Scan[T any](ctx context.Context, t *Team, b Buffers, op Folder[T], exclusiv
 		clear(dst)
 		return nil
 	}
-	copy(dst, view[T](t.slot(who[0], seq, size), b.N))
+	copy(dst, view[T](t.slotOf(who[0], seq, size), b.N))
 	for _, i := range who[1:end] {
-		op.Fold(dst, view[T](t.slot(i, seq, size), b.N))
+		op.Fold(dst, view[T](t.slotOf(i, seq, size), b.N))
 	}
 	return nil
 }
@@ -46,30 +46,30 @@ func Scan[T any](ctx context.Context, t *Team, b Buffers, op Folder[T], exclusiv
 // As no other member reads this part of a source, and this one has read it when it
 // writes that of the destination, the two objects may be one.
 func scanLarge[T any](ctx context.Context, t *Team, b Buffers, op Folder[T], exclusive bool) (err error) {
-	seq, err := t.begin(2)
+	seq, err := t.beginCollective(2)
 	if err != nil {
 		return err
 	}
-	defer t.end(&err)
-	rma.StoreRelease(t.progress(t.me), 0)
+	defer t.endCollective(&err)
+	rma.StoreRelease(t.progressOf(t.me), 0)
 	kind := kindOf[T](callScan, 0)
 	if exclusive {
 		kind = kindOf[T](callScan, 1)
 	}
-	said := t.announce(seq, call{kind, uint64(b.N), b.Src, b.Dst})
+	said := t.announceCall(seq, call{kind, uint64(b.N), b.Src, b.Dst})
 	if err := t.meet(ctx, seq); err != nil {
 		return err
 	}
-	s := scan[T]{reduction[T]{t: t, b: b, op: op, seq: seq, who: t.present(seq)}, exclusive}
-	if err := t.concur(s.who, said); err != nil {
+	s := scan[T]{reduction[T]{t: t, b: b, op: op, seq: seq, who: t.contributors(seq)}, exclusive}
+	if err := t.checkCalls(s.who, said); err != nil {
 		return err
 	}
 	k, _ := slices.BinarySearch(s.who, t.me)
-	s.push(k)
-	if err := t.meetLast(ctx, seq+1); err != nil || t.gone == nil || !s.lacking() {
+	s.pushResults(k)
+	if err := t.meetLast(ctx, seq+1); err != nil || t.dead == nil || !s.lacksPart() {
 		return err
 	}
-	return s.rescue(ctx, k)
+	return s.rescueResults(ctx, k)
 }
 
 // scan is a large one. What counts as a piece for board is the result that one
@@ -81,47 +81,47 @@ type scan[T any] struct {
 	exclusive bool
 }
 
-// push makes this member's part, and puts the results to everybody.
-func (s *scan[T]) push(mine int) {
-	said, me := s.t.progress(s.t.me), s.t.me
-	s.pieces(mine, func(piece, lo, n int) {
+// pushResults makes this member's part, and puts the results to everybody.
+func (s *scan[T]) pushResults(mine int) {
+	said, me := s.t.progressOf(s.t.me), s.t.me
+	s.eachPiece(mine, func(piece, lo, n int) {
 		for k, i := range s.who {
 			step := piece*len(s.who) + k
-			acc := s.log(me, step, n)
+			acc := s.logOf(me, step, n)
 			if k == 0 {
-				s.fold(acc, lo, s.who[:1])
+				s.foldSources(acc, lo, s.who[:1])
 			} else {
-				copy(acc, s.log(me, step-1, n))
-				s.more(acc, lo, s.who[k:k+1])
+				copy(acc, s.logOf(me, step-1, n))
+				s.foldMore(acc, lo, s.who[k:k+1])
 			}
 			rma.StoreRelease(said, board.Logged(step))
-			s.give(s.at(i, s.b.Dst, lo, n), me, k, step)
+			s.copyResult(s.elements(i, s.b.Dst, lo, n), me, k, step)
 			rma.StoreRelease(said, board.Pushed(step))
 		}
 	})
 }
 
-// give copies what the k-th contributor gets out of an owner's log.
-func (s *scan[T]) give(dst []T, owner, k, step int) {
+// copyResult copies what the k-th contributor gets out of an owner's log.
+func (s *scan[T]) copyResult(dst []T, owner, k, step int) {
 	switch {
 	case !s.exclusive:
-		copy(dst, s.log(owner, step, len(dst)))
+		copy(dst, s.logOf(owner, step, len(dst)))
 	case k > 0:
-		copy(dst, s.log(owner, step-1, len(dst)))
+		copy(dst, s.logOf(owner, step-1, len(dst)))
 	default:
 		clear(dst)
 	}
 }
 
-// rescue makes what this member should have got of the dead.
-func (s *scan[T]) rescue(ctx context.Context, mine int) error {
+// rescueResults makes what this member should have got of the dead.
+func (s *scan[T]) rescueResults(ctx context.Context, mine int) error {
 	var aside []rescued[T]
 	for k, i := range s.who {
-		if s.t.in(i, s.seq+1) {
+		if s.t.hasEntered(i, s.seq+1) {
 			continue
 		}
-		said := atomic.LoadUint64(s.t.progress(i))
-		s.pieces(k, func(piece, lo, n int) {
+		said := atomic.LoadUint64(s.t.progressOf(i))
+		s.eachPiece(k, func(piece, lo, n int) {
 			step := piece*len(s.who) + mine
 			means := board.Recover(said, step)
 			if means == board.Have {
@@ -129,20 +129,20 @@ func (s *scan[T]) rescue(ctx context.Context, mine int) error {
 			}
 			acc := make([]T, n)
 			if means == board.Log {
-				s.give(acc, i, mine, step)
+				s.copyResult(acc, i, mine, step)
 			} else {
-				s.make(acc, i, lo, board.Last(said)-piece*len(s.who), mine, piece)
+				s.remakeResult(acc, i, lo, board.Last(said)-piece*len(s.who), mine, piece)
 			}
 			aside = append(aside, rescued[T]{lo, acc})
 		})
 	}
-	return s.install(ctx, aside)
+	return s.installAside(ctx, aside)
 }
 
-// make makes a result of the k-th contributor from the sources, or from where a dead
+// remakeResult makes a result of the k-th contributor from the sources, or from where a dead
 // owner got to in the same piece: the sum up to the last-th. Of those up to it the
 // sources may be lost.
-func (s *scan[T]) make(acc []T, owner, lo, last, k, piece int) {
+func (s *scan[T]) remakeResult(acc []T, owner, lo, last, k, piece int) {
 	end := k + 1
 	if s.exclusive {
 		end = k
@@ -151,9 +151,9 @@ func (s *scan[T]) make(acc []T, owner, lo, last, k, piece int) {
 	case end == 0:
 		clear(acc)
 	case last < 0:
-		s.fold(acc, lo, s.who[:end])
+		s.foldSources(acc, lo, s.who[:end])
 	default:
-		copy(acc, s.log(owner, piece*len(s.who)+last, len(acc)))
-		s.more(acc, lo, s.who[last+1:end])
+		copy(acc, s.logOf(owner, piece*len(s.who)+last, len(acc)))
+		s.foldMore(acc, lo, s.who[last+1:end])
 	}
 }

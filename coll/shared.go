@@ -2,147 +2,91 @@ package coll
 
 import (
 	"context"
-	"sync"
-	"sync/atomic"
 	"unsafe"
 
 	"github.com/goshmem/goshmem/coll/board"
 	"github.com/goshmem/goshmem/symheap/layout"
 )
 
-// A large reduction of private memory shares out the folding, as one of symmetric
-// memory does. Members put what the others need of a piece into their areas, fold a
-// share of it each, and take the shares of all. While piece k is folded, the shares of
-// piece k-1 are there already, so that there is one step for each piece and one more. The first
-// one is also that in which members tell each other whether they have their areas.
+// # Large reductions of private memory
 //
-// The places of an area hold pieces by turns. The owner's share of a piece is at the beginning of a
-// place, its contributions to the others' shares are behind it. There are two places at least. With
-// two, a member writes its contributions to piece k when all have entered the step before last, behind
-// the last look at those to piece k-2; and its share of piece k behind its step, when all have done
-// with that of piece k-2. The next reduction of the team begins alike: a member writes contributions
-// to its first piece when all have entered the last step that was waited for, behind all looks at
-// contributions, and its share behind the next step, behind all looks at shares. Another team gets the
-// area when all have entered one more step, which says that they have done with it. Nobody waits for
-// that one unless areas do go from team to team.
+// Members share out the folding, as in a reduction of symmetric memory. Each member puts what the
+// others need of a piece into its area, folds its share of the piece, and collects the shares of
+// all. While piece k is folded, the shares of piece k-1 are there already. So there is one step for
+// each piece and one more. In the first step, members also tell each other whether they have their
+// areas.
+//
+// An area has places, which hold pieces by turns. A place begins with the owner's share of the piece;
+// the owner's contributions to the others' shares are behind it. Two places are enough:
+//
+//   - A member writes its contributions to piece k when all have entered the step before last. That
+//     is behind the last look at the contributions to piece k-2.
+//   - It writes its share of piece k behind its step, when all have done with the share of piece k-2.
+//   - The next reduction of the team begins alike. A member writes contributions to the first piece
+//     when all have entered the last step that was waited for, which is behind all looks at
+//     contributions. It writes its share behind the next step, which is behind all looks at shares.
+//   - Another team gets the area when all have entered one more step, by which they say that they
+//     have done with it. Members wait for that step only if areas do go from team to team.
+//
+// A reduction that has failed leaves the area to no other team until the other members have
+// entered that step or given it up.
 
-// A reduction that has failed leaves the area to nobody else until the others have got to that
-// step or given it up.
-
-// areas has who uses the areas of the PEs of this process: one reduction at a time, and one
-// broadcast. Another one of the same PE, on another team, goes through slots.
-var areas struct {
-	sync.Mutex
-	taken   map[*layout.Control]lease
-	streams map[*layout.Control]lease // of the end of an area, for broadcasts
-}
-
-// lease is a team's use of an area.
-type lease struct {
-	t     *Team
-	until uint64 // in this step of the team nobody looks any more; 0: it is under way
-	moves bool   // the area has had other teams, and will have
-}
-
-// takeArea takes this member's area, if no other team uses it.
-func (t *Team) takeArea() bool {
-	areas.Lock()
-	defer areas.Unlock()
-	me := t.members[t.me]
-	l, used := areas.taken[me]
-	if l.moves = l.moves || used && l.t != t && !l.t.released.Load(); used {
-		areas.taken[me] = l
-	}
-	if used && (l.until == 0 || l.t != t && !l.t.past(l.until)) {
-		return false
-	}
-	if areas.taken == nil {
-		areas.taken = map[*layout.Control]lease{}
-	}
-	areas.taken[me] = lease{t: t, moves: l.moves}
-	return true
-}
-
-// areaMoves says whether this member's area, which the team has, has had other teams.
-func (t *Team) areaMoves() bool {
-	areas.Lock()
-	defer areas.Unlock()
-	return areas.taken[t.members[t.me]].moves
-}
-
-// returnArea leaves it to this team, and to others when all members are past a step.
-func (t *Team) returnArea(until uint64) {
-	areas.Lock()
-	defer areas.Unlock()
-	me := t.members[t.me]
-	areas.taken[me] = lease{t, until, areas.taken[me].moves}
-}
-
-// past says whether all other members have entered step seq, or never will.
-func (t *Team) past(seq uint64) bool {
-	for i := range t.members {
-		if i != t.me && atomic.LoadUint64(t.word(i)) < seq && !t.dead(i) {
-			return false
-		}
-	}
-	return true
-}
-
-// sharing is a large reduction of private memory.
+// sharing is a large reduction of private memory, as one member makes it. A member writes into its
+// own area, and reads those of all.
 type sharing[T any] struct {
-	t        *Team
-	op       Folder[T]
-	dst, src []T    // dst is nil where the result is not wanted
-	room     int    // bytes of a place for the share
-	most     int    // elements of a piece, as many in each share
-	turns    uint64 // see there
-	turn     uint64 // of the first piece
+	t         *Team
+	op        Folder[T]
+	dst, src  []T    // dst is nil where the result is not wanted
+	room      int    // bytes of a place that the share may have
+	most      int    // elements of a piece; all shares have as many
+	places    uint64 // of an area: see countPlaces
+	firstTurn uint64 // the step in which the first piece is contributed
 }
 
-// pieceBytes is the size of a place: a piece has as many bytes, or, where they are not shared out
-// evenly, a few less.
+// pieceBytes is the size of a place. A piece has as many bytes, or a few less where they are not
+// shared out evenly.
 const pieceBytes = 64 << 10
 
-// turns is how many places for pieces the members of a team use in turn. Two would do; but
-// to write to lines that others have read just before, and have in their caches still,
-// takes four times as long as to fetch them from a cache that all share. So it is as
-// many as make it likely that they have left the others' own caches, and on a node with many
-// members, who share those anyway, not more memory for that.
-func (t *Team) turns() uint64 {
+// countPlaces returns how many places for pieces the members of a team use by turns. Two would do.
+// But to write to lines that others have just read, and still have in their caches, takes four
+// times as long as to fetch them from a cache that all share. So there are as many places as
+// make it likely that the lines have left the others' own caches. On a node with many members,
+// who share those caches anyway, there is not more memory for that.
+func countPlaces(t *Team) uint64 {
 	const most, all = (layout.AreaSize - layout.StreamSize) / pieceBytes, 64
 	return uint64(min(most, max(2, all/len(t.members))))
 }
 
-// newSharing returns a reduction of the team. Each member shares pieces out alike, whatever its
-// elements are, so that shares and contributions never are at each other's place.
+// newSharing returns a reduction of the team. Members share pieces out alike, whatever its
+// elements are. So shares and contributions never are at each other's place.
 func newSharing[T any](t *Team, dst, src []T, op Folder[T]) sharing[T] {
 	members := len(t.members)
-	s := sharing[T]{t: t, op: op, dst: dst, src: src, room: pieceBytes / members &^ 63, turns: t.turns()}
+	s := sharing[T]{t: t, op: op, dst: dst, src: src, room: pieceBytes / members &^ 63, places: countPlaces(t)}
 	s.most = s.room / bytesOf[T](1) * members
 	return s
 }
 
 // reduceShared is ReducePrivate for more than fits into a slot. It does nothing, and
-// says so, if an element is too large to be a share, or some member's area is in use.
+// says so, if an element is too large to be a share, or if some member's area is in use.
 func reduceShared[T any](ctx context.Context, t *Team, h heading, dst, src []T, op Folder[T]) (done bool, err error) {
 	s := newSharing(t, dst, src, op)
 	if s.most == 0 {
 		return false, nil
 	}
-	last := uint64(s.pieces()) + 1
-	seq, err := t.begin(last + 1)
+	last := uint64(s.countPieces()) + 1
+	seq, err := t.beginCollective(last + 1)
 	if err != nil {
 		return true, err
 	}
-	defer t.end(&err)
-	s.turn, last = seq, seq+last
+	defer t.endCollective(&err)
+	s.firstTurn, last = seq, seq+last
 	mine, until := uint64(0), last
-	if t.takeArea() {
-		defer func() { t.returnArea(until) }()
+	if (area{t}).claim() {
+		defer func() { area{t}.release(until) }()
 		mine = 1
-		s.give(0)
+		s.contribute(0)
 	}
-	all, err := s.agree(ctx, h, mine)
+	all, err := s.agreeOnAreas(ctx, h, mine)
 	if err != nil {
 		return true, err
 	}
@@ -151,114 +95,115 @@ func reduceShared[T any](ctx context.Context, t *Team, h heading, dst, src []T, 
 		t.state.Seq = seq // nobody enters the other steps
 		return false, nil
 	}
-	return true, s.run(ctx, last)
+	return true, s.reducePieces(ctx, last)
 }
 
-// agree says whether all members have their areas. It is the step of the first piece.
-func (s *sharing[T]) agree(ctx context.Context, h heading, mine uint64) (all bool, err error) {
-	t, seq := s.t, s.turn
-	to, err := t.take(ctx, seq, headingBytes+8)
+// agreeOnAreas says whether all members have their areas. It is the step of the first piece.
+func (s *sharing[T]) agreeOnAreas(ctx context.Context, h heading, mine uint64) (all bool, err error) {
+	t, seq := s.t, s.firstTurn
+	to, err := t.claimSlot(ctx, seq, headingBytes+8)
 	if err != nil {
 		return false, err
 	}
-	*(*uint64)(h.put(to, seq)) = mine
+	*(*uint64)(h.writeTo(to, seq)) = mine
 	if err := t.meet(ctx, seq); err != nil {
 		return false, err
 	}
-	who := t.present(seq)
+	who := t.contributors(seq)
 	all = len(who) == len(t.members)
 	for _, i := range who {
-		data, ok := h.of(t.slot(i, seq, headingBytes+8), seq)
+		data, ok := h.match(t.slotOf(i, seq, headingBytes+8), seq)
 		if !ok {
-			return false, t.differs(i)
+			return false, t.breakOnMismatch(i)
 		}
 		all = all && *(*uint64)(data) != 0
 	}
 	return all, nil
 }
 
-// pieces returns how many there are.
-func (s *sharing[T]) pieces() int { return (len(s.src) + s.most - 1) / s.most }
+// countPieces returns how many pieces there are.
+func (s *sharing[T]) countPieces() int { return (len(s.src) + s.most - 1) / s.most }
 
-// run makes all pieces. The contributions to the first one are there.
-func (s *sharing[T]) run(ctx context.Context, last uint64) (err error) {
-	seq := s.turn
-	for k := range s.pieces() {
-		// Where somebody is dead a share will be missing, which the steps to come say to all.
-		if s.absent(seq) == nil {
-			s.fold(k)
+// reducePieces makes all pieces. The contributions to the first one are there already.
+func (s *sharing[T]) reducePieces(ctx context.Context, last uint64) (err error) {
+	seq := s.firstTurn
+	for k := range s.countPieces() {
+		// If a member is dead, its share will be missing. The steps to come tell all members.
+		if s.diedBefore(seq) == nil {
+			s.foldShare(k)
 		}
-		s.give(k + 1)
+		s.contribute(k + 1)
 		seq++
 		if err := s.t.meet(ctx, seq); err != nil {
 			return err
 		}
-		if s.absent(seq) == nil {
-			s.collect(k)
+		if s.diedBefore(seq) == nil {
+			s.collectShares(k)
 		}
 	}
-	s.t.enter(last, false)
-	if dead := s.absent(seq); dead != nil {
+	s.t.enterStep(last, false)
+	if dead := s.diedBefore(seq); dead != nil {
 		return &DeadError{Members: dead}
 	}
-	if s.t.areaMoves() {
+	if (area{s.t}).moves() {
 		_ = s.t.awaitAll(ctx, last) // the result is there, whatever becomes of the others
 	}
 	return nil
 }
 
-// absent returns the members of a tolerant team that died short of a step that was
+// diedBefore returns the members of a tolerant team that died short of step seq, which was
 // waited for. All survivors find the same.
-func (s *sharing[T]) absent(seq uint64) (dead []int) {
-	if s.t.gone == nil {
+func (s *sharing[T]) diedBefore(seq uint64) (dead []int) {
+	if s.t.dead == nil {
 		return nil
 	}
 	for i := range s.t.members {
-		if !s.t.in(i, seq) {
+		if !s.t.hasEntered(i, seq) {
 			dead = append(dead, i)
 		}
 	}
 	return dead
 }
 
-// piece returns where piece k begins and how many elements it has, none beyond the last.
-func (s *sharing[T]) piece(k int) (lo, n int) {
+// pieceBounds returns where piece k begins and how many elements it has: none beyond the last piece.
+func (s *sharing[T]) pieceBounds(k int) (lo, n int) {
 	lo = min(k*s.most, len(s.src))
 	return lo, min(s.most, len(s.src)-lo)
 }
 
-// place returns where member i has what it makes of piece k. It begins with the share.
-func (s *sharing[T]) place(i, k int) unsafe.Pointer {
-	place := (s.turn + uint64(k)) % s.turns
+// placeOf returns where member i has what it makes of piece k. The place begins with the share.
+func (s *sharing[T]) placeOf(i, k int) unsafe.Pointer {
+	place := (s.firstTurn + uint64(k)) % s.places
 	return unsafe.Add(unsafe.Pointer(&s.t.members[i].Area), place*pieceBytes)
 }
 
-// contribution returns elements lo to hi of what member i contributes to piece k, which lack its own share.
+// contribution returns elements lo to hi of what member i contributes to piece k. The member's own
+// share is not among its contributions.
 func (s *sharing[T]) contribution(i, k, lo, hi int) []T {
-	_, n := s.piece(k)
+	_, n := s.pieceBounds(k)
 	if own, end := board.Share(n, len(s.t.members), i); lo >= end {
 		lo, hi = lo-(end-own), hi-(end-own)
 	}
-	return view[T](unsafe.Add(s.place(i, k), s.room), hi)[lo:]
+	return view[T](unsafe.Add(s.placeOf(i, k), s.room), hi)[lo:]
 }
 
-// give puts what the others fold of piece k into this member's area.
-func (s *sharing[T]) give(k int) {
-	first, n := s.piece(k)
+// contribute puts what the others fold of piece k into this member's area.
+func (s *sharing[T]) contribute(k int) {
+	first, n := s.pieceBounds(k)
 	lo, hi := board.Share(n, len(s.t.members), s.t.me)
 	copy(s.contribution(s.t.me, k, 0, lo), s.src[first:first+lo])
 	copy(s.contribution(s.t.me, k, hi, n), s.src[first+hi:first+n])
 }
 
-// blockBytes is what a share is folded by, so that it is still in the first cache when it is
-// copied to the destination.
+// blockBytes is by how many bytes a share is folded: so few that they are still in the first cache
+// when they are copied to the destination.
 const blockBytes = 4096
 
-// fold makes this member's share of piece k, for the others and in the destination.
-func (s *sharing[T]) fold(k int) {
-	first, n := s.piece(k)
+// foldShare makes this member's share of piece k, for the others and in the destination.
+func (s *sharing[T]) foldShare(k int) {
+	first, n := s.pieceBounds(k)
 	lo, hi := board.Share(n, len(s.t.members), s.t.me)
-	share, block := view[T](s.place(s.t.me, k), hi-lo), max(1, blockBytes/bytesOf[T](1))
+	share, block := view[T](s.placeOf(s.t.me, k), hi-lo), max(1, blockBytes/bytesOf[T](1))
 	for at := lo; at < hi; at += block {
 		end := min(at+block, hi)
 		acc := share[at-lo : end-lo]
@@ -279,17 +224,17 @@ func (s *sharing[T]) fold(k int) {
 	}
 }
 
-// collect takes the others' shares of piece k.
-func (s *sharing[T]) collect(k int) {
+// collectShares copies the others' shares of piece k to the destination.
+func (s *sharing[T]) collectShares(k int) {
 	if s.dst == nil {
 		return
 	}
-	first, n := s.piece(k)
+	first, n := s.pieceBounds(k)
 	for i := range s.t.members {
 		if i == s.t.me {
 			continue
 		}
 		lo, hi := board.Share(n, len(s.t.members), i)
-		copy(s.dst[first+lo:first+hi], view[T](s.place(i, k), hi-lo))
+		copy(s.dst[first+lo:first+hi], view[T](s.placeOf(i, k), hi-lo))
 	}
 }

@@ -9,61 +9,77 @@ import (
 	"github.com/goshmem/goshmem/symheap/layout"
 )
 
-// A large broadcast of private memory goes through the end of the root's area, piece by piece
-// in places by turns: the root may be as many pieces ahead of the slowest member as there are
-// places, where the slots have room for two. A piece has a heading as all private data, in a
-// cell of the root's slot, so that members see by themselves which way it comes.
+// # Large broadcasts of private memory
 //
-// What a place held was read in the step that it was written for: so whoever has entered the step behind
-// that is done with it. Within a team that is all that has to be waited for, and the cell of the heading
-// waits for it. Another team gets the places when all members are past the last step.
+// The bytes go through the end of the root's area, piece by piece, in places by turns. So the root may
+// be as many pieces ahead of the slowest member as there are places, where the slots have room for
+// two. Each piece has a heading, as all private data, in a cell of the root's slot. By the heading,
+// members see which way the piece comes: through the area, or through the slot.
+//
+// What a place held was read in the step that it was written for. So a member that has entered the
+// step behind that one is done with the place. Within a team no more has to be waited for, and
+// the cell of the heading already waits for it. Another team gets the places when all members have
+// entered the step behind the last one.
 
-// The places are together more than the private caches of most processors: to write to lines that
-// others still have in theirs takes several times as long (see turns).
+// The places are together larger than the private caches of most processors: to write to lines that
+// others still have in theirs takes several times as long (see countPlaces).
 const (
 	streamPiece  = 16 << 10
 	streamPlaces = layout.StreamSize / streamPiece
 )
 
-// There are as many places as a member has cells by turns, or more: whoever may write the cell of a
-// heading may write its place.
+// There are at least as many places as a member has cells by turns. So a root that may write the
+// cell of a heading may write the place of its piece.
 var _ [streamPlaces - 2*board.SlotCells]struct{}
 
-// takeStream takes the places of this member's area, if no other team uses them.
-func (t *Team) takeStream() bool {
+// stream is a large broadcast of private memory, as one member makes it.
+//
+//   - Owns: nothing; areas has the leases.
+//   - Writes: the root writes pieces into its own area, and headings into its own slots.
+//   - Reads: all other members read both.
+type stream struct {
+	t              *Team
+	root           int
+	through, slots heading // of a piece that comes through the area, and of one in a slot
+}
+
+// claim takes the places of this member's area, if no other team uses them.
+func (s *stream) claim() bool {
 	areas.Lock()
 	defer areas.Unlock()
-	me := t.members[t.me]
-	if l, used := areas.streams[me]; used && (l.until == 0 || l.t != t && !l.t.past(l.until)) {
+	t, me := s.t, s.t.members[s.t.me]
+	if l, used := areas.broadcasts[me]; used && l.inUse(t) {
 		return false
 	}
-	if areas.streams == nil {
-		areas.streams = map[*layout.Control]lease{}
+	if areas.broadcasts == nil {
+		areas.broadcasts = map[*layout.Control]lease{}
 	}
-	areas.streams[me] = lease{t: t}
+	areas.broadcasts[me] = lease{t: t}
 	return true
 }
 
-// returnStream gives them back when all others are past the steps so far.
-func (t *Team) returnStream() {
+// release leaves the places to this team, and to others when all members have entered the step
+// behind the last one so far.
+func (s *stream) release() {
 	areas.Lock()
 	defer areas.Unlock()
-	areas.streams[t.members[t.me]] = lease{t: t, until: t.state.Seq + 1}
+	t := s.t
+	areas.broadcasts[t.members[t.me]] = lease{t: t, until: t.state.Seq + 1}
 }
 
-// stream returns where the piece of a root's step is.
-func (t *Team) stream(root int, seq uint64) unsafe.Pointer {
-	end := unsafe.Add(unsafe.Pointer(&t.members[root].Area), layout.AreaSize-layout.StreamSize)
+// placeOf returns where the root's piece of a step is.
+func (s *stream) placeOf(seq uint64) unsafe.Pointer {
+	end := unsafe.Add(unsafe.Pointer(&s.t.members[s.root].Area), layout.AreaSize-layout.StreamSize)
 	return unsafe.Add(end, seq%streamPlaces*streamPiece)
 }
 
 // broadcastStream is BroadcastPrivate for more than fits into a slot.
 func broadcastStream(ctx context.Context, t *Team, buf []byte, root int) error {
-	through, slots := headingOf(whatStream, root, len(buf)), headingOf(whatBroadcast, root, len(buf))
-	if t.me == root && t.takeStream() {
-		defer t.returnStream()
+	s := stream{t, root, headingOf(whatStream, root, len(buf)), headingOf(whatBroadcast, root, len(buf))}
+	if t.me == root && s.claim() {
+		defer s.release()
 		for at := 0; at < len(buf); at += streamPiece {
-			if err := t.pour(ctx, through, buf[at:min(at+streamPiece, len(buf))]); err != nil {
+			if err := s.sendPiece(ctx, buf[at:min(at+streamPiece, len(buf))]); err != nil {
 				return err
 			}
 		}
@@ -73,9 +89,9 @@ func broadcastStream(ctx context.Context, t *Team, buf []byte, root int) error {
 		var err error
 		n := min(len(buf), MaxPrivate)
 		if t.me == root {
-			err = t.spread(ctx, slots, buf[:n], root)
+			err = t.broadcastPiece(ctx, s.slots, buf[:n], root)
 		} else {
-			n, err = t.draw(ctx, through, slots, buf, root)
+			n, err = s.receivePiece(ctx, buf)
 		}
 		if err != nil {
 			return err
@@ -85,45 +101,48 @@ func broadcastStream(ctx context.Context, t *Team, buf []byte, root int) error {
 	return nil
 }
 
-// pour is one step of a root's broadcast through its area.
-func (t *Team) pour(ctx context.Context, h heading, piece []byte) (err error) {
-	seq, err := t.begin(1)
+// sendPiece is one step of a root's broadcast through its area.
+func (s *stream) sendPiece(ctx context.Context, piece []byte) (err error) {
+	t := s.t
+	seq, err := t.beginCollective(1)
 	if err != nil {
 		return err
 	}
-	defer t.end(&err)
-	t.only = t.me
-	to, err := t.take(ctx, seq, aCell)
+	defer t.endCollective(&err)
+	t.onlyContributor = t.me
+	to, err := t.claimSlot(ctx, seq, aCell)
 	if err != nil {
 		return err
 	}
-	copy(unsafe.Slice((*byte)(t.stream(t.me, seq)), len(piece)), piece)
-	h.put(to, seq)
-	t.enter(seq, true)
+	copy(unsafe.Slice((*byte)(s.placeOf(seq)), len(piece)), piece)
+	s.through.writeTo(to, seq)
+	t.enterStep(seq, true)
 	return nil
 }
 
-// draw takes what comes next of a root's broadcast, whichever way, and returns how much that is.
-func (t *Team) draw(ctx context.Context, through, slots heading, buf []byte, root int) (n int, err error) {
-	seq, err := t.begin(1)
+// receivePiece copies the root's next piece to the beginning of buf, whichever way the piece comes.
+// It returns how many bytes that is.
+func (s *stream) receivePiece(ctx context.Context, buf []byte) (n int, err error) {
+	t := s.t
+	seq, err := t.beginCollective(1)
 	if err != nil {
 		return 0, err
 	}
-	defer t.end(&err)
-	t.only = root
-	t.enter(seq, false)
-	if _, err := t.awaitRoot(ctx, root, seq); err != nil {
+	defer t.endCollective(&err)
+	t.onlyContributor = s.root
+	t.enterStep(seq, false)
+	if _, err := t.awaitRoot(ctx, s.root, seq); err != nil {
 		return 0, err
 	}
-	if _, ok := through.of(t.slot(root, seq, aCell), seq); ok {
+	if _, ok := s.through.match(t.slotOf(s.root, seq, aCell), seq); ok {
 		n = min(len(buf), streamPiece)
-		rma.CopyOut(buf[:n], t.stream(root, seq))
+		rma.CopyOut(buf[:n], s.placeOf(seq))
 		return n, nil
 	}
 	n = min(len(buf), MaxPrivate)
-	data, ok := slots.of(t.slot(root, seq, max(headingBytes+n, aCell)), seq)
+	data, ok := s.slots.match(t.slotOf(s.root, seq, max(headingBytes+n, aCell)), seq)
 	if !ok {
-		return 0, &OtherError{Member: root}
+		return 0, &OtherError{Member: s.root}
 	}
 	rma.CopyOut(buf[:n], data)
 	return n, nil

@@ -70,7 +70,7 @@ const everyTest = "Test"
 // of its two halves the one that is likelier to find m is the first.
 func collTests(m mutant) []string {
 	data, teams := "Data", "Teams"
-	if slices.Contains([]string{"agreement.go", "group.go", "leave.go"}, m.File) {
+	if slices.Contains([]string{"agreement.go", "group.go", "ids.go", "leave.go"}, m.File) {
 		data, teams = teams, data
 	}
 	return []string{board + everyTest, everyTest, data, teams}
