@@ -7,13 +7,13 @@ import (
 	"github.com/goshmem/goshmem/rma"
 )
 
-// Strides are distances, in elements, between those that a strided exchange moves: 1
-// when they are next to each other.
+// Strides are the distances, in elements, between the elements that a strided exchange moves: 1 when
+// they are next to each other.
 type Strides struct{ Dst, Src int }
 
-// AlltoallS is Alltoall where the elements of source and destination are so far
-// apart, within blocks and from one block to the next alike: element k of the block
-// for member i is i*N+k strides from the start of the source.
+// AlltoallS is Alltoall with strides between the elements of source and destination, within blocks
+// and from one block to the next alike. Element k of the block for member i is i*N+k strides from
+// the start of the source.
 //
 // Small data are packed into slots; large data are read where they lie.
 func AlltoallS[T any](ctx context.Context, t *Team, b Buffers, s Strides) (err error) {
@@ -42,6 +42,7 @@ func AlltoallS[T any](ctx context.Context, t *Team, b Buffers, s Strides) (err e
 	return nil
 }
 
+// alltoallsLarge lets each member read its blocks where they lie.
 func alltoallsLarge[T any](ctx context.Context, t *Team, b Buffers, s Strides) (err error) {
 	seq, err := t.beginCollective(2)
 	if err != nil {
@@ -68,7 +69,7 @@ func alltoallsLarge[T any](ctx context.Context, t *Team, b Buffers, s Strides) (
 	return t.meetLast(ctx, seq+1)
 }
 
-// copyStrided copies n elements that are so far apart.
+// copyStrided copies n elements that are strides apart.
 func copyStrided[T any](dst unsafe.Pointer, dstStride int, src unsafe.Pointer, srcStride, n int) {
 	if dstStride == 1 && srcStride == 1 {
 		rma.MoveOut(view[T](dst, n), src)

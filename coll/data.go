@@ -29,11 +29,11 @@ func bytesOf[T any](n int) int {
 // Broadcast copies N elements of the root's source to everybody's destination,
 // the root's included. Source and destination may be the same object.
 //
-// A member returns as soon as it has the root's data; the root returns, with a
-// small message, at once. Large data are read from the root's source, so it
-// returns when all that live have them.
+// A member returns as soon as it has the root's data. Of small data, the root returns
+// at once. Large data are read from the root's source, so the root returns when all members
+// that live have them.
 //
-// On a tolerant team, a root that died short of it is a *DeadError for all.
+//   - Errors: on a tolerant team whose root died short of it, a *DeadError on all members.
 func Broadcast[T any](ctx context.Context, t *Team, b Buffers, root int) (err error) {
 	if bytesOf[T](b.N) > t.slotBytes {
 		return broadcastLarge[T](ctx, t, b, root)
@@ -65,7 +65,7 @@ func Broadcast[T any](ctx context.Context, t *Team, b Buffers, root int) (err er
 	return nil
 }
 
-// broadcastLarge has everybody read the root's source where it lies.
+// broadcastLarge lets every member read the root's source where it lies.
 func broadcastLarge[T any](ctx context.Context, t *Team, b Buffers, root int) (err error) {
 	seq, err := t.beginCollective(2)
 	if err != nil {
@@ -103,8 +103,9 @@ func broadcastLarge[T any](ctx context.Context, t *Team, b Buffers, root int) (e
 // Reduce combines N elements of everybody's source, in the order of the group,
 // into everybody's destination. Source and destination may be the same object.
 //
-// Small data: everybody combines all. Large data: member i combines the i-th
-// part for all. An element has at most layout.SlotSize bytes.
+//   - Small data: everybody combines all.
+//   - Large data: member i combines the i-th part for all.
+//   - Shape: an element has at most layout.SlotSize bytes.
 func Reduce[T any](ctx context.Context, t *Team, b Buffers, op Folder[T]) error {
 	size := bytesOf[T](b.N)
 	if size > t.slotBytes {
@@ -122,9 +123,9 @@ func Reduce[T any](ctx context.Context, t *Team, b Buffers, op Folder[T]) error 
 	return nil
 }
 
-// reduceLarge lets each member combine its part, piece by piece in its own
-// slot, and put it to everybody. No other member reads that part of any source, so
-// the two objects may be one.
+// reduceLarge lets each member combine its part, piece by piece in its own slot, and put the
+// pieces to all. No other member reads that part of any source. So source and destination may be
+// one object.
 func reduceLarge[T any](ctx context.Context, t *Team, b Buffers, op Folder[T]) (err error) {
 	seq, err := t.beginCollective(2)
 	if err != nil {

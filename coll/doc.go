@@ -44,6 +44,10 @@
 //	groupMaker    Split, Survivors                                       group.go
 //	heldID        Release, Dissolve: when an id is free again            ids.go
 //
+// Package board has the decisions as a pure core. Packages coll/tree, coll/ftco and coll/agree are not
+// used here: they are machines for nodes that see each other through messages only. No program runs
+// them yet.
+//
 // # Failures
 //
 // Two facts carry everything else. Package board has the argument and the decisions.

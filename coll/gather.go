@@ -8,51 +8,61 @@ import (
 	"github.com/goshmem/goshmem/rma"
 )
 
-// Exchanges of large data have two steps. Where every PE has a processor, each member takes
-// its blocks from the others when they have entered the first one.
+// # Exchanges of large data
 //
-// Where PEs take turns that would be two rounds of turns, as nobody could do anything before all
-// had entered. So nobody waits there: of two members the one that enters later finds the
-// other and moves both blocks between them. Both may find each other, and move the same bytes
-// twice; so that this is rare, each says whose blocks it has. What a member that has died in
-// between has left undone, the others do for themselves behind the second step.
+// They have two steps. Where every PE has a processor, each member copies its blocks from the others
+// when these have entered the first step.
+//
+// Where PEs take turns on the processors, that would be two rounds of turns: no member could do
+// anything before all had entered. So no member waits in the first step (blocks):
+//
+//   - Of two members, the one that enters later finds the other, and moves both blocks between them.
+//   - Both may find each other, and move the same bytes twice. To make this rare, each publishes whose
+//     blocks it has.
+//   - What a member that died in between has left undone, the others do for themselves behind the
+//     second step.
 
 // mostTurns is how many members have a bit in the word of what they have.
 const mostTurns = 64
 
-// How an exchange is made, which is a part of what the members announce: if they differed in it,
+// How an exchange is made. Members announce it as a part of their call: if they differed in it,
 // blocks would be missing.
 const (
 	eachForItself uint64 = iota
 	byTurns
 )
 
-// blocks is an exchange of large data by turns, as one member sees it.
+// blocks is an exchange of large data by turns, as one member makes it.
+//
+//   - Writes: whose blocks it has in its own word Part; blocks in its own destination, and its own
+//     block in those of others.
+//   - Reads: all members' sources and words Part.
 type blocks[T any] struct {
-	t         *Team
-	b         Buffers
-	seq, said uint64 // the first step, and what all have announced for it
-	dst       []T
-	stride    int    // elements between the blocks of a source for two members
-	has       uint64 // whose blocks this member has
+	t      *Team
+	b      Buffers
+	seq    uint64 // the first step
+	said   uint64 // what all members have to announce for it
+	dst    []T
+	stride int    // elements between the blocks of a source for two members
+	has    uint64 // a bit for each member whose block this member has
 }
 
 // FCollect puts the N elements of every member's source one after the other,
-// in the order of the group, into everybody's destination. What belongs to members
-// that did not contribute (Outcome) stays as it is.
+// in the order of the group, into everybody's destination. The blocks of members that did not
+// contribute (Outcome) stay as they are.
 func FCollect[T any](ctx context.Context, t *Team, b Buffers) error {
 	return gatherBlocks[T](ctx, t, b, callFCollect, b.N, 0)
 }
 
 // Alltoall puts the i-th block of N elements of member j's source into the
-// j-th block of member i's destination. What belongs to members that did not
-// contribute (Outcome) stays as it is.
+// j-th block of member i's destination. The blocks of members that did not contribute (Outcome)
+// stay as they are.
 func Alltoall[T any](ctx context.Context, t *Team, b Buffers) error {
 	return gatherBlocks[T](ctx, t, b, callAlltoall, b.N*len(t.members), b.N)
 }
 
 // gatherBlocks copies N elements from each member's source of n elements into this member's
-// destination, for member i from element i * stride on.
+// destination. Member i reads from element i*stride on.
 func gatherBlocks[T any](ctx context.Context, t *Team, b Buffers, kind uint64, n, stride int) (err error) {
 	dst := view[T](t.address(t.me, b.Dst), b.N*len(t.members))
 	if size := bytesOf[T](n); size <= t.slotBytes {
@@ -100,19 +110,19 @@ func gatherBlocks[T any](ctx context.Context, t *Team, b Buffers, kind uint64, n
 // blockOf returns the part of a destination that member i's block goes to.
 func (x *blocks[T]) blockOf(dst []T, i int) []T { return dst[i*x.b.N : (i+1)*x.b.N] }
 
-// sourceOf returns where in the source of member i the block for another member is.
+// sourceOf returns where in the source of member i the block for a reader is.
 func (x *blocks[T]) sourceOf(i, reader int) unsafe.Pointer {
 	return x.t.address(i, x.b.Src+uint64(bytesOf[T](reader*x.stride)))
 }
 
-// takeBlock copies member i's block.
+// takeBlock copies member i's block to this member's destination.
 func (x *blocks[T]) takeBlock(i int) { rma.MoveOut(x.blockOf(x.dst, i), x.sourceOf(i, x.t.me)) }
 
 // exchangeByTurns moves the blocks between this member and all that have entered.
 func (x *blocks[T]) exchangeByTurns(ctx context.Context) error {
 	t := x.t
 	rma.StoreRelease(t.progressOf(t.me), 0) // before others can see this member here
-	atomic.SwapUint64(t.word(t.me), x.seq)  // of two, one sees the other's; it rings nobody, see compare
+	atomic.SwapUint64(t.word(t.me), x.seq)  // of two, one sees the other's; it rings nobody, see awaitFirstStep
 	for k := range t.members {
 		i := (t.me + 1 + k) % len(t.members) // itself last
 		if atomic.LoadUint64(t.word(i))&^marks < x.seq {
@@ -146,9 +156,9 @@ func (x *blocks[T]) exchangeByTurns(ctx context.Context) error {
 	return nil
 }
 
-// awaitFirstStep returns when all have entered the first step, or with an error if one calls
-// anything else there, and may never enter the second. A member that sleeps here is rung when
-// all have entered the second one, for which it would have to wait in any case.
+// awaitFirstStep returns when all members have entered the first step, or with an error if one
+// calls anything else there: that member may never enter the second step. A member that sleeps
+// here is rung when all have entered the second step, for which it has to wait in any case.
 func (x *blocks[T]) awaitFirstStep(ctx context.Context) error {
 	for i := range x.t.members {
 		if x.has&(1<<i) != 0 {
@@ -168,9 +178,9 @@ func (x *blocks[T]) awaitFirstStep(ctx context.Context) error {
 	return nil
 }
 
-// giveBlock puts this member's block into the destination of member i, unless that has it, or
-// has given up and may use its destination for something else. One that gives up behind the look
-// at its mark gets the block all the same: its caller is told so.
+// giveBlock puts this member's block into the destination of member i. It does not if member i
+// has the block, or has given up and may use its destination for something else. A member that gives
+// up behind the look at its mark gets the block all the same; its caller is told so.
 func (x *blocks[T]) giveBlock(i int) {
 	t := x.t
 	if atomic.LoadUint64(t.progressOf(i))&(1<<t.me) != 0 || atomic.LoadUint64(t.word(i))&marks != 0 {

@@ -8,16 +8,16 @@ import (
 	"github.com/goshmem/goshmem/symheap/layout"
 )
 
-// The collectives here are on private memory. Their data go through the slots, piece
-// by piece, one step each.
+// The collectives here are on private memory. Their data go through the slots, piece by piece, each
+// piece in one step. Large data go through areas (shared.go, stream.go).
 
-// heading stands before a member's data in its slot: the step, and its complement as in
-// record, which has the rest mixed in. It is that short so that a number of 8 bytes still has
-// room behind it beside the arrival word.
+// heading stands before a member's data in its slot. It is the step, and the complement of the step
+// with the rest of the call mixed in. It is so short that a number of 8 bytes still has room behind
+// it beside the arrival word.
 type heading struct{ seq, call uint64 }
 
-// headingOf returns the heading of a collective of a root, with so many bytes in all
-// pieces. It is without its step.
+// headingOf returns the heading, without a step, of a collective of a root with so many bytes in all
+// pieces.
 func headingOf(what, root, bytes int) heading {
 	const whatBits, rootBits = 8, 16 // there are fewer roots, and no memory of 2^40 bytes
 	return heading{call: uint64(what) | uint64(root+1)<<whatBits | uint64(bytes)<<(whatBits+rootBits)}
@@ -37,22 +37,22 @@ const (
 	whatStream
 )
 
-// stamp returns the heading in step seq.
+// stamp returns the heading with step seq in it.
 func (h heading) stamp(seq uint64) heading { return heading{seq: seq, call: h.call ^ ^seq} }
 
-// writeTo writes a heading for step seq to a slot, and returns where the data go.
+// writeTo writes the heading for step seq to a slot, and returns where the data go.
 func (h heading) writeTo(to unsafe.Pointer, seq uint64) unsafe.Pointer {
 	*(*heading)(to) = h.stamp(seq)
 	return unsafe.Add(to, headingBytes)
 }
 
-// match returns where the data of a member's slot are, and whether it has called the same
+// match returns where the data in a member's slot are, and whether the member has called the same
 // collective in step seq.
 func (h heading) match(from unsafe.Pointer, seq uint64) (data unsafe.Pointer, ok bool) {
 	return unsafe.Add(from, headingBytes), *(*heading)(from) == h.stamp(seq)
 }
 
-// BroadcastPrivate copies the root's bytes to everybody's, which are as many.
+// BroadcastPrivate copies the root's bytes to all members' buffers, which have the same length.
 //
 //   - Errors: as Broadcast; *OtherError when the root has called something else.
 func BroadcastPrivate(ctx context.Context, t *Team, buf []byte, root int) error {
@@ -93,17 +93,15 @@ func (s *slots) broadcastPiece(ctx context.Context, h heading, piece []byte, roo
 }
 
 // ReducePrivate combines everybody's src, in the order of the group, into the dst of
-// the root, or of everybody if root is -1. All have as many elements, of MaxPrivate
-// bytes at most; dst and src may be the same.
+// the root, or of everybody if root is -1. Small data: each member that gets the result combines
+// all. Large data: member i combines the i-th part for all.
 //
-// Of little data, everybody who gets the result combines all, of more, member i the
-// i-th part for all.
-//
-// What does not fit into a slot goes in several steps, and a member that dies between two
-// of them takes its part of the later ones with it. So that no result is of different
-// contributors, this is a *DeadError on all survivors of a tolerant team, with all that
-// have died; the team goes on, and dst is undefined.
-//
+//   - Shape: all members have as many elements, of MaxPrivate bytes at most. dst and src may be the
+//     same.
+//   - Deaths: what does not fit into a slot goes in several steps, and a member that dies between two of
+//     them takes its part of the later ones with it. Then all survivors of a tolerant team get a
+//     *DeadError with all that have died, so that no result is made of different contributors. The
+//     team goes on, and dst is undefined.
 //   - Errors: as Reduce; *OtherError when a member has called something else.
 func ReducePrivate[T any](ctx context.Context, t *Team, dst, src []T, op Folder[T], root int) error {
 	bytes := bytesOf[T](len(src))
@@ -139,8 +137,8 @@ func ReducePrivate[T any](ctx context.Context, t *Team, dst, src []T, op Folder[
 	return nil
 }
 
-// foldOrBreak is fold. If it does not get to its end by a panic of the operator, and others
-// wait for further pieces, the team is broken.
+// foldOrBreak is foldSlots. It breaks the team if the operator panics and the others wait for
+// further pieces.
 func foldOrBreak[T any](t *Team, h heading, acc []T, seq uint64, op Folder[T], last bool) (err error) {
 	folded := false
 	defer func() {
@@ -167,7 +165,7 @@ func (s *slots) exchangeHeaded(ctx context.Context, h heading, bytes []byte) (se
 	return seq, s.meet(ctx, seq)
 }
 
-// foldSlots combines what is in the slots of a step.
+// foldSlots combines what is in the members' slots of a step.
 func foldSlots[T any](t *Team, h heading, acc []T, seq uint64, op Folder[T]) error {
 	size := headingBytes + bytesOf[T](len(acc))
 	for k, i := range t.contributors(seq) {

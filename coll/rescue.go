@@ -9,14 +9,18 @@ import (
 	"github.com/goshmem/goshmem/symheap/layout"
 )
 
-// reduction is a large one, or a scan, of which this member makes a part; a piece is
-// what fits into a slot.
+// reduction is a large reduction or scan of symmetric memory, of which this member makes a part. The
+// part is made of pieces, each of which fits into a slot.
+//
+//   - Writes: the log of its pieces in this member's own slots, how far it is in its own word Part,
+//     and finished pieces in all members' destinations. Package board argues the order.
+//   - Reads: the sources of all contributors; of those that died, also log and Part.
 type reduction[T any] struct {
 	t   *Team
 	b   Buffers
 	op  Folder[T]
-	seq uint64 // behind which sources may be read
-	who []int  // contributors
+	seq uint64 // the first step; sources may be read behind it
+	who []int  // the contributors of the first step
 }
 
 // eachPiece calls f with all pieces of what the k-th contributor makes.
@@ -28,17 +32,18 @@ func (r *reduction[T]) eachPiece(k int, f func(piece, lo, n int)) {
 	}
 }
 
-// logOf returns where member i makes the k-th of its pieces: in its own slots, which
-// nobody reads in these steps unless it is dead.
+// logOf returns where member i makes the k-th of its pieces: in its own slots. No other member reads
+// them in these steps unless member i is dead.
 func (r *reduction[T]) logOf(i, k, n int) []T {
 	return view[T](r.t.slotOf(i, r.seq+uint64(k), layout.SlotSize), n)
 }
 
+// elements returns elements lo to lo+n of the object at offset off in member i's segment.
 func (r *reduction[T]) elements(i int, off uint64, lo, n int) []T {
 	return view[T](r.t.address(i, off+uint64(bytesOf[T](lo))), n)
 }
 
-// foldSources makes a piece of the sources of some contributors, one at least.
+// foldSources makes a piece from the sources of some contributors, at least one.
 func (r *reduction[T]) foldSources(acc []T, lo int, who []int) {
 	copy(acc, r.elements(who[0], r.b.Src, lo, len(acc)))
 	r.foldMore(acc, lo, who[1:])
@@ -51,8 +56,8 @@ func (r *reduction[T]) foldMore(acc []T, lo int, who []int) {
 	}
 }
 
-// pushPart makes this member's part and puts it to everybody, saying before and behind
-// each piece how far it is.
+// pushPart makes this member's part and puts it to all. It publishes before and behind each piece
+// how far it is.
 func (r *reduction[T]) pushPart(k int) {
 	said := r.t.progressOf(r.t.me)
 	r.eachPiece(k, func(piece, lo, n int) {
@@ -66,7 +71,7 @@ func (r *reduction[T]) pushPart(k int) {
 	})
 }
 
-// lacksPart says whether some contributor died before it had made its part.
+// lacksPart says whether a contributor died before it had made its part.
 func (r *reduction[T]) lacksPart() bool {
 	for _, i := range r.who {
 		if !r.t.hasEntered(i, r.seq+1) {
@@ -82,9 +87,9 @@ type rescued[T any] struct {
 	bytes []T
 }
 
-// rescueParts makes what the dead have left undone. All survivors do so alike: each for
-// itself, from the same sources, and aside, because its own source may be its
-// destination and others read it still. Behind the step nobody does.
+// rescueParts makes what dead members have left undone. Each survivor makes all of it for itself,
+// from the same sources. It makes it aside, because its own source may be its destination, and
+// others still read that. Behind the step of installAside nobody does.
 func (r *reduction[T]) rescueParts(ctx context.Context) error {
 	var aside []rescued[T]
 	for k, i := range r.who {
@@ -107,8 +112,8 @@ func (r *reduction[T]) rescueParts(ctx context.Context) error {
 	return r.installAside(ctx, aside)
 }
 
-// installAside puts what was made aside into this member's destination, when nobody reads
-// a source any more.
+// installAside copies what was made aside to this member's destination, when no member reads a
+// source any more.
 func (r *reduction[T]) installAside(ctx context.Context, aside []rescued[T]) error {
 	r.t.state.Seq++
 	if err := r.t.meetLast(ctx, r.t.state.Seq); err != nil {
@@ -120,5 +125,6 @@ func (r *reduction[T]) installAside(ctx context.Context, aside []rescued[T]) err
 	return nil
 }
 
-// progressOf returns what a member says of its part of a large reduction.
+// progressOf returns the word in which member i publishes how far it is: in its part of a large
+// reduction, or with the blocks of a large exchange by turns. Only the member writes it.
 func (t *Team) progressOf(i int) *uint64 { return &t.members[i].Teams[t.id].Part }

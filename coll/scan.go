@@ -9,14 +9,14 @@ import (
 	"github.com/goshmem/goshmem/rma"
 )
 
-// Scan combines N elements of the sources of all contributors up to this one, in the
-// order of the group, into its destination: with its own one, or without it if
-// exclusive, when the first one gets zeros. Source and destination may be the
-// same object.
+// Scan combines N elements of the sources of all contributors up to this member, in the
+// order of the group, into this member's destination. An exclusive scan leaves out the member's own
+// source; the first member gets zeros then. Source and destination may be the same object.
 //
-// Small data: everybody combines what it needs. Large data: member i combines the
-// i-th part of all and puts each intermediate result to whom it belongs. An element
-// has at most layout.SlotSize bytes.
+//   - Small data: each member combines what it needs.
+//   - Large data: member i combines the i-th part for all, and puts each intermediate result to the
+//     member that it belongs to.
+//   - Shape: an element has at most layout.SlotSize bytes.
 func Scan[T any](ctx context.Context, t *Team, b Buffers, op Folder[T], exclusive bool) error {
 	size := bytesOf[T](b.N)
 	if size > t.slotBytes {
@@ -42,9 +42,9 @@ func Scan[T any](ctx context.Context, t *Team, b Buffers, op Folder[T], exclusiv
 	return nil
 }
 
-// scanLarge is reduceLarge with as many results for each piece as there are members.
-// As no other member reads this part of a source, and this one has read it when it
-// writes that of the destination, the two objects may be one.
+// scanLarge is reduceLarge with as many results for each piece as there are members. No other member
+// reads this part of a source, and this member has read it when it writes that part of a
+// destination. So source and destination may be one object.
 func scanLarge[T any](ctx context.Context, t *Team, b Buffers, op Folder[T], exclusive bool) (err error) {
 	seq, err := t.beginCollective(2)
 	if err != nil {
@@ -72,16 +72,16 @@ func scanLarge[T any](ctx context.Context, t *Team, b Buffers, op Folder[T], exc
 	return s.rescueResults(ctx, k)
 }
 
-// scan is a large one. What counts as a piece for board is the result that one
-// contributor gets of a piece of data: the k-th of the i-th is number i*len(who)+k. The
-// sum up to the k-th is in the log as number k, and the one before it as well, of
-// which the next is made.
+// scan is a large scan. What package board calls a piece is the result that one contributor gets of
+// one piece of data here. The result of the k-th contributor of the i-th piece has number
+// i*len(who)+k. The log holds the sum up to the k-th contributor, and the one before it, of which
+// the next one is made.
 type scan[T any] struct {
 	reduction[T]
 	exclusive bool
 }
 
-// pushResults makes this member's part, and puts the results to everybody.
+// pushResults makes this member's part, and puts each result to its contributor.
 func (s *scan[T]) pushResults(mine int) {
 	said, me := s.t.progressOf(s.t.me), s.t.me
 	s.eachPiece(mine, func(piece, lo, n int) {
@@ -101,7 +101,7 @@ func (s *scan[T]) pushResults(mine int) {
 	})
 }
 
-// copyResult copies what the k-th contributor gets out of an owner's log.
+// copyResult copies the k-th contributor's result out of an owner's log.
 func (s *scan[T]) copyResult(dst []T, owner, k, step int) {
 	switch {
 	case !s.exclusive:
@@ -113,7 +113,7 @@ func (s *scan[T]) copyResult(dst []T, owner, k, step int) {
 	}
 }
 
-// rescueResults makes what this member should have got of the dead.
+// rescueResults makes the results that dead members owe this one.
 func (s *scan[T]) rescueResults(ctx context.Context, mine int) error {
 	var aside []rescued[T]
 	for k, i := range s.who {
@@ -139,9 +139,9 @@ func (s *scan[T]) rescueResults(ctx context.Context, mine int) error {
 	return s.installAside(ctx, aside)
 }
 
-// remakeResult makes a result of the k-th contributor from the sources, or from where a dead
-// owner got to in the same piece: the sum up to the last-th. Of those up to it the
-// sources may be lost.
+// remakeResult makes the k-th contributor's result of a piece. It begins with the sum in the dead
+// owner's log, which is up to the last-th contributor, as the sources up to there may be lost. If
+// last is negative, it begins with the sources.
 func (s *scan[T]) remakeResult(acc []T, owner, lo, last, k, piece int) {
 	end := k + 1
 	if s.exclusive {

@@ -17,7 +17,7 @@ var collMutants = []mutant{
 	{"agreement.go", "\t\t\tt.ringOthers()\n\t\t}\n\t\trma", "\t\t}\n\t\trma", "a member that gives an agreement up wakes nobody", "Teams/agreeCanceled"},
 	{"agreement.go", "\t\t\tt.agreeBroken = true\n", "", "a member that has given up an agreement takes part in the next", "TestAgreeGivenUp"},
 	{"agreement.go", "if in&^marks < seq {", "if in < seq {", "a mark counts as a vote", "Teams/agreeCanceled"},
-	{"agreement.go", "atomic.SwapUint64(&mine.Seq, seq) // and not Store: see enter", "rma.StoreRelease(&mine.Seq, seq)", "two that vote last do not see each other", "Teams/agree3"},
+	{"agreement.go", "atomic.SwapUint64(&mine.Seq, seq) // and not Store: see enterStep", "rma.StoreRelease(&mine.Seq, seq)", "two that vote last do not see each other", "Teams/agree3"},
 	{"agreement.go", "return max(atomic.LoadUint64(&two[0].Seq)&^marks, atomic.LoadUint64(&two[1].Seq)&^marks)", "return atomic.LoadUint64(&two[0].Seq) &^ marks", "odd votes are not known", "Teams/agree2"},
 	{"agreement.go", "\t\t\ta.Failed = append(a.Failed, i)\n\t\t\tcontinue\n", "\t\t\tcontinue\n", "a member that died short of an agreement is not listed", "Teams/agree2"},
 	{"agreement.go", "atomic.StoreUint64(&v.of(v.me, k).Seq, seq)", "atomic.StoreUint64(&v.of(v.me, k&0).Seq, seq)", "a group finds the other vote of an earlier one", "Teams/histories"},
