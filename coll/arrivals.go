@@ -162,7 +162,7 @@ func (a *arrivals) resetWords(start uint64) {
 }
 
 // waitForWord waits until a word of member i is at step seq or marked, or until the failure
-// page is behind epoch seen.
+// page has an epoch later than seen.
 //
 // The condition is not copied. The loads of a copy would take what two stores have written,
 // and so wait until all stores before them have got their lines.

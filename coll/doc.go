@@ -29,7 +29,8 @@
 //	slots     small contributions                                        slots.go
 //	Team      the collectives that programs call                         team.go, data.go, ...
 //
-// Other features are values that live as long as a call. They refer to the team:
+// Other features have types of their own, which refer to the team. Most of their values live as long
+// as a call:
 //
 //	votes         Agree: the words of agreements                         agreement.go
 //	call          what members announce before a large collective        call.go
@@ -45,8 +46,8 @@
 //	heldID        Release, Dissolve: when an id is free again            ids.go
 //
 // Package board has the decisions as a pure core. Packages coll/tree, coll/ftco and coll/agree are not
-// used here: they are machines for nodes that see each other through messages only. No program runs
-// them yet.
+// used here: they are machines for nodes that see each other through messages only. The simulators and
+// the explorer run them (package sim), no job does yet.
 //
 // # Failures
 //
@@ -65,6 +66,7 @@
 //     members die. There is nothing to agree upon. Outcome lists the contributors.
 //   - A death fails a broadcast whose root died short of it: every survivor gets a *DeadError. It also
 //     fails a large reduction of private memory (ReducePrivate). The team goes on in both cases.
+//   - Split and Gather need all members on a tolerant team as well: all survivors get a *DeadError.
 //   - In the destinations of exchanges, the blocks of members that did not contribute stay as they
 //     are.
 //

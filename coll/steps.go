@@ -163,7 +163,7 @@ func (s *steps) endLastStep(seq uint64, err error) error {
 func (s *steps) checkWithdrawn(seq uint64) error {
 	for i := range s.members {
 		if v := atomic.LoadUint64(s.word(i)); v&withdrew != 0 && v&^marks == seq {
-			_, err := s.markError(i, v)
+			_, err := s.errorOfMark(i, v)
 			return err
 		}
 	}
@@ -174,7 +174,7 @@ func (s *steps) checkWithdrawn(seq uint64) error {
 // its source may have changed before this member, which has entered that step, read it.
 func (s *steps) checkRootStayed(root int, seq uint64) error {
 	if v := atomic.LoadUint64(s.word(root)); v&gaveUp != 0 && v&^marks <= seq {
-		_, err := s.markError(root, v)
+		_, err := s.errorOfMark(root, v)
 		return err
 	}
 	return nil
@@ -215,7 +215,7 @@ func (s *steps) awaitMember(ctx context.Context, i int, seq uint64) (uint64, err
 		}
 	}
 	if v&^marks < seq {
-		return s.markError(i, v)
+		return s.errorOfMark(i, v)
 	}
 	return v &^ marks, nil
 }
@@ -249,9 +249,9 @@ func (s *steps) awaitWord(ctx context.Context, i int, seq uint64) (uint64, error
 	}
 }
 
-// markError returns the error of a wait for member i that the mark in its word has ended. A
+// errorOfMark returns the error of a wait for member i that the mark in its word has ended. A
 // strict team with a dead member names the dead: the mark was left for that.
-func (s *steps) markError(i int, word uint64) (uint64, error) {
+func (s *steps) errorOfMark(i int, word uint64) (uint64, error) {
 	if err := s.failOnDeath(); err != nil {
 		return 0, err
 	}

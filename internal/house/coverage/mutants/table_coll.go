@@ -55,7 +55,7 @@ var collMutants = []mutant{
 	{"arrivals.go", "if a.knownDead(i) && atomic.LoadUint64(a.word(i))&^marks < seq {", "if atomic.LoadUint64(a.word(i))&^marks < seq && a.knownDead(i) {", "a word that was read before the news of a death counts as the last", "Data/outside"},
 	{"steps.go", "\t\tseen = s.failures.Epoch() // before the looks at the members\n\t\tif s.deadShortOf(seq) {\n\t\t\treturn 0, s.failOnDeath()\n\t\t}\n", "\t\tif s.deadShortOf(seq) {\n\t\t\treturn 0, s.failOnDeath()\n\t\t}\n\t\tseen = s.failures.Epoch()\n", "a death between the looks at the members and at the epoch is lost", "Data/strict3"},
 	{"steps.go", "\t\tseen = s.failures.Epoch() // before the looks at the members\n", "", "a death that does not matter is looked at for ever", "Teams/givenUpDying"},
-	{"steps.go", "\tif v&^marks < seq {\n\t\treturn s.markError(i, v)\n\t}\n", "", "a mark counts as an entry", "Data/strict3"},
+	{"steps.go", "\tif v&^marks < seq {\n\t\treturn s.errorOfMark(i, v)\n\t}\n", "", "a mark counts as an entry", "Data/strict3"},
 	{"steps.go", "\tif err := s.failOnDeath(); err != nil {\n\t\treturn 0, err\n\t}\n\tif word&left", "\tif word&left", "a mark left for a death is taken for another's", "Data/strict3"},
 	{"steps.go", "\tif word&left != 0 {\n\t\treturn 0, &LeftError{Member: i}\n\t}\n\treturn 0, ErrBroken", "\treturn 0, ErrBroken", "a member that has left is not named", "Teams/givenUp2"},
 	{"arrivals.go", "w.Heard(a.dead != nil && a.dead[i])", "w.Heard(false)", "a dead member is waited for", "Data/tolerant3"},
