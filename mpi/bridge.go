@@ -25,6 +25,6 @@ func init() {
 			t.Release()
 			return nil, usage("Init", ErrFinalized, "mpi is not initialized, want Init called before")
 		}
-		return w.comm.With(ctx).makeComm(t)
+		return w.comm.With(ctx).newCommOf(t)
 	}
 }

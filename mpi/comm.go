@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 
 	"github.com/goshmem/goshmem/coll"
-	"github.com/goshmem/goshmem/symheap/layout"
 )
 
 // Undefined is the color of a rank that is to be in no communicator of a Split.
@@ -22,58 +21,17 @@ type Comm struct {
 
 // group is what all handles of a communicator have in common.
 type group struct {
-	e      *engine
-	t      *coll.Team
-	number uint32 // the same at all members: the team's id, and how often that was given
-	me, n  int
-	checks bool    // ranks compare what they call: see check.go
-	pes    []int   // by rank
-	ranks  []int32 // by PE, -1: none
-	q      queue   // the engine's lock guards it
-	ended  atomic.Bool
-	alarm  atomic.Bool   // a death that is not acknowledged ends receives from any source
-	acked  atomic.Uint64 // deaths up to this epoch are
-}
-
-// newGroup makes a communicator of a team, with all its members.
-//
-// Its number is the same for all and greater than any that a member has known with the
-// team's id: so late messages of an earlier communicator are told from early ones
-// of this one, and two with the same members at one time have different ids.
-func (e *engine) newGroup(ctx context.Context, t *coll.Team) (*group, error) {
-	g := &group{e: e, t: t, me: t.Me(), n: t.Size(), checks: e.job.CheckCollectives, pes: t.PEs(), ranks: make([]int32, e.job.NPEs)}
-	for i := range g.ranks {
-		g.ranks[i] = -1
-	}
-	for rank, pe := range g.pes {
-		g.ranks[pe] = int32(rank)
-	}
-	e.mu.Lock()
-	newest := e.newest[t.ID()]
-	e.mu.Unlock()
-	all, err := t.Gather(ctx, coll.Words{uint64(newest)})
-	if err != nil {
-		return nil, err
-	}
-	for _, w := range all {
-		newest = max(newest, uint32(w[0]))
-	}
-	g.number = newest/layout.MaxTeams*layout.MaxTeams + layout.MaxTeams + uint32(t.ID())
-	e.mu.Lock()
-	defer e.unlock()
-	if e.closed.Load() { // by another goroutine, meanwhile
-		return nil, ErrFinalized
-	}
-	if q := e.early[g.number]; q != nil {
-		g.q = *q
-		delete(e.early, g.number)
-	}
-	e.newest[t.ID()] = g.number
-	e.groups[g.number] = g
-	e.progress()
-	g.acked.Store(0)
-	g.alarm.Store(len(g.failed(0)) > 0)
-	return g, nil
+	e            *engine
+	t            *coll.Team
+	number       uint32 // the same at all members: the team's id, and how often that was given
+	me, n        int
+	checks       bool    // ranks compare what they call: see check.go
+	pes          []int   // by rank
+	ranks        []int32 // by PE, -1: none
+	q            queue   // the engine's lock guards it
+	ended        atomic.Bool
+	unackedDeath atomic.Bool   // a death is not acknowledged, and ends receives from any source
+	ackedEpoch   atomic.Uint64 // deaths up to this epoch of the failure page are acknowledged
 }
 
 func (g *group) pe(rank int) int { return g.pes[rank] }
@@ -87,13 +45,13 @@ func (c *Comm) usable(op string) error {
 	case c == nil || c.g == nil:
 		return usage(op, ErrArgument, "communicator is nil, want w.Comm() or one that Split returned")
 	case c.g.ended.Load() || c.g.e.closed.Load():
-		return c.g.over(op)
+		return c.g.endedError(op)
 	}
 	return nil
 }
 
-// over returns the error of a call on a communicator that has ended.
-func (g *group) over(op string) error {
+// endedError returns the error of a call on a communicator that has ended.
+func (g *group) endedError(op string) error {
 	if g.e.closed.Load() {
 		return usage(op, ErrFinalized, "called after Finalize")
 	}
@@ -174,12 +132,12 @@ func (c *Comm) Split(color, key int) (*Comm, error) {
 	if err != nil || t == nil {
 		return nil, g.fail(op, err)
 	}
-	return c.adopt(op, t)
+	return c.newSplitComm(op, t)
 }
 
-// adopt makes a communicator of a team that was split off this one.
-func (c *Comm) adopt(op string, t *coll.Team) (*Comm, error) {
-	of, err := c.makeComm(t)
+// newSplitComm makes a communicator of a team that was split off this one.
+func (c *Comm) newSplitComm(op string, t *coll.Team) (*Comm, error) {
+	of, err := c.newCommOf(t)
 	if err == nil {
 		return of, nil
 	}
@@ -192,9 +150,9 @@ func (c *Comm) adopt(op string, t *coll.Team) (*Comm, error) {
 	return nil, c.g.fail(op, err)
 }
 
-// makeComm makes a communicator of a team with the context of this one. Its errors are package coll's,
+// newCommOf makes a communicator of a team with the context of this one. Its errors are package coll's,
 // and name members by their rank in the team.
-func (c *Comm) makeComm(t *coll.Team) (*Comm, error) {
+func (c *Comm) newCommOf(t *coll.Team) (*Comm, error) {
 	g, err := c.g.e.newGroup(c.ctx, t)
 	if err != nil {
 		t.Leave()
@@ -243,10 +201,10 @@ func (c *Comm) Free() error {
 		return err
 	}
 	if g.checks {
-		if err := c.compare(op, "%s", op); err != nil && !waitsForNobody(err) {
+		if err := c.compare(op, "%s", op); err != nil && !permitsLeaving(err) {
 			if !errors.Is(err, ErrMismatch) && !errors.Is(err, ErrArgument) { // the context has ended
 				g.t.Release()
-				g.drop()
+				g.markFreed()
 			}
 			return err
 		}
@@ -255,16 +213,16 @@ func (c *Comm) Free() error {
 	if errors.Is(err, coll.ErrConcurrent) {
 		return g.fail(op, err)
 	}
-	g.drop()
-	if err := g.fail(op, err); err != nil && !waitsForNobody(err) {
+	g.markFreed()
+	if err := g.fail(op, err); err != nil && !permitsLeaving(err) {
 		return err
 	}
 	return nil
 }
 
-// drop makes all calls on a communicator fail that this rank has freed.
-func (g *group) drop() {
+// markFreed makes all calls on a communicator fail that this rank has freed.
+func (g *group) markFreed() {
 	g.e.mu.Lock()
 	defer g.e.unlock()
-	g.e.dissolve(g, ErrFreed, "communicator was freed meanwhile")
+	g.e.closeGroup(g, ErrFreed, "communicator was freed meanwhile")
 }

@@ -3,62 +3,61 @@ package mpi
 import (
 	"unsafe"
 
-	"github.com/goshmem/goshmem/mpi/match"
 	"github.com/goshmem/goshmem/symheap/layout"
 )
 
-// Most receives that wait are for a short message of one sender, while no other receive
-// does. Such a message goes from the lane to the buffer: without a request, which would
-// cost about as much as the message's way from one processor to the other.
+// Most receives that wait are for a short message of one sender, while no other receive waits. Such a
+// message goes from the lane to the buffer without a request. A request would cost about as much as the
+// message's way from one processor to the other.
 
 const (
-	directPolls = 500 // looks before the receive is posted
-	directMost  = 16  // messages received so between two looks at everything
+	directPolls = 500 // polls before the receive is posted
+	directMost  = 16  // direct receives between two looks at everything
 )
 
-// direct is a short cut of a receive that waits: it returns at once or soon, and ok if it
-// has received the message. Otherwise nothing has happened, and the receive is to be
-// posted: also because of anything that is unusual, which is dealt with there.
-func (c *Comm) direct(s span, src, tag int) (st Status, ok bool) {
+// recvDirect receives a message without a request, if one comes soon. If it returns false, nothing has
+// happened: no message has come, or something is unusual, and the caller posts the receive.
+func (c *Comm) recvDirect(s span, src, tag int) (st Status, ok bool) {
 	if c == nil || c.g == nil || uint(src) >= uint(c.g.n) || tag < AnyTag || tag > MaxTag {
 		return st, false
 	}
 	g, env := c.g, envelope{Src: int32(src), Tag: int32(tag)}
 	e := g.e
 	e.job.Waiter.Beat()
-	st, ok, empty := g.snatch(s, env)
-	if !empty {
+	st, ok, laneEmpty := g.tryDirect(s, env)
+	if !laneEmpty {
 		return st, ok
 	}
 	for range min(directPolls, e.job.Waiter.Polls) {
-		if e.stirring() {
-			st, ok, _ = g.snatch(s, env)
+		if e.hasWork() {
+			st, ok, _ = g.tryDirect(s, env)
 			return st, ok
 		}
 	}
 	return st, false
 }
 
-// snatch is next for who has no request.
-func (g *group) snatch(s span, env envelope) (st Status, ok, empty bool) {
+// tryDirect is recvNext with the lock. If the lane is empty, it warms the lane to the sender, to which the
+// answer will go.
+func (g *group) tryDirect(s span, env envelope) (st Status, ok, laneEmpty bool) {
 	e := g.e
 	e.mu.Lock()
 	defer e.unlock()
 	if g.ended.Load() {
 		return st, false, false
 	}
-	if st, ok, empty = g.next(s, env); empty {
+	if st, ok, laneEmpty = g.recvNext(s, env); laneEmpty {
 		if out := e.out[g.pe(int(env.Src))]; out != nil {
 			out.warm()
 		}
 	}
-	return st, ok, empty
+	return st, ok, laneEmpty
 }
 
-// next receives a whole message that was kept, or is the next one in the lane of its
-// sender, if it is what comes next for this receive and fits the buffer. Empty says that the lane
-// has nothing, and nothing else was found to be in the way. The caller has the engine's lock.
-func (g *group) next(s span, env envelope) (st Status, ok, empty bool) {
+// recvNext receives a whole message of one sender that was kept, or is the next one in the sender's
+// lane, if it is the one that the receive would get, and fits the buffer. laneEmpty reports that the
+// lane is empty and nothing else is in the way. The caller has the engine's lock.
+func (g *group) recvNext(s span, env envelope) (st Status, ok, laneEmpty bool) {
 	e, pe := g.e, g.pe(int(env.Src))
 	l := e.in[pe]
 	if m, kept := g.q.Peek(env); kept {
@@ -70,17 +69,17 @@ func (g *group) next(s span, env envelope) (st Status, ok, empty bool) {
 			copyBytes(s.at, unsafe.Pointer(&m.data[0]), m.size)
 		}
 		st = statusOf(m.env, m.size, s.elem)
-		e.drop(m)
-		e.seldom(l)
+		e.pool.put(m)
+		e.progressBeside(l)
 		return st, true, false
 	}
 	if receives, _ := g.q.Waiting(); receives != 0 {
-		return st, false, false // they may be for the same message, and were there before
+		return st, false, false // they came first, and may be for the same message
 	}
-	if l == nil || !l.ready() {
+	if l == nil || !l.hasCell() {
 		return st, false, true
 	}
-	c := l.next()
+	c := l.nextCell()
 	rank, n := splitSize(c.Size)
 	comm, tag := splitMatch(c.Match)
 	found := envelope{Src: int32(rank), Tag: tag}
@@ -89,31 +88,21 @@ func (g *group) next(s span, env envelope) (st Status, ok, empty bool) {
 	}
 	switch {
 	case n > layout.CellBody:
-		copyBytes(s.at, l.behind(n), n)
+		copyBytes(s.at, l.nextData(n), n)
 	case n == 8:
 		*(*[8]byte)(s.at) = *(*[8]byte)(unsafe.Pointer(&c.Body))
 	case n > 0:
 		copyBytes(s.at, unsafe.Pointer(&c.Body), n)
 	}
-	l.free()
-	e.seldom(l)
+	l.freeCell()
+	e.progressBeside(l)
 	return statusOf(found, n, s.elem), true, false
 }
 
-// seldom makes progress for a receive that was direct, if there is more to do than to
-// look at lanes, and now and then in any case: everything else goes on although every
-// receive finds its message. The lane of the messages stays as it is, as those that go from
-// there to their buffers take no way round.
-func (e *engine) seldom(but *inLane) {
-	if e.directs++; e.directs%directMost == 0 || len(e.stuck)+len(e.pulls)+len(e.helps) > 0 {
-		e.progressUpTo(cellsMost, but)
-	}
-}
-
-// statusOf returns the status of a receive that has got n bytes in elements of a size.
-func statusOf(env match.Envelope, n, elem int) Status {
+// statusOf returns the status of a receive of n bytes, in elements of elem bytes.
+func statusOf(env envelope, n, elem int) Status {
 	s := Status{Source: int(env.Src), Tag: int(env.Tag), Bytes: n, Count: n}
-	if elem > 1 { // a division costs as much as all else here
+	if elem > 1 { // a division costs as much as the rest of the function
 		s.Count = n / elem
 	}
 	return s

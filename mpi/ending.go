@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/goshmem/goshmem/coll"
@@ -12,139 +11,109 @@ import (
 	"github.com/goshmem/goshmem/symheap/layout"
 )
 
-// How requests end that their operations do not: with the communicator, with the World,
-// or because the other side has left.
+// Ends of requests that do not come from their operations: the communicator or the World ends, the
+// caller gives the request up, or the peer has left.
 
-// dissolve makes all calls on a communicator fail and ends its requests, as nobody will
-// meet them any more.
-func (e *engine) dissolve(g *group, cause error, why string) {
+const finalizedMeanwhile = "Finalize was called meanwhile"
+
+// closeGroup makes all calls on a communicator fail, and ends its requests with cause.
+func (e *engine) closeGroup(g *group, cause error, why string) {
 	g.ended.Store(true)
 	end := func(r *request) { e.complete(r, usage(r.op, cause, "%s", why)) }
 	g.q.Sweep(func(_ envelope, r *request) bool {
 		end(r)
 		return true
 	})
-	for i := range e.table {
-		if r := e.table[i].r; r != nil && r.g == g {
+	for i := range e.table.entries {
+		if r := e.table.entries[i].r; r != nil && r.g == g {
 			if r.share.words != nil {
-				e.noCopy(&e.helps, r)
-				r.share.close(layout.ShareEnded)
+				e.removeFrom(&e.pushes, r)
+				r.share.closeAs(layout.ShareEnded)
 			}
-			e.forget(r)
+			e.detach(r)
 			end(r)
 		}
 	}
 	for _, r := range slices.Clone(e.pulls) {
 		if r.g == g {
-			e.unshare(r, usage(r.op, cause, "%s", why))
+			e.stopCopying(r, usage(r.op, cause, "%s", why))
 		}
 	}
-	for _, r := range e.carried {
+	for _, r := range e.selfCopies {
 		if r.g == g {
-			e.unshare(r, usage(r.op, cause, "%s", why))
+			e.stopCopying(r, usage(r.op, cause, "%s", why))
 		}
 	}
-	for _, l := range e.stuck {
+	for _, l := range e.blocked {
 		l.streams = slices.DeleteFunc(l.streams, func(r *request) bool {
 			if r.g != g {
 				return false
 			}
-			end(r) // and so does its receive, as the receiver frees the communicator
+			end(r) // its receive ends when the receiver frees the communicator
 			return true
 		})
 	}
-	for m := range g.q.Messages {
-		if m.sharable() { // else its sender would have one less for good
-			e.release(m)
-		}
-	}
-	g.q = queue{}
-	delete(e.groups, g.number)
-	if e.latest == g {
-		e.latest = nil
-	}
+	e.removeGroup(g)
 }
 
-// end makes all calls on communicators fail, ends their requests, and writes nothing
-// any more.
-func (e *engine) end() {
+// shutDown makes all calls on all communicators fail, ends their requests, and stops writing into lanes.
+func (e *engine) shutDown() {
 	e.mu.Lock()
 	defer e.unlock()
-	e.takeAll()
+	e.receiveAll()
 	e.closed.Store(true)
 	for _, g := range e.groups {
-		if g.t.ID() != coll.MPIWorld { // that was not freed
+		if g.t.ID() != coll.MPIWorld { // a communicator that was not freed
 			g.t.Leave()
 			g.t.Release()
 		}
-		e.dissolve(g, ErrFinalized, "Finalize was called meanwhile")
+		e.closeGroup(g, ErrFinalized, finalizedMeanwhile)
 	}
-	for _, l := range slices.Clone(e.stuck) {
-		e.clear(l, func(r *request) { e.complete(r, usage(r.op, ErrFinalized, "Finalize was called meanwhile")) })
-	}
-}
-
-// clear drops what waits for room in a lane, and ends its requests.
-func (e *engine) clear(l *outLane, end func(r *request)) {
-	for i := l.sent; i < len(l.queue); i++ {
-		if p := &l.queue[i]; p.kind == kindEager && p.r != nil {
-			end(p.r)
-		}
-	}
-	for _, r := range l.streams {
-		end(r)
-	}
-	l.queue, l.sent, l.streams = nil, 0, nil
-	if !l.stuck {
-		return
-	}
-	l.stuck = false
-	atomic.StoreUint32(&l.head.Want, 0)
-	e.stuck = slices.DeleteFunc(e.stuck, func(x *outLane) bool { return x == l })
-	e.waiting.Store(int32(len(e.stuck)))
-}
-
-// forget takes a request out of all that others, or lanes, know of.
-func (e *engine) forget(r *request) {
-	if r.posted {
-		r.g.q.Withdraw(r.ref)
-	}
-	if !r.recv {
-		e.lane(r.pe).forget(e, r)
-	}
-	if r.number != 0 {
-		e.strike(r.number)
+	for _, l := range slices.Clone(e.blocked) {
+		e.discardQueued(l, func(r *request) { e.complete(r, usage(r.op, ErrFinalized, finalizedMeanwhile)) })
 	}
 }
 
-// patience is how many polls go by between looks at whether the other side has left,
-// which takes the lock.
-const patience = 32
-
-// deserted ends a request whose other side has left the communicator, as it may when a
-// rank has died: then Finalize and Free wait for nobody. All that it had sent is
-// received first, which was in its lane before it left.
-func (e *engine) deserted(r *request) {
+// abandon cancels a request for cause, unless it is done. If unmetOnly is set, it leaves a receive alone
+// that has met a message. It returns false if the request is done, goes on, or ends by itself soon. After
+// true, the caller may give the request back: an answer of the peer finds no request.
+func (e *engine) abandon(r *request, unmetOnly bool, cause error) bool {
 	e.mu.Lock()
 	defer e.unlock()
-	if r.isDone() || r.g.hopeless(r) == nil {
+	if r.isDone() || unmetOnly && !r.posted {
+		return false
+	}
+	return e.cancel(r, cause)
+}
+
+// leftEvery is after how many polls in vain a wait checks whether the peer has left. The check takes the lock.
+const leftEvery = 32
+
+// endIfPeerLeft ends a request whose peer has left the communicator, as ranks do after a death: then
+// Finalize and Free wait for nobody. All that the peer had sent is received first; it was in the lane
+// before the peer left.
+func (e *engine) endIfPeerLeft(r *request) {
+	e.mu.Lock()
+	defer e.unlock()
+	if r.isDone() || r.g.peerLeftError(r) == nil {
 		return
 	}
-	if e.takeAll(); r.isDone() {
+	if e.receiveAll(); r.isDone() {
 		return
 	}
-	if err := r.g.hopeless(r); err != nil && e.quit(r, err) { // still, as it may have met a message of another rank
+	// The second look is for a receive from any source that has met a message of another rank.
+	if err := r.g.peerLeftError(r); err != nil && e.cancel(r, err) {
 		e.complete(r, err)
 	}
 }
 
-// hopeless returns the error of a request that will never be met: the other side has
-// left, or, where that may be any, all others have left or are dead. In a communicator of
-// one, another goroutine may send.
-func (g *group) hopeless(r *request) error {
-	if !r.wild || !r.posted {
+// peerLeftError returns the error of a request that no rank will meet: the peer has left, or, for a receive
+// from any source, all other ranks have left or are dead. It returns nil in a communicator of one rank,
+// in which another goroutine may send.
+func (g *group) peerLeftError(r *request) error {
+	if !r.anySource || !r.posted {
 		if rank := g.rank(r.pe); rank != g.me && g.t.HasLeft(rank) {
-			return g.departed(r.op, rank)
+			return g.leftError(r.op, rank)
 		}
 		return nil
 	}
@@ -152,7 +121,7 @@ func (g *group) hopeless(r *request) error {
 	for rank, pe := range g.pes {
 		switch {
 		case rank == g.me:
-		case g.e.dead != nil && g.e.dead[pe]:
+		case g.e.isDead(pe):
 			dead = append(dead, rank)
 		case g.t.HasLeft(rank):
 			left = append(left, rank)
@@ -162,31 +131,26 @@ func (g *group) hopeless(r *request) error {
 	}
 	switch {
 	case left != nil:
-		return g.departed(r.op, left...)
+		return g.leftError(r.op, left...)
 	case dead != nil:
-		return g.died(r.op, dead...)
+		return g.deadError(r.op, dead...)
 	}
 	return nil
 }
 
-// departed returns the error of a call that needs ranks that have left.
-func (g *group) departed(op string, ranks ...int) error {
-	return &RankError{Ranks: ranks, Op: op, Err: ErrRankFinalized}
-}
+// flushTimeout is how long Finalize waits for full lanes where it waits for nothing else.
+const flushTimeout = time.Second
 
-// flushPatience is how long Finalize waits for lanes that are full where it waits for nobody else.
-const flushPatience = time.Second
-
-// flush waits until all that was to be written into lanes has been, but for lanes to
-// those who have left. Where the ranks cannot meet any more, nobody has to take anything: it
-// waits so long as those need who do.
+// flush waits until everything that waits for room in lanes is written, except in lanes to ranks that
+// have left. If the ranks cannot meet any more, none of them has to read its lanes, and flush waits
+// flushTimeout at most.
 func (w *World) flush(ctx context.Context) error {
 	f := flusher{World: w}
-	if err := w.e.job.Waiter.WaitPoll(&f, ctx); err != nil || w.e.waiting.Load() == 0 {
+	if err := w.e.job.Waiter.WaitPoll(&f, ctx); err != nil || w.e.blockedCount.Load() == 0 {
 		return err
 	}
-	f.alone = true
-	bounded, cancel := context.WithTimeout(ctx, flushPatience)
+	f.apart = true
+	bounded, cancel := context.WithTimeout(ctx, flushTimeout)
 	defer cancel()
 	err := w.e.job.Waiter.WaitPoll(&f, bounded)
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
@@ -195,30 +159,31 @@ func (w *World) flush(ctx context.Context) error {
 	return err
 }
 
+// flusher is the wait of flush.
 type flusher struct {
 	*World
-	alone bool // it is known that the ranks cannot meet
+	apart bool // the ranks are known not to meet any more
 }
 
-// Poll makes progress. The wait is over when there is nothing left, or when it turns out that the
-// ranks cannot meet.
+// Poll makes progress. The wait is over when nothing waits for room, or when it turns out that the ranks
+// cannot meet any more.
 func (f *flusher) Poll() wait.Look {
 	e, g := f.e, f.comm.g
 	moved := e.serve()
-	if e.waiting.Load() == 0 || !f.alone && g.t.Deserted() {
+	if e.blockedCount.Load() == 0 || !f.apart && g.t.Deserted() {
 		return wait.Over
 	}
 	e.mu.Lock()
 	defer e.unlock()
-	for _, l := range slices.Clone(e.stuck) {
+	for _, l := range slices.Clone(e.blocked) {
 		if rank := g.rank(l.pe); g.t.HasLeft(rank) {
-			e.clear(l, func(r *request) {
-				e.complete(r, r.g.departed(r.op, r.g.rank(l.pe)))
+			e.discardQueued(l, func(r *request) {
+				e.complete(r, r.g.leftError(r.op, r.g.rank(l.pe)))
 			})
 		}
 	}
 	switch {
-	case len(e.stuck) == 0:
+	case len(e.blocked) == 0:
 		return wait.Over
 	case moved:
 		return wait.Moved
@@ -227,13 +192,13 @@ func (f *flusher) Poll() wait.Look {
 	}
 }
 
-// landing waits until no sender writes to a buffer of this process any more, which may be in
-// the middle of a part of a receive that Finalize has ended. Behind Finalize nobody may make
-// progress for it: what is in the lanes is the next World's then.
-type landing World
+// copyWait is a wait until no process writes to a buffer of this process any more. A sender may be in the
+// middle of a part for a receive that Finalize has ended. It must end before Finalize does: afterwards,
+// this process makes no progress for it, and what is in the lanes belongs to the next World.
+type copyWait World
 
 // Poll makes progress. The wait is over when no message is being copied.
-func (w *landing) Poll() wait.Look {
+func (w *copyWait) Poll() wait.Look {
 	moved := w.e.serve()
 	switch {
 	case w.e.copying.Load() == 0:
@@ -243,11 +208,4 @@ func (w *landing) Poll() wait.Look {
 	default:
 		return wait.Nothing
 	}
-}
-
-// settle takes what there is in the lanes.
-func (e *engine) settle() {
-	e.mu.Lock()
-	defer e.unlock()
-	e.takeAll()
 }

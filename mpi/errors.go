@@ -113,16 +113,16 @@ func (e *RankError) Unwrap() []error {
 	return []error{e.Err}
 }
 
-// pending marks the error of a wait that a death has ended, but not the request.
-func pending(err error) error {
+// markPending marks the error of a wait that a death has ended, but not the request.
+func markPending(err error) error {
 	if dead, ok := errors.AsType[*RankError](err); ok {
 		dead.Pending = true
 	}
 	return err
 }
 
-// died returns the error of a call that needs ranks that have died.
-func (g *group) died(op string, ranks ...int) error {
+// deadError returns the error of a call that needs ranks that have died.
+func (g *group) deadError(op string, ranks ...int) error {
 	e := &diedError{ranks: ranks}
 	for _, rank := range ranks {
 		f, _ := g.e.job.Failures.Failure(g.pe(rank))
@@ -131,15 +131,15 @@ func (g *group) died(op string, ranks ...int) error {
 	return &RankError{Ranks: ranks, Op: op, Err: e}
 }
 
-// noticed has the rest of the process know of a death that a call returns an error for.
-func (g *group) noticed(err error) error {
+// reportDeath has the rest of the process know of a death that a call returns an error for.
+func (g *group) reportDeath(err error) error {
 	if err != nil && errors.Is(err, ErrDied) {
 		g.e.job.Noticed()
 	}
 	return err
 }
 
-// diedError says what ranks have died of.
+// deadErrorError says what ranks have died of.
 type diedError struct {
 	ranks  []int
 	causes []failure.Cause
@@ -173,7 +173,7 @@ func (g *group) fail(op string, err error) error {
 	}
 	if dead, ok := errors.AsType[*coll.DeadError](err); ok {
 		g.e.job.Noticed()
-		return g.died(op, dead.Members...)
+		return g.deadError(op, dead.Members...)
 	}
 	if gone, ok := errors.AsType[*coll.LeftError](err); ok {
 		return &RankError{Ranks: []int{gone.Member}, Op: op, Err: ErrRankFinalized}
@@ -188,31 +188,36 @@ func (g *group) fail(op string, err error) error {
 		if op == opFree {
 			return fmt.Errorf("mpi.%s: waiting for rank %d: %w; this rank has freed the communicator; hint: do not free it again", op, late.Member, late.Err)
 		}
-		return fmt.Errorf("mpi.%s: waiting for rank %d: %w; its collectives are over; hint: %s", op, late.Member, late.Err, g.wayOut())
+		return fmt.Errorf("mpi.%s: waiting for rank %d: %w; its collectives are over; hint: %s", op, late.Member, late.Err, g.recoveryHint())
 	}
 	switch {
 	case errors.Is(err, coll.ErrNoID):
 		return usage(op, ErrTooMany, "%v, which communicators and teams share; free or destroy some", err)
 	case errors.Is(err, coll.ErrBroken):
-		return fmt.Errorf("mpi.%s: %w; hint: %s", op, ErrCommBroken, g.wayOut())
+		return fmt.Errorf("mpi.%s: %w; hint: %s", op, ErrCommBroken, g.recoveryHint())
 	case errors.Is(err, coll.ErrReleased):
-		return g.over(op)
+		return g.endedError(op)
 	case errors.Is(err, coll.ErrConcurrent):
 		return usage(op, ErrArgument, "%v: collectives on one communicator are called by one goroutine at a time", err)
 	}
 	return fmt.Errorf("mpi.%s: %w", op, err)
 }
 
-// wayOut says what can be done with a communicator that is broken.
-func (g *group) wayOut() string {
+// recoveryHint says what can be done with a communicator that is broken.
+func (g *group) recoveryHint() string {
 	if g.t.ID() == coll.MPIWorld {
 		return "messages go on; World.Finalize ends well, and waits for nobody"
 	}
 	return "messages go on; Comm.Free it, which waits for nobody, and have another made by Comm.Split of one that is whole, or interop.CommOf"
 }
 
-// waitsForNobody says whether an error of the collective in Finalize and Free is none there:
+// permitsLeaving says whether an error of the collective in Finalize and Free is none there:
 // a rank has died, or a communicator is broken. Then others leave without it as well.
-func waitsForNobody(err error) bool {
+func permitsLeaving(err error) bool {
 	return errors.Is(err, ErrDied) || errors.Is(err, ErrCommBroken) || errors.Is(err, ErrRankFinalized)
+}
+
+// leftError returns the error of a call that needs ranks which have finalized or freed the communicator.
+func (g *group) leftError(op string, ranks ...int) error {
+	return &RankError{Ranks: ranks, Op: op, Err: ErrRankFinalized}
 }

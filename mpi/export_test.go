@@ -14,7 +14,7 @@ func SmallLanes() {
 }
 
 // Alarm tells receives from any source of a death, although all are acknowledged.
-func Alarm(c *Comm) { c.g.alarm.Store(true) }
+func Alarm(c *Comm) { c.g.unackedDeath.Store(true) }
 
 // LanesOnly makes this process behave as one that gets at no other's memory. It is called before Init.
 func LanesOnly() { singleCopies = false }
@@ -50,8 +50,8 @@ func SharesInUse(c *Comm, rank int) (used int) {
 	e.mu.Lock()
 	defer e.unlock()
 	e.progress()
-	for i := range e.table {
-		if e.table[i].lent == int32(c.g.pe(rank))+1 {
+	for i := range e.table.entries {
+		if e.table.entries[i].lentTo == int32(c.g.pe(rank))+1 {
 			used++
 		}
 	}
@@ -62,7 +62,7 @@ func SharesInUse(c *Comm, rank int) (used int) {
 func HasLeft(c *Comm, rank int) bool { return c.g.t.HasLeft(rank) }
 
 // LookForLeft ends a request whose other side has left, as waits do from time to time.
-func LookForLeft(r Request) { r.r.g.e.deserted(r.r) }
+func LookForLeft(r Request) { r.r.g.e.endIfPeerLeft(r.r) }
 
 // Waited says whether some goroutine waits for the request, or tests it.
 func Waited(r Request) bool { return atomic.LoadUint64(&r.r.use)&useWaited != 0 }
@@ -72,8 +72,8 @@ func LastNumbers(c *Comm) {
 	e := c.g.e
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for i := range e.table {
-		e.table[i].gen = math.MaxUint32
+	for i := range e.table.entries {
+		e.table.entries[i].gen = math.MaxUint32
 	}
 }
 
@@ -82,7 +82,7 @@ func Carried(c *Comm) int {
 	e := c.g.e
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return len(e.carried)
+	return len(e.selfCopies)
 }
 
 // CellsMost is how many cells of a lane are taken at most in one look at everything.

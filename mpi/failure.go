@@ -1,57 +1,54 @@
 package mpi
 
-import (
-	"slices"
+import "slices"
 
-	"github.com/goshmem/goshmem/symheap/layout"
-)
-
-// bury acts on the deaths up to an epoch, of which it has received first all that they have sent.
-func (e *engine) bury(epoch uint64) {
-	e.epoch.Store(epoch)
+// processDeaths acts on the deaths up to an epoch. Their lanes were read after the epoch was: the dead
+// have sent nothing that this process has not received.
+func (e *engine) processDeaths(epoch uint64) {
+	e.deathEpoch.Store(epoch)
 	if e.dead == nil {
 		e.dead = make([]bool, e.job.NPEs)
 	}
 	for pe := range e.dead {
 		if !e.dead[pe] && e.job.Failures.Dead(pe, e.job.Map.Control(pe).Header.Incarnation) {
 			if l := e.in[pe]; l != nil {
-				e.empty(l, l.shape.Cells) // there is nothing else
+				e.receiveCells(l, l.shape.Cells) // the lane of the dead gets no more cells
 			}
 			e.dead[pe] = true
-			e.lost(pe)
+			e.failRequestsWith(pe)
 		}
 	}
 }
 
-// lost ends what needs a PE that has died.
-func (e *engine) lost(pe int) {
-	e.reclaim(func(by int32) bool { return by == int32(pe) })
-	for i := range e.table {
-		if r := e.table[i].r; r != nil && r.pe == pe {
-			e.strike(r.number)
-			e.noCopy(&e.helps, r)
-			e.fails(r)
+// failRequestsWith ends the requests that need a PE which has died.
+func (e *engine) failRequestsWith(pe int) {
+	e.table.endLoans(func(to int) bool { return to == pe })
+	for i := range e.table.entries {
+		if r := e.table.entries[i].r; r != nil && r.pe == pe {
+			e.table.removeNumber(r.number)
+			e.removeFrom(&e.pushes, r)
+			e.failByDeath(r)
 		}
 	}
 	for _, r := range slices.Clone(e.pulls) {
 		if r.pe == pe {
-			e.noCopy(&e.pulls, r)
-			e.bereaved(r)
+			e.removeFrom(&e.pulls, r)
+			e.endOrphanedPull(r)
 		}
 	}
 	if l := e.out[pe]; l != nil {
-		e.clear(l, e.fails)
+		e.discardQueued(l, e.failByDeath)
 	}
 	for _, g := range e.groups {
 		rank := g.rank(pe)
 		if rank < 0 {
 			continue
 		}
-		g.alarm.Store(true)
+		g.unackedDeath.Store(true)
 		g.q.Sweep(func(env envelope, r *request) bool {
 			if env.Src == int32(rank) {
 				r.pe = pe
-				e.fails(r)
+				e.failByDeath(r)
 				return true
 			}
 			return false
@@ -59,30 +56,12 @@ func (e *engine) lost(pe int) {
 	}
 }
 
-// bereaved ends a receive whose message was being copied when its sender died. What is in
-// a segment still is.
-func (e *engine) bereaved(r *request) {
-	s := &r.share
-	switch {
-	case s.cause != nil:
-		e.complete(r, s.cause)
-	case s.there != nil && s.close(layout.ShareTaken) == layout.ShareTaken:
-		moveBytes(r.buf, s.there, r.size)
-		e.complete(r, nil)
-	default:
-		e.fails(r)
-	}
-}
+// failedUnacked returns the ranks whose deaths end receives from any source.
+func (g *group) failedUnacked() []int { return g.failedSince(g.ackedEpoch.Load()) }
 
-// fails completes a request whose other side has died.
-func (e *engine) fails(r *request) { e.complete(r, r.g.died(r.op, r.g.rank(r.pe))) }
-
-// unacknowledged returns the ranks whose death ends receives from any source.
-func (g *group) unacknowledged() []int { return g.failed(g.acked.Load()) }
-
-// failed returns the ranks that have died after an epoch, ascending.
-func (g *group) failed(since uint64) (ranks []int) {
-	all, _ := g.e.job.Failures.Since(since)
+// failedSince returns the ranks that have died after an epoch, ascending.
+func (g *group) failedSince(epoch uint64) (ranks []int) {
+	all, _ := g.e.job.Failures.Since(epoch)
 	for i := range all {
 		if rank := g.rank(all[i].PE); rank >= 0 {
 			ranks = append(ranks, rank)
@@ -92,8 +71,8 @@ func (g *group) failed(since uint64) (ranks []int) {
 	return ranks
 }
 
-// Failed returns the ranks that are known to have died, ascending. Where a death ends
-// the job, which is so without oshrun --recover, nobody is left to ask for long.
+// Failed returns the ranks that are known to have died, ascending. Without oshrun --recover a death
+// ends the job, and with it this process.
 //
 //   - Concurrent calls: allowed.
 //   - Source: MPIX_Comm_get_failed.
@@ -101,14 +80,14 @@ func (c *Comm) Failed() []int {
 	if c == nil || c.g == nil {
 		return nil
 	}
-	c.g.e.job.Waiter.Beat() // it may be polled
-	return c.g.failed(0)
+	c.g.e.job.Waiter.Beat() // a program may poll Failed
+	return c.g.failedSince(0)
 }
 
-// AckFailed acknowledges all deaths in the communicator that are known and returns
-// the ranks, as Failed does. Receives from AnySource, which a death ends as long as
-// it is not acknowledged, wait for the other ranks from then on. It changes nothing
-// for other calls, and nothing for package shmem (interop.AckFailed does both).
+// AckFailed acknowledges all known deaths in the communicator, and returns their ranks, ascending. A
+// death that is not acknowledged ends receives from AnySource; after AckFailed they wait for the
+// ranks that live. Other calls, and package shmem, are not concerned; interop.AckFailed acknowledges in
+// both packages.
 //
 //   - Concurrent calls: allowed.
 //   - Source: MPIX_Comm_ack_failed.
@@ -118,16 +97,16 @@ func (c *Comm) AckFailed() []int {
 	}
 	g := c.g
 	e := g.e
-	e.job.Waiter.Beat() // it may be polled
+	e.job.Waiter.Beat() // a program may poll AckFailed
 	e.mu.Lock()
 	defer e.unlock()
 	if g.ended.Load() {
-		return g.failed(0) // the lanes may be another World's
+		return g.failedSince(0) // no progress: the lanes may be those of another World
 	}
 	e.progress() // up to the present epoch, or a later one
-	ranks := g.failed(0)
-	epoch := e.epoch.Load()
-	g.acked.Store(epoch)
-	g.alarm.Store(len(g.failed(epoch)) > 0)
-	return slices.DeleteFunc(ranks, func(rank int) bool { return e.dead == nil || !e.dead[g.pe(rank)] })
+	ranks := g.failedSince(0)
+	epoch := e.deathEpoch.Load()
+	g.ackedEpoch.Store(epoch)
+	g.unackedDeath.Store(len(g.failedSince(epoch)) > 0)
+	return slices.DeleteFunc(ranks, func(rank int) bool { return !e.isDead(g.pe(rank)) })
 }

@@ -24,10 +24,10 @@ type envelope = match.Envelope
 
 // span is a buffer without its type.
 type span struct {
-	at    unsafe.Pointer
-	bytes int
-	elem  int  // bytes of an element
-	own   bool // nobody but this process may write to it
+	at        unsafe.Pointer
+	bytes     int
+	elem      int  // bytes of an element
+	exclusive bool // nobody but this process may write to it
 }
 
 func spanOf[T any](buf []T) span {
@@ -35,10 +35,10 @@ func spanOf[T any](buf []T) span {
 	return span{at: unsafe.Pointer(unsafe.SliceData(buf)), bytes: len(buf) * size, elem: size}
 }
 
-// ownFor makes a buffer one that its owner has back when ctx ends, whatever the sender of the
+// exclusiveFor makes a buffer one that its owner has back when ctx ends, whatever the sender of the
 // message does: so that one does not write to it.
-func (s span) ownFor(ctx context.Context) span {
-	s.own = ctx != nil && ctx.Done() != nil
+func (s span) exclusiveFor(ctx context.Context) span {
+	s.exclusive = ctx != nil && ctx.Done() != nil
 	return s
 }
 
@@ -95,18 +95,18 @@ func Isend[T any](c *Comm, buf []T, dst, tag int) (Request, error) {
 func Recv[T any](c *Comm, buf []T, src, tag int) (Status, error) {
 	const op = "Recv"
 	if err := checkType[T](op); err != nil {
-		return empty, err
+		return emptyStatus, err
 	}
 	s := spanOf(buf)
-	if status, ok := c.direct(s, src, tag); ok {
+	if status, ok := c.recvDirect(s, src, tag); ok {
 		return status, nil
 	}
-	r, err := c.startRecv(op, s.ownFor(c.ctx), src, tag)
+	r, err := c.startRecv(op, s.exclusiveFor(c.ctx), src, tag)
 	switch {
 	case err != nil:
-		return empty, err
+		return emptyStatus, err
 	case r == nil:
-		return nowhere, nil
+		return procNullStatus, nil
 	}
 	return r.finish(c.ctx)
 }
@@ -127,7 +127,7 @@ func Irecv[T any](c *Comm, buf []T, src, tag int) (Request, error) {
 	case err != nil:
 		return Request{}, err
 	case r == nil:
-		return nobodys.handle(c.ctx), nil
+		return procNullRequest.handle(c.ctx), nil
 	}
 	return r.handle(c.ctx), nil
 }
@@ -150,43 +150,40 @@ func Sendrecv[S, R any](c *Comm, send []S, dst, sendTag int, recv []R, src, recv
 		err = c.checkSend(op, dst, sendTag)
 	}
 	if err != nil {
-		return empty, err
+		return emptyStatus, err
 	}
 	into := spanOf(recv)
-	into.own = true // it is taken back if the send fails, too
+	into.exclusive = true // it is taken back if the send fails, too
 	r, err := c.startRecv(op, into, src, recvTag)
 	if err != nil {
-		return empty, err
+		return emptyStatus, err
 	}
 	if err := c.send(op, spanOf(send), dst, sendTag); err != nil {
 		if r == nil {
-			return nowhere, err
+			return procNullStatus, err
 		}
 		if r.g.e.abandon(r, false, err) {
 			r.recycle()
-			return nowhere, err
+			return procNullStatus, err
 		}
 		for !r.isDone() { // its sender is about to write to the buffer
 			_ = r.await(nil) //nolint:staticcheck // none
 		}
-		s, short := r.end()
+		s, short := r.takeOutcome()
 		switch {
 		case short == nil, errors.Is(short, ErrTruncated):
 			return s, errors.Join(err, short)
 		case errors.Is(short, err):
-			return nowhere, err
+			return procNullStatus, err
 		default:
-			return nowhere, errors.Join(err, short)
+			return procNullStatus, errors.Join(err, short)
 		}
 	}
 	if r == nil {
-		return nowhere, nil
+		return procNullStatus, nil
 	}
 	return r.finish(c.ctx)
 }
-
-// nowhere is the status of a receive from ProcNull.
-var nowhere = Status{Source: ProcNull, Tag: AnyTag}
 
 // checkSend checks the communicator, rank and tag of a send.
 func (c *Comm) checkSend(op string, dst, tag int) error {
@@ -226,7 +223,7 @@ func (c *Comm) send(op string, s span, dst, tag int) error {
 	}
 	r, err := c.g.startSend(op, s, dst, tag)
 	if r == nil {
-		return c.g.noticed(err)
+		return c.g.reportDeath(err)
 	}
 	_, err = r.finish(c.ctx)
 	return err
@@ -240,53 +237,48 @@ func (c *Comm) isend(op string, s span, dst, tag int) (Request, error) {
 	r, err := c.g.startSend(op, s, dst, tag)
 	switch {
 	case err != nil:
-		return failedRequest(err), c.g.noticed(err)
+		return failedRequest(err), c.g.reportDeath(err)
 	case r == nil:
 		return Request{}, nil
 	}
 	return r.handle(c.ctx), nil
 }
 
-// failedRequest is the request of a send that could not begin, whose Wait returns the error.
-func failedRequest(err error) Request {
-	return Request{r: &request{use: useGen | useKept, done: 1, status: empty, err: err}, gen: useGen}
-}
-
 // startSend begins a send. It returns no request if that is complete already.
 func (g *group) startSend(op string, s span, dst, tag int) (*request, error) {
 	e, pe := g.e, g.pe(dst)
 	if pe == e.me && s.bytes > lockedMost {
-		return nil, g.sendSelf(op, s, tag)
+		return nil, g.sendLongToSelf(op, s, tag)
 	}
 	e.job.Waiter.Beat()
 	e.mu.Lock()
 	defer e.unlock()
 	if g.ended.Load() {
-		return nil, g.over(op)
+		return nil, g.endedError(op)
 	}
-	if e.job.Failures.Epoch() != e.epoch.Load() {
+	if e.job.Failures.Epoch() != e.deathEpoch.Load() {
 		e.progress()
 	}
-	if e.dead != nil && e.dead[pe] {
-		return nil, g.died(op, dst)
+	if e.isDead(pe) {
+		return nil, g.deadError(op, dst)
 	}
 	if pe == e.me {
-		e.local(g, envelope{Src: int32(g.me), Tag: int32(tag)}, s.at, s.bytes)
+		e.matchWhole(&g.q, envelope{Src: int32(g.me), Tag: int32(tag)}, s.at, s.bytes)
 		return nil, nil
 	}
-	l, match, size := e.lane(pe), matchOf(g.number, int32(tag)), sizeOf(g.me, s.bytes)
-	if s.bytes <= e.eager && l.idle() && l.writeEager(match, size, s.at, s.bytes) {
+	l, match, size := e.laneTo(pe), matchOf(g.number, int32(tag)), sizeOf(g.me, s.bytes)
+	if s.bytes <= e.eager && l.isIdle() && l.writeEager(match, size, s.at, s.bytes) {
 		return nil, nil
 	}
 	r := g.newRequest(op, s)
-	r.pe, r.from = pe, int32(pe)+1
+	r.pe, r.awaitedPE = pe, int32(pe)+1
 	if s.bytes <= e.eager {
-		e.send(l, &packet{kind: kindEager, match: match, size: size, data: s.at, n: s.bytes, r: r})
+		e.sendPacket(l, &packet{kind: kindEager, match: match, size: size, data: s.at, n: s.bytes, r: r})
 	} else {
-		e.enter(r)
-		e.offer(r)
-		e.send(l, &packet{kind: kindAnnounce, match: match, size: size, r: r, body: parcel{
-			from: r.number, offset: e.offset(s.at, s.bytes), addr: uint64(uintptr(s.at)),
+		e.table.assignNumber(r)
+		e.offerShare(r)
+		e.sendPacket(l, &packet{kind: kindAnnounce, match: match, size: size, r: r, body: parcel{
+			from: r.number, offset: e.segmentOffset(s.at, s.bytes), addr: uint64(uintptr(s.at)),
 		}})
 	}
 	return r, nil
@@ -304,39 +296,39 @@ func (c *Comm) startRecv(op string, s span, src, tag int) (*request, error) {
 	e.mu.Lock()
 	defer e.unlock()
 	if g.ended.Load() {
-		return nil, g.over(op)
+		return nil, g.endedError(op)
 	}
 	r := g.newRequest(op, s)
-	r.recv, r.wild, r.own = true, src == AnySource, s.own
+	r.recv, r.anySource, r.exclusive = true, src == AnySource, s.exclusive
 	receives, _ := g.q.Waiting()
-	empty := false // the lane of the sender, a moment ago
+	laneEmpty := false // the lane of the sender, a moment ago
 	if src != AnySource {
 		if receives != 0 {
 			e.progressFor(receives) // they may all have what they wait for, and this one is alone then
 		}
 		var st Status
 		var ok bool
-		if st, ok, empty = g.next(s, env); ok {
+		if st, ok, laneEmpty = g.recvNext(s, env); ok {
 			r.status, r.done = st, 1 // nobody else knows of it yet
 			return r, nil
 		}
 	}
 	if m, ok := g.q.Take(env); ok {
-		e.take(r, m)
+		e.deliverKept(r, m)
 		e.progressFor(1) // also where every receive finds its message waiting
 		return r, nil
 	}
 	if src != AnySource {
 		r.pe = g.pe(src)
-		r.from = int32(r.pe) + 1
-		if e.dead != nil && e.dead[r.pe] {
-			e.fails(r)
+		r.awaitedPE = int32(r.pe) + 1
+		if e.isDead(r.pe) {
+			e.failByDeath(r)
 			return r, nil
 		}
 	}
 	r.ref, r.posted = g.q.Post(env, r), true
-	if empty {
-		e.seldom(e.in[r.pe])
+	if laneEmpty {
+		e.progressBeside(e.in[r.pe])
 	} else {
 		receives, _ = g.q.Waiting()
 		e.progressFor(receives)

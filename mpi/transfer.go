@@ -6,217 +6,160 @@ import (
 	"github.com/goshmem/goshmem/symheap/layout"
 )
 
-// A message that is too long to be sent at once stays with its sender, who announces
-// it. When it has met its receive:
+// transfers is the layer that moves a message to the receive that it has met. A short message is
+// copied. A message that is too long to be sent at once stays at its sender, which has announced it:
 //
-//   - if its memory can be reached, sender and receiver copy it together (share), and the
-//     receiver says that it is done; if there is no share for it, the receiver alone, and
-//     only if it lies in the sender's symmetric heap;
-//   - if not, the receiver clears it. If the receiver's buffer is in its symmetric
-//     heap, the sender copies the message to there, and says that it is done;
-//   - otherwise the sender sends it through the lane part by part: that takes two copies.
-
-// entry is a request that another process knows by its place here. The number given
-// to it has the generation as well, so that an answer to one that has ended, for a
-// death or a context, is known as such.
-//
-// The share of a message is the one with the number of its entry. An entry whose share has been
-// lent is not used again before the receiver has given that back.
-type entry struct {
-	r    *request
-	gen  uint32
-	lent int32 // 1 + the PE that may still look at the share, 0: nobody
+//   - If the message has a share and this process can access its memory, both sides copy it (copier),
+//     and the receiver sends Done.
+//   - If it has no share but lies in the sender's symmetric heap, the receiver copies it and sends Done.
+//   - Otherwise the receiver sends Clear. If the receive's buffer lies in the receiver's symmetric heap, the
+//     sender copies the message there and sends Done.
+//   - Otherwise the sender sends the message through the lane in parts, which takes two copies.
+type transfers struct {
+	copier
 }
 
-// enter gives a request a number, which is not 0.
-func (e *engine) enter(r *request) uint64 {
-	var i uint32
-	if n := len(e.vacant); n > 0 {
-		i, e.vacant = e.vacant[n-1], e.vacant[:n-1]
-	} else {
-		i = uint32(len(e.table))
-		e.table = append(e.table, entry{})
-	}
-	if e.table[i].gen++; e.table[i].gen == 0 { // after 2^32 uses, number 0 would be nobody's
-		e.table[i].gen = 1
-	}
-	e.table[i].r = r
-	r.number = uint64(e.table[i].gen)<<32 | uint64(i)
-	return r.number
-}
-
-// find returns the request with a number, nil if it has ended.
-func (e *engine) find(number uint64) *request {
-	i := uint32(number)
-	if int(i) >= len(e.table) || e.table[i].gen != uint32(number>>32) {
-		return nil
-	}
-	return e.table[i].r
-}
-
-// strike takes a request's number away.
-func (e *engine) strike(number uint64) *request {
-	r := e.find(number)
-	if r != nil {
-		i := uint32(number)
-		e.table[i].r = nil
-		if e.table[i].lent == 0 {
-			e.vacant = append(e.vacant, i)
-		}
-		r.number = 0
-	}
-	return r
-}
-
-// regain takes back the share of a request's message, with which the receiver is done. By then it
-// may be another's: where Finalize waits for nobody, a message of before it may be found in
-// the lane at the next Init, and is answered then.
-func (w *wires) regain(number uint64) {
-	i := uint32(number)
-	if int(i) < len(w.table) && w.table[i].gen == uint32(number>>32) && w.table[i].lent != 0 {
-		w.reuse(i)
-	}
-}
-
-// reclaim takes back all shares that were lent to certain PEs.
-func (w *wires) reclaim(from func(pe int32) bool) {
-	for i := range w.table {
-		if by := w.table[i].lent; by != 0 && from(by-1) {
-			w.reuse(uint32(i))
-		}
-	}
-}
-
-// reuse ends the loan of an entry's share.
-func (w *wires) reuse(i uint32) {
-	w.table[i].lent = 0
-	if w.table[i].r == nil {
-		w.vacant = append(w.vacant, i)
-	}
-}
-
-// offset returns where bytes are in the heap of this process's segment, 0 if they are
-// not.
-func (e *engine) offset(p unsafe.Pointer, n int) uint64 {
-	off := uint64(uintptr(p) - uintptr(unsafe.Pointer(e.own)))
-	if size := e.job.Map.Size(); off < layout.HeapOffset || off >= size || size-off < uint64(n) {
-		return 0
-	}
-	return off
-}
-
-// at returns the address of an offset in a PE's segment.
-func (e *engine) at(pe int, off uint64) unsafe.Pointer {
-	return unsafe.Add(e.job.Map.Segment(pe), int(off))
-}
-
-// announced takes word of a message.
-func (e *engine) announced(comm uint32, m message) {
-	q := e.queue(comm)
-	if q == nil {
-		e.release(&m) // nobody will ever want it
+// deliver completes a receive with a whole message. Only a message of this process to itself may be
+// long: then the lock is free during the copy.
+func (t *transfers) deliver(r *request, env envelope, data unsafe.Pointer, n int) {
+	switch n := r.acceptMessage(env, n); {
+	case n > lockedMost:
+		t.copyToSelf(r, data)
 		return
+	case n > 0:
+		copyBytes(r.buf, data, n)
 	}
-	if r, ok := q.Arrive(m.env); ok {
-		e.fetch(r, &m)
-		return
-	}
-	keep := e.newMessage(0)
-	m.data = keep.data
-	*keep = m
-	q.Keep(m.env, keep)
+	t.complete(r, nil)
 }
 
-// take gives a receive the message that it has met, which was waiting.
-func (e *engine) take(r *request, m *message) {
-	switch {
-	case m.sender != 0:
-		e.fetch(r, m)
-	case m.size > 0:
-		e.fill(r, m.env, unsafe.Pointer(&m.data[0]), m.size)
-	default:
-		e.fill(r, m.env, nil, 0)
-	}
-	e.drop(m)
-}
-
-// fetch begins to move a message that was announced to its receive.
-func (e *engine) fetch(r *request, m *message) {
-	n := r.took(m.env, m.size)
-	dead := e.dead != nil && e.dead[m.pe]
-	if !dead && e.pull(r, m, n) {
+// startTransfer begins to move an announced message to its receive.
+func (t *transfers) startTransfer(r *request, m *message) {
+	n := r.acceptMessage(m.env, m.size)
+	dead := t.isDead(m.pe)
+	if !dead && t.startPull(r, m, n) {
 		return
 	}
 	r.pe = m.pe
-	if dead && n > 0 && !e.outlives(m) {
-		e.fails(r)
+	if dead && n > 0 && !t.outlivesSender(m) {
+		t.failByDeath(r)
 		return
 	}
 	if m.offset != 0 || n == 0 {
 		if n > 0 {
-			moveBytes(r.buf, e.at(m.pe, m.offset), n) // also from one who is dead
+			moveBytes(r.buf, t.segmentAddress(m.pe, m.offset), n) // also from a dead sender's segment
 		}
-		e.release(m)
-		e.complete(r, nil)
+		t.releaseSender(m)
+		t.complete(r, nil)
 		return
 	}
-	e.send(e.lane(m.pe), &packet{kind: kindClear, body: parcel{to: m.sender, offset: e.offsetFor(r, n), from: e.enter(r), size: uint64(n)}})
+	t.sendPacket(t.laneTo(m.pe), &packet{kind: kindClear, body: parcel{
+		to: m.sender, offset: t.targetOffset(r, n), from: t.table.assignNumber(r), size: uint64(n),
+	}})
 }
 
-// release tells the sender of a message that nobody here needs it any more.
-func (e *engine) release(m *message) {
-	e.send(e.lane(m.pe), &packet{kind: kindDone, body: parcel{to: m.sender}})
+// releaseSender tells the sender of an announced message that this process does not need it any more.
+func (t *transfers) releaseSender(m *message) {
+	t.sendPacket(t.laneTo(m.pe), &packet{kind: kindDone, body: parcel{to: m.sender}})
 }
 
-// outlives says whether a message is there still, although its sender has died: it is in a
-// segment, and was not given up.
-func (e *engine) outlives(m *message) bool {
-	if m.offset == 0 || !m.sharable() {
+// outlivesSender reports whether the message of a dead sender can still be received: it lies in a segment
+// and was not withdrawn.
+func (t *transfers) outlivesSender(m *message) bool {
+	if m.offset == 0 || !m.hasShare() {
 		return m.offset != 0
 	}
-	s := e.shareOf(m)
-	return s.close(layout.ShareTaken) == layout.ShareTaken
+	s := t.shareOf(m)
+	return s.closeAs(layout.ShareTaken) == layout.ShareTaken
 }
 
-// cleared sends a message that its receiver waits for.
-func (e *engine) cleared(pe int, p *parcel) {
-	l, r, n := e.lane(pe), e.strike(p.to), int(p.size)
-	e.regain(p.to)
+// handleClear sends a message that its receiver, PE pe, has cleared.
+func (t *transfers) handleClear(pe int, p *parcel) {
+	l, r, n := t.laneTo(pe), t.table.removeNumber(p.to), int(p.size)
+	t.table.endLoan(p.to)
 	if r == nil {
-		e.send(l, &packet{kind: kindRefuse, body: parcel{to: p.from}})
+		t.sendPacket(l, &packet{kind: kindRefuse, body: parcel{to: p.from}})
 		return
 	}
-	e.noCopy(&e.helps, r)
+	t.removeFrom(&t.pushes, r)
 	r.share.words = nil
 	if p.offset != 0 {
-		moveBytes(e.at(pe, p.offset), r.buf, n)
-		e.send(l, &packet{kind: kindDone, body: parcel{to: p.from}})
-		e.complete(r, nil)
+		moveBytes(t.segmentAddress(pe, p.offset), r.buf, n)
+		t.sendPacket(l, &packet{kind: kindDone, body: parcel{to: p.from}})
+		t.complete(r, nil)
 		return
 	}
-	r.theirs, r.moved, r.size = p.from, 0, n
+	r.peerNumber, r.moved, r.size = p.from, 0, n
 	l.streams = append(l.streams, r)
-	e.stick(l)
+	t.block(l)
 }
 
-// done ends a send whose message its receiver has, or will never want.
-func (e *engine) done(p *parcel) {
-	e.regain(p.to)
-	if r := e.strike(p.to); r != nil {
-		e.noCopy(&e.helps, r)
-		e.complete(r, nil)
+// handleDone completes a request whose peer has received, or written, the message, or does not need it.
+func (t *transfers) handleDone(p *parcel) {
+	t.table.endLoan(p.to)
+	if r := t.table.removeNumber(p.to); r != nil {
+		t.removeFrom(&t.pushes, r)
+		t.complete(r, nil)
 	}
 }
 
-// part takes the next part of a message.
-func (e *engine) part(number uint64, data unsafe.Pointer, n int) {
-	r := e.find(number)
+// handleData copies the next part of a cleared message to its receive.
+func (t *transfers) handleData(number uint64, data unsafe.Pointer, n int) {
+	r := t.table.lookup(number)
 	if r == nil {
-		return // nobody waits for it any more
+		return // the receive has ended
 	}
 	copyBytes(unsafe.Add(r.buf, r.moved), data, n)
 	if r.moved += n; r.moved == r.size {
-		e.strike(number)
-		e.complete(r, nil)
+		t.table.removeNumber(number)
+		t.complete(r, nil)
+	}
+}
+
+// handleRefuse ends a receive whose message the sender has withdrawn.
+func (t *transfers) handleRefuse(p *parcel) {
+	if r := t.table.removeNumber(p.to); r != nil {
+		t.complete(r, ErrCanceled)
+	}
+}
+
+// cancel ends a request before its operation does, for cause, and returns true: then the caller completes
+// it or gives it back. It returns false if the request is done, or ends by itself soon (stopCopying).
+func (t *transfers) cancel(r *request, cause error) bool {
+	switch {
+	case t.stopCopying(r, cause):
+		t.detach(r)
+		return true
+	case !r.recv:
+		t.detach(r)
+		t.complete(r, nil) // the receiver has the message
+	}
+	return false
+}
+
+// detach removes a request from the queue of its communicator, from its lane and from the table.
+func (t *transfers) detach(r *request) {
+	if r.posted {
+		r.g.q.Withdraw(r.ref)
+	}
+	if !r.recv {
+		t.laneTo(r.pe).withdraw(&t.outbound, r)
+	}
+	if r.number != 0 {
+		t.table.removeNumber(r.number)
+	}
+}
+
+// endOrphanedPull ends a receive whose sender has died while the message was being copied. A message in
+// the sender's segment is still there.
+func (t *transfers) endOrphanedPull(r *request) {
+	s := &r.share
+	switch {
+	case s.cause != nil:
+		t.complete(r, s.cause)
+	case s.mapped != nil && s.closeAs(layout.ShareTaken) == layout.ShareTaken:
+		moveBytes(r.buf, s.mapped, r.size)
+		t.complete(r, nil)
+	default:
+		t.failByDeath(r)
 	}
 }

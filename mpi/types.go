@@ -8,16 +8,16 @@ import (
 	"github.com/goshmem/goshmem/symheap"
 )
 
-// good has element types that were found good, each at a place that its address gives,
+// checkedTypes has element types that were found checkedTypes, each at a place that its address gives,
 // so that a call compares one word.
-var good [64]uintptr
+var checkedTypes [64]uintptr
 
 // checkType reports whether T may be an element: pointer-free, because addresses mean
 // nothing in another process, and of some size.
 func checkType[T any](op string) error {
 	var of any = (*T)(nil)
 	word := *(*uintptr)(unsafe.Pointer(&of)) // which names the type
-	place := &good[word>>5%uintptr(len(good))]
+	place := &checkedTypes[word>>5%uintptr(len(checkedTypes))]
 	if atomic.LoadUintptr(place) == word {
 		return nil
 	}

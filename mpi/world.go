@@ -183,18 +183,18 @@ func (w *World) Finalize() error {
 		job.WarnUnwinding(err)
 		return err
 	}
-	if err != nil && !waitsForNobody(err) {
+	if err != nil && !permitsLeaving(err) {
 		return err
 	}
 	if last {
-		e.end()                                       // all have called Finalize, or this one waits for nobody
-		_ = e.job.Waiter.WaitPoll((*landing)(w), ctx) // without an end of its own, it has no error
+		e.shutDown()                                   // all have called Finalize, or this one waits for nobody
+		_ = e.job.Waiter.WaitPoll((*copyWait)(w), ctx) // without an end of its own, it has no error
 	}
 	// Between the two barriers everybody stops to write into lanes, and behind them takes what
 	// is in its own, so that nothing old is in them at the next Init.
 	if err == nil {
 		_ = g.t.Sync(ctx) // of a death meanwhile, there is nothing to be said any more
-		e.settle()
+		e.drainLanes()
 	}
 	initMu.Lock()
 	defer initMu.Unlock()

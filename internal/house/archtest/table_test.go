@@ -187,7 +187,6 @@ var (
 		"coll/ftco.Machine":    44,
 		"coll/ftco.Published":  48,
 		"internal/daemon.Step": 125,
-		"mpi.engine":           65,
 		"perftest.bench":       41,
 		"pmix/client.Client":   67,
 		"pmix/wire.Decoder":    75,

@@ -1,0 +1,145 @@
+package mpi
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+
+	"github.com/goshmem/goshmem/internal/wait"
+	"github.com/goshmem/goshmem/mpi/match"
+	"github.com/goshmem/goshmem/rma"
+)
+
+// Status says what a receive has received. Of a truncated message it counts what is in the buffer.
+type Status struct {
+	Source int // rank of the sender, or ProcNull
+	Tag    int
+	Count  int // whole elements of the receive's type
+	Bytes  int
+}
+
+// emptyStatus is the status of what has received nothing: a send, a request that has ended before, the
+// zero Request. It names no rank.
+var emptyStatus = Status{Source: AnySource, Tag: AnyTag}
+
+// procNullStatus is the status of a receive from ProcNull.
+var procNullStatus = Status{Source: ProcNull, Tag: AnyTag}
+
+// Request is a send or a receive that is under way. It is a value; copies are handles of one
+// operation. The zero Request is complete. A Request that Wait or Test has reported as complete stays so:
+// all later calls return the same error, or nil.
+type Request struct {
+	r   *request
+	gen uint64
+	ctx context.Context //nolint:containedctx // With's purpose
+}
+
+// claim begins a call on the request. Until unclaim or conclude, no other goroutine can claim it; claim
+// returns an error then. If the request has ended before, over is true, s and err are its outcome,
+// and nothing is claimed.
+func (q Request) claim(op string) (over bool, s Status, err error) {
+	if q.r == nil {
+		return true, emptyStatus, nil
+	}
+	for {
+		switch use := atomic.LoadUint64(&q.r.use); use {
+		case q.gen:
+			if atomic.CompareAndSwapUint64(&q.r.use, use, use|useWaited) {
+				return false, emptyStatus, nil
+			}
+		case q.gen | useKept:
+			return true, q.r.status, q.r.err
+		case q.gen | useWaited:
+			return false, emptyStatus, usage(op, ErrArgument, "another goroutine waits for a copy of this request, want one goroutine at a time")
+		default:
+			return true, emptyStatus, nil
+		}
+	}
+}
+
+// unclaim ends a call on a request that goes on.
+func (q Request) unclaim() { rma.StoreRelease(&q.r.use, q.gen) }
+
+// conclude ends the call that finds the request done, and returns its outcome. A request with an error
+// keeps it for all later calls.
+func (q Request) conclude() (Status, error) {
+	r := q.r
+	if r.err == nil {
+		return r.takeOutcome()
+	}
+	s, err := r.status, r.g.reportDeath(r.err)
+	r.buf, r.ref = nil, match.Ref[*request]{}
+	rma.StoreRelease(&r.use, q.gen|useKept)
+	return s, err
+}
+
+// With returns a handle of the same request whose Wait ends with an error when ctx ends. The request
+// goes on then.
+func (q Request) With(ctx context.Context) Request {
+	q.ctx = ctx
+	return q
+}
+
+// Wait returns when the request is complete: the buffer of a send may be used again, the buffer of a
+// receive has the message.
+//
+//   - Completion: a further Wait returns at once: the same error, or nil and the status of no message
+//     (Source is AnySource).
+//   - Errors: those of the operation; *UsageError while another goroutine waits for a copy of the
+//     request. Two errors leave the request under way, so that Wait may be called again: the end of the
+//     context (of With, or of the communicator), and, for a receive from AnySource, a *RankError with
+//     ErrPending for a death that is not acknowledged.
+//   - Concurrent calls: allowed, on different requests.
+//   - Source: MPI_Wait.
+func (q Request) Wait() (Status, error) {
+	if over, s, err := q.claim("Wait"); over || err != nil {
+		return s, err
+	}
+	if err := q.r.await(q.ctx); err != nil {
+		q.unclaim()
+		return emptyStatus, markPending(err)
+	}
+	return q.conclude()
+}
+
+// Test makes progress and reports whether the request is complete. If it is, Test returns what Wait
+// would.
+//
+//   - Errors: as Wait.
+//   - Concurrent calls: allowed, on different requests.
+//   - Source: MPI_Test.
+func (q Request) Test() (s Status, done bool, err error) {
+	if over, s, err := q.claim("Test"); over || err != nil {
+		return s, over, err
+	}
+	q.r.g.e.job.Waiter.Beat()
+	if q.r.Poll() != wait.Over {
+		q.unclaim()
+		return emptyStatus, false, nil
+	}
+	if err := q.r.deathError(); err != nil || !q.r.isDone() {
+		q.unclaim()
+		return emptyStatus, false, markPending(err)
+	}
+	s, err = q.conclude()
+	return s, true, err
+}
+
+// WaitAll waits for all requests, one after the other. The status of request i is written to
+// statuses[i], if statuses has that element.
+//
+//   - Errors: as Wait, those of all requests joined.
+//   - Source: MPI_Waitall.
+func WaitAll(all []Request, statuses []Status) error {
+	var failed []error
+	for i, q := range all {
+		s, err := q.Wait()
+		if i < len(statuses) {
+			statuses[i] = s
+		}
+		if err != nil {
+			failed = append(failed, err)
+		}
+	}
+	return errors.Join(failed...)
+}

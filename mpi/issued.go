@@ -1,0 +1,58 @@
+package mpi
+
+import "sync/atomic"
+
+// requestPool remembers the requests that were given out, the oldest first, and gives them out again. A
+// request that has ended shows that by its generation, so that nobody gives it back to the pool.
+// Guarded by the engine's lock.
+type requestPool struct {
+	ring []issue // its length is a power of two
+	next uint    // index of the oldest issue, modulo the length
+}
+
+// issue is a request and the generation with which it was given out.
+type issue struct {
+	r   *request
+	gen uint64
+}
+
+const (
+	poolLeast     = 16
+	poolRequests  = 4096 // requests that are remembered at most
+	poolLooksMost = 4    // remembered requests that get looks at before it makes a new one
+)
+
+// get returns a request that nobody uses.
+func (p *requestPool) get() *request {
+	for range min(poolLooksMost, len(p.ring)) {
+		i := &p.ring[p.next&uint(len(p.ring)-1)]
+		p.next++
+		if i.r == nil {
+			i.r = new(request)
+			return i.r
+		}
+		switch use := atomic.LoadUint64(&i.r.use); {
+		case use&useKept != 0: // its handles have its error for good
+			i.r, i.gen = new(request), 0
+			return i.r
+		case use&^(useGen-1) != i.gen: // it has ended
+			i.gen = use
+			return i.r
+		}
+	}
+	if len(p.ring) == poolRequests {
+		return new(request)
+	}
+	at := len(p.ring)
+	p.ring = append(p.ring, make([]issue, max(poolLeast, at))...)
+	p.next = uint(at + 1)
+	p.ring[at].r = new(request)
+	return p.ring[at].r
+}
+
+// newRequest returns a request for the bytes of a buffer. The caller has the engine's lock.
+func (g *group) newRequest(op string, s span) *request {
+	r := g.e.requests.get()
+	r.g, r.op, r.buf, r.size, r.elem, r.status = g, op, s.at, s.bytes, s.elem, emptyStatus
+	return r
+}

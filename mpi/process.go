@@ -1,0 +1,111 @@
+package mpi
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/goshmem/goshmem/internal/job"
+	"github.com/goshmem/goshmem/internal/wait"
+	"github.com/goshmem/goshmem/rma"
+	"github.com/goshmem/goshmem/symheap"
+	"github.com/goshmem/goshmem/symheap/layout"
+)
+
+// process is the lowest layer of the engine: the process's place in its job, the engine's lock,
+// the known deaths, and the completion of requests. The lock guards all fields of all layers
+// except the atomic ones and those that never change.
+type process struct {
+	*persistent
+	job    *job.Job
+	me     int             // PE of this process
+	own    *layout.Control // control region of this process
+	closed atomic.Bool     // Finalize has ended the engine: nothing is written into lanes any more
+
+	// mu is the engine's lock. No goroutine waits for another process while it holds mu.
+	mu         wait.Lock
+	completed  int           // requests completed since mu was locked; unlock wakes their waiters
+	access     []uint8       // by PE: accessUntried, accessGranted or accessDenied
+	deathEpoch atomic.Uint64 // epoch of the failure page up to which processDeaths has acted
+	dead       []bool        // by PE, as of deathEpoch; nil: no PE has died
+}
+
+// persistent is the part of an engine that outlives Finalize, because the lanes do. A cell in a
+// lane may date from before the last Finalize; persistent numbers tell that it names nothing of now.
+type persistent struct {
+	shape   layout.LaneShape
+	out     []*outLane                // lanes to the PEs, by PE; nil: not used yet
+	in      []*inLane                 // lanes from the PEs, by PE; nil: its PE has not called yet
+	callers []uint64                  // bit set of the PEs in in, as in layout.Control
+	active  atomic.Pointer[[]*inLane] // the lanes in in, without the nils
+	newest  [layout.MaxTeams]uint32   // greatest communicator number so far, by team id
+	table   requestTable              // requests that other processes know by number
+}
+
+// persistentOf has the persistent part of each job of this process. Guarded by initMu.
+var persistentOf = map[*symheap.Map]*persistent{}
+
+// shapeOfLanes is a variable for tests.
+var shapeOfLanes = layout.ShapeOfLanes
+
+// persistentFor returns the persistent part for a job, and makes it at the job's first Init.
+func persistentFor(j *job.Job) *persistent {
+	p := persistentOf[j.Map]
+	if p == nil {
+		p = &persistent{
+			shape: shapeOfLanes(j.Map.Len()), out: make([]*outLane, j.NPEs), in: make([]*inLane, j.NPEs),
+			callers: make([]uint64, (j.NPEs+63)/64),
+		}
+		p.active.Store(new([]*inLane))
+		persistentOf[j.Map] = p
+	}
+	return p
+}
+
+// unlock rings this process's own bell if a request was completed under the lock, then unlocks.
+// The bell comes first, because Unlock may let other goroutines run.
+func (p *process) unlock() {
+	if p.completed > 0 {
+		p.completed = 0
+		rma.RingBell(&p.own.Bell)
+	}
+	p.mu.Unlock()
+}
+
+// complete ends a request with an error or nil. The engine does not touch r any more: from the
+// store of r.done on, r belongs to its waiter.
+func (p *process) complete(r *request, err error) {
+	if err == nil {
+		err = r.truncation
+	} else {
+		r.status = emptyStatus // acceptMessage has set the status of a message that did not come
+		if errors.Is(err, ErrCanceled) {
+			err = fmt.Errorf("mpi.%s: %w", r.op, err)
+		}
+	}
+	r.err = err
+	p.completed++
+	rma.StoreRelease(&r.done, 1)
+}
+
+// failByDeath completes a request whose peer has died.
+func (p *process) failByDeath(r *request) { p.complete(r, r.g.deadError(r.op, r.g.rank(r.pe))) }
+
+// isDead reports whether a PE is known to be dead as of deathEpoch.
+func (p *process) isDead(pe int) bool { return p.dead != nil && p.dead[pe] }
+
+// segmentOffset returns the offset of n bytes in the heap of this process's segment, or 0 if they
+// lie elsewhere.
+func (p *process) segmentOffset(at unsafe.Pointer, n int) uint64 {
+	off := uint64(uintptr(at) - uintptr(unsafe.Pointer(p.own)))
+	if size := p.job.Map.Size(); off < layout.HeapOffset || off >= size || size-off < uint64(n) {
+		return 0
+	}
+	return off
+}
+
+// segmentAddress returns the address of an offset in a PE's segment.
+func (p *process) segmentAddress(pe int, off uint64) unsafe.Pointer {
+	return unsafe.Add(p.job.Map.Segment(pe), int(off))
+}
