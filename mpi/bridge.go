@@ -7,10 +7,10 @@ import (
 	"github.com/goshmem/goshmem/internal/bridge"
 )
 
-// What package interop needs.
+// init gives package interop access to communicators.
 func init() {
 	bridge.OfComm = func(op string, comm any) (bridge.Group, error) {
-		c, _ := comm.(*Comm) // nil if it is none, which usable says
+		c, _ := comm.(*Comm) // usable reports nil and other types
 		if err := c.usable(op); err != nil {
 			return bridge.Group{}, err
 		}
@@ -21,9 +21,9 @@ func init() {
 		w := current
 		initMu.Unlock()
 		if w == nil {
-			t.Leave() // the other members may be about to wait
+			t.Leave() // the other members may wait for this one
 			t.Release()
-			return nil, usage("Init", ErrFinalized, "mpi is not initialized, want Init called before")
+			return nil, usage("Init", ErrFinalized, "mpi is not initialized, call mpi.Init first")
 		}
 		return w.comm.With(ctx).newCommOf(t)
 	}

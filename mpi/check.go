@@ -8,15 +8,15 @@ import (
 	"github.com/goshmem/goshmem/coll"
 )
 
-// With GOSHMEM_CHECK=collectives, the ranks of a communicator tell each other what they call
-// before each collective, as the PEs of a team of package shmem do: see coll.Team.Compare.
+// With GOSHMEM_CHECK=collectives, the ranks of a communicator compare their calls before each collective, as
+// the PEs of a team of package shmem do: see coll.Team.Compare.
 
-// compare returns an error if the other ranks do not call the same. The text of a call has its
-// arguments.
+// compare returns an error if the other ranks make another call. The text of a call has its arguments.
 func (c *Comm) compare(op, format string, args ...any) error {
 	return c.compareCall(op, coll.Call{Text: fmt.Sprintf(format, args...)})
 }
 
+// compareCall is compare for a coll.Call.
 func (c *Comm) compareCall(op string, call coll.Call) error {
 	all, err := c.g.t.Compare(c.ctx, call)
 	if err != nil || all == nil {
@@ -33,7 +33,7 @@ func (c *Comm) compareCall(op string, call coll.Call) error {
 	return usage(op, cause, "%s: want the same call on all ranks", who)
 }
 
-// renumbers says whether ranks of the communicator have other numbers than in the job.
+// renumbers reports whether ranks of the communicator have other numbers than in the job.
 func (g *group) renumbers() bool {
 	for rank, pe := range g.pes {
 		if rank != pe {
@@ -43,9 +43,8 @@ func (g *group) renumbers() bool {
 	return false
 }
 
-// refuse returns err, the error of a call whose arguments are bad at this rank. Where ranks
-// compare what they call, the others get an error that has its text, instead of waiting for
-// this rank.
+// refuse returns err, the error of a call with bad arguments at this rank. Where ranks compare their calls,
+// the others get an error with the text of err, and do not wait for this rank.
 func (c *Comm) refuse(op string, err error) error {
 	if c.usable(op) != nil || !c.g.checks {
 		return err
@@ -54,6 +53,6 @@ func (c *Comm) refuse(op string, err error) error {
 	if bad, ok := errors.AsType[*UsageError](err); ok {
 		why = bad.Msg
 	}
-	_ = c.compareCall(op, coll.Call{Text: fmt.Sprintf("%s with bad arguments (%s)", op, why), Refused: true}) // what is wrong here comes first
+	_ = c.compareCall(op, coll.Call{Text: fmt.Sprintf("%s with bad arguments (%s)", op, why), Refused: true}) // err matters more than what the others call
 	return err
 }

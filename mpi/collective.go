@@ -6,11 +6,11 @@ import (
 	"github.com/goshmem/goshmem/coll"
 )
 
-// Barrier returns when all ranks have called it. It completes nothing: neither
-// requests nor operations of package shmem.
+// Barrier returns when all ranks have called it.
 //
-//   - Errors: *RankError when a rank has died: all survivors get one, here or at the next
-//     collective, and at once from then on.
+//   - Completion: it completes neither requests nor operations of package shmem.
+//   - Errors: *RankError when a rank has died. All survivors get one, from this collective or from the next, and
+//     from then on at once.
 //   - Collective: over the communicator.
 //   - Source: MPI_Barrier.
 func (c *Comm) Barrier() error {
@@ -26,13 +26,13 @@ func (c *Comm) Barrier() error {
 	return c.g.fail(op, c.g.t.Sync(c.ctx))
 }
 
-// Bcast copies the root's buf to everybody's.
+// Bcast copies the root's buf to the buf of all other ranks.
 //
-//   - Shape: all have as many elements.
-//   - Cost: two copies; of more than 8 KiB, in pieces of 16 KiB, of which the root may be 16 ahead of
-//     the slowest rank.
-//   - Errors: as Barrier. A broadcast may have ended well for some; ErrMismatch where
-//     the root has called something else.
+//   - Shape: buf has as many elements on all ranks.
+//   - Cost: two copies. More than 8 KiB go in pieces of 16 KiB; the root may be 16 pieces ahead of the slowest
+//     rank.
+//   - Errors: as Barrier; ErrMismatch where the root has called something else. After a death, some
+//     ranks may have got the data and no error.
 //   - Collective: over the communicator, with the same root.
 //   - Source: MPI_Bcast.
 func Bcast[T any](c *Comm, buf []T, root int) error {
@@ -52,11 +52,11 @@ func Bcast[T any](c *Comm, buf []T, root int) error {
 	return c.g.fail(op, coll.BroadcastPrivate(c.ctx, c.g.t, unsafe.Slice((*byte)(s.at), s.bytes), root))
 }
 
-// Reduce combines everybody's src, in the order of ranks, into the root's dst:
-// Reduce(c, dst, src, mpi.Sum, 0). Of the others, dst is not looked at.
+// Reduce combines the src of all ranks, in the order of ranks, into the root's dst:
+// Reduce(c, dst, src, mpi.Sum, 0). The dst of other ranks is not used.
 //
-//   - Shape: dst has as many elements as src, and all ranks have as many. Both may be
-//     the same slice, but not overlap otherwise.
+//   - Shape: dst has as many elements as src, and src as many on all ranks. dst and src are the same slice or
+//     do not overlap.
 //   - Errors: as Barrier; ErrArgument for lengths, buffers that overlap and a nil operator;
 //     ErrElementType for elements of about 8 KiB and more; ErrMismatch where a rank has
 //     called something else.
@@ -79,11 +79,11 @@ func Reduce[T any](c *Comm, dst, src []T, op func(acc, in []T), root int) error 
 	return c.g.fail(name, coll.ReducePrivate(c.ctx, c.g.t, dst, src, folder[T](op), root))
 }
 
-// Allreduce combines everybody's src, in the order of ranks, into everybody's dst:
-// Allreduce(c, dst, src, mpi.Sum). All get the same bytes.
+// Allreduce combines the src of all ranks, in the order of ranks, into the dst of all ranks:
+// Allreduce(c, dst, src, mpi.Sum). All ranks get the same bytes.
 //
 //   - Shape: as Reduce.
-//   - Cost: up to 8 KiB, each rank folds all; of more, its share, in pieces of 64 KiB.
+//   - Cost: up to 8 KiB each rank folds everything. Of more it folds its share, in pieces of 64 KiB.
 //   - Errors: as Reduce.
 //   - Collective: over the communicator, with the same arguments.
 //   - Source: MPI_Allreduce.
@@ -110,13 +110,13 @@ type folder[T any] func(acc, in []T)
 // Fold makes acc[i] = acc[i] op in[i].
 func (f folder[T]) Fold(acc, in []T) { f(acc, in) }
 
-// checkRoot checks the communicator and root of a collective.
+// checkRoot checks the communicator and the root of a collective.
 func (c *Comm) checkRoot(op string, root int) error {
 	if err := c.usable(op); err != nil {
 		return err
 	}
 	if root < 0 || root >= c.g.n {
-		return usage(op, ErrRankRange, "root %d in a communicator of %d, want 0 to %d", root, c.g.n, c.g.n-1)
+		return usage(op, ErrRankRange, "root %d in a communicator of %d ranks, want 0 to %d", root, c.g.n, c.g.n-1)
 	}
 	return nil
 }
@@ -133,7 +133,7 @@ func checkReduce[T any](name string, dst, src []T, op func(acc, in []T), result 
 		return usage(name, ErrArgument, "operator is nil, want Sum, Max or another one")
 	}
 	if result && len(dst) != len(src) {
-		return usage(name, ErrArgument, "destination has %d elements, want %d as the source", len(dst), len(src))
+		return usage(name, ErrArgument, "destination has %d elements, want as many as the source, %d", len(dst), len(src))
 	}
 	if d, s := spanOf(dst), spanOf(src); result && d.at != s.at && d.overlaps(s) {
 		return usage(name, ErrArgument, "source and destination overlap, want the same slice or disjoint ones")

@@ -1,6 +1,7 @@
 package mpi
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -9,48 +10,50 @@ import (
 	"github.com/goshmem/goshmem/coll"
 )
 
-// Undefined is the color of a rank that is to be in no communicator of a Split.
+// Undefined is the color of a rank that joins no communicator of a Split.
 const Undefined = -1
 
-// Comm is a communicator: an ordered group of processes, whose messages and
-// collectives do not meet those of other communicators.
+// Comm is a communicator: an ordered group of processes. Its messages and collectives do not meet those of
+// other communicators.
 type Comm struct {
 	g   *group
 	ctx context.Context //nolint:containedctx // With's purpose
 }
 
-// group is what all handles of a communicator have in common.
+// group is a communicator. Its handles, of type Comm, differ in their contexts.
 type group struct {
-	e            *engine
-	t            *coll.Team
-	number       uint32 // the same at all members: the team's id, and how often that was given
-	me, n        int
-	checks       bool    // ranks compare what they call: see check.go
-	pes          []int   // by rank
-	ranks        []int32 // by PE, -1: none
-	q            queue   // the engine's lock guards it
-	ended        atomic.Bool
+	e      *engine
+	t      *coll.Team
+	number uint32  // the same at all members: the team's id, and how often the id was used
+	me, n  int     // rank of this process, number of ranks
+	checks bool    // the ranks compare their calls: see check.go
+	pes    []int   // by rank
+	ranks  []int32 // by PE; -1: not a member
+	q      queue   // guarded by the engine's lock
+	ended  atomic.Bool
+
 	unackedDeath atomic.Bool   // a death is not acknowledged, and ends receives from any source
 	ackedEpoch   atomic.Uint64 // deaths up to this epoch of the failure page are acknowledged
 }
 
+// pe returns the PE of a rank.
 func (g *group) pe(rank int) int { return g.pes[rank] }
 
-// rank returns a PE's, -1 if it is not in the communicator.
+// rank returns the rank of a PE, or -1 if it is not a member.
 func (g *group) rank(pe int) int { return int(g.ranks[pe]) }
 
-// usable checks that c came from a World and is neither freed nor finalized.
+// usable returns an error unless c is a communicator of a World, not freed and not finalized.
 func (c *Comm) usable(op string) error {
 	switch {
 	case c == nil || c.g == nil:
-		return usage(op, ErrArgument, "communicator is nil, want w.Comm() or one that Split returned")
+		return usage(op, ErrArgument, "communicator is nil, want World.Comm or one that Comm.Split has returned")
 	case c.g.ended.Load() || c.g.e.closed.Load():
 		return c.g.endedError(op)
 	}
 	return nil
 }
 
-// endedError returns the error of a call on a communicator that has ended.
+// endedError returns the error of a call on a communicator that is freed or finalized.
 func (g *group) endedError(op string) error {
 	if g.e.closed.Load() {
 		return usage(op, ErrFinalized, "called after Finalize")
@@ -58,7 +61,7 @@ func (g *group) endedError(op string) error {
 	return usage(op, ErrFreed, "communicator was freed before this call, want a live one")
 }
 
-// Rank returns this process's rank, -1 in a nil Comm.
+// Rank returns the rank of this process, or -1 for a nil Comm.
 //
 //   - Source: MPI_Comm_rank.
 func (c *Comm) Rank() int {
@@ -68,7 +71,7 @@ func (c *Comm) Rank() int {
 	return c.g.me
 }
 
-// Size returns the number of ranks, 0 of a nil Comm.
+// Size returns the number of ranks, or 0 for a nil Comm.
 //
 //   - Source: MPI_Comm_size.
 func (c *Comm) Size() int {
@@ -78,12 +81,14 @@ func (c *Comm) Size() int {
 	return c.g.n
 }
 
-// With returns the same communicator, whose calls end with an error when ctx ends. A
-// collective that ended so has broken it, for collectives; a receive has left its
-// message to another one, but for a long one that it had met already and that was on its
-// way: that is lost. Nobody writes to its buffer any more, even if the sender was stopped in the
-// middle of the message: where ctx can end, the receiver copies long messages alone, which takes longer.
-// Irecv and Request.With lose no message.
+// With returns the same communicator with a context: its calls end with an error when ctx ends.
+//
+//   - A collective that ends so breaks the communicator for collectives.
+//   - A receive that ends so leaves its message to another receive. A long message that it had met already is
+//     lost.
+//   - After a receive has ended, nobody writes to its buffer, even if the sender was stopped in the middle of the
+//     message. For that the receiver copies long messages alone if ctx can end, which takes longer.
+//   - Irecv and Request.With lose no message.
 func (c *Comm) With(ctx context.Context) *Comm {
 	if c == nil {
 		return nil
@@ -91,12 +96,12 @@ func (c *Comm) With(ctx context.Context) *Comm {
 	return &Comm{g: c.g, ctx: ctx}
 }
 
-// Split makes communicators of the ranks that give the same color, 0 or more, each
-// in the order of their keys, and of their ranks where keys are equal. It returns
-// that which this rank is in, and nil if its color is Undefined.
+// Split makes a communicator of the ranks that give the same color, 0 or more, in the order of their keys.
+// Ranks with equal keys keep their order. Split returns the communicator of this rank's color, or nil if
+// that is Undefined.
 //
-//   - Errors: as Barrier; ErrTooMany; ErrArgument for another color, which is ErrMismatch for
-//     the other ranks, as it is where a rank has called something else.
+//   - Errors: as Barrier; ErrTooMany; ErrArgument for any other color, and ErrMismatch then for the other ranks;
+//     ErrMismatch also where a rank has called something else.
 //   - Cost: a few barriers.
 //   - Collective: over the communicator.
 //   - Source: MPI_Comm_split.
@@ -111,7 +116,7 @@ func (c *Comm) Split(color, key int) (*Comm, error) {
 			return nil, err
 		}
 	}
-	all, err := g.t.Gather(c.ctx, coll.Words{uint64(color), uint64(key)}) // a bad color as well: others wait for it
+	all, err := g.t.Gather(c.ctx, coll.Words{uint64(color), uint64(key)}) // also with a bad color: the other ranks wait
 	if color < Undefined {
 		return nil, usage(op, ErrArgument, "color %d, want 0 or more, or Undefined", color)
 	}
@@ -127,7 +132,7 @@ func (c *Comm) Split(color, key int) (*Comm, error) {
 			members = append(members, rank)
 		}
 	}
-	slices.SortStableFunc(members, func(a, b int) int { return compare(int(all[a][1]), int(all[b][1])) })
+	slices.SortStableFunc(members, func(a, b int) int { return cmp.Compare(int(all[a][1]), int(all[b][1])) })
 	t, err := coll.Split(c.ctx, g.t, members, false)
 	if err != nil || t == nil {
 		return nil, g.fail(op, err)
@@ -135,13 +140,13 @@ func (c *Comm) Split(color, key int) (*Comm, error) {
 	return c.newSplitComm(op, t)
 }
 
-// newSplitComm makes a communicator of a team that was split off this one.
+// newSplitComm makes the communicator of a team that Split has made. Errors name ranks of c.
 func (c *Comm) newSplitComm(op string, t *coll.Team) (*Comm, error) {
 	of, err := c.newCommOf(t)
 	if err == nil {
 		return of, nil
 	}
-	if dead, ok := errors.AsType[*coll.DeadError](err); ok { // members of the team, who are named by their ranks here
+	if dead, ok := errors.AsType[*coll.DeadError](err); ok { // members of the team: name their ranks in c
 		for i, m := range dead.Members {
 			dead.Members[i] = c.g.rank(t.PEs()[m])
 		}
@@ -150,8 +155,8 @@ func (c *Comm) newSplitComm(op string, t *coll.Team) (*Comm, error) {
 	return nil, c.g.fail(op, err)
 }
 
-// newCommOf makes a communicator of a team with the context of this one. Its errors are package coll's,
-// and name members by their rank in the team.
+// newCommOf makes the communicator of a team, with the context of this one. Its errors are those of package
+// coll, and name members by their rank in the team.
 func (c *Comm) newCommOf(t *coll.Team) (*Comm, error) {
 	g, err := c.g.e.newGroup(c.ctx, t)
 	if err != nil {
@@ -162,30 +167,17 @@ func (c *Comm) newCommOf(t *coll.Team) (*Comm, error) {
 	return &Comm{g: g, ctx: c.ctx}, nil
 }
 
-func compare(a, b int) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
-}
-
 const opFree = "Comm.Free"
 
-// Free ends a communicator that Split made: calls on it fail with ErrFreed from then on,
-// and messages in it that were not received are dropped. Requests that are not complete
-// end with ErrFreed, sends also well. When a member has died, or the communicator is
-// broken, it does not wait for the others and succeeds.
+// Free ends a communicator that Split has made. If a member has died, or the communicator is broken, it
+// does not wait for the others, and succeeds.
 //
-// This rank has freed the communicator also where Free returns an error, unless that is
-// ErrArgument, ErrUnwinding, or ErrMismatch alone: the end of c's context, before which the
-// others have not come, is one that says so.
-//
-//   - Errors: ErrArgument for the communicator of all ranks, and while another collective of it
-//     is under way in this process; ErrFreed; ErrFinalized; ErrUnwinding as World.Finalize;
-//     ErrMismatch where ranks compare what they call; the end of c's context.
+//   - Completion: calls on the communicator fail with ErrFreed from then on, and messages in it that were not
+//     received are dropped. Requests that are not complete end with ErrFreed; sends may also end well.
+//   - Errors: ErrArgument for the communicator of all ranks, and while another collective of it is under way in
+//     this process; ErrFreed; ErrFinalized; ErrUnwinding as World.Finalize; ErrMismatch where ranks compare
+//     their calls; the end of c's context before the others have come. The communicator is freed at this rank
+//     all the same, unless the error is ErrArgument, ErrUnwinding, or ErrMismatch alone.
 //   - Collective: over the communicator.
 //   - Source: MPI_Comm_free.
 func (c *Comm) Free() error {
@@ -195,7 +187,7 @@ func (c *Comm) Free() error {
 	}
 	g := c.g
 	if g.t.ID() == coll.MPIWorld {
-		return usage(op, ErrArgument, "this is the communicator of all ranks, want one that Split returned")
+		return usage(op, ErrArgument, "this is the communicator of all ranks, want one that Comm.Split has returned; call World.Finalize instead")
 	}
 	if err := unwinding(op); err != nil {
 		return err
@@ -220,7 +212,7 @@ func (c *Comm) Free() error {
 	return nil
 }
 
-// markFreed makes all calls on a communicator fail that this rank has freed.
+// markFreed ends a communicator that this rank has freed.
 func (g *group) markFreed() {
 	g.e.mu.Lock()
 	defer g.e.unlock()

@@ -1,6 +1,6 @@
-// Package mpi is message passing among the processes of a job, beside the one-sided
-// communication of package shmem: ranks, communicators, messages with tags, and
-// collectives on ordinary slices, in the terms of MPI.
+// Package mpi is message passing among the processes of a job, in the terms of MPI: ranks,
+// communicators, messages with tags, and collectives on ordinary slices. It stands beside the one-sided
+// communication of package shmem.
 //
 //	w, err := mpi.Init()
 //	c := w.Comm()                                  // all ranks
@@ -11,52 +11,62 @@
 //	err = mpi.Allreduce(c, sum, part, mpi.Sum)
 //	err = w.Finalize()
 //
-// A process may use shmem as well: both may be initialized and finalized in any order,
-// a rank of World's communicator is the PE of the same number, and package interop
-// turns communicators into teams and back.
+// A process may use shmem as well:
+//
+//   - Both packages may be initialized and finalized in any order.
+//   - Rank i of World.Comm is PE i of shmem.
+//   - Package interop turns communicators into teams and back.
 //
 // # Messages
 //
-// Buffers are slices of any type without pointers. What is sent is bytes: the types of
-// both sides are not compared. Between two ranks of one communicator, messages that fit
-// a receive are received in the order in which they were sent. Messages of one
-// communicator, and those of collectives, never meet receives of another one.
+//   - A buffer is a slice of any element type without pointers. A message is bytes: the element types of
+//     sender and receiver are not compared.
+//   - Between two ranks of a communicator, messages that fit a receive are received in the order in which
+//     they were sent.
+//   - A message of one communicator never meets a receive of another. Collectives never meet receives.
+//   - A message of a rank to itself is always sent at once: a process never waits for itself.
 //
-// A short message (up to 16 KiB on a node of up to 32 PEs, 512 bytes with 1,024) is sent at once, and
-// waits for its receive at the receiver, in memory that is allocated as
-// needed. A longer one waits with its sender, and is copied once, by both sides at a time,
-// a part each. What does not lie in symmetric memory (shmem.Sym.Local) the kernel copies
-// (process_vm_readv); where it lets no process do that, as seccomp filters of containers may, and
-// as Yama may where something stands between oshrun and the PE, and where 512 long
-// messages of one rank are under way already, it is copied
-// twice, through memory that both share, unless it lies in symmetric memory on
-// either side. A process never waits for itself: messages to the own rank are
-// always sent at once.
+// How a message travels depends on its length:
+//
+//   - Short: up to 16 KiB on a node of up to 32 PEs, 512 bytes with 1,024 PEs. It is sent at once. If no
+//     receive waits for it, it is kept at the receiver, in memory that is allocated as needed.
+//   - Longer: it stays at its sender until its receive comes. Then it is copied once: sender and receiver
+//     copy a part each at a time. Data in symmetric memory (shmem.Sym.Local) are mapped; other data are copied
+//     by the kernel (process_vm_readv).
+//   - Longer, but not copied so: it is copied twice, through memory that both share, unless it lies in
+//     symmetric memory at either side.
+//
+// The third case has three causes:
+//
+//   - A seccomp filter, as containers may have, forbids process_vm_readv.
+//   - Yama forbids it, because another process stands between oshrun and the PE.
+//   - 512 long messages of the sender are under way already.
 //
 // # Progress
 //
-// Messages move inside of calls: of this package, and of anything else in the process
-// that waits, also in package shmem. A rank that computes receives
-// nothing meanwhile, and those who wait for it wait on. No call blocks another one for longer
-// than a copy takes; all may be called by any goroutine.
+//   - Messages move inside of calls: of this package, and of all other waits of the process, in package
+//     shmem too.
+//   - A rank that computes receives nothing meanwhile, and ranks that wait for it go on waiting.
+//   - All calls may be made by any goroutine. No call blocks another one for longer than a copy takes.
 //
 // # Errors
 //
-// Nothing panics. A bad argument gives a *UsageError that says what was wrong, which value
-// it had and what is wanted. A rank whose arguments of Bcast, Reduce or Allreduce are bad
-// is not in the collective: the others wait for it, until the end of their With. In
-// Comm.Split it takes part nevertheless, and the others get an error too.
+//   - Nothing panics. A bad argument gives a *UsageError: what is wrong, the value, what is wanted.
+//   - A rank whose arguments of Bcast, Reduce or Allreduce are bad does not take part. The others wait for it
+//     until their context ends (Comm.With).
+//   - In Comm.Split such a rank takes part, and the others get an error too.
 //
 // # Failures
 //
-// By a death, without oshrun --recover, the job ends. With it, a rank that has died is
-// known by errors, *RankError, of calls that need it: a Send to it, a Recv from it when
-// everything that it had sent was received, a receive from AnySource when there is
-// no message and the death has not been acknowledged (Comm.AckFailed), and any
-// collective of a communicator that it is in. Nobody hangs; calls that do not need it are
-// not disturbed. Collectives go on in communicators of survivors, which interop.CommOf makes
-// of what shmem.Team.Shrink leaves.
+// Without oshrun --recover, a death ends the job. With it, calls that need a dead rank return a
+// *RankError, all other calls go on, and nothing hangs:
 //
-// Then Finalize and Free wait for nobody, and a rank that has called them is known by the
-// same errors, with ErrRankFinalized.
+//   - Send to the rank fails.
+//   - Recv from the rank fails when everything that it had sent was received.
+//   - A receive from AnySource fails if there is no message and the death is not acknowledged
+//     (Comm.AckFailed).
+//   - Collectives fail in each communicator that has the rank. Survivors go on in a communicator that
+//     interop.CommOf makes of what shmem.Team.Shrink leaves.
+//   - Finalize and Free wait for no rank. A rank that has called them is reported like a dead one, with
+//     ErrRankFinalized.
 package mpi

@@ -12,53 +12,50 @@ import (
 
 // Causes of errors, for errors.Is.
 var (
-	// ErrFinalized reports a call on a World or a Comm of it after its last Finalize.
+	// ErrFinalized reports a call on a World, or on one of its communicators, after the last Finalize.
 	ErrFinalized = errors.New("used after Finalize")
-	// ErrRankRange reports a rank that the communicator does not have.
+	// ErrRankRange reports a rank that is not in the communicator.
 	ErrRankRange = errors.New("rank out of range")
-	// ErrTag reports a tag below 0, or AnyTag where a message is sent.
+	// ErrTag reports a tag out of range: of a send 0 to MaxTag, of a receive AnyTag as well.
 	ErrTag = errors.New("bad tag")
 	// ErrElementType reports an element type that holds pointers or has no size.
 	ErrElementType = errors.New("unsuitable element type")
-	// ErrTruncated reports a message that is longer than the buffer of its receive,
-	// which has the beginning of it.
+	// ErrTruncated reports a message that is longer than the buffer of its receive. The buffer has the beginning
+	// of the message.
 	ErrTruncated = errors.New("message truncated")
-	// ErrCanceled reports a message that its sender has given up, by the end of a
-	// context, after it had announced it.
-	ErrCanceled = errors.New("message given up by its sender")
-	// ErrFreed reports a communicator that was freed.
+	// ErrCanceled reports a message that its sender had announced, and has withdrawn when a context ended.
+	ErrCanceled = errors.New("message withdrawn by its sender")
+	// ErrFreed reports a call on a communicator after Comm.Free.
 	ErrFreed = errors.New("communicator was freed")
-	// ErrMismatch reports a collective that ranks called with different arguments. With
-	// GOSHMEM_CHECK=collectives all such mistakes are noticed, by all ranks, but for operators made
-	// in generic functions of the program.
+	// ErrMismatch reports a collective that ranks have called with different arguments. With
+	// GOSHMEM_CHECK=collectives all ranks find all such mistakes, except operators that differ and were made
+	// in one generic function of the program.
 	ErrMismatch = errors.New("ranks called with different arguments")
-	// ErrTooMany reports that there are as many communicators, and teams of package
-	// shmem, as there may be.
+	// ErrTooMany reports that all ids are in use, which communicators and teams of package shmem share.
 	ErrTooMany = errors.New("too many communicators")
-	// ErrArgument reports any other argument that the call does not allow.
+	// ErrArgument reports any other bad argument.
 	ErrArgument = errors.New("bad argument")
-	// ErrDied reports a rank that has died. What it has died of is among the causes
-	// of the error as well, a failure.Cause for errors.As.
+	// ErrDied reports a rank that has died. The error also has the cause of death, a failure.Cause for
+	// errors.As.
 	ErrDied = errors.New("rank has died")
-	// ErrRankFinalized reports a rank that was waited for and has finalized, or freed the
-	// communicator: it waits for nobody when a rank has died.
+	// ErrRankFinalized reports a rank that the call waits for and that has finalized or freed the communicator.
+	// Ranks do so without waiting for others when a rank has died.
 	ErrRankFinalized = errors.New("rank has finalized, or freed the communicator, and will not come")
-	// ErrPending reports a request that a death has not ended: it may be completed by another
-	// rank still, and be waited for again.
+	// ErrPending reports a request that goes on after a death: another rank may still complete it, and Wait may
+	// be called again.
 	ErrPending = errors.New("request goes on: another rank may still complete it")
-	// ErrUnwinding reports a Finalize or Free on the stack of a goroutine that panics or
-	// ends by runtime.Goexit.
+	// ErrUnwinding reports a Finalize or Free on the stack of a goroutine that panics or ends by
+	// runtime.Goexit.
 	ErrUnwinding = errors.New("goroutine panics or ends by runtime.Goexit")
-	// ErrCommBroken reports a communicator on which a collective was canceled or ended by
-	// its deadline, or of which ranks called different collectives: this one or an
-	// earlier one. No other collective may follow.
+	// ErrCommBroken reports a communicator on which this or an earlier collective was canceled, has timed out,
+	// or was not the same on all ranks. No other collective may follow.
 	ErrCommBroken = errors.New("communicator is broken by a collective that was canceled, timed out or was not the same on all ranks")
 )
 
-// UsageError reports a call that its arguments do not allow.
+// UsageError reports a call with bad arguments, or at a time when it is not allowed.
 type UsageError struct {
 	Op  string // the function: "Send"
-	Msg string // what is wrong, which value, what is wanted
+	Msg string // what is wrong, the value, what is wanted
 	Err error  // one of the causes above
 }
 
@@ -68,13 +65,13 @@ func (e *UsageError) Error() string { return "mpi." + e.Op + ": " + e.Msg }
 // Unwrap returns the cause.
 func (e *UsageError) Unwrap() error { return e.Err }
 
+// usage returns a UsageError.
 func usage(op string, cause error, format string, args ...any) error {
 	return &UsageError{Op: op, Err: cause, Msg: fmt.Sprintf(format, args...)}
 }
 
-// unwinding returns the error of a call that would wait for the other ranks on the stack
-// of a goroutine that panics or ends. They may be anywhere, and Go prints a panic only when
-// deferred functions have returned.
+// unwinding returns an error if the goroutine panics or ends. A call that waits for the other ranks must not
+// begin then: they may be anywhere, and Go prints a panic only when deferred functions have returned.
 func unwinding(op string) error {
 	if why := job.Unwinding(); why != "" {
 		return unwindingBy(op, why)
@@ -82,21 +79,21 @@ func unwinding(op string) error {
 	return nil
 }
 
-// unwindingBy is the error of unwinding.
+// unwindingBy returns the error of unwinding, by the reason that job.Unwinding gives.
 func unwindingBy(op, why string) error {
 	return usage(op, ErrUnwinding, "called while the goroutine %s: %s", why, job.UnwindingAdvice(why))
 }
 
-// RankError reports ranks that a call needs and that are not there any more: they
-// have died (ErrDied) or finalized (ErrRankFinalized).
+// RankError reports ranks that a call needs and that have died (ErrDied), or have finalized or freed the
+// communicator (ErrRankFinalized).
 type RankError struct {
 	Ranks   []int  // of the communicator, ascending
 	Op      string // the function: "Recv"
-	Err     error  // what became of them
-	Pending bool   // the request goes on: then ErrPending is among the causes
+	Err     error  // what has happened to them
+	Pending bool   // the request goes on, and ErrPending is among the causes
 }
 
-// Error names the function, the ranks and what became of them.
+// Error names the function, the ranks and what has happened to them.
 func (e *RankError) Error() string {
 	text := fmt.Sprintf("mpi.%s: rank %v: %v", e.Op, e.Ranks, e.Err)
 	if e.Pending {
@@ -113,7 +110,7 @@ func (e *RankError) Unwrap() []error {
 	return []error{e.Err}
 }
 
-// markPending marks the error of a wait that a death has ended, but not the request.
+// markPending sets Pending in the error of a wait that a death has ended. The request goes on.
 func markPending(err error) error {
 	if dead, ok := errors.AsType[*RankError](err); ok {
 		dead.Pending = true
@@ -121,7 +118,7 @@ func markPending(err error) error {
 	return err
 }
 
-// deadError returns the error of a call that needs ranks that have died.
+// deadError returns the error of a call that needs ranks which have died.
 func (g *group) deadError(op string, ranks ...int) error {
 	e := &diedError{ranks: ranks}
 	for _, rank := range ranks {
@@ -131,7 +128,12 @@ func (g *group) deadError(op string, ranks ...int) error {
 	return &RankError{Ranks: ranks, Op: op, Err: e}
 }
 
-// reportDeath has the rest of the process know of a death that a call returns an error for.
+// leftError returns the error of a call that needs ranks which have finalized or freed the communicator.
+func (g *group) leftError(op string, ranks ...int) error {
+	return &RankError{Ranks: ranks, Op: op, Err: ErrRankFinalized}
+}
+
+// reportDeath tells the rest of the process of the death that err reports, if it reports one. It returns err.
 func (g *group) reportDeath(err error) error {
 	if err != nil && errors.Is(err, ErrDied) {
 		g.e.job.Noticed()
@@ -139,13 +141,13 @@ func (g *group) reportDeath(err error) error {
 	return err
 }
 
-// deadErrorError says what ranks have died of.
+// diedError has the ranks that have died and the causes of their deaths.
 type diedError struct {
 	ranks  []int
 	causes []failure.Cause
 }
 
-// Error has the cause alone where there is one rank, which a RankError names.
+// Error has only the cause of a single rank, because RankError names the rank.
 func (e *diedError) Error() string {
 	if len(e.ranks) == 1 {
 		return e.causes[0].String()
@@ -166,7 +168,7 @@ func (e *diedError) Unwrap() []error {
 	return all
 }
 
-// fail gives an error of package coll its public form.
+// fail returns the public form of an error of package coll.
 func (g *group) fail(op string, err error) error {
 	if err == nil {
 		return nil
@@ -179,45 +181,40 @@ func (g *group) fail(op string, err error) error {
 		return &RankError{Ranks: []int{gone.Member}, Op: op, Err: ErrRankFinalized}
 	}
 	if other, ok := errors.AsType[*coll.OtherError](err); ok {
-		return usage(op, ErrMismatch, "rank %d called another collective, or with another root, size or element type, want the same on all", other.Member)
+		return usage(op, ErrMismatch, "rank %d called another collective, or with another root, size or element type, want the same call on all ranks", other.Member)
 	}
 	if other, ok := errors.AsType[*coll.MembersError](err); ok {
-		return usage(op, ErrMismatch, "of rank %d, %v", other.Member, err)
+		return usage(op, ErrMismatch, "rank %d: %v", other.Member, err)
 	}
 	if late, ok := errors.AsType[*coll.LateError](err); ok {
 		if op == opFree {
-			return fmt.Errorf("mpi.%s: waiting for rank %d: %w; this rank has freed the communicator; hint: do not free it again", op, late.Member, late.Err)
+			return fmt.Errorf("mpi.%s: waiting for rank %d: %w; this rank has freed the communicator; hint: do not call Free again", op, late.Member, late.Err)
 		}
-		return fmt.Errorf("mpi.%s: waiting for rank %d: %w; its collectives are over; hint: %s", op, late.Member, late.Err, g.recoveryHint())
+		return fmt.Errorf("mpi.%s: waiting for rank %d: %w; the communicator is broken for collectives; hint: %s", op, late.Member, late.Err, g.recoveryHint())
 	}
 	switch {
 	case errors.Is(err, coll.ErrNoID):
-		return usage(op, ErrTooMany, "%v, which communicators and teams share; free or destroy some", err)
+		return usage(op, ErrTooMany, "%v, which communicators and teams share; free a communicator or destroy a team", err)
 	case errors.Is(err, coll.ErrBroken):
 		return fmt.Errorf("mpi.%s: %w; hint: %s", op, ErrCommBroken, g.recoveryHint())
 	case errors.Is(err, coll.ErrReleased):
 		return g.endedError(op)
 	case errors.Is(err, coll.ErrConcurrent):
-		return usage(op, ErrArgument, "%v: collectives on one communicator are called by one goroutine at a time", err)
+		return usage(op, ErrArgument, "%v: want one goroutine at a time in collectives of a communicator", err)
 	}
 	return fmt.Errorf("mpi.%s: %w", op, err)
 }
 
-// recoveryHint says what can be done with a communicator that is broken.
+// recoveryHint says what a program can do when the communicator is broken.
 func (g *group) recoveryHint() string {
 	if g.t.ID() == coll.MPIWorld {
-		return "messages go on; World.Finalize ends well, and waits for nobody"
+		return "messages go on; World.Finalize succeeds, and waits for nobody"
 	}
-	return "messages go on; Comm.Free it, which waits for nobody, and have another made by Comm.Split of one that is whole, or interop.CommOf"
+	return "messages go on; free the communicator (Comm.Free waits for nobody), and make another by Comm.Split of one that is not broken, or by interop.CommOf"
 }
 
-// permitsLeaving says whether an error of the collective in Finalize and Free is none there:
-// a rank has died, or a communicator is broken. Then others leave without it as well.
+// permitsLeaving reports whether Finalize and Free succeed although their collective has failed with err: a
+// rank has died, or the communicator is broken. Then the other ranks leave without it, too.
 func permitsLeaving(err error) bool {
 	return errors.Is(err, ErrDied) || errors.Is(err, ErrCommBroken) || errors.Is(err, ErrRankFinalized)
-}
-
-// leftError returns the error of a call that needs ranks which have finalized or freed the communicator.
-func (g *group) leftError(op string, ranks ...int) error {
-	return &RankError{Ranks: ranks, Op: op, Err: ErrRankFinalized}
 }

@@ -8,15 +8,15 @@ import (
 	"github.com/goshmem/goshmem/symheap"
 )
 
-// checkedTypes has element types that were found checkedTypes, each at a place that its address gives,
-// so that a call compares one word.
+// checkedTypes caches element types that are suitable, each at a place that follows from its address. A
+// call with such a type compares one word.
 var checkedTypes [64]uintptr
 
-// checkType reports whether T may be an element: pointer-free, because addresses mean
-// nothing in another process, and of some size.
+// checkType returns an error unless T can be an element type. It must have no pointers, because addresses
+// mean nothing in another process, and it must have a size.
 func checkType[T any](op string) error {
 	var of any = (*T)(nil)
-	word := *(*uintptr)(unsafe.Pointer(&of)) // which names the type
+	word := *(*uintptr)(unsafe.Pointer(&of)) // the address of the type
 	place := &checkedTypes[word>>5%uintptr(len(checkedTypes))]
 	if atomic.LoadUintptr(place) == word {
 		return nil

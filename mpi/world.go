@@ -12,12 +12,12 @@ import (
 	"github.com/goshmem/goshmem/pmix/client"
 )
 
-// World is a process's membership in its job: from Init to the last Finalize.
+// World is a process's membership in its job, from Init to the last Finalize.
 type World struct {
 	e    *engine
 	comm *Comm
-	refs int // nested Inits
-	// stopServing ends the progress that waits of this process make for the engine.
+	refs int // calls of Init without their Finalize
+	// stopServing ends the progress that other waits of this process make for the engine.
 	stopServing func()
 }
 
@@ -26,17 +26,15 @@ var (
 	current *World
 )
 
-// Init makes the process a rank of its job and returns when all have called it. In a
-// program that was not started by oshrun, the job is this process alone. It does not
-// matter whether shmem is initialized.
+// Init makes the process a rank of its job, and returns when all processes of the job have called it. In a
+// program that oshrun has not started, the job is this process alone.
 //
-// Calls nest: a further Init returns the same World, and only the last of as many
-// calls of Finalize ends it. After that, Init may be called again. Any goroutine may
-// call anything from then on.
+// Calls nest: a further Init returns the same World, and only as many calls of Finalize end it. After the
+// last one, Init may be called again. Between them any goroutine may make any call. Whether package
+// shmem is initialized does not matter.
 //
+//   - Errors: the environment is not one that oshrun makes; *RankError with ErrDied when a rank has died.
 //   - Collective: over all ranks of the job.
-//   - Errors: the environment is not one that oshrun makes; *RankError with ErrDied when
-//     a rank has died.
 //   - Source: MPI_Init_thread.
 func Init() (*World, error) {
 	initMu.Lock()
@@ -64,6 +62,7 @@ func Init() (*World, error) {
 	return w, nil
 }
 
+// newWorld makes the World of a job, with all ranks.
 func newWorld(ctx context.Context, j *job.Job) (*World, error) {
 	members := make([]int, j.NPEs)
 	for i := range members {
@@ -89,7 +88,7 @@ func newWorld(ctx context.Context, j *job.Job) (*World, error) {
 	return &World{e: e, comm: &Comm{g: g}, refs: 1, stopServing: stopServing}, nil
 }
 
-// initError gives an error of set-up its public form.
+// initError returns the public form of an error of Init.
 func initError(err error) error {
 	if dead, ok := errors.AsType[*job.DeadError](err); ok {
 		e, all := &diedError{}, []int(nil)
@@ -105,7 +104,7 @@ func initError(err error) error {
 	return fmt.Errorf("mpi.Init: %w", err)
 }
 
-// Initialized says whether the process holds a World.
+// Initialized reports whether the process has a World.
 //
 //   - Source: MPI_Initialized.
 func Initialized() bool {
@@ -114,8 +113,8 @@ func Initialized() bool {
 	return current != nil
 }
 
-// Comm returns the communicator of all ranks: rank i is PE i of the job. That of a nil
-// World is nil; what is called on it returns an error.
+// Comm returns the communicator of all ranks: rank i is PE i of the job. A nil World has a nil
+// communicator, whose calls return an error.
 //
 //   - Source: MPI_COMM_WORLD.
 func (w *World) Comm() *Comm {
@@ -125,32 +124,35 @@ func (w *World) Comm() *Comm {
 	return w.comm
 }
 
-// Finalize ends the process's membership when all have called it. What this process has sent is on
-// its way then; what is on its way to it and was not received is dropped. Calls on this World and
-// its communicators fail from then on with ErrFinalized. A Finalize that is not the last of nested ones is a barrier only.
-// When a rank has died, or the communicator of all ranks is broken (a collective on it has
-// timed out, say), it does not wait for the others and succeeds, on all ranks. Then it gives ranks whose lanes
-// are full a second to take what waits there; sends that still wait after it end with ErrFinalized.
-// So do all other requests that are not complete.
+// Finalize ends the process's membership when all ranks have called it. A Finalize that is not the last of
+// nested ones is a barrier only.
 //
-// On the stack of a goroutine that panics, it waits for nobody and ends nothing: it prints why
-// and returns ErrUnwinding. So Go prints the panic, and the process ends as if it had not called
-// Finalize. That holds in a deferred function that has recovered, too, until it returns; a
-// program that goes on after a panic recovers in a function that returns before Finalize.
-//
-// On a stack that ends by runtime.Goexit, as t.Skip and t.FailNow do, it waits a second for
-// the others, and returns ErrUnwinding if they have not come. If the main goroutine leaves so, and
-// nothing else runs, Go's check for deadlocks ends the process with status 2 behind a Finalize that
-// succeeds. Behind one that fails, and in programs that are built with cgo, Go checks nothing: the
-// process goes on, and others may wait for it, until oshrun --timeout, or the user, ends the job.
-//
+//   - Completion: what this process has sent is on its way. Messages to it that were not received are dropped,
+//     and requests that are not complete end with ErrFinalized. So do later calls on this World and its
+//     communicators.
 //   - Errors: ErrFinalized; ErrUnwinding; ErrArgument for a nil World.
 //   - Collective: over all ranks of the job.
 //   - Source: MPI_Finalize.
+//
+// After a death, or if the communicator of all ranks is broken (a collective on it has timed out, say),
+// Finalize does not wait for the others, and succeeds on all ranks. Ranks whose lanes are full get one second
+// to receive what waits there; then sends that still wait end with ErrFinalized.
+//
+// On the stack of a goroutine that panics, Finalize waits for nobody and ends nothing: it prints why and
+// returns ErrUnwinding. Then Go prints the panic, and the process ends as if it had not called Finalize. This
+// includes a deferred function that has recovered, until that returns. A program that goes on after a
+// panic recovers in a function that returns before it calls Finalize.
+//
+// On a stack that ends by runtime.Goexit, as t.Skip and t.FailNow do, Finalize waits one second for the others,
+// and returns ErrUnwinding if they have not come. If the main goroutine ends so and nothing else runs:
+//
+//   - After a Finalize that succeeds, Go's check for deadlocks ends the process with status 2.
+//   - After one that fails, and in programs built with cgo, Go checks nothing. The process goes on until oshrun
+//     --timeout, or the user, ends the job; other ranks may wait for it.
 func (w *World) Finalize() error {
 	const op = "Finalize"
 	if w == nil || w.e == nil {
-		return usage(op, ErrArgument, "World is nil, want one that Init returned without an error")
+		return usage(op, ErrArgument, "World is nil, want one that Init has returned without an error")
 	}
 	if err := w.comm.usable(op); err != nil {
 		return err
@@ -187,13 +189,13 @@ func (w *World) Finalize() error {
 		return err
 	}
 	if last {
-		e.shutDown()                                   // all have called Finalize, or this one waits for nobody
-		_ = e.job.Waiter.WaitPoll((*copyWait)(w), ctx) // without an end of its own, it has no error
+		e.shutDown()                                   // all ranks have called Finalize, or this one does not wait for them
+		_ = e.job.Waiter.WaitPoll((*copyWait)(w), ctx) // ctx does not end, so that it returns no error
 	}
-	// Between the two barriers everybody stops to write into lanes, and behind them takes what
-	// is in its own, so that nothing old is in them at the next Init.
+	// Between the two barriers all ranks stop writing into lanes. After the second one each rank reads what
+	// is in its lanes, so that the next Init finds nothing old there.
 	if err == nil {
-		_ = g.t.Sync(ctx) // of a death meanwhile, there is nothing to be said any more
+		_ = g.t.Sync(ctx) // a death from now on is no error of Finalize
 		e.drainLanes()
 	}
 	initMu.Lock()
