@@ -162,10 +162,10 @@ func TestModesDiffer(t *testing.T) {
 		s, m := must(shmem.Init())(t), must(mpi.Init())(t)
 		c := m.Comm()
 		for _, mode := range []shmem.Mode{shmem.ModeTolerant, 9} {
-			want, text := mpi.ErrMismatch, "called with ModeStrict here, want the same on all ranks"
+			want, text := mpi.ErrMismatch, "called with ModeStrict here, want the same mode on all ranks"
 			mine := shmem.ModeStrict
 			if c.Rank() == 1 {
-				mine, text = mode, "called with ModeTolerant here, want the same on all ranks"
+				mine, text = mode, "called with ModeTolerant here, want the same mode on all ranks"
 			}
 			if mine > shmem.ModeStrict {
 				want, text = shmem.ErrArgument, "mode 9, want"

@@ -1,5 +1,5 @@
-// Package hook keeps lists of functions that several packages of one process hang into a place
-// which knows none of them: the waits of a process, its news of deaths.
+// Package hook keeps lists of functions that a place calls without knowing the packages that have added
+// them. Such places are the waits of a process, and its news of deaths.
 package hook
 
 import (
@@ -8,18 +8,19 @@ import (
 	"sync/atomic"
 )
 
-// List is a list of functions of type F. Its zero value is empty. The place calls the functions by
+// List is a list of functions of type F. Its zero value is empty. The place calls the functions without a
+// lock:
 //
-//	for _, f := range list.All() { (*f)() }
+//		for _, f := range list.All() { (*f)() }
 //
-// without a lock. All methods may be called by any goroutine, also by a function of the list.
+//	  - Concurrent calls: allowed, also by a function of the list.
 type List[F any] struct {
 	mu    sync.Mutex // orders changes
 	funcs atomic.Pointer[[]*F]
 }
 
-// Add appends f to the list and returns what removes it again. A call of f that began before its
-// removal may still be under way when remove returns; a second call of remove does nothing.
+// Add appends f to the list, and returns a function that removes f. A call of f that began before the removal
+// may still be under way when remove returns. A second call of remove does nothing.
 func (l *List[F]) Add(f F) (remove func()) {
 	entry := &f
 	l.change(func(old []*F) []*F { return append(old, entry) })
@@ -28,7 +29,7 @@ func (l *List[F]) Add(f F) (remove func()) {
 	}
 }
 
-// change replaces the list by a changed copy: readers go on with the slice that they have loaded.
+// change replaces the list by an edited copy. Readers go on with the slice that they have loaded.
 func (l *List[F]) change(edit func(copied []*F) []*F) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -36,8 +37,8 @@ func (l *List[F]) change(edit func(copied []*F) []*F) {
 	l.funcs.Store(&changed)
 }
 
-// All returns the functions of the list in the order in which they were added. The slice is shared
-// and is not to be changed.
+// All returns the functions of the list, in the order of their addition. The slice is shared: the caller must
+// not change it.
 //
 //   - Cost: one atomic load.
 func (l *List[F]) All() []*F {

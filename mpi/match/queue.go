@@ -3,20 +3,20 @@ package match
 // Any stands for every source, or every tag, in the envelope of a receive.
 const Any = -1
 
-// Envelope is what receives and messages are matched by.
+// Envelope is what matches receives with messages.
 type Envelope struct {
-	Src int32 // rank of the sender
-	Tag int32
+	Src int32 // rank of the sender; Any in a receive from any source
+	Tag int32 // Any in a receive of any tag
 }
 
-// The kinds of envelopes, by what is Any.
+// Kinds of envelopes: the fields that are Any.
 const (
 	anyTag = 1 << iota
 	anySrc
 	kinds = 1 << iota
 )
 
-// kind returns which of its parts are Any.
+// kind returns the kind of an envelope.
 func (e Envelope) kind() (k int) {
 	if e.Tag == Any {
 		k |= anyTag
@@ -27,7 +27,7 @@ func (e Envelope) kind() (k int) {
 	return k
 }
 
-// as returns the envelope of a kind that fits messages with this one.
+// as returns the envelope of a kind that fits messages with envelope e.
 func (e Envelope) as(kind int) Envelope {
 	if kind&anyTag != 0 {
 		e.Tag = Any
@@ -38,23 +38,25 @@ func (e Envelope) as(kind int) Envelope {
 	return e
 }
 
-// Fits says whether a receive for e takes a message m.
+// Fits reports whether a receive for e can get a message with envelope m.
 func (e Envelope) Fits(m Envelope) bool { return m.as(e.kind()) == e }
 
-// Queue matches receives, each of which is an R, with messages, each an M. The zero
-// Queue is empty. It is not for concurrent use.
+// Queue matches receives with messages. R and M are the caller's items of a receive and of a message. The
+// zero Queue is empty.
+//
+//   - Concurrent calls: not allowed.
 type Queue[R, M any] struct {
 	posted   store[R]
 	messages store[M]
 }
 
-// Ref names a receive that was posted.
+// Ref refers to a posted receive. The zero Ref refers to none.
 type Ref[R any] struct {
 	node *node[R]
 	gen  uint32
 }
 
-// Take is for a receive: it removes and returns the earliest message that fits.
+// Take removes and returns the earliest message that fits a receive for e.
 func (q *Queue[R, M]) Take(e Envelope) (m M, ok bool) {
 	n := q.messages.earliest(e)
 	if n == nil {
@@ -63,7 +65,7 @@ func (q *Queue[R, M]) Take(e Envelope) (m M, ok bool) {
 	return q.messages.remove(n), true
 }
 
-// Peek is Take without removing.
+// Peek returns what Take would, and removes nothing.
 func (q *Queue[R, M]) Peek(e Envelope) (m M, ok bool) {
 	n := q.messages.earliest(e)
 	if n == nil {
@@ -72,14 +74,13 @@ func (q *Queue[R, M]) Peek(e Envelope) (m M, ok bool) {
 	return n.item, true
 }
 
-// Post adds a receive that Take had nothing for.
+// Post adds a receive for which Take has found no message.
 func (q *Queue[R, M]) Post(e Envelope, r R) Ref[R] {
 	n := q.posted.add(e, r, false)
 	return Ref[R]{n, n.gen}
 }
 
-// Arrive is for a message, whose envelope is without Any: it removes and returns
-// the earliest receive that it fits.
+// Arrive removes and returns the earliest receive that a message with envelope e fits. e has no Any.
 func (q *Queue[R, M]) Arrive(e Envelope) (r R, ok bool) {
 	if n := q.posted.lone; n != nil {
 		if n.env.Fits(e) {
@@ -102,12 +103,12 @@ func (q *Queue[R, M]) Arrive(e Envelope) (r R, ok bool) {
 	return q.posted.remove(best), true
 }
 
-// Keep adds a message that Arrive had nothing for.
+// Keep adds a message for which Arrive has found no receive.
 func (q *Queue[R, M]) Keep(e Envelope, m M) {
 	q.messages.add(e, m, true)
 }
 
-// Posted returns the envelope of a receive that waits, and false for one that does not.
+// Posted returns the envelope of a receive, and false if the receive waits no more.
 func (q *Queue[R, M]) Posted(ref Ref[R]) (e Envelope, ok bool) {
 	if n := ref.node; n != nil && n.gen == ref.gen && n.live {
 		return n.env, true
@@ -115,7 +116,7 @@ func (q *Queue[R, M]) Posted(ref Ref[R]) (e Envelope, ok bool) {
 	return e, false
 }
 
-// Withdraw removes a receive, and says whether it was still there.
+// Withdraw removes a receive, and reports whether it was waiting.
 func (q *Queue[R, M]) Withdraw(ref Ref[R]) bool {
 	if _, ok := q.Posted(ref); !ok {
 		return false
@@ -124,8 +125,9 @@ func (q *Queue[R, M]) Withdraw(ref Ref[R]) bool {
 	return true
 }
 
-// Sweep removes the receives for which f says so, in no particular order. It looks
-// at everything that was ever posted at one time: for failures.
+// Sweep removes the receives for which f returns true, in no particular order. It is for failures.
+//
+//   - Cost: it visits as many nodes as receives ever waited at one time.
 func (q *Queue[R, M]) Sweep(f func(e Envelope, r R) bool) {
 	for n := range q.posted.all {
 		if f(n.env, n.item) {
@@ -134,7 +136,7 @@ func (q *Queue[R, M]) Sweep(f func(e Envelope, r R) bool) {
 	}
 }
 
-// Messages goes through the messages, in no particular order.
+// Messages is an iterator over the waiting messages, in no particular order.
 func (q *Queue[R, M]) Messages(yield func(m M) bool) {
 	for n := range q.messages.all {
 		if !yield(n.item) {

@@ -5,52 +5,52 @@ import (
 	"slices"
 )
 
-// link is a node's place in one list.
+// link is the place of a node in one list.
 type link[T any] struct {
 	prev, next *node[T]
-	list       *list[T] // nil: in no list of that kind
+	list       *list[T] // nil: the node is in no list of the kind
 }
 
-// node is something that waits.
+// node is a receive or a message that waits.
 type node[T any] struct {
 	item  T
-	order uint64 // grows with each that is added
+	order uint64 // place in the order of arrival
 	env   Envelope
-	gen   uint32 // grows with each use of the node
-	live  bool
+	gen   uint32 // uses of the node so far
+	live  bool   // it waits; otherwise it is in store.unused
 	links [kinds]link[T]
 }
 
-// list is what has one envelope, in the order of arrival. One that is empty does
-// not exist.
+// list has the nodes of one envelope, in the order of arrival. An empty list is in store.free.
 type list[T any] struct {
 	env         Envelope
 	first, last *node[T]
-	next        *list[T] // in the same bucket, or of those that are free
+	next        *list[T] // in the same bucket, or in store.free
 }
 
-// store has nodes and the lists that they are in. To add one takes a short time, however many there
-// are: nodes and lists stay where they are, and the hash table grows by a bucket at a time.
+// store has the waiting receives, or the waiting messages, and their lists. An addition takes a short time,
+// however many wait: nodes and lists do not move, and the hash table grows by one bucket at a time.
 type store[T any] struct {
 	nodes  chunks[node[T]]
-	unused *node[T] // the first one that is not live. The next of link 0 leads on
-	order  uint64
+	unused *node[T]    // first of the nodes that are not live, which links[0].next chains
+	order  uint64      // order of the latest node
 	n      int         // live nodes
-	lone   *node[T]    // the only live node, if it is in no list
+	lone   *node[T]    // the only live node, in no list; nil: there are none or several
 	kinds  [kinds]int  // nodes in lists of each kind
-	asked  [kinds]bool // of a store whose nodes are in several lists: those that exist
+	asked  [kinds]bool // kinds of wildcards that receives have named; used in a store of messages
 
 	lists   chunks[list[T]]
-	free    *list[T]   // the first one that does not exist
-	buckets []*list[T] // first list of each
-	mask    uint32     // of hashes: one less than a power of two, at least the last bucket
-	used    int        // lists that exist
-	hot     *list[T]   // that was found last, if it exists
+	free    *list[T]   // first of the empty lists, which next chains
+	buckets []*list[T] // first list of each bucket
+	mask    uint32     // of hashes: a power of two minus one, at least the index of the last bucket
+	used    int        // lists that are not empty
+	hot     *list[T]   // list that was found or made last; nil: it was freed
 }
 
-// chunks are elements that stay where they are.
+// chunks is a growing collection of elements that do not move.
 type chunks[T any] [][]T
 
+// Elements of a chunk: each has twice as many as the one before, up to chunkMost.
 const (
 	chunkFirst = 8
 	chunkMost  = 512
@@ -72,9 +72,9 @@ func (c *chunks[T]) add() *T {
 	return &(*chunk)[len(*chunk)-1]
 }
 
-// add returns a node for an item, in the list of its own envelope or in those of all
-// envelopes that fit it and whose kind was asked for. Where nothing else waits, which is so
-// most of the time, it is in none.
+// add returns a node for an item. The node of a receive (everywhere is false) is in the list of its
+// envelope. The node of a message (everywhere is true) is in the lists of all envelopes that fit it and
+// whose kind was asked for. A node that waits alone, as most do, is in no list.
 func (s *store[T]) add(e Envelope, item T, everywhere bool) *node[T] {
 	n := s.unused
 	if n != nil {
@@ -98,7 +98,7 @@ func (s *store[T]) add(e Envelope, item T, everywhere bool) *node[T] {
 	return n
 }
 
-// place puts a node into its lists.
+// place appends a node to its lists.
 func (s *store[T]) place(n *node[T], everywhere bool) {
 	if !everywhere {
 		s.enlist(n, n.env.kind())
@@ -112,7 +112,7 @@ func (s *store[T]) place(n *node[T], everywhere bool) {
 	}
 }
 
-// ask makes the lists of a kind, which are kept from now on.
+// ask makes the lists of a kind. From now on place keeps them.
 func (s *store[T]) ask(kind int) {
 	s.asked[kind] = true
 	if s.n == 0 || s.lone != nil {
@@ -128,8 +128,8 @@ func (s *store[T]) ask(kind int) {
 	}
 }
 
-// all goes through the live nodes, one of which may be removed when it is had. It looks at everything
-// that was ever live at one time.
+// all is an iterator over the live nodes. The loop may remove the node that it has. all visits as many nodes as
+// were ever live at one time.
 func (s *store[T]) all(yield func(*node[T]) bool) {
 	for _, chunk := range s.nodes {
 		for i := range chunk {
@@ -140,8 +140,7 @@ func (s *store[T]) all(yield func(*node[T]) bool) {
 	}
 }
 
-// earliest returns the first node that a receive for e takes, of a store whose nodes
-// are in the lists of all kinds that were asked for; nil if there is none.
+// earliest returns the earliest message that a receive for e can get, or nil if there is none.
 func (s *store[T]) earliest(e Envelope) *node[T] {
 	if k := e.kind(); k != 0 && !s.asked[k] {
 		s.ask(k)
@@ -155,7 +154,7 @@ func (s *store[T]) earliest(e Envelope) *node[T] {
 	return s.first(e)
 }
 
-// remove takes a node out of all its lists and returns its item.
+// remove removes a node from all its lists and returns its item.
 func (s *store[T]) remove(n *node[T]) (item T) {
 	if s.lone == n {
 		s.lone = nil
@@ -167,13 +166,13 @@ func (s *store[T]) remove(n *node[T]) (item T) {
 		}
 	}
 	var zero T
-	item, n.item, n.live = n.item, zero, false // not to keep alive what it points to
+	item, n.item, n.live = n.item, zero, false // the node must not keep the item alive
 	n.links[0].next, s.unused = s.unused, n
 	s.n--
 	return item
 }
 
-// first returns the first node of an envelope's list, nil if there is none.
+// first returns the first node of an envelope's list, or nil if there is none.
 func (s *store[T]) first(e Envelope) *node[T] {
 	if l := s.find(e); l != nil {
 		return l.first
@@ -198,7 +197,7 @@ func (s *store[T]) enlist(n *node[T], kind int) {
 	s.kinds[kind]++
 }
 
-// unlist takes a node out of its list of a kind.
+// unlist removes a node from its list of a kind.
 func (s *store[T]) unlist(n *node[T], kind int) {
 	x := &n.links[kind]
 	l := x.list
@@ -215,25 +214,25 @@ func (s *store[T]) unlist(n *node[T], kind int) {
 	x.list = nil
 	s.kinds[kind]--
 	if l.first == nil {
-		s.dissolve(l)
+		s.freeList(l)
 	}
 }
 
-// hash returns what the bucket of an envelope's list follows from.
+// hash returns the hash of an envelope. Its low bits give the bucket.
 func hash(e Envelope) uint32 {
 	return uint32((uint64(uint32(e.Src))<<32 | uint64(uint32(e.Tag))) * 0x9e3779b97f4a7c15 >> 32)
 }
 
-// bucket returns where lists of an envelope are found.
+// bucket returns the bucket of an envelope.
 func (s *store[T]) bucket(e Envelope) **list[T] {
 	b := hash(e) & s.mask
-	if b >= uint32(len(s.buckets)) { // it is not split off yet
+	if b >= uint32(len(s.buckets)) { // this bucket does not exist yet: its lists are in the one that will be split
 		b &= s.mask >> 1
 	}
 	return &s.buckets[b]
 }
 
-// find returns the list of an envelope, nil if there is none.
+// find returns the list of an envelope, or nil if there is none.
 func (s *store[T]) find(e Envelope) *list[T] {
 	if s.used == 0 {
 		return nil
@@ -250,7 +249,7 @@ func (s *store[T]) find(e Envelope) *list[T] {
 	return nil
 }
 
-// makeList makes the list of an envelope that has none.
+// makeList makes the list of an envelope without one.
 func (s *store[T]) makeList(e Envelope) *list[T] {
 	if s.used == len(s.buckets) {
 		s.split()
@@ -269,8 +268,8 @@ func (s *store[T]) makeList(e Envelope) *list[T] {
 	return l
 }
 
-// dissolve ends a list that is empty.
-func (s *store[T]) dissolve(l *list[T]) {
+// freeList frees a list that has become empty.
+func (s *store[T]) freeList(l *list[T]) {
 	if s.hot == l {
 		s.hot = nil
 	}
@@ -285,8 +284,8 @@ func (s *store[T]) dissolve(l *list[T]) {
 
 const firstBuckets = 64 // a power of two
 
-// split adds a bucket, and moves those lists of another one there that belong into it from now on
-// (linear hashing): there is no moment at which all lists are moved.
+// split adds a bucket, and moves the lists that now belong there from the one bucket that has them (linear
+// hashing). So no addition moves all lists.
 func (s *store[T]) split() {
 	if s.buckets == nil {
 		s.buckets, s.mask = make([]*list[T], firstBuckets), firstBuckets-1
