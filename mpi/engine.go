@@ -7,7 +7,6 @@ import (
 
 	"github.com/goshmem/goshmem/coll"
 	"github.com/goshmem/goshmem/internal/job"
-	"github.com/goshmem/goshmem/symheap/layout"
 )
 
 // engine moves the messages of a process, inside of calls of this package and of all waits of the
@@ -56,16 +55,16 @@ func (e *engine) newGroup(ctx context.Context, t *coll.Team) (*group, error) {
 		g.ranks[pe] = int32(rank)
 	}
 	e.mu.Lock()
-	newest := e.newest[t.ID()]
+	latest := e.numbers.latest(t.ID())
 	e.mu.Unlock()
-	all, err := t.Gather(ctx, coll.Words{uint64(newest)})
+	all, err := t.Gather(ctx, coll.Words{uint64(latest)})
 	if err != nil {
 		return nil, err
 	}
 	for _, w := range all {
-		newest = max(newest, uint32(w[0]))
+		latest = max(latest, uint32(w[0]))
 	}
-	g.number = newest/layout.MaxTeams*layout.MaxTeams + layout.MaxTeams + uint32(t.ID())
+	g.number = nextNumber(latest, t.ID())
 	e.mu.Lock()
 	defer e.unlock()
 	if e.closed.Load() { // another goroutine has called Finalize meanwhile

@@ -4,7 +4,6 @@ import (
 	"unsafe"
 
 	"github.com/goshmem/goshmem/mpi/match"
-	"github.com/goshmem/goshmem/symheap/layout"
 )
 
 // queue has the receives and the messages of one communicator that wait for each other.
@@ -26,11 +25,19 @@ func (m *matcher) queueOf(comm uint32) *queue {
 	if m.lastUsed != nil && m.lastUsed.number == comm {
 		return &m.lastUsed.q
 	}
+	return m.findQueue(comm)
+}
+
+// findQueue is queueOf for another communicator than the last one. It is never inlined, because queueOf then
+// is: the compiler inlines a function that is short enough with all that it has inlined.
+//
+//go:noinline
+func (m *matcher) findQueue(comm uint32) *queue {
 	if g := m.groups[comm]; g != nil {
 		m.lastUsed = g
 		return &g.q
 	}
-	if q := m.future[comm]; q != nil || comm <= m.newest[comm%layout.MaxTeams] {
+	if q := m.future[comm]; q != nil || m.numbers.isUsed(comm) {
 		return q
 	}
 	q := new(queue)
@@ -44,7 +51,7 @@ func (m *matcher) addGroup(g *group) {
 		g.q = *q
 		delete(m.future, g.number)
 	}
-	m.newest[g.t.ID()] = g.number
+	m.numbers.use(g.number)
 	m.groups[g.number] = g
 }
 

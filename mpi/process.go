@@ -39,7 +39,7 @@ type persistent struct {
 	in      []*inLane                 // lanes from the PEs, by PE; nil: its PE has not called yet
 	callers []uint64                  // bit set of the PEs in in, as in layout.Control
 	active  atomic.Pointer[[]*inLane] // the lanes in in, without the nils
-	newest  [layout.MaxTeams]uint32   // greatest communicator number so far, by team id
+	numbers commNumbers               // numbers of communicators
 	table   requestTable              // requests that other processes know by number
 }
 

@@ -37,12 +37,12 @@ func (e *engine) drainLanes() {
 	e.receiveAll()
 }
 
-// receiveCell reads the next cell of a lane and hands it to the layer that it is for. The cell was written
-// by the PE of the lane.
+// receiveCell reads the next cell of a lane, and hands it to the layer that it is for.
 func (e *engine) receiveCell(l *inLane) {
 	e.cellsReceived++
 	c := l.nextCell()
 	kind := uint8(c.Mark >> 32)
+	from := l.pe // a lane has one writer
 	rank, n := splitSize(c.Size)
 	switch kind {
 	case kindEager:
@@ -58,16 +58,16 @@ func (e *engine) receiveCell(l *inLane) {
 		p := (*parcel)(unsafe.Pointer(&c.Body))
 		comm, tag := splitMatch(c.Match)
 		e.handleAnnounce(comm, message{
-			env: match.Envelope{Src: int32(rank), Tag: tag}, pe: l.pe, size: n, sender: p.from, offset: p.offset, addr: p.addr,
+			env: match.Envelope{Src: int32(rank), Tag: tag}, pe: from, size: n, sender: p.from, offset: p.offset, addr: p.addr,
 		})
 	case kindClear:
-		e.handleClear(l.pe, (*parcel)(unsafe.Pointer(&c.Body)))
+		e.handleClear(from, (*parcel)(unsafe.Pointer(&c.Body)))
 	case kindData:
 		e.handleData((*parcel)(unsafe.Pointer(&c.Body)).to, l.nextData(n), n)
 	case kindDone:
 		e.handleDone((*parcel)(unsafe.Pointer(&c.Body)))
 	case kindHelp:
-		e.startPush(l.pe, (*parcel)(unsafe.Pointer(&c.Body)))
+		e.startPush(from, (*parcel)(unsafe.Pointer(&c.Body)))
 	case kindRefuse:
 		e.handleRefuse((*parcel)(unsafe.Pointer(&c.Body)))
 	}
