@@ -110,7 +110,7 @@ type folder[T any] func(acc, in []T)
 // Fold makes acc[i] = acc[i] op in[i].
 func (f folder[T]) Fold(acc, in []T) { f(acc, in) }
 
-// checkRoot checks the communicator and the root of a collective.
+// checkRoot checks the communicator and root of a collective.
 func (c *Comm) checkRoot(op string, root int) error {
 	if err := c.usable(op); err != nil {
 		return err

@@ -54,9 +54,9 @@ func (g *group) tryDirect(s span, env envelope) (st Status, ok, laneEmpty bool) 
 	return st, ok, laneEmpty
 }
 
-// recvNext receives a whole message of one sender that was kept, or is the next one in the sender's
-// lane, if it is the one that the receive would get, and fits the buffer. laneEmpty reports that the
-// lane is empty and nothing else is in the way. The caller has the engine's lock.
+// recvNext receives the message that a receive from one sender would get, if it is whole, fits the buffer, and
+// is kept or next in the sender's lane. laneEmpty reports that the lane is empty and nothing else is in the
+// way. The caller has the engine's lock.
 func (g *group) recvNext(s span, env envelope) (st Status, ok, laneEmpty bool) {
 	e, pe := g.e, g.pe(int(env.Src))
 	l := e.in[pe]

@@ -86,9 +86,9 @@ func (q Request) With(ctx context.Context) Request {
 //   - Completion: a further Wait returns at once: the same error, or nil and the status of no message
 //     (Source is AnySource).
 //   - Errors: those of the operation; *UsageError while another goroutine waits for a copy of the
-//     request. Two errors leave the request under way, so that Wait may be called again: the end of the
-//     context (of With, or of the communicator), and, for a receive from AnySource, a *RankError with
-//     ErrPending for a death that is not acknowledged.
+//     request. Two errors leave the request under way, so that Wait may be called again. One is the end of
+//     the context (of With, or of the communicator). The other is a *RankError with ErrPending: a death that
+//     is not acknowledged, for a receive from AnySource.
 //   - Concurrent calls: allowed, on different requests.
 //   - Source: MPI_Wait.
 func (q Request) Wait() (Status, error) {

@@ -54,10 +54,10 @@ func Isend[T any](c *Comm, buf []T, dst, tag int) (Request, error) {
 //
 //   - Shape: buf has at least as many bytes as the message.
 //   - Errors: *UsageError; the end of c's context; ErrTruncated when the message is longer than buf;
-//     ErrCanceled when its sender has withdrawn it; *RankError when src has died or finalized and everything that
-//     it had sent was received, or when the sender of the message has died before it was copied. From
-//     AnySource also *RankError when there is no message and a death is not acknowledged (AckFailed), or
-//     no other rank is left.
+//     ErrCanceled when its sender has withdrawn it; *RankError when its sender has died before it was copied.
+//     From one source also *RankError when src has died or finalized, and everything that it had sent was
+//     received. From AnySource also *RankError when there is no message and a death is not acknowledged
+//     (AckFailed), or no other rank is left.
 //   - Concurrent calls: allowed.
 //   - Source: MPI_Recv.
 func Recv[T any](c *Comm, buf []T, src, tag int) (Status, error) {

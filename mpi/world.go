@@ -134,8 +134,8 @@ func (w *World) Comm() *Comm {
 //   - Collective: over all ranks of the job.
 //   - Source: MPI_Finalize.
 //
-// After a death, or if the communicator of all ranks is broken (a collective on it has timed out, say),
-// Finalize does not wait for the others, and succeeds on all ranks. Ranks whose lanes are full get one second
+// After a death, or if the communicator of all ranks is broken, Finalize does not wait for the others, and
+// succeeds on all ranks. A collective that has timed out breaks the communicator, for example. Ranks whose lanes are full get one second
 // to receive what waits there; then sends that still wait end with ErrFinalized.
 //
 // On the stack of a goroutine that panics, Finalize waits for nobody and ends nothing: it prints why and

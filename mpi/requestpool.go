@@ -3,8 +3,8 @@ package mpi
 import "sync/atomic"
 
 // requestPool remembers the requests that were given out, the oldest first, and gives them out again. A
-// request that has ended shows that by its generation, so that nobody gives it back to the pool.
-// Guarded by the engine's lock.
+// request that has ended has another generation: the pool sees that, and no call gives it back. Guarded by
+// the engine's lock.
 type requestPool struct {
 	ring []issue // its length is a power of two
 	next uint    // index of the oldest issue, modulo the length
@@ -22,7 +22,7 @@ const (
 	poolLooksMost = 4    // remembered requests that get looks at before it makes a new one
 )
 
-// get returns a request that nobody uses.
+// get returns a request that is not in use.
 func (p *requestPool) get() *request {
 	for range min(poolLooksMost, len(p.ring)) {
 		i := &p.ring[p.next&uint(len(p.ring)-1)]
@@ -32,7 +32,7 @@ func (p *requestPool) get() *request {
 			return i.r
 		}
 		switch use := atomic.LoadUint64(&i.r.use); {
-		case use&useKept != 0: // its handles have its error for good
+		case use&useKept != 0: // its handles return its error from now on
 			i.r, i.gen = new(request), 0
 			return i.r
 		case use&^(useGen-1) != i.gen: // it has ended
