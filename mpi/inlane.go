@@ -20,8 +20,8 @@ type inLane struct {
 	cells uint64 // cells read
 	data  cursor // behind the data read
 
-	toldCells uint64 // cells that the sender knows to be freed
-	toldData  uint64 // bytes of data that the sender knows to be freed
+	reportedCells uint64 // cells that the sender knows to be freed
+	reportedData  uint64 // bytes of data that the sender knows to be freed
 }
 
 // hasCell reports whether the lane has a cell to read.
@@ -48,10 +48,10 @@ const freePart = 8
 // time, the line that says so moves from one processor to the other.
 func (l *inLane) freeCell() {
 	rma.StoreRelease(&l.cells, l.cells+1)
-	if l.cells-l.toldCells < uint64(l.shape.Cells/freePart) && l.data.pos-l.toldData < uint64(l.shape.Data/freePart) {
+	if l.cells-l.reportedCells < uint64(l.shape.Cells/freePart) && l.data.pos-l.reportedData < uint64(l.shape.Data/freePart) {
 		return
 	}
-	l.toldCells, l.toldData = l.cells, l.data.pos
+	l.reportedCells, l.reportedData = l.cells, l.data.pos
 	rma.StoreRelease(&l.head.Data, l.data.pos)
 	rma.StoreRelease(&l.head.Cells, l.cells)
 	rma.RingWanted(l.bell, &l.head.Want)
