@@ -7,43 +7,37 @@ import (
 	"github.com/goshmem/goshmem/coll/tree"
 )
 
-// ErrConfig says that no machine has the wanted shape.
+// ErrConfig reports a Config that no machine can have.
 var ErrConfig = errors.New("no such collective")
 
-// syncEvery is after how many broadcasts in succession, during which nobody
-// waits for all others, one is entered by all before it is delivered. It bounds
-// how many old results a member must keep.
+// syncEvery bounds how many old decisions a member keeps. The root of a broadcast waits for no
+// other member; of syncEvery broadcasts in succession, the last gathers before it decides, so that
+// all members have returned from those before it when it ends.
 const syncEvery = 8
 
-// window is how many operations a machine may have to hold: those from the last
-// that all members entered up to the next such but one, which is as far as anybody
-// can get ahead.
+// window is the number of operations that a machine may have to hold: from the last operation that
+// all members have entered to the second next such one. No member can get further ahead.
 const window = 2*syncEvery + 2
 
-// Config shapes a machine. All members of a group use the same one, but for Me.
+// Config shapes a machine. All members of a group use the same Config, apart from Me.
 type Config struct {
 	N, Me int
 	Radix int      // of the k-nomial tree
 	Incs  []uint32 // the members' incarnations; nil: all 1
-	Ticks int      // KEEPALIVEs after so many ticks without progress; 0: never
+	Ticks int      // a KEEPALIVE goes out after this many ticks without progress; 0: never
 }
 
-// Machine is one member's part in the collectives of a group. See the package's
-// documentation for the protocol.
+// Machine is one member's part in the collectives of a group. The package documentation describes
+// the protocol.
 type Machine struct {
-	cfg     *Config // shared by a group: Me is not looked at
-	tree    tree.Knomial
-	me      Node
-	nfailed int32
-	failed  nodeSet // the members known to be dead
-	entered uint64  // the last operation that was entered here; the first is 1
-	settled uint64  // all members have returned from operations up to this one
-	latest  uint64  // the last operation that anything is known of
-	ops     ring
-	loose   uint8 // broadcasts since one that all had to enter
+	cfg     *Config // shared by a group, so its Me is not looked at
+	view    view
+	ops     operations
+	entered uint64 // the last operation that the local member has called; the first is 1
+	loose   uint8  // broadcasts in succession since an operation that gathers
 }
 
-// New makes a machine, at rest.
+// New makes a machine at rest.
 func New(cfg Config) (*Machine, error) {
 	if cfg.N > 0 && (cfg.Me < 0 || cfg.Me >= cfg.N) {
 		return nil, fmt.Errorf("%w: member %d, want 0 to %d", ErrConfig, cfg.Me, cfg.N-1)
@@ -52,12 +46,12 @@ func New(cfg Config) (*Machine, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Machine{cfg: &cfg, tree: t, me: Node(cfg.Me)}, nil
+	return &Machine{cfg: &cfg, view: view{tree: t, me: Node(cfg.Me)}}, nil
 }
 
-// NewGroup makes the machines of all members of a group, at rest, for who drives
-// all of them, like a simulation. Me is not looked at. They lie in one piece, with
-// room for one operation each.
+// NewGroup makes the machines of all members of a group at rest, for a driver that runs all of
+// them, like a simulation. Me is not looked at. The machines lie in one piece of memory, with room
+// for one operation each.
 func NewGroup(cfg Config) ([]Machine, error) {
 	t, err := cfg.tree()
 	if err != nil {
@@ -66,12 +60,12 @@ func NewGroup(cfg Config) ([]Machine, error) {
 	group, ops, rings := make([]Machine, cfg.N), make([]op, cfg.N), make(ring, cfg.N)
 	for v := range group {
 		rings[v] = &ops[v]
-		group[v] = Machine{cfg: &cfg, tree: t, me: Node(v), ops: rings[v : v+1 : v+1]}
+		group[v] = Machine{cfg: &cfg, view: view{tree: t, me: Node(v)}, ops: operations{ring: rings[v : v+1 : v+1]}}
 	}
 	return group, nil
 }
 
-// tree is the tree of all members, if there is one.
+// tree returns the tree of all members.
 func (c *Config) tree() (tree.Knomial, error) {
 	t, err := tree.NewKnomial(c.N, c.Radix)
 	if err == nil && c.Incs != nil && len(c.Incs) != c.N {
@@ -80,20 +74,28 @@ func (c *Config) tree() (tree.Knomial, error) {
 	return t, err
 }
 
-// Reset puts the machine back to rest, as New made it. What room it had it keeps.
-func (m *Machine) Reset() {
-	m.nfailed, m.entered, m.settled, m.latest, m.loose = 0, 0, 0, 0, 0
-	m.failed.clear()
-	m.ops.clear()
+// incarnation returns the incarnation of member p.
+func (c *Config) incarnation(p Node) uint32 {
+	if c.Incs == nil {
+		return 1
+	}
+	return c.Incs[p]
 }
 
-// Step tells the machine of one event and appends to out what is to be done.
+// Reset puts the machine back to rest, as New made it. It keeps its memory.
+func (m *Machine) Reset() {
+	m.view.nfailed, m.entered, m.loose = 0, 0, 0
+	m.view.failed.clear()
+	m.ops.reset()
+}
+
+// Step handles one event and appends to out what the driver is to do.
 func (m *Machine) Step(ev Event, out []Action) []Action {
 	switch ev.Kind {
 	case Enter:
-		return m.enter(ev.Call, out)
+		return m.beginCall(ev.Call, out)
 	case Recv:
-		if m.isFailed(ev.From) { // late: nobody else will count it either
+		if m.view.hasFailed(ev.From) { // late: no other member will count it either
 			return out
 		}
 		return m.receive(ev.From, &ev.Msg, out)
@@ -105,13 +107,13 @@ func (m *Machine) Step(ev Event, out []Action) []Action {
 	return out
 }
 
-// enter begins the local call of the next operation.
-func (m *Machine) enter(call Call, out []Action) []Action {
-	if o := m.find(m.entered); o != nil && !o.returned {
+// beginCall begins the local call of the next operation.
+func (m *Machine) beginCall(call Call, out []Action) []Action {
+	if o := m.ops.find(m.entered); o != nil && !o.returned {
 		return append(out, Action{Kind: Refuse, Seq: m.entered})
 	}
 	m.entered++
-	o := m.open(m.entered, &call)
+	o := m.ops.open(m.entered, &call, &m.view)
 	if o.call != call {
 		return append(out, Action{Kind: Mismatch, Seq: o.seq, To: o.opener, Msg: Msg{Call: o.call}})
 	}
@@ -133,17 +135,17 @@ func (m *Machine) enter(call Call, out []Action) []Action {
 
 // receive handles a message of an operation that is not settled.
 func (m *Machine) receive(from Node, msg *Msg, out []Action) []Action {
-	if msg.Seq <= m.settled || msg.Seq >= m.settled+window {
-		return out // everybody has returned from it; or a broken driver
+	if msg.Seq <= m.ops.settled || msg.Seq >= m.ops.settled+window {
+		return out // all members have returned from it; or the driver is broken
 	}
-	o := m.open(msg.Seq, &msg.Call)
+	o := m.ops.open(msg.Seq, &msg.Call, &m.view)
 	if o.call != msg.Call {
 		return append(out, Action{Kind: Mismatch, Seq: o.seq, To: from, Msg: *msg})
 	}
 	if o.opener == None {
 		o.opener = from
 	}
-	if msg.Kind != KeepAlive { // who asks brings nothing: what it had sent may be what is lost
+	if msg.Kind != KeepAlive { // a question is no progress: what its sender had sent before may be lost
 		o.idle = 0
 	}
 	switch msg.Kind {
@@ -157,50 +159,21 @@ func (m *Machine) receive(from Node, msg *Msg, out []Action) []Action {
 		return m.commit(o, out)
 	case KeepAlive:
 		return m.receiveKeepAlive(o, from, out)
-	case Alive: // having come was its message
+	case Alive: // its arrival is all that it says
 	}
 	return out
 }
 
-// peerFailed looks at all operations that somebody may still need.
+// peerFailed handles the death of incarnation inc of member p. The death may move every operation
+// that is not settled.
 func (m *Machine) peerFailed(p Node, inc uint32, out []Action) []Action {
-	if p < 0 || int(p) >= m.tree.Len() || inc < m.incarnation(p) || !m.failed.add(p, m.tree.Len()) {
+	if p < 0 || int(p) >= m.view.tree.Len() || inc < m.cfg.incarnation(p) || !m.view.addFailed(p) {
 		return out
 	}
-	m.nfailed++
-	for seq := m.settled + 1; seq <= m.latest; seq++ {
-		if o := m.find(seq); o != nil {
+	for seq := m.ops.settled + 1; seq <= m.ops.latest; seq++ {
+		if o := m.ops.find(seq); o != nil {
 			out = m.progress(o, out)
 		}
 	}
 	return out
-}
-
-func (m *Machine) incarnation(p Node) uint32 {
-	if m.cfg.Incs == nil {
-		return 1
-	}
-	return m.cfg.Incs[p]
-}
-
-func (m *Machine) isFailed(p Node) bool { return m.nfailed > 0 && m.failed.has(p) }
-
-// find is the operation seq, or nil if nothing is known of it.
-func (m *Machine) find(seq uint64) *op {
-	if seq == 0 {
-		return nil
-	}
-	return m.ops.find(seq)
-}
-
-// open is the operation seq, begun if need be.
-func (m *Machine) open(seq uint64, call *Call) *op {
-	o := m.ops.place(seq, m.settled)
-	if o.seq != seq {
-		*o = op{seq: seq, call: *call, slots: o.slots[:0], acks: o.acks[:0], sentTo: None, ackTo: None, haveTo: None, opener: None}
-		o.me = o.virtual(m.me, m)
-		o.degree = int32(m.tree.Degree(o.me))
-		m.latest = max(m.latest, seq)
-	}
-	return o
 }

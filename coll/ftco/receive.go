@@ -1,41 +1,34 @@
 package ftco
 
-import "slices"
-
-// receiveUp handles a contribution or a question.
+// receiveUp handles a contribution or a question for the decision.
 func (m *Machine) receiveUp(o *op, from Node, msg *Msg, out []Action) []Action {
-	v := o.virtual(from, m)
+	v := m.view.nodeOf(o, from)
 	if o.decided {
-		return m.sendDown(o, v, out)
+		return m.sendDecision(o, v, out)
 	}
 	if o.slot(v) != nil {
-		return out // asked for again, and it had come
+		return out // sent again on request, and the first one had come
 	}
-	o.slots = slices.Grow(o.slots, max(0, int(o.degree)-len(o.slots))) // once, and kept
-	o.slots = append(o.slots, slot{node: v, value: msg.Value != NoValue, sets: msg.Sets})
-	o.lacking = o.lacking || msg.Sets != nil
-	if m.tree.Parent(v) == o.me {
-		o.direct++
-	}
+	o.addSlot(v, msg, m.view.tree.Parent(v) == o.me)
 	if msg.Value != NoValue {
 		out = append(out, Action{Kind: Keep, Seq: o.seq, Dst: Buf(from)})
 	}
 	return m.progress(o, out)
 }
 
-// receiveDecision handles the decision, from above or, where I took the root's
-// place, from below.
+// receiveDecision handles the decision: from above or, if this member is the acting root, from
+// below.
 func (m *Machine) receiveDecision(o *op, from Node, msg *Msg, out []Action) []Action {
-	committed := o.committed // else from hears of it with the others
+	committed := o.committed // if it commits below, from hears of it with the others
 	if !o.decided {
 		if msg.Kind == Down {
-			o.haveTo = o.virtual(from, m) // who has it need not be told
+			o.haveTo = m.view.nodeOf(o, from) // the sender has the decision
 		}
 		o.sets = msg.Sets
 		if msg.Value != NoValue {
 			out = append(out, Action{Kind: Keep, Seq: o.seq, Dst: Result})
 		}
-		out = m.adopt(o, out)
+		out = m.adoptDecision(o, out)
 	}
 	if !o.call.Uniform || msg.Kind != Have {
 		return out
@@ -44,26 +37,28 @@ func (m *Machine) receiveDecision(o *op, from Node, msg *Msg, out []Action) []Ac
 		return m.commit(o, out)
 	}
 	if committed {
-		out = m.send(o, o.virtual(from, m), Msg{Kind: Commit, Value: NoValue}, out)
+		out = m.send(o, m.view.nodeOf(o, from), Msg{Kind: Commit, Value: NoValue}, out)
 	}
 	return out
 }
 
-// settle does what is left to do once the decision is here.
-func (m *Machine) settle(o *op, out []Action) []Action {
+// progressDecided does what is left to do once the decision is here: it tells the decision to an
+// acting root that is no ancestor, and acknowledges and commits a uniform operation.
+func (m *Machine) progressDecided(o *op, out []Action) []Action {
+	w := &m.view
 	above := None
 	if o.me != 0 {
-		above = m.above(o)
+		above = w.superior(o)
 	}
-	if above != None && m.nfailed > 0 && !m.ancestor(o, above) && o.haveTo != above {
+	if above != None && w.nfailed > 0 && !w.isAncestor(o, above) && o.haveTo != above {
 		o.haveTo = above
-		out = m.send(o, above, Msg{Kind: Have, Committed: o.committed, Value: m.result(o, above), Sets: o.sets}, out)
+		out = m.send(o, above, Msg{Kind: Have, Committed: o.committed, Value: o.resultFor(above), Sets: o.sets}, out)
 	}
 	if !o.call.Uniform || o.committed || !o.entered {
 		return out
 	}
 	if !o.acked {
-		if !m.whole(o, o.me, acknowledged) {
+		if !w.passBelow(o, o.me, acknowledged) {
 			return out
 		}
 		o.acked = true
@@ -75,29 +70,25 @@ func (m *Machine) settle(o *op, out []Action) []Action {
 		}
 		return out
 	}
-	if o.me != 0 && !m.holds(o, 0, acknowledged) {
+	if o.me != 0 && !w.pass(o, 0, acknowledged) {
 		return out
 	}
 	return m.commit(o, out)
 }
 
-// ancestor says whether living node v above me is one: then it had the decision
-// before me.
-func (m *Machine) ancestor(o *op, v Node) bool { return v < o.me && o.me < m.tree.End(v) }
-
-// receiveAck handles the news that all below from hold the decision.
+// receiveAck handles the news that from and its living subtree hold the decision.
 func (m *Machine) receiveAck(o *op, from Node, out []Action) []Action {
-	v := o.virtual(from, m)
+	v := m.view.nodeOf(o, from)
 	if o.committed {
 		return m.send(o, v, Msg{Kind: Commit, Value: NoValue}, out)
 	}
-	if !acknowledged(m, o, v) {
+	if !acknowledged(o, v) {
 		o.acks = append(o.acks, v)
 	}
 	if !o.decided {
 		return out
 	}
-	return m.settle(o, out)
+	return m.progressDecided(o, out)
 }
 
 // commit lets a uniform call return: all living members hold the decision.
@@ -108,7 +99,7 @@ func (m *Machine) commit(o *op, out []Action) []Action {
 	o.committed = true
 	out = m.sendBelow(o, Commit, out)
 	for _, v := range o.acks {
-		if m.strange(o, v) {
+		if m.view.isStray(o, v) {
 			out = m.send(o, v, Msg{Kind: Commit, Value: NoValue}, out)
 		}
 	}
@@ -118,9 +109,10 @@ func (m *Machine) commit(o *op, out []Action) []Action {
 	return out
 }
 
-// tick asks those that something is awaited from, when nothing came for long.
+// tick counts a tick without progress. After Config.Ticks of them it asks the nodes that the
+// local call waits for.
 func (m *Machine) tick(out []Action) []Action {
-	o := m.find(m.entered)
+	o := m.ops.find(m.entered)
 	if m.cfg.Ticks == 0 || o == nil || o.returned {
 		return out
 	}
@@ -128,30 +120,31 @@ func (m *Machine) tick(out []Action) []Action {
 		return out
 	}
 	o.idle = 0
-	test := has(contributed)
+	awaited := test(contributed)
 	if o.decided {
-		test = acknowledged
+		awaited = acknowledged
 	}
-	if above := m.above(o); above != None && (test(m, o, o.me) || !o.decided && !o.gathers) {
+	if above := m.view.superior(o); above != None && (awaited(o, o.me) || !o.decided && !o.gathers) {
 		return m.send(o, above, Msg{Kind: KeepAlive, Value: NoValue}, out)
 	}
 	top := o.me
-	if m.above(o) == None {
+	if m.view.superior(o) == None {
 		top = 0
 	}
-	return m.askBelow(o, top, test, out)
+	return m.askBelow(o, top, awaited, out)
 }
 
-// askBelow asks the living nodes below v that something is awaited from.
-func (m *Machine) askBelow(o *op, v Node, test has, out []Action) []Action {
-	end := m.tree.End(v)
-	for c := v + 1; c < end; c = m.tree.End(c) {
+// askBelow sends KeepAlive to the living nodes below v that do not pass the test yet.
+func (m *Machine) askBelow(o *op, v Node, awaited test, out []Action) []Action {
+	t := &m.view.tree
+	end := t.End(v)
+	for c := v + 1; c < end; c = t.End(c) {
 		switch {
 		case c == o.me:
-			out = m.askBelow(o, c, test, out)
-		case test(m, o, c):
-		case m.dead(o, c):
-			out = m.askBelow(o, c, test, out)
+			out = m.askBelow(o, c, awaited, out)
+		case awaited(o, c):
+		case m.view.isDead(o, c):
+			out = m.askBelow(o, c, awaited, out)
 		default:
 			out = m.send(o, c, Msg{Kind: KeepAlive, Value: NoValue}, out)
 		}
@@ -159,23 +152,25 @@ func (m *Machine) askBelow(o *op, v Node, test has, out []Action) []Action {
 	return out
 }
 
-// receiveKeepAlive says again what from may have lost, or that it is not here.
+// receiveKeepAlive sends again what from may have lost, or says that it is not here yet. An
+// ancestor gets no decision: it had the decision first, and of a Reduce only the root gets the
+// value.
 func (m *Machine) receiveKeepAlive(o *op, from Node, out []Action) []Action {
-	v := o.virtual(from, m)
-	tell := o.decided && !m.ancestor(o, v) // which had it before me; and of a reduction the root alone has the value
-	if tell {
-		out = m.sendDown(o, v, out)
+	v := m.view.nodeOf(o, from)
+	lacksDecision := o.decided && !m.view.isAncestor(o, v)
+	if lacksDecision {
+		out = m.sendDecision(o, v, out)
 	}
 	switch {
 	case o.committed:
 		return m.send(o, v, Msg{Kind: Commit, Value: NoValue}, out)
 	case o.decided && o.ackTo == v:
 		return m.send(o, v, Msg{Kind: Ack, Value: NoValue}, out)
-	case tell:
+	case lacksDecision:
 		return out
 	case !o.decided && o.sentTo == v:
 		o.sentTo = None
-		return m.report(o, v, out)
+		return m.sendUp(o, v, out)
 	}
 	return m.send(o, v, Msg{Kind: Alive, Value: NoValue}, out)
 }

@@ -141,8 +141,8 @@ func TestRoomIsBounded(t *testing.T) {
 		t.Errorf("%v allocations in %d operations after %d, want none", a, 6*syncEvery, 4*n*6*syncEvery)
 	}
 	for p, m := range f.machines {
-		if len(m.ops) > 2*window {
-			t.Errorf("member %d keeps %d operations, want at most %d", p, len(m.ops), 2*window)
+		if len(m.ops.ring) > 2*window {
+			t.Errorf("member %d keeps %d operations, want at most %d", p, len(m.ops.ring), 2*window)
 		}
 	}
 }

@@ -2,26 +2,26 @@ package ftco
 
 import "encoding/binary"
 
-// Clone is a machine of its own in the same state.
+// Clone returns a machine in the same state that shares nothing that changes.
 func (m *Machine) Clone() *Machine {
 	c := *m
-	c.failed = m.failed.clone()
-	c.ops = m.ops.clone(m.settled)
+	c.view.failed = m.view.failed.clone()
+	c.ops = m.ops.clone()
 	return &c
 }
 
-// AppendState appends to b all that the machine's behavior depends on beside
-// its Config: two machines of one Config that append the same bytes answer any
-// events with the same actions. What an operation no longer needs is left out, so
-// that ways that led to the same state are seen to do so.
+// AppendState appends to b all that the machine's behavior depends on apart from its Config: two
+// machines of one Config that append the same bytes answer any events with the same actions. It
+// leaves out what an operation no longer needs, so that different ways into one state give the
+// same bytes.
 func (m *Machine) AppendState(b []byte) []byte {
-	b = binary.AppendUvarint(b, uint64(m.nfailed))
-	m.failed.each(func(p Node) { b = appendNode(b, p) })
+	b = binary.AppendUvarint(b, uint64(m.view.nfailed))
+	m.view.failed.each(func(p Node) { b = appendNode(b, p) })
 	b = binary.AppendUvarint(b, m.entered)
-	b = binary.AppendUvarint(b, m.settled)
+	b = binary.AppendUvarint(b, m.ops.settled)
 	b = append(b, m.loose)
-	for seq := m.settled + 1; seq <= m.latest; seq++ {
-		if o := m.find(seq); o != nil {
+	for seq := m.ops.settled + 1; seq <= m.ops.latest; seq++ {
+		if o := m.ops.find(seq); o != nil {
 			b = o.append(b)
 		}
 	}
@@ -33,7 +33,7 @@ func (o *op) append(b []byte) []byte {
 	b = appendCall(b, o.call)
 	b = append(b, flags(o.entered, o.gathers, o.decided, o.returned), flags(o.frozen && !o.decided, o.acked, o.committed))
 	b = binary.AppendUvarint(b, uint64(o.idle))
-	if !o.entered { // only entering something else asks for it
+	if !o.entered { // only a call of something else names the opener
 		b = appendNode(b, o.opener)
 	}
 	if o.decided {
@@ -54,8 +54,7 @@ func (o *op) append(b []byte) []byte {
 	return o.sets.AppendState(b)
 }
 
-// AppendState appends the sets to b, for [Machine.AppendState] and for who keeps
-// messages.
+// AppendState appends the sets to b, for [Machine.AppendState] and for drivers that keep messages.
 func (s *Sets) AppendState(b []byte) []byte {
 	if s == nil {
 		return append(b, 0)
