@@ -7,25 +7,24 @@ import (
 	"github.com/goshmem/goshmem/coll/tree"
 )
 
-// ServiceDistance says how a published machine shares its attention among near
-// and far nodes (Appendix A).
+// ServiceDistance is how a published machine divides its steps between near and far nodes
+// (Appendix A).
 type ServiceDistance uint8
 
 // The service-distance functions.
 const (
 	RSD       ServiceDistance = iota // randomized: distance d with probability 2^-d
-	DISD                             // deterministic intervals: half of each for distance 1, a quarter for 2, ...
-	NoService                        // neither KEEPALIVE nor ACK: the collective without fault tolerance
+	DISD                             // deterministic: half of each interval for distance 1, a quarter for 2, ...
+	NoService                        // the collective without fault tolerance: neither KEEPALIVE nor ACK
 )
 
-// String is the name that options have.
+// String returns the name that options use.
 func (s ServiceDistance) String() string {
 	return [...]string{"rsd", "disd", "none"}[min(s, NoService)]
 }
 
-// PublishedConfig shapes the machines of one collective as published. The last
-// two fields undo one choice each that the published figures were made with,
-// where the printed algorithm says something else.
+// PublishedConfig shapes the machines of one collective as published. The published figures and the
+// printed algorithms differ in two points; PrintedOrder and PrintedSuspect choose what is printed.
 type PublishedConfig struct {
 	Tree       *tree.Levels
 	Collective Kind // Allreduce, Reduce or Bcast, with node 0 as root
@@ -33,25 +32,25 @@ type PublishedConfig struct {
 	Service    ServiceDistance
 	Seed       uint64
 
-	PrintedOrder   bool // Algorithm 1: all inbound messages of a distance before fault detection
-	PrintedSuspect bool // Algorithm 4, line 21: KEEPALIVE only to who has not sent DATA
+	PrintedOrder   bool // Algorithm 1: handle all inbound messages of a distance before fault detection
+	PrintedSuspect bool // Algorithm 4, line 21: send KEEPALIVE only to nodes that have not sent DATA
 }
 
-// PublishedGroup is what the machines of one collective share: tables, which never
-// change, and the store of the sets that travel. One goroutine steps them all.
+// PublishedGroup is what the machines of one collective share: tables, which never change, and the
+// store of the sets that travel. One goroutine steps all machines.
 type PublishedGroup struct {
 	cfg     PublishedConfig
 	n       int32
-	etaSub  []int32 // when a subtree's DATA is expected
-	etaFull []int32 // when the result is
-	spans   []span  // of sets in messages that are not one interval
+	etaSub  []int32 // by node: when its subtree's DATA is expected
+	etaFull []int32 // by node: when the result is expected
+	spans   []span  // the store: sets in messages that are more than one interval
 	seed    uint64
 }
 
-// ErrPublished says that the paper's algorithms do not have what was wanted.
+// ErrPublished reports a configuration that the paper's algorithms do not cover.
 var ErrPublished = errors.New("no such published collective")
 
-// NewPublishedGroup computes what the machines of a collective share.
+// NewPublishedGroup computes what the machines of a collective share. Members makes the machines.
 func NewPublishedGroup(cfg PublishedConfig) (*PublishedGroup, error) {
 	switch {
 	case cfg.Tree == nil:
@@ -64,15 +63,15 @@ func NewPublishedGroup(cfg PublishedConfig) (*PublishedGroup, error) {
 		return nil, fmt.Errorf("%w: service distance %d, want RSD, DISD or NoService", ErrPublished, cfg.Service)
 	}
 	g := &PublishedGroup{cfg: cfg, n: int32(cfg.Tree.Len()), seed: cfg.Seed}
-	g.expect()
+	g.setETAs()
 	roots := int(cfg.Tree.Roots())
 	g.spans = make([]span, 0, min(roots*roots+2*roots, 1<<20))
 	return g, nil
 }
 
-// expect computes f_ETA, twice for each node (Section 4, "Data Propagation
-// Disruptions").
-func (g *PublishedGroup) expect() {
+// setETAs computes f_ETA twice for each node: for its subtree's DATA and for the result (Section 4,
+// "Data Propagation Disruptions").
+func (g *PublishedGroup) setETAs() {
 	t, hop := g.cfg.Tree, g.cfg.Latency+1
 	g.etaSub, g.etaFull = make([]int32, g.n), make([]int32, g.n)
 	if g.cfg.Collective != Bcast {
@@ -105,9 +104,8 @@ func (g *PublishedGroup) expect() {
 	}
 }
 
-// timeout is f_timeout(me, dest) for a node at the distance d: as long as a
-// message takes both ways, and so many service intervals of dest as it may take
-// until dest has attended to all nodes at that distance.
+// timeout is f_timeout(me, dest) for a node at the distance d: the time that messages take both ways,
+// and as many service intervals of dest as dest may need to attend to all nodes at that distance.
 func (g *PublishedGroup) timeout(dest, d int32) int32 {
 	peers := int64(g.cfg.Tree.Peers(dest, d))
 	if peers == 0 {
@@ -118,11 +116,11 @@ func (g *PublishedGroup) timeout(dest, d int32) int32 {
 	return 2*g.cfg.Latency + int32(min((wanted+interval-1)/interval*interval, 1<<24))
 }
 
-// Len is the number of nodes.
+// Len returns the number of nodes.
 func (g *PublishedGroup) Len() int { return int(g.n) }
 
-// Members makes all machines at once, in few pieces of memory. They are at rest
-// until they are told to enter.
+// Members makes all machines at once, in few pieces of memory. They are at rest until they get
+// PubEnter.
 func (g *PublishedGroup) Members() []Published {
 	t := g.cfg.Tree
 	total := int(0)
@@ -130,21 +128,21 @@ func (g *PublishedGroup) Members() []Published {
 		total += int(t.Degree(v))
 	}
 	members := make([]Published, g.n)
-	contacts := make([]contact, total)
+	lists := make([]contact, total)
 	inboxes := make([]PubMsg, total)
 	spans := make([]span, total+int(g.n))
 	for v := range g.n {
 		d := int(t.Degree(v))
 		m := &members[v]
-		m.contacts, contacts = contacts[:0:d], contacts[d:]
+		m.contacts.list, lists = lists[:0:d], lists[d:]
 		m.inbox, inboxes = inboxes[:0:d], inboxes[d:]
-		m.have, spans = spans[:0:d+1], spans[d+1:]
+		m.accounted.spans, spans = spans[:0:d+1], spans[d+1:]
 		m.init(g, v)
 	}
 	return members
 }
 
-// Reset puts the machines of Members back to rest, with other random numbers.
+// Reset puts the machines that Members has made back to rest, with other random numbers.
 func (g *PublishedGroup) Reset(members []Published, seed uint64) {
 	g.spans, g.seed = g.spans[:0], seed
 	for v := range members {
@@ -156,30 +154,25 @@ func (g *PublishedGroup) Reset(members []Published, seed uint64) {
 func (p *Published) init(g *PublishedGroup, v Node) {
 	t := g.cfg.Tree
 	*p = Published{
-		g: g, me: v, late: true,
-		contacts: p.contacts[:0], inbox: p.inbox[:0], have: p.have[:0],
+		role: role{g, v}, late: true,
+		contacts: contacts{list: p.contacts.list[:0]}, inbox: p.inbox[:0], accounted: spanSet{spans: p.accounted.spans[:0]},
 		rng: (g.seed + uint64(v) + 1) * 0x9e3779b97f4a7c15,
 	}
-	mine := g.timeout(v, 1)
-	add := func(node Node) {
-		patience := g.timeout(node, 1)
-		p.contacts = append(p.contacts, contact{node: node, patience: patience, interval: max(mine, patience), distance: 1})
-	}
+	c := &p.contacts
 	if f := t.Parent(v); f != tree.None {
-		add(f)
+		c.meet(p.newContact(f, 1))
 	} else {
 		for r := v + 1; r < t.Roots(); r++ {
-			add(r)
+			c.meet(p.newContact(r, 1))
 		}
 		for r := range v {
-			add(r)
+			c.meet(p.newContact(r, 1))
 		}
 	}
-	p.ups = int32(len(p.contacts))
-	for _, c := range t.Children(v) {
-		add(c)
+	c.above = int32(len(c.list))
+	for _, child := range t.Children(v) {
+		c.meet(p.newContact(child, 1))
 	}
-	p.base = int32(len(p.contacts))
-	from, _ := t.Interval(v)
-	p.have = append(p.have, span{from, from + 1})
+	c.inTree = int32(len(c.list))
+	p.accounted.spans = append(p.accounted.spans, g.place(v))
 }

@@ -128,10 +128,10 @@ func TestAdoption(t *testing.T) {
 		p.Step(&PubEvent{Kind: PubEnter}, nil)
 		p.Step(&PubEvent{Kind: PubFailed, From: c.dead}, nil)
 		var got []Node
-		for _, i := range p.tour.down {
-			got = append(got, p.contacts[i].node)
-			if d := p.contacts[i].distance; d != 2 {
-				t.Errorf("%+v: node %d at node %d has distance %d, want 2", c.tree, p.contacts[i].node, c.me, d)
+		for _, i := range p.contacts.detour.down {
+			got = append(got, p.contacts.list[i].node)
+			if d := p.contacts.list[i].distance; d != 2 {
+				t.Errorf("%+v: node %d at node %d has distance %d, want 2", c.tree, p.contacts.list[i].node, c.me, d)
 			}
 		}
 		if !slices.Equal(got, c.want) {
@@ -151,7 +151,7 @@ func TestETAByPhase(t *testing.T) {
 		if p.phase <= fromBelowMore {
 			want = g.etaSub[1]
 		}
-		if got := p.eta(); got != want {
+		if got := p.eta(p.phase); got != want {
 			t.Errorf("phase %d: waits until %d, want %d", p.phase, got, want)
 		}
 	}
@@ -170,7 +170,7 @@ func TestMessagePriorities(t *testing.T) {
 		for i, kind := range order { // its children are 1 and 2: it waits for both
 			msg := PubMsg{From: 1, Kind: kind, Distance: 1}
 			if kind == PubData {
-				m[1].snapshot(&msg)
+				m[1].accounted.writeTo(&msg, g)
 			}
 			root.Step(&PubEvent{Kind: PubArrive, Now: int32(i), Msg: msg}, nil)
 		}
@@ -237,26 +237,27 @@ func TestSets(t *testing.T) {
 	for range 300 {
 		m := g.Members()
 		p, q := &m[1+r.IntN(59)], &m[0]
-		want := map[int32]bool{p.have[0].from: true}
+		want := map[int32]bool{p.accounted.spans[0].from: true}
 		for range r.IntN(40) {
 			from := r.Int32N(60)
 			s := span{from, from + 1 + r.Int32N(min(5, 60-from))}
-			p.add(s)
+			p.accounted.add(s)
 			for i := s.from; i < s.to; i++ {
 				want[i] = true
 			}
 		}
 		var msg PubMsg
-		p.snapshot(&msg)
-		q.have = append(q.have[:0], span{7, 8})
-		q.merge(&msg)
+		p.accounted.writeTo(&msg, g)
+		q.accounted.spans = append(q.accounted.spans[:0], span{7, 8})
+		q.accounted.addFrom(&msg, g)
 		for place := range int32(60) {
-			if p.has(place) != want[place] || q.has(place) != (want[place] || place == 7) {
-				t.Fatalf("place %d of %v, merged %v: want %v", place, p.have, q.have, want[place])
+			alone := span{place, place + 1}
+			if p.accounted.has(alone) != want[place] || q.accounted.has(alone) != (want[place] || place == 7) {
+				t.Fatalf("place %d of %v, merged %v: want %v", place, p.accounted.spans, q.accounted.spans, want[place])
 			}
 		}
-		if p.full() != (len(want) == 60) || len(g.Accounted(&msg, nil)) != len(want) || len(p.Accounted(nil)) != len(want) {
-			t.Fatalf("%v: full %v, %d nodes, want %d", p.have, p.full(), len(g.Accounted(&msg, nil)), len(want))
+		if p.Complete() != (len(want) == 60) || len(g.Accounted(&msg, nil)) != len(want) || len(p.Accounted(nil)) != len(want) {
+			t.Fatalf("%v: full %v, %d nodes, want %d", p.accounted.spans, p.Complete(), len(g.Accounted(&msg, nil)), len(want))
 		}
 	}
 }
