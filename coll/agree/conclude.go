@@ -1,19 +1,19 @@
 package agree
 
-// conclude ends the current round: its outcome goes down, the local call returns,
-// and the next round is opened.
+// conclude ends the current round: its outcome goes down, the local call returns, and the next
+// round opens.
 func (m *twoPhase) conclude(outcome Outcome, out []Action) []Action {
 	r := &m.now
-	if outcome == Undecided && m.group.me == 0 {
-		return out // a broken driver: others were told that I am dead
+	if outcome == Undecided && m.view.group.me == 0 {
+		return out // a broken driver: it has told others that this member is dead
 	}
 	msg := Msg{Kind: msgDecision, Outcome: outcome}
 	if outcome == Decided {
 		msg.Vote, msg.Failed = r.ballot.vote, r.ballot.failed
 	}
-	out = m.sendBelow(m.group.me, &msg, out)
+	out = m.sendBelow(m.view.group.me, &msg, out)
 	for _, v := range r.waiters {
-		if !m.gone(v) && !m.mine(v) {
+		if !m.view.isDead(v) && !m.view.isInferior(v) {
 			out = m.send(v, msg, out)
 		}
 	}
@@ -28,11 +28,12 @@ func (m *twoPhase) conclude(outcome Outcome, out []Action) []Action {
 	return m.closeDecided(out)
 }
 
-// sendBelow sends the outcome to the living below v, and in place of the dead to
-// theirs, those with the widest subtrees first.
+// sendBelow sends the outcome to v's living children and, in place of dead ones, to theirs. Nodes
+// with the widest subtrees get it first.
 func (m *twoPhase) sendBelow(v Node, msg *Msg, out []Action) []Action {
-	for i := m.group.tree.Degree(v) - 1; i >= 0; i-- {
-		if c := m.group.tree.Child(v, i); m.gone(c) {
+	t := m.view.group.tree
+	for i := t.Degree(v) - 1; i >= 0; i-- {
+		if c := t.Child(v, i); m.view.isDead(c) {
 			out = m.sendBelow(c, msg, out)
 		} else {
 			out = m.send(c, *msg, out)
@@ -41,56 +42,45 @@ func (m *twoPhase) sendBelow(v Node, msg *Msg, out []Action) []Action {
 	return out
 }
 
-// mine says whether sendBelow sends to the living node v.
-func (m *twoPhase) mine(v Node) bool {
-	for p := m.group.tree.Parent(v); p >= 0; p = m.group.tree.Parent(p) {
-		if p == m.group.me {
-			return true
-		}
-		if !m.gone(p) {
-			return false
-		}
-	}
-	return false
-}
-
-// closeUndecided opens the next round after one that is UNDECIDED. Its
-// coordinator is dead, and all who call the next round know that.
+// closeUndecided opens the next round after an UNDECIDED one, whose coordinator is dead. All members
+// that call the next round know that.
 func (m *twoPhase) closeUndecided() {
-	c := m.group.member(0)
-	m.dead = with(m.dead, c)
-	m.group = m.group.without(with(m.group.gone, c))
-	m.ahead, m.skip = m.ahead[:0], 0 // from members who saw it DECIDED, and are dead
-	m.open(m.now.seq + 1)
+	w := &m.view
+	c := w.group.member(0)
+	w.dead = with(w.dead, c)
+	w.group = w.group.without(with(w.group.gone, c))
+	m.later = later{votes: m.later.votes[:0]} // the voters saw this round end as DECIDED, and are dead
+	m.openRound(m.now.seq + 1)
 }
 
-// closeDecided opens the next round after one that is DECIDED, or the first of
-// which it is not known that it is UNDECIDED.
+// closeDecided opens the next round after a DECIDED one, or the first later round that is not known
+// to be UNDECIDED.
 func (m *twoPhase) closeDecided(out []Action) []Action {
+	w := &m.view
 	m.last = entry{seq: m.now.seq, base: m.last.seq, ballot: m.now.ballot}
-	m.dead = union(m.dead, m.last.ballot.failed)
-	if m.cfg.Rebalance && len(m.last.ballot.failed) > len(m.group.gone) {
-		m.group = m.group.without(m.last.ballot.failed)
+	w.dead = union(w.dead, m.last.ballot.failed)
+	if m.cfg.Rebalance && len(m.last.ballot.failed) > len(w.group.gone) {
+		w.group = w.group.without(m.last.ballot.failed)
 	}
-	ahead, skip := m.ahead, m.skip
-	m.ahead, m.skip = nil, 0
-	m.open(m.now.seq + 1)
-	for m.now.seq <= skip && m.group.me != 0 {
+	votes, undecidedTo := m.later.votes, m.later.undecidedTo
+	m.later = later{}
+	m.openRound(m.now.seq + 1)
+	for m.now.seq <= undecidedTo && w.group.me != 0 {
 		m.closeUndecided()
 	}
-	for _, e := range ahead {
-		if v := m.group.node(e.member); v != none && !m.isDead(e.member) {
+	for _, e := range votes {
+		if v := w.group.node(e.member); v != none && !w.hasFailed(e.member) {
 			out = m.receiveVote(v, &Msg{Vote: e.ballot.vote, Failed: e.ballot.failed}, out)
 		}
 	}
-	m.ahead = ahead[:0]
+	m.later.votes = votes[:0]
 	return out
 }
 
-// undecidedBefore ends the current round and those after it as UNDECIDED, up to
-// before seq.
-func (m *twoPhase) undecidedBefore(seq uint64, out []Action) []Action {
-	for m.now.seq < seq && m.group.me != 0 {
+// concludeUndecidedBefore ends the current round and the rounds after it, up to but not including
+// seq, as UNDECIDED.
+func (m *twoPhase) concludeUndecidedBefore(seq uint64, out []Action) []Action {
+	for m.now.seq < seq && m.view.group.me != 0 {
 		out = m.conclude(Undecided, out)
 	}
 	return out

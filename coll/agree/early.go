@@ -76,11 +76,11 @@ func (e *earlyReturning) Step(ev Event, out []Action) []Action {
 	case Enter:
 		return e.enter(ev.Vote, out)
 	case Recv:
-		if e.valid(ev.From) && !contains(e.dead, ev.From) { // late: nobody else will count it either
+		if e.cfg.isPeer(ev.From) && !contains(e.dead, ev.From) { // late: nobody else will count it either
 			return e.receive(ev.From, &ev.Msg, out)
 		}
 	case PeerFailed:
-		if e.valid(ev.From) && ev.Inc >= e.cfg.incarnation(ev.From) {
+		if e.cfg.isPeer(ev.From) && ev.Inc >= e.cfg.incarnation(ev.From) {
 			return e.peerFailed(ev.From, out)
 		}
 	case Tick:
@@ -89,8 +89,6 @@ func (e *earlyReturning) Step(ev Event, out []Action) []Action {
 	}
 	return out
 }
-
-func (e *earlyReturning) valid(p Node) bool { return p >= 0 && int(p) < e.cfg.N && int(p) != e.cfg.Me }
 
 // enter begins the local call.
 func (e *earlyReturning) enter(vote Vote, out []Action) []Action {

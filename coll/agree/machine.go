@@ -55,6 +55,17 @@ func (c *Config) check() error {
 	return nil
 }
 
+// incarnation returns the incarnation of member p.
+func (c *Config) incarnation(p Node) uint32 {
+	if c.Incs == nil {
+		return 1
+	}
+	return c.Incs[p]
+}
+
+// isPeer reports whether p is a member other than the local one.
+func (c *Config) isPeer(p Node) bool { return p >= 0 && int(p) < c.N && int(p) != c.Me }
+
 // Machine is one member's part in the agreements of a group, whatever the
 // algorithm.
 type Machine struct {

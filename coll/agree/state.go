@@ -5,29 +5,29 @@ import (
 	"slices"
 )
 
-// Clone is a machine in the same state that shares nothing that changes.
+// Clone returns a machine in the same state that shares nothing that changes.
 func (m *twoPhase) Clone() *twoPhase {
 	c := *m
-	c.ahead = slices.Clone(m.ahead)
-	c.now.kids = slices.Clone(m.now.kids)
-	c.now.extra = slices.Clone(m.now.extra)
+	c.later.votes = slices.Clone(m.later.votes)
+	c.now.ballots.kids = slices.Clone(m.now.ballots.kids)
+	c.now.ballots.extra = slices.Clone(m.now.ballots.extra)
 	c.now.waiters = slices.Clone(m.now.waiters)
-	c.now.asked = slices.Clone(m.now.asked)
+	c.now.termination.asked = slices.Clone(m.now.termination.asked)
 	return &c
 }
 
 // AppendState appends the whole state.
 func (m *twoPhase) AppendState(b []byte) []byte {
-	b = appendNodes(b, m.dead)
+	b = appendNodes(b, m.view.dead)
 	b = binary.AppendUvarint(b, m.entered)
-	b = appendNodes(b, m.group.gone)
+	b = appendNodes(b, m.view.group.gone)
 	b = binary.AppendUvarint(b, m.last.seq)
 	b = binary.AppendUvarint(b, m.last.base)
 	b = m.last.ballot.append(b)
-	b = binary.AppendUvarint(b, m.skip)
-	b = binary.AppendUvarint(b, uint64(len(m.ahead)))
-	for i := range m.ahead {
-		e := &m.ahead[i]
+	b = binary.AppendUvarint(b, m.later.undecidedTo)
+	b = binary.AppendUvarint(b, uint64(len(m.later.votes)))
+	for i := range m.later.votes {
+		e := &m.later.votes[i]
 		b = binary.AppendVarint(b, int64(e.member))
 		b = binary.AppendUvarint(b, e.seq)
 		b = e.ballot.append(b)
@@ -35,7 +35,7 @@ func (m *twoPhase) AppendState(b []byte) []byte {
 	return m.now.append(b)
 }
 
-// AppendState appends the message, for who keeps messages.
+// AppendState appends the message, for drivers that keep messages.
 func (m *Msg) AppendState(b []byte) []byte {
 	b = append(b, byte(m.Kind), byte(m.Outcome))
 	b = binary.AppendVarint(b, int64(m.Known))
@@ -47,17 +47,17 @@ func (m *Msg) AppendState(b []byte) []byte {
 
 func (r *round) append(b []byte) []byte {
 	b = binary.AppendUvarint(b, r.seq)
-	for _, flag := range [...]bool{r.entered, r.frozen, r.voted, r.told, r.asking, r.blocked} {
+	for _, flag := range [...]bool{r.entered, r.frozen, r.voted, r.mayVote, r.termination.begun, r.termination.blocked} {
 		b = appendBool(b, flag)
 	}
 	b = binary.AppendVarint(b, int64(r.contact))
 	b = binary.AppendVarint(b, int64(r.sentTo))
 	b = r.ballot.append(b)
-	b = appendKids(b, r.kids)
-	b = appendSlots(b, r.extra)
+	b = appendKids(b, r.ballots.kids)
+	b = appendSlots(b, r.ballots.extra)
 	b = appendNodes(b, r.waiters)
-	b = binary.AppendUvarint(b, uint64(len(r.asked)))
-	for _, a := range r.asked {
+	b = binary.AppendUvarint(b, uint64(len(r.termination.asked)))
+	for _, a := range r.termination.asked {
 		b = binary.AppendVarint(b, int64(a.node))
 		b = binary.AppendVarint(b, int64(a.told))
 		b = binary.AppendVarint(b, int64(a.known))

@@ -183,7 +183,6 @@ var (
 
 	// manyMethods has the types that are still to be cut by feature, with how many methods they have at most.
 	manyMethods = map[string]int{
-		"coll/agree.twoPhase":  42,
 		"internal/daemon.Step": 125,
 		"perftest.bench":       41,
 		"pmix/client.Client":   67,

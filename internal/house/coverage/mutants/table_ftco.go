@@ -21,7 +21,7 @@ var ftcoMutants = []mutant{
 	{"coll/ftco/machine.go", "if o := m.ops.find(m.entered); o != nil && !o.returned {", "if o := m.ops.find(m.entered); o != nil && !o.returned && !o.entered {", "a second call begins before the first has returned", "coll/ftco TestMismatch"},
 	{"coll/ftco/machine.go", "\t\tif o := m.ops.find(seq); o != nil {\n\t\t\tout = m.progress(o, out)\n\t\t}\n", "\t\tif o := m.ops.find(seq); o != nil {\n\t\t\treturn m.progress(o, out)\n\t\t}\n", "a death changes the first operation only", search},
 
-	// op.go
+	// op.go, view.go, contribution.go
 	{"coll/ftco/view.go", "for v != o.me && w.isDead(o, v) {", "if v != o.me && w.isDead(o, v) {", "the root's successor is node 1, dead or not", search},
 	{"coll/ftco/view.go", "for v := w.tree.Parent(o.me); v >= 0; v = w.tree.Parent(v) {", "for v := w.tree.Parent(o.me); v > 0; v = w.tree.Parent(v) {", "the root is no ancestor", none + "the lowest living node is the root then"},
 	{"coll/ftco/view.go", "if v += o.call.Root; v >= Node(w.tree.Len()) {", "if v += o.call.Root; v > Node(w.tree.Len()) {", "the node behind the last is member n", search},
