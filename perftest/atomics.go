@@ -6,18 +6,20 @@ import (
 	"github.com/goshmem/goshmem/shmem"
 )
 
-// atomic is one atomic operation: what it does in step i, and what the word
-// holds after n steps that began with zero.
+// atomic is one atomic operation: what it does in step i, and what the word holds after n steps from
+// zero on.
 type atomic struct {
 	name  string
 	do    func(c *shmem.Ctx, x shmem.Sym[int64], i int64) error
 	after func(n int64) int64
 }
 
+// The words that steps end with.
 func count(n int64) int64  { return n }
 func last(n int64) int64   { return n - 1 }
 func double(n int64) int64 { return 2 * n }
 
+// atomics are all atomic operations.
 var atomics = []atomic{
 	{"shmem_fadd", func(c *shmem.Ctx, x shmem.Sym[int64], _ int64) error {
 		_, err := shmem.AtomicFetchAdd(c, x, 2, target)
@@ -44,21 +46,22 @@ var atomics = []atomic{
 	}, func(int64) int64 { return 0 }},
 }
 
-// atomics measures every atomic operation of PE 0 on a word of PE 1.
+// atomics measures each atomic operation of PE 0 on a word of PE 1.
 func (b *bench) atomics(t *test) error {
 	x, err := shmem.Calloc[int64](b.w, 1)
 	if err != nil {
 		return err
 	}
 	for i := range atomics {
-		if err := b.atomic(t, &atomics[i], x); err != nil {
+		if err := b.measureAtomic(t, &atomics[i], x); err != nil {
 			return fmt.Errorf("%s: %w", atomics[i].name, err)
 		}
 	}
 	return shmem.Free(b.w, x)
 }
 
-func (b *bench) atomic(t *test, a *atomic, x shmem.Sym[int64]) error {
+// measureAtomic measures one of them.
+func (b *bench) measureAtomic(t *test, a *atomic, x shmem.Sym[int64]) error {
 	x.Local()[0] = 0
 	if err := b.w.Barrier(); err != nil {
 		return err
@@ -89,5 +92,5 @@ func (b *bench) atomic(t *test, a *atomic, x shmem.Sym[int64]) error {
 	if b.me == target && x.Local()[0] != a.after(int64(iterations+warmup)) {
 		wrong = 8
 	}
-	return b.verdict(8, wrong)
+	return b.validate(8, wrong)
 }

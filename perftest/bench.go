@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strconv"
 	"time"
@@ -14,36 +13,33 @@ import (
 
 // bench is a run of tests on one PE.
 type bench struct {
-	w      *shmem.World
-	c      *shmem.Ctx
-	o      Options
-	me     int
-	npes   int
-	table  table
-	report Report // PE 0's
-
-	stats shmem.Sym[float64] // on PE 0: one figure of each PE
-	flaws shmem.Sym[int64]   // wrong bytes that this PE found, and the sum of all PEs'
+	w     *shmem.World
+	c     *shmem.Ctx
+	o     Options
+	me    int
+	npes  int
+	out   output             // PE 0's
+	tally tally              // of wrong bytes and errors
+	stats shmem.Sym[float64] // on PE 0, one figure of each PE
 }
 
 // run measures what the options say and prints it on PE 0.
 func run(w *shmem.World, o Options, stdout io.Writer) error {
 	b := &bench{w: w, c: w.Ctx(), o: o, me: w.MyPE(), npes: w.NPEs()}
-	chosen, err := b.choose()
+	chosen, err := b.chooseTests()
 	if err != nil {
 		return err
 	}
 	if b.stats, err = shmem.Calloc[float64](w, b.npes); err != nil {
 		return err
 	}
-	if b.flaws, err = shmem.Calloc[int64](w, 2); err != nil {
+	if b.tally, err = newTally(w); err != nil {
 		return err
 	}
-	var file io.WriteCloser
 	if b.me == 0 {
-		file, err = b.open(stdout)
+		b.out, err = openOutput(o, b.npes, stdout)
 	}
-	if err := b.agree(err); err != nil {
+	if err := b.tally.shareError(err); err != nil {
 		return err
 	}
 	for i, t := range chosen {
@@ -51,25 +47,23 @@ func run(w *shmem.World, o Options, stdout io.Writer) error {
 			return err
 		}
 	}
-	if file != nil {
-		err = b.report.write(file)
-	}
-	return errors.Join(b.agree(err), shmem.Free(w, b.flaws), shmem.Free(w, b.stats))
+	err = b.out.writeReport()
+	return errors.Join(b.tally.shareError(err), b.tally.free(), shmem.Free(w, b.stats))
 }
 
-// choose returns the tests to run; all PEs come to the same result.
-func (b *bench) choose() (chosen []*test, err error) {
+// chooseTests returns the tests to run. All PEs come to the same result.
+func (b *bench) chooseTests() (chosen []*test, err error) {
 	for _, name := range b.o.Tests {
 		if name == "all" {
 			for _, t := range tests {
-				if t.fits(b.npes) {
+				if t.allows(b.npes) {
 					chosen = append(chosen, t)
 				}
 			}
 			continue
 		}
-		t := testOf(name)
-		if !t.fits(b.npes) {
+		t := findTest(name)
+		if !t.allows(b.npes) {
 			want := fmt.Sprintf("at least %d", t.pes)
 			if t.even {
 				want = "an even number"
@@ -83,67 +77,10 @@ func (b *bench) choose() (chosen []*test, err error) {
 	return chosen, nil
 }
 
-// nopCloser keeps standard output open.
-type nopCloser struct{ io.Writer }
-
-// Close does nothing.
-func (nopCloser) Close() error { return nil }
-
-// open prepares PE 0's output before anything is measured, so that nothing is
-// measured in vain.
-func (b *bench) open(stdout io.Writer) (file io.WriteCloser, err error) {
-	b.report = Report{Program: programName, Version: reportVersion, PEs: b.npes, Rows: []Row{}}
-	b.table.out = stdout
-	if b.o.Compare != "" {
-		if b.table.before, err = readReport(b.o.Compare); err != nil {
-			return nil, err
-		}
-	}
-	switch b.o.JSON {
-	case "":
-		return nil, nil
-	case "-":
-		b.table.out = nil
-		return nopCloser{stdout}, nil
-	}
-	f, err := os.Create(b.o.JSON)
-	if err != nil {
-		return nil, fmt.Errorf("--json: %w", err)
-	}
-	return f, nil
-}
-
-// agree makes an error of PE 0 known to all.
-func (b *bench) agree(err error) error {
-	if b.me == 0 && err != nil {
-		b.flaws.Local()[0] = 1
-	}
-	n, rerr := b.sumFlaws()
-	switch {
-	case rerr != nil:
-		return rerr
-	case n == 0:
-		return nil
-	case err == nil:
-		err = errors.New("PE 0 failed")
-	}
-	return &knownError{err}
-}
-
-// sumFlaws returns the sum of what all PEs have counted, and begins anew.
-func (b *bench) sumFlaws() (int64, error) {
-	err := shmem.Reduce(b.w.Team(), b.flaws.At(1), b.flaws.At(0), shmem.Sum[int64])
-	b.flaws.Local()[0] = 0
-	return b.flaws.Local()[1], err
-}
-
-// measure runs one test.
+// measure runs test i of the run.
 func (b *bench) measure(i int, t *test) error {
 	if b.me == 0 {
-		if i > 0 && b.table.out != nil {
-			fmt.Fprintln(b.table.out)
-		}
-		if err := b.table.heading(t, b.npes); err != nil {
+		if err := b.out.table.heading(t, b.npes, i > 0); err != nil {
 			return fmt.Errorf("output: %w", err)
 		}
 	}
@@ -153,7 +90,7 @@ func (b *bench) measure(i int, t *test) error {
 	return nil
 }
 
-// sizes returns the message sizes of a test, whole multiples of unit.
+// sizes returns the message sizes of a test, from the first multiple of unit on.
 func (b *bench) sizes(t *test, unit int) []int {
 	low, high := t.low, t.high
 	if b.o.MaxBytes > 0 {
@@ -167,18 +104,40 @@ func (b *bench) sizes(t *test, unit int) []int {
 	return all
 }
 
-// emit takes a row of PE 0's.
+// emit prints a row of PE 0 and keeps it for the report.
 func (b *bench) emit(t *test, r Row) error {
 	if b.me != 0 {
 		return nil
 	}
 	r.Test = t.name
-	b.report.Rows = append(b.report.Rows, r)
-	return b.table.row(t, &r)
+	return b.out.add(t, &r)
 }
 
-// timed calls f for the warm-up and then for count operations, and returns the
-// time of one of those in microseconds.
+// validate ends the measurement of a size: all PEs say how many wrong bytes they have found.
+func (b *bench) validate(bytes, wrong int) error {
+	if !b.o.Validate {
+		return nil
+	}
+	return b.tally.checkWrong(bytes, wrong)
+}
+
+// gather returns on PE 0 the figures of all PEs, by PE. It returns nothing on the others.
+func (b *bench) gather(us float64) ([]float64, error) {
+	if err := shmem.P(b.c, b.stats.At(b.me), us, 0); err != nil {
+		return nil, err
+	}
+	if err := b.w.Barrier(); err != nil {
+		return nil, err
+	}
+	var all []float64
+	if b.me == 0 {
+		all = slices.Clone(b.stats.Local())
+	}
+	return all, b.w.Barrier() // the next figures are written only after PE 0 has read these
+}
+
+// timed calls f for the warm-up and then for count operations. It returns the time of one of the
+// latter in microseconds.
 func timed(count, warmup int, f func(n int) error) (us float64, err error) {
 	if warmup > 0 {
 		if err := f(warmup); err != nil {
@@ -190,33 +149,18 @@ func timed(count, warmup int, f func(n int) error) (us float64, err error) {
 	return float64(time.Since(begin).Nanoseconds()) / 1e3 / float64(count), err
 }
 
-// verdict ends a size: all PEs say how many wrong bytes they found.
-func (b *bench) verdict(bytes, wrong int) error {
-	if !b.o.Validate {
-		return nil
-	}
-	b.flaws.Local()[0] = int64(wrong)
-	n, err := b.sumFlaws()
-	if err != nil {
-		return err
-	}
-	if n > 0 {
-		return &knownError{fmt.Errorf("wrong data: %d bytes of messages of %d bytes are not what was sent", n, bytes)}
-	}
-	return nil
-}
-
-// fill writes a pattern that depends on the size and on who sends.
+// fill writes a pattern that depends on the size and on the sender.
 func fill(buf []byte, from int) {
 	for i := range buf {
 		buf[i] = pattern(i, len(buf), from)
 	}
 }
 
+// pattern returns byte i of the pattern of a size and a sender.
 func pattern(i, bytes, from int) byte { return byte(i*7 + i>>8 + bytes + from*31 + 1) }
 
-// differ counts the bytes that are not those of the pattern.
-func differ(buf []byte, bytes, from int) (wrong int) {
+// countWrong counts the bytes that differ from the pattern.
+func countWrong(buf []byte, bytes, from int) (wrong int) {
 	for i, v := range buf {
 		if v != pattern(i, bytes, from) {
 			wrong++

@@ -1,13 +1,12 @@
-// Package perftest is a program that measures the calls of package shmem one by
-// one, as the OSU micro-benchmarks do for other libraries: latency, bandwidth,
-// message rate, atomics and collectives over sizes, in the columns that their
-// users know.
+// Package perftest is a program that measures the calls of package shmem one by one, as the OSU
+// micro-benchmarks do for other libraries: latency, bandwidth, message rate, atomics and
+// collectives over sizes. Its tables have the columns of those benchmarks.
 //
-// Where nothing else is said, PE 0 acts on PE 1 and the others wait at a
-// barrier. A figure is the mean over the iterations after the warm-up, of which
-// there are fewer for large messages.
+// Unless a test says otherwise, PE 0 acts on PE 1 and the other PEs wait at a barrier. A figure is
+// the mean over the iterations after the warm-up. Large messages get fewer iterations.
 //
-// One file, one kind of test: pairs.go what one PE does to another, messages.go, atomics.go,
-// together.go collectives. bench.go keeps the time, report.go prints, options.go
-// reads the command line, Main is the program.
+// Each kind of test has a file: pairs.go what one PE does to another, messages.go messages of
+// package mpi, atomics.go atomic operations, together.go collectives. bench.go runs the tests,
+// tally.go adds up errors over PEs, report.go prints, options.go reads the command line, main.go is
+// the program.
 package perftest

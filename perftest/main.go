@@ -15,15 +15,15 @@ const (
 	exitUsage = 2
 )
 
-// knownError is one that all PEs have: PE 0 prints it, and all can go on to Finalize.
+// knownError is an error that all PEs have: PE 0 prints it, and all go on to Finalize.
 type knownError struct{ error }
 
 // Unwrap returns the cause.
 func (e *knownError) Unwrap() error { return e.error }
 
-// Main runs the program with the arguments after its name and returns the exit
-// status: 0 when everything was measured, 1 for an error or wrong data, 2 for
-// wrong usage. It initializes shmem itself. PE 0 alone prints what all PEs know.
+// Main runs the program with the arguments after its name and returns the exit status: 0 if
+// everything was measured, 1 for an error or wrong data, 2 for wrong usage. It initializes shmem
+// itself. PE 0 alone prints what all PEs know.
 func Main(args []string, stdout, stderr io.Writer) int {
 	o, err := ParseOptions(args)
 	w, initErr := shmem.Init()
@@ -34,17 +34,17 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	if err == nil {
 		err = run(w, o, stdout)
 	}
-	status, agreed := judge(err)
+	status, isKnown := exitStatus(err)
 	switch {
 	case errors.Is(err, errHelp):
 		if w.MyPE() == 0 {
 			Usage(stdout)
 		}
-	case err != nil && (w.MyPE() == 0 || !agreed):
+	case err != nil && (w.MyPE() == 0 || !isKnown):
 		fmt.Fprintf(stderr, "bench: %v\n", err)
 	}
-	if !agreed {
-		// The others may wait for this PE; the launcher ends the job on its status.
+	if !isKnown {
+		// Other PEs may wait for this one. The launcher ends the job because of the status.
 		return status
 	}
 	if err := w.Finalize(); err != nil {
@@ -54,8 +54,8 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	return status
 }
 
-// judge returns the exit status for an error and whether all PEs have it.
-func judge(err error) (status int, agreed bool) {
+// exitStatus returns the exit status for an error, and whether all PEs know the error.
+func exitStatus(err error) (status int, isKnown bool) {
 	var wrong *usageError
 	var known *knownError
 	switch {

@@ -6,8 +6,8 @@ import (
 	"github.com/goshmem/goshmem/mpi"
 )
 
-// withMessages runs body for each size with a private buffer, on two ranks of package
-// mpi, and prints what it returns on rank 0: microseconds for one message.
+// withMessages measures body for each size, with a private buffer on two ranks of package mpi. Body
+// sends a number of messages n times.
 func (b *bench) withMessages(t *test, body func(c *mpi.Comm, buf []byte, n int) error, messages int) (err error) {
 	m, err := mpi.Init()
 	if err != nil {
@@ -37,21 +37,22 @@ func (b *bench) withMessages(t *test, body func(c *mpi.Comm, buf []byte, n int) 
 			if err != nil {
 				return err
 			}
-			wrong = differ(buf, bytes, 0) // rank 1 has got what rank 0 had
+			wrong = countWrong(buf, bytes, 0) // rank 1 has what rank 0 has sent
 		}
 		if err := b.w.Barrier(); err != nil {
 			return err
 		}
-		if err := b.verdict(bytes, wrong); err != nil {
+		if err := b.validate(bytes, wrong); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+// messageTag is the tag of all messages.
 const messageTag = 1
 
-// messagePingPong bounces a message: half a round trip.
+// messagePingPong bounces a message and takes half the time of a round trip.
 func (b *bench) messagePingPong(t *test) error {
 	return b.withMessages(t, func(c *mpi.Comm, buf []byte, n int) error {
 		other := 1 - b.me
@@ -74,8 +75,7 @@ func (b *bench) messagePingPong(t *test) error {
 	}, 2)
 }
 
-// messageWindows sends windows of messages that do not wait, each of which the
-// receiver answers.
+// messageWindows sends windows of messages without waiting. The receiver answers each window.
 func (b *bench) messageWindows(t *test) error {
 	all := make([]mpi.Request, b.o.Window)
 	return b.withMessages(t, func(c *mpi.Comm, buf []byte, n int) (err error) {

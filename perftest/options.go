@@ -14,12 +14,12 @@ type Options struct {
 	Tests      []string // names, in the order of the run
 	MinBytes   int      // smallest message; 0: each test's own
 	MaxBytes   int      // largest message; 0: each test's own
-	Iterations int      // per size; 0: 10000, and 1000 for messages above 8 KiB
+	Iterations int      // for each size; 0: 10000, and 1000 for messages above 8 KiB
 	Warmup     int      // iterations before those; -1: a tenth of them
 	Window     int      // messages before a Quiet, in tests of bandwidth and rate
-	Validate   bool     // check what arrived
+	Validate   bool     // check what has arrived
 	JSON       string   // file for the figures, "-" for standard output instead of the tables; "": none
-	Compare    string   // a file that --json wrote: its figures are put beside; "": none
+	Compare    string   // a file of --json whose figures stand beside the new ones; "": none
 }
 
 const (
@@ -28,13 +28,13 @@ const (
 	maxWindow     = 1 << 20
 	defaultWindow = 64
 
-	small           = 8 << 10 // bytes; above it there are fewer iterations
+	small           = 8 << 10 // bytes; larger messages get fewer iterations
 	smallIterations = 10000
 	largeIterations = 1000
 )
 
-// iterations returns how often something of a size is measured, and how often
-// it is done before.
+// iterations returns how many operations on messages of a size are measured, and how many precede
+// them as warm-up.
 func (o *Options) iterations(bytes int) (count, warmup int) {
 	count, warmup = o.Iterations, o.Warmup
 	if count == 0 {
@@ -49,20 +49,20 @@ func (o *Options) iterations(bytes int) (count, warmup int) {
 	return count, warmup
 }
 
-// usageError is a command line that makes no sense: exit status 2.
+// usageError reports a wrong command line. The exit status is 2.
 type usageError struct{ what, got, want, hint string }
 
-// Error has the form of all messages: what, the value, what is allowed, a hint.
+// Error says what is wrong, the value, what is allowed, and a hint.
 func (e *usageError) Error() string {
 	return fmt.Sprintf("%s: %s, want %s; hint: %s", e.what, e.got, e.want, e.hint)
 }
 
-// errHelp means that the usage text was asked for.
+// errHelp reports that the user wants the usage text.
 var errHelp = errors.New("help requested")
 
 const helpHint = "bench --help"
 
-// Usage documents every test and every flag with its default.
+// Usage prints the usage text: every test, and every flag with its default.
 func Usage(out io.Writer) {
 	fmt.Fprintf(out, `Usage: oshrun -n PES bench TEST... [flags]
 
@@ -80,16 +80,16 @@ Flags:
   -i, --iterations N            per size (default %d, for messages above 8K %d)
   -x, --warmup N                iterations before those (default: a tenth of them)
   -W, --window N                messages before a Quiet in put_bw, get_bw and mr (default %d)
-  -c, --validate                check what arrived, too
+  -c, --validate                check what has arrived, too
       --json FILE               write the figures to FILE; -: to standard output, without tables
-      --compare FILE            put the figures of FILE, which --json wrote, beside
+      --compare FILE            print the figures of FILE, which --json wrote, beside the new ones
   -h, --help                    this text
 `, smallIterations, largeIterations, defaultWindow)
 }
 
 // ParseOptions reads a command line: tests and flags in any order.
 //
-//   - Errors: errors of usage, in words for the user.
+//   - Errors: wrong usage, in words for the user.
 func ParseOptions(args []string) (Options, error) {
 	o := Options{Window: defaultWindow, Warmup: -1}
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
@@ -126,7 +126,7 @@ func ParseOptions(args []string) (Options, error) {
 	return o, errors.Join(o.setSizes(size), o.check(f))
 }
 
-// setSizes reads "MAX" or "MIN:MAX".
+// setSizes sets the sizes from "MAX" or "MIN:MAX".
 func (o *Options) setSizes(text string) error {
 	if text == "" {
 		return nil
@@ -148,6 +148,7 @@ func (o *Options) setSizes(text string) error {
 	return nil
 }
 
+// parseBytes reads a number of bytes, with K or M behind it.
 func parseBytes(text string) (int, error) {
 	digits, unit := text, 1
 	switch {
@@ -163,16 +164,16 @@ func parseBytes(text string) (int, error) {
 	return n * unit, nil
 }
 
-// check looks at everything that a flag alone cannot tell.
+// check checks what package flag does not: the ranges of numbers, and the names of tests.
 func (o *Options) check(f *flag.FlagSet) error {
 	limits := map[string]func() error{
-		"i": func() error { return within("--iterations", o.Iterations, 1, maxIterations, "-i 1000") },
-		"x": func() error { return within("--warmup", o.Warmup, 0, maxIterations, "-x 100") },
-		"W": func() error { return within("--window", o.Window, 1, maxWindow, "-W 64") },
+		"i": func() error { return checkRange("--iterations", o.Iterations, 1, maxIterations, "-i 1000") },
+		"x": func() error { return checkRange("--warmup", o.Warmup, 0, maxIterations, "-x 100") },
+		"W": func() error { return checkRange("--window", o.Window, 1, maxWindow, "-W 64") },
 	}
 	limits["iterations"], limits["warmup"], limits["window"] = limits["i"], limits["x"], limits["W"]
 	var wrong error
-	f.Visit(func(g *flag.Flag) { // only what was given: no number stands for a default
+	f.Visit(func(g *flag.Flag) { // only given flags: a default is not checked
 		if limit := limits[g.Name]; limit != nil && wrong == nil {
 			wrong = limit()
 		}
@@ -187,14 +188,15 @@ func (o *Options) check(f *flag.FlagSet) error {
 		if name == "help" {
 			return errHelp
 		}
-		if name != "all" && testOf(name) == nil {
+		if name != "all" && findTest(name) == nil {
 			return &usageError{"test", strconv.Quote(name), "one of " + testNames(), helpHint}
 		}
 	}
 	return nil
 }
 
-func within(what string, got, low, high int, hint string) error {
+// checkRange returns an error unless got is in a range.
+func checkRange(what string, got, low, high int, hint string) error {
 	if got < low || got > high {
 		return &usageError{what, strconv.Itoa(got), fmt.Sprintf("%d to %d", low, high), hint}
 	}

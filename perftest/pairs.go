@@ -4,15 +4,15 @@ import (
 	"github.com/goshmem/goshmem/shmem"
 )
 
-const target = 1 // whom PE 0 acts on
+const target = 1 // the PE that PE 0 acts on
 
-// pair is the buffers of a test between PEs, as long as its largest message.
+// pair has the buffers of a test between PEs, cut to the size of a message.
 type pair struct {
 	x   shmem.Sym[byte] // symmetric
 	buf []byte          // private
 }
 
-// withPair runs body for each size with buffers cut to it.
+// withPair runs body for each size, with buffers of that size.
 func (b *bench) withPair(t *test, unit int, body func(p pair, bytes int) error) error {
 	sizes := b.sizes(t, unit)
 	if len(sizes) == 0 {
@@ -32,9 +32,9 @@ func (b *bench) withPair(t *test, unit int, body func(p pair, bytes int) error) 
 	return shmem.Free(b.w, x)
 }
 
-// oneSided measures on PE 0 what f does n times, each of it messages messages,
-// while the others wait at a barrier. Sender says whose pattern arrives where:
-// at the target for puts, in PE 0's buffer for gets.
+// oneSided measures f on PE 0, which does something n times with a number of messages each time. The
+// other PEs wait at a barrier. What arrives is checked at the target for puts, and in PE 0's buffer
+// for gets.
 func (b *bench) oneSided(t *test, isGet bool, messages int, f func(p pair, n int) error) error {
 	return b.withPair(t, 1, func(p pair, bytes int) error {
 		p.prepare(b.me, isGet)
@@ -42,14 +42,14 @@ func (b *bench) oneSided(t *test, isGet bool, messages int, f func(p pair, n int
 			return err
 		}
 		if b.me == 0 {
-			if err := b.row(t, p, messages, f); err != nil {
+			if err := b.measureRow(t, p, messages, f); err != nil {
 				return err
 			}
 		}
 		if err := b.w.Barrier(); err != nil {
 			return err
 		}
-		return b.verdict(bytes, p.wrong(b.me, isGet))
+		return b.validate(bytes, p.countWrong(b.me, isGet))
 	})
 }
 
@@ -63,19 +63,20 @@ func (p pair) prepare(me int, isGet bool) {
 	clear(dest)
 }
 
-// wrong counts the bytes that did not arrive.
-func (p pair) wrong(me int, isGet bool) int {
+// countWrong counts the bytes that did not arrive.
+func (p pair) countWrong(me int, isGet bool) int {
 	switch {
 	case isGet && me == 0:
-		return differ(p.buf, len(p.buf), target)
+		return countWrong(p.buf, len(p.buf), target)
 	case !isGet && me == target:
-		return differ(p.x.Local(), len(p.buf), 0)
+		return countWrong(p.x.Local(), len(p.buf), 0)
 	default:
 		return 0
 	}
 }
 
-func (b *bench) row(t *test, p pair, messages int, f func(p pair, n int) error) error {
+// measureRow measures f and emits its row.
+func (b *bench) measureRow(t *test, p pair, messages int, f func(p pair, n int) error) error {
 	count, warmup := b.o.iterations(len(p.buf))
 	us, err := timed(count, warmup, func(n int) error { return f(p, n) })
 	if err != nil {
@@ -87,6 +88,7 @@ func (b *bench) row(t *test, p pair, messages int, f func(p pair, n int) error) 
 	})
 }
 
+// put measures a put and its completion.
 func (b *bench) put(t *test) error {
 	return b.oneSided(t, false, 1, func(p pair, n int) error {
 		for range n {
@@ -101,15 +103,17 @@ func (b *bench) put(t *test) error {
 	})
 }
 
+// putNBI measures a non-blocking put and its completion.
 func (b *bench) putNBI(t *test) error {
 	return b.oneSided(t, false, 1, func(p pair, n int) error { return b.putWindow(p, n, 1, target) })
 }
 
+// putBW measures windows of non-blocking puts.
 func (b *bench) putBW(t *test) error {
 	return b.oneSided(t, false, b.o.Window, func(p pair, n int) error { return b.putWindow(p, n, b.o.Window, target) })
 }
 
-// putWindow puts n times a window of messages and completes it.
+// putWindow puts and completes a window of messages, n times.
 func (b *bench) putWindow(p pair, n, window, to int) error {
 	for range n {
 		for range window {
@@ -124,6 +128,7 @@ func (b *bench) putWindow(p pair, n, window, to int) error {
 	return nil
 }
 
+// get measures a get.
 func (b *bench) get(t *test) error {
 	return b.oneSided(t, true, 1, func(p pair, n int) error {
 		for range n {
@@ -135,14 +140,17 @@ func (b *bench) get(t *test) error {
 	})
 }
 
+// getNBI measures a non-blocking get and its completion.
 func (b *bench) getNBI(t *test) error {
 	return b.oneSided(t, true, 1, func(p pair, n int) error { return b.getWindow(p, n, 1) })
 }
 
+// getBW measures windows of non-blocking gets.
 func (b *bench) getBW(t *test) error {
 	return b.oneSided(t, true, b.o.Window, func(p pair, n int) error { return b.getWindow(p, n, b.o.Window) })
 }
 
+// getWindow gets and completes a window of messages, n times.
 func (b *bench) getWindow(p pair, n, window int) error {
 	for range n {
 		for range window {
@@ -157,8 +165,8 @@ func (b *bench) getWindow(p pair, n, window int) error {
 	return nil
 }
 
-// messageRate lets the first half of the PEs put to the second half, all at
-// once; the figures are the sums over the pairs.
+// messageRate measures puts of the first half of the PEs to the second half, all at once. The
+// figures are sums over the pairs.
 func (b *bench) messageRate(t *test) error {
 	pairs := b.npes / 2
 	return b.withPair(t, 1, func(p pair, bytes int) error {
@@ -189,14 +197,14 @@ func (b *bench) messageRate(t *test) error {
 		}
 		wrong := 0
 		if b.me >= pairs {
-			wrong = differ(p.x.Local(), bytes, b.me-pairs)
+			wrong = countWrong(p.x.Local(), bytes, b.me-pairs)
 		}
-		return b.verdict(bytes, wrong)
+		return b.validate(bytes, wrong)
 	})
 }
 
-// pingPong bounces a message between two PEs: a word that the other waits for,
-// or a larger message with a signal behind it.
+// pingPong bounces a message between two PEs: a word that the receiver waits for, or a larger
+// message with a signal behind it.
 func (b *bench) pingPong(t *test) error {
 	word, err := shmem.Calloc[uint64](b.w, 1)
 	if err != nil {
@@ -243,13 +251,13 @@ func (b *bench) pingPong(t *test) error {
 				return err
 			}
 			if bytes > 8 {
-				wrong = differ(p.x.Local(), bytes, other)
+				wrong = countWrong(p.x.Local(), bytes, other)
 			}
 		}
 		if err := b.w.Barrier(); err != nil {
 			return err
 		}
-		return b.verdict(bytes, wrong)
+		return b.validate(bytes, wrong)
 	})
 	if err != nil {
 		return err

@@ -9,13 +9,13 @@ import (
 	"strings"
 )
 
-// Row is the figures of one test and size, as --json writes them.
+// Row has the figures of one test and size, as --json writes them.
 type Row struct {
 	Test       string  `json:"test"`
-	Op         string  `json:"op,omitempty"` // of atomics
+	Op         string  `json:"op,omitempty"` // atomic operation
 	Bytes      int     `json:"bytes,omitempty"`
 	Iterations int     `json:"iterations"`
-	AvgUS      float64 `json:"avg_us"` // of one operation; in bandwidth and rate, of one message
+	AvgUS      float64 `json:"avg_us"` // of one operation; in tests of bandwidth and rate, of one message
 	MinUS      float64 `json:"min_us,omitempty"`
 	MaxUS      float64 `json:"max_us,omitempty"`
 	MBPerS     float64 `json:"mb_per_s,omitempty"` // 10^6 bytes
@@ -46,10 +46,11 @@ func (r *Row) key() key { return key{r.Test, r.Op, r.Bytes} }
 // column is one column of a table.
 type column struct {
 	head  string
-	width int // negative: to the left
+	width int // negative: the text stands to the left
 	text  func(r *Row) string
 }
 
+// fixed returns the text of a figure with a number of decimals.
 func fixed(decimals int, f func(r *Row) float64) func(r *Row) string {
 	return func(r *Row) string { return strconv.FormatFloat(f(r), 'f', decimals, 64) }
 }
@@ -63,9 +64,10 @@ var (
 	millions  = column{"Million ops/s", 18, fixed(2, func(r *Row) float64 { return r.PerS / 1e6 })}
 )
 
+// sized returns the columns of a test over sizes.
 func sized(c ...column) []column { return append([]column{size}, c...) }
 
-// spread are the columns of tests in which every PE has a latency of its own.
+// spread returns the columns of tests in which each PE has a latency of its own.
 func spread() []column {
 	return []column{
 		{"Avg Latency(us)", 18, latency.text},
@@ -77,15 +79,19 @@ func spread() []column {
 
 // table prints the rows of a test as they come.
 type table struct {
-	out    io.Writer // nil: no tables
-	before map[key]Row
+	out    io.Writer   // nil: no tables
+	before map[key]Row // figures to put beside; nil: none
 }
 
-func (t *table) heading(x *test, pes int) error {
+// heading prints the heading of a test's table, after an empty line if another table precedes it.
+func (t *table) heading(x *test, pes int, isNext bool) error {
 	if t.out == nil {
 		return nil
 	}
 	var line strings.Builder
+	if isNext {
+		line.WriteByte('\n')
+	}
 	fmt.Fprintf(&line, "# goshmem %s Test, %d PEs\n# ", x.title, pes)
 	for i, c := range x.cols {
 		width := c.width
@@ -101,6 +107,7 @@ func (t *table) heading(x *test, pes int) error {
 	return err
 }
 
+// row prints a row of a test's table.
 func (t *table) row(x *test, r *Row) error {
 	if t.out == nil {
 		return nil
@@ -120,7 +127,59 @@ func (t *table) row(x *test, r *Row) error {
 	return err
 }
 
-// readReport reads the figures to compare with.
+// output is where PE 0's figures go: to a table as they come, and to a report at the end. On other
+// PEs it is empty.
+type output struct {
+	table  table
+	report Report
+	file   io.WriteCloser // what the report is written to; nil: no report
+}
+
+// nopCloser keeps standard output open.
+type nopCloser struct{ io.Writer }
+
+// Close does nothing.
+func (nopCloser) Close() error { return nil }
+
+// openOutput opens all that PE 0 will read and write, before anything is measured in vain.
+func openOutput(o Options, pes int, stdout io.Writer) (out output, err error) {
+	out.report = Report{Program: programName, Version: reportVersion, PEs: pes, Rows: []Row{}}
+	out.table.out = stdout
+	if o.Compare != "" {
+		if out.table.before, err = readReport(o.Compare); err != nil {
+			return out, err
+		}
+	}
+	switch o.JSON {
+	case "":
+		return out, nil
+	case "-":
+		out.table.out, out.file = nil, nopCloser{stdout}
+		return out, nil
+	}
+	f, err := os.Create(o.JSON)
+	if err != nil {
+		return out, fmt.Errorf("--json: %w", err)
+	}
+	out.file = f
+	return out, nil
+}
+
+// add adds a row to the table and the report.
+func (w *output) add(x *test, r *Row) error {
+	w.report.Rows = append(w.report.Rows, *r)
+	return w.table.row(x, r)
+}
+
+// writeReport writes the report, if one is wanted, and closes its file.
+func (w *output) writeReport() error {
+	if w.file == nil {
+		return nil
+	}
+	return w.report.write(w.file)
+}
+
+// readReport reads the figures of --compare.
 func readReport(name string) (map[key]Row, error) {
 	text, err := os.ReadFile(name)
 	if err != nil {

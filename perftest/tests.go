@@ -7,19 +7,21 @@ type test struct {
 	name  string
 	title string // in the heading of its table
 	about string // in the usage text
-	pes   int    // it needs at least
-	even  bool   // an even number of PEs
-	low   int    // smallest message, bytes; 0: no sizes
+	pes   int    // the least number of PEs
+	even  bool   // the number of PEs has to be even
+	low   int    // smallest message in bytes; 0: no sizes
 	high  int    // largest message, unless the user says otherwise
 	cols  []column
 	run   func(b *bench, t *test) error
 }
 
+// Largest messages of tests between PEs and of collectives.
 const (
 	most         = 4 << 20
 	mostTogether = 1 << 20
 )
 
+// tests are all tests, in the order of "all".
 var tests = []*test{
 	{name: "put", title: "Put", about: "put + quiet: latency over sizes", pes: 2, low: 1, high: most, cols: sized(latency), run: (*bench).put},
 	{name: "put_nbi", title: "Non-blocking Put", about: "put_nbi + quiet: latency over sizes", pes: 2, low: 1, high: most, cols: sized(latency), run: (*bench).putNBI},
@@ -32,19 +34,20 @@ var tests = []*test{
 	{name: "pingpong", title: "Ping-Pong", about: "put to a flag and wait_until, half the round trip over sizes", pes: 2, low: 8, high: most, cols: sized(latency), run: (*bench).pingPong},
 	{name: "msg_pingpong", title: "Message Ping-Pong", about: "send and receive between two ranks of package mpi, half the round trip over sizes", pes: 2, low: 1, high: most, cols: sized(latency), run: (*bench).messagePingPong},
 	{name: "msg_bw", title: "Message Bandwidth", about: "windows of sends that do not wait, then an answer: messages a second and bandwidth over sizes", pes: 2, low: 1, high: most, cols: sized(bandwidth, rate), run: (*bench).messageWindows},
-	{name: "barrier", title: "Barrier", about: "barrier_all", pes: 1, cols: spread(), run: (*bench).barrier},
-	{name: "broadcast", title: "Broadcast", about: "broadcast from PE 0 over sizes", pes: 1, low: 1, high: mostTogether, cols: sized(spread()...), run: (*bench).broadcast},
-	{name: "reduce", title: "Reduce", about: "sum of 32-bit floats over sizes", pes: 1, low: 4, high: mostTogether, cols: sized(spread()...), run: (*bench).reduce},
-	{name: "fcollect", title: "FCollect", about: "fcollect, sizes of one PE's part", pes: 1, low: 1, high: mostTogether, cols: sized(spread()...), run: (*bench).fcollect},
-	{name: "alltoall", title: "Alltoall", about: "alltoall, sizes of one block", pes: 1, low: 1, high: mostTogether, cols: sized(spread()...), run: (*bench).alltoall},
-	{name: "collect", title: "Collect", about: "collect of equal parts, sizes of one PE's part", pes: 1, low: 1, high: mostTogether, cols: sized(spread()...), run: (*bench).collect},
-	{name: "alltoalls", title: "Alltoalls", about: "alltoalls of every second 32-bit float, sizes of what goes to one PE", pes: 1, low: 4, high: mostTogether, cols: sized(spread()...), run: (*bench).alltoallS},
-	{name: "inscan", title: "Inclusive Scan", about: "sum_inscan of 32-bit floats over sizes", pes: 1, low: 4, high: mostTogether, cols: sized(spread()...), run: (*bench).inScan},
-	{name: "exscan", title: "Exclusive Scan", about: "sum_exscan of 32-bit floats over sizes", pes: 1, low: 4, high: mostTogether, cols: sized(spread()...), run: (*bench).exScan},
-	{name: "agree", title: "Agreement", about: "agreement of the PEs that live on 64 flags", pes: 1, cols: spread(), run: (*bench).agreement},
+	{name: "barrier", title: "Barrier", about: "barrier_all", pes: 1, cols: spread(), run: collective(collectives.barrier)},
+	{name: "broadcast", title: "Broadcast", about: "broadcast from PE 0 over sizes", pes: 1, low: 1, high: mostTogether, cols: sized(spread()...), run: collective(collectives.broadcast)},
+	{name: "reduce", title: "Reduce", about: "sum of 32-bit floats over sizes", pes: 1, low: 4, high: mostTogether, cols: sized(spread()...), run: collective(collectives.reduce)},
+	{name: "fcollect", title: "FCollect", about: "fcollect, sizes of one PE's part", pes: 1, low: 1, high: mostTogether, cols: sized(spread()...), run: collective(collectives.fcollect)},
+	{name: "alltoall", title: "Alltoall", about: "alltoall, sizes of one block", pes: 1, low: 1, high: mostTogether, cols: sized(spread()...), run: collective(collectives.alltoall)},
+	{name: "collect", title: "Collect", about: "collect of equal parts, sizes of one PE's part", pes: 1, low: 1, high: mostTogether, cols: sized(spread()...), run: collective(collectives.collect)},
+	{name: "alltoalls", title: "Alltoalls", about: "alltoalls of every second 32-bit float, sizes of what goes to one PE", pes: 1, low: 4, high: mostTogether, cols: sized(spread()...), run: collective(collectives.alltoallS)},
+	{name: "inscan", title: "Inclusive Scan", about: "sum_inscan of 32-bit floats over sizes", pes: 1, low: 4, high: mostTogether, cols: sized(spread()...), run: collective(collectives.inScan)},
+	{name: "exscan", title: "Exclusive Scan", about: "sum_exscan of 32-bit floats over sizes", pes: 1, low: 4, high: mostTogether, cols: sized(spread()...), run: collective(collectives.exScan)},
+	{name: "agree", title: "Agreement", about: "agreement of the PEs that live on 64 flags", pes: 1, cols: spread(), run: collective(collectives.agreement)},
 }
 
-func testOf(name string) *test {
+// findTest returns the test with a name, or nil.
+func findTest(name string) *test {
 	for _, t := range tests {
 		if t.name == name {
 			return t
@@ -53,6 +56,7 @@ func testOf(name string) *test {
 	return nil
 }
 
+// testNames lists all names that the command line takes.
 func testNames() string {
 	var names []string
 	for _, t := range tests {
@@ -61,5 +65,5 @@ func testNames() string {
 	return strings.Join(append(names, "all"), ", ")
 }
 
-// fits says whether a number of PEs will do for the test.
-func (t *test) fits(pes int) bool { return pes >= t.pes && (!t.even || pes%2 == 0) }
+// allows reports whether the test runs with a number of PEs.
+func (t *test) allows(pes int) bool { return pes >= t.pes && (!t.even || pes%2 == 0) }

@@ -7,24 +7,17 @@ import (
 	"github.com/goshmem/goshmem/shmem"
 )
 
-// gather returns on PE 0 the figures of all PEs, by PE; nothing on the others.
-func (b *bench) gather(us float64) ([]float64, error) {
-	if err := shmem.P(b.c, b.stats.At(b.me), us, 0); err != nil {
-		return nil, err
-	}
-	if err := b.w.Barrier(); err != nil {
-		return nil, err
-	}
-	var all []float64
-	if b.me == 0 {
-		all = slices.Clone(b.stats.Local())
-	}
-	return all, b.w.Barrier() // nobody writes the next figure before this one was read
+// collectives are the tests of collectives.
+type collectives struct{ *bench }
+
+// collective adapts a method of collectives to test.run.
+func collective(f func(collectives, *test) error) func(*bench, *test) error {
+	return func(b *bench, t *test) error { return f(collectives{b}, t) }
 }
 
-// together measures a collective: each PE takes the time of its own calls, with
-// a barrier between them that does not count.
-func (b *bench) together(t *test, bytes int, f func() error) error {
+// together measures a collective. Each PE takes the time of its own calls; the barriers between
+// them do not count.
+func (b collectives) together(t *test, bytes int, f func() error) error {
 	iterations, warmup := b.o.iterations(bytes)
 	var sum time.Duration
 	for i := range iterations + warmup {
@@ -50,11 +43,11 @@ func (b *bench) together(t *test, bytes int, f func() error) error {
 	return b.emit(t, Row{Bytes: bytes, Iterations: iterations, AvgUS: avg, MinUS: slices.Min(all), MaxUS: slices.Max(all)})
 }
 
-func (b *bench) barrier(t *test) error { return b.together(t, 0, b.w.Barrier) }
+// barrier measures the barrier of all PEs.
+func (b collectives) barrier(t *test) error { return b.together(t, 0, b.w.Barrier) }
 
-// withBuffers runs body for each size with a source and a destination, of as
-// many times the size as is said.
-func (b *bench) withBuffers(t *test, unit, srcs, dsts int, body func(dst, src shmem.Sym[byte], bytes int) error) error {
+// withBuffers runs body for each size with a source of srcs and a destination of dsts times the size.
+func (b collectives) withBuffers(t *test, unit, srcs, dsts int, body func(dst, src shmem.Sym[byte], bytes int) error) error {
 	sizes := b.sizes(t, unit)
 	if len(sizes) == 0 {
 		return nil
@@ -84,54 +77,57 @@ func (b *bench) withBuffers(t *test, unit, srcs, dsts int, body func(dst, src sh
 	return shmem.Free(b.w, src)
 }
 
-func (b *bench) broadcast(t *test) error {
+// broadcast measures a broadcast from PE 0.
+func (b collectives) broadcast(t *test) error {
 	return b.withBuffers(t, 1, 1, 1, func(dst, src shmem.Sym[byte], bytes int) error {
 		if err := b.together(t, bytes, func() error { return shmem.Broadcast(b.w.Team(), dst, src, 0) }); err != nil {
 			return err
 		}
-		return b.verdict(bytes, differ(dst.Local(), bytes, 0))
+		return b.validate(bytes, countWrong(dst.Local(), bytes, 0))
 	})
 }
 
-func (b *bench) fcollect(t *test) error {
+// fcollect measures a collect of parts whose size all PEs know.
+func (b collectives) fcollect(t *test) error {
 	return b.withBuffers(t, 1, 1, b.npes, func(dst, src shmem.Sym[byte], bytes int) error {
 		if err := b.together(t, bytes, func() error { return shmem.FCollect(b.w.Team(), dst, src) }); err != nil {
 			return err
 		}
-		return b.verdict(bytes, b.blocks(dst, bytes, func(from int) int { return from }))
+		return b.validate(bytes, b.countWrongBlocks(dst, bytes, func(from int) int { return from }))
 	})
 }
 
-func (b *bench) alltoall(t *test) error {
+// alltoall measures an exchange of a block between any two PEs.
+func (b collectives) alltoall(t *test) error {
 	return b.withBuffers(t, 1, b.npes, b.npes, func(dst, src shmem.Sym[byte], bytes int) error {
 		if err := b.together(t, bytes, func() error { return shmem.Alltoall(b.w.Team(), dst, src) }); err != nil {
 			return err
 		}
-		return b.verdict(bytes, b.blocks(dst, bytes, func(from int) int { return from + b.me }))
+		return b.validate(bytes, b.countWrongBlocks(dst, bytes, func(from int) int { return from + b.me }))
 	})
 }
 
-// blocks counts the wrong bytes of a result made of a block from each PE.
-func (b *bench) blocks(dst shmem.Sym[byte], bytes int, seed func(from int) int) (wrong int) {
+// countWrongBlocks counts the wrong bytes of a result made of a block from each PE.
+func (b collectives) countWrongBlocks(dst shmem.Sym[byte], bytes int, seed func(from int) int) (wrong int) {
 	for from := range b.npes {
-		wrong += differ(dst.Local()[from*bytes:(from+1)*bytes], bytes, seed(from))
+		wrong += countWrong(dst.Local()[from*bytes:(from+1)*bytes], bytes, seed(from))
 	}
 	return wrong
 }
 
-// collect measures parts of one size: what differs from fcollect is that nobody knows
-// that they are.
-func (b *bench) collect(t *test) error {
+// collect measures a collect of parts of one size. Unlike with fcollect, the PEs do not know that
+// the sizes are equal.
+func (b collectives) collect(t *test) error {
 	return b.withBuffers(t, 1, 1, b.npes, func(dst, src shmem.Sym[byte], bytes int) error {
 		if err := b.together(t, bytes, func() error { return shmem.Collect(b.w.Team(), dst, src) }); err != nil {
 			return err
 		}
-		return b.verdict(bytes, b.blocks(dst, bytes, func(from int) int { return from }))
+		return b.validate(bytes, b.countWrongBlocks(dst, bytes, func(from int) int { return from }))
 	})
 }
 
-// agreement measures an agreement on flags, of which each PE misses one.
-func (b *bench) agreement(t *test) error {
+// agreement measures an agreement on flags. Each PE clears one of them.
+func (b collectives) agreement(t *test) error {
 	want, wrong := ^uint64(0), 0
 	for pe := range min(b.npes, 64) {
 		want &^= 1 << pe
@@ -146,21 +142,21 @@ func (b *bench) agreement(t *test) error {
 	if err != nil {
 		return err
 	}
-	return b.verdict(8, wrong)
+	return b.validate(8, wrong)
 }
 
-// numbers are a collective on 32-bit floats: whole numbers, with which sums are exact.
+// numbers is a collective on 32-bit floats. They are whole numbers, so that sums are exact.
 type numbers struct {
-	copies int // of a size that the objects have
+	copies int // length of the objects in multiples of the size
 	call   func(dst, src shmem.Sym[float32]) error
-	want   func(i, n int) float32 // element i of the result, for a size of n
+	want   func(i, n int) float32 // element i of the result for a size of n elements
 }
 
-// given is element i of a PE's source.
-func given(pe, i int) float32 { return float32(pe + i%1000) }
+// sourceElement returns element i of a PE's source.
+func sourceElement(pe, i int) float32 { return float32(pe + i%1000) }
 
-// withNumbers measures a collective for each size.
-func (b *bench) withNumbers(t *test, x numbers) error {
+// withNumbers measures x for each size.
+func (b collectives) withNumbers(t *test, x numbers) error {
 	sizes := b.sizes(t, 4)
 	if len(sizes) == 0 {
 		return nil
@@ -175,7 +171,7 @@ func (b *bench) withNumbers(t *test, x numbers) error {
 		return err
 	}
 	for i := range src.Local() {
-		src.Local()[i] = given(b.me, i)
+		src.Local()[i] = sourceElement(b.me, i)
 	}
 	for _, bytes := range sizes {
 		n := bytes / 4
@@ -190,7 +186,7 @@ func (b *bench) withNumbers(t *test, x numbers) error {
 				wrong += 4
 			}
 		}
-		if err := b.verdict(bytes, wrong); err != nil {
+		if err := b.validate(bytes, wrong); err != nil {
 			return err
 		}
 	}
@@ -200,31 +196,34 @@ func (b *bench) withNumbers(t *test, x numbers) error {
 	return shmem.Free(b.w, src)
 }
 
-func (b *bench) reduce(t *test) error {
+// reduce measures a sum over all PEs.
+func (b collectives) reduce(t *test) error {
 	return b.withNumbers(t, numbers{1, func(dst, src shmem.Sym[float32]) error {
 		return shmem.Reduce(b.w.Team(), dst, src, shmem.Sum[float32])
 	}, sumOf(b.npes)})
 }
 
-// sumOf returns the sums of the sources of the first PEs.
+// sumOf returns the function that gives the elements of the sum of the first PEs' sources.
 func sumOf(pes int) func(i, n int) float32 {
 	return func(i, _ int) float32 { return float32(pes*(pes-1)/2 + pes*(i%1000)) }
 }
 
-func (b *bench) inScan(t *test) error {
+// inScan measures inclusive sums.
+func (b collectives) inScan(t *test) error {
 	return b.withNumbers(t, numbers{1, func(dst, src shmem.Sym[float32]) error {
 		return shmem.SumInScan(b.w.Team(), dst, src)
 	}, sumOf(b.me + 1)})
 }
 
-func (b *bench) exScan(t *test) error {
+// exScan measures exclusive sums.
+func (b collectives) exScan(t *test) error {
 	return b.withNumbers(t, numbers{1, func(dst, src shmem.Sym[float32]) error {
 		return shmem.SumExScan(b.w.Team(), dst, src)
 	}, sumOf(b.me)})
 }
 
-// alltoallS measures blocks of which every second element is sent.
-func (b *bench) alltoallS(t *test) error {
+// alltoallS measures an exchange of every second element.
+func (b collectives) alltoallS(t *test) error {
 	const stride = 2
 	return b.withNumbers(t, numbers{stride * b.npes, func(dst, src shmem.Sym[float32]) error {
 		s := shmem.Stride{N: dst.Len() / b.npes / stride, Dst: stride, Src: stride}
@@ -234,6 +233,6 @@ func (b *bench) alltoallS(t *test) error {
 			return 0
 		}
 		k := i / stride
-		return given(k/n, (b.me*n+k%n)*stride)
+		return sourceElement(k/n, (b.me*n+k%n)*stride)
 	}})
 }
