@@ -7,27 +7,26 @@ import (
 	"github.com/goshmem/goshmem/coll/tree"
 )
 
-// LiteralConfig shapes a machine that does what Algorithms 1 to 4 say.
+// LiteralConfig shapes a machine that does what Algorithms 1 to 4 print.
 type LiteralConfig struct {
-	Tree    *tree.Levels // single root
+	Tree    *tree.Levels // of one root
 	Me      Node
 	Latency int32
 	Service ServiceDistance
 	Value   int64 // the contribution; the operator is addition
 
 	AsPrinted    bool // Algorithm 2, line 12, as printed: replace Value only if |Up| > 1
-	AckStrangers bool // ACK whoever wants one; Algorithm 4, line 13, knows Up and Down only
-	Serving      bool // go on serving after having returned
+	AckStrangers bool // send ACK to all that want one; Algorithm 4, line 13, sends to Up and Down only
+	Serving      bool // go on serving after the return
 }
 
-// Literal is Algorithms 1 to 4, for an allreduce, as printed, except that DATA
-// marks its sender as arrived and is acknowledged, without which nothing works at
-// all, and that line 12 of Algorithm 2 is repaired unless AsPrinted is set. It
-// does not meet the paper's own definition of fault tolerance; that is what it is
-// for (docs/ftco.md). Sets are slices: it is for small numbers of nodes.
+// Literal is Algorithms 1 to 4 for an allreduce as printed, with two exceptions. DATA marks its sender
+// as arrived and is acknowledged; nothing works without that. Line 12 of Algorithm 2 is repaired
+// unless AsPrinted is set. The machine shows that the algorithms do not meet the paper's own
+// definition of fault tolerance (docs/ftco.md). Its sets are slices, which is enough for few nodes.
 type Literal struct {
 	cfg      LiteralConfig
-	eta      [2]int32 // of the subtree's data, of the result
+	eta      [2]int32 // f_ETA of the subtree's DATA, and of the result
 	value    int64
 	up, down []Node
 	arrived  []Node
@@ -35,7 +34,7 @@ type Literal struct {
 	downSent []Node
 	toAck    []Node
 	lastSent []int32 // by node
-	lastAck  []int32
+	lastAck  []int32 // by node
 	inbox    []LiteralMsg
 	returned bool
 }
@@ -47,8 +46,8 @@ type LiteralMsg struct {
 	Value int64 // of DATA
 }
 
-// LiteralAction is what a machine does in a step: Kind is PubSend, PubTook,
-// PubReturn, which takes no step and gives Msg.Value, or 0 for nothing.
+// LiteralAction is what a machine does in a step. Kind is PubSend, PubTook, or PubReturn, which takes
+// no step and returns Msg.Value. It is 0 if the machine does nothing.
 type LiteralAction struct {
 	Kind PubActionKind
 	To   Node
@@ -74,7 +73,7 @@ func NewLiteral(cfg LiteralConfig) (*Literal, error) {
 	}, nil
 }
 
-// Clone is a copy that goes its own way.
+// Clone returns a machine in the same state that shares nothing that changes.
 func (l *Literal) Clone() *Literal {
 	c := *l
 	for _, s := range []*[]Node{&c.up, &c.down, &c.arrived, &c.upSent, &c.downSent, &c.toAck, &c.lastSent, &c.lastAck} {
@@ -87,10 +86,10 @@ func (l *Literal) Clone() *Literal {
 // Arrive puts a message into the inbound queue.
 func (l *Literal) Arrive(m LiteralMsg) { l.inbox = append(l.inbox, m) }
 
-// Returned says whether the collective has returned, and what.
+// Returned returns the value, and whether the collective has returned it.
 func (l *Literal) Returned() (int64, bool) { return l.value, l.returned }
 
-// Turn is one iteration of Algorithm 1's loop.
+// Turn runs one iteration of Algorithm 1's loop.
 func (l *Literal) Turn(now int32) LiteralAction {
 	if l.returned && !l.cfg.Serving {
 		return LiteralAction{}
@@ -115,10 +114,12 @@ func (l *Literal) Turn(now int32) LiteralAction {
 	return a
 }
 
+// serviceDistance is get_service_distance().
 func (l *Literal) serviceDistance(now int32) int32 {
 	return intervals(now, 4*max(1, l.cfg.Tree.Degree(l.cfg.Me)))
 }
 
+// shouldHandle reports whether x is at the distance d, or d is 0 for any.
 func (l *Literal) shouldHandle(x Node, d int32) bool {
 	return d == 0 || d == l.cfg.Tree.Distance(l.cfg.Me, x)
 }
@@ -138,6 +139,7 @@ func (l *Literal) handleMessageQueue(d, now int32) LiteralAction {
 	return LiteralAction{}
 }
 
+// handle is the body of Algorithm 2 for one message.
 func (l *Literal) handle(m LiteralMsg, now int32) {
 	switch m.Kind {
 	case PubData:
@@ -214,6 +216,7 @@ func (l *Literal) faultTolerance(d, now int32) LiteralAction {
 	return LiteralAction{}
 }
 
+// replace returns list with the nodes by in place of element i.
 func (l *Literal) replace(list []Node, i int, by []Node) []Node {
 	list = slices.Delete(slices.Clone(list), i, i+1)
 	for _, v := range by {
@@ -224,7 +227,7 @@ func (l *Literal) replace(list []Node, i int, by []Node) []Node {
 	return list
 }
 
-// expected is f_ETA: when x's data should have come here.
+// expected is f_ETA: when x's DATA should have come.
 func (l *Literal) expected(x Node) int32 {
 	if slices.Contains(l.up, x) {
 		return l.eta[1]
@@ -232,6 +235,7 @@ func (l *Literal) expected(x Node) int32 {
 	return l.eta[0]
 }
 
+// timeout is f_timeout.
 func (l *Literal) timeout(x Node) int32 {
 	t := l.cfg.Tree
 	d := t.Distance(l.cfg.Me, x)
@@ -240,6 +244,7 @@ func (l *Literal) timeout(x Node) int32 {
 	return 2*l.cfg.Latency + (wanted+interval-1)/interval*interval
 }
 
+// send makes a message.
 func (l *Literal) send(to Node, kind PubMsgKind) LiteralAction {
 	m := LiteralMsg{From: l.cfg.Me, Kind: kind}
 	if kind == PubData {
@@ -248,6 +253,7 @@ func (l *Literal) send(to Node, kind PubMsgKind) LiteralAction {
 	return LiteralAction{Kind: PubSend, To: to, Msg: m}
 }
 
+// include returns set with v in it.
 func include(set []Node, v Node) []Node {
 	if slices.Contains(set, v) {
 		return set
@@ -255,6 +261,7 @@ func include(set []Node, v Node) []Node {
 	return append(set, v)
 }
 
+// subset reports whether all of a are in b.
 func subset(a, b []Node) bool {
 	for _, v := range a {
 		if !slices.Contains(b, v) {
@@ -264,8 +271,7 @@ func subset(a, b []Node) bool {
 	return true
 }
 
-// AppendState appends what the machine's behavior depends on, apart from its
-// configuration.
+// AppendState appends all that the machine's behavior depends on apart from its configuration.
 func (l *Literal) AppendState(b []byte) []byte {
 	return fmt.Appendf(b, "%d %v %v %v %v %v %v %v %v %v %v", l.value, l.up, l.down, l.arrived, l.upSent, l.downSent,
 		l.toAck, l.lastSent, l.lastAck, l.inbox, l.returned)

@@ -5,15 +5,14 @@ import (
 	"slices"
 )
 
-// nodeSet is a set of members. While they are few it is a list, and else a bit
-// for each member, so that a machine in a large group does not hold what the group
-// is large: with a bit for each other, 64K machines are half a gigabyte.
+// nodeSet is a set of members. A small set is a list; a large one has a bit for each member of the
+// group. The list saves memory in large groups: with bits alone, 64K machines take half a gigabyte.
 type nodeSet struct {
-	few  []Node // ascending
-	bits []uint64
+	few  []Node   // ascending; empty if bits is set
+	bits []uint64 // nil: the set is the list
 }
 
-// add adds p, one of n, and says whether it was not there.
+// add adds member p of a group of n, and reports whether it was not in the set.
 func (s *nodeSet) add(p Node, n int) bool {
 	if s.bits != nil {
 		added := !s.has(p)
@@ -24,7 +23,7 @@ func (s *nodeSet) add(p Node, n int) bool {
 	if i < len(s.few) && s.few[i] == p {
 		return false
 	}
-	if len(s.few) < n/32 { // then a list is smaller
+	if len(s.few) < n/32 { // a list is smaller
 		s.few = slices.Insert(s.few, i, p)
 		return true
 	}
@@ -37,8 +36,8 @@ func (s *nodeSet) add(p Node, n int) bool {
 	return true
 }
 
-// search is where p is in the list, or would be. It is asked at every step after
-// a death, for which slices.BinarySearch is slow.
+// search returns the index of p in the list, or where p would be. Every step after a death calls it,
+// and slices.BinarySearch is slower.
 func (s *nodeSet) search(p Node) int {
 	low, high := 0, len(s.few)
 	for low < high {
@@ -51,8 +50,10 @@ func (s *nodeSet) search(p Node) int {
 	return low
 }
 
+// set sets the bit of p.
 func (s *nodeSet) set(p Node) { s.bits[p/64] |= 1 << (p % 64) }
 
+// has reports whether p is in the set.
 func (s *nodeSet) has(p Node) bool {
 	if s.bits == nil {
 		i := s.search(p)
@@ -61,7 +62,7 @@ func (s *nodeSet) has(p Node) bool {
 	return s.bits[p/64]&(1<<(p%64)) != 0
 }
 
-// each calls f with each, ascending, however they are held.
+// each calls f with each member, ascending.
 func (s *nodeSet) each(f func(Node)) {
 	for _, p := range s.few {
 		f(p)
@@ -73,11 +74,13 @@ func (s *nodeSet) each(f func(Node)) {
 	}
 }
 
+// clear empties the set. Its memory stays.
 func (s *nodeSet) clear() {
 	s.few = s.few[:0]
 	clear(s.bits)
 }
 
+// clone returns a copy that shares nothing.
 func (s *nodeSet) clone() nodeSet {
 	return nodeSet{slices.Clone(s.few), slices.Clone(s.bits)}
 }

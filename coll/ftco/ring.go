@@ -2,12 +2,13 @@ package ftco
 
 import "slices"
 
-// ring holds operations by their number, modulo its length, a power of two. It
-// and they are made when first needed and then kept: up to window of them are alive
-// after broadcasts in succession, and two or three otherwise.
+// ring holds operations. Operation seq is at seq modulo the length, which is a power of two. The ring
+// and its operations are made when they are first needed, and are then used again: after broadcasts
+// in succession up to window operations are alive, and two or three otherwise.
 type ring []*op
 
-// find is the operation seq, or nil. There is room: something has begun.
+// find returns the operation seq, or nil. The ring is not empty: place has made room for some
+// operation before.
 func (r *ring) find(seq uint64) *op {
 	if o := (*r)[seq&uint64(len(*r)-1)]; o != nil && o.seq == seq {
 		return o
@@ -15,8 +16,9 @@ func (r *ring) find(seq uint64) *op {
 	return nil
 }
 
-// place is where the operation seq is or may be: what is there is of no more use,
-// because it is settled. All that are not are less than window from each other.
+// place returns the operation seq, or room for it. An operation that is settled is of no more use, so
+// its room is free. Two operations that are not settled are less than window apart, so the ring
+// stays short.
 func (r *ring) place(seq, settled uint64) *op {
 	for {
 		if len(*r) > 0 {
@@ -32,8 +34,8 @@ func (r *ring) place(seq, settled uint64) *op {
 	}
 }
 
-// grow makes the ring twice as long. What was at i goes there or to as far from the
-// former end, and nothing else does.
+// grow doubles the length. The operation at i goes to i or to i plus the former length, by its number,
+// and no other operation goes to either.
 func (r *ring) grow() {
 	to := make(ring, max(1, 2*len(*r)))
 	for i, o := range *r {
@@ -44,7 +46,7 @@ func (r *ring) grow() {
 	*r = to
 }
 
-// clear forgets all operations.
+// clear drops all operations. Their room stays.
 func (r *ring) clear() {
 	for _, o := range *r {
 		if o != nil {
@@ -53,7 +55,7 @@ func (r *ring) clear() {
 	}
 }
 
-// clone is a copy of those that are not settled.
+// clone returns a copy of the operations that are not settled.
 func (r *ring) clone(settled uint64) ring {
 	live := 0
 	for _, o := range *r {
@@ -66,7 +68,7 @@ func (r *ring) clone(settled uint64) ring {
 		if o != nil && o.seq > settled {
 			ops = append(ops, *o)
 			c := &ops[len(ops)-1]
-			c.slots, c.acks = slices.Clone(o.slots), slices.Clone(o.acks) // room that is free is not shared either
+			c.slots, c.acks = slices.Clone(o.slots), slices.Clone(o.acks) // a shared array would share its free room
 			to[i] = c
 		}
 	}

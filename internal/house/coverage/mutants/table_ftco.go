@@ -85,7 +85,7 @@ var ftcoMutants = []mutant{
 	{"coll/ftco/ring.go", "to[i+int(o.seq&uint64(len(*r)))] = o", "to[i+len(*r)] = o", "all operations move to the new half of a ring that grows", search},
 	{"coll/ftco/ring.go", "o != nil && o.seq == seq {", "o != nil {", "another operation is taken for one that is not there", "coll/ftco TestRingHoldsTheWindow"},
 	{"coll/ftco/ring.go", "\t\t\to.seq = 0\n", "\t\t\to.seq = 1\n", "a machine that was reset knows its first operation", "coll/ftco TestGroupAndReset"},
-	{"coll/ftco/ring.go", "c.slots, c.acks = slices.Clone(o.slots), slices.Clone(o.acks) // room", "c.acks = slices.Clone(o.acks) // room", "a copy shares room with the original", search},
+	{"coll/ftco/ring.go", "c.slots, c.acks = slices.Clone(o.slots), slices.Clone(o.acks) // a shared", "c.acks = slices.Clone(o.acks) // a shared", "a copy shares room with the original", search},
 	{"coll/ftco/nodeset.go", "if len(s.few) < n/32 {", "if len(s.few) <= n/32 {", "a list is one longer than what takes as much room", none + "the members are the same in either form"},
 	{"coll/ftco/nodeset.go", "\ts.few = nil\n\ts.set(p)", "\ts.set(p)", "members are in a set twice", "coll/ftco TestNodeSet"},
 	{"coll/ftco/nodeset.go", "s.few[mid] < p {", "s.few[mid] <= p {", "a member that is in the list is not found", "coll/ftco TestNodeSet"},
