@@ -2,45 +2,44 @@ package agree
 
 import "github.com/goshmem/goshmem/coll/ftco"
 
-// earlyReturning is one member's part in the agreements of a group by an allreduce
-// that survives failures. See the package's documentation for the protocol.
+// earlyReturning is one member's part in the agreements of a group by an allreduce that survives
+// failures. The package documentation describes the protocol.
 type earlyReturning struct {
 	cfg     Config
-	dead    []Node // who is known to be, and whom decisions listed
+	dead    []Node // members that are known to be dead, or that decisions listed
 	entered uint64 // calls so far
 	sides   [2]side
-	current int     // which of them takes the next call
-	strays  []stray // what came for the side that the pending decision will make
-	scratch []ftco.Action
+	current int           // index of the side of the next call
+	strays  []stray       // messages for the side that the pending decision may make
+	scratch []ftco.Action // room for actions of a side's machine
 }
 
-// side is a tree and what travels along it: rounds base+1, base+2, and so on.
+// side is a tree and the rounds that use it: base+1, base+2, and so on.
 type side struct {
-	base   uint64 // the round after which it was made
+	base   uint64 // the round after which the side was made
 	group  group
-	m      *ftco.Machine // nil: no such side
-	stores [4]store
+	m      *ftco.Machine // nil: there is no such side
+	stores [4]store      // by round modulo 4
 }
 
-// store holds the values of one round. Calls are in step, so that at most three
-// rounds in succession are alive: the one that laggards ask for, the one that
-// goes on, and the one that those who have returned from it are in already.
+// store holds the values of one round. At most three rounds in succession are alive: the one that
+// laggards ask for, the current one, and the one that members which have returned from that are in.
 type store struct {
-	seq    uint64 // in its side
-	own    ballot
+	seq    uint64 // the round, counted from the side's base
+	own    ballot // the vote of the local member, later with those below it
 	result ballot
-	done   bool // the call has returned
-	kids   []kid
-	extra  []slot
+	done   bool   // the local call has returned
+	kids   []kid  // what came from the children, by index
+	extra  []slot // what came from other nodes
 }
 
-// stray is a contribution that came too early.
+// stray is a contribution to a side that is not made yet.
 type stray struct {
 	member Node
 	msg    Msg
 }
 
-// newEarly makes a machine, at rest.
+// newEarly makes a machine at rest.
 func newEarly(cfg Config) (*earlyReturning, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
@@ -70,13 +69,13 @@ func (e *earlyReturning) newSide(base uint64, g group) (side, error) {
 	return s, nil
 }
 
-// Step tells the machine of one event and appends to out what is to be done.
+// Step handles one event and appends to out what the driver is to do.
 func (e *earlyReturning) Step(ev Event, out []Action) []Action {
 	switch ev.Kind {
 	case Enter:
-		return e.enter(ev.Vote, out)
+		return e.beginCall(ev.Vote, out)
 	case Recv:
-		if e.cfg.isPeer(ev.From) && !contains(e.dead, ev.From) { // late: nobody else will count it either
+		if e.cfg.isPeer(ev.From) && !contains(e.dead, ev.From) { // late: no other member will count it either
 			return e.receive(ev.From, &ev.Msg, out)
 		}
 	case PeerFailed:
@@ -90,11 +89,11 @@ func (e *earlyReturning) Step(ev Event, out []Action) []Action {
 	return out
 }
 
-// enter begins the local call.
-func (e *earlyReturning) enter(vote Vote, out []Action) []Action {
+// beginCall begins the local call of the next round.
+func (e *earlyReturning) beginCall(vote Vote, out []Action) []Action {
 	s := &e.sides[e.current]
 	seq := e.entered + 1 - s.base
-	if e.waits() {
+	if e.isCalling() {
 		return append(out, Action{Kind: Refuse, Seq: e.entered})
 	}
 	e.entered++
@@ -103,13 +102,13 @@ func (e *earlyReturning) enter(vote Vote, out []Action) []Action {
 	return e.step(s, ftco.Event{Kind: ftco.Enter, Call: call}, nil, out)
 }
 
-// waits says whether the local call has not returned.
-func (e *earlyReturning) waits() bool {
+// isCalling reports whether the local call has not returned.
+func (e *earlyReturning) isCalling() bool {
 	s := &e.sides[e.current]
 	return e.entered > s.base && !s.store(e.entered-s.base).done
 }
 
-// receive handles a message: of this tree, of the one before, or of the one after.
+// receive handles a message of the current side, of the former one, or of the next.
 func (e *earlyReturning) receive(from Node, msg *Msg, out []Action) []Action {
 	if msg.Kind != msgCollective {
 		return out
@@ -119,24 +118,25 @@ func (e *earlyReturning) receive(from Node, msg *Msg, out []Action) []Action {
 		if s.m == nil || s.base != msg.Base {
 			continue
 		}
-		v := s.group.node(from) // it stands there: who does not is dead to me since I made this side
+		v := s.group.node(from) // not none: the members that a side leaves out are in e.dead since it was made
 		return e.step(s, ftco.Event{Kind: ftco.Recv, From: v, Msg: msg.Collective}, &ballot{msg.Vote, msg.Failed}, out)
 	}
-	if msg.Base == e.entered && e.waits() && msg.Collective.Kind == ftco.Up {
+	if msg.Base == e.entered && e.isCalling() && msg.Collective.Kind == ftco.Up {
 		e.keepStray(from, msg)
 	}
 	return out
 }
 
-// keepStray keeps the contribution of a member that has returned from the round
-// that I am in, until I return from it too. It comes once: I am the contact of its
-// sender, which says it again to another contact only, or to me if I ask. Any other
-// message for me is the answer to one of mine, or is repeated.
+// keepStray keeps the contribution of a member that has returned from the current round until the
+// local call returns, too. The contribution comes only once: its sender sends it again only to
+// another node above it, or when it is asked. All other messages are answers to messages of this
+// member, or are repeated.
 func (e *earlyReturning) keepStray(from Node, msg *Msg) {
 	e.strays = append(e.strays, stray{from, *msg})
 }
 
-// peerFailed tells both sides, because a laggard may still need the former one.
+// peerFailed handles the death of member p on both sides, because laggards may still need the former
+// one.
 func (e *earlyReturning) peerFailed(p Node, out []Action) []Action {
 	e.dead = with(e.dead, p)
 	current := e.current
@@ -152,9 +152,9 @@ func (e *earlyReturning) peerFailed(p Node, out []Action) []Action {
 	return out
 }
 
-// returned turns the decision of a round of s into that of the call and, if it
-// lists new dead, makes the side of those that are left.
-func (e *earlyReturning) returned(s *side, a *ftco.Action, out []Action) []Action {
+// deliver lets the local call return the decision of a round of s. If the decision lists new dead,
+// deliver makes the side of the members that are left.
+func (e *earlyReturning) deliver(s *side, a *ftco.Action, out []Action) []Action {
 	st := s.store(a.Seq)
 	failed := st.result.failed
 	if sets := a.Msg.Sets; sets != nil {
@@ -171,7 +171,7 @@ func (e *earlyReturning) returned(s *side, a *ftco.Action, out []Action) []Actio
 		return out
 	}
 	next, err := e.newSide(seq, s.group.without(failed))
-	if err != nil { // there is one for every group with a member
+	if err != nil { // cannot be: the group has a member
 		return out
 	}
 	e.current = 1 - e.current
@@ -188,7 +188,7 @@ func (e *earlyReturning) returned(s *side, a *ftco.Action, out []Action) []Actio
 	return out
 }
 
-// members are the members at nodes.
+// members returns the members at nodes.
 func (s *side) members(nodes []Node) []Node {
 	if len(s.group.gone) == 0 {
 		return nodes

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Clone is a machine in the same state that shares nothing that changes.
+// Clone returns a machine in the same state that shares nothing that changes.
 func (m *Machine) Clone() *Machine {
 	if m.two != nil {
 		return &Machine{two: m.two.Clone()}
@@ -13,8 +13,8 @@ func (m *Machine) Clone() *Machine {
 	return &Machine{early: m.early.Clone()}
 }
 
-// AppendState appends the whole state: two machines of one configuration behave
-// alike if theirs are equal.
+// AppendState appends the whole state. Two machines of one configuration behave alike if they append
+// the same bytes.
 func (m *Machine) AppendState(b []byte) []byte {
 	if m.two != nil {
 		return m.two.AppendState(b)
@@ -22,7 +22,7 @@ func (m *Machine) AppendState(b []byte) []byte {
 	return m.early.AppendState(b)
 }
 
-// Clone is a machine in the same state that shares nothing that changes.
+// Clone returns a machine in the same state that shares nothing that changes.
 func (e *earlyReturning) Clone() *earlyReturning {
 	c := *e
 	c.strays = slices.Clone(e.strays)
@@ -39,7 +39,7 @@ func (e *earlyReturning) Clone() *earlyReturning {
 	return &c
 }
 
-// AppendState appends the whole state, less what is of no use any more.
+// AppendState appends the whole state, without what is of no more use.
 func (e *earlyReturning) AppendState(b []byte) []byte {
 	b = appendNodes(b, e.dead)
 	b = binary.AppendUvarint(b, e.entered)
@@ -65,7 +65,7 @@ func (s *side) append(b []byte) []byte {
 		b = binary.AppendUvarint(b, st.seq)
 		b = appendBool(b, st.done)
 		b = st.result.append(b)
-		if st.done { // who asks gets the result
+		if st.done { // all questions are answered with the result
 			continue
 		}
 		b = st.own.append(b)

@@ -2,24 +2,24 @@ package agree
 
 import "github.com/goshmem/goshmem/coll/ftco"
 
-// Node is a member of the group: its position, from 0.
+// Node is a member of the group: its position from 0 on.
 type Node = ftco.Node
 
 // none is no node.
 const none = ftco.None
 
-// EventKind is what a machine can learn.
+// EventKind is the kind of an event.
 type EventKind uint8
 
 // The events.
 const (
 	Enter      EventKind = iota + 1 // the local member calls the next agreement with Vote
-	Recv                            // From's Msg has arrived
+	Recv                            // Msg has arrived from From
 	PeerFailed                      // incarnation Inc of From is dead
-	Tick                            // time goes by; the driver chooses how often
+	Tick                            // time has passed; the driver chooses how often
 )
 
-// Event is what a machine is told.
+// Event is what a machine handles in one step.
 type Event struct {
 	Kind EventKind
 	From Node
@@ -28,13 +28,13 @@ type Event struct {
 	Msg  Msg
 }
 
-// Vote is what a member brings, beside the dead that it was told of.
+// Vote is what a member brings. The dead that it knows of come with it.
 type Vote struct {
-	Flags   uint64 // the decision has the AND of all
+	Flags   uint64 // the decision has the AND of all votes
 	Payload Payload
 }
 
-// Payload is a small value. It travels inside of messages.
+// Payload is a small value that travels in messages.
 type Payload [32]byte
 
 // Outcome is how an agreement ends.
@@ -42,16 +42,16 @@ type Outcome uint8
 
 // The outcomes.
 const (
-	Decided   Outcome = iota + 1 // all have the same decision
-	Undecided                    // nobody decided: the coordinator is dead, try again
+	Decided   Outcome = iota + 1 // all members have the same decision
+	Undecided                    // the coordinator died and nothing is decided; call again
 )
 
 // Decision is what a call returns.
 type Decision struct {
-	Seq     uint64 // of the call, from 1
+	Seq     uint64 // number of the call, from 1 on
 	Outcome Outcome
-	Vote           // all votes combined; nothing if Undecided
-	Failed  []Node // the dead, ascending, the same at all; nil if Undecided. Not to be changed.
+	Vote           // all votes combined; zero if Undecided
+	Failed  []Node // the dead, ascending, the same on all members; nil if Undecided. Not to be changed.
 }
 
 // MsgKind is the kind of a message.
@@ -59,40 +59,40 @@ type MsgKind uint8
 
 // The messages.
 const (
-	MsgVote       MsgKind = iota + 1 // a subtree's votes
+	MsgVote       MsgKind = iota + 1 // the votes of a subtree
 	msgDecision                      // the outcome of a round
-	msgQuery                         // an orphan asks how to go on
-	msgGather                        // answer: vote, to me
-	msgWait                          // answer: your vote is counted, the decision will come
-	msgTermQuery                     // an uncertain member asks for a decision; Failed are the dead it knows
-	msgUncertain                     // answer: I have voted and know of no decision
-	msgCollective                    // of the early-returning agreement
+	msgQuery                         // an orphan asks its new contact how to go on
+	msgGather                        // answer to msgQuery: send your vote here
+	msgWait                          // answer to msgQuery: your vote is counted, the outcome will come
+	msgTermQuery                     // an uncertain member asks for a decision; Failed has the dead that it knows
+	msgUncertain                     // answer to msgTermQuery: the sender has voted and knows of no decision
+	msgCollective                    // a message of the early-returning agreement
 )
 
 // Msg is what members send each other.
 type Msg struct {
 	Kind    MsgKind
 	Outcome Outcome // of a decision
-	Known   int32   // of a termination query how many dead the sender knows; of its answer the same
-	Seq     uint64  // of the round
+	Known   int32   // of a termination query: how many dead the sender knows; of its answer: the same number
+	Seq     uint64  // the round
 	Base    uint64  // the last DECIDED round before it, which tells old trees from new ones
 	Vote    Vote
 	Failed  []Node // never changed once made
 
-	// Of the early-returning agreement, in which Base is the round after which
+	// Collective is the message of the early-returning agreement. Base is the round after which
 	// the sender's tree was made.
 	Collective ftco.Msg
 }
 
-// ActionKind is what a machine can ask for.
+// ActionKind is the kind of an action.
 type ActionKind uint8
 
-// The actions, to be done in their order.
+// The actions. The driver does them in the order in which the machine appends them.
 const (
-	Send    ActionKind = iota + 1 // Msg to To
-	Deliver                       // the local call returns Decision
-	Blocked                       // the local call cannot return unless some member that holds a decision speaks: abort
-	Refuse                        // the event was not allowed: entering twice
+	Send    ActionKind = iota + 1 // send Msg to To
+	Deliver                       // let the local call return Decision
+	Blocked                       // abort: the local call cannot return unless a member that holds a decision speaks
+	Refuse                        // let the local call fail: the call before it has not returned
 )
 
 // Action is what a machine asks its driver to do.

@@ -6,9 +6,10 @@ import (
 	"github.com/goshmem/goshmem/coll/tree"
 )
 
-// Lists of nodes are ascending and never changed once made, so that machines and
-// messages can share them. Nil is the empty one, which costs nothing.
+// Lists of nodes are ascending and never change once they are made, so that machines and messages can
+// share them. Nil is the empty list and costs nothing.
 
+// contains reports whether p is in list.
 func contains(list []Node, p Node) bool {
 	if len(list) == 0 {
 		return false
@@ -17,17 +18,17 @@ func contains(list []Node, p Node) bool {
 	return ok
 }
 
-// with is list and p.
+// with returns list with p in it.
 func with(list []Node, p Node) []Node {
 	i, ok := slices.BinarySearch(list, p)
 	if ok {
 		return list
 	}
-	return slices.Insert(slices.Clip(list), i, p) // a copy, because nothing fits in
+	return slices.Insert(slices.Clip(list), i, p) // a copy, because the clipped list has no room
 }
 
-// union is a and b. It is one of them if that holds the other, which is so in all
-// rounds but those in which somebody dies.
+// union returns the members of a and b. The result is a or b itself if that holds the other. This is so
+// in all rounds in which no member dies.
 func union(a, b []Node) []Node {
 	switch {
 	case len(b) == 0 || subset(b, a):
@@ -41,7 +42,7 @@ func union(a, b []Node) []Node {
 	return slices.Clip(slices.Compact(both))
 }
 
-// subset says whether all of a are in b.
+// subset reports whether all of a are in b.
 func subset(a, b []Node) bool {
 	if len(a) > len(b) {
 		return false
@@ -58,16 +59,17 @@ func subset(a, b []Node) bool {
 	return true
 }
 
-// group is the tree over those members that are not gone. All who use a tree
-// agree on who is. Nodes are numbers in the tree.
+// group is a tree over the members that it does not leave out. All members that use a tree agree on
+// these. Nodes are numbers in the tree.
 type group struct {
-	n    int
-	gone []Node
-	k    int
+	n    int    // members, with those that are gone
+	gone []Node // the members that the tree leaves out
+	k    int    // radix of the tree
 	tree tree.Knomial
-	me   Node
+	me   Node // the local member's node
 }
 
+// newGroup makes the tree of n members without those that are gone.
 func newGroup(n, k int, me Node, gone []Node) (group, error) {
 	t, err := tree.NewKnomial(n-len(gone), k)
 	g := group{n: n, gone: gone, k: k, tree: t}
@@ -75,17 +77,17 @@ func newGroup(n, k int, me Node, gone []Node) (group, error) {
 	return g, err
 }
 
-// without is the group less those that are gone, all of whom are members other
-// than me.
+// without returns the tree that leaves out exactly the members in gone, to which the local member does
+// not belong.
 func (g *group) without(gone []Node) group {
 	h, err := newGroup(g.n, g.k, g.member(g.me), gone)
-	if err != nil { // somebody is left, me
+	if err != nil { // cannot be: the local member is left
 		return *g
 	}
 	return h
 }
 
-// node is member p's place in the tree, or none.
+// node returns member p's node, or none.
 func (g *group) node(p Node) Node {
 	if len(g.gone) == 0 {
 		return p
@@ -97,8 +99,8 @@ func (g *group) node(p Node) Node {
 	return p - Node(i)
 }
 
-// member is who stands at node v: the i-th gone member has gone[i]-i members
-// before it that are not gone.
+// member returns the member at node v. Before the i-th member that is gone there are gone[i]-i members
+// that are not.
 func (g *group) member(v Node) Node {
 	low, high := 0, len(g.gone)
 	for low < high {
@@ -111,10 +113,10 @@ func (g *group) member(v Node) Node {
 	return v + Node(low)
 }
 
-// len is the number of nodes.
+// len returns the number of nodes.
 func (g *group) len() Node { return Node(g.tree.Len()) }
 
-// child is the index of node v among my children, or -1.
+// child returns the index of node v among the local node's children, or -1.
 func (g *group) child(v Node) int {
 	if v <= g.me || g.tree.Parent(v) != g.me {
 		return -1

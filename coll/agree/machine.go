@@ -6,39 +6,39 @@ import (
 	"fmt"
 )
 
-// ErrConfig says that no machine has the wanted shape.
+// ErrConfig reports a Config that no machine can have.
 var ErrConfig = errors.New("no such agreement")
 
-// Algorithm is how a group agrees.
+// Algorithm is the way in which a group agrees.
 type Algorithm uint8
 
 // The algorithms.
 const (
-	Linear         Algorithm = iota + 1 // two-phase commit, everybody below the coordinator
+	Linear         Algorithm = iota + 1 // two-phase commit, all others below the coordinator
 	Log                                 // two-phase commit along a tree
-	EarlyReturning                      // along a tree, and never blocks
+	EarlyReturning                      // an allreduce along a tree; it never blocks
 )
 
-// Config shapes a machine. All members of a group use the same one, but for Me.
+// Config shapes a machine. All members of a group use the same Config, apart from Me.
 type Config struct {
 	Algorithm Algorithm
 	N, Me     int
 	Radix     int      // of the k-nomial tree; 0: 2, a binomial tree. Linear has none.
 	Incs      []uint32 // the members' incarnations; nil: all 1
-	Rebalance bool     // after a decision that lists new dead, the tree holds the others only
+	Rebalance bool     // after a decision that lists new dead, the tree holds the other members only
 
-	// Combine makes dst the payload of both. It should be associative; votes are
-	// combined in the order of the tree, each once. Nil: the decision has the
-	// payload of the coordinator, or of the lowest member that voted.
+	// Combine combines src into dst. It should be associative: votes are combined in the order of
+	// the tree, each once. If Combine is nil, the decision has the payload of the coordinator, or
+	// of the lowest member that voted.
 	Combine func(dst, src *Payload)
 
-	AskAll  bool // two-phase: an uncertain member asks everybody
-	Promote bool // two-phase: who would block is UNDECIDED instead
-	Durable bool // early-returning: nobody returns before every living member holds the decision
-	Ticks   int  // early-returning: KEEPALIVEs after so many ticks without progress; 0: never
+	AskAll  bool // two-phase: an uncertain member asks all others
+	Promote bool // two-phase: a member that would block is UNDECIDED instead
+	Durable bool // early-returning: no member returns before every living one holds the decision
+	Ticks   int  // early-returning: a KEEPALIVE goes out after this many ticks without progress; 0: never
 }
 
-// check says what is wrong with the configuration, and fills in defaults.
+// check returns what is wrong with the configuration, and fills in defaults.
 func (c *Config) check() error {
 	switch {
 	case c.N < 1:
@@ -66,14 +66,14 @@ func (c *Config) incarnation(p Node) uint32 {
 // isPeer reports whether p is a member other than the local one.
 func (c *Config) isPeer(p Node) bool { return p >= 0 && int(p) < c.N && int(p) != c.Me }
 
-// Machine is one member's part in the agreements of a group, whatever the
+// Machine is one member's part in the agreements of a group. One of its fields is set, by the
 // algorithm.
 type Machine struct {
 	two   *twoPhase
 	early *earlyReturning
 }
 
-// New makes a machine, at rest.
+// New makes a machine at rest.
 func New(cfg Config) (*Machine, error) {
 	var m Machine
 	var err error
@@ -91,7 +91,7 @@ func New(cfg Config) (*Machine, error) {
 	return &m, nil
 }
 
-// Step tells the machine of one event and appends to out what is to be done.
+// Step handles one event and appends to out what the driver is to do.
 func (m *Machine) Step(ev Event, out []Action) []Action {
 	if m.two != nil {
 		return m.two.Step(ev, out)

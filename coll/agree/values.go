@@ -2,19 +2,20 @@ package agree
 
 import "github.com/goshmem/goshmem/coll/ftco"
 
-// step lets the collective's machine take one step and does what it asks for:
-// its messages get their values, which are moved and combined here.
+// step lets the machine of s handle an event, and does what it asks for. In is the value that came with
+// the event's message. The values of messages are moved and combined here.
 func (e *earlyReturning) step(s *side, ev ftco.Event, in *ballot, out []Action) []Action {
 	from := len(e.scratch)
 	e.scratch = s.m.Step(ev, e.scratch)
 	for i := from; i < len(e.scratch); i++ {
-		out = e.do(s, &e.scratch[i], in, out)
+		out = e.carryOut(s, &e.scratch[i], in, out)
 	}
 	e.scratch = e.scratch[:from]
 	return out
 }
 
-func (e *earlyReturning) do(s *side, a *ftco.Action, in *ballot, out []Action) []Action {
+// carryOut does what one action asks for.
+func (e *earlyReturning) carryOut(s *side, a *ftco.Action, in *ballot, out []Action) []Action {
 	st := s.store(a.Seq)
 	switch a.Kind {
 	case ftco.Send:
@@ -24,7 +25,7 @@ func (e *earlyReturning) do(s *side, a *ftco.Action, in *ballot, out []Action) [
 		}
 		return append(out, Action{Kind: Send, To: s.group.member(a.To), Seq: msg.Seq, Msg: msg})
 	case ftco.Keep:
-		*st.room(s, a.Dst) = *in
+		*st.makeBuffer(s, a.Dst) = *in
 	case ftco.Combine:
 		if dst, src := st.buffer(s, a.Dst), st.buffer(s, a.Src); dst != nil && src != nil {
 			dst.add(src, e.cfg.Combine)
@@ -34,14 +35,14 @@ func (e *earlyReturning) do(s *side, a *ftco.Action, in *ballot, out []Action) [
 			st.result = *src
 		}
 	case ftco.Deliver:
-		return e.returned(s, a, out)
-	case ftco.Refuse, ftco.Mismatch: // members whose configurations differ
+		return e.deliver(s, a, out)
+	case ftco.Refuse, ftco.Mismatch: // the configurations of members differ
 		return append(out, Action{Kind: Refuse, Seq: s.base + a.Seq})
 	}
 	return out
 }
 
-// store is where the values of the side's round seq are.
+// store returns the store of round seq, counted from the side's base.
 func (s *side) store(seq uint64) *store {
 	st := &s.stores[seq%uint64(len(s.stores))]
 	if st.seq < seq {
@@ -51,7 +52,7 @@ func (s *side) store(seq uint64) *store {
 	return st
 }
 
-// buffer is the value that b names, or nil.
+// buffer returns the value that b names, or nil.
 func (st *store) buffer(s *side, b ftco.Buf) *ballot {
 	switch {
 	case b == ftco.NoValue:
@@ -72,8 +73,8 @@ func (st *store) buffer(s *side, b ftco.Buf) *ballot {
 	return nil
 }
 
-// room is the same, and makes place.
-func (st *store) room(s *side, b ftco.Buf) *ballot {
+// makeBuffer returns the value that b names. It makes one if there is none.
+func (st *store) makeBuffer(s *side, b ftco.Buf) *ballot {
 	if i := s.group.child(Node(b)); b >= 0 && i >= 0 {
 		st.kids[i].here = true
 	}

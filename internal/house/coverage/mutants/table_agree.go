@@ -85,8 +85,8 @@ var agreeMutants = []mutant{
 	// early.go, values.go
 	{"coll/agree/early.go", "own = ballot{vote, e.dead}", "own = ballot{vote, nil}", "a voter does not tell of the dead that it knows", search},
 	{"coll/agree/early.go", "if s.m == nil || s.base != msg.Base {", "if s.m == nil {", "a message goes to another tree than its own", search},
-	{"coll/agree/early.go", "if msg.Base == e.entered && e.waits() &&", "if msg.Base >= e.entered && e.waits() &&", "a contribution to a later tree is kept for the next", none + "a round is decided when all that live have called it, so no sender is further ahead than the round that I am in"},
-	{"coll/agree/early.go", "if msg.Base == e.entered && e.waits() &&", "if msg.Base == e.entered &&", "a contribution is kept after the call that it waits for", none + "the sender's decision is mine, so I have made its tree when I have returned, and the message is one of that tree"},
+	{"coll/agree/early.go", "if msg.Base == e.entered && e.isCalling() &&", "if msg.Base >= e.entered && e.isCalling() &&", "a contribution to a later tree is kept for the next", none + "a round is decided when all that live have called it, so no sender is further ahead than the round that I am in"},
+	{"coll/agree/early.go", "if msg.Base == e.entered && e.isCalling() &&", "if msg.Base == e.entered &&", "a contribution is kept after the call that it waits for", none + "the sender's decision is mine, so I have made its tree when I have returned, and the message is one of that tree"},
 	{"coll/agree/early.go", "[...]int{1 - current, current}", "[...]int{current}", "the former tree does not hear of deaths", search},
 	{"coll/agree/early.go", "[...]int{1 - current, current}", "[...]int{1 - current}", "the tree in use does not hear of deaths", search},
 	{"coll/agree/early.go", "\te.dead = union(e.dead, failed)\n", "", "the dead of a decision are not known in the next round", search},
