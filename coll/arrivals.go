@@ -112,7 +112,7 @@ func (a *arrivals) deadShortOf(seq uint64) bool {
 
 // hasEntered says whether member i has entered step seq, which this member has waited for.
 func (a *arrivals) hasEntered(i int, seq uint64) bool {
-	return a.dead == nil || !a.dead[i] || board.Judge(atomic.LoadUint64(a.word(i)), seq, true) == board.In
+	return a.dead == nil || !a.dead[i] || board.VerdictOf(atomic.LoadUint64(a.word(i)), seq, true) == board.Entered
 }
 
 // contributors returns the members that have entered step seq, which this member has waited
@@ -177,16 +177,16 @@ func (a *arrivals) awaitWordOrDeath(ctx context.Context, i int, word *uint64, se
 		switch w.Next() {
 		case board.Word:
 			v = atomic.LoadUint64(word)
-			w.Tell(v)
+			w.SetWord(v)
 		case board.News:
-			w.Heard(a.dead != nil && a.dead[i])
+			w.SetDead(a.dead != nil && a.dead[i])
 		case board.Sleep:
 			if _, err = a.waitForWord(ctx, i, word, seq, a.deadEpoch); errors.Is(err, wait.ErrFailure) {
 				a.noteDeaths()
 			} else if err != nil {
 				return 0, lateError(i, err)
 			}
-			w.Woken()
+			w.SetAwake()
 		default:
 			return stepByVerdict(w.Verdict(), i, v)
 		}
@@ -197,11 +197,11 @@ func (a *arrivals) awaitWordOrDeath(ctx context.Context, i int, word *uint64, se
 // that was waited for, or the error of its mark.
 func stepByVerdict(v board.Verdict, i int, word uint64) (uint64, error) {
 	switch v {
-	case board.In:
+	case board.Entered:
 		return word &^ marks, nil
 	case board.HasLeft:
 		return 0, &LeftError{Member: i}
-	case board.HasGiven:
+	case board.HasGivenUp:
 		return 0, ErrBroken
 	default:
 		return 0, nil

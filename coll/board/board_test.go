@@ -3,26 +3,26 @@ package board
 import "testing"
 
 // A word counts by the step in it, then by its mark, then by the death of its owner.
-func TestJudge(t *testing.T) {
+func TestVerdictOf(t *testing.T) {
 	for _, x := range []struct {
 		word   uint64
 		behind bool
 		want   Verdict
 	}{
 		{4, false, Open},
-		{4, true, Out},
-		{5, false, In},
-		{6, true, In},
+		{4, true, Died},
+		{5, false, Entered},
+		{6, true, Entered},
 		{4 | Left, false, HasLeft},
 		{4 | Left, true, HasLeft},
-		{4 | GaveUp, false, HasGiven},
-		{4 | GaveUp, true, HasGiven},
+		{4 | GaveUp, false, HasGivenUp},
+		{4 | GaveUp, true, HasGivenUp},
 		{4 | Left | GaveUp, false, HasLeft},
-		{5 | Left, false, In},
-		{5 | GaveUp, false, In},
+		{5 | Left, false, Entered},
+		{5 | GaveUp, false, Entered},
 	} {
-		if got := Judge(x.word, 5, x.behind); got != x.want {
-			t.Errorf("Judge(%#x, 5, %v) = %d, want %d", x.word, x.behind, got, x.want)
+		if got := VerdictOf(x.word, 5, x.behind); got != x.want {
+			t.Errorf("VerdictOf(%#x, 5, %v) = %d, want %d", x.word, x.behind, got, x.want)
 		}
 	}
 }
@@ -33,23 +33,23 @@ func TestWaitLooksAgain(t *testing.T) {
 	for _, x := range []struct {
 		last uint64
 		want Verdict
-	}{{4, Out}, {5, In}} {
+	}{{4, Died}, {5, Entered}} {
 		w := Wait{Seq: 5}
-		w.Tell(4)
+		w.SetWord(4)
 		if w.Next() != News || w.Verdict() != Open {
 			t.Fatalf("behind a word that is short, Next is %d and the verdict %d, want News and Open", w.Next(), w.Verdict())
 		}
-		w.Heard(false)
+		w.SetDead(false)
 		if w.Next() != Sleep {
 			t.Fatalf("without news, Next is %d, want Sleep", w.Next())
 		}
-		w.Woken()
-		w.Tell(4)
-		w.Heard(true)
+		w.SetAwake()
+		w.SetWord(4)
+		w.SetDead(true)
 		if w.Next() != Word || w.Verdict() != Open {
 			t.Fatalf("behind the news, Next is %d and the verdict %d, want Word and Open", w.Next(), w.Verdict())
 		}
-		if w.Tell(x.last); w.Next() != Done || w.Verdict() != x.want {
+		if w.SetWord(x.last); w.Next() != Done || w.Verdict() != x.want {
 			t.Errorf("the last word is %d: Next is %d and the verdict %d, want Done and %d", x.last, w.Next(), w.Verdict(), x.want)
 		}
 	}

@@ -1,33 +1,33 @@
 package board
 
-// A member's two slots are Cells cells: a contribution to step seq that is small takes
-// the next cell of slot seq%2, a larger one all cells of that slot. So the root of a
-// broadcast may be Cells-1 steps ahead of the slowest member, and consecutive
-// steps never share a cell. Two more cells are on the line of the member's arrival word:
-// what fits there comes with the word, but the next but one contribution waits for
-// everybody.
+// Each of a member's two slots has SlotCells cells. A small contribution to step seq takes the next
+// cell of slot seq%2, a larger one all cells of that slot. So consecutive steps never share a cell,
+// and the root of small broadcasts may be 2*SlotCells-1 steps ahead of the slowest member.
+//
+// Two more cells are on the line of the member's arrival word. A contribution there comes with the
+// word, but the second next one has to wait for all members.
 const (
 	SlotCells = 32
 	NumCells  = 2*SlotCells + 2
-	Line      = 2 * SlotCells // the first one on the line of the arrival word
+	Line      = 2 * SlotCells // the first cell on the line of the arrival word
 )
 
-// Place says where a contribution goes.
+// Place is where a contribution goes.
 type Place uint8
 
 // The places.
 const (
-	InSlot Place = iota // a slot as a whole
+	InSlot Place = iota // all cells of a slot
 	InCell              // one cell of a slot
 	OnLine              // beside the arrival word
 )
 
-// Cells knows of each cell of one member from when on it may be written again.
+// Cells knows when each cell of one member may be written again.
 type Cells struct {
-	free [NumCells]uint64 // when all that live have entered this step
+	free [NumCells]uint64 // the cell is free when all living members have entered this step
 }
 
-// Cell returns the first cell of a contribution to step seq, and how many it takes.
+// Cell returns the first cell of a contribution to step seq, and the number of its cells.
 func Cell(seq uint64, p Place) (first, n int) {
 	first = int(seq & 1)
 	switch p {
@@ -40,9 +40,9 @@ func Cell(seq uint64, p Place) (first, n int) {
 	}
 }
 
-// Occupy gives cells to a contribution to step seq and returns the step that all who
-// live must have entered before they are written: whoever has entered the step after
-// the one that a cell was written for is done with reading it.
+// Occupy gives cells to a contribution to step seq. It returns the step that all living members must
+// have entered before the cells are written: a member that has entered the step after the one that a
+// cell was written for has read the cell.
 func (c *Cells) Occupy(seq uint64, p Place) (free uint64) {
 	first, n := Cell(seq, p)
 	for i := first; i < first+n; i++ {

@@ -234,18 +234,18 @@ func (m *model) wait(s *state, p int) (moved bool, err error) {
 	for m.old(s, p); !m.settled(s, p); {
 		i := int(a.next)
 		w := Wait{Seq: uint64(a.to)}
-		w.Tell(uint64(s.word[i]))
+		w.SetWord(uint64(s.word[i]))
 		if w.Next() == News {
-			w.Heard(a.known>>i&1 != 0)
+			w.SetDead(a.known>>i&1 != 0)
 		}
 		if w.Next() == Word {
-			w.Tell(uint64(s.word[i]))
+			w.SetWord(uint64(s.word[i]))
 		}
 		if w.Next() == Sleep {
 			m.sleep(s, p)
 			return true, nil
 		}
-		if w.Verdict() == In {
+		if w.Verdict() == Entered {
 			a.in |= 1 << i
 		}
 		a.next++

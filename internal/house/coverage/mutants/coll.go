@@ -10,7 +10,7 @@ import (
 	"github.com/goshmem/goshmem/internal/weave"
 )
 
-// board begins the name of a test of package coll/board ("board.TestJudge"). Others are
+// board begins the name of a test of package coll/board ("board.TestVerdictOf"). Others are
 // scenarios of coll's explorer ("Data/roots") and tests of package coll ("TestSame").
 const board = "board."
 
