@@ -1,5 +1,4 @@
-// Package tree knows the trees along which collective operations and agreement
-// travel: who is whose parent, and what a subtree holds. [Knomial] is the one that
-// programs use, [Levels] are those of Margolin and Barak's paper, which the
-// simulator reproduces.
+// Package tree has the trees along which collective operations and agreements travel: each node's
+// parent and children, and what a subtree holds. Programs use [Knomial]. [Levels] are the trees of
+// Margolin and Barak's paper, which the simulator reproduces.
 package tree

@@ -2,16 +2,16 @@ package tree
 
 import "fmt"
 
-// Shape says how a tree of [Levels] grows.
+// Shape is the way in which a tree of [Levels] grows.
 type Shape uint8
 
 // The shapes of the paper's trees.
 const (
 	KNomial Shape = iota // on each level all nodes so far get k-1 children
-	KAry                 // on each level the nodes of the level before get k
+	KAry                 // on each level the nodes of the level before get k children
 )
 
-// String is the shape as options have it.
+// String returns the name that options use.
 func (s Shape) String() string {
 	if s == KAry {
 		return "kary"
@@ -19,29 +19,27 @@ func (s Shape) String() string {
 	return "knomial"
 }
 
-// LevelsConfig shapes a tree.
+// LevelsConfig shapes a [Levels].
 type LevelsConfig struct {
 	N, K      int
 	Shape     Shape
-	MultiRoot bool // nodes 0 to K-1 are roots, each connected with all others
+	MultiRoot bool // nodes 0 to K-1 are roots, each connected with all other roots
 }
 
-// Levels is a tree whose nodes are numbered in the order in which it grows,
-// level by level, as in Margolin and Barak, Section 5.2.1. On each level children
-// go round: the first one of every father, then everybody's second. A k-ary tree
-// with k = 1 is a chain.
+// Levels is a tree whose nodes are numbered in the order in which it grows, level by level, as in
+// Margolin and Barak, Section 5.2.1. On each level children go round: first the first child of every
+// father, then every second child, and so on. A k-ary tree with k = 1 is a chain.
 //
-// All arrays are flat, 24 bytes a node, because trees of a million nodes are
-// simulated.
+// All arrays are flat, 24 bytes a node, because trees of a million nodes are simulated.
 type Levels struct {
 	cfg    LevelsConfig
 	roots  int32
 	parent []int32 // None for roots
-	first  []int32 // of v's children in kids; one more at the end
-	kids   []int32
+	first  []int32 // index of v's first child in kids; one more element at the end
+	kids   []int32 // all children, by father
 	at     []int32 // v's place in preorder
 	end    []int32 // the first place after v's subtree
-	node   []int32 // who is at a place
+	node   []int32 // the node at a place
 }
 
 // NewLevels builds the tree.
@@ -63,14 +61,14 @@ func NewLevels(cfg LevelsConfig) (*Levels, error) {
 	if cfg.MultiRoot {
 		t.roots = int32(cfg.K)
 	}
-	t.grow()
-	t.collect()
-	t.number()
+	t.setParents()
+	t.setChildren()
+	t.setPlaces()
 	return t, nil
 }
 
-// grow gives everybody a father.
-func (t *Levels) grow() {
+// setParents grows the tree.
+func (t *Levels) setParents() {
 	n := int32(t.cfg.N)
 	t.parent = make([]int32, n)
 	for r := range t.roots {
@@ -95,8 +93,8 @@ func (t *Levels) grow() {
 	}
 }
 
-// collect lists everybody's children, in ascending order.
-func (t *Levels) collect() {
+// setChildren lists the children of each node in ascending order.
+func (t *Levels) setChildren() {
 	n := int32(t.cfg.N)
 	t.first = make([]int32, n+1)
 	for v := t.roots; v < n; v++ {
@@ -115,12 +113,12 @@ func (t *Levels) collect() {
 	}
 }
 
-// number gives everybody a place in preorder. A child has a higher number than
-// its father, so that two passes over the nodes do without recursion.
-func (t *Levels) number() {
+// setPlaces gives each node a place in preorder. A child has a higher number than its father, so two
+// passes over the nodes do without recursion.
+func (t *Levels) setPlaces() {
 	n := int32(t.cfg.N)
 	t.at, t.end, t.node = make([]int32, n), make([]int32, n), make([]int32, n)
-	size := t.end // for now
+	size := t.end // first the sizes of subtrees
 	for v := n - 1; v >= 0; v-- {
 		size[v]++
 		if f := t.parent[v]; f != None {
@@ -145,25 +143,25 @@ func (t *Levels) number() {
 	}
 }
 
-// Config is what the tree was built from.
+// Config returns what the tree was built from.
 func (t *Levels) Config() LevelsConfig { return t.cfg }
 
-// Len is the number of nodes.
+// Len returns the number of nodes.
 func (t *Levels) Len() int { return t.cfg.N }
 
-// Roots is the number of roots: nodes 0 to Roots()-1.
+// Roots returns the number of roots, which are nodes 0 to Roots()-1.
 func (t *Levels) Roots() int32 { return t.roots }
 
-// IsRoot says whether v is one.
+// IsRoot reports whether v is a root.
 func (t *Levels) IsRoot(v int32) bool { return v < t.roots }
 
-// Parent is the father of v, or None.
+// Parent returns the father of v, or None.
 func (t *Levels) Parent(v int32) int32 { return t.parent[v] }
 
-// Children are those of v, in ascending order. They are not to be changed.
+// Children returns the children of v in ascending order. The slice must not be changed.
 func (t *Levels) Children(v int32) []int32 { return t.kids[t.first[v]:t.first[v+1]] }
 
-// ChildIndex is the number of v among its father's children.
+// ChildIndex returns the index of v among its father's children.
 func (t *Levels) ChildIndex(v int32) int32 {
 	for i, c := range t.Children(t.parent[v]) {
 		if c == v {
@@ -173,8 +171,8 @@ func (t *Levels) ChildIndex(v int32) int32 {
 	return None
 }
 
-// Up appends the nodes above v: its father, or for a root all other roots in
-// ring order, beginning with the next. With Children it is the paper's f_tree.
+// Up appends the nodes above v: its father, or for a root all other roots in ring order from the next
+// one on. Together with Children it is the paper's f_tree.
 func (t *Levels) Up(v int32, buf []int32) []int32 {
 	if f := t.parent[v]; f != None {
 		return append(buf, f)
@@ -188,7 +186,7 @@ func (t *Levels) Up(v int32, buf []int32) []int32 {
 	return buf
 }
 
-// Ups is the number of nodes that Up appends.
+// Ups returns the number of nodes that Up appends.
 func (t *Levels) Ups(v int32) int32 {
 	if t.parent[v] != None {
 		return 1
@@ -196,20 +194,20 @@ func (t *Levels) Ups(v int32) int32 {
 	return t.roots - 1
 }
 
-// Degree is the number of nodes at distance 1 from v.
+// Degree returns the number of nodes at distance 1 from v.
 func (t *Levels) Degree(v int32) int32 { return t.Ups(v) + t.first[v+1] - t.first[v] }
 
-// Interval is the preorder places of v's subtree: from up to, not including, to.
-// Sets of nodes that travel up a tree are unions of few of them.
+// Interval returns the preorder places of v's subtree: from up to, but not including, to. Sets of nodes
+// that travel up a tree are unions of few intervals.
 func (t *Levels) Interval(v int32) (from, to int32) { return t.at[v], t.end[v] }
 
-// NodeAt is the node at a preorder place.
+// NodeAt returns the node at a place in preorder.
 func (t *Levels) NodeAt(place int32) int32 { return t.node[place] }
 
-// Below says whether v is in the subtree of top, which it is itself.
+// Below reports whether v is in the subtree of top, which holds top itself.
 func (t *Levels) Below(v, top int32) bool { return t.at[top] <= t.at[v] && t.at[v] < t.end[top] }
 
-// Depth is the number of edges from v to its root.
+// Depth returns the number of edges from v to its root.
 func (t *Levels) Depth(v int32) int32 {
 	d := int32(0)
 	for ; t.parent[v] != None; v = t.parent[v] {
@@ -218,11 +216,11 @@ func (t *Levels) Depth(v int32) int32 {
 	return d
 }
 
-// Distance is the number of edges between a and b; roots are one edge apart.
+// Distance returns the number of edges between a and b. Two roots are one edge apart.
 func (t *Levels) Distance(a, b int32) int32 {
 	d := int32(0)
 	for a != b {
-		if a < b { // the later one is the lower one, or beside the other
+		if a < b { // the node with the higher number is not above the other
 			a, b = b, a
 		}
 		d++
@@ -234,9 +232,9 @@ func (t *Levels) Distance(a, b int32) int32 {
 	return d
 }
 
-// Peers is the number of nodes that v may have to deal with at distance d: those
-// so far below it and the one so far above it. Beyond its root all other roots
-// count as one. Nobody can tell from the paper; the published timeouts can.
+// Peers returns the number of nodes at the distance d with which v may have to deal: those below it and
+// the one above it. Beyond v's root, all other roots count as one. The paper does not say so; the
+// published timeouts come out only with it.
 func (t *Levels) Peers(v, d int32) int32 {
 	if d <= 1 {
 		return t.Degree(v)
@@ -244,6 +242,7 @@ func (t *Levels) Peers(v, d int32) int32 {
 	return t.peersAbove(v, d) + t.peersBelow(v, d)
 }
 
+// peersAbove returns the number of peers above v.
 func (t *Levels) peersAbove(v, d int32) int32 {
 	for ; d > 1; d-- {
 		f := t.parent[v]
@@ -258,6 +257,7 @@ func (t *Levels) peersAbove(v, d int32) int32 {
 	return t.Ups(v)
 }
 
+// peersBelow returns the number of peers below v.
 func (t *Levels) peersBelow(v, d int32) int32 {
 	kids := t.Children(v)
 	if d == 1 {

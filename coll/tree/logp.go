@@ -1,20 +1,19 @@
 package tree
 
-// LogP are the parameters of the model in which the published trees are
-// compared, in steps: a message sent in step t can be handled in step
-// t+Latency+Overhead at the earliest, and handling or sending one takes Overhead.
+// LogP has the parameters of the model in which the published trees are compared, in steps. A message
+// sent in step t can be handled in step t+Latency+Overhead at the earliest. Handling or sending a
+// message takes Overhead.
 type LogP struct{ Latency, Overhead int }
 
-// hop is the number of steps from the beginning of a send until the receiver has
-// handled the message.
+// hop returns the number of steps from the beginning of a send to the end of its handling.
 func (p LogP) hop() int { return p.Latency + 2*p.Overhead }
 
-// OptimalBcast is the least number of steps in which any tree can broadcast to n
-// nodes: the number of nodes that hold the message after t steps is
-// f(t) = f(t-o) + f(t-L-2o), because everybody who holds it sends all the time.
+// OptimalBcast returns the least number of steps in which any tree broadcasts to n nodes. After t steps
+// f(t) = f(t-o) + f(t-L-2o) nodes hold the message, because each node that holds it sends all the
+// time.
 func (p LogP) OptimalBcast(n int) int {
 	o, hop := max(1, p.Overhead), p.hop()
-	have := []int{1} // after each step
+	have := []int{1} // nodes that hold the message after each step
 	for t := 0; have[t] < n; t++ {
 		now := 1
 		if t+1 >= o {
@@ -28,10 +27,10 @@ func (p LogP) OptimalBcast(n int) int {
 	return len(have) - 1
 }
 
-// Bcast is the number of steps that a broadcast from the root of a single-root
-// tree takes if everybody forwards it to its children one after another.
+// Bcast returns the number of steps of a broadcast from the root of a single-root tree in which each
+// node forwards the message to its children one after another.
 func (p LogP) Bcast(t *Levels) int {
-	at := make([]int32, t.Len()) // handled
+	at := make([]int32, t.Len()) // when each node has handled the message
 	last := int32(0)
 	for v := range int32(t.Len()) {
 		send := at[v]
@@ -44,9 +43,9 @@ func (p LogP) Bcast(t *Levels) int {
 	return int(last)
 }
 
-// BestRadix is the k from 2 to most, the smallest of several, with which a
-// single-root tree of the shape broadcasts to n nodes soonest. Reduce is its
-// mirror image and an allreduce both.
+// BestRadix returns the k from 2 to most with which a single-root tree of a shape broadcasts to n nodes
+// in the fewest steps, and that number of steps. Of several it returns the smallest k. A reduction is
+// the mirror image of a broadcast, and an allreduce is both, so k is the best for them too.
 func (p LogP) BestRadix(n int, shape Shape, most int) (k, steps int, err error) {
 	for c := 2; c <= min(most, max(2, n)); c++ {
 		t, err := NewLevels(LevelsConfig{N: n, K: c, Shape: shape})
