@@ -1,10 +1,9 @@
-// Package logp simulates collectives in the discrete LogP model of Margolin and
-// Barak, Section 5.2: in each step each node sends one message or handles one, and
-// a message sent in step t can be handled in step t+L+1 at the earliest. The
-// overhead o is the unit of time.
+// Package logp simulates collectives in the discrete LogP model of Margolin and Barak, Section 5.2. In
+// each step each node sends one message or handles one. A message sent in step t can be handled in
+// step t+L+1 at the earliest. The overhead o is the unit of time.
 //
-// [Engine] knows steps, messages in flight, late nodes and failures; a [Driver]
-// knows the machine: [Published] drives the algorithm as published, [Shipped] the
-// one that programs use. Nothing is drawn at random here: starts and deaths are
-// given. Steps in which nobody can do anything cost next to nothing.
+// [Engine] has the steps, the messages in flight, late nodes and failures. A [Driver] has the
+// machines: [Published] drives the algorithm as published, [Shipped] the machines that programs use.
+// Nothing here is random: the caller gives starts and deaths. Steps in which no node can do anything
+// cost next to nothing.
 package logp

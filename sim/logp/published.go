@@ -2,9 +2,8 @@ package logp
 
 import "github.com/goshmem/goshmem/coll/ftco"
 
-// Published drives the machines of a collective as published. Their deadlines are
-// kept here, and nobody is taken for dead who is not: the published figures were
-// made so.
+// Published drives the machines of a collective as published. The engine keeps their deadlines, and
+// no living node is taken for dead: the published figures were made so.
 type Published struct {
 	group   *ftco.PublishedGroup
 	members []ftco.Published
@@ -20,9 +19,10 @@ func NewPublished(g *ftco.PublishedGroup) *Published {
 // Reset puts all machines back to rest.
 func (p *Published) Reset(seed uint64) { p.group.Reset(p.members, seed) }
 
-// Member is the machine of v.
+// Member returns the machine of v.
 func (p *Published) Member(v int32) *ftco.Published { return &p.members[v] }
 
+// step gives v's machine an event and returns what the machine does.
 func (p *Published) step(v int32, kind ftco.PubEventKind, now int32) []ftco.PubAction {
 	p.event.Kind, p.event.Now = kind, now
 	p.out = p.members[v].Step(&p.event, p.out[:0])
@@ -52,25 +52,25 @@ func (p *Published) Turn(v, now int32, out *Move[ftco.PubMsg]) {
 	}
 }
 
-// Wake is when v may have something to do.
+// Wake returns when v may have something to do.
 func (p *Published) Wake(v, now int32) (int32, bool) { return p.members[v].Wake(now) }
 
-// Lost tells the sender at its deadline.
-func (p *Published) Lost(_ int32, m *ftco.PubMsg, _ int32) (who, at int32, ok bool) {
+// Lost lets the sender learn of the death at the message's deadline.
+func (p *Published) Lost(_ int32, m *ftco.PubMsg, _ int32) (learner, at int32, ok bool) {
 	return m.From, m.Deadline, m.Deadline > 0
 }
 
-// Died leaves those without an answer who wait for one.
+// Died calls lost for all messages that v leaves unanswered.
 func (p *Published) Died(v, _ int32, lost func(*ftco.PubMsg)) (news int32, ok bool) {
 	p.members[v].Unanswered(lost)
 	return 0, false
 }
 
-// Notice tells who that dead is dead.
-func (p *Published) Notice(who, dead, now int32) {
+// Notice tells v that the node dead is dead.
+func (p *Published) Notice(v, dead, now int32) {
 	p.event.From = dead
-	p.step(who, ftco.PubFailed, now)
+	p.step(v, ftco.PubFailed, now)
 }
 
-// Finished says whether v needs to do no more.
+// Finished reports whether v needs to do no more.
 func (p *Published) Finished(v int32) bool { return p.members[v].Finished() }

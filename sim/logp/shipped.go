@@ -6,19 +6,18 @@ import (
 	"github.com/goshmem/goshmem/coll/ftco"
 )
 
-// Shipped drives the machines that programs use, under the same rules: a step
-// sends one message or handles one, and what a machine wants to send in answer to
-// one event takes as many steps. Failures are news, which every living node gets
-// a fixed time after the death, as from a failure detector.
+// Shipped drives the machines that programs use, under the same rules. A step sends one message or
+// handles one, so several messages in answer to one event take several steps. All living nodes get
+// the news of a death at a fixed time after it, as from a failure detector.
 //
-// A million nodes have to fit, so a node that waits costs a few words: messages
-// lie in one pool, from the step that makes them to the one that handles them.
+// A million nodes have to fit into memory, so a waiting node costs a few words: all messages lie in
+// one pool, from the step that makes them to the step that handles them.
 type Shipped struct {
 	cfg      ShippedConfig
 	machines []ftco.Machine
 	nodes    []shippedNode
-	letters  []letter
-	free     ShippedMsg // the first of those that are not in use, or noLetter
+	letters  []letter   // the pool
+	free     ShippedMsg // the first letter that is not in use, or noLetter
 	event    ftco.Event
 	out      []ftco.Action
 }
@@ -30,31 +29,33 @@ type ShippedConfig struct {
 	Detection int32 // steps from a death to its news
 }
 
-// ShippedMsg is a message between shipped machines: its place in the pool.
+// ShippedMsg is a message between shipped machines, as its index in the pool.
 type ShippedMsg int32
 
+// noLetter is no message.
 const noLetter = ShippedMsg(-1)
 
-// letter is a message, or room for one. next is the one behind it in a queue.
+// letter is a message in the pool, or room for one.
 type letter struct {
 	from, to int32
-	next     ShippedMsg
+	next     ShippedMsg // the letter behind it in a queue or in the free list
 	msg      ftco.Msg
 }
 
-// queue is one of messages.
+// queue is a list of letters.
 type queue struct{ first, last ShippedMsg }
 
+// shippedNode is what the driver knows of a node.
 type shippedNode struct {
 	inbox    queue
 	outbox   queue
-	queued   int32 // how many are in the inbox
-	late     bool
-	returned bool // the call has, and what it had to send is sent
-	deliver  bool
+	queued   int32 // messages in the inbox
+	late     bool  // the node has not called yet
+	returned bool  // the call has returned, and all its messages are sent
+	deliver  bool  // the machine has let the call return
 }
 
-// NewShipped makes the machines.
+// NewShipped makes the machines of all nodes.
 func NewShipped(cfg ShippedConfig) (*Shipped, error) {
 	machines, err := ftco.NewGroup(ftco.Config{N: cfg.N, Radix: cfg.Radix})
 	if err != nil {
@@ -75,7 +76,7 @@ func (s *Shipped) Reset() {
 	}
 }
 
-// post puts a message of v at the end of its outbox.
+// post puts a message of v at the end of v's outbox.
 func (s *Shipped) post(v int32, a *ftco.Action) {
 	m := s.free
 	if m == noLetter {
@@ -100,7 +101,7 @@ func (s *Shipped) push(q *queue, m ShippedMsg) {
 	q.last = m
 }
 
-// pull takes the first of q, or noLetter.
+// pull removes and returns the first message of q, or noLetter.
 func (s *Shipped) pull(q *queue) ShippedMsg {
 	m := q.first
 	if m != noLetter {
@@ -109,13 +110,13 @@ func (s *Shipped) pull(q *queue) ShippedMsg {
 	return m
 }
 
-// drop makes the room of m free.
+// drop frees the room of m.
 func (s *Shipped) drop(m ShippedMsg) {
 	s.letters[m].next = s.free
 	s.free = m
 }
 
-// step tells v's machine of s.event.
+// step gives s.event to v's machine and does what the machine asks for.
 func (s *Shipped) step(v int32) {
 	n := &s.nodes[v]
 	s.out = s.machines[v].Step(s.event, s.out[:0])
@@ -144,7 +145,7 @@ func (s *Shipped) Arrive(v int32, m *ShippedMsg, _ int32) int {
 	return int(n.queued)
 }
 
-// Turn gives v one step: sending comes first, as DATA does in the paper.
+// Turn gives v one step. Sending comes first, as DATA does in the paper.
 func (s *Shipped) Turn(v, _ int32, out *Move[ShippedMsg]) {
 	n := &s.nodes[v]
 	if n.late {
@@ -165,25 +166,25 @@ func (s *Shipped) Turn(v, _ int32, out *Move[ShippedMsg]) {
 	}
 }
 
-// Wake is never: what is to be done follows from messages and news.
+// Wake never wakes a node: all that it has to do follows from messages and news.
 func (s *Shipped) Wake(_, _ int32) (int32, bool) { return 0, false }
 
-// Lost tells nobody; the failure detector does.
-func (s *Shipped) Lost(_ int32, m *ShippedMsg, _ int32) (who, at int32, ok bool) {
+// Lost tells no node of the death: the failure detector does.
+func (s *Shipped) Lost(_ int32, m *ShippedMsg, _ int32) (learner, at int32, ok bool) {
 	s.drop(*m)
 	return 0, 0, false
 }
 
-// Died is when the news sets out.
+// Died returns when all nodes get the news.
 func (s *Shipped) Died(_, now int32, _ func(*ShippedMsg)) (news int32, ok bool) {
 	return max(0, now) + s.cfg.Detection, true
 }
 
-// Notice tells who that dead is dead.
-func (s *Shipped) Notice(who, dead, _ int32) {
+// Notice tells v that the node dead is dead.
+func (s *Shipped) Notice(v, dead, _ int32) {
 	s.event.Kind, s.event.From, s.event.Inc = ftco.PeerFailed, dead, 1
-	s.step(who)
+	s.step(v)
 }
 
-// Finished says whether v needs to do no more.
+// Finished reports whether v needs to do no more.
 func (s *Shipped) Finished(v int32) bool { return s.nodes[v].returned }

@@ -1,30 +1,35 @@
 package logp
 
-// wheel holds timers by the step in which they expire, modulo its size. Timers
-// that are further away than it is round stay in their slot for another round.
+// wheel holds timers by the step in which they expire, modulo its size. A timer that expires more than
+// one turn of the wheel away stays in its slot for another turn.
 type wheel struct {
 	slots [wheelSize][]timer
 	count int
 }
 
+// wheelSize is the number of slots.
 const wheelSize = 1 << 12
 
+// timer is something that happens to the nodes a and b in step at.
 type timer struct {
 	at   int32
 	a, b int32
 	kind timerKind
 }
 
+// timerKind is what happens when a timer expires.
 type timerKind uint8
 
+// The kinds of timers.
 const (
-	timerWake   timerKind = iota // a
-	timerStart                   // of a
-	timerDeath                   // of a
-	timerNotice                  // to a that b is dead
-	timerNews                    // to everybody that a is dead
+	timerWake   timerKind = iota // a may have something to do
+	timerStart                   // a calls the collective
+	timerDeath                   // a dies
+	timerNotice                  // a learns that b is dead
+	timerNews                    // all nodes learn that a is dead
 )
 
+// reset drops all timers.
 func (w *wheel) reset() {
 	for i := range w.slots {
 		w.slots[i] = w.slots[i][:0]
@@ -32,22 +37,24 @@ func (w *wheel) reset() {
 	w.count = 0
 }
 
-func (w *wheel) empty() bool { return w.count == 0 }
+// isEmpty reports whether there is no timer.
+func (w *wheel) isEmpty() bool { return w.count == 0 }
 
+// push adds a timer.
 func (w *wheel) push(t timer) {
 	i := t.at % wheelSize
 	w.slots[i] = append(w.slots[i], t)
 	w.count++
 }
 
-// expire calls f for all timers of a step, which may push others, later ones.
+// expire calls f for all timers of a step. f may push timers for later steps.
 func (w *wheel) expire(now int32, f func(timer)) {
 	slot := &w.slots[now%wheelSize]
 	due := *slot
 	if len(due) == 0 {
 		return
 	}
-	*slot = nil // pushes for a later round go to a new one
+	*slot = nil // f's pushes for a later turn go to a new slice
 	keep := due[:0]
 	for _, t := range due {
 		if t.at != now {
