@@ -55,7 +55,7 @@ func TestSimFTCORefuses(t *testing.T) {
 		{"--collective scan", "--collective"},
 		{"--latency 10 --overhead 3", `--latency: "10", want a multiple of the overhead, 3`},
 		{"--service round", "--service"},
-		{"--service none --inactive 1", "rsd or disd where nodes fail"},
+		{"--service none --inactive 1", "rsd or disd if nodes fail"},
 		{"--dist pareto", "--dist"},
 		{"--nodes 8 --inactive 8", `--inactive: "8", want 0 to 7`},
 		{"--online -1", "--online"},

@@ -7,9 +7,9 @@ import (
 	"github.com/goshmem/goshmem/sim/logp"
 )
 
-// draw makes the random part of a run: who starts when and who fails when. Times
-// are in units of the overhead.
-func (o *Options) draw(cfg *logp.Config, seed uint64) {
+// drawRun draws the random part of a run: when nodes start, and which nodes fail when. Times are in
+// units of the overhead.
+func (o *Options) drawRun(cfg *logp.Config, seed uint64) {
 	r := rand.New(rand.NewPCG(seed, 0x6c6f6770))
 	cfg.Deaths = cfg.Deaths[:0]
 	if o.Spread > 0 {
@@ -18,23 +18,23 @@ func (o *Options) draw(cfg *logp.Config, seed uint64) {
 		}
 		o.drawStarts(r, cfg.Starts)
 	}
-	// With replacement, as the original draws them.
+	// Nodes are drawn with replacement, as the original draws them.
 	for range o.Inactive {
-		cfg.Deaths = append(cfg.Deaths, logp.Death{Node: o.victim(r), Step: logp.Inactive})
+		cfg.Deaths = append(cfg.Deaths, logp.Death{Node: o.drawVictim(r), Step: logp.Inactive})
 	}
-	// So early that all failures are in the reduce phase; so did the original.
+	// Failures come so early that all are in the reduce phase, as in the original.
 	until := o.Latency / o.Overhead * (1 + int(math.Log10(float64(o.Nodes))))
 	for range o.Online {
-		cfg.Deaths = append(cfg.Deaths, logp.Death{Node: o.victim(r), Step: int32(r.IntN(until))})
+		cfg.Deaths = append(cfg.Deaths, logp.Death{Node: o.drawVictim(r), Step: int32(r.IntN(until))})
 	}
 }
 
-// victim is any node but the first: "one designated (root) node is immune".
-func (o *Options) victim(r *rand.Rand) int32 { return 1 + r.Int32N(int32(o.Nodes-1)) }
+// drawVictim draws any node but the first: "one designated (root) node is immune".
+func (o *Options) drawVictim(r *rand.Rand) int32 { return 1 + r.Int32N(int32(o.Nodes-1)) }
 
-// drawStarts draws from U[0, spread), or from a normal distribution with a
-// standard deviation of a tenth of the spread, whose mean is as far from 0 as the
-// original's generator could go below it.
+// drawStarts draws the starts from U[0, spread), or from a normal distribution. Its standard deviation
+// is a tenth of the spread, and its mean is as far from 0 as the original's generator could go below
+// the mean.
 func (o *Options) drawStarts(r *rand.Rand, starts []int32) {
 	spread := float64(o.Spread) / float64(o.Overhead)
 	for i := range starts {

@@ -8,17 +8,17 @@ import (
 	"github.com/goshmem/goshmem/sim/logp"
 )
 
-// Options is one experiment. Field names in JSON are those of oshrun's flags.
+// Options describe one experiment. Fields have the names of oshrun's flags in JSON.
 type Options struct {
 	Nodes      int    `json:"nodes"`
-	Radix      int    `json:"radix"`      // 0: the one with the least latency, of 2 to 20
+	Radix      int    `json:"radix"`      // 0: the one from 2 to 20 with the least latency
 	Topology   string `json:"topology"`   // knomial or kary
 	Roots      string `json:"roots"`      // single or multi
 	Collective string `json:"collective"` // allreduce, reduce or bcast
 	Latency    int    `json:"latency"`    // L, in steps
 	Overhead   int    `json:"overhead"`   // o, in steps
 	Service    string `json:"service"`    // rsd, disd or none
-	Spread     int    `json:"spread"`     // nodes start in steps from 0 up to it
+	Spread     int    `json:"spread"`     // nodes start in steps from 0 up to this
 	Dist       string `json:"dist"`       // uniform or normal
 	Inactive   int    `json:"inactive"`   // nodes that never take part
 	Online     int    `json:"online"`     // nodes that fail while the collective runs
@@ -29,7 +29,7 @@ type Options struct {
 	Parallel   int    `json:"-"`         // runs at a time; 0: one
 }
 
-// Words are what the options in words may be.
+// Words are the words that each option takes.
 var Words = map[string][]string{
 	"topology":   {"knomial", "kary"},
 	"roots":      {"single", "multi"},
@@ -39,7 +39,7 @@ var Words = map[string][]string{
 	"config":     {"published", "shipped"},
 }
 
-// Defaults are the paper's: its largest system and the model's L and o.
+// Defaults returns the defaults: the paper's largest system, and the model's L and o.
 func Defaults() Options {
 	return Options{
 		Nodes: 65536, Radix: 0, Topology: "knomial", Roots: "multi", Collective: "allreduce",
@@ -47,7 +47,7 @@ func Defaults() Options {
 	}
 }
 
-// Limits of experiments: more nodes than fit in memory, or numbers that overflow.
+// Limits of experiments. Beyond them nodes do not fit into memory, or numbers overflow.
 const (
 	mostNodes = 1 << 22
 	mostSteps = 1 << 20
@@ -55,7 +55,7 @@ const (
 	mostRoots = 1 << 12
 )
 
-// Check says what is wrong with the options, if anything is.
+// Check returns what is wrong with the options.
 func (o *Options) Check() error {
 	if err := logp.CheckOptions([]logp.Number{
 		{Name: "nodes", Value: o.Nodes, Low: 1, High: mostNodes},
@@ -82,10 +82,10 @@ func (o *Options) Check() error {
 	return o.checkTogether()
 }
 
-// checkTogether looks at options that depend on each other.
+// checkTogether checks options that depend on each other.
 func (o *Options) checkTogether() error {
 	if o.Service == "none" && o.Inactive+o.Online > 0 {
-		return logp.BadOption("service", o.Service, "rsd or disd where nodes fail")
+		return logp.BadOption("service", o.Service, "rsd or disd if nodes fail")
 	}
 	low, high := 2, o.Nodes
 	if o.Topology == "kary" && o.Roots == "single" {
@@ -101,23 +101,24 @@ func (o *Options) checkTogether() error {
 		return logp.BadOption("roots", o.Roots, "single with one node")
 	}
 	if k := o.Radix; o.Config == "published" && o.Roots == "multi" && k > mostRoots {
-		return logp.BadOption("radix", fmt.Sprint(k), fmt.Sprintf("at most %d with --roots multi: each root keeps account of all others", mostRoots))
+		return logp.BadOption("radix", fmt.Sprint(k), fmt.Sprintf("at most %d with --roots multi: each root keeps a set of all others", mostRoots))
 	}
 	return o.checkShipped()
 }
 
-// checkShipped looks at what the machine that programs use does not have.
+// checkShipped checks options that the machine of programs does not have.
 func (o *Options) checkShipped() error {
 	switch {
 	case o.Config != "shipped":
 	case o.Topology != "knomial":
-		return logp.BadOption("topology", o.Topology, "knomial with --config shipped, which knows no other")
+		return logp.BadOption("topology", o.Topology, "knomial with --config shipped, which has no other")
 	case o.Roots != "single":
-		return logp.BadOption("roots", o.Roots, "single with --config shipped, which knows no other")
+		return logp.BadOption("roots", o.Roots, "single with --config shipped, which has no other")
 	}
 	return nil
 }
 
+// shape returns the topology for package tree.
 func (o *Options) shape() tree.Shape {
 	if o.Topology == "kary" {
 		return tree.KAry
@@ -125,6 +126,7 @@ func (o *Options) shape() tree.Shape {
 	return tree.KNomial
 }
 
+// kind returns the collective for package coll/ftco.
 func (o *Options) kind() ftco.Kind {
 	switch o.Collective {
 	case "reduce":
@@ -135,6 +137,7 @@ func (o *Options) kind() ftco.Kind {
 	return ftco.Allreduce
 }
 
+// service returns the service distance for package coll/ftco.
 func (o *Options) service() ftco.ServiceDistance {
 	switch o.Service {
 	case "disd":

@@ -18,22 +18,22 @@ type Figure struct {
 	Max  float64 `json:"max"`
 }
 
-// Report is what an experiment gives.
+// Report is the result of an experiment.
 type Report struct {
-	Options     Options `json:"options"` // with the radix that was used
+	Options     Options `json:"options"` // with the radix that the runs used
 	Latency     Figure  `json:"latency_steps"`
 	Messages    Figure  `json:"messages_per_node"`
 	OutSpread   Figure  `json:"output_spread_steps"`
 	MaxQueue    Figure  `json:"max_queue"`
-	FailedNodes Figure  `json:"failed_nodes"` // that failed before the run was over
+	FailedNodes Figure  `json:"failed_nodes"` // nodes that failed before the end of the run
 }
 
-// runner makes runs, one after the other.
+// runner runs one collective after the other.
 type runner interface {
 	run(cfg logp.Config, seed uint64) (logp.Result, error)
 }
 
-// Run makes an experiment.
+// Run runs an experiment.
 func Run(o Options) (*Report, error) {
 	results, o, err := Results(o)
 	if err != nil {
@@ -42,7 +42,7 @@ func Run(o Options) (*Report, error) {
 	return Summary(results, o), nil
 }
 
-// Summary is the report of what Results has given.
+// Summary makes the report of results and options that Results has returned.
 func Summary(results []logp.Result, o Options) *Report {
 	rep := &Report{Options: o}
 	scale := float64(o.Overhead)
@@ -54,8 +54,8 @@ func Summary(results []logp.Result, o Options) *Report {
 	return rep
 }
 
-// Results makes an experiment and gives each run's result, in order, and the
-// options with the radix that was used.
+// Results runs an experiment. It returns the results of the runs, in order, and the options with the
+// radix that the runs used.
 func Results(o Options) ([]logp.Result, Options, error) {
 	if err := o.Check(); err != nil {
 		return nil, o, err
@@ -71,9 +71,9 @@ func Results(o Options) ([]logp.Result, Options, error) {
 	errs := make([]error, o.Runs)
 	var next atomic.Int64
 	var wg sync.WaitGroup
-	for range min(max(1, o.Parallel), o.Runs, runtime.NumCPU()) { // more would only take memory
+	for range min(max(1, o.Parallel), o.Runs, runtime.NumCPU()) { // more goroutines would only take memory
 		wg.Go(func() {
-			r, err := o.runner()
+			r, err := o.newRunner()
 			var cfg logp.Config
 			for {
 				i := int(next.Add(1)) - 1
@@ -89,7 +89,7 @@ func Results(o Options) ([]logp.Result, Options, error) {
 					Root: o.Collective == "reduce",
 				}
 				seed := mix(o.Seed, uint64(i))
-				o.draw(&cfg, seed)
+				o.drawRun(&cfg, seed)
 				results[i], errs[i] = r.run(cfg, seed)
 			}
 		})
@@ -103,7 +103,7 @@ func Results(o Options) ([]logp.Result, Options, error) {
 	return results, o, nil
 }
 
-// mix gives each run its own seed.
+// mix returns the seed of a run.
 func mix(seed, run uint64) uint64 {
 	x := seed*0x9e3779b97f4a7c15 + run + 1
 	x ^= x >> 30
@@ -113,6 +113,7 @@ func mix(seed, run uint64) uint64 {
 	return x ^ x>>31
 }
 
+// figure summarizes a quantity over all results.
 func figure(results []logp.Result, of func(*logp.Result) float64) Figure {
 	f := Figure{Min: of(&results[0]), Max: of(&results[0])}
 	for i := range results {
@@ -123,8 +124,8 @@ func figure(results []logp.Result, of func(*logp.Result) float64) Figure {
 	return f
 }
 
-// runner makes the machines of an experiment.
-func (o *Options) runner() (runner, error) {
+// newRunner makes the machines of an experiment.
+func (o *Options) newRunner() (runner, error) {
 	if o.Config == "shipped" {
 		s, err := logp.NewShipped(logp.ShippedConfig{
 			N: o.Nodes, Radix: o.Radix, Call: ftco.Call{Kind: o.kind()}, Detection: int32(max(1, o.Detection/o.Overhead)),
@@ -148,6 +149,7 @@ func (o *Options) runner() (runner, error) {
 	return &publishedRunner{p, logp.NewEngine[ftco.PubMsg](p)}, nil
 }
 
+// publishedRunner runs the machines as published.
 type publishedRunner struct {
 	machines *logp.Published
 	engine   *logp.Engine[ftco.PubMsg]
@@ -158,6 +160,7 @@ func (r *publishedRunner) run(cfg logp.Config, seed uint64) (logp.Result, error)
 	return r.engine.Run(cfg)
 }
 
+// shippedRunner runs the machines that programs use.
 type shippedRunner struct {
 	machines *logp.Shipped
 	engine   *logp.Engine[logp.ShippedMsg]
@@ -168,8 +171,8 @@ func (r *shippedRunner) run(cfg logp.Config, _ uint64) (logp.Result, error) {
 	return r.engine.Run(cfg)
 }
 
-// bestRadix is the least k of 2 to 20 with the least latency when nobody fails or
-// is late: "the matching optimal k".
+// bestRadix returns the k from 2 to 20 with the least latency when no node fails or is late: "the
+// matching optimal k". Of several it returns the smallest.
 func (o *Options) bestRadix() (int, error) {
 	if o.Roots == "single" {
 		p := tree.LogP{Latency: o.Latency / o.Overhead, Overhead: 1}
