@@ -7,45 +7,47 @@ import (
 	"github.com/goshmem/goshmem/sim/logp"
 )
 
-// message is one between machines.
+// message is a message between machines.
 type message struct {
 	from int32
 	msg  agree.Msg
 }
 
-// node is a machine and what it has not come to yet. A step sends one message or
-// handles one, and sending comes first, as in the simulation of collectives.
+// node is a machine with its queues. A step sends one message or handles one, and sending comes first,
+// as in the simulation of collectives.
 type node struct {
 	machine *agree.Machine
 	inbox   []message
 	outbox  []outgoing
-	deliver bool // the call may return when what it had to send is sent
-	blocked bool
-	done    int32 // the step in which it did, or never
+	deliver bool  // the machine has let the call return, which it does when all its messages are sent
+	blocked bool  // the machine is blocked
+	done    int32 // the step in which the call returned, or never
 	outcome agree.Outcome
-	failed  int // how many the decision lists
+	failed  int // number of dead that the decision lists
 }
 
+// outgoing is a message that waits to be sent.
 type outgoing struct {
 	to  int32
 	msg agree.Msg
 }
 
+// never is no step.
 const never = int32(-1)
 
 // driver drives the machines of one run.
 type driver struct {
 	nodes     []node
-	dead      []bool // of those it is known to all, or will be
-	known     []bool // before the start
+	dead      []bool // nodes whose death all know, or will learn of
+	known     []bool // nodes whose death all knew before the agreement
 	detection int32
-	sent      int64
+	sent      int64 // messages of the agreement
 	out       []agree.Action
 }
 
 var _ logp.Driver[message] = (*driver)(nil)
 
-// newDriver makes the machines, at rest.
+// newDriver makes the machines at rest.
 func newDriver(o *Options) (*driver, error) {
 	d := &driver{
 		nodes: make([]node, o.Nodes), dead: make([]bool, o.Nodes), known: make([]bool, o.Nodes),
@@ -64,8 +66,8 @@ func newDriver(o *Options) (*driver, error) {
 	return d, nil
 }
 
-// learn tells everybody of those who have died before the start.
-func (d *driver) learn(victims []int32) {
+// announceDead tells all living nodes that the victims have died before the start.
+func (d *driver) announceDead(victims []int32) {
 	for _, p := range victims {
 		d.dead[p], d.known[p] = true, true
 	}
@@ -78,9 +80,8 @@ func (d *driver) learn(victims []int32) {
 	}
 }
 
-// again makes the machines ready for the next agreement, when nothing is left of
-// the one before.
-func (d *driver) again() {
+// prepare prepares the next agreement. Nothing is left of the one before.
+func (d *driver) prepare() {
 	d.sent = 0
 	for v := range d.nodes {
 		n := &d.nodes[v]
@@ -89,6 +90,7 @@ func (d *driver) again() {
 	}
 }
 
+// step gives v's machine an event and does what the machine asks for.
 func (d *driver) step(v int32, ev agree.Event, now int32) {
 	n := &d.nodes[v]
 	d.out = n.machine.Step(ev, d.out[:0])
@@ -101,14 +103,14 @@ func (d *driver) step(v int32, ev agree.Event, now int32) {
 			n.outcome, n.failed = a.Decision.Outcome, len(a.Decision.Failed)
 		case agree.Blocked:
 			n.blocked = true
-		case agree.Refuse: // an agreement is begun when the one before has ended
+		case agree.Refuse: // cannot be: an agreement begins when the one before has ended
 		}
 	}
-	d.returns(n, now)
+	d.updateDone(n, now)
 }
 
-// returns notes that the call has returned, as soon as nothing is left to send.
-func (d *driver) returns(n *node, now int32) {
+// updateDone notes that the call has returned, as soon as no message is left to send.
+func (d *driver) updateDone(n *node, now int32) {
 	if n.deliver && len(n.outbox) == 0 && n.done == never {
 		n.done = now
 	}
@@ -129,7 +131,7 @@ func (d *driver) Arrive(v int32, m *message, _ int32) int {
 // Turn gives v one step.
 func (d *driver) Turn(v, now int32, out *logp.Move[message]) {
 	n := &d.nodes[v]
-	d.returns(n, now)
+	d.updateDone(n, now)
 	switch {
 	case len(n.outbox) > 0:
 		o := n.outbox[0]
@@ -144,22 +146,22 @@ func (d *driver) Turn(v, now int32, out *logp.Move[message]) {
 	}
 }
 
-// Wake is never: what is to be done follows from messages and news.
+// Wake never wakes a node: all that it has to do follows from messages and news.
 func (d *driver) Wake(_, _ int32) (int32, bool) { return 0, false }
 
-// Lost tells nobody; the failure detector does.
-func (d *driver) Lost(_ int32, _ *message, _ int32) (who, at int32, ok bool) { return 0, 0, false }
+// Lost tells no node of the death: the failure detector does.
+func (d *driver) Lost(_ int32, _ *message, _ int32) (learner, at int32, ok bool) { return 0, 0, false }
 
-// Died is when the news sets out, which are none if all know.
+// Died returns when all nodes get the news. There is none if all know already.
 func (d *driver) Died(v, now int32, _ func(*message)) (news int32, ok bool) {
 	d.dead[v] = true
 	return now + d.detection, !d.known[v]
 }
 
-// Notice tells who that dead is dead.
-func (d *driver) Notice(who, dead, now int32) {
-	d.step(who, agree.Event{Kind: agree.PeerFailed, From: dead, Inc: 1}, now)
+// Notice tells v that the node dead is dead.
+func (d *driver) Notice(v, dead, now int32) {
+	d.step(v, agree.Event{Kind: agree.PeerFailed, From: dead, Inc: 1}, now)
 }
 
-// Finished says whether v's call has returned.
+// Finished reports whether v's call has returned.
 func (d *driver) Finished(v int32) bool { return d.nodes[v].done != never }

@@ -7,7 +7,7 @@ import (
 	"github.com/goshmem/goshmem/sim/logp"
 )
 
-// Options is one experiment. Field names in JSON are those of oshrun's flags.
+// Options describe one experiment. Fields have the names of oshrun's flags in JSON.
 type Options struct {
 	Nodes     int    `json:"nodes"`
 	Algorithm string `json:"algorithm"` // linear, log, early or allreduce
@@ -26,15 +26,16 @@ type Options struct {
 	Parallel  int    `json:"-"`         // runs at a time; 0: one
 }
 
-// Words are what the options in words may be.
+// Words are the words that each option takes.
 var Words = map[string][]string{
 	"algorithm": {"linear", "log", "early", "allreduce"},
 	"who":       {"random", "root", "inner", "leaves"},
 	"when":      {"before", "during"},
 }
 
-// Defaults are the paper's: 512 processes, a binomial tree. The news of a death take as long as two messages: an agreement
-// among 64 nodes takes 144 steps, and with news after 100 few survivors are still in it when they hear of the death.
+// Defaults returns the defaults: the paper's 512 processes and binomial tree. The news of a death takes
+// as long as two messages. An agreement among 64 nodes takes 144 steps; if the news took 100, few
+// survivors would still be in it when they hear of the death.
 func Defaults() Options {
 	return Options{
 		Nodes: 512, Algorithm: "log", Radix: 2, Who: "random", When: "before",
@@ -42,14 +43,14 @@ func Defaults() Options {
 	}
 }
 
-// Limits of experiments: memory, and numbers that overflow.
+// Limits of experiments. Beyond them nodes do not fit into memory, or numbers overflow.
 const (
 	mostNodes = 1 << 14
 	mostSteps = 1 << 20
 	mostRuns  = 1 << 20
 )
 
-// Check says what is wrong with the options, if anything is.
+// Check returns what is wrong with the options.
 func (o *Options) Check() error {
 	if err := logp.CheckOptions([]logp.Number{
 		{Name: "nodes", Value: o.Nodes, Low: 1, High: mostNodes},
@@ -72,15 +73,15 @@ func (o *Options) Check() error {
 	return o.checkTogether()
 }
 
-// checkTogether looks at options that depend on each other.
+// checkTogether checks options that depend on each other.
 func (o *Options) checkTogether() error {
 	switch {
 	case o.Algorithm == "allreduce" && o.When == "during" && o.Failures > 0:
-		return logp.BadOption("when", o.When, "before with --algorithm allreduce, which is that of the nodes left")
+		return logp.BadOption("when", o.When, "before with --algorithm allreduce, which runs among the nodes that are left")
 	case o.Promote && o.Algorithm != "linear" && o.Algorithm != "log":
-		return logp.BadOption("promote", "true", "--algorithm linear or log: the others never block")
+		return logp.BadOption("promote", "true", "--algorithm linear or log; the others never block")
 	case o.Durable && o.Algorithm != "early":
-		return logp.BadOption("durable", "true", "--algorithm early: the others have no such option")
+		return logp.BadOption("durable", "true", "--algorithm early; the others have no such option")
 	}
 	if o.Failures > 0 {
 		if n := len(o.candidates()); o.Failures > n {
@@ -90,6 +91,7 @@ func (o *Options) checkTogether() error {
 	return nil
 }
 
+// algorithm returns the algorithm for package coll/agree.
 func (o *Options) algorithm() agree.Algorithm {
 	switch o.Algorithm {
 	case "linear":

@@ -20,44 +20,43 @@ type Figure struct {
 	Max  float64 `json:"max"`
 }
 
-// Outcomes counts how runs ended. Blocked are those in which somebody did not
-// return, and would have to abort.
+// Outcomes counts how runs ended. In a blocked run some node did not return, and would have to abort.
 type Outcomes struct {
 	Decided   int `json:"decided"`
 	Undecided int `json:"undecided"`
 	Blocked   int `json:"blocked"`
 }
 
-// Phase is one of the two agreements of each run. Latency is nil if all blocked:
-// it counts those in which everybody returned.
+// Phase is one of the two agreements over all runs. Latency is of the runs in which all nodes returned,
+// and nil if there is none.
 type Phase struct {
 	Latency  *Figure  `json:"latency_steps"`
 	Messages *Figure  `json:"messages_per_node"`
 	Outcomes Outcomes `json:"outcomes"`
 }
 
-// Report is what an experiment gives.
+// Report is the result of an experiment.
 type Report struct {
 	Options Options `json:"options"`
-	First   Phase   `json:"first"` // in which nodes die, or are known to have
-	Next    Phase   `json:"next"`  // after those that did not block
-	// Faultless is how many steps the agreement takes without failures: the time in which nodes die. It is zero unless
-	// nodes die during the agreement.
+	First   Phase   `json:"first"` // the agreement in which nodes die, or are known to have died
+	Next    Phase   `json:"next"`  // the agreement after it, in runs that did not block
+	// Faultless is the number of steps of an agreement without failures: the time in which nodes die.
+	// It is zero unless nodes die during the agreement.
 	Faultless int `json:"faultless_steps"`
 }
 
-// ErrDisagree says that survivors ended one agreement in two ways.
+// ErrDisagree reports an agreement that survivors ended in two ways.
 var ErrDisagree = errors.New("survivors disagree")
 
-// result is one agreement.
+// result is the result of one agreement.
 type result struct {
-	made     bool
+	made     bool          // the agreement took place
 	outcome  agree.Outcome // 0: blocked
 	latency  int32
 	messages int64
 }
 
-// Run makes an experiment.
+// Run runs an experiment.
 func Run(o Options) (*Report, error) {
 	if err := o.Check(); err != nil {
 		return nil, err
@@ -70,7 +69,7 @@ func Run(o Options) (*Report, error) {
 	errs := make([]error, o.Runs)
 	var next atomic.Int64
 	var wg sync.WaitGroup
-	for range min(max(1, o.Parallel), o.Runs, runtime.NumCPU()) { // more would only take memory
+	for range min(max(1, o.Parallel), o.Runs, runtime.NumCPU()) { // more goroutines would only take memory
 		wg.Go(func() {
 			for {
 				i := int(next.Add(1)) - 1
@@ -92,8 +91,8 @@ func Run(o Options) (*Report, error) {
 	}, nil
 }
 
-// horizon is how long the agreement takes when nobody fails, in units of the
-// overhead: those who die during it die in that time.
+// horizon returns the time of an agreement without failures, in units of the overhead. Nodes that die
+// during the agreement die in that time.
 func (o *Options) horizon() (int32, error) {
 	if o.Failures == 0 || o.When == "before" {
 		return 0, nil
@@ -104,7 +103,7 @@ func (o *Options) horizon() (int32, error) {
 	return r[0].latency, err
 }
 
-// run makes one run.
+// run runs the two agreements once.
 func (o *Options) run(r *rand.Rand, horizon int32) (results [2]result, err error) {
 	victims := o.victims(r)
 	if o.Algorithm == "allreduce" {
@@ -125,25 +124,25 @@ func (o *Options) run(r *rand.Rand, horizon int32) (results [2]result, err error
 		cfg.Deaths = append(cfg.Deaths, logp.Death{Node: v, Step: at})
 	}
 	if o.When == "before" {
-		d.learn(victims)
+		d.announceDead(victims)
 	}
 	e := logp.NewEngine[message](d)
 	for i := range results {
-		d.again()
+		d.prepare()
 		if _, err := e.Run(cfg); err != nil {
 			return results, err
 		}
 		if results[i], err = d.result(); err != nil || results[i].outcome == 0 {
 			return results, err
 		}
-		for j := range cfg.Deaths { // all have happened, and the news are there
+		for j := range cfg.Deaths { // all deaths have happened, and their news has come
 			cfg.Deaths[j].Step = logp.Inactive
 		}
 	}
 	return results, nil
 }
 
-// result is how the agreement ended for those who live.
+// result returns how the agreement ended for the living nodes.
 func (d *driver) result() (result, error) {
 	r := result{made: true, messages: d.sent}
 	first := never
@@ -168,8 +167,8 @@ func (d *driver) result() (result, error) {
 	return r, nil
 }
 
-// allreduce is the baseline: the collective that programs use, among those that
-// are left, in a tree of their own.
+// allreduce runs the baseline: the collective of programs among the nodes that are left, in a tree of
+// their own.
 func (o *Options) allreduce(dead int) (result, error) {
 	n := o.Nodes - dead
 	s, err := logp.NewShipped(logp.ShippedConfig{N: n, Radix: o.Radix, Call: ftco.Call{Kind: ftco.Allreduce}, Detection: 1})
@@ -180,7 +179,7 @@ func (o *Options) allreduce(dead int) (result, error) {
 	return result{made: true, outcome: agree.Decided, latency: r.Latency, messages: r.Messages}, err
 }
 
-// phase sums up one of the agreements of all runs.
+// phase summarizes one of the two agreements over all runs.
 func (o *Options) phase(results [][2]result, which int) (p Phase) {
 	var latency, messages []float64
 	for i := range results {
@@ -204,6 +203,7 @@ func (o *Options) phase(results [][2]result, which int) (p Phase) {
 	return p
 }
 
+// figure summarizes values. It returns nil if there is none.
 func figure(values []float64) *Figure {
 	if len(values) == 0 {
 		return nil

@@ -8,9 +8,8 @@ import (
 	"github.com/goshmem/goshmem/coll/tree"
 )
 
-// candidates are the nodes that may die, those that die first in front where the
-// order is not drawn. Node 0, the root and the coordinator, dies if it is asked
-// for only.
+// candidates returns the nodes that may die. If their order is not drawn, the first ones die first.
+// Node 0, the root and coordinator, is among them only with --who root.
 func (o *Options) candidates() []int32 {
 	t, err := tree.NewKnomial(o.Nodes, o.Radix)
 	if err != nil { // the options are checked
@@ -32,7 +31,7 @@ func (o *Options) candidates() []int32 {
 	return list
 }
 
-// victims draws who dies in a run.
+// victims draws the nodes that die in a run.
 func (o *Options) victims(r *rand.Rand) []int32 {
 	if o.Failures == 0 {
 		return nil
