@@ -17,12 +17,13 @@ type Agree struct {
 	acts []agree.Action // room
 }
 
-// N is how many members there are.
+// N returns the number of members.
 func (s *Agree) N() int { return s.Config.N }
 
-// Calls is how many calls each member makes.
+// Calls returns the number of calls of each member.
 func (s *Agree) Calls() int { return s.Rounds }
 
+// String describes the scenario.
 func (s *Agree) String() string {
 	c := s.Config
 	text := fmt.Sprintf("%s n=%d k=%d calls=%d", [...]string{"?", "linear", "log", "early"}[c.Algorithm], c.N, c.Radix, s.Rounds)
@@ -52,24 +53,26 @@ func (s *Agree) Member(me int) (Member, error) {
 	return &agreeMember{sys: s, me: me, m: m}, nil
 }
 
-// agreeMember is a machine and what it has returned. Its payload counts each
-// member's votes in a byte. Of each call it keeps whose deaths it brought.
+// agreeMember is a machine and what it has returned. Byte p of the payload counts the votes of member p.
 type agreeMember struct {
 	sys     *Agree
 	me      int
-	m       *agree.Machine // nil: buried
+	m       *agree.Machine // nil: dead
 	entered int
 	blocked bool
-	voted   int    // the last round in which its vote was sent
-	told    uint64 // of whose death it was
-	brought []uint64
+	voted   int      // the last round in which it has sent its vote
+	told    uint64   // the deaths that it has learned of
+	brought []uint64 // the deaths that it knew at each call
 	results []agree.Decision
 }
 
+// agreeMsg is a message.
 type agreeMsg struct{ agree.Msg }
 
+// String prints the message.
 func (m *agreeMsg) String() string { return fmt.Sprintf("%+v", m.Msg) }
 
+// Enter makes the next call.
 func (m *agreeMember) Enter(out []Effect) []Effect {
 	m.entered++
 	m.brought = append(m.brought, m.told)
@@ -78,23 +81,27 @@ func (m *agreeMember) Enter(out []Effect) []Effect {
 	return m.step(agree.Event{Kind: agree.Enter, Vote: vote}, out)
 }
 
+// Recv handles a message.
 func (m *agreeMember) Recv(from int, msg Message, out []Effect) []Effect {
 	in, ok := msg.(*agreeMsg)
 	if !ok {
-		return append(out, Effect{Broken: fmt.Errorf("message %v", msg)})
+		return append(out, Effect{Broken: fmt.Errorf("a message of another protocol: %v", msg)})
 	}
 	return m.step(agree.Event{Kind: agree.Recv, From: agree.Node(from), Msg: in.Msg}, out)
 }
 
+// PeerFailed handles the news of q's death.
 func (m *agreeMember) PeerFailed(q int, out []Effect) []Effect {
 	m.told |= 1 << q
 	return m.step(agree.Event{Kind: agree.PeerFailed, From: agree.Node(q), Inc: 1}, out)
 }
 
+// Tick handles a tick of the clock.
 func (m *agreeMember) Tick(out []Effect) []Effect {
 	return m.step(agree.Event{Kind: agree.Tick}, out)
 }
 
+// step gives the machine an event and carries out its actions.
 func (m *agreeMember) step(ev agree.Event, out []Effect) []Effect {
 	s := m.sys
 	s.acts = m.m.Step(ev, s.acts[:0])
@@ -111,24 +118,30 @@ func (m *agreeMember) step(ev agree.Event, out []Effect) []Effect {
 		case agree.Blocked:
 			m.blocked = true
 		default:
-			out = append(out, Effect{Broken: fmt.Errorf("action %+v", *a)})
+			out = append(out, Effect{Broken: fmt.Errorf("member %d is refused: %+v", m.me, *a)})
 		}
 	}
 	return out
 }
 
-func (m *agreeMember) Entered() int           { return m.entered }
-func (m *agreeMember) Returned() int          { return len(m.results) }
+// Entered returns the number of calls.
+func (m *agreeMember) Entered() int { return m.entered }
+
+// Returned returns the number of calls that have returned.
+func (m *agreeMember) Returned() int { return len(m.results) }
+
+// Result prints the result of a call.
 func (m *agreeMember) Result(call int) string { return fmt.Sprintf("%+v", m.results[call]) }
 
-// Buried is what a dead member had returned, where survivors must not contradict it.
-func (m *agreeMember) Buried() Member {
+// Remains keeps what the member has returned if survivors must not contradict it.
+func (m *agreeMember) Remains() Member {
 	if !m.sys.uniform() || len(m.results) == 0 {
 		return nil
 	}
 	return &agreeMember{sys: m.sys, me: m.me, entered: m.entered, brought: m.brought, results: m.results}
 }
 
+// Clone returns a member in the same state.
 func (m *agreeMember) Clone() Member {
 	c := *m
 	c.m = m.m.Clone()
@@ -136,6 +149,7 @@ func (m *agreeMember) Clone() Member {
 	return &c
 }
 
+// AppendState appends the state to b.
 func (m *agreeMember) AppendState(b []byte) []byte {
 	b = binary.AppendUvarint(b, uint64(m.entered))
 	b = append(b, byte(len(m.results)), 0)
@@ -161,7 +175,7 @@ func (m *agreeMember) AppendState(b []byte) []byte {
 	return m.m.AppendState(b)
 }
 
-// uniform says whether what a dead member returned binds the living.
+// uniform reports whether what a dead member has returned binds the survivors.
 func (s *Agree) uniform() bool {
 	if s.Config.Algorithm == agree.EarlyReturning {
 		return s.Config.Durable

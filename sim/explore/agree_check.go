@@ -8,12 +8,16 @@ import (
 	"github.com/goshmem/goshmem/coll/agree"
 )
 
-// Check holds agreements to what they promise: all who return from a round return
-// the same, every living member's vote counts once and nobody's twice, who is
-// listed is dead and who is not counted is listed, as are those whom voters knew
-// to be dead; a round is UNDECIDED only if its coordinator is dead; and all living
-// members return, or all are stuck in one round of two-phase commit in which all
-// of them have voted. Without failures it takes the messages that are promised.
+// Check checks what agreements promise:
+//
+//   - All members that return from a round return the same.
+//   - The vote of each living member counts once, and no vote counts twice.
+//   - All members that are listed are dead. All members that are not counted are listed, and so are
+//     all that voters knew to be dead.
+//   - A round is UNDECIDED only if its coordinator is dead.
+//   - All living members return, or all are stuck in one round of two-phase commit in which all of them
+//     have voted.
+//   - Without failures the number of messages is as promised.
 func (s *Agree) Check(g *Group) error {
 	for p, m := range g.Members {
 		a, ok := m.(*agreeMember)
@@ -35,6 +39,7 @@ func (s *Agree) Check(g *Group) error {
 	return nil
 }
 
+// checkDecision checks what member p has returned from round i.
 func (s *Agree) checkDecision(g *Group, p, i int, d *agree.Decision) error {
 	if d.Seq != uint64(i+1) || !slices.IsSorted(d.Failed) {
 		return fmt.Errorf("round %d: %d returns from %d with %v", i+1, p, d.Seq, d.Failed)
@@ -64,8 +69,8 @@ func (s *Agree) checkDecision(g *Group, p, i int, d *agree.Decision) error {
 	return nil
 }
 
-// coordinator is who coordinates round i for member m, by the rounds before it:
-// the first that is not gone.
+// coordinator returns the coordinator of round i by the rounds that member m has returned from: the first
+// member that the tree has not left out.
 func (s *Agree) coordinator(m Member, i int) int {
 	a, ok := m.(*agreeMember)
 	if !ok {
@@ -83,6 +88,7 @@ func (s *Agree) coordinator(m Member, i int) int {
 	return bits.TrailingZeros64(^gone)
 }
 
+// checkEnds checks the end of a run.
 func (s *Agree) checkEnds(g *Group) error {
 	living, stuck, blocked, least, most := 0, 0, 0, s.Rounds, 0
 	for p, m := range g.Members {

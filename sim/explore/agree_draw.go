@@ -6,7 +6,7 @@ import (
 	"github.com/goshmem/goshmem/coll/agree"
 )
 
-// agreements are all kinds of agreement.
+// agreements returns all kinds of agreement.
 func agreements() []agree.Config {
 	var all []agree.Config
 	for _, rebalance := range []bool{false, true} {
@@ -22,12 +22,12 @@ func agreements() []agree.Config {
 	return all
 }
 
-// mostVoters is how many members' votes a payload can count.
+// mostVoters is the number of members whose votes a payload can count.
 const mostVoters = len(agree.Vote{}.Payload)
 
-// DrawAgree draws up to l.Calls rounds of any kind of agreement among up to
-// l.Nodes members, of whom up to l.Deaths die; in every third scenario of the
-// early-returning one messages are lost, and clocks tick.
+// DrawAgree draws up to l.Calls rounds of any kind of agreement among up to l.Nodes members, of which up
+// to l.Deaths die. In one of three scenarios of early-returning agreement messages are lost, and
+// clocks tick.
 func DrawAgree(l Limits) Draw {
 	return func(rng *rand.Rand) (System, Faults) {
 		c := agreements()[rng.IntN(len(agreements()))]
@@ -46,9 +46,9 @@ func DrawAgree(l Limits) Draw {
 	}
 }
 
-// AgreeScenarios are three rounds of up to three members, two of four members and
-// one of more, by each kind of agreement; and early-returning ones of two to four
-// members in which one message between living members is lost and clocks tick.
+// AgreeScenarios returns, for each kind of agreement, three rounds of up to three members, two rounds of
+// four members, and one round of more. It adds early-returning agreements of two to four members in
+// which one message between living members is lost and clocks tick.
 func AgreeScenarios(nodes, deaths int) []Scenario {
 	var all []Scenario
 	for n := 1; n <= nodes; n++ {
@@ -60,8 +60,8 @@ func AgreeScenarios(nodes, deaths int) []Scenario {
 	return all
 }
 
-// agreeLossy are early-returning agreements of n members in which a message is
-// lost, a clock ticks early, and one member may die.
+// agreeLossy returns early-returning agreements of n members in which a message is lost, a clock ticks
+// early, and one member may die.
 func agreeLossy(n int) []Scenario {
 	var all []Scenario
 	for _, c := range agreements() {
@@ -73,13 +73,13 @@ func agreeLossy(n int) []Scenario {
 	return all
 }
 
-// agreeScenarios are so many rounds of n members by each kind of agreement; of more
-// than four members, who agree once, by those that it makes a difference for.
+// agreeScenarios returns a number of rounds of n members for each kind of agreement. More than four
+// members agree once, by those kinds for which that number makes a difference.
 func agreeScenarios(n, rounds, deaths int) []Scenario {
 	var all []Scenario
 	for _, c := range agreements() {
 		if n > 4 && (c.Algorithm == agree.Linear || c.Rebalance && c.Algorithm == agree.Log) {
-			continue // leaves in every order; and what nothing comes after
+			continue // Linear would be leaves in every order; a new tree would not be used
 		}
 		c.N, c.Radix = n, 2
 		all = append(all, Scenario{&Agree{Config: c, Rounds: rounds}, Faults{}})
@@ -90,5 +90,5 @@ func agreeScenarios(n, rounds, deaths int) []Scenario {
 	return all
 }
 
-// Root is who coordinates as long as it lives; the next living member follows.
+// Root returns the first coordinator. When it dies, the next living member follows.
 func (s *Agree) Root(int) int { return 0 }

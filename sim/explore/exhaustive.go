@@ -6,52 +6,54 @@ import (
 	"math/bits"
 )
 
-// MostExhaustive is how many members an exhaustive search can have.
+// MostExhaustive is the greatest number of members of an exhaustive search.
 const MostExhaustive = 6
 
-// Count says how much was searched.
+// Count has the size of a search.
 type Count struct {
 	States, Transitions int
 	Ends                int // states in which nothing can happen any more
 	MemberStates        int
 }
 
-// config is a state of the whole: the numbers that a space gave.
+// config is a state of the whole system. Members and queues are numbers of a space.
 type config struct {
-	sum     [2]uint64 // of what stands for each of the members and queues: see hash
+	sum     [2]uint64 // sum of the fingerprints of all members and queues; see hash
 	member  [MostExhaustive]uint32
 	queue   [MostExhaustive * MostExhaustive]uint32 // from q to p at q*MostExhaustive+p
-	news    [MostExhaustive]uint8                   // of whose death each has still to be told
+	news    [MostExhaustive]uint8                   // the deaths that each member has not learned of
 	dead    uint8
-	deaths  uint8 // what may still go wrong
-	losses  uint8
-	ticks   uint8
-	timeout uint8
-	sent    uint16 // counted as long as nothing can go wrong
-	faulty  bool
+	deaths  uint8  // deaths that may still happen
+	losses  uint8  // the same for losses
+	ticks   uint8  // the same for ticks of single clocks
+	timeout uint8  // the same for ticks of all clocks
+	sent    uint16 // messages, counted in scenarios without faults
+	faulty  bool   // a fault has happened
 }
 
+// setMember sets the state of member p.
 func (c *config) setMember(p int, to uint32) {
-	c.change(p, c.member[p], to)
+	c.updateSum(p, c.member[p], to)
 	c.member[p] = to
 }
 
+// setQueue sets a queue.
 func (c *config) setQueue(at int, to uint32) {
-	c.change(MostExhaustive+at, c.queue[at], to)
+	c.updateSum(MostExhaustive+at, c.queue[at], to)
 	c.queue[at] = to
 }
 
-// change brings the sum up to date when the number at a place changes.
-func (c *config) change(place int, from, to uint32) {
+// updateSum updates the sum when the number at a place changes.
+func (c *config) updateSum(place int, from, to uint32) {
 	if from == to {
 		return
 	}
-	old, now := stands(place, uint64(from)), stands(place, uint64(to))
+	old, now := fingerprint(place, uint64(from)), fingerprint(place, uint64(to))
 	c.sum[0] += now[0] - old[0]
 	c.sum[1] += now[1] - old[1]
 }
 
-// search is an exhaustive one of one scenario.
+// search is an exhaustive search of one scenario.
 type search struct {
 	ctx     context.Context
 	sys     System
@@ -60,22 +62,24 @@ type search struct {
 	space   *space
 	seen    visited
 	count   Count
-	path    []Choice
+	path    []Choice // the choices up to the current state
 	failure *Failure
-	onEnd   func(*Group) // for tests
-	room    Group
+	onEnd   func(*Group) // called at each end; for tests
+	room    Group        // what group returns
 }
 
-// Exhaustive searches all runs of sys with faults, up to the first that goes
-// wrong or until the context ends. docs/explore.md argues what it leaves out.
+// Exhaustive searches all runs of sys with faults, up to the first that goes wrong or until the context
+// ends. docs/explore.md argues what it leaves out.
 func Exhaustive(ctx context.Context, sys System, faults Faults) (Count, *Failure) {
 	return newSearch(ctx, sys, faults).run()
 }
 
+// newSearch makes a search.
 func newSearch(ctx context.Context, sys System, faults Faults) *search {
 	return &search{ctx: ctx, sys: sys, n: sys.N(), faults: faults, space: newSpace(sys)}
 }
 
+// run searches from the state in which all members are at rest.
 func (s *search) run() (Count, *Failure) {
 	sys, faults := s.sys, s.faults
 	if s.n > MostExhaustive {
@@ -89,22 +93,24 @@ func (s *search) run() (Count, *Failure) {
 		}
 		c.setMember(p, s.space.member(m, p))
 	}
-	s.beginnings(&c, 0)
+	s.visitBeginnings(&c, 0)
 	s.count.States, s.count.MemberStates = s.seen.count, len(s.space.members)-1
 	return s.count, s.failure
 }
 
-// beginnings searches from each set of members that die before all else.
-func (s *search) beginnings(c *config, from int) {
+// visitBeginnings searches from c, and from each set of members from the given one on that die before
+// anything else happens.
+func (s *search) visitBeginnings(c *config, from int) {
 	s.visit(c)
 	for p := from; p < s.n && c.deaths > 0 && s.living(c) > 1; p++ {
-		s.dieNow(c, p, nobody, func(next *config) { s.beginnings(next, p+1) })
+		s.visitDeath(c, p, noRemains, func(next *config) { s.visitBeginnings(next, p+1) })
 	}
 }
 
+// living returns the number of living members.
 func (s *search) living(c *config) int { return s.n - bits.OnesCount8(c.dead) }
 
-// visit searches from c on.
+// visit searches from c on, unless c was visited before.
 func (s *search) visit(c *config) {
 	if s.failure != nil || !s.seen.add(s.hash(c)) {
 		return
@@ -128,7 +134,7 @@ func (s *search) visit(c *config) {
 				s.try(c, Choice{Kind: Deliver, P: p, Q: q})
 				moved = true
 				if c.losses > 0 && c.dead>>q&1 == 0 {
-					s.lose(c, p, q)
+					s.visitLoss(c, p, q)
 				}
 			}
 			if c.news[p]>>q&1 != 0 {
@@ -141,12 +147,12 @@ func (s *search) visit(c *config) {
 		}
 	}
 	if !moved {
-		s.rest(c)
+		s.visitIdle(c)
 	}
 }
 
-// rest is where only time can move anything.
-func (s *search) rest(c *config) {
+// visitIdle searches from c, in which only time can move anything.
+func (s *search) visitIdle(c *config) {
 	unfinished := false
 	for p := range s.n {
 		unfinished = unfinished || c.dead>>p&1 == 0 && s.space.members[c.member[p]].Returned() < s.sys.Calls()
@@ -161,7 +167,7 @@ func (s *search) rest(c *config) {
 		}
 		return
 	}
-	s.restless(c)
+	s.visitIdleDeaths(c)
 	next := *c
 	next.timeout--
 	next.faulty = true
@@ -174,42 +180,44 @@ func (s *search) rest(c *config) {
 		}
 	}
 	s.count.Transitions++
-	s.endings(&next, &done, 0)
+	s.visitTickDeaths(&next, &done, 0)
 	s.path = s.path[:len(s.path)-1]
 }
 
-// restless lets each member die where the clocks are about to tick: what the
-// others do by the clock does not commute with the news of a death before.
-func (s *search) restless(c *config) {
+// visitIdleDeaths lets each member die before the clocks tick: what others do at a tick does not commute
+// with the news of a death before it.
+func (s *search) visitIdleDeaths(c *config) {
 	for p := s.n - 1; p >= 0 && c.deaths > 0 && s.living(c) > 1; p-- {
 		if c.dead>>p&1 == 0 && s.failure == nil {
 			s.count.Transitions++
-			s.dieNow(c, p, s.space.buried(s.space.members[c.member[p]], p), s.visit)
+			s.visitDeath(c, p, s.space.remains(s.space.members[c.member[p]], p), s.visit)
 		}
 	}
 }
 
-// endings searches on where all clocks have ticked, from each set of members that
-// die of it, of those that have sent something.
-func (s *search) endings(c *config, done *[MostExhaustive]*outcome, from int) {
+// visitTickDeaths searches from c, in which all clocks have ticked, and from each set of members from the
+// given one on that die after the tick. Only members whose tick others can notice need to.
+func (s *search) visitTickDeaths(c *config, done *[MostExhaustive]*outcome, from int) {
 	s.visit(c)
 	for p := from; p < s.n && c.deaths > 0 && s.living(c) > 1 && s.failure == nil; p++ {
-		if c.dead>>p&1 == 0 && s.tells(c, done[p]) {
+		if c.dead>>p&1 == 0 && s.isNoticed(c, done[p]) {
 			s.count.Transitions++
-			s.dieNow(c, p, done[p].buried, func(next *config) { s.endings(next, done, p+1) })
+			s.visitDeath(c, p, done[p].remains, func(next *config) { s.visitTickDeaths(next, done, p+1) })
 		}
 	}
 }
 
-func (s *search) dieNow(c *config, p int, buried uint32, then func(*config)) {
+// visitDeath lets p die in c, and goes on with then.
+func (s *search) visitDeath(c *config, p int, remains uint32, then func(*config)) {
 	next := *c
-	s.die(&next, p, buried)
+	s.kill(&next, p, remains)
 	s.path = append(s.path, Choice{Kind: Die, P: p})
 	then(&next)
 	s.path = s.path[:len(s.path)-1]
 }
 
-func (s *search) lose(c *config, p, q int) {
+// visitLoss loses the first message from q to p, and searches on.
+func (s *search) visitLoss(c *config, p, q int) {
 	next := *c
 	next.losses--
 	next.faulty = true
@@ -221,8 +229,8 @@ func (s *search) lose(c *config, p, q int) {
 	s.path = s.path[:len(s.path)-1]
 }
 
-// try lets ch happen in c, and searches on; then again with its member dying of
-// it, if anybody could tell that from its having died before.
+// try lets ch happen in c and searches on. Then it lets ch's member die right after ch, unless no other
+// member could tell that from a death before ch.
 func (s *search) try(c *config, ch Choice) {
 	if s.failure != nil {
 		return
@@ -232,6 +240,7 @@ func (s *search) try(c *config, ch Choice) {
 	s.path = s.path[:len(s.path)-1]
 }
 
+// happen does what try says.
 func (s *search) happen(c *config, ch Choice) {
 	next := *c
 	p, q := ch.P, ch.Q
@@ -251,7 +260,7 @@ func (s *search) happen(c *config, ch Choice) {
 	o := s.space.step(p, k)
 	err := o.err
 	if err == nil && ch.Kind == News {
-		err = s.late(&next, p, q, o.next)
+		err = s.checkLate(&next, p, q, o.next)
 		next.setQueue(q*MostExhaustive+p, 0)
 	}
 	s.count.Transitions++
@@ -264,16 +273,16 @@ func (s *search) happen(c *config, ch Choice) {
 		return
 	}
 	s.visit(&next)
-	if s.failure == nil && c.deaths > 0 && s.living(c) > 1 && s.tells(c, o) {
+	if s.failure == nil && c.deaths > 0 && s.living(c) > 1 && s.isNoticed(c, o) {
 		s.path[len(s.path)-1].Dies, s.path[len(s.path)-1].Keep = true, afterAll
-		s.die(&next, p, o.buried)
+		s.kill(&next, p, o.remains)
 		s.count.Transitions++
 		s.visit(&next)
 	}
 }
 
-// tells says whether others can notice that o happened before its member died.
-func (s *search) tells(c *config, o *outcome) bool {
+// isNoticed reports whether others can notice that o happened before its member died.
+func (s *search) isNoticed(c *config, o *outcome) bool {
 	for _, send := range o.sends {
 		if c.dead>>send.to&1 == 0 {
 			return true
@@ -282,9 +291,9 @@ func (s *search) tells(c *config, o *outcome) bool {
 	return o.returns && o.uniform
 }
 
-// late checks that member p, told of q's death, takes no message of it any more.
-// So whatever q has sent and p not received may be forgotten.
-func (s *search) late(c *config, p, q int, member uint32) error {
+// checkLate checks that no message of q changes member p after the news of q's death. So the search may
+// drop what q has sent and p has not received.
+func (s *search) checkLate(c *config, p, q int, member uint32) error {
 	for _, msg := range s.space.queues[c.queue[q*MostExhaustive+p]].list {
 		o := s.space.step(p, step{member: member, msg: msg, kind: Deliver, from: q})
 		if o.next != member || len(o.sends) > 0 || o.returns || o.err != nil {
@@ -295,6 +304,7 @@ func (s *search) late(c *config, p, q int, member uint32) error {
 	return nil
 }
 
+// apply makes the effects of o visible in c.
 func (s *search) apply(c *config, p int, o *outcome) {
 	c.setMember(p, o.next)
 	for _, send := range o.sends {
@@ -308,11 +318,12 @@ func (s *search) apply(c *config, p int, o *outcome) {
 	}
 }
 
-func (s *search) die(c *config, p int, buried uint32) {
+// kill lets p die in c.
+func (s *search) kill(c *config, p int, remains uint32) {
 	c.dead |= 1 << p
 	c.deaths--
 	c.faulty = true
-	c.setMember(p, buried)
+	c.setMember(p, remains)
 	c.news[p] = 0
 	for q := range s.n {
 		c.setQueue(q*MostExhaustive+p, 0)
@@ -322,7 +333,7 @@ func (s *search) die(c *config, p int, buried uint32) {
 	}
 }
 
-// group is c as Check sees it, until the next is asked for.
+// group returns c as Check sees it. It is valid until the next call of group.
 func (s *search) group(c *config, who int) *Group {
 	list := s.room.Members[:0]
 	for p := range s.n {
@@ -332,20 +343,21 @@ func (s *search) group(c *config, who int) *Group {
 	return &s.room
 }
 
+// fail ends the search with an error.
 func (s *search) fail(err error) {
 	if s.failure == nil {
 		s.failure = &Failure{s.sys, append([]Choice(nil), s.path...), err}
 	}
 }
 
-// hash is 128 bits of all that c is: sums of what stands for each of its parts, so that
-// an event costs no more than what it changes.
+// hash returns 128 bits that stand for c. They are sums of fingerprints of its parts, so an event costs
+// only as much as it changes.
 func (s *search) hash(c *config) [2]uint64 {
 	news := uint64(0)
 	for p, set := range c.news {
 		news |= uint64(set) << (8 * p)
 	}
 	left := uint64(c.dead) | uint64(c.deaths)<<8 | uint64(c.losses)<<16 | uint64(c.ticks)<<24 | uint64(c.timeout)<<32 | uint64(c.sent)<<40
-	a, b := stands(-1, news), stands(-2, left)
+	a, b := fingerprint(-1, news), fingerprint(-2, left)
 	return [2]uint64{c.sum[0] + a[0] + b[0], (c.sum[1] + a[1] + b[1]) | 1} // never 0
 }

@@ -17,18 +17,19 @@ type FTCO struct {
 	Size, Radix int
 	Sequence    []ftco.Call
 	KeepAlive   int  // the machines' Config.Ticks
-	Thrifty     bool // nothing is said twice; only where nothing is lost and states are not compared
+	Thrifty     bool // check that no message is sent twice; only if none is lost and states are not compared
 
-	acts  []ftco.Action // room
-	known map[expressionKey]value
+	acts  []ftco.Action           // room
+	known map[expressionKey]value // values that expression has computed
 }
 
-// N is how many members there are.
+// N returns the number of members.
 func (s *FTCO) N() int { return s.Size }
 
-// Calls is how many calls each member makes.
+// Calls returns the number of calls of each member.
 func (s *FTCO) Calls() int { return len(s.Sequence) }
 
+// String describes the scenario.
 func (s *FTCO) String() string {
 	words := []string{"ftco", fmt.Sprintf("n=%d", s.Size), fmt.Sprintf("k=%d", s.Radix)}
 	if s.KeepAlive > 0 {
@@ -40,6 +41,7 @@ func (s *FTCO) String() string {
 	return strings.Join(words, " ")
 }
 
+// callText describes a call.
 func callText(c ftco.Call) string {
 	text := [...]string{"?", "allreduce", "reduce", "bcast", "barrier"}[c.Kind]
 	if c.Kind == ftco.Reduce || c.Kind == ftco.Bcast {
@@ -54,10 +56,10 @@ func callText(c ftco.Call) string {
 	return text
 }
 
-// Root is a call's root.
+// Root returns a call's root.
 func (s *FTCO) Root(call int) int { return int(s.Sequence[call].Root) }
 
-// Without is the same without one call.
+// Without returns the scenario without one call.
 func (s *FTCO) Without(call int) System {
 	return &FTCO{Size: s.Size, Radix: s.Radix, KeepAlive: s.KeepAlive, Thrifty: s.Thrifty, Sequence: slices.Delete(slices.Clone(s.Sequence), call, call+1)}
 }
@@ -71,16 +73,19 @@ func (s *FTCO) Member(me int) (Member, error) {
 	return &ftcoMember{sys: s, me: me, m: m}, nil
 }
 
-// value stands for a buffer's bytes: whose contributions are in it, whose more
-// than once, and how they were combined.
+// value stands for a buffer's bytes: the members whose contributions are in it, the members whose
+// contributions are in it more than once, and how they were combined.
 type value struct{ has, twice, assoc uint64 }
 
+// leaf returns the contribution of member p.
 func leaf(p int) value { return value{has: 1 << p, assoc: mix(uint64(p)+1, 0x9e3779b97f4a7c15)} }
 
+// with returns v combined with w.
 func (v value) with(w value) value {
 	return value{v.has | w.has, v.twice | w.twice | v.has&w.has, mix(v.assoc, bits.RotateLeft64(w.assoc, 17)^0xa0761d6478bd642f)}
 }
 
+// mix returns 64 bits that depend on both numbers and on their order.
 func mix(a, b uint64) uint64 {
 	hi, lo := bits.Mul64(a^0xe7037ed1a0b428db, b|1)
 	return hi ^ lo
@@ -93,6 +98,7 @@ type result struct {
 	missing, failed uint64
 }
 
+// buffer is a buffer that the driver keeps.
 type buffer struct {
 	name ftco.Buf
 	v    value
@@ -102,28 +108,31 @@ type buffer struct {
 type ftcoMember struct {
 	sys     *FTCO
 	me      int
-	m       *ftco.Machine // nil: buried
+	m       *ftco.Machine // nil: dead
 	entered int
-	told    uint64     // of whose death it was
-	bufs    [][]buffer // of each operation, by name
+	told    uint64     // the deaths that it has learned of
+	bufs    [][]buffer // of each operation, ordered by name
 	results []result
-	said    map[saying]bool // if Thrifty
+	sent    map[onceMsg]bool // with Thrifty: what it has sent
 }
 
-// saying is what a member says to another once, if nothing is lost.
-type saying struct {
+// onceMsg is a message that a member sends to another once, if none is lost.
+type onceMsg struct {
 	to   ftco.Node
 	kind ftco.MsgKind
 	seq  uint64
 }
 
+// ftcoMsg is a message with its bytes.
 type ftcoMsg struct {
 	msg ftco.Msg
 	v   value
 }
 
+// AppendState appends the message to b.
 func (m *ftcoMsg) AppendState(b []byte) []byte { return m.v.append(m.msg.AppendState(b)) }
 
+// String describes the message.
 func (m *ftcoMsg) String() string {
 	kind := [...]string{"?", "Up", "Down", "Have", "Ack", "Commit", "KeepAlive", "Alive"}[m.msg.Kind]
 	text := fmt.Sprintf("%s #%d", kind, m.msg.Seq)
@@ -145,6 +154,7 @@ func (v value) append(b []byte) []byte {
 	return binary.LittleEndian.AppendUint64(b, v.assoc)
 }
 
+// String returns the contributors.
 func (v value) String() string {
 	if v.twice != 0 {
 		return fmt.Sprintf("%v twice%v", list(v.has), list(v.twice))
@@ -152,6 +162,7 @@ func (v value) String() string {
 	return fmt.Sprint(list(v.has))
 }
 
+// list returns the members of a set.
 func list(set uint64) []int {
 	l := []int{}
 	for ; set != 0; set &= set - 1 {
@@ -160,6 +171,7 @@ func list(set uint64) []int {
 	return l
 }
 
+// setOf returns the set of nodes.
 func setOf(nodes []ftco.Node) uint64 {
 	set := uint64(0)
 	for _, p := range nodes {
@@ -168,6 +180,7 @@ func setOf(nodes []ftco.Node) uint64 {
 	return set
 }
 
+// Enter makes the next call.
 func (f *ftcoMember) Enter(out []Effect) []Effect {
 	call := f.sys.Sequence[f.entered]
 	f.entered++
@@ -177,6 +190,7 @@ func (f *ftcoMember) Enter(out []Effect) []Effect {
 	return f.step(&ftco.Event{Kind: ftco.Enter, Call: call}, value{}, out)
 }
 
+// Recv handles a message.
 func (f *ftcoMember) Recv(from int, msg Message, out []Effect) []Effect {
 	m, ok := msg.(*ftcoMsg)
 	if !ok {
@@ -185,32 +199,37 @@ func (f *ftcoMember) Recv(from int, msg Message, out []Effect) []Effect {
 	return f.step(&ftco.Event{Kind: ftco.Recv, From: ftco.Node(from), Msg: m.msg}, m.v, out)
 }
 
+// PeerFailed handles the news of q's death.
 func (f *ftcoMember) PeerFailed(q int, out []Effect) []Effect {
 	f.told |= 1 << q
 	return f.step(&ftco.Event{Kind: ftco.PeerFailed, From: ftco.Node(q), Inc: 1}, value{}, out)
 }
 
+// Tick handles a tick of the clock.
 func (f *ftcoMember) Tick(out []Effect) []Effect {
 	return f.step(&ftco.Event{Kind: ftco.Tick}, value{}, out)
 }
 
+// Entered returns the number of calls.
 func (f *ftcoMember) Entered() int { return f.entered }
 
+// Returned returns the number of calls that have returned.
 func (f *ftcoMember) Returned() int { return len(f.results) }
 
+// step gives the machine an event and carries out its actions.
 func (f *ftcoMember) step(ev *ftco.Event, in value, out []Effect) []Effect {
 	f.sys.acts = f.m.Step(*ev, f.sys.acts[:0])
 	if err := f.checkStep(f.sys.acts); err != nil {
 		return append(out, Effect{Broken: err})
 	}
 	for i := range f.sys.acts {
-		out = f.do(&f.sys.acts[i], in, out)
+		out = f.carryOut(&f.sys.acts[i], in, out)
 	}
 	return out
 }
 
-// checkStep looks at the actions of one step: nothing is sent twice, and a decision
-// that is made in it lists all whose deaths are known here.
+// checkStep checks the actions of one step: no message is sent twice, and a decision that is made in it
+// lists all deaths that are known here.
 func (f *ftcoMember) checkStep(acts []ftco.Action) error {
 	decided := uint64(0)
 	for i := range acts {
@@ -235,8 +254,8 @@ func (f *ftcoMember) checkStep(acts []ftco.Action) error {
 	return nil
 }
 
-// do is what a driver does.
-func (f *ftcoMember) do(a *ftco.Action, in value, out []Effect) []Effect {
+// carryOut does what a driver does for one action.
+func (f *ftcoMember) carryOut(a *ftco.Action, in value, out []Effect) []Effect {
 	switch a.Kind {
 	case ftco.Send:
 		msg := &ftcoMsg{msg: a.Msg}
@@ -247,13 +266,13 @@ func (f *ftcoMember) do(a *ftco.Action, in value, out []Effect) []Effect {
 			}
 			msg.v = *v
 		}
-		if f.repeats(a) {
+		if f.isRepeated(a) {
 			return append(out, Effect{Broken: fmt.Errorf("member %d sends %v to %d again", f.me, msg, a.To)})
 		}
 		return append(out, Effect{To: int(a.To), Msg: msg})
 	case ftco.Keep:
 		if in.has == 0 {
-			return append(out, Effect{Broken: fmt.Errorf("member %d keeps as %d what did not come", f.me, a.Dst)})
+			return append(out, Effect{Broken: fmt.Errorf("member %d keeps bytes as %d that did not come", f.me, a.Dst)})
 		}
 		f.set(a.Seq, a.Dst, in)
 	case ftco.Combine:
@@ -276,20 +295,21 @@ func (f *ftcoMember) do(a *ftco.Action, in value, out []Effect) []Effect {
 	return out
 }
 
-// repeats says whether something is said again that needs to be said once only.
-func (f *ftcoMember) repeats(a *ftco.Action) bool {
+// isRepeated reports whether a sends a message again that needs to be sent only once.
+func (f *ftcoMember) isRepeated(a *ftco.Action) bool {
 	if !f.sys.Thrifty || a.Msg.Kind != ftco.Up && a.Msg.Kind != ftco.Have && a.Msg.Kind != ftco.Ack {
 		return false
 	}
-	if f.said == nil {
-		f.said = map[saying]bool{}
+	if f.sent == nil {
+		f.sent = map[onceMsg]bool{}
 	}
-	it := saying{a.To, a.Msg.Kind, a.Seq}
-	again := f.said[it]
-	f.said[it] = true
+	msg := onceMsg{a.To, a.Msg.Kind, a.Seq}
+	again := f.sent[msg]
+	f.sent[msg] = true
 	return again
 }
 
+// deliver notes the result of a call.
 func (f *ftcoMember) deliver(a *ftco.Action, out []Effect) []Effect {
 	r := result{fails: a.Kind == ftco.Fail}
 	if a.Seq != uint64(len(f.results))+1 || a.Seq > uint64(f.entered) {
@@ -303,7 +323,7 @@ func (f *ftcoMember) deliver(a *ftco.Action, out []Effect) []Effect {
 		r.value, r.has = *v, true
 	}
 	if s := a.Msg.Sets; s != nil {
-		if !f.sys.fromRoot(f.sys.Sequence[a.Seq-1].Root, s.Missing) || !f.sys.fromRoot(f.sys.Sequence[a.Seq-1].Root, s.Failed) {
+		if !f.sys.ascends(f.sys.Sequence[a.Seq-1].Root, s.Missing) || !f.sys.ascends(f.sys.Sequence[a.Seq-1].Root, s.Failed) {
 			return append(out, Effect{Broken: fmt.Errorf("member %d returns sets that do not ascend from the root: %+v", f.me, *s)})
 		}
 		r.missing, r.failed = setOf(s.Missing), setOf(s.Failed)
@@ -312,9 +332,9 @@ func (f *ftcoMember) deliver(a *ftco.Action, out []Effect) []Effect {
 	return append(out, Effect{Return: true})
 }
 
-// fromRoot says whether a set ascends from the root, each member once, so that
-// equal sets are equal lists.
-func (s *FTCO) fromRoot(root ftco.Node, set []ftco.Node) bool {
+// ascends reports whether a set ascends from the root on, with each member once. Then equal sets are
+// equal lists.
+func (s *FTCO) ascends(root ftco.Node, set []ftco.Node) bool {
 	node := func(p ftco.Node) int { return (int(p-root) + s.Size) % s.Size }
 	for i := 1; i < len(set); i++ {
 		if node(set[i-1]) >= node(set[i]) {
@@ -324,6 +344,7 @@ func (s *FTCO) fromRoot(root ftco.Node, set []ftco.Node) bool {
 	return true
 }
 
+// find returns the index of a buffer, or where it would be.
 func (f *ftcoMember) find(seq uint64, name ftco.Buf) (int, bool) {
 	for uint64(len(f.bufs)) < seq {
 		f.bufs = append(f.bufs, nil)
@@ -331,6 +352,7 @@ func (f *ftcoMember) find(seq uint64, name ftco.Buf) (int, bool) {
 	return slices.BinarySearchFunc(f.bufs[seq-1], name, func(b buffer, n ftco.Buf) int { return int(b.name) - int(n) })
 }
 
+// buf returns a buffer, or nil if it is empty.
 func (f *ftcoMember) buf(seq uint64, name ftco.Buf) *value {
 	i, ok := f.find(seq, name)
 	if !ok {
@@ -339,6 +361,7 @@ func (f *ftcoMember) buf(seq uint64, name ftco.Buf) *value {
 	return &f.bufs[seq-1][i].v
 }
 
+// set sets a buffer.
 func (f *ftcoMember) set(seq uint64, name ftco.Buf, v value) {
 	i, ok := f.find(seq, name)
 	if !ok {
@@ -347,10 +370,11 @@ func (f *ftcoMember) set(seq uint64, name ftco.Buf, v value) {
 	f.bufs[seq-1][i].v = v
 }
 
+// Clone returns a member in the same state.
 func (f *ftcoMember) Clone() Member {
 	c := *f
 	c.m = f.m.Clone()
-	c.said = maps.Clone(f.said)
+	c.sent = maps.Clone(f.sent)
 	c.results = slices.Clone(f.results)
 	c.bufs = make([][]buffer, len(f.bufs))
 	for i := range c.bufs {
@@ -359,8 +383,8 @@ func (f *ftcoMember) Clone() Member {
 	return &c
 }
 
-// Buried keeps the results of uniform calls.
-func (f *ftcoMember) Buried() Member {
+// Remains keeps the results if a uniform call has returned.
+func (f *ftcoMember) Remains() Member {
 	for i := range f.results {
 		if f.sys.Sequence[i].Uniform {
 			return &ftcoMember{sys: f.sys, me: f.me, results: f.results}
@@ -369,6 +393,7 @@ func (f *ftcoMember) Buried() Member {
 	return nil
 }
 
+// AppendState appends the state to b.
 func (f *ftcoMember) AppendState(b []byte) []byte {
 	b = append(b, byte(f.entered))
 	if f.m != nil {
@@ -396,6 +421,7 @@ func (f *ftcoMember) AppendState(b []byte) []byte {
 	return b
 }
 
+// Result describes the result of a call.
 func (f *ftcoMember) Result(call int) string {
 	r := &f.results[call]
 	text := "returns from " + callText(f.sys.Sequence[call])
@@ -410,7 +436,7 @@ func (f *ftcoMember) Result(call int) string {
 
 // The oracles.
 var (
-	ErrHang    = errors.New("P1: somebody never returns")
+	ErrHang    = errors.New("P1: a survivor never returns")
 	ErrAgree   = errors.New("P2: results differ")
 	ErrValid   = errors.New("P3: a survivor is not counted, or a living member is called failed")
 	ErrOnce    = errors.New("P4: contributions and the reported set differ")

@@ -7,11 +7,11 @@ import (
 	"github.com/goshmem/goshmem/coll/tree"
 )
 
-// Check holds P1 to P4 against what has returned so far. That is no worse than
-// to wait for the end: a run may always go on without further faults.
+// Check checks P1 to P4 for the calls that have returned so far. That finds no less than a check at the
+// end: a run may always go on without further faults.
 func (s *FTCO) Check(g *Group) error {
 	first := 0
-	if !g.Final { // those before were looked at when they returned
+	if !g.Final { // the calls before were checked when they returned
 		first = g.Members[g.Who].Returned() - 1
 	}
 	for i := first; i < len(s.Sequence); i++ {
@@ -27,7 +27,7 @@ func (s *FTCO) Check(g *Group) error {
 	return nil
 }
 
-// cost is how many messages all calls take when nothing goes wrong.
+// cost returns the number of messages of all calls without faults.
 func (s *FTCO) cost() int {
 	sweeps, loose := 0, 0
 	for _, c := range s.Sequence {
@@ -44,6 +44,7 @@ func (s *FTCO) cost() int {
 	return sweeps * (s.Size - 1)
 }
 
+// checkCall checks all results of call i.
 func (s *FTCO) checkCall(g *Group, i int) error {
 	var first *result
 	who := 0
@@ -74,8 +75,10 @@ func (s *FTCO) checkCall(g *Group, i int) error {
 	return nil
 }
 
+// resultOf describes a result of member p.
 func resultOf(g *Group, p, call int) string { return g.Members[p].Result(call) }
 
+// checkResult checks the result of call i at member p.
 func (s *FTCO) checkResult(g *Group, i, p int, r *result) error {
 	call := s.Sequence[i]
 	all := ^uint64(0) >> (64 - s.Size)
@@ -115,6 +118,7 @@ func (s *FTCO) checkResult(g *Group, i, p int, r *result) error {
 	return nil
 }
 
+// checkValue checks the value of a reduction at member p.
 func (s *FTCO) checkValue(call ftco.Call, p int, r *result) error {
 	all := ^uint64(0) >> (64 - s.Size)
 	if r.value.twice != 0 || r.value.has != all&^r.missing {
@@ -126,9 +130,8 @@ func (s *FTCO) checkValue(call ftco.Call, p int, r *result) error {
 	return nil
 }
 
-// expression combines the contributions of set as the tree wants it: a node's
-// own, then its children's in ascending order, those of a missing node standing
-// for it.
+// expression returns the contributions of set, combined by the tree: a node's own, then its children's
+// in ascending order. The children of a missing node stand in for it.
 func (s *FTCO) expression(call ftco.Call, set uint64) value {
 	key := expressionKey{call.Root, set}
 	if v, ok := s.known[key]; ok {
@@ -136,7 +139,7 @@ func (s *FTCO) expression(call ftco.Call, set uint64) value {
 	}
 	t, err := tree.NewKnomial(s.Size, s.Radix)
 	if err != nil {
-		return value{} // the machines would not have been made
+		return value{} // cannot be: the machines have such a tree
 	}
 	var sum func(v int32) value
 	sum = func(v int32) value {

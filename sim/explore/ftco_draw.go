@@ -6,12 +6,11 @@ import (
 	"github.com/goshmem/goshmem/coll/ftco"
 )
 
-// Limits bound what is drawn.
+// Limits are the limits of what is drawn.
 type Limits struct{ Nodes, Deaths, Calls int }
 
-// DrawFTCO draws up to l.Calls calls of any kinds from up to l.Nodes members, of
-// whom up to l.Deaths die; in every eighth scenario messages are lost, and clocks
-// tick.
+// DrawFTCO draws up to l.Calls calls of any kind among up to l.Nodes members, of which up to l.Deaths
+// die. In one of eight scenarios messages are lost, and clocks tick.
 func DrawFTCO(l Limits) Draw {
 	return func(rng *rand.Rand) (System, Faults) {
 		n := 1 + rng.IntN(min(l.Nodes, 8))
@@ -48,6 +47,6 @@ func DrawFTCO(l Limits) Draw {
 	}
 }
 
-// timeouts is how often all clocks may tick when nothing else can happen, of
-// machines that ask after so many ticks: often enough for all to return.
+// timeouts returns how often all clocks may tick when nothing else can happen. It is often enough for
+// all members to return if machines ask after a number of ticks.
 func timeouts(ticks int, f Faults) int { return 4 * ticks * (2 + f.Losses) * (1 + f.Deaths) }

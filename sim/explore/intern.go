@@ -5,59 +5,61 @@ import (
 	"slices"
 )
 
-// space numbers all that a search meets: states of members, messages and what is
-// under way between two members. So a state of the whole is a few words, and each
-// event of each state of a member is computed once.
+// space gives numbers to all that a search meets: states of members, messages, and the messages under
+// way between two members. So a state of the whole system is a few words, and each event at each
+// state of a member is computed once.
 type space struct {
 	sys     System
 	members []Member
-	ids     map[string]uint32
+	ids     map[string]uint32 // numbers of members
 	msgs    []Message
 	msgIDs  map[string]uint32
 	queues  []queue
-	next    table[uint32]   // of queue<<32|message: the queue with the message behind
+	next    table[uint32]   // by queue<<32|message: the queue with the message appended
 	steps   table[*outcome] // by step.key
-	buf     []byte
-	effects []Effect
+	buf     []byte          // room
+	effects []Effect        // room
 }
 
-// queue is what is under way from one member to another. Number 0 is empty.
+// queue is what is under way from one member to another. Queue 0 is empty.
 type queue struct {
 	list   []uint32
 	rest   uint32 // the queue without its first message
 	popped bool   // rest is known
 }
 
-// step is one event at one member's state.
+// step is one event at one state of a member.
 type step struct {
 	member, msg uint32
 	kind        Kind
 	from        int
 }
 
-// key is another for each step, and never 0: there are fewer than 2^26 messages, as
-// a search of so many would not fit into memory.
+// key returns a number that differs for each step and is never 0. There are fewer than 2^26 messages: a
+// search with more would not fit into memory.
 func (k step) key() uint64 {
 	return uint64(k.member)<<32 | uint64(k.msg)<<6 | uint64(k.from)<<3 | uint64(k.kind&7)
 }
 
 // outcome is what a step does.
 type outcome struct {
-	next, buried uint32
-	sends        []sending
-	returns      bool
-	uniform      bool // somebody remembers what it returned even if it dies
-	err          error
+	next, remains uint32
+	sends         []sending
+	returns       bool
+	uniform       bool // what the member has returned counts even if it dies
+	err           error
 }
 
+// sending is a message and its receiver.
 type sending struct {
 	to  uint8
 	msg uint32
 }
 
-// nobody is a dead member of whom nothing is remembered.
-const nobody = 0
+// noRemains is a dead member without Remains.
+const noRemains = 0
 
+// newSpace makes an empty space.
 func newSpace(sys System) *space {
 	return &space{
 		sys: sys, members: []Member{nil}, ids: map[string]uint32{}, msgs: []Message{nil}, msgIDs: map[string]uint32{},
@@ -65,7 +67,8 @@ func newSpace(sys System) *space {
 	}
 }
 
-// member is the number of m's state. It depends on whose it is.
+// member returns the number of the state of m, which is member p. Equal states of different members
+// have different numbers.
 func (s *space) member(m Member, p int) uint32 {
 	s.buf = m.AppendState(append(s.buf[:0], byte(p)))
 	if id, ok := s.ids[string(s.buf)]; ok {
@@ -77,14 +80,15 @@ func (s *space) member(m Member, p int) uint32 {
 	return id
 }
 
-// buried is the number of what is remembered of m when it is dead.
-func (s *space) buried(m Member, p int) uint32 {
-	if b := m.Buried(); b != nil {
-		return s.member(b, p)
+// remains returns the number of what remains of m when it is dead.
+func (s *space) remains(m Member, p int) uint32 {
+	if r := m.Remains(); r != nil {
+		return s.member(r, p)
 	}
-	return nobody
+	return noRemains
 }
 
+// message returns the number of m.
 func (s *space) message(m Message) uint32 {
 	s.buf = m.AppendState(s.buf[:0])
 	if id, ok := s.msgIDs[string(s.buf)]; ok {
@@ -96,7 +100,7 @@ func (s *space) message(m Message) uint32 {
 	return id
 }
 
-// push is queue q with msg behind.
+// push returns queue q with msg appended.
 func (s *space) push(q, msg uint32) uint32 {
 	key := uint64(q)<<32 | uint64(msg)
 	if id := s.next.get(key); id != 0 {
@@ -109,7 +113,7 @@ func (s *space) push(q, msg uint32) uint32 {
 	return id
 }
 
-// pop is queue q without its first message.
+// pop returns queue q without its first message.
 func (s *space) pop(q uint32) uint32 {
 	if it := &s.queues[q]; it.popped {
 		return it.rest
@@ -122,7 +126,7 @@ func (s *space) pop(q uint32) uint32 {
 	return rest
 }
 
-// step is what event k does at member p.
+// step returns what event k does at member p.
 func (s *space) step(p int, k step) *outcome {
 	if o := s.steps.get(k.key()); o != nil {
 		return o
@@ -151,37 +155,38 @@ func (s *space) step(p int, k step) *outcome {
 		}
 	}
 	o.next = s.member(m, p)
-	o.buried = s.buried(m, p)
-	o.uniform = o.buried != nobody
+	o.remains = s.remains(m, p)
+	o.uniform = o.remains != noRemains
 	s.steps.put(k.key(), o)
 	return o
 }
 
-// stands is 128 bits that stand for a number at a place of a state.
-func stands(place int, number uint64) [2]uint64 {
+// fingerprint returns 128 bits that stand for a number at a place of a state.
+func fingerprint(place int, number uint64) [2]uint64 {
 	x := number ^ uint64(place+3)*0x9e3779b97f4a7c15
 	return [2]uint64{scatter(x ^ 0x243f6a8885a308d3), scatter(x*0xd6e8feb86659fd93 + 0x13198a2e03707344)}
 }
 
-// scatter maps 64 bits to 64 others, one to one, so that each bit depends on all.
+// scatter maps 64 bits to 64 bits, one to one, so that each bit depends on all.
 func scatter(x uint64) uint64 {
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
 	x = (x ^ x>>27) * 0x94d049bb133111eb
 	return x ^ x>>31
 }
 
-// table is a map from numbers other than 0 to values other than the zero one.
+// table is a map from numbers other than 0 to values other than the zero value.
 type table[V comparable] struct {
 	slots []entry[V]
 	count int
 }
 
+// entry is a place of a table. Key 0 is a free one.
 type entry[V comparable] struct {
 	key   uint64
 	value V
 }
 
-// find is where key is or would be put. There is always room.
+// find returns the entry of key, or the one where it would go. There is always a free one.
 func (t *table[V]) find(key uint64) *entry[V] {
 	mask := uint64(len(t.slots) - 1)
 	for i := scatter(key) & mask; ; i = (i + 1) & mask {
@@ -191,6 +196,7 @@ func (t *table[V]) find(key uint64) *entry[V] {
 	}
 }
 
+// get returns the value of key, or the zero value.
 func (t *table[V]) get(key uint64) V {
 	if t.count == 0 {
 		return *new(V)
@@ -198,6 +204,7 @@ func (t *table[V]) get(key uint64) V {
 	return t.find(key).value
 }
 
+// put sets the value of a key that the table does not have.
 func (t *table[V]) put(key uint64, value V) {
 	if 2*t.count >= len(t.slots) {
 		old := t.slots
@@ -218,7 +225,7 @@ type visited struct {
 	count int
 }
 
-// add says whether h is new.
+// add adds h, and reports whether it is new.
 func (v *visited) add(h [2]uint64) bool {
 	if 4*v.count >= 3*len(v.table) {
 		v.grow()
@@ -230,6 +237,7 @@ func (v *visited) add(h [2]uint64) bool {
 	return true
 }
 
+// put does the same. There is room.
 func (v *visited) put(h [2]uint64) bool {
 	mask := uint64(len(v.table) - 1)
 	for i := h[0] & mask; ; i = (i + 1) & mask {
@@ -243,6 +251,7 @@ func (v *visited) put(h [2]uint64) bool {
 	}
 }
 
+// grow makes room.
 func (v *visited) grow() {
 	old := v.table
 	v.table = make([][2]uint64, max(1<<10, 2*len(old)))

@@ -9,25 +9,26 @@ import (
 	"github.com/goshmem/goshmem/coll/tree"
 )
 
-// Literal runs [ftco.Literal], Algorithms 1 to 4 as printed, which the search has
-// to find wrong. Its members take a turn whenever all clocks tick; a message
-// comes Latency+1 ticks after it was sent, in the order of senders.
+// Literal runs [ftco.Literal], Algorithms 1 to 4 as printed. The search has to find it wrong. Its members
+// take a turn whenever all clocks tick. A message comes Latency+1 ticks after it was sent, in the
+// order of senders.
 type Literal struct {
 	Size, Radix int
-	Config      ftco.LiteralConfig // but Tree, Me and Value
+	Config      ftco.LiteralConfig // without Tree, Me and Value
 }
 
-// N is how many members there are.
+// N returns the number of members.
 func (s *Literal) N() int { return s.Size }
 
-// Calls is 1.
+// Calls returns 1.
 func (s *Literal) Calls() int { return 1 }
 
+// String describes the scenario.
 func (s *Literal) String() string {
 	return fmt.Sprintf("literal n=%d k=%d latency=%d allreduce", s.Size, s.Radix, s.Config.Latency)
 }
 
-// Member makes member me; four bits of the sum count its contributions.
+// Member makes member me. Four bits of the sum count its contributions.
 func (s *Literal) Member(me int) (Member, error) {
 	t, err := tree.NewLevels(tree.LevelsConfig{N: s.Size, K: s.Radix, Shape: tree.KAry})
 	if err != nil {
@@ -42,7 +43,7 @@ func (s *Literal) Member(me int) (Member, error) {
 	return &literalMember{l: l, hop: cfg.Latency + 1, now: -1}, nil
 }
 
-// literalValue is what m has returned, if it has.
+// literalValue returns what m has returned, if it has.
 func literalValue(m Member) (value int64, ok bool) {
 	lm, ok := m.(*literalMember)
 	if !ok {
@@ -51,8 +52,8 @@ func literalValue(m Member) (value int64, ok bool) {
 	return lm.l.Returned()
 }
 
-// Check holds P2 against what living members have returned, which is the paper's
-// own definition, and at the end P1, P3 and P4.
+// Check checks P2 for living members that have returned, which is the paper's own definition. At the end
+// it checks P1, P3 and P4 as well.
 func (s *Literal) Check(g *Group) error {
 	first := -1
 	for p, m := range g.Members {
@@ -92,10 +93,13 @@ func (s *Literal) Check(g *Group) error {
 	return nil
 }
 
+// literalMsg is a message.
 type literalMsg struct{ ftco.LiteralMsg }
 
+// AppendState appends the message to b.
 func (m literalMsg) AppendState(b []byte) []byte { return fmt.Appendf(b, "%v", m.LiteralMsg) }
 
+// String describes the message.
 func (m literalMsg) String() string {
 	text := [...]string{"?", "DATA", "KEEPALIVE", "ACK"}[m.Kind]
 	if m.Kind == ftco.PubData {
@@ -104,23 +108,26 @@ func (m literalMsg) String() string {
 	return text
 }
 
+// literalFlight is a message in flight.
 type literalFlight struct {
-	at  int32
+	at  int32 // when it arrives
 	msg ftco.LiteralMsg
 }
 
-// literalMember is a machine, its clock and what is on its way to it.
+// literalMember is a machine, its clock, and the messages in flight to it.
 type literalMember struct {
 	l       *ftco.Literal
 	hop     int32
 	now     int32
 	entered bool
-	gone    uint64 // whose death it was told of: they had not sent what comes then
+	gone    uint64 // members whose death it has learned of; see PeerFailed
 	flights []literalFlight
 }
 
+// Enter makes the call, which the machine begins with.
 func (m *literalMember) Enter(out []Effect) []Effect { m.entered = true; return out }
 
+// Recv puts a message in flight.
 func (m *literalMember) Recv(from int, msg Message, out []Effect) []Effect {
 	lm, ok := msg.(literalMsg)
 	if !ok {
@@ -135,10 +142,11 @@ func (m *literalMember) Recv(from int, msg Message, out []Effect) []Effect {
 	return out
 }
 
-// PeerFailed tells the machine nothing: it finds out by itself. That messages which
-// come later are dropped means that q died before it sent them: it sends one a turn.
+// PeerFailed tells the machine nothing: the machine finds out by itself. Messages of q that come later
+// are dropped, as if q had died before it sent them: it sends one in a turn.
 func (m *literalMember) PeerFailed(q int, out []Effect) []Effect { m.gone |= 1 << q; return out }
 
+// Tick delivers the messages that arrive, and gives the machine a turn.
 func (m *literalMember) Tick(out []Effect) []Effect {
 	m.now++
 	for len(m.flights) > 0 && m.flights[0].at <= m.now {
@@ -155,13 +163,16 @@ func (m *literalMember) Tick(out []Effect) []Effect {
 	return out
 }
 
+// Entered returns the number of calls.
 func (m *literalMember) Entered() int { return oneIf(m.entered) }
 
+// Returned returns the number of calls that have returned.
 func (m *literalMember) Returned() int {
 	_, ok := m.l.Returned()
 	return oneIf(ok)
 }
 
+// oneIf returns 1 if b holds, otherwise 0.
 func oneIf(b bool) int {
 	if b {
 		return 1
@@ -169,25 +180,28 @@ func oneIf(b bool) int {
 	return 0
 }
 
+// Result describes the result.
 func (m *literalMember) Result(int) string {
 	x, _ := m.l.Returned()
 	return fmt.Sprintf("returns %x at step %d", x, m.now)
 }
 
-// Buried is nil: nobody asks what the dead returned.
-func (m *literalMember) Buried() Member { return nil }
+// Remains returns nil: Check does not need the results of the dead.
+func (m *literalMember) Remains() Member { return nil }
 
+// Clone returns a member in the same state.
 func (m *literalMember) Clone() Member {
 	c := *m
 	c.l, c.flights = m.l.Clone(), slices.Clone(m.flights)
 	return &c
 }
 
+// AppendState appends the state to b.
 func (m *literalMember) AppendState(b []byte) []byte {
 	return fmt.Appendf(m.l.AppendState(b), " %d %v %d %v", m.now, m.entered, m.gone, m.flights)
 }
 
-// LiteralScenarios are the chain of up to four members, with and without a death.
+// LiteralScenarios returns the chain of up to four members, with and without a death.
 func LiteralScenarios(nodes, deaths int) []Scenario {
 	sys := &Literal{Size: min(nodes, 4), Radix: 1, Config: ftco.LiteralConfig{Latency: 2}}
 	return []Scenario{
@@ -196,7 +210,7 @@ func LiteralScenarios(nodes, deaths int) []Scenario {
 	}
 }
 
-// DrawLiteral draws the chain of four or the binary tree of seven, with one death.
+// DrawLiteral draws the chain of four members or the binary tree of seven, with one death.
 func DrawLiteral(l Limits) Draw {
 	return func(rng *rand.Rand) (System, Faults) {
 		sys := &Literal{Size: min(l.Nodes, 4), Radix: 1, Config: ftco.LiteralConfig{Latency: 2 + rng.Int32N(9)}}

@@ -2,93 +2,93 @@ package explore
 
 import "fmt"
 
-// System is one scenario of one protocol: how many members, what they call one
-// after the other, and what must hold. A System is used by one goroutine.
+// System is one scenario of one protocol: the members, what they call one after the other, and what
+// must hold. One goroutine uses it.
 type System interface {
 	String() string
 	N() int
 	Calls() int
-	// Member makes member me, at rest.
+	// Member makes member me at rest.
 	Member(me int) (Member, error)
-	// Check is given the group when a call has returned and when the run has
-	// ended, and says what is wrong.
+	// Check returns what is wrong with the group. It is called when a call has returned, and when the
+	// run has ended.
 	Check(g *Group) error
 }
 
-// Member is a machine with what its driver keeps for it: bytes and results.
-// Events append what others can notice of the machine's actions, in their order.
+// Member is a machine with what its driver keeps for it: bytes and results. Events append, in order,
+// the effects of the machine's actions that others can notice.
 type Member interface {
 	Enter(out []Effect) []Effect // makes the next call
 	Recv(from int, msg Message, out []Effect) []Effect
 	PeerFailed(q int, out []Effect) []Effect
 	Tick(out []Effect) []Effect
-	Entered() int           // how many calls it has made
-	Returned() int          // and how many have returned
-	Result(call int) string // for people
-	// Buried is what Check still wants of it when it is dead, nil if nothing.
-	Buried() Member
+	Entered() int           // the number of calls that it has made
+	Returned() int          // the number of calls that have returned
+	Result(call int) string // the result in readable form
+	// Remains returns what Check needs of the member when it is dead, or nil.
+	Remains() Member
 	Clone() Member
-	AppendState(b []byte) []byte // all of the above depends on these bytes alone
+	AppendState(b []byte) []byte // all that the other methods do depends on these bytes alone
 }
 
-// Message is what members send each other; never changed.
+// Message is what members send each other. It never changes.
 type Message interface {
 	AppendState(b []byte) []byte
 	String() string
 }
 
-// Effect is what others notice of one action: a message, the return of a call or
-// that the machine has asked for something impossible.
+// Effect is what others notice of one action: a message, the return of a call, or an action that no
+// driver can do.
 type Effect struct {
-	To     int // of Msg
+	To     int // receiver of Msg
 	Msg    Message
-	Return bool
-	Broken error
+	Return bool  // a call returns
+	Broken error // why no driver can do the action
 }
 
 // Group is what Check sees.
 type Group struct {
-	Members   []Member // a dead one's is Buried, and may be nil
+	Members   []Member // the Remains of dead ones, which may be nil
 	Dead      uint64   // a bit for each member
-	Sent      int      // messages
-	Faultless bool     // nobody has died, nothing was lost, no clock has ticked
+	Sent      int      // messages so far
+	Faultless bool     // no member has died, no message was lost, no clock has ticked
 	Final     bool     // nothing can happen any more
-	Who       int      // has just returned from a call, if not Final
+	Who       int      // the member that has just returned from a call, if not Final
 }
 
-// IsDead says whether member p is.
+// IsDead reports whether member p is dead.
 func (g *Group) IsDead(p int) bool { return g.Dead>>p&1 != 0 }
 
-// Kind is what a Choice chooses.
+// Kind is the kind of a Choice.
 type Kind uint8
 
 // The kinds of choices.
 const (
 	Enter   Kind = iota + 1 // P makes its next call
 	Deliver                 // the first message from Q comes to P
-	News                    // P is told of Q's death
+	News                    // P learns of Q's death
 	Die                     // P dies
-	Cut                     // of the messages from Q to P all but Keep are lost, Q being dead
-	Lose                    // the first message from Q to P is lost, both living
+	Cut                     // all but the first Keep messages from Q, which is dead, to P are lost
+	Lose                    // the first message from Q to P is lost; both live
 	Tick                    // P's clock ticks
-	TickAll                 // everybody's does
+	TickAll                 // all clocks tick
 )
 
-// Choice is a thing that may happen.
+// Choice is something that may happen.
 type Choice struct {
 	Kind Kind
 	P, Q int
-	// Of Enter, Deliver, News and Tick: P dies after Keep of its effects if Dies.
+	// With Dies, which is for Enter, Deliver, News and Tick, P dies after the first Keep effects.
 	Dies bool
 	Keep int
 }
 
-// Faults are what may happen beside what the protocol does.
+// Faults are the numbers of faults that may happen.
 type Faults struct {
 	Deaths   int
-	Losses   int // messages between living members
-	Ticks    int // clocks' ticks at any time
-	Timeouts int // ticks of everybody when nothing else can happen
+	Losses   int // of messages between living members
+	Ticks    int // of single clocks, at any time
+	Timeouts int // ticks of all clocks, when nothing else can happen
 }
 
 // Failure is a run in which something is wrong.
@@ -98,4 +98,5 @@ type Failure struct {
 	Err     error
 }
 
+// String returns the scenario and what is wrong.
 func (f *Failure) String() string { return fmt.Sprintf("%v: %v", f.System, f.Err) }

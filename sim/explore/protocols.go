@@ -1,20 +1,20 @@
 package explore
 
-// Protocol is what can be explored.
+// Protocol is a protocol that can be explored.
 type Protocol struct {
 	Name      string
-	Draw      func(Limits) Draw                  // a random scenario
-	Scenarios func(nodes, deaths int) []Scenario // those to search exhaustively
+	Draw      func(Limits) Draw                  // draws a random scenario
+	Scenarios func(nodes, deaths int) []Scenario // returns the scenarios of an exhaustive search
 }
 
-// Protocols are all of them.
+// Protocols are all protocols.
 var Protocols = []Protocol{
 	{"ftco", DrawFTCO, FTCOScenarios},
 	{"agree", DrawAgree, AgreeScenarios},
-	{"literal", DrawLiteral, LiteralScenarios}, // goes wrong, as it has to
+	{"literal", DrawLiteral, LiteralScenarios}, // the search has to find it wrong
 }
 
-// Find is the protocol of a name.
+// Find returns the protocol with a name.
 func Find(name string) (Protocol, bool) {
 	for _, p := range Protocols {
 		if p.Name == name {
@@ -24,5 +24,5 @@ func Find(name string) (Protocol, bool) {
 	return Protocol{}, false
 }
 
-// MostNodes is how many members a random schedule can have.
+// MostNodes is the greatest number of members of a random schedule.
 const MostNodes = 64

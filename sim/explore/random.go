@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 )
 
-// Draw makes the scenario of a seed: what runs and what may go wrong.
+// Draw draws a scenario: what runs, and which faults may happen.
 type Draw func(rng *rand.Rand) (System, Faults)
 
 // Random runs the schedule of one seed.
@@ -16,18 +16,19 @@ func Random(draw Draw, seed uint64) (Faults, *Failure) {
 	return faults, failure
 }
 
-// RandomRun also says what has happened, as a Failure that may have no Err.
+// RandomRun also returns the run, as a Failure without Err if nothing is wrong.
 func RandomRun(draw Draw, seed uint64) (run *Failure, faults Faults, failure *Failure) {
 	rng := rand.New(rand.NewPCG(seed, 0x6f7368))
 	sys, faults := draw(rng)
 	run = &Failure{System: sys}
-	if run.Err = run.random(rng, faults); run.Err != nil {
+	if run.Err = run.runRandom(rng, faults); run.Err != nil {
 		failure = run
 	}
 	return run, faults, failure
 }
 
-func (f *Failure) random(rng *rand.Rand, faults Faults) error {
+// runRandom draws and runs a schedule, and notes its choices.
+func (f *Failure) runRandom(rng *rand.Rand, faults Faults) error {
 	w, err := newWorld(f.System, faults)
 	if err != nil {
 		return err
@@ -52,19 +53,20 @@ func (f *Failure) random(rng *rand.Rand, faults Faults) error {
 type scheduler struct {
 	rng   *rand.Rand
 	w     *world
-	rank  []float64 // members' haste
-	news  float64   // news' haste
-	among int       // the hastiest of so many is taken; 1: any
-	calm  int       // choices until the next fault, at least
+	rank  []float64 // haste of each member
+	news  float64   // haste of news
+	among int       // the hastiest of this many ready choices comes next; 1: any choice
+	calm  int       // no fault before this step
 	step  int
-	hunt  int // 0: anybody dies, 1: the first living member from a root on, 2: who spoke last
+	hunt  int // victims: 0: any member, 1: the first living one from root on, 2: the one that acted last
 	root  int
-	last  int
+	last  int // the member that acted last
 }
 
-// Rooted is a System whose calls have roots, of which one after the other may die.
+// Rooted is a System whose calls have roots. Roots may die one after the other.
 type Rooted interface{ Root(call int) int }
 
+// newScheduler draws a scheduler.
 func newScheduler(rng *rand.Rand, w *world) *scheduler {
 	s := &scheduler{rng: rng, w: w, rank: make([]float64, w.n), among: 1 + rng.IntN(4), hunt: rng.IntN(3)}
 	for p := range s.rank {
@@ -74,32 +76,33 @@ func newScheduler(rng *rand.Rand, w *world) *scheduler {
 		s.root = r.Root(rng.IntN(w.sys.Calls()))
 	}
 	s.news = 3*rng.Float64() - 1.5
-	s.again()
+	s.drawCalm()
 	return s
 }
 
-// again draws when the next fault comes: the faults are spread over the run.
-func (s *scheduler) again() {
+// drawCalm draws when the next fault comes. Faults are spread over the run.
+func (s *scheduler) drawCalm() {
 	faults := s.w.left.Deaths + s.w.left.Losses + s.w.left.Ticks
 	length := 4 * s.w.n * s.w.sys.Calls()
 	s.calm = s.step + s.rng.IntN(1+2*length/(1+faults))
 }
 
-// next is the next choice, if there is one.
+// next returns the next choice, if there is one.
 func (s *scheduler) next() (Choice, bool) {
 	s.step++
 	c, ok := s.draw()
 	if s.step <= s.calm {
 		return c, ok
 	}
-	f, isFault := s.fault(c, ok)
+	f, isFault := s.drawFault(c, ok)
 	if !isFault {
 		return c, ok
 	}
-	s.again()
+	s.drawCalm()
 	return f, true
 }
 
+// draw draws the next choice without a fault.
 func (s *scheduler) draw() (Choice, bool) {
 	w := s.w
 	if w.ready.len() == 0 {
@@ -121,8 +124,8 @@ func (s *scheduler) draw() (Choice, bool) {
 	return best, true
 }
 
-// fault is what goes wrong now, instead of or while c happens.
-func (s *scheduler) fault(c Choice, ok bool) (Choice, bool) {
+// drawFault draws a fault, instead of c or while c happens.
+func (s *scheduler) drawFault(c Choice, ok bool) (Choice, bool) {
 	w := s.w
 	kinds := [...]int{w.left.Deaths, w.left.Losses, w.left.Ticks}
 	total := kinds[0] + kinds[1] + kinds[2]
@@ -131,7 +134,7 @@ func (s *scheduler) fault(c Choice, ok bool) (Choice, bool) {
 	}
 	switch x := s.rng.IntN(total); {
 	case x < kinds[0]:
-		return s.death(c)
+		return s.drawDeath(c)
 	case x < kinds[0]+kinds[1]:
 		c.Kind = Lose
 		return c, w.can(c)
@@ -140,7 +143,8 @@ func (s *scheduler) fault(c Choice, ok bool) (Choice, bool) {
 	return c, w.can(c)
 }
 
-func (s *scheduler) death(c Choice) (Choice, bool) {
+// drawDeath draws a death, instead of c or while c happens.
+func (s *scheduler) drawDeath(c Choice) (Choice, bool) {
 	if c.Kind != TickAll && s.rng.IntN(2) == 0 { // within the step
 		c.Dies, c.Keep = true, s.rng.IntN(5)
 		return c, s.w.can(c)
@@ -157,7 +161,7 @@ func (s *scheduler) death(c Choice) (Choice, bool) {
 	return c, s.w.can(c)
 }
 
-// loseSome loses part of what a dead member had sent.
+// loseSome loses part of what the dead member p has sent.
 func (s *scheduler) loseSome(p int, done []Choice) []Choice {
 	for q := range s.w.n {
 		if l := len(s.w.links[p*s.w.n+q]); l > 0 && s.rng.IntN(3) == 0 {
@@ -170,8 +174,8 @@ func (s *scheduler) loseSome(p int, done []Choice) []Choice {
 	return done
 }
 
-// RandomAll runs the schedules of count seeds from first on, on so many cores,
-// up to the first failure, and says how many have run and which seed failed.
+// RandomAll runs the schedules of count seeds from first on, on a number of cores, up to the first
+// failure. It returns how many have run, and the seed that failed.
 func RandomAll(ctx context.Context, draw Draw, first uint64, count, cores int) (ran int, seed uint64, failure *Failure) {
 	var (
 		next, done atomic.Int64

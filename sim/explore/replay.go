@@ -9,6 +9,7 @@ import (
 // afterAll is more actions than a step has.
 const afterAll = 1 << 10
 
+// String returns the choice as traces print it.
 func (c Choice) String() string {
 	text := ""
 	switch c.Kind {
@@ -38,8 +39,8 @@ func (c Choice) String() string {
 	return text
 }
 
-// Replay runs what can happen of choices and then, in a fixed order, whatever is
-// left to happen. It says what is wrong, nil if nothing, and what has happened.
+// Replay runs those of the choices that can happen, and then, in a fixed order, all that is left to
+// happen. It returns what has happened, and what is wrong.
 func Replay(sys System, faults Faults, choices []Choice, log func(format string, args ...any)) ([]Choice, error) {
 	w, err := newWorld(sys, faults)
 	if err != nil {
@@ -59,7 +60,7 @@ func Replay(sys System, faults Faults, choices []Choice, log func(format string,
 	return w.finish(done)
 }
 
-// finish lets everything happen that is left, and checks how the run ends.
+// finish lets all happen that is left, and checks the end of the run.
 func (w *world) finish(done []Choice) ([]Choice, error) {
 	for {
 		c, ok := w.first()
@@ -73,8 +74,7 @@ func (w *world) finish(done []Choice) ([]Choice, error) {
 	}
 }
 
-// first is the choice with the lowest number; clocks tick when nothing else
-// can happen.
+// first returns the choice with the lowest number. Clocks tick when nothing else can happen.
 func (w *world) first() (Choice, bool) {
 	if w.ready.len() > 0 {
 		return w.choice(int(slices.Min(w.ready.list))), true
@@ -85,11 +85,11 @@ func (w *world) first() (Choice, bool) {
 	return Choice{}, false
 }
 
-// Shrink leaves out choices, in ever smaller portions, as long as the run still
-// ends wrong, and gives the shortest list that does.
+// Shrink leaves out choices, in ever smaller portions, as long as the run still goes wrong. It returns
+// the shortest run that it has found.
 func Shrink(f *Failure, faults Faults) *Failure {
 	best := *f
-	best.withoutCalls(faults)
+	best.dropCalls(faults)
 	for size := max(len(best.Choices)/2, 1); ; {
 		smaller := false
 		for at := 0; at < len(best.Choices); {
@@ -99,7 +99,7 @@ func Shrink(f *Failure, faults Faults) *Failure {
 				at += size
 				continue
 			}
-			// What did happen is kept, up to where the rest goes by itself.
+			// Only what did happen is kept: Replay does the rest by itself.
 			best.Choices, best.Err, smaller = try, err, true
 			if len(done) < len(try) {
 				best.Choices = done
@@ -114,11 +114,11 @@ func Shrink(f *Failure, faults Faults) *Failure {
 	}
 }
 
-// Shorter is a System that can do without one of its calls.
+// Shorter is a System that can leave out one of its calls.
 type Shorter interface{ Without(call int) System }
 
-// withoutCalls leaves out calls as long as the run still ends wrong.
-func (f *Failure) withoutCalls(faults Faults) {
+// dropCalls leaves out calls as long as the run still goes wrong.
+func (f *Failure) dropCalls(faults Faults) {
 	for call := f.System.Calls() - 1; call >= 0 && f.System.Calls() > 1; call-- {
 		s, ok := f.System.(Shorter)
 		if !ok {
@@ -131,7 +131,7 @@ func (f *Failure) withoutCalls(faults Faults) {
 	}
 }
 
-// Trace is the run of a failure in readable form.
+// Trace returns the run of a failure in readable form.
 func Trace(f *Failure, faults Faults) string {
 	var b strings.Builder
 	fmt.Fprintln(&b, f.System)

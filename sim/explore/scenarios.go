@@ -9,13 +9,13 @@ import (
 	"github.com/goshmem/goshmem/coll/ftco"
 )
 
-// Scenario is what one exhaustive search searches.
+// Scenario is what one exhaustive search covers.
 type Scenario struct {
 	System System
 	Faults Faults
 }
 
-// Result is what one has found.
+// Result is the result of one exhaustive search.
 type Result struct {
 	Scenario
 	Count
@@ -23,8 +23,8 @@ type Result struct {
 	Failure *Failure
 }
 
-// FTCOScenarios are those of one operation and of two in succession: each kind
-// and tree of up to nodes members, of whom up to deaths die.
+// FTCOScenarios returns scenarios of one operation and of two in succession: each kind and each tree of
+// up to nodes members, of which up to deaths die.
 func FTCOScenarios(nodes, deaths int) []Scenario {
 	var all []Scenario
 	for n := 1; n <= nodes; n++ {
@@ -50,9 +50,10 @@ func FTCOScenarios(nodes, deaths int) []Scenario {
 	return all
 }
 
+// sameTree reports whether k-nomial and l-nomial trees of n members are the same.
 func sameTree(n, k, l int) bool { return k >= n && l >= n }
 
-// calls are the kinds of calls, strict ones and another root among them.
+// calls returns a call of each kind, among them strict ones and one with another root.
 func calls(n int) []ftco.Call {
 	var all []ftco.Call
 	for _, uniform := range []bool{false, true} {
@@ -65,8 +66,8 @@ func calls(n int) []ftco.Call {
 	return all
 }
 
-// inSuccession are two calls of mixed kinds and roots, and a broadcast that
-// gathers because eight come in succession.
+// inSuccession returns scenarios of two calls of mixed kinds and roots, and one with a broadcast that
+// gathers because it is the eighth in succession.
 func inSuccession(n, k int, f Faults) []Scenario {
 	list := []ftco.Call{
 		{Kind: ftco.Allreduce},
@@ -95,9 +96,9 @@ func inSuccession(n, k int, f Faults) []Scenario {
 	return all
 }
 
-// farAhead are broadcasts in which member 2 can be as far ahead of member 0 as
-// anybody can: 1 delivers the 16th, which gathers, 2 makes those after it on its
-// own and contributes to the 24th, of root 0, who may still wait for the 16th.
+// farAhead returns broadcasts in which member 2 gets as far ahead of member 0 as is possible. Member 1
+// delivers the 16th, which gathers. Member 2 makes those after it on its own and contributes to the
+// 24th, whose root is member 0, which may still wait for the 16th.
 func farAhead() []ftco.Call {
 	calls := make([]ftco.Call, 24)
 	for i := range calls {
@@ -110,8 +111,8 @@ func farAhead() []ftco.Call {
 	return calls
 }
 
-// lossy are calls in which one message between living members is lost, clocks
-// tick early, and one member may die.
+// lossy returns scenarios in which one message between living members is lost, clocks tick early, and
+// members may die.
 func lossy(n int) []Scenario {
 	var all []Scenario
 	f := Faults{Deaths: 1, Losses: 1, Ticks: 1, Timeouts: 12}
@@ -121,7 +122,7 @@ func lossy(n int) []Scenario {
 	for _, c := range calls(n) {
 		all = append(all, Scenario{&FTCO{Size: n, Radix: 2, KeepAlive: 1, Sequence: []ftco.Call{c}}, f})
 	}
-	if f.Ticks, f.Deaths = 0, 2; n == 4 { // the successor has somebody below
+	if f.Ticks, f.Deaths = 0, 2; n == 4 { // the root's successor has a node below
 		for _, c := range []ftco.Call{{Kind: ftco.Allreduce}, {Kind: ftco.Allreduce, Uniform: true}} {
 			all = append(all, Scenario{&FTCO{Size: n, Radix: 2, KeepAlive: 1, Sequence: []ftco.Call{c}}, f})
 		}
@@ -129,8 +130,8 @@ func lossy(n int) []Scenario {
 	return all
 }
 
-// Search searches all scenarios on so many cores and hands each result to show,
-// in order, up to the first failure, which it returns.
+// Search searches all scenarios on a number of cores. It passes each result to show, in order, up to the
+// first failure, which it returns.
 func Search(ctx context.Context, all []Scenario, cores int, show func(*Result)) *Failure {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -5,26 +5,27 @@ import (
 	"fmt"
 )
 
-// world is one run: members, the messages between them and the news that they
-// have to learn. Whatever may happen is a Choice.
+// world is one run: members, the messages between them, and the news that they have not learned yet.
+// All that may happen is a Choice.
 type world struct {
 	sys     System
 	n       int
 	members []Member
 	links   [][]Message // from q to p at q*n+p, first in first out
-	told    []uint64    // of whose death each member has been told
-	entered []int
+	told    []uint64    // the deaths that each member has learned of
+	entered []int       // calls of each member
 	dead    uint64
-	left    Faults
-	faulty  bool
-	sent    int
-	ready   bag
-	effects []Effect
-	before  []byte // room
-	after   []byte
-	log     func(format string, args ...any) // nil: nobody reads it
+	left    Faults                           // faults that may still happen
+	faulty  bool                             // a fault has happened
+	sent    int                              // messages
+	ready   bag                              // choices that may happen, by slot
+	effects []Effect                         // room
+	before  []byte                           // room
+	after   []byte                           // room
+	log     func(format string, args ...any) // nil: no log
 }
 
+// newWorld makes the members at rest.
 func newWorld(sys System, faults Faults) (*world, error) {
 	n := sys.N()
 	w := &world{
@@ -44,7 +45,7 @@ func newWorld(sys System, faults Faults) (*world, error) {
 	return w, nil
 }
 
-// slot numbers the choices that the bag holds: messages, news and calls.
+// slot returns the number in the bag of a choice: a message, news or a call.
 func (w *world) slot(c Choice) int {
 	switch c.Kind {
 	case Deliver:
@@ -56,6 +57,7 @@ func (w *world) slot(c Choice) int {
 	}
 }
 
+// choice returns the choice with a number.
 func (w *world) choice(slot int) Choice {
 	switch square := w.n * w.n; {
 	case slot < square:
@@ -67,8 +69,10 @@ func (w *world) choice(slot int) Choice {
 	}
 }
 
+// isDead reports whether member p is dead.
 func (w *world) isDead(p int) bool { return w.dead>>p&1 != 0 }
 
+// living returns the number of living members.
 func (w *world) living() int {
 	n := 0
 	for p := range w.n {
@@ -79,7 +83,7 @@ func (w *world) living() int {
 	return n
 }
 
-// can says whether c may happen now.
+// can reports whether c may happen now.
 func (w *world) can(c Choice) bool {
 	switch c.Kind {
 	case Enter, Deliver, News:
@@ -98,9 +102,9 @@ func (w *world) can(c Choice) bool {
 	return false
 }
 
-// do lets c happen, which can, and says what is wrong then.
+// do lets c happen, which has to be possible, and returns what is wrong then.
 func (w *world) do(c Choice) error {
-	if w.log != nil { // the arguments alone cost
+	if w.log != nil { // without the test, the arguments alone would cost time
 		w.note("%v", c)
 	}
 	switch c.Kind {
@@ -116,7 +120,7 @@ func (w *world) do(c Choice) error {
 		return w.apply(c, w.members[c.P].PeerFailed(c.Q, w.effects[:0]))
 	case Die:
 		w.left.Deaths--
-		w.die(c.P)
+		w.kill(c.P)
 	case Cut:
 		w.cut(c.Q, c.P, c.Keep)
 	case Lose:
@@ -134,6 +138,7 @@ func (w *world) do(c Choice) error {
 	return nil
 }
 
+// tickAll lets all clocks tick.
 func (w *world) tickAll() error {
 	w.faulty = true
 	for p := range w.n {
@@ -146,6 +151,7 @@ func (w *world) tickAll() error {
 	return nil
 }
 
+// deliver delivers a message. It must change nothing if its receiver knows its sender to be dead.
 func (w *world) deliver(c Choice) error {
 	msg := w.pop(c.Q, c.P)
 	m := w.members[c.P]
@@ -161,8 +167,7 @@ func (w *world) deliver(c Choice) error {
 	return nil
 }
 
-// apply lets the effects of c become visible, the first c.Keep of them if its
-// member dies of it.
+// apply makes the effects of c visible: all of them or, if its member dies, the first c.Keep.
 func (w *world) apply(c Choice, effects []Effect) error {
 	w.effects = effects
 	if c.Dies {
@@ -187,13 +192,13 @@ func (w *world) apply(c Choice, effects []Effect) error {
 	if c.Dies {
 		w.left.Deaths--
 		if !returned && m.Returned() > 0 && dropsReturn(w.effects, len(effects)) {
-			w.members[c.P] = nil // what it would have returned nobody has seen
+			w.members[c.P] = nil // no one has seen what it would have returned
 		}
-		w.die(c.P)
+		w.kill(c.P)
 	}
 	if returned {
 		if w.isDead(c.P) && w.members[c.P] == nil {
-			return nil // nobody asks for what it returned
+			return nil // nothing remains to be checked
 		}
 		g := w.group(false)
 		g.Who = c.P
@@ -202,7 +207,7 @@ func (w *world) apply(c Choice, effects []Effect) error {
 	return nil
 }
 
-// dropsReturn says whether a return is among the effects from on.
+// dropsReturn reports whether a return is among the effects from an index on.
 func dropsReturn(effects []Effect, from int) bool {
 	for i := from; i < len(effects); i++ {
 		if effects[i].Return {
@@ -212,14 +217,16 @@ func dropsReturn(effects []Effect, from int) bool {
 	return false
 }
 
-// resultAt prints what a member has returned last.
+// resultAt prints the latest result of a member.
 type resultAt struct {
 	m     Member
 	calls int
 }
 
+// String returns the result in readable form.
 func (r resultAt) String() string { return r.m.Result(r.m.Returned() - 1) }
 
+// send puts a message under way.
 func (w *world) send(from, to int, msg Message) {
 	w.sent++
 	if w.log != nil {
@@ -233,6 +240,7 @@ func (w *world) send(from, to int, msg Message) {
 	w.ready.add(at)
 }
 
+// pop removes and returns the first message under way.
 func (w *world) pop(from, to int) Message {
 	at := from*w.n + to
 	msg := w.links[at][0]
@@ -246,6 +254,7 @@ func (w *world) pop(from, to int) Message {
 	return msg
 }
 
+// cut loses all but the first messages under way.
 func (w *world) cut(from, to, keep int) {
 	at := from*w.n + to
 	if w.links[at] = w.links[at][:keep]; keep == 0 {
@@ -253,13 +262,13 @@ func (w *world) cut(from, to, keep int) {
 	}
 }
 
-// die ends member p. What is under way from it stays so.
-func (w *world) die(p int) {
+// kill lets member p die. Its messages under way stay.
+func (w *world) kill(p int) {
 	w.note("    %d is dead", p)
 	w.dead |= 1 << p
 	w.faulty = true
 	if w.members[p] != nil {
-		w.members[p] = w.members[p].Buried()
+		w.members[p] = w.members[p].Remains()
 	}
 	w.ready.remove(w.slot(Choice{Kind: Enter, P: p}))
 	for q := range w.n {
@@ -272,11 +281,12 @@ func (w *world) die(p int) {
 	}
 }
 
+// group returns the world as Check sees it.
 func (w *world) group(final bool) *Group {
 	return &Group{Members: w.members, Dead: w.dead, Sent: w.sent, Faultless: !w.faulty, Final: final}
 }
 
-// unfinished says whether a living member has a call to return from.
+// unfinished reports whether a living member has not returned from all calls.
 func (w *world) unfinished() bool {
 	for p, m := range w.members {
 		if !w.isDead(p) && m.Returned() < w.sys.Calls() {
@@ -286,23 +296,26 @@ func (w *world) unfinished() bool {
 	return false
 }
 
+// note writes to the log.
 func (w *world) note(format string, args ...any) {
 	if w.log != nil {
 		w.log(format, args...)
 	}
 }
 
-// bag is a set of small numbers of which any can be drawn.
+// bag is a set of small numbers from which any can be drawn in one step.
 type bag struct {
 	list []int32
-	at   []int32 // the place of each, from 1; 0: not there
+	at   []int32 // index of each number in list, plus 1; 0: not in the set
 }
 
+// newBag makes an empty bag for numbers below n.
 func newBag(n int) bag { return bag{at: make([]int32, n)} }
 
 func (b *bag) len() int       { return len(b.list) }
 func (b *bag) has(x int) bool { return b.at[x] != 0 }
 
+// add adds x.
 func (b *bag) add(x int) {
 	if b.at[x] == 0 {
 		b.list = append(b.list, int32(x))
@@ -310,6 +323,7 @@ func (b *bag) add(x int) {
 	}
 }
 
+// remove removes x.
 func (b *bag) remove(x int) {
 	i := b.at[x]
 	if i == 0 {
