@@ -8,14 +8,15 @@ import (
 
 // Kernel 2: Graph500 3.0, section "Kernel 2 - breadth-first search". A level-synchronous, direction-optimizing
 // search (Beamer, Asanovic, Patterson 2012). Each level ends in one collective: every PE writes its counts
-// beside everyone else's and enters a barrier, behind which all take the same decision.
+// beside those of all others and enters a barrier. After the barrier all take the same decision.
 
 const (
-	// Go bottom-up when the frontier's edges exceed the unexplored ones divided by bottomUpRatio. This is earlier
-	// than the paper's 14, because a look at the head of a row is cheaper than an atomic on a peer's cache line.
+	// A search goes bottom-up when the frontier's edges exceed the unexplored ones divided by bottomUpRatio. This
+	// is earlier than with the paper's 14, because a look at the head of a row is cheaper than an atomic on a
+	// peer's cache line.
 	bottomUpRatio = 60
-	// Go back top-down when the vertices not yet reached are more than topDownRatio times the frontier. Measuring
-	// against what bottom-up would look at lets it finish the search where hardly anything is left.
+	// It goes back top-down when the vertices not yet reached are more than topDownRatio times the frontier. The
+	// vertices not reached are what bottom-up looks at, so bottom-up finishes a search with few of them left.
 	topDownRatio = 18
 
 	cellWords   = 8 // counts of one PE for one level: a cache line
@@ -55,19 +56,19 @@ func newBFS(gr *graph) (*bfs, error) {
 		return nil, err
 	}
 	var err error
-	if _, b.pred, err = hold[int64](b.g, "parents", gr.own.nlocal); err != nil {
+	if _, b.pred, err = allocHeld[int64](b.g, "parents", gr.own.nlocal); err != nil {
 		return nil, err
 	}
-	if _, b.seen, err = hold[uint64](b.g, "visited bitmap", gr.words); err != nil {
+	if _, b.seen, err = allocHeld[uint64](b.g, "visited bitmap", gr.words); err != nil {
 		return nil, err
 	}
-	if _, b.par, err = hold[uint32](b.g, "parents by rank", gr.words*wordBits+1); err != nil {
+	if _, b.par, err = allocHeld[uint32](b.g, "parents by rank", gr.words*wordBits+1); err != nil {
 		return nil, err
 	}
-	if _, b.bits, err = hold[uint64](b.g, "frontier bitmaps", frontiers*gr.words); err != nil {
+	if _, b.bits, err = allocHeld[uint64](b.g, "frontier bitmaps", frontiers*gr.words); err != nil {
 		return nil, err
 	}
-	if _, b.cells, err = hold[uint64](b.g, "level counts", cellBuffers*b.g.pes*cellWords); err != nil {
+	if _, b.cells, err = allocHeld[uint64](b.g, "level counts", cellBuffers*b.g.pes*cellWords); err != nil {
 		return nil, err
 	}
 	for i := range b.fronts {
@@ -87,7 +88,7 @@ type level struct {
 	edges      uint64 // their degrees, while they are known
 	unexplored uint64 // degrees of the vertices not yet reached
 	bottomUp   bool
-	wasUp      bool // a bottom-up phase has been: it pays once
+	wasUp      bool // there was a bottom-up phase, which pays only once
 }
 
 // search runs one timed search from root and leaves the answer in pred. Collective.
@@ -100,7 +101,7 @@ func (b *bfs) search(root uint64) (Search, error) {
 	if err != nil {
 		return Search{}, err
 	}
-	b.output()
+	b.writeParents()
 	if err := b.g.barrier("search"); err != nil {
 		return Search{}, err
 	}
@@ -121,14 +122,14 @@ func (b *bfs) traverse(root uint64) (depth int, err error) {
 	}
 	at.unexplored = b.allEdges - at.edges
 	for {
-		b.choose(&at)
+		b.chooseDirection(&at)
 		var counts levelCounts
 		if at.bottomUp {
 			counts = b.bottomUp(at.number)
 		} else {
 			counts = b.topDown(at.number)
 		}
-		// Nobody reads the level before this one any more. What stayed there would be expanded again, in vain.
+		// No PE reads the level before this one any more. Bits that stayed there would be expanded again in vain.
 		clear(b.frontier(at.number + 2)[b.g.me])
 		at.number++
 		if err := b.exchangeCounts(&at, counts); err != nil {
@@ -141,8 +142,8 @@ func (b *bfs) traverse(root uint64) (depth int, err error) {
 	}
 }
 
-// choose sets the direction of the next level.
-func (b *bfs) choose(at *level) {
+// chooseDirection sets the direction of the next level.
+func (b *bfs) chooseDirection(at *level) {
 	switch {
 	case at.bottomUp:
 		at.bottomUp = at.found*topDownRatio >= at.left
@@ -155,7 +156,7 @@ func (b *bfs) choose(at *level) {
 // frontier returns all PEs' bitmaps of the ranks found in a level.
 func (b *bfs) frontier(number int) [][]uint64 { return b.fronts[number%frontiers] }
 
-// reset forgets the last search; the owner of root makes it the frontier of level 0.
+// reset clears the last search. The owner of root makes root the frontier of level 0.
 func (b *bfs) reset(root uint64) {
 	me := b.g.me
 	clear(b.seen[me])
@@ -175,6 +176,7 @@ func (b *bfs) reset(root uint64) {
 // levelCounts is what one PE adds to a level.
 type levelCounts struct{ found, edges uint64 }
 
+// rootCounts returns this PE's counts of level 0.
 func (b *bfs) rootCounts(root uint64) levelCounts {
 	owner, local := b.gr.own.split(root)
 	if int(owner) != b.g.me {
@@ -183,8 +185,8 @@ func (b *bfs) rootCounts(root uint64) levelCounts {
 	return levelCounts{found: 1, edges: uint64(b.gr.degree[local])}
 }
 
-// exchangeCounts is the collective of a level: it adds up all PEs' counts, and behind it all they wrote is
-// visible. Two buffers, because a PE may enter the next level while others still read.
+// exchangeCounts is the collective of a level. It adds up all PEs' counts, and after it all that they have written
+// is visible. There are two buffers, because a PE may enter the next level while others still read.
 func (b *bfs) exchangeCounts(at *level, c levelCounts) error {
 	buffer := at.number % cellBuffers * b.g.pes
 	for _, cells := range b.cells {
@@ -204,9 +206,9 @@ func (b *bfs) exchangeCounts(at *level, c levelCounts) error {
 	return nil
 }
 
-// output writes the answer in the numbers of the input: the parent of every local vertex, -1 where there is
-// none. Isolated vertices look up a rank without a parent, so the loop has no branch.
-func (b *bfs) output() {
+// writeParents writes the answer in the numbers of the input: the parent of every local vertex, or -1. Isolated
+// vertices look up a rank without a parent, so the loop has no branch.
+func (b *bfs) writeParents() {
 	me := b.g.me
 	rank := b.gr.rank[me][:b.gr.own.nlocal]
 	pred := b.pred[me][:len(rank)]
@@ -216,7 +218,8 @@ func (b *bfs) output() {
 	}
 }
 
-// count fills in, outside the timing, what the search reached: vertices and input tuples, on all PEs.
+// count counts, outside of the measured time, the vertices and input tuples that the search has reached on all
+// PEs.
 func (b *bfs) count(s *Search) error {
 	me := b.g.me
 	for w, word := range b.seen[me] {

@@ -2,8 +2,8 @@ package graph500
 
 import "math/bits"
 
-// headLen is how many neighbors of a row are kept apart, so that bottom-up streams them instead of visiting the
-// row: nearly every vertex finds its parent among its two neighbors of highest degree.
+// headLen is the number of neighbors of each row that are kept apart, so that bottom-up streams them instead of
+// visiting the row. Nearly every vertex finds its parent among its two neighbors of highest degree.
 const headLen = 2
 
 // bottomUp lets every vertex not yet reached look for a neighbor in the frontier. It reads a private copy of
@@ -15,7 +15,7 @@ func (b *bfs) bottomUp(number int) levelCounts {
 	seen, next := b.seen[me], b.frontier(number + 1)[me]
 	seen = seen[:len(next)]
 	for w := range next {
-		missing := ^seen[w] & below(gr.ranked, w)
+		missing := ^seen[w] & ranksBelow(gr.ranked, w)
 		found := missing
 		if missing != 0 {
 			rest := b.probeHeads(w, b.unpack(missing))
@@ -28,8 +28,8 @@ func (b *bfs) bottomUp(number int) levelCounts {
 	return c
 }
 
-// below is the part of bitmap word w that stands for ranks below n.
-func below(n, w int) uint64 {
+// ranksBelow returns the bits of bitmap word w that stand for ranks below n.
+func ranksBelow(n, w int) uint64 {
 	switch left := n - w<<wordShift; {
 	case left >= wordBits:
 		return ^uint64(0)
@@ -40,8 +40,8 @@ func below(n, w int) uint64 {
 	}
 }
 
-// unpack lists the bits of a word. The bits are counted here, not where they are used: the instruction for it
-// waits for what its target register held before, which would chain the independent probes to each other.
+// unpack lists the bits of a word. Bits are found here and not where they are used: the instruction waits for
+// what its target register held before, which would chain the independent probes to each other.
 func (b *bfs) unpack(word uint64) []uint8 {
 	n := 0
 	for ; word != 0; word &= word - 1 {
@@ -52,7 +52,7 @@ func (b *bfs) unpack(word uint64) []uint8 {
 }
 
 // probeHeads looks up the first neighbors of ranks of word w, stores the parents found, and returns the ranks
-// left over. Whether a neighbor is in the frontier is as good as random, so there is no branch on it.
+// left over. Whether a neighbor is in the frontier is unpredictable, so there is no branch on it.
 func (b *bfs) probeHeads(w int, todo []uint8) (rest []uint8) {
 	base := w << wordShift
 	heads := (*[wordBits][headLen]uint32)(b.gr.heads[base:])

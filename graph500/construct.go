@@ -8,8 +8,9 @@ import (
 	"github.com/goshmem/goshmem/shmem"
 )
 
-// Kernel 1: Graph500 3.0, section "Kernel 1 - graph construction". It sees the tuples only: the number of
-// vertices is discovered. Two exchanges, one of degrees and, once the vertices are ranked by them, one of edges.
+// Kernel 1: Graph500 3.0, section "Kernel 1 - graph construction". It sees only the tuples, and finds the number
+// of vertices itself. It makes two exchanges: one of degrees and, once the vertices are ranked by them, one of
+// edges.
 
 const (
 	loopBit   = 1 << 31 // marks a self-loop among the degree entries
@@ -24,7 +25,7 @@ type graph struct {
 	g   *group
 	own owners
 	// Vertices with an edge have ranks 0..ranked-1, by descending degree. words is the size of a bitmap of
-	// ranks, the same on all PEs; isolated vertices have the rank words*64, whose parent never exists.
+	// ranks, the same on all PEs. Isolated vertices have the rank words*64, which never has a parent.
 	ranked int
 	words  int
 	shift  uint // flat number: owner<<shift | rank
@@ -42,13 +43,13 @@ type graph struct {
 	byRank    [][]uint32 // of every PE: rank -> degree
 }
 
-// noParent is the flat number that stands for "none".
+// noParent returns the flat number that stands for "no parent".
 func (gr *graph) noParent() uint32 { return uint32(len(gr.orig) - 1) }
 
 // construct builds the graph of all PEs' tuples. Collective.
 func construct(g *group, tuples []tuple) (*graph, error) {
 	gr := &graph{g: g}
-	if err := gr.discover(tuples); err != nil {
+	if err := gr.findVertices(tuples); err != nil {
 		return nil, err
 	}
 	if err := gr.countDegrees(tuples); err != nil {
@@ -68,8 +69,8 @@ func construct(g *group, tuples []tuple) (*graph, error) {
 	return gr, nil
 }
 
-// discover finds the number of vertices and lays out what depends on it.
-func (gr *graph) discover(tuples []tuple) error {
+// findVertices finds the number of vertices, and allocates what depends on it.
+func (gr *graph) findVertices(tuples []tuple) error {
 	var largest uint64
 	for _, t := range tuples {
 		v0, v1 := t.ends()
@@ -85,16 +86,16 @@ func (gr *graph) discover(tuples []tuple) error {
 	gr.loops = make([]uint32, gr.own.nlocal)
 	var views [][]uint32
 	var err error
-	if gr.degreeSym, views, err = hold[uint32](gr.g, "degrees", gr.own.nlocal); err != nil {
+	if gr.degreeSym, views, err = allocHeld[uint32](gr.g, "degrees", gr.own.nlocal); err != nil {
 		return err
 	}
 	gr.degree = views[gr.g.me][:gr.own.nlocal]
 	clear(gr.degree)
-	_, gr.rank, err = hold[uint32](gr.g, "ranks", gr.own.nlocal)
+	_, gr.rank, err = allocHeld[uint32](gr.g, "ranks", gr.own.nlocal)
 	return err
 }
 
-// countDegrees tells every owner of the ends of its edges.
+// countDegrees sends the ends of all edges to their owners, which count them.
 func (gr *graph) countDegrees(tuples []tuple) error {
 	x, err := newExchange[uint32](gr.g)
 	if err != nil {
@@ -107,6 +108,7 @@ func (gr *graph) countDegrees(tuples []tuple) error {
 	return x.free()
 }
 
+// sendEnds sends the ends of a block of edges.
 func (gr *graph) sendEnds(out *outbox[uint32], block []tuple) {
 	for _, t := range block {
 		v0, v1 := t.ends()
@@ -121,6 +123,7 @@ func (gr *graph) sendEnds(out *outbox[uint32], block []tuple) {
 	}
 }
 
+// receiveEnds counts the ends that a peer has sent.
 func (gr *graph) receiveEnds(entries []uint32) {
 	degree, loops := gr.degree, gr.loops
 	for _, e := range entries {
@@ -156,7 +159,7 @@ func (gr *graph) rankVertices() error {
 	gr.shift = uint(bits.Len(uint(gr.words*wordBits - 1)))
 
 	var err error
-	if _, gr.byRank, err = hold[uint32](gr.g, "degrees by rank", gr.words*wordBits); err != nil {
+	if _, gr.byRank, err = allocHeld[uint32](gr.g, "degrees by rank", gr.words*wordBits); err != nil {
 		return err
 	}
 	rank, byRank := gr.rank[gr.g.me], gr.byRank[gr.g.me]
@@ -173,7 +176,7 @@ func (gr *graph) rankVertices() error {
 	return gr.startRows(byRank)
 }
 
-// startRows lays the rows out by the degrees, duplicates included.
+// startRows sets where rows start, by the degrees, which count duplicates.
 func (gr *graph) startRows(byRank []uint32) error {
 	gr.rowStart = make([]uint32, gr.ranked+1)
 	var total uint64
@@ -206,7 +209,7 @@ func (gr *graph) exchangeEdges(tuples []tuple) error {
 			col[at] = uint32(e)
 		}
 	}
-	// The ranks of all PEs must be in place before anyone looks them up.
+	// The ranks of all PEs must be in place before any PE looks them up.
 	if err := gr.g.barrier("exchanging edges"); err != nil {
 		return err
 	}
@@ -216,6 +219,7 @@ func (gr *graph) exchangeEdges(tuples []tuple) error {
 	return x.free()
 }
 
+// sendEdges sends a block of edges to both owners of each.
 func (gr *graph) sendEdges(out *outbox[uint64], block []tuple) {
 	ranks, pes := gr.rank, uint64(gr.g.pes)
 	for _, t := range block {

@@ -4,7 +4,7 @@ import "github.com/goshmem/goshmem/shmem"
 
 const (
 	inboxEntries = 1 << 16 // entries of one inbox buffer, split among the senders
-	minSlot      = 512     // but at least this many a sender
+	minSlot      = 512     // least entries of one sender
 	headStride   = 8       // words between the heads of two senders: a cache line
 )
 
@@ -21,21 +21,23 @@ type exchange[T uint32 | uint64] struct {
 	out   outbox[T]
 }
 
-// outbox is where a PE writes during one round: its slot at each peer and how many entries it holds.
+// outbox is where a PE writes during one round: its slot at each peer, and the number of entries in it.
 type outbox[T uint32 | uint64] struct {
 	slots [][]T
 	used  []int
 }
 
+// slotEntries returns the entries of a slot.
 func slotEntries(pes int) int { return max(inboxEntries/pes, minSlot) }
 
+// newExchange allocates an exchange. Collective.
 func newExchange[T uint32 | uint64](g *group) (*exchange[T], error) {
 	x := &exchange[T]{g: g, slot: slotEntries(g.pes)}
 	var err error
-	if x.inbox, x.boxes, err = symmetric[T](g, "inboxes", 2*g.pes*x.slot); err != nil {
+	if x.inbox, x.boxes, err = allocSymmetric[T](g, "inboxes", 2*g.pes*x.slot); err != nil {
 		return nil, err
 	}
-	if x.heads, x.marks, err = symmetric[uint64](g, "inbox heads", 2*g.pes*headStride); err != nil {
+	if x.heads, x.marks, err = allocSymmetric[uint64](g, "inbox heads", 2*g.pes*headStride); err != nil {
 		return nil, err
 	}
 	x.out.slots = make([][]T, g.pes)
@@ -43,6 +45,7 @@ func newExchange[T uint32 | uint64](g *group) (*exchange[T], error) {
 	return x, nil
 }
 
+// free frees its memory. Collective.
 func (x *exchange[T]) free() error {
 	if err := release(x.g, "inbox heads", x.heads); err != nil {
 		return err
@@ -50,7 +53,7 @@ func (x *exchange[T]) free() error {
 	return release(x.g, "inboxes", x.inbox)
 }
 
-// room is how many entries can still be sent whatever their destination is.
+// room returns how many entries can still be sent, whatever their destinations are.
 func (o *outbox[T]) room() int {
 	room := len(o.slots[0])
 	for pe, n := range o.used {
@@ -59,15 +62,15 @@ func (o *outbox[T]) room() int {
 	return room
 }
 
-// put sends one entry; the caller has asked for room.
+// put sends one entry. The caller has checked room.
 func (o *outbox[T]) put(pe uint32, entry T) {
 	n := o.used[pe]
 	o.slots[pe][n] = entry
 	o.used[pe] = n + 1
 }
 
-// run alternates fill and drain until every PE has nothing more to send. fill sends what fits and says
-// whether it was the last; drain gets what one sender has sent to this PE.
+// run alternates fill and drain until no PE has anything more to send. fill sends what fits and reports whether
+// that was the last. drain gets what one sender has sent to this PE.
 func (x *exchange[T]) run(phase string, fill func(*outbox[T]) bool, drain func([]T)) error {
 	for buffer := 0; ; buffer ^= 1 {
 		x.open(buffer)
@@ -98,7 +101,7 @@ func (x *exchange[T]) open(buffer int) {
 	}
 }
 
-// publish writes the counts beside the slots; the barrier that follows makes both visible.
+// publish writes the counts beside the slots. The barrier after it makes both visible.
 func (x *exchange[T]) publish(buffer int, done bool) {
 	at := (buffer*x.g.pes + x.g.me) * headStride
 	for pe, n := range x.out.used {
@@ -110,8 +113,8 @@ func (x *exchange[T]) publish(buffer int, done bool) {
 	}
 }
 
-// inBlocks walks through the tuples across rounds: each call sends blocks that are sure to fit (two entries
-// a tuple) until the outbox is nearly full, and reports whether the list is at its end.
+// inBlocks returns a fill for run that walks through the tuples. Each call sends blocks that are sure to fit
+// (two entries a tuple) until the outbox is nearly full, and reports whether all tuples are sent.
 func inBlocks[T uint32 | uint64](tuples []tuple, send func(*outbox[T], []tuple)) func(*outbox[T]) bool {
 	return func(out *outbox[T]) bool {
 		for len(tuples) > 0 {

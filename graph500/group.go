@@ -7,36 +7,37 @@ import (
 	"github.com/goshmem/goshmem/shmem"
 )
 
-// gatherWidth is how many words each PE contributes to a sum, a maximum or a gather.
+// gatherWidth is the number of words that each PE contributes to a sum, a maximum or a gather.
 const gatherWidth = 8
 
-// group is a PE's view of the job: its number, and small collectives on preallocated symmetric words. Whoever
-// leaves one sees what all PEs stored before they entered it.
+// group is a PE's view of the job: its number, and small collectives on preallocated symmetric words. A PE that
+// leaves a collective sees what all PEs stored before they entered it.
 type group struct {
 	w        *shmem.World
 	me, pes  int
 	src, dst shmem.Sym[uint64]
 	all      shmem.Sym[uint64]
-	held     []func() error // frees what lives as long as the run, see hold
+	held     []func() error // free what allocHeld has allocated
 }
 
+// newGroup makes the group. Collective.
 func newGroup(w *shmem.World) (*group, error) {
 	g := &group{w: w, me: w.MyPE(), pes: w.NPEs()}
 	if g.pes > maxPEs {
 		return nil, fmt.Errorf("number of PEs: %d, want at most %d", g.pes, maxPEs)
 	}
 	var err error
-	if g.src, _, err = hold[uint64](g, "reduction words", gatherWidth); err != nil {
+	if g.src, _, err = allocHeld[uint64](g, "reduction words", gatherWidth); err != nil {
 		return nil, err
 	}
-	if g.dst, _, err = hold[uint64](g, "reduction words", gatherWidth); err != nil {
+	if g.dst, _, err = allocHeld[uint64](g, "reduction words", gatherWidth); err != nil {
 		return nil, err
 	}
-	g.all, _, err = hold[uint64](g, "gather words", gatherWidth*g.pes)
+	g.all, _, err = allocHeld[uint64](g, "gather words", gatherWidth*g.pes)
 	return g, err
 }
 
-// release frees everything that was held. Collective.
+// release frees all that allocHeld has allocated. Collective.
 func (g *group) release() error {
 	for _, free := range slices.Backward(g.held) {
 		if err := free(); err != nil {
@@ -47,6 +48,7 @@ func (g *group) release() error {
 	return nil
 }
 
+// barrier waits for all PEs. Collective.
 func (g *group) barrier(phase string) error {
 	if err := g.w.Barrier(); err != nil {
 		return fmt.Errorf("%s: barrier: %w", phase, err)
@@ -54,7 +56,7 @@ func (g *group) barrier(phase string) error {
 	return nil
 }
 
-// contribute writes the caller's words, the rest zero.
+// contribute writes the caller's words and zeros behind them.
 func (g *group) contribute(values []uint64) {
 	src := g.src.Local()
 	clear(src)
@@ -71,6 +73,7 @@ func (g *group) maximum(phase string, values ...*uint64) error {
 	return g.reduce(phase, shmem.Max[uint64], values)
 }
 
+// reduce replaces values by their reductions over all PEs.
 func (g *group) reduce(phase string, op func() shmem.Operator[uint64], values []*uint64) error {
 	src := g.src.Local()
 	clear(src)
@@ -96,9 +99,9 @@ func (g *group) gather(phase string, values ...uint64) ([]uint64, error) {
 	return g.all.Local(), nil
 }
 
-// everywhere returns the slices of x on all PEs, to be read and written in place. Kernels 1 and 2 work on
-// them with no call an edge, so every PE must be on this node.
-func everywhere[T any](g *group, x shmem.Sym[T]) ([][]T, error) {
+// peerViews returns the slices of x on all PEs, to be read and written in place. Kernels 1 and 2 work on them
+// without a call for each edge, so all PEs must be on this node.
+func peerViews[T any](g *group, x shmem.Sym[T]) ([][]T, error) {
 	views := make([][]T, g.pes)
 	for pe := range views {
 		view, ok := x.Peer(pe)
@@ -111,19 +114,19 @@ func everywhere[T any](g *group, x shmem.Sym[T]) ([][]T, error) {
 	return views, nil
 }
 
-// symmetric allocates n elements on every PE and returns the handle and all views.
-func symmetric[T any](g *group, what string, n int) (shmem.Sym[T], [][]T, error) {
+// allocSymmetric allocates n elements on every PE, and returns the handle and the slices of all PEs. Collective.
+func allocSymmetric[T any](g *group, what string, n int) (shmem.Sym[T], [][]T, error) {
 	x, err := shmem.Alloc[T](g.w, max(n, 1))
 	if err != nil {
 		return x, nil, fmt.Errorf("allocating %s: %w", what, err)
 	}
-	views, err := everywhere(g, x)
+	views, err := peerViews(g, x)
 	return x, views, err
 }
 
-// hold is symmetric for memory that is kept until release.
-func hold[T any](g *group, what string, n int) (shmem.Sym[T], [][]T, error) {
-	x, views, err := symmetric[T](g, what, n)
+// allocHeld is allocSymmetric for memory that is kept until group.release. Collective.
+func allocHeld[T any](g *group, what string, n int) (shmem.Sym[T], [][]T, error) {
+	x, views, err := allocSymmetric[T](g, what, n)
 	if err == nil {
 		g.held = append(g.held, func() error { return release(g, what, x) })
 	}

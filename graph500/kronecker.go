@@ -64,8 +64,8 @@ func (g *generator) scramble(v uint64) uint64 {
 	return bits.Reverse64(v) >> down
 }
 
-// edge draws one edge from its state, which it leaves behind the last draw (where the weight comes from).
-// The quadrant is found without branches: a draw is as good as unpredictable. The state is kept in variables,
+// edge draws one edge from its state, and leaves the state after the last draw, from which the weight comes.
+// It finds quadrants without branches, because draws are unpredictable. It keeps the state in variables,
 // because steps through memory would take most of the time.
 func (g *generator) edge(s *mrgState) (v0, v1 uint64) {
 	z1, z2, z3, z4, z5 := s[0], s[1], s[2], s[3], s[4]
@@ -103,7 +103,7 @@ func (s *mrgState) weight() float32 {
 	return float32(float64(float32(s.next())) * 0.000000000465661287524579692)
 }
 
-// fill generates the edges first, first+1, ... into dst: one matrix product an edge after the first.
+// fill generates the edges first, first+1, ... into dst. Each edge after the first takes one matrix product.
 func (g *generator) fill(dst []tuple, first uint64) {
 	state := g.skip(0, first, 0)
 	for i := range dst {

@@ -1,19 +1,19 @@
 package graph500
 
 const (
-	unreached = 255 // level of a vertex without one
+	unreached = 255 // level of a vertex that has none
 	// Levels are bytes. Stopping here keeps "unreached" at least two away from every level.
 	deepest = 253
 )
 
-// assignLevels derives levels from parents alone, all PEs together: level k is given to those whose parent has
-// level k-1. A claimed vertex that ends without a level is on a cycle or hangs from an unreached vertex, which
-// rule 1 forbids; this is what a check of distances alone lets pass. Returns the last level.
+// assignLevels derives levels from parents alone, on all PEs together. A vertex gets level k if its parent has
+// level k-1. A claimed vertex that gets no level is on a cycle or hangs from an unreached vertex, which rule 1
+// forbids and a check of distances alone would let pass. It returns the last level.
 func (c *checker) assignLevels(root uint64) (depth int, bad Violation, err error) {
 	for k := 1; ; k++ {
 		given := c.assignLevel(uint8(k))
 		waiting := uint64(len(c.active))
-		// A level may be stored while a peer looks at it: it compares with k-1 only, and k is what is stored.
+		// A peer may read a level while it is stored: it compares with k-1 only, and what is stored is k.
 		if err := c.g.sum("validation", &given, &waiting); err != nil {
 			return 0, bad, err
 		}
@@ -48,6 +48,7 @@ func (c *checker) assignLevel(k uint8) (given uint64) {
 	return given
 }
 
+// noteActive notes a violation for each vertex that waits for its level.
 func (c *checker) noteActive(bad *Violation, kind violationKind, want uint64) {
 	for _, v := range c.active {
 		bad.note(kind, c.own.vertex(c.g.me, int(v)), c.pred[c.g.me][v], int64(want))

@@ -28,7 +28,7 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	return Program{Stdout: stdout, Stderr: stderr}.Main(args)
 }
 
-// Main is the program, see the function of the same name. PE 0 alone prints what all PEs know.
+// Main runs the program; see the function of the same name. PE 0 alone prints what all PEs know.
 func (p Program) Main(args []string) int {
 	o, usageErr := ParseOptions(args)
 	w, err := shmem.Init()
@@ -38,7 +38,7 @@ func (p Program) Main(args []string) int {
 	}
 	status := p.run(w, o, usageErr)
 	if status == exitFailed {
-		// The others may wait for this PE; the launcher ends the job on its status.
+		// Other PEs may wait for this one. The launcher ends the job because of the status.
 		return exitError
 	}
 	if err := w.Finalize(); err != nil {
@@ -48,13 +48,14 @@ func (p Program) Main(args []string) int {
 	return status
 }
 
-// exitFailed marks the failure of one PE, behind which no collective may be entered.
+// exitFailed marks the failure of one PE alone. It must not enter a collective any more.
 const exitFailed = -1
 
+// run does what the options say, and returns the exit status or exitFailed.
 func (p Program) run(w *shmem.World, o Options, usageErr error) int {
 	me := w.MyPE()
 	if usageErr != nil {
-		return p.explain(me, usageErr)
+		return p.printUsage(me, usageErr)
 	}
 	if err := checkReportOnce(w, o.JSON); err != nil {
 		return p.fail(me, err)
@@ -81,8 +82,8 @@ func (p Program) run(w *shmem.World, o Options, usageErr error) int {
 	return exitOK
 }
 
-// explain prints the usage, or what is wrong with the command line.
-func (p Program) explain(me int, usageErr error) int {
+// printUsage prints the usage text, or what is wrong with the command line.
+func (p Program) printUsage(me int, usageErr error) int {
 	if errors.Is(usageErr, errHelp) {
 		if me == 0 {
 			Usage(p.Stdout)
@@ -95,23 +96,23 @@ func (p Program) explain(me int, usageErr error) int {
 	return exitUsage
 }
 
-// fail prints an error, once if all PEs have it, and returns the status.
+// fail prints an error, once if all PEs have it, and returns the exit status or exitFailed.
 func (p Program) fail(me int, err error) int {
-	agreed := isAgreed(err)
-	if me == 0 || !agreed {
+	isKnown := isAgreed(err)
+	if me == 0 || !isKnown {
 		fmt.Fprintf(p.Stderr, "graph500: %v\n", err)
 	}
 	var invalid *InvalidError
 	if me == 0 && errors.As(err, &invalid) {
 		fmt.Fprintln(p.Stderr, "No results printed for invalid run.")
 	}
-	if !agreed {
+	if !isKnown {
 		return exitFailed
 	}
 	return exitError
 }
 
-// checkReportOnce lets PE 0 try whether the report can be written. All PEs learn the outcome.
+// checkReportOnce lets PE 0 check that the report can be written. All PEs learn the outcome.
 func checkReportOnce(w *shmem.World, name string) error {
 	if name == "" {
 		return nil

@@ -10,15 +10,17 @@ import (
 	"github.com/goshmem/goshmem/shmem"
 )
 
-// need is the memory of one PE in bytes, at the largest that the options allow.
+// need is the memory of one PE in bytes: the most that the options allow.
 type need struct {
 	symmetric uint64 // in the symmetric heap
 	private   uint64 // tuples, rows and tables in ordinary memory
 }
 
+// total returns the sum.
 func (n need) total() uint64 { return n.symmetric + n.private }
 
-// needOf adds up what the phases allocate. Rows are taken 1/8 larger than their mean, for PEs that get more.
+// needOf adds up what the phases allocate. It takes rows to be 1/8 larger than their mean, because some PEs get
+// more.
 func needOf(o Options, pes int) need {
 	p := uint64(pes)
 	nverts := uint64(1) << uint(o.Scale)
@@ -41,8 +43,9 @@ func needOf(o Options, pes int) need {
 	return n
 }
 
-// preflight refuses a run that cannot fit, before anything is generated: the heap is asked for all of it at once,
-// and its error says how large it is and what to set. Collective; all PEs agree.
+// preflight returns an error if the run does not fit into memory, before anything is generated. It allocates all
+// that the run needs of the heap at once, so that the heap's error says how large it is and what to set.
+// Collective; all PEs return the same.
 func preflight(g *group, o Options) error {
 	n := needOf(o, g.pes)
 	var available uint64
@@ -66,7 +69,7 @@ func preflight(g *group, o Options) error {
 	return nil
 }
 
-// fitsMachine compares the need of all PEs with the memory available, 0 if that is unknown.
+// fitsMachine returns an error if the PEs need more memory than is available. 0 means that this is unknown.
 func fitsMachine(o Options, pes int, available uint64) error {
 	total := needOf(o, pes).total() * uint64(pes)
 	if available == 0 || total <= available {
@@ -84,8 +87,8 @@ func fitsMachine(o Options, pes int, available uint64) error {
 		o.Scale, o.EdgeFactor, pes, formatBytes(total), formatBytes(available), hint)
 }
 
-// availableMemory is what the kernel says can be had without swapping, or less where a control group limits
-// it; 0 if unknown.
+// availableMemory returns the memory that the kernel can give without swapping, or the limit of the control
+// group if that is less. It returns 0 if it does not know.
 func availableMemory() uint64 {
 	available := procField("/proc/meminfo", "MemAvailable:")
 	if raw, err := os.ReadFile("/sys/fs/cgroup/memory.max"); err == nil {
@@ -96,10 +99,10 @@ func availableMemory() uint64 {
 	return available
 }
 
-// peakResident is the largest resident set that this process had, 0 if unknown.
+// peakResident returns the largest resident set that this process has had, or 0 if unknown.
 func peakResident() uint64 { return procField("/proc/self/status", "VmHWM:") }
 
-// procField returns a field of a /proc file that is given in kB, in bytes.
+// procField returns a field of a /proc file in bytes. The file gives it in kB.
 func procField(file, field string) uint64 {
 	raw, err := os.ReadFile(file)
 	if err != nil {

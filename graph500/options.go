@@ -13,14 +13,14 @@ import (
 type Options struct {
 	Scale      int       // logarithm to base 2 of the number of vertices
 	EdgeFactor int       // edge tuples per vertex
-	Roots      int       // search keys wanted; fewer where the graph has no more
+	Roots      int       // search keys; fewer if the graph has no more
 	Seed       [2]uint64 // user seeds of the generator
 	Validate   bool      // check every search against the tuples
-	JSON       string    // file for the report of PE 0, "" for none
-	Progress   Progress  // told on PE 0 how far the run is; nil for silence
+	JSON       string    // file for the report of PE 0; "": none
+	Progress   Progress  // called on PE 0; nil: no progress is shown
 }
 
-// Progress is told on PE 0 how much of a phase is done.
+// Progress is called on PE 0 with how much of a phase is done.
 type Progress func(phase string, done, total int)
 
 const (
@@ -28,12 +28,13 @@ const (
 	maxRoots      = 1 << 16
 )
 
-// DefaultOptions are those of the specification: edgefactor 16, 64 search keys, seeds 2 and 3, validation.
+// DefaultOptions returns the defaults of the specification: edgefactor 16, 64 search keys, seeds 2 and 3,
+// validation.
 func DefaultOptions() Options {
 	return Options{Scale: 16, EdgeFactor: 16, Roots: 64, Seed: [2]uint64{2, 3}, Validate: true}
 }
 
-// String prints the options as the command line that gives them.
+// String returns the flags that give the options.
 func (o Options) String() string {
 	s := fmt.Sprintf("--scale %d --edgefactor %d --roots %d --seed %d,%d --validate %s",
 		o.Scale, o.EdgeFactor, o.Roots, o.Seed[0], o.Seed[1], validateName(o.Validate))
@@ -43,6 +44,7 @@ func (o Options) String() string {
 	return s
 }
 
+// validateName returns the word of --validate.
 func validateName(full bool) string {
 	if full {
 		return "full"
@@ -50,20 +52,20 @@ func validateName(full bool) string {
 	return "none"
 }
 
-// usageError is a command line that makes no sense: exit status 2.
+// usageError reports a wrong command line. The exit status is 2.
 type usageError struct{ what, got, want, hint string }
 
-// Error has the form of all messages: what, the value, what is allowed, a hint.
+// Error says what is wrong, the value, what is allowed, and a hint.
 func (e *usageError) Error() string {
 	return fmt.Sprintf("%s: %s, want %s; hint: %s", e.what, e.got, e.want, e.hint)
 }
 
-// errHelp means that the usage text was asked for.
+// errHelp reports that the user wants the usage text.
 var errHelp = errors.New("help requested")
 
 const helpHint = "graph500 --help"
 
-// Usage documents every flag with its default.
+// Usage prints the usage text: every flag with its default.
 func Usage(out io.Writer) {
 	d := DefaultOptions()
 	fmt.Fprintf(out, `Usage: oshrun [-n PES] graph500 [flags]
@@ -74,14 +76,14 @@ it from several keys, validates every search, and prints the official statistics
 Flags:
   --scale N             logarithm to base 2 of the number of vertices, 1..%d (default %d)
   --edgefactor N        edges per vertex, 1..%d (default %d)
-  --roots N             search keys, 1..%d (default %d); fewer where the graph has no more
+  --roots N             search keys, 1..%d (default %d); fewer if the graph has no more
   --seed S1,S2          user seeds of the generator, two unsigned 64-bit numbers (default %d,%d)
-  --validate full|none  check every search against the edge list, or do not (default %s)
-  --json FILE           write the full report to FILE; needs to be writable by PE 0 (default: no report)
+  --validate full|none  check every search against the edge list, or none (default %s)
+  --json FILE           write the full report to FILE, which PE 0 must be able to write (default: no report)
   --help                print this text
 
-A graph needs about 12 bytes an edge for the list and 8 for the structure: scale 20 with edgefactor 16 about
-200 MiB a PE with two PEs. What peers share is in the symmetric heap (oshrun --heap-size).
+A graph needs about 12 bytes for each edge of the list and 8 in the structure: with scale 20, edgefactor 16 and
+two PEs, about 200 MiB a PE. What peers share is in the symmetric heap (oshrun --heap-size).
 Exit status: 0 valid result, 1 failed or invalid, 2 wrong usage.
 `, maxScale, d.Scale, maxEdgeFactor, d.EdgeFactor, maxRoots, d.Roots, d.Seed[0], d.Seed[1], validateName(d.Validate))
 }
@@ -131,6 +133,7 @@ func ParseOptions(args []string) (Options, error) {
 	return o, err
 }
 
+// parseNumber sets to, or returns a usageError unless value is from 1 to most.
 func parseNumber(name, value string, most int, to *int) error {
 	n, err := strconv.Atoi(value)
 	if err != nil || n < 1 || n > most {
@@ -140,6 +143,7 @@ func parseNumber(name, value string, most int, to *int) error {
 	return nil
 }
 
+// parseSeed reads two seeds.
 func parseSeed(value string, to *[2]uint64) error {
 	first, second, ok := strings.Cut(value, ",")
 	s1, err1 := strconv.ParseUint(first, 10, 64)
@@ -151,6 +155,7 @@ func parseSeed(value string, to *[2]uint64) error {
 	return nil
 }
 
+// parseValidate reads the word of --validate.
 func parseValidate(value string, to *bool) error {
 	if value != "full" && value != "none" {
 		return &usageError{"--validate", strconv.Quote(value), "full or none", helpHint}
@@ -159,7 +164,7 @@ func parseValidate(value string, to *bool) error {
 	return nil
 }
 
-// check repeats the ranges for options that did not come from a command line.
+// check checks the ranges of options that do not come from a command line.
 func (o Options) check() error {
 	return errors.Join(
 		parseNumber("scale", strconv.Itoa(o.Scale), maxScale, new(int)),

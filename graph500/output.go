@@ -9,12 +9,13 @@ import (
 // The text block of the reference program: same keys, same order, values from column 33 (Graph500 3.0, section
 // "Output"; the reference writes "bfs  " where the specification's names have "bfs_").
 
-// quantities are the statistics of a result, in the order in which they are printed.
+// quantities has the statistics of a result.
 type quantities struct {
 	time, nedge, validate Statistics
 	teps                  Rates
 }
 
+// quantities computes the statistics.
 func (r *Result) quantities() quantities {
 	n := len(r.Searches)
 	seconds, edges, validate := make([]float64, n), make([]float64, n), make([]float64, n)
@@ -27,7 +28,7 @@ func (r *Result) quantities() quantities {
 	}
 }
 
-// WriteText prints the block.
+// WriteText prints the text block.
 func (r *Result) WriteText(out io.Writer) error {
 	p := printer{out: out}
 	p.line("SCALE", strconv.Itoa(r.Options.Scale))
@@ -50,12 +51,14 @@ type printer struct {
 	err error
 }
 
+// line prints a key and its value.
 func (p *printer) line(key, value string) {
 	if p.err == nil {
 		_, p.err = fmt.Fprintf(p.out, "%-32s%s\n", key+":", value)
 	}
 }
 
+// statistics prints the lines of a quantity.
 func (p *printer) statistics(prefix, suffix string, s Statistics, digits int) {
 	p.line(prefix+"min"+suffix, short(s.Min, digits))
 	p.line(prefix+"firstquartile"+suffix, short(s.FirstQuartile, digits))
@@ -66,13 +69,14 @@ func (p *printer) statistics(prefix, suffix string, s Statistics, digits int) {
 	p.line(prefix+"stddev"+suffix, short(s.StdDev, digits))
 }
 
+// rates prints the lines of the rates.
 func (p *printer) rates(r Rates) {
 	p.line("bfs  min_TEPS", short(r.Min, 6))
 	p.line("bfs  firstquartile_TEPS", short(r.FirstQuartile, 6))
 	p.line("bfs  median_TEPS", short(r.Median, 6))
 	p.line("bfs  thirdquartile_TEPS", short(r.ThirdQuartile, 6))
 	p.line("bfs  max_TEPS", short(r.Max, 6))
-	// The exclamation mark stands before the figure that counts.
+	// The reference marks the figure that counts.
 	if p.err == nil {
 		_, p.err = fmt.Fprintf(p.out, "%-29s!  %s\n", "bfs  harmonic_mean_TEPS:", short(r.HarmonicMean, 6))
 	}

@@ -7,14 +7,15 @@ const (
 	maxPEs   = 1 << 15 // keeps the division by multiplication exact
 )
 
-// owners says where a vertex lives: at PE v mod P, as that PE's local vertex v / P.
+// owners maps vertices to PEs: vertex v belongs to PE v mod P, as its local vertex v / P.
 type owners struct {
 	pes    uint64
 	magic  uint64 // 2^48/pes rounded up: v*magic / 2^48 is v/pes for v < 2^32 and pes < 2^16
 	nverts uint64
-	nlocal int // local vertices of a PE, the same everywhere; the last one need not exist
+	nlocal int // local vertices of each PE, the same on all; the last one need not exist
 }
 
+// newOwners makes the map of nverts vertices.
 func newOwners(nverts uint64, pes int) owners {
 	p := uint64(pes)
 	return owners{
@@ -25,12 +26,12 @@ func newOwners(nverts uint64, pes int) owners {
 	}
 }
 
-// split returns owner and local number of a vertex below 2^32, by multiplication: P need not be a power of
-// two, and a division would cost more than everything else that is done with an edge.
+// split returns owner and local number of a vertex below 2^32. It multiplies, because P need not be a power of
+// two, and a division would cost more than all else that is done with an edge.
 func (o *owners) split(v uint64) (owner, local uint32) {
 	q, _ := bits.Mul64(v<<16, o.magic)
 	return uint32(v - q*o.pes), uint32(q)
 }
 
-// vertex is the inverse of split.
+// vertex returns the vertex with an owner and a local number.
 func (o *owners) vertex(owner, local int) uint64 { return uint64(local)*o.pes + uint64(owner) }

@@ -84,7 +84,7 @@ func (r *Result) MarshalJSON() ([]byte, error) {
 	})
 }
 
-// version is that of the module, with the revision where the build recorded one.
+// version returns the version of the module, with the revision if the build has recorded one.
 func version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -98,8 +98,8 @@ func version() string {
 	return info.Main.Version
 }
 
-// checkReport makes sure, before the run costs time, that the report can be written where it is wanted. It leaves
-// FIFOs and devices alone.
+// checkReport checks, before the run costs time, that the report can be written. It does not open FIFOs and
+// devices.
 func checkReport(name string) error {
 	if info, err := os.Stat(name); err == nil && info.IsDir() {
 		return fmt.Errorf("--json: %s is a folder, want a file name; hint: --json %s", name, filepath.Join(name, "graph500.json"))
@@ -120,17 +120,17 @@ func checkReport(name string) error {
 	return nil
 }
 
-// target is where a report goes: a regular file, there already or not, is replaced as a whole; anything else is
-// written to.
+// target is where a report goes. A regular file, which need not exist, is replaced as a whole. Anything else is
+// written to in place.
 type target struct {
-	path    string      // with symbolic links followed, where the file is to be replaced
+	path    string      // of a file to be replaced, with symbolic links followed
 	mode    fs.FileMode // of the file
 	inPlace bool
-	stream  *os.File // stdout or stderr if that is what the name stands for, or nil
+	stream  *os.File // os.Stdout or os.Stderr if the name stands for it, or nil
 }
 
-// findTarget finds out what name stands for and, if it is a regular file, whether it may be written to. Others are
-// not opened before there is a report: a reader of a FIFO would take the end for that of the report.
+// findTarget finds what name stands for and, if it is a regular file, checks that it may be written to. It does not
+// open others before there is a report: the reader of a FIFO would take that for an empty report.
 func findTarget(name string) (target, error) {
 	info, err := os.Stat(name)
 	switch {
@@ -138,7 +138,7 @@ func findTarget(name string) (target, error) {
 		path, err := followLinks(name)
 		return target{path: path, mode: 0o644}, err
 	case err != nil:
-		return target{}, bare(err)
+		return target{}, withoutName(err)
 	}
 	for _, stream := range []*os.File{os.Stdout, os.Stderr} {
 		if is, err := stream.Stat(); err == nil && os.SameFile(info, is) {
@@ -153,10 +153,10 @@ func findTarget(name string) (target, error) {
 	}
 	f, err := os.OpenFile(name, os.O_WRONLY, 0)
 	if err != nil {
-		return target{}, bare(err)
+		return target{}, withoutName(err)
 	}
 	if err := f.Close(); err != nil {
-		return target{}, bare(err)
+		return target{}, withoutName(err)
 	}
 	path, err := followLinks(name)
 	if err != nil {
@@ -168,7 +168,7 @@ func findTarget(name string) (target, error) {
 	return target{path: path, mode: info.Mode().Perm()}, nil
 }
 
-// followLinks returns the name behind symbolic links, also where there is no file yet.
+// followLinks returns the name behind symbolic links, also if there is no file yet.
 func followLinks(name string) (string, error) {
 	for range 40 {
 		to, err := os.Readlink(name)
@@ -183,20 +183,20 @@ func followLinks(name string) (string, error) {
 	return "", syscall.ELOOP
 }
 
-// bare takes the name off an error whose text will have it.
-func bare(err error) error {
+// withoutName drops the file name from an error. Callers add it.
+func withoutName(err error) error {
 	if path, ok := errors.AsType[*fs.PathError](err); ok {
 		return path.Err
 	}
 	return err
 }
 
-// createBeside creates a temporary file in the folder of name, to be renamed: a reader sees the old report or
-// the whole new one.
+// createBeside creates a temporary file in the folder of name, to be renamed to it. So a reader sees the old
+// report or the whole new one.
 func createBeside(name string) (*os.File, error) {
 	folder, base := filepath.Split(name) // Dir would take a/.. out
 	temp, err := os.CreateTemp(cmp.Or(folder, "."), "."+base+".*")
-	return temp, bare(err) // the temporary name means nothing to the user
+	return temp, withoutName(err) // the temporary name means nothing to the user
 }
 
 // writeReport writes the report under its name.
@@ -217,18 +217,19 @@ func (r *Result) writeReport(name string) (err error) {
 	return to.write(append(raw, '\n'))
 }
 
+// write writes the report.
 func (to target) write(raw []byte) error {
 	switch {
 	case to.stream != nil:
 		_, err := to.stream.Write(raw)
-		return bare(err)
+		return withoutName(err)
 	case to.inPlace:
 		f, err := os.OpenFile(to.path, os.O_WRONLY|os.O_TRUNC, 0) // waits for the reader of a FIFO
 		if err != nil {
-			return bare(err)
+			return withoutName(err)
 		}
 		_, err = f.Write(raw)
-		return errors.Join(bare(err), bare(f.Close()))
+		return errors.Join(withoutName(err), withoutName(f.Close()))
 	}
 	temp, err := createBeside(to.path)
 	if err != nil {

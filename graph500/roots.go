@@ -18,8 +18,8 @@ func (s *mrgState) double() float64 {
 	return float64(high) + float64(low)
 }
 
-// chooseRoots returns up to want different vertices for which hasEdge holds. It gives up where the reference
-// does, after as many draws as there are vertices; then, as the specification says, fewer searches are run.
+// chooseRoots returns up to want different vertices for which hasEdge holds. Like the reference, it stops after
+// as many draws as there are vertices. Then there are fewer searches, as the specification says.
 func (g *generator) chooseRoots(want int, hasEdge func(v uint64) (bool, error)) ([]uint64, error) {
 	roots := make([]uint64, 0, want)
 	chosen := make(map[uint64]bool, want)

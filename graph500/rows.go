@@ -5,14 +5,14 @@ import (
 	"slices"
 )
 
-// Second half of kernel 1: the rows are sorted, freed of duplicates, and given flat numbers.
+// The second half of kernel 1 sorts the rows, drops duplicates, and replaces keys by flat numbers.
 
 const (
 	radixRow  = 192 // rows from this length on are sorted by radix
 	radixBits = 10
 )
 
-// finishRows sorts each row by rank, drops duplicates and turns the keys into flat numbers, in place.
+// finishRows sorts each row by rank, drops duplicates, and turns the keys into flat numbers, in place.
 func (gr *graph) finishRows() {
 	var sorter rowSorter
 	sorter.init(uint64(gr.words*wordBits)*uint64(gr.g.pes), gr.longestRow())
@@ -59,7 +59,7 @@ func (gr *graph) copyHeads() {
 	}
 }
 
-// longestRow is the first one, because ranks go by degree.
+// longestRow returns the length of the first row: ranks descend by degree.
 func (gr *graph) longestRow() int {
 	if gr.ranked == 0 {
 		return 0
@@ -69,7 +69,7 @@ func (gr *graph) longestRow() int {
 
 // nameRanks builds the table from flat numbers to vertices from all PEs' parts.
 func (gr *graph) nameRanks() error {
-	mine, views, err := symmetric[int32](gr.g, "vertices by rank", gr.words*wordBits)
+	mine, views, err := allocSymmetric[int32](gr.g, "vertices by rank", gr.words*wordBits)
 	if err != nil {
 		return err
 	}
@@ -97,11 +97,13 @@ type rowSorter struct {
 	counts [1 << radixBits]uint32
 }
 
+// init prepares for keys below a number and rows up to a length.
 func (s *rowSorter) init(keys uint64, longest int) {
 	s.passes = (bits.Len64(keys) + radixBits - 1) / radixBits
 	s.spare = make([]uint32, longest)
 }
 
+// sort sorts a row.
 func (s *rowSorter) sort(row []uint32) {
 	if len(row) < radixRow {
 		slices.Sort(row)
@@ -117,7 +119,7 @@ func (s *rowSorter) sort(row []uint32) {
 	}
 }
 
-// scatter is one stable pass by the digit that starts at bit shift.
+// scatter makes one stable pass by the digit that starts at bit shift.
 func (s *rowSorter) scatter(dst, src []uint32, shift uint) {
 	const mask = 1<<radixBits - 1
 	clear(s.counts[:])

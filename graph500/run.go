@@ -8,7 +8,7 @@ import (
 	"github.com/goshmem/goshmem/shmem"
 )
 
-// Search is one search: what it cost and what it reached.
+// Search is one search: its time and what it reached.
 type Search struct {
 	Root            uint64  `json:"root"`
 	Seconds         float64 `json:"time_s"`
@@ -21,7 +21,7 @@ type Search struct {
 	Valid           *bool   `json:"valid"` // null: not validated
 }
 
-// Result is what a run found.
+// Result is the result of a run.
 type Result struct {
 	Options             Options
 	PEs, Nodes          int
@@ -31,19 +31,23 @@ type Result struct {
 	PeakResident        []uint64 // bytes, by PE
 }
 
-// agreedError is an error that all PEs have found together: PE 0 speaks for all, and the job can end in order.
+// agreedError is an error that all PEs have. PE 0 prints it, and all go on to Finalize.
 type agreedError struct{ err error }
 
+// Error returns the text of the cause.
 func (e *agreedError) Error() string { return e.err.Error() }
+
+// Unwrap returns the cause.
 func (e *agreedError) Unwrap() error { return e.err }
 
-// InvalidError says that a search gave a wrong answer.
+// InvalidError reports a search with a wrong answer.
 type InvalidError struct {
-	Search int // number of the search, from 0
+	Search int // number of the search, from 0 on
 	Root   uint64
 	Err    *Violation
 }
 
+// Error names the search and the violation.
 func (e *InvalidError) Error() string {
 	return fmt.Sprintf("invalid result: search %d from root %d: %v", e.Search, e.Root, e.Err)
 }
@@ -51,7 +55,7 @@ func (e *InvalidError) Error() string {
 // Unwrap returns the violation.
 func (e *InvalidError) Unwrap() error { return e.Err }
 
-// runner is one run on one PE.
+// runner is a run on one PE.
 type runner struct {
 	*group
 	o      Options
@@ -59,7 +63,9 @@ type runner struct {
 }
 
 // Run generates, constructs, searches and validates on all PEs of w and returns the same result on each.
-// Collective. Errors: *InvalidError when an answer is wrong.
+//
+//   - Collective: called by all PEs of w.
+//   - Errors: *InvalidError if an answer is wrong.
 func Run(w *shmem.World, o Options) (*Result, error) {
 	if err := o.check(); err != nil {
 		return nil, &agreedError{err}
@@ -78,6 +84,7 @@ func Run(w *shmem.World, o Options) (*Result, error) {
 	return r.result, r.collectResident()
 }
 
+// run does all that Run does apart from checks of the options and of memory.
 func (r *runner) run() error {
 	gen := newGenerator(r.o.Scale, r.o.Seed)
 	tuples, err := r.generate(gen)
@@ -208,14 +215,14 @@ func (r *runner) validate(c *checker, i int, s *Search) error {
 	return nil
 }
 
-// progress reports on PE 0.
+// progress calls Options.Progress on PE 0.
 func (r *runner) progress(phase string, done, total int) {
 	if r.me == 0 && r.o.Progress != nil {
 		r.o.Progress(phase, done, total)
 	}
 }
 
-// collectResident gathers the peak memory of all PEs and gives the small words back.
+// collectResident gathers the peak memory of all PEs, and frees what the group has held.
 func (r *runner) collectResident() error {
 	all, err := r.gather("memory report", peakResident())
 	if err != nil {
@@ -227,7 +234,7 @@ func (r *runner) collectResident() error {
 	return r.release()
 }
 
-// isAgreed tells errors that PE 0 reports for all.
+// isAgreed reports whether all PEs have the error.
 func isAgreed(err error) bool {
 	var agreed *agreedError
 	return errors.As(err, &agreed)

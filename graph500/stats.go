@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Statistics summarizes one quantity over all searches as the reference code does.
+// Statistics summarizes one quantity over all searches, as the reference code does.
 type Statistics struct {
 	Min, FirstQuartile, Median, ThirdQuartile, Max, Mean, StdDev float64
 }
@@ -33,7 +33,7 @@ func statisticsOf(values []float64) Statistics {
 	}
 }
 
-// sampleDeviation is the standard deviation with n-1 in the denominator, and 0 for a single value.
+// sampleDeviation returns the standard deviation with n-1 in the denominator, or 0 for a single value.
 func sampleDeviation(x []float64, mean float64) float64 {
 	if len(x) < 2 {
 		return 0
@@ -45,13 +45,13 @@ func sampleDeviation(x []float64, mean float64) float64 {
 	return math.Sqrt(squares / float64(len(x)-1))
 }
 
-// Rates summarizes traversed edges per second. The mean of rates is the harmonic one.
+// Rates summarizes traversed edges per second. Their mean is the harmonic one.
 type Rates struct {
 	Min, FirstQuartile, Median, ThirdQuartile, Max, HarmonicMean, HarmonicStdDev float64
 }
 
-// ratesOf takes the statistics of seconds per edge and turns them round, so that the slowest search gives
-// the smallest rate (Graph500 3.0, section "Output").
+// ratesOf inverts the statistics of seconds per edge, so that the slowest search gives the smallest rate
+// (Graph500 3.0, section "Output").
 func ratesOf(seconds, edges []float64) Rates {
 	n := len(seconds)
 	if n == 0 {

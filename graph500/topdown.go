@@ -5,9 +5,9 @@ import (
 	"sync/atomic"
 )
 
-// topDown expands this PE's part of the frontier: each neighbor is claimed in its owner's bitmap by an atomic
-// or, and whoever sets the bit stores the parent and the frontier bit there. A plain look comes first, so that
-// atomics are spent on new vertices only.
+// topDown expands this PE's part of the frontier. It claims each neighbor in its owner's bitmap by an atomic or.
+// The PE that sets the bit stores the parent and the frontier bit there. A load comes first, so that atomics
+// are spent on new vertices only.
 func (b *bfs) topDown(number int) levelCounts {
 	var c levelCounts
 	gr, seen := b.gr, b.seen

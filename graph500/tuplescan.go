@@ -4,17 +4,17 @@ package graph500
 // two loops without unpredictable branches, so that the random reads of many tuples are under way at once:
 // levels first, then the parents of those vertices that an edge joins to the level above.
 
-// scanBlock is how many tuples are looked at together: their steps stay in the first-level cache.
+// scanBlock is the number of tuples that are scanned together: their steps stay in the first-level cache.
 const scanBlock = 1024
 
 // step is an edge between two levels.
 type step struct {
 	owner, local uint32 // the deeper end
-	above        uint64 // the other one
+	above        uint64 // the other end
 }
 
-// scanTuples checks rule 3 on this PE's tuples, counts those inside the reached component, and marks the
-// vertices whose edge to the parent it comes across.
+// scanTuples checks rule 3 on this PE's tuples, counts the tuples inside the reached component, and marks the
+// vertices whose edge to the parent is among them.
 func (c *checker) scanTuples(bad *Violation) (edges, loops uint64) {
 	for rest := c.tuples; len(rest) > 0; {
 		block := rest[:min(scanBlock, len(rest))]
@@ -46,7 +46,7 @@ func (c *checker) scanLevels(block []tuple) (n int, edges, loops uint64, apart b
 		if level0 != unreached {
 			reached = 1
 		}
-		// Exchange the ends if the first is the deeper one, without asking.
+		// Swap the ends if the first is the deeper one, without a branch.
 		swap := (uint64(level1) - uint64(level0)) >> 63
 		distance := (uint64(level1) - uint64(level0) ^ -swap) + swap
 		if distance == 1 {
@@ -65,7 +65,7 @@ func (c *checker) scanLevels(block []tuple) (n int, edges, loops uint64, apart b
 	return n, edges, loops, most > 1
 }
 
-// markParents records which of the steps are those from a vertex to its parent.
+// markParents marks the vertices that a step joins to their parent.
 func (c *checker) markParents(steps []step) {
 	edge, edgeSize := c.edge[c.g.me], uint32(c.edgeSize)
 	for _, s := range steps {
@@ -77,7 +77,7 @@ func (c *checker) markParents(steps []step) {
 	}
 }
 
-// noteApart reports the edges of a block whose levels are more than one apart, at the deeper or unreached end.
+// noteApart notes the edges of a block whose levels are more than one apart, at the deeper or unreached end.
 func (c *checker) noteApart(block []tuple, bad *Violation) {
 	for _, t := range block {
 		v0, v1 := t.ends()

@@ -2,13 +2,16 @@ package graph500
 
 import "math/bits"
 
-// Validation of kernel 2: Graph500 3.0, section "Validation", from the original tuples and the parents only,
-// nothing of kernel 1 is used. Rules: (1) the parents form a tree rooted at the root, (2) a vertex is one level
-// below its parent (so by construction of the levels), (3) every input edge joins levels that differ by at most
-// one, or unreached vertices, (4) the tree spans the component, which follows from 3, (5) every vertex has an
-// input edge to its parent.
+// Validation of kernel 2: Graph500 3.0, section "Validation", from the original tuples and the parents only.
+// Nothing of kernel 1 is used. The rules:
+//
+//	1  the parents form a tree rooted at the root
+//	2  a vertex is one level below its parent; here levels are made so
+//	3  every input edge joins levels that differ by at most one, or unreached vertices
+//	4  the tree spans the component; this follows from 3
+//	5  every vertex has an input edge to its parent
 
-// checker validates searches; it is allocated once.
+// checker validates searches. It is allocated once.
 type checker struct {
 	g      *group
 	own    owners
@@ -16,7 +19,7 @@ type checker struct {
 	pred   [][]int64 // of every PE: the answer
 
 	level    [][]uint8  // of every PE: local vertex -> level
-	edge     [][]uint64 // of every PE: vertices it saw an edge to the parent of, [owner][bitmap]
+	edge     [][]uint64 // of every PE: [owner][bitmap] of vertices whose edge to the parent it has seen
 	edgeSize int        // words of one owner's bitmap
 	active   []uint32   // local vertices that wait for their level
 	steps    []step     // scratch of scanTuples
@@ -28,28 +31,28 @@ func newChecker(g *group, own owners, tuples []tuple, pred [][]int64) (*checker,
 	c.active = make([]uint32, 0, own.nlocal)
 	c.steps = make([]step, scanBlock)
 	var err error
-	if _, c.level, err = hold[uint8](g, "levels", own.nlocal); err != nil {
+	if _, c.level, err = allocHeld[uint8](g, "levels", own.nlocal); err != nil {
 		return nil, err
 	}
-	_, c.edge, err = hold[uint64](g, "bitmaps of confirmed parents", c.edgeSize*g.pes)
+	_, c.edge, err = allocHeld[uint64](g, "bitmaps of confirmed parents", c.edgeSize*g.pes)
 	return c, err
 }
 
 // check validates one search. The violation is the same on all PEs. Collective.
 func (c *checker) check(claim Search) (*Violation, error) {
 	reached, bad := c.scan(claim.Root)
-	if v, err := c.g.agree(bad); v != nil || err != nil {
+	if v, err := c.g.agreeOnViolation(bad); v != nil || err != nil {
 		return v, err
 	}
 	depth, bad, err := c.assignLevels(claim.Root)
 	if err != nil {
 		return nil, err
 	}
-	if v, err := c.g.agree(bad); v != nil || err != nil {
+	if v, err := c.g.agreeOnViolation(bad); v != nil || err != nil {
 		return v, err
 	}
 	edges, loops := c.scanTuples(&bad)
-	// Behind this collective the bitmaps of all PEs are complete and can be put together.
+	// After this collective the bitmaps of all PEs are complete and can be put together.
 	if err := c.g.sum("validation", &reached, &edges, &loops); err != nil {
 		return nil, err
 	}
@@ -63,10 +66,10 @@ func (c *checker) check(claim Search) (*Violation, error) {
 	compare(wrongDepth, uint64(claim.Depth), uint64(depth))
 	compare(wrongEdges, claim.Edges, edges)
 	compare(wrongEdgesAndLoops, claim.EdgesAndLoops, edges+loops)
-	return c.g.agree(bad)
+	return c.g.agreeOnViolation(bad)
 }
 
-// scan looks at each parent by itself, counts the claimed vertices and makes the root level 0.
+// scan checks each parent by itself, counts the claimed vertices, and gives the root level 0.
 func (c *checker) scan(root uint64) (reached uint64, bad Violation) {
 	me := c.g.me
 	pred, level := c.pred[me], c.level[me]
@@ -97,7 +100,7 @@ func (c *checker) scan(root uint64) (reached uint64, bad Violation) {
 	return reached + uint64(len(c.active)), bad
 }
 
-// checkParents is rule 5: puts the marks of all PEs together and wants one for each vertex but the root.
+// checkParents checks rule 5: of the marks of all PEs, each reached vertex but the root needs one.
 func (c *checker) checkParents(root uint64, bad *Violation) {
 	me := c.g.me
 	level, pred := c.level[me], c.pred[me]

@@ -2,7 +2,8 @@ package graph500
 
 import "fmt"
 
-// violationKind orders what can be wrong with an answer; the text of each stands in Violation.Error.
+// violationKind is what can be wrong with an answer, in the order in which note prefers it. Violation.Error has
+// the texts.
 type violationKind uint64
 
 const (
@@ -21,16 +22,16 @@ const (
 	wrongEdgesAndLoops
 )
 
-// Violation is the rule that an answer breaks and where (Graph500 3.0, section "Validation").
+// Violation is the rule that an answer breaks, and where (Graph500 3.0, section "Validation").
 type Violation struct { //nolint:errname // the field calls it so; InvalidError carries it
 	kind violationKind
-	// Vertex is the offending vertex, or the root where the whole answer is meant.
+	// Vertex is the vertex that breaks the rule, or the root if the whole answer does.
 	Vertex uint64
 	// got and want depend on the kind.
 	got, want int64
 }
 
-// Rule is the number of the broken rule in the specification's list, 0 for the conditions besides.
+// Rule returns the number of the broken rule in the specification's list, or 0 for other conditions.
 func (v *Violation) Rule() int {
 	switch v.kind {
 	case ownParent, noLevel, tooDeep:
@@ -57,7 +58,7 @@ func (v *Violation) Error() string {
 		return fmt.Sprintf("rule 1 (the parents form a tree rooted at the root): vertex %d with parent %d has no path to root %d",
 			v.Vertex, v.got, v.want)
 	case tooDeep:
-		return fmt.Sprintf("rule 1 (the parents form a tree rooted at the root): vertex %d is deeper than %d levels, want at most that",
+		return fmt.Sprintf("rule 1 (the parents form a tree rooted at the root): vertex %d is deeper than %d levels, the most that can be checked",
 			v.Vertex, v.want)
 	case levelsApart:
 		return fmt.Sprintf("rule 3 (levels of an edge's ends differ by at most 1): vertex %d has an edge to %d, whose level is %d away",
@@ -80,6 +81,7 @@ func (v *Violation) Error() string {
 	return "no violation"
 }
 
+// claim describes a count that the search has claimed wrongly.
 func (v *Violation) claim(what string) string {
 	return fmt.Sprintf("root %d: claimed %s: %d, want %d as counted", v.Vertex, what, v.got, v.want)
 }
@@ -92,8 +94,8 @@ func (v *Violation) note(kind violationKind, vertex uint64, got, want int64) {
 	}
 }
 
-// agree makes all PEs return the same violation, or nil when nobody has one. Collective.
-func (g *group) agree(mine Violation) (*Violation, error) {
+// agreeOnViolation returns the same violation on all PEs, or nil if no PE has one. Collective.
+func (g *group) agreeOnViolation(mine Violation) (*Violation, error) {
 	all, err := g.gather("validation", uint64(mine.kind), mine.Vertex, uint64(mine.got), uint64(mine.want))
 	if err != nil {
 		return nil, err
