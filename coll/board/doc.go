@@ -46,7 +46,7 @@
 //
 // Members agree on the contributors of s+1 as on those of s. If they are the same, all parts are
 // complete, and all members return. Then survival has cost two stores for each piece. Otherwise each
-// survivor knows that all others know who is missing. Each makes the missing pieces aside, enters a
+// survivor knows that all others know which are missing. Each makes the missing pieces aside, enters a
 // further step, and puts the pieces into its own destination when all survivors have entered that
 // step: no source changes before its last reader is done.
 package board

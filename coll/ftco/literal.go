@@ -197,11 +197,11 @@ func (l *Literal) faultTolerance(d, now int32) LiteralAction {
 			return LiteralAction{}
 		}
 	}
-	who := slices.Concat(l.up, l.down)
+	targets := slices.Concat(l.up, l.down)
 	if l.cfg.AckStrangers {
-		who = slices.Clone(l.toAck)
+		targets = slices.Clone(l.toAck)
 	}
-	for _, x := range who {
+	for _, x := range targets {
 		if i := slices.Index(l.toAck, x); i >= 0 && l.shouldHandle(x, d) {
 			l.toAck = slices.Delete(l.toAck, i, i+1)
 			return l.send(x, PubAck)

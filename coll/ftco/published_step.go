@@ -74,7 +74,7 @@ type PubAction struct {
 //	fromBelow       DATA of all below              toAbove         (the same for those in the place of dead children)
 //	toAbove         a turn for each above          fromAbove       DATA up, or to all other roots
 //	fromAbove       DATA of all above              whole           (node 0 is whole first)
-//	whole           everybody is accounted for     toBelow
+//	whole           all are accounted for          toBelow
 //	toBelow         a turn for each below          finished        DATA down; PubReturn
 //	any but late    a turn with nothing of these   the same        DATA handled, else an ACK or KEEPALIVE sent, else one handled
 //	any             PubFailed of a node below,     fromBelow       its children take its place; everything is sent again
@@ -151,7 +151,7 @@ func (p *Published) turn(now int32, out []PubAction) []PubAction {
 }
 
 // turnFinished answers strangers only, because all contacts have been sent what there is. The
-// printed algorithm answers nobody here, and so returns partial results.
+// printed algorithm answers no node here, and so returns partial results.
 func (p *Published) turnFinished(now int32, out []PubAction) []PubAction {
 	if p.stranger {
 		if i := p.inbox.fromStranger(&p.contacts); i >= 0 {

@@ -333,13 +333,14 @@ func (s *search) kill(c *config, p int, remains uint32) {
 	}
 }
 
-// group returns c as Check sees it. It is valid until the next call of group.
-func (s *search) group(c *config, who int) *Group {
+// group returns c as Check sees it, when member returned has returned from a call or, if that is -1, at
+// the end. The result is valid until the next call of group.
+func (s *search) group(c *config, returned int) *Group {
 	list := s.room.Members[:0]
 	for p := range s.n {
 		list = append(list, s.space.members[c.member[p]])
 	}
-	s.room = Group{Members: list, Dead: uint64(c.dead), Sent: int(c.sent), Who: who, Final: who < 0, Faultless: s.faults == Faults{}}
+	s.room = Group{Members: list, Dead: uint64(c.dead), Sent: int(c.sent), Who: returned, Final: returned < 0, Faultless: s.faults == Faults{}}
 	return &s.room
 }
 
