@@ -208,7 +208,7 @@ func export(p *process) (wire.ProcData, bool) {
 func (gs *gets) storeCollected(packed []byte) wire.Status {
 	d := wire.NewDecoder(packed)
 	for d.More() {
-		data := d.ProcData()
+		data := wire.UnpackProcData(d)
 		p := gs.find(data.Proc)
 		switch {
 		case d.Err() != nil || p == nil && gs.spaces[data.Proc.Nspace] != nil:

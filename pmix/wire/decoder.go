@@ -27,7 +27,7 @@ type Decoder struct {
 	off   int
 	depth int
 	err   error
-	seen  stringSet
+	seen  stringSet // nil: strings are not shared
 }
 
 // NewDecoder returns a decoder that reads buf.
@@ -60,7 +60,7 @@ func (d *Decoder) fail(at int, format string, args ...any) {
 	d.off = len(d.buf)
 }
 
-func (d *Decoder) take(n uint64, what string) []byte {
+func (d *Decoder) next(n uint64, what string) []byte {
 	if d.err != nil {
 		return nil
 	}
@@ -129,7 +129,7 @@ func (d *Decoder) Count(want int, what string) {
 
 // Byte reads one byte.
 func (d *Decoder) Byte() byte {
-	v := d.take(1, "byte")
+	v := d.next(1, "byte")
 	if len(v) == 0 {
 		return 0
 	}
@@ -159,7 +159,7 @@ func (d *Decoder) string(limit int, what string) string {
 		d.fail(start, "%s: length %d, want at most %d and the closing NUL", what, n, limit)
 		return ""
 	}
-	v := d.take(uint64(n), what)
+	v := d.next(uint64(n), what)
 	if d.err != nil {
 		return ""
 	}
@@ -167,22 +167,56 @@ func (d *Decoder) string(limit int, what string) string {
 		d.fail(start, "%s: %q, want one NUL, at the end", what, clip(v))
 		return ""
 	}
-	return d.text(v[:len(v)-1])
+	return d.seen.intern(v[:len(v)-1])
 }
 
 // clip keeps error messages short whatever was sent.
 func clip(v []byte) []byte { return v[:min(len(v), 64)] }
 
-// items reads the number of values that follow, each at least one byte long.
-func (d *Decoder) items(n uint64, what string) int {
-	if d.err == nil && n > uint64(d.Rest()) {
-		d.fail(d.off, "%s: %d announced, want at most the %d bytes that follow", what, n, d.Rest())
-	}
-	if d.err != nil {
-		return 0
-	}
-	return int(n)
+// ByteObject reads a size and that many bytes, which alias the buffer.
+func (d *Decoder) ByteObject() []byte { return d.next(d.Uint(), "byte object") }
+
+// Rank reads a rank.
+func (d *Decoder) Rank() Rank { return Rank(d.uint(math.MaxUint32, "rank")) }
+
+// Status reads a status code.
+func (d *Decoder) Status() Status { return Status(d.int(32, "status")) }
+
+// Proc reads a process name.
+func (d *Decoder) Proc() Proc {
+	return Proc{Nspace: d.string(MaxNspaceLen, "nspace"), Rank: d.Rank()}
 }
 
-// room is the capacity to start a slice of n announced values with: growth is paid for by bytes that were really read.
-func room(n int) int { return min(n, 64) }
+// Info reads a key, its flags and its value.
+func (d *Decoder) Info() Info {
+	return Info{Key: unpackKey(d), Flags: uint32(d.uint(math.MaxUint32, "info flags")), Value: d.Value()}
+}
+
+// KValGroup reads a group of one key and value.
+func (d *Decoder) KValGroup() KVal {
+	d.Count(1, "key-value")
+	return unpackKVal(d)
+}
+
+// Procs reads a count group and the group of processes that follows a count above zero.
+func (d *Decoder) Procs() []Proc {
+	return unpackGroup(d, "procs", (*Decoder).Proc)
+}
+
+// Infos reads a count group and the group of infos that follows a count above zero.
+func (d *Decoder) Infos() []Info {
+	return unpackGroup(d, "infos", (*Decoder).Info)
+}
+
+// Value reads a type number and a value of that type.
+func (d *Decoder) Value() Value {
+	t := unpackDataType(d)
+	if d.err != nil {
+		return Value{}
+	}
+	v := unpackData(d, t)
+	if d.err != nil {
+		return Value{}
+	}
+	return Value{Type: t, Data: v}
+}

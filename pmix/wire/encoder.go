@@ -76,10 +76,22 @@ func (e *Encoder) ByteObject(v []byte) {
 	e.Raw(v)
 }
 
+// Rank packs a rank.
+func (e *Encoder) Rank(r Rank) { e.Uint(uint64(r)) }
+
+// Status packs a status code.
+func (e *Encoder) Status(s Status) { e.Int(int64(s)) }
+
 // Proc packs a process name.
 func (e *Encoder) Proc(p Proc) {
 	e.String(p.Nspace)
 	e.Uint(uint64(p.Rank))
+}
+
+// Value packs a type number and a value of that type.
+func (e *Encoder) Value(v Value) {
+	e.Uint(uint64(v.Type))
+	packData(e, v.Type, v.Data)
 }
 
 // Info packs a key, its flags and its value.
@@ -103,26 +115,10 @@ func (e *Encoder) KValGroup(kv KVal) {
 
 // Procs packs a count group and, unless it is empty, a group of processes.
 func (e *Encoder) Procs(procs []Proc) {
-	e.Count(1)
-	e.Uint(uint64(len(procs)))
-	if len(procs) == 0 {
-		return
-	}
-	e.Count(len(procs))
-	for _, p := range procs {
-		e.Proc(p)
-	}
+	packGroup(e, procs, (*Encoder).Proc)
 }
 
 // Infos packs a count group and, unless it is empty, a group of infos.
 func (e *Encoder) Infos(infos []Info) {
-	e.Count(1)
-	e.Uint(uint64(len(infos)))
-	if len(infos) == 0 {
-		return
-	}
-	e.Count(len(infos))
-	for _, i := range infos {
-		e.Info(i)
-	}
+	packGroup(e, infos, (*Encoder).Info)
 }

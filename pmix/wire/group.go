@@ -49,31 +49,27 @@ func (r *GroupConstructRequest) encode(e *Encoder) {
 	e.Infos(r.Info)
 }
 
-func (r *GroupDestructRequest) encode(e *Encoder) { e.namedInfos(r.ID, r.Info) }
+func (r *GroupConstructRequest) decode(d *Decoder) {
+	r.ID, r.Procs, r.Info = unpackGroupID(d), d.Procs(), d.Infos()
+}
 
-func (r *GroupLeaveRequest) encode(e *Encoder) { e.namedInfos(r.ID, r.Info) }
+func (r *GroupDestructRequest) encode(e *Encoder) { packNamedInfos(e, r.ID, r.Info) }
 
-func (e *Encoder) namedInfos(id string, infos []Info) {
+func (r *GroupDestructRequest) decode(d *Decoder) { r.ID, r.Info = unpackGroupID(d), d.Infos() }
+
+func (r *GroupLeaveRequest) encode(e *Encoder) { packNamedInfos(e, r.ID, r.Info) }
+
+func (r *GroupLeaveRequest) decode(d *Decoder) { r.ID, r.Info = unpackGroupID(d), d.Infos() }
+
+func packNamedInfos(e *Encoder, id string, infos []Info) {
 	e.Count(1)
 	e.String(id)
 	e.Infos(infos)
 }
 
-func (d *Decoder) groupID() string {
+func unpackGroupID(d *Decoder) string {
 	d.Count(1, "group")
 	return d.string(MaxGroupIDLen, "group")
-}
-
-func (d *Decoder) groupConstruct() Request {
-	return &GroupConstructRequest{ID: d.groupID(), Procs: d.Procs(), Info: d.Infos()}
-}
-
-func (d *Decoder) groupDestruct() Request {
-	return &GroupDestructRequest{ID: d.groupID(), Info: d.Infos()}
-}
-
-func (d *Decoder) groupLeave() Request {
-	return &GroupLeaveRequest{ID: d.groupID(), Info: d.Infos()}
 }
 
 // Append appends the answer.
@@ -81,8 +77,7 @@ func (d *Decoder) groupLeave() Request {
 //   - Errors: a value whose Go type does not belong to its type number; dst comes back unchanged.
 func (r *GroupReply) Append(dst []byte) ([]byte, error) {
 	e := NewEncoder(AppendStatusReply(dst, r.Status))
-	e.Count(1)
-	e.Uint(r.ContextID)
+	packOne(e, r.ContextID)
 	if len(r.Info) > 0 {
 		e.Infos(r.Info)
 	}

@@ -61,35 +61,24 @@ func (*IOFPushRequest) Command() Command { return CmdIOFPush }
 // Command returns CmdIOFDeregister.
 func (*IOFDeregisterRequest) Command() Command { return CmdIOFDeregister }
 
-func (e *Encoder) one(v uint64) {
-	e.Count(1)
-	e.Uint(v)
-}
-
-func (d *Decoder) one(limit uint64, what string) uint64 {
-	d.Count(1, what)
-	return d.uint(limit, what)
-}
-
-// libpmix packs the group of processes of a pull even if there are none.
+// encode packs the group of processes even if there are none, as libpmix does.
 func (r *IOFPullRequest) encode(e *Encoder) {
-	e.one(uint64(len(r.Procs)))
+	packOne(e, uint64(len(r.Procs)))
 	e.Count(len(r.Procs))
 	for _, p := range r.Procs {
 		e.Proc(p)
 	}
 	e.Infos(r.Info)
-	e.one(uint64(r.Channels))
-	e.one(r.ID)
+	packOne(e, uint64(r.Channels))
+	packOne(e, r.ID)
 }
 
-func (d *Decoder) iofPull() Request {
-	n := d.items(d.one(math.MaxUint64, "number of procs"), "procs")
+func (r *IOFPullRequest) decode(d *Decoder) {
+	n := checkCount(d, unpackOne(d, math.MaxUint64, "number of procs"), "procs")
 	d.Count(n, "procs")
-	return &IOFPullRequest{
-		Procs: repeat(d, n, (*Decoder).Proc), Info: d.Infos(),
-		Channels: IOFChannel(d.one(math.MaxUint16, "channels")), ID: d.one(math.MaxUint64, "reference"),
-	}
+	r.Procs, r.Info = unpackRepeated(d, n, (*Decoder).Proc), d.Infos()
+	r.Channels = IOFChannel(unpackOne(d, math.MaxUint16, "channels"))
+	r.ID = unpackOne(d, math.MaxUint64, "reference")
 }
 
 func (r *IOFPushRequest) encode(e *Encoder) {
@@ -101,28 +90,27 @@ func (r *IOFPushRequest) encode(e *Encoder) {
 	}
 }
 
-func (d *Decoder) iofPush() Request {
-	r := &IOFPushRequest{Procs: d.Procs(), Info: d.Infos()}
+func (r *IOFPushRequest) decode(d *Decoder) {
+	r.Procs, r.Info = d.Procs(), d.Infos()
 	if d.More() {
 		d.Count(1, "data")
 		r.Data = d.ByteObject()
 	}
-	return r
 }
 
 func (r *IOFDeregisterRequest) encode(e *Encoder) {
 	e.Infos(r.Info)
-	e.one(r.ID)
+	packOne(e, r.ID)
 }
 
-func (d *Decoder) iofDeregister() Request {
-	return &IOFDeregisterRequest{Info: d.Infos(), ID: d.one(math.MaxUint64, "reference")}
+func (r *IOFDeregisterRequest) decode(d *Decoder) {
+	r.Info, r.ID = d.Infos(), unpackOne(d, math.MaxUint64, "reference")
 }
 
 // AppendIOFPullReply appends success and the server's name for a pull.
 func AppendIOFPullReply(dst []byte, id uint64) []byte {
 	e := NewEncoder(AppendStatusReply(dst, StatusSuccess))
-	e.one(id)
+	packOne(e, id)
 	return e.Bytes()
 }
 
@@ -132,7 +120,7 @@ func DecodeIOFPullReply(b []byte) (IOFPullReply, error) {
 	d.Count(1, "status")
 	r := IOFPullReply{Status: d.Status()}
 	if r.Status == StatusSuccess {
-		r.ID = d.one(math.MaxUint64, "reference")
+		r.ID = unpackOne(d, math.MaxUint64, "reference")
 	}
 	if err := d.End(); err != nil {
 		return IOFPullReply{}, err
@@ -147,8 +135,8 @@ func (m *IOFMessage) Append(dst []byte) ([]byte, error) {
 	e := NewEncoder(dst)
 	e.Count(1)
 	e.Proc(m.Source)
-	e.one(uint64(m.Channel))
-	e.one(m.ID)
+	packOne(e, uint64(m.Channel))
+	packOne(e, m.ID)
 	e.Infos(m.Info)
 	e.Count(1)
 	e.ByteObject(m.Data)
@@ -163,8 +151,8 @@ func DecodeIOFMessage(b []byte) (IOFMessage, error) {
 	d := NewDecoder(b)
 	d.Count(1, "source")
 	m := IOFMessage{Source: d.Proc()}
-	m.Channel = IOFChannel(d.one(math.MaxUint16, "channel"))
-	m.ID = d.one(math.MaxUint64, "reference")
+	m.Channel = IOFChannel(unpackOne(d, math.MaxUint16, "channel"))
+	m.ID = unpackOne(d, math.MaxUint64, "reference")
 	m.Info = d.Infos()
 	d.Count(1, "data")
 	m.Data = d.ByteObject()

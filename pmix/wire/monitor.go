@@ -18,11 +18,10 @@ func (r *MonitorRequest) encode(e *Encoder) {
 	e.Infos(r.Info)
 }
 
-func (d *Decoder) monitor() Request {
+func (r *MonitorRequest) decode(d *Decoder) {
 	d.Count(1, "monitor")
-	r := &MonitorRequest{Monitor: d.Info()}
+	r.Monitor = d.Info()
 	d.Count(1, "status")
 	r.Error = d.Status()
 	r.Info = d.Infos()
-	return r
 }

@@ -2,8 +2,8 @@ package wire
 
 import "math"
 
-// data reads a value of type t. It is the one place that knows which Go type stands for which PMIx type when reading.
-func (d *Decoder) data(t DataType) any {
+// unpackData reads a value of type t. It maps PMIx types to Go types for reading; packData is its counterpart.
+func unpackData(d *Decoder, t DataType) any {
 	if d.depth++; d.depth > maxDepth {
 		d.fail(d.off, "value: nested more than %d deep", maxDepth)
 	}
@@ -23,7 +23,7 @@ func (d *Decoder) data(t DataType) any {
 	case TypeSize, TypeUint64, TypeTime, TypeDevType:
 		return d.Uint()
 	case TypePID:
-		return d.pid()
+		return unpackPID(d)
 	case TypeUint:
 		return uint32(int32(d.int(32, "32-bit integer")))
 	case TypeUint32, TypeInfoDirectives:
@@ -39,9 +39,9 @@ func (d *Decoder) data(t DataType) any {
 	case TypeInt64:
 		return d.Int()
 	case TypeFloat:
-		return float32(d.float(32))
+		return float32(unpackFloat(d, 32))
 	case TypeDouble:
-		return d.float(64)
+		return unpackFloat(d, 64)
 	case TypeStatus:
 		return d.Status()
 	case TypeScope:
@@ -49,150 +49,150 @@ func (d *Decoder) data(t DataType) any {
 	case TypeDataRange:
 		return Range(d.Byte())
 	case TypeDataType:
-		return d.dataType()
+		return unpackDataType(d)
 	case TypeProcRank:
 		return d.Rank()
 	case TypeByteObject, TypeCompressedString, TypeCompressedByteObject, TypeDataBuffer:
 		return d.ByteObject()
 	default:
-		return d.structure(t)
+		return unpackStructure(d, t)
 	}
 }
 
-func (d *Decoder) structure(t DataType) any {
+func unpackStructure(d *Decoder, t DataType) any {
 	switch t {
 	case TypeTimeval:
-		return d.timeval()
+		return unpackTimeval(d)
 	case TypeValue:
 		return d.Value()
 	case TypeProc:
 		return d.Proc()
 	case TypeApp:
-		return d.app()
+		return unpackApp(d)
 	case TypeInfo:
 		return d.Info()
 	case TypePData:
-		return d.pdata()
+		return unpackPData(d)
 	case TypeKVal:
-		return d.KVal()
+		return unpackKVal(d)
 	case TypeProcInfo:
-		return d.procInfo()
+		return unpackProcInfo(d)
 	case TypeDataArray:
-		return d.array()
+		return unpackArray(d)
 	case TypeQuery:
-		return d.query()
+		return unpackQuery(d)
 	case TypeEnvar:
-		return d.envar()
+		return unpackEnvar(d)
 	case TypeCoord:
-		return d.coord()
+		return unpackCoord(d)
 	case TypeRegAttr:
-		return d.regAttr()
+		return unpackRegAttr(d)
 	case TypeDeviceDist:
-		return d.deviceDistance()
+		return unpackDeviceDistance(d)
 	case TypeEndpoint:
-		return d.endpoint()
+		return unpackEndpoint(d)
 	default:
 		d.fail(d.off, "value: type %d, want a known type", t)
 		return nil
 	}
 }
 
-// data packs v, whose Go type must be the one that stands for t; the counterpart of Decoder.data.
-func (e *Encoder) data(t DataType, v any) {
-	var ok bool // whether v has the Go type that t wants
+// packData packs v, whose Go type must be the one that Value lists for t.
+func packData(e *Encoder, t DataType, v any) {
+	var ok bool // whether v has the Go type of t
 	switch t {
 	case TypeUndef:
 		ok = v == nil
 	case TypeBool:
-		ok = with(v, e.Bool)
+		ok = with(e, v, (*Encoder).Bool)
 	case TypeByte, TypeUint8, TypePersist, TypePointer, TypeCommand, TypeProcState, TypeAllocDirective, TypeJobState, TypeLinkState:
-		ok = with(v, e.Byte)
+		ok = with(e, v, (*Encoder).Byte)
 	case TypeString, TypeProcNspace:
-		ok = with(v, e.String)
+		ok = with(e, v, (*Encoder).String)
 	case TypeSize, TypeUint64, TypeTime, TypeDevType:
-		ok = with(v, e.Uint)
+		ok = with(e, v, (*Encoder).Uint)
 	case TypePID:
-		ok = with(v, e.pid)
+		ok = with(e, v, packPID)
 	case TypeUint:
-		ok = with(v, func(x uint32) { e.Int(int64(int32(x))) }) // libpmix packs it as an int
+		ok = with(e, v, func(e *Encoder, x uint32) { e.Int(int64(int32(x))) }) // libpmix packs it as an int
 	case TypeUint32, TypeInfoDirectives:
-		ok = with(v, func(x uint32) { e.Uint(uint64(x)) })
+		ok = with(e, v, func(e *Encoder, x uint32) { e.Uint(uint64(x)) })
 	case TypeUint16, TypeIOFChannel, TypeLocType:
-		ok = with(v, func(x uint16) { e.Uint(uint64(x)) })
+		ok = with(e, v, func(e *Encoder, x uint16) { e.Uint(uint64(x)) })
 	case TypeInt8:
-		ok = with(v, func(x int8) { e.Byte(byte(x)) })
+		ok = with(e, v, func(e *Encoder, x int8) { e.Byte(byte(x)) })
 	case TypeInt16:
-		ok = with(v, func(x int16) { e.Int(int64(x)) })
+		ok = with(e, v, func(e *Encoder, x int16) { e.Int(int64(x)) })
 	case TypeInt, TypeInt32:
-		ok = with(v, func(x int32) { e.Int(int64(x)) })
+		ok = with(e, v, func(e *Encoder, x int32) { e.Int(int64(x)) })
 	case TypeInt64:
-		ok = with(v, e.Int)
+		ok = with(e, v, (*Encoder).Int)
 	case TypeFloat:
-		ok = with(v, func(x float32) { e.float(float64(x), 32) })
+		ok = with(e, v, func(e *Encoder, x float32) { packFloat(e, float64(x), 32) })
 	case TypeDouble:
-		ok = with(v, func(x float64) { e.float(x, 64) })
+		ok = with(e, v, func(e *Encoder, x float64) { packFloat(e, x, 64) })
 	case TypeStatus:
-		ok = with(v, e.Status)
+		ok = with(e, v, (*Encoder).Status)
 	case TypeScope:
-		ok = with(v, func(x Scope) { e.Byte(byte(x)) })
+		ok = with(e, v, func(e *Encoder, x Scope) { e.Byte(byte(x)) })
 	case TypeDataRange:
-		ok = with(v, func(x Range) { e.Byte(byte(x)) })
+		ok = with(e, v, func(e *Encoder, x Range) { e.Byte(byte(x)) })
 	case TypeDataType:
-		ok = with(v, func(x DataType) { e.Uint(uint64(x)) })
+		ok = with(e, v, func(e *Encoder, x DataType) { e.Uint(uint64(x)) })
 	case TypeProcRank:
-		ok = with(v, e.Rank)
+		ok = with(e, v, (*Encoder).Rank)
 	case TypeByteObject, TypeCompressedString, TypeCompressedByteObject, TypeDataBuffer:
-		ok = with(v, e.ByteObject)
+		ok = with(e, v, (*Encoder).ByteObject)
 	default:
-		ok = e.structure(t, v)
+		ok = packStructure(e, t, v)
 	}
 	if !ok {
-		e.fail("value: type %d with a Go %T, want the Go type that belongs to it", t, v)
+		e.fail("value: type %d holds a Go %T, want the Go type that Value lists for it", t, v)
 	}
 }
 
-func (e *Encoder) structure(t DataType, v any) bool {
+func packStructure(e *Encoder, t DataType, v any) bool {
 	switch t {
 	case TypeTimeval:
-		return with(v, e.timeval)
+		return with(e, v, packTimeval)
 	case TypeValue:
-		return with(v, e.Value)
+		return with(e, v, (*Encoder).Value)
 	case TypeProc:
-		return with(v, e.Proc)
+		return with(e, v, (*Encoder).Proc)
 	case TypeApp:
-		return with(v, e.app)
+		return with(e, v, packApp)
 	case TypeInfo:
-		return with(v, e.Info)
+		return with(e, v, (*Encoder).Info)
 	case TypePData:
-		return with(v, e.pdata)
+		return with(e, v, packPData)
 	case TypeKVal:
-		return with(v, e.KVal)
+		return with(e, v, (*Encoder).KVal)
 	case TypeProcInfo:
-		return with(v, e.procInfo)
+		return with(e, v, packProcInfo)
 	case TypeDataArray:
-		return with(v, e.array)
+		return with(e, v, packArray)
 	case TypeQuery:
-		return with(v, e.query)
+		return with(e, v, packQuery)
 	case TypeEnvar:
-		return with(v, e.envar)
+		return with(e, v, packEnvar)
 	case TypeCoord:
-		return with(v, e.coord)
+		return with(e, v, packCoord)
 	case TypeRegAttr:
-		return with(v, e.regAttr)
+		return with(e, v, packRegAttr)
 	case TypeDeviceDist:
-		return with(v, e.deviceDistance)
+		return with(e, v, packDeviceDistance)
 	case TypeEndpoint:
-		return with(v, e.endpoint)
+		return with(e, v, packEndpoint)
 	default:
 		return false
 	}
 }
 
 // with packs v if it has the Go type that pack takes.
-func with[T any](v any, pack func(T)) bool {
+func with[T any](e *Encoder, v any, pack func(*Encoder, T)) bool {
 	x, ok := v.(T)
 	if ok {
-		pack(x)
+		pack(e, x)
 	}
 	return ok
 }

@@ -39,59 +39,50 @@ func (*LookupRequest) Command() Command { return CmdLookup }
 func (*UnpublishRequest) Command() Command { return CmdUnpublish }
 
 func (r *PublishRequest) encode(e *Encoder) {
-	e.uid(r.UID)
+	packUID(e, r.UID)
 	e.Infos(r.Info)
 }
 
+func (r *PublishRequest) decode(d *Decoder) { r.UID, r.Info = unpackUID(d), d.Infos() }
+
 func (r *LookupRequest) encode(e *Encoder) {
-	e.uid(r.UID)
-	e.keys(r.Keys)
+	packUID(e, r.UID)
+	packKeys(e, r.Keys)
 	e.Infos(r.Info)
+}
+
+func (r *LookupRequest) decode(d *Decoder) {
+	r.UID, r.Keys, r.Info = unpackUID(d), unpackKeys(d), d.Infos()
 }
 
 func (r *UnpublishRequest) encode(e *Encoder) {
-	e.uid(r.UID)
-	e.keys(r.Keys)
+	packUID(e, r.UID)
+	packKeys(e, r.Keys)
 	e.Infos(r.Info)
 }
 
-func (d *Decoder) publish() Request {
-	return &PublishRequest{UID: d.uid(), Info: d.Infos()}
+func (r *UnpublishRequest) decode(d *Decoder) {
+	r.UID, r.Keys, r.Info = unpackUID(d), unpackKeys(d), d.Infos()
 }
 
-func (d *Decoder) lookup() Request {
-	return &LookupRequest{UID: d.uid(), Keys: d.keys(), Info: d.Infos()}
-}
+func packUID(e *Encoder, uid uint32) { packOne(e, uint64(uid)) }
 
-func (d *Decoder) unpublish() Request {
-	return &UnpublishRequest{UID: d.uid(), Keys: d.keys(), Info: d.Infos()}
-}
+func unpackUID(d *Decoder) uint32 { return uint32(unpackOne(d, math.MaxUint32, "user")) }
 
-func (e *Encoder) uid(uid uint32) {
-	e.Count(1)
-	e.Uint(uint64(uid))
-}
-
-func (d *Decoder) uid() uint32 {
-	d.Count(1, "user")
-	return uint32(d.uint(math.MaxUint32, "user"))
-}
-
-// Keys are packed one by one, each as a group of its own.
-func (e *Encoder) keys(keys []string) {
-	e.Count(1)
-	e.Uint(uint64(len(keys)))
+// packKeys packs the number of keys, then each key as a group of its own.
+func packKeys(e *Encoder, keys []string) {
+	packOne(e, uint64(len(keys)))
 	for _, k := range keys {
 		e.Count(1)
 		e.String(k)
 	}
 }
 
-func (d *Decoder) keys() []string {
+func unpackKeys(d *Decoder) []string {
 	d.Count(1, "number of keys")
-	return repeat(d, d.items(d.Uint(), "keys"), func(d *Decoder) string {
+	return unpackRepeated(d, checkCount(d, d.Uint(), "keys"), func(d *Decoder) string {
 		d.Count(1, "key")
-		return d.Key()
+		return unpackKey(d)
 	})
 }
 
@@ -100,7 +91,7 @@ func (d *Decoder) keys() []string {
 //   - Errors: a value whose Go type does not belong to its type number; dst comes back unchanged.
 func (p *PData) Append(dst []byte) ([]byte, error) {
 	e := NewEncoder(dst)
-	e.pdata(*p)
+	packPData(e, *p)
 	if e.err != nil {
 		return dst, e.err
 	}
@@ -144,7 +135,7 @@ func DecodeLookupReply(b []byte) (LookupReply, error) {
 	d.Count(1, "status")
 	r := LookupReply{Status: d.Status()}
 	if d.More() {
-		r.Data = group(d, "values", (*Decoder).pdata)
+		r.Data = unpackGroup(d, "values", unpackPData)
 	}
 	if err := d.End(); err != nil {
 		return LookupReply{}, err

@@ -24,32 +24,19 @@ func (*QueryRequest) Command() Command { return CmdQuery }
 // Command returns CmdLog.
 func (*LogRequest) Command() Command { return CmdLog }
 
-func (r *QueryRequest) encode(e *Encoder) {
-	e.Count(1)
-	e.Uint(uint64(len(r.Queries)))
-	if len(r.Queries) == 0 {
-		return
-	}
-	e.Count(len(r.Queries))
-	for _, q := range r.Queries {
-		e.query(q)
-	}
-}
+func (r *QueryRequest) encode(e *Encoder) { packGroup(e, r.Queries, packQuery) }
+
+func (r *QueryRequest) decode(d *Decoder) { r.Queries = unpackGroup(d, "queries", unpackQuery) }
 
 func (r *LogRequest) encode(e *Encoder) {
-	e.Count(1)
-	e.Uint(r.Time)
+	packOne(e, r.Time)
 	e.Infos(r.Data)
 	e.Infos(r.Directives)
 }
 
-func (d *Decoder) queryRequest() Request {
-	return &QueryRequest{Queries: group(d, "queries", (*Decoder).query)}
-}
-
-func (d *Decoder) logRequest() Request {
+func (r *LogRequest) decode(d *Decoder) {
 	d.Count(1, "time")
-	return &LogRequest{Time: d.Uint(), Data: d.Infos(), Directives: d.Infos()}
+	r.Time, r.Data, r.Directives = d.Uint(), d.Infos(), d.Infos()
 }
 
 // Append appends the answer.

@@ -45,7 +45,7 @@ func DecodeGetReply(b []byte) (GetReply, error) {
 	d.Count(1, "status")
 	r := GetReply{Status: d.Status()}
 	for d.More() {
-		r.Data = append(r.Data, d.ProcData())
+		r.Data = append(r.Data, UnpackProcData(d))
 	}
 	if err := d.End(); err != nil {
 		return GetReply{}, err
@@ -65,8 +65,8 @@ func (p *ProcData) Append(dst []byte) []byte {
 	return e.Bytes()
 }
 
-// ProcData reads a group of one byte object that holds the data of one process.
-func (d *Decoder) ProcData() ProcData {
+// UnpackProcData reads a group of one byte object that holds the data of one process.
+func UnpackProcData(d *Decoder) ProcData {
 	start := d.off
 	d.Count(1, "process data")
 	inner := NewDecoder(d.ByteObject())
@@ -86,7 +86,7 @@ func (d *Decoder) ProcData() ProcData {
 // Pairs decodes the packed key-value groups.
 func (p *ProcData) Pairs() ([]KVal, error) {
 	d := NewDecoder(p.Packed)
-	kvs := d.KValGroups()
+	kvs := unpackKValGroups(d)
 	return kvs, d.End()
 }
 
@@ -115,17 +115,17 @@ func (j *JobInfo) Append(dst []byte) ([]byte, error) {
 // DecodeJobInfo reads the description.
 func DecodeJobInfo(b []byte) (JobInfo, error) {
 	d := NewDecoder(b)
-	j := d.jobInfo()
+	j := unpackJobInfo(d)
 	if err := d.End(); err != nil {
 		return JobInfo{}, err
 	}
 	return j, nil
 }
 
-func (d *Decoder) jobInfo() JobInfo {
+func unpackJobInfo(d *Decoder) JobInfo {
 	d.Count(1, "nspace")
 	j := JobInfo{Nspace: d.string(MaxNspaceLen, "nspace")}
-	j.Pairs = d.KValGroups()
+	j.Pairs = unpackKValGroups(d)
 	return j
 }
 
@@ -161,7 +161,7 @@ func DecodeProcBlob(b []byte) (ProcBlob, error) {
 	d := NewDecoder(b)
 	d.Count(1, "rank")
 	p := ProcBlob{Rank: d.Rank()}
-	p.Pairs = d.KValGroups()
+	p.Pairs = unpackKValGroups(d)
 	if err := d.End(); err != nil {
 		return ProcBlob{}, err
 	}

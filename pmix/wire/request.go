@@ -4,7 +4,8 @@ package wire
 type Request interface {
 	// Command returns the number that the message starts with.
 	Command() Command
-	encode(e *Encoder)
+	encode(e *Encoder) // packs what follows the number
+	decode(d *Decoder) // reads what follows the number
 }
 
 // InitRequest asks for the job's description. Answered by a JobInfo.
@@ -123,12 +124,22 @@ func AppendRequest(dst []byte, r Request) ([]byte, error) {
 
 func (*InitRequest) encode(*Encoder) {}
 
+func (*InitRequest) decode(*Decoder) {}
+
 func (r *AbortRequest) encode(e *Encoder) {
 	e.Count(1)
 	e.Status(r.Status)
 	e.Count(1)
 	e.String(r.Message)
 	e.Procs(r.Procs)
+}
+
+func (r *AbortRequest) decode(d *Decoder) {
+	d.Count(1, "status")
+	r.Status = d.Status()
+	d.Count(1, "message")
+	r.Message = d.Str()
+	r.Procs = d.Procs()
 }
 
 func (r *CommitRequest) encode(e *Encoder) {
@@ -141,10 +152,26 @@ func (r *CommitRequest) encode(e *Encoder) {
 	}
 }
 
+func (r *CommitRequest) decode(d *Decoder) {
+	for d.More() {
+		d.Count(1, "scope")
+		b := ScopedBlob{Scope: Scope(d.Byte())}
+		d.Count(1, "buffer")
+		start := d.off
+		if t := d.Byte(); d.err == nil && t != BufferNonDescribe {
+			d.fail(start, "buffer: type %d, want %d (non-described)", t, BufferNonDescribe)
+		}
+		b.Data = d.ByteObject()
+		r.Blobs = append(r.Blobs, b)
+	}
+}
+
 func (r *FenceRequest) encode(e *Encoder) {
 	e.Procs(r.Procs)
 	e.Infos(r.Info)
 }
+
+func (r *FenceRequest) decode(d *Decoder) { r.Procs, r.Info = d.Procs(), d.Infos() }
 
 func (r *GetRequest) encode(e *Encoder) {
 	e.Count(1)
@@ -158,7 +185,21 @@ func (r *GetRequest) encode(e *Encoder) {
 	}
 }
 
+func (r *GetRequest) decode(d *Decoder) {
+	d.Count(1, "nspace")
+	r.Proc.Nspace = d.string(MaxNspaceLen, "nspace")
+	d.Count(1, "rank")
+	r.Proc.Rank = d.Rank()
+	r.Info = d.Infos()
+	if d.More() {
+		d.Count(1, "key")
+		r.Key = unpackKey(d)
+	}
+}
+
 func (*FinalizeRequest) encode(*Encoder) {}
+
+func (*FinalizeRequest) decode(*Decoder) {}
 
 func (r *NotifyRequest) encode(e *Encoder) {
 	e.Count(1)
@@ -168,16 +209,21 @@ func (r *NotifyRequest) encode(e *Encoder) {
 	e.Infos(r.Info)
 }
 
+func (r *NotifyRequest) decode(d *Decoder) {
+	d.Count(1, "status")
+	r.Status = d.Status()
+	d.Count(1, "range")
+	r.Range = Range(d.Byte())
+	r.Info = d.Infos()
+}
+
 func (r *RegisterEventsRequest) encode(e *Encoder) {
-	e.Count(1)
-	e.Uint(uint64(len(r.Codes)))
-	if len(r.Codes) > 0 {
-		e.Count(len(r.Codes))
-		for _, c := range r.Codes {
-			e.Status(c)
-		}
-	}
+	packGroup(e, r.Codes, (*Encoder).Status)
 	e.Infos(r.Info)
+}
+
+func (r *RegisterEventsRequest) decode(d *Decoder) {
+	r.Codes, r.Info = unpackGroup(d, "codes", (*Decoder).Status), d.Infos()
 }
 
 func (r *DeregisterEventsRequest) encode(e *Encoder) {
@@ -187,9 +233,20 @@ func (r *DeregisterEventsRequest) encode(e *Encoder) {
 	}
 }
 
+func (r *DeregisterEventsRequest) decode(d *Decoder) {
+	for d.More() {
+		d.Count(1, "code")
+		r.Codes = append(r.Codes, d.Status())
+	}
+}
+
 func (r *JobControlRequest) encode(e *Encoder) {
 	e.Procs(r.Targets)
 	e.Infos(r.Info)
 }
 
+func (r *JobControlRequest) decode(d *Decoder) { r.Targets, r.Info = d.Procs(), d.Infos() }
+
 func (r *OtherRequest) encode(e *Encoder) { e.Raw(r.Body) }
+
+func (r *OtherRequest) decode(d *Decoder) { r.Body = d.next(uint64(d.Rest()), "body") }

@@ -6,21 +6,21 @@ const (
 	maxSeenLength = 64
 )
 
-// stringSet are the strings that a decoder has read; nil remembers none.
+// stringSet holds the strings that a decoder has read, so that equal names and keys share memory. A nil set holds none.
 type stringSet map[string]string
 
-// text turns bytes into a string.
-func (d *Decoder) text(b []byte) string {
-	if d.seen == nil || len(b) > maxSeenLength {
+// intern returns b as a string: the one in the set, if b was read before.
+func (seen stringSet) intern(b []byte) string {
+	if seen == nil || len(b) > maxSeenLength {
 		return string(b)
 	}
-	if s, ok := d.seen[string(b)]; ok {
+	if s, ok := seen[string(b)]; ok {
 		return s
 	}
-	if len(d.seen) >= maxSeen {
-		clear(d.seen) // what is used often comes back
+	if len(seen) >= maxSeen {
+		clear(seen) // strings in frequent use soon return
 	}
 	s := string(b)
-	d.seen[s] = s
+	seen[s] = s
 	return s
 }

@@ -59,15 +59,11 @@ func (*DisconnectRequest) Command() Command { return CmdDisconnect }
 
 func (r *SpawnRequest) encode(e *Encoder) {
 	e.Infos(r.Info)
-	e.Count(1)
-	e.Uint(uint64(len(r.Apps)))
-	if len(r.Apps) == 0 {
-		return
-	}
-	e.Count(len(r.Apps))
-	for _, a := range r.Apps {
-		e.app(a)
-	}
+	packGroup(e, r.Apps, packApp)
+}
+
+func (r *SpawnRequest) decode(d *Decoder) {
+	r.Info, r.Apps = d.Infos(), unpackGroup(d, "apps", unpackApp)
 }
 
 func (r *ConnectRequest) encode(e *Encoder) {
@@ -75,10 +71,14 @@ func (r *ConnectRequest) encode(e *Encoder) {
 	e.Infos(r.Info)
 }
 
+func (r *ConnectRequest) decode(d *Decoder) { r.Procs, r.Info = d.Procs(), d.Infos() }
+
 func (r *DisconnectRequest) encode(e *Encoder) {
 	e.Procs(r.Procs)
 	e.Infos(r.Info)
 }
+
+func (r *DisconnectRequest) decode(d *Decoder) { r.Procs, r.Info = d.Procs(), d.Infos() }
 
 // AppendSpawnReply appends success and the packed description of the new job.
 func AppendSpawnReply(dst, packed []byte) []byte {
@@ -91,9 +91,9 @@ func DecodeSpawnReply(b []byte) (SpawnReply, error) {
 	d.Count(1, "status")
 	r := SpawnReply{Status: d.Status()}
 	if r.Status == StatusSuccess {
-		r.Job = d.jobInfo()
+		r.Job = unpackJobInfo(d)
 	} else {
-		d.skipName()
+		skipNspace(d)
 	}
 	if err := d.End(); err != nil {
 		return SpawnReply{}, err
@@ -102,7 +102,7 @@ func DecodeSpawnReply(b []byte) (SpawnReply, error) {
 }
 
 // skipName reads the name, mostly a null string, that libpmix packs behind an error.
-func (d *Decoder) skipName() {
+func skipNspace(d *Decoder) {
 	if d.More() {
 		d.Count(1, "nspace")
 		d.string(MaxNspaceLen, "nspace")
@@ -128,7 +128,7 @@ func DecodeConnectReply(b []byte) (ConnectReply, error) {
 		d.Count(1, "description")
 		start := d.off
 		inner := NewDecoder(d.ByteObject())
-		job := inner.jobInfo()
+		job := unpackJobInfo(inner)
 		if err := inner.End(); err != nil && d.err == nil {
 			d.fail(start, "description: %v", err)
 		}

@@ -123,26 +123,7 @@ func (v Value) String() string {
 	return fmt.Sprint(v.Data)
 }
 
-// Value packs a type number and a value of that type.
-func (e *Encoder) Value(v Value) {
-	e.Uint(uint64(v.Type))
-	e.data(v.Type, v.Data)
-}
-
-// Value reads a type number and a value of that type.
-func (d *Decoder) Value() Value {
-	t := d.dataType()
-	if d.err != nil {
-		return Value{}
-	}
-	v := d.data(t)
-	if d.err != nil {
-		return Value{}
-	}
-	return Value{Type: t, Data: v}
-}
-
-func (e *Encoder) array(a Array) {
+func packArray(e *Encoder, a Array) {
 	e.Uint(uint64(a.Type))
 	e.Uint(uint64(len(a.Elems)))
 	if a.Type == TypeUndef && len(a.Elems) > 0 {
@@ -150,26 +131,26 @@ func (e *Encoder) array(a Array) {
 		return
 	}
 	for _, v := range a.Elems {
-		e.data(a.Type, v)
+		packData(e, a.Type, v)
 	}
 }
 
-func (d *Decoder) array() Array {
+func unpackArray(d *Decoder) Array {
 	start := d.off
-	a := Array{Type: d.dataType()}
-	n := d.items(d.Uint(), "array elements")
+	a := Array{Type: unpackDataType(d)}
+	n := checkCount(d, d.Uint(), "array elements")
 	if a.Type == TypeUndef && n > 0 {
 		d.fail(start, "array: %d elements without a type", n)
 	}
-	a.Elems = repeat(d, n, func(d *Decoder) any { return d.data(a.Type) })
+	a.Elems = unpackRepeated(d, n, func(d *Decoder) any { return unpackData(d, a.Type) })
 	return a
 }
 
 // float packs the decimal form: bfrops sends floating point numbers as strings. libpmix prints six decimals and so loses
 // small numbers; the shortest exact digits lose nothing, and libpmix reads them.
-func (e *Encoder) float(v float64, bits int) { e.String(strconv.FormatFloat(v, 'g', -1, bits)) }
+func packFloat(e *Encoder, v float64, bits int) { e.String(strconv.FormatFloat(v, 'g', -1, bits)) }
 
-func (d *Decoder) float(bits int) float64 {
+func unpackFloat(d *Decoder, bits int) float64 {
 	start := d.off
 	s := d.string(512, "floating point number")
 	if d.err != nil {

@@ -65,7 +65,7 @@ func TestValuesOfLibpmix(t *testing.T) {
 			n := d.int(32, "count")
 			var values []any
 			for range n {
-				values = append(values, d.data(v.typ))
+				values = append(values, unpackData(d, v.typ))
 			}
 			if err := d.End(); err != nil {
 				t.Fatal(err)
@@ -73,7 +73,7 @@ func TestValuesOfLibpmix(t *testing.T) {
 			e := NewEncoder(nil)
 			e.Count(len(values))
 			for _, x := range values {
-				e.data(v.typ, x)
+				packData(e, v.typ, x)
 			}
 			if e.Err() != nil {
 				t.Fatal(e.Err())
@@ -115,7 +115,7 @@ func TestValueDataOfLibpmix(t *testing.T) {
 		delete(want, v.name)
 		d := NewDecoder(v.body)
 		d.Count(1, "value")
-		if diff := cmp.Diff(w, d.data(v.typ)); diff != "" || d.End() != nil {
+		if diff := cmp.Diff(w, unpackData(d, v.typ)); diff != "" || d.End() != nil {
 			t.Errorf("%s: %v (-want +got):\n%s", v.name, d.Err(), diff)
 		}
 	}

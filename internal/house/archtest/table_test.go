@@ -185,7 +185,5 @@ var (
 	manyMethods = map[string]int{
 		"internal/daemon.Step": 125,
 		"pmix/client.Client":   67,
-		"pmix/wire.Decoder":    75,
-		"pmix/wire.Encoder":    41,
 	}
 )
