@@ -23,9 +23,9 @@ func TestModelsOfTwoLayers(t *testing.T) {
 			t.Helper()
 			c := must(client.Init(ctx))(t)
 			seen := make(chan client.Model, 8)
-			_, err := c.HandleModels(ctx, "other layer", func(m client.Model) { seen <- m })
+			_, err := c.Events.HandleModels(ctx, "other layer", func(m client.Model) { seen <- m })
 			ok(t, err)
-			ok(t, c.DeclareModel(ctx, other))
+			ok(t, c.Events.DeclareModel(ctx, other))
 			return c, seen
 		}
 		expect := func(seen chan client.Model, want ...string) {

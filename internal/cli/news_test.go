@@ -94,7 +94,7 @@ func play(ctx context.Context, c *client.Client, how string, stdout io.Writer) e
 			wire.StatusErrProcAbortedBySig, wire.StatusErrExitNonzeroTerm, wire.StatusErrProcTermWoSync,
 			wire.StatusErrProcKilledByCmd, wire.StatusErrProcRequestedAbort,
 		}
-		_, err := c.RegisterHandler(ctx, codes, client.HandlerOptions{}, func(ev *client.Event) client.Result {
+		_, err := c.Events.Register(ctx, codes, client.HandlerOptions{}, func(ev *client.Event) client.Result {
 			fmt.Fprintf(stdout, "rank %v hears %d about %v\n", c.Rank(), int(ev.Status), ev.Affected[0].Rank)
 			heard <- struct{}{}
 			return client.Result{Status: wire.StatusEventActionComplete}

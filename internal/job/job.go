@@ -148,7 +148,7 @@ func (j *Job) DeclareModel(ctx context.Context, m client.Model) error {
 	if j.client == nil {
 		return nil
 	}
-	return j.client.DeclareModel(ctx, m)
+	return j.client.Events.DeclareModel(ctx, m)
 }
 
 // Launched says whether the process was started by oshrun.

@@ -7,22 +7,22 @@ import (
 	"github.com/goshmem/goshmem/pmix/wire"
 )
 
-// Order says where a handler stands among the others.
+// Order is a handler's place in the chain of handlers.
 type Order uint8
 
-// Orders. An event first meets the handler that is first of all, then those for its code alone, those for several codes,
-// the default ones, and the one that is last of all. Within each of these categories the latest comes first unless an
-// order says otherwise.
+// Orders. An event passes the chain in this order: the handler that is first of all, handlers of one code, handlers of
+// several codes, default handlers, the handler that is last of all. Within a category, the handler registered last comes
+// first unless its order says otherwise.
 const (
 	OrderNone            Order = iota
-	OrderFirst                 // first of all; there is at most one
-	OrderLast                  // last of all; there is at most one
+	OrderFirst                 // first of all; at most one handler
+	OrderLast                  // last of all; at most one handler
 	OrderFirstInCategory       // at most one a category
 	OrderLastInCategory        // at most one a category
-	OrderPrepend               // behind OrderFirstInCategory only, as OrderNone
-	OrderAppend                // before OrderLastInCategory only
-	OrderBefore                // immediately before the handler that Beside names
-	OrderAfter                 // immediately after it
+	OrderPrepend               // directly after OrderFirstInCategory, as OrderNone
+	OrderAppend                // directly before OrderLastInCategory
+	OrderBefore                // directly before the handler that Beside names
+	OrderAfter                 // directly after the handler that Beside names
 )
 
 // registration is one handler.
@@ -31,13 +31,13 @@ type registration struct {
 	codes   []wire.Status
 	opts    HandlerOptions
 	fn      Handler
-	gone    bool     // not to be called any more
-	since   uint64   // number of the last event that came before it
-	pending bool     // waits for the server to know of it
-	backlog []*Event // what it is to get once it does not wait any more
+	gone    bool     // the handler is not called any more
+	since   uint64   // number of the last event before the registration
+	pending bool     // the server has not confirmed the registration
+	backlog []*Event // events that came while pending
 }
 
-// wants reports whether an event is for a handler, by its code and by whom it is about and from.
+// wants reports whether an event is for a handler: by its code, the processes that it affects, and its source.
 func (r *registration) wants(ev *Event) bool {
 	if len(r.codes) == 0 && ev.NonDefault || len(r.codes) > 0 && !slices.Contains(r.codes, ev.Status) {
 		return false
@@ -66,7 +66,7 @@ func (c *chain) category(r *registration) *[]*registration {
 	}
 }
 
-// matching returns who is to get an event, in order.
+// matching returns the handlers of an event, in order.
 func (c *chain) matching(ev *Event) []*registration {
 	var out []*registration
 	for _, r := range c.all() {
@@ -89,13 +89,13 @@ func (c *chain) all() []*registration {
 	return out
 }
 
-// insert puts a handler where its order says.
+// insert puts a handler at the place that its order asks for.
 func (c *chain) insert(r *registration) error {
 	switch r.opts.Order {
 	case OrderFirst:
-		return take(&c.first, r, "first of all")
+		return occupy(&c.first, r, "first of all")
 	case OrderLast:
-		return take(&c.last, r, "last of all")
+		return occupy(&c.last, r, "last of all")
 	}
 	list := c.category(r)
 	at, err := c.position(*list, r)
@@ -106,15 +106,16 @@ func (c *chain) insert(r *registration) error {
 	return nil
 }
 
-func take(place **registration, r *registration, which string) error {
+// occupy puts r into a place for a single handler.
+func occupy(place **registration, r *registration, which string) error {
 	if *place != nil {
-		return fmt.Errorf("place %s is taken by handler %q", which, (*place).opts.Name)
+		return fmt.Errorf("place %s is occupied by handler %q", which, (*place).opts.Name)
 	}
 	*place = r
 	return nil
 }
 
-// position returns the index at which a handler enters its category.
+// position returns the index at which a handler is inserted into its category.
 func (c *chain) position(list []*registration, r *registration) (int, error) {
 	begin, end := 0, len(list)
 	if end > 0 && list[0].opts.Order == OrderFirstInCategory {
@@ -130,31 +131,31 @@ func (c *chain) position(list []*registration, r *registration) (int, error) {
 		return end, nil
 	case OrderFirstInCategory:
 		if begin > 0 {
-			return 0, fmt.Errorf("place first in category is taken by handler %q", list[0].opts.Name)
+			return 0, fmt.Errorf("place first in category is occupied by handler %q", list[0].opts.Name)
 		}
 		return 0, nil
 	case OrderLastInCategory:
 		if end < len(list) {
-			return 0, fmt.Errorf("place last in category is taken by handler %q", list[end].opts.Name)
+			return 0, fmt.Errorf("place last in category is occupied by handler %q", list[end].opts.Name)
 		}
 		return len(list), nil
 	case OrderBefore, OrderAfter:
-		return c.beside(list, r, begin, end)
+		return c.positionBeside(list, r, begin, end)
 	default:
-		return 0, fmt.Errorf("order %d, want one of those defined", r.opts.Order)
+		return 0, fmt.Errorf("order %d, want %d (none) to %d (after)", r.opts.Order, OrderNone, OrderAfter)
 	}
 }
 
-// beside finds the place next to the handler that another wants to stand by. Those that are first or last of all, or of
-// the category, stay so.
-func (c *chain) beside(list []*registration, r *registration, begin, end int) (int, error) {
+// positionBeside returns the index next to the handler that r.opts.Beside names. Handlers that are first or last, of all or
+// of the category, stay so.
+func (c *chain) positionBeside(list []*registration, r *registration, begin, end int) (int, error) {
 	name, after := r.opts.Beside, r.opts.Order == OrderAfter
 	if i := slices.IndexFunc(list, func(q *registration) bool { return q.opts.Name == name }); i >= 0 && name != "" {
 		if after {
 			i++
 		}
 		if i < begin || i > end {
-			return 0, fmt.Errorf("handler %q is the first or last of its category, want a place that leaves it there", name)
+			return 0, fmt.Errorf("handler %q is the first or last of its category and stays so, want a place on its other side", name)
 		}
 		return i, nil
 	}
@@ -164,10 +165,10 @@ func (c *chain) beside(list []*registration, r *registration, begin, end int) (i
 	case !after && c.last != nil && c.last.opts.Name == name:
 		return end, nil
 	}
-	return 0, fmt.Errorf("no handler %q in the category, want one to stand before or after", name)
+	return 0, fmt.Errorf("no handler %q in the category, want the name of a handler with as many codes", name)
 }
 
-// remove takes a handler out and returns it; nil if there is none of that number.
+// remove removes a handler and returns it; nil if there is none of that number.
 func (c *chain) remove(id HandlerID) *registration {
 	for _, place := range []**registration{&c.first, &c.last} {
 		if r := *place; r != nil && r.id == id {

@@ -53,23 +53,23 @@ func TestOrderOfHandlers(t *testing.T) {
 		"alone with its order": {[]link{{"a", 1, OrderLastInCategory, ""}, {"b", 1, 0, ""}, {"c", 1, OrderFirstInCategory, ""}}, "c b a"},
 		"one and the same":     {[]link{{"a", 1, OrderFirstInCategory, ""}, {"b", 1, OrderLastInCategory, ""}, {"c", 1, OrderAfter, "a"}, {"d", 1, OrderBefore, "b"}}, "a c d b"},
 
-		"two firsts":          {[]link{{"a", 1, OrderFirst, ""}, {"b", 1, OrderFirst, ""}}, `error place first of all is taken by handler "a"`},
-		"two lasts":           {[]link{{"a", 1, OrderLast, ""}, {"b", 2, OrderLast, ""}}, `error place last of all is taken by handler "a"`},
-		"two firsts of one":   {[]link{{"a", 1, OrderFirstInCategory, ""}, {"b", 1, OrderFirstInCategory, ""}}, `error place first in category is taken by handler "a"`},
-		"two lasts of one":    {[]link{{"a", 0, OrderLastInCategory, ""}, {"b", 0, OrderLastInCategory, ""}}, `error place last in category is taken by handler "a"`},
-		"before the first":    {[]link{{"f", 1, OrderFirst, ""}, {"b", 1, OrderBefore, "f"}}, `error no handler "f" in the category, want one to stand before or after`},
-		"after the last":      {[]link{{"l", 1, OrderLast, ""}, {"b", 1, OrderAfter, "l"}}, `error no handler "l" in the category, want one to stand before or after`},
-		"nobody":              {[]link{{"a", 1, 0, ""}, {"b", 1, OrderBefore, ""}}, `error no handler "" in the category, want one to stand before or after`},
-		"of another category": {[]link{{"a", 2, 0, ""}, {"b", 1, OrderBefore, "a"}}, `error no handler "a" in the category, want one to stand before or after`},
+		"two firsts":          {[]link{{"a", 1, OrderFirst, ""}, {"b", 1, OrderFirst, ""}}, `error place first of all is occupied by handler "a"`},
+		"two lasts":           {[]link{{"a", 1, OrderLast, ""}, {"b", 2, OrderLast, ""}}, `error place last of all is occupied by handler "a"`},
+		"two firsts of one":   {[]link{{"a", 1, OrderFirstInCategory, ""}, {"b", 1, OrderFirstInCategory, ""}}, `error place first in category is occupied by handler "a"`},
+		"two lasts of one":    {[]link{{"a", 0, OrderLastInCategory, ""}, {"b", 0, OrderLastInCategory, ""}}, `error place last in category is occupied by handler "a"`},
+		"before the first":    {[]link{{"f", 1, OrderFirst, ""}, {"b", 1, OrderBefore, "f"}}, `error no handler "f" in the category, want the name of a handler with as many codes`},
+		"after the last":      {[]link{{"l", 1, OrderLast, ""}, {"b", 1, OrderAfter, "l"}}, `error no handler "l" in the category, want the name of a handler with as many codes`},
+		"nobody":              {[]link{{"a", 1, 0, ""}, {"b", 1, OrderBefore, ""}}, `error no handler "" in the category, want the name of a handler with as many codes`},
+		"of another category": {[]link{{"a", 2, 0, ""}, {"b", 1, OrderBefore, "a"}}, `error no handler "a" in the category, want the name of a handler with as many codes`},
 		"before its first": {
 			[]link{{"a", 1, OrderFirstInCategory, ""}, {"b", 1, OrderBefore, "a"}},
-			`error handler "a" is the first or last of its category, want a place that leaves it there`,
+			`error handler "a" is the first or last of its category and stays so, want a place on its other side`,
 		},
 		"after its last": {
 			[]link{{"a", 1, OrderLastInCategory, ""}, {"b", 1, OrderAfter, "a"}},
-			`error handler "a" is the first or last of its category, want a place that leaves it there`,
+			`error handler "a" is the first or last of its category and stays so, want a place on its other side`,
 		},
-		"no order": {[]link{{"a", 1, 99, ""}}, "error order 99, want one of those defined"},
+		"no order": {[]link{{"a", 1, 99, ""}}, "error order 99, want 0 (none) to 8 (after)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var c chain

@@ -432,7 +432,7 @@ func TestJobInfoForms(t *testing.T) {
 		{Key: keyProcData, Value: wire.InfosValue(
 			wire.Info{Key: wire.KeyRank, Value: wire.RankValue(1)}, wire.Info{Key: wire.KeyLocalRank, Value: wire.Uint16Value(5)})},
 	}}
-	j, err := newJobInfo(info, 1)
+	j, err := newJobDescription(info, 1)
 	if err != nil || j.localRank != 5 || !slices.Equal(j.peers, []wire.Rank{1}) {
 		t.Errorf("%+v, %v", j, err)
 	}
@@ -441,7 +441,7 @@ func TestJobInfoForms(t *testing.T) {
 		{Key: wire.KeyLocalPeers, Value: wire.StringValue("0,x")},
 		{Key: wire.KeyJobSize, Value: wire.Uint32Value(0)},
 	} {
-		if _, err := newJobInfo(&wire.JobInfo{Pairs: append(slices.Clone(info.Pairs), bad)}, 1); err == nil {
+		if _, err := newJobDescription(&wire.JobInfo{Pairs: append(slices.Clone(info.Pairs), bad)}, 1); err == nil {
 			t.Errorf("no error for %v", bad)
 		}
 	}

@@ -19,12 +19,12 @@ import (
 // maxFrame bounds what a server may send at once.
 const maxFrame = 1 << 30
 
-// conn is the connection to the server: requests out, answers matched to them by tag.
+// conn is the connection to the server. It sends requests and matches answers to them by tag.
 type conn struct {
 	nc   net.Conn
 	out  chan []byte
-	push func(tag uint32, body []byte) // takes what comes without having been asked for; must end when the client does
-	gone chan struct{}                 // closed when the connection has ended, whoever ended it
+	push func(tag uint32, body []byte) // receives frames that answer no request; must return when the client closes
+	gone chan struct{}                 // closed when the connection has ended, by either side
 	wg   sync.WaitGroup
 
 	mu      sync.Mutex
@@ -32,22 +32,22 @@ type conn struct {
 	waiting map[uint32]chan []byte
 }
 
-// greeting introduces the client on a new connection; where the server names it, it puts the name into the options.
+// greeting introduces the client on a new connection. It stores the client's name in opts if the server assigns it.
 type greeting func(nc net.Conn, opts *Options) error
 
 const (
-	// greetAttempts is how often a client introduces itself to a server that hangs up without a word: one that is flooded
-	// by strangers drops connections that say nothing, and may have taken this one for another of them.
+	// greetAttempts bounds how often a client introduces itself to a server that closes the connection without an answer.
+	// A server that is flooded with connections drops silent ones, which may hit a client before it has sent its first bytes.
 	greetAttempts = 8
-	greetPause    = 10 * time.Millisecond // before the second attempt; then twice as long each time
+	greetPause    = 10 * time.Millisecond // before the second attempt; doubles with each further one
 )
 
-// connect dials the server and introduces the client.
+// connect dials the server and introduces the client, again if the server hangs up.
 func connect(ctx context.Context, opts *Options, greet greeting, push func(tag uint32, body []byte)) (*conn, error) {
 	pause := greetPause
 	for attempt := 1; ; attempt++ {
 		c, err := connectOnce(ctx, opts, greet, push)
-		if err == nil || attempt == greetAttempts || !hungUp(err) {
+		if err == nil || attempt == greetAttempts || !isHangUp(err) {
 			return c, err
 		}
 		t := time.NewTimer(pause)
@@ -61,8 +61,8 @@ func connect(ctx context.Context, opts *Options, greet greeting, push func(tag u
 	}
 }
 
-// hungUp says of an error whether the other end has closed the connection.
-func hungUp(err error) bool {
+// isHangUp reports whether err means that the other end has closed the connection.
+func isHangUp(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
@@ -72,13 +72,13 @@ func connectOnce(ctx context.Context, opts *Options, greet greeting, push func(t
 	if err != nil {
 		return nil, fmt.Errorf("pmix: connect to server at %s: %w", opts.Address, err)
 	}
-	stop := context.AfterFunc(ctx, func() { _ = nc.SetDeadline(time.Unix(1, 0)) }) // ends the waits of the handshake
+	stop := context.AfterFunc(ctx, func() { _ = nc.SetDeadline(time.Unix(1, 0)) }) // ends reads and writes of the handshake
 	err = greet(nc, opts)
 	if !stop() && err == nil {
 		err = ctx.Err()
 	}
 	if err != nil {
-		_ = nc.Close() // the first error counts
+		_ = nc.Close() // err is the error to report
 		if ctx.Err() != nil {
 			err = ctx.Err()
 		}
@@ -93,7 +93,7 @@ func connectOnce(ctx context.Context, opts *Options, greet greeting, push func(t
 	return c, nil
 }
 
-func introduce(nc net.Conn, opts *Options) error {
+func introduceClient(nc net.Conn, opts *Options) error {
 	proc := wire.Proc{Nspace: opts.Nspace, Rank: opts.Rank}
 	h := wire.NewHandshake(proc, opts.Security, credential(opts.Security))
 	if _, err := nc.Write(wire.AppendHandshake(nil, h)); err != nil {
@@ -110,7 +110,7 @@ func introduce(nc net.Conn, opts *Options) error {
 	return statusError("connect as "+proc.String(), status)
 }
 
-// credential is what the native security module sends over TCP: the effective user and group, in host order.
+// credential returns what the native security module sends over TCP: the effective user and group, in host order.
 func credential(security string) []byte {
 	if security != wire.SecurityNative {
 		return nil
@@ -119,10 +119,10 @@ func credential(security string) []byte {
 	return binary.NativeEndian.AppendUint32(cred, uint32(os.Getegid()))
 }
 
-// call sends a request and waits for its answer. The error is the context's or ErrLostConnection.
-func (c *conn) call(ctx context.Context, body []byte) ([]byte, error) {
-	tag, answer := c.expect()
-	defer c.forget(tag)
+// exchange sends a request and waits for its answer. The error is the context's or ErrLostConnection.
+func (c *conn) exchange(ctx context.Context, body []byte) ([]byte, error) {
+	tag, answer := c.reserveTag()
+	defer c.releaseTag(tag)
 	if err := c.send(ctx, wire.AppendFrame(nil, 0, tag, body)); err != nil {
 		return nil, err
 	}
@@ -133,7 +133,7 @@ func (c *conn) call(ctx context.Context, body []byte) ([]byte, error) {
 		return nil, ctx.Err()
 	case <-c.gone:
 		select {
-		case b := <-answer: // it came just before the end
+		case b := <-answer: // the answer came just before the end
 			return b, nil
 		default:
 			return nil, ErrLostConnection
@@ -141,6 +141,7 @@ func (c *conn) call(ctx context.Context, body []byte) ([]byte, error) {
 	}
 }
 
+// send queues a frame for the writer.
 func (c *conn) send(ctx context.Context, frame []byte) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -155,7 +156,8 @@ func (c *conn) send(ctx context.Context, frame []byte) error {
 	}
 }
 
-func (c *conn) expect() (uint32, chan []byte) {
+// reserveTag returns a tag that no other request uses, and the channel that gets the answer.
+func (c *conn) reserveTag() (uint32, chan []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for {
@@ -170,13 +172,15 @@ func (c *conn) expect() (uint32, chan []byte) {
 	}
 }
 
-func (c *conn) forget(tag uint32) {
+// releaseTag ends the wait for an answer, which is dropped if it still comes.
+func (c *conn) releaseTag(tag uint32) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.waiting, tag)
 }
 
-func (c *conn) deliver(tag uint32, body []byte) {
+// handAnswer gives an answer to the request that waits for it.
+func (c *conn) handAnswer(tag uint32, body []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if answer, ok := c.waiting[tag]; ok {
@@ -187,7 +191,7 @@ func (c *conn) deliver(tag uint32, body []byte) {
 
 func (c *conn) read() {
 	defer close(c.gone)
-	defer func() { _ = c.nc.Close() }() // it has ended one way or another
+	defer func() { _ = c.nc.Close() }() // the connection is of no more use
 	frames := wire.NewFrameReader(bufio.NewReader(c.nc), maxFrame)
 	for {
 		h, body, err := frames.Next()
@@ -198,7 +202,7 @@ func (c *conn) read() {
 			c.push(h.Tag, body)
 			continue
 		}
-		c.deliver(h.Tag, body)
+		c.handAnswer(h.Tag, body)
 	}
 }
 
@@ -207,7 +211,7 @@ func (c *conn) write() {
 		select {
 		case frame := <-c.out:
 			if _, err := c.nc.Write(frame); err != nil {
-				_ = c.nc.Close() // tells the reader
+				_ = c.nc.Close() // ends the reader
 				return
 			}
 		case <-c.gone:
@@ -218,6 +222,6 @@ func (c *conn) write() {
 
 // close ends the connection and its goroutines.
 func (c *conn) close() {
-	_ = c.nc.Close() // nothing is left to be sent
+	_ = c.nc.Close() // there is nothing left to send
 	c.wg.Wait()
 }

@@ -86,26 +86,26 @@ func TestHeartbeatMonitor(t *testing.T) {
 	r := newRecorder()
 	w.register(t, 1, r, client.HandlerOptions{Name: "alert"}, wire.StatusMonitorHeartbeatAlert)
 	c := w.clients[0]
-	if err := c.MonitorHeartbeat(w.ctx, client.Watch{}); err == nil {
+	if err := c.Heartbeats.Watch(w.ctx, client.Watch{}); err == nil {
 		t.Error("a watch without an interval was accepted")
 	}
-	if err := c.MonitorHeartbeat(w.ctx, client.Watch{ID: "me", Interval: time.Second, Range: wire.RangeNamespace}); err != nil {
+	if err := c.Heartbeats.Watch(w.ctx, client.Watch{ID: "me", Interval: time.Second, Range: wire.RangeNamespace}); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Heartbeat(w.ctx); err != nil {
+	if err := c.Heartbeats.Send(w.ctx); err != nil {
 		t.Fatal(err)
 	}
 	r.expect(w.ctx, t, "alert: -109 from job-1.0 about job-1.0")
-	if err := c.CancelMonitor(w.ctx, "other"); !errors.Is(err, client.ErrNotFound) {
+	if err := c.Heartbeats.Cancel(w.ctx, "other"); !errors.Is(err, client.ErrNotFound) {
 		t.Errorf("cancel of a watch that is not there: %v, want ErrNotFound", err)
 	}
-	if err := c.CancelMonitor(w.ctx, "me"); err != nil {
+	if err := c.Heartbeats.Cancel(w.ctx, "me"); err != nil {
 		t.Error(err)
 	}
 	if err := c.Finalize(w.ctx); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Heartbeat(w.ctx); !errors.Is(err, client.ErrFinalized) {
+	if err := c.Heartbeats.Send(w.ctx); !errors.Is(err, client.ErrFinalized) {
 		t.Errorf("heartbeat after finalize: %v, want ErrFinalized", err)
 	}
 }

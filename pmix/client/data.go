@@ -5,15 +5,77 @@ import (
 	"fmt"
 	"maps"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/goshmem/goshmem/pmix/wire"
 )
 
-// put is a value that waits for the next commit.
-type put struct {
+// data holds the values of this process and those that it got from others of its job.
+type data struct {
+	mu     sync.Mutex
+	own    map[string]wire.Value               // everything that this process has put
+	staged []stagedPut                         // what the next commit sends
+	peers  map[wire.Rank]map[string]wire.Value // what gets have brought
+}
+
+// stagedPut is a value that waits for the next commit.
+type stagedPut struct {
 	scope wire.Scope
 	kv    wire.KVal
+}
+
+func newData() *data {
+	return &data{own: map[string]wire.Value{}, peers: map[wire.Rank]map[string]wire.Value{}}
+}
+
+// put records a value of this process and stages it if others may see it.
+func (d *data) put(scope wire.Scope, kv wire.KVal) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.own[kv.Key] = kv.Value
+	if scope != wire.ScopeInternal {
+		d.staged = append(d.staged, stagedPut{scope, kv})
+	}
+}
+
+// takeStaged removes and returns what is staged.
+func (d *data) takeStaged() []stagedPut {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	staged := d.staged
+	d.staged = nil
+	return staged
+}
+
+// restage stages values again, before those that were put in the meantime.
+func (d *data) restage(staged []stagedPut) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.staged = append(staged, d.staged...)
+}
+
+// findOwn looks a key up in what this process has put.
+func (d *data) findOwn(key string) (wire.Value, bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	v, ok := d.own[key]
+	return v, ok
+}
+
+// findOfPeer looks a key up in what earlier gets brought of a process.
+func (d *data) findOfPeer(rank wire.Rank, key string) (wire.Value, bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	v, ok := d.peers[rank][key]
+	return v, ok
+}
+
+// keepOfPeer keeps the data of a process for later gets.
+func (d *data) keepOfPeer(rank wire.Rank, values map[string]wire.Value) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.peers[rank] = values
 }
 
 // Put stages a value for others to get after the next Commit; this process can get it at once.
@@ -32,15 +94,10 @@ func (c *Client) Put(scope wire.Scope, key string, value wire.Value) error {
 	if err := e.Err(); err != nil {
 		return fmt.Errorf("pmix put %s: %w", key, err)
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.finalized {
+	if c.session.isFinalized() {
 		return fmt.Errorf("pmix put %s: %w", key, ErrFinalized)
 	}
-	c.own[key] = value
-	if scope != wire.ScopeInternal {
-		c.staged = append(c.staged, put{scope, wire.KVal{Key: key, Value: value}})
-	}
+	c.data.put(scope, wire.KVal{Key: key, Value: value})
 	return nil
 }
 
@@ -51,29 +108,24 @@ func checkKey(op, key string) error {
 	return nil
 }
 
-// Commit hands everything put since the last commit to the server. Without any it does nothing.
+// Commit hands everything put since the last commit to the server. If nothing was put, it does nothing.
 //
 //   - Completion: on return, processes of this node can get the values; of other nodes, after a fence or on request.
 //   - Errors: what was put stays staged for another attempt.
 func (c *Client) Commit(ctx context.Context) error {
-	c.mu.Lock()
-	staged := c.staged
-	c.staged = nil
-	c.mu.Unlock()
-	if len(staged) == 0 && !c.isFinalized() {
+	staged := c.data.takeStaged()
+	if len(staged) == 0 && !c.session.isFinalized() {
 		return nil
 	}
-	err := c.status(ctx, "commit", commitRequest(staged))
+	err := c.session.requestStatus(ctx, "commit", commitRequest(staged))
 	if err != nil {
-		c.mu.Lock()
-		c.staged = append(staged, c.staged...)
-		c.mu.Unlock()
+		c.data.restage(staged)
 	}
 	return err
 }
 
 // commitRequest sorts puts into one blob for readers on this node and one for those on others, as libpmix does.
-func commitRequest(staged []put) *wire.CommitRequest {
+func commitRequest(staged []stagedPut) *wire.CommitRequest {
 	local, remote := wire.NewEncoder(nil), wire.NewEncoder(nil)
 	for _, p := range staged {
 		if p.scope != wire.ScopeRemote {
@@ -95,15 +147,15 @@ func commitRequest(staged []put) *wire.CommitRequest {
 
 // GetOptions direct a get.
 type GetOptions struct {
-	Optional  bool          // look only at what this process knows already
+	Optional  bool          // look only at what this process has already
 	Immediate bool          // let the server answer with what it has
-	Refresh   bool          // do not use what an earlier get brought
+	Refresh   bool          // ask again for what an earlier get brought
 	Timeout   time.Duration // ends the wait for a value with ErrTimeout; counted in whole seconds, rounded up
 }
 
 // Get returns a value: of this process as it was put, of the job's description, or of another process. If the other
-// process has not committed it yet, Get waits.
-// The value must not be changed: a get brings all of a process's data, which later gets share.
+// process has not committed the value yet, Get waits.
+// The caller must not change the value: a get brings all of a process's data, which later gets share.
 //
 //   - Errors: ErrNotFound; ErrProcFailed when the process ended without committing it; ErrTimeout; the context's.
 func (c *Client) Get(ctx context.Context, proc wire.Proc, key string, opts GetOptions) (wire.Value, error) {
@@ -111,61 +163,58 @@ func (c *Client) Get(ctx context.Context, proc wire.Proc, key string, opts GetOp
 	if key == "" {
 		return wire.Value{}, fmt.Errorf("pmix %s: key is empty, want a name", op)
 	}
-	if proc.Nspace == c.opts.Nspace {
-		if v, ok := c.known(proc.Rank, key, opts.Refresh); ok {
+	if proc.Nspace == c.Nspace() {
+		if v, ok := c.findLocally(proc.Rank, key, opts.Refresh); ok {
 			return v, nil
 		}
-	} else if v, ok := c.otherKnown(proc, key); ok {
+	} else if v, ok := c.Jobs.find(proc, key); ok {
 		return v, nil
 	}
 	if opts.Optional {
 		return wire.Value{}, &StatusError{Op: op, Status: wire.StatusErrNotFound}
 	}
-	if proc.Nspace != c.opts.Nspace && (proc.Rank == wire.RankWildcard || reserved(key)) {
-		return c.askJob(ctx, op, proc, key)
+	if proc.Nspace != c.Nspace() && (proc.Rank == wire.RankWildcard || isReserved(key)) {
+		return c.Jobs.get(ctx, op, proc, key)
 	}
 	r := &wire.GetRequest{Proc: proc, Key: key}
 	if opts.Immediate {
 		r.Info = append(r.Info, wire.Info{Key: wire.KeyImmediate, Value: wire.BoolValue(true)})
 	}
 	r.Info = appendTimeout(r.Info, opts.Timeout)
-	answer, err := c.call(ctx, op, r)
+	answer, err := c.session.request(ctx, op, r)
 	if err != nil {
 		return wire.Value{}, err
 	}
-	data, err := c.keep(op, proc, answer)
+	values, err := c.data.keepAnswer(op, c.Nspace(), proc, answer)
 	if err != nil {
 		return wire.Value{}, err
 	}
-	v, ok := data[key]
+	v, ok := values[key]
 	if !ok {
 		return wire.Value{}, &StatusError{Op: op, Status: wire.StatusErrNotFound}
 	}
 	return v, nil
 }
 
-// known looks a key up in what this process has.
-func (c *Client) known(rank wire.Rank, key string, refresh bool) (wire.Value, bool) {
-	if v, ok := c.job.lookup(rank, key); ok {
+// findLocally looks a key up in what this process has of its job; refresh excludes what earlier gets brought.
+func (c *Client) findLocally(rank wire.Rank, key string, refresh bool) (wire.Value, bool) {
+	if v, ok := c.job.find(rank, key); ok {
 		return v, true
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if rank == c.opts.Rank {
-		if v, ok := c.own[key]; ok {
+	if rank == c.Rank() {
+		if v, ok := c.data.findOwn(key); ok {
 			return v, true
 		}
 	}
 	if refresh {
 		return wire.Value{}, false
 	}
-	v, ok := c.peers[rank][key]
-	return v, ok
+	return c.data.findOfPeer(rank, key)
 }
 
-// keep decodes the answer to a get of proc and keeps the data for later ones. A server may send the data of others too,
-// and answers for another job with everything that it knows of that.
-func (c *Client) keep(op string, proc wire.Proc, answer []byte) (map[string]wire.Value, error) {
+// keepAnswer decodes the answer to a get of proc and keeps the data of the job nspace for later gets. A server may add the
+// data of other processes; asked about another job, it answers with everything that it knows of that job.
+func (d *data) keepAnswer(op, nspace string, proc wire.Proc, answer []byte) (map[string]wire.Value, error) {
 	reply, err := wire.DecodeGetReply(answer)
 	if err != nil {
 		return nil, fmt.Errorf("pmix %s: answer: %w", op, err)
@@ -181,18 +230,16 @@ func (c *Client) keep(op string, proc wire.Proc, answer []byte) (map[string]wire
 		if err != nil {
 			return nil, fmt.Errorf("pmix %s: answer: %w", op, err)
 		}
-		data := make(map[string]wire.Value, len(pairs))
+		values := make(map[string]wire.Value, len(pairs))
 		for _, kv := range pairs {
-			data[kv.Key] = kv.Value
+			values[kv.Key] = kv.Value
 		}
 		if of == proc && of.Rank != wire.RankWildcard {
-			asked = data
+			asked = values
 		}
-		maps.Copy(all, data)
-		if of.Nspace == c.opts.Nspace {
-			c.mu.Lock()
-			c.peers[of.Rank] = data
-			c.mu.Unlock()
+		maps.Copy(all, values)
+		if of.Nspace == nspace {
+			d.keepOfPeer(of.Rank, values)
 		}
 	}
 	if asked == nil {

@@ -8,60 +8,60 @@ import (
 	"github.com/goshmem/goshmem/pmix/wire"
 )
 
-// maxCached bounds how many events are kept for handlers that come later.
+// maxCached bounds the number of events that are kept for handlers that come later.
 const maxCached = 512
 
-// events are a client's handlers, and the events on their way to them.
+// dispatcher holds a client's handlers and delivers events to them.
 //
-// Every event meets every handler that wants it once: it is either delivered to the chain that the handler is in, or it
-// is in the cache when the handler comes; both happen under the lock.
-type events struct {
-	register turn // one registration at a time talks to the server
+// Every handler gets every event that it wants exactly once. Either the handler is in the chain when the event leaves the
+// queue, or the event is in the cache when the handler is added. Both happen under the lock, so no event falls between.
+type dispatcher struct {
+	register turn // lets one registration at a time talk to the server
 
 	mu      sync.Mutex
 	chain   chain
 	lastID  HandlerID
-	codes   map[wire.Status]int // handlers a code that the server knows of; StatusMaxErrConstant: default handlers
-	cache   []cached
+	codes   map[wire.Status]int // number of handlers by code registered at the server; StatusMaxErrConstant: default handlers
+	cache   []cachedEvent       // delivered events, kept for handlers that come later
 	queue   []delivery
-	arrived uint64 // events so far
-	running bool   // a goroutine empties the queue
+	arrived uint64 // number of events so far
+	running bool   // a goroutine drains the queue
 	closed  bool
 }
 
-type cached struct {
+type cachedEvent struct {
 	ev    *Event
-	until time.Time // zero: it does not age
+	until time.Time // end of the event's use; zero: none
 }
 
-// delivery is an event for the whole chain, or for one handler that came after it.
+// delivery is an event on its way to handlers.
 type delivery struct {
 	ev     *Event
-	number uint64 // in the order of arrival
-	only   *registration
+	number uint64        // number in the order of arrival
+	only   *registration // the handler that missed the event; nil: the whole chain
 }
 
-func newEvents() *events {
-	return &events{register: newTurn(), codes: map[wire.Status]int{}}
+func newDispatcher() *dispatcher {
+	return &dispatcher{register: newTurn(), codes: map[wire.Status]int{}}
 }
 
-// add puts a handler into the chain. Until open, what it wants is kept for it.
-func (e *events) add(r *registration) error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.closed {
+// add puts a handler into the chain. Until activate, its events go to its backlog.
+func (d *dispatcher) add(r *registration) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
 		return ErrFinalized
 	}
-	e.lastID++
-	r.id, r.since = e.lastID, e.arrived
-	if err := e.chain.insert(r); err != nil {
+	d.lastID++
+	r.id, r.since = d.lastID, d.arrived
+	if err := d.chain.insert(r); err != nil {
 		return err
 	}
 	if r.opts.Fresh {
 		return nil
 	}
 	now := time.Now()
-	for _, old := range e.cache {
+	for _, old := range d.cache {
 		if !old.stale(now) && r.wants(old.ev) {
 			r.backlog = append(r.backlog, old.ev)
 		}
@@ -69,34 +69,35 @@ func (e *events) add(r *registration) error {
 	return nil
 }
 
-func (k *cached) stale(now time.Time) bool { return !k.until.IsZero() && now.After(k.until) }
+func (k *cachedEvent) stale(now time.Time) bool { return !k.until.IsZero() && now.After(k.until) }
 
-// open begins to call a handler, with what it has missed first.
-func (e *events) open(r *registration) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	missed := make([]delivery, 0, len(r.backlog)+len(e.queue))
+// activate begins to call a handler, first with the events of its backlog.
+func (d *dispatcher) activate(r *registration) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	missed := make([]delivery, 0, len(r.backlog)+len(d.queue))
 	for _, ev := range r.backlog {
 		missed = append(missed, delivery{ev: ev, only: r})
 	}
 	r.pending, r.backlog = false, nil
-	e.queue = append(missed, e.queue...)
-	e.run()
+	d.queue = append(missed, d.queue...)
+	d.startDrain()
 }
 
-// drop takes a handler out.
-func (e *events) drop(id HandlerID) *registration {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	r := e.chain.remove(id)
+// remove removes a handler from the chain and returns it; nil if there is none of that number.
+func (d *dispatcher) remove(id HandlerID) *registration {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	r := d.chain.remove(id)
 	if r != nil {
 		r.gone = true
 	}
 	return r
 }
 
-// count adds a handler to or takes it from those of its codes, and returns the codes of which the server has to hear.
-func (e *events) count(r *registration, by int) []wire.Status {
+// countCodes adds by, 1 or -1, to the number of handlers of each of r's codes. It returns the codes that got their first
+// handler or lost their last one: the server must be told of these.
+func (d *dispatcher) countCodes(r *registration, by int) []wire.Status {
 	if r.opts.Range == wire.RangeProcLocal {
 		return nil
 	}
@@ -104,14 +105,14 @@ func (e *events) count(r *registration, by int) []wire.Status {
 	if len(codes) == 0 {
 		codes = []wire.Status{wire.StatusMaxErrConstant}
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	var changed []wire.Status
 	for _, code := range codes {
-		before := e.codes[code]
-		e.codes[code] += by
-		if e.codes[code] <= 0 {
-			delete(e.codes, code)
+		before := d.codes[code]
+		d.codes[code] += by
+		if d.codes[code] <= 0 {
+			delete(d.codes, code)
 		}
 		if before == 0 || before+by == 0 {
 			changed = append(changed, code)
@@ -120,102 +121,103 @@ func (e *events) count(r *registration, by int) []wire.Status {
 	return changed
 }
 
-// pushed takes a frame that the server sent without being asked.
-func (e *events) pushed(body []byte) {
+// receive handles a frame with an event from the server.
+func (d *dispatcher) receive(body []byte) {
 	n, err := wire.DecodeNotification(body)
 	if err != nil {
-		return // a server that sends what is no event has none to tell
+		return // a malformed event is dropped
 	}
 	if ev, err := wire.ParseEvent(n); err == nil {
-		e.deliver(&Event{Event: ev})
+		d.enqueue(&Event{Event: ev})
 	}
 }
 
-// deliver hands an event to the handlers without waiting.
-func (e *events) deliver(ev *Event) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.arrived++
-	e.queue = append(e.queue, delivery{ev: ev, number: e.arrived})
-	e.run()
+// enqueue hands an event to the handlers without waiting for them.
+func (d *dispatcher) enqueue(ev *Event) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.arrived++
+	d.queue = append(d.queue, delivery{ev: ev, number: d.arrived})
+	d.startDrain()
 }
 
-// close drops what has not been delivered. A handler that runs is the last one.
-func (e *events) close() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.closed, e.queue, e.cache = true, nil, nil
+// close drops all events that have not been delivered. No handler is called after the one that runs.
+func (d *dispatcher) close() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.closed, d.queue, d.cache = true, nil, nil
 }
 
-// run sees to it that a goroutine empties the queue; there is one at most.
-func (e *events) run() {
-	if !e.running && !e.closed && len(e.queue) > 0 {
-		e.running = true
-		go e.empty()
+// startDrain starts the goroutine that drains the queue, unless it runs already. The caller holds the lock.
+func (d *dispatcher) startDrain() {
+	if !d.running && !d.closed && len(d.queue) > 0 {
+		d.running = true
+		go d.drain()
 	}
 }
 
-func (e *events) empty() {
+// drain delivers events until the queue is empty.
+func (d *dispatcher) drain() {
 	for {
-		ev, handlers, ok := e.next()
+		ev, handlers, ok := d.dequeue()
 		if !ok {
 			return
 		}
-		e.walk(ev, handlers)
+		d.callHandlers(ev, handlers)
 	}
 }
 
-// next takes a delivery from the queue and finds the handlers for it.
-func (e *events) next() (*Event, []*registration, bool) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.closed || len(e.queue) == 0 {
-		e.running = false
+// dequeue removes the first delivery from the queue and returns its event and handlers.
+func (d *dispatcher) dequeue() (*Event, []*registration, bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed || len(d.queue) == 0 {
+		d.running = false
 		return nil, nil, false
 	}
-	d := e.queue[0]
-	e.queue = e.queue[1:]
-	if d.only != nil {
-		return d.ev, []*registration{d.only}, true
+	first := d.queue[0]
+	d.queue = d.queue[1:]
+	if first.only != nil {
+		return first.ev, []*registration{first.only}, true
 	}
-	e.keep(d.ev)
+	d.cacheEvent(first.ev)
 	var handlers []*registration
-	for _, r := range e.chain.matching(d.ev) {
-		if r.opts.Fresh && d.number <= r.since {
+	for _, r := range d.chain.matching(first.ev) {
+		if r.opts.Fresh && first.number <= r.since {
 			continue
 		}
 		if r.pending {
-			r.backlog = append(r.backlog, d.ev)
+			r.backlog = append(r.backlog, first.ev)
 			continue
 		}
 		handlers = append(handlers, r)
 	}
-	return d.ev, handlers, true
+	return first.ev, handlers, true
 }
 
-// keep puts an event into the cache. Declared models stay, other events make room for newer ones.
-func (e *events) keep(ev *Event) {
+// cacheEvent puts an event into the cache. A full cache drops its oldest event that declares no model.
+func (d *dispatcher) cacheEvent(ev *Event) {
 	if ev.NoCache {
 		return
 	}
 	now := time.Now()
-	e.cache = slices.DeleteFunc(e.cache, func(k cached) bool { return k.stale(now) })
-	if len(e.cache) >= maxCached {
-		at := slices.IndexFunc(e.cache, func(k cached) bool { return k.ev.Status != wire.StatusModelDeclared })
-		e.cache = slices.Delete(e.cache, max(at, 0), max(at, 0)+1)
+	d.cache = slices.DeleteFunc(d.cache, func(k cachedEvent) bool { return k.stale(now) })
+	if len(d.cache) >= maxCached {
+		at := slices.IndexFunc(d.cache, func(k cachedEvent) bool { return k.ev.Status != wire.StatusModelDeclared })
+		d.cache = slices.Delete(d.cache, max(at, 0), max(at, 0)+1)
 	}
-	k := cached{ev: ev}
+	k := cachedEvent{ev: ev}
 	if ev.Timeout > 0 {
 		k.until = now.Add(time.Duration(min(ev.Timeout, 1<<31)) * time.Second)
 	}
-	e.cache = append(e.cache, k)
+	d.cache = append(d.cache, k)
 }
 
-// walk calls the handlers one after the other until one says that the event is dealt with.
-func (e *events) walk(ev *Event, handlers []*registration) {
+// callHandlers calls the handlers one after the other until one returns StatusEventActionComplete.
+func (d *dispatcher) callHandlers(ev *Event, handlers []*registration) {
 	var results []wire.Info
 	for _, r := range handlers {
-		if !e.begin(r) {
+		if !d.beginCall(r) {
 			continue
 		}
 		result := r.fn(&Event{Event: ev.Event, Handler: r.opts.Name, Results: slices.Clip(results)})
@@ -227,16 +229,16 @@ func (e *events) walk(ev *Event, handlers []*registration) {
 	}
 }
 
-// begin reports whether a handler is to be called; one that is called once is not called again.
-func (e *events) begin(r *registration) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if r.gone || e.closed {
+// beginCall reports whether a handler may be called. It removes a one-shot handler from the chain.
+func (d *dispatcher) beginCall(r *registration) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if r.gone || d.closed {
 		return false
 	}
 	if r.opts.OneShot {
 		r.gone = true
-		e.chain.remove(r.id)
+		d.chain.remove(r.id)
 	}
 	return true
 }

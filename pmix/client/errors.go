@@ -7,19 +7,19 @@ import (
 	"github.com/goshmem/goshmem/pmix/wire"
 )
 
-// What callers decide on; use errors.Is.
+// Errors that callers decide on with errors.Is.
 var (
 	ErrNotFound       = errors.New("pmix: not found")
-	ErrPartial        = errors.New("pmix: some were not found")
-	ErrExists         = errors.New("pmix: exists already")
+	ErrPartial        = errors.New("pmix: only some were found")
+	ErrExists         = errors.New("pmix: already exists")
 	ErrNoPermission   = errors.New("pmix: not permitted")
 	ErrTimeout        = errors.New("pmix: timed out at the server")
 	ErrLostConnection = errors.New("pmix: connection to the server lost")
-	ErrProcFailed     = errors.New("pmix: a process that is needed has ended")
+	ErrProcFailed     = errors.New("pmix: a participating process has ended")
 	ErrFinalized      = errors.New("pmix: client is finalized")
 )
 
-// StatusError is a request that did not end well: what was asked, and the status of the standard.
+// StatusError reports a request that failed, with the status of the standard.
 type StatusError struct {
 	Op     string // "fence", "get job-1.3 key", ...
 	Status wire.Status
@@ -30,7 +30,7 @@ func (e *StatusError) Error() string {
 	return fmt.Sprintf("pmix %s: %v (%d)", e.Op, e.Status, int32(e.Status))
 }
 
-// Is reports whether the status belongs to one of the package's sentinels.
+// Is reports whether target is the sentinel that the status belongs to.
 func (e *StatusError) Is(target error) bool {
 	switch e.Status {
 	case wire.StatusErrNotFound:

@@ -8,21 +8,27 @@ import (
 	"github.com/goshmem/goshmem/pmix/wire"
 )
 
+// Events registers handlers for events and raises events.
+type Events struct {
+	session  *session
+	dispatch *dispatcher
+}
+
 // Event is an event as a handler gets it. Handlers share its lists and must not change them.
 type Event struct {
 	wire.Event
 	Handler string      // name of the handler that is called
-	Results []wire.Info // of the handlers called before: the name of each with its status, followed by its infos
+	Results []wire.Info // results of the handlers called before: the name of each with its status, then its infos
 }
 
-// Result is what a handler made of an event. A status of wire.StatusEventActionComplete ends the chain: no further
-// handler is called. Info is passed on to those that are.
+// Result is a handler's answer to an event. The status wire.StatusEventActionComplete ends the chain: no further handler
+// is called. Otherwise the handlers that follow get Info.
 type Result struct {
 	Status wire.Status
 	Info   []wire.Info
 }
 
-// Handler takes an event. All handlers of a client run one after the other, on a goroutine of the client's; they may call
+// Handler handles an event. All handlers of a client run one after the other, on a goroutine of the client; they may call
 // the client.
 type Handler func(ev *Event) Result
 
@@ -31,31 +37,34 @@ type HandlerID uint64
 
 // HandlerOptions direct the registration of a handler.
 type HandlerOptions struct {
-	Name   string // for the orders and results of others
+	Name   string // the name by which other handlers refer to this one
 	Order  Order
-	Beside string // which handler OrderBefore and OrderAfter refer to
-	// Affected restricts the handler to events about these processes, and those that do not say whom they are about. A
-	// wildcard rank stands for all of a namespace.
+	Beside string // name of the handler that OrderBefore and OrderAfter refer to
+	// Affected restricts the handler to events about these processes, and to events that name no process. A wildcard rank
+	// stands for all of a namespace.
 	Affected []wire.Proc
-	// Range restricts the handler to events from some processes: from this one (RangeProcLocal; the server does not hear
-	// of such a handler), from Sources (RangeCustom), from this namespace or those of Sources (RangeNamespace), from
-	// anybody (all others).
+	// Range restricts the handler to events from some processes:
+	//
+	//   - RangeProcLocal: from this process; the server is not told of the handler
+	//   - RangeCustom: from Sources
+	//   - RangeNamespace: from the namespaces of Sources; without Sources, from this namespace
+	//   - all others: from any process
 	Range   wire.Range
 	Sources []wire.Proc
-	OneShot bool // the handler is called once at most
-	Fresh   bool // the handler gets no event that this process had before
+	OneShot bool // the handler is called at most once
+	Fresh   bool // the handler gets no event that came before it was registered
 }
 
-// sources resolves the range of a handler to the processes whose events it gets; nil stands for all.
-func (c *Client) sources(opts *HandlerOptions) ([]wire.Proc, error) {
+// resolveSources returns the processes whose events a handler gets, as its range says; nil stands for all.
+func (e *Events) resolveSources(opts *HandlerOptions) ([]wire.Proc, error) {
 	switch opts.Range {
 	case wire.RangeUndef, wire.RangeLocal, wire.RangeSession, wire.RangeGlobal:
 		return nil, nil
 	case wire.RangeProcLocal:
-		return []wire.Proc{c.Proc()}, nil
+		return []wire.Proc{e.session.proc()}, nil
 	case wire.RangeNamespace:
 		if len(opts.Sources) == 0 {
-			return []wire.Proc{{Nspace: c.Nspace(), Rank: wire.RankWildcard}}, nil
+			return []wire.Proc{{Nspace: e.session.opts.Nspace, Rank: wire.RankWildcard}}, nil
 		}
 		var out []wire.Proc
 		for _, p := range opts.Sources {
@@ -64,22 +73,23 @@ func (c *Client) sources(opts *HandlerOptions) ([]wire.Proc, error) {
 		return out, nil
 	case wire.RangeCustom:
 		if len(opts.Sources) == 0 {
-			return nil, fmt.Errorf("range %d without sources, want some", opts.Range)
+			return nil, fmt.Errorf("range %d without sources, want at least one source", opts.Range)
 		}
 		return opts.Sources, nil
 	default:
-		return nil, fmt.Errorf("range %d, want one that processes can be in", opts.Range)
+		return nil, fmt.Errorf("range %d, want one that HandlerOptions.Range lists", opts.Range)
 	}
 }
 
-// RegisterHandler asks for events with the given codes; without a code, for all that are not reserved for handlers that
-// name them. Events that have come before are delivered to the new handler alone, those first that came first.
+// Register registers a handler for events with the given codes. A handler without codes is a default handler: it gets
+// all events but those with NonDefault. Events that came before go to the new handler alone, in the order in which they
+// came.
 //
-//   - Completion: on return, no event can pass the handler by.
-//   - Errors: a place that is taken or does not exist; those of the server, which must agree.
-func (c *Client) RegisterHandler(ctx context.Context, codes []wire.Status, opts HandlerOptions, fn Handler) (HandlerID, error) {
+//   - Completion: on return, the handler misses no event.
+//   - Errors: a place in the chain that is taken or does not exist; those of the server.
+func (e *Events) Register(ctx context.Context, codes []wire.Status, opts HandlerOptions, fn Handler) (HandlerID, error) {
 	const op = "register event handler"
-	sources, err := c.sources(&opts)
+	sources, err := e.resolveSources(&opts)
 	if err != nil {
 		return 0, fmt.Errorf("pmix %s: %w", op, err)
 	}
@@ -87,29 +97,29 @@ func (c *Client) RegisterHandler(ctx context.Context, codes []wire.Status, opts 
 	codes = slices.Clone(codes)
 	slices.Sort(codes)
 	if len(codes) > 0 && codes[0] == wire.StatusMaxErrConstant {
-		codes = nil // by which name a default handler goes on the wire
+		codes = nil // this code stands for a default handler
 	}
 	r := &registration{codes: slices.Compact(codes), opts: opts, fn: fn, pending: true}
-	release, err := c.events.register.take(ctx)
+	release, err := e.dispatch.register.acquire(ctx)
 	if err != nil {
 		return 0, fmt.Errorf("pmix %s: %w", op, err)
 	}
 	defer release()
-	if err := c.events.add(r); err != nil {
+	if err := e.dispatch.add(r); err != nil {
 		return 0, fmt.Errorf("pmix %s %q: %w", op, opts.Name, err)
 	}
-	if fresh := c.events.count(r, +1); len(fresh) > 0 {
-		if err := c.status(ctx, op, registerRequest(fresh)); err != nil {
-			c.events.drop(r.id)
-			c.events.count(r, -1)
+	if fresh := e.dispatch.countCodes(r, +1); len(fresh) > 0 {
+		if err := e.session.requestStatus(ctx, op, registerRequest(fresh)); err != nil {
+			e.dispatch.remove(r.id)
+			e.dispatch.countCodes(r, -1)
 			return 0, err
 		}
 	}
-	c.events.open(r)
+	e.dispatch.activate(r)
 	return r.id, nil
 }
 
-// registerRequest asks the server for events, for those of a default handler by naming no code.
+// registerRequest asks the server for events; without codes, for those of a default handler.
 func registerRequest(codes []wire.Status) *wire.RegisterEventsRequest {
 	if codes[0] == wire.StatusMaxErrConstant {
 		return &wire.RegisterEventsRequest{}
@@ -117,75 +127,61 @@ func registerRequest(codes []wire.Status) *wire.RegisterEventsRequest {
 	return &wire.RegisterEventsRequest{Codes: codes}
 }
 
-// DeregisterHandler ends a registration. A call of the handler that has begun is not waited for.
+// Deregister ends a registration. It does not wait for a call of the handler that has begun.
 //
-//   - Errors: ErrNotFound; the context's; ErrLostConnection, the handler being gone all the same.
-func (c *Client) DeregisterHandler(ctx context.Context, id HandlerID) error {
+//   - Errors: ErrNotFound; the context's; ErrLostConnection, after which the handler is gone too.
+func (e *Events) Deregister(ctx context.Context, id HandlerID) error {
 	const op = "deregister event handler"
-	release, err := c.events.register.take(ctx)
+	release, err := e.dispatch.register.acquire(ctx)
 	if err != nil {
 		return fmt.Errorf("pmix %s: %w", op, err)
 	}
 	defer release()
-	r := c.events.drop(id)
+	r := e.dispatch.remove(id)
 	if r == nil {
 		return &StatusError{Op: op, Status: wire.StatusErrNotFound}
 	}
-	stale := c.events.count(r, -1)
-	if len(stale) == 0 || c.isFinalized() {
+	stale := e.dispatch.countCodes(r, -1)
+	if len(stale) == 0 || e.session.isFinalized() {
 		return nil
 	}
-	return c.tell(ctx, op, &wire.DeregisterEventsRequest{Codes: stale})
+	return e.session.send(ctx, op, &wire.DeregisterEventsRequest{Codes: stale})
 }
 
-// Notify raises an event: with RangeProcLocal for the handlers of this process alone, otherwise through the server for
-// those of others, too. The event's source is this process.
+// Notify raises an event. With RangeProcLocal it goes to the handlers of this process alone, otherwise through the server
+// to those of other processes too. The event's source is this process.
 //
 //   - Completion: the server has the event; handlers run later.
 //   - Errors: those of the server; a value that cannot be sent.
-func (c *Client) Notify(ctx context.Context, ev wire.Event) error {
+func (e *Events) Notify(ctx context.Context, ev wire.Event) error {
 	const op = "notify event"
-	ev.Source, ev.Info = c.Proc(), ev.Pack()
+	ev.Source, ev.Info = e.session.proc(), ev.Pack()
 	parsed, err := wire.ParseEvent(wire.Notification{Status: ev.Status, Source: ev.Source, Range: ev.Range, Info: ev.Info})
 	if err != nil {
 		return fmt.Errorf("pmix %s: %w", op, err)
 	}
 	if ev.Range != wire.RangeProcLocal {
 		r := &wire.NotifyRequest{Status: ev.Status, Range: ev.Range, Info: ev.Info}
-		if err := c.status(ctx, op, r); err != nil {
+		if err := e.session.requestStatus(ctx, op, r); err != nil {
 			return err
 		}
-	} else if c.isFinalized() {
+	} else if e.session.isFinalized() {
 		return fmt.Errorf("pmix %s: %w", op, ErrFinalized)
 	}
-	if c.hears(&parsed) {
-		c.events.deliver(&Event{Event: parsed})
+	if includes(&parsed, ev.Source) {
+		e.dispatch.enqueue(&Event{Event: parsed})
 	}
 	return nil
 }
 
-// hears reports whether an event of this process is for itself as well: the server does not send it back.
-func (c *Client) hears(ev *wire.Event) bool {
+// includes reports whether an event is also for the process self that raised it. The server does not send it back.
+func includes(ev *wire.Event, self wire.Proc) bool {
 	switch ev.Range {
 	case wire.RangeRM:
 		return false
 	case wire.RangeCustom:
-		return wire.AnyMatch(ev.Targets, []wire.Proc{c.Proc()})
+		return wire.AnyMatch(ev.Targets, []wire.Proc{self})
 	default:
 		return true
 	}
-}
-
-// tell sends a request that is not answered.
-func (c *Client) tell(ctx context.Context, op string, r wire.Request) error {
-	body, err := wire.AppendRequest(nil, r)
-	if err != nil {
-		return fmt.Errorf("pmix %s: %w", op, err)
-	}
-	tag, _ := c.conn.expect()
-	defer c.conn.forget(tag)
-	if err := c.conn.send(ctx, wire.AppendFrame(nil, 0, tag, body)); err != nil {
-		return fmt.Errorf("pmix %s: %w", op, err)
-	}
-	return nil
 }

@@ -48,7 +48,7 @@ func (r *recorder) expect(ctx context.Context, t *testing.T, want ...string) {
 
 func (w *world) register(t *testing.T, rank int, r *recorder, opts client.HandlerOptions, codes ...wire.Status) client.HandlerID {
 	t.Helper()
-	id, err := w.clients[rank].RegisterHandler(w.ctx, codes, opts, r.handle)
+	id, err := w.clients[rank].Events.Register(w.ctx, codes, opts, r.handle)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +57,7 @@ func (w *world) register(t *testing.T, rank int, r *recorder, opts client.Handle
 
 func (w *world) notify(t *testing.T, rank int, ev wire.Event) {
 	t.Helper()
-	if err := w.clients[rank].Notify(w.ctx, ev); err != nil {
+	if err := w.clients[rank].Events.Notify(w.ctx, ev); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -69,7 +69,7 @@ func (w *world) settled(t *testing.T, rank int, r *recorder) {
 	id := w.register(t, rank, r, client.HandlerOptions{Name: "mark", Fresh: true}, mark)
 	w.notify(t, rank, wire.Event{Status: mark, Range: wire.RangeProcLocal, NonDefault: true, NoCache: true})
 	r.expect(w.ctx, t, fmt.Sprintf("mark: %d from job-1.%d", mark, rank))
-	if err := w.clients[rank].DeregisterHandler(w.ctx, id); err != nil {
+	if err := w.clients[rank].Events.Deregister(w.ctx, id); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -91,7 +91,7 @@ func TestEventsReachOthers(t *testing.T) {
 	for r := range 3 {
 		w.settled(t, r, recs[r])
 	}
-	if err := w.clients[0].Notify(w.ctx, wire.Event{Status: -1, Range: wire.RangeCustom}); err == nil {
+	if err := w.clients[0].Events.Notify(w.ctx, wire.Event{Status: -1, Range: wire.RangeCustom}); err == nil {
 		t.Error("a custom range without targets was accepted")
 	}
 }
@@ -113,10 +113,10 @@ func TestLateHandlerGetsWhatCameBefore(t *testing.T) {
 	late.expect(w.ctx, t, "late: -9001 from job-1.0", "late: -9003 from job-1.1", "late: -9002 from job-1.0")
 	w.settled(t, 1, early)
 	w.settled(t, 1, fresh)
-	if err := w.clients[1].DeregisterHandler(w.ctx, id); err != nil {
+	if err := w.clients[1].Events.Deregister(w.ctx, id); err != nil {
 		t.Error(err)
 	}
-	if err := w.clients[1].DeregisterHandler(w.ctx, id); !errors.Is(err, client.ErrNotFound) {
+	if err := w.clients[1].Events.Deregister(w.ctx, id); !errors.Is(err, client.ErrNotFound) {
 		t.Errorf("deregistered twice: %v, want ErrNotFound", err)
 	}
 	w.notify(t, 0, wire.Event{Status: -9001, Range: wire.RangeNamespace})
@@ -132,7 +132,7 @@ func TestChain(t *testing.T) {
 	done := make(chan struct{}, 16)
 	add := func(name string, order client.Order, result client.Result, codes ...wire.Status) {
 		t.Helper()
-		_, err := c.RegisterHandler(w.ctx, codes, client.HandlerOptions{Name: name, Order: order}, func(ev *client.Event) client.Result {
+		_, err := c.Events.Register(w.ctx, codes, client.HandlerOptions{Name: name, Order: order}, func(ev *client.Event) client.Result {
 			line := name + "("
 			for _, info := range ev.Results {
 				line += fmt.Sprintf(" %s=%v", info.Key, info.Value)
@@ -177,7 +177,7 @@ func TestHandlersCallTheClient(t *testing.T) {
 	c := w.clients[1]
 	done := make(chan error, 1)
 	var own client.HandlerID
-	own, err := c.RegisterHandler(w.ctx, []wire.Status{-9001}, client.HandlerOptions{}, func(*client.Event) client.Result {
+	own, err := c.Events.Register(w.ctx, []wire.Status{-9001}, client.HandlerOptions{}, func(*client.Event) client.Result {
 		done <- func() error {
 			if err := c.Put(wire.ScopeGlobal, "k", wire.IntValue(1)); err != nil {
 				return err
@@ -185,14 +185,14 @@ func TestHandlersCallTheClient(t *testing.T) {
 			if err := c.Commit(w.ctx); err != nil {
 				return err
 			}
-			if err := c.DeregisterHandler(w.ctx, own); err != nil {
+			if err := c.Events.Deregister(w.ctx, own); err != nil {
 				return err
 			}
 			inner := func(*client.Event) client.Result { return client.Result{} }
-			if _, err := c.RegisterHandler(w.ctx, []wire.Status{-9005}, client.HandlerOptions{}, inner); err != nil {
+			if _, err := c.Events.Register(w.ctx, []wire.Status{-9005}, client.HandlerOptions{}, inner); err != nil {
 				return err
 			}
-			if err := c.Notify(w.ctx, wire.Event{Status: -9002, Range: wire.RangeNamespace}); err != nil {
+			if err := c.Events.Notify(w.ctx, wire.Event{Status: -9002, Range: wire.RangeNamespace}); err != nil {
 				return err
 			}
 			return c.Finalize(w.ctx)
@@ -209,10 +209,10 @@ func TestHandlersCallTheClient(t *testing.T) {
 		t.Error(err)
 	}
 	r.expect(w.ctx, t, "h: -9002 from job-1.1")
-	if _, err := c.RegisterHandler(w.ctx, nil, client.HandlerOptions{}, r.handle); !errors.Is(err, client.ErrFinalized) {
+	if _, err := c.Events.Register(w.ctx, nil, client.HandlerOptions{}, r.handle); !errors.Is(err, client.ErrFinalized) {
 		t.Errorf("register after finalize: %v, want ErrFinalized", err)
 	}
-	if err := c.Notify(w.ctx, wire.Event{Status: -1, Range: wire.RangeProcLocal}); !errors.Is(err, client.ErrFinalized) {
+	if err := c.Events.Notify(w.ctx, wire.Event{Status: -1, Range: wire.RangeProcLocal}); !errors.Is(err, client.ErrFinalized) {
 		t.Errorf("notify after finalize: %v, want ErrFinalized", err)
 	}
 }
@@ -234,7 +234,7 @@ func TestOneShotAndFilters(t *testing.T) {
 		w.settled(t, 1, r)
 	}
 	for _, opts := range []client.HandlerOptions{{Range: wire.RangeCustom}, {Range: wire.RangeRM}, {Order: client.OrderAfter, Beside: "x"}} {
-		if _, err := w.clients[1].RegisterHandler(w.ctx, nil, opts, own.handle); err == nil {
+		if _, err := w.clients[1].Events.Register(w.ctx, nil, opts, own.handle); err == nil {
 			t.Errorf("handler with %+v was accepted", opts)
 		}
 	}
@@ -267,7 +267,7 @@ func TestLossOfTheServerIsAnEvent(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.expect(w.ctx, t, "lost: -61 from job-1.0")
-	if err := w.clients[0].Notify(w.ctx, wire.Event{Status: -1, Range: wire.RangeNamespace}); !errors.Is(err, client.ErrLostConnection) {
+	if err := w.clients[0].Events.Notify(w.ctx, wire.Event{Status: -1, Range: wire.RangeNamespace}); !errors.Is(err, client.ErrLostConnection) {
 		t.Errorf("notify: %v, want ErrLostConnection", err)
 	}
 }
@@ -280,7 +280,7 @@ func TestNoEventPassesAHandlerBy(t *testing.T) {
 	g.Go(func() error {
 		for i := range events {
 			ev := wire.Event{Status: -9001, Range: wire.RangeNamespace, Info: []wire.Info{{Key: "i", Value: wire.IntValue(int32(i))}}}
-			if err := w.clients[0].Notify(w.ctx, ev); err != nil {
+			if err := w.clients[0].Events.Notify(w.ctx, ev); err != nil {
 				return err
 			}
 		}
@@ -292,7 +292,7 @@ func TestNoEventPassesAHandlerBy(t *testing.T) {
 	for h := range handlers {
 		g.Go(func() error {
 			codes := [][]wire.Status{{-9001}, {-9001, -9002}, nil}[h%3]
-			_, err := w.clients[1].RegisterHandler(w.ctx, codes, client.HandlerOptions{}, func(ev *client.Event) client.Result {
+			_, err := w.clients[1].Events.Register(w.ctx, codes, client.HandlerOptions{}, func(ev *client.Event) client.Result {
 				v, _ := ev.Has("i")
 				mu.Lock()
 				defer mu.Unlock()
@@ -340,15 +340,15 @@ func TestModelsSeeEachOther(t *testing.T) {
 		for _, layer := range order {
 			handler := func(m client.Model) { seen[layer] <- m }
 			if layer == 0 { // one declares first, the other listens first
-				if err := c.DeclareModel(w.ctx, layers[layer]); err != nil {
+				if err := c.Events.DeclareModel(w.ctx, layers[layer]); err != nil {
 					t.Fatal(err)
 				}
 			}
-			if _, err := c.HandleModels(w.ctx, fmt.Sprint("layer", layer), handler); err != nil {
+			if _, err := c.Events.HandleModels(w.ctx, fmt.Sprint("layer", layer), handler); err != nil {
 				t.Fatal(err)
 			}
 			if layer == 1 {
-				if err := c.DeclareModel(w.ctx, layers[layer]); err != nil {
+				if err := c.Events.DeclareModel(w.ctx, layers[layer]); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -372,14 +372,14 @@ func TestModelsSeeEachOther(t *testing.T) {
 func TestModelsStayKnown(t *testing.T) {
 	w := start(t, 1)
 	c := w.clients[0]
-	if err := c.DeclareModel(w.ctx, client.Model{Programming: "MPI"}); err != nil {
+	if err := c.Events.DeclareModel(w.ctx, client.Model{Programming: "MPI"}); err != nil {
 		t.Fatal(err)
 	}
 	for i := range 2000 {
 		w.notify(t, 0, wire.Event{Status: wire.Status(-10000 - i), Range: wire.RangeProcLocal})
 	}
 	seen := make(chan client.Model, 1)
-	if _, err := c.HandleModels(w.ctx, "late", func(m client.Model) { seen <- m }); err != nil {
+	if _, err := c.Events.HandleModels(w.ctx, "late", func(m client.Model) { seen <- m }); err != nil {
 		t.Fatal(err)
 	}
 	if got := <-seen; got.Programming != "MPI" {

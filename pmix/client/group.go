@@ -11,6 +11,13 @@ import (
 	"github.com/goshmem/goshmem/pmix/wire"
 )
 
+// Groups constructs groups of processes and ends them.
+type Groups struct {
+	session *session
+	events  *Events
+	jobSize int // number of processes of this process's job
+}
+
 // Group is a set of processes, of one namespace or several, that has a name of its own.
 type Group struct {
 	ID           string
@@ -19,21 +26,21 @@ type Group struct {
 	HasContextID bool
 }
 
-// GroupOptions direct the making of a group. All members should give the same.
+// GroupOptions direct the construction of a group. All members should give the same.
 type GroupOptions struct {
-	AssignContextID   bool // have the server give the group a number that no other has
+	AssignContextID   bool // the server gives the group a number that no other group has
 	LocalOnly         bool // all members are on this node
-	NotifyTermination bool // members learn of another's end by wire.StatusGroupMemberFailed
+	NotifyTermination bool // wire.StatusGroupMemberFailed tells members of another member's end
 	// FTCollective lets operations of the group go on without members that have ended; otherwise they fail with
 	// ErrProcFailed.
 	FTCollective bool
-	// Optional lets the group come about without processes that ended, or declined, before they joined.
+	// Optional lets the group be constructed without processes that ended, or declined, before they joined.
 	Optional bool
-	Timeout  time.Duration // ends the operation for all with ErrTimeout; counted in whole seconds, rounded up
+	Timeout  time.Duration // ends the operation for all members with ErrTimeout; counted in whole seconds, rounded up
 }
 
 func (o *GroupOptions) infos() []wire.Info {
-	out := switches(nil, map[string]bool{
+	out := appendFlags(nil, map[string]bool{
 		wire.KeyGroupAssignContextID: o.AssignContextID, wire.KeyGroupLocalOnly: o.LocalOnly,
 		wire.KeyGroupNotifyTermination: o.NotifyTermination, wire.KeyGroupFTCollective: o.FTCollective,
 		wire.KeyGroupOptional: o.Optional,
@@ -41,8 +48,8 @@ func (o *GroupOptions) infos() []wire.Info {
 	return appendTimeout(out, o.Timeout)
 }
 
-// switches appends the keys that are on, in the order of their names.
-func switches(infos []wire.Info, keys map[string]bool) []wire.Info {
+// appendFlags appends the keys that are set, in the order of their names.
+func appendFlags(infos []wire.Info, keys map[string]bool) []wire.Info {
 	for _, key := range slices.Sorted(maps.Keys(keys)) {
 		if keys[key] {
 			infos = append(infos, wire.Info{Key: key, Value: wire.BoolValue(true)})
@@ -58,17 +65,17 @@ func checkGroupID(id string) error {
 	return nil
 }
 
-// GroupConstruct makes a group of procs, which must name the same set everywhere and include the caller.
+// Construct constructs a group of procs, which must name the same set everywhere and include the caller.
 //
 //   - Collective: over procs.
 //   - Errors: ErrProcFailed when a process ended before it joined; ErrTimeout; ErrExists when a member is in a group of that
-//     name; the context's, whereupon the others still wait.
-func (c *Client) GroupConstruct(ctx context.Context, id string, procs []wire.Proc, opts GroupOptions) (*Group, error) {
+//     name; the context's, after which the others still wait.
+func (gs *Groups) Construct(ctx context.Context, id string, procs []wire.Proc, opts GroupOptions) (*Group, error) {
 	op := "construct group " + id
 	if err := checkGroupID(id); err != nil {
 		return nil, fmt.Errorf("pmix %s: %w", op, err)
 	}
-	answer, err := c.call(ctx, op, &wire.GroupConstructRequest{ID: id, Procs: procs, Info: opts.infos()})
+	answer, err := gs.session.request(ctx, op, &wire.GroupConstructRequest{ID: id, Procs: procs, Info: opts.infos()})
 	if err != nil {
 		return nil, err
 	}
@@ -83,12 +90,12 @@ func (c *Client) GroupConstruct(ctx context.Context, id string, procs []wire.Pro
 	if r.ContextID != wire.NoContextID {
 		g.ContextID, g.HasContextID = r.ContextID, true
 	}
-	g.take(r.Info)
+	g.adoptInfos(r.Info)
 	return g, nil
 }
 
-// take adopts what a server or leader says about the group.
-func (g *Group) take(infos []wire.Info) {
+// adoptInfos adopts the membership and the context identifier that a server or leader tells.
+func (g *Group) adoptInfos(infos []wire.Info) {
 	if v, found := wire.Find(infos, wire.KeyGroupMembership); found {
 		if members, ok := v.Procs(); ok {
 			g.Members = members
@@ -99,18 +106,18 @@ func (g *Group) take(infos []wire.Info) {
 	}
 }
 
-// GroupDestruct ends a group.
+// Destruct ends a group.
 //
 //   - Collective: over its members.
-//   - Errors: ErrNotFound when the caller is in no such group; ErrProcFailed when a member ended instead of joining, in which
-//     case the group is gone all the same; ErrTimeout; the context's.
-func (c *Client) GroupDestruct(ctx context.Context, id string, timeout time.Duration) error {
-	return c.status(ctx, "destruct group "+id, &wire.GroupDestructRequest{ID: id, Info: appendTimeout(nil, timeout)})
+//   - Errors: ErrNotFound when the caller is in no such group; ErrProcFailed when a member ended instead of joining, after
+//     which the group is gone too; ErrTimeout; the context's.
+func (gs *Groups) Destruct(ctx context.Context, id string, timeout time.Duration) error {
+	return gs.session.requestStatus(ctx, "destruct group "+id, &wire.GroupDestructRequest{ID: id, Info: appendTimeout(nil, timeout)})
 }
 
-// GroupLeave takes this process out of a group. The others learn of it by wire.StatusGroupLeft.
+// Leave removes this process from a group. wire.StatusGroupLeft tells the other members.
 //
 //   - Errors: ErrNotFound when the caller is in no such group.
-func (c *Client) GroupLeave(ctx context.Context, id string) error {
-	return c.status(ctx, "leave group "+id, &wire.GroupLeaveRequest{ID: id})
+func (gs *Groups) Leave(ctx context.Context, id string) error {
+	return gs.session.requestStatus(ctx, "leave group "+id, &wire.GroupLeaveRequest{ID: id})
 }

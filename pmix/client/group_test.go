@@ -29,7 +29,7 @@ func (w *world) construct(t *testing.T, id string, ranks []wire.Rank, opts clien
 	var g errgroup.Group
 	for i, r := range ranks {
 		g.Go(func() (err error) {
-			out[i], err = w.clients[r].GroupConstruct(w.ctx, id, procs(ranks...), opts)
+			out[i], err = w.clients[r].Groups.Construct(w.ctx, id, procs(ranks...), opts)
 			return err
 		})
 	}
@@ -57,16 +57,16 @@ func TestGroups(t *testing.T) {
 	}
 	var e errgroup.Group
 	for _, r := range members {
-		e.Go(func() error { return w.clients[r].GroupDestruct(w.ctx, "g", 0) })
+		e.Go(func() error { return w.clients[r].Groups.Destruct(w.ctx, "g", 0) })
 	}
 	if err := e.Wait(); err != nil {
 		t.Error(err)
 	}
-	if err := w.clients[1].GroupDestruct(w.ctx, "h", 0); !errors.Is(err, client.ErrNotFound) {
+	if err := w.clients[1].Groups.Destruct(w.ctx, "h", 0); !errors.Is(err, client.ErrNotFound) {
 		t.Errorf("end of others' group: %v, want ErrNotFound", err)
 	}
 	for _, id := range []string{"", "a\x00b"} {
-		if _, err := w.clients[1].GroupConstruct(w.ctx, id, procs(1), client.GroupOptions{}); err == nil {
+		if _, err := w.clients[1].Groups.Construct(w.ctx, id, procs(1), client.GroupOptions{}); err == nil {
 			t.Errorf("group %q was accepted", id)
 		}
 	}
@@ -77,14 +77,14 @@ func TestGroupLeaveAndDeath(t *testing.T) {
 	r := newRecorder()
 	w.register(t, 0, r, client.HandlerOptions{Name: "h"}, wire.StatusGroupLeft, wire.StatusGroupMemberFailed)
 	w.construct(t, "g", []wire.Rank{0, 1, 2, 3}, client.GroupOptions{NotifyTermination: true, FTCollective: true})
-	if err := w.clients[1].GroupLeave(w.ctx, "g"); err != nil {
+	if err := w.clients[1].Groups.Leave(w.ctx, "g"); err != nil {
 		t.Fatal(err)
 	}
 	w.srv.ProcExited(wire.Proc{Nspace: "job-1", Rank: 2}, server.Exit{Signal: 9})
 	r.expect(w.ctx, t, "h: -160 from job-1.1 about job-1.1", "h: -170 from job-1.2 about job-1.2")
 	var e errgroup.Group
 	for _, rank := range []int{0, 3} {
-		e.Go(func() error { return w.clients[rank].GroupDestruct(w.ctx, "g", 0) })
+		e.Go(func() error { return w.clients[rank].Groups.Destruct(w.ctx, "g", 0) })
 	}
 	if err := e.Wait(); err != nil {
 		t.Error(err)
@@ -98,7 +98,7 @@ func TestGroupDeathBeforeItIsMade(t *testing.T) {
 		var e errgroup.Group
 		for _, r := range []int{0, 1} {
 			e.Go(func() error {
-				g, err := w.clients[r].GroupConstruct(w.ctx, "g", procs(0, 1, 2), opts)
+				g, err := w.clients[r].Groups.Construct(w.ctx, "g", procs(0, 1, 2), opts)
 				if tolerant && err == nil {
 					if diff := cmp.Diff(procs(0, 1), g.Members); diff != "" {
 						return fmt.Errorf("members (-want +got):\n%s", diff)
@@ -127,7 +127,7 @@ func (w *world) answerInvitations(t *testing.T, ranks []int, respond func(c *cli
 	for _, r := range ranks {
 		c := w.clients[r]
 		invitations := make(chan func() error, 1)
-		_, err := c.RegisterHandler(w.ctx, []wire.Status{wire.StatusGroupInvited}, client.HandlerOptions{Name: "invited"},
+		_, err := c.Events.Register(w.ctx, []wire.Status{wire.StatusGroupInvited}, client.HandlerOptions{Name: "invited"},
 			func(ev *client.Event) client.Result {
 				v, _ := ev.Has(wire.KeyGroupID)
 				id, _ := v.Str()
@@ -154,23 +154,23 @@ func TestInvitation(t *testing.T) {
 	w := start(t, 3)
 	for round := range 2 { // the news of the first round must not be taken for that of the second
 		g := w.answerInvitations(t, []int{1, 2}, func(c *client.Client, id string, leader wire.Proc) error {
-			got, err := c.GroupJoin(w.ctx, id, leader)
+			got, err := c.Groups.Join(w.ctx, id, leader)
 			if err != nil {
 				return err
 			}
 			if diff := cmp.Diff(&client.Group{ID: "g", Members: procs(0, 1, 2)}, got); diff != "" {
 				return fmt.Errorf("joined (-want +got):\n%s", diff)
 			}
-			return c.GroupDestruct(w.ctx, id, 0)
+			return c.Groups.Destruct(w.ctx, id, 0)
 		})
-		got, err := w.clients[0].GroupInvite(w.ctx, "g", procs(wire.RankWildcard), client.GroupOptions{})
+		got, err := w.clients[0].Groups.Invite(w.ctx, "g", procs(wire.RankWildcard), client.GroupOptions{})
 		if err != nil {
 			t.Fatalf("round %d: %v", round, err)
 		}
 		if diff := cmp.Diff(&client.Group{ID: "g", Members: procs(0, 1, 2)}, got); diff != "" {
 			t.Errorf("made (-want +got):\n%s", diff)
 		}
-		if err := w.clients[0].GroupDestruct(w.ctx, "g", 0); err != nil {
+		if err := w.clients[0].Groups.Destruct(w.ctx, "g", 0); err != nil {
 			t.Error(err)
 		}
 		if err := g.Wait(); err != nil {
@@ -178,7 +178,7 @@ func TestInvitation(t *testing.T) {
 		}
 		w.clients[1], w.clients[2] = w.again(t, 1), w.again(t, 2)
 	}
-	if g, err := w.clients[0].GroupInvite(w.ctx, "alone", procs(0), client.GroupOptions{}); err != nil || len(g.Members) != 1 {
+	if g, err := w.clients[0].Groups.Invite(w.ctx, "alone", procs(0), client.GroupOptions{}); err != nil || len(g.Members) != 1 {
 		t.Errorf("a group of one: %+v, %v", g, err)
 	}
 }
@@ -197,9 +197,9 @@ func TestDeclinedInvitation(t *testing.T) {
 		w := start(t, 4)
 		g := w.answerInvitations(t, []int{1, 2}, func(c *client.Client, id string, leader wire.Proc) error {
 			if c.Rank() == 2 {
-				return c.GroupDecline(w.ctx, id, leader)
+				return c.Groups.Decline(w.ctx, id, leader)
 			}
-			_, err := c.GroupJoin(w.ctx, id, leader)
+			_, err := c.Groups.Join(w.ctx, id, leader)
 			if optional {
 				return err
 			}
@@ -209,7 +209,7 @@ func TestDeclinedInvitation(t *testing.T) {
 			return nil
 		})
 		w.srv.ProcExited(wire.Proc{Nspace: "job-1", Rank: 3}, server.Exit{Code: 1})
-		got, err := w.clients[0].GroupInvite(w.ctx, "g", procs(1, 2, 3), client.GroupOptions{Optional: optional})
+		got, err := w.clients[0].Groups.Invite(w.ctx, "g", procs(1, 2, 3), client.GroupOptions{Optional: optional})
 		if optional {
 			if err != nil || len(got.Members) != 2 {
 				t.Errorf("optional: %+v, %v", got, err)
@@ -233,7 +233,7 @@ func TestLeaderDies(t *testing.T) {
 	w := start(t, 3)
 	g := w.answerInvitations(t, []int{1}, func(c *client.Client, id string, leader wire.Proc) error {
 		w.srv.ProcExited(leader, server.Exit{Signal: 9})
-		_, err := c.GroupJoin(w.ctx, id, leader)
+		_, err := c.Groups.Join(w.ctx, id, leader)
 		var status *client.StatusError
 		if !errors.As(err, &status) || status.Status != wire.StatusGroupLeaderFailed {
 			return fmt.Errorf("%w, want PMIX_GROUP_LEADER_FAILED", err)
@@ -243,7 +243,7 @@ func TestLeaderDies(t *testing.T) {
 	ctx, cancel := context.WithCancel(w.ctx)
 	var leader errgroup.Group
 	leader.Go(func() error {
-		_, err := w.clients[0].GroupInvite(ctx, "g", procs(1, 2), client.GroupOptions{}) // 2 does not answer
+		_, err := w.clients[0].Groups.Invite(ctx, "g", procs(1, 2), client.GroupOptions{}) // 2 does not answer
 		if !errors.Is(err, context.Canceled) {
 			return fmt.Errorf("%w, want context.Canceled", err)
 		}

@@ -9,11 +9,11 @@ import (
 	"github.com/goshmem/goshmem/pmix/wire"
 )
 
-// DeclinedError says that a group did not come about because invited processes did not want it or could not answer.
+// DeclinedError reports that a group was not constructed because invited processes declined or failed.
 type DeclinedError struct {
 	Group    string
 	Declined []wire.Proc
-	Failed   []wire.Proc
+	Failed   []wire.Proc // processes that ended before the group was complete
 }
 
 // Error names the group and the processes.
@@ -21,33 +21,33 @@ func (e *DeclinedError) Error() string {
 	return fmt.Sprintf("pmix invite to group %s: declined by %v, failed %v", e.Group, e.Declined, e.Failed)
 }
 
-// Is makes ErrProcFailed of a failure of those invited.
+// Is reports whether target is ErrProcFailed and an invited process failed.
 func (e *DeclinedError) Is(target error) bool { return target == ErrProcFailed && len(e.Failed) > 0 }
 
-// ErrGroupAborted says that the leader of a group gave its construction up.
-var ErrGroupAborted = errors.New("pmix: construction of the group was given up by its leader")
+// ErrGroupAborted says that the leader of a group aborted its construction.
+var ErrGroupAborted = errors.New("pmix: the group's leader aborted its construction")
 
-// invitation is the leader's view of a group in the making.
+// invitation is the leader's record of a group under construction.
 type invitation struct {
 	id      string
 	mu      sync.Mutex
-	answers map[wire.Proc]wire.Status // StatusSuccess: none yet
-	open    int
-	done    chan struct{} // closed when nobody is left to answer
+	answers map[wire.Proc]wire.Status // the answers of all invited processes; StatusSuccess: none yet
+	open    int                       // number of processes that have not answered
+	done    chan struct{}             // closed when open becomes 0
 }
 
-// GroupInvite makes a group of this process, its leader, and those of procs that accept: they get
-// wire.StatusGroupInvited and answer by GroupJoin or GroupDecline. Several invitations with different names may be open.
-// A context identifier is not assigned, and opts.Timeout is for the context to set.
+// Invite constructs a group of this process, which is its leader, and those of procs that accept. Invited processes get
+// wire.StatusGroupInvited and answer by Join or Decline. Several invitations with different names may be open.
+// A context identifier is not assigned. The context bounds the wait, not opts.Timeout.
 //
-//   - Errors: a *DeclinedError, unless opts.Optional lets the group do without those; the context's. After an error, those
-//     who accepted learn that the group is given up.
-func (c *Client) GroupInvite(ctx context.Context, id string, procs []wire.Proc, opts GroupOptions) (*Group, error) {
+//   - Errors: a *DeclinedError, unless opts.Optional lets the group do without the processes that declined or failed; the
+//     context's. After an error, processes that have accepted are told that the construction is aborted.
+func (gs *Groups) Invite(ctx context.Context, id string, procs []wire.Proc, opts GroupOptions) (*Group, error) {
 	op := "invite to group " + id
 	if err := checkGroupID(id); err != nil {
 		return nil, fmt.Errorf("pmix %s: %w", op, err)
 	}
-	invited, err := c.invitees(procs)
+	invited, err := gs.resolveInvited(procs)
 	if err != nil {
 		return nil, fmt.Errorf("pmix %s: %w", op, err)
 	}
@@ -57,15 +57,15 @@ func (c *Client) GroupInvite(ctx context.Context, id string, procs []wire.Proc, 
 	}
 	if inv.open == 0 {
 		close(inv.done)
-	} else if err := c.invite(ctx, inv, invited, opts); err != nil {
+	} else if err := gs.collectAnswers(ctx, inv, invited, opts); err != nil {
 		return nil, err
 	}
-	return c.settle(ctx, inv, invited, opts)
+	return gs.complete(ctx, inv, invited, opts)
 }
 
-// invitees lists procs without this one, a wildcard of this namespace resolved.
-func (c *Client) invitees(procs []wire.Proc) ([]wire.Proc, error) {
-	seen := map[wire.Proc]bool{c.Proc(): true}
+// resolveInvited returns procs without this process. A wildcard rank of this namespace becomes its processes.
+func (gs *Groups) resolveInvited(procs []wire.Proc) ([]wire.Proc, error) {
+	seen := map[wire.Proc]bool{gs.session.proc(): true}
 	var out []wire.Proc
 	add := func(p wire.Proc) {
 		if !seen[p] {
@@ -77,10 +77,10 @@ func (c *Client) invitees(procs []wire.Proc) ([]wire.Proc, error) {
 		switch {
 		case p.Rank != wire.RankWildcard:
 			add(p)
-		case p.Nspace != c.Nspace():
-			return nil, fmt.Errorf("%v, want processes of other namespaces named one by one", p)
+		case p.Nspace != gs.session.opts.Nspace:
+			return nil, fmt.Errorf("%v is a whole namespace, want its processes one by one: only those of this namespace are known", p)
 		default:
-			for r := range c.Size() {
+			for r := range gs.jobSize {
 				add(wire.Proc{Nspace: p.Nspace, Rank: wire.Rank(r)})
 			}
 		}
@@ -88,47 +88,50 @@ func (c *Client) invitees(procs []wire.Proc) ([]wire.Proc, error) {
 	return out, nil
 }
 
-// invite sends the invitations out and waits for the answers. An error that it returns has been told to those invited.
-func (c *Client) invite(ctx context.Context, inv *invitation, invited []wire.Proc, opts GroupOptions) error {
+// collectAnswers sends the invitations and waits for the answers. After an error, the invited processes need no further
+// news.
+func (gs *Groups) collectAnswers(ctx context.Context, inv *invitation, invited []wire.Proc, opts GroupOptions) error {
 	codes := []wire.Status{
 		wire.StatusGroupInviteAccepted, wire.StatusGroupInviteDeclined, wire.StatusGroupInviteFailed,
 		wire.StatusGroupMemberFailed,
 	}
-	handler, err := c.RegisterHandler(ctx, codes, HandlerOptions{
+	handler, err := gs.events.Register(ctx, codes, HandlerOptions{
 		Name: "goshmem-group-invite", Order: OrderPrepend, Range: wire.RangeCustom, Sources: invited, Fresh: true,
-	}, inv.answer)
+	}, inv.handleAnswer)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = c.DeregisterHandler(context.WithoutCancel(ctx), handler) }() // fails if the connection has
-	if err := c.Notify(ctx, groupEvent(wire.StatusGroupInvited, inv.id, invited, opts.infos()...)); err != nil {
+	defer func() { _ = gs.events.Deregister(context.WithoutCancel(ctx), handler) }() // fails only with the connection
+	if err := gs.events.Notify(ctx, groupEvent(wire.StatusGroupInvited, inv.id, invited, opts.infos()...)); err != nil {
 		return err
 	}
 	select {
 	case <-inv.done:
 		return nil
-	case <-c.lost:
+	case <-gs.session.lost:
 		return &StatusError{Op: "invite to group " + inv.id, Status: wire.StatusErrLostConnection}
 	case <-ctx.Done():
-		c.giveUp(ctx, inv.id, invited)
+		gs.notifyAbort(ctx, inv.id, invited)
 		return fmt.Errorf("pmix invite to group %s: %w", inv.id, ctx.Err())
 	}
 }
 
-// groupEvent is an event for some processes only, and those of their handlers that name its code.
+// groupEvent returns an event about a group for the processes of to. Default handlers do not get it.
 func groupEvent(status wire.Status, id string, to []wire.Proc, infos ...wire.Info) wire.Event {
 	infos = append(infos, wire.Info{Key: wire.KeyGroupID, Value: wire.StringValue(id)})
 	return wire.Event{Status: status, Range: wire.RangeCustom, Targets: to, NonDefault: true, Info: infos}
 }
 
-func (c *Client) giveUp(ctx context.Context, id string, to []wire.Proc) {
+// notifyAbort tells processes that the construction of a group is aborted.
+func (gs *Groups) notifyAbort(ctx context.Context, id string, to []wire.Proc) {
 	if len(to) > 0 {
-		_ = c.Notify(context.WithoutCancel(ctx), groupEvent(wire.StatusGroupConstructAbort, id, to)) // who is gone need not know
+		abort := groupEvent(wire.StatusGroupConstructAbort, id, to)
+		_ = gs.events.Notify(context.WithoutCancel(ctx), abort) // a process that has ended needs no news
 	}
 }
 
-// answer takes what somebody answered to an invitation. libpmix does not say to which.
-func (inv *invitation) answer(ev *Event) Result {
+// handleAnswer records the answer to an invitation. libpmix sends answers without the name of the group.
+func (inv *invitation) handleAnswer(ev *Event) Result {
 	if v, named := ev.Has(wire.KeyGroupID); named {
 		if id, _ := v.Str(); id != inv.id {
 			return Result{Status: wire.StatusEventNoActionTaken}
@@ -137,7 +140,7 @@ func (inv *invitation) answer(ev *Event) Result {
 	inv.mu.Lock()
 	defer inv.mu.Unlock()
 	status, invited := inv.answers[ev.Source]
-	// Who has accepted may still fail; everything else is final.
+	// A process that has accepted may still fail; every other answer is final.
 	fails := ev.Status == wire.StatusGroupMemberFailed && status == wire.StatusGroupInviteAccepted
 	if !invited || status != wire.StatusSuccess && !fails {
 		return Result{Status: wire.StatusEventNoActionTaken}
@@ -152,11 +155,11 @@ func (inv *invitation) answer(ev *Event) Result {
 	return Result{}
 }
 
-// settle makes the group known to those who accepted, or gives it up.
-func (c *Client) settle(ctx context.Context, inv *invitation, invited []wire.Proc, opts GroupOptions) (*Group, error) {
+// complete tells the processes that accepted that the group is complete, or that its construction is aborted.
+func (gs *Groups) complete(ctx context.Context, inv *invitation, invited []wire.Proc, opts GroupOptions) (*Group, error) {
 	inv.mu.Lock()
 	refused := &DeclinedError{Group: inv.id}
-	members := []wire.Proc{c.Proc()}
+	members := []wire.Proc{gs.session.proc()}
 	for _, p := range invited {
 		switch inv.answers[p] {
 		case wire.StatusGroupInviteAccepted:
@@ -169,26 +172,26 @@ func (c *Client) settle(ctx context.Context, inv *invitation, invited []wire.Pro
 	}
 	inv.mu.Unlock()
 	if len(members) <= len(invited) && !opts.Optional {
-		c.giveUp(ctx, inv.id, invited)
+		gs.notifyAbort(ctx, inv.id, invited)
 		return nil, refused
 	}
 	membership := wire.Info{Key: wire.KeyGroupMembership, Value: wire.ProcsValue(members...)}
 	ev := groupEvent(wire.StatusGroupConstructComplete, inv.id, members, append(opts.infos(), membership)...)
-	if err := c.Notify(ctx, ev); err != nil {
-		c.giveUp(ctx, inv.id, members[1:])
+	if err := gs.events.Notify(ctx, ev); err != nil {
+		gs.notifyAbort(ctx, inv.id, members[1:])
 		return nil, err
 	}
 	return &Group{ID: inv.id, Members: members}, nil
 }
 
-// GroupJoin accepts an invitation and waits until the group is complete.
+// Join accepts an invitation and waits until the group is complete.
 //
 //   - Errors: ErrGroupAborted; ErrProcFailed when the leader ended first; the context's.
-func (c *Client) GroupJoin(ctx context.Context, id string, leader wire.Proc) (*Group, error) {
+func (gs *Groups) Join(ctx context.Context, id string, leader wire.Proc) (*Group, error) {
 	op := "join group " + id
 	news := make(chan *Event, 1)
 	codes := []wire.Status{wire.StatusGroupConstructComplete, wire.StatusGroupConstructAbort, wire.StatusGroupLeaderFailed}
-	handler, err := c.RegisterHandler(ctx, codes, HandlerOptions{
+	handler, err := gs.events.Register(ctx, codes, HandlerOptions{
 		Name: "goshmem-group-join", Range: wire.RangeCustom, Sources: []wire.Proc{leader}, Fresh: true,
 	}, func(ev *Event) Result {
 		v, _ := ev.Has(wire.KeyGroupID)
@@ -197,32 +200,33 @@ func (c *Client) GroupJoin(ctx context.Context, id string, leader wire.Proc) (*G
 		}
 		select {
 		case news <- ev:
-		default: // the first word counts
+		default: // only the first event counts
 		}
 		return Result{}
 	})
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = c.DeregisterHandler(context.WithoutCancel(ctx), handler) }() // fails if the connection has
-	if err := c.reply(ctx, wire.StatusGroupInviteAccepted, id, leader); err != nil {
+	defer func() { _ = gs.events.Deregister(context.WithoutCancel(ctx), handler) }() // fails only with the connection
+	if err := gs.answerInvitation(ctx, wire.StatusGroupInviteAccepted, id, leader); err != nil {
 		return nil, err
 	}
 	select {
 	case ev := <-news:
-		return joined(op, id, ev)
-	case <-c.lost:
+		return joinedGroup(op, id, ev)
+	case <-gs.session.lost:
 		return nil, &StatusError{Op: op, Status: wire.StatusErrLostConnection}
 	case <-ctx.Done():
 		return nil, fmt.Errorf("pmix %s: %w", op, ctx.Err())
 	}
 }
 
-func joined(op, id string, ev *Event) (*Group, error) {
+// joinedGroup returns the group that the leader's event completes.
+func joinedGroup(op, id string, ev *Event) (*Group, error) {
 	switch ev.Status {
 	case wire.StatusGroupConstructComplete:
 		g := &Group{ID: id, Members: ev.Targets}
-		g.take(ev.Info)
+		g.adoptInfos(ev.Info)
 		return g, nil
 	case wire.StatusGroupConstructAbort:
 		return nil, fmt.Errorf("pmix %s: %w", op, ErrGroupAborted)
@@ -231,13 +235,14 @@ func joined(op, id string, ev *Event) (*Group, error) {
 	}
 }
 
-// GroupDecline answers an invitation with no.
-func (c *Client) GroupDecline(ctx context.Context, id string, leader wire.Proc) error {
-	return c.reply(ctx, wire.StatusGroupInviteDeclined, id, leader)
+// Decline declines an invitation.
+func (gs *Groups) Decline(ctx context.Context, id string, leader wire.Proc) error {
+	return gs.answerInvitation(ctx, wire.StatusGroupInviteDeclined, id, leader)
 }
 
-func (c *Client) reply(ctx context.Context, status wire.Status, id string, leader wire.Proc) error {
+// answerInvitation sends an answer to the leader.
+func (gs *Groups) answerInvitation(ctx context.Context, status wire.Status, id string, leader wire.Proc) error {
 	ev := groupEvent(status, id, []wire.Proc{leader})
-	ev.NoCache = true // a leader that does not wait for it has given up
-	return c.Notify(ctx, ev)
+	ev.NoCache = true // a leader that no longer waits has aborted the construction
+	return gs.events.Notify(ctx, ev)
 }

@@ -6,19 +6,19 @@ import (
 	"github.com/goshmem/goshmem/pmix/wire"
 )
 
-// Model is a programming model at work in a process. Several can be: a program may use OpenSHMEM and MPI together.
+// Model is a programming model that a process uses. A process can use several, such as OpenSHMEM and MPI.
 type Model struct {
 	Programming string // "OpenSHMEM", "MPI", ...
-	Library     string // its implementation: "goshmem", "OpenMPI", ...
-	Version     string
+	Library     string // the implementation: "goshmem", "OpenMPI", ...
+	Version     string // of the library
 	Threads     string // the threading model: "NONE", "PTHREAD", "GOROUTINE", ...
 }
 
-// DeclareModel makes a model known to all layers of this process that want to know, now or later: it raises
-// wire.StatusModelDeclared. Nothing of it leaves the process.
+// DeclareModel raises wire.StatusModelDeclared in this process: all layers that handle models, now or later, learn of m.
+// The server and other processes do not.
 //
 //   - Source: PMIx Standard 4.1, section 17.1; paper failure-detection-propagation, Figure 16.
-func (c *Client) DeclareModel(ctx context.Context, m Model) error {
+func (e *Events) DeclareModel(ctx context.Context, m Model) error {
 	ev := wire.Event{Status: wire.StatusModelDeclared, Range: wire.RangeProcLocal, NonDefault: true}
 	for _, kv := range []struct{ key, value string }{
 		{wire.KeyProgrammingModel, m.Programming},
@@ -30,13 +30,13 @@ func (c *Client) DeclareModel(ctx context.Context, m Model) error {
 			ev.Info = append(ev.Info, wire.Info{Key: kv.key, Value: wire.StringValue(kv.value)})
 		}
 	}
-	return c.Notify(ctx, ev)
+	return e.Notify(ctx, ev)
 }
 
-// HandleModels calls fn for every model of this process, whether it is declared before or after.
-func (c *Client) HandleModels(ctx context.Context, name string, fn func(Model)) (HandlerID, error) {
+// HandleModels calls fn for every model of this process, whether it was declared before or is declared later.
+func (e *Events) HandleModels(ctx context.Context, name string, fn func(Model)) (HandlerID, error) {
 	opts := HandlerOptions{Name: name, Range: wire.RangeProcLocal}
-	return c.RegisterHandler(ctx, []wire.Status{wire.StatusModelDeclared}, opts, func(ev *Event) Result {
+	return e.Register(ctx, []wire.Status{wire.StatusModelDeclared}, opts, func(ev *Event) Result {
 		fn(modelOf(ev))
 		return Result{}
 	})

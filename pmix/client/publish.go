@@ -10,7 +10,7 @@ import (
 	"github.com/goshmem/goshmem/pmix/wire"
 )
 
-// PublishOptions say who may look published values up, and how long they stay.
+// PublishOptions say which processes may look published values up, and how long the values stay.
 type PublishOptions struct {
 	Range   wire.Range        // the zero value stands for the session: all jobs of the same run
 	Persist *wire.Persistence // nil: until the last process of this application has ended
@@ -21,7 +21,7 @@ type PublishOptions struct {
 // Publish offers values to other processes under keys that are unique in their range, all of them or none.
 //
 //   - Completion: on return, others can look the values up.
-//   - Errors: ErrExists for a key that is published already; a StatusError for limits or options that make no sense.
+//   - Errors: ErrExists for a key that is published already; a StatusError for a limit of the server or for invalid options.
 func (c *Client) Publish(ctx context.Context, values []wire.KVal, opts PublishOptions) error {
 	r := &wire.PublishRequest{UID: uint32(os.Geteuid()), Info: rangeInfos(opts.Range, opts.Members)}
 	if opts.Persist != nil {
@@ -42,11 +42,11 @@ func (c *Client) Publish(ctx context.Context, values []wire.KVal, opts PublishOp
 			return err
 		}
 		if strings.HasPrefix(kv.Key, "pmix.") {
-			return fmt.Errorf("pmix publish: key %q, want one that does not begin with pmix.: those are directives", kv.Key)
+			return fmt.Errorf("pmix publish: key %q, want a key without the prefix pmix., which directives have", kv.Key)
 		}
 		r.Info = append(r.Info, wire.Info{Key: kv.Key, Value: kv.Value})
 	}
-	return c.status(ctx, "publish", r)
+	return c.session.requestStatus(ctx, "publish", r)
 }
 
 func rangeInfos(rng wire.Range, members []wire.Proc) []wire.Info {
@@ -60,17 +60,17 @@ func rangeInfos(rng wire.Range, members []wire.Proc) []wire.Info {
 	return infos
 }
 
-// LookupOptions say whose values a lookup takes, and whether it waits for them.
+// LookupOptions say which publishers' values a lookup accepts, and whether it waits for them.
 type LookupOptions struct {
-	Range   wire.Range    // the publishers, seen from here; the zero value stands for the session
+	Range   wire.Range    // the publishers, relative to this process; the zero value stands for the session
 	Members []wire.Proc   // the processes of wire.RangeCustom
 	Wait    bool          // wait until the values are published
 	Count   int           // with Wait, how many values suffice; zero stands for all
 	Timeout time.Duration // ends the wait with ErrTimeout; counted in whole seconds, rounded up
 }
 
-// Lookup returns published values with their publishers, in the order of the keys. Of several values under one key it
-// takes the one with the narrowest range.
+// Lookup returns published values with their publishers, in the order of the keys. Of several values under one key, the
+// one with the narrowest range wins.
 //
 //   - Errors: ErrNotFound when there is none; ErrPartial, with the values found, when some are missing; ErrNoPermission;
 //     ErrTimeout; the context's.
@@ -85,7 +85,7 @@ func (c *Client) Lookup(ctx context.Context, keys []string, opts LookupOptions) 
 		r.Info = append(r.Info, wire.Info{Key: wire.KeyWait, Value: wire.IntValue(int32(count))})
 	}
 	r.Info = appendTimeout(r.Info, opts.Timeout)
-	answer, err := c.call(ctx, op, r)
+	answer, err := c.session.request(ctx, op, r)
 	if err != nil {
 		return nil, err
 	}
@@ -96,11 +96,11 @@ func (c *Client) Lookup(ctx context.Context, keys []string, opts LookupOptions) 
 	return reply.Data, statusError(op, reply.Status)
 }
 
-// Unpublish takes back values that this process has published, all of them if no key is given. A defined range restricts
-// it to what was published to that range.
+// Unpublish withdraws values that this process has published; without keys, all of them. A defined range restricts it to
+// values that were published to that range.
 //
-//   - Errors: ErrNotFound; ErrNoPermission for a key of another process; ErrPartial when some of the keys were not there.
+//   - Errors: ErrNotFound; ErrNoPermission for a key of another process; ErrPartial when some of the keys do not exist.
 func (c *Client) Unpublish(ctx context.Context, keys []string, rng wire.Range) error {
 	r := &wire.UnpublishRequest{UID: uint32(os.Geteuid()), Keys: keys, Info: rangeInfos(rng, nil)}
-	return c.status(ctx, "unpublish", r)
+	return c.session.requestStatus(ctx, "unpublish", r)
 }

@@ -7,12 +7,12 @@ import (
 	"github.com/goshmem/goshmem/pmix/wire"
 )
 
-// Query asks the server what it knows of jobs, processes, groups and itself; wire.KeyQuerySupportedKeys among the keys
-// asks for the keys that it answers besides those of a job's description. It always asks: nothing is kept here.
+// Query asks the server about jobs, processes, groups and itself. The key wire.KeyQuerySupportedKeys asks for the keys
+// that the server answers besides those of a job's description. The client keeps no answers.
 //
-//   - Errors: ErrNotFound when no key has an answer; ErrPartial, with the answers there are, when some have none.
+//   - Errors: ErrNotFound when no key has an answer; ErrPartial, with the other answers, when some keys have none.
 func (c *Client) Query(ctx context.Context, queries ...wire.Query) ([]wire.Info, error) {
-	answer, err := c.call(ctx, "query", &wire.QueryRequest{Queries: queries})
+	answer, err := c.session.request(ctx, "query", &wire.QueryRequest{Queries: queries})
 	if err != nil {
 		return nil, err
 	}
@@ -23,7 +23,7 @@ func (c *Client) Query(ctx context.Context, queries ...wire.Query) ([]wire.Info,
 	return reply.Info, statusError("query", reply.Status)
 }
 
-// Log prints text on the launcher's own output, as a line of its own whatever this process's output is redirected to.
+// Log prints text on the launcher's own output, as a line of its own, even if this process's output is redirected.
 //
 //   - Completion: on return, the launcher has the text.
 //   - Errors: a StatusError for text that is too long.
@@ -35,5 +35,5 @@ func (c *Client) Log(ctx context.Context, to Streams, text string) error {
 	if to&Stderr != 0 {
 		r.Data = append(r.Data, wire.Info{Key: wire.KeyLogStderr, Value: wire.StringValue(text)})
 	}
-	return c.status(ctx, "log", r)
+	return c.session.requestStatus(ctx, "log", r)
 }

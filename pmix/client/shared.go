@@ -8,7 +8,7 @@ import (
 
 // shared is the client that all parts of a process use together.
 type shared struct {
-	turn   turn // whose it is may look at and replace client
+	turn   turn // protects client
 	client *Client
 }
 
@@ -23,7 +23,7 @@ var process = newShared()
 func Init(ctx context.Context) (*Client, error) { return process.init(ctx, os.LookupEnv) }
 
 func (s *shared) init(ctx context.Context, lookup func(string) (string, bool)) (*Client, error) {
-	release, err := s.turn.take(ctx)
+	release, err := s.turn.acquire(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("pmix init: %w", err)
 	}
@@ -50,13 +50,13 @@ func (s *shared) init(ctx context.Context, lookup func(string) (string, bool)) (
 	return s.client, nil
 }
 
-// reuse adds a use to the client there is. If the last Finalize has begun, it waits until that is through.
+// reuse adds a use to the present client. If its last Finalize has begun, reuse waits until that returns.
 func (s *shared) reuse(ctx context.Context) (bool, error) {
-	if used, err := s.client.retain(); used || err != nil {
+	if used, err := s.client.session.addUser(); used || err != nil {
 		return used, err
 	}
 	select {
-	case <-s.client.ended:
+	case <-s.client.session.ended:
 		return false, nil
 	case <-ctx.Done():
 		return false, fmt.Errorf("pmix init: %w", ctx.Err())

@@ -168,7 +168,7 @@ func greet(ctx context.Context, c *client.Client, other wire.Proc, size uint32, 
 	if err := errors.Join(c.Put(wire.ScopeGlobal, "name", wire.StringValue(c.Proc().String())), c.Commit(ctx)); err != nil {
 		return err
 	}
-	if err := c.Connect(ctx, procs, 0); err != nil {
+	if err := c.Jobs.Connect(ctx, procs, 0); err != nil {
 		return err
 	}
 	if v, err := c.Get(ctx, other, "name", client.GetOptions{}); err != nil || v != wire.StringValue(other.String()) {
@@ -182,7 +182,7 @@ func greet(ctx context.Context, c *client.Client, other wire.Proc, size uint32, 
 			return fmt.Errorf("%s of %s: %v, %w; want %v at hand", key, other.Nspace, v, err, want)
 		}
 	}
-	if err := c.Disconnect(ctx, procs, 0); err != nil {
+	if err := c.Jobs.Disconnect(ctx, procs, 0); err != nil {
 		return err
 	}
 	_, err := c.Get(ctx, everybody(other.Nspace), wire.KeyJobSize, client.GetOptions{Optional: true})
@@ -206,7 +206,7 @@ func TestSpawnAndConnect(t *testing.T) {
 	if p, ok := c.Parent(); ok {
 		t.Errorf("the first job has parent %v", p)
 	}
-	nspace, err := c.Spawn(n.ctx, []client.App{{Path: "/child", Procs: 2, Dir: "/there"}}, client.SpawnOptions{})
+	nspace, err := c.Jobs.Spawn(n.ctx, []client.App{{Path: "/child", Procs: 2, Dir: "/there"}}, client.SpawnOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -222,15 +222,15 @@ func TestSpawnAndConnect(t *testing.T) {
 			t.Errorf("parent %v, want %v", p, c.Proc())
 		}
 	}
-	if _, err := c.Spawn(n.ctx, []client.App{{Path: "/none", Procs: 1}}, client.SpawnOptions{}); !errors.Is(err, client.ErrNotFound) {
+	if _, err := c.Jobs.Spawn(n.ctx, []client.App{{Path: "/none", Procs: 1}}, client.SpawnOptions{}); !errors.Is(err, client.ErrNotFound) {
 		t.Errorf("spawn of nothing: %v, want ErrNotFound", err)
 	}
 	var status *client.StatusError
-	if _, err := c.Spawn(n.ctx, nil, client.SpawnOptions{}); !errors.As(err, &status) || status.Status != wire.StatusErrBadParam {
+	if _, err := c.Jobs.Spawn(n.ctx, nil, client.SpawnOptions{}); !errors.As(err, &status) || status.Status != wire.StatusErrBadParam {
 		t.Errorf("spawn without a program: %v, want PMIX_ERR_BAD_PARAM", err)
 	}
 	n.rest()
-	if err := c.Connect(n.ctx, []wire.Proc{c.Proc(), child}, 0); !errors.Is(err, client.ErrProcFailed) {
+	if err := c.Jobs.Connect(n.ctx, []wire.Proc{c.Proc(), child}, 0); !errors.Is(err, client.ErrProcFailed) {
 		t.Errorf("connect with one who has ended: %v, want ErrProcFailed", err)
 	}
 }
@@ -239,7 +239,7 @@ func TestSpawnWithOutput(t *testing.T) {
 	n, c := raise(t, func(*client.Client, *server.SpawnRequest) error { return nil })
 	for range 3 { // before and after the answer
 		lines := make(chan string, 4)
-		nspace, err := c.Spawn(n.ctx, []client.App{{Path: "/child", Procs: 2}}, client.SpawnOptions{Output: func(o client.Output) {
+		nspace, err := c.Jobs.Spawn(n.ctx, []client.App{{Path: "/child", Procs: 2}}, client.SpawnOptions{Output: func(o client.Output) {
 			lines <- fmt.Sprintf("%v %v %s", o.Source.Rank, o.Stderr, o.Text)
 		}})
 		if err != nil {
@@ -314,11 +314,11 @@ func TestTool(t *testing.T) {
 	take := func(name string) func(client.Output) {
 		return func(o client.Output) { lines <- fmt.Sprintf("%s: %v %v %s", name, o.Source, o.Stderr, o.Text) }
 	}
-	both, err := tool.IOFPull(n.ctx, []wire.Proc{everybody("job-1")}, client.Stdout|client.Stderr, take("both"))
+	both, err := tool.Forwarding.Pull(n.ctx, []wire.Proc{everybody("job-1")}, client.Stdout|client.Stderr, take("both"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := tool.IOFPull(n.ctx, []wire.Proc{c.Proc()}, client.Stderr, take("errors")); err != nil {
+	if _, err := tool.Forwarding.Pull(n.ctx, []wire.Proc{c.Proc()}, client.Stderr, take("errors")); err != nil {
 		t.Fatal(err)
 	}
 	n.srv.Output(c.Proc(), false, []byte("a"))
@@ -328,18 +328,18 @@ func TestTool(t *testing.T) {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
-	if err := tool.IOFDeregister(n.ctx, both); err != nil {
+	if err := tool.Forwarding.Deregister(n.ctx, both); err != nil {
 		t.Error(err)
 	}
-	if err := tool.IOFDeregister(n.ctx, both); err == nil {
+	if err := tool.Forwarding.Deregister(n.ctx, both); err == nil {
 		t.Error("the end of a pull that has ended: no error")
 	}
 	n.srv.Output(c.Proc(), true, []byte("c"))
 	if got := <-lines; got != "errors: job-1.0 true c" {
 		t.Errorf("%q, want the errors alone", got)
 	}
-	if err := errors.Join(tool.IOFPush(n.ctx, []wire.Proc{c.Proc()}, []byte("in"), false),
-		tool.IOFPush(n.ctx, []wire.Proc{c.Proc()}, nil, true), tool.IOFPush(n.ctx, nil, nil, false)); err != nil {
+	if err := errors.Join(tool.Forwarding.Push(n.ctx, []wire.Proc{c.Proc()}, []byte("in"), false),
+		tool.Forwarding.Push(n.ctx, []wire.Proc{c.Proc()}, nil, true), tool.Forwarding.Push(n.ctx, nil, nil, false)); err != nil {
 		t.Error(err)
 	}
 	for _, want := range []string{`[job-1.0] "in" false`, `[job-1.0] "" true`} {
@@ -347,7 +347,7 @@ func TestTool(t *testing.T) {
 			t.Errorf("%s, want %s", got, want)
 		}
 	}
-	if _, err := tool.IOFPull(n.ctx, []wire.Proc{{Nspace: "else"}}, client.Stdout, take("none")); !errors.Is(err, client.ErrNotFound) {
+	if _, err := tool.Forwarding.Pull(n.ctx, []wire.Proc{{Nspace: "else"}}, client.Stdout, take("none")); !errors.Is(err, client.ErrNotFound) {
 		t.Errorf("pull from nobody: %v, want ErrNotFound", err)
 	}
 	if err := tool.Finalize(n.ctx); err != nil {
@@ -361,7 +361,7 @@ func TestSlowOutputHandler(t *testing.T) {
 	tool := n.attach()
 	block, entered := make(chan struct{}), make(chan struct{}, 1)
 	defer close(block)
-	if _, err := tool.IOFPull(n.ctx, []wire.Proc{c.Proc()}, client.Stdout, func(client.Output) {
+	if _, err := tool.Forwarding.Pull(n.ctx, []wire.Proc{c.Proc()}, client.Stdout, func(client.Output) {
 		entered <- struct{}{}
 		<-block
 	}); err != nil {

@@ -9,11 +9,11 @@ import (
 	"github.com/goshmem/goshmem/pmix/wire"
 )
 
-// keyProcPID tells a server which process a tool is.
+// keyProcPID tells the server the process id of a tool.
 const keyProcPID = "pmix.ppid"
 
-// DialTool attaches to a server as a tool: a process that no server started, which looks at jobs from outside and gets
-// its name from the server. The URI is what Server.ToolURI says, or what the value of libpmix's PMIX_SERVER_URI is.
+// DialTool attaches to a server as a tool: a process that no server started, which looks at jobs from outside. The server
+// assigns its name. The URI has the form of Server.ToolURI and of libpmix's PMIX_SERVER_URI.
 // The result is a client of a job of its own with one process. It needs a Finalize.
 //
 //   - Errors: the connection; a StatusError when the server does not want tools, or not this one.
@@ -22,10 +22,10 @@ func DialTool(ctx context.Context, uri string) (*Client, error) {
 	if !ok {
 		return nil, fmt.Errorf("pmix: URI of the server is %q, want %s", uri, uriForm)
 	}
-	return open(ctx, Options{Address: address, Security: wire.SecurityNative}, approach{greet: introduceTool, alone: true})
+	return open(ctx, Options{Address: address, Security: wire.SecurityNative}, introduction{greet: introduceTool, singleton: true})
 }
 
-// introduceTool says that a tool connects, and learns its name.
+// introduceTool introduces a tool and stores the name that the server assigns in opts.
 func introduceTool(nc net.Conn, opts *Options) error {
 	h := wire.NewToolHandshake(uint32(os.Geteuid()), uint32(os.Getegid()), opts.Security, credential(opts.Security))
 	e := wire.NewEncoder(nil)

@@ -2,7 +2,7 @@ package client
 
 import "context"
 
-// turn is a lock; waiting for it ends with a context.
+// turn is a lock whose wait ends with a context.
 type turn chan struct{}
 
 func newTurn() turn {
@@ -11,7 +11,8 @@ func newTurn() turn {
 	return t
 }
 
-func (t turn) take(ctx context.Context) (release func(), err error) {
+// acquire waits for the lock; release gives it back.
+func (t turn) acquire(ctx context.Context) (release func(), err error) {
 	select {
 	case <-t:
 		return func() { t <- struct{}{} }, nil
