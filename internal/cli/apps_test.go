@@ -12,7 +12,7 @@ import (
 
 	"github.com/goshmem/goshmem/internal/house/testenv"
 	"github.com/goshmem/goshmem/pmix/client"
-	"github.com/goshmem/goshmem/pmix/wire"
+	"github.com/goshmem/goshmem/pmix/codec"
 )
 
 // testClient is a PE that talks to its PMIx server, without heaps.
@@ -25,9 +25,9 @@ func testClient(args []string, stdout, stderr io.Writer) int {
 		return 1
 	}
 	if args[0] == "app" { // which program of how many, and the arguments
-		number, _ := c.JobInfo(c.Rank(), wire.KeyAppNum)
-		rank, _ := c.JobInfo(c.Rank(), wire.KeyAppRank)
-		all, _ := c.JobInfo(wire.RankWildcard, wire.KeyJobNumApps)
+		number, _ := c.JobInfo(c.Rank(), codec.KeyAppNum)
+		rank, _ := c.JobInfo(c.Rank(), codec.KeyAppRank)
+		all, _ := c.JobInfo(codec.RankWildcard, codec.KeyJobNumApps)
 		fmt.Fprintf(stdout, "PE %v of %d: app %v of %v, PE %v in it; %s %s\n",
 			c.Rank(), c.Size(), number, all, rank, strings.Join(args[1:], " "), os.Getenv("ROLE"))
 	}

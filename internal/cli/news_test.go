@@ -12,7 +12,7 @@ import (
 
 	"github.com/goshmem/goshmem/internal/house/testenv"
 	"github.com/goshmem/goshmem/pmix/client"
-	"github.com/goshmem/goshmem/pmix/wire"
+	"github.com/goshmem/goshmem/pmix/codec"
 )
 
 // ends are how rank 1 of testdata/news.c and testNews may end, with the code of
@@ -90,21 +90,21 @@ func testNews(args []string, stdout, stderr io.Writer) int {
 func play(ctx context.Context, c *client.Client, how string, stdout io.Writer) error {
 	heard := make(chan struct{}, 1)
 	listen := func() error {
-		codes := []wire.Status{
-			wire.StatusErrProcAbortedBySig, wire.StatusErrExitNonzeroTerm, wire.StatusErrProcTermWoSync,
-			wire.StatusErrProcKilledByCmd, wire.StatusErrProcRequestedAbort,
+		codes := []codec.Status{
+			codec.StatusErrProcAbortedBySig, codec.StatusErrExitNonzeroTerm, codec.StatusErrProcTermWoSync,
+			codec.StatusErrProcKilledByCmd, codec.StatusErrProcRequestedAbort,
 		}
 		_, err := c.Events.Register(ctx, codes, client.HandlerOptions{}, func(ev *client.Event) client.Result {
 			fmt.Fprintf(stdout, "rank %v hears %d about %v\n", c.Rank(), int(ev.Status), ev.Affected[0].Rank)
 			heard <- struct{}{}
-			return client.Result{Status: wire.StatusEventActionComplete}
+			return client.Result{Status: codec.StatusEventActionComplete}
 		})
 		return err
 	}
-	meet := func(ranks ...wire.Rank) error {
-		var procs []wire.Proc
+	meet := func(ranks ...codec.Rank) error {
+		var procs []codec.Proc
 		for _, r := range ranks {
-			procs = append(procs, wire.Proc{Nspace: c.Nspace(), Rank: r})
+			procs = append(procs, codec.Proc{Nspace: c.Nspace(), Rank: r})
 		}
 		return c.FenceProcs(ctx, procs, client.FenceOptions{})
 	}
@@ -120,7 +120,7 @@ func play(ctx context.Context, c *client.Client, how string, stdout io.Writer) e
 	case c.Rank() == 1:
 		return end(c, how)
 	case c.Rank() == 0 && how == "command":
-		if err := c.ControlProcs(ctx, []wire.Proc{{Nspace: c.Nspace(), Rank: 1}}, client.Control{Kill: true}); err != nil {
+		if err := c.ControlProcs(ctx, []codec.Proc{{Nspace: c.Nspace(), Rank: 1}}, client.Control{Kill: true}); err != nil {
 			return err
 		}
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/goshmem/goshmem/internal/wire"
 	"github.com/goshmem/goshmem/internal/xunix"
 	"github.com/goshmem/goshmem/pmix/client"
-	pmix "github.com/goshmem/goshmem/pmix/wire"
+	pmix "github.com/goshmem/goshmem/pmix/codec"
 )
 
 // victim starts a job whose shells wait for the file go before they become

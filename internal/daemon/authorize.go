@@ -11,7 +11,7 @@ import (
 	"sync"
 
 	"github.com/goshmem/goshmem/internal/xunix"
-	pmix "github.com/goshmem/goshmem/pmix/wire"
+	pmix "github.com/goshmem/goshmem/pmix/codec"
 )
 
 // authorize decides whether a connection to the PMIx server may claim a PE:

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	pmix "github.com/goshmem/goshmem/pmix/wire"
+	pmix "github.com/goshmem/goshmem/pmix/codec"
 )
 
 // pairOf returns both ends of a loopback connection as the server and a client

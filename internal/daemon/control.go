@@ -6,8 +6,8 @@ import (
 
 	"github.com/goshmem/goshmem/internal/ending"
 	"github.com/goshmem/goshmem/internal/xunix"
+	pmix "github.com/goshmem/goshmem/pmix/codec"
 	"github.com/goshmem/goshmem/pmix/server"
-	pmix "github.com/goshmem/goshmem/pmix/wire"
 )
 
 // terminateGrace is the time between asking a PE to end and killing it, when

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	pmix "github.com/goshmem/goshmem/pmix/wire"
+	pmix "github.com/goshmem/goshmem/pmix/codec"
 )
 
 // changed applies directives to an environment, in order.

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	pmix "github.com/goshmem/goshmem/pmix/wire"
+	pmix "github.com/goshmem/goshmem/pmix/codec"
 )
 
 // Directives change an environment as their names say.

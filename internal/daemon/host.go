@@ -5,8 +5,8 @@ import (
 	"strings"
 	"time"
 
+	pmix "github.com/goshmem/goshmem/pmix/codec"
 	"github.com/goshmem/goshmem/pmix/server"
-	pmix "github.com/goshmem/goshmem/pmix/wire"
 )
 
 // startServer starts the PMIx server for the first job.

@@ -3,8 +3,8 @@ package daemon
 import (
 	"os"
 
+	pmix "github.com/goshmem/goshmem/pmix/codec"
 	"github.com/goshmem/goshmem/pmix/pmi1"
-	pmix "github.com/goshmem/goshmem/pmix/wire"
 )
 
 // Every PE can speak PMI-1 beside PMIx, so that programs of MPICH run like all

@@ -4,7 +4,7 @@ import (
 	"os"
 	"sync"
 
-	pmix "github.com/goshmem/goshmem/pmix/wire"
+	pmix "github.com/goshmem/goshmem/pmix/codec"
 )
 
 // pushedMost is how much of what tools have pushed to a PE's standard input

@@ -12,9 +12,9 @@ import (
 	"syscall"
 	"time"
 
+	pmix "github.com/goshmem/goshmem/pmix/codec"
 	"github.com/goshmem/goshmem/pmix/pmi1"
 	"github.com/goshmem/goshmem/pmix/server"
-	pmix "github.com/goshmem/goshmem/pmix/wire"
 )
 
 // spawning asks for a further job.

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 
 	"github.com/goshmem/goshmem/internal/daemon"
-	"github.com/goshmem/goshmem/pmix/wire"
+	"github.com/goshmem/goshmem/pmix/codec"
 )
 
 // toStdout stands for standard output in Options.ReportURI.
@@ -29,7 +29,7 @@ func (o *Options) reportURI(step *daemon.Step, out *printer) (takeBack func(), e
 	if err != nil {
 		return nil, fmt.Errorf("--report-uri: %w", err)
 	}
-	_, err = fmt.Fprintf(f, "%s\n%s\n", step.ToolURI(), wire.Version)
+	_, err = fmt.Fprintf(f, "%s\n%s\n", step.ToolURI(), codec.Version)
 	mine, serr := f.Stat()
 	err = errors.Join(err, serr, f.Close())
 	if err == nil {

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/goshmem/goshmem/pmix/wire"
+	"github.com/goshmem/goshmem/pmix/codec"
 )
 
 // Order is a handler's place in the chain of handlers.
@@ -28,7 +28,7 @@ const (
 // registration is one handler.
 type registration struct {
 	id      HandlerID
-	codes   []wire.Status
+	codes   []codec.Status
 	opts    HandlerOptions
 	fn      Handler
 	gone    bool     // the handler is not called any more
@@ -42,10 +42,10 @@ func (r *registration) wants(ev *Event) bool {
 	if len(r.codes) == 0 && ev.NonDefault || len(r.codes) > 0 && !slices.Contains(r.codes, ev.Status) {
 		return false
 	}
-	if len(r.opts.Affected) > 0 && len(ev.Affected) > 0 && !wire.AnyMatch(r.opts.Affected, ev.Affected) {
+	if len(r.opts.Affected) > 0 && len(ev.Affected) > 0 && !codec.AnyMatch(r.opts.Affected, ev.Affected) {
 		return false
 	}
-	return len(r.opts.Sources) == 0 || wire.AnyMatch(r.opts.Sources, []wire.Proc{ev.Source})
+	return len(r.opts.Sources) == 0 || codec.AnyMatch(r.opts.Sources, []codec.Proc{ev.Source})
 }
 
 // chain holds the handlers in the order in which an event meets them.

@@ -8,7 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/goshmem/goshmem/pmix/wire"
+	"github.com/goshmem/goshmem/pmix/codec"
 )
 
 // link is a handler to insert: its name, the number of its codes, its order.
@@ -22,7 +22,7 @@ type link struct {
 func (l link) registration(id int) *registration {
 	r := &registration{id: HandlerID(id), opts: HandlerOptions{Name: l.name, Order: l.order, Beside: l.beside}}
 	for i := range l.codes {
-		r.codes = append(r.codes, wire.Status(-1-i))
+		r.codes = append(r.codes, codec.Status(-1-i))
 	}
 	return r
 }
@@ -146,25 +146,25 @@ func checkPlaces(rt *rapid.T, all []*registration) {
 }
 
 func TestWhoWantsWhat(t *testing.T) {
-	p := func(r wire.Rank) wire.Proc { return wire.Proc{Nspace: "job-1", Rank: r} }
+	p := func(r codec.Rank) codec.Proc { return codec.Proc{Nspace: "job-1", Rank: r} }
 	for name, tt := range map[string]struct {
-		codes []wire.Status
+		codes []codec.Status
 		opts  HandlerOptions
-		ev    wire.Event
+		ev    codec.Event
 		want  bool
 	}{
-		"code":               {[]wire.Status{-5}, HandlerOptions{}, wire.Event{Status: -5, NonDefault: true}, true},
-		"other code":         {[]wire.Status{-5, -6}, HandlerOptions{}, wire.Event{Status: -7}, false},
-		"default":            {nil, HandlerOptions{}, wire.Event{Status: -7}, true},
-		"reserved":           {nil, HandlerOptions{}, wire.Event{Status: -7, NonDefault: true}, false},
-		"first, reserved":    {nil, HandlerOptions{Order: OrderFirst}, wire.Event{Status: -7, NonDefault: true}, false},
-		"affected":           {nil, HandlerOptions{Affected: []wire.Proc{p(1), p(2)}}, wire.Event{Affected: []wire.Proc{p(2)}}, true},
-		"affected, all":      {nil, HandlerOptions{Affected: []wire.Proc{p(wire.RankWildcard)}}, wire.Event{Affected: []wire.Proc{p(2)}}, true},
-		"not affected":       {nil, HandlerOptions{Affected: []wire.Proc{p(1)}}, wire.Event{Affected: []wire.Proc{p(2), p(3)}}, false},
-		"nobody affected":    {nil, HandlerOptions{Affected: []wire.Proc{p(1)}}, wire.Event{}, true},
-		"from a source":      {nil, HandlerOptions{Sources: []wire.Proc{p(1)}}, wire.Event{Source: p(1)}, true},
-		"from another":       {nil, HandlerOptions{Sources: []wire.Proc{p(1)}}, wire.Event{Source: p(2)}, false},
-		"from the namespace": {nil, HandlerOptions{Sources: []wire.Proc{p(wire.RankWildcard)}}, wire.Event{Source: p(2)}, true},
+		"code":               {[]codec.Status{-5}, HandlerOptions{}, codec.Event{Status: -5, NonDefault: true}, true},
+		"other code":         {[]codec.Status{-5, -6}, HandlerOptions{}, codec.Event{Status: -7}, false},
+		"default":            {nil, HandlerOptions{}, codec.Event{Status: -7}, true},
+		"reserved":           {nil, HandlerOptions{}, codec.Event{Status: -7, NonDefault: true}, false},
+		"first, reserved":    {nil, HandlerOptions{Order: OrderFirst}, codec.Event{Status: -7, NonDefault: true}, false},
+		"affected":           {nil, HandlerOptions{Affected: []codec.Proc{p(1), p(2)}}, codec.Event{Affected: []codec.Proc{p(2)}}, true},
+		"affected, all":      {nil, HandlerOptions{Affected: []codec.Proc{p(codec.RankWildcard)}}, codec.Event{Affected: []codec.Proc{p(2)}}, true},
+		"not affected":       {nil, HandlerOptions{Affected: []codec.Proc{p(1)}}, codec.Event{Affected: []codec.Proc{p(2), p(3)}}, false},
+		"nobody affected":    {nil, HandlerOptions{Affected: []codec.Proc{p(1)}}, codec.Event{}, true},
+		"from a source":      {nil, HandlerOptions{Sources: []codec.Proc{p(1)}}, codec.Event{Source: p(1)}, true},
+		"from another":       {nil, HandlerOptions{Sources: []codec.Proc{p(1)}}, codec.Event{Source: p(2)}, false},
+		"from the namespace": {nil, HandlerOptions{Sources: []codec.Proc{p(codec.RankWildcard)}}, codec.Event{Source: p(2)}, true},
 	} {
 		r := &registration{codes: tt.codes, opts: tt.opts}
 		if got := r.wants(&Event{Event: tt.ev}); got != tt.want {

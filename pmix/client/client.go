@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/goshmem/goshmem/pmix/wire"
+	"github.com/goshmem/goshmem/pmix/codec"
 )
 
 // Client is one process's connection to its PMIx server. Its own methods are about this process, its job and their data;
@@ -40,9 +40,9 @@ func open(ctx context.Context, opts Options, as introduction) (*Client, error) {
 	dispatch, outputs := newDispatcher(), newOutputs()
 	conn, err := connect(ctx, &opts, as.greet, func(tag uint32, body []byte) {
 		switch tag {
-		case wire.TagNotify:
+		case codec.TagNotify:
 			dispatch.receive(body)
-		case wire.TagIOF:
+		case codec.TagIOF:
 			outputs.receive(body)
 		}
 	})
@@ -77,26 +77,26 @@ func reportLoss(s *session, dispatch *dispatcher) {
 		return
 	}
 	close(s.lost)
-	dispatch.enqueue(&Event{Event: wire.Event{
-		Status: wire.StatusErrLostConnection, Source: s.proc(), Range: wire.RangeProcLocal,
+	dispatch.enqueue(&Event{Event: codec.Event{
+		Status: codec.StatusErrLostConnection, Source: s.proc(), Range: codec.RangeProcLocal,
 	}})
 }
 
 // requestJobDescription asks the server for the description of this process's job.
 func requestJobDescription(ctx context.Context, s *session, singleton bool) (*jobDescription, error) {
-	body, err := s.request(ctx, "init", &wire.InitRequest{})
+	body, err := s.request(ctx, "init", &codec.InitRequest{})
 	if err != nil {
 		return nil, err
 	}
-	if status, err := wire.DecodeStatusReply(body); err == nil { // the reason why there is no description
+	if status, err := codec.DecodeStatusReply(body); err == nil { // the reason why there is no description
 		return nil, &StatusError{Op: "init", Status: status}
 	}
-	info, err := wire.DecodeJobInfo(body)
+	info, err := codec.DecodeJobInfo(body)
 	if err != nil {
 		return nil, fmt.Errorf("pmix init: description of the job: %w", err)
 	}
 	if singleton { // a size that the server tells comes later in the list and wins
-		info.Pairs = append([]wire.KVal{{Key: wire.KeyJobSize, Value: wire.Uint32Value(1)}}, info.Pairs...)
+		info.Pairs = append([]codec.KVal{{Key: codec.KeyJobSize, Value: codec.Uint32Value(1)}}, info.Pairs...)
 	}
 	return newJobDescription(&info, s.opts.Rank)
 }
@@ -108,10 +108,10 @@ func (c *Client) Lost() <-chan struct{} { return c.session.lost }
 func (c *Client) Nspace() string { return c.session.opts.Nspace }
 
 // Rank returns this process's rank.
-func (c *Client) Rank() wire.Rank { return c.session.opts.Rank }
+func (c *Client) Rank() codec.Rank { return c.session.opts.Rank }
 
 // Proc returns this process's full name.
-func (c *Client) Proc() wire.Proc { return c.session.proc() }
+func (c *Client) Proc() codec.Proc { return c.session.proc() }
 
 // Size returns the number of processes of the job.
 func (c *Client) Size() int { return c.job.size }
@@ -123,21 +123,21 @@ func (c *Client) LocalRank() int { return c.job.localRank }
 func (c *Client) NodeID() int { return c.job.nodeID }
 
 // LocalPeers returns the ranks on this node, this process's among them. The caller must not change it.
-func (c *Client) LocalPeers() []wire.Rank { return c.job.peers }
+func (c *Client) LocalPeers() []codec.Rank { return c.job.peers }
 
-// JobInfo looks a key up in the job's description: about one process, or for wire.RankWildcard about the job, its
+// JobInfo looks a key up in the job's description: about one process, or for codec.RankWildcard about the job, its
 // session and this node.
-func (c *Client) JobInfo(rank wire.Rank, key string) (wire.Value, bool) {
+func (c *Client) JobInfo(rank codec.Rank, key string) (codec.Value, bool) {
 	return c.job.find(rank, key)
 }
 
 // Parent returns the process that spawned this process's job.
-func (c *Client) Parent() (parent wire.Proc, ok bool) {
-	v, ok := c.job.find(wire.RankWildcard, wire.KeyParentID)
+func (c *Client) Parent() (parent codec.Proc, ok bool) {
+	v, ok := c.job.find(codec.RankWildcard, codec.KeyParentID)
 	if !ok {
-		v, _ = c.job.find(c.session.opts.Rank, wire.KeyParentID)
+		v, _ = c.job.find(c.session.opts.Rank, codec.KeyParentID)
 	}
-	parent, ok = v.Data.(wire.Proc)
+	parent, ok = v.Data.(codec.Proc)
 	return parent, ok
 }
 
@@ -153,7 +153,7 @@ func (c *Client) Finalize(ctx context.Context) error {
 	defer close(c.session.ended)
 	c.Events.dispatch.close()
 	c.Forwarding.outputs.close()
-	answer, err := c.session.exchange(ctx, "finalize", &wire.FinalizeRequest{})
+	answer, err := c.session.exchange(ctx, "finalize", &codec.FinalizeRequest{})
 	c.session.conn.close()
 	if err != nil {
 		return err

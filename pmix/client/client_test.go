@@ -13,8 +13,8 @@ import (
 	"go.uber.org/goleak"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/goshmem/goshmem/pmix/codec"
 	"github.com/goshmem/goshmem/pmix/server"
-	"github.com/goshmem/goshmem/pmix/wire"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -31,18 +31,18 @@ func limited(t *testing.T) context.Context {
 // finalizes counts the goodbyes that a server hears.
 type finalizes struct {
 	server.Host                // nil: nothing else is asked for
-	connected, finalized, lost chan wire.Proc
+	connected, finalized, lost chan codec.Proc
 }
 
 func newFinalizes() *finalizes {
 	return &finalizes{
-		connected: make(chan wire.Proc, 256), finalized: make(chan wire.Proc, 256), lost: make(chan wire.Proc, 256),
+		connected: make(chan codec.Proc, 256), finalized: make(chan codec.Proc, 256), lost: make(chan codec.Proc, 256),
 	}
 }
 
-func (f *finalizes) ClientConnected(p wire.Proc, _ int) { f.connected <- p }
-func (f *finalizes) ClientFinalized(p wire.Proc)        { f.finalized <- p }
-func (f *finalizes) ClientLost(p wire.Proc)             { f.lost <- p }
+func (f *finalizes) ClientConnected(p codec.Proc, _ int) { f.connected <- p }
+func (f *finalizes) ClientFinalized(p codec.Proc)        { f.finalized <- p }
+func (f *finalizes) ClientLost(p codec.Proc)             { f.lost <- p }
 
 // serve starts a server for n processes; the result looks up the environment of a rank.
 func serve(t *testing.T, n int, h server.Host) (*server.Server, func(rank uint32) func(string) (string, bool)) {
@@ -62,7 +62,7 @@ func serve(t *testing.T, n int, h server.Host) (*server.Server, func(rank uint32
 	})
 	return srv, func(rank uint32) func(string) (string, bool) {
 		env := map[string]string{}
-		for _, kv := range srv.Environ(wire.Proc{Nspace: "job-1", Rank: wire.Rank(rank)}) {
+		for _, kv := range srv.Environ(codec.Proc{Nspace: "job-1", Rank: codec.Rank(rank)}) {
 			name, value, _ := strings.Cut(kv, "=")
 			env[name] = value
 		}
@@ -204,27 +204,27 @@ func TestJobDescription(t *testing.T) {
 	if c.Nspace() != "job-1" || c.Rank() != 2 || c.Size() != 3 || c.LocalRank() != 2 || c.NodeID() != 0 {
 		t.Errorf("%s.%d of %d, local rank %d on node %d", c.Nspace(), c.Rank(), c.Size(), c.LocalRank(), c.NodeID())
 	}
-	if !slices.Equal(c.LocalPeers(), []wire.Rank{0, 1, 2}) || c.Proc() != (wire.Proc{Nspace: "job-1", Rank: 2}) {
+	if !slices.Equal(c.LocalPeers(), []codec.Rank{0, 1, 2}) || c.Proc() != (codec.Proc{Nspace: "job-1", Rank: 2}) {
 		t.Errorf("%v with peers %v", c.Proc(), c.LocalPeers())
 	}
 	for _, q := range []struct {
-		rank wire.Rank
+		rank codec.Rank
 		key  string
-		want wire.Value
+		want codec.Value
 	}{
-		{wire.RankWildcard, wire.KeyJobSize, wire.Uint32Value(3)},
-		{wire.RankWildcard, wire.KeyUnivSize, wire.Uint32Value(3)},
-		{wire.RankWildcard, wire.KeyLocalSize, wire.Uint32Value(3)},
-		{1, wire.KeyLocalRank, wire.Uint16Value(1)},
-		{1, wire.KeyHostname, wire.StringValue("vm")},
+		{codec.RankWildcard, codec.KeyJobSize, codec.Uint32Value(3)},
+		{codec.RankWildcard, codec.KeyUnivSize, codec.Uint32Value(3)},
+		{codec.RankWildcard, codec.KeyLocalSize, codec.Uint32Value(3)},
+		{1, codec.KeyLocalRank, codec.Uint16Value(1)},
+		{1, codec.KeyHostname, codec.StringValue("vm")},
 	} {
 		v, ok := c.JobInfo(q.rank, q.key)
-		got, err := c.Get(ctx, wire.Proc{Nspace: "job-1", Rank: q.rank}, q.key, GetOptions{Optional: true})
+		got, err := c.Get(ctx, codec.Proc{Nspace: "job-1", Rank: q.rank}, q.key, GetOptions{Optional: true})
 		if !ok || v != q.want || err != nil || got != q.want {
 			t.Errorf("%v %s: %v, %v and %v, %v; want %v", q.rank, q.key, v, ok, got, err, q.want)
 		}
 	}
-	if _, ok := c.JobInfo(wire.RankWildcard, "none"); ok {
+	if _, ok := c.JobInfo(codec.RankWildcard, "none"); ok {
 		t.Error("found a key that nobody set")
 	}
 }
@@ -233,13 +233,13 @@ func TestPutGet(t *testing.T) {
 	ctx := limited(t)
 	_, env := serve(t, 2, nil)
 	c, peer := dial(ctx, t, env(0)), dial(ctx, t, env(1))
-	for scope, key := range map[wire.Scope]string{
-		wire.ScopeLocal: "local", wire.ScopeRemote: "remote", wire.ScopeGlobal: "global", wire.ScopeInternal: "internal",
+	for scope, key := range map[codec.Scope]string{
+		codec.ScopeLocal: "local", codec.ScopeRemote: "remote", codec.ScopeGlobal: "global", codec.ScopeInternal: "internal",
 	} {
-		if err := c.Put(scope, key, wire.StringValue(key)); err != nil {
+		if err := c.Put(scope, key, codec.StringValue(key)); err != nil {
 			t.Fatal(err)
 		}
-		if v, err := c.Get(ctx, c.Proc(), key, GetOptions{}); err != nil || v != wire.StringValue(key) {
+		if v, err := c.Get(ctx, c.Proc(), key, GetOptions{}); err != nil || v != codec.StringValue(key) {
 			t.Errorf("own %s: %v, %v", key, v, err)
 		}
 	}
@@ -248,22 +248,22 @@ func TestPutGet(t *testing.T) {
 	}
 	for key, found := range map[string]bool{"local": true, "global": true, "remote": false, "internal": false} {
 		v, err := peer.Get(ctx, c.Proc(), key, GetOptions{Immediate: true})
-		if found != (err == nil && v == wire.StringValue(key)) || (!found && !errors.Is(err, ErrNotFound)) {
+		if found != (err == nil && v == codec.StringValue(key)) || (!found && !errors.Is(err, ErrNotFound)) {
 			t.Errorf("%s of the peer: %v, %v; want it found: %v", key, v, err, found)
 		}
 	}
-	if err := c.Put(wire.ScopeGlobal, "global", wire.StringValue("new")); err != nil {
+	if err := c.Put(codec.ScopeGlobal, "global", codec.StringValue("new")); err != nil {
 		t.Fatal(err)
 	}
 	if err := c.Commit(ctx); err != nil {
 		t.Fatal(err)
 	}
 	cached, err := peer.Get(ctx, c.Proc(), "global", GetOptions{})
-	if err != nil || cached != wire.StringValue("global") {
+	if err != nil || cached != codec.StringValue("global") {
 		t.Errorf("cached: %v, %v; want the old value", cached, err)
 	}
 	fresh, err := peer.Get(ctx, c.Proc(), "global", GetOptions{Refresh: true})
-	if err != nil || fresh != wire.StringValue("new") {
+	if err != nil || fresh != codec.StringValue("new") {
 		t.Errorf("refreshed: %v, %v; want the new value", fresh, err)
 	}
 }
@@ -273,12 +273,12 @@ func TestPutRefuses(t *testing.T) {
 	_, env := serve(t, 1, nil)
 	c := dial(ctx, t, env(0))
 	for want, err := range map[string]error{
-		`key ""`:           c.Put(wire.ScopeLocal, "", wire.BoolValue(true)),
-		`key "a\x00b"`:     c.Put(wire.ScopeLocal, "a\x00b", wire.BoolValue(true)),
-		"scope 0":          c.Put(wire.ScopeUndef, "a", wire.BoolValue(true)),
-		"type 14":          c.Put(wire.ScopeLocal, "a", wire.Value{Type: wire.TypeUint32, Data: "x"}),
+		`key ""`:           c.Put(codec.ScopeLocal, "", codec.BoolValue(true)),
+		`key "a\x00b"`:     c.Put(codec.ScopeLocal, "a\x00b", codec.BoolValue(true)),
+		"scope 0":          c.Put(codec.ScopeUndef, "a", codec.BoolValue(true)),
+		"type 14":          c.Put(codec.ScopeLocal, "a", codec.Value{Type: codec.TypeUint32, Data: "x"}),
 		"key is empty":     func() error { _, err := c.Get(ctx, c.Proc(), "", GetOptions{}); return err }(),
-		"PMIX_ERR_BAD_PAR": c.FenceProcs(ctx, []wire.Proc{{Nspace: "job-1", Rank: 9}}, FenceOptions{}),
+		"PMIX_ERR_BAD_PAR": c.FenceProcs(ctx, []codec.Proc{{Nspace: "job-1", Rank: 9}}, FenceOptions{}),
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want one with %s", err, want)
@@ -295,13 +295,13 @@ func TestConcurrentCalls(t *testing.T) {
 		for range 4 {
 			g.Go(func() error {
 				for range 50 {
-					if err := c.Put(wire.ScopeGlobal, "k", wire.Uint32Value(r)); err != nil {
+					if err := c.Put(codec.ScopeGlobal, "k", codec.Uint32Value(r)); err != nil {
 						return err
 					}
 					if err := c.Commit(ctx); err != nil {
 						return err
 					}
-					if _, err := c.Get(ctx, wire.Proc{Nspace: "job-1", Rank: wire.Rank(1 - r)}, "k", GetOptions{Refresh: true}); err != nil {
+					if _, err := c.Get(ctx, codec.Proc{Nspace: "job-1", Rank: codec.Rank(1 - r)}, "k", GetOptions{Refresh: true}); err != nil {
 						return err
 					}
 					if err := c.Fence(ctx, true); err != nil {
@@ -325,7 +325,7 @@ func TestContextEndsWaits(t *testing.T) {
 	errs := make(chan error, 2)
 	go func() { errs <- c.Fence(canceled, false) }()
 	go func() {
-		_, err := c.Get(canceled, wire.Proc{Nspace: "job-1", Rank: 1}, "a", GetOptions{})
+		_, err := c.Get(canceled, codec.Proc{Nspace: "job-1", Rank: 1}, "a", GetOptions{})
 		errs <- err
 	}()
 	cancel()
@@ -338,7 +338,7 @@ func TestContextEndsWaits(t *testing.T) {
 		t.Errorf("the client is unusable after a canceled wait: %v", err)
 	}
 	for op, err := range map[string]error{
-		"fence": c.Fence(ctx, false), "commit": c.Commit(ctx), "put": c.Put(wire.ScopeLocal, "a", wire.BoolValue(true)),
+		"fence": c.Fence(ctx, false), "commit": c.Commit(ctx), "put": c.Put(codec.ScopeLocal, "a", codec.BoolValue(true)),
 		"abort": c.Abort(1, ""),
 	} {
 		if !errors.Is(err, ErrFinalized) {
@@ -380,7 +380,7 @@ func TestDialErrors(t *testing.T) {
 			accepted <- nc
 		}
 	}()
-	silent := Options{Nspace: "job-1", Address: ln.Addr().String(), Security: wire.SecurityNative}
+	silent := Options{Nspace: "job-1", Address: ln.Addr().String(), Security: codec.SecurityNative}
 	canceled, cancel := context.WithCancel(ctx)
 	done := make(chan error, 1)
 	go func() {
@@ -388,8 +388,8 @@ func TestDialErrors(t *testing.T) {
 		done <- err
 	}()
 	nc := <-accepted
-	h, err := wire.ReadHandshake(nc)
-	if err != nil || len(h.Credential) != 8 || h.Security != wire.SecurityNative {
+	h, err := codec.ReadHandshake(nc)
+	if err != nil || len(h.Credential) != 8 || h.Security != codec.SecurityNative {
 		t.Errorf("handshake %+v, %v; want native with user and group", h, err)
 	}
 	cancel()
@@ -407,9 +407,9 @@ func TestDialErrors(t *testing.T) {
 }
 
 func TestStatusErrors(t *testing.T) {
-	for status, want := range map[wire.Status]error{
-		wire.StatusErrNotFound: ErrNotFound, wire.StatusErrTimeout: ErrTimeout, wire.StatusErrLostConnection: ErrLostConnection,
-		wire.StatusErrProcTermWoSync: ErrProcFailed, wire.StatusEventProcTerminated: ErrProcFailed,
+	for status, want := range map[codec.Status]error{
+		codec.StatusErrNotFound: ErrNotFound, codec.StatusErrTimeout: ErrTimeout, codec.StatusErrLostConnection: ErrLostConnection,
+		codec.StatusErrProcTermWoSync: ErrProcFailed, codec.StatusEventProcTerminated: ErrProcFailed,
 	} {
 		err := statusError("fence", status)
 		for _, sentinel := range []error{ErrNotFound, ErrTimeout, ErrLostConnection, ErrProcFailed, ErrFinalized} {
@@ -427,21 +427,21 @@ func TestStatusErrors(t *testing.T) {
 }
 
 func TestJobInfoForms(t *testing.T) {
-	info := &wire.JobInfo{Pairs: []wire.KVal{
-		{Key: wire.KeyJobSize, Value: wire.Uint32Value(2)},
-		{Key: keyProcData, Value: wire.InfosValue(
-			wire.Info{Key: wire.KeyRank, Value: wire.RankValue(1)}, wire.Info{Key: wire.KeyLocalRank, Value: wire.Uint16Value(5)})},
+	info := &codec.JobInfo{Pairs: []codec.KVal{
+		{Key: codec.KeyJobSize, Value: codec.Uint32Value(2)},
+		{Key: keyProcData, Value: codec.InfosValue(
+			codec.Info{Key: codec.KeyRank, Value: codec.RankValue(1)}, codec.Info{Key: codec.KeyLocalRank, Value: codec.Uint16Value(5)})},
 	}}
 	j, err := newJobDescription(info, 1)
-	if err != nil || j.localRank != 5 || !slices.Equal(j.peers, []wire.Rank{1}) {
+	if err != nil || j.localRank != 5 || !slices.Equal(j.peers, []codec.Rank{1}) {
 		t.Errorf("%+v, %v", j, err)
 	}
-	for _, bad := range []wire.KVal{
-		{Key: wire.KeyProcBlob, Value: wire.BytesValue([]byte{1})},
-		{Key: wire.KeyLocalPeers, Value: wire.StringValue("0,x")},
-		{Key: wire.KeyJobSize, Value: wire.Uint32Value(0)},
+	for _, bad := range []codec.KVal{
+		{Key: codec.KeyProcBlob, Value: codec.BytesValue([]byte{1})},
+		{Key: codec.KeyLocalPeers, Value: codec.StringValue("0,x")},
+		{Key: codec.KeyJobSize, Value: codec.Uint32Value(0)},
 	} {
-		if _, err := newJobDescription(&wire.JobInfo{Pairs: append(slices.Clone(info.Pairs), bad)}, 1); err == nil {
+		if _, err := newJobDescription(&codec.JobInfo{Pairs: append(slices.Clone(info.Pairs), bad)}, 1); err == nil {
 			t.Errorf("no error for %v", bad)
 		}
 	}

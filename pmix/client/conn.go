@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/goshmem/goshmem/pmix/wire"
+	"github.com/goshmem/goshmem/pmix/codec"
 )
 
 // maxFrame bounds what a server may send at once.
@@ -86,7 +86,7 @@ func connectOnce(ctx context.Context, opts *Options, greet greeting, push func(t
 	}
 	c := &conn{
 		nc: nc, out: make(chan []byte), push: push, gone: make(chan struct{}),
-		lastTag: wire.TagFirstDynamic - 1, waiting: map[uint32]chan []byte{},
+		lastTag: codec.TagFirstDynamic - 1, waiting: map[uint32]chan []byte{},
 	}
 	c.wg.Go(c.read)
 	c.wg.Go(c.write)
@@ -94,16 +94,16 @@ func connectOnce(ctx context.Context, opts *Options, greet greeting, push func(t
 }
 
 func introduceClient(nc net.Conn, opts *Options) error {
-	proc := wire.Proc{Nspace: opts.Nspace, Rank: opts.Rank}
-	h := wire.NewHandshake(proc, opts.Security, credential(opts.Security))
-	if _, err := nc.Write(wire.AppendHandshake(nil, h)); err != nil {
+	proc := codec.Proc{Nspace: opts.Nspace, Rank: opts.Rank}
+	h := codec.NewHandshake(proc, opts.Security, credential(opts.Security))
+	if _, err := nc.Write(codec.AppendHandshake(nil, h)); err != nil {
 		return err
 	}
-	var reply [wire.HandshakeReplySize]byte
+	var reply [codec.HandshakeReplySize]byte
 	if _, err := io.ReadFull(nc, reply[:]); err != nil {
 		return err
 	}
-	status, _, err := wire.DecodeHandshakeReply(reply[:])
+	status, _, err := codec.DecodeHandshakeReply(reply[:])
 	if err != nil {
 		return err
 	}
@@ -112,7 +112,7 @@ func introduceClient(nc net.Conn, opts *Options) error {
 
 // credential returns what the native security module sends over TCP: the effective user and group, in host order.
 func credential(security string) []byte {
-	if security != wire.SecurityNative {
+	if security != codec.SecurityNative {
 		return nil
 	}
 	cred := binary.NativeEndian.AppendUint32(nil, uint32(os.Geteuid()))
@@ -123,7 +123,7 @@ func credential(security string) []byte {
 func (c *conn) exchange(ctx context.Context, body []byte) ([]byte, error) {
 	tag, answer := c.reserveTag()
 	defer c.releaseTag(tag)
-	if err := c.send(ctx, wire.AppendFrame(nil, 0, tag, body)); err != nil {
+	if err := c.send(ctx, codec.AppendFrame(nil, 0, tag, body)); err != nil {
 		return nil, err
 	}
 	select {
@@ -161,8 +161,8 @@ func (c *conn) reserveTag() (uint32, chan []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for {
-		if c.lastTag++; c.lastTag < wire.TagFirstDynamic {
-			c.lastTag = wire.TagFirstDynamic
+		if c.lastTag++; c.lastTag < codec.TagFirstDynamic {
+			c.lastTag = codec.TagFirstDynamic
 		}
 		if _, taken := c.waiting[c.lastTag]; !taken {
 			answer := make(chan []byte, 1)
@@ -192,13 +192,13 @@ func (c *conn) handAnswer(tag uint32, body []byte) {
 func (c *conn) read() {
 	defer close(c.gone)
 	defer func() { _ = c.nc.Close() }() // the connection is of no more use
-	frames := wire.NewFrameReader(bufio.NewReader(c.nc), maxFrame)
+	frames := codec.NewFrameReader(bufio.NewReader(c.nc), maxFrame)
 	for {
 		h, body, err := frames.Next()
 		if err != nil {
 			return
 		}
-		if h.Tag < wire.TagFirstDynamic {
+		if h.Tag < codec.TagFirstDynamic {
 			c.push(h.Tag, body)
 			continue
 		}

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/goshmem/goshmem/pmix/wire"
+	"github.com/goshmem/goshmem/pmix/codec"
 )
 
 // Control lists actions on processes.
@@ -21,15 +21,15 @@ type Control struct {
 // ControlProcs has the server act on processes. A wildcard rank stands for a namespace; no target stands for this one.
 //
 //   - Completion: the server has passed the request on.
-//   - Errors: a StatusError with wire.StatusErrNoPermissions for processes that are neither of this namespace nor spawned by
+//   - Errors: a StatusError with codec.StatusErrNoPermissions for processes that are neither of this namespace nor spawned by
 //     this process.
-func (c *Client) ControlProcs(ctx context.Context, targets []wire.Proc, action Control) error {
-	r := &wire.JobControlRequest{Targets: targets, Info: appendFlags(nil, map[string]bool{
-		wire.KeyJobCtrlKill: action.Kill, wire.KeyJobCtrlTerminate: action.Terminate,
-		wire.KeyJobCtrlPause: action.Pause, wire.KeyJobCtrlResume: action.Resume,
+func (c *Client) ControlProcs(ctx context.Context, targets []codec.Proc, action Control) error {
+	r := &codec.JobControlRequest{Targets: targets, Info: appendFlags(nil, map[string]bool{
+		codec.KeyJobCtrlKill: action.Kill, codec.KeyJobCtrlTerminate: action.Terminate,
+		codec.KeyJobCtrlPause: action.Pause, codec.KeyJobCtrlResume: action.Resume,
 	})}
 	if action.Signal != 0 {
-		r.Info = append(r.Info, wire.Info{Key: wire.KeyJobCtrlSignal, Value: wire.IntValue(int32(action.Signal))})
+		r.Info = append(r.Info, codec.Info{Key: codec.KeyJobCtrlSignal, Value: codec.IntValue(int32(action.Signal))})
 	}
 	if len(r.Info) == 0 {
 		return errors.New("pmix job control: no action given, want at least one field of Control")
@@ -50,15 +50,15 @@ type Cleanup struct {
 
 // RegisterCleanup has the server remove files when all targets have ended; no target stands for this namespace.
 //
-//   - Errors: a StatusError with wire.StatusErrBadParam for a path that is relative or the root; with
-//     wire.StatusErrConflictingCleanupDirectives for a path that Ignore names as well.
-func (c *Client) RegisterCleanup(ctx context.Context, targets []wire.Proc, what Cleanup) error {
-	r := &wire.JobControlRequest{Targets: targets}
+//   - Errors: a StatusError with codec.StatusErrBadParam for a path that is relative or the root; with
+//     codec.StatusErrConflictingCleanupDirectives for a path that Ignore names as well.
+func (c *Client) RegisterCleanup(ctx context.Context, targets []codec.Proc, what Cleanup) error {
+	r := &codec.JobControlRequest{Targets: targets}
 	for _, list := range []struct {
 		key   string
 		paths []string
 	}{
-		{wire.KeyRegisterCleanup, what.Files}, {wire.KeyRegisterCleanupDir, what.Dirs}, {wire.KeyCleanupIgnore, what.Ignore},
+		{codec.KeyRegisterCleanup, what.Files}, {codec.KeyRegisterCleanupDir, what.Dirs}, {codec.KeyCleanupIgnore, what.Ignore},
 	} {
 		for _, path := range list.paths {
 			if path == "" || strings.ContainsAny(path, ",\x00") {
@@ -66,13 +66,13 @@ func (c *Client) RegisterCleanup(ctx context.Context, targets []wire.Proc, what 
 			}
 		}
 		if len(list.paths) > 0 {
-			joined := wire.StringValue(strings.Join(list.paths, ","))
-			r.Info = append(r.Info, wire.Info{Key: list.key, Value: joined})
+			joined := codec.StringValue(strings.Join(list.paths, ","))
+			r.Info = append(r.Info, codec.Info{Key: list.key, Value: joined})
 		}
 	}
 	r.Info = appendFlags(r.Info, map[string]bool{
-		wire.KeyCleanupRecursive: what.Recursive, wire.KeyCleanupEmpty: what.EmptyOnly,
-		wire.KeyCleanupLeaveTopdir: what.LeaveTopDir,
+		codec.KeyCleanupRecursive: what.Recursive, codec.KeyCleanupEmpty: what.EmptyOnly,
+		codec.KeyCleanupLeaveTopdir: what.LeaveTopDir,
 	})
 	return c.session.requestStatus(ctx, "register cleanup", r)
 }

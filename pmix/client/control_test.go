@@ -9,11 +9,11 @@ import (
 	"time"
 
 	"github.com/goshmem/goshmem/pmix/client"
+	"github.com/goshmem/goshmem/pmix/codec"
 	"github.com/goshmem/goshmem/pmix/server"
-	"github.com/goshmem/goshmem/pmix/wire"
 )
 
-func (h logHost) Control(from wire.Proc, targets []wire.Proc, a server.ControlAction) {
+func (h logHost) Control(from codec.Proc, targets []codec.Proc, a server.ControlAction) {
 	h.lines <- fmt.Sprintf("%v controls %v %+v", from, targets, a)
 }
 
@@ -62,7 +62,7 @@ func TestRegisterCleanup(t *testing.T) {
 	}
 	var status *client.StatusError
 	err := w.clients[0].RegisterCleanup(w.ctx, nil, client.Cleanup{Files: []string{kept}, Ignore: []string{kept}})
-	if !errors.As(err, &status) || status.Status != wire.StatusErrConflictingCleanupDirectives {
+	if !errors.As(err, &status) || status.Status != codec.StatusErrConflictingCleanupDirectives {
 		t.Errorf("a path both removed and ignored: %v", err)
 	}
 	for _, path := range []string{"relative", "/", "/tmp/a,b", ""} {
@@ -70,7 +70,7 @@ func TestRegisterCleanup(t *testing.T) {
 			t.Errorf("path %q was accepted", path)
 		}
 	}
-	w.srv.ProcExited(wire.Proc{Nspace: "job-1", Rank: 0}, server.Exit{})
+	w.srv.ProcExited(codec.Proc{Nspace: "job-1", Rank: 0}, server.Exit{})
 	if err := w.srv.Close(); err != nil { // waits for the removal
 		t.Fatal(err)
 	}
@@ -84,12 +84,12 @@ func TestRegisterCleanup(t *testing.T) {
 func TestHeartbeatMonitor(t *testing.T) {
 	w := start(t, 2)
 	r := newRecorder()
-	w.register(t, 1, r, client.HandlerOptions{Name: "alert"}, wire.StatusMonitorHeartbeatAlert)
+	w.register(t, 1, r, client.HandlerOptions{Name: "alert"}, codec.StatusMonitorHeartbeatAlert)
 	c := w.clients[0]
 	if err := c.Heartbeats.Watch(w.ctx, client.Watch{}); err == nil {
 		t.Error("a watch without an interval was accepted")
 	}
-	if err := c.Heartbeats.Watch(w.ctx, client.Watch{ID: "me", Interval: time.Second, Range: wire.RangeNamespace}); err != nil {
+	if err := c.Heartbeats.Watch(w.ctx, client.Watch{ID: "me", Interval: time.Second, Range: codec.RangeNamespace}); err != nil {
 		t.Fatal(err)
 	}
 	if err := c.Heartbeats.Send(w.ctx); err != nil {

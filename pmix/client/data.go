@@ -8,33 +8,33 @@ import (
 	"sync"
 	"time"
 
-	"github.com/goshmem/goshmem/pmix/wire"
+	"github.com/goshmem/goshmem/pmix/codec"
 )
 
 // data holds the values of this process and those that it got from others of its job.
 type data struct {
 	mu     sync.Mutex
-	own    map[string]wire.Value               // everything that this process has put
-	staged []stagedPut                         // what the next commit sends
-	peers  map[wire.Rank]map[string]wire.Value // what gets have brought
+	own    map[string]codec.Value                // everything that this process has put
+	staged []stagedPut                           // what the next commit sends
+	peers  map[codec.Rank]map[string]codec.Value // what gets have brought
 }
 
 // stagedPut is a value that waits for the next commit.
 type stagedPut struct {
-	scope wire.Scope
-	kv    wire.KVal
+	scope codec.Scope
+	kv    codec.KVal
 }
 
 func newData() *data {
-	return &data{own: map[string]wire.Value{}, peers: map[wire.Rank]map[string]wire.Value{}}
+	return &data{own: map[string]codec.Value{}, peers: map[codec.Rank]map[string]codec.Value{}}
 }
 
 // put records a value of this process and stages it if others may see it.
-func (d *data) put(scope wire.Scope, kv wire.KVal) {
+func (d *data) put(scope codec.Scope, kv codec.KVal) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.own[kv.Key] = kv.Value
-	if scope != wire.ScopeInternal {
+	if scope != codec.ScopeInternal {
 		d.staged = append(d.staged, stagedPut{scope, kv})
 	}
 }
@@ -56,7 +56,7 @@ func (d *data) restage(staged []stagedPut) {
 }
 
 // findOwn looks a key up in what this process has put.
-func (d *data) findOwn(key string) (wire.Value, bool) {
+func (d *data) findOwn(key string) (codec.Value, bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	v, ok := d.own[key]
@@ -64,7 +64,7 @@ func (d *data) findOwn(key string) (wire.Value, bool) {
 }
 
 // findOfPeer looks a key up in what earlier gets brought of a process.
-func (d *data) findOfPeer(rank wire.Rank, key string) (wire.Value, bool) {
+func (d *data) findOfPeer(rank codec.Rank, key string) (codec.Value, bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	v, ok := d.peers[rank][key]
@@ -72,7 +72,7 @@ func (d *data) findOfPeer(rank wire.Rank, key string) (wire.Value, bool) {
 }
 
 // keepOfPeer keeps the data of a process for later gets.
-func (d *data) keepOfPeer(rank wire.Rank, values map[string]wire.Value) {
+func (d *data) keepOfPeer(rank codec.Rank, values map[string]codec.Value) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.peers[rank] = values
@@ -82,14 +82,14 @@ func (d *data) keepOfPeer(rank wire.Rank, values map[string]wire.Value) {
 // Byte objects are not copied and must not change until the commit.
 //
 //   - Errors: a key, scope or value that cannot be sent.
-func (c *Client) Put(scope wire.Scope, key string, value wire.Value) error {
+func (c *Client) Put(scope codec.Scope, key string, value codec.Value) error {
 	if err := checkKey("put", key); err != nil {
 		return err
 	}
-	if scope < wire.ScopeLocal || scope > wire.ScopeInternal {
-		return fmt.Errorf("pmix put %s: scope %d, want %d to %d", key, scope, wire.ScopeLocal, wire.ScopeInternal)
+	if scope < codec.ScopeLocal || scope > codec.ScopeInternal {
+		return fmt.Errorf("pmix put %s: scope %d, want %d to %d", key, scope, codec.ScopeLocal, codec.ScopeInternal)
 	}
-	e := wire.NewEncoder(nil)
+	e := codec.NewEncoder(nil)
 	e.Value(value)
 	if err := e.Err(); err != nil {
 		return fmt.Errorf("pmix put %s: %w", key, err)
@@ -97,13 +97,13 @@ func (c *Client) Put(scope wire.Scope, key string, value wire.Value) error {
 	if c.session.isFinalized() {
 		return fmt.Errorf("pmix put %s: %w", key, ErrFinalized)
 	}
-	c.data.put(scope, wire.KVal{Key: key, Value: value})
+	c.data.put(scope, codec.KVal{Key: key, Value: value})
 	return nil
 }
 
 func checkKey(op, key string) error {
-	if key == "" || len(key) > wire.MaxKeyLen || strings.IndexByte(key, 0) >= 0 {
-		return fmt.Errorf("pmix %s: key %q, want 1 to %d bytes without NUL", op, key, wire.MaxKeyLen)
+	if key == "" || len(key) > codec.MaxKeyLen || strings.IndexByte(key, 0) >= 0 {
+		return fmt.Errorf("pmix %s: key %q, want 1 to %d bytes without NUL", op, key, codec.MaxKeyLen)
 	}
 	return nil
 }
@@ -125,22 +125,22 @@ func (c *Client) Commit(ctx context.Context) error {
 }
 
 // commitRequest sorts puts into one blob for readers on this node and one for those on others, as libpmix does.
-func commitRequest(staged []stagedPut) *wire.CommitRequest {
-	local, remote := wire.NewEncoder(nil), wire.NewEncoder(nil)
+func commitRequest(staged []stagedPut) *codec.CommitRequest {
+	local, remote := codec.NewEncoder(nil), codec.NewEncoder(nil)
 	for _, p := range staged {
-		if p.scope != wire.ScopeRemote {
+		if p.scope != codec.ScopeRemote {
 			local.KValGroup(p.kv)
 		}
-		if p.scope != wire.ScopeLocal {
+		if p.scope != codec.ScopeLocal {
 			remote.KValGroup(p.kv)
 		}
 	}
-	r := &wire.CommitRequest{}
+	r := &codec.CommitRequest{}
 	if len(local.Bytes()) > 0 {
-		r.Blobs = append(r.Blobs, wire.ScopedBlob{Scope: wire.ScopeLocal, Data: local.Bytes()})
+		r.Blobs = append(r.Blobs, codec.ScopedBlob{Scope: codec.ScopeLocal, Data: local.Bytes()})
 	}
 	if len(remote.Bytes()) > 0 {
-		r.Blobs = append(r.Blobs, wire.ScopedBlob{Scope: wire.ScopeRemote, Data: remote.Bytes()})
+		r.Blobs = append(r.Blobs, codec.ScopedBlob{Scope: codec.ScopeRemote, Data: remote.Bytes()})
 	}
 	return r
 }
@@ -158,10 +158,10 @@ type GetOptions struct {
 // The caller must not change the value: a get brings all of a process's data, which later gets share.
 //
 //   - Errors: ErrNotFound; ErrProcFailed when the process ended without committing it; ErrTimeout; the context's.
-func (c *Client) Get(ctx context.Context, proc wire.Proc, key string, opts GetOptions) (wire.Value, error) {
+func (c *Client) Get(ctx context.Context, proc codec.Proc, key string, opts GetOptions) (codec.Value, error) {
 	op := "get " + proc.String() + " " + key
 	if key == "" {
-		return wire.Value{}, fmt.Errorf("pmix %s: key is empty, want a name", op)
+		return codec.Value{}, fmt.Errorf("pmix %s: key is empty, want a name", op)
 	}
 	if proc.Nspace == c.Nspace() {
 		if v, ok := c.findLocally(proc.Rank, key, opts.Refresh); ok {
@@ -171,33 +171,33 @@ func (c *Client) Get(ctx context.Context, proc wire.Proc, key string, opts GetOp
 		return v, nil
 	}
 	if opts.Optional {
-		return wire.Value{}, &StatusError{Op: op, Status: wire.StatusErrNotFound}
+		return codec.Value{}, &StatusError{Op: op, Status: codec.StatusErrNotFound}
 	}
-	if proc.Nspace != c.Nspace() && (proc.Rank == wire.RankWildcard || isReserved(key)) {
+	if proc.Nspace != c.Nspace() && (proc.Rank == codec.RankWildcard || isReserved(key)) {
 		return c.Jobs.get(ctx, op, proc, key)
 	}
-	r := &wire.GetRequest{Proc: proc, Key: key}
+	r := &codec.GetRequest{Proc: proc, Key: key}
 	if opts.Immediate {
-		r.Info = append(r.Info, wire.Info{Key: wire.KeyImmediate, Value: wire.BoolValue(true)})
+		r.Info = append(r.Info, codec.Info{Key: codec.KeyImmediate, Value: codec.BoolValue(true)})
 	}
 	r.Info = appendTimeout(r.Info, opts.Timeout)
 	answer, err := c.session.request(ctx, op, r)
 	if err != nil {
-		return wire.Value{}, err
+		return codec.Value{}, err
 	}
 	values, err := c.data.keepAnswer(op, c.Nspace(), proc, answer)
 	if err != nil {
-		return wire.Value{}, err
+		return codec.Value{}, err
 	}
 	v, ok := values[key]
 	if !ok {
-		return wire.Value{}, &StatusError{Op: op, Status: wire.StatusErrNotFound}
+		return codec.Value{}, &StatusError{Op: op, Status: codec.StatusErrNotFound}
 	}
 	return v, nil
 }
 
 // findLocally looks a key up in what this process has of its job; refresh excludes what earlier gets brought.
-func (c *Client) findLocally(rank wire.Rank, key string, refresh bool) (wire.Value, bool) {
+func (c *Client) findLocally(rank codec.Rank, key string, refresh bool) (codec.Value, bool) {
 	if v, ok := c.job.find(rank, key); ok {
 		return v, true
 	}
@@ -207,34 +207,34 @@ func (c *Client) findLocally(rank wire.Rank, key string, refresh bool) (wire.Val
 		}
 	}
 	if refresh {
-		return wire.Value{}, false
+		return codec.Value{}, false
 	}
 	return c.data.findOfPeer(rank, key)
 }
 
 // keepAnswer decodes the answer to a get of proc and keeps the data of the job nspace for later gets. A server may add the
 // data of other processes; asked about another job, it answers with everything that it knows of that job.
-func (d *data) keepAnswer(op, nspace string, proc wire.Proc, answer []byte) (map[string]wire.Value, error) {
-	reply, err := wire.DecodeGetReply(answer)
+func (d *data) keepAnswer(op, nspace string, proc codec.Proc, answer []byte) (map[string]codec.Value, error) {
+	reply, err := codec.DecodeGetReply(answer)
 	if err != nil {
 		return nil, fmt.Errorf("pmix %s: answer: %w", op, err)
 	}
 	if err := statusError(op, reply.Status); err != nil {
 		return nil, err
 	}
-	var asked map[string]wire.Value
-	all := map[string]wire.Value{}
+	var asked map[string]codec.Value
+	all := map[string]codec.Value{}
 	for i := range reply.Data {
 		of := reply.Data[i].Proc
 		pairs, err := reply.Data[i].Pairs()
 		if err != nil {
 			return nil, fmt.Errorf("pmix %s: answer: %w", op, err)
 		}
-		values := make(map[string]wire.Value, len(pairs))
+		values := make(map[string]codec.Value, len(pairs))
 		for _, kv := range pairs {
 			values[kv.Key] = kv.Value
 		}
-		if of == proc && of.Rank != wire.RankWildcard {
+		if of == proc && of.Rank != codec.RankWildcard {
 			asked = values
 		}
 		maps.Copy(all, values)

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/goshmem/goshmem/pmix/wire"
+	"github.com/goshmem/goshmem/pmix/codec"
 )
 
 // maxCached bounds the number of events that are kept for handlers that come later.
@@ -21,8 +21,8 @@ type dispatcher struct {
 	mu      sync.Mutex
 	chain   chain
 	lastID  HandlerID
-	codes   map[wire.Status]int // number of handlers by code registered at the server; StatusMaxErrConstant: default handlers
-	cache   []cachedEvent       // delivered events, kept for handlers that come later
+	codes   map[codec.Status]int // number of handlers by code registered at the server; StatusMaxErrConstant: default handlers
+	cache   []cachedEvent        // delivered events, kept for handlers that come later
 	queue   []delivery
 	arrived uint64 // number of events so far
 	running bool   // a goroutine drains the queue
@@ -42,7 +42,7 @@ type delivery struct {
 }
 
 func newDispatcher() *dispatcher {
-	return &dispatcher{register: newTurn(), codes: map[wire.Status]int{}}
+	return &dispatcher{register: newTurn(), codes: map[codec.Status]int{}}
 }
 
 // add puts a handler into the chain. Until activate, its events go to its backlog.
@@ -97,17 +97,17 @@ func (d *dispatcher) remove(id HandlerID) *registration {
 
 // countCodes adds by, 1 or -1, to the number of handlers of each of r's codes. It returns the codes that got their first
 // handler or lost their last one: the server must be told of these.
-func (d *dispatcher) countCodes(r *registration, by int) []wire.Status {
-	if r.opts.Range == wire.RangeProcLocal {
+func (d *dispatcher) countCodes(r *registration, by int) []codec.Status {
+	if r.opts.Range == codec.RangeProcLocal {
 		return nil
 	}
 	codes := r.codes
 	if len(codes) == 0 {
-		codes = []wire.Status{wire.StatusMaxErrConstant}
+		codes = []codec.Status{codec.StatusMaxErrConstant}
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	var changed []wire.Status
+	var changed []codec.Status
 	for _, code := range codes {
 		before := d.codes[code]
 		d.codes[code] += by
@@ -123,11 +123,11 @@ func (d *dispatcher) countCodes(r *registration, by int) []wire.Status {
 
 // receive handles a frame with an event from the server.
 func (d *dispatcher) receive(body []byte) {
-	n, err := wire.DecodeNotification(body)
+	n, err := codec.DecodeNotification(body)
 	if err != nil {
 		return // a malformed event is dropped
 	}
-	if ev, err := wire.ParseEvent(n); err == nil {
+	if ev, err := codec.ParseEvent(n); err == nil {
 		d.enqueue(&Event{Event: ev})
 	}
 }
@@ -203,7 +203,7 @@ func (d *dispatcher) cacheEvent(ev *Event) {
 	now := time.Now()
 	d.cache = slices.DeleteFunc(d.cache, func(k cachedEvent) bool { return k.stale(now) })
 	if len(d.cache) >= maxCached {
-		at := slices.IndexFunc(d.cache, func(k cachedEvent) bool { return k.ev.Status != wire.StatusModelDeclared })
+		at := slices.IndexFunc(d.cache, func(k cachedEvent) bool { return k.ev.Status != codec.StatusModelDeclared })
 		d.cache = slices.Delete(d.cache, max(at, 0), max(at, 0)+1)
 	}
 	k := cachedEvent{ev: ev}
@@ -215,15 +215,15 @@ func (d *dispatcher) cacheEvent(ev *Event) {
 
 // callHandlers calls the handlers one after the other until one returns StatusEventActionComplete.
 func (d *dispatcher) callHandlers(ev *Event, handlers []*registration) {
-	var results []wire.Info
+	var results []codec.Info
 	for _, r := range handlers {
 		if !d.beginCall(r) {
 			continue
 		}
 		result := r.fn(&Event{Event: ev.Event, Handler: r.opts.Name, Results: slices.Clip(results)})
-		results = append(results, wire.Info{Key: r.opts.Name, Value: wire.StatusValue(result.Status)})
+		results = append(results, codec.Info{Key: r.opts.Name, Value: codec.StatusValue(result.Status)})
 		results = append(results, result.Info...)
-		if result.Status == wire.StatusEventActionComplete {
+		if result.Status == codec.StatusEventActionComplete {
 			return
 		}
 	}

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/goshmem/goshmem/pmix/wire"
+	"github.com/goshmem/goshmem/pmix/codec"
 )
 
 // Errors that callers decide on with errors.Is.
@@ -22,7 +22,7 @@ var (
 // StatusError reports a request that failed, with the status of the standard.
 type StatusError struct {
 	Op     string // "fence", "get job-1.3 key", ...
-	Status wire.Status
+	Status codec.Status
 }
 
 // Error names the operation and the status.
@@ -33,29 +33,29 @@ func (e *StatusError) Error() string {
 // Is reports whether target is the sentinel that the status belongs to.
 func (e *StatusError) Is(target error) bool {
 	switch e.Status {
-	case wire.StatusErrNotFound:
+	case codec.StatusErrNotFound:
 		return target == ErrNotFound
-	case wire.StatusErrPartialSuccess:
+	case codec.StatusErrPartialSuccess:
 		return target == ErrPartial
-	case wire.StatusErrExists, wire.StatusErrDuplicateKey:
+	case codec.StatusErrExists, codec.StatusErrDuplicateKey:
 		return target == ErrExists
-	case wire.StatusErrNoPermissions:
+	case codec.StatusErrNoPermissions:
 		return target == ErrNoPermission
-	case wire.StatusErrTimeout:
+	case codec.StatusErrTimeout:
 		return target == ErrTimeout
-	case wire.StatusErrLostConnection:
+	case codec.StatusErrLostConnection:
 		return target == ErrLostConnection
-	case wire.StatusErrProcAborted, wire.StatusErrProcRequestedAbort, wire.StatusErrProcTermWoSync,
-		wire.StatusEventProcTerminated, wire.StatusErrProcKilledByCmd, wire.StatusErrProcAbortedBySig,
-		wire.StatusErrExitNonzeroTerm, wire.StatusEventNodeDown:
+	case codec.StatusErrProcAborted, codec.StatusErrProcRequestedAbort, codec.StatusErrProcTermWoSync,
+		codec.StatusEventProcTerminated, codec.StatusErrProcKilledByCmd, codec.StatusErrProcAbortedBySig,
+		codec.StatusErrExitNonzeroTerm, codec.StatusEventNodeDown:
 		return target == ErrProcFailed
 	default:
 		return false
 	}
 }
 
-func statusError(op string, status wire.Status) error {
-	if status == wire.StatusSuccess {
+func statusError(op string, status codec.Status) error {
+	if status == codec.StatusSuccess {
 		return nil
 	}
 	return &StatusError{Op: op, Status: status}

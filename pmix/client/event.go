@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/goshmem/goshmem/pmix/wire"
+	"github.com/goshmem/goshmem/pmix/codec"
 )
 
 // Events registers handlers for events and raises events.
@@ -16,16 +16,16 @@ type Events struct {
 
 // Event is an event as a handler gets it. Handlers share its lists and must not change them.
 type Event struct {
-	wire.Event
-	Handler string      // name of the handler that is called
-	Results []wire.Info // results of the handlers called before: the name of each with its status, then its infos
+	codec.Event
+	Handler string       // name of the handler that is called
+	Results []codec.Info // results of the handlers called before: the name of each with its status, then its infos
 }
 
-// Result is a handler's answer to an event. The status wire.StatusEventActionComplete ends the chain: no further handler
+// Result is a handler's answer to an event. The status codec.StatusEventActionComplete ends the chain: no further handler
 // is called. Otherwise the handlers that follow get Info.
 type Result struct {
-	Status wire.Status
-	Info   []wire.Info
+	Status codec.Status
+	Info   []codec.Info
 }
 
 // Handler handles an event. All handlers of a client run one after the other, on a goroutine of the client; they may call
@@ -42,36 +42,36 @@ type HandlerOptions struct {
 	Beside string // name of the handler that OrderBefore and OrderAfter refer to
 	// Affected restricts the handler to events about these processes, and to events that name no process. A wildcard rank
 	// stands for all of a namespace.
-	Affected []wire.Proc
+	Affected []codec.Proc
 	// Range restricts the handler to events from some processes:
 	//
 	//   - RangeProcLocal: from this process; the server is not told of the handler
 	//   - RangeCustom: from Sources
 	//   - RangeNamespace: from the namespaces of Sources; without Sources, from this namespace
 	//   - all others: from any process
-	Range   wire.Range
-	Sources []wire.Proc
+	Range   codec.Range
+	Sources []codec.Proc
 	OneShot bool // the handler is called at most once
 	Fresh   bool // the handler gets no event that came before it was registered
 }
 
 // resolveSources returns the processes whose events a handler gets, as its range says; nil stands for all.
-func (e *Events) resolveSources(opts *HandlerOptions) ([]wire.Proc, error) {
+func (e *Events) resolveSources(opts *HandlerOptions) ([]codec.Proc, error) {
 	switch opts.Range {
-	case wire.RangeUndef, wire.RangeLocal, wire.RangeSession, wire.RangeGlobal:
+	case codec.RangeUndef, codec.RangeLocal, codec.RangeSession, codec.RangeGlobal:
 		return nil, nil
-	case wire.RangeProcLocal:
-		return []wire.Proc{e.session.proc()}, nil
-	case wire.RangeNamespace:
+	case codec.RangeProcLocal:
+		return []codec.Proc{e.session.proc()}, nil
+	case codec.RangeNamespace:
 		if len(opts.Sources) == 0 {
-			return []wire.Proc{{Nspace: e.session.opts.Nspace, Rank: wire.RankWildcard}}, nil
+			return []codec.Proc{{Nspace: e.session.opts.Nspace, Rank: codec.RankWildcard}}, nil
 		}
-		var out []wire.Proc
+		var out []codec.Proc
 		for _, p := range opts.Sources {
-			out = append(out, wire.Proc{Nspace: p.Nspace, Rank: wire.RankWildcard})
+			out = append(out, codec.Proc{Nspace: p.Nspace, Rank: codec.RankWildcard})
 		}
 		return out, nil
-	case wire.RangeCustom:
+	case codec.RangeCustom:
 		if len(opts.Sources) == 0 {
 			return nil, fmt.Errorf("range %d without sources, want at least one source", opts.Range)
 		}
@@ -87,7 +87,7 @@ func (e *Events) resolveSources(opts *HandlerOptions) ([]wire.Proc, error) {
 //
 //   - Completion: on return, the handler misses no event.
 //   - Errors: a place in the chain that is taken or does not exist; those of the server.
-func (e *Events) Register(ctx context.Context, codes []wire.Status, opts HandlerOptions, fn Handler) (HandlerID, error) {
+func (e *Events) Register(ctx context.Context, codes []codec.Status, opts HandlerOptions, fn Handler) (HandlerID, error) {
 	const op = "register event handler"
 	sources, err := e.resolveSources(&opts)
 	if err != nil {
@@ -96,7 +96,7 @@ func (e *Events) Register(ctx context.Context, codes []wire.Status, opts Handler
 	opts.Sources = sources
 	codes = slices.Clone(codes)
 	slices.Sort(codes)
-	if len(codes) > 0 && codes[0] == wire.StatusMaxErrConstant {
+	if len(codes) > 0 && codes[0] == codec.StatusMaxErrConstant {
 		codes = nil // this code stands for a default handler
 	}
 	r := &registration{codes: slices.Compact(codes), opts: opts, fn: fn, pending: true}
@@ -120,11 +120,11 @@ func (e *Events) Register(ctx context.Context, codes []wire.Status, opts Handler
 }
 
 // registerRequest asks the server for events; without codes, for those of a default handler.
-func registerRequest(codes []wire.Status) *wire.RegisterEventsRequest {
-	if codes[0] == wire.StatusMaxErrConstant {
-		return &wire.RegisterEventsRequest{}
+func registerRequest(codes []codec.Status) *codec.RegisterEventsRequest {
+	if codes[0] == codec.StatusMaxErrConstant {
+		return &codec.RegisterEventsRequest{}
 	}
-	return &wire.RegisterEventsRequest{Codes: codes}
+	return &codec.RegisterEventsRequest{Codes: codes}
 }
 
 // Deregister ends a registration. It does not wait for a call of the handler that has begun.
@@ -139,13 +139,13 @@ func (e *Events) Deregister(ctx context.Context, id HandlerID) error {
 	defer release()
 	r := e.dispatch.remove(id)
 	if r == nil {
-		return &StatusError{Op: op, Status: wire.StatusErrNotFound}
+		return &StatusError{Op: op, Status: codec.StatusErrNotFound}
 	}
 	stale := e.dispatch.countCodes(r, -1)
 	if len(stale) == 0 || e.session.isFinalized() {
 		return nil
 	}
-	return e.session.send(ctx, op, &wire.DeregisterEventsRequest{Codes: stale})
+	return e.session.send(ctx, op, &codec.DeregisterEventsRequest{Codes: stale})
 }
 
 // Notify raises an event. With RangeProcLocal it goes to the handlers of this process alone, otherwise through the server
@@ -153,15 +153,15 @@ func (e *Events) Deregister(ctx context.Context, id HandlerID) error {
 //
 //   - Completion: the server has the event; handlers run later.
 //   - Errors: those of the server; a value that cannot be sent.
-func (e *Events) Notify(ctx context.Context, ev wire.Event) error {
+func (e *Events) Notify(ctx context.Context, ev codec.Event) error {
 	const op = "notify event"
 	ev.Source, ev.Info = e.session.proc(), ev.Pack()
-	parsed, err := wire.ParseEvent(wire.Notification{Status: ev.Status, Source: ev.Source, Range: ev.Range, Info: ev.Info})
+	parsed, err := codec.ParseEvent(codec.Notification{Status: ev.Status, Source: ev.Source, Range: ev.Range, Info: ev.Info})
 	if err != nil {
 		return fmt.Errorf("pmix %s: %w", op, err)
 	}
-	if ev.Range != wire.RangeProcLocal {
-		r := &wire.NotifyRequest{Status: ev.Status, Range: ev.Range, Info: ev.Info}
+	if ev.Range != codec.RangeProcLocal {
+		r := &codec.NotifyRequest{Status: ev.Status, Range: ev.Range, Info: ev.Info}
 		if err := e.session.requestStatus(ctx, op, r); err != nil {
 			return err
 		}
@@ -175,12 +175,12 @@ func (e *Events) Notify(ctx context.Context, ev wire.Event) error {
 }
 
 // includes reports whether an event is also for the process self that raised it. The server does not send it back.
-func includes(ev *wire.Event, self wire.Proc) bool {
+func includes(ev *codec.Event, self codec.Proc) bool {
 	switch ev.Range {
-	case wire.RangeRM:
+	case codec.RangeRM:
 		return false
-	case wire.RangeCustom:
-		return wire.AnyMatch(ev.Targets, []wire.Proc{self})
+	case codec.RangeCustom:
+		return codec.AnyMatch(ev.Targets, []codec.Proc{self})
 	default:
 		return true
 	}

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/goshmem/goshmem/pmix/client"
+	"github.com/goshmem/goshmem/pmix/codec"
 	"github.com/goshmem/goshmem/pmix/server"
-	"github.com/goshmem/goshmem/pmix/wire"
 )
 
 // recorder is a handler that keeps what it gets, and lets a test wait for it.
@@ -46,7 +46,7 @@ func (r *recorder) expect(ctx context.Context, t *testing.T, want ...string) {
 	}
 }
 
-func (w *world) register(t *testing.T, rank int, r *recorder, opts client.HandlerOptions, codes ...wire.Status) client.HandlerID {
+func (w *world) register(t *testing.T, rank int, r *recorder, opts client.HandlerOptions, codes ...codec.Status) client.HandlerID {
 	t.Helper()
 	id, err := w.clients[rank].Events.Register(w.ctx, codes, opts, r.handle)
 	if err != nil {
@@ -55,7 +55,7 @@ func (w *world) register(t *testing.T, rank int, r *recorder, opts client.Handle
 	return id
 }
 
-func (w *world) notify(t *testing.T, rank int, ev wire.Event) {
+func (w *world) notify(t *testing.T, rank int, ev codec.Event) {
 	t.Helper()
 	if err := w.clients[rank].Events.Notify(w.ctx, ev); err != nil {
 		t.Fatal(err)
@@ -67,7 +67,7 @@ func (w *world) settled(t *testing.T, rank int, r *recorder) {
 	t.Helper()
 	const mark = -9000
 	id := w.register(t, rank, r, client.HandlerOptions{Name: "mark", Fresh: true}, mark)
-	w.notify(t, rank, wire.Event{Status: mark, Range: wire.RangeProcLocal, NonDefault: true, NoCache: true})
+	w.notify(t, rank, codec.Event{Status: mark, Range: codec.RangeProcLocal, NonDefault: true, NoCache: true})
 	r.expect(w.ctx, t, fmt.Sprintf("mark: %d from job-1.%d", mark, rank))
 	if err := w.clients[rank].Events.Deregister(w.ctx, id); err != nil {
 		t.Fatal(err)
@@ -81,17 +81,17 @@ func TestEventsReachOthers(t *testing.T) {
 		recs = append(recs, newRecorder())
 		w.register(t, r, recs[r], client.HandlerOptions{Name: "h"}, -9999)
 	}
-	w.notify(t, 0, wire.Event{Status: -9999, Range: wire.RangeNamespace, Affected: []wire.Proc{{Nspace: "job-1", Rank: 7}}})
-	w.notify(t, 0, wire.Event{Status: -9999, Range: wire.RangeCustom, Targets: []wire.Proc{{Nspace: "job-1", Rank: 2}}})
-	w.notify(t, 0, wire.Event{Status: -9999, Range: wire.RangeProcLocal})
-	w.notify(t, 0, wire.Event{Status: -9999, Range: wire.RangeRM})
+	w.notify(t, 0, codec.Event{Status: -9999, Range: codec.RangeNamespace, Affected: []codec.Proc{{Nspace: "job-1", Rank: 7}}})
+	w.notify(t, 0, codec.Event{Status: -9999, Range: codec.RangeCustom, Targets: []codec.Proc{{Nspace: "job-1", Rank: 2}}})
+	w.notify(t, 0, codec.Event{Status: -9999, Range: codec.RangeProcLocal})
+	w.notify(t, 0, codec.Event{Status: -9999, Range: codec.RangeRM})
 	recs[0].expect(w.ctx, t, "h: -9999 from job-1.0 about job-1.7", "h: -9999 from job-1.0")
 	recs[1].expect(w.ctx, t, "h: -9999 from job-1.0 about job-1.7")
 	recs[2].expect(w.ctx, t, "h: -9999 from job-1.0 about job-1.7", "h: -9999 from job-1.0")
 	for r := range 3 {
 		w.settled(t, r, recs[r])
 	}
-	if err := w.clients[0].Events.Notify(w.ctx, wire.Event{Status: -1, Range: wire.RangeCustom}); err == nil {
+	if err := w.clients[0].Events.Notify(w.ctx, codec.Event{Status: -1, Range: codec.RangeCustom}); err == nil {
 		t.Error("a custom range without targets was accepted")
 	}
 }
@@ -100,12 +100,12 @@ func TestLateHandlerGetsWhatCameBefore(t *testing.T) {
 	w := start(t, 2)
 	early := newRecorder()
 	w.register(t, 1, early, client.HandlerOptions{Name: "early"}, -9001)
-	for _, code := range []wire.Status{-9001, -9002} { // one that the process hears at once, one that waits at the server
-		w.notify(t, 0, wire.Event{Status: code, Range: wire.RangeNamespace})
+	for _, code := range []codec.Status{-9001, -9002} { // one that the process hears at once, one that waits at the server
+		w.notify(t, 0, codec.Event{Status: code, Range: codec.RangeNamespace})
 	}
 	early.expect(w.ctx, t, "early: -9001 from job-1.0")
-	w.notify(t, 1, wire.Event{Status: -9003, Range: wire.RangeProcLocal})
-	w.notify(t, 1, wire.Event{Status: -9003, Range: wire.RangeProcLocal, NoCache: true})
+	w.notify(t, 1, codec.Event{Status: -9003, Range: codec.RangeProcLocal})
+	w.notify(t, 1, codec.Event{Status: -9003, Range: codec.RangeProcLocal, NoCache: true})
 	w.settled(t, 1, early) // what is not kept has passed
 	late, fresh := newRecorder(), newRecorder()
 	w.register(t, 1, fresh, client.HandlerOptions{Name: "fresh", Fresh: true}, -9001, -9003)
@@ -119,7 +119,7 @@ func TestLateHandlerGetsWhatCameBefore(t *testing.T) {
 	if err := w.clients[1].Events.Deregister(w.ctx, id); !errors.Is(err, client.ErrNotFound) {
 		t.Errorf("deregistered twice: %v, want ErrNotFound", err)
 	}
-	w.notify(t, 0, wire.Event{Status: -9001, Range: wire.RangeNamespace})
+	w.notify(t, 0, codec.Event{Status: -9001, Range: codec.RangeNamespace})
 	early.expect(w.ctx, t, "early: -9001 from job-1.0")
 	fresh.expect(w.ctx, t, "fresh: -9001 from job-1.0")
 	w.settled(t, 1, late)
@@ -130,7 +130,7 @@ func TestChain(t *testing.T) {
 	c := w.clients[0]
 	var seen []string
 	done := make(chan struct{}, 16)
-	add := func(name string, order client.Order, result client.Result, codes ...wire.Status) {
+	add := func(name string, order client.Order, result client.Result, codes ...codec.Status) {
 		t.Helper()
 		_, err := c.Events.Register(w.ctx, codes, client.HandlerOptions{Name: name, Order: order}, func(ev *client.Event) client.Result {
 			line := name + "("
@@ -138,7 +138,7 @@ func TestChain(t *testing.T) {
 				line += fmt.Sprintf(" %s=%v", info.Key, info.Value)
 			}
 			seen = append(seen, line+" )")
-			if name == "last" || result.Status == wire.StatusEventActionComplete {
+			if name == "last" || result.Status == codec.StatusEventActionComplete {
 				done <- struct{}{}
 			}
 			return result
@@ -147,16 +147,16 @@ func TestChain(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	extra := wire.Info{Key: "extra", Value: wire.IntValue(7)}
+	extra := codec.Info{Key: "extra", Value: codec.IntValue(7)}
 	add("last", client.OrderLast, client.Result{})
-	add("any", 0, client.Result{Status: wire.StatusEventNoActionTaken})
-	add("two", 0, client.Result{Status: wire.StatusEventPartialActionTaken, Info: []wire.Info{extra}}, -9001, -9002)
+	add("any", 0, client.Result{Status: codec.StatusEventNoActionTaken})
+	add("two", 0, client.Result{Status: codec.StatusEventPartialActionTaken, Info: []codec.Info{extra}}, -9001, -9002)
 	add("one", 0, client.Result{}, -9001)
 	add("first", client.OrderFirst, client.Result{}, -9001)
-	add("stop", 0, client.Result{Status: wire.StatusEventActionComplete}, -9002)
-	w.notify(t, 0, wire.Event{Status: -9001, Range: wire.RangeProcLocal})
+	add("stop", 0, client.Result{Status: codec.StatusEventActionComplete}, -9002)
+	w.notify(t, 0, codec.Event{Status: -9001, Range: codec.RangeProcLocal})
 	<-done
-	w.notify(t, 0, wire.Event{Status: -9002, Range: wire.RangeProcLocal})
+	w.notify(t, 0, codec.Event{Status: -9002, Range: codec.RangeProcLocal})
 	<-done
 	want := []string{
 		"first( )",
@@ -177,9 +177,9 @@ func TestHandlersCallTheClient(t *testing.T) {
 	c := w.clients[1]
 	done := make(chan error, 1)
 	var own client.HandlerID
-	own, err := c.Events.Register(w.ctx, []wire.Status{-9001}, client.HandlerOptions{}, func(*client.Event) client.Result {
+	own, err := c.Events.Register(w.ctx, []codec.Status{-9001}, client.HandlerOptions{}, func(*client.Event) client.Result {
 		done <- func() error {
-			if err := c.Put(wire.ScopeGlobal, "k", wire.IntValue(1)); err != nil {
+			if err := c.Put(codec.ScopeGlobal, "k", codec.IntValue(1)); err != nil {
 				return err
 			}
 			if err := c.Commit(w.ctx); err != nil {
@@ -189,10 +189,10 @@ func TestHandlersCallTheClient(t *testing.T) {
 				return err
 			}
 			inner := func(*client.Event) client.Result { return client.Result{} }
-			if _, err := c.Events.Register(w.ctx, []wire.Status{-9005}, client.HandlerOptions{}, inner); err != nil {
+			if _, err := c.Events.Register(w.ctx, []codec.Status{-9005}, client.HandlerOptions{}, inner); err != nil {
 				return err
 			}
-			if err := c.Events.Notify(w.ctx, wire.Event{Status: -9002, Range: wire.RangeNamespace}); err != nil {
+			if err := c.Events.Notify(w.ctx, codec.Event{Status: -9002, Range: codec.RangeNamespace}); err != nil {
 				return err
 			}
 			return c.Finalize(w.ctx)
@@ -204,7 +204,7 @@ func TestHandlersCallTheClient(t *testing.T) {
 	}
 	r := newRecorder()
 	w.register(t, 0, r, client.HandlerOptions{Name: "h"}, -9002)
-	w.notify(t, 0, wire.Event{Status: -9001, Range: wire.RangeNamespace})
+	w.notify(t, 0, codec.Event{Status: -9001, Range: codec.RangeNamespace})
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
@@ -212,7 +212,7 @@ func TestHandlersCallTheClient(t *testing.T) {
 	if _, err := c.Events.Register(w.ctx, nil, client.HandlerOptions{}, r.handle); !errors.Is(err, client.ErrFinalized) {
 		t.Errorf("register after finalize: %v, want ErrFinalized", err)
 	}
-	if err := c.Events.Notify(w.ctx, wire.Event{Status: -1, Range: wire.RangeProcLocal}); !errors.Is(err, client.ErrFinalized) {
+	if err := c.Events.Notify(w.ctx, codec.Event{Status: -1, Range: codec.RangeProcLocal}); !errors.Is(err, client.ErrFinalized) {
 		t.Errorf("notify after finalize: %v, want ErrFinalized", err)
 	}
 }
@@ -221,19 +221,19 @@ func TestOneShotAndFilters(t *testing.T) {
 	w := start(t, 2)
 	once, about, own := newRecorder(), newRecorder(), newRecorder()
 	w.register(t, 1, once, client.HandlerOptions{Name: "once", OneShot: true}, -9001)
-	w.register(t, 1, about, client.HandlerOptions{Name: "about", Affected: []wire.Proc{{Nspace: "job-1", Rank: 5}}}, -9001)
-	w.register(t, 1, own, client.HandlerOptions{Name: "own", Range: wire.RangeProcLocal}, -9001)
-	for _, p := range []wire.Rank{4, 5} {
-		w.notify(t, 0, wire.Event{Status: -9001, Range: wire.RangeNamespace, Affected: []wire.Proc{{Nspace: "job-1", Rank: p}}})
+	w.register(t, 1, about, client.HandlerOptions{Name: "about", Affected: []codec.Proc{{Nspace: "job-1", Rank: 5}}}, -9001)
+	w.register(t, 1, own, client.HandlerOptions{Name: "own", Range: codec.RangeProcLocal}, -9001)
+	for _, p := range []codec.Rank{4, 5} {
+		w.notify(t, 0, codec.Event{Status: -9001, Range: codec.RangeNamespace, Affected: []codec.Proc{{Nspace: "job-1", Rank: p}}})
 	}
 	once.expect(w.ctx, t, "once: -9001 from job-1.0 about job-1.4")
 	about.expect(w.ctx, t, "about: -9001 from job-1.0 about job-1.5")
-	w.notify(t, 1, wire.Event{Status: -9001, Range: wire.RangeProcLocal, Affected: []wire.Proc{{Nspace: "job-1", Rank: 6}}})
+	w.notify(t, 1, codec.Event{Status: -9001, Range: codec.RangeProcLocal, Affected: []codec.Proc{{Nspace: "job-1", Rank: 6}}})
 	own.expect(w.ctx, t, "own: -9001 from job-1.1 about job-1.6")
 	for _, r := range []*recorder{once, about, own} {
 		w.settled(t, 1, r)
 	}
-	for _, opts := range []client.HandlerOptions{{Range: wire.RangeCustom}, {Range: wire.RangeRM}, {Order: client.OrderAfter, Beside: "x"}} {
+	for _, opts := range []client.HandlerOptions{{Range: codec.RangeCustom}, {Range: codec.RangeRM}, {Order: client.OrderAfter, Beside: "x"}} {
 		if _, err := w.clients[1].Events.Register(w.ctx, nil, opts, own.handle); err == nil {
 			t.Errorf("handler with %+v was accepted", opts)
 		}
@@ -243,18 +243,18 @@ func TestOneShotAndFilters(t *testing.T) {
 func TestEndOfProcesses(t *testing.T) {
 	w := start(t, 3)
 	r := newRecorder()
-	codes := []wire.Status{wire.StatusErrProcAbortedBySig, wire.StatusErrExitNonzeroTerm, wire.StatusErrProcTermWoSync}
+	codes := []codec.Status{codec.StatusErrProcAbortedBySig, codec.StatusErrExitNonzeroTerm, codec.StatusErrProcTermWoSync}
 	w.register(t, 0, r, client.HandlerOptions{Name: "h"}, codes...)
-	w.srv.ProcExited(wire.Proc{Nspace: "job-1", Rank: 1}, server.Exit{Signal: 9})
-	w.srv.ProcExited(wire.Proc{Nspace: "job-1", Rank: 2}, server.Exit{Code: 4})
+	w.srv.ProcExited(codec.Proc{Nspace: "job-1", Rank: 1}, server.Exit{Signal: 9})
+	w.srv.ProcExited(codec.Proc{Nspace: "job-1", Rank: 2}, server.Exit{Code: 4})
 	r.expect(w.ctx, t, "h: -402 from job-1.1 about job-1.1", "h: -404 from job-1.2 about job-1.2")
-	ev := wire.Event{Status: wire.StatusEventNodeDown, Source: wire.Proc{Nspace: "daemons"}, Range: wire.RangeSession}
-	w.register(t, 0, r, client.HandlerOptions{Name: "node"}, wire.StatusEventNodeDown)
+	ev := codec.Event{Status: codec.StatusEventNodeDown, Source: codec.Proc{Nspace: "daemons"}, Range: codec.RangeSession}
+	w.register(t, 0, r, client.HandlerOptions{Name: "node"}, codec.StatusEventNodeDown)
 	if err := w.srv.Notify(ev); err != nil {
 		t.Fatal(err)
 	}
 	r.expect(w.ctx, t, "node: -231 from daemons.0")
-	if err := w.srv.Notify(wire.Event{Range: wire.RangeCustom}); err == nil {
+	if err := w.srv.Notify(codec.Event{Range: codec.RangeCustom}); err == nil {
 		t.Error("the server took an event for nobody")
 	}
 }
@@ -262,12 +262,12 @@ func TestEndOfProcesses(t *testing.T) {
 func TestLossOfTheServerIsAnEvent(t *testing.T) {
 	w := start(t, 1)
 	r := newRecorder()
-	w.register(t, 0, r, client.HandlerOptions{Name: "lost"}, wire.StatusErrLostConnection)
+	w.register(t, 0, r, client.HandlerOptions{Name: "lost"}, codec.StatusErrLostConnection)
 	if err := w.srv.Close(); err != nil {
 		t.Fatal(err)
 	}
 	r.expect(w.ctx, t, "lost: -61 from job-1.0")
-	if err := w.clients[0].Events.Notify(w.ctx, wire.Event{Status: -1, Range: wire.RangeNamespace}); !errors.Is(err, client.ErrLostConnection) {
+	if err := w.clients[0].Events.Notify(w.ctx, codec.Event{Status: -1, Range: codec.RangeNamespace}); !errors.Is(err, client.ErrLostConnection) {
 		t.Errorf("notify: %v, want ErrLostConnection", err)
 	}
 }
@@ -279,7 +279,7 @@ func TestNoEventPassesAHandlerBy(t *testing.T) {
 	var g errgroup.Group
 	g.Go(func() error {
 		for i := range events {
-			ev := wire.Event{Status: -9001, Range: wire.RangeNamespace, Info: []wire.Info{{Key: "i", Value: wire.IntValue(int32(i))}}}
+			ev := codec.Event{Status: -9001, Range: codec.RangeNamespace, Info: []codec.Info{{Key: "i", Value: codec.IntValue(int32(i))}}}
 			if err := w.clients[0].Events.Notify(w.ctx, ev); err != nil {
 				return err
 			}
@@ -291,7 +291,7 @@ func TestNoEventPassesAHandlerBy(t *testing.T) {
 	all := make(chan struct{}, handlers)
 	for h := range handlers {
 		g.Go(func() error {
-			codes := [][]wire.Status{{-9001}, {-9001, -9002}, nil}[h%3]
+			codes := [][]codec.Status{{-9001}, {-9001, -9002}, nil}[h%3]
 			_, err := w.clients[1].Events.Register(w.ctx, codes, client.HandlerOptions{}, func(ev *client.Event) client.Result {
 				v, _ := ev.Has("i")
 				mu.Lock()
@@ -376,7 +376,7 @@ func TestModelsStayKnown(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range 2000 {
-		w.notify(t, 0, wire.Event{Status: wire.Status(-10000 - i), Range: wire.RangeProcLocal})
+		w.notify(t, 0, codec.Event{Status: codec.Status(-10000 - i), Range: codec.RangeProcLocal})
 	}
 	seen := make(chan client.Model, 1)
 	if _, err := c.Events.HandleModels(w.ctx, "late", func(m client.Model) { seen <- m }); err != nil {

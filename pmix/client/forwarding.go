@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/goshmem/goshmem/pmix/wire"
+	"github.com/goshmem/goshmem/pmix/codec"
 )
 
 // Forwarding carries the input and output of other processes.
@@ -16,7 +16,7 @@ type Forwarding struct {
 
 // Output is text that a process wrote.
 type Output struct {
-	Source wire.Proc
+	Source codec.Proc
 	Stderr bool
 	Text   []byte
 }
@@ -29,8 +29,8 @@ type Streams uint16
 
 // The outputs.
 const (
-	Stdout = Streams(wire.IOFStdout)
-	Stderr = Streams(wire.IOFStderr)
+	Stdout = Streams(codec.IOFStdout)
+	Stderr = Streams(codec.IOFStderr)
 )
 
 // Pull asks for what processes write from now on; a wildcard rank stands for a whole job.
@@ -39,10 +39,10 @@ const (
 // handlers fall behind, the client queues a bounded amount of text and then stops reading from the connection. So a
 // handler must not wait for a call of this client, and a server may drop a tool that falls far behind.
 //
-//   - Errors: a StatusError with wire.StatusErrNoPermissions for processes whose output the caller may not read.
-func (f *Forwarding) Pull(ctx context.Context, procs []wire.Proc, streams Streams, handler func(Output)) (PullID, error) {
+//   - Errors: a StatusError with codec.StatusErrNoPermissions for processes whose output the caller may not read.
+func (f *Forwarding) Pull(ctx context.Context, procs []codec.Proc, streams Streams, handler func(Output)) (PullID, error) {
 	id := f.outputs.addPull(handler)
-	r := &wire.IOFPullRequest{Procs: procs, Channels: wire.IOFChannel(streams), ID: uint64(id)}
+	r := &codec.IOFPullRequest{Procs: procs, Channels: codec.IOFChannel(streams), ID: uint64(id)}
 	answer, err := f.session.request(ctx, "I/O forwarding", r)
 	if err == nil {
 		err = f.outputs.confirmPull(id, answer)
@@ -60,17 +60,17 @@ func (f *Forwarding) Deregister(ctx context.Context, id PullID) error {
 	if !ok {
 		return fmt.Errorf("pmix I/O forwarding: unknown pull %d, want one that Pull returned", id)
 	}
-	return f.session.requestStatus(ctx, "I/O forwarding", &wire.IOFDeregisterRequest{ID: remote})
+	return f.session.requestStatus(ctx, "I/O forwarding", &codec.IOFDeregisterRequest{ID: remote})
 }
 
 // Push sends data to the standard input of processes; eof ends their input.
-func (f *Forwarding) Push(ctx context.Context, procs []wire.Proc, data []byte, eof bool) error {
+func (f *Forwarding) Push(ctx context.Context, procs []codec.Proc, data []byte, eof bool) error {
 	if len(data) == 0 && !eof {
 		return nil
 	}
-	r := &wire.IOFPushRequest{Procs: procs, Data: data}
+	r := &codec.IOFPushRequest{Procs: procs, Data: data}
 	if eof {
-		r.Info = []wire.Info{{Key: wire.KeyIOFComplete, Value: wire.BoolValue(true)}}
+		r.Info = []codec.Info{{Key: codec.KeyIOFComplete, Value: codec.BoolValue(true)}}
 	}
 	return f.session.requestStatus(ctx, "I/O forwarding", r)
 }
@@ -107,11 +107,11 @@ type outputs struct {
 
 // backlog is a list of waiting texts.
 type backlog struct {
-	texts []wire.IOFMessage
+	texts []codec.IOFMessage
 	bytes int // length of all texts
 }
 
-func (b *backlog) add(m wire.IOFMessage) {
+func (b *backlog) add(m codec.IOFMessage) {
 	b.texts = append(b.texts, m)
 	b.bytes += len(m.Data)
 }
@@ -132,7 +132,7 @@ func (o *outputs) addPull(handler func(Output)) PullID {
 
 // confirmPull decodes the answer to a pull and notes the server's name for it.
 func (o *outputs) confirmPull(id PullID, answer []byte) error {
-	reply, err := wire.DecodeIOFPullReply(answer)
+	reply, err := codec.DecodeIOFPullReply(answer)
 	if err != nil {
 		return fmt.Errorf("pmix I/O forwarding: answer: %w", err)
 	}
@@ -180,7 +180,7 @@ func (o *outputs) endSpawn(nspace *string, handler func(Output)) {
 
 // receive handles a frame with output from the server. While the queue is full, it waits, until the client is closed.
 func (o *outputs) receive(body []byte) {
-	m, err := wire.DecodeIOFMessage(body)
+	m, err := codec.DecodeIOFMessage(body)
 	if err != nil {
 		return // malformed output is dropped
 	}
@@ -193,7 +193,7 @@ func (o *outputs) receive(body []byte) {
 }
 
 // enqueue queues a text for its handler, keeps it with the early output, or drops it. The caller holds the lock.
-func (o *outputs) enqueue(m wire.IOFMessage) {
+func (o *outputs) enqueue(m codec.IOFMessage) {
 	_, known := o.spawned[m.Source.Nspace]
 	switch {
 	case o.closed:
@@ -216,18 +216,18 @@ func (o *outputs) drain() {
 			return
 		}
 		if handler != nil {
-			handler(Output{Source: m.Source, Stderr: m.Channel&wire.IOFStdout == 0, Text: m.Data})
+			handler(Output{Source: m.Source, Stderr: m.Channel&codec.IOFStdout == 0, Text: m.Data})
 		}
 	}
 }
 
 // dequeue removes the first text from the queue and returns it with its handler; nil if its pull has ended.
-func (o *outputs) dequeue() (m wire.IOFMessage, handler func(Output), ok bool) {
+func (o *outputs) dequeue() (m codec.IOFMessage, handler func(Output), ok bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.closed || len(o.queue.texts) == 0 {
 		o.running = false
-		return wire.IOFMessage{}, nil, false
+		return codec.IOFMessage{}, nil, false
 	}
 	m = o.queue.texts[0]
 	o.queue.texts = o.queue.texts[1:]

@@ -10,20 +10,20 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/goshmem/goshmem/pmix/client"
+	"github.com/goshmem/goshmem/pmix/codec"
 	"github.com/goshmem/goshmem/pmix/server"
-	"github.com/goshmem/goshmem/pmix/wire"
 )
 
-func procs(ranks ...wire.Rank) []wire.Proc {
-	var out []wire.Proc
+func procs(ranks ...codec.Rank) []codec.Proc {
+	var out []codec.Proc
 	for _, r := range ranks {
-		out = append(out, wire.Proc{Nspace: "job-1", Rank: r})
+		out = append(out, codec.Proc{Nspace: "job-1", Rank: r})
 	}
 	return out
 }
 
 // construct makes a group by the given processes and returns it as each sees it.
-func (w *world) construct(t *testing.T, id string, ranks []wire.Rank, opts client.GroupOptions) []*client.Group {
+func (w *world) construct(t *testing.T, id string, ranks []codec.Rank, opts client.GroupOptions) []*client.Group {
 	t.Helper()
 	out := make([]*client.Group, len(ranks))
 	var g errgroup.Group
@@ -41,7 +41,7 @@ func (w *world) construct(t *testing.T, id string, ranks []wire.Rank, opts clien
 
 func TestGroups(t *testing.T) {
 	w := start(t, 4)
-	members := []wire.Rank{0, 2, 3}
+	members := []codec.Rank{0, 2, 3}
 	for i, g := range w.construct(t, "g", members, client.GroupOptions{AssignContextID: true}) {
 		want := &client.Group{ID: "g", Members: procs(members...), ContextID: 1, HasContextID: true}
 		if diff := cmp.Diff(want, g); diff != "" {
@@ -52,7 +52,7 @@ func TestGroups(t *testing.T) {
 	if second[0].ContextID == 1 {
 		t.Error("two groups with one context")
 	}
-	if g := w.construct(t, "plain", []wire.Rank{1}, client.GroupOptions{})[0]; g.HasContextID {
+	if g := w.construct(t, "plain", []codec.Rank{1}, client.GroupOptions{})[0]; g.HasContextID {
 		t.Errorf("context %d that nobody asked for", g.ContextID)
 	}
 	var e errgroup.Group
@@ -75,12 +75,12 @@ func TestGroups(t *testing.T) {
 func TestGroupLeaveAndDeath(t *testing.T) {
 	w := start(t, 4)
 	r := newRecorder()
-	w.register(t, 0, r, client.HandlerOptions{Name: "h"}, wire.StatusGroupLeft, wire.StatusGroupMemberFailed)
-	w.construct(t, "g", []wire.Rank{0, 1, 2, 3}, client.GroupOptions{NotifyTermination: true, FTCollective: true})
+	w.register(t, 0, r, client.HandlerOptions{Name: "h"}, codec.StatusGroupLeft, codec.StatusGroupMemberFailed)
+	w.construct(t, "g", []codec.Rank{0, 1, 2, 3}, client.GroupOptions{NotifyTermination: true, FTCollective: true})
 	if err := w.clients[1].Groups.Leave(w.ctx, "g"); err != nil {
 		t.Fatal(err)
 	}
-	w.srv.ProcExited(wire.Proc{Nspace: "job-1", Rank: 2}, server.Exit{Signal: 9})
+	w.srv.ProcExited(codec.Proc{Nspace: "job-1", Rank: 2}, server.Exit{Signal: 9})
 	r.expect(w.ctx, t, "h: -160 from job-1.1 about job-1.1", "h: -170 from job-1.2 about job-1.2")
 	var e errgroup.Group
 	for _, rank := range []int{0, 3} {
@@ -113,7 +113,7 @@ func TestGroupDeathBeforeItIsMade(t *testing.T) {
 				return nil
 			})
 		}
-		w.srv.ProcExited(wire.Proc{Nspace: "job-1", Rank: 2}, server.Exit{Signal: 9})
+		w.srv.ProcExited(codec.Proc{Nspace: "job-1", Rank: 2}, server.Exit{Signal: 9})
 		if err := e.Wait(); err != nil {
 			t.Errorf("tolerant %v: %v", tolerant, err)
 		}
@@ -121,15 +121,15 @@ func TestGroupDeathBeforeItIsMade(t *testing.T) {
 }
 
 // answerInvitations has processes answer every invitation by what respond says.
-func (w *world) answerInvitations(t *testing.T, ranks []int, respond func(c *client.Client, id string, leader wire.Proc) error) *errgroup.Group {
+func (w *world) answerInvitations(t *testing.T, ranks []int, respond func(c *client.Client, id string, leader codec.Proc) error) *errgroup.Group {
 	t.Helper()
 	g := new(errgroup.Group)
 	for _, r := range ranks {
 		c := w.clients[r]
 		invitations := make(chan func() error, 1)
-		_, err := c.Events.Register(w.ctx, []wire.Status{wire.StatusGroupInvited}, client.HandlerOptions{Name: "invited"},
+		_, err := c.Events.Register(w.ctx, []codec.Status{codec.StatusGroupInvited}, client.HandlerOptions{Name: "invited"},
 			func(ev *client.Event) client.Result {
-				v, _ := ev.Has(wire.KeyGroupID)
+				v, _ := ev.Has(codec.KeyGroupID)
 				id, _ := v.Str()
 				leader := ev.Source
 				invitations <- func() error { return respond(c, id, leader) }
@@ -153,7 +153,7 @@ func (w *world) answerInvitations(t *testing.T, ranks []int, respond func(c *cli
 func TestInvitation(t *testing.T) {
 	w := start(t, 3)
 	for round := range 2 { // the news of the first round must not be taken for that of the second
-		g := w.answerInvitations(t, []int{1, 2}, func(c *client.Client, id string, leader wire.Proc) error {
+		g := w.answerInvitations(t, []int{1, 2}, func(c *client.Client, id string, leader codec.Proc) error {
 			got, err := c.Groups.Join(w.ctx, id, leader)
 			if err != nil {
 				return err
@@ -163,7 +163,7 @@ func TestInvitation(t *testing.T) {
 			}
 			return c.Groups.Destruct(w.ctx, id, 0)
 		})
-		got, err := w.clients[0].Groups.Invite(w.ctx, "g", procs(wire.RankWildcard), client.GroupOptions{})
+		got, err := w.clients[0].Groups.Invite(w.ctx, "g", procs(codec.RankWildcard), client.GroupOptions{})
 		if err != nil {
 			t.Fatalf("round %d: %v", round, err)
 		}
@@ -184,7 +184,7 @@ func TestInvitation(t *testing.T) {
 }
 
 // again finalizes a client and connects it anew, without its handlers.
-func (w *world) again(t *testing.T, rank wire.Rank) *client.Client {
+func (w *world) again(t *testing.T, rank codec.Rank) *client.Client {
 	t.Helper()
 	if err := w.clients[rank].Finalize(w.ctx); err != nil {
 		t.Fatal(err)
@@ -195,7 +195,7 @@ func (w *world) again(t *testing.T, rank wire.Rank) *client.Client {
 func TestDeclinedInvitation(t *testing.T) {
 	for _, optional := range []bool{false, true} {
 		w := start(t, 4)
-		g := w.answerInvitations(t, []int{1, 2}, func(c *client.Client, id string, leader wire.Proc) error {
+		g := w.answerInvitations(t, []int{1, 2}, func(c *client.Client, id string, leader codec.Proc) error {
 			if c.Rank() == 2 {
 				return c.Groups.Decline(w.ctx, id, leader)
 			}
@@ -208,7 +208,7 @@ func TestDeclinedInvitation(t *testing.T) {
 			}
 			return nil
 		})
-		w.srv.ProcExited(wire.Proc{Nspace: "job-1", Rank: 3}, server.Exit{Code: 1})
+		w.srv.ProcExited(codec.Proc{Nspace: "job-1", Rank: 3}, server.Exit{Code: 1})
 		got, err := w.clients[0].Groups.Invite(w.ctx, "g", procs(1, 2, 3), client.GroupOptions{Optional: optional})
 		if optional {
 			if err != nil || len(got.Members) != 2 {
@@ -231,11 +231,11 @@ func TestDeclinedInvitation(t *testing.T) {
 
 func TestLeaderDies(t *testing.T) {
 	w := start(t, 3)
-	g := w.answerInvitations(t, []int{1}, func(c *client.Client, id string, leader wire.Proc) error {
+	g := w.answerInvitations(t, []int{1}, func(c *client.Client, id string, leader codec.Proc) error {
 		w.srv.ProcExited(leader, server.Exit{Signal: 9})
 		_, err := c.Groups.Join(w.ctx, id, leader)
 		var status *client.StatusError
-		if !errors.As(err, &status) || status.Status != wire.StatusGroupLeaderFailed {
+		if !errors.As(err, &status) || status.Status != codec.StatusGroupLeaderFailed {
 			return fmt.Errorf("%w, want PMIX_GROUP_LEADER_FAILED", err)
 		}
 		return nil

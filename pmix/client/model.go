@@ -3,7 +3,7 @@ package client
 import (
 	"context"
 
-	"github.com/goshmem/goshmem/pmix/wire"
+	"github.com/goshmem/goshmem/pmix/codec"
 )
 
 // Model is a programming model that a process uses. A process can use several, such as OpenSHMEM and MPI.
@@ -14,20 +14,20 @@ type Model struct {
 	Threads     string // the threading model: "NONE", "PTHREAD", "GOROUTINE", ...
 }
 
-// DeclareModel raises wire.StatusModelDeclared in this process: all layers that handle models, now or later, learn of m.
+// DeclareModel raises codec.StatusModelDeclared in this process: all layers that handle models, now or later, learn of m.
 // The server and other processes do not.
 //
 //   - Source: PMIx Standard 4.1, section 17.1; paper failure-detection-propagation, Figure 16.
 func (e *Events) DeclareModel(ctx context.Context, m Model) error {
-	ev := wire.Event{Status: wire.StatusModelDeclared, Range: wire.RangeProcLocal, NonDefault: true}
+	ev := codec.Event{Status: codec.StatusModelDeclared, Range: codec.RangeProcLocal, NonDefault: true}
 	for _, kv := range []struct{ key, value string }{
-		{wire.KeyProgrammingModel, m.Programming},
-		{wire.KeyModelLibraryName, m.Library},
-		{wire.KeyModelLibraryVersion, m.Version},
-		{wire.KeyThreadingModel, m.Threads},
+		{codec.KeyProgrammingModel, m.Programming},
+		{codec.KeyModelLibraryName, m.Library},
+		{codec.KeyModelLibraryVersion, m.Version},
+		{codec.KeyThreadingModel, m.Threads},
 	} {
 		if kv.value != "" {
-			ev.Info = append(ev.Info, wire.Info{Key: kv.key, Value: wire.StringValue(kv.value)})
+			ev.Info = append(ev.Info, codec.Info{Key: kv.key, Value: codec.StringValue(kv.value)})
 		}
 	}
 	return e.Notify(ctx, ev)
@@ -35,8 +35,8 @@ func (e *Events) DeclareModel(ctx context.Context, m Model) error {
 
 // HandleModels calls fn for every model of this process, whether it was declared before or is declared later.
 func (e *Events) HandleModels(ctx context.Context, name string, fn func(Model)) (HandlerID, error) {
-	opts := HandlerOptions{Name: name, Range: wire.RangeProcLocal}
-	return e.Register(ctx, []wire.Status{wire.StatusModelDeclared}, opts, func(ev *Event) Result {
+	opts := HandlerOptions{Name: name, Range: codec.RangeProcLocal}
+	return e.Register(ctx, []codec.Status{codec.StatusModelDeclared}, opts, func(ev *Event) Result {
 		fn(modelOf(ev))
 		return Result{}
 	})
@@ -49,7 +49,7 @@ func modelOf(ev *Event) Model {
 		return s
 	}
 	return Model{
-		Programming: text(wire.KeyProgrammingModel), Library: text(wire.KeyModelLibraryName),
-		Version: text(wire.KeyModelLibraryVersion), Threads: text(wire.KeyThreadingModel),
+		Programming: text(codec.KeyProgrammingModel), Library: text(codec.KeyModelLibraryName),
+		Version: text(codec.KeyModelLibraryVersion), Threads: text(codec.KeyThreadingModel),
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/goshmem/goshmem/pmix/wire"
+	"github.com/goshmem/goshmem/pmix/codec"
 )
 
 // ErrNotLaunched says that no PMIx server started this process.
@@ -16,9 +16,9 @@ var ErrNotLaunched = errors.New("pmix: this process was not started by a PMIx se
 // Options say who the client is and where its server listens.
 type Options struct {
 	Nspace   string
-	Rank     wire.Rank
+	Rank     codec.Rank
 	Address  string // host:port
-	Security string // wire.SecurityNone or wire.SecurityNative
+	Security string // codec.SecurityNone or codec.SecurityNative
 }
 
 // FromEnv reads the variables that a PMIx server gives to the processes that it starts; lookup is os.LookupEnv or a
@@ -30,8 +30,8 @@ func FromEnv(lookup func(string) (string, bool)) (Options, bool, error) {
 	if !ok {
 		return Options{}, false, nil
 	}
-	if nspace == "" || len(nspace) > wire.MaxNspaceLen {
-		return Options{}, true, envError("PMIX_NAMESPACE", nspace, fmt.Sprintf("1 to %d bytes", wire.MaxNspaceLen))
+	if nspace == "" || len(nspace) > codec.MaxNspaceLen {
+		return Options{}, true, envError("PMIX_NAMESPACE", nspace, fmt.Sprintf("1 to %d bytes", codec.MaxNspaceLen))
 	}
 	opts := Options{Nspace: nspace}
 	var err error
@@ -51,17 +51,17 @@ func envError(name, value, want string) error {
 	return fmt.Errorf("pmix: %s=%q, want %s", name, value, want)
 }
 
-func envRank(lookup func(string) (string, bool)) (wire.Rank, error) {
+func envRank(lookup func(string) (string, bool)) (codec.Rank, error) {
 	const name = "PMIX_RANK"
 	value, ok := lookup(name)
 	if !ok {
 		return 0, fmt.Errorf("pmix: %s is not set, want a rank, as PMIX_NAMESPACE is set", name)
 	}
 	rank, err := strconv.ParseUint(value, 10, 32)
-	if err != nil || wire.Rank(rank) >= wire.RankMaxValid {
-		return 0, envError(name, value, fmt.Sprintf("a number below %d", uint32(wire.RankMaxValid)))
+	if err != nil || codec.Rank(rank) >= codec.RankMaxValid {
+		return 0, envError(name, value, fmt.Sprintf("a number below %d", uint32(codec.RankMaxValid)))
 	}
-	return wire.Rank(rank), nil
+	return codec.Rank(rank), nil
 }
 
 // uriNames are the variables for servers that speak this format, the newest first.
@@ -108,10 +108,10 @@ func envSecurity(lookup func(string) (string, bool)) (string, error) {
 	const name = "PMIX_SECURITY_MODE"
 	value, ok := lookup(name)
 	if !ok {
-		return wire.SecurityNone, nil
+		return codec.SecurityNone, nil
 	}
 	modes := strings.Split(value, ",")
-	for _, mode := range []string{wire.SecurityNone, wire.SecurityNative} {
+	for _, mode := range []string{codec.SecurityNone, codec.SecurityNative} {
 		if slices.Contains(modes, mode) {
 			return mode, nil
 		}
@@ -121,8 +121,8 @@ func envSecurity(lookup func(string) (string, bool)) (string, error) {
 
 // envFormat checks that the server offers the encoding that this client speaks.
 func envFormat(lookup func(string) (string, bool)) error {
-	if value, ok := lookup("PMIX_GDS_MODULE"); ok && !slices.Contains(strings.Split(value, ","), wire.GDSHash) {
-		return envError("PMIX_GDS_MODULE", value, "a list with "+wire.GDSHash)
+	if value, ok := lookup("PMIX_GDS_MODULE"); ok && !slices.Contains(strings.Split(value, ","), codec.GDSHash) {
+		return envError("PMIX_GDS_MODULE", value, "a list with "+codec.GDSHash)
 	}
 	const want = "PMIX_BFROP_BUFFER_NON_DESC"
 	if value, ok := lookup("PMIX_BFROP_BUFFER_TYPE"); ok && value != want {

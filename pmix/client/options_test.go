@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/goshmem/goshmem/pmix/wire"
+	"github.com/goshmem/goshmem/pmix/codec"
 )
 
 func lookupIn(env map[string]string) func(string) (string, bool) {
@@ -29,7 +29,7 @@ func goodEnv() map[string]string {
 }
 
 func TestFromEnv(t *testing.T) {
-	want := Options{Nspace: "job-1", Rank: 3, Address: "127.0.0.1:4242", Security: wire.SecurityNone}
+	want := Options{Nspace: "job-1", Rank: 3, Address: "127.0.0.1:4242", Security: codec.SecurityNone}
 	for name, change := range map[string]func(env map[string]string, want *Options){
 		"as set":      func(map[string]string, *Options) {},
 		"fewest":      func(env map[string]string, _ *Options) { maps.DeleteFunc(env, isOptional) },

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/goshmem/goshmem/pmix/client"
+	"github.com/goshmem/goshmem/pmix/codec"
 	"github.com/goshmem/goshmem/pmix/server"
-	"github.com/goshmem/goshmem/pmix/wire"
 )
 
 const patience = 60 * time.Second
@@ -24,10 +24,10 @@ type logHost struct {
 	lines chan string
 }
 
-func (logHost) ClientConnected(wire.Proc, int) {}
-func (logHost) ClientFinalized(wire.Proc)      {}
-func (logHost) ClientLost(wire.Proc)           {}
-func (h logHost) Log(from wire.Proc, toStderr bool, text []byte) {
+func (logHost) ClientConnected(codec.Proc, int) {}
+func (logHost) ClientFinalized(codec.Proc)      {}
+func (logHost) ClientLost(codec.Proc)           {}
+func (h logHost) Log(from codec.Proc, toStderr bool, text []byte) {
 	h.lines <- fmt.Sprintf("%v %v %q", from, toStderr, text)
 }
 
@@ -58,15 +58,15 @@ func start(t *testing.T, n int) *world {
 		}
 	})
 	for r := range n {
-		w.clients = append(w.clients, w.dial(t, wire.Rank(r)))
+		w.clients = append(w.clients, w.dial(t, codec.Rank(r)))
 	}
 	return w
 }
 
-func (w *world) dial(t *testing.T, rank wire.Rank) *client.Client {
+func (w *world) dial(t *testing.T, rank codec.Rank) *client.Client {
 	t.Helper()
 	env := map[string]string{}
-	for _, kv := range w.srv.Environ(wire.Proc{Nspace: "job-1", Rank: rank}) {
+	for _, kv := range w.srv.Environ(codec.Proc{Nspace: "job-1", Rank: rank}) {
 		name, value, _ := strings.Cut(kv, "=")
 		env[name] = value
 	}
@@ -89,9 +89,9 @@ func (w *world) dial(t *testing.T, rank wire.Rank) *client.Client {
 	return c
 }
 
-func text(key, value string) wire.KVal { return wire.KVal{Key: key, Value: wire.StringValue(value)} }
+func text(key, value string) codec.KVal { return codec.KVal{Key: key, Value: codec.StringValue(value)} }
 
-func show(values []wire.PData) string {
+func show(values []codec.PData) string {
 	var out []string
 	for _, v := range values {
 		out = append(out, fmt.Sprintf("%s=%v of %v", v.Key, v.Value, v.Proc))
@@ -102,10 +102,10 @@ func show(values []wire.PData) string {
 func TestPublishLookupUnpublish(t *testing.T) {
 	w := start(t, 2)
 	a, b := w.clients[0], w.clients[1]
-	if err := a.Publish(w.ctx, []wire.KVal{text("port", "a:1"), text("name", "x")}, client.PublishOptions{}); err != nil {
+	if err := a.Publish(w.ctx, []codec.KVal{text("port", "a:1"), text("name", "x")}, client.PublishOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.Publish(w.ctx, []wire.KVal{text("port", "b:2")}, client.PublishOptions{}); !errors.Is(err, client.ErrExists) {
+	if err := b.Publish(w.ctx, []codec.KVal{text("port", "b:2")}, client.PublishOptions{}); !errors.Is(err, client.ErrExists) {
 		t.Errorf("a key twice: %v, want ErrExists", err)
 	}
 	for keys, want := range map[string]struct {
@@ -121,16 +121,16 @@ func TestPublishLookupUnpublish(t *testing.T) {
 			t.Errorf("lookup %s: %s, %v; want %s, %v", keys, show(values), err, want.values, want.err)
 		}
 	}
-	if err := b.Unpublish(w.ctx, []string{"port"}, wire.RangeUndef); !errors.Is(err, client.ErrNoPermission) {
+	if err := b.Unpublish(w.ctx, []string{"port"}, codec.RangeUndef); !errors.Is(err, client.ErrNoPermission) {
 		t.Errorf("unpublish of another's key: %v, want ErrNoPermission", err)
 	}
-	if err := a.Unpublish(w.ctx, []string{"port"}, wire.RangeNamespace); !errors.Is(err, client.ErrNotFound) {
+	if err := a.Unpublish(w.ctx, []string{"port"}, codec.RangeNamespace); !errors.Is(err, client.ErrNotFound) {
 		t.Errorf("unpublish from another range: %v, want ErrNotFound", err)
 	}
-	if err := a.Unpublish(w.ctx, []string{"port"}, wire.RangeSession); err != nil {
+	if err := a.Unpublish(w.ctx, []string{"port"}, codec.RangeSession); err != nil {
 		t.Error(err)
 	}
-	if err := a.Unpublish(w.ctx, nil, wire.RangeUndef); err != nil {
+	if err := a.Unpublish(w.ctx, nil, codec.RangeUndef); err != nil {
 		t.Error(err)
 	}
 	if _, err := b.Lookup(w.ctx, []string{"name"}, client.LookupOptions{}); !errors.Is(err, client.ErrNotFound) {
@@ -140,11 +140,11 @@ func TestPublishLookupUnpublish(t *testing.T) {
 
 func TestPublishOptions(t *testing.T) {
 	w := start(t, 3)
-	once := wire.PersistFirstRead
+	once := codec.PersistFirstRead
 	opts := client.PublishOptions{
-		Range: wire.RangeCustom, Members: []wire.Proc{w.clients[1].Proc()}, Persist: &once, Users: []uint32{12345},
+		Range: codec.RangeCustom, Members: []codec.Proc{w.clients[1].Proc()}, Persist: &once, Users: []uint32{12345},
 	}
-	if err := w.clients[0].Publish(w.ctx, []wire.KVal{text("k", "v")}, opts); err != nil {
+	if err := w.clients[0].Publish(w.ctx, []codec.KVal{text("k", "v")}, opts); err != nil {
 		t.Fatal(err)
 	}
 	lookup := func(rank int) error {
@@ -164,14 +164,14 @@ func TestPublishOptions(t *testing.T) {
 
 func TestPublishRefusesKeys(t *testing.T) {
 	w := start(t, 1)
-	for _, key := range []string{"", "a\x00b", strings.Repeat("k", wire.MaxKeyLen+1), "pmix.range"} {
-		if err := w.clients[0].Publish(w.ctx, []wire.KVal{text(key, "v")}, client.PublishOptions{}); err == nil {
+	for _, key := range []string{"", "a\x00b", strings.Repeat("k", codec.MaxKeyLen+1), "pmix.range"} {
+		if err := w.clients[0].Publish(w.ctx, []codec.KVal{text(key, "v")}, client.PublishOptions{}); err == nil {
 			t.Errorf("key %.20q was published", key)
 		}
 	}
 	var status *client.StatusError
 	err := w.clients[0].Publish(w.ctx, nil, client.PublishOptions{})
-	if !errors.As(err, &status) || status.Status != wire.StatusErrBadParam {
+	if !errors.As(err, &status) || status.Status != codec.StatusErrBadParam {
 		t.Errorf("nothing to publish: %v, want PMIX_ERR_BAD_PARAM", err)
 	}
 }
@@ -187,8 +187,8 @@ func TestLookupWaits(t *testing.T) {
 		}
 		return err
 	})
-	for _, kv := range []wire.KVal{text("a", "1"), text("b", "2")} {
-		if err := w.clients[0].Publish(w.ctx, []wire.KVal{kv}, client.PublishOptions{}); err != nil {
+	for _, kv := range []codec.KVal{text("a", "1"), text("b", "2")} {
+		if err := w.clients[0].Publish(w.ctx, []codec.KVal{kv}, client.PublishOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -222,25 +222,25 @@ func TestLookupEndsWithItsContext(t *testing.T) {
 func TestQuery(t *testing.T) {
 	w := start(t, 2)
 	infos, err := w.clients[1].Query(w.ctx,
-		wire.Query{Keys: []string{wire.KeyQueryNamespaces}},
-		wire.Query{Keys: []string{wire.KeyLocalRank}, Qualifiers: []wire.Info{{Key: wire.KeyRank, Value: wire.RankValue(1)}}})
+		codec.Query{Keys: []string{codec.KeyQueryNamespaces}},
+		codec.Query{Keys: []string{codec.KeyLocalRank}, Qualifiers: []codec.Info{{Key: codec.KeyRank, Value: codec.RankValue(1)}}})
 	if err != nil || len(infos) != 2 || infos[0].Value.String() != "job-1" || infos[1].Value.String() != "1" {
 		t.Errorf("%v, %v; want job-1 and 1", infos, err)
 	}
-	infos, err = w.clients[1].Query(w.ctx, wire.Query{Keys: []string{wire.KeyQueryProcTable, "none"}})
+	infos, err = w.clients[1].Query(w.ctx, codec.Query{Keys: []string{codec.KeyQueryProcTable, "none"}})
 	if !errors.Is(err, client.ErrPartial) || len(infos) != 1 {
 		t.Fatalf("%v, %v; want one of two", infos, err)
 	}
-	table, _ := infos[0].Value.Data.(wire.Array)
+	table, _ := infos[0].Value.Data.(codec.Array)
 	var names []string
 	for _, row := range table.Elems {
-		p, _ := row.(wire.ProcInfo)
+		p, _ := row.(codec.ProcInfo)
 		names = append(names, p.Proc.String()+" "+p.Executable)
 	}
 	if want := []string{"job-1.0 prog", "job-1.1 prog"}; !slices.Equal(names, want) {
 		t.Errorf("process table %q, want %q", names, want)
 	}
-	if _, err = w.clients[0].Query(w.ctx, wire.Query{Keys: []string{"none"}}); !errors.Is(err, client.ErrNotFound) {
+	if _, err = w.clients[0].Query(w.ctx, codec.Query{Keys: []string{"none"}}); !errors.Is(err, client.ErrNotFound) {
 		t.Errorf("%v, want ErrNotFound", err)
 	}
 }
@@ -263,7 +263,7 @@ func TestLog(t *testing.T) {
 	}
 	var status *client.StatusError
 	err := w.clients[0].Log(w.ctx, client.Stdout, strings.Repeat("x", 2<<20))
-	if !errors.As(err, &status) || status.Status != wire.StatusErrBadParam {
+	if !errors.As(err, &status) || status.Status != codec.StatusErrBadParam {
 		t.Errorf("a text of 2 MiB: %v, want PMIX_ERR_BAD_PARAM", err)
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/goshmem/goshmem/pmix/wire"
+	"github.com/goshmem/goshmem/pmix/codec"
 )
 
 // session sends a client's requests and knows whether the client is still in use. All services of a client share it.
@@ -27,10 +27,10 @@ func newSession(opts Options, conn *conn) *session {
 }
 
 // proc returns this process's name.
-func (s *session) proc() wire.Proc { return wire.Proc{Nspace: s.opts.Nspace, Rank: s.opts.Rank} }
+func (s *session) proc() codec.Proc { return codec.Proc{Nspace: s.opts.Nspace, Rank: s.opts.Rank} }
 
 // request sends a request and returns the body of its answer.
-func (s *session) request(ctx context.Context, op string, r wire.Request) ([]byte, error) {
+func (s *session) request(ctx context.Context, op string, r codec.Request) ([]byte, error) {
 	if s.isFinalized() {
 		return nil, fmt.Errorf("pmix %s: %w", op, ErrFinalized)
 	}
@@ -38,8 +38,8 @@ func (s *session) request(ctx context.Context, op string, r wire.Request) ([]byt
 }
 
 // exchange is request for a client that may be finalized.
-func (s *session) exchange(ctx context.Context, op string, r wire.Request) ([]byte, error) {
-	body, err := wire.AppendRequest(nil, r)
+func (s *session) exchange(ctx context.Context, op string, r codec.Request) ([]byte, error) {
+	body, err := codec.AppendRequest(nil, r)
 	if err != nil {
 		return nil, fmt.Errorf("pmix %s: %w", op, err)
 	}
@@ -49,15 +49,15 @@ func (s *session) exchange(ctx context.Context, op string, r wire.Request) ([]by
 		return answer, nil
 	case !errors.Is(err, ErrLostConnection):
 		return nil, fmt.Errorf("pmix %s: %w", op, err)
-	case s.isFinalized() && r.Command() != wire.CmdFinalize:
+	case s.isFinalized() && r.Command() != codec.CmdFinalize:
 		return nil, fmt.Errorf("pmix %s: %w", op, ErrFinalized)
 	default:
-		return nil, &StatusError{Op: op, Status: wire.StatusErrLostConnection}
+		return nil, &StatusError{Op: op, Status: codec.StatusErrLostConnection}
 	}
 }
 
 // requestStatus sends a request whose answer is a status.
-func (s *session) requestStatus(ctx context.Context, op string, r wire.Request) error {
+func (s *session) requestStatus(ctx context.Context, op string, r codec.Request) error {
 	answer, err := s.request(ctx, op, r)
 	if err != nil {
 		return err
@@ -66,7 +66,7 @@ func (s *session) requestStatus(ctx context.Context, op string, r wire.Request) 
 }
 
 func decodeStatus(op string, answer []byte) error {
-	status, err := wire.DecodeStatusReply(answer)
+	status, err := codec.DecodeStatusReply(answer)
 	if err != nil {
 		return fmt.Errorf("pmix %s: answer: %w", op, err)
 	}
@@ -74,14 +74,14 @@ func decodeStatus(op string, answer []byte) error {
 }
 
 // send sends a request that the server does not answer.
-func (s *session) send(ctx context.Context, op string, r wire.Request) error {
-	body, err := wire.AppendRequest(nil, r)
+func (s *session) send(ctx context.Context, op string, r codec.Request) error {
+	body, err := codec.AppendRequest(nil, r)
 	if err != nil {
 		return fmt.Errorf("pmix %s: %w", op, err)
 	}
 	tag, _ := s.conn.reserveTag()
 	defer s.conn.releaseTag(tag)
-	if err := s.conn.send(ctx, wire.AppendFrame(nil, 0, tag, body)); err != nil {
+	if err := s.conn.send(ctx, codec.AppendFrame(nil, 0, tag, body)); err != nil {
 		return fmt.Errorf("pmix %s: %w", op, err)
 	}
 	return nil
@@ -98,7 +98,7 @@ func (s *session) addUser() (bool, error) {
 	}
 	select {
 	case <-s.lost:
-		return false, &StatusError{Op: "init", Status: wire.StatusErrLostConnection}
+		return false, &StatusError{Op: "init", Status: codec.StatusErrLostConnection}
 	default:
 		s.users++
 		return true, nil
@@ -129,11 +129,11 @@ func (s *session) setFinalized() {
 	s.finalized = true
 }
 
-func appendTimeout(infos []wire.Info, d time.Duration) []wire.Info {
+func appendTimeout(infos []codec.Info, d time.Duration) []codec.Info {
 	if d <= 0 {
 		return infos
 	}
-	return append(infos, wire.Info{Key: wire.KeyTimeout, Value: wire.IntValue(int32(wholeSeconds(d)))})
+	return append(infos, codec.Info{Key: codec.KeyTimeout, Value: codec.IntValue(int32(wholeSeconds(d)))})
 }
 
 // wholeSeconds rounds d up to seconds, of which a C int can hold the number.

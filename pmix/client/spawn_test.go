@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/goshmem/goshmem/pmix/client"
+	"github.com/goshmem/goshmem/pmix/codec"
 	"github.com/goshmem/goshmem/pmix/server"
-	"github.com/goshmem/goshmem/pmix/wire"
 )
 
 // nursery is a host whose jobs are goroutines with clients of their own.
@@ -33,15 +33,15 @@ type nursery struct {
 	jobs int
 }
 
-func (n *nursery) ClientConnected(wire.Proc, int) {}
-func (n *nursery) ClientFinalized(wire.Proc)      {}
-func (n *nursery) ClientLost(wire.Proc)           {}
+func (n *nursery) ClientConnected(codec.Proc, int) {}
+func (n *nursery) ClientFinalized(codec.Proc)      {}
+func (n *nursery) ClientLost(codec.Proc)           {}
 
-func (n *nursery) Abort(from wire.Proc, procs []wire.Proc, status int, msg string) {
+func (n *nursery) Abort(from codec.Proc, procs []codec.Proc, status int, msg string) {
 	n.aborted <- fmt.Sprintf("%v ends %v: %d %s", from, procs, status, msg)
 }
 
-func (n *nursery) Stdin(to []wire.Proc, data []byte, eof bool) {
+func (n *nursery) Stdin(to []codec.Proc, data []byte, eof bool) {
 	n.pushed <- fmt.Sprintf("%v %q %v", to, data, eof)
 }
 
@@ -52,19 +52,19 @@ func (n *nursery) Spawn(r *server.SpawnRequest) {
 		nspace := fmt.Sprint("child-", n.jobs)
 		n.mu.Unlock()
 		if r.Apps[0].Cmd == "/none" {
-			n.srv.SpawnDone(r.ID, "", wire.StatusErrNotFound)
+			n.srv.SpawnDone(r.ID, "", codec.StatusErrNotFound)
 			return nil
 		}
 		if err := n.srv.AddJob(jobOf(nspace, r.Apps[0].MaxProcs), r.From); err != nil {
 			return err
 		}
 		for rank := range r.Apps[0].MaxProcs { // before the answer: none of it may be lost
-			n.srv.Output(wire.Proc{Nspace: nspace, Rank: wire.Rank(rank)}, rank > 0, fmt.Appendf(nil, "first of %d\n", rank))
+			n.srv.Output(codec.Proc{Nspace: nspace, Rank: codec.Rank(rank)}, rank > 0, fmt.Appendf(nil, "first of %d\n", rank))
 		}
-		n.srv.SpawnDone(r.ID, nspace, wire.StatusSuccess)
+		n.srv.SpawnDone(r.ID, nspace, codec.StatusSuccess)
 		var g errgroup.Group
 		for rank := range r.Apps[0].MaxProcs {
-			p := wire.Proc{Nspace: nspace, Rank: wire.Rank(rank)}
+			p := codec.Proc{Nspace: nspace, Rank: codec.Rank(rank)}
 			g.Go(func() error {
 				c, err := client.Dial(n.ctx, optionsOf(n.t, n.srv, p))
 				if err != nil {
@@ -86,7 +86,7 @@ func jobOf(nspace string, n int) server.Job {
 	return job
 }
 
-func optionsOf(t *testing.T, srv *server.Server, p wire.Proc) client.Options {
+func optionsOf(t *testing.T, srv *server.Server, p codec.Proc) client.Options {
 	t.Helper()
 	env := map[string]string{}
 	for _, kv := range srv.Environ(p) {
@@ -122,7 +122,7 @@ func raise(t *testing.T, child func(c *client.Client, r *server.SpawnRequest) er
 			t.Error(err)
 		}
 	})
-	return n, n.join(wire.Proc{Nspace: "job-1"})
+	return n, n.join(codec.Proc{Nspace: "job-1"})
 }
 
 // rest waits until all children have ended.
@@ -133,7 +133,7 @@ func (n *nursery) rest() {
 	}
 }
 
-func (n *nursery) join(p wire.Proc) *client.Client {
+func (n *nursery) join(p codec.Proc) *client.Client {
 	n.t.Helper()
 	c, err := client.Dial(n.ctx, optionsOf(n.t, n.srv, p))
 	if err != nil {
@@ -161,21 +161,21 @@ func (n *nursery) attach() *client.Client {
 	return c
 }
 
-func everybody(nspace string) wire.Proc { return wire.Proc{Nspace: nspace, Rank: wire.RankWildcard} }
+func everybody(nspace string) codec.Proc { return codec.Proc{Nspace: nspace, Rank: codec.RankWildcard} }
 
 // greet puts a name, connects to another job and looks for the other's name and size.
-func greet(ctx context.Context, c *client.Client, other wire.Proc, size uint32, procs []wire.Proc) error {
-	if err := errors.Join(c.Put(wire.ScopeGlobal, "name", wire.StringValue(c.Proc().String())), c.Commit(ctx)); err != nil {
+func greet(ctx context.Context, c *client.Client, other codec.Proc, size uint32, procs []codec.Proc) error {
+	if err := errors.Join(c.Put(codec.ScopeGlobal, "name", codec.StringValue(c.Proc().String())), c.Commit(ctx)); err != nil {
 		return err
 	}
 	if err := c.Jobs.Connect(ctx, procs, 0); err != nil {
 		return err
 	}
-	if v, err := c.Get(ctx, other, "name", client.GetOptions{}); err != nil || v != wire.StringValue(other.String()) {
+	if v, err := c.Get(ctx, other, "name", client.GetOptions{}); err != nil || v != codec.StringValue(other.String()) {
 		return fmt.Errorf("name of %v: %v, %w", other, v, err)
 	}
-	for key, want := range map[string]wire.Value{
-		wire.KeyJobSize: wire.Uint32Value(size), wire.KeyLocalSize: wire.Uint32Value(size), // of the job and of its node
+	for key, want := range map[string]codec.Value{
+		codec.KeyJobSize: codec.Uint32Value(size), codec.KeyLocalSize: codec.Uint32Value(size), // of the job and of its node
 	} {
 		v, err := c.Get(ctx, everybody(other.Nspace), key, client.GetOptions{Optional: true})
 		if err != nil || v != want {
@@ -185,7 +185,7 @@ func greet(ctx context.Context, c *client.Client, other wire.Proc, size uint32, 
 	if err := c.Jobs.Disconnect(ctx, procs, 0); err != nil {
 		return err
 	}
-	_, err := c.Get(ctx, everybody(other.Nspace), wire.KeyJobSize, client.GetOptions{Optional: true})
+	_, err := c.Get(ctx, everybody(other.Nspace), codec.KeyJobSize, client.GetOptions{Optional: true})
 	if !errors.Is(err, client.ErrNotFound) {
 		return fmt.Errorf("size of %s after the disconnect: %w, want ErrNotFound", other.Nspace, err)
 	}
@@ -193,7 +193,7 @@ func greet(ctx context.Context, c *client.Client, other wire.Proc, size uint32, 
 }
 
 func TestSpawnAndConnect(t *testing.T) {
-	parentOf := make(chan wire.Proc, 2)
+	parentOf := make(chan codec.Proc, 2)
 	var n *nursery
 	n, c := raise(t, func(c *client.Client, r *server.SpawnRequest) error {
 		parent, ok := c.Parent()
@@ -201,7 +201,7 @@ func TestSpawnAndConnect(t *testing.T) {
 			return fmt.Errorf("parent %v, %v; request %+v", parent, ok, r)
 		}
 		parentOf <- parent
-		return greet(n.ctx, c, parent, 1, []wire.Proc{parent, everybody(c.Nspace())})
+		return greet(n.ctx, c, parent, 1, []codec.Proc{parent, everybody(c.Nspace())})
 	})
 	if p, ok := c.Parent(); ok {
 		t.Errorf("the first job has parent %v", p)
@@ -210,11 +210,11 @@ func TestSpawnAndConnect(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if v, err := c.Get(n.ctx, everybody(nspace), wire.KeyJobSize, client.GetOptions{Optional: true}); err != nil || v != wire.Uint32Value(2) {
+	if v, err := c.Get(n.ctx, everybody(nspace), codec.KeyJobSize, client.GetOptions{Optional: true}); err != nil || v != codec.Uint32Value(2) {
 		t.Errorf("size of the new job: %v, %v; want 2 at hand", v, err)
 	}
-	child := wire.Proc{Nspace: nspace, Rank: 1}
-	if err := greet(n.ctx, c, child, 2, []wire.Proc{everybody(nspace), c.Proc()}); err != nil {
+	child := codec.Proc{Nspace: nspace, Rank: 1}
+	if err := greet(n.ctx, c, child, 2, []codec.Proc{everybody(nspace), c.Proc()}); err != nil {
 		t.Error(err)
 	}
 	for range 2 {
@@ -226,11 +226,11 @@ func TestSpawnAndConnect(t *testing.T) {
 		t.Errorf("spawn of nothing: %v, want ErrNotFound", err)
 	}
 	var status *client.StatusError
-	if _, err := c.Jobs.Spawn(n.ctx, nil, client.SpawnOptions{}); !errors.As(err, &status) || status.Status != wire.StatusErrBadParam {
+	if _, err := c.Jobs.Spawn(n.ctx, nil, client.SpawnOptions{}); !errors.As(err, &status) || status.Status != codec.StatusErrBadParam {
 		t.Errorf("spawn without a program: %v, want PMIX_ERR_BAD_PARAM", err)
 	}
 	n.rest()
-	if err := c.Jobs.Connect(n.ctx, []wire.Proc{c.Proc(), child}, 0); !errors.Is(err, client.ErrProcFailed) {
+	if err := c.Jobs.Connect(n.ctx, []codec.Proc{c.Proc(), child}, 0); !errors.Is(err, client.ErrProcFailed) {
 		t.Errorf("connect with one who has ended: %v, want ErrProcFailed", err)
 	}
 }
@@ -245,7 +245,7 @@ func TestSpawnWithOutput(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		n.srv.Output(wire.Proc{Nspace: nspace}, false, []byte("second of 0\n"))
+		n.srv.Output(codec.Proc{Nspace: nspace}, false, []byte("second of 0\n"))
 		for _, want := range []string{"0 false first of 0\n", "1 true first of 1\n", "0 false second of 0\n"} {
 			if got := <-lines; got != want {
 				t.Errorf("output %q, want %q", got, want)
@@ -265,7 +265,7 @@ func TestAbortOfSome(t *testing.T) {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
-	if err := c.Abort(1, "", wire.Proc{Nspace: "else"}); err == nil {
+	if err := c.Abort(1, "", codec.Proc{Nspace: "else"}); err == nil {
 		t.Error("abort of a process that nobody knows: no error")
 	}
 }
@@ -273,28 +273,28 @@ func TestAbortOfSome(t *testing.T) {
 // A client learns about other jobs by asking, too.
 func TestGetFromAnotherJob(t *testing.T) {
 	n, c := raise(t, nil)
-	if err := n.srv.AddJob(jobOf("job-2", 2), wire.Proc{}); err != nil {
+	if err := n.srv.AddJob(jobOf("job-2", 2), codec.Proc{}); err != nil {
 		t.Fatal(err)
 	}
-	other := n.join(wire.Proc{Nspace: "job-2", Rank: 1})
-	if err := errors.Join(other.Put(wire.ScopeGlobal, "name", wire.BoolValue(true)), other.Commit(n.ctx)); err != nil {
+	other := n.join(codec.Proc{Nspace: "job-2", Rank: 1})
+	if err := errors.Join(other.Put(codec.ScopeGlobal, "name", codec.BoolValue(true)), other.Commit(n.ctx)); err != nil {
 		t.Fatal(err)
 	}
 	for _, q := range []struct {
-		of   wire.Proc
+		of   codec.Proc
 		key  string
-		want wire.Value
+		want codec.Value
 	}{
-		{other.Proc(), wire.KeyLocalRank, wire.Uint16Value(1)},
-		{everybody("job-2"), wire.KeyLocalPeers, wire.StringValue("0,1")},
-		{everybody("job-2"), wire.KeyUnivSize, wire.Uint32Value(2)},
-		{other.Proc(), "name", wire.BoolValue(true)},
+		{other.Proc(), codec.KeyLocalRank, codec.Uint16Value(1)},
+		{everybody("job-2"), codec.KeyLocalPeers, codec.StringValue("0,1")},
+		{everybody("job-2"), codec.KeyUnivSize, codec.Uint32Value(2)},
+		{other.Proc(), "name", codec.BoolValue(true)},
 	} {
 		if v, err := c.Get(n.ctx, q.of, q.key, client.GetOptions{}); err != nil || v != q.want {
 			t.Errorf("%s of %v: %v, %v; want %v", q.key, q.of, v, err, q.want)
 		}
 	}
-	for _, p := range []wire.Proc{other.Proc(), everybody("job-2"), everybody("job-3")} {
+	for _, p := range []codec.Proc{other.Proc(), everybody("job-2"), everybody("job-3")} {
 		if v, err := c.Get(n.ctx, p, "pmix.none", client.GetOptions{}); !errors.Is(err, client.ErrNotFound) {
 			t.Errorf("of %v: %v, %v; want ErrNotFound", p, v, err)
 		}
@@ -307,18 +307,18 @@ func TestTool(t *testing.T) {
 	if tool.Size() != 1 || tool.Rank() != 0 || tool.Nspace() == "job-1" {
 		t.Errorf("tool %v of %d", tool.Proc(), tool.Size())
 	}
-	if v, err := tool.Get(n.ctx, everybody("job-1"), wire.KeyJobSize, client.GetOptions{}); err != nil || v != wire.Uint32Value(1) {
+	if v, err := tool.Get(n.ctx, everybody("job-1"), codec.KeyJobSize, client.GetOptions{}); err != nil || v != codec.Uint32Value(1) {
 		t.Errorf("size of the job: %v, %v; want 1", v, err)
 	}
 	lines := make(chan string, 16)
 	take := func(name string) func(client.Output) {
 		return func(o client.Output) { lines <- fmt.Sprintf("%s: %v %v %s", name, o.Source, o.Stderr, o.Text) }
 	}
-	both, err := tool.Forwarding.Pull(n.ctx, []wire.Proc{everybody("job-1")}, client.Stdout|client.Stderr, take("both"))
+	both, err := tool.Forwarding.Pull(n.ctx, []codec.Proc{everybody("job-1")}, client.Stdout|client.Stderr, take("both"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := tool.Forwarding.Pull(n.ctx, []wire.Proc{c.Proc()}, client.Stderr, take("errors")); err != nil {
+	if _, err := tool.Forwarding.Pull(n.ctx, []codec.Proc{c.Proc()}, client.Stderr, take("errors")); err != nil {
 		t.Fatal(err)
 	}
 	n.srv.Output(c.Proc(), false, []byte("a"))
@@ -338,8 +338,8 @@ func TestTool(t *testing.T) {
 	if got := <-lines; got != "errors: job-1.0 true c" {
 		t.Errorf("%q, want the errors alone", got)
 	}
-	if err := errors.Join(tool.Forwarding.Push(n.ctx, []wire.Proc{c.Proc()}, []byte("in"), false),
-		tool.Forwarding.Push(n.ctx, []wire.Proc{c.Proc()}, nil, true), tool.Forwarding.Push(n.ctx, nil, nil, false)); err != nil {
+	if err := errors.Join(tool.Forwarding.Push(n.ctx, []codec.Proc{c.Proc()}, []byte("in"), false),
+		tool.Forwarding.Push(n.ctx, []codec.Proc{c.Proc()}, nil, true), tool.Forwarding.Push(n.ctx, nil, nil, false)); err != nil {
 		t.Error(err)
 	}
 	for _, want := range []string{`[job-1.0] "in" false`, `[job-1.0] "" true`} {
@@ -347,7 +347,7 @@ func TestTool(t *testing.T) {
 			t.Errorf("%s, want %s", got, want)
 		}
 	}
-	if _, err := tool.Forwarding.Pull(n.ctx, []wire.Proc{{Nspace: "else"}}, client.Stdout, take("none")); !errors.Is(err, client.ErrNotFound) {
+	if _, err := tool.Forwarding.Pull(n.ctx, []codec.Proc{{Nspace: "else"}}, client.Stdout, take("none")); !errors.Is(err, client.ErrNotFound) {
 		t.Errorf("pull from nobody: %v, want ErrNotFound", err)
 	}
 	if err := tool.Finalize(n.ctx); err != nil {
@@ -361,7 +361,7 @@ func TestSlowOutputHandler(t *testing.T) {
 	tool := n.attach()
 	block, entered := make(chan struct{}), make(chan struct{}, 1)
 	defer close(block)
-	if _, err := tool.Forwarding.Pull(n.ctx, []wire.Proc{c.Proc()}, client.Stdout, func(client.Output) {
+	if _, err := tool.Forwarding.Pull(n.ctx, []codec.Proc{c.Proc()}, client.Stdout, func(client.Output) {
 		entered <- struct{}{}
 		<-block
 	}); err != nil {
@@ -396,9 +396,9 @@ func TestDialToolErrors(t *testing.T) {
 	if uri := closed.ToolURI(); uri != "" {
 		t.Errorf("a server without tools offers %q", uri)
 	}
-	opts := optionsOf(t, closed, wire.Proc{Nspace: "job-9"})
+	opts := optionsOf(t, closed, codec.Proc{Nspace: "job-9"})
 	var status *client.StatusError
-	if _, err := client.DialTool(n.ctx, "x.0;tcp4://"+opts.Address); !errors.As(err, &status) || status.Status != wire.StatusErrNotSupported {
+	if _, err := client.DialTool(n.ctx, "x.0;tcp4://"+opts.Address); !errors.As(err, &status) || status.Status != codec.StatusErrNotSupported {
 		t.Errorf("a server without tools: %v, want PMIX_ERR_NOT_SUPPORTED", err)
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"net"
 	"os"
 
-	"github.com/goshmem/goshmem/pmix/wire"
+	"github.com/goshmem/goshmem/pmix/codec"
 )
 
 // keyProcPID tells the server the process id of a tool.
@@ -22,22 +22,22 @@ func DialTool(ctx context.Context, uri string) (*Client, error) {
 	if !ok {
 		return nil, fmt.Errorf("pmix: URI of the server is %q, want %s", uri, uriForm)
 	}
-	return open(ctx, Options{Address: address, Security: wire.SecurityNative}, introduction{greet: introduceTool, singleton: true})
+	return open(ctx, Options{Address: address, Security: codec.SecurityNative}, introduction{greet: introduceTool, singleton: true})
 }
 
 // introduceTool introduces a tool and stores the name that the server assigns in opts.
 func introduceTool(nc net.Conn, opts *Options) error {
-	h := wire.NewToolHandshake(uint32(os.Geteuid()), uint32(os.Getegid()), opts.Security, credential(opts.Security))
-	e := wire.NewEncoder(nil)
-	e.Infos([]wire.Info{{Key: keyProcPID, Value: wire.Value{Type: wire.TypePID, Data: uint32(os.Getpid())}}})
+	h := codec.NewToolHandshake(uint32(os.Geteuid()), uint32(os.Getegid()), opts.Security, credential(opts.Security))
+	e := codec.NewEncoder(nil)
+	e.Infos([]codec.Info{{Key: keyProcPID, Value: codec.Value{Type: codec.TypePID, Data: uint32(os.Getpid())}}})
 	h.Trailer = append(e.Bytes(), 0)
 	if err := e.Err(); err != nil {
 		return err
 	}
-	if _, err := nc.Write(wire.AppendHandshake(nil, h)); err != nil {
+	if _, err := nc.Write(codec.AppendHandshake(nil, h)); err != nil {
 		return err
 	}
-	reply, err := wire.ReadToolReply(nc, true)
+	reply, err := codec.ReadToolReply(nc, true)
 	if err != nil {
 		return err
 	}

@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/goshmem/goshmem/pmix/wire"
+	"github.com/goshmem/goshmem/pmix/codec"
 )
 
 // Party is a process in its dealings with a board.
 type Party struct {
-	Proc wire.Proc
+	Proc codec.Proc
 	Node uint32
 	App  uint32
 	UID  uint32
@@ -18,9 +18,9 @@ type Party struct {
 
 // Terms are what a publisher says about data, or what a reader says about the publishers whose data it wants.
 type Terms struct {
-	Range   wire.Range
-	Members []wire.Proc // of a custom range; a wildcard rank stands for its namespace
-	Persist wire.Persistence
+	Range   codec.Range
+	Members []codec.Proc // of a custom range; a wildcard rank stands for its namespace
+	Persist codec.Persistence
 	Users   []uint32 // who may read besides the publisher's own user
 }
 
@@ -47,7 +47,7 @@ type BoardLimits struct {
 type Board struct {
 	limits BoardLimits
 	keys   map[string][]*Notice // in the order of publication
-	used   map[wire.Proc]*usage
+	used   map[codec.Proc]*usage
 	total  int
 	last   uint64
 }
@@ -62,39 +62,39 @@ const (
 
 // NewBoard returns an empty board.
 func NewBoard(limits BoardLimits) *Board {
-	return &Board{limits: limits, keys: map[string][]*Notice{}, used: map[wire.Proc]*usage{}}
+	return &Board{limits: limits, keys: map[string][]*Notice{}, used: map[codec.Proc]*usage{}}
 }
 
 // Publish adds keys and values, all of them or none.
 //
 //   - Errors: PMIX_ERR_DUPLICATE_KEY for a key that is published to the same range already; PMIX_ERR_OUT_OF_RESOURCE; the
 //     text says which.
-func (b *Board) Publish(owner Party, terms Terms, data []wire.KVal) (wire.Status, error) {
+func (b *Board) Publish(owner Party, terms Terms, data []codec.KVal) (codec.Status, error) {
 	var added []*Notice
 	for _, kv := range data {
 		n := &Notice{Terms: terms, Owner: owner, Key: kv.Key}
 		clash := func(m *Notice) bool { return m.Key == n.Key && n.clashes(m) }
 		if slices.ContainsFunc(b.keys[kv.Key], clash) || slices.ContainsFunc(added, clash) {
-			return wire.StatusErrDuplicateKey, fmt.Errorf("key %.64q is published already", kv.Key)
+			return codec.StatusErrDuplicateKey, fmt.Errorf("key %.64q is published already", kv.Key)
 		}
-		data := wire.PData{Proc: owner.Proc, Key: kv.Key, Value: kv.Value}
+		data := codec.PData{Proc: owner.Proc, Key: kv.Key, Value: kv.Value}
 		var err error
 		if n.Packed, err = data.Append(nil); err != nil {
-			return wire.StatusErrBadParam, err
+			return codec.StatusErrBadParam, err
 		}
 		n.size = len(n.Packed) + memberSize*len(terms.Members) + userSize*len(terms.Users)
 		added = append(added, n)
 	}
 	if err := b.room(owner.Proc, added); err != nil {
-		return wire.StatusErrOutOfResource, err
+		return codec.StatusErrOutOfResource, err
 	}
 	for _, n := range added {
 		b.add(n)
 	}
-	return wire.StatusSuccess, nil
+	return codec.StatusSuccess, nil
 }
 
-func (b *Board) room(owner wire.Proc, added []*Notice) error {
+func (b *Board) room(owner codec.Proc, added []*Notice) error {
 	var now usage
 	if u := b.used[owner]; u != nil {
 		now = *u
@@ -135,39 +135,39 @@ func (n *Notice) clashes(m *Notice) bool {
 		return false
 	}
 	switch n.Range {
-	case wire.RangeProcLocal:
+	case codec.RangeProcLocal:
 		return n.Owner.Proc == m.Owner.Proc
-	case wire.RangeLocal:
+	case codec.RangeLocal:
 		return n.Owner.Node == m.Owner.Node
-	case wire.RangeNamespace:
+	case codec.RangeNamespace:
 		return n.Owner.Proc.Nspace == m.Owner.Proc.Nspace
-	case wire.RangeCustom:
-		return slices.ContainsFunc(n.Members, func(p wire.Proc) bool { return slices.ContainsFunc(m.Members, overlaps(p)) })
+	case codec.RangeCustom:
+		return slices.ContainsFunc(n.Members, func(p codec.Proc) bool { return slices.ContainsFunc(m.Members, overlaps(p)) })
 	default:
 		return true
 	}
 }
 
 // overlaps returns whether a name, either of which may have a wildcard rank, has a process in common with p.
-func overlaps(p wire.Proc) func(wire.Proc) bool {
-	return func(q wire.Proc) bool {
+func overlaps(p codec.Proc) func(codec.Proc) bool {
+	return func(q codec.Proc) bool {
 		return p.Nspace == q.Nspace &&
-			(p.Rank == q.Rank || p.Rank == wire.RankWildcard || q.Rank == wire.RankWildcard)
+			(p.Rank == q.Rank || p.Rank == codec.RankWildcard || q.Rank == codec.RankWildcard)
 	}
 }
 
 // reaches reports whether a range that one process names, with its members, holds another one.
 func (t *Terms) reaches(from, to *Party) bool {
 	switch t.Range {
-	case wire.RangeProcLocal:
+	case codec.RangeProcLocal:
 		return from.Proc == to.Proc
-	case wire.RangeLocal:
+	case codec.RangeLocal:
 		return from.Node == to.Node
-	case wire.RangeNamespace:
+	case codec.RangeNamespace:
 		return from.Proc.Nspace == to.Proc.Nspace
-	case wire.RangeCustom:
+	case codec.RangeCustom:
 		return slices.ContainsFunc(t.Members, overlaps(to.Proc))
-	case wire.RangeUndef, wire.RangeSession, wire.RangeGlobal:
+	case codec.RangeUndef, codec.RangeSession, codec.RangeGlobal:
 		return true
 	default:
 		return false
@@ -179,9 +179,9 @@ func (n *Notice) permits(uid uint32) bool {
 }
 
 // width orders ranges from narrow to wide: of several notices with one key a reader gets the one meant for the fewest.
-var width = map[wire.Range]int{
-	wire.RangeProcLocal: 0, wire.RangeCustom: 1, wire.RangeNamespace: 2, wire.RangeLocal: 3, wire.RangeSession: 4,
-	wire.RangeGlobal: 5,
+var width = map[codec.Range]int{
+	codec.RangeProcLocal: 0, codec.RangeCustom: 1, codec.RangeNamespace: 2, codec.RangeLocal: 3, codec.RangeSession: 4,
+	codec.RangeGlobal: 5,
 }
 
 // Find returns what a reader sees under the given keys, one notice a key at most; denied says that there is one which
@@ -211,7 +211,7 @@ func (b *Board) Find(reader Party, from Terms, keys []string) (found []*Notice, 
 // Read says that notices have been handed out; those meant to be read once are dropped.
 func (b *Board) Read(found []*Notice) {
 	for _, n := range found {
-		if n.Persist == wire.PersistFirstRead && !n.gone {
+		if n.Persist == codec.PersistFirstRead && !n.gone {
 			b.drop(n.Key, func(m *Notice) bool { return m == n })
 		}
 	}
@@ -219,14 +219,14 @@ func (b *Board) Read(found []*Notice) {
 
 // Unpublish drops what owner has published under the given keys, all keys when there is none; a defined range restricts
 // it to that range. It returns how many of the keys were owner's, and how many were only others' whom owner can read.
-func (b *Board) Unpublish(owner Party, rng wire.Range, keys []string) (own, others int) {
+func (b *Board) Unpublish(owner Party, rng codec.Range, keys []string) (own, others int) {
 	if len(keys) == 0 {
-		b.dropAll(func(n *Notice) bool { return n.Owner.Proc == owner.Proc && (rng == wire.RangeUndef || n.Range == rng) })
+		b.dropAll(func(n *Notice) bool { return n.Owner.Proc == owner.Proc && (rng == codec.RangeUndef || n.Range == rng) })
 		return 0, 0
 	}
 	for _, key := range keys {
 		dropped := b.drop(key, func(n *Notice) bool {
-			return n.Owner.Proc == owner.Proc && (rng == wire.RangeUndef || n.Range == rng)
+			return n.Owner.Proc == owner.Proc && (rng == codec.RangeUndef || n.Range == rng)
 		})
 		if dropped > 0 {
 			own++
@@ -240,17 +240,17 @@ func (b *Board) Unpublish(owner Party, rng wire.Range, keys []string) (own, othe
 }
 
 // ProcEnded drops what was to stay as long as its publisher.
-func (b *Board) ProcEnded(p wire.Proc) {
+func (b *Board) ProcEnded(p codec.Proc) {
 	if b.used[p] == nil {
 		return
 	}
-	b.dropAll(func(n *Notice) bool { return n.Owner.Proc == p && n.Persist == wire.PersistProc })
+	b.dropAll(func(n *Notice) bool { return n.Owner.Proc == p && n.Persist == codec.PersistProc })
 }
 
 // AppEnded drops what was to stay as long as its publisher's application.
 func (b *Board) AppEnded(nspace string, app uint32) {
 	b.dropAll(func(n *Notice) bool {
-		return n.Owner.Proc.Nspace == nspace && n.Owner.App == app && n.Persist == wire.PersistApp
+		return n.Owner.Proc.Nspace == nspace && n.Owner.App == app && n.Persist == codec.PersistApp
 	})
 }
 

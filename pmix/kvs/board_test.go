@@ -8,26 +8,26 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/goshmem/goshmem/pmix/wire"
+	"github.com/goshmem/goshmem/pmix/codec"
 )
 
 func newTestBoard() *Board { return NewBoard(BoardLimits{Keys: 8, Bytes: 1000, Total: 1500}) }
 
-func party(nspace string, rank wire.Rank) Party {
-	return Party{Proc: wire.Proc{Nspace: nspace, Rank: rank}, UID: 7}
+func party(nspace string, rank codec.Rank) Party {
+	return Party{Proc: codec.Proc{Nspace: nspace, Rank: rank}, UID: 7}
 }
 
-func data(keys ...string) []wire.KVal {
-	var out []wire.KVal
+func data(keys ...string) []codec.KVal {
+	var out []codec.KVal
 	for _, k := range keys {
-		out = append(out, wire.KVal{Key: k, Value: wire.StringValue("value of " + k)})
+		out = append(out, codec.KVal{Key: k, Value: codec.StringValue("value of " + k)})
 	}
 	return out
 }
 
 func publish(t *testing.T, b *Board, owner Party, terms Terms, keys ...string) {
 	t.Helper()
-	if status, err := b.Publish(owner, terms, data(keys...)); status != wire.StatusSuccess {
+	if status, err := b.Publish(owner, terms, data(keys...)); status != codec.StatusSuccess {
 		t.Fatalf("publish %v: %v, %v", keys, status, err)
 	}
 }
@@ -56,19 +56,19 @@ func TestBoardRanges(t *testing.T) {
 	me, peer, stranger := party("a", 0), party("a", 1), party("b", 0)
 	far := party("a", 2)
 	far.Node = 1
-	member := []wire.Proc{{Nspace: "b", Rank: wire.RankWildcard}}
+	member := []codec.Proc{{Nspace: "b", Rank: codec.RankWildcard}}
 	for _, c := range []struct {
 		terms   Terms
 		readers []Party
 	}{
-		{Terms{Range: wire.RangeProcLocal}, []Party{me}},
-		{Terms{Range: wire.RangeNamespace}, []Party{me, peer, far}},
-		{Terms{Range: wire.RangeLocal}, []Party{me, peer, stranger}},
-		{Terms{Range: wire.RangeSession}, []Party{me, peer, far, stranger}},
-		{Terms{Range: wire.RangeGlobal}, []Party{me, peer, far, stranger}},
-		{Terms{Range: wire.RangeUndef}, []Party{me, peer, far, stranger}},
-		{Terms{Range: wire.RangeCustom, Members: member}, []Party{stranger}},
-		{Terms{Range: wire.RangeRM}, nil},
+		{Terms{Range: codec.RangeProcLocal}, []Party{me}},
+		{Terms{Range: codec.RangeNamespace}, []Party{me, peer, far}},
+		{Terms{Range: codec.RangeLocal}, []Party{me, peer, stranger}},
+		{Terms{Range: codec.RangeSession}, []Party{me, peer, far, stranger}},
+		{Terms{Range: codec.RangeGlobal}, []Party{me, peer, far, stranger}},
+		{Terms{Range: codec.RangeUndef}, []Party{me, peer, far, stranger}},
+		{Terms{Range: codec.RangeCustom, Members: member}, []Party{stranger}},
+		{Terms{Range: codec.RangeRM}, nil},
 	} {
 		b := newTestBoard()
 		publish(t, b, me, c.terms, "k")
@@ -85,13 +85,13 @@ func TestBoardRanges(t *testing.T) {
 // A reader's range says whose data it takes; the publisher's still holds.
 func TestBoardReaderRange(t *testing.T) {
 	b := newTestBoard()
-	publish(t, b, party("a", 0), Terms{Range: wire.RangeSession}, "k")
+	publish(t, b, party("a", 0), Terms{Range: codec.RangeSession}, "k")
 	other := party("b", 0)
-	expect(t, "session", owners(b, other, Terms{Range: wire.RangeSession}, "k"), "k of a.0")
-	expect(t, "namespace", owners(b, other, Terms{Range: wire.RangeNamespace}, "k"), "")
-	expect(t, "same namespace", owners(b, party("a", 1), Terms{Range: wire.RangeNamespace}, "k"), "k of a.0")
-	expect(t, "own", owners(b, party("a", 1), Terms{Range: wire.RangeProcLocal}, "k"), "")
-	from := Terms{Range: wire.RangeCustom, Members: []wire.Proc{{Nspace: "a", Rank: 0}}}
+	expect(t, "session", owners(b, other, Terms{Range: codec.RangeSession}, "k"), "k of a.0")
+	expect(t, "namespace", owners(b, other, Terms{Range: codec.RangeNamespace}, "k"), "")
+	expect(t, "same namespace", owners(b, party("a", 1), Terms{Range: codec.RangeNamespace}, "k"), "k of a.0")
+	expect(t, "own", owners(b, party("a", 1), Terms{Range: codec.RangeProcLocal}, "k"), "")
+	from := Terms{Range: codec.RangeCustom, Members: []codec.Proc{{Nspace: "a", Rank: 0}}}
 	expect(t, "custom", owners(b, other, from, "k"), "k of a.0")
 	from.Members[0].Rank = 1
 	expect(t, "custom, others", owners(b, other, from, "k"), "")
@@ -99,10 +99,10 @@ func TestBoardReaderRange(t *testing.T) {
 
 func TestBoardNarrowestRangeWins(t *testing.T) {
 	b := newTestBoard()
-	publish(t, b, party("a", 0), Terms{Range: wire.RangeSession}, "k")
-	publish(t, b, party("a", 1), Terms{Range: wire.RangeNamespace}, "k")
-	publish(t, b, party("a", 2), Terms{Range: wire.RangeProcLocal}, "k")
-	publish(t, b, party("b", 2), Terms{Range: wire.RangeNamespace}, "k")
+	publish(t, b, party("a", 0), Terms{Range: codec.RangeSession}, "k")
+	publish(t, b, party("a", 1), Terms{Range: codec.RangeNamespace}, "k")
+	publish(t, b, party("a", 2), Terms{Range: codec.RangeProcLocal}, "k")
+	publish(t, b, party("b", 2), Terms{Range: codec.RangeNamespace}, "k")
 	expect(t, "a.2", owners(b, party("a", 2), Terms{}, "k"), "k of a.2")
 	expect(t, "a.0", owners(b, party("a", 0), Terms{}, "k"), "k of a.1")
 	expect(t, "b.0", owners(b, party("b", 0), Terms{}, "k", "none"), "k of b.2")
@@ -110,31 +110,31 @@ func TestBoardNarrowestRangeWins(t *testing.T) {
 }
 
 func TestBoardDuplicates(t *testing.T) {
-	toB := []wire.Proc{{Nspace: "b", Rank: 1}}
+	toB := []codec.Proc{{Nspace: "b", Rank: 1}}
 	for _, c := range []struct {
 		first, second Party
 		terms         Terms
-		members       []wire.Proc // of the second, for a custom range
+		members       []codec.Proc // of the second, for a custom range
 		clash         bool
 	}{
-		{party("a", 0), party("a", 0), Terms{Range: wire.RangeSession}, nil, true},
-		{party("a", 0), party("b", 0), Terms{Range: wire.RangeSession}, nil, true},
-		{party("a", 0), party("b", 0), Terms{Range: wire.RangeGlobal}, nil, true},
-		{party("a", 0), party("a", 1), Terms{Range: wire.RangeNamespace}, nil, true},
-		{party("a", 0), party("b", 0), Terms{Range: wire.RangeNamespace}, nil, false},
-		{party("a", 0), party("a", 1), Terms{Range: wire.RangeProcLocal}, nil, false},
-		{party("a", 0), Party{Proc: wire.Proc{Nspace: "a", Rank: 1}, Node: 1, UID: 7}, Terms{Range: wire.RangeLocal}, nil, false},
-		{party("a", 0), party("a", 1), Terms{Range: wire.RangeCustom, Members: toB}, toB, true},
-		{party("a", 0), party("a", 1), Terms{Range: wire.RangeCustom, Members: toB}, []wire.Proc{{Nspace: "b", Rank: wire.RankWildcard}}, true},
-		{party("a", 0), party("a", 1), Terms{Range: wire.RangeCustom, Members: toB}, []wire.Proc{{Nspace: "b", Rank: 2}}, false},
-		{party("a", 0), Party{Proc: wire.Proc{Nspace: "b"}, UID: 8}, Terms{Range: wire.RangeSession}, nil, false},
+		{party("a", 0), party("a", 0), Terms{Range: codec.RangeSession}, nil, true},
+		{party("a", 0), party("b", 0), Terms{Range: codec.RangeSession}, nil, true},
+		{party("a", 0), party("b", 0), Terms{Range: codec.RangeGlobal}, nil, true},
+		{party("a", 0), party("a", 1), Terms{Range: codec.RangeNamespace}, nil, true},
+		{party("a", 0), party("b", 0), Terms{Range: codec.RangeNamespace}, nil, false},
+		{party("a", 0), party("a", 1), Terms{Range: codec.RangeProcLocal}, nil, false},
+		{party("a", 0), Party{Proc: codec.Proc{Nspace: "a", Rank: 1}, Node: 1, UID: 7}, Terms{Range: codec.RangeLocal}, nil, false},
+		{party("a", 0), party("a", 1), Terms{Range: codec.RangeCustom, Members: toB}, toB, true},
+		{party("a", 0), party("a", 1), Terms{Range: codec.RangeCustom, Members: toB}, []codec.Proc{{Nspace: "b", Rank: codec.RankWildcard}}, true},
+		{party("a", 0), party("a", 1), Terms{Range: codec.RangeCustom, Members: toB}, []codec.Proc{{Nspace: "b", Rank: 2}}, false},
+		{party("a", 0), Party{Proc: codec.Proc{Nspace: "b"}, UID: 8}, Terms{Range: codec.RangeSession}, nil, false},
 	} {
 		b := newTestBoard()
 		publish(t, b, c.first, c.terms, "k")
 		second := c.terms
 		second.Members = c.members
 		status, err := b.Publish(c.second, second, data("other", "k"))
-		if clash := status == wire.StatusErrDuplicateKey; clash != c.clash {
+		if clash := status == codec.StatusErrDuplicateKey; clash != c.clash {
 			t.Errorf("range %d, %v after %v: %v, %v; want a clash: %v", c.terms.Range, c.second.Proc, c.first.Proc, status, err, c.clash)
 		}
 		if _, there := b.keys["other"]; there == c.clash {
@@ -142,7 +142,7 @@ func TestBoardDuplicates(t *testing.T) {
 		}
 	}
 	b := newTestBoard()
-	if status, _ := b.Publish(party("a", 0), Terms{}, data("k", "k")); status != wire.StatusErrDuplicateKey {
+	if status, _ := b.Publish(party("a", 0), Terms{}, data("k", "k")); status != codec.StatusErrDuplicateKey {
 		t.Errorf("one key twice: %v", status)
 	}
 }
@@ -163,7 +163,7 @@ func TestBoardAccess(t *testing.T) {
 func TestBoardPersistence(t *testing.T) {
 	b := newTestBoard()
 	for persist, key := range []string{"indef", "first", "proc", "app", "session"} {
-		publish(t, b, party("a", 0), Terms{Persist: wire.Persistence(persist)}, key)
+		publish(t, b, party("a", 0), Terms{Persist: codec.Persistence(persist)}, key)
 	}
 	all := []string{"indef", "first", "proc", "app", "session"}
 	left := func() string {
@@ -172,10 +172,10 @@ func TestBoardPersistence(t *testing.T) {
 	found, _ := b.Find(party("a", 1), Terms{}, []string{"first", "first", "indef"})
 	b.Read(found)
 	expect(t, "after a read", left(), "indef, proc, app, session")
-	b.ProcEnded(wire.Proc{Nspace: "a", Rank: 1})
+	b.ProcEnded(codec.Proc{Nspace: "a", Rank: 1})
 	b.AppEnded("a", 1)
 	expect(t, "others ended", left(), "indef, proc, app, session")
-	b.ProcEnded(wire.Proc{Nspace: "a", Rank: 0})
+	b.ProcEnded(codec.Proc{Nspace: "a", Rank: 0})
 	expect(t, "publisher ended", left(), "indef, app, session")
 	b.AppEnded("a", 0)
 	expect(t, "application ended", left(), "indef, session")
@@ -183,20 +183,20 @@ func TestBoardPersistence(t *testing.T) {
 
 func TestBoardUnpublish(t *testing.T) {
 	b, me := newTestBoard(), party("a", 0)
-	publish(t, b, me, Terms{Range: wire.RangeSession}, "k", "l")
-	publish(t, b, me, Terms{Range: wire.RangeNamespace}, "k")
+	publish(t, b, me, Terms{Range: codec.RangeSession}, "k", "l")
+	publish(t, b, me, Terms{Range: codec.RangeNamespace}, "k")
 	publish(t, b, party("a", 1), Terms{}, "theirs")
 	for _, c := range []struct {
-		rng         wire.Range
+		rng         codec.Range
 		keys        []string
 		own, others int
 		left        string
 	}{
-		{wire.RangeLocal, []string{"k"}, 0, 0, "k of a.0, l of a.0, theirs of a.1"},
-		{wire.RangeUndef, []string{"none", "theirs"}, 0, 1, "k of a.0, l of a.0, theirs of a.1"},
-		{wire.RangeNamespace, []string{"k"}, 1, 0, "k of a.0, l of a.0, theirs of a.1"},
-		{wire.RangeUndef, []string{"k"}, 1, 0, "l of a.0, theirs of a.1"},
-		{wire.RangeUndef, nil, 0, 0, "theirs of a.1"},
+		{codec.RangeLocal, []string{"k"}, 0, 0, "k of a.0, l of a.0, theirs of a.1"},
+		{codec.RangeUndef, []string{"none", "theirs"}, 0, 1, "k of a.0, l of a.0, theirs of a.1"},
+		{codec.RangeNamespace, []string{"k"}, 1, 0, "k of a.0, l of a.0, theirs of a.1"},
+		{codec.RangeUndef, []string{"k"}, 1, 0, "l of a.0, theirs of a.1"},
+		{codec.RangeUndef, nil, 0, 0, "theirs of a.1"},
 	} {
 		own, others := b.Unpublish(me, c.rng, c.keys)
 		if own != c.own || others != c.others {
@@ -207,39 +207,39 @@ func TestBoardUnpublish(t *testing.T) {
 }
 
 func TestBoardLimits(t *testing.T) {
-	big := func(key string, n int) []wire.KVal {
-		return []wire.KVal{{Key: key, Value: wire.BytesValue(make([]byte, n))}}
+	big := func(key string, n int) []codec.KVal {
+		return []codec.KVal{{Key: key, Value: codec.BytesValue(make([]byte, n))}}
 	}
 	b := newTestBoard()
 	for i := range 8 {
 		publish(t, b, party("a", 0), Terms{}, fmt.Sprint("k", i))
 	}
-	for name, status := range map[string]wire.Status{
+	for name, status := range map[string]codec.Status{
 		"keys":  first(b.Publish(party("a", 0), Terms{}, big("more", 1))),
 		"bytes": first(b.Publish(party("a", 1), Terms{}, big("more", 1001))),
 	} {
-		if status != wire.StatusErrOutOfResource {
+		if status != codec.StatusErrOutOfResource {
 			t.Errorf("%s: %v, want PMIX_ERR_OUT_OF_RESOURCE", name, status)
 		}
 	}
-	if s := first(b.Publish(party("a", 1), Terms{}, big("b1", 900))); s != wire.StatusSuccess {
+	if s := first(b.Publish(party("a", 1), Terms{}, big("b1", 900))); s != codec.StatusSuccess {
 		t.Errorf("900 bytes: %v", s)
 	}
-	if s := first(b.Publish(party("a", 2), Terms{}, big("b2", 900))); s != wire.StatusErrOutOfResource {
+	if s := first(b.Publish(party("a", 2), Terms{}, big("b2", 900))); s != codec.StatusErrOutOfResource {
 		t.Errorf("beyond the total: %v", s)
 	}
-	b.Unpublish(party("a", 1), wire.RangeUndef, nil)
-	if s := first(b.Publish(party("a", 2), Terms{}, big("b2", 900))); s != wire.StatusSuccess {
+	b.Unpublish(party("a", 1), codec.RangeUndef, nil)
+	if s := first(b.Publish(party("a", 2), Terms{}, big("b2", 900))); s != codec.StatusSuccess {
 		t.Errorf("room given back was not used: %v", s)
 	}
 }
 
-func first(s wire.Status, _ error) wire.Status { return s }
+func first(s codec.Status, _ error) codec.Status { return s }
 
 func TestBoardRefusesWhatCannotBeSent(t *testing.T) {
 	b := newTestBoard()
-	kv := wire.KVal{Key: "k", Value: wire.Value{Type: wire.TypeString, Data: 5}}
-	if s, err := b.Publish(party("a", 0), Terms{}, []wire.KVal{kv}); s != wire.StatusErrBadParam || err == nil {
+	kv := codec.KVal{Key: "k", Value: codec.Value{Type: codec.TypeString, Data: 5}}
+	if s, err := b.Publish(party("a", 0), Terms{}, []codec.KVal{kv}); s != codec.StatusErrBadParam || err == nil {
 		t.Errorf("value of the wrong Go type: %v, %v", s, err)
 	}
 }
@@ -249,7 +249,7 @@ func TestBoardAccounts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b := newTestBoard()
 		who := func() Party {
-			return party(rapid.SampledFrom([]string{"a", "b"}).Draw(t, "nspace"), wire.Rank(rapid.IntRange(0, 2).Draw(t, "rank")))
+			return party(rapid.SampledFrom([]string{"a", "b"}).Draw(t, "nspace"), codec.Rank(rapid.IntRange(0, 2).Draw(t, "rank")))
 		}
 		keys := func() []string {
 			return rapid.SliceOfN(rapid.SampledFrom([]string{"k", "l", "m"}), 0, 3).Draw(t, "keys")
@@ -258,15 +258,15 @@ func TestBoardAccounts(t *testing.T) {
 			switch rapid.IntRange(0, 4).Draw(t, "step") {
 			case 0:
 				terms := Terms{
-					Range:   wire.Range(rapid.IntRange(0, 7).Draw(t, "range")),
-					Persist: wire.Persistence(rapid.IntRange(0, 4).Draw(t, "persist")),
+					Range:   codec.Range(rapid.IntRange(0, 7).Draw(t, "range")),
+					Persist: codec.Persistence(rapid.IntRange(0, 4).Draw(t, "persist")),
 				}
 				_, _ = b.Publish(who(), terms, data(keys()...))
 			case 1:
 				found, _ := b.Find(who(), Terms{}, keys())
 				b.Read(found)
 			case 2:
-				b.Unpublish(who(), wire.RangeUndef, keys())
+				b.Unpublish(who(), codec.RangeUndef, keys())
 			case 3:
 				b.ProcEnded(who().Proc)
 			case 4:
@@ -278,7 +278,7 @@ func TestBoardAccounts(t *testing.T) {
 }
 
 func check(t *rapid.T, b *Board) {
-	total, used := 0, map[wire.Proc]usage{}
+	total, used := 0, map[codec.Proc]usage{}
 	for _, list := range b.keys {
 		for _, n := range list {
 			u := used[n.Owner.Proc]

@@ -10,7 +10,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/goshmem/goshmem/pmix/wire"
+	"github.com/goshmem/goshmem/pmix/codec"
 )
 
 // Reader says where the process that asks for data is, seen from the process whose data it is.
@@ -24,12 +24,12 @@ const (
 )
 
 // scopes is one more than the highest scope.
-const scopes = int(wire.ScopeInternal) + 1
+const scopes = int(codec.ScopeInternal) + 1
 
 // Store holds the data of one namespace.
 type Store struct {
 	nspace string
-	ranks  map[wire.Rank]*entry
+	ranks  map[codec.Rank]*entry
 }
 
 // maxCommitted bounds what the store keeps of one process, in bytes of packed keys and values.
@@ -57,14 +57,14 @@ type pair struct {
 
 // New returns an empty store for the processes of nspace.
 func New(nspace string) *Store {
-	return &Store{nspace: nspace, ranks: map[wire.Rank]*entry{}}
+	return &Store{nspace: nspace, ranks: map[codec.Rank]*entry{}}
 }
 
 // Commit adds packed key-value groups that rank has put with one scope; a key put again replaces its value.
 //
 //   - Errors: bytes that are not key-value groups, or an unknown scope; ErrFull. Nothing is stored then.
-func (s *Store) Commit(rank wire.Rank, scope wire.Scope, packed []byte) error {
-	if scope == wire.ScopeUndef || int(scope) >= scopes {
+func (s *Store) Commit(rank codec.Rank, scope codec.Scope, packed []byte) error {
+	if scope == codec.ScopeUndef || int(scope) >= scopes {
 		return fmt.Errorf("pmix kvs: commit of rank %d: scope %d, want 1 to %d", rank, scope, scopes-1)
 	}
 	added, err := split(packed)
@@ -91,7 +91,7 @@ func (s *Store) Commit(rank wire.Rank, scope wire.Scope, packed []byte) error {
 // split cuts a sequence of key-value groups without copying them.
 func split(packed []byte) ([]pair, error) {
 	var out []pair
-	d := wire.NewDecoder(packed)
+	d := codec.NewDecoder(packed)
 	for d.More() {
 		start := d.Offset()
 		kv := d.KValGroup()
@@ -124,18 +124,18 @@ func (p *pairs) get(key string) ([]byte, bool) {
 }
 
 // visible lists the scopes that a reader sees, in the order in which they are packed and searched.
-func visible(r Reader) [2]wire.Scope {
+func visible(r Reader) [2]codec.Scope {
 	if r == SameNode {
-		return [2]wire.Scope{wire.ScopeLocal, wire.ScopeGlobal}
+		return [2]codec.Scope{codec.ScopeLocal, codec.ScopeGlobal}
 	}
-	return [2]wire.Scope{wire.ScopeRemote, wire.ScopeGlobal}
+	return [2]codec.Scope{codec.ScopeRemote, codec.ScopeGlobal}
 }
 
 // Committed reports whether rank has committed anything, even if no reader may see it.
-func (s *Store) Committed(rank wire.Rank) bool { return s.ranks[rank] != nil }
+func (s *Store) Committed(rank codec.Rank) bool { return s.ranks[rank] != nil }
 
 // Has reports whether a reader finds the key; an empty key is found as soon as rank has committed.
-func (s *Store) Has(rank wire.Rank, r Reader, key string) bool {
+func (s *Store) Has(rank codec.Rank, r Reader, key string) bool {
 	if key == "" {
 		return s.Committed(rank)
 	}
@@ -143,7 +143,7 @@ func (s *Store) Has(rank wire.Rank, r Reader, key string) bool {
 	return ok
 }
 
-func (s *Store) packed(rank wire.Rank, r Reader, key string) ([]byte, bool) {
+func (s *Store) packed(rank codec.Rank, r Reader, key string) ([]byte, bool) {
 	e := s.ranks[rank]
 	if e == nil {
 		return nil, false
@@ -157,12 +157,12 @@ func (s *Store) packed(rank wire.Rank, r Reader, key string) ([]byte, bool) {
 }
 
 // Lookup returns one value; byte objects in it alias the store.
-func (s *Store) Lookup(rank wire.Rank, r Reader, key string) (wire.Value, bool) {
+func (s *Store) Lookup(rank codec.Rank, r Reader, key string) (codec.Value, bool) {
 	p, ok := s.packed(rank, r, key)
 	if !ok {
-		return wire.Value{}, false
+		return codec.Value{}, false
 	}
-	d := wire.NewDecoder(p)
+	d := codec.NewDecoder(p)
 	kv := d.KValGroup()
 	return kv.Value, d.End() == nil
 }
@@ -170,30 +170,30 @@ func (s *Store) Lookup(rank wire.Rank, r Reader, key string) (wire.Value, bool) 
 // Reply returns the packed answer to a get: success and all of rank's data that the reader may see.
 //
 //   - Cost: built once per commit and kind of reader, shared by all; the caller must not change it.
-func (s *Store) Reply(rank wire.Rank, r Reader) ([]byte, bool) {
+func (s *Store) Reply(rank codec.Rank, r Reader) ([]byte, bool) {
 	e := s.ranks[rank]
 	if e == nil {
 		return nil, false
 	}
 	if e.cache[r] == nil {
 		data := s.export(rank, e, r)
-		reply := wire.GetReply{Status: wire.StatusSuccess, Data: []wire.ProcData{data}}
+		reply := codec.GetReply{Status: codec.StatusSuccess, Data: []codec.ProcData{data}}
 		e.cache[r] = reply.Append(nil)
 	}
 	return e.cache[r], true
 }
 
 // Export returns rank's data as a reader sees it, in the form in which it travels between servers.
-func (s *Store) Export(rank wire.Rank, r Reader) (wire.ProcData, bool) {
+func (s *Store) Export(rank codec.Rank, r Reader) (codec.ProcData, bool) {
 	e := s.ranks[rank]
 	if e == nil {
-		return wire.ProcData{}, false
+		return codec.ProcData{}, false
 	}
 	return s.export(rank, e, r), true
 }
 
-func (s *Store) export(rank wire.Rank, e *entry, r Reader) wire.ProcData {
-	data := wire.ProcData{Proc: wire.Proc{Nspace: s.nspace, Rank: rank}}
+func (s *Store) export(rank codec.Rank, e *entry, r Reader) codec.ProcData {
+	data := codec.ProcData{Proc: codec.Proc{Nspace: s.nspace, Rank: rank}}
 	for _, scope := range visible(r) {
 		for _, p := range e.scopes[scope].list {
 			data.Packed = append(data.Packed, p.packed...)

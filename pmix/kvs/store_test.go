@@ -8,37 +8,37 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"github.com/goshmem/goshmem/pmix/wire"
+	"github.com/goshmem/goshmem/pmix/codec"
 )
 
-func pack(kvs ...wire.KVal) []byte {
-	e := wire.NewEncoder(nil)
+func pack(kvs ...codec.KVal) []byte {
+	e := codec.NewEncoder(nil)
 	for _, kv := range kvs {
 		e.KValGroup(kv)
 	}
 	return e.Bytes()
 }
 
-func str(key, value string) wire.KVal { return wire.KVal{Key: key, Value: wire.StringValue(value)} }
+func str(key, value string) codec.KVal { return codec.KVal{Key: key, Value: codec.StringValue(value)} }
 
-func mustCommit(t *testing.T, s *Store, rank wire.Rank, scope wire.Scope, kvs ...wire.KVal) {
+func mustCommit(t *testing.T, s *Store, rank codec.Rank, scope codec.Scope, kvs ...codec.KVal) {
 	t.Helper()
 	if err := s.Commit(rank, scope, pack(kvs...)); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func replied(t *testing.T, s *Store, rank wire.Rank, r Reader) []wire.KVal {
+func replied(t *testing.T, s *Store, rank codec.Rank, r Reader) []codec.KVal {
 	t.Helper()
 	b, ok := s.Reply(rank, r)
 	if !ok {
 		t.Fatalf("no reply for rank %d", rank)
 	}
-	reply, err := wire.DecodeGetReply(b)
+	reply, err := codec.DecodeGetReply(b)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := (wire.Proc{Nspace: "ns", Rank: rank}); reply.Status != wire.StatusSuccess || len(reply.Data) != 1 || reply.Data[0].Proc != want {
+	if want := (codec.Proc{Nspace: "ns", Rank: rank}); reply.Status != codec.StatusSuccess || len(reply.Data) != 1 || reply.Data[0].Proc != want {
 		t.Fatalf("reply %v of %v, want success of %v", reply.Status, reply.Data, want)
 	}
 	pairs, err := reply.Data[0].Pairs()
@@ -50,11 +50,11 @@ func replied(t *testing.T, s *Store, rank wire.Rank, r Reader) []wire.KVal {
 
 func TestScopes(t *testing.T) {
 	s := New("ns")
-	mustCommit(t, s, 3, wire.ScopeLocal, str("a", "local"))
-	mustCommit(t, s, 3, wire.ScopeRemote, str("a", "remote"))
-	mustCommit(t, s, 3, wire.ScopeGlobal, str("b", "global"))
-	mustCommit(t, s, 3, wire.ScopeInternal, str("c", "internal"))
-	for r, want := range map[Reader][]wire.KVal{
+	mustCommit(t, s, 3, codec.ScopeLocal, str("a", "local"))
+	mustCommit(t, s, 3, codec.ScopeRemote, str("a", "remote"))
+	mustCommit(t, s, 3, codec.ScopeGlobal, str("b", "global"))
+	mustCommit(t, s, 3, codec.ScopeInternal, str("c", "internal"))
+	for r, want := range map[Reader][]codec.KVal{
 		SameNode:  {str("a", "local"), str("b", "global")},
 		OtherNode: {str("a", "remote"), str("b", "global")},
 	} {
@@ -78,10 +78,10 @@ func TestScopes(t *testing.T) {
 
 func TestCommitReplaces(t *testing.T) {
 	s := New("ns")
-	mustCommit(t, s, 0, wire.ScopeLocal, str("a", "1"), str("b", "1"))
+	mustCommit(t, s, 0, codec.ScopeLocal, str("a", "1"), str("b", "1"))
 	replied(t, s, 0, SameNode)
-	mustCommit(t, s, 0, wire.ScopeLocal, str("a", "2"), str("c", "1"))
-	want := []wire.KVal{str("a", "2"), str("b", "1"), str("c", "1")}
+	mustCommit(t, s, 0, codec.ScopeLocal, str("a", "2"), str("c", "1"))
+	want := []codec.KVal{str("a", "2"), str("b", "1"), str("c", "1")}
 	if diff := cmp.Diff(want, replied(t, s, 0, SameNode)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -91,12 +91,12 @@ func TestCommitRefuses(t *testing.T) {
 	s := New("ns")
 	good := pack(str("a", "1"))
 	for name, c := range map[string]struct {
-		scope wire.Scope
+		scope codec.Scope
 		data  []byte
 	}{
-		"undefined scope": {wire.ScopeUndef, good},
+		"undefined scope": {codec.ScopeUndef, good},
 		"unknown scope":   {9, good},
-		"cut off":         {wire.ScopeLocal, append(good, good[:3]...)},
+		"cut off":         {codec.ScopeLocal, append(good, good[:3]...)},
 	} {
 		if err := s.Commit(0, c.scope, c.data); err == nil || s.Committed(0) {
 			t.Errorf("%s: error %v and committed %v, want an error and nothing stored", name, err, s.Committed(0))
@@ -106,7 +106,7 @@ func TestCommitRefuses(t *testing.T) {
 
 func TestEmptyCommitCounts(t *testing.T) {
 	s := New("ns")
-	mustCommit(t, s, 0, wire.ScopeLocal)
+	mustCommit(t, s, 0, codec.ScopeLocal)
 	if got := replied(t, s, 0, SameNode); len(got) != 0 || !s.Committed(0) {
 		t.Errorf("%v, committed %v; want an empty reply of a rank that committed", got, s.Committed(0))
 	}
@@ -114,7 +114,7 @@ func TestEmptyCommitCounts(t *testing.T) {
 
 func TestReplyIsShared(t *testing.T) {
 	s := New("ns")
-	mustCommit(t, s, 0, wire.ScopeGlobal, str("a", "1"))
+	mustCommit(t, s, 0, codec.ScopeGlobal, str("a", "1"))
 	first, _ := s.Reply(0, SameNode)
 	if n := testing.AllocsPerRun(100, func() { s.Reply(0, SameNode) }); n != 0 {
 		t.Errorf("%.0f allocations a reply, want none", n)
@@ -126,13 +126,13 @@ func TestReplyIsShared(t *testing.T) {
 
 func TestExportImport(t *testing.T) {
 	here, there := New("ns"), New("ns")
-	mustCommit(t, here, 0, wire.ScopeRemote, str("a", "1"))
-	mustCommit(t, here, 0, wire.ScopeLocal, str("a", "2"))
+	mustCommit(t, here, 0, codec.ScopeRemote, str("a", "1"))
+	mustCommit(t, here, 0, codec.ScopeLocal, str("a", "2"))
 	data, ok := here.Export(0, OtherNode)
 	if !ok {
 		t.Fatal("nothing to export")
 	}
-	if err := there.Commit(0, wire.ScopeRemote, data.Packed); err != nil {
+	if err := there.Commit(0, codec.ScopeRemote, data.Packed); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(replied(t, here, 0, OtherNode), replied(t, there, 0, OtherNode)); diff != "" {
@@ -146,15 +146,15 @@ func TestExportImport(t *testing.T) {
 // A store answers as a plain map of maps does, whatever is committed in which order.
 func TestStoreMatchesModel(t *testing.T) {
 	type slot struct {
-		rank  wire.Rank
-		scope wire.Scope
+		rank  codec.Rank
+		scope codec.Scope
 		key   string
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		s, model := New("ns"), map[slot]string{}
 		for i := range rapid.IntRange(0, 40).Draw(t, "steps") {
 			at := slot{
-				wire.Rank(rapid.IntRange(0, 2).Draw(t, "rank")), wire.Scope(rapid.IntRange(1, 4).Draw(t, "scope")),
+				codec.Rank(rapid.IntRange(0, 2).Draw(t, "rank")), codec.Scope(rapid.IntRange(1, 4).Draw(t, "scope")),
 				rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "key"),
 			}
 			model[at] = fmt.Sprint(i)
@@ -179,9 +179,9 @@ func TestStoreMatchesModel(t *testing.T) {
 func TestCommitLimit(t *testing.T) {
 	s := New("ns")
 	big := func(key string, n int) []byte {
-		return pack(wire.KVal{Key: key, Value: wire.BytesValue(make([]byte, n))})
+		return pack(codec.KVal{Key: key, Value: codec.BytesValue(make([]byte, n))})
 	}
-	commit := func(rank wire.Rank, packed []byte) error { return s.Commit(rank, wire.ScopeGlobal, packed) }
+	commit := func(rank codec.Rank, packed []byte) error { return s.Commit(rank, codec.ScopeGlobal, packed) }
 	if err := commit(0, big("a", maxCommitted)); !errors.Is(err, ErrFull) || s.Committed(0) {
 		t.Errorf("too much at once: %v, stored: %v", err, s.Committed(0))
 	}
@@ -209,7 +209,7 @@ func TestCommitLimit(t *testing.T) {
 func TestCommitCopies(t *testing.T) {
 	s := New("ns")
 	packed := pack(str("a", "value"))
-	if err := s.Commit(0, wire.ScopeLocal, packed); err != nil {
+	if err := s.Commit(0, codec.ScopeLocal, packed); err != nil {
 		t.Fatal(err)
 	}
 	clear(packed)

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/goshmem/goshmem/pmix/wire"
+	"github.com/goshmem/goshmem/pmix/codec"
 )
 
 // core is the state of a server. It is pure: events in, actions out.
@@ -31,7 +31,7 @@ type world struct {
 // member is a process of a job.
 type member struct {
 	world *world
-	rank  wire.Rank
+	rank  codec.Rank
 	conn  connID
 	phase phase
 	ended bool
@@ -96,9 +96,9 @@ func (c *core) send(m *member, line string) {
 	c.act(action{kind: actSend, conn: m.conn, text: line})
 }
 
-func (m *member) proc() wire.Proc { return wire.Proc{Nspace: m.world.Nspace, Rank: m.rank} }
+func (m *member) proc() codec.Proc { return codec.Proc{Nspace: m.world.Nspace, Rank: m.rank} }
 
-func (c *core) find(p wire.Proc) *member {
+func (c *core) find(p codec.Proc) *member {
 	if w := c.jobs[p.Nspace]; w != nil && int64(p.Rank) < int64(len(w.members)) {
 		return w.members[p.Rank]
 	}
@@ -108,7 +108,7 @@ func (c *core) find(p wire.Proc) *member {
 func (c *core) addJob(j *Job) {
 	w := &world{Job: j, store: store{index: map[string]int{}}}
 	for rank := range j.Procs {
-		w.members = append(w.members, &member{world: w, rank: wire.Rank(rank)})
+		w.members = append(w.members, &member{world: w, rank: codec.Rank(rank)})
 	}
 	for _, p := range j.Preput {
 		w.store.put(pair{p.Key, p.Value})

@@ -7,21 +7,21 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/goshmem/goshmem/pmix/wire"
+	"github.com/goshmem/goshmem/pmix/codec"
 )
 
 // table drives a core with jobs whose processes are all connected.
 type table struct {
 	t     testing.TB
 	core  *core
-	conns map[wire.Proc]connID
-	procs map[connID]wire.Proc
+	conns map[codec.Proc]connID
+	procs map[connID]codec.Proc
 }
 
 // seat starts a core with jobs of the given names; the digit that a name ends with is its number of processes.
 func seat(t testing.TB, jobs ...string) *table {
 	t.Helper()
-	w := &table{t: t, core: newCore(), conns: map[wire.Proc]connID{}, procs: map[connID]wire.Proc{}}
+	w := &table{t: t, core: newCore(), conns: map[codec.Proc]connID{}, procs: map[connID]codec.Proc{}}
 	for _, name := range jobs {
 		w.add(Job{Nspace: name, Procs: make([]Proc, int(name[len(name)-1]-'0'))})
 	}
@@ -35,7 +35,7 @@ func (w *table) add(j Job) {
 	}
 	w.core.Step(event{kind: evAddJob, job: &j}, nil)
 	for rank := range j.Procs {
-		p := wire.Proc{Nspace: j.Nspace, Rank: wire.Rank(rank)}
+		p := codec.Proc{Nspace: j.Nspace, Rank: codec.Rank(rank)}
 		conn := connID(len(w.conns) + 1)
 		w.conns[p], w.procs[conn] = conn, p
 		w.core.Step(event{kind: evConnect, conn: conn, proc: p}, nil)
@@ -43,16 +43,16 @@ func (w *table) add(j Job) {
 }
 
 // proc reads "a2.1".
-func proc(name string) wire.Proc {
+func proc(name string) codec.Proc {
 	nspace, rank, _ := strings.Cut(name, ".")
-	return wire.Proc{Nspace: nspace, Rank: wire.Rank(rank[0] - '0')}
+	return codec.Proc{Nspace: nspace, Rank: codec.Rank(rank[0] - '0')}
 }
 
 // step returns what the core does, a line each.
 func (w *table) step(ev event) (did []string) {
 	w.t.Helper()
 	for _, a := range w.core.Step(ev, nil) {
-		who := func(p wire.Proc) string { return fmt.Sprintf("%s.%d", p.Nspace, p.Rank) }
+		who := func(p codec.Proc) string { return fmt.Sprintf("%s.%d", p.Nspace, p.Rank) }
 		switch a.kind {
 		case actSend:
 			text, ok := strings.CutSuffix(a.text, "\n")

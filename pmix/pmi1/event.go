@@ -1,6 +1,6 @@
 package pmi1
 
-import "github.com/goshmem/goshmem/pmix/wire"
+import "github.com/goshmem/goshmem/pmix/codec"
 
 // connID names a connection; zero is none.
 type connID uint64
@@ -22,7 +22,7 @@ const (
 type event struct {
 	kind eventKind
 	conn connID
-	proc wire.Proc
+	proc codec.Proc
 	job  *Job
 	data []byte
 	id   uint64
@@ -47,7 +47,7 @@ const (
 type action struct {
 	kind   actionKind
 	conn   connID
-	proc   wire.Proc
+	proc   codec.Proc
 	status int
 	text   string
 	spawn  *SpawnRequest

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/goshmem/goshmem/internal/envvar"
-	"github.com/goshmem/goshmem/pmix/wire"
+	"github.com/goshmem/goshmem/pmix/codec"
 )
 
 // Pair is a key with its value.
@@ -56,7 +56,7 @@ func checkPair(key, value string) error {
 
 // Environ returns the variables by which a process of the job finds its connection and its place: fd is the number that
 // the connection has in the process. All processes are on this node.
-func (j *Job) Environ(rank wire.Rank, fd int) []string {
+func (j *Job) Environ(rank codec.Rank, fd int) []string {
 	size, number := strconv.Itoa(len(j.Procs)), strconv.FormatUint(uint64(rank), 10)
 	env := []string{
 		envvar.PMIFD + "=" + strconv.Itoa(fd),

@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/goshmem/goshmem/internal/house/testenv"
-	"github.com/goshmem/goshmem/pmix/wire"
+	"github.com/goshmem/goshmem/pmix/codec"
 )
 
 // launcher starts processes and connects them to a server, as little as MPICH needs.
@@ -41,7 +41,7 @@ func (l *launcher) start(j Job, path string, args ...string) {
 		l.t.Fatal(err)
 	}
 	for rank := range j.Procs {
-		p := wire.Proc{Nspace: j.Nspace, Rank: wire.Rank(rank)}
+		p := codec.Proc{Nspace: j.Nspace, Rank: codec.Rank(rank)}
 		theirs, err := l.s.Connect(p)
 		if err != nil {
 			l.t.Fatal(err)
@@ -176,14 +176,14 @@ func TestMPICHWithoutPeer(t *testing.T) {
 	if err := l.s.AddJob(j); err != nil {
 		t.Fatal(err)
 	}
-	theirs, err := l.s.Connect(wire.Proc{Nspace: "alone"})
+	theirs, err := l.s.Connect(codec.Proc{Nspace: "alone"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(l.ctx, path, "sum")
-	cmd.Env = append(os.Environ(), l.s.Environ(wire.Proc{Nspace: "alone"}, 3)...)
+	cmd.Env = append(os.Environ(), l.s.Environ(codec.Proc{Nspace: "alone"}, 3)...)
 	cmd.ExtraFiles = []*os.File{theirs}
-	l.s.ProcExited(wire.Proc{Nspace: "alone", Rank: 1})
+	l.s.ProcExited(codec.Proc{Nspace: "alone", Rank: 1})
 	out, err := cmd.CombinedOutput()
 	if err == nil || l.ctx.Err() != nil || !strings.Contains(string(out), "barrier_failed") {
 		t.Errorf("%v, %v: %s", err, l.ctx.Err(), out)

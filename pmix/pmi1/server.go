@@ -10,7 +10,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/goshmem/goshmem/internal/xunix"
-	"github.com/goshmem/goshmem/pmix/wire"
+	"github.com/goshmem/goshmem/pmix/codec"
 )
 
 // Host receives what the server learns about its clients.
@@ -18,11 +18,11 @@ import (
 //   - Concurrent calls: none, they come one after the other from one goroutine, without locks held. They must not block and
 //     must not call Close. ClientFinalized returns before the client is answered.
 type Host interface {
-	ClientJoined(p wire.Proc)
-	ClientFinalized(p wire.Proc)
-	ClientLost(p wire.Proc) // it had joined, and its connection closed without a finalize
+	ClientJoined(p codec.Proc)
+	ClientFinalized(p codec.Proc)
+	ClientLost(p codec.Proc) // it had joined, and its connection closed without a finalize
 	// Abort asks for the end of p's job.
-	Abort(p wire.Proc, status int)
+	Abort(p codec.Proc, status int)
 	// Spawn asks for a further job; the answer is Server.SpawnDone.
 	Spawn(r *SpawnRequest)
 }
@@ -83,14 +83,14 @@ func (s *Server) RemoveJob(nspace string) {
 	s.mu.Lock()
 	delete(s.jobs, nspace)
 	s.mu.Unlock()
-	s.post(event{kind: evRemoveJob, proc: wire.Proc{Nspace: nspace}})
+	s.post(event{kind: evRemoveJob, proc: codec.Proc{Nspace: nspace}})
 }
 
 // Connect makes the connection of a process that is going to be started. The caller passes the descriptor on and closes
 // its own.
 //
 //   - Errors: no such process; descriptors.
-func (s *Server) Connect(p wire.Proc) (theirs *os.File, err error) {
+func (s *Server) Connect(p codec.Proc) (theirs *os.File, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if j := s.jobs[p.Nspace]; s.closing || j == nil || int64(p.Rank) >= int64(len(j.Procs)) {
@@ -107,7 +107,7 @@ func (s *Server) Connect(p wire.Proc) (theirs *os.File, err error) {
 
 // Environ returns the variables that a process needs to find its connection, which has the number fd there; nil for a
 // process that is not of the server's jobs.
-func (s *Server) Environ(p wire.Proc, fd int) []string {
+func (s *Server) Environ(p codec.Proc, fd int) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if j := s.jobs[p.Nspace]; j != nil {
@@ -117,7 +117,7 @@ func (s *Server) Environ(p wire.Proc, fd int) []string {
 }
 
 // ProcExited says that a process has ended. Unless it had finalized, barriers of its job fail now and later.
-func (s *Server) ProcExited(p wire.Proc) { s.post(event{kind: evExited, proc: p}) }
+func (s *Server) ProcExited(p codec.Proc) { s.post(event{kind: evExited, proc: p}) }
 
 // SpawnDone answers Host.Spawn: the processes run, or why they do not.
 func (s *Server) SpawnDone(id uint64, err error) {

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/goshmem/goshmem/pmix/wire"
+	"github.com/goshmem/goshmem/pmix/codec"
 )
 
 const patience = 20 * time.Second
@@ -35,10 +35,10 @@ func (n *notes) note(text string) {
 	n.news <- struct{}{}
 }
 
-func (n *notes) ClientJoined(p wire.Proc)    { n.note("joined " + p.Nspace) }
-func (n *notes) ClientFinalized(p wire.Proc) { n.note("finalized " + p.Nspace) }
-func (n *notes) ClientLost(p wire.Proc)      { n.note("lost " + p.Nspace) }
-func (n *notes) Abort(p wire.Proc, status int) {
+func (n *notes) ClientJoined(p codec.Proc)    { n.note("joined " + p.Nspace) }
+func (n *notes) ClientFinalized(p codec.Proc) { n.note("finalized " + p.Nspace) }
+func (n *notes) ClientLost(p codec.Proc)      { n.note("lost " + p.Nspace) }
+func (n *notes) Abort(p codec.Proc, status int) {
 	n.note("abort " + p.Nspace + " " + string(rune('0'+status%10)))
 }
 func (n *notes) Spawn(r *SpawnRequest) { n.spawns <- r }
@@ -94,7 +94,7 @@ type client struct {
 	r *bufio.Reader
 }
 
-func connect(t testing.TB, s *Server, p wire.Proc) *client {
+func connect(t testing.TB, s *Server, p codec.Proc) *client {
 	t.Helper()
 	f, err := s.Connect(p)
 	if err != nil {
@@ -127,18 +127,18 @@ func TestServer(t *testing.T) {
 	if err := s.AddJob(Job{Nspace: "a", Procs: make([]Proc, 3)}); err == nil {
 		t.Error("a job was added twice")
 	}
-	if _, err := s.Connect(wire.Proc{Nspace: "a", Rank: 3}); err == nil {
+	if _, err := s.Connect(codec.Proc{Nspace: "a", Rank: 3}); err == nil {
 		t.Error("a process that is not there was connected")
 	}
-	if env := s.Environ(wire.Proc{Nspace: "a", Rank: 2}, 7); len(env) == 0 || env[0] != "PMI_FD=7" {
+	if env := s.Environ(codec.Proc{Nspace: "a", Rank: 2}, 7); len(env) == 0 || env[0] != "PMI_FD=7" {
 		t.Errorf("environment %q", env)
 	}
-	if env := s.Environ(wire.Proc{Nspace: "b", Rank: 2}, 7); env != nil {
+	if env := s.Environ(codec.Proc{Nspace: "b", Rank: 2}, 7); env != nil {
 		t.Errorf("environment of nobody %q", env)
 	}
 	var all []*client
 	for rank := range 3 {
-		c := connect(t, s, wire.Proc{Nspace: "a", Rank: wire.Rank(rank)})
+		c := connect(t, s, codec.Proc{Nspace: "a", Rank: codec.Rank(rank)})
 		all = append(all, c)
 		c.say(hello)
 		c.want(welcome)
@@ -172,12 +172,12 @@ func TestServer(t *testing.T) {
 	if rest, err := all[0].r.ReadString('\n'); rest != "" || !errors.Is(err, io.EOF) {
 		t.Errorf("after finalize %q, %v", rest, err)
 	}
-	s.ProcExited(wire.Proc{Nspace: "a", Rank: 1})
+	s.ProcExited(codec.Proc{Nspace: "a", Rank: 1})
 	if rest, err := all[1].r.ReadString('\n'); rest != "" || !errors.Is(err, io.EOF) {
 		t.Errorf("after the end of the process %q, %v", rest, err)
 	}
 	s.RemoveJob("a")
-	if _, err := s.Connect(wire.Proc{Nspace: "a", Rank: 0}); err == nil {
+	if _, err := s.Connect(codec.Proc{Nspace: "a", Rank: 0}); err == nil {
 		t.Error("a process of a job that is over was connected")
 	}
 }
@@ -185,8 +185,8 @@ func TestServer(t *testing.T) {
 // TestDeafClient: a client that floods the server and reads nothing is cut off; another one is served meanwhile.
 func TestDeafClient(t *testing.T) {
 	s, n := serve(t, Job{Nspace: "deaf", Procs: make([]Proc, 1)}, Job{Nspace: "good", Procs: make([]Proc, 1)})
-	deaf := connect(t, s, wire.Proc{Nspace: "deaf"})
-	good := connect(t, s, wire.Proc{Nspace: "good"})
+	deaf := connect(t, s, codec.Proc{Nspace: "deaf"})
+	good := connect(t, s, codec.Proc{Nspace: "good"})
 	good.say(hello)
 	good.want(welcome)
 	deaf.say(hello)
@@ -216,7 +216,7 @@ func TestDeafClient(t *testing.T) {
 // TestCloseWhileConnected: all ends are seen.
 func TestCloseWhileConnected(t *testing.T) {
 	s, _ := serve(t, Job{Nspace: "a", Procs: make([]Proc, 2)})
-	c, silent := connect(t, s, wire.Proc{Nspace: "a"}), connect(t, s, wire.Proc{Nspace: "a", Rank: 1})
+	c, silent := connect(t, s, codec.Proc{Nspace: "a"}), connect(t, s, codec.Proc{Nspace: "a", Rank: 1})
 	c.say(hello)
 	c.want(welcome)
 	if err := errors.Join(s.Close(), s.Close()); err != nil {
@@ -227,16 +227,16 @@ func TestCloseWhileConnected(t *testing.T) {
 			t.Errorf("after Close %q, %v", rest, err)
 		}
 	}
-	if _, err := s.Connect(wire.Proc{Nspace: "a"}); err == nil {
+	if _, err := s.Connect(codec.Proc{Nspace: "a"}); err == nil {
 		t.Error("a closed server connects a process")
 	}
-	s.ProcExited(wire.Proc{Nspace: "a"})
+	s.ProcExited(codec.Proc{Nspace: "a"})
 }
 
 // BenchmarkRound is a request and its answer.
 func BenchmarkRound(b *testing.B) {
 	s, _ := serve(b, Job{Nspace: "a", Procs: make([]Proc, 1)})
-	c := connect(b, s, wire.Proc{Nspace: "a"})
+	c := connect(b, s, codec.Proc{Nspace: "a"})
 	c.say(hello)
 	c.want(welcome)
 	for b.Loop() {

@@ -6,13 +6,13 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/goshmem/goshmem/pmix/wire"
+	"github.com/goshmem/goshmem/pmix/codec"
 )
 
 // SpawnRequest asks for a further job.
 type SpawnRequest struct {
 	ID     uint64 // for the answer
-	From   wire.Proc
+	From   codec.Proc
 	Apps   []SpawnApp
 	Preput []Pair // what is stored in the new job from the beginning
 }

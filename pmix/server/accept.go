@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/goshmem/goshmem/internal/xunix"
-	"github.com/goshmem/goshmem/pmix/wire"
+	"github.com/goshmem/goshmem/pmix/codec"
 )
 
 // registry knows all open connections, and in which order those came that have not said who they are.
@@ -24,7 +24,7 @@ type registry struct {
 	unknown []*conn
 	foreign []*conn       // the same, of other users
 	gone    chan struct{} // gets something when one of the unknown is none any more
-	named   map[wire.Proc]*conn
+	named   map[codec.Proc]*conn
 }
 
 // patience returns how long to wait before the next connection is taken, 0 for not at all. A flood that is faster than
@@ -91,17 +91,17 @@ func (r *registry) remove(c *conn) {
 }
 
 // name notes which process a connection is of.
-func (r *registry) name(c *conn, p wire.Proc) {
+func (r *registry) name(c *conn, p codec.Proc) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.named == nil {
-		r.named = map[wire.Proc]*conn{}
+		r.named = map[codec.Proc]*conn{}
 	}
 	c.proc, r.named[p] = p, c
 }
 
 // of returns the open connection of a process, nil if there is none.
-func (r *registry) of(p wire.Proc) *conn {
+func (r *registry) of(p codec.Proc) *conn {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.named[p]
@@ -202,29 +202,29 @@ func (s *Server) attend(c *conn) {
 }
 
 // greet finds out who connects and whether it may; the answer to one who may is already queued.
-func (s *Server) greet(c *conn, r io.Reader) (wire.Proc, bool) {
-	h, err := wire.ReadHandshake(r)
+func (s *Server) greet(c *conn, r io.Reader) (codec.Proc, bool) {
+	h, err := codec.ReadHandshake(r)
 	if err != nil {
 		s.log.Debug().Err(err).Stringer("peer", c.nc.RemoteAddr()).Msg("connection dropped")
-		return wire.Proc{}, false
+		return codec.Proc{}, false
 	}
 	c.tool = h.IsTool()
 	claim, status, err := s.admit(c, &h)
 	if err != nil {
 		s.log.Warn().Err(err).Str("nspace", h.Proc.Nspace).Uint32("pe", uint32(h.Proc.Rank)).Msg("client refused")
 		c.turnAway(status)
-		return wire.Proc{}, false
+		return codec.Proc{}, false
 	}
 	if !s.reg.known(c) {
-		return wire.Proc{}, false
+		return codec.Proc{}, false
 	}
 	s.awaitHungUp(claim.proc)
 	if !s.submit(input{event: claim, from: c}) {
-		return wire.Proc{}, false
+		return codec.Proc{}, false
 	}
-	if status := <-c.verdict; status != wire.StatusSuccess {
+	if status := <-c.verdict; status != codec.StatusSuccess {
 		c.turnAway(status)
-		return wire.Proc{}, false
+		return codec.Proc{}, false
 	}
 	return claim.proc, true
 }
@@ -233,7 +233,7 @@ func (s *Server) greet(c *conn, r io.Reader) (wire.Proc, bool) {
 // A process that ends without a farewell may be followed by another of the same rank at once,
 // as in a shell. Both connections have readers of their own, and the second one's claim may
 // overtake the end of the first: it would be refused as that of a rank that is connected.
-func (s *Server) awaitHungUp(p wire.Proc) {
+func (s *Server) awaitHungUp(p codec.Proc) {
 	old := s.reg.of(p)
 	if old == nil || !old.hungUp() {
 		return
@@ -255,15 +255,15 @@ func (c *conn) hungUp() bool {
 }
 
 // admit makes a claim of a handshake, or says why and with which status it is refused.
-func (s *Server) admit(c *conn, h *wire.Handshake) (event, wire.Status, error) {
+func (s *Server) admit(c *conn, h *codec.Handshake) (event, codec.Status, error) {
 	if err := h.Check(); err != nil {
-		return event{}, wire.StatusErrNotSupported, err
+		return event{}, codec.StatusErrNotSupported, err
 	}
 	claim := event{kind: evClaim, conn: c.id, proc: h.Proc}
 	var err error
 	switch {
 	case !h.StartedHere() && s.cfg.AuthorizeTool == nil:
-		return event{}, wire.StatusErrNotSupported, errors.New("tools are not accepted")
+		return event{}, codec.StatusErrNotSupported, errors.New("tools are not accepted")
 	case !h.StartedHere():
 		if claim.pid, err = s.cfg.AuthorizeTool(c.nc); err == nil {
 			claim.proc, claim.space, err = s.nameTool(h)
@@ -272,19 +272,19 @@ func (s *Server) admit(c *conn, h *wire.Handshake) (event, wire.Status, error) {
 		claim.pid, err = s.cfg.Authorize(c.nc, h.Proc)
 	}
 	if err != nil {
-		return event{}, wire.StatusErrNoPermissions, err
+		return event{}, codec.StatusErrNoPermissions, err
 	}
 	c.welcome = s.welcome(h, claim.proc)
-	return claim, wire.StatusSuccess, nil
+	return claim, codec.StatusSuccess, nil
 }
 
 // nameTool makes the namespace of a tool.
-func (s *Server) nameTool(h *wire.Handshake) (wire.Proc, *nspace, error) {
+func (s *Server) nameTool(h *codec.Handshake) (codec.Proc, *nspace, error) {
 	p := h.Proc
 	if h.NeedsID() {
 		// Behind a name that no other server on the machine has, unless that is too long.
 		p.Nspace = fmt.Sprintf("%.200s-tool-%d", s.cfg.Job.Nspace, s.tools.Add(1))
-	} else if err := checkNspace(p.Nspace); err != nil || p.Rank >= wire.RankMaxValid {
+	} else if err := checkNspace(p.Nspace); err != nil || p.Rank >= codec.RankMaxValid {
 		return p, nil, fmt.Errorf("tool with the name %.64q.%d of its own, want a valid one", p.Nspace, p.Rank)
 	}
 	space, err := newToolSpace(p)
@@ -292,29 +292,29 @@ func (s *Server) nameTool(h *wire.Handshake) (wire.Proc, *nspace, error) {
 }
 
 // welcome is the answer to a handshake that is accepted.
-func (s *Server) welcome(h *wire.Handshake, name wire.Proc) []byte {
+func (s *Server) welcome(h *codec.Handshake, name codec.Proc) []byte {
 	if !h.IsTool() {
-		return wire.AppendHandshakeReply(nil, wire.StatusSuccess, uint32(name.Rank))
+		return codec.AppendHandshakeReply(nil, codec.StatusSuccess, uint32(name.Rank))
 	}
-	reply := wire.ToolReply{Server: s.proc()}
+	reply := codec.ToolReply{Server: s.proc()}
 	if h.NeedsID() {
 		reply.Given = &name
 	}
-	return wire.AppendToolReply(nil, reply)
+	return codec.AppendToolReply(nil, reply)
 }
 
 // turnAway tells a client why it is refused; the connection is closed afterwards in any case.
-func (c *conn) turnAway(status wire.Status) {
-	answer := wire.AppendHandshakeReply(nil, status, 0)
+func (c *conn) turnAway(status codec.Status) {
+	answer := codec.AppendHandshakeReply(nil, status, 0)
 	if c.tool {
-		answer = wire.AppendToolReply(nil, wire.ToolReply{Status: status})
+		answer = codec.AppendToolReply(nil, codec.ToolReply{Status: status})
 	}
 	_, _ = c.nc.Write(answer) // it may have hung up by itself
 }
 
 // read feeds the loop with a client's requests until the connection ends.
-func (s *Server) read(c *conn, r *bufio.Reader, proc wire.Proc) {
-	frames := wire.NewFrameReader(r, s.limits.frame)
+func (s *Server) read(c *conn, r *bufio.Reader, proc codec.Proc) {
+	frames := codec.NewFrameReader(r, s.limits.frame)
 	for {
 		h, body, err := frames.Next()
 		if err != nil {

@@ -3,13 +3,13 @@ package server
 import (
 	"testing"
 
-	"github.com/goshmem/goshmem/pmix/wire"
+	"github.com/goshmem/goshmem/pmix/codec"
 )
 
 // allocations counts those of the core for a round in which everybody sends the same request.
-func allocations(t *testing.T, w *world, r wire.Request) float64 {
+func allocations(t *testing.T, w *world, r codec.Request) float64 {
 	t.Helper()
-	body, err := wire.AppendRequest(nil, r)
+	body, err := codec.AppendRequest(nil, r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,7 +28,7 @@ func TestStepAllocations(t *testing.T) {
 		t.Errorf("a get by each of %d: %v allocations, want one for each request", n, got)
 	}
 	// A fence itself is one, with the table of those who have joined; a request is two: it and its list of processes.
-	if got := allocations(t, w, fenceOf(wire.RankWildcard)); got > 2*n+8 {
+	if got := allocations(t, w, fenceOf(codec.RankWildcard)); got > 2*n+8 {
 		t.Errorf("a fence of %d: %v allocations, want two for each request and a few for the fence", n, got)
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/goshmem/goshmem/pmix/wire"
+	"github.com/goshmem/goshmem/pmix/codec"
 )
 
 // blobSize is about what an Open MPI rank commits for others of its node.
@@ -26,20 +26,20 @@ func (p *peer) roundTrip(frame []byte) error {
 	if _, err := p.nc.Write(frame); err != nil {
 		return err
 	}
-	if _, err := io.ReadFull(p.in, p.buf[:wire.HeaderSize]); err != nil {
+	if _, err := io.ReadFull(p.in, p.buf[:codec.HeaderSize]); err != nil {
 		return err
 	}
 	_, err := p.in.Discard(int(binary.BigEndian.Uint32(p.buf[8:])))
 	return err
 }
 
-func request(b testing.TB, r wire.Request) []byte {
+func request(b testing.TB, r codec.Request) []byte {
 	b.Helper()
-	body, err := wire.AppendRequest(nil, r)
+	body, err := codec.AppendRequest(nil, r)
 	if err != nil {
 		b.Fatal(err)
 	}
-	return wire.AppendFrame(nil, 0, wire.TagFirstDynamic, body)
+	return codec.AppendFrame(nil, 0, codec.TagFirstDynamic, body)
 }
 
 // peers starts a server with n clients that have committed.
@@ -54,13 +54,13 @@ func peers(b *testing.B, n int) []*peer {
 			b.Error(err)
 		}
 	})
-	e := wire.NewEncoder(nil)
-	e.KValGroup(wire.KVal{Key: "btl", Value: wire.BytesValue(make([]byte, blobSize))})
-	commit := request(b, &wire.CommitRequest{Blobs: []wire.ScopedBlob{{Scope: wire.ScopeLocal, Data: e.Bytes()}}})
+	e := codec.NewEncoder(nil)
+	e.KValGroup(codec.KVal{Key: "btl", Value: codec.BytesValue(make([]byte, blobSize))})
+	commit := request(b, &codec.CommitRequest{Blobs: []codec.ScopedBlob{{Scope: codec.ScopeLocal, Data: e.Bytes()}}})
 	out := make([]*peer, n)
 	for i := range out {
-		nc := claimBench(b, s, wire.Rank(i))
-		out[i] = &peer{nc: nc, in: bufio.NewReaderSize(nc, 64<<10), buf: make([]byte, wire.HeaderSize)}
+		nc := claimBench(b, s, codec.Rank(i))
+		out[i] = &peer{nc: nc, in: bufio.NewReaderSize(nc, 64<<10), buf: make([]byte, codec.HeaderSize)}
 		if err := out[i].roundTrip(commit); err != nil {
 			b.Fatal(err)
 		}
@@ -68,18 +68,18 @@ func peers(b *testing.B, n int) []*peer {
 	return out
 }
 
-func claimBench(b *testing.B, s *Server, rank wire.Rank) net.Conn {
+func claimBench(b *testing.B, s *Server, rank codec.Rank) net.Conn {
 	b.Helper()
 	nc, err := net.Dial("tcp", s.ln.Addr().String())
 	if err != nil {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { _ = nc.Close() })
-	h := wire.NewHandshake(wire.Proc{Nspace: testNspace, Rank: rank}, wire.SecurityNone, nil)
-	if _, err := nc.Write(wire.AppendHandshake(nil, h)); err != nil {
+	h := codec.NewHandshake(codec.Proc{Nspace: testNspace, Rank: rank}, codec.SecurityNone, nil)
+	if _, err := nc.Write(codec.AppendHandshake(nil, h)); err != nil {
 		b.Fatal(err)
 	}
-	if _, err := io.ReadFull(nc, make([]byte, wire.HandshakeReplySize)); err != nil {
+	if _, err := io.ReadFull(nc, make([]byte, codec.HandshakeReplySize)); err != nil {
 		b.Fatal(err)
 	}
 	return nc
@@ -103,7 +103,7 @@ func BenchmarkFence(b *testing.B) {
 	for _, n := range []int{2, 32, 128} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			clients := peers(b, n)
-			frame := request(b, fenceOf(wire.RankWildcard))
+			frame := request(b, fenceOf(codec.RankWildcard))
 			b.ReportAllocs()
 			b.ResetTimer()
 			each(b, clients, func(p *peer) error {
@@ -125,7 +125,7 @@ func BenchmarkGets(b *testing.B) {
 			clients := peers(b, n)
 			frames := make([][]byte, n)
 			for r := range frames {
-				frames[r] = request(b, getOf(wire.Rank(r), "btl"))
+				frames[r] = request(b, getOf(codec.Rank(r), "btl"))
 			}
 			b.ReportAllocs()
 			b.ResetTimer()

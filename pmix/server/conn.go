@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/goshmem/goshmem/pmix/wire"
+	"github.com/goshmem/goshmem/pmix/codec"
 )
 
 // conn is one accepted connection. Its reader goroutine feeds the loop, its writer goroutine empties the queue.
@@ -14,11 +14,11 @@ type conn struct {
 	nc      net.Conn
 	limits  *limits
 	since   time.Time
-	verdict chan wire.Status // what became of the claim; one is sent
-	tool    bool             // this and the next are set before the claim
-	welcome []byte           // the answer to a claim that is accepted
-	proc    wire.Proc        // whose claim was accepted; belongs to the registry
-	over    chan struct{}    // closed when the loop has taken all that came, and the end
+	verdict chan codec.Status // what became of the claim; one is sent
+	tool    bool              // this and the next are set before the claim
+	welcome []byte            // the answer to a claim that is accepted
+	proc    codec.Proc        // whose claim was accepted; belongs to the registry
+	over    chan struct{}     // closed when the loop has taken all that came, and the end
 
 	mu     sync.Mutex
 	queue  []outFrame
@@ -38,7 +38,7 @@ type outFrame struct {
 func (f *outFrame) size() int { return len(f.body) + len(f.more) + len(f.raw) }
 
 func newConn(id connID, nc net.Conn, lim *limits) *conn {
-	return &conn{id: id, nc: nc, limits: lim, since: time.Now(), verdict: make(chan wire.Status, 1), wake: make(chan struct{}, 1), over: make(chan struct{})}
+	return &conn{id: id, nc: nc, limits: lim, since: time.Now(), verdict: make(chan codec.Status, 1), wake: make(chan struct{}, 1), over: make(chan struct{})}
 }
 
 // send queues an answer without waiting. It returns false, once, when the client has left too much unread; the

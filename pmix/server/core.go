@@ -1,7 +1,7 @@
 package server
 
 import (
-	"github.com/goshmem/goshmem/pmix/wire"
+	"github.com/goshmem/goshmem/pmix/codec"
 )
 
 // core is the state of a server. It is pure: events in, actions out.
@@ -12,7 +12,7 @@ import (
 // goroutine, so nothing in it has a lock.
 type core struct {
 	common
-	requests wire.RequestDecoder
+	requests codec.RequestDecoder
 
 	fences     fences
 	gets       gets
@@ -39,7 +39,7 @@ func newCore(remote bool, second tick) *core {
 		common: base, gets: &c.gets, groups: &c.groups,
 		bySet: map[FenceSet][]*fence{}, sequences: map[FenceSet]*sequence{},
 	}
-	c.gets = gets{common: base, waiting: map[wire.Proc][]get{}}
+	c.gets = gets{common: base, waiting: map[codec.Proc][]get{}}
 	c.published = published{common: base, board: newBoard()}
 	c.spawns = spawns{common: base, forwarding: &c.forwarding}
 	c.forwarding = forwarding{common: base}
@@ -102,16 +102,16 @@ func (c *core) claimProcess(ev event) {
 		return
 	}
 	p := c.find(ev.proc)
-	status, why := wire.StatusSuccess, ""
+	status, why := codec.StatusSuccess, ""
 	switch {
 	case p == nil || !p.local:
-		status, why = wire.StatusErrNotFound, "claim of a process that is not of this step and node"
+		status, why = codec.StatusErrNotFound, "claim of a process that is not of this step and node"
 	case p.phase == phaseConnected:
-		status, why = wire.StatusErrExists, "claim of a rank that is connected"
+		status, why = codec.StatusErrExists, "claim of a rank that is connected"
 	case p.exited:
-		status, why = wire.StatusErrNoPermissions, "claim of a rank whose process has ended"
+		status, why = codec.StatusErrNoPermissions, "claim of a rank whose process has ended"
 	}
-	if status != wire.StatusSuccess {
+	if status != codec.StatusSuccess {
 		c.rejectClaim(ev, status, why)
 		return
 	}
@@ -123,7 +123,7 @@ func (c *core) claimProcess(ev event) {
 }
 
 // rejectClaim refuses a claim and gives the log the reason.
-func (c *core) rejectClaim(ev event, status wire.Status, why string) {
+func (c *core) rejectClaim(ev event, status codec.Status, why string) {
 	c.emit(action{kind: actRefused, conn: ev.conn, proc: ev.proc, status: status, text: why})
 	c.emit(action{kind: actReject, conn: ev.conn, status: status})
 }
@@ -172,8 +172,8 @@ func (c *core) recordExit(p *process, e Exit) {
 		c.events.raiseExit(p, e)
 	}
 	if p.phase == phaseFinalized {
-		c.fences.failWaitingFor(p, wire.StatusEventProcTerminated, false)
-		c.groups.removeDead(p, wire.StatusEventProcTerminated)
+		c.fences.failWaitingFor(p, codec.StatusEventProcTerminated, false)
+		c.groups.removeDead(p, codec.StatusEventProcTerminated)
 		return
 	}
 	c.failWaitersFor(p)
@@ -181,25 +181,25 @@ func (c *core) recordExit(p *process, e Exit) {
 
 // failWaitersFor ends everything that waits for a process that died.
 func (c *core) failWaitersFor(p *process) {
-	c.fences.failWaitingFor(p, wire.StatusErrProcTermWoSync, true)
-	c.groups.removeDead(p, wire.StatusErrProcTermWoSync)
-	c.gets.failWaiting(p.name, wire.StatusErrProcTermWoSync)
+	c.fences.failWaitingFor(p, codec.StatusErrProcTermWoSync, true)
+	c.groups.removeDead(p, codec.StatusErrProcTermWoSync)
+	c.gets.failWaiting(p.name, codec.StatusErrProcTermWoSync)
 }
 
 // finalize serves a client's farewell.
-func (c *core) finalize(at caller, _ *wire.FinalizeRequest) {
+func (c *core) finalize(at caller, _ *codec.FinalizeRequest) {
 	p := at.process
 	p.phase, p.conn = phaseFinalized, 0
 	c.dropRequests(at.conn)
 	if !p.space.tool {
 		c.emit(action{kind: actFinalized, proc: p.name})
 	}
-	c.reply(at, wire.StatusSuccess)
-	c.gets.failWaiting(p.name, wire.StatusErrNotFound)
+	c.reply(at, codec.StatusSuccess)
+	c.gets.failWaiting(p.name, codec.StatusErrNotFound)
 }
 
 // sendJobInfo answers with the description of the caller's job.
-func (c *core) sendJobInfo(at caller, _ *wire.InitRequest) { c.send(at.conn, at.tag, at.space.info) }
+func (c *core) sendJobInfo(at caller, _ *codec.InitRequest) { c.send(at.conn, at.tag, at.space.info) }
 
 // expireDeadlines ends what is past its deadline, and finds the next deadline: each feature notes those of its deadlines
 // that have not passed.
@@ -215,7 +215,7 @@ func (c *core) expireDeadlines() {
 }
 
 // addJob makes a namespace known.
-func (c *core) addJob(s *nspace, parent wire.Proc) {
+func (c *core) addJob(s *nspace, parent codec.Proc) {
 	if old := c.spaces[s.name]; old != nil && old.tool { // a tool chose the name of a job to come
 		c.removeJob(s.name)
 	}
@@ -236,7 +236,7 @@ func (c *core) removeJob(name string) {
 	s.over = true
 	for _, p := range s.procs {
 		c.recordExit(p, Exit{})
-		c.gets.failWaiting(p.name, wire.StatusErrNotFound)
+		c.gets.failWaiting(p.name, codec.StatusErrNotFound)
 	}
 	c.fences.dropJob(s)
 	for _, p := range s.procs {

@@ -6,14 +6,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/goshmem/goshmem/pmix/wire"
+	"github.com/goshmem/goshmem/pmix/codec"
 )
 
 // pairsOfZero are fences of rank 0 and one other each.
-func pairsOfZero(n int) []wire.Request {
-	out := make([]wire.Request, n)
+func pairsOfZero(n int) []codec.Request {
+	out := make([]codec.Request, n)
 	for i := range out {
-		out[i] = fenceOf(0, wire.Rank(i+1))
+		out[i] = fenceOf(0, codec.Rank(i+1))
 	}
 	return out
 }
@@ -61,7 +61,7 @@ func TestSilentConnectionsGrowWithJobs(t *testing.T) {
 		all = append(all, dialRaw(t, addr))
 	}
 	for rank, nc := range all[:4] {
-		introduceRaw(t, nc, second(wire.Rank(rank)))
+		introduceRaw(t, nc, second(codec.Rank(rank)))
 	}
 	s.RemoveJob("job-2")
 	s.RemoveJob("job-2")

@@ -3,7 +3,7 @@ package server
 import (
 	"fmt"
 
-	"github.com/goshmem/goshmem/pmix/wire"
+	"github.com/goshmem/goshmem/pmix/codec"
 )
 
 // common is the part of the core that all features share. A feature embeds a pointer to it.
@@ -28,24 +28,24 @@ func (o *outbox) send(conn connID, tag uint32, payload []byte) {
 }
 
 // reply answers a request with a status and nothing more.
-func (o *outbox) reply(at caller, status wire.Status) {
+func (o *outbox) reply(at caller, status codec.Status) {
 	o.send(at.conn, at.tag, statusReply(status))
 }
 
 // refuse answers a request with an error that is the client's fault, and gives the log the reason.
-func (o *outbox) refuse(at caller, status wire.Status, why string) {
+func (o *outbox) refuse(at caller, status codec.Status, why string) {
 	o.emit(action{kind: actRefused, conn: at.conn, proc: at.name, status: status, text: why})
 	o.reply(at, status)
 }
 
-var success = wire.AppendStatusReply(nil, wire.StatusSuccess)
+var success = codec.AppendStatusReply(nil, codec.StatusSuccess)
 
 // statusReply packs an answer that is a status and nothing more. Success allocates nothing.
-func statusReply(status wire.Status) []byte {
-	if status == wire.StatusSuccess {
+func statusReply(status codec.Status) []byte {
+	if status == codec.StatusSuccess {
 		return success
 	}
-	return wire.AppendStatusReply(nil, status)
+	return codec.AppendStatusReply(nil, status)
 }
 
 // clock knows the time of the current step and the next deadline.
@@ -82,9 +82,9 @@ func (k *clock) checkDeadline(at tick) bool {
 }
 
 // readTimeout returns the deadline that the directive pmix.timeout sets, zero for none, and notes it.
-func (k *clock) readTimeout(infos []wire.Info) tick {
+func (k *clock) readTimeout(infos []codec.Info) tick {
 	for _, info := range infos {
-		if info.Key == wire.KeyTimeout {
+		if info.Key == codec.KeyTimeout {
 			if seconds, ok := info.Value.Uint64(); ok && seconds > 0 {
 				return k.deadlineIn(seconds)
 			}
@@ -100,7 +100,7 @@ type roster struct {
 }
 
 // find returns the state of a process, nil for one that the server does not know.
-func (r *roster) find(name wire.Proc) *process {
+func (r *roster) find(name codec.Proc) *process {
 	s := r.spaces[name.Nspace]
 	if s == nil {
 		return nil
@@ -111,12 +111,12 @@ func (r *roster) find(name wire.Proc) *process {
 // checkTargets returns the processes that a request names to the host, each once; a wildcard rank stands for a namespace.
 //
 //   - Errors: a process that the server does not know.
-func (r *roster) checkTargets(procs []wire.Proc) ([]wire.Proc, error) {
-	seen := make(map[wire.Proc]bool, min(len(procs), 64))
-	var out []wire.Proc
+func (r *roster) checkTargets(procs []codec.Proc) ([]codec.Proc, error) {
+	seen := make(map[codec.Proc]bool, min(len(procs), 64))
+	var out []codec.Proc
 	for _, name := range procs {
 		s := r.spaces[name.Nspace]
-		if s == nil || (name.Rank != wire.RankWildcard && s.find(name.Rank) == nil) {
+		if s == nil || (name.Rank != codec.RankWildcard && s.find(name.Rank) == nil) {
 			return nil, fmt.Errorf("process %v, want one that is known here", name)
 		}
 		if !seen[name] {

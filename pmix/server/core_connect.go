@@ -1,26 +1,26 @@
 package server
 
-import "github.com/goshmem/goshmem/pmix/wire"
+import "github.com/goshmem/goshmem/pmix/codec"
 
 // connect serves a collective that makes processes of several jobs known to each other: at its end each participant gets the
 // descriptions of the jobs of the others.
-func (fs *fences) connect(at caller, r *wire.ConnectRequest) {
+func (fs *fences) connect(at caller, r *codec.ConnectRequest) {
 	if fs.requireNames(at, opConnect, r.Procs) {
 		fs.joinCollective(at, opConnect, r.Procs, r.Info)
 	}
 }
 
 // disconnect serves the collective that undoes connect. The server keeps nothing about connects, so it only meets.
-func (fs *fences) disconnect(at caller, r *wire.DisconnectRequest) {
+func (fs *fences) disconnect(at caller, r *codec.DisconnectRequest) {
 	if fs.requireNames(at, opDisconnect, r.Procs) {
 		fs.joinCollective(at, opDisconnect, r.Procs, r.Info)
 	}
 }
 
 // requireNames refuses a request that does not name who takes part.
-func (fs *fences) requireNames(at caller, op Collective, procs []wire.Proc) bool {
+func (fs *fences) requireNames(at caller, op Collective, procs []codec.Proc) bool {
 	if len(procs) == 0 {
-		fs.refuse(at, wire.StatusErrBadParam, string(op)+": no processes named, want the participants")
+		fs.refuse(at, codec.StatusErrBadParam, string(op)+": no processes named, want the participants")
 	}
 	return len(procs) > 0
 }
@@ -46,7 +46,7 @@ func (fs *fences) answerConnect(f *fence) {
 					others = append(others, s.info)
 				}
 			}
-			answers[p.space] = wire.AppendConnectReply(nil, others...)
+			answers[p.space] = codec.AppendConnectReply(nil, others...)
 		}
 		fs.send(at.conn, at.tag, answers[p.space])
 	}

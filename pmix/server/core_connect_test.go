@@ -4,10 +4,10 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/goshmem/goshmem/pmix/wire"
+	"github.com/goshmem/goshmem/pmix/codec"
 )
 
-func second(r wire.Rank) wire.Proc { return wire.Proc{Nspace: "job-2", Rank: r} }
+func second(r codec.Rank) codec.Proc { return codec.Proc{Nspace: "job-2", Rank: r} }
 
 // twoJobs returns a world of two jobs of n connected processes each; the connections of the second one come with it.
 func twoJobs(t testing.TB, n int) (*world, []connID) {
@@ -16,7 +16,7 @@ func twoJobs(t testing.TB, n int) (*world, []connID) {
 	w.addJob(secondJob(n))
 	var conns []connID
 	for r := range n {
-		conns = append(conns, w.connectAs(second(wire.Rank(r))))
+		conns = append(conns, w.connectAs(second(codec.Rank(r))))
 	}
 	w.log = nil
 	return w, conns
@@ -25,8 +25,8 @@ func twoJobs(t testing.TB, n int) (*world, []connID) {
 // jobsIn lists the jobs that the last answer describes.
 func (w *world) jobsIn() []string {
 	w.t.Helper()
-	r, err := wire.DecodeConnectReply(w.sent[len(w.sent)-1].payload)
-	if err != nil || r.Status != wire.StatusSuccess {
+	r, err := codec.DecodeConnectReply(w.sent[len(w.sent)-1].payload)
+	if err != nil || r.Status != codec.StatusSuccess {
 		w.t.Fatalf("connect: %v, %v", r.Status, err)
 	}
 	var out []string
@@ -38,9 +38,9 @@ func (w *world) jobsIn() []string {
 
 func TestFenceOfSeveralJobs(t *testing.T) {
 	w, conns := twoJobs(t, 2)
-	both := &wire.FenceRequest{Procs: []wire.Proc{first(wire.RankWildcard), second(0)}}
+	both := &codec.FenceRequest{Procs: []codec.Proc{first(codec.RankWildcard), second(0)}}
 	w.request(0, both)
-	w.requestOn(conns[0], &wire.FenceRequest{Procs: []wire.Proc{second(0), first(1), first(0)}}) // the same in other words
+	w.requestOn(conns[0], &codec.FenceRequest{Procs: []codec.Proc{second(0), first(1), first(0)}}) // the same in other words
 	w.expect()
 	w.request(1, both)
 	w.expect("reply 0#101 ok", "reply 1#101 ok", "reply job-2.0#101 ok")
@@ -57,9 +57,9 @@ func TestFenceOfSeveralJobs(t *testing.T) {
 func TestFencesOfOneJobEach(t *testing.T) {
 	w, conns := twoJobs(t, 2)
 	w.request(0, fenceOf())
-	w.requestOn(conns[1], &wire.FenceRequest{Procs: []wire.Proc{second(wire.RankWildcard)}})
+	w.requestOn(conns[1], &codec.FenceRequest{Procs: []codec.Proc{second(codec.RankWildcard)}})
 	w.expect()
-	w.requestOn(conns[0], &wire.FenceRequest{})
+	w.requestOn(conns[0], &codec.FenceRequest{})
 	w.expect("reply job-2.0#101 ok", "reply job-2.1#101 ok")
 	w.request(1, fenceOf())
 	w.expect("reply 0#101 ok", "reply 1#101 ok")
@@ -67,25 +67,25 @@ func TestFencesOfOneJobEach(t *testing.T) {
 
 func TestGetFromAnotherJob(t *testing.T) {
 	w, conns := twoJobs(t, 2)
-	w.request(0, &wire.GetRequest{Proc: second(1), Key: "a"})
-	w.request(1, commitOf(wire.ScopeGlobal, "a=mine"))
+	w.request(0, &codec.GetRequest{Proc: second(1), Key: "a"})
+	w.request(1, commitOf(codec.ScopeGlobal, "a=mine"))
 	w.expect("reply 1#101 ok")
-	w.requestOn(conns[1], commitOf(wire.ScopeGlobal, "a=theirs"))
+	w.requestOn(conns[1], commitOf(codec.ScopeGlobal, "a=theirs"))
 	w.expect("reply job-2.1#101 ok", "reply 0#101 a=theirs")
-	w.request(0, &wire.GetRequest{Proc: second(9), Key: "a"})
+	w.request(0, &codec.GetRequest{Proc: second(9), Key: "a"})
 	w.expect("reply 0#102 ERR_NOT_FOUND")
 }
 
 // What is known of a job without its processes having put it is found with the wildcard rank, that of processes too.
 func TestGetOfJobLevel(t *testing.T) {
 	w, conns := twoJobs(t, 3)
-	for _, key := range []string{wire.KeyJobSize, wire.KeyLocalPeers, wire.KeyLocalRank, ""} {
-		w.requestOn(conns[0], &wire.GetRequest{Proc: first(wire.RankWildcard), Key: key})
-		r, err := wire.DecodeGetReply(w.sent[len(w.sent)-1].payload)
-		if err != nil || r.Status != wire.StatusSuccess || len(r.Data) != 4 {
+	for _, key := range []string{codec.KeyJobSize, codec.KeyLocalPeers, codec.KeyLocalRank, ""} {
+		w.requestOn(conns[0], &codec.GetRequest{Proc: first(codec.RankWildcard), Key: key})
+		r, err := codec.DecodeGetReply(w.sent[len(w.sent)-1].payload)
+		if err != nil || r.Status != codec.StatusSuccess || len(r.Data) != 4 {
 			t.Fatalf("%s: %v with %d parts, %v; want the job's and three processes'", key, r.Status, len(r.Data), err)
 		}
-		for i, want := range []wire.Proc{first(wire.RankWildcard), first(0), first(1), first(2)} {
+		for i, want := range []codec.Proc{first(codec.RankWildcard), first(0), first(1), first(2)} {
 			pairs, err := r.Data[i].Pairs()
 			if r.Data[i].Proc != want || err != nil || len(pairs) < 5 {
 				t.Errorf("%s: part %d is of %v with %v, %v; want %v", key, i, r.Data[i].Proc, pairs, err, want)
@@ -93,19 +93,19 @@ func TestGetOfJobLevel(t *testing.T) {
 		}
 	}
 	w.log = nil
-	w.request(0, &wire.GetRequest{Proc: wire.Proc{Nspace: "job-3", Rank: wire.RankWildcard}, Key: wire.KeyJobSize})
-	w.request(0, &wire.GetRequest{Proc: second(wire.RankWildcard), Key: "mine"})
+	w.request(0, &codec.GetRequest{Proc: codec.Proc{Nspace: "job-3", Rank: codec.RankWildcard}, Key: codec.KeyJobSize})
+	w.request(0, &codec.GetRequest{Proc: second(codec.RankWildcard), Key: "mine"})
 	w.expect("reply 0#101 ERR_NOT_FOUND", "reply 0#102 ERR_NOT_FOUND")
 }
 
 func TestConnect(t *testing.T) {
 	w, conns := twoJobs(t, 2)
-	procs := []wire.Proc{second(1), first(wire.RankWildcard)}
-	w.request(0, &wire.ConnectRequest{Procs: procs})
-	w.request(0, &wire.FenceRequest{Procs: procs}) // a fence of the same processes is something else
-	w.requestOn(conns[1], &wire.ConnectRequest{Procs: procs})
+	procs := []codec.Proc{second(1), first(codec.RankWildcard)}
+	w.request(0, &codec.ConnectRequest{Procs: procs})
+	w.request(0, &codec.FenceRequest{Procs: procs}) // a fence of the same processes is something else
+	w.requestOn(conns[1], &codec.ConnectRequest{Procs: procs})
 	w.expect()
-	w.request(1, &wire.ConnectRequest{Procs: procs})
+	w.request(1, &codec.ConnectRequest{Procs: procs})
 	if len(w.log) != 3 {
 		t.Fatalf("%v, want three answers", w.log)
 	}
@@ -118,35 +118,35 @@ func TestConnect(t *testing.T) {
 	}
 	w.log = nil
 	for _, conn := range []connID{w.conns[0], w.conns[1], conns[1]} {
-		w.requestOn(conn, &wire.DisconnectRequest{Procs: procs})
+		w.requestOn(conn, &codec.DisconnectRequest{Procs: procs})
 	}
 	w.expect("reply 0#103 ok", "reply 1#102 ok", "reply job-2.1#102 ok")
 }
 
 func TestConnectFails(t *testing.T) {
 	w, conns := twoJobs(t, 1)
-	procs := []wire.Proc{first(0), second(0)}
-	w.request(0, &wire.ConnectRequest{})
-	w.request(0, &wire.DisconnectRequest{})
-	w.request(0, &wire.ConnectRequest{Procs: []wire.Proc{first(0), {Nspace: "job-3", Rank: 0}}})
+	procs := []codec.Proc{first(0), second(0)}
+	w.request(0, &codec.ConnectRequest{})
+	w.request(0, &codec.DisconnectRequest{})
+	w.request(0, &codec.ConnectRequest{Procs: []codec.Proc{first(0), {Nspace: "job-3", Rank: 0}}})
 	w.expect("refused connect: no processes named, want the participants", "reply 0#101 ERR_BAD_PARAM",
 		"refused disconnect: no processes named, want the participants", "reply 0#102 ERR_BAD_PARAM",
 		"refused connect: process job-3.0, want one of a namespace that is known here", "reply 0#103 ERR_BAD_PARAM")
-	w.request(0, &wire.ConnectRequest{Procs: procs, Info: []wire.Info{seconds(2)}})
+	w.request(0, &codec.ConnectRequest{Procs: procs, Info: []codec.Info{seconds(2)}})
 	w.advance(2)
 	w.expect("reply 0#104 ERR_TIMEOUT")
-	w.requestOn(conns[0], &wire.ConnectRequest{Procs: procs})
+	w.requestOn(conns[0], &codec.ConnectRequest{Procs: procs})
 	w.expect("reply job-2.0#101 ERR_TIMEOUT")
-	w.request(0, &wire.ConnectRequest{Procs: procs})
+	w.request(0, &codec.ConnectRequest{Procs: procs})
 	w.step(event{kind: evClosed, conn: conns[0]})
 	w.expect("lost job-2.0", "reply 0#105 ERR_PROC_TERM_WO_SYNC")
 }
 
 func TestRemoveJob(t *testing.T) {
 	w, conns := twoJobs(t, 2)
-	w.request(0, &wire.ConnectRequest{Procs: []wire.Proc{first(0), second(0)}})
-	w.request(0, &wire.GetRequest{Proc: second(1), Key: "a"})
-	w.request(0, &wire.IOFPullRequest{Procs: []wire.Proc{second(0)}, Channels: wire.IOFStdout})
+	w.request(0, &codec.ConnectRequest{Procs: []codec.Proc{first(0), second(0)}})
+	w.request(0, &codec.GetRequest{Proc: second(1), Key: "a"})
+	w.request(0, &codec.IOFPullRequest{Procs: []codec.Proc{second(0)}, Channels: codec.IOFStdout})
 	w.log = nil
 	w.step(event{kind: evRemoveJob, proc: second(0)})
 	for _, want := range []string{

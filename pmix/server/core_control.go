@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/goshmem/goshmem/pmix/wire"
+	"github.com/goshmem/goshmem/pmix/codec"
 )
 
 // maxSignal is the highest number of a signal that any system has.
@@ -36,22 +36,22 @@ type jobControl struct {
 }
 
 // abort asks the host to end processes; no process at all stands for the caller's namespace.
-func (ct *jobControl) abort(at caller, r *wire.AbortRequest) {
+func (ct *jobControl) abort(at caller, r *codec.AbortRequest) {
 	procs, err := ct.checkTargets(r.Procs)
 	if err != nil {
-		ct.refuse(at, wire.StatusErrBadParam, "abort: "+err.Error())
+		ct.refuse(at, codec.StatusErrBadParam, "abort: "+err.Error())
 		return
 	}
 	ct.condemn(at.process, procs, true)
 	ct.emit(action{kind: actAbort, proc: at.name, procs: procs, status: r.Status, text: r.Message})
-	ct.reply(at, wire.StatusSuccess)
+	ct.reply(at, codec.StatusSuccess)
 }
 
 // condemn marks processes whose end was asked for, so that their ends can be told apart from failures. With aborts, from
 // asked for its own end along with others. A wildcard rank stands for a namespace, and no name at all for that of from.
-func (ct *jobControl) condemn(from *process, targets []wire.Proc, aborts bool) {
+func (ct *jobControl) condemn(from *process, targets []codec.Proc, aborts bool) {
 	if len(targets) == 0 {
-		targets = []wire.Proc{{Nspace: from.name.Nspace, Rank: wire.RankWildcard}}
+		targets = []codec.Proc{{Nspace: from.name.Nspace, Rank: codec.RankWildcard}}
 	}
 	for _, name := range targets {
 		s := ct.spaces[name.Nspace]
@@ -72,25 +72,25 @@ func (ct *jobControl) condemn(from *process, targets []wire.Proc, aborts bool) {
 }
 
 // controlJob notes the paths to clean up, and asks the host to act on processes.
-func (ct *jobControl) controlJob(at caller, r *wire.JobControlRequest) {
+func (ct *jobControl) controlJob(at caller, r *codec.JobControlRequest) {
 	targets, err := ct.checkTargets(ct.groups.expandNames(at.process, r.Targets))
 	if err != nil {
-		ct.refuse(at, wire.StatusErrBadParam, "job control: "+err.Error())
+		ct.refuse(at, codec.StatusErrBadParam, "job control: "+err.Error())
 		return
 	}
 	if len(targets) == 0 {
-		targets = []wire.Proc{{Nspace: at.name.Nspace, Rank: wire.RankWildcard}}
+		targets = []codec.Proc{{Nspace: at.name.Nspace, Rank: codec.RankWildcard}}
 	}
 	for _, name := range targets {
 		if !ct.mayControl(at.process, name.Nspace) {
-			ct.refuse(at, wire.StatusErrNoPermissions, fmt.Sprintf("job control of %v, want a job of the caller's or one that it spawned", name))
+			ct.refuse(at, codec.StatusErrNoPermissions, fmt.Sprintf("job control of %v, want a job of the caller's or one that it spawned", name))
 			return
 		}
 	}
 	cleaning, err := readEpilog(r.Info)
 	do, err2 := readAction(r.Info)
 	if err := errors.Join(err, err2); err != nil {
-		ct.refuse(at, wire.StatusErrBadParam, "job control: "+err.Error())
+		ct.refuse(at, codec.StatusErrBadParam, "job control: "+err.Error())
 		return
 	}
 	acting := do != ControlAction{}
@@ -100,7 +100,7 @@ func (ct *jobControl) controlJob(at caller, r *wire.JobControlRequest) {
 			return
 		}
 	} else if !acting {
-		ct.reply(at, wire.StatusErrNotSupported)
+		ct.reply(at, codec.StatusErrNotSupported)
 		return
 	}
 	if acting {
@@ -109,7 +109,7 @@ func (ct *jobControl) controlJob(at caller, r *wire.JobControlRequest) {
 		}
 		ct.emit(action{kind: actControl, proc: at.name, procs: targets, control: do})
 	}
-	ct.reply(at, wire.StatusSuccess)
+	ct.reply(at, codec.StatusSuccess)
 }
 
 // mayControl reports whether a process may act on those of a namespace: its own, one that it spawned, and any namespace if
@@ -119,15 +119,15 @@ func (ct *jobControl) mayControl(p *process, space string) bool {
 }
 
 // readAction reads the directives that say what happens to processes.
-func readAction(infos []wire.Info) (ControlAction, error) {
+func readAction(infos []codec.Info) (ControlAction, error) {
 	a := ControlAction{
-		Kill: wire.Flag(infos, wire.KeyJobCtrlKill), Terminate: wire.Flag(infos, wire.KeyJobCtrlTerminate),
-		Pause: wire.Flag(infos, wire.KeyJobCtrlPause), Resume: wire.Flag(infos, wire.KeyJobCtrlResume),
+		Kill: codec.Flag(infos, codec.KeyJobCtrlKill), Terminate: codec.Flag(infos, codec.KeyJobCtrlTerminate),
+		Pause: codec.Flag(infos, codec.KeyJobCtrlPause), Resume: codec.Flag(infos, codec.KeyJobCtrlResume),
 	}
-	if v, found := wire.Find(infos, wire.KeyJobCtrlSignal); found {
+	if v, found := codec.Find(infos, codec.KeyJobCtrlSignal); found {
 		n, ok := v.Uint64()
 		if !ok || n == 0 || n > maxSignal {
-			return ControlAction{}, fmt.Errorf("%s is %v, want 1 to %d", wire.KeyJobCtrlSignal, v, maxSignal)
+			return ControlAction{}, fmt.Errorf("%s is %v, want 1 to %d", codec.KeyJobCtrlSignal, v, maxSignal)
 		}
 		a.Signal = int(n)
 	}
@@ -135,15 +135,15 @@ func readAction(infos []wire.Info) (ControlAction, error) {
 }
 
 // readEpilog reads the directives that say what to remove.
-func readEpilog(infos []wire.Info) (epilog, error) {
+func readEpilog(infos []codec.Info) (epilog, error) {
 	var e epilog
 	model := cleanup{
-		recursive: wire.Flag(infos, wire.KeyCleanupRecursive), emptyOnly: wire.Flag(infos, wire.KeyCleanupEmpty),
-		leaveTop: wire.Flag(infos, wire.KeyCleanupLeaveTopdir),
+		recursive: codec.Flag(infos, codec.KeyCleanupRecursive), emptyOnly: codec.Flag(infos, codec.KeyCleanupEmpty),
+		leaveTop: codec.Flag(infos, codec.KeyCleanupLeaveTopdir),
 	}
 	for _, info := range infos {
 		switch info.Key {
-		case wire.KeyRegisterCleanup, wire.KeyRegisterCleanupDir, wire.KeyCleanupIgnore:
+		case codec.KeyRegisterCleanup, codec.KeyRegisterCleanupDir, codec.KeyCleanupIgnore:
 		default:
 			continue
 		}
@@ -156,12 +156,12 @@ func readEpilog(infos []wire.Info) (epilog, error) {
 			if err != nil {
 				return epilog{}, fmt.Errorf("%s: %w", info.Key, err)
 			}
-			if info.Key == wire.KeyCleanupIgnore {
+			if info.Key == codec.KeyCleanupIgnore {
 				e.ignore = append(e.ignore, clean)
 				continue
 			}
 			item := cleanup{path: clean}
-			if info.Key == wire.KeyRegisterCleanupDir {
+			if info.Key == codec.KeyRegisterCleanupDir {
 				item = model
 				item.path, item.dir = clean, true
 			}
@@ -188,10 +188,10 @@ func checkPath(name string) (string, error) {
 func (e *epilog) empty() bool { return len(e.paths)+len(e.ignore) == 0 }
 
 // addEpilog notes what to remove when the targets have ended.
-func (ct *jobControl) addEpilog(targets []wire.Proc, more epilog) (wire.Status, error) {
+func (ct *jobControl) addEpilog(targets []codec.Proc, more epilog) (codec.Status, error) {
 	var of []*epilog
 	for _, name := range targets {
-		if name.Rank == wire.RankWildcard {
+		if name.Rank == codec.RankWildcard {
 			of = append(of, &ct.spaces[name.Nspace].epilog)
 		} else if p := ct.find(name); p.local && !p.exited {
 			of = append(of, &p.epilog)
@@ -199,16 +199,16 @@ func (ct *jobControl) addEpilog(targets []wire.Proc, more epilog) (wire.Status, 
 	}
 	for _, e := range of {
 		if len(e.paths)+len(e.ignore)+len(more.paths)+len(more.ignore) > maxRemembered {
-			return wire.StatusErrOutOfResource, fmt.Errorf("more than %d paths to clean up", maxRemembered)
+			return codec.StatusErrOutOfResource, fmt.Errorf("more than %d paths to clean up", maxRemembered)
 		}
 		if e.conflicts(&more) || more.conflicts(e) || more.conflicts(&more) {
-			return wire.StatusErrConflictingCleanupDirectives, errors.New("a path is to be both removed and ignored")
+			return codec.StatusErrConflictingCleanupDirectives, errors.New("a path is to be both removed and ignored")
 		}
 	}
 	for _, e := range of {
 		e.merge(&more)
 	}
-	return wire.StatusSuccess, nil
+	return codec.StatusSuccess, nil
 }
 
 // conflicts reports whether e removes a path that other ignores.

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/goshmem/goshmem/pmix/wire"
+	"github.com/goshmem/goshmem/pmix/codec"
 )
 
 // describeControl prints what the host and the cleaner are asked for.
@@ -36,23 +36,23 @@ func describeControl(a action) string {
 	}
 }
 
-func control(targets []wire.Proc, infos ...wire.Info) *wire.JobControlRequest {
-	return &wire.JobControlRequest{Targets: targets, Info: infos}
+func control(targets []codec.Proc, infos ...codec.Info) *codec.JobControlRequest {
+	return &codec.JobControlRequest{Targets: targets, Info: infos}
 }
 
-func paths(key, list string) wire.Info { return info(key, wire.StringValue(list)) }
+func paths(key, list string) codec.Info { return info(key, codec.StringValue(list)) }
 
 func TestControlActions(t *testing.T) {
 	w := started(t, 2)
-	w.request(0, control(fenceOf(1).Procs, info(wire.KeyJobCtrlSignal, wire.IntValue(10))))
-	w.request(0, control(nil, yes(wire.KeyJobCtrlKill)))
-	w.request(0, control(fenceOf(0, 1, 0).Procs, yes(wire.KeyJobCtrlPause)))
-	w.request(0, control(fenceOf(1).Procs, yes(wire.KeyJobCtrlTerminate), paths(wire.KeyJobCtrlID, "x")))
-	w.request(0, control(fenceOf(7).Procs, yes(wire.KeyJobCtrlKill)))
-	w.request(0, control(nil, info(wire.KeyJobCtrlSignal, wire.IntValue(-9))))
-	w.request(0, control(nil, info(wire.KeyJobCtrlSignal, wire.StringValue("TERM"))))
+	w.request(0, control(fenceOf(1).Procs, info(codec.KeyJobCtrlSignal, codec.IntValue(10))))
+	w.request(0, control(nil, yes(codec.KeyJobCtrlKill)))
+	w.request(0, control(fenceOf(0, 1, 0).Procs, yes(codec.KeyJobCtrlPause)))
+	w.request(0, control(fenceOf(1).Procs, yes(codec.KeyJobCtrlTerminate), paths(codec.KeyJobCtrlID, "x")))
+	w.request(0, control(fenceOf(7).Procs, yes(codec.KeyJobCtrlKill)))
+	w.request(0, control(nil, info(codec.KeyJobCtrlSignal, codec.IntValue(-9))))
+	w.request(0, control(nil, info(codec.KeyJobCtrlSignal, codec.StringValue("TERM"))))
 	w.request(0, control(nil, yes("pmix.jctrl.preempt")))
-	w.request(0, control(nil, info(wire.KeyJobCtrlResume, wire.BoolValue(false))))
+	w.request(0, control(nil, info(codec.KeyJobCtrlResume, codec.BoolValue(false))))
 	w.expect(
 		"control 0 [job-1.1] {Signal:10 Kill:false Terminate:false Pause:false Resume:false}", "reply 0#101 ok",
 		"control 0 [job-1.*] {Signal:0 Kill:true Terminate:false Pause:false Resume:false}", "reply 0#102 ok",
@@ -77,12 +77,12 @@ func TestControlPermission(t *testing.T) {
 	w.step(event{kind: evAddJob, space: s, proc: first(0)})
 	conn := w.connectAs(second(0))
 	w.log = nil
-	kill := yes(wire.KeyJobCtrlKill)
-	w.request(0, control([]wire.Proc{second(1)}, kill))
-	w.request(1, control([]wire.Proc{second(1)}, kill))
-	w.requestOn(conn, control([]wire.Proc{second(1)}, kill))
-	w.requestOn(conn, control([]wire.Proc{first(0)}, kill))
-	w.requestOn(conn, control([]wire.Proc{second(0), first(0)}, paths(wire.KeyRegisterCleanup, "/tmp/x")))
+	kill := yes(codec.KeyJobCtrlKill)
+	w.request(0, control([]codec.Proc{second(1)}, kill))
+	w.request(1, control([]codec.Proc{second(1)}, kill))
+	w.requestOn(conn, control([]codec.Proc{second(1)}, kill))
+	w.requestOn(conn, control([]codec.Proc{first(0)}, kill))
+	w.requestOn(conn, control([]codec.Proc{second(0), first(0)}, paths(codec.KeyRegisterCleanup, "/tmp/x")))
 	killed := "{Signal:0 Kill:true Terminate:false Pause:false Resume:false}"
 	w.expect(
 		"control 0 [job-2.1] "+killed, "reply 0#101 ok",
@@ -95,11 +95,11 @@ func TestControlPermission(t *testing.T) {
 
 func TestCleanUpOfProcess(t *testing.T) {
 	w := started(t, 2)
-	w.request(0, control(fenceOf(0).Procs, paths(wire.KeyRegisterCleanup, "/tmp/a,/tmp/b/")))
-	w.request(0, control(fenceOf(0).Procs, paths(wire.KeyRegisterCleanupDir, "/tmp/d"), yes(wire.KeyCleanupRecursive)))
-	w.request(0, control(fenceOf(0).Procs, paths(wire.KeyRegisterCleanupDir, "/tmp/d"), yes(wire.KeyCleanupLeaveTopdir)))
-	w.request(0, control(fenceOf(0).Procs, paths(wire.KeyCleanupIgnore, "/tmp/d/keep")))
-	w.request(0, control(fenceOf(0).Procs, paths(wire.KeyRegisterCleanupDir, "/tmp/e"), yes(wire.KeyCleanupEmpty)))
+	w.request(0, control(fenceOf(0).Procs, paths(codec.KeyRegisterCleanup, "/tmp/a,/tmp/b/")))
+	w.request(0, control(fenceOf(0).Procs, paths(codec.KeyRegisterCleanupDir, "/tmp/d"), yes(codec.KeyCleanupRecursive)))
+	w.request(0, control(fenceOf(0).Procs, paths(codec.KeyRegisterCleanupDir, "/tmp/d"), yes(codec.KeyCleanupLeaveTopdir)))
+	w.request(0, control(fenceOf(0).Procs, paths(codec.KeyCleanupIgnore, "/tmp/d/keep")))
+	w.request(0, control(fenceOf(0).Procs, paths(codec.KeyRegisterCleanupDir, "/tmp/e"), yes(codec.KeyCleanupEmpty)))
 	w.log = nil
 	w.closeConn(0) // may still live
 	w.expect("lost 0")
@@ -112,9 +112,9 @@ func TestCleanUpOfProcess(t *testing.T) {
 
 func TestCleanUpOfNamespace(t *testing.T) {
 	w := started(t, 3)
-	w.request(0, control(nil, paths(wire.KeyRegisterCleanup, "/tmp/a")))
-	w.request(1, control(fenceOf(wire.RankWildcard).Procs, paths(wire.KeyRegisterCleanup, "/tmp/b")))
-	w.request(2, control(fenceOf(0, 1).Procs, paths(wire.KeyRegisterCleanup, "/tmp/c")))
+	w.request(0, control(nil, paths(codec.KeyRegisterCleanup, "/tmp/a")))
+	w.request(1, control(fenceOf(codec.RankWildcard).Procs, paths(codec.KeyRegisterCleanup, "/tmp/b")))
+	w.request(2, control(fenceOf(0, 1).Procs, paths(codec.KeyRegisterCleanup, "/tmp/c")))
 	w.log = nil
 	w.exit(0)
 	w.expect("clean up /tmp/c")
@@ -128,8 +128,8 @@ func TestCleanUpOfNamespace(t *testing.T) {
 
 func TestCleanUpAtTheEnd(t *testing.T) {
 	w, conns := twoJobs(t, 1)
-	w.request(0, control(fenceOf(0).Procs, paths(wire.KeyRegisterCleanup, "/tmp/a")))
-	w.requestOn(conns[0], control(nil, paths(wire.KeyRegisterCleanup, "/tmp/b")))
+	w.request(0, control(fenceOf(0).Procs, paths(codec.KeyRegisterCleanup, "/tmp/a")))
+	w.requestOn(conns[0], control(nil, paths(codec.KeyRegisterCleanup, "/tmp/b")))
 	w.log = nil
 	w.step(event{kind: evClosing})
 	w.step(event{kind: evClosing})
@@ -138,30 +138,30 @@ func TestCleanUpAtTheEnd(t *testing.T) {
 
 func TestUnfitCleanUps(t *testing.T) {
 	for _, tt := range []struct {
-		infos []wire.Info
+		infos []codec.Info
 		why   string
-		want  wire.Status
+		want  codec.Status
 	}{
-		{[]wire.Info{paths(wire.KeyRegisterCleanup, "a")}, `pmix.reg.cleanup: path "a", want an absolute one`, wire.StatusErrBadParam},
-		{[]wire.Info{paths(wire.KeyRegisterCleanup, "/tmp/a,")}, `pmix.reg.cleanup: path "", want an absolute one`, wire.StatusErrBadParam},
-		{[]wire.Info{paths(wire.KeyRegisterCleanupDir, "/")}, `pmix.reg.cleanupdir: path "/", want one below the root`, wire.StatusErrBadParam},
-		{[]wire.Info{paths(wire.KeyRegisterCleanupDir, "//.")}, `pmix.reg.cleanupdir: path "//.", want one below the root`, wire.StatusErrBadParam},
-		{[]wire.Info{paths(wire.KeyRegisterCleanupDir, "/tmp/../etc")}, `pmix.reg.cleanupdir: path "/tmp/../etc", want one without steps upwards`, wire.StatusErrBadParam},
-		{[]wire.Info{paths(wire.KeyCleanupIgnore, "x")}, `pmix.clnup.ignore: path "x", want an absolute one`, wire.StatusErrBadParam},
-		{[]wire.Info{yes(wire.KeyRegisterCleanup)}, "pmix.reg.cleanup is true, want paths", wire.StatusErrBadParam},
+		{[]codec.Info{paths(codec.KeyRegisterCleanup, "a")}, `pmix.reg.cleanup: path "a", want an absolute one`, codec.StatusErrBadParam},
+		{[]codec.Info{paths(codec.KeyRegisterCleanup, "/tmp/a,")}, `pmix.reg.cleanup: path "", want an absolute one`, codec.StatusErrBadParam},
+		{[]codec.Info{paths(codec.KeyRegisterCleanupDir, "/")}, `pmix.reg.cleanupdir: path "/", want one below the root`, codec.StatusErrBadParam},
+		{[]codec.Info{paths(codec.KeyRegisterCleanupDir, "//.")}, `pmix.reg.cleanupdir: path "//.", want one below the root`, codec.StatusErrBadParam},
+		{[]codec.Info{paths(codec.KeyRegisterCleanupDir, "/tmp/../etc")}, `pmix.reg.cleanupdir: path "/tmp/../etc", want one without steps upwards`, codec.StatusErrBadParam},
+		{[]codec.Info{paths(codec.KeyCleanupIgnore, "x")}, `pmix.clnup.ignore: path "x", want an absolute one`, codec.StatusErrBadParam},
+		{[]codec.Info{yes(codec.KeyRegisterCleanup)}, "pmix.reg.cleanup is true, want paths", codec.StatusErrBadParam},
 		{
-			[]wire.Info{paths(wire.KeyRegisterCleanup, "/tmp/a"), paths(wire.KeyCleanupIgnore, "/tmp/a")},
-			"a path is to be both removed and ignored", wire.StatusErrConflictingCleanupDirectives,
+			[]codec.Info{paths(codec.KeyRegisterCleanup, "/tmp/a"), paths(codec.KeyCleanupIgnore, "/tmp/a")},
+			"a path is to be both removed and ignored", codec.StatusErrConflictingCleanupDirectives,
 		},
-		{[]wire.Info{paths(wire.KeyCleanupIgnore, "/tmp/old")}, "a path is to be both removed and ignored", wire.StatusErrConflictingCleanupDirectives},
-		{[]wire.Info{paths(wire.KeyRegisterCleanup, "/tmp/kept")}, "a path is to be both removed and ignored", wire.StatusErrConflictingCleanupDirectives},
+		{[]codec.Info{paths(codec.KeyCleanupIgnore, "/tmp/old")}, "a path is to be both removed and ignored", codec.StatusErrConflictingCleanupDirectives},
+		{[]codec.Info{paths(codec.KeyRegisterCleanup, "/tmp/kept")}, "a path is to be both removed and ignored", codec.StatusErrConflictingCleanupDirectives},
 		{
-			[]wire.Info{paths(wire.KeyRegisterCleanup, strings.TrimSuffix(strings.Repeat("/a,", maxRemembered), ","))},
-			"more than 4096 paths to clean up", wire.StatusErrOutOfResource,
+			[]codec.Info{paths(codec.KeyRegisterCleanup, strings.TrimSuffix(strings.Repeat("/a,", maxRemembered), ","))},
+			"more than 4096 paths to clean up", codec.StatusErrOutOfResource,
 		},
 	} {
 		w := started(t, 1)
-		w.request(0, control(nil, paths(wire.KeyRegisterCleanup, "/tmp/old"), paths(wire.KeyCleanupIgnore, "/tmp/kept")))
+		w.request(0, control(nil, paths(codec.KeyRegisterCleanup, "/tmp/old"), paths(codec.KeyCleanupIgnore, "/tmp/kept")))
 		w.log = nil
 		w.request(0, control(nil, tt.infos...))
 		w.expect("refused job control: "+tt.why, "reply 0#102 "+statusName(tt.want))

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/goshmem/goshmem/pmix/wire"
+	"github.com/goshmem/goshmem/pmix/codec"
 )
 
 // Bounds on the events that a namespace keeps for handlers that come late. The oldest events make room.
@@ -15,16 +15,16 @@ const (
 
 // registrations list the events that a process asked for.
 type registrations struct {
-	codes map[wire.Status][]filter // wire.StatusMaxErrConstant stands for all events that are not reserved
-	size  int                      // number of codes, and of processes that their filters name
+	codes map[codec.Status][]filter // codec.StatusMaxErrConstant stands for all events that are not reserved
+	size  int                       // number of codes, and of processes that their filters name
 }
 
 // filter restricts a registration to events about some processes; an empty one does not restrict.
-type filter []wire.Proc
+type filter []codec.Proc
 
 // notice is an event on its way to clients, and to those who register later.
 type notice struct {
-	wire.Event
+	codec.Event
 	body  []byte              // of the frame, the same for all receivers
 	heard map[connID]struct{} // connections that have got the event
 	until tick                // the end of its time; zero: never
@@ -39,37 +39,37 @@ type events struct {
 }
 
 // want reports whether a process asked for an event.
-func (e *registrations) want(ev *wire.Event) bool {
+func (e *registrations) want(ev *codec.Event) bool {
 	if passes(e.codes[ev.Status], ev.Affected) {
 		return true
 	}
-	return !ev.NonDefault && passes(e.codes[wire.StatusMaxErrConstant], ev.Affected)
+	return !ev.NonDefault && passes(e.codes[codec.StatusMaxErrConstant], ev.Affected)
 }
 
-func passes(filters []filter, affected []wire.Proc) bool {
+func passes(filters []filter, affected []codec.Proc) bool {
 	return slices.ContainsFunc(filters, func(f filter) bool {
-		return len(f) == 0 || len(affected) == 0 || wire.AnyMatch(f, affected)
+		return len(f) == 0 || len(affected) == 0 || codec.AnyMatch(f, affected)
 	})
 }
 
 // register serves a registration. After the answer it also delivers the kept events that the handler wants.
-func (es *events) register(at caller, r *wire.RegisterEventsRequest) {
+func (es *events) register(at caller, r *codec.RegisterEventsRequest) {
 	codes := r.Codes
 	if len(codes) == 0 {
-		codes = []wire.Status{wire.StatusMaxErrConstant}
+		codes = []codec.Status{codec.StatusMaxErrConstant}
 	}
 	only, err := affected(r.Info)
 	if err != nil {
-		es.refuse(at, wire.StatusErrBadParam, "register events: "+err.Error())
+		es.refuse(at, codec.StatusErrBadParam, "register events: "+err.Error())
 		return
 	}
 	size := len(codes) * (1 + len(only))
 	if at.events.size+size > maxRemembered {
-		es.refuse(at, wire.StatusErrOutOfResource, fmt.Sprintf("register events: more than %d codes and processes", maxRemembered))
+		es.refuse(at, codec.StatusErrOutOfResource, fmt.Sprintf("register events: more than %d codes and processes", maxRemembered))
 		return
 	}
 	at.events.add(codes, only)
-	es.reply(at, wire.StatusSuccess)
+	es.reply(at, codec.StatusSuccess)
 	for _, n := range at.space.cache {
 		if !n.stale(es.now) && es.inRange(&n.Event, at.process) {
 			es.deliver(n, at.process)
@@ -78,14 +78,14 @@ func (es *events) register(at caller, r *wire.RegisterEventsRequest) {
 }
 
 // affected reads the processes that a handler wants to hear about.
-func affected(infos []wire.Info) (filter, error) {
-	ev, err := wire.ParseEvent(wire.Notification{Info: infos})
+func affected(infos []codec.Info) (filter, error) {
+	ev, err := codec.ParseEvent(codec.Notification{Info: infos})
 	return ev.Affected, err
 }
 
-func (e *registrations) add(codes []wire.Status, only filter) {
+func (e *registrations) add(codes []codec.Status, only filter) {
 	if e.codes == nil {
-		e.codes = map[wire.Status][]filter{}
+		e.codes = map[codec.Status][]filter{}
 	}
 	for _, code := range codes {
 		e.codes[code] = append(e.codes[code], only)
@@ -95,7 +95,7 @@ func (e *registrations) add(codes []wire.Status, only filter) {
 
 // deregister serves a deregistration, which has no answer. A client sends one for a code when it has no handler left for it,
 // however many registrations there were.
-func (*events) deregister(at caller, r *wire.DeregisterEventsRequest) {
+func (*events) deregister(at caller, r *codec.DeregisterEventsRequest) {
 	for _, code := range r.Codes {
 		for _, only := range at.events.codes[code] {
 			at.events.size -= 1 + len(only)
@@ -105,13 +105,13 @@ func (*events) deregister(at caller, r *wire.DeregisterEventsRequest) {
 }
 
 // notify raises an event for a client.
-func (es *events) notify(at caller, r *wire.NotifyRequest) {
-	ev, err := wire.ParseEvent(wire.Notification{Status: r.Status, Source: at.name, Info: r.Info, Range: r.Range})
+func (es *events) notify(at caller, r *codec.NotifyRequest) {
+	ev, err := codec.ParseEvent(codec.Notification{Status: r.Status, Source: at.name, Info: r.Info, Range: r.Range})
 	if err == nil {
 		err = es.checkRange(at.process, &ev)
 	}
 	if err != nil {
-		es.refuse(at, wire.StatusErrBadParam, "notify event: "+err.Error())
+		es.refuse(at, codec.StatusErrBadParam, "notify event: "+err.Error())
 		return
 	}
 	if status, err := es.invites.recordEvent(at.process, &ev); err != nil {
@@ -119,23 +119,23 @@ func (es *events) notify(at caller, r *wire.NotifyRequest) {
 		return
 	}
 	if err := es.raise(ev); err != nil {
-		es.refuse(at, wire.StatusErrBadParam, "notify event: "+err.Error())
+		es.refuse(at, codec.StatusErrBadParam, "notify event: "+err.Error())
 		return
 	}
-	es.reply(at, wire.StatusSuccess)
+	es.reply(at, codec.StatusSuccess)
 }
 
 // checkRange replaces the names of groups in the range of an event by their members.
 //
 //   - Errors: a range that makes no sense.
-func (es *events) checkRange(from *process, ev *wire.Event) error {
+func (es *events) checkRange(from *process, ev *codec.Event) error {
 	switch {
-	case ev.Range > wire.RangeProcLocal:
-		return fmt.Errorf("range %d, want at most %d", ev.Range, wire.RangeProcLocal)
-	case ev.Range == wire.RangeCustom && len(ev.Targets) == 0:
-		return fmt.Errorf("range %d without %s, want the processes", ev.Range, wire.KeyEventCustomRange)
-	case ev.Range != wire.RangeCustom && len(ev.Targets) > 0:
-		return fmt.Errorf("%s with range %d, want %d", wire.KeyEventCustomRange, ev.Range, wire.RangeCustom)
+	case ev.Range > codec.RangeProcLocal:
+		return fmt.Errorf("range %d, want at most %d", ev.Range, codec.RangeProcLocal)
+	case ev.Range == codec.RangeCustom && len(ev.Targets) == 0:
+		return fmt.Errorf("range %d without %s, want the processes", ev.Range, codec.KeyEventCustomRange)
+	case ev.Range != codec.RangeCustom && len(ev.Targets) > 0:
+		return fmt.Errorf("%s with range %d, want %d", codec.KeyEventCustomRange, ev.Range, codec.RangeCustom)
 	}
 	ev.Targets = es.groups.expandNames(from, ev.Targets)
 	return nil
@@ -143,11 +143,11 @@ func (es *events) checkRange(from *process, ev *wire.Event) error {
 
 // raise delivers an event to every process that wants it now, and keeps it for those that will. The process that the event
 // comes from has handled it already.
-func (es *events) raise(ev wire.Event) error {
-	if ev.Range == wire.RangeRM || ev.Range == wire.RangeProcLocal {
+func (es *events) raise(ev codec.Event) error {
+	if ev.Range == codec.RangeRM || ev.Range == codec.RangeProcLocal {
 		return nil
 	}
-	frame := wire.Notification{Status: ev.Status, Source: ev.Source, Info: ev.Info, Range: ev.Range}
+	frame := codec.Notification{Status: ev.Status, Source: ev.Source, Info: ev.Info, Range: ev.Range}
 	body, err := frame.Append(nil)
 	if err != nil {
 		return err
@@ -170,16 +170,16 @@ func (es *events) raise(ev wire.Event) error {
 }
 
 // inRange reports whether an event is for a process. A tool sees the events of all jobs.
-func (es *events) inRange(ev *wire.Event, p *process) bool {
+func (es *events) inRange(ev *codec.Event, p *process) bool {
 	switch ev.Range {
-	case wire.RangeUndef, wire.RangeSession, wire.RangeGlobal:
+	case codec.RangeUndef, codec.RangeSession, codec.RangeGlobal:
 		return true
-	case wire.RangeLocal:
+	case codec.RangeLocal:
 		return p.local
-	case wire.RangeNamespace:
+	case codec.RangeNamespace:
 		return p.name.Nspace == ev.Source.Nspace || p.space.tool
-	case wire.RangeCustom:
-		return wire.AnyMatch(ev.Targets, []wire.Proc{p.name})
+	case codec.RangeCustom:
+		return codec.AnyMatch(ev.Targets, []codec.Proc{p.name})
 	default:
 		return false
 	}
@@ -194,7 +194,7 @@ func (es *events) deliver(n *notice, p *process) {
 		return
 	}
 	n.heard[p.conn] = struct{}{}
-	es.send(p.conn, wire.TagNotify, n.body)
+	es.send(p.conn, codec.TagNotify, n.body)
 }
 
 // stale reports whether the time of an event is over.
@@ -206,12 +206,12 @@ func (n *notice) stale(now tick) bool { return n.until != 0 && n.until <= now }
 //   - the job that it comes from, whatever its range, since later no other job needs to hear of its troubles;
 //   - the jobs of the processes that it affects, if it comes from outside of all jobs.
 func (es *events) cacheNotice(n *notice) {
-	var homes []wire.Proc
+	var homes []codec.Proc
 	switch {
-	case n.Range == wire.RangeCustom:
+	case n.Range == codec.RangeCustom:
 		homes = n.Targets
 	case es.spaces[n.Source.Nspace] != nil:
-		homes = []wire.Proc{n.Source}
+		homes = []codec.Proc{n.Source}
 	default:
 		homes = n.Affected
 	}
@@ -244,10 +244,10 @@ func (s *nspace) cacheNotice(n *notice, now tick) {
 }
 
 // dropCached drops kept events about a group with a status and a source among some processes.
-func (es *events) dropCached(status wire.Status, id string, from []wire.Proc) {
+func (es *events) dropCached(status codec.Status, id string, from []codec.Proc) {
 	for _, s := range es.spaces {
 		s.cache = slices.DeleteFunc(s.cache, func(n *notice) bool {
-			if n.Status != status || !wire.AnyMatch(from, []wire.Proc{n.Source}) {
+			if n.Status != status || !codec.AnyMatch(from, []codec.Proc{n.Source}) {
 				return false
 			}
 			of, err := groupID(&n.Event)
@@ -257,10 +257,10 @@ func (es *events) dropCached(status wire.Status, id string, from []wire.Proc) {
 }
 
 // raiseAbout raises an event about a group and a process at some processes.
-func (es *events) raiseAbout(targets []wire.Proc, status wire.Status, id string, about *process) {
-	ev := wire.Event{
-		Status: status, Source: about.name, Range: wire.RangeCustom, Targets: targets, Affected: []wire.Proc{about.name},
-		NonDefault: true, Info: []wire.Info{{Key: wire.KeyGroupID, Value: wire.StringValue(id)}},
+func (es *events) raiseAbout(targets []codec.Proc, status codec.Status, id string, about *process) {
+	ev := codec.Event{
+		Status: status, Source: about.name, Range: codec.RangeCustom, Targets: targets, Affected: []codec.Proc{about.name},
+		NonDefault: true, Info: []codec.Info{{Key: codec.KeyGroupID, Value: codec.StringValue(id)}},
 	}
 	ev.Info = ev.Pack()
 	_ = es.raise(ev) // nothing in it fails to pack

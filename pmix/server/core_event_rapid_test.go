@@ -6,7 +6,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/goshmem/goshmem/pmix/wire"
+	"github.com/goshmem/goshmem/pmix/codec"
 )
 
 // Whatever clients do with events, groups, invitations, control and monitors while some of them end: each request is
@@ -18,20 +18,20 @@ func TestEventsAndGroupsEnd(t *testing.T) {
 		n := rapid.IntRange(2, 5).Draw(rt, "n")
 		s := newScene(t, rt, n)
 		for range rapid.IntRange(0, 80).Draw(rt, "steps") {
-			rank := wire.Rank(rapid.IntRange(0, n-1).Draw(rt, "rank"))
+			rank := codec.Rank(rapid.IntRange(0, n-1).Draw(rt, "rank"))
 			if s.w.conns[rank] == 0 {
 				s.join(rank)
 				continue
 			}
-			s.act(rank, wire.Rank(rapid.IntRange(0, n-1).Draw(rt, "other")))
+			s.act(rank, codec.Rank(rapid.IntRange(0, n-1).Draw(rt, "other")))
 		}
 		for r := range n - 1 { // the last one is left to be answered
-			s.exit(wire.Rank(r))
+			s.exit(codec.Rank(r))
 		}
 		s.w.now += 100000
 		s.step(event{kind: evTick})
 		s.checkAnswers()
-		s.exit(wire.Rank(n - 1))
+		s.exit(codec.Rank(n - 1))
 		s.checkRest()
 	})
 }
@@ -63,7 +63,7 @@ func (s *scene) step(ev event) {
 		if a.kind != actSend {
 			continue
 		}
-		if a.tag != wire.TagNotify {
+		if a.tag != codec.TagNotify {
 			s.answered[asked{a.conn, a.tag}]++
 			continue
 		}
@@ -76,14 +76,14 @@ func (s *scene) event(a action) {
 	if p == nil || p.conn != a.conn || p.exited {
 		s.t.Fatalf("event %s to one that has ended", describeEvent(a.payload))
 	}
-	n, err := wire.DecodeNotification(a.payload)
+	n, err := codec.DecodeNotification(a.payload)
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	if n.Source == p.name {
 		s.t.Fatalf("event %s to the one that it comes from", describeEvent(a.payload))
 	}
-	if v, ok := wire.Find(n.Info, "serial"); ok {
+	if v, ok := codec.Find(n.Info, "serial"); ok {
 		key := fmt.Sprint(a.conn, v)
 		if s.heard[key] {
 			s.t.Fatalf("event %v twice to %v", v, p.name)
@@ -92,20 +92,20 @@ func (s *scene) event(a action) {
 	}
 }
 
-func (s *scene) ask(rank wire.Rank, r wire.Request) {
-	body, err := wire.AppendRequest(nil, r)
+func (s *scene) ask(rank codec.Rank, r codec.Request) {
+	body, err := codec.AppendRequest(nil, r)
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	conn := s.w.conns[rank]
-	s.w.tags[conn] = max(s.w.tags[conn], wire.TagFirstDynamic-1) + 1
-	if r.Command() != wire.CmdDeregisterEvents {
+	s.w.tags[conn] = max(s.w.tags[conn], codec.TagFirstDynamic-1) + 1
+	if r.Command() != codec.CmdDeregisterEvents {
 		s.asked[asked{conn, s.w.tags[conn]}] = true
 	}
 	s.step(event{kind: evFrame, conn: conn, tag: s.w.tags[conn], payload: body})
 }
 
-func (s *scene) join(rank wire.Rank) {
+func (s *scene) join(rank codec.Rank) {
 	s.w.last++
 	before := len(s.w.core.conns)
 	s.step(event{kind: evClaim, conn: s.w.last, proc: first(rank)})
@@ -114,14 +114,14 @@ func (s *scene) join(rank wire.Rank) {
 	}
 }
 
-func (s *scene) exit(rank wire.Rank) {
+func (s *scene) exit(rank codec.Rank) {
 	s.giveUp(rank)
 	e := Exit{Signal: rapid.IntRange(0, 9).Draw(s.t, "signal")}
 	s.step(event{kind: evExited, proc: first(rank), exit: e})
 }
 
 // giveUp forgets what a process waits for as it ends.
-func (s *scene) giveUp(rank wire.Rank) {
+func (s *scene) giveUp(rank codec.Rank) {
 	for r := range s.asked {
 		if r.conn == s.w.conns[rank] && s.answered[r] == 0 {
 			delete(s.asked, r)
@@ -129,53 +129,53 @@ func (s *scene) giveUp(rank wire.Rank) {
 	}
 }
 
-func (s *scene) hangUp(rank wire.Rank) {
+func (s *scene) hangUp(rank codec.Rank) {
 	s.giveUp(rank)
 	s.step(event{kind: evClosed, conn: s.w.conns[rank]})
 	delete(s.w.conns, rank)
 }
 
 // notice makes an event that can be recognized.
-func (s *scene) notice(code wire.Status, rng wire.Range, infos ...wire.Info) *wire.NotifyRequest {
+func (s *scene) notice(code codec.Status, rng codec.Range, infos ...codec.Info) *codec.NotifyRequest {
 	s.serial++
-	return raised(code, rng, append(infos, info("serial", wire.IntValue(s.serial)))...)
+	return raised(code, rng, append(infos, info("serial", codec.IntValue(s.serial)))...)
 }
 
-func (s *scene) act(rank, other wire.Rank) {
+func (s *scene) act(rank, other codec.Rank) {
 	members := ranks(rank, other)
 	id := rapid.SampledFrom([]string{"g", "h"}).Draw(s.t, "id")
-	flags := []wire.Info{yes(rapid.SampledFrom([]string{
-		"none", wire.KeyGroupFTCollective, wire.KeyGroupOptional, wire.KeyGroupNotifyTermination, wire.KeyGroupAssignContextID,
+	flags := []codec.Info{yes(rapid.SampledFrom([]string{
+		"none", codec.KeyGroupFTCollective, codec.KeyGroupOptional, codec.KeyGroupNotifyTermination, codec.KeyGroupAssignContextID,
 	}).Draw(s.t, "flag"))}
-	code := wire.Status(rapid.IntRange(-9002, -9000).Draw(s.t, "code"))
+	code := codec.Status(rapid.IntRange(-9002, -9000).Draw(s.t, "code"))
 	switch rapid.IntRange(0, 17).Draw(s.t, "what") {
 	case 0, 1:
-		s.ask(rank, codes(code, wire.StatusErrProcAbortedBySig, wire.StatusGroupMemberFailed, wire.StatusGroupInvited))
+		s.ask(rank, codes(code, codec.StatusErrProcAbortedBySig, codec.StatusGroupMemberFailed, codec.StatusGroupInvited))
 	case 2:
 		s.ask(rank, codes())
 	case 3:
-		s.ask(rank, &wire.DeregisterEventsRequest{Codes: []wire.Status{code}})
+		s.ask(rank, &codec.DeregisterEventsRequest{Codes: []codec.Status{code}})
 	case 4, 5:
-		s.ask(rank, s.notice(code, wire.Range(rapid.IntRange(0, 8).Draw(s.t, "range"))))
+		s.ask(rank, s.notice(code, codec.Range(rapid.IntRange(0, 8).Draw(s.t, "range"))))
 	case 6:
-		s.ask(rank, s.notice(code, wire.RangeCustom, info(wire.KeyEventCustomRange, wire.ProcsValue(members...))))
+		s.ask(rank, s.notice(code, codec.RangeCustom, info(codec.KeyEventCustomRange, codec.ProcsValue(members...))))
 	case 7, 8, 9:
 		s.ask(rank, construct(id, members, append(flags, seconds(int32(rapid.IntRange(0, 3).Draw(s.t, "timeout"))))...))
 	case 10:
 		s.ask(rank, destruct(id))
 	case 11:
-		s.ask(rank, &wire.GroupLeaveRequest{ID: id})
+		s.ask(rank, &codec.GroupLeaveRequest{ID: id})
 	case 12:
 		s.ask(rank, invited(id, members...))
 	case 13:
-		s.ask(rank, answered(rapid.SampledFrom([]wire.Status{wire.StatusGroupInviteAccepted, wire.StatusGroupInviteDeclined}).Draw(s.t, "answer"), first(other)))
+		s.ask(rank, answered(rapid.SampledFrom([]codec.Status{codec.StatusGroupInviteAccepted, codec.StatusGroupInviteDeclined}).Draw(s.t, "answer"), first(other)))
 	case 14:
 		s.ask(rank, complete(id, members...))
 	case 15:
 		s.ask(rank, watchOf(1, 0))
 	case 16:
 		if rapid.Bool().Draw(s.t, "finalizes") {
-			s.ask(rank, &wire.FinalizeRequest{})
+			s.ask(rank, &codec.FinalizeRequest{})
 			return
 		}
 		s.hangUp(rank)

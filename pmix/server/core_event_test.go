@@ -6,16 +6,16 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/goshmem/goshmem/pmix/wire"
+	"github.com/goshmem/goshmem/pmix/codec"
 )
 
 // describeEvent prints an event: its code, where it comes from, whom it is about.
 func describeEvent(b []byte) string {
-	n, err := wire.DecodeNotification(b)
+	n, err := codec.DecodeNotification(b)
 	if err != nil {
 		return err.Error()
 	}
-	ev, err := wire.ParseEvent(n)
+	ev, err := codec.ParseEvent(n)
 	if err != nil {
 		return err.Error()
 	}
@@ -26,50 +26,50 @@ func describeEvent(b []byte) string {
 	if ev.NonDefault {
 		out = append(out, "nondefault")
 	}
-	if v, ok := ev.Has(wire.KeyExitCode); ok {
+	if v, ok := ev.Has(codec.KeyExitCode); ok {
 		out = append(out, "code", v.String())
 	}
-	if v, ok := ev.Has(wire.KeyGroupID); ok {
+	if v, ok := ev.Has(codec.KeyGroupID); ok {
 		out = append(out, "group", v.String())
 	}
 	return strings.Replace(strings.Join(out, " "), "PMIX_", "", 1)
 }
 
-func codes(list ...wire.Status) *wire.RegisterEventsRequest {
-	return &wire.RegisterEventsRequest{Codes: list}
+func codes(list ...codec.Status) *codec.RegisterEventsRequest {
+	return &codec.RegisterEventsRequest{Codes: list}
 }
 
 // raised is a notification with a range and infos.
-func raised(code wire.Status, rng wire.Range, infos ...wire.Info) *wire.NotifyRequest {
-	return &wire.NotifyRequest{Status: code, Range: rng, Info: infos}
+func raised(code codec.Status, rng codec.Range, infos ...codec.Info) *codec.NotifyRequest {
+	return &codec.NotifyRequest{Status: code, Range: rng, Info: infos}
 }
 
-func info(key string, v wire.Value) wire.Info { return wire.Info{Key: key, Value: v} }
+func info(key string, v codec.Value) codec.Info { return codec.Info{Key: key, Value: v} }
 
-func yes(key string) wire.Info { return info(key, wire.BoolValue(true)) }
+func yes(key string) codec.Info { return info(key, codec.BoolValue(true)) }
 
 func TestEventRanges(t *testing.T) {
 	for _, tt := range []struct {
-		rng  wire.Range
-		info []wire.Info
+		rng  codec.Range
+		info []codec.Info
 		want []string // besides the answer, which is always ok
 	}{
-		{wire.RangeUndef, nil, []string{"1", "job-2.0", "job-2.1"}},
-		{wire.RangeRM, nil, nil},
-		{wire.RangeLocal, nil, []string{"1", "job-2.0", "job-2.1"}},
-		{wire.RangeNamespace, nil, []string{"1"}},
-		{wire.RangeSession, nil, []string{"1", "job-2.0", "job-2.1"}},
-		{wire.RangeGlobal, nil, []string{"1", "job-2.0", "job-2.1"}},
-		{wire.RangeProcLocal, nil, nil},
-		{wire.RangeCustom, []wire.Info{info(wire.KeyEventCustomRange, wire.ProcValue(second(1)))}, []string{"job-2.1"}},
+		{codec.RangeUndef, nil, []string{"1", "job-2.0", "job-2.1"}},
+		{codec.RangeRM, nil, nil},
+		{codec.RangeLocal, nil, []string{"1", "job-2.0", "job-2.1"}},
+		{codec.RangeNamespace, nil, []string{"1"}},
+		{codec.RangeSession, nil, []string{"1", "job-2.0", "job-2.1"}},
+		{codec.RangeGlobal, nil, []string{"1", "job-2.0", "job-2.1"}},
+		{codec.RangeProcLocal, nil, nil},
+		{codec.RangeCustom, []codec.Info{info(codec.KeyEventCustomRange, codec.ProcValue(second(1)))}, []string{"job-2.1"}},
 		{
-			wire.RangeCustom,
-			[]wire.Info{info(wire.KeyEventCustomRange, wire.ProcsValue(first(1), first(0), second(0)))},
+			codec.RangeCustom,
+			[]codec.Info{info(codec.KeyEventCustomRange, codec.ProcsValue(first(1), first(0), second(0)))},
 			[]string{"1", "job-2.0"},
 		},
 		{
-			wire.RangeCustom,
-			[]wire.Info{info(wire.KeyEventCustomRange, wire.ProcsValue(second(wire.RankWildcard)))},
+			codec.RangeCustom,
+			[]codec.Info{info(codec.KeyEventCustomRange, codec.ProcsValue(second(codec.RankWildcard)))},
 			[]string{"job-2.0", "job-2.1"},
 		},
 	} {
@@ -92,18 +92,18 @@ func TestEventRanges(t *testing.T) {
 func TestUnfitEvents(t *testing.T) {
 	w := started(t, 2)
 	w.request(0, raised(-9999, 8))
-	w.request(0, raised(-9999, wire.RangeCustom))
-	w.request(0, raised(-9999, wire.RangeNamespace, info(wire.KeyEventCustomRange, wire.ProcValue(first(1)))))
-	w.request(0, raised(-9999, wire.RangeCustom, info(wire.KeyEventCustomRange, wire.StringValue("all"))))
-	w.request(0, raised(-9999, wire.RangeNamespace, info(wire.KeyEventAffectedProc, wire.BoolValue(true))))
-	w.request(0, &wire.RegisterEventsRequest{Info: []wire.Info{info(wire.KeyEventAffectedProcs, wire.StringValue("x"))}})
+	w.request(0, raised(-9999, codec.RangeCustom))
+	w.request(0, raised(-9999, codec.RangeNamespace, info(codec.KeyEventCustomRange, codec.ProcValue(first(1)))))
+	w.request(0, raised(-9999, codec.RangeCustom, info(codec.KeyEventCustomRange, codec.StringValue("all"))))
+	w.request(0, raised(-9999, codec.RangeNamespace, info(codec.KeyEventAffectedProc, codec.BoolValue(true))))
+	w.request(0, &codec.RegisterEventsRequest{Info: []codec.Info{info(codec.KeyEventAffectedProcs, codec.StringValue("x"))}})
 	w.expect(
 		"refused notify event: range 8, want at most 7", "reply 0#101 ERR_BAD_PARAM",
 		"refused notify event: range 6 without pmix.evrange, want the processes", "reply 0#102 ERR_BAD_PARAM",
 		"refused notify event: pmix.evrange with range 3, want 6", "reply 0#103 ERR_BAD_PARAM",
-		"refused notify event: pmix wire: event PMIX status -9999: pmix.evrange holds all, want what belongs to it", "reply 0#104 ERR_BAD_PARAM",
-		"refused notify event: pmix wire: event PMIX status -9999: pmix.evproc holds true, want what belongs to it", "reply 0#105 ERR_BAD_PARAM",
-		"refused register events: pmix wire: event PMIX_SUCCESS: pmix.evaffected holds x, want what belongs to it", "reply 0#106 ERR_BAD_PARAM",
+		"refused notify event: pmix codec: event PMIX status -9999: pmix.evrange holds all, want what belongs to it", "reply 0#104 ERR_BAD_PARAM",
+		"refused notify event: pmix codec: event PMIX status -9999: pmix.evproc holds true, want what belongs to it", "reply 0#105 ERR_BAD_PARAM",
+		"refused register events: pmix codec: event PMIX_SUCCESS: pmix.evaffected holds x, want what belongs to it", "reply 0#106 ERR_BAD_PARAM",
 	)
 }
 
@@ -115,16 +115,16 @@ func TestDefaultHandlers(t *testing.T) {
 	w.request(3, codes(-9999))
 	w.request(3, codes())
 	w.log = nil
-	w.request(0, raised(-9999, wire.RangeNamespace))
+	w.request(0, raised(-9999, codec.RangeNamespace))
 	w.expect("event 1 status -9999 from 0", "event 2 status -9999 from 0", "event 3 status -9999 from 0", "reply 0#101 ok")
-	w.request(0, raised(-9999, wire.RangeNamespace, yes(wire.KeyEventNonDefault)))
+	w.request(0, raised(-9999, codec.RangeNamespace, yes(codec.KeyEventNonDefault)))
 	w.expect("event 2 status -9999 from 0 nondefault", "event 3 status -9999 from 0 nondefault", "reply 0#102 ok")
-	w.request(0, raised(-5555, wire.RangeNamespace))
+	w.request(0, raised(-5555, codec.RangeNamespace))
 	w.expect("event 1 status -5555 from 0", "event 3 status -5555 from 0", "reply 0#103 ok")
-	w.request(3, &wire.DeregisterEventsRequest{Codes: []wire.Status{-9999, -9998, -77}})
-	w.request(2, &wire.DeregisterEventsRequest{Codes: []wire.Status{-9999}})
-	w.request(1, &wire.DeregisterEventsRequest{Codes: []wire.Status{wire.StatusMaxErrConstant}})
-	w.request(0, raised(-9999, wire.RangeNamespace))
+	w.request(3, &codec.DeregisterEventsRequest{Codes: []codec.Status{-9999, -9998, -77}})
+	w.request(2, &codec.DeregisterEventsRequest{Codes: []codec.Status{-9999}})
+	w.request(1, &codec.DeregisterEventsRequest{Codes: []codec.Status{codec.StatusMaxErrConstant}})
+	w.request(0, raised(-9999, codec.RangeNamespace))
 	w.expect("event 3 status -9999 from 0", "reply 0#104 ok")
 	if size := w.core.find(first(2)).events.size; size != 0 {
 		t.Errorf("%d registrations are left of none", size)
@@ -133,14 +133,14 @@ func TestDefaultHandlers(t *testing.T) {
 
 func TestAffectedFilter(t *testing.T) {
 	w := started(t, 3)
-	only := func(v wire.Value) *wire.RegisterEventsRequest {
-		return &wire.RegisterEventsRequest{Codes: []wire.Status{-9999}, Info: []wire.Info{info(wire.KeyEventAffectedProcs, v)}}
+	only := func(v codec.Value) *codec.RegisterEventsRequest {
+		return &codec.RegisterEventsRequest{Codes: []codec.Status{-9999}, Info: []codec.Info{info(codec.KeyEventAffectedProcs, v)}}
 	}
-	w.request(1, only(wire.ProcsValue(first(0), second(4))))
-	w.request(2, only(wire.ProcsValue(first(wire.RankWildcard))))
+	w.request(1, only(codec.ProcsValue(first(0), second(4))))
+	w.request(2, only(codec.ProcsValue(first(codec.RankWildcard))))
 	w.log = nil
-	about := func(p wire.Proc) *wire.NotifyRequest {
-		return raised(-9999, wire.RangeNamespace, info(wire.KeyEventAffectedProc, wire.ProcValue(p)))
+	about := func(p codec.Proc) *codec.NotifyRequest {
+		return raised(-9999, codec.RangeNamespace, info(codec.KeyEventAffectedProc, codec.ProcValue(p)))
 	}
 	w.request(0, about(first(0)))
 	w.expect("event 1 status -9999 from 0 about 0", "event 2 status -9999 from 0 about 0", "reply 0#101 ok")
@@ -148,15 +148,15 @@ func TestAffectedFilter(t *testing.T) {
 	w.expect("event 2 status -9999 from 0 about 2", "reply 0#102 ok")
 	w.request(0, about(second(4)))
 	w.expect("event 1 status -9999 from 0 about job-2.4", "reply 0#103 ok")
-	w.request(0, raised(-9999, wire.RangeNamespace)) // about nobody, so everybody
+	w.request(0, raised(-9999, codec.RangeNamespace)) // about nobody, so everybody
 	w.expect("event 1 status -9999 from 0", "event 2 status -9999 from 0", "reply 0#104 ok")
 }
 
 func TestNoticesHeardOnce(t *testing.T) {
 	w := started(t, 2)
 	w.request(1, codes(-9001))
-	w.request(0, raised(-9001, wire.RangeNamespace))
-	w.request(0, raised(-9002, wire.RangeNamespace))
+	w.request(0, raised(-9001, codec.RangeNamespace))
+	w.request(0, raised(-9002, codec.RangeNamespace))
 	w.log = nil
 	w.request(1, codes(-9001))
 	w.request(1, codes(-9002))
@@ -164,7 +164,7 @@ func TestNoticesHeardOnce(t *testing.T) {
 	w.request(1, codes())
 	w.expect("reply 1#102 ok", "reply 1#103 ok", "event 1 status -9002 from 0", "reply 1#104 ok", "reply 1#105 ok")
 	// After a farewell the process is a new listener.
-	w.request(1, &wire.FinalizeRequest{})
+	w.request(1, &codec.FinalizeRequest{})
 	w.closeConn(1)
 	w.connect(1)
 	w.log = nil
@@ -174,11 +174,11 @@ func TestNoticesHeardOnce(t *testing.T) {
 
 func TestCacheRules(t *testing.T) {
 	w := started(t, 3)
-	w.request(0, raised(-9001, wire.RangeNamespace, yes(wire.KeyEventDoNotCache)))
-	w.request(0, raised(-9002, wire.RangeNamespace, info(wire.KeyEventActionTimeout, wire.IntValue(5))))
-	w.request(0, raised(-9003, wire.RangeCustom, info(wire.KeyEventCustomRange, wire.ProcValue(first(2)))))
-	w.request(0, raised(-9004, wire.RangeNamespace, yes(wire.KeyEventNonDefault)))
-	w.request(0, raised(-9005, wire.RangeRM))
+	w.request(0, raised(-9001, codec.RangeNamespace, yes(codec.KeyEventDoNotCache)))
+	w.request(0, raised(-9002, codec.RangeNamespace, info(codec.KeyEventActionTimeout, codec.IntValue(5))))
+	w.request(0, raised(-9003, codec.RangeCustom, info(codec.KeyEventCustomRange, codec.ProcValue(first(2)))))
+	w.request(0, raised(-9004, codec.RangeNamespace, yes(codec.KeyEventNonDefault)))
+	w.request(0, raised(-9005, codec.RangeRM))
 	w.advance(4)
 	w.log = nil
 	w.request(1, codes())
@@ -193,7 +193,7 @@ func TestCacheRules(t *testing.T) {
 func TestCacheIsBounded(t *testing.T) {
 	w := started(t, 2)
 	for i := range maxCached + 10 {
-		w.request(0, raised(wire.Status(-10000-i), wire.RangeNamespace))
+		w.request(0, raised(codec.Status(-10000-i), codec.RangeNamespace))
 	}
 	cache := w.core.spaces[testNspace].cache
 	if len(cache) != maxCached || cache[0].Status != -10010 {
@@ -201,12 +201,12 @@ func TestCacheIsBounded(t *testing.T) {
 	}
 	big := make([]byte, maxCachedSize/3)
 	for range 4 {
-		w.request(0, raised(-1, wire.RangeNamespace, info("x", wire.BytesValue(big))))
+		w.request(0, raised(-1, codec.RangeNamespace, info("x", codec.BytesValue(big))))
 	}
 	if n := len(w.core.spaces[testNspace].cache); n != 2 {
 		t.Errorf("%d events of a third of the limit kept, want 2", n)
 	}
-	w.request(0, raised(-1, wire.RangeNamespace, info("x", wire.BytesValue(make([]byte, maxCachedSize)))))
+	w.request(0, raised(-1, codec.RangeNamespace, info("x", codec.BytesValue(make([]byte, maxCachedSize)))))
 	if n := len(w.core.spaces[testNspace].cache); n != 2 {
 		t.Errorf("%d events kept after one above the limit, want the 2 of before", n)
 	}
@@ -216,9 +216,9 @@ func TestCacheIsBounded(t *testing.T) {
 // it in their job.
 func TestCacheStaysInItsJob(t *testing.T) {
 	w, conns := twoJobs(t, 1)
-	w.request(0, raised(-9001, wire.RangeSession))
-	w.request(0, raised(-9002, wire.RangeGlobal))
-	w.request(0, raised(-9003, wire.RangeCustom, info(wire.KeyEventCustomRange, wire.ProcValue(second(0)))))
+	w.request(0, raised(-9001, codec.RangeSession))
+	w.request(0, raised(-9002, codec.RangeGlobal))
+	w.request(0, raised(-9003, codec.RangeCustom, info(codec.KeyEventCustomRange, codec.ProcValue(second(0)))))
 	w.log = nil
 	w.requestOn(conns[0], codes(-9001, -9002, -9003))
 	w.expect("reply job-2.0#101 ok", "event job-2.0 status -9003 from 0")
@@ -234,11 +234,11 @@ func TestCacheStaysInItsJob(t *testing.T) {
 
 func TestRegistrationsAreBounded(t *testing.T) {
 	w := started(t, 1)
-	w.request(0, codes(make([]wire.Status, maxRemembered)...))
+	w.request(0, codes(make([]codec.Status, maxRemembered)...))
 	w.request(0, codes(-1))
-	procs := slices.Repeat([]wire.Proc{first(0)}, maxRemembered)
-	w.request(0, &wire.DeregisterEventsRequest{Codes: []wire.Status{0}})
-	w.request(0, &wire.RegisterEventsRequest{Info: []wire.Info{info(wire.KeyEventAffectedProcs, wire.ProcsValue(procs...))}})
+	procs := slices.Repeat([]codec.Proc{first(0)}, maxRemembered)
+	w.request(0, &codec.DeregisterEventsRequest{Codes: []codec.Status{0}})
+	w.request(0, &codec.RegisterEventsRequest{Info: []codec.Info{info(codec.KeyEventAffectedProcs, codec.ProcsValue(procs...))}})
 	w.request(0, codes(-1))
 	w.expect("reply 0#101 ok",
 		"refused register events: more than 4096 codes and processes", "reply 0#102 ERR_OUT_OF_RESOURCE",
@@ -252,11 +252,11 @@ func TestExitEvents(t *testing.T) {
 	}
 	finalized := func(e Exit) func(w *world) {
 		return func(w *world) {
-			w.request(1, &wire.FinalizeRequest{})
+			w.request(1, &codec.FinalizeRequest{})
 			end(e)(w)
 		}
 	}
-	kill := &wire.JobControlRequest{Targets: []wire.Proc{first(1)}, Info: []wire.Info{yes(wire.KeyJobCtrlKill)}}
+	kill := &codec.JobControlRequest{Targets: []codec.Proc{first(1)}, Info: []codec.Info{yes(codec.KeyJobCtrlKill)}}
 	for name, tt := range map[string]struct {
 		do   func(w *world)
 		want string
@@ -271,11 +271,11 @@ func TestExitEvents(t *testing.T) {
 		"by command":    {func(w *world) { w.request(0, kill); end(Exit{Signal: 15})(w) }, "ERR_PROC_KILLED_BY_CMD from 1 about 1 nondefault code 143"},
 		"asked, obeyed": {func(w *world) { w.request(0, kill); finalized(Exit{})(w) }, ""},
 		"own abort": {
-			func(w *world) { w.request(1, &wire.AbortRequest{Status: 42}); end(Exit{Code: 42})(w) },
+			func(w *world) { w.request(1, &codec.AbortRequest{Status: 42}); end(Exit{Code: 42})(w) },
 			"ERR_PROC_REQUESTED_ABORT from 1 about 1 nondefault code 42",
 		},
 		"other's abort": {
-			func(w *world) { w.request(0, &wire.AbortRequest{Status: 42}); end(Exit{Signal: 9})(w) },
+			func(w *world) { w.request(0, &codec.AbortRequest{Status: 42}); end(Exit{Signal: 9})(w) },
 			"ERR_PROC_KILLED_BY_CMD from 1 about 1 nondefault code 137",
 		},
 		"lost first": {func(w *world) { w.closeConn(1); end(Exit{Signal: 11})(w) }, "ERR_PROC_ABORTED_BY_SIG from 1 about 1 nondefault code 139"},
@@ -283,8 +283,8 @@ func TestExitEvents(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, conns := twoJobs(t, 3)
-			all := codes(wire.StatusErrProcAbortedBySig, wire.StatusErrExitNonzeroTerm, wire.StatusErrProcTermWoSync,
-				wire.StatusErrProcFailedToStart, wire.StatusErrProcKilledByCmd, wire.StatusErrProcRequestedAbort)
+			all := codes(codec.StatusErrProcAbortedBySig, codec.StatusErrExitNonzeroTerm, codec.StatusErrProcTermWoSync,
+				codec.StatusErrProcFailedToStart, codec.StatusErrProcKilledByCmd, codec.StatusErrProcRequestedAbort)
 			w.request(0, all)
 			w.request(1, all)
 			w.request(2, codes()) // a default handler hears nothing of it
@@ -316,7 +316,7 @@ func TestExitEvents(t *testing.T) {
 // A whole namespace that is forgotten makes no news.
 func TestRemovedJobIsSilent(t *testing.T) {
 	w := started(t, 2)
-	w.request(0, codes(wire.StatusErrProcTermWoSync))
+	w.request(0, codes(codec.StatusErrProcTermWoSync))
 	w.log = nil
 	w.step(event{kind: evRemoveJob, proc: first(0)})
 	for _, line := range w.log {
@@ -329,15 +329,15 @@ func TestRemovedJobIsSilent(t *testing.T) {
 func TestHostEvents(t *testing.T) {
 	w, conns := twoJobs(t, 2)
 	for _, conn := range []connID{w.conns[0], conns[0]} {
-		w.requestOn(conn, codes(wire.StatusEventNodeDown))
+		w.requestOn(conn, codes(codec.StatusEventNodeDown))
 	}
 	w.log = nil
-	node := wire.Proc{Nspace: "daemons", Rank: 4}
-	down := wire.Event{Status: wire.StatusEventNodeDown, Source: node, Range: wire.RangeSession, Affected: []wire.Proc{first(1)}}
+	node := codec.Proc{Nspace: "daemons", Rank: 4}
+	down := codec.Event{Status: codec.StatusEventNodeDown, Source: node, Range: codec.RangeSession, Affected: []codec.Proc{first(1)}}
 	down.Info = down.Pack()
 	w.step(event{kind: evNotify, notice: down})
 	w.expect("event 0 EVENT_NODE_DOWN from daemons.4 about 1", "event job-2.0 EVENT_NODE_DOWN from daemons.4 about 1")
-	w.request(1, codes(wire.StatusEventNodeDown)) // of the job that it is about
-	w.requestOn(conns[1], codes(wire.StatusEventNodeDown))
+	w.request(1, codes(codec.StatusEventNodeDown)) // of the job that it is about
+	w.requestOn(conns[1], codes(codec.StatusEventNodeDown))
 	w.expect("reply 1#101 ok", "event 1 EVENT_NODE_DOWN from daemons.4 about 1", "reply job-2.1#101 ok")
 }

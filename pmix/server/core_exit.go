@@ -4,26 +4,26 @@ import (
 	"fmt"
 
 	"github.com/goshmem/goshmem/internal/ending"
-	"github.com/goshmem/goshmem/pmix/wire"
+	"github.com/goshmem/goshmem/pmix/codec"
 )
 
 // raiseExit tells the others of a job how a process has ended, unless it ended well. The event is not for default
 // handlers: those of MPI libraries would end the job.
 func (es *events) raiseExit(p *process, e Exit) {
 	status, what := p.describeEnd(e)
-	if status == wire.StatusSuccess {
+	if status == codec.StatusSuccess {
 		return
 	}
 	code := e.Code
 	if e.Signal != 0 {
 		code = 128 + e.Signal
 	}
-	ev := wire.Event{
-		Status: status, Source: p.name, Range: wire.RangeNamespace, Affected: []wire.Proc{p.name}, NonDefault: true,
-		Info: []wire.Info{
-			{Key: wire.KeyEventTextMessage, Value: wire.StringValue(fmt.Sprintf("process %v %s", p.name, what))},
-			{Key: wire.KeyExitCode, Value: wire.IntValue(int32(code))},
-			{Key: wire.KeyProcTermStatus, Value: wire.StatusValue(status)},
+	ev := codec.Event{
+		Status: status, Source: p.name, Range: codec.RangeNamespace, Affected: []codec.Proc{p.name}, NonDefault: true,
+		Info: []codec.Info{
+			{Key: codec.KeyEventTextMessage, Value: codec.StringValue(fmt.Sprintf("process %v %s", p.name, what))},
+			{Key: codec.KeyExitCode, Value: codec.IntValue(int32(code))},
+			{Key: codec.KeyProcTermStatus, Value: codec.StatusValue(status)},
 		},
 	}
 	ev.Info = ev.Pack()
@@ -31,7 +31,7 @@ func (es *events) raiseExit(p *process, e Exit) {
 }
 
 // describeEnd returns the status and the words for the end of a process. Success means that nobody needs to hear of it.
-func (p *process) describeEnd(e Exit) (wire.Status, string) {
+func (p *process) describeEnd(e Exit) (codec.Status, string) {
 	what := fmt.Sprintf("exited with status %d", e.Code)
 	if e.Signal != 0 {
 		what = fmt.Sprintf("was ended by signal %d", e.Signal)
@@ -40,33 +40,33 @@ func (p *process) describeEnd(e Exit) (wire.Status, string) {
 	how := ending.End{Signal: e.Signal, Code: e.Code, Unfinished: unfinished}.Judge()
 	switch {
 	case e.NotStarted:
-		return wire.StatusErrProcFailedToStart, "could not be started"
+		return codec.StatusErrProcFailedToStart, "could not be started"
 	case p.aborts:
-		return wire.StatusErrProcRequestedAbort, "asked for the job's abort and " + what
+		return codec.StatusErrProcRequestedAbort, "asked for the job's abort and " + what
 	case p.condemned && how != ending.Well:
-		return wire.StatusErrProcKilledByCmd, "was ended by command: it " + what
+		return codec.StatusErrProcKilledByCmd, "was ended by command: it " + what
 	case how == ending.Killed:
-		return wire.StatusErrProcAbortedBySig, what
+		return codec.StatusErrProcAbortedBySig, what
 	case how == ending.Exited:
-		return wire.StatusErrExitNonzeroTerm, what
+		return codec.StatusErrExitNonzeroTerm, what
 	case how == ending.Unfinished:
-		return wire.StatusErrProcTermWoSync, what + " without a farewell"
+		return codec.StatusErrProcTermWoSync, what + " without a farewell"
 	default:
-		return wire.StatusSuccess, ""
+		return codec.StatusSuccess, ""
 	}
 }
 
 // Notify raises an event at the clients that are in its range and asked for it. Its source, which need not be a process,
-// names the sender: with wire.RangeNamespace the event is for the source's namespace.
+// names the sender: with codec.RangeNamespace the event is for the source's namespace.
 //
 //   - Errors: an event that makes no sense or cannot be packed.
-func (s *Server) Notify(ev wire.Event) error {
-	n := wire.Notification{Status: ev.Status, Source: ev.Source, Info: ev.Pack(), Range: ev.Range}
+func (s *Server) Notify(ev codec.Event) error {
+	n := codec.Notification{Status: ev.Status, Source: ev.Source, Info: ev.Pack(), Range: ev.Range}
 	if _, err := n.Append(nil); err != nil {
 		return fmt.Errorf("pmix server: notify %v: %w", ev.Status, err)
 	}
-	parsed, err := wire.ParseEvent(n)
-	if err == nil && ev.Range == wire.RangeCustom && len(ev.Targets) == 0 {
+	parsed, err := codec.ParseEvent(n)
+	if err == nil && ev.Range == codec.RangeCustom && len(ev.Targets) == 0 {
 		err = fmt.Errorf("range %d without targets, want some", ev.Range)
 	}
 	if err != nil {

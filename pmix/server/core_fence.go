@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/goshmem/goshmem/pmix/wire"
+	"github.com/goshmem/goshmem/pmix/codec"
 )
 
 // Bounds on what clients can make the server keep.
@@ -83,11 +83,11 @@ type fence struct {
 	elsewhere bool                // Some participants are on other nodes.
 	spans     bool                // Some participants are elsewhere, and this server can ask theirs: part says how the fence ends.
 	part      partState           // state of this node's part, if the fence spans nodes
-	cause     wire.Status         // the error of this node's part; success: the part is well so far
+	cause     codec.Status        // the error of this node's part; success: the part is well so far
 	collect   bool                // A participant asked for the exchange of data.
 	deadline  tick
-	failed    bool        // The fence ended with status; it stays for processes that have not joined yet.
-	status    wire.Status // valid when failed
+	failed    bool         // The fence ended with status; it stays for processes that have not joined yet.
+	status    codec.Status // valid when failed
 }
 
 // concerns reports whether processes of a namespace take part.
@@ -96,19 +96,19 @@ func (f *fence) concerns(s *nspace) bool {
 }
 
 // join serves a fence request.
-func (fs *fences) join(at caller, r *wire.FenceRequest) {
+func (fs *fences) join(at caller, r *codec.FenceRequest) {
 	fs.joinCollective(at, opFence, r.Procs, r.Info)
 }
 
 // joinCollective makes the caller join the first instance that it has not joined yet. The first to join opens the instance.
-func (fs *fences) joinCollective(at caller, op Collective, names []wire.Proc, infos []wire.Info) {
+func (fs *fences) joinCollective(at caller, op Collective, names []codec.Proc, infos []codec.Info) {
 	procs, key, err := fs.groups.resolveParticipants(at.process, names)
 	if err != nil {
-		fs.refuse(at, wire.StatusErrBadParam, string(op)+": "+err.Error())
+		fs.refuse(at, codec.StatusErrBadParam, string(op)+": "+err.Error())
 		return
 	}
 	if !takesPart(procs, at.process) {
-		fs.refuse(at, wire.StatusErrBadParam, fmt.Sprintf("%s: among %s, want the caller to take part", op, clipped(key)))
+		fs.refuse(at, codec.StatusErrBadParam, fmt.Sprintf("%s: among %s, want the caller to take part", op, clipped(key)))
 		return
 	}
 	set := FenceSet{Op: op, Procs: key}
@@ -119,7 +119,7 @@ func (fs *fences) joinCollective(at caller, op Collective, names []wire.Proc, in
 			return
 		}
 		if fs.isCrowded(set) {
-			fs.refuse(at, wire.StatusErrOutOfResource, string(op)+": too many under way")
+			fs.refuse(at, codec.StatusErrOutOfResource, string(op)+": too many under way")
 			return
 		}
 		f = fs.add(set, procs)
@@ -135,7 +135,7 @@ func (fs *fences) isCrowded(set FenceSet) bool {
 }
 
 // addParticipant adds the caller to those who have joined a fence. The last of this node carries the fence on.
-func (fs *fences) addParticipant(f *fence, at caller, infos []wire.Info) {
+func (fs *fences) addParticipant(f *fence, at caller, infos []codec.Info) {
 	f.joined[at.process] = at
 	if f.failed {
 		fs.reply(at, f.status)
@@ -143,7 +143,7 @@ func (fs *fences) addParticipant(f *fence, at caller, infos []wire.Info) {
 		return
 	}
 	f.missing--
-	f.collect = f.collect || wire.Flag(infos, wire.KeyCollectData)
+	f.collect = f.collect || codec.Flag(infos, codec.KeyCollectData)
 	if by := fs.readTimeout(infos); by != 0 && (f.deadline == 0 || by < f.deadline) {
 		f.deadline = by
 	}
@@ -183,13 +183,13 @@ func (fs *fences) add(set FenceSet, procs []*process) *fence {
 }
 
 // anyGone reports whether one of some processes is gone, and with which status.
-func anyGone(procs []*process) (wire.Status, bool) {
+func anyGone(procs []*process) (codec.Status, bool) {
 	for _, p := range procs {
 		if status, gone := p.gone(); gone {
 			return status, true
 		}
 	}
-	return wire.StatusSuccess, false
+	return codec.StatusSuccess, false
 }
 
 // finishLocal carries a fence on when the last participant of this node has joined.
@@ -198,7 +198,7 @@ func (fs *fences) finishLocal(f *fence) {
 	case !f.elsewhere:
 		fs.complete(f)
 	case !fs.remote:
-		fs.fail(f, wire.StatusErrUnreach)
+		fs.fail(f, codec.StatusErrUnreach)
 	default:
 		fs.decidePart(f)
 	}
@@ -229,14 +229,14 @@ func (fs *fences) complete(f *fence) {
 		return
 	case opDestruct:
 		fs.groups.drop(f.group)
-		fs.answer(f, wire.StatusSuccess)
+		fs.answer(f, codec.StatusSuccess)
 	case opConnect:
 		fs.answerConnect(f)
 	default:
 		if s := f.procs[0].space; f.collect && len(f.procs) == len(s.procs) && f.procs[len(f.procs)-1].space == s {
 			s.noteMeeting()
 		}
-		fs.answer(f, wire.StatusSuccess)
+		fs.answer(f, codec.StatusSuccess)
 	}
 	fs.remove(f)
 }
@@ -262,14 +262,14 @@ func (fs *fences) dropJob(s *nspace) {
 }
 
 // fail ends a fence for those who have joined, and keeps the status for those who will.
-func (fs *fences) fail(f *fence, status wire.Status) {
+func (fs *fences) fail(f *fence, status codec.Status) {
 	f.failed, f.status = true, status
 	fs.answer(f, status)
 	fs.dropHeardFailures(f.id.FenceSet)
 }
 
 // answer sends a status to all who have joined.
-func (fs *fences) answer(f *fence, status wire.Status) {
+func (fs *fences) answer(f *fence, status codec.Status) {
 	payload := statusReply(status)
 	for _, p := range f.procs {
 		if at, ok := f.joined[p]; ok && at.conn != 0 {
@@ -324,7 +324,7 @@ func (f *fence) allHeard() bool {
 
 // failWaitingFor spoils the fences that wait for p, except for those of groups, which groups.removeDead looks at. Fences that
 // p has joined fail only if p died.
-func (fs *fences) failWaitingFor(p *process, status wire.Status, died bool) {
+func (fs *fences) failWaitingFor(p *process, status codec.Status, died bool) {
 	for _, set := range fs.sortedSets() {
 		for _, f := range slices.Clone(fs.bySet[set]) {
 			if f.group != nil || !takesPart(f.procs, p) {

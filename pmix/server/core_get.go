@@ -4,8 +4,8 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/goshmem/goshmem/pmix/codec"
 	"github.com/goshmem/goshmem/pmix/kvs"
-	"github.com/goshmem/goshmem/pmix/wire"
 )
 
 // maxPendingGets bounds how many gets may wait for one process.
@@ -25,24 +25,24 @@ type get struct {
 // itself is in nspace.store.
 type gets struct {
 	*common
-	waiting map[wire.Proc][]get // by the process whose data they want
+	waiting map[codec.Proc][]get // by the process whose data they want
 }
 
 // requestData serves a get. One for data that is still to come waits, unless its directives forbid it.
-func (gs *gets) requestData(at caller, r *wire.GetRequest) {
-	if r.Proc.Rank == wire.RankWildcard {
+func (gs *gets) requestData(at caller, r *codec.GetRequest) {
+	if r.Proc.Rank == codec.RankWildcard {
 		gs.requestJobData(at, r)
 		return
 	}
 	target := gs.find(r.Proc)
 	if target == nil {
-		gs.reply(at, wire.StatusErrNotFound)
+		gs.reply(at, codec.StatusErrNotFound)
 		return
 	}
 	g := get{conn: at.conn, tag: at.tag, key: r.Key, reader: readerOf(target)}
-	if wire.Flag(r.Info, wire.KeyImmediate) || wire.Flag(r.Info, wire.KeyOptional) {
+	if codec.Flag(r.Info, codec.KeyImmediate) || codec.Flag(r.Info, codec.KeyOptional) {
 		if !gs.answerIfPresent(&g, target) {
-			gs.fail(&g, wire.StatusErrNotFound)
+			gs.fail(&g, codec.StatusErrNotFound)
 		}
 		return
 	}
@@ -51,10 +51,10 @@ func (gs *gets) requestData(at caller, r *wire.GetRequest) {
 }
 
 // requestJobData answers a get for the keys of a job, which its processes have not put.
-func (gs *gets) requestJobData(at caller, r *wire.GetRequest) {
+func (gs *gets) requestJobData(at caller, r *codec.GetRequest) {
 	s := gs.spaces[r.Proc.Nspace]
 	if s == nil || (r.Key != "" && !s.level.keys[r.Key]) {
-		gs.reply(at, wire.StatusErrNotFound)
+		gs.reply(at, codec.StatusErrNotFound)
 		return
 	}
 	gs.send(at.conn, at.tag, s.level.reply)
@@ -73,7 +73,7 @@ func (gs *gets) serveNode(ev event) {
 	g := get{request: ev.request, key: ev.key, reader: kvs.OtherNode}
 	p := gs.find(ev.proc)
 	if p == nil || !p.local {
-		gs.fail(&g, wire.StatusErrNotFound)
+		gs.fail(&g, codec.StatusErrNotFound)
 		return
 	}
 	gs.answerOrKeep(g, p)
@@ -85,7 +85,7 @@ func (gs *gets) answerOrKeep(g get, p *process) {
 		return
 	}
 	if p.phase == phaseFinalized {
-		gs.fail(&g, wire.StatusErrNotFound)
+		gs.fail(&g, codec.StatusErrNotFound)
 		return
 	}
 	if status, gone := p.gone(); gone {
@@ -94,12 +94,12 @@ func (gs *gets) answerOrKeep(g get, p *process) {
 	}
 	target := p.name
 	if len(gs.waiting[target]) >= maxPendingGets {
-		gs.fail(&g, wire.StatusErrOutOfResource)
+		gs.fail(&g, codec.StatusErrOutOfResource)
 		return
 	}
 	if !p.local {
 		if !gs.remote {
-			gs.fail(&g, wire.StatusErrUnreach)
+			gs.fail(&g, codec.StatusErrUnreach)
 			return
 		}
 		if !slices.ContainsFunc(gs.waiting[target], func(h get) bool { return h.key == g.key }) {
@@ -125,7 +125,7 @@ func (gs *gets) answerIfPresent(g *get, target *process) bool {
 }
 
 // fail answers a get with an error.
-func (gs *gets) fail(g *get, status wire.Status) {
+func (gs *gets) fail(g *get, status codec.Status) {
 	if g.conn == 0 {
 		gs.emit(action{kind: actServed, request: g.request, status: status})
 		return
@@ -134,7 +134,7 @@ func (gs *gets) fail(g *get, status wire.Status) {
 }
 
 // keepWhere drops the waiting gets of one target for which keep returns false.
-func (gs *gets) keepWhere(target wire.Proc, keep func(*get) bool) {
+func (gs *gets) keepWhere(target codec.Proc, keep func(*get) bool) {
 	kept := slices.DeleteFunc(gs.waiting[target], func(g get) bool { return !keep(&g) })
 	if len(kept) == 0 {
 		delete(gs.waiting, target)
@@ -144,7 +144,7 @@ func (gs *gets) keepWhere(target wire.Proc, keep func(*get) bool) {
 }
 
 // failWhere fails those waiting gets of one target that end reports as over, with the status that end returns.
-func (gs *gets) failWhere(target wire.Proc, end func(*get) (wire.Status, bool)) {
+func (gs *gets) failWhere(target codec.Proc, end func(*get) (codec.Status, bool)) {
 	gs.keepWhere(target, func(g *get) bool {
 		status, over := end(g)
 		if over {
@@ -162,15 +162,15 @@ func (gs *gets) answerWaiting(target *process) {
 // expire fails the gets whose deadline has passed.
 func (gs *gets) expire() {
 	for _, name := range sortedProcs(gs.waiting) {
-		gs.failWhere(name, func(g *get) (wire.Status, bool) {
-			return wire.StatusErrTimeout, gs.checkDeadline(g.deadline)
+		gs.failWhere(name, func(g *get) (codec.Status, bool) {
+			return codec.StatusErrTimeout, gs.checkDeadline(g.deadline)
 		})
 	}
 }
 
 // failWaiting fails all gets that wait for a process from which no data will come.
-func (gs *gets) failWaiting(target wire.Proc, status wire.Status) {
-	gs.failWhere(target, func(*get) (wire.Status, bool) { return status, true })
+func (gs *gets) failWaiting(target codec.Proc, status codec.Status) {
+	gs.failWhere(target, func(*get) (codec.Status, bool) { return status, true })
 }
 
 // dropConnection drops what a connection that has ended waits for.
@@ -187,57 +187,57 @@ func (gs *gets) storeFetched(ev event) {
 		return
 	}
 	status := ev.status
-	if status == wire.StatusSuccess {
+	if status == codec.StatusSuccess {
 		p.space.unshare()
-		if err := p.space.store.Commit(p.name.Rank, wire.ScopeRemote, ev.payload); err != nil {
-			status = wire.StatusErrUnpackFailure
+		if err := p.space.store.Commit(p.name.Rank, codec.ScopeRemote, ev.payload); err != nil {
+			status = codec.StatusErrUnpackFailure
 		} else {
 			gs.answerWaiting(p)
-			status = wire.StatusErrNotFound // for gets that the answer does not satisfy
+			status = codec.StatusErrNotFound // for gets that the answer does not satisfy
 		}
 	}
-	gs.failWhere(ev.proc, func(g *get) (wire.Status, bool) { return status, g.key == ev.key })
+	gs.failWhere(ev.proc, func(g *get) (codec.Status, bool) { return status, g.key == ev.key })
 }
 
 // export packs the data that a process shows to other nodes.
-func export(p *process) (wire.ProcData, bool) {
+func export(p *process) (codec.ProcData, bool) {
 	return p.space.store.Export(p.name.Rank, kvs.OtherNode)
 }
 
 // storeCollected stores what a fence collected on other nodes.
-func (gs *gets) storeCollected(packed []byte) wire.Status {
-	d := wire.NewDecoder(packed)
+func (gs *gets) storeCollected(packed []byte) codec.Status {
+	d := codec.NewDecoder(packed)
 	for d.More() {
-		data := wire.UnpackProcData(d)
+		data := codec.UnpackProcData(d)
 		p := gs.find(data.Proc)
 		switch {
 		case d.Err() != nil || p == nil && gs.spaces[data.Proc.Nspace] != nil:
-			return wire.StatusErrUnpackFailure
+			return codec.StatusErrUnpackFailure
 		case p == nil || p.local: // The job is over here. The fence still ends as on the nodes that know the job.
 			continue
 		}
 		p.space.unshare()
-		if err := p.space.store.Commit(p.name.Rank, wire.ScopeRemote, data.Packed); err != nil {
-			return wire.StatusErrUnpackFailure
+		if err := p.space.store.Commit(p.name.Rank, codec.ScopeRemote, data.Packed); err != nil {
+			return codec.StatusErrUnpackFailure
 		}
 		gs.answerWaiting(p)
 	}
-	return wire.StatusSuccess
+	return codec.StatusSuccess
 }
 
 // commitData serves a commit: it stores the data and answers the gets that wait for it.
-func (gs *gets) commitData(at caller, r *wire.CommitRequest) {
+func (gs *gets) commitData(at caller, r *codec.CommitRequest) {
 	for _, b := range r.Blobs {
 		at.space.unshare()
 		if err := at.space.store.Commit(at.name.Rank, b.Scope, b.Data); err != nil {
-			status := wire.StatusErrUnpackFailure
+			status := codec.StatusErrUnpackFailure
 			if errors.Is(err, kvs.ErrFull) {
-				status = wire.StatusErrOutOfResource
+				status = codec.StatusErrOutOfResource
 			}
 			gs.refuse(at, status, err.Error())
 			return
 		}
 	}
-	gs.reply(at, wire.StatusSuccess)
+	gs.reply(at, codec.StatusSuccess)
 	gs.answerWaiting(at.process)
 }

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/goshmem/goshmem/pmix/wire"
+	"github.com/goshmem/goshmem/pmix/codec"
 )
 
 // maxGroups bounds the groups that one process can be a member of.
@@ -20,15 +20,15 @@ const (
 // group is a set of processes with a name of its own. A process is in one group of a name at most.
 type group struct {
 	id       string
-	members  []*process  // sorted, without those that left or ended
-	context  uint64      // the group's number, if numbered
-	numbered bool        // The group gets a number.
-	optional bool        // The group comes about without processes that end before they join.
-	tolerant bool        // The group goes on without members that end.
-	notify   bool        // Members hear of the end of others.
-	broken   wire.Status // the end of a member that the group needs; success: there was none
-	fences   FenceSet    // the fences in which the group ends
-	leader   *process    // the process that made the group by invitation; nil if it came about otherwise
+	members  []*process   // sorted, without those that left or ended
+	context  uint64       // the group's number, if numbered
+	numbered bool         // The group gets a number.
+	optional bool         // The group comes about without processes that end before they join.
+	tolerant bool         // The group goes on without members that end.
+	notify   bool         // Members hear of the end of others.
+	broken   codec.Status // the end of a member that the group needs; success: there was none
+	fences   FenceSet     // the fences in which the group ends
+	leader   *process     // the process that made the group by invitation; nil if it came about otherwise
 }
 
 // groups serves group operations. A group comes about and ends in fences of its own; those that come about by invitation are
@@ -48,15 +48,15 @@ func groupFences(op Collective, id string, procs []*process) FenceSet {
 }
 
 // addFlags adds the directives of a member. One member is enough to set each.
-func (g *group) addFlags(infos []wire.Info) {
-	g.numbered = g.numbered || wire.Flag(infos, wire.KeyGroupAssignContextID)
-	g.optional = g.optional || wire.Flag(infos, wire.KeyGroupOptional)
-	g.tolerant = g.tolerant || wire.Flag(infos, wire.KeyGroupFTCollective)
-	g.notify = g.notify || wire.Flag(infos, wire.KeyGroupNotifyTermination)
+func (g *group) addFlags(infos []codec.Info) {
+	g.numbered = g.numbered || codec.Flag(infos, codec.KeyGroupAssignContextID)
+	g.optional = g.optional || codec.Flag(infos, codec.KeyGroupOptional)
+	g.tolerant = g.tolerant || codec.Flag(infos, codec.KeyGroupFTCollective)
+	g.notify = g.notify || codec.Flag(infos, codec.KeyGroupNotifyTermination)
 }
 
 // construct serves a request to make a group: the caller joins those who wait for the group to come about.
-func (gr *groups) construct(at caller, r *wire.GroupConstructRequest) {
+func (gr *groups) construct(at caller, r *codec.GroupConstructRequest) {
 	procs, status, err := gr.checkFounders(at.process, r)
 	if err != nil {
 		gr.refuse(at, status, fmt.Sprintf("construct group %q: %v", clipped(r.ID), err))
@@ -77,35 +77,35 @@ func (gr *groups) construct(at caller, r *wire.GroupConstructRequest) {
 }
 
 // checkFounders returns the processes that are to form a group, if they can.
-func (gr *groups) checkFounders(p *process, r *wire.GroupConstructRequest) ([]*process, wire.Status, error) {
+func (gr *groups) checkFounders(p *process, r *codec.GroupConstructRequest) ([]*process, codec.Status, error) {
 	if err := gr.checkID(r.ID); err != nil {
-		return nil, wire.StatusErrBadParam, err
+		return nil, codec.StatusErrBadParam, err
 	}
 	if len(r.Procs) == 0 {
-		return nil, wire.StatusErrBadParam, errors.New("no processes named, want the members")
+		return nil, codec.StatusErrBadParam, errors.New("no processes named, want the members")
 	}
 	procs, key, err := gr.resolveParticipants(p, r.Procs)
 	if err != nil {
-		return nil, wire.StatusErrBadParam, err
+		return nil, codec.StatusErrBadParam, err
 	}
 	if !takesPart(procs, p) {
-		return nil, wire.StatusErrBadParam, fmt.Errorf("among %s, want the caller to take part", clipped(key))
+		return nil, codec.StatusErrBadParam, fmt.Errorf("among %s, want the caller to take part", clipped(key))
 	}
 	if status, gone := p.gone(); gone { // It ended before the server read its request.
 		return nil, status, errors.New("the caller has ended")
 	}
 	if gr.findGroup(r.ID, procs...) != nil {
-		return nil, wire.StatusErrExists, errors.New("a member is in a group of this name already")
+		return nil, codec.StatusErrExists, errors.New("a member is in a group of this name already")
 	}
 	if gr.countGroups(p) >= maxGroups {
-		return nil, wire.StatusErrOutOfResource, fmt.Errorf("the caller is in %d groups already", maxGroups)
+		return nil, codec.StatusErrOutOfResource, fmt.Errorf("the caller is in %d groups already", maxGroups)
 	}
 	for other := range gr.fences.bySet {
 		if other.Op == opConstruct && other.Group == r.ID && other.Procs != key && gr.fences.waitForAny(other, procs) {
-			return nil, wire.StatusErrBadParam, errors.New("others make a group of this name with other members")
+			return nil, codec.StatusErrBadParam, errors.New("others make a group of this name with other members")
 		}
 	}
-	return procs, wire.StatusSuccess, nil
+	return procs, codec.StatusSuccess, nil
 }
 
 // checkID says what is wrong with the name of a new group.
@@ -122,9 +122,9 @@ func (gr *groups) checkID(id string) error {
 
 // openConstruct opens the fence in which a group comes about, for the first founder. With a nil fence comes the status for
 // the caller.
-func (gr *groups) openConstruct(set FenceSet, procs []*process, r *wire.GroupConstructRequest) (*fence, wire.Status) {
+func (gr *groups) openConstruct(set FenceSet, procs []*process, r *codec.GroupConstructRequest) (*fence, codec.Status) {
 	if gr.fences.isCrowded(set) {
-		return nil, wire.StatusErrOutOfResource
+		return nil, codec.StatusErrOutOfResource
 	}
 	g := newGroup(r.ID, procs)
 	g.addFlags(r.Info)
@@ -134,7 +134,7 @@ func (gr *groups) openConstruct(set FenceSet, procs []*process, r *wire.GroupCon
 	f := gr.fences.add(set, procs)
 	f.group = g
 	gr.fences.passOverDead(f)
-	return f, wire.StatusSuccess
+	return f, codec.StatusSuccess
 }
 
 func newGroup(id string, founders []*process) *group {
@@ -149,13 +149,13 @@ func (gr *groups) completeConstruct(f *fence) {
 			g.members = append(g.members, p)
 		}
 	}
-	r := wire.GroupReply{ContextID: wire.NoContextID}
+	r := codec.GroupReply{ContextID: codec.NoContextID}
 	if g.numbered {
 		gr.lastContext++
 		g.context = gr.lastContext
 		r.ContextID = g.context
 	}
-	r.Info = []wire.Info{{Key: wire.KeyGroupMembership, Value: wire.ProcsValue(names(g.members)...)}}
+	r.Info = []codec.Info{{Key: codec.KeyGroupMembership, Value: codec.ProcsValue(names(g.members)...)}}
 	payload, _ := r.Append(nil) // nothing in it fails to pack
 	for _, p := range g.members {
 		if at := f.joined[p]; at.conn != 0 {
@@ -198,23 +198,23 @@ func (gr *groups) countGroups(p *process) int {
 
 // expandNames replaces the name of a group of the caller's, given in place of a namespace, by the group's members. The rank
 // then is the number of a member.
-func (gr *groups) expandNames(from *process, procs []wire.Proc) []wire.Proc {
-	named := func(name wire.Proc) *group {
+func (gr *groups) expandNames(from *process, procs []codec.Proc) []codec.Proc {
+	named := func(name codec.Proc) *group {
 		if gr.spaces[name.Nspace] != nil {
 			return nil
 		}
 		return gr.findGroup(name.Nspace, from)
 	}
-	if !slices.ContainsFunc(procs, func(name wire.Proc) bool { return named(name) != nil }) {
+	if !slices.ContainsFunc(procs, func(name codec.Proc) bool { return named(name) != nil }) {
 		return procs
 	}
-	var out []wire.Proc
+	var out []codec.Proc
 	for _, name := range procs {
 		g := named(name)
 		switch {
 		case g == nil:
 			out = append(out, name)
-		case name.Rank == wire.RankWildcard:
+		case name.Rank == codec.RankWildcard:
 			out = append(out, names(g.members)...)
 		case uint64(name.Rank) < uint64(len(g.members)):
 			out = append(out, g.members[name.Rank].name)
@@ -224,13 +224,13 @@ func (gr *groups) expandNames(from *process, procs []wire.Proc) []wire.Proc {
 }
 
 // destruct makes the caller one of those who wait for a group to end.
-func (gr *groups) destruct(at caller, r *wire.GroupDestructRequest) {
+func (gr *groups) destruct(at caller, r *codec.GroupDestructRequest) {
 	g := gr.findGroup(r.ID, at.process)
 	if g == nil {
-		gr.reply(at, wire.StatusErrNotFound)
+		gr.reply(at, codec.StatusErrNotFound)
 		return
 	}
-	if g.broken != wire.StatusSuccess {
+	if g.broken != codec.StatusSuccess {
 		gr.reply(at, g.broken)
 		gr.removeMember(g, at.process)
 		return
@@ -238,7 +238,7 @@ func (gr *groups) destruct(at caller, r *wire.GroupDestructRequest) {
 	f := gr.fences.findOpen(g.fences, at.process)
 	if f == nil {
 		if gr.fences.isCrowded(g.fences) {
-			gr.refuse(at, wire.StatusErrOutOfResource, "destruct group: too many under way")
+			gr.refuse(at, codec.StatusErrOutOfResource, "destruct group: too many under way")
 			return
 		}
 		f = gr.fences.add(g.fences, slices.Clone(g.members))
@@ -250,7 +250,7 @@ func (gr *groups) destruct(at caller, r *wire.GroupDestructRequest) {
 // drop drops a group, and the kept event about its making.
 func (gr *groups) drop(g *group) {
 	if g.leader != nil {
-		gr.events.dropCached(wire.StatusGroupConstructComplete, g.id, []wire.Proc{g.leader.name})
+		gr.events.dropCached(codec.StatusGroupConstructComplete, g.id, []codec.Proc{g.leader.name})
 	}
 	groups := slices.DeleteFunc(gr.byID[g.id], func(h *group) bool { return h == g })
 	if len(groups) == 0 {
@@ -269,15 +269,15 @@ func (gr *groups) removeMember(g *group, p *process) {
 }
 
 // leave serves a request to leave a group: the caller leaves at once, and the others hear of it.
-func (gr *groups) leave(at caller, r *wire.GroupLeaveRequest) {
+func (gr *groups) leave(at caller, r *codec.GroupLeaveRequest) {
 	g := gr.findGroup(r.ID, at.process)
 	if g == nil {
-		gr.reply(at, wire.StatusErrNotFound)
+		gr.reply(at, codec.StatusErrNotFound)
 		return
 	}
 	gr.removeMember(g, at.process)
-	gr.reply(at, wire.StatusSuccess)
-	gr.notifyMembers(g, wire.StatusGroupLeft, at.process)
+	gr.reply(at, codec.StatusSuccess)
+	gr.notifyMembers(g, codec.StatusGroupLeft, at.process)
 	for _, f := range slices.Clone(gr.fences.bySet[g.fences]) {
 		if !f.failed {
 			gr.fences.continueWithout(f, at.process)
@@ -286,7 +286,7 @@ func (gr *groups) leave(at caller, r *wire.GroupLeaveRequest) {
 }
 
 // notifyMembers raises an event about one process at the members of a group.
-func (gr *groups) notifyMembers(g *group, status wire.Status, about *process) {
+func (gr *groups) notifyMembers(g *group, status codec.Status, about *process) {
 	if len(g.members) == 0 {
 		return
 	}
@@ -294,7 +294,7 @@ func (gr *groups) notifyMembers(g *group, status wire.Status, about *process) {
 }
 
 // removeDead takes a process that ended out of all groups, and ends what waits for it in their fences.
-func (gr *groups) removeDead(p *process, status wire.Status) {
+func (gr *groups) removeDead(p *process, status codec.Status) {
 	for _, set := range gr.fences.sortedSets() {
 		for _, f := range slices.Clone(gr.fences.bySet[set]) {
 			if f.group != nil && !f.failed && takesPart(f.procs, p) {
@@ -313,7 +313,7 @@ func (gr *groups) removeDead(p *process, status wire.Status) {
 				g.broken = status
 			}
 			if g.notify {
-				gr.notifyMembers(g, wire.StatusGroupMemberFailed, p)
+				gr.notifyMembers(g, codec.StatusGroupMemberFailed, p)
 			}
 		}
 	}
@@ -321,7 +321,7 @@ func (gr *groups) removeDead(p *process, status wire.Status) {
 }
 
 // applyDeath makes a group's fence go on without a participant that ended, or spoils it.
-func (gr *groups) applyDeath(f *fence, p *process, status wire.Status) {
+func (gr *groups) applyDeath(f *fence, p *process, status codec.Status) {
 	at, joined := f.joined[p]
 	if joined && at.conn == 0 {
 		return // The fence goes on without the process already.
@@ -338,7 +338,7 @@ func (gr *groups) applyDeath(f *fence, p *process, status wire.Status) {
 
 // breakGroup takes those who have heard that a member is gone out of a group whose end has failed. The others hear it when
 // they ask for the end.
-func (gr *groups) breakGroup(f *fence, status wire.Status) {
+func (gr *groups) breakGroup(f *fence, status codec.Status) {
 	if f.id.Op != opDestruct {
 		return
 	}

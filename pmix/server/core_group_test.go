@@ -5,19 +5,19 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/goshmem/goshmem/pmix/wire"
+	"github.com/goshmem/goshmem/pmix/codec"
 )
 
 // describeGroup prints the answer to a construction.
-func describeGroup(r wire.GroupReply) string {
+func describeGroup(r codec.GroupReply) string {
 	out := []string{"group"}
-	if r.Status != wire.StatusSuccess {
+	if r.Status != codec.StatusSuccess {
 		out = append(out, statusName(r.Status))
 	}
-	if r.ContextID != wire.NoContextID {
+	if r.ContextID != codec.NoContextID {
 		out = append(out, fmt.Sprint("context ", r.ContextID))
 	}
-	if v, ok := wire.Find(r.Info, wire.KeyGroupMembership); ok {
+	if v, ok := codec.Find(r.Info, codec.KeyGroupMembership); ok {
 		members, _ := v.Procs()
 		for _, p := range members {
 			out = append(out, short(p))
@@ -26,21 +26,21 @@ func describeGroup(r wire.GroupReply) string {
 	return strings.Join(out, " ")
 }
 
-func construct(id string, procs []wire.Proc, infos ...wire.Info) *wire.GroupConstructRequest {
-	return &wire.GroupConstructRequest{ID: id, Procs: procs, Info: infos}
+func construct(id string, procs []codec.Proc, infos ...codec.Info) *codec.GroupConstructRequest {
+	return &codec.GroupConstructRequest{ID: id, Procs: procs, Info: infos}
 }
 
-func destruct(id string, infos ...wire.Info) *wire.GroupDestructRequest {
-	return &wire.GroupDestructRequest{ID: id, Info: infos}
+func destruct(id string, infos ...codec.Info) *codec.GroupDestructRequest {
+	return &codec.GroupDestructRequest{ID: id, Info: infos}
 }
 
-func ranks(list ...wire.Rank) []wire.Proc { return fenceOf(list...).Procs }
+func ranks(list ...codec.Rank) []codec.Proc { return fenceOf(list...).Procs }
 
 func TestGroupLife(t *testing.T) {
 	w, conns := twoJobs(t, 3)
-	members := []wire.Proc{second(1), first(2), first(0)}
+	members := []codec.Proc{second(1), first(2), first(0)}
 	w.request(0, construct("g", members))
-	w.requestOn(conns[1], construct("g", members, yes(wire.KeyGroupAssignContextID)))
+	w.requestOn(conns[1], construct("g", members, yes(codec.KeyGroupAssignContextID)))
 	w.expect()
 	w.request(2, construct("g", members))
 	w.expect("reply 0#101 group context 1 0 2 job-2.1", "reply 2#101 group context 1 0 2 job-2.1",
@@ -88,7 +88,7 @@ func TestUnfitGroups(t *testing.T) {
 	w.expect(`refused construct group "g": others make a group of this name with other members`, "reply 2#101 ERR_BAD_PARAM")
 	w.request(1, construct("g", ranks(0, 1)))
 	w.expect("reply 0#106 group 0 1", "reply 1#101 group 0 1")
-	w.request(0, &wire.GroupLeaveRequest{ID: "h"})
+	w.request(0, &codec.GroupLeaveRequest{ID: "h"})
 	w.expect("reply 0#107 ERR_NOT_FOUND")
 	w.core.groups.byID["many"] = nil
 	for i := range maxGroups {
@@ -130,15 +130,15 @@ func TestDeathInConstruction(t *testing.T) {
 	}{
 		"strict, joined":         {"", true, []string{"reply 0#101 ERR_PROC_TERM_WO_SYNC", "reply 1#101 ERR_PROC_TERM_WO_SYNC"}},
 		"strict, missing":        {"", false, []string{"reply 0#101 ERR_PROC_TERM_WO_SYNC", "reply 1#101 ERR_PROC_TERM_WO_SYNC"}},
-		"tolerant, joined":       {wire.KeyGroupFTCollective, true, []string{"reply 0#101 group 0 1", "reply 1#101 group 0 1"}},
-		"tolerant, missing":      {wire.KeyGroupFTCollective, false, []string{"reply 0#101 group 0 1", "reply 1#101 group 0 1"}},
-		"optional, missing":      {wire.KeyGroupOptional, false, []string{"reply 0#101 group 0 1", "reply 1#101 group 0 1"}},
-		"optional, then, joined": {wire.KeyGroupOptional, true, []string{"reply 0#101 ERR_PROC_TERM_WO_SYNC", "reply 1#101 ERR_PROC_TERM_WO_SYNC"}},
+		"tolerant, joined":       {codec.KeyGroupFTCollective, true, []string{"reply 0#101 group 0 1", "reply 1#101 group 0 1"}},
+		"tolerant, missing":      {codec.KeyGroupFTCollective, false, []string{"reply 0#101 group 0 1", "reply 1#101 group 0 1"}},
+		"optional, missing":      {codec.KeyGroupOptional, false, []string{"reply 0#101 group 0 1", "reply 1#101 group 0 1"}},
+		"optional, then, joined": {codec.KeyGroupOptional, true, []string{"reply 0#101 ERR_PROC_TERM_WO_SYNC", "reply 1#101 ERR_PROC_TERM_WO_SYNC"}},
 	} {
 		for _, late := range []bool{false, true} { // the last living one calls after the death
 			t.Run(fmt.Sprint(name, late), func(t *testing.T) {
 				w := started(t, 3)
-				var flags []wire.Info
+				var flags []codec.Info
 				if tt.flag != "" {
 					flags = append(flags, yes(tt.flag))
 				}
@@ -163,7 +163,7 @@ func TestDeathInConstruction(t *testing.T) {
 				if got != strings.Join(tt.want, "; ") {
 					t.Errorf("%s, want %s", got, strings.Join(tt.want, "; "))
 				}
-				for _, r := range []wire.Rank{0, 1} {
+				for _, r := range []codec.Rank{0, 1} {
 					w.exit(r)
 				}
 				w.quiet()
@@ -189,17 +189,17 @@ func TestDeadFounder(t *testing.T) {
 	w.log = nil
 	w.request(0, construct("g", ranks(0, 1, 2)))
 	w.expect("reply 0#101 ERR_PROC_TERM_WO_SYNC")
-	w.request(0, construct("g", ranks(0, 1, 2), yes(wire.KeyGroupFTCollective)))
-	w.request(1, construct("g", ranks(0, 1, 2), yes(wire.KeyGroupFTCollective)))
+	w.request(0, construct("g", ranks(0, 1, 2), yes(codec.KeyGroupFTCollective)))
+	w.request(1, construct("g", ranks(0, 1, 2), yes(codec.KeyGroupFTCollective)))
 	w.expect("reply 0#102 group 0 1", "reply 1#101 group 0 1")
 }
 
 // family returns a world with a group of three that register for news of it.
-func family(t *testing.T, flags ...wire.Info) *world {
+func family(t *testing.T, flags ...codec.Info) *world {
 	t.Helper()
 	w := started(t, 3)
-	for r := range wire.Rank(3) {
-		w.request(r, codes(wire.StatusGroupMemberFailed, wire.StatusGroupLeft))
+	for r := range codec.Rank(3) {
+		w.request(r, codes(codec.StatusGroupMemberFailed, codec.StatusGroupLeft))
 		w.request(r, construct("g", ranks(0, 1, 2), flags...))
 	}
 	w.log = nil
@@ -209,7 +209,7 @@ func family(t *testing.T, flags ...wire.Info) *world {
 func TestLeavingAGroup(t *testing.T) {
 	w := family(t)
 	w.request(0, destruct("g"))
-	w.request(2, &wire.GroupLeaveRequest{ID: "g"})
+	w.request(2, &codec.GroupLeaveRequest{ID: "g"})
 	w.expect("reply 2#103 ok", "event 0 GROUP_LEFT from 2 about 2 nondefault group g", "event 1 GROUP_LEFT from 2 about 2 nondefault group g")
 	w.exit(2) // no member's end
 	w.expect()
@@ -220,7 +220,7 @@ func TestLeavingAGroup(t *testing.T) {
 	w = family(t)
 	w.request(0, destruct("g"))
 	w.request(1, destruct("g"))
-	w.request(2, &wire.GroupLeaveRequest{ID: "g"}) // the one that the others waited for
+	w.request(2, &codec.GroupLeaveRequest{ID: "g"}) // the one that the others waited for
 	w.expect("reply 2#103 ok", "event 0 GROUP_LEFT from 2 about 2 nondefault group g",
 		"event 1 GROUP_LEFT from 2 about 2 nondefault group g", "reply 0#103 ok", "reply 1#103 ok")
 	w.quiet()
@@ -239,7 +239,7 @@ func TestDeathOfAMember(t *testing.T) {
 	w.expect("reply 0#103 ERR_PROC_TERM_WO_SYNC", "reply 1#103 ERR_PROC_TERM_WO_SYNC")
 	w.quiet()
 
-	w = family(t, yes(wire.KeyGroupNotifyTermination))
+	w = family(t, yes(codec.KeyGroupNotifyTermination))
 	w.request(0, destruct("g"))
 	w.exit(2)
 	w.expect("reply 0#103 ERR_PROC_TERM_WO_SYNC", failed("1"))
@@ -247,7 +247,7 @@ func TestDeathOfAMember(t *testing.T) {
 	w.expect("reply 1#103 ERR_PROC_TERM_WO_SYNC")
 	w.quiet()
 
-	w = family(t, yes(wire.KeyGroupNotifyTermination), yes(wire.KeyGroupFTCollective))
+	w = family(t, yes(codec.KeyGroupNotifyTermination), yes(codec.KeyGroupFTCollective))
 	w.request(0, destruct("g"))
 	w.request(1, destruct("g"))
 	w.closeConn(2)
@@ -257,8 +257,8 @@ func TestDeathOfAMember(t *testing.T) {
 	}
 	w.quiet()
 
-	w = family(t, yes(wire.KeyGroupNotifyTermination), yes(wire.KeyGroupFTCollective))
-	w.request(2, &wire.FinalizeRequest{}) // goes without having left
+	w = family(t, yes(codec.KeyGroupNotifyTermination), yes(codec.KeyGroupFTCollective))
+	w.request(2, &codec.FinalizeRequest{}) // goes without having left
 	w.exit(2)
 	w.expect("finalized 2", "reply 2#103 ok", failed("0"), failed("1"))
 	w.request(0, destruct("g"))
@@ -270,44 +270,44 @@ func TestDeathOfAMember(t *testing.T) {
 // A group's name may stand where a namespace does.
 func TestGroupNamesProcesses(t *testing.T) {
 	w, conns := twoJobs(t, 2)
-	members := []wire.Proc{first(1), second(0)}
+	members := []codec.Proc{first(1), second(0)}
 	w.request(1, construct("g", members))
 	w.requestOn(conns[0], construct("g", members))
 	w.requestOn(conns[0], codes(-9999))
 	w.log = nil
-	w.request(1, raised(-9999, wire.RangeCustom, info(wire.KeyEventCustomRange, wire.ProcValue(wire.Proc{Nspace: "g", Rank: wire.RankWildcard}))))
+	w.request(1, raised(-9999, codec.RangeCustom, info(codec.KeyEventCustomRange, codec.ProcValue(codec.Proc{Nspace: "g", Rank: codec.RankWildcard}))))
 	w.expect("event job-2.0 status -9999 from 1", "reply 1#102 ok")
-	w.request(1, raised(-9999, wire.RangeCustom, info(wire.KeyEventCustomRange, wire.ProcValue(wire.Proc{Nspace: "g", Rank: 1}))))
+	w.request(1, raised(-9999, codec.RangeCustom, info(codec.KeyEventCustomRange, codec.ProcValue(codec.Proc{Nspace: "g", Rank: 1}))))
 	w.expect("event job-2.0 status -9999 from 1", "reply 1#103 ok")
-	w.request(1, &wire.FenceRequest{Procs: []wire.Proc{{Nspace: "g", Rank: wire.RankWildcard}}})
-	w.requestOn(conns[0], &wire.FenceRequest{Procs: []wire.Proc{{Nspace: "g", Rank: wire.RankWildcard}}})
+	w.request(1, &codec.FenceRequest{Procs: []codec.Proc{{Nspace: "g", Rank: codec.RankWildcard}}})
+	w.requestOn(conns[0], &codec.FenceRequest{Procs: []codec.Proc{{Nspace: "g", Rank: codec.RankWildcard}}})
 	w.expect("reply 1#104 ok", "reply job-2.0#103 ok")
-	w.request(0, &wire.FenceRequest{Procs: []wire.Proc{{Nspace: "g", Rank: wire.RankWildcard}}}) // no member
+	w.request(0, &codec.FenceRequest{Procs: []codec.Proc{{Nspace: "g", Rank: codec.RankWildcard}}}) // no member
 	w.expect("refused fence: process g.*, want one of a namespace that is known here", "reply 0#101 ERR_BAD_PARAM")
 }
 
-func invited(id string, procs ...wire.Proc) *wire.NotifyRequest {
-	return raised(wire.StatusGroupInvited, wire.RangeCustom, info(wire.KeyEventCustomRange, wire.ProcsValue(procs...)),
-		paths(wire.KeyGroupID, id), yes(wire.KeyEventNonDefault))
+func invited(id string, procs ...codec.Proc) *codec.NotifyRequest {
+	return raised(codec.StatusGroupInvited, codec.RangeCustom, info(codec.KeyEventCustomRange, codec.ProcsValue(procs...)),
+		paths(codec.KeyGroupID, id), yes(codec.KeyEventNonDefault))
 }
 
-func answered(status wire.Status, leader wire.Proc) *wire.NotifyRequest {
-	return raised(status, wire.RangeCustom, info(wire.KeyEventCustomRange, wire.ProcValue(leader)))
+func answered(status codec.Status, leader codec.Proc) *codec.NotifyRequest {
+	return raised(status, codec.RangeCustom, info(codec.KeyEventCustomRange, codec.ProcValue(leader)))
 }
 
-func complete(id string, procs ...wire.Proc) *wire.NotifyRequest {
-	return raised(wire.StatusGroupConstructComplete, wire.RangeCustom, info(wire.KeyEventCustomRange, wire.ProcsValue(procs...)),
-		paths(wire.KeyGroupID, id), yes(wire.KeyEventNonDefault))
+func complete(id string, procs ...codec.Proc) *codec.NotifyRequest {
+	return raised(codec.StatusGroupConstructComplete, codec.RangeCustom, info(codec.KeyEventCustomRange, codec.ProcsValue(procs...)),
+		paths(codec.KeyGroupID, id), yes(codec.KeyEventNonDefault))
 }
 
 // listening returns a world of four that have handlers for everything about invitations.
 func listening(t *testing.T) *world {
 	t.Helper()
 	w := started(t, 4)
-	for r := range wire.Rank(4) {
-		w.request(r, codes(wire.StatusGroupInvited, wire.StatusGroupInviteAccepted, wire.StatusGroupInviteDeclined,
-			wire.StatusGroupInviteFailed, wire.StatusGroupMemberFailed, wire.StatusGroupLeaderFailed,
-			wire.StatusGroupConstructAbort, wire.StatusGroupConstructComplete))
+	for r := range codec.Rank(4) {
+		w.request(r, codes(codec.StatusGroupInvited, codec.StatusGroupInviteAccepted, codec.StatusGroupInviteDeclined,
+			codec.StatusGroupInviteFailed, codec.StatusGroupMemberFailed, codec.StatusGroupLeaderFailed,
+			codec.StatusGroupConstructAbort, codec.StatusGroupConstructComplete))
 	}
 	w.log = nil
 	return w
@@ -317,21 +317,21 @@ func TestInvitation(t *testing.T) {
 	w := listening(t)
 	w.request(0, invited("g", ranks(0, 1, 2)...))
 	w.expect("event 1 GROUP_INVITED from 0 nondefault group g", "event 2 GROUP_INVITED from 0 nondefault group g", "reply 0#102 ok")
-	w.request(1, answered(wire.StatusGroupInviteAccepted, first(0)))
-	w.request(2, answered(wire.StatusGroupInviteAccepted, first(0)))
+	w.request(1, answered(codec.StatusGroupInviteAccepted, first(0)))
+	w.request(2, answered(codec.StatusGroupInviteAccepted, first(0)))
 	w.expect("event 0 GROUP_INVITE_ACCEPTED from 1", "reply 1#102 ok", "event 0 GROUP_INVITE_ACCEPTED from 2", "reply 2#102 ok")
 	w.request(0, complete("g", ranks(0, 1, 2)...))
 	w.expect("event 1 GROUP_CONSTRUCT_COMPLETE from 0 nondefault group g",
 		"event 2 GROUP_CONSTRUCT_COMPLETE from 0 nondefault group g", "reply 0#103 ok")
-	w.request(2, &wire.FinalizeRequest{})
+	w.request(2, &codec.FinalizeRequest{})
 	w.closeConn(2)
 	w.connect(2)
 	w.log = nil
-	w.request(2, codes(wire.StatusGroupInvited, wire.StatusGroupConstructComplete)) // the invitation is over
+	w.request(2, codes(codec.StatusGroupInvited, codec.StatusGroupConstructComplete)) // the invitation is over
 	w.expect("reply 2#101 ok", "event 2 GROUP_CONSTRUCT_COMPLETE from 0 nondefault group g")
 	w.request(0, complete("g", ranks(0, 3)...))
 	w.expect(`refused notify event PMIX_GROUP_CONSTRUCT_COMPLETE: group "g": a member is in one of this name already`, "reply 0#104 ERR_EXISTS")
-	for r := range wire.Rank(3) {
+	for r := range codec.Rank(3) {
 		w.request(r, destruct("g"))
 	}
 	w.expect("reply 0#105 ok", "reply 1#103 ok", "reply 2#102 ok")
@@ -348,7 +348,7 @@ func TestDeathDuringInvitation(t *testing.T) {
 	w.request(0, invited("g", ranks(0, 1, 2, 3)...))
 	w.expect("event 0 GROUP_INVITE_FAILED from 3 about 3 nondefault group g", "event 1 GROUP_INVITED from 0 nondefault group g",
 		"event 2 GROUP_INVITED from 0 nondefault group g", "reply 0#102 ok")
-	w.request(1, answered(wire.StatusGroupInviteAccepted, first(0)))
+	w.request(1, answered(codec.StatusGroupInviteAccepted, first(0)))
 	w.log = nil
 	w.exit(1)
 	w.exit(2)
@@ -356,8 +356,8 @@ func TestDeathDuringInvitation(t *testing.T) {
 
 	w = listening(t)
 	w.request(0, invited("g", ranks(1, 2, 3)...))
-	w.request(1, answered(wire.StatusGroupInviteDeclined, first(0)))
-	w.request(2, answered(wire.StatusGroupInviteAccepted, first(0)))
+	w.request(1, answered(codec.StatusGroupInviteDeclined, first(0)))
+	w.request(2, answered(codec.StatusGroupInviteAccepted, first(0)))
 	w.log = nil
 	w.exit(0)
 	w.expect("event 2 GROUP_LEADER_FAILED from 0 about 0 nondefault group g", "event 3 GROUP_LEADER_FAILED from 0 about 0 nondefault group g")
@@ -365,8 +365,8 @@ func TestDeathDuringInvitation(t *testing.T) {
 
 	w = listening(t)
 	w.request(0, invited("g", ranks(1)...))
-	w.request(0, raised(wire.StatusGroupConstructAbort, wire.RangeCustom, info(wire.KeyEventCustomRange, wire.ProcsValue(first(1))),
-		paths(wire.KeyGroupID, "g")))
+	w.request(0, raised(codec.StatusGroupConstructAbort, codec.RangeCustom, info(codec.KeyEventCustomRange, codec.ProcsValue(first(1))),
+		paths(codec.KeyGroupID, "g")))
 	w.log = nil
 	w.exit(1)
 	w.exit(0)
@@ -380,7 +380,7 @@ func TestUnfitInvitations(t *testing.T) {
 	w.request(0, invited(testNspace, first(1)))
 	w.request(0, invited("g", first(8)))
 	w.request(0, complete("", first(1)))
-	w.request(0, raised(wire.StatusGroupConstructComplete, wire.RangeNamespace, paths(wire.KeyGroupID, "g")))
+	w.request(0, raised(codec.StatusGroupConstructComplete, codec.RangeNamespace, paths(codec.KeyGroupID, "g")))
 	w.expect(
 		`refused notify event PMIX_GROUP_INVITED: pmix.grp.id is "", want 1 to 255 bytes`, "reply 0#101 ERR_BAD_PARAM",
 		`refused notify event PMIX_GROUP_INVITED: a namespace has this name, want another`, "reply 0#102 ERR_BAD_PARAM",
@@ -403,9 +403,9 @@ func TestGroupAcrossNodes(t *testing.T) {
 	w.connect(0, 1)
 	w.log = nil
 	key := `construct;"g";job-1:*`
-	tolerant := yes(wire.KeyGroupFTCollective)
-	w.request(0, construct("g", ranks(wire.RankWildcard), tolerant))
-	w.request(1, construct("g", ranks(wire.RankWildcard), tolerant))
+	tolerant := yes(codec.KeyGroupFTCollective)
+	w.request(0, construct("g", ranks(codec.RankWildcard), tolerant))
+	w.request(1, construct("g", ranks(codec.RankWildcard), tolerant))
 	w.expect("fence " + key + "#1 0 bytes")
 	w.exit(1) // has joined
 	w.exit(3)
@@ -415,8 +415,8 @@ func TestGroupAcrossNodes(t *testing.T) {
 	w.expect(`fence destruct;"g";job-1:*#1 0 bytes`)
 	w.step(event{kind: evFenceDone, fence: FenceID{FenceSet{opDestruct, "g", "job-1:*"}, 1}})
 	w.expect("reply 0#102 ok")
-	w.request(0, construct("h", ranks(0, 2), yes(wire.KeyGroupAssignContextID)))
+	w.request(0, construct("h", ranks(0, 2), yes(codec.KeyGroupAssignContextID)))
 	w.expect(`fence construct;"h";job-1:0,2#1 ERR_NOT_SUPPORTED`)
-	w.step(event{kind: evFenceDone, fence: FenceID{FenceSet{opConstruct, "h", "job-1:0,2"}, 1}, status: wire.StatusErrNotSupported})
+	w.step(event{kind: evFenceDone, fence: FenceID{FenceSet{opConstruct, "h", "job-1:0,2"}, 1}, status: codec.StatusErrNotSupported})
 	w.expect("reply 0#103 ERR_NOT_SUPPORTED")
 }

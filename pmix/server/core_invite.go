@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/goshmem/goshmem/pmix/wire"
+	"github.com/goshmem/goshmem/pmix/codec"
 )
 
 // maxInvites bounds the groups to which one process may invite at a time.
@@ -30,46 +30,46 @@ type invites struct {
 
 // recordEvent follows an event that a client raises, if it is about an invitation. The status is for a client whose event
 // makes no sense. The events of a process that ended before the server read them change nothing: nobody waits for it.
-func (iv *invites) recordEvent(from *process, ev *wire.Event) (wire.Status, error) {
+func (iv *invites) recordEvent(from *process, ev *codec.Event) (codec.Status, error) {
 	if _, gone := from.gone(); gone {
-		return wire.StatusSuccess, nil
+		return codec.StatusSuccess, nil
 	}
 	switch ev.Status {
-	case wire.StatusGroupInvited:
+	case codec.StatusGroupInvited:
 		return iv.openInvite(from, ev)
-	case wire.StatusGroupInviteAccepted, wire.StatusGroupInviteDeclined:
+	case codec.StatusGroupInviteAccepted, codec.StatusGroupInviteDeclined:
 		iv.recordAnswer(from, ev)
-	case wire.StatusGroupConstructComplete:
+	case codec.StatusGroupConstructComplete:
 		return iv.completeGroup(from, ev)
-	case wire.StatusGroupConstructAbort:
+	case codec.StatusGroupConstructAbort:
 		id, _ := groupID(ev)
 		iv.dropInvite(from, id)
 	}
-	return wire.StatusSuccess, nil
+	return codec.StatusSuccess, nil
 }
 
 // groupID returns the name of the group that an event is about.
-func groupID(ev *wire.Event) (string, error) {
-	v, _ := ev.Has(wire.KeyGroupID)
+func groupID(ev *codec.Event) (string, error) {
+	v, _ := ev.Has(codec.KeyGroupID)
 	id, _ := v.Str()
-	if id == "" || len(id) > wire.MaxGroupIDLen {
-		return "", fmt.Errorf("%s is %q, want 1 to %d bytes", wire.KeyGroupID, clipped(id), wire.MaxGroupIDLen)
+	if id == "" || len(id) > codec.MaxGroupIDLen {
+		return "", fmt.Errorf("%s is %q, want 1 to %d bytes", codec.KeyGroupID, clipped(id), codec.MaxGroupIDLen)
 	}
 	return id, nil
 }
 
 // openInvite records an invitation. The leader hears at once of those that are gone.
-func (iv *invites) openInvite(from *process, ev *wire.Event) (wire.Status, error) {
+func (iv *invites) openInvite(from *process, ev *codec.Event) (codec.Status, error) {
 	id, err := groupID(ev)
 	if err == nil {
 		err = iv.groups.checkID(id)
 	}
 	if err != nil {
-		return wire.StatusErrBadParam, err
+		return codec.StatusErrBadParam, err
 	}
 	procs, _, err := iv.groups.resolveParticipants(from, ev.Targets)
 	if err != nil {
-		return wire.StatusErrBadParam, err
+		return codec.StatusErrBadParam, err
 	}
 	iv.dropInvite(from, id)
 	open := 0
@@ -79,7 +79,7 @@ func (iv *invites) openInvite(from *process, ev *wire.Event) (wire.Status, error
 		}
 	}
 	if open >= maxInvites {
-		return wire.StatusErrOutOfResource, fmt.Errorf("invitations to %d groups are open, want no more", open)
+		return codec.StatusErrOutOfResource, fmt.Errorf("invitations to %d groups are open, want no more", open)
 	}
 	inv := &invite{id: id, leader: from, accepted: map[*process]bool{}}
 	for _, p := range procs {
@@ -87,30 +87,30 @@ func (iv *invites) openInvite(from *process, ev *wire.Event) (wire.Status, error
 			continue
 		}
 		if _, gone := p.gone(); gone {
-			iv.events.raiseAbout([]wire.Proc{from.name}, wire.StatusGroupInviteFailed, id, p)
+			iv.events.raiseAbout([]codec.Proc{from.name}, codec.StatusGroupInviteFailed, id, p)
 			continue
 		}
 		inv.invited = append(inv.invited, p)
 	}
 	iv.open = append(iv.open, inv)
-	return wire.StatusSuccess, nil
+	return codec.StatusSuccess, nil
 }
 
 // dropInvite drops an invitation, also from the events kept for late handlers.
 func (iv *invites) dropInvite(leader *process, id string) {
-	iv.events.dropCached(wire.StatusGroupInvited, id, []wire.Proc{leader.name})
+	iv.events.dropCached(codec.StatusGroupInvited, id, []codec.Proc{leader.name})
 	iv.open = slices.DeleteFunc(iv.open, func(inv *invite) bool { return inv.leader == leader && inv.id == id })
 }
 
 // recordAnswer records an answer to an invitation. libpmix does not say to which one, so it counts for the oldest.
-func (iv *invites) recordAnswer(from *process, ev *wire.Event) {
+func (iv *invites) recordAnswer(from *process, ev *codec.Event) {
 	id, err := groupID(ev)
 	for _, inv := range iv.open {
 		if err == nil && inv.id != id || inv.accepted[from] || !slices.Contains(inv.invited, from) ||
-			!wire.AnyMatch(ev.Targets, []wire.Proc{inv.leader.name}) {
+			!codec.AnyMatch(ev.Targets, []codec.Proc{inv.leader.name}) {
 			continue
 		}
-		if ev.Status == wire.StatusGroupInviteAccepted {
+		if ev.Status == codec.StatusGroupInviteAccepted {
 			inv.accepted[from] = true
 		} else {
 			inv.invited = slices.DeleteFunc(inv.invited, func(p *process) bool { return p == from })
@@ -120,7 +120,7 @@ func (iv *invites) recordAnswer(from *process, ev *wire.Event) {
 }
 
 // completeGroup makes the group that a leader has announced to its members.
-func (iv *invites) completeGroup(from *process, ev *wire.Event) (wire.Status, error) {
+func (iv *invites) completeGroup(from *process, ev *codec.Event) (codec.Status, error) {
 	id, err := groupID(ev)
 	if err == nil {
 		err = iv.groups.checkID(id)
@@ -129,11 +129,11 @@ func (iv *invites) completeGroup(from *process, ev *wire.Event) (wire.Status, er
 		err = errors.New("no targets, want the members")
 	}
 	if err != nil {
-		return wire.StatusErrBadParam, err
+		return codec.StatusErrBadParam, err
 	}
 	procs, _, err := iv.groups.resolveParticipants(from, ev.Targets)
 	if err != nil {
-		return wire.StatusErrBadParam, err
+		return codec.StatusErrBadParam, err
 	}
 	g := &group{id: id, leader: from}
 	g.addFlags(ev.Info)
@@ -150,14 +150,14 @@ func (iv *invites) completeGroup(from *process, ev *wire.Event) (wire.Status, er
 	}
 	switch {
 	case iv.groups.findGroup(id, procs...) != nil:
-		return wire.StatusErrExists, fmt.Errorf("group %q: a member is in one of this name already", clipped(id))
+		return codec.StatusErrExists, fmt.Errorf("group %q: a member is in one of this name already", clipped(id))
 	case slices.ContainsFunc(g.members, func(p *process) bool { return iv.groups.countGroups(p) >= maxGroups }):
-		return wire.StatusErrOutOfResource, fmt.Errorf("a member is in %d groups already", maxGroups)
+		return codec.StatusErrOutOfResource, fmt.Errorf("a member is in %d groups already", maxGroups)
 	}
 	g.fences = groupFences(opDestruct, id, procs)
 	iv.dropInvite(from, id)
 	iv.groups.add(g)
-	return wire.StatusSuccess, nil
+	return codec.StatusSuccess, nil
 }
 
 // removeDead tells those who wait for a process of an invitation that it has ended.
@@ -167,15 +167,15 @@ func (iv *invites) removeDead(p *process) {
 		case inv.leader == p:
 			iv.dropInvite(p, inv.id)
 			if len(inv.invited) > 0 {
-				iv.events.raiseAbout(names(inv.invited), wire.StatusGroupLeaderFailed, inv.id, p)
+				iv.events.raiseAbout(names(inv.invited), codec.StatusGroupLeaderFailed, inv.id, p)
 			}
 		case slices.Contains(inv.invited, p):
 			inv.invited = slices.DeleteFunc(inv.invited, func(q *process) bool { return q == p })
-			status := wire.StatusGroupInviteFailed
+			status := codec.StatusGroupInviteFailed
 			if inv.accepted[p] {
-				status = wire.StatusGroupMemberFailed
+				status = codec.StatusGroupMemberFailed
 			}
-			iv.events.raiseAbout([]wire.Proc{inv.leader.name}, status, inv.id, p)
+			iv.events.raiseAbout([]codec.Proc{inv.leader.name}, status, inv.id, p)
 		}
 	}
 }

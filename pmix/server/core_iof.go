@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/goshmem/goshmem/pmix/wire"
+	"github.com/goshmem/goshmem/pmix/codec"
 )
 
 // Bounds on I/O forwarding.
@@ -19,16 +19,16 @@ type listener struct {
 	id       uint64 // the server's number for it
 	ref      uint64 // the client's number for it
 	conn     connID
-	owner    wire.Proc
+	owner    codec.Proc
 	tool     bool
-	channels wire.IOFChannel
-	procs    map[wire.Proc]bool // a wildcard rank stands for a namespace
+	channels codec.IOFChannel
+	procs    map[codec.Proc]bool // a wildcard rank stands for a namespace
 }
 
 // wants reports whether text of a process goes to the listener. It never goes back to its source.
-func (l *listener) wants(p wire.Proc, channel wire.IOFChannel) bool {
+func (l *listener) wants(p codec.Proc, channel codec.IOFChannel) bool {
 	return l.channels&channel != 0 && p != l.owner &&
-		(l.procs[p] || l.procs[wire.Proc{Nspace: p.Nspace, Rank: wire.RankWildcard}])
+		(l.procs[p] || l.procs[codec.Proc{Nspace: p.Nspace, Rank: codec.RankWildcard}])
 }
 
 // forwarding decides who gets the output of processes, and passes input on to them. The output itself never enters the core:
@@ -40,14 +40,14 @@ type forwarding struct {
 }
 
 // pull serves a request for the output of processes.
-func (fw *forwarding) pull(at caller, r *wire.IOFPullRequest) {
+func (fw *forwarding) pull(at caller, r *codec.IOFPullRequest) {
 	procs, status, err := fw.checkStreams(at, r.Procs)
 	switch {
 	case err != nil:
 		fw.refuse(at, status, "I/O forwarding: "+err.Error())
 		return
-	case r.Channels&(wire.IOFStdout|wire.IOFStderr|wire.IOFDiag) == 0 || r.Channels&wire.IOFStdin != 0:
-		fw.refuse(at, wire.StatusErrNotSupported, fmt.Sprintf("I/O forwarding: channels %#x, want outputs", r.Channels))
+	case r.Channels&(codec.IOFStdout|codec.IOFStderr|codec.IOFDiag) == 0 || r.Channels&codec.IOFStdin != 0:
+		fw.refuse(at, codec.StatusErrNotSupported, fmt.Sprintf("I/O forwarding: channels %#x, want outputs", r.Channels))
 		return
 	}
 	n := 0
@@ -57,33 +57,33 @@ func (fw *forwarding) pull(at caller, r *wire.IOFPullRequest) {
 		}
 	}
 	if n >= maxPulls {
-		fw.refuse(at, wire.StatusErrOutOfResource, fmt.Sprintf("I/O forwarding: more than %d requests", maxPulls))
+		fw.refuse(at, codec.StatusErrOutOfResource, fmt.Sprintf("I/O forwarding: more than %d requests", maxPulls))
 		return
 	}
 	l := fw.newListener(at, procs)
 	l.ref, l.channels = r.ID, r.Channels
-	fw.send(at.conn, at.tag, wire.AppendIOFPullReply(nil, l.id))
+	fw.send(at.conn, at.tag, codec.AppendIOFPullReply(nil, l.id))
 	fw.replaceListeners(append(slices.Clip(fw.listeners), l))
 }
 
 // checkStreams returns the processes whose streams the caller wants to read or feed. A tool may name all processes, any other
 // client those of its own job and of jobs that come from it.
-func (fw *forwarding) checkStreams(at caller, names []wire.Proc) (map[wire.Proc]bool, wire.Status, error) {
+func (fw *forwarding) checkStreams(at caller, names []codec.Proc) (map[codec.Proc]bool, codec.Status, error) {
 	if len(names) == 0 || len(names) > maxPullProcs {
-		return nil, wire.StatusErrBadParam, fmt.Errorf("%d processes named, want 1 to %d", len(names), maxPullProcs)
+		return nil, codec.StatusErrBadParam, fmt.Errorf("%d processes named, want 1 to %d", len(names), maxPullProcs)
 	}
-	procs := make(map[wire.Proc]bool, len(names))
+	procs := make(map[codec.Proc]bool, len(names))
 	for _, name := range names {
 		s := fw.spaces[name.Nspace]
-		if s == nil || (name.Rank != wire.RankWildcard && s.find(name.Rank) == nil) {
-			return nil, wire.StatusErrNotFound, fmt.Errorf("process %v, want one that is known here", name)
+		if s == nil || (name.Rank != codec.RankWildcard && s.find(name.Rank) == nil) {
+			return nil, codec.StatusErrNotFound, fmt.Errorf("process %v, want one that is known here", name)
 		}
 		if !at.space.tool && !s.comesFrom(at.space) {
-			return nil, wire.StatusErrNoPermissions, fmt.Errorf("process %v, want one of this job or spawned by it", name)
+			return nil, codec.StatusErrNoPermissions, fmt.Errorf("process %v, want one of this job or spawned by it", name)
 		}
 		procs[name] = true
 	}
-	return procs, wire.StatusSuccess, nil
+	return procs, codec.StatusSuccess, nil
 }
 
 // comesFrom reports whether a job is another job, or one of its descendants.
@@ -97,7 +97,7 @@ func (s *nspace) comesFrom(other *nspace) bool {
 }
 
 // deregister serves the end of a pull.
-func (fw *forwarding) deregister(at caller, r *wire.IOFDeregisterRequest) {
+func (fw *forwarding) deregister(at caller, r *codec.IOFDeregisterRequest) {
 	found := false
 	fw.dropListeners(func(l *listener) bool {
 		drop := l.id == r.ID && l.conn == at.conn
@@ -105,30 +105,30 @@ func (fw *forwarding) deregister(at caller, r *wire.IOFDeregisterRequest) {
 		return drop
 	})
 	if !found {
-		fw.reply(at, wire.StatusErrNotFound)
+		fw.reply(at, codec.StatusErrNotFound)
 		return
 	}
-	fw.reply(at, wire.StatusSuccess)
+	fw.reply(at, codec.StatusSuccess)
 }
 
 // push passes input on to processes.
-func (fw *forwarding) push(at caller, r *wire.IOFPushRequest) {
+func (fw *forwarding) push(at caller, r *codec.IOFPushRequest) {
 	if _, status, err := fw.checkStreams(at, r.Procs); err != nil {
 		fw.refuse(at, status, "I/O forwarding: "+err.Error())
 		return
 	}
 	if len(r.Data) > maxPush {
-		fw.refuse(at, wire.StatusErrOutOfResource,
+		fw.refuse(at, codec.StatusErrOutOfResource,
 			fmt.Sprintf("I/O forwarding: %d bytes at once, want at most %d", len(r.Data), maxPush))
 		return
 	}
-	end := len(r.Data) == 0 || wire.Flag(r.Info, wire.KeyIOFComplete)
+	end := len(r.Data) == 0 || codec.Flag(r.Info, codec.KeyIOFComplete)
 	fw.emit(action{kind: actStdin, procs: r.Procs, payload: r.Data, flag: end})
-	fw.reply(at, wire.StatusSuccess)
+	fw.reply(at, codec.StatusSuccess)
 }
 
 // newListener returns a listener that is not in the table yet.
-func (fw *forwarding) newListener(at caller, procs map[wire.Proc]bool) *listener {
+func (fw *forwarding) newListener(at caller, procs map[codec.Proc]bool) *listener {
 	fw.last++
 	return &listener{id: fw.last, conn: at.conn, owner: at.name, tool: at.space.tool, procs: procs}
 }

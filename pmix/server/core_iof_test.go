@@ -4,24 +4,24 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/goshmem/goshmem/pmix/wire"
+	"github.com/goshmem/goshmem/pmix/codec"
 )
 
 // attach connects a tool.
 func (w *world) attach(name string) connID {
 	w.t.Helper()
-	s, err := newToolSpace(wire.Proc{Nspace: name})
+	s, err := newToolSpace(codec.Proc{Nspace: name})
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	w.last++
-	w.tags[w.last] = wire.TagFirstDynamic - 1
+	w.tags[w.last] = codec.TagFirstDynamic - 1
 	w.step(event{kind: evClaim, conn: w.last, proc: s.procs[0].name, space: s})
 	return w.last
 }
 
 // heard lists the names of those who get output of a process.
-func (w *world) heard(p wire.Proc, channel wire.IOFChannel) string {
+func (w *world) heard(p codec.Proc, channel codec.IOFChannel) string {
 	var out []string
 	for _, l := range w.core.forwarding.listeners {
 		if l.wants(p, channel) {
@@ -31,8 +31,8 @@ func (w *world) heard(p wire.Proc, channel wire.IOFChannel) string {
 	return strings.Join(out, " ")
 }
 
-func pullOf(ref uint64, channels wire.IOFChannel, procs ...wire.Proc) *wire.IOFPullRequest {
-	return &wire.IOFPullRequest{Procs: procs, Channels: channels, ID: ref}
+func pullOf(ref uint64, channels codec.IOFChannel, procs ...codec.Proc) *codec.IOFPullRequest {
+	return &codec.IOFPullRequest{Procs: procs, Channels: channels, ID: ref}
 }
 
 func TestToolComesAndGoes(t *testing.T) {
@@ -43,13 +43,13 @@ func TestToolComesAndGoes(t *testing.T) {
 	w.expect("refused tool with the namespace of others", "reject ERR_EXISTS")
 	w.attach(testNspace)
 	w.expect("refused tool with the namespace of others", "reject ERR_EXISTS")
-	w.requestOn(tool, &wire.InitRequest{})
-	if info, err := wire.DecodeJobInfo(w.sent[len(w.sent)-1].payload); err != nil || info.Nspace != "tool-1" {
+	w.requestOn(tool, &codec.InitRequest{})
+	if info, err := codec.DecodeJobInfo(w.sent[len(w.sent)-1].payload); err != nil || info.Nspace != "tool-1" {
 		t.Errorf("%v, %v; want the tool's own namespace", info.Nspace, err)
 	}
-	w.requestOn(tool, getOf(wire.RankWildcard, wire.KeyJobSize))
+	w.requestOn(tool, getOf(codec.RankWildcard, codec.KeyJobSize))
 	w.log = nil
-	w.requestOn(tool, &wire.FinalizeRequest{})
+	w.requestOn(tool, &codec.FinalizeRequest{})
 	w.expect("reply tool-1.0#103 ok") // the host hears of its own processes only
 	w.step(event{kind: evClosed, conn: tool})
 	w.expect()
@@ -88,24 +88,24 @@ func TestPull(t *testing.T) {
 	w := started(t, 2)
 	tool := w.attach("tool-1")
 	w.log = nil
-	w.requestOn(tool, pullOf(5, wire.IOFStdout, first(wire.RankWildcard)))
-	w.requestOn(tool, pullOf(6, wire.IOFStderr, first(1)))
-	reply, err := wire.DecodeIOFPullReply(w.sent[len(w.sent)-1].payload)
-	if err != nil || reply.Status != wire.StatusSuccess {
+	w.requestOn(tool, pullOf(5, codec.IOFStdout, first(codec.RankWildcard)))
+	w.requestOn(tool, pullOf(6, codec.IOFStderr, first(1)))
+	reply, err := codec.DecodeIOFPullReply(w.sent[len(w.sent)-1].payload)
+	if err != nil || reply.Status != codec.StatusSuccess {
 		t.Fatalf("%+v, %v", reply, err)
 	}
-	if got := w.heard(first(1), wire.IOFStdout); got != "tool-1.0" {
+	if got := w.heard(first(1), codec.IOFStdout); got != "tool-1.0" {
 		t.Errorf("output goes to %q, want the tool", got)
 	}
-	if a, b := w.heard(first(1), wire.IOFStderr), w.heard(first(0), wire.IOFStderr); a != "tool-1.0" || b != "" {
+	if a, b := w.heard(first(1), codec.IOFStderr), w.heard(first(0), codec.IOFStderr); a != "tool-1.0" || b != "" {
 		t.Errorf("errors of rank 1 go to %q and of rank 0 to %q, want the tool and nobody", a, b)
 	}
 	w.log = nil
-	w.requestOn(tool, &wire.IOFDeregisterRequest{ID: reply.ID})
+	w.requestOn(tool, &codec.IOFDeregisterRequest{ID: reply.ID})
 	w.expect("1 listeners", "reply tool-1.0#103 ok")
-	w.requestOn(tool, &wire.IOFDeregisterRequest{ID: reply.ID})
+	w.requestOn(tool, &codec.IOFDeregisterRequest{ID: reply.ID})
 	w.expect("reply tool-1.0#104 ERR_NOT_FOUND")
-	w.request(0, &wire.IOFDeregisterRequest{ID: reply.ID - 1})
+	w.request(0, &codec.IOFDeregisterRequest{ID: reply.ID - 1})
 	w.expect("reply 0#101 ERR_NOT_FOUND") // it is another's
 	w.step(event{kind: evClosed, conn: tool})
 	w.expect("0 listeners")
@@ -115,12 +115,12 @@ func TestPullRefusals(t *testing.T) {
 	w, conns := twoJobs(t, 1)
 	tool := w.attach("tool-1")
 	w.log = nil
-	w.requestOn(tool, pullOf(0, wire.IOFStdout))
-	w.requestOn(tool, pullOf(0, wire.IOFStdout, first(7)))
-	w.requestOn(tool, pullOf(0, wire.IOFStdin, first(0)))
-	w.requestOn(tool, pullOf(0, wire.IOFStdout, make([]wire.Proc, maxPullProcs+1)...))
-	w.requestOn(conns[0], pullOf(0, wire.IOFStdout, first(0)))
-	w.requestOn(conns[0], &wire.IOFPushRequest{Procs: []wire.Proc{first(0)}, Data: []byte("x")})
+	w.requestOn(tool, pullOf(0, codec.IOFStdout))
+	w.requestOn(tool, pullOf(0, codec.IOFStdout, first(7)))
+	w.requestOn(tool, pullOf(0, codec.IOFStdin, first(0)))
+	w.requestOn(tool, pullOf(0, codec.IOFStdout, make([]codec.Proc, maxPullProcs+1)...))
+	w.requestOn(conns[0], pullOf(0, codec.IOFStdout, first(0)))
+	w.requestOn(conns[0], &codec.IOFPushRequest{Procs: []codec.Proc{first(0)}, Data: []byte("x")})
 	w.expect(
 		"refused I/O forwarding: 0 processes named, want 1 to 4096", "reply tool-1.0#101 ERR_BAD_PARAM",
 		"refused I/O forwarding: process job-1.7, want one that is known here", "reply tool-1.0#102 ERR_NOT_FOUND",
@@ -130,10 +130,10 @@ func TestPullRefusals(t *testing.T) {
 		"refused I/O forwarding: process job-1.0, want one of this job or spawned by it", "reply job-2.0#102 ERR_NO_PERMISSIONS",
 	)
 	for range maxPulls {
-		w.requestOn(tool, pullOf(0, wire.IOFStdout, first(0)))
+		w.requestOn(tool, pullOf(0, codec.IOFStdout, first(0)))
 	}
 	w.log = nil
-	w.requestOn(tool, pullOf(0, wire.IOFStdout, first(0)))
+	w.requestOn(tool, pullOf(0, codec.IOFStdout, first(0)))
 	w.expect("refused I/O forwarding: more than 64 requests", "reply tool-1.0#169 ERR_OUT_OF_RESOURCE")
 }
 
@@ -144,16 +144,16 @@ func TestPullByRelatives(t *testing.T) {
 	third := testJob(1)
 	third.Nspace = "job-3"
 	w.addChild(third, second(0))
-	w.request(1, pullOf(0, wire.IOFStdout, first(wire.RankWildcard), wire.Proc{Nspace: "job-3", Rank: wire.RankWildcard}))
-	if a, b := w.heard(first(0), wire.IOFStdout), w.heard(first(1), wire.IOFStdout); a != "1" || b != "" {
+	w.request(1, pullOf(0, codec.IOFStdout, first(codec.RankWildcard), codec.Proc{Nspace: "job-3", Rank: codec.RankWildcard}))
+	if a, b := w.heard(first(0), codec.IOFStdout), w.heard(first(1), codec.IOFStdout); a != "1" || b != "" {
 		t.Errorf("rank 0 is heard by %q and rank 1 by %q, want rank 1 and nobody", a, b)
 	}
-	if got := w.heard(wire.Proc{Nspace: "job-3"}, wire.IOFStdout); got != "1" {
+	if got := w.heard(codec.Proc{Nspace: "job-3"}, codec.IOFStdout); got != "1" {
 		t.Errorf("the grandchild is heard by %q, want rank 1", got)
 	}
 	w.step(event{kind: evRemoveJob, proc: second(0)}) // those in between may end first
 	w.log = nil
-	w.request(0, pullOf(0, wire.IOFStdout, wire.Proc{Nspace: "job-3"}))
+	w.request(0, pullOf(0, codec.IOFStdout, codec.Proc{Nspace: "job-3"}))
 	if strings.Contains(strings.Join(w.log, " "), "refused") {
 		t.Error(w.log)
 	}
@@ -164,23 +164,23 @@ func TestSpawnForwardsOutput(t *testing.T) {
 	w := started(t, 1)
 	tool := w.attach("tool-1")
 	w.request(0, spawnOf())
-	w.request(0, spawnOf(forward(wire.KeyFwdStdout, true)))
-	w.requestOn(tool, spawnOf(forward(wire.KeyFwdStderr, false)))
+	w.request(0, spawnOf(forward(codec.KeyFwdStdout, true)))
+	w.requestOn(tool, spawnOf(forward(codec.KeyFwdStderr, false)))
 	w.log = nil
-	for i, parent := range []wire.Proc{first(0), first(0), {Nspace: "tool-1"}} {
+	for i, parent := range []codec.Proc{first(0), first(0), {Nspace: "tool-1"}} {
 		job := testJob(1)
 		job.Nspace = "child-" + string(rune('0'+i))
 		w.addChild(job, parent)
 	}
 	for i, want := range []string{"", "0", "tool-1.0"} {
-		child := wire.Proc{Nspace: "child-" + string(rune('0'+i))}
-		if out, errs := w.heard(child, wire.IOFStdout), w.heard(child, wire.IOFStderr); out != want || errs != "" {
+		child := codec.Proc{Nspace: "child-" + string(rune('0'+i))}
+		if out, errs := w.heard(child, codec.IOFStdout), w.heard(child, codec.IOFStderr); out != want || errs != "" {
 			t.Errorf("%v is heard by %q and %q, want %q and nobody", child, out, errs, want)
 		}
 	}
-	w.step(event{kind: evSpawned, request: 2, proc: wire.Proc{Nspace: "child-1"}})
-	w.step(event{kind: evSpawned, request: 3, status: wire.StatusErrNotFound})
-	if got := w.heard(wire.Proc{Nspace: "child-1"}, wire.IOFStdout); got != "0" {
+	w.step(event{kind: evSpawned, request: 2, proc: codec.Proc{Nspace: "child-1"}})
+	w.step(event{kind: evSpawned, request: 3, status: codec.StatusErrNotFound})
+	if got := w.heard(codec.Proc{Nspace: "child-1"}, codec.IOFStdout); got != "0" {
 		t.Errorf("child-1 is heard by %q, want rank 0", got)
 	}
 	if len(w.core.forwarding.listeners) != 1 {
@@ -192,12 +192,12 @@ func TestPush(t *testing.T) {
 	w := started(t, 2)
 	tool := w.attach("tool-1")
 	w.log = nil
-	w.requestOn(tool, &wire.IOFPushRequest{Procs: []wire.Proc{first(1)}, Data: []byte("hello")})
-	w.requestOn(tool, &wire.IOFPushRequest{Procs: []wire.Proc{first(wire.RankWildcard)}})
-	w.requestOn(tool, &wire.IOFPushRequest{
-		Procs: []wire.Proc{first(0)}, Data: []byte("bye"), Info: []wire.Info{{Key: wire.KeyIOFComplete, Value: wire.BoolValue(true)}},
+	w.requestOn(tool, &codec.IOFPushRequest{Procs: []codec.Proc{first(1)}, Data: []byte("hello")})
+	w.requestOn(tool, &codec.IOFPushRequest{Procs: []codec.Proc{first(codec.RankWildcard)}})
+	w.requestOn(tool, &codec.IOFPushRequest{
+		Procs: []codec.Proc{first(0)}, Data: []byte("bye"), Info: []codec.Info{{Key: codec.KeyIOFComplete, Value: codec.BoolValue(true)}},
 	})
-	w.requestOn(tool, &wire.IOFPushRequest{Procs: []wire.Proc{first(1)}, Data: make([]byte, maxPush+1)})
+	w.requestOn(tool, &codec.IOFPushRequest{Procs: []codec.Proc{first(1)}, Data: make([]byte, maxPush+1)})
 	w.expect(
 		`stdin of [job-1.1]: "hello", end false`, "reply tool-1.0#101 ok",
 		`stdin of [job-1.*]: "", end true`, "reply tool-1.0#102 ok",

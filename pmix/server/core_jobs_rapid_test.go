@@ -6,7 +6,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/goshmem/goshmem/pmix/wire"
+	"github.com/goshmem/goshmem/pmix/codec"
 )
 
 // chaos is a core under random jobs and tools that come and go.
@@ -40,12 +40,12 @@ func (c *chaos) step(ev event) {
 func (c *chaos) pick(what string, n int) int { return rapid.IntRange(0, n-1).Draw(c.T, what) }
 
 // anybody names a process that may or may not be there.
-func (c *chaos) anybody() wire.Proc {
-	rank := rapid.SampledFrom([]wire.Rank{0, 1, 2, wire.RankWildcard}).Draw(c.T, "rank")
-	return wire.Proc{Nspace: fmt.Sprint("job-", c.pick("job", c.jobs+1)), Rank: rank}
+func (c *chaos) anybody() codec.Proc {
+	rank := rapid.SampledFrom([]codec.Rank{0, 1, 2, codec.RankWildcard}).Draw(c.T, "rank")
+	return codec.Proc{Nspace: fmt.Sprint("job-", c.pick("job", c.jobs+1)), Rank: rank}
 }
 
-func (c *chaos) addJob(parent wire.Proc) string {
+func (c *chaos) addJob(parent codec.Proc) string {
 	job := testJob(2)
 	job.Nspace = fmt.Sprint("job-", c.jobs)
 	c.jobs++
@@ -66,35 +66,35 @@ func (c *chaos) claim() {
 		c.step(event{kind: evClaim, conn: c.last, proc: p})
 		return
 	}
-	s, err := newToolSpace(wire.Proc{Nspace: fmt.Sprint("tool-", c.pick("tool", 3))})
+	s, err := newToolSpace(codec.Proc{Nspace: fmt.Sprint("tool-", c.pick("tool", 3))})
 	if err != nil {
 		c.Fatal(err)
 	}
 	c.step(event{kind: evClaim, conn: c.last, proc: s.procs[0].name, space: s})
 }
 
-func (c *chaos) request() wire.Request {
-	procs := []wire.Proc{c.anybody(), c.anybody()}
+func (c *chaos) request() codec.Request {
+	procs := []codec.Proc{c.anybody(), c.anybody()}
 	switch c.pick("request", 8) {
 	case 0:
-		return &wire.FenceRequest{Procs: procs}
+		return &codec.FenceRequest{Procs: procs}
 	case 1, 2:
-		return &wire.ConnectRequest{Procs: procs, Info: []wire.Info{seconds(1)}}
+		return &codec.ConnectRequest{Procs: procs, Info: []codec.Info{seconds(1)}}
 	case 3:
-		return &wire.DisconnectRequest{Procs: procs}
+		return &codec.DisconnectRequest{Procs: procs}
 	case 4:
-		return spawnOf(forward(wire.KeyFwdStdout, rapid.Bool().Draw(c.T, "forward")))
+		return spawnOf(forward(codec.KeyFwdStdout, rapid.Bool().Draw(c.T, "forward")))
 	case 5:
-		return pullOf(0, wire.IOFStdout, procs...)
+		return pullOf(0, codec.IOFStdout, procs...)
 	case 6:
-		return &wire.GetRequest{Proc: procs[0], Key: rapid.SampledFrom([]string{"a", wire.KeyJobSize}).Draw(c.T, "key")}
+		return &codec.GetRequest{Proc: procs[0], Key: rapid.SampledFrom([]string{"a", codec.KeyJobSize}).Draw(c.T, "key")}
 	default:
-		return &wire.FinalizeRequest{}
+		return &codec.FinalizeRequest{}
 	}
 }
 
 func (c *chaos) ask(conn connID) {
-	body, err := wire.AppendRequest(nil, c.request())
+	body, err := codec.AppendRequest(nil, c.request())
 	if err != nil {
 		c.Fatal(err)
 	}
@@ -106,7 +106,7 @@ func (c *chaos) removeJob() {
 	i := c.pick("which", len(c.names))
 	name := c.names[i]
 	c.names = append(c.names[:i], c.names[i+1:]...)
-	c.step(event{kind: evRemoveJob, proc: wire.Proc{Nspace: name}})
+	c.step(event{kind: evRemoveJob, proc: codec.Proc{Nspace: name}})
 }
 
 func (c *chaos) anything() {
@@ -120,14 +120,14 @@ func (c *chaos) anything() {
 		delete(c.conns, conn)
 		c.step(event{kind: evClosed, conn: conn})
 	case what == 8 && len(c.spawns) > 0:
-		id, name, status := c.spawns[0], "job-77", wire.StatusSuccess
+		id, name, status := c.spawns[0], "job-77", codec.StatusSuccess
 		c.spawns = c.spawns[1:]
 		if c.pick("outcome", 3) == 0 {
-			status = wire.StatusErrNotFound
+			status = codec.StatusErrNotFound
 		} else {
 			name = c.addJob(c.anybody())
 		}
-		c.step(event{kind: evSpawned, request: id, proc: wire.Proc{Nspace: name}, status: status})
+		c.step(event{kind: evSpawned, request: id, proc: codec.Proc{Nspace: name}, status: status})
 	case what == 9 && len(c.names) > 1:
 		if rapid.Bool().Draw(c.T, "remove") {
 			c.removeJob()
@@ -144,13 +144,13 @@ func (c *chaos) anything() {
 func TestJobsAndToolsLeaveNothingBehind(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		c := &chaos{T: rt, core: newCore(false, 100), conns: map[connID]string{}, answered: map[uint32]int{}}
-		c.addJob(wire.Proc{})
-		c.addJob(wire.Proc{})
+		c.addJob(codec.Proc{})
+		c.addJob(codec.Proc{})
 		for range rapid.IntRange(0, 80).Draw(rt, "steps") {
 			c.anything()
 		}
 		for _, name := range c.names {
-			c.step(event{kind: evRemoveJob, proc: wire.Proc{Nspace: name}})
+			c.step(event{kind: evRemoveJob, proc: codec.Proc{Nspace: name}})
 		}
 		for _, conn := range sortedKeys(c.conns) {
 			c.step(event{kind: evClosed, conn: conn})

@@ -3,7 +3,7 @@ package server
 import (
 	"fmt"
 
-	"github.com/goshmem/goshmem/pmix/wire"
+	"github.com/goshmem/goshmem/pmix/codec"
 )
 
 // maxLogText bounds the text of one request.
@@ -11,30 +11,30 @@ const maxLogText = 1 << 20
 
 // logText passes text on to the launcher's output. The server does not serve other channels, such as the system's log. It
 // skips them, and refuses a request that names no served channel or marks one that is not served as required.
-func logText(c *common, at caller, r *wire.LogRequest) {
+func logText(c *common, at caller, r *codec.LogRequest) {
 	entries, skipped, err := logEntries(r.Data)
 	if err != nil {
-		c.refuse(at, wire.StatusErrBadParam, "log: "+err.Error())
+		c.refuse(at, codec.StatusErrBadParam, "log: "+err.Error())
 		return
 	}
 	for _, info := range skipped {
-		if len(entries) == 0 || info.Flags&wire.InfoRequired != 0 {
-			c.refuse(at, wire.StatusErrNotSupported, fmt.Sprintf("log: channel %.64q, want %s or %s",
-				info.Key, wire.KeyLogStdout, wire.KeyLogStderr))
+		if len(entries) == 0 || info.Flags&codec.InfoRequired != 0 {
+			c.refuse(at, codec.StatusErrNotSupported, fmt.Sprintf("log: channel %.64q, want %s or %s",
+				info.Key, codec.KeyLogStdout, codec.KeyLogStderr))
 			return
 		}
 	}
 	if len(entries) == 0 {
-		c.refuse(at, wire.StatusErrBadParam, "log: no text, want at least one entry")
+		c.refuse(at, codec.StatusErrBadParam, "log: no text, want at least one entry")
 		return
 	}
-	if wire.Flag(r.Directives, wire.KeyLogOnce) {
+	if codec.Flag(r.Directives, codec.KeyLogOnce) {
 		entries = entries[:1]
 	}
 	for _, entry := range entries {
 		c.emit(action{kind: actLog, proc: at.name, flag: entry.toStderr, payload: entry.text})
 	}
-	c.reply(at, wire.StatusSuccess)
+	c.reply(at, codec.StatusSuccess)
 }
 
 type logEntry struct {
@@ -43,10 +43,10 @@ type logEntry struct {
 }
 
 // logEntries returns the texts for the launcher's output, and the infos of channels that are not served.
-func logEntries(infos []wire.Info) (entries []logEntry, skipped []wire.Info, err error) {
+func logEntries(infos []codec.Info) (entries []logEntry, skipped []codec.Info, err error) {
 	size := 0
 	for _, info := range infos {
-		if info.Key != wire.KeyLogStdout && info.Key != wire.KeyLogStderr {
+		if info.Key != codec.KeyLogStdout && info.Key != codec.KeyLogStderr {
 			skipped = append(skipped, info)
 			continue
 		}
@@ -61,7 +61,7 @@ func logEntries(infos []wire.Info) (entries []logEntry, skipped []wire.Info, err
 		if len(text) == 0 || text[len(text)-1] != '\n' {
 			text = append(text, '\n')
 		}
-		entries = append(entries, logEntry{info.Key == wire.KeyLogStderr, text})
+		entries = append(entries, logEntry{info.Key == codec.KeyLogStderr, text})
 	}
 	return entries, skipped, nil
 }

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/goshmem/goshmem/pmix/wire"
+	"github.com/goshmem/goshmem/pmix/codec"
 )
 
 // maxWatches bounds the watches of one connection.
@@ -15,9 +15,9 @@ type watch struct {
 	process *process
 	conn    connID
 	id      string
-	status  wire.Status // of the event that reports missing heartbeats
-	rng     wire.Range  // of that event
-	silent  bool        // The event is not for default handlers.
+	status  codec.Status // of the event that reports missing heartbeats
+	rng     codec.Range  // of that event
+	silent  bool         // The event is not for default handlers.
 	period  tick
 	drops   uint32 // number of periods without a heartbeat that raise no event
 	next    tick   // end of the current period
@@ -34,66 +34,66 @@ type watches struct {
 }
 
 // monitor serves a request to begin a watch of the caller, or to end one.
-func (ws *watches) monitor(at caller, r *wire.MonitorRequest) {
+func (ws *watches) monitor(at caller, r *codec.MonitorRequest) {
 	switch r.Monitor.Key {
-	case wire.KeyMonitorHeartbeat:
+	case codec.KeyMonitorHeartbeat:
 		w, err := readWatch(r)
 		if err != nil {
-			ws.refuse(at, wire.StatusErrBadParam, "monitor: "+err.Error())
+			ws.refuse(at, codec.StatusErrBadParam, "monitor: "+err.Error())
 			return
 		}
 		if ws.countWatches(at.conn) >= maxWatches {
-			ws.refuse(at, wire.StatusErrOutOfResource, fmt.Sprintf("monitor: %d watches are there already", maxWatches))
+			ws.refuse(at, codec.StatusErrOutOfResource, fmt.Sprintf("monitor: %d watches are there already", maxWatches))
 			return
 		}
 		w.process, w.conn = at.process, at.conn
 		w.next = ws.deadlineIn(uint64(w.period))
 		w.period = w.next - ws.now
 		ws.all = append(ws.all, w)
-		ws.reply(at, wire.StatusSuccess)
-	case wire.KeyMonitorCancel:
+		ws.reply(at, codec.StatusSuccess)
+	case codec.KeyMonitorCancel:
 		id, _ := r.Monitor.Value.Str()
 		before := len(ws.all)
 		ws.dropWhere(func(w *watch) bool { return w.conn == at.conn && (id == "" || w.id == id) })
 		if id != "" && len(ws.all) == before {
-			ws.reply(at, wire.StatusErrNotFound)
+			ws.reply(at, codec.StatusErrNotFound)
 			return
 		}
-		ws.reply(at, wire.StatusSuccess)
+		ws.reply(at, codec.StatusSuccess)
 	default:
-		ws.reply(at, wire.StatusErrNotSupported)
+		ws.reply(at, codec.StatusErrNotSupported)
 	}
 }
 
 // readWatch reads the terms of a watch, with the period in seconds.
-func readWatch(r *wire.MonitorRequest) (*watch, error) {
-	w := &watch{status: r.Error, rng: wire.RangeNamespace, silent: wire.Flag(r.Info, wire.KeyEventNonDefault)}
-	if w.status == wire.StatusSuccess {
-		w.status = wire.StatusMonitorHeartbeatAlert
+func readWatch(r *codec.MonitorRequest) (*watch, error) {
+	w := &watch{status: r.Error, rng: codec.RangeNamespace, silent: codec.Flag(r.Info, codec.KeyEventNonDefault)}
+	if w.status == codec.StatusSuccess {
+		w.status = codec.StatusMonitorHeartbeatAlert
 	}
 	for _, info := range r.Info {
 		ok := true
 		switch info.Key {
-		case wire.KeyMonitorHeartbeatTime:
+		case codec.KeyMonitorHeartbeatTime:
 			var n uint64
 			n, ok = info.Value.Uint64()
 			w.period = tick(n)
-		case wire.KeyMonitorHeartbeatDrops:
+		case codec.KeyMonitorHeartbeatDrops:
 			var n uint64
 			n, ok = info.Value.Uint64()
 			w.drops = uint32(min(n, 1<<31))
-		case wire.KeyMonitorID:
+		case codec.KeyMonitorID:
 			w.id, ok = info.Value.Str()
-		case wire.KeyRange:
-			w.rng, ok = info.Value.Data.(wire.Range)
-			ok = ok && w.rng <= wire.RangeProcLocal && w.rng != wire.RangeCustom
+		case codec.KeyRange:
+			w.rng, ok = info.Value.Data.(codec.Range)
+			ok = ok && w.rng <= codec.RangeProcLocal && w.rng != codec.RangeCustom
 		}
 		if !ok {
 			return nil, fmt.Errorf("%s is %v, want what belongs to it", info.Key, info.Value)
 		}
 	}
 	if w.period == 0 {
-		return nil, fmt.Errorf("%s is missing, want seconds", wire.KeyMonitorHeartbeatTime)
+		return nil, fmt.Errorf("%s is missing, want seconds", codec.KeyMonitorHeartbeatTime)
 	}
 	return w, nil
 }
@@ -149,11 +149,11 @@ func (ws *watches) expire() {
 
 // raiseAlert raises the event of a watch.
 func (ws *watches) raiseAlert(w *watch) {
-	ev := wire.Event{
-		Status: w.status, Source: w.process.name, Range: w.rng, Affected: []wire.Proc{w.process.name}, NonDefault: w.silent,
+	ev := codec.Event{
+		Status: w.status, Source: w.process.name, Range: w.rng, Affected: []codec.Proc{w.process.name}, NonDefault: w.silent,
 	}
 	if w.id != "" {
-		ev.Info = []wire.Info{{Key: wire.KeyMonitorID, Value: wire.StringValue(w.id)}}
+		ev.Info = []codec.Info{{Key: codec.KeyMonitorID, Value: codec.StringValue(w.id)}}
 	}
 	ev.Info = ev.Pack()
 	_ = ws.events.raise(ev) // nothing in it fails to pack

@@ -3,34 +3,34 @@ package server
 import (
 	"testing"
 
-	"github.com/goshmem/goshmem/pmix/wire"
+	"github.com/goshmem/goshmem/pmix/codec"
 )
 
-func watchOf(period, drops uint32, more ...wire.Info) *wire.MonitorRequest {
-	return &wire.MonitorRequest{
-		Monitor: yes(wire.KeyMonitorHeartbeat), Error: wire.StatusMonitorHeartbeatAlert,
-		Info: append([]wire.Info{
-			info(wire.KeyMonitorHeartbeatTime, wire.Uint32Value(period)),
-			info(wire.KeyMonitorHeartbeatDrops, wire.Uint32Value(drops)),
+func watchOf(period, drops uint32, more ...codec.Info) *codec.MonitorRequest {
+	return &codec.MonitorRequest{
+		Monitor: yes(codec.KeyMonitorHeartbeat), Error: codec.StatusMonitorHeartbeatAlert,
+		Info: append([]codec.Info{
+			info(codec.KeyMonitorHeartbeatTime, codec.Uint32Value(period)),
+			info(codec.KeyMonitorHeartbeatDrops, codec.Uint32Value(drops)),
 		}, more...),
 	}
 }
 
-func cancel(id string) *wire.MonitorRequest {
-	return &wire.MonitorRequest{Monitor: info(wire.KeyMonitorCancel, wire.StringValue(id))}
+func cancel(id string) *codec.MonitorRequest {
+	return &codec.MonitorRequest{Monitor: info(codec.KeyMonitorCancel, codec.StringValue(id))}
 }
 
-func (w *world) beat(rank wire.Rank) {
-	w.step(event{kind: evFrame, conn: w.conns[rank], tag: wire.TagHeartbeat})
+func (w *world) beat(rank codec.Rank) {
+	w.step(event{kind: evFrame, conn: w.conns[rank], tag: codec.TagHeartbeat})
 }
 
 const alert0 = "MONITOR_HEARTBEAT_ALERT from 0 about 0"
 
 func TestHeartbeats(t *testing.T) {
 	w := started(t, 2)
-	w.request(1, codes(wire.StatusMonitorHeartbeatAlert))
-	w.request(0, codes(wire.StatusMonitorHeartbeatAlert)) // who is watched is not told
-	w.beat(0)                                             // nobody watches yet
+	w.request(1, codes(codec.StatusMonitorHeartbeatAlert))
+	w.request(0, codes(codec.StatusMonitorHeartbeatAlert)) // who is watched is not told
+	w.beat(0)                                              // nobody watches yet
 	w.request(0, watchOf(2, 1))
 	w.log = nil
 	for range 5 {
@@ -49,7 +49,7 @@ func TestHeartbeats(t *testing.T) {
 	w.expect()
 	w.advance(2)
 	w.expect("event 1 " + alert0)
-	w.request(0, &wire.FinalizeRequest{})
+	w.request(0, &codec.FinalizeRequest{})
 	w.expect("finalized 0", "reply 0#103 ok")
 	w.advance(20)
 	w.expect()
@@ -63,8 +63,8 @@ func TestWatchTerms(t *testing.T) {
 	w.request(1, codes(-5000))
 	w.requestOn(conns[0], codes(-5000))
 	w.request(1, codes())
-	r := watchOf(1, 0, info(wire.KeyRange, wire.Value{Type: wire.TypeDataRange, Data: wire.RangeSession}), yes(wire.KeyEventNonDefault),
-		paths(wire.KeyMonitorID, "mine"))
+	r := watchOf(1, 0, info(codec.KeyRange, codec.Value{Type: codec.TypeDataRange, Data: codec.RangeSession}), yes(codec.KeyEventNonDefault),
+		paths(codec.KeyMonitorID, "mine"))
 	r.Error = -5000
 	w.request(0, r)
 	w.log = nil
@@ -84,9 +84,9 @@ func TestWatchTerms(t *testing.T) {
 func TestUnfitMonitors(t *testing.T) {
 	w := started(t, 1)
 	w.request(0, watchOf(0, 1))
-	w.request(0, watchOf(1, 1, info(wire.KeyMonitorHeartbeatTime, wire.StringValue("soon"))))
-	w.request(0, watchOf(1, 1, info(wire.KeyRange, wire.Value{Type: wire.TypeDataRange, Data: wire.RangeCustom})))
-	w.request(0, &wire.MonitorRequest{Monitor: paths("pmix.monitor.fmon", "/tmp/x")})
+	w.request(0, watchOf(1, 1, info(codec.KeyMonitorHeartbeatTime, codec.StringValue("soon"))))
+	w.request(0, watchOf(1, 1, info(codec.KeyRange, codec.Value{Type: codec.TypeDataRange, Data: codec.RangeCustom})))
+	w.request(0, &codec.MonitorRequest{Monitor: paths("pmix.monitor.fmon", "/tmp/x")})
 	w.expect(
 		"refused monitor: pmix.monitor.btime is missing, want seconds", "reply 0#101 ERR_BAD_PARAM",
 		"refused monitor: pmix.monitor.btime is soon, want what belongs to it", "reply 0#102 ERR_BAD_PARAM",

@@ -6,16 +6,16 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/goshmem/goshmem/pmix/wire"
+	"github.com/goshmem/goshmem/pmix/codec"
 )
 
 // resolveParticipants returns the processes that a request names, sorted, and FenceSet.Procs of them. No name at all stands
 // for the caller's namespace. A name may be that of a group of the caller's, where expandNames allows it.
-func (gr *groups) resolveParticipants(from *process, procs []wire.Proc) ([]*process, string, error) {
+func (gr *groups) resolveParticipants(from *process, procs []codec.Proc) ([]*process, string, error) {
 	if len(procs) == 0 {
 		return from.space.procs, from.space.everybody, nil
 	}
-	if len(procs) == 1 && procs[0].Rank == wire.RankWildcard && gr.spaces[procs[0].Nspace] != nil { // the usual case
+	if len(procs) == 1 && procs[0].Rank == codec.RankWildcard && gr.spaces[procs[0].Nspace] != nil { // the usual case
 		s := gr.spaces[procs[0].Nspace]
 		return s.procs, s.everybody, nil
 	}
@@ -27,7 +27,7 @@ func (gr *groups) resolveParticipants(from *process, procs []wire.Proc) ([]*proc
 		if s == nil {
 			return nil, "", fmt.Errorf("process %v, want one of a namespace that is known here", name)
 		}
-		if name.Rank == wire.RankWildcard {
+		if name.Rank == codec.RankWildcard {
 			whole[s] = true
 			continue
 		}

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/goshmem/goshmem/pmix/codec"
 	"github.com/goshmem/goshmem/pmix/kvs"
-	"github.com/goshmem/goshmem/pmix/wire"
 )
 
 // Bounds on what clients can publish, and on the lookups that wait for it.
@@ -47,42 +47,42 @@ type published struct {
 }
 
 // publish serves a publish request, and answers the lookups that wait for the data.
-func (pb *published) publish(at caller, r *wire.PublishRequest) {
+func (pb *published) publish(at caller, r *codec.PublishRequest) {
 	terms, status, err := readTerms(r.Info)
 	if err != nil {
 		pb.refuse(at, status, "publish: "+err.Error())
 		return
 	}
-	var data []wire.KVal
+	var data []codec.KVal
 	for _, info := range r.Info {
 		if !strings.HasPrefix(info.Key, "pmix.") { // other keys are directives
-			data = append(data, wire.KVal{Key: info.Key, Value: info.Value})
+			data = append(data, codec.KVal{Key: info.Key, Value: info.Value})
 		}
 	}
 	if len(data) == 0 {
-		pb.refuse(at, wire.StatusErrBadParam, "publish: no keys, want at least one besides the directives")
+		pb.refuse(at, codec.StatusErrBadParam, "publish: no keys, want at least one besides the directives")
 		return
 	}
 	if status, err := pb.board.Publish(at.party(r.UID), terms, data); err != nil {
-		if status != wire.StatusErrDuplicateKey { // Programs may well try that, so the log stays silent.
+		if status != codec.StatusErrDuplicateKey { // Programs may well try that, so the log stays silent.
 			pb.emit(action{kind: actRefused, conn: at.conn, proc: at.name, status: status, text: "publish: " + err.Error()})
 		}
 		pb.reply(at, status)
 		return
 	}
-	pb.reply(at, wire.StatusSuccess)
+	pb.reply(at, codec.StatusSuccess)
 	pb.answerWaiting()
 }
 
 // lookUp serves a lookup. It waits for data that is still to come if its directives say so.
-func (pb *published) lookUp(at caller, r *wire.LookupRequest) {
+func (pb *published) lookUp(at caller, r *codec.LookupRequest) {
 	from, status, err := readTerms(r.Info)
 	if err != nil {
 		pb.refuse(at, status, "lookup: "+err.Error())
 		return
 	}
 	if len(r.Keys) == 0 || len(r.Keys) > maxLookupKeys {
-		pb.refuse(at, wire.StatusErrBadParam, fmt.Sprintf("lookup: %d keys, want 1 to %d", len(r.Keys), maxLookupKeys))
+		pb.refuse(at, codec.StatusErrBadParam, fmt.Sprintf("lookup: %d keys, want 1 to %d", len(r.Keys), maxLookupKeys))
 		return
 	}
 	l := &lookup{at: at, reader: at.party(r.UID), from: from, keys: r.Keys}
@@ -92,7 +92,7 @@ func (pb *published) lookUp(at caller, r *wire.LookupRequest) {
 		return
 	}
 	if pb.countLookups(at.process) >= maxWaitingLookups {
-		pb.refuse(at, wire.StatusErrOutOfResource, fmt.Sprintf("lookup: %d are waiting already", maxWaitingLookups))
+		pb.refuse(at, codec.StatusErrOutOfResource, fmt.Sprintf("lookup: %d are waiting already", maxWaitingLookups))
 		return
 	}
 	l.deadline = pb.readTimeout(r.Info)
@@ -100,8 +100,8 @@ func (pb *published) lookUp(at caller, r *wire.LookupRequest) {
 }
 
 // waitCount returns how many of n values a lookup waits for. Open MPI gives true where the standard has a number.
-func waitCount(infos []wire.Info, n int) (need int, wait bool) {
-	v, found := wire.Find(infos, wire.KeyWait)
+func waitCount(infos []codec.Info, n int) (need int, wait bool) {
+	v, found := codec.Find(infos, codec.KeyWait)
 	if !found {
 		return n, false
 	}
@@ -117,23 +117,23 @@ func waitCount(infos []wire.Info, n int) (need int, wait bool) {
 // answerLookup answers a lookup if the board has as much as it needs, or at once with whatever there is.
 func (pb *published) answerLookup(l *lookup, atOnce bool) bool {
 	found, denied := pb.board.Find(l.reader, l.from, l.keys)
-	status := wire.StatusSuccess
+	status := codec.StatusSuccess
 	switch {
 	case len(found) >= l.need:
 	case !atOnce:
 		return false
 	case len(found) > 0:
-		status = wire.StatusErrPartialSuccess
+		status = codec.StatusErrPartialSuccess
 	case denied:
-		status = wire.StatusErrNoPermissions
+		status = codec.StatusErrNoPermissions
 	default:
-		status = wire.StatusErrNotFound
+		status = codec.StatusErrNotFound
 	}
 	packed := make([][]byte, len(found))
 	for i, n := range found {
 		packed[i] = n.Packed
 	}
-	pb.send(l.at.conn, l.at.tag, wire.AppendLookupReply(nil, status, packed))
+	pb.send(l.at.conn, l.at.tag, codec.AppendLookupReply(nil, status, packed))
 	pb.board.Read(found)
 	return true
 }
@@ -165,32 +165,32 @@ func (pb *published) expire() {
 	pb.waiting = slices.DeleteFunc(pb.waiting, func(l *lookup) bool {
 		over := pb.checkDeadline(l.deadline)
 		if over {
-			pb.reply(l.at, wire.StatusErrTimeout)
+			pb.reply(l.at, codec.StatusErrTimeout)
 		}
 		return over
 	})
 }
 
 // unpublish serves an unpublish request.
-func (pb *published) unpublish(at caller, r *wire.UnpublishRequest) {
+func (pb *published) unpublish(at caller, r *codec.UnpublishRequest) {
 	terms, status, err := readTerms(r.Info)
 	if err != nil {
 		pb.refuse(at, status, "unpublish: "+err.Error())
 		return
 	}
-	if _, given := wire.Find(r.Info, wire.KeyRange); !given {
-		terms.Range = wire.RangeUndef
+	if _, given := codec.Find(r.Info, codec.KeyRange); !given {
+		terms.Range = codec.RangeUndef
 	}
 	own, others := pb.board.Unpublish(at.party(r.UID), terms.Range, r.Keys)
 	switch {
 	case own == len(r.Keys):
-		status = wire.StatusSuccess
+		status = codec.StatusSuccess
 	case own > 0:
-		status = wire.StatusErrPartialSuccess
+		status = codec.StatusErrPartialSuccess
 	case others > 0:
-		status = wire.StatusErrNoPermissions
+		status = codec.StatusErrNoPermissions
 	default:
-		status = wire.StatusErrNotFound
+		status = codec.StatusErrNotFound
 	}
 	pb.reply(at, status)
 }

@@ -5,35 +5,35 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/goshmem/goshmem/pmix/wire"
+	"github.com/goshmem/goshmem/pmix/codec"
 )
 
-func publishOf(pairs ...string) *wire.PublishRequest {
-	r := &wire.PublishRequest{UID: 7}
+func publishOf(pairs ...string) *codec.PublishRequest {
+	r := &codec.PublishRequest{UID: 7}
 	for _, p := range pairs {
 		key, value, _ := strings.Cut(p, "=")
-		r.Info = append(r.Info, wire.Info{Key: key, Value: wire.StringValue(value)})
+		r.Info = append(r.Info, codec.Info{Key: key, Value: codec.StringValue(value)})
 	}
 	return r
 }
 
-func lookupOf(keys string, infos ...wire.Info) *wire.LookupRequest {
-	return &wire.LookupRequest{UID: 7, Keys: strings.Fields(keys), Info: infos}
+func lookupOf(keys string, infos ...codec.Info) *codec.LookupRequest {
+	return &codec.LookupRequest{UID: 7, Keys: strings.Fields(keys), Info: infos}
 }
 
-func unpublishOf(keys string, infos ...wire.Info) *wire.UnpublishRequest {
-	return &wire.UnpublishRequest{UID: 7, Keys: strings.Fields(keys), Info: infos}
+func unpublishOf(keys string, infos ...codec.Info) *codec.UnpublishRequest {
+	return &codec.UnpublishRequest{UID: 7, Keys: strings.Fields(keys), Info: infos}
 }
 
-func inRange(r wire.Range) wire.Info {
-	return wire.Info{Key: wire.KeyRange, Value: wire.Value{Type: wire.TypeDataRange, Data: r}}
+func inRange(r codec.Range) codec.Info {
+	return codec.Info{Key: codec.KeyRange, Value: codec.Value{Type: codec.TypeDataRange, Data: r}}
 }
 
-func persisting(p wire.Persistence) wire.Info {
-	return wire.Info{Key: wire.KeyPersistence, Value: wire.Value{Type: wire.TypePersist, Data: uint8(p)}}
+func persisting(p codec.Persistence) codec.Info {
+	return codec.Info{Key: codec.KeyPersistence, Value: codec.Value{Type: codec.TypePersist, Data: uint8(p)}}
 }
 
-func waitFor(n int32) wire.Info { return wire.Info{Key: wire.KeyWait, Value: wire.IntValue(n)} }
+func waitFor(n int32) codec.Info { return codec.Info{Key: codec.KeyWait, Value: codec.IntValue(n)} }
 
 // secondJob is another namespace of n processes on the same node.
 func secondJob(n int) Job {
@@ -49,7 +49,7 @@ func (w *world) found() string {
 		return "no answer"
 	}
 	last := w.sent[len(w.sent)-1]
-	r, err := wire.DecodeLookupReply(last.payload)
+	r, err := codec.DecodeLookupReply(last.payload)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -86,7 +86,7 @@ func TestPublishAndLookup(t *testing.T) {
 	w.request(1, other)
 	w.expectFound("ERR_NO_PERMISSIONS")
 	w.request(1, publishOf("port=b:2"))
-	w.expect("reply 1#106 " + statusName(wire.StatusErrDuplicateKey))
+	w.expect("reply 1#106 " + statusName(codec.StatusErrDuplicateKey))
 	w.request(1, unpublishOf("port"))
 	w.expect("reply 1#107 ERR_NO_PERMISSIONS")
 	w.request(0, unpublishOf("port name elsewhere"))
@@ -100,19 +100,19 @@ func TestPublishAndLookup(t *testing.T) {
 func TestPublishAcrossNamespaces(t *testing.T) {
 	w := started(t, 1)
 	w.addJob(secondJob(1))
-	there := wire.Proc{Nspace: "job-2"}
+	there := codec.Proc{Nspace: "job-2"}
 	conn := w.connectAs(there)
 	w.log = nil
 	for i, c := range []struct {
-		rng  wire.Range
+		rng  codec.Range
 		want string
 	}{
-		{wire.RangeSession, "ok k=v of 0"},
-		{wire.RangeGlobal, "ok k=v of 0"},
-		{wire.RangeLocal, "ok k=v of 0"},
-		{wire.RangeUndef, "ok k=v of 0"},
-		{wire.RangeNamespace, "ERR_NOT_FOUND"},
-		{wire.RangeProcLocal, "ERR_NOT_FOUND"},
+		{codec.RangeSession, "ok k=v of 0"},
+		{codec.RangeGlobal, "ok k=v of 0"},
+		{codec.RangeLocal, "ok k=v of 0"},
+		{codec.RangeUndef, "ok k=v of 0"},
+		{codec.RangeNamespace, "ERR_NOT_FOUND"},
+		{codec.RangeProcLocal, "ERR_NOT_FOUND"},
 	} {
 		r := publishOf("k=v")
 		r.Info = append(r.Info, inRange(c.rng))
@@ -124,8 +124,8 @@ func TestPublishAcrossNamespaces(t *testing.T) {
 		w.expect(fmt.Sprintf("reply 0#%d ok", 102+2*i))
 	}
 	custom := publishOf("k=v")
-	custom.Info = append(custom.Info, inRange(wire.RangeCustom),
-		wire.Info{Key: wire.KeyEventCustomRange, Value: wire.ProcsValue(there)})
+	custom.Info = append(custom.Info, inRange(codec.RangeCustom),
+		codec.Info{Key: codec.KeyEventCustomRange, Value: codec.ProcsValue(there)})
 	w.request(0, custom)
 	w.request(0, lookupOf("k"))
 	w.expectFound("ERR_NOT_FOUND")
@@ -134,24 +134,24 @@ func TestPublishAcrossNamespaces(t *testing.T) {
 }
 
 func TestPublishRefused(t *testing.T) {
-	text := func(key, value string) wire.Info { return wire.Info{Key: key, Value: wire.StringValue(value)} }
-	groups := wire.Info{Key: wire.KeyAccessGroupIDs, Value: wire.Uint32Value(1)}
+	text := func(key, value string) codec.Info { return codec.Info{Key: key, Value: codec.StringValue(value)} }
+	groups := codec.Info{Key: codec.KeyAccessGroupIDs, Value: codec.Uint32Value(1)}
 	for _, c := range []struct {
-		infos []wire.Info
+		infos []codec.Info
 		want  string
 	}{
 		{nil, "BAD_PARAM"},
-		{[]wire.Info{inRange(wire.RangeLocal)}, "BAD_PARAM"},
-		{[]wire.Info{text("k", "v"), text(wire.KeyRange, "wide")}, "BAD_PARAM"},
-		{[]wire.Info{text("k", "v"), inRange(wire.RangeRM)}, "PARAM_VALUE_NOT_SUPPORTED"},
-		{[]wire.Info{text("k", "v"), inRange(9)}, "PARAM_VALUE_NOT_SUPPORTED"},
-		{[]wire.Info{text("k", "v"), persisting(5)}, "BAD_PARAM"},
-		{[]wire.Info{text("k", "v"), inRange(wire.RangeCustom)}, "BAD_PARAM"},
-		{[]wire.Info{text("k", "v"), {Key: wire.KeyAccessPermissions, Value: wire.InfosValue(groups)}}, "PARAM_VALUE_NOT_SUPPORTED"},
-		{[]wire.Info{text("k", "v"), text(wire.KeyAccessPermissions, "all")}, "BAD_PARAM"},
+		{[]codec.Info{inRange(codec.RangeLocal)}, "BAD_PARAM"},
+		{[]codec.Info{text("k", "v"), text(codec.KeyRange, "wide")}, "BAD_PARAM"},
+		{[]codec.Info{text("k", "v"), inRange(codec.RangeRM)}, "PARAM_VALUE_NOT_SUPPORTED"},
+		{[]codec.Info{text("k", "v"), inRange(9)}, "PARAM_VALUE_NOT_SUPPORTED"},
+		{[]codec.Info{text("k", "v"), persisting(5)}, "BAD_PARAM"},
+		{[]codec.Info{text("k", "v"), inRange(codec.RangeCustom)}, "BAD_PARAM"},
+		{[]codec.Info{text("k", "v"), {Key: codec.KeyAccessPermissions, Value: codec.InfosValue(groups)}}, "PARAM_VALUE_NOT_SUPPORTED"},
+		{[]codec.Info{text("k", "v"), text(codec.KeyAccessPermissions, "all")}, "BAD_PARAM"},
 	} {
 		w := started(t, 1)
-		w.request(0, &wire.PublishRequest{Info: c.infos})
+		w.request(0, &codec.PublishRequest{Info: c.infos})
 		if n := len(w.log); n != 2 || !strings.HasPrefix(w.log[0], "refused publish: ") || w.log[1] != "reply 0#101 ERR_"+c.want {
 			t.Errorf("%v: %q, want a refusal with %s", c.infos, w.log, c.want)
 		}
@@ -163,14 +163,14 @@ func TestPublishAsOpenMPI(t *testing.T) {
 	w := started(t, 2)
 	r := publishOf("k=v")
 	r.Info = append(r.Info,
-		wire.Info{Key: wire.KeyRange, Value: wire.IntValue(int32(wire.RangeNamespace))},
-		wire.Info{Key: wire.KeyPersistence, Value: wire.IntValue(int32(wire.PersistFirstRead))})
-	wait := wire.Info{Key: wire.KeyWait, Value: wire.BoolValue(true)}
+		codec.Info{Key: codec.KeyRange, Value: codec.IntValue(int32(codec.RangeNamespace))},
+		codec.Info{Key: codec.KeyPersistence, Value: codec.IntValue(int32(codec.PersistFirstRead))})
+	wait := codec.Info{Key: codec.KeyWait, Value: codec.BoolValue(true)}
 	w.request(1, lookupOf("k", wait))
 	w.expect()
 	w.request(0, r)
 	w.expectFound("ok k=v of 0")
-	w.request(1, lookupOf("k", wire.Info{Key: wire.KeyWait, Value: wire.BoolValue(false)}))
+	w.request(1, lookupOf("k", codec.Info{Key: codec.KeyWait, Value: codec.BoolValue(false)}))
 	w.expectFound("ERR_NOT_FOUND")
 }
 
@@ -192,7 +192,7 @@ func TestLookupWaitsForFirstRead(t *testing.T) {
 	w.request(2, lookupOf("a", waitFor(1)))
 	w.request(1, lookupOf("a", waitFor(1)))
 	r := publishOf("a=1")
-	r.Info = append(r.Info, persisting(wire.PersistFirstRead))
+	r.Info = append(r.Info, persisting(codec.PersistFirstRead))
 	w.request(0, r)
 	if n := len(w.log); n != 2 || !strings.HasPrefix(w.log[1], "reply 2#101 ") {
 		t.Errorf("%q, want one answer besides the publisher's, to rank 2", w.log)
@@ -218,7 +218,7 @@ func TestLookupTimeout(t *testing.T) {
 
 func TestLookupOfOneWhoLeft(t *testing.T) {
 	for name, leave := range map[string]func(w *world){
-		"finalize": func(w *world) { w.request(1, &wire.FinalizeRequest{}) },
+		"finalize": func(w *world) { w.request(1, &codec.FinalizeRequest{}) },
 		"close":    func(w *world) { w.closeConn(1) },
 	} {
 		w := started(t, 2)
@@ -251,14 +251,14 @@ func TestLookupLimits(t *testing.T) {
 
 func TestPublishLimits(t *testing.T) {
 	w := started(t, 1)
-	big := wire.Info{Key: "k", Value: wire.BytesValue(make([]byte, maxPublishedBytes))}
-	w.request(0, &wire.PublishRequest{Info: []wire.Info{big}})
+	big := codec.Info{Key: "k", Value: codec.BytesValue(make([]byte, maxPublishedBytes))}
+	w.request(0, &codec.PublishRequest{Info: []codec.Info{big}})
 	if n := len(w.log); n != 2 || w.log[1] != "reply 0#101 ERR_OUT_OF_RESOURCE" {
 		t.Errorf("%q, want it refused for its size", w.log)
 	}
-	everybody := make([]wire.Proc, maxRangeMembership+1)
+	everybody := make([]codec.Proc, maxRangeMembership+1)
 	r := publishOf("k=v")
-	r.Info = append(r.Info, inRange(wire.RangeCustom), wire.Info{Key: wire.KeyEventCustomRange, Value: wire.ProcsValue(everybody...)})
+	r.Info = append(r.Info, inRange(codec.RangeCustom), codec.Info{Key: codec.KeyEventCustomRange, Value: codec.ProcsValue(everybody...)})
 	w.log = nil
 	w.request(0, r)
 	w.expect("refused publish: 4097 processes and users named, want at most 4096", "reply 0#102 ERR_OUT_OF_RESOURCE")
@@ -269,8 +269,8 @@ func TestPublishedDataEnds(t *testing.T) {
 	job.Procs[2].AppNum, job.Procs[3].AppNum = 1, 2
 	w := newWorld(t, job, false)
 	w.connect(0, 1, 2, 3)
-	for rank := range wire.Rank(3) {
-		for _, p := range []wire.Persistence{wire.PersistIndefinite, wire.PersistProc, wire.PersistApp, wire.PersistSession} {
+	for rank := range codec.Rank(3) {
+		for _, p := range []codec.Persistence{codec.PersistIndefinite, codec.PersistProc, codec.PersistApp, codec.PersistSession} {
 			r := publishOf(fmt.Sprintf("%d-%d=v", rank, p))
 			r.Info = append(r.Info, persisting(p))
 			w.request(rank, r)
@@ -291,7 +291,7 @@ func TestPublishedDataEnds(t *testing.T) {
 		want string
 	}{
 		{func() {}, "0-0 0-2 0-3 0-4 1-0 1-2 1-3 1-4 2-0 2-2 2-3 2-4"},
-		{func() { w.request(0, &wire.FinalizeRequest{}) }, "0-0 0-2 0-3 0-4 1-0 1-2 1-3 1-4 2-0 2-2 2-3 2-4"},
+		{func() { w.request(0, &codec.FinalizeRequest{}) }, "0-0 0-2 0-3 0-4 1-0 1-2 1-3 1-4 2-0 2-2 2-3 2-4"},
 		{func() { w.exit(0) }, "0-0 0-3 0-4 1-0 1-2 1-3 1-4 2-0 2-2 2-3 2-4"},
 		{func() { w.exit(2) }, "0-0 0-3 0-4 1-0 1-2 1-3 1-4 2-0 2-4"},
 		{func() { w.exit(1) }, "0-0 0-4 1-0 1-4 2-0 2-4"},

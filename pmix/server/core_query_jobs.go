@@ -1,28 +1,28 @@
 package server
 
 import (
-	"github.com/goshmem/goshmem/pmix/wire"
+	"github.com/goshmem/goshmem/pmix/codec"
 )
 
 // namespaceInfo lists the jobs, each with its size and command lines. A namespace among the qualifiers selects one job.
-func (qs *queries) namespaceInfo(q *question) (wire.Value, bool) {
-	var jobs []wire.Info
-	_, one := wire.Find(q.infos, wire.KeyNspace)
+func (qs *queries) namespaceInfo(q *question) (codec.Value, bool) {
+	var jobs []codec.Info
+	_, one := codec.Find(q.infos, codec.KeyNspace)
 	for _, name := range sortedKeys(qs.spaces) {
 		s := qs.spaces[name]
 		if s.job == nil || (one && s != q.space) { // a tool, or another job than the selected one
 			continue
 		}
-		about := []wire.Info{
-			{Key: wire.KeyNspace, Value: wire.StringValue(name)},
-			{Key: wire.KeyJobSize, Value: wire.Uint32Value(uint32(len(s.procs)))},
+		about := []codec.Info{
+			{Key: codec.KeyNspace, Value: codec.StringValue(name)},
+			{Key: codec.KeyJobSize, Value: codec.Uint32Value(uint32(len(s.procs)))},
 		}
 		for _, line := range s.job.Commands {
-			about = append(about, wire.Info{Key: wire.KeyCommandLine, Value: wire.StringValue(line)})
+			about = append(about, codec.Info{Key: codec.KeyCommandLine, Value: codec.StringValue(line)})
 		}
-		jobs = append(jobs, wire.Info{Key: wire.KeyJobInfoArray, Value: wire.InfosValue(about...)})
+		jobs = append(jobs, codec.Info{Key: codec.KeyJobInfoArray, Value: codec.InfosValue(about...)})
 	}
-	return wire.InfosValue(jobs...), len(jobs) > 0
+	return codec.InfosValue(jobs...), len(jobs) > 0
 }
 
 // jobStatus returns the state of a job:
@@ -30,29 +30,29 @@ func (qs *queries) namespaceInfo(q *question) (wire.Value, bool) {
 //   - the status of the first process by rank that has failed, if there is one;
 //   - success while the job runs;
 //   - the end of the job when all processes have ended well.
-func (qs *queries) jobStatus(q *question) (wire.Value, bool) {
+func (qs *queries) jobStatus(q *question) (codec.Value, bool) {
 	if q.space == nil {
-		return wire.Value{}, false
+		return codec.Value{}, false
 	}
-	status := wire.StatusEventJobEnd
+	status := codec.StatusEventJobEnd
 	for _, p := range q.space.procs {
 		if !p.exited {
-			status = wire.StatusSuccess
-		} else if failure, _ := p.describeEnd(p.exit); failure != wire.StatusSuccess {
-			return wire.StatusValue(failure), true
+			status = codec.StatusSuccess
+		} else if failure, _ := p.describeEnd(p.exit); failure != codec.StatusSuccess {
+			return codec.StatusValue(failure), true
 		}
 	}
-	return wire.StatusValue(status), true
+	return codec.StatusValue(status), true
 }
 
-func (qs *queries) procTable(q *question) (wire.Value, bool) { return qs.listProcs(q, false) }
+func (qs *queries) procTable(q *question) (codec.Value, bool) { return qs.listProcs(q, false) }
 
-func (qs *queries) localProcTable(q *question) (wire.Value, bool) { return qs.listProcs(q, true) }
+func (qs *queries) localProcTable(q *question) (codec.Value, bool) { return qs.listProcs(q, true) }
 
 // listProcs lists the processes of a job, all or those of this node.
-func (qs *queries) listProcs(q *question, local bool) (wire.Value, bool) {
+func (qs *queries) listProcs(q *question, local bool) (codec.Value, bool) {
 	if q.space == nil {
-		return wire.Value{}, false
+		return codec.Value{}, false
 	}
 	rows := []any{}
 	for _, p := range q.space.procs {
@@ -60,11 +60,11 @@ func (qs *queries) listProcs(q *question, local bool) (wire.Value, bool) {
 			rows = append(rows, p.row())
 		}
 	}
-	return wire.Value{Type: wire.TypeDataArray, Data: wire.Array{Type: wire.TypeProcInfo, Elems: rows}}, true
+	return codec.Value{Type: codec.TypeDataArray, Data: codec.Array{Type: codec.TypeProcInfo, Elems: rows}}, true
 }
 
-func (p *process) row() wire.ProcInfo {
-	row := wire.ProcInfo{Proc: p.name, PID: uint32(p.pid), State: p.state()}
+func (p *process) row() codec.ProcInfo {
+	row := codec.ProcInfo{Proc: p.name, PID: uint32(p.pid), State: p.state()}
 	job := p.space.job
 	if job == nil { // a tool
 		return row
@@ -80,28 +80,28 @@ func (p *process) state() uint8 {
 	if !p.exited {
 		switch p.phase {
 		case phaseNew:
-			return wire.ProcStateLaunchUnderway
+			return codec.ProcStateLaunchUnderway
 		case phaseConnected:
-			return wire.ProcStateConnected
+			return codec.ProcStateConnected
 		default:
-			return wire.ProcStateRunning
+			return codec.ProcStateRunning
 		}
 	}
 	switch status, _ := p.describeEnd(p.exit); status {
-	case wire.StatusSuccess:
-		return wire.ProcStateTerminated
-	case wire.StatusErrProcKilledByCmd:
-		return wire.ProcStateKilledByCmd
-	case wire.StatusErrProcFailedToStart:
-		return wire.ProcStateFailedToStart
-	case wire.StatusErrProcAbortedBySig:
-		return wire.ProcStateAbortedBySig
-	case wire.StatusErrProcTermWoSync:
-		return wire.ProcStateTermWoSync
-	case wire.StatusErrProcRequestedAbort:
-		return wire.ProcStateCalledAbort
+	case codec.StatusSuccess:
+		return codec.ProcStateTerminated
+	case codec.StatusErrProcKilledByCmd:
+		return codec.ProcStateKilledByCmd
+	case codec.StatusErrProcFailedToStart:
+		return codec.ProcStateFailedToStart
+	case codec.StatusErrProcAbortedBySig:
+		return codec.ProcStateAbortedBySig
+	case codec.StatusErrProcTermWoSync:
+		return codec.ProcStateTermWoSync
+	case codec.StatusErrProcRequestedAbort:
+		return codec.ProcStateCalledAbort
 	default:
-		return wire.ProcStateTermNonZero
+		return codec.ProcStateTermNonZero
 	}
 }
 
@@ -113,18 +113,18 @@ func (q *question) asked() *process {
 	return q.space.find(*q.rank)
 }
 
-func (qs *queries) procPID(q *question) (wire.Value, bool) {
+func (qs *queries) procPID(q *question) (codec.Value, bool) {
 	p := q.asked()
 	if p == nil || p.pid == 0 {
-		return wire.Value{}, false
+		return codec.Value{}, false
 	}
-	return wire.Value{Type: wire.TypePID, Data: uint32(p.pid)}, true
+	return codec.Value{Type: codec.TypePID, Data: uint32(p.pid)}, true
 }
 
-func (qs *queries) procState(q *question) (wire.Value, bool) {
+func (qs *queries) procState(q *question) (codec.Value, bool) {
 	p := q.asked()
 	if p == nil {
-		return wire.Value{}, false
+		return codec.Value{}, false
 	}
-	return wire.Value{Type: wire.TypeProcState, Data: p.state()}, true
+	return codec.Value{Type: codec.TypeProcState, Data: p.state()}, true
 }

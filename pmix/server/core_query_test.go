@@ -9,17 +9,17 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/goshmem/goshmem/internal/version"
-	"github.com/goshmem/goshmem/pmix/wire"
+	"github.com/goshmem/goshmem/pmix/codec"
 )
 
-func queryOf(keys string, qualifiers ...wire.Info) *wire.QueryRequest {
-	return &wire.QueryRequest{Queries: []wire.Query{{Keys: strings.Fields(keys), Qualifiers: qualifiers}}}
+func queryOf(keys string, qualifiers ...codec.Info) *codec.QueryRequest {
+	return &codec.QueryRequest{Queries: []codec.Query{{Keys: strings.Fields(keys), Qualifiers: qualifiers}}}
 }
 
-func about(key string, v wire.Value) wire.Info { return wire.Info{Key: key, Value: v} }
+func about(key string, v codec.Value) codec.Info { return codec.Info{Key: key, Value: v} }
 
 // learned asks as a rank and returns the answer.
-func (w *world) learned(rank wire.Rank, r *wire.QueryRequest) wire.QueryReply {
+func (w *world) learned(rank codec.Rank, r *codec.QueryRequest) codec.QueryReply {
 	w.t.Helper()
 	w.sent, w.log = nil, nil
 	w.request(rank, r)
@@ -27,9 +27,9 @@ func (w *world) learned(rank wire.Rank, r *wire.QueryRequest) wire.QueryReply {
 		w.t.Fatalf("%d answers to a query, want 1: %v", len(w.sent), w.log)
 	}
 	w.log = nil
-	reply, err := wire.DecodeQueryReply(w.sent[0].payload)
+	reply, err := codec.DecodeQueryReply(w.sent[0].payload)
 	if err != nil {
-		status, err := wire.DecodeStatusReply(w.sent[0].payload)
+		status, err := codec.DecodeStatusReply(w.sent[0].payload)
 		if err != nil {
 			w.t.Fatal(err)
 		}
@@ -39,7 +39,7 @@ func (w *world) learned(rank wire.Rank, r *wire.QueryRequest) wire.QueryReply {
 }
 
 // told is learned as text.
-func (w *world) told(rank wire.Rank, r *wire.QueryRequest) string {
+func (w *world) told(rank codec.Rank, r *codec.QueryRequest) string {
 	w.t.Helper()
 	reply := w.learned(rank, r)
 	out := []string{statusName(reply.Status)}
@@ -68,30 +68,30 @@ func queried(t *testing.T) *world {
 
 func TestQueryDescription(t *testing.T) {
 	w := queried(t)
-	rank := func(r wire.Rank) wire.Info { return about(wire.KeyRank, wire.RankValue(r)) }
-	proc := func(p wire.Proc) wire.Info { return about(wire.KeyProcID, wire.ProcValue(p)) }
-	second := about(wire.KeyNspace, wire.StringValue("job-2"))
+	rank := func(r codec.Rank) codec.Info { return about(codec.KeyRank, codec.RankValue(r)) }
+	proc := func(p codec.Proc) codec.Info { return about(codec.KeyProcID, codec.ProcValue(p)) }
+	second := about(codec.KeyNspace, codec.StringValue("job-2"))
 	for _, c := range []struct {
 		keys       string
-		qualifiers []wire.Info
+		qualifiers []codec.Info
 		want       string
 	}{
 		{"pmix.job.size", nil, "ok job.size=4"},
 		{"pmix.job.size pmix.univ.size", nil, "ok job.size=4 univ.size=4"},
 		{"pmix.job.size pmix.nothing", nil, "ERR_PARTIAL_SUCCESS job.size=4"},
 		{"pmix.nothing", nil, "ERR_NOT_FOUND"},
-		{"pmix.job.size", []wire.Info{second}, "ok job.size=1"},
-		{"pmix.job.size", []wire.Info{about(wire.KeyNspace, wire.StringValue("job-3"))}, "ERR_NOT_FOUND"},
-		{"pmix.hname pmix.lrank pmix.rank", []wire.Info{rank(2)}, "ok hname=n1 lrank=2 rank=2"},
-		{"pmix.hname", []wire.Info{proc(first(3))}, "ok hname=n1"},
-		{"pmix.job.size", []wire.Info{proc(wire.Proc{Nspace: "job-2"})}, "ok job.size=1"},
-		{"pmix.job.size", []wire.Info{rank(wire.RankWildcard)}, "ok job.size=4"},
-		{"pmix.hname", []wire.Info{rank(4)}, "ERR_NOT_FOUND"},
+		{"pmix.job.size", []codec.Info{second}, "ok job.size=1"},
+		{"pmix.job.size", []codec.Info{about(codec.KeyNspace, codec.StringValue("job-3"))}, "ERR_NOT_FOUND"},
+		{"pmix.hname pmix.lrank pmix.rank", []codec.Info{rank(2)}, "ok hname=n1 lrank=2 rank=2"},
+		{"pmix.hname", []codec.Info{proc(first(3))}, "ok hname=n1"},
+		{"pmix.job.size", []codec.Info{proc(codec.Proc{Nspace: "job-2"})}, "ok job.size=1"},
+		{"pmix.job.size", []codec.Info{rank(codec.RankWildcard)}, "ok job.size=4"},
+		{"pmix.hname", []codec.Info{rank(4)}, "ERR_NOT_FOUND"},
 		{"pmix.lpeers pmix.hname", nil, "ok lpeers=0,1 hname=n0"},
-		{"pmix.lpeers", []wire.Info{about(wire.KeyHostname, wire.StringValue("n1"))}, "ok lpeers=2,3"},
-		{"pmix.lpeers", []wire.Info{about(wire.KeyNodeID, wire.Uint32Value(1))}, "ok lpeers=2,3"},
-		{"pmix.lpeers", []wire.Info{about(wire.KeyNodeID, wire.Uint32Value(2))}, "ERR_NOT_FOUND"},
-		{"pmix.lpeers", []wire.Info{about(wire.KeyHostname, wire.StringValue("n2"))}, "ERR_NOT_FOUND"},
+		{"pmix.lpeers", []codec.Info{about(codec.KeyHostname, codec.StringValue("n1"))}, "ok lpeers=2,3"},
+		{"pmix.lpeers", []codec.Info{about(codec.KeyNodeID, codec.Uint32Value(1))}, "ok lpeers=2,3"},
+		{"pmix.lpeers", []codec.Info{about(codec.KeyNodeID, codec.Uint32Value(2))}, "ERR_NOT_FOUND"},
+		{"pmix.lpeers", []codec.Info{about(codec.KeyHostname, codec.StringValue("n2"))}, "ERR_NOT_FOUND"},
 	} {
 		if got := w.told(0, queryOf(c.keys, c.qualifiers...)); got != c.want {
 			t.Errorf("%s of %v: %s, want %s", c.keys, c.qualifiers, got, c.want)
@@ -103,7 +103,7 @@ func TestQueryServer(t *testing.T) {
 	w := queried(t)
 	for keys, want := range map[string]string{
 		"pmix.qry.ns":                        "ok qry.ns=job-1,job-2",
-		"pmix.version":                       "ok version=" + wire.Version,
+		"pmix.version":                       "ok version=" + codec.Version,
 		"pmix.rm.name pmix.rm.version":       "ok rm.name=goshmem rm.version=" + version.String(),
 		"pmix.qry.psetnum pmix.qry.psets":    "ok qry.psetnum=0 qry.psets=",
 		"pmix.qry.pgrpnum pmix.qry.pgrpmems": "ERR_PARTIAL_SUCCESS qry.pgrpnum=0",
@@ -112,12 +112,12 @@ func TestQueryServer(t *testing.T) {
 			t.Errorf("%s: %s, want %s", keys, got, want)
 		}
 	}
-	keys, _ := w.learned(0, queryOf(wire.KeyQuerySupportedKeys)).Info[0].Value.Str()
+	keys, _ := w.learned(0, queryOf(codec.KeyQuerySupportedKeys)).Info[0].Value.Str()
 	for key := range strings.SplitSeq(keys, ",") {
-		qualifiers := []wire.Info{about(wire.KeyServerFunctions, wire.Value{}), about(wire.KeyRank, wire.RankValue(0))}
+		qualifiers := []codec.Info{about(codec.KeyServerFunctions, codec.Value{}), about(codec.KeyRank, codec.RankValue(0))}
 		if got := w.told(0, queryOf(key, qualifiers...)); got == "ERR_NOT_FOUND" {
 			// What is not there in this world: groups, and pids, which nobody has told.
-			if key != wire.KeyQueryGroupMembership && key != wire.KeyProcPID {
+			if key != codec.KeyQueryGroupMembership && key != codec.KeyProcPID {
 				t.Errorf("%s is said to be supported, and not found", key)
 			}
 		}
@@ -126,7 +126,7 @@ func TestQueryServer(t *testing.T) {
 
 func TestQueryJobs(t *testing.T) {
 	w := queried(t)
-	jobs, _ := w.learned(0, queryOf(wire.KeyQueryNamespaceInfo)).Info[0].Value.Infos()
+	jobs, _ := w.learned(0, queryOf(codec.KeyQueryNamespaceInfo)).Info[0].Value.Infos()
 	var got []string
 	for _, job := range jobs {
 		infos, _ := job.Value.Infos()
@@ -139,22 +139,22 @@ func TestQueryJobs(t *testing.T) {
 	if want := []string{"job-1 4 prog -a other", "job-2 1"}; !slices.Equal(got, want) {
 		t.Errorf("namespaces %q, want %q", got, want)
 	}
-	one := queryOf(wire.KeyQueryNamespaceInfo, about(wire.KeyNspace, wire.StringValue("job-2")))
+	one := queryOf(codec.KeyQueryNamespaceInfo, about(codec.KeyNspace, codec.StringValue("job-2")))
 	if jobs, _ = w.learned(0, one).Info[0].Value.Infos(); len(jobs) != 1 {
 		t.Errorf("%d namespaces, want the one asked for", len(jobs))
 	}
 }
 
-func (w *world) rows(r *wire.QueryRequest) []string {
+func (w *world) rows(r *codec.QueryRequest) []string {
 	w.t.Helper()
 	reply := w.learned(0, r)
 	if len(reply.Info) != 1 {
 		w.t.Fatalf("%v with %d infos", reply.Status, len(reply.Info))
 	}
-	table, _ := reply.Info[0].Value.Data.(wire.Array)
+	table, _ := reply.Info[0].Value.Data.(codec.Array)
 	var rows []string
 	for _, elem := range table.Elems {
-		row, _ := elem.(wire.ProcInfo)
+		row, _ := elem.(codec.ProcInfo)
 		rows = append(rows, fmt.Sprintf("%s %s %s %d %d", short(row.Proc), row.Hostname, row.Executable, row.PID, row.State))
 	}
 	return rows
@@ -164,26 +164,26 @@ func TestQueryProcTable(t *testing.T) {
 	w := queried(t)
 	w.exitWith(1, Exit{Signal: 9})
 	w.exitWith(2, Exit{Code: 3})
-	mine := about(wire.KeyNspace, wire.StringValue(testNspace))
+	mine := about(codec.KeyNspace, codec.StringValue(testNspace))
 	want := []string{
-		fmt.Sprintf("0 n0 /bin/prog 0 %d", wire.ProcStateConnected),
-		fmt.Sprintf("1 n0 /bin/prog 0 %d", wire.ProcStateAbortedBySig),
-		fmt.Sprintf("2 n1 /bin/other 0 %d", wire.ProcStateTermNonZero),
-		fmt.Sprintf("3 n1 /bin/other 0 %d", wire.ProcStateLaunchUnderway),
+		fmt.Sprintf("0 n0 /bin/prog 0 %d", codec.ProcStateConnected),
+		fmt.Sprintf("1 n0 /bin/prog 0 %d", codec.ProcStateAbortedBySig),
+		fmt.Sprintf("2 n1 /bin/other 0 %d", codec.ProcStateTermNonZero),
+		fmt.Sprintf("3 n1 /bin/other 0 %d", codec.ProcStateLaunchUnderway),
 	}
-	if diff := cmp.Diff(want, w.rows(queryOf(wire.KeyQueryProcTable, mine))); diff != "" {
+	if diff := cmp.Diff(want, w.rows(queryOf(codec.KeyQueryProcTable, mine))); diff != "" {
 		t.Errorf("all (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(want[:2], w.rows(queryOf(wire.KeyQueryLocalProcTable, mine))); diff != "" {
+	if diff := cmp.Diff(want[:2], w.rows(queryOf(codec.KeyQueryLocalProcTable, mine))); diff != "" {
 		t.Errorf("of this node (-want +got):\n%s", diff)
 	}
-	other := queryOf(wire.KeyQueryProcTable, about(wire.KeyNspace, wire.StringValue("job-3")))
+	other := queryOf(codec.KeyQueryProcTable, about(codec.KeyNspace, codec.StringValue("job-3")))
 	if got := w.told(0, other); got != "ERR_NOT_FOUND" {
 		t.Errorf("table of a job that is not there: %s", got)
 	}
 }
 
-func (w *world) exitWith(rank wire.Rank, e Exit) {
+func (w *world) exitWith(rank codec.Rank, e Exit) {
 	w.step(event{kind: evExited, proc: first(rank), exit: e})
 }
 
@@ -192,7 +192,7 @@ func TestQueryPIDAndState(t *testing.T) {
 	w.conns[0] = 1
 	w.step(event{kind: evClaim, conn: 1, proc: first(0), pid: 4711})
 	w.connect(1)
-	of := func(r wire.Rank) wire.Info { return about(wire.KeyRank, wire.RankValue(r)) }
+	of := func(r codec.Rank) codec.Info { return about(codec.KeyRank, codec.RankValue(r)) }
 	if got, want := w.told(1, queryOf("pmix.ppid pmix.proc.state", of(0))), "ok ppid=4711 proc.state=6"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
@@ -203,7 +203,7 @@ func TestQueryPIDAndState(t *testing.T) {
 
 func TestQueryJobStatus(t *testing.T) {
 	w := started(t, 3)
-	status := func() string { return w.told(0, queryOf(wire.KeyQueryJobStatus)) }
+	status := func() string { return w.told(0, queryOf(codec.KeyQueryJobStatus)) }
 	step := func(want string) {
 		t.Helper()
 		if got := status(); got != "ok qry.jst="+want {
@@ -211,18 +211,18 @@ func TestQueryJobStatus(t *testing.T) {
 		}
 	}
 	step("PMIX_SUCCESS")
-	w.request(2, &wire.FinalizeRequest{})
+	w.request(2, &codec.FinalizeRequest{})
 	w.exitWith(2, Exit{})
 	step("PMIX_SUCCESS")
 	w.exitWith(1, Exit{Code: 1})
 	step("PMIX_ERR_EXIT_NONZERO_TERM")
 	w = newWorld(t, testJob(1), false)
 	w.addJob(secondJob(1))
-	conn := w.connectAs(wire.Proc{Nspace: "job-2"})
-	w.requestOn(conn, &wire.FinalizeRequest{})
-	w.step(event{kind: evExited, proc: wire.Proc{Nspace: "job-2"}})
+	conn := w.connectAs(codec.Proc{Nspace: "job-2"})
+	w.requestOn(conn, &codec.FinalizeRequest{})
+	w.step(event{kind: evExited, proc: codec.Proc{Nspace: "job-2"}})
 	w.connect(0)
-	over := queryOf(wire.KeyQueryJobStatus, about(wire.KeyNspace, wire.StringValue("job-2")))
+	over := queryOf(codec.KeyQueryJobStatus, about(codec.KeyNspace, codec.StringValue("job-2")))
 	if got, want := w.told(0, over), "ok qry.jst=PMIX_EVENT_JOB_END"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
@@ -230,21 +230,21 @@ func TestQueryJobStatus(t *testing.T) {
 
 func TestQueryGroups(t *testing.T) {
 	w := started(t, 3)
-	for _, r := range []wire.Rank{0, 2} {
-		w.request(r, &wire.GroupConstructRequest{ID: "g", Procs: []wire.Proc{first(0), first(2)}})
+	for _, r := range []codec.Rank{0, 2} {
+		w.request(r, &codec.GroupConstructRequest{ID: "g", Procs: []codec.Proc{first(0), first(2)}})
 	}
-	member := about(wire.KeyGroupID, wire.StringValue("g"))
-	for _, rank := range []wire.Rank{0, 1} {
+	member := about(codec.KeyGroupID, codec.StringValue("g"))
+	for _, rank := range []codec.Rank{0, 1} {
 		reply := w.learned(rank, queryOf("pmix.qry.pgrpnum pmix.qry.pgrp pmix.qry.pgrpmems", member))
 		if len(reply.Info) != 3 {
 			t.Fatalf("%v with %d infos, want 3", reply.Status, len(reply.Info))
 		}
-		names, _ := reply.Info[1].Value.Data.(wire.Array)
+		names, _ := reply.Info[1].Value.Data.(codec.Array)
 		members, _ := reply.Info[2].Value.Procs()
 		if n, _ := reply.Info[0].Value.Uint64(); n != 1 || len(names.Elems) != 1 || names.Elems[0] != "g" {
 			t.Errorf("%d groups called %v, want g", n, names.Elems)
 		}
-		if want := []wire.Proc{first(0), first(2)}; !slices.Equal(members, want) {
+		if want := []codec.Proc{first(0), first(2)}; !slices.Equal(members, want) {
 			t.Errorf("members %v, want %v", members, want)
 		}
 	}
@@ -252,8 +252,8 @@ func TestQueryGroups(t *testing.T) {
 
 func TestQueryAttributes(t *testing.T) {
 	w := started(t, 1)
-	reply := w.learned(0, queryOf(wire.KeyQueryAttributeSupport,
-		about(wire.KeyServerFunctions, wire.Value{}), about(wire.KeyHostAttributes, wire.StringValue("PMIx_Lookup"))))
+	reply := w.learned(0, queryOf(codec.KeyQueryAttributeSupport,
+		about(codec.KeyServerFunctions, codec.Value{}), about(codec.KeyHostAttributes, codec.StringValue("PMIx_Lookup"))))
 	infos, _ := reply.Info[0].Value.Infos()
 	if len(infos) != 2 || infos[1].Key != "PMIx_Lookup" {
 		t.Fatalf("%v", infos)
@@ -264,15 +264,15 @@ func TestQueryAttributes(t *testing.T) {
 			t.Errorf("functions %s, want %s among them", functions, f)
 		}
 	}
-	attrs, _ := infos[1].Value.Data.(wire.Array)
+	attrs, _ := infos[1].Value.Data.(codec.Array)
 	var keys []string
 	for _, a := range attrs.Elems {
-		keys = append(keys, a.(wire.RegAttr).Key)
+		keys = append(keys, a.(codec.RegAttr).Key)
 	}
 	if want := []string{"pmix.timeout", "pmix.range", "pmix.evrange", "pmix.wait"}; !slices.Equal(keys, want) {
 		t.Errorf("directives of lookup: %v, want %v", keys, want)
 	}
-	if got := w.told(0, queryOf(wire.KeyQueryAttributeSupport)); got != "ERR_NOT_FOUND" {
+	if got := w.told(0, queryOf(codec.KeyQueryAttributeSupport)); got != "ERR_NOT_FOUND" {
 		t.Errorf("no function asked for: %s", got)
 	}
 }
@@ -289,59 +289,59 @@ func TestQueryLimits(t *testing.T) {
 	job.Programs = []string{strings.Repeat("x", 1000)}
 	w = newWorld(t, job, false)
 	w.connect(0)
-	table := queryOf(strings.Repeat(wire.KeyQueryProcTable+" ", 5))
+	table := queryOf(strings.Repeat(codec.KeyQueryProcTable+" ", 5))
 	if got, want := w.told(0, table), "ERR_OUT_OF_RESOURCE"; got != want {
 		t.Errorf("too long an answer: %.100s, want %s", got, want)
 	}
 }
 
 func TestLog(t *testing.T) {
-	text := func(key, s string) wire.Info { return about(key, wire.StringValue(s)) }
-	must := text(wire.KeyLogSyslog, "x")
-	must.Flags = wire.InfoRequired
-	once := []wire.Info{about(wire.KeyLogOnce, wire.BoolValue(true))}
+	text := func(key, s string) codec.Info { return about(key, codec.StringValue(s)) }
+	must := text(codec.KeyLogSyslog, "x")
+	must.Flags = codec.InfoRequired
+	once := []codec.Info{about(codec.KeyLogOnce, codec.BoolValue(true))}
 	for name, c := range map[string]struct {
-		data, directives []wire.Info
+		data, directives []codec.Info
 		want             []string
 	}{
 		"out and err": {
-			[]wire.Info{text(wire.KeyLogStdout, "a"), text(wire.KeyLogStderr, "b\n")},
+			[]codec.Info{text(codec.KeyLogStdout, "a"), text(codec.KeyLogStderr, "b\n")},
 			nil,
 			[]string{`log 0 out "a\n"`, `log 0 err "b\n"`, "reply 0#101 ok"},
 		},
 		"once": {
-			[]wire.Info{text(wire.KeyLogSyslog, "x"), text(wire.KeyLogStderr, "a"), text(wire.KeyLogStdout, "a")},
+			[]codec.Info{text(codec.KeyLogSyslog, "x"), text(codec.KeyLogStderr, "a"), text(codec.KeyLogStdout, "a")},
 			once,
 			[]string{`log 0 err "a\n"`, "reply 0#101 ok"},
 		},
 		"empty": {
-			[]wire.Info{text(wire.KeyLogStdout, "")}, nil, []string{`log 0 out "\n"`, "reply 0#101 ok"},
+			[]codec.Info{text(codec.KeyLogStdout, "")}, nil, []string{`log 0 out "\n"`, "reply 0#101 ok"},
 		},
 		"system's log": {
-			[]wire.Info{text(wire.KeyLogSyslog, "x")},
+			[]codec.Info{text(codec.KeyLogSyslog, "x")},
 			nil,
 			[]string{`refused log: channel "pmix.log.syslog", want pmix.log.stdout or pmix.log.stderr`, "reply 0#101 ERR_NOT_SUPPORTED"},
 		},
 		"required": {
-			[]wire.Info{text(wire.KeyLogStdout, "a"), must},
+			[]codec.Info{text(codec.KeyLogStdout, "a"), must},
 			nil,
 			[]string{`refused log: channel "pmix.log.syslog", want pmix.log.stdout or pmix.log.stderr`, "reply 0#101 ERR_NOT_SUPPORTED"},
 		},
 		"nothing": {nil, nil, []string{"refused log: no text, want at least one entry", "reply 0#101 ERR_BAD_PARAM"}},
 		"no text": {
-			[]wire.Info{about(wire.KeyLogStdout, wire.IntValue(5))},
+			[]codec.Info{about(codec.KeyLogStdout, codec.IntValue(5))},
 			nil,
 			[]string{"refused log: pmix.log.stdout is 5, want a string", "reply 0#101 ERR_BAD_PARAM"},
 		},
 		"too long": {
-			[]wire.Info{text(wire.KeyLogStdout, strings.Repeat("x", maxLogText+1))},
+			[]codec.Info{text(codec.KeyLogStdout, strings.Repeat("x", maxLogText+1))},
 			nil,
 			[]string{"refused log: 1048577 bytes of text, want at most 1048576", "reply 0#101 ERR_BAD_PARAM"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := started(t, 1)
-			w.request(0, &wire.LogRequest{Data: c.data, Directives: c.directives})
+			w.request(0, &codec.LogRequest{Data: c.data, Directives: c.directives})
 			w.expect(c.want...)
 		})
 	}

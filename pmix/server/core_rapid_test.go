@@ -5,7 +5,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/goshmem/goshmem/pmix/wire"
+	"github.com/goshmem/goshmem/pmix/codec"
 )
 
 // Whatever clients do in whatever order: each request is answered once at most, exactly once if its connection lives
@@ -27,18 +27,18 @@ func TestEveryRequestIsAnsweredOnce(t *testing.T) {
 				}
 			}
 		}
-		ask := func(rank wire.Rank, r wire.Request) {
-			body, err := wire.AppendRequest(nil, r)
+		ask := func(rank codec.Rank, r codec.Request) {
+			body, err := codec.AppendRequest(nil, r)
 			if err != nil {
 				rt.Fatal(err)
 			}
 			conn := w.conns[rank]
-			w.tags[conn] = max(w.tags[conn], wire.TagFirstDynamic-1) + 1
+			w.tags[conn] = max(w.tags[conn], codec.TagFirstDynamic-1) + 1
 			asked[request{conn, w.tags[conn]}] = true
 			step(event{kind: evFrame, conn: conn, tag: w.tags[conn], payload: body})
 		}
 		for range rapid.IntRange(0, 60).Draw(rt, "steps") {
-			rank := wire.Rank(rapid.IntRange(0, n-1).Draw(rt, "rank"))
+			rank := codec.Rank(rapid.IntRange(0, n-1).Draw(rt, "rank"))
 			if w.conns[rank] == 0 {
 				w.last++
 				before := len(w.core.conns)
@@ -48,7 +48,7 @@ func TestEveryRequestIsAnsweredOnce(t *testing.T) {
 				}
 				continue
 			}
-			other := wire.Rank(rapid.IntRange(0, n-1).Draw(rt, "other"))
+			other := codec.Rank(rapid.IntRange(0, n-1).Draw(rt, "other"))
 			switch rapid.IntRange(0, 9).Draw(rt, "what") {
 			case 0, 1, 2:
 				ask(rank, fenceOf())
@@ -56,14 +56,14 @@ func TestEveryRequestIsAnsweredOnce(t *testing.T) {
 				ask(rank, fenceOf(rank, other))
 			case 4:
 				r := fenceOf()
-				r.Info = []wire.Info{seconds(1)}
+				r.Info = []codec.Info{seconds(1)}
 				ask(rank, r)
 			case 5:
-				ask(rank, commitOf(wire.ScopeLocal, rapid.SampledFrom([]string{"a=1", "b=1"}).Draw(rt, "pair")))
+				ask(rank, commitOf(codec.ScopeLocal, rapid.SampledFrom([]string{"a=1", "b=1"}).Draw(rt, "pair")))
 			case 6:
 				ask(rank, getOf(other, rapid.SampledFrom([]string{"a", "b", ""}).Draw(rt, "key"), seconds(2)))
 			case 7:
-				ask(rank, &wire.FinalizeRequest{})
+				ask(rank, &codec.FinalizeRequest{})
 			case 8:
 				step(event{kind: evClosed, conn: w.conns[rank]})
 				for r := range asked {
@@ -81,7 +81,7 @@ func TestEveryRequestIsAnsweredOnce(t *testing.T) {
 			}
 		}
 		for r := range n {
-			step(event{kind: evExited, proc: first(wire.Rank(r))})
+			step(event{kind: evExited, proc: first(codec.Rank(r))})
 		}
 		w.now += 10000
 		step(event{kind: evTick})

@@ -3,7 +3,7 @@ package server
 import (
 	"testing"
 
-	"github.com/goshmem/goshmem/pmix/wire"
+	"github.com/goshmem/goshmem/pmix/codec"
 )
 
 // twoNodes is a job with ranks 0 and 1 on node 0, and 2 and 3 on node 1.
@@ -18,16 +18,16 @@ func twoNodes(this uint32) Job {
 func TestFenceAcrossNodes(t *testing.T) {
 	w := newWorld(t, twoNodes(0), true)
 	w.connect(0, 1)
-	w.request(0, commitOf(wire.ScopeRemote, "a=0"))
+	w.request(0, commitOf(codec.ScopeRemote, "a=0"))
 	w.log = nil
 	r := fenceOf()
-	r.Info = []wire.Info{{Key: wire.KeyCollectData, Value: wire.BoolValue(true)}}
+	r.Info = []codec.Info{{Key: codec.KeyCollectData, Value: codec.BoolValue(true)}}
 	w.request(0, r)
 	w.expect()
 	w.request(1, fenceOf())
 	w.expect("fence job-1:*#1 19 bytes")
 
-	there := wire.ProcData{Proc: first(3), Packed: commitOf(0, "a=3").Blobs[0].Data}
+	there := codec.ProcData{Proc: first(3), Packed: commitOf(0, "a=3").Blobs[0].Data}
 	id := fenceID("job-1:*", 1)
 	w.step(event{kind: evFenceDone, fence: fenceID("job-1:*", 2)})
 	w.expect()
@@ -60,7 +60,7 @@ func TestFenceAcrossNodesFails(t *testing.T) {
 	w.expect("fence job-1:0,2#3 ERR_PROC_TERM_WO_SYNC")
 	w.step(event{kind: evFenceDone, fence: fenceID("job-1:0,2", 3)}) // success without this node's
 	w.expect()
-	w.step(event{kind: evFenceDone, fence: fenceID("job-1:0,2", 3), status: wire.StatusErrProcTermWoSync})
+	w.step(event{kind: evFenceDone, fence: fenceID("job-1:0,2", 3), status: codec.StatusErrProcTermWoSync})
 	w.expect("reply 0#103 ERR_PROC_TERM_WO_SYNC")
 }
 
@@ -70,19 +70,19 @@ func TestDeathIsHandedIn(t *testing.T) {
 	w.connect(0, 1)
 	w.log = nil
 	id := fenceID("job-1:*", 1)
-	all := []wire.Proc{first(0), first(1), first(2), first(3)}
+	all := []codec.Proc{first(0), first(1), first(2), first(3)}
 	w.step(event{kind: evFenceCalled, fence: id, procs: all})
 	w.expect()
 	w.exit(1)
 	w.expect("fence job-1:*#1 ERR_PROC_TERM_WO_SYNC")
 	w.request(0, fenceOf())
-	w.step(event{kind: evFenceCalled, fence: id, procs: all, status: wire.StatusErrTimeout})
+	w.step(event{kind: evFenceCalled, fence: id, procs: all, status: codec.StatusErrTimeout})
 	w.expect()
-	w.step(event{kind: evFenceDone, fence: id, status: wire.StatusErrProcTermWoSync})
+	w.step(event{kind: evFenceDone, fence: id, status: codec.StatusErrProcTermWoSync})
 	w.expect("reply 0#101 ERR_PROC_TERM_WO_SYNC")
 	id.Seq++
 	w.step(event{kind: evFenceCalled, fence: id, procs: all})
-	w.step(event{kind: evFenceDone, fence: id, status: wire.StatusErrProcTermWoSync})
+	w.step(event{kind: evFenceDone, fence: id, status: codec.StatusErrProcTermWoSync})
 	w.request(0, fenceOf()) // hears of the second
 	w.expect("fence job-1:*#2 ERR_PROC_TERM_WO_SYNC", "reply 0#102 ERR_PROC_TERM_WO_SYNC")
 	if len(w.core.fences.bySet) != 0 {
@@ -106,8 +106,8 @@ func TestDeadlineAcrossNodes(t *testing.T) {
 			w.log = nil
 			for rank := range c.joined {
 				r := fenceOf()
-				r.Info = []wire.Info{seconds(1)}
-				w.request(wire.Rank(rank), r)
+				r.Info = []codec.Info{seconds(1)}
+				w.request(codec.Rank(rank), r)
 			}
 			w.advance(1)
 			if c.joined == 1 {
@@ -129,7 +129,7 @@ func TestPartsOfASetAreHandedInByTurns(t *testing.T) {
 	w.request(0, fenceOf(0, 2))
 	w.request(0, fenceOf(0, 2))
 	r := fenceOf(0, 2)
-	r.Info = []wire.Info{seconds(1)}
+	r.Info = []codec.Info{seconds(1)}
 	w.request(0, r)
 	w.expect("fence job-1:0,2#1 0 bytes")
 	w.advance(1) // what will be handed in is certain
@@ -138,7 +138,7 @@ func TestPartsOfASetAreHandedInByTurns(t *testing.T) {
 	w.expect("reply 0#101 ok", "fence job-1:0,2#2 0 bytes")
 	w.step(event{kind: evFenceDone, fence: fenceID("job-1:0,2", 2)})
 	w.expect("reply 0#102 ok", "fence job-1:0,2#3 ERR_TIMEOUT")
-	w.step(event{kind: evFenceDone, fence: fenceID("job-1:0,2", 3), status: wire.StatusErrTimeout})
+	w.step(event{kind: evFenceDone, fence: fenceID("job-1:0,2", 3), status: codec.StatusErrTimeout})
 	w.expect()
 	if len(w.core.fences.bySet) != 0 {
 		t.Errorf("%d fences are kept, want none", len(w.core.fences.bySet))
@@ -150,11 +150,11 @@ func TestCalledFenceThatCannotBe(t *testing.T) {
 	w := newWorld(t, twoNodes(0), true)
 	w.connect(0, 1)
 	w.log = nil
-	w.step(event{kind: evFenceCalled, fence: fenceID("job-9:*", 1), procs: []wire.Proc{{Nspace: "job-9"}}})
+	w.step(event{kind: evFenceCalled, fence: fenceID("job-9:*", 1), procs: []codec.Proc{{Nspace: "job-9"}}})
 	w.expect("refused fence job-9:*#1 of another node", "fence job-9:*#1 ERR_NOT_FOUND")
-	w.step(event{kind: evFenceCalled, fence: fenceID("job-1:*", 0), procs: []wire.Proc{first(0)}})
+	w.step(event{kind: evFenceCalled, fence: fenceID("job-1:*", 0), procs: []codec.Proc{first(0)}})
 	w.expect("refused fence job-1:*#0 of another node", "fence job-1:*#0 ERR_BAD_PARAM")
-	w.step(event{kind: evFenceCalled, fence: FenceID{FenceSet{opDestruct, "g", "job-1:0,2"}, 1}, procs: []wire.Proc{first(0), first(2)}})
+	w.step(event{kind: evFenceCalled, fence: FenceID{FenceSet{opDestruct, "g", "job-1:0,2"}, 1}, procs: []codec.Proc{first(0), first(2)}})
 	w.expect(`refused fence destruct;"g";job-1:0,2#1 of another node`, `fence destruct;"g";job-1:0,2#1 ERR_NOT_FOUND`)
 }
 
@@ -166,7 +166,7 @@ func TestCalledConstructionSparesTheDead(t *testing.T) {
 		w.exit(0)
 		w.log = nil
 		id := FenceID{FenceSet{opConstruct, "g", "job-1:0,2"}, 1}
-		w.step(event{kind: evFenceCalled, fence: id, procs: []wire.Proc{first(0), first(2)}, flag: spares})
+		w.step(event{kind: evFenceCalled, fence: id, procs: []codec.Proc{first(0), first(2)}, flag: spares})
 		if spares {
 			w.expect(`fence construct;"g";job-1:0,2#1 0 bytes`)
 		} else {
@@ -213,7 +213,7 @@ func TestFetch(t *testing.T) {
 	w.expect("fetch 2 a", "fetch 2 b")
 	w.step(event{kind: evFetched, proc: first(2), key: "a", payload: commitOf(0, "a=2").Blobs[0].Data})
 	w.expect("reply 0#101 a=2", "reply 1#101 a=2")
-	w.step(event{kind: evFetched, proc: first(2), key: "b", status: wire.StatusErrNotFound})
+	w.step(event{kind: evFetched, proc: first(2), key: "b", status: codec.StatusErrNotFound})
 	w.expect("reply 1#102 ERR_NOT_FOUND")
 	w.request(0, getOf(3, "a"))
 	w.step(event{kind: evFetched, proc: first(3), key: "a", payload: []byte{9}})
@@ -228,9 +228,9 @@ func TestServe(t *testing.T) {
 	w.step(event{kind: evServe, proc: first(3), key: "a", request: 2})
 	w.step(event{kind: evServe, proc: first(0), key: "a", request: 3})
 	w.expect("served 3 ERR_NOT_FOUND")
-	w.request(2, commitOf(wire.ScopeLocal, "a=1"))
+	w.request(2, commitOf(codec.ScopeLocal, "a=1"))
 	w.expect("reply 2#101 ok")
-	w.request(2, commitOf(wire.ScopeRemote, "a=2"))
+	w.request(2, commitOf(codec.ScopeRemote, "a=2"))
 	w.expect("reply 2#102 ok", "served 1 ok")
 	w.closeConn(3)
 	w.expect("lost 3", "served 2 ERR_PROC_TERM_WO_SYNC")

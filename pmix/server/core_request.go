@@ -5,7 +5,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/goshmem/goshmem/pmix/wire"
+	"github.com/goshmem/goshmem/pmix/codec"
 )
 
 // maxRemembered bounds how many registrations and clean-up paths one process may leave with the server.
@@ -19,11 +19,11 @@ type caller struct {
 }
 
 // handler serves one kind of request. It answers at once or keeps the caller for later.
-type handler func(c *core, at caller, r wire.Request)
+type handler func(c *core, at caller, r codec.Request)
 
 // serve makes a handler of a function that takes one type of request.
-func serve[R wire.Request](f func(*core, caller, R)) handler {
-	return func(c *core, at caller, r wire.Request) {
+func serve[R codec.Request](f func(*core, caller, R)) handler {
+	return func(c *core, at caller, r codec.Request) {
 		if request, ok := r.(R); ok {
 			f(c, at, request)
 			return
@@ -34,39 +34,39 @@ func serve[R wire.Request](f func(*core, caller, R)) handler {
 
 // handlers serve the commands; nil stands for a command that the server does not serve.
 var handlers = [...]handler{
-	wire.CmdRequestInit:        serve((*core).sendJobInfo),
-	wire.CmdAbort:              serve(func(c *core, at caller, r *wire.AbortRequest) { c.control.abort(at, r) }),
-	wire.CmdCommit:             serve(func(c *core, at caller, r *wire.CommitRequest) { c.gets.commitData(at, r) }),
-	wire.CmdFence:              serve(func(c *core, at caller, r *wire.FenceRequest) { c.fences.join(at, r) }),
-	wire.CmdGet:                serve(func(c *core, at caller, r *wire.GetRequest) { c.gets.requestData(at, r) }),
-	wire.CmdFinalize:           serve((*core).finalize),
-	wire.CmdPublish:            serve(func(c *core, at caller, r *wire.PublishRequest) { c.published.publish(at, r) }),
-	wire.CmdLookup:             serve(func(c *core, at caller, r *wire.LookupRequest) { c.published.lookUp(at, r) }),
-	wire.CmdUnpublish:          serve(func(c *core, at caller, r *wire.UnpublishRequest) { c.published.unpublish(at, r) }),
-	wire.CmdSpawn:              serve(func(c *core, at caller, r *wire.SpawnRequest) { c.spawns.requestJob(at, r) }),
-	wire.CmdConnect:            serve(func(c *core, at caller, r *wire.ConnectRequest) { c.fences.connect(at, r) }),
-	wire.CmdDisconnect:         serve(func(c *core, at caller, r *wire.DisconnectRequest) { c.fences.disconnect(at, r) }),
-	wire.CmdNotify:             serve(func(c *core, at caller, r *wire.NotifyRequest) { c.events.notify(at, r) }),
-	wire.CmdRegisterEvents:     serve(func(c *core, at caller, r *wire.RegisterEventsRequest) { c.events.register(at, r) }),
-	wire.CmdDeregisterEvents:   serve(func(c *core, at caller, r *wire.DeregisterEventsRequest) { c.events.deregister(at, r) }),
-	wire.CmdQuery:              serve(func(c *core, at caller, r *wire.QueryRequest) { c.queries.answerQuery(at, r) }),
-	wire.CmdLog:                serve(func(c *core, at caller, r *wire.LogRequest) { logText(&c.common, at, r) }),
-	wire.CmdAllocate:           nil,
-	wire.CmdJobControl:         serve(func(c *core, at caller, r *wire.JobControlRequest) { c.control.controlJob(at, r) }),
-	wire.CmdMonitor:            serve(func(c *core, at caller, r *wire.MonitorRequest) { c.watches.monitor(at, r) }),
-	wire.CmdGetCredential:      nil,
-	wire.CmdValidateCredential: nil,
-	wire.CmdIOFPull:            serve(func(c *core, at caller, r *wire.IOFPullRequest) { c.forwarding.pull(at, r) }),
-	wire.CmdIOFPush:            serve(func(c *core, at caller, r *wire.IOFPushRequest) { c.forwarding.push(at, r) }),
-	wire.CmdGroupConstruct:     serve(func(c *core, at caller, r *wire.GroupConstructRequest) { c.groups.construct(at, r) }),
-	wire.CmdGroupJoin:          nil,
-	wire.CmdGroupInvite:        nil,
-	wire.CmdGroupLeave:         serve(func(c *core, at caller, r *wire.GroupLeaveRequest) { c.groups.leave(at, r) }),
-	wire.CmdGroupDestruct:      serve(func(c *core, at caller, r *wire.GroupDestructRequest) { c.groups.destruct(at, r) }),
-	wire.CmdIOFDeregister:      serve(func(c *core, at caller, r *wire.IOFDeregisterRequest) { c.forwarding.deregister(at, r) }),
-	wire.CmdFabricRegister:     nil,
-	wire.CmdFabricUpdate:       nil,
-	wire.CmdDeviceDistances:    nil,
+	codec.CmdRequestInit:        serve((*core).sendJobInfo),
+	codec.CmdAbort:              serve(func(c *core, at caller, r *codec.AbortRequest) { c.control.abort(at, r) }),
+	codec.CmdCommit:             serve(func(c *core, at caller, r *codec.CommitRequest) { c.gets.commitData(at, r) }),
+	codec.CmdFence:              serve(func(c *core, at caller, r *codec.FenceRequest) { c.fences.join(at, r) }),
+	codec.CmdGet:                serve(func(c *core, at caller, r *codec.GetRequest) { c.gets.requestData(at, r) }),
+	codec.CmdFinalize:           serve((*core).finalize),
+	codec.CmdPublish:            serve(func(c *core, at caller, r *codec.PublishRequest) { c.published.publish(at, r) }),
+	codec.CmdLookup:             serve(func(c *core, at caller, r *codec.LookupRequest) { c.published.lookUp(at, r) }),
+	codec.CmdUnpublish:          serve(func(c *core, at caller, r *codec.UnpublishRequest) { c.published.unpublish(at, r) }),
+	codec.CmdSpawn:              serve(func(c *core, at caller, r *codec.SpawnRequest) { c.spawns.requestJob(at, r) }),
+	codec.CmdConnect:            serve(func(c *core, at caller, r *codec.ConnectRequest) { c.fences.connect(at, r) }),
+	codec.CmdDisconnect:         serve(func(c *core, at caller, r *codec.DisconnectRequest) { c.fences.disconnect(at, r) }),
+	codec.CmdNotify:             serve(func(c *core, at caller, r *codec.NotifyRequest) { c.events.notify(at, r) }),
+	codec.CmdRegisterEvents:     serve(func(c *core, at caller, r *codec.RegisterEventsRequest) { c.events.register(at, r) }),
+	codec.CmdDeregisterEvents:   serve(func(c *core, at caller, r *codec.DeregisterEventsRequest) { c.events.deregister(at, r) }),
+	codec.CmdQuery:              serve(func(c *core, at caller, r *codec.QueryRequest) { c.queries.answerQuery(at, r) }),
+	codec.CmdLog:                serve(func(c *core, at caller, r *codec.LogRequest) { logText(&c.common, at, r) }),
+	codec.CmdAllocate:           nil,
+	codec.CmdJobControl:         serve(func(c *core, at caller, r *codec.JobControlRequest) { c.control.controlJob(at, r) }),
+	codec.CmdMonitor:            serve(func(c *core, at caller, r *codec.MonitorRequest) { c.watches.monitor(at, r) }),
+	codec.CmdGetCredential:      nil,
+	codec.CmdValidateCredential: nil,
+	codec.CmdIOFPull:            serve(func(c *core, at caller, r *codec.IOFPullRequest) { c.forwarding.pull(at, r) }),
+	codec.CmdIOFPush:            serve(func(c *core, at caller, r *codec.IOFPushRequest) { c.forwarding.push(at, r) }),
+	codec.CmdGroupConstruct:     serve(func(c *core, at caller, r *codec.GroupConstructRequest) { c.groups.construct(at, r) }),
+	codec.CmdGroupJoin:          nil,
+	codec.CmdGroupInvite:        nil,
+	codec.CmdGroupLeave:         serve(func(c *core, at caller, r *codec.GroupLeaveRequest) { c.groups.leave(at, r) }),
+	codec.CmdGroupDestruct:      serve(func(c *core, at caller, r *codec.GroupDestructRequest) { c.groups.destruct(at, r) }),
+	codec.CmdIOFDeregister:      serve(func(c *core, at caller, r *codec.IOFDeregisterRequest) { c.forwarding.deregister(at, r) }),
+	codec.CmdFabricRegister:     nil,
+	codec.CmdFabricUpdate:       nil,
+	codec.CmdDeviceDistances:    nil,
 }
 
 // serveFrame serves a client's message: a heartbeat or a request. After its farewell a client may only deregister events,
@@ -76,20 +76,20 @@ func (c *core) serveFrame(ev event) {
 	if !ok {
 		return
 	}
-	if ev.tag == wire.TagHeartbeat {
+	if ev.tag == codec.TagHeartbeat {
 		c.watches.recordHeartbeat(ev.conn)
 		return
 	}
 	at := caller{process: p, conn: ev.conn, tag: ev.tag}
 	r, err := c.requests.Decode(ev.payload)
 	if err != nil {
-		c.refuse(at, wire.StatusErrUnpackFailure, err.Error())
+		c.refuse(at, codec.StatusErrUnpackFailure, err.Error())
 		return
 	}
 	cmd := r.Command()
 	if p.conn != ev.conn {
-		if cmd != wire.CmdDeregisterEvents {
-			c.refuse(at, wire.StatusErrInit, "request "+cmd.String()+" after finalize")
+		if cmd != codec.CmdDeregisterEvents {
+			c.refuse(at, codec.StatusErrInit, "request "+cmd.String()+" after finalize")
 		}
 		return
 	}
@@ -100,14 +100,14 @@ func (c *core) serveFrame(ev event) {
 	c.refuseUnserved(at, r)
 }
 
-func (c *core) refuseUnserved(at caller, r wire.Request) {
-	c.refuse(at, wire.StatusErrNotSupported, "request "+r.Command().String()+" is not served")
+func (c *core) refuseUnserved(at caller, r codec.Request) {
+	c.refuse(at, codec.StatusErrNotSupported, "request "+r.Command().String()+" is not served")
 }
 
 // sortedKeys makes the order of actions independent of the order of maps.
 func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
 
 // sortedProcs is sortedKeys for names of processes.
-func sortedProcs[V any](m map[wire.Proc]V) []wire.Proc {
+func sortedProcs[V any](m map[codec.Proc]V) []codec.Proc {
 	return slices.SortedFunc(maps.Keys(m), compareProcs)
 }

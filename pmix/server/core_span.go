@@ -3,7 +3,7 @@ package server
 import (
 	"slices"
 
-	"github.com/goshmem/goshmem/pmix/wire"
+	"github.com/goshmem/goshmem/pmix/codec"
 )
 
 // A fence that spans nodes ends alike on all of them. Each node with participants hands in one part, which is well or an
@@ -32,15 +32,15 @@ const (
 // FenceCall names a fence to a server that may not have met it.
 type FenceCall struct {
 	ID     FenceID
-	Procs  []wire.Proc // the participants, by name
-	Spares bool        // the fence, of a group, goes on without participants that end before they join
+	Procs  []codec.Proc // the participants, by name
+	Spares bool         // the fence, of a group, goes on without participants that end before they join
 }
 
 // FencePart is what one node hands in.
 type FencePart struct {
 	FenceCall
-	Status wire.Status // success, or why the fence fails
-	Data   []byte      // what the node's processes show to other nodes; empty if no participant asked for collection
+	Status codec.Status // success, or why the fence fails
+	Data   []byte       // what the node's processes show to other nodes; empty if no participant asked for collection
 }
 
 func (a *action) call() FenceCall { return FenceCall{ID: a.fence, Procs: a.procs, Spares: a.flag} }
@@ -92,7 +92,7 @@ func (fs *fences) passOverDead(f *fence) {
 
 // spoil makes a fence fail. If the fence spans nodes, spoil makes this node's part an error and hands it in. A part that the
 // node has handed in stays as it is.
-func (fs *fences) spoil(f *fence, status wire.Status) {
+func (fs *fences) spoil(f *fence, status codec.Status) {
 	if !f.spans {
 		fs.fail(f, status)
 		return
@@ -100,7 +100,7 @@ func (fs *fences) spoil(f *fence, status wire.Status) {
 	if f.part >= partGiven {
 		return
 	}
-	if f.cause == wire.StatusSuccess {
+	if f.cause == codec.StatusSuccess {
 		f.cause = status
 	}
 	fs.decidePart(f)
@@ -109,12 +109,12 @@ func (fs *fences) spoil(f *fence, status wire.Status) {
 // expireFence fails a fence whose deadline has passed. The other nodes of a fence that spans nodes hear of it.
 func (fs *fences) expireFence(f *fence) {
 	if !f.spans {
-		fs.fail(f, wire.StatusErrTimeout)
+		fs.fail(f, codec.StatusErrTimeout)
 		return
 	}
 	f.deadline = 0
 	fs.emit(action{kind: actExpire, fence: f.id, procs: names(f.procs), flag: f.spares()})
-	fs.spoil(f, wire.StatusErrTimeout)
+	fs.spoil(f, codec.StatusErrTimeout)
 	if f.part == partDue {
 		fs.fail(f, f.cause)
 	}
@@ -153,8 +153,8 @@ func (fs *fences) waitForAny(set FenceSet, procs []*process) bool {
 func (fs *fences) decidePart(f *fence) {
 	if f.part == partOpen {
 		f.part = partDue
-		if f.group != nil && f.group.numbered && f.cause == wire.StatusSuccess {
-			f.cause = wire.StatusErrNotSupported // the nodes would have to agree on a number
+		if f.group != nil && f.group.numbered && f.cause == codec.StatusSuccess {
+			f.cause = codec.StatusErrNotSupported // the nodes would have to agree on a number
 		}
 	}
 	fs.handInNext(f.id.FenceSet)
@@ -169,7 +169,7 @@ func (fs *fences) handInNext(set FenceSet) {
 		if f.part == partDue {
 			f.part = partGiven
 			a := action{kind: actFence, fence: f.id, procs: names(f.procs), status: f.cause, flag: f.spares()}
-			if f.cause == wire.StatusSuccess {
+			if f.cause == codec.StatusSuccess {
 				a.payload = fs.packContribution(f)
 			}
 			fs.emit(a)
@@ -186,21 +186,21 @@ func (fs *fences) endByAnswer(ev event) {
 		return
 	}
 	f, status := fs.bySet[set][i], ev.status
-	if status == wire.StatusSuccess && (f.part != partGiven || f.cause != wire.StatusSuccess) {
+	if status == codec.StatusSuccess && (f.part != partGiven || f.cause != codec.StatusSuccess) {
 		return // success of all, without this node's: the driver is wrong
 	}
 	f.part = partDone
-	if status == wire.StatusSuccess {
+	if status == codec.StatusSuccess {
 		status = fs.gets.storeCollected(ev.payload)
 	}
 	switch {
 	case f.failed: // answered when its deadline passed
 		fs.dropHeardFailures(set)
-	case status == wire.StatusSuccess:
+	case status == codec.StatusSuccess:
 		fs.complete(f)
 	default:
 		fs.fail(f, status)
-		if status != wire.StatusErrTimeout {
+		if status != codec.StatusErrTimeout {
 			fs.groups.breakGroup(f, status)
 		}
 	}
@@ -217,7 +217,7 @@ func (fs *fences) noteCall(ev event) {
 	} else if s := fs.sequences[set]; s == nil || ev.fence.Seq > s.last {
 		f = fs.openCalled(ev)
 	}
-	if f != nil && ev.status != wire.StatusSuccess {
+	if f != nil && ev.status != codec.StatusSuccess {
 		fs.spoil(f, ev.status)
 	}
 }
@@ -228,10 +228,10 @@ func (fs *fences) openCalled(ev event) *fence {
 	set := ev.fence.FenceSet
 	procs, status := fs.findCalledProcs(ev)
 	var g *group
-	if status == wire.StatusSuccess {
+	if status == codec.StatusSuccess {
 		g, status = fs.findCalledGroup(ev, procs)
 	}
-	if status != wire.StatusSuccess {
+	if status != codec.StatusSuccess {
 		if s := fs.sequences[set]; s != nil {
 			s.last = ev.fence.Seq
 		}
@@ -250,39 +250,39 @@ func (fs *fences) openCalled(ev event) *fence {
 }
 
 // findCalledProcs finds the participants that another node names.
-func (fs *fences) findCalledProcs(ev event) ([]*process, wire.Status) {
+func (fs *fences) findCalledProcs(ev event) ([]*process, codec.Status) {
 	if ev.fence.Seq == 0 || len(ev.procs) == 0 {
-		return nil, wire.StatusErrBadParam
+		return nil, codec.StatusErrBadParam
 	}
 	procs := make([]*process, len(ev.procs))
 	for i, name := range ev.procs {
 		if procs[i] = fs.find(name); procs[i] == nil {
-			return nil, wire.StatusErrNotFound
+			return nil, codec.StatusErrNotFound
 		}
 	}
 	if !slices.IsSortedFunc(procs, func(a, b *process) int { return compareProcs(a.name, b.name) }) {
-		return nil, wire.StatusErrBadParam
+		return nil, codec.StatusErrBadParam
 	}
 	if fs.isCrowded(ev.fence.FenceSet) {
-		return nil, wire.StatusErrOutOfResource
+		return nil, codec.StatusErrOutOfResource
 	}
-	return procs, wire.StatusSuccess
+	return procs, codec.StatusSuccess
 }
 
 // findCalledGroup finds the group of a fence that another node has met first; nil for a fence without a group.
-func (fs *fences) findCalledGroup(ev event, procs []*process) (*group, wire.Status) {
+func (fs *fences) findCalledGroup(ev event, procs []*process) (*group, codec.Status) {
 	switch ev.fence.Op {
 	case opConstruct:
 		g := newGroup(ev.fence.Group, procs)
 		g.optional = ev.flag
-		return g, wire.StatusSuccess
+		return g, codec.StatusSuccess
 	case opDestruct:
 		g := fs.groups.findGroup(ev.fence.Group, procs...)
 		if g == nil {
-			return nil, wire.StatusErrNotFound
+			return nil, codec.StatusErrNotFound
 		}
 		return g, g.broken
 	default:
-		return nil, wire.StatusSuccess
+		return nil, codec.StatusSuccess
 	}
 }

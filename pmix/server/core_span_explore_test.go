@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/goshmem/goshmem/pmix/codec"
 	"github.com/goshmem/goshmem/pmix/kvs"
-	"github.com/goshmem/goshmem/pmix/wire"
 )
 
 // layout is one case to explore: who is where, and what may happen.
@@ -52,7 +52,7 @@ func (l *layout) namespaces(t *testing.T) (all []*nspace) {
 		for r, at := range l.nodes {
 			j.Procs = append(j.Procs, Proc{Rank: uint32(r), Node: at, LocalRank: uint16(r)})
 		}
-		s, err := newNspace(&j, wire.Proc{})
+		s, err := newNspace(&j, codec.Proc{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -74,11 +74,11 @@ func afresh(s *nspace) *nspace {
 func newCluster(t *testing.T, l layout, spaces []*nspace) *cluster {
 	c := &cluster{layout: l, t: t, parts: map[FenceID][]*action{}, ranks: make([]member, len(l.nodes))}
 	for node, s := range spaces {
-		w := &world{t: t, core: newCore(true, 100), conns: map[wire.Rank]connID{}, tags: map[connID]uint32{}}
+		w := &world{t: t, core: newCore(true, 100), conns: map[codec.Rank]connID{}, tags: map[connID]uint32{}}
 		w.step(event{kind: evAddJob, space: afresh(s)})
 		for r, at := range l.nodes {
 			if int(at) == node {
-				w.connect(wire.Rank(r))
+				w.connect(codec.Rank(r))
 			}
 		}
 		c.worlds = append(c.worlds, w)
@@ -125,20 +125,20 @@ func (c *cluster) join(r int) {
 	node := int(c.nodes[r])
 	q := fenceOf()
 	if c.limit && r == 0 {
-		q.Info = []wire.Info{seconds(1)}
+		q.Info = []codec.Info{seconds(1)}
 	}
 	c.ask(node, r, q)
 }
 
 // ask sends a request of a rank, which waits for the answer.
-func (c *cluster) ask(node, r int, q wire.Request) {
+func (c *cluster) ask(node, r int, q codec.Request) {
 	w := c.worlds[node]
-	body, err := wire.AppendRequest(nil, q)
+	body, err := codec.AppendRequest(nil, q)
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	conn := w.conns[wire.Rank(r)]
-	w.tags[conn] = max(w.tags[conn], wire.TagFirstDynamic-1) + 1
+	conn := w.conns[codec.Rank(r)]
+	w.tags[conn] = max(w.tags[conn], codec.TagFirstDynamic-1) + 1
 	tag := w.tags[conn]
 	c.ranks[r].waiting = tag
 	c.step(node, event{kind: evFrame, conn: conn, tag: tag, payload: body})
@@ -147,13 +147,13 @@ func (c *cluster) ask(node, r int, q wire.Request) {
 func (c *cluster) die(r int) {
 	node := int(c.nodes[r])
 	if c.leave {
-		c.ask(node, r, &wire.FinalizeRequest{})
+		c.ask(node, r, &codec.FinalizeRequest{})
 	}
 	c.ranks[r].dead = true
-	c.step(node, event{kind: evExited, proc: first(wire.Rank(r))})
+	c.step(node, event{kind: evExited, proc: first(codec.Rank(r))})
 	for other := range c.worlds {
 		if other != node {
-			c.mail = append(c.mail, letter{other, event{kind: evExited, proc: first(wire.Rank(r))}})
+			c.mail = append(c.mail, letter{other, event{kind: evExited, proc: first(codec.Rank(r))}})
 		}
 	}
 }
@@ -178,14 +178,14 @@ func (c *cluster) step(node int, ev event) {
 		case actFence:
 			c.take(node, &a)
 		case actExpire:
-			c.call(node, &a, wire.StatusErrTimeout)
+			c.call(node, &a, codec.StatusErrTimeout)
 		}
 	}
 }
 
 func (c *cluster) answer(w *world, a *action) {
 	for r := range c.ranks {
-		if m := &c.ranks[r]; w.conns[wire.Rank(r)] == a.conn && m.waiting == a.tag {
+		if m := &c.ranks[r]; w.conns[codec.Rank(r)] == a.conn && m.waiting == a.tag {
 			m.waiting = 0
 			if len(m.results) < c.fences && !c.left(r) {
 				m.results = append(m.results, describeBody(a.payload))
@@ -196,12 +196,12 @@ func (c *cluster) answer(w *world, a *action) {
 
 // left says whether a rank has said goodbye: the answer to that is no fence's.
 func (c *cluster) left(r int) bool {
-	p := c.worlds[c.nodes[r]].core.find(first(wire.Rank(r)))
+	p := c.worlds[c.nodes[r]].core.find(first(codec.Rank(r)))
 	return p.phase == phaseFinalized
 }
 
 // call tells the other nodes of a fence.
-func (c *cluster) call(from int, a *action, status wire.Status) {
+func (c *cluster) call(from int, a *action, status codec.Status) {
 	for node := range c.worlds {
 		if node != from && (c.parts[a.fence] == nil || c.parts[a.fence][node] == nil) {
 			ev := event{kind: evFenceCalled, fence: a.fence, procs: a.procs, flag: a.flag, status: status}
@@ -217,7 +217,7 @@ func (c *cluster) take(node int, a *action) {
 		c.t.Fatalf("node %d hands in %v before %v was answered", node, a.fence, before)
 	}
 	if c.parts[a.fence] == nil {
-		c.call(node, a, wire.StatusSuccess)
+		c.call(node, a, codec.StatusSuccess)
 		c.parts[a.fence] = make([]*action, len(c.worlds))
 	}
 	parts := c.parts[a.fence]
@@ -230,7 +230,7 @@ func (c *cluster) take(node int, a *action) {
 		if p == nil {
 			return
 		}
-		if done.status == wire.StatusSuccess {
+		if done.status == codec.StatusSuccess {
 			done.status = p.status
 		}
 	}

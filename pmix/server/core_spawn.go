@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/goshmem/goshmem/pmix/wire"
+	"github.com/goshmem/goshmem/pmix/codec"
 )
 
 // Bounds on spawn requests.
@@ -18,9 +18,9 @@ const (
 type spawning struct {
 	id       uint64
 	at       caller
-	channels wire.IOFChannel // the output of the job that the caller asked for
-	nspace   string          // the job's namespace; empty: not known yet
-	listener *listener       // of the job's output; nil if the caller did not ask for any
+	channels codec.IOFChannel // the output of the job that the caller asked for
+	nspace   string           // the job's namespace; empty: not known yet
+	listener *listener        // of the job's output; nil if the caller did not ask for any
 }
 
 // spawns passes requests for further jobs to the host, and answers the callers.
@@ -32,7 +32,7 @@ type spawns struct {
 }
 
 // requestJob serves a spawn request: it passes the request to the host and keeps the caller.
-func (sp *spawns) requestJob(at caller, r *wire.SpawnRequest) {
+func (sp *spawns) requestJob(at caller, r *codec.SpawnRequest) {
 	apps, status, err := spawnApps(r)
 	if err != nil {
 		sp.refuse(at, status, "spawn: "+err.Error())
@@ -45,7 +45,7 @@ func (sp *spawns) requestJob(at caller, r *wire.SpawnRequest) {
 		}
 	}
 	if waiting >= maxSpawns {
-		sp.refuse(at, wire.StatusErrOutOfResource, fmt.Sprintf("spawn: more than %d under way", maxSpawns))
+		sp.refuse(at, codec.StatusErrOutOfResource, fmt.Sprintf("spawn: more than %d under way", maxSpawns))
 		return
 	}
 	sp.last++
@@ -54,18 +54,18 @@ func (sp *spawns) requestJob(at caller, r *wire.SpawnRequest) {
 }
 
 // spawnApps translates the applications of a request, and checks them.
-func spawnApps(r *wire.SpawnRequest) ([]SpawnApp, wire.Status, error) {
+func spawnApps(r *codec.SpawnRequest) ([]SpawnApp, codec.Status, error) {
 	if n := len(r.Apps); n == 0 || n > maxApps {
-		return nil, wire.StatusErrBadParam, fmt.Errorf("%d applications, want 1 to %d", n, maxApps)
+		return nil, codec.StatusErrBadParam, fmt.Errorf("%d applications, want 1 to %d", n, maxApps)
 	}
 	if key, found := unmet("PMIx_Spawn", r.Info); found {
-		return nil, wire.StatusErrNotSupported, fmt.Errorf("directive %.64q is required, but not known", key)
+		return nil, codec.StatusErrNotSupported, fmt.Errorf("directive %.64q is required, but not known", key)
 	}
 	text := 0
 	out := make([]SpawnApp, len(r.Apps))
 	for i, a := range r.Apps {
 		if key, found := unmet("PMIx_Spawn", a.Info); found {
-			return nil, wire.StatusErrNotSupported, fmt.Errorf("application %d: directive %.64q is required, but not known", i, key)
+			return nil, codec.StatusErrNotSupported, fmt.Errorf("application %d: directive %.64q is required, but not known", i, key)
 		}
 		for _, list := range [][]string{a.Argv, a.Env} {
 			for _, s := range list {
@@ -74,21 +74,21 @@ func spawnApps(r *wire.SpawnRequest) ([]SpawnApp, wire.Status, error) {
 		}
 		switch {
 		case a.Cmd == "" && len(a.Argv) == 0:
-			return nil, wire.StatusErrBadParam, fmt.Errorf("application %d: no command", i)
+			return nil, codec.StatusErrBadParam, fmt.Errorf("application %d: no command", i)
 		case a.MaxProcs < 1:
-			return nil, wire.StatusErrBadParam, fmt.Errorf("application %d (%s): %d processes, want at least 1", i, clipped(a.Cmd), a.MaxProcs)
+			return nil, codec.StatusErrBadParam, fmt.Errorf("application %d (%s): %d processes, want at least 1", i, clipped(a.Cmd), a.MaxProcs)
 		case text > maxSpawnText:
-			return nil, wire.StatusErrBadParam, fmt.Errorf("arguments and environment: more than %d bytes", maxSpawnText)
+			return nil, codec.StatusErrBadParam, fmt.Errorf("arguments and environment: more than %d bytes", maxSpawnText)
 		}
 		out[i] = spawnApp(a, r.Info)
 	}
-	return out, wire.StatusSuccess, nil
+	return out, codec.StatusSuccess, nil
 }
 
 // spawnApp translates an application. Its working directory comes from the first of these that names one: the directives of
 // the application, the directives of the job, the structure. libpmix puts the caller's own directory into the structure if
 // nothing is there.
-func spawnApp(a wire.App, ofJob []wire.Info) SpawnApp {
+func spawnApp(a codec.App, ofJob []codec.Info) SpawnApp {
 	app := SpawnApp{Cmd: a.Cmd, Args: a.Argv, Env: a.Env, Dir: a.Cwd, MaxProcs: int(a.MaxProcs), Infos: a.Info}
 	if app.Cmd == "" {
 		app.Cmd = a.Argv[0]
@@ -96,8 +96,8 @@ func spawnApp(a wire.App, ofJob []wire.Info) SpawnApp {
 	if len(app.Args) == 0 {
 		app.Args = []string{a.Cmd}
 	}
-	for _, infos := range [][]wire.Info{ofJob, a.Info} {
-		v, _ := wire.Find(infos, wire.KeyWDir)
+	for _, infos := range [][]codec.Info{ofJob, a.Info} {
+		v, _ := codec.Find(infos, codec.KeyWDir)
 		if dir, ok := v.Str(); ok && dir != "" {
 			app.Dir = dir
 		}
@@ -107,11 +107,11 @@ func spawnApp(a wire.App, ofJob []wire.Info) SpawnApp {
 
 // spawnChannels returns the output of the new job that goes to the caller: what it asked for. A tool that says nothing about
 // a channel gets it.
-func spawnChannels(at caller, infos []wire.Info) wire.IOFChannel {
-	channels := wire.IOFChannel(0)
-	for key, channel := range map[string]wire.IOFChannel{wire.KeyFwdStdout: wire.IOFStdout, wire.KeyFwdStderr: wire.IOFStderr} {
-		_, said := wire.Find(infos, key)
-		if wire.Flag(infos, key) || (at.space.tool && !said) {
+func spawnChannels(at caller, infos []codec.Info) codec.IOFChannel {
+	channels := codec.IOFChannel(0)
+	for key, channel := range map[string]codec.IOFChannel{codec.KeyFwdStdout: codec.IOFStdout, codec.KeyFwdStderr: codec.IOFStderr} {
+		_, said := codec.Find(infos, key)
+		if codec.Flag(infos, key) || (at.space.tool && !said) {
 			channels |= channel
 		}
 	}
@@ -124,23 +124,23 @@ func (sp *spawns) answerSpawn(ev event) {
 	if s == nil {
 		return // the caller has gone
 	}
-	if ev.status != wire.StatusSuccess {
+	if ev.status != codec.StatusSuccess {
 		sp.forwarding.dropListeners(func(l *listener) bool { return l == s.listener })
 		sp.reply(s.at, ev.status)
 		return
 	}
 	sp.forwardOutput(s, ev.proc.Nspace)
 	if space := sp.spaces[ev.proc.Nspace]; space != nil {
-		sp.send(s.at.conn, s.at.tag, wire.AppendSpawnReply(nil, space.info))
+		sp.send(s.at.conn, s.at.tag, codec.AppendSpawnReply(nil, space.info))
 		return
 	}
-	info := wire.JobInfo{Nspace: ev.proc.Nspace} // it runs on other nodes only
+	info := codec.JobInfo{Nspace: ev.proc.Nspace} // it runs on other nodes only
 	packed, err := info.Append(nil)
 	if err != nil {
-		sp.reply(s.at, wire.StatusErrPackFailure)
+		sp.reply(s.at, codec.StatusErrPackFailure)
 		return
 	}
-	sp.send(s.at.conn, s.at.tag, wire.AppendSpawnReply(nil, packed))
+	sp.send(s.at.conn, s.at.tag, codec.AppendSpawnReply(nil, packed))
 }
 
 // forwardEarly forwards a new job's output to the process that asked for it with its spawn request: the job may write before
@@ -162,7 +162,7 @@ func (sp *spawns) forwardOutput(s *spawning, name string) {
 	s.nspace = name
 	sp.forwarding.dropListeners(func(l *listener) bool { return l == s.listener })
 	if s.channels != 0 {
-		s.listener = sp.forwarding.newListener(s.at, map[wire.Proc]bool{{Nspace: name, Rank: wire.RankWildcard}: true})
+		s.listener = sp.forwarding.newListener(s.at, map[codec.Proc]bool{{Nspace: name, Rank: codec.RankWildcard}: true})
 		s.listener.channels = s.channels
 		sp.forwarding.replaceListeners(append(slices.Clip(sp.forwarding.listeners), s.listener))
 	}

@@ -6,24 +6,24 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/goshmem/goshmem/pmix/wire"
+	"github.com/goshmem/goshmem/pmix/codec"
 )
 
-func appOf(n int32, argv ...string) wire.App {
-	return wire.App{Cmd: "/bin/" + argv[0], Argv: argv, Cwd: "/tmp", MaxProcs: n}
+func appOf(n int32, argv ...string) codec.App {
+	return codec.App{Cmd: "/bin/" + argv[0], Argv: argv, Cwd: "/tmp", MaxProcs: n}
 }
 
-func spawnOf(infos ...wire.Info) *wire.SpawnRequest {
-	return &wire.SpawnRequest{Info: infos, Apps: []wire.App{appOf(2, "child", "x")}}
+func spawnOf(infos ...codec.Info) *codec.SpawnRequest {
+	return &codec.SpawnRequest{Info: infos, Apps: []codec.App{appOf(2, "child", "x")}}
 }
 
-func forward(key string, v bool) wire.Info { return wire.Info{Key: key, Value: wire.BoolValue(v)} }
+func forward(key string, v bool) codec.Info { return codec.Info{Key: key, Value: codec.BoolValue(v)} }
 
 func TestSpawn(t *testing.T) {
 	w := started(t, 2)
 	r := spawnOf()
-	r.Apps = append(r.Apps, wire.App{Argv: []string{"/bin/other"}, MaxProcs: 1, Info: []wire.Info{
-		{Key: wire.KeyWDir, Value: wire.StringValue("/there")},
+	r.Apps = append(r.Apps, codec.App{Argv: []string{"/bin/other"}, MaxProcs: 1, Info: []codec.Info{
+		{Key: codec.KeyWDir, Value: codec.StringValue("/there")},
 	}})
 	w.request(1, r)
 	w.expect("spawn 1 by 1: [{/bin/child [child x] [] /tmp 2 []} {/bin/other [/bin/other] [] /there 1 [{pmix.wdir 0 /there}]}]")
@@ -31,24 +31,24 @@ func TestSpawn(t *testing.T) {
 	w.log = nil
 	w.addChild(secondJob(3), first(1))
 	w.step(event{kind: evSpawned, request: 1, proc: second(0)})
-	reply, err := wire.DecodeSpawnReply(w.sent[len(w.sent)-1].payload)
-	if err != nil || reply.Status != wire.StatusSuccess || reply.Job.Nspace != "job-2" {
+	reply, err := codec.DecodeSpawnReply(w.sent[len(w.sent)-1].payload)
+	if err != nil || reply.Status != codec.StatusSuccess || reply.Job.Nspace != "job-2" {
 		t.Fatalf("%+v, %v; want the description of job-2", reply, err)
 	}
-	want := wire.KVal{Key: wire.KeyParentID, Value: wire.ProcValue(first(1))}
-	if !slices.Contains(keysOf(reply.Job.Pairs), wire.KeySpawned) || !slices.ContainsFunc(reply.Job.Pairs, func(kv wire.KVal) bool {
+	want := codec.KVal{Key: codec.KeyParentID, Value: codec.ProcValue(first(1))}
+	if !slices.Contains(keysOf(reply.Job.Pairs), codec.KeySpawned) || !slices.ContainsFunc(reply.Job.Pairs, func(kv codec.KVal) bool {
 		return kv.Key == want.Key && kv.Value == want.Value
 	}) {
 		t.Errorf("%v, want its parent in it", reply.Job.Pairs)
 	}
 	w.log = nil
-	w.step(event{kind: evSpawned, request: 2, status: wire.StatusErrNotFound})
-	w.step(event{kind: evSpawned, request: 2, status: wire.StatusErrNotFound})
+	w.step(event{kind: evSpawned, request: 2, status: codec.StatusErrNotFound})
+	w.step(event{kind: evSpawned, request: 2, status: codec.StatusErrNotFound})
 	w.step(event{kind: evSpawned, request: 77, proc: second(0)})
 	w.expect("reply 0#101 ERR_NOT_FOUND")
 }
 
-func keysOf(pairs []wire.KVal) []string {
+func keysOf(pairs []codec.KVal) []string {
 	var out []string
 	for _, kv := range pairs {
 		out = append(out, kv.Key)
@@ -60,9 +60,9 @@ func keysOf(pairs []wire.KVal) []string {
 // by libpmix.
 func TestSpawnDirectory(t *testing.T) {
 	w := started(t, 1)
-	r := spawnOf(wire.Info{Key: wire.KeyWDir, Value: wire.StringValue("/job")})
+	r := spawnOf(codec.Info{Key: codec.KeyWDir, Value: codec.StringValue("/job")})
 	own := appOf(1, "own")
-	own.Info = []wire.Info{{Key: wire.KeyWDir, Value: wire.StringValue("/own")}}
+	own.Info = []codec.Info{{Key: codec.KeyWDir, Value: codec.StringValue("/own")}}
 	r.Apps = append(r.Apps, own)
 	w.request(0, r)
 	w.expect("spawn 1 by 0: [{/bin/child [child x] [] /job 2 []} {/bin/own [own] [] /own 1 [{pmix.wdir 0 /own}]}]")
@@ -70,14 +70,14 @@ func TestSpawnDirectory(t *testing.T) {
 
 // What must be heeded and is not known is refused; what may be left out is.
 func TestSpawnRequirements(t *testing.T) {
-	must := wire.Info{Key: "pmix.mapby", Flags: wire.InfoRequired, Value: wire.StringValue("slot")}
-	heeded := wire.Info{Key: wire.KeyWDir, Flags: wire.InfoRequired, Value: wire.StringValue("/job")}
+	must := codec.Info{Key: "pmix.mapby", Flags: codec.InfoRequired, Value: codec.StringValue("slot")}
+	heeded := codec.Info{Key: codec.KeyWDir, Flags: codec.InfoRequired, Value: codec.StringValue("/job")}
 	may := must
 	may.Flags = 0
 	w := started(t, 1)
 	w.request(0, spawnOf(heeded, must))
 	r := spawnOf()
-	r.Apps[0].Info = []wire.Info{must}
+	r.Apps[0].Info = []codec.Info{must}
 	w.request(0, r)
 	w.request(0, spawnOf(heeded, may))
 	w.expect(
@@ -92,28 +92,28 @@ func TestParentInDescription(t *testing.T) {
 	w := started(t, 1)
 	w.addChild(secondJob(2), first(0))
 	child := w.connectAs(second(1))
-	w.requestOn(child, &wire.InitRequest{})
-	info, err := wire.DecodeJobInfo(w.sent[len(w.sent)-1].payload)
+	w.requestOn(child, &codec.InitRequest{})
+	info, err := codec.DecodeJobInfo(w.sent[len(w.sent)-1].payload)
 	if err != nil {
 		t.Fatal(err)
 	}
 	found := 0
 	for _, kv := range info.Pairs {
-		if kv.Key != wire.KeyProcBlob {
+		if kv.Key != codec.KeyProcBlob {
 			continue
 		}
 		content, _ := kv.Value.Bytes()
-		blob, err := wire.DecodeProcBlob(content)
+		blob, err := codec.DecodeProcBlob(content)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, p := range blob.Pairs {
-			if p.Key == wire.KeyParentID && p.Value == wire.ProcValue(first(0)) {
+			if p.Key == codec.KeyParentID && p.Value == codec.ProcValue(first(0)) {
 				found++
 			}
 		}
 	}
-	if !slices.Contains(keysOf(info.Pairs), wire.KeyParentID) || found != 2 {
+	if !slices.Contains(keysOf(info.Pairs), codec.KeyParentID) || found != 2 {
 		t.Errorf("parent in %d of 2 processes and the job's keys %v", found, keysOf(info.Pairs))
 	}
 }
@@ -121,10 +121,10 @@ func TestParentInDescription(t *testing.T) {
 // The answer to a process that has gone is nobody's.
 func TestSpawnerGoes(t *testing.T) {
 	w := started(t, 2)
-	w.request(0, spawnOf(forward(wire.KeyFwdStdout, true)))
-	w.request(1, spawnOf(forward(wire.KeyFwdStdout, true)))
+	w.request(0, spawnOf(forward(codec.KeyFwdStdout, true)))
+	w.request(1, spawnOf(forward(codec.KeyFwdStdout, true)))
 	w.closeConn(0)
-	w.request(1, &wire.FinalizeRequest{})
+	w.request(1, &codec.FinalizeRequest{})
 	w.log = nil
 	w.addChild(secondJob(1), first(0))
 	w.step(event{kind: evSpawned, request: 1, proc: second(0)})
@@ -140,7 +140,7 @@ func TestSpawnElsewhere(t *testing.T) {
 	w := started(t, 1)
 	w.request(0, spawnOf())
 	w.step(event{kind: evSpawned, request: 1, proc: second(0)})
-	reply, err := wire.DecodeSpawnReply(w.sent[len(w.sent)-1].payload)
+	reply, err := codec.DecodeSpawnReply(w.sent[len(w.sent)-1].payload)
 	if err != nil || reply.Job.Nspace != "job-2" || len(reply.Job.Pairs) != 0 {
 		t.Errorf("%+v, %v; want job-2 and nothing about it", reply, err)
 	}
@@ -148,14 +148,14 @@ func TestSpawnElsewhere(t *testing.T) {
 
 func TestSpawnRefusals(t *testing.T) {
 	w := started(t, 1)
-	for want, apps := range map[string][]wire.App{
+	for want, apps := range map[string][]codec.App{
 		"0 applications, want 1 to 1024":                     nil,
-		"1025 applications, want 1 to 1024":                  make([]wire.App, maxApps+1),
+		"1025 applications, want 1 to 1024":                  make([]codec.App, maxApps+1),
 		"application 0: no command":                          {{MaxProcs: 1}},
 		"application 1 (/bin/b): 0 processes, want at least": {appOf(1, "a"), appOf(0, "b")},
 		"arguments and environment: more than 4194304 bytes": {{Cmd: "a", MaxProcs: 1, Env: []string{strings.Repeat("x", maxSpawnText)}}},
 	} {
-		w.request(0, &wire.SpawnRequest{Apps: apps})
+		w.request(0, &codec.SpawnRequest{Apps: apps})
 		if len(w.log) != 2 || !strings.Contains(w.log[0], want) || !strings.HasSuffix(w.log[1], "ERR_BAD_PARAM") {
 			t.Errorf("%v, want it refused: %s", w.log, want)
 		}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/goshmem/goshmem/pmix/wire"
+	"github.com/goshmem/goshmem/pmix/codec"
 )
 
 const testNspace = "job-1"
@@ -27,7 +27,7 @@ type world struct {
 	t     testing.TB
 	core  *core
 	now   tick
-	conns map[wire.Rank]connID // of the first namespace
+	conns map[codec.Rank]connID // of the first namespace
 	last  connID
 	tags  map[connID]uint32
 	log   []string
@@ -39,15 +39,15 @@ func newWorld(t testing.TB, job Job, remote bool) *world {
 	if err := job.check(); err != nil {
 		t.Fatal(err)
 	}
-	w := &world{t: t, core: newCore(remote, 100), conns: map[wire.Rank]connID{}, tags: map[connID]uint32{}}
+	w := &world{t: t, core: newCore(remote, 100), conns: map[codec.Rank]connID{}, tags: map[connID]uint32{}}
 	w.addJob(job)
 	return w
 }
 
-func (w *world) addJob(job Job) { w.addChild(job, wire.Proc{}) }
+func (w *world) addJob(job Job) { w.addChild(job, codec.Proc{}) }
 
 // addChild makes a job known that a process has spawned.
-func (w *world) addChild(job Job, parent wire.Proc) {
+func (w *world) addChild(job Job, parent codec.Proc) {
 	w.t.Helper()
 	s, err := newNspace(&job, parent)
 	if err != nil {
@@ -75,7 +75,7 @@ func (w *world) describe(a action) string {
 	case actReject:
 		return "reject " + statusName(a.status)
 	case actSend:
-		if a.tag == wire.TagNotify {
+		if a.tag == codec.TagNotify {
 			return "event " + w.nameOf(a.conn) + " " + describeEvent(a.payload)
 		}
 		return fmt.Sprintf("reply %s#%d %s", w.nameOf(a.conn), a.tag, describeBody(a.payload))
@@ -94,7 +94,7 @@ func (w *world) describe(a action) string {
 	case actListen:
 		return fmt.Sprintf("%d listeners", len(a.listen))
 	case actFence:
-		if a.status != wire.StatusSuccess {
+		if a.status != codec.StatusSuccess {
 			return fmt.Sprintf("fence %v %s", a.fence, statusName(a.status))
 		}
 		return fmt.Sprintf("fence %v %d bytes", a.fence, len(a.payload))
@@ -120,7 +120,7 @@ func (w *world) describe(a action) string {
 }
 
 // short leaves out the first namespace's name.
-func short(p wire.Proc) string {
+func short(p codec.Proc) string {
 	if p.Nspace == testNspace {
 		return p.Rank.String()
 	}
@@ -135,13 +135,13 @@ func (w *world) nameOf(conn connID) string {
 }
 
 func describeBody(b []byte) string {
-	if status, err := wire.DecodeStatusReply(b); err == nil {
+	if status, err := codec.DecodeStatusReply(b); err == nil {
 		return statusName(status)
 	}
-	if g, err := wire.DecodeGroupReply(b); err == nil {
+	if g, err := codec.DecodeGroupReply(b); err == nil {
 		return describeGroup(g)
 	}
-	r, err := wire.DecodeGetReply(b)
+	r, err := codec.DecodeGetReply(b)
 	if err != nil {
 		return fmt.Sprintf("%d bytes", len(b))
 	}
@@ -158,39 +158,39 @@ func describeBody(b []byte) string {
 	return strings.Join(out, " ")
 }
 
-func statusName(s wire.Status) string {
-	if s == wire.StatusSuccess {
+func statusName(s codec.Status) string {
+	if s == codec.StatusSuccess {
 		return "ok"
 	}
 	return strings.TrimPrefix(s.String(), "PMIX_")
 }
 
-func first(r wire.Rank) wire.Proc { return wire.Proc{Nspace: testNspace, Rank: r} }
+func first(r codec.Rank) codec.Proc { return codec.Proc{Nspace: testNspace, Rank: r} }
 
-func (w *world) connect(ranks ...wire.Rank) {
+func (w *world) connect(ranks ...codec.Rank) {
 	for _, r := range ranks {
 		w.conns[r] = w.connectAs(first(r))
 	}
 }
 
 // connectAs connects a process of any namespace.
-func (w *world) connectAs(p wire.Proc) connID {
+func (w *world) connectAs(p codec.Proc) connID {
 	w.last++
-	w.tags[w.last] = wire.TagFirstDynamic - 1
+	w.tags[w.last] = codec.TagFirstDynamic - 1
 	w.step(event{kind: evClaim, conn: w.last, proc: p})
 	return w.last
 }
 
 // request sends a request and returns its tag.
-func (w *world) request(rank wire.Rank, r wire.Request) uint32 {
+func (w *world) request(rank codec.Rank, r codec.Request) uint32 {
 	w.t.Helper()
 	return w.requestOn(w.conns[rank], r)
 }
 
 // requestOn sends a request on any connection.
-func (w *world) requestOn(conn connID, r wire.Request) uint32 {
+func (w *world) requestOn(conn connID, r codec.Request) uint32 {
 	w.t.Helper()
-	body, err := wire.AppendRequest(nil, r)
+	body, err := codec.AppendRequest(nil, r)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -199,12 +199,12 @@ func (w *world) requestOn(conn connID, r wire.Request) uint32 {
 	return w.tags[conn]
 }
 
-func (w *world) closeConn(rank wire.Rank) {
+func (w *world) closeConn(rank codec.Rank) {
 	w.step(event{kind: evClosed, conn: w.conns[rank]})
 	delete(w.conns, rank)
 }
 
-func (w *world) exit(rank wire.Rank) { w.step(event{kind: evExited, proc: first(rank)}) }
+func (w *world) exit(rank codec.Rank) { w.step(event{kind: evExited, proc: first(rank)}) }
 
 // advance lets seconds go by.
 func (w *world) advance(seconds tick) {
@@ -228,34 +228,34 @@ func started(t testing.TB, n int) *world {
 	t.Helper()
 	w := newWorld(t, testJob(n), false)
 	for r := range n {
-		w.connect(wire.Rank(r))
+		w.connect(codec.Rank(r))
 	}
 	w.log = nil
 	return w
 }
 
-func fenceOf(ranks ...wire.Rank) *wire.FenceRequest {
-	r := &wire.FenceRequest{}
+func fenceOf(ranks ...codec.Rank) *codec.FenceRequest {
+	r := &codec.FenceRequest{}
 	for _, rank := range ranks {
 		r.Procs = append(r.Procs, first(rank))
 	}
 	return r
 }
 
-func getOf(rank wire.Rank, key string, infos ...wire.Info) *wire.GetRequest {
-	return &wire.GetRequest{Proc: first(rank), Key: key, Info: infos}
+func getOf(rank codec.Rank, key string, infos ...codec.Info) *codec.GetRequest {
+	return &codec.GetRequest{Proc: first(rank), Key: key, Info: infos}
 }
 
-func commitOf(scope wire.Scope, pairs ...string) *wire.CommitRequest {
-	e := wire.NewEncoder(nil)
+func commitOf(scope codec.Scope, pairs ...string) *codec.CommitRequest {
+	e := codec.NewEncoder(nil)
 	for _, p := range pairs {
 		key, value, _ := strings.Cut(p, "=")
-		e.KValGroup(wire.KVal{Key: key, Value: wire.StringValue(value)})
+		e.KValGroup(codec.KVal{Key: key, Value: codec.StringValue(value)})
 	}
-	return &wire.CommitRequest{Blobs: []wire.ScopedBlob{{Scope: scope, Data: e.Bytes()}}}
+	return &codec.CommitRequest{Blobs: []codec.ScopedBlob{{Scope: scope, Data: e.Bytes()}}}
 }
 
-func seconds(n int32) wire.Info { return wire.Info{Key: wire.KeyTimeout, Value: wire.IntValue(n)} }
+func seconds(n int32) codec.Info { return codec.Info{Key: codec.KeyTimeout, Value: codec.IntValue(n)} }
 
 func TestClaims(t *testing.T) {
 	w := newWorld(t, testJob(2), false)
@@ -265,7 +265,7 @@ func TestClaims(t *testing.T) {
 	w.expect("refused claim of a rank that is connected", "reject ERR_EXISTS")
 	w.connect(2)
 	w.expect("refused claim of a process that is not of this step and node", "reject ERR_NOT_FOUND")
-	w.step(event{kind: evClaim, conn: 99, proc: wire.Proc{Nspace: "other", Rank: 1}})
+	w.step(event{kind: evClaim, conn: 99, proc: codec.Proc{Nspace: "other", Rank: 1}})
 	w.expect("refused claim of a process that is not of this step and node", "reject ERR_NOT_FOUND")
 	w.exit(1)
 	w.connect(1)
@@ -278,21 +278,21 @@ func TestClaimAgainAfterLossAndFinalize(t *testing.T) {
 	w.expect("lost 0")
 	w.connect(0)
 	w.expect("connected 0", "accept 0")
-	w.request(0, &wire.FinalizeRequest{})
+	w.request(0, &codec.FinalizeRequest{})
 	w.expect("finalized 0", "reply 0#101 ok")
 	old := w.conns[0]
 	w.connect(0)
 	w.expect("connected 0", "accept 0")
 	w.step(event{kind: evClosed, conn: old})
 	w.expect()
-	w.request(0, fenceOf(wire.RankWildcard))
+	w.request(0, fenceOf(codec.RankWildcard))
 	w.expect("reply 0#101 ok")
 }
 
 func TestRequestsAfterFinalize(t *testing.T) {
 	w := started(t, 1)
-	w.request(0, &wire.FinalizeRequest{})
-	w.request(0, &wire.DeregisterEventsRequest{})
+	w.request(0, &codec.FinalizeRequest{})
+	w.request(0, &codec.DeregisterEventsRequest{})
 	w.expect("finalized 0", "reply 0#101 ok")
 	w.request(0, fenceOf(0))
 	w.expect("refused request FENCE after finalize", "reply 0#103 ERR_INIT")
@@ -302,7 +302,7 @@ func TestRequestsAfterFinalize(t *testing.T) {
 
 func TestFence(t *testing.T) {
 	w := started(t, 3)
-	w.request(1, fenceOf(wire.RankWildcard))
+	w.request(1, fenceOf(codec.RankWildcard))
 	w.request(0, fenceOf(0, 1, 2)) // the same set in other words
 	w.expect()
 	w.request(2, fenceOf())
@@ -324,7 +324,7 @@ func TestFenceRefusals(t *testing.T) {
 	w.expect("refused fence: among job-1:1, want the caller to take part", "reply 0#101 ERR_BAD_PARAM")
 	w.request(0, fenceOf(0, 7))
 	w.expect("refused fence: process job-1.7, want a rank below 2", "reply 0#102 ERR_BAD_PARAM")
-	w.request(0, &wire.FenceRequest{Procs: []wire.Proc{{Nspace: "other", Rank: 0}}})
+	w.request(0, &codec.FenceRequest{Procs: []codec.Proc{{Nspace: "other", Rank: 0}}})
 	w.expect("refused fence: process other.0, want one of a namespace that is known here", "reply 0#103 ERR_BAD_PARAM")
 }
 
@@ -379,7 +379,7 @@ func TestExitBeforeConnectFailsFence(t *testing.T) {
 func TestFinalizeWithoutJoining(t *testing.T) {
 	w := started(t, 3)
 	w.request(0, fenceOf())
-	w.request(1, &wire.FinalizeRequest{})
+	w.request(1, &codec.FinalizeRequest{})
 	w.expect("finalized 1", "reply 1#101 ok")
 	w.exit(1)
 	w.expect("reply 0#101 EVENT_PROC_TERMINATED")
@@ -402,7 +402,7 @@ func TestLateJoinerHearsOfFailure(t *testing.T) {
 	w.expect("reply 2#101 ERR_PROC_TERM_WO_SYNC")
 	w.request(1, fenceOf())
 	w.expect("reply 1#101 ERR_PROC_TERM_WO_SYNC")
-	for _, r := range []wire.Rank{0, 1, 2} {
+	for _, r := range []codec.Rank{0, 1, 2} {
 		w.request(r, fenceOf())
 	}
 	w.expect("reply 0#102 ok", "reply 1#102 ok", "reply 2#102 ok")
@@ -411,7 +411,7 @@ func TestLateJoinerHearsOfFailure(t *testing.T) {
 func TestFenceTimeout(t *testing.T) {
 	w := started(t, 2)
 	r := fenceOf()
-	r.Info = []wire.Info{seconds(2)}
+	r.Info = []codec.Info{seconds(2)}
 	w.request(0, r)
 	w.advance(1)
 	w.expect()
@@ -428,7 +428,7 @@ func TestFailedFencesAreBounded(t *testing.T) {
 	w := started(t, 2)
 	for range 3 * maxFailedFences {
 		r := fenceOf()
-		r.Info = []wire.Info{seconds(1)}
+		r.Info = []codec.Info{seconds(1)}
 		w.request(0, r)
 		w.advance(1)
 	}
@@ -449,13 +449,13 @@ func TestOpenFencesAreBounded(t *testing.T) {
 
 func TestGet(t *testing.T) {
 	w := started(t, 2)
-	w.request(1, commitOf(wire.ScopeLocal, "a=1", "b=2"))
+	w.request(1, commitOf(codec.ScopeLocal, "a=1", "b=2"))
 	w.request(0, getOf(1, "a"))
 	w.request(0, getOf(1, ""))
 	w.expect("reply 1#101 ok", "reply 0#101 a=1 b=2", "reply 0#102 a=1 b=2")
-	w.request(0, getOf(wire.RankWildcard, wire.KeyHwlocXMLV2))
+	w.request(0, getOf(codec.RankWildcard, codec.KeyHwlocXMLV2))
 	w.request(0, getOf(7, "a"))
-	w.request(0, &wire.GetRequest{Proc: wire.Proc{Nspace: "other"}, Key: "a"})
+	w.request(0, &codec.GetRequest{Proc: codec.Proc{Nspace: "other"}, Key: "a"})
 	w.expect("reply 0#103 ERR_NOT_FOUND", "reply 0#104 ERR_NOT_FOUND", "reply 0#105 ERR_NOT_FOUND")
 }
 
@@ -464,19 +464,19 @@ func TestGetOfLaterKey(t *testing.T) {
 	w.request(0, getOf(1, "b"))
 	w.request(2, getOf(1, ""))
 	w.expect()
-	w.request(1, commitOf(wire.ScopeLocal, "a=1"))
+	w.request(1, commitOf(codec.ScopeLocal, "a=1"))
 	w.expect("reply 1#101 ok", "reply 2#101 a=1")
-	w.request(1, commitOf(wire.ScopeGlobal, "b=2"))
+	w.request(1, commitOf(codec.ScopeGlobal, "b=2"))
 	w.expect("reply 1#102 ok", "reply 0#101 a=1 b=2")
 }
 
 func TestGetWithoutWaiting(t *testing.T) {
 	w := started(t, 2)
-	for _, key := range []string{wire.KeyImmediate, wire.KeyOptional} {
-		w.request(0, getOf(1, "a", wire.Info{Key: key, Value: wire.BoolValue(true)}))
+	for _, key := range []string{codec.KeyImmediate, codec.KeyOptional} {
+		w.request(0, getOf(1, "a", codec.Info{Key: key, Value: codec.BoolValue(true)}))
 	}
 	w.expect("reply 0#101 ERR_NOT_FOUND", "reply 0#102 ERR_NOT_FOUND")
-	w.request(0, getOf(1, "a", wire.Info{Key: wire.KeyImmediate, Value: wire.BoolValue(false)}))
+	w.request(0, getOf(1, "a", codec.Info{Key: codec.KeyImmediate, Value: codec.BoolValue(false)}))
 	w.expect()
 }
 
@@ -492,14 +492,14 @@ func TestGetTimeout(t *testing.T) {
 	w.expect("reply 0#102 ERR_TIMEOUT")
 	w.advance(2)
 	w.expect("reply 0#101 ERR_TIMEOUT")
-	w.request(1, commitOf(wire.ScopeLocal, "c=3"))
+	w.request(1, commitOf(codec.ScopeLocal, "c=3"))
 	w.expect("reply 1#101 ok", "reply 0#103 c=3")
 }
 
 func TestGetOfOneWhoEnds(t *testing.T) {
 	w := started(t, 4)
-	for _, r := range []wire.Rank{1, 2, 3} {
-		w.request(r, commitOf(wire.ScopeLocal, "a=1"))
+	for _, r := range []codec.Rank{1, 2, 3} {
+		w.request(r, commitOf(codec.ScopeLocal, "a=1"))
 		w.request(0, getOf(r, "b"))
 	}
 	w.log = nil
@@ -507,9 +507,9 @@ func TestGetOfOneWhoEnds(t *testing.T) {
 	w.expect("reply 0#101 ERR_PROC_TERM_WO_SYNC")
 	w.closeConn(2)
 	w.expect("lost 2", "reply 0#102 ERR_PROC_TERM_WO_SYNC")
-	w.request(3, &wire.FinalizeRequest{})
+	w.request(3, &codec.FinalizeRequest{})
 	w.expect("finalized 3", "reply 3#102 ok", "reply 0#103 ERR_NOT_FOUND")
-	for _, r := range []wire.Rank{1, 2, 3} {
+	for _, r := range []codec.Rank{1, 2, 3} {
 		w.request(0, getOf(r, "a"))
 		w.request(0, getOf(r, "b"))
 	}
@@ -521,33 +521,33 @@ func TestClosedConnectionForgetsItsGets(t *testing.T) {
 	w := started(t, 2)
 	w.request(0, getOf(1, "a"))
 	w.closeConn(0)
-	w.request(1, commitOf(wire.ScopeLocal, "a=1"))
+	w.request(1, commitOf(codec.ScopeLocal, "a=1"))
 	w.expect("lost 0", "reply 1#101 ok")
 }
 
 func TestAbort(t *testing.T) {
 	w := started(t, 2)
-	w.request(1, &wire.AbortRequest{Status: 42, Message: "no more"})
+	w.request(1, &codec.AbortRequest{Status: 42, Message: "no more"})
 	w.expect("abort 1 [] 42 no more", "reply 1#101 ok")
-	w.request(1, &wire.AbortRequest{Status: 1, Procs: fenceOf(0, 1, 0).Procs})
+	w.request(1, &codec.AbortRequest{Status: 1, Procs: fenceOf(0, 1, 0).Procs})
 	w.expect("abort 1 [job-1.0 job-1.1] 1 ", "reply 1#102 ok")
-	w.request(1, &wire.AbortRequest{Status: 1, Procs: fenceOf(wire.RankWildcard).Procs})
+	w.request(1, &codec.AbortRequest{Status: 1, Procs: fenceOf(codec.RankWildcard).Procs})
 	w.expect("abort 1 [job-1.*] 1 ", "reply 1#103 ok")
-	w.request(1, &wire.AbortRequest{Status: 1, Procs: fenceOf(2).Procs})
+	w.request(1, &codec.AbortRequest{Status: 1, Procs: fenceOf(2).Procs})
 	w.expect("refused abort: process job-1.2, want one that is known here", "reply 1#104 ERR_BAD_PARAM")
 }
 
 func TestOtherRequests(t *testing.T) {
 	w := started(t, 1)
-	w.request(0, &wire.NotifyRequest{Status: -9999, Range: wire.RangeNamespace})
-	w.request(0, &wire.OtherRequest{Cmd: wire.CmdFabricRegister, Body: []byte{2, 0}})
-	w.request(0, &wire.OtherRequest{Cmd: 77})
+	w.request(0, &codec.NotifyRequest{Status: -9999, Range: codec.RangeNamespace})
+	w.request(0, &codec.OtherRequest{Cmd: codec.CmdFabricRegister, Body: []byte{2, 0}})
+	w.request(0, &codec.OtherRequest{Cmd: 77})
 	w.expect("reply 0#101 ok", "refused request FABRIC_REGISTER is not served", "reply 0#102 ERR_NOT_SUPPORTED",
 		"refused request command 77 is not served", "reply 0#103 ERR_NOT_SUPPORTED")
 	w.step(event{kind: evFrame, conn: w.conns[0], tag: 200, payload: []byte{2}})
-	w.expect("refused pmix wire: offset 1: byte: length 1, want at most the 0 bytes that follow",
+	w.expect("refused pmix codec: offset 1: byte: length 1, want at most the 0 bytes that follow",
 		"reply 0#200 ERR_UNPACK_FAILURE")
-	w.request(0, &wire.CommitRequest{Blobs: []wire.ScopedBlob{{Scope: wire.ScopeLocal, Data: []byte{2, 2}}}})
+	w.request(0, &codec.CommitRequest{Blobs: []codec.ScopedBlob{{Scope: codec.ScopeLocal, Data: []byte{2, 2}}}})
 	if got := w.log[len(w.log)-1]; got != "reply 0#104 ERR_UNPACK_FAILURE" {
 		t.Errorf("%s, want a refused commit", got)
 	}

@@ -1,16 +1,16 @@
 package server
 
 import (
+	"github.com/goshmem/goshmem/pmix/codec"
 	"github.com/goshmem/goshmem/pmix/kvs"
-	"github.com/goshmem/goshmem/pmix/wire"
 )
 
 // maxTools bounds how many tools may be attached at once.
 const maxTools = 32
 
 // newToolSpace returns the namespace of a tool, which has one process.
-func newToolSpace(name wire.Proc) (*nspace, error) {
-	pairs := []wire.KVal{{Key: wire.KeyBfropsModule, Value: wire.StringValue(wire.Version)}}
+func newToolSpace(name codec.Proc) (*nspace, error) {
+	pairs := []codec.KVal{{Key: codec.KeyBfropsModule, Value: codec.StringValue(codec.Version)}}
 	d := description{nspace: name.Nspace, pairs: pairs}
 	info, err := d.info()
 	if err != nil {
@@ -38,10 +38,10 @@ func (c *core) claimTool(ev event) {
 	}
 	switch {
 	case c.spaces[ev.space.name] != nil:
-		c.rejectClaim(ev, wire.StatusErrExists, "tool with the namespace of others")
+		c.rejectClaim(ev, codec.StatusErrExists, "tool with the namespace of others")
 		return
 	case tools >= maxTools:
-		c.rejectClaim(ev, wire.StatusErrOutOfResource, "too many tools")
+		c.rejectClaim(ev, codec.StatusErrOutOfResource, "too many tools")
 		return
 	}
 	p := ev.space.procs[0]

@@ -3,26 +3,26 @@ package server
 import (
 	"slices"
 
-	"github.com/goshmem/goshmem/pmix/wire"
+	"github.com/goshmem/goshmem/pmix/codec"
 )
 
 // description is what a job's processes, and those of other jobs, are told about it.
 type description struct {
 	nspace string
-	pairs  []wire.KVal   // of the job, its session and its nodes
-	procs  [][]wire.KVal // of each process, by rank
+	pairs  []codec.KVal   // of the job, its session and its nodes
+	procs  [][]codec.KVal // of each process, by rank
 }
 
 // describe says everything about a job. The parent is the process that spawned it, none if its namespace is empty.
-func (j *Job) describe(parent wire.Proc) *description {
+func (j *Job) describe(parent codec.Proc) *description {
 	procs := j.byRank()
 	d := &description{nspace: j.Nspace, pairs: j.pairs(procs), procs: j.procKeys(procs)}
 	if parent.Nspace == "" {
 		return d
 	}
 	// Some clients ask for these with their own rank, some with the wildcard.
-	origin := []wire.KVal{
-		{Key: wire.KeySpawned, Value: wire.BoolValue(true)}, {Key: wire.KeyParentID, Value: wire.ProcValue(parent)},
+	origin := []codec.KVal{
+		{Key: codec.KeySpawned, Value: codec.BoolValue(true)}, {Key: codec.KeyParentID, Value: codec.ProcValue(parent)},
 	}
 	d.pairs = append(d.pairs, origin...)
 	for i := range d.procs {
@@ -34,14 +34,14 @@ func (j *Job) describe(parent wire.Proc) *description {
 // info packs the description in the form in which a job's own processes get it, and those who connect to it or spawned
 // it.
 func (d *description) info() ([]byte, error) {
-	info := wire.JobInfo{Nspace: d.nspace, Pairs: slices.Clip(d.pairs)}
+	info := codec.JobInfo{Nspace: d.nspace, Pairs: slices.Clip(d.pairs)}
 	for rank, keys := range d.procs {
-		blob := wire.ProcBlob{Rank: wire.Rank(rank), Pairs: keys}
+		blob := codec.ProcBlob{Rank: codec.Rank(rank), Pairs: keys}
 		v, err := blob.Value()
 		if err != nil {
 			return nil, err
 		}
-		info.Pairs = append(info.Pairs, wire.KVal{Key: wire.KeyProcBlob, Value: v})
+		info.Pairs = append(info.Pairs, codec.KVal{Key: codec.KeyProcBlob, Value: v})
 	}
 	return info.Append(nil)
 }
@@ -53,20 +53,20 @@ type jobLevel struct {
 }
 
 func (d *description) level() (*jobLevel, error) {
-	l := &jobLevel{keys: map[string]bool{}, reply: wire.AppendStatusReply(nil, wire.StatusSuccess)}
-	if err := l.add(wire.Proc{Nspace: d.nspace, Rank: wire.RankWildcard}, d.pairs); err != nil {
+	l := &jobLevel{keys: map[string]bool{}, reply: codec.AppendStatusReply(nil, codec.StatusSuccess)}
+	if err := l.add(codec.Proc{Nspace: d.nspace, Rank: codec.RankWildcard}, d.pairs); err != nil {
 		return nil, err
 	}
 	for rank, keys := range d.procs {
-		if err := l.add(wire.Proc{Nspace: d.nspace, Rank: wire.Rank(rank)}, keys); err != nil {
+		if err := l.add(codec.Proc{Nspace: d.nspace, Rank: codec.Rank(rank)}, keys); err != nil {
 			return nil, err
 		}
 	}
 	return l, nil
 }
 
-func (l *jobLevel) add(p wire.Proc, pairs []wire.KVal) error {
-	e := wire.NewEncoder(nil)
+func (l *jobLevel) add(p codec.Proc, pairs []codec.KVal) error {
+	e := codec.NewEncoder(nil)
 	for _, kv := range pairs {
 		l.keys[kv.Key] = true
 		infos, _ := kv.Value.Infos()
@@ -75,7 +75,7 @@ func (l *jobLevel) add(p wire.Proc, pairs []wire.KVal) error {
 		}
 		e.KValGroup(kv)
 	}
-	data := wire.ProcData{Proc: p, Packed: e.Bytes()}
+	data := codec.ProcData{Proc: p, Packed: e.Bytes()}
 	l.reply = data.Append(l.reply)
 	return e.Err()
 }

@@ -1,6 +1,6 @@
 package server
 
-import "github.com/goshmem/goshmem/pmix/wire"
+import "github.com/goshmem/goshmem/pmix/codec"
 
 // connID names a connection for the life of the server; zero names none.
 type connID uint64
@@ -33,19 +33,19 @@ type event struct {
 	kind    eventKind
 	now     tick
 	conn    connID
-	proc    wire.Proc
+	proc    codec.Proc
 	space   *nspace
 	exit    Exit
 	pid     int
 	tag     uint32
 	stderr  bool
-	status  wire.Status
+	status  codec.Status
 	key     string
 	fence   FenceID
-	procs   []wire.Proc
+	procs   []codec.Proc
 	flag    bool
 	request uint64
-	notice  wire.Event
+	notice  codec.Event
 	payload []byte
 }
 
@@ -77,11 +77,11 @@ const (
 type action struct {
 	kind    actionKind
 	conn    connID
-	proc    wire.Proc
-	procs   []wire.Proc
+	proc    codec.Proc
+	procs   []codec.Proc
 	pid     int
 	tag     uint32
-	status  wire.Status
+	status  codec.Status
 	flag    bool
 	text    string
 	key     string

@@ -1,12 +1,12 @@
 package server
 
-import "github.com/goshmem/goshmem/pmix/wire"
+import "github.com/goshmem/goshmem/pmix/codec"
 
 // facts are a job's description by key.
 type facts struct {
-	job   map[string]wire.Value // of the job and its session
-	nodes []map[string]wire.Value
-	procs []map[string]wire.Value
+	job   map[string]codec.Value // of the job and its session
+	nodes []map[string]codec.Value
+	procs []map[string]codec.Value
 }
 
 // facts returns the description, built when somebody asks for the first time.
@@ -14,7 +14,7 @@ func (s *nspace) facts() *facts {
 	if s.known != nil {
 		return s.known
 	}
-	f := &facts{job: map[string]wire.Value{}}
+	f := &facts{job: map[string]codec.Value{}}
 	s.known = f
 	if s.about == nil {
 		return f
@@ -24,17 +24,17 @@ func (s *nspace) facts() *facts {
 		switch {
 		case !nested:
 			f.job[kv.Key] = kv.Value
-		case kv.Key == wire.KeyNodeInfo:
-			node := map[string]wire.Value{}
+		case kv.Key == codec.KeyNodeInfo:
+			node := map[string]codec.Value{}
 			put(node, infos)
 			f.nodes = append(f.nodes, node)
-		case kv.Key == wire.KeyAppInfo: // each is of one application, not of the job
+		case kv.Key == codec.KeyAppInfo: // each is of one application, not of the job
 		default:
 			put(f.job, infos)
 		}
 	}
 	for rank, keys := range s.about.procs {
-		proc := map[string]wire.Value{wire.KeyRank: wire.RankValue(wire.Rank(rank))}
+		proc := map[string]codec.Value{codec.KeyRank: codec.RankValue(codec.Rank(rank))}
 		for _, kv := range keys {
 			proc[kv.Key] = kv.Value
 		}
@@ -43,17 +43,17 @@ func (s *nspace) facts() *facts {
 	return f
 }
 
-func put(m map[string]wire.Value, infos []wire.Info) {
+func put(m map[string]codec.Value, infos []codec.Info) {
 	for _, info := range infos {
 		m[info.Key] = info.Value
 	}
 }
 
 // find looks a key up: of the process in question if there is one, else of the job and then of the node.
-func (f *facts) find(q *question, key string) (wire.Value, bool) {
+func (f *facts) find(q *question, key string) (codec.Value, bool) {
 	if q.rank != nil {
 		if uint64(*q.rank) >= uint64(len(f.procs)) {
-			return wire.Value{}, false
+			return codec.Value{}, false
 		}
 		if v, ok := f.procs[*q.rank][key]; ok {
 			return v, true
@@ -63,7 +63,7 @@ func (f *facts) find(q *question, key string) (wire.Value, bool) {
 		return v, true
 	}
 	if q.node < 0 || q.node >= len(f.nodes) {
-		return wire.Value{}, false
+		return codec.Value{}, false
 	}
 	v, ok := f.nodes[q.node][key]
 	return v, ok

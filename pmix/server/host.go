@@ -1,6 +1,6 @@
 package server
 
-import "github.com/goshmem/goshmem/pmix/wire"
+import "github.com/goshmem/goshmem/pmix/codec"
 
 // Host receives what the server learns about its clients and what they ask for that only the launcher can do.
 //
@@ -8,27 +8,27 @@ import "github.com/goshmem/goshmem/pmix/wire"
 //     must not call Close. An upcall about a request returns before the request is answered: by the time that a process
 //     which finalized ends, ClientFinalized has returned.
 type Host interface {
-	ClientConnected(p wire.Proc, pid int) // pid 0 when unknown
-	ClientFinalized(p wire.Proc)
-	ClientLost(p wire.Proc) // the connection closed without a finalize
+	ClientConnected(p codec.Proc, pid int) // pid 0 when unknown
+	ClientFinalized(p codec.Proc)
+	ClientLost(p codec.Proc) // the connection closed without a finalize
 	// Abort asks for the end of processes; one with the wildcard rank stands for a whole namespace, and none at all for
 	// that of from.
-	Abort(from wire.Proc, procs []wire.Proc, status int, msg string)
+	Abort(from codec.Proc, procs []codec.Proc, status int, msg string)
 	// Spawn asks for a further job. The answer is Server.SpawnDone with the request's number, which must come.
 	Spawn(r *SpawnRequest)
 	// Control asks for signals to processes and for the end of them; targets are named as for Abort.
-	Control(from wire.Proc, targets []wire.Proc, action ControlAction)
+	Control(from codec.Proc, targets []codec.Proc, action ControlAction)
 	// Log passes on text that a client wants to see on the launcher's own output.
-	Log(from wire.Proc, toStderr bool, text []byte)
+	Log(from codec.Proc, toStderr bool, text []byte)
 	// Stdin passes on what was pushed to the standard input of processes; eof ends it.
-	Stdin(to []wire.Proc, data []byte, eof bool)
+	Stdin(to []codec.Proc, data []byte, eof bool)
 }
 
 // SpawnRequest asks for a job of one or several programs.
 type SpawnRequest struct {
 	ID    uint64 // names the request in Server.SpawnDone
-	From  wire.Proc
-	Infos []wire.Info // about the whole job
+	From  codec.Proc
+	Infos []codec.Info // about the whole job
 	Apps  []SpawnApp
 }
 
@@ -39,7 +39,7 @@ type SpawnApp struct {
 	Env      []string // in addition to the environment that the job gets anyway
 	Dir      string   // working directory; empty: the launcher's
 	MaxProcs int      // number of processes
-	Infos    []wire.Info
+	Infos    []codec.Info
 }
 
 // ControlAction says what is to happen to processes.
@@ -62,11 +62,11 @@ type Exit struct {
 // noHost is a host that does not listen.
 type noHost struct{}
 
-func (noHost) ClientConnected(wire.Proc, int)                {}
-func (noHost) ClientFinalized(wire.Proc)                     {}
-func (noHost) ClientLost(wire.Proc)                          {}
-func (noHost) Abort(wire.Proc, []wire.Proc, int, string)     {}
-func (noHost) Spawn(*SpawnRequest)                           {}
-func (noHost) Control(wire.Proc, []wire.Proc, ControlAction) {}
-func (noHost) Log(wire.Proc, bool, []byte)                   {}
-func (noHost) Stdin([]wire.Proc, []byte, bool)               {}
+func (noHost) ClientConnected(codec.Proc, int)                 {}
+func (noHost) ClientFinalized(codec.Proc)                      {}
+func (noHost) ClientLost(codec.Proc)                           {}
+func (noHost) Abort(codec.Proc, []codec.Proc, int, string)     {}
+func (noHost) Spawn(*SpawnRequest)                             {}
+func (noHost) Control(codec.Proc, []codec.Proc, ControlAction) {}
+func (noHost) Log(codec.Proc, bool, []byte)                    {}
+func (noHost) Stdin([]codec.Proc, []byte, bool)                {}

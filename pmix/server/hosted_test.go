@@ -12,14 +12,14 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/goshmem/goshmem/internal/house/testenv"
+	"github.com/goshmem/goshmem/pmix/codec"
+	"github.com/goshmem/goshmem/pmix/codec/codectest"
 	"github.com/goshmem/goshmem/pmix/server"
-	"github.com/goshmem/goshmem/pmix/wire"
-	"github.com/goshmem/goshmem/pmix/wire/wiretest"
 )
 
 // hosted runs a program as a job of n processes, and returns what each printed and what went over the
 // connections.
-func hosted(t *testing.T, n int, program string) (printed []string, conns [][]wiretest.Frame) {
+func hosted(t *testing.T, n int, program string) (printed []string, conns [][]codectest.Frame) {
 	t.Helper()
 	j := job(n)
 	j.Nspace, j.TmpDir = fmt.Sprint("job-", os.Getpid()), t.TempDir() // Open MPI names files after the job
@@ -32,7 +32,7 @@ func hosted(t *testing.T, n int, program string) (printed []string, conns [][]wi
 			t.Error(err)
 		}
 	})
-	recorder := wiretest.Record(t, address(srv.Environ(wire.Proc{Nspace: j.Nspace})))
+	recorder := codectest.Record(t, address(srv.Environ(codec.Proc{Nspace: j.Nspace})))
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	g, ctx := errgroup.WithContext(ctx) // without one of them the others may wait for ever
@@ -40,10 +40,10 @@ func hosted(t *testing.T, n int, program string) (printed []string, conns [][]wi
 	for r := range n {
 		cmd := exec.CommandContext(ctx, program)
 		cmd.Env = append(os.Environ(), "OMPI_MCA_btl=vader,self", "OMPI_MCA_pml=ob1")
-		cmd.Env = append(cmd.Env, through(recorder, srv.Environ(wire.Proc{Nspace: j.Nspace, Rank: wire.Rank(r)}))...)
+		cmd.Env = append(cmd.Env, through(recorder, srv.Environ(codec.Proc{Nspace: j.Nspace, Rank: codec.Rank(r)}))...)
 		g.Go(func() error {
 			out, err := cmd.CombinedOutput()
-			srv.ProcExited(wire.Proc{Nspace: j.Nspace, Rank: wire.Rank(r)}, server.Exit{Unfinished: err != nil})
+			srv.ProcExited(codec.Proc{Nspace: j.Nspace, Rank: codec.Rank(r)}, server.Exit{Unfinished: err != nil})
 			if err != nil {
 				return fmt.Errorf("rank %d: %w\n%s", r, err, out)
 			}
@@ -74,7 +74,7 @@ func TestOpenMPIGetsOnce(t *testing.T) {
 	}
 	for _, frames := range conns {
 		all := requests(t, frames)
-		gets := slices.DeleteFunc(slices.Clone(all), func(s string) bool { return s != wire.CmdGet.String() })
+		gets := slices.DeleteFunc(slices.Clone(all), func(s string) bool { return s != codec.CmdGet.String() })
 		if len(gets) != 2 {
 			t.Errorf("%d gets, want 2: %v", len(gets), all)
 		}

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/goshmem/goshmem/pmix/wire"
+	"github.com/goshmem/goshmem/pmix/codec"
 )
 
 // Proc places one process of a job.
@@ -33,8 +33,8 @@ type Job struct {
 const sessionID = 0xffffffff
 
 func checkNspace(name string) error {
-	if name == "" || len(name) > wire.MaxNspaceLen || strings.ContainsAny(name, "\x00;") {
-		return fmt.Errorf("pmix server: job: nspace %q, want 1 to %d bytes without NUL and ;", name, wire.MaxNspaceLen)
+	if name == "" || len(name) > codec.MaxNspaceLen || strings.ContainsAny(name, "\x00;") {
+		return fmt.Errorf("pmix server: job: nspace %q, want 1 to %d bytes without NUL and ;", name, codec.MaxNspaceLen)
 	}
 	return nil
 }
@@ -74,9 +74,9 @@ func (j *Job) byRank() []Proc {
 }
 
 // place returns the place of a rank.
-func (j *Job) place(rank wire.Rank) (Proc, bool) {
+func (j *Job) place(rank codec.Rank) (Proc, bool) {
 	for _, p := range j.Procs {
-		if wire.Rank(p.Rank) == rank {
+		if codec.Rank(p.Rank) == rank {
 			return p, true
 		}
 	}
@@ -84,101 +84,101 @@ func (j *Job) place(rank wire.Rank) (Proc, bool) {
 }
 
 // pairs are the keys of the job, its session, its nodes and, if there are several, its applications.
-func (j *Job) pairs(procs []Proc) []wire.KVal {
+func (j *Job) pairs(procs []Proc) []codec.KVal {
 	pairs := j.jobKeys(procs)
 	for node := range j.Hosts {
-		pairs = append(pairs, wire.KVal{Key: wire.KeyNodeInfo, Value: j.nodeInfo(procs, uint32(node))})
+		pairs = append(pairs, codec.KVal{Key: codec.KeyNodeInfo, Value: j.nodeInfo(procs, uint32(node))})
 	}
 	return append(pairs, appInfos(procs)...)
 }
 
 // appInfos describes each application of a job of several, as the standard asks.
-func appInfos(procs []Proc) (pairs []wire.KVal) {
-	sizes, leaders := map[uint32]uint32{}, map[uint32]wire.Rank{}
+func appInfos(procs []Proc) (pairs []codec.KVal) {
+	sizes, leaders := map[uint32]uint32{}, map[uint32]codec.Rank{}
 	for _, p := range procs {
 		if sizes[p.AppNum]++; sizes[p.AppNum] == 1 {
-			leaders[p.AppNum] = wire.Rank(p.Rank)
+			leaders[p.AppNum] = codec.Rank(p.Rank)
 		}
 	}
 	if len(sizes) == 1 {
 		return nil
 	}
 	for _, app := range slices.Sorted(maps.Keys(sizes)) {
-		pairs = append(pairs, wire.KVal{Key: wire.KeyAppInfo, Value: wire.InfosValue(
-			wire.Info{Key: wire.KeyAppNum, Value: wire.Uint32Value(app)},
-			wire.Info{Key: wire.KeyAppSize, Value: wire.Uint32Value(sizes[app])},
-			wire.Info{Key: wire.KeyAppLdr, Value: wire.RankValue(leaders[app])},
+		pairs = append(pairs, codec.KVal{Key: codec.KeyAppInfo, Value: codec.InfosValue(
+			codec.Info{Key: codec.KeyAppNum, Value: codec.Uint32Value(app)},
+			codec.Info{Key: codec.KeyAppSize, Value: codec.Uint32Value(sizes[app])},
+			codec.Info{Key: codec.KeyAppLdr, Value: codec.RankValue(leaders[app])},
 		)})
 	}
 	return pairs
 }
 
 // jobKeys are the keys of the job and its session, in the order in which libpmix sends them.
-func (j *Job) jobKeys(procs []Proc) []wire.KVal {
+func (j *Job) jobKeys(procs []Proc) []codec.KVal {
 	size, apps := uint32(len(procs)), uint32(0)
 	for _, p := range procs {
 		apps = max(apps, p.AppNum+1)
 	}
-	keys := []wire.KVal{
-		{Key: wire.KeyJobSize, Value: wire.Uint32Value(size)},
-		{Key: wire.KeyMaxProcs, Value: wire.Uint32Value(size)},
-		{Key: wire.KeyNumNodes, Value: wire.Uint32Value(uint32(len(j.Hosts)))},
-		{Key: wire.KeyJobNumApps, Value: wire.Uint32Value(apps)},
-		{Key: wire.KeyJobID, Value: wire.StringValue(j.Nspace)},
+	keys := []codec.KVal{
+		{Key: codec.KeyJobSize, Value: codec.Uint32Value(size)},
+		{Key: codec.KeyMaxProcs, Value: codec.Uint32Value(size)},
+		{Key: codec.KeyNumNodes, Value: codec.Uint32Value(uint32(len(j.Hosts)))},
+		{Key: codec.KeyJobNumApps, Value: codec.Uint32Value(apps)},
+		{Key: codec.KeyJobID, Value: codec.StringValue(j.Nspace)},
 	}
-	session := []wire.Info{
-		{Key: wire.KeySessionID, Value: wire.Uint32Value(sessionID)},
-		{Key: wire.KeyUnivSize, Value: wire.Uint32Value(size)},
+	session := []codec.Info{
+		{Key: codec.KeySessionID, Value: codec.Uint32Value(sessionID)},
+		{Key: codec.KeyUnivSize, Value: codec.Uint32Value(size)},
 	}
 	if j.TmpDir != "" {
-		keys = append(keys, wire.KVal{Key: wire.KeyNSDir, Value: wire.StringValue(j.TmpDir)})
-		session = append(session, wire.Info{Key: wire.KeyTmpDir, Value: wire.StringValue(j.TmpDir)})
+		keys = append(keys, codec.KVal{Key: codec.KeyNSDir, Value: codec.StringValue(j.TmpDir)})
+		session = append(session, codec.Info{Key: codec.KeyTmpDir, Value: codec.StringValue(j.TmpDir)})
 	}
 	return append(keys,
-		wire.KVal{Key: wire.KeyNodeList, Value: wire.StringValue(strings.Join(j.Hosts, ","))},
-		wire.KVal{Key: wire.KeyBfropsModule, Value: wire.StringValue(wire.Version)},
-		wire.KVal{Key: wire.KeySessionInfo, Value: wire.InfosValue(session...)})
+		codec.KVal{Key: codec.KeyNodeList, Value: codec.StringValue(strings.Join(j.Hosts, ","))},
+		codec.KVal{Key: codec.KeyBfropsModule, Value: codec.StringValue(codec.Version)},
+		codec.KVal{Key: codec.KeySessionInfo, Value: codec.InfosValue(session...)})
 }
 
-func (j *Job) nodeInfo(procs []Proc, node uint32) wire.Value {
+func (j *Job) nodeInfo(procs []Proc, node uint32) codec.Value {
 	var peers []string
-	leader := wire.RankUndef
+	leader := codec.RankUndef
 	for _, p := range procs {
 		if p.Node != node {
 			continue
 		}
-		if leader == wire.RankUndef {
-			leader = wire.Rank(p.Rank)
+		if leader == codec.RankUndef {
+			leader = codec.Rank(p.Rank)
 		}
 		peers = append(peers, strconv.FormatUint(uint64(p.Rank), 10))
 	}
-	return wire.InfosValue(
-		wire.Info{Key: wire.KeyHostname, Value: wire.StringValue(j.Hosts[node])},
-		wire.Info{Key: wire.KeyNodeSize, Value: wire.Uint32Value(uint32(len(peers)))},
-		wire.Info{Key: wire.KeyNodeID, Value: wire.Uint32Value(node)},
-		wire.Info{Key: wire.KeyLocalPeers, Value: wire.StringValue(strings.Join(peers, ","))},
-		wire.Info{Key: wire.KeyLocalLdr, Value: wire.RankValue(leader)},
-		wire.Info{Key: wire.KeyLocalSize, Value: wire.Uint32Value(uint32(len(peers)))},
+	return codec.InfosValue(
+		codec.Info{Key: codec.KeyHostname, Value: codec.StringValue(j.Hosts[node])},
+		codec.Info{Key: codec.KeyNodeSize, Value: codec.Uint32Value(uint32(len(peers)))},
+		codec.Info{Key: codec.KeyNodeID, Value: codec.Uint32Value(node)},
+		codec.Info{Key: codec.KeyLocalPeers, Value: codec.StringValue(strings.Join(peers, ","))},
+		codec.Info{Key: codec.KeyLocalLdr, Value: codec.RankValue(leader)},
+		codec.Info{Key: codec.KeyLocalSize, Value: codec.Uint32Value(uint32(len(peers)))},
 	)
 }
 
 // procKeys are the keys of each process, by rank.
-func (j *Job) procKeys(procs []Proc) [][]wire.KVal {
-	all := make([][]wire.KVal, len(procs))
-	appRanks := map[uint32]wire.Rank{}
+func (j *Job) procKeys(procs []Proc) [][]codec.KVal {
+	all := make([][]codec.KVal, len(procs))
+	appRanks := map[uint32]codec.Rank{}
 	for i, p := range procs {
-		all[i] = []wire.KVal{
-			{Key: wire.KeyGlobalRank, Value: wire.RankValue(wire.Rank(p.Rank))},
-			{Key: wire.KeyLocalRank, Value: wire.Uint16Value(p.LocalRank)},
-			{Key: wire.KeyNodeRank, Value: wire.Uint16Value(p.LocalRank)},
-			{Key: wire.KeyAppNum, Value: wire.Uint32Value(p.AppNum)},
-			{Key: wire.KeyAppRank, Value: wire.RankValue(appRanks[p.AppNum])},
-			{Key: wire.KeyNodeID, Value: wire.Uint32Value(p.Node)},
-			{Key: wire.KeyHostname, Value: wire.StringValue(j.Hosts[p.Node])},
+		all[i] = []codec.KVal{
+			{Key: codec.KeyGlobalRank, Value: codec.RankValue(codec.Rank(p.Rank))},
+			{Key: codec.KeyLocalRank, Value: codec.Uint16Value(p.LocalRank)},
+			{Key: codec.KeyNodeRank, Value: codec.Uint16Value(p.LocalRank)},
+			{Key: codec.KeyAppNum, Value: codec.Uint32Value(p.AppNum)},
+			{Key: codec.KeyAppRank, Value: codec.RankValue(appRanks[p.AppNum])},
+			{Key: codec.KeyNodeID, Value: codec.Uint32Value(p.Node)},
+			{Key: codec.KeyHostname, Value: codec.StringValue(j.Hosts[p.Node])},
 		}
 		if j.TmpDir != "" {
 			dir := j.TmpDir + "/" + strconv.FormatUint(uint64(p.Rank), 10)
-			all[i] = append(all[i], wire.KVal{Key: wire.KeyProcDir, Value: wire.StringValue(dir)})
+			all[i] = append(all[i], codec.KVal{Key: codec.KeyProcDir, Value: codec.StringValue(dir)})
 		}
 		appRanks[p.AppNum]++
 	}

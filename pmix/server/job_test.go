@@ -6,17 +6,17 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/goshmem/goshmem/pmix/wire"
+	"github.com/goshmem/goshmem/pmix/codec"
 )
 
-func pairsOf(t *testing.T, j Job) []wire.KVal {
+func pairsOf(t *testing.T, j Job) []codec.KVal {
 	t.Helper()
-	d := j.describe(wire.Proc{})
+	d := j.describe(codec.Proc{})
 	b, err := d.info()
 	if err != nil {
 		t.Fatal(err)
 	}
-	info, err := wire.DecodeJobInfo(b)
+	info, err := codec.DecodeJobInfo(b)
 	if err != nil || info.Nspace != j.Nspace {
 		t.Fatalf("description of %q: %v", info.Nspace, err)
 	}
@@ -27,8 +27,8 @@ func pairsOf(t *testing.T, j Job) []wire.KVal {
 func TestJobInfoIsThatOfLibpmix(t *testing.T) {
 	job := testJob(2)
 	job.TmpDir = "/tmp/pmixsrv.dpSxmd"
-	u32, str := wire.Uint32Value, wire.StringValue
-	want := []wire.KVal{
+	u32, str := codec.Uint32Value, codec.StringValue
+	want := []codec.KVal{
 		{Key: "pmix.job.size", Value: u32(2)},
 		{Key: "pmix.max.size", Value: u32(2)},
 		{Key: "pmix.num.nodes", Value: u32(1)},
@@ -37,30 +37,30 @@ func TestJobInfoIsThatOfLibpmix(t *testing.T) {
 		{Key: "pmix.nsdir", Value: str("/tmp/pmixsrv.dpSxmd")},
 		{Key: "pmix.nlist", Value: str("vm")},
 		{Key: "pmix.bfrops.mod", Value: str("4.2.2")},
-		{Key: "pmix.ssn.arr", Value: wire.InfosValue(
-			wire.Info{Key: "pmix.session.id", Value: u32(0xffffffff)}, wire.Info{Key: "pmix.univ.size", Value: u32(2)},
-			wire.Info{Key: "pmix.tmpdir", Value: str("/tmp/pmixsrv.dpSxmd")})},
-		{Key: "pmix.node.arr", Value: wire.InfosValue(
-			wire.Info{Key: "pmix.hname", Value: str("vm")}, wire.Info{Key: "pmix.node.size", Value: u32(2)},
-			wire.Info{Key: "pmix.nodeid", Value: u32(0)}, wire.Info{Key: "pmix.lpeers", Value: str("0,1")},
-			wire.Info{Key: "pmix.lldr", Value: wire.RankValue(0)}, wire.Info{Key: "pmix.local.size", Value: u32(2)})},
+		{Key: "pmix.ssn.arr", Value: codec.InfosValue(
+			codec.Info{Key: "pmix.session.id", Value: u32(0xffffffff)}, codec.Info{Key: "pmix.univ.size", Value: u32(2)},
+			codec.Info{Key: "pmix.tmpdir", Value: str("/tmp/pmixsrv.dpSxmd")})},
+		{Key: "pmix.node.arr", Value: codec.InfosValue(
+			codec.Info{Key: "pmix.hname", Value: str("vm")}, codec.Info{Key: "pmix.node.size", Value: u32(2)},
+			codec.Info{Key: "pmix.nodeid", Value: u32(0)}, codec.Info{Key: "pmix.lpeers", Value: str("0,1")},
+			codec.Info{Key: "pmix.lldr", Value: codec.RankValue(0)}, codec.Info{Key: "pmix.local.size", Value: u32(2)})},
 	}
 	for r := range 2 {
-		blob := wire.ProcBlob{Rank: wire.Rank(r), Pairs: []wire.KVal{
-			{Key: "pmix.grank", Value: wire.RankValue(wire.Rank(r))},
-			{Key: "pmix.lrank", Value: wire.Uint16Value(uint16(r))},
-			{Key: "pmix.nrank", Value: wire.Uint16Value(uint16(r))},
+		blob := codec.ProcBlob{Rank: codec.Rank(r), Pairs: []codec.KVal{
+			{Key: "pmix.grank", Value: codec.RankValue(codec.Rank(r))},
+			{Key: "pmix.lrank", Value: codec.Uint16Value(uint16(r))},
+			{Key: "pmix.nrank", Value: codec.Uint16Value(uint16(r))},
 			{Key: "pmix.appnum", Value: u32(0)},
-			{Key: "pmix.apprank", Value: wire.RankValue(wire.Rank(r))},
+			{Key: "pmix.apprank", Value: codec.RankValue(codec.Rank(r))},
 			{Key: "pmix.nodeid", Value: u32(0)},
 			{Key: "pmix.hname", Value: str("vm")},
-			{Key: "pmix.pdir", Value: str("/tmp/pmixsrv.dpSxmd/" + wire.Rank(r).String())},
+			{Key: "pmix.pdir", Value: str("/tmp/pmixsrv.dpSxmd/" + codec.Rank(r).String())},
 		}}
 		v, err := blob.Value()
 		if err != nil {
 			t.Fatal(err)
 		}
-		want = append(want, wire.KVal{Key: "pmix.pblob", Value: v})
+		want = append(want, codec.KVal{Key: "pmix.pblob", Value: v})
 	}
 	if diff := cmp.Diff(want, pairsOf(t, job)); diff != "" {
 		t.Errorf("description (-want +got):\n%s", diff)
@@ -71,32 +71,32 @@ func TestJobInfoOfTwoNodesAndApps(t *testing.T) {
 	job := twoNodes(1)
 	job.Procs[3].AppNum = 1
 	nodes, blobs := 0, 0
-	var apps []wire.Value
+	var apps []codec.Value
 	for _, kv := range pairsOf(t, job) {
 		switch kv.Key {
-		case wire.KeyNSDir:
+		case codec.KeyNSDir:
 			t.Error("a directory without a TmpDir")
-		case wire.KeyJobNumApps:
-			if kv.Value != wire.Uint32Value(2) {
+		case codec.KeyJobNumApps:
+			if kv.Value != codec.Uint32Value(2) {
 				t.Errorf("%v applications, want 2", kv.Value)
 			}
-		case wire.KeyNodeInfo:
+		case codec.KeyNodeInfo:
 			nodes++
-		case wire.KeyAppInfo:
+		case codec.KeyAppInfo:
 			apps = append(apps, kv.Value)
-		case wire.KeyProcBlob:
+		case codec.KeyProcBlob:
 			blobs++
 		}
 	}
 	if nodes != 2 || blobs != 4 {
 		t.Errorf("%d nodes and %d processes, want 2 and 4", nodes, blobs)
 	}
-	about := func(app, size, leader uint32) wire.Value {
-		return wire.InfosValue(wire.Info{Key: "pmix.appnum", Value: wire.Uint32Value(app)},
-			wire.Info{Key: "pmix.app.size", Value: wire.Uint32Value(size)},
-			wire.Info{Key: "pmix.aldr", Value: wire.RankValue(wire.Rank(leader))})
+	about := func(app, size, leader uint32) codec.Value {
+		return codec.InfosValue(codec.Info{Key: "pmix.appnum", Value: codec.Uint32Value(app)},
+			codec.Info{Key: "pmix.app.size", Value: codec.Uint32Value(size)},
+			codec.Info{Key: "pmix.aldr", Value: codec.RankValue(codec.Rank(leader))})
 	}
-	if diff := cmp.Diff([]wire.Value{about(0, 3, 0), about(1, 1, 3)}, apps); diff != "" {
+	if diff := cmp.Diff([]codec.Value{about(0, 3, 0), about(1, 1, 3)}, apps); diff != "" {
 		t.Errorf("applications (-want +got):\n%s", diff)
 	}
 }

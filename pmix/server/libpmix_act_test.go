@@ -9,12 +9,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/goshmem/goshmem/pmix/codec"
 	"github.com/goshmem/goshmem/pmix/server"
-	"github.com/goshmem/goshmem/pmix/wire"
 )
 
 // Control sends real signals.
-func (s *stage) Control(_ wire.Proc, targets []wire.Proc, a server.ControlAction) {
+func (s *stage) Control(_ codec.Proc, targets []codec.Proc, a server.ControlAction) {
 	sig := syscall.Signal(a.Signal)
 	if a.Kill {
 		sig = syscall.SIGKILL
@@ -40,20 +40,20 @@ func actors(t *testing.T, n int) *stage {
 	s := newStageOf(t, "testdata/act.c")
 	s.must("job-1", n)
 	for rank := range n {
-		s.await(of("job-1", wire.Rank(rank)), "init: SUCCESS")
+		s.await(of("job-1", codec.Rank(rank)), "init: SUCCESS")
 	}
 	return s
 }
 
 // tell has a process carry out commands, without waiting.
-func (s *stage) tell(rank wire.Rank, commands ...string) {
+func (s *stage) tell(rank codec.Rank, commands ...string) {
 	for _, c := range commands {
-		s.Stdin([]wire.Proc{of("job-1", rank)}, []byte(c+"\n"), false)
+		s.Stdin([]codec.Proc{of("job-1", rank)}, []byte(c+"\n"), false)
 	}
 }
 
 // says waits for the next lines of a process, in this order.
-func (s *stage) says(rank wire.Rank, want ...string) {
+func (s *stage) says(rank codec.Rank, want ...string) {
 	s.t.Helper()
 	if diff := cmp.Diff(want, s.next(rank, len(want))); diff != "" {
 		s.t.Fatalf("process %d said (-want +got):\n%s", rank, diff)
@@ -61,7 +61,7 @@ func (s *stage) says(rank wire.Rank, want ...string) {
 }
 
 // saysMixed waits for the next lines of a process, whose handlers run beside its commands.
-func (s *stage) saysMixed(rank wire.Rank, want ...string) {
+func (s *stage) saysMixed(rank codec.Rank, want ...string) {
 	s.t.Helper()
 	if diff := cmp.Diff(slices.Sorted(slices.Values(want)), slices.Sorted(slices.Values(s.next(rank, len(want))))); diff != "" {
 		s.t.Fatalf("process %d said (-want +got):\n%s", rank, diff)
@@ -69,7 +69,7 @@ func (s *stage) saysMixed(rank wire.Rank, want ...string) {
 }
 
 // next waits for the next n lines of a process.
-func (s *stage) next(rank wire.Rank, n int) []string {
+func (s *stage) next(rank codec.Rank, n int) []string {
 	s.t.Helper()
 	p := of("job-1", rank)
 	for {
@@ -92,15 +92,15 @@ func (s *stage) next(rank wire.Rank, n int) []string {
 // begin forgets what was said, and does so for several processes.
 func (s *stage) begin(n int) {
 	for rank := range n {
-		s.says(wire.Rank(rank), "init: SUCCESS")
+		s.says(codec.Rank(rank), "init: SUCCESS")
 	}
 }
 
 // leave ends processes in good order.
-func (s *stage) leave(list ...wire.Rank) {
+func (s *stage) leave(list ...codec.Rank) {
 	s.t.Helper()
 	for _, rank := range list {
-		s.Stdin([]wire.Proc{of("job-1", rank)}, nil, true)
+		s.Stdin([]codec.Proc{of("job-1", rank)}, nil, true)
 		s.says(rank, "finalize: SUCCESS")
 	}
 }
@@ -156,10 +156,10 @@ func TestLibPMIxEndOfProcesses(t *testing.T) {
 func TestLibPMIxGroups(t *testing.T) {
 	s := actors(t, 4)
 	s.begin(4)
-	for rank := range wire.Rank(3) {
+	for rank := range codec.Rank(3) {
 		s.tell(rank, "construct g 0 1 2 number notify tolerant", "register group -160 -170")
 	}
-	for rank := range wire.Rank(3) {
+	for rank := range codec.Rank(3) {
 		s.says(rank, "context 1", "construct: SUCCESS", "register: SUCCESS")
 	}
 	s.tell(3, "construct g 3", "destruct g", "destruct g")
@@ -180,13 +180,13 @@ func TestLibPMIxGroups(t *testing.T) {
 func TestLibPMIxInvitation(t *testing.T) {
 	s := actors(t, 3)
 	s.begin(3)
-	for rank := range wire.Rank(3) {
+	for rank := range codec.Rank(3) {
 		s.tell(rank, "register news -159 -166 -168")
 		s.says(rank, "register: SUCCESS")
 	}
 	s.tell(0, "invite g 0 1 2")
 	s.says(0, "news: -159 from 0 group g after 0")
-	for _, rank := range []wire.Rank{1, 2} {
+	for _, rank := range []codec.Rank{1, 2} {
 		s.says(rank, "news: -159 from 0 group g after 0")
 	}
 	s.tell(1, "join g 0")
@@ -195,10 +195,10 @@ func TestLibPMIxInvitation(t *testing.T) {
 	s.saysMixed(2, "join: SUCCESS", "news: -166 from 0 group g after 0")
 	s.says(1, "news: -166 from 0 group g after 0")
 	s.saysMixed(0, "invite: SUCCESS", "news: -166 from 0 group g after 0")
-	for rank := range wire.Rank(3) {
+	for rank := range codec.Rank(3) {
 		s.tell(rank, "destruct g")
 	}
-	for rank := range wire.Rank(3) {
+	for rank := range codec.Rank(3) {
 		s.says(rank, "destruct: SUCCESS")
 	}
 }
@@ -206,7 +206,7 @@ func TestLibPMIxInvitation(t *testing.T) {
 func TestLibPMIxLeaderDies(t *testing.T) {
 	s := actors(t, 3)
 	s.begin(3)
-	for _, rank := range []wire.Rank{1, 2} {
+	for _, rank := range []codec.Rank{1, 2} {
 		s.tell(rank, "register news -159 -166 -168")
 		s.says(rank, "register: SUCCESS")
 	}

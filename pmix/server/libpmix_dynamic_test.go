@@ -19,8 +19,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/goshmem/goshmem/internal/house/testenv"
+	"github.com/goshmem/goshmem/pmix/codec"
 	"github.com/goshmem/goshmem/pmix/server"
-	"github.com/goshmem/goshmem/pmix/wire"
 )
 
 // stage is a host that really starts processes, and keeps what they write.
@@ -34,10 +34,10 @@ type stage struct {
 	running sync.WaitGroup
 
 	mu      sync.Mutex
-	lines   map[wire.Proc][]string
+	lines   map[codec.Proc][]string
 	changed chan struct{}
-	stdin   map[wire.Proc]io.WriteCloser
-	procs   map[wire.Proc]*os.Process
+	stdin   map[codec.Proc]io.WriteCloser
+	procs   map[codec.Proc]*os.Process
 	jobs    int
 }
 
@@ -55,8 +55,8 @@ func newStageOf(t *testing.T, source string) *stage {
 func newStageFor(t *testing.T, program string) *stage {
 	t.Helper()
 	s := &stage{
-		t: t, program: program, tmp: t.TempDir(), begun: make(chan struct{}), procs: map[wire.Proc]*os.Process{},
-		lines: map[wire.Proc][]string{}, changed: make(chan struct{}), stdin: map[wire.Proc]io.WriteCloser{},
+		t: t, program: program, tmp: t.TempDir(), begun: make(chan struct{}), procs: map[codec.Proc]*os.Process{},
+		lines: map[codec.Proc][]string{}, changed: make(chan struct{}), stdin: map[codec.Proc]io.WriteCloser{},
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	s.ctx = ctx
@@ -80,11 +80,11 @@ func newStageFor(t *testing.T, program string) *stage {
 	return s
 }
 
-func (*stage) ClientConnected(wire.Proc, int)            {}
-func (*stage) ClientFinalized(wire.Proc)                 {}
-func (*stage) ClientLost(wire.Proc)                      {}
-func (*stage) Abort(wire.Proc, []wire.Proc, int, string) {}
-func (*stage) Log(wire.Proc, bool, []byte)               {}
+func (*stage) ClientConnected(codec.Proc, int)             {}
+func (*stage) ClientFinalized(codec.Proc)                  {}
+func (*stage) ClientLost(codec.Proc)                       {}
+func (*stage) Abort(codec.Proc, []codec.Proc, int, string) {}
+func (*stage) Log(codec.Proc, bool, []byte)                {}
 
 func (s *stage) Spawn(r *server.SpawnRequest) {
 	s.running.Go(func() {
@@ -97,14 +97,14 @@ func (s *stage) Spawn(r *server.SpawnRequest) {
 		argv := append([]string{app.Cmd}, app.Args[1:]...)
 		if many || s.start(nspace, r.From, app.MaxProcs, argv, app.Env...) != nil {
 			s.srv.RemoveJob(nspace)
-			s.srv.SpawnDone(r.ID, "", wire.StatusErrNotFound)
+			s.srv.SpawnDone(r.ID, "", codec.StatusErrNotFound)
 			return
 		}
-		s.srv.SpawnDone(r.ID, nspace, wire.StatusSuccess)
+		s.srv.SpawnDone(r.ID, nspace, codec.StatusSuccess)
 	})
 }
 
-func (s *stage) Stdin(to []wire.Proc, data []byte, eof bool) {
+func (s *stage) Stdin(to []codec.Proc, data []byte, eof bool) {
 	for _, p := range to {
 		s.mu.Lock()
 		w := s.stdin[p]
@@ -117,7 +117,7 @@ func (s *stage) Stdin(to []wire.Proc, data []byte, eof bool) {
 }
 
 // start runs a job of n processes of a program.
-func (s *stage) start(nspace string, parent wire.Proc, n int, argv []string, env ...string) error {
+func (s *stage) start(nspace string, parent codec.Proc, n int, argv []string, env ...string) error {
 	if err := s.add(nspace, parent, n); err != nil {
 		return err
 	}
@@ -125,7 +125,7 @@ func (s *stage) start(nspace string, parent wire.Proc, n int, argv []string, env
 }
 
 // add makes a job known.
-func (s *stage) add(nspace string, parent wire.Proc, n int) error {
+func (s *stage) add(nspace string, parent codec.Proc, n int) error {
 	j := job(n)
 	j.Nspace, j.TmpDir = nspace, s.tmp
 	return s.srv.AddJob(j, parent)
@@ -134,7 +134,7 @@ func (s *stage) add(nspace string, parent wire.Proc, n int) error {
 // launch starts the processes of a job that is known.
 func (s *stage) launch(nspace string, n int, argv []string, env ...string) error {
 	for rank := range n {
-		p := wire.Proc{Nspace: nspace, Rank: wire.Rank(rank)}
+		p := codec.Proc{Nspace: nspace, Rank: codec.Rank(rank)}
 		if err := s.run(p, argv, slices.Concat(env, s.srv.Environ(p))); err != nil {
 			return err
 		}
@@ -143,7 +143,7 @@ func (s *stage) launch(nspace string, n int, argv []string, env ...string) error
 }
 
 // run starts one process.
-func (s *stage) run(p wire.Proc, argv, env []string) error {
+func (s *stage) run(p codec.Proc, argv, env []string) error {
 	cmd := exec.CommandContext(s.ctx, argv[0], argv[1:]...)
 	cmd.Env = append(env, "PATH=/bin:/usr/bin", "TMPDIR="+s.tmp)
 	// Open MPI names its segments after the namespace, which other tests on this machine use at the same time.
@@ -180,7 +180,7 @@ func (s *stage) run(p wire.Proc, argv, env []string) error {
 	return nil
 }
 
-func (s *stage) read(p wire.Proc, r io.Reader, stderr bool) {
+func (s *stage) read(p codec.Proc, r io.Reader, stderr bool) {
 	lines := bufio.NewScanner(r)
 	for lines.Scan() {
 		s.srv.Output(p, stderr, append(slices.Clone(lines.Bytes()), '\n'))
@@ -188,7 +188,7 @@ func (s *stage) read(p wire.Proc, r io.Reader, stderr bool) {
 	}
 }
 
-func (s *stage) say(p wire.Proc, line string) {
+func (s *stage) say(p codec.Proc, line string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lines[p] = append(s.lines[p], line)
@@ -197,7 +197,7 @@ func (s *stage) say(p wire.Proc, line string) {
 }
 
 // await waits until a process has written a line.
-func (s *stage) await(p wire.Proc, line string) {
+func (s *stage) await(p codec.Proc, line string) {
 	s.t.Helper()
 	for {
 		s.mu.Lock()
@@ -215,7 +215,7 @@ func (s *stage) await(p wire.Proc, line string) {
 }
 
 // finish waits for all processes and compares what they wrote.
-func (s *stage) finish(want map[wire.Proc][]string) {
+func (s *stage) finish(want map[codec.Proc][]string) {
 	s.t.Helper()
 	s.running.Wait()
 	got := maps.Clone(s.lines)
@@ -234,7 +234,7 @@ func (s *stage) finish(want map[wire.Proc][]string) {
 // must starts a job that a test begins with.
 func (s *stage) must(nspace string, n int, args ...string) {
 	s.t.Helper()
-	if err := s.start(nspace, wire.Proc{}, n, append([]string{s.program}, args...)); err != nil {
+	if err := s.start(nspace, codec.Proc{}, n, append([]string{s.program}, args...)); err != nil {
 		s.t.Fatal(err)
 	}
 }
@@ -243,21 +243,21 @@ func (s *stage) must(nspace string, n int, args ...string) {
 func (s *stage) mustBoth(first []string, n int, second []string) {
 	s.t.Helper()
 	if err := errors.Join(
-		s.add("job-1", wire.Proc{}, 2), s.add("job-2", wire.Proc{}, n),
+		s.add("job-1", codec.Proc{}, 2), s.add("job-2", codec.Proc{}, n),
 		s.launch("job-1", 2, append([]string{s.program}, first...)), s.launch("job-2", n, append([]string{s.program}, second...)),
 	); err != nil {
 		s.t.Fatal(err)
 	}
 }
 
-func of(nspace string, rank wire.Rank) wire.Proc { return wire.Proc{Nspace: nspace, Rank: rank} }
+func of(nspace string, rank codec.Rank) codec.Proc { return codec.Proc{Nspace: nspace, Rank: rank} }
 
 func TestLibPMIxConnect(t *testing.T) {
 	s := newStage(t)
 	s.mustBoth([]string{"meet", "job-1", "job-2"}, 2, []string{"meet", "job-1", "job-2"})
-	want := map[wire.Proc][]string{}
+	want := map[codec.Proc][]string{}
 	for mine, other := range map[string]string{"job-1": "job-2", "job-2": "job-1"} {
-		for rank := range wire.Rank(2) {
+		for rank := range codec.Rank(2) {
 			want[of(mine, rank)] = []string{
 				"connect: SUCCESS", "pmix.job.size of " + other + ".* is 2", "pmix.lpeers of " + other + ".* is 0,1",
 				"pmix.lrank of " + other + ".1 is 1", "name of " + other + ".1 is this is " + other + ".1",
@@ -272,7 +272,7 @@ func TestLibPMIxConnectWithOneThatDies(t *testing.T) {
 	s := newStage(t)
 	s.mustBoth([]string{"meet", "job-1", "job-2"}, 1, []string{"vanish"})
 	s.running.Wait()
-	for rank := range wire.Rank(2) { // the second one to ask may hear of the first, which has left by then
+	for rank := range codec.Rank(2) { // the second one to ask may hear of the first, which has left by then
 		got := s.lines[of("job-1", rank)]
 		if len(got) != 1 || !strings.HasPrefix(got[0], "connect: PROC TERMINATED") {
 			t.Errorf("process %d wrote %q, want that another has terminated", rank, got)
@@ -286,8 +286,8 @@ func TestLibPMIxLooksAtAnotherJob(t *testing.T) {
 	s.await(of("job-2", 0), "ready")
 	s.must("job-1", 1, "look", "job-2")
 	s.await(of("job-1", 0), "pmix.nothing of job-2.*: NOT-FOUND")
-	s.Stdin([]wire.Proc{of("job-2", 0)}, nil, true)
-	s.finish(map[wire.Proc][]string{
+	s.Stdin([]codec.Proc{of("job-2", 0)}, nil, true)
+	s.finish(map[codec.Proc][]string{
 		of("job-1", 0): {
 			"pmix.job.size of job-2.* is 1", "pmix.hname of job-2.0 is vm", "name of job-2.0 is this is job-2.0",
 			"pmix.nothing of job-2.*: NOT-FOUND",
@@ -299,14 +299,14 @@ func TestLibPMIxLooksAtAnotherJob(t *testing.T) {
 func TestLibPMIxSpawn(t *testing.T) {
 	s := newStage(t)
 	s.must("job-1", 1, "spawn", s.program)
-	child := func(rank wire.Rank) []string {
+	child := func(rank codec.Rank) []string {
 		return []string{
 			fmt.Sprintf("pmix.parent of child-1.%d is job-1.0", rank), "pmix.parent of child-1.* is job-1.0",
 			fmt.Sprintf("pmix.spawned of child-1.%d is 1", rank), "connect: SUCCESS", "name of job-1.0 is this is job-1.0",
 			"pmix.job.size of job-1.* is 1", "disconnect: SUCCESS",
 		}
 	}
-	s.finish(map[wire.Proc][]string{
+	s.finish(map[codec.Proc][]string{
 		of("job-1", 0): {
 			"spawn: SUCCESS", "pmix.job.size of child-1.* is 2", "pmix.parent of child-1.* is job-1.0", "connect: SUCCESS",
 			"name of child-1.1 is this is child-1.1", "disconnect: SUCCESS", "spawn of nothing: NOT-FOUND",
@@ -329,15 +329,15 @@ func TestLibPMIxTool(t *testing.T) {
 	s.await(of("job-1", 0), "ready")
 	s.await(of("job-1", 1), "ready")
 	file := filepath.Join(t.TempDir(), "attach")
-	if err := os.WriteFile(file, []byte(s.srv.ToolURI()+"\n"+wire.Version+"\n"), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(s.srv.ToolURI()+"\n"+codec.Version+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	s.runTool("tool", file, "job-1")
 	s.await(of("tool", 0), "tool finalize: SUCCESS")
-	s.Stdin([]wire.Proc{of("job-1", 1)}, nil, true)
+	s.Stdin([]codec.Proc{of("job-1", 1)}, nil, true)
 	s.running.Wait()
 	slices.Sort(s.lines[of("tool", 0)]) // two threads of the tool write
-	s.finish(map[wire.Proc][]string{
+	s.finish(map[codec.Proc][]string{
 		of("job-1", 0): {"ready", "read hello", "end of input"}, of("job-1", 1): {"ready", "end of input"},
 		of("tool", 0): {
 			"deregister: SUCCESS", "errors of job-1.0: end of input", "name of job-1.0 is this is job-1.0",
@@ -351,16 +351,16 @@ func TestLibPMIxToolLaunches(t *testing.T) {
 	s := newStage(t)
 	s.runTool("launch", s.srv.ToolURI(), s.program)
 	s.await(of("tool", 0), "hello from a child")
-	s.Stdin([]wire.Proc{of("tool", 0)}, nil, true)
+	s.Stdin([]codec.Proc{of("tool", 0)}, nil, true)
 	s.running.Wait()
-	s.finish(map[wire.Proc][]string{of("child-1", 0): {"hello from a child"}, of("tool", 0): s.lines[of("tool", 0)]})
+	s.finish(map[codec.Proc][]string{of("child-1", 0): {"hello from a child"}, of("tool", 0): s.lines[of("tool", 0)]})
 }
 
 func TestLibPMIxToolInJob(t *testing.T) {
 	s := newStage(t)
 	s.must("job-1", 2, "helper")
-	want := map[wire.Proc][]string{}
-	for rank := range wire.Rank(2) {
+	want := map[codec.Proc][]string{}
+	for rank := range codec.Rank(2) {
 		want[of("job-1", rank)] = []string{
 			"tool init: SUCCESS", fmt.Sprintf("named job-1.%d", rank), "pmix.job.size of job-1.* is 2", "tool finalize: SUCCESS",
 		}

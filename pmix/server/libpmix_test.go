@@ -14,16 +14,16 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/goshmem/goshmem/internal/house/testenv"
+	"github.com/goshmem/goshmem/pmix/codec"
+	"github.com/goshmem/goshmem/pmix/codec/codectest"
 	"github.com/goshmem/goshmem/pmix/server"
-	"github.com/goshmem/goshmem/pmix/wire"
-	"github.com/goshmem/goshmem/pmix/wire/wiretest"
 )
 
-// With -record, what libpmix sends replaces the dumps in pmix/wire/testdata.
+// With -record, what libpmix sends replaces the dumps in pmix/codec/testdata.
 var record = flag.Bool("record", false, "record what libpmix and the server say to each other")
 
 // dumps is where the recorded frames are, a file for each part of speak.c.
-const dumps = "../wire/testdata"
+const dumps = "../codec/testdata"
 
 func dumpOf(part string) string { return filepath.Join(dumps, "libpmix-4.2.2-"+part+".txt") }
 
@@ -34,22 +34,22 @@ type spawner struct {
 	lines chan string
 }
 
-func (spawner) ClientConnected(wire.Proc, int) {}
-func (spawner) ClientFinalized(wire.Proc)      {}
-func (spawner) ClientLost(wire.Proc)           {}
-func (h spawner) Abort(from wire.Proc, procs []wire.Proc, status int, msg string) {
+func (spawner) ClientConnected(codec.Proc, int) {}
+func (spawner) ClientFinalized(codec.Proc)      {}
+func (spawner) ClientLost(codec.Proc)           {}
+func (h spawner) Abort(from codec.Proc, procs []codec.Proc, status int, msg string) {
 	h.lines <- fmt.Sprintf("abort %v %v %d %s", from, procs, status, msg)
 }
 
-func (h spawner) Control(from wire.Proc, targets []wire.Proc, a server.ControlAction) {
+func (h spawner) Control(from codec.Proc, targets []codec.Proc, a server.ControlAction) {
 	h.lines <- fmt.Sprintf("control %v %v signal %d", from, targets, a.Signal)
 }
 
-func (h spawner) Log(from wire.Proc, toStderr bool, text []byte) {
+func (h spawner) Log(from codec.Proc, toStderr bool, text []byte) {
 	h.lines <- fmt.Sprintf("log %v %v %q", from, toStderr, text)
 }
 
-func (h spawner) Stdin(to []wire.Proc, data []byte, eof bool) {
+func (h spawner) Stdin(to []codec.Proc, data []byte, eof bool) {
 	h.lines <- fmt.Sprintf("stdin %v %q %v", to, data, eof)
 }
 
@@ -60,9 +60,9 @@ func (h spawner) Spawn(r *server.SpawnRequest) {
 	for rank := range r.Apps[0].MaxProcs {
 		child.Procs = append(child.Procs, server.Proc{Rank: uint32(rank), LocalRank: uint16(rank)})
 	}
-	status := wire.StatusSuccess
+	status := codec.StatusSuccess
 	if err := srv.AddJob(child, r.From); err != nil {
-		status = wire.StatusError
+		status = codec.StatusError
 	}
 	h.lines <- fmt.Sprintf("spawn %v %s %v in %s", r.From, r.Apps[0].Cmd, r.Apps[0].Args, r.Apps[0].Dir)
 	srv.SpawnDone(r.ID, child.Nspace, status)
@@ -70,7 +70,7 @@ func (h spawner) Spawn(r *server.SpawnRequest) {
 
 // speak runs a part of speak.c as the only process of a job and returns what it printed, the upcalls that it caused, and
 // what went over the wire.
-func speak(t *testing.T, part string) (printed, upcalls []string, frames []wiretest.Frame) {
+func speak(t *testing.T, part string) (printed, upcalls []string, frames []codectest.Frame) {
 	t.Helper()
 	program := testenv.CompileC(t, testenv.CC, "testdata/speak.c", testenv.LibPMIx)
 	h := spawner{srv: make(chan *server.Server, 1), lines: make(chan string, 64)}
@@ -86,11 +86,11 @@ func speak(t *testing.T, part string) (printed, upcalls []string, frames []wiret
 			t.Error(err)
 		}
 	})
-	recorder := wiretest.Record(t, address(srv.Environ(wire.Proc{Nspace: "job-1"})))
+	recorder := codectest.Record(t, address(srv.Environ(codec.Proc{Nspace: "job-1"})))
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program, part)
-	cmd.Env = through(recorder, srv.Environ(wire.Proc{Nspace: "job-1"}))
+	cmd.Env = through(recorder, srv.Environ(codec.Proc{Nspace: "job-1"}))
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("speak %s: %v\n%s", part, err, out)
@@ -118,7 +118,7 @@ func address(env []string) string {
 }
 
 // through makes a client talk to the server by way of a recorder.
-func through(recorder *wiretest.Recorder, env []string) []string {
+func through(recorder *codectest.Recorder, env []string) []string {
 	env = slices.Clone(env)
 	for i, kv := range env {
 		if before, _, ok := strings.Cut(kv, scheme); ok {
@@ -129,18 +129,18 @@ func through(recorder *wiretest.Recorder, env []string) []string {
 }
 
 // requests lists the commands of a dump's client. Its messages that are not requests are listed by tag.
-func requests(t *testing.T, frames []wiretest.Frame) []string {
+func requests(t *testing.T, frames []codectest.Frame) []string {
 	t.Helper()
 	var out []string
 	for _, f := range frames[1:] { // after the handshake
 		if !f.FromClient {
 			continue
 		}
-		if tag := binary.BigEndian.Uint32(f.Header[4:]); tag < wire.TagFirstDynamic {
+		if tag := binary.BigEndian.Uint32(f.Header[4:]); tag < codec.TagFirstDynamic {
 			out = append(out, fmt.Sprint("tag ", tag))
 			continue
 		}
-		r, err := wire.DecodeRequest(f.Body)
+		r, err := codec.DecodeRequest(f.Body)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -159,11 +159,11 @@ func TestLibPMIx(t *testing.T) {
 			}
 			if *record {
 				remark := "libpmix 4.2.2 as a client of this server: speak " + part + " (pmix/server, -record)"
-				if err := wiretest.Write(dumpOf(part), remark, frames); err != nil {
+				if err := codectest.Write(dumpOf(part), remark, frames); err != nil {
 					t.Fatal(err)
 				}
 			}
-			if diff := cmp.Diff(requests(t, wiretest.Load(t, dumpOf(part))), requests(t, frames)); diff != "" {
+			if diff := cmp.Diff(requests(t, codectest.Load(t, dumpOf(part))), requests(t, frames)); diff != "" {
 				t.Errorf("requests (-dump +now):\n%s", diff)
 			}
 		})

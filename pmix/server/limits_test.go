@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/goshmem/goshmem/pmix/wire"
+	"github.com/goshmem/goshmem/pmix/codec"
 )
 
 // startLimited starts a server with tight limits and returns its address.
@@ -41,7 +41,7 @@ func dialRaw(t *testing.T, addr string) net.Conn {
 	return nc
 }
 
-func claimRaw(t *testing.T, addr string, rank wire.Rank) net.Conn {
+func claimRaw(t *testing.T, addr string, rank codec.Rank) net.Conn {
 	t.Helper()
 	nc := dialRaw(t, addr)
 	introduceRaw(t, nc, first(rank))
@@ -49,17 +49,17 @@ func claimRaw(t *testing.T, addr string, rank wire.Rank) net.Conn {
 }
 
 // introduceRaw claims to be a process and is believed.
-func introduceRaw(t *testing.T, nc net.Conn, p wire.Proc) {
+func introduceRaw(t *testing.T, nc net.Conn, p codec.Proc) {
 	t.Helper()
-	h := wire.NewHandshake(p, wire.SecurityNone, nil)
-	if _, err := nc.Write(wire.AppendHandshake(nil, h)); err != nil {
+	h := codec.NewHandshake(p, codec.SecurityNone, nil)
+	if _, err := nc.Write(codec.AppendHandshake(nil, h)); err != nil {
 		t.Fatal(err)
 	}
-	reply := make([]byte, wire.HandshakeReplySize)
+	reply := make([]byte, codec.HandshakeReplySize)
 	if _, err := io.ReadFull(nc, reply); err != nil {
 		t.Fatal(err)
 	}
-	if status, _, err := wire.DecodeHandshakeReply(reply); err != nil || status != wire.StatusSuccess {
+	if status, _, err := codec.DecodeHandshakeReply(reply); err != nil || status != codec.StatusSuccess {
 		t.Fatalf("%v: %v, %v", p, status, err)
 	}
 }
@@ -76,20 +76,20 @@ func isTimeout(err error) bool {
 	return errors.As(err, &ne) && ne.Timeout()
 }
 
-func ask(t *testing.T, nc net.Conn, tag uint32, r wire.Request) {
+func ask(t *testing.T, nc net.Conn, tag uint32, r codec.Request) {
 	t.Helper()
-	body, err := wire.AppendRequest(nil, r)
+	body, err := codec.AppendRequest(nil, r)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := nc.Write(wire.AppendFrame(nil, 0, tag, body)); err != nil {
+	if _, err := nc.Write(codec.AppendFrame(nil, 0, tag, body)); err != nil {
 		t.Fatal(err)
 	}
 }
 
 func answer(t *testing.T, nc net.Conn, tag uint32) []byte {
 	t.Helper()
-	h, body, err := wire.ReadFrame(nc, 1<<30)
+	h, body, err := codec.ReadFrame(nc, 1<<30)
 	if err != nil || h.Tag != tag {
 		t.Fatalf("answer with tag %d, %v; want tag %d", h.Tag, err, tag)
 	}
@@ -118,36 +118,36 @@ func TestFloodPushesOutItsOldest(t *testing.T) {
 	}
 	late := claimRaw(t, addr, 1)
 	for _, nc := range []net.Conn{client, late} {
-		ask(t, nc, 101, &wire.InitRequest{})
+		ask(t, nc, 101, &codec.InitRequest{})
 		answer(t, nc, 101)
 	}
 }
 
 type lostHost struct {
 	noHost
-	lost chan wire.Proc
+	lost chan codec.Proc
 }
 
-func (h lostHost) ClientLost(p wire.Proc) { h.lost <- p }
+func (h lostHost) ClientLost(p codec.Proc) { h.lost <- p }
 
 // A client that asks and never reads is dropped when its answers fill the queue; others are served meanwhile.
 func TestSlowReader(t *testing.T) {
-	h := lostHost{lost: make(chan wire.Proc, 1)}
+	h := lostHost{lost: make(chan codec.Proc, 1)}
 	_, addr := startLimited(t, 2, func(l *limits) { l.queueBytes = 1 << 20 }, h)
 	owner, slow := claimRaw(t, addr, 0), claimRaw(t, addr, 1)
-	big := wire.NewEncoder(nil)
-	big.KValGroup(wire.KVal{Key: "big", Value: wire.BytesValue(make([]byte, 256<<10))})
-	ask(t, owner, 101, &wire.CommitRequest{Blobs: []wire.ScopedBlob{{Scope: wire.ScopeLocal, Data: big.Bytes()}}})
+	big := codec.NewEncoder(nil)
+	big.KValGroup(codec.KVal{Key: "big", Value: codec.BytesValue(make([]byte, 256<<10))})
+	ask(t, owner, 101, &codec.CommitRequest{Blobs: []codec.ScopedBlob{{Scope: codec.ScopeLocal, Data: big.Bytes()}}})
 	answer(t, owner, 101)
-	get := &wire.GetRequest{Proc: first(0), Key: "big"}
+	get := &codec.GetRequest{Proc: first(0), Key: "big"}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	asked := make(chan struct{})
 	go func() {
 		defer close(asked)
-		body, _ := wire.AppendRequest(nil, get) // checked by the owner's use below
+		body, _ := codec.AppendRequest(nil, get) // checked by the owner's use below
 		for tag := uint32(101); ; tag++ {
-			if _, err := slow.Write(wire.AppendFrame(nil, 0, tag, body)); err != nil {
+			if _, err := slow.Write(codec.AppendFrame(nil, 0, tag, body)); err != nil {
 				return
 			}
 		}
@@ -170,12 +170,12 @@ func TestSlowReader(t *testing.T) {
 }
 
 func TestFrameLimit(t *testing.T) {
-	h := lostHost{lost: make(chan wire.Proc, 1)}
+	h := lostHost{lost: make(chan codec.Proc, 1)}
 	_, addr := startLimited(t, 1, func(l *limits) { l.frame = 100 }, h)
 	nc := claimRaw(t, addr, 0)
-	ask(t, nc, 101, &wire.AbortRequest{Message: "x"})
+	ask(t, nc, 101, &codec.AbortRequest{Message: "x"})
 	answer(t, nc, 101)
-	if _, err := nc.Write(wire.AppendFrame(nil, 0, 102, make([]byte, 101))); err != nil {
+	if _, err := nc.Write(codec.AppendFrame(nil, 0, 102, make([]byte, 101))); err != nil {
 		t.Fatal(err)
 	}
 	if p := <-h.lost; p != first(0) {
@@ -187,19 +187,19 @@ func TestServeOverDriver(t *testing.T) {
 	s, addr := startLimited(t, 1, func(*limits) {}, nil)
 	nc := claimRaw(t, addr, 0)
 	type result struct {
-		status wire.Status
+		status codec.Status
 		packed []byte
 	}
 	results := make(chan result, 2)
-	reply := func(status wire.Status, packed []byte) { results <- result{status, packed} }
+	reply := func(status codec.Status, packed []byte) { results <- result{status, packed} }
 	s.Serve(first(0), "a", reply)
 	s.Serve(first(9), "a", reply)
-	if r := <-results; r.status != wire.StatusErrNotFound {
+	if r := <-results; r.status != codec.StatusErrNotFound {
 		t.Errorf("rank 9: %v, want PMIX_ERR_NOT_FOUND", r.status)
 	}
-	ask(t, nc, 101, commitOf(wire.ScopeGlobal, "a=1"))
+	ask(t, nc, 101, commitOf(codec.ScopeGlobal, "a=1"))
 	answer(t, nc, 101)
-	if r := <-results; r.status != wire.StatusSuccess || len(r.packed) == 0 {
+	if r := <-results; r.status != codec.StatusSuccess || len(r.packed) == 0 {
 		t.Errorf("rank 0: %v with %d bytes, want its data", r.status, len(r.packed))
 	}
 }

@@ -3,7 +3,7 @@ package server
 import (
 	"time"
 
-	"github.com/goshmem/goshmem/pmix/wire"
+	"github.com/goshmem/goshmem/pmix/codec"
 )
 
 // input is an event with the connection that it came from.
@@ -117,7 +117,7 @@ func (d *driver) carryOut(a *action) {
 		if c := d.conns[a.conn]; c != nil {
 			d.reg.name(c, a.proc) // before anybody can know that it is accepted
 			c.send(outFrame{raw: c.welcome})
-			c.verdict <- wire.StatusSuccess
+			c.verdict <- codec.StatusSuccess
 		}
 	case actReject:
 		if c := d.conns[a.conn]; c != nil {
@@ -156,7 +156,7 @@ func (d *driver) callHost(a *action) {
 		d.host.Abort(a.proc, a.procs, int(a.status), a.text)
 	case actSpawn:
 		if d.cfg.Host == nil {
-			d.SpawnDone(a.spawn.ID, "", wire.StatusErrNotSupported)
+			d.SpawnDone(a.spawn.ID, "", codec.StatusErrNotSupported)
 			return
 		}
 		d.host.Spawn(a.spawn)

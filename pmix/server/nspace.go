@@ -3,8 +3,8 @@ package server
 import (
 	"cmp"
 
+	"github.com/goshmem/goshmem/pmix/codec"
 	"github.com/goshmem/goshmem/pmix/kvs"
-	"github.com/goshmem/goshmem/pmix/wire"
 )
 
 type phase uint8
@@ -18,7 +18,7 @@ const (
 
 // process is what the core knows of one process.
 type process struct {
-	name      wire.Proc
+	name      codec.Proc
 	space     *nspace
 	place     Proc
 	local     bool // The process is on this node.
@@ -36,24 +36,24 @@ type process struct {
 
 // gone reports whether nothing more can come from a process, and the status for those who need it. A process that finalized
 // may connect again as long as it lives.
-func (p *process) gone() (wire.Status, bool) {
+func (p *process) gone() (codec.Status, bool) {
 	switch {
 	case p.phase == phaseFinalized:
-		return wire.StatusEventProcTerminated, p.exited
+		return codec.StatusEventProcTerminated, p.exited
 	case p.exited || p.phase == phaseLost:
-		return wire.StatusErrProcTermWoSync, true
+		return codec.StatusErrProcTermWoSync, true
 	default:
-		return wire.StatusSuccess, false
+		return codec.StatusSuccess, false
 	}
 }
 
 // nspace is one job: its processes on all nodes, and what they have put.
 type nspace struct {
 	name      string
-	tool      bool      // The namespace is a tool's own, with one process.
-	parent    wire.Proc // the process that spawned the job; none if its namespace is empty
-	origin    *nspace   // the parent's namespace, or the origin of that if it is over
-	info      []byte    // the answer to an InitRequest
+	tool      bool       // The namespace is a tool's own, with one process.
+	parent    codec.Proc // the process that spawned the job; none if its namespace is empty
+	origin    *nspace    // the parent's namespace, or the origin of that if it is over
+	info      []byte     // the answer to an InitRequest
 	level     *jobLevel
 	job       *Job         // nil for a tool
 	about     *description // nil for a tool
@@ -69,7 +69,7 @@ type nspace struct {
 
 // newNspace returns the state of a job that has been checked. The parent is the process that spawned it, none if its
 // namespace is empty.
-func newNspace(job *Job, parent wire.Proc) (*nspace, error) {
+func newNspace(job *Job, parent codec.Proc) (*nspace, error) {
 	d := job.describe(parent)
 	info, err := d.info()
 	if err != nil {
@@ -85,14 +85,14 @@ func newNspace(job *Job, parent wire.Proc) (*nspace, error) {
 	}
 	for _, p := range job.byRank() {
 		s.procs = append(s.procs, &process{
-			name: wire.Proc{Nspace: job.Nspace, Rank: wire.Rank(p.Rank)}, space: s, place: p, local: p.Node == job.ThisNode,
+			name: codec.Proc{Nspace: job.Nspace, Rank: codec.Rank(p.Rank)}, space: s, place: p, local: p.Node == job.ThisNode,
 		})
 	}
 	return s, nil
 }
 
 // find returns the state of a rank, nil for a rank that the job does not have.
-func (s *nspace) find(rank wire.Rank) *process {
+func (s *nspace) find(rank codec.Rank) *process {
 	if s.tool {
 		if p := s.procs[0]; p.name.Rank == rank {
 			return p
@@ -105,12 +105,12 @@ func (s *nspace) find(rank wire.Rank) *process {
 	return s.procs[rank]
 }
 
-func compareProcs(a, b wire.Proc) int {
+func compareProcs(a, b codec.Proc) int {
 	return cmp.Or(cmp.Compare(a.Nspace, b.Nspace), cmp.Compare(a.Rank, b.Rank))
 }
 
-func names(procs []*process) []wire.Proc {
-	out := make([]wire.Proc, len(procs))
+func names(procs []*process) []codec.Proc {
+	out := make([]codec.Proc, len(procs))
 	for i, p := range procs {
 		out[i] = p.name
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/goshmem/goshmem/internal/house/testenv"
-	"github.com/goshmem/goshmem/pmix/wire"
+	"github.com/goshmem/goshmem/pmix/codec"
 )
 
 // MPI_Comm_spawn and MPI_Comm_get_parent of an unmodified Open MPI: everybody adds up with everybody else.
@@ -29,7 +29,7 @@ func TestOpenMPISpawn(t *testing.T) {
 	}, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if n := len(s.lines[wire.Proc{Nspace: "child-1", Rank: 1}]); n != 2 {
+	if n := len(s.lines[codec.Proc{Nspace: "child-1", Rank: 1}]); n != 2 {
 		t.Errorf("%d lines of one child, want 2", n)
 	}
 }

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"sync/atomic"
 
-	"github.com/goshmem/goshmem/pmix/wire"
+	"github.com/goshmem/goshmem/pmix/codec"
 )
 
 const (
@@ -49,7 +49,7 @@ func (d *driver) listen(all []*listener) {
 //
 //   - Cost: next to nothing while nobody asks.
 //   - Concurrent calls: text of one process and stream keeps its order if the calls do.
-func (s *Server) Output(p wire.Proc, stderr bool, text []byte) {
+func (s *Server) Output(p codec.Proc, stderr bool, text []byte) {
 	if n := s.catching.Load(); n > 0 {
 		if n < maxCaught {
 			s.catching.Add(1)
@@ -62,14 +62,14 @@ func (s *Server) Output(p wire.Proc, stderr bool, text []byte) {
 
 // spread is Output when all that matters to it has been seen by the loop. A spawned job that has not might have a parent
 // that wants what it writes: until then texts follow it to the loop, and all others in order not to overtake them.
-func (s *Server) spread(p wire.Proc, stderr bool, text []byte) {
+func (s *Server) spread(p codec.Proc, stderr bool, text []byte) {
 	table := s.output.Load()
 	if table == nil {
 		return
 	}
-	channel := wire.IOFStdout
+	channel := codec.IOFStdout
 	if stderr {
-		channel = wire.IOFStderr
+		channel = codec.IOFStderr
 	}
 	for _, o := range *table {
 		if !o.wants(p, channel) {
@@ -77,18 +77,18 @@ func (s *Server) spread(p wire.Proc, stderr bool, text []byte) {
 		}
 		for rest := text; len(rest) > 0; {
 			n := min(len(rest), maxIOFText)
-			s.forward(o, &wire.IOFMessage{Source: p, Channel: channel, ID: o.ref, Data: rest[:n]})
+			s.forward(o, &codec.IOFMessage{Source: p, Channel: channel, ID: o.ref, Data: rest[:n]})
 			rest = rest[n:]
 		}
 	}
 }
 
-func (s *Server) forward(o *outlet, m *wire.IOFMessage) {
+func (s *Server) forward(o *outlet, m *codec.IOFMessage) {
 	body, err := m.Append(make([]byte, 0, len(m.Source.Nspace)+len(m.Data)+64))
 	if err != nil {
 		return // a message without infos can always be packed
 	}
-	if o.conn.offer(outFrame{tag: wire.TagIOF, body: body}, s.limits.outputBytes) {
+	if o.conn.offer(outFrame{tag: codec.TagIOF, body: body}, s.limits.outputBytes) {
 		return
 	}
 	if o.tool {

@@ -13,7 +13,7 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/goshmem/goshmem/pmix/wire"
+	"github.com/goshmem/goshmem/pmix/codec"
 )
 
 // startForTools starts a server that takes any tool, with tight limits.
@@ -35,15 +35,15 @@ func startForTools(t *testing.T, n int, change func(l *limits, cfg *Config)) *Se
 }
 
 // attachRaw connects as a tool in one of the ways in which tools do.
-func attachRaw(t *testing.T, addr string, flag uint8, name wire.Proc) (net.Conn, wire.ToolReply) {
+func attachRaw(t *testing.T, addr string, flag uint8, name codec.Proc) (net.Conn, codec.ToolReply) {
 	t.Helper()
 	nc := dialRaw(t, addr)
-	h := wire.NewToolHandshake(1000, 1000, wire.SecurityNone, nil)
+	h := codec.NewToolHandshake(1000, 1000, codec.SecurityNone, nil)
 	h.Flag, h.Proc = flag, name
-	if _, err := nc.Write(wire.AppendHandshake(nil, h)); err != nil {
+	if _, err := nc.Write(codec.AppendHandshake(nil, h)); err != nil {
 		t.Fatal(err)
 	}
-	reply, err := wire.ReadToolReply(nc, h.NeedsID())
+	reply, err := codec.ReadToolReply(nc, h.NeedsID())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,36 +53,36 @@ func attachRaw(t *testing.T, addr string, flag uint8, name wire.Proc) (net.Conn,
 func TestToolHandshakes(t *testing.T) {
 	s := startForTools(t, 2, func(*limits, *Config) {})
 	addr := s.ln.Addr().String()
-	own := wire.Proc{Nspace: "gdb", Rank: 3}
+	own := codec.Proc{Nspace: "gdb", Rank: 3}
 	for _, q := range []struct {
 		flag uint8
-		name wire.Proc
-		want wire.Status
+		name codec.Proc
+		want codec.Status
 	}{
-		{wire.ToolNeedsIDFlag, wire.Proc{}, wire.StatusSuccess},
-		{wire.LauncherNeedsIDFlag, wire.Proc{}, wire.StatusSuccess},
-		{wire.ToolGivenIDFlag, own, wire.StatusSuccess},
-		{wire.LauncherGivenIDFlag, own, wire.StatusErrExists},
-		{wire.ToolGivenIDFlag, first(1), wire.StatusErrExists}, // a tool cannot pass for a process of the job
-		{wire.SingletonFlag, wire.Proc{Nspace: "a;b"}, wire.StatusErrNoPermissions},
-		{wire.SingletonFlag, wire.Proc{Nspace: "a", Rank: wire.RankWildcard}, wire.StatusErrNoPermissions},
-		{wire.ToolClientFlag, first(1), wire.StatusSuccess}, // unless it is one
-		{wire.LauncherClientFlag, first(7), wire.StatusErrNotFound},
-		{wire.LegacyToolFlag, wire.Proc{}, wire.StatusErrNotSupported},
+		{codec.ToolNeedsIDFlag, codec.Proc{}, codec.StatusSuccess},
+		{codec.LauncherNeedsIDFlag, codec.Proc{}, codec.StatusSuccess},
+		{codec.ToolGivenIDFlag, own, codec.StatusSuccess},
+		{codec.LauncherGivenIDFlag, own, codec.StatusErrExists},
+		{codec.ToolGivenIDFlag, first(1), codec.StatusErrExists}, // a tool cannot pass for a process of the job
+		{codec.SingletonFlag, codec.Proc{Nspace: "a;b"}, codec.StatusErrNoPermissions},
+		{codec.SingletonFlag, codec.Proc{Nspace: "a", Rank: codec.RankWildcard}, codec.StatusErrNoPermissions},
+		{codec.ToolClientFlag, first(1), codec.StatusSuccess}, // unless it is one
+		{codec.LauncherClientFlag, first(7), codec.StatusErrNotFound},
+		{codec.LegacyToolFlag, codec.Proc{}, codec.StatusErrNotSupported},
 	} {
 		nc, reply := attachRaw(t, addr, q.flag, q.name)
 		if reply.Status != q.want {
 			t.Errorf("kind %d as %v: %v, want %v", q.flag, q.name, reply.Status, q.want)
 			continue
 		}
-		if q.want != wire.StatusSuccess {
+		if q.want != codec.StatusSuccess {
 			awaitClose(t, nc)
 			continue
 		}
 		if reply.Server != s.proc() || (reply.Given != nil && !strings.HasPrefix(reply.Given.Nspace, testNspace+"-tool-")) {
 			t.Errorf("kind %d as %v: named %v by %v, want a name by %v", q.flag, q.name, reply.Given, reply.Server, s.proc())
 		}
-		ask(t, nc, 101, &wire.InitRequest{})
+		ask(t, nc, 101, &codec.InitRequest{})
 		answer(t, nc, 101)
 	}
 }
@@ -90,16 +90,16 @@ func TestToolHandshakes(t *testing.T) {
 func TestToolsAreNotAcceptedUnlessWanted(t *testing.T) {
 	for name, q := range map[string]struct {
 		authorize func(net.Conn) (int, error)
-		want      wire.Status
+		want      codec.Status
 	}{
-		"none":     {nil, wire.StatusErrNotSupported},
-		"stranger": {func(net.Conn) (int, error) { return 0, errors.New("user 7, want user 8") }, wire.StatusErrNoPermissions},
+		"none":     {nil, codec.StatusErrNotSupported},
+		"stranger": {func(net.Conn) (int, error) { return 0, errors.New("user 7, want user 8") }, codec.StatusErrNoPermissions},
 	} {
 		s := startForTools(t, 1, func(_ *limits, cfg *Config) { cfg.AuthorizeTool = q.authorize })
 		if q.authorize == nil && s.ToolURI() != "" {
 			t.Errorf("%s: a server without tools offers %s", name, s.ToolURI())
 		}
-		nc, reply := attachRaw(t, s.ln.Addr().String(), wire.ToolNeedsIDFlag, wire.Proc{})
+		nc, reply := attachRaw(t, s.ln.Addr().String(), codec.ToolNeedsIDFlag, codec.Proc{})
 		if reply.Status != q.want {
 			t.Errorf("%s: %v, want %v", name, reply.Status, q.want)
 		}
@@ -108,35 +108,35 @@ func TestToolsAreNotAcceptedUnlessWanted(t *testing.T) {
 }
 
 // pull asks for output and returns when it comes.
-func pull(t *testing.T, nc net.Conn, tag uint32, r *wire.IOFPullRequest) {
+func pull(t *testing.T, nc net.Conn, tag uint32, r *codec.IOFPullRequest) {
 	t.Helper()
 	ask(t, nc, tag, r)
-	if reply, err := wire.DecodeIOFPullReply(answer(t, nc, tag)); err != nil || reply.Status != wire.StatusSuccess {
+	if reply, err := codec.DecodeIOFPullReply(answer(t, nc, tag)); err != nil || reply.Status != codec.StatusSuccess {
 		t.Fatalf("pull: %v, %v", reply.Status, err)
 	}
-	ask(t, nc, tag, &wire.InitRequest{}) // the table is in use when something later is answered
+	ask(t, nc, tag, &codec.InitRequest{}) // the table is in use when something later is answered
 	answer(t, nc, tag)
 }
 
 func TestOutput(t *testing.T) {
 	s := startForTools(t, 2, func(*limits, *Config) {})
-	nc, _ := attachRaw(t, s.ln.Addr().String(), wire.ToolNeedsIDFlag, wire.Proc{})
-	pull(t, nc, 101, pullOf(7, wire.IOFStdout, first(wire.RankWildcard)))
-	pull(t, nc, 101, pullOf(8, wire.IOFStderr, first(1)))
+	nc, _ := attachRaw(t, s.ln.Addr().String(), codec.ToolNeedsIDFlag, codec.Proc{})
+	pull(t, nc, 101, pullOf(7, codec.IOFStdout, first(codec.RankWildcard)))
+	pull(t, nc, 101, pullOf(8, codec.IOFStderr, first(1)))
 	long := bytes.Repeat([]byte("x"), maxIOFText+1)
 	s.Output(first(0), false, []byte("out\n"))
 	s.Output(first(0), true, []byte("nobody asked\n"))
-	s.Output(wire.Proc{Nspace: "else"}, false, []byte("nobody asked\n"))
+	s.Output(codec.Proc{Nspace: "else"}, false, []byte("nobody asked\n"))
 	s.Output(first(1), true, []byte("err\n"))
 	s.Output(first(1), false, nil)
 	s.Output(first(1), false, long)
-	for _, want := range []wire.IOFMessage{
-		{Source: first(0), Channel: wire.IOFStdout, ID: 7, Data: []byte("out\n")},
-		{Source: first(1), Channel: wire.IOFStderr, ID: 8, Data: []byte("err\n")},
-		{Source: first(1), Channel: wire.IOFStdout, ID: 7, Data: long[:maxIOFText]},
-		{Source: first(1), Channel: wire.IOFStdout, ID: 7, Data: []byte("x")},
+	for _, want := range []codec.IOFMessage{
+		{Source: first(0), Channel: codec.IOFStdout, ID: 7, Data: []byte("out\n")},
+		{Source: first(1), Channel: codec.IOFStderr, ID: 8, Data: []byte("err\n")},
+		{Source: first(1), Channel: codec.IOFStdout, ID: 7, Data: long[:maxIOFText]},
+		{Source: first(1), Channel: codec.IOFStdout, ID: 7, Data: []byte("x")},
 	} {
-		m, err := wire.DecodeIOFMessage(answer(t, nc, wire.TagIOF))
+		m, err := codec.DecodeIOFMessage(answer(t, nc, codec.TagIOF))
 		if err != nil || m.Source != want.Source || m.Channel != want.Channel || m.ID != want.ID || !bytes.Equal(m.Data, want.Data) {
 			t.Fatalf("%v %d %d with %d bytes, %v; want %v %d %d with %d", m.Source, m.Channel, m.ID, len(m.Data), err,
 				want.Source, want.Channel, want.ID, len(want.Data))
@@ -178,10 +178,10 @@ func TestListenerThatDoesNotRead(t *testing.T) {
 		l.outputBytes, cfg.Logger = 64<<10, zerolog.New(&log)
 	})
 	addr := s.ln.Addr().String()
-	tool, _ := attachRaw(t, addr, wire.ToolNeedsIDFlag, wire.Proc{})
-	pull(t, tool, 101, pullOf(0, wire.IOFStdout, first(0)))
+	tool, _ := attachRaw(t, addr, codec.ToolNeedsIDFlag, codec.Proc{})
+	pull(t, tool, 101, pullOf(0, codec.IOFStdout, first(0)))
 	parent := claimRaw(t, addr, 1)
-	pull(t, parent, 101, pullOf(0, wire.IOFStdout, first(0)))
+	pull(t, parent, 101, pullOf(0, codec.IOFStdout, first(0)))
 	text := bytes.Repeat([]byte("y"), 8<<10)
 	const said = "does not read the output"
 	for begin := time.Now(); log.count(said) < 2; {
@@ -199,9 +199,9 @@ func TestListenerThatDoesNotRead(t *testing.T) {
 	if _, err := io.Copy(io.Discard, tool); err != nil && isTimeout(err) {
 		t.Errorf("the tool is still there: %v", err)
 	}
-	ask(t, parent, 102, &wire.InitRequest{})
+	ask(t, parent, 102, &codec.InitRequest{})
 	for {
-		h, _, err := wire.ReadFrame(parent, 1<<30)
+		h, _, err := codec.ReadFrame(parent, 1<<30)
 		if err != nil {
 			t.Fatalf("the process of the job was dropped: %v", err)
 		}
@@ -228,17 +228,17 @@ func TestSpawnWithoutHost(t *testing.T) {
 	_, addr := startLimited(t, 1, func(*limits) {}, nil)
 	nc := claimRaw(t, addr, 0)
 	ask(t, nc, 101, spawnOf())
-	if status, err := wire.DecodeStatusReply(answer(t, nc, 101)); err != nil || status != wire.StatusErrNotSupported {
+	if status, err := codec.DecodeStatusReply(answer(t, nc, 101)); err != nil || status != codec.StatusErrNotSupported {
 		t.Errorf("%v, %v; want PMIX_ERR_NOT_SUPPORTED", status, err)
 	}
 }
 
 func TestAddJob(t *testing.T) {
 	s := startForTools(t, 1, func(*limits, *Config) {})
-	if err := s.AddJob(testJob(1), wire.Proc{}); err == nil || !strings.Contains(err.Error(), "already") {
+	if err := s.AddJob(testJob(1), codec.Proc{}); err == nil || !strings.Contains(err.Error(), "already") {
 		t.Errorf("a second job of the same name: %v, want an error", err)
 	}
-	if err := s.AddJob(Job{Nspace: "x"}, wire.Proc{}); err == nil {
+	if err := s.AddJob(Job{Nspace: "x"}, codec.Proc{}); err == nil {
 		t.Error("a job without hosts: no error")
 	}
 	for range 3 {

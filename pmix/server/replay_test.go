@@ -5,30 +5,30 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/goshmem/goshmem/pmix/wire"
-	"github.com/goshmem/goshmem/pmix/wire/wiretest"
+	"github.com/goshmem/goshmem/pmix/codec"
+	"github.com/goshmem/goshmem/pmix/codec/codectest"
 )
 
 // TestReplay says to the core what libpmix said when the dumps were recorded, and wants the same answers.
 func TestReplay(t *testing.T) {
-	files, err := filepath.Glob("../wire/testdata/libpmix-4.2.2-*.txt")
+	files, err := filepath.Glob("../codec/testdata/libpmix-4.2.2-*.txt")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no dumps: %v", err)
 	}
 	for _, file := range files {
 		t.Run(filepath.Base(file), func(t *testing.T) {
-			frames := wiretest.Load(t, file)[2:] // the handshake is the driver's
-			want, commands := said(t, frames, false), map[uint32]wire.Command{}
+			frames := codectest.Load(t, file)[2:] // the handshake is the driver's
+			want, commands := said(t, frames, false), map[uint32]codec.Command{}
 			job := testJob(1)
 			job.Programs, job.Commands = []string{"speak"}, []string{"speak"}
 			w := newWorld(t, job, false)
 			w.connect(0)
 			w.sent = nil
 			for _, m := range said(t, frames, true) {
-				if m.tag == wire.TagHeartbeat {
+				if m.tag == codec.TagHeartbeat {
 					continue
 				}
-				r, err := wire.DecodeRequest(m.body)
+				r, err := codec.DecodeRequest(m.body)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -56,14 +56,14 @@ type message struct {
 }
 
 // said picks one side's messages.
-func said(t *testing.T, frames []wiretest.Frame, byClient bool) []message {
+func said(t *testing.T, frames []codectest.Frame, byClient bool) []message {
 	t.Helper()
 	var out []message
 	for _, f := range frames {
 		if f.FromClient != byClient {
 			continue
 		}
-		h, err := wire.ParseHeader(f.Header)
+		h, err := codec.ParseHeader(f.Header)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -84,12 +84,12 @@ func (w *world) spawn(a action) {
 		w.t.Fatal(err)
 	}
 	w.step(event{kind: evAddJob, space: space, proc: a.spawn.From})
-	w.step(event{kind: evSpawned, request: a.spawn.ID, proc: wire.Proc{Nspace: child.Nspace}})
+	w.step(event{kind: evSpawned, request: a.spawn.ID, proc: codec.Proc{Nspace: child.Nspace}})
 }
 
 // describes are requests whose answer describes a job or the server, in words that may change: that there is an answer,
 // and how it begins, is enough.
-var describes = map[wire.Command]bool{wire.CmdRequestInit: true, wire.CmdSpawn: true, wire.CmdQuery: true}
+var describes = map[codec.Command]bool{codec.CmdRequestInit: true, codec.CmdSpawn: true, codec.CmdQuery: true}
 
 // hasSent finds a message among those sent, and takes it away.
 func (w *world) hasSent(m message, beginning bool) bool {

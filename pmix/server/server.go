@@ -12,7 +12,7 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/goshmem/goshmem/pmix/wire"
+	"github.com/goshmem/goshmem/pmix/codec"
 )
 
 // Remote reaches the servers of the job's other nodes. Calls must not block.
@@ -25,7 +25,7 @@ type Remote interface {
 	Expire(call FenceCall)
 	// Fetch asks the server of another node for the data of p, which should hold key. That server's Serve gets it; the
 	// answer is Server.Fetched.
-	Fetch(p wire.Proc, key string)
+	Fetch(p codec.Proc, key string)
 }
 
 // Config says what a server serves.
@@ -35,7 +35,7 @@ type Config struct {
 	Logger zerolog.Logger
 	// Authorize decides whether a connection may claim to be a process, and says which one it is to the kernel (0:
 	// unknown). It may take its time, up to the handshake's deadline. Nil accepts everybody.
-	Authorize func(conn net.Conn, p wire.Proc) (pid int, err error)
+	Authorize func(conn net.Conn, p codec.Proc) (pid int, err error)
 	// AuthorizeTool decides whether a connection may attach as a tool, and says which process it is to the kernel. Nil
 	// refuses all tools.
 	AuthorizeTool func(conn net.Conn) (pid int, err error)
@@ -96,7 +96,7 @@ type Server struct {
 	mu       sync.Mutex
 	mailbox  []event // from the methods, never blocking
 	jobs     map[string]*Job
-	requests map[uint64]func(wire.Status, []byte)
+	requests map[uint64]func(codec.Status, []byte)
 	lastReq  uint64
 }
 
@@ -114,14 +114,14 @@ func startWith(cfg Config, lim limits) (*Server, error) {
 		cfg: cfg, log: cfg.Logger, host: cfg.Host, limits: lim, ln: ln,
 		core:   newCore(cfg.Remote != nil, tick(time.Second/tickLength)),
 		inputs: make(chan input), wake: make(chan struct{}, 1), quit: make(chan struct{}), start: time.Now(),
-		jobs: map[string]*Job{}, requests: map[uint64]func(wire.Status, []byte){},
+		jobs: map[string]*Job{}, requests: map[uint64]func(codec.Status, []byte){},
 	}
 	s.reg.limit, s.reg.gone = lim.unknown, make(chan struct{}, 1)
 	s.cleaner.log, s.cleaner.uid = cfg.Logger, uint32(os.Geteuid())
 	if s.host == nil {
 		s.host = noHost{}
 	}
-	if err := s.addJob(cfg.Job, wire.Proc{}); err != nil {
+	if err := s.addJob(cfg.Job, codec.Proc{}); err != nil {
 		return nil, errors.Join(err, ln.Close())
 	}
 	s.close = sync.OnceValue(s.shutDown)
@@ -134,7 +134,7 @@ func startWith(cfg Config, lim limits) (*Server, error) {
 // if its namespace is empty.
 //
 //   - Errors: a job that does not fit together; a namespace that is known already.
-func (s *Server) AddJob(job Job, parent wire.Proc) error {
+func (s *Server) AddJob(job Job, parent codec.Proc) error {
 	err := s.addJob(job, parent)
 	if err == nil {
 		s.reg.expect(silentPerProc * len(job.Procs))
@@ -142,7 +142,7 @@ func (s *Server) AddJob(job Job, parent wire.Proc) error {
 	return err
 }
 
-func (s *Server) addJob(job Job, parent wire.Proc) error {
+func (s *Server) addJob(job Job, parent codec.Proc) error {
 	if err := job.check(); err != nil {
 		return err
 	}
@@ -177,12 +177,12 @@ func (s *Server) RemoveJob(nspace string) {
 		return
 	}
 	s.reg.expect(-silentPerProc * len(job.Procs))
-	s.post(event{kind: evRemoveJob, proc: wire.Proc{Nspace: nspace}})
+	s.post(event{kind: evRemoveJob, proc: codec.Proc{Nspace: nspace}})
 }
 
 // Environ returns the variables that a process needs to find this server, nil for one that is not of its jobs. The
 // OMPI_MCA pair makes Open MPI 4 take the job from PMIx instead of starting a job of one.
-func (s *Server) Environ(p wire.Proc) []string {
+func (s *Server) Environ(p codec.Proc) []string {
 	s.mu.Lock()
 	job := s.jobs[p.Nspace]
 	s.mu.Unlock()
@@ -197,11 +197,11 @@ func (s *Server) Environ(p wire.Proc) []string {
 		"PMIX_NAMESPACE=" + job.Nspace,
 		"PMIX_RANK=" + strconv.FormatUint(uint64(p.Rank), 10),
 		"PMIX_SERVER_URI41=" + s.uri(),
-		"PMIX_SECURITY_MODE=" + wire.SecurityNone,
+		"PMIX_SECURITY_MODE=" + codec.SecurityNone,
 		"PMIX_BFROP_BUFFER_TYPE=PMIX_BFROP_BUFFER_NON_DESC",
-		"PMIX_GDS_MODULE=" + wire.GDSHash,
+		"PMIX_GDS_MODULE=" + codec.GDSHash,
 		"PMIX_HOSTNAME=" + job.Hosts[place.Node],
-		"PMIX_VERSION=" + wire.Version,
+		"PMIX_VERSION=" + codec.Version,
 		"OMPI_MCA_schizo=^orte",
 		"OMPI_MCA_ess=pmi",
 	}
@@ -212,14 +212,14 @@ func (s *Server) Environ(p wire.Proc) []string {
 }
 
 // proc is the server's own name, whichever of its jobs asks.
-func (s *Server) proc() wire.Proc {
-	return wire.Proc{Nspace: "goshmem-" + s.cfg.Job.Nspace, Rank: wire.Rank(s.cfg.Job.ThisNode)}
+func (s *Server) proc() codec.Proc {
+	return codec.Proc{Nspace: "goshmem-" + s.cfg.Job.Nspace, Rank: codec.Rank(s.cfg.Job.ThisNode)}
 }
 
 func (s *Server) uri() string { return fmt.Sprintf("%v;tcp4://%s", s.proc(), s.ln.Addr()) }
 
 // ToolURI returns what a tool needs to attach to this server, in libpmix the value of PMIX_SERVER_URI; empty if no tool
-// may. Better for libpmix is a file of two lines, the URI and wire.Version, that PMIX_TOOL_ATTACHMENT_FILE names: without
+// may. Better for libpmix is a file of two lines, the URI and codec.Version, that PMIX_TOOL_ATTACHMENT_FILE names: without
 // the version it takes the server for an old one, and finds nothing that processes have put.
 func (s *Server) ToolURI() string {
 	if s.cfg.AuthorizeTool == nil {
@@ -230,11 +230,11 @@ func (s *Server) ToolURI() string {
 
 // ProcExited says how a process, on this node or another, has ended: unless it had finalized, fences and gets that need
 // it end with an error, now and later.
-func (s *Server) ProcExited(p wire.Proc, e Exit) { s.post(event{kind: evExited, proc: p, exit: e}) }
+func (s *Server) ProcExited(p codec.Proc, e Exit) { s.post(event{kind: evExited, proc: p, exit: e}) }
 
 // SpawnDone is the answer to Host.Spawn: the namespace of the new job, which AddJob has made known, or why there is none.
-func (s *Server) SpawnDone(id uint64, nspace string, status wire.Status) {
-	s.post(event{kind: evSpawned, request: id, proc: wire.Proc{Nspace: nspace}, status: status})
+func (s *Server) SpawnDone(id uint64, nspace string, status codec.Status) {
+	s.post(event{kind: evSpawned, request: id, proc: codec.Proc{Nspace: nspace}, status: status})
 }
 
 // FenceCalled says that another node has handed in its part of a fence. A node whose participants have died hands in an
@@ -246,24 +246,24 @@ func (s *Server) FenceCalled(call FenceCall) {
 // FenceExpired says that the deadline of a fence has passed on another node: this one hands in PMIX_ERR_TIMEOUT unless it
 // has handed in already.
 func (s *Server) FenceExpired(call FenceCall) {
-	s.post(event{kind: evFenceCalled, fence: call.ID, procs: call.Procs, flag: call.Spares, status: wire.StatusErrTimeout})
+	s.post(event{kind: evFenceCalled, fence: call.ID, procs: call.Procs, flag: call.Spares, status: codec.StatusErrTimeout})
 }
 
 // FenceDone is the answer to Remote.Fence, and nothing else ends a fence whose part was handed in. All nodes get the same:
 // success and the data of all parts, one after the other, if all parts are well, and the error of one part otherwise. The
 // driver answers a part of a fence that has ended already with that fence's status.
-func (s *Server) FenceDone(id FenceID, status wire.Status, data []byte) {
+func (s *Server) FenceDone(id FenceID, status codec.Status, data []byte) {
 	s.post(event{kind: evFenceDone, fence: id, status: status, payload: data})
 }
 
 // Fetched is the answer to Remote.Fetch: what Serve gave on the other node.
-func (s *Server) Fetched(p wire.Proc, key string, status wire.Status, packed []byte) {
+func (s *Server) Fetched(p codec.Proc, key string, status codec.Status, packed []byte) {
 	s.post(event{kind: evFetched, proc: p, key: key, status: status, payload: packed})
 }
 
 // Serve answers another node's Fetch for a process of this node. The reply, made as an upcall is, comes when the data is
 // there or will never be; it does not come when the server is closed first.
-func (s *Server) Serve(p wire.Proc, key string, reply func(status wire.Status, packed []byte)) {
+func (s *Server) Serve(p codec.Proc, key string, reply func(status codec.Status, packed []byte)) {
 	s.mu.Lock()
 	s.lastReq++
 	id := s.lastReq

@@ -17,8 +17,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/goshmem/goshmem/pmix/client"
+	"github.com/goshmem/goshmem/pmix/codec"
 	"github.com/goshmem/goshmem/pmix/server"
-	"github.com/goshmem/goshmem/pmix/wire"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -34,12 +34,12 @@ type host struct {
 
 func newHost() *host { return &host{lines: make(chan string, 1024)} }
 
-func (h *host) ClientConnected(p wire.Proc, pid int) {
+func (h *host) ClientConnected(p codec.Proc, pid int) {
 	h.lines <- fmt.Sprintf("connected %d %d", p.Rank, pid)
 }
-func (h *host) ClientFinalized(p wire.Proc) { h.lines <- fmt.Sprintf("finalized %d", p.Rank) }
-func (h *host) ClientLost(p wire.Proc)      { h.lines <- fmt.Sprintf("lost %d", p.Rank) }
-func (h *host) Abort(from wire.Proc, _ []wire.Proc, status int, msg string) {
+func (h *host) ClientFinalized(p codec.Proc) { h.lines <- fmt.Sprintf("finalized %d", p.Rank) }
+func (h *host) ClientLost(p codec.Proc)      { h.lines <- fmt.Sprintf("lost %d", p.Rank) }
+func (h *host) Abort(from codec.Proc, _ []codec.Proc, status int, msg string) {
 	h.lines <- fmt.Sprintf("abort %d %d %s", from.Rank, status, msg)
 }
 
@@ -139,23 +139,23 @@ func (f *fixture) raw(say []byte) net.Conn {
 }
 
 // claim introduces a raw connection as a rank.
-func (f *fixture) claim(rank wire.Rank) net.Conn {
+func (f *fixture) claim(rank codec.Rank) net.Conn {
 	f.t.Helper()
-	h := wire.NewHandshake(wire.Proc{Nspace: "job-1", Rank: rank}, wire.SecurityNone, nil)
-	nc := f.raw(wire.AppendHandshake(nil, h))
-	if status := readVerdict(f.t, nc); status != wire.StatusSuccess {
+	h := codec.NewHandshake(codec.Proc{Nspace: "job-1", Rank: rank}, codec.SecurityNone, nil)
+	nc := f.raw(codec.AppendHandshake(nil, h))
+	if status := readVerdict(f.t, nc); status != codec.StatusSuccess {
 		f.t.Fatalf("rank %d refused: %v", rank, status)
 	}
 	return nc
 }
 
-func readVerdict(t *testing.T, nc net.Conn) wire.Status {
+func readVerdict(t *testing.T, nc net.Conn) codec.Status {
 	t.Helper()
-	b := make([]byte, wire.HandshakeReplySize)
+	b := make([]byte, codec.HandshakeReplySize)
 	if _, err := io.ReadFull(nc, b); err != nil {
 		t.Fatal(err)
 	}
-	status, _, err := wire.DecodeHandshakeReply(b)
+	status, _, err := codec.DecodeHandshakeReply(b)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,11 +172,11 @@ func closed(t *testing.T, nc net.Conn) {
 	}
 }
 
-func proc(rank int) wire.Proc { return wire.Proc{Nspace: "job-1", Rank: wire.Rank(rank)} }
+func proc(rank int) codec.Proc { return codec.Proc{Nspace: "job-1", Rank: codec.Rank(rank)} }
 
 // exchange is what a PE does at start-up: put, commit, fence, get from all, fence, finalize.
 func exchange(ctx context.Context, c *client.Client) error {
-	if err := c.Put(wire.ScopeGlobal, "addr", wire.StringValue(fmt.Sprint("at ", c.Rank()))); err != nil {
+	if err := c.Put(codec.ScopeGlobal, "addr", codec.StringValue(fmt.Sprint("at ", c.Rank()))); err != nil {
 		return err
 	}
 	if err := c.Commit(ctx); err != nil {
@@ -190,7 +190,7 @@ func exchange(ctx context.Context, c *client.Client) error {
 		if err != nil {
 			return err
 		}
-		if v != wire.StringValue(fmt.Sprint("at ", peer)) {
+		if v != codec.StringValue(fmt.Sprint("at ", peer)) {
 			return fmt.Errorf("rank %d has %v", peer, v)
 		}
 	}
@@ -237,12 +237,12 @@ func TestGetOfLaterKey(t *testing.T) {
 	var g errgroup.Group
 	g.Go(func() error {
 		v, err := reader.Get(f.ctx, proc(1), "late", client.GetOptions{})
-		if err == nil && v != wire.Uint64Value(7) {
+		if err == nil && v != codec.Uint64Value(7) {
 			err = fmt.Errorf("got %v, want 7", v)
 		}
 		return err
 	})
-	if err := writer.Put(wire.ScopeLocal, "early", wire.BoolValue(true)); err != nil {
+	if err := writer.Put(codec.ScopeLocal, "early", codec.BoolValue(true)); err != nil {
 		t.Fatal(err)
 	}
 	if err := writer.Commit(f.ctx); err != nil {
@@ -251,7 +251,7 @@ func TestGetOfLaterKey(t *testing.T) {
 	if _, err := writer.Get(f.ctx, proc(0), "none", client.GetOptions{Immediate: true}); !errors.Is(err, client.ErrNotFound) {
 		t.Errorf("immediate get of nothing: %v, want ErrNotFound", err)
 	}
-	if err := writer.Put(wire.ScopeLocal, "late", wire.Uint64Value(7)); err != nil {
+	if err := writer.Put(codec.ScopeLocal, "late", codec.Uint64Value(7)); err != nil {
 		t.Fatal(err)
 	}
 	if err := writer.Commit(f.ctx); err != nil {
@@ -338,7 +338,7 @@ func TestDuplicateClaim(t *testing.T) {
 	c := f.dial(0)
 	_, err := client.Dial(f.ctx, options(t, f.srv, 0))
 	var status *client.StatusError
-	if !errors.As(err, &status) || status.Status != wire.StatusErrExists {
+	if !errors.As(err, &status) || status.Status != codec.StatusErrExists {
 		t.Fatalf("second claim: %v, want PMIX_ERR_EXISTS", err)
 	}
 	if err := c.Commit(f.ctx); err != nil {
@@ -356,7 +356,7 @@ type gate struct {
 	open chan struct{}
 }
 
-func (g gate) Abort(from wire.Proc, to []wire.Proc, status int, msg string) {
+func (g gate) Abort(from codec.Proc, to []codec.Proc, status int, msg string) {
 	g.host.Abort(from, to, status, msg)
 	<-g.open
 }
@@ -368,7 +368,7 @@ func TestClaimAfterHangUp(t *testing.T) {
 	defer cancel()
 	g := gate{newHost(), make(chan struct{})}
 	claims := 0
-	srv, err := server.Start(server.Config{Job: job(2), Host: g, Authorize: func(net.Conn, wire.Proc) (int, error) {
+	srv, err := server.Start(server.Config{Job: job(2), Host: g, Authorize: func(net.Conn, codec.Proc) (int, error) {
 		if claims++; claims == 3 {
 			close(g.open)
 		}
@@ -388,7 +388,7 @@ func TestClaimAfterHangUp(t *testing.T) {
 	}
 	unread := make([]byte, 0, 1<<16)
 	for range 1000 { // each of them takes a turn of the loop, as the end behind them does
-		unread = wire.AppendFrame(unread, 0, 0, nil)
+		unread = codec.AppendFrame(unread, 0, 0, nil)
 	}
 	if _, err := first.Write(unread); err != nil {
 		t.Fatal(err)
@@ -403,7 +403,7 @@ func TestClaimAfterHangUp(t *testing.T) {
 }
 
 func TestAuthorize(t *testing.T) {
-	f := start(t, server.Config{Job: job(2), Authorize: func(nc net.Conn, p wire.Proc) (int, error) {
+	f := start(t, server.Config{Job: job(2), Authorize: func(nc net.Conn, p codec.Proc) (int, error) {
 		if p != proc(0) {
 			return 0, fmt.Errorf("%v from %v is a stranger", p, nc.RemoteAddr())
 		}
@@ -413,24 +413,24 @@ func TestAuthorize(t *testing.T) {
 	f.host.expect(f.ctx, t, "connected 0 4711")
 	_, err := client.Dial(f.ctx, options(t, f.srv, 1))
 	var status *client.StatusError
-	if !errors.As(err, &status) || status.Status != wire.StatusErrNoPermissions {
+	if !errors.As(err, &status) || status.Status != codec.StatusErrNoPermissions {
 		t.Fatalf("stranger: %v, want PMIX_ERR_NO_PERMISSIONS", err)
 	}
 }
 
 func TestUnfitHandshakes(t *testing.T) {
 	f := start(t, server.Config{Job: job(1)})
-	for name, spoil := range map[string]func(h *wire.Handshake){
-		"unknown":   func(h *wire.Handshake) { h.Flag = 99 },
-		"old":       func(h *wire.Handshake) { h.Bfrops = "v3" },
-		"described": func(h *wire.Handshake) { h.BufferType = 2 },
-		"shared":    func(h *wire.Handshake) { h.GDS = "ds21" },
-		"munge":     func(h *wire.Handshake) { h.Security = "munge" },
+	for name, spoil := range map[string]func(h *codec.Handshake){
+		"unknown":   func(h *codec.Handshake) { h.Flag = 99 },
+		"old":       func(h *codec.Handshake) { h.Bfrops = "v3" },
+		"described": func(h *codec.Handshake) { h.BufferType = 2 },
+		"shared":    func(h *codec.Handshake) { h.GDS = "ds21" },
+		"munge":     func(h *codec.Handshake) { h.Security = "munge" },
 	} {
-		h := wire.NewHandshake(proc(0), wire.SecurityNone, nil)
+		h := codec.NewHandshake(proc(0), codec.SecurityNone, nil)
 		spoil(&h)
-		nc := f.raw(wire.AppendHandshake(nil, h))
-		if status := readVerdict(t, nc); status != wire.StatusErrNotSupported {
+		nc := f.raw(codec.AppendHandshake(nil, h))
+		if status := readVerdict(t, nc); status != codec.StatusErrNotSupported {
 			t.Errorf("%s: %v, want PMIX_ERR_NOT_SUPPORTED", name, status)
 		}
 		closed(t, nc)
@@ -457,7 +457,7 @@ func TestGarbageConnections(t *testing.T) {
 func TestHugeFrame(t *testing.T) {
 	f := start(t, server.Config{Job: job(2)})
 	c, nc := f.dial(0), f.claim(1)
-	header := make([]byte, wire.HeaderSize)
+	header := make([]byte, codec.HeaderSize)
 	binary.BigEndian.PutUint32(header[8:], 1<<31)
 	if _, err := nc.Write(header); err != nil {
 		t.Fatal(err)
@@ -526,15 +526,15 @@ func (s side) Fence(part server.FencePart) {
 	s.mu.Unlock()
 	if done {
 		for _, srv := range s.servers {
-			srv.FenceDone(id, wire.StatusSuccess, all)
+			srv.FenceDone(id, codec.StatusSuccess, all)
 		}
 	}
 }
 
 func (s side) Expire(server.FenceCall) {}
 
-func (s side) Fetch(p wire.Proc, key string) {
-	s.servers[1-s.node].Serve(p, key, func(status wire.Status, packed []byte) {
+func (s side) Fetch(p codec.Proc, key string) {
+	s.servers[1-s.node].Serve(p, key, func(status codec.Status, packed []byte) {
 		s.servers[s.node].Fetched(p, key, status, packed)
 	})
 }
@@ -568,7 +568,7 @@ func TestTwoNodes(t *testing.T) {
 	if err := g.Wait(); err != nil {
 		t.Fatal(err)
 	}
-	if got := clients[1].LocalPeers(); !slices.Equal(got, []wire.Rank{1, 3}) || clients[1].NodeID() != 1 {
+	if got := clients[1].LocalPeers(); !slices.Equal(got, []codec.Rank{1, 3}) || clients[1].NodeID() != 1 {
 		t.Errorf("rank 1: peers %v on node %d, want 1 and 3 on node 1", got, clients[1].NodeID())
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/goshmem/goshmem/pmix/wire"
+	"github.com/goshmem/goshmem/pmix/codec"
 )
 
 // brought lists the processes whose data the last answer brings, with their values.
@@ -16,7 +16,7 @@ func (w *world) brought() string {
 		w.t.Fatalf("%d answers, want 1", len(w.sent))
 	}
 	a := w.sent[0]
-	reply, err := wire.DecodeGetReply(slices.Concat(a.payload, a.more))
+	reply, err := codec.DecodeGetReply(slices.Concat(a.payload, a.more))
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -33,7 +33,7 @@ func (w *world) brought() string {
 	return strings.Join(out, " ")
 }
 
-func (w *world) gets(rank wire.Rank, r *wire.GetRequest, want string) {
+func (w *world) gets(rank codec.Rank, r *codec.GetRequest, want string) {
 	w.t.Helper()
 	w.sent = nil
 	w.request(rank, r)
@@ -47,7 +47,7 @@ func exchanged(t *testing.T, n int, collect bool) *world {
 	t.Helper()
 	w := started(t, n)
 	for r := range n {
-		w.request(wire.Rank(r), commitOf(wire.ScopeLocal, fmt.Sprint("a=", r)))
+		w.request(codec.Rank(r), commitOf(codec.ScopeLocal, fmt.Sprint("a=", r)))
 	}
 	w.meet(n, collect)
 	return w
@@ -55,11 +55,11 @@ func exchanged(t *testing.T, n int, collect bool) *world {
 
 func (w *world) meet(n int, collect bool) {
 	for r := range n {
-		f := fenceOf(wire.RankWildcard)
+		f := fenceOf(codec.RankWildcard)
 		if collect {
-			f.Info = []wire.Info{about(wire.KeyCollectData, wire.BoolValue(true))}
+			f.Info = []codec.Info{about(codec.KeyCollectData, codec.BoolValue(true))}
 		}
-		w.request(wire.Rank(r), f)
+		w.request(codec.Rank(r), f)
 	}
 }
 
@@ -71,7 +71,7 @@ func TestGetBringsEverybody(t *testing.T) {
 	w.gets(3, getOf(3, "a"), "ok 3:a=3")
 	w.gets(3, getOf(3, ""), "ok 3:a=3")
 	w.gets(3, getOf(0, "a"), "ok 0:a=0 1:a=1 2:a=2")
-	w.gets(1, getOf(0, "b", about(wire.KeyImmediate, wire.BoolValue(true))), "ERR_NOT_FOUND")
+	w.gets(1, getOf(0, "b", about(codec.KeyImmediate, codec.BoolValue(true))), "ERR_NOT_FOUND")
 }
 
 // A connection that begins anew has nothing yet.
@@ -91,33 +91,33 @@ func TestGetBringsOneOnly(t *testing.T) {
 		"no collection": exchanged(t, 3, false),
 		"not all have met": func() *world {
 			w := started(t, 3)
-			for r := range wire.Rank(3) {
-				w.request(r, commitOf(wire.ScopeLocal, fmt.Sprint("a=", r)))
+			for r := range codec.Rank(3) {
+				w.request(r, commitOf(codec.ScopeLocal, fmt.Sprint("a=", r)))
 			}
-			for r := range wire.Rank(2) {
+			for r := range codec.Rank(2) {
 				f := fenceOf(0, 1)
-				f.Info = []wire.Info{about(wire.KeyCollectData, wire.BoolValue(true))}
+				f.Info = []codec.Info{about(codec.KeyCollectData, codec.BoolValue(true))}
 				w.request(r, f)
 			}
 			return w
 		}(),
 		"somebody put nothing": func() *world {
 			w := started(t, 3)
-			w.request(1, commitOf(wire.ScopeLocal, "a=1"))
+			w.request(1, commitOf(codec.ScopeLocal, "a=1"))
 			w.meet(3, true)
 			return w
 		}(),
 		"a commit since": func() *world {
 			w := exchanged(t, 3, true)
-			w.request(2, commitOf(wire.ScopeLocal, "b=2"))
+			w.request(2, commitOf(codec.ScopeLocal, "b=2"))
 			return w
 		}(),
 		"too much": func() *world {
 			w := started(t, 3)
-			for r := range wire.Rank(2) {
-				w.request(r, commitOf(wire.ScopeLocal, fmt.Sprint("a=", r)))
+			for r := range codec.Rank(2) {
+				w.request(r, commitOf(codec.ScopeLocal, fmt.Sprint("a=", r)))
 			}
-			w.request(2, commitOf(wire.ScopeLocal, "a="+strings.Repeat("x", maxShared)))
+			w.request(2, commitOf(codec.ScopeLocal, "a="+strings.Repeat("x", maxShared)))
 			w.meet(3, true)
 			return w
 		}(),
@@ -130,7 +130,7 @@ func TestGetBringsOneOnly(t *testing.T) {
 func TestGetBringsEverybodyAgain(t *testing.T) {
 	w := exchanged(t, 3, true)
 	w.gets(0, getOf(1, "a"), "ok 1:a=1 2:a=2")
-	w.request(2, commitOf(wire.ScopeLocal, "b=2"))
+	w.request(2, commitOf(codec.ScopeLocal, "b=2"))
 	w.meet(3, true)
 	w.gets(0, getOf(2, "b"), "ok 1:a=1 2:a=2 2:b=2")
 	w.meet(3, true) // nothing new
@@ -142,7 +142,7 @@ func TestGetBringsEverybodyAgain(t *testing.T) {
 func TestGetBringsOthersTheirOwn(t *testing.T) {
 	w := exchanged(t, 2, true)
 	w.addJob(secondJob(1))
-	conn := w.connectAs(wire.Proc{Nspace: "job-2"})
+	conn := w.connectAs(codec.Proc{Nspace: "job-2"})
 	w.sent = nil
 	w.requestOn(conn, getOf(1, "a"))
 	if got, want := w.brought(), "ok 1:a=1"; got != want {
@@ -150,7 +150,7 @@ func TestGetBringsOthersTheirOwn(t *testing.T) {
 	}
 	w.sent = nil
 	w.request(0, getOf(1, "later"))
-	w.request(1, commitOf(wire.ScopeLocal, "later=x"))
+	w.request(1, commitOf(codec.ScopeLocal, "later=x"))
 	w.sent = slices.DeleteFunc(w.sent, func(a action) bool { return a.conn != w.conns[0] })
 	if got, want := w.brought(), "ok 1:a=1 1:later=x"; got != want {
 		t.Errorf("a get that waited brought %q, want %q", got, want)

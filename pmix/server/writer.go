@@ -4,7 +4,7 @@ import (
 	"net"
 	"slices"
 
-	"github.com/goshmem/goshmem/pmix/wire"
+	"github.com/goshmem/goshmem/pmix/codec"
 )
 
 // What a writer keeps for the next time, at most, and which bodies it copies to send them together with their headers.
@@ -26,7 +26,7 @@ type writer struct {
 func (w *writer) flush(nc net.Conn) error {
 	size := 0
 	for i := range w.frames {
-		size += wire.HeaderSize + w.frames[i].small()
+		size += codec.HeaderSize + w.frames[i].small()
 	}
 	w.text = slices.Grow(w.text[:0], size) // pieces of it stay where they are
 	w.pieces = w.pieces[:0]
@@ -34,8 +34,8 @@ func (w *writer) flush(nc net.Conn) error {
 	for i := range w.frames {
 		f := &w.frames[i]
 		if f.raw == nil {
-			w.text = append(w.text, make([]byte, wire.HeaderSize)...)
-			wire.PutHeader(w.text[len(w.text)-wire.HeaderSize:], wire.Header{Tag: f.tag, Size: uint32(f.size())})
+			w.text = append(w.text, make([]byte, codec.HeaderSize)...)
+			codec.PutHeader(w.text[len(w.text)-codec.HeaderSize:], codec.Header{Tag: f.tag, Size: uint32(f.size())})
 		}
 		for _, b := range [...][]byte{f.raw, f.body, f.more} {
 			if len(b) <= maxCopied {

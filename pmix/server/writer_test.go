@@ -9,7 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/goshmem/goshmem/pmix/wire"
+	"github.com/goshmem/goshmem/pmix/codec"
 )
 
 // Whatever frames are queued together, small and large, they arrive one after the other.
@@ -36,7 +36,7 @@ func TestWriterSendsFrames(t *testing.T) {
 			}
 			f := outFrame{tag: rapid.Uint32().Draw(t, "tag"), body: blob("body"), more: blob("more")}
 			w.frames = append(w.frames, f)
-			want = wire.AppendFrame(want, 0, f.tag, slices.Concat(f.body, f.more))
+			want = codec.AppendFrame(want, 0, f.tag, slices.Concat(f.body, f.more))
 		}
 		if err := w.flush(server); err != nil {
 			t.Fatal(err)

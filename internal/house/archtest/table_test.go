@@ -21,7 +21,7 @@ var table = []group{
 		packages: []string{
 			"coll/tree", "coll/ftco", "coll/agree", "coll/board",
 			"detector/ring", "detector/bmg",
-			"pmix/wire", "pmix/kvs",
+			"pmix/codec", "pmix/kvs",
 			"symheap/layout", "symheap/alloc",
 			"mpi/match",
 			"internal/plan", "internal/group", "internal/ending", "internal/daemon/life", "internal/wire", "internal/envvar", "internal/invariants",
@@ -121,7 +121,7 @@ var table = []group{
 	{layer: "house", packages: []string{"internal/house/archtest", "internal/house/hosted"}},
 	{layer: "house", packages: []string{"internal/house/testenv"}, may: []string{"internal/envvar", "internal/xunix"}},
 	{layer: "house", packages: []string{"internal/house/exampletest"}, may: []string{"internal/cli"}},
-	{layer: "house", packages: []string{"pmix/wire/wiretest"}},
+	{layer: "house", packages: []string{"pmix/codec/codectest"}},
 }
 
 // impure is what a pure package may not import from the standard library:
