@@ -11,8 +11,8 @@ import (
 type Order uint8
 
 // Orders. An event passes the chain in this order: the handler that is first of all, handlers of one code, handlers of
-// several codes, default handlers, the handler that is last of all. Within a category, the handler registered last comes
-// first unless its order says otherwise.
+// several codes, default handlers, the handler that is last of all. Within a category, the handler registered last
+// comes first unless its order says otherwise.
 const (
 	OrderNone            Order = iota
 	OrderFirst                 // first of all; at most one handler
@@ -146,8 +146,8 @@ func (c *chain) position(list []*registration, r *registration) (int, error) {
 	}
 }
 
-// positionBeside returns the index next to the handler that r.opts.Beside names. Handlers that are first or last, of all or
-// of the category, stay so.
+// positionBeside returns the index next to the handler that r.opts.Beside names. Handlers that are first or last, of
+// all or of the category, stay so.
 func (c *chain) positionBeside(list []*registration, r *registration, begin, end int) (int, error) {
 	name, after := r.opts.Beside, r.opts.Order == OrderAfter
 	if i := slices.IndexFunc(list, func(q *registration) bool { return q.opts.Name == name }); i >= 0 && name != "" {

@@ -7,10 +7,11 @@ import (
 	"github.com/goshmem/goshmem/pmix/codec"
 )
 
-// Client is one process's connection to its PMIx server. Its own methods are about this process, its job and their data;
-// its fields are further services of the server.
+// Client is one process's connection to its PMIx server. Its own methods are about this process, its job and their
+// data; its fields are further services of the server.
 //
-//   - Concurrent calls: all methods, also those of the services. Every wait ends with its context or with the connection.
+//   - Concurrent calls: all methods, also those of the services. Every wait ends with its context or with the
+//     connection.
 type Client struct {
 	Events     *Events     // events, their handlers, and programming models
 	Groups     *Groups     // groups of processes
@@ -69,8 +70,8 @@ func open(ctx context.Context, opts Options, as introduction) (*Client, error) {
 	}, nil
 }
 
-// reportLoss waits for the end of the connection. Unless the client ended it, reportLoss closes lost and raises an event
-// for the handlers of this process.
+// reportLoss waits for the end of the connection. Unless the client ended it, reportLoss closes lost and raises an
+// event for the handlers of this process.
 func reportLoss(s *session, dispatch *dispatcher) {
 	<-s.conn.gone
 	if s.isFinalized() {

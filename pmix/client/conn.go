@@ -36,8 +36,9 @@ type conn struct {
 type greeting func(nc net.Conn, opts *Options) error
 
 const (
-	// greetAttempts bounds how often a client introduces itself to a server that closes the connection without an answer.
-	// A server that is flooded with connections drops silent ones, which may hit a client before it has sent its first bytes.
+	// greetAttempts bounds how often a client introduces itself to a server that closes the connection without an
+	// answer. A server that is flooded with connections drops silent ones, which may hit a client before it has sent
+	// its first bytes.
 	greetAttempts = 8
 	greetPause    = 10 * time.Millisecond // before the second attempt; doubles with each further one
 )

@@ -21,8 +21,8 @@ type Control struct {
 // ControlProcs has the server act on processes. A wildcard rank stands for a namespace; no target stands for this one.
 //
 //   - Completion: the server has passed the request on.
-//   - Errors: a StatusError with codec.StatusErrNoPermissions for processes that are neither of this namespace nor spawned by
-//     this process.
+//   - Errors: a StatusError with codec.StatusErrNoPermissions for processes that are neither of this namespace nor
+//     spawned by this process.
 func (c *Client) ControlProcs(ctx context.Context, targets []codec.Proc, action Control) error {
 	r := &codec.JobControlRequest{Targets: targets, Info: appendFlags(nil, map[string]bool{
 		codec.KeyJobCtrlKill: action.Kill, codec.KeyJobCtrlTerminate: action.Terminate,

@@ -212,8 +212,8 @@ func (c *Client) findLocally(rank codec.Rank, key string, refresh bool) (codec.V
 	return c.data.findOfPeer(rank, key)
 }
 
-// keepAnswer decodes the answer to a get of proc and keeps the data of the job nspace for later gets. A server may add the
-// data of other processes; asked about another job, it answers with everything that it knows of that job.
+// keepAnswer decodes the answer to a get of proc and keeps the data of the job nspace for later gets. A server may add
+// the data of other processes; asked about another job, it answers with everything that it knows of that job.
 func (d *data) keepAnswer(op, nspace string, proc codec.Proc, answer []byte) (map[string]codec.Value, error) {
 	reply, err := codec.DecodeGetReply(answer)
 	if err != nil {

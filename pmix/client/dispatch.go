@@ -13,8 +13,9 @@ const maxCached = 512
 
 // dispatcher holds a client's handlers and delivers events to them.
 //
-// Every handler gets every event that it wants exactly once. Either the handler is in the chain when the event leaves the
-// queue, or the event is in the cache when the handler is added. Both happen under the lock, so no event falls between.
+// Every handler gets every event that it wants exactly once. Either the handler is in the chain when the event leaves
+// the queue, or the event is in the cache when the handler is added. Both happen under the lock, so no event falls
+// between.
 type dispatcher struct {
 	register turn // lets one registration at a time talk to the server
 
@@ -95,8 +96,8 @@ func (d *dispatcher) remove(id HandlerID) *registration {
 	return r
 }
 
-// countCodes adds by, 1 or -1, to the number of handlers of each of r's codes. It returns the codes that got their first
-// handler or lost their last one: the server must be told of these.
+// countCodes adds by, 1 or -1, to the number of handlers of each of r's codes. It returns the codes that got their
+// first handler or lost their last one: the server must be told of these.
 func (d *dispatcher) countCodes(r *registration, by int) []codec.Status {
 	if r.opts.Range == codec.RangeProcLocal {
 		return nil

@@ -1,6 +1,6 @@
-// Package client is a PMIx v4 client. A process learns its place in a job from the server that started it, exchanges data
-// with the other processes of the job, takes part in fences and groups, handles events, spawns jobs, and connects to
-// others. A tool observes jobs from outside.
+// Package client is a PMIx v4 client. A process learns its place in a job from the server that started it, exchanges
+// data with the other processes of the job, takes part in fences and groups, handles events, spawns jobs, and connects
+// to others. A tool observes jobs from outside.
 //
 // The server is goshmem's own or any other that speaks the protocol (mpirun, Slurm).
 //

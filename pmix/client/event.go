@@ -21,15 +21,15 @@ type Event struct {
 	Results []codec.Info // results of the handlers called before: the name of each with its status, then its infos
 }
 
-// Result is a handler's answer to an event. The status codec.StatusEventActionComplete ends the chain: no further handler
-// is called. Otherwise the handlers that follow get Info.
+// Result is a handler's answer to an event. The status codec.StatusEventActionComplete ends the chain: no further
+// handler is called. Otherwise the handlers that follow get Info.
 type Result struct {
 	Status codec.Status
 	Info   []codec.Info
 }
 
-// Handler handles an event. All handlers of a client run one after the other, on a goroutine of the client; they may call
-// the client.
+// Handler handles an event. All handlers of a client run one after the other, on a goroutine of the client; they may
+// call the client.
 type Handler func(ev *Event) Result
 
 // HandlerID names a registered handler.
@@ -40,8 +40,8 @@ type HandlerOptions struct {
 	Name   string // the name by which other handlers refer to this one
 	Order  Order
 	Beside string // name of the handler that OrderBefore and OrderAfter refer to
-	// Affected restricts the handler to events about these processes, and to events that name no process. A wildcard rank
-	// stands for all of a namespace.
+	// Affected restricts the handler to events about these processes, and to events that name no process. A wildcard
+	// rank stands for all of a namespace.
 	Affected []codec.Proc
 	// Range restricts the handler to events from some processes:
 	//
@@ -148,8 +148,8 @@ func (e *Events) Deregister(ctx context.Context, id HandlerID) error {
 	return e.session.send(ctx, op, &codec.DeregisterEventsRequest{Codes: stale})
 }
 
-// Notify raises an event. With RangeProcLocal it goes to the handlers of this process alone, otherwise through the server
-// to those of other processes too. The event's source is this process.
+// Notify raises an event. With RangeProcLocal it goes to the handlers of this process alone, otherwise through the
+// server to those of other processes too. The event's source is this process.
 //
 //   - Completion: the server has the event; handlers run later.
 //   - Errors: those of the server; a value that cannot be sent.

@@ -90,8 +90,8 @@ type pull struct {
 // outputs holds a client's requests for output, and the output on its way to their handlers.
 //
 // Output carries the client's name for the pull. Output of a spawned job carries the number 0 instead, and only its
-// namespace tells it from other jobs' output. The client learns the namespace from the answer to the spawn, which may come
-// after the first output: until then early keeps that output.
+// namespace tells it from other jobs' output. The client learns the namespace from the answer to the spawn, which may
+// come after the first output: until then early keeps that output.
 type outputs struct {
 	mu      sync.Mutex
 	room    sync.Cond // signaled when queue becomes shorter, or the client is closed

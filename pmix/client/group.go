@@ -68,8 +68,8 @@ func checkGroupID(id string) error {
 // Construct constructs a group of procs, which must name the same set everywhere and include the caller.
 //
 //   - Collective: over procs.
-//   - Errors: ErrProcFailed when a process ended before it joined; ErrTimeout; ErrExists when a member is in a group of that
-//     name; the context's, after which the others still wait.
+//   - Errors: ErrProcFailed when a process ended before it joined; ErrTimeout; ErrExists when a member is in a group of
+//     that name; the context's, after which the others still wait.
 func (gs *Groups) Construct(ctx context.Context, id string, procs []codec.Proc, opts GroupOptions) (*Group, error) {
 	op := "construct group " + id
 	if err := checkGroupID(id); err != nil {
@@ -109,8 +109,8 @@ func (g *Group) adoptInfos(infos []codec.Info) {
 // Destruct ends a group.
 //
 //   - Collective: over its members.
-//   - Errors: ErrNotFound when the caller is in no such group; ErrProcFailed when a member ended instead of joining, after
-//     which the group is gone too; ErrTimeout; the context's.
+//   - Errors: ErrNotFound when the caller is in no such group; ErrProcFailed when a member ended instead of joining,
+//     after which the group is gone too; ErrTimeout; the context's.
 func (gs *Groups) Destruct(ctx context.Context, id string, timeout time.Duration) error {
 	return gs.session.requestStatus(ctx, "destruct group "+id, &codec.GroupDestructRequest{ID: id, Info: appendTimeout(nil, timeout)})
 }

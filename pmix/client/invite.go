@@ -40,8 +40,8 @@ type invitation struct {
 // codec.StatusGroupInvited and answer by Join or Decline. Several invitations with different names may be open.
 // A context identifier is not assigned. The context bounds the wait, not opts.Timeout.
 //
-//   - Errors: a *DeclinedError, unless opts.Optional lets the group do without the processes that declined or failed; the
-//     context's. After an error, processes that have accepted are told that the construction is aborted.
+//   - Errors: a *DeclinedError, unless opts.Optional lets the group do without the processes that declined or failed;
+//     the context's. After an error, processes that have accepted are told that the construction is aborted.
 func (gs *Groups) Invite(ctx context.Context, id string, procs []codec.Proc, opts GroupOptions) (*Group, error) {
 	op := "invite to group " + id
 	if err := checkGroupID(id); err != nil {

@@ -14,8 +14,8 @@ type Model struct {
 	Threads     string // the threading model: "NONE", "PTHREAD", "GOROUTINE", ...
 }
 
-// DeclareModel raises codec.StatusModelDeclared in this process: all layers that handle models, now or later, learn of m.
-// The server and other processes do not.
+// DeclareModel raises codec.StatusModelDeclared in this process: all layers that handle models, now or later, learn of
+// m. The server and other processes do not.
 //
 //   - Source: PMIx Standard 4.1, section 17.1; paper failure-detection-propagation, Figure 16.
 func (e *Events) DeclareModel(ctx context.Context, m Model) error {

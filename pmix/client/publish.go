@@ -21,7 +21,8 @@ type PublishOptions struct {
 // Publish offers values to other processes under keys that are unique in their range, all of them or none.
 //
 //   - Completion: on return, others can look the values up.
-//   - Errors: ErrExists for a key that is published already; a StatusError for a limit of the server or for invalid options.
+//   - Errors: ErrExists for a key that is published already; a StatusError for a limit of the server or for invalid
+//     options.
 func (c *Client) Publish(ctx context.Context, values []codec.KVal, opts PublishOptions) error {
 	r := &codec.PublishRequest{UID: uint32(os.Geteuid()), Info: rangeInfos(opts.Range, opts.Members)}
 	if opts.Persist != nil {
@@ -72,8 +73,8 @@ type LookupOptions struct {
 // Lookup returns published values with their publishers, in the order of the keys. Of several values under one key, the
 // one with the narrowest range wins.
 //
-//   - Errors: ErrNotFound when there is none; ErrPartial, with the values found, when some are missing; ErrNoPermission;
-//     ErrTimeout; the context's.
+//   - Errors: ErrNotFound when there is none; ErrPartial, with the values found, when some are missing;
+//     ErrNoPermission; ErrTimeout; the context's.
 func (c *Client) Lookup(ctx context.Context, keys []string, opts LookupOptions) ([]codec.PData, error) {
 	op := "lookup"
 	if len(keys) > 0 {
@@ -96,8 +97,8 @@ func (c *Client) Lookup(ctx context.Context, keys []string, opts LookupOptions) 
 	return reply.Data, statusError(op, reply.Status)
 }
 
-// Unpublish withdraws values that this process has published; without keys, all of them. A defined range restricts it to
-// values that were published to that range.
+// Unpublish withdraws values that this process has published; without keys, all of them. A defined range restricts it
+// to values that were published to that range.
 //
 //   - Errors: ErrNotFound; ErrNoPermission for a key of another process; ErrPartial when some of the keys do not exist.
 func (c *Client) Unpublish(ctx context.Context, keys []string, rng codec.Range) error {

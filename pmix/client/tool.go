@@ -12,9 +12,9 @@ import (
 // keyProcPID tells the server the process id of a tool.
 const keyProcPID = "pmix.ppid"
 
-// DialTool attaches to a server as a tool: a process that no server started, which looks at jobs from outside. The server
-// assigns its name. The URI has the form of Server.ToolURI and of libpmix's PMIX_SERVER_URI.
-// The result is a client of a job of its own with one process. It needs a Finalize.
+// DialTool attaches to a server as a tool: a process that no server started, which looks at jobs from outside. The
+// server assigns its name. The URI has the form of Server.ToolURI and of libpmix's PMIX_SERVER_URI. The result is a
+// client of a job of its own with one process. It needs a Finalize.
 //
 //   - Errors: the connection; a StatusError when the server does not want tools, or not this one.
 func DialTool(ctx context.Context, uri string) (*Client, error) {

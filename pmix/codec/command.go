@@ -49,7 +49,7 @@ var commandNames = [...]string{
 	"GROUP_DESTRUCT", "IOF_DEREG", "FABRIC_REGISTER", "FABRIC_UPDATE", "DEVICE_DISTANCES",
 }
 
-// String returns the command's name, or its number when it is not known.
+// String returns the command's name, or "command" and the number of an unknown one.
 func (c Command) String() string {
 	if int(c) < len(commandNames) {
 		return commandNames[c]

@@ -9,10 +9,10 @@ import (
 // maxDepth bounds how deep values may nest in arrays and arrays in values.
 const maxDepth = 32
 
-// SyntaxError says where and why bytes are not a valid packed value.
+// SyntaxError reports bytes that are not a valid packed value.
 type SyntaxError struct {
 	Offset int    // where in the buffer the value starts
-	What   string // which value, what it holds and what it should hold
+	What   string // the kind of value, what was found, what was wanted
 }
 
 // Error describes the fault.
@@ -21,12 +21,12 @@ func (e *SyntaxError) Error() string {
 }
 
 // Decoder reads packed values from a buffer.
-// The first fault is remembered (Err); after it every read returns the zero value. Byte objects alias the buffer.
+// After the first fault, which Err returns, every read returns the zero value. Byte objects alias the buffer.
 type Decoder struct {
 	buf   []byte
-	off   int
-	depth int
-	err   error
+	off   int       // number of bytes read
+	depth int       // nesting of the value that is being read
+	err   error     // the first fault
 	seen  stringSet // nil: strings are not shared
 }
 
@@ -42,7 +42,7 @@ func (d *Decoder) Rest() int { return len(d.buf) - d.off }
 // Offset returns the number of bytes read.
 func (d *Decoder) Offset() int { return d.off }
 
-// More reports whether there is something left to read and no fault so far.
+// More reports whether bytes are left to read and there was no fault so far.
 func (d *Decoder) More() bool { return d.err == nil && d.Rest() > 0 }
 
 // End returns the first fault, or an error when bytes are left over.
@@ -53,6 +53,7 @@ func (d *Decoder) End() error {
 	return d.err
 }
 
+// fail records the first fault and skips the rest of the buffer.
 func (d *Decoder) fail(at int, format string, args ...any) {
 	if d.err == nil {
 		d.err = &SyntaxError{Offset: at, What: fmt.Sprintf(format, args...)}
@@ -60,6 +61,7 @@ func (d *Decoder) fail(at int, format string, args ...any) {
 	d.off = len(d.buf)
 }
 
+// next reads n bytes.
 func (d *Decoder) next(n uint64, what string) []byte {
 	if d.err != nil {
 		return nil
@@ -76,6 +78,7 @@ func (d *Decoder) next(n uint64, what string) []byte {
 // Uint reads an unsigned integer of up to 64 bits.
 func (d *Decoder) Uint() uint64 { return d.uint(math.MaxUint64, "integer") }
 
+// uint reads an unsigned integer of up to limit.
 func (d *Decoder) uint(limit uint64, what string) uint64 {
 	if d.err != nil {
 		return 0
@@ -108,6 +111,7 @@ func (d *Decoder) uint(limit uint64, what string) uint64 {
 // Int reads a signed integer of up to 64 bits.
 func (d *Decoder) Int() int64 { return d.int(64, "integer") }
 
+// int reads a signed integer of a number of bits.
 func (d *Decoder) int(bits int, what string) int64 {
 	start := d.off
 	u := d.Uint()
@@ -119,7 +123,7 @@ func (d *Decoder) int(bits int, what string) int64 {
 	return v
 }
 
-// Count reads the head of a group and checks that it holds want values.
+// Count reads the count that starts a group and checks that it is want.
 func (d *Decoder) Count(want int, what string) {
 	start := d.off
 	if n := d.int(32, what); d.err == nil && n != int64(want) {
@@ -149,6 +153,7 @@ func (d *Decoder) Bool() bool {
 // Str reads a string; a null string reads as an empty one.
 func (d *Decoder) Str() string { return d.string(math.MaxInt32, "string") }
 
+// string reads a string of up to limit bytes.
 func (d *Decoder) string(limit int, what string) string {
 	start := d.off
 	n := d.int(32, what)
@@ -170,7 +175,7 @@ func (d *Decoder) string(limit int, what string) string {
 	return d.seen.intern(v[:len(v)-1])
 }
 
-// clip keeps error messages short whatever was sent.
+// clip returns the start of v for an error message.
 func clip(v []byte) []byte { return v[:min(len(v), 64)] }
 
 // ByteObject reads a size and that many bytes, which alias the buffer.

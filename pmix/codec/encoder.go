@@ -6,7 +6,8 @@ import (
 )
 
 // Encoder appends packed values to a buffer.
-// The zero value is ready for use. The first value that cannot be packed is remembered (Err) and ends the encoding.
+// The zero value is ready for use. Err returns the first fault, a value that cannot be packed; what follows it is not
+// meaningful.
 type Encoder struct {
 	buf []byte
 	err error
@@ -15,10 +16,10 @@ type Encoder struct {
 // NewEncoder returns an encoder that appends to buf.
 func NewEncoder(buf []byte) *Encoder { return &Encoder{buf: buf} }
 
-// Bytes returns what has been packed so far; it is valid until the next call.
+// Bytes returns everything packed so far; the result is valid until the next call.
 func (e *Encoder) Bytes() []byte { return e.buf }
 
-// Err returns the first error: a value whose Go type does not belong to its type number.
+// Err returns the first error: a value whose Go type does not match its type number.
 func (e *Encoder) Err() error { return e.err }
 
 func (e *Encoder) fail(format string, args ...any) {
@@ -60,7 +61,7 @@ func (e *Encoder) Bool(v bool) {
 	e.Byte(0)
 }
 
-// Raw appends bytes that are packed already.
+// Raw appends packed bytes.
 func (e *Encoder) Raw(v []byte) { e.buf = append(e.buf, v...) }
 
 // String packs a string with its closing NUL.
@@ -107,7 +108,7 @@ func (e *Encoder) KVal(kv KVal) {
 	e.Value(kv.Value)
 }
 
-// KValGroup packs one key and value as a group of its own, the form in which stored data travels.
+// KValGroup packs a group of one key and value, the form in which stored data travels.
 func (e *Encoder) KValGroup(kv KVal) {
 	e.Count(1)
 	e.KVal(kv)

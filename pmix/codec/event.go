@@ -5,20 +5,20 @@ import (
 	"slices"
 )
 
-// Event is a message to whoever registered for its code, with what its infos say about its delivery.
+// Event is a message to the processes that registered for its code, with the infos that direct its delivery.
 type Event struct {
 	Status     Status
 	Source     Proc
 	Range      Range
-	Targets    []Proc // whom an event with RangeCustom is for
-	Affected   []Proc // whom it is about
-	NonDefault bool   // not for default handlers
-	NoCache    bool   // not kept for those who register later
-	Timeout    uint64 // seconds after which it is of no use any more; zero: none
-	Info       []Info // everything else; from ParseEvent on, everything
+	Targets    []Proc // the receivers of an event with RangeCustom
+	Affected   []Proc // the processes that the event is about
+	NonDefault bool   // default handlers do not get the event
+	NoCache    bool   // the event is not kept for handlers that register later
+	Timeout    uint64 // seconds after which the event has no use; zero: none
+	Info       []Info // in an event to send, all other infos; in a parsed event, all infos
 }
 
-// Pack returns the infos that travel with the event: Info and the keys of those fields that are set.
+// Pack returns the infos that travel with the event: Info, and a key for every field that is set.
 func (ev *Event) Pack() []Info {
 	out := slices.Clip(ev.Info)
 	add := func(key string, v Value) { out = append(out, Info{Key: key, Value: v}) }
@@ -44,13 +44,13 @@ func (ev *Event) Pack() []Info {
 	return out
 }
 
-// ParseEvent takes an event apart that came from a peer.
+// ParseEvent returns the event that a notification from a peer holds.
 //
-//   - Errors: a key that holds something else than it should; a custom range without targets or the other way round.
+//   - Errors: a key whose value has the wrong type.
 func ParseEvent(n Notification) (Event, error) {
 	ev := Event{Status: n.Status, Source: n.Source, Range: n.Range, Info: n.Info}
 	for _, info := range n.Info {
-		ok := true
+		ok, wanted := true, "a process or an array of processes"
 		switch info.Key {
 		case KeyEventCustomRange:
 			ev.Targets, ok = info.Value.Procs()
@@ -59,14 +59,15 @@ func ParseEvent(n Notification) (Event, error) {
 			affected, ok = info.Value.Procs()
 			ev.Affected = append(ev.Affected, affected...)
 		case KeyEventNonDefault:
-			ev.NonDefault = info.Value.truth()
+			ev.NonDefault = info.Value.isSet()
 		case KeyEventDoNotCache:
-			ev.NoCache = info.Value.truth()
+			ev.NoCache = info.Value.isSet()
 		case KeyEventActionTimeout:
+			wanted = "a number of seconds, 0 or more"
 			ev.Timeout, ok = info.Value.Uint64()
 		}
 		if !ok {
-			return Event{}, fmt.Errorf("pmix codec: event %v: %s holds %v, want what belongs to it", n.Status, info.Key, info.Value)
+			return Event{}, fmt.Errorf("pmix codec: event %v: %s is %v (type %d), want %s", n.Status, info.Key, info.Value, info.Value.Type, wanted)
 		}
 	}
 	return ev, nil
@@ -75,7 +76,7 @@ func ParseEvent(n Notification) (Event, error) {
 // Has returns the value of a key of the event.
 func (ev *Event) Has(key string) (Value, bool) { return Find(ev.Info, key) }
 
-// Notification is an event on its way from a server to a client, which carries it under TagNotify.
+// Notification is an event on its way from a server to a client, in a frame with TagNotify.
 type Notification struct {
 	Status Status
 	Source Proc
@@ -85,7 +86,7 @@ type Notification struct {
 
 // Append appends the body of the frame.
 //
-//   - Errors: a value whose Go type does not belong to its type number; dst comes back unchanged.
+//   - Errors: a value whose Go type does not match its type number; dst comes back unchanged.
 func (n *Notification) Append(dst []byte) ([]byte, error) {
 	e := NewEncoder(dst)
 	e.Count(1)

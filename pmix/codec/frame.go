@@ -8,7 +8,7 @@ import (
 // HeaderSize is the length of every frame header.
 const HeaderSize = 16
 
-// Tags that are not answers to a request. A client's own tags start at TagFirstDynamic.
+// Tags of frames that answer no request. A client numbers its requests from TagFirstDynamic up.
 const (
 	TagNotify       uint32 = 0
 	TagHeartbeat    uint32 = 1
@@ -20,7 +20,7 @@ const (
 type Header struct {
 	Index int32 // the sender's index at the server
 	Tag   uint32
-	Size  uint32 // bytes that follow
+	Size  uint32 // length of the body
 }
 
 // PutHeader writes h in network order to the first HeaderSize bytes of dst.

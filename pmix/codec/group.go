@@ -1,6 +1,6 @@
 package codec
 
-// NoContextID is sent in place of the context identifier of a group that has none.
+// NoContextID stands for the context identifier of a group that has none.
 const NoContextID = 1<<64 - 1
 
 // MaxGroupIDLen is the longest name of a group: it may stand where a namespace does.
@@ -19,14 +19,14 @@ type GroupDestructRequest struct {
 	Info []Info
 }
 
-// GroupLeaveRequest takes the caller out of a group. Answered by a status at once.
+// GroupLeaveRequest removes the caller from a group. Answered by a status at once.
 type GroupLeaveRequest struct {
 	ID   string
 	Info []Info
 }
 
-// GroupReply is the answer to a construction. The infos that follow the context identifier are this package's addition;
-// libpmix 4 does not read so far.
+// GroupReply is the answer to a construction. The infos after the context identifier are an extension of this package;
+// libpmix 4 does not read that far.
 type GroupReply struct {
 	Status    Status
 	ContextID uint64 // NoContextID: none was assigned
@@ -74,7 +74,7 @@ func unpackGroupID(d *Decoder) string {
 
 // Append appends the answer.
 //
-//   - Errors: a value whose Go type does not belong to its type number; dst comes back unchanged.
+//   - Errors: a value whose Go type does not match its type number; dst comes back unchanged.
 func (r *GroupReply) Append(dst []byte) ([]byte, error) {
 	e := NewEncoder(AppendStatusReply(dst, r.Status))
 	packOne(e, r.ContextID)

@@ -3,7 +3,6 @@ package codec
 import (
 	"bytes"
 	"encoding/binary"
-	"errors"
 	"fmt"
 )
 
@@ -17,14 +16,14 @@ const (
 	Version           = "4.2.2"
 )
 
-// Kinds of connecting processes, as Handshake.Flag tells them.
+// Kinds of connecting processes, the values of Handshake.Flag.
 const (
 	ClientFlag          uint8 = 0 // started by the server
-	LegacyToolFlag      uint8 = 1 // from here on: with the user and group
+	LegacyToolFlag      uint8 = 1 // from here on, the handshake holds user and group
 	LegacyLauncherFlag  uint8 = 2
-	ToolNeedsIDFlag     uint8 = 3 // asks the server for a name
-	ToolGivenIDFlag     uint8 = 4 // brings a name of its own
-	ToolClientFlag      uint8 = 5 // started by the server, which named it
+	ToolNeedsIDFlag     uint8 = 3 // the tool asks the server for a name
+	ToolGivenIDFlag     uint8 = 4 // the tool has a name of its own
+	ToolClientFlag      uint8 = 5 // started and named by the server
 	LauncherNeedsIDFlag uint8 = 6
 	LauncherGivenIDFlag uint8 = 7
 	LauncherClientFlag  uint8 = 8
@@ -39,29 +38,31 @@ type Handshake struct {
 	Security   string
 	Credential []byte
 	Flag       uint8
-	UID, GID   uint32 // of a tool, by its own word
-	Proc       Proc   // of a tool that asks for a name: empty
+	UID, GID   uint32 // user and group of a tool, as it claims
+	Proc       Proc   // name of the process; empty if it asks for one
 	Version    string
 	Bfrops     string
 	BufferType uint8
 	GDS        string
-	Trailer    []byte // what follows; libpmix 4.2.2 sends one zero byte, and infos of a tool before it
+	Trailer    []byte // what follows: from libpmix 4.2.2 one zero byte, after the infos of a tool
 }
 
-// IsTool reports whether a tool connects, a launcher or singleton among them. Its answer is a ToolReply.
+// IsTool reports whether a tool, launcher or singleton connects. The server answers with a ToolReply.
 func (h *Handshake) IsTool() bool { return hasUser(h.Flag) }
 
 // NeedsID reports whether the connecting process asks the server for a name.
 func (h *Handshake) NeedsID() bool { return h.Flag == ToolNeedsIDFlag || h.Flag == LauncherNeedsIDFlag }
 
-// StartedHere reports whether the connecting process has the name that a server gave it when it was started.
+// StartedHere reports whether a server started and named the connecting process.
 func (h *Handshake) StartedHere() bool {
 	return h.Flag == ClientFlag || h.Flag == ToolClientFlag || h.Flag == LauncherClientFlag
 }
 
-// Which kinds send what. Those that this package does not know read like clients, so that they can be refused.
+// hasUser reports whether a kind of process sends its user and group. Unknown kinds are read as clients, so that Check
+// can refuse them.
 func hasUser(flag uint8) bool { return flag >= LegacyToolFlag && flag <= SingletonFlag }
 
+// hasProc reports whether a kind of process sends its name.
 func hasProc(flag uint8) bool {
 	return !hasUser(flag) || (flag > LegacyLauncherFlag && flag != ToolNeedsIDFlag && flag != LauncherNeedsIDFlag)
 }
@@ -74,7 +75,7 @@ func NewHandshake(p Proc, security string, credential []byte) Handshake {
 	}
 }
 
-// Check says why a server of this package's format cannot serve the connecting process, or nil.
+// Check returns nil, or an error that says why a server of this package's format cannot serve the connecting process.
 func (h *Handshake) Check() error {
 	switch {
 	case h.Flag == LegacyToolFlag || h.Flag == LegacyLauncherFlag || h.Flag > SingletonFlag:
@@ -120,7 +121,7 @@ func AppendHandshake(dst []byte, h Handshake) []byte {
 
 func appendCString(dst []byte, s string) []byte { return append(append(dst, s...), 0) }
 
-// The header of a handshake is in host order: neither side knows the other yet.
+// putHandshakeHeader writes the header of a handshake. It is in host order, because neither side knows the other yet.
 func putHandshakeHeader(dst []byte, size int) {
 	binary.NativeEndian.PutUint32(dst, 0xffffffff)
 	binary.NativeEndian.PutUint32(dst[4:], 0xffffffff)
@@ -147,7 +148,7 @@ func ParseHandshakeHeader(b []byte) (size int, err error) {
 func DecodeHandshake(b []byte) (Handshake, error) {
 	r := rawReader{buf: b}
 	h := Handshake{
-		Security: r.cstring("security"), Credential: r.take(r.uint32("credential length"), "credential"),
+		Security: r.cstring("security"), Credential: r.bytes(r.uint32("credential length"), "credential"),
 		Flag: r.byte("kind"),
 	}
 	if hasUser(h.Flag) {
@@ -174,7 +175,7 @@ type rawReader struct {
 	err error
 }
 
-func (r *rawReader) take(n uint32, what string) []byte {
+func (r *rawReader) bytes(n uint32, what string) []byte {
 	if r.err == nil && uint64(n) > uint64(len(r.buf)) {
 		r.err = fmt.Errorf("pmix codec: handshake: %s: %d bytes, want at most the %d that follow", what, n, len(r.buf))
 	}
@@ -200,7 +201,7 @@ func (r *rawReader) cstring(what string) string {
 }
 
 func (r *rawReader) uint32(what string) uint32 {
-	v := r.take(4, what)
+	v := r.bytes(4, what)
 	if r.err != nil {
 		return 0
 	}
@@ -208,7 +209,7 @@ func (r *rawReader) uint32(what string) uint32 {
 }
 
 func (r *rawReader) byte(what string) byte {
-	v := r.take(1, what)
+	v := r.bytes(1, what)
 	if r.err != nil {
 		return 0
 	}
@@ -227,7 +228,7 @@ func AppendHandshakeReply(dst []byte, status Status, index uint32) []byte {
 // DecodeHandshakeReply reads the server's answer.
 func DecodeHandshakeReply(b []byte) (status Status, index uint32, err error) {
 	if len(b) != HandshakeReplySize {
-		return 0, 0, errors.New("pmix codec: handshake reply: want 8 bytes")
+		return 0, 0, fmt.Errorf("pmix codec: handshake reply: %d bytes, want %d", len(b), HandshakeReplySize)
 	}
 	return Status(binary.BigEndian.Uint32(b)), binary.BigEndian.Uint32(b[4:]), nil
 }

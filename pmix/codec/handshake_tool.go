@@ -8,7 +8,7 @@ import (
 	"io"
 )
 
-// nspaceField is the length of a namespace in the answer to a tool, where it is padded with zeros.
+// nspaceField is the length of the namespace field in the answer to a tool. It is padded with zeros.
 const nspaceField = MaxNspaceLen + 1
 
 // NewToolHandshake returns the handshake of a tool that asks the server for a name.
@@ -20,9 +20,9 @@ func NewToolHandshake(uid, gid uint32, security string, credential []byte) Hands
 
 // ToolReply answers the handshake of a tool.
 type ToolReply struct {
-	Status Status // anything but success: nothing else is sent
-	Given  *Proc  // the tool's name, if it asked for one
-	Server Proc
+	Status Status // without success, nothing else is sent
+	Given  *Proc  // the name for a tool that asked for one
+	Server Proc   // the server's name
 }
 
 // AppendToolReply appends the server's answer to a tool.
@@ -35,7 +35,7 @@ func AppendToolReply(dst []byte, r ToolReply) []byte {
 		dst = appendPadded(dst, *r.Given)
 	}
 	dst = appendPadded(dst, r.Server)
-	return binary.BigEndian.AppendUint32(dst, uint32(StatusSuccess)) // of the check of the credential
+	return binary.BigEndian.AppendUint32(dst, uint32(StatusSuccess)) // result of the credential check
 }
 
 func appendPadded(dst []byte, p Proc) []byte {

@@ -44,13 +44,15 @@ func Find(infos []Info, key string) (Value, bool) {
 	return Value{}, false
 }
 
-// Flag reports whether a key is given and not given as false: a key alone stands for true.
+// Flag reports whether a key is given and not false. A key alone stands for true, so a value that is no bool counts as
+// true.
 func Flag(infos []Info, key string) bool {
 	v, found := Find(infos, key)
-	return found && v.truth()
+	return found && v.isSet()
 }
 
-func (v Value) truth() bool {
+// isSet reports whether a flag with this value is set.
+func (v Value) isSet() bool {
 	b, isBool := v.Bool()
 	return b || !isBool
 }

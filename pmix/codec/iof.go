@@ -13,19 +13,19 @@ const (
 	IOFDiag   IOFChannel = 8
 )
 
-// IOFPullRequest asks for what processes write. Answered by an IOFPullReply; the text comes as IOFMessages.
+// IOFPullRequest asks for the output of processes. Answered by an IOFPullReply; the text comes in IOFMessages.
 type IOFPullRequest struct {
 	Procs    []Proc
 	Info     []Info
 	Channels IOFChannel
-	ID       uint64 // the client's name for this request, which comes back with the text
+	ID       uint64 // the client's name for this request; IOFMessages carry it
 }
 
-// IOFPushRequest gives processes something to read. Answered by a status.
+// IOFPushRequest sends input to processes. Answered by a status.
 type IOFPushRequest struct {
 	Procs []Proc
 	Info  []Info
-	Data  []byte // empty: nothing, or the end
+	Data  []byte // the input; empty if only Info matters, such as KeyIOFComplete
 }
 
 // IOFDeregisterRequest ends a pull. Answered by a status.
@@ -34,13 +34,13 @@ type IOFDeregisterRequest struct {
 	ID   uint64 // the server's name for the pull
 }
 
-// IOFPullReply is the answer to a pull: a status and, if that is success, the server's name for it.
+// IOFPullReply is the answer to a pull: a status and, with success, the server's name for the pull.
 type IOFPullReply struct {
 	Status Status
 	ID     uint64
 }
 
-// IOFMessage carries text that a process wrote. It is sent with TagIOF.
+// IOFMessage carries text that a process wrote, in a frame with TagIOF.
 type IOFMessage struct {
 	Source  Proc
 	Channel IOFChannel
@@ -49,7 +49,7 @@ type IOFMessage struct {
 	Data    []byte
 }
 
-// KeyIOFComplete says that a stream has ended.
+// KeyIOFComplete marks the end of a stream.
 const KeyIOFComplete = "pmix.iof.cmp"
 
 // Command returns CmdIOFPull.
@@ -130,7 +130,7 @@ func DecodeIOFPullReply(b []byte) (IOFPullReply, error) {
 
 // Append appends the body of the message.
 //
-//   - Errors: an info whose Go type does not belong to its type number; dst comes back unchanged.
+//   - Errors: an info whose Go type does not match its type number; dst comes back unchanged.
 func (m *IOFMessage) Append(dst []byte) ([]byte, error) {
 	e := NewEncoder(dst)
 	e.Count(1)

@@ -4,7 +4,7 @@ package codec
 const (
 	KeyRange             = "pmix.range"
 	KeyPersistence       = "pmix.persist"
-	KeyWait              = "pmix.wait" // values to wait for; zero for all
+	KeyWait              = "pmix.wait" // number of values to wait for; zero for all
 	KeyUserID            = "pmix.euid"
 	KeyAccessPermissions = "pmix.aperms" // an array of the two below
 	KeyAccessUserIDs     = "pmix.auids"

@@ -1,9 +1,9 @@
 package codec
 
-// MonitorRequest asks the server to watch the caller, or to cease to. Answered by a status.
+// MonitorRequest asks the server to watch the caller, or to end a watch. Answered by a status.
 type MonitorRequest struct {
-	Monitor Info   // what to watch
-	Error   Status // code of the event that tells of trouble
+	Monitor Info   // the kind of watch
+	Error   Status // code of the event that reports a missing sign of life
 	Info    []Info
 }
 

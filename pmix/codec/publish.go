@@ -2,10 +2,10 @@ package codec
 
 import "math"
 
-// PublishRequest offers keys and values to whom the range among Info lets see them. Directives and data travel in one
-// list. Answered by a status.
+// PublishRequest publishes keys and values to the processes of a range, which Info holds. Directives and data travel in
+// one list. Answered by a status.
 type PublishRequest struct {
-	UID  uint32 // the sender's effective user, by its own word
+	UID  uint32 // the sender's effective user, as it claims
 	Info []Info
 }
 
@@ -16,14 +16,14 @@ type LookupRequest struct {
 	Info []Info
 }
 
-// UnpublishRequest takes back keys that the sender has published, all when none is named. Answered by a status.
+// UnpublishRequest withdraws keys that the sender has published; without keys, all of them. Answered by a status.
 type UnpublishRequest struct {
 	UID  uint32
 	Keys []string
 	Info []Info
 }
 
-// LookupReply is the answer to a lookup: a status and, when there are any, the values found.
+// LookupReply is the answer to a lookup: a status and the values found.
 type LookupReply struct {
 	Status Status
 	Data   []PData
@@ -88,7 +88,7 @@ func unpackKeys(d *Decoder) []string {
 
 // Append appends the value as it stands in a LookupReply.
 //
-//   - Errors: a value whose Go type does not belong to its type number; dst comes back unchanged.
+//   - Errors: a value whose Go type does not match its type number; dst comes back unchanged.
 func (p *PData) Append(dst []byte) ([]byte, error) {
 	e := NewEncoder(dst)
 	packPData(e, *p)
@@ -100,7 +100,7 @@ func (p *PData) Append(dst []byte) ([]byte, error) {
 
 // Append appends the answer.
 //
-//   - Errors: a value whose Go type does not belong to its type number; dst comes back unchanged.
+//   - Errors: a value whose Go type does not match its type number; dst comes back unchanged.
 func (r *LookupReply) Append(dst []byte) ([]byte, error) {
 	packed := make([][]byte, len(r.Data))
 	for i := range r.Data {
@@ -112,7 +112,7 @@ func (r *LookupReply) Append(dst []byte) ([]byte, error) {
 	return AppendLookupReply(dst, r.Status, packed), nil
 }
 
-// AppendLookupReply appends the answer to a lookup from values that are packed already, each by PData.Append.
+// AppendLookupReply appends the answer to a lookup from packed values, each by PData.Append.
 func AppendLookupReply(dst []byte, s Status, packed [][]byte) []byte {
 	e := NewEncoder(dst)
 	e.Count(1)

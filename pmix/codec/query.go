@@ -1,18 +1,18 @@
 package codec
 
-// QueryRequest asks what is known about jobs, processes and the server itself. Answered by a QueryReply.
+// QueryRequest asks about jobs, processes and the server itself. Answered by a QueryReply.
 type QueryRequest struct {
 	Queries []Query
 }
 
-// LogRequest hands over text and data for a log. Answered by a status.
+// LogRequest hands over text and data to log. Answered by a status.
 type LogRequest struct {
-	Time       uint64 // seconds since 1970; zero when the sender did not look
+	Time       uint64 // seconds since 1970; zero: not given
 	Data       []Info
 	Directives []Info
 }
 
-// QueryReply is the answer to a query: a status and what was found.
+// QueryReply is the answer to a query: a status and the answers found.
 type QueryReply struct {
 	Status Status
 	Info   []Info
@@ -41,7 +41,7 @@ func (r *LogRequest) decode(d *Decoder) {
 
 // Append appends the answer.
 //
-//   - Errors: a value whose Go type does not belong to its type number; dst comes back unchanged.
+//   - Errors: a value whose Go type does not match its type number; dst comes back unchanged.
 func (r *QueryReply) Append(dst []byte) ([]byte, error) {
 	e := NewEncoder(nil)
 	for _, i := range r.Info {
@@ -53,7 +53,7 @@ func (r *QueryReply) Append(dst []byte) ([]byte, error) {
 	return AppendQueryReply(dst, r.Status, len(r.Info), e.buf), nil
 }
 
-// AppendQueryReply appends the answer to a query from n infos that are packed already, one after the other.
+// AppendQueryReply appends the answer to a query from n packed infos, one after the other.
 func AppendQueryReply(dst []byte, s Status, n int, packed []byte) []byte {
 	e := NewEncoder(dst)
 	e.Count(1)

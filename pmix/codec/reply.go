@@ -1,6 +1,6 @@
 package codec
 
-// AppendStatusReply appends the answer that most requests get: a status.
+// AppendStatusReply appends a status, the answer to most requests.
 func AppendStatusReply(dst []byte, s Status) []byte {
 	e := NewEncoder(dst)
 	e.Count(1)
@@ -8,7 +8,7 @@ func AppendStatusReply(dst []byte, s Status) []byte {
 	return e.Bytes()
 }
 
-// DecodeStatusReply reads an answer that is a status and nothing more.
+// DecodeStatusReply reads an answer that is a status alone.
 func DecodeStatusReply(b []byte) (Status, error) {
 	d := NewDecoder(b)
 	d.Count(1, "status")
@@ -16,15 +16,14 @@ func DecodeStatusReply(b []byte) (Status, error) {
 	return s, d.End()
 }
 
-// GetReply is the answer to a get: a status and, where data was found, the data of one process. What is known of a job
-// without its processes having put it comes as that of RankWildcard; that of processes may follow it.
-// A server may also answer success without data, which means that there is none.
+// GetReply is the answer to a get: a status and the data found. It is the data of one process, or the description of a
+// job under RankWildcard, which data of processes may follow. Success without data means that there is none.
 type GetReply struct {
 	Status Status
 	Data   []ProcData
 }
 
-// ProcData is what one process has put: its name and the packed key-value groups.
+// ProcData is the data of one process: its name and the packed key-value groups.
 type ProcData struct {
 	Proc   Proc
 	Packed []byte
@@ -98,7 +97,7 @@ type JobInfo struct {
 
 // Append appends the description.
 //
-//   - Errors: a value whose Go type does not belong to its type number; dst comes back unchanged.
+//   - Errors: a value whose Go type does not match its type number; dst comes back unchanged.
 func (j *JobInfo) Append(dst []byte) ([]byte, error) {
 	e := NewEncoder(dst)
 	e.Count(1)
@@ -129,7 +128,7 @@ func unpackJobInfo(d *Decoder) JobInfo {
 	return j
 }
 
-// ProcBlob is what the job's description says about one process, kept under KeyProcBlob.
+// ProcBlob is the part of a job's description about one process, the content of KeyProcBlob.
 type ProcBlob struct {
 	Rank  Rank
 	Pairs []KVal
@@ -137,7 +136,7 @@ type ProcBlob struct {
 
 // Value returns the blob as a byte object.
 //
-//   - Errors: a value whose Go type does not belong to its type number.
+//   - Errors: a value whose Go type does not match its type number.
 func (p *ProcBlob) Value() (Value, error) {
 	e := NewEncoder(nil)
 	e.Count(1)
@@ -148,7 +147,7 @@ func (p *ProcBlob) Value() (Value, error) {
 	return BytesValue(e.buf), e.err
 }
 
-// DecodeProcBlobRank reads only whom the content of such a value is about.
+// DecodeProcBlobRank reads only the rank from the content of a KeyProcBlob.
 func DecodeProcBlobRank(b []byte) (Rank, error) {
 	d := NewDecoder(b)
 	d.Count(1, "rank")
@@ -156,7 +155,7 @@ func DecodeProcBlobRank(b []byte) (Rank, error) {
 	return r, d.Err()
 }
 
-// DecodeProcBlob reads the content of a value kept under KeyProcBlob.
+// DecodeProcBlob reads the content of a KeyProcBlob.
 func DecodeProcBlob(b []byte) (ProcBlob, error) {
 	d := NewDecoder(b)
 	d.Count(1, "rank")

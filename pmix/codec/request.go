@@ -11,14 +11,14 @@ type Request interface {
 // InitRequest asks for the job's description. Answered by a JobInfo.
 type InitRequest struct{}
 
-// AbortRequest asks to end processes, all of the namespace when none is named. Answered by a status.
+// AbortRequest asks to end processes; without Procs, all of the namespace. Answered by a status.
 type AbortRequest struct {
 	Status  Status
 	Message string
 	Procs   []Proc
 }
 
-// CommitRequest hands over what was put since the last one. Answered by a status.
+// CommitRequest hands over what was put since the last commit. Answered by a status.
 type CommitRequest struct {
 	Blobs []ScopedBlob
 }
@@ -52,7 +52,8 @@ type NotifyRequest struct {
 	Info   []Info
 }
 
-// RegisterEventsRequest asks for events with the given codes, all others when there is none. Answered by a status.
+// RegisterEventsRequest asks for events with the given codes; without codes, for those of a default handler. Answered
+// by a status.
 type RegisterEventsRequest struct {
 	Codes []Status
 	Info  []Info
@@ -63,7 +64,7 @@ type DeregisterEventsRequest struct {
 	Codes []Status
 }
 
-// JobControlRequest directs the server to act on processes, or to clean up after them. Answered by a status.
+// JobControlRequest asks the server to act on processes, or to clean up after them. Answered by a status.
 type JobControlRequest struct {
 	Targets []Proc
 	Info    []Info
@@ -72,7 +73,7 @@ type JobControlRequest struct {
 // OtherRequest is a request whose command this package does not decode.
 type OtherRequest struct {
 	Cmd  Command
-	Body []byte // what follows the command
+	Body []byte // the bytes after the command
 }
 
 // Command returns CmdRequestInit.
@@ -110,7 +111,7 @@ func (r *OtherRequest) Command() Command { return r.Cmd }
 
 // AppendRequest appends the body of a request.
 //
-//   - Errors: a value whose Go type does not belong to its type number; dst comes back unchanged.
+//   - Errors: a value whose Go type does not match its type number; dst comes back unchanged.
 func AppendRequest(dst []byte, r Request) ([]byte, error) {
 	e := NewEncoder(dst)
 	e.Count(1)

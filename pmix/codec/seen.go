@@ -1,9 +1,9 @@
 package codec
 
-// Bounds on the strings that a decoder remembers.
+// Bounds on a stringSet.
 const (
-	maxSeen       = 1024
-	maxSeenLength = 64
+	maxSeen       = 1024 // strings in the set
+	maxSeenLength = 64   // bytes of a string in the set
 )
 
 // stringSet holds the strings that a decoder has read, so that equal names and keys share memory. A nil set holds none.

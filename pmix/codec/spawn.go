@@ -1,38 +1,38 @@
 package codec
 
-// SpawnRequest asks for a further job. Answered by a SpawnReply.
+// SpawnRequest asks the server to start a job. Answered by a SpawnReply.
 type SpawnRequest struct {
 	Info []Info // about the whole job
 	Apps []App
 }
 
-// ConnectRequest joins the processes' agreement to be treated as one job. Answered by a ConnectReply when all have
-// joined.
+// ConnectRequest joins a connection of processes, which are then treated as one job. Answered by a ConnectReply when
+// all have joined.
 type ConnectRequest struct {
 	Procs []Proc
 	Info  []Info
 }
 
-// DisconnectRequest joins the end of such an agreement. Answered by a status when all have joined.
+// DisconnectRequest joins the end of a connection. Answered by a status when all have joined.
 type DisconnectRequest struct {
 	Procs []Proc
 	Info  []Info
 }
 
-// SpawnReply is the answer to a spawn: a status and, if that is success, the description of the new job.
+// SpawnReply is the answer to a spawn: a status and, with success, the description of the new job.
 type SpawnReply struct {
 	Status Status
 	Job    JobInfo
 }
 
-// ConnectReply is the answer to a connect: a status and, if that is success, the descriptions of the other
-// participants' jobs.
+// ConnectReply is the answer to a connect: a status and, with success, the descriptions of the other participants'
+// jobs.
 type ConnectReply struct {
 	Status Status
 	Jobs   []JobInfo
 }
 
-// Keys of a spawn request, and of the description of a job that was spawned.
+// Keys of a spawn request, and of the description of a spawned job.
 const (
 	KeyParentID  = "pmix.parent" // the process that asked for the job
 	KeySpawned   = "pmix.spawned"
@@ -41,7 +41,7 @@ const (
 	KeyFwdStdout = "pmix.fwd.stdout"
 	KeyFwdStderr = "pmix.fwd.stderr"
 
-	KeySetEnvar     = "pmix.envar.set" // changes of the environment are made in the order in which they are given
+	KeySetEnvar     = "pmix.envar.set" // changes of the environment apply in the order given
 	KeyAddEnvar     = "pmix.envar.add"
 	KeyUnsetEnvar   = "pmix.envar.unset"
 	KeyPrependEnvar = "pmix.envar.prepnd"
@@ -101,7 +101,7 @@ func DecodeSpawnReply(b []byte) (SpawnReply, error) {
 	return r, nil
 }
 
-// skipName reads the name, mostly a null string, that libpmix packs behind an error.
+// skipNspace skips the namespace, mostly a null string, that libpmix packs after an error status.
 func skipNspace(d *Decoder) {
 	if d.More() {
 		d.Count(1, "nspace")

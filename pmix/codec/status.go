@@ -142,7 +142,7 @@ var statusNames = map[Status]string{
 	StatusMaxErrConstant:                  "PMIX_MAX_ERR_CONSTANT",
 }
 
-// String returns the standard's name of the code, or "PMIX status" and the number of one that is not known.
+// String returns the standard's name of the code, or "PMIX status" and the number of an unknown one.
 func (s Status) String() string {
 	if name, ok := statusNames[s]; ok {
 		return name

@@ -7,10 +7,11 @@ import (
 	"io"
 )
 
-// trustedSize is allocated on a header's word alone; beyond it memory grows with what really arrives.
+// trustedSize bounds what is allocated because a header announces it. Beyond it, memory grows with the bytes that
+// arrive.
 const trustedSize = 64 << 10
 
-// Small bodies are cut from pieces of memory of this size, so that a piece does for many.
+// Small bodies share pieces of memory, which saves allocations.
 const (
 	pieceSize = 4096
 	smallSize = 256
@@ -19,17 +20,17 @@ const (
 // FrameReader reads frames from a stream.
 type FrameReader struct {
 	r     io.Reader
-	limit uint32 // of a body
+	limit uint32 // longest body
 	head  [HeaderSize]byte
-	piece []byte
+	piece []byte // unused rest of the piece for small bodies
 }
 
 // NewFrameReader returns a reader of the frames of r, whose bodies may have up to limit bytes.
 func NewFrameReader(r io.Reader, limit uint32) *FrameReader { return &FrameReader{r: r, limit: limit} }
 
-// Next reads a frame. Nothing else is ever written to where its body is.
+// Next reads a frame. The memory of its body is never used again.
 //
-//   - Errors: those of the stream, io.EOF only between frames; a body of more than limit bytes, of which nothing is read.
+//   - Errors: those of the stream, io.EOF only between frames; a body of more than limit bytes, which is not read.
 func (f *FrameReader) Next() (Header, []byte, error) {
 	if _, err := io.ReadFull(f.r, f.head[:]); err != nil {
 		return Header{}, nil, err
@@ -88,7 +89,7 @@ func readBody(r io.Reader, size int) ([]byte, error) {
 	return body.Bytes(), noEOF(err)
 }
 
-// noEOF marks the end of a stream inside a message.
+// noEOF turns io.EOF inside a message into io.ErrUnexpectedEOF.
 func noEOF(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF

@@ -51,7 +51,7 @@ type ProcInfo struct {
 	State      uint8
 }
 
-// Array is a typed array; every element has the Go type that belongs to Type (see Value).
+// Array is a typed array; every element has the Go type that Value lists for Type.
 type Array struct {
 	Type  DataType
 	Elems []any

@@ -38,7 +38,7 @@ const (
 	TypeByteObject           DataType = 27
 	TypeKVal                 DataType = 28
 	TypePersist              DataType = 30
-	TypePointer              DataType = 31 // travels as a byte that says nothing
+	TypePointer              DataType = 31 // travels as a byte without meaning
 	TypeScope                DataType = 32
 	TypeDataRange            DataType = 33
 	TypeCommand              DataType = 34
@@ -106,7 +106,7 @@ type Proc struct {
 // String prints the process as nspace.rank.
 func (p Proc) String() string { return p.Nspace + "." + p.Rank.String() }
 
-// Scope says who may read a value that was put.
+// Scope says which processes may read a value that was put.
 type Scope uint8
 
 // Scopes of a put.
@@ -118,7 +118,7 @@ const (
 	ScopeInternal Scope = 4 // the putting process only
 )
 
-// Range says whom an event or a published value reaches.
+// Range says which processes an event or a published value reaches.
 type Range uint8
 
 // Ranges of events and published data.

@@ -10,10 +10,10 @@ import (
 //
 // The Go type of Data follows from Type: bool, byte, string, float32, float64 and the sized integers for their
 // namesakes; uint64 for size, time and device type; uint32 for pid, uint and info directives; int32 for int; Status,
-// Scope, Range, Rank, DataType, Proc, Info, KVal, PData, App, Query, ProcInfo, Timeval, Envar, Coord, RegAttr, Endpoint,
-// DeviceDistance, Value and Array for theirs; []byte for byte objects, compressed ones and data buffers; uint8 for
-// states, persistence, commands, allocation directives and pointers, which say nothing; uint16 for I/O channels and
-// localities; string for nspace; nil for undef.
+// Scope, Range, Rank, DataType, Proc, Info, KVal, PData, App, Query, ProcInfo, Timeval, Envar, Coord, RegAttr,
+// Endpoint, DeviceDistance, Value and Array for theirs; []byte for byte objects, compressed ones and data buffers;
+// uint8 for states, persistence, commands, allocation directives and pointers; uint16 for I/O channels and localities;
+// string for nspace; nil for undef.
 type Value struct {
 	Type DataType
 	Data any
@@ -127,7 +127,7 @@ func packArray(e *Encoder, a Array) {
 	e.Uint(uint64(a.Type))
 	e.Uint(uint64(len(a.Elems)))
 	if a.Type == TypeUndef && len(a.Elems) > 0 {
-		e.fail("array: %d elements without a type", len(a.Elems))
+		e.fail("array: %d elements of type 0, want a type", len(a.Elems))
 		return
 	}
 	for _, v := range a.Elems {
@@ -140,14 +140,14 @@ func unpackArray(d *Decoder) Array {
 	a := Array{Type: unpackDataType(d)}
 	n := checkCount(d, d.Uint(), "array elements")
 	if a.Type == TypeUndef && n > 0 {
-		d.fail(start, "array: %d elements without a type", n)
+		d.fail(start, "array: %d elements of type 0, want a type", n)
 	}
 	a.Elems = unpackRepeated(d, n, func(d *Decoder) any { return unpackData(d, a.Type) })
 	return a
 }
 
-// float packs the decimal form: bfrops sends floating point numbers as strings. libpmix prints six decimals and so loses
-// small numbers; the shortest exact digits lose nothing, and libpmix reads them.
+// packFloat packs the decimal form of v: bfrops sends floating point numbers as strings. libpmix prints six decimals,
+// which loses small numbers. packFloat prints the shortest exact digits, which libpmix reads.
 func packFloat(e *Encoder, v float64, bits int) { e.String(strconv.FormatFloat(v, 'g', -1, bits)) }
 
 func unpackFloat(d *Decoder, bits int) float64 {
@@ -156,7 +156,7 @@ func unpackFloat(d *Decoder, bits int) float64 {
 	if d.err != nil {
 		return 0
 	}
-	if s == "-nan" { // C prints the sign bit
+	if s == "-nan" { // C prints the sign of a NaN
 		return math.NaN()
 	}
 	v, err := strconv.ParseFloat(s, bits)

@@ -164,7 +164,7 @@ func TestSyntaxErrors(t *testing.T) {
 		"long string":      {"03fe01", "want at most the 0 bytes that follow"},
 		"long bytes":       {"1bffffffffffffffff7f00", "want at most the"},
 		"huge array":       {"270effffffffffffffff1000", "array elements: 1224979098644774911 announced"},
-		"untyped array":    {"27000101", "without a type"},
+		"untyped array":    {"27000101", "of type 0, want a type"},
 		"unknown type":     {"1d00", "want a known type"},
 		"pid of a string":  {"0503", "sent as type 3"},
 		"bad float":        {"10067a7a00", "want decimal digits"},

@@ -28,8 +28,8 @@ type registry struct {
 }
 
 // patience returns how long to wait before the next connection is taken, 0 for not at all. A flood that is faster than
-// what has come before can be read waits in the listener's queue, and real clients with it: to take it at once would push
-// out connections that have not had time to say who they are, or whose words nobody has had time to read.
+// what has come before can be read waits in the listener's queue, and real clients with it: to take it at once would
+// push out connections that have not had time to say who they are, or whose words nobody has had time to read.
 func (r *registry) patience(silence time.Duration) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -40,8 +40,8 @@ func (r *registry) patience(silence time.Duration) time.Duration {
 }
 
 // add takes a new connection; false means that the server is closing. A flood of connections that say nothing pushes
-// out its own oldest members: a real client says who it is at once and is never among them for long. Those of other users
-// push out each other alone.
+// out its own oldest members: a real client says who it is at once and is never among them for long. Those of other
+// users push out each other alone.
 func (r *registry) add(c *conn, foreign bool) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -71,8 +71,8 @@ func (r *registry) expect(more int) {
 	r.limit += more
 }
 
-// known says that a connection has proved to be a client. It returns false if it has been pushed out before: then nobody
-// may hear of it, as the loss of a client is the end of a process.
+// known says that a connection has proved to be a client. It returns false if it has been pushed out before: then
+// nobody may hear of it, as the loss of a client is the end of a process.
 func (r *registry) known(c *conn) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -24,9 +24,9 @@ const (
 // cleaner removes what processes left behind, one thing after the other and apart from the loop: a file system may take
 // its time.
 //
-// It acts for its own user on paths that a process of that user named, perhaps hours ago. Others on the machine may have
-// put things in the way since, so it removes only what belongs to the user, reaches it only through folders and links
-// that nobody but the user and root can have made, and never follows a link below that.
+// It acts for its own user on paths that a process of that user named, perhaps hours ago. Others on the machine may
+// have put things in the way since, so it removes only what belongs to the user, reaches it only through folders and
+// links that nobody but the user and root can have made, and never follows a link below that.
 type cleaner struct {
 	log  zerolog.Logger
 	uid  uint32
@@ -101,8 +101,8 @@ func (c *cleaner) owns(info fs.FileInfo) bool {
 	return ok && uid == c.uid
 }
 
-// open opens a folder step by step, so that nothing can be changed behind a check: every folder and link on the way must
-// belong to the user or to root.
+// open opens a folder step by step, so that nothing can be changed behind a check: every folder and link on the way
+// must belong to the user or to root.
 func (c *cleaner) open(dir string) (*os.Root, error) {
 	at, err := os.OpenRoot("/")
 	if err != nil {

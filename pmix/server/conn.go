@@ -121,8 +121,8 @@ func (c *conn) write() {
 	}
 }
 
-// swapQueue hands the queue to the writer and takes back the memory of the last one, empty. It returns false if the connection
-// is closed.
+// swapQueue hands the queue to the writer and takes back the memory of the last one, empty. It returns false if the
+// connection is closed.
 func (c *conn) swapQueue(w *writer) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -6,8 +6,8 @@ import (
 
 // core is the state of a server. It is pure: events in, actions out.
 //
-// The core itself dispatches events and requests, and knows who comes and goes: jobs, processes, tools, connections. Each
-// feature of PMIx is a struct of its own with its own state. A feature reaches what all share through its embedded
+// The core itself dispatches events and requests, and knows who comes and goes: jobs, processes, tools, connections.
+// Each feature of PMIx is a struct of its own with its own state. A feature reaches what all share through its embedded
 // *common, and the features that it needs through plain pointers, which newCore sets once. The core lives on one
 // goroutine, so nothing in it has a lock.
 type core struct {
@@ -27,8 +27,8 @@ type core struct {
 	control    jobControl
 }
 
-// newCore returns a state that knows no namespace yet. A remote core can ask servers on other nodes; second is the number
-// of ticks in a second.
+// newCore returns a state that knows no namespace yet. A remote core can ask servers on other nodes; second is the
+// number of ticks in a second.
 func newCore(remote bool, second tick) *core {
 	c := &core{common: common{
 		clock: clock{second: second}, remote: remote,
@@ -159,8 +159,8 @@ func (c *core) dropRequests(conn connID) {
 	c.published.dropConnection(conn)
 }
 
-// recordExit acts on the end of a process. A process that has finalized owes nothing to the fences that it has joined, nor
-// to gets, which finalize has ended.
+// recordExit acts on the end of a process. A process that has finalized owes nothing to the fences that it has joined,
+// nor to gets, which finalize has ended.
 func (c *core) recordExit(p *process, e Exit) {
 	if p.exited {
 		return
@@ -201,8 +201,8 @@ func (c *core) finalize(at caller, _ *codec.FinalizeRequest) {
 // sendJobInfo answers with the description of the caller's job.
 func (c *core) sendJobInfo(at caller, _ *codec.InitRequest) { c.send(at.conn, at.tag, at.space.info) }
 
-// expireDeadlines ends what is past its deadline, and finds the next deadline: each feature notes those of its deadlines
-// that have not passed.
+// expireDeadlines ends what is past its deadline, and finds the next deadline: each feature notes those of its
+// deadlines that have not passed.
 func (c *core) expireDeadlines() {
 	if c.next == 0 || c.now < c.next {
 		return

@@ -108,7 +108,8 @@ func (r *roster) find(name codec.Proc) *process {
 	return s.find(name.Rank)
 }
 
-// checkTargets returns the processes that a request names to the host, each once; a wildcard rank stands for a namespace.
+// checkTargets returns the processes that a request names to the host, each once; a wildcard rank stands for a
+// namespace.
 //
 //   - Errors: a process that the server does not know.
 func (r *roster) checkTargets(procs []codec.Proc) ([]codec.Proc, error) {

@@ -2,8 +2,8 @@ package server
 
 import "github.com/goshmem/goshmem/pmix/codec"
 
-// connect serves a collective that makes processes of several jobs known to each other: at its end each participant gets the
-// descriptions of the jobs of the others.
+// connect serves a collective that makes processes of several jobs known to each other: at its end each participant
+// gets the descriptions of the jobs of the others.
 func (fs *fences) connect(at caller, r *codec.ConnectRequest) {
 	if fs.requireNames(at, opConnect, r.Procs) {
 		fs.joinCollective(at, opConnect, r.Procs, r.Info)

@@ -28,8 +28,8 @@ type cleanup struct {
 	leaveTop  bool // keep the folder itself
 }
 
-// jobControl serves requests to act on processes: aborts, signals, and what to remove after their end. What it keeps is in the
-// state of processes and namespaces.
+// jobControl serves requests to act on processes: aborts, signals, and what to remove after their end. What it keeps is
+// in the state of processes and namespaces.
 type jobControl struct {
 	*common
 	groups *groups
@@ -47,8 +47,9 @@ func (ct *jobControl) abort(at caller, r *codec.AbortRequest) {
 	ct.reply(at, codec.StatusSuccess)
 }
 
-// condemn marks processes whose end was asked for, so that their ends can be told apart from failures. With aborts, from
-// asked for its own end along with others. A wildcard rank stands for a namespace, and no name at all for that of from.
+// condemn marks processes whose end was asked for, so that their ends can be told apart from failures. With aborts,
+// from asked for its own end along with others. A wildcard rank stands for a namespace, and no name at all for that of
+// from.
 func (ct *jobControl) condemn(from *process, targets []codec.Proc, aborts bool) {
 	if len(targets) == 0 {
 		targets = []codec.Proc{{Nspace: from.name.Nspace, Rank: codec.RankWildcard}}
@@ -112,8 +113,8 @@ func (ct *jobControl) controlJob(at caller, r *codec.JobControlRequest) {
 	ct.reply(at, codec.StatusSuccess)
 }
 
-// mayControl reports whether a process may act on those of a namespace: its own, one that it spawned, and any namespace if
-// it is the user's tool.
+// mayControl reports whether a process may act on those of a namespace: its own, one that it spawned, and any namespace
+// if it is the user's tool.
 func (ct *jobControl) mayControl(p *process, space string) bool {
 	return p.name.Nspace == space || p.space.tool || ct.spaces[space].parent == p.name
 }
@@ -235,8 +236,8 @@ func (e *epilog) merge(more *epilog) {
 	}
 }
 
-// cleanUpAfter removes what a process left to remove. After the last process of a namespace on this node, it also removes
-// what the namespace left.
+// cleanUpAfter removes what a process left to remove. After the last process of a namespace on this node, it also
+// removes what the namespace left.
 func (ct *jobControl) cleanUpAfter(p *process) {
 	ct.emitCleanUp(&p.epilog)
 	if !slices.ContainsFunc(p.space.procs, func(q *process) bool { return q.local && !q.exited }) {

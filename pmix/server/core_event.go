@@ -93,8 +93,8 @@ func (e *registrations) add(codes []codec.Status, only filter) {
 	}
 }
 
-// deregister serves a deregistration, which has no answer. A client sends one for a code when it has no handler left for it,
-// however many registrations there were.
+// deregister serves a deregistration, which has no answer. A client sends one for a code when it has no handler left
+// for it, however many registrations there were.
 func (*events) deregister(at caller, r *codec.DeregisterEventsRequest) {
 	for _, code := range r.Codes {
 		for _, only := range at.events.codes[code] {
@@ -141,8 +141,8 @@ func (es *events) checkRange(from *process, ev *codec.Event) error {
 	return nil
 }
 
-// raise delivers an event to every process that wants it now, and keeps it for those that will. The process that the event
-// comes from has handled it already.
+// raise delivers an event to every process that wants it now, and keeps it for those that will. The process that the
+// event comes from has handled it already.
 func (es *events) raise(ev codec.Event) error {
 	if ev.Range == codec.RangeRM || ev.Range == codec.RangeProcLocal {
 		return nil

@@ -56,8 +56,8 @@ func (p *process) describeEnd(e Exit) (codec.Status, string) {
 	}
 }
 
-// Notify raises an event at the clients that are in its range and asked for it. Its source, which need not be a process,
-// names the sender: with codec.RangeNamespace the event is for the source's namespace.
+// Notify raises an event at the clients that are in its range and asked for it. Its source, which need not be a
+// process, names the sender: with codec.RangeNamespace the event is for the source's namespace.
 //
 //   - Errors: an event that makes no sense or cannot be packed.
 func (s *Server) Notify(ev codec.Event) error {

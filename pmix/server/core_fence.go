@@ -27,7 +27,8 @@ type FenceSet struct {
 	Procs string
 }
 
-// FenceID names one fence on all its nodes: the set of processes, and the fence's number in the sequence of their fences.
+// FenceID names one fence on all its nodes: the set of processes, and the fence's number in the sequence of their
+// fences.
 type FenceID struct {
 	FenceSet
 	Seq uint64
@@ -51,8 +52,8 @@ func compareSets(a, b FenceSet) int {
 	return cmp.Or(cmp.Compare(a.Op, b.Op), cmp.Compare(a.Group, b.Group), cmp.Compare(a.Procs, b.Procs))
 }
 
-// fences holds all collectives in which processes wait for each other: fences, connects and disconnects, and those in which
-// a group comes about or ends (groups opens these). The rules of fences that span nodes are in core_span.go.
+// fences holds all collectives in which processes wait for each other: fences, connects and disconnects, and those in
+// which a group comes about or ends (groups opens these). The rules of fences that span nodes are in core_span.go.
 type fences struct {
 	*common
 	gets      *gets
@@ -100,7 +101,8 @@ func (fs *fences) join(at caller, r *codec.FenceRequest) {
 	fs.joinCollective(at, opFence, r.Procs, r.Info)
 }
 
-// joinCollective makes the caller join the first instance that it has not joined yet. The first to join opens the instance.
+// joinCollective makes the caller join the first instance that it has not joined yet. The first to join opens the
+// instance.
 func (fs *fences) joinCollective(at caller, op Collective, names []codec.Proc, infos []codec.Info) {
 	procs, key, err := fs.groups.resolveParticipants(at.process, names)
 	if err != nil {
@@ -252,8 +254,8 @@ func (fs *fences) expire() {
 	}
 }
 
-// dropJob drops the fences of a namespace that ends, unless the other nodes still owe an answer. It drops all its sequences,
-// because no request can name its processes again.
+// dropJob drops the fences of a namespace that ends, unless the other nodes still owe an answer. It drops all its
+// sequences, because no request can name its processes again.
 func (fs *fences) dropJob(s *nspace) {
 	for _, set := range fs.sortedSets() {
 		fs.replaceSet(set, slices.DeleteFunc(fs.bySet[set], func(f *fence) bool { return f.concerns(s) && !f.owed() }))
@@ -293,8 +295,8 @@ func (fs *fences) replaceSet(set FenceSet, fences []*fence) {
 	fs.bySet[set] = fences
 }
 
-// dropHeardFailures drops the failed fences of a set of which every live participant of this node has heard, and the oldest
-// of too many.
+// dropHeardFailures drops the failed fences of a set of which every live participant of this node has heard, and the
+// oldest of too many.
 func (fs *fences) dropHeardFailures(set FenceSet) {
 	failed := 0
 	for _, f := range fs.bySet[set] {
@@ -322,8 +324,8 @@ func (f *fence) allHeard() bool {
 	return true
 }
 
-// failWaitingFor spoils the fences that wait for p, except for those of groups, which groups.removeDead looks at. Fences that
-// p has joined fail only if p died.
+// failWaitingFor spoils the fences that wait for p, except for those of groups, which groups.removeDead looks at.
+// Fences that p has joined fail only if p died.
 func (fs *fences) failWaitingFor(p *process, status codec.Status, died bool) {
 	for _, set := range fs.sortedSets() {
 		for _, f := range slices.Clone(fs.bySet[set]) {

@@ -21,8 +21,8 @@ type get struct {
 	deadline tick
 }
 
-// gets serves the data that processes commit: commits, the gets that wait for them, and what comes from other nodes. The data
-// itself is in nspace.store.
+// gets serves the data that processes commit: commits, the gets that wait for them, and what comes from other nodes.
+// The data itself is in nspace.store.
 type gets struct {
 	*common
 	waiting map[codec.Proc][]get // by the process whose data they want

@@ -31,8 +31,8 @@ type group struct {
 	leader   *process     // the process that made the group by invitation; nil if it came about otherwise
 }
 
-// groups serves group operations. A group comes about and ends in fences of its own; those that come about by invitation are
-// in invites.
+// groups serves group operations. A group comes about and ends in fences of its own; those that come about by
+// invitation are in invites.
 type groups struct {
 	*common
 	fences      *fences
@@ -120,8 +120,8 @@ func (gr *groups) checkID(id string) error {
 	}
 }
 
-// openConstruct opens the fence in which a group comes about, for the first founder. With a nil fence comes the status for
-// the caller.
+// openConstruct opens the fence in which a group comes about, for the first founder. With a nil fence comes the status
+// for the caller.
 func (gr *groups) openConstruct(set FenceSet, procs []*process, r *codec.GroupConstructRequest) (*fence, codec.Status) {
 	if gr.fences.isCrowded(set) {
 		return nil, codec.StatusErrOutOfResource
@@ -196,8 +196,8 @@ func (gr *groups) countGroups(p *process) int {
 	return n
 }
 
-// expandNames replaces the name of a group of the caller's, given in place of a namespace, by the group's members. The rank
-// then is the number of a member.
+// expandNames replaces the name of a group of the caller's, given in place of a namespace, by the group's members. The
+// rank then is the number of a member.
 func (gr *groups) expandNames(from *process, procs []codec.Proc) []codec.Proc {
 	named := func(name codec.Proc) *group {
 		if gr.spaces[name.Nspace] != nil {
@@ -336,8 +336,8 @@ func (gr *groups) applyDeath(f *fence, p *process, status codec.Status) {
 	}
 }
 
-// breakGroup takes those who have heard that a member is gone out of a group whose end has failed. The others hear it when
-// they ask for the end.
+// breakGroup takes those who have heard that a member is gone out of a group whose end has failed. The others hear it
+// when they ask for the end.
 func (gr *groups) breakGroup(f *fence, status codec.Status) {
 	if f.id.Op != opDestruct {
 		return

@@ -11,8 +11,8 @@ import (
 // maxInvites bounds the groups to which one process may invite at a time.
 const maxInvites = 256
 
-// invite is a group in the making to which its leader invites. The protocol consists of events between clients. The server
-// reads them along in order to know the group, and to tell those who wait when another ends.
+// invite is a group in the making to which its leader invites. The protocol consists of events between clients. The
+// server reads them along in order to know the group, and to tell those who wait when another ends.
 type invite struct {
 	id       string
 	leader   *process
@@ -28,8 +28,9 @@ type invites struct {
 	open   []*invite // the oldest first
 }
 
-// recordEvent follows an event that a client raises, if it is about an invitation. The status is for a client whose event
-// makes no sense. The events of a process that ended before the server read them change nothing: nobody waits for it.
+// recordEvent follows an event that a client raises, if it is about an invitation. The status is for a client whose
+// event makes no sense. The events of a process that ended before the server read them change nothing: nobody waits for
+// it.
 func (iv *invites) recordEvent(from *process, ev *codec.Event) (codec.Status, error) {
 	if _, gone := from.gone(); gone {
 		return codec.StatusSuccess, nil

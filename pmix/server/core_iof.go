@@ -31,8 +31,8 @@ func (l *listener) wants(p codec.Proc, channel codec.IOFChannel) bool {
 		(l.procs[p] || l.procs[codec.Proc{Nspace: p.Nspace, Rank: codec.RankWildcard}])
 }
 
-// forwarding decides who gets the output of processes, and passes input on to them. The output itself never enters the core:
-// Server.Output sends it by the table of listeners.
+// forwarding decides who gets the output of processes, and passes input on to them. The output itself never enters the
+// core: Server.Output sends it by the table of listeners.
 type forwarding struct {
 	*common
 	listeners []*listener // the table that the driver uses; each change makes a new one
@@ -66,8 +66,8 @@ func (fw *forwarding) pull(at caller, r *codec.IOFPullRequest) {
 	fw.replaceListeners(append(slices.Clip(fw.listeners), l))
 }
 
-// checkStreams returns the processes whose streams the caller wants to read or feed. A tool may name all processes, any other
-// client those of its own job and of jobs that come from it.
+// checkStreams returns the processes whose streams the caller wants to read or feed. A tool may name all processes, any
+// other client those of its own job and of jobs that come from it.
 func (fw *forwarding) checkStreams(at caller, names []codec.Proc) (map[codec.Proc]bool, codec.Status, error) {
 	if len(names) == 0 || len(names) > maxPullProcs {
 		return nil, codec.StatusErrBadParam, fmt.Errorf("%d processes named, want 1 to %d", len(names), maxPullProcs)

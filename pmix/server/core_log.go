@@ -9,8 +9,8 @@ import (
 // maxLogText bounds the text of one request.
 const maxLogText = 1 << 20
 
-// logText passes text on to the launcher's output. The server does not serve other channels, such as the system's log. It
-// skips them, and refuses a request that names no served channel or marks one that is not served as required.
+// logText passes text on to the launcher's output. The server does not serve other channels, such as the system's log.
+// It skips them, and refuses a request that names no served channel or marks one that is not served as required.
 func logText(c *common, at caller, r *codec.LogRequest) {
 	entries, skipped, err := logEntries(r.Data)
 	if err != nil {

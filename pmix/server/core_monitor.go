@@ -126,8 +126,8 @@ func (ws *watches) recordHeartbeat(conn connID) {
 	}
 }
 
-// expire looks at the periods that have ended. After too many periods without a heartbeat it raises the event once, and again
-// only after a further heartbeat.
+// expire looks at the periods that have ended. After too many periods without a heartbeat it raises the event once, and
+// again only after a further heartbeat.
 func (ws *watches) expire() {
 	ws.dropWhere(func(w *watch) bool { return w.process.exited })
 	for _, w := range ws.all {

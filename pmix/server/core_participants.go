@@ -9,8 +9,8 @@ import (
 	"github.com/goshmem/goshmem/pmix/codec"
 )
 
-// resolveParticipants returns the processes that a request names, sorted, and FenceSet.Procs of them. No name at all stands
-// for the caller's namespace. A name may be that of a group of the caller's, where expandNames allows it.
+// resolveParticipants returns the processes that a request names, sorted, and FenceSet.Procs of them. No name at all
+// stands for the caller's namespace. A name may be that of a group of the caller's, where expandNames allows it.
 func (gr *groups) resolveParticipants(from *process, procs []codec.Proc) ([]*process, string, error) {
 	if len(procs) == 0 {
 		return from.space.procs, from.space.everybody, nil

@@ -138,8 +138,8 @@ func (pb *published) answerLookup(l *lookup, atOnce bool) bool {
 	return true
 }
 
-// answerWaiting answers the waiting lookups that the board can satisfy now, the oldest first: data that can be read only once
-// goes to one of them.
+// answerWaiting answers the waiting lookups that the board can satisfy now, the oldest first: data that can be read
+// only once goes to one of them.
 func (pb *published) answerWaiting() {
 	pb.waiting = slices.DeleteFunc(pb.waiting, func(l *lookup) bool { return pb.answerLookup(l, false) })
 }
@@ -195,8 +195,8 @@ func (pb *published) unpublish(at caller, r *codec.UnpublishRequest) {
 	pb.reply(at, status)
 }
 
-// dropEnded drops the data that was to stay no longer than a process that has ended. After the last process of an application
-// it also drops what was to stay no longer than that.
+// dropEnded drops the data that was to stay no longer than a process that has ended. After the last process of an
+// application it also drops what was to stay no longer than that.
 func (pb *published) dropEnded(p *process) {
 	pb.board.ProcEnded(p.name)
 	lives := func(q *process) bool { return q.place.AppNum == p.place.AppNum && !q.exited }

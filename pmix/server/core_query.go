@@ -62,8 +62,8 @@ func fixed(v codec.Value) func(*queries, *question) (codec.Value, bool) {
 	return func(*queries, *question) (codec.Value, bool) { return v, true }
 }
 
-// answerQuery serves a query: it answers every key that it can. libpmix 4.2 takes the answer to several keys only if none is
-// missing; later versions take what there is.
+// answerQuery serves a query: it answers every key that it can. libpmix 4.2 takes the answer to several keys only if
+// none is missing; later versions take what there is.
 func (qs *queries) answerQuery(at caller, r *codec.QueryRequest) {
 	e := codec.NewEncoder(nil)
 	asked, found := 0, 0

@@ -69,8 +69,8 @@ var handlers = [...]handler{
 	codec.CmdDeviceDistances:    nil,
 }
 
-// serveFrame serves a client's message: a heartbeat or a request. After its farewell a client may only deregister events,
-// which needs no answer.
+// serveFrame serves a client's message: a heartbeat or a request. After its farewell a client may only deregister
+// events, which needs no answer.
 func (c *core) serveFrame(ev event) {
 	p, ok := c.conns[ev.conn]
 	if !ok {

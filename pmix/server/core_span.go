@@ -6,8 +6,8 @@ import (
 	"github.com/goshmem/goshmem/pmix/codec"
 )
 
-// A fence that spans nodes ends alike on all of them. Each node with participants hands in one part, which is well or an
-// error. A driver between the nodes adds the parts up. Each node follows these rules:
+// A fence that spans nodes ends alike on all of them. Each node with participants hands in one part, which is well or
+// an error. A driver between the nodes adds the parts up. Each node follows these rules:
 //
 //  1. The node hands in when its last participant has joined. If something spoils the fence before that, the node hands in
 //     an error at once. Spoilers are the death of a participant, and the end of a deadline here or on another node.
@@ -15,9 +15,9 @@ import (
 //  3. The node hands in the parts of a set in their order, each after the answer to the one before.
 //  4. A node none of whose participants has joined hands in when another node calls the fence, if one of them is dead.
 //
-// So the parts decide, each node gives its part once, and every node gets their sum. Rule 2 has one exception, which does
-// not change the outcome. If a deadline passes while an earlier fence holds the part up, the node answers its participants
-// at once: the part that it will hand in is an error.
+// So the parts decide, each node gives its part once, and every node gets their sum. Rule 2 has one exception, which
+// does not change the outcome. If a deadline passes while an earlier fence holds the part up, the node answers its
+// participants at once: the part that it will hand in is an error.
 
 // partState is the state of this node's part of a fence.
 type partState uint8
@@ -90,8 +90,8 @@ func (fs *fences) passOverDead(f *fence) {
 	}
 }
 
-// spoil makes a fence fail. If the fence spans nodes, spoil makes this node's part an error and hands it in. A part that the
-// node has handed in stays as it is.
+// spoil makes a fence fail. If the fence spans nodes, spoil makes this node's part an error and hands it in. A part
+// that the node has handed in stays as it is.
 func (fs *fences) spoil(f *fence, status codec.Status) {
 	if !f.spans {
 		fs.fail(f, status)
@@ -222,8 +222,8 @@ func (fs *fences) noteCall(ev event) {
 	}
 }
 
-// openCalled opens a fence that another node has met first. If it cannot open the fence, it hands in an error as this node's
-// part and returns nil.
+// openCalled opens a fence that another node has met first. If it cannot open the fence, it hands in an error as this
+// node's part and returns nil.
 func (fs *fences) openCalled(ev event) *fence {
 	set := ev.fence.FenceSet
 	procs, status := fs.findCalledProcs(ev)

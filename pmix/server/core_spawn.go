@@ -85,9 +85,9 @@ func spawnApps(r *codec.SpawnRequest) ([]SpawnApp, codec.Status, error) {
 	return out, codec.StatusSuccess, nil
 }
 
-// spawnApp translates an application. Its working directory comes from the first of these that names one: the directives of
-// the application, the directives of the job, the structure. libpmix puts the caller's own directory into the structure if
-// nothing is there.
+// spawnApp translates an application. Its working directory comes from the first of these that names one: the
+// directives of the application, the directives of the job, the structure. libpmix puts the caller's own directory into
+// the structure if nothing is there.
 func spawnApp(a codec.App, ofJob []codec.Info) SpawnApp {
 	app := SpawnApp{Cmd: a.Cmd, Args: a.Argv, Env: a.Env, Dir: a.Cwd, MaxProcs: int(a.MaxProcs), Infos: a.Info}
 	if app.Cmd == "" {
@@ -105,8 +105,8 @@ func spawnApp(a codec.App, ofJob []codec.Info) SpawnApp {
 	return app
 }
 
-// spawnChannels returns the output of the new job that goes to the caller: what it asked for. A tool that says nothing about
-// a channel gets it.
+// spawnChannels returns the output of the new job that goes to the caller: what it asked for. A tool that says nothing
+// about a channel gets it.
 func spawnChannels(at caller, infos []codec.Info) codec.IOFChannel {
 	channels := codec.IOFChannel(0)
 	for key, channel := range map[string]codec.IOFChannel{codec.KeyFwdStdout: codec.IOFStdout, codec.KeyFwdStderr: codec.IOFStderr} {
@@ -143,8 +143,8 @@ func (sp *spawns) answerSpawn(ev event) {
 	sp.send(s.at.conn, s.at.tag, codec.AppendSpawnReply(nil, packed))
 }
 
-// forwardEarly forwards a new job's output to the process that asked for it with its spawn request: the job may write before
-// the host answers the request. The job belongs to the parent's oldest request that has no job yet.
+// forwardEarly forwards a new job's output to the process that asked for it with its spawn request: the job may write
+// before the host answers the request. The job belongs to the parent's oldest request that has no job yet.
 func (sp *spawns) forwardEarly(space *nspace, parent *process) {
 	for _, s := range sp.waiting {
 		if s.at.process == parent && s.nspace == "" {

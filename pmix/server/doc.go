@@ -1,25 +1,25 @@
-// Package server is a PMIx v4 server for the processes of a step on one node. It serves goshmem's own PEs, Open MPI ranks
-// and any other client of the protocol alike, and tools that attach to it.
+// Package server is a PMIx v4 server for the processes of a step on one node. It serves goshmem's own PEs, Open MPI
+// ranks and any other client of the protocol alike, and tools that attach to it.
 //
-// The server knows several jobs, each a namespace of its own: the first one, and jobs that are spawned later. Requests may
-// name processes of all of them.
+// The server knows several jobs, each a namespace of its own: the first one, and jobs that are spawned later. Requests
+// may name processes of all of them.
 //
 // # Core and driver
 //
-// The state (stored data, fences, groups, events, what waits for what) is a pure core: core.Step takes an event and appends
-// the actions that follow from it. The core knows no sockets, clock or goroutines. Every command has a handler in a table
-// (core_request.go), and what one client can make the core keep is bounded.
+// The state (stored data, fences, groups, events, what waits for what) is a pure core: core.Step takes an event and
+// appends the actions that follow from it. The core knows no sockets, clock or goroutines. Every command has a handler
+// in a table (core_request.go), and what one client can make the core keep is bounded.
 //
 // The driver is thin. One goroutine steps the core and carries out its actions. One goroutine reads and one writes per
-// connection. A client that does not read never delays another: its answers wait in a bounded queue of its own. The output
-// of a process goes from its writer straight to the connections of those who asked for it. A table says who they are; the
-// core makes it anew at every change.
+// connection. A client that does not read never delays another: its answers wait in a bounded queue of its own. The
+// output of a process goes from its writer straight to the connections of those who asked for it. A table says who they
+// are; the core makes it anew at every change.
 //
 // # Map of the core
 //
-// The core is one struct per feature. Each holds its own state, and shares the queue of actions, the clock and the roster of
-// namespaces (common, in core_common.go). Events and actions are in event.go. The table
-// leaves out what most of them use: requests come as evFrame, answers go as actSend, and actRefused is for the log.
+// The core is one struct per feature. Each holds its own state, and shares the queue of actions, the clock and the
+// roster of namespaces (common, in core_common.go). Events and actions are in event.go. The table leaves out what most
+// of them use: requests come as evFrame, answers go as actSend, and actRefused is for the log.
 //
 //	struct      files                        part of PMIx                  events                       actions
 //	core        core, core_tool              Init, Finalize; jobs, tools   evClaim evClosed evAddJob    actAccept actReject actConnected
@@ -41,8 +41,8 @@
 //	jobControl  core_control                 Abort, Job_control            evClosing                    actAbort actControl actCleanUp
 //	logText     core_log                     Log_data                                                   actLog
 //
-// Four features have deadlines: fences, gets, published and watches. At evTick core.expireDeadlines looks at them in this
-// order. The end of a process or connection (evExited, evClosed) goes through core to each feature that may wait for it, in
-// the order that core.recordExit and core.dropRequests list. evOutput is an event of the driver alone; the core never gets
-// it.
+// Four features have deadlines: fences, gets, published and watches. At evTick core.expireDeadlines looks at them in
+// this order. The end of a process or connection (evExited, evClosed) goes through core to each feature that may wait
+// for it, in the order that core.recordExit and core.dropRequests list. evOutput is an event of the driver alone; the
+// core never gets it.
 package server

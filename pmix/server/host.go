@@ -4,9 +4,9 @@ import "github.com/goshmem/goshmem/pmix/codec"
 
 // Host receives what the server learns about its clients and what they ask for that only the launcher can do.
 //
-//   - Concurrent calls: none, they come one after the other from one goroutine, without locks held. They must not block and
-//     must not call Close. An upcall about a request returns before the request is answered: by the time that a process
-//     which finalized ends, ClientFinalized has returned.
+//   - Concurrent calls: none, they come one after the other from one goroutine, without locks held. They must not block
+//     and must not call Close. An upcall about a request returns before the request is answered: by the time that a
+//     process which finalized ends, ClientFinalized has returned.
 type Host interface {
 	ClientConnected(p codec.Proc, pid int) // pid 0 when unknown
 	ClientFinalized(p codec.Proc)

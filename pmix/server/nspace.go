@@ -34,8 +34,8 @@ type process struct {
 	condemned bool // Another process asked for its end.
 }
 
-// gone reports whether nothing more can come from a process, and the status for those who need it. A process that finalized
-// may connect again as long as it lives.
+// gone reports whether nothing more can come from a process, and the status for those who need it. A process that
+// finalized may connect again as long as it lives.
 func (p *process) gone() (codec.Status, bool) {
 	switch {
 	case p.phase == phaseFinalized:

@@ -60,8 +60,9 @@ func (s *Server) Output(p codec.Proc, stderr bool, text []byte) {
 	s.spread(p, stderr, text)
 }
 
-// spread is Output when all that matters to it has been seen by the loop. A spawned job that has not might have a parent
-// that wants what it writes: until then texts follow it to the loop, and all others in order not to overtake them.
+// spread is Output when all that matters to it has been seen by the loop. A spawned job that has not might have a
+// parent that wants what it writes: until then texts follow it to the loop, and all others in order not to overtake
+// them.
 func (s *Server) spread(p codec.Proc, stderr bool, text []byte) {
 	table := s.output.Load()
 	if table == nil {

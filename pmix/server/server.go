@@ -39,8 +39,9 @@ type Config struct {
 	// AuthorizeTool decides whether a connection may attach as a tool, and says which process it is to the kernel. Nil
 	// refuses all tools.
 	AuthorizeTool func(conn net.Conn) (pid int, err error)
-	// Foreign says of a new connection whether it is of another user of the machine. Those may still be clients, but do not
-	// get in the way of others while they are silent. It is called for each connection and must not wait. Nil: none is.
+	// Foreign says of a new connection whether it is of another user of the machine. Those may still be clients, but do
+	// not get in the way of others while they are silent. It is called for each connection and must not wait. Nil: none
+	// is.
 	Foreign func(conn net.Conn) bool
 	// Remote is nil in a step of one node; fences and gets across nodes end with PMIX_ERR_UNREACH then.
 	Remote Remote
@@ -219,8 +220,8 @@ func (s *Server) proc() codec.Proc {
 func (s *Server) uri() string { return fmt.Sprintf("%v;tcp4://%s", s.proc(), s.ln.Addr()) }
 
 // ToolURI returns what a tool needs to attach to this server, in libpmix the value of PMIX_SERVER_URI; empty if no tool
-// may. Better for libpmix is a file of two lines, the URI and codec.Version, that PMIX_TOOL_ATTACHMENT_FILE names: without
-// the version it takes the server for an old one, and finds nothing that processes have put.
+// may. Better for libpmix is a file of two lines, the URI and codec.Version, that PMIX_TOOL_ATTACHMENT_FILE names:
+// without the version it takes the server for an old one, and finds nothing that processes have put.
 func (s *Server) ToolURI() string {
 	if s.cfg.AuthorizeTool == nil {
 		return ""
@@ -232,7 +233,8 @@ func (s *Server) ToolURI() string {
 // it end with an error, now and later.
 func (s *Server) ProcExited(p codec.Proc, e Exit) { s.post(event{kind: evExited, proc: p, exit: e}) }
 
-// SpawnDone is the answer to Host.Spawn: the namespace of the new job, which AddJob has made known, or why there is none.
+// SpawnDone is the answer to Host.Spawn: the namespace of the new job, which AddJob has made known, or why there is
+// none.
 func (s *Server) SpawnDone(id uint64, nspace string, status codec.Status) {
 	s.post(event{kind: evSpawned, request: id, proc: codec.Proc{Nspace: nspace}, status: status})
 }
@@ -243,15 +245,15 @@ func (s *Server) FenceCalled(call FenceCall) {
 	s.post(event{kind: evFenceCalled, fence: call.ID, procs: call.Procs, flag: call.Spares})
 }
 
-// FenceExpired says that the deadline of a fence has passed on another node: this one hands in PMIX_ERR_TIMEOUT unless it
-// has handed in already.
+// FenceExpired says that the deadline of a fence has passed on another node: this one hands in PMIX_ERR_TIMEOUT unless
+// it has handed in already.
 func (s *Server) FenceExpired(call FenceCall) {
 	s.post(event{kind: evFenceCalled, fence: call.ID, procs: call.Procs, flag: call.Spares, status: codec.StatusErrTimeout})
 }
 
-// FenceDone is the answer to Remote.Fence, and nothing else ends a fence whose part was handed in. All nodes get the same:
-// success and the data of all parts, one after the other, if all parts are well, and the error of one part otherwise. The
-// driver answers a part of a fence that has ended already with that fence's status.
+// FenceDone is the answer to Remote.Fence, and nothing else ends a fence whose part was handed in. All nodes get the
+// same: success and the data of all parts, one after the other, if all parts are well, and the error of one part
+// otherwise. The driver answers a part of a fence that has ended already with that fence's status.
 func (s *Server) FenceDone(id FenceID, status codec.Status, data []byte) {
 	s.post(event{kind: evFenceDone, fence: id, status: status, payload: data})
 }
@@ -261,8 +263,8 @@ func (s *Server) Fetched(p codec.Proc, key string, status codec.Status, packed [
 	s.post(event{kind: evFetched, proc: p, key: key, status: status, payload: packed})
 }
 
-// Serve answers another node's Fetch for a process of this node. The reply, made as an upcall is, comes when the data is
-// there or will never be; it does not come when the server is closed first.
+// Serve answers another node's Fetch for a process of this node. The reply, made as an upcall is, comes when the data
+// is there or will never be; it does not come when the server is closed first.
 func (s *Server) Serve(p codec.Proc, key string, reply func(status codec.Status, packed []byte)) {
 	s.mu.Lock()
 	s.lastReq++

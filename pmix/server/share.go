@@ -5,12 +5,12 @@ import "slices"
 // maxShared bounds the bytes that a get brings.
 const maxShared = 1 << 20
 
-// shared is what all processes of a job have put, packed as one answer to a get. After a fence of the whole job that collects
-// data, its processes ask for each other's data one by one: n gets of n processes each. The answer to the first get can bring
-// everything. A client keeps what it got and finds it there when it asks for the next process.
+// shared is what all processes of a job have put, packed as one answer to a get. After a fence of the whole job that
+// collects data, its processes ask for each other's data one by one: n gets of n processes each. The answer to the
+// first get can bring everything. A client keeps what it got and finds it there when it asks for the next process.
 //
-// A further commit ends the use of a shared answer. Clients would go on using an old value for a key that has a new one, as
-// they do with data that they have asked for themselves.
+// A further commit ends the use of a shared answer. Clients would go on using an old value for a key that has a new
+// one, as they do with data that they have asked for themselves.
 type shared struct {
 	due   bool   // All processes have met, and nobody has asked yet.
 	reply []byte // nil: nothing is shared
@@ -41,9 +41,9 @@ func (s *nspace) share() {
 	s.shared.issue++
 }
 
-// sendData answers a get for which the data is there. A reader of the target's job that has not got the shared answer yet gets
-// that, any other reader the target's data. A reader never gets its own data in this way, because it may have put something
-// else since.
+// sendData answers a get for which the data is there. A reader of the target's job that has not got the shared answer
+// yet gets that, any other reader the target's data. A reader never gets its own data in this way, because it may have
+// put something else since.
 func (gs *gets) sendData(g *get, target *process) {
 	s, reader := target.space, gs.conns[g.conn]
 	if reader == nil {
