@@ -23,8 +23,8 @@ func (s *Step) startServer(j *job) (err error) {
 func (s *Step) ToolURI() string { return s.pmix.ToolURI() }
 
 // describe says of a job what its processes may learn from the server.
-func (s *Step) describe(j *job) server.Job {
-	d := server.Job{Nspace: j.nspace, Hosts: []string{s.host}, TmpDir: s.private.jobDir(j.number)}
+func (s *Step) describe(j *job) server.JobLayout {
+	d := server.JobLayout{Nspace: j.nspace, Hosts: []string{s.host}, TmpDir: s.private.jobDir(j.number)}
 	for i := range j.apps {
 		program, err := filepath.Abs(j.apps[i].Path)
 		if err != nil { // where oshrun is has no name any more

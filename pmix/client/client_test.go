@@ -47,7 +47,7 @@ func (f *finalizes) ClientLost(p codec.Proc)             { f.lost <- p }
 // serve starts a server for n processes; the result looks up the environment of a rank.
 func serve(t *testing.T, n int, h server.Host) (*server.Server, func(rank uint32) func(string) (string, bool)) {
 	t.Helper()
-	job := server.Job{Nspace: "job-1", Hosts: []string{"vm"}}
+	job := server.JobLayout{Nspace: "job-1", Hosts: []string{"vm"}}
 	for r := range n {
 		job.Procs = append(job.Procs, server.Proc{Rank: uint32(r), LocalRank: uint16(r)})
 	}

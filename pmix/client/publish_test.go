@@ -43,7 +43,7 @@ func start(t *testing.T, n int) *world {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	t.Cleanup(cancel)
-	job := server.Job{Nspace: "job-1", Hosts: []string{"vm"}, Programs: []string{"prog"}}
+	job := server.JobLayout{Nspace: "job-1", Hosts: []string{"vm"}, Programs: []string{"prog"}}
 	for r := range n {
 		job.Procs = append(job.Procs, server.Proc{Rank: uint32(r), LocalRank: uint16(r)})
 	}

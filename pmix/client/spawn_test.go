@@ -78,8 +78,8 @@ func (n *nursery) Spawn(r *server.SpawnRequest) {
 	})
 }
 
-func jobOf(nspace string, n int) server.Job {
-	job := server.Job{Nspace: nspace, Hosts: []string{"vm"}}
+func jobOf(nspace string, n int) server.JobLayout {
+	job := server.JobLayout{Nspace: nspace, Hosts: []string{"vm"}}
 	for r := range n {
 		job.Procs = append(job.Procs, server.Proc{Rank: uint32(r), LocalRank: uint16(r)})
 	}

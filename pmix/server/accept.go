@@ -15,22 +15,23 @@ import (
 	"github.com/goshmem/goshmem/pmix/codec"
 )
 
-// registry knows all open connections, and in which order those came that have not said who they are.
+// registry holds all open connections. A connection is unidentified until its handshake has proved it to be a client.
 type registry struct {
 	mu      sync.Mutex
-	limit   int
-	closed  bool
-	open    map[*conn]struct{}
-	unknown []*conn
-	foreign []*conn       // the same, of other users
-	gone    chan struct{} // gets something when one of the unknown is none any more
-	named   map[codec.Proc]*conn
+	limit   int                  // most connections in unknown, and in foreign
+	closed  bool                 // the server is closing
+	open    map[*conn]struct{}   // all connections
+	unknown []*conn              // unidentified connections of this user, the oldest first
+	foreign []*conn              // unidentified connections of other users, the oldest first
+	gone    chan struct{}        // signaled when a connection leaves unknown
+	named   map[codec.Proc]*conn // connections of accepted clients
 }
 
-// patience returns how long to wait before the next connection is taken, 0 for not at all. A flood that is faster than
-// what has come before can be read waits in the listener's queue, and real clients with it: to take it at once would
-// push out connections that have not had time to say who they are, or whose words nobody has had time to read.
-func (r *registry) patience(silence time.Duration) time.Duration {
+// acceptDelay returns how long to wait before the next connection is accepted; 0: accept it at once. When unknown is
+// full, its oldest connection first gets the time silence to identify itself. Otherwise a fast flood would evict
+// clients whose handshake is still on its way, or has not been read yet. Meanwhile new connections wait in the
+// listener's queue.
+func (r *registry) acceptDelay(silence time.Duration) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed || len(r.unknown) < r.limit {
@@ -39,9 +40,9 @@ func (r *registry) patience(silence time.Duration) time.Duration {
 	return max(0, time.Until(r.unknown[0].since.Add(silence)))
 }
 
-// add takes a new connection; false means that the server is closing. A flood of connections that say nothing pushes
-// out its own oldest members: a real client says who it is at once and is never among them for long. Those of other
-// users push out each other alone.
+// add registers a new connection; false means that the server is closing. If there are too many unidentified
+// connections, add closes the oldest one: a real client identifies itself at once. Connections of other users evict
+// only each other.
 func (r *registry) add(c *conn, foreign bool) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -64,19 +65,19 @@ func (r *registry) add(c *conn, foreign bool) bool {
 	return true
 }
 
-// expect changes the number of connections that may be silent at the same time.
-func (r *registry) expect(more int) {
+// raiseLimit changes the limit on unidentified connections by a number, which may be negative.
+func (r *registry) raiseLimit(more int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.limit += more
 }
 
-// known says that a connection has proved to be a client. It returns false if it has been pushed out before: then
-// nobody may hear of it, as the loss of a client is the end of a process.
-func (r *registry) known(c *conn) bool {
+// identify notes that a connection has proved to be a client. It returns false if the connection was evicted before.
+// The core must not see such a connection: the loss of a client counts as the end of a process.
+func (r *registry) identify(c *conn) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.dropUnknown(c)
+	r.dropUnidentified(c)
 	return !c.isClosed()
 }
 
@@ -87,10 +88,10 @@ func (r *registry) remove(c *conn) {
 	if r.named[c.proc] == c {
 		delete(r.named, c.proc)
 	}
-	r.dropUnknown(c)
+	r.dropUnidentified(c)
 }
 
-// name notes which process a connection is of.
+// name notes the process of an accepted connection.
 func (r *registry) name(c *conn, p codec.Proc) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -100,15 +101,15 @@ func (r *registry) name(c *conn, p codec.Proc) {
 	c.proc, r.named[p] = p, c
 }
 
-// of returns the open connection of a process, nil if there is none.
-func (r *registry) of(p codec.Proc) *conn {
+// find returns the open connection of a process, nil if there is none.
+func (r *registry) find(p codec.Proc) *conn {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.named[p]
 }
 
-// dropUnknown removes a connection from those that have not said who they are. The caller holds the lock.
-func (r *registry) dropUnknown(c *conn) {
+// dropUnidentified removes a connection from the unidentified ones. The caller holds the lock.
+func (r *registry) dropUnidentified(c *conn) {
 	if i := slices.Index(r.foreign, c); i >= 0 {
 		r.foreign = slices.Delete(r.foreign, i, i+1)
 	}
@@ -130,7 +131,7 @@ func (r *registry) closeAll() {
 	}
 }
 
-// accept takes connections until the server closes.
+// accept accepts connections until the server closes.
 func (s *Server) accept() {
 	for id := connID(1); ; id++ {
 		nc, err := s.ln.Accept()
@@ -139,7 +140,7 @@ func (s *Server) accept() {
 		}
 		if err != nil {
 			s.log.Warn().Err(err).Msg("accept failed")
-			if !s.pause(50 * time.Millisecond) { // out of descriptors, most likely: others have to close some first
+			if !s.pause(50 * time.Millisecond) { // most likely there is no free descriptor until another connection closes
 				return
 			}
 			continue
@@ -150,14 +151,14 @@ func (s *Server) accept() {
 			c.close()
 			return
 		}
-		s.wg.Go(func() { s.attend(c) })
+		s.wg.Go(func() { s.serveConn(c) })
 	}
 }
 
 // makeRoom waits until a connection may be added. It returns false when the server is closing.
 func (s *Server) makeRoom() bool {
 	for {
-		d := s.reg.patience(s.limits.silence)
+		d := s.reg.acceptDelay(s.limits.silence)
 		if d == 0 {
 			return true
 		}
@@ -173,6 +174,7 @@ func (s *Server) makeRoom() bool {
 	}
 }
 
+// pause waits for a time; false means that the server is closing.
 func (s *Server) pause(d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -184,13 +186,13 @@ func (s *Server) pause(d time.Duration) bool {
 	}
 }
 
-// attend reads one connection from its handshake to its end.
-func (s *Server) attend(c *conn) {
+// serveConn reads one connection from its handshake to its end.
+func (s *Server) serveConn(c *conn) {
 	defer s.reg.remove(c)
 	defer c.close()
 	_ = c.nc.SetDeadline(time.Now().Add(s.limits.handshake)) // fails only on a closed connection, which reading reports
 	r := bufio.NewReader(c.nc)
-	proc, ok := s.greet(c, r)
+	proc, ok := s.shakeHands(c, r)
 	if !ok {
 		return
 	}
@@ -201,8 +203,8 @@ func (s *Server) attend(c *conn) {
 	close(c.over)
 }
 
-// greet finds out who connects and whether it may; the answer to one who may is already queued.
-func (s *Server) greet(c *conn, r io.Reader) (codec.Proc, bool) {
+// shakeHands reads a handshake and has the core decide on the claim. When it returns true, the answer is queued.
+func (s *Server) shakeHands(c *conn, r io.Reader) (codec.Proc, bool) {
 	h, err := codec.ReadHandshake(r)
 	if err != nil {
 		s.log.Debug().Err(err).Stringer("peer", c.nc.RemoteAddr()).Msg("connection dropped")
@@ -212,10 +214,10 @@ func (s *Server) greet(c *conn, r io.Reader) (codec.Proc, bool) {
 	claim, status, err := s.admit(c, &h)
 	if err != nil {
 		s.log.Warn().Err(err).Str("nspace", h.Proc.Nspace).Uint32("pe", uint32(h.Proc.Rank)).Msg("client refused")
-		c.turnAway(status)
+		c.refuse(status)
 		return codec.Proc{}, false
 	}
-	if !s.reg.known(c) {
+	if !s.reg.identify(c) {
 		return codec.Proc{}, false
 	}
 	s.awaitHungUp(claim.proc)
@@ -223,18 +225,18 @@ func (s *Server) greet(c *conn, r io.Reader) (codec.Proc, bool) {
 		return codec.Proc{}, false
 	}
 	if status := <-c.verdict; status != codec.StatusSuccess {
-		c.turnAway(status)
+		c.refuse(status)
 		return codec.Proc{}, false
 	}
 	return claim.proc, true
 }
 
-// awaitHungUp waits until the loop has taken the end of a connection whose client has hung up.
-// A process that ends without a farewell may be followed by another of the same rank at once,
-// as in a shell. Both connections have readers of their own, and the second one's claim may
-// overtake the end of the first: it would be refused as that of a rank that is connected.
+// awaitHungUp waits until the loop has seen the end of an earlier connection of p whose client has hung up. A process
+// that ends without finalize may be followed at once by another of the same rank, as in a shell script. Each connection
+// has a reader of its own, so the second claim could overtake the end of the first connection. The core would refuse
+// it.
 func (s *Server) awaitHungUp(p codec.Proc) {
-	old := s.reg.of(p)
+	old := s.reg.find(p)
 	if old == nil || !old.hungUp() {
 		return
 	}
@@ -244,7 +246,7 @@ func (s *Server) awaitHungUp(p codec.Proc) {
 	}
 }
 
-// hungUp says whether the client sends nothing more.
+// hungUp reports whether the client has closed its end.
 func (c *conn) hungUp() bool {
 	sc, ok := c.nc.(syscall.Conn)
 	if !ok {
@@ -254,7 +256,7 @@ func (c *conn) hungUp() bool {
 	return err == nil && xunix.HungUp(raw)
 }
 
-// admit makes a claim of a handshake, or says why and with which status it is refused.
+// admit authorizes a handshake and returns its claim, or the status and the reason of the refusal.
 func (s *Server) admit(c *conn, h *codec.Handshake) (event, codec.Status, error) {
 	if err := h.Check(); err != nil {
 		return event{}, codec.StatusErrNotSupported, err
@@ -278,20 +280,20 @@ func (s *Server) admit(c *conn, h *codec.Handshake) (event, codec.Status, error)
 	return claim, codec.StatusSuccess, nil
 }
 
-// nameTool makes the namespace of a tool.
+// nameTool returns the name and the namespace of a tool.
 func (s *Server) nameTool(h *codec.Handshake) (codec.Proc, *nspace, error) {
 	p := h.Proc
 	if h.NeedsID() {
-		// Behind a name that no other server on the machine has, unless that is too long.
+		// The job's name, cut to fit, keeps the name apart from those of other servers on the machine.
 		p.Nspace = fmt.Sprintf("%.200s-tool-%d", s.cfg.Job.Nspace, s.tools.Add(1))
 	} else if err := checkNspace(p.Nspace); err != nil || p.Rank >= codec.RankMaxValid {
-		return p, nil, fmt.Errorf("tool with the name %.64q.%d of its own, want a valid one", p.Nspace, p.Rank)
+		return p, nil, fmt.Errorf("tool names itself %.64q.%d, want a valid namespace and a rank below %d", p.Nspace, p.Rank, codec.RankMaxValid)
 	}
 	space, err := newToolSpace(p)
 	return p, space, err
 }
 
-// welcome is the answer to a handshake that is accepted.
+// welcome returns the answer to a handshake that is accepted.
 func (s *Server) welcome(h *codec.Handshake, name codec.Proc) []byte {
 	if !h.IsTool() {
 		return codec.AppendHandshakeReply(nil, codec.StatusSuccess, uint32(name.Rank))
@@ -303,16 +305,16 @@ func (s *Server) welcome(h *codec.Handshake, name codec.Proc) []byte {
 	return codec.AppendToolReply(nil, reply)
 }
 
-// turnAway tells a client why it is refused; the connection is closed afterwards in any case.
-func (c *conn) turnAway(status codec.Status) {
+// refuse sends the status of a refusal. The caller closes the connection.
+func (c *conn) refuse(status codec.Status) {
 	answer := codec.AppendHandshakeReply(nil, status, 0)
 	if c.tool {
 		answer = codec.AppendToolReply(nil, codec.ToolReply{Status: status})
 	}
-	_, _ = c.nc.Write(answer) // it may have hung up by itself
+	_, _ = c.nc.Write(answer) // the client may have hung up
 }
 
-// read feeds the loop with a client's requests until the connection ends.
+// read passes a client's requests to the loop until the connection ends.
 func (s *Server) read(c *conn, r *bufio.Reader, proc codec.Proc) {
 	frames := codec.NewFrameReader(r, s.limits.frame)
 	for {

@@ -8,7 +8,7 @@ import (
 	"github.com/goshmem/goshmem/pmix/codec"
 )
 
-// attribute is a directive that a function takes.
+// attribute is a directive of a function.
 type attribute struct {
 	name string // in the standard
 	key  string
@@ -18,11 +18,11 @@ type attribute struct {
 
 var (
 	attrTimeout = attribute{"PMIX_TIMEOUT", codec.KeyTimeout, codec.TypeInt, "seconds after which the operation fails"}
-	attrRange   = attribute{"PMIX_RANGE", codec.KeyRange, codec.TypeDataRange, "the processes that are meant"}
+	attrRange   = attribute{"PMIX_RANGE", codec.KeyRange, codec.TypeDataRange, "the processes that the operation is for"}
 	attrMembers = attribute{"PMIX_EVENT_CUSTOM_RANGE", codec.KeyEventCustomRange, codec.TypeDataArray, "the processes of a custom range"}
 )
 
-// supported says what the server does, by function, and which directives it heeds.
+// supported lists the functions that the server serves, and the directives that it follows.
 var supported = map[string][]attribute{
 	"PMIx_Init":     nil,
 	"PMIx_Finalize": nil,
@@ -35,12 +35,12 @@ var supported = map[string][]attribute{
 	"PMIx_Get": {
 		attrTimeout,
 		{"PMIX_IMMEDIATE", codec.KeyImmediate, codec.TypeBool, "do not wait for data that is still to come"},
-		{"PMIX_GET_REFRESH_CACHE", codec.KeyGetRefreshCache, codec.TypeBool, "ask although the process has data already"},
+		{"PMIX_GET_REFRESH_CACHE", codec.KeyGetRefreshCache, codec.TypeBool, "ask again for data that the process has"},
 	},
 	"PMIx_Publish": {
 		attrRange, attrMembers,
 		{"PMIX_PERSISTENCE", codec.KeyPersistence, codec.TypePersist, "how long the data stays"},
-		{"PMIX_ACCESS_PERMISSIONS", codec.KeyAccessPermissions, codec.TypeDataArray, "who may read the data"},
+		{"PMIX_ACCESS_PERMISSIONS", codec.KeyAccessPermissions, codec.TypeDataArray, "users who may read the data, in an array"},
 		{"PMIX_ACCESS_USERIDS", codec.KeyAccessUserIDs, codec.TypeDataArray, "users who may read the data"},
 	},
 	"PMIx_Lookup": {
@@ -61,25 +61,25 @@ var supported = map[string][]attribute{
 		{"PMIX_UNSET_ENVAR", codec.KeyUnsetEnvar, codec.TypeString, "remove a variable"},
 		{"PMIX_PREPEND_ENVAR", codec.KeyPrependEnvar, codec.TypeEnvar, "put text before the value of a variable"},
 		{"PMIX_APPEND_ENVAR", codec.KeyAppendEnvar, codec.TypeEnvar, "put text after the value of a variable"},
-		{"PMIX_FWD_STDOUT", codec.KeyFwdStdout, codec.TypeBool, "pass the job's standard output on to the caller"},
-		{"PMIX_FWD_STDERR", codec.KeyFwdStderr, codec.TypeBool, "pass the job's standard error on to the caller"},
+		{"PMIX_FWD_STDOUT", codec.KeyFwdStdout, codec.TypeBool, "forward the job's standard output to the caller"},
+		{"PMIX_FWD_STDERR", codec.KeyFwdStderr, codec.TypeBool, "forward the job's standard error to the caller"},
 	},
 	"PMIx_Connect":    {attrTimeout},
 	"PMIx_Disconnect": {attrTimeout},
 	"PMIx_Group_construct": {
 		attrTimeout,
 		{"PMIX_GROUP_ASSIGN_CONTEXT_ID", codec.KeyGroupAssignContextID, codec.TypeBool, "give the group a number"},
-		{"PMIX_GROUP_OPTIONAL", codec.KeyGroupOptional, codec.TypeBool, "do without those who end before they join"},
-		{"PMIX_GROUP_NOTIFY_TERMINATION", codec.KeyGroupNotifyTermination, codec.TypeBool, "tell members of the end of others"},
-		{"PMIX_GROUP_FT_COLLECTIVE", codec.KeyGroupFTCollective, codec.TypeBool, "go on without those who end"},
+		{"PMIX_GROUP_OPTIONAL", codec.KeyGroupOptional, codec.TypeBool, "go on without processes that end before they join"},
+		{"PMIX_GROUP_NOTIFY_TERMINATION", codec.KeyGroupNotifyTermination, codec.TypeBool, "tell members when another member ends"},
+		{"PMIX_GROUP_FT_COLLECTIVE", codec.KeyGroupFTCollective, codec.TypeBool, "go on without members that end"},
 	},
 	"PMIx_Group_destruct":           {attrTimeout},
 	"PMIx_Group_leave":              nil,
 	"PMIx_Register_event_handler":   nil,
 	"PMIx_Deregister_event_handler": nil,
 	"PMIx_Notify_event": {
-		{"PMIX_EVENT_NON_DEFAULT", codec.KeyEventNonDefault, codec.TypeBool, "not for default handlers"},
-		{"PMIX_EVENT_DO_NOT_CACHE", codec.KeyEventDoNotCache, codec.TypeBool, "not for handlers that come later"},
+		{"PMIX_EVENT_NON_DEFAULT", codec.KeyEventNonDefault, codec.TypeBool, "default handlers do not get the event"},
+		{"PMIX_EVENT_DO_NOT_CACHE", codec.KeyEventDoNotCache, codec.TypeBool, "handlers that register later do not get the event"},
 		attrMembers,
 	},
 	"PMIx_Job_control": {
@@ -98,7 +98,7 @@ var supported = map[string][]attribute{
 	"PMIx_Process_monitor": {
 		{"PMIX_MONITOR_HEARTBEAT", codec.KeyMonitorHeartbeat, codec.TypeBool, "watch for heartbeats"},
 		{"PMIX_MONITOR_HEARTBEAT_TIME", codec.KeyMonitorHeartbeatTime, codec.TypeUint32, "seconds without one that count as a miss"},
-		{"PMIX_MONITOR_HEARTBEAT_DROPS", codec.KeyMonitorHeartbeatDrops, codec.TypeUint32, "misses that are forgiven"},
+		{"PMIX_MONITOR_HEARTBEAT_DROPS", codec.KeyMonitorHeartbeatDrops, codec.TypeUint32, "misses that raise no event"},
 		{"PMIX_MONITOR_CANCEL", codec.KeyMonitorCancel, codec.TypeString, "stop a monitor"},
 	},
 	"PMIx_IOF_pull":       nil,
@@ -115,18 +115,18 @@ func (qs *queries) spawnSupport(*question) (codec.Value, bool) {
 	return codec.StringValue(strings.Join(names, ",")), ok
 }
 
-// unmet returns the first directive that a function must heed, as its caller says, and does not.
-func unmet(function string, infos []codec.Info) (key string, found bool) {
+// findUnmet returns the first directive that the caller marks as required and the function does not follow.
+func findUnmet(function string, infos []codec.Info) (key string, found bool) {
 	for _, info := range infos {
-		heeded := slices.ContainsFunc(supported[function], func(a attribute) bool { return a.key == info.Key })
-		if info.Flags&codec.InfoRequired != 0 && !heeded {
+		followed := slices.ContainsFunc(supported[function], func(a attribute) bool { return a.key == info.Key })
+		if info.Flags&codec.InfoRequired != 0 && !followed {
 			return info.Key, true
 		}
 	}
 	return "", false
 }
 
-// attributeSupport answers for each qualifier that asks about the server or its host, which are one here.
+// attributeSupport answers each qualifier that asks about the server or its host. Here they are the same.
 func (qs *queries) attributeSupport(q *question) (codec.Value, bool) {
 	functions := strings.Join(slices.Sorted(maps.Keys(supported)), ",")
 	var out []codec.Info

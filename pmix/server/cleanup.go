@@ -15,51 +15,51 @@ import (
 	"github.com/goshmem/goshmem/internal/xunix"
 )
 
-// Bounds on what a path and a folder may be like.
+// Bounds on a path to remove.
 const (
-	maxDepth = 128 // folders in each other that are cleaned; every level costs a descriptor
-	maxLinks = 40  // on the way to a path, as the kernel allows
+	maxDepth = 128 // nesting of directories that are removed; every level costs a descriptor
+	maxLinks = 40  // symbolic links on the way to a path, as in the kernel
 )
 
-// cleaner removes what processes left behind, one thing after the other and apart from the loop: a file system may take
-// its time.
+// cleaner removes files that processes registered. It has a goroutine of its own, because a file system may be slow.
 //
-// It acts for its own user on paths that a process of that user named, perhaps hours ago. Others on the machine may
-// have put things in the way since, so it removes only what belongs to the user, reaches it only through folders and
-// links that nobody but the user and root can have made, and never follows a link below that.
+// A process of the server's user named the paths, perhaps hours ago. Since then other users may have replaced parts of
+// them. So the cleaner removes only what belongs to the user. It reaches a path only through directories and links that
+// belong to the user or root, and follows no link below the path.
 type cleaner struct {
-	log  zerolog.Logger
-	uid  uint32
-	mu   sync.Mutex
-	jobs []epilog
-	busy bool
-	wg   sync.WaitGroup
+	log   zerolog.Logger
+	uid   uint32 // the server's user
+	mu    sync.Mutex
+	queue []epilog
+	busy  bool // a goroutine works on the queue
+	wg    sync.WaitGroup
 }
 
-// add hands over what is to be removed.
+// add queues paths to remove.
 func (c *cleaner) add(e epilog) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.jobs = append(c.jobs, e)
+	c.queue = append(c.queue, e)
 	if !c.busy {
 		c.busy = true
 		c.wg.Go(c.work)
 	}
 }
 
-// finish returns when all that was added is done.
+// finish waits until the queue is done.
 func (c *cleaner) finish() { c.wg.Wait() }
 
+// work removes everything in the queue.
 func (c *cleaner) work() {
 	for {
 		c.mu.Lock()
-		if len(c.jobs) == 0 {
+		if len(c.queue) == 0 {
 			c.busy = false
 			c.mu.Unlock()
 			return
 		}
-		e := c.jobs[0]
-		c.jobs = c.jobs[1:]
+		e := c.queue[0]
+		c.queue = c.queue[1:]
 		c.mu.Unlock()
 		for _, item := range e.paths {
 			if err := c.remove(item, e.ignore); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -78,7 +78,7 @@ func (c *cleaner) remove(item cleanup, ignore []string) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = parent.Close() }() // was only read
+	defer func() { _ = parent.Close() }() // errors of a read-only handle do not matter
 	name := filepath.Base(item.path)
 	info, err := parent.Lstat(name)
 	if err != nil {
@@ -90,7 +90,7 @@ func (c *cleaner) remove(item cleanup, ignore []string) error {
 	case item.dir && info.IsDir():
 		return c.sweep(parent, name, info, &sweeping{cleanup: item, ignore: ignore})
 	case item.dir || info.IsDir():
-		return fmt.Errorf("is a %v, want a %s", info.Mode().Type(), map[bool]string{true: "folder", false: "file"}[item.dir])
+		return fmt.Errorf("has mode %v, want a %s", info.Mode(), map[bool]string{true: "directory", false: "file"}[item.dir])
 	default:
 		return parent.Remove(name)
 	}
@@ -101,18 +101,18 @@ func (c *cleaner) owns(info fs.FileInfo) bool {
 	return ok && uid == c.uid
 }
 
-// open opens a folder step by step, so that nothing can be changed behind a check: every folder and link on the way
-// must belong to the user or to root.
+// open opens a directory one path element at a time, so that no element can be replaced after its check. Every
+// directory and link on the way must belong to the user or to root.
 func (c *cleaner) open(dir string) (*os.Root, error) {
 	at, err := os.OpenRoot("/")
 	if err != nil {
 		return nil, err
 	}
-	way := &way{steps: steps(dir)}
-	for err == nil && len(way.steps) > 0 {
+	w := &walk{ahead: elements(dir)}
+	for err == nil && len(w.ahead) > 0 {
 		var next *os.Root
-		if next, err = c.step(at, way); err == nil && next != at {
-			_ = at.Close() // was only read
+		if next, err = c.openNext(at, w); err == nil && next != at {
+			_ = at.Close() // errors of a read-only handle do not matter
 			at = next
 		}
 	}
@@ -122,20 +122,21 @@ func (c *cleaner) open(dir string) (*os.Root, error) {
 	return at, nil
 }
 
-// way is what lies behind and before somebody who looks for a folder.
-type way struct {
-	behind string // without links
-	steps  []string
-	links  int
+// walk is the state of open on its way to a directory.
+type walk struct {
+	behind string   // path of the directory that is open, without links
+	ahead  []string // elements still to open
+	links  int      // links followed so far
 }
 
-func steps(path string) []string {
+// elements splits a path.
+func elements(path string) []string {
 	return slices.DeleteFunc(strings.Split(path, "/"), func(s string) bool { return s == "" || s == "." })
 }
 
-// step goes into the next folder. A link begins a new way from the root.
-func (c *cleaner) step(at *os.Root, w *way) (*os.Root, error) {
-	name := w.steps[0]
+// openNext opens the next element. After a link it starts again at the root.
+func (c *cleaner) openNext(at *os.Root, w *walk) (*os.Root, error) {
+	name := w.ahead[0]
 	path := filepath.Join("/", w.behind, name)
 	info, err := at.Lstat(name)
 	if err != nil {
@@ -145,12 +146,12 @@ func (c *cleaner) step(at *os.Root, w *way) (*os.Root, error) {
 		return nil, fmt.Errorf("reached through %s, which belongs to another user", path)
 	}
 	if info.Mode()&fs.ModeSymlink == 0 {
-		w.behind, w.steps = path, w.steps[1:]
+		w.behind, w.ahead = path, w.ahead[1:]
 		next, err := at.OpenRoot(name)
 		if err != nil {
 			return nil, err
 		}
-		return same(next, info)
+		return checkSame(next, info)
 	}
 	if w.links++; w.links > maxLinks {
 		return nil, fmt.Errorf("reached through more than %d links", maxLinks)
@@ -162,12 +163,12 @@ func (c *cleaner) step(at *os.Root, w *way) (*os.Root, error) {
 	if !filepath.IsAbs(target) {
 		target = filepath.Join("/", w.behind, target)
 	}
-	w.behind, w.steps = "", append(steps(filepath.Clean(target)), w.steps[1:]...)
+	w.behind, w.ahead = "", append(elements(filepath.Clean(target)), w.ahead[1:]...)
 	return os.OpenRoot("/")
 }
 
-// same makes sure that what was opened is what was looked at.
-func same(root *os.Root, before fs.FileInfo) (*os.Root, error) {
+// checkSame checks that root is the directory that was examined before it was opened.
+func checkSame(root *os.Root, before fs.FileInfo) (*os.Root, error) {
 	now, err := root.Stat(".")
 	if err == nil && !os.SameFile(before, now) {
 		err = errors.New("replaced while it was opened")
@@ -178,24 +179,24 @@ func same(root *os.Root, before fs.FileInfo) (*os.Root, error) {
 	return root, nil
 }
 
-// sweeping is the removal of one folder's content.
+// sweeping is the removal of one directory's content.
 type sweeping struct {
 	cleanup
 	ignore []string
-	depth  int
+	depth  int // number of directories above that are being removed
 }
 
-// sweep removes what is in a folder, and the folder itself if nothing is left. What stays is not an error unless it
-// should have gone.
+// sweep removes the content of a directory, and the directory itself if it is empty then. Entries that are to stay are
+// no error.
 func (c *cleaner) sweep(parent *os.Root, name string, before fs.FileInfo, s *sweeping) error {
 	if s.depth >= maxDepth {
-		return fmt.Errorf("%s: more than %d folders deep", s.path, maxDepth)
+		return fmt.Errorf("%s: nested more than %d directories deep", s.path, maxDepth)
 	}
 	root, err := parent.OpenRoot(name)
 	if err != nil {
 		return err
 	}
-	if root, err = same(root, before); err != nil {
+	if root, err = checkSame(root, before); err != nil {
 		return err
 	}
 	err = c.sweepEntries(root, s)
@@ -205,8 +206,7 @@ func (c *cleaner) sweep(parent *os.Root, name string, before fs.FileInfo, s *swe
 	if s.depth == 0 && s.leaveTop {
 		return nil
 	}
-	// It fails if something is left in it, which is as it should be.
-	_ = parent.Remove(name)
+	_ = parent.Remove(name) // fails if the directory is not empty, which is intended
 	return nil
 }
 
@@ -225,7 +225,7 @@ func (c *cleaner) sweepEntries(root *os.Root, s *sweeping) error {
 		info, statErr := root.Lstat(name)
 		switch {
 		case statErr != nil || !c.owns(info):
-			// gone already, or not ours
+			// the entry is gone or belongs to another user
 		case !info.IsDir():
 			if !s.emptyOnly {
 				err = errors.Join(err, root.Remove(name))

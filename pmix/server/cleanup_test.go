@@ -84,8 +84,8 @@ func TestSweep(t *testing.T) {
 		"gone already":    {nil, epilog{paths: []cleanup{{path: "a"}, {path: "x/y/z"}, {path: "d", dir: true}}}, nil, ""},
 		"link":            {[]string{"kept/f", "a -> TOP/kept/f"}, epilog{paths: []cleanup{{path: "a"}}}, []string{"kept/", "kept/f"}, ""},
 		"folder as file":  {[]string{"d/f"}, epilog{paths: []cleanup{{path: "d"}}}, []string{"d/", "d/f"}, "want a file"},
-		"file as folder":  {[]string{"f"}, epilog{paths: []cleanup{{path: "f", dir: true}}}, []string{"f"}, "want a folder"},
-		"linked folder":   {[]string{"kept/f", "d -> TOP/kept"}, epilog{paths: []cleanup{{path: "d", dir: true, recursive: true}}}, []string{"d", "kept/", "kept/f"}, "want a folder"},
+		"file as folder":  {[]string{"f"}, epilog{paths: []cleanup{{path: "f", dir: true}}}, []string{"f"}, "want a directory"},
+		"linked folder":   {[]string{"kept/f", "d -> TOP/kept"}, epilog{paths: []cleanup{{path: "d", dir: true, recursive: true}}}, []string{"d", "kept/", "kept/f"}, "want a directory"},
 		"flat":            {[]string{"d/f", "d/g", "d/sub/h"}, epilog{paths: []cleanup{{path: "d", dir: true}}}, []string{"d/", "d/sub/", "d/sub/h"}, ""},
 		"flat, all":       {[]string{"d/f", "e"}, epilog{paths: []cleanup{{path: "d", dir: true}}}, []string{"e"}, ""},
 		"recursive":       {[]string{"d/f", "d/s/t/g", "d/u/"}, epilog{paths: []cleanup{{path: "d", dir: true, recursive: true}}}, nil, ""},
@@ -134,7 +134,7 @@ func TestSweepIsBoundedInDepth(t *testing.T) {
 		t.Fatal(err)
 	}
 	log := sweep(t, top, epilog{paths: []cleanup{{path: "d", dir: true, recursive: true}}})
-	if !strings.Contains(log, fmt.Sprintf("more than %d folders deep", maxDepth)) {
+	if !strings.Contains(log, fmt.Sprintf("more than %d directories deep", maxDepth)) {
 		t.Errorf("logged %q, want the depth", log)
 	}
 }

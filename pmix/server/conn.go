@@ -8,23 +8,24 @@ import (
 	"github.com/goshmem/goshmem/pmix/codec"
 )
 
-// conn is one accepted connection. Its reader goroutine feeds the loop, its writer goroutine empties the queue.
+// conn is one accepted connection. Its reader goroutine passes events to the loop, its writer goroutine sends the
+// queue.
 type conn struct {
 	id      connID
 	nc      net.Conn
 	limits  *limits
-	since   time.Time
-	verdict chan codec.Status // what became of the claim; one is sent
-	tool    bool              // this and the next are set before the claim
-	welcome []byte            // the answer to a claim that is accepted
-	proc    codec.Proc        // whose claim was accepted; belongs to the registry
-	over    chan struct{}     // closed when the loop has taken all that came, and the end
+	since   time.Time         // time of the accept
+	verdict chan codec.Status // gets one status, the core's decision on the claim
+	tool    bool              // a tool connects; set before the claim
+	welcome []byte            // the answer if the claim is accepted; set before the claim
+	proc    codec.Proc        // the process, once its claim is accepted; the registry's lock protects it
+	over    chan struct{}     // closed when the loop has seen all frames and the end of the connection
 
 	mu     sync.Mutex
 	queue  []outFrame
-	bytes  int
+	bytes  int // size of the queue
 	closed bool
-	wake   chan struct{}
+	wake   chan struct{} // signaled when the queue gets a frame, or the connection is closed
 }
 
 // outFrame is an answer: a framed body in one or two pieces, or raw bytes.
@@ -41,8 +42,8 @@ func newConn(id connID, nc net.Conn, lim *limits) *conn {
 	return &conn{id: id, nc: nc, limits: lim, since: time.Now(), verdict: make(chan codec.Status, 1), wake: make(chan struct{}, 1), over: make(chan struct{})}
 }
 
-// send queues an answer without waiting. It returns false, once, when the client has left too much unread; the
-// connection is closed then.
+// send queues an answer without waiting. If the client leaves too much unread, send closes the connection and returns
+// false, once.
 func (c *conn) send(f outFrame) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -58,14 +59,14 @@ func (c *conn) send(f outFrame) bool {
 	return true
 }
 
-// offer queues a frame if no more than roof bytes are left unread, and leaves room for answers.
-func (c *conn) offer(f outFrame, roof int) bool {
+// offer queues a frame unless more than limit bytes wait in the queue. It keeps half of the queue free for answers.
+func (c *conn) offer(f outFrame, limit int) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
 		return true
 	}
-	if c.bytes > roof || len(c.queue) >= c.limits.queueFrames/2 {
+	if c.bytes > limit || len(c.queue) >= c.limits.queueFrames/2 {
 		return false
 	}
 	c.push(f)
@@ -103,7 +104,7 @@ func (c *conn) closeLocked() {
 	}
 	c.closed = true
 	c.queue = nil
-	_ = c.nc.Close() // the reader and the writer see it; there is nothing else to do about it
+	_ = c.nc.Close() // wakes the reader and the writer
 	c.signal()
 }
 
@@ -121,7 +122,7 @@ func (c *conn) write() {
 	}
 }
 
-// swapQueue hands the queue to the writer and takes back the memory of the last one, empty. It returns false if the
+// swapQueue gives the queue to the writer and reuses the memory of the writer's last one. It returns false if the
 // connection is closed.
 func (c *conn) swapQueue(w *writer) bool {
 	c.mu.Lock()

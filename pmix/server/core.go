@@ -6,8 +6,8 @@ import (
 
 // core is the state of a server. It is pure: events in, actions out.
 //
-// The core itself dispatches events and requests, and knows who comes and goes: jobs, processes, tools, connections.
-// Each feature of PMIx is a struct of its own with its own state. A feature reaches what all share through its embedded
+// The core itself dispatches events and requests, and keeps track of jobs, processes, tools and connections. Each
+// feature of PMIx is a struct of its own with its own state. A feature reaches what all share through its embedded
 // *common, and the features that it needs through plain pointers, which newCore sets once. The core lives on one
 // goroutine, so nothing in it has a lock.
 type core struct {
@@ -74,7 +74,7 @@ func (c *core) Step(ev event, out []action) []action {
 	case evSpawned:
 		c.spawns.answerSpawn(ev)
 	case evNotify:
-		_ = c.events.raise(ev.notice) // Server.Notify has packed it before
+		_ = c.events.raise(ev.notice) // cannot fail: Server.Notify has packed the event
 	case evTick:
 		c.expireDeadlines()
 	case evClosing:
@@ -105,9 +105,9 @@ func (c *core) claimProcess(ev event) {
 	status, why := codec.StatusSuccess, ""
 	switch {
 	case p == nil || !p.local:
-		status, why = codec.StatusErrNotFound, "claim of a process that is not of this step and node"
+		status, why = codec.StatusErrNotFound, "claim of a process that this server does not serve"
 	case p.phase == phaseConnected:
-		status, why = codec.StatusErrExists, "claim of a rank that is connected"
+		status, why = codec.StatusErrExists, "claim of a rank that is already connected"
 	case p.exited:
 		status, why = codec.StatusErrNoPermissions, "claim of a rank whose process has ended"
 	}
@@ -150,7 +150,7 @@ func (c *core) endConnection(conn connID) {
 	c.failWaitersFor(p)
 }
 
-// dropRequests drops what a connection that has ended, or finalized, asked for and still waits for.
+// dropRequests drops the requests that are still open on a connection that has ended or finalized.
 func (c *core) dropRequests(conn connID) {
 	c.watches.dropConnection(conn)
 	c.gets.dropConnection(conn)
@@ -186,7 +186,7 @@ func (c *core) failWaitersFor(p *process) {
 	c.gets.failWaiting(p.name, codec.StatusErrProcTermWoSync)
 }
 
-// finalize serves a client's farewell.
+// finalize serves a finalize request.
 func (c *core) finalize(at caller, _ *codec.FinalizeRequest) {
 	p := at.process
 	p.phase, p.conn = phaseFinalized, 0
@@ -201,7 +201,7 @@ func (c *core) finalize(at caller, _ *codec.FinalizeRequest) {
 // sendJobInfo answers with the description of the caller's job.
 func (c *core) sendJobInfo(at caller, _ *codec.InitRequest) { c.send(at.conn, at.tag, at.space.info) }
 
-// expireDeadlines ends what is past its deadline, and finds the next deadline: each feature notes those of its
+// expireDeadlines ends everything that is past its deadline. It also finds the next deadline: each feature notes its
 // deadlines that have not passed.
 func (c *core) expireDeadlines() {
 	if c.next == 0 || c.now < c.next {
@@ -214,12 +214,12 @@ func (c *core) expireDeadlines() {
 	c.watches.expire()
 }
 
-// addJob makes a namespace known.
+// addJob adds a namespace.
 func (c *core) addJob(s *nspace, parent codec.Proc) {
-	if old := c.spaces[s.name]; old != nil && old.tool { // a tool chose the name of a job to come
+	if old := c.spaces[s.name]; old != nil && old.tool { // the tool has the name of the new job
 		c.removeJob(s.name)
 	}
-	p := c.find(parent) // The job is not there yet, so no job comes from itself and origins form no circle.
+	p := c.find(parent) // looked up before the job is added, so that origins form no circle
 	c.spaces[s.name], s.parent = s, parent
 	if p != nil {
 		s.origin = p.space

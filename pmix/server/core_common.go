@@ -27,12 +27,12 @@ func (o *outbox) send(conn connID, tag uint32, payload []byte) {
 	o.emit(action{kind: actSend, conn: conn, tag: tag, payload: payload})
 }
 
-// reply answers a request with a status and nothing more.
+// reply answers a request with a status alone.
 func (o *outbox) reply(at caller, status codec.Status) {
 	o.send(at.conn, at.tag, statusReply(status))
 }
 
-// refuse answers a request with an error that is the client's fault, and gives the log the reason.
+// refuse answers a request with an error that is the client's fault, and logs the reason.
 func (o *outbox) refuse(at caller, status codec.Status, why string) {
 	o.emit(action{kind: actRefused, conn: at.conn, proc: at.name, status: status, text: why})
 	o.reply(at, status)
@@ -40,7 +40,7 @@ func (o *outbox) refuse(at caller, status codec.Status, why string) {
 
 var success = codec.AppendStatusReply(nil, codec.StatusSuccess)
 
-// statusReply packs an answer that is a status and nothing more. Success allocates nothing.
+// statusReply packs an answer that is a status alone. Success allocates nothing.
 func statusReply(status codec.Status) []byte {
 	if status == codec.StatusSuccess {
 		return success
@@ -118,7 +118,7 @@ func (r *roster) checkTargets(procs []codec.Proc) ([]codec.Proc, error) {
 	for _, name := range procs {
 		s := r.spaces[name.Nspace]
 		if s == nil || (name.Rank != codec.RankWildcard && s.find(name.Rank) == nil) {
-			return nil, fmt.Errorf("process %v, want one that is known here", name)
+			return nil, fmt.Errorf("process %v is unknown here, want a process of a job of this server", name)
 		}
 		if !seen[name] {
 			seen[name] = true

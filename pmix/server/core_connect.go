@@ -10,17 +10,18 @@ func (fs *fences) connect(at caller, r *codec.ConnectRequest) {
 	}
 }
 
-// disconnect serves the collective that undoes connect. The server keeps nothing about connects, so it only meets.
+// disconnect serves the collective that undoes connect. The server keeps no state about connects, so the participants
+// only wait for each other.
 func (fs *fences) disconnect(at caller, r *codec.DisconnectRequest) {
 	if fs.requireNames(at, opDisconnect, r.Procs) {
 		fs.joinCollective(at, opDisconnect, r.Procs, r.Info)
 	}
 }
 
-// requireNames refuses a request that does not name who takes part.
+// requireNames refuses a request that names no participant.
 func (fs *fences) requireNames(at caller, op Collective, procs []codec.Proc) bool {
 	if len(procs) == 0 {
-		fs.refuse(at, codec.StatusErrBadParam, string(op)+": no processes named, want the participants")
+		fs.refuse(at, codec.StatusErrBadParam, string(op)+": no processes named, want all participants")
 	}
 	return len(procs) > 0
 }

@@ -129,9 +129,9 @@ func TestConnectFails(t *testing.T) {
 	w.request(0, &codec.ConnectRequest{})
 	w.request(0, &codec.DisconnectRequest{})
 	w.request(0, &codec.ConnectRequest{Procs: []codec.Proc{first(0), {Nspace: "job-3", Rank: 0}}})
-	w.expect("refused connect: no processes named, want the participants", "reply 0#101 ERR_BAD_PARAM",
-		"refused disconnect: no processes named, want the participants", "reply 0#102 ERR_BAD_PARAM",
-		"refused connect: process job-3.0, want one of a namespace that is known here", "reply 0#103 ERR_BAD_PARAM")
+	w.expect("refused connect: no processes named, want all participants", "reply 0#101 ERR_BAD_PARAM",
+		"refused disconnect: no processes named, want all participants", "reply 0#102 ERR_BAD_PARAM",
+		"refused connect: process job-3.0 is unknown here, want a process of a job of this server", "reply 0#103 ERR_BAD_PARAM")
 	w.request(0, &codec.ConnectRequest{Procs: procs, Info: []codec.Info{seconds(2)}})
 	w.advance(2)
 	w.expect("reply 0#104 ERR_TIMEOUT")
@@ -166,7 +166,7 @@ func TestRemoveJob(t *testing.T) {
 	w.log = nil
 	w.connectAs(second(0))
 	w.step(event{kind: evRemoveJob, proc: second(0)})
-	w.expect("refused claim of a process that is not of this step and node", "reject ERR_NOT_FOUND")
+	w.expect("refused claim of a process that this server does not serve", "reject ERR_NOT_FOUND")
 	w.addJob(secondJob(1))
 	w.connectAs(second(0))
 	w.expect("connected job-2.0", "accept job-2.0")

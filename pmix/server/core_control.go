@@ -24,8 +24,8 @@ type cleanup struct {
 	path      string
 	dir       bool
 	recursive bool
-	emptyOnly bool // remove empty folders only
-	leaveTop  bool // keep the folder itself
+	emptyOnly bool // remove empty directories only
+	leaveTop  bool // keep the directory itself
 }
 
 // jobControl serves requests to act on processes: aborts, signals, and what to remove after their end. What it keeps is
@@ -84,7 +84,7 @@ func (ct *jobControl) controlJob(at caller, r *codec.JobControlRequest) {
 	}
 	for _, name := range targets {
 		if !ct.mayControl(at.process, name.Nspace) {
-			ct.refuse(at, codec.StatusErrNoPermissions, fmt.Sprintf("job control of %v, want a job of the caller's or one that it spawned", name))
+			ct.refuse(at, codec.StatusErrNoPermissions, fmt.Sprintf("job control of %v, want the caller's job or one that it spawned", name))
 			return
 		}
 	}
@@ -150,7 +150,7 @@ func readEpilog(infos []codec.Info) (epilog, error) {
 		}
 		list, ok := info.Value.Str()
 		if !ok {
-			return epilog{}, fmt.Errorf("%s is %v, want paths", info.Key, info.Value)
+			return epilog{}, fmt.Errorf("%s is %v, want a string of paths with commas between them", info.Key, info.Value)
 		}
 		for name := range strings.SplitSeq(list, ",") {
 			clean, err := checkPath(name)
@@ -172,16 +172,16 @@ func readEpilog(infos []codec.Info) (epilog, error) {
 	return e, nil
 }
 
-// checkPath returns a path without detours.
+// checkPath checks a path and returns its shortest form.
 func checkPath(name string) (string, error) {
 	clean := path.Clean(name)
 	switch {
 	case !path.IsAbs(name) || strings.IndexByte(name, 0) >= 0:
-		return "", fmt.Errorf("path %q, want an absolute one", clipped(name))
+		return "", fmt.Errorf("path %q is relative, want an absolute path", clipped(name))
 	case clean == "/":
-		return "", fmt.Errorf("path %q, want one below the root", clipped(name))
+		return "", fmt.Errorf("path %q is the root, want a path below it", clipped(name))
 	case strings.Contains(name+"/", "/../"):
-		return "", fmt.Errorf("path %q, want one without steps upwards", clipped(name))
+		return "", fmt.Errorf("path %q contains .., want a path without it", clipped(name))
 	}
 	return clean, nil
 }

@@ -58,7 +58,7 @@ func TestControlActions(t *testing.T) {
 		"control 0 [job-1.*] {Signal:0 Kill:true Terminate:false Pause:false Resume:false}", "reply 0#102 ok",
 		"control 0 [job-1.0 job-1.1] {Signal:0 Kill:false Terminate:false Pause:true Resume:false}", "reply 0#103 ok",
 		"control 0 [job-1.1] {Signal:0 Kill:false Terminate:true Pause:false Resume:false}", "reply 0#104 ok",
-		"refused job control: process job-1.7, want one that is known here", "reply 0#105 ERR_BAD_PARAM",
+		"refused job control: process job-1.7 is unknown here, want a process of a job of this server", "reply 0#105 ERR_BAD_PARAM",
 		"refused job control: pmix.jctrl.sig is -9, want 1 to 128", "reply 0#106 ERR_BAD_PARAM",
 		"refused job control: pmix.jctrl.sig is TERM, want 1 to 128", "reply 0#107 ERR_BAD_PARAM",
 		"reply 0#108 ERR_NOT_SUPPORTED", "reply 0#109 ERR_NOT_SUPPORTED",
@@ -86,10 +86,10 @@ func TestControlPermission(t *testing.T) {
 	killed := "{Signal:0 Kill:true Terminate:false Pause:false Resume:false}"
 	w.expect(
 		"control 0 [job-2.1] "+killed, "reply 0#101 ok",
-		"refused job control of job-2.1, want a job of the caller's or one that it spawned", "reply 1#101 ERR_NO_PERMISSIONS",
+		"refused job control of job-2.1, want the caller's job or one that it spawned", "reply 1#101 ERR_NO_PERMISSIONS",
 		"control job-2.0 [job-2.1] "+killed, "reply job-2.0#101 ok",
-		"refused job control of job-1.0, want a job of the caller's or one that it spawned", "reply job-2.0#102 ERR_NO_PERMISSIONS",
-		"refused job control of job-1.0, want a job of the caller's or one that it spawned", "reply job-2.0#103 ERR_NO_PERMISSIONS",
+		"refused job control of job-1.0, want the caller's job or one that it spawned", "reply job-2.0#102 ERR_NO_PERMISSIONS",
+		"refused job control of job-1.0, want the caller's job or one that it spawned", "reply job-2.0#103 ERR_NO_PERMISSIONS",
 	)
 }
 
@@ -142,13 +142,13 @@ func TestUnfitCleanUps(t *testing.T) {
 		why   string
 		want  codec.Status
 	}{
-		{[]codec.Info{paths(codec.KeyRegisterCleanup, "a")}, `pmix.reg.cleanup: path "a", want an absolute one`, codec.StatusErrBadParam},
-		{[]codec.Info{paths(codec.KeyRegisterCleanup, "/tmp/a,")}, `pmix.reg.cleanup: path "", want an absolute one`, codec.StatusErrBadParam},
-		{[]codec.Info{paths(codec.KeyRegisterCleanupDir, "/")}, `pmix.reg.cleanupdir: path "/", want one below the root`, codec.StatusErrBadParam},
-		{[]codec.Info{paths(codec.KeyRegisterCleanupDir, "//.")}, `pmix.reg.cleanupdir: path "//.", want one below the root`, codec.StatusErrBadParam},
-		{[]codec.Info{paths(codec.KeyRegisterCleanupDir, "/tmp/../etc")}, `pmix.reg.cleanupdir: path "/tmp/../etc", want one without steps upwards`, codec.StatusErrBadParam},
-		{[]codec.Info{paths(codec.KeyCleanupIgnore, "x")}, `pmix.clnup.ignore: path "x", want an absolute one`, codec.StatusErrBadParam},
-		{[]codec.Info{yes(codec.KeyRegisterCleanup)}, "pmix.reg.cleanup is true, want paths", codec.StatusErrBadParam},
+		{[]codec.Info{paths(codec.KeyRegisterCleanup, "a")}, `pmix.reg.cleanup: path "a" is relative, want an absolute path`, codec.StatusErrBadParam},
+		{[]codec.Info{paths(codec.KeyRegisterCleanup, "/tmp/a,")}, `pmix.reg.cleanup: path "" is relative, want an absolute path`, codec.StatusErrBadParam},
+		{[]codec.Info{paths(codec.KeyRegisterCleanupDir, "/")}, `pmix.reg.cleanupdir: path "/" is the root, want a path below it`, codec.StatusErrBadParam},
+		{[]codec.Info{paths(codec.KeyRegisterCleanupDir, "//.")}, `pmix.reg.cleanupdir: path "//." is the root, want a path below it`, codec.StatusErrBadParam},
+		{[]codec.Info{paths(codec.KeyRegisterCleanupDir, "/tmp/../etc")}, `pmix.reg.cleanupdir: path "/tmp/../etc" contains .., want a path without it`, codec.StatusErrBadParam},
+		{[]codec.Info{paths(codec.KeyCleanupIgnore, "x")}, `pmix.clnup.ignore: path "x" is relative, want an absolute path`, codec.StatusErrBadParam},
+		{[]codec.Info{yes(codec.KeyRegisterCleanup)}, "pmix.reg.cleanup is true, want a string of paths with commas between them", codec.StatusErrBadParam},
 		{
 			[]codec.Info{paths(codec.KeyRegisterCleanup, "/tmp/a"), paths(codec.KeyCleanupIgnore, "/tmp/a")},
 			"a path is to be both removed and ignored", codec.StatusErrConflictingCleanupDirectives,

@@ -127,13 +127,13 @@ func (es *events) notify(at caller, r *codec.NotifyRequest) {
 
 // checkRange replaces the names of groups in the range of an event by their members.
 //
-//   - Errors: a range that makes no sense.
+//   - Errors: an invalid range, or one that does not fit the targets.
 func (es *events) checkRange(from *process, ev *codec.Event) error {
 	switch {
 	case ev.Range > codec.RangeProcLocal:
 		return fmt.Errorf("range %d, want at most %d", ev.Range, codec.RangeProcLocal)
 	case ev.Range == codec.RangeCustom && len(ev.Targets) == 0:
-		return fmt.Errorf("range %d without %s, want the processes", ev.Range, codec.KeyEventCustomRange)
+		return fmt.Errorf("range %d without %s, want the target processes", ev.Range, codec.KeyEventCustomRange)
 	case ev.Range != codec.RangeCustom && len(ev.Targets) > 0:
 		return fmt.Errorf("%s with range %d, want %d", codec.KeyEventCustomRange, ev.Range, codec.RangeCustom)
 	}

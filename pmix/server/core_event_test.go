@@ -99,11 +99,11 @@ func TestUnfitEvents(t *testing.T) {
 	w.request(0, &codec.RegisterEventsRequest{Info: []codec.Info{info(codec.KeyEventAffectedProcs, codec.StringValue("x"))}})
 	w.expect(
 		"refused notify event: range 8, want at most 7", "reply 0#101 ERR_BAD_PARAM",
-		"refused notify event: range 6 without pmix.evrange, want the processes", "reply 0#102 ERR_BAD_PARAM",
+		"refused notify event: range 6 without pmix.evrange, want the target processes", "reply 0#102 ERR_BAD_PARAM",
 		"refused notify event: pmix.evrange with range 3, want 6", "reply 0#103 ERR_BAD_PARAM",
-		"refused notify event: pmix codec: event PMIX status -9999: pmix.evrange holds all, want what belongs to it", "reply 0#104 ERR_BAD_PARAM",
-		"refused notify event: pmix codec: event PMIX status -9999: pmix.evproc holds true, want what belongs to it", "reply 0#105 ERR_BAD_PARAM",
-		"refused register events: pmix codec: event PMIX_SUCCESS: pmix.evaffected holds x, want what belongs to it", "reply 0#106 ERR_BAD_PARAM",
+		"refused notify event: pmix codec: event PMIX status -9999: pmix.evrange is all (type 3), want a process or an array of processes", "reply 0#104 ERR_BAD_PARAM",
+		"refused notify event: pmix codec: event PMIX status -9999: pmix.evproc is true (type 1), want a process or an array of processes", "reply 0#105 ERR_BAD_PARAM",
+		"refused register events: pmix codec: event PMIX_SUCCESS: pmix.evaffected is x (type 3), want a process or an array of processes", "reply 0#106 ERR_BAD_PARAM",
 	)
 }
 

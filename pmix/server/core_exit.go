@@ -30,7 +30,7 @@ func (es *events) raiseExit(p *process, e Exit) {
 	_ = es.raise(ev) // nothing in it fails to pack
 }
 
-// describeEnd returns the status and the words for the end of a process. Success means that nobody needs to hear of it.
+// describeEnd returns the status and the text for the end of a process. Success means that no event is raised.
 func (p *process) describeEnd(e Exit) (codec.Status, string) {
 	what := fmt.Sprintf("exited with status %d", e.Code)
 	if e.Signal != 0 {
@@ -50,7 +50,7 @@ func (p *process) describeEnd(e Exit) (codec.Status, string) {
 	case how == ending.Exited:
 		return codec.StatusErrExitNonzeroTerm, what
 	case how == ending.Unfinished:
-		return codec.StatusErrProcTermWoSync, what + " without a farewell"
+		return codec.StatusErrProcTermWoSync, what + " without finalize"
 	default:
 		return codec.StatusSuccess, ""
 	}
@@ -59,7 +59,7 @@ func (p *process) describeEnd(e Exit) (codec.Status, string) {
 // Notify raises an event at the clients that are in its range and asked for it. Its source, which need not be a
 // process, names the sender: with codec.RangeNamespace the event is for the source's namespace.
 //
-//   - Errors: an event that makes no sense or cannot be packed.
+//   - Errors: an event that is invalid or cannot be packed.
 func (s *Server) Notify(ev codec.Event) error {
 	n := codec.Notification{Status: ev.Status, Source: ev.Source, Info: ev.Pack(), Range: ev.Range}
 	if _, err := n.Append(nil); err != nil {
@@ -67,7 +67,7 @@ func (s *Server) Notify(ev codec.Event) error {
 	}
 	parsed, err := codec.ParseEvent(n)
 	if err == nil && ev.Range == codec.RangeCustom && len(ev.Targets) == 0 {
-		err = fmt.Errorf("range %d without targets, want some", ev.Range)
+		err = fmt.Errorf("range %d without targets, want at least one", ev.Range)
 	}
 	if err != nil {
 		return fmt.Errorf("pmix server: notify %v: %w", ev.Status, err)

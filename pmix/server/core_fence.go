@@ -12,7 +12,7 @@ import (
 
 // Bounds on what clients can make the server keep.
 const (
-	maxFailedFences = 64    // ended fences of one set of processes, kept for those who have yet to hear of it
+	maxFailedFences = 64    // failed fences of one set of processes, kept for participants that have not joined yet
 	maxFences       = 1024  // instances of one set of processes under way at once
 	maxFenceSets    = 4096  // sets of processes with a fence under way, or one that failed
 	maxSequences    = 65536 // sets of processes with some on other nodes that have had a fence
@@ -263,7 +263,7 @@ func (fs *fences) dropJob(s *nspace) {
 	maps.DeleteFunc(fs.sequences, func(_ FenceSet, q *sequence) bool { return slices.Contains(q.spaces, s) })
 }
 
-// fail ends a fence for those who have joined, and keeps the status for those who will.
+// fail ends a fence for the processes that have joined, and keeps the status for those that join later.
 func (fs *fences) fail(f *fence, status codec.Status) {
 	f.failed, f.status = true, status
 	fs.answer(f, status)
@@ -280,7 +280,7 @@ func (fs *fences) answer(f *fence, status codec.Status) {
 	}
 }
 
-// remove drops a fence that everybody knows the end of.
+// remove drops a fence whose participants all have their answer.
 func (fs *fences) remove(f *fence) {
 	set := f.id.FenceSet
 	fs.replaceSet(set, slices.DeleteFunc(fs.bySet[set], func(g *fence) bool { return g == f }))
@@ -340,7 +340,7 @@ func (fs *fences) failWaitingFor(p *process, status codec.Status, died bool) {
 	}
 }
 
-// clipped keeps messages short, however long a name in a request is.
+// clipped cuts a name from a request to a length for messages.
 func clipped(s string) string {
 	if len(s) > 128 {
 		return s[:128] + "..."

@@ -21,7 +21,7 @@ type get struct {
 	deadline tick
 }
 
-// gets serves the data that processes commit: commits, the gets that wait for them, and what comes from other nodes.
+// gets serves the data that processes commit: commits, the gets that wait for them, and data from other nodes.
 // The data itself is in nspace.store.
 type gets struct {
 	*common
@@ -173,7 +173,7 @@ func (gs *gets) failWaiting(target codec.Proc, status codec.Status) {
 	gs.failWhere(target, func(*get) (codec.Status, bool) { return status, true })
 }
 
-// dropConnection drops what a connection that has ended waits for.
+// dropConnection drops the gets of a connection that has ended.
 func (gs *gets) dropConnection(conn connID) {
 	for _, target := range sortedProcs(gs.waiting) {
 		gs.keepWhere(target, func(g *get) bool { return g.conn != conn })

@@ -82,7 +82,7 @@ func (gr *groups) checkFounders(p *process, r *codec.GroupConstructRequest) ([]*
 		return nil, codec.StatusErrBadParam, err
 	}
 	if len(r.Procs) == 0 {
-		return nil, codec.StatusErrBadParam, errors.New("no processes named, want the members")
+		return nil, codec.StatusErrBadParam, errors.New("no processes named, want all members")
 	}
 	procs, key, err := gr.resolveParticipants(p, r.Procs)
 	if err != nil {
@@ -108,13 +108,13 @@ func (gr *groups) checkFounders(p *process, r *codec.GroupConstructRequest) ([]*
 	return procs, codec.StatusSuccess, nil
 }
 
-// checkID says what is wrong with the name of a new group.
+// checkID checks the name of a new group.
 func (gr *groups) checkID(id string) error {
 	switch {
 	case id == "":
-		return errors.New("no name, want one")
+		return errors.New("the group has no name")
 	case gr.spaces[id] != nil:
-		return errors.New("a namespace has this name, want another")
+		return errors.New("a namespace has this name; choose another")
 	default:
 		return nil
 	}

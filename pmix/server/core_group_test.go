@@ -77,9 +77,9 @@ func TestUnfitGroups(t *testing.T) {
 	w.request(0, construct("g", ranks(1, 2)))
 	w.request(0, construct("g", ranks(0, 9)))
 	w.expect(
-		`refused construct group "": no name, want one`, "reply 0#101 ERR_BAD_PARAM",
-		`refused construct group "job-1": a namespace has this name, want another`, "reply 0#102 ERR_BAD_PARAM",
-		`refused construct group "g": no processes named, want the members`, "reply 0#103 ERR_BAD_PARAM",
+		`refused construct group "": the group has no name`, "reply 0#101 ERR_BAD_PARAM",
+		`refused construct group "job-1": a namespace has this name; choose another`, "reply 0#102 ERR_BAD_PARAM",
+		`refused construct group "g": no processes named, want all members`, "reply 0#103 ERR_BAD_PARAM",
 		`refused construct group "g": among job-1:1,2, want the caller to take part`, "reply 0#104 ERR_BAD_PARAM",
 		`refused construct group "g": process job-1.9, want a rank below 3`, "reply 0#105 ERR_BAD_PARAM",
 	)
@@ -283,7 +283,7 @@ func TestGroupNamesProcesses(t *testing.T) {
 	w.requestOn(conns[0], &codec.FenceRequest{Procs: []codec.Proc{{Nspace: "g", Rank: codec.RankWildcard}}})
 	w.expect("reply 1#104 ok", "reply job-2.0#103 ok")
 	w.request(0, &codec.FenceRequest{Procs: []codec.Proc{{Nspace: "g", Rank: codec.RankWildcard}}}) // no member
-	w.expect("refused fence: process g.*, want one of a namespace that is known here", "reply 0#101 ERR_BAD_PARAM")
+	w.expect("refused fence: process g.* is unknown here, want a process of a job of this server", "reply 0#101 ERR_BAD_PARAM")
 }
 
 func invited(id string, procs ...codec.Proc) *codec.NotifyRequest {
@@ -383,7 +383,7 @@ func TestUnfitInvitations(t *testing.T) {
 	w.request(0, raised(codec.StatusGroupConstructComplete, codec.RangeNamespace, paths(codec.KeyGroupID, "g")))
 	w.expect(
 		`refused notify event PMIX_GROUP_INVITED: pmix.grp.id is "", want 1 to 255 bytes`, "reply 0#101 ERR_BAD_PARAM",
-		`refused notify event PMIX_GROUP_INVITED: a namespace has this name, want another`, "reply 0#102 ERR_BAD_PARAM",
+		`refused notify event PMIX_GROUP_INVITED: a namespace has this name; choose another`, "reply 0#102 ERR_BAD_PARAM",
 		`refused notify event PMIX_GROUP_INVITED: process job-1.8, want a rank below 2`, "reply 0#103 ERR_BAD_PARAM",
 		`refused notify event PMIX_GROUP_CONSTRUCT_COMPLETE: pmix.grp.id is "", want 1 to 255 bytes`, "reply 0#104 ERR_BAD_PARAM",
 		`refused notify event PMIX_GROUP_CONSTRUCT_COMPLETE: no targets, want the members`, "reply 0#105 ERR_BAD_PARAM",
@@ -394,7 +394,7 @@ func TestUnfitInvitations(t *testing.T) {
 	}
 	w.log = nil
 	w.request(0, invited("one more", first(1)))
-	w.expect("refused notify event PMIX_GROUP_INVITED: invitations to 256 groups are open, want no more", "reply 0#618 ERR_OUT_OF_RESOURCE")
+	w.expect("refused notify event PMIX_GROUP_INVITED: invitations to 256 groups are open already, want fewer than 256", "reply 0#618 ERR_OUT_OF_RESOURCE")
 }
 
 // Between nodes a construction is a fence like others; only the numbers of groups would need more.

@@ -11,8 +11,8 @@ import (
 // maxInvites bounds the groups to which one process may invite at a time.
 const maxInvites = 256
 
-// invite is a group in the making to which its leader invites. The protocol consists of events between clients. The
-// server reads them along in order to know the group, and to tell those who wait when another ends.
+// invite is a group under construction to which its leader invites. The protocol consists of events between clients.
+// The server follows them in order to know the group, and to tell waiting processes when another one ends.
 type invite struct {
 	id       string
 	leader   *process
@@ -28,9 +28,8 @@ type invites struct {
 	open   []*invite // the oldest first
 }
 
-// recordEvent follows an event that a client raises, if it is about an invitation. The status is for a client whose
-// event makes no sense. The events of a process that ended before the server read them change nothing: nobody waits for
-// it.
+// recordEvent records an event that a client raises about an invitation. The status refuses an invalid event. Events of
+// a process that ended before the server read them change nothing, because no process waits for it any more.
 func (iv *invites) recordEvent(from *process, ev *codec.Event) (codec.Status, error) {
 	if _, gone := from.gone(); gone {
 		return codec.StatusSuccess, nil
@@ -80,7 +79,7 @@ func (iv *invites) openInvite(from *process, ev *codec.Event) (codec.Status, err
 		}
 	}
 	if open >= maxInvites {
-		return codec.StatusErrOutOfResource, fmt.Errorf("invitations to %d groups are open, want no more", open)
+		return codec.StatusErrOutOfResource, fmt.Errorf("invitations to %d groups are open already, want fewer than %d", open, maxInvites)
 	}
 	inv := &invite{id: id, leader: from, accepted: map[*process]bool{}}
 	for _, p := range procs {
@@ -161,7 +160,7 @@ func (iv *invites) completeGroup(from *process, ev *codec.Event) (codec.Status, 
 	return codec.StatusSuccess, nil
 }
 
-// removeDead tells those who wait for a process of an invitation that it has ended.
+// removeDead tells the processes that wait for p in an invitation that p has ended.
 func (iv *invites) removeDead(p *process) {
 	for _, inv := range slices.Clone(iv.open) {
 		switch {

@@ -47,7 +47,7 @@ func (fw *forwarding) pull(at caller, r *codec.IOFPullRequest) {
 		fw.refuse(at, status, "I/O forwarding: "+err.Error())
 		return
 	case r.Channels&(codec.IOFStdout|codec.IOFStderr|codec.IOFDiag) == 0 || r.Channels&codec.IOFStdin != 0:
-		fw.refuse(at, codec.StatusErrNotSupported, fmt.Sprintf("I/O forwarding: channels %#x, want outputs", r.Channels))
+		fw.refuse(at, codec.StatusErrNotSupported, fmt.Sprintf("I/O forwarding: channels %#x, want standard output, standard error or diagnostics", r.Channels))
 		return
 	}
 	n := 0
@@ -76,10 +76,10 @@ func (fw *forwarding) checkStreams(at caller, names []codec.Proc) (map[codec.Pro
 	for _, name := range names {
 		s := fw.spaces[name.Nspace]
 		if s == nil || (name.Rank != codec.RankWildcard && s.find(name.Rank) == nil) {
-			return nil, codec.StatusErrNotFound, fmt.Errorf("process %v, want one that is known here", name)
+			return nil, codec.StatusErrNotFound, fmt.Errorf("process %v is unknown here, want a process of a job of this server", name)
 		}
 		if !at.space.tool && !s.comesFrom(at.space) {
-			return nil, codec.StatusErrNoPermissions, fmt.Errorf("process %v, want one of this job or spawned by it", name)
+			return nil, codec.StatusErrNoPermissions, fmt.Errorf("process %v, want a process of the caller's job or of a job spawned by it", name)
 		}
 		procs[name] = true
 	}

@@ -40,9 +40,9 @@ func TestToolComesAndGoes(t *testing.T) {
 	tool := w.attach("tool-1")
 	w.expect("accept tool-1.0")
 	w.attach("tool-1")
-	w.expect("refused tool with the namespace of others", "reject ERR_EXISTS")
+	w.expect("refused tool with the name of another namespace", "reject ERR_EXISTS")
 	w.attach(testNspace)
-	w.expect("refused tool with the namespace of others", "reject ERR_EXISTS")
+	w.expect("refused tool with the name of another namespace", "reject ERR_EXISTS")
 	w.requestOn(tool, &codec.InitRequest{})
 	if info, err := codec.DecodeJobInfo(w.sent[len(w.sent)-1].payload); err != nil || info.Nspace != "tool-1" {
 		t.Errorf("%v, %v; want the tool's own namespace", info.Nspace, err)
@@ -69,7 +69,7 @@ func TestToolsAreBounded(t *testing.T) {
 	}
 	w.log = nil
 	w.attach("one more")
-	w.expect("refused too many tools", "reject ERR_OUT_OF_RESOURCE")
+	w.expect("refused too many tools are attached", "reject ERR_OUT_OF_RESOURCE")
 }
 
 // A tool may name itself as a job that comes later; the job is not kept from starting by that.
@@ -123,11 +123,11 @@ func TestPullRefusals(t *testing.T) {
 	w.requestOn(conns[0], &codec.IOFPushRequest{Procs: []codec.Proc{first(0)}, Data: []byte("x")})
 	w.expect(
 		"refused I/O forwarding: 0 processes named, want 1 to 4096", "reply tool-1.0#101 ERR_BAD_PARAM",
-		"refused I/O forwarding: process job-1.7, want one that is known here", "reply tool-1.0#102 ERR_NOT_FOUND",
-		"refused I/O forwarding: channels 0x1, want outputs", "reply tool-1.0#103 ERR_NOT_SUPPORTED",
+		"refused I/O forwarding: process job-1.7 is unknown here, want a process of a job of this server", "reply tool-1.0#102 ERR_NOT_FOUND",
+		"refused I/O forwarding: channels 0x1, want standard output, standard error or diagnostics", "reply tool-1.0#103 ERR_NOT_SUPPORTED",
 		"refused I/O forwarding: 4097 processes named, want 1 to 4096", "reply tool-1.0#104 ERR_BAD_PARAM",
-		"refused I/O forwarding: process job-1.0, want one of this job or spawned by it", "reply job-2.0#101 ERR_NO_PERMISSIONS",
-		"refused I/O forwarding: process job-1.0, want one of this job or spawned by it", "reply job-2.0#102 ERR_NO_PERMISSIONS",
+		"refused I/O forwarding: process job-1.0, want a process of the caller's job or of a job spawned by it", "reply job-2.0#101 ERR_NO_PERMISSIONS",
+		"refused I/O forwarding: process job-1.0, want a process of the caller's job or of a job spawned by it", "reply job-2.0#102 ERR_NO_PERMISSIONS",
 	)
 	for range maxPulls {
 		w.requestOn(tool, pullOf(0, codec.IOFStdout, first(0)))

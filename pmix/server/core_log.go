@@ -25,7 +25,7 @@ func logText(c *common, at caller, r *codec.LogRequest) {
 		}
 	}
 	if len(entries) == 0 {
-		c.refuse(at, codec.StatusErrBadParam, "log: no text, want at least one entry")
+		c.refuse(at, codec.StatusErrBadParam, "log: no text, want at least one key with text")
 		return
 	}
 	if codec.Flag(r.Directives, codec.KeyLogOnce) {

@@ -17,7 +17,7 @@ type watch struct {
 	id      string
 	status  codec.Status // of the event that reports missing heartbeats
 	rng     codec.Range  // of that event
-	silent  bool         // The event is not for default handlers.
+	silent  bool         // Default handlers do not get the event.
 	period  tick
 	drops   uint32 // number of periods without a heartbeat that raise no event
 	next    tick   // end of the current period
@@ -43,7 +43,7 @@ func (ws *watches) monitor(at caller, r *codec.MonitorRequest) {
 			return
 		}
 		if ws.countWatches(at.conn) >= maxWatches {
-			ws.refuse(at, codec.StatusErrOutOfResource, fmt.Sprintf("monitor: %d watches are there already", maxWatches))
+			ws.refuse(at, codec.StatusErrOutOfResource, fmt.Sprintf("monitor: the caller has %d watches already, which is the limit", maxWatches))
 			return
 		}
 		w.process, w.conn = at.process, at.conn
@@ -72,7 +72,7 @@ func readWatch(r *codec.MonitorRequest) (*watch, error) {
 		w.status = codec.StatusMonitorHeartbeatAlert
 	}
 	for _, info := range r.Info {
-		ok := true
+		ok, wanted := true, "a number, 0 or more"
 		switch info.Key {
 		case codec.KeyMonitorHeartbeatTime:
 			var n uint64
@@ -83,17 +83,19 @@ func readWatch(r *codec.MonitorRequest) (*watch, error) {
 			n, ok = info.Value.Uint64()
 			w.drops = uint32(min(n, 1<<31))
 		case codec.KeyMonitorID:
+			wanted = "a string"
 			w.id, ok = info.Value.Str()
 		case codec.KeyRange:
+			wanted = "a data range other than custom"
 			w.rng, ok = info.Value.Data.(codec.Range)
 			ok = ok && w.rng <= codec.RangeProcLocal && w.rng != codec.RangeCustom
 		}
 		if !ok {
-			return nil, fmt.Errorf("%s is %v, want what belongs to it", info.Key, info.Value)
+			return nil, fmt.Errorf("%s is %v (type %d), want %s", info.Key, info.Value, info.Value.Type, wanted)
 		}
 	}
 	if w.period == 0 {
-		return nil, fmt.Errorf("%s is missing, want seconds", codec.KeyMonitorHeartbeatTime)
+		return nil, fmt.Errorf("%s is missing or 0, want a number of seconds", codec.KeyMonitorHeartbeatTime)
 	}
 	return w, nil
 }

@@ -88,9 +88,9 @@ func TestUnfitMonitors(t *testing.T) {
 	w.request(0, watchOf(1, 1, info(codec.KeyRange, codec.Value{Type: codec.TypeDataRange, Data: codec.RangeCustom})))
 	w.request(0, &codec.MonitorRequest{Monitor: paths("pmix.monitor.fmon", "/tmp/x")})
 	w.expect(
-		"refused monitor: pmix.monitor.btime is missing, want seconds", "reply 0#101 ERR_BAD_PARAM",
-		"refused monitor: pmix.monitor.btime is soon, want what belongs to it", "reply 0#102 ERR_BAD_PARAM",
-		"refused monitor: pmix.range is 6, want what belongs to it", "reply 0#103 ERR_BAD_PARAM",
+		"refused monitor: pmix.monitor.btime is missing or 0, want a number of seconds", "reply 0#101 ERR_BAD_PARAM",
+		"refused monitor: pmix.monitor.btime is soon (type 3), want a number, 0 or more", "reply 0#102 ERR_BAD_PARAM",
+		"refused monitor: pmix.range is 6 (type 33), want a data range other than custom", "reply 0#103 ERR_BAD_PARAM",
 		"reply 0#104 ERR_NOT_SUPPORTED",
 	)
 	for range maxWatches {
@@ -98,5 +98,5 @@ func TestUnfitMonitors(t *testing.T) {
 	}
 	w.log = nil
 	w.request(0, watchOf(1, 0))
-	w.expect("refused monitor: 16 watches are there already", "reply 0#121 ERR_OUT_OF_RESOURCE")
+	w.expect("refused monitor: the caller has 16 watches already, which is the limit", "reply 0#121 ERR_OUT_OF_RESOURCE")
 }

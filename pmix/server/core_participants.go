@@ -10,7 +10,7 @@ import (
 )
 
 // resolveParticipants returns the processes that a request names, sorted, and FenceSet.Procs of them. No name at all
-// stands for the caller's namespace. A name may be that of a group of the caller's, where expandNames allows it.
+// stands for the caller's namespace. The name of a group of the caller stands for its members, as expandNames says.
 func (gr *groups) resolveParticipants(from *process, procs []codec.Proc) ([]*process, string, error) {
 	if len(procs) == 0 {
 		return from.space.procs, from.space.everybody, nil
@@ -25,7 +25,7 @@ func (gr *groups) resolveParticipants(from *process, procs []codec.Proc) ([]*pro
 	for _, name := range procs {
 		s := gr.spaces[name.Nspace]
 		if s == nil {
-			return nil, "", fmt.Errorf("process %v, want one of a namespace that is known here", name)
+			return nil, "", fmt.Errorf("process %v is unknown here, want a process of a job of this server", name)
 		}
 		if name.Rank == codec.RankWildcard {
 			whole[s] = true

@@ -64,7 +64,7 @@ func (pb *published) publish(at caller, r *codec.PublishRequest) {
 		return
 	}
 	if status, err := pb.board.Publish(at.party(r.UID), terms, data); err != nil {
-		if status != codec.StatusErrDuplicateKey { // Programs may well try that, so the log stays silent.
+		if status != codec.StatusErrDuplicateKey { // programs may try this on purpose, so it is not logged
 			pb.emit(action{kind: actRefused, conn: at.conn, proc: at.name, status: status, text: "publish: " + err.Error()})
 		}
 		pb.reply(at, status)
@@ -92,7 +92,7 @@ func (pb *published) lookUp(at caller, r *codec.LookupRequest) {
 		return
 	}
 	if pb.countLookups(at.process) >= maxWaitingLookups {
-		pb.refuse(at, codec.StatusErrOutOfResource, fmt.Sprintf("lookup: %d are waiting already", maxWaitingLookups))
+		pb.refuse(at, codec.StatusErrOutOfResource, fmt.Sprintf("lookup: %d lookups of the caller wait already, which is the limit", maxWaitingLookups))
 		return
 	}
 	l.deadline = pb.readTimeout(r.Info)
@@ -195,8 +195,8 @@ func (pb *published) unpublish(at caller, r *codec.UnpublishRequest) {
 	pb.reply(at, status)
 }
 
-// dropEnded drops the data that was to stay no longer than a process that has ended. After the last process of an
-// application it also drops what was to stay no longer than that.
+// dropEnded drops the data that was published for the lifetime of a process that has ended. After the last process of
+// an application it also drops the data published for the application's lifetime.
 func (pb *published) dropEnded(p *process) {
 	pb.board.ProcEnded(p.name)
 	lives := func(q *process) bool { return q.place.AppNum == p.place.AppNum && !q.exited }

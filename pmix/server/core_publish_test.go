@@ -36,7 +36,7 @@ func persisting(p codec.Persistence) codec.Info {
 func waitFor(n int32) codec.Info { return codec.Info{Key: codec.KeyWait, Value: codec.IntValue(n)} }
 
 // secondJob is another namespace of n processes on the same node.
-func secondJob(n int) Job {
+func secondJob(n int) JobLayout {
 	j := testJob(n)
 	j.Nspace = "job-2"
 	return j
@@ -240,7 +240,7 @@ func TestLookupLimits(t *testing.T) {
 	}
 	w.expect()
 	w.request(0, lookupOf("a", waitFor(1)))
-	w.expect("refused lookup: 64 are waiting already", "reply 0#165 ERR_OUT_OF_RESOURCE")
+	w.expect("refused lookup: 64 lookups of the caller wait already, which is the limit", "reply 0#165 ERR_OUT_OF_RESOURCE")
 	w.request(1, lookupOf("a", waitFor(1)))
 	w.expect()
 	w.request(1, lookupOf(strings.Repeat("k ", maxLookupKeys+1)))

@@ -134,7 +134,7 @@ func (qs *queries) readQualifiers(p *process, infos []codec.Info) *question {
 }
 
 // nodeOf returns the node that qualifiers name, this node if they name none.
-func (j *Job) nodeOf(infos []codec.Info) int {
+func (j *JobLayout) nodeOf(infos []codec.Info) int {
 	if v, ok := codec.Find(infos, codec.KeyHostname); ok {
 		name, _ := v.Str()
 		return slices.Index(j.Hosts, name)

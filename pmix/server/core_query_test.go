@@ -327,7 +327,7 @@ func TestLog(t *testing.T) {
 			nil,
 			[]string{`refused log: channel "pmix.log.syslog", want pmix.log.stdout or pmix.log.stderr`, "reply 0#101 ERR_NOT_SUPPORTED"},
 		},
-		"nothing": {nil, nil, []string{"refused log: no text, want at least one entry", "reply 0#101 ERR_BAD_PARAM"}},
+		"nothing": {nil, nil, []string{"refused log: no text, want at least one key with text", "reply 0#101 ERR_BAD_PARAM"}},
 		"no text": {
 			[]codec.Info{about(codec.KeyLogStdout, codec.IntValue(5))},
 			nil,

@@ -7,8 +7,8 @@ import (
 )
 
 // twoNodes is a job with ranks 0 and 1 on node 0, and 2 and 3 on node 1.
-func twoNodes(this uint32) Job {
-	j := Job{Nspace: testNspace, Hosts: []string{"n0", "n1"}, ThisNode: this}
+func twoNodes(this uint32) JobLayout {
+	j := JobLayout{Nspace: testNspace, Hosts: []string{"n0", "n1"}, ThisNode: this}
 	for r := range uint32(4) {
 		j.Procs = append(j.Procs, Proc{Rank: r, Node: r / 2, LocalRank: uint16(r % 2)})
 	}
@@ -200,7 +200,7 @@ func TestNobodyToAskElsewhere(t *testing.T) {
 	w.request(0, getOf(2, "a"))
 	w.expect("reply 0#101 ERR_UNREACH", "reply 0#102 ERR_UNREACH")
 	w.step(event{kind: evClaim, conn: 99, proc: first(2)})
-	w.expect("refused claim of a process that is not of this step and node", "reject ERR_NOT_FOUND")
+	w.expect("refused claim of a process that this server does not serve", "reject ERR_NOT_FOUND")
 }
 
 func TestFetch(t *testing.T) {

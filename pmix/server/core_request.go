@@ -18,10 +18,10 @@ type caller struct {
 	tag  uint32
 }
 
-// handler serves one kind of request. It answers at once or keeps the caller for later.
+// handler serves one type of request. It answers at once or keeps the caller for later.
 type handler func(c *core, at caller, r codec.Request)
 
-// serve makes a handler of a function that takes one type of request.
+// serve returns a handler that calls a function for one type of request.
 func serve[R codec.Request](f func(*core, caller, R)) handler {
 	return func(c *core, at caller, r codec.Request) {
 		if request, ok := r.(R); ok {
@@ -69,8 +69,8 @@ var handlers = [...]handler{
 	codec.CmdDeviceDistances:    nil,
 }
 
-// serveFrame serves a client's message: a heartbeat or a request. After its farewell a client may only deregister
-// events, which needs no answer.
+// serveFrame serves a client's message: a heartbeat or a request. After finalize a client may only deregister events,
+// which needs no answer.
 func (c *core) serveFrame(ev event) {
 	p, ok := c.conns[ev.conn]
 	if !ok {

@@ -48,7 +48,7 @@ type member struct {
 // namespaces makes what each node knows of the job, once for all clusters of a layout.
 func (l *layout) namespaces(t *testing.T) (all []*nspace) {
 	for node := range slices.Max(l.nodes) + 1 {
-		j := Job{Nspace: testNspace, ThisNode: node, Hosts: make([]string, slices.Max(l.nodes)+1)}
+		j := JobLayout{Nspace: testNspace, ThisNode: node, Hosts: make([]string, slices.Max(l.nodes)+1)}
 		for r, at := range l.nodes {
 			j.Procs = append(j.Procs, Proc{Rank: uint32(r), Node: at, LocalRank: uint16(r)})
 		}

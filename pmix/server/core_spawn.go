@@ -58,14 +58,14 @@ func spawnApps(r *codec.SpawnRequest) ([]SpawnApp, codec.Status, error) {
 	if n := len(r.Apps); n == 0 || n > maxApps {
 		return nil, codec.StatusErrBadParam, fmt.Errorf("%d applications, want 1 to %d", n, maxApps)
 	}
-	if key, found := unmet("PMIx_Spawn", r.Info); found {
-		return nil, codec.StatusErrNotSupported, fmt.Errorf("directive %.64q is required, but not known", key)
+	if key, found := findUnmet("PMIx_Spawn", r.Info); found {
+		return nil, codec.StatusErrNotSupported, fmt.Errorf("directive %.64q is required but not supported", key)
 	}
 	text := 0
 	out := make([]SpawnApp, len(r.Apps))
 	for i, a := range r.Apps {
-		if key, found := unmet("PMIx_Spawn", a.Info); found {
-			return nil, codec.StatusErrNotSupported, fmt.Errorf("application %d: directive %.64q is required, but not known", i, key)
+		if key, found := findUnmet("PMIx_Spawn", a.Info); found {
+			return nil, codec.StatusErrNotSupported, fmt.Errorf("application %d: directive %.64q is required but not supported", i, key)
 		}
 		for _, list := range [][]string{a.Argv, a.Env} {
 			for _, s := range list {
@@ -122,7 +122,7 @@ func spawnChannels(at caller, infos []codec.Info) codec.IOFChannel {
 func (sp *spawns) answerSpawn(ev event) {
 	s := sp.removeSpawn(ev.request)
 	if s == nil {
-		return // the caller has gone
+		return // the caller's connection has ended
 	}
 	if ev.status != codec.StatusSuccess {
 		sp.forwarding.dropListeners(func(l *listener) bool { return l == s.listener })
@@ -134,7 +134,7 @@ func (sp *spawns) answerSpawn(ev event) {
 		sp.send(s.at.conn, s.at.tag, codec.AppendSpawnReply(nil, space.info))
 		return
 	}
-	info := codec.JobInfo{Nspace: ev.proc.Nspace} // it runs on other nodes only
+	info := codec.JobInfo{Nspace: ev.proc.Nspace} // the job runs on other nodes only
 	packed, err := info.Append(nil)
 	if err != nil {
 		sp.reply(s.at, codec.StatusErrPackFailure)

@@ -81,8 +81,8 @@ func TestSpawnRequirements(t *testing.T) {
 	w.request(0, r)
 	w.request(0, spawnOf(heeded, may))
 	w.expect(
-		`refused spawn: directive "pmix.mapby" is required, but not known`, "reply 0#101 ERR_NOT_SUPPORTED",
-		`refused spawn: application 0: directive "pmix.mapby" is required, but not known`, "reply 0#102 ERR_NOT_SUPPORTED",
+		`refused spawn: directive "pmix.mapby" is required but not supported`, "reply 0#101 ERR_NOT_SUPPORTED",
+		`refused spawn: application 0: directive "pmix.mapby" is required but not supported`, "reply 0#102 ERR_NOT_SUPPORTED",
 		"spawn 1 by 0: [{/bin/child [child x] [] /job 2 []}]",
 	)
 }

@@ -14,8 +14,8 @@ import (
 const testNspace = "job-1"
 
 // testJob is a job of n processes on one node.
-func testJob(n int) Job {
-	j := Job{Nspace: testNspace, Hosts: []string{"vm"}}
+func testJob(n int) JobLayout {
+	j := JobLayout{Nspace: testNspace, Hosts: []string{"vm"}}
 	for r := range n {
 		j.Procs = append(j.Procs, Proc{Rank: uint32(r), LocalRank: uint16(r)})
 	}
@@ -34,7 +34,7 @@ type world struct {
 	sent  []action // what log does not show whole
 }
 
-func newWorld(t testing.TB, job Job, remote bool) *world {
+func newWorld(t testing.TB, job JobLayout, remote bool) *world {
 	t.Helper()
 	if err := job.check(); err != nil {
 		t.Fatal(err)
@@ -44,10 +44,10 @@ func newWorld(t testing.TB, job Job, remote bool) *world {
 	return w
 }
 
-func (w *world) addJob(job Job) { w.addChild(job, codec.Proc{}) }
+func (w *world) addJob(job JobLayout) { w.addChild(job, codec.Proc{}) }
 
 // addChild makes a job known that a process has spawned.
-func (w *world) addChild(job Job, parent codec.Proc) {
+func (w *world) addChild(job JobLayout, parent codec.Proc) {
 	w.t.Helper()
 	s, err := newNspace(&job, parent)
 	if err != nil {
@@ -262,11 +262,11 @@ func TestClaims(t *testing.T) {
 	w.connect(0)
 	w.expect("connected 0", "accept 0")
 	w.connect(0)
-	w.expect("refused claim of a rank that is connected", "reject ERR_EXISTS")
+	w.expect("refused claim of a rank that is already connected", "reject ERR_EXISTS")
 	w.connect(2)
-	w.expect("refused claim of a process that is not of this step and node", "reject ERR_NOT_FOUND")
+	w.expect("refused claim of a process that this server does not serve", "reject ERR_NOT_FOUND")
 	w.step(event{kind: evClaim, conn: 99, proc: codec.Proc{Nspace: "other", Rank: 1}})
-	w.expect("refused claim of a process that is not of this step and node", "reject ERR_NOT_FOUND")
+	w.expect("refused claim of a process that this server does not serve", "reject ERR_NOT_FOUND")
 	w.exit(1)
 	w.connect(1)
 	w.expect("refused claim of a rank whose process has ended", "reject ERR_NO_PERMISSIONS")
@@ -325,7 +325,7 @@ func TestFenceRefusals(t *testing.T) {
 	w.request(0, fenceOf(0, 7))
 	w.expect("refused fence: process job-1.7, want a rank below 2", "reply 0#102 ERR_BAD_PARAM")
 	w.request(0, &codec.FenceRequest{Procs: []codec.Proc{{Nspace: "other", Rank: 0}}})
-	w.expect("refused fence: process other.0, want one of a namespace that is known here", "reply 0#103 ERR_BAD_PARAM")
+	w.expect("refused fence: process other.0 is unknown here, want a process of a job of this server", "reply 0#103 ERR_BAD_PARAM")
 }
 
 // Two threads of one process may be in two fences of the same set: the n-th call belongs to the n-th fence.
@@ -534,7 +534,7 @@ func TestAbort(t *testing.T) {
 	w.request(1, &codec.AbortRequest{Status: 1, Procs: fenceOf(codec.RankWildcard).Procs})
 	w.expect("abort 1 [job-1.*] 1 ", "reply 1#103 ok")
 	w.request(1, &codec.AbortRequest{Status: 1, Procs: fenceOf(2).Procs})
-	w.expect("refused abort: process job-1.2, want one that is known here", "reply 1#104 ERR_BAD_PARAM")
+	w.expect("refused abort: process job-1.2 is unknown here, want a process of a job of this server", "reply 1#104 ERR_BAD_PARAM")
 }
 
 func TestOtherRequests(t *testing.T) {

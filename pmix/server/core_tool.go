@@ -38,10 +38,10 @@ func (c *core) claimTool(ev event) {
 	}
 	switch {
 	case c.spaces[ev.space.name] != nil:
-		c.rejectClaim(ev, codec.StatusErrExists, "tool with the namespace of others")
+		c.rejectClaim(ev, codec.StatusErrExists, "tool with the name of another namespace")
 		return
 	case tools >= maxTools:
-		c.rejectClaim(ev, codec.StatusErrOutOfResource, "too many tools")
+		c.rejectClaim(ev, codec.StatusErrOutOfResource, "too many tools are attached")
 		return
 	}
 	p := ev.space.procs[0]

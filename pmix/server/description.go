@@ -6,21 +6,21 @@ import (
 	"github.com/goshmem/goshmem/pmix/codec"
 )
 
-// description is what a job's processes, and those of other jobs, are told about it.
+// description is everything that processes are told about a job.
 type description struct {
 	nspace string
 	pairs  []codec.KVal   // of the job, its session and its nodes
 	procs  [][]codec.KVal // of each process, by rank
 }
 
-// describe says everything about a job. The parent is the process that spawned it, none if its namespace is empty.
-func (j *Job) describe(parent codec.Proc) *description {
+// describe returns the description of a job. The parent is the process that spawned it, none if its namespace is empty.
+func (j *JobLayout) describe(parent codec.Proc) *description {
 	procs := j.byRank()
 	d := &description{nspace: j.Nspace, pairs: j.pairs(procs), procs: j.procKeys(procs)}
 	if parent.Nspace == "" {
 		return d
 	}
-	// Some clients ask for these with their own rank, some with the wildcard.
+	// Some clients ask for these keys with their own rank, some with the wildcard.
 	origin := []codec.KVal{
 		{Key: codec.KeySpawned, Value: codec.BoolValue(true)}, {Key: codec.KeyParentID, Value: codec.ProcValue(parent)},
 	}
@@ -31,8 +31,8 @@ func (j *Job) describe(parent codec.Proc) *description {
 	return d
 }
 
-// info packs the description in the form in which a job's own processes get it, and those who connect to it or spawned
-// it.
+// info packs the description as the answer to an init request, which processes that spawn the job or connect to it get
+// too.
 func (d *description) info() ([]byte, error) {
 	info := codec.JobInfo{Nspace: d.nspace, Pairs: slices.Clip(d.pairs)}
 	for rank, keys := range d.procs {
@@ -46,10 +46,10 @@ func (d *description) info() ([]byte, error) {
 	return info.Append(nil)
 }
 
-// jobLevel is the description in the form in which a get finds it.
+// jobLevel is the description packed as the answer to a get.
 type jobLevel struct {
-	keys  map[string]bool // what is in it, of the job or of any process
-	reply []byte
+	keys  map[string]bool // all keys, of the job and of its processes
+	reply []byte          // the packed answer
 }
 
 func (d *description) level() (*jobLevel, error) {

@@ -11,10 +11,10 @@ type tick uint64
 type eventKind uint8
 
 const (
-	evClaim       eventKind = iota // conn claims to be proc, with pid by the kernel; a tool brings its namespace: space
+	evClaim       eventKind = iota // conn claims to be proc, with the pid that the kernel reports; space: namespace of a tool
 	evFrame                        // conn sent a request: tag, payload
 	evClosed                       // conn has ended
-	evAddJob                       // there is a further namespace, spawned by proc: space
+	evAddJob                       // a namespace is added, spawned by proc: space
 	evOutput                       // for the driver alone: proc wrote payload, stderr
 	evSpawned                      // the host answers a spawn: request, status, proc.Nspace
 	evRemoveJob                    // a namespace is over: proc.Nspace
@@ -64,8 +64,8 @@ const (
 	actControl                     // upcall: proc, procs, control
 	actLog                         // upcall: proc, flag (to standard error), payload
 	actStdin                       // upcall: procs, payload, flag (the end)
-	actListen                      // there is a new table of listeners for the output of processes: listen
-	actCleanUp                     // remove what processes left behind: epilog
+	actListen                      // use a new table of listeners: listen
+	actCleanUp                     // remove files that processes registered: epilog
 	actFence                       // hand in this node's part: fence, procs, status, flag, payload
 	actExpire                      // tell the other nodes that the deadline of a fence has passed: fence, procs, flag
 	actFetch                       // ask the node of proc for its data: key

@@ -9,7 +9,7 @@ type facts struct {
 	procs []map[string]codec.Value
 }
 
-// facts returns the description, built when somebody asks for the first time.
+// facts returns the description by key. The first call builds it.
 func (s *nspace) facts() *facts {
 	if s.known != nil {
 		return s.known
@@ -26,11 +26,11 @@ func (s *nspace) facts() *facts {
 			f.job[kv.Key] = kv.Value
 		case kv.Key == codec.KeyNodeInfo:
 			node := map[string]codec.Value{}
-			put(node, infos)
+			putInfos(node, infos)
 			f.nodes = append(f.nodes, node)
-		case kv.Key == codec.KeyAppInfo: // each is of one application, not of the job
+		case kv.Key == codec.KeyAppInfo: // keys of one application, not of the job
 		default:
-			put(f.job, infos)
+			putInfos(f.job, infos)
 		}
 	}
 	for rank, keys := range s.about.procs {
@@ -43,13 +43,14 @@ func (s *nspace) facts() *facts {
 	return f
 }
 
-func put(m map[string]codec.Value, infos []codec.Info) {
+// putInfos sets the keys of m.
+func putInfos(m map[string]codec.Value, infos []codec.Info) {
 	for _, info := range infos {
 		m[info.Key] = info.Value
 	}
 }
 
-// find looks a key up: of the process in question if there is one, else of the job and then of the node.
+// find looks a key up: first of the process in question, then of the job, then of the node.
 func (f *facts) find(q *question, key string) (codec.Value, bool) {
 	if q.rank != nil {
 		if uint64(*q.rank) >= uint64(len(f.procs)) {

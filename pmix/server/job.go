@@ -13,23 +13,23 @@ import (
 // Proc places one process of a job.
 type Proc struct {
 	Rank      uint32
-	Node      uint32 // index in Job.Hosts
+	Node      uint32 // index in JobLayout.Hosts
 	LocalRank uint16 // number among the job's processes on its node
 	AppNum    uint32
 }
 
-// Job describes the processes that a server's clients belong to, on all nodes.
-type Job struct {
+// JobLayout describes a job: its processes and the nodes that they are on.
+type JobLayout struct {
 	Nspace   string
 	Hosts    []string // one name per node
 	Procs    []Proc   // one per rank, ranks from 0 without a gap, in any order
 	ThisNode uint32   // the node that this server serves
 	TmpDir   string   // session directory; empty: the keys that name directories are left out
 	Programs []string // executable of each application, by AppNum; may be empty
-	Commands []string // command line of each, the same
+	Commands []string // command line of each application, by AppNum; may be empty
 }
 
-// sessionID is what a client reads when it was started outside of any session.
+// sessionID is the session of a job that was started outside of any session.
 const sessionID = 0xffffffff
 
 func checkNspace(name string) error {
@@ -39,13 +39,13 @@ func checkNspace(name string) error {
 	return nil
 }
 
-// check says what is wrong with a job.
-func (j *Job) check() error {
+// check checks that a job is consistent.
+func (j *JobLayout) check() error {
 	if err := checkNspace(j.Nspace); err != nil {
 		return err
 	}
 	if int64(j.ThisNode) >= int64(len(j.Hosts)) {
-		return fmt.Errorf("pmix server: job %s: this node %d, want less than the %d hosts", j.Nspace, j.ThisNode, len(j.Hosts))
+		return fmt.Errorf("pmix server: job %s: this node is %d, want a number below %d, the number of hosts", j.Nspace, j.ThisNode, len(j.Hosts))
 	}
 	if len(j.Procs) == 0 {
 		return fmt.Errorf("pmix server: job %s: no processes, want at least one", j.Nspace)
@@ -53,10 +53,10 @@ func (j *Job) check() error {
 	seen := make([]bool, len(j.Procs))
 	for _, p := range j.Procs {
 		if int64(p.Rank) >= int64(len(seen)) || seen[p.Rank] {
-			return fmt.Errorf("pmix server: job %s: rank %d, want each of 0 to %d once", j.Nspace, p.Rank, len(seen)-1)
+			return fmt.Errorf("pmix server: job %s: rank %d is given twice or too large, want each of 0 to %d once", j.Nspace, p.Rank, len(seen)-1)
 		}
 		if int64(p.Node) >= int64(len(j.Hosts)) {
-			return fmt.Errorf("pmix server: job %s: rank %d on node %d, want less than the %d hosts",
+			return fmt.Errorf("pmix server: job %s: rank %d is on node %d, want a number below %d, the number of hosts",
 				j.Nspace, p.Rank, p.Node, len(j.Hosts))
 		}
 		seen[p.Rank] = true
@@ -65,7 +65,7 @@ func (j *Job) check() error {
 }
 
 // byRank returns the processes in the order of their ranks; the job has been checked.
-func (j *Job) byRank() []Proc {
+func (j *JobLayout) byRank() []Proc {
 	procs := make([]Proc, len(j.Procs))
 	for _, p := range j.Procs {
 		procs[p.Rank] = p
@@ -74,7 +74,7 @@ func (j *Job) byRank() []Proc {
 }
 
 // place returns the place of a rank.
-func (j *Job) place(rank codec.Rank) (Proc, bool) {
+func (j *JobLayout) place(rank codec.Rank) (Proc, bool) {
 	for _, p := range j.Procs {
 		if codec.Rank(p.Rank) == rank {
 			return p, true
@@ -83,8 +83,8 @@ func (j *Job) place(rank codec.Rank) (Proc, bool) {
 	return Proc{}, false
 }
 
-// pairs are the keys of the job, its session, its nodes and, if there are several, its applications.
-func (j *Job) pairs(procs []Proc) []codec.KVal {
+// pairs returns the keys of the job, its session, its nodes and, if there are several, its applications.
+func (j *JobLayout) pairs(procs []Proc) []codec.KVal {
 	pairs := j.jobKeys(procs)
 	for node := range j.Hosts {
 		pairs = append(pairs, codec.KVal{Key: codec.KeyNodeInfo, Value: j.nodeInfo(procs, uint32(node))})
@@ -92,7 +92,7 @@ func (j *Job) pairs(procs []Proc) []codec.KVal {
 	return append(pairs, appInfos(procs)...)
 }
 
-// appInfos describes each application of a job of several, as the standard asks.
+// appInfos describes each application of a job that has several, as the standard asks.
 func appInfos(procs []Proc) (pairs []codec.KVal) {
 	sizes, leaders := map[uint32]uint32{}, map[uint32]codec.Rank{}
 	for _, p := range procs {
@@ -113,8 +113,8 @@ func appInfos(procs []Proc) (pairs []codec.KVal) {
 	return pairs
 }
 
-// jobKeys are the keys of the job and its session, in the order in which libpmix sends them.
-func (j *Job) jobKeys(procs []Proc) []codec.KVal {
+// jobKeys returns the keys of the job and its session, in the order in which libpmix sends them.
+func (j *JobLayout) jobKeys(procs []Proc) []codec.KVal {
 	size, apps := uint32(len(procs)), uint32(0)
 	for _, p := range procs {
 		apps = max(apps, p.AppNum+1)
@@ -140,7 +140,7 @@ func (j *Job) jobKeys(procs []Proc) []codec.KVal {
 		codec.KVal{Key: codec.KeySessionInfo, Value: codec.InfosValue(session...)})
 }
 
-func (j *Job) nodeInfo(procs []Proc, node uint32) codec.Value {
+func (j *JobLayout) nodeInfo(procs []Proc, node uint32) codec.Value {
 	var peers []string
 	leader := codec.RankUndef
 	for _, p := range procs {
@@ -162,8 +162,8 @@ func (j *Job) nodeInfo(procs []Proc, node uint32) codec.Value {
 	)
 }
 
-// procKeys are the keys of each process, by rank.
-func (j *Job) procKeys(procs []Proc) [][]codec.KVal {
+// procKeys returns the keys of each process, by rank.
+func (j *JobLayout) procKeys(procs []Proc) [][]codec.KVal {
 	all := make([][]codec.KVal, len(procs))
 	appRanks := map[uint32]codec.Rank{}
 	for i, p := range procs {

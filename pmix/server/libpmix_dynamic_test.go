@@ -61,7 +61,7 @@ func newStageFor(t *testing.T, program string) *stage {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	s.ctx = ctx
 	srv, err := server.Start(server.Config{
-		Job: server.Job{Nspace: "stage", Hosts: []string{"vm"}, Procs: []server.Proc{{}}}, Host: s,
+		Job: server.JobLayout{Nspace: "stage", Hosts: []string{"vm"}, Procs: []server.Proc{{}}}, Host: s,
 		AuthorizeTool: func(net.Conn) (int, error) { return 0, nil },
 	})
 	if err != nil {

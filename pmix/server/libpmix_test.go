@@ -56,7 +56,7 @@ func (h spawner) Stdin(to []codec.Proc, data []byte, eof bool) {
 func (h spawner) Spawn(r *server.SpawnRequest) {
 	srv := <-h.srv
 	h.srv <- srv
-	child := server.Job{Nspace: "job-1.1", Hosts: []string{"vm"}}
+	child := server.JobLayout{Nspace: "job-1.1", Hosts: []string{"vm"}}
 	for rank := range r.Apps[0].MaxProcs {
 		child.Procs = append(child.Procs, server.Proc{Rank: uint32(rank), LocalRank: uint16(rank)})
 	}

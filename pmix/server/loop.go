@@ -23,7 +23,8 @@ func (s *Server) post(ev event) {
 	}
 }
 
-// submit hands a connection's event to the loop and waits until it is taken; false means that the server is closing.
+// submit hands a connection's event to the loop and waits until the loop has it; false means that the server is
+// closing.
 func (s *Server) submit(in input) bool {
 	select {
 	case s.inputs <- in:
@@ -33,7 +34,7 @@ func (s *Server) submit(in input) bool {
 	}
 }
 
-// driver is the loop's own state: the core's connections by name, and its buffer of actions.
+// driver is the loop's own state: the connections by number, and the buffer of actions.
 type driver struct {
 	*Server
 	conns   map[connID]*conn
@@ -46,13 +47,13 @@ func (s *Server) loop() {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
-		d.arm(timer)
+		d.setTimer(timer)
 		select {
 		case in := <-s.inputs:
-			d.readMail() // a job is known before its processes connect
-			d.takeInput(in)
+			d.drainMailbox() // so that a job is known before its processes connect
+			d.stepInput(in)
 		case <-s.wake:
-			d.readMail()
+			d.drainMailbox()
 		case <-timer.C:
 			d.step(event{kind: evTick})
 		case <-s.quit:
@@ -61,8 +62,8 @@ func (s *Server) loop() {
 	}
 }
 
-// arm sets the timer to the core's next deadline.
-func (d *driver) arm(timer *time.Timer) {
+// setTimer sets the timer to the core's next deadline.
+func (d *driver) setTimer(timer *time.Timer) {
 	next := d.core.deadline()
 	if next == 0 {
 		timer.Stop()
@@ -71,7 +72,8 @@ func (d *driver) arm(timer *time.Timer) {
 	timer.Reset(time.Until(d.start.Add(time.Duration(next) * tickLength)))
 }
 
-func (d *driver) readMail() {
+// drainMailbox steps the core with all events in the mailbox.
+func (d *driver) drainMailbox() {
 	d.mu.Lock()
 	mail := d.mailbox
 	d.mailbox = nil
@@ -79,7 +81,7 @@ func (d *driver) readMail() {
 	for i := range mail {
 		ev := &mail[i]
 		if ev.kind == evOutput {
-			d.spread(ev.proc, ev.stderr, ev.payload)
+			d.forwardOutput(ev.proc, ev.stderr, ev.payload)
 		} else {
 			d.step(*ev)
 		}
@@ -89,7 +91,8 @@ func (d *driver) readMail() {
 	}
 }
 
-func (d *driver) takeInput(in input) {
+// stepInput steps the core with an event of a connection.
+func (d *driver) stepInput(in input) {
 	switch in.kind {
 	case evClaim:
 		d.conns[in.conn] = in.from
@@ -102,6 +105,7 @@ func (d *driver) takeInput(in input) {
 	}
 }
 
+// step steps the core with an event and carries out the actions.
 func (d *driver) step(ev event) {
 	ev.now = tick(time.Since(d.start) / tickLength)
 	d.actions = d.core.Step(ev, d.actions[:0])
@@ -115,7 +119,7 @@ func (d *driver) carryOut(a *action) {
 	switch a.kind {
 	case actAccept:
 		if c := d.conns[a.conn]; c != nil {
-			d.reg.name(c, a.proc) // before anybody can know that it is accepted
+			d.reg.name(c, a.proc) // before the client can learn that it is accepted
 			c.send(outFrame{raw: c.welcome})
 			c.verdict <- codec.StatusSuccess
 		}
@@ -143,7 +147,7 @@ func (d *driver) carryOut(a *action) {
 	}
 }
 
-// callHost makes the upcalls: to the host, to the servers of other nodes, and to those who called Serve.
+// callHost makes the upcalls: to the host, to Remote, and to the replies that Serve was given.
 func (d *driver) callHost(a *action) {
 	switch a.kind {
 	case actConnected:

@@ -16,7 +16,7 @@ const (
 	phaseLost                   // Its connection closed without a finalize. It may connect again.
 )
 
-// process is what the core knows of one process.
+// process is the core's state of one process.
 type process struct {
 	name      codec.Proc
 	space     *nspace
@@ -34,8 +34,8 @@ type process struct {
 	condemned bool // Another process asked for its end.
 }
 
-// gone reports whether nothing more can come from a process, and the status for those who need it. A process that
-// finalized may connect again as long as it lives.
+// gone reports whether a process can send nothing more, and the status for the processes that wait for it. A process
+// that finalized may connect again as long as it lives.
 func (p *process) gone() (codec.Status, bool) {
 	switch {
 	case p.phase == phaseFinalized:
@@ -55,7 +55,7 @@ type nspace struct {
 	origin    *nspace    // the parent's namespace, or the origin of that if it is over
 	info      []byte     // the answer to an InitRequest
 	level     *jobLevel
-	job       *Job         // nil for a tool
+	job       *JobLayout   // nil for a tool
 	about     *description // nil for a tool
 	known     *facts       // nil until a query asks
 	procs     []*process   // by rank
@@ -69,7 +69,7 @@ type nspace struct {
 
 // newNspace returns the state of a job that has been checked. The parent is the process that spawned it, none if its
 // namespace is empty.
-func newNspace(job *Job, parent codec.Proc) (*nspace, error) {
+func newNspace(job *JobLayout, parent codec.Proc) (*nspace, error) {
 	d := job.describe(parent)
 	info, err := d.info()
 	if err != nil {

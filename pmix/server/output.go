@@ -9,17 +9,17 @@ import (
 
 const (
 	maxIOFText = 256 << 10 // of one message; libpmix clients refuse frames above 16 MiB
-	maxCaught  = 4096      // texts that wait for the loop; beyond that nobody gets them
+	maxCaught  = 4096      // texts that wait for the loop; further ones are dropped
 )
 
 // outlet is a listener with its connection.
 type outlet struct {
 	*listener
 	conn *conn
-	lost atomic.Bool // some output was dropped, which the log says once
+	lost atomic.Bool // output was dropped; it is logged once
 }
 
-// listen makes the core's table of listeners the one in use.
+// listen installs the core's table of listeners.
 func (d *driver) listen(all []*listener) {
 	if len(all) == 0 {
 		d.output.Store(nil)
@@ -44,10 +44,10 @@ func (d *driver) listen(all []*listener) {
 	d.output.Store(&table)
 }
 
-// Output passes what a process wrote to those who asked for it. It never waits: a tool that does not read is dropped,
-// and output to any other client that does not read is.
+// Output sends what a process wrote to the clients that asked for it. It never waits: a tool that does not read is
+// disconnected; for any other client that does not read, the output is dropped.
 //
-//   - Cost: next to nothing while nobody asks.
+//   - Cost: two loads while no client asks.
 //   - Concurrent calls: text of one process and stream keeps its order if the calls do.
 func (s *Server) Output(p codec.Proc, stderr bool, text []byte) {
 	if n := s.catching.Load(); n > 0 {
@@ -57,13 +57,13 @@ func (s *Server) Output(p codec.Proc, stderr bool, text []byte) {
 		}
 		return
 	}
-	s.spread(p, stderr, text)
+	s.forwardOutput(p, stderr, text)
 }
 
-// spread is Output when all that matters to it has been seen by the loop. A spawned job that has not might have a
-// parent that wants what it writes: until then texts follow it to the loop, and all others in order not to overtake
-// them.
-func (s *Server) spread(p codec.Proc, stderr bool, text []byte) {
+// forwardOutput sends a text to its listeners. It runs only when the loop has seen all spawned jobs. Before that, a
+// job's parent may want its output without being a listener yet. So Output sends texts through the mailbox, behind the
+// job; all texts go this way then, which keeps their order.
+func (s *Server) forwardOutput(p codec.Proc, stderr bool, text []byte) {
 	table := s.output.Load()
 	if table == nil {
 		return
@@ -87,7 +87,7 @@ func (s *Server) spread(p codec.Proc, stderr bool, text []byte) {
 func (s *Server) forward(o *outlet, m *codec.IOFMessage) {
 	body, err := m.Append(make([]byte, 0, len(m.Source.Nspace)+len(m.Data)+64))
 	if err != nil {
-		return // a message without infos can always be packed
+		return // cannot happen: a message without infos can always be packed
 	}
 	if o.conn.offer(outFrame{tag: codec.TagIOF, body: body}, s.limits.outputBytes) {
 		return
@@ -97,6 +97,6 @@ func (s *Server) forward(o *outlet, m *codec.IOFMessage) {
 	}
 	if !o.lost.Swap(true) {
 		s.log.Warn().Str("nspace", o.owner.Nspace).Uint32("pe", uint32(o.owner.Rank)).Bool("tool", o.tool).
-			Msg("client does not read the output that it asked for: it is dropped")
+			Msg("client does not read the output that it asked for: output dropped")
 	}
 }

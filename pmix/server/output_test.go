@@ -238,7 +238,7 @@ func TestAddJob(t *testing.T) {
 	if err := s.AddJob(testJob(1), codec.Proc{}); err == nil || !strings.Contains(err.Error(), "already") {
 		t.Errorf("a second job of the same name: %v, want an error", err)
 	}
-	if err := s.AddJob(Job{Nspace: "x"}, codec.Proc{}); err == nil {
+	if err := s.AddJob(JobLayout{Nspace: "x"}, codec.Proc{}); err == nil {
 		t.Error("a job without hosts: no error")
 	}
 	for range 3 {

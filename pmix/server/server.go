@@ -21,7 +21,8 @@ type Remote interface {
 	// id, and hands in a set's next part only after FenceDone of the one before. The driver tells the servers that have
 	// not handed in by Server.FenceCalled, waits for all parts, and answers each by Server.FenceDone.
 	Fence(part FencePart)
-	// Expire says that the deadline of a fence has passed here. The driver passes it on by Server.FenceExpired.
+	// Expire reports that the deadline of a fence has passed here. The driver tells the other servers by
+	// Server.FenceExpired.
 	Expire(call FenceCall)
 	// Fetch asks the server of another node for the data of p, which should hold key. That server's Serve gets it; the
 	// answer is Server.Fetched.
@@ -30,20 +31,20 @@ type Remote interface {
 
 // Config says what a server serves.
 type Config struct {
-	Job    Job  // the first namespace; Server.AddJob adds others
-	Host   Host // nil: nobody listens
+	Job    JobLayout // the first namespace; Server.AddJob adds others
+	Host   Host      // nil: no upcalls
 	Logger zerolog.Logger
-	// Authorize decides whether a connection may claim to be a process, and says which one it is to the kernel (0:
-	// unknown). It may take its time, up to the handshake's deadline. Nil accepts everybody.
+	// Authorize decides whether a connection may claim to be process p, and returns the peer's process id (0: unknown).
+	// It may wait, up to the handshake's deadline. Nil accepts every connection.
 	Authorize func(conn net.Conn, p codec.Proc) (pid int, err error)
-	// AuthorizeTool decides whether a connection may attach as a tool, and says which process it is to the kernel. Nil
-	// refuses all tools.
+	// AuthorizeTool decides whether a connection may attach as a tool, and returns the peer's process id. Nil refuses
+	// all tools.
 	AuthorizeTool func(conn net.Conn) (pid int, err error)
-	// Foreign says of a new connection whether it is of another user of the machine. Those may still be clients, but do
-	// not get in the way of others while they are silent. It is called for each connection and must not wait. Nil: none
-	// is.
+	// Foreign reports whether a new connection is another user's. Such a connection may still be a client, but it
+	// cannot delay or evict this user's connections before it identifies itself. Foreign is called for each connection
+	// and must not wait. Nil: no connection is foreign.
 	Foreign func(conn net.Conn) bool
-	// Remote is nil in a step of one node; fences and gets across nodes end with PMIX_ERR_UNREACH then.
+	// Remote is nil in a step of one node. Fences and gets across nodes then end with PMIX_ERR_UNREACH.
 	Remote Remote
 }
 
@@ -51,18 +52,18 @@ const (
 	tickLength       = 10 * time.Millisecond
 	handshakeTimeout = 5 * time.Second
 	silentAtLeast    = 50 * time.Millisecond
-	silentPerProc    = 2 // connections of one process that may be about to say who they are
+	silentPerProc    = 2 // unidentified connections that one process may have
 )
 
-// limits are what a test may want smaller.
+// limits bounds what connections can make the server keep. Tests use smaller ones.
 type limits struct {
-	handshake   time.Duration // time for a connection to say who it is
-	silence     time.Duration // of that, what it has in any case, however many others there are
-	unknown     int           // connections that have not said it
+	handshake   time.Duration // time for a connection to identify itself
+	silence     time.Duration // the part of it that a connection has however many others there are
+	unknown     int           // unidentified connections
 	frame       uint32        // bytes of a frame's body
-	queueBytes  int           // bytes waiting for one client to read them
-	outputBytes int           // with more than that waiting, forwarded output is dropped, and a tool with it
-	queueFrames int
+	queueBytes  int           // bytes that wait for one client to read them
+	outputBytes int           // bytes that may wait when output is forwarded; beyond it output is dropped, or the tool
+	queueFrames int           // frames that wait for one client to read them
 }
 
 func defaultLimits(procs int) limits {
@@ -84,26 +85,26 @@ type Server struct {
 	reg      registry
 	core     *core
 	cleaner  cleaner
-	inputs   chan input    // from connections, one at a time each
-	wake     chan struct{} // the mailbox holds something
+	inputs   chan input    // events of connections, one at a time from each
+	wake     chan struct{} // signaled when the mailbox gets an event
 	quit     chan struct{}
 	start    time.Time
 	wg       sync.WaitGroup
-	tools    atomic.Uint64             // names given to tools
-	output   atomic.Pointer[[]*outlet] // who gets output; nil: nobody
-	catching atomic.Int64              // spawned jobs and output that the loop has yet to see
+	tools    atomic.Uint64             // number of tools named so far
+	output   atomic.Pointer[[]*outlet] // receivers of output; nil: none
+	catching atomic.Int64              // number of spawned jobs and texts that wait for the loop
 	close    func() error
 
 	mu       sync.Mutex
-	mailbox  []event // from the methods, never blocking
-	jobs     map[string]*Job
+	mailbox  []event // events of the methods, which never block
+	jobs     map[string]*JobLayout
 	requests map[uint64]func(codec.Status, []byte)
 	lastReq  uint64
 }
 
 // Start starts a server on a loopback port of its own.
 //
-//   - Errors: a job that does not fit together; the port.
+//   - Errors: an inconsistent job; the port.
 func Start(cfg Config) (*Server, error) { return startWith(cfg, defaultLimits(len(cfg.Job.Procs))) }
 
 func startWith(cfg Config, lim limits) (*Server, error) {
@@ -115,7 +116,7 @@ func startWith(cfg Config, lim limits) (*Server, error) {
 		cfg: cfg, log: cfg.Logger, host: cfg.Host, limits: lim, ln: ln,
 		core:   newCore(cfg.Remote != nil, tick(time.Second/tickLength)),
 		inputs: make(chan input), wake: make(chan struct{}, 1), quit: make(chan struct{}), start: time.Now(),
-		jobs: map[string]*Job{}, requests: map[uint64]func(codec.Status, []byte){},
+		jobs: map[string]*JobLayout{}, requests: map[uint64]func(codec.Status, []byte){},
 	}
 	s.reg.limit, s.reg.gone = lim.unknown, make(chan struct{}, 1)
 	s.cleaner.log, s.cleaner.uid = cfg.Logger, uint32(os.Geteuid())
@@ -131,19 +132,19 @@ func startWith(cfg Config, lim limits) (*Server, error) {
 	return s, nil
 }
 
-// AddJob makes a further namespace known, before its processes start. The parent is the process that spawned it, none
-// if its namespace is empty.
+// AddJob adds a namespace, before its processes start. The parent is the process that spawned it; none if its namespace
+// is empty.
 //
-//   - Errors: a job that does not fit together; a namespace that is known already.
-func (s *Server) AddJob(job Job, parent codec.Proc) error {
+//   - Errors: an inconsistent job; a namespace that exists already.
+func (s *Server) AddJob(job JobLayout, parent codec.Proc) error {
 	err := s.addJob(job, parent)
 	if err == nil {
-		s.reg.expect(silentPerProc * len(job.Procs))
+		s.reg.raiseLimit(silentPerProc * len(job.Procs))
 	}
 	return err
 }
 
-func (s *Server) addJob(job Job, parent codec.Proc) error {
+func (s *Server) addJob(job JobLayout, parent codec.Proc) error {
 	if err := job.check(); err != nil {
 		return err
 	}
@@ -158,7 +159,7 @@ func (s *Server) addJob(job Job, parent codec.Proc) error {
 	}
 	s.mu.Unlock()
 	if known {
-		return fmt.Errorf("pmix server: job %s: there is one of this name already, want another", job.Nspace)
+		return fmt.Errorf("pmix server: job %s exists already, want a job with another name", job.Nspace)
 	}
 	if parent.Nspace != "" {
 		s.catching.Add(1)
@@ -167,8 +168,8 @@ func (s *Server) addJob(job Job, parent codec.Proc) error {
 	return nil
 }
 
-// RemoveJob drops a namespace all of whose processes have ended. Its data is gone, and connections that some of its
-// processes left behind are closed.
+// RemoveJob drops a namespace whose processes have all ended, with its data. It closes the connections that are left of
+// its processes.
 func (s *Server) RemoveJob(nspace string) {
 	s.mu.Lock()
 	job := s.jobs[nspace]
@@ -177,11 +178,11 @@ func (s *Server) RemoveJob(nspace string) {
 	if job == nil {
 		return
 	}
-	s.reg.expect(-silentPerProc * len(job.Procs))
+	s.reg.raiseLimit(-silentPerProc * len(job.Procs))
 	s.post(event{kind: evRemoveJob, proc: codec.Proc{Nspace: nspace}})
 }
 
-// Environ returns the variables that a process needs to find this server, nil for one that is not of its jobs. The
+// Environ returns the variables by which a process finds this server, nil for a process of no job of the server. The
 // OMPI_MCA pair makes Open MPI 4 take the job from PMIx instead of starting a job of one.
 func (s *Server) Environ(p codec.Proc) []string {
 	s.mu.Lock()
@@ -212,16 +213,17 @@ func (s *Server) Environ(p codec.Proc) []string {
 	return env
 }
 
-// proc is the server's own name, whichever of its jobs asks.
+// proc returns the server's own name, the same for all jobs.
 func (s *Server) proc() codec.Proc {
 	return codec.Proc{Nspace: "goshmem-" + s.cfg.Job.Nspace, Rank: codec.Rank(s.cfg.Job.ThisNode)}
 }
 
 func (s *Server) uri() string { return fmt.Sprintf("%v;tcp4://%s", s.proc(), s.ln.Addr()) }
 
-// ToolURI returns what a tool needs to attach to this server, in libpmix the value of PMIX_SERVER_URI; empty if no tool
-// may. Better for libpmix is a file of two lines, the URI and codec.Version, that PMIX_TOOL_ATTACHMENT_FILE names:
-// without the version it takes the server for an old one, and finds nothing that processes have put.
+// ToolURI returns the URI by which a tool attaches to this server, the value of libpmix's PMIX_SERVER_URI; empty if
+// tools are refused. Tools of libpmix should get a file of two lines instead, the URI and codec.Version, which
+// PMIX_TOOL_ATTACHMENT_FILE names. Without the version, libpmix treats the server as an old one and finds no data of
+// processes.
 func (s *Server) ToolURI() string {
 	if s.cfg.AuthorizeTool == nil {
 		return ""
@@ -229,42 +231,42 @@ func (s *Server) ToolURI() string {
 	return s.uri()
 }
 
-// ProcExited says how a process, on this node or another, has ended: unless it had finalized, fences and gets that need
-// it end with an error, now and later.
+// ProcExited tells the server how a process, on this node or another, has ended. If the process had not finalized,
+// fences and gets that need it fail, now and later.
 func (s *Server) ProcExited(p codec.Proc, e Exit) { s.post(event{kind: evExited, proc: p, exit: e}) }
 
-// SpawnDone is the answer to Host.Spawn: the namespace of the new job, which AddJob has made known, or why there is
-// none.
+// SpawnDone answers Host.Spawn with the namespace of the new job, which AddJob has added, or with the status of the
+// failure.
 func (s *Server) SpawnDone(id uint64, nspace string, status codec.Status) {
 	s.post(event{kind: evSpawned, request: id, proc: codec.Proc{Nspace: nspace}, status: status})
 }
 
-// FenceCalled says that another node has handed in its part of a fence. A node whose participants have died hands in an
-// error; the others wait for theirs.
+// FenceCalled tells the server that another node has handed in its part of a fence. If a participant here has died, the
+// server hands in an error; otherwise it waits for its participants.
 func (s *Server) FenceCalled(call FenceCall) {
 	s.post(event{kind: evFenceCalled, fence: call.ID, procs: call.Procs, flag: call.Spares})
 }
 
-// FenceExpired says that the deadline of a fence has passed on another node: this one hands in PMIX_ERR_TIMEOUT unless
-// it has handed in already.
+// FenceExpired tells the server that the deadline of a fence has passed on another node. The server hands in
+// PMIX_ERR_TIMEOUT unless it has handed in its part already.
 func (s *Server) FenceExpired(call FenceCall) {
 	s.post(event{kind: evFenceCalled, fence: call.ID, procs: call.Procs, flag: call.Spares, status: codec.StatusErrTimeout})
 }
 
-// FenceDone is the answer to Remote.Fence, and nothing else ends a fence whose part was handed in. All nodes get the
-// same: success and the data of all parts, one after the other, if all parts are well, and the error of one part
-// otherwise. The driver answers a part of a fence that has ended already with that fence's status.
+// FenceDone answers Remote.Fence. Nothing else ends a fence whose part was handed in. All nodes get the same answer:
+// success with the data of all parts, one after the other, or the error of one part. A part of a fence that has ended
+// already is answered with that fence's status.
 func (s *Server) FenceDone(id FenceID, status codec.Status, data []byte) {
 	s.post(event{kind: evFenceDone, fence: id, status: status, payload: data})
 }
 
-// Fetched is the answer to Remote.Fetch: what Serve gave on the other node.
+// Fetched answers Remote.Fetch with what Serve replied on the other node.
 func (s *Server) Fetched(p codec.Proc, key string, status codec.Status, packed []byte) {
 	s.post(event{kind: evFetched, proc: p, key: key, status: status, payload: packed})
 }
 
-// Serve answers another node's Fetch for a process of this node. The reply, made as an upcall is, comes when the data
-// is there or will never be; it does not come when the server is closed first.
+// Serve serves another node's Fetch for a process of this node. The server calls reply, as an upcall, when the data is
+// there or can no longer come. It does not call reply if it is closed first.
 func (s *Server) Serve(p codec.Proc, key string, reply func(status codec.Status, packed []byte)) {
 	s.mu.Lock()
 	s.lastReq++

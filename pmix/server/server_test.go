@@ -62,8 +62,8 @@ type fixture struct {
 	host *host
 }
 
-func job(n int) server.Job {
-	j := server.Job{Nspace: "job-1", Hosts: []string{"vm"}}
+func job(n int) server.JobLayout {
+	j := server.JobLayout{Nspace: "job-1", Hosts: []string{"vm"}}
 	for r := range n {
 		j.Procs = append(j.Procs, server.Proc{Rank: uint32(r), LocalRank: uint16(r)})
 	}
@@ -543,7 +543,7 @@ func TestTwoNodes(t *testing.T) {
 	p := &pair{parts: map[server.FenceID][]byte{}, count: map[server.FenceID]int{}}
 	var fixtures [2]*fixture
 	for node := range 2 {
-		j := server.Job{Nspace: "job-1", Hosts: []string{"n0", "n1"}, ThisNode: uint32(node)}
+		j := server.JobLayout{Nspace: "job-1", Hosts: []string{"n0", "n1"}, ThisNode: uint32(node)}
 		for r := range uint32(4) {
 			j.Procs = append(j.Procs, server.Proc{Rank: r, Node: r % 2, LocalRank: uint16(r / 2)})
 		}

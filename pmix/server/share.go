@@ -12,7 +12,7 @@ const maxShared = 1 << 20
 // A further commit ends the use of a shared answer. Clients would go on using an old value for a key that has a new
 // one, as they do with data that they have asked for themselves.
 type shared struct {
-	due   bool   // All processes have met, and nobody has asked yet.
+	due   bool   // All processes have met, and no get has come since.
 	reply []byte // nil: nothing is shared
 	ends  []int  // position in reply at which the data of each rank ends
 	issue uint64 // number of replies so far
@@ -47,7 +47,7 @@ func (s *nspace) share() {
 func (gs *gets) sendData(g *get, target *process) {
 	s, reader := target.space, gs.conns[g.conn]
 	if reader == nil {
-		return // the reader has gone
+		return // the reader's connection has ended
 	}
 	if s.shared.due && reader.space == s {
 		s.share()

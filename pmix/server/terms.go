@@ -10,7 +10,7 @@ import (
 
 // readTerms reads what the directives of a publish, lookup or unpublish say, with the standard's defaults.
 //
-//   - Errors: a directive that makes no sense or is not served; the status is what the client gets.
+//   - Errors: a directive that is invalid or not served; the status is the client's answer.
 func readTerms(infos []codec.Info) (t kvs.Terms, status codec.Status, err error) {
 	t = kvs.Terms{Range: codec.RangeSession, Persist: codec.PersistApp}
 	for _, info := range infos {
@@ -22,9 +22,9 @@ func readTerms(infos []codec.Info) (t kvs.Terms, status codec.Status, err error)
 	case t.Range == codec.RangeUndef:
 		t.Range = codec.RangeSession
 	case t.Range == codec.RangeRM || t.Range > codec.RangeProcLocal:
-		return t, codec.StatusErrParamValueNotSupported, fmt.Errorf("range %d, want one that processes can be in", t.Range)
+		return t, codec.StatusErrParamValueNotSupported, fmt.Errorf("range %d, want a range of processes", t.Range)
 	case t.Range == codec.RangeCustom && len(t.Members) == 0:
-		return t, codec.StatusErrBadParam, fmt.Errorf("custom range without %s, want the processes", codec.KeyEventCustomRange)
+		return t, codec.StatusErrBadParam, fmt.Errorf("custom range without %s, want its processes", codec.KeyEventCustomRange)
 	case len(t.Members)+len(t.Users) > maxRangeMembership:
 		return t, codec.StatusErrOutOfResource, fmt.Errorf("%d processes and users named, want at most %d",
 			len(t.Members)+len(t.Users), maxRangeMembership)
@@ -37,11 +37,11 @@ func readTerm(t *kvs.Terms, info codec.Info) (codec.Status, error) {
 	switch info.Key {
 	case codec.KeyRange:
 		var n uint8
-		n, ok = small(info.Value)
+		n, ok = readUint8(info.Value)
 		t.Range = codec.Range(n)
 	case codec.KeyPersistence:
 		var n uint8
-		n, ok = small(info.Value)
+		n, ok = readUint8(info.Value)
 		t.Persist = codec.Persistence(n)
 		ok = ok && t.Persist <= codec.PersistSession
 	case codec.KeyEventCustomRange:
@@ -49,12 +49,12 @@ func readTerm(t *kvs.Terms, info codec.Info) (codec.Status, error) {
 	case codec.KeyAccessPermissions:
 		return readAccess(t, info.Value)
 	case codec.KeyAccessUserIDs:
-		t.Users, ok = users(info.Value)
+		t.Users, ok = readUsers(info.Value)
 	case codec.KeyAccessGroupIDs:
-		return codec.StatusErrParamValueNotSupported, errors.New("access by group, which a reader cannot prove")
+		return codec.StatusErrParamValueNotSupported, errors.New("access by group is not supported: a reader cannot prove its groups")
 	}
 	if !ok {
-		return codec.StatusErrBadParam, fmt.Errorf("%s is %v, want a value that it can have", info.Key, info.Value)
+		return codec.StatusErrBadParam, fmt.Errorf("%s is %v (type %d), want a value of its type and range", info.Key, info.Value, info.Value.Type)
 	}
 	return codec.StatusSuccess, nil
 }
@@ -75,8 +75,8 @@ func readAccess(t *kvs.Terms, v codec.Value) (codec.Status, error) {
 	return codec.StatusSuccess, nil
 }
 
-// small reads a number below 256, however it was sent: Open MPI sends ranges and persistence as int.
-func small(v codec.Value) (uint8, bool) {
+// readUint8 reads a number below 256 of any integer type: Open MPI sends ranges and persistence as int.
+func readUint8(v codec.Value) (uint8, bool) {
 	if r, ok := v.Data.(codec.Range); ok {
 		return uint8(r), true
 	}
@@ -84,7 +84,8 @@ func small(v codec.Value) (uint8, bool) {
 	return uint8(n), ok && n < 256
 }
 
-func users(v codec.Value) ([]uint32, bool) {
+// readUsers reads an array of user ids.
+func readUsers(v codec.Value) ([]uint32, bool) {
 	a, ok := v.Data.(codec.Array)
 	if !ok {
 		return nil, false

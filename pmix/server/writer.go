@@ -7,14 +7,14 @@ import (
 	"github.com/goshmem/goshmem/pmix/codec"
 )
 
-// What a writer keeps for the next time, at most, and which bodies it copies to send them together with their headers.
+// Bounds on a writer's memory.
 const (
-	maxSpareFrames = 256
-	maxSpareBytes  = 16 << 10
-	maxCopied      = 256
+	maxSpareFrames = 256      // frames for which it keeps memory
+	maxSpareBytes  = 16 << 10 // bytes of text that it keeps
+	maxCopied      = 256      // bytes of a body that is copied, so that it goes out together with its header
 )
 
-// writer sends frames. It uses its memory again and again.
+// writer sends frames. It reuses its memory.
 type writer struct {
 	frames  []outFrame
 	text    []byte // headers and small bodies
@@ -26,9 +26,9 @@ type writer struct {
 func (w *writer) flush(nc net.Conn) error {
 	size := 0
 	for i := range w.frames {
-		size += codec.HeaderSize + w.frames[i].small()
+		size += codec.HeaderSize + w.frames[i].copied()
 	}
-	w.text = slices.Grow(w.text[:0], size) // pieces of it stay where they are
+	w.text = slices.Grow(w.text[:0], size) // large enough, so that pieces of it do not move
 	w.pieces = w.pieces[:0]
 	begin := 0
 	for i := range w.frames {
@@ -67,7 +67,7 @@ func (w *writer) piece(begin int, b []byte) {
 	}
 }
 
-// releaseSent drops the references to what was sent, and memory beyond the usual.
+// releaseSent drops the references to the frames sent, and memory beyond the bounds.
 func (w *writer) releaseSent() {
 	clear(w.frames)
 	clear(w.pieces)
@@ -80,8 +80,8 @@ func (w *writer) releaseSent() {
 	}
 }
 
-// small is how much of a frame is copied.
-func (f *outFrame) small() int {
+// copied returns how many bytes of a frame are copied.
+func (f *outFrame) copied() int {
 	n := 0
 	for _, b := range [...][]byte{f.raw, f.body, f.more} {
 		if len(b) <= maxCopied {
