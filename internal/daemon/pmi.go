@@ -29,8 +29,8 @@ func (s *Step) startPMI() (err error) {
 }
 
 // describePMI says of a job what its processes may learn by PMI-1.
-func (s *Step) describePMI(j *job) pmi1.Job {
-	d := pmi1.Job{Nspace: j.nspace, Procs: make([]pmi1.Proc, j.npes()), Spawned: j.number > 0}
+func (s *Step) describePMI(j *job) pmi1.WorldSpec {
+	d := pmi1.WorldSpec{Nspace: j.nspace, Procs: make([]pmi1.Proc, j.npes()), Spawned: j.number > 0}
 	for pe := range d.Procs {
 		d.Procs[pe].AppNum = j.app(pe)
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/goshmem/goshmem/pmix/codec"
 )
 
-// Party is a process in its dealings with a board.
+// Party identifies a process to a board.
 type Party struct {
 	Proc codec.Proc
 	Node uint32
@@ -16,12 +16,12 @@ type Party struct {
 	UID  uint32
 }
 
-// Terms are what a publisher says about data, or what a reader says about the publishers whose data it wants.
+// Terms are a publisher's directives for its data, or a reader's for the publishers whose data it accepts.
 type Terms struct {
 	Range   codec.Range
-	Members []codec.Proc // of a custom range; a wildcard rank stands for its namespace
+	Members []codec.Proc // processes of a custom range; a wildcard rank stands for its namespace
 	Persist codec.Persistence
-	Users   []uint32 // who may read besides the publisher's own user
+	Users   []uint32 // users who may read, besides the publisher's own
 }
 
 // Notice is one published value.
@@ -29,10 +29,10 @@ type Notice struct {
 	Terms
 	Owner  Party
 	Key    string
-	Packed []byte // the owner, key and value, as they are sent
-	size   int    // what it counts for
-	order  uint64
-	gone   bool
+	Packed []byte // owner, key and value, packed for a reply
+	size   int    // bytes that the notice counts for
+	order  uint64 // number in the order of publication
+	gone   bool   // the notice was dropped
 }
 
 // BoardLimits bound what publishers can make a board keep.
@@ -42,19 +42,20 @@ type BoardLimits struct {
 	Total int // bytes of all processes together
 }
 
-// Board keeps what processes have published, by key. Unlike the data of a Store it has a range, belongs to no namespace,
-// and may outlive its publisher. It is pure and not safe for concurrent use; who waits for a key is its caller's business.
+// Board keeps published values by key. Unlike the data of a Store, published data has a range, belongs to no namespace,
+// and may outlive its publisher. A Board is pure and not safe for concurrent use. Waiting for a key is up to the
+// caller.
 type Board struct {
 	limits BoardLimits
-	keys   map[string][]*Notice // in the order of publication
-	used   map[codec.Proc]*usage
-	total  int
-	last   uint64
+	keys   map[string][]*Notice  // notices by key, in the order of publication
+	used   map[codec.Proc]*usage // what each publisher uses
+	total  int                   // bytes of all notices
+	last   uint64                // order of the last notice
 }
 
 type usage struct{ keys, bytes int }
 
-// What an element of a notice's terms counts for, in bytes.
+// Bytes that an element of a notice's terms counts for.
 const (
 	memberSize = 64
 	userSize   = 4
@@ -67,8 +68,8 @@ func NewBoard(limits BoardLimits) *Board {
 
 // Publish adds keys and values, all of them or none.
 //
-//   - Errors: PMIX_ERR_DUPLICATE_KEY for a key that is published to the same range already; PMIX_ERR_OUT_OF_RESOURCE; the
-//     text says which.
+//   - Errors: PMIX_ERR_DUPLICATE_KEY for a key that is published to the same range already; PMIX_ERR_OUT_OF_RESOURCE;
+//     the text names the limit.
 func (b *Board) Publish(owner Party, terms Terms, data []codec.KVal) (codec.Status, error) {
 	var added []*Notice
 	for _, kv := range data {
@@ -85,7 +86,7 @@ func (b *Board) Publish(owner Party, terms Terms, data []codec.KVal) (codec.Stat
 		n.size = len(n.Packed) + memberSize*len(terms.Members) + userSize*len(terms.Users)
 		added = append(added, n)
 	}
-	if err := b.room(owner.Proc, added); err != nil {
+	if err := b.checkRoom(owner.Proc, added); err != nil {
 		return codec.StatusErrOutOfResource, err
 	}
 	for _, n := range added {
@@ -94,7 +95,8 @@ func (b *Board) Publish(owner Party, terms Terms, data []codec.KVal) (codec.Stat
 	return codec.StatusSuccess, nil
 }
 
-func (b *Board) room(owner codec.Proc, added []*Notice) error {
+// checkRoom checks that further notices of a publisher keep within the limits.
+func (b *Board) checkRoom(owner codec.Proc, added []*Notice) error {
 	var now usage
 	if u := b.used[owner]; u != nil {
 		now = *u
@@ -148,7 +150,8 @@ func (n *Notice) clashes(m *Notice) bool {
 	}
 }
 
-// overlaps returns whether a name, either of which may have a wildcard rank, has a process in common with p.
+// overlaps returns a function that reports whether a name has a process in common with p. Both may have a wildcard
+// rank.
 func overlaps(p codec.Proc) func(codec.Proc) bool {
 	return func(q codec.Proc) bool {
 		return p.Nspace == q.Nspace &&
@@ -156,7 +159,7 @@ func overlaps(p codec.Proc) func(codec.Proc) bool {
 	}
 }
 
-// reaches reports whether a range that one process names, with its members, holds another one.
+// reaches reports whether the range of t, as seen from one process, includes another process.
 func (t *Terms) reaches(from, to *Party) bool {
 	switch t.Range {
 	case codec.RangeProcLocal:
@@ -178,14 +181,15 @@ func (n *Notice) permits(uid uint32) bool {
 	return n.Owner.UID == uid || slices.Contains(n.Users, uid)
 }
 
-// width orders ranges from narrow to wide: of several notices with one key a reader gets the one meant for the fewest.
+// width orders ranges from narrow to wide. Of several notices with one key, a reader gets the one with the narrowest
+// range.
 var width = map[codec.Range]int{
 	codec.RangeProcLocal: 0, codec.RangeCustom: 1, codec.RangeNamespace: 2, codec.RangeLocal: 3, codec.RangeSession: 4,
 	codec.RangeGlobal: 5,
 }
 
-// Find returns what a reader sees under the given keys, one notice a key at most; denied says that there is one which
-// the reader's user may not read. The notices must not be changed.
+// Find returns the notices that a reader sees under the given keys, at most one per key. Denied reports that a notice
+// was left out because the reader's user may not read it. The caller must not change the notices.
 func (b *Board) Find(reader Party, from Terms, keys []string) (found []*Notice, denied bool) {
 	for _, key := range keys {
 		var best *Notice
@@ -208,7 +212,7 @@ func (b *Board) Find(reader Party, from Terms, keys []string) (found []*Notice, 
 	return found, denied
 }
 
-// Read says that notices have been handed out; those meant to be read once are dropped.
+// Read records that notices were handed out, and drops those that are to be read only once.
 func (b *Board) Read(found []*Notice) {
 	for _, n := range found {
 		if n.Persist == codec.PersistFirstRead && !n.gone {
@@ -217,8 +221,9 @@ func (b *Board) Read(found []*Notice) {
 	}
 }
 
-// Unpublish drops what owner has published under the given keys, all keys when there is none; a defined range restricts
-// it to that range. It returns how many of the keys were owner's, and how many were only others' whom owner can read.
+// Unpublish drops what owner has published under the given keys; without keys, everything. A defined range restricts it
+// to that range. It returns how many of the keys were owner's, and how many belonged only to others whose data owner
+// can read.
 func (b *Board) Unpublish(owner Party, rng codec.Range, keys []string) (own, others int) {
 	if len(keys) == 0 {
 		b.dropAll(func(n *Notice) bool { return n.Owner.Proc == owner.Proc && (rng == codec.RangeUndef || n.Range == rng) })
@@ -239,7 +244,7 @@ func (b *Board) Unpublish(owner Party, rng codec.Range, keys []string) (own, oth
 	return own, others
 }
 
-// ProcEnded drops what was to stay as long as its publisher.
+// ProcEnded drops the data that a process published for its own lifetime.
 func (b *Board) ProcEnded(p codec.Proc) {
 	if b.used[p] == nil {
 		return
@@ -247,19 +252,21 @@ func (b *Board) ProcEnded(p codec.Proc) {
 	b.dropAll(func(n *Notice) bool { return n.Owner.Proc == p && n.Persist == codec.PersistProc })
 }
 
-// AppEnded drops what was to stay as long as its publisher's application.
+// AppEnded drops the data published for the lifetime of an application.
 func (b *Board) AppEnded(nspace string, app uint32) {
 	b.dropAll(func(n *Notice) bool {
 		return n.Owner.Proc.Nspace == nspace && n.Owner.App == app && n.Persist == codec.PersistApp
 	})
 }
 
+// dropAll drops the notices for which over returns true.
 func (b *Board) dropAll(over func(*Notice) bool) {
 	for key := range b.keys {
 		b.drop(key, over)
 	}
 }
 
+// drop drops the notices of one key for which over returns true, and returns their number.
 func (b *Board) drop(key string, over func(*Notice) bool) int {
 	before := len(b.keys[key])
 	kept := slices.DeleteFunc(b.keys[key], func(n *Notice) bool {

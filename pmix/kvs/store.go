@@ -1,8 +1,8 @@
 // Package kvs stores what the processes of a job have put and committed, by rank and scope.
 //
-// It keeps the values packed, as they arrived, and hands out one packed answer per process and kind of reader (same node
-// or another one): the n-squared gets of a job cost a slice each. The package is pure and not safe for concurrent use;
-// who waits for a value that is still to come is the business of its caller.
+// It keeps values packed, as they arrived. For each process it keeps one packed answer per kind of reader (same node or
+// another node), so that each of the n*n gets of a job costs one slice. The package is pure and not safe for concurrent
+// use. Waiting for values that are still to come is up to the caller.
 package kvs
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/goshmem/goshmem/pmix/codec"
 )
 
-// Reader says where the process that asks for data is, seen from the process whose data it is.
+// Reader is the place of a process that asks for data, relative to the process that put it.
 type Reader int
 
 // Readers of a process's data.
@@ -35,13 +35,13 @@ type Store struct {
 // maxCommitted bounds what the store keeps of one process, in bytes of packed keys and values.
 const maxCommitted = 64 << 20
 
-// ErrFull says that a process has committed too much.
+// ErrFull reports that a process has committed too much.
 var ErrFull = errors.New("limit of committed data reached")
 
 type entry struct {
 	scopes [scopes]pairs
 	size   int
-	cache  [readers][]byte // the packed answer to a get, nil when it must be built anew
+	cache  [readers][]byte // packed answers to a get; nil: to be built
 }
 
 // pairs are packed key-value groups in the order of their first commit.
@@ -67,7 +67,7 @@ func (s *Store) Commit(rank codec.Rank, scope codec.Scope, packed []byte) error 
 	if scope == codec.ScopeUndef || int(scope) >= scopes {
 		return fmt.Errorf("pmix kvs: commit of rank %d: scope %d, want 1 to %d", rank, scope, scopes-1)
 	}
-	added, err := split(packed)
+	added, err := splitPairs(packed)
 	if err != nil {
 		return fmt.Errorf("pmix kvs: commit of rank %d: %w", rank, err)
 	}
@@ -75,21 +75,21 @@ func (s *Store) Commit(rank codec.Rank, scope codec.Scope, packed []byte) error 
 	if e == nil {
 		e = &entry{}
 	}
-	if e.size+len(packed) > maxCommitted { // what it replaces counts while both are there
+	if e.size+len(packed) > maxCommitted { // a replaced value counts too: both are in memory for a moment
 		return fmt.Errorf("pmix kvs: commit of rank %d: %d bytes in addition to %d, want at most %d in all: %w",
 			rank, len(packed), e.size, maxCommitted, ErrFull)
 	}
 	s.ranks[rank] = e
 	for _, p := range added {
-		p.packed = bytes.Clone(p.packed) // a value does not keep the whole message
+		p.packed = bytes.Clone(p.packed) // so that a value does not keep the whole message in memory
 		e.size += e.scopes[scope].set(p)
 	}
 	e.cache = [readers][]byte{}
 	return nil
 }
 
-// split cuts a sequence of key-value groups without copying them.
-func split(packed []byte) ([]pair, error) {
+// splitPairs splits a sequence of key-value groups without copying them.
+func splitPairs(packed []byte) ([]pair, error) {
 	var out []pair
 	d := codec.NewDecoder(packed)
 	for d.More() {
@@ -100,7 +100,7 @@ func split(packed []byte) ([]pair, error) {
 	return out, d.End()
 }
 
-// set adds a pair or replaces one, and returns by how much the store grows.
+// set adds a pair or replaces one, and returns the growth of the store in bytes.
 func (p *pairs) set(v pair) int {
 	if i, ok := p.index[v.key]; ok {
 		old := len(p.list[i].packed)
@@ -123,8 +123,8 @@ func (p *pairs) get(key string) ([]byte, bool) {
 	return p.list[i].packed, true
 }
 
-// visible lists the scopes that a reader sees, in the order in which they are packed and searched.
-func visible(r Reader) [2]codec.Scope {
+// visibleScopes returns the scopes that a reader sees, in the order in which they are packed and searched.
+func visibleScopes(r Reader) [2]codec.Scope {
 	if r == SameNode {
 		return [2]codec.Scope{codec.ScopeLocal, codec.ScopeGlobal}
 	}
@@ -148,7 +148,7 @@ func (s *Store) packed(rank codec.Rank, r Reader, key string) ([]byte, bool) {
 	if e == nil {
 		return nil, false
 	}
-	for _, scope := range visible(r) {
+	for _, scope := range visibleScopes(r) {
 		if p, ok := e.scopes[scope].get(key); ok {
 			return p, true
 		}
@@ -194,7 +194,7 @@ func (s *Store) Export(rank codec.Rank, r Reader) (codec.ProcData, bool) {
 
 func (s *Store) export(rank codec.Rank, e *entry, r Reader) codec.ProcData {
 	data := codec.ProcData{Proc: codec.Proc{Nspace: s.nspace, Rank: rank}}
-	for _, scope := range visible(r) {
+	for _, scope := range visibleScopes(r) {
 		for _, p := range e.scopes[scope].list {
 			data.Packed = append(data.Packed, p.packed...)
 		}

@@ -163,7 +163,7 @@ func TestStoreMatchesModel(t *testing.T) {
 			}
 			r := Reader(rapid.IntRange(0, 1).Draw(t, "reader"))
 			want, found := "", false
-			for _, scope := range visible(r) {
+			for _, scope := range visibleScopes(r) {
 				if !found {
 					want, found = model[slot{at.rank, scope, at.key}], model[slot{at.rank, scope, at.key}] != ""
 				}

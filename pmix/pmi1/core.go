@@ -12,20 +12,20 @@ import (
 type core struct {
 	jobs   map[string]*world
 	conns  map[connID]*member
-	names  map[string]name // published
-	spawns map[uint64]*member
-	last   uint64 // number of the last spawn request
+	names  map[string]name    // published names
+	spawns map[uint64]*member // members that wait for a spawn, by the request's number
+	last   uint64             // number of the last spawn request
 	out    []action
 }
 
-// world is a job: what its processes share.
+// world is the state that the processes of a job share.
 type world struct {
-	*Job
+	*WorldSpec
 	members []*member // by rank
 	store   store
-	waiting []*member // in the barrier
-	ended   []*member // that will join no barrier any more, in order
-	dead    []*member // that ended without a farewell, in order
+	waiting []*member // members in the barrier
+	ended   []*member // members that will join no barrier any more, in the order of their ends
+	dead    []*member // members that ended without finalize, in the order of their ends
 }
 
 // member is a process of a job.
@@ -35,22 +35,22 @@ type member struct {
 	conn  connID
 	phase phase
 	ended bool
-	line  []byte     // the part of a line that has come
-	spawn *spawnText // a spawn request that has come in part
+	line  []byte     // the part of a line received so far
+	spawn *spawnText // the part of a spawn request received so far
 }
 
-// phase is how far a member got.
+// phase is the state of a member in the protocol.
 type phase uint8
 
 const (
-	phaseSilent  phase = iota // it has not said that it speaks PMI-1
-	phaseJoined               // it may ask
+	phaseSilent  phase = iota // it has sent no init
+	phaseJoined               // it may send requests
 	phaseBarrier              // it waits in a barrier
 	phaseSpawn                // it waits for processes to be spawned
 	phaseLeft                 // it has finalized or lost its connection
 )
 
-// name is the owner of a published name with what it stands for.
+// name is a published name: the job that owns it, and the port that it stands for.
 type name struct {
 	nspace, port string
 }
@@ -73,7 +73,7 @@ func (c *core) Step(ev event, out []action) []action {
 		c.connect(ev)
 	case evInput:
 		if m := c.conns[ev.conn]; m != nil {
-			c.input(m, ev.data)
+			c.readLines(m, ev.data)
 		}
 	case evClosed:
 		if m := c.conns[ev.conn]; m != nil {
@@ -81,19 +81,19 @@ func (c *core) Step(ev event, out []action) []action {
 		}
 	case evExited:
 		if m := c.find(ev.proc); m != nil {
-			c.exited(m)
+			c.endProcess(m)
 		}
 	case evSpawned:
-		c.spawned(ev.id, ev.text)
+		c.answerSpawn(ev.id, ev.text)
 	}
 	out, c.out = c.out, nil
 	return out
 }
 
-func (c *core) act(a action) { c.out = append(c.out, a) }
+func (c *core) emit(a action) { c.out = append(c.out, a) }
 
 func (c *core) send(m *member, line string) {
-	c.act(action{kind: actSend, conn: m.conn, text: line})
+	c.emit(action{kind: actSend, conn: m.conn, text: line})
 }
 
 func (m *member) proc() codec.Proc { return codec.Proc{Nspace: m.world.Nspace, Rank: m.rank} }
@@ -105,8 +105,8 @@ func (c *core) find(p codec.Proc) *member {
 	return nil
 }
 
-func (c *core) addJob(j *Job) {
-	w := &world{Job: j, store: store{index: map[string]int{}}}
+func (c *core) addJob(j *WorldSpec) {
+	w := &world{WorldSpec: j, store: store{index: map[string]int{}}}
 	for rank := range j.Procs {
 		w.members = append(w.members, &member{world: w, rank: codec.Rank(rank)})
 	}
@@ -135,19 +135,19 @@ func (c *core) removeJob(nspace string) {
 func (c *core) connect(ev event) {
 	m := c.find(ev.proc)
 	if m == nil || m.conn != 0 || m.ended {
-		c.act(action{kind: actClose, conn: ev.conn})
+		c.emit(action{kind: actClose, conn: ev.conn})
 		return
 	}
 	m.conn = ev.conn
 	c.conns[ev.conn] = m
 }
 
-// input takes what a member sent, whole lines or parts of them.
-func (c *core) input(m *member, data []byte) {
+// readLines serves the lines in what a member sent, and keeps the part of a line at its end.
+func (c *core) readLines(m *member, data []byte) {
 	for len(data) > 0 && m.conn != 0 {
 		line, rest, whole := bytes.Cut(data, []byte{'\n'})
 		if len(m.line)+len(line) > maxLine {
-			c.violation(m, fmt.Sprintf("a line of more than %d bytes", maxLine))
+			c.dropViolator(m, fmt.Sprintf("a line of more than %d bytes", maxLine))
 			return
 		}
 		if !whole {
@@ -156,37 +156,38 @@ func (c *core) input(m *member, data []byte) {
 		}
 		text := string(append(m.line, line...))
 		m.line, data = m.line[:0], rest
-		c.request(m, text)
+		c.serveLine(m, text)
 	}
 }
 
-// violation ends the connection of a member that does not keep to the protocol: what it says next means nothing.
-func (c *core) violation(m *member, why string) {
-	c.act(action{kind: actRefused, proc: m.proc(), text: why})
-	c.act(action{kind: actClose, conn: m.conn})
+// dropViolator ends the connection of a member that breaks the protocol: what it sends next means nothing.
+func (c *core) dropViolator(m *member, why string) {
+	c.emit(action{kind: actRefused, proc: m.proc(), text: why})
+	c.emit(action{kind: actClose, conn: m.conn})
 	c.disconnect(m)
 }
 
-// disconnect takes the end of a connection. Of a member that has not joined, the end of its process tells the rest.
+// disconnect acts on the end of a connection. A member that has joined is lost. For a member that has not, only the end
+// of its process counts.
 func (c *core) disconnect(m *member) {
 	joined := m.joined()
-	c.forget(m)
+	c.clearConn(m)
 	if joined {
-		c.act(action{kind: actLost, proc: m.proc()})
-		c.die(m)
+		c.emit(action{kind: actLost, proc: m.proc()})
+		c.markDead(m)
 	}
 }
 
-// hangUp closes the connection of a member that has one. Nobody is told.
+// hangUp closes the connection of a member, if it has one, without an upcall.
 func (c *core) hangUp(m *member) {
 	if m.conn != 0 {
-		c.act(action{kind: actClose, conn: m.conn})
-		c.forget(m)
+		c.emit(action{kind: actClose, conn: m.conn})
+		c.clearConn(m)
 	}
 }
 
-// forget takes a connection from its member.
-func (c *core) forget(m *member) {
+// clearConn separates a member from its connection.
+func (c *core) clearConn(m *member) {
 	delete(c.conns, m.conn)
 	m.conn, m.line, m.spawn = 0, nil, nil
 	if m.joined() {
@@ -194,27 +195,28 @@ func (c *core) forget(m *member) {
 	}
 }
 
-// joined says whether a member has joined and not left.
+// joined reports whether a member has joined and not left.
 func (m *member) joined() bool { return m.phase != phaseSilent && m.phase != phaseLeft }
 
-// exited takes the end of a process. Who else holds its connection has no part in the job.
-func (c *core) exited(m *member) {
+// endProcess acts on the end of a process. Its connection is closed even if another process still holds it, because
+// that one is no member of the job.
+func (c *core) endProcess(m *member) {
 	joined := m.joined()
 	c.hangUp(m)
 	if joined {
-		c.die(m)
+		c.markDead(m)
 	}
-	c.end(m)
+	c.markEnded(m)
 }
 
-// die takes the end of a member that should have said farewell.
-func (c *core) die(m *member) {
+// markDead records that a member ended without finalize.
+func (c *core) markDead(m *member) {
 	m.world.dead = append(m.world.dead, m)
-	c.end(m)
+	c.markEnded(m)
 }
 
-// end says that a member will join no barrier any more.
-func (c *core) end(m *member) {
+// markEnded records that a member will join no barrier any more, and fails the barrier that waits for it.
+func (c *core) markEnded(m *member) {
 	if m.ended {
 		return
 	}

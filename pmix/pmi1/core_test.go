@@ -23,12 +23,12 @@ func seat(t testing.TB, jobs ...string) *table {
 	t.Helper()
 	w := &table{t: t, core: newCore(), conns: map[codec.Proc]connID{}, procs: map[connID]codec.Proc{}}
 	for _, name := range jobs {
-		w.add(Job{Nspace: name, Procs: make([]Proc, int(name[len(name)-1]-'0'))})
+		w.add(WorldSpec{Nspace: name, Procs: make([]Proc, int(name[len(name)-1]-'0'))})
 	}
 	return w
 }
 
-func (w *table) add(j Job) {
+func (w *table) add(j WorldSpec) {
 	w.t.Helper()
 	if err := j.check(); err != nil {
 		w.t.Fatal(err)
@@ -108,7 +108,7 @@ func (w *table) exit(who string) []string { return w.step(event{kind: evExited, 
 // TestConversation is what MPICH says from MPI_Init to MPI_Finalize.
 func TestConversation(t *testing.T) {
 	w := seat(t)
-	w.add(Job{Nspace: "j", Procs: []Proc{{}, {AppNum: 3}}, Universe: 8, Preput: []Pair{{"P", "q"}}})
+	w.add(WorldSpec{Nspace: "j", Procs: []Proc{{}, {AppNum: 3}}, Universe: 8, Preput: []Pair{{"P", "q"}}})
 	w.join("j.0", "j.1")
 	for _, x := range [][2]string{
 		{"cmd=get_maxes", "cmd=maxes kvsname_max=256 keylen_max=64 vallen_max=1024"},
@@ -161,12 +161,12 @@ func TestVersion(t *testing.T) {
 // TestViolations: a client that does not keep to the protocol is cut off, and the others are told as of any death.
 func TestViolations(t *testing.T) {
 	for _, x := range [][2]string{
-		{"cmd=no_such;", "cmd=no_such is not of PMI 1.1"},
+		{"cmd=no_such;", "cmd=no_such, want a command of PMI 1.1"},
 		{";", "an empty line"},
 		{" ;", "an empty line"},
 		{"=x;", `line "=x": a value without a key`},
 		{"barrier_in;", `line "barrier_in", want key=value`},
-		{"key=value;", "cmd= is not of PMI 1.1"},
+		{"key=value;", "cmd=, want a command of PMI 1.1"},
 		{hello, "cmd=init, want init first and once"},
 		{"cmd=barrier_in;cmd=barrier_in;", "cmd=barrier_in while another request is under way"},
 		{"cmd=barrier_in;mcmd=spawn;", "mcmd, want"},
@@ -330,7 +330,7 @@ func TestLimits(t *testing.T) {
 }
 
 func TestBadJobs(t *testing.T) {
-	for name, j := range map[string]Job{
+	for name, j := range map[string]WorldSpec{
 		"no name":    {Procs: make([]Proc, 1)},
 		"blank":      {Nspace: "a b", Procs: make([]Proc, 1)},
 		"long name":  {Nspace: strings.Repeat("n", maxName), Procs: make([]Proc, 1)},
@@ -344,7 +344,7 @@ func TestBadJobs(t *testing.T) {
 }
 
 func TestEnviron(t *testing.T) {
-	j := Job{Nspace: "a", Procs: make([]Proc, 3)}
+	j := WorldSpec{Nspace: "a", Procs: make([]Proc, 3)}
 	want := []string{"PMI_FD=4", "PMI_RANK=2", "PMI_SIZE=3", "MPI_LOCALRANKID=2", "MPI_LOCALNRANKS=3"}
 	if d := cmp.Diff(want, j.Environ(2, 4)); d != "" {
 		t.Error(d)

@@ -2,39 +2,39 @@ package pmi1
 
 import "github.com/goshmem/goshmem/pmix/codec"
 
-// connID names a connection; zero is none.
+// connID names a connection; zero names none.
 type connID uint64
 
-// eventKind says what happened.
+// eventKind is the kind of an event; the comments list the fields that it uses.
 type eventKind uint8
 
 const (
-	evAddJob    eventKind = iota // a further job: job
+	evAddJob    eventKind = iota // a job is added: job
 	evRemoveJob                  // a job is over: proc.Nspace
-	evConnect                    // conn belongs to proc from now on
+	evConnect                    // conn now belongs to proc
 	evInput                      // conn sent data
-	evClosed                     // conn is gone
+	evClosed                     // conn has ended
 	evExited                     // proc's process ended
-	evSpawned                    // the answer to the request id: text is why it failed, or empty
+	evSpawned                    // the host answers spawn request id: text is the error, or empty
 )
 
-// event is one input of the core. Data is not kept.
+// event is one input of the core. The core does not keep data.
 type event struct {
 	kind eventKind
 	conn connID
 	proc codec.Proc
-	job  *Job
+	job  *WorldSpec
 	data []byte
 	id   uint64
 	text string
 }
 
-// actionKind says what the driver has to do.
+// actionKind is the kind of an action; the comments list the fields that it uses.
 type actionKind uint8
 
 const (
-	actSend      actionKind = iota // to conn: text, a whole line
-	actClose                       // conn
+	actSend      actionKind = iota // send text, a whole line, to conn
+	actClose                       // close conn
 	actJoined                      // upcall: proc
 	actFinalized                   // upcall: proc
 	actLost                        // upcall: proc

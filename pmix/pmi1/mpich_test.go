@@ -35,7 +35,7 @@ func launch(t *testing.T) (*launcher, *notes) {
 	return &launcher{t: t, s: s, ctx: ctx, end: make(chan error, 64)}, n
 }
 
-func (l *launcher) start(j Job, path string, args ...string) {
+func (l *launcher) start(j WorldSpec, path string, args ...string) {
 	l.t.Helper()
 	if err := l.s.AddJob(j); err != nil {
 		l.t.Fatal(err)
@@ -99,7 +99,7 @@ func program(t *testing.T) string {
 func TestMPICH(t *testing.T) {
 	for _, n := range []int{1, 2, 5} {
 		l, notes := launch(t)
-		l.start(Job{Nspace: fmt.Sprint("sum", n), Procs: make([]Proc, n)}, program(t), "sum")
+		l.start(WorldSpec{Nspace: fmt.Sprint("sum", n), Procs: make([]Proc, n)}, program(t), "sum")
 		var want []string
 		for rank := range n {
 			want = append(want, fmt.Sprintf("rank %d of %d sum %d", rank, n, n*(n-1)/2))
@@ -116,7 +116,7 @@ func pmiProgram(t *testing.T) string {
 
 func TestClientExchange(t *testing.T) {
 	l, notes := launch(t)
-	l.start(Job{Nspace: "exchange", Procs: []Proc{{}, {}, {AppNum: 1}}, Universe: 7}, pmiProgram(t), "exchange")
+	l.start(WorldSpec{Nspace: "exchange", Procs: []Proc{{}, {}, {AppNum: 1}}, Universe: 7}, pmiProgram(t), "exchange")
 	l.want("rank 0 of 3 sum 3 universe 7 appnum 0", "rank 1 of 3 sum 3 universe 7 appnum 0",
 		"rank 2 of 3 sum 3 universe 7 appnum 1")
 	notes.await(t, "finalized exchange", 3)
@@ -124,14 +124,14 @@ func TestClientExchange(t *testing.T) {
 
 func TestClientNames(t *testing.T) {
 	l, _ := launch(t)
-	l.start(Job{Nspace: "names", Procs: make([]Proc, 2)}, pmiProgram(t), "names")
+	l.start(WorldSpec{Nspace: "names", Procs: make([]Proc, 2)}, pmiProgram(t), "names")
 	l.want("rank 0 found tag#0$port", "rank 1 found tag#0$port")
 }
 
 func TestClientSpawn(t *testing.T) {
 	l, notes := launch(t)
 	self := pmiProgram(t)
-	l.start(Job{Nspace: "parents", Procs: make([]Proc, 2)}, self, "spawn")
+	l.start(WorldSpec{Nspace: "parents", Procs: make([]Proc, 2)}, self, "spawn")
 	var r *SpawnRequest
 	select {
 	case r = <-notes.spawns:
@@ -145,7 +145,7 @@ func TestClientSpawn(t *testing.T) {
 	if d := cmp.Diff(want, r.Apps); d != "" {
 		t.Errorf("programs (-want +got):\n%s", d)
 	}
-	children := Job{Nspace: "children", Procs: []Proc{{}, {}, {AppNum: 1}}, Spawned: true, Preput: r.Preput}
+	children := WorldSpec{Nspace: "children", Procs: []Proc{{}, {}, {AppNum: 1}}, Spawned: true, Preput: r.Preput}
 	l.start(children, r.Apps[0].Cmd, r.Apps[0].Args...)
 	l.s.SpawnDone(r.ID, nil)
 	const says = `program %d "two words=2": spawned 1, parent tag#0$parent`
@@ -158,7 +158,7 @@ func TestMPICHAbort(t *testing.T) {
 	ctx, stop := context.WithCancel(l.ctx)
 	defer stop()
 	l.ctx = ctx
-	l.start(Job{Nspace: "abort", Procs: make([]Proc, 2)}, program(t), "abort")
+	l.start(WorldSpec{Nspace: "abort", Procs: make([]Proc, 2)}, program(t), "abort")
 	notes.await(t, "abort abort 2", 1) // 42
 	stop()
 	for ; l.n > 0; l.n-- {
@@ -172,7 +172,7 @@ func TestMPICHAbort(t *testing.T) {
 func TestMPICHWithoutPeer(t *testing.T) {
 	l, _ := launch(t)
 	path := program(t)
-	j := Job{Nspace: "alone", Procs: make([]Proc, 2)}
+	j := WorldSpec{Nspace: "alone", Procs: make([]Proc, 2)}
 	if err := l.s.AddJob(j); err != nil {
 		t.Fatal(err)
 	}

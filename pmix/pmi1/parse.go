@@ -12,7 +12,7 @@ const (
 	maxSpawn = 1 << 20 // bytes of a spawn request
 )
 
-// Limits that clients are told, with the closing NUL that they need.
+// Limits that get_maxes tells clients. Each includes the closing NUL.
 const (
 	maxName  = 256
 	maxKey   = 64
@@ -22,11 +22,11 @@ const (
 // pair is a key with its value.
 type pair struct{ key, value string }
 
-// fields are the words of a line, "key=value" each.
+// fields holds the pairs of a line, each of the form key=value.
 type fields []pair
 
-// parseLine takes a line apart, without its newline. A word without "=" belongs to the value before it: nothing in the
-// protocol escapes blanks, and names of services have some.
+// parseLine splits a line without its newline into pairs. A word without "=" belongs to the value before it: the
+// protocol does not escape blanks, and names of services contain them.
 func parseLine(line string) (fields, error) {
 	var f fields
 	for word := range strings.FieldsFuncSeq(line, func(r rune) bool { return r == ' ' }) {
@@ -64,7 +64,7 @@ func (f fields) text(key string) string {
 	return v
 }
 
-// reply composes a line from a command and the values that follow.
+// reply returns a line with a command and the given keys and values.
 func reply(cmd string, more ...string) string {
 	var b strings.Builder
 	b.WriteString("cmd=")
@@ -79,13 +79,13 @@ func reply(cmd string, more ...string) string {
 	return b.String()
 }
 
-// refusal composes a reply that says why a request failed.
+// refusal returns a reply with the reason of a failure.
 func refusal(cmd, why string) string { return reply(cmd, "rc", "-1", "msg", oneWord(why)) }
 
-// maxMessage keeps a reply within the line that a client has room for.
+// maxMessage bounds a message, so that the reply fits into a client's line.
 const maxMessage = 512
 
-// oneWord makes a message of text: in this protocol a message has no blanks.
+// oneWord returns text without blanks, which a message of this protocol must not contain.
 func oneWord(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r <= ' ' {
@@ -95,7 +95,7 @@ func oneWord(text string) string {
 	}, text[:min(len(text), maxMessage)])
 }
 
-// shorten keeps a message that quotes a client readable.
+// shorten cuts text of a client to a length for messages.
 func shorten(s string) string {
 	const most = 80
 	if len(s) > most {

@@ -7,39 +7,39 @@ import (
 	"strings"
 )
 
-// Keys that no process stores.
+// Keys that the server answers itself.
 const (
 	keyMapping = "PMI_process_mapping"
 	keyDead    = "PMI_dead_processes"
 )
 
-// Limits of published names.
+// maxNames bounds the published names of all jobs.
 const maxNames = 4096
 
-// request answers one line.
-func (c *core) request(m *member, line string) {
+// serveLine serves one line of a member.
+func (c *core) serveLine(m *member, line string) {
 	if m.spawn != nil || strings.HasPrefix(line, "mcmd=") {
-		c.spawnLine(m, line)
+		c.addSpawnLine(m, line)
 		return
 	}
 	f, err := parseLine(line)
 	if err != nil {
-		c.violation(m, err.Error())
+		c.dropViolator(m, err.Error())
 		return
 	}
 	cmd := f.text("cmd")
 	switch {
 	case (m.phase == phaseSilent) != (cmd == "init"):
-		c.violation(m, fmt.Sprintf("cmd=%s, want init first and once", shorten(cmd)))
+		c.dropViolator(m, fmt.Sprintf("cmd=%s, want init first and once", shorten(cmd)))
 	case m.phase > phaseJoined:
-		c.violation(m, fmt.Sprintf("cmd=%s while another request is under way", shorten(cmd)))
+		c.dropViolator(m, fmt.Sprintf("cmd=%s while another request is under way", shorten(cmd)))
 	default:
-		c.command(m, cmd, f)
+		c.serveCommand(m, cmd, f)
 	}
 }
 
-// command is the switch of the protocol.
-func (c *core) command(m *member, cmd string, f fields) {
+// serveCommand serves one command of the protocol.
+func (c *core) serveCommand(m *member, cmd string, f fields) {
 	w := m.world
 	switch cmd {
 	case "init":
@@ -54,13 +54,13 @@ func (c *core) command(m *member, cmd string, f fields) {
 	case "get_universe_size":
 		c.send(m, reply("universe_size", "size", strconv.Itoa(max(w.Universe, len(w.Procs)))))
 	case "put":
-		c.answer(m, "put_result", w.store1(f))
+		c.answer(m, "put_result", w.putPair(f))
 	case "get":
 		c.get(m, f)
 	case "getbyidx":
 		c.getByIndex(m, f)
 	case "barrier_in":
-		c.barrier(m)
+		c.joinBarrier(m)
 	case "publish_name":
 		c.answer(m, "publish_result", c.publish(w, f))
 	case "lookup_name":
@@ -72,11 +72,11 @@ func (c *core) command(m *member, cmd string, f fields) {
 	case "abort":
 		c.abort(m, f)
 	default:
-		c.violation(m, fmt.Sprintf("cmd=%s is not of PMI 1.1", shorten(cmd)))
+		c.dropViolator(m, fmt.Sprintf("cmd=%s, want a command of PMI 1.1", shorten(cmd)))
 	}
 }
 
-// answer says whether a request was carried out.
+// answer sends the result of a request: success, or the text of an error.
 func (c *core) answer(m *member, cmd string, err error) {
 	if err != nil {
 		c.send(m, refusal(cmd, err.Error()))
@@ -88,24 +88,25 @@ func (c *core) answer(m *member, cmd string, err error) {
 func (c *core) init(m *member, f fields) {
 	rc := "0"
 	if f.text("pmi_version") != "1" {
-		rc = "-1" // the client says what it wanted
+		rc = "-1" // the client reports the mismatch itself
 	} else {
 		m.phase = phaseJoined
-		c.act(action{kind: actJoined, proc: m.proc()})
+		c.emit(action{kind: actJoined, proc: m.proc()})
 	}
 	c.send(m, reply("response_to_init", "pmi_version", "1", "pmi_subversion", "1", "rc", rc))
 }
 
-// space checks which store a request means: there is none but that of the job.
-func (w *world) space(f fields) error {
+// checkSpace checks that a request means the store of its own job, the only one that it may use.
+func (w *world) checkSpace(f fields) error {
 	if kvs, ok := f.get("kvsname"); ok && kvs != w.Nspace {
 		return fmt.Errorf("kvs %s not found", shorten(kvs))
 	}
 	return nil
 }
 
-func (w *world) store1(f fields) error {
-	if err := w.space(f); err != nil {
+// putPair stores the pair of a put request.
+func (w *world) putPair(f fields) error {
+	if err := w.checkSpace(f); err != nil {
 		return err
 	}
 	p := pair{f.text("key"), f.text("value")}
@@ -127,14 +128,14 @@ func (c *core) get(m *member, f fields) {
 	case keyDead:
 		value, ok = w.deadList()
 	}
-	if w.space(f) != nil || !ok {
+	if w.checkSpace(f) != nil || !ok {
 		c.send(m, reply("get_result", "rc", "-1", "msg", oneWord("key "+shorten(key)+" not found"), "value", "unknown"))
 		return
 	}
 	c.send(m, reply("get_result", "rc", "0", "msg", "success", "value", value))
 }
 
-// deadList returns the ranks that ended without a farewell, as many as a value has room for.
+// deadList returns the ranks that ended without finalize, as many as fit into a value.
 func (w *world) deadList() (string, bool) {
 	var list []byte
 	for i, m := range w.dead {
@@ -151,12 +152,12 @@ func (w *world) deadList() (string, bool) {
 	return string(list), len(w.dead) > 0
 }
 
-// getByIndex answers by a reply that has names of its own.
+// getByIndex serves getbyidx, whose reply names its fields differently from that of get.
 func (c *core) getByIndex(m *member, f fields) {
 	const cmd = "getbyidx_results"
 	w := m.world
 	i, err := strconv.Atoi(f.text("idx"))
-	if w.space(f) != nil || err != nil || i < 0 || i >= len(w.store.pairs) {
+	if w.checkSpace(f) != nil || err != nil || i < 0 || i >= len(w.store.pairs) {
 		c.send(m, reply(cmd, "rc", "-1", "reason", "no_more_keyvals"))
 		return
 	}
@@ -164,8 +165,8 @@ func (c *core) getByIndex(m *member, f fields) {
 	c.send(m, reply(cmd, "rc", "0", "nextidx", strconv.Itoa(i+1), "key", p.key, "val", p.value))
 }
 
-// barrier counts a member in. All have to come: one that has left ends it for the others.
-func (c *core) barrier(m *member) {
+// joinBarrier adds a member to the barrier. When all members are in, it ends. A member that has left fails it.
+func (c *core) joinBarrier(m *member) {
 	w := m.world
 	m.phase = phaseBarrier
 	if len(w.ended) > 0 {
@@ -183,21 +184,21 @@ func (c *core) barrier(m *member) {
 	w.waiting = w.waiting[:0]
 }
 
-// finalize lets a member go. Nothing more is expected of it, and it closes its end itself.
+// finalize serves a finalize request. The member closes its end of the connection itself.
 func (c *core) finalize(m *member) {
-	c.act(action{kind: actFinalized, proc: m.proc()})
+	c.emit(action{kind: actFinalized, proc: m.proc()})
 	c.send(m, reply("finalize_ack", "rc", "0"))
 	c.hangUp(m)
-	c.end(m)
+	c.markEnded(m)
 }
 
-// abort asks for the end of the job. There is no answer: the caller waits to be ended, too.
+// abort asks the host to end the job. There is no answer: the caller waits to be ended as well.
 func (c *core) abort(m *member, f fields) {
 	status, err := strconv.Atoi(f.text("exitcode"))
 	if err != nil {
 		status = 1
 	}
-	c.act(action{kind: actAbort, proc: m.proc(), status: status})
+	c.emit(action{kind: actAbort, proc: m.proc(), status: status})
 }
 
 var errNotPublished = errors.New("service not found")
@@ -212,7 +213,7 @@ func (c *core) publish(w *world, f fields) error {
 	case taken:
 		return errors.New("key already present")
 	case len(c.names) >= maxNames:
-		return fmt.Errorf("%d names are published, no more are taken", maxNames)
+		return fmt.Errorf("%d names are published, which is the limit", maxNames)
 	}
 	c.names[service] = name{w.Nspace, port}
 	return nil
@@ -227,7 +228,7 @@ func (c *core) lookup(m *member, f fields) {
 	c.send(m, reply("lookup_result", "port", n.port, "info", "ok", "rc", "0", "msg", "success"))
 }
 
-// unpublish takes back a name of the same job.
+// unpublish withdraws a name of the same job.
 func (c *core) unpublish(w *world, f fields) error {
 	service := f.text("service")
 	if n, ok := c.names[service]; !ok || n.nspace != w.Nspace {

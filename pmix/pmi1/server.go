@@ -13,21 +13,21 @@ import (
 	"github.com/goshmem/goshmem/pmix/codec"
 )
 
-// Host receives what the server learns about its clients.
+// Host receives news of the server's clients, and their requests that only the launcher can carry out.
 //
-//   - Concurrent calls: none, they come one after the other from one goroutine, without locks held. They must not block and
-//     must not call Close. ClientFinalized returns before the client is answered.
+//   - Concurrent calls: none; one goroutine makes all calls, without locks held. They must not block and must not call
+//     Close. ClientFinalized returns before the client is answered.
 type Host interface {
 	ClientJoined(p codec.Proc)
 	ClientFinalized(p codec.Proc)
-	ClientLost(p codec.Proc) // it had joined, and its connection closed without a finalize
-	// Abort asks for the end of p's job.
+	ClientLost(p codec.Proc) // p had joined, and its connection closed without finalize
+	// Abort asks the launcher to end p's job.
 	Abort(p codec.Proc, status int)
-	// Spawn asks for a further job; the answer is Server.SpawnDone.
+	// Spawn asks the launcher for a job, and is answered by Server.SpawnDone.
 	Spawn(r *SpawnRequest)
 }
 
-// Config says what a server serves.
+// Config configures a server.
 type Config struct {
 	Host   Host
 	Logger zerolog.Logger
@@ -39,13 +39,13 @@ type Config struct {
 type Server struct {
 	cfg   Config
 	mux   *xunix.Mux
-	core  *core // the loop's
-	over  chan struct{}
+	core  *core         // used by the loop alone
+	over  chan struct{} // closed when the loop has ended
 	close func() error
 
 	mu      sync.Mutex
 	mailbox []event
-	jobs    map[string]*Job
+	jobs    map[string]*WorldSpec
 	closing bool
 }
 
@@ -57,28 +57,28 @@ func Start(cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("pmi1 server: %w", err)
 	}
-	s := &Server{cfg: cfg, mux: mux, core: newCore(), over: make(chan struct{}), jobs: map[string]*Job{}}
+	s := &Server{cfg: cfg, mux: mux, core: newCore(), over: make(chan struct{}), jobs: map[string]*WorldSpec{}}
 	s.close = sync.OnceValue(s.shutDown)
 	go s.loop()
 	return s, nil
 }
 
-// AddJob makes a job known, before its processes are connected.
-func (s *Server) AddJob(j Job) error {
+// AddJob adds a job, before its processes are connected.
+func (s *Server) AddJob(j WorldSpec) error {
 	if err := j.check(); err != nil {
 		return err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.jobs[j.Nspace] != nil {
-		return fmt.Errorf("pmi1 server: job %s is known already", j.Nspace)
+		return fmt.Errorf("pmi1 server: job %s exists already, want a job with another name", j.Nspace)
 	}
 	s.jobs[j.Nspace] = &j
 	s.mailbox = append(s.mailbox, event{kind: evAddJob, job: &j})
 	return nil
 }
 
-// RemoveJob forgets a job whose processes have ended.
+// RemoveJob removes a job whose processes have ended.
 func (s *Server) RemoveJob(nspace string) {
 	s.mu.Lock()
 	delete(s.jobs, nspace)
@@ -86,8 +86,8 @@ func (s *Server) RemoveJob(nspace string) {
 	s.post(event{kind: evRemoveJob, proc: codec.Proc{Nspace: nspace}})
 }
 
-// Connect makes the connection of a process that is going to be started. The caller passes the descriptor on and closes
-// its own.
+// Connect makes the connection of a process that is about to start. The caller passes the descriptor to the process and
+// closes its own.
 //
 //   - Errors: no such process; descriptors.
 func (s *Server) Connect(p codec.Proc) (theirs *os.File, err error) {
@@ -100,13 +100,13 @@ func (s *Server) Connect(p codec.Proc) (theirs *os.File, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("pmi1 server: connection of %s.%d: %w", p.Nspace, p.Rank, err)
 	}
-	// No need to wake the loop: what comes over the connection does.
+	// The loop need not be woken: data on the connection wakes it.
 	s.mailbox = append(s.mailbox, event{kind: evConnect, conn: connID(id), proc: p})
 	return theirs, nil
 }
 
-// Environ returns the variables that a process needs to find its connection, which has the number fd there; nil for a
-// process that is not of the server's jobs.
+// Environ returns the variables by which a process finds its connection, whose descriptor in the process is fd; nil for
+// a process of no job of the server.
 func (s *Server) Environ(p codec.Proc, fd int) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -116,10 +116,10 @@ func (s *Server) Environ(p codec.Proc, fd int) []string {
 	return nil
 }
 
-// ProcExited says that a process has ended. Unless it had finalized, barriers of its job fail now and later.
+// ProcExited tells the server that a process has ended. Barriers of its job then fail, now and later.
 func (s *Server) ProcExited(p codec.Proc) { s.post(event{kind: evExited, proc: p}) }
 
-// SpawnDone answers Host.Spawn: the processes run, or why they do not.
+// SpawnDone answers Host.Spawn: err says why the processes do not run, nil if they do.
 func (s *Server) SpawnDone(id uint64, err error) {
 	failure := ""
 	if err != nil {
@@ -148,7 +148,7 @@ func (s *Server) post(ev event) {
 	s.mux.Wake()
 }
 
-// inputSize is how much is read from one connection before the next one has its turn.
+// inputSize is the number of bytes read from one connection before the next one is served.
 const inputSize = 4096
 
 // loop steps the core and carries out its actions until the server closes.
@@ -158,7 +158,7 @@ func (s *Server) loop() {
 	var out []action
 	step := func(ev event) {
 		out = s.core.Step(ev, out[:0])
-		s.act(out)
+		s.carryOut(out)
 	}
 	for {
 		ready, err := s.mux.Wait()
@@ -166,7 +166,7 @@ func (s *Server) loop() {
 			s.cfg.Logger.Error().Err(err).Msg("pmi1 server ended")
 			return
 		}
-		events, closing := s.take()
+		events, closing := s.drainMailbox()
 		if closing {
 			return
 		}
@@ -189,23 +189,23 @@ func (s *Server) loop() {
 	}
 }
 
-// take empties the mailbox.
-func (s *Server) take() (events []event, closing bool) {
+// drainMailbox returns the events in the mailbox and empties it.
+func (s *Server) drainMailbox() (events []event, closing bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	events, s.mailbox = s.mailbox, nil
 	return events, s.closing
 }
 
-// act carries out actions, in order.
-func (s *Server) act(actions []action) {
+// carryOut carries out actions, in order.
+func (s *Server) carryOut(actions []action) {
 	host := s.cfg.Host
 	for i := range actions {
 		a := &actions[i]
 		switch a.kind {
 		case actSend:
-			// A client that leaves more unread than its socket holds does not speak this protocol; it is seen as gone
-			// when the loop comes to its connection.
+			// A client that leaves more unread than its socket holds breaks the protocol. The loop sees the end of its
+			// connection next.
 			if err := s.mux.Write(uint64(a.conn), a.text); err != nil {
 				s.cfg.Logger.Debug().Err(err).Msg("pmi1 answer")
 				s.mux.HangUp(uint64(a.conn))

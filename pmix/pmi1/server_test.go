@@ -67,7 +67,7 @@ func (n *notes) await(t testing.TB, text string, times int) {
 	}
 }
 
-func serve(t testing.TB, jobs ...Job) (*Server, *notes) {
+func serve(t testing.TB, jobs ...WorldSpec) (*Server, *notes) {
 	t.Helper()
 	n := newNotes()
 	s, err := Start(Config{Host: n})
@@ -123,8 +123,8 @@ func (c *client) want(lines ...string) {
 const welcome = "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0"
 
 func TestServer(t *testing.T) {
-	s, n := serve(t, Job{Nspace: "a", Procs: make([]Proc, 3)})
-	if err := s.AddJob(Job{Nspace: "a", Procs: make([]Proc, 3)}); err == nil {
+	s, n := serve(t, WorldSpec{Nspace: "a", Procs: make([]Proc, 3)})
+	if err := s.AddJob(WorldSpec{Nspace: "a", Procs: make([]Proc, 3)}); err == nil {
 		t.Error("a job was added twice")
 	}
 	if _, err := s.Connect(codec.Proc{Nspace: "a", Rank: 3}); err == nil {
@@ -184,7 +184,7 @@ func TestServer(t *testing.T) {
 
 // TestDeafClient: a client that floods the server and reads nothing is cut off; another one is served meanwhile.
 func TestDeafClient(t *testing.T) {
-	s, n := serve(t, Job{Nspace: "deaf", Procs: make([]Proc, 1)}, Job{Nspace: "good", Procs: make([]Proc, 1)})
+	s, n := serve(t, WorldSpec{Nspace: "deaf", Procs: make([]Proc, 1)}, WorldSpec{Nspace: "good", Procs: make([]Proc, 1)})
 	deaf := connect(t, s, codec.Proc{Nspace: "deaf"})
 	good := connect(t, s, codec.Proc{Nspace: "good"})
 	good.say(hello)
@@ -215,7 +215,7 @@ func TestDeafClient(t *testing.T) {
 
 // TestCloseWhileConnected: all ends are seen.
 func TestCloseWhileConnected(t *testing.T) {
-	s, _ := serve(t, Job{Nspace: "a", Procs: make([]Proc, 2)})
+	s, _ := serve(t, WorldSpec{Nspace: "a", Procs: make([]Proc, 2)})
 	c, silent := connect(t, s, codec.Proc{Nspace: "a"}), connect(t, s, codec.Proc{Nspace: "a", Rank: 1})
 	c.say(hello)
 	c.want(welcome)
@@ -235,7 +235,7 @@ func TestCloseWhileConnected(t *testing.T) {
 
 // BenchmarkRound is a request and its answer.
 func BenchmarkRound(b *testing.B) {
-	s, _ := serve(b, Job{Nspace: "a", Procs: make([]Proc, 1)})
+	s, _ := serve(b, WorldSpec{Nspace: "a", Procs: make([]Proc, 1)})
 	c := connect(b, s, codec.Proc{Nspace: "a"})
 	c.say(hello)
 	c.want(welcome)

@@ -9,37 +9,38 @@ import (
 	"github.com/goshmem/goshmem/pmix/codec"
 )
 
-// SpawnRequest asks for a further job.
+// SpawnRequest asks for a job.
 type SpawnRequest struct {
-	ID     uint64 // for the answer
+	ID     uint64 // number of the request, for Server.SpawnDone
 	From   codec.Proc
 	Apps   []SpawnApp
-	Preput []Pair // what is stored in the new job from the beginning
+	Preput []Pair // pairs that are stored in the new job from the beginning
 }
 
 // SpawnApp is a program of a SpawnRequest.
 type SpawnApp struct {
 	Cmd      string
-	Args     []string // without the name
+	Args     []string // arguments without the program's name
 	MaxProcs int
 	Infos    []Pair // from the MPI_Info
 }
 
-// spawnText is a spawn request that has come in part: a block of lines for each program.
+// spawnText is the part of a spawn request received so far. It has a block of lines for each program.
 type spawnText struct {
-	size  int
-	block map[string]string
-	req   SpawnRequest
-	err   error // what is wrong with it
+	size  int               // bytes of all lines
+	block map[string]string // lines of the current program
+	req   SpawnRequest      // the programs whose blocks are complete
+	err   error             // the first fault
 }
 
-const maxSpawned = 1 << 16 // processes of a program that are worth asking for
+// maxSpawned bounds the number of processes of a program.
+const maxSpawned = 1 << 16
 
-// spawnLine takes a line of a spawn request, in which a value goes on to the end of the line. What is wrong with the
-// request is said when all of it has come.
-func (c *core) spawnLine(m *member, line string) {
+// addSpawnLine adds a line to a spawn request. A value extends to the end of the line. The first fault is reported
+// after the last line, because the client reads no answer before.
+func (c *core) addSpawnLine(m *member, line string) {
 	if m.phase != phaseJoined {
-		c.violation(m, "mcmd, want init first and no other request under way")
+		c.dropViolator(m, "mcmd, want init first and no other request under way")
 		return
 	}
 	if m.spawn == nil {
@@ -47,13 +48,13 @@ func (c *core) spawnLine(m *member, line string) {
 	}
 	s := m.spawn
 	if s.size += len(line) + 1; s.size > maxSpawn {
-		c.violation(m, fmt.Sprintf("a spawn request of more than %d bytes", maxSpawn))
+		c.dropViolator(m, fmt.Sprintf("a spawn request of more than %d bytes", maxSpawn))
 		return
 	}
 	if line == "endcmd" {
 		if last := s.endBlock(); last {
 			m.spawn = nil
-			c.submit(m, s)
+			c.submitSpawn(m, s)
 		}
 		return
 	}
@@ -62,24 +63,24 @@ func (c *core) spawnLine(m *member, line string) {
 	}
 	key, value, ok := strings.Cut(line, "=")
 	if !ok || key == "" {
-		s.note(fmt.Errorf("line %q, want key=value", shorten(line)))
+		s.recordFault(fmt.Errorf("line %q, want key=value", shorten(line)))
 		return
 	}
 	s.block[key] = value
 }
 
-func (s *spawnText) note(err error) {
+func (s *spawnText) recordFault(err error) {
 	if s.err == nil {
 		s.err = err
 	}
 }
 
-// endBlock takes in the lines of one program and says whether it was the last one.
+// endBlock adds the program that the block describes, and reports whether it is the last one.
 func (s *spawnText) endBlock() (last bool) {
 	b := block(s.block)
 	s.block = nil
 	if cmd := b["mcmd"]; cmd != "spawn" {
-		s.note(fmt.Errorf("mcmd=%s, want spawn", shorten(cmd)))
+		s.recordFault(fmt.Errorf("mcmd=%s, want spawn", shorten(cmd)))
 	}
 	if len(s.req.Apps) == 0 {
 		var err error
@@ -87,18 +88,18 @@ func (s *spawnText) endBlock() (last bool) {
 		for _, p := range s.req.Preput {
 			err = errors.Join(err, checkPair(p.Key, p.Value))
 		}
-		s.note(err)
+		s.recordFault(err)
 	}
 	app, err := b.app()
-	s.note(err)
+	s.recordFault(err)
 	s.req.Apps = append(s.req.Apps, app)
 	so, err := b.number("spawnssofar")
 	total, err2 := b.number("totspawns")
-	s.note(errors.Join(err, err2))
+	s.recordFault(errors.Join(err, err2))
 	return so >= total || err != nil || err2 != nil
 }
 
-// block is what the lines of one program say.
+// block holds the lines of one program by key.
 type block map[string]string
 
 func (b block) number(key string) (int, error) {
@@ -134,7 +135,7 @@ func (b block) app() (a SpawnApp, err error) {
 	return a, err
 }
 
-// pairs returns the pairs with a count and numbered keys and values; no count means none.
+// pairs returns the pairs whose number, keys and values have these names; without a count there are none.
 func (b block) pairs(count, key, value string) (all []Pair, err error) {
 	n := 0
 	if _, ok := b[count]; ok {
@@ -151,8 +152,8 @@ func (b block) pairs(count, key, value string) (all []Pair, err error) {
 	return all, err
 }
 
-// submit passes a whole request on.
-func (c *core) submit(m *member, s *spawnText) {
+// submitSpawn passes a complete request to the host, or answers it with its fault.
+func (c *core) submitSpawn(m *member, s *spawnText) {
 	if s.err != nil {
 		c.send(m, refusal("spawn_result", s.err.Error()))
 		return
@@ -161,11 +162,11 @@ func (c *core) submit(m *member, s *spawnText) {
 	s.req.ID = c.last
 	m.phase = phaseSpawn
 	c.spawns[c.last] = m
-	c.act(action{kind: actSpawn, spawn: &s.req})
+	c.emit(action{kind: actSpawn, spawn: &s.req})
 }
 
-// spawned answers a request whose processes run, or will not.
-func (c *core) spawned(id uint64, failure string) {
+// answerSpawn answers a request with the host's result; failure is empty if the processes run.
+func (c *core) answerSpawn(id uint64, failure string) {
 	m := c.spawns[id]
 	delete(c.spawns, id)
 	if m == nil || m.phase != phaseSpawn {

@@ -3,17 +3,17 @@ package pmi1
 // Limits of what the processes of a job may store together.
 const (
 	maxStored = 64 << 20 // bytes
-	perPair   = 64       // bytes that a pair costs beside its text, about
+	perPair   = 64       // bytes that a pair costs beside its text, roughly
 )
 
-// store holds pairs in the order in which their keys came.
+// store holds pairs in the order in which their keys were first put.
 type store struct {
 	pairs []pair
-	index map[string]int // by key
-	bytes int
+	index map[string]int // positions in pairs by key
+	bytes int            // size of all pairs
 }
 
-// put stores a pair; the last value of a key counts. It returns false when the store is full.
+// put stores a pair, or replaces the value of its key. It returns false when the store is full.
 func (s *store) put(p pair) bool {
 	i, again := s.index[p.key]
 	size := len(p.key) + len(p.value) + perPair

@@ -103,13 +103,13 @@ func TestJobInfoOfTwoNodesAndApps(t *testing.T) {
 
 func TestJobCheck(t *testing.T) {
 	for want, spoil := range map[string]func(j *JobLayout){
-		`nspace ""`:                              func(j *JobLayout) { j.Nspace = "" },
-		`nspace "a;b"`:                           func(j *JobLayout) { j.Nspace = "a;b" },
-		"this node is 1, want a number below 1":      func(j *JobLayout) { j.ThisNode = 1 },
-		"no processes":                           func(j *JobLayout) { j.Procs = nil },
-		"rank 0 is given twice or too large, want each of 0 to 1 once":       func(j *JobLayout) { j.Procs[1].Rank = 0 },
-		"rank 2 is given twice or too large, want each of 0 to 1 once":       func(j *JobLayout) { j.Procs[1].Rank = 2 },
-		"rank 1 is on node 3, want a number below 1": func(j *JobLayout) { j.Procs[1].Node = 3 },
+		`nspace ""`:                             func(j *JobLayout) { j.Nspace = "" },
+		`nspace "a;b"`:                          func(j *JobLayout) { j.Nspace = "a;b" },
+		"this node is 1, want a number below 1": func(j *JobLayout) { j.ThisNode = 1 },
+		"no processes":                          func(j *JobLayout) { j.Procs = nil },
+		"rank 0 is given twice or too large, want each of 0 to 1 once": func(j *JobLayout) { j.Procs[1].Rank = 0 },
+		"rank 2 is given twice or too large, want each of 0 to 1 once": func(j *JobLayout) { j.Procs[1].Rank = 2 },
+		"rank 1 is on node 3, want a number below 1":                   func(j *JobLayout) { j.Procs[1].Node = 3 },
 	} {
 		j := testJob(2)
 		spoil(&j)

@@ -12,27 +12,27 @@ import (
 // Pair is a key with its value.
 type Pair struct{ Key, Value string }
 
-// Job describes processes that form one world of their own.
-type Job struct {
+// WorldSpec describes the processes of a job, which share one store and one barrier.
+type WorldSpec struct {
 	Nspace   string
 	Procs    []Proc // by rank
-	Universe int    // how many processes there could be; 0: as many as there are
-	Spawned  bool   // by processes of another job
-	Preput   []Pair // what is stored from the beginning
+	Universe int    // number of processes that there could be; 0: the number of Procs
+	Spawned  bool   // processes of another job have spawned this one
+	Preput   []Pair // pairs that are stored from the beginning
 }
 
-// Proc is one process of a Job.
+// Proc is one process of a WorldSpec.
 type Proc struct {
 	AppNum int
 }
 
-// check says what is wrong with a job.
-func (j *Job) check() error {
+// check checks that a job can be served.
+func (j *WorldSpec) check() error {
 	switch {
 	case j.Nspace == "" || len(j.Nspace) >= maxName || strings.ContainsAny(j.Nspace, " =\n\x00"):
 		return fmt.Errorf("pmi1 server: job %q, want a name of 1 to %d characters without blanks and \"=\"", j.Nspace, maxName-1)
 	case len(j.Procs) == 0:
-		return fmt.Errorf("pmi1 server: job %s has no processes", j.Nspace)
+		return fmt.Errorf("pmi1 server: job %s has no processes, want at least one", j.Nspace)
 	}
 	for _, p := range j.Preput {
 		if err := checkPair(p.Key, p.Value); err != nil {
@@ -42,8 +42,8 @@ func (j *Job) check() error {
 	return nil
 }
 
-// checkPair says what is wrong with a pair that is to be stored. MPICH copies values of the full length, without room
-// for the NUL, so nothing of that length is ever kept for it.
+// checkPair checks a pair to store. MPICH copies values of the full length without room for the NUL, so a value must be
+// shorter.
 func checkPair(key, value string) error {
 	switch {
 	case key == "" || len(key) >= maxKey || strings.ContainsAny(key, " =\n"):
@@ -54,9 +54,9 @@ func checkPair(key, value string) error {
 	return nil
 }
 
-// Environ returns the variables by which a process of the job finds its connection and its place: fd is the number that
-// the connection has in the process. All processes are on this node.
-func (j *Job) Environ(rank codec.Rank, fd int) []string {
+// Environ returns the variables by which a process of the job finds its connection, whose descriptor in the process is
+// fd, and its place. All processes are on this node.
+func (j *WorldSpec) Environ(rank codec.Rank, fd int) []string {
 	size, number := strconv.Itoa(len(j.Procs)), strconv.FormatUint(uint64(rank), 10)
 	env := []string{
 		envvar.PMIFD + "=" + strconv.Itoa(fd),
@@ -71,5 +71,5 @@ func (j *Job) Environ(rank codec.Rank, fd int) []string {
 	return env
 }
 
-// mapping says which ranks share a node, in PMI-1's notation: blocks of {first node, nodes, processes on each}.
-func (j *Job) mapping() string { return fmt.Sprintf("(vector,(0,1,%d))", len(j.Procs)) }
+// mapping returns which ranks share a node, in PMI-1's notation: blocks of {first node, nodes, processes on each}.
+func (j *WorldSpec) mapping() string { return fmt.Sprintf("(vector,(0,1,%d))", len(j.Procs)) }
