@@ -8,47 +8,47 @@ import (
 	"github.com/goshmem/goshmem/internal/xunix"
 )
 
-// Kind is what sort of an end a PE came to.
+// Kind says in which way a PE ended.
 type Kind uint8
 
 // The kinds.
 const (
-	Unknown  Kind = iota // ended, nobody could say how, as of a process that is not the step's child
-	Killed               // by a signal
-	Exited               // with a status
-	Left                 // it had joined the job and ended, or hung up, without a farewell
+	Unknown  Kind = iota // in an unknown way: the process was not the step's child
+	Killed               // killed by a signal
+	Exited               // exited with a status
+	Left                 // ended, or closed its connection, after it had joined the job and without Finalize
 	NodeLost             // its node does not answer
-	Fenced               // it was ended because it was held for dead
+	Fenced               // ended by the step because it was considered dead
 )
 
-// Cause says how a PE ended: its kind and what belongs to that. It is a word of
-// the failure page, and an error.
-type Cause uint32 //nolint:errname // it is a word of the page, which happens to say all that an error has to
+// Cause says how a PE ended: a Kind and its value. It is a word of the failure page,
+// and an error.
+type Cause uint32 //nolint:errname // named for the word of the page, not for its use as an error
 
-// A cause is its kind in the upper 8 bits and a value in the others: of Killed the
-// signal with the bits below, of Exited and Left the status.
+// A cause has its kind in the upper 8 bits and a value in the lower 24: for Killed
+// the signal and the bits core and oom, for Exited and Left the exit status.
 const (
 	kindShift = 24
 	valueMask = 1<<kindShift - 1
 
-	core      = 1 << 16 // Killed
-	oom       = 1 << 17 // Killed
-	exited    = 1 << 16 // Left: the process exited with the status; otherwise it hung up
+	core      = 1 << 16 // of Killed: the process left a core file
+	oom       = 1 << 17 // of Killed: memory was short
+	exited    = 1 << 16 // of Left: the process exited with the status; otherwise it closed its connection
 	valueBits = 1<<16 - 1
 )
 
-// Of returns the cause of a kind of which nothing else is known.
+// Of returns the cause of a kind without a value.
 func Of(k Kind) Cause { return Cause(k) << kindShift }
 
 // ByExit returns the cause of a process that exited with a status.
 func ByExit(status int) Cause { return Of(Exited) | Cause(status)&valueBits }
 
 // ByLeaving returns the cause of a process that joined the job and exited with a
-// status, mostly 0, without a farewell.
+// status, mostly 0, without Finalize.
 func ByLeaving(status int) Cause { return Of(Left) | exited | Cause(status)&valueBits }
 
-// BySignal returns the cause of a process that was killed by a signal, perhaps
-// with a core file, perhaps because memory was short.
+// BySignal returns the cause of a process that was killed by a signal; coreDumped and
+// outOfMemory say whether it left a core file and whether memory was short.
 func BySignal(sig syscall.Signal, coreDumped, outOfMemory bool) Cause {
 	c := Of(Killed) | Cause(sig)&valueBits
 	if coreDumped {
@@ -71,8 +71,8 @@ func (c Cause) Signal() syscall.Signal {
 	return syscall.Signal(c & valueBits)
 }
 
-// Status returns the exit status of a PE that exited, with or without a farewell,
-// and -1 for any other.
+// Status returns the exit status of a PE that exited, with or without Finalize, and
+// -1 for any other PE.
 func (c Cause) Status() int {
 	if k := c.Kind(); k == Exited || k == Left && c&exited != 0 {
 		return int(c & valueBits)
@@ -80,10 +80,10 @@ func (c Cause) Status() int {
 	return -1
 }
 
-// CoreDumped says whether a PE that was killed has left a core file.
+// CoreDumped reports whether a PE that was killed has left a core file.
 func (c Cause) CoreDumped() bool { return c.Kind() == Killed && c&core != 0 }
 
-// OutOfMemory says whether the kernel killed the PE because memory was short.
+// OutOfMemory reports whether the kernel killed the PE because memory was short.
 func (c Cause) OutOfMemory() bool { return c.Kind() == Killed && c&oom != 0 }
 
 // Error returns the cause as the rest of a sentence about a PE.

@@ -13,11 +13,11 @@ import (
 	"github.com/goshmem/goshmem/symheap/layout"
 )
 
-// mostPEs bounds a page; no job has as many.
+// mostPEs bounds the size of a page. Jobs are smaller.
 const mostPEs = 1 << 24
 
-// Page is the writer's side of a job's failure page, of which there is one. Its
-// methods may be called by any goroutine.
+// Page is the writer's side of a job's failure page. A page has one writer. Any
+// goroutine may call the methods.
 type Page struct {
 	file *os.File
 	mu   sync.Mutex
@@ -25,7 +25,7 @@ type Page struct {
 	npes int
 }
 
-// Create makes the failure page of a job of npes PEs, on which nobody has died.
+// Create makes the failure page of a job of npes PEs. No PE is dead in it.
 //
 //   - Cost: a few system calls, 32 bytes for each PE in whole pages of memory.
 func Create(job [16]byte, npes int) (p *Page, err error) {
@@ -49,20 +49,19 @@ func Create(job [16]byte, npes int) (p *Page, err error) {
 	return p, nil
 }
 
-// File returns the descriptor that PEs attach: with it, they can read the page and
-// nothing else. It is the page's until Close.
+// File returns the descriptor that PEs attach. It lets them read the page but not
+// write it. Close closes it.
 func (p *Page) File() *os.File { return p.file }
 
-// Publish makes it known that an incarnation of a PE has died, of a cause and at a
-// time of CLOCK_MONOTONIC (0: not known), and returns the epoch in which that was
-// published. What was published of the same or of a later incarnation of the PE
-// stays as it is.
+// Publish publishes the death of an incarnation of a PE, with its cause and its time
+// on CLOCK_MONOTONIC (0: unknown), and returns the epoch of the publication. If the
+// death of this or a later incarnation was published before, Publish changes nothing
+// and returns that epoch.
 //
-// Once it has returned, every waiter that was rung finds the death: see
-// rma.Rouse. On a closed page, and for a PE that is not of the job, it does
-// nothing and returns 0.
+// After Publish, every waiter whose bell is rung finds the death: see rma.Rouse. On a
+// closed page, and for a PE outside of the job, Publish does nothing and returns 0.
 //
-//   - Cost: a look at the clock and seven stores, no allocation.
+//   - Cost: one read of the clock and seven stores, no allocation.
 //   - Concurrent calls: allowed.
 func (p *Page) Publish(pe int, incarnation uint32, c Cause, at time.Duration) (epoch uint64) {
 	p.mu.Lock()
@@ -81,14 +80,14 @@ func (p *Page) Publish(pe int, incarnation uint32, c Cause, at time.Duration) (e
 	atomic.StoreInt64(&f.Stored, int64(xunix.Monotonic()))
 	atomic.StoreUint32(&f.Incarnation, incarnation)
 	atomic.StoreUint64(&f.Epoch, epoch)
-	// Swap and not Store, which is the same instruction in a plain build: the race
-	// detector stores mapped words with release order only, and then the looks at
-	// the bells that follow could come before.
+	// Swap rather than Store: a plain build uses the same instruction for both, but the
+	// race detector stores mapped words with release order only. The loads of the bells
+	// that follow could then come before the store.
 	atomic.SwapUint64(&p.page.Epoch, epoch)
 	return epoch
 }
 
-// Close gives the writer's side back. PEs that have attached the page keep it.
+// Close unmaps the page and closes its descriptor. PEs that have attached the page keep it.
 func (p *Page) Close() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -10,19 +10,18 @@ import (
 	"github.com/goshmem/goshmem/symheap/layout"
 )
 
-// Failure is a death as it was published.
+// Failure is a published death.
 type Failure struct {
 	PE          int
 	Incarnation uint32
 	Cause       Cause
-	Epoch       uint64        // in which it was published
-	At          time.Duration // of the death on CLOCK_MONOTONIC, 0 if it is not known
-	Stored      time.Duration // of its publication on CLOCK_MONOTONIC
+	Epoch       uint64        // epoch of the publication
+	At          time.Duration // time of the death on CLOCK_MONOTONIC; 0: unknown
+	Stored      time.Duration // time of the publication on CLOCK_MONOTONIC
 }
 
-// View is a reader's side of a failure page. A nil View is that of a process
-// without a page: nobody has died there. Its methods may be called by any
-// goroutine.
+// View is a reader's side of a failure page. A nil View stands for a process without
+// a page, to which no PE is dead. Any goroutine may call the methods.
 type View struct {
 	page *layout.FailurePage
 	npes int
@@ -31,7 +30,7 @@ type View struct {
 // Attach maps the failure page of a job of npes PEs, whose descriptor is fd. The
 // descriptor may be closed afterwards; the mapping stays.
 //
-//   - Errors: it is not that page.
+//   - Errors: the descriptor is not of this job's page.
 func Attach(fd int, job [16]byte, npes int) (*View, error) {
 	var h layout.FailureHeader
 	if err := xunix.ReadAt(fd, unsafe.Slice((*byte)(unsafe.Pointer(&h)), unsafe.Sizeof(h)), 0); err != nil {
@@ -54,8 +53,8 @@ func Attach(fd int, job [16]byte, npes int) (*View, error) {
 	return &View{page: (*layout.FailurePage)(at), npes: npes}, nil
 }
 
-// Epoch returns how many deaths have been published. Dead and the other methods
-// know of all of them.
+// Epoch returns the number of publications so far. After it, the other methods see
+// all deaths up to that number.
 //
 //   - Cost: one load.
 func (v *View) Epoch() uint64 {
@@ -65,18 +64,18 @@ func (v *View) Epoch() uint64 {
 	return atomic.LoadUint64(&v.page.Epoch)
 }
 
-// Dead says whether an incarnation of a PE is dead.
+// Dead reports whether an incarnation of a PE is dead.
 //
 //   - Cost: one load.
 func (v *View) Dead(pe int, incarnation uint32) bool {
 	return v != nil && uint(pe) < uint(v.npes) && atomic.LoadUint32(&v.page.Failure(pe).Incarnation) >= incarnation
 }
 
-// All returns of each PE that has died the latest death, in the order of PEs, and
-// the epoch up to which these are all.
+// All returns the latest death of each PE that has died, in the order of PEs, and the
+// epoch up to which the list is complete.
 func (v *View) All() (all []Failure, epoch uint64) { return v.Since(0) }
 
-// Since is All without what was published up to an epoch.
+// Since is All without the deaths that were published up to an epoch.
 func (v *View) Since(epoch uint64) (all []Failure, last uint64) {
 	last = v.Epoch()
 	if last <= epoch {
@@ -90,8 +89,8 @@ func (v *View) Since(epoch uint64) (all []Failure, last uint64) {
 	return all, last
 }
 
-// Failure returns the latest death of a PE. It is false if there was none, and
-// while the step replaces it by a later one.
+// Failure returns the latest death of a PE. Ok is false if the PE has not died, and
+// while the step replaces the death by that of a later incarnation.
 func (v *View) Failure(pe int) (f Failure, ok bool) {
 	if v == nil || pe < 0 || pe >= v.npes {
 		return f, false

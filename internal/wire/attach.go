@@ -1,5 +1,5 @@
-// Package wire has the messages that goshmem's own processes exchange on a
-// node: what a PE asks its step process, and the answers.
+// Package wire declares the messages between the processes of goshmem on a node: the
+// requests of a PE to its step process, the orders of the step, and their answers.
 //
 // A message is one packet of a unix socket of type SEQPACKET. Numbers are
 // little endian.
@@ -12,18 +12,20 @@
 //	order    u32 magic, u16 version, u16 length, u32 order, u32 last,
 //	         text (length bytes)
 //
-// A request is one for segments or for orders alone. A reply with count > 0
-// carries that many descriptors (SCM_RIGHTS): the memfds of the segments first,
-// first+1, ... of the node, in order. If page is 1, one more descriptor follows
-// them: the failure page of the job, which the reply with first = 0 carries if there
-// is one. If recover is 1, the job outlives failures of PEs. After a reply with the last of the segments, or to a request for orders,
-// it is the step that asks: it sends orders without text, and the PE answers each by
-// one or more packets with the same order, the last of which says so.
+// A request asks for segments, or for orders alone.
 //
-// News alone is not answered. It may come between another order and its answer,
-// and says no more than that the failure page is to be looked at: one that is not
-// read yet stands for all later ones, so the step need not wait where the socket is
-// full.
+// A reply with count > 0 carries count descriptors (SCM_RIGHTS): the memfds of the
+// segments first, first+1, ... of the node, in order. If page is 1, one more
+// descriptor follows: the job's failure page. Only the reply with first = 0 carries
+// it. If recover is 1, the job outlives failures of PEs.
+//
+// After the reply with the last segment, or the reply to a request for orders, the
+// roles change: the step sends orders without text. The PE answers each order by one
+// or more packets with the same order; the last packet has last = 1.
+//
+// OrderNews is not answered, and may come between another order and its answer. It
+// says only that the failure page has changed. One that is not read yet stands for
+// all later ones, so the step drops it when the socket is full.
 package wire
 
 import (
@@ -38,10 +40,9 @@ const (
 	requestBytes = 24
 	replyBytes   = 60
 
-	// MaxFDs is how many descriptors a packet has at most: the kernel's limit
-	// is 253.
+	// MaxFDs bounds the descriptors of a packet. The kernel's limit is 253.
 	MaxFDs = MaxSegments + 1
-	// MaxSegments is how many segments a reply has at most.
+	// MaxSegments bounds the segments of a reply.
 	MaxSegments = 250
 	// MaxPacket is the size of the largest packet.
 	MaxPacket = 4096
@@ -49,11 +50,11 @@ const (
 
 // What an AttachRequest asks for.
 const (
-	AskSegments uint32 = iota // the descriptors of the node's segments from First on, then orders
-	AskOrders                 // orders alone, by a process that has the segments
+	AskSegments uint32 = iota // descriptors of the node's segments from First on, then orders
+	AskOrders                 // orders alone, for a process that has the segments
 )
 
-// AttachRequest is what a PE sends first.
+// AttachRequest is the first message of a PE.
 type AttachRequest struct {
 	Nspace      string
 	PE          uint32
@@ -65,15 +66,15 @@ type AttachRequest struct {
 // AttachReply answers an AttachRequest.
 type AttachReply struct {
 	Job         [16]byte
-	NPEs        uint32 // of the job
+	NPEs        uint32 // number of PEs of the job
 	First       uint32
 	Count       uint32
-	Incarnation uint32 // of the PE that asked
-	Processors  uint32 // that the node's PEs have between them
+	Incarnation uint32 // incarnation of the PE that asked
+	Processors  uint32 // number of processors that the node's PEs share
 	SegmentSize uint64
 	Page        bool   // the descriptor after those of Count segments is the failure page
 	Recover     bool   // the job outlives failures of PEs
-	Err         string // why the request is refused; empty when it is not
+	Err         string // reason of a refusal; empty if the request is granted
 }
 
 // Append appends the packet to b.
@@ -121,7 +122,7 @@ func ParseAttachReply(b []byte) (r AttachReply, err error) {
 	le := binary.LittleEndian
 	page, recovers := le.Uint32(b[52:]), le.Uint32(b[56:])
 	if page > 1 || recovers > 1 {
-		return r, fmt.Errorf("reply with mark %d for the failure page and %d for recovery, want 0 or 1", page, recovers)
+		return r, fmt.Errorf("reply: page is %d and recover is %d, want 0 or 1", page, recovers)
 	}
 	r = AttachReply{
 		NPEs: le.Uint32(b[8:]), First: le.Uint32(b[12:]), Count: le.Uint32(b[16:]),
@@ -138,7 +139,7 @@ func header(b []byte, tail string) []byte {
 	return binary.LittleEndian.AppendUint16(b, uint16(len(tail)))
 }
 
-// mark returns how a packet has a yes or no.
+// mark encodes a truth value.
 func mark(yes bool) uint32 {
 	if yes {
 		return 1
@@ -146,11 +147,11 @@ func mark(yes bool) uint32 {
 	return 0
 }
 
-// clip cuts a string to what a packet can hold.
+// clip cuts a string to the room in a packet.
 func clip(s string) string { return s[:min(len(s), MaxPacket-replyBytes)] }
 
-// check verifies what all packets have in common and returns the string at the
-// end.
+// check checks the part that all packets have in common and returns the string at
+// the end.
 func check(b []byte, fixed int, what string) (tail string, err error) {
 	le := binary.LittleEndian
 	switch {

@@ -34,7 +34,7 @@ func TestOrderRoundTrip(t *testing.T) {
 	if b := long.Append(nil); len(b) != MaxPacket {
 		t.Errorf("packet of %d bytes, want %d", len(b), MaxPacket)
 	}
-	if _, err := ParseOrder(append((&OrderPacket{}).Append(nil)[:12], 2, 0, 0, 0)); err == nil || !strings.Contains(err.Error(), "mark 2") {
+	if _, err := ParseOrder(append((&OrderPacket{}).Append(nil)[:12], 2, 0, 0, 0)); err == nil || !strings.Contains(err.Error(), "last is 2") {
 		t.Errorf("bad mark: %v", err)
 	}
 }
@@ -56,7 +56,7 @@ func TestRefused(t *testing.T) {
 
 // A mark that is neither yes nor no is refused.
 func TestMarks(t *testing.T) {
-	for at, want := range map[int]string{52: "mark 2 for the failure page", 56: "and 2 for recovery"} {
+	for at, want := range map[int]string{52: "page is 2", 56: "recover is 2"} {
 		b := (&AttachReply{Page: true, Recover: true}).Append(nil)
 		if b[at]++; b[at] != 2 {
 			t.Fatalf("mark is %d, want it at byte %d", b[at], at)

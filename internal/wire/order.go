@@ -5,18 +5,18 @@ import (
 	"fmt"
 )
 
-// Order is what the step can ask of a process that takes orders.
+// Order is a request of the step to a PE.
 type Order uint32
 
 // The orders.
 const (
 	OrderStacks  Order = iota + 1 // send the stacks of all goroutines
-	OrderProfile                  // write the profiles now: the end is near
-	OrderNews                     // look at the failure page; this one is not answered
-	OrderCalls                    // say in a line in which calls of the library the program is
+	OrderProfile                  // write the profiles: the process will be ended
+	OrderNews                     // read the failure page; this order is not answered
+	OrderCalls                    // send a line with the calls of the library that the program is in
 )
 
-// MaxText is how much text of an answer fits into one packet.
+// MaxText bounds the text of an answer in one packet.
 const MaxText = MaxPacket - orderBytes
 
 // orderBytes is the size of the fixed part of an OrderPacket.
@@ -25,11 +25,11 @@ const orderBytes = 16
 // OrderPacket is an order, or a part of its answer.
 type OrderPacket struct {
 	Order Order
-	Last  bool   // of an answer
-	Text  string // of an answer
+	Last  bool   // the packet is the last one of the answer
+	Text  string // text of an answer
 }
 
-// Append appends the packet to b; of its text, what fits.
+// Append appends the packet to b. It cuts the text at MaxText.
 func (p *OrderPacket) Append(b []byte) []byte {
 	text := p.Text[:min(len(p.Text), MaxText)]
 	b = header(b, text)
@@ -46,7 +46,7 @@ func ParseOrder(b []byte) (p OrderPacket, err error) {
 	}
 	last := binary.LittleEndian.Uint32(b[12:])
 	if last > 1 {
-		return p, fmt.Errorf("order with mark %d, want 0 or 1", last)
+		return p, fmt.Errorf("order: last is %d, want 0 or 1", last)
 	}
 	return OrderPacket{Order: Order(binary.LittleEndian.Uint32(b[8:])), Last: last == 1, Text: text}, nil
 }
