@@ -232,7 +232,7 @@ func (w *World) Finalize() error {
 	if err != nil && !waitsForNobody(err) {
 		return err
 	}
-	w.s.h.job.Settle()
+	w.s.h.job.AwaitListeners()
 	initMu.Lock()
 	defer initMu.Unlock()
 	if w.s.refs--; w.s.refs > 0 {

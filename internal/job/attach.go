@@ -19,11 +19,11 @@ import (
 	"github.com/goshmem/goshmem/symheap"
 )
 
-// attachTimeout bounds the talk with the step process where the caller's
-// context does not.
+// attachTimeout bounds the exchange with the step process if the caller's context
+// has no deadline.
 const attachTimeout = 30 * time.Second
 
-// noDeadline takes a connection's deadline away.
+// noDeadline removes the deadline of a connection.
 var noDeadline time.Time
 
 // dialStep connects to the step process.
@@ -46,14 +46,15 @@ func dialStep(ctx context.Context, step string) (*net.UnixConn, error) {
 	return conn, nil
 }
 
-// request sends a request and returns the answer, and what descriptors came with
-// it, which the caller owns.
-func request(conn *net.UnixConn, req *wire.AttachRequest) (r wire.AttachReply, fds []int, err error) {
+// requestAttach sends a request and returns the answer with its descriptors, which the
+// caller owns.
+func requestAttach(conn *net.UnixConn, req *wire.AttachRequest) (r wire.AttachReply, fds []int, err error) {
 	serr := xunix.SendFDs(conn, req.Append(nil), nil)
 	packet, fds, err := xunix.RecvFDs(conn, wire.MaxPacket, wire.MaxFDs)
 	if errors.Is(err, syscall.ECONNRESET) {
-		// The step has hung up before it took the request. The kernel says so
-		// once, and what the step had sent comes behind that: why it refuses.
+		// The step has closed the connection before it read the request. The
+		// kernel reports that once, before the packet that the step had sent, which
+		// holds the reason of the refusal.
 		packet, fds, err = xunix.RecvFDs(conn, wire.MaxPacket, wire.MaxFDs)
 	}
 	if serr != nil && (err != nil || len(packet) == 0) {
@@ -73,15 +74,15 @@ func request(conn *net.UnixConn, req *wire.AttachRequest) (r wire.AttachReply, f
 	return r, fds, nil
 }
 
-// memory is what the processes of a job share on a node.
+// memory is the memory that the processes of a job share on a node.
 type memory struct {
 	segments *symheap.Map
 	failures *failure.View // nil: the job has no failure page
 }
 
-// attach fetches the descriptors of all segments of the node, and of the failure
-// page, from the step process and maps them. It returns as well what the last reply
-// says of the job. From then on the step may send orders over conn.
+// attach fetches the descriptors of the node's segments and of the failure page from
+// the step process, and maps them. It returns the last reply as well. After that reply
+// the step may send orders over conn.
 func attach(conn *net.UnixConn, j *Job) (m memory, r wire.AttachReply, err error) {
 	for next := 0; next < j.NPEs; {
 		if r, err = attachFrom(conn, j, &m, next); err != nil {
@@ -92,10 +93,9 @@ func attach(conn *net.UnixConn, j *Job) (m memory, r wire.AttachReply, err error
 	return m, r, nil
 }
 
-// attachFrom maps the segments of one reply, and makes the map if it is the
-// first.
+// attachFrom maps the segments of one reply. With the first reply it makes the map.
 func attachFrom(conn *net.UnixConn, j *Job, m *memory, first int) (wire.AttachReply, error) {
-	r, fds, err := request(conn, &wire.AttachRequest{Nspace: j.Nspace, PE: uint32(j.PE), Incarnation: incarnation, First: uint32(first)})
+	r, fds, err := requestAttach(conn, &wire.AttachRequest{Nspace: j.Nspace, PE: uint32(j.PE), Incarnation: incarnation, First: uint32(first)})
 	if err != nil {
 		return r, err
 	}
@@ -124,9 +124,9 @@ func attachFrom(conn *net.UnixConn, j *Job, m *memory, first int) (wire.AttachRe
 	return r, err
 }
 
-// single sets up the job of a program that was started without oshrun: one PE
-// that makes its own segment.
-func single(checks []string) (*Job, error) {
+// setUpSingle sets up the job of a program that was started without oshrun: one PE,
+// which makes its own segment.
+func setUpSingle(checks []string) (*Job, error) {
 	const name = "single"
 	warnForeign()
 	j := &Job{Nspace: fmt.Sprintf("goshmem-%s-%d", name, os.Getpid()), NPEs: 1, profile: startProfile(0, 0)}
@@ -138,12 +138,12 @@ func single(checks []string) (*Job, error) {
 		}
 		maps[name] = m
 	}
-	if err := j.use(m); err != nil {
+	if err := j.useMemory(m); err != nil {
 		return nil, err
 	}
-	j.ask(checks)
-	j.learnChecks()
-	j.listen(runtime.NumCPU())
+	j.publishChecks(checks)
+	j.readChecks()
+	j.startWaiter(runtime.NumCPU())
 	return j, nil
 }
 

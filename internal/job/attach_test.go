@@ -42,7 +42,7 @@ func TestRefusal(t *testing.T) {
 			}
 		}
 		refuse()
-		if _, _, err = request(conn, &wire.AttachRequest{}); err == nil || !strings.Contains(err.Error(), reason) {
+		if _, _, err = requestAttach(conn, &wire.AttachRequest{}); err == nil || !strings.Contains(err.Error(), reason) {
 			t.Errorf("the request was sent before: %v; %v, want %q", after, err, reason)
 		}
 		_ = conn.Close()

@@ -10,12 +10,12 @@ import (
 	"time"
 )
 
-// library are the packages whose functions a program calls: the last elements of their import paths behind module.
+// library lists the packages whose functions a program calls, without the module's path.
 var library = [...]string{"shmem", "mpi", "interop"}
 
 const module = "github.com/goshmem/goshmem/"
 
-// mostCalls bounds how many goroutines one answer tells of.
+// mostCalls bounds the goroutines that one answer lists.
 const mostCalls = 4
 
 // frame is one function of a goroutine's stack.
@@ -24,11 +24,11 @@ type frame struct {
 	place    string // file and line
 }
 
-// calls says in a line where the program of this process is: in which calls of the library, or that it is in none.
+// calls returns a line that says in which calls of the library the program is.
 func calls() []byte { return describeCalls(stacks(), dotless()) }
 
-// dotless returns the modules of this program whose paths begin like those of the standard
-// library.
+// dotless returns the modules of this program whose paths have no dot in the first element, like
+// those of the standard library.
 var dotless = sync.OnceValue(func() (modules []string) {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -42,7 +42,7 @@ var dotless = sync.OnceValue(func() (modules []string) {
 	return modules
 })
 
-// describeCalls reads what runtime.Stack has written. Own are the modules that dotless returns.
+// describeCalls returns the line for a dump of runtime.Stack; own is the result of dotless.
 func describeCalls(dump []byte, own []string) []byte {
 	var in []string
 	elsewhere := ""
@@ -83,7 +83,7 @@ func parseStack(stack string) (frames []frame, isMain bool) {
 	return frames, isMain
 }
 
-// libraryCall finds the function of the library that the program has called, and the place of the call.
+// libraryCall returns the function of the library that the program has called, and the place of the call.
 func libraryCall(frames []frame) (text string, found bool) {
 	last := -1
 	for i, f := range frames {
@@ -101,7 +101,7 @@ func libraryCall(frames []frame) (text string, found bool) {
 	return text, true
 }
 
-// ofLibrary says whether a function is of a package of the library itself, not of one below it.
+// ofLibrary reports whether a function is of a package in library, and not of one below it.
 func ofLibrary(function string) bool {
 	rest, ok := strings.CutPrefix(function, module)
 	if !ok {
@@ -115,14 +115,14 @@ func ofLibrary(function string) bool {
 	return false
 }
 
-// programPlace says where the innermost function of the program is, and which one of the
-// standard library it has called.
+// programPlace returns the place of the innermost function of the program, and the function of
+// the standard library that it has called.
 func programPlace(frames []frame, own []string) string {
 	for i, f := range frames {
 		if isStandard(f.function, own) {
 			continue
 		}
-		if i == 0 || strings.HasPrefix(frames[i-1].function, "runtime.") { // which interrupts programs anywhere
+		if i == 0 || strings.HasPrefix(frames[i-1].function, "runtime.") { // the runtime may interrupt a program anywhere
 			return "main runs " + f.String()
 		}
 		return "main is in " + frames[i-1].name() + ", called at " + f.String()
@@ -130,8 +130,8 @@ func programPlace(frames []frame, own []string) string {
 	return "main runs " + frames[0].String()
 }
 
-// isStandard says whether a function is of the standard library: the paths of its packages
-// begin with an element that has no dot. Those of the modules own do, too.
+// isStandard reports whether a function is of the standard library. The first path element of
+// its packages has no dot. The modules of own are the exceptions.
 func isStandard(function string, own []string) bool {
 	dir := strings.LastIndexByte(function, '/') + 1
 	name, _, _ := strings.Cut(function[dir:], ".") // dots of a package's own name are escaped
@@ -155,8 +155,8 @@ func (f frame) String() string {
 // name names the function without the path of its package.
 func (f frame) name() string { return f.function[strings.LastIndexByte(f.function, '/')+1:] }
 
-// NameHolders has f asked which PE has the lock that this process waits for; -1: none. Nil:
-// nobody knows any more.
+// NameHolders installs f, which returns the PE that holds the lock with a grant, -1 if none
+// does. Nil removes it.
 func (j *Job) NameHolders(f func(grant uintptr) int) {
 	if f == nil {
 		j.holder.Store(nil)
@@ -165,16 +165,16 @@ func (j *Job) NameHolders(f func(grant uintptr) int) {
 	j.holder.Store(&f)
 }
 
-// A wait is not asleep between two sleeps, and beside load it may stay so for a time slice. So
-// awaited looks for this long, and this often at least: where the program computes on the only
-// processor, each pause takes ten milliseconds.
+// Bounds of awaited. A wait is not asleep between two sleeps; on a loaded machine it may stay
+// so for a time slice. So awaited looks for awaitedMost, and at least awaitedLooks times: if the
+// program computes on the only processor, each pause takes ten milliseconds.
 const (
 	awaitedMost  = 50 * time.Millisecond
 	awaitedLooks = 4
 	awaitedPause = time.Millisecond
 )
 
-// awaited is a further line of the answer: for which PE this process waits, if that is known.
+// awaited returns a further line of the answer: the PE that this process waits for, if it is known.
 func (j *Job) awaited() string {
 	w := j.waits.Load()
 	if w == nil {

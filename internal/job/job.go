@@ -1,5 +1,5 @@
-// Package job holds what a process has once however many layers use it: its
-// PMIx client, the mapped segments of its node, the waiter. It is
+// Package job holds the parts that a process has only once, however many layers use
+// them: its PMIx client, the mapped segments of its node, the waiter. They are
 // reference-counted, so that shmem and mpi may be initialized in any order.
 package job
 
@@ -34,43 +34,43 @@ type Job struct {
 	Nspace string
 	PE     int // rank in the job
 	NPEs   int
-	Map    *symheap.Map // of the node's segments; index i is PE i while a job has one node
-	// Failures says which PEs have died; nil if nobody would.
+	Map    *symheap.Map // the node's segments; index i is PE i, as a job has one node
+	// Failures is the failure page; nil if the job has none.
 	Failures *failure.View
-	// Recover says that the job outlives failures of PEs; a job of one PE without
+	// Recover is true if the job outlives failures of PEs. A job of one PE without
 	// oshrun does not.
 	Recover bool
-	// CheckCollectives says that members of a team compare what each calls before each
-	// collective: some PE of the job asks for it by GOSHMEM_CHECK.
+	// CheckCollectives is true if members of a team compare their calls before each
+	// collective, because a PE of the job asks for it by GOSHMEM_CHECK.
 	CheckCollectives bool
 	Waiter           *wait.Waiter
-	Arena            *alloc.Arena // of this PE's heap
+	Arena            *alloc.Arena // allocator of this PE's heap
 
 	client  *client.Client    // nil without oshrun: a job of one PE
-	orders  *net.UnixConn     // over which the step asks something of this process
-	profile *profile          // nil if nobody asked for one
-	news    *news             // tells of deaths
-	alerts  hook.List[func()] // called by Noticed
+	orders  *net.UnixConn     // connection over which the step sends orders
+	profile *profile          // nil without GOSHMEM_PPROF
+	news    *news             // calls the listeners of OnFailure
+	alerts  hook.List[func()] // functions that Noticed calls
 	holder  atomic.Pointer[func(grant uintptr) int]
-	waits   atomic.Pointer[wait.Waiter] // the waiter once it is there, for orders
+	waits   atomic.Pointer[wait.Waiter] // Waiter, for orders that come before it is set
 	left    chan struct{}               // closed when the client is finalized
-	refs    int
+	refs    int                         // number of references
 }
 
 var (
 	mu   sync.Mutex
 	live *Job
-	// maps keeps a job's mapping after the last Release: slices of the heap
-	// that a program still holds stay valid memory, and a later Acquire in
-	// the same job finds the same segments.
+	// maps keeps a job's mapping after the last Release. So slices of the heap
+	// that a program still holds stay valid memory, and a later Acquire in the
+	// same job finds the same segments.
 	maps = map[string]memory{}
 )
 
-// incarnation is which life of its PE this process is, until PEs can be replaced.
+// incarnation is the incarnation of every PE until PEs can be replaced.
 const incarnation = 1
 
 // ErrForeignServer reports a process that was started by a PMIx server other
-// than oshrun's, which has no segments to hand out.
+// than oshrun's, which has no segments to map.
 var ErrForeignServer = errors.New("started by a PMIx server that is not oshrun's, which is not supported; start the program by oshrun, or without a launcher as a job of one PE")
 
 // Acquire returns the process's job, setting it up if this is the first
@@ -90,22 +90,22 @@ func Acquire(ctx context.Context) (*Job, error) {
 	return live, nil
 }
 
-// Live says whether the process holds a reference.
+// Live reports whether the process holds a reference.
 func Live() bool {
 	mu.Lock()
 	defer mu.Unlock()
 	return live != nil
 }
 
-// Last says whether the next Release is the one that ends the process's part.
+// Last reports whether the next Release is the last one.
 func (j *Job) Last() bool {
 	mu.Lock()
 	defer mu.Unlock()
 	return j.refs == 1
 }
 
-// Release gives a reference back; the last one says farewell to the PMIx
-// server. The memory stays mapped.
+// Release gives a reference back. The last Release finalizes the PMIx client. The
+// memory stays mapped.
 func (j *Job) Release(ctx context.Context) error {
 	mu.Lock()
 	defer mu.Unlock()
@@ -122,18 +122,18 @@ func (j *Job) Release(ctx context.Context) error {
 	if j.client == nil {
 		return nil
 	}
-	_ = j.orders.Close() // nothing is to be sent
+	_ = j.orders.Close() // no answer is pending
 	defer close(j.left)
-	met := j.meet()
-	defer met()
+	endMeeting := j.beginMeeting()
+	defer endMeeting()
 	if err := j.client.Finalize(ctx); err != nil {
 		return fmt.Errorf("PMIx finalize: %w", err)
 	}
 	return nil
 }
 
-// Abort asks for the end of the whole job with an exit status. Without oshrun
-// there is nobody to ask: it returns at once.
+// Abort asks oshrun to end the whole job with an exit status. Without oshrun it
+// returns at once.
 func (j *Job) Abort(status int, msg string) error {
 	j.profile.end()
 	if j.client == nil {
@@ -142,8 +142,8 @@ func (j *Job) Abort(status int, msg string) error {
 	return j.client.Abort(status, msg)
 }
 
-// DeclareModel makes a programming model known to all layers of this process
-// that listen for models on its PMIx client. Without oshrun there is none.
+// DeclareModel tells all layers of this process that handle models on its PMIx client
+// of a programming model. Without oshrun there is no client, and it does nothing.
 func (j *Job) DeclareModel(ctx context.Context, m client.Model) error {
 	if j.client == nil {
 		return nil
@@ -151,7 +151,7 @@ func (j *Job) DeclareModel(ctx context.Context, m client.Model) error {
 	return j.client.Events.DeclareModel(ctx, m)
 }
 
-// Launched says whether the process was started by oshrun.
+// Launched reports whether the process was started by oshrun.
 func (j *Job) Launched() bool { return j.client != nil }
 
 func setUp(ctx context.Context) (*Job, error) {
@@ -164,13 +164,13 @@ func setUp(ctx context.Context) (*Job, error) {
 		return nil, err
 	}
 	if !launched {
-		return single(checks)
+		return setUpSingle(checks)
 	}
 	step, ok := os.LookupEnv(envvar.Step)
 	if !ok {
 		return nil, fmt.Errorf("%w: %s is not set", ErrForeignServer, envvar.Step)
 	}
-	registered := register()
+	registered := registerMembarrier()
 	c, err := client.Init(ctx)
 	if errors.Is(err, syscall.ENETUNREACH) {
 		err = fmt.Errorf("%w; there is no loopback interface, hint: ip link set lo up", err)
@@ -184,24 +184,24 @@ func setUp(ctx context.Context) (*Job, error) {
 		j.profile.end()
 		return nil, errors.Join(err, c.Finalize(ctx))
 	}
-	go j.watch()
+	go j.endWithLauncher()
 	return j, nil
 }
 
-// register makes this process a target of membarrier and closes the channel when
-// it is one. In a process with threads, as every Go program is, that takes a
-// grace period of the kernel's, 10 ms and more, so it begins first of all.
-func register() <-chan struct{} {
+// registerMembarrier registers this process for membarrier and closes the channel when
+// that is done. In a process with threads, as every Go program is, it takes a grace
+// period of the kernel, 10 ms and more. So setUp starts it first.
+func registerMembarrier() <-chan struct{} {
 	registered := make(chan struct{})
 	go func() {
 		defer close(registered)
-		_ = xunix.MembarrierRegister() // says the same again, at once, when the waiter is made
+		_ = xunix.MembarrierRegister() // an error comes again, at once, when the waiter is made
 	}()
 	return registered
 }
 
 // join maps the segments and meets the other PEs. It returns when this process is
-// registered as well.
+// also registered for membarrier.
 func (j *Job) join(ctx context.Context, step string, checks []string, registered <-chan struct{}) (err error) {
 	if j.orders, err = dialStep(ctx, step); err != nil {
 		return err
@@ -226,42 +226,42 @@ func (j *Job) join(ctx context.Context, step string, checks []string, registered
 	if err = j.orders.SetDeadline(noDeadline); err != nil {
 		return err
 	}
-	if err = j.use(m); err != nil {
+	if err = j.useMemory(m); err != nil {
 		return err
 	}
-	go j.obey(j.orders)
+	go j.serveOrders(j.orders)
 	if all, _ := j.Failures.All(); len(all) > 0 {
 		return &DeadError{Failures: all}
 	}
-	j.ask(checks)
+	j.publishChecks(checks)
 	if err = j.Fence(ctx); err != nil {
 		return err
 	}
-	j.learnChecks()
-	met := j.meet() // with the kernel, for which many PEs that start at once wait for long
+	j.readChecks()
+	endMeeting := j.beginMeeting() // the kernel makes many PEs that start at once wait for long
 	<-registered
-	met()
-	j.listen(int(r.Processors))
+	endMeeting()
+	j.startWaiter(int(r.Processors))
 	return nil
 }
 
-// Fence returns when all PEs of the job have called it: a meeting through the
-// PMIx server, for set-up, where segments cannot be used yet.
+// Fence waits until all PEs of the job have called it. It goes through the PMIx
+// server, for the set-up, when segments cannot be used yet.
 func (j *Job) Fence(ctx context.Context) error {
 	if j.client == nil {
 		return nil
 	}
-	met := j.meet()
-	defer met()
+	endMeeting := j.beginMeeting()
+	defer endMeeting()
 	if err := j.client.Fence(ctx, true); err != nil {
-		return j.blame(fmt.Errorf("PMIx fence with the other PEs: %w", err))
+		return j.findCause(fmt.Errorf("PMIx fence with the other PEs: %w", err))
 	}
 	return nil
 }
 
-// meet says to the step that this PE waits for the PMIx server, or the kernel. The function that
-// it returns says that the wait is over, which counts as progress.
-func (j *Job) meet() (met func()) {
+// beginMeeting tells the step that this PE waits for the PMIx server or the kernel. The
+// function that it returns tells the step that the wait is over, which counts as progress.
+func (j *Job) beginMeeting() (end func()) {
 	p := &j.Map.Control(j.PE).Progress
 	atomic.StoreUint64(&p.Meets, 1)
 	return func() {
@@ -273,7 +273,7 @@ func (j *Job) meet() (met func()) {
 // DeadError reports that the PEs could not meet because some have died.
 type DeadError struct {
 	Failures []failure.Failure // in the order of PEs
-	Err      error             // what has failed; nil: nothing was tried
+	Err      error             // the operation's error; nil: no operation was tried
 }
 
 // Error names the PEs.
@@ -288,16 +288,16 @@ func (e *DeadError) Error() string {
 	return strings.Join(parts, ", ")
 }
 
-// Unwrap returns what has failed.
+// Unwrap returns the operation's error.
 func (e *DeadError) Unwrap() error { return e.Err }
 
-// blameTimeout is how much later than from the PMIx server the news of a death may
-// come over the failure page: a server sees a connection end before a process does.
-const blameTimeout = time.Second
+// causeTimeout bounds the wait for a death on the failure page after the PMIx server
+// has reported an error. The server sees a connection end before the process ends.
+const causeTimeout = time.Second
 
-// blame returns a *DeadError if a meeting has failed with err for a death, otherwise
-// err.
-func (j *Job) blame(err error) error {
+// findCause returns a *DeadError if a meeting has failed with err because of a death,
+// otherwise err.
+func (j *Job) findCause(err error) error {
 	if j.Failures == nil {
 		return err
 	}
@@ -305,7 +305,7 @@ func (j *Job) blame(err error) error {
 	once := sync.OnceFunc(func() { close(heard) })
 	cancel := j.OnFailure(func([]failure.Failure, uint64) { once() })
 	defer cancel()
-	timer := time.NewTimer(blameTimeout)
+	timer := time.NewTimer(causeTimeout)
 	defer timer.Stop()
 	select {
 	case <-heard:
@@ -316,16 +316,16 @@ func (j *Job) blame(err error) error {
 	}
 }
 
-// use makes m the job's map.
-func (j *Job) use(m memory) (err error) {
+// useMemory installs m as the job's memory and formats the heap of this PE.
+func (j *Job) useMemory(m memory) (err error) {
 	j.Map, j.Failures, j.news = m.segments, m.failures, startNews(m.failures)
 	page.Store(m.failures)
 	j.Arena, err = j.Map.FormatHeap(j.PE)
 	return err
 }
 
-// ask tells the other PEs which checks this one wants and which process it is, before all meet.
-func (j *Job) ask(checks []string) {
+// publishChecks stores the checks that this PE asks for, and its process id, before the PEs meet.
+func (j *Job) publishChecks(checks []string) {
 	var word uint64
 	if slices.Contains(checks, envvar.CheckCollectives) {
 		word |= layout.CheckCollectives
@@ -335,8 +335,8 @@ func (j *Job) ask(checks []string) {
 	atomic.StoreUint64(&own.PID, uint64(os.Getpid()))
 }
 
-// learnChecks finds which checks any PE wants, when all have met: the same on all PEs.
-func (j *Job) learnChecks() {
+// readChecks reads the checks that any PE asks for, after all PEs have met. All PEs find the same.
+func (j *Job) readChecks() {
 	var word uint64
 	for i := range j.Map.Len() {
 		word |= atomic.LoadUint64(&j.Map.Control(i).Checks.Asked)
@@ -344,15 +344,15 @@ func (j *Job) learnChecks() {
 	j.CheckCollectives = word&layout.CheckCollectives != 0
 }
 
-// listen makes the waiter, on a node whose PEs have so many processors. A process
-// that membarrier does not reach asks all bells for what it has to do itself, before
-// it writes anything.
-func (j *Job) listen(processors int) {
+// startWaiter makes the waiter, on a node whose PEs share a number of processors. A
+// process that membarrier does not reach sets BellAsk on all bells before its first
+// write.
+func (j *Job) startWaiter(processors int) {
 	j.Waiter = wait.NewWaiter(&j.Map.Control(j.PE).Bell, wait.PolicyFor(j.Map.Len(), processors))
 	j.Waiter.Watch(j.Failures)
 	j.Waiter.Beats(&j.Map.Control(j.PE).Progress)
 	if j.Map.Len() <= mostAsked {
-		j.Waiter.Spends(j.spent, processors)
+		j.Waiter.Spends(j.processorTime, processors)
 	}
 	j.waits.Store(j.Waiter)
 	for i := range j.Map.Len() {
@@ -362,12 +362,12 @@ func (j *Job) listen(processors int) {
 	}
 }
 
-// mostAsked is of how many PEs the processor time is asked for.
+// mostAsked bounds the size of a job whose PEs read each other's processor time.
 const mostAsked = 64
 
-// spent returns the processor time of all PEs of the job, as far as it is known: what is
-// missing counts as strangers'.
-func (j *Job) spent() (all time.Duration) {
+// processorTime returns the processor time of all PEs of the job. The time of a PE whose
+// process is unknown counts as that of other programs.
+func (j *Job) processorTime() (all time.Duration) {
 	for i := range j.Map.Len() {
 		if pid := atomic.LoadUint64(&j.Map.Control(i).Checks.PID); pid != 0 {
 			one, _ := xunix.ProcessTimeOf(int(pid))
@@ -377,10 +377,10 @@ func (j *Job) spent() (all time.Duration) {
 	return all
 }
 
-// watch ends the process when its oshrun is gone: nobody is left to take its
-// output, its status or its abort, and its peers are ending as well. It returns once
-// the client is finalized.
-func (j *Job) watch() {
+// endWithLauncher ends the process when the connection to oshrun is lost: its output, its
+// status and its abort have no receiver, and its peers end as well. It returns when the
+// client is finalized.
+func (j *Job) endWithLauncher() {
 	select {
 	case <-j.left:
 		return

@@ -10,8 +10,8 @@ import (
 
 var warnOnce sync.Once
 
-// warnForeign tells the user, once in a process, that a launcher started several processes
-// each of which is a job of one PE.
+// warnForeign warns the user, once per process, that a foreign launcher started several
+// processes, each of which is a job of one PE.
 func warnForeign() {
 	warnOnce.Do(func() {
 		if l, ok := envvar.ForeignLauncher(os.LookupEnv); ok {
@@ -20,7 +20,7 @@ func warnForeign() {
 	})
 }
 
-// foreignText is the warning.
+// foreignText returns the warning.
 func foreignText(l envvar.Launcher) string {
 	return fmt.Sprintf("goshmem: warning: %s=%d says that %s started %d processes, but this one is a job of one PE: only oshrun makes one job of them; hint: %s",
 		l.Var, l.Processes, l.Name, l.Processes, l.Hint)

@@ -8,27 +8,26 @@ import (
 	"github.com/goshmem/goshmem/failure"
 )
 
-// news tells those who asked for it of deaths in the job, on one goroutine of its
-// own, which the step's order or a look at the failure page wakes.
+// news calls listeners with the deaths in the job, on a goroutine of its own. The step's
+// OrderNews and Noticed wake the goroutine.
 type news struct {
 	view *failure.View
-	wake chan struct{} // has room for one, which stands for all that has happened
-	over chan struct{}
+	wake chan struct{} // holds at most one signal, which stands for all deaths so far
+	over chan struct{} // closed by stop
 	end  sync.Once
 
 	mu        sync.Mutex
 	listeners []*listener
-	after     []chan struct{} // to be closed when all listeners were told of what is on the page now
+	after     []chan struct{} // closed when all listeners have been called with the deaths on the page
 }
 
-// listener is a function that OnFailure was given, and the epoch up to which it was told.
+// listener is a function that was given to OnFailure.
 type listener struct {
-	tell func(all []failure.Failure, epoch uint64)
-	told uint64 // belongs to the goroutine
+	call func(all []failure.Failure, epoch uint64)
+	seen uint64 // the epoch up to which it was called; used by the goroutine alone
 }
 
-// startNews begins to tell of what a page says. Without a page nothing ever happens,
-// and nothing is begun.
+// startNews starts the goroutine. Without a page it starts none.
 func startNews(v *failure.View) *news {
 	n := &news{view: v, wake: make(chan struct{}, 1), over: make(chan struct{})}
 	if v != nil {
@@ -37,6 +36,7 @@ func startNews(v *failure.View) *news {
 	return n
 }
 
+// run calls the listeners after every wake-up.
 func (n *news) run() {
 	for {
 		select {
@@ -49,10 +49,10 @@ func (n *news) run() {
 		n.after = nil
 		n.mu.Unlock()
 		for _, h := range listeners {
-			all, epoch := n.view.Since(h.told)
-			if len(all) > 0 && n.has(h) {
-				h.told = epoch
-				h.tell(all, epoch)
+			all, epoch := n.view.Since(h.seen)
+			if len(all) > 0 && n.isListening(h) {
+				h.seen = epoch
+				h.call(all, epoch)
 			}
 		}
 		for _, done := range after {
@@ -61,8 +61,8 @@ func (n *news) run() {
 	}
 }
 
-// has says whether a listener still wants news.
-func (n *news) has(h *listener) bool {
+// isListening reports whether a listener is still registered and news not stopped.
+func (n *news) isListening(h *listener) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	select {
@@ -73,16 +73,16 @@ func (n *news) has(h *listener) bool {
 	}
 }
 
-// stop ends it: nobody is told anything any more.
+// stop ends the goroutine. No further call of a listener begins.
 func (n *news) stop() {
 	if n != nil {
 		n.end.Do(func() { close(n.over) })
 	}
 }
 
-// settle returns when all listeners were told of what is on the page, and have returned,
-// but after limit in any case: it may be a listener that calls it.
-func (n *news) settle(limit time.Duration) {
+// awaitListeners waits until all listeners have been called with the deaths on the page and
+// have returned. It returns after limit in any case, because a listener may call it.
+func (n *news) awaitListeners(limit time.Duration) {
 	if n.view.Epoch() == 0 {
 		return
 	}
@@ -90,7 +90,7 @@ func (n *news) settle(limit time.Duration) {
 	n.mu.Lock()
 	n.after = append(n.after, done)
 	n.mu.Unlock()
-	n.look()
+	n.wakeUp()
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
 	select {
@@ -100,25 +100,24 @@ func (n *news) settle(limit time.Duration) {
 	}
 }
 
-// look makes the goroutine look at the page. It does not wait for that.
-func (n *news) look() {
+// wakeUp makes the goroutine read the page, without waiting for it.
+func (n *news) wakeUp() {
 	select {
 	case n.wake <- struct{}{}:
-	default: // it will look anyway
+	default: // a signal is pending already
 	}
 }
 
-// OnFailure has tell called with the deaths in the job, those before the call
-// included, once for each epoch in which there are new ones, in the order of PEs. It
-// is called on a goroutine of the job's, one call after the other, in the order of
-// registration; it may take its time, for which others wait. After cancel has
-// returned, no further call begins.
-func (j *Job) OnFailure(tell func(all []failure.Failure, epoch uint64)) (cancel func()) {
-	n, h := j.news, &listener{tell: tell}
+// OnFailure has listen called with the new deaths in the job, in the order of PEs. The
+// first call includes the deaths before OnFailure. One goroutine of the job calls all
+// listeners, one after the other, in the order of registration. A listener may wait; the
+// others wait for it. After cancel has returned, no further call begins.
+func (j *Job) OnFailure(listen func(all []failure.Failure, epoch uint64)) (cancel func()) {
+	n, h := j.news, &listener{call: listen}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.listeners = append(n.listeners, h)
-	n.look()
+	n.wakeUp()
 	return func() {
 		n.mu.Lock()
 		defer n.mu.Unlock()
@@ -128,23 +127,23 @@ func (j *Job) OnFailure(tell func(all []failure.Failure, epoch uint64)) (cancel 
 	}
 }
 
-// settleAtMost is how long Settle waits for what OnFailure was given.
-const settleAtMost = 250 * time.Millisecond
+// listenersTimeout bounds the wait of AwaitListeners.
+const listenersTimeout = 250 * time.Millisecond
 
-// Settle lets those be told of all deaths that are known who wait for that: it
-// returns when they have, or after a quarter of a second.
-func (j *Job) Settle() { j.news.settle(settleAtMost) }
+// AwaitListeners waits until all listeners of OnFailure have been called with the deaths that
+// are known, but at most a quarter of a second.
+func (j *Job) AwaitListeners() { j.news.awaitListeners(listenersTimeout) }
 
-// Alert makes Noticed call f before it returns, for what has to know of a death before the
-// program's next call. f does nothing when there is nothing new, and waits for nobody. Several
-// functions may be given; remove takes f away again.
+// Alert registers f, which Noticed calls before it returns. It is for layers that must know of
+// a death before the program's next call. f must not wait, and must do nothing if there is no
+// new death. Remove unregisters f.
 func (j *Job) Alert(f func()) (remove func()) { return j.alerts.Add(f) }
 
-// Noticed says that somebody has seen a new epoch of the failure page, so that
-// those are told who wait for that.
+// Noticed reports that this process has seen a new epoch of the failure page. It calls the
+// functions of Alert, and wakes the goroutine that calls the listeners of OnFailure.
 func (j *Job) Noticed() {
 	for _, f := range j.alerts.All() {
 		(*f)()
 	}
-	j.news.look()
+	j.news.wakeUp()
 }

@@ -121,25 +121,25 @@ func TestNewsMeanwhile(t *testing.T) {
 	}
 }
 
-// Settle lets listeners be told of what is known, but does not wait for one for good.
-func TestSettle(t *testing.T) {
+// AwaitListeners waits for listeners that are called, but not for ever for one that hangs.
+func TestAwaitListeners(t *testing.T) {
 	p, j := pageOf(t, 8)
-	j.Settle() // of nothing
+	j.AwaitListeners() // of nothing
 	calls, _ := listen(p, j, 5, 6)
 	p.Publish(4, 1, failure.ByExit(1), 0)
 	j.Noticed()
 	expect(t, calls, 1, 4)
-	j.news.settle(time.Minute) // as Settle, which does not wait for a slow machine
+	j.news.awaitListeners(time.Minute) // as AwaitListeners, whose limit is too short for a slow machine
 	if len(calls) != 1 {
-		t.Errorf("%d calls before Settle returns, want one", len(calls))
+		t.Errorf("%d calls before AwaitListeners returns, want one", len(calls))
 	}
 	waits := make(chan bool)
 	defer close(waits)
-	j.OnFailure(func([]failure.Failure, uint64) { j.Settle(); <-waits })
-	j.Settle()
-	j.Settle()
+	j.OnFailure(func([]failure.Failure, uint64) { j.AwaitListeners(); <-waits })
+	j.AwaitListeners()
+	j.AwaitListeners()
 	j.news.stop()
-	j.Settle()
+	j.AwaitListeners()
 }
 
 // Without a page nothing happens, at no cost.
@@ -147,7 +147,7 @@ func TestNewsWithoutPage(t *testing.T) {
 	j := &Job{news: startNews(nil)}
 	calls, cancel := listen(nil, j)
 	j.Noticed()
-	j.Settle()
+	j.AwaitListeners()
 	cancel()
 	j.news.stop()
 	if len(calls) > 0 {

@@ -12,19 +12,19 @@ import (
 	"github.com/goshmem/goshmem/internal/xunix"
 )
 
-// askOrders asks the step for its orders over conn, where nothing else is wanted
-// of it. It returns what the reply says of the job.
+// askOrders asks the step to send orders over conn, without segments. It returns the
+// reply.
 func (j *Job) askOrders(conn *net.UnixConn) (wire.AttachReply, error) {
-	r, fds, err := request(conn, &wire.AttachRequest{Nspace: j.Nspace, PE: uint32(j.PE), Incarnation: incarnation, Kind: wire.AskOrders})
-	xunix.CloseFDs(fds) // there are none
+	r, fds, err := requestAttach(conn, &wire.AttachRequest{Nspace: j.Nspace, PE: uint32(j.PE), Incarnation: incarnation, Kind: wire.AskOrders})
+	xunix.CloseFDs(fds) // the reply carries none
 	if err != nil {
 		return r, fmt.Errorf("orders of the step process: %w", err)
 	}
 	return r, nil
 }
 
-// obey carries out orders until the connection ends.
-func (j *Job) obey(conn *net.UnixConn) {
+// serveOrders carries out orders until the connection ends.
+func (j *Job) serveOrders(conn *net.UnixConn) {
 	packet := make([]byte, wire.MaxPacket)
 	for {
 		n, err := conn.Read(packet)
@@ -39,8 +39,8 @@ func (j *Job) obey(conn *net.UnixConn) {
 		var text []byte
 		switch order.Order {
 		case wire.OrderNews:
-			j.news.look()
-			continue // without an answer
+			j.news.wakeUp()
+			continue // OrderNews is not answered
 		case wire.OrderStacks:
 			text = stacks()
 		case wire.OrderCalls:
@@ -48,14 +48,14 @@ func (j *Job) obey(conn *net.UnixConn) {
 		case wire.OrderProfile:
 			j.profile.end()
 		}
-		if err := answer(conn, order.Order, text); err != nil {
-			return // the step is gone, or has lost interest
+		if err := sendAnswer(conn, order.Order, text); err != nil {
+			return // the step has closed the connection
 		}
 	}
 }
 
-// answer sends text in as many packets as it needs.
-func answer(conn *net.UnixConn, order wire.Order, text []byte) error {
+// sendAnswer sends text in as many packets as it needs.
+func sendAnswer(conn *net.UnixConn, order wire.Order, text []byte) error {
 	for {
 		part := text[:min(len(text), wire.MaxText)]
 		text = text[len(part):]
@@ -70,12 +70,12 @@ const (
 	firstStacks = 64 << 10
 	mostStacks  = 16 << 20
 
-	stackMost  = 50 * time.Millisecond // for looks at goroutines that are between a system call and their next step
+	stackMost  = 50 * time.Millisecond // longest wait for goroutines that are leaving a system call
 	stackPause = time.Millisecond
 )
 
-// stacks returns the stacks of all goroutines but the one that asks, as far as
-// they fit into mostStacks.
+// stacks returns the stacks of all goroutines but the caller's, as far as they fit into
+// mostStacks.
 func stacks() (text []byte) {
 	for begin := time.Now(); ; {
 		if text = goroutines(); !switching(text) || time.Since(begin) > stackMost {
@@ -85,13 +85,12 @@ func stacks() (text []byte) {
 	}
 }
 
-// switching says whether stacks hold one that says nothing. A thread whose goroutine has come
-// back from a system call, without leave to run on, makes it runnable and then asks for the time
-// on the thread's own stack. The runtime (1.26) takes where a thread asks for the time for where
-// its goroutine is.
+// switching reports whether a stack in the dump is meaningless. A goroutine that returns from a
+// system call may have to give up its thread. The thread then makes it runnable and reads the
+// time on its own stack. The runtime (1.26) reports that place as the place of the goroutine.
 func switching(stacks []byte) bool { return bytes.Contains(stacks, []byte("\nruntime.mcall(")) }
 
-// goroutines is stacks at this moment.
+// goroutines is stacks without the wait.
 func goroutines() []byte {
 	for size := firstStacks; ; size *= 2 {
 		text := make([]byte, size)

@@ -15,25 +15,25 @@ import (
 	"github.com/goshmem/goshmem/internal/wire"
 )
 
-// profile is the CPU profile of this process from Init on, and what becomes of
-// it and of a heap profile at the end. Nil: nobody asked for one.
+// profile is the CPU profile of this process from Init on, and the heap profile at
+// its end. Nil stands for no profile.
 //
-// Both are made in memory and written when the process leaves its job, ends it,
-// or is told that it will be ended; one that is killed without notice leaves
-// none, and none is ever seen half written.
+// Both are made in memory. They are written when the process leaves its job, aborts
+// it, or gets OrderProfile. A process that is killed without notice leaves none. A
+// file is never seen half written.
 type profile struct {
 	dir     string
-	name    string // of the files, without their kind
+	name    string // start of the files' names
 	once    sync.Once
-	running bool // the CPU profile is
+	running bool // the CPU profile has been started
 	cpu     bytes.Buffer
 }
 
-// profiles counts those of this process: a program may join its job repeatedly.
+// profiles counts the profiles of this process, which may join its job repeatedly.
 var profiles int
 
-// startProfile starts what GOSHMEM_PPROF asks for. A program that profiles itself
-// goes on with that.
+// startProfile starts the profiles that GOSHMEM_PPROF asks for. In a program that has
+// started a CPU profile itself, that one goes on.
 func startProfile(job, pe int) *profile {
 	dir := envvar.ProfileDir(os.LookupEnv)
 	if dir == "" {
@@ -57,7 +57,7 @@ func (p *profile) end() {
 	}
 	p.once.Do(func() {
 		var heap bytes.Buffer
-		runtime.GC() // a heap profile is as of the last collection
+		runtime.GC() // a heap profile shows the state after the last collection
 		err := pprof.Lookup("heap").WriteTo(&heap, 0)
 		if p.running {
 			pprof.StopCPUProfile()
@@ -69,7 +69,7 @@ func (p *profile) end() {
 	})
 }
 
-// write makes a file that is there as a whole or not at all.
+// write writes a file, which appears as a whole or not at all.
 func (p *profile) write(kind string, content *bytes.Buffer) error {
 	name := p.name + "." + kind + ".pprof"
 	temporary := filepath.Join(p.dir, "."+name+".tmp")

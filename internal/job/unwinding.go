@@ -13,16 +13,16 @@ const (
 	Exits  = "ends by runtime.Goexit"
 )
 
-// ExitPatience is how long Finalize waits for the other PEs on a stack that ends by
-// runtime.Goexit. Go prints nothing there, so the wait hides nothing.
+// ExitPatience bounds Finalize's wait for the other PEs on a stack that ends by
+// runtime.Goexit. Go prints nothing in that case, so the wait delays no message.
 const ExitPatience = time.Second
 
-// Unwinding says what unwinds the stack of the calling goroutine: "panics" or "ends by
-// runtime.Goexit". It returns "" if the caller runs normally.
+// Unwinding returns what unwinds the stack of the calling goroutine: Panics or Exits. It
+// returns "" if the caller runs normally.
 //
-// Deferred functions run on top of the frame that unwinds, so that frame is looked for. After
-// a panic was recovered the frame stays until the deferred function that called recover has
-// returned; nothing tells that state from a panic that goes on.
+// Deferred functions run on top of the frame that unwinds, so Unwinding searches the stack for
+// that frame. After a recovered panic the frame stays until the deferred function that called
+// recover has returned. That state cannot be told from a panic that goes on.
 //
 //   - Cost: some microseconds.
 func Unwinding() string {
@@ -34,7 +34,7 @@ func Unwinding() string {
 		n = runtime.Callers(2, pcs)
 	}
 	for _, pc := range pcs[:n] {
-		switch runtime.FuncForPC(pc - 1).Name() { // neither of these is ever put in line
+		switch runtime.FuncForPC(pc - 1).Name() { // neither function is ever inlined
 		case "runtime.gopanic":
 			return Panics
 		case "runtime.Goexit":
@@ -44,8 +44,8 @@ func Unwinding() string {
 	return ""
 }
 
-// UnwindingAdvice is what errors of calls say that are refused on a stack that unwinds as
-// why says.
+// UnwindingAdvice returns the end of an error for a call that is refused on an unwinding stack;
+// why is the result of Unwinding.
 func UnwindingAdvice(why string) string {
 	if why == Exits {
 		return "the other PEs may never make this call; hint: call it before runtime.Goexit, t.FailNow or t.Skip, or on all PEs alike"
@@ -53,5 +53,5 @@ func UnwindingAdvice(why string) string {
 	return "the other PEs may never make this call; hint: recover in a function that returns before it"
 }
 
-// WarnUnwinding tells the user that a Finalize was refused, whose error a deferred call drops.
+// WarnUnwinding prints the error of a refused Finalize, because a deferred call drops it.
 func WarnUnwinding(err error) { fmt.Fprintf(os.Stderr, "goshmem: %v\n", err) }
