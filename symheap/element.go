@@ -5,9 +5,8 @@ import (
 	"reflect"
 )
 
-// Unsuitable says why elements of type t cannot lie in memory that processes share, or be
-// copied between them as bytes; nothing if they can. Pointers mean something in one
-// process only.
+// Unsuitable returns why elements of type t cannot lie in memory that processes share, or be
+// copied between them as bytes; empty if they can. A pointer is valid in one process only.
 func Unsuitable(t reflect.Type) string {
 	if t.Size() == 0 {
 		return "has no size"
@@ -18,7 +17,7 @@ func Unsuitable(t reflect.Type) string {
 	return ""
 }
 
-// pointerIn returns where in t a pointer is, or nothing.
+// pointerIn returns where t holds a pointer, empty if it holds none.
 func pointerIn(t reflect.Type) string {
 	switch t.Kind() {
 	case reflect.Array:

@@ -12,7 +12,7 @@ import (
 	"github.com/goshmem/goshmem/symheap/layout"
 )
 
-// Identity names a PE of a job and one life of it.
+// Identity names a PE of a job and its incarnation.
 type Identity struct {
 	Job         [16]byte
 	PE, NPEs    uint32
@@ -22,8 +22,8 @@ type Identity struct {
 // Create makes the segment of one PE with a symmetric heap of at least heap
 // bytes, writes its header and seals its size.
 //
-//   - Cost: some 20 us and no memory but the header's page; pages come with first
-//     touch. The caller owns the file.
+//   - Cost: some 20 us, and the memory of the header's page; other pages are allocated
+//     at the first access. The caller owns the file.
 func Create(id Identity, heap uint64) (*os.File, error) {
 	size, err := layout.SegmentSize(heap)
 	if err != nil {
@@ -46,12 +46,12 @@ func Create(id Identity, heap uint64) (*os.File, error) {
 }
 
 // Map is one process's view of the segments of its node. Segment i begins at
-// Base + i*Stride. Attach all before using any; afterwards a Map is read-only
-// and its methods may be called by any goroutine.
+// Base + i*Stride. All segments must be attached before any is used. From then on a
+// Map is read-only, and any goroutine may call its methods.
 type Map struct {
 	base   unsafe.Pointer
 	stride uintptr
-	size   uint64 // of one segment
+	size   uint64 // bytes of one segment
 	job    [16]byte
 	n      int
 }
@@ -62,9 +62,9 @@ func NewMap(job [16]byte, n int, size uint64) (*Map, error) {
 	if n < 1 || n > layout.MaxLocal {
 		return nil, fmt.Errorf("map of %d segments, want 1 to %d on a node", n, layout.MaxLocal)
 	}
-	// A gap after each segment: an index that runs off its end faults
-	// instead of changing a neighbor's header. It is mapped as well, beyond the
-	// end of the file: a range of its own would double what mapping costs.
+	// Each segment is followed by a gap, so that an index beyond its end faults
+	// instead of changing a neighbor's header. The gap is mapped with the segment,
+	// beyond the end of the file: a mapping of its own would double the cost.
 	stride := uintptr(size+layout.Align-1)/layout.Align*layout.Align + layout.Align
 	base, err := xunix.Reserve(stride*uintptr(n) + layout.Align)
 	if err != nil {
@@ -84,8 +84,8 @@ func (m *Map) Attach(i int, pe uint32, fd int) error {
 	if err := xunix.MapShared(fd, m.Segment(i), m.stride); err != nil {
 		return fmt.Errorf("segment of PE %d: %w", pe, err)
 	}
-	// Read, not looked at in the mapping: that would cost every PE page tables for
-	// every segment, most of which it will never use.
+	// The header is read by a system call. Reading it in the mapping would cost every
+	// PE page tables for every segment, most of which it never uses.
 	var h layout.Header
 	if err := xunix.ReadAt(fd, unsafe.Slice((*byte)(unsafe.Pointer(&h)), unsafe.Sizeof(h)), 0); err != nil {
 		return fmt.Errorf("segment of PE %d: header: %w", pe, err)
@@ -93,7 +93,7 @@ func (m *Map) Attach(i int, pe uint32, fd int) error {
 	return h.Check(m.job, pe, m.size)
 }
 
-// Segment returns where segment i begins.
+// Segment returns the start of segment i.
 func (m *Map) Segment(i int) unsafe.Pointer { return unsafe.Add(m.base, uintptr(i)*m.stride) }
 
 // Control returns the control region of segment i.

@@ -9,18 +9,18 @@ import (
 	"github.com/goshmem/goshmem/symheap/layout"
 )
 
-// Vitals are the words of a segment by which its PE is woken and seen to go on,
-// for a process that has no other use for it: the step.
+// Vitals are the words of a segment by which the step wakes its PE and sees its
+// progress. The step maps nothing else of a segment.
 type Vitals struct {
 	Bell     *layout.Bell
 	Progress *layout.Progress
 	at       unsafe.Pointer
 }
 
-// vitalBytes is how much of a segment holds them.
+// vitalBytes is the size of the part of a segment that holds them.
 const vitalBytes = layout.BellOffset + unsafe.Sizeof(layout.Bell{})
 
-// MapVitals maps them from the memfd of a segment, which may be closed afterwards.
+// MapVitals maps the vitals of a segment from its memfd, which may be closed afterwards.
 //
 //   - Cost: 2 us and two pages of address space.
 func MapVitals(f *os.File) (Vitals, error) {
@@ -32,5 +32,5 @@ func MapVitals(f *os.File) (Vitals, error) {
 	return Vitals{Bell: &c.Bell, Progress: &c.Progress, at: at}, nil
 }
 
-// Unmap gives the words back. Nobody may use them any more.
+// Unmap unmaps the words. They must not be used afterwards.
 func (v Vitals) Unmap() error { return xunix.Unmap(v.at, vitalBytes) }

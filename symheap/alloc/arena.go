@@ -38,7 +38,7 @@ type Entry struct {
 	NextFree uint32
 }
 
-// Header is the rest of the state: 64 bytes, no pointers.
+// Header is the state of the heap beside the table: 64 bytes, no pointers.
 //
 //	offset  size  field
 //	     0     4  Magic        marks a formatted header
@@ -85,7 +85,8 @@ type Stats struct {
 	Blocks      int
 }
 
-// Arena allocates from one heap. It only refers to the state it was given.
+// Arena allocates from one heap. Its state is in the header and the table that it was
+// given.
 type Arena struct {
 	h *Header
 	t []Entry
@@ -147,13 +148,13 @@ func (a *Arena) Alloc(size, align uint64) (Block, error) {
 	if !a.hasUnused(b2i(gap > 0) + b2i(rest > 0)) {
 		return Block{}, fmt.Errorf("alloc: %w: %d entries", ErrTableFull, len(a.t))
 	}
-	if !a.linked(best) {
+	if !a.hasValidLinks(best) {
 		return Block{}, fmt.Errorf("alloc: %w", corrupt("links of slot %d", best))
 	}
 
 	a.h.Ops++
 	slot := best
-	if gap > 0 { // the block keeps the gap below, a new one is cut off above it
+	if gap > 0 { // the block keeps the gap; the new block begins above it
 		slot, prev = a.split(best, gap), best
 	} else {
 		a.unlinkFree(prev, best)
@@ -162,7 +163,7 @@ func (a *Arena) Alloc(size, align uint64) (Block, error) {
 		a.linkFree(prev, a.split(slot, need))
 	}
 	a.t[slot].Gen++
-	a.use(need)
+	a.countUse(need)
 	a.h.Live++
 	a.h.Ops++
 	return a.block(slot), nil
@@ -172,7 +173,7 @@ func (a *Arena) Alloc(size, align uint64) (Block, error) {
 // present generation of slot, ErrBadSlot if the slot was never used, or
 // ErrCorrupt; the heap is unchanged then.
 func (a *Arena) Free(slot, gen uint32) error {
-	if err := a.live(slot, gen); err != nil {
+	if err := a.checkLive(slot, gen); err != nil {
 		return fmt.Errorf("free: %w", err)
 	}
 	prev, err := a.freeBelow(slot)

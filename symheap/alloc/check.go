@@ -1,9 +1,10 @@
 package alloc
 
-// Check verifies every invariant of the header and the table and returns an
-// error that wraps ErrCorrupt if one does not hold. It follows no index and no
-// length that it has not checked, so any bytes may be given to it. It costs a
-// walk over all blocks.
+// Check verifies every invariant of the header and the table. If one does not hold, it
+// returns an error that wraps ErrCorrupt. It checks every index and length before it
+// follows it, so the state may hold any bytes.
+//
+//   - Cost: a walk over all blocks.
 func (a *Arena) Check() error {
 	if err := a.checkHeader(); err != nil {
 		return err
@@ -70,7 +71,7 @@ func (a *Arena) checkBlocks() (blocks uint32, err error) {
 			inUse += e.Len
 		}
 		blocks++
-		off += e.Len // grows in each round and is bounded by the size: the walk ends
+		off += e.Len // grows in each round and is bounded by the size, so the walk ends
 		below = i
 	}
 	switch {
@@ -86,7 +87,7 @@ func (a *Arena) checkBlocks() (blocks uint32, err error) {
 	return blocks, nil
 }
 
-// checkUnused walks the entries without a block; there must be want of them.
+// checkUnused walks the list of entries without a block, which must have want entries.
 func (a *Arena) checkUnused(want uint32) error {
 	n := uint32(0)
 	for i := a.h.FirstUnused; i != none; i = a.t[i].NextFree {

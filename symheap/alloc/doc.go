@@ -1,14 +1,13 @@
 // Package alloc is the allocator of a symmetric heap.
 //
-// It is a pure core: it hands out offsets, never memory, and the same calls in
-// the same order give the same offsets, slots and generations in every process.
-// That is what makes a heap symmetric without any message between PEs.
+// It is a pure core: it hands out offsets, never memory. The same calls in the same
+// order give the same offsets, slots and generations in every process. This makes a
+// heap symmetric without any message between PEs.
 //
-// The whole state lives in a Header and a table of Entry that the caller
-// provides, normally in the mapped control region of the segment, so that a
-// process that takes over the segment of a dead PE can Attach to it and go on
-// where the first one stopped. Nothing is kept in Go memory but the two
-// references, and neither structure holds a pointer.
+// The whole state is in a Header and a table of Entry that the caller provides,
+// normally in the control region of the segment. So a process that takes over the
+// segment of a dead PE can Attach to it and continue where the PE stopped. Go memory
+// holds only the two references, and neither structure holds a pointer.
 //
 // # Structure
 //
@@ -27,6 +26,6 @@
 // every Alloc, Free and in-place Resize of the slot and does not repeat before
 // 2^31 of them. Generation 0 is never live, hence the zero Block is never valid.
 //
-// An Arena is not safe for concurrent use; allocation is a collective operation
-// and its caller holds a lock anyway.
+// An Arena is not safe for concurrent use. Allocation is a collective operation whose
+// caller holds a lock.
 package alloc

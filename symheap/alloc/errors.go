@@ -5,22 +5,22 @@ import (
 	"fmt"
 )
 
-// Errors that callers decide on; they are wrapped with the values concerned.
+// Errors that callers decide on. They come wrapped with the values concerned.
 var (
 	// ErrFreed reports a slot whose generation has moved on: the block was
 	// freed, or resized, after the handle was made.
 	ErrFreed = errors.New("block was freed")
 	// ErrBadSlot reports a slot that never stood for a block.
 	ErrBadSlot = errors.New("no such block")
-	// ErrTableFull reports that every slot of the table is taken although the
-	// heap may have room: there are too many blocks, not too many bytes.
+	// ErrTableFull reports that every slot of the table is in use: there are too
+	// many blocks, although the heap may have room.
 	ErrTableFull = errors.New("table of blocks is full")
 	// ErrBadSize reports a size of zero, or one that overflows when rounded up.
 	ErrBadSize = errors.New("bad size")
 	// ErrBadAlign reports an alignment that is not a power of two.
 	ErrBadAlign = errors.New("alignment is not a power of two")
-	// ErrCorrupt reports a header or table that no sequence of calls produces,
-	// among them the state left by a process that died inside a call.
+	// ErrCorrupt reports a header or table that no sequence of complete calls
+	// produces, such as the state left by a process that died inside a call.
 	ErrCorrupt = errors.New("allocator state is corrupt")
 )
 

@@ -2,26 +2,25 @@ package alloc
 
 import "fmt"
 
-// The functions above the line only read; every index that they follow is
-// checked, because a stray store into the control region must end in an error
-// and not in a panic or an endless loop. The ones below it change the lists and
-// rely on what their callers have checked.
+// The functions above the line only read. They check every index that they follow,
+// because a stray store into the control region must lead to an error, not to a panic
+// or an endless loop. The functions below the line change the lists, and rely on the
+// checks of their callers.
 
 func (a *Arena) valid(i uint32) bool { return uint64(i) < uint64(len(a.t)) }
 
 func (a *Arena) isFree(i uint32) bool { return a.t[i].Gen&1 == 0 }
 
-// linked says whether the links that a change of a block follows lead to
-// entries: those to its neighbors, and the one beyond the block above, which
-// may be merged.
-func (a *Arena) linked(i uint32) bool {
+// hasValidLinks reports whether all links that a change of a block follows are valid:
+// those to its neighbors, and the one beyond the block above, which may be merged.
+func (a *Arena) hasValidLinks(i uint32) bool {
 	ok := func(j uint32) bool { return j == none || a.valid(j) }
 	e := &a.t[i]
 	return ok(e.Prev) && ok(e.Next) && (e.Next == none || ok(a.t[e.Next].Next))
 }
 
-// live checks that slot stands for a live block of generation gen.
-func (a *Arena) live(slot, gen uint32) error {
+// checkLive checks that slot stands for a live block of generation gen.
+func (a *Arena) checkLive(slot, gen uint32) error {
 	if !a.valid(slot) || slot >= a.h.Fresh || a.t[slot].Gen == 0 {
 		return fmt.Errorf("%w: slot %d", ErrBadSlot, slot)
 	}
@@ -29,7 +28,7 @@ func (a *Arena) live(slot, gen uint32) error {
 	if gen&1 == 0 || e.Gen != gen {
 		return fmt.Errorf("%w: slot %d has generation %d, the handle %d", ErrFreed, slot, e.Gen, gen)
 	}
-	if !a.linked(slot) {
+	if !a.hasValidLinks(slot) {
 		return corrupt("links of slot %d", slot)
 	}
 	return nil
@@ -77,7 +76,7 @@ func (a *Arena) freeBelow(slot uint32) (uint32, error) {
 	return prev, nil
 }
 
-// hasUnused says whether n entries can be taken, the used ones first.
+// hasUnused reports whether n entries are available.
 func (a *Arena) hasUnused(n int) bool {
 	i := a.h.FirstUnused
 	for ; n > 0 && i != none; n-- {
@@ -91,9 +90,9 @@ func (a *Arena) hasUnused(n int) bool {
 
 // ---------------------------------------------------------------------------
 
-// take returns an entry without a block. Used ones come first, so that the
-// table is touched no further than it has to be.
-func (a *Arena) take() uint32 {
+// takeEntry returns an entry without a block. Entries that were used before come first,
+// so that no more pages of the table are touched than necessary.
+func (a *Arena) takeEntry() uint32 {
 	if i := a.h.FirstUnused; i != none {
 		a.h.FirstUnused = a.t[i].NextFree
 		return i
@@ -104,13 +103,14 @@ func (a *Arena) take() uint32 {
 	return i
 }
 
-// drop gives back the entry of a block that is linked nowhere any more.
-func (a *Arena) drop(i uint32) {
+// freeEntry returns the entry of a block that is in no list to the unused ones.
+func (a *Arena) freeEntry(i uint32) {
 	a.t[i] = Entry{Gen: a.t[i].Gen, Prev: none, Next: none, NextFree: a.h.FirstUnused}
 	a.h.FirstUnused = i
 }
 
-func (a *Arena) use(n uint64) {
+// countUse adds n bytes to those in use.
+func (a *Arena) countUse(n uint64) {
 	a.h.InUse += n
 	a.h.HighWater = max(a.h.HighWater, a.h.InUse)
 }
@@ -118,7 +118,7 @@ func (a *Arena) use(n uint64) {
 // split cuts a block after n bytes and returns the upper part, a block that is
 // not live and not yet in the list of free ones.
 func (a *Arena) split(i uint32, n uint64) uint32 {
-	j := a.take()
+	j := a.takeEntry()
 	low, high := &a.t[i], &a.t[j]
 	high.Off, high.Len = low.Off+n, low.Len-n
 	high.Prev, high.Next, high.NextFree = i, low.Next, none
@@ -132,18 +132,18 @@ func (a *Arena) split(i uint32, n uint64) uint32 {
 // absorb merges block j into i, the block directly below it. Both are free.
 func (a *Arena) absorb(i, j uint32) {
 	a.unlinkFree(i, j)
-	a.swallow(i, j)
+	a.extend(i, j)
 }
 
-// swallow gives the bytes of block j to i, the block directly below it.
-func (a *Arena) swallow(i, j uint32) {
+// extend gives the bytes of block j to i, the block directly below it.
+func (a *Arena) extend(i, j uint32) {
 	low, high := &a.t[i], &a.t[j]
 	low.Len += high.Len
 	low.Next = high.Next
 	if high.Next != none {
 		a.t[high.Next].Prev = i
 	}
-	a.drop(j)
+	a.freeEntry(j)
 }
 
 // linkFree puts i into the list of free blocks, after prev.
@@ -155,7 +155,7 @@ func (a *Arena) linkFree(prev, i uint32) {
 	a.t[i].NextFree, a.t[prev].NextFree = a.t[prev].NextFree, i
 }
 
-// unlinkFree takes i out of the list of free blocks; prev is the one before it.
+// unlinkFree removes i from the list of free blocks; prev is the block before it.
 func (a *Arena) unlinkFree(prev, i uint32) {
 	next := a.t[i].NextFree
 	a.t[i].NextFree = none

@@ -4,18 +4,17 @@ import "fmt"
 
 // Resize changes a block to at least size bytes at a multiple of align.
 //
-// Where the block can stay, because it shrinks or because the free block above
-// it has room, it keeps its offset and gets a new generation: handles made
-// before may reach beyond its end. Otherwise a second block is allocated and
-// moved is true: the caller copies the contents and then frees the old block,
-// which stays live under its old generation. Errors are those of Alloc and
-// Free; the heap is unchanged then.
+// The block stays if it shrinks, or if the free block above it has room. It then
+// keeps its offset and gets a new generation, because older handles may reach beyond
+// its end. Otherwise Resize allocates a second block, and moved is true: the caller
+// copies the contents and then frees the old block, which stays live under its old
+// generation. Errors are those of Alloc and Free; they leave the heap unchanged.
 func (a *Arena) Resize(slot, gen uint32, size, align uint64) (b Block, moved bool, err error) {
 	need, step, err := round(size, align)
 	if err != nil {
 		return Block{}, false, fmt.Errorf("resize: %w", err)
 	}
-	if err := a.live(slot, gen); err != nil {
+	if err := a.checkLive(slot, gen); err != nil {
 		return Block{}, false, fmt.Errorf("resize: %w", err)
 	}
 	prev, err := a.freeBelow(slot)
@@ -48,7 +47,7 @@ func (a *Arena) roomAt(slot uint32) uint64 {
 	return e.Len + a.t[e.Next].Len
 }
 
-// shrink gives the end of a block back. Prev is the free block below it.
+// shrink frees the end of a block. Prev is the free block below it.
 func (a *Arena) shrink(slot, prev uint32, need uint64) {
 	e := &a.t[slot]
 	cut := e.Len - need
@@ -61,20 +60,20 @@ func (a *Arena) shrink(slot, prev uint32, need uint64) {
 	case a.hasUnused(1):
 		a.linkFree(prev, a.split(slot, need))
 	default:
-		return // no entry for the end: the block keeps it, which is always allowed
+		return // the table has no entry for the end, so the block keeps it, which is allowed
 	}
 	a.h.InUse -= cut
 }
 
-// grow takes what is missing from the free block above, which has enough.
+// grow extends a block into the free block above it, which has enough room.
 func (a *Arena) grow(slot, prev uint32, need uint64) {
 	e := &a.t[slot]
 	more := need - e.Len
-	a.use(more)
+	a.countUse(more)
 	above := &a.t[e.Next]
 	if above.Len == more {
 		a.unlinkFree(prev, e.Next)
-		a.swallow(slot, e.Next)
+		a.extend(slot, e.Next)
 		return
 	}
 	above.Off += more
