@@ -77,7 +77,7 @@ func TestAttachChecks(t *testing.T) {
 		t.Error(err)
 	}
 	for want, attach := range map[string]func() error{
-		"says that it is of PE 1": func() error { return m.Attach(0, 0, int(f.Fd())) },
+		"has the header of PE 1": func() error { return m.Attach(0, 0, int(f.Fd())) },
 		"want 0 to 1":             func() error { return m.Attach(2, 1, int(f.Fd())) },
 		"belongs to job": func() error {
 			o, err := symheap.NewMap([16]byte{2}, 1, size)

@@ -1,11 +1,11 @@
-// Package layout declares every word that processes of a job share: the
-// header and the control region at the start of each PE's segment. Nothing
-// else in the project may define shared memory.
+// Package layout declares every word that processes of a job share: the header and
+// the control region at the start of each PE's segment, and the failure page. No other
+// package of the project may define shared memory.
 //
-// A segment is one sealed memfd per PE. It begins with the Control structure
-// below and goes on with the regions that its header lists; the symmetric
-// heap is one of them. All offsets are in bytes from the segment's start and
-// are fixed by Version: programs in other languages may rely on them.
+// A segment is one sealed memfd per PE. It begins with the Control structure below,
+// followed by the regions that its header lists; the symmetric heap is one of them.
+// All offsets are in bytes from the segment's start. Version fixes them, so programs
+// in other languages may rely on them.
 //
 //	offset      size     what                    written by      read by
 //	0           4096     Header                  step, once      every PE, once
@@ -26,9 +26,9 @@
 //	8286208     64 Ki    LaneHeads[1024]         see below       see below
 //	8351744     32 Ki    Shares[512]             see below       see below
 //
-// A job has one failure page on each node, a memfd of its own that only the step
-// can write to: it is sealed against any writable mapping but the step's first.
-// It says which PEs have died.
+// A job has one failure page on each node, a memfd of its own. Only the step can write
+// it: the page is sealed against any writable mapping but the step's first one. It says
+// which PEs have died.
 //
 //	offset      size     what                    written by      read by
 //	0           64       FailureHeader           step, once      every PE, once
@@ -37,147 +37,157 @@
 //
 // # Order
 //
-// Header: written before the descriptor is handed out; the socket that passes
-// it orders the writes. Never written again.
+// Header: written before the descriptor is handed out, and never again. The socket that
+// passes the descriptor orders the writes.
 //
-// Bell.Sleeping: the owner sets BellAsleep, executes a process-wide barrier
-// (membarrier), looks at its data once more and sleeps on the word while it
-// stays as it is. Whoever has written data for the owner loads the word afterwards
-// and, if BellAsleep is set, clears it and wakes. With BellAsleep comes a number, another
-// one each time, and goes with it: of several goroutines of the owner, one that is about to sleep
-// finds another word when the bell was rung and armed again meanwhile. The writer needs no barrier between its
-// data and its load, because the owner's membarrier supplies it: either the
-// writer's load comes after the membarrier and sees 1, or its data came
-// before and the owner's second look sees it. Package rma has the code. BellAsk is
-// set, for good, by an owner who has no membarrier and by a writer whom none
-// reaches, before its first write: who finds it loads the word once more behind a
-// locked instruction.
+// Bell.Sleeping: the owner sets BellAsleep, executes a process-wide barrier (membarrier),
+// looks at its data once more, and sleeps while the word does not change. A PE that has
+// written data for the owner loads the word afterwards. If BellAsleep is set, it clears the
+// word and wakes the owner. The writer needs no barrier between its data and its load,
+// because the owner's membarrier supplies it. Either the writer's load comes after the
+// membarrier and sees BellAsleep, or the data came before it and the owner's second look
+// sees them. Package rma has the code.
 //
-// Entries[t], and Arrive[t] of teams with more members than that has room for: of each
-// member i, the sequence number of the latest step of team t that it has entered, the
-// arrival word. It lies in
-// the segment of the team's first member on the node, is written by member i
-// alone, but for the first member before the group is made (coll, group.go), and read by
-// all members with an acquire load. Where one who
-// enters looks whether everybody has, the store is sequentially consistent, so
-// that of several that arrive together at least one sees all; otherwise it is a
-// release. It only grows, until bit 63 marks that the member has left the team
-// for good; Init after Finalize takes the mark back. Who waits for a member to
-// enter a step has entered that step before, so who sets the mark rings those
-// whose words are beyond its own: its swap orders the mark before its looks at
-// them, as arming the bell orders a sleeper's word before its last look at the
-// mark.
+// The bits above BellBits are a number that changes each time BellAsleep is set, and that is
+// cleared with it. So, of several goroutines of the owner, one that is about to sleep finds
+// a different word if the bell was rung and armed again in the meantime.
 //
-// Entry.Data[seq%2]: member i's contribution to step seq, if it is so small: on the line
-// that all members look at anyway. Plain stores before the member's store to its arrival
-// word, plain loads behind a look at that; when it is written again, is as with slots.
+// BellAsk is used when either side cannot use membarrier. An owner without membarrier, or a
+// writer that membarrier does not reach, sets it for good before its first write. A writer
+// that finds it loads the word once more after a locked instruction.
 //
-// Slots[t][seq%2]: the owner's contribution to step seq of team t: a cell of it
-// (the number of which is seq/2%SlotCells), or the whole slot if it is larger.
-// Plain stores before the owner's store to its arrival word (release), plain loads by
-// members after they saw that store (acquire). A cell that was written for step
-// s is written again only after its owner saw everyone enter step s+1: a PE that
-// has entered s+1 has finished reading what belongs to s, so no reader is left.
-// As consecutive steps have different slots, that is no later than step s+2.
+// Arrival words, in Entries[t], or in Arrive[t] for teams with more members than Entries[t]
+// has room for: the word of member i holds the sequence number of the latest step of team t
+// that the member has entered. The words lie in the segment of the team's first member on
+// the node. Member i alone writes its word, except that only the first member writes words
+// before the group is made (coll, group.go). All members read them with acquire loads. If a
+// member that enters a step then looks whether all have arrived, its store is sequentially
+// consistent, so that of several members that arrive together at least one sees all.
+// Otherwise the store is a release.
 //
-// Bit 62 of an arrival word marks that the member has given the team up: it enters
-// no further step. Bit 61, beside bit 62, marks that it did so in the last step of a
-// collective in which others may still read its source.
+// An arrival word only grows, until bit 63 marks that the member has left the team for good;
+// Init after Finalize takes the mark back. A member that waits for another one to enter a
+// step has entered that step itself. So a member that sets the mark rings the members whose
+// words are greater than its own. Its swap orders the mark before its looks at these words,
+// as arming the bell orders a sleeper's word before its last look at the mark.
 //
-// Team.Part: how far the owner has got with its part of a large reduction, for those
-// who finish it when the owner has died; until then nobody reads it. Stores in
-// program order are enough: a process is killed between two instructions, so that
-// what it leaves in memory is what it had stored up to one of them. In a large exchange
-// it says whose blocks the owner has, one bit for each; members that give it theirs load it, and give
-// a block twice if they miss a bit.
+// Bit 62 of an arrival word marks that the member has given the team up: it enters no
+// further step. Bit 61, beside bit 62, marks that it did so in the last step of a collective
+// in which others may still read its source.
 //
-// Votes[t][seq%2]: the owner's vote in agreement seq of team t. Flags and Epoch are
-// written before Seq (sequentially consistent, as arrival words, with the same marks) and
-// read behind it. A vote is written again two agreements later, when its owner has
-// seen everybody who lives enter the one between: as with slots, no reader is left.
+// Entry.Data[seq%2]: member i's contribution to step seq, if it is small enough. It shares
+// the cache line of the arrival word, which all members read anyway. Plain stores before the
+// member's store to its arrival word; plain loads after a load of that word. The rule for
+// writing it again is that of Slots.
 //
-// Callers: bit i%64 of word i/64 says that PE i has used its lane here. Set once by PE
-// i, by a locked instruction before its first message, for good: the owner looks at
-// the lanes of callers only.
+// Slots[t][seq%2]: the owner's contribution to step seq of team t. It is cell seq/2%SlotCells
+// of the slot, or the whole slot if it is larger than a cell. Plain stores before the owner's
+// store to its arrival word (release); plain loads by members after they saw that store
+// (acquire). A cell that was written for step s is written again only after its owner saw
+// all members enter step s+1. A PE that has entered s+1 has finished reading the
+// contributions to s, so no reader is left. Consecutive steps use different slots, so this
+// is the case at step s+2 at the latest.
 //
-// Lanes and LaneHeads: ShapeOfLanes says how the lanes are cut; lane i, with head i, has the
-// messages of PE i, which alone writes Want, cells and data. Number k, from 1 on, is written to cell
-// (k-1)%Cells: the message first, with plain stores, then its Mark (release), whose
-// low half is k. The owner, which waits for k, looks at that word alone (acquire): a
-// cell holds nothing but cells, so an older one there has a smaller number, and what a
-// sender had not finished when it died is never seen. When the owner has
-// read a message, it stores Data and then Cells (both release). The sender writes
-// a cell again, and the data in front of Data, after it has read Cells and then Data
-// (acquire), so no reader is left. A sender that finds no room sets Want before it
-// arms its own bell; the owner, having stored Cells, looks at the bell of the sender,
-// and if it is set, at Want, and rings. So, as for data at the bell, either the owner
-// sees both or the sender its room.
+// Team.Part: how much of its part of a large reduction the owner has done, for the members
+// that finish it after the owner's death; until then no member reads it. Stores in program
+// order are enough: a process is killed between two instructions, so memory holds all its
+// stores up to one of them. In a large exchange the word has one bit for each member whose
+// block the owner has. Members that give the owner their block load it; if they miss a bit,
+// they give the block twice.
 //
-// Shares: the owner is the sender of a message. It stores Copied and then Turn before it writes
-// the cell that announces the message, and lends the share to no other message until the receiver
-// has sent word that it is done with it, or is dead.
-// In between both change Turn by compare-and-swap only (sequentially consistent): to take a
-// part on, which is then theirs alone to copy, and to change the state, which is Open no more
-// then. The sender, behind having copied a part, stores Copied (release); the receiver has the
-// message when all parts are taken on, it has copied its own, has found all of the sender's in Copied
-// (acquire), and has then changed the state from Open to Taken. As the sender does not touch its buffer before it
-// is Taken or Revoked, what the receiver has then is the message. Turn names the message, by what
-// differs between two that have the share: a process that looks at the share of an
-// earlier one, as the thread of a dying process may for a moment, changes nothing.
+// Votes[t][seq%2]: the owner's vote in agreement seq of team t. Flags and Epoch are written
+// before Seq and read after it; Seq is sequentially consistent and has the marks of arrival
+// words. A vote is written again two agreements later, after its owner has seen all live
+// members enter the agreement between. As with Slots, no reader is left then.
 //
-// Reach: written by the owner before its first message, so that whoever has got one, and is
-// the only one to look, finds it.
+// Callers: bit i%64 of word i/64 means that PE i has used its lane here. PE i sets it once,
+// for good, by a locked instruction before its first message. The owner looks only at the
+// lanes of callers.
 //
-// Checks: the owner stores Asked before it enters the PMIx fence of Init. Behind that fence,
-// which orders the two, every PE loads the words of all, so that all find the same checks. The
-// owner stores it again at its next Init, the same word unless its environment has changed
-// since; by then the others have met it in a collective, for which they had loaded the words.
-// PID is stored once, before that fence; PEs whose yields are long load it, and ask the kernel for
-// the processor time of that process. 0: not known yet.
+// Lanes and LaneHeads: ShapeOfLanes returns the shape of the lanes. Lane i, with head i,
+// carries the messages of PE i, the only writer of Want, cells and data. Message cell number
+// k, from 1 on, is written to cell (k-1)%Cells: first its content, with plain stores, then
+// its Mark (release), whose low half is k. The owner waits for k by loading that word alone
+// (acquire). A cell never holds anything but cells, so an older one in it has a smaller
+// number, and a cell that a sender had not finished when it died is never seen.
 //
-// Area: what the owner gives to a large reduction of private memory, of one team at a
-// time, and its part of the result. Plain stores before the owner's store to Arrive
-// (release), plain loads by members after they saw that store (acquire). It is cut into
-// two places or more, for the pieces by turns: one is written again when its owner saw everyone
-// enter the step behind that in which it was read. Its last StreamSize bytes are for the pieces of a large
-// broadcast of private memory whose root the owner is, also of one team at a time, in the same
-// order. Package coll has the steps.
+// When the owner has read a message, it stores Data and then Cells (both release). The
+// sender loads Cells and then Data (acquire) before it writes a cell again, or the data in
+// front of Data, so no reader is left. A sender without room sets Want before it arms its own
+// bell. The owner, after its store to Cells, looks at the sender's bell; if it is set, the
+// owner looks at Want, and rings. As for data and the bell, either the owner sees both or the
+// sender sees its room.
 //
-// Epoch and Failure: only the step writes them. A PE is dead if Failure.Incarnation
-// is its incarnation or a later one; that word only grows. To publish a death, the
-// step stores 0 in Failure.Epoch (release), then Cause, At, Stored and Incarnation,
-// then the number of the publication in Failure.Epoch (release), and at last the
-// same number in the page's Epoch (sequentially consistent), which so counts
-// publications. Who has read an epoch (acquire) finds all deaths up to it. A reader
-// of a whole Failure reads its Epoch before and after the other words: if it is 0
-// or has changed, that failure is being replaced by one of a later incarnation,
-// which a later epoch of the page will tell of.
+// Shares: the owner is the sender of a message. It stores Copied and then Turn before it
+// writes the cell that announces the message. It gives the share to no other message until
+// the receiver has sent word that it is done with it, or is dead. In between, both sides
+// change Turn only by compare-and-swap (sequentially consistent), for two purposes: to take
+// a part, which that side alone then copies, and to change the state from Open. The sender
+// stores Copied (release) after it has copied a part. The receiver has the message when
+// these hold, in this order: all parts are taken; it has copied its own; it has found all of
+// the sender's in Copied (acquire); it has changed the state from Open to Taken. The sender
+// does not touch its buffer before the state is Taken or Revoked, so what the receiver has
+// is the message. Turn contains the number of the message, which differs between two uses of
+// the share. So a process that looks at an earlier use, as the thread of a dying process may
+// for a moment, changes nothing.
 //
-// Behind its store to the page's Epoch the step looks at the bells of all PEs, with
-// sequentially consistent loads. A sleeper looks at the page's Epoch after it has
-// set its bell by a locked instruction. All four are sequentially consistent, so
-// either the step sees the bell or the sleeper the epoch; membarrier has no part
-// in this, as the step need not be reached by it.
+// Reach: written by the owner before its first message, and read only by receivers of
+// messages, so that every reader finds it.
 //
-// Teams[t].Used: written by the owner, read by the members of the group that it
-// names, with sequentially consistent stores and loads. As groups on one id begin at
-// ever greater sequence numbers, a member for which it once did not name the group
-// any more has stopped using that for good.
+// Checks: the owner stores Asked before it enters the PMIx fence of Init, which orders the
+// store. After the fence every PE loads the words of all PEs, so all find the same checks.
+// The owner stores Asked again at its next Init. It is the same word unless the environment
+// has changed; by then the other PEs have met the owner in a collective, before which they
+// had loaded the words. PID is stored once, before that fence; 0: unknown. PEs whose yields
+// take long load it, and ask the kernel for the processor time of that process.
 //
-// Teams[t].Call: stored by the owner (release), the earlier one first, before it enters the first
-// step of a large collective; read (acquire), the latest one first, by members behind their look at
-// its arrival word there and before they return. The owner waits for them to enter a step of
-// that collective before it returns, so it is one call ahead of them at most.
+// Area: what the owner contributes to a large reduction of private memory, of one team at a
+// time, and its part of the result. Plain stores before the owner's store to its arrival
+// word (release); plain loads by members after they saw that store (acquire). It is cut into
+// two or more places, which hold the pieces by turns. A place is written again after its
+// owner saw all members enter the step after the one in which it was read. The last
+// StreamSize bytes hold the pieces of a large broadcast of private memory whose root the
+// owner is, also of one team at a time and in the same order. Package coll has the steps.
 //
-// Teams[t].Offer: stored by the owner before it enters an agreement of team t (which
-// orders it), read by those who have left that one and not entered the next.
+// Epoch and Failure: only the step writes them. A PE is dead if Failure.Incarnation is its
+// incarnation or a later one; that word only grows. To publish a death, the step stores:
 //
-// Teams[t].Seq: written by the owner; members of a team that all had left read it between
-// two barriers, where it becomes nothing but the greatest that any has (coll.Rejoin).
+//  1. 0 in Failure.Epoch (release);
+//  2. Cause, At, Stored and Incarnation;
+//  3. the number of the publication in Failure.Epoch (release);
+//  4. the same number in the page's Epoch (sequentially consistent), which thus counts
+//     publications.
 //
-// Teams, Heap, Blocks, Progress: written by the owner only. They stand here
-// rather than in the owner's private memory so that a successor that takes
-// over the PE's number finds them.
+// A reader that has loaded an epoch (acquire) finds all deaths up to it. A reader of a whole
+// Failure loads its Epoch before and after the other words. If it is 0 or has changed, the
+// step is replacing the failure by one of a later incarnation, which a later epoch of the
+// page announces.
+//
+// After its store to the page's Epoch the step looks at the bells of all PEs, with
+// sequentially consistent loads. A sleeper sets its bell by a locked instruction, and then
+// looks at the page's Epoch. All four accesses are sequentially consistent, so either the
+// step sees the bell or the sleeper sees the epoch. Membarrier has no part in this, because
+// it need not reach the step.
+//
+// Teams[t].Used: written by the owner and read by the members of the group that it names,
+// with sequentially consistent stores and loads. Groups with one id begin at ever greater
+// sequence numbers. So once the word of a member does not name a group any more, that member
+// has stopped using the group for good. This is what makes reusing an id safe.
+//
+// Teams[t].Call: stored by the owner (release), the earlier call first, before it enters the
+// first step of a large collective. Members read it (acquire), the latest call first, after
+// their look at the owner's arrival word of that step and before they return. The owner
+// waits for them to enter a step of the collective before it returns, so it is at most one
+// call ahead of them.
+//
+// Teams[t].Offer: stored by the owner before it enters an agreement of team t, which orders
+// the store. Members that have left that agreement and not entered the next one read it.
+//
+// Teams[t].Seq: written by the owner. When all members had left a team, they read it between
+// two barriers, and it becomes the greatest number that any of them has (coll.Rejoin).
+//
+// Teams, Heap, Blocks, Progress: written by the owner only. They are here rather than in the
+// owner's private memory so that a successor that takes over the PE's number finds them.
 package layout
 
 import (
@@ -199,11 +209,11 @@ const (
 	MaxLocal   = 1024 // PEs on a node
 	MaxBlocks  = 65536
 	SlotSize   = 8192
-	SlotCells  = 32 // of a slot, for contributions that fit into one
+	SlotCells  = 32 // cells of a slot, for contributions that fit into one
 	MaxEntries = MaxLocal / 8
 	EntrySize  = 24         // bytes of a contribution that fits beside an arrival word
-	AreaSize   = 1920 << 10 // for large data of collectives, see coll
-	StreamSize = 1 << 20    // of that, the end, for broadcasts; more than most private caches
+	AreaSize   = 1920 << 10 // bytes for large data of collectives, see coll
+	StreamSize = 1 << 20    // bytes at the end of Area for broadcasts; more than most private caches
 
 	ControlSize = 8 << 20 // bytes reserved for Control; regions follow
 
@@ -233,7 +243,7 @@ type Header struct {
 	PE          uint32
 	NPEs        uint32
 	Incarnation uint32
-	Size        uint64 // of the whole segment
+	Size        uint64 // bytes of the whole segment
 	Job         [16]byte
 	NRegions    uint32
 	_           uint32
@@ -249,13 +259,13 @@ type Bell struct {
 // The bits of Bell.Sleeping.
 const (
 	BellAsleep = 1 << iota // the owner sleeps or is about to
-	BellAsk                // a look counts only behind a locked instruction
+	BellAsk                // a look is valid only after a locked instruction
 
-	BellBits = iota // so many; those above are the number
+	BellBits = iota // number of these bits; the bits above hold the number
 )
 
-// Progress tells the step that a PE goes on. It is alone on its cache line. Plain
-// stores will do: that Count moves, and whether Meets is 0, is all that counts.
+// Progress tells the step that a PE makes progress. It is alone on its cache line. Plain
+// stores suffice: the step only looks whether Count changes and whether Meets is 0.
 type Progress struct {
 	Count uint64 // moves at each call that may wait; 0 until Init has met the other PEs
 	Meets uint64 // 1 while the PE waits for the PMIx server or the kernel, where its bell is not armed
@@ -263,11 +273,11 @@ type Progress struct {
 	_     [40]byte
 }
 
-// Checks says which mistakes of the program the PEs are to look for, and whose segment it is. It is
+// Checks says which mistakes of the program the PEs look for, and which process the PE is. It is
 // alone on its cache line.
 type Checks struct {
-	Asked uint64 // the checks that this PE asks for; each is made if any PE does
-	PID   uint64 // of the PE's process
+	Asked uint64 // the checks that this PE asks for; all PEs make a check if any PE asks for it
+	PID   uint64 // process id of the PE; 0: unknown
 	_     [48]byte
 }
 
@@ -276,7 +286,7 @@ const (
 	CheckCollectives = 1 << iota // that all members of a team call the same collective
 )
 
-// Team is what a PE keeps of one of its teams.
+// Team is a PE's state of one of its teams.
 type Team struct {
 	Seq   uint64    // sequence number of the latest collective entered
 	Part  uint64    // what is done of a part of a large reduction: board.Logged or board.Pushed of a piece; or whose blocks of a large exchange it has, a bit each
@@ -286,19 +296,19 @@ type Team struct {
 	_     [16]byte
 }
 
-// Entry is a member's arrival word and what it contributes to small steps, alone on
-// their cache line.
+// Entry is a member's arrival word and its contributions to small steps, alone on a
+// cache line.
 type Entry struct {
 	Seq  uint64 // the arrival word
 	Data [2][EntrySize]byte
 	_    uint64
 }
 
-// Vote is what a PE says in an agreement, alone on its cache line.
+// Vote is a PE's vote in an agreement, alone on its cache line.
 type Vote struct {
 	Seq   uint64 // number of the agreement
 	Flags uint64
-	Epoch uint64 // of the failure page, when it was called
+	Epoch uint64 // epoch of the failure page when the agreement was called
 	_     [40]byte
 }
 
@@ -330,9 +340,9 @@ type Control struct {
 	Shares    [Shares]Share
 }
 
-// ArriveWords returns where the arrival words of a team of so many members begin in the
-// segment of its first member, and how many bytes lie between two: a cache line,
-// with room for small contributions, unless so many lines do not fit.
+// ArriveWords returns the first arrival word of a team, in the segment of its first
+// member, and the distance between two words in bytes. It is a cache line, with room for
+// small contributions, if the team has at most MaxEntries members.
 func (c *Control) ArriveWords(team, members int) (first unsafe.Pointer, stride uintptr) {
 	if members <= MaxEntries {
 		return unsafe.Pointer(&c.Entries[team]), unsafe.Sizeof(Entry{})
@@ -343,13 +353,13 @@ func (c *Control) ArriveWords(team, members int) (first unsafe.Pointer, stride u
 // HeaderBytes is the size of Header.
 const HeaderBytes = 8 + 4*4 + 8 + 16 + 8 + MaxRegions*24
 
-// BellOffset is where a segment's sleeping word is: at the end of its page,
-// because objects tend to begin at the start of one, and a processor that
-// compares addresses by their last 12 bits would take the look at the bell for
-// a load of what was just stored.
+// BellOffset is the offset of Bell in a segment. It lies at the end of a page, because
+// objects tend to begin at the start of one. A processor that compares addresses by
+// their last 12 bits would otherwise take the load of the bell for a load of data that
+// was just stored.
 const BellOffset = 8192 - 64
 
-// HeapOffset is where the symmetric heap begins in a segment.
+// HeapOffset is the offset of the symmetric heap in a segment.
 const HeapOffset = ControlSize
 
 // SegmentSize returns the size of a segment whose symmetric heap has at least
@@ -383,7 +393,7 @@ func (h *Header) Check(job [16]byte, pe uint32, size uint64) error {
 	case h.Job != job:
 		return fmt.Errorf("segment of PE %d belongs to job %x, want %x", pe, h.Job, job)
 	case h.PE != pe:
-		return fmt.Errorf("segment of PE %d says that it is of PE %d", pe, h.PE)
+		return fmt.Errorf("segment of PE %d has the header of PE %d", pe, h.PE)
 	case h.Size != size:
 		return fmt.Errorf("segment of PE %d has %d bytes, want %d", pe, h.Size, size)
 	}

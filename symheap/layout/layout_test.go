@@ -101,7 +101,7 @@ func TestHeaderCheck(t *testing.T) {
 		"magic":          func(h *Header) { h.Magic++ },
 		"version":        func(h *Header) { h.Version++ },
 		"belongs to job": func(h *Header) { h.Job[0]++ },
-		"is of PE 7":     func(h *Header) { h.PE = 7 },
+		"the header of PE 7":     func(h *Header) { h.PE = 7 },
 		"bytes, want":    func(h *Header) { h.Size++ },
 	} {
 		h := good
