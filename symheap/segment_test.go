@@ -78,7 +78,7 @@ func TestAttachChecks(t *testing.T) {
 	}
 	for want, attach := range map[string]func() error{
 		"has the header of PE 1": func() error { return m.Attach(0, 0, int(f.Fd())) },
-		"want 0 to 1":             func() error { return m.Attach(2, 1, int(f.Fd())) },
+		"want 0 to 1":            func() error { return m.Attach(2, 1, int(f.Fd())) },
 		"belongs to job": func() error {
 			o, err := symheap.NewMap([16]byte{2}, 1, size)
 			if err != nil {

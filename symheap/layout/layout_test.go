@@ -98,11 +98,11 @@ func TestHeaderCheck(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, spoil := range map[string]func(*Header){
-		"magic":          func(h *Header) { h.Magic++ },
-		"version":        func(h *Header) { h.Version++ },
-		"belongs to job": func(h *Header) { h.Job[0]++ },
-		"the header of PE 7":     func(h *Header) { h.PE = 7 },
-		"bytes, want":    func(h *Header) { h.Size++ },
+		"magic":              func(h *Header) { h.Magic++ },
+		"version":            func(h *Header) { h.Version++ },
+		"belongs to job":     func(h *Header) { h.Job[0]++ },
+		"the header of PE 7": func(h *Header) { h.PE = 7 },
+		"bytes, want":        func(h *Header) { h.Size++ },
 	} {
 		h := good
 		spoil(&h)
