@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
 	"github.com/goshmem/goshmem/graph500"
@@ -53,23 +52,7 @@ func runGraph500(args []string, stdout, stderr io.Writer) int {
 		return launch.StatusUsage
 	}
 	if bar {
-		p.Progress = progressBars(stderr)
+		p.Progress = progressBars(stderr, time.Now)
 	}
 	return p.Main(args)
-}
-
-// progressBars returns a Progress that draws a bar for each phase on a terminal.
-func progressBars(w io.Writer) graph500.Progress {
-	var bar *progressbar.ProgressBar
-	var of string
-	return func(phase string, done, total int) {
-		if phase != of {
-			of = phase
-			bar = progressbar.NewOptions(total,
-				progressbar.OptionSetWriter(w), progressbar.OptionSetDescription(fmt.Sprintf("%-14s", phase)),
-				progressbar.OptionSetWidth(40), progressbar.OptionThrottle(100*time.Millisecond),
-				progressbar.OptionOnCompletion(func() { fmt.Fprintln(w) }))
-		}
-		_ = bar.Set(done) // only drawing can fail
-	}
 }

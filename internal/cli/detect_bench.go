@@ -81,7 +81,7 @@ func newDetectBench() *cobra.Command {
 	fs.StringVar(&o.Watchdog, "watchdog", o.Watchdog, "how failures are seen: "+strings.Join(tiers, ", ")+", best, or all one beside the other")
 	fs.StringVar(&size, "size", "4G", "`bytes` of the cases with memory")
 	fs.Uint64Var(&o.Seed, "seed", 0, "seed of the order of failures (default: a new one, which is printed)")
-	fs.StringSliceVar(&files, "plot", nil, "draw the times into `files` that end in .svg or .png")
+	fs.StringSliceVar(&files, "plot", nil, "draw the times into `files` that end in .svg")
 	addJSONFlag(cmd, &asJSON)
 	for name, words := range map[string][]string{
 		"watchdog": append([]string{detectbench.Best, detectbench.All}, tiers...), "cases": detectbench.CaseNames(),

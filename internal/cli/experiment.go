@@ -72,7 +72,7 @@ func seedOf(cmd *cobra.Command, seed uint64) uint64 {
 func checkPlots(files []string) error {
 	for _, file := range files {
 		if !plot.Knows(file) {
-			return fmt.Errorf("--plot: %q, want a name that ends in .svg or .png", file)
+			return fmt.Errorf("--plot: %q, want a name that ends in .svg", file)
 		}
 		if _, err := os.Stat(filepath.Dir(file)); err != nil {
 			return fmt.Errorf("--plot: %w", err)
@@ -89,18 +89,4 @@ func drawPlots(f *plot.Figure, files []string) error {
 		}
 	}
 	return nil
-}
-
-// showProgress returns a function that counts on a terminal, nil if there is none.
-func showProgress(cmd *cobra.Command, what string) func(done, all int) {
-	f, ok := cmd.ErrOrStderr().(*os.File)
-	if !ok || !xunix.IsTerminal(f.Fd()) {
-		return nil
-	}
-	return func(done, all int) {
-		fmt.Fprintf(f, "\r%d of %d %s", done, all, what)
-		if done == all {
-			fmt.Fprint(f, "\r\x1b[K")
-		}
-	}
 }

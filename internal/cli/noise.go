@@ -17,7 +17,7 @@ costs: the overhead, the band of natural variability (one standard deviation
 without detection), and the smallest effect that the samples would have shown.
 
   oshrun noise -n 2 -- bench put get -m 64K
-  oshrun noise -n 2 --samples 30 --plot noise.svg,noise.png -- graph500 --scale 16
+  oshrun noise -n 2 --samples 30 --plot noise.svg -- graph500 --scale 16
   oshrun noise -n 2 --control -- bench barrier      can these samples show anything?
 
 A pair is a run with detection off and one with it on, in random order. bench and
@@ -63,7 +63,7 @@ func newNoise() *cobra.Command {
 	fs.StringVar(&o.Watchdog, "watchdog", "", "how failures are seen in the runs with detection: "+strings.Join(tiers, ", ")+" (default: the best)")
 	fs.BoolVar(&o.Control, "control", false, "with a hog that must be found in the runs with detection")
 	fs.Uint64Var(&o.Seed, "seed", 0, "seed of the order in pairs (default: a new one, which is printed)")
-	fs.StringSliceVar(&files, "plot", nil, "draw the overhead over the band into `files` that end in .svg or .png")
+	fs.StringSliceVar(&files, "plot", nil, "draw the overhead over the band into `files` that end in .svg")
 	addJSONFlag(cmd, &asJSON)
 	_ = cmd.RegisterFlagCompletionFunc("watchdog", cobra.FixedCompletions(tiers, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
 	return cmd

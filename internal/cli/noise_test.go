@@ -41,7 +41,7 @@ func TestNoise(t *testing.T) {
 		{"true", []string{"wall"}},
 	} {
 		picture := filepath.Join(dir, strings.Fields(c.program)[0])
-		args := append(strings.Fields("noise -n 2 --samples 2 --seed 5 --watchdog pidfd --json --plot"), picture+".svg,"+picture+".png", "--")
+		args := append(strings.Fields("noise -n 2 --samples 2 --seed 5 --watchdog pidfd --json --plot"), picture+".svg,"+picture+"-2.svg", "--")
 		r := experimentJSON[noise.Report](t, 0, append(args, strings.Fields(c.program)...)...)
 		var names []string
 		for _, row := range r.Rows {

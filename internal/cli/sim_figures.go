@@ -3,7 +3,6 @@ package cli
 import (
 	"bytes"
 	"fmt"
-	"os"
 	"runtime"
 	"slices"
 	"strings"
@@ -12,11 +11,10 @@ import (
 
 	"github.com/goshmem/goshmem/internal/lab/figures"
 	"github.com/goshmem/goshmem/internal/launch"
-	"github.com/goshmem/goshmem/internal/xunix"
 )
 
 const simFiguresHelp = `Draw the figures of the papers' simulations, ours beside the published points,
-each as SVG and PNG into DIR, and say how far they are apart.
+each as SVG into DIR, and say how far they are apart.
 
   oshrun sim figures pictures
   oshrun sim figures pictures --nodes 4096       quickly
@@ -105,14 +103,7 @@ func drawFigures(cmd *cobra.Command, dir string, o figures.Options) ([]figures.D
 	if err := checkFigures(&o); err != nil {
 		return nil, err
 	}
-	if f, ok := cmd.ErrOrStderr().(*os.File); ok && xunix.IsTerminal(f.Fd()) {
-		o.Progress = func(done, all int) {
-			fmt.Fprintf(f, "\r%d of %d experiments", done, all)
-			if done == all {
-				fmt.Fprint(f, "\r\x1b[K")
-			}
-		}
-	}
+	o.Progress = showProgress(cmd, "experiments")
 	drawn, err := figures.Draw(dir, o)
 	if err != nil {
 		return nil, &statusError{status: launch.StatusError, err: fmt.Errorf("sim figures: %w", err)}

@@ -21,8 +21,8 @@ func TestSimFigures(t *testing.T) {
 	}
 	says := map[string]string{}
 	for i, f := range r.Figures {
-		if f.Figure != figures.Names()[i] || len(f.Files) != 2 || f.Says == "" {
-			t.Errorf("figure %d: %+v, want %s in two files", i, f, figures.Names()[i])
+		if f.Figure != figures.Names()[i] || len(f.Files) != 1 || f.Says == "" {
+			t.Errorf("figure %d: %+v, want %s in one file", i, f, figures.Names()[i])
 		}
 		says[f.Figure] = f.Says
 		for _, file := range f.Files {
@@ -50,7 +50,7 @@ func TestSimFiguresOnly(t *testing.T) {
 	dir := t.TempDir()
 	text, err := say(t, "sim", "figures", dir, "--nodes", "1024", "--only", "agreement-figure-2a")
 	files, _ := filepath.Glob(filepath.Join(dir, "*"))
-	if err != nil || len(files) != 2 || !strings.HasPrefix(text, filepath.Join(dir, "agreement-figure-2a.svg ")) {
+	if err != nil || len(files) != 1 || !strings.HasPrefix(text, filepath.Join(dir, "agreement-figure-2a.svg\n")) {
 		t.Errorf("%v, %v: %s", err, files, text)
 	}
 }
@@ -101,7 +101,7 @@ func TestSimFTCOPlot(t *testing.T) {
 		text string
 		code int
 	}{
-		"--plot a.pdf": {`--plot: "a.pdf", want a name that ends in .svg or .png`, launch.StatusUsage},
+		"--plot a.pdf": {`--plot: "a.pdf", want a name that ends in .svg`, launch.StatusUsage},
 		"--nodes 16 --runs 1048576 --plot " + filepath.Join(dir, "none", "a.svg"): {"no such file", launch.StatusError},
 	} {
 		var out, errs bytes.Buffer

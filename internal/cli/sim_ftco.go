@@ -60,7 +60,7 @@ func newSimFTCO() *cobra.Command {
 			fs.IntVar(&o.Online, "online", o.Online, "nodes that fail while it runs (drawn with replacement)")
 			fs.StringVar(&o.Config, "config", o.Config, "published or shipped")
 			fs.IntVar(&o.Detection, "detection", o.Detection, "shipped: steps from a failure to its news")
-			fs.StringVar(&file, "plot", "", "draw how many runs had which latency, into a file that ends in .svg or .png")
+			fs.StringVar(&file, "plot", "", "draw how many runs had which latency, into a file that ends in .svg")
 		},
 		words: ftco.Words, table: simFTCOTable,
 		latency: &o.Latency, overhead: &o.Overhead, runs: &o.Runs, parallel: &o.Parallel, seed: &o.Seed,
@@ -76,7 +76,7 @@ func newSimFTCO() *cobra.Command {
 // distributed.
 func runSimFTCO(o ftco.Options, file string) (*ftco.Report, error) {
 	if file != "" && !plot.Knows(file) {
-		return nil, logp.BadOption("plot", file, "a name that ends in .svg or .png")
+		return nil, logp.BadOption("plot", file, "a name that ends in .svg")
 	}
 	if file != "" { // rather than after hours
 		if _, err := os.Stat(filepath.Dir(file)); err != nil {

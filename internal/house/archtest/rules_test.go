@@ -77,7 +77,6 @@ func TestRulesCanFail(t *testing.T) {
 		{"system calls", checkOwners, files{"rma/a.go": src("rma", "golang.org/x/sys/unix")}, "go through internal/xunix"},
 		{"commands", checkOwners, files{"cmd/oshrun/main.go": src("main", "github.com/spf13/cobra")}, "only the command line"},
 		{"kernel", checkOwners, files{"detector/a.go": src("detector", "github.com/cilium/ebpf/link")}, "kernel programs have one owner"},
-		{"bar", checkOwners, files{"graph500/a.go": src("graph500", "github.com/schollz/progressbar/v3")}, "draws on a terminal"},
 		{"alike", checkOwners, files{"rma/a.go": src("rma", "golang.org/x/system")}, ""},
 
 		{"tests test", checkTestOnly, files{"rma/a_test.go": src("rma", "pgregory.net/rapid"), "shmem/shmemtest/a.go": src("shmemtest", "go.uber.org/goleak")}, ""},

@@ -145,9 +145,7 @@ var owners = []owner{
 	{"golang.org/x/sys", []string{"internal/xunix"}, "system calls go through internal/xunix"},
 	{"github.com/spf13/cobra", []string{"internal/cli"}, "only the command line has commands"},
 	{"github.com/spf13/pflag", []string{"internal/cli"}, "only the command line has flags of that kind"},
-	{"github.com/schollz/progressbar", []string{"internal/cli"}, "only the command line draws on a terminal"},
 	{"github.com/cilium/ebpf", []string{"detector/kernel"}, "kernel programs have one owner"},
-	{"gonum.org/v1/plot", []string{"internal/lab/plot"}, "plots have one owner"},
 }
 
 // testOnly are modules that nothing but tests, and packages that help to
@@ -164,7 +162,7 @@ var testOnly = []string{
 var (
 	lean       = []string{"shmem", "mpi"}
 	leanModule = []string{"internal/launch", "internal/daemon", "internal/agent", "internal/cli", "cmd/..."}
-	leanOthers = []string{"github.com/cilium/ebpf", "github.com/spf13/cobra", "github.com/schollz/progressbar"}
+	leanOthers = []string{"github.com/cilium/ebpf", "github.com/spf13/cobra"}
 )
 
 // waiting are the files in which a process may wait for another one or wake it.

@@ -141,13 +141,11 @@ func TestPicture(t *testing.T) {
 	if s := f.Series[1]; s.Name != "sigchld" || len(s.Y) != 2 || s.Y[0] != 0.6 || s.Y[1] != 0.2 {
 		t.Errorf("%+v, want 0.6 and 0.2 ms", s)
 	}
-	for _, ext := range []string{".svg", ".png"} {
-		file := filepath.Join(t.TempDir(), "detect"+ext)
-		if err := f.Write(file); err != nil {
-			t.Fatal(err)
-		}
-		if text, err := os.ReadFile(file); err != nil || ext == ".svg" && !bytes.Contains(text, []byte("paper: below 5 ms")) {
-			t.Errorf("%s: %v, want the paper's figure in it", file, err)
-		}
+	file := filepath.Join(t.TempDir(), "detect.svg")
+	if err := f.Write(file); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := os.ReadFile(file); err != nil || !bytes.Contains(text, []byte("paper: below 5 ms")) {
+		t.Errorf("%s: %v, want the paper's figure in it", file, err)
 	}
 }

@@ -110,7 +110,7 @@ func (f faults) drawing(o *Options, data *ftco.Data) (d drawing) {
 
 // figure puts the published points beside the lines, or on the bars.
 func (f faults) figure(o *Options, data *ftco.Data, sizes []int, lines []faultLine) (*plot.Figure, string) {
-	fig := &plot.Figure{Title: f.title, XLabel: "nodes", YLabel: f.yLabel, LogX: f.style == plot.Line, Right: true}
+	fig := &plot.Figure{Title: f.title, XLabel: "nodes", YLabel: f.yLabel, LogX: f.style == plot.Line}
 	published := plot.Series{Name: "published", Style: plot.Published}
 	var far apart
 	for l := range lines {

@@ -36,8 +36,8 @@ func Defaults() Options {
 
 // Drawn is a figure that has been drawn.
 type Drawn struct {
-	Figure string   // the name of its files, without what they end in
-	Files  []string // as written
+	Figure string   // the name of its file, without .svg
+	Files  []string // as written: one
 	Says   string   // what was computed, and how it compares
 }
 
@@ -86,15 +86,11 @@ func Draw(dir string, o Options) ([]Drawn, error) {
 	}
 	var drawn []Drawn
 	for _, f := range all {
-		r := Drawn{Figure: f.name, Says: f.says}
-		for _, ext := range []string{".svg", ".png"} {
-			file := filepath.Join(dir, f.name+ext)
-			if err := f.figure.Write(file); err != nil {
-				return nil, err
-			}
-			r.Files = append(r.Files, file)
+		file := filepath.Join(dir, f.name+".svg")
+		if err := f.figure.Write(file); err != nil {
+			return nil, err
 		}
-		drawn = append(drawn, r)
+		drawn = append(drawn, Drawn{Figure: f.name, Files: []string{file}, Says: f.says})
 	}
 	return drawn, nil
 }

@@ -3,7 +3,6 @@ package figures
 import (
 	"encoding/json"
 	"fmt"
-	"image/png"
 	"math"
 	"os"
 	"path/filepath"
@@ -298,7 +297,7 @@ func TestWrongDataIsSaid(t *testing.T) {
 	}
 }
 
-// TestDraw: every figure of the papers' simulations is drawn, in both forms.
+// TestDraw: every figure of the papers' simulations is drawn.
 func TestDraw(t *testing.T) {
 	t.Parallel()
 	want := []string{
@@ -320,22 +319,14 @@ func TestDraw(t *testing.T) {
 		t.Errorf("progress to %d of %d experiments", done, all)
 	}
 	for i, d := range drawn {
-		svg, picture := filepath.Join(dir, want[i]+".svg"), filepath.Join(dir, want[i]+".png")
-		if d.Figure != want[i] || d.Says == "" || !slices.Equal(d.Files, []string{svg, picture}) {
-			t.Errorf("%+v, want %s and %s", d, svg, picture)
+		svg := filepath.Join(dir, want[i]+".svg")
+		if d.Figure != want[i] || d.Says == "" || !slices.Equal(d.Files, []string{svg}) {
+			t.Errorf("%+v, want %s", d, svg)
 		}
 		text, err := os.ReadFile(svg)
 		if err != nil || !strings.Contains(string(text), ">published") {
 			t.Errorf("%s: %v, want published points in its legend", svg, err)
 		}
-		file, err := os.Open(picture)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := png.Decode(file); err != nil {
-			t.Errorf("%s: %v", picture, err)
-		}
-		_ = file.Close() // read only
 	}
 }
 

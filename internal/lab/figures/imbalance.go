@@ -21,7 +21,7 @@ type column struct {
 
 // table2Latency draws the columns of Table 2 that are steps.
 func table2Latency(o *Options, data *ftco.Data) drawing {
-	return o.table2(data, &plot.Figure{Title: "Nodes that start late: 64K nodes (FTCO, Table 2)", XLabel: "input spread, steps", YLabel: "steps", Right: true}, []column{
+	return o.table2(data, &plot.Figure{Title: "Nodes that start late: 64K nodes (FTCO, Table 2)", XLabel: "input spread, steps", YLabel: "steps"}, []column{
 		{"latency", 0, func(r *ftco.Report) float64 { return r.Latency.Mean }},
 		{"output spread", 2, func(r *ftco.Report) float64 { return r.OutSpread.Mean }},
 	})
