@@ -13,6 +13,9 @@ import (
 // library lists the packages whose functions a program calls, without the module's path.
 var library = [...]string{"shmem", "mpi", "interop"}
 
+// runner is the function of the library that calls the program, rather than being called by it.
+const runner = module + "shmem.Run"
+
 const module = "github.com/goshmem/goshmem/"
 
 // mostCalls bounds the goroutines that one answer lists.
@@ -87,6 +90,9 @@ func parseStack(stack string) (frames []frame, isMain bool) {
 func libraryCall(frames []frame) (text string, found bool) {
 	last := -1
 	for i, f := range frames {
+		if f.function == runner && i > 0 && !ofLibrary(frames[i-1].function) {
+			break // it runs the program's body: what the body calls counts
+		}
 		if ofLibrary(f.function) {
 			last = i
 		}

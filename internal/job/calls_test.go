@@ -47,6 +47,17 @@ func mainIn(called ...string) string {
 	return dump + "main.main()\n\t/home/me/main.go:18 +0x25\n"
 }
 
+// inRun returns the stack of a main function that has called shmem.Run, and that others, the innermost first. Functions
+// of the library are written without its path.
+func inRun(called ...string) string {
+	for i, function := range called {
+		if strings.HasPrefix(function, "shmem.") {
+			called[i] = module + function
+		}
+	}
+	return mainIn(append(called, runner+"(0x1, {0x0, 0x0, 0x0})")...)
+}
+
 // stackAt returns the stack of a goroutine that runs f once it is at what its state says, as if it ran main.
 func stackAt(t *testing.T, state string, f func()) string {
 	t.Helper()
@@ -90,6 +101,9 @@ func TestDescribeCalls(t *testing.T) {
 	worker := "goroutine 7 [running]:\ngithub.com/goshmem/goshmem/mpi.(*Comm).Recv[...](0x1)\n\t/src/mpi/p2p.go:3 +0x1\nmain.work()\n\t/home/me/w.go:8 +0x1\n"
 	for _, c := range []struct{ name, dump, want string }{
 		{"call", dumpOfTwo, "is in shmem.(*World).Barrier, called at main.go:42 (main.step)"},
+		{"call in Run", inRun("shmem.(*World).Barrier(0xc0)", "main.main.func1(0xc0)"), "is in shmem.(*World).Barrier, called at x.go:1 (main.main.func1)"},
+		{"none in Run", inRun("main.main.func1(0xc0)"), "is in no call of the library; main runs x.go:1 (main.main.func1)"},
+		{"Init of Run", inRun("shmem.Init({0x0, 0x0, 0x0})"), "is in shmem.Run, called at main.go:18 (main.main)"},
 		{"none", dumpOfNone, "is in no call of the library; main runs relax.go:7 (solve.relax)"},
 		{"channel", mainIn(), "is in no call of the library; main runs main.go:18 (main.main)"},
 		{"sleep", mainIn("time.Sleep(0x3b9aca00)"), "is in no call of the library; main is in time.Sleep, called at main.go:18 (main.main)"},
