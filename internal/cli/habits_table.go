@@ -129,7 +129,7 @@ var habits = []habit{
 	{"mpi", ofSrun, 1, "nothing for pmix or none: oshrun serves PMIx and PMI-1", mpiKind},
 	{"dvm-uri hnp ompi-server nameserver", ofBoth, 1, "refused", refuse("oshrun works without daemons and servers", "leave the option out; oshrun --report-uri lets tools attach")},
 	{"dvm index-argv-by-rank stop-on-exec profile", ofBoth, 0, "refused", refuse("oshrun has nothing like it", hintTable)},
-	{"debug tv", ofMpirun, 0, "refused", refuse("oshrun starts no debugger", "gdb -p PID, with the numbers that oshrun -v shows")},
+	{"tv", ofMpirun, 0, "refused", refuse("oshrun starts no debugger", "oshrun -n 4 --debug 3 ./program lets PE 3 wait for one")},
 	{"debugger runtime-options forward-signals usize", ofBoth, 1, "refused", refuse("oshrun has nothing like it", "oshrun help signals; oshrun help mpirun")},
 }
 

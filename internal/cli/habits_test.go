@@ -102,7 +102,8 @@ var usual = map[string][][2]string{
 		{"-np 2 --report-uri - ./a", "--np 2 --report-uri - ./a"},
 		{"-np 2 --nolocal ./a", "! --nolocal nodes planned hint:"},
 		{"-np 2 --preload-binary --prefix /opt ./a", "--np 2 ./a"},
-		{"-np 2 --debug ./a", "! --debug hint: gdb"},
+		{"-np 2 --tv ./a", "! --tv hint: --debug 3"},
+		{"-np 2 --debug 1 ./a", "--np 2 --debug 1 ./a"},
 		{"-np 2 --tag-outputs ./a", "! --tag-outputs did you mean --tag-output hint:"},
 	},
 	"mpirun of Open MPI 5": {

@@ -23,6 +23,7 @@ type processFlags struct {
 	stacks bool
 	pprof  string
 	stats  string
+	debug  string
 }
 
 func (f *processFlags) registerProcesses(fs *pflag.FlagSet) {
@@ -33,6 +34,7 @@ func (f *processFlags) registerProcesses(fs *pflag.FlagSet) {
 	fs.StringVar(&f.pprof, "pprof", "", "write a CPU and a heap profile of each PE to `DIR`/pe.N.cpu.pprof and\npe.N.heap.pprof when it ends; names of PEs of spawned job J begin with job.J.\nOne that is killed leaves none; oshrun says\nwhich PEs have left none, and why")
 	fs.StringVar(&f.stats, "stats", "", "print at the end what each PE has used, as a table, or, as\n--stats=`json:FILE`, write it to a file; oshrun help stats")
 	fs.Lookup("stats").NoOptDefVal = statsAlone
+	fs.StringVar(&f.debug, "debug", "", "let these `PEs` (3, or 0,2-4) wait for a debugger before their program begins, and\nsay how to attach one; --timeout then does not count, and no timeout reports\nthem; docs/debugging.md")
 }
 
 // statsAlone is what --stats without a value stands for.
@@ -41,7 +43,23 @@ const statsAlone = "table"
 // setProcesses applies the flags.
 func (f *processFlags) setProcesses(o *launch.Options) error {
 	o.Stacks = f.stacks
+	if err := f.setDebug(o); err != nil {
+		return err // before files are made
+	}
 	return errors.Join(f.setPprof(o), f.setStats(o))
+}
+
+// setDebug reads which PEs wait for a debugger.
+func (f *processFlags) setDebug(o *launch.Options) error {
+	if f.debug == "" {
+		return nil
+	}
+	pes, err := plan.ParseList(f.debug)
+	if n := o.NPEs(); err != nil || len(pes) == 0 || pes[len(pes)-1] >= n {
+		return usagef("oshrun -n 4 --debug 3 ./program", "--debug: %q, want PEs from 0 to %d, such as 3 or 0,2-4", f.debug, n-1)
+	}
+	o.Debug = pes
+	return nil
 }
 
 func (f *runFlags) setBinding(o *launch.Options) (err error) {

@@ -124,7 +124,7 @@ func noneEmpty(fs *pflag.FlagSet) (err error) {
 	wants := map[string]string{
 		"wdir": "a directory", "output": outputWords, "timeout": "a positive number of seconds or a duration",
 		"heap-size": "a size such as 512M", "stdin": "a PE, all or none", "report-uri": "a file or -",
-		"bind-to": strings.Join(plan.BindWords(), ", "), "map-by": strings.Join(plan.MapWords(), ", "), "pprof": "a directory", "stats": "table or json:FILE",
+		"bind-to": strings.Join(plan.BindWords(), ", "), "map-by": strings.Join(plan.MapWords(), ", "), "pprof": "a directory", "stats": "table or json:FILE", "debug": "PEs such as 3 or 0,2-4",
 		"cpu-set": "numbers of processors such as 0-3", "display": strings.Join(displayWords, ", "), "host": "a host", "hostfile": "a file",
 		"output-filename": "a directory", "per-node": "a number of PEs", "ppn": "a number of PEs", "nodes": "1",
 		"watchdog": "bpf, procconn, pidfd, sigchld or off", "hang-timeout": "a positive number of seconds or a duration",

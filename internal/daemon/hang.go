@@ -91,7 +91,7 @@ func (s *Step) findHangs(atMost time.Duration) {
 
 // canHang says whether a PE is to be looked at. The caller holds the lock of the step.
 func (p *proc) canHang() bool {
-	return p.ails == 0 && !p.life.Dead() && p.life.Inside() && p.job.vitals != nil
+	return p.debug == notDebugged && p.ails == 0 && !p.life.Dead() && p.life.Inside() && p.job.vitals != nil
 }
 
 // tellPulse takes a look into a PE's pulse and tells the user what has changed. The

@@ -51,6 +51,7 @@ type proc struct {
 	ailing int         // its process that is so
 	pulse  pulse
 	memory Memory
+	debug  debugging
 }
 
 // noteJoin notes that a PE has joined the job, perhaps not for the first time. The caller holds the lock.
@@ -197,6 +198,9 @@ func (s *Step) startPE(j *job, pe int, null *os.File) (err error) {
 		Path: app.Path, Args: append([]string{app.Name}, app.Args...),
 		Dir: app.Dir, Env: s.environ(j, pe), SysProcAttr: xunix.ChildAttr(),
 	}}
+	if s.cfg.debugs(p.id) {
+		p.debug = awaitDebugger
+	}
 	reads := s.reads(j, pe)
 	if s.leadsSession(p, reads) {
 		p.session, p.cmd.SysProcAttr = true, xunix.SessionAttr()
@@ -254,6 +258,9 @@ func (s *Step) startPE(j *job, pe int, null *os.File) (err error) {
 		s.read(p, o, Stream(i))
 	}
 	s.retiring.Go(func() { s.wait(p) })
+	if p.debug == awaitDebugger {
+		s.retiring.Go(func() { p.holdForDebugger(s) })
+	}
 	if s.cfg.Memory {
 		s.retiring.Go(func() { s.measureOn(p) })
 	}
@@ -289,11 +296,20 @@ func (p *proc) start() (letGo func() error, err error) {
 	}
 	at.SysProcAttr = xunix.Held(at.SysProcAttr)
 	err = at.Start()
+	debug := p.debug == awaitDebugger
 	if errors.Is(err, os.ErrPermission) {
+		if debug {
+			return nil, errUntraced
+		}
 		p.cmd = again
 		return func() error { return nil }, again.Start()
 	}
-	return func() error { return xunix.LetGo(p.pid()) }, err
+	return func() error {
+		if debug {
+			return xunix.LetGoStopped(p.pid())
+		}
+		return xunix.LetGo(p.pid())
+	}, err
 }
 
 // discard closes what a process that could not be started would have needed.

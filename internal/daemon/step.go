@@ -80,7 +80,8 @@ type Config struct {
 	// EndsFirst says that the first failure that nobody asked for ends the step, and
 	// that PEs are to be there until they are told to end: they do not learn of it.
 	EndsFirst bool
-	Memory    bool // Exited says how much memory PEs had, beside what the kernel counts at their end
+	Debug     []int // PEs of the first job that are started stopped, for a debugger
+	Memory    bool  // Exited says how much memory PEs had, beside what the kernel counts at their end
 	Logger    zerolog.Logger
 }
 
@@ -315,7 +316,9 @@ func (s *Step) signalEach(sig syscall.Signal, of func(*proc) syscall.Signal) {
 		switch {
 		case !p.life.Ended():
 			s.measure(p)
-			p.signal(of(p))
+			if !p.spared(sig, s.ending) {
+				p.signal(of(p))
+			}
 		case p.life.GoesOn():
 			behind = true
 			if kill {

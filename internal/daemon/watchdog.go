@@ -329,8 +329,11 @@ func (s *Step) tellAilments() {
 }
 
 // tellIll reports that a PE does not run as it should. While the user has the job stopped, that is no
-// news. The caller holds the lock.
+// news; that a debugger stops a PE is none, either. The caller holds the lock.
 func (s *Step) tellIll(p *proc, pid int, what string) {
+	if p.debug != notDebugged {
+		return
+	}
 	if what != p.ill && !p.life.Dead() && !s.suspended {
 		p.ill = what
 		s.emit(Event{Kind: Changed, ID: p.id, PID: pid, State: what})

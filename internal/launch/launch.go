@@ -69,7 +69,8 @@ type Options struct {
 	Verbose  bool
 	Quiet    bool // nothing is said of PEs that are stopped, stuck or starved
 	Display  Display
-	DryRun   bool // nothing is started once all is checked and displayed
+	Debug    []int // PEs that wait for a debugger at their first instruction
+	DryRun   bool  // nothing is started once all is checked and displayed
 	// Recover lets the other PEs go on when one has failed.
 	Recover  bool
 	Watchdog daemon.Watchdog // how ends of PEs are learnt of
@@ -142,6 +143,7 @@ func Run(ctx context.Context, o Options) (status int, err error) {
 		return r.status, &SetUpError{Err: err, Hint: hintAt(err)}
 	}
 	r.reportBindings(machine, cfg.Places)
+	o.tellDebug(step, p)
 	r.loop(ctx)
 	r.orders.Wait()
 	close(r.over)
@@ -182,7 +184,7 @@ func (o *Options) config() (daemon.Config, error) {
 	if n < 1 || n > layout.MaxLocal {
 		return daemon.Config{}, &SetUpError{Err: fmt.Errorf("number of PEs: %d, want %s", n, WantPEs()), Hint: "a smaller -n"}
 	}
-	cfg := daemon.Config{HeapSize: o.HeapSize, StdinTo: o.StdinTo, OwnsChildren: o.OwnsChildren, Watchdog: o.Watchdog, EndsFirst: !o.Recover, Tools: o.ReportURI != "", Memory: o.Stats != nil}
+	cfg := daemon.Config{HeapSize: o.HeapSize, StdinTo: o.StdinTo, OwnsChildren: o.OwnsChildren, Watchdog: o.Watchdog, EndsFirst: !o.Recover, Tools: o.ReportURI != "", Memory: o.Stats != nil, Debug: o.Debug}
 	for i := range o.Apps {
 		app, err := o.Apps[i].config(n)
 		if err != nil {

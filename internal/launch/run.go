@@ -80,7 +80,11 @@ func (r *run) forget(job int) {
 
 // loop handles events until no PE runs.
 func (r *run) loop(ctx context.Context) {
-	r.clock.start(r.o.Timeout)
+	if len(r.o.Debug) == 0 {
+		r.clock.start(r.o.Timeout)
+	} else if r.o.Timeout > 0 {
+		r.out.message("--timeout %v does not count with --debug", r.o.Timeout)
+	}
 	defer r.clock.end()
 	canceled := ctx.Done()
 	for r.left > 0 {

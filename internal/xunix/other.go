@@ -163,6 +163,9 @@ func SetSessionNice(int, int) error { return ErrNotSupported }
 // Held is not supported here.
 func Held(*syscall.SysProcAttr) *syscall.SysProcAttr { return nil }
 
+// LetGoStopped is not supported here.
+func LetGoStopped(int) error { return ErrNotSupported }
+
 // LetGo is not supported here.
 func LetGo(int) error { return ErrNotSupported }
 

@@ -270,19 +270,43 @@ func Held(attr *syscall.SysProcAttr) *syscall.SysProcAttr {
 
 // LetGo lets a child that was started Held run. One that has ended already is
 // left to be reaped.
-func LetGo(pid int) error {
+func LetGo(pid int) error { return letGo(pid, 0) }
+
+// LetGoStopped gives up a child that was started Held and leaves it stopped before the first instruction of its
+// program, until SIGCONT or a debugger lets it go on. Nobody traces it any more, so that a debugger can. It returns when
+// the child is stopped, or has ended.
+//
+// The stop that Held asks for is that of a signal (SIGTRAP after exec), so the kernel takes another signal in its place:
+// SIGSTOP has effect before the process is back in its program.
+func LetGoStopped(pid int) error {
+	if err := letGo(pid, unix.SIGSTOP); err != nil {
+		return err
+	}
+	return waitStopped(pid)
+}
+
+// waitStopped waits until a child is stopped or has ended, and leaves that to be learnt by others.
+func waitStopped(pid int) error {
 	var info unix.Siginfo
 	for {
 		err := unix.Waitid(unix.P_PID, pid, &info, unix.WSTOPPED|unix.WEXITED|unix.WNOWAIT, nil)
 		if err == nil {
-			break
+			return nil
 		}
 		if !errors.Is(err, unix.EINTR) {
 			return fmt.Errorf("waitid %d: %w", pid, err)
 		}
 	}
-	if err := unix.PtraceDetach(pid); err != nil && !errors.Is(err, unix.ESRCH) { // killed meanwhile
-		return fmt.Errorf("ptrace detach %d: %w", pid, err)
+}
+
+// letGo ends the tracing of a child that was started Held, and has it get a signal first; 0: none.
+func letGo(pid int, sig unix.Signal) error {
+	if err := waitStopped(pid); err != nil {
+		return err
+	}
+	_, _, e := unix.Syscall6(unix.SYS_PTRACE, unix.PTRACE_DETACH, uintptr(pid), 0, uintptr(sig), 0, 0)
+	if e != 0 && e != unix.ESRCH { // killed meanwhile
+		return fmt.Errorf("ptrace detach %d: %w", pid, e)
 	}
 	return nil
 }

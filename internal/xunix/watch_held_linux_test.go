@@ -1,8 +1,11 @@
 package xunix
 
 import (
+	"fmt"
+	"os"
 	"os/exec"
 	"runtime"
+	"strings"
 	"syscall"
 	"testing"
 )
@@ -30,5 +33,35 @@ func TestChildStatusOfHeld(t *testing.T) {
 	}
 	if err := cmd.Wait(); err != nil {
 		t.Error(err)
+	}
+}
+
+// A child that is let go stopped has begun nothing, has no tracer, and goes on by SIGCONT.
+func TestLetGoStopped(t *testing.T) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	cmd := exec.Command("sh", "-c", "exit 7")
+	cmd.SysProcAttr = Held(&syscall.SysProcAttr{})
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	pid := cmd.Process.Pid
+	if err := LetGoStopped(pid); err != nil {
+		t.Fatal(err)
+	}
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"\nState:\tT (stopped)\n", "\nTracerPid:\t0\n", "\nThreads:\t1\n"} {
+		if !strings.Contains(string(status), want) {
+			t.Errorf("status lacks %q:\n%s", want, status)
+		}
+	}
+	if err := Kill(pid, SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); cmd.ProcessState.ExitCode() != 7 {
+		t.Errorf("ended by %v, want status 7", err)
 	}
 }

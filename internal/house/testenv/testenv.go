@@ -9,6 +9,7 @@ package testenv
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -33,6 +34,7 @@ const (
 	PMI1    Capability = "pmi1"    // the PMI-1 client of MPICH's static library and a C compiler
 	LibPMIx Capability = "libpmix" // the PMIx reference library and a C compiler
 	EBPF    Capability = "ebpf"    // the test may load programs that trace the kernel
+	GDB     Capability = "gdb"     // gdb, and the test may attach it to processes that it has started
 	Root    Capability = "root"    // the test runs as root
 	User    Capability = "user"    // the test runs as an ordinary user
 
@@ -53,6 +55,7 @@ var probes = map[Capability]probe{
 	PMI1:    {findPMI1, "Debian: apt install gcc libmpich-dev"},
 	LibPMIx: {findLibPMIx, "Debian: apt install gcc libpmix-dev"},
 	EBPF:    {findEBPF, "run the test as root, or with CAP_BPF and CAP_PERFMON"},
+	GDB:     {findGDB, "Debian: apt install gdb; attaching takes kernel.yama.ptrace_scope 0, or root"},
 	Root:    {findRoot, "run the test as root"},
 	User:    {findUser, "run the test as an ordinary user"},
 
@@ -111,6 +114,27 @@ func lacks(c Capability) error {
 }
 
 func findEBPF() (*toolchain, error) { return nil, xunix.TryBPF() }
+
+// findGDB attaches gdb to a process.
+func findGDB() (*toolchain, error) {
+	sleep := exec.Command("sleep", "60")
+	if err := sleep.Start(); err != nil {
+		return nil, err
+	}
+	defer func() {
+		_ = sleep.Process.Kill()
+		_ = sleep.Wait() // it was killed
+	}()
+	cmd := exec.Command("gdb", "-nx", "-batch", "-p", fmt.Sprint(sleep.Process.Pid), "-ex", "info program")
+	text, err := cmd.CombinedOutput()
+	if err == nil && !bytes.Contains(text, []byte("It stopped")) { // gdb's status is 0 all the same
+		err = errors.New("not attached")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w: %s", cmd, err, bytes.TrimSpace(text))
+	}
+	return nil, nil
+}
 
 func findRoot() (*toolchain, error) {
 	if uid := os.Geteuid(); uid != 0 {

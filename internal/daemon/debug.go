@@ -1,0 +1,102 @@
+package daemon
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/goshmem/goshmem/internal/xunix"
+)
+
+// A PE for a debugger (Config.Debug) is stopped by SIGSTOP before the first instruction of its program, and nobody
+// traces it: any debugger can attach to it. Two parties may end the stop:
+//
+//   - SIGCONT, from anybody: the PE runs without a debugger.
+//   - A debugger that has attached: the PE runs when the debugger lets it. For that holdForDebugger sends SIGCONT itself
+//     as soon as it sees a tracer. Without that, the kernel still has the process as stopped: each thread that the
+//     program makes would stop at its begin, and debuggers would report SIGSTOP again and again.
+//
+// That SIGCONT cannot let the PE run too early: a traced process that is stopped runs only if its tracer says so, and
+// the signal is the tracer's to deliver. If the debugger detaches at once, the PE runs.
+type debugging uint8
+
+const (
+	notDebugged   debugging = iota
+	awaitDebugger           // stopped at its first instruction
+	debugged                // a debugger has attached, or SIGCONT has let it go on
+)
+
+// lookForDebugger is how often a PE that waits for a debugger is looked at. The kernel tells nobody of a tracer.
+const lookForDebugger = 10 * time.Millisecond
+
+// errUntraced is why a PE cannot be held for a debugger.
+var errUntraced = &HintError{
+	errors.New("it cannot be held for a debugger: ptrace is not permitted here"),
+	"in a container: --cap-add SYS_PTRACE; without --debug the job runs",
+}
+
+// holdForDebugger follows the wait of a PE for its debugger to its end.
+func (p *proc) holdForDebugger(s *Step) {
+	tick := time.NewTicker(lookForDebugger)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-p.reaped:
+			return
+		case <-s.closing:
+			return
+		}
+		s.mu.Lock()
+		if p.life.Ended() {
+			s.mu.Unlock()
+			return
+		}
+		pid := p.pid()
+		tracer := tracerOf(pid)
+		if tracer != 0 {
+			_ = xunix.Kill(pid, xunix.SIGCONT)
+		}
+		goesOn := tracer != 0 || !look(pid).stopped
+		if goesOn {
+			p.debug = debugged
+		}
+		s.mu.Unlock()
+		if goesOn {
+			s.cfg.Logger.Info().Stringer("pe", p.id).Int("pid", pid).Int("debugger", tracer).Msg("goes on")
+			return
+		}
+	}
+}
+
+// spared says whether a signal is not for the PE because it waits for its debugger: one by which the user stops the
+// whole job or lets it go on. When the job ends, the PE must not stay stopped. The caller holds the step's lock.
+func (p *proc) spared(sig syscall.Signal, ending bool) bool {
+	if p.debug != awaitDebugger || ending {
+		return false
+	}
+	return sig == xunix.SIGCONT || sig == xunix.SIGTSTP || sig == xunix.SIGSTOP
+}
+
+// debugs says whether a PE is to be started for a debugger.
+func (c *Config) debugs(id ID) bool { return id.Job == 0 && slices.Contains(c.Debug, id.PE) }
+
+// IsGo reports whether a process runs a Go program itself, rather than through a shell.
+func IsGo(pid int) bool { return isGo(pid) }
+
+// tracerOf returns the process that traces another one; 0: none does.
+func tracerOf(pid int) int {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0
+	}
+	_, rest, _ := bytes.Cut(status, []byte("\nTracerPid:"))
+	line, _, _ := bytes.Cut(rest, []byte("\n"))
+	tracer, _ := strconv.Atoi(string(bytes.TrimSpace(line)))
+	return tracer
+}

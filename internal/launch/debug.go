@@ -1,0 +1,25 @@
+package launch
+
+import (
+	"fmt"
+
+	"github.com/goshmem/goshmem/internal/daemon"
+)
+
+// tellDebug says how to attach a debugger to each PE that waits for one.
+func (o *Options) tellDebug(step *daemon.Step, out *printer) {
+	for _, pe := range o.Debug {
+		pid := step.PID(daemon.ID{PE: pe})
+		out.message("PE %d (pid %d) waits for a debugger: %s; without one it goes on by: kill -CONT %d",
+			pe, pid, attachCommand(pid, daemon.IsGo(pid)), pid)
+	}
+}
+
+// attachCommand returns the command that attaches a debugger to a process. gdb would stop at the SIGCONT that lets the
+// process go on; dlv passes it on.
+func attachCommand(pid int, isGo bool) string {
+	if isGo {
+		return fmt.Sprintf("dlv attach %d", pid)
+	}
+	return fmt.Sprintf("gdb -p %d -ex 'handle SIGCONT nostop noprint'", pid)
+}
