@@ -58,11 +58,14 @@ func (p *proc) holdForDebugger(s *Step) {
 			return
 		}
 		pid := p.pid()
+		is := look(pid)
+		// The tracer is asked for after the state: a process that a debugger has stopped between the two must not be
+		// taken for one that SIGCONT has let go on.
 		tracer := tracerOf(pid)
 		if tracer != 0 {
 			_ = xunix.Kill(pid, xunix.SIGCONT)
 		}
-		goesOn := tracer != 0 || !look(pid).stopped
+		goesOn := tracer != 0 || !is.stopped && !is.traced
 		if goesOn {
 			p.debug = debugged
 		}

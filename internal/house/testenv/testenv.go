@@ -125,9 +125,9 @@ func findGDB() (*toolchain, error) {
 		_ = sleep.Process.Kill()
 		_ = sleep.Wait() // it was killed
 	}()
-	cmd := exec.Command("gdb", "-nx", "-batch", "-p", fmt.Sprint(sleep.Process.Pid), "-ex", "info program")
+	cmd := exec.Command("gdb", "-nx", "-batch", "-p", fmt.Sprint(sleep.Process.Pid))
 	text, err := cmd.CombinedOutput()
-	if err == nil && !bytes.Contains(text, []byte("It stopped")) { // gdb's status is 0 all the same
+	if err == nil && !bytes.Contains(text, []byte(") detached]")) { // gdb's status is 0 all the same
 		err = errors.New("not attached")
 	}
 	if err != nil {

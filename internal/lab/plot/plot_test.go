@@ -35,7 +35,7 @@ func elements(t *testing.T, svg []byte, name string) (found []xml.StartElement, 
 	inside := false
 	for {
 		token, err := d.Token()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return found, texts
 		}
 		if err != nil {
@@ -172,7 +172,7 @@ func TestInside(t *testing.T) {
 		d := xml.NewDecoder(bytes.NewReader(svg))
 		for {
 			token, err := d.Token()
-			if err == io.EOF {
+			if errors.Is(err, io.EOF) {
 				return
 			}
 			if err != nil {
