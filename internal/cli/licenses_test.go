@@ -1,0 +1,47 @@
+package cli
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestLicenses: licenses/ has the texts of Go and of all modules that are linked into oshrun, as these have them, and of
+// no others.
+func TestLicenses(t *testing.T) {
+	list := exec.Command("go", "list", "-deps", "-f", "{{with .Module}}{{if not .Main}}{{.Path}} {{.Dir}}{{end}}{{end}}", "github.com/goshmem/goshmem/cmd/oshrun")
+	out, err := list.Output()
+	check(t, err)
+	root, err := exec.Command("go", "env", "GOROOT").Output()
+	check(t, err)
+	folders := map[string]string{"go": strings.TrimSpace(string(root))}
+	for line := range strings.Lines(string(out)) {
+		if module, folder, found := strings.Cut(strings.TrimSpace(line), " "); found {
+			folders[module] = folder
+		}
+	}
+	var want []string
+	for module, folder := range folders {
+		want = append(want, licenseFile(module))
+		var text []byte
+		for _, name := range []string{"LICENSE", "LICENSE.txt", "PATENTS"} {
+			part, err := os.ReadFile(filepath.Join(folder, name))
+			if err == nil {
+				text = append(text, part...)
+			}
+		}
+		if got, err := os.ReadFile(licenseFile(module)); err != nil || len(text) == 0 || !bytes.Equal(got, text) {
+			t.Errorf("%s: %v, want the license of %s: LICENSE, LICENSE.txt and PATENTS of %s, one after the other", licenseFile(module), err, module, folder)
+		}
+	}
+	got, err := filepath.Glob("licenses/*")
+	check(t, err)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("files %q, want %q", got, want)
+	}
+}
