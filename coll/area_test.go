@@ -22,15 +22,12 @@ type watched struct {
 
 func (w watched) Err() error { return w.ask() }
 
-// calls is an operator that calls f before it adds.
-type calls struct {
-	sum
-	f func()
-}
-
-func (c calls) Fold(acc, in []uint32) {
-	c.f()
-	c.sum.Fold(acc, in)
+// calls returns an operator that calls f before it adds.
+func calls(f func()) coll.Op[uint32] {
+	return func(acc, in []uint32) {
+		f()
+		sum(acc, in)
+	}
 }
 
 // filled returns so many elements of one value.
@@ -54,7 +51,7 @@ func testSlowReader(t *testing.T, ends error) {
 		var wg sync.WaitGroup
 		for me := range 2 {
 			wg.Go(func() {
-				if err := other.reduce(t.Context(), me, value, 2*value, sum{}); err != nil {
+				if err := other.reduce(t.Context(), me, value, 2*value, sum); err != nil {
 					t.Errorf("member %d of the other team: %v", me, err)
 				}
 			})
@@ -86,7 +83,7 @@ func testSlowReader(t *testing.T, ends error) {
 	within(t, "ReducePrivate", func() {
 		var wg sync.WaitGroup
 		wg.Go(func() {
-			if err := team.reduce(fast, 0, 1, 6, sum{}); !errors.Is(err, ends) {
+			if err := team.reduce(fast, 0, 1, 6, sum); !errors.Is(err, ends) {
 				t.Errorf("who is fast: %v, want %v", err, ends)
 			}
 			close(ended)
@@ -95,8 +92,8 @@ func testSlowReader(t *testing.T, ends error) {
 		})
 		for me, x := range map[int]struct {
 			ctx context.Context
-			op  coll.Folder[uint32]
-		}{1: {reads, sum{}}, 2: {t.Context(), calls{f: late}}} {
+			op  coll.Op[uint32]
+		}{1: {reads, sum}, 2: {t.Context(), calls(late)}} {
 			wg.Go(func() {
 				if err := team.reduce(x.ctx, me, uint32(1+me), 6, x.op); err != nil {
 					t.Errorf("member %d: %v", me, err)
@@ -129,7 +126,7 @@ func TestAreaMoves(t *testing.T) {
 			wg.Go(func() {
 				for k := range uint32(rounds) {
 					for _, u := range uses {
-						if err := u.reduce(t.Context(), u.me, k, k*uint32(len(u.members)), sum{}); err != nil {
+						if err := u.reduce(t.Context(), u.me, k, k*uint32(len(u.members)), sum); err != nil {
 							t.Errorf("PE %d, round %d, team %d: %v", pe, k, u.id, err)
 							return
 						}
@@ -150,9 +147,7 @@ func TestAreaMoves(t *testing.T) {
 }
 
 // panics is an operator that does.
-type panics struct{}
-
-func (panics) Fold(_, _ []uint32) { panic("of an operator") }
+func panics(_, _ []uint32) { panic("of an operator") }
 
 // A reduction in pieces that go through slots, as the area is in use, breaks the team when the
 // operator panics in one and others follow: the others would take the next collective's step
@@ -166,9 +161,9 @@ func TestPanicBetweenPieces(t *testing.T) {
 			return err
 		}
 		inner := sync.OnceFunc(func() {
-			op := coll.Folder[uint32](sum{})
+			op := coll.Op[uint32](sum)
 			if me == 0 {
-				op = panics{}
+				op = panics
 			}
 			defer func() {
 				if _ = recover(); me == 0 {
@@ -181,7 +176,7 @@ func TestPanicBetweenPieces(t *testing.T) {
 				t.Errorf("the other member: %v, want %v", err, coll.ErrBroken)
 			}
 		})
-		return coll.ReducePrivate(t.Context(), outer, make([]uint32, elems), make([]uint32, elems), calls{f: inner}, -1)
+		return coll.ReducePrivate(t.Context(), outer, make([]uint32, elems), make([]uint32, elems), calls(inner), -1)
 	})
 }
 
@@ -193,7 +188,7 @@ type areaUse struct {
 }
 
 // reduce adds 10,000 elements, which are one piece, of one value each.
-func (u areaUse) reduce(ctx context.Context, me int, value, want uint32, op coll.Folder[uint32]) error {
+func (u areaUse) reduce(ctx context.Context, me int, value, want uint32, op coll.Op[uint32]) error {
 	const elems = 10_000
 	tm, err := coll.New(coll.Config{
 		Map: u.nd.m, Waiter: u.nd.waiters[u.members[me]], Members: u.members, Me: me, ID: u.id, Failures: u.nd.failures,
@@ -218,15 +213,15 @@ func TestAreaOfDeadReader(t *testing.T) {
 	defer close(over)
 	all, both := areaUse{nd, 5, upTo(3)}, areaUse{nd, 6, []int{0, 2}}
 	within(t, "ReducePrivate", func() {
-		go func() { _ = all.reduce(t.Context(), 1, 1, 3, mortal{func() { nd.kill(1) }, over}) }()
+		go func() { _ = all.reduce(t.Context(), 1, 1, 3, mortal{func() { nd.kill(1) }, over}.fold) }()
 		var wg sync.WaitGroup
 		for _, me := range []int{0, 2} {
-			wg.Go(func() { names(t, "a survivor", all.reduce(t.Context(), me, 1, 3, sum{}), 1) })
+			wg.Go(func() { names(t, "a survivor", all.reduce(t.Context(), me, 1, 3, sum), 1) })
 		}
 		wg.Wait()
 		for me := range 2 {
 			wg.Go(func() {
-				if err := both.reduce(t.Context(), me, 90, 180, sum{}); err != nil {
+				if err := both.reduce(t.Context(), me, 90, 180, sum); err != nil {
 					t.Error(err)
 				}
 			})
@@ -246,7 +241,7 @@ func TestAreaOfAnyIsTaken(t *testing.T) {
 	started, done := make(chan struct{}), make(chan struct{})
 	once := sync.OnceFunc(func() {
 		close(started)
-		if err := inner.reduce(t.Context(), 0, 70, 140, sum{}); err != nil {
+		if err := inner.reduce(t.Context(), 0, 70, 140, sum); err != nil {
 			t.Errorf("member 0 of the other team: %v", err)
 		}
 		close(done)
@@ -255,14 +250,14 @@ func TestAreaOfAnyIsTaken(t *testing.T) {
 		var wg sync.WaitGroup
 		for me, f := range []func(){once, func() { <-done }} {
 			wg.Go(func() {
-				if err := outer.reduce(t.Context(), me, uint32(1+me), 3, calls{f: f}); err != nil {
+				if err := outer.reduce(t.Context(), me, uint32(1+me), 3, calls(f)); err != nil {
 					t.Errorf("member %d: %v", me, err)
 				}
 			})
 		}
 		wg.Go(func() {
 			<-started
-			if err := inner.reduce(t.Context(), 1, 70, 140, sum{}); err != nil {
+			if err := inner.reduce(t.Context(), 1, 70, 140, sum); err != nil {
 				t.Errorf("member 1 of the other team: %v", err)
 			}
 		})

@@ -26,10 +26,10 @@ func BenchmarkTogether(b *testing.B) {
 	}
 	for name, n := range map[string]int{"8B": 2, "1KiB": 256, "64KiB": 16 << 10, "1MiB": 256 << 10} {
 		x := coll.Buffers{Dst: layout.HeapOffset, Src: layout.HeapOffset + 2<<20, N: n}
-		calls["Reduce/"+name] = func(ctx context.Context, tm *coll.Team) error { return coll.Reduce[uint32](ctx, tm, x, sum{}) }
+		calls["Reduce/"+name] = func(ctx context.Context, tm *coll.Team) error { return coll.Reduce[uint32](ctx, tm, x, sum) }
 		calls["Broadcast/"+name] = func(ctx context.Context, tm *coll.Team) error { return coll.Broadcast[uint32](ctx, tm, x, 0) }
 		y := coll.Buffers{Dst: x.Src, Src: x.Src, N: n}
-		calls["ReduceInPlace/"+name] = func(ctx context.Context, tm *coll.Team) error { return coll.Reduce[uint32](ctx, tm, y, sum{}) }
+		calls["ReduceInPlace/"+name] = func(ctx context.Context, tm *coll.Team) error { return coll.Reduce[uint32](ctx, tm, y, sum) }
 	}
 	for name, call := range calls {
 		for mode, tolerant := range map[string]bool{"strict": false, "tolerant": true} {

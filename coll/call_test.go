@@ -19,13 +19,13 @@ func TestMismatch(t *testing.T) {
 	}
 	const n = 4000
 	calls := map[string]called{
-		"Reduce":      func(ctx context.Context, tm *coll.Team) error { return coll.Reduce(ctx, tm, buffers(n, 0), sum{}) },
-		"Reduce more": func(ctx context.Context, tm *coll.Team) error { return coll.Reduce(ctx, tm, buffers(n+1, 0), sum{}) },
+		"Reduce":      func(ctx context.Context, tm *coll.Team) error { return coll.Reduce(ctx, tm, buffers(n, 0), sum) },
+		"Reduce more": func(ctx context.Context, tm *coll.Team) error { return coll.Reduce(ctx, tm, buffers(n+1, 0), sum) },
 		"Reduce other object": func(ctx context.Context, tm *coll.Team) error {
-			return coll.Reduce(ctx, tm, buffers(n, 32), sum{})
+			return coll.Reduce(ctx, tm, buffers(n, 32), sum)
 		},
-		"Scan":           func(ctx context.Context, tm *coll.Team) error { return coll.Scan(ctx, tm, buffers(n, 0), sum{}, false) },
-		"Scan exclusive": func(ctx context.Context, tm *coll.Team) error { return coll.Scan(ctx, tm, buffers(n, 0), sum{}, true) },
+		"Scan":           func(ctx context.Context, tm *coll.Team) error { return coll.Scan(ctx, tm, buffers(n, 0), sum, false) },
+		"Scan exclusive": func(ctx context.Context, tm *coll.Team) error { return coll.Scan(ctx, tm, buffers(n, 0), sum, true) },
 		"FCollect":       func(ctx context.Context, tm *coll.Team) error { return coll.FCollect[uint32](ctx, tm, buffers(n, 0)) },
 		"FCollect of 8 bytes": func(ctx context.Context, tm *coll.Team) error {
 			return coll.FCollect[uint64](ctx, tm, buffers(n, 0))
@@ -37,7 +37,7 @@ func TestMismatch(t *testing.T) {
 		"AlltoallS wider": func(ctx context.Context, tm *coll.Team) error {
 			return coll.AlltoallS[uint32](ctx, tm, buffers(n, 0), coll.Strides{Dst: 1, Src: 2})
 		},
-		"Reduce little": func(ctx context.Context, tm *coll.Team) error { return coll.Reduce(ctx, tm, small, sum{}) },
+		"Reduce little": func(ctx context.Context, tm *coll.Team) error { return coll.Reduce(ctx, tm, small, sum) },
 		"Sync":          func(ctx context.Context, tm *coll.Team) error { return tm.Sync(ctx) },
 	}
 	for one, first := range calls {

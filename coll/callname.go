@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"unsafe"
+
+	"github.com/goshmem/goshmem/internal/fold"
 )
 
 // The functions here name what the packages above say of their calls in Call.Text, and what
@@ -52,6 +54,19 @@ func NameFunction(code uintptr) string {
 	}
 	file, line := f.FileLine(code)
 	return fmt.Sprintf("the function at %s:%d", filepath.Base(file), line)
+}
+
+// NameOperator names the operator of a reduction: a predefined one by its kind, one of the program as
+// NameFunction does.
+func NameOperator[T any](op Op[T]) string {
+	kind, f := fold.Ask(op)
+	switch kind {
+	case fold.KindUser:
+		return NameFunction(CodeOf(f))
+	case fold.KindCommutative:
+		return "commutative " + NameFunction(CodeOf(f))
+	}
+	return kind.String()
 }
 
 // mostCalls is how many different calls NameCallers names.

@@ -145,9 +145,7 @@ func TestSyncOrders(t *testing.T) {
 	}
 }
 
-type sum struct{}
-
-func (sum) Fold(acc, in []uint32) {
+func sum(acc, in []uint32) {
 	for i := range acc {
 		acc[i] += in[i]
 	}
@@ -202,7 +200,7 @@ func oneStep(ctx context.Context, nd *node, tm *coll.Team, members []int, me int
 		err = coll.Broadcast[uint32](ctx, tm, b, root)
 		want = func(i int) uint32 { return value(root, i) }
 	case 1:
-		err = coll.Reduce[uint32](ctx, tm, b, sum{})
+		err = coll.Reduce[uint32](ctx, tm, b, sum)
 		want = func(i int) (s uint32) {
 			for m := range members {
 				s += value(m, i)
@@ -277,7 +275,7 @@ func TestFewWords(t *testing.T) {
 					src[i] = r<<16 + uint32(me*i)
 				}
 				b := coll.Buffers{Dst: layout.HeapOffset + 4096, Src: layout.HeapOffset, N: k}
-				if err := coll.Reduce[uint32](t.Context(), tm, b, sum{}); err != nil {
+				if err := coll.Reduce[uint32](t.Context(), tm, b, sum); err != nil {
 					return err
 				}
 				for i, v := range dst[:k] {

@@ -27,10 +27,10 @@ func init() {
 		return coll.AlltoallS[uint32](ctx, tm, large, coll.Strides{Dst: 1, Src: 2})
 	}
 	every["Scan"] = func(ctx context.Context, tm *coll.Team, _ int) error {
-		return coll.Scan[uint32](ctx, tm, small, sum{}, false)
+		return coll.Scan[uint32](ctx, tm, small, sum, false)
 	}
 	every["Scan large"] = func(ctx context.Context, tm *coll.Team, _ int) error {
-		return coll.Scan[uint32](ctx, tm, large, sum{}, true)
+		return coll.Scan[uint32](ctx, tm, large, sum, true)
 	}
 }
 
@@ -144,7 +144,7 @@ func (g gathering) step(ctx context.Context, rng *rand.Rand) error {
 				want[i] += g.value(m, i)
 			}
 		}
-		err = coll.Scan[uint32](ctx, g.tm, b, sum{}, exclusive)
+		err = coll.Scan[uint32](ctx, g.tm, b, sum, exclusive)
 	}
 	if err != nil {
 		return err

@@ -8,8 +8,8 @@ import (
 	"github.com/goshmem/goshmem/rma"
 )
 
-// Folder combines contributions element by element: acc = acc op in.
-type Folder[T any] interface{ Fold(acc, in []T) }
+// Op combines contributions element by element: acc[i] = acc[i] op in[i], of slices of the same length.
+type Op[T any] func(acc, in []T)
 
 // Buffers names the symmetric objects of a collective by their offsets in the
 // segment, the same for all members.
@@ -106,7 +106,7 @@ func broadcastLarge[T any](ctx context.Context, t *Team, b Buffers, root int) (e
 //   - Small data: everybody combines all.
 //   - Large data: member i combines the i-th part for all.
 //   - Shape: an element has at most layout.SlotSize bytes.
-func Reduce[T any](ctx context.Context, t *Team, b Buffers, op Folder[T]) error {
+func Reduce[T any](ctx context.Context, t *Team, b Buffers, op Op[T]) error {
 	size := bytesOf[T](b.N)
 	if size > t.slotBytes {
 		return reduceLarge(ctx, t, b, op)
@@ -118,7 +118,7 @@ func Reduce[T any](ctx context.Context, t *Team, b Buffers, op Folder[T]) error 
 	dst, who := view[T](t.address(t.me, b.Dst), b.N), t.contributors(seq)
 	copy(dst, view[T](t.slotOf(who[0], seq, size), b.N))
 	for _, i := range who[1:] {
-		op.Fold(dst, view[T](t.slotOf(i, seq, size), b.N))
+		op(dst, view[T](t.slotOf(i, seq, size), b.N))
 	}
 	return nil
 }
@@ -126,7 +126,7 @@ func Reduce[T any](ctx context.Context, t *Team, b Buffers, op Folder[T]) error 
 // reduceLarge lets each member combine its part, piece by piece in its own slot, and put the
 // pieces to all. No other member reads that part of any source. So source and destination may be
 // one object.
-func reduceLarge[T any](ctx context.Context, t *Team, b Buffers, op Folder[T]) (err error) {
+func reduceLarge[T any](ctx context.Context, t *Team, b Buffers, op Op[T]) (err error) {
 	seq, err := t.beginCollective(2)
 	if err != nil {
 		return err

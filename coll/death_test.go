@@ -85,10 +85,10 @@ var every = map[string]func(ctx context.Context, tm *coll.Team, root int) error{
 		return coll.Broadcast[uint32](ctx, tm, large, root)
 	},
 	"Reduce": func(ctx context.Context, tm *coll.Team, _ int) error {
-		return coll.Reduce[uint32](ctx, tm, small, sum{})
+		return coll.Reduce[uint32](ctx, tm, small, sum)
 	},
 	"Reduce large": func(ctx context.Context, tm *coll.Team, _ int) error {
-		return coll.Reduce[uint32](ctx, tm, large, sum{})
+		return coll.Reduce[uint32](ctx, tm, large, sum)
 	},
 	"FCollect":       func(ctx context.Context, tm *coll.Team, _ int) error { return coll.FCollect[uint32](ctx, tm, small) },
 	"FCollect large": func(ctx context.Context, tm *coll.Team, _ int) error { return coll.FCollect[uint32](ctx, tm, large) },
@@ -248,7 +248,7 @@ type mortal struct {
 	over <-chan struct{}
 }
 
-func (m mortal) Fold(_, _ []uint32) {
+func (m mortal) fold(_, _ []uint32) {
 	m.die()
 	<-m.over
 	runtime.Goexit()
@@ -352,11 +352,11 @@ func (l *life) live(ctx context.Context) error {
 		if step == l.end {
 			switch kind {
 			case "Reduce":
-				_ = coll.Reduce[uint32](ctx, l.tm, small, mortal{l.die, l.over})
+				_ = coll.Reduce[uint32](ctx, l.tm, small, mortal{l.die, l.over}.fold)
 			case "Reduce large":
-				_ = coll.Reduce[uint32](ctx, l.tm, large, mortal{l.die, l.over})
+				_ = coll.Reduce[uint32](ctx, l.tm, large, mortal{l.die, l.over}.fold)
 			case "ReducePrivate large":
-				_ = coll.ReducePrivate(ctx, l.tm, make([]uint32, 40_000), make([]uint32, 40_000), mortal{l.die, l.over}, -1)
+				_ = coll.ReducePrivate(ctx, l.tm, make([]uint32, 40_000), make([]uint32, 40_000), mortal{l.die, l.over}.fold, -1)
 			}
 			return nil
 		}

@@ -20,9 +20,7 @@ import (
 // act is one collective of a scenario, the k-th.
 type act func(r *run, tm *coll.Team, me, k int) error
 
-type add64 struct{}
-
-func (add64) Fold(acc, in []uint64) {
+func add64(acc, in []uint64) {
 	for i := range acc {
 		acc[i] += in[i]
 	}
@@ -80,7 +78,7 @@ func reducing(n int) act { return reductions(n, false) }
 func reductions(n int, inPlace bool) act {
 	return func(r *run, tm *coll.Team, me, k int) error {
 		src, dst, b := r.objects(me, k, n, inPlace)
-		err := coll.Reduce(r.ctx(me), tm, b, add64{})
+		err := coll.Reduce(r.ctx(me), tm, b, add64)
 		if err == nil {
 			err = expect(k, 0, dst, sumOf(tm.Outcome().Contributors, k))
 		}
@@ -105,7 +103,7 @@ func scanning(n int, exclusive bool) act { return scansOf(n, exclusive, false) }
 func scansOf(n int, exclusive, inPlace bool) act {
 	return func(r *run, tm *coll.Team, me, k int) error {
 		src, dst, b := r.objects(me, k, n, inPlace)
-		err := coll.Scan(r.ctx(me), tm, b, add64{}, exclusive)
+		err := coll.Scan(r.ctx(me), tm, b, add64, exclusive)
 		if err == nil {
 			who := slices.DeleteFunc(tm.Outcome().Contributors, func(i int) bool { return i > me || exclusive && i == me })
 			err = expect(k, 0, dst, sumOf(who, k))
@@ -210,9 +208,9 @@ func exchanging(n, stride int) act {
 	}
 }
 
-func privateReduces(n, root int) act { return privateReducesBy(add64{}, n, root) }
+func privateReduces(n, root int) act { return privateReducesBy(add64, n, root) }
 
-func privateReducesBy(op coll.Folder[uint64], n, root int) act {
+func privateReducesBy(op coll.Op[uint64], n, root int) act {
 	return func(r *run, tm *coll.Team, me, k int) error {
 		src, dst := make([]uint64, n), make([]uint64, n)
 		for j := range src {

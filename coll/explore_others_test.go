@@ -76,11 +76,11 @@ func playAreasByTurns(r *run) {
 				notes[me] = append(notes[me], "")
 				continue
 			}
-			op := folding{func() {
+			op := folding(func() {
 				if k == 2 && me == 1 {
 					r.left.deaths = r.dying
 				}
-			}}
+			})
 			err := privateReducesBy(op, 1100, -1)(r, tm, slices.Index(sets[k%2], me), k)
 			if err != nil && (isWrong(err) || !hasLeft(err) && !r.excuses(tm, err)) {
 				return fmt.Errorf("reduction %d: %w", k, err)
@@ -102,11 +102,11 @@ func playAreasByTurns(r *run) {
 }
 
 // folding is add64 that calls a function, too.
-type folding struct{ also func() }
-
-func (f folding) Fold(acc, in []uint64) {
-	add64{}.Fold(acc, in)
-	f.also()
+func folding(also func()) coll.Op[uint64] {
+	return func(acc, in []uint64) {
+		add64(acc, in)
+		also()
+	}
 }
 
 // playOutside: a step that all members have entered ends well, although a PE outside the team

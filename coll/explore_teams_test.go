@@ -395,23 +395,21 @@ func playLending(r *run) {
 }
 
 // panicking64 panics at the first call.
-type panicking64 struct{}
-
-func (panicking64) Fold(_, _ []uint64) { panic("of an operator") }
+func panicking64(_, _ []uint64) { panic("of an operator") }
 
 // playPanicking: an operator that panics on one member ends the collectives of the others.
 func playPanicking(r *run) {
-	calls := []func(ctx context.Context, tm *coll.Team, op coll.Folder[uint64]) error{
-		func(ctx context.Context, tm *coll.Team, op coll.Folder[uint64]) error {
+	calls := []func(ctx context.Context, tm *coll.Team, op coll.Op[uint64]) error{
+		func(ctx context.Context, tm *coll.Team, op coll.Op[uint64]) error {
 			return coll.Reduce(ctx, tm, buffers(bigOf), op)
 		},
-		func(ctx context.Context, tm *coll.Team, op coll.Folder[uint64]) error {
+		func(ctx context.Context, tm *coll.Team, op coll.Op[uint64]) error {
 			return coll.Scan(ctx, tm, buffers(bigOf), op, false)
 		},
-		func(ctx context.Context, tm *coll.Team, op coll.Folder[uint64]) error {
+		func(ctx context.Context, tm *coll.Team, op coll.Op[uint64]) error {
 			return coll.ReducePrivate(ctx, tm, make([]uint64, 1100), make([]uint64, 1100), op, -1)
 		},
-		func(ctx context.Context, tm *coll.Team, op coll.Folder[uint64]) error { // by slots, as an area is lent
+		func(ctx context.Context, tm *coll.Team, op coll.Op[uint64]) error { // by slots, as an area is lent
 			if tm.Me() == 0 && tm.TakeArea() {
 				defer tm.ReturnArea()
 			}
@@ -424,9 +422,9 @@ func playPanicking(r *run) {
 	}
 	r.body = func(me int) error {
 		for k, call := range calls {
-			var op coll.Folder[uint64] = add64{}
+			var op coll.Op[uint64] = add64
 			if me == 0 {
-				op = panicking64{}
+				op = panicking64
 			}
 			err := r.caught(func() error { return call(r.ctx(me), teams[k][me], op) })
 			if me == 0 && !errors.Is(err, errPanic) || me != 0 && !errors.Is(err, coll.ErrBroken) {

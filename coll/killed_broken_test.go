@@ -150,7 +150,7 @@ func private(ctx context.Context, tm *coll.Team, me, step int, rng *rand.Rand) (
 	g.put(src, me, 0)
 	isSum := rng.IntN(3) > 0
 	if isSum {
-		err = coll.ReducePrivate(ctx, tm, dst, src, sum{}, -1)
+		err = coll.ReducePrivate(ctx, tm, dst, src, sum, -1)
 	} else {
 		if me == root {
 			copy(dst, src)

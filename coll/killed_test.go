@@ -159,20 +159,19 @@ func (p *process) team(t *testing.T, id int, members []int, tolerant bool) *coll
 	return tm
 }
 
-// dying makes a call of Fold one of the last instructions that a process executes: it
+// dying makes a call of fold one of the last instructions that a process executes: it
 // gets no further than to a certain place in the destinations that it writes to next.
 type dying struct {
-	sum
 	left *int
 	p    *process
 	rng  *rand.Rand
 }
 
-func (d dying) Fold(acc, in []uint32) {
+func (d dying) fold(acc, in []uint32) {
 	if *d.left--; *d.left == 0 {
 		d.p.wither(d.rng)
 	}
-	d.sum.Fold(acc, in)
+	sum(acc, in)
 }
 
 // wither lets the process write no more than its own slots, what it says of its part, and
@@ -310,7 +309,7 @@ func (p *process) dieIn(a *actor, rng *rand.Rand) {
 	a.end = rng.IntN(a.acts)
 	p.withers.Store(true)
 	left := 1 + rng.IntN(6)
-	a.last = func(int) coll.Folder[uint32] { return dying{left: &left, p: p, rng: rng} }
+	a.last = func(int) coll.Op[uint32] { return dying{left: &left, p: p, rng: rng}.fold }
 }
 
 // killSome kills the victims one after the other or at once.

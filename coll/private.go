@@ -103,7 +103,7 @@ func (s *slots) broadcastPiece(ctx context.Context, h heading, piece []byte, roo
 //     *DeadError with all that have died, so that no result is made of different contributors. The
 //     team goes on, and dst is undefined.
 //   - Errors: as Reduce; *OtherError when a member has called something else.
-func ReducePrivate[T any](ctx context.Context, t *Team, dst, src []T, op Folder[T], root int) error {
+func ReducePrivate[T any](ctx context.Context, t *Team, dst, src []T, op Op[T], root int) error {
 	bytes := bytesOf[T](len(src))
 	h := headingOf(whatReduce, root, bytes)
 	if root >= 0 && root != t.me {
@@ -139,7 +139,7 @@ func ReducePrivate[T any](ctx context.Context, t *Team, dst, src []T, op Folder[
 
 // foldOrBreak is foldSlots. It breaks the team if the operator panics and the others wait for
 // further pieces.
-func foldOrBreak[T any](t *Team, h heading, acc []T, seq uint64, op Folder[T], last bool) (err error) {
+func foldOrBreak[T any](t *Team, h heading, acc []T, seq uint64, op Op[T], last bool) (err error) {
 	folded := false
 	defer func() {
 		if !folded && !last {
@@ -166,7 +166,7 @@ func (s *slots) exchangeHeaded(ctx context.Context, h heading, bytes []byte) (se
 }
 
 // foldSlots combines what is in the members' slots of a step.
-func foldSlots[T any](t *Team, h heading, acc []T, seq uint64, op Folder[T]) error {
+func foldSlots[T any](t *Team, h heading, acc []T, seq uint64, op Op[T]) error {
 	size := headingBytes + bytesOf[T](len(acc))
 	for k, i := range t.contributors(seq) {
 		data, ok := h.match(t.slotOf(i, seq, size), seq)
@@ -176,7 +176,7 @@ func foldSlots[T any](t *Team, h heading, acc []T, seq uint64, op Folder[T]) err
 		case k == 0:
 			rma.CopyOut(acc, data)
 		default:
-			op.Fold(acc, view[T](data, len(acc)))
+			op(acc, view[T](data, len(acc)))
 		}
 	}
 	return nil

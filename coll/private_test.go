@@ -26,13 +26,13 @@ func TestReducePrivateIsWhole(t *testing.T) {
 			}
 			if left := folds; me == victim {
 				go func() {
-					_ = coll.ReducePrivate(t.Context(), tm, dst, src, dieIn{left: &left, mortal: mortal{die, over}}, -1)
+					_ = coll.ReducePrivate(t.Context(), tm, dst, src, dieIn{left: &left, mortal: mortal{die, over}}.fold, -1)
 					die()
 				}()
 				continue
 			}
 			ended.Go(func() {
-				err := coll.ReducePrivate(t.Context(), tm, dst, src, sum{}, -1)
+				err := coll.ReducePrivate(t.Context(), tm, dst, src, sum, -1)
 				if failed[me] = err != nil; err != nil {
 					names(t, "a survivor", err, victim)
 				}
@@ -50,7 +50,7 @@ func TestReducePrivateIsWhole(t *testing.T) {
 					}
 				}
 				g.who = []int{0, 2, 3}
-				if err := coll.ReducePrivate(t.Context(), tm, dst, src, sum{}, -1); err != nil || dst[size-1] != g.sum(size-1) {
+				if err := coll.ReducePrivate(t.Context(), tm, dst, src, sum, -1); err != nil || dst[size-1] != g.sum(size-1) {
 					t.Errorf("the next one: %v, %#x, want %#x", err, dst[size-1], g.sum(size-1))
 				}
 			})

@@ -18,7 +18,7 @@ import (
 type reduction[T any] struct {
 	t   *Team
 	b   Buffers
-	op  Folder[T]
+	op  Op[T]
 	seq uint64 // the first step; sources may be read behind it
 	who []int  // the contributors of the first step
 }
@@ -52,7 +52,7 @@ func (r *reduction[T]) foldSources(acc []T, lo int, who []int) {
 // foldMore folds further sources into a piece.
 func (r *reduction[T]) foldMore(acc []T, lo int, who []int) {
 	for _, i := range who {
-		r.op.Fold(acc, r.elements(i, r.b.Src, lo, len(acc)))
+		r.op(acc, r.elements(i, r.b.Src, lo, len(acc)))
 	}
 }
 

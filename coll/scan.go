@@ -17,7 +17,7 @@ import (
 //   - Large data: member i combines the i-th part for all, and puts each intermediate result to the
 //     member that it belongs to.
 //   - Shape: an element has at most layout.SlotSize bytes.
-func Scan[T any](ctx context.Context, t *Team, b Buffers, op Folder[T], exclusive bool) error {
+func Scan[T any](ctx context.Context, t *Team, b Buffers, op Op[T], exclusive bool) error {
 	size := bytesOf[T](b.N)
 	if size > t.slotBytes {
 		return scanLarge(ctx, t, b, op, exclusive)
@@ -37,7 +37,7 @@ func Scan[T any](ctx context.Context, t *Team, b Buffers, op Folder[T], exclusiv
 	}
 	copy(dst, view[T](t.slotOf(who[0], seq, size), b.N))
 	for _, i := range who[1:end] {
-		op.Fold(dst, view[T](t.slotOf(i, seq, size), b.N))
+		op(dst, view[T](t.slotOf(i, seq, size), b.N))
 	}
 	return nil
 }
@@ -45,7 +45,7 @@ func Scan[T any](ctx context.Context, t *Team, b Buffers, op Folder[T], exclusiv
 // scanLarge is reduceLarge with as many results for each piece as there are members. No other member
 // reads this part of a source, and this member has read it when it writes that part of a
 // destination. So source and destination may be one object.
-func scanLarge[T any](ctx context.Context, t *Team, b Buffers, op Folder[T], exclusive bool) (err error) {
+func scanLarge[T any](ctx context.Context, t *Team, b Buffers, op Op[T], exclusive bool) (err error) {
 	seq, err := t.beginCollective(2)
 	if err != nil {
 		return err

@@ -35,7 +35,7 @@ import (
 // own area, and reads those of all.
 type sharing[T any] struct {
 	t         *Team
-	op        Folder[T]
+	op        Op[T]
 	dst, src  []T    // dst is nil where the result is not wanted
 	room      int    // bytes of a place that the share may have
 	most      int    // elements of a piece; all shares have as many
@@ -59,7 +59,7 @@ func countPlaces(t *Team) uint64 {
 
 // newSharing returns a reduction of the team. Members share pieces out alike, whatever its
 // elements are. So shares and contributions never are at each other's place.
-func newSharing[T any](t *Team, dst, src []T, op Folder[T]) sharing[T] {
+func newSharing[T any](t *Team, dst, src []T, op Op[T]) sharing[T] {
 	members := len(t.members)
 	s := sharing[T]{t: t, op: op, dst: dst, src: src, room: pieceBytes / members &^ 63, places: countPlaces(t)}
 	s.most = s.room / bytesOf[T](1) * members
@@ -68,7 +68,7 @@ func newSharing[T any](t *Team, dst, src []T, op Folder[T]) sharing[T] {
 
 // reduceShared is ReducePrivate for more than fits into a slot. It does nothing, and
 // says so, if an element is too large to be a share, or if some member's area is in use.
-func reduceShared[T any](ctx context.Context, t *Team, h heading, dst, src []T, op Folder[T]) (done bool, err error) {
+func reduceShared[T any](ctx context.Context, t *Team, h heading, dst, src []T, op Op[T]) (done bool, err error) {
 	s := newSharing(t, dst, src, op)
 	if s.most == 0 {
 		return false, nil
@@ -215,7 +215,7 @@ func (s *sharing[T]) foldShare(k int) {
 			if i == 0 {
 				copy(acc, in)
 			} else {
-				s.op.Fold(acc, in)
+				s.op(acc, in)
 			}
 		}
 		if s.dst != nil {

@@ -10,10 +10,10 @@ import (
 
 func init() {
 	every["ReducePrivate"] = func(ctx context.Context, tm *coll.Team, root int) error {
-		return coll.ReducePrivate(ctx, tm, make([]uint32, 100), make([]uint32, 100), sum{}, root)
+		return coll.ReducePrivate(ctx, tm, make([]uint32, 100), make([]uint32, 100), sum, root)
 	}
 	every["ReducePrivate large"] = func(ctx context.Context, tm *coll.Team, _ int) error {
-		return coll.ReducePrivate(ctx, tm, make([]uint32, 40_000), make([]uint32, 40_000), sum{}, -1)
+		return coll.ReducePrivate(ctx, tm, make([]uint32, 40_000), make([]uint32, 40_000), sum, -1)
 	}
 }
 
@@ -27,11 +27,11 @@ type nested struct {
 	err  error
 }
 
-func (n *nested) Fold(acc, in []uint32) {
-	sum{}.Fold(acc, in)
+func (n *nested) fold(acc, in []uint32) {
+	sum(acc, in)
 	if !n.done {
 		n.done = true
-		n.err = coll.ReducePrivate(n.ctx, n.tm, n.dst, n.src, sum{}, -1)
+		n.err = coll.ReducePrivate(n.ctx, n.tm, n.dst, n.src, sum, -1)
 	}
 }
 
@@ -61,7 +61,7 @@ func TestAreaOfOneTeam(t *testing.T) {
 			}
 			for range 3 {
 				op.done = false
-				if err := coll.ReducePrivate(t.Context(), tm, dst, src, op, -1); err != nil {
+				if err := coll.ReducePrivate(t.Context(), tm, dst, src, op.fold, -1); err != nil {
 					return err
 				}
 				if op.err != nil {
@@ -86,9 +86,7 @@ type record[A any] struct {
 	last  uint32
 }
 
-type sumRecords[A any] struct{}
-
-func (sumRecords[A]) Fold(acc, in []record[A]) {
+func sumRecords[A any](acc, in []record[A]) {
 	for i := range acc {
 		acc[i].first += in[i].first
 		acc[i].last += in[i].last
@@ -114,10 +112,10 @@ func reduceRecords[A any](t *testing.T, n, elems int) {
 				numbers[i] = uint32(3*i + me)
 			}
 			for range 40 { // more than places
-				if err := coll.ReducePrivate(t.Context(), tm, dst, src, sumRecords[A]{}, -1); err != nil {
+				if err := coll.ReducePrivate(t.Context(), tm, dst, src, sumRecords[A], -1); err != nil {
 					return err
 				}
-				if err := coll.ReducePrivate(t.Context(), tm, sums, numbers, sum{}, -1); err != nil {
+				if err := coll.ReducePrivate(t.Context(), tm, sums, numbers, sum, -1); err != nil {
 					return err
 				}
 				for i := range dst {

@@ -51,7 +51,7 @@ func TestStale(t *testing.T) {
 	t.Run("Reduce large", func(t *testing.T) {
 		nd := newNode(t, 3)
 		nd.each(t, 0, upTo(3), func(me int, tm *coll.Team) error {
-			if err := coll.Reduce[uint32](t.Context(), tm, large, sum{}); err != nil {
+			if err := coll.Reduce[uint32](t.Context(), tm, large, sum); err != nil {
 				return err
 			}
 			if me == 2 { // in as many steps
@@ -59,7 +59,7 @@ func TestStale(t *testing.T) {
 				_ = tm.Sync(t.Context())
 				return nil
 			}
-			err := coll.Reduce[uint32](t.Context(), tm, large, sum{})
+			err := coll.Reduce[uint32](t.Context(), tm, large, sum)
 			if other, is := errors.AsType[*coll.OtherError](err); !is || other.Member != 2 {
 				return fmt.Errorf("member 2 is elsewhere: %w, want an OtherError of it", err)
 			}

@@ -35,7 +35,7 @@ type play struct {
 	n    int // elements given to one
 	all  bool
 	in   bool // in place
-	call func(ctx context.Context, tm *coll.Team, b coll.Buffers, root, me int, op coll.Folder[uint32]) error
+	call func(ctx context.Context, tm *coll.Team, b coll.Buffers, root, me int, op coll.Op[uint32]) error
 	// want puts into w what the destination of member me has to be, where it is not to
 	// stay as it was.
 	want func(g *given, me, root int, w []uint32)
@@ -81,7 +81,7 @@ func (g *given) add(w []uint32, who []int) {
 func reduces(name string, n int, in bool) play {
 	return play{
 		name, n, false, in,
-		func(ctx context.Context, tm *coll.Team, b coll.Buffers, _, _ int, op coll.Folder[uint32]) error {
+		func(ctx context.Context, tm *coll.Team, b coll.Buffers, _, _ int, op coll.Op[uint32]) error {
 			return coll.Reduce(ctx, tm, b, op)
 		},
 		func(g *given, _, _ int, w []uint32) { g.add(w, g.who) },
@@ -91,7 +91,7 @@ func reduces(name string, n int, in bool) play {
 func broadcasts(name string, n int) play {
 	return play{
 		name, n, false, false,
-		func(ctx context.Context, tm *coll.Team, b coll.Buffers, root, _ int, _ coll.Folder[uint32]) error {
+		func(ctx context.Context, tm *coll.Team, b coll.Buffers, root, _ int, _ coll.Op[uint32]) error {
 			return coll.Broadcast[uint32](ctx, tm, b, root)
 		},
 		func(g *given, _, root int, w []uint32) {
@@ -105,7 +105,7 @@ func broadcasts(name string, n int) play {
 func gathers(name string, n int) play {
 	return play{
 		name, n, true, false,
-		func(ctx context.Context, tm *coll.Team, b coll.Buffers, _, _ int, _ coll.Folder[uint32]) error {
+		func(ctx context.Context, tm *coll.Team, b coll.Buffers, _, _ int, _ coll.Op[uint32]) error {
 			return coll.FCollect[uint32](ctx, tm, b)
 		},
 		func(g *given, _, _ int, w []uint32) {
@@ -119,7 +119,7 @@ func gathers(name string, n int) play {
 func exchanges(name string, n int) play {
 	return play{
 		name, n, true, false,
-		func(ctx context.Context, tm *coll.Team, b coll.Buffers, _, _ int, _ coll.Folder[uint32]) error {
+		func(ctx context.Context, tm *coll.Team, b coll.Buffers, _, _ int, _ coll.Op[uint32]) error {
 			return coll.Alltoall[uint32](ctx, tm, b)
 		},
 		func(g *given, me, _ int, w []uint32) {
@@ -134,7 +134,7 @@ func exchanges(name string, n int) play {
 func collects(name string, n int) play {
 	return play{
 		name, n, true, false,
-		func(ctx context.Context, tm *coll.Team, b coll.Buffers, _, me int, _ coll.Folder[uint32]) error {
+		func(ctx context.Context, tm *coll.Team, b coll.Buffers, _, me int, _ coll.Op[uint32]) error {
 			room := b.N * tm.Size()
 			b.N -= me
 			return coll.Collect[uint32](ctx, tm, b, room)
@@ -152,7 +152,7 @@ func collects(name string, n int) play {
 func strided(name string, n int) play {
 	return play{
 		name, n * 3, true, false,
-		func(ctx context.Context, tm *coll.Team, b coll.Buffers, _, _ int, _ coll.Folder[uint32]) error {
+		func(ctx context.Context, tm *coll.Team, b coll.Buffers, _, _ int, _ coll.Op[uint32]) error {
 			b.N /= 3
 			return coll.AlltoallS[uint32](ctx, tm, b, coll.Strides{Dst: 2, Src: 3})
 		},
@@ -170,7 +170,7 @@ func strided(name string, n int) play {
 func scans(name string, n int, in, exclusive bool) play {
 	return play{
 		name, n, false, in,
-		func(ctx context.Context, tm *coll.Team, b coll.Buffers, _, _ int, op coll.Folder[uint32]) error {
+		func(ctx context.Context, tm *coll.Team, b coll.Buffers, _, _ int, op coll.Op[uint32]) error {
 			return coll.Scan(ctx, tm, b, op, exclusive)
 		},
 		func(g *given, me, _ int, w []uint32) {
@@ -187,10 +187,10 @@ const (
 )
 
 var plays = []play{
-	{"Sync", 0, false, false, func(ctx context.Context, tm *coll.Team, _ coll.Buffers, _, _ int, _ coll.Folder[uint32]) error {
+	{"Sync", 0, false, false, func(ctx context.Context, tm *coll.Team, _ coll.Buffers, _, _ int, _ coll.Op[uint32]) error {
 		return tm.Sync(ctx)
 	}, nil},
-	{"Same", 0, false, false, func(ctx context.Context, tm *coll.Team, b coll.Buffers, _, _ int, _ coll.Folder[uint32]) error {
+	{"Same", 0, false, false, func(ctx context.Context, tm *coll.Team, b coll.Buffers, _, _ int, _ coll.Op[uint32]) error {
 		if i, _, _, err := tm.Same(ctx, coll.Words{b.Src}); err != nil || i >= 0 {
 			return fmt.Errorf("member %d differs: %w", i, err)
 		}
@@ -218,23 +218,22 @@ type actor struct {
 	acts  int
 	rng   *rand.Rand // the same for all members
 	end   int        // the step in which it dies, in the midst of a reduction, otherwise before it
-	last  func(left int) coll.Folder[uint32]
+	last  func(left int) coll.Op[uint32]
 	saw   []string // of each step, what survivors have to have alike
 	want  []uint32 // room
 }
 
-// dieIn makes some call of a Fold the last.
+// dieIn makes some call of its fold the last.
 type dieIn struct {
-	sum
 	left *int
 	mortal
 }
 
-func (d dieIn) Fold(acc, in []uint32) {
+func (d dieIn) fold(acc, in []uint32) {
 	if *d.left--; *d.left < 0 {
-		d.mortal.Fold(acc, in)
+		d.mortal.fold(acc, in)
 	}
-	d.sum.Fold(acc, in)
+	sum(acc, in)
 }
 
 func (a *actor) act(ctx context.Context) error {
@@ -258,7 +257,7 @@ func (a *actor) act(ctx context.Context) error {
 		for j := range src {
 			src[j] = g.of(a.me, j)
 		}
-		var op coll.Folder[uint32] = sum{}
+		var op coll.Op[uint32] = sum
 		if step == a.end {
 			if p.all || p.n == 0 {
 				return nil
@@ -339,7 +338,7 @@ func tolerates(t *testing.T, seed uint64, rng *rand.Rand) {
 		if slices.Contains(victims, me) {
 			a.end = rng.IntN(acts)
 			die := nd.killLater(&wg, me, rng.IntN(200))
-			a.last = func(left int) coll.Folder[uint32] { return dieIn{left: &left, mortal: mortal{die, over}} }
+			a.last = func(left int) coll.Op[uint32] { return dieIn{left: &left, mortal: mortal{die, over}}.fold }
 			go func() {
 				defer die()
 				if err := a.act(t.Context()); err != nil {

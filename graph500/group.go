@@ -65,16 +65,16 @@ func (g *group) contribute(values []uint64) {
 
 // sum replaces values (at most gatherWidth) by their sums over all PEs.
 func (g *group) sum(phase string, values ...*uint64) error {
-	return g.reduce(phase, shmem.Sum[uint64], values)
+	return g.reduce(phase, shmem.Sum, values)
 }
 
 // maximum replaces values (at most gatherWidth) by their maxima over all PEs.
 func (g *group) maximum(phase string, values ...*uint64) error {
-	return g.reduce(phase, shmem.Max[uint64], values)
+	return g.reduce(phase, shmem.Max, values)
 }
 
 // reduce replaces values by their reductions over all PEs.
-func (g *group) reduce(phase string, op func() shmem.Operator[uint64], values []*uint64) error {
+func (g *group) reduce(phase string, op shmem.Op[uint64], values []*uint64) error {
 	src := g.src.Local()
 	clear(src)
 	for i, v := range values {

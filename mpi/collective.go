@@ -62,7 +62,7 @@ func Bcast[T any](c *Comm, buf []T, root int) error {
 //     called something else.
 //   - Collective: over the communicator, with the same arguments.
 //   - Source: MPI_Reduce.
-func Reduce[T any](c *Comm, dst, src []T, op func(acc, in []T), root int) error {
+func Reduce[T any](c *Comm, dst, src []T, op Op[T], root int) error {
 	const name = "Reduce"
 	if err := c.checkRoot(name, root); err != nil {
 		return c.refuse(name, err)
@@ -71,12 +71,12 @@ func Reduce[T any](c *Comm, dst, src []T, op func(acc, in []T), root int) error 
 		return c.refuse(name, err)
 	}
 	if c.g.checks {
-		which, what := coll.NameFunction(coll.CodeOf(op)), coll.NameElements[T](len(src))
+		which, what := coll.NameOperator(coll.Op[T](op)), coll.NameElements[T](len(src))
 		if err := c.compare(name, "Reduce(%s) of %s, root %d", which, what, root); err != nil {
 			return err
 		}
 	}
-	return c.g.fail(name, coll.ReducePrivate(c.ctx, c.g.t, dst, src, folder[T](op), root))
+	return c.g.fail(name, coll.ReducePrivate(c.ctx, c.g.t, dst, src, coll.Op[T](op), root))
 }
 
 // Allreduce combines the src of all ranks, in the order of ranks, into the dst of all ranks:
@@ -87,7 +87,7 @@ func Reduce[T any](c *Comm, dst, src []T, op func(acc, in []T), root int) error 
 //   - Errors: as Reduce.
 //   - Collective: over the communicator, with the same arguments.
 //   - Source: MPI_Allreduce.
-func Allreduce[T any](c *Comm, dst, src []T, op func(acc, in []T)) error {
+func Allreduce[T any](c *Comm, dst, src []T, op Op[T]) error {
 	const name = "Allreduce"
 	if err := c.usable(name); err != nil {
 		return err
@@ -96,19 +96,13 @@ func Allreduce[T any](c *Comm, dst, src []T, op func(acc, in []T)) error {
 		return c.refuse(name, err)
 	}
 	if c.g.checks {
-		which, what := coll.NameFunction(coll.CodeOf(op)), coll.NameElements[T](len(src))
+		which, what := coll.NameOperator(coll.Op[T](op)), coll.NameElements[T](len(src))
 		if err := c.compare(name, "Allreduce(%s) of %s", which, what); err != nil {
 			return err
 		}
 	}
-	return c.g.fail(name, coll.ReducePrivate(c.ctx, c.g.t, dst, src, folder[T](op), -1))
+	return c.g.fail(name, coll.ReducePrivate(c.ctx, c.g.t, dst, src, coll.Op[T](op), -1))
 }
-
-// folder gives an operator the form that package coll wants.
-type folder[T any] func(acc, in []T)
-
-// Fold makes acc[i] = acc[i] op in[i].
-func (f folder[T]) Fold(acc, in []T) { f(acc, in) }
 
 // checkRoot checks the communicator and root of a collective.
 func (c *Comm) checkRoot(op string, root int) error {
@@ -122,7 +116,7 @@ func (c *Comm) checkRoot(op string, root int) error {
 }
 
 // checkReduce checks the buffers and the operator of a reduction.
-func checkReduce[T any](name string, dst, src []T, op func(acc, in []T), result bool) error {
+func checkReduce[T any](name string, dst, src []T, op Op[T], result bool) error {
 	if err := checkType[T](name); err != nil {
 		return err
 	}

@@ -70,16 +70,16 @@ func TestOperators(t *testing.T) {
 	run(t, 3, func(t *testing.T, c *mpi.Comm) {
 		x := []int{6, 5, 3}[c.Rank()]
 		for _, o := range []struct {
-			op   func(acc, in []int)
+			op   mpi.Op[int]
 			want int
 		}{
 			{mpi.Sum[int], 14},
 			{mpi.Prod[int], 90},
 			{mpi.Min[int], 3},
 			{mpi.Max[int], 6},
-			{mpi.BitAnd[int], 6 & 5 & 3},
-			{mpi.BitOr[int], 6 | 5 | 3},
-			{mpi.BitXor[int], 6 ^ 5 ^ 3},
+			{mpi.And[int], 6 & 5 & 3},
+			{mpi.Or[int], 6 | 5 | 3},
+			{mpi.Xor[int], 6 ^ 5 ^ 3},
 			{func(acc, in []int) { acc[0] = acc[0]*10 + in[0] }, 653},
 		} {
 			got := make([]int, 1)
@@ -88,7 +88,22 @@ func TestOperators(t *testing.T) {
 				t.Errorf("%d, want %d", got[0], o.want)
 			}
 		}
+		odd, all := make([]bool, 3), []bool{true, c.Rank() == 1, c.Rank() > 0}
+		ok(t, mpi.Allreduce(c, odd, all, mpi.And))
+		yes(t, odd, true, false, false)
+		ok(t, mpi.Allreduce(c, odd, all, mpi.Or))
+		yes(t, odd, true, true, true)
+		ok(t, mpi.Allreduce(c, odd, all, mpi.Xor))
+		yes(t, odd, true, true, false)
 	})
+}
+
+// yes checks bools.
+func yes(t *testing.T, have []bool, want ...bool) {
+	t.Helper()
+	if !slices.Equal(have, want) {
+		t.Errorf("%v, want %v", have, want)
+	}
 }
 
 // Ranks that call different collectives are told.

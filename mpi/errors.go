@@ -28,8 +28,8 @@ var (
 	// ErrFreed reports a call on a communicator after Comm.Free.
 	ErrFreed = errors.New("communicator was freed")
 	// ErrMismatch reports a collective that ranks called with different arguments. With
-	// GOSHMEM_CHECK=collectives all such mistakes are noticed, by all ranks, but for operators made
-	// in generic functions of the program.
+	// GOSHMEM_CHECK=collectives all such mistakes are noticed, by all ranks, but for operators that
+	// are function literals in generic code of the program.
 	ErrMismatch = errors.New("ranks called with different arguments")
 	// ErrTooMany reports that all ids are in use, which communicators and teams of package shmem share.
 	ErrTooMany = errors.New("too many communicators")

@@ -26,7 +26,7 @@ func (a *tally) free() error { return shmem.Free(a.w, a.counts) }
 // sum returns the sum of what all PEs have counted, and resets the counts.
 func (a *tally) sum(count int64) (int64, error) {
 	a.counts.Local()[0] = count
-	err := shmem.Reduce(a.w.Team(), a.counts.At(1), a.counts.At(0), shmem.Sum[int64])
+	err := shmem.Reduce(a.w.Team(), a.counts.At(1), a.counts.At(0), shmem.Sum)
 	return a.counts.Local()[1], err
 }
 

@@ -199,7 +199,7 @@ func (b collectives) withNumbers(t *test, x numbers) error {
 // reduce measures a sum over all PEs.
 func (b collectives) reduce(t *test) error {
 	return b.withNumbers(t, numbers{1, func(dst, src shmem.Sym[float32]) error {
-		return shmem.Reduce(b.w.Team(), dst, src, shmem.Sum[float32])
+		return shmem.Reduce(b.w.Team(), dst, src, shmem.Sum)
 	}, sumOf(b.npes)})
 }
 

@@ -81,7 +81,7 @@ func TestAbsentHandlesInAJob(t *testing.T) {
 			bad(t, "Init", err)
 		})
 		noPanic(t, "nil operator", func() {
-			err := shmem.Reduce(w.Team(), x, x, func() shmem.Operator[uint64] { return nil })
+			err := shmem.Reduce(w.Team(), x, x, nil)
 			bad(t, "Reduce", err)
 		})
 	})

@@ -3,7 +3,6 @@ package shmem
 import (
 	"errors"
 	"fmt"
-	"reflect"
 	"slices"
 
 	"github.com/goshmem/goshmem/coll"
@@ -19,8 +18,8 @@ import (
 //
 // What is not compared: collectives of different teams with each other; calls that are
 // documented to do nothing at once, as Free of a zero handle; meetings inside a call that was
-// compared; what package interop does with a team; operators that are function values made in
-// generic code of the program, and what a function literal has captured.
+// compared; what package interop does with a team; operators of the program that are function
+// literals of its generic code, and what a function literal has captured.
 
 // compare returns an error if the other PEs of the team do not call the same: ErrMismatch, and
 // ErrTeamBroken as well if one of them has given its call up by now. The text of a call has its
@@ -67,20 +66,4 @@ func (t *Team) refuse(op string, err error) error {
 	}
 	_ = t.compareCall(op, coll.Call{Text: fmt.Sprintf("%s with bad arguments (%s)", op, why), Refused: true}) // what is wrong here comes first
 	return err
-}
-
-// operatorName tells operators from each other: one of this package by its name, a user's by
-// its name, its type, and the function that has made it, whose code begins at made.
-func operatorName(made uintptr, o any, name string) string {
-	typ := reflect.TypeOf(o)
-	if typ.PkgPath() == reflect.TypeFor[Team]().PkgPath() {
-		return name
-	}
-	if name != "" {
-		name += " "
-	}
-	if typ.Kind() == reflect.Func {
-		made = reflect.ValueOf(o).Pointer()
-	}
-	return fmt.Sprintf("%sof type %v by %s", name, typ, coll.NameFunction(made))
 }

@@ -53,29 +53,29 @@ func (e *caller) works(t *testing.T, what string) {
 	ok(t, e.t.Sync())
 }
 
-// half is an operator of users.
-type half struct{ name string }
-
-func (half) Fold(acc, in []int64) {
+// half is an operator of the program.
+func half(acc, in []int64) {
 	for i := range acc {
 		acc[i] = (acc[i] + in[i]) / 2
 	}
 }
 
-func (h half) Traits() shmem.Traits { return shmem.Traits{Name: h.name} }
+// firstOnly is one that does not look at the length.
+func firstOnly(acc, in []int64) { acc[0] -= in[0] }
 
-func newHalf() shmem.Operator[int64]   { return half{} }
-func otherHalf() shmem.Operator[int64] { return half{} }
+// scaled has an operator as a method.
+type scaled struct{ by int64 }
 
-// folding is an operator of users that is a function.
-type folding func(acc, in []int64)
+func (s scaled) fold(acc, in []int64) {
+	for i := range acc {
+		acc[i] += s.by * in[i]
+	}
+}
 
-func (f folding) Fold(acc, in []int64) { f(acc, in) }
-func (f folding) Traits() shmem.Traits { return shmem.Traits{Name: "folding"} }
+// generic makes operators in generic code: those that are predefined are known there as well.
+func generic[T shmem.Ordered]() (sum, largest shmem.Op[T]) { return shmem.Sum[T], shmem.Max[T] }
 
-func foldNothing(_, _ []int64)             {}
-func foldOther(acc, in []int64)            { copy(acc, in) }
-func asIs(f folding) shmem.Operator[int64] { return f }
+var genericSum, genericMax = generic[int64]()
 
 func broadcast(n, root int) called {
 	return called{fmt.Sprintf("Broadcast of %d elements of int64, root %d", n, root), func(e *caller) error {
@@ -83,16 +83,16 @@ func broadcast(n, root int) called {
 	}}
 }
 
-func reduce(name string, n int, op func() shmem.Operator[int64]) called {
+func reduce(name string, n int, op shmem.Op[int64]) called {
 	return called{fmt.Sprintf("Reduce(%s) of %d elements of int64", name, n), func(e *caller) error {
 		return shmem.Reduce(e.t, e.y.Slice(0, n), e.x.Slice(0, n), op)
 	}}
 }
 
-// quarter is a reduction by an operator that a function literal makes.
-func quarter(name string, op func() shmem.Operator[int64]) called {
+// quarter is a reduction by an operator that is a function literal.
+func quarter(name string, op shmem.Op[int64]) called {
 	c := reduce("", 8, op)
-	return called{"Reduce(" + name + "of type shmem_test.half by the function at check_test.go:", c.call}
+	return called{"Reduce(" + name + "the function at check_test.go:", c.call}
 }
 
 func fcollect(n int) called {
@@ -209,17 +209,18 @@ var pairs = map[string][][2]called{
 	},
 	"operator": {
 		{reduce("sum", 8, shmem.Sum), reduce("max", 8, shmem.Max)},
-		{reduce("xor", 3000, shmem.BitXor), reduce("or", 3000, shmem.BitOr)},
-		{reduce("prod", 8, shmem.Prod), reduce("of type shmem_test.half by shmem_test.newHalf", 8, newHalf)},
-		{reduce("of type shmem_test.half by shmem_test.otherHalf", 8, otherHalf), reduce("of type shmem_test.half by shmem_test.newHalf", 8, newHalf)},
+		{reduce("xor", 3000, shmem.Xor), reduce("or", 3000, shmem.Or)},
+		{reduce("prod", 8, shmem.Prod), reduce("shmem_test.half", 8, half)},
+		{reduce("shmem_test.firstOnly", 8, firstOnly), reduce("shmem_test.half", 8, half)},
+		{reduce("commutative shmem_test.half", 8, shmem.Commutative(half)), reduce("shmem_test.half", 8, half)},
+		{reduce("commutative shmem_test.half", 8, shmem.Commutative(half)), reduce("commutative shmem_test.firstOnly", 8, shmem.Commutative(firstOnly))},
+		{reduce("shmem_test.scaled.fold-fm", 8, scaled{2}.fold), reduce("and", 8, shmem.Commutative(shmem.And[int64]))},
+		{reduce("sum", 8, genericSum), reduce("max", 8, genericMax)},
 		{
-			reduce("folding of type shmem_test.folding by shmem_test.foldNothing", 8, func() shmem.Operator[int64] { return asIs(foldNothing) }),
-			reduce("folding of type shmem_test.folding by shmem_test.foldOther", 8, func() shmem.Operator[int64] { return asIs(foldOther) }),
+			quarter("", func(acc, in []int64) { shmem.Sum(acc, in) }),
+			quarter("", func(acc, in []int64) { half(acc, in) }),
 		},
-		{
-			quarter("quarter ", func() shmem.Operator[int64] { return half{"quarter"} }),
-			quarter("", func() shmem.Operator[int64] { return half{} }),
-		},
+		{reduce("sum", 8, shmem.Sum), quarter("", func(acc, in []int64) { shmem.Sum(acc, in) })},
 	},
 	"type": {
 		{broadcast(8, 1), broadcastF},

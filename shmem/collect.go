@@ -55,8 +55,8 @@ func Broadcast[T any](t *Team, dst, src Sym[T], root int) error {
 //     elements of more than 8192 bytes, and ErrArgument for an operator that is nil.
 //   - Collective: over the team, with the same arguments; lengths of dst may differ.
 //
-// The routines are those of the operators: see Sum, Prod, Min, Max, BitAnd, BitOr, BitXor.
-func Reduce[T any](t *Team, dst, src Sym[T], op func() Operator[T]) error {
+// The routines are those of the operators: see Sum, Prod, Min, Max, And, Or, Xor.
+func Reduce[T any](t *Team, dst, src Sym[T], op Op[T]) error {
 	const name = "Reduce"
 	if err := checkPair(t, name, dst, src, src.n, true); err != nil {
 		return t.refuse(name, err)
@@ -67,17 +67,13 @@ func Reduce[T any](t *Team, dst, src Sym[T], op func() Operator[T]) error {
 	if sizeOf[T]() > layout.SlotSize {
 		return t.refuse(name, usage(name, ErrElementType, "element of %d bytes, want at most %d", sizeOf[T](), layout.SlotSize))
 	}
-	o := op()
-	if o == nil {
-		return t.refuse(name, usage(name, ErrArgument, "operator's function returned nil, want an Operator"))
-	}
 	if t.h.checks {
-		which := operatorName(coll.CodeOf(op), o, o.Traits().Name)
+		which := coll.NameOperator(coll.Op[T](op))
 		if err := t.compare(name, dst.off, src.off, "Reduce(%s) of %s", which, coll.NameElements[T](src.n)); err != nil {
 			return err
 		}
 	}
-	return t.fail(name, coll.Reduce[T](t.ctx, t.t, buffers(dst, src, src.n), o))
+	return t.fail(name, coll.Reduce[T](t.ctx, t.t, buffers(dst, src, src.n), coll.Op[T](op)))
 }
 
 // FCollect puts everybody's src one after the other, in the order of PE

@@ -61,7 +61,7 @@ func reductions(t *testing.T, w *shmem.World, size int) {
 	dst := must(shmem.Calloc[int64](w, size))(t)
 	type testOp struct {
 		name string
-		op   func() shmem.Operator[int64]
+		op   shmem.Op[int64]
 		fold func(a, b int64) int64
 	}
 	for _, x := range []testOp{
@@ -69,9 +69,9 @@ func reductions(t *testing.T, w *shmem.World, size int) {
 		{"prod", shmem.Prod[int64], func(a, b int64) int64 { return a * b }},
 		{"min", shmem.Min[int64], func(a, b int64) int64 { return min(a, b) }},
 		{"max", shmem.Max[int64], func(a, b int64) int64 { return max(a, b) }},
-		{"and", shmem.BitAnd[int64], func(a, b int64) int64 { return a & b }},
-		{"or", shmem.BitOr[int64], func(a, b int64) int64 { return a | b }},
-		{"xor", shmem.BitXor[int64], func(a, b int64) int64 { return a ^ b }},
+		{"and", shmem.And[int64], func(a, b int64) int64 { return a & b }},
+		{"or", shmem.Or[int64], func(a, b int64) int64 { return a | b }},
+		{"xor", shmem.Xor[int64], func(a, b int64) int64 { return a ^ b }},
 	} {
 		for _, to := range []shmem.Sym[int64]{dst, src} { // src: in place
 			fill(src.Local(), w.MyPE())

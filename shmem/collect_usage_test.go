@@ -57,8 +57,8 @@ func TestBadCollects(t *testing.T) {
 		refused(t, shmem.SumInScan(nil, x, x), shmem.ErrArgument, "team is nil")
 
 		huge := must(shmem.Calloc[[8193]byte](w, 1))(t)
-		refused(t, shmem.Reduce(team, huge, huge, func() shmem.Operator[[8193]byte] { return nil }), shmem.ErrElementType, "8193 bytes, want at most 8192")
-		refused(t, shmem.Reduce(team, x, x, func() shmem.Operator[int64] { return nil }), shmem.ErrArgument, "returned nil")
+		refused(t, shmem.Reduce(team, huge, huge, func(_, _ [][8193]byte) {}), shmem.ErrElementType, "8193 bytes, want at most 8192")
+		refused(t, shmem.Reduce(team, x, x, nil), shmem.ErrArgument, "operator is nil")
 		ok(t, w.Barrier())
 	})
 }

@@ -162,8 +162,9 @@
 //	shmem.Reduce: Reduce(sum) of 8 elements of int64 on PE 0, 1, 3, but Reduce(max) of 8 elements of int64 on PE 2: want the same call on all PEs of the team
 //
 // A PE whose arguments are bad gets its own error, as without the check, and the others one
-// that quotes it, instead of waiting. Operators of the program are compared by name, type, and
-// the function that is given to Reduce: of a function literal, its place in the source.
+// that quotes it, instead of waiting. Operators are compared by name: sum, prod, min, max, and, or, xor;
+// of the program, that of the function, or the place of a function literal in the source. To tell them
+// from each other, a reduction calls its operator with empty slices.
 // Finalize, Team.Agree and its kin are compared like other collectives, and go on where PEs
 // have died or the team is broken.
 //

@@ -285,7 +285,7 @@ func ExampleReduce() {
 }
 
 // An operator of one's own: the numbers with the smallest absolute value.
-func ExampleOperator() {
+func ExampleOp() {
 	w, err := shmem.Init()
 	check(err)
 	defer w.Finalize()
@@ -293,22 +293,17 @@ func ExampleOperator() {
 	check(err)
 	x.Local()[0], x.Local()[1] = -5, 4
 
-	check(shmem.Reduce(w.Team(), x, x, func() shmem.Operator[int] { return nearest{} }))
+	nearest := func(acc, in []int) {
+		for i, v := range in {
+			if v*v < acc[i]*acc[i] {
+				acc[i] = v
+			}
+		}
+	}
+	check(shmem.Reduce(w.Team(), x, x, nearest))
 	fmt.Println(x.Local())
 	// Output: [-5 4]
 }
-
-type nearest struct{}
-
-func (nearest) Fold(acc, in []int) {
-	for i, v := range in {
-		if v*v < acc[i]*acc[i] {
-			acc[i] = v
-		}
-	}
-}
-
-func (nearest) Traits() shmem.Traits { return shmem.Traits{Name: "nearest", Idempotent: true} }
 
 func ExampleBroadcast() {
 	w, err := shmem.Init()

@@ -1,118 +1,113 @@
 package shmem
 
-import "github.com/goshmem/goshmem/coll"
+import "github.com/goshmem/goshmem/internal/fold"
 
-// Operator combines contributions of a reduction, element by element.
-type Operator[T any] interface {
-	// Fold makes acc[i] = acc[i] op in[i]; both have the same length.
-	Fold(acc, in []T)
-	// Traits describes the operator.
-	Traits() Traits
+// Op is the operator of a reduction: a function that makes acc[i] = acc[i] op in[i] for slices of the
+// same length. A predefined one is given by its name alone, as shmem.Sum. A function of the program is
+// given in the same way:
+//
+//	shmem.Reduce(t, dst, src, func(acc, in []point) { ... })
+//
+// The slices may be empty.
+//
+//   - Shape: acc and in do not overlap, and the operator keeps neither.
+//   - Order: acc has what the contributions of lower PEs gave, and in is that of the next. So an
+//     operator that is not associative gives the same in each run.
+//   - Checks: with GOSHMEM_CHECK=collectives, a reduction also calls its operator with empty slices,
+//     to learn which one it is. It goes on if the operator panics then.
+type Op[T any] func(acc, in []T)
+
+// Commutative declares that f commutes, so that a reduction may combine contributions in any order.
+// All reductions still keep the order of the PEs. Predefined operators need no declaration.
+func Commutative[T any](f Op[T]) Op[T] {
+	if f == nil {
+		return nil
+	}
+	return func(acc, in []T) {
+		if len(acc) == 0 {
+			fold.Declare(recover(), f, acc, in)
+			return
+		}
+		f(acc, in)
+	}
 }
 
-// Traits is what a collective may assume of an operator.
-type Traits struct {
-	Name        string
-	Idempotent  bool // x op x == x
-	Commutative bool
-}
-
-type (
-	sumOp[T Number]  struct{}
-	prodOp[T Number] struct{}
-	minOp[T Ordered] struct{}
-	maxOp[T Ordered] struct{}
-	bitAndOp[T Bits] struct{}
-	bitOrOp[T Bits]  struct{}
-	bitXorOp[T Bits] struct{}
-)
+// The predefined operators. Each one answers fold.KindOf where it gets empty slices, which is why it
+// calls recover itself: package fold says how.
 
 // Sum adds.
 //
 //   - Source: shmem_sum_reduce.
-func Sum[T Number]() Operator[T] { return sumOp[T]{} }
+func Sum[T Number](acc, in []T) {
+	if len(acc) == 0 {
+		fold.Answer(recover(), fold.KindSum)
+		return
+	}
+	fold.Sum(acc, in)
+}
 
 // Prod multiplies.
 //
 //   - Source: shmem_prod_reduce.
-func Prod[T Number]() Operator[T] { return prodOp[T]{} }
+func Prod[T Number](acc, in []T) {
+	if len(acc) == 0 {
+		fold.Answer(recover(), fold.KindProd)
+		return
+	}
+	fold.Prod(acc, in)
+}
 
 // Min takes the smaller one; a NaN on either side gives NaN.
 //
 //   - Source: shmem_min_reduce.
-func Min[T Ordered]() Operator[T] { return minOp[T]{} }
+func Min[T Ordered](acc, in []T) {
+	if len(acc) == 0 {
+		fold.Answer(recover(), fold.KindMin)
+		return
+	}
+	fold.Min(acc, in)
+}
 
 // Max takes the larger one; a NaN on either side gives NaN.
 //
 //   - Source: shmem_max_reduce.
-func Max[T Ordered]() Operator[T] { return maxOp[T]{} }
+func Max[T Ordered](acc, in []T) {
+	if len(acc) == 0 {
+		fold.Answer(recover(), fold.KindMax)
+		return
+	}
+	fold.Max(acc, in)
+}
 
-// BitAnd combines by bitwise and.
+// And combines integers by bitwise and, bools by logical and.
 //
 //   - Source: shmem_and_reduce.
-func BitAnd[T Bits]() Operator[T] { return bitAndOp[T]{} }
+func And[T Bits](acc, in []T) {
+	if len(acc) == 0 {
+		fold.Answer(recover(), fold.KindAnd)
+		return
+	}
+	fold.And(acc, in)
+}
 
-// BitOr combines by bitwise or.
+// Or combines integers by bitwise or, bools by logical or.
 //
 //   - Source: shmem_or_reduce.
-func BitOr[T Bits]() Operator[T] { return bitOrOp[T]{} }
+func Or[T Bits](acc, in []T) {
+	if len(acc) == 0 {
+		fold.Answer(recover(), fold.KindOr)
+		return
+	}
+	fold.Or(acc, in)
+}
 
-// BitXor combines by bitwise exclusive or.
+// Xor combines integers by bitwise exclusive or, bools by logical exclusive or.
 //
 //   - Source: shmem_xor_reduce.
-func BitXor[T Bits]() Operator[T] { return bitXorOp[T]{} }
-
-func (sumOp[T]) Fold(acc, in []T) { coll.Add(acc, in) }
-
-func (prodOp[T]) Fold(acc, in []T) {
-	in = in[:len(acc)]
-	for i := range acc {
-		acc[i] *= in[i]
+func Xor[T Bits](acc, in []T) {
+	if len(acc) == 0 {
+		fold.Answer(recover(), fold.KindXor)
+		return
 	}
+	fold.Xor(acc, in)
 }
-
-func (minOp[T]) Fold(acc, in []T) {
-	in = in[:len(acc)]
-	for i := range acc {
-		acc[i] = min(acc[i], in[i])
-	}
-}
-
-func (maxOp[T]) Fold(acc, in []T) {
-	in = in[:len(acc)]
-	for i := range acc {
-		acc[i] = max(acc[i], in[i])
-	}
-}
-
-func (bitAndOp[T]) Fold(acc, in []T) {
-	in = in[:len(acc)]
-	for i := range acc {
-		acc[i] &= in[i]
-	}
-}
-
-func (bitOrOp[T]) Fold(acc, in []T) {
-	in = in[:len(acc)]
-	for i := range acc {
-		acc[i] |= in[i]
-	}
-}
-
-func (bitXorOp[T]) Fold(acc, in []T) {
-	in = in[:len(acc)]
-	for i := range acc {
-		acc[i] ^= in[i]
-	}
-}
-
-func (sumOp[T]) Traits() Traits  { return Traits{Name: "sum", Commutative: true} }
-func (prodOp[T]) Traits() Traits { return Traits{Name: "prod", Commutative: true} }
-func (minOp[T]) Traits() Traits  { return Traits{Name: "min", Commutative: true, Idempotent: true} }
-
-func (maxOp[T]) Traits() Traits { return Traits{Name: "max", Commutative: true, Idempotent: true} }
-
-func (bitAndOp[T]) Traits() Traits { return Traits{Name: "and", Commutative: true, Idempotent: true} }
-
-func (bitOrOp[T]) Traits() Traits  { return Traits{Name: "or", Commutative: true, Idempotent: true} }
-func (bitXorOp[T]) Traits() Traits { return Traits{Name: "xor", Commutative: true} }

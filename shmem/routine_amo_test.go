@@ -40,7 +40,7 @@ var (
 	amoTypes = []amoType{
 		amoOf[int]{}, amoOf[int32]{}, amoOf[int64]{}, amoOf[uint]{}, amoOf[uint32]{}, amoOf[uint64]{}, amoOf[uintptr]{}, amoOf[named]{},
 	}
-	bitsTypes = []bitsType{bitsOf[int32]{}, bitsOf[int64]{}, bitsOf[uint]{}, bitsOf[uint32]{}, bitsOf[uint64]{}, bitsOf[named]{}}
+	bitsTypes = []bitsType{bitsOf[int]{}, bitsOf[int32]{}, bitsOf[int64]{}, bitsOf[uint]{}, bitsOf[uint32]{}, bitsOf[uint64]{}, bitsOf[named]{}}
 )
 
 // extTypes are those of fetch, set and swap.

@@ -8,7 +8,7 @@ import (
 )
 
 // reduceOf checks one operator with one type: into another object and in place.
-func reduceOf[T comparable](t *testing.T, w *shmem.World, op func() shmem.Operator[T], fold func(a, b T) T, value func(pe, i int) T) {
+func reduceOf[T comparable](t *testing.T, w *shmem.World, op shmem.Op[T], fold func(a, b T) T, value func(pe, i int) T) {
 	t.Helper()
 	guard := value(100, 100)
 	src, dst := newHedged(t, w, mostOf[T](), guard), newHedged(t, w, mostOf[T](), guard)
@@ -33,9 +33,14 @@ func reduceOf[T comparable](t *testing.T, w *shmem.World, op func() shmem.Operat
 	dst.free(t, w)
 }
 
+// integral has the types of bitwise reductions on integers.
+type integral interface {
+	shmem.AMOBits | ~uint8 | ~uint16 | ~int8 | ~int16 | ~uintptr
+}
+
 // integer makes values with bits all over, of which no two PEs and no two neighbors
 // have the same.
-func integer[T shmem.Bits](pe, i int) T {
+func integer[T integral](pe, i int) T {
 	return T((uint64(pe)*0x9e3779b97f4a7c15 + uint64(i)*0xbf58476d1ce4e5b9 + 12345) >> 13)
 }
 
@@ -51,18 +56,20 @@ var _ = routine("shmem_and_reduce", func(t *testing.T, w *shmem.World) {
 	andOf[uint32](t, w)
 	andOf[uint64](t, w)
 	andOf[uint](t, w)
+	andOf[int](t, w)
 	andOf[uintptr](t, w)
 	andOf[int8](t, w)
 	andOf[int16](t, w)
 	andOf[int32](t, w)
 	andOf[int64](t, w)
+	reduceOf(t, w, shmem.And[bool], func(a, b bool) bool { return a && b }, func(pe, i int) bool { return (pe+i)%5 != 0 })
 })
 
-func andOf[T shmem.Bits](t *testing.T, w *shmem.World) {
+func andOf[T integral](t *testing.T, w *shmem.World) {
 	t.Helper()
 	// Most bits are set, or nothing would be left of many.
 	value := func(pe, i int) T { return ^(T(1) << ((pe + i) % 8)) & (integer[T](0, i) | 0x55) }
-	reduceOf(t, w, shmem.BitAnd[T], func(a, b T) T { return a & b }, value)
+	reduceOf(t, w, shmem.And[T], func(a, b T) T { return a & b }, value)
 }
 
 var _ = routine("shmem_or_reduce", func(t *testing.T, w *shmem.World) {
@@ -71,17 +78,19 @@ var _ = routine("shmem_or_reduce", func(t *testing.T, w *shmem.World) {
 	orOf[uint32](t, w)
 	orOf[uint64](t, w)
 	orOf[uint](t, w)
+	orOf[int](t, w)
 	orOf[uintptr](t, w)
 	orOf[int8](t, w)
 	orOf[int16](t, w)
 	orOf[int32](t, w)
 	orOf[int64](t, w)
+	reduceOf(t, w, shmem.Or[bool], func(a, b bool) bool { return a || b }, func(pe, i int) bool { return (pe+i)%5 == 0 })
 })
 
-func orOf[T shmem.Bits](t *testing.T, w *shmem.World) {
+func orOf[T integral](t *testing.T, w *shmem.World) {
 	t.Helper()
 	value := func(pe, i int) T { return T(1)<<((pe+i)%8) | integer[T](0, i)&^0x55 }
-	reduceOf(t, w, shmem.BitOr[T], func(a, b T) T { return a | b }, value)
+	reduceOf(t, w, shmem.Or[T], func(a, b T) T { return a | b }, value)
 }
 
 var _ = routine("shmem_xor_reduce", func(t *testing.T, w *shmem.World) {
@@ -90,16 +99,21 @@ var _ = routine("shmem_xor_reduce", func(t *testing.T, w *shmem.World) {
 	xorOf[uint32](t, w)
 	xorOf[uint64](t, w)
 	xorOf[uint](t, w)
+	xorOf[int](t, w)
 	xorOf[uintptr](t, w)
 	xorOf[int8](t, w)
 	xorOf[int16](t, w)
 	xorOf[int32](t, w)
 	xorOf[int64](t, w)
+	reduceOf(t, w, shmem.Xor[toggle], func(a, b toggle) toggle { return a != b }, func(pe, i int) toggle { return (pe+i)%3 == 0 })
 })
 
-func xorOf[T shmem.Bits](t *testing.T, w *shmem.World) {
+// toggle is a bool of the program.
+type toggle bool
+
+func xorOf[T integral](t *testing.T, w *shmem.World) {
 	t.Helper()
-	reduceOf(t, w, shmem.BitXor[T], func(a, b T) T { return a ^ b }, integer[T])
+	reduceOf(t, w, shmem.Xor[T], func(a, b T) T { return a ^ b }, integer[T])
 }
 
 var _ = routine("shmem_max_reduce", func(t *testing.T, w *shmem.World) {
@@ -228,24 +242,19 @@ var _ = routine("shmem_sum_exscan", func(t *testing.T, w *shmem.World) { scans(t
 // affine is x -> A*x+B; one after the other is an operation whose order matters.
 type affine struct{ A, B uint32 }
 
-type compose struct{}
-
-func (compose) Fold(acc, in []affine) {
+func compose(acc, in []affine) {
 	for i, f := range in {
 		acc[i] = affine{A: acc[i].A * f.A, B: acc[i].B*f.A + f.B}
 	}
 }
 
-func (compose) Traits() shmem.Traits { return shmem.Traits{Name: "compose"} }
-
 // An operator of a user, which does not commute, is applied in the order of PEs.
 func TestReduceUserOperator(t *testing.T) {
 	shmemtest.Run(t, 5, func(t *testing.T, w *shmem.World) {
-		op := func() shmem.Operator[affine] { return compose{} }
 		value := func(pe, i int) affine { return affine{A: uint32(3 + pe), B: uint32(i + pe*7)} }
-		reduceOf(t, w, op, func(a, b affine) affine {
+		reduceOf(t, w, compose, func(a, b affine) affine {
 			acc := []affine{a}
-			compose{}.Fold(acc, []affine{b})
+			compose(acc, []affine{b})
 			return acc[0]
 		}, value)
 	})

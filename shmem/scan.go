@@ -1,6 +1,9 @@
 package shmem
 
-import "github.com/goshmem/goshmem/coll"
+import (
+	"github.com/goshmem/goshmem/coll"
+	"github.com/goshmem/goshmem/internal/fold"
+)
 
 // SumInScan adds up, in the order of PE numbers, the src of this PE and of all with
 // lower numbers into dst. What it gives depends on no timing: floating-point numbers
@@ -36,5 +39,5 @@ func scan[T Number](t *Team, op string, dst, src Sym[T], exclusive bool) error {
 			return err
 		}
 	}
-	return t.fail(op, coll.Scan(t.ctx, t.t, buffers(dst, src, src.n), sumOp[T]{}, exclusive))
+	return t.fail(op, coll.Scan(t.ctx, t.t, buffers(dst, src, src.n), fold.Sum[T], exclusive))
 }

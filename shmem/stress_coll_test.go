@@ -118,7 +118,7 @@ func (s *stress) collective(tm *stressTeam, src, dst shmem.Sym[uint64], want []u
 func (s *stress) reduction(tm *stressTeam, src, dst shmem.Sym[uint64], sources [][]uint64, want []uint64) func() {
 	s.t.Helper()
 	type operator struct {
-		make func() shmem.Operator[uint64]
+		op   shmem.Op[uint64]
 		fold func(a, b uint64) uint64
 	}
 	op := pick(s.rng,
@@ -126,9 +126,9 @@ func (s *stress) reduction(tm *stressTeam, src, dst shmem.Sym[uint64], sources [
 		operator{shmem.Prod[uint64], func(a, b uint64) uint64 { return a * b }},
 		operator{shmem.Min[uint64], func(a, b uint64) uint64 { return min(a, b) }},
 		operator{shmem.Max[uint64], func(a, b uint64) uint64 { return max(a, b) }},
-		operator{shmem.BitAnd[uint64], func(a, b uint64) uint64 { return a & b }},
-		operator{shmem.BitOr[uint64], func(a, b uint64) uint64 { return a | b }},
-		operator{shmem.BitXor[uint64], func(a, b uint64) uint64 { return a ^ b }},
+		operator{shmem.And[uint64], func(a, b uint64) uint64 { return a & b }},
+		operator{shmem.Or[uint64], func(a, b uint64) uint64 { return a | b }},
+		operator{shmem.Xor[uint64], func(a, b uint64) uint64 { return a ^ b }},
 	)
 	if tm.me < 0 {
 		return nil
@@ -140,7 +140,7 @@ func (s *stress) reduction(tm *stressTeam, src, dst shmem.Sym[uint64], sources [
 			want[k] = op.fold(want[k], other[k])
 		}
 	}
-	return func() { s.t.Helper(); s.ok(shmem.Reduce(tm.team, dst, src, op.make)) }
+	return func() { s.t.Helper(); s.ok(shmem.Reduce(tm.team, dst, src, op.op)) }
 }
 
 // heap has an object made, written by the previous PE, made larger or smaller, and freed.

@@ -12,7 +12,7 @@ type AMOExt interface{ AMO | ~float32 | ~float64 }
 
 // AMOBits has the element types of bitwise atomic operations.
 type AMOBits interface {
-	~int32 | ~int64 | ~uint | ~uint32 | ~uint64
+	~int | ~int32 | ~int64 | ~uint | ~uint32 | ~uint64
 }
 
 // Waiter has the element types that a PE can wait on.
@@ -28,9 +28,9 @@ type Number interface {
 	Ordered | ~complex64 | ~complex128
 }
 
-// Bits has the element types of the bitwise reductions.
+// Bits has the element types of the reductions with And, Or and Xor.
 type Bits interface {
-	AMOBits | ~uint8 | ~uint16 | ~int8 | ~int16 | ~uintptr
+	AMOBits | ~uint8 | ~uint16 | ~int8 | ~int16 | ~uintptr | ~bool
 }
 
 // Cmp is a comparison of a symmetric element with a value.

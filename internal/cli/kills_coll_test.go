@@ -39,7 +39,7 @@ func sumUpTo(most func(me int) int) func(p *collPE, n, root, j int) (uint64, boo
 }
 
 func reduce(p *collPE, dst, src shmem.Sym[uint64], _, _ int) error {
-	return shmem.Reduce(p.tm, dst, src, shmem.Sum[uint64])
+	return shmem.Reduce(p.tm, dst, src, shmem.Sum)
 }
 
 func (p *collPE) contributed(i int) bool { return slices.Contains(p.who, i) }

@@ -202,7 +202,7 @@ func (p *mixedPE) strictly() (err error) {
 	want := func(j int) uint64 { return p.gives(root, 0, j) }
 	switch kind {
 	case 0:
-		err = shmem.Reduce(tm, dst, src, shmem.Sum[uint64])
+		err = shmem.Reduce(tm, dst, src, shmem.Sum)
 		want = func(j int) (v uint64) { return p.total(j) }
 	case 1:
 		err = shmem.FCollect(tm, dst, src)

@@ -327,7 +327,7 @@ func (p *mixedPE) use(tm *shmem.Team, mode shmem.Mode) error {
 	}
 	src, dst := p.src.At(0), p.dst.At(0)
 	src.Local()[0] = 1 << p.me
-	err = shmem.Reduce(tm, dst, src, shmem.BitOr[uint64])
+	err = shmem.Reduce(tm, dst, src, shmem.Or)
 	if mode == shmem.ModeTolerant && err != nil {
 		return fmt.Errorf("a tolerant reduction fails: %w", err)
 	}

@@ -57,7 +57,7 @@ var stressed = map[string]func(*stressPE) error{
 		p.round++
 		return shmem.Broadcast(p.w.Team(), p.y, p.x, int(p.round)%p.w.NPEs())
 	},
-	"reduce": func(p *stressPE) error { return shmem.Reduce(p.w.Team(), p.y, p.x, shmem.Sum[int64]) },
+	"reduce": func(p *stressPE) error { return shmem.Reduce(p.w.Team(), p.y, p.x, shmem.Sum) },
 	"alloc": func(p *stressPE) error {
 		z, err := shmem.Alloc[int64](p.w, 1000)
 		if err != nil {

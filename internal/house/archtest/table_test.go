@@ -24,7 +24,7 @@ var table = []group{
 			"pmix/codec", "pmix/kvs",
 			"symheap/layout", "symheap/alloc",
 			"mpi/match",
-			"internal/plan", "internal/group", "internal/ending", "internal/daemon/life", "internal/wire", "internal/envvar", "internal/invariants",
+			"internal/plan", "internal/group", "internal/ending", "internal/fold", "internal/daemon/life", "internal/wire", "internal/envvar", "internal/invariants",
 			"internal/lab/sample",
 		},
 		may:  []string{"layer 0"},
@@ -139,7 +139,7 @@ type owner struct {
 var owners = []owner{
 	{
 		"unsafe",
-		[]string{"symheap", "symheap/layout", "failure", "rma", "internal/wait", "coll", "shmem", "mpi", "internal/xunix"},
+		[]string{"symheap", "symheap/layout", "failure", "rma", "internal/wait", "internal/fold", "coll", "shmem", "mpi", "internal/xunix"},
 		"memory that is not Go's is handled in few places",
 	},
 	{"golang.org/x/sys", []string{"internal/xunix"}, "system calls go through internal/xunix"},

@@ -89,9 +89,7 @@ func (c *Ctx) Quiet() (n int, err error) { return 0, nil }
 // Sum adds.
 //
 //   - Source: shmem_sum_reduce.
-func Sum[T any]() Operator[T] { return sumOp[T]{} }
-
-func (sumOp[T]) Fold(acc, in []T) { acc[0] += in[0] }
+func Sum[T any](acc, in []T) { acc[0] += in[0] }
 
 // Wrong is not of the list.
 //
@@ -171,7 +169,7 @@ func TestMutants(t *testing.T) {
 	want := []string{
 		"shmem_put: Put does nothing", "shmem_put: Put takes the element after dst", "shmem_put: Put takes the PE after pe",
 		"shmem_p: Put does nothing", "shmem_p: Put takes the element after dst", "shmem_p: Put takes the PE after pe",
-		"shmem_sum_reduce: sumOp.Fold does nothing",
+		"shmem_sum_reduce: Sum does nothing",
 		"shmem_fence: Ctx.Quiet does nothing", "shmem_quiet: Ctx.Quiet does nothing",
 	}
 	if !slices.Equal(got, want) {

@@ -83,9 +83,9 @@ differs, all of them get an error that says who calls what:
 
 The error is ` + "`ErrMismatch`" + `, no PE has entered the collective, and the team can be used further. Each collective
 costs one more meeting of its team. Not found are PEs that are in collectives of different teams:
-` + "`oshrun --timeout 60s --stacks`" + ` shows where they wait. Nor are operators that a program makes in its own generic
-functions (` + "`mpi.Max[T]` where `T`" + ` is a type parameter), nor literals that differ in what they have captured: nothing
-tells them from each other.
+` + "`oshrun --timeout 60s --stacks`" + ` shows where they wait. Nor are operators of the program that are
+function literals in its generic code, nor literals that differ in what they have captured: nothing tells them from
+each other. Predefined operators are known wherever they come from.
 Collectives of package ` + "`mpi`" + ` are compared in the same way.
 `
 
@@ -93,7 +93,7 @@ func (s *Source) goNames(routine string) string {
 	var out []string
 	for _, f := range s.Of(routine) {
 		name := "`" + f.Name + "`"
-		if operator(f.decl) != "" {
+		if operator(f.decl) {
 			name = "`Reduce` with " + name
 		}
 		out = append(out, name)

@@ -37,7 +37,7 @@ var whole = []string{"Free", "Realloc", "Sym.Accessible"}
 
 // Mutants returns one mutant for each way in which a function can be wrong: it does
 // nothing and returns zeros, it takes another element than it is told, or another PE.
-// Of an operator's constructor, it is the operator that does nothing, or Reduce is wrong.
+// Of an operator, Reduce may be wrong as well.
 func (s *Source) Mutants() []Mutant {
 	var all []Mutant
 	for _, r := range Routines {
@@ -55,9 +55,8 @@ func (s *Source) of(f *Func) (out []Mutant) {
 	add := func(what, format string, args ...any) {
 		out = append(out, Mutant{Func: f.Name, What: what, text: fmt.Sprintf(format, args...)})
 	}
-	if op := operator(f.decl); op != "" {
+	if operator(f.decl) {
 		add("does nothing", "return")
-		out[0].Func = op + ".Fold"
 		if reduce := slices.IndexFunc(s.Funcs, func(f Func) bool { return f.Name == "Reduce" }); reduce >= 0 {
 			out = append(out, s.of(&s.Funcs[reduce])...)
 		}
@@ -115,19 +114,14 @@ func (s *Source) text(e ast.Expr) string {
 	return string(src[from.Offset:to.Offset])
 }
 
-// operator returns the type whose value a constructor of operators returns.
-func operator(d *ast.FuncDecl) string {
-	if r := d.Type.Results; r == nil || len(r.List) != 1 || typeName(r.List[0].Type) != "Operator" {
-		return ""
+// operator says whether a function is an operator of reductions: func(acc, in []T).
+func operator(d *ast.FuncDecl) bool {
+	if d.Recv != nil || d.Type.Results != nil || len(d.Type.Params.List) != 1 {
+		return false
 	}
-	name := ""
-	ast.Inspect(d.Body, func(n ast.Node) bool {
-		if lit, is := n.(*ast.CompositeLit); is && name == "" {
-			name = typeName(lit.Type)
-		}
-		return true
-	})
-	return name
+	p := d.Type.Params.List[0]
+	_, slices := p.Type.(*ast.ArrayType)
+	return slices && len(p.Names) == 2 && p.Names[0].Name == "acc" && p.Names[1].Name == "in"
 }
 
 // support is what the mutants have in common: a file that the overlay adds.

@@ -1,0 +1,90 @@
+package fold_test
+
+import (
+	"math"
+	"testing"
+
+	"github.com/goshmem/goshmem/internal/fold"
+)
+
+// folds checks a loop element by element, for lengths around those that it takes at once.
+func folds[T comparable](t *testing.T, loop func(acc, in []T), one func(a, b T) T, value func(i int) T) {
+	t.Helper()
+	for n := range 20 {
+		acc, in, want := make([]T, n+1), make([]T, n+1), make([]T, n+1)
+		for i := range acc {
+			acc[i], in[i] = value(i), value(3*i+1)
+			if want[i] = acc[i]; i < n {
+				want[i] = one(acc[i], in[i])
+			}
+		}
+		loop(acc[:n], in[:n])
+		for i := range acc {
+			if acc[i] != want[i] {
+				t.Errorf("%T, element %d of %d: %v, want %v", acc, i, n, acc[i], want[i])
+			}
+		}
+	}
+}
+
+// integral has the types of And, Or and Xor on integers.
+type integral interface {
+	~int | ~int8 | ~int16 | ~int32 | ~int64 | ~uint | ~uint8 | ~uint16 | ~uint32 | ~uint64 | ~uintptr
+}
+
+func integers[T integral](t *testing.T) {
+	t.Helper()
+	value := func(i int) T { return T(uint64(i+1) * 0x9e3779b97f4a7c15 >> 3) }
+	folds(t, fold.Sum[T], func(a, b T) T { return a + b }, value)
+	folds(t, fold.Prod[T], func(a, b T) T { return a * b }, value)
+	folds(t, fold.Min[T], func(a, b T) T { return min(a, b) }, value)
+	folds(t, fold.Max[T], func(a, b T) T { return max(a, b) }, value)
+	folds(t, fold.And[T], func(a, b T) T { return a & b }, value)
+	folds(t, fold.Or[T], func(a, b T) T { return a | b }, value)
+	folds(t, fold.Xor[T], func(a, b T) T { return a ^ b }, value)
+}
+
+func bools[T ~bool](t *testing.T) {
+	t.Helper()
+	for _, value := range []func(i int) T{
+		func(i int) T { return i%2 == 0 }, func(i int) T { return i%3 == 0 }, func(int) T { return true }, func(int) T { return false },
+	} {
+		folds(t, fold.And[T], func(a, b T) T { return a && b }, value)
+		folds(t, fold.Or[T], func(a, b T) T { return a || b }, value)
+		folds(t, fold.Xor[T], func(a, b T) T { return a != b }, value)
+	}
+}
+
+func TestLoops(t *testing.T) {
+	integers[int](t)
+	integers[int8](t)
+	integers[int16](t)
+	integers[int32](t)
+	integers[int64](t)
+	integers[uint](t)
+	integers[uint8](t)
+	integers[uint16](t)
+	integers[uint32](t)
+	integers[uint64](t)
+	integers[uintptr](t)
+	integers[own](t)
+	bools[bool](t)
+	type answer bool
+	bools[answer](t)
+	half := func(i int) float64 { return float64(i%7) / 2 }
+	folds(t, fold.Sum[float64], func(a, b float64) float64 { return a + b }, half)
+	folds(t, fold.Prod[float64], func(a, b float64) float64 { return a * b }, half)
+	folds(t, fold.Sum[complex64], func(a, b complex64) complex64 { return a + b }, func(i int) complex64 { return complex(float32(i), 1) })
+	folds(t, fold.Prod[complex128], func(a, b complex128) complex128 { return a * b }, func(i int) complex128 { return complex(float64(i), 1) })
+}
+
+// A NaN on either side gives NaN.
+func TestNaN(t *testing.T) {
+	nan := math.NaN()
+	for name, loop := range map[string]func(acc, in []float64){"Min": fold.Min[float64], "Max": fold.Max[float64]} {
+		acc := []float64{nan, 1}
+		if loop(acc, []float64{1, nan}); !math.IsNaN(acc[0]) || !math.IsNaN(acc[1]) {
+			t.Errorf("%s: %v", name, acc)
+		}
+	}
+}
