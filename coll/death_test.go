@@ -357,6 +357,10 @@ func (l *life) live(ctx context.Context) error {
 				_ = coll.Reduce[uint32](ctx, l.tm, large, mortal{l.die, l.over}.fold)
 			case "ReducePrivate large":
 				_ = coll.ReducePrivate(ctx, l.tm, make([]uint32, 40_000), make([]uint32, 40_000), mortal{l.die, l.over}.fold, -1)
+			case "ReduceValue":
+				_ = coll.ReduceValue(ctx, l.tm, new(uint32), mortal{l.die, l.over}.fold)
+			case "ReduceValue large":
+				_ = coll.ReduceValue(ctx, l.tm, new(wide), func(acc, in []wide) { mortal{l.die, l.over}.fold(acc[0][:], in[0][:]) })
 			}
 			return nil
 		}

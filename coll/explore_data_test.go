@@ -224,6 +224,30 @@ func privateReducesBy(op coll.Op[uint64], n, root int) act {
 	}
 }
 
+func valueReduces(r *run, tm *coll.Team, me, k int) error {
+	v := gives(me, k, 0)
+	err := coll.ReduceValue(r.ctx(me), tm, &v, add64)
+	if err == nil {
+		err = expect(k, 0, []uint64{v}, sumOf(tm.Outcome().Contributors, k))
+	}
+	return err
+}
+
+// wide64 is a value that no slot has room for.
+type wide64 [1100]uint64
+
+func wideReduces(r *run, tm *coll.Team, me, k int) error {
+	v := new(wide64)
+	for j := range v {
+		v[j] = gives(me, k, j)
+	}
+	err := coll.ReduceValue(r.ctx(me), tm, v, func(acc, in []wide64) { add64(acc[0][:], in[0][:]) })
+	if err == nil {
+		err = expect(k, 0, v[:], sumOf(tm.Outcome().Contributors, k))
+	}
+	return err
+}
+
 func privateBroadcasts(n, root int) act {
 	return func(r *run, tm *coll.Team, me, k int) error {
 		buf := make([]byte, n)
@@ -431,6 +455,7 @@ var dataScenarios = []scenario{
 	{name: "scans", n: 3, budgets: []budget{one}, draws: 8000, most: most, play: playing(false, scanning(2, false), scanning(2, true), scanning(2, false), scanning(slotOf, true))},
 	{name: "words", n: 2, budgets: []budget{two}, draws: 3000, most: most, play: playing(false, sames(false), sames(true), sames(false), sames(true))},
 	{name: "private", n: 2, budgets: []budget{two}, draws: 3000, most: most, play: playing(false, privateReduces(1, -1), privateBroadcasts(9, 0), privateBroadcasts(9, 0), privateReduces(1, 0), privateReduces(1, -1), privateBroadcasts(9000, 1))},
+	{name: "values", n: 2, budgets: []budget{one}, draws: 2000, most: most, play: playing(false, valueReduces, wideReduces, valueReduces, valueReduces, wideReduces)},
 	{name: "areas", n: 2, budgets: []budget{one}, draws: 500, most: most, play: playing(false, privateReduces(1700, -1), privateReduces(1100, 0), privateReduces(1, -1))},
 	{name: "areasOfTwo", n: 3, draws: 2000, most: most, focus: []string{".collectShares", ".foldShare"}, play: playAreas},
 	{name: "areasDying", n: 4, dying: 1, draws: 4000, most: most, focus: []string{".collectShares"}, play: playAreasByTurns},
@@ -452,6 +477,8 @@ var dataScenarios = []scenario{
 	{name: "tolerantData", n: 3, draws: 8000, most: kill2, play: playing(true, collecting(2, false), collecting(bigOf, false), collecting(bigOf, true), exchanging(bigOf, 1), exchanging(bigOf, 2), exchanging(2, 2))},
 	{name: "tolerantTurns", n: 3, busy: true, draws: 8000, most: kill2, play: playing(true, exchanging(partOf, 1), collecting(fullOf, true), exchanging(partOf, 1))},
 	{name: "tolerantPrivate", n: 3, busy: true, draws: 8000, most: kill2, play: playing(true, privateReduces(1, -1), privateReduces(1100, -1), privateReduces(1, 0))},
+	{name: "strictValues", n: 3, draws: 6000, most: kill2, play: playing(false, valueReduces, wideReduces, valueReduces)},
+	{name: "tolerantValues", n: 3, draws: 6000, most: kill2, play: playing(true, valueReduces, wideReduces, valueReduces)},
 	{name: "withdrawn2", n: 2, budgets: []budget{ends}, draws: 4000, most: quits, play: playing(false, withdrawing...)},
 	{name: "withdrawn3", n: 3, draws: 12000, most: quits, play: playing(false, withdrawing...)},
 	{name: "withdrawnTurns", n: 3, busy: true, draws: 8000, most: quits, play: playing(false, exchanging(partOf, 1), collecting(fullOf, true), exchanging(partOf, 1))},

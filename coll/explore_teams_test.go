@@ -415,6 +415,9 @@ func playPanicking(r *run) {
 			}
 			return coll.ReducePrivate(ctx, tm, make([]uint64, 1100), make([]uint64, 1100), op, -1)
 		},
+		func(ctx context.Context, tm *coll.Team, op coll.Op[uint64]) error {
+			return coll.ReduceValue(ctx, tm, new(wide64), func(acc, in []wide64) { op(acc[0][:], in[0][:]) })
+		},
 	}
 	var teams [][]*coll.Team
 	for id := range calls {

@@ -19,6 +19,7 @@ type Team struct {
 	crowded  bool         // members take turns on the processors
 	segments *symheap.Map // of all PEs of the node
 	held     heldID       // the hold on its id, if Split or Survivors made the team
+	scratch  scratch      // of ReduceValue
 	// agreeBroken says that an agreement of this member has failed. Agree returns ErrBroken from
 	// then on.
 	agreeBroken bool

@@ -40,6 +40,15 @@ func TestCheckRefused(t *testing.T) {
 			{reduce("sum", 8, shmem.Sum), shmem.ErrArgument, "Reduce with bad arguments (operator is nil", func() error {
 				return shmem.Reduce(e.t, e.y.Slice(0, 8), e.x.Slice(0, 8), nil)
 			}},
+			{reduceValue("sum", shmem.Sum), shmem.ErrArgument, "ReduceValue with bad arguments (operator is nil", func() error {
+				return fails(shmem.ReduceValue(e.t, int64(1), nil))
+			}},
+			{reduceValue("sum", shmem.Sum), shmem.ErrElementType, "ReduceValue with bad arguments (element type *int64", func() error {
+				return fails(shmem.ReduceValue(e.t, new(int64), func(_, _ []*int64) {}))
+			}},
+			{broadcastValue(1), shmem.ErrPERange, "BroadcastValue with bad arguments (root 4 of a team of 4", func() error {
+				return fails(shmem.BroadcastValue(e.t, int64(1), 4))
+			}},
 			{inScan(8), shmem.ErrArgument, "SumInScan with bad arguments", func() error { return shmem.SumInScan(e.t, e.y.Slice(0, 7), e.x.Slice(0, 8)) }},
 			{exScan(8), shmem.ErrArgument, "SumExScan with bad arguments", func() error { return shmem.SumExScan(e.t, e.y.Slice(0, 7), e.x.Slice(0, 8)) }},
 			{fcollect(8), shmem.ErrArgument, "FCollect with bad arguments (destination has 8", func() error { return shmem.FCollect(e.t, e.y.Slice(0, 8), e.x.Slice(0, 8)) }},

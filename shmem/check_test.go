@@ -95,6 +95,16 @@ func quarter(name string, op shmem.Op[int64]) called {
 	return called{"Reduce(" + name + "the function at check_test.go:", c.call}
 }
 
+func reduceValue(name string, op shmem.Op[int64]) called {
+	return called{"ReduceValue(" + name + ") of type int64", func(e *caller) error { return fails(shmem.ReduceValue(e.t, 1, op)) }}
+}
+
+func broadcastValue(root int) called {
+	return called{fmt.Sprintf("BroadcastValue of type int64, root %d", root), func(e *caller) error {
+		return fails(shmem.BroadcastValue(e.t, int64(1), root))
+	}}
+}
+
 func fcollect(n int) called {
 	return called{fmt.Sprintf("FCollect of %d elements of int64", n), func(e *caller) error {
 		return shmem.FCollect(e.t, e.y.Slice(0, n*e.t.NPEs()), e.x.Slice(0, n))
@@ -149,6 +159,12 @@ var (
 	reduceF = called{"Reduce(sum) of 8 elements of float64", func(e *caller) error {
 		return shmem.Reduce(e.t, e.g.Slice(0, 8), e.f.Slice(0, 8), shmem.Sum)
 	}}
+	reduceValueF = called{"ReduceValue(sum) of type float64", func(e *caller) error {
+		return fails(shmem.ReduceValue(e.t, 1.0, shmem.Sum))
+	}}
+	broadcastValueF = called{"BroadcastValue of type float64, root 1", func(e *caller) error {
+		return fails(shmem.BroadcastValue(e.t, 1.0, 1))
+	}}
 	fcollectF = called{"FCollect of 8 elements of float64", func(e *caller) error {
 		return shmem.FCollect(e.t, e.g.Slice(0, 8*e.t.NPEs()), e.f.Slice(0, 8))
 	}}
@@ -172,6 +188,8 @@ var pairs = map[string][][2]called{
 		{teamSync, broadcast(8, 1)},
 		{broadcast(8, 1), reduce("sum", 8, shmem.Sum)},
 		{reduce("sum", 8, shmem.Sum), inScan(8)},
+		{reduce("sum", 1, shmem.Sum), reduceValue("sum", shmem.Sum)},
+		{broadcast(1, 0), broadcastValue(0)},
 		{inScan(8), exScan(8)},
 		{exScan(8), fcollect(8)},
 		{fcollect(8), collect},
@@ -206,10 +224,12 @@ var pairs = map[string][][2]called{
 	"root": {
 		{broadcast(8, 1), broadcast(8, 0)},
 		{broadcast(3000, 0), broadcast(3000, 2)},
+		{broadcastValue(0), broadcastValue(1)},
 	},
 	"operator": {
 		{reduce("sum", 8, shmem.Sum), reduce("max", 8, shmem.Max)},
 		{reduce("xor", 3000, shmem.Xor), reduce("or", 3000, shmem.Or)},
+		{reduceValue("xor", shmem.Xor), reduceValue("shmem_test.half", half)},
 		{reduce("prod", 8, shmem.Prod), reduce("shmem_test.half", 8, half)},
 		{reduce("shmem_test.firstOnly", 8, firstOnly), reduce("shmem_test.half", 8, half)},
 		{reduce("commutative shmem_test.half", 8, shmem.Commutative(half)), reduce("shmem_test.half", 8, half)},
@@ -225,6 +245,8 @@ var pairs = map[string][][2]called{
 	"type": {
 		{broadcast(8, 1), broadcastF},
 		{reduceF, reduce("sum", 8, shmem.Sum)},
+		{reduceValue("sum", shmem.Sum), reduceValueF},
+		{broadcastValueF, broadcastValue(1)},
 		{fcollect(8), fcollectF},
 		{collectF, collect},
 		{alltoall(12), alltoallF},

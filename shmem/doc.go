@@ -52,7 +52,8 @@
 //     [WaitUntilAny], [WaitUntilSome], [TestAll], [TestAny], [TestSome], with vectors of values
 //   - ordering: [Ctx.Fence], [Ctx.Quiet], [Ctx.QuietPE]
 //   - collectives: [World.Barrier], [World.Sync], [Team.Sync], [Broadcast], [Collect],
-//     [FCollect], [Alltoall], [AlltoallS], [Reduce], [SumInScan], [SumExScan]
+//     [FCollect], [Alltoall], [AlltoallS], [Reduce], [SumInScan], [SumExScan]; on private values, of
+//     which the specification knows nothing: [ReduceValue], [BroadcastValue]
 //   - teams: [Team.SplitStrided], [Team.Split2D], [Team.Translate], [PeerIn]; contexts:
 //     [Team.NewCtx], [Ctx.Destroy], [Ctx.SessionStart]
 //   - locks: [NewLock], [LockAt], [Lock.Acquire], [Lock.Try], [Lock.Release]
@@ -141,12 +142,15 @@
 //   - A death: all survivors of a strict team get the error, of the collective in which the member died and
 //     of all behind it. A Broadcast may have ended well for some of them before. On a tolerant team, all
 //     survivors get the error of a Broadcast alike, and all other collectives end without an error: see
-//     Failures.
+//     Failures. One exception is a ReduceValue of more than 8176 bytes, when a member dies that has
+//     contributed: all survivors get the error, and the team goes on.
 //   - The end of With: the other members may still read src and write to dst on this PE until Team.Agree has
 //     returned. They get ErrTeamBroken, unless all their data were there.
 //   - ErrMismatch is found for data beyond 8 KiB (1 KiB where each PE has a processor): by all that call such
 //     a collective, of a Broadcast by those that do not find at the root what they wait for. It is not
-//     found for less data, for Sync and Barrier, and for operators.
+//     found for less data, for Sync and Barrier, and for operators. ReduceValue and BroadcastValue find it
+//     for values of any size, and take types of one size for the same.
+//   - ReduceValue and BroadcastValue behave as Reduce and Broadcast, and return zeros with an error.
 //   - With GOSHMEM_CHECK=collectives, all members get ErrMismatch in every case, dst is as before, and the
 //     team goes on.
 //   - Team.Agree, Validate and Shrink work on a team that is broken or has lost members.

@@ -305,6 +305,37 @@ func ExampleOp() {
 	// Output: [-5 4]
 }
 
+// Values of one's own, without symmetric objects.
+func ExampleReduceValue() {
+	w, err := shmem.Init()
+	check(err)
+	defer w.Finalize()
+
+	residual := 0.5 / float64(1+w.MyPE())
+	largest, err := shmem.ReduceValue(w.Team(), residual, shmem.Max)
+	check(err)
+	converged, err := shmem.ReduceValue(w.Team(), residual < 1, shmem.And)
+	check(err)
+	fmt.Println(largest, converged)
+	// Output: 0.5 true
+}
+
+// What one PE alone knows.
+func ExampleBroadcastValue() {
+	w, err := shmem.Init()
+	check(err)
+	defer w.Finalize()
+
+	var grid struct{ Rows, Cols int }
+	if w.MyPE() == 0 {
+		grid.Rows, grid.Cols = 3, 4 // from the command line, say
+	}
+	grid, err = shmem.BroadcastValue(w.Team(), grid, 0)
+	check(err)
+	fmt.Println(grid.Rows, grid.Cols)
+	// Output: 3 4
+}
+
 func ExampleBroadcast() {
 	w, err := shmem.Init()
 	check(err)

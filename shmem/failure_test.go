@@ -68,6 +68,8 @@ func TestDeathEndsCalls(t *testing.T) {
 		"Team.Sync":           func(e env) error { return e.w.Team().Sync() },
 		"Broadcast":           func(e env) error { return shmem.Broadcast(e.w.Team(), e.a, e.b, victim) },
 		"Reduce":              func(e env) error { return shmem.Reduce(e.w.Team(), e.a, e.b, shmem.Sum) },
+		"ReduceValue":         func(e env) error { return fails(shmem.ReduceValue(e.w.Team(), 1, shmem.Sum)) },
+		"BroadcastValue":      func(e env) error { return fails(shmem.BroadcastValue(e.w.Team(), immense{}, victim)) },
 		"FCollect":            func(e env) error { return shmem.FCollect(e.w.Team(), e.a, e.b.Slice(0, 1000)) },
 		"Alltoall":            func(e env) error { return shmem.Alltoall(e.w.Team(), e.a, e.b) },
 		"Alloc":               func(e env) error { return fails(shmem.Alloc[byte](e.w, 100)) },
@@ -103,7 +105,7 @@ func TestDeathEndsCalls(t *testing.T) {
 			}, append(opts, shmemtest.Recover(victim))...)
 		}
 		t.Run(op, func(t *testing.T) { test(t, false, strict) })
-		if !slices.Contains([]string{"Barrier", "Team.Sync", "Broadcast", "Reduce", "FCollect", "Alltoall"}, op) {
+		if !slices.Contains([]string{"Barrier", "Team.Sync", "Broadcast", "Reduce", "ReduceValue", "BroadcastValue", "FCollect", "Alltoall"}, op) {
 			t.Run(op+" in a tolerant world", func(t *testing.T) { test(t, true) })
 		}
 	}

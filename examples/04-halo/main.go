@@ -44,7 +44,7 @@ func heatPlate(w *shmem.World) error {
 		{row + 1, col, height*line + 1, 1, 1, width},
 	}
 	// Two plates, of even and of odd steps: a neighbor may be a step ahead.
-	cells, err := shmem.Calloc[float64](w, 2*line*line+1)
+	cells, err := shmem.Calloc[float64](w, 2*line*line)
 	if err != nil {
 		return err
 	}
@@ -56,7 +56,7 @@ func heatPlate(w *shmem.World) error {
 	if err != nil {
 		return err
 	}
-	change := cells.At(2 * line * line) // the greatest one of the latest step
+	change := 0.0 // the greatest one of the latest step
 
 	for step := range steps {
 		cell, next := plate[step%2], plate[(step+1)%2].Local()
@@ -77,17 +77,17 @@ func heatPlate(w *shmem.World) error {
 				}
 			}
 		}
-		change.Local()[0] = 0
+		change = 0
 		for i := 1; i <= height; i++ {
 			for k := i*line + 1; k <= i*line+width; k++ {
 				next[k] = (old[k-line] + old[k-1] + old[k+1] + old[k+line]) / 4
-				change.Local()[0] = max(change.Local()[0], next[k]-old[k])
+				change = max(change, next[k]-old[k])
 			}
 		}
 	}
-	err = shmem.Reduce(w.Team(), change, change, shmem.Max)
+	change, err = shmem.ReduceValue(w.Team(), change, shmem.Max)
 	if err == nil && w.MyPE() == 0 {
-		fmt.Printf("%d x %d PEs, %d steps: no cell gets warmer by more than %.9f\n", rows, cols, steps, change.Local()[0])
+		fmt.Printf("%d x %d PEs, %d steps: no cell gets warmer by more than %.9f\n", rows, cols, steps, change)
 	}
 	return err
 }

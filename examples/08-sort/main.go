@@ -46,7 +46,7 @@ func sortNumbers(w *shmem.World) error {
 	ends[n] = numbers
 
 	// Who has told how much it has for me, hears where in my part that begins.
-	counts, err := shmem.Calloc[uint64](w, 4*n+2)
+	counts, err := shmem.Calloc[uint64](w, 4*n)
 	if err != nil {
 		return err
 	}
@@ -64,12 +64,11 @@ func sortNumbers(w *shmem.World) error {
 	if err := shmem.Alltoall(team, begins, place); err != nil {
 		return err
 	}
-	size, most := counts.At(4*n), counts.At(4*n+1)
-	size.Local()[0] = total
-	if err := shmem.Reduce(team, most, size, shmem.Max); err != nil {
+	most, err := shmem.ReduceValue(team, total, shmem.Max)
+	if err != nil {
 		return err
 	}
-	part, err := shmem.Calloc[uint64](w, int(most.Local()[0]))
+	part, err := shmem.Calloc[uint64](w, int(most))
 	if err != nil {
 		return err
 	}

@@ -29,16 +29,16 @@ func main() {
 
 // heatRod is what each PE does; kill is the PE that kills itself half way.
 func heatRod(w *shmem.World, kill int) error {
-	m, err1 := mpi.Init()                    // rank i is PE i
-	done, err2 := shmem.Calloc[int](w, 1)    // on the first PE: cells that were computed
-	sum, err3 := shmem.Calloc[float64](w, 2) // mine and everybody's
-	if err := errors.Join(err1, err2, err3); err != nil {
+	m, err1 := mpi.Init()                 // rank i is PE i
+	done, err2 := shmem.Calloc[int](w, 1) // on the first PE: cells that were computed
+	if err := errors.Join(err1, err2); err != nil {
 		return err
 	}
 	c, me, n := m.Comm(), w.MyPE(), w.NPEs()
 	rod, next := make([]float64, cells+2), make([]float64, cells+2) // with an end of each neighbor's
 	rod[1+me*10] = 1000
 	pes := make([]int, 1) // who lives; PE 0 is the first one
+	heat := 0.0           // of all who live
 	for step := range steps {
 		if step == steps/2 && me == kill {
 			self, err := os.FindProcess(os.Getpid())
@@ -69,17 +69,17 @@ func heatRod(w *shmem.World, kill int) error {
 			return err
 		}
 		// The heat of all who live. It holds the PEs in step, too.
-		sum.Local()[0] = 0
+		heat = 0
 		for _, x := range rod[1 : cells+1] {
-			sum.Local()[0] += x
+			heat += x
 		}
-		if err := shmem.Reduce(w.Team(), sum.At(1), sum.At(0), shmem.Sum); err != nil {
+		if heat, err = shmem.ReduceValue(w.Team(), heat, shmem.Sum); err != nil {
 			return err
 		}
 		pes = w.Team().Outcome().Contributors // which all who live know alike
 	}
 	if me == pes[0] {
-		fmt.Printf("heat %.3f on %d PEs, %d cells counted on PE %d\n", sum.Local()[1], len(pes), done.Local()[0], me)
+		fmt.Printf("heat %.3f on %d PEs, %d cells counted on PE %d\n", heat, len(pes), done.Local()[0], me)
 	}
 	return m.Finalize() // before or after that of shmem, which Run calls
 }

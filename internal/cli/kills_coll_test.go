@@ -27,6 +27,9 @@ type trial struct {
 	want func(p *collPE, n, root, j int) (v uint64, ok bool)
 }
 
+// rooted says whether the root alone contributes.
+func (tr *trial) rooted() bool { return strings.HasPrefix(tr.name, "broadcast") }
+
 func sumUpTo(most func(me int) int) func(p *collPE, n, root, j int) (uint64, bool) {
 	return func(p *collPE, _, _, j int) (v uint64, _ bool) {
 		for _, i := range p.who {
@@ -57,6 +60,23 @@ var trials = []trial{
 	}, func(p *collPE, _, root, j int) (uint64, bool) { return p.given(root, j), p.contributed(root) }},
 	{"reduce", false, false, reduce, everybody},
 	{"reduce in place", false, true, reduce, everybody},
+	{"reduce value", false, false, func(p *collPE, dst, src shmem.Sym[uint64], _, _ int) error {
+		v, err := shmem.ReduceValue(p.tm, src.Local()[0], shmem.Sum)
+		if err == nil {
+			dst.Local()[0] = v
+		}
+		return err
+	}, func(p *collPE, n, root, j int) (uint64, bool) {
+		v, _ := everybody(p, n, root, j)
+		return v, j == 0
+	}},
+	{"broadcast value", false, false, func(p *collPE, dst, src shmem.Sym[uint64], _, root int) error {
+		v, err := shmem.BroadcastValue(p.tm, [2]uint64(src.Local()), root)
+		if err == nil {
+			copy(dst.Local(), v[:])
+		}
+		return err
+	}, func(p *collPE, _, root, j int) (uint64, bool) { return p.given(root, j), j < 2 && p.contributed(root) }},
 	{"inscan", false, false, func(p *collPE, dst, src shmem.Sym[uint64], _, _ int) error {
 		return shmem.SumInScan(p.tm, dst, src)
 	}, sumUpTo(func(me int) int { return me + 1 })},
@@ -171,10 +191,10 @@ func (p *collPE) try(tm *shmem.Team, tr attempt) (saw string, err error) {
 	p.who = o.Contributors
 	saw = fmt.Sprint(p.round, tr.name, o)
 	var dead *shmem.PEError
-	if errors.As(err, &dead) && tr.name == "broadcast" && slices.Equal(dead.PEs, []int{p.inWorld(root)}) && slices.Equal(o.Failed, []int{root}) {
+	if errors.As(err, &dead) && tr.rooted() && slices.Equal(dead.PEs, []int{p.inWorld(root)}) && slices.Equal(o.Failed, []int{root}) {
 		err = nil
 	}
-	if err == nil && tr.name != "broadcast" && !slices.Contains(p.who, me) {
+	if err == nil && !tr.rooted() && !slices.Contains(p.who, me) {
 		err = errors.New("a survivor has not contributed")
 	}
 	for j, v := range dst.Local() {

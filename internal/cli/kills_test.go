@@ -58,6 +58,15 @@ var stressed = map[string]func(*stressPE) error{
 		return shmem.Broadcast(p.w.Team(), p.y, p.x, int(p.round)%p.w.NPEs())
 	},
 	"reduce": func(p *stressPE) error { return shmem.Reduce(p.w.Team(), p.y, p.x, shmem.Sum) },
+	"reduce value": func(p *stressPE) error {
+		_, err := shmem.ReduceValue(p.w.Team(), p.round, shmem.Max)
+		return err
+	},
+	"broadcast value": func(p *stressPE) error {
+		p.round++
+		_, err := shmem.BroadcastValue(p.w.Team(), p.round, int(p.round)%p.w.NPEs())
+		return err
+	},
 	"alloc": func(p *stressPE) error {
 		z, err := shmem.Alloc[int64](p.w, 1000)
 		if err != nil {

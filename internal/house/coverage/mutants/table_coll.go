@@ -120,6 +120,13 @@ var collMutants = []mutant{
 	{"private.go", "if !folded && !last {", "if !folded && false {", "a panic between two pieces is not noticed", "Teams/panicking"},
 	{"private.go", "\tcopy(unsafe.Slice((*byte)(h.writeTo(to, seq)), len(piece)), piece)\n\ts.enterStep(seq, true)\n", "\ts.enterStep(seq, true)\n\tcopy(unsafe.Slice((*byte)(h.writeTo(to, seq)), len(piece)), piece)\n", "a root enters before its private data are there", "Data/private"},
 
+	// value.go
+	{"value.go", "\tif err := t.meet(ctx, seq); err != nil {\n\t\treturn err\n\t}\n\tacc", "\tt.enterStep(seq, false)\n\tacc", "values are folded before all are there", "Data/values"},
+	{"value.go", "if !t.survives(err) {", "if true {", "a death in one turn keeps a tolerant team's member from the others", "TestReduceValueIsWhole"},
+	{"value.go", "\tif err := t.Sync(ctx); err != nil {\n\t\treturn err\n\t}\n\tif len", "\tif len", "turns end without a step that all enter", "Data/tolerantValues"},
+	{"value.go", "if len(t.contributors(t.firstStep)) < counted {", "if len(t.contributors(t.firstStep)) < counted && false {", "the outcome does not name a contributor of a large value", "Data/tolerantValues"},
+	{"value.go", "if !folded {", "if !folded && false {", "a panic between two turns is not noticed", "Teams/panicking"},
+
 	// stream.go
 	{"stream.go", "\tcopy(unsafe.Slice((*byte)(s.placeOf(seq)), len(piece)), piece)\n\ts.through.writeTo(to, seq)\n\tt.enterStep(seq, true)\n", "\ts.through.writeTo(to, seq)\n\tt.enterStep(seq, true)\n\tcopy(unsafe.Slice((*byte)(s.placeOf(seq)), len(piece)), piece)\n", "a root enters before its piece is there", "TestBroadcastInPieces"},
 	{"stream.go", "seq%streamPlaces*streamPiece", "seq%(streamPlaces/2)*streamPiece", "a place is written while a member reads it", "TestStreamWaitsForReader"},
