@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/goshmem/goshmem/detector/kernel"
+	"github.com/goshmem/goshmem/internal/daemon/pulse"
 	"github.com/goshmem/goshmem/internal/xunix"
 )
 
@@ -20,27 +21,25 @@ import (
 type ailing struct {
 	*Step
 	t *testing.T
-	p *proc
+	p *localPE
 }
 
 func newAiling(t *testing.T) ailing {
 	t.Helper()
 	s := startSleepers(t, 1, func(c *Config) { c.Watchdog.Off = true })
-	p := s.jobs[0].procs[0]
-	s.mu.Lock()
-	s.tag(p)
-	s.mu.Unlock()
+	p := s.table.jobs[0].procs[0]
+	s.watch.tag(p)
 	return ailing{s, t, p}
 }
 
 func (a ailing) see(kind kernel.Kind) {
-	a.report(kernel.Report{Kind: kind, PID: a.p.pid(), Tag: a.p.tag})
+	a.watch.report(kernel.Report{Kind: kind, PID: a.p.pid, Tag: a.p.tag})
 }
 
 // kill sends the PE a signal, and returns when it is in one of the states.
 func (a ailing) kill(sig syscall.Signal, in func(process) bool) {
 	a.t.Helper()
-	if err := syscall.Kill(a.p.pid(), sig); err != nil {
+	if err := syscall.Kill(a.p.pid, sig); err != nil {
 		a.t.Fatal(err)
 	}
 	a.await(in)
@@ -48,9 +47,9 @@ func (a ailing) kill(sig syscall.Signal, in func(process) bool) {
 
 func (a ailing) await(in func(process) bool) {
 	a.t.Helper()
-	for begin := time.Now(); !in(look(a.p.pid())); {
+	for begin := time.Now(); !in(look(a.p.pid)); {
 		if time.Since(begin) > 10*time.Second {
-			a.t.Fatalf("process is %+v", look(a.p.pid()))
+			a.t.Fatalf("process is %+v", look(a.p.pid))
 		}
 		runtime.Gosched()
 	}
@@ -59,7 +58,7 @@ func (a ailing) await(in func(process) bool) {
 // told checks what the user was told since the last check.
 func (a ailing) told(want ...string) {
 	a.t.Helper()
-	a.emit(Event{Kind: Dropped}) // behind what was told
+	a.events.emit(Event{Kind: Dropped}) // behind what was told
 	var got []string
 	for e := range a.Events() {
 		if e.Kind == Dropped {
@@ -103,7 +102,7 @@ func TestStopsAreTold(t *testing.T) {
 	a.see(kernel.Stopped)
 	a.Signal(xunix.SIGCONT)
 	a.kill(syscall.SIGSTOP, stopped) // before the watch has looked: it sees no change
-	a.tellAilments()
+	a.ailments.reportUntold()
 	a.told("is stopped")
 	a.kill(syscall.SIGCONT, runs)
 	a.see(kernel.Continued)
@@ -142,7 +141,7 @@ func TestTracedIsTold(t *testing.T) {
 	}
 	a := newAiling(t)
 	debugger := exec.Command(os.Args[0], "-test.run", "^TestTracedIsTold$")
-	debugger.Env = append(os.Environ(), fmt.Sprintf("%s=%d", traceEnv, a.p.pid()))
+	debugger.Env = append(os.Environ(), fmt.Sprintf("%s=%d", traceEnv, a.p.pid))
 	in, err := debugger.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -163,10 +162,12 @@ func TestTracedIsTold(t *testing.T) {
 func TestNoHangWhileStopped(t *testing.T) {
 	const atMost = time.Second
 	a := newAiling(t)
+	h := &hangWatch{table: a.table, ailments: a.ailments, atMost: atMost}
 	look := func(after time.Duration) {
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		a.tellPulse(suspect{p: a.p, glance: glance{count: 5}, now: time.Now().Add(after)}, atMost)
+		a.table.mu.Lock()
+		h.addLook(hangLook{p: a.p, Look: pulse.Look{Count: 5, At: int64(xunix.Monotonic() + after)}})
+		a.table.mu.Unlock()
+		a.events.deliver()
 	}
 	look(-time.Hour) // the latest before the job was stopped
 	a.Suspend()

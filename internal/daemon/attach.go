@@ -8,8 +8,9 @@ import (
 	"net"
 	"os"
 	"slices"
-	"sync"
 	"time"
+
+	"github.com/rs/zerolog"
 
 	"github.com/goshmem/goshmem/internal/wire"
 	"github.com/goshmem/goshmem/internal/xunix"
@@ -18,9 +19,22 @@ import (
 // attachIdle is how long a connection to the attach socket may say nothing.
 const attachIdle = 10 * time.Second
 
+// attachService hands the memory of a job to its PEs, over a socket to which any process of the machine may connect. A
+// connection on which a PE has got all that it asked for takes orders from then on. The service looks at processes, and
+// sends, without a lock.
+type attachService struct {
+	cfg        *Config
+	table      *table
+	alerts     *alerts
+	background *background
+	logger     zerolog.Logger
+	listener   *net.UnixListener // nil: not open yet
+	visitors   visitors
+}
+
 // listen opens the attach socket under an abstract name, which vanishes with
 // the process.
-func (s *Step) listen() error {
+func (a *attachService) listen() error {
 	// Everybody can read the names of such sockets: this one tells nothing of
 	// the job's, which is what connections have to show.
 	var name [16]byte
@@ -29,119 +43,98 @@ func (s *Step) listen() error {
 	if err != nil {
 		return fmt.Errorf("attach socket: %w", err)
 	}
-	s.attach = l
-	s.serving.Go(s.serve)
+	a.listener = l
+	a.background.serve(a.serve)
 	return nil
+}
+
+// address returns the name of the socket.
+func (a *attachService) address() string { return a.listener.Addr().String() }
+
+// close ends the socket and all connections.
+func (a *attachService) close() error {
+	if a.listener == nil {
+		return nil
+	}
+	err := a.listener.Close()
+	a.visitors.close()
+	return err
 }
 
 // acceptPause is how long a listener that cannot accept waits for others to
 // close descriptors.
 const acceptPause = 50 * time.Millisecond
 
-func (s *Step) serve() {
+// serve takes connections until the socket is closed.
+func (a *attachService) serve() {
 	for {
-		conn, err := s.attach.AcceptUnix()
+		conn, err := a.listener.AcceptUnix()
 		switch {
 		case errors.Is(err, net.ErrClosed):
 			return
 		case err != nil:
-			s.cfg.Logger.Error().Err(err).Msg("attach socket")
+			a.logger.Error().Err(err).Msg("attach socket")
 			select {
 			case <-time.After(acceptPause):
-			case <-s.closing:
+			case <-a.background.closing:
 				return
 			}
 		default:
-			s.receive(conn)
+			a.receive(conn)
 		}
 	}
 }
 
-// receive begins a talk with whom it makes sense with. Any user of the machine can
-// connect as often as it likes: who is of another one is told so at once, and of
-// this one's processes outside the job only some are listened to.
-func (s *Step) receive(conn *net.UnixConn) {
+// receive takes a connection. Any user of the machine can connect as often as they like. A process of another user is
+// refused at once. Of this user's processes outside the job, the service listens to a bounded number.
+func (a *attachService) receive(conn *net.UnixConn) {
 	peer, err := xunix.PeerOf(conn)
 	if err == nil && int(peer.UID) != os.Getuid() && peer.UID != 0 {
-		reply := wire.AttachReply{Err: fmt.Sprintf("process %d of user %d, want user %d", peer.PID, peer.UID, os.Getuid())}
-		err = errors.Join(xunix.SendFDs(conn, reply.Append(nil), nil), conn.Close()) // an empty socket takes a packet without waiting
-		s.cfg.Logger.Warn().Err(err).Str("reply", reply.Err).Msg("attach")
+		a.refuseUser(conn, peer)
 		return
 	}
 	if err != nil {
 		_ = conn.Close() // there is nobody to tell
 		return
 	}
-	if !s.visitors.add(conn, !s.belongs(peer.PID)) {
+	if !a.visitors.add(conn, !a.mayBelong(peer.PID)) {
 		return
 	}
-	s.serving.Go(func() {
-		defer s.visitors.remove(conn)
-		if err := s.talk(conn, peer); err != nil {
-			s.cfg.Logger.Warn().Err(err).Msg("attach")
+	a.background.serve(func() {
+		defer a.visitors.remove(conn)
+		if err := a.answerRequests(conn, peer); err != nil {
+			a.logger.Warn().Err(err).Msg("attach")
 		}
 	})
 }
 
-// mostStrangers is how many connections from outside the job are open at a time.
-const mostStrangers = 64
-
-// visitors are the open connections to the attach socket.
-type visitors struct {
-	mu        sync.Mutex
-	closed    bool
-	open      map[*net.UnixConn]struct{}
-	strangers []*net.UnixConn // of them, those from outside the job, in order
+// refuseUser tells a process of another user why it gets nothing, and hangs up.
+func (a *attachService) refuseUser(conn *net.UnixConn, peer xunix.Peer) {
+	reply := wire.AttachReply{Err: fmt.Sprintf("process %d of user %d, want user %d", peer.PID, peer.UID, os.Getuid())}
+	err := errors.Join(xunix.SendFDs(conn, reply.Append(nil), nil), conn.Close()) // an empty socket takes a packet without waiting
+	a.logger.Warn().Err(err).Str("reply", reply.Err).Msg("attach")
 }
 
-// add takes a connection, or closes it when the step is closing. A flood of
-// strangers pushes out its own oldest members, and no PE.
-func (v *visitors) add(conn *net.UnixConn, stranger bool) bool {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if v.closed {
-		_ = conn.Close() // there is nobody to tell
-		return false
+// mayBelong says whether process pid may be of a PE, of whichever: descends says
+// yes of no other. The ancestors are looked up first, and then compared with the table.
+func (a *attachService) mayBelong(pid int) bool {
+	ancestors, orphan := ancestry(pid)
+	a.table.mu.Lock()
+	for _, p := range a.table.started() {
+		if slices.Contains(ancestors, p.pid) {
+			a.table.mu.Unlock()
+			return true
+		}
 	}
-	if v.open == nil {
-		v.open = map[*net.UnixConn]struct{}{}
-	}
-	v.open[conn] = struct{}{}
-	if !stranger {
-		return true
-	}
-	if len(v.strangers) == mostStrangers {
-		_ = v.strangers[0].Close() // its talk ends by that
-		v.strangers = slices.Delete(v.strangers, 0, 1)
-	}
-	v.strangers = append(v.strangers, conn)
-	return true
+	names := a.table.namespaces()
+	a.table.mu.Unlock()
+	return orphan != 0 && environOf(orphan).hasAnyJob(names)
 }
 
-func (v *visitors) remove(conn *net.UnixConn) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	delete(v.open, conn)
-	if i := slices.Index(v.strangers, conn); i >= 0 {
-		v.strangers = slices.Delete(v.strangers, i, i+1)
-	}
-	_ = conn.Close() // as above
-}
-
-// close ends all talks: one that says nothing must not hold up the end.
-func (v *visitors) close() {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.closed = true
-	for conn := range v.open {
-		_ = conn.Close() // as above
-	}
-}
-
-// talk answers the requests of one connection.
-func (s *Step) talk(conn *net.UnixConn, peer xunix.Peer) error {
-	t := newTaker(conn)
-	defer close(t.gone)
+// answerRequests answers the requests of one connection.
+func (a *attachService) answerRequests(conn *net.UnixConn, peer xunix.Peer) error {
+	line := newOrderLine(conn)
+	defer close(line.gone)
 	buf := make([]byte, wire.MaxPacket)
 	for {
 		if err := conn.SetDeadline(time.Now().Add(attachIdle)); err != nil {
@@ -152,38 +145,62 @@ func (s *Step) talk(conn *net.UnixConn, peer xunix.Peer) error {
 			return nil // gone, or silent for too long: nothing to report
 		}
 		req, err := wire.ParseAttachRequest(buf[:n])
-		var p *proc
+		var p *localPE
 		if err == nil {
-			p, err = s.allow(peer, req)
+			p, err = a.checkRequest(peer, req)
 		}
 		if err != nil {
 			reply := wire.AttachReply{Err: err.Error()}
 			return errors.Join(err, xunix.SendFDs(conn, reply.Append(nil), nil))
 		}
-		last, err := s.hand(t, p, req)
+		last, err := a.sendSegments(line, p, req)
 		if err != nil {
 			return err
 		}
 		if last {
-			return s.obey(t, p)
+			return line.takeAnswers(p.id, a.background.closing)
 		}
 	}
 }
 
-// hand sends the descriptors of as many segments as fit, if segments are asked
+// checkRequest checks that a request comes from the process tree of the PE that it
+// names, and returns the PE. Whether the PE has failed is asked after the look at the processes: nothing of a PE that has
+// failed before can be found to be of it.
+func (a *attachService) checkRequest(peer xunix.Peer, req wire.AttachRequest) (*localPE, error) {
+	j := a.table.jobOf(req.Nspace)
+	if j == nil {
+		return nil, fmt.Errorf("job %q, want one that this socket is for", req.Nspace) // whose name is none of a stranger's business
+	}
+	if err := j.checkPE(req.PE, req.First); err != nil {
+		return nil, err
+	}
+	if req.Kind != wire.AskSegments && req.Kind != wire.AskOrders {
+		return nil, fmt.Errorf("request of kind %d, want %d or %d", req.Kind, wire.AskSegments, wire.AskOrders)
+	}
+	p := a.table.awaitStart(j, int(req.PE))
+	if p == nil || !p.descends(peer.PID) {
+		return nil, fmt.Errorf("process %d is not of PE %d", peer.PID, req.PE)
+	}
+	if a.table.hasFailed(p) {
+		return nil, fmt.Errorf("PE %d has failed: nothing of it can join any more", req.PE)
+	}
+	return p, nil
+}
+
+// sendSegments sends the descriptors of as many segments as fit, if segments are asked
 // for, and says whether that was the last of the answers. Whoever has the last
 // one takes orders.
-func (s *Step) hand(t *taker, p *proc, req wire.AttachRequest) (last bool, err error) {
-	p.job.lending.RLock()
-	defer p.job.lending.RUnlock()
-	heaps := p.job.heaps
-	if len(heaps) == 0 {
-		return false, errEnding
-	}
-	info, err := heaps[0].Stat()
+func (a *attachService) sendSegments(line *orderLine, p *localPE, req wire.AttachRequest) (last bool, err error) {
+	files, err := p.job.memory.lend()
 	if err != nil {
 		return false, err
 	}
+	defer func() { err = errors.Join(err, p.job.memory.endLoan()) }()
+	info, err := files.heaps[0].Stat()
+	if err != nil {
+		return false, err
+	}
+	heaps := files.heaps
 	if req.Kind == wire.AskOrders {
 		heaps = nil
 	}
@@ -194,38 +211,42 @@ func (s *Step) hand(t *taker, p *proc, req wire.AttachRequest) (last bool, err e
 	}
 	count, page := len(fds), req.Kind == wire.AskSegments && req.First == 0
 	if page {
-		fds = append(fds, p.job.pageFD)
+		fds = append(fds, int(files.page.Fd()))
 	}
 	reply := wire.AttachReply{
-		Job: p.job.key, NPEs: uint32(p.job.npes()), First: req.First, Count: uint32(count), Page: page,
-		Incarnation: 1, Processors: uint32(s.processors(p.job)), SegmentSize: uint64(info.Size()), Recover: !s.cfg.EndsFirst,
+		Job: p.job.key, NPEs: uint32(p.job.npes()), First: req.First, Count: uint32(count), Page: page, Incarnation: incarnation,
+		Processors: uint32(a.cfg.processors(p.job)), SegmentSize: uint64(info.Size()), Recover: !a.cfg.EndsFirst,
 	}
+	send := func() error { return xunix.SendFDs(line.conn, reply.Append(nil), fds) }
 	if last = end == len(heaps); last {
-		return true, s.employ(t, p, func() error { return xunix.SendFDs(t.conn, reply.Append(nil), fds) })
+		return true, a.startOrders(line, p, send)
 	}
-	return false, xunix.SendFDs(t.conn, reply.Append(nil), fds)
+	return false, send()
 }
 
-// allow checks that a request comes from the process tree of the PE that it
-// names, and returns the PE.
-func (s *Step) allow(peer xunix.Peer, req wire.AttachRequest) (*proc, error) {
-	j := s.jobOf(req.Nspace)
-	switch {
-	case j == nil:
-		return nil, fmt.Errorf("job %q, want one that this socket is for", req.Nspace) // whose name is none of a stranger's business
-	case int64(req.PE) >= int64(j.npes()) || int64(req.First) >= int64(j.npes()):
-		return nil, fmt.Errorf("PE %d and first segment %d, want below %d", req.PE, req.First, j.npes())
-	case req.Kind != wire.AskSegments && req.Kind != wire.AskOrders:
-		return nil, fmt.Errorf("request of kind %d, want %d or %d", req.Kind, wire.AskSegments, wire.AskOrders)
+// startOrders sends the last reply to a PE, which takes orders from then on. The PE may act on the reply at once, and be
+// given an order. So the line is noted before the reply is sent, and an order that is given in between waits for its turn.
+// Of several processes of a PE the last one that asked gets the orders.
+func (a *attachService) startOrders(line *orderLine, p *localPE, reply func() error) error {
+	line.turn <- struct{}{}
+	defer func() { <-line.turn }()
+	t := a.table
+	t.mu.Lock()
+	before := p.orders
+	p.orders = line
+	t.mu.Unlock()
+	err := reply()
+	t.mu.Lock()
+	if err != nil {
+		if p.orders == line {
+			p.orders = before
+		}
+		t.mu.Unlock()
+		return err
 	}
-	s.mu.Lock()
-	p := j.procs[req.PE]
-	s.mu.Unlock()
-	if p == nil || !s.descends(peer.PID, p) {
-		return nil, fmt.Errorf("process %d is not of PE %d", peer.PID, req.PE)
-	}
-	if s.hasFailed(p) {
-		return nil, fmt.Errorf("PE %d has failed: nothing of it can join any more", req.PE)
-	}
-	return p, nil
+	line.replied = true
+	p.job.alertDue = p.job.alertDue || p.job.failures > 0 // which it may have missed
+	t.mu.Unlock()
+	a.alerts.raise()
+	return line.conn.SetDeadline(time.Time{})
 }

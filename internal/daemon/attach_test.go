@@ -52,7 +52,7 @@ func startSleepers(t *testing.T, n int, change ...func(*Config)) *Step {
 // ask sends a packet to the attach socket and returns the answer.
 func ask(t *testing.T, s *Step, packet []byte) (wire.AttachReply, int) {
 	t.Helper()
-	conn, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: s.attach.Addr().String(), Net: "unixpacket"})
+	conn, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: s.attach.address(), Net: "unixpacket"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,11 +80,11 @@ func ask(t *testing.T, s *Step, packet []byte) (wire.AttachReply, int) {
 func TestStrangerGetsNoHeap(t *testing.T) {
 	s := startSleepers(t, 2)
 	for want, req := range map[string]wire.AttachRequest{
-		"is not of PE 1":  {Nspace: s.jobs[0].nspace, PE: 1},
+		"is not of PE 1":  {Nspace: s.table.jobs[0].nspace, PE: 1},
 		"job \"another\"": {Nspace: "another", PE: 1},
-		"below 2":         {Nspace: s.jobs[0].nspace, PE: 2},
-		"first segment 9": {Nspace: s.jobs[0].nspace, PE: 0, First: 9},
-		"of kind 7":       {Nspace: s.jobs[0].nspace, PE: 0, Kind: 7},
+		"below 2":         {Nspace: s.table.jobs[0].nspace, PE: 2},
+		"first segment 9": {Nspace: s.table.jobs[0].nspace, PE: 0, First: 9},
+		"of kind 7":       {Nspace: s.table.jobs[0].nspace, PE: 0, Kind: 7},
 	} {
 		r, fds := ask(t, s, req.Append(nil))
 		if fds != 0 || !strings.Contains(r.Err, want) {
@@ -100,19 +100,20 @@ func TestStrangerGetsNoHeap(t *testing.T) {
 func TestDescends(t *testing.T) {
 	s := startSleepers(t, 2)
 	for pe := range 2 {
-		mine, others := s.jobs[0].procs[pe], s.jobs[0].procs[1-pe]
-		if !s.descends(mine.pid(), mine) {
+		mine, others := s.table.jobs[0].procs[pe], s.table.jobs[0].procs[1-pe]
+		if !mine.descends(mine.pid) {
 			t.Errorf("PE %d does not descend from itself", pe)
 		}
-		if s.descends(others.pid(), mine) {
+		if mine.descends(others.pid) {
 			t.Errorf("PE %d is taken for PE %d", 1-pe, pe)
 		}
-		name := s.jobs[0].nspace
-		if !marked(mine.pid(), name, pe) || marked(mine.pid(), name, 1-pe) || !marked(mine.pid(), name, -1) || marked(mine.pid(), name+"-1", -1) {
+		name := s.table.jobs[0].nspace
+		env := environOf(mine.pid)
+		if !env.hasPE(name, pe) || env.hasPE(name, 1-pe) || !env.hasAnyJob([]string{"other", name}) || env.hasAnyJob([]string{name + "-1"}) {
 			t.Errorf("PE %d is not told by its environment", pe)
 		}
 	}
-	if first := s.jobs[0].procs[0]; s.descends(1, first) || s.descends(os.Getppid(), first) {
+	if first := s.table.jobs[0].procs[0]; first.descends(1) || first.descends(os.Getppid()) {
 		t.Error("a process outside the job is taken for a PE")
 	}
 }

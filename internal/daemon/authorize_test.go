@@ -5,6 +5,8 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
+	"syscall"
 	"testing"
 
 	pmix "github.com/goshmem/goshmem/pmix/codec"
@@ -33,6 +35,7 @@ func pairOf(t *testing.T) (client, served net.Conn) {
 // A claim needs the job's name, a PE of it, and a socket in that PE's hands.
 func TestAuthorize(t *testing.T) {
 	s := startSleepers(t, 2)
+	a := &authorizer{table: s.table, private: s.private, reporter: s.reporter}
 	client, served := pairOf(t)
 	for _, x := range []struct {
 		nspace string
@@ -40,10 +43,10 @@ func TestAuthorize(t *testing.T) {
 		want   string
 	}{
 		{"another", 0, "want a job of this step"},
-		{s.jobs[0].nspace, 2, "one of its PEs"},
-		{s.jobs[0].nspace, 1, "no process of PE 1"},
+		{s.table.jobs[0].nspace, 2, "one of its PEs"},
+		{s.table.jobs[0].nspace, 1, "no process of PE 1"},
 	} {
-		if _, err := s.authorize(served, pmix.Proc{Nspace: x.nspace, Rank: x.rank}); err == nil || !strings.Contains(err.Error(), x.want) {
+		if _, err := a.authorize(served, pmix.Proc{Nspace: x.nspace, Rank: x.rank}); err == nil || !strings.Contains(err.Error(), x.want) {
 			t.Errorf("claim of %s, %d: %v, want an error with %q", x.nspace, x.rank, err, x.want)
 		}
 	}
@@ -56,17 +59,17 @@ func TestAuthorize(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	if !holds(os.Getpid(), link) || holds(s.PID(ID{}), link) {
-		t.Errorf("%s: held by this process %v and by PE 0 %v, want true and false", link, holds(os.Getpid(), link), holds(s.PID(ID{}), link))
+	if !holdsFile(os.Getpid(), link) || holdsFile(s.PID(ID{}), link) {
+		t.Errorf("%s: held by this process %v and by PE 0 %v, want true and false", link, holdsFile(os.Getpid(), link), holdsFile(s.PID(ID{}), link))
 	}
 }
 
 // The public name of the attach socket does not tell the job's.
 func TestNamesAreIndependent(t *testing.T) {
 	s := startSleepers(t, 1)
-	_, secret, _ := strings.Cut(s.jobs[0].nspace, "-")
-	if name := s.attach.Addr().String(); strings.Contains(name, secret) {
-		t.Errorf("socket %s holds the job's name %s", name, s.jobs[0].nspace)
+	_, secret, _ := strings.Cut(s.table.jobs[0].nspace, "-")
+	if name := s.attach.address(); strings.Contains(name, secret) {
+		t.Errorf("socket %s holds the job's name %s", name, s.table.jobs[0].nspace)
 	}
 }
 
@@ -94,4 +97,100 @@ func TestExitedIsNotDropped(t *testing.T) {
 			t.Errorf("event %+v, want the end of PE %d", e, pe)
 		}
 	}
+}
+
+// dialers starts PEs that connect to a listener of the test, the second one by a child of its own, and returns the served
+// ends of their connections in order of the PEs.
+func dialers(t *testing.T, change ...func(*Config)) (s *testStep, served []net.Conn) {
+	t.Helper()
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	at := l.Addr().String()
+	direct, child := player(1, "dial", at), player(1, "dial", at)
+	child.Path, child.Name, child.Args = "/bin/sh", "sh", []string{"-c", `"` + os.Args[0] + `" & wait`}
+	s = startTest(t, []App{direct, child}, change...)
+	served = make([]net.Conn, 2)
+	a := &authorizer{table: s.table, private: s.private, reporter: s.reporter}
+	for range 2 {
+		conn, err := l.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+		pe := 0
+		if _, err := a.findHolder(conn, s.name(0)); err != nil {
+			pe = 1
+		}
+		served[pe] = conn
+	}
+	return s, served
+}
+
+// The process of a PE, or one that comes from it, may claim the PE, and no other one. Of a program that is not Go, the
+// directory for files of programs is made.
+func TestAuthorizePEs(t *testing.T) {
+	s, served := dialers(t)
+	a := &authorizer{table: s.table, private: s.private, reporter: s.reporter}
+	for pe, conn := range served {
+		pid, err := a.authorize(conn, s.name(pmix.Rank(pe)))
+		if err != nil || !s.pe(pe).descends(pid) || (pid == s.pe(pe).pid) != (pe == 0) {
+			t.Errorf("PE %d: process %d, %v; want the PE's own process: %v", pe, pid, err, pe == 0)
+		}
+		if isForeign(conn) {
+			t.Errorf("PE %d: a process of this user is one of another", pe)
+		}
+		if tool, err := a.authorizeTool(conn); err != nil || tool != pid {
+			t.Errorf("PE %d: tool is process %d, %v; want %d", pe, tool, err, pid)
+		}
+	}
+	for range mostRefusals + 1 {
+		if _, err := a.authorize(served[0], s.name(1)); err == nil || !strings.Contains(err.Error(), "no process of PE 1") {
+			t.Errorf("PE 0 claims to be PE 1: %v", err)
+		}
+	}
+	for range mostRefusals {
+		s.wantNotice("a client of the PMIx server is refused")
+	}
+	s.wantNotice("of further clients that are refused")
+	if len(s.said) > 0 {
+		t.Errorf("the user is told %q of one refusal more", <-s.said)
+	}
+	if s.private.lock != nil {
+		t.Error("the directory is there, of Go programs alone")
+	}
+	s.private.provideFor(s.pe(1).pid, s.reporter) // a shell
+	if _, err := os.Stat(s.private.path); err != nil {
+		t.Errorf("no directory for a program that is not Go: %v", err)
+	}
+
+	kill(t, s.pe(0).pid, syscall.SIGKILL)
+	s.awaitExit(0)
+	if _, err := a.authorize(served[0], s.name(0)); err == nil || !strings.Contains(err.Error(), "PE 0 has failed") {
+		t.Errorf("a claim of a PE that has failed: %v", err)
+	}
+	if _, err := a.authorize(served[0], pmix.Proc{Nspace: s.table.job(0).nspace, Rank: pmix.RankWildcard}); err == nil {
+		t.Error("a claim of all PEs is granted")
+	}
+}
+
+// Many who ask at a time get a census that was begun after they asked.
+func TestCensusIsShared(t *testing.T) {
+	s, served := dialers(t)
+	sock, _, err := peerSocket(served[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	var c census
+	var asked sync.WaitGroup
+	for range 20 {
+		asked.Go(func() {
+			if pids := c.survey()[linkTo(sock)]; len(pids) != 1 || !s.pe(1).descends(pids[0]) {
+				t.Errorf("processes %v hold the socket of PE 1, want one of PE 1", pids)
+			}
+		})
+	}
+	asked.Wait()
 }

@@ -8,14 +8,14 @@ import (
 	"github.com/goshmem/goshmem/internal/xunix"
 )
 
-// binder lets what the calling thread starts run on some processors only.
+// binder restricts the processors of the calling thread, and so of the processes that the thread starts.
 type binder struct {
 	home []int // of the thread before the first change
 	now  []int // nil: home
 }
 
-// set changes the thread's processors; nil stands for those that it had first.
-func (b *binder) set(cpus []int) (err error) {
+// bindThread changes the thread's processors; nil stands for those that it had first.
+func (b *binder) bindThread(cpus []int) (err error) {
 	if slices.Equal(cpus, b.now) {
 		return nil
 	}
@@ -37,20 +37,20 @@ func (b *binder) set(cpus []int) (err error) {
 
 // place returns where a PE runs: one of a spawned job anywhere among the processors
 // that the jobs may use.
-func (s *Step) place(j *job, pe int) plan.Place {
-	if j.number > 0 || pe >= len(s.cfg.Places) {
-		return plan.Place{CPUs: s.cfg.CPUs, Sharers: j.npes()}
+func (c *Config) place(j *localJob, pe int) plan.Place {
+	if j.number > 0 || pe >= len(c.Places) {
+		return plan.Place{CPUs: c.CPUs, Sharers: j.npes()}
 	}
-	return s.cfg.Places[pe]
+	return c.Places[pe]
 }
 
 // processors returns how many processors the PEs of a job have between them.
-func (s *Step) processors(j *job) int {
+func (c *Config) processors(j *localJob) int {
 	switch {
-	case j.number > 0 && s.cfg.CPUs != nil:
-		return len(s.cfg.CPUs)
-	case j.number > 0 || s.cfg.Places == nil:
+	case j.number > 0 && c.CPUs != nil:
+		return len(c.CPUs)
+	case j.number > 0 || c.Places == nil:
 		return runtime.NumCPU()
 	}
-	return plan.Union(s.cfg.Places, runtime.NumCPU())
+	return plan.Union(c.Places, runtime.NumCPU())
 }

@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"github.com/goshmem/goshmem/internal/xunix"
 )
 
@@ -40,8 +42,15 @@ var errUntraced = &HintError{
 	"in a container: --cap-add SYS_PTRACE; without --debug the job runs",
 }
 
+// debuggers follows PEs that wait for a debugger.
+type debuggers struct {
+	table   *table
+	closing <-chan struct{}
+	logger  zerolog.Logger
+}
+
 // holdForDebugger follows the wait of a PE for its debugger to its end.
-func (p *proc) holdForDebugger(s *Step) {
+func (d *debuggers) holdForDebugger(p *localPE) {
 	tick := time.NewTicker(lookForDebugger)
 	defer tick.Stop()
 	for {
@@ -49,37 +58,41 @@ func (p *proc) holdForDebugger(s *Step) {
 		case <-tick.C:
 		case <-p.reaped:
 			return
-		case <-s.closing:
+		case <-d.closing:
 			return
 		}
-		s.mu.Lock()
-		if p.life.Ended() {
-			s.mu.Unlock()
-			return
-		}
-		pid := p.pid()
-		is := look(pid)
-		// The tracer is asked for after the state: a process that a debugger has stopped between the two must not be
-		// taken for one that SIGCONT has let go on.
-		tracer := tracerOf(pid)
-		if tracer != 0 {
-			_ = xunix.Kill(pid, xunix.SIGCONT)
-		}
-		goesOn := tracer != 0 || !is.stopped && !is.traced
-		if goesOn {
-			p.debug = debugged
-		}
-		s.mu.Unlock()
-		if goesOn {
-			s.cfg.Logger.Info().Stringer("pe", p.id).Int("pid", pid).Int("debugger", tracer).Msg("goes on")
+		if d.lookAt(p) {
 			return
 		}
 	}
 }
 
+// lookAt looks at a PE that waits for its debugger; over says that it does not wait any more. The looks happen without the
+// lock of the table. They count if the process still has its number afterwards, which it keeps while it gets SIGCONT.
+func (d *debuggers) lookAt(p *localPE) (over bool) {
+	is := look(p.pid)
+	// The tracer is asked for after the state: a process that a debugger has stopped between the two must not be
+	// taken for one that SIGCONT has let go on.
+	tracer := tracerOf(p.pid)
+	goesOn := tracer != 0 || !is.stopped && !is.traced
+	d.table.mu.Lock()
+	ended := p.life.Ended()
+	if goesOn && !ended {
+		p.debug = debugged
+		if tracer != 0 {
+			_ = xunix.Kill(p.pid, xunix.SIGCONT)
+		}
+	}
+	d.table.mu.Unlock()
+	if goesOn && !ended {
+		d.logger.Info().Stringer("pe", p.id).Int("pid", p.pid).Int("debugger", tracer).Msg("goes on")
+	}
+	return goesOn || ended
+}
+
 // spared says whether a signal is not for the PE because it waits for its debugger: one by which the user stops the
-// whole job or lets it go on. When the job ends, the PE must not stay stopped. The caller holds the step's lock.
-func (p *proc) spared(sig syscall.Signal, ending bool) bool {
+// whole job or lets it go on. When the job ends, the PE must not stay stopped. The caller holds the lock of the table.
+func (p *localPE) spared(sig syscall.Signal, ending bool) bool {
 	if p.debug != awaitDebugger || ending {
 		return false
 	}

@@ -6,7 +6,38 @@
 //
 // The step decides nothing about the job: it turns what happens into events,
 // on which package launch acts. When an end is a failure, and when it is known,
-// package life says: the state machine of one PE.
+// package life says: the state machine of one PE. When one hangs, package pulse says.
+//
+// # Parts
+//
+// Step puts parts together, each with a file of its own. Arrows of calls go down, but for clients and alerts.
+//
+//	Step             step.go         the parts, and what package launch calls
+//	background       background.go   the goroutines, and when they end
+//	clients          clients.go      what PMIx and PMI-1 servers learn, and what PEs ask for: abort, signals, input
+//	spawner          spawn.go        further jobs
+//	starter          starter.go      starts processes, on one thread
+//	attachService    attach.go       hands out segments; with visitors: who is connected
+//	authorizer       authorize.go    who may connect to the PMIx server; with census: who holds which socket
+//	debuggers        debug.go        PEs that wait for a debugger
+//	orders           orders.go       questions to PEs: stacks, profiles
+//	signals          signals.go      signals to PEs; stop and go on
+//	orphans          orphans.go      what PEs have left behind
+//	deathWatch       watchdog.go     what the kernel says of processes
+//	ailments         ailments.go     PEs that do not run as they should
+//	hangWatch        hang.go         PEs that call nothing for long
+//	ends             ends.go         a PE to its end, a job to its end
+//	failures         failures.go     which ends are failures, and who learns of them when
+//	alerts           alerts.go       callbacks of PEs
+//	announcer        announce.go     events to the launcher and exits to the servers, in order
+//	memoryMeter      memorymeter.go  how much memory programs have
+//	niceness         session.go      nice values of sessions
+//	outputs, input   io.go, stdin.go what PEs write and read
+//	servers          servers.go      the servers of PMIx and PMI-1
+//	table            table.go        the jobs and PEs: localJob, localPE, jobMemory
+//
+// The lock of the table guards what changes of jobs and PEs. No part holds a lock while it looks at processes, starts one,
+// or waits: table says how that is done, and which locks may be taken under which.
 //
 // # Nothing is left behind
 //

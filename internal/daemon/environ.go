@@ -4,11 +4,12 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/goshmem/goshmem/internal/envvar"
 	pmix "github.com/goshmem/goshmem/pmix/codec"
 )
 
-// changed applies directives to an environment, in order.
-func changed(env []string, infos []pmix.Info) []string {
+// applyDirectives applies directives to an environment, in order.
+func applyDirectives(env []string, infos []pmix.Info) []string {
 	for _, info := range infos {
 		if name, ok := info.Value.Str(); ok && info.Key == pmix.KeyUnsetEnvar {
 			env = without(env, name)
@@ -55,4 +56,14 @@ func isSet(env []string, name string) bool {
 // without returns an environment that does not have a variable.
 func without(env []string, name string) []string {
 	return slices.DeleteFunc(slices.Clone(env), func(kv string) bool { return strings.HasPrefix(kv, name+"=") })
+}
+
+// memHooksVariable returns the variable without which OpenSHMEM programs of Debian 12's
+// Open MPI (4.1.4) end by SIGSEGV in shmem_finalize, under any launcher: UCX then
+// watches memory by its own hooks, not by Open MPI's. A value in env wins.
+func memHooksVariable(env []string) []string {
+	if isSet(env, envvar.MemHooks) {
+		return nil
+	}
+	return []string{envvar.MemHooks + "=0"}
 }

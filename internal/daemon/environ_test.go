@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rs/zerolog"
+
 	pmix "github.com/goshmem/goshmem/pmix/codec"
 )
 
@@ -26,7 +28,7 @@ func TestChangedEnvironment(t *testing.T) {
 		"A=1 B=2 B=3 C=4 F=9": envar(pmix.KeyAppendEnvar, "F", "9"),
 		"A=1 C=4":             {Key: pmix.KeyUnsetEnvar, Value: pmix.StringValue("B")},
 	} {
-		if got := changed(env, []pmix.Info{info}); strings.Join(got, " ") != want {
+		if got := applyDirectives(env, []pmix.Info{info}); strings.Join(got, " ") != want {
 			t.Errorf("%s %v: %q, want %q", info.Key, info.Value, got, want)
 		}
 	}
@@ -34,7 +36,7 @@ func TestChangedEnvironment(t *testing.T) {
 		t.Errorf("the environment itself has changed: %q", env)
 	}
 	other := []pmix.Info{{Key: "pmix.other", Value: pmix.BoolValue(true)}, envar("pmix.other", "A", "9")}
-	if got := changed(env, other); !slices.Equal(got, env) {
+	if got := applyDirectives(env, other); !slices.Equal(got, env) {
 		t.Errorf("other directives change %q", got)
 	}
 }
@@ -44,11 +46,11 @@ func TestChangedEnvironment(t *testing.T) {
 func TestStaleDirectories(t *testing.T) {
 	base := t.TempDir()
 	t.Setenv("TMPDIR", base)
-	mine, err := newPrivate()
-	if err != nil {
+	mine := &private{}
+	if err := mine.choosePath(); err != nil {
 		t.Fatal(err)
 	}
-	mine.make(func(err error) { t.Fatal(err) })
+	mine.makeOnce(func(err error) { t.Fatal(err) })
 	const gone = "goshmem-2147483646-7-" // no process has this number
 	if err := os.Mkdir(filepath.Join(base, gone+"aaaaaaaaaaaa"), 0o700); err != nil {
 		t.Fatal(err)
@@ -62,14 +64,13 @@ func TestStaleDirectories(t *testing.T) {
 	}
 	locked := filepath.Join(base, gone+"bbbbbbbbbbbb") // as one of another container
 	held := &private{path: locked}
-	held.make(func(err error) { t.Fatal(err) })
+	held.makeOnce(func(err error) { t.Fatal(err) })
 	for _, name := range []string{gone + "short", "goshmem-x-7-cccccccccccc", "goshmem-7-cccccccccccc", "other"} {
 		if err := os.Mkdir(filepath.Join(base, name), 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}
-	s := &Step{private: mine}
-	s.removeStale()
+	removeStale(mine.path, zerolog.Nop())
 	entries, err := os.ReadDir(base)
 	if err != nil {
 		t.Fatal(err)

@@ -115,10 +115,10 @@ func checkSurroundings() error {
 
 // checkLoopback tells if programs cannot reach the PMIx server. Those that use none
 // run without it.
-func (s *Step) checkLoopback() {
+func (r *reporter) checkLoopback() {
 	conn, err := net.Dial("udp4", "127.0.0.1:9") // sends nothing
 	if err != nil {
-		s.notice("no loopback interface, so programs of goshmem and Open MPI cannot join the job: %v; hint: ip link set lo up", err)
+		r.notice("no loopback interface, so programs of goshmem and Open MPI cannot join the job: %v; hint: ip link set lo up", err)
 		return
 	}
 	_ = conn.Close() // nothing was sent

@@ -2,125 +2,155 @@ package daemon
 
 import (
 	"errors"
+	"sync"
 	"syscall"
-	"time"
 
 	"github.com/goshmem/goshmem/failure"
 	"github.com/goshmem/goshmem/internal/daemon/life"
 	"github.com/goshmem/goshmem/internal/ending"
-	"github.com/goshmem/goshmem/internal/wire"
+	"github.com/goshmem/goshmem/internal/wait"
 	"github.com/goshmem/goshmem/internal/xunix"
-	"github.com/goshmem/goshmem/pmix/server"
-	"github.com/goshmem/goshmem/rma"
-	"github.com/goshmem/goshmem/symheap"
 )
 
-// incarnation is that of all PEs: none is started again.
-const incarnation = 1
+// failures decides, by package life, which ends are failures, and makes them known.
+//
+// A failure is made known in the order in which somebody waits for it:
+//
+//  1. the page, which all waits of PEs look at;
+//  2. the bells, for those who sleep;
+//  3. callbacks of PEs, by alerts;
+//  4. PMIx clients;
+//  5. the user.
+//
+// The first two happen under the lock of the table, in carryOut. The others are only noted there, and happen in makeKnown
+// without the lock. Between the two the step lets PEs go first that the bells have woken: what follows may take longer
+// than a PE takes to return from its call, and on a busy node the PE would wait for the processor that the step is on. On
+// two processors, of which the dead process holds one with the release of its memory, PEs learn of a death in two thirds
+// of the time.
+type failures struct {
+	table     *table
+	events    *announcer
+	alerts    *alerts
+	endsFirst bool // as Config.EndsFirst
 
-// news is how a process ended, and how that was learnt.
-type news struct {
-	end  ending.End
-	pid  int
-	at   time.Duration // the kernel's own time of it, 0 if that is not known
-	tier string        // of the watch; empty: it was there to be reaped
+	yielding sync.Mutex   // held by the one caller that yields; others do not wait for it
+	yielder  wait.Yielder // under yielding
 }
 
-// died takes the end of a PE's own process, of which only the first news counts. The caller holds the lock.
-func (s *Step) died(p *proc, n news) {
-	if p.life.Dead() {
+// noteDeath notes the end of a PE's own process, of which only the first news counts.
+//
+// Whether the member is gone is looked up without the lock of the table. If another process has joined for the PE
+// meanwhile, the answer is about the wrong one, and is looked up again. An answer that the member is gone stays true; one
+// that it is there may be outdated at once, and then the end of the member is told by the watch, by the end of its
+// connection, or when nothing is left of the PE.
+func (f *failures) noteDeath(p *localPE, d death) {
+	t := f.table
+	t.mu.Lock()
+	for {
+		member := p.member
+		t.mu.Unlock()
+		gone := p.isGone(member)
+		t.mu.Lock()
+		if p.member != member {
+			continue
+		}
+		rung := false
+		if !p.life.Dead() {
+			p.last = d
+			rung = f.carryOut(p, d, p.life.Die(d.end, gone))
+		}
+		t.mu.Unlock()
+		f.makeKnown(rung)
 		return
 	}
-	p.last = n
-	s.carryOut(p, n, p.life.Die(n.end, p.memberIsGone()))
 }
 
-// memberIsGone says whether the process that had joined for a PE is known to have been reaped. Of the PE's own process
-// nobody asks that, and of one whose number is unknown nobody knows it. The caller holds the lock.
-func (p *proc) memberIsGone() bool {
-	return p.member != 0 && p.member != p.pid() && errors.Is(xunix.Kill(p.member, 0), syscall.ESRCH)
+// isGone says whether the process that had joined for the PE is known to have been reaped. Of the PE's own process
+// nobody asks that, and of one whose number is unknown nobody knows it.
+func (p *localPE) isGone(member int) bool {
+	return member != 0 && member != p.pid && errors.Is(xunix.Kill(member, 0), syscall.ESRCH)
 }
 
-// killRest kills what is left of the PE when its own process has died. The caller
-// holds the lock.
-func (p *proc) killRest() {
-	if p.life.Ended() {
-		_ = p.leash.Close()
-	} else {
-		p.signal(syscall.SIGKILL)
+// noteMemberDeath notes the end of the process that has joined for a PE, if it is the last that has.
+func (f *failures) noteMemberDeath(p *localPE, d death) {
+	f.changeMember(p, d.pid, func() (death, life.Outcome) { return d, p.life.EndMember(d.end) })
+}
+
+// noteMemberUnseen notes that nobody will tell the end of the process that has joined for a PE, if it is the last that has.
+func (f *failures) noteMemberUnseen(p *localPE, pid int) {
+	f.changeMember(p, pid, func() (death, life.Outcome) { return p.last, p.life.LoseSightOfMember() })
+}
+
+// changeMember notes something about the member of a PE, if that is process pid.
+func (f *failures) changeMember(p *localPE, pid int, note func() (death, life.Outcome)) {
+	f.table.mu.Lock()
+	rung := false
+	if p.member == pid {
+		d, o := note()
+		rung = f.carryOut(p, d, o)
 	}
-	if p.life.MemberWatched() {
-		_ = xunix.Kill(p.member, syscall.SIGKILL)
-	}
+	f.table.mu.Unlock()
+	f.makeKnown(rung)
 }
 
-// hasFailed says whether a PE's failure is known to everybody.
-func (s *Step) hasFailed(p *proc) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return p.life.Failed()
+// forsake is Step.Forsake.
+func (f *failures) forsake(id ID) (is bool) {
+	rung := false
+	f.table.update(id, func(p *localPE) {
+		var o life.Outcome
+		is, o = p.life.Forsake()
+		rung = f.carryOut(p, death{pid: p.pid}, o)
+	})
+	f.makeKnown(rung)
+	return is
 }
 
-// carryOut does what the news n of a PE's life asks for. The caller holds the lock.
-//
-// A failure is made known in the order in which somebody waits for it: the page, which all waits of PEs look at; the
-// bells, for those who sleep; callbacks of PEs; PMIx clients; and the user.
-func (s *Step) carryOut(p *proc, n news, o life.Outcome) {
+// carryOut does what the death d in a PE's life asks for, as far as it happens under the lock of the table, which the
+// caller holds. The caller calls makeKnown without the lock then. Rung says that bells were rung.
+func (f *failures) carryOut(p *localPE, d death, o life.Outcome) (rung bool) {
 	if o.KillRest {
 		p.killRest()
 	}
 	if !o.Fails {
-		return
+		return false
 	}
 	if o.ByOwn {
-		n = p.last
+		d = p.last
 	}
-	n.end.Unfinished, p.learnt = o.Unfinished, n.tier
-	if p.job.failed || p.job.page == nil {
-		return // it never began, or is over
+	d.end.Unfinished, p.learnt = o.Unfinished, d.tier
+	if p.job.isOver() {
+		return false
 	}
-	by := p.wished(n.end)
-	if !s.cfg.EndsFirst || by != "" {
-		s.publish(p, n)
+	by := p.wantedBy(d.end)
+	if !f.endsFirst || by != "" {
+		p.job.memory.publish(p.id.PE, causeOf(d.end), d.at)
+		p.job.alertDue, p.job.failures = true, p.job.failures+1
+		rung = true
 	}
-	s.tellExit(p, n.end)
-	s.emit(Event{
-		Kind: Failed, ID: p.id, PID: p.pid(), End: n.end, Tier: n.tier, GoesOn: !p.life.Dead(), By: by, Said: p.said(),
-	})
+	f.events.append(announcement{of: p, exited: true, end: d.end, withOut: true, event: &Event{
+		Kind: Failed, ID: p.id, PID: p.pid, End: d.end, Tier: d.tier, GoesOn: !p.life.Dead(), By: by,
+	}})
+	return rung
 }
 
-// publish writes a failure on the page of its job and has all PEs look. The caller
-// holds the lock.
-//
-// It lets them go first: what the step does next (PMIx, output) may take longer than
-// a PE takes to return from its call, and on a busy node the PE would wait for the
-// processor that the step is on. On two processors, of which the dead process holds
-// one with the release of its memory, PEs learn of a death in two thirds of the time.
-func (s *Step) publish(p *proc, n news) {
-	p.job.page.Publish(p.id.PE, incarnation, causeOf(n.end), n.at)
-	for _, v := range p.job.vitals {
-		rma.Rouse(v.Bell)
+// makeKnown makes known what carryOut has noted. The caller holds no lock. One caller yields at a time: a second one has the
+// same PEs to let go first, so that it may go on.
+func (f *failures) makeKnown(rung bool) {
+	if rung {
+		f.alerts.raise()
+		if f.yielding.TryLock() {
+			f.yielder.GiveWay()
+			f.yielding.Unlock()
+		}
 	}
-	p.job.stirred, p.job.failures = true, p.job.failures+1
-	s.stir()
-	s.yielder.GiveWay()
+	f.events.deliver()
 }
 
-// tellExit tells the servers how a PE has ended.
-func (s *Step) tellExit(p *proc, e ending.End) {
-	s.pmix.ProcExited(p.name(), server.Exit{Code: e.Code, Signal: e.Signal, Unfinished: e.Unfinished})
-	s.pmi.ProcExited(p.name())
-}
-
-// Forsake declares a PE failed that has joined its job and left it without a
-// farewell, and nothing of which has joined again since; false if that is not so.
-func (s *Step) Forsake(id ID) (is bool) {
-	s.with(id, func(p *proc) {
-		var o life.Outcome
-		is, o = p.life.Forsake()
-		s.carryOut(p, news{pid: p.pid()}, o)
-	})
-	return is
+// hasFailed says whether a PE's failure is known to everybody.
+func (t *table) hasFailed(p *localPE) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return p.life.Failed()
 }
 
 // causeOf says in the words of the failure page how a PE failed.
@@ -140,80 +170,10 @@ func causeOf(e ending.End) failure.Cause {
 	}
 }
 
-// stir has spreadNews look.
-func (s *Step) stir() {
-	select {
-	case s.stirred <- struct{}{}:
-	default:
+// endOf returns what a wait status says.
+func endOf(ws syscall.WaitStatus) (e ending.End) {
+	if ws.Signaled() {
+		return ending.End{Signal: int(ws.Signal()), Core: ws.CoreDump()}
 	}
-}
-
-// spreadNews tells PEs that there is something new on their page, so that those
-// hear of it that are not waiting for anything.
-func (s *Step) spreadNews() {
-	packet := (&wire.OrderPacket{Order: wire.OrderNews}).Append(nil)
-	for {
-		select {
-		case <-s.stirred:
-		case <-s.closing:
-			return
-		}
-		for _, t := range s.toStir() {
-			// One that has no room has unread news.
-			if err := xunix.SendAtOnce(t.conn, packet); err != nil && !errors.Is(err, syscall.EAGAIN) {
-				s.cfg.Logger.Debug().Err(err).Msg("news")
-			}
-		}
-	}
-}
-
-// toStir returns who takes orders among the PEs of jobs that have news.
-func (s *Step) toStir() (takers []*taker) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, j := range s.jobs {
-		if !j.stirred {
-			continue
-		}
-		j.stirred = false
-		for _, p := range j.started() {
-			if p.orders != nil && p.orders.replied && !p.life.Failed() {
-				takers = append(takers, p.orders)
-			}
-		}
-	}
-	return takers
-}
-
-// makePage makes the page on which a job's failures are written, and maps the
-// words by which its PEs are woken.
-func (j *job) makePage() (err error) {
-	if j.page, err = failure.Create(j.key, j.npes()); err != nil {
-		return err
-	}
-	j.pageFD = int(j.page.File().Fd())
-	for _, f := range j.heaps {
-		v, err := symheap.MapVitals(f)
-		if err != nil {
-			return err
-		}
-		j.vitals = append(j.vitals, v)
-	}
-	return nil
-}
-
-// freePage gives it back, and the words. Failures are not told any more.
-func (s *Step) freePage(j *job) error {
-	s.mu.Lock()
-	page, vitals := j.page, j.vitals
-	j.page, j.vitals = nil, nil
-	s.mu.Unlock()
-	var errs []error
-	for _, v := range vitals {
-		errs = append(errs, v.Unmap())
-	}
-	if page != nil {
-		errs = append(errs, page.Close())
-	}
-	return errors.Join(errs...)
+	return ending.End{Code: ws.ExitStatus()}
 }

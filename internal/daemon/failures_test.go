@@ -20,7 +20,7 @@ func nextOf(t *testing.T, s *Step, kind Kind) Event {
 	select {
 	case e := <-s.Events():
 		if e.Kind != kind {
-			t.Fatalf("event %+v, want one of kind %d", e, kind)
+			t.Fatalf("event %#v, want one of kind %d", e, kind)
 		}
 		return e
 	case <-time.After(10 * time.Second):
@@ -35,13 +35,13 @@ func TestDeathIsPublished(t *testing.T) {
 	for name, dog := range map[string]Watchdog{"off": {Off: true}, "pidfd": {Tier: kernel.PIDFD}, "default": {}} {
 		t.Run(name, func(t *testing.T) {
 			s := startSleepers(t, 3, func(c *Config) { c.Watchdog = dog })
-			j := s.jobs[0]
-			view, err := failure.Attach(j.pageFD, j.key, 3)
+			j := s.table.jobs[0]
+			view, err := failure.Attach(int(j.memory.page.File().Fd()), j.key, 3)
 			if err != nil {
 				t.Fatal(err)
 			}
 			p := j.procs[1]
-			if err := syscall.Kill(p.pid(), syscall.SIGKILL); err != nil {
+			if err := syscall.Kill(p.pid, syscall.SIGKILL); err != nil {
 				t.Fatal(err)
 			}
 			e := nextOf(t, s, Failed)
@@ -55,7 +55,7 @@ func TestDeathIsPublished(t *testing.T) {
 			if e := nextOf(t, s, Exited); e.PE != 1 || e.End.Signal != 9 || e.Process == nil {
 				t.Errorf("event %+v, want the end of PE 1's process", e)
 			}
-			if !s.hasFailed(p) || s.hasFailed(j.procs[0]) {
+			if !s.table.hasFailed(p) || s.table.hasFailed(j.procs[0]) {
 				t.Error("PE 1 has not failed, or PE 0 has")
 			}
 			if _, epoch := view.All(); epoch != 1 {
@@ -88,17 +88,18 @@ func TestShellEndsWell(t *testing.T) {
 				end()
 			}
 			s := startSleepers(t, 2, func(c *Config) { c.Watchdog = Watchdog{Off: true} })
-			s.mu.Lock()
-			p := s.jobs[0].procs[1]
-			s.noteJoin(p)
-			p.member = program.Process.Pid
-			p.life.SetMember(life.WatchedMember)
-			s.died(p, news{pid: p.pid()})
-			if p.life.Failed() == x.goesOn {
-				t.Errorf("the end of the shell is taken for that of the PE: %v", p.life.Failed())
+			p := s.table.jobs[0].procs[1]
+			s.table.mu.Lock()
+			s.table.noteJoin(p)
+			s.table.mu.Unlock()
+			if _, kind := s.table.setMember(p, program.Process.Pid, true); kind != life.WatchedMember {
+				t.Errorf("a program of the PE is member %d", kind)
 			}
-			s.carryOut(p, news{end: killed, pid: p.member}, p.life.EndMember(killed))
-			s.mu.Unlock()
+			s.failures.noteDeath(p, death{pid: p.pid})
+			if s.table.hasFailed(p) == x.goesOn {
+				t.Errorf("the end of the shell is taken for that of the PE: %v", !x.goesOn)
+			}
+			s.failures.noteMemberDeath(p, death{end: killed, pid: program.Process.Pid})
 			if e := nextOf(t, s, Failed); e.PE != 1 || e.End != x.want || e.GoesOn {
 				t.Errorf("event %+v, want PE 1 and %+v", e, x.want)
 			}
@@ -109,12 +110,12 @@ func TestShellEndsWell(t *testing.T) {
 // With EndsFirst, PEs do not learn of the failure that ends the job.
 func TestEndsFirst(t *testing.T) {
 	s := startSleepers(t, 2, func(c *Config) { c.EndsFirst = true })
-	j := s.jobs[0]
-	view, err := failure.Attach(j.pageFD, j.key, 2)
+	j := s.table.jobs[0]
+	view, err := failure.Attach(int(j.memory.page.File().Fd()), j.key, 2)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := syscall.Kill(j.procs[1].pid(), syscall.SIGKILL); err != nil {
+	if err := syscall.Kill(j.procs[1].pid, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
 	nextOf(t, s, Failed)
@@ -139,43 +140,9 @@ func TestCauseOf(t *testing.T) {
 	}
 }
 
-// A PE hangs that neither moves its word nor waits for others, once. While it is ready to
-// run, only the time counts in which it had a processor.
-func TestPulse(t *testing.T) {
-	begin := time.Now()
-	var b pulse
-	for i, step := range []struct {
-		after       time.Duration
-		look        glance
-		moved, hung bool
-	}{
-		{after: 0, look: glance{count: 1}},
-		{after: 9, look: glance{count: 1}},
-		{after: 10, look: glance{count: 1}, hung: true},
-		{after: 30, look: glance{count: 1}},
-		{after: 31, look: glance{count: 2}, moved: true},
-		{after: 40, look: glance{count: 2}},
-		{after: 41, look: glance{count: 2}, hung: true},
-		{after: 50, look: glance{count: 2, waits: true}, moved: true},
-		{after: 90, look: glance{count: 2, waits: true}},
-		{after: 99, look: glance{count: 2}}, // its wait has just ended
-		{after: 100, look: glance{count: 2, ready: true}},
-		{after: 200, look: glance{count: 2, ready: true}}, // without a processor
-		{after: 210, look: glance{count: 2, ready: true, used: 1}, hung: true},
-		{after: 300, look: glance{count: 3, ready: true, used: 31}, moved: true},
-		{after: 309, look: glance{count: 3, used: 31}},
-		{after: 320, look: glance{count: 3, ready: true, used: 31}},
-		{after: 321, look: glance{count: 3, used: 31}, hung: true},
-	} {
-		if moved, hung := b.beat(step.look, begin.Add(step.after), 10); moved != step.moved || hung != step.hung {
-			t.Errorf("step %d: moved %t, hung %t; want %t, %t", i, moved, hung, step.moved, step.hung)
-		}
-	}
-}
-
 // What the PE says of itself is waiting: an armed bell, a meeting through PMIx, and all
 // the time before Init has met the others.
-func TestGlance(t *testing.T) {
+func TestReadProgress(t *testing.T) {
 	for name, c := range map[string]struct {
 		progress layout.Progress
 		sleeping uint32
@@ -187,9 +154,9 @@ func TestGlance(t *testing.T) {
 		"meets others":   {progress: layout.Progress{Count: 5, Meets: 1}, waits: true},
 	} {
 		bell := layout.Bell{Sleeping: c.sleeping}
-		g := glanceAt(symheap.Vitals{Progress: &c.progress, Bell: &bell})
-		if g.waits != c.waits || g.count != c.progress.Count {
-			t.Errorf("%s: waits %t and count %d, want %t and %d", name, g.waits, g.count, c.waits, c.progress.Count)
+		g := readProgress(symheap.Vitals{Progress: &c.progress, Bell: &bell})
+		if g.Waits != c.waits || g.Count != c.progress.Count {
+			t.Errorf("%s: waits %t and count %d, want %t and %d", name, g.Waits, g.Count, c.waits, c.progress.Count)
 		}
 	}
 }
@@ -197,13 +164,10 @@ func TestGlance(t *testing.T) {
 // A PE that the watch has lost sight of is known dead when it can be reaped.
 func TestWatchFails(t *testing.T) {
 	s := startSleepers(t, 2, func(c *Config) { c.Watchdog = Watchdog{Tier: kernel.PIDFD} })
-	p := s.jobs[0].procs[1]
-	s.mu.Lock()
-	w, r := s.watch, kernel.Report{Kind: kernel.Unseen, PID: p.pid(), Tag: p.tag}
-	s.mu.Unlock()
-	w.Remove(p.pid())
-	s.report(r)
-	if err := syscall.Kill(p.pid(), syscall.SIGKILL); err != nil {
+	p := s.table.jobs[0].procs[1]
+	s.watch.current.Remove(p.pid)
+	s.watch.report(kernel.Report{Kind: kernel.Unseen, PID: p.pid, Tag: s.watch.tag(p)})
+	if err := syscall.Kill(p.pid, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
 	if e := nextOf(t, s, Failed); e.PE != 1 || e.End.Signal != 9 || e.Tier != "" {
@@ -223,11 +187,11 @@ func TestAddToReplacedWatch(t *testing.T) {
 	if err := old.Close(); err != nil {
 		t.Fatal(err)
 	}
-	pid := s.jobs[0].procs[0].pid()
-	if err := s.add(old, pid, 99); err != nil {
+	pid := s.table.jobs[0].procs[0].pid
+	if err := s.watch.addProcess(old, pid, 99); err != nil {
 		t.Error(err)
 	}
-	if err := s.add(s.watch, pid, 99); err == nil { // it is there
+	if err := s.watch.addProcess(s.watch.current, pid, 99); err == nil { // it is there
 		t.Error("added twice")
 	}
 }
@@ -236,10 +200,10 @@ func TestAddToReplacedWatch(t *testing.T) {
 // PE is reaped when the watch says so, and not before.
 func TestHandOverOfWatched(t *testing.T) {
 	s := startSleepers(t, 1, func(c *Config) { c.Watchdog = Watchdog{Tier: kernel.PIDFD} })
-	p := s.jobs[0].procs[0]
-	s.handOver(s.watch, p)
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	p := s.table.jobs[0].procs[0]
+	s.watch.handOver(s.watch.current, p)
+	s.table.mu.Lock()
+	defer s.table.mu.Unlock()
 	if p.life.Freed() {
 		t.Error("the PE may be reaped before the watch has seen its end")
 	}
@@ -249,12 +213,10 @@ func TestHandOverOfWatched(t *testing.T) {
 // reaped counts, also if that is told second.
 func TestUnknownEndIsNotTheLastWord(t *testing.T) {
 	s := startSleepers(t, 1, func(c *Config) { c.Watchdog = Watchdog{Off: true} })
-	s.mu.Lock()
-	p := s.jobs[0].procs[0]
-	tag := s.tag(p)
-	s.mu.Unlock()
-	s.report(kernel.Report{Kind: kernel.Dead, PID: p.pid(), Tag: tag, Tier: kernel.PIDFD})
-	if err := syscall.Kill(p.pid(), syscall.SIGKILL); err != nil {
+	p := s.table.jobs[0].procs[0]
+	tag := s.watch.tag(p)
+	s.watch.report(kernel.Report{Kind: kernel.Dead, PID: p.pid, Tag: tag, Tier: kernel.PIDFD})
+	if err := syscall.Kill(p.pid, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
 	if e := nextOf(t, s, Failed); e.End.Signal != int(syscall.SIGKILL) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"sync"
 	"time"
 )
 
@@ -21,11 +22,19 @@ const (
 	slowBlock = time.Second
 )
 
-// openOutputs gives a PE its outputs, and returns the ends that its process writes to. With
+// outputs opens the outputs of PEs and passes on what they write.
+type outputs struct {
+	cfg      *Config
+	reporter *reporter
+	servers  *servers
+	noPTY    sync.Once
+}
+
+// open gives a PE its outputs, and returns the ends that its process writes to. With
 // Config.Merge one pipe serves both, which keeps their order exact. A pseudo terminal never
 // does: programs ask whether standard error is a terminal, and behave in another way there.
-func (s *Step) openOutputs(p *proc) (theirs []*os.File, err error) {
-	r, w := s.openPTY()
+func (out *outputs) open(p *localPE) (theirs []*os.File, err error) {
+	r, w := out.openPTY()
 	pty := r != nil
 	if !pty {
 		if r, w, err = os.Pipe(); err != nil {
@@ -33,7 +42,7 @@ func (s *Step) openOutputs(p *proc) (theirs []*os.File, err error) {
 		}
 	}
 	p.cmd.Stdout, p.cmd.Stderr, theirs = w, w, append(theirs, w)
-	if err = p.addOutlet(r, pty); err != nil || s.cfg.Merge && !pty {
+	if err = p.addOutlet(r, pty); err != nil || out.cfg.Merge && !pty {
 		return theirs, err
 	}
 	if r, w, err = os.Pipe(); err != nil {
@@ -44,7 +53,7 @@ func (s *Step) openOutputs(p *proc) (theirs []*os.File, err error) {
 }
 
 // addOutlet takes the reading end of the next of the PE's outputs.
-func (p *proc) addOutlet(f *os.File, pty bool) error {
+func (p *localPE) addOutlet(f *os.File, pty bool) error {
 	o, err := newOutlet(f, pty)
 	if err == nil {
 		p.outlets = append(p.outlets, o)
@@ -58,7 +67,7 @@ const earlierAtMost = 2 * slowLine
 
 // awaitEarlier returns when what the PE has written to standard output so far has been passed
 // on. Without it a terminal would show an error before the output that led to it.
-func (p *proc) awaitEarlier() {
+func (p *localPE) awaitEarlier() {
 	limit := time.NewTimer(earlierAtMost)
 	defer limit.Stop()
 	select {
@@ -68,9 +77,9 @@ func (p *proc) awaitEarlier() {
 }
 
 // read passes a PE's output on until its end.
-func (s *Step) read(p *proc, o *outlet, stream Stream) {
+func (out *outputs) read(p *localPE, o *outlet, stream Stream) {
 	pass := lines
-	if s.cfg.Raw {
+	if out.cfg.Raw {
 		pass = unchanged
 	}
 	p.outputs.Go(func() {
@@ -78,26 +87,15 @@ func (s *Step) read(p *proc, o *outlet, stream Stream) {
 		defer o.passed.End()
 		pass(o, func(text []byte) {
 			p.passing.Add(1)
-			if s.cfg.Merge && stream == Stderr {
+			if out.cfg.Merge && stream == Stderr {
 				p.awaitEarlier()
 			}
-			if s.pmix != nil {
-				s.pmix.Output(p.name(), stream == Stderr && !s.cfg.Merge, text)
-			}
-			s.cfg.Output(p.id, stream, text)
+			out.servers.passOutput(p, stream == Stderr && !out.cfg.Merge, text)
+			out.cfg.Output(p.id, stream, text)
 			p.passing.Add(-1)
 			o.passed.Add(len(text))
 		})
 	})
-}
-
-// said returns channels that are closed when everything that a PE has written
-// so far has been passed on.
-func (p *proc) said() (all []<-chan struct{}) {
-	for _, o := range p.outlets {
-		all = append(all, o.mark())
-	}
-	return all
 }
 
 // unchanged calls out with what it reads as it comes.

@@ -5,7 +5,7 @@ import "sync"
 // maxTalk is how many events may wait that PEs can make as many of as they like.
 const maxTalk = 1024
 
-// mailbox passes events on in order and takes them without waiting.
+// mailbox passes events on in order. The sender never waits for the receiver.
 type mailbox struct {
 	out  chan Event
 	wake chan struct{}
@@ -18,8 +18,7 @@ func newMailbox() *mailbox {
 	return &mailbox{out: make(chan Event), wake: make(chan struct{}, 1)}
 }
 
-// put takes an event. Where too many wait, only those are taken that a PE can
-// cause but once.
+// put adds an event. Where too many wait, events that a PE can cause as often as it likes are dropped.
 func (m *mailbox) put(e Event) {
 	m.mu.Lock()
 	talk := e.Kind == Lost || e.Kind == Abort
@@ -33,7 +32,8 @@ func (m *mailbox) put(e Event) {
 	}
 }
 
-func (m *mailbox) take() (e Event, ok bool) {
+// removeFirst takes the oldest event out of the queue; false: there is none.
+func (m *mailbox) removeFirst() (e Event, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if len(m.queue) == 0 {
@@ -47,7 +47,7 @@ func (m *mailbox) take() (e Event, ok bool) {
 // run hands the events out until quit is closed.
 func (m *mailbox) run(quit <-chan struct{}) {
 	for {
-		e, ok := m.take()
+		e, ok := m.removeFirst()
 		if !ok {
 			select {
 			case <-m.wake:

@@ -1,79 +1,50 @@
 package daemon
 
 import (
-	"debug/buildinfo"
 	"errors"
 	"fmt"
 	"net"
 	"os"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 
 	"github.com/goshmem/goshmem/internal/wire"
-	"github.com/goshmem/goshmem/internal/xunix"
 )
 
 // mostAnswer bounds what is kept of an answer; the rest is dropped.
 const mostAnswer = 16 << 20
 
-// taker is the connection over which a PE takes orders.
-type taker struct {
-	conn *net.UnixConn
-	gone chan struct{} // closed when the connection has ended
+// orderLine is the connection over which a PE takes orders.
+type orderLine struct {
+	conn    *net.UnixConn
+	gone    chan struct{}         // closed when the connection has ended
+	turn    chan struct{}         // has an element from an order to its answer
+	answers chan wire.OrderPacket // as they come
 
-	turn    chan struct{} // has an element from an order to its answer
-	answers chan wire.OrderPacket
-
-	replied bool // under Step.mu: the reply has been sent, behind which news may follow
+	// replied says that the reply has been sent, behind which alerts may follow. The lock of the table guards it.
+	replied bool
 }
 
-func newTaker(conn *net.UnixConn) *taker {
-	return &taker{conn: conn, gone: make(chan struct{}), turn: make(chan struct{}, 1), answers: make(chan wire.OrderPacket)}
+func newOrderLine(conn *net.UnixConn) *orderLine {
+	return &orderLine{conn: conn, gone: make(chan struct{}), turn: make(chan struct{}, 1), answers: make(chan wire.OrderPacket)}
 }
 
-// employ sends the reply to a PE that asks for orders. The PE takes orders before
-// it has the reply, as it may go on at once, and be asked: those given meanwhile
-// wait. Of several processes of a PE the last that asked gets the orders.
-func (s *Step) employ(t *taker, p *proc, reply func() error) error {
-	t.turn <- struct{}{}
-	defer func() { <-t.turn }()
-	s.mu.Lock()
-	before := p.orders
-	p.orders = t
-	s.mu.Unlock()
-	err := reply()
-	s.mu.Lock()
-	if err != nil {
-		if p.orders == t {
-			p.orders = before
-		}
-		s.mu.Unlock()
-		return err
-	}
-	t.replied = true
-	p.job.stirred = p.job.stirred || p.job.failures > 0 // which it may have missed
-	s.mu.Unlock()
-	s.stir()
-	return t.conn.SetDeadline(time.Time{})
-}
-
-// obey takes the answers to orders until the PE hangs up.
-func (s *Step) obey(t *taker, p *proc) error {
+// takeAnswers takes the answers of a PE to orders until it hangs up or the step closes.
+func (l *orderLine) takeAnswers(of ID, closing <-chan struct{}) error {
 	buf := make([]byte, wire.MaxPacket)
 	for {
-		n, err := t.conn.Read(buf)
+		n, err := l.conn.Read(buf)
 		if n == 0 || err != nil {
 			return nil //nolint:nilerr // it has hung up, or the step closes
 		}
 		packet, err := wire.ParseOrder(buf[:n])
 		if err != nil {
-			return fmt.Errorf("PE %v: %w", p.id, err)
+			return fmt.Errorf("PE %v: %w", of, err)
 		}
 		select {
-		case t.answers <- packet:
-		case <-s.closing:
+		case l.answers <- packet:
+		case <-closing:
 			return nil
 		}
 	}
@@ -81,24 +52,24 @@ func (s *Step) obey(t *taker, p *proc) error {
 
 // ask sends an order and returns the answer. done is false for one that is not complete when the deadline passes, which
 // late says, or when the PE hangs up.
-func (t *taker) ask(o wire.Order, deadline time.Time) (text []byte, done, late bool) {
+func (l *orderLine) ask(o wire.Order, deadline time.Time) (text []byte, done, late bool) {
 	timer := time.NewTimer(time.Until(deadline))
 	defer timer.Stop()
 	select {
-	case t.turn <- struct{}{}:
-		defer func() { <-t.turn }()
-	case <-t.gone:
+	case l.turn <- struct{}{}:
+		defer func() { <-l.turn }()
+	case <-l.gone:
 		return nil, false, false
 	case <-timer.C:
 		return nil, false, true
 	}
-	_ = t.conn.SetWriteDeadline(deadline) // fails only on a closed connection, which writing reports
-	if _, err := t.conn.Write((&wire.OrderPacket{Order: o}).Append(nil)); err != nil {
+	_ = l.conn.SetWriteDeadline(deadline) // fails only on a closed connection, which writing reports
+	if _, err := l.conn.Write((&wire.OrderPacket{Order: o}).Append(nil)); err != nil {
 		return nil, false, errors.Is(err, os.ErrDeadlineExceeded)
 	}
 	for {
 		select {
-		case p := <-t.answers:
+		case p := <-l.answers:
 			if p.Order != o { // late: to an order that was given up
 				continue
 			}
@@ -108,7 +79,7 @@ func (t *taker) ask(o wire.Order, deadline time.Time) (text []byte, done, late b
 			if p.Last {
 				return text, true, false
 			}
-		case <-t.gone:
+		case <-l.gone:
 			return text, false, false
 		case <-timer.C:
 			return text, false, true
@@ -128,110 +99,82 @@ type Answer struct {
 	Text  []byte
 }
 
-// Ask gives an order to all PEs that run and returns their answers, at most
-// within the time given. A PE that takes no orders has none.
-func (s *Step) Ask(o wire.Order, atMost time.Duration) []Answer {
+// orders gives orders to the PEs that run. It needs no lock but that of the table, and holds that while it looks who
+// runs.
+type orders struct{ table *table }
+
+// ask is Step.Ask.
+func (o *orders) ask(order wire.Order, atMost time.Duration) []Answer {
 	deadline := time.Now().Add(atMost)
-	var answers []Answer
-	var takers []*taker
-	var asks []*proc
-	s.mu.Lock()
-	for _, p := range s.started() {
-		if !p.life.Ended() || p.life.Inside() {
-			answers = append(answers, Answer{ID: p.id, PID: p.pid(), Asked: p.orders != nil})
-			takers, asks = append(takers, p.orders), append(asks, p)
-		}
-	}
-	s.mu.Unlock()
+	pes, lines := o.running()
+	answers := make([]Answer, len(pes))
 	var asked sync.WaitGroup
-	for i, t := range takers {
-		if t != nil {
+	for i, p := range pes {
+		answers[i] = Answer{ID: p.id, PID: p.pid, Asked: lines[i] != nil}
+		if lines[i] != nil {
 			asked.Go(func() {
 				a := &answers[i]
-				a.Text, a.Done, a.Late = t.ask(o, deadline)
+				a.Text, a.Done, a.Late = lines[i].ask(order, deadline)
 			})
 		}
 	}
 	asked.Wait()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for i, p := range asks {
+	for i, p := range pes {
 		if a := &answers[i]; !a.Done {
-			a.Ended = p.life.Dead() || p.life.Ended() || look(p.pid()).over()
-			a.Left = p.life.Left()
+			a.Ended, a.Left = o.stateOf(p)
 		}
 	}
 	return answers
 }
 
-// HasGo says whether there are Go programs among the processes of a PE.
-func (s *Step) HasGo(id ID) bool { return len(s.goOf(id)) > 0 }
+// running returns the PEs that run, and over which line each takes orders; nil: it takes none.
+func (o *orders) running() (pes []*localPE, lines []*orderLine) {
+	o.table.mu.Lock()
+	defer o.table.mu.Unlock()
+	for _, p := range o.table.started() {
+		if !p.life.Ended() || p.life.Inside() {
+			pes, lines = append(pes, p), append(lines, p.orders)
+		}
+	}
+	return pes, lines
+}
 
-// QuitGo sends SIGQUIT to those, whose runtime then prints the stacks of all
-// goroutines and ends the program, and waits for that and the output, at most
-// for the time given. Other programs would only make a core file.
-func (s *Step) QuitGo(id ID, atMost time.Duration) {
+// stateOf says whether the process of a PE has ended, and whether the PE has left its job.
+func (o *orders) stateOf(p *localPE) (ended, left bool) {
+	is, held := o.table.lookAt(p)
+	o.table.mu.Lock()
+	defer o.table.mu.Unlock()
+	return p.life.Dead() || !held || is.over(), p.life.Left()
+}
+
+// quitGo is Step.QuitGo. The processes are looked up first, and each gets the signal only if it still is the one that was
+// found.
+func (o *orders) quitGo(id ID, atMost time.Duration) {
 	deadline := time.Now().Add(atMost)
-	pids := s.goOf(id)
-	var p *proc
-	s.with(id, func(q *proc) {
-		if p = q; p.life.Ended() {
-			return // its number may be somebody else's
-		}
-		for _, pid := range pids {
-			_ = xunix.Kill(pid, syscall.SIGQUIT)
-		}
-	})
-	if p != nil {
-		within(deadline, func() { <-p.reaped; p.outputs.Wait() })
+	found := o.goProcesses(id)
+	var p *localPE
+	o.table.update(id, func(q *localPE) { p = q })
+	if p == nil {
+		return
 	}
+	for _, program := range found {
+		program.signalProcess(syscall.SIGQUIT)
+	}
+	within(deadline, func() { <-p.reaped; p.outputs.Wait() })
 }
 
-// goOf returns the processes of a PE that run Go programs.
-func (s *Step) goOf(id ID) (pids []int) {
-	pid := s.PID(id)
-	if pid == 0 {
-		return nil
+// goProcesses returns the processes of a PE that run Go programs.
+func (o *orders) goProcesses(id ID) (found []identity) {
+	var own identity
+	o.table.update(id, func(p *localPE) { own = p.identity })
+	all := lookAround()
+	if own.pid == 0 || all[own.pid].start != own.start {
+		return nil // it has not been started, or is reaped: its number is another one's
 	}
-	for pid := range tree(lookAround(), pid) {
+	for pid := range tree(all, own.pid) {
 		if isGo(pid) {
-			pids = append(pids, pid)
+			found = append(found, identity{pid, all[pid].start})
 		}
 	}
-	return pids
-}
-
-// isGo says whether a process runs a Go program.
-func isGo(pid int) bool {
-	f, err := os.Open(fmt.Sprintf("/proc/%d/exe", pid))
-	if err != nil {
-		return false
-	}
-	defer func() { _ = f.Close() }()
-	info, err := f.Stat()
-	if err != nil {
-		return false
-	}
-	last := lastExe.Load()
-	if last == nil || !last.same(info) {
-		_, err = buildinfo.Read(f)
-		last = &exe{info, err == nil}
-		lastExe.Store(last)
-	}
-	return last.isGo
-}
-
-// exe is a program's file and what it was found to be. The PEs of a job mostly
-// run the same one, and to look into it takes longer than all else that is done
-// for a PE that joins.
-type exe struct {
-	os.FileInfo
-	isGo bool
-}
-
-var lastExe atomic.Pointer[exe]
-
-// same says whether a file is this one, unchanged.
-func (e *exe) same(as os.FileInfo) bool {
-	return os.SameFile(e.FileInfo, as) && e.ModTime().Equal(as.ModTime()) && e.Size() == as.Size()
+	return found
 }

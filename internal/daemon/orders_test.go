@@ -3,6 +3,7 @@ package daemon
 import (
 	"net"
 	"os"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -35,9 +36,9 @@ func packetPair(t *testing.T) (ends [2]*net.UnixConn) {
 // that were given before the reply follow it.
 func TestOrdersFollowReply(t *testing.T) {
 	s := startSleepers(t, 1)
-	p := s.jobs[0].procs[0]
+	p := s.table.jobs[0].procs[0]
 	ends := packetPair(t)
-	tk := newTaker(ends[0])
+	tk := newOrderLine(ends[0])
 	read := func() []byte {
 		t.Helper()
 		if err := ends[1].SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
@@ -51,17 +52,17 @@ func TestOrdersFollowReply(t *testing.T) {
 		return packet
 	}
 	answers := make(chan []Answer, 1)
-	err := s.employ(tk, p, func() error {
+	err := s.attach.startOrders(tk, p, func() error {
 		go func() { answers <- s.Ask(wire.OrderProfile, 10*time.Second) }()
-		s.mu.Lock()
+		s.table.mu.Lock()
 		employed := p.orders == tk
-		p.job.stirred = true
-		s.mu.Unlock()
+		p.job.alertDue = true
+		s.table.mu.Unlock()
 		if !employed || len(tk.turn) == 0 {
 			t.Error("the reply goes to a PE that takes no orders yet, or may have one before it")
 		}
-		if takers := s.toStir(); len(takers) != 0 {
-			t.Errorf("%d PEs get news before their reply, want none", len(takers))
+		if lines := s.failures.alerts.receivers(); len(lines) != 0 {
+			t.Errorf("%d PEs get news before their reply, want none", len(lines))
 		}
 		_, err := ends[0].Write([]byte("reply"))
 		return err
@@ -75,7 +76,7 @@ func TestOrdersFollowReply(t *testing.T) {
 	if o, err := wire.ParseOrder(read()); err != nil || o.Order != wire.OrderProfile {
 		t.Fatalf("second packet: %+v, %v, want the order", o, err)
 	}
-	go func() { _ = s.obey(tk, p) }()
+	go func() { _ = tk.takeAnswers(p.id, s.background.closing) }()
 	if _, err := ends[1].Write((&wire.OrderPacket{Order: wire.OrderProfile, Last: true}).Append(nil)); err != nil {
 		t.Fatal(err)
 	}
@@ -84,8 +85,8 @@ func TestOrdersFollowReply(t *testing.T) {
 	}
 
 	// Who does not get the reply leaves the orders to whom they went before.
-	lost := newTaker(ends[0])
-	if err := s.employ(lost, p, func() error { return syscall.EPIPE }); err == nil || p.orders != tk {
+	lost := newOrderLine(ends[0])
+	if err := s.attach.startOrders(lost, p, func() error { return syscall.EPIPE }); err == nil || p.orders != tk {
 		t.Errorf("error %v, orders go to the process that has no reply: %v", err, p.orders == lost)
 	}
 	// An order does not wait for its turn for longer than it may.
@@ -97,9 +98,93 @@ func TestOrdersFollowReply(t *testing.T) {
 	// The last reply to a request of segments or of orders makes the PE one that takes orders.
 	ends = packetPair(t)
 	for _, kind := range []uint32{wire.AskSegments, wire.AskOrders} {
-		tk := newTaker(ends[0])
-		if last, err := s.hand(tk, p, wire.AttachRequest{Kind: kind}); !last || err != nil || p.orders != tk || !tk.replied {
+		tk := newOrderLine(ends[0])
+		if last, err := s.attach.sendSegments(tk, p, wire.AttachRequest{Kind: kind}); !last || err != nil || p.orders != tk || !tk.replied {
 			t.Errorf("request of kind %d: last %v, error %v, orders go to another: %v", kind, last, err, p.orders != tk)
+		}
+	}
+}
+
+// A PE gets the segments of its job and the page of its failures, hears of failures, and answers orders. One that takes none
+// has no answer, and one that has ended or left is known to have.
+func TestAskPEs(t *testing.T) {
+	s := startTest(t, []App{player(1, "attach", ""), shell(3, "exec sleep 1000")})
+	if line := s.line(); line != "0: 4 PEs, 4 segments, 5 descriptors, page true " {
+		t.Fatalf("line %q, want what PE 0 got", line)
+	}
+	host := pmixHost{s.clients}
+	host.ClientConnected(s.name(1), s.pe(1).pid)
+	host.ClientFinalized(s.name(1))
+	answers := s.Ask(wire.OrderStacks, deadline)
+	if len(answers) != 4 {
+		t.Fatalf("%d answers, want 4", len(answers))
+	}
+	if a := answers[0]; !a.Asked || !a.Done || string(a.Text) != "one two" || a.PID != s.PID(a.ID) {
+		t.Errorf("answer %+v, want a complete one", a)
+	}
+	if a := answers[1]; a.Asked || a.Done || !a.Left || a.Ended {
+		t.Errorf("answer %+v of a PE that has left", a)
+	}
+	if a := answers[2]; a.Asked || a.Left || a.Ended {
+		t.Errorf("answer %+v of a PE that runs and takes no orders", a)
+	}
+
+	host.ClientConnected(s.name(3), s.pe(3).pid)
+	kill(t, s.pe(3).pid, syscall.SIGKILL)
+	s.next(Failed)
+	if line := s.line(); line != "0: alert" {
+		t.Errorf("line %q, want the alert of PE 3's failure", line)
+	}
+	s.next(Exited)
+	kill(t, s.pe(0).pid, syscall.SIGSTOP)
+	awaitState(t, s.pe(0).pid, "stopped", stopped)
+	for _, a := range s.Ask(wire.OrderCalls, 10*time.Millisecond) {
+		if a.PE == 0 && (a.Done || !a.Late || a.Ended) || a.PE == 3 && !a.Ended {
+			t.Errorf("answer %+v", a)
+		}
+	}
+	ended, left := s.orders.stateOf(s.pe(3))
+	if !ended || left {
+		t.Errorf("PE 3 has ended %v and left %v, want true and false", ended, left)
+	}
+}
+
+// Go programs of a PE print their stacks and end; others are left alone.
+func TestQuitGo(t *testing.T) {
+	s := startTest(t, []App{player(1, "sleep", ""), shell(1, `"`+os.Args[0]+`"; echo over`), shell(1, "exec sleep 1000")}, func(c *Config) {
+		c.Apps[1].Env = append(c.Apps[1].Env, roleEnv+"=sleep")
+	})
+	for range 2 {
+		if _, text, _ := strings.Cut(s.line(), ": "); text != "ready" {
+			t.Fatalf("line %q", text)
+		}
+	}
+	for pe, want := range []bool{true, true, false} {
+		if got := s.HasGo(ID{PE: pe}); got != want {
+			t.Errorf("PE %d has Go programs: %v", pe, got)
+		}
+	}
+	if s.HasGo(ID{Job: 4}) {
+		t.Error("a PE of no job has Go programs")
+	}
+	s.QuitGo(ID{Job: 4}, time.Hour)
+	s.QuitGo(ID{PE: 2}, time.Millisecond)
+	if look(s.pe(2).pid).over() {
+		t.Error("a program that is not Go got SIGQUIT")
+	}
+	for pe := range 2 {
+		s.QuitGo(ID{PE: pe}, deadline)
+		select {
+		case <-s.pe(pe).reaped:
+		default:
+			t.Errorf("PE %d has not ended", pe)
+		}
+		stacks := false
+		for len(s.lines) > 0 {
+			stacks = strings.Contains(s.line(), "SIGQUIT") || stacks
+		}
+		if !stacks {
+			t.Errorf("PE %d has written no stacks", pe)
 		}
 	}
 }

@@ -41,13 +41,13 @@ func newOutlet(f *os.File, pty bool) (*outlet, error) {
 		return nil, err
 	}
 	o := &outlet{File: f, conn: conn, pty: pty}
-	o.attempt = o.try
+	o.attempt = o.tryRead
 	return o, nil
 }
 
-// try reads what is there. It says whether that was anything, the end or an
+// tryRead reads what is there. It says whether that was anything, the end or an
 // error: otherwise it is to be called again when there is.
-func (o *outlet) try(fd uintptr) bool {
+func (o *outlet) tryRead(fd uintptr) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if len(o.early) > 0 {
@@ -83,13 +83,13 @@ func (o *outlet) SetReadDeadline(t time.Time) error {
 	return o.File.SetReadDeadline(t)
 }
 
-// wake lets Read look at what mark has taken. The caller holds the lock.
-func (o *outlet) wake() {
+// wakeReader lets Read look at what mark has taken. The caller holds the lock.
+func (o *outlet) wakeReader() {
 	o.woken = o.File.SetReadDeadline(time.Unix(1, 0)) == nil // it fails on a closed file: nobody reads
 }
 
-// unwake sets the deadline that wake has moved, and says whether it was moved.
-func (o *outlet) unwake() bool {
+// restoreDeadline sets the deadline that wakeReader has moved, and says whether it was moved.
+func (o *outlet) restoreDeadline() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if !o.woken {
@@ -104,12 +104,12 @@ func (o *outlet) unwake() bool {
 func (o *outlet) Read(b []byte) (int, error) {
 	o.into = b
 	err := o.conn.Read(o.attempt)
-	for errors.Is(err, os.ErrDeadlineExceeded) && o.unwake() {
+	for errors.Is(err, os.ErrDeadlineExceeded) && o.restoreDeadline() {
 		err = o.conn.Read(o.attempt)
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		some := false
-		if cerr := o.conn.Control(func(fd uintptr) { some = o.try(fd) }); cerr == nil && some {
+		if cerr := o.conn.Control(func(fd uintptr) { some = o.tryRead(fd) }); cerr == nil && some {
 			err = nil
 		}
 	}
@@ -157,6 +157,6 @@ func (o *outlet) takeAll() {
 		}
 	})
 	if len(o.early) > before {
-		o.wake() // what it waits for has been taken
+		o.wakeReader() // what it waits for has been taken
 	}
 }

@@ -39,8 +39,11 @@ func TestGauge(t *testing.T) {
 	}
 }
 
-// outputs opens an output of either kind: the sides to be read and to be written.
-func outputs(t *testing.T, pty bool) (o *outlet, w *os.File) {
+// newOutputs returns outputs as the configuration says, without servers.
+func newOutputs(c Config) *outputs { return &outputs{cfg: &c, servers: &servers{}} }
+
+// openOutput opens an output of either kind: the sides to be read and to be written.
+func openOutput(t *testing.T, pty bool) (o *outlet, w *os.File) {
 	t.Helper()
 	open := os.Pipe
 	if pty {
@@ -67,23 +70,23 @@ func TestMark(t *testing.T) {
 }
 
 func testMark(t *testing.T, pty bool) {
-	o, w := outputs(t, pty)
+	o, w := openOutput(t, pty)
 	send := func(text string) {
 		if _, err := w.WriteString(text); err != nil {
 			t.Fatal(err)
 		}
 	}
 	got, took := make(chan string), make(chan struct{})
-	s := &Step{cfg: Config{Output: func(_ ID, _ Stream, text []byte) { got <- string(text); <-took }}}
-	p := &proc{outlets: []*outlet{o}}
+	s := newOutputs(Config{Output: func(_ ID, _ Stream, text []byte) { got <- string(text); <-took }})
+	p := &localPE{outlets: []*outlet{o}}
 	send("one\n")
-	one := p.said()[0]
+	one := p.markOutputs()[0]
 	s.read(p, o, Stdout)
 	if text := <-got; text != "one\n" || isClosed(one) {
 		t.Errorf("%q is passed on; the mark is reached: %v, want not yet", text, isClosed(one))
 	}
 	send("two\n")
-	two := p.said()[0]
+	two := p.markOutputs()[0]
 	took <- struct{}{}
 	<-one
 	if <-got; isClosed(two) {
@@ -91,30 +94,30 @@ func testMark(t *testing.T, pty bool) {
 	}
 	took <- struct{}{}
 	<-two
-	<-p.said()[0] // nothing is to come
+	<-p.markOutputs()[0] // nothing is to come
 	send("rest")
 	_ = w.Close()
-	rest := p.said()[0]
+	rest := p.markOutputs()[0]
 	<-got
 	took <- struct{}{}
 	<-rest
 	p.outputs.Wait()
-	<-p.said()[0] // nor after the end
+	<-p.markOutputs()[0] // nor after the end
 }
 
 // A mark of a terminal is reached when all that was written before it has been
 // passed on, although nothing else is written: random portions, as long as the
 // kernel holds and longer.
 func TestMarkOfTerminal(t *testing.T) {
-	o, w := outputs(t, true)
+	o, w := openOutput(t, true)
 	passed := 0
 	var mu sync.Mutex
-	s := &Step{cfg: Config{Raw: true, Output: func(_ ID, _ Stream, text []byte) {
+	s := newOutputs(Config{Raw: true, Output: func(_ ID, _ Stream, text []byte) {
 		mu.Lock()
 		defer mu.Unlock()
 		passed += len(text)
-	}}}
-	p := &proc{outlets: []*outlet{o}}
+	}})
+	p := &localPE{outlets: []*outlet{o}}
 	s.read(p, o, Stdout)
 	rng := rand.New(rand.NewPCG(1, 2))
 	written, text := 0, make([]byte, 40<<10)
@@ -124,7 +127,7 @@ func TestMarkOfTerminal(t *testing.T) {
 			t.Fatal(err)
 		}
 		written += n
-		<-p.said()[0]
+		<-p.markOutputs()[0]
 		mu.Lock()
 		if passed != written {
 			t.Fatalf("the mark is reached after %d of %d bytes", passed, written)
@@ -133,14 +136,14 @@ func TestMarkOfTerminal(t *testing.T) {
 	}
 	_ = w.Close()
 	p.outputs.Wait()
-	<-p.said()[0]
+	<-p.markOutputs()[0]
 }
 
 // A mark is reached although a program writes to its terminal without a pause.
 func TestMarkOfFlood(t *testing.T) {
-	o, w := outputs(t, true)
-	s := &Step{cfg: Config{Raw: true, Output: func(ID, Stream, []byte) {}}}
-	p := &proc{outlets: []*outlet{o}}
+	o, w := openOutput(t, true)
+	s := newOutputs(Config{Raw: true, Output: func(ID, Stream, []byte) {}})
+	p := &localPE{outlets: []*outlet{o}}
 	s.read(p, o, Stdout)
 	stop, over := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -150,7 +153,7 @@ func TestMarkOfFlood(t *testing.T) {
 		}
 	}()
 	for range 50 {
-		<-p.said()[0]
+		<-p.markOutputs()[0]
 	}
 	close(stop)
 	<-over
@@ -161,7 +164,7 @@ func TestMarkOfFlood(t *testing.T) {
 // What was written last to a terminal is read before its end.
 func TestEndOfTerminal(t *testing.T) {
 	for i := range 500 {
-		o, w := outputs(t, true)
+		o, w := openOutput(t, true)
 		text := make([]byte, 1+i*7)
 		var got []byte
 		done := make(chan struct{})
@@ -193,8 +196,8 @@ func TestMarkOfCutOutput(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := make(chan struct{})
-	s := &Step{cfg: Config{Raw: true, Output: func(ID, Stream, []byte) { got <- struct{}{}; <-got }}}
-	p := &proc{outlets: []*outlet{o}}
+	s := newOutputs(Config{Raw: true, Output: func(ID, Stream, []byte) { got <- struct{}{}; <-got }})
+	p := &localPE{outlets: []*outlet{o}}
 	text := make([]byte, readBytes+1)
 	go func() { _, _ = w.Write(text) }()
 	s.read(p, o, Stdout)

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/rs/zerolog"
+
 	"github.com/goshmem/goshmem/internal/envvar"
 	"github.com/goshmem/goshmem/internal/xunix"
 )
@@ -19,8 +21,8 @@ import (
 // when the first such program joins its job, so that there is none in jobs of
 // goshmem programs.
 //
-// Its name tells whose it is, goshmem-PID-START-SECRET, and its owner holds a
-// lock on it. If that was killed, the next step of the same user removes it.
+// The directory's name tells its owner, goshmem-PID-START-SECRET, and the owner holds a
+// lock on it. If the owner was killed, the next step of the same user removes it.
 type private struct {
 	path string
 	once sync.Once
@@ -35,25 +37,26 @@ const sharedDir = "shm"
 // everybody is killed.
 var backingDirs = []string{envvar.BackingVader, envvar.BackingOSCSM, envvar.BackingOSCRDMA, envvar.BackingHeap}
 
-// newPrivate chooses the name.
-func newPrivate() (*private, error) {
+// choosePath chooses the directory's name. The directory is not made yet.
+func (d *private) choosePath() error {
 	base, err := filepath.Abs(os.TempDir())
 	if err != nil {
-		return nil, fmt.Errorf("directory for temporary files: %w", err)
+		return fmt.Errorf("directory for temporary files: %w", err)
 	}
 	start, err := xunix.StartTime(os.Getpid())
 	if err != nil {
-		return nil, err
+		return err
 	}
 	var secret [6]byte
 	_, _ = rand.Read(secret[:]) // never fails
-	return &private{path: filepath.Join(base, fmt.Sprintf("%s%d-%d-%x", privatePrefix, os.Getpid(), start, secret))}, nil
+	d.path = filepath.Join(base, fmt.Sprintf("%s%d-%d-%x", privatePrefix, os.Getpid(), start, secret))
+	return nil
 }
 
+// privatePrefix is what the names of all such directories begin with.
 const privatePrefix = "goshmem-"
 
-// environ returns the variables that programs need to use it, but for those
-// that are set in env.
+// environ returns the variables by which programs find the directory, except those that env sets.
 func (d *private) environ(env []string) (more []string) {
 	for _, name := range backingDirs {
 		if !isSet(env, name) {
@@ -68,8 +71,8 @@ func (d *private) jobDir(number int) string {
 	return filepath.Join(d.path, "job."+strconv.Itoa(number))
 }
 
-// make makes the directory, once, and says if that fails.
-func (d *private) make(failed func(error)) {
+// makeOnce makes the directory at the first call, and calls failed if that is not possible.
+func (d *private) makeOnce(failed func(error)) {
 	d.once.Do(func() {
 		err := os.Mkdir(d.path, 0o700)
 		if err == nil {
@@ -84,7 +87,7 @@ func (d *private) make(failed func(error)) {
 	})
 }
 
-// remove removes it, if it was made. It is not made afterwards.
+// remove removes the directory if it was made. A later makeOnce does nothing.
 func (d *private) remove() error {
 	d.once.Do(func() {})
 	if d.lock == nil {
@@ -93,18 +96,17 @@ func (d *private) remove() error {
 	return errors.Join(os.RemoveAll(d.path), d.lock.Close())
 }
 
-// provide makes the directory if a process needs it that is about to join its
-// job. Go programs need none.
-func (s *Step) provide(pid int) {
+// provideFor makes the directory if process pid, which is about to join its job, may need it. Go programs need none.
+func (d *private) provideFor(pid int, r *reporter) {
 	if isGo(pid) {
 		return
 	}
-	s.private.make(func(err error) { s.notice("directory for files of the programs: %v", err) })
+	d.makeOnce(func(err error) { r.notice("directory for files of the programs: %v", err) })
 }
 
-// removeStale removes the directories that killed owners have left.
-func (s *Step) removeStale() {
-	base := filepath.Dir(s.private.path)
+// removeStale removes the directories beside own that killed owners have left.
+func removeStale(own string, logger zerolog.Logger) {
+	base := filepath.Dir(own)
 	found, _ := filepath.Glob(filepath.Join(quoteGlob(base), privatePrefix+"*-*-*"))
 	for _, path := range found {
 		pid, start, ok := ownerOf(filepath.Base(path))
@@ -115,7 +117,7 @@ func (s *Step) removeStale() {
 			continue // it lives
 		}
 		if err := removeUnowned(path); err != nil {
-			s.cfg.Logger.Warn().Err(err).Str("dir", path).Msg("left by a killed job and not removed")
+			logger.Warn().Err(err).Str("dir", path).Msg("left by a killed job and not removed")
 		}
 	}
 }

@@ -18,58 +18,47 @@ type PTY struct {
 }
 
 // openPTY opens a pseudo terminal for the standard output of a PE; nil: it is to be a pipe.
-func (s *Step) openPTY() (read, terminal *os.File) {
-	if !s.cfg.PTY.On {
+func (out *outputs) openPTY() (read, terminal *os.File) {
+	if !out.cfg.PTY.On {
 		return nil, nil
 	}
 	read, terminal, err := xunix.OpenOutputPTY()
 	if err != nil {
-		s.noPTY.Do(func() { s.missPTY(err) })
+		out.noPTY.Do(func() { out.reportNoPTY(err) })
 		return nil, nil
 	}
-	s.fit(read)
+	out.fitWindow(read)
 	return read, terminal
 }
 
-// missPTY tells that there are no pseudo terminals. Who has not asked for them gets
-// what there was before.
-func (s *Step) missPTY(err error) {
-	if s.cfg.PTY.Asked {
-		s.notice("--pty: %v; the PEs write to pipes instead", err)
+// reportNoPTY reports that there are no pseudo terminals: to the user if the user has asked for them, otherwise to the log.
+func (out *outputs) reportNoPTY(err error) {
+	if out.cfg.PTY.Asked {
+		out.reporter.notice("--pty: %v; the PEs write to pipes instead", err)
 		return
 	}
-	s.cfg.Logger.Warn().Err(err).Msg("the PEs write to pipes")
+	out.reporter.logger.Warn().Err(err).Msg("the PEs write to pipes")
 }
 
-// fit gives a pseudo terminal the window size of the user's.
-func (s *Step) fit(pty *os.File) {
-	if s.cfg.PTY.Screen == nil {
+// fitWindow gives a pseudo terminal the window size of the user's.
+func (out *outputs) fitWindow(pty *os.File) {
+	if out.cfg.PTY.Screen == nil {
 		return
 	}
 	conn, err := pty.SyscallConn()
 	if err == nil {
-		err = xunix.CopyWindow(conn, s.cfg.PTY.Screen.Fd())
+		err = xunix.CopyWindow(conn, out.cfg.PTY.Screen.Fd())
 	}
 	if err != nil {
-		s.cfg.Logger.Debug().Err(err).Msg("window size of a PE's output")
+		out.reporter.logger.Debug().Err(err).Msg("window size of a PE's output")
 	}
 }
 
-// Resize gives the outputs of all PEs the window size that the user's terminal has
-// now.
-func (s *Step) Resize() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, p := range s.started() {
-		s.resize(p)
-	}
-}
-
-// resize does that for the outputs of one PE.
-func (s *Step) resize(p *proc) {
+// resize gives the pseudo terminals of a PE the window size that the user's terminal has now.
+func (out *outputs) resize(p *localPE) {
 	for _, o := range p.outlets {
 		if o.pty {
-			s.fit(o.File)
+			out.fitWindow(o.File)
 		}
 	}
 }

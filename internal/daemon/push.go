@@ -3,16 +3,13 @@ package daemon
 import (
 	"os"
 	"sync"
-
-	pmix "github.com/goshmem/goshmem/pmix/codec"
 )
 
 // pushedMost is how much of what tools have pushed to a PE's standard input
 // waits for it to read.
 const pushedMost = 64 << 20
 
-// pusher writes to a PE's standard input what tools send, while they do not
-// wait.
+// pusher writes to a PE's standard input what tools send. Tools do not wait for the PE to read.
 type pusher struct {
 	w *os.File
 
@@ -23,23 +20,18 @@ type pusher struct {
 	busy  bool
 }
 
-// Stdin passes on what a tool has pushed to PEs that read standard input.
-func (h host) Stdin(to []pmix.Proc, data []byte, eof bool) {
-	h.s.mu.Lock()
-	targets := h.s.targets(pmix.Proc{}, to)
-	h.s.mu.Unlock()
-	for _, p := range targets {
-		switch q := h.s.input.pusher(p.id); {
-		case q == nil:
-			h.s.input.lose(p.id, data)
-		case !q.push(data, eof):
-			h.s.notice("standard input of PE %v is cut: it does not read what is sent to it", p.id)
-		}
+// push gives a PE what a tool has sent to its standard input.
+func (in *input) push(id ID, data []byte, eof bool) {
+	switch q := in.pusher(id); {
+	case q == nil:
+		in.reportLost(id, data)
+	case !q.push(data, eof):
+		in.notice("standard input of PE %v is cut: it does not read what is sent to it", id)
 	}
 }
 
-// lose tells the user, once for each PE, that what a tool has sent reaches nobody.
-func (in *input) lose(id ID, data []byte) {
+// reportLost tells the user, once for each PE, that what a tool has sent reaches nobody.
+func (in *input) reportLost(id ID, data []byte) {
 	in.mu.Lock()
 	said := in.lost[id] || len(data) == 0
 	if !said {
@@ -65,8 +57,7 @@ func (in *input) pusher(id ID) *pusher {
 	return in.pushers[id]
 }
 
-// push takes data. It returns false if too much waits already, and ends the
-// input then.
+// push queues data. If too much is queued, it ends the input and returns false.
 func (q *pusher) push(data []byte, eof bool) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -81,13 +72,13 @@ func (q *pusher) push(data []byte, eof bool) bool {
 	q.queue, q.bytes, q.eof = append(q.queue, data), q.bytes+len(data), eof
 	if !q.busy {
 		q.busy = true
-		go q.work()
+		go q.writeQueued()
 	}
 	return true
 }
 
-// work writes until nothing is left.
-func (q *pusher) work() {
+// writeQueued writes until nothing is left.
+func (q *pusher) writeQueued() {
 	for {
 		q.mu.Lock()
 		if len(q.queue) == 0 {

@@ -1,15 +1,15 @@
 package daemon
 
 import (
-	"bytes"
 	"debug/elf"
 	"errors"
-	"fmt"
 	"os"
-	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
+
+	"github.com/rs/zerolog"
 
 	"github.com/goshmem/goshmem/internal/plan"
 	"github.com/goshmem/goshmem/internal/xunix"
@@ -28,12 +28,12 @@ import (
 //     waiting PE lets the others run, chooses among the processes of one session
 //     only. The barrier of 16 PEs on 2 processors would take 100 times as long.
 //     MPICH never yields, and so loses nothing by a session.
-func (s *Step) leadsSession(p *proc, reads bool) bool {
-	if reads && s.cfg.Terminal {
+func (st *starter) leadsSession(p *localPE, reads bool) bool {
+	if reads && st.cfg.Terminal {
 		return false
 	}
-	at := s.place(p.job, p.id.PE)
-	return !p.job.crowded && !shares(&at) || p.job.yieldless[p.job.app(p.id.PE)]
+	at := st.cfg.place(p.job, p.id.PE)
+	return !p.job.crowded && !shares(&at) || p.job.yieldless[p.job.appOf(p.id.PE)]
 }
 
 // shares says whether a PE is bound to fewer processors than there are PEs bound
@@ -56,100 +56,86 @@ func linksMPICH(path string) bool {
 	return false
 }
 
-// weigh makes the session of a PE as nice to other sessions as this process is:
-// the nice value that the PE inherits counts among the processes of its own
+// niceness makes the sessions of PEs as nice to other sessions as this process is:
+// the nice value that a PE inherits counts among the processes of its own
 // session only.
-func (s *Step) weigh(p *proc) {
+type niceness struct {
+	table      *table
+	background *background
+	logger     zerolog.Logger
+
+	mu      sync.Mutex
+	waiting []*localPE // whose sessions the kernel has put off, in order
+}
+
+// apply sets the nice value of a PE's session, now or later. One goroutine calls it, the one that starts processes.
+func (n *niceness) apply(p *localPE) {
 	nice := xunix.SessionNice()
 	if !p.session || nice == 0 {
 		return
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.unheard) == 0 && s.setNice(p, nice) {
+	n.mu.Lock()
+	queued := len(n.waiting) > 0
+	n.mu.Unlock()
+	if !queued && n.set(p, nice) {
 		return
 	}
-	if s.unheard = append(s.unheard, p); len(s.unheard) == 1 {
-		s.serving.Go(func() { s.weighRest(nice) })
+	n.mu.Lock()
+	n.waiting = append(n.waiting, p)
+	first := len(n.waiting) == 1
+	n.mu.Unlock()
+	if first {
+		n.background.serve(func() { n.applyRest(nice) })
 	}
 }
 
 // nicePause is how often nice values are set that the kernel has put off.
 const nicePause = 100 * time.Millisecond
 
-// weighRest sets the nice values that the kernel has put off: an ordinary user may
-// set one every 0.1 s.
-func (s *Step) weighRest(nice int) {
+// applyRest sets the nice values that the kernel has put off: an ordinary user may
+// set one every 0.1 s. It is the only one that takes PEs from the queue, and ends when it has taken the last one: the next
+// one begins anew.
+func (n *niceness) applyRest(nice int) {
 	tick := time.NewTicker(nicePause)
 	defer tick.Stop()
-	for left := true; left; {
+	for {
 		select {
 		case <-tick.C:
-		case <-s.closing:
+		case <-n.background.closing:
 			return
 		}
-		s.mu.Lock()
-		for len(s.unheard) > 0 && s.setNice(s.unheard[0], nice) {
-			s.unheard = s.unheard[1:]
+		for next := n.next(); n.set(next, nice); next = n.next() {
+			n.mu.Lock()
+			n.waiting = n.waiting[1:]
+			left := len(n.waiting)
+			n.mu.Unlock()
+			if left == 0 {
+				return
+			}
 		}
-		left = len(s.unheard) > 0
-		s.mu.Unlock()
 	}
 }
 
-// setNice sets the nice value of a PE's session; false: it is to be tried again.
-// The caller holds the lock.
-func (s *Step) setNice(p *proc, nice int) bool {
-	if p.life.Ended() {
-		return true // its number may be somebody else's
-	}
-	err := xunix.SetSessionNice(p.pid(), nice)
+// next returns the PE that waits for longest.
+func (n *niceness) next() *localPE {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.waiting[0]
+}
+
+// set sets the nice value of a PE's session; false: it is to be tried again. No lock is held while the kernel is asked:
+// SetSessionNice opens the file of the process first and asks then whether the number is still the PE's.
+func (n *niceness) set(p *localPE, nice int) bool {
+	err := xunix.SetSessionNice(p.pid, nice, func() bool {
+		n.table.mu.Lock()
+		defer n.table.mu.Unlock()
+		return !p.life.Ended()
+	})
 	if errors.Is(err, syscall.EAGAIN) {
 		return false
 	}
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		s.cfg.Logger.Warn().Err(err).Stringer("pe", p.id).Int("nice", nice).Msg("the PE's session is not as nice as oshrun")
+	if err != nil && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, syscall.ESRCH) {
+		n.logger.Warn().Err(err).Stringer("pe", p.id).Int("nice", nice).Msg("the PE's session is not as nice as oshrun")
 	}
 	return true
-}
-
-// Suspend asks all PEs that run to stop, and stops at once those that cannot be
-// asked. SIGTSTP stops no process of a session whose parents are all outside of
-// it. So a PE that leads a session gets SIGSTOP, unless one of the processes in
-// its group handles SIGTSTP: then the group gets that, and the caller has to stop
-// those that go on.
-func (s *Step) Suspend() {
-	all := lookAround()
-	s.mu.Lock()
-	s.suspended = true
-	s.mu.Unlock()
-	s.signalEach(xunix.SIGTSTP, func(p *proc) syscall.Signal {
-		if !p.session {
-			return xunix.SIGTSTP
-		}
-		for pid, is := range all {
-			if is.group == p.pid() && handles(pid, xunix.SIGTSTP) {
-				return xunix.SIGTSTP
-			}
-		}
-		return xunix.SIGSTOP
-	})
-}
-
-// handles says whether a process has a handler for a signal, or blocks it, as
-// those do that wait for it.
-func handles(pid int, sig syscall.Signal) bool {
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		return false
-	}
-	for _, name := range []string{"SigCgt:", "SigBlk:"} {
-		_, rest, _ := bytes.Cut(status, []byte("\n"+name))
-		line, _, _ := bytes.Cut(rest, []byte("\n"))
-		set, err := strconv.ParseUint(string(bytes.TrimSpace(line)), 16, 64)
-		if err == nil && set>>(uint(sig)-1)&1 != 0 {
-			return true
-		}
-	}
-	return false
 }

@@ -1,10 +1,15 @@
 package daemon
 
 import (
+	"fmt"
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strings"
+	"syscall"
 	"testing"
+
+	"github.com/rs/zerolog"
 
 	"github.com/goshmem/goshmem/internal/house/testenv"
 	"github.com/goshmem/goshmem/internal/plan"
@@ -13,16 +18,16 @@ import (
 
 // A handler of a signal is seen, and that there is none.
 func TestHandles(t *testing.T) {
-	if handles(os.Getpid(), xunix.SIGTSTP) {
-		t.Error("a handler is there before one is made")
+	if s := startSleepers(t, 1); handlesSignal(s.PID(ID{}), xunix.SIGTSTP) {
+		t.Error("a handler is there in a program that has none")
 	}
 	c := make(chan os.Signal, 1)
 	signal.Notify(c, xunix.SIGTSTP)
 	defer signal.Stop(c)
-	if !handles(os.Getpid(), xunix.SIGTSTP) {
+	if !handlesSignal(os.Getpid(), xunix.SIGTSTP) {
 		t.Error("the handler is not seen")
 	}
-	if handles(1<<30, xunix.SIGTSTP) {
+	if handlesSignal(1<<30, xunix.SIGTSTP) {
 		t.Error("a process that does not exist has a handler")
 	}
 }
@@ -73,11 +78,33 @@ func TestLeadsSession(t *testing.T) {
 		{at: free, reads: true, terminal: true, want: false},
 		{at: free, reads: true, terminal: true, yieldless: true, want: false},
 	} {
-		s := &Step{cfg: Config{Places: []plan.Place{x.at}, Terminal: x.terminal}}
-		j := newJob([]App{{NPEs: 1}})
+		st := &starter{cfg: &Config{Places: []plan.Place{x.at}, Terminal: x.terminal}}
+		j := newLocalJob([]App{{NPEs: 1}})
 		j.crowded, j.yieldless = x.crowded, []bool{x.yieldless}
-		if got := s.leadsSession(&proc{job: j}, x.reads); got != x.want {
+		if got := st.leadsSession(&localPE{job: j}, x.reads); got != x.want {
 			t.Errorf("%+v: leads a session: %v", x, got)
+		}
+	}
+}
+
+// Sessions get their nice values, those that the kernel has put off, too; the process of a PE that has ended gets none.
+func TestNiceness(t *testing.T) {
+	s := startTest(t, []App{shell(3, "exec sleep 1000")})
+	pes := s.table.allStarted()
+	if _, err := os.Stat(fmt.Sprintf("/proc/%d/autogroup", pes[0].pid)); err != nil {
+		t.Skip("the kernel has no autogroups")
+	}
+	kill(t, pes[2].pid, syscall.SIGKILL)
+	s.awaitExit(2)
+	n := &niceness{table: s.table, background: s.background, logger: zerolog.Nop(), waiting: pes}
+	n.applyRest(7)
+	if len(n.waiting) > 0 {
+		t.Errorf("%d sessions wait, want none", len(n.waiting))
+	}
+	for _, p := range pes[:2] {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/autogroup", p.pid))
+		if err != nil || p.session && !strings.HasSuffix(string(text), " nice 7\n") {
+			t.Errorf("PE %v has autogroup %q, %v; want nice 7", p.id, text, err)
 		}
 	}
 }

@@ -9,8 +9,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"syscall"
-	"time"
 
 	pmix "github.com/goshmem/goshmem/pmix/codec"
 	"github.com/goshmem/goshmem/pmix/pmi1"
@@ -35,119 +33,96 @@ type spawnApp struct {
 	infos []pmix.Info // PMIx directives
 }
 
-// errEnding refuses a further job.
-var errEnding = errors.New("the job that it would belong to is ending")
+// spawner starts the jobs that PEs and tools ask for. It needs no lock but that of the table.
+type spawner struct {
+	cfg        *Config
+	table      *table
+	events     *announcer
+	servers    *servers
+	starter    *starter
+	ends       *ends
+	background *background
+	reporter   *reporter
+	private    *private
+}
 
 // spawn starts a further job and returns its namespace. When it fails, nothing
 // of that job is left.
-func (s *Step) spawn(r *spawning) (nspace string, err error) {
+func (sp *spawner) spawn(r *spawning) (nspace string, err error) {
 	defer func() {
 		if err != nil {
-			s.notice("spawn for %s: %v", s.called(r.from), err)
+			sp.reporter.notice("spawn for %s: %v", sp.table.nameOf(r.from), err)
 		}
 	}()
-	apps, err := s.resolve(r, s.spawner(r.from))
+	apps, err := sp.resolveApps(r, sp.parentOf(r.from))
 	if err != nil {
 		return "", err
 	}
-	j := newJob(apps)
-	if err := s.admit(j); err != nil {
+	j := newLocalJob(apps)
+	if err := sp.admitJob(j); err != nil {
 		return "", err
 	}
-	defer s.spawns.Done()
-	err = s.introduce(j, r)
+	defer sp.background.spawns.Done()
+	err = sp.prepareJob(j, r)
 	if err == nil {
-		err = s.launch(j)
+		err = sp.starter.launch(j)
 	}
 	if err != nil {
-		s.drop(j)
+		sp.ends.dropJob(j)
 		return "", err
 	}
 	return j.nspace, nil
 }
 
-// spawner returns the program whose environment and directory a further job
+// parentOf returns the program whose environment and directory a further job
 // inherits: that of the PE that asks, or of PE 0 if a tool does.
-func (s *Step) spawner(from pmix.Proc) *App {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if p := s.named(from); p != nil {
-		return &p.job.apps[p.job.app(p.id.PE)]
+func (sp *spawner) parentOf(from pmix.Proc) *App {
+	sp.table.mu.Lock()
+	defer sp.table.mu.Unlock()
+	if p := sp.table.named(from); p != nil {
+		return p.app()
 	}
-	return &s.jobs[0].apps[0]
+	return &sp.table.jobs[0].apps[0]
 }
 
-// called returns what a PE is called in messages.
-func (s *Step) called(p pmix.Proc) string {
-	if j := s.jobOf(p.Nspace); j != nil {
-		return "PE " + ID{j.number, int(p.Rank)}.String()
-	}
-	return p.String()
-}
-
-// admit reports a job that is going to be started, unless none may be any more.
-// The caller calls s.spawns.Done when that is done.
-func (s *Step) admit(j *job) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.ending || s.killed {
+// admitJob reports a job that is going to be started, unless none may be any more.
+// The caller calls spawns.Done when that is done. Close refuses jobs first and waits for spawns then: so it waits for
+// each job that was admitted.
+func (sp *spawner) admitJob(j *localJob) error {
+	sp.table.mu.Lock()
+	if sp.table.refusing || sp.table.killed {
+		sp.table.mu.Unlock()
 		return errEnding
 	}
-	s.spawns.Add(1)
-	s.enlist(j)
-	s.emit(Event{Kind: Spawned, ID: ID{Job: j.number}, NPEs: j.npes()})
+	sp.background.spawns.Add(1)
+	sp.table.enlist(j)
+	sp.events.append(announcement{event: &Event{Kind: Spawned, ID: ID{Job: j.number}, NPEs: j.npes()}})
+	sp.table.mu.Unlock()
+	sp.events.deliver()
 	return nil
 }
 
-// Refuse lets no further job begin.
-func (s *Step) Refuse() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.ending = true
-}
-
-// introduce makes what a spawned job needs before its processes start.
-func (s *Step) introduce(j *job, r *spawning) error {
-	if err := j.makeHeaps(s.cfg.HeapSize); err != nil {
+// prepareJob makes what a spawned job needs before its processes start.
+func (sp *spawner) prepareJob(j *localJob, r *spawning) error {
+	if err := j.memory.create(j.key, j.npes(), sp.cfg.HeapSize); err != nil {
 		return err
 	}
-	if err := s.pmix.AddJob(s.describe(j), r.from); err != nil {
-		return err
-	}
-	d := s.describePMI(j)
-	d.Preput = r.preput
-	return s.pmi.AddJob(d)
+	return sp.servers.addJob(j, sp.private, r.from, r.preput)
 }
 
-// drop ends a job that could not be started as a whole, and frees it.
-func (s *Step) drop(j *job) {
-	s.mu.Lock()
-	j.failed = true
-	started := j.started()
-	for _, p := range started {
-		p.signal(syscall.SIGKILL)
-	}
-	s.mu.Unlock()
-	for _, p := range started {
-		within(time.Now().Add(closeAtMost), func() { <-p.reaped })
-	}
-	s.retiring.Go(func() { s.retire(j) })
-	s.emit(Event{Kind: Dropped, ID: ID{Job: j.number}})
-}
-
-// resolve turns the programs of a request into what the step runs.
-func (s *Step) resolve(r *spawning, base *App) (apps []App, err error) {
+// resolveApps turns the programs of a request into what the step runs.
+func (sp *spawner) resolveApps(r *spawning, base *App) (apps []App, err error) {
 	n := 0
 	for i := range r.apps {
-		if n += r.apps[i].n; r.apps[i].n < 1 || n > s.cfg.MostPEs {
-			return nil, fmt.Errorf("%s: number of processes %d, want 1 or more, and at most %d in a job", r.apps[i].cmd, r.apps[i].n, s.cfg.MostPEs)
+		if n += r.apps[i].n; r.apps[i].n < 1 || n > sp.cfg.MostPEs {
+			return nil, fmt.Errorf("%s: number of processes %d, want 1 or more, and at most %d in a job", r.apps[i].cmd, r.apps[i].n, sp.cfg.MostPEs)
 		}
 	}
 	if n == 0 {
 		return nil, errors.New("no program, want at least one")
 	}
 	for i := range r.apps {
-		app, err := r.apps[i].resolve(base)
+		app, err := r.apps[i].resolveApp(base)
 		if err != nil {
 			return nil, err
 		}
@@ -159,19 +134,19 @@ func (s *Step) resolve(r *spawning, base *App) (apps []App, err error) {
 	return apps, nil
 }
 
-// resolve finds the program and completes its environment by that of the
+// resolveApp finds the program and completes its environment by that of the
 // program that spawns it.
-func (a *spawnApp) resolve(base *App) (App, error) {
+func (a *spawnApp) resolveApp(base *App) (App, error) {
 	app := App{NPEs: a.n, Name: a.cmd, Env: slices.Clone(base.Env), Dir: base.Dir}
 	if len(a.args) > 0 {
 		app.Name, app.Args = a.args[0], a.args[1:]
 	}
 	for _, kv := range a.env {
-		if !ofParent(kv) {
+		if !isOfParent(kv) {
 			app.Env = append(app.Env, kv)
 		}
 	}
-	app.Env = changed(app.Env, a.infos)
+	app.Env = applyDirectives(app.Env, a.infos)
 	if a.dir != "" {
 		app.Dir = a.dir
 		if !filepath.IsAbs(app.Dir) {
@@ -182,17 +157,17 @@ func (a *spawnApp) resolve(base *App) (App, error) {
 		}
 	}
 	var err error
-	app.Path, err = a.find(&app)
+	app.Path, err = a.findProgram(&app)
 	return app, err
 }
 
-// ofParent says whether a setting that Open MPI passes on to what it spawns is
+// isOfParent says whether a setting that Open MPI passes on to what it spawns is
 // of the spawning job alone.
-func ofParent(kv string) bool { return strings.HasPrefix(kv, "OMPI_MCA_orte_ess_num_procs=") }
+func isOfParent(kv string) bool { return strings.HasPrefix(kv, "OMPI_MCA_orte_ess_num_procs=") }
 
-// find returns the program's file: what has no slash is searched in PATH and
+// findProgram returns the program's file: what has no slash is searched in PATH and
 // then in the working directory, as the launchers of MPI do.
-func (a *spawnApp) find(app *App) (string, error) {
+func (a *spawnApp) findProgram(app *App) (string, error) {
 	if a.cmd == "" {
 		return "", errors.New(`program "", want a name`)
 	}
@@ -226,8 +201,8 @@ func executable(dir, path string) (string, error) {
 	return path, nil
 }
 
-// Spawn starts a job for a PMIx client.
-func (h host) Spawn(r *server.SpawnRequest) {
+// spawnByPMIx starts a job for a PMIx client.
+func (sp *spawner) spawnByPMIx(r *server.SpawnRequest) {
 	req := &spawning{from: r.From}
 	for _, a := range r.Apps {
 		req.apps = append(req.apps, spawnApp{
@@ -235,17 +210,17 @@ func (h host) Spawn(r *server.SpawnRequest) {
 		})
 	}
 	go func() {
-		nspace, err := h.s.spawn(req)
+		nspace, err := sp.spawn(req)
 		status := pmix.StatusSuccess
 		if err != nil {
 			status = pmix.StatusErrProcFailedToStart
 		}
-		h.s.pmix.SpawnDone(r.ID, nspace, status)
+		sp.servers.pmix.SpawnDone(r.ID, nspace, status)
 	}()
 }
 
-// Spawn starts a job for a PMI-1 client.
-func (h pmiHost) Spawn(r *pmi1.SpawnRequest) {
+// spawnByPMI starts a job for a PMI-1 client.
+func (sp *spawner) spawnByPMI(r *pmi1.SpawnRequest) {
 	req := &spawning{from: r.From, preput: r.Preput}
 	for _, a := range r.Apps {
 		app := spawnApp{cmd: a.Cmd, args: append([]string{a.Cmd}, a.Args...), n: a.MaxProcs}
@@ -260,7 +235,7 @@ func (h pmiHost) Spawn(r *pmi1.SpawnRequest) {
 		req.apps = append(req.apps, app)
 	}
 	go func() {
-		_, err := h.s.spawn(req)
-		h.s.pmi.SpawnDone(r.ID, err)
+		_, err := sp.spawn(req)
+		sp.servers.pmi.SpawnDone(r.ID, err)
 	}()
 }

@@ -26,8 +26,8 @@ type spool struct {
 	less    *sync.Cond // for the filler: the readers have
 	file    *os.File
 	end     int64 // of what the file holds
-	freed   int64 // it holds nothing before
-	over    bool  // nothing will follow
+	freed   int64 // it holds nothing before; the filler writes it
+	over    bool  // the filler has ended: nothing will follow
 	readers map[*spoolReader]bool
 }
 
@@ -98,7 +98,7 @@ func spoolFile() (*os.File, error) {
 // where the file can hold no more, until all have read what it holds.
 func (sp *spool) write(b []byte) error {
 	for len(b) > 0 {
-		if err := sp.lag(sp.most - 1); err != nil {
+		if err := sp.awaitReaders(sp.most - 1); err != nil {
 			return err
 		}
 		n, err := sp.file.WriteAt(b, sp.end)
@@ -113,7 +113,7 @@ func (sp *spool) write(b []byte) error {
 		case !held && n == 0:
 			return err
 		default:
-			if err := sp.lag(0); err != nil {
+			if err := sp.awaitReaders(0); err != nil {
 				return err
 			}
 		}
@@ -121,24 +121,25 @@ func (sp *spool) write(b []byte) error {
 	return nil
 }
 
-// lag waits until the slowest reader is at most that many bytes behind.
-func (sp *spool) lag(most int64) error {
+// awaitReaders waits until the slowest reader is at most that many bytes behind, and gives back what all have read.
+func (sp *spool) awaitReaders(most int64) error {
 	sp.mu.Lock()
-	defer sp.mu.Unlock()
 	for {
-		behind := sp.end - sp.slowest()
 		if len(sp.readers) == 0 {
+			sp.mu.Unlock()
 			return errNoReader
 		}
-		if behind <= most {
-			sp.free(most == 0)
+		at := sp.slowest()
+		if sp.end-at <= most {
+			sp.mu.Unlock()
+			sp.punch(at, most == 0)
 			return nil
 		}
 		sp.less.Wait()
 	}
 }
 
-// slowest returns how far all readers have come.
+// slowest returns how far the slowest reader has come. The caller holds the lock.
 func (sp *spool) slowest() int64 {
 	at := sp.end
 	for r := range sp.readers {
@@ -147,18 +148,20 @@ func (sp *spool) slowest() int64 {
 	return at
 }
 
-// free gives back what all have read, if it is much or all of it is wanted.
-func (sp *spool) free(all bool) {
-	at := sp.slowest()
+// punch gives back what the file holds before at, if it is much or all of it is wanted. Only the filler calls it, without
+// the lock: the readers have all come to at, and none goes back.
+func (sp *spool) punch(at int64, all bool) {
 	if !all && at-sp.freed < punchBytes || at == sp.freed {
 		return
 	}
 	if xunix.Punch(sp.file, sp.freed, at) == nil { // otherwise it takes more room, until the end
+		sp.mu.Lock()
 		sp.freed = at
+		sp.mu.Unlock()
 	}
 }
 
-// closeUnused frees the file when nobody uses it any more.
+// closeUnused closes the file if the filler has ended and no reader is left. The caller holds the lock.
 func (sp *spool) closeUnused() {
 	if sp.over && len(sp.readers) == 0 && sp.file != nil {
 		_ = sp.file.Close()

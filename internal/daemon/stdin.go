@@ -18,15 +18,20 @@ type input struct {
 	lost    map[ID]bool    // what they sent had no reader
 }
 
-func (in *input) add(id ID, w *os.File) {
+func newInput(notice func(format string, args ...any)) *input {
+	return &input{dest: map[ID]*os.File{}, pushers: map[ID]*pusher{}, lost: map[ID]bool{}, notice: notice}
+}
+
+// addReader makes a PE read the input, by the pipe whose writing end is w.
+func (in *input) addReader(id ID, w *os.File) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	in.dest[id] = w
 }
 
-// run gives src to all readers, to each at its own pace, and closes each one's
-// input when it has everything. One that has gone is left out.
-func (in *input) run(src io.Reader) {
+// distribute gives src to all readers, to each at its own pace. It closes the input of a reader that has everything, and
+// leaves out a reader that has gone.
+func (in *input) distribute(src io.Reader) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	switch n := len(in.dest); {
@@ -34,13 +39,13 @@ func (in *input) run(src io.Reader) {
 		return
 	case n == 1:
 		for id, w := range in.dest {
-			go in.feed(id, w, struct{ io.Reader }{src}) // not to be closed
+			go in.feedPE(id, w, struct{ io.Reader }{src}) // not to be closed
 		}
 		return
 	}
-	reader, begin := independent(src)
+	reader, begin := independentReaders(src)
 	for id, w := range in.dest {
-		go in.feed(id, w, reader())
+		go in.feedPE(id, w, reader())
 	}
 	go func() {
 		if err := begin(); err != nil && !errors.Is(err, errNoReader) {
@@ -49,9 +54,9 @@ func (in *input) run(src io.Reader) {
 	}()
 }
 
-// independent returns a function that makes readers of src, which do not wait
+// independentReaders returns a function that makes readers of src, which do not wait
 // for each other, and what is to be run when all have been made.
-func independent(src io.Reader) (reader func() io.Reader, begin func() error) {
+func independentReaders(src io.Reader) (reader func() io.Reader, begin func() error) {
 	if f, ok := src.(*os.File); ok {
 		st, err := f.Stat()
 		at, serr := f.Seek(0, io.SeekCurrent)
@@ -63,8 +68,8 @@ func independent(src io.Reader) (reader func() io.Reader, begin func() error) {
 	return func() io.Reader { return sp.reader() }, func() error { return sp.fill(src) }
 }
 
-// feed gives a PE what it is to read.
-func (in *input) feed(id ID, w *os.File, from io.Reader) {
+// feedPE copies a reader to the input of a PE, and closes that at the end.
+func (in *input) feedPE(id ID, w *os.File, from io.Reader) {
 	buf := make([]byte, readBytes)
 	for {
 		n, err := from.Read(buf)
@@ -89,7 +94,7 @@ func (in *input) feed(id ID, w *os.File, from io.Reader) {
 	delete(in.dest, id)
 }
 
-// close ends everybody's input, and a write that is under way.
+// close closes the inputs of all PEs, which ends writes that are under way.
 func (in *input) close() {
 	in.mu.Lock()
 	defer in.mu.Unlock()

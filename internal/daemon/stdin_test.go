@@ -20,7 +20,7 @@ func noise(n int) []byte {
 
 func feedAll(t *testing.T, src io.Reader, readers int) (ends []*os.File, in *input) {
 	t.Helper()
-	in = &input{dest: map[ID]*os.File{}, notice: t.Errorf}
+	in = newInput(t.Errorf)
 	for pe := range readers {
 		r, w, err := os.Pipe()
 		if err != nil {
@@ -28,9 +28,9 @@ func feedAll(t *testing.T, src io.Reader, readers int) (ends []*os.File, in *inp
 		}
 		t.Cleanup(func() { _ = r.Close() })
 		ends = append(ends, r)
-		in.add(ID{PE: pe}, w)
+		in.addReader(ID{PE: pe}, w)
 	}
-	in.run(src)
+	in.distribute(src)
 	return ends, in
 }
 
@@ -101,10 +101,10 @@ func TestInputBreaksOff(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			in.add(ID{PE: pe}, w)
+			in.addReader(ID{PE: pe}, w)
 			rs = append(rs, r)
 		}
-		in.run(io.MultiReader(strings.NewReader("text"), iotest.ErrReader(errors.New("broken"))))
+		in.distribute(io.MultiReader(strings.NewReader("text"), iotest.ErrReader(errors.New("broken"))))
 		for _, r := range rs {
 			if got, err := io.ReadAll(r); err != nil || string(got) != "text" {
 				t.Errorf("%q, %v", got, err)

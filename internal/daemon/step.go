@@ -6,23 +6,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"strconv"
-	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 
 	"github.com/rs/zerolog"
 
-	"github.com/goshmem/goshmem/detector/kernel"
 	"github.com/goshmem/goshmem/internal/ending"
 	"github.com/goshmem/goshmem/internal/plan"
-	"github.com/goshmem/goshmem/internal/wait"
+	"github.com/goshmem/goshmem/internal/wire"
 	"github.com/goshmem/goshmem/internal/xunix"
-	"github.com/goshmem/goshmem/pmix/pmi1"
-	"github.com/goshmem/goshmem/pmix/server"
 )
 
 // Stream is one of a PE's outputs.
@@ -142,43 +136,29 @@ const (
 	Dropped             // it could not be: nothing of it is left, whatever was started
 )
 
-// Step runs the PEs of a job on this node, and of the jobs that it spawns.
+// Step runs the PEs of a job on this node, and of the jobs that it spawns. It only puts its parts together and passes
+// calls on to them: the documentation of the package says which part does what.
 type Step struct {
-	cfg      Config
-	host     string
-	name     string // what the names of its jobs begin with
-	begin    time.Time
-	pmix     *server.Server
-	pmi      *pmi1.Server
-	attach   *net.UnixListener
-	visitors visitors
-	census   census
-	refusals atomic.Int64 // connections to the PMIx server
-	events   *mailbox
-	start    chan func() // to the goroutine that starts processes
-	input    *input
-	private  *private // where programs have files
-	noPTY    sync.Once
-
-	mu        sync.Mutex
-	jobs      map[int]*job // by number
-	lastJob   int          // how many there have been
-	ending    bool         // no further job may begin
-	killed    bool         // everybody was sent SIGKILL: nobody's farewell is waited for
-	suspended bool         // the user has the job stopped: it is asked to, and not yet told to go on
-	spawns    sync.WaitGroup
-	retiring  sync.WaitGroup // what waits for ends of processes and jobs
-	closing   chan struct{}
-	serving   sync.WaitGroup
-
-	watch   *kernel.Watch    // nil: not open yet, or there is none
-	joined  chan struct{}    // closed when all PEs of the first job have joined
-	waited  int              // how many of them have not yet
-	tags    map[uint64]*proc // by which the watch names PEs
-	lastTag uint64
-	stirred chan struct{} // a job has news for its PEs
-	unheard []*proc       // their sessions have not got their nice value yet
-	yielder wait.Yielder  // lets PEs go first that have news; under mu
+	cfg        Config
+	background *background
+	reporter   *reporter
+	table      *table
+	events     *announcer
+	servers    *servers
+	private    *private
+	watch      *deathWatch
+	ailments   *ailments
+	failures   *failures
+	outputs    *outputs
+	input      *input
+	ends       *ends
+	starter    *starter
+	orphans    *orphans
+	signals    *signals
+	attach     *attachService
+	orders     *orders
+	clients    *clients
+	spawner    *spawner
 }
 
 // Start makes everything that the PEs need. Launch starts them; Close must be
@@ -187,165 +167,173 @@ func Start(cfg Config) (*Step, error) {
 	if err := checkSurroundings(); err != nil {
 		return nil, err // before anything has to be undone, which would need what is missing
 	}
-	s := &Step{
-		cfg: cfg, begin: time.Now(),
-		events:  newMailbox(),
-		start:   make(chan func()),
-		jobs:    map[int]*job{},
-		closing: make(chan struct{}),
-		tags:    map[uint64]*proc{},
-		stirred: make(chan struct{}, 1),
-		joined:  make(chan struct{}),
-	}
-	s.input = &input{dest: map[ID]*os.File{}, pushers: map[ID]*pusher{}, lost: map[ID]bool{}, notice: s.notice}
 	var secret [8]byte
 	_, _ = rand.Read(secret[:]) // never fails
-	s.name = "goshmem-" + hex.EncodeToString(secret[:])
+	s := assemble(cfg, "goshmem-"+hex.EncodeToString(secret[:]))
 	if err := s.setUp(); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
 }
 
+// assemble makes the parts of a step, none of which runs yet. Name is what the names of the step's jobs begin with.
+func assemble(cfg Config, name string) *Step {
+	s := &Step{cfg: cfg, background: newBackground(), reporter: &reporter{logger: cfg.Logger, tellUser: cfg.Notice}}
+	s.table = newTable(name)
+	s.servers = &servers{}
+	s.events = &announcer{servers: s.servers, mailbox: newMailbox(), began: time.Now()}
+	s.private = &private{}
+	meter := &memoryMeter{table: s.table, on: cfg.Memory}
+	alerts := &alerts{table: s.table, raised: make(chan struct{}, 1), closing: s.background.closing, logger: cfg.Logger}
+	s.ailments = &ailments{table: s.table, events: s.events}
+	s.failures = &failures{table: s.table, events: s.events, alerts: alerts, endsFirst: cfg.EndsFirst}
+	s.watch = &deathWatch{
+		cfg: cfg.Watchdog, table: s.table, failures: s.failures, ailments: s.ailments, background: s.background, logger: cfg.Logger,
+		tags: map[uint64]*localPE{},
+	}
+	s.outputs = &outputs{cfg: &s.cfg, reporter: s.reporter, servers: s.servers}
+	s.input = newInput(s.reporter.notice)
+	s.ends = &ends{
+		table: s.table, events: s.events, failures: s.failures, servers: s.servers, watch: s.watch, background: s.background, reporter: s.reporter,
+	}
+	s.attach = &attachService{
+		table: s.table, alerts: alerts, background: s.background, logger: cfg.Logger, cfg: &s.cfg,
+	}
+	s.starter = &starter{
+		cfg: &s.cfg, table: s.table, servers: s.servers, watch: s.watch, outputs: s.outputs, input: s.input, ends: s.ends, meter: meter,
+		niceness: &niceness{table: s.table, background: s.background, logger: cfg.Logger}, private: s.private, attach: s.attach,
+		debuggers:  &debuggers{table: s.table, closing: s.background.closing, logger: cfg.Logger},
+		background: s.background, logger: cfg.Logger, work: make(chan func()),
+	}
+	s.orphans = &orphans{table: s.table, ownsChildren: cfg.OwnsChildren, closing: s.background.closing, reporter: s.reporter}
+	s.signals = &signals{table: s.table, meter: meter, ailments: s.ailments, orphans: s.orphans}
+	s.orders = &orders{table: s.table}
+	s.clients = &clients{
+		table: s.table, events: s.events, meter: meter, watch: s.watch, input: s.input, reporter: s.reporter, log: cfg.Log,
+	}
+	s.spawner = &spawner{
+		cfg: &s.cfg, table: s.table, events: s.events, servers: s.servers, starter: s.starter, ends: s.ends, background: s.background,
+		reporter: s.reporter, private: s.private,
+	}
+	s.clients.spawner = s.spawner
+	return s
+}
+
+// setUp starts what runs beside the PEs, and makes what they need.
 func (s *Step) setUp() (err error) {
 	_ = xunix.Subreaper() // an improvement where it works
+	b := s.background
 	if s.cfg.OwnsChildren {
-		s.serving.Go(s.reapOrphans)
+		b.serve(s.orphans.reapAsTheyEnd)
 	}
-	s.serving.Go(func() { s.events.run(s.closing) })
-	s.serving.Go(s.spreadNews)
-	go starter(s.start)
-	if err := s.openWatch(); err != nil {
+	b.serve(func() { s.events.mailbox.run(b.closing) })
+	b.serve(s.failures.alerts.run)
+	go s.starter.run()
+	npes := 0
+	for i := range s.cfg.Apps {
+		npes += s.cfg.Apps[i].NPEs
+	}
+	if err := s.watch.open(npes); err != nil {
 		return err
 	}
-	if s.private, err = newPrivate(); err != nil {
+	if err := s.private.choosePath(); err != nil {
 		return err
 	}
-	s.serving.Go(s.removeStale)
-	if s.host, err = os.Hostname(); err != nil {
+	b.serve(func() { removeStale(s.private.path, s.cfg.Logger) })
+	if s.servers.host, err = os.Hostname(); err != nil {
 		return fmt.Errorf("host name: %w", err)
 	}
-	j := newJob(s.cfg.Apps)
-	s.mu.Lock() // reapOrphans runs already, and looks at the jobs
-	s.enlist(j)
-	s.waited = j.npes()
-	s.mu.Unlock()
-	if err := j.makeHeaps(s.cfg.HeapSize); err != nil {
+	j := newLocalJob(s.cfg.Apps)
+	s.table.enlistFirst(j)
+	if err := j.memory.create(j.key, j.npes(), s.cfg.HeapSize); err != nil {
 		return err
 	}
-	if err := s.startServer(j); err != nil {
-		return fmt.Errorf("PMIx server: %w", err)
-	}
-	s.checkLoopback()
-	if err := s.startPMI(); err != nil {
+	if err := s.startServers(j); err != nil {
 		return err
 	}
-	if err := s.pmi.AddJob(s.describePMI(j)); err != nil {
-		return err
-	}
-	if err := s.listen(); err != nil {
+	if err := s.attach.listen(); err != nil {
 		return err
 	}
 	if at := s.cfg.Watchdog.Hang; at > 0 {
-		s.serving.Go(func() { s.seeHangs(at) }) // now that the job is whole
+		h := &hangWatch{table: s.table, ailments: s.ailments, atMost: at}
+		b.serve(func() { h.run(b.closing) }) // now that the job is whole
 	}
 	return nil
 }
 
+// startServers starts the servers of PMIx and PMI-1 for the first job.
+func (s *Step) startServers(j *localJob) error {
+	a := &authorizer{table: s.table, private: s.private, reporter: s.reporter}
+	if err := s.servers.startPMIx(j, s.private, pmixHost{s.clients}, a, &s.cfg); err != nil {
+		return fmt.Errorf("PMIx server: %w", err)
+	}
+	s.reporter.checkLoopback()
+	return s.servers.startPMI(j, pmiHost{s.clients}, s.background, s.cfg.Logger)
+}
+
 // Events returns what happens to the PEs, in order for each of them.
-func (s *Step) Events() <-chan Event { return s.events.out }
+func (s *Step) Events() <-chan Event { return s.events.mailbox.out }
 
-// starter runs what is sent to it on one thread until the channel is closed:
-// the kernel kills a PE when the thread that started it ends.
-func starter(work <-chan func()) {
-	lockThread()
-	for f := range work {
-		f()
+// Launch starts all PEs of the first job. After an error some may run: Close
+// ends them.
+func (s *Step) Launch() error {
+	if err := s.starter.launch(s.table.job(0)); err != nil {
+		return err
 	}
-}
-
-// with calls f with a PE's process, if there is one, under the lock.
-func (s *Step) with(id ID, f func(*proc)) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if p := s.proc(id); p != nil {
-		f(p)
-	}
-}
-
-// proc returns a PE's process, nil if there is none. The caller holds the lock.
-func (s *Step) proc(id ID) *proc {
-	j := s.jobs[id.Job]
-	if j == nil || id.PE < 0 || id.PE >= j.npes() {
-		return nil
-	}
-	return j.procs[id.PE]
-}
-
-// emit reports an event.
-func (s *Step) emit(e Event) {
-	e.At = time.Since(s.begin)
-	s.events.put(e)
+	s.input.distribute(s.cfg.Stdin)
+	return nil
 }
 
 // PID returns the number of a PE's process, 0 before it was started.
 func (s *Step) PID(id ID) (pid int) {
-	s.with(id, func(p *proc) { pid = p.pid() })
+	s.table.update(id, func(p *localPE) { pid = p.pid })
 	return pid
 }
 
 // Signal sends a signal to the process groups of all PEs that still run. Where
 // the process of a PE has ended and its program goes on, it reaches what the job
 // has left without a parent; SIGKILL then ends the PE, too.
-func (s *Step) Signal(sig syscall.Signal) {
-	s.signalEach(sig, func(*proc) syscall.Signal { return sig })
-	if sig == xunix.SIGCONT {
-		s.goOn()
-	}
-}
+func (s *Step) Signal(sig syscall.Signal) { s.signals.send(sig) }
 
-// signalEach does the same with a signal for each process that has not ended, and
-// sig for what is left without a parent.
-func (s *Step) signalEach(sig syscall.Signal, of func(*proc) syscall.Signal) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	kill := sig == syscall.SIGKILL
-	s.killed = s.killed || kill
-	behind := false
-	for _, p := range s.started() {
-		switch {
-		case !p.life.Ended():
-			s.measure(p)
-			if !p.spared(sig, s.ending) {
-				p.signal(of(p))
-			}
-		case p.life.GoesOn():
-			behind = true
-			if kill {
-				_ = p.leash.Close()
-				p.noteLeave()
-			}
-		}
-	}
-	if !behind {
-		return
-	}
-	all := lookAround()
-	for _, top := range s.orphans(all) {
-		for pid := range tree(all, top) {
-			_ = xunix.Kill(pid, sig)
-		}
-	}
-}
+// Suspend asks all PEs that run to stop, and stops at once those that cannot be
+// asked. SIGTSTP stops no process of a session whose parents are all outside of
+// it. So a PE that leads a session gets SIGSTOP, unless one of the processes in
+// its group handles SIGTSTP: then the group gets that, and the caller has to stop
+// those that go on.
+func (s *Step) Suspend() { s.signals.suspend() }
 
 // Stopped says whether the processes of all PEs that run are stopped.
-func (s *Step) Stopped() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, p := range s.started() {
-		if !p.life.Ended() && !look(p.pid()).stopped {
-			return false
-		}
+func (s *Step) Stopped() bool { return s.signals.allStopped() }
+
+// Forsake declares a PE failed that has joined its job and left it without a
+// farewell, and nothing of which has joined again since; false if that is not so.
+func (s *Step) Forsake(id ID) bool { return s.failures.forsake(id) }
+
+// Refuse lets no further job begin.
+func (s *Step) Refuse() { s.table.refuseJobs() }
+
+// Ask gives an order to all PEs that run and returns their answers, at most
+// within the time given. A PE that takes no orders has none.
+func (s *Step) Ask(o wire.Order, atMost time.Duration) []Answer { return s.orders.ask(o, atMost) }
+
+// HasGo says whether there are Go programs among the processes of a PE.
+func (s *Step) HasGo(id ID) bool { return len(s.orders.goProcesses(id)) > 0 }
+
+// QuitGo sends SIGQUIT to those, whose runtime then prints the stacks of all
+// goroutines and ends the program, and waits for that and the output, at most
+// for the time given. Other programs would only make a core file.
+func (s *Step) QuitGo(id ID, atMost time.Duration) { s.orders.quitGo(id, atMost) }
+
+// Tier says how the step learns of ends.
+func (s *Step) Tier() string { return s.watch.tierName() }
+
+// ToolURI returns what tools need to attach; empty if none may.
+func (s *Step) ToolURI() string { return s.servers.pmix.ToolURI() }
+
+// Resize gives the outputs of all PEs the window size that the user's terminal has
+// now.
+func (s *Step) Resize() {
+	for _, p := range s.table.allStarted() {
+		s.outputs.resize(p)
 	}
-	return true
 }

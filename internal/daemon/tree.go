@@ -11,9 +11,12 @@ import (
 	"github.com/goshmem/goshmem/internal/envvar"
 )
 
+// What is in this file asks the kernel about processes. No lock may be held meanwhile: see table.
+
 // process is what the kernel says of a process.
 type process struct {
 	parent, group int
+	start         uint64 // when it was started, in ticks since the start of the machine
 	zombie        bool
 	stopped       bool
 	traced        bool // and stopped by its debugger
@@ -25,14 +28,16 @@ func look(pid int) process {
 	if err != nil {
 		return process{}
 	}
-	// pid (name) state ppid pgrp ...; the name may hold anything.
+	// pid (name) state ppid pgrp ...; the name may hold anything. The start is field 22.
+	const startField = 22 - 3
 	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
-	if len(fields) < 3 {
+	if len(fields) <= startField {
 		return process{}
 	}
 	p := process{zombie: fields[0] == "Z", stopped: fields[0] == "T", traced: fields[0] == "t"}
 	p.parent, _ = strconv.Atoi(fields[1])
 	p.group, _ = strconv.Atoi(fields[2])
+	p.start, _ = strconv.ParseUint(fields[startField], 10, 64)
 	return p
 }
 
@@ -67,101 +72,65 @@ func tree(all map[int]process, top int) iter.Seq[int] {
 	}
 }
 
+// ancestry returns process pid and its ancestors below this process. Orphan is the last of them if it is a child of this
+// process, otherwise 0.
+func ancestry(pid int) (ancestors []int, orphan int) {
+	self := os.Getpid()
+	for child := 0; pid > 1; child, pid = pid, look(pid).parent {
+		if pid == self {
+			return ancestors, child
+		}
+		ancestors = append(ancestors, pid)
+	}
+	return ancestors, 0
+}
+
 // descends says whether process pid is the process of the PE or comes from it:
 // by its ancestors, or, for an orphan that this process inherited, by its
-// environment.
-func (s *Step) descends(pid int, p *proc) bool {
-	self, top := os.Getpid(), p.pid()
+// environment. A process that has the number of the PE's process after that was reaped is told by its start.
+func (p *localPE) descends(pid int) bool {
+	self := os.Getpid()
 	for child := pid; pid > 1; {
-		if pid == top {
-			return true
-		}
 		if pid == self {
-			return marked(child, p.job.nspace, p.id.PE)
+			return environOf(child).hasPE(p.job.nspace, p.id.PE)
 		}
-		child, pid = pid, look(pid).parent
+		is := look(pid)
+		if pid == p.pid {
+			return is.start == p.start
+		}
+		child, pid = pid, is.parent
 	}
 	return false
 }
 
-// belongs says whether process pid may be of a PE, of whichever: descends says
-// yes of no other.
-func (s *Step) belongs(pid int) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for child, self := pid, os.Getpid(); pid > 1; child, pid = pid, look(pid).parent {
-		if pid == self {
-			return s.hasJobOf(child)
-		}
-		if s.isPE(pid) {
-			return true
-		}
-	}
-	return false
-}
+// environment is the environment of a process as it was when its program began: settings between zero bytes.
+type environment []byte
 
-// isPE says whether pid is the number of a PE's process. The caller holds the
-// lock.
-func (s *Step) isPE(pid int) bool {
-	for _, j := range s.jobs {
-		for _, p := range j.procs {
-			if p != nil && p.pid() == pid {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// marked says whether a process has a job's name, and a PE's number unless that
-// is negative, in its environment.
-func marked(pid int, nspace string, pe int) bool {
+// environOf returns the environment of a process, nil if that cannot be read.
+func environOf(pid int) environment {
 	env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
 	if err != nil {
-		return false
+		return nil
 	}
-	has := func(name, value string) bool {
-		return bytes.Contains(append([]byte{0}, env...), []byte("\x00"+name+"="+value+"\x00"))
-	}
-	return has(envvar.PMIxNamespace, nspace) && (pe < 0 || has(envvar.PMIxRank, strconv.Itoa(pe)))
+	return append([]byte{0}, env...)
 }
 
-// hasJobOf says whether a process has the name of one of the jobs in its
-// environment. The caller holds the lock.
-func (s *Step) hasJobOf(pid int) bool {
-	for _, j := range s.jobs {
-		if marked(pid, j.nspace, -1) {
+// has says whether the environment has a setting.
+func (e environment) has(name, value string) bool {
+	return bytes.Contains(e, []byte("\x00"+name+"="+value+"\x00"))
+}
+
+// hasPE says whether the environment names a PE of a job.
+func (e environment) hasPE(nspace string, pe int) bool {
+	return e.has(envvar.PMIxNamespace, nspace) && e.has(envvar.PMIxRank, strconv.Itoa(pe))
+}
+
+// hasAnyJob says whether the environment names one of the jobs.
+func (e environment) hasAnyJob(nspaces []string) bool {
+	for _, nspace := range nspaces {
+		if e.has(envvar.PMIxNamespace, nspace) {
 			return true
 		}
 	}
 	return false
-}
-
-// leads says whether pid is the process of a PE that is not reaped yet: after
-// that the number may be anybody's.
-func (s *Step) leads(pid int) bool {
-	for _, p := range s.started() {
-		if p.pid() == pid && !p.life.Reaped() {
-			return true
-		}
-	}
-	return false
-}
-
-// orphans returns the children of this process, other than PEs, that belong to
-// its jobs: where children are the step's own, all of them; otherwise those in
-// the group of a PE or with a job's name in their environment. The caller
-// holds the lock.
-func (s *Step) orphans(all map[int]process) (found []int) {
-	groups := map[int]bool{}
-	for _, p := range s.started() {
-		groups[p.pid()] = true
-	}
-	self := os.Getpid()
-	for pid, is := range all {
-		if is.parent == self && !s.leads(pid) && (s.cfg.OwnsChildren || groups[is.group] || s.hasJobOf(pid)) {
-			found = append(found, pid)
-		}
-	}
-	return found
 }

@@ -12,7 +12,7 @@ func TestStrangersAreFew(t *testing.T) {
 	s := startSleepers(t, 1)
 	var conns []*net.UnixConn
 	for range 4 * mostStrangers {
-		conn, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: s.attach.Addr().String(), Net: "unixpacket"})
+		conn, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: s.attach.address(), Net: "unixpacket"})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -40,15 +40,23 @@ func autogroupNice(pid int) (nice int, err error) {
 }
 
 // SetSessionNice gives the autogroup of a process, which is that of its session,
-// a nice value. To an ordinary user the kernel answers EAGAIN if any such user
-// has changed one within the last 0.1 s, and EPERM if the value is negative. It
-// fails with ENOENT where the kernel has no autogroups.
-func SetSessionNice(pid, nice int) error {
+// a nice value, unless same says that the number is another process's by now.
+//
+// The open file stands for the process that had the number when it was opened, and
+// writing fails when that process is gone. So if same holds after the file has been
+// opened, no other process is reached, without a lock around the two.
+//
+// To an ordinary user the kernel answers EAGAIN if any such user has changed a nice
+// value within the last 0.1 s, and EPERM if the value is negative. It fails with
+// ENOENT where the kernel has no autogroups.
+func SetSessionNice(pid, nice int, same func() bool) error {
 	f, err := os.OpenFile(autogroupFile(pid), os.O_WRONLY, 0)
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprint(f, nice)
+	if same() {
+		_, err = fmt.Fprint(f, nice)
+	}
 	if cerr := f.Close(); err == nil {
 		err = cerr
 	}

@@ -139,6 +139,9 @@ func KillGroup(int, syscall.Signal) error { return ErrNotSupported }
 // Kill is not supported here.
 func Kill(int, syscall.Signal) error { return ErrNotSupported }
 
+// KillSame is not supported here.
+func KillSame(int, func() bool, syscall.Signal) error { return ErrNotSupported }
+
 // Reap does nothing here.
 func Reap(int) {}
 
@@ -158,7 +161,7 @@ func SessionAttr() *syscall.SysProcAttr { return nil }
 func SessionNice() int { return 0 }
 
 // SetSessionNice is not supported here.
-func SetSessionNice(int, int) error { return ErrNotSupported }
+func SetSessionNice(int, int, func() bool) error { return ErrNotSupported }
 
 // Held is not supported here.
 func Held(*syscall.SysProcAttr) *syscall.SysProcAttr { return nil }

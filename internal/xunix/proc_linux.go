@@ -231,6 +231,30 @@ func KillGroup(pgid int, sig syscall.Signal) error { return unix.Kill(-pgid, sig
 // Kill sends a signal to one process.
 func Kill(pid int, sig syscall.Signal) error { return unix.Kill(pid, sig) }
 
+// KillSame sends a signal to a process, unless same says that the number is another
+// process's by now.
+//
+// A pidfd stands for the process that had the number when it was opened. So if same
+// holds after that, the signal reaches no other process, even if that one is reaped
+// and its number used again before the signal is sent. Before Linux 5.3 there are no
+// pidfds: then a process that is reaped between the two calls may be missed.
+func KillSame(pid int, same func() bool, sig syscall.Signal) error {
+	fd, err := OpenProcess(pid)
+	if errors.Is(err, unix.ESRCH) {
+		return err
+	}
+	if err == nil {
+		defer CloseFD(fd)
+	}
+	switch {
+	case !same():
+		return unix.ESRCH
+	case err != nil:
+		return unix.Kill(pid, sig)
+	}
+	return unix.PidfdSendSignal(fd, sig, nil, 0)
+}
+
 // Reap waits for the end of the child pid and collects it.
 func Reap(pid int) {
 	for {

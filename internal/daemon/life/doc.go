@@ -1,6 +1,6 @@
 // Package life is the life of one PE, as the step that runs it sees it: a pure state machine. Package daemon tells it what
-// has happened and does what it answers; nothing here looks at a process, takes a lock or waits. The caller holds the
-// step's lock at every call.
+// has happened and does what it answers; nothing here looks at a process, takes a lock or waits. The caller holds
+// the lock of the step's table at every call.
 //
 // # States
 //

@@ -1,0 +1,143 @@
+package daemon
+
+import (
+	"errors"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/goshmem/goshmem/failure"
+	"github.com/goshmem/goshmem/internal/daemon/pulse"
+	"github.com/goshmem/goshmem/rma"
+	"github.com/goshmem/goshmem/symheap"
+)
+
+// incarnation is that of all PEs: none is started again.
+const incarnation = 1
+
+// jobMemory is what the PEs of a job share: their segments and the page of their failures. It has a lock of its own, which
+// is held for reads and writes of memory and for futex wakes. Who holds the lock of the table may take it, not the other
+// way round.
+type jobMemory struct {
+	mu     sync.Mutex
+	heaps  []*os.File       // by PE
+	page   *failure.Page    // nil: not made yet, or the job is over
+	vitals []symheap.Vitals // by PE: the words by which it is woken and watched
+	loans  int              // how many answers are being sent that have descriptors of these files
+	closed bool             // the memory is given back when the last loan is
+}
+
+// loan is the files of a job while they are being sent to a PE.
+type loan struct {
+	heaps []*os.File
+	page  *os.File
+}
+
+// create makes the segments of a job's PEs and the page on which its failures are written, and maps the
+// words by which its PEs are woken.
+func (m *jobMemory) create(key [16]byte, npes int, size uint64) (err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for pe := range npes {
+		f, err := symheap.Create(symheap.Identity{Job: key, PE: uint32(pe), NPEs: uint32(npes), Incarnation: incarnation}, size)
+		if err != nil {
+			return err
+		}
+		m.heaps = append(m.heaps, f)
+	}
+	if m.page, err = failure.Create(key, npes); err != nil {
+		return err
+	}
+	for _, f := range m.heaps {
+		v, err := symheap.MapVitals(f)
+		if err != nil {
+			return err
+		}
+		m.vitals = append(m.vitals, v)
+	}
+	return nil
+}
+
+// exists says whether the job has its memory.
+func (m *jobMemory) exists() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.page != nil && !m.closed
+}
+
+// lend returns the files of the job, which stay open until endLoan is called. To send descriptors may take as long as the
+// receiver likes: that is why no lock is held for it.
+func (m *jobMemory) lend() (loan, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.page == nil || m.closed {
+		return loan{}, errEnding
+	}
+	m.loans++
+	return loan{m.heaps, m.page.File()}, nil
+}
+
+// endLoan ends what lend has begun.
+func (m *jobMemory) endLoan() error {
+	m.mu.Lock()
+	m.loans--
+	m.mu.Unlock()
+	return m.closeUnlent()
+}
+
+// close gives the memory back, the files when they are not lent any more. Failures are not told from now on.
+func (m *jobMemory) close() error {
+	m.mu.Lock()
+	m.closed = true
+	vitals := m.vitals
+	m.vitals = nil
+	m.mu.Unlock()
+	var errs []error
+	for _, v := range vitals {
+		errs = append(errs, v.Unmap())
+	}
+	return errors.Join(append(errs, m.closeUnlent())...)
+}
+
+// closeUnlent closes the files of a closed memory that is not lent.
+func (m *jobMemory) closeUnlent() error {
+	m.mu.Lock()
+	if !m.closed || m.loans > 0 {
+		m.mu.Unlock()
+		return nil
+	}
+	heaps, page := m.heaps, m.page
+	m.heaps, m.page = nil, nil
+	m.mu.Unlock()
+	var errs []error
+	for _, f := range heaps {
+		errs = append(errs, f.Close())
+	}
+	if page != nil {
+		errs = append(errs, page.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// publish writes a failure on the page and has all PEs look that sleep.
+func (m *jobMemory) publish(pe int, cause failure.Cause, at time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.page == nil || m.closed {
+		return
+	}
+	m.page.Publish(pe, incarnation, cause, at)
+	for _, v := range m.vitals {
+		rma.Rouse(v.Bell)
+	}
+}
+
+// readProgress reads the words of a PE's progress; false: the job is over.
+func (m *jobMemory) readProgress(pe int) (pulse.Look, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if pe >= len(m.vitals) {
+		return pulse.Look{}, false
+	}
+	return readProgress(m.vitals[pe]), true
+}
