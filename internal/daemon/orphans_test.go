@@ -1,0 +1,81 @@
+package daemon
+
+import (
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// What has left the group of its PE is killed with the step: its environment says whose it is.
+func TestOrphansAreSwept(t *testing.T) {
+	needProgram(t, "setsid")
+	s := startTest(t, []App{shell(1, `setsid sh -c 'echo $$; exec sleep 1000' & wait`)})
+	orphan := s.number()
+	s.Signal(syscall.SIGKILL)
+	s.orphans.sweep(s.table.allStarted(), time.Now().Add(deadline))
+	if is := look(orphan); !is.over() {
+		t.Errorf("process %d is %+v after its job, want it gone", orphan, is)
+	}
+}
+
+// An orphan that ends is reaped when all children of the process are the step's; a PE never is.
+func TestOrphansAreReaped(t *testing.T) {
+	s := startTest(t, []App{shell(1, `(sh -c 'echo $$; read x <&3' 3<&0 &) ; sh -c 'echo 0'; exec sleep 1000`)}, func(c *Config) {
+		c.OwnsChildren = true
+	})
+	orphan := 0
+	for range 2 {
+		orphan = max(orphan, s.number())
+	}
+	awaitState(t, orphan, "reaped", func(p process) bool { return p == process{} })
+	p := s.pe(0)
+	if found, _ := s.orphans.findOrphans(); slices.Contains(found, p.identity) {
+		t.Errorf("PE 0 is among the orphans %v", found)
+	}
+	s.orphans.reapOne(p.pid)
+	kill(t, p.pid, syscall.SIGTERM)
+	s.orphans.reapOne(p.pid)
+	if e := s.awaitExit(0); e.End.Signal != int(syscall.SIGTERM) {
+		t.Errorf("event %+v, want the status of PE 0, which nobody else has reaped", e)
+	}
+}
+
+// A signal to an orphan reaches no process that has its number since.
+func TestIdentityIsKilled(t *testing.T) {
+	s := startSleepers(t, 2)
+	pes := s.table.allStarted()
+	identity{pes[0].pid, pes[0].start + 1}.signalProcess(syscall.SIGKILL)
+	pes[1].signalProcess(syscall.SIGKILL)
+	if e := nextOf(t, s, Failed); e.PE != 1 {
+		t.Errorf("event %+v, want PE 1", e)
+	}
+	if look(pes[0].pid).over() {
+		t.Error("PE 0 got a signal for a process that had its number before")
+	}
+}
+
+// An output that a process holds open which has left the job is cut when patience is over. Time in which the text is taken
+// does not count.
+func TestHeldOutputIsCut(t *testing.T) {
+	needProgram(t, "setsid")
+	s := startTest(t, []App{shell(1, `echo $$; env -i setsid sh -c 'echo $$; exec sleep 1000' & wait`)})
+	s.number()
+	escaped := s.number()
+	p := s.pe(0)
+	kill(t, p.pid, syscall.SIGKILL)
+	s.awaitExit(0)
+	if left := s.ends.drainOutputs(p, 2*drainTick); left > 0 {
+		t.Errorf("%v of the patience is left, want none", left)
+	}
+	s.wantNotice("output of PE 0 is held open")
+	if look(escaped).over() {
+		t.Error("the process that left the job is gone, want it to hold the output")
+	}
+	if err := syscall.Kill(escaped, syscall.SIGKILL); err != nil {
+		t.Error(err)
+	}
+	if left := s.ends.drainOutputs(p, time.Hour); left != time.Hour {
+		t.Errorf("%v is left of an hour for an output that has ended", left)
+	}
+}

@@ -1,0 +1,96 @@
+package daemon
+
+import (
+	"slices"
+	"syscall"
+	"testing"
+
+	"github.com/goshmem/goshmem/internal/xunix"
+)
+
+// At a suspension, a session stops at once unless one of its processes handles SIGTSTP: that one is asked, and may go on.
+func TestSuspend(t *testing.T) {
+	s := startTest(t, []App{
+		sleepers(t, 1).Apps[0],
+		shell(1, `trap "echo asked" TSTP; echo ready; while :; do read x; done`),
+	}, func(c *Config) { c.Watchdog.Off = true })
+	s.line()
+	if !s.pe(0).session {
+		t.Skip("PEs share a session on this machine")
+	}
+	s.Suspend()
+	awaitState(t, s.pe(0).pid, "stopped", stopped)
+	if line := s.line(); line != "1: asked" {
+		t.Errorf("line %q, want that PE 1 was asked", line)
+	}
+	if s.Stopped() {
+		t.Error("all are stopped, want PE 1 to go on")
+	}
+	s.Signal(xunix.SIGSTOP)
+	awaitState(t, s.pe(1).pid, "stopped", stopped)
+	if !s.Stopped() {
+		t.Error("not all are stopped")
+	}
+	s.Signal(xunix.SIGCONT)
+	awaitState(t, s.pe(0).pid, "running", runs)
+	if s.Stopped() {
+		t.Error("all are stopped, want none")
+	}
+	s.Signal(syscall.SIGKILL)
+	for left := 2; left > 0; {
+		if e := <-s.Events(); e.Kind == Exited {
+			left--
+		}
+	}
+	if !s.Stopped() {
+		t.Error("a PE that has ended goes on")
+	}
+}
+
+// A program that goes on when its shell has ended gets the signals of the job, and its PE ends with SIGKILL.
+func TestSignalToProgramWithoutShell(t *testing.T) {
+	for name, own := range map[string]bool{"children of the step": true, "children with the job's name": false} {
+		t.Run(name, func(t *testing.T) {
+			s := startTest(t, []App{shell(1, `(trap "echo asked" HUP; echo ready; while :; do sleep 0.01; done) & echo $!`)}, func(c *Config) {
+				c.OwnsChildren = own
+			})
+			program := 0
+			for range 2 { // in any order
+				if line := s.line(); line != "0: ready" {
+					program = numberOf(t, line)
+				}
+			}
+			p := s.pe(0)
+			pmixHost{s.clients}.ClientConnected(s.name(0), program)
+			<-p.reaped
+			if !p.descends(program) || p.descends(1) {
+				t.Error("the orphan is not known as the PE's, or another process is")
+			}
+			found, _ := s.orphans.findOrphans()
+			if !slices.ContainsFunc(found, func(i identity) bool { return i.pid == program }) {
+				t.Errorf("orphans %v, want %d among them", found, program)
+			}
+			s.Signal(syscall.SIGHUP)
+			for line := s.line(); line != "0: asked"; line = s.line() {
+				if line != "0: Hangup" { // what the shell says of its child, which gets the signal, too
+					t.Errorf("line %q", line)
+				}
+			}
+			s.Signal(syscall.SIGKILL)
+			awaitState(t, program, "gone", process.over)
+			s.awaitExit(0)
+		})
+	}
+}
+
+// A PE that asks for the end of another one reaches its program, too, when that has no shell any more.
+func TestKillProgramWithoutShell(t *testing.T) {
+	s := startTest(t, []App{shell(1, `sleep 1000 & echo $!`), shell(1, "exec sleep 1000")})
+	program := s.number()
+	p := s.pe(0)
+	pmixHost{s.clients}.ClientConnected(s.name(0), program)
+	<-p.reaped
+	pmixHost{s.clients}.Abort(s.name(1), procs(s.name(0)), 1, "")
+	awaitState(t, program, "gone", process.over)
+	s.awaitExit(0)
+}
