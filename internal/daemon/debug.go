@@ -102,9 +102,6 @@ func (p *localPE) spared(sig syscall.Signal, ending bool) bool {
 // debugs says whether a PE is to be started for a debugger.
 func (c *Config) debugs(id ID) bool { return id.Job == 0 && slices.Contains(c.Debug, id.PE) }
 
-// IsGo reports whether a process runs a Go program itself, rather than through a shell.
-func IsGo(pid int) bool { return isGo(pid) }
-
 // tracerOf returns the process that traces another one; 0: none does.
 func tracerOf(pid int) int {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))

@@ -6,12 +6,13 @@ import (
 	"github.com/goshmem/goshmem/internal/daemon"
 )
 
-// tellDebug says how to attach a debugger to each PE that waits for one.
-func (o *Options) tellDebug(step *daemon.Step, out *printer) {
+// printDebug says how to attach a debugger to each PE that waits for one.
+func (o *Options) printDebug(cluster *Cluster, out *printer) {
 	for _, pe := range o.Debug {
-		pid := step.PID(daemon.ID{PE: pe})
+		id := daemon.ID{PE: pe}
+		pid := cluster.PID(id)
 		out.message("PE %d (pid %d) waits for a debugger: %s; without one it goes on by: kill -CONT %d",
-			pe, pid, attachCommand(pid, daemon.IsGo(pid)), pid)
+			pe, pid, attachCommand(pid, cluster.HasGo(id)), pid)
 	}
 }
 

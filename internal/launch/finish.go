@@ -23,14 +23,14 @@ const (
 	askedAtMost = 1600 * time.Millisecond
 )
 
-// finish closes the step and waits until the output is written. If the job
+// finish closes the nodes and waits until the output is written. If the job
 // ended well, the reader may take any time for it, as with any program, until a
 // signal comes; if it was ended, there are limits.
 func (r *run) finish(ctx context.Context) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		if err := r.step.Close(); err != nil {
+		if err := r.cluster.Close(); err != nil {
 			r.log.Error().Err(err).Msg("close")
 		}
 		r.out.flush()

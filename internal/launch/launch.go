@@ -1,6 +1,9 @@
 // Package launch runs a job from its command line to its exit status: it
-// starts the step, decides what each end of a PE means for the job, forwards
+// starts the nodes, decides what each end of a PE means for the job, forwards
 // signals, keeps time and prints the PEs' output.
+//
+// The package sees the nodes through Cluster and Node. Only startHere knows that
+// the node of this process is a daemon.Step.
 package launch
 
 import (
@@ -101,7 +104,10 @@ func (e *SetUpError) Unwrap() error { return e.Err }
 // Run runs a job to its end and returns its exit status. Whatever the PEs and
 // this package have to say is written to Stdout and Stderr. An error is a
 // *SetUpError, and nothing was run.
-func Run(ctx context.Context, o Options) (status int, err error) {
+func Run(ctx context.Context, o Options) (status int, err error) { return o.run(ctx, startHere) }
+
+// run is Run with what starts the node.
+func (o *Options) run(ctx context.Context, start func(daemon.Config) (Node, error)) (status int, err error) {
 	cfg, err := o.config()
 	if err != nil {
 		return StatusSetUp, err
@@ -113,7 +119,7 @@ func Run(ctx context.Context, o Options) (status int, err error) {
 	if o.DryRun {
 		o.Output.Dir = "" // no files of PEs that there will not be
 	}
-	p, err := newPrinter(&o)
+	p, err := newPrinter(o)
 	if err != nil {
 		return StatusSetUp, &SetUpError{Err: err, Hint: "choose another --output dir"}
 	}
@@ -125,35 +131,36 @@ func Run(ctx context.Context, o Options) (status int, err error) {
 		p.flush()
 		return StatusOK, p.close()
 	}
-	step, err := daemon.Start(cfg)
+	node, err := start(cfg)
 	if err != nil {
 		_ = p.close()
 		return StatusSetUp, &SetUpError{Err: err, Hint: hintAtStart(err)}
 	}
-	takeBack, err := o.reportURI(step, p)
+	cluster := NewCluster([]Node{node}, nil)
+	takeBack, err := o.reportURI(cluster, p)
 	if err != nil {
-		return StatusSetUp, &SetUpError{Err: errors.Join(err, step.Close(), p.close()), Hint: "choose another file"}
+		return StatusSetUp, &SetUpError{Err: errors.Join(err, cluster.Close(), p.close()), Hint: "choose another file"}
 	}
 	defer takeBack()
-	r := newRun(&o, step, p)
+	r := newRun(o, cluster, p)
 	r.log = cfg.Logger
-	if err := step.Launch(); err != nil {
+	if err := cluster.Launch(); err != nil {
 		r.left, r.ending, r.status = 0, true, StatusSetUp
 		r.finish(ctx)
 		return r.status, &SetUpError{Err: err, Hint: hintAt(err)}
 	}
 	r.reportBindings(machine, cfg.Places)
-	o.tellDebug(step, p)
+	o.printDebug(cluster, p)
 	r.loop(ctx)
 	r.orders.Wait()
 	close(r.over)
-	r.tier = step.Tier()
+	r.tier = cluster.Tier()
 	r.conclude()
 	r.finish(ctx)
 	return r.status, nil
 }
 
-// hintAtStart says what helps where a step cannot be made.
+// hintAtStart says what helps where a node cannot be set up.
 func hintAtStart(err error) string {
 	if tier := new(kernel.TierError); errors.As(err, &tier) {
 		return fmt.Sprintf("--watchdog %v takes %s; without the flag, the best way that works is taken", tier.Tier, tier.Missing)
@@ -178,7 +185,7 @@ func hintAt(err error) string {
 	return ""
 }
 
-// config turns the options into what the step runs.
+// config turns the options into what the node runs.
 func (o *Options) config() (daemon.Config, error) {
 	n := o.NPEs()
 	if n < 1 || n > layout.MaxLocal {
@@ -225,7 +232,7 @@ func (o *Options) NPEs() (n int) {
 	return n
 }
 
-// config turns an app of a job of n PEs into what the step runs.
+// config turns an app of a job of n PEs into what the node runs.
 func (a *App) config(n int) (daemon.App, error) {
 	if a.NPEs < 1 {
 		return daemon.App{}, &SetUpError{Err: fmt.Errorf("number of PEs of %s: %d, want 1 or more", a.Program, a.NPEs)}

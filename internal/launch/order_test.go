@@ -78,7 +78,7 @@ func TestListOfFailuresIsLast(t *testing.T) {
 	r.event(daemon.Event{Kind: daemon.Failed, End: killed, Said: []<-chan struct{}{said}})
 	r.conclude()
 	<-r.out.sinks[daemon.Stderr].flushed()
-	close(said) // as the step closes
+	close(said) // as the node closes
 	r.out.flush()
 	r.tellFailed()
 	<-r.out.sinks[daemon.Stderr].flushed()

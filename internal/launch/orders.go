@@ -39,7 +39,7 @@ func (r *run) prepare(sig syscall.Signal) {
 		r.stacks()
 	}
 	if r.profiles != nil {
-		r.profiles.collect(r.step)
+		r.profiles.collect(r.cluster)
 	}
 	r.ready <- sig
 }
@@ -53,7 +53,7 @@ type place struct {
 	one, many string
 }
 
-// placeOf returns where a PE is, by its answer, or by what the step knows of it. IsGo says whether it runs a Go program.
+// placeOf returns where a PE is, by its answer, or by what its node knows of it. isGo says whether it runs a Go program.
 func placeOf(a *daemon.Answer, text string, isGo func() bool) place {
 	switch {
 	case a.Done:
@@ -86,9 +86,9 @@ type awaiting struct {
 func (r *run) tellCalls() {
 	var order []place
 	at := map[place]*awaiting{}
-	for _, a := range r.step.Ask(wire.OrderCalls, callsAtMost) {
+	for _, a := range r.cluster.Ask(wire.OrderCalls, callsAtMost) {
 		text, awaited, waits := strings.Cut(string(a.Text), "\n")
-		w := placeOf(&a, text, func() bool { return r.step.HasGo(a.ID) })
+		w := placeOf(&a, text, func() bool { return r.cluster.HasGo(a.ID) })
 		if at[w] == nil {
 			order = append(order, w)
 			at[w] = &awaiting{of: map[int][]int{}}
@@ -146,7 +146,7 @@ func (w place) sentence(a *awaiting) string {
 // by its runtime.
 func (r *run) stacks() {
 	deadline := time.Now().Add(stacksAtMost)
-	for _, a := range r.step.Ask(wire.OrderStacks, stacksAtMost) {
+	for _, a := range r.cluster.Ask(wire.OrderStacks, stacksAtMost) {
 		if len(a.Text) > 0 {
 			text := fmt.Appendf(nil, "oshrun: stacks of PE %v (pid %d):\n%s\n", a.ID, a.PID, a.Text)
 			if !a.Done {
@@ -159,11 +159,11 @@ func (r *run) stacks() {
 		switch {
 		case left <= 0:
 			r.out.message("stacks of PE %v (pid %d): it did not answer within %v", a.ID, a.PID, stacksAtMost)
-		case !r.step.HasGo(a.ID):
+		case !r.cluster.HasGo(a.ID):
 			r.out.message("stacks of PE %v (pid %d): none, it is not a Go program", a.ID, a.PID)
 		default:
 			r.out.message("stacks of PE %v (pid %d), from its runtime:", a.ID, a.PID)
-			r.step.QuitGo(a.ID, left)
+			r.cluster.QuitGo(a.ID, left)
 		}
 	}
 }

@@ -44,7 +44,7 @@ const (
 	PTYNever
 )
 
-// pty returns what the step needs to know of that.
+// pty returns what the nodes need to know of that.
 func (o *Options) pty() (p daemon.PTY) {
 	if f, ok := o.Stdout.(*os.File); ok && f != nil && xunix.IsTerminal(f.Fd()) {
 		p.Screen = f

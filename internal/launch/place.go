@@ -61,7 +61,7 @@ func (r *run) reportBindings(machine plan.Topology, places []plan.Place) {
 	host := hostname()
 	var text []byte
 	for pe := range places {
-		pid := r.step.PID(daemon.ID{PE: pe})
+		pid := r.cluster.PID(daemon.ID{PE: pe})
 		text = fmt.Appendf(text, "[%s:%d] %s\n", host, pid, machine.Report(pe, &places[pe]))
 	}
 	r.out.tell(text)

@@ -61,8 +61,8 @@ func (p *profiles) files(id daemon.ID) [2]string {
 }
 
 // collect asks the PEs for their profiles, as they are about to be ended.
-func (p *profiles) collect(step *daemon.Step) {
-	for _, a := range step.Ask(wire.OrderProfile, profileAtMost) {
+func (p *profiles) collect(cluster *Cluster) {
+	for _, a := range cluster.Ask(wire.OrderProfile, profileAtMost) {
 		if a.Late {
 			p.silent[a.ID] = true
 		}

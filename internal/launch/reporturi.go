@@ -16,12 +16,12 @@ const toStdout = "-"
 // reportURI says where tools can attach, if that is asked for, and returns what
 // takes it back. A file appears whole, and holds what libpmix wants to read
 // there: the URI and the version of the protocol.
-func (o *Options) reportURI(step *daemon.Step, out *printer) (takeBack func(), err error) {
+func (o *Options) reportURI(cluster *Cluster, out *printer) (takeBack func(), err error) {
 	switch o.ReportURI {
 	case "":
 		return func() {}, nil
 	case toStdout:
-		out.log(daemon.Stdout, []byte(step.ToolURI()+"\n"))
+		out.log(daemon.Stdout, []byte(cluster.ToolURI()+"\n"))
 		return func() {}, nil
 	}
 	path := o.ReportURI
@@ -29,7 +29,7 @@ func (o *Options) reportURI(step *daemon.Step, out *printer) (takeBack func(), e
 	if err != nil {
 		return nil, fmt.Errorf("--report-uri: %w", err)
 	}
-	_, err = fmt.Fprintf(f, "%s\n%s\n", step.ToolURI(), codec.Version)
+	_, err = fmt.Fprintf(f, "%s\n%s\n", cluster.ToolURI(), codec.Version)
 	mine, serr := f.Stat()
 	err = errors.Join(err, serr, f.Close())
 	if err == nil {

@@ -20,7 +20,7 @@ import (
 type run struct {
 	o         *Options
 	log       zerolog.Logger
-	step      *daemon.Step
+	cluster   *Cluster
 	out       *printer
 	left      int                // PEs whose process is not reaped, or will run
 	fallen    map[daemon.ID]bool // of those, who are dead
@@ -50,9 +50,9 @@ type run struct {
 }
 
 // newRun returns a run whose PEs are about to start.
-func newRun(o *Options, step *daemon.Step, out *printer) *run {
+func newRun(o *Options, cluster *Cluster, out *printer) *run {
 	r := &run{
-		o: o, step: step, out: out, gone: map[int][]bool{}, fallen: map[daemon.ID]bool{},
+		o: o, cluster: cluster, out: out, gone: map[int][]bool{}, fallen: map[daemon.ID]bool{},
 		lost: make(chan daemon.Event), over: make(chan struct{}),
 		begin: make(chan syscall.Signal, 1), ready: make(chan syscall.Signal, 1), // the PEs are told once
 		profiles: newProfiles(o),
@@ -89,7 +89,7 @@ func (r *run) loop(ctx context.Context) {
 	canceled := ctx.Done()
 	for r.left > 0 {
 		select {
-		case e := <-r.step.Events():
+		case e := <-r.cluster.Events():
 			r.event(e)
 		case e := <-r.lost:
 			r.forsaken(e)
@@ -114,7 +114,7 @@ func (r *run) loop(ctx context.Context) {
 		case err := <-r.out.failed:
 			r.unwritten(err)
 		case <-r.kill:
-			r.step.Signal(syscall.SIGKILL)
+			r.cluster.Signal(syscall.SIGKILL)
 		}
 	}
 }
@@ -185,7 +185,7 @@ const lostPatience = 2 * time.Second
 func (r *run) forsaken(e daemon.Event) {
 	defer r.parted(e.ID)
 	gone := r.gone[e.Job]
-	if e.PE >= len(gone) || gone[e.PE] || r.fallen[e.ID] || e.Kind == daemon.Lost && !r.step.Forsake(e.ID) {
+	if e.PE >= len(gone) || gone[e.PE] || r.fallen[e.ID] || e.Kind == daemon.Lost && !r.cluster.Forsake(e.ID) {
 		return
 	}
 	how := ""
@@ -256,10 +256,10 @@ func (r *run) unwritten(err error) {
 
 // ask has the PEs told to end by a signal. Nothing more is started.
 func (r *run) ask(sig syscall.Signal) {
-	r.step.Refuse()
+	r.cluster.Refuse()
 	if r.stop.look != nil { // it was about to be stopped: its end must not wait for somebody who lets it go on
 		r.stop.look = nil
-		r.step.Signal(xunix.SIGCONT)
+		r.cluster.Signal(xunix.SIGCONT)
 	}
 	switch {
 	case r.left == 0:
@@ -272,8 +272,8 @@ func (r *run) ask(sig syscall.Signal) {
 
 // send sends a signal and sets the time at which patience is over.
 func (r *run) send(sig syscall.Signal) {
-	r.step.Signal(sig)
-	r.step.Signal(xunix.SIGCONT) // a stopped process could not act on it
+	r.cluster.Signal(sig)
+	r.cluster.Signal(xunix.SIGCONT) // a stopped process could not act on it
 	if r.kill == nil {
 		r.kill = time.After(grace)
 	}
@@ -290,7 +290,7 @@ func (r *run) running() string {
 			case len(pes) == 16:
 				return strings.Join(pes, ", ") + ", ..."
 			default:
-				pes = append(pes, fmt.Sprintf("PE %v (pid %d)", id, r.step.PID(id)))
+				pes = append(pes, fmt.Sprintf("PE %v (pid %d)", id, r.cluster.PID(id)))
 			}
 		}
 	}

@@ -33,10 +33,10 @@ func (r *run) signal(s os.Signal) {
 	case xunix.SIGCONT:
 		r.resume()
 	case xunix.SIGWINCH:
-		r.step.Resize() // first: the PEs will look
-		r.step.Signal(sig)
+		r.cluster.Resize() // first: the PEs will look
+		r.cluster.Signal(sig)
 	case xunix.SIGUSR1, xunix.SIGUSR2:
-		r.step.Signal(sig)
+		r.cluster.Signal(sig)
 	default:
 		r.endBy(sig)
 	}
@@ -59,7 +59,7 @@ func (r *run) endBy(sig syscall.Signal) {
 	switch {
 	case r.ints > 1:
 		r.hurry()
-		r.step.Signal(syscall.SIGKILL)
+		r.cluster.Signal(syscall.SIGKILL)
 		r.ending, r.status = true, StatusInterrupted
 		r.out.message("interrupted twice: killing all PEs")
 	case !r.ending:
@@ -108,18 +108,18 @@ func (r *run) suspend() {
 	if r.ending {
 		return
 	}
-	r.step.Suspend()
+	r.cluster.Suspend()
 	r.stop = stop{look: time.After(0), since: time.Now()}
 }
 
 // halt stops the PEs and this process as soon as they have stopped themselves.
 func (r *run) halt() {
-	if !r.step.Stopped() && time.Since(r.stop.since) < stopPatience {
+	if !r.cluster.Stopped() && time.Since(r.stop.since) < stopPatience {
 		r.stop.look = time.After(stopTick)
 		return
 	}
 	r.stop.look = nil
-	r.step.Signal(xunix.SIGSTOP)
+	r.cluster.Signal(xunix.SIGSTOP)
 	r.clock.pause()
 	xunix.StopSelf()
 }
@@ -127,7 +127,7 @@ func (r *run) halt() {
 // resume lets the PEs go on.
 func (r *run) resume() {
 	r.stop.look = nil
-	r.step.Signal(xunix.SIGCONT)
+	r.cluster.Signal(xunix.SIGCONT)
 	r.clock.resume()
 }
 

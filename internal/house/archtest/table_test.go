@@ -103,6 +103,11 @@ var table = []group{
 		packages: []string{"internal/launch"},
 		may:      []string{"layer 0", "layer 1", "layer 2", "layer 3", "internal/daemon"},
 	},
+	{
+		layer:    "node", // tests that every launch.Node passes
+		packages: []string{"internal/launch/nodetest"},
+		may:      []string{"layer 0", "layer 1", "internal/daemon", "internal/launch"},
+	},
 	{layer: "simulators", packages: []string{"sim/..."}, may: []string{"layer 0", "layer 1", "sim/..."}},
 	{layer: "9", packages: []string{"shmem/shmemtest"}, may: []string{"shmem", "internal/launch"}},
 	{

@@ -1,0 +1,168 @@
+package launch
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/goshmem/goshmem/internal/daemon"
+	"github.com/goshmem/goshmem/internal/wire"
+)
+
+// Cluster is the nodes of a job, in the order of their indexes. What concerns all PEs goes to
+// all nodes, what concerns one PE to the node of that PE.
+type Cluster struct {
+	nodes  []Node
+	events <-chan daemon.Event
+	over   chan struct{}  // closed by Close
+	merges sync.WaitGroup // goroutines that merge the nodes' events
+
+	mu    sync.Mutex
+	homes map[int][]int // by job and PE: the index of the PE's node; no entry: the first node
+}
+
+// NewCluster returns the cluster of some nodes, at least one. Homes has for each PE of the first
+// job the index of its node; nil: all are on the first. Close closes the nodes, too.
+func NewCluster(nodes []Node, homes []int) *Cluster {
+	c := &Cluster{nodes: nodes, events: nodes[0].Events(), over: make(chan struct{}), homes: map[int][]int{}}
+	if homes != nil {
+		c.homes[0] = homes
+	}
+	if len(nodes) == 1 {
+		return c
+	}
+	all := make(chan daemon.Event)
+	c.events = all
+	for i, n := range nodes {
+		c.merges.Go(func() { c.merge(i, n.Events(), all) })
+	}
+	return c
+}
+
+// merge passes on the events of node i. Those of one PE stay in order, as one node reports them all.
+func (c *Cluster) merge(i int, from <-chan daemon.Event, to chan<- daemon.Event) {
+	for {
+		select {
+		case e := <-from:
+			if e.Kind == daemon.Spawned {
+				c.settleSpawned(e, i)
+			}
+			select {
+			case to <- e:
+			case <-c.over:
+				return
+			}
+		case <-c.over:
+			return
+		}
+	}
+}
+
+// settleSpawned notes that the PEs of a spawned job are on node i, which reports that job.
+func (c *Cluster) settleSpawned(e daemon.Event, i int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.homes[e.Job] = slices.Repeat([]int{i}, e.NPEs)
+}
+
+// node returns the node of a PE: the first one for a PE that does not exist.
+func (c *Cluster) node(id daemon.ID) Node {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if homes := c.homes[id.Job]; id.PE >= 0 && id.PE < len(homes) {
+		return c.nodes[homes[id.PE]]
+	}
+	return c.nodes[0]
+}
+
+// each calls f for all nodes at once and returns when all calls have.
+func (c *Cluster) each(f func(i int, n Node)) {
+	if len(c.nodes) == 1 {
+		f(0, c.nodes[0])
+		return
+	}
+	var calls sync.WaitGroup
+	for i, n := range c.nodes {
+		calls.Go(func() { f(i, n) })
+	}
+	calls.Wait()
+}
+
+// eachError does the same and joins the errors in the order of the nodes.
+func (c *Cluster) eachError(f func(n Node) error) error {
+	errs := make([]error, len(c.nodes))
+	c.each(func(i int, n Node) { errs[i] = f(n) })
+	if len(errs) == 1 {
+		return errs[0]
+	}
+	return errors.Join(errs...)
+}
+
+// Launch starts the PEs of the first job on all nodes.
+func (c *Cluster) Launch() error { return c.eachError(Node.Launch) }
+
+// Close closes all nodes.
+func (c *Cluster) Close() error {
+	err := c.eachError(Node.Close)
+	close(c.over)
+	c.merges.Wait()
+	return err
+}
+
+// Events returns what happens to all PEs, in order for each of them.
+func (c *Cluster) Events() <-chan daemon.Event { return c.events }
+
+// Signal sends a signal to all PEs that run.
+func (c *Cluster) Signal(sig syscall.Signal) { c.each(func(_ int, n Node) { n.Signal(sig) }) }
+
+// Suspend asks all PEs to stop.
+func (c *Cluster) Suspend() { c.each(func(_ int, n Node) { n.Suspend() }) }
+
+// Stopped says whether the processes of all PEs that run are stopped.
+func (c *Cluster) Stopped() bool {
+	stopped := make([]bool, len(c.nodes))
+	c.each(func(i int, n Node) { stopped[i] = n.Stopped() })
+	return !slices.Contains(stopped, false)
+}
+
+// Resize gives the pseudo terminals of all PEs the window size of the user's terminal.
+func (c *Cluster) Resize() { c.each(func(_ int, n Node) { n.Resize() }) }
+
+// Refuse lets no further job begin.
+func (c *Cluster) Refuse() { c.each(func(_ int, n Node) { n.Refuse() }) }
+
+// PID returns the number of a PE's process on its node.
+func (c *Cluster) PID(id daemon.ID) int { return c.node(id).PID(id) }
+
+// Forsake declares a PE failed that has lost its connection, see Node.
+func (c *Cluster) Forsake(id daemon.ID) bool { return c.node(id).Forsake(id) }
+
+// HasGo says whether a PE runs a Go program.
+func (c *Cluster) HasGo(id daemon.ID) bool { return c.node(id).HasGo(id) }
+
+// QuitGo ends the Go programs of a PE by SIGQUIT, see Node.
+func (c *Cluster) QuitGo(id daemon.ID, atMost time.Duration) { c.node(id).QuitGo(id, atMost) }
+
+// Ask gives an order to all PEs that run, and returns their answers node by node.
+func (c *Cluster) Ask(o wire.Order, atMost time.Duration) []daemon.Answer {
+	answers := make([][]daemon.Answer, len(c.nodes))
+	c.each(func(i int, n Node) { answers[i] = n.Ask(o, atMost) })
+	return slices.Concat(answers...)
+}
+
+// Tier names the ways in which the nodes learn of ends, each way once.
+func (c *Cluster) Tier() string {
+	var tiers []string
+	for _, n := range c.nodes {
+		if tier := n.Tier(); !slices.Contains(tiers, tier) {
+			tiers = append(tiers, tier)
+		}
+	}
+	return strings.Join(tiers, ", ")
+}
+
+// ToolURI returns what tools need to attach, empty if none may. They attach to the first node.
+func (c *Cluster) ToolURI() string { return c.nodes[0].ToolURI() }

@@ -1,0 +1,133 @@
+package launch
+
+import (
+	"errors"
+	"slices"
+	"syscall"
+	"testing"
+
+	"github.com/goshmem/goshmem/internal/daemon"
+	"github.com/goshmem/goshmem/internal/wire"
+)
+
+// A cluster is a node of all its PEs.
+var _ Node = (*Cluster)(nil)
+
+// pair returns a cluster of two nodes: PEs 0 and 2 are on the first, 1 and 3 on the second.
+func pair(t *testing.T) (c *Cluster, a, b *fake) {
+	t.Helper()
+	a, b = newFake(0, 4), newFake(0, 4)
+	c = NewCluster([]Node{a, b}, []int{0, 1, 0, 1})
+	t.Cleanup(func() {
+		if c.over != nil {
+			_ = c.Close() // what it returns is tested elsewhere
+		}
+	})
+	return c, a, b
+}
+
+// What concerns all PEs goes to all nodes.
+func TestClusterReachesAll(t *testing.T) {
+	c, a, b := pair(t)
+	if err := c.Launch(); err != nil {
+		t.Error(err)
+	}
+	c.Signal(syscall.SIGTERM)
+	c.Suspend()
+	c.Resize()
+	c.Refuse()
+	want := []string{"launch", "signal 15", "suspend", "resize", "refuse"}
+	for _, n := range []*fake{a, b} {
+		if got := n.noted(); !slices.Equal(got, want) {
+			t.Errorf("calls %v, want %v", got, want)
+		}
+	}
+	for _, x := range []struct{ first, second, want bool }{{true, true, true}, {true, false, false}, {false, true, false}} {
+		a.stopped, b.stopped = x.first, x.second
+		if c.Stopped() != x.want {
+			t.Errorf("nodes stopped: %t, %t; the cluster says %t", x.first, x.second, !x.want)
+		}
+	}
+}
+
+// What concerns a PE goes to its node, and no other.
+func TestClusterAsksTheNodeOfThePE(t *testing.T) {
+	c, a, b := pair(t)
+	b.forsaken, b.isGo = true, true
+	for pe, on := range []*fake{a, b, a, b} {
+		id := daemon.ID{PE: pe}
+		if is := c.Forsake(id); is != on.forsaken || c.HasGo(id) != on.isGo {
+			t.Errorf("PE %d: forsaken: %t, want the word of its own node", pe, is)
+		}
+		c.QuitGo(id, 0)
+	}
+	for _, x := range []struct {
+		n    *fake
+		want []string
+	}{{a, []string{"forsake 0", "quit 0", "forsake 2", "quit 2"}}, {b, []string{"forsake 1", "quit 1", "forsake 3", "quit 3"}}} {
+		if got := x.n.noted(); !slices.Equal(got, x.want) {
+			t.Errorf("calls %v, want %v", got, x.want)
+		}
+	}
+	if pid := c.PID(daemon.ID{PE: 4}); pid != 0 {
+		t.Errorf("PE 4, which does not exist, has process %d", pid)
+	}
+}
+
+// Events of all nodes come, those of one node in its order; a spawned job is on the node that reports it.
+func TestClusterMergesEvents(t *testing.T) {
+	c, a, b := pair(t)
+	const each = 20
+	for i := range each {
+		a.events <- daemon.Event{ID: daemon.ID{PE: 0}, Status: i}
+		b.events <- daemon.Event{ID: daemon.ID{PE: 1}, Status: i}
+	}
+	var next [2]int
+	for range 2 * each {
+		e := <-c.Events()
+		if e.Status != next[e.PE] {
+			t.Errorf("event %d of PE %d comes as number %d", e.Status, e.PE, next[e.PE])
+		}
+		next[e.PE]++
+	}
+	b.events <- daemon.Event{Kind: daemon.Spawned, ID: daemon.ID{Job: 1}, NPEs: 2}
+	<-c.Events()
+	c.Forsake(daemon.ID{Job: 1, PE: 1})
+	if got, want := b.noted(), []string{"forsake 1.1"}; !slices.Equal(got, want) || len(a.noted()) > 0 {
+		t.Errorf("calls %v and %v, want %v on the second node", a.noted(), got, want)
+	}
+	a.events <- daemon.Event{} // nobody receives it: Close does not wait for that
+}
+
+// Answers, tiers and errors of the nodes are joined in the order of the nodes.
+func TestClusterJoins(t *testing.T) {
+	c, a, b := pair(t)
+	a.answers = []daemon.Answer{{ID: daemon.ID{PE: 0}}, {ID: daemon.ID{PE: 2}}}
+	b.answers = []daemon.Answer{{ID: daemon.ID{PE: 1}}}
+	var pes []int
+	for _, answer := range c.Ask(wire.OrderCalls, callsAtMost) {
+		pes = append(pes, answer.PE)
+	}
+	if !slices.Equal(pes, []int{0, 2, 1}) {
+		t.Errorf("answers of PEs %v, want 0, 2, 1", pes)
+	}
+	if tier := c.Tier(); tier != "fake" {
+		t.Errorf("tier %q, want the one that both have", tier)
+	}
+	if b.tier = "other"; c.Tier() != "fake, other" {
+		t.Errorf("tier %q, want both", c.Tier())
+	}
+	b.uri = "tcp://other"
+	if uri := c.ToolURI(); uri != a.uri {
+		t.Errorf("URI %q, want that of the first node, %q", uri, a.uri)
+	}
+	first, second := errors.New("first"), errors.New("second")
+	a.launched, b.launched, b.closed = first, second, second
+	if err := c.Launch(); !errors.Is(err, first) || !errors.Is(err, second) {
+		t.Errorf("launch: %v, want both errors", err)
+	}
+	if err := c.Close(); !errors.Is(err, second) || errors.Is(err, first) {
+		t.Errorf("close: %v, want that of the second node", err)
+	}
+	c.over = nil // it is closed
+}

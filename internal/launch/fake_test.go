@@ -1,0 +1,100 @@
+package launch
+
+import (
+	"fmt"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/goshmem/goshmem/internal/daemon"
+	"github.com/goshmem/goshmem/internal/wire"
+)
+
+// fake is a node without processes. It notes what it is asked to do.
+type fake struct {
+	events   chan daemon.Event
+	npes     int                  // PEs are those of job 0 with these numbers, from first
+	first    int                  // number of the first PE
+	answers  []daemon.Answer      // to any order
+	launched error                // what Launch returns
+	closed   error                // what Close returns
+	stopped  bool                 // what Stopped returns
+	isGo     bool                 // what HasGo returns
+	forsaken bool                 // what Forsake returns
+	tier     string               // what Tier returns
+	uri      string               // what ToolURI returns
+	signaled func(syscall.Signal) // is called for each signal; nil: nothing is
+	launches func()               // is called by Launch; nil: nothing is
+
+	mu    sync.Mutex
+	calls []string
+}
+
+func newFake(first, npes int) *fake {
+	return &fake{events: make(chan daemon.Event, 64), first: first, npes: npes, tier: "fake", uri: fmt.Sprintf("tcp://%d", first)}
+}
+
+// note keeps a call.
+func (f *fake) note(format string, args ...any) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.calls = append(f.calls, fmt.Sprintf(format, args...))
+}
+
+// noted returns the calls so far.
+func (f *fake) noted() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return append([]string(nil), f.calls...)
+}
+
+func (f *fake) Launch() error {
+	f.note("launch")
+	if f.launches != nil {
+		f.launches()
+	}
+	return f.launched
+}
+
+func (f *fake) Close() error {
+	f.note("close")
+	return f.closed
+}
+
+func (f *fake) Events() <-chan daemon.Event { return f.events }
+
+func (f *fake) PID(id daemon.ID) int {
+	if id.Job == 0 && (id.PE < f.first || id.PE >= f.first+f.npes) {
+		return 0
+	}
+	return 1000*(id.Job+1) + id.PE
+}
+
+func (f *fake) Signal(sig syscall.Signal) {
+	f.note("signal %d", sig)
+	if f.signaled != nil {
+		f.signaled(sig)
+	}
+}
+
+func (f *fake) Suspend()      { f.note("suspend") }
+func (f *fake) Stopped() bool { return f.stopped }
+func (f *fake) Resize()       { f.note("resize") }
+func (f *fake) Refuse()       { f.note("refuse") }
+
+func (f *fake) Forsake(id daemon.ID) bool {
+	f.note("forsake %v", id)
+	return f.forsaken
+}
+
+func (f *fake) Ask(o wire.Order, atMost time.Duration) []daemon.Answer {
+	f.note("ask %d, %v", o, atMost)
+	return f.answers
+}
+
+func (f *fake) HasGo(daemon.ID) bool { return f.isGo }
+
+func (f *fake) QuitGo(id daemon.ID, _ time.Duration) { f.note("quit %v", id) }
+
+func (f *fake) Tier() string    { return f.tier }
+func (f *fake) ToolURI() string { return f.uri }

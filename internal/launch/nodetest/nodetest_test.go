@@ -1,0 +1,30 @@
+package nodetest
+
+import (
+	"os"
+	"testing"
+
+	"github.com/goshmem/goshmem/internal/daemon"
+	"github.com/goshmem/goshmem/internal/launch"
+)
+
+func TestMain(m *testing.M) {
+	Main()
+	os.Exit(m.Run())
+}
+
+// The node of this process passes.
+func TestStep(t *testing.T) {
+	Test(t, func(cfg daemon.Config) (launch.Node, error) { return daemon.Start(cfg) })
+}
+
+// A cluster of one node behaves as that node.
+func TestCluster(t *testing.T) {
+	Test(t, func(cfg daemon.Config) (launch.Node, error) {
+		step, err := daemon.Start(cfg)
+		if err != nil {
+			return nil, err
+		}
+		return launch.NewCluster([]launch.Node{step}, nil), nil
+	})
+}
