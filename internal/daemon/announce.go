@@ -33,7 +33,7 @@ type announcement struct {
 	of      *localPE   // whom the event or the exit is about; nil: a job
 	exited  bool       // the servers are told that the PE has ended
 	end     ending.End // how it has ended
-	withOut bool       // the event says when the output so far has been passed on: Event.Said
+	withOut bool       // the event says how much the PE has written: Event.Written
 }
 
 // append queues an announcement. The caller holds the lock of the table if the announcement is about a PE.
@@ -73,7 +73,7 @@ func (a *announcer) announce(x announcement) {
 		return
 	}
 	if x.withOut {
-		x.event.Said = x.of.markOutputs()
+		x.event.Written = x.of.written()
 	}
 	a.mailbox.put(*x.event)
 }

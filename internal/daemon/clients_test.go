@@ -85,7 +85,7 @@ func TestAbort(t *testing.T) {
 		"wildcard":    func() { host.Abort(s.name(0), []pmix.Proc{s.name(pmix.RankWildcard)}, 7, "enough") },
 	} {
 		abort()
-		if e := s.next(Abort); e.PE != 0 || e.Status != 7 || e.Msg != "enough" || len(e.Said) != 2 {
+		if e := s.next(Abort); e.PE != 0 || e.Status != 7 || e.Msg != "enough" || e.Written != (Written{}) {
 			t.Errorf("%s: event %+v, want PE 0, 7, \"enough\", and when its outputs were passed on", name, e)
 		}
 	}

@@ -67,7 +67,7 @@ func (e *ends) concludePE(p *localPE, ran time.Duration) {
 		end := p.last.end
 		end.Unfinished = p.life.Unfinished()
 		e.events.append(announcement{of: p, withOut: true, event: &Event{
-			Kind: Exited, ID: p.id, PID: p.pid, Process: p.cmd.ProcessState, Ran: ran, End: end, Tier: p.learnt, By: p.wantedBy(end),
+			Kind: Exited, ID: p.id, PID: p.pid, Usage: usageOf(p.cmd.ProcessState), Ran: ran, End: end, Tier: p.learnt, By: p.wantedBy(end),
 			Memory: Memory{Peak: p.memory.peak.Load(), Floor: p.memory.floor},
 		}})
 	}

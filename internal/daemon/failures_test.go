@@ -52,7 +52,7 @@ func TestDeathIsPublished(t *testing.T) {
 			if len(all) != 1 || epoch != 1 || all[0].PE != 1 || all[0].Cause != failure.BySignal(9, false, false) {
 				t.Errorf("page has %v in epoch %d, want PE 1 in epoch 1", all, epoch)
 			}
-			if e := nextOf(t, s, Exited); e.PE != 1 || e.End.Signal != 9 || e.Process == nil {
+			if e := nextOf(t, s, Exited); e.PE != 1 || e.End.Signal != 9 || e.Usage.MaxRSS == 0 {
 				t.Errorf("event %+v, want the end of PE 1's process", e)
 			}
 			if !s.table.hasFailed(p) || s.table.hasFailed(j.procs[0]) {

@@ -71,7 +71,7 @@ func (p *localPE) awaitEarlier() {
 	limit := time.NewTimer(earlierAtMost)
 	defer limit.Stop()
 	select {
-	case <-p.outlets[Stdout].mark():
+	case <-p.outlets[Stdout].passed.Reached(p.outlets[Stdout].mark()):
 	case <-limit.C:
 	}
 }
@@ -84,7 +84,12 @@ func (out *outputs) read(p *localPE, o *outlet, stream Stream) {
 	}
 	p.outputs.Go(func() {
 		defer func() { _ = o.Close() }()
-		defer o.passed.End()
+		defer func() {
+			o.passed.End()
+			if out.cfg.OutputEnd != nil {
+				out.cfg.OutputEnd(p.id, stream)
+			}
+		}()
 		pass(o, func(text []byte) {
 			p.passing.Add(1)
 			if out.cfg.Merge && stream == Stderr {

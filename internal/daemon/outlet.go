@@ -122,20 +122,21 @@ func (o *outlet) Read(b []byte) (int, error) {
 	return o.n, o.err
 }
 
-// mark returns a channel that is closed when everything that is in the pipe or the
-// terminal now has been passed on.
-func (o *outlet) mark() <-chan struct{} {
+// mark returns how many bytes have been written so far: those that were taken, and
+// those that are in the pipe or the terminal now. When as many have been passed on,
+// or the outlet has ended, all that was written before the call has been passed on.
+func (o *outlet) mark() uint64 {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.pty {
 		o.takeAll()
-		return o.passed.Reached(o.taken)
+		return o.taken
 	}
 	n, err := xunix.Unread(o.conn)
 	if err != nil {
 		n = 0 // closed: all has been read
 	}
-	return o.passed.Reached(o.taken + uint64(n))
+	return o.taken + uint64(n)
 }
 
 // takeAll takes what is in a pseudo terminal. The kernel passes what a program

@@ -42,6 +42,9 @@ func TestGauge(t *testing.T) {
 // newOutputs returns outputs as the configuration says, without servers.
 func newOutputs(c Config) *outputs { return &outputs{cfg: &c, servers: &servers{}} }
 
+// said returns a channel that is closed when everything that was written so far has been passed on.
+func (o *outlet) said() <-chan struct{} { return o.passed.Reached(o.mark()) }
+
 // openOutput opens an output of either kind: the sides to be read and to be written.
 func openOutput(t *testing.T, pty bool) (o *outlet, w *os.File) {
 	t.Helper()
@@ -80,13 +83,13 @@ func testMark(t *testing.T, pty bool) {
 	s := newOutputs(Config{Output: func(_ ID, _ Stream, text []byte) { got <- string(text); <-took }})
 	p := &localPE{outlets: []*outlet{o}}
 	send("one\n")
-	one := p.markOutputs()[0]
+	one := p.outlets[0].said()
 	s.read(p, o, Stdout)
 	if text := <-got; text != "one\n" || isClosed(one) {
 		t.Errorf("%q is passed on; the mark is reached: %v, want not yet", text, isClosed(one))
 	}
 	send("two\n")
-	two := p.markOutputs()[0]
+	two := p.outlets[0].said()
 	took <- struct{}{}
 	<-one
 	if <-got; isClosed(two) {
@@ -94,15 +97,15 @@ func testMark(t *testing.T, pty bool) {
 	}
 	took <- struct{}{}
 	<-two
-	<-p.markOutputs()[0] // nothing is to come
+	<-p.outlets[0].said() // nothing is to come
 	send("rest")
 	_ = w.Close()
-	rest := p.markOutputs()[0]
+	rest := p.outlets[0].said()
 	<-got
 	took <- struct{}{}
 	<-rest
 	p.outputs.Wait()
-	<-p.markOutputs()[0] // nor after the end
+	<-p.outlets[0].said() // nor after the end
 }
 
 // A mark of a terminal is reached when all that was written before it has been
@@ -127,7 +130,7 @@ func TestMarkOfTerminal(t *testing.T) {
 			t.Fatal(err)
 		}
 		written += n
-		<-p.markOutputs()[0]
+		<-p.outlets[0].said()
 		mu.Lock()
 		if passed != written {
 			t.Fatalf("the mark is reached after %d of %d bytes", passed, written)
@@ -136,7 +139,7 @@ func TestMarkOfTerminal(t *testing.T) {
 	}
 	_ = w.Close()
 	p.outputs.Wait()
-	<-p.markOutputs()[0]
+	<-p.outlets[0].said()
 }
 
 // A mark is reached although a program writes to its terminal without a pause.
@@ -153,7 +156,7 @@ func TestMarkOfFlood(t *testing.T) {
 		}
 	}()
 	for range 50 {
-		<-p.markOutputs()[0]
+		<-p.outlets[0].said()
 	}
 	close(stop)
 	<-over

@@ -162,13 +162,16 @@ func (p *localPE) wantedBy(e ending.End) string {
 	return ""
 }
 
-// markOutputs returns channels that are closed when everything that a PE has written
-// so far has been passed on.
-func (p *localPE) markOutputs() (all []<-chan struct{}) {
-	for _, o := range p.outlets {
-		all = append(all, o.mark())
+// written counts what a PE has written so far.
+func (p *localPE) written() (w Written) {
+	for s, o := range p.outlets {
+		if Stream(s) == Stderr {
+			w.Stderr = o.mark()
+		} else {
+			w.Stdout = o.mark()
+		}
 	}
-	return all
+	return w
 }
 
 // leash is a pipe whose closing makes the kernel kill the group of a PE: see xunix.Leash.

@@ -54,7 +54,9 @@ type Config struct {
 	// more, or by no bytes if that is slow to come. It is called by one goroutine
 	// per PE and stream, and may take its time.
 	Output func(id ID, s Stream, text []byte)
-	Raw    bool // Output takes bytes as they come instead of lines
+	// OutputEnd is called after the last Output of a PE's stream, however that ended.
+	OutputEnd func(id ID, s Stream)
+	Raw       bool // Output takes bytes as they come instead of lines
 	// Merge makes what a PE writes to Stderr a part of its Stdout, in the order in which it is
 	// written. Behind a PTY Output gets it as Stderr all the same: see awaitEarlier.
 	Merge bool
@@ -90,7 +92,7 @@ func (id ID) String() string {
 	return strconv.Itoa(id.Job) + "." + strconv.Itoa(id.PE)
 }
 
-// Event is what happened to a PE.
+// Event is what happened to a PE. It is plain data, which another process can be sent.
 type Event struct {
 	Kind Kind
 	ID
@@ -101,17 +103,15 @@ type Event struct {
 	// GoesOn says of one that Failed that its own process runs on: a shell, whose
 	// program has ended.
 	GoesOn  bool
-	Process *os.ProcessState // Exited; nil: the kernel did not tell
-	Ran     time.Duration    // Exited: since the start of its process
-	Memory  Memory           // Exited, if Config.Memory
-	State   string           // Changed: in words
-	By      string           // Failed, Exited: who asked for that, as for messages; empty: nobody
-	Status  int              // Abort
-	Msg     string           // Abort
-	At      time.Duration    // since the start of the step
-	// Said has channels that are closed when what the PE had written before the
-	// event has been passed to Config.Output. Of Failed, Exited and Abort.
-	Said []<-chan struct{}
+	Usage   Usage         // Exited; zero: the kernel did not tell
+	Ran     time.Duration // Exited: since the start of its process
+	Memory  Memory        // Exited, if Config.Memory
+	State   string        // Changed: in words
+	By      string        // Failed, Exited: who asked for that, as for messages; empty: nobody
+	Status  int           // Abort
+	Msg     string        // Abort
+	At      time.Duration // since the start of the step
+	Written Written       // Failed, Exited, Abort: what the PE had written before the event
 }
 
 // Memory is what was seen of the memory of a PE beside what the kernel counts at the end of its

@@ -125,7 +125,7 @@ func (o *Options) run(ctx context.Context, start func(daemon.Config) (Node, erro
 	}
 	cfg.Raw, cfg.Merge, cfg.Logger = p.o.Raw, p.o.Merge, o.logger(p)
 	cfg.PTY = o.pty()
-	cfg.Output, cfg.Log, cfg.Notice = p.write, p.log, func(text string) { p.message("%s", text) }
+	cfg.Output, cfg.OutputEnd, cfg.Log, cfg.Notice = p.write, p.end, p.log, func(text string) { p.message("%s", text) }
 	o.display(p, machine, &cfg)
 	if o.DryRun {
 		p.flush()

@@ -74,11 +74,14 @@ func TestListOfFailuresIsLast(t *testing.T) {
 	r := watched(t, 2)
 	var text strings.Builder
 	r.out.sinks[daemon.Stderr] = newSink(io.Discard, &text, r.out.note)
-	said := make(chan struct{})
-	r.event(daemon.Event{Kind: daemon.Failed, End: killed, Said: []<-chan struct{}{said}})
+	r.event(daemon.Event{Kind: daemon.Failed, End: killed, Written: daemon.Written{Stdout: 5, Stderr: 1}})
 	r.conclude()
+	r.out.write(daemon.ID{}, daemon.Stdout, []byte("text\n"))
 	<-r.out.sinks[daemon.Stderr].flushed()
-	close(said) // as the node closes
+	if text.Len() > 0 {
+		t.Errorf("%q is said before the PE's own words", &text)
+	}
+	r.out.end(daemon.ID{}, daemon.Stderr) // as the node closes
 	r.out.flush()
 	r.tellFailed()
 	<-r.out.sinks[daemon.Stderr].flushed()

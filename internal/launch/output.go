@@ -59,6 +59,7 @@ type printer struct {
 	o      Output
 	sinks  [2]*sink // by stream; one for both if text could get mixed up otherwise
 	folder *folder  // nil: no copies
+	heard  tally
 	failed chan error
 	cutoff chan struct{} // closed by cut
 	once   sync.Once
@@ -96,6 +97,12 @@ var streamNames = [2]string{daemon.Stdout: "stdout", daemon.Stderr: "stderr"}
 // write takes output of a PE, see daemon.Config.Output, and returns when it has
 // been taken over, or cut.
 func (p *printer) write(id daemon.ID, s daemon.Stream, text []byte) {
+	p.pass(id, s, text)
+	p.heard.of(source{id, s}).Add(len(text))
+}
+
+// pass does that without counting.
+func (p *printer) pass(id daemon.ID, s daemon.Stream, text []byte) {
 	c := chunk{from: source{id, s}, raw: p.o.Raw, text: text}
 	if p.o.Merge {
 		s = daemon.Stdout // the source stays apart: lines of two pipes do not mix
@@ -201,8 +208,42 @@ func (p *printer) message(format string, args ...any) {
 	p.sinks[daemon.Stderr].say(daemon.Stderr, []byte(text), ownBytes)
 }
 
-// after writes a message as soon as what stands before it has been taken: see
-// daemon.Event.Said.
+// end notes that no more output of a PE's stream will come.
+func (p *printer) end(id daemon.ID, s daemon.Stream) { p.heard.of(source{id, s}).End() }
+
+// said returns what is closed when all has been taken that the PE of an event had
+// written before the event; nil if it had written nothing.
+func (p *printer) said(e daemon.Event) (all []<-chan struct{}) {
+	for _, s := range []daemon.Stream{daemon.Stdout, daemon.Stderr} {
+		if n := e.Written.Of(s); n > 0 {
+			all = append(all, p.heard.of(source{e.ID, s}).Reached(n))
+		}
+	}
+	return all
+}
+
+// tally counts the bytes of each output that have been taken.
+type tally struct {
+	mu     sync.Mutex
+	gauges map[source]*daemon.Gauge
+}
+
+// of returns the count of one output.
+func (t *tally) of(from source) *daemon.Gauge {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	g := t.gauges[from]
+	if g == nil {
+		if t.gauges == nil {
+			t.gauges = map[source]*daemon.Gauge{}
+		}
+		g = new(daemon.Gauge)
+		t.gauges[from] = g
+	}
+	return g
+}
+
+// after writes a message as soon as what stands before it has been taken, see said.
 func (p *printer) after(said []<-chan struct{}, format string, args ...any) {
 	p.later.Go(func() {
 		for _, c := range said {

@@ -132,7 +132,7 @@ func (r *run) event(e daemon.Event) {
 			r.end(0, "")
 			return
 		}
-		r.endAfter(e.Said, exitStatus(e.Status), "PE %v (pid %d) ended the job with status %d after %v%s", e.ID, e.PID, e.Status, at, because(e.Msg))
+		r.endAfter(r.out.said(e), exitStatus(e.Status), "PE %v (pid %d) ended the job with status %d after %v%s", e.ID, e.PID, e.Status, at, because(e.Msg))
 	case daemon.Lost:
 		r.loses(e)
 	case daemon.Failed:
@@ -222,8 +222,7 @@ func (r *run) end(status int, format string, args ...any) {
 	r.endAfter(nil, status, format, args...)
 }
 
-// endAfter does the same and says why after what a PE has said: see
-// daemon.Event.Said.
+// endAfter does the same and says why after what a PE has said, see printer.said.
 func (r *run) endAfter(said []<-chan struct{}, status int, format string, args ...any) {
 	if r.ending {
 		return
@@ -235,9 +234,9 @@ func (r *run) endAfter(said []<-chan struct{}, status int, format string, args .
 	}
 }
 
-// say prints a message, after what a PE has said if that is given.
+// say prints a message, after what a PE has said if there is anything.
 func (r *run) say(said []<-chan struct{}, format string, args ...any) {
-	if said == nil {
+	if len(said) == 0 {
 		r.out.message(format, args...)
 		return
 	}

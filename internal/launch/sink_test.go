@@ -267,21 +267,46 @@ func TestMessageAfterOutput(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	said := make(chan struct{})
-	p.after([]<-chan struct{}{said}, "the end")
-	p.write(daemon.ID{}, daemon.Stdout, []byte("last words\n"))
-	close(said)
+	const words = "last words\n"
+	p.after(p.said(daemon.Event{Written: daemon.Written{Stdout: uint64(len(words))}}), "the end")
+	p.write(daemon.ID{PE: 1}, daemon.Stdout, []byte("another one's\n"))
+	p.write(daemon.ID{}, daemon.Stderr, []byte("another output\n"))
+	p.write(daemon.ID{}, daemon.Stdout, []byte(words))
 	p.flush()
-	if got := g.String(); got != "last words\noshrun: the end\n" {
+	if got := g.String(); got != "another one's\nanother output\nlast words\noshrun: the end\n" {
 		t.Errorf("%q", got)
 	}
-	p.after([]<-chan struct{}{make(chan struct{})}, "cut")
+	if said := p.said(daemon.Event{}); said != nil {
+		t.Error("there is something to wait for of a PE that has written nothing")
+	}
+	p.after(p.said(daemon.Event{Written: daemon.Written{Stderr: 1 << 20}}), "cut")
 	p.cut()
 	p.flush()
 	<-p.sinks[daemon.Stderr].flushed()
 	if got := g.String(); !strings.HasSuffix(got, "oshrun: cut\n") {
 		t.Errorf("%q, want a message at the end", got)
 	}
+}
+
+// What an output has not brought when it ends is not waited for.
+func TestMessageAfterEndOfOutput(t *testing.T) {
+	p, err := newPrinter(&Options{Stdout: io.Discard, Stderr: io.Discard})
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := p.said(daemon.Event{Written: daemon.Written{Stdout: 5, Stderr: 5}})
+	p.write(daemon.ID{}, daemon.Stdout, []byte("1234"))
+	for i := range said {
+		select {
+		case <-said[i]:
+			t.Errorf("output %d is taken for complete", i)
+		default:
+		}
+	}
+	p.end(daemon.ID{}, daemon.Stdout)
+	p.end(daemon.ID{}, daemon.Stderr)
+	<-said[0]
+	<-said[1]
 }
 
 // Passing text on allocates nothing, tagged or not.

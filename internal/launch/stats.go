@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/goshmem/goshmem/internal/daemon"
-	"github.com/goshmem/goshmem/internal/xunix"
 )
 
 // Stats is what a job has used.
@@ -41,11 +40,9 @@ func (r *run) count(e daemon.Event) {
 	if e.End.Signal != 0 {
 		p.Status = StatusSignal + e.End.Signal
 	}
-	if e.Process != nil {
-		p.User, p.System = e.Process.UserTime(), e.Process.SystemTime()
-		p.MaxRSS, p.Voluntary, p.Involuntary = xunix.Usage(e.Process)
-	}
-	p.MaxRSS = maxRSS(p.MaxRSS, e.Memory)
+	p.User, p.System = e.Usage.User, e.Usage.System
+	p.Voluntary, p.Involuntary = e.Usage.Voluntary, e.Usage.Involuntary
+	p.MaxRSS = maxRSS(e.Usage.MaxRSS, e.Memory)
 	r.stats = append(r.stats, p)
 }
 

@@ -80,7 +80,7 @@ func (r *run) exited(e daemon.Event, at time.Duration) {
 	}
 	r.well++
 	if r.o.Verbose {
-		r.out.after(e.Said, "PE %v (pid %d) finished after %v", e.ID, e.PID, at)
+		r.say(r.out.said(e), "PE %v (pid %d) finished after %v", e.ID, e.PID, at)
 	}
 }
 
@@ -90,10 +90,10 @@ func (r *run) fail(e daemon.Event, f failure) {
 	switch {
 	case r.ending:
 	case !r.o.Recover && e.By == "":
-		r.endAfter(e.Said, f.status, "%v", &f)
+		r.endAfter(r.out.said(e), f.status, "%v", &f)
 	case !slices.ContainsFunc(r.dead, func(d failure) bool { return d.id == f.id }):
 		r.dead = append(r.dead, f)
-		r.say(e.Said, "%v; PEs that go on: %d", &f, r.left-len(r.fallen))
+		r.say(r.out.said(e), "%v; PEs that go on: %d", &f, r.left-len(r.fallen))
 	}
 }
 

@@ -54,6 +54,7 @@ func Test(t *testing.T, start Start) {
 		{"orders", testOrders},
 		{"Go programs", testGoPrograms},
 		{"output", testOutput},
+		{"counts", testCounts},
 		{"close", testClose},
 		{"failed launch", testFailedLaunch},
 		{"tools", testTools},
@@ -70,6 +71,7 @@ type node struct {
 	mu      sync.Mutex
 	news    *sync.Cond // output has changed
 	output  map[string]string
+	ended   map[string]int // calls of OutputEnd
 	notices []string
 	closed  bool
 }
@@ -82,11 +84,11 @@ func shell(n int, script string) daemon.App {
 // begin starts a node; nothing is launched yet. The node is closed at the end of the test.
 func begin(t *testing.T, start Start, app daemon.App, change ...func(*daemon.Config)) *node {
 	t.Helper()
-	n := &node{t: t, output: map[string]string{}}
+	n := &node{t: t, output: map[string]string{}, ended: map[string]int{}}
 	n.news = sync.NewCond(&n.mu)
 	cfg := daemon.Config{
 		Apps: []daemon.App{app}, HeapSize: 1 << 20, MostPEs: 8, Logger: zerolog.Nop(),
-		Output: n.hear,
+		Output: n.hear, OutputEnd: n.hearEnd,
 		Notice: func(text string) {
 			n.mu.Lock()
 			defer n.mu.Unlock()
@@ -134,8 +136,18 @@ func (n *node) close() {
 func (n *node) hear(id daemon.ID, s daemon.Stream, text []byte) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if n.ended[sourceOf(id.PE, s)] > 0 {
+		n.t.Errorf("PE %d: stream %d goes on after its end: %q", id.PE, s, text)
+	}
 	n.output[sourceOf(id.PE, s)] += string(text)
 	n.news.Broadcast()
+}
+
+// hearEnd takes the end of an output. After it, nothing may come.
+func (n *node) hearEnd(id daemon.ID, s daemon.Stream) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.ended[sourceOf(id.PE, s)]++
 }
 
 func sourceOf(pe int, s daemon.Stream) string { return fmt.Sprintf("PE %d, stream %d", pe, s) }
@@ -361,6 +373,33 @@ func testOutput(t *testing.T, start Start) {
 			}
 			if got := n.said(pe, s); got != want.String() {
 				t.Errorf("PE %d, stream %d: %d bytes came, want %d, or they differ", pe, s, len(got), want.Len())
+			}
+		}
+	}
+}
+
+// testCounts: an event says how much the PE had written before it, and outputs end once.
+func testCounts(t *testing.T, start Start) {
+	for _, merge := range []bool{false, true} {
+		n := run(t, start, shell(2, `echo out; echo error >&2; exit $PMIX_RANK`), func(cfg *daemon.Config) { cfg.Merge = merge })
+		want, streams := daemon.Written{Stdout: 4, Stderr: 6}, 2
+		if merge {
+			want, streams = daemon.Written{Stdout: 10}, 1
+		}
+		for pe, events := range n.history(2) {
+			for _, e := range events {
+				if e.Written != want {
+					t.Errorf("PE %d: event %+v, want %+v written", pe, e, want)
+				}
+			}
+		}
+		n.close()
+		for pe := range 2 {
+			for s := range streams {
+				from := sourceOf(pe, daemon.Stream(s))
+				if count := want.Of(daemon.Stream(s)); len(n.output[from]) != int(count) || n.ended[from] != 1 {
+					t.Errorf("%s: %q came, want %d bytes; %d ends, want one", from, n.output[from], count, n.ended[from])
+				}
 			}
 		}
 	}
