@@ -153,11 +153,11 @@ func TestPTYWindow(t *testing.T) {
 	j := prepare(t, "-n", "1", "sh", "-c",
 		`trap 'stty size <&1; echo changed' WINCH; stty size <&1; echo "ready $$"; while :; do sleep 0.02; done`)
 	s := openScreen(t)
-	check(t, xunix.SetWindow(s.person, 33, 77))
+	check(t, xunix.SetWindow(s.person, xunix.Window{Rows: 33, Columns: 77}))
 	s.show(j)
 	s.wait("33 77\r\n")
 	s.wait("ready ")
-	check(t, xunix.SetWindow(s.person, 44, 99))
+	check(t, xunix.SetWindow(s.person, xunix.Window{Rows: 44, Columns: 99}))
 	s.wait("44 99\r\n")
 	s.wait("changed\r\n")
 	s.write("\x03")

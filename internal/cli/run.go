@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/goshmem/goshmem/internal/daemon"
 	"github.com/goshmem/goshmem/internal/envvar"
 	"github.com/goshmem/goshmem/internal/launch"
 	"github.com/goshmem/goshmem/internal/plan"
@@ -158,7 +159,7 @@ func (f *runFlags) options(cmd *cobra.Command, args []string) (*launch.Options, 
 func (f *runFlags) setStdin(o *launch.Options) error {
 	switch f.stdin {
 	case "all":
-		o.StdinTo = func(int) bool { return true }
+		o.StdinTo = daemon.Readers{All: true}
 		return nil
 	case "none":
 		return nil
@@ -167,7 +168,7 @@ func (f *runFlags) setStdin(o *launch.Options) error {
 	if n := o.NPEs(); err != nil || rank < 0 || rank >= n {
 		return usagef("--stdin all", "--stdin: %q, want a PE from 0 to %d, all or none", f.stdin, n-1)
 	}
-	o.StdinTo = func(pe int) bool { return pe == rank }
+	o.StdinTo = daemon.Readers{PEs: []int{rank}}
 	return nil
 }
 

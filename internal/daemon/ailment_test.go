@@ -26,7 +26,7 @@ type ailing struct {
 
 func newAiling(t *testing.T) ailing {
 	t.Helper()
-	s := startSleepers(t, 1, func(c *Config) { c.Watchdog.Off = true })
+	s := startSleepers(t, 1, func(c *settings) { c.Watchdog.Off = true })
 	p := s.table.jobs[0].procs[0]
 	s.watch.tag(p)
 	return ailing{s, t, p}

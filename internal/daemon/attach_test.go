@@ -15,15 +15,15 @@ import (
 )
 
 // sleepers is a step of n PEs that do nothing for long.
-func sleepers(t *testing.T, n int, change ...func(*Config)) Config {
+func sleepers(t *testing.T, n int, change ...func(*settings)) settings {
 	t.Helper()
 	sleep, err := exec.LookPath("sleep")
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := Config{
-		Apps: []App{{NPEs: n, Path: sleep, Name: "sleep", Args: []string{"1000"}, Env: os.Environ()}}, HeapSize: 1 << 20,
-		Output: func(ID, Stream, []byte) {}, Logger: zerolog.Nop(),
+	c := settings{
+		Config{Apps: []App{{NPEs: n, Path: sleep, Name: "sleep", Args: []string{"1000"}, Env: os.Environ()}}, HeapSize: 1 << 20},
+		Hooks{Output: func(ID, Stream, []byte) {}, Logger: zerolog.Nop()},
 	}
 	for _, f := range change {
 		f(&c)
@@ -31,10 +31,13 @@ func sleepers(t *testing.T, n int, change ...func(*Config)) Config {
 	return c
 }
 
+// start starts a step with these settings.
+func (c settings) start() (*Step, error) { return Start(c.Config, c.Hooks) }
+
 // startSleepers starts such a step.
-func startSleepers(t *testing.T, n int, change ...func(*Config)) *Step {
+func startSleepers(t *testing.T, n int, change ...func(*settings)) *Step {
 	t.Helper()
-	s, err := Start(sleepers(t, n, change...))
+	s, err := sleepers(t, n, change...).start()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -101,7 +101,7 @@ func TestExitedIsNotDropped(t *testing.T) {
 
 // dialers starts PEs that connect to a listener of the test, the second one by a child of its own, and returns the served
 // ends of their connections in order of the PEs.
-func dialers(t *testing.T, change ...func(*Config)) (s *testStep, served []net.Conn) {
+func dialers(t *testing.T, change ...func(*settings)) (s *testStep, served []net.Conn) {
 	t.Helper()
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {

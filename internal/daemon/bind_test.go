@@ -30,7 +30,7 @@ func TestPlaces(t *testing.T) {
 		t.Fatal(err)
 	}
 	first, last := all[:1], all[len(all)-1:]
-	s := startSleepers(t, 4, func(c *Config) {
+	s := startSleepers(t, 4, func(c *settings) {
 		c.Places = []plan.Place{{CPUs: first}, {}, {CPUs: last}} // the fourth is like one that is spawned
 	})
 	for pe, want := range [][]int{first, all, last, all} {
@@ -42,7 +42,7 @@ func TestPlaces(t *testing.T) {
 
 // Processors that are not there are refused before anything runs on others.
 func TestNoSuchPlace(t *testing.T) {
-	s, err := Start(sleepers(t, 1, func(c *Config) { c.Places = []plan.Place{{CPUs: []int{8000}}} }))
+	s, err := sleepers(t, 1, func(c *settings) { c.Places = []plan.Place{{CPUs: []int{8000}}} }).start()
 	if err != nil {
 		t.Fatal(err)
 	}

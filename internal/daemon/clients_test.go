@@ -159,14 +159,8 @@ func TestLog(t *testing.T) {
 // What a tool sends to the input of a PE is read by that, until its end. What is sent to a PE without input is lost, which
 // is said once.
 func TestPushedInput(t *testing.T) {
-	r, w, err := os.Pipe() // an input that stays open and empty
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	defer w.Close()
-	s := startTest(t, []App{shell(2, "cat; echo end")}, func(c *Config) {
-		c.Stdin, c.StdinTo = struct{ io.Reader }{r}, func(pe int) bool { return pe == 0 }
+	s := startTest(t, []App{shell(2, "cat; echo end")}, func(c *settings) {
+		c.StdinTo = Readers{PEs: []int{0}} // its input stays open and empty: nothing is fed
 	})
 	if line := s.line(); line != "1: end" {
 		t.Fatalf("line %q, want the end of the PE that has no input", line)
@@ -197,7 +191,7 @@ func TestPushedTooMuch(t *testing.T) {
 	}
 	defer r.Close()
 	var said []string
-	in := newInput(func(format string, _ ...any) { said = append(said, format) })
+	in := newInput(func(format string, _ ...any) { said = append(said, format) }, nil)
 	in.addReader(ID{}, w)
 	in.push(ID{}, make([]byte, 1<<20), false) // more than a pipe holds: the writer waits
 	in.push(ID{}, make([]byte, pushedMost+1), false)

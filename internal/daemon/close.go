@@ -11,7 +11,7 @@ import (
 const closeAtMost = 10 * time.Second
 
 // Close ends every process of the job, passes on what they had written, however
-// long Config.Output takes for it, and frees everything.
+// long Hooks.Output takes for it, and frees everything.
 func (s *Step) Close() error {
 	s.Refuse()
 	s.Signal(syscall.SIGKILL)

@@ -18,7 +18,7 @@ func (s *testStep) debugState(pe int) debugging {
 // A PE for a debugger is stopped at its first instruction, whatever the user sends to the job, until somebody lets it go on
 // by SIGCONT. At the end of the job it is continued as all PEs are.
 func TestPEAwaitsDebugger(t *testing.T) {
-	s := startTest(t, []App{shell(3, "echo runs; exec sleep 1000")}, func(c *Config) { c.Debug = []int{0, 1} })
+	s := startTest(t, []App{shell(3, "echo runs; exec sleep 1000")}, func(c *settings) { c.Debug = []int{0, 1} })
 	if line := s.line(); line != "2: runs" {
 		t.Fatalf("line %q, want one of the PE that waits for no debugger", line)
 	}

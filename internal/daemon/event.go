@@ -28,7 +28,7 @@ func usageOf(state *os.ProcessState) (u Usage) {
 }
 
 // Written counts the bytes that a PE has written to its outputs since its start. As soon as
-// Config.Output has taken so many bytes of a stream, or the stream has ended, the one who takes
+// Hooks.Output has taken so many bytes of a stream, or the stream has ended, the one who takes
 // output has all that the PE had written when the count was made.
 type Written struct{ Stdout, Stderr uint64 }
 

@@ -83,6 +83,13 @@ func testPlain[T any](t *testing.T) {
 // Events can be sent to another process.
 func TestEventIsPlain(t *testing.T) { testPlain[Event](t) }
 
+// So can what a step runs, and what it reads.
+func TestConfigIsPlain(t *testing.T) {
+	testPlain[Config](t)
+	testPlain[Chunk](t)
+	testPlain[Credit](t)
+}
+
 // So can answers to orders.
 func TestAnswerIsPlain(t *testing.T) { testPlain[Answer](t) }
 

@@ -72,7 +72,7 @@ func TestExplainProgram(t *testing.T) {
 // launchError returns why the second program of a job cannot be started. The first one is ended with the step.
 func launchError(t *testing.T, path string) error {
 	t.Helper()
-	s, err := Start(sleepers(t, 1, func(c *Config) { c.Apps = append(c.Apps, App{NPEs: 1, Path: path, Name: path}) }))
+	s, err := sleepers(t, 1, func(c *settings) { c.Apps = append(c.Apps, App{NPEs: 1, Path: path, Name: path}) }).start()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -34,7 +34,7 @@ func nextOf(t *testing.T, s *Step, kind Kind) Event {
 func TestDeathIsPublished(t *testing.T) {
 	for name, dog := range map[string]Watchdog{"off": {Off: true}, "pidfd": {Tier: kernel.PIDFD}, "default": {}} {
 		t.Run(name, func(t *testing.T) {
-			s := startSleepers(t, 3, func(c *Config) { c.Watchdog = dog })
+			s := startSleepers(t, 3, func(c *settings) { c.Watchdog = dog })
 			j := s.table.jobs[0]
 			view, err := failure.Attach(int(j.memory.page.File().Fd()), j.key, 3)
 			if err != nil {
@@ -87,7 +87,7 @@ func TestShellEndsWell(t *testing.T) {
 			if !x.goesOn {
 				end()
 			}
-			s := startSleepers(t, 2, func(c *Config) { c.Watchdog = Watchdog{Off: true} })
+			s := startSleepers(t, 2, func(c *settings) { c.Watchdog = Watchdog{Off: true} })
 			p := s.table.jobs[0].procs[1]
 			s.table.mu.Lock()
 			s.table.noteJoin(p)
@@ -109,7 +109,7 @@ func TestShellEndsWell(t *testing.T) {
 
 // With EndsFirst, PEs do not learn of the failure that ends the job.
 func TestEndsFirst(t *testing.T) {
-	s := startSleepers(t, 2, func(c *Config) { c.EndsFirst = true })
+	s := startSleepers(t, 2, func(c *settings) { c.EndsFirst = true })
 	j := s.table.jobs[0]
 	view, err := failure.Attach(int(j.memory.page.File().Fd()), j.key, 2)
 	if err != nil {
@@ -163,7 +163,7 @@ func TestReadProgress(t *testing.T) {
 
 // A PE that the watch has lost sight of is known dead when it can be reaped.
 func TestWatchFails(t *testing.T) {
-	s := startSleepers(t, 2, func(c *Config) { c.Watchdog = Watchdog{Tier: kernel.PIDFD} })
+	s := startSleepers(t, 2, func(c *settings) { c.Watchdog = Watchdog{Tier: kernel.PIDFD} })
 	p := s.table.jobs[0].procs[1]
 	s.watch.current.Remove(p.pid)
 	s.watch.report(kernel.Report{Kind: kernel.Unseen, PID: p.pid, Tag: s.watch.tag(p)})
@@ -179,7 +179,7 @@ func TestWatchFails(t *testing.T) {
 // Adding to a watch that another has replaced meanwhile is no failure: that one was
 // handed everybody.
 func TestAddToReplacedWatch(t *testing.T) {
-	s := startSleepers(t, 1, func(c *Config) { c.Watchdog = Watchdog{Tier: kernel.PIDFD} })
+	s := startSleepers(t, 1, func(c *settings) { c.Watchdog = Watchdog{Tier: kernel.PIDFD} })
 	old, err := kernel.Open(kernel.Config{Tier: kernel.PIDFD, Report: func(kernel.Report) {}})
 	if err != nil {
 		t.Fatal(err)
@@ -199,7 +199,7 @@ func TestAddToReplacedWatch(t *testing.T) {
 // A watch that replaces another one may be handed a PE that it was told of meanwhile. The
 // PE is reaped when the watch says so, and not before.
 func TestHandOverOfWatched(t *testing.T) {
-	s := startSleepers(t, 1, func(c *Config) { c.Watchdog = Watchdog{Tier: kernel.PIDFD} })
+	s := startSleepers(t, 1, func(c *settings) { c.Watchdog = Watchdog{Tier: kernel.PIDFD} })
 	p := s.table.jobs[0].procs[0]
 	s.watch.handOver(s.watch.current, p)
 	s.table.mu.Lock()
@@ -212,7 +212,7 @@ func TestHandOverOfWatched(t *testing.T) {
 // A watch that finds a PE reaped does not know how it ended. What was learnt when it was
 // reaped counts, also if that is told second.
 func TestUnknownEndIsNotTheLastWord(t *testing.T) {
-	s := startSleepers(t, 1, func(c *Config) { c.Watchdog = Watchdog{Off: true} })
+	s := startSleepers(t, 1, func(c *settings) { c.Watchdog = Watchdog{Off: true} })
 	p := s.table.jobs[0].procs[0]
 	tag := s.watch.tag(p)
 	s.watch.report(kernel.Report{Kind: kernel.Dead, PID: p.pid, Tag: tag, Tier: kernel.PIDFD})

@@ -20,7 +20,7 @@ func (s *testStep) progress(pe int) symheap.Vitals {
 // A PE that has joined and calls nothing is found hung by what its words and the kernel say, and found to go on when it
 // calls again. One that waits for others, or is not in its job, does not hang.
 func TestHangIsFound(t *testing.T) {
-	s := startTest(t, []App{shell(3, "exec sleep 1000")}, func(c *Config) {
+	s := startTest(t, []App{shell(3, "exec sleep 1000")}, func(c *settings) {
 		c.Watchdog = Watchdog{Off: true, Hang: 40 * time.Millisecond}
 	})
 	host := pmixHost{s.clients}
@@ -53,7 +53,7 @@ func TestHangIsFound(t *testing.T) {
 // A look at a process that is not the PE's program any more when it would count is ignored, and so is one that is older than the
 // end of a suspension.
 func TestOldLooksAreIgnored(t *testing.T) {
-	s := startTest(t, []App{shell(2, "exec sleep 1000")}, func(c *Config) { c.Watchdog.Off = true })
+	s := startTest(t, []App{shell(2, "exec sleep 1000")}, func(c *settings) { c.Watchdog.Off = true })
 	h := &hangWatch{table: s.table, ailments: s.ailments, atMost: time.Nanosecond}
 	host := pmixHost{s.clients}
 	atomic.StoreUint64(&s.progress(0).Progress.Count, 1)

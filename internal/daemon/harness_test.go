@@ -123,10 +123,10 @@ func player(n int, role, arg string) App {
 }
 
 // startTest starts a step with a job of some programs.
-func startTest(t *testing.T, apps []App, change ...func(*Config)) *testStep {
+func startTest(t *testing.T, apps []App, change ...func(*settings)) *testStep {
 	t.Helper()
 	s := &testStep{t: t, lines: make(chan string, 1000), said: make(chan string, 1000)}
-	config := sleepers(t, 1, append([]func(*Config){func(c *Config) {
+	config := sleepers(t, 1, append([]func(*settings){func(c *settings) {
 		c.Apps, c.MostPEs = apps, 8
 		c.Output = func(id ID, _ Stream, text []byte) {
 			for line := range strings.Lines(string(text)) {
@@ -136,7 +136,7 @@ func startTest(t *testing.T, apps []App, change ...func(*Config)) *testStep {
 		c.Notice = func(text string) { s.said <- text }
 	}}, change...)...)
 	var err error
-	if s.Step, err = Start(config); err != nil {
+	if s.Step, err = config.start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {

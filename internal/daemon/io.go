@@ -7,6 +7,8 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"github.com/goshmem/goshmem/internal/xunix"
 )
 
 const (
@@ -24,10 +26,13 @@ const (
 
 // outputs opens the outputs of PEs and passes on what they write.
 type outputs struct {
-	cfg      *Config
+	cfg      *settings
 	reporter *reporter
 	servers  *servers
 	noPTY    sync.Once
+
+	mu     sync.Mutex
+	window xunix.Window // of the PEs' pseudo terminals
 }
 
 // open gives a PE its outputs, and returns the ends that its process writes to. With

@@ -7,7 +7,7 @@ import (
 
 // The memory of a PE is looked at before it ends: at its farewell, before it is killed, and in between.
 func TestMemoryIsMeasured(t *testing.T) {
-	s := startTest(t, []App{shell(2, "exec sleep 1000")}, func(c *Config) { c.Memory = true })
+	s := startTest(t, []App{shell(2, "exec sleep 1000")}, func(c *settings) { c.Memory = true })
 	host := pmixHost{s.clients}
 	host.ClientConnected(s.name(0), s.pe(0).pid)
 	host.ClientFinalized(s.name(0))

@@ -151,7 +151,7 @@ func TestAskPEs(t *testing.T) {
 
 // Go programs of a PE print their stacks and end; others are left alone.
 func TestQuitGo(t *testing.T) {
-	s := startTest(t, []App{player(1, "sleep", ""), shell(1, `"`+os.Args[0]+`"; echo over`), shell(1, "exec sleep 1000")}, func(c *Config) {
+	s := startTest(t, []App{player(1, "sleep", ""), shell(1, `"`+os.Args[0]+`"; echo over`), shell(1, "exec sleep 1000")}, func(c *settings) {
 		c.Apps[1].Env = append(c.Apps[1].Env, roleEnv+"=sleep")
 	})
 	for range 2 {

@@ -21,7 +21,7 @@ func TestOrphansAreSwept(t *testing.T) {
 
 // An orphan that ends is reaped when all children of the process are the step's; a PE never is.
 func TestOrphansAreReaped(t *testing.T) {
-	s := startTest(t, []App{shell(1, `(sh -c 'echo $$; read x <&3' 3<&0 &) ; sh -c 'echo 0'; exec sleep 1000`)}, func(c *Config) {
+	s := startTest(t, []App{shell(1, `(sh -c 'echo $$; read x <&3' 3<&0 &) ; sh -c 'echo 0'; exec sleep 1000`)}, func(c *settings) {
 		c.OwnsChildren = true
 	})
 	orphan := 0

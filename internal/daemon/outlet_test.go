@@ -40,7 +40,7 @@ func TestGauge(t *testing.T) {
 }
 
 // newOutputs returns outputs as the configuration says, without servers.
-func newOutputs(c Config) *outputs { return &outputs{cfg: &c, servers: &servers{}} }
+func newOutputs(c settings) *outputs { return &outputs{cfg: &c, servers: &servers{}} }
 
 // said returns a channel that is closed when everything that was written so far has been passed on.
 func (o *outlet) said() <-chan struct{} { return o.passed.Reached(o.mark()) }
@@ -80,7 +80,7 @@ func testMark(t *testing.T, pty bool) {
 		}
 	}
 	got, took := make(chan string), make(chan struct{})
-	s := newOutputs(Config{Output: func(_ ID, _ Stream, text []byte) { got <- string(text); <-took }})
+	s := newOutputs(settings{Hooks: Hooks{Output: func(_ ID, _ Stream, text []byte) { got <- string(text); <-took }}})
 	p := &localPE{outlets: []*outlet{o}}
 	send("one\n")
 	one := p.outlets[0].said()
@@ -115,11 +115,11 @@ func TestMarkOfTerminal(t *testing.T) {
 	o, w := openOutput(t, true)
 	passed := 0
 	var mu sync.Mutex
-	s := newOutputs(Config{Raw: true, Output: func(_ ID, _ Stream, text []byte) {
+	s := newOutputs(settings{Config{Raw: true}, Hooks{Output: func(_ ID, _ Stream, text []byte) {
 		mu.Lock()
 		defer mu.Unlock()
 		passed += len(text)
-	}})
+	}}})
 	p := &localPE{outlets: []*outlet{o}}
 	s.read(p, o, Stdout)
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -145,7 +145,7 @@ func TestMarkOfTerminal(t *testing.T) {
 // A mark is reached although a program writes to its terminal without a pause.
 func TestMarkOfFlood(t *testing.T) {
 	o, w := openOutput(t, true)
-	s := newOutputs(Config{Raw: true, Output: func(ID, Stream, []byte) {}})
+	s := newOutputs(settings{Config{Raw: true}, Hooks{Output: func(ID, Stream, []byte) {}}})
 	p := &localPE{outlets: []*outlet{o}}
 	s.read(p, o, Stdout)
 	stop, over := make(chan struct{}), make(chan struct{})
@@ -199,7 +199,7 @@ func TestMarkOfCutOutput(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := make(chan struct{})
-	s := newOutputs(Config{Raw: true, Output: func(ID, Stream, []byte) { got <- struct{}{}; <-got }})
+	s := newOutputs(settings{Config{Raw: true}, Hooks{Output: func(ID, Stream, []byte) { got <- struct{}{}; <-got }}})
 	p := &localPE{outlets: []*outlet{o}}
 	text := make([]byte, readBytes+1)
 	go func() { _, _ = w.Write(text) }()

@@ -19,14 +19,11 @@ func TestTerminalOutput(t *testing.T) {
 	}
 	defer screen.Close()
 	defer other.Close()
-	if err := xunix.SetWindow(screen, 31, 77); err != nil {
-		t.Fatal(err)
-	}
 	const script = `test -t 1 && echo terminal; test -t 2 || echo pipe; stty size <&1
 		for i in 1 2 3 4 5; do echo out $i; echo err $i >&2; done
 		trap 'stty size <&1; exit' USR1; echo ready; while :; do sleep 0.01; done`
-	s := startTest(t, []App{shell(1, script)}, func(c *Config) {
-		c.PTY, c.Merge = PTY{On: true, Screen: screen}, true
+	s := startTest(t, []App{shell(1, script)}, func(c *settings) {
+		c.PTY, c.Merge = PTY{On: true, Window: xunix.Window{Rows: 31, Columns: 77}}, true
 	})
 	want := []string{"terminal", "pipe", "31 77"}
 	for _, i := range []string{"1", "2", "3", "4", "5"} {
@@ -50,10 +47,7 @@ func TestTerminalOutput(t *testing.T) {
 			t.Errorf("no %q in %q", line, got)
 		}
 	}
-	if err := xunix.SetWindow(screen, 40, 100); err != nil {
-		t.Fatal(err)
-	}
-	s.Resize()
+	s.Resize(xunix.Window{Rows: 40, Columns: 100})
 	s.Signal(syscall.SIGUSR1)
 	line := s.line()
 	for line == "0: User defined signal 1" { // what the shell says of its child, which gets the signal, too
@@ -67,7 +61,7 @@ func TestTerminalOutput(t *testing.T) {
 // Bytes pass as they come when they are asked for raw, and both outputs are one pipe when they are merged.
 func TestRawMergedOutput(t *testing.T) {
 	text := make(chan string, 100)
-	s := startTest(t, []App{shell(1, `printf "no line"; exec sleep 1000`)}, func(c *Config) {
+	s := startTest(t, []App{shell(1, `printf "no line"; exec sleep 1000`)}, func(c *settings) {
 		c.Raw, c.Merge = true, true
 		c.Output = func(_ ID, stream Stream, b []byte) {
 			if stream != Stdout {
@@ -89,7 +83,7 @@ func TestNoTerminal(t *testing.T) {
 	var said []string
 	r := &reporter{tellUser: func(text string) { said = append(said, text) }}
 	for _, asked := range []bool{false, true} {
-		out := &outputs{cfg: &Config{PTY: PTY{On: true, Asked: asked}}, reporter: r}
+		out := &outputs{cfg: &settings{Config: Config{PTY: PTY{On: true, Asked: asked}}}, reporter: r}
 		out.reportNoPTY(errEnding)
 	}
 	if len(said) != 1 || !strings.Contains(said[0], "--pty") {

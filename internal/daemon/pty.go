@@ -13,8 +13,8 @@ type PTY struct {
 	On bool
 	// Asked says that the user wants them, and is told if there are none.
 	Asked bool
-	// Screen is the terminal whose window size they have. Nil: they have none.
-	Screen *os.File
+	// Window is the window size that they have until Resize. Zero: they have none.
+	Window xunix.Window
 }
 
 // openPTY opens a pseudo terminal for the standard output of a PE; nil: it is to be a pipe.
@@ -42,16 +42,21 @@ func (out *outputs) reportNoPTY(err error) {
 
 // fitWindow gives a pseudo terminal the window size of the user's.
 func (out *outputs) fitWindow(pty *os.File) {
-	if out.cfg.PTY.Screen == nil {
+	out.mu.Lock()
+	defer out.mu.Unlock()
+	if out.window == (xunix.Window{}) {
 		return
 	}
-	conn, err := pty.SyscallConn()
-	if err == nil {
-		err = xunix.CopyWindow(conn, out.cfg.PTY.Screen.Fd())
-	}
-	if err != nil {
+	if err := xunix.SetWindow(pty, out.window); err != nil {
 		out.reporter.logger.Debug().Err(err).Msg("window size of a PE's output")
 	}
+}
+
+// setWindow notes the window size that the user's terminal has now.
+func (out *outputs) setWindow(w xunix.Window) {
+	out.mu.Lock()
+	defer out.mu.Unlock()
+	out.window = w
 }
 
 // resize gives the pseudo terminals of a PE the window size that the user's terminal has now.

@@ -22,7 +22,7 @@ type servers struct {
 }
 
 // startPMIx starts the PMIx server for the first job.
-func (v *servers) startPMIx(j *localJob, files *private, h server.Host, a *authorizer, step *Config) (err error) {
+func (v *servers) startPMIx(j *localJob, files *private, h server.Host, a *authorizer, step *settings) (err error) {
 	cfg := server.Config{Job: v.describe(j, files), Host: h, Logger: step.Logger, Authorize: a.authorize, Foreign: isForeign}
 	if step.Tools {
 		cfg.AuthorizeTool = a.authorizeTool

@@ -13,7 +13,7 @@ func TestSuspend(t *testing.T) {
 	s := startTest(t, []App{
 		sleepers(t, 1).Apps[0],
 		shell(1, `trap "echo asked" TSTP; echo ready; while :; do read x; done`),
-	}, func(c *Config) { c.Watchdog.Off = true })
+	}, func(c *settings) { c.Watchdog.Off = true })
 	s.line()
 	if !s.pe(0).session {
 		t.Skip("PEs share a session on this machine")
@@ -51,7 +51,7 @@ func TestSuspend(t *testing.T) {
 func TestSignalToProgramWithoutShell(t *testing.T) {
 	for name, own := range map[string]bool{"children of the step": true, "children with the job's name": false} {
 		t.Run(name, func(t *testing.T) {
-			s := startTest(t, []App{shell(1, `(trap "echo asked" HUP; echo ready; while :; do sleep 0.01; done) & echo $!`)}, func(c *Config) {
+			s := startTest(t, []App{shell(1, `(trap "echo asked" HUP; echo ready; while :; do sleep 0.01; done) & echo $!`)}, func(c *settings) {
 				c.OwnsChildren = own
 			})
 			program := 0

@@ -81,7 +81,7 @@ func TestStartIsAwaited(t *testing.T) {
 
 // A PE whose process was being started when all were killed is killed, too, and none is started later.
 func TestKillDuringStart(t *testing.T) {
-	s := assemble(Config{}, "goshmem-test")
+	s := assemble(settings{}, "goshmem-test")
 	j := newLocalJob([]App{{NPEs: 2}})
 	s.table.enlistFirst(j)
 	p, end := startedBy(t, s.table, j, 0)

@@ -75,7 +75,7 @@ func (st *starter) launch(j *localJob) error {
 
 // readsInput says whether a PE gets the standard input of oshrun.
 func (st *starter) readsInput(j *localJob, pe int) bool {
-	return j.number == 0 && st.cfg.Stdin != nil && st.cfg.StdinTo(pe)
+	return j.number == 0 && st.cfg.StdinTo.Has(pe)
 }
 
 // openNull opens what the PEs of a job read that get no input: nil if all get it. Where that

@@ -18,9 +18,11 @@ func noise(n int) []byte {
 	return b
 }
 
+// feedAll gives readers what src has, one chunk after the other.
 func feedAll(t *testing.T, src io.Reader, readers int) (ends []*os.File, in *input) {
 	t.Helper()
-	in = newInput(t.Errorf)
+	credits := make(chan Credit, 10)
+	in = newInput(t.Errorf, func(c Credit) { credits <- c })
 	for pe := range readers {
 		r, w, err := os.Pipe()
 		if err != nil {
@@ -30,31 +32,31 @@ func feedAll(t *testing.T, src io.Reader, readers int) (ends []*os.File, in *inp
 		ends = append(ends, r)
 		in.addReader(ID{PE: pe}, w)
 	}
-	in.distribute(src)
+	go func() {
+		for {
+			data := make([]byte, ChunkBytes)
+			n, err := src.Read(data)
+			in.take(Chunk{To: AllReaders, Data: data[:n], End: err != nil})
+			if err != nil {
+				return
+			}
+			for back := 0; back < n; {
+				c := <-credits
+				if back += c.Bytes; c.Gone {
+					return
+				}
+			}
+		}
+	}()
 	return ends, in
 }
 
-// Everybody gets everything and the end, from a file, a pipe or anything, while
+// Every reader gets everything and the end, from a pipe or anything, while
 // one does not read, one has gone and one goes in the middle.
 func TestInputToAll(t *testing.T) {
 	const size = 6 << 20
 	text := noise(size)
 	for name, src := range map[string]func(t *testing.T) io.Reader{
-		"file": func(t *testing.T) io.Reader {
-			t.Helper()
-			f, err := os.Create(t.TempDir() + "/in")
-			if err == nil {
-				_, err = f.Write(append([]byte("skipped"), text...))
-			}
-			if err == nil {
-				_, err = f.Seek(int64(len("skipped")), io.SeekStart)
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { _ = f.Close() })
-			return f
-		},
 		"pipe": func(t *testing.T) io.Reader {
 			t.Helper()
 			r, w, err := os.Pipe()
@@ -88,32 +90,44 @@ func TestInputToAll(t *testing.T) {
 	}
 }
 
-// An input that breaks off is not taken for one that ends.
-func TestInputBreaksOff(t *testing.T) {
-	for _, readers := range []int{1, 2} {
-		ends, in := feedAll(t, strings.NewReader(""), 0)
-		_ = ends
-		said := make(chan string, 10)
-		in.notice = func(format string, _ ...any) { said <- format }
-		var rs []*os.File
-		for pe := range readers {
+// A stream that nobody reads gives all its credit back, whether its reader has gone, there was none,
+// or the step closes.
+func TestStreamWithoutReaders(t *testing.T) {
+	for name, x := range map[string]struct{ reader, closes bool }{"gone": {reader: true}, "none": {}, "closed": {reader: true, closes: true}} {
+		t.Run(name, func(t *testing.T) {
+			credits := make(chan Credit, 10)
+			in := newInput(t.Errorf, func(c Credit) { credits <- c })
 			r, w, err := os.Pipe()
 			if err != nil {
 				t.Fatal(err)
 			}
-			in.addReader(ID{PE: pe}, w)
-			rs = append(rs, r)
-		}
-		in.distribute(io.MultiReader(strings.NewReader("text"), iotest.ErrReader(errors.New("broken"))))
-		for _, r := range rs {
-			if got, err := io.ReadAll(r); err != nil || string(got) != "text" {
-				t.Errorf("%q, %v", got, err)
+			defer r.Close()
+			if x.reader {
+				in.addReader(ID{PE: 3}, w)
 			}
-			_ = r.Close()
-		}
-		if s := <-said; !strings.Contains(s, "is cut") {
-			t.Errorf("%q is said", s)
-		}
+			if !x.closes {
+				_ = r.Close()
+			}
+			const chunks = 3 // more than the pipe holds
+			for range chunks {
+				in.take(Chunk{To: 3, Data: make([]byte, ChunkBytes)})
+			}
+			if x.closes {
+				in.close()
+			}
+			back, gone := 0, false
+			for back < chunks*ChunkBytes || !gone {
+				c := <-credits
+				back, gone = back+c.Bytes, gone || c.Gone
+			}
+			in.take(Chunk{To: 3, Data: make([]byte, 5), End: true})
+			if c := <-credits; c != (Credit{To: 3, Bytes: 5, Gone: true}) || back != chunks*ChunkBytes {
+				t.Errorf("%d bytes came back, want %d; then %+v, want 5 more", back, chunks*ChunkBytes, c)
+			}
+			if !x.reader {
+				_ = w.Close()
+			}
+		})
 	}
 }
 

@@ -5,13 +5,10 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strconv"
 	"syscall"
 	"time"
-
-	"github.com/rs/zerolog"
 
 	"github.com/goshmem/goshmem/internal/ending"
 	"github.com/goshmem/goshmem/internal/plan"
@@ -39,35 +36,22 @@ type App struct {
 	Procs int      // GOMAXPROCS of a PE that is not bound; 0: of any, as Env has it
 }
 
-// Config says what a step runs.
+// Config says what a step runs. It is plain data, which another process can be sent; what the
+// step calls is in Hooks.
 type Config struct {
 	Apps     []App        // of the first job; its PEs are counted through
 	HeapSize uint64       // bytes
 	MostPEs  int          // that a spawned job may have
 	Places   []plan.Place // where the PEs of the first job run; nil: anywhere
 	CPUs     []int        // the processors that the jobs may use; nil: any
-	Stdin    io.Reader
-	StdinTo  func(pe int) bool // which PEs of the first job read Stdin
-	Terminal bool              // Stdin is a terminal: the PEs that read it stay in this process's session
-	// Output takes whole lines of a PE, or a part of one that is slow to end, or
-	// of one that is very long: LongLine bytes at once, which are followed by
-	// more, or by no bytes if that is slow to come. It is called by one goroutine
-	// per PE and stream, and may take its time.
-	Output func(id ID, s Stream, text []byte)
-	// OutputEnd is called after the last Output of a PE's stream, however that ended.
-	OutputEnd func(id ID, s Stream)
-	Raw       bool // Output takes bytes as they come instead of lines
+	StdinTo  Readers      // which PEs read standard input, as Feed brings it
+	Terminal bool         // standard input is a terminal: the PEs that read it stay in this process's session
+	Raw      bool         // Hooks.Output takes bytes as they come instead of lines
 	// Merge makes what a PE writes to Stderr a part of its Stdout, in the order in which it is
-	// written. Behind a PTY Output gets it as Stderr all the same: see awaitEarlier.
+	// written. Behind a PTY Hooks.Output gets it as Stderr all the same: see awaitEarlier.
 	Merge bool
 	PTY   PTY
-	// Log takes text for an output that PEs do not write but send; it must not
-	// block. Nil: nobody does.
-	Log func(s Stream, text []byte)
-	// Notice takes what the user should know and no Event says; it must not
-	// block. Nil: nobody does.
-	Notice func(text string)
-	Tools  bool // tools of this user may attach to the PMIx server
+	Tools bool // tools of this user may attach to the PMIx server
 	// OwnsChildren says that every child of this process is the step's, so that
 	// the ones it inherits are reaped, and killed at the end, even if nothing
 	// about them tells that they are the job's.
@@ -78,7 +62,6 @@ type Config struct {
 	EndsFirst bool
 	Debug     []int // PEs of the first job that are started stopped, for a debugger
 	Memory    bool  // Exited says how much memory PEs had, beside what the kernel counts at their end
-	Logger    zerolog.Logger
 }
 
 // ID names a PE: its job, 0 for the first one of the step, and its number there.
@@ -139,7 +122,7 @@ const (
 // Step runs the PEs of a job on this node, and of the jobs that it spawns. It only puts its parts together and passes
 // calls on to them: the documentation of the package says which part does what.
 type Step struct {
-	cfg        Config
+	cfg        settings
 	background *background
 	reporter   *reporter
 	table      *table
@@ -163,13 +146,13 @@ type Step struct {
 
 // Start makes everything that the PEs need. Launch starts them; Close must be
 // called in any case.
-func Start(cfg Config) (*Step, error) {
+func Start(cfg Config, hooks Hooks) (*Step, error) {
 	if err := checkSurroundings(); err != nil {
 		return nil, err // before anything has to be undone, which would need what is missing
 	}
 	var secret [8]byte
 	_, _ = rand.Read(secret[:]) // never fails
-	s := assemble(cfg, "goshmem-"+hex.EncodeToString(secret[:]))
+	s := assemble(settings{cfg, hooks}, "goshmem-"+hex.EncodeToString(secret[:]))
 	if err := s.setUp(); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
@@ -177,7 +160,7 @@ func Start(cfg Config) (*Step, error) {
 }
 
 // assemble makes the parts of a step, none of which runs yet. Name is what the names of the step's jobs begin with.
-func assemble(cfg Config, name string) *Step {
+func assemble(cfg settings, name string) *Step {
 	s := &Step{cfg: cfg, background: newBackground(), reporter: &reporter{logger: cfg.Logger, tellUser: cfg.Notice}}
 	s.table = newTable(name)
 	s.servers = &servers{}
@@ -191,16 +174,16 @@ func assemble(cfg Config, name string) *Step {
 		cfg: cfg.Watchdog, table: s.table, failures: s.failures, ailments: s.ailments, background: s.background, logger: cfg.Logger,
 		tags: map[uint64]*localPE{},
 	}
-	s.outputs = &outputs{cfg: &s.cfg, reporter: s.reporter, servers: s.servers}
-	s.input = newInput(s.reporter.notice)
+	s.outputs = &outputs{cfg: &s.cfg, reporter: s.reporter, servers: s.servers, window: cfg.PTY.Window}
+	s.input = newInput(s.reporter.notice, cfg.Credit)
 	s.ends = &ends{
 		table: s.table, events: s.events, failures: s.failures, servers: s.servers, watch: s.watch, background: s.background, reporter: s.reporter,
 	}
 	s.attach = &attachService{
-		table: s.table, alerts: alerts, background: s.background, logger: cfg.Logger, cfg: &s.cfg,
+		table: s.table, alerts: alerts, background: s.background, logger: cfg.Logger, cfg: &s.cfg.Config,
 	}
 	s.starter = &starter{
-		cfg: &s.cfg, table: s.table, servers: s.servers, watch: s.watch, outputs: s.outputs, input: s.input, ends: s.ends, meter: meter,
+		cfg: &s.cfg.Config, table: s.table, servers: s.servers, watch: s.watch, outputs: s.outputs, input: s.input, ends: s.ends, meter: meter,
 		niceness: &niceness{table: s.table, background: s.background, logger: cfg.Logger}, private: s.private, attach: s.attach,
 		debuggers:  &debuggers{table: s.table, closing: s.background.closing, logger: cfg.Logger},
 		background: s.background, logger: cfg.Logger, work: make(chan func()),
@@ -212,7 +195,7 @@ func assemble(cfg Config, name string) *Step {
 		table: s.table, events: s.events, meter: meter, watch: s.watch, input: s.input, reporter: s.reporter, log: cfg.Log,
 	}
 	s.spawner = &spawner{
-		cfg: &s.cfg, table: s.table, events: s.events, servers: s.servers, starter: s.starter, ends: s.ends, background: s.background,
+		cfg: &s.cfg.Config, table: s.table, events: s.events, servers: s.servers, starter: s.starter, ends: s.ends, background: s.background,
 		reporter: s.reporter, private: s.private,
 	}
 	s.clients.spawner = s.spawner
@@ -276,13 +259,12 @@ func (s *Step) Events() <-chan Event { return s.events.mailbox.out }
 
 // Launch starts all PEs of the first job. After an error some may run: Close
 // ends them.
-func (s *Step) Launch() error {
-	if err := s.starter.launch(s.table.job(0)); err != nil {
-		return err
-	}
-	s.input.distribute(s.cfg.Stdin)
-	return nil
-}
+func (s *Step) Launch() error { return s.starter.launch(s.table.job(0)) }
+
+// Feed gives readers a chunk of standard input, after Launch, and does not wait. Each of them gets
+// it at its own pace. Hooks.Credit tells when the next chunk may come: when the only reader of the
+// stream has taken the data, or the step has for several readers.
+func (s *Step) Feed(c Chunk) { s.input.take(c) }
 
 // PID returns the number of a PE's process, 0 before it was started.
 func (s *Step) PID(id ID) (pid int) {
@@ -330,9 +312,10 @@ func (s *Step) Tier() string { return s.watch.tierName() }
 // ToolURI returns what tools need to attach; empty if none may.
 func (s *Step) ToolURI() string { return s.servers.pmix.ToolURI() }
 
-// Resize gives the outputs of all PEs the window size that the user's terminal has
-// now.
-func (s *Step) Resize() {
+// Resize gives the pseudo terminals of all PEs, and of those that will start, a window
+// size. It is that which the user's terminal has now.
+func (s *Step) Resize(w xunix.Window) {
+	s.outputs.setWindow(w)
 	for _, p := range s.table.allStarted() {
 		s.outputs.resize(p)
 	}

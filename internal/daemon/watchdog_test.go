@@ -12,7 +12,7 @@ import (
 // The best watch takes the place of the first when all PEs have joined, and no end is missed or told twice, whichever watch
 // knew of the process.
 func TestWatchIsReplaced(t *testing.T) {
-	s := startTest(t, []App{shell(2, `sleep 1000 & echo $!; wait; exec sleep 1000`), shell(1, "exec sleep 1000")}, func(c *Config) {
+	s := startTest(t, []App{shell(2, `sleep 1000 & echo $!; wait; exec sleep 1000`), shell(1, "exec sleep 1000")}, func(c *settings) {
 		c.Watchdog = Watchdog{Tier: kernel.PIDFD} // which nobody replaces but this test
 	})
 	if s.Tier() != kernel.PIDFD.String() {
@@ -61,7 +61,7 @@ func TestWatchIsReplaced(t *testing.T) {
 
 // Of the programs of a shell, the one that has joined last is watched. One whose end nobody will tell counts as the PE does.
 func TestMemberIsReplaced(t *testing.T) {
-	s := startTest(t, []App{shell(1, `sleep 1000 & echo $!; sleep 1000 & echo $!; wait`)}, func(c *Config) {
+	s := startTest(t, []App{shell(1, `sleep 1000 & echo $!; sleep 1000 & echo $!; wait`)}, func(c *settings) {
 		c.Watchdog = Watchdog{Tier: kernel.PIDFD}
 	})
 	first, second := s.number(), s.number()

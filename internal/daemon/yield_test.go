@@ -12,7 +12,7 @@ import (
 // started or not; those of a later job count what runs then.
 func TestAllGiveWayAlike(t *testing.T) {
 	cpus := runtime.NumCPU()
-	s := assemble(Config{}, "goshmem-test")
+	s := assemble(settings{}, "goshmem-test")
 	begin := func(npes int) *localJob {
 		j := newLocalJob([]App{{NPEs: npes}})
 		s.table.enlist(j)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/goshmem/goshmem/internal/daemon"
 	"github.com/goshmem/goshmem/internal/wire"
+	"github.com/goshmem/goshmem/internal/xunix"
 )
 
 // Cluster is the nodes of a job, in the order of their indexes. What concerns all PEs goes to
@@ -129,7 +130,18 @@ func (c *Cluster) Stopped() bool {
 }
 
 // Resize gives the pseudo terminals of all PEs the window size of the user's terminal.
-func (c *Cluster) Resize() { c.each(func(_ int, n Node) { n.Resize() }) }
+func (c *Cluster) Resize(w xunix.Window) { c.each(func(_ int, n Node) { n.Resize(w) }) }
+
+// Feed gives readers a chunk of standard input: a PE on its node, or all readers on all nodes.
+func (c *Cluster) Feed(chunk daemon.Chunk) {
+	if chunk.To != daemon.AllReaders {
+		c.node(daemon.ID{PE: chunk.To}).Feed(chunk)
+		return
+	}
+	for _, n := range c.nodes {
+		n.Feed(chunk)
+	}
+}
 
 // Refuse lets no further job begin.
 func (c *Cluster) Refuse() { c.each(func(_ int, n Node) { n.Refuse() }) }

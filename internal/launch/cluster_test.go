@@ -8,6 +8,7 @@ import (
 
 	"github.com/goshmem/goshmem/internal/daemon"
 	"github.com/goshmem/goshmem/internal/wire"
+	"github.com/goshmem/goshmem/internal/xunix"
 )
 
 // A cluster is a node of all its PEs.
@@ -34,9 +35,10 @@ func TestClusterReachesAll(t *testing.T) {
 	}
 	c.Signal(syscall.SIGTERM)
 	c.Suspend()
-	c.Resize()
+	c.Resize(xunix.Window{Rows: 24, Columns: 80})
 	c.Refuse()
-	want := []string{"launch", "signal 15", "suspend", "resize", "refuse"}
+	c.Feed(daemon.Chunk{To: daemon.AllReaders, Data: []byte("text")})
+	want := []string{"launch", "signal 15", "suspend", "resize 24, 80", "refuse", `feed -1: "text", false`}
 	for _, n := range []*fake{a, b} {
 		if got := n.noted(); !slices.Equal(got, want) {
 			t.Errorf("calls %v, want %v", got, want)
@@ -60,11 +62,15 @@ func TestClusterAsksTheNodeOfThePE(t *testing.T) {
 			t.Errorf("PE %d: forsaken: %t, want the word of its own node", pe, is)
 		}
 		c.QuitGo(id, 0)
+		c.Feed(daemon.Chunk{To: pe, End: true})
 	}
 	for _, x := range []struct {
 		n    *fake
 		want []string
-	}{{a, []string{"forsake 0", "quit 0", "forsake 2", "quit 2"}}, {b, []string{"forsake 1", "quit 1", "forsake 3", "quit 3"}}} {
+	}{
+		{a, []string{"forsake 0", "quit 0", `feed 0: "", true`, "forsake 2", "quit 2", `feed 2: "", true`}},
+		{b, []string{"forsake 1", "quit 1", `feed 1: "", true`, "forsake 3", "quit 3", `feed 3: "", true`}},
+	} {
 		if got := x.n.noted(); !slices.Equal(got, x.want) {
 			t.Errorf("calls %v, want %v", got, x.want)
 		}

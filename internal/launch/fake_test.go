@@ -8,6 +8,7 @@ import (
 
 	"github.com/goshmem/goshmem/internal/daemon"
 	"github.com/goshmem/goshmem/internal/wire"
+	"github.com/goshmem/goshmem/internal/xunix"
 )
 
 // fake is a node without processes. It notes what it is asked to do.
@@ -25,6 +26,7 @@ type fake struct {
 	uri      string               // what ToolURI returns
 	signaled func(syscall.Signal) // is called for each signal; nil: nothing is
 	launches func()               // is called by Launch; nil: nothing is
+	fed      func(daemon.Chunk)   // is called by Feed; nil: nothing is
 
 	mu    sync.Mutex
 	calls []string
@@ -79,8 +81,16 @@ func (f *fake) Signal(sig syscall.Signal) {
 
 func (f *fake) Suspend()      { f.note("suspend") }
 func (f *fake) Stopped() bool { return f.stopped }
-func (f *fake) Resize()       { f.note("resize") }
 func (f *fake) Refuse()       { f.note("refuse") }
+
+func (f *fake) Resize(w xunix.Window) { f.note("resize %d, %d", w.Rows, w.Columns) }
+
+func (f *fake) Feed(c daemon.Chunk) {
+	f.note("feed %d: %q, %t", c.To, c.Data, c.End)
+	if f.fed != nil {
+		f.fed(c)
+	}
+}
 
 func (f *fake) Forsake(id daemon.ID) bool {
 	f.note("forsake %v", id)

@@ -24,6 +24,7 @@ import (
 	"github.com/goshmem/goshmem/detector/kernel"
 	"github.com/goshmem/goshmem/internal/daemon"
 	"github.com/goshmem/goshmem/internal/envvar"
+	"github.com/goshmem/goshmem/internal/xunix"
 	"github.com/goshmem/goshmem/symheap/layout"
 )
 
@@ -63,10 +64,10 @@ type Options struct {
 	Output   Output
 	PTY      PTY // whether PEs write their standard output to pseudo terminals
 	Stdin    *os.File
-	StdinTo  func(pe int) bool // nil: PE 0
-	Timeout  time.Duration     // 0: none
-	Stacks   bool              // at a timeout, or SIGQUIT, Go PEs say where they are
-	Pprof    string            // directory for profiles of the PEs; empty: none
+	StdinTo  daemon.Readers // which PEs read Stdin; zero: PE 0
+	Timeout  time.Duration  // 0: none
+	Stacks   bool           // at a timeout, or SIGQUIT, Go PEs say where they are
+	Pprof    string         // directory for profiles of the PEs; empty: none
 	Binding  Binding
 	Stats    func(*Stats) ([]byte, error) // makes lines to be printed at the end; nil: none
 	Verbose  bool
@@ -107,7 +108,7 @@ func (e *SetUpError) Unwrap() error { return e.Err }
 func Run(ctx context.Context, o Options) (status int, err error) { return o.run(ctx, startHere) }
 
 // run is Run with what starts the node.
-func (o *Options) run(ctx context.Context, start func(daemon.Config) (Node, error)) (status int, err error) {
+func (o *Options) run(ctx context.Context, start starter) (status int, err error) {
 	cfg, err := o.config()
 	if err != nil {
 		return StatusSetUp, err
@@ -123,15 +124,16 @@ func (o *Options) run(ctx context.Context, start func(daemon.Config) (Node, erro
 	if err != nil {
 		return StatusSetUp, &SetUpError{Err: err, Hint: "choose another --output dir"}
 	}
-	cfg.Raw, cfg.Merge, cfg.Logger = p.o.Raw, p.o.Merge, o.logger(p)
-	cfg.PTY = o.pty()
-	cfg.Output, cfg.OutputEnd, cfg.Log, cfg.Notice = p.write, p.end, p.log, func(text string) { p.message("%s", text) }
+	cfg.Raw, cfg.Merge, cfg.PTY = p.o.Raw, p.o.Merge, o.pty()
 	o.display(p, machine, &cfg)
 	if o.DryRun {
 		p.flush()
 		return StatusOK, p.close()
 	}
-	node, err := start(cfg)
+	input := o.feeders(1)
+	hooks := o.hooks(p)
+	hooks.Credit = func(c daemon.Credit) { input.credit(0, c) }
+	node, err := start(cfg, hooks)
 	if err != nil {
 		_ = p.close()
 		return StatusSetUp, &SetUpError{Err: err, Hint: hintAtStart(err)}
@@ -143,12 +145,17 @@ func (o *Options) run(ctx context.Context, start func(daemon.Config) (Node, erro
 	}
 	defer takeBack()
 	r := newRun(o, cluster, p)
-	r.log = cfg.Logger
+	r.log = hooks.Logger
 	if err := cluster.Launch(); err != nil {
 		r.left, r.ending, r.status = 0, true, StatusSetUp
 		r.finish(ctx)
 		return r.status, &SetUpError{Err: err, Hint: hintAt(err)}
 	}
+	input.begin(cluster, func(text string) {
+		r.log.Error().Msg(text)
+		p.message("%s", text)
+	})
+	defer input.end()
 	r.reportBindings(machine, cfg.Places)
 	o.printDebug(cluster, p)
 	r.loop(ctx)
@@ -191,7 +198,7 @@ func (o *Options) config() (daemon.Config, error) {
 	if n < 1 || n > layout.MaxLocal {
 		return daemon.Config{}, &SetUpError{Err: fmt.Errorf("number of PEs: %d, want %s", n, WantPEs()), Hint: "a smaller -n"}
 	}
-	cfg := daemon.Config{HeapSize: o.HeapSize, StdinTo: o.StdinTo, OwnsChildren: o.OwnsChildren, Watchdog: o.Watchdog, EndsFirst: !o.Recover, Tools: o.ReportURI != "", Memory: o.Stats != nil, Debug: o.Debug}
+	cfg := daemon.Config{HeapSize: o.HeapSize, StdinTo: o.readers(), OwnsChildren: o.OwnsChildren, Watchdog: o.Watchdog, EndsFirst: !o.Recover, Tools: o.ReportURI != "", Memory: o.Stats != nil, Debug: o.Debug}
 	for i := range o.Apps {
 		app, err := o.Apps[i].config(n)
 		if err != nil {
@@ -209,12 +216,16 @@ func (o *Options) config() (daemon.Config, error) {
 		return daemon.Config{}, err
 	}
 	cfg.MostPEs = mostPEs(cfg.HeapSize)
-	cfg.Stdin = input(o.Stdin)
-	_, cfg.Terminal = cfg.Stdin.(terminal)
-	if cfg.StdinTo == nil {
-		cfg.StdinTo = func(pe int) bool { return pe == 0 }
-	}
+	cfg.Terminal = o.Stdin != nil && xunix.IsTerminal(o.Stdin.Fd())
 	return cfg, nil
+}
+
+// hooks returns what the nodes call.
+func (o *Options) hooks(p *printer) daemon.Hooks {
+	return daemon.Hooks{
+		Output: p.write, OutputEnd: p.end, Log: p.log, Logger: o.logger(p),
+		Notice: func(text string) { p.message("%s", text) },
+	}
 }
 
 func (o *Options) logger(w io.Writer) zerolog.Logger {

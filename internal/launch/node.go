@@ -6,6 +6,7 @@ import (
 
 	"github.com/goshmem/goshmem/internal/daemon"
 	"github.com/goshmem/goshmem/internal/wire"
+	"github.com/goshmem/goshmem/internal/xunix"
 )
 
 // Node runs the PEs of a job that are on one node, and those of the jobs that they spawn.
@@ -17,7 +18,7 @@ import (
 type Node interface {
 	// Launch starts the PEs of the first job. After an error some may run: Close ends them.
 	Launch() error
-	// Close ends all PEs, passes on what they had written, and frees everything.
+	// Close ends all PEs, passes on what they had written, and frees everything. No output comes after it.
 	Close() error
 	// Events returns what happens to the PEs, in order for each of them. The node never waits
 	// for its receiver.
@@ -32,7 +33,10 @@ type Node interface {
 	// Stopped says whether the processes of all PEs that run are stopped.
 	Stopped() bool
 	// Resize gives the pseudo terminals of the PEs the window size of the user's terminal.
-	Resize()
+	Resize(w xunix.Window)
+	// Feed gives readers a chunk of standard input, after Launch. It never waits: hooks.Credit tells
+	// when the next chunk may come.
+	Feed(c daemon.Chunk)
 	// Refuse lets no further job begin.
 	Refuse()
 	// Forsake declares a PE failed that has lost its connection and has not joined again. It
@@ -52,9 +56,12 @@ type Node interface {
 	ToolURI() string
 }
 
+// starter starts a node, which calls hooks.
+type starter func(cfg daemon.Config, hooks daemon.Hooks) (Node, error)
+
 // startHere starts the node of this process.
-func startHere(cfg daemon.Config) (Node, error) {
-	step, err := daemon.Start(cfg)
+func startHere(cfg daemon.Config, hooks daemon.Hooks) (Node, error) {
+	step, err := daemon.Start(cfg, hooks)
 	if err != nil {
 		return nil, err // not a nil *Step in a Node
 	}

@@ -32,11 +32,12 @@ func (p *printer) tell(text []byte) {
 
 // prepare has the PEs do what is to be done before they are told to end.
 func (r *run) prepare(sig syscall.Signal) {
+	q := inquiry{r.cluster, r.out}
 	if r.late {
-		r.tellCalls()
+		q.printCalls()
 	}
 	if r.dump {
-		r.stacks()
+		q.printStacks()
 	}
 	if r.profiles != nil {
 		r.profiles.collect(r.cluster)
@@ -82,13 +83,19 @@ type awaiting struct {
 	of  map[int][]int // who waits for a PE
 }
 
-// tellCalls says in which call of the library each PE is. PEs of a job that are in the same one share a line.
-func (r *run) tellCalls() {
+// inquiry asks all PEs where they are, and prints what they answer.
+type inquiry struct {
+	cluster *Cluster
+	out     *printer
+}
+
+// printCalls says in which call of the library each PE is. PEs of a job that are in the same call share a line.
+func (q inquiry) printCalls() {
 	var order []place
 	at := map[place]*awaiting{}
-	for _, a := range r.cluster.Ask(wire.OrderCalls, callsAtMost) {
+	for _, a := range q.cluster.Ask(wire.OrderCalls, callsAtMost) {
 		text, awaited, waits := strings.Cut(string(a.Text), "\n")
-		w := placeOf(&a, text, func() bool { return r.cluster.HasGo(a.ID) })
+		w := placeOf(&a, text, func() bool { return q.cluster.HasGo(a.ID) })
 		if at[w] == nil {
 			order = append(order, w)
 			at[w] = &awaiting{of: map[int][]int{}}
@@ -100,10 +107,10 @@ func (r *run) tellCalls() {
 	}
 	for i, w := range order {
 		if i == mostCalls {
-			r.out.message("and PEs at %d more places; --stacks shows all", len(order)-i)
+			q.out.message("and PEs at %d more places; --stacks shows all", len(order)-i)
 			return
 		}
-		r.out.message("%s", w.sentence(at[w]))
+		q.out.message("%s", w.sentence(at[w]))
 	}
 }
 
@@ -141,29 +148,29 @@ func (w place) sentence(a *awaiting) string {
 	return text
 }
 
-// stacks prints where the goroutines of all PEs are. Those of a Go program that
+// printStacks prints where the goroutines of all PEs are. Those of a Go program that
 // does not answer, because it is not in the job yet or not any more, are printed
 // by its runtime.
-func (r *run) stacks() {
+func (q inquiry) printStacks() {
 	deadline := time.Now().Add(stacksAtMost)
-	for _, a := range r.cluster.Ask(wire.OrderStacks, stacksAtMost) {
+	for _, a := range q.cluster.Ask(wire.OrderStacks, stacksAtMost) {
 		if len(a.Text) > 0 {
 			text := fmt.Appendf(nil, "oshrun: stacks of PE %v (pid %d):\n%s\n", a.ID, a.PID, a.Text)
 			if !a.Done {
 				text = fmt.Appendf(text, "oshrun: the stacks of PE %v are not complete\n", a.ID)
 			}
-			r.out.tell(text)
+			q.out.tell(text)
 			continue
 		}
 		left := min(quitAtMost, time.Until(deadline))
 		switch {
 		case left <= 0:
-			r.out.message("stacks of PE %v (pid %d): it did not answer within %v", a.ID, a.PID, stacksAtMost)
-		case !r.cluster.HasGo(a.ID):
-			r.out.message("stacks of PE %v (pid %d): none, it is not a Go program", a.ID, a.PID)
+			q.out.message("stacks of PE %v (pid %d): it did not answer within %v", a.ID, a.PID, stacksAtMost)
+		case !q.cluster.HasGo(a.ID):
+			q.out.message("stacks of PE %v (pid %d): none, it is not a Go program", a.ID, a.PID)
 		default:
-			r.out.message("stacks of PE %v (pid %d), from its runtime:", a.ID, a.PID)
-			r.cluster.QuitGo(a.ID, left)
+			q.out.message("stacks of PE %v (pid %d), from its runtime:", a.ID, a.PID)
+			q.cluster.QuitGo(a.ID, left)
 		}
 	}
 }

@@ -44,13 +44,22 @@ const (
 	PTYNever
 )
 
-// pty returns what the nodes need to know of that.
-func (o *Options) pty() (p daemon.PTY) {
+// screen returns the terminal that shows the PEs' standard output, nil if that is something else.
+func (o *Options) screen() *os.File {
 	if f, ok := o.Stdout.(*os.File); ok && f != nil && xunix.IsTerminal(f.Fd()) {
-		p.Screen = f
+		return f
 	}
+	return nil
+}
+
+// pty returns what the nodes need to know of pseudo terminals.
+func (o *Options) pty() (p daemon.PTY) {
+	screen := o.screen()
 	p.Asked = o.PTY == PTYAlways
-	p.On = p.Asked || o.PTY == PTYOnTerminal && p.Screen != nil
+	p.On = p.Asked || o.PTY == PTYOnTerminal && screen != nil
+	if screen != nil {
+		p.Window, _ = xunix.WindowOf(screen) // without it the pseudo terminals have none
+	}
 	return p
 }
 
@@ -94,7 +103,7 @@ func newPrinter(o *Options) (*printer, error) {
 
 var streamNames = [2]string{daemon.Stdout: "stdout", daemon.Stderr: "stderr"}
 
-// write takes output of a PE, see daemon.Config.Output, and returns when it has
+// write takes output of a PE, see daemon.Hooks.Output, and returns when it has
 // been taken over, or cut.
 func (p *printer) write(id daemon.ID, s daemon.Stream, text []byte) {
 	p.pass(id, s, text)

@@ -28,7 +28,7 @@ type hold struct {
 	bytes int
 }
 
-// chunk is text of a source as daemon.Config.Output takes it.
+// chunk is text of a source as daemon.Hooks.Output takes it.
 type chunk struct {
 	from   source
 	prefix []byte // before each line

@@ -33,13 +33,25 @@ func (r *run) signal(s os.Signal) {
 	case xunix.SIGCONT:
 		r.resume()
 	case xunix.SIGWINCH:
-		r.cluster.Resize() // first: the PEs will look
+		if screen := r.o.screen(); screen != nil {
+			r.resize(screen) // first: the PEs will look
+		}
 		r.cluster.Signal(sig)
 	case xunix.SIGUSR1, xunix.SIGUSR2:
 		r.cluster.Signal(sig)
 	default:
 		r.endBy(sig)
 	}
+}
+
+// resize gives the PEs' pseudo terminals the window size of the user's.
+func (r *run) resize(screen *os.File) {
+	w, err := xunix.WindowOf(screen)
+	if err != nil {
+		r.log.Debug().Err(err).Msg("size of the user's terminal")
+		return
+	}
+	r.cluster.Resize(w)
 }
 
 // ends says whether a signal asks for the end.

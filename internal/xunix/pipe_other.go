@@ -31,11 +31,11 @@ func OpenPTY() (person, terminal *os.File, err error) { return nil, nil, ErrNotS
 // OpenOutputPTY is not supported here.
 func OpenOutputPTY() (read, terminal *os.File, err error) { return nil, nil, ErrNotSupported }
 
-// CopyWindow is not supported here.
-func CopyWindow(syscall.RawConn, uintptr) error { return ErrNotSupported }
+// WindowOf is not supported here.
+func WindowOf(*os.File) (Window, error) { return Window{}, ErrNotSupported }
 
 // SetWindow is not supported here.
-func SetWindow(*os.File, int, int) error { return ErrNotSupported }
+func SetWindow(*os.File, Window) error { return ErrNotSupported }
 
 // TerminalModes is not supported here.
 func TerminalModes(*os.File) (string, error) { return "", ErrNotSupported }

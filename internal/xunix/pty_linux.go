@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -84,28 +83,35 @@ func makeRaw(f *os.File) error {
 	return nil
 }
 
-// CopyWindow gives a terminal the window size of another one, which it has from
-// then on; its foreground gets SIGWINCH if that is another size.
-func CopyWindow(to syscall.RawConn, from uintptr) error {
-	size, err := unix.IoctlGetWinsize(int(from), unix.TIOCGWINSZ)
+// WindowOf returns the window size of a terminal.
+func WindowOf(terminal *os.File) (w Window, err error) {
+	conn, err := terminal.SyscallConn()
 	if err == nil {
-		err = control(to, func(fd int) error { return unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, size) })
+		err = control(conn, func(fd int) error {
+			size, err := unix.IoctlGetWinsize(fd, unix.TIOCGWINSZ)
+			if err == nil {
+				w = Window{Rows: size.Row, Columns: size.Col, Width: size.Xpixel, Height: size.Ypixel}
+			}
+			return err
+		})
+	}
+	if err != nil {
+		return w, fmt.Errorf("window size: %w", err)
+	}
+	return w, nil
+}
+
+// SetWindow gives a terminal a window size. Its foreground gets SIGWINCH if it had another one.
+func SetWindow(terminal *os.File, w Window) error {
+	conn, err := terminal.SyscallConn()
+	if err == nil {
+		size := unix.Winsize{Row: w.Rows, Col: w.Columns, Xpixel: w.Width, Ypixel: w.Height}
+		err = control(conn, func(fd int) error { return unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &size) })
 	}
 	if err != nil {
 		return fmt.Errorf("window size: %w", err)
 	}
 	return nil
-}
-
-// SetWindow gives a terminal a window size.
-func SetWindow(f *os.File, rows, columns int) error {
-	conn, err := f.SyscallConn()
-	if err != nil {
-		return err
-	}
-	return control(conn, func(fd int) error {
-		return unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: uint16(rows), Col: uint16(columns)})
-	})
 }
 
 // TerminalModes returns the modes of a terminal in a form that can be compared.

@@ -22,7 +22,7 @@ import (
 )
 
 // Start starts a node.
-type Start func(cfg daemon.Config) (launch.Node, error)
+type Start func(cfg daemon.Config, hooks daemon.Hooks) (launch.Node, error)
 
 // patience is how long a test waits for what has to come.
 const patience = 30 * time.Second
@@ -55,6 +55,9 @@ func Test(t *testing.T, start Start) {
 		{"Go programs", testGoPrograms},
 		{"output", testOutput},
 		{"counts", testCounts},
+		{"input", testInput},
+		{"input of several PEs", testInputOfSeveral},
+		{"input that nobody reads", testUnreadInput},
 		{"close", testClose},
 		{"failed launch", testFailedLaunch},
 		{"tools", testTools},
@@ -73,6 +76,7 @@ type node struct {
 	output  map[string]string
 	ended   map[string]int // calls of OutputEnd
 	notices []string
+	credits chan daemon.Credit
 	closed  bool
 }
 
@@ -86,9 +90,11 @@ func begin(t *testing.T, start Start, app daemon.App, change ...func(*daemon.Con
 	t.Helper()
 	n := &node{t: t, output: map[string]string{}, ended: map[string]int{}}
 	n.news = sync.NewCond(&n.mu)
-	cfg := daemon.Config{
-		Apps: []daemon.App{app}, HeapSize: 1 << 20, MostPEs: 8, Logger: zerolog.Nop(),
-		Output: n.hear, OutputEnd: n.hearEnd,
+	n.credits = make(chan daemon.Credit, 64)
+	cfg := daemon.Config{Apps: []daemon.App{app}, HeapSize: 1 << 20, MostPEs: 8}
+	hooks := daemon.Hooks{
+		Logger: zerolog.Nop(), Output: n.hear, OutputEnd: n.hearEnd,
+		Credit: func(c daemon.Credit) { n.credits <- c },
 		Notice: func(text string) {
 			n.mu.Lock()
 			defer n.mu.Unlock()
@@ -99,7 +105,7 @@ func begin(t *testing.T, start Start, app daemon.App, change ...func(*daemon.Con
 		f(&cfg)
 	}
 	var err error
-	if n.Node, err = start(cfg); err != nil {
+	if n.Node, err = start(cfg, hooks); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(n.close)
@@ -402,6 +408,110 @@ func testCounts(t *testing.T, start Start) {
 				}
 			}
 		}
+	}
+}
+
+// feed gives a stream data and its end, and waits for the credit of each chunk before the next. It
+// returns false as soon as nobody reads any more.
+func (n *node) feed(to int, data []byte) bool {
+	n.t.Helper()
+	for len(data) > 0 {
+		c := daemon.Chunk{To: to, Data: data[:min(len(data), daemon.ChunkBytes)]}
+		data = data[len(c.Data):]
+		n.Feed(c)
+		for back := 0; back < len(c.Data); {
+			got := n.nextCredit(to)
+			if back += got.Bytes; got.Gone {
+				return false
+			}
+		}
+	}
+	n.Feed(daemon.Chunk{To: to, End: true})
+	return true
+}
+
+// nextCredit returns the next credit, which is that of a stream.
+func (n *node) nextCredit(to int) (c daemon.Credit) {
+	n.t.Helper()
+	select {
+	case c = <-n.credits:
+	case <-time.After(patience):
+		n.t.Fatal("no credit comes back")
+	}
+	if c.To != to {
+		n.t.Errorf("credit %+v, want some of stream %d", c, to)
+	}
+	return c
+}
+
+// lines returns a text of some bytes, none of them repeated at a distance of a chunk.
+func lines(size int) string {
+	var text strings.Builder
+	for i := 0; text.Len() < size; i++ {
+		fmt.Fprintf(&text, "line %d\n", i)
+	}
+	return text.String()
+}
+
+// testInput: one PE reads all input and its end; others read nothing.
+func testInput(t *testing.T, start Start) {
+	for name, to := range map[string]int{"all readers": daemon.AllReaders, "the PE": 1} {
+		n := run(t, start, shell(2, "cat; echo end"), func(cfg *daemon.Config) { cfg.StdinTo = daemon.Readers{PEs: []int{1}} })
+		text := lines(5*daemon.ChunkBytes + 77)
+		if !n.feed(to, []byte(text)) {
+			t.Errorf("%s: PE 1 does not read any more", name)
+		}
+		n.history(2)
+		if c := n.nextCredit(to); c.Bytes != 0 || !c.Gone {
+			t.Errorf("%s: credit %+v after the end, want that nobody reads", name, c)
+		}
+		n.close()
+		if got, want := n.said(1, daemon.Stdout), text+"end\n"; got != want {
+			t.Errorf("%s: %d bytes came through, want %d, or they differ", name, len(got), len(want))
+		}
+		if got := n.said(0, daemon.Stdout); got != "end\n" {
+			t.Errorf("%s: PE 0, which reads nothing, says %q", name, got)
+		}
+	}
+}
+
+// testInputOfSeveral: each PE gets all, at its own pace: PE 0 does not read, PE 1 ends in the middle.
+func testInputOfSeveral(t *testing.T, start Start) {
+	n := run(t, start, shell(4, `case $PMIX_RANK in 0) exec sleep 1000;; 1) exec head -c 100000 | wc -c;; esac; cat`),
+		func(cfg *daemon.Config) { cfg.StdinTo = daemon.Readers{All: true} })
+	text := lines(7*daemon.ChunkBytes + 5)
+	if !n.feed(daemon.AllReaders, []byte(text)) {
+		t.Error("nobody reads any more")
+	}
+	n.history(3)
+	n.await(1, "100000")
+	n.close()
+	for pe := 2; pe < 4; pe++ {
+		if got := n.said(pe, daemon.Stdout); got != text {
+			t.Errorf("PE %d: %d bytes came through, want %d, or they differ", pe, len(got), len(text))
+		}
+	}
+}
+
+// testUnreadInput: a reader that ends, or was never there, gives its credit back.
+func testUnreadInput(t *testing.T, start Start) {
+	n := run(t, start, shell(2, `exec true`), func(cfg *daemon.Config) { cfg.StdinTo = daemon.Readers{PEs: []int{0}} })
+	n.history(2)
+	if n.feed(0, []byte(lines(10*daemon.ChunkBytes))) {
+		t.Error("PE 0 has ended, and takes its input")
+	}
+	for range 2 {
+		n.Feed(daemon.Chunk{To: 1, Data: []byte("text")})
+		if c := n.nextCredit(1); c.Bytes != 4 || !c.Gone {
+			t.Errorf("credit %+v of a PE that reads nothing, want 4 bytes, and that nobody reads", c)
+		}
+	}
+	n = run(t, start, shell(1, `exec sleep 1000`), func(cfg *daemon.Config) { cfg.StdinTo = daemon.Readers{All: true} })
+	fed := make(chan bool)
+	go func() { fed <- n.feed(daemon.AllReaders, []byte(lines(3*daemon.ChunkBytes))) }()
+	n.close()
+	if <-fed {
+		t.Error("a PE that does not read takes more input than a pipe holds")
 	}
 }
 

@@ -15,13 +15,13 @@ func TestMain(m *testing.M) {
 
 // The node of this process passes.
 func TestStep(t *testing.T) {
-	Test(t, func(cfg daemon.Config) (launch.Node, error) { return daemon.Start(cfg) })
+	Test(t, func(cfg daemon.Config, hooks daemon.Hooks) (launch.Node, error) { return daemon.Start(cfg, hooks) })
 }
 
 // A cluster of one node behaves as that node.
 func TestCluster(t *testing.T) {
-	Test(t, func(cfg daemon.Config) (launch.Node, error) {
-		step, err := daemon.Start(cfg)
+	Test(t, func(cfg daemon.Config, hooks daemon.Hooks) (launch.Node, error) {
+		step, err := daemon.Start(cfg, hooks)
 		if err != nil {
 			return nil, err
 		}

@@ -1,0 +1,28 @@
+package daemon
+
+import "github.com/rs/zerolog"
+
+// Hooks are what a step calls in its own process. All but Output and Logger may be nil: nobody
+// wants to know. All but Output must not block.
+type Hooks struct {
+	// Output takes whole lines of a PE, or a part of one that is slow to end, or
+	// of one that is very long: LongLine bytes at once, which are followed by
+	// more, or by no bytes if that is slow to come. It is called by one goroutine
+	// per PE and stream, and may take its time.
+	Output func(id ID, s Stream, text []byte)
+	// OutputEnd is called after the last Output of a PE's stream, however that ended.
+	OutputEnd func(id ID, s Stream)
+	// Log takes text for an output that PEs do not write but send.
+	Log func(s Stream, text []byte)
+	// Notice takes what the user should know and no Event says.
+	Notice func(text string)
+	// Credit is called when readers have taken standard input, see Step.Feed.
+	Credit func(c Credit)
+	Logger zerolog.Logger
+}
+
+// settings are what a step was started with.
+type settings struct {
+	Config
+	Hooks
+}
