@@ -27,7 +27,7 @@ output and exits with the job's status.
 
 Flags end at the first word that is not one: it is the program, and what
 follows belongs to it. A program without a slash is a built-in one (graph500, bench),
-otherwise it is searched in PATH.
+otherwise it is searched in PATH, as -x may set it.
 
   oshrun -n 4 graph500 --scale 16
   oshrun -n 2 ./program -v

@@ -27,13 +27,14 @@ const (
 
 // App is a program and how many PEs of a job run it.
 type App struct {
-	NPEs  int
-	Path  string   // the program's file
-	Args  []string // its arguments, without its name
-	Name  string   // its name as argument 0
-	Env   []string // its environment, without what the step adds
-	Dir   string   // its working directory; empty: this process's
-	Procs int      // GOMAXPROCS of a PE that is not bound; 0: of any, as Env has it
+	NPEs    int
+	Program string   // as the user wrote it
+	Path    string   // the program's file on this node; empty: Start finds it
+	Args    []string // its arguments, without its name
+	Name    string   // its name as argument 0
+	Env     []string // its environment, without what the step adds
+	Dir     string   // its working directory, which Start checks; empty: that of the step
+	Procs   int      // GOMAXPROCS of a PE that is not bound; 0: of any, as Env has it
 }
 
 // Config says what a step runs. It is plain data, which another process can be sent; what the
@@ -150,6 +151,11 @@ func Start(cfg Config, hooks Hooks) (*Step, error) {
 	if err := checkSurroundings(); err != nil {
 		return nil, err // before anything has to be undone, which would need what is missing
 	}
+	apps, err := cfg.foundApps()
+	if err != nil {
+		return nil, err
+	}
+	cfg.Apps = apps
 	var secret [8]byte
 	_, _ = rand.Read(secret[:]) // never fails
 	s := assemble(settings{cfg, hooks}, "goshmem-"+hex.EncodeToString(secret[:]))

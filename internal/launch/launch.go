@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -50,7 +49,7 @@ const grace = 750 * time.Millisecond
 // through.
 type App struct {
 	NPEs    int
-	Program string   // as the user wrote it: searched in PATH if it has no slash
+	Program string   // as the user wrote it: the node searches it in PATH of Env if it has no slash
 	Args    []string // its arguments
 	Name    string   // argument 0; empty: Program
 	Env     []string // its environment; nil: this process's
@@ -105,13 +104,18 @@ func (e *SetUpError) Unwrap() error { return e.Err }
 // Run runs a job to its end and returns its exit status. Whatever the PEs and
 // this package have to say is written to Stdout and Stderr. An error is a
 // *SetUpError, and nothing was run.
-func Run(ctx context.Context, o Options) (status int, err error) { return o.run(ctx, startHere) }
+func Run(ctx context.Context, o Options) (status int, err error) {
+	return o.run(ctx, starter{check: (*daemon.Config).Check, start: startHere})
+}
 
 // run is Run with what starts the node.
-func (o *Options) run(ctx context.Context, start starter) (status int, err error) {
+func (o *Options) run(ctx context.Context, at starter) (status int, err error) {
 	cfg, err := o.config()
 	if err != nil {
 		return StatusSetUp, err
+	}
+	if err := at.check(&cfg); err != nil {
+		return StatusSetUp, &SetUpError{Err: err, Hint: hintAt(err)}
 	}
 	machine, err := o.place(&cfg)
 	if err != nil {
@@ -133,7 +137,7 @@ func (o *Options) run(ctx context.Context, start starter) (status int, err error
 	input := o.feeders(1)
 	hooks := o.hooks(p)
 	hooks.Credit = func(c daemon.Credit) { input.credit(0, c) }
-	node, err := start(cfg, hooks)
+	node, err := at.start(cfg, hooks)
 	if err != nil {
 		_ = p.close()
 		return StatusSetUp, &SetUpError{Err: err, Hint: hintAtStart(err)}
@@ -248,17 +252,16 @@ func (a *App) config(n int) (daemon.App, error) {
 	if a.NPEs < 1 {
 		return daemon.App{}, &SetUpError{Err: fmt.Errorf("number of PEs of %s: %d, want 1 or more", a.Program, a.NPEs)}
 	}
-	path, err := a.find()
-	if err != nil {
-		return daemon.App{}, err
-	}
 	env := a.Env
 	if env == nil {
 		env = os.Environ()
 	}
-	app := daemon.App{NPEs: a.NPEs, Path: path, Args: a.Args, Name: a.Name, Env: inherited(env), Dir: a.Dir}
+	app := daemon.App{NPEs: a.NPEs, Program: a.Program, Args: a.Args, Name: a.Name, Env: inherited(env), Dir: a.Dir}
 	if app.Name == "" {
 		app.Name = a.Program
+	}
+	if abs, err := filepath.Abs(a.Dir); err == nil && a.Dir != "" { // otherwise the node sees it from its own directory
+		app.Dir = abs
 	}
 	procs, set := lookupIn(app.Env)(envvar.MaxProcs)
 	if _, err := envvar.Procs(lookupIn(app.Env)); err != nil && procs != "" { // Go's runtime would take no notice of it
@@ -310,28 +313,6 @@ func mostPEs(heap uint64) int {
 	}
 	each := size + 2*layout.Align // a gap after each, and what rounding takes
 	return int(min(layout.MaxLocal, (1<<addressBits)/each))
-}
-
-// find returns the program's file.
-func (a *App) find() (string, error) {
-	path := a.Program
-	if a.Dir != "" && strings.Contains(path, "/") && !filepath.IsAbs(path) {
-		// Absolute, because the PEs look it up when they are in Dir already.
-		abs, err := filepath.Abs(filepath.Join(a.Dir, path))
-		if err != nil {
-			return "", &SetUpError{Err: fmt.Errorf("program %s in %s: %w", path, a.Dir, err)}
-		}
-		path = abs
-	}
-	found, err := exec.LookPath(path)
-	if err != nil {
-		hint := "a program in this directory is started as ./" + filepath.Base(path)
-		if strings.Contains(path, "/") {
-			hint = "is it built, and executable?"
-		}
-		return "", &SetUpError{Err: fmt.Errorf("program: %w", err), Hint: hint}
-	}
-	return found, nil
 }
 
 // inherited drops from an environment what belongs to an outer launcher: a PE

@@ -56,8 +56,13 @@ type Node interface {
 	ToolURI() string
 }
 
-// starter starts a node, which calls hooks.
-type starter func(cfg daemon.Config, hooks daemon.Hooks) (Node, error)
+// starter is how a node is started.
+type starter struct {
+	// check says whether programs and directories are there, before anything is made on this machine.
+	check func(cfg *daemon.Config) error
+	// start starts the node, which calls hooks.
+	start func(cfg daemon.Config, hooks daemon.Hooks) (Node, error)
+}
 
 // startHere starts the node of this process.
 func startHere(cfg daemon.Config, hooks daemon.Hooks) (Node, error) {
