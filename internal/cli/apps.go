@@ -122,7 +122,7 @@ func (f *runFlags) app(words []string, stderr io.Writer) (launch.App, error) {
 	case words[0] == "":
 		return launch.App{}, usagef(exampleProgram, `program: "", want a built-in program, one in PATH, or a file`)
 	case f.stats == statsAlone && (words[0] == statsAlone || strings.HasPrefix(words[0], "json:")):
-		return launch.App{}, usagef("--stats="+words[0], "--stats: %q stands apart, want it after =", words[0])
+		return launch.App{}, usagef("--stats="+words[0], "--stats: its value stands after =: use --stats=%s", words[0])
 	case f.n < 1:
 		return launch.App{}, usagef("oshrun -n 4 program", "-n: number of PEs %d, want %s", f.n, launch.WantPEs())
 	}

@@ -17,7 +17,7 @@ func TestControlEnds(t *testing.T) {
 	for _, what := range []string{"abort", "kill", "terminate"} {
 		t.Run(what, func(t *testing.T) {
 			j := start(t, "-n", "3", prog, what)
-			j.expect(3, "PE 1 (pid ", "was killed by signal 9 (SIGKILL) at the wish of PE 0 after", "1 of 3 PEs failed:")
+			j.expect(3, "PE 1 (pid ", "was killed by signal 9 (SIGKILL) at PE 0's request after", "1 of 3 PEs failed:")
 		})
 	}
 	j := start(t, "-n", "3", prog, "abort-all")

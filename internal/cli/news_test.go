@@ -25,8 +25,8 @@ var ends = map[string]struct {
 	"segv":    {-402, "was killed by signal 11 (SIGSEGV"},
 	"exit":    {-404, "exited with status 7"},
 	"leave":   {-200, "exited with status 0 without Finalize"},
-	"command": {-400, "was killed by signal 9 (SIGKILL) at the wish of PE 0"},
-	"abort":   {-8, "was killed by signal 9 (SIGKILL) at the wish of PE 1"},
+	"command": {-400, "was killed by signal 9 (SIGKILL) at PE 0's request"},
+	"abort":   {-8, "was killed by signal 9 (SIGKILL) at PE 1's request"},
 }
 
 // PMIx clients that asked for it hear how a process has ended, also those that ask

@@ -19,7 +19,7 @@ func TestRecover(t *testing.T) {
 	check(t, syscall.Kill(pid, syscall.SIGKILL))
 	dead := fmt.Sprintf("(pid %d) was killed by signal 9 (SIGKILL) after ", pid)
 	<-j.stderr.says(dead)
-	<-j.stderr.says("; PEs that go on: 3\n")
+	<-j.stderr.says("; 3 PEs go on\n")
 	check(t, os.WriteFile(gate, nil, 0o600))
 	status, said := j.ended(testPatience)
 	if rank2 := fmt.Sprintf("PE 2 (pid %d)", pid); strings.Contains(said, rank2) {
@@ -34,7 +34,7 @@ func TestRecoverNobody(t *testing.T) {
 	j := start(t, "-n", "2", "--recover", "sh", "-c", `echo "ready $$"; sleep 1000`)
 	pids := j.ready(2)
 	check(t, syscall.Kill(pids[1], syscall.SIGUSR1))
-	<-j.stderr.says("PEs that go on: 1")
+	<-j.stderr.says("; 1 PE goes on")
 	check(t, syscall.Kill(pids[0], syscall.SIGKILL))
 	j.expect(128+int(syscall.SIGUSR1), "2 of 2 PEs failed:")
 }
@@ -50,7 +50,7 @@ func TestRecoverEnds(t *testing.T) {
 	j.expect(0)
 	j = start(t, "-n", "2", "--recover", "t-pe", "spin") // a wait would end with the other's death, and the job by itself
 	check(t, syscall.Kill(j.ready(2)[0], syscall.SIGKILL))
-	<-j.stderr.says("PEs that go on: 1")
+	<-j.stderr.says("; 1 PE goes on")
 	check(t, j.cmd.Process.Signal(syscall.SIGTERM))
 	j.expect(143)
 }

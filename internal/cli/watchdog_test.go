@@ -42,7 +42,7 @@ func TestWatchdog(t *testing.T) {
 			j := start(t, "-n", "3", "--recover", "-v", "--stats", "--watchdog", tier, "sh", "-c", waiter, gate)
 			pid := j.ready(3)[1]
 			check(t, syscall.Kill(pid, syscall.SIGKILL))
-			<-j.stderr.says("PEs that go on: 2")
+			<-j.stderr.says("; 2 PEs go on")
 			check(t, os.WriteFile(gate, nil, 0o600))
 			learnt := "learnt by " + tier
 			if tier == watchdogOff {

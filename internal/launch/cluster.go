@@ -49,7 +49,7 @@ func (c *Cluster) merge(i int, from <-chan daemon.Event, to chan<- daemon.Event)
 		select {
 		case e := <-from:
 			if e.Kind == daemon.Spawned {
-				c.settleSpawned(e, i)
+				c.placeSpawned(e, i)
 			}
 			select {
 			case to <- e:
@@ -62,8 +62,8 @@ func (c *Cluster) merge(i int, from <-chan daemon.Event, to chan<- daemon.Event)
 	}
 }
 
-// settleSpawned notes that the PEs of a spawned job are on node i, which reports that job.
-func (c *Cluster) settleSpawned(e daemon.Event, i int) {
+// placeSpawned notes that the PEs of a spawned job are on node i, which reports that job.
+func (c *Cluster) placeSpawned(e daemon.Event, i int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.homes[e.Job] = slices.Repeat([]int{i}, e.NPEs)

@@ -37,7 +37,7 @@ func (o *Options) display(p *printer, machine plan.Topology, cfg *daemon.Config)
 		}
 	}
 	if len(text) > 0 {
-		p.tell(text)
+		p.printLines(text)
 	}
 }
 

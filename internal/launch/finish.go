@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// readerPatience is how long a reader of the output may take none while a
-	// job that was ended waits for it, and drainAtMost how long it may take in all.
+	// readerPatience is how long a job that was ended waits for a reader that takes
+	// no output, and drainAtMost how long it waits for the reader in all.
 	readerPatience = 2 * time.Second
 	drainAtMost    = 5 * time.Second
 	// lastWords is how long the messages of such a job may take after that.
@@ -23,9 +23,9 @@ const (
 	askedAtMost = 1600 * time.Millisecond
 )
 
-// finish closes the nodes and waits until the output is written. If the job
-// ended well, the reader may take any time for it, as with any program, until a
-// signal comes; if it was ended, there are limits.
+// finish closes the nodes and waits until the output is written. The reader may
+// take any time for it if the job ended well, as with any program, until a
+// signal comes. If the job was ended, there are limits.
 func (r *run) finish(ctx context.Context) {
 	done := make(chan struct{})
 	go func() {
@@ -37,12 +37,12 @@ func (r *run) finish(ctx context.Context) {
 	}()
 	r.await(ctx, done)
 	if err := r.out.close(); err != nil && !r.ending {
-		r.unwritten(err)
+		r.endUnwritten(err)
 	}
-	r.tellFailed()
-	r.tellTorn()
-	r.tellProfiles()
-	r.tellStats()
+	r.printFailures()
+	r.printTorn()
+	r.printProfiles()
+	r.printStats()
 	bounded := time.After(lastWords)
 	last := r.out.sinks[daemon.Stderr].flushed()
 	if !r.out.isCut() {
@@ -77,7 +77,7 @@ func (r *run) await(ctx context.Context, done <-chan struct{}) {
 			canceled = nil
 			r.end(StatusError, "canceled: %v", context.Cause(ctx))
 		case err := <-r.out.failed:
-			r.unwritten(err)
+			r.endUnwritten(err)
 		case <-overdue:
 			late = true // the kernel may still be at it to free the memory of the PEs: nothing need be unread
 			r.cutUnread()
@@ -108,9 +108,9 @@ func (r *run) cutUnread() {
 	}
 }
 
-// tellTorn names the files that miss output; the first has been named when it
+// printTorn names the files that miss output; the first has been named when it
 // ended the job.
-func (r *run) tellTorn() {
+func (r *run) printTorn() {
 	if torn := r.out.incomplete(); len(torn) > 1 {
 		r.out.message("output is missing at the end of %d files: %s", len(torn), list(torn))
 	}

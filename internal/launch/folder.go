@@ -20,8 +20,8 @@ type folder struct {
 	streams []string // names of the files of a PE
 
 	mu    sync.Mutex
-	files map[source]*os.File // nil: writing failed, and what follows is missing
-	torn  []string            // names of files that miss something
+	files map[source]*os.File // nil: writing has failed, and the file misses what follows
+	torn  []string            // names of files that miss output at their end
 }
 
 // newFolder returns the folder of a job whose first part has that many PEs.

@@ -40,9 +40,9 @@ const (
 	StatusPipe        = StatusSignal + int(syscall.SIGPIPE) // nobody reads the output any more
 )
 
-// grace is the time between asking PEs to end and killing them. With the times
-// for unread output and messages it leaves a third of a second of the two within
-// which all is over, for the kernel to take their heaps apart.
+// grace is the time between asking PEs to end and killing them. All is over within
+// two seconds: grace and the times for unread output and messages leave a third of a
+// second, in which the kernel frees the PEs' heaps.
 const grace = 750 * time.Millisecond
 
 // App is a program and how many PEs run it. The PEs of a job's apps are counted
@@ -101,9 +101,8 @@ func (e *SetUpError) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e *SetUpError) Unwrap() error { return e.Err }
 
-// Run runs a job to its end and returns its exit status. Whatever the PEs and
-// this package have to say is written to Stdout and Stderr. An error is a
-// *SetUpError, and nothing was run.
+// Run runs a job to its end and returns its exit status. It writes the output of the PEs and its
+// own messages to Stdout and Stderr. An error is a *SetUpError, and nothing was run.
 func Run(ctx context.Context, o Options) (status int, err error) {
 	return o.run(ctx, starter{check: (*daemon.Config).Check, start: startHere})
 }
@@ -182,7 +181,7 @@ func hintAtStart(err error) string {
 	return "oshrun doctor says what this machine can do"
 }
 
-// hintAt says what helps a job that could not be launched, empty if it is not known.
+// hintAt says what helps a job that could not be launched; empty: that is not known.
 func hintAt(err error) string {
 	hint := new(daemon.HintError)
 	switch {
@@ -316,7 +315,7 @@ func mostPEs(heap uint64) int {
 }
 
 // inherited drops from an environment what belongs to an outer launcher: a PE
-// must not meet two.
+// must not find two launchers.
 func inherited(env []string) []string {
 	var kept []string
 	for _, kv := range env {

@@ -62,7 +62,7 @@ func TestNobodyWaitsForTheForsaken(t *testing.T) {
 	if len(r.dead) > 0 {
 		t.Fatalf("%v is told before PE 0, which parted first", &r.dead[0])
 	}
-	r.parted(daemon.ID{PE: 0})
+	r.noteParted(daemon.ID{PE: 0})
 	if len(r.dead) != 1 || r.dead[0].id.PE != 1 {
 		t.Errorf("failures %v, want PE 1", r.dead)
 	}
@@ -83,9 +83,9 @@ func TestListOfFailuresIsLast(t *testing.T) {
 	}
 	r.out.end(daemon.ID{}, daemon.Stderr) // as the node closes
 	r.out.flush()
-	r.tellFailed()
+	r.printFailures()
 	<-r.out.sinks[daemon.Stderr].flushed()
-	one, list := strings.Index(text.String(), "PEs that go on: "), strings.Index(text.String(), "PEs failed:")
+	one, list := strings.Index(text.String(), " goes on"), strings.Index(text.String(), "PEs failed:")
 	if one < 0 || list < one {
 		t.Errorf("the list is not last:\n%s", &text)
 	}

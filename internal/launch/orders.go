@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// stacksAtMost is how long PEs may take to say where they are, and quitAtMost
-	// how long one may that has to be ended for it.
+	// stacksAtMost is how long PEs may take to answer with their stacks, and quitAtMost
+	// how long a PE may take that is ended so that its runtime prints them.
 	stacksAtMost = 2 * time.Second
 	quitAtMost   = 500 * time.Millisecond
 	// callsAtMost is how long PEs may take to say in which calls they are.
@@ -24,9 +24,9 @@ const (
 	profileAtMost = 500 * time.Millisecond
 )
 
-// tell prints whole lines that are too many for a message. What is one call
-// stays together. It does not wait.
-func (p *printer) tell(text []byte) {
+// printLines prints whole lines that are too many for a message. The lines of one call
+// stay together. It does not wait.
+func (p *printer) printLines(text []byte) {
 	p.sinks[daemon.Stderr].say(daemon.Stderr, text, math.MaxInt)
 }
 
@@ -48,7 +48,7 @@ func (r *run) prepare(sig syscall.Signal) {
 // mostCalls bounds how many lines tell where PEs are.
 const mostCalls = 32
 
-// place is where PEs of a job are: words for one PE, and for several.
+// place is where PEs of a job are, in words for one PE and for several.
 type place struct {
 	job       int
 	one, many string
@@ -77,10 +77,10 @@ func placeOf(a *daemon.Answer, text string, isGo func() bool) place {
 	}
 }
 
-// awaiting are PEs at one place, and for which PEs they wait, as far as that is known.
+// awaiting are the PEs at one place.
 type awaiting struct {
 	pes []int
-	of  map[int][]int // who waits for a PE
+	of  map[int][]int // by a PE that is waited for: which of pes wait for it, as far as that is known
 }
 
 // inquiry asks all PEs where they are, and prints what they answer.
@@ -148,9 +148,8 @@ func (w place) sentence(a *awaiting) string {
 	return text
 }
 
-// printStacks prints where the goroutines of all PEs are. Those of a Go program that
-// does not answer, because it is not in the job yet or not any more, are printed
-// by its runtime.
+// printStacks prints where the goroutines of all PEs are. A Go program that does not answer, because it
+// is not in the job yet or any more, is ended so that its runtime prints them.
 func (q inquiry) printStacks() {
 	deadline := time.Now().Add(stacksAtMost)
 	for _, a := range q.cluster.Ask(wire.OrderStacks, stacksAtMost) {
@@ -159,7 +158,7 @@ func (q inquiry) printStacks() {
 			if !a.Done {
 				text = fmt.Appendf(text, "oshrun: the stacks of PE %v are not complete\n", a.ID)
 			}
-			q.out.tell(text)
+			q.out.printLines(text)
 			continue
 		}
 		left := min(quitAtMost, time.Until(deadline))

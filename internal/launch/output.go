@@ -19,11 +19,11 @@ import (
 type Output struct {
 	Tag       bool   // each line begins with [PE]<stream>:
 	Timestamp bool   // each line begins with the time
-	Dir       string // a copy in Dir/rank.N/stdout and stderr
-	ByJob     bool   // the files are where Open MPI's --output-filename has them: see folder.place
-	FilesOnly bool   // what is copied into files is not printed
+	Dir       string // output is copied to Dir/rank.N/stdout and stderr
+	ByJob     bool   // the copies are where Open MPI's --output-filename has them: see folder.place
+	FilesOnly bool   // output that is copied into files is not printed
 	Merge     bool   // what PEs write to stderr goes to stdout, in the order in which they write
-	Raw       bool   // bytes as they come: there are no lines, and so neither tags nor times
+	Raw       bool   // output is printed as it comes: there are no lines, and so neither tags nor times
 }
 
 // Check refuses words that exclude each other.
@@ -34,7 +34,7 @@ func (o *Output) Check() error {
 	return nil
 }
 
-// PTY says where PEs write their standard output to pseudo terminals.
+// PTY says when PEs write their standard output to pseudo terminals.
 type PTY uint8
 
 // The values of PTY.
@@ -66,17 +66,17 @@ func (o *Options) pty() (p daemon.PTY) {
 // printer writes the output of all PEs, line by line.
 type printer struct {
 	o      Output
-	sinks  [2]*sink // by stream; one for both if text could get mixed up otherwise
-	folder *folder  // nil: no copies
-	heard  tally
-	failed chan error
-	cutoff chan struct{} // closed by cut
-	once   sync.Once
-	later  sync.WaitGroup // messages that wait for output that stands before
-	now    func() time.Time
+	sinks  [2]*sink         // by stream; one for both if text could get mixed up otherwise
+	folder *folder          // nil: no copies
+	heard  tally            // bytes that were taken of each output
+	failed chan error       // gets the first error of a write
+	cutoff chan struct{}    // closed by cut
+	once   sync.Once        // of cut
+	later  sync.WaitGroup   // messages that wait for output that stands before
+	now    func() time.Time // the clock of timestamps
 
 	mu  sync.Mutex
-	err error // the first that a write had
+	err error // the first error of a write
 }
 
 func newPrinter(o *Options) (*printer, error) {
@@ -211,7 +211,7 @@ func Printable(text string) string {
 	return b.String()
 }
 
-// message is a line of oshrun's own. It does not wait for anybody.
+// message prints a line of oshrun's own. It never waits.
 func (p *printer) message(format string, args ...any) {
 	text := Printable(fmt.Sprintf("oshrun: "+format+"\n", args...))
 	p.sinks[daemon.Stderr].say(daemon.Stderr, []byte(text), ownBytes)
@@ -252,7 +252,7 @@ func (t *tally) of(from source) *daemon.Gauge {
 	return g
 }
 
-// after writes a message as soon as what stands before it has been taken, see said.
+// after writes a message as soon as the output before it has been taken, see said.
 func (p *printer) after(said []<-chan struct{}, format string, args ...any) {
 	p.later.Go(func() {
 		for _, c := range said {
@@ -271,7 +271,7 @@ func (p *printer) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// log takes a line, or lines, that nobody waits for: see sink.
+// log takes a line, or lines, for which there may be no room: see sink.
 func (p *printer) log(s daemon.Stream, text []byte) {
 	if len(text) > 0 && text[len(text)-1] != '\n' {
 		text = append(slices.Clip(text), '\n')

@@ -15,31 +15,31 @@ type source struct {
 	stream daemon.Stream
 }
 
-// openLine is the line at the end of a destination, if that has not ended.
+// openLine is the last line of a destination.
 type openLine struct {
-	open bool
-	of   source
+	open bool   // the line has not ended
+	of   source // the source that wrote it
 }
 
 // hold lets one source write a line that comes in parts.
 type hold struct {
 	on    bool
 	by    source
-	bytes int
+	bytes int // of the line so far
 }
 
 // chunk is text of a source as daemon.Hooks.Output takes it.
 type chunk struct {
 	from   source
-	prefix []byte // before each line
-	raw    bool   // there are no lines
-	text   []byte
-	to     daemon.Stream // where it goes: Stdout, also from stderr, if both are merged
+	prefix []byte        // stands before each line
+	raw    bool          // there are no lines
+	text   []byte        // whole lines, unless raw or the line is slow or long
+	to     daemon.Stream // where the text goes: Stdout, also from stderr, if both are merged
 }
 
-// pass takes text of a PE and returns when it has found room, or is given up.
-// Lines of different sources are not mixed: what stands in the middle of a line
-// of another one begins a new line.
+// pass takes text of a PE and returns when the text has found room, or is given up.
+// Lines of different sources are not mixed: text that would stand in the middle of
+// another source's line begins a new line.
 func (k *sink) pass(c *chunk) {
 	c.to = k.dest[c.to]
 	k.mu.Lock()
@@ -95,7 +95,7 @@ func (k *sink) fill(c *chunk, text []byte) []byte {
 	return text
 }
 
-// breakLine ends the line at the end of a destination unless it is from's.
+// breakLine ends the open line of a destination unless it is from's.
 func (k *sink) breakLine(to daemon.Stream, from *source) {
 	line := &k.lines[to]
 	if line.open && (from == nil || line.of != *from) {

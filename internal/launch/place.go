@@ -21,7 +21,7 @@ type Binding struct {
 	CPUs []int
 }
 
-// place binds the PEs. It returns the machine if that had to be asked.
+// place says on which processors the PEs run. It returns the machine's processors if it had to look at them.
 func (o *Options) place(cfg *daemon.Config) (plan.Topology, error) {
 	b := &o.Binding
 	wanted := b.Bind > plan.BindNone || b.CPUs != nil
@@ -30,7 +30,7 @@ func (o *Options) place(cfg *daemon.Config) (plan.Topology, error) {
 	}
 	machine, err := xunix.Topology()
 	if err != nil && !wanted {
-		return nil, nil // not bound, then, as without a wish
+		return nil, nil // the PEs are not bound: nobody has asked for it
 	}
 	if err != nil {
 		return nil, &SetUpError{Err: fmt.Errorf("--bind-to %s: processors of this machine: %w", b.Bind, err), Hint: "--bind-to none"}
@@ -48,9 +48,8 @@ func (o *Options) place(cfg *daemon.Config) (plan.Topology, error) {
 	return machine, err
 }
 
-// share is how many threads run Go code at a time in a PE that is not bound.
-// What the operating system lets this process have of the processors counts,
-// which may be less than their number.
+// share returns how many threads run Go code at a time in a PE that is not bound. It divides the
+// processors that this process may use, which may be fewer than the machine has.
 func share(npes int) int { return max(1, runtime.GOMAXPROCS(0)/npes) }
 
 // reportBindings says where each PE runs.
@@ -64,7 +63,7 @@ func (r *run) reportBindings(machine plan.Topology, places []plan.Place) {
 		pid := r.cluster.PID(daemon.ID{PE: pe})
 		text = fmt.Appendf(text, "[%s:%d] %s\n", host, pid, machine.Report(pe, &places[pe]))
 	}
-	r.out.tell(text)
+	r.out.printLines(text)
 }
 
 // hostname returns the name of this machine.

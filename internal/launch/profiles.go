@@ -34,7 +34,7 @@ func newProfiles(o *Options) *profiles {
 }
 
 // expect looks at what is in the directory before a job starts.
-func (p *profiles) expect(job, npes int) {
+func (p *profiles) expectJob(job, npes int) {
 	if p == nil {
 		return
 	}
@@ -49,7 +49,7 @@ func (p *profiles) expect(job, npes int) {
 }
 
 // forget leaves out a job that could not be started.
-func (p *profiles) forget(job int) {
+func (p *profiles) dropJob(job int) {
 	if p != nil {
 		delete(p.jobs, job)
 	}
@@ -70,7 +70,7 @@ func (p *profiles) collect(cluster *Cluster) {
 }
 
 // ended notes how a PE ended.
-func (p *profiles) ended(e daemon.Event) {
+func (p *profiles) noteEnd(e daemon.Event) {
 	if p != nil {
 		p.ends[e.ID] = e.End
 	}
@@ -130,8 +130,8 @@ func (p *profiles) reason(id daemon.ID) string {
 	}
 }
 
-// tellProfiles says which PEs have left no profile.
-func (r *run) tellProfiles() {
+// printProfiles says which PEs have left no profile.
+func (r *run) printProfiles() {
 	if r.profiles == nil {
 		return
 	}

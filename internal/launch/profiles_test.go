@@ -28,19 +28,19 @@ func TestMissingProfiles(t *testing.T) {
 	writeProfiles(t, dir, "pe.1.cpu.pprof", "pe.1.heap.pprof", "pe.0.cpu.pprof", "pe.0.heap.pprof",
 		"job.1.pe.0.cpu.pprof", "job.1.pe.0.heap.pprof")
 	p := newProfiles(&Options{Pprof: dir})
-	p.expect(0, 8)
-	p.expect(1, 2)
-	p.expect(2, 2)
-	p.forget(2) // it could not be started
+	p.expectJob(0, 8)
+	p.expectJob(1, 2)
+	p.expectJob(2, 2)
+	p.dropJob(2) // it could not be started
 	writeProfiles(t, dir, "pe.0.cpu.pprof", "pe.0.heap.pprof", "pe.7.cpu.pprof", "job.1.pe.1.cpu.pprof", "job.1.pe.1.heap.pprof")
 	p.silent[daemon.ID{PE: 2}] = true
 	for pe, end := range map[int]ending.End{
 		0: {}, 1: {Signal: 9}, 2: {Signal: 9}, 3: {Signal: 9}, 4: {Code: 3}, 5: {Unfinished: true}, 7: {},
 	} {
-		p.ended(daemon.Event{ID: daemon.ID{PE: pe}, End: end})
+		p.noteEnd(daemon.Event{ID: daemon.ID{PE: pe}, End: end})
 	}
-	p.ended(daemon.Event{ID: daemon.ID{Job: 1}, End: ending.End{Code: 4}})
-	p.ended(daemon.Event{ID: daemon.ID{Job: 1, PE: 1}})
+	p.noteEnd(daemon.Event{ID: daemon.ID{Job: 1}, End: ending.End{Code: 4}})
+	p.noteEnd(daemon.Event{ID: daemon.ID{Job: 1, PE: 1}})
 	want := []string{
 		"--pprof: no profile of PEs 1, 3: it was killed by signal 9 (SIGKILL)",
 		"--pprof: no profile of PE 2: it was asked for it at the end of the job and did not answer within 500ms",

@@ -23,30 +23,30 @@ type run struct {
 	cluster   *Cluster
 	out       *printer
 	left      int                // PEs whose process is not reaped, or will run
-	fallen    map[daemon.ID]bool // of those, who are dead
-	gone      map[int][]bool     // by job and PE
-	dead      []failure          // that did not end the job
-	tolerated bool               // the job is over, and they did not end it
+	fallen    map[daemon.ID]bool // PEs that have failed, and whose process is not reaped
+	gone      map[int][]bool     // by job and PE: the PE's process is reaped
+	dead      []failure          // failures that did not end the job
+	tolerated bool               // the job is over, and its failures did not end it
 	well      int                // PEs that finished
-	ending    bool               // the job's fate is decided
-	status    int
-	kill      <-chan time.Time // when patience is over
-	ints      int              // interrupts received
-	asked     time.Time        // when the user first asked for the end; zero: never
+	ending    bool               // the job's status is decided, and its PEs are being ended
+	status    int                // of the job
+	kill      <-chan time.Time   // fires when PEs that were asked to end are killed; nil: they were not asked
+	ints      int                // interrupts received
+	asked     time.Time          // when the user first asked for the end; zero: never
 	stop      stop
 	order     order
 	clock     countdown
-	lost      chan daemon.Event   // connections that were lost a while ago
-	over      chan struct{}       // closed when nobody receives from lost any more
-	dump      bool                // the PEs are to print their stacks before they end
-	late      bool                // the timeout is over: the PEs are to say in which calls they are before they end
+	lost      chan daemon.Event   // losses of connections, lostPatience after each of them
+	over      chan struct{}       // closed when the loop has ended and receives from lost no more
+	dump      bool                // the PEs print their stacks before they end
+	late      bool                // the timeout is over: the PEs say in which calls they are before they end
 	profiles  *profiles           // nil: none are wanted
-	begin     chan syscall.Signal // which ends the PEs after what is asked of them before
-	ready     chan syscall.Signal // the same, when that is done
-	orders    sync.WaitGroup
-	stats     []PEStats
-	tier      string        // by which ends are learnt of
-	last      time.Duration // when the last PE ended
+	begin     chan syscall.Signal // the signal that will end the PEs, when orders are to be given first
+	ready     chan syscall.Signal // the same signal, when the orders are carried out
+	orders    sync.WaitGroup      // goroutines that give orders
+	stats     []PEStats           // of PEs that have ended
+	tier      string              // the way in which ends are learnt of
+	last      time.Duration       // when the last PE ended
 }
 
 // newRun returns a run whose PEs are about to start.
@@ -57,25 +57,25 @@ func newRun(o *Options, cluster *Cluster, out *printer) *run {
 		begin: make(chan syscall.Signal, 1), ready: make(chan syscall.Signal, 1), // the PEs are told once
 		profiles: newProfiles(o),
 	}
-	r.expect(0, o.NPEs())
+	r.expectJob(0, o.NPEs())
 	return r
 }
 
-// expect notes that a job of n PEs is going to be started.
-func (r *run) expect(job, n int) {
+// expectJob notes that a job of n PEs is going to be started.
+func (r *run) expectJob(job, n int) {
 	r.left += n
 	r.gone[job] = make([]bool, n)
-	r.profiles.expect(job, n)
+	r.profiles.expectJob(job, n)
 }
 
-// forget notes that a job could not be started.
-func (r *run) forget(job int) {
+// dropJob notes that a job could not be started.
+func (r *run) dropJob(job int) {
 	r.left -= len(r.gone[job])
 	for pe := range r.gone[job] {
-		r.parted(daemon.ID{Job: job, PE: pe})
+		r.noteParted(daemon.ID{Job: job, PE: pe})
 	}
 	delete(r.gone, job)
-	r.profiles.forget(job)
+	r.profiles.dropJob(job)
 }
 
 // loop handles events until no PE runs.
@@ -92,13 +92,13 @@ func (r *run) loop(ctx context.Context) {
 		case e := <-r.cluster.Events():
 			r.event(e)
 		case e := <-r.lost:
-			r.forsaken(e)
+			r.checkForsaken(e)
 		case sig := <-r.o.Signals:
 			r.signal(sig)
 		case sig := <-r.begin:
 			r.orders.Go(func() { r.prepare(sig) })
 		case sig := <-r.ready:
-			r.send(sig)
+			r.sendEnd(sig)
 		case <-r.stop.look:
 			r.halt()
 		case <-r.clock.over():
@@ -112,7 +112,7 @@ func (r *run) loop(ctx context.Context) {
 			canceled = nil
 			r.end(StatusError, "canceled: %v", context.Cause(ctx))
 		case err := <-r.out.failed:
-			r.unwritten(err)
+			r.endUnwritten(err)
 		case <-r.kill:
 			r.cluster.Signal(syscall.SIGKILL)
 		}
@@ -124,44 +124,44 @@ func (r *run) event(e daemon.Event) {
 	at := e.At.Round(time.Millisecond)
 	switch e.Kind {
 	case daemon.Spawned:
-		r.expect(e.Job, e.NPEs)
+		r.expectJob(e.Job, e.NPEs)
 	case daemon.Dropped:
-		r.forget(e.Job)
+		r.dropJob(e.Job)
 	case daemon.Abort:
 		if e.Status == 0 {
 			r.end(0, "")
 			return
 		}
-		r.endAfter(r.out.said(e), exitStatus(e.Status), "PE %v (pid %d) ended the job with status %d after %v%s", e.ID, e.PID, e.Status, at, because(e.Msg))
+		r.endAfter(r.out.said(e), exitStatus(e.Status), "PE %v (pid %d) ended the job with status %d after %v%s", e.ID, e.PID, e.Status, at, reasonOf(e.Msg))
 	case daemon.Lost:
-		r.loses(e)
+		r.noteLoss(e)
 	case daemon.Failed:
 		if e.GoesOn {
-			r.loses(e)
+			r.noteLoss(e)
 			return
 		}
 		r.fallen[e.ID] = true
-		r.ended(e)
+		r.orderEnd(e)
 	case daemon.Changed:
-		r.changed(e)
+		r.printChange(e)
 	case daemon.Exited:
 		r.left--
 		r.gone[e.Job][e.PE] = true
-		r.count(e)
-		r.profiles.ended(e)
+		r.countUsage(e)
+		r.profiles.noteEnd(e)
 		if r.fallen[e.ID] {
 			delete(r.fallen, e.ID) // was judged when it died
 			return
 		}
-		r.ended(e)
+		r.orderEnd(e)
 	}
 }
 
-// loses notes that a PE has lost its program, or only its connection: a killed
-// program may lose that a moment before it is seen to end. How its process ends
-// says more, if it does so soon.
-func (r *run) loses(e daemon.Event) {
-	r.parts(e.ID)
+// noteLoss notes that a PE has lost its program, or only its connection. A killed program loses its
+// connection a moment before it is seen to end. So the loss counts only when the process has not
+// ended within lostPatience.
+func (r *run) noteLoss(e daemon.Event) {
+	r.noteParting(e.ID)
 	time.AfterFunc(lostPatience, func() {
 		select {
 		case r.lost <- e:
@@ -170,8 +170,8 @@ func (r *run) loses(e daemon.Event) {
 	})
 }
 
-// changed tells that a PE does not run as it should, or does again.
-func (r *run) changed(e daemon.Event) {
+// printChange tells that a PE does not run as it should, or does again.
+func (r *run) printChange(e daemon.Event) {
 	if !r.ending && !r.o.Quiet {
 		r.out.message("PE %v (pid %d) %s", e.ID, e.PID, e.State)
 	}
@@ -180,35 +180,35 @@ func (r *run) changed(e daemon.Event) {
 // lostPatience is how long a process may take to end after its connection.
 const lostPatience = 2 * time.Second
 
-// forsaken judges that a PE's process goes on without its program, unless that
-// process has started another one meanwhile.
-func (r *run) forsaken(e daemon.Event) {
-	defer r.parted(e.ID)
+// checkForsaken reports a PE as failed whose process goes on without its program. It does nothing
+// if the process has ended, or has started another program.
+func (r *run) checkForsaken(e daemon.Event) {
+	defer r.noteParted(e.ID)
 	gone := r.gone[e.Job]
 	if e.PE >= len(gone) || gone[e.PE] || r.fallen[e.ID] || e.Kind == daemon.Lost && !r.cluster.Forsake(e.ID) {
 		return
 	}
 	how := ""
-	if f, failed := judge(e, 0); failed && e.End.Judge() != ending.Unfinished {
+	if f, failed := failureOf(e, 0); failed && e.End.Judge() != ending.Unfinished {
 		how = " (it " + f.what + ")"
 	}
-	r.fail(e, failure{
+	r.reportFailure(e, failure{
 		id: e.ID, pid: e.PID, status: StatusError, at: e.At.Round(time.Millisecond), tier: e.Tier,
 		what: "lost its program, which ended without Finalize" + how + "; the process that started it goes on",
 	})
 }
 
-// because returns what a PE gave as the reason of an abort. Open MPI says N/A
+// reasonOf returns what a PE gave as the reason of an abort. Open MPI says N/A
 // where its program has given none.
-func because(msg string) string {
+func reasonOf(msg string) string {
 	if msg == "" || msg == "GlobalExit" || msg == "N/A" {
 		return ""
 	}
 	return ": " + msg
 }
 
-// exitStatus returns what is left of the status of an abort in an exit status,
-// which has eight bits. One that is lost in them does not become success.
+// exitStatus truncates the status of an abort to the 8 bits of an exit status. A status that
+// would become 0, as 256 would, becomes 255: an abort is no success.
 func exitStatus(status int) int {
 	if status != 0 && status&0xff == 0 {
 		return 255
@@ -228,7 +228,7 @@ func (r *run) endAfter(said []<-chan struct{}, status int, format string, args .
 		return
 	}
 	r.ending, r.status = true, status
-	r.ask(syscall.SIGTERM)
+	r.askToEnd(syscall.SIGTERM)
 	if format != "" {
 		r.say(said, format, args...)
 	}
@@ -243,9 +243,9 @@ func (r *run) say(said []<-chan struct{}, format string, args ...any) {
 	r.out.after(said, format, args...)
 }
 
-// unwritten ends the job because its output cannot be written. That nobody wants
-// more of it, as in "oshrun ... | head", is no mistake and nothing to talk about.
-func (r *run) unwritten(err error) {
+// endUnwritten ends the job because its output cannot be written. It says why, unless the reader has
+// gone: that is no mistake in "oshrun ... | head".
+func (r *run) endUnwritten(err error) {
 	if errors.Is(err, syscall.EPIPE) {
 		r.end(StatusPipe, "")
 		return
@@ -253,10 +253,11 @@ func (r *run) unwritten(err error) {
 	r.end(StatusError, "write output: %v", err)
 }
 
-// ask has the PEs told to end by a signal. Nothing more is started.
-func (r *run) ask(sig syscall.Signal) {
+// askToEnd has a signal sent that ends the PEs, after the orders that are to be given first. Nothing
+// more is started.
+func (r *run) askToEnd(sig syscall.Signal) {
 	r.cluster.Refuse()
-	if r.stop.look != nil { // it was about to be stopped: its end must not wait for somebody who lets it go on
+	if r.stop.look != nil { // the job was about to be stopped: PEs that have stopped could not end
 		r.stop.look = nil
 		r.cluster.Signal(xunix.SIGCONT)
 	}
@@ -265,12 +266,12 @@ func (r *run) ask(sig syscall.Signal) {
 	case r.dump || r.late || r.profiles != nil:
 		r.begin <- sig
 	default:
-		r.send(sig)
+		r.sendEnd(sig)
 	}
 }
 
-// send sends a signal and sets the time at which patience is over.
-func (r *run) send(sig syscall.Signal) {
+// sendEnd sends the signal that ends the PEs, and sets the time at which they are killed.
+func (r *run) sendEnd(sig syscall.Signal) {
 	r.cluster.Signal(sig)
 	r.cluster.Signal(xunix.SIGCONT) // a stopped process could not act on it
 	if r.kill == nil {

@@ -70,25 +70,25 @@ func (r *run) endBy(sig syscall.Signal) {
 	}
 	switch {
 	case r.ints > 1:
-		r.hurry()
+		r.noteAsked()
 		r.cluster.Signal(syscall.SIGKILL)
 		r.ending, r.status = true, StatusInterrupted
 		r.out.message("interrupted twice: killing all PEs")
 	case !r.ending:
 		r.ending, r.status = true, StatusSignal+int(sig)
-		r.hurry()
+		r.noteAsked()
 		if sig == syscall.SIGQUIT && r.o.Stacks {
 			r.dump = true
-			r.ask(syscall.SIGTERM) // another one would have Go programs print their stacks once more
+			r.askToEnd(syscall.SIGTERM) // another one would have Go programs print their stacks once more
 		} else {
-			r.ask(sig)
+			r.askToEnd(sig)
 		}
 		r.out.message("%s: ending %d PEs%s", xunix.SignalName(sig), r.left, onceMore(sig))
 	}
 }
 
-// hurry notes that the user has asked for the end: from then on it is bounded.
-func (r *run) hurry() {
+// noteAsked notes that the user has asked for the end: from then on the time of the end is bounded.
+func (r *run) noteAsked() {
 	if r.asked.IsZero() {
 		r.asked = time.Now()
 	}
@@ -109,13 +109,13 @@ const (
 	stopTick     = 10 * time.Millisecond
 )
 
-// stop is the way to a standstill.
+// stop is a stop of the job that is under way.
 type stop struct {
-	look  <-chan time.Time // when to look whether the PEs have stopped
-	since time.Time
+	look  <-chan time.Time // fires when to look whether the PEs have stopped; nil: no stop is under way
+	since time.Time        // when the PEs were asked to stop
 }
 
-// suspend asks the PEs to stop. A job that is ending does not wait for anybody.
+// suspend asks the PEs to stop. A job that is ending does not stop.
 func (r *run) suspend() {
 	if r.ending {
 		return
@@ -143,11 +143,11 @@ func (r *run) resume() {
 	r.clock.resume()
 }
 
-// countdown is the time that a job may take. While it is stopped, none passes.
+// countdown is the time that a job may take. No time passes while the job is stopped.
 type countdown struct {
-	timer    *time.Timer // nil: any
-	deadline time.Time
-	paused   time.Time // zero: it runs
+	timer    *time.Timer // nil: the job may take any time
+	deadline time.Time   // when the time is over, unless the job is stopped meanwhile
+	paused   time.Time   // when the job was stopped; zero: it is not
 }
 
 func (c *countdown) start(d time.Duration) {
@@ -170,7 +170,7 @@ func (c *countdown) over() <-chan time.Time {
 	return c.timer.C
 }
 
-// isOver says whether it is: the timer may have fired while the job was stopped.
+// isOver says whether the time is over: the timer may have fired while the job was stopped.
 func (c *countdown) isOver() bool {
 	c.resume()
 	left := time.Until(c.deadline)

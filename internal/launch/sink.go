@@ -24,28 +24,29 @@ const (
 	logBytes = 32 << 10
 )
 
-// sink writes what it is given in that order, by a goroutine of its own: a
-// destination that nobody reads holds up that goroutine, and the PEs whose text
-// finds no more room, and nobody else. While a batch is written, the next one
-// is gathered: two buffers are all it needs.
+// sink writes text to its destinations in the order in which it takes it. A
+// goroutine of its own writes: a destination that nobody reads holds up that
+// goroutine, and the PEs whose text finds no more room. Nothing else waits. The
+// goroutine writes one batch while the next one is gathered, so two buffers
+// are enough.
 type sink struct {
 	to      [2]io.Writer     // by stream
-	dest    [2]daemon.Stream // whose destination that of a stream is, too
+	dest    [2]daemon.Stream // by stream: the stream whose destination it has; the other one if both are one file
 	note    func(error)      // takes the errors of writes
-	writes  atomic.Uint64
-	written daemon.Gauge // bytes
+	writes  atomic.Uint64    // pieces that were written
+	written daemon.Gauge     // bytes that were written, or could not be
 
 	mu      sync.Mutex
-	room    *sync.Cond // for PEs: there is room, or a change of who may write
-	next    batch
-	spare   batch
-	total   uint64 // bytes that were taken
-	busy    bool   // the goroutine runs
-	cut     bool   // text of PEs is not taken any more
-	own     int    // bytes of oshrun's own in next
-	dropped int    // lines of the log that found no room
-	lines   [2]openLine
-	hold    hold
+	room    *sync.Cond  // for PEs: there is room, or a change of who may write
+	next    batch       // the batch that is gathered
+	spare   batch       // an empty batch with the buffers of the last one
+	total   uint64      // bytes that were taken
+	busy    bool        // the goroutine runs
+	cut     bool        // text of PEs is not taken any more
+	own     int         // bytes of oshrun's own in next
+	dropped int         // lines of the log that found no room
+	lines   [2]openLine // by destination: its last line
+	hold    hold        // the source that may write alone
 }
 
 // batch is text for the destinations.
@@ -85,7 +86,7 @@ func (k *sink) put(to daemon.Stream, own bool, text []byte) {
 	k.took(to, own, len(text))
 }
 
-// took notes that the next batch has grown, and sees that it will be written.
+// took notes that the next batch has grown, and starts the goroutine that writes it.
 func (k *sink) took(to daemon.Stream, own bool, n int) {
 	k.next.add(to, own, n)
 	k.total += uint64(n)
@@ -98,8 +99,8 @@ func (k *sink) took(to daemon.Stream, own bool, n int) {
 	}
 }
 
-// say takes oshrun's own words, whole lines, and does not wait. It says whether
-// there was room for them beside what waits already: at most that many bytes.
+// say takes oshrun's own words, whole lines, and does not wait. It returns false if
+// more than most bytes of such words would wait then.
 func (k *sink) say(to daemon.Stream, text []byte, most int) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -134,7 +135,7 @@ func (k *sink) flushed() <-chan struct{} {
 	return k.written.Reached(k.total)
 }
 
-// giveUp makes it take no more text of PEs, and lets those go on that wait.
+// giveUp makes the sink take no more text of PEs, and lets PEs go on that wait for room.
 func (k *sink) giveUp() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -174,8 +175,7 @@ func (k *sink) work() {
 	}
 }
 
-// wake lets a PE go on that waits for room: the one that waits longest, which
-// wakes the next one if room is left.
+// wake lets the PE go on that waits longest for room. That PE wakes the next one if room is left.
 func (k *sink) wake() {
 	if k.hold.on {
 		k.room.Broadcast() // only one may write, and it is not known which of them it is

@@ -33,8 +33,8 @@ type PEStats struct {
 	id daemon.ID
 }
 
-// count notes what a PE that has ended has used.
-func (r *run) count(e daemon.Event) {
+// countUsage keeps what a PE has used that has ended.
+func (r *run) countUsage(e daemon.Event) {
 	r.last = e.At
 	p := PEStats{id: e.ID, ID: e.String(), PID: e.PID, Status: e.End.Code, Wall: e.Ran}
 	if e.End.Signal != 0 {
@@ -46,8 +46,8 @@ func (r *run) count(e daemon.Event) {
 	r.stats = append(r.stats, p)
 }
 
-// countSlack is how far the kernel's counts of memory may be apart that are taken at a time: it
-// adds up only now and then what each processor has counted.
+// countSlack is how far two of the kernel's counts of memory may be apart that are made at the same
+// time: the kernel adds up only now and then what each processor has counted.
 const countSlack = 1 << 20
 
 // maxRSS returns the most memory that a PE had, by what the kernel has counted at its end; 0 if
@@ -59,8 +59,8 @@ func maxRSS(counted uint64, m daemon.Memory) uint64 {
 	return m.Peak
 }
 
-// tellStats prints what the job has used, as the one who wants to know it puts it.
-func (r *run) tellStats() {
+// printStats prints what the job has used, as Options.Stats formats it.
+func (r *run) printStats() {
 	if r.o.Stats == nil {
 		return
 	}
@@ -74,5 +74,5 @@ func (r *run) tellStats() {
 			r.status = StatusError
 		}
 	}
-	r.out.tell(text)
+	r.out.printLines(text)
 }

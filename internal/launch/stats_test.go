@@ -11,7 +11,7 @@ import (
 func TestCountWithoutUsage(t *testing.T) {
 	const status = 1
 	r := &run{}
-	r.count(daemon.Event{Kind: daemon.Exited, PID: 7, End: ending.End{Code: status}})
+	r.countUsage(daemon.Event{Kind: daemon.Exited, PID: 7, End: ending.End{Code: status}})
 	if len(r.stats) != 1 || r.stats[0].Status != status || r.stats[0].MaxRSS != 0 {
 		t.Errorf("counted %+v, want one PE of status %d that has used nothing", r.stats, status)
 	}

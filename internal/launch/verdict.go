@@ -17,10 +17,10 @@ import (
 type failure struct {
 	id     daemon.ID
 	pid    int
-	status int // of the job, if that ends by it
-	what   string
-	at     time.Duration
-	tier   string // by which it was learnt of; empty: its process was there to be reaped
+	status int           // of the job, if this failure ends it
+	what   string        // what happened, as the rest of a sentence that begins with the PE
+	at     time.Duration // since the start of the node
+	tier   string        // the way in which the failure was learnt of; empty: its process was there to be reaped
 }
 
 // String is a sentence without its end.
@@ -36,21 +36,21 @@ func (f *failure) learnt() string {
 	return " (learnt by " + f.tier + ")"
 }
 
-// judge returns how a PE failed; false: it did not.
-func judge(e daemon.Event, at time.Duration) (f failure, failed bool) {
+// failureOf returns how a PE failed; false: it did not.
+func failureOf(e daemon.Event, at time.Duration) (f failure, failed bool) {
 	f = failure{id: e.ID, pid: e.PID, at: at, tier: e.Tier}
 	switch sig := syscall.Signal(e.End.Signal); e.End.Judge() {
 	case ending.Killed:
 		f.status = StatusSignal + int(sig)
 		f.what = fmt.Sprintf("was killed by signal %d (%s%s)", int(sig), xunix.SignalName(sig), details(e.End))
 		if e.By != "" {
-			f.what += " at the wish of " + e.By
+			f.what += " at " + e.By + "'s request"
 		}
 	case ending.Exited:
 		f.status = e.End.Code
 		f.what = fmt.Sprintf("exited with status %d", e.End.Code)
 		if sig := e.End.Code - StatusSignal; sig > 0 && xunix.SignalName(syscall.Signal(sig)) != "" {
-			f.what += fmt.Sprintf(" (a shell's way to say: killed by signal %d, %s)", sig, xunix.SignalName(syscall.Signal(sig)))
+			f.what += fmt.Sprintf(" (a shell reports so that signal %d, %s, has killed its program)", sig, xunix.SignalName(syscall.Signal(sig)))
 		}
 	case ending.Unfinished:
 		f.status, f.what = StatusError, "exited with status 0 without Finalize"
@@ -60,7 +60,7 @@ func judge(e daemon.Event, at time.Duration) (f failure, failed bool) {
 	return f, true
 }
 
-// details says what else is known of the end of a process that was killed.
+// details says what else is known of how a process was killed.
 func details(e ending.End) (text string) {
 	if e.OOM {
 		text += ", out of memory"
@@ -71,11 +71,11 @@ func details(e ending.End) (text string) {
 	return text
 }
 
-// exited judges how a PE ended.
-func (r *run) exited(e daemon.Event, at time.Duration) {
-	f, failed := judge(e, at)
+// reportEnd counts a PE that has finished, and reports one that has failed.
+func (r *run) reportEnd(e daemon.Event, at time.Duration) {
+	f, failed := failureOf(e, at)
 	if failed {
-		r.fail(e, f)
+		r.reportFailure(e, f)
 		return
 	}
 	r.well++
@@ -84,24 +84,32 @@ func (r *run) exited(e daemon.Event, at time.Duration) {
 	}
 }
 
-// fail ends the job by a failure, or goes on if that is wanted: with --recover,
-// and where another PE has ended this one on purpose.
-func (r *run) fail(e daemon.Event, f failure) {
+// reportFailure ends the job by a failure. The job goes on with --recover, and where another PE has
+// ended this one on purpose.
+func (r *run) reportFailure(e daemon.Event, f failure) {
 	switch {
 	case r.ending:
 	case !r.o.Recover && e.By == "":
 		r.endAfter(r.out.said(e), f.status, "%v", &f)
 	case !slices.ContainsFunc(r.dead, func(d failure) bool { return d.id == f.id }):
 		r.dead = append(r.dead, f)
-		r.say(r.out.said(e), "%v; PEs that go on: %d", &f, r.left-len(r.fallen))
+		r.say(r.out.said(e), "%v; %s", &f, goOn(r.left-len(r.fallen)))
 	}
 }
 
-// mostTold is how many failures are told again at the end.
-const mostTold = 32
+// goOn says how many PEs go on.
+func goOn(n int) string {
+	if n == 1 {
+		return "1 PE goes on"
+	}
+	return fmt.Sprintf("%d PEs go on", n)
+}
 
-// conclude gives a job its status that has not been ended and had failures: the
-// status of the first one if nobody finished well.
+// mostListed is how many failures are listed at the end.
+const mostListed = 32
+
+// conclude gives its status to a job that had failures and was not ended by them: the status of
+// the first failure if no PE finished well.
 func (r *run) conclude() {
 	if r.ending || len(r.dead) == 0 {
 		return
@@ -113,17 +121,17 @@ func (r *run) conclude() {
 	}
 }
 
-// tellFailed lists the failures of a job that was not ended by them. It is called when
-// all that was said of each of them is written.
-func (r *run) tellFailed() {
+// printFailures lists the failures of a job that was not ended by them. The caller calls it when
+// the message about each of them is written.
+func (r *run) printFailures() {
 	if !r.tolerated {
 		return
 	}
 	r.out.message("%d of %d PEs failed:", len(r.dead), len(r.dead)+r.well)
-	for i := range r.dead[:min(len(r.dead), mostTold)] {
+	for i := range r.dead[:min(len(r.dead), mostListed)] {
 		r.out.message("  %v%s", &r.dead[i], r.dead[i].learnt())
 	}
-	if more := len(r.dead) - mostTold; more > 0 {
+	if more := len(r.dead) - mostListed; more > 0 {
 		r.out.message("  and %d others", more)
 	}
 }
