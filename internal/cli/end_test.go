@@ -47,7 +47,7 @@ func TestKillPEInShellThatGoesOn(t *testing.T) {
 	t.Parallel()
 	j := start(t, "-n", "2", "sh", "-c", `"$0" pe t-pe wait; sleep 1000`, self(t))
 	check(t, syscall.Kill(j.ready(2)[0], syscall.SIGKILL))
-	j.expect(1, "lost its program, which ended without Finalize")
+	j.expect(1, "lost its program after", ": that ended without Finalize, and the process that started it goes on")
 }
 
 // Killing the shell ends its PE too.

@@ -14,19 +14,17 @@ import (
 // fake is a node without processes. It notes what it is asked to do.
 type fake struct {
 	events   chan daemon.Event
-	npes     int                  // PEs are those of job 0 with these numbers, from first
-	first    int                  // number of the first PE
-	answers  []daemon.Answer      // to any order
-	launched error                // what Launch returns
-	closed   error                // what Close returns
-	stopped  bool                 // what Stopped returns
-	isGo     bool                 // what HasGo returns
-	forsaken bool                 // what Forsake returns
-	tier     string               // what Tier returns
-	uri      string               // what ToolURI returns
-	signaled func(syscall.Signal) // is called for each signal; nil: nothing is
-	launches func()               // is called by Launch; nil: nothing is
-	fed      func(daemon.Chunk)   // is called by Feed; nil: nothing is
+	npes     int                // PEs are those of job 0 with these numbers, from first
+	first    int                // number of the first PE
+	answers  []daemon.Answer    // to any order
+	launched error              // what Launch returns
+	closed   error              // what Close returns
+	stopped  bool               // what Stopped returns
+	isGo     bool               // what HasGo returns
+	forsaken bool               // what Forsake returns
+	tier     string             // what Tier returns
+	uri      string             // what ToolURI returns
+	fed      func(daemon.Chunk) // is called by Feed; nil: nothing is
 
 	mu    sync.Mutex
 	calls []string
@@ -43,6 +41,13 @@ func (f *fake) note(format string, args ...any) {
 	f.calls = append(f.calls, fmt.Sprintf(format, args...))
 }
 
+// set changes what the node answers.
+func (f *fake) set(change func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	change()
+}
+
 // noted returns the calls so far.
 func (f *fake) noted() []string {
 	f.mu.Lock()
@@ -52,9 +57,6 @@ func (f *fake) noted() []string {
 
 func (f *fake) Launch() error {
 	f.note("launch")
-	if f.launches != nil {
-		f.launches()
-	}
 	return f.launched
 }
 
@@ -74,14 +76,17 @@ func (f *fake) PID(id daemon.ID) int {
 
 func (f *fake) Signal(sig syscall.Signal) {
 	f.note("signal %d", sig)
-	if f.signaled != nil {
-		f.signaled(sig)
-	}
 }
 
-func (f *fake) Suspend()      { f.note("suspend") }
-func (f *fake) Stopped() bool { return f.stopped }
-func (f *fake) Refuse()       { f.note("refuse") }
+func (f *fake) Suspend() { f.note("suspend") }
+
+func (f *fake) Stopped() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.stopped
+}
+
+func (f *fake) Refuse() { f.note("refuse") }
 
 func (f *fake) Resize(w xunix.Window) { f.note("resize %d, %d", w.Rows, w.Columns) }
 
@@ -94,15 +99,23 @@ func (f *fake) Feed(c daemon.Chunk) {
 
 func (f *fake) Forsake(id daemon.ID) bool {
 	f.note("forsake %v", id)
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	return f.forsaken
 }
 
 func (f *fake) Ask(o wire.Order, atMost time.Duration) []daemon.Answer {
 	f.note("ask %d, %v", o, atMost)
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	return f.answers
 }
 
-func (f *fake) HasGo(daemon.ID) bool { return f.isGo }
+func (f *fake) HasGo(daemon.ID) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.isGo
+}
 
 func (f *fake) QuitGo(id daemon.ID, _ time.Duration) { f.note("quit %v", id) }
 

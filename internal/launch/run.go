@@ -188,13 +188,13 @@ func (r *run) checkForsaken(e daemon.Event) {
 	if e.PE >= len(gone) || gone[e.PE] || r.fallen[e.ID] || e.Kind == daemon.Lost && !r.cluster.Forsake(e.ID) {
 		return
 	}
-	how := ""
+	how := "ended without Finalize"
 	if f, failed := failureOf(e, 0); failed && e.End.Judge() != ending.Unfinished {
-		how = " (it " + f.what + ")"
+		how = f.what
 	}
 	r.reportFailure(e, failure{
 		id: e.ID, pid: e.PID, status: StatusError, at: e.At.Round(time.Millisecond), tier: e.Tier,
-		what: "lost its program, which ended without Finalize" + how + "; the process that started it goes on",
+		what: "lost its program", rest: ": that " + how + ", and the process that started it goes on",
 	})
 }
 

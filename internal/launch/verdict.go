@@ -20,12 +20,13 @@ type failure struct {
 	status int           // of the job, if this failure ends it
 	what   string        // what happened, as the rest of a sentence that begins with the PE
 	at     time.Duration // since the start of the node
+	rest   string        // what else is to be said, behind the time; empty: nothing
 	tier   string        // the way in which the failure was learnt of; empty: its process was there to be reaped
 }
 
 // String is a sentence without its end.
 func (f *failure) String() string {
-	return fmt.Sprintf("PE %v (pid %d) %s after %v", f.id, f.pid, f.what, f.at)
+	return fmt.Sprintf("PE %v (pid %d) %s after %v%s", f.id, f.pid, f.what, f.at, f.rest)
 }
 
 // learnt says how the failure was learnt of.
@@ -50,7 +51,7 @@ func failureOf(e daemon.Event, at time.Duration) (f failure, failed bool) {
 		f.status = e.End.Code
 		f.what = fmt.Sprintf("exited with status %d", e.End.Code)
 		if sig := e.End.Code - StatusSignal; sig > 0 && xunix.SignalName(syscall.Signal(sig)) != "" {
-			f.what += fmt.Sprintf(" (a shell reports so that signal %d, %s, has killed its program)", sig, xunix.SignalName(syscall.Signal(sig)))
+			f.what += fmt.Sprintf(" (as a shell says of a program killed by signal %d, %s)", sig, xunix.SignalName(syscall.Signal(sig)))
 		}
 	case ending.Unfinished:
 		f.status, f.what = StatusError, "exited with status 0 without Finalize"
