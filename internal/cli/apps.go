@@ -20,8 +20,7 @@ const partSeparator = ":"
 
 const exampleProgram = "oshrun -n 4 graph500 --scale 16"
 
-// partFlags are the flags that each part of a job has for itself, with what
-// they want.
+// partFlags are the flags that each part of a job has for itself.
 var partFlags = []string{"np", "x", "wdir", "host", "hostfile", "per-node", "ppn", "nodes"}
 
 // apps turns what follows the flags of the first part into the programs of the
@@ -38,7 +37,7 @@ func (f *runFlags) apps(args []string, flags *pflag.FlagSet, stderr io.Writer) (
 		if len(parts) > 1 && !flags.Changed("np") {
 			return nil, inPart(i, usagef("oshrun -n 2 ./a : -n 3 ./b", "-n is not given, want a number of PEs for each program"))
 		}
-		if err = of.settleNumber(flags.Changed("np")); err != nil {
+		if err = of.setCount(flags.Changed("np")); err != nil {
 			return nil, inPart(i, err)
 		}
 		app, err := of.app(words, stderr)
@@ -61,8 +60,7 @@ func splitParts(args []string) (parts [][]string) {
 	}
 }
 
-// inPart says of an error that it is in a part after the first, where "the
-// command line" would not tell.
+// inPart names the part of the command line that has an error, unless it is the first part.
 func inPart(i int, err error) error {
 	if i == 0 {
 		return err
@@ -105,8 +103,8 @@ func parsePart(args []string) (*runFlags, *pflag.FlagSet, []string, error) {
 	return &f, fs, fs.Args(), err
 }
 
-// settleNumber takes the number of PEs from other flags if -n is not given.
-func (f *runFlags) settleNumber(isGiven bool) error {
+// setCount sets the number of PEs by flags other than -n, unless -n is given.
+func (f *runFlags) setCount(isGiven bool) error {
 	n, err := f.countPEs(f.n, isGiven, isHere)
 	if err == nil && n > 0 && !isGiven {
 		f.n = n

@@ -78,7 +78,7 @@ func genCompletion(root *cobra.Command, w io.Writer, shell string) error {
 var usages = map[string]func(io.Writer){"bench": perftest.Usage, "graph500": graph500.Usage}
 
 // translateIncomplete turns the options of other launchers in a command line whose last
-// word is to be completed. One that it cannot turn stays as it is: the job will refuse it.
+// word is to be completed. An option that it cannot turn stays as it is: the job will refuse it.
 func translateIncomplete(args []string, flags *pflag.FlagSet) []string {
 	if len(args) < 2 {
 		return args
@@ -142,8 +142,8 @@ func completeUsageValue(f usageFlag, prefix string) ([]string, cobra.ShellCompDi
 	return nil, cobra.ShellCompDirectiveDefault
 }
 
-// completeList returns what completes a list with commas: words that are not in it yet,
-// behind those that are. No space follows, because the list may go on.
+// completeList returns what completes a list with commas: the words of the list, and behind them
+// a word that is not in it yet. No space follows, because the list may go on.
 func completeList(words []string) cobra.CompletionFunc {
 	return func(_ *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
 		before := prefix[:strings.LastIndexByte(prefix, ',')+1]

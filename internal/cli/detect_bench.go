@@ -47,8 +47,7 @@ cases, an array of objects:
 
 All times are objects {min, p50, max} of milliseconds, or null.`
 
-// detectPE is the name of the program of the PEs of detect-bench, which nobody
-// else has a use for.
+// detectPE is the name of the program that the PEs of detect-bench run. It has no other use.
 const detectPE = "detect-pe"
 
 // newDetectBench returns the command that measures how soon failures are known.

@@ -123,10 +123,10 @@ func TestReadKernelFiles(t *testing.T) {
 
 func TestJudgeOpenFiles(t *testing.T) {
 	need := openFiles(128)
-	if f := judgeOpenFiles(need); f.Status != healthOK {
+	if f := checkOpenFiles(need); f.Status != healthOK {
 		t.Errorf("with all that is needed: %+v", f)
 	}
-	if f := judgeOpenFiles(need - 1); f.Status != healthNote || !strings.Contains(f.Hint, "ulimit -n 1088") {
+	if f := checkOpenFiles(need - 1); f.Status != healthNote || !strings.Contains(f.Hint, "ulimit -n 1088") {
 		t.Errorf("with one less: %+v", f)
 	}
 }

@@ -7,13 +7,13 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// habit is an option of mpirun, mpiexec.hydra or srun, and what it is here.
+// habit is an option of mpirun, mpiexec.hydra or srun, and what oshrun makes of it.
 type habit struct {
 	names  string // without dashes, with spaces between
 	of     string // the launchers that have it
 	params int    // how many words follow, or optionalValue, or optionalReader
-	here   string // oshrun's words for it, or what oshrun does about it
-	turn   turn
+	here   string // oshrun's words for the option, or what oshrun does about it
+	turn   turn   // makes oshrun's own words
 }
 
 // Options that may have a value.
@@ -58,9 +58,9 @@ func refuse(why, hint string) turn {
 }
 
 // translate turns the options of one program's command line into oshrun's own
-// flags: long options with one dash, and those of mpirun, mpiexec.hydra and srun.
-// It stops at the program: what follows that is the program's own. It looks at
-// nothing but its arguments.
+// flags: long options with one dash, and options of mpirun, mpiexec.hydra and srun.
+// It stops at the program: the words behind it are the program's own. It depends on
+// its arguments alone.
 func translate(args []string, flags *pflag.FlagSet) (own []string, err error) {
 	var unbuffered []int // places of raw output in own that another launcher's option asked for
 	for len(args) > 0 {
@@ -87,9 +87,9 @@ func translate(args []string, flags *pflag.FlagSet) (own []string, err error) {
 // rawOutput is what options for output without buffers are turned into.
 const rawOutput = "--output=raw"
 
-// hasLabels says whether flags of oshrun ask for something before each line of output,
+// hasLabels says whether flags of oshrun ask for a label before each line of output,
 // which excludes raw output. An option for output without buffers then has no effect:
-// oshrun holds back no line, and what has no end it shows after 0.1 s.
+// oshrun holds back no line, and shows a line without an end after 0.1 s.
 func hasLabels(own []string) bool {
 	for i, word := range own {
 		value, isOutput := strings.CutPrefix(word, "--output=")
@@ -105,8 +105,7 @@ func hasLabels(own []string) bool {
 	return false
 }
 
-// translateOne turns the option at the beginning of args and says how many words
-// it has.
+// translateOne turns the option at the beginning of args, and returns how many words of args it has.
 func translateOne(args []string, flags *pflag.FlagSet) (used int, own []string, err error) {
 	name, value, hasValue := strings.Cut(strings.TrimLeft(args[0], "-"), "=")
 	double := strings.HasPrefix(args[0], "--")
@@ -134,10 +133,10 @@ func translateOne(args []string, flags *pflag.FlagSet) (used int, own []string, 
 	}
 	if h := findHabit(name); h != nil {
 		g := &given{name: args[0][:len(args[0])-len(strings.TrimLeft(args[0], "-"))] + name}
-		return h.take(g, args, value, hasValue)
+		return h.read(g, args, value, hasValue)
 	}
 	if h := findHabit(name[:min(1, len(name))]); !double && h != nil && h.params != 0 && strings.Trim(name[1:], "0123456789:-") == "" { // -N2, -t1:30
-		return h.take(&given{name: "-" + name[:1]}, args, args[0][2:], true)
+		return h.read(&given{name: "-" + name[:1]}, args, args[0][2:], true)
 	}
 	return 0, nil, unknownOption(args[0], flags)
 }
@@ -197,8 +196,8 @@ func shorthands(word string, flags *pflag.FlagSet) (own []string, waits, isOwn b
 	return []string{word}, false, true
 }
 
-// take turns the option given, whose values are in args unless one is attached.
-func (h *habit) take(g *given, args []string, attached string, isAttached bool) (used int, own []string, err error) {
+// read turns the option given into oshrun's own words. Its values are in args unless one is attached.
+func (h *habit) read(g *given, args []string, attached string, isAttached bool) (used int, own []string, err error) {
 	if isAttached && h.params == 0 {
 		return 0, nil, usagef("oshrun help mpirun", "%s=%s: the option has no value", g.name, visible(attached))
 	}

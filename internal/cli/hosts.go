@@ -16,8 +16,8 @@ import (
 	"github.com/goshmem/goshmem/internal/plan"
 )
 
-// habitFlags are flags for what other launchers' options mean here. Those about
-// hosts are there to be checked: a job runs on this machine.
+// habitFlags are flags that options of other launchers are turned into. Hosts are only
+// checked: a job runs on this machine.
 type habitFlags struct {
 	hosts     []string
 	hostfile  string
@@ -57,7 +57,7 @@ func (f *habitFlags) registerHabits(fs *pflag.FlagSet) {
 // hiddenFlags are what options of other launchers are turned into.
 var hiddenFlags = []string{"host", "hostfile", "per-node", "ppn", "nodes", "x-all", "output-filename", "no-oversubscribe"}
 
-// setHabits applies them to a job, but for those that a program has for itself.
+// setHabits applies the flags of the whole job.
 func (f *habitFlags) setHabits(o *launch.Options) error {
 	for i := range o.Apps {
 		o.Apps[i].Env = append(o.Apps[i].Env, f.xAll...)

@@ -127,8 +127,8 @@ func (r *infoReport) text() []byte {
 	return b.Bytes()
 }
 
-// appendVariables appends the table of the variables that users set, or of those
-// that are oshrun's own affair.
+// appendVariables appends the table of the variables that users set, or of the
+// internal ones, which oshrun sets for PEs.
 func (r *infoReport) appendVariables(b *bytes.Buffer, title string, internal bool) {
 	rows := [][]string{{title, "VALUE", "ORIGIN", "MEANING"}}
 	for _, v := range r.Environment {

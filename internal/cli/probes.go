@@ -94,8 +94,8 @@ func meminfo(text []byte, name string) uint64 {
 
 func gib(n uint64) string { return strconv.FormatFloat(float64(n)/(1<<30), 'f', 1, 64) + " GiB" }
 
-// tryHugePages looks at the settings by which anonymous memory and memfds get
-// huge pages without asking for them.
+// tryHugePages reads the settings by which anonymous memory and memfds get
+// huge pages unasked.
 func tryHugePages() finding {
 	const dir = "/sys/kernel/mm/transparent_hugepage/"
 	own, err := os.ReadFile(dir + "enabled")
@@ -125,9 +125,9 @@ func chosen(setting []byte) string {
 	return string(word)
 }
 
-// openFiles is how many descriptors oshrun has open for a job: for each PE its
-// heap, stdin, stdout, stderr, the pipe that ends it with oshrun, the process
-// itself, a PMIx connection and one that fetches heaps; and a few of its own.
+// openFiles returns how many descriptors oshrun has open for a job. For each PE these
+// are its heap, stdin, stdout, stderr, the pipe that ends it with oshrun, the process
+// itself, a PMIx connection and one that fetches heaps. A few are oshrun's own.
 func openFiles(npes uint64) uint64 { return 8*npes + 64 }
 
 func tryOpenFiles() finding {
@@ -135,10 +135,10 @@ func tryOpenFiles() finding {
 	if err != nil {
 		return missing(err, "how many PEs a job may have is not known")
 	}
-	return judgeOpenFiles(limit)
+	return checkOpenFiles(limit)
 }
 
-func judgeOpenFiles(limit uint64) finding {
+func checkOpenFiles(limit uint64) finding {
 	const npes = 128
 	need := openFiles(npes)
 	value := fmt.Sprintf("limit %d; a job of %d PEs takes %d", limit, npes, need)

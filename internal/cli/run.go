@@ -102,9 +102,9 @@ func (f *runFlags) run(cmd *cobra.Command, args []string, stdin *os.File) error 
 		}
 	}
 	defer signal.Stop(signals)
-	// A signal that is received, by whomever, does not end this process when the
-	// reader of its output is gone: the write fails instead, and the job is
-	// ended in order. To ignore it would be inherited by the PEs.
+	// When the reader of the output is gone, SIGPIPE would end this process. It does not
+	// while the process receives the signal: the write fails instead, and the job is
+	// ended in order. Ignoring the signal would do the same, and PEs would inherit that.
 	pipes := make(chan os.Signal, 1)
 	signal.Notify(pipes, syscall.SIGPIPE)
 	defer signal.Stop(pipes)

@@ -98,7 +98,7 @@ func checkFigures(o *figures.Options) error {
 	return nil
 }
 
-// drawFigures draws them. Who looks at a terminal sees how far it is.
+// drawFigures draws the figures, and shows on a terminal how far it is.
 func drawFigures(cmd *cobra.Command, dir string, o figures.Options) ([]figures.Drawn, error) {
 	if err := checkFigures(&o); err != nil {
 		return nil, err

@@ -18,7 +18,7 @@ type statsField struct {
 	Meaning string `json:"meaning"`
 }
 
-// statsFields are its fields, and the columns of the table.
+// statsFields are the fields of what --stats=json writes, and the columns of the table.
 var statsFields = []statsField{
 	{"status", "STATUS: exit status of the job; of a PE, 128+n if signal n killed it"},
 	{"wall_s", "WALL: seconds from the start of the job to the end of the last PE; of a PE, from its start to its end"},

@@ -84,8 +84,8 @@ func tabulate(b *bytes.Buffer, rows [][]string) {
 	}
 }
 
-// visible quotes what would break the lines or columns of a table: the values
-// of environment variables are whatever somebody put there.
+// visible quotes a text that would break the lines or columns of a table: the value
+// of an environment variable may be any text.
 func visible(s string) string {
 	if strings.ContainsFunc(s, func(r rune) bool { return r == unicode.ReplacementChar || !unicode.IsPrint(r) }) {
 		return strconv.Quote(s)

@@ -32,8 +32,8 @@ func (f *watchdogFlags) register(fs *pflag.FlagSet) {
 	fs.StringVar(&f.hang, "hang-timeout", "", "report a PE that for `time` neither calls the library nor waits in it:\nseconds, or 90s, 5m; it is not ended. Put, PutNBI and P count\nfrom the next Quiet, Fence or signal on")
 }
 
-// completeValues says what completes the values of a job's flags. Those that it does not
-// name are completed as files.
+// completeValues says what completes the values of a job's flags. The value of any other flag
+// is completed as a file.
 func completeValues(cmd *cobra.Command) {
 	complete := func(name string, by cobra.CompletionFunc) {
 		_ = cmd.RegisterFlagCompletionFunc(name, by) // the flags are there

@@ -1,29 +1,29 @@
-// Package ending judges how processes end: which ends are failures, and of what
-// kind. What the PEs of a job, PMIx clients and the user are told of an end all
-// comes from here, so that nobody is told of a failure that another one is not.
+// Package ending says which ends of processes are failures, and of what kind. The PEs
+// of a job, PMIx clients and the user all learn of an end by its verdict, so that all
+// of them learn of the same failures.
 package ending
 
 // End is how a process ended, and what was known of it in its job.
 type End struct {
-	Signal int  // that killed it; 0: none
-	Code   int  // status that it exited with, where no signal killed it
-	Core   bool // it left a core file
-	OOM    bool // the kernel killed it for want of memory
-	// Unfinished says that it had joined its job and left without a farewell.
+	Signal int  // the signal that killed the process; 0: none
+	Code   int  // the status that the process exited with; 0 if a signal killed it
+	Core   bool // the process left a core file
+	OOM    bool // the kernel killed the process for want of memory
+	// Unfinished says that the process had joined its job and left without a farewell.
 	Unfinished bool
-	// Unknown says that neither signal nor code is: it was not a child.
+	// Unknown says that neither Signal nor Code is known: the process was not a child.
 	Unknown bool
 }
 
-// Verdict is what an end is taken for.
+// Verdict says how an end counts.
 type Verdict uint8
 
 // The verdicts. All but Well are failures.
 const (
-	Well       Verdict = iota // it exited with status 0, and was not in its job any more or never
-	Killed                    // by a signal
-	Exited                    // with a status other than 0
-	Unfinished                // with status 0, or one that nobody knows, but without a farewell
+	Well       Verdict = iota // exited with status 0, after a farewell or without joining the job
+	Killed                    // killed by a signal
+	Exited                    // exited with a status other than 0
+	Unfinished                // exited with status 0, or a status that is not known, and without a farewell
 )
 
 // String returns the verdict in a word.
@@ -35,8 +35,8 @@ func (v Verdict) String() string {
 	return names[v]
 }
 
-// Judge returns what an end is taken for. What a process had asked for, or
-// another one for it, does not count here: dead is dead for those who wait.
+// Judge returns how an end counts. It makes no difference here whether the process or
+// another one had asked for the end: a PE that waits for a dead one waits in vain.
 func (e End) Judge() Verdict {
 	switch {
 	case e.Signal != 0:

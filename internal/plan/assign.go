@@ -36,7 +36,7 @@ const (
 // bindOf is the binding that a mapping brings with it where none is asked for.
 var bindOf = map[Map]Bind{MapCore: BindCore, MapNUMA: BindNUMA, MapSocket: BindSocket, MapHWThread: BindHWThread, MapL3: BindL3}
 
-// Request is a job's wish.
+// Request says how the PEs of a job are to be placed.
 type Request struct {
 	PEs      int
 	Bind     Bind
@@ -47,13 +47,13 @@ type Request struct {
 
 // Place is where a PE runs.
 type Place struct {
-	CPUs    []int  // that it may use, sorted; nil: any that the job may use
-	Unit    string // what they are: "core 3", "numa 0", "hwthread 5"
-	Sharers int    // PEs that have the same, this one included
+	CPUs    []int  // processors that the PE may use, sorted; nil: any that the job may use
+	Unit    string // what the processors are: "core 3", "numa 0", "hwthread 5"
+	Sharers int    // PEs that have the same processors, this one included
 }
 
-// Procs returns how many threads should run Go code in the PE at a time, where
-// so many processors are allowed to the job.
+// Procs returns how many threads should run Go code in the PE at a time. The job may
+// use allowed processors.
 func (p *Place) Procs(allowed int) int {
 	if p.CPUs != nil {
 		allowed = len(p.CPUs)
@@ -79,14 +79,17 @@ func (e *TooFewError) Error() string {
 
 // Assign returns the place of each PE.
 //
-// By default each PE is bound to its share of the cores, so that no two PEs ever
-// meet on one while another is idle, threads of a PE have room, and several jobs
-// on a node do not all crowd on its first cores. PEs that are mapped by core are
-// bound to cores, as with mpirun, and likewise by other units; with more PEs than
-// cores nobody is bound.
+// By default each PE is bound to its share of the cores:
 //
-// More PEs than cores, or hardware threads if bound to those, are refused where a
-// binding was asked for, unless overload is allowed. The error is a *TooFewError.
+//   - no two PEs share a core while another core is idle;
+//   - the threads of a PE have room;
+//   - several jobs on a node do not all crowd on its first cores.
+//
+// PEs that are mapped by core are bound to cores, as with mpirun, and likewise by
+// other units. If there are more PEs than cores, no PE is bound.
+//
+// If a binding was asked for and there are more PEs than cores, or than hardware
+// threads for BindHWThread, the error is a *TooFewError, unless overload is allowed.
 func (t Topology) Assign(r Request) ([]Place, error) {
 	cores := usable(t.cores())
 	asked := r.Bind
@@ -110,7 +113,7 @@ func (t Topology) Assign(r Request) ([]Place, error) {
 			places[pe].Unit = "processors " + FormatList(places[pe].CPUs)
 		}
 	}
-	count(places)
+	countSharers(places)
 	return places, nil
 }
 
@@ -166,15 +169,15 @@ func (r *Request) anchor(cores []core, pe int) core {
 	return cores[r.slot(len(cores), pe)]
 }
 
-// thread returns the hardware thread of a PE: the next one where PEs are mapped by
-// hardware thread. Otherwise PEs that have each other's core take its threads by turns.
+// thread returns the hardware thread of a PE. If PEs are mapped by hardware thread, it is the
+// next one. Otherwise the PEs of a core take its threads by turns.
 func (r *Request) thread(cores []core, pe int) Place {
 	if r.Map == MapHWThread {
 		_, id := nthThread(cores, pe)
 		return onThread(id)
 	}
 	by := *r
-	by.Bind = BindCore // neighbors do not share a core while another one has nobody
+	by.Bind = BindCore // neighbors do not share a core while another core has no PE
 	at, before := by.anchor(cores, pe), 0
 	for other := range pe {
 		if by.anchor(cores, other).index == at.index {
@@ -210,8 +213,8 @@ func nthThread(cores []core, n int) (core, int) {
 // in order, as evenly as it goes.
 func (r *Request) slot(n, pe int) int { return pe * n / r.PEs }
 
-// share returns a PE's part of the cores: of those of one NUMA node unless there
-// are more nodes than PEs. A PE that has all of them is not bound.
+// share returns a PE's part of the cores. They are of one NUMA node, unless there
+// are more nodes than PEs. A PE that has all cores is not bound.
 func (r *Request) share(cores []core, pe int) Place {
 	if r.PEs == 1 {
 		return Place{}
@@ -252,10 +255,9 @@ func group(cores []core, key func(*core) int, of int) (some []core) {
 	return some
 }
 
-// spread says how many of the PEs, of which there are as many as nodes at least
-// and as cores at most, go to each node: one, and the others one by one to where
-// a PE has most cores, so that no core is left without one and PEs have equal parts as far
-// as nodes allow.
+// spread returns how many PEs go to each node. There are at least as many PEs as nodes, and at
+// most as many as cores. Each node gets one PE. Each further PE goes to the node where a PE has
+// most cores. So no core is left without a PE, and parts are as equal as the nodes allow.
 func spread(nodes [][]core, pes int) []int {
 	counts := make([]int, len(nodes))
 	for i := range counts {
@@ -288,8 +290,8 @@ func on(cores ...core) (p Place) {
 	return p
 }
 
-// count notes how many PEs share each place.
-func count(places []Place) {
+// countSharers notes how many PEs share each place.
+func countSharers(places []Place) {
 	sharers := map[string]int{}
 	for _, p := range places {
 		sharers[p.Unit]++
@@ -299,8 +301,7 @@ func count(places []Place) {
 	}
 }
 
-// Union returns how many processors the PEs have between them, where so many are
-// allowed to the job.
+// Union returns how many processors the PEs have between them. The job may use allowed processors.
 func Union(places []Place, allowed int) int {
 	all := map[int]bool{}
 	for _, p := range places {

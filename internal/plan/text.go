@@ -14,7 +14,7 @@ var (
 	mapNames = []string{
 		MapDefault: "default", MapCore: "core", MapSlot: "slot", MapNUMA: "numa", MapSocket: "socket", MapHWThread: "hwthread", MapL3: "l3cache",
 	}
-	// otherNames are words of other launchers for the same.
+	// otherNames are words of other launchers, and the words here that mean the same.
 	otherNames = map[string]string{"package": "socket", "l3": "l3cache", "machine": "none", "node": "slot"}
 )
 
@@ -37,11 +37,10 @@ func name(names []string, i int) string {
 	return strconv.Itoa(i)
 }
 
-// The qualifiers of a binding: several PEs may have a core; a binding that is not
-// possible is done without.
+// The qualifiers of a binding.
 const (
-	overload    = "overload-allowed"
-	ifSupported = "if-supported"
+	overload    = "overload-allowed" // several PEs may have a core
+	ifSupported = "if-supported"     // PEs are not bound where that is not possible
 )
 
 // ParseBind reads a word of BindWords, perhaps followed by :overload-allowed or
@@ -69,7 +68,7 @@ func ParseMap(s string) (Map, error) {
 	return Map(i), nil
 }
 
-// index returns the place of a word, or of the one that stands for the same.
+// index returns the place of a word, or of the word that means the same; -1 if there is none.
 func index(names []string, word string) int {
 	if other := otherNames[word]; slices.Contains(names, other) {
 		word = other
@@ -82,9 +81,12 @@ func orList(words []string) string {
 	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
 
-// Draw returns a picture of the node with the processors of a place: a bracket
-// for each socket, in it the cores between slashes, a letter for each thread of a
-// core: B is bound to, a dot is not, and ~ is not the job's to use.
+// Draw returns a picture of the node with the processors of a place. Each socket is a
+// pair of brackets, with slashes between its cores, and a sign for each thread of a core:
+//
+//   - B: the place has the thread;
+//   - a dot: the place does not have the thread;
+//   - ~: the job may not use the thread.
 func (t Topology) Draw(p *Place) string {
 	var b strings.Builder
 	all := t.cores()
@@ -119,8 +121,7 @@ func (t Topology) Report(pe int, p *Place) string {
 	return fmt.Sprintf("PE %d bound to %s: %s", pe, p.Unit, t.Draw(p))
 }
 
-// maxCPU bounds the numbers that ParseList takes: a mistake should not ask for
-// memory without end.
+// maxCPU bounds the numbers that ParseList reads: a mistake should not take memory without bound.
 const maxCPU = 1 << 16
 
 // ParseList reads a list of processors as the kernel writes it: 0-3,8,10-11.

@@ -31,12 +31,12 @@ func (t Topology) Allowed() (ids []int) {
 }
 
 // Limit returns the topology with only the given processors allowed. All of them
-// must be.
+// must be allowed in t.
 func (t Topology) Limit(ids []int) (Topology, error) {
 	allowed := t.Allowed()
 	for _, id := range ids {
 		if !slices.Contains(allowed, id) {
-			return nil, fmt.Errorf("processor %d, want some of those that may be used: %s", id, FormatList(allowed))
+			return nil, fmt.Errorf("processor %d, want one of %s, which the job may use", id, FormatList(allowed))
 		}
 	}
 	limited := slices.Clone(t)
@@ -52,15 +52,15 @@ func (t Topology) Cores() int { return len(usable(t.cores())) }
 // core is the threads of a core.
 type core struct {
 	index int   // place among all cores of the node
-	ids   []int // all threads, sorted
-	may   []int // those that may be used
+	ids   []int // numbers of all threads, sorted
+	may   []int // numbers of the threads that may be used, sorted
 	pkg   int
 	node  int
 	l3    int
 }
 
-// cores returns all cores in the order in which PEs are mapped to them: those of
-// a socket together, and in it those of a NUMA node.
+// cores returns all cores in the order in which PEs are mapped to them: by socket, in a
+// socket by NUMA node.
 func (t Topology) cores() (all []core) {
 	sorted := slices.SortedFunc(slices.Values(t), func(a, b CPU) int {
 		return cmp.Or(cmp.Compare(a.Package, b.Package), cmp.Compare(a.Node, b.Node),
