@@ -71,7 +71,7 @@ type niceness struct {
 // apply sets the nice value of a PE's session, now or later. One goroutine calls it, the one that starts processes.
 func (n *niceness) apply(p *localPE) {
 	nice := xunix.SessionNice()
-	if !p.session || nice == 0 {
+	if nice == 0 {
 		return
 	}
 	n.mu.Lock()
@@ -123,9 +123,13 @@ func (n *niceness) next() *localPE {
 	return n.waiting[0]
 }
 
-// set sets the nice value of a PE's session; false: it is to be tried again. No lock is held while the kernel is asked:
-// SetSessionNice opens the file of the process first and asks then whether the number is still the PE's.
+// set sets the nice value of a PE's session, if it has one of its own; false: it is to be tried again. No lock is held
+// while the kernel is asked: SetSessionNice opens the file of the process first and asks then whether the number is still
+// the PE's.
 func (n *niceness) set(p *localPE, nice int) bool {
+	if !p.session {
+		return true
+	}
 	err := xunix.SetSessionNice(p.pid, nice, func() bool {
 		n.table.mu.Lock()
 		defer n.table.mu.Unlock()
