@@ -119,7 +119,7 @@ var table = []Var{
 	},
 	{
 		Name: MaxProcs, Value: "integer from 1", Default: "max(1, processors of the PE / PEs that share them)", SetBy: Either,
-		Doc:   "Number of threads that run Go code at a time in a PE; the default is set by oshrun only, alone Go's own holds.",
+		Doc:   "Number of threads that run Go code at a time in a PE. oshrun sets the default; without oshrun, Go's own applies.",
 		check: func(v string) error { _, err := parseMaxProcs(v); return err },
 	},
 	{
