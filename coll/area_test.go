@@ -156,7 +156,7 @@ func TestPanicBetweenPieces(t *testing.T) {
 	const elems = 10_000
 	nd := newNode(t, 2)
 	nd.each(t, 6, []int{0, 1}, func(me int, outer *coll.Team) error {
-		tm, err := coll.New(coll.Config{Map: nd.m, Waiter: nd.waiters[me], Members: []int{0, 1}, Me: me, ID: 7, Failures: nd.failures})
+		tm, err := coll.New(coll.Config{Map: nd.m.Map, Waiter: nd.waiters[me], Members: near(0, 1), Me: me, ID: 7, Failures: nd.failures})
 		if err != nil {
 			return err
 		}
@@ -191,7 +191,7 @@ type areaUse struct {
 func (u areaUse) reduce(ctx context.Context, me int, value, want uint32, op coll.Op[uint32]) error {
 	const elems = 10_000
 	tm, err := coll.New(coll.Config{
-		Map: u.nd.m, Waiter: u.nd.waiters[u.members[me]], Members: u.members, Me: me, ID: u.id, Failures: u.nd.failures,
+		Map: u.nd.m.Map, Waiter: u.nd.waiters[u.members[me]], Members: near(u.members...), Me: me, ID: u.id, Failures: u.nd.failures,
 	})
 	if err != nil {
 		return err

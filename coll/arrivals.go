@@ -167,7 +167,7 @@ func (a *arrivals) resetWords(start uint64) {
 // The condition is not copied. The loads of a copy would take what two stores have written,
 // and so wait until all stores before them have got their lines.
 func (a *arrivals) waitForWord(ctx context.Context, i int, word *uint64, seq, seen uint64) (uint64, error) {
-	return a.waiter.Wait(&wait.Cond{Addr: unsafe.Pointer(word), Val: seq, Width: 8, Cmp: wait.GE, Seen: seen, Peer: int32(a.pes[i]) + 1}, ctx)
+	return a.waiter.Wait(&wait.Cond{Addr: unsafe.Pointer(word), Val: seq, Width: 8, Cmp: wait.GE, Seen: seen, Peer: int32(a.where[i].PE) + 1}, ctx)
 }
 
 // awaitWordOrDeath waits until a word of member i is at step seq. It returns the step in the

@@ -13,7 +13,7 @@ import (
 // alone returns a team of one PE.
 func (nd *node) alone(t *testing.T, pe, id int) *coll.Team {
 	t.Helper()
-	tm, err := coll.New(coll.Config{Map: nd.m, Waiter: nd.waiters[pe], Members: []int{pe}, ID: id, Failures: nd.failures})
+	tm, err := coll.New(coll.Config{Map: nd.m.Map, Waiter: nd.waiters[pe], Members: near(pe), ID: id, Failures: nd.failures})
 	if err != nil {
 		t.Fatal(err)
 	}

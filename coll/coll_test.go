@@ -22,7 +22,7 @@ import (
 
 // node is the segments of n PEs mapped once; goroutines stand for the PEs.
 type node struct {
-	m        *symheap.Map
+	m        segmentMap
 	waiters  []*wait.Waiter
 	page     *failure.Page
 	failures *failure.View
@@ -62,6 +62,21 @@ func newNodeOf(t testing.TB, n int, heap uint64, p wait.Policy) *node {
 	return nd
 }
 
+// segmentMap is the map of a node, whose first PE is PE 0: tests name segments by PEs.
+type segmentMap struct{ *symheap.Map }
+
+func (m segmentMap) Control(pe int) *layout.Control { return m.Map.Control(layout.Local(pe)) }
+
+func (m segmentMap) Segment(pe int) unsafe.Pointer { return m.Map.Segment(layout.Local(pe)) }
+
+// near returns PEs of such a node as members.
+func near(pes ...int) (members []coll.Member) {
+	for _, pe := range pes {
+		members = append(members, coll.Member{Local: layout.Local(pe), PE: layout.PE(pe)})
+	}
+	return members
+}
+
 // segments makes those of n PEs.
 func segments(t testing.TB, n int, heap uint64) (files []*os.File) {
 	t.Helper()
@@ -81,7 +96,7 @@ func mapped(t testing.TB, files []*os.File, page *failure.Page, p wait.Policy) *
 	nd := &node{page: page}
 	st, err := files[0].Stat()
 	if err == nil {
-		nd.m, err = symheap.NewMap([16]byte{}, len(files), uint64(st.Size()))
+		nd.m.Map, err = symheap.NewMap([16]byte{}, len(files), uint64(st.Size()))
 	}
 	if err == nil {
 		nd.failures, err = failure.Attach(int(page.File().Fd()), [16]byte{}, len(files))
@@ -90,7 +105,7 @@ func mapped(t testing.TB, files []*os.File, page *failure.Page, p wait.Policy) *
 		t.Fatal(err)
 	}
 	for pe, f := range files {
-		if err := nd.m.Attach(pe, uint32(pe), int(f.Fd())); err != nil {
+		if err := nd.m.Attach(layout.Local(pe), layout.PE(pe), int(f.Fd())); err != nil {
 			t.Fatal(err)
 		}
 		w := wait.NewWaiter(&nd.m.Control(pe).Bell, p)
@@ -106,7 +121,7 @@ func (nd *node) each(t *testing.T, id int, members []int, body func(me int, tm *
 	var wg sync.WaitGroup
 	errs := make([]error, len(members))
 	for me := range members {
-		tm, err := coll.New(coll.Config{Map: nd.m, Waiter: nd.waiters[members[me]], Members: members, Me: me, ID: id, Failures: nd.failures})
+		tm, err := coll.New(coll.Config{Map: nd.m.Map, Waiter: nd.waiters[members[me]], Members: near(members...), Me: me, ID: id, Failures: nd.failures})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -326,7 +341,7 @@ func TestSame(t *testing.T) {
 // goroutines at once is refused.
 func TestBrokenAndConcurrent(t *testing.T) {
 	nd := newNodeWith(t, 2, wait.PolicyFor(2, 1))
-	tm, err := coll.New(coll.Config{Map: nd.m, Waiter: nd.waiters[0], Members: []int{0, 1}, ID: 1})
+	tm, err := coll.New(coll.Config{Map: nd.m.Map, Waiter: nd.waiters[0], Members: near(0, 1), ID: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -557,12 +572,12 @@ func TestRejoinInStep(t *testing.T) {
 func TestNewRefuses(t *testing.T) {
 	nd := newNode(t, 1)
 	for _, c := range []coll.Config{
-		{Members: []int{0}, ID: -1},
-		{Members: []int{0}, ID: layout.MaxTeams},
+		{Members: near(0), ID: -1},
+		{Members: near(0), ID: layout.MaxTeams},
 		{Members: nil},
-		{Members: []int{0}, Me: 1},
+		{Members: near(0), Me: 1},
 	} {
-		c.Map, c.Waiter = nd.m, nd.waiters[0]
+		c.Map, c.Waiter = nd.m.Map, nd.waiters[0]
 		if _, err := coll.New(c); err == nil {
 			t.Errorf("New accepted %+v", c)
 		}

@@ -36,7 +36,7 @@ func (nd *node) member(t *testing.T, me int, knows *failure.View) *coll.Team {
 	for i := range members {
 		members[i] = i
 	}
-	tm, err := coll.New(coll.Config{Map: nd.m, Waiter: nd.waiters[me], Members: members, Me: me, Failures: knows})
+	tm, err := coll.New(coll.Config{Map: nd.m.Map, Waiter: nd.waiters[me], Members: near(members...), Me: me, Failures: knows})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -528,7 +528,7 @@ func (r *run) team(me, id int, tolerant bool) *coll.Team {
 // teamOf returns member me's side of a team of some, in their order.
 func (r *run) teamOf(me, id int, members []int, tolerant bool) *coll.Team {
 	tm, err := coll.New(coll.Config{
-		Map: r.nd.m, Waiter: r.nd.waiters[me], Members: members, Me: slices.Index(members, me), ID: id, Failures: r.nd.failures, Tolerant: tolerant,
+		Map: r.nd.m.Map, Waiter: r.nd.waiters[me], Members: near(members...), Me: slices.Index(members, me), ID: id, Failures: r.nd.failures, Tolerant: tolerant,
 	})
 	if err != nil {
 		panic(err)

@@ -22,7 +22,7 @@ func TestExchangeGivenUp(t *testing.T) {
 	over()
 	team := func(me int) *coll.Team {
 		nd.waiters[me].Crowded = true
-		tm, err := coll.New(coll.Config{Map: nd.m, Waiter: nd.waiters[me], Members: upTo(2), Me: me, ID: 5, Failures: nd.failures})
+		tm, err := coll.New(coll.Config{Map: nd.m.Map, Waiter: nd.waiters[me], Members: near(0, 1), Me: me, ID: 5, Failures: nd.failures})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -135,10 +135,10 @@ func (m groupMaker) claimID(members []int, id int, start uint64) (*Team, bool) {
 		return nil, false
 	}
 	c := Config{
-		Map: p.segments, Waiter: p.waiter, Failures: p.failures, Me: slices.Index(members, p.me), ID: id, Tolerant: m.tolerant,
+		Map: p.segments, Waiter: p.waiter, Failures: p.failures, Incarnation: p.incarnation, Me: slices.Index(members, p.me), ID: id, Tolerant: m.tolerant,
 	}
 	for _, i := range members {
-		c.Members = append(c.Members, p.pes[i])
+		c.Members = append(c.Members, p.where[i])
 	}
 	state.Seq = start
 	g, err := New(c)

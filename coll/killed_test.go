@@ -151,7 +151,7 @@ func (p *process) publish(others []*process) {
 func (p *process) team(t *testing.T, id int, members []int, tolerant bool) *coll.Team {
 	t.Helper()
 	tm, err := coll.New(coll.Config{
-		Map: p.m, Waiter: p.waiters[p.pe], Members: members, Me: slices.Index(members, p.pe), ID: id, Failures: p.failures, Tolerant: tolerant,
+		Map: p.m.Map, Waiter: p.waiters[p.pe], Members: near(members...), Me: slices.Index(members, p.pe), ID: id, Failures: p.failures, Tolerant: tolerant,
 	})
 	if err != nil {
 		t.Fatal(err)

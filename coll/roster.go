@@ -24,8 +24,10 @@ type roster struct {
 	failures  *failure.View     // the failure page; nil if no death is ever reported
 	dead      []bool            // the members that were dead at deadEpoch; nil if none was
 	deadEpoch uint64            // the latest epoch of the failure page that noteDeaths has seen
-	pes       []int             // each member's number in the job
+	where     []Member          // each member's number in the job and index on the node
 	everyone  []int             // 0, 1, ... up to the last member's index
+	// incarnation returns the incarnation of a PE. Nil: the headers of the members' segments are read.
+	incarnation func(pe layout.PE) uint32
 }
 
 // address returns where offset off of member i's segment is mapped.
@@ -33,9 +35,17 @@ func (r *roster) address(i int, off uint64) unsafe.Pointer {
 	return unsafe.Add(unsafe.Pointer(r.members[i]), int(off))
 }
 
-// knownDead says whether the failure page reports member i.
+// knownDead reports whether the failure page tells of member i.
 func (r *roster) knownDead(i int) bool {
-	return r.failures.Dead(r.pes[i], r.members[i].Header.Incarnation)
+	return r.failures.Dead(int(r.where[i].PE), r.incarnationOf(i))
+}
+
+// incarnationOf returns the incarnation of member i. Deaths of earlier incarnations are not its deaths.
+func (r *roster) incarnationOf(i int) uint32 {
+	if r.incarnation != nil {
+		return r.incarnation(r.where[i].PE)
+	}
+	return r.members[i].Header.Incarnation
 }
 
 // noteDeaths brings dead and deadEpoch up to the failure page.
@@ -62,9 +72,9 @@ func (r *roster) noteDeaths() {
 // diedBy returns the members that had died by an epoch of the failure page, and those of
 // others, which are ascending.
 func (r *roster) diedBy(epoch uint64, others []int) (failed []int) {
-	for i, pe := range r.pes {
-		f, ok := r.failures.Failure(pe)
-		dead := ok && f.Epoch <= epoch && f.Incarnation >= r.members[i].Header.Incarnation
+	for i, m := range r.where {
+		f, ok := r.failures.Failure(int(m.PE))
+		dead := ok && f.Epoch <= epoch && f.Incarnation >= r.incarnationOf(i)
 		if len(others) > 0 && others[0] == i {
 			dead, others = true, others[1:]
 		}

@@ -47,7 +47,7 @@ func TestAreaOfOneTeam(t *testing.T) {
 		}
 		inner := make([]*coll.Team, n)
 		for me := range inner {
-			tm, err := coll.New(coll.Config{Map: nd.m, Waiter: nd.waiters[me], Members: members, Me: me, ID: 7, Failures: nd.failures})
+			tm, err := coll.New(coll.Config{Map: nd.m.Map, Waiter: nd.waiters[me], Members: near(members...), Me: me, ID: 7, Failures: nd.failures})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -3,6 +3,7 @@ package coll
 import (
 	"context"
 	"fmt"
+	"iter"
 	"math"
 	"slices"
 
@@ -17,7 +18,7 @@ import (
 type Team struct {
 	slots                 // and in it steps, arrivals, roster: see the package documentation
 	crowded  bool         // members take turns on the processors
-	segments *symheap.Map // of all PEs of the node
+	segments *symheap.Map // segments of all PEs of the node
 	held     heldID       // the hold on its id, if Split or Survivors made the team
 	scratch  scratch      // of ReduceValue
 	// agreeBroken says that an agreement of this member has failed. Agree returns ErrBroken from
@@ -25,15 +26,33 @@ type Team struct {
 	agreeBroken bool
 }
 
+// Member is a PE that is a member of a group. It lies on this node: the words of a group and its slots are
+// in its members' segments.
+type Member struct {
+	Local layout.Local // index of its segment in the Map
+	PE    layout.PE    // number in the job, by which the failure page names it
+}
+
+// MembersFrom returns the PEs of a sequence as members, in the same order.
+func MembersFrom(pes iter.Seq2[layout.Local, layout.PE]) (members []Member) {
+	for i, pe := range pes {
+		members = append(members, Member{i, pe})
+	}
+	return members
+}
+
 // Config describes a group to New.
 type Config struct {
 	Map     *symheap.Map
 	Waiter  *wait.Waiter
-	Members []int // indices of segments in Map, which are numbers of PEs, in the order of the group
+	Members []Member // PEs of this node, in the order of the group
 	// Failures says which PEs have died; nil if no death is ever reported. The Waiter watches it.
 	Failures *failure.View
-	Me       int // index in Members
-	ID       int // of the team, the same for all members: 0 to MaxTeams-1
+	// Incarnation returns the incarnation of a member. Nil: the headers of the members' segments are read.
+	// Steps do not call it before the first death of the job.
+	Incarnation func(pe layout.PE) uint32
+	Me          int // index in Members
+	ID          int // of the team, the same for all members: 0 to MaxTeams-1
 	// Tolerant makes collectives those of the members that live, the same for all
 	// members; otherwise they fail when a member has died.
 	Tolerant bool
@@ -50,9 +69,9 @@ func New(c Config) (*Team, error) {
 	t := &Team{}
 	t.me, t.id, t.tolerant, t.onlyContributor = c.Me, c.ID, c.Tolerant, -1
 	t.waiter, t.failures, t.segments = c.Waiter, c.Failures, c.Map
-	t.pes = slices.Clone(c.Members)
-	for i, pe := range c.Members {
-		t.members = append(t.members, c.Map.Control(pe))
+	t.incarnation, t.where = c.Incarnation, slices.Clone(c.Members)
+	for i, m := range c.Members {
+		t.members = append(t.members, c.Map.Control(m.Local))
 		t.everyone = append(t.everyone, i)
 	}
 	if c.Failures == nil {
@@ -78,7 +97,13 @@ func New(c Config) (*Team, error) {
 func (t *Team) Size() int { return len(t.members) }
 
 // PEs returns the numbers of the members in the job, in the order of the group.
-func (t *Team) PEs() []int { return slices.Clone(t.pes) }
+func (t *Team) PEs() []layout.PE {
+	pes := make([]layout.PE, len(t.where))
+	for i, m := range t.where {
+		pes[i] = m.PE
+	}
+	return pes
+}
 
 // ID returns the team's id.
 func (t *Team) ID() int { return t.id }

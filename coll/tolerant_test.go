@@ -21,7 +21,7 @@ func (nd *node) tolerant(t *testing.T, me int) *coll.Team {
 	for i := range members {
 		members[i] = i
 	}
-	tm, err := coll.New(coll.Config{Map: nd.m, Waiter: nd.waiters[me], Members: members, Me: me, Failures: nd.failures, Tolerant: true})
+	tm, err := coll.New(coll.Config{Map: nd.m.Map, Waiter: nd.waiters[me], Members: near(members...), Me: me, Failures: nd.failures, Tolerant: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -36,9 +36,9 @@ const (
 
 // canAccess reports whether the kernel lets this process read the memory of a PE that has sent a
 // message. The first call tries it.
-func (p *process) canAccess(pe int) bool {
+func (p *process) canAccess(pe layout.PE) bool {
 	if p.access[pe] == accessUntried {
-		at, found := &p.job.Map.Control(pe).Reach, new(uint64)
+		at, found := &p.control(pe).Reach, new(uint64)
 		p.access[pe] = accessDenied
 		if singleCopies && at.PID != 0 && xunix.ReadMemory(int(at.PID), unsafe.Pointer(found), at.Addr, 8) == nil && *found == at.Cookie {
 			p.access[pe] = accessGranted

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/goshmem/goshmem/coll"
+	"github.com/goshmem/goshmem/symheap/layout"
 )
 
 // With GOSHMEM_CHECK=collectives, the ranks of a communicator compare their calls before each collective, as
@@ -36,7 +37,7 @@ func (c *Comm) compareCall(op string, call coll.Call) error {
 // renumbers reports whether ranks of the communicator have other numbers than in the job.
 func (g *group) renumbers() bool {
 	for rank, pe := range g.pes {
-		if rank != pe {
+		if pe != layout.PE(rank) {
 			return true
 		}
 	}

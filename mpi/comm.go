@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/goshmem/goshmem/coll"
+	"github.com/goshmem/goshmem/symheap/layout"
 )
 
 // Undefined is the color of a rank that joins no communicator of a Split.
@@ -24,12 +25,12 @@ type Comm struct {
 type group struct {
 	e      *engine
 	t      *coll.Team
-	number uint32  // the same at all members: the team's id, and how often the id was used
-	me, n  int     // rank of this process, number of ranks
-	checks bool    // the ranks compare their calls: see check.go
-	pes    []int   // by rank
-	ranks  []int32 // by PE; -1: not a member
-	q      queue   // guarded by the engine's lock
+	number uint32      // the same at all members: the team's id, and how often the id was used
+	me, n  int         // rank of this process, number of ranks
+	checks bool        // the ranks compare their calls: see check.go
+	pes    []layout.PE // by rank
+	ranks  []int32     // by PE; -1: not a member
+	q      queue       // guarded by the engine's lock
 	ended  atomic.Bool
 
 	unackedDeath atomic.Bool   // a death is not acknowledged, and ends receives from any source
@@ -37,10 +38,10 @@ type group struct {
 }
 
 // pe returns the PE of a rank.
-func (g *group) pe(rank int) int { return g.pes[rank] }
+func (g *group) pe(rank int) layout.PE { return g.pes[rank] }
 
 // rank returns the rank of a PE, or -1 if it is not a member.
-func (g *group) rank(pe int) int { return int(g.ranks[pe]) }
+func (g *group) rank(pe layout.PE) int { return int(g.ranks[pe]) }
 
 // usable returns an error unless c is a communicator of a World, not freed and not finalized.
 func (c *Comm) usable(op string) error {

@@ -54,7 +54,7 @@ func (c *copier) offerShare(r *request) {
 
 // shareOf returns the share of an announced message that has one.
 func (c *copier) shareOf(m *message) share {
-	return share{used: true, words: &c.job.Map.Control(m.pe).Shares[uint32(m.sender)], name: shareName(m.sender)}
+	return share{used: true, words: &c.control(m.pe).Shares[uint32(m.sender)], name: shareName(m.sender)}
 }
 
 // targetOffset returns the offset in this process's segment where the sender may write the message of
@@ -91,7 +91,7 @@ func (c *copier) startPull(r *request, m *message, n int) bool {
 }
 
 // startPush begins to copy parts of a message to its receiver, which has asked for help.
-func (c *copier) startPush(pe int, p *parcel) {
+func (c *copier) startPush(pe layout.PE, p *parcel) {
 	r := c.table.lookup(p.to)
 	if r == nil || p.offset == 0 && !c.canAccess(pe) {
 		return
@@ -148,7 +148,7 @@ func (c *copier) pushPart(r *request) bool {
 		copied := uint64(back + 1)
 		if s.mapped != nil {
 			copyBytes(unsafe.Add(s.mapped, at), unsafe.Add(r.buf, at), n)
-		} else if xunix.WriteMemory(int(c.job.Map.Control(r.pe).Reach.PID), s.addr+uint64(at), unsafe.Add(r.buf, at), n) != nil {
+		} else if xunix.WriteMemory(int(c.control(r.pe).Reach.PID), s.addr+uint64(at), unsafe.Add(r.buf, at), n) != nil {
 			c.access[r.pe] = accessDenied // for good, or the receiver is dead
 			copied |= layout.ShareFailed
 		}
@@ -208,7 +208,7 @@ func (c *copier) readPart(r *request, at int) {
 		copyBytes(dst, unsafe.Add(s.mapped, at), n)
 		return
 	}
-	err := xunix.ReadMemory(int(c.job.Map.Control(r.pe).Reach.PID), dst, s.addr+uint64(at), n)
+	err := xunix.ReadMemory(int(c.control(r.pe).Reach.PID), dst, s.addr+uint64(at), n)
 	switch {
 	case err == nil:
 	case errors.Is(err, syscall.ESRCH):

@@ -7,6 +7,7 @@ import (
 
 	"github.com/goshmem/goshmem/coll"
 	"github.com/goshmem/goshmem/internal/job"
+	"github.com/goshmem/goshmem/symheap/layout"
 )
 
 // engine moves the messages of a process, inside of calls of this package and of all waits of the
@@ -30,10 +31,10 @@ type engine struct {
 
 func newEngine(j *job.Job) *engine {
 	p := persistentFor(j)
-	p.table.endLoans(func(int) bool { return true }) // since Finalize nobody uses a share
+	p.table.endLoans(func(layout.PE) bool { return true }) // since Finalize nobody uses a share
 	most := pieceLimit(p.shape)
 	e := &engine{}
-	e.persistent, e.job, e.me, e.own = p, j, j.PE, j.Map.Control(j.PE)
+	e.persistent, e.job, e.me, e.own = p, j, j.PE, j.Map.Control(j.Local)
 	e.eager, e.fragment = min(eagerMost, most), min(fragmentMost, most)
 	e.groups, e.future = map[uint32]*group{}, map[uint32]*queue{}
 	e.access = make([]uint8, j.NPEs)
@@ -161,12 +162,16 @@ func (e *engine) progressBeside(direct *inLane) {
 func (e *engine) addCallers(word int, now uint64) {
 	active := slices.Clone(*e.active.Load())
 	for bit := range 64 {
-		pe := 64*word + bit
-		if now>>bit&1 == 0 || pe >= len(e.in) || e.in[pe] != nil {
+		local := layout.Local(64*word + bit)
+		if now>>bit&1 == 0 || int(local) >= e.job.Place.Near {
 			continue
 		}
-		l := &inLane{bell: &e.job.Map.Control(pe).Bell, shape: e.shape, pe: pe}
-		l.head, l.first, l.room = e.own.Lane(e.shape, pe)
+		pe := e.job.Place.PE(local)
+		if e.in[pe] != nil {
+			continue
+		}
+		l := &inLane{bell: &e.job.Map.Control(local).Bell, shape: e.shape, pe: pe}
+		l.head, l.first, l.room = e.own.Lane(e.shape, local)
 		e.in[pe] = l
 		active = append(active, l)
 	}

@@ -122,7 +122,7 @@ func markPending(err error) error {
 func (g *group) deadError(op string, ranks ...int) error {
 	e := &diedError{ranks: ranks}
 	for _, rank := range ranks {
-		f, _ := g.e.job.Failures.Failure(g.pe(rank))
+		f, _ := g.e.job.Failures.Failure(int(g.pe(rank)))
 		e.causes = append(e.causes, f.Cause)
 	}
 	return &RankError{Ranks: ranks, Op: op, Err: e}

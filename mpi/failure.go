@@ -1,6 +1,10 @@
 package mpi
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/goshmem/goshmem/symheap/layout"
+)
 
 // processDeaths acts on the deaths up to an epoch. Their lanes were read after the epoch was: the dead
 // have sent nothing that this process has not received.
@@ -9,8 +13,8 @@ func (e *engine) processDeaths(epoch uint64) {
 	if e.dead == nil {
 		e.dead = make([]bool, e.job.NPEs)
 	}
-	for pe := range e.dead {
-		if !e.dead[pe] && e.job.Failures.Dead(pe, e.job.Map.Control(pe).Header.Incarnation) {
+	for pe := range layout.PE(e.job.NPEs) {
+		if !e.dead[pe] && e.job.IsDead(pe) {
 			if l := e.in[pe]; l != nil {
 				e.receiveCells(l, l.shape.Cells) // the lane of the dead gets no more cells
 			}
@@ -21,8 +25,8 @@ func (e *engine) processDeaths(epoch uint64) {
 }
 
 // failRequestsWith ends the requests that need a PE which has died.
-func (e *engine) failRequestsWith(pe int) {
-	e.table.endLoans(func(to int) bool { return to == pe })
+func (e *engine) failRequestsWith(pe layout.PE) {
+	e.table.endLoans(func(to layout.PE) bool { return to == pe })
 	for i := range e.table.entries {
 		if r := e.table.entries[i].r; r != nil && r.pe == pe {
 			e.table.removeNumber(r.number)
@@ -63,7 +67,7 @@ func (g *group) failedUnacked() []int { return g.failedSince(g.ackedEpoch.Load()
 func (g *group) failedSince(epoch uint64) (ranks []int) {
 	all, _ := g.e.job.Failures.Since(epoch)
 	for i := range all {
-		if rank := g.rank(all[i].PE); rank >= 0 {
+		if rank := g.rank(layout.PE(all[i].PE)); rank >= 0 {
 			ranks = append(ranks, rank)
 		}
 	}

@@ -16,9 +16,9 @@ type inLane struct {
 	room  unsafe.Pointer // of the data
 	bell  *layout.Bell   // bell of the sender
 	shape layout.LaneShape
-	pe    int    // of the sender
-	cells uint64 // cells read
-	data  cursor // behind the data read
+	pe    layout.PE // of the sender
+	cells uint64    // cells read
+	data  cursor    // behind the data read
 
 	reportedCells uint64 // cells that the sender knows to be freed
 	reportedData  uint64 // bytes of data that the sender knows to be freed

@@ -5,12 +5,12 @@ import "github.com/goshmem/goshmem/symheap/layout"
 // message is a message that waits for a receive: a whole one, or one that was announced.
 type message struct {
 	env    envelope
-	data   []byte // of a whole message
-	size   int    // bytes of the message
-	pe     int    // of an announced message: PE of the sender
-	sender uint64 // of an announced message: number of the send there; 0: a whole message
-	offset uint64 // of an announced message: offset of the data in the sender's segment; 0: not there
-	addr   uint64 // of an announced message: address of the data in the sender's memory
+	data   []byte    // of a whole message
+	size   int       // bytes of the message
+	pe     layout.PE // of an announced message: PE of the sender
+	sender uint64    // of an announced message: number of the send there; 0: a whole message
+	offset uint64    // of an announced message: offset of the data in the sender's segment; 0: not there
+	addr   uint64    // of an announced message: address of the data in the sender's memory
 }
 
 // hasShare reports whether the message was announced with a share.

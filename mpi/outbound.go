@@ -24,15 +24,15 @@ type outbound struct {
 }
 
 // laneTo returns the lane to a PE. The first use tells the PE to look at its side of the lane.
-func (o *outbound) laneTo(pe int) *outLane {
+func (o *outbound) laneTo(pe layout.PE) *outLane {
 	if l := o.out[pe]; l != nil {
 		return l
 	}
-	c := o.job.Map.Control(pe)
+	c := o.control(pe)
 	l := &outLane{bell: &c.Bell, shape: o.shape, pe: pe}
-	l.head, l.first, l.room = c.Lane(o.shape, o.me)
+	l.head, l.first, l.room = c.Lane(o.shape, o.job.Local)
 	o.out[pe] = l
-	atomic.OrUint64(&c.Callers[o.me/64], 1<<(o.me%64))
+	atomic.OrUint64(&c.Callers[o.job.Local/64], 1<<(o.job.Local%64))
 	return l
 }
 

@@ -16,7 +16,7 @@ type outLane struct {
 	room  unsafe.Pointer // of the data
 	bell  *layout.Bell   // bell of the receiver
 	shape layout.LaneShape
-	pe    int // of the receiver
+	pe    layout.PE // of the receiver
 
 	cells     uint64 // cells written
 	data      cursor // behind the data written

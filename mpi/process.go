@@ -19,7 +19,7 @@ import (
 type process struct {
 	*persistent
 	job    *job.Job
-	me     int             // PE of this process
+	me     layout.PE       // PE of this process
 	own    *layout.Control // control region of this process
 	closed atomic.Bool     // Finalize has ended the engine: nothing is written into lanes any more
 
@@ -37,7 +37,7 @@ type persistent struct {
 	shape   layout.LaneShape
 	out     []*outLane                // lanes to the PEs, by PE; nil: not used yet
 	in      []*inLane                 // lanes from the PEs, by PE; nil: its PE has not called yet
-	callers []uint64                  // bit set of the PEs in in, as in layout.Control
+	callers []uint64                  // bit set of the PEs in in, by index on the node, as in layout.Control
 	active  atomic.Pointer[[]*inLane] // the lanes in in, without the nils
 	numbers commNumbers               // numbers of communicators
 	table   requestTable              // requests that other processes know by number
@@ -54,8 +54,8 @@ func persistentFor(j *job.Job) *persistent {
 	p := persistentOf[j.Map]
 	if p == nil {
 		p = &persistent{
-			shape: shapeOfLanes(j.Map.Len()), out: make([]*outLane, j.NPEs), in: make([]*inLane, j.NPEs),
-			callers: make([]uint64, (j.NPEs+63)/64),
+			shape: shapeOfLanes(j.Place.Near), out: make([]*outLane, j.NPEs), in: make([]*inLane, j.NPEs),
+			callers: make([]uint64, (j.Place.Near+63)/64),
 		}
 		p.active.Store(new([]*inLane))
 		persistentOf[j.Map] = p
@@ -93,7 +93,7 @@ func (p *process) complete(r *request, err error) {
 func (p *process) failByDeath(r *request) { p.complete(r, r.g.deadError(r.op, r.g.rank(r.pe))) }
 
 // isDead reports whether a PE is known to be dead as of deathEpoch.
-func (p *process) isDead(pe int) bool { return p.dead != nil && p.dead[pe] }
+func (p *process) isDead(pe layout.PE) bool { return p.dead != nil && p.dead[pe] }
 
 // segmentOffset returns the offset of n bytes in the heap of this process's segment, or 0 if they
 // lie elsewhere.
@@ -105,7 +105,12 @@ func (p *process) segmentOffset(at unsafe.Pointer, n int) uint64 {
 	return off
 }
 
+// control returns the control region of a near PE. Every PE is near, as Init refuses jobs of several nodes.
+func (p *process) control(pe layout.PE) *layout.Control {
+	return p.job.Map.Control(p.job.Place.NearLocal(pe))
+}
+
 // segmentAddress returns the address of an offset in a PE's segment.
-func (p *process) segmentAddress(pe int, off uint64) unsafe.Pointer {
-	return unsafe.Add(p.job.Map.Segment(pe), int(off))
+func (p *process) segmentAddress(pe layout.PE, off uint64) unsafe.Pointer {
+	return unsafe.Add(unsafe.Pointer(p.control(pe)), int(off))
 }

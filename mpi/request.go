@@ -10,6 +10,7 @@ import (
 	"github.com/goshmem/goshmem/internal/wait"
 	"github.com/goshmem/goshmem/mpi/match"
 	"github.com/goshmem/goshmem/rma"
+	"github.com/goshmem/goshmem/symheap/layout"
 )
 
 // request is a send or a receive under way. The engine's lock guards it until it is done; then it
@@ -22,7 +23,7 @@ type request struct {
 	buf  unsafe.Pointer // start of the buffer, which it keeps alive
 	size int            // bytes of the buffer, then of the message
 	elem int            // bytes of an element
-	pe   int            // PE of the peer; a receive from any source learns it from its message
+	pe   layout.PE      // PE of the peer; a receive from any source learns it from its message
 
 	number     uint64 // in the engine's requestTable; 0: none
 	peerNumber uint64 // number of the peer's request, once it is known

@@ -1,5 +1,7 @@
 package mpi
 
+import "github.com/goshmem/goshmem/symheap/layout"
+
 // requestTable has the requests that other processes know by number. A number is the index of an
 // entry and the generation of its use, and is never 0. So an answer to a request that has ended, by
 // a death or a context, is recognized as late.
@@ -60,7 +62,9 @@ func (t *requestTable) removeNumber(number uint64) *request {
 }
 
 // lend records that the share of a request's message is lent to a PE.
-func (t *requestTable) lend(r *request, pe int) { t.entries[uint32(r.number)].lentTo = int32(pe) + 1 }
+func (t *requestTable) lend(r *request, pe layout.PE) {
+	t.entries[uint32(r.number)].lentTo = int32(pe) + 1
+}
 
 // endLoan takes back the share of the message with a number. The entry may be another request's by
 // then: where Finalize waits for no rank, the next Init may find, and answer, a message of before.
@@ -72,9 +76,9 @@ func (t *requestTable) endLoan(number uint64) {
 }
 
 // endLoans takes back all shares that are lent to the PEs that match.
-func (t *requestTable) endLoans(match func(pe int) bool) {
+func (t *requestTable) endLoans(match func(pe layout.PE) bool) {
 	for i := range t.entries {
-		if to := t.entries[i].lentTo; to != 0 && match(int(to)-1) {
+		if to := t.entries[i].lentTo; to != 0 && match(layout.PE(to)-1) {
 			t.clearLoan(uint32(i))
 		}
 	}

@@ -73,7 +73,7 @@ func (t *transfers) outlivesSender(m *message) bool {
 }
 
 // handleClear sends a message that its receiver, PE pe, has cleared.
-func (t *transfers) handleClear(pe int, p *parcel) {
+func (t *transfers) handleClear(pe layout.PE, p *parcel) {
 	l, r, n := t.laneTo(pe), t.table.removeNumber(p.to), int(p.size)
 	t.table.endLoan(p.to)
 	if r == nil {

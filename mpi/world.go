@@ -64,12 +64,12 @@ func Init() (*World, error) {
 
 // newWorld makes the World of a job, with all ranks.
 func newWorld(ctx context.Context, j *job.Job) (*World, error) {
-	members := make([]int, j.NPEs)
-	for i := range members {
-		members[i] = i
+	if err := j.Place.RequireOneNode(); err != nil {
+		return nil, initError(err)
 	}
-	t, err := coll.New(coll.Config{
-		Map: j.Map, Waiter: j.Waiter, Members: members, Me: j.PE, ID: coll.MPIWorld, Failures: j.Failures,
+	t, err := coll.New(coll.Config{ // all PEs of the job are near
+		Map: j.Map, Waiter: j.Waiter, Members: coll.MembersFrom(j.Place.Locals()), Me: int(j.Local), ID: coll.MPIWorld,
+		Failures: j.Failures, Incarnation: j.Incarnation,
 	})
 	if err != nil {
 		return nil, initError(err)
@@ -83,7 +83,7 @@ func newWorld(ctx context.Context, j *job.Job) (*World, error) {
 	if err != nil {
 		stopServing()
 		t.Leave()
-		return nil, (&group{e: e, t: t, pes: members}).fail("Init", err)
+		return nil, (&group{e: e, t: t, pes: t.PEs()}).fail("Init", err)
 	}
 	return &World{e: e, comm: &Comm{g: g}, refs: 1, stopServing: stopServing}, nil
 }

@@ -37,7 +37,7 @@ func (t *Team) compareCall(op string, c coll.Call) error {
 	if slices.ContainsFunc(all, func(c coll.Callers) bool { return c.GaveUp }) {
 		cause = errors.Join(ErrMismatch, ErrTeamBroken)
 	}
-	who := coll.NameCallers(all, "PE", func(i int) int { return t.g.pes[i] })
+	who := coll.NameCallers(all, "PE", func(i int) int { return int(t.g.pes[i]) })
 	return usage(op, cause, "%s: want the same call on all PEs of the team", who)
 }
 

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"unsafe"
 
+	"github.com/goshmem/goshmem/internal/job"
 	"github.com/goshmem/goshmem/rma"
+	"github.com/goshmem/goshmem/symheap/layout"
 )
 
 // Ctx is a communication context: operations on it are ordered by its Fence and
@@ -29,29 +31,32 @@ type Ctx struct {
 	_     [60]byte
 }
 
-// newCtx returns a context of a team. The fast half of operations reaches members that are an
-// arithmetic sequence, as those of the world are. For others its test always fails, as if the
+// newCtx returns a context of a team. The fast half of operations reaches members that are near
+// and an arithmetic sequence, as those of the world on one node are. For others its test always fails, as if the
 // context had no PEs, and carryOut finds the PE in the team's list.
 func newCtx(t *Team) *Ctx {
 	h, m := t.h, t.h.job.Map
 	c := &Ctx{h: h, of: &common{team: t}, tags: h.tags, mark: h.mark}
-	if first, step, is := progression(t.g.pes); is {
+	if first, step, is := nearProgression(h.job.Place, t.g.pes); is {
 		c.npes, c.base, c.stride = t.NPEs(), m.Segment(first), step*m.Stride()
 	}
 	return c
 }
 
-// progression says whether PE numbers are an arithmetic sequence, and which.
-func progression(pes []int) (first, step int, is bool) {
+// nearProgression reports whether PEs are near and their indices on the node an arithmetic sequence. It
+// returns the first index and the step.
+func nearProgression(place job.Place, pes []layout.PE) (first layout.Local, step int, is bool) {
+	first, is = place.Local(pes[0])
 	if len(pes) > 1 {
-		step = pes[1] - pes[0]
+		step = int(pes[1] - pes[0])
 	}
 	for i, pe := range pes {
-		if pe != pes[0]+i*step {
+		local, near := place.Local(pe)
+		if !is || !near || int(local) != int(first)+i*step {
 			return 0, 0, false
 		}
 	}
-	return pes[0], step, true
+	return first, step, true
 }
 
 // With returns the same context, whose waits end with an error when ctx ends.

@@ -10,7 +10,7 @@ import (
 
 // Asleep says whether a PE sleeps in a wait.
 func Asleep(w *World, pe int) bool {
-	return atomic.LoadUint32(&w.s.h.job.Map.Control(pe).Bell.Sleeping)&layout.BellAsleep != 0
+	return atomic.LoadUint32(&w.s.h.job.Map.Control(layout.Local(pe)).Bell.Sleeping)&layout.BellAsleep != 0
 }
 
 // Noticed says whether this process knows of a death and its data path is closed.
@@ -27,7 +27,7 @@ func Queued(w *World, l Lock) int {
 }
 
 // Home returns the PE that has the queue of a lock.
-func Home(l Lock) int { return l.home }
+func Home(l Lock) int { return int(l.home) }
 
 // TeamOf makes a team of members of t in any order, one that no split of the
 // specification makes but the shrinking of a team may.
@@ -40,7 +40,7 @@ func TeamOf(t *Team, members []int) (*Team, error) {
 	if err != nil || n == nil {
 		return nil, t.fail("TeamOf", err)
 	}
-	var pes []int
+	var pes []layout.PE
 	for _, m := range members {
 		pes = append(pes, t.g.pes[m])
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/goshmem/goshmem/failure"
+	"github.com/goshmem/goshmem/symheap/layout"
 )
 
 // Failure is what OnFailure tells of.
@@ -93,10 +94,8 @@ func (h *heap) failed(since uint64) (pes []int, epoch uint64) {
 	return pes, epoch
 }
 
-// dead says whether a PE is known to be dead.
-func (h *heap) dead(pe int) bool {
-	return h.job.Failures.Epoch() != 0 && h.job.Failures.Dead(pe, h.job.Map.Control(pe).Header.Incarnation)
-}
+// dead reports whether a PE is known to be dead.
+func (h *heap) dead(pe layout.PE) bool { return h.job.IsDead(pe) }
 
 // notice makes all operations of this process go through check from the first death
 // on (beWary), and has those told who want to know.
@@ -117,11 +116,11 @@ func (h *heap) beWary() {
 
 // buried returns the error of a call that names those of the PEs that are dead. Nil:
 // all live.
-func (h *heap) buried(op string, pes []int) error {
+func (h *heap) buried(op string, pes []layout.PE) error {
 	if h.job.Failures.Epoch() == 0 {
 		return nil
 	}
-	var dead []int
+	var dead []layout.PE
 	for _, pe := range pes {
 		if h.dead(pe) {
 			dead = append(dead, pe)
@@ -135,11 +134,11 @@ func (h *heap) buried(op string, pes []int) error {
 }
 
 // died returns the error of a call that needs PEs that have died.
-func (h *heap) died(op string, pes []int) error {
+func (h *heap) died(op string, pes []layout.PE) error {
 	var all []failure.Failure
 	for _, pe := range pes {
-		f, _ := h.job.Failures.Failure(pe)
-		f.PE = pe
+		f, _ := h.job.Failures.Failure(int(pe))
+		f.PE = int(pe)
 		all = append(all, f)
 	}
 	return deaths(op, all)

@@ -22,7 +22,7 @@ type heap struct {
 	world  uint64         // number of the world, where tags have it
 	job    *job.Job
 	mark   *uint64 // set to 1 by calls that do not wait, for the watch for hangs: a plain store costs less than Waiter.Beat
-	me     int
+	me     layout.PE
 	npes   int
 	ctx    *Ctx          // the default context
 	wary   atomic.Bool   // no tag is in tags any more
@@ -72,7 +72,7 @@ var mapped atomic.Pointer[heap]
 var worlds atomic.Uint64
 
 func newHeap(j *job.Job) *heap {
-	h := &heap{job: j, checks: j.CheckCollectives, mark: &j.Map.Control(j.PE).Progress.Calls, me: j.PE, npes: j.NPEs, arena: j.Arena, asked: map[uint32]uint64{}}
+	h := &heap{job: j, checks: j.CheckCollectives, mark: &j.Map.Control(j.Local).Progress.Calls, me: j.PE, npes: j.NPEs, arena: j.Arena, asked: map[uint32]uint64{}}
 	h.turns.seed = rand.Uint64()
 	h.world = (1 + (worlds.Add(1)-1)%maxWorlds) << worldShift
 	h.tags, h.truth = unsafe.Pointer(new(tagTable)), unsafe.Pointer(new(tagTable))
@@ -169,8 +169,8 @@ func (c *Ctx) check(op string, r ref, need, pe int) error {
 	if r.size != 0 && r.off%r.size != 0 {
 		return usage(op, ErrMisaligned, "element at offset %d of the segment, want a multiple of its size %d", r.off, r.size)
 	}
-	if pe = c.of.team.g.pes[pe]; c.h.dead(pe) {
-		return c.h.died(op, []int{pe})
+	if number := c.of.team.g.pes[pe]; c.h.dead(number) {
+		return c.h.died(op, []layout.PE{number})
 	}
 	return nil
 }
@@ -217,4 +217,10 @@ func checkType[T any](op string) error {
 func sizeOf[T any]() uint64 {
 	var z T
 	return uint64(unsafe.Sizeof(z))
+}
+
+// segment returns where the segment of a near PE begins. Every PE is near, as Init refuses jobs of several
+// nodes.
+func (h *heap) segment(pe layout.PE) unsafe.Pointer {
+	return h.job.Map.Segment(h.job.Place.NearLocal(pe))
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/goshmem/goshmem/internal/wait"
+	"github.com/goshmem/goshmem/symheap/layout"
 )
 
 // Lock is a mutual exclusion of PEs: at most one PE of the job holds it. PEs that wait get
@@ -37,7 +38,7 @@ import (
 // that finalizes while it holds the lock keeps it.
 type Lock struct {
 	x    Sym[int64]
-	home int // PE where the queue is
+	home layout.PE // PE where the queue is
 }
 
 // Grant says from whom a PE got a lock. Without a death of that PE, and of a call that did
@@ -48,7 +49,7 @@ type Grant struct {
 }
 
 // grantAfter returns the grant of a lock whose last holder died, or released it if died is -1.
-func grantAfter(died int) Grant { return Grant{HolderDied: died >= 0, PE: died} }
+func grantAfter(died layout.PE) Grant { return Grant{HolderDied: died >= 0, PE: int(died)} }
 
 // noGrant is the grant of a call that did not get the lock.
 var noGrant = Grant{PE: -1}
@@ -204,7 +205,7 @@ func (l Lock) Release(c *Ctx) error {
 	return nil
 }
 
-func notHeld(op string, me int) error {
+func notHeld(op string, me layout.PE) error {
 	return usage(op, ErrLockNotHeld, "lock is not held by this PE %d, want one that Acquire or Try has given it", me)
 }
 

@@ -9,6 +9,7 @@ import (
 	"unsafe"
 
 	"github.com/goshmem/goshmem/internal/wait"
+	"github.com/goshmem/goshmem/symheap/layout"
 )
 
 // The queue of a lock is explored: a few PEs take it, give up waiting, and release it;
@@ -102,10 +103,12 @@ func (r *replay) move(p *uint64, from, to uint64) {
 
 func (r *replay) store(p *uint64, v uint64) { r.do(access{kind: doStore, p: r.place(p), to: v}) }
 
-func (r *replay) grantOf(pe int) *uint64 { return &r.grants[pe] }
-func (r *replay) dead(pe int) bool       { return r.do(access{kind: doDead, p: lockPlace{pe: pe}}).v != 0 }
-func (r *replay) epoch() uint64          { return r.do(access{kind: doEpoch}).v }
-func (r *replay) ring(pe int)            { r.do(access{kind: doRing, p: lockPlace{pe: pe}}) }
+func (r *replay) grantOf(pe layout.PE) *uint64 { return &r.grants[pe] }
+func (r *replay) dead(pe layout.PE) bool {
+	return r.do(access{kind: doDead, p: lockPlace{pe: int(pe)}}).v != 0
+}
+func (r *replay) epoch() uint64     { return r.do(access{kind: doEpoch}).v }
+func (r *replay) ring(pe layout.PE) { r.do(access{kind: doRing, p: lockPlace{pe: int(pe)}}) }
 
 func (r *replay) wait(g, seen uint64) (uint64, error) {
 	x := r.do(access{kind: doWait, from: g, to: seen})
@@ -136,15 +139,15 @@ func newNode(ring, call, me int, results []result) *node {
 				panic(e)
 			}
 		}()
-		q := lockQueue{m: lockMemory{model: r, home: unsafe.Pointer(&r.home), own: unsafe.Pointer(&r.own)}, me: me, ring: ring}
+		q := lockQueue{m: lockMemory{model: r, home: unsafe.Pointer(&r.home), own: unsafe.Pointer(&r.own)}, me: layout.PE(me), ring: ring}
 		done := access{kind: doReturn, died: -1}
 		switch call {
 		case callTake:
-			var err error
-			done.died, done.ok, err = q.acquire()
-			done.failed = err != nil
+			died, ok, err := q.acquire()
+			done.died, done.ok, done.failed = int(died), ok, err != nil
 		case callTry:
-			done.died, done.ok = q.try()
+			died, ok := q.try()
+			done.died, done.ok = int(died), ok
 		default:
 			done.ok = q.release()
 		}
@@ -264,7 +267,7 @@ func (x *explorer) proceed(s modelState, pe int) {
 func (x *explorer) forget(s *modelState, pe int) *node {
 	t := uint64(0)
 	for _, w := range s.slots[:x.ring] {
-		if w != 0 && peOf(w) == pe {
+		if w != 0 && peOf(w) == layout.PE(pe) {
 			t = max(t, ticketOf(w)-1)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/goshmem/goshmem/internal/wait"
 	"github.com/goshmem/goshmem/rma"
+	"github.com/goshmem/goshmem/symheap/layout"
 )
 
 // open checks a lock and makes q its queue, field by field where q lies: a queue that is
@@ -19,14 +20,16 @@ func (l Lock) open(q *lockQueue, c *Ctx, op string) error {
 	h, off := c.h, int(l.x.off)
 	m := h.job.Map
 	q.m.c, q.m.off = c, off
-	q.m.home, q.m.own = unsafe.Add(m.Segment(l.home), off), unsafe.Add(m.Segment(h.me), off)
+	q.m.home, q.m.own = unsafe.Add(h.segment(l.home), off), unsafe.Add(m.Segment(h.job.Local), off)
 	q.me, q.ring = h.me, lockRing(h.npes)
 	return nil
 }
 
 // lockHome returns the PE that has the queue of a lock at an offset. Locks tend to lie a
 // power of two apart, and so do not take turns by the offset itself.
-func lockHome(off uint64, npes int) int { return int(off / 64 * golden >> 32 * uint64(npes) >> 32) }
+func lockHome(off uint64, npes int) layout.PE {
+	return layout.PE(off / 64 * golden >> 32 * uint64(npes) >> 32)
+}
 
 // lockMemory is the memory of a lock of a world. Words are accessed where they lie, in
 // a test as well, which is told before each access: that costs a comparison, where a call
@@ -42,11 +45,11 @@ type lockMemory struct {
 func lockWord(base unsafe.Pointer, i int) *uint64 { return (*uint64)(unsafe.Add(base, i*8)) }
 
 // grantOf returns where the grant of a PE is.
-func (m *lockMemory) grantOf(pe int) *uint64 {
+func (m *lockMemory) grantOf(pe layout.PE) *uint64 {
 	if m.model != nil {
 		return m.model.grantOf(pe)
 	}
-	return lockWord(unsafe.Add(m.c.h.job.Map.Segment(pe), m.off), lockGrant)
+	return lockWord(unsafe.Add(m.c.h.segment(pe), m.off), lockGrant)
 }
 
 func (m *lockMemory) load(p *uint64) uint64 {
@@ -70,7 +73,7 @@ func (m *lockMemory) store(p *uint64, v uint64) {
 	rma.StoreRelease(p, v)
 }
 
-func (m *lockMemory) dead(pe int) bool {
+func (m *lockMemory) dead(pe layout.PE) bool {
 	if m.model != nil {
 		return m.model.dead(pe)
 	}
@@ -84,12 +87,13 @@ func (m *lockMemory) epoch() uint64 {
 	return m.c.h.job.Failures.Epoch()
 }
 
-func (m *lockMemory) ring(pe int) {
+func (m *lockMemory) ring(pe layout.PE) {
 	if m.model != nil {
 		m.model.ring(pe)
 		return
 	}
-	rma.RingBell(&m.c.h.job.Map.Control(pe).Bell)
+	h := m.c.h
+	rma.RingBell(&h.job.Map.Control(h.job.Place.NearLocal(pe)).Bell)
 }
 
 func (m *lockMemory) wait(g, seen uint64) (uint64, error) {
@@ -106,10 +110,9 @@ func (m *lockMemory) wait(g, seen uint64) (uint64, error) {
 
 // lockHolder returns the PE that has a lock, by the address of this PE's grant of it; -1 if
 // nobody has it. It is for reports: the lock may change hands meanwhile.
-func (h *heap) lockHolder(grant uintptr) int {
-	m := h.job.Map
-	off := grant - uintptr(m.Segment(h.me)) - lockGrant*8
-	home := unsafe.Add(m.Segment(lockHome(uint64(off), h.npes)), int(off))
+func (h *heap) lockHolder(grant uintptr) layout.PE {
+	off := grant - uintptr(h.job.Map.Segment(h.job.Local)) - lockGrant*8
+	home := unsafe.Add(h.segment(lockHome(uint64(off), h.npes)), int(off))
 	q := lockQueue{m: lockMemory{home: home}, ring: lockRing(h.npes)}
 	head := q.m.load(q.head())
 	if slot := q.m.load(q.slot(ticketOf(head))); filled(slot, ticketOf(head)) {

@@ -5,6 +5,7 @@ import (
 	"math/bits"
 
 	"github.com/goshmem/goshmem/internal/wait"
+	"github.com/goshmem/goshmem/symheap/layout"
 )
 
 // The queue of a lock is a ring of slots on the lock's home PE. Who comes takes the
@@ -92,17 +93,18 @@ type lockModel interface {
 	load(p *uint64)
 	move(p *uint64, from, to uint64) // compare-and-swap
 	store(p *uint64, v uint64)       // with release order, to a word that no other PE accesses
-	grantOf(pe int) *uint64
-	dead(pe int) bool
+	grantOf(pe layout.PE) *uint64
+	dead(pe layout.PE) bool
 	epoch() uint64                                 // of the failures that dead knows
 	wait(g, seen uint64) (grant uint64, err error) // as wait.Waiter.Wait, until this PE's grant is not g
-	ring(pe int)
+	ring(pe layout.PE)
 }
 
 // lockQueue is the queue of a lock as one call sees it.
 type lockQueue struct {
-	m        lockMemory
-	me, ring int // this PE, number of slots
+	m    lockMemory
+	me   layout.PE // this PE
+	ring int       // number of slots
 }
 
 func (q *lockQueue) tail() *uint64 { return lockWord(q.m.home, lockTail) }
@@ -118,11 +120,11 @@ func (q *lockQueue) slot(t uint64) *uint64 {
 func (q *lockQueue) own(i int) *uint64 { return lockWord(q.m.own, i) }
 
 // pack makes a word of a ticket and a PE, -1 for none.
-func pack(t uint64, pe int) uint64 { return t<<ticketShift | uint64(pe+1)<<2 }
+func pack(t uint64, pe layout.PE) uint64 { return t<<ticketShift | uint64(pe+1)<<2 }
 
 // ticketOf and peOf take it apart.
 func ticketOf(w uint64) uint64 { return w >> ticketShift }
-func peOf(w uint64) int        { return int(w&(1<<ticketShift-1)>>2) - 1 }
+func peOf(w uint64) layout.PE  { return layout.PE(w&(1<<ticketShift-1)>>2) - 1 }
 
 // after returns the ticket behind t.
 func after(t uint64) uint64 { return (t + 1) & ticketMask }
@@ -132,7 +134,7 @@ func filled(slot, t uint64) bool { return ticketOf(slot) == after(t) }
 
 // acquire returns when this PE holds the lock, with the PE that died in it, or -1. It is
 // false if it holds it already, or a call of it is under way.
-func (q *lockQueue) acquire() (died int, ok bool, err error) {
+func (q *lockQueue) acquire() (died layout.PE, ok bool, err error) {
 	t, ok := q.enter()
 	if !ok {
 		return -1, false, nil
@@ -195,7 +197,7 @@ func (q *lockQueue) pass(t uint64) {
 
 // wait returns when ticket t of this PE is served, and the PE that died before it in
 // the lock, or -1.
-func (q *lockQueue) wait(t uint64) (died int, err error) {
+func (q *lockQueue) wait(t uint64) (died layout.PE, err error) {
 	for {
 		seen := q.m.epoch()             // of all up to here settle knows
 		g := q.m.load(q.own(lockGrant)) // a grant that is written later wakes, an earlier one is seen at head
@@ -227,7 +229,7 @@ func (q *lockQueue) leave(t uint64) {
 }
 
 // try is acquire if nobody holds the lock, and otherwise false.
-func (q *lockQueue) try() (died int, ok bool) {
+func (q *lockQueue) try() (died layout.PE, ok bool) {
 	switch {
 	case q.m.move(q.own(lockState), lockIdle, lockBusy):
 	case q.m.move(q.own(lockState), lockGone, lockBusy):
@@ -274,7 +276,7 @@ func (q *lockQueue) release() bool {
 
 // advance moves head from a word whose ticket is done with to the next, past the dead
 // that wait there, and tells its holder who has died in the lock, unless -1.
-func (q *lockQueue) advance(head uint64, died int) {
+func (q *lockQueue) advance(head uint64, died layout.PE) {
 	t := after(ticketOf(head))
 	for {
 		s := q.m.load(q.slot(t))
@@ -312,7 +314,7 @@ func (q *lockQueue) settle() {
 }
 
 // grant tells a PE that head has come to it.
-func (q *lockQueue) grant(head uint64, pe int) {
+func (q *lockQueue) grant(head uint64, pe layout.PE) {
 	if pe == q.me {
 		return // it looks itself
 	}

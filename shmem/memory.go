@@ -307,7 +307,7 @@ func (h *heap) whole(op string, r ref, size uint64) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	asked := h.asked[slotOf(r.tag)]
-	begin := h.job.Map.Control(h.me).Blocks[slotOf(r.tag)].Off + layout.HeapOffset
+	begin := h.job.Map.Control(h.job.Local).Blocks[slotOf(r.tag)].Off + layout.HeapOffset
 	if r.off != begin || size != asked {
 		return usage(op, ErrArgument,
 			"handle of a part of an object (%d of its %d bytes, from byte %d), want the one that Alloc returned", size, asked, r.off-begin)

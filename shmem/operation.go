@@ -146,7 +146,7 @@ func (c *Ctx) carryOut(o *operation) (old uint64, err error) {
 	if o.object.tag&hollow != 0 && o.code != opPutSignal {
 		return 0, nil // no elements, whose place there is none of
 	}
-	return o.perform(rma.Target{Segment: c.h.job.Map.Segment(c.of.team.g.pes[o.pe])}), nil
+	return o.perform(rma.Target{Segment: c.h.segment(c.of.team.g.pes[o.pe])}), nil
 }
 
 // checkSignal checks what a put with a signal has beside a put.

@@ -1,6 +1,9 @@
 package shmem
 
-import "github.com/goshmem/goshmem/internal/version"
+import (
+	"github.com/goshmem/goshmem/internal/version"
+	"github.com/goshmem/goshmem/symheap/layout"
+)
 
 // The level of the specification that this package implements.
 //
@@ -95,7 +98,7 @@ func (w *World) PEAccessible(pe int) bool {
 		return false
 	}
 	*w.s.h.mark = 1
-	return pe >= 0 && pe < w.s.h.npes && !w.s.h.dead(pe)
+	return pe >= 0 && pe < w.s.h.npes && !w.s.h.dead(layout.PE(pe))
 }
 
 // Accessible says whether operations on PE pe's copy of the object are possible: the
@@ -110,7 +113,7 @@ func (x Sym[T]) Accessible(pe int) bool {
 		return false
 	}
 	*h.mark = 1
-	return pe >= 0 && pe < h.npes && h.liveNow(x.tag) && !h.dead(pe)
+	return pe >= 0 && pe < h.npes && h.liveNow(x.tag) && !h.dead(layout.PE(pe))
 }
 
 // InfoVersion returns the level of the specification that this package implements:

@@ -1,6 +1,10 @@
 package shmem
 
-import "unsafe"
+import (
+	"unsafe"
+
+	"github.com/goshmem/goshmem/symheap/layout"
+)
 
 // Sym is a handle of a symmetric object: n elements of type T on every PE. It
 // is a value that may be copied, compared and kept anywhere, but means nothing
@@ -78,17 +82,19 @@ func (x Sym[T]) Local() []T {
 //   - Source: shmem_ptr.
 func (x Sym[T]) Peer(pe int) ([]T, bool) {
 	h := mapped.Load()
-	if h == nil || pe < 0 || pe >= h.npes {
+	if h == nil {
 		return nil, false
 	}
-	return peer(h, x, pe)
+	return peer(h, x, layout.PE(pe))
 }
 
-func peer[T any](h *heap, x Sym[T], pe int) ([]T, bool) {
-	if !live(h.tags, x.tag) && (!h.liveNow(x.tag) || h.dead(pe)) {
+// peer returns the object on a PE of the world, and false for a far PE and for a number of no PE.
+func peer[T any](h *heap, x Sym[T], pe layout.PE) ([]T, bool) {
+	local, near := h.job.Place.Local(pe)
+	if !near || !live(h.tags, x.tag) && (!h.liveNow(x.tag) || h.dead(pe)) {
 		return nil, false
 	}
 	*h.mark = 1
-	p := unsafe.Add(h.job.Map.Segment(pe), int(x.off))
+	p := unsafe.Add(h.job.Map.Segment(local), int(x.off))
 	return unsafe.Slice((*T)(p), x.n), true
 }

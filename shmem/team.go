@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 
 	"github.com/goshmem/goshmem/coll"
+	"github.com/goshmem/goshmem/symheap/layout"
 )
 
 // Team is an ordered set of PEs, on which collectives work. Its PEs have numbers from 0
@@ -51,11 +52,11 @@ type TeamConfig struct {
 
 // group is what all handles of a team share.
 type group struct {
-	pes      []int      // of the world, by number in the team
-	numbers  []int32    // in the team, by PE of the world; -1: it is no member
-	config   TeamConfig // with the mode that the team has
-	standing bool       // it is there from Init to Finalize
-	plain    *Team      // the handle without a With
+	pes      []layout.PE // of the world, by number in the team
+	numbers  []int32     // in the team, by PE of the world; -1: it is no member
+	config   TeamConfig  // with the mode that the team has
+	standing bool        // it is there from Init to Finalize
+	plain    *Team       // the handle without a With
 	gone     atomic.Bool
 
 	mu       sync.Mutex
@@ -63,7 +64,7 @@ type group struct {
 }
 
 // newTeam makes the handle of a group of package coll with these PEs of the world.
-func newTeam(h *heap, t *coll.Team, pes []int, config TeamConfig) *Team {
+func newTeam(h *heap, t *coll.Team, pes []layout.PE, config TeamConfig) *Team {
 	g := &group{pes: pes, config: config, numbers: make([]int32, h.npes)}
 	for pe := range g.numbers {
 		g.numbers[pe] = -1
@@ -76,8 +77,8 @@ func newTeam(h *heap, t *coll.Team, pes []int, config TeamConfig) *Team {
 }
 
 // world returns numbers of the team as PEs of the world.
-func (g *group) world(numbers []int) []int {
-	pes := make([]int, len(numbers))
+func (g *group) world(numbers []int) []layout.PE {
+	pes := make([]layout.PE, len(numbers))
 	for i, n := range numbers {
 		pes[i] = g.pes[n]
 	}
@@ -329,7 +330,7 @@ func (t *Team) split(op string, c TeamConfig, start, stride, size int) (*Team, e
 	if c.NumContexts < 0 {
 		return nil, usage(op, ErrArgument, "NumContexts %d, want 0 or more", c.NumContexts)
 	}
-	members, pes := make([]int, size), make([]int, size)
+	members, pes := make([]int, size), make([]layout.PE, size)
 	for i := range members {
 		members[i] = start + i*stride
 		pes[i] = t.g.pes[members[i]]
@@ -348,7 +349,7 @@ func (t *Team) split(op string, c TeamConfig, start, stride, size int) (*Team, e
 }
 
 // adopt makes the handle of a team that was made by package coll.
-func adopt(h *heap, t *coll.Team, pes []int, c TeamConfig) *Team {
+func adopt(h *heap, t *coll.Team, pes []layout.PE, c TeamConfig) *Team {
 	h.teams.add(t)
 	return newTeam(h, t, pes, c)
 }
@@ -488,7 +489,7 @@ func (t *Team) fail(op string, err error) error {
 		return t.h.died(op, pes)
 	}
 	if gone, ok := errors.AsType[*coll.LeftError](err); ok {
-		return &PEError{PEs: []int{t.g.pes[gone.Member]}, Op: op, Err: ErrPEFinalized}
+		return &PEError{PEs: []int{int(t.g.pes[gone.Member])}, Op: op, Err: ErrPEFinalized}
 	}
 	if other, ok := errors.AsType[*coll.OtherError](err); ok {
 		return usage(op, ErrMismatch, "PE %d of the team called another collective, or with another root, length, object or element type, want the same on all", other.Member)

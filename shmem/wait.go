@@ -79,11 +79,11 @@ func waitUntil[T Waiter](c *Ctx, op string, x Sym[T], cmp Cmp, v T) (got T, err 
 // acknowledged meanwhile: then the wait goes on.
 func (h *heap) bereaved(op string) error {
 	h.notice()
-	dead, _ := h.failed(h.acked.Load())
-	if len(dead) == 0 {
+	all, _ := h.job.Failures.Since(h.acked.Load())
+	if len(all) == 0 {
 		return nil
 	}
-	return h.died(op, dead)
+	return deaths(op, all)
 }
 
 func checkWait[T Waiter](c *Ctx, op string, x Sym[T], cmp Cmp) error {
@@ -110,5 +110,5 @@ func (c *Ctx) own(tag uint64) bool { return c != nil && c.h != nil && c.h.liveNo
 
 // mine returns the address of an offset in this PE's segment.
 func (c *Ctx) mine(off uint64) unsafe.Pointer {
-	return unsafe.Add(c.h.job.Map.Segment(c.h.me), int(off))
+	return unsafe.Add(c.h.job.Map.Segment(c.h.job.Local), int(off))
 }

@@ -114,19 +114,14 @@ func Init(opts ...Option) (*World, error) {
 }
 
 func newWorld(j *job.Job, mode Mode) (*World, error) {
-	members := make([]int, j.NPEs)
-	for i := range members {
-		members[i] = i
+	if err := j.Place.RequireOneNode(); err != nil {
+		return nil, err
 	}
-	c := coll.Config{
-		Map: j.Map, Waiter: j.Waiter, Members: members, Me: j.PE, Failures: j.Failures, ID: coll.ShmemWorld, Tolerant: mode == ModeTolerant,
-	}
-	all, err := coll.New(c)
+	all, err := coll.New(nearConfig(j, coll.ShmemWorld, mode)) // all PEs of the job are near
 	if err != nil {
 		return nil, err
 	}
-	c.ID = coll.ShmemShared
-	node, err := coll.New(c)
+	node, err := coll.New(nearConfig(j, coll.ShmemShared, mode))
 	if err != nil {
 		return nil, err
 	}
@@ -138,13 +133,21 @@ func newWorld(j *job.Job, mode Mode) (*World, error) {
 	j.NameHolders(s.h.lockHolder)
 	s.unhook = j.OnFailure(func([]failure.Failure, uint64) { s.h.beWary() }) // before those of users are called
 	w := &World{s: s}
-	w.team = newTeam(s.h, all, members, TeamConfig{Mode: mode})
-	w.node = newTeam(s.h, node, members, TeamConfig{Mode: mode})
+	w.team = newTeam(s.h, all, all.PEs(), TeamConfig{Mode: mode})
+	w.node = newTeam(s.h, node, node.PEs(), TeamConfig{Mode: mode})
 	w.team.g.standing, w.node.g.standing = true, true
 	w.ctx = newCtx(w.team)
 	w.ctx.of.standing = true
 	s.h.ctx = w.ctx
 	return w, nil
+}
+
+// nearConfig describes the team of the PEs on this node.
+func nearConfig(j *job.Job, id int, mode Mode) coll.Config {
+	return coll.Config{
+		Map: j.Map, Waiter: j.Waiter, Members: coll.MembersFrom(j.Place.Locals()), Me: int(j.Local), ID: id,
+		Failures: j.Failures, Incarnation: j.Incarnation, Tolerant: mode == ModeTolerant,
+	}
 }
 
 // initError gives an error of set-up its public form.
@@ -279,7 +282,7 @@ func (w *World) MyPE() int {
 	if w == nil || w.s == nil {
 		return -1
 	}
-	return w.s.h.me
+	return int(w.s.h.me)
 }
 
 // NPEs returns the number of PEs of the job, 0 for a nil World.

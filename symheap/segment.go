@@ -56,8 +56,8 @@ type Map struct {
 	n      int
 }
 
-// NewMap reserves the address range for n segments of size bytes each. No
-// segment is mapped yet.
+// NewMap reserves the address range for n segments of size bytes each: the segments of one
+// node, however many PEs the job has. No segment is mapped yet.
 func NewMap(job [16]byte, n int, size uint64) (*Map, error) {
 	if n < 1 || n > layout.MaxLocal {
 		return nil, fmt.Errorf("map of %d segments, want 1 to %d on a node", n, layout.MaxLocal)
@@ -77,8 +77,8 @@ func NewMap(job [16]byte, n int, size uint64) (*Map, error) {
 // Attach maps the segment of the PE with index i on the node and number pe in
 // the job, whose memfd is fd, and checks that it is that segment. The
 // descriptor may be closed afterwards.
-func (m *Map) Attach(i int, pe uint32, fd int) error {
-	if i < 0 || i >= m.n {
+func (m *Map) Attach(i layout.Local, pe layout.PE, fd int) error {
+	if i < 0 || int(i) >= m.n {
 		return fmt.Errorf("attach segment %d, want 0 to %d", i, m.n-1)
 	}
 	if err := xunix.MapShared(fd, m.Segment(i), m.stride); err != nil {
@@ -90,14 +90,14 @@ func (m *Map) Attach(i int, pe uint32, fd int) error {
 	if err := xunix.ReadAt(fd, unsafe.Slice((*byte)(unsafe.Pointer(&h)), unsafe.Sizeof(h)), 0); err != nil {
 		return fmt.Errorf("segment of PE %d: header: %w", pe, err)
 	}
-	return h.Check(m.job, pe, m.size)
+	return h.Check(m.job, uint32(pe), m.size)
 }
 
 // Segment returns the start of segment i.
-func (m *Map) Segment(i int) unsafe.Pointer { return unsafe.Add(m.base, uintptr(i)*m.stride) }
+func (m *Map) Segment(i layout.Local) unsafe.Pointer { return unsafe.Add(m.base, uintptr(i)*m.stride) }
 
 // Control returns the control region of segment i.
-func (m *Map) Control(i int) *layout.Control { return (*layout.Control)(m.Segment(i)) }
+func (m *Map) Control(i layout.Local) *layout.Control { return (*layout.Control)(m.Segment(i)) }
 
 // Stride returns the distance between segments in bytes.
 func (m *Map) Stride() int { return int(m.stride) }
@@ -110,7 +110,7 @@ func (m *Map) Len() int { return m.n }
 
 // FormatHeap makes the heap of segment i empty and returns its allocator. Only
 // the owner of the segment may call it.
-func (m *Map) FormatHeap(i int) (*alloc.Arena, error) {
+func (m *Map) FormatHeap(i layout.Local) (*alloc.Arena, error) {
 	c := m.Control(i)
 	return alloc.Format(&c.Heap, c.Blocks[:], m.size-layout.HeapOffset)
 }

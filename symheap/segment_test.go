@@ -38,7 +38,7 @@ func TestMapsShareMemory(t *testing.T) {
 				}
 				maps[k] = m
 			}
-			if err := maps[k].Attach(int(pe), pe, int(f.Fd())); err != nil {
+			if err := maps[k].Attach(layout.Local(pe), layout.PE(pe), int(f.Fd())); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -50,7 +50,7 @@ func TestMapsShareMemory(t *testing.T) {
 		}
 		_ = f.Close()
 	}
-	for pe := range 2 {
+	for pe := range layout.Local(2) {
 		maps[0].Control(pe).Progress.Count = uint64(40 + pe)
 		if got := maps[1].Control(pe).Progress.Count; got != uint64(40+pe) {
 			t.Errorf("PE %d: the other map reads %d", pe, got)

@@ -17,6 +17,7 @@ import (
 	"github.com/goshmem/goshmem/internal/wire"
 	"github.com/goshmem/goshmem/internal/xunix"
 	"github.com/goshmem/goshmem/symheap"
+	"github.com/goshmem/goshmem/symheap/layout"
 )
 
 // attachTimeout bounds the exchange with the step process if the caller's context
@@ -77,6 +78,7 @@ func requestAttach(conn *net.UnixConn, req *wire.AttachRequest) (r wire.AttachRe
 // memory is the memory that the processes of a job share on a node.
 type memory struct {
 	segments *symheap.Map
+	place    Place
 	failures *failure.View // nil: the job has no failure page
 }
 
@@ -84,7 +86,7 @@ type memory struct {
 // the step process, and maps them. It returns the last reply as well. After that reply
 // the step may send orders over conn.
 func attach(conn *net.UnixConn, j *Job) (m memory, r wire.AttachReply, err error) {
-	for next := 0; next < j.NPEs; {
+	for next := 0; m.segments == nil || next < m.place.Near; {
 		if r, err = attachFrom(conn, j, &m, next); err != nil {
 			return m, r, fmt.Errorf("segments of the node: %w", err)
 		}
@@ -95,7 +97,7 @@ func attach(conn *net.UnixConn, j *Job) (m memory, r wire.AttachReply, err error
 
 // attachFrom maps the segments of one reply. With the first reply it makes the map.
 func attachFrom(conn *net.UnixConn, j *Job, m *memory, first int) (wire.AttachReply, error) {
-	r, fds, err := requestAttach(conn, &wire.AttachRequest{Nspace: j.Nspace, PE: uint32(j.PE), Incarnation: incarnation, First: uint32(first)})
+	r, fds, err := requestAttach(conn, &wire.AttachRequest{Nspace: j.Nspace, PE: uint32(j.PE), Incarnation: firstIncarnation, First: uint32(first)})
 	if err != nil {
 		return r, err
 	}
@@ -104,17 +106,26 @@ func attachFrom(conn *net.UnixConn, j *Job, m *memory, first int) (wire.AttachRe
 	if r.Page {
 		want++
 	}
-	if r.Count == 0 || len(fds) != want || int(r.First) != first || int(r.NPEs) != j.NPEs {
-		return r, fmt.Errorf("step process sent %d descriptors, want %d: %d segments from PE %d of %d, asked for from PE %d of %d",
-			len(fds), want, r.Count, r.First, r.NPEs, first, j.NPEs)
+	place, err := j.readPlace(&r)
+	if err != nil {
+		return r, err
+	}
+	if r.Count == 0 || len(fds) != want || int(r.First) != first || first+int(r.Count) > place.Near {
+		return r, fmt.Errorf("step process sent %d descriptors, want %d: %d segments from segment %d of %d, asked for from segment %d",
+			len(fds), want, r.Count, r.First, place.Near, first)
 	}
 	if m.segments == nil {
-		if m.segments, err = symheap.NewMap(r.Job, j.NPEs, r.SegmentSize); err != nil {
+		if m.segments, err = symheap.NewMap(r.Job, place.Near, r.SegmentSize); err != nil {
 			return r, err
 		}
+		m.place = place
+	}
+	if place != m.place {
+		return r, fmt.Errorf("step process says %+v of this node, want %+v as in its first reply", place, m.place)
 	}
 	for i, fd := range fds[:r.Count] {
-		if err := m.segments.Attach(first+i, uint32(first+i), fd); err != nil {
+		local := layout.Local(first + i)
+		if err := m.segments.Attach(local, place.PE(local), fd); err != nil {
 			return r, err
 		}
 	}
@@ -122,6 +133,15 @@ func attachFrom(conn *net.UnixConn, j *Job, m *memory, first int) (wire.AttachRe
 		m.failures, err = failure.Attach(fds[r.Count], r.Job, j.NPEs)
 	}
 	return r, err
+}
+
+// readPlace returns the place that a reply speaks of. This PE is near in it.
+func (j *Job) readPlace(r *wire.AttachReply) (Place, error) {
+	p := Place{Nodes: int(r.Nodes), First: layout.PE(r.FirstPE), Near: int(r.Near), NPEs: int(r.NPEs)}
+	if err := p.check(j.PE, j.NPEs); err != nil {
+		return p, fmt.Errorf("answer of the step process: %w", err)
+	}
+	return p, nil
 }
 
 // setUpSingle sets up the job of a program that was started without oshrun: one PE,
@@ -136,6 +156,7 @@ func setUpSingle(checks []string) (*Job, error) {
 		if m.segments, err = singleMap(); err != nil {
 			return nil, err
 		}
+		m.place = Place{Nodes: 1, Near: 1, NPEs: 1}
 		maps[name] = m
 	}
 	if err := j.useMemory(m); err != nil {
@@ -152,7 +173,7 @@ func singleMap() (m *symheap.Map, err error) {
 	if err != nil {
 		return nil, err
 	}
-	id := symheap.Identity{NPEs: 1, Incarnation: incarnation}
+	id := symheap.Identity{NPEs: 1, Incarnation: firstIncarnation}
 	binary.NativeEndian.PutUint64(id.Job[:], rand.Uint64())
 	f, err := symheap.Create(id, heap)
 	if err != nil {

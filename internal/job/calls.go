@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/goshmem/goshmem/symheap/layout"
 )
 
 // library lists the packages whose functions a program calls, without the module's path.
@@ -163,7 +165,7 @@ func (f frame) name() string { return f.function[strings.LastIndexByte(f.functio
 
 // NameHolders installs f, which returns the PE that holds the lock with a grant, -1 if none
 // does. Nil removes it.
-func (j *Job) NameHolders(f func(grant uintptr) int) {
+func (j *Job) NameHolders(f func(grant uintptr) layout.PE) {
 	if f == nil {
 		j.holder.Store(nil)
 		return
@@ -190,7 +192,7 @@ func (j *Job) awaited() string {
 	for looks := 1; ; looks++ {
 		pe, grant := w.Awaited()
 		if f := j.holder.Load(); grant != 0 && f != nil {
-			pe = (*f)(grant)
+			pe = int((*f)(grant))
 		}
 		if pe >= 0 {
 			return fmt.Sprintf("\n%d", pe)

@@ -32,9 +32,11 @@ import (
 // Job is this process's part in its job.
 type Job struct {
 	Nspace string
-	PE     int // rank in the job
+	PE     layout.PE // rank in the job
 	NPEs   int
-	Map    *symheap.Map // the node's segments; index i is PE i, as a job has one node
+	Place  Place        // the part of the job that is on this node
+	Local  layout.Local // this PE's index in Map
+	Map    *symheap.Map // the segments of the node's PEs
 	// Failures is the failure page; nil if the job has none.
 	Failures *failure.View
 	// Recover is true if the job outlives failures of PEs. A job of one PE without
@@ -46,12 +48,13 @@ type Job struct {
 	Waiter           *wait.Waiter
 	Arena            *alloc.Arena // allocator of this PE's heap
 
-	client  *client.Client    // nil without oshrun: a job of one PE
-	orders  *net.UnixConn     // connection over which the step sends orders
-	profile *profile          // nil without GOSHMEM_PPROF
-	news    *news             // calls the listeners of OnFailure
+	client  *client.Client // nil without oshrun: a job of one PE
+	orders  *net.UnixConn  // connection over which the step sends orders
+	profile *profile       // nil without GOSHMEM_PPROF
+	news    *news          // calls the listeners of OnFailure
+	far     farIncarnations
 	alerts  hook.List[func()] // functions that Noticed calls
-	holder  atomic.Pointer[func(grant uintptr) int]
+	holder  atomic.Pointer[func(grant uintptr) layout.PE]
 	waits   atomic.Pointer[wait.Waiter] // Waiter, for orders that come before it is set
 	left    chan struct{}               // closed when the client is finalized
 	refs    int                         // number of references
@@ -65,9 +68,6 @@ var (
 	// same job finds the same segments.
 	maps = map[string]memory{}
 )
-
-// incarnation is the incarnation of every PE until PEs can be replaced.
-const incarnation = 1
 
 // ErrForeignServer reports a process that was started by a PMIx server other
 // than oshrun's, which has no segments to map.
@@ -178,8 +178,8 @@ func setUp(ctx context.Context) (*Job, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to the PMIx server of oshrun: %w", err)
 	}
-	j := &Job{Nspace: c.Nspace(), PE: int(c.Rank()), NPEs: c.Size(), client: c, left: make(chan struct{})}
-	j.profile = startProfile(wire.JobNumber(j.Nspace), j.PE)
+	j := &Job{Nspace: c.Nspace(), PE: layout.PE(c.Rank()), NPEs: c.Size(), client: c, left: make(chan struct{})}
+	j.profile = startProfile(wire.JobNumber(j.Nspace), int(j.PE))
 	if err := j.join(ctx, step, checks, registered); err != nil {
 		j.profile.end()
 		return nil, errors.Join(err, c.Finalize(ctx))
@@ -262,7 +262,7 @@ func (j *Job) Fence(ctx context.Context) error {
 // beginMeeting tells the step that this PE waits for the PMIx server or the kernel. The
 // function that it returns tells the step that the wait is over, which counts as progress.
 func (j *Job) beginMeeting() (end func()) {
-	p := &j.Map.Control(j.PE).Progress
+	p := &j.Map.Control(j.Local).Progress
 	atomic.StoreUint64(&p.Meets, 1)
 	return func() {
 		atomic.AddUint64(&p.Count, 1)
@@ -318,9 +318,10 @@ func (j *Job) findCause(err error) error {
 
 // useMemory installs m as the job's memory and formats the heap of this PE.
 func (j *Job) useMemory(m memory) (err error) {
-	j.Map, j.Failures, j.news = m.segments, m.failures, startNews(m.failures)
+	j.Map, j.Place, j.Local = m.segments, m.place, m.place.NearLocal(j.PE)
+	j.Failures, j.news = m.failures, startNews(m.failures)
 	page.Store(m.failures)
-	j.Arena, err = j.Map.FormatHeap(j.PE)
+	j.Arena, err = j.Map.FormatHeap(j.Local)
 	return err
 }
 
@@ -330,7 +331,7 @@ func (j *Job) publishChecks(checks []string) {
 	if slices.Contains(checks, envvar.CheckCollectives) {
 		word |= layout.CheckCollectives
 	}
-	own := &j.Map.Control(j.PE).Checks
+	own := &j.Map.Control(j.Local).Checks
 	atomic.StoreUint64(&own.Asked, word)
 	atomic.StoreUint64(&own.PID, uint64(os.Getpid()))
 }
@@ -338,7 +339,7 @@ func (j *Job) publishChecks(checks []string) {
 // readChecks reads the checks that any PE asks for, after all PEs have met. All PEs find the same.
 func (j *Job) readChecks() {
 	var word uint64
-	for i := range j.Map.Len() {
+	for i := range layout.Local(j.Map.Len()) {
 		word |= atomic.LoadUint64(&j.Map.Control(i).Checks.Asked)
 	}
 	j.CheckCollectives = word&layout.CheckCollectives != 0
@@ -348,27 +349,27 @@ func (j *Job) readChecks() {
 // process that membarrier does not reach sets BellAsk on all bells before its first
 // write.
 func (j *Job) startWaiter(processors int) {
-	j.Waiter = wait.NewWaiter(&j.Map.Control(j.PE).Bell, wait.PolicyFor(j.Map.Len(), processors))
+	j.Waiter = wait.NewWaiter(&j.Map.Control(j.Local).Bell, wait.PolicyFor(j.Map.Len(), processors))
 	j.Waiter.Watch(j.Failures)
-	j.Waiter.Beats(&j.Map.Control(j.PE).Progress)
+	j.Waiter.Beats(&j.Map.Control(j.Local).Progress)
 	if j.Map.Len() <= mostAsked {
 		j.Waiter.Spends(j.processorTime, processors)
 	}
 	j.waits.Store(j.Waiter)
-	for i := range j.Map.Len() {
+	for i := range layout.Local(j.Map.Len()) {
 		if !j.Waiter.Expedited() {
 			rma.AskLocked(&j.Map.Control(i).Bell)
 		}
 	}
 }
 
-// mostAsked bounds the size of a job whose PEs read each other's processor time.
+// mostAsked bounds the number of near PEs that read each other's processor time.
 const mostAsked = 64
 
-// processorTime returns the processor time of all PEs of the job. The time of a PE whose
+// processorTime returns the processor time of all near PEs. The time of a PE whose
 // process is unknown counts as that of other programs.
 func (j *Job) processorTime() (all time.Duration) {
-	for i := range j.Map.Len() {
+	for i := range layout.Local(j.Map.Len()) {
 		if pid := atomic.LoadUint64(&j.Map.Control(i).Checks.PID); pid != 0 {
 			one, _ := xunix.ProcessTimeOf(int(pid))
 			all += one

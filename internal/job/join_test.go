@@ -44,7 +44,8 @@ type step struct {
 	nspace string
 	srv    *server.Server
 	page   *failure.Page
-	heaps  []*os.File
+	place  Place
+	heaps  []*os.File // of the near PEs
 	key    [16]byte
 	orders chan *net.UnixConn // of a PE that has all segments
 	ended  chan pmix.Proc     // PEs that have left the job
@@ -66,7 +67,7 @@ func (s *step) exits(pe int, e server.Exit) {
 }
 
 func (s *step) dies(pe int) {
-	s.page.Publish(pe, incarnation, failure.BySignal(syscall.SIGKILL, false, false), 0)
+	s.page.Publish(pe, firstIncarnation, failure.BySignal(syscall.SIGKILL, false, false), 0)
 }
 
 func (s *step) reply(r wire.AttachReply, conn *net.UnixConn, fds []int) error {
@@ -80,14 +81,14 @@ var steps atomic.Uint64
 func newStep(t *testing.T, n int) *step {
 	t.Helper()
 	s := &step{
-		t: t, nspace: fmt.Sprintf("goshmem-test-%d-%d", os.Getpid(), steps.Add(1)),
+		t: t, place: Place{Nodes: 1, Near: n, NPEs: n}, nspace: fmt.Sprintf("goshmem-test-%d-%d", os.Getpid(), steps.Add(1)),
 		orders: make(chan *net.UnixConn, 4), ended: make(chan pmix.Proc, 4), aborts: make(chan string, 4),
 	}
 	copy(s.key[:], s.nspace)
 	d := server.JobLayout{Nspace: s.nspace, Hosts: []string{"vm"}}
 	for pe := range n {
 		d.Procs = append(d.Procs, server.Proc{Rank: uint32(pe), LocalRank: uint16(pe)})
-		f, err := symheap.Create(symheap.Identity{Job: s.key, PE: uint32(pe), NPEs: uint32(n), Incarnation: incarnation}, 1<<20)
+		f, err := symheap.Create(symheap.Identity{Job: s.key, PE: uint32(pe), NPEs: uint32(n), Incarnation: firstIncarnation}, 1<<20)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -148,7 +149,10 @@ func (s *step) serve(conn *net.UnixConn) {
 			s.t.Error(err)
 			return
 		}
-		r := wire.AttachReply{Job: s.key, NPEs: uint32(len(s.heaps)), First: req.First, Processors: 2, SegmentSize: uint64(info.Size()), Recover: true}
+		r := wire.AttachReply{
+			Job: s.key, NPEs: uint32(s.place.NPEs), Nodes: uint32(s.place.Nodes), FirstPE: uint32(s.place.First), Near: uint32(s.place.Near),
+			First: req.First, Processors: 2, SegmentSize: uint64(info.Size()), Recover: true,
+		}
 		last := req.Kind == wire.AskOrders
 		var fds []int
 		if !last {
@@ -417,7 +421,7 @@ func TestMeetingFails(t *testing.T) {
 func TestAttachRefuses(t *testing.T) {
 	for name, change := range map[string]func(s *step){
 		"another job": func(s *step) { s.key[0]++ },
-		"other PEs":   func(s *step) { s.heaps = append(s.heaps, s.heaps[0]) },
+		"other PEs":   func(s *step) { s.place.Near, s.place.NPEs = 2, 2 },
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newStep(t, 1)

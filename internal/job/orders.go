@@ -15,7 +15,7 @@ import (
 // askOrders asks the step to send orders over conn, without segments. It returns the
 // reply.
 func (j *Job) askOrders(conn *net.UnixConn) (wire.AttachReply, error) {
-	r, fds, err := requestAttach(conn, &wire.AttachRequest{Nspace: j.Nspace, PE: uint32(j.PE), Incarnation: incarnation, Kind: wire.AskOrders})
+	r, fds, err := requestAttach(conn, &wire.AttachRequest{Nspace: j.Nspace, PE: uint32(j.PE), Incarnation: firstIncarnation, Kind: wire.AskOrders})
 	xunix.CloseFDs(fds) // the reply carries none
 	if err != nil {
 		return r, fmt.Errorf("orders of the step process: %w", err)

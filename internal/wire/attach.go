@@ -6,13 +6,17 @@
 //
 //	request  u32 magic, u16 version, u16 length, u32 pe, u32 incarnation,
 //	         u32 kind, u32 first, nspace (length bytes)
-//	reply    u32 magic, u16 version, u16 length, u32 npes, u32 first, u32 count,
-//	         u32 incarnation, u32 processors, u64 segment size, 16 bytes job,
-//	         u32 page, u32 recover, error (length bytes)
+//	reply    u32 magic, u16 version, u16 length, u32 npes, u32 nodes, u32 first pe,
+//	         u32 near, u32 first, u32 count, u32 incarnation, u32 processors,
+//	         u64 segment size, 16 bytes job, u32 page, u32 recover,
+//	         error (length bytes)
 //	order    u32 magic, u16 version, u16 length, u32 order, u32 last,
 //	         text (length bytes)
 //
 // A request asks for segments, or for orders alone.
+//
+// A reply says which PEs of the job are on the node: near PEs, from first pe on. Segments
+// are numbered by the PE's index on the node, so segment i belongs to PE first pe + i.
 //
 // A reply with count > 0 carries count descriptors (SCM_RIGHTS): the memfds of the
 // segments first, first+1, ... of the node, in order. If page is 1, one more
@@ -35,10 +39,10 @@ import (
 
 const (
 	magic   = 0x48534f47 // "GOSH"
-	version = 4
+	version = 5
 
 	requestBytes = 24
-	replyBytes   = 60
+	replyBytes   = 72
 
 	// MaxFDs bounds the descriptors of a packet. The kernel's limit is 253.
 	MaxFDs = MaxSegments + 1
@@ -67,8 +71,11 @@ type AttachRequest struct {
 type AttachReply struct {
 	Job         [16]byte
 	NPEs        uint32 // number of PEs of the job
-	First       uint32
-	Count       uint32
+	Nodes       uint32 // number of nodes of the job
+	FirstPE     uint32 // lowest PE on this node
+	Near        uint32 // number of PEs on this node, which have consecutive numbers
+	First       uint32 // index of the first segment that comes with the reply
+	Count       uint32 // number of segments that come with the reply
 	Incarnation uint32 // incarnation of the PE that asked
 	Processors  uint32 // number of processors that the node's PEs share
 	SegmentSize uint64
@@ -103,7 +110,7 @@ func ParseAttachRequest(b []byte) (r AttachRequest, err error) {
 func (r *AttachReply) Append(b []byte) []byte {
 	tail := clip(r.Err)
 	b = header(b, tail)
-	for _, v := range []uint32{r.NPEs, r.First, r.Count, r.Incarnation, r.Processors} {
+	for _, v := range []uint32{r.NPEs, r.Nodes, r.FirstPE, r.Near, r.First, r.Count, r.Incarnation, r.Processors} {
 		b = binary.LittleEndian.AppendUint32(b, v)
 	}
 	b = binary.LittleEndian.AppendUint64(b, r.SegmentSize)
@@ -120,16 +127,17 @@ func ParseAttachReply(b []byte) (r AttachReply, err error) {
 		return r, err
 	}
 	le := binary.LittleEndian
-	page, recovers := le.Uint32(b[52:]), le.Uint32(b[56:])
+	page, recovers := le.Uint32(b[64:]), le.Uint32(b[68:])
 	if page > 1 || recovers > 1 {
 		return r, fmt.Errorf("reply: page is %d and recover is %d, want 0 or 1", page, recovers)
 	}
 	r = AttachReply{
-		NPEs: le.Uint32(b[8:]), First: le.Uint32(b[12:]), Count: le.Uint32(b[16:]),
-		Incarnation: le.Uint32(b[20:]), Processors: le.Uint32(b[24:]), SegmentSize: le.Uint64(b[28:]),
+		NPEs: le.Uint32(b[8:]), Nodes: le.Uint32(b[12:]), FirstPE: le.Uint32(b[16:]), Near: le.Uint32(b[20:]),
+		First: le.Uint32(b[24:]), Count: le.Uint32(b[28:]),
+		Incarnation: le.Uint32(b[32:]), Processors: le.Uint32(b[36:]), SegmentSize: le.Uint64(b[40:]),
 		Page: page == 1, Recover: recovers == 1, Err: tail,
 	}
-	copy(r.Job[:], b[36:])
+	copy(r.Job[:], b[48:])
 	return r, nil
 }
 

@@ -11,7 +11,7 @@ func TestRoundTrip(t *testing.T) {
 		t.Errorf("request came back as %+v, %v", got, err)
 	}
 	for _, text := range []string{"", "no such PE", strings.Repeat("x", 2*MaxPacket)} {
-		r := AttachReply{Job: [16]byte{9, 8}, NPEs: 5, First: 1, Count: 4, Incarnation: 1, Processors: 6, SegmentSize: 1 << 40, Page: text == "", Recover: text != "", Err: text}
+		r := AttachReply{Job: [16]byte{9, 8}, NPEs: 12, Nodes: 3, FirstPE: 5, Near: 7, First: 1, Count: 4, Incarnation: 1, Processors: 6, SegmentSize: 1 << 40, Page: text == "", Recover: text != "", Err: text}
 		b := r.Append(nil)
 		if len(b) > MaxPacket {
 			t.Errorf("packet of %d bytes", len(b))
@@ -56,7 +56,7 @@ func TestRefused(t *testing.T) {
 
 // A mark that is neither yes nor no is refused.
 func TestMarks(t *testing.T) {
-	for at, want := range map[int]string{52: "page is 2", 56: "recover is 2"} {
+	for at, want := range map[int]string{64: "page is 2", 68: "recover is 2"} {
 		b := (&AttachReply{Page: true, Recover: true}).Append(nil)
 		if b[at]++; b[at] != 2 {
 			t.Fatalf("mark is %d, want it at byte %d", b[at], at)
@@ -69,8 +69,8 @@ func TestMarks(t *testing.T) {
 
 func FuzzAttach(f *testing.F) {
 	q := AttachRequest{Nspace: "goshmem-1", PE: 3}
-	r := AttachReply{NPEs: 4, Err: "no"}
-	with := AttachReply{NPEs: 4, Count: 4, SegmentSize: 1 << 22, Page: true}
+	r := AttachReply{NPEs: 4, Nodes: 1, Near: 4, Err: "no"}
+	with := AttachReply{NPEs: 8, Nodes: 2, FirstPE: 4, Near: 4, Count: 4, SegmentSize: 1 << 22, Page: true}
 	news := OrderPacket{Order: OrderNews}
 	f.Add(with.Append(nil))
 	f.Add(news.Append(nil))

@@ -3,7 +3,7 @@ package layout
 import "unsafe"
 
 // What messages between processes go through: in the segment of each PE one lane for
-// each PE of the job, which that one alone writes messages into.
+// each PE of the node, which that one alone writes messages into.
 const (
 	LanesSize = 2 << 20 // bytes of all lanes of a segment
 	MaxLane   = 1 << 20 // bytes of one lane: more than most private caches
@@ -78,10 +78,10 @@ func ShapeOfLanes(npes int) LaneShape {
 	return LaneShape{Size: size, Cells: cells, Data: size - cells*CellSize}
 }
 
-// Lane returns the lane of the sender with number i: its head, its first cell, and its room
+// Lane returns the lane of the sender with index i on the node: its head, its first cell, and its room
 // for data.
-func (c *Control) Lane(s LaneShape, i int) (head *Lane, cells *Cell, room unsafe.Pointer) {
-	at := unsafe.Add(unsafe.Pointer(&c.Lanes), i*s.Size)
+func (c *Control) Lane(s LaneShape, i Local) (head *Lane, cells *Cell, room unsafe.Pointer) {
+	at := unsafe.Add(unsafe.Pointer(&c.Lanes), int(i)*s.Size)
 	return &c.LaneHeads[i], (*Cell)(at), unsafe.Add(at, s.Cells*CellSize)
 }
 

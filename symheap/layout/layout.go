@@ -100,12 +100,12 @@
 // words. A vote is written again two agreements later, after its owner has seen all live
 // members enter the agreement between. As with Slots, no reader is left then.
 //
-// Callers: bit i%64 of word i/64 means that PE i has used its lane here. PE i sets it once,
-// for good, by a locked instruction before its first message. The owner looks only at the
+// Callers: bit i%64 of word i/64 means that the PE with index i on the node (Local) has used its
+// lane here. That PE sets it once, for good, by a locked instruction before its first message. The owner looks only at the
 // lanes of callers.
 //
 // Lanes and LaneHeads: ShapeOfLanes returns the shape of the lanes. Lane i, with head i,
-// carries the messages of PE i, the only writer of Want, cells and data. Message cell number
+// carries the messages of the PE with index i on the node, the only writer of Want, cells and data. Message cell number
 // k, from 1 on, is written to cell (k-1)%Cells: first its content, with plain stores, then
 // its Mark (release), whose low half is k. The owner waits for k by loading that word alone
 // (acquire). A cell never holds anything but cells, so an older one in it has a smaller

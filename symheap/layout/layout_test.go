@@ -63,7 +63,7 @@ func TestLanes(t *testing.T) {
 		if s.Size*n > LanesSize || s.Size > MaxLane || s.Cells < 8 || s.Cells > MaxCells || s.Cells&(s.Cells-1) != 0 || s.Data%CellSize != 0 || s.Data < s.Size/2 {
 			t.Fatalf("lanes of %d PEs are %+v", n, s)
 		}
-		head, cells, room := c.Lane(s, n-1)
+		head, cells, room := c.Lane(s, Local(n-1))
 		first := uintptr(unsafe.Pointer(cells))
 		if at := first - uintptr(unsafe.Pointer(&c.Lanes)); at != uintptr((n-1)*s.Size) || head != &c.LaneHeads[n-1] {
 			t.Fatalf("lane %d of %d is at %d with head %p", n-1, n, at, head)
