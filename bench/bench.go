@@ -1,10 +1,11 @@
-// Package bench is what the programs of this module have in common: the form
-// in which they report a measurement, and the source of the peers' programs.
+// Package bench has the common parts of this module's programs: the format of a measurement, and the sources of the
+// peers' programs.
 //
-//	cmd/pe    measures goshmem; oshrun starts it as a job
-//	cmd/startup  joins a job and leaves it, for the time that takes
-//	oshmem    the same measurements in C for OSHMEM, and the floor in plain C
-//	check     runs all of them by turns and compares with the promised figures
+//	cmd/pe       measures goshmem; oshrun starts it as a job
+//	cmd/startup  joins a job and leaves it, to time both
+//	cmd/flood    writes lines, to time output through oshrun
+//	oshmem       the same measurements in C for OSHMEM, and a lower limit in plain C
+//	check        runs all of them in alternation and compares with the promised figures
 package bench
 
 import (
@@ -14,8 +15,7 @@ import (
 	"io"
 )
 
-// Sources holds the programs in C and their header, which are compiled when
-// they are needed.
+// Sources holds the programs in C and their header. They are compiled when needed.
 //
 //go:embed oshmem
 var Sources embed.FS
@@ -24,14 +24,14 @@ var Sources embed.FS
 // program. A program reports each row once.
 type Record struct {
 	Name  string  `json:"name"`
-	PEs   int     `json:"pes"`   // that take part; 0: as many as the name says
-	Bytes int     `json:"bytes"` // moved by one operation; 0: no data
+	PEs   int     `json:"pes"`   // number of PEs that take part; 0: implied by the name
+	Bytes int     `json:"bytes"` // bytes that one operation moves; 0: no data
 	Nanos float64 `json:"ns_per_op"`
-	As    string  `json:"as,omitempty"` // contestant that it stands for; empty: the program's
+	As    string  `json:"as,omitempty"` // contestant that the record counts for; empty: the program
 }
 
-// The contestants with which a program compares itself: the same collective on a team
-// that is strict, and a reduction of one element on such a team.
+// The contestants within a program: the same collective on a strict team, and a reduction of one element on a
+// strict team.
 const (
 	Strict    = "strict"
 	Allreduce = "allreduce"

@@ -2,8 +2,8 @@ package rma
 
 import "unsafe"
 
-// Ahead asks for the cache line at p, which is to be written soon, and waits for nothing. A
-// processor without the instruction takes it for one that does nothing.
+// Ahead prefetches the cache line at p for a write that follows soon. It does not wait. A processor without
+// the instruction (PREFETCHW) executes it as a no-op.
 //
 //go:noescape
 func Ahead(p unsafe.Pointer)

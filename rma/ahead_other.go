@@ -4,5 +4,5 @@ package rma
 
 import "unsafe"
 
-// Ahead asks for the cache line at p, which is to be written soon, where that pays.
+// Ahead does nothing on this processor.
 func Ahead(unsafe.Pointer) {}

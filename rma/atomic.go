@@ -5,8 +5,7 @@ import (
 	"unsafe"
 )
 
-// Word is what processors have atomic instructions for here: four or eight
-// bytes.
+// Word is a type with atomic instructions: four or eight bytes.
 type Word interface {
 	~int | ~int32 | ~int64 | ~uint | ~uint32 | ~uint64 | ~uintptr | ~float32 | ~float64
 }
@@ -16,8 +15,8 @@ type Integer interface {
 	~int | ~int32 | ~int64 | ~uint | ~uint32 | ~uint64 | ~uintptr
 }
 
-// The size of T is known when the code of an instance is made, so each
-// function below becomes one instruction (or one loop) per type.
+// The compiler knows the size of T when it instantiates a function. So each function below becomes one
+// instruction, or one loop, per type.
 
 func bits32[T Word](v T) uint32 { return *(*uint32)(unsafe.Pointer(&v)) }
 func bits64[T Word](v T) uint64 { return *(*uint64)(unsafe.Pointer(&v)) }
@@ -32,7 +31,7 @@ func Bits[T Word](v T) uint64 {
 	return bits64(v)
 }
 
-// FromBits returns the word that has these bytes.
+// FromBits returns the word with the bytes that are in the low bits of b.
 func FromBits[T Word](b uint64) (v T) {
 	if unsafe.Sizeof(v) == 4 {
 		return from32[T](uint32(b))
@@ -73,8 +72,8 @@ func AtomicCompareSwap[T Integer](p unsafe.Pointer, cond, v T) T {
 			if atomic.CompareAndSwapUint32(w, uint32(cond), uint32(v)) {
 				return cond
 			}
-			// Not equal a moment ago: unless it has become equal since,
-			// what it holds now is the answer.
+			// The word did not hold cond at the swap. If it does not hold cond now either, this value is a
+			// valid answer: the operation then took place at this load. Otherwise try again.
 			if old := atomic.LoadUint32(w); old != uint32(cond) {
 				return T(old)
 			}
@@ -115,8 +114,8 @@ func AtomicOr[T Integer](p unsafe.Pointer, v T) T {
 	return T(atomic.OrUint64((*uint64)(p), uint64(v)))
 }
 
-// AtomicXor xors v into the word and returns what it held before. There is no
-// instruction that returns the old value: a compare-and-swap loop.
+// AtomicXor xors v into the word and returns what it held before. It is a compare-and-swap loop, because no
+// instruction returns the old value.
 func AtomicXor[T Integer](p unsafe.Pointer, v T) T {
 	if unsafe.Sizeof(v) == 4 {
 		w := (*uint32)(p)

@@ -14,9 +14,9 @@ func RingBell(b *layout.Bell) {
 	}
 }
 
-// RingWanted wakes the owner of the bell if the owner sleeps and *want is not 0. An owner sets *want
-// before it falls asleep if it waits for writers of this kind; an owner that sleeps for something
-// else is not woken.
+// RingWanted wakes the owner of the bell if the owner sleeps and *want is not 0. An owner that waits for
+// writers of this kind sets *want before it arms the bell. An owner that sleeps for something else is not
+// woken.
 func RingWanted(b *layout.Bell, want *uint32) {
 	if atomic.LoadUint32(&b.Sleeping) != 0 {
 		ringWanted(b, want)
@@ -33,17 +33,17 @@ func ringWanted(b *layout.Bell, want *uint32) {
 	}
 }
 
-// Rouse is RingBell for a writer that the owner's membarrier does not reach, such as the step
-// process. Rouse reads the bell by a locked instruction, so the order of the caller's store and
-// this read does not depend on the owner: an owner that goes to sleep sees the store.
+// Rouse is RingBell for a writer that the owner's membarrier does not reach, such as the step process.
+// Rouse reads the bell with a locked instruction. So the caller's store comes before this read without help
+// from the owner: Rouse sees the bell set, or the owner sees the store before it sleeps.
 func Rouse(b *layout.Bell) { ring(b) }
 
-// AskLocked marks the bell for good: from now on, writers read it once more after a locked
-// instruction. Used when either side cannot use membarrier.
+// AskLocked marks the bell for good: from now on, writers read it a second time after a locked instruction.
+// Used when either side cannot use membarrier.
 func AskLocked(b *layout.Bell) { atomic.OrUint32(&b.Sleeping, layout.BellAsk) }
 
-// ring is the slow half of Ring. The caller found a bell that is not 0: the owner sleeps, or the
-// bell asks for a second look after a locked instruction (AskLocked).
+// ring is the slow half of Target.Ring and RingBell. The caller found a bell that is not 0: the owner sleeps,
+// or the bell asks for a second read after a locked instruction (AskLocked).
 //
 //go:noinline
 func ring(b *layout.Bell) {
@@ -52,11 +52,12 @@ func ring(b *layout.Bell) {
 	}
 }
 
-// WakeOwner wakes the owner of the bell if it sleeps, without a look at the bell first.
+// WakeOwner wakes the owner of the bell if it sleeps. It does not read the bell first.
 func WakeOwner(b *layout.Bell) { wake(&b.Sleeping) }
 
-// wake clears the bell and wakes all sleepers of its futex. The bell is cleared first: an owner that
-// is about to sleep finds another value in the futex then, and does not sleep.
+// wake clears the bell, then wakes all sleepers of its futex. The order matters: an owner that is about to
+// sleep finds another value in the futex and does not sleep. Only the writer that clears BellAsleep makes
+// the system call.
 //
 //go:noinline
 func wake(bell *uint32) {

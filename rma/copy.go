@@ -2,24 +2,24 @@ package rma
 
 import "unsafe"
 
-// Go's memmove turns to non-temporal stores at 1 MiB, except to a destination
-// aligned to 16 bytes on a processor with fast string instructions. They send
-// to memory what would have stayed in the cache for whoever reads it next, and
-// are slower by a third and more as long as the data fit there. So what is not
-// Few is for Move, which copies in pieces.
+// Go's memmove uses non-temporal stores from 1 MiB on, except to a destination aligned to 16 bytes on a
+// processor with fast string instructions. Non-temporal stores write to memory and bypass the cache, from
+// which the target would read the data next. They are slower by a third or more while the data fit in the
+// cache. So Move copies sizes from bulkMin to bulkMax in pieces below 1 MiB.
 const (
 	bulkMin = 1 << 20
-	bulkMax = 8 << 20        // from here on few caches hold it all
-	piece   = bulkMin - 4096 // pages, so that all pieces are as aligned as the first
+	bulkMax = 8 << 20        // few caches hold more
+	piece   = bulkMin - 4096 // whole pages, so that all pieces are aligned like the first one
 )
 
-// Few says whether elements are so few that Copy and CopyOut are for them.
+// Few says whether the elements are few enough (below 1 MiB) for Copy and CopyOut; otherwise use Move and
+// MoveOut.
 func Few[T any](elements []T) bool {
 	return uintptr(len(elements)) < bulkMin/max(unsafe.Sizeof(*new(T)), 1)
 }
 
-// CopyElements copies n elements of size bytes, however much it is. It is for callers that do not
-// know the type; what it promises of each element is what Copy does.
+// CopyElements copies n elements of size bytes, in any amount. It serves callers that do not know the type.
+// Like Copy, it writes a single element by one store.
 func CopyElements(dst, src unsafe.Pointer, size uintptr, n int) {
 	if n == 1 {
 		copyElement(dst, src, size)
@@ -42,8 +42,8 @@ func copyElement(dst, src unsafe.Pointer, size uintptr) {
 	}
 }
 
-// Copy writes src to dst, in line. A single element is one store, which memmove
-// does not promise for two bytes.
+// Copy writes src to dst, in line. It writes a single element by one store; memmove does not guarantee that
+// for two bytes.
 func Copy[T any](dst unsafe.Pointer, src []T) {
 	if len(src) == 1 {
 		One[T](dst, unsafe.Pointer(&src[0]))
@@ -61,20 +61,22 @@ func CopyOut[T any](dst []T, src unsafe.Pointer) {
 	copy(dst, unsafe.Slice((*T)(src), len(dst)))
 }
 
-// Move writes src to dst, however much it is.
+// Move writes src to dst, in any amount.
 func Move[T any](dst unsafe.Pointer, src []T) {
 	move(dst, unsafe.Pointer(unsafe.SliceData(src)), uintptr(len(src))*unsafe.Sizeof(*new(T)))
 }
 
-// MoveOut reads len(dst) elements from src, however much it is.
+// MoveOut reads len(dst) elements from src, in any amount.
 func MoveOut[T any](dst []T, src unsafe.Pointer) {
 	move(unsafe.Pointer(unsafe.SliceData(dst)), src, uintptr(len(dst))*unsafe.Sizeof(*new(T)))
 }
 
-// move copies n bytes, which may overlap.
+// move copies n bytes, which may overlap. It copies in pieces, the first of which ends at a destination that
+// is aligned to 16 bytes. A destination that overlaps the end of the source must be copied backwards, which
+// pieces in rising order would break; it goes to memmove as a whole.
 func move(dst, src unsafe.Pointer, n uintptr) {
 	d, s := unsafe.Slice((*byte)(dst), n), unsafe.Slice((*byte)(src), n)
-	behind := uintptr(dst)-uintptr(src) < n // and so copied from the end
+	behind := uintptr(dst)-uintptr(src) < n // dst overlaps the end of src: copied backwards
 	if n < bulkMin || n >= bulkMax || behind {
 		copy(d, s)
 		return

@@ -2,15 +2,15 @@ package rma
 
 import "sync/atomic"
 
-// Fence orders this thread's earlier stores before its later ones. On amd64
-// stores become visible in program order (memmove ends its non-temporal
-// stores with SFENCE itself), and the compiler keeps the order of
-// stores in the program, so nothing is to be done.
+// Fence orders this thread's earlier stores before its later ones. On amd64 it needs no instruction:
+//
+//   - Plain stores become visible in program order.
+//   - memmove ends its non-temporal stores with SFENCE itself.
+//   - The compiler keeps the order of the program's stores.
 func Fence() {}
 
-// Drain waits until this thread's earlier stores are visible to every
-// processor: one locked instruction, which empties the store buffer. The word
-// is the caller's, best on a line that no other thread writes. (A variable of
-// the stack would do, but it would be set to zero first, and a locked
-// instruction on what was just stored takes half as long again.)
+// Drain waits until this thread's earlier stores are visible to every processor. It is one locked instruction
+// on the word, which empties the store buffer. The word should be on a cache line that no other thread
+// writes. A variable on the stack would be slower: Go would set it to zero first, and a locked instruction on
+// a word that was just stored takes half as long again.
 func Drain(word *uint32) { atomic.AddUint32(word, 0) }

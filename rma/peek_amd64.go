@@ -2,7 +2,6 @@
 
 package rma
 
-// peek reads the word after all that this thread has stored before, as far as the
-// compiler is concerned. On amd64 a plain load does for an atomic one, and the
-// processor compares with memory in one instruction.
+// peek reads the word. The compiler keeps it after the earlier stores of the program. On amd64 a plain load
+// is as good as an atomic one, and the compiler merges it with a comparison into one instruction.
 func peek(word *uint32) uint32 { return *word }

@@ -2,7 +2,7 @@
 
 package rma
 
-// StoreRelease writes the word; what this thread stored before is visible to
-// whoever sees it with an atomic load. On amd64 every store is so, and an atomic
-// one would wait until the stores before it have reached the cache.
+// StoreRelease stores v with release order: a thread that reads v with an atomic load also sees what this
+// thread stored before. On amd64 every plain store has release order. An atomic store of Go would be a locked
+// instruction, which waits until the earlier stores have reached the cache.
 func StoreRelease(word *uint64, v uint64) { *word = v }

@@ -4,7 +4,7 @@ package rma
 
 import "sync/atomic"
 
-// StoreRelease writes the word; what this thread stored before is visible to
-// whoever sees it with an atomic load. (On arm64 every atomic store is a STLR; the
-// race detector wants to be told.)
+// StoreRelease stores v with release order: a thread that reads v with an atomic load also sees what this
+// thread stored before. On arm64 an atomic store is a STLR, which is a release store. The race detector
+// needs an atomic store to see the order.
 func StoreRelease(word *uint64, v uint64) { atomic.StoreUint64(word, v) }

@@ -2,25 +2,24 @@ package rma
 
 import "unsafe"
 
-// fewPerBlock is how many elements of a block are better copied one by one than by
-// a call of memmove for them.
+// fewPerBlock is the size of a block from which on memmove is faster than copying element by element.
 const fewPerBlock = 4
 
-// Scatter writes n blocks of src, srcStep elements apart, to dst, dstStep elements
-// apart. Steps are at least block, which is at least 1, and src has what is asked of
-// it; the two do not overlap.
+// Scatter copies n blocks of block elements from src to dst. Blocks begin srcStep elements apart in src, and
+// dstStep elements apart in dst.
+//
+//   - Arguments: block is at least 1, both steps are at least block, src holds all blocks, and src and dst
+//     do not overlap.
 func Scatter[T any](dst unsafe.Pointer, src []T, dstStep, srcStep, block, n int) {
 	strided[T](dst, unsafe.Pointer(unsafe.SliceData(src)), dstStep, srcStep, block, n)
 }
 
-// Gather reads n blocks from src, srcStep elements apart, to dst, dstStep elements
-// apart, as Scatter writes them.
+// Gather is Scatter in the other direction: it copies n blocks from the remote src to the local dst.
 func Gather[T any](dst []T, src unsafe.Pointer, dstStep, srcStep, block, n int) {
 	strided[T](unsafe.Pointer(unsafe.SliceData(dst)), src, dstStep, srcStep, block, n)
 }
 
-// CopyStrided is Scatter and Gather for callers that do not know the type of the elements, which
-// are of size bytes.
+// CopyStrided is Scatter and Gather for callers that know only the size of an element in bytes.
 func CopyStrided(dst, src unsafe.Pointer, size uintptr, dstStep, srcStep, block, n int) {
 	switch size {
 	case 8:
@@ -35,8 +34,8 @@ func CopyStrided(dst, src unsafe.Pointer, size uintptr, dstStep, srcStep, block,
 	}
 }
 
-// strided counts in offsets, not pointers: one that was moved on behind the last
-// element would point to another object of the Go heap.
+// strided copies blocks. It advances offsets rather than pointers: a pointer that is advanced past the last
+// element could point into another object of the Go heap.
 func strided[T any](dst, src unsafe.Pointer, dstStep, srcStep, block, n int) {
 	size := int(unsafe.Sizeof(*new(T)))
 	if dstStep == block && srcStep == block && block*n != 1 { // all of it is one block
@@ -44,7 +43,7 @@ func strided[T any](dst, src unsafe.Pointer, dstStep, srcStep, block, n int) {
 		return
 	}
 	bytes := block * size
-	dstBytes, srcBytes := dstStep*size, srcStep*size // in no loop: the compiler leaves them there
+	dstBytes, srcBytes := dstStep*size, srcStep*size // outside of the loops, because the compiler does not hoist them
 	d, s := 0, 0
 	switch {
 	case block == 1:

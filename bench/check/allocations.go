@@ -9,7 +9,7 @@ import (
 
 const rowAllocations = "allocations"
 
-// allocations is the test that no call on a data path allocates.
+// allocations is the group of one row: the test that no call on a data path allocates.
 var allocations = group{
 	rounds: 1,
 	limits: []limit{{row: rowAllocations, unit: "packages with", most: 0.5}},

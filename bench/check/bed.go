@@ -20,35 +20,35 @@ import (
 	"github.com/goshmem/goshmem/bench"
 )
 
-// Nothing takes longer than this unless it hangs.
+// Limits of one command. A command that takes longer hangs.
 const (
 	buildLimit = 5 * time.Minute
 	runLimit   = 5 * time.Minute
 )
 
-// bed is where everything is built and run.
+// bed builds and runs all programs, and holds their values.
 type bed struct {
-	dir    string // for programs and reports, removed at the end
-	root   string // of the parent module
-	rows   *regexp.Regexp
+	dir    string         // folder for programs and reports, removed at the end
+	root   string         // folder of the parent module
+	rows   *regexp.Regexp // rows to measure
 	rounds int
 	quick  bool
 	log    io.Writer
-	oshrun string // ours
-	binds  bool   // it has --bind-to
+	oshrun string // path of goshmem's oshrun
+	binds  bool   // oshrun has --bind-to
 	peers  []peer
-	mpich  string // a program of MPICH; empty: there is none
+	mpich  string // path of the MPICH program; empty: MPICH is missing
 	values values
 }
 
-// wanted says whether a row of the group is asked for that the test holds for.
+// wanted says whether --rows selects a row of the group for which test is true.
 func (b *bed) wanted(g *group, test func(*limit) bool) bool {
 	return slices.ContainsFunc(g.limits, func(l limit) bool { return b.rows.MatchString(l.row) && test(&l) })
 }
 
 func anyRow(*limit) bool { return true }
 
-// build builds our programs and finds or builds the peers'.
+// build builds goshmem's programs, and the peers' programs if a selected row compares with a peer.
 func (b *bed) build(ctx context.Context) error {
 	root, err := b.output(ctx, buildLimit, "", "go", "list", "-m", "-f", "{{.Dir}}", "github.com/goshmem/goshmem")
 	if err != nil {
@@ -77,7 +77,7 @@ func (b *bed) build(ctx context.Context) error {
 	return nil
 }
 
-// measure runs all contestants by turns.
+// measure runs all groups in each round, so that the contestants alternate.
 func (b *bed) measure(ctx context.Context) error {
 	for i := range b.rounds {
 		fmt.Fprintf(b.log, "check: round %d of %d\n", i+1, b.rounds)
@@ -93,7 +93,7 @@ func (b *bed) measure(ctx context.Context) error {
 	return nil
 }
 
-// ours is the command that measures rows of ours among so many PEs.
+// ours returns the command that measures goshmem's rows with a number of PEs.
 func (b *bed) ours(pes int, rows, part string) []string {
 	command := []string{b.oshrun, "-n", strconv.Itoa(pes)}
 	if pes <= runtime.NumCPU() && b.binds {
@@ -106,13 +106,13 @@ func (b *bed) ours(pes int, rows, part string) []string {
 	return append(command, part)
 }
 
-// beside runs a program of a peer, if that takes part, as so many processes.
+// beside runs a program of a peer with a number of processes, if the peer takes part.
 func (b *bed) beside(ctx context.Context, who string, processes int, program string) error {
 	return b.rowsBeside(ctx, who, processes, program, b.rows.String())
 }
 
-// theirs is beside for a peer whose rows have names of their own: those which the
-// asked rows of the group are compared with.
+// theirs is beside for a peer whose rows have other names. It runs the rows that the selected rows of the group are
+// compared with.
 func (b *bed) theirs(ctx context.Context, g *group, who string, processes int, program string) error {
 	var names []string
 	for _, l := range g.limits {
@@ -140,8 +140,7 @@ func (b *bed) rowsBeside(ctx context.Context, who string, processes int, program
 	return nil
 }
 
-// records runs a program and keeps what it measured; the suffix is added to the
-// names of its rows.
+// records runs a program and adds its records to the values, with the suffix appended to their row names.
 func (b *bed) records(ctx context.Context, who string, command []string, suffix string) error {
 	out, err := b.output(ctx, runLimit, "", command...)
 	if err != nil {
@@ -157,15 +156,14 @@ func (b *bed) records(ctx context.Context, who string, command []string, suffix 
 	return nil
 }
 
-// output runs a command and returns what it prints; an error carries its
-// messages.
+// output runs a command and returns its standard output. The error contains the end of its output.
 func (b *bed) output(ctx context.Context, limit time.Duration, dir string, command ...string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // a launcher ends its processes
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // a launcher then ends its processes
 	cmd.WaitDelay = 10 * time.Second
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
@@ -178,7 +176,7 @@ func (b *bed) output(ctx context.Context, limit time.Duration, dir string, comma
 	return stdout.Bytes(), nil
 }
 
-// tail returns the end of an output, where the cause usually stands.
+// tail returns the end of an output, which usually has the cause.
 func tail(text []byte) []byte {
 	const most = 2000
 	if len(text) > most {

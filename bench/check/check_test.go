@@ -62,7 +62,7 @@ func TestVerdicts(t *testing.T) {
 		}
 	}
 	free := limit{row: "p/8", peer: oshmem}
-	if got := free.judge(&line{}, 1, 1, ""); got != "" {
+	if got := free.verdict(&line{}, 1, 1, ""); got != "" {
 		t.Errorf("a comparison without a bound is judged: %s", got)
 	}
 	v := values{goshmem: {"put/1048576" + noStrings: {1.1}}, plainC: {"put/1048576": {1}}}

@@ -16,7 +16,7 @@ const (
 	rowResident     = "graph500/max_rss"
 )
 
-// graph500 runs less often than the rest: the spread is small and a run long.
+// graph500 has fewer rounds than other groups, because its spread is small and a run takes long.
 var graph500 = group{
 	rounds: 3,
 	limits: []limit{
@@ -27,14 +27,13 @@ var graph500 = group{
 	run: runGraph500,
 }
 
-// The Graph500 that the promises are about, and one to see that it runs.
+// Scales of Graph500: the one that the limits are for, and the one for --quick.
 const (
 	graphScale      = 20
 	graphScaleQuick = 16
 )
 
-// runGraph500 runs the benchmark once, with two PEs and all its searches
-// validated.
+// runGraph500 runs the benchmark once, with two PEs, and validates all searches.
 func runGraph500(ctx context.Context, b *bed) error {
 	scale := graphScale
 	if b.quick {
@@ -58,7 +57,7 @@ func runGraph500(ctx context.Context, b *bed) error {
 		return fmt.Errorf("report of graph500: %w", err)
 	}
 	if r.NBFS != 64 || len(r.Resident) != 2 {
-		return fmt.Errorf("report of graph500: %d searches, %d PEs, want 64 and 2", r.NBFS, len(r.Resident))
+		return fmt.Errorf("report of graph500: %d searches, %d PEs, want 64 searches and 2 PEs", r.NBFS, len(r.Resident))
 	}
 	b.values.add(goshmem, rowTEPS, r.TEPS/1e6)
 	b.values.add(goshmem, rowConstruction, r.Construction)

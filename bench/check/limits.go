@@ -12,34 +12,33 @@ const (
 	oshmem  = "OSHMEM"
 	openMPI = "Open MPI"
 	plainC  = "C"
-	// Ours as well: what a row is compared with in the same job.
+	// Contestants within goshmem, measured in the same job.
 	strict    = bench.Strict
 	allreduce = bench.Allreduce
 )
 
-// limit is one promise, or with all bounds zero one comparison that is only
-// shown. Bounds are on the median.
+// limit is a limit on the median of a row. With all bounds 0, it is a comparison without a verdict.
 type limit struct {
 	row    string
-	unit   string  // of the row's values; "" is ns
-	most   float64 // at most this much
-	least  float64 // at least this much
-	peer   string  // whom it is compared with
-	theirs string  // the peer's row; "" is the one of the same name
-	factor float64 // at most so many times the peer's
+	unit   string  // unit of the row's values; "": ns
+	most   float64 // upper bound; 0: none
+	least  float64 // lower bound; 0: none
+	peer   string  // contestant that the row is compared with; "": none
+	theirs string  // the peer's row; "": the row of the same name
+	factor float64 // upper bound as a multiple of the peer's value; 0: none
 }
 
-// foreign says whether the peer is a program of somebody else.
+// foreign says whether the peer is another project's program.
 func (l *limit) foreign() bool { return l.peer != "" && l.peer != strict && l.peer != allreduce }
 
 // group is a set of rows that one function measures, once in a round.
 type group struct {
 	limits []limit
-	rounds int // at most so many; 0: all
+	rounds int // most rounds; 0: as many as --rounds
 	run    func(ctx context.Context, b *bed) error
 }
 
-// groups are all that is measured, in the order of the report.
+// groups lists all groups in the order of the report.
 var groups = []group{
 	oneSided,
 	copies,
@@ -54,6 +53,6 @@ var groups = []group{
 	mpichJobs,
 }
 
-// sameSpeed is the factor for rows in which both do nothing but move data at the
-// speed of a cache: a twentieth is what two runs of one program differ by.
+// sameSpeed is the factor for rows in which both sides only move data at the speed of a cache. Two runs of one
+// program differ by up to 5 %.
 const sameSpeed = 1.05

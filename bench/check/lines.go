@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// values are all measurements: contestant, row, round.
+// values holds all measurements, by contestant, row and round.
 type values map[string]map[string][]float64
 
 func (v values) add(who, row string, x float64) {
@@ -18,8 +18,7 @@ func (v values) add(who, row string, x float64) {
 	v[who][row] = append(v[who][row], x)
 }
 
-// median returns the middle of the values, the mean of both where there are
-// two of them.
+// median returns the median: the middle value, or the mean of the middle two.
 func median(x []float64) float64 {
 	if len(x) == 0 {
 		return 0
@@ -28,7 +27,7 @@ func median(x []float64) float64 {
 	return (s[(len(s)-1)/2] + s[len(s)/2]) / 2
 }
 
-// sample is the median of some values and how far they reach.
+// sample has the median, the minimum and the maximum of some values.
 type sample struct {
 	Median float64 `json:"median"`
 	Min    float64 `json:"min"`
@@ -46,7 +45,7 @@ func (s sample) String() string { return number(s.Median) }
 
 func (s sample) spread() string { return number(s.Min) + ".." + number(s.Max) }
 
-// number prints three digits that count, and all of large ones.
+// number formats a number with at least three significant digits.
 func number(x float64) string {
 	switch {
 	case x >= 100:
@@ -65,19 +64,19 @@ type line struct {
 	Ours    sample  `json:"goshmem"`
 	Peer    string  `json:"peer,omitempty"`
 	Theirs  sample  `json:"theirs"`
-	Ratio   float64 `json:"ratio,omitempty"` // ours to theirs, median of the rounds'
+	Ratio   float64 `json:"ratio,omitempty"` // ours divided by theirs: median of the rounds' ratios
 	Bound   string  `json:"bound,omitempty"`
 	Verdict string  `json:"verdict,omitempty"`
 }
 
-// The verdicts on a line with a bound; what follows "skipped" is the cause.
+// The verdicts on a line with a bound. The cause follows verdictSkipped.
 const (
 	verdictOK      = "ok"
 	verdictMiss    = "MISS"
 	verdictSkipped = "skipped: "
 )
 
-// allLimits are those of all groups.
+// allLimits returns the limits of all groups.
 func allLimits() (all []limit) {
 	for _, g := range groups {
 		all = append(all, g.limits...)
@@ -85,8 +84,8 @@ func allLimits() (all []limit) {
 	return all
 }
 
-// lines compares the values with the limits whose rows match. Peers that are
-// missing are given with the cause; apply says whether bounds are judged.
+// lines compares the values with the limits whose rows match. missing has the cause for each missing peer. Lines have
+// verdicts only if apply is set.
 func lines(v values, missing map[string]string, rows *regexp.Regexp, apply bool) (out []line) {
 	for _, l := range allLimits() {
 		if !rows.MatchString(l.row) {
@@ -103,7 +102,7 @@ func lines(v values, missing map[string]string, rows *regexp.Regexp, apply bool)
 			x.Theirs, x.Ratio = sampleOf(theirs), ratio(ours, theirs)
 		}
 		if apply {
-			x.Verdict = l.judge(&x, len(ours), len(theirs), missing[l.peer])
+			x.Verdict = l.verdict(&x, len(ours), len(theirs), missing[l.peer])
 		}
 		if cause := missing[l.peer]; x.Verdict == "" && cause != "" {
 			x.Verdict = verdictSkipped + cause
@@ -113,8 +112,7 @@ func lines(v values, missing map[string]string, rows *regexp.Regexp, apply bool)
 	return out
 }
 
-// ratio is the median of the ratios of rounds, whose halves were measured one
-// right after the other.
+// ratio returns the median of the rounds' ratios. The two values of a round were measured shortly after each other.
 func ratio(ours, theirs []float64) float64 {
 	var each []float64
 	for i := range min(len(ours), len(theirs)) {
@@ -123,7 +121,7 @@ func ratio(ours, theirs []float64) float64 {
 	return median(each)
 }
 
-// bound says in words what is promised.
+// bound returns the bounds in words.
 func (l *limit) bound() string {
 	var parts []string
 	if l.most > 0 {
@@ -141,13 +139,13 @@ func (l *limit) bound() string {
 	return strings.Join(parts, ", ")
 }
 
-// judge returns the verdict on a line that was made of so many values.
-func (l *limit) judge(x *line, ours, theirs int, missing string) string {
+// verdict returns the verdict on a line. ours and theirs are the numbers of values that the line is based on.
+func (l *limit) verdict(x *line, ours, theirs int, missing string) string {
 	switch {
 	case l.bound() == "":
 		return ""
 	case ours == 0:
-		return verdictMiss // not measured is not kept
+		return verdictMiss // a row without a value misses its limit
 	case l.most > 0 && x.Ours.Median > l.most, l.least > 0 && x.Ours.Median < l.least:
 		return verdictMiss
 	case l.factor == 0:

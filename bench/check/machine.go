@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// state is what has to be known of a machine to make sense of figures.
+// state describes the machine, for readers of the figures.
 type state struct {
 	CPU        string `json:"cpu"`
 	Cores      int    `json:"cores"`
@@ -24,13 +24,13 @@ func machine() state {
 	}
 }
 
-// String is the state in one line.
+// String returns the state in one line.
 func (s state) String() string {
 	return fmt.Sprintf("%s (%s), %d cores, %s, %s; load average (1, 5, 15 min) before %s, after %s",
 		s.CPU, runtime.GOARCH, s.Cores, s.Kernel, s.Go, s.LoadBefore, s.LoadAfter)
 }
 
-// cpuModel is the first model name that the kernel tells.
+// cpuModel returns the first model name in /proc/cpuinfo.
 func cpuModel() string {
 	raw, _ := os.ReadFile("/proc/cpuinfo")
 	for l := range strings.Lines(string(raw)) {
@@ -41,7 +41,7 @@ func cpuModel() string {
 	return "unknown processor"
 }
 
-// word is the content of a small file.
+// word returns the content of a small file, or "unknown".
 func word(name string) string {
 	raw, err := os.ReadFile(name)
 	if err != nil {

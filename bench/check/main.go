@@ -1,13 +1,14 @@
 // Command check measures the figures that goshmem promises and compares them
 // with their limits, and with peers on the same machine:
 //
-//	make bench-check
-//	go -C bench run ./check [flags]
+//		make bench-check
+//		go -C bench run ./check [flags]
 //
-// It builds oshrun and the programs, and runs goshmem, OSHMEM and plain C by
-// turns, because the speed of a machine changes from minute to minute. A figure
-// is the median over the rounds; a ratio is the median of the rounds' ratios.
-// The exit status is 1 when a limit is missed and 2 for wrong usage.
+//	  - Build: it builds oshrun and all programs.
+//	  - Runs: it runs goshmem, OSHMEM and plain C in alternation, because the speed of a machine changes from
+//	    minute to minute.
+//	  - Figures: a figure is the median over the rounds, a ratio the median of the rounds' ratios.
+//	  - Exit status: 1 if a limit is missed, 2 for wrong usage.
 package main
 
 import (
@@ -49,17 +50,17 @@ type options struct {
 	json    string
 	doc     string
 	quick   bool
-	command string // as it was given, for the report
+	command string // the command line, for the report
 }
 
 func parse(args []string, stderr io.Writer) (o options, err error) {
 	set := flag.NewFlagSet("check", flag.ContinueOnError)
 	set.SetOutput(stderr)
-	set.IntVar(&o.rounds, "rounds", 5, "how often everything runs")
+	set.IntVar(&o.rounds, "rounds", 5, "number of rounds")
 	rows := set.String("rows", "", "only rows whose name matches this `regexp`")
 	set.StringVar(&o.json, "json", "", "write all values to `FILE`")
 	set.StringVar(&o.doc, "doc", "", "put the report between the markers in `FILE`: --doc ../docs/performance.md")
-	set.BoolVar(&o.quick, "quick", false, "one short round to see that everything runs; limits do not apply")
+	set.BoolVar(&o.quick, "quick", false, "run one short round, without limits, to check that everything works")
 	if err := set.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			return o, err
@@ -70,7 +71,7 @@ func parse(args []string, stderr io.Writer) (o options, err error) {
 		return o, fmt.Errorf("%w: --rows %q: %w", errUsage, *rows, err)
 	}
 	if set.NArg() > 0 || o.rounds < 1 {
-		return o, fmt.Errorf("%w: arguments %q, --rounds %d, want flags only and 1 round or more", errUsage, set.Args(), o.rounds)
+		return o, fmt.Errorf("%w: arguments %q, --rounds %d, want no arguments and --rounds 1 or more", errUsage, set.Args(), o.rounds)
 	}
 	o.command = "go -C bench run ./check"
 	for _, a := range args {

@@ -10,11 +10,10 @@ import (
 	"time"
 )
 
-// mpich is MPICH's launcher, which starts the same program as ours does.
+// mpich is the contestant MPICH: its launcher runs the same program as oshrun.
 const mpich = "MPICH"
 
-// mpichPrefix begins rows of jobs of MPICH: from the start of the launcher to
-// its end.
+// mpichPrefix begins the rows of MPICH jobs: the time from the start of the launcher to its end.
 const mpichPrefix = "mpich/"
 
 var mpichJobs = group{
@@ -29,7 +28,7 @@ var mpichJobs = group{
 // mpichRanks are the sizes of jobs.
 var mpichRanks = []int{2, 8, 16}
 
-// findMPICH compiles mpich.c.
+// findMPICH finds MPICH and compiles mpich.c and rounds.c with it.
 func (b *bed) findMPICH(ctx context.Context) (peer, error) {
 	p := peer{name: mpich, capability: "mpich"}
 	for _, name := range []string{"mpicc.mpich", "mpiexec.hydra", "mpichversion"} {
@@ -50,7 +49,7 @@ func (b *bed) findMPICH(ctx context.Context) (peer, error) {
 	return p, b.compileAs(ctx, "mpicc.mpich", "rounds", "rounds-mpich")
 }
 
-// runMPICH times jobs of MPICH under our launcher and under its own, by turns.
+// runMPICH times MPICH jobs under oshrun and under MPICH's launcher, in alternation.
 func runMPICH(ctx context.Context, b *bed) error {
 	if b.mpich == "" {
 		return nil

@@ -5,8 +5,7 @@ import (
 	"errors"
 )
 
-// oneSided is what one PE does to another, and the ping-pong, each PE on a
-// processor of its own.
+// oneSided is the group of one-sided operations between two PEs and the ping-pong. Each PE has its own processor.
 var oneSided = group{
 	run: func(ctx context.Context, b *bed) error {
 		return errors.Join(
@@ -59,12 +58,11 @@ var oneSided = group{
 	},
 }
 
-// memcpySpeed keeps a copy at 0.9 times the speed of C's memcpy.
+// memcpySpeed requires 0.9 times the speed of C's memcpy.
 const memcpySpeed = 1 / 0.9
 
-// copies are large puts and gets beside C's memcpy into and out of memory of the
-// same kind; and the puts once more without the fast string instructions of
-// some processors, where Go's own copy is slow.
+// copies is the group of large puts and gets. They are compared with C's memcpy on memory of the same kind. The puts
+// run a second time without the fast string instructions of some processors, where Go's own copy is slow.
 var copies = group{
 	run: func(ctx context.Context, b *bed) error {
 		command := append([]string{"env", "GODEBUG=cpu.fsrm=off"}, b.ours(2, "^put/[0-9]{7}$", "onesided")...)

@@ -15,8 +15,7 @@ import (
 	"time"
 )
 
-// Rows of output: how much two PEs together can write through oshrun, and what
-// memory that takes.
+// Rows of output: the speed at which two PEs together write through oshrun, and oshrun's memory.
 const (
 	outputPrefix = "output/"
 	rowOutputRSS = outputPrefix + "max_rss"
@@ -35,18 +34,18 @@ var output = group{
 }
 
 const (
-	floodBytes      = 100e6 // of each PE
+	floodBytes      = 100e6 // bytes that each PE writes
 	floodBytesQuick = 1e6
-	// readerPause is how long the reader of one run waits before it reads.
+	// readerPause is how long the reader of the run "late reader" waits before it reads.
 	readerPause = time.Second
 )
 
-// flood is a job that floods.
+// flood is a job whose PEs write lines.
 type flood struct {
 	name  string
-	flags []string
-	line  int           // bytes
-	pause time.Duration // of the reader; then it is no matter of speed
+	flags []string      // flags of oshrun
+	line  int           // bytes of a line
+	pause time.Duration // how long the reader waits first; a run with a pause measures memory only
 }
 
 var floods = []flood{
@@ -58,7 +57,7 @@ var floods = []flood{
 	{name: "late reader", flags: []string{"--output", "tag"}, line: 8, pause: readerPause},
 }
 
-// runFloods runs all floods once. A speed is that of the lines without their tags.
+// runFloods runs all floods once. A speed counts the bytes of the lines without their tags.
 func runFloods(ctx context.Context, b *bed) error {
 	program := filepath.Join(b.dir, "flood")
 	if _, err := os.Stat(program); err != nil {
@@ -87,8 +86,8 @@ func runFloods(ctx context.Context, b *bed) error {
 	return nil
 }
 
-// drained runs a command, reads its output after a pause, and returns how long
-// that took, and the largest memory of one of its processes in MiB.
+// drained runs a command and reads its output after a pause. It returns the time that the run took, and the largest
+// resident memory of one of its processes in MiB.
 func drained(ctx context.Context, pause time.Duration, command []string) (took time.Duration, rss float64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, runLimit)
 	defer cancel()
@@ -109,7 +108,7 @@ func drained(ctx context.Context, pause time.Duration, command []string) (took t
 	}
 	usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage)
 	if !ok {
-		return 0, 0, errors.New("no usage of a process is known here")
+		return 0, 0, errors.New("this system does not report the resource usage of a process, want Linux")
 	}
 	return time.Since(begin), float64(usage.Maxrss) / 1024, nil
 }

@@ -21,14 +21,14 @@ import (
 type peer struct {
 	name    string
 	version string
-	missing string                       // why it does not take part; empty if it does
-	launch  func(processes int) []string // the command before the program
-	// capability is what GOSHMEM_TEST_REQUIRE calls it.
+	missing string                       // why the peer does not take part; empty if it does
+	launch  func(processes int) []string // launcher command, to which the program is appended
+	// capability is the peer's name in GOSHMEM_TEST_REQUIRE.
 	capability string
 }
 
-// findPeers compiles the peers' programs. A peer that is not installed is
-// noted as missing, unless GOSHMEM_TEST_REQUIRE names it.
+// findPeers compiles the peers' programs. It marks a peer that is not installed as missing; that is an error if
+// GOSHMEM_TEST_REQUIRE names the peer.
 func (b *bed) findPeers(ctx context.Context) error {
 	required, err := envvar.Required(os.LookupEnv)
 	if err != nil {
@@ -47,8 +47,8 @@ func (b *bed) findPeers(ctx context.Context) error {
 	return nil
 }
 
-// findOSHMEM compiles for Open MPI's OSHMEM. Its launcher has the name of ours, so
-// the one beside its compiler is taken.
+// findOSHMEM compiles for Open MPI's OSHMEM. Its launcher is called oshrun like ours, so findOSHMEM uses the one
+// beside its compiler.
 func (b *bed) findOSHMEM(ctx context.Context) (peer, error) {
 	p := peer{name: oshmem, capability: "oshmem"}
 	oshcc, err := exec.LookPath("oshcc")
@@ -68,7 +68,7 @@ func (b *bed) findOSHMEM(ctx context.Context) (peer, error) {
 	return p, b.compile(ctx, oshcc, "micro", "together", "startup")
 }
 
-// byOpenMPI returns the command by which a launcher of Open MPI starts programs.
+// byOpenMPI returns the launch function for a launcher of Open MPI.
 func byOpenMPI(launcher string) func(processes int) []string {
 	return func(n int) []string {
 		bind := "none"
@@ -82,7 +82,7 @@ func byOpenMPI(launcher string) func(processes int) []string {
 	}
 }
 
-// findOpenMPI compiles for MPI as Open MPI has it.
+// findOpenMPI compiles for Open MPI.
 func (b *bed) findOpenMPI(ctx context.Context) (peer, error) {
 	p := peer{name: openMPI, capability: "openmpi"}
 	for _, name := range []string{"mpicc.openmpi", "mpirun.openmpi"} {
@@ -117,7 +117,7 @@ func (b *bed) findC(ctx context.Context) (peer, error) {
 	return p, b.compile(ctx, gcc, "plain")
 }
 
-// compile makes programs of sources of this module.
+// compile compiles programs from the sources of this module.
 func (b *bed) compile(ctx context.Context, compiler string, names ...string) error {
 	if err := os.CopyFS(b.dir, bench.Sources); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
@@ -130,7 +130,7 @@ func (b *bed) compile(ctx context.Context, compiler string, names ...string) err
 	return nil
 }
 
-// compileAs makes a program of a source that is there.
+// compileAs compiles a source that compile has copied, under another program name.
 func (b *bed) compileAs(ctx context.Context, compiler, name, program string) error {
 	fmt.Fprintln(b.log, "check: compiling", name+".c")
 	source := filepath.Join(b.dir, "oshmem", name+".c")

@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// report is all that a run found out.
+// report is the result of a run.
 type report struct {
 	Command string   `json:"command"`
 	Machine state    `json:"machine"`
@@ -36,7 +36,7 @@ func (r *report) writeJSON(name string) error {
 	return os.WriteFile(name, append(raw, '\n'), 0o644)
 }
 
-// markdown returns the report as it stands in documents.
+// markdown returns the report as Markdown.
 func (r *report) markdown() string {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "Command: `%s`, %d rounds (graph500: at most %d).\n\n", r.Command, r.Rounds, graph500.rounds)
@@ -91,7 +91,7 @@ func replaceSection(name, text string) error {
 	head, rest, ok := strings.Cut(string(doc), sectionBegin)
 	_, tail, ended := strings.Cut(rest, sectionEnd)
 	if !ok || !ended {
-		return fmt.Errorf("--doc: %s, want a file with the lines %q and %q", name, strings.TrimSpace(sectionBegin), strings.TrimSpace(sectionEnd))
+		return fmt.Errorf("--doc: %s lacks its markers, want a file with the lines %q and %q", name, strings.TrimSpace(sectionBegin), strings.TrimSpace(sectionEnd))
 	}
 	return os.WriteFile(name, []byte(head+sectionBegin+"\n"+text+"\n"+sectionEnd+tail), 0o644)
 }

@@ -11,10 +11,9 @@ import (
 	"syscall"
 )
 
-// rounds are rounds of a barrier and a sum of 8 bytes, alone and beside so many busy loops. The loops are
-// in the session of this program, as those of a user are who starts both in one shell. There the
-// kernel's autogroup, where it is on, weighs them as one with all launchers and what stays
-// in their session.
+// rounds is the group of rounds of a barrier and a sum of 8 bytes, alone and beside busy loops. The loops are in the
+// session of this program, like those of a user who starts both in one shell. If the kernel's autogroup is on, it
+// gives one weight to the loops, the launchers, and the processes that stay in their session.
 func rounds(pes int) group {
 	var g group
 	g.run = func(ctx context.Context, b *bed) error {
@@ -75,7 +74,7 @@ func (b *bed) roundsOf(who string) string {
 	return filepath.Join(b.dir, "rounds")
 }
 
-// besideLoops calls f beside busy loops, which end with it, or with this program.
+// besideLoops calls f beside busy loops. The loops end when f returns, or when this program ends.
 func (b *bed) besideLoops(ctx context.Context, loops int, f func() error) (err error) {
 	for range loops {
 		cmd := exec.CommandContext(ctx, "sh", "-c", "while :; do :; done")
@@ -85,7 +84,7 @@ func (b *bed) besideLoops(ctx context.Context, loops int, f func() error) (err e
 		}
 		defer func() {
 			_ = cmd.Process.Kill()
-			_ = cmd.Wait() // by the kill
+			_ = cmd.Wait() // its error is the kill
 		}()
 	}
 	return f()

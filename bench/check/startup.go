@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Rows of start-up: jobs whose PEs do nothing but join and leave.
+// Rows of start-up. The PEs of these jobs only join and leave.
 const (
 	startupPrefix = "startup/"     // from the start of oshrun to its end
 	fencePrefix   = "first_fence/" // from the start of oshrun until the last PE has joined
@@ -29,17 +29,16 @@ var startup = group{
 	run: runStartups,
 }
 
-// startupPEs are the sizes of jobs. Peers start the first ones only: they are
-// slow.
+// startupPEs are the sizes of jobs. Peers run the smaller ones only, because they start slowly.
 var (
 	startupPEs      = []int{2, 8, 32, 128}
 	startupPeersPEs = []int{2, 8, 32}
 )
 
-// startupRuns is how many runs make a value, their median.
+// startupRuns is the number of runs per value, which is their median.
 const startupRuns = 3
 
-// runStartups runs all jobs, ours and then OSHMEM's.
+// runStartups runs the jobs of goshmem, then those of OSHMEM.
 func runStartups(ctx context.Context, b *bed) error {
 	program := filepath.Join(b.dir, "pe-startup")
 	if _, err := os.Stat(program); err != nil {
@@ -67,8 +66,7 @@ func runStartups(ctx context.Context, b *bed) error {
 	return nil
 }
 
-// startup times one job of n PEs, each of which prints when it had joined, as
-// nanoseconds of the clock of day.
+// startup times jobs of n PEs. Each PE prints the time when it has joined, in nanoseconds of the wall clock.
 func (b *bed) startup(ctx context.Context, who string, n int, command []string) error {
 	var whole, fence []float64
 	for range startupRuns {
@@ -80,7 +78,7 @@ func (b *bed) startup(ctx context.Context, who string, n int, command []string) 
 		whole = append(whole, time.Since(begin).Seconds()*1e3)
 		words := bytes.Fields(out)
 		if len(words) != n {
-			return fmt.Errorf("%s: %d times, want %d", strings.Join(command, " "), len(words), n)
+			return fmt.Errorf("%s: output has %d times, want %d, one for each PE", strings.Join(command, " "), len(words), n)
 		}
 		var last int64
 		for _, w := range words {

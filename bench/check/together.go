@@ -7,8 +7,7 @@ import (
 	"slices"
 )
 
-// together is collectives among so many PEs, which have a processor each or take
-// turns, as they come.
+// together is the group of collectives among a number of PEs. With fewer processors than PEs, the PEs take turns.
 func together(pes int) group {
 	var g group
 	g.run = func(ctx context.Context, b *bed) error {
@@ -55,11 +54,11 @@ func together(pes int) group {
 	return g
 }
 
-// toleranceCost is how many times the time of a strict collective the same one may take that
-// tolerates deaths, and that of a reduction of one element an agreement.
+// toleranceCost is the factor for a tolerant collective against the same strict one, and for an agreement against a
+// reduction of one element.
 const toleranceCost = 1.10
 
-// tolerant is collectives of a tolerant team beside those of a strict one in the same job.
+// tolerant is the group of collectives of a tolerant team beside those of a strict team in the same job.
 func tolerant(pes int) group {
 	var g group
 	g.run = func(ctx context.Context, b *bed) error {
@@ -76,8 +75,8 @@ func tolerant(pes int) group {
 	return g
 }
 
-// messages are messages between two ranks, each on a processor of its own: to and fro, in
-// windows of many at a time, and one behind the other.
+// messages is the group of messages between two ranks, each on its own processor: with an answer, in windows, and
+// one after the other.
 func messages() group {
 	var g group
 	g.run = func(ctx context.Context, b *bed) error {
@@ -95,5 +94,5 @@ func messages() group {
 	return g
 }
 
-// mostRanks is up to how many ranks Open MPI's collectives are measured.
+// mostRanks is the largest number of ranks for which Open MPI's collectives are measured.
 const mostRanks = 8

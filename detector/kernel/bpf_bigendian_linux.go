@@ -3,5 +3,5 @@
 package kernel
 
 func openBPF(*Watch) (source, error) {
-	return nil, &TierError{BPF, "support for processors of this byte order (little endian only)", nil}
+	return nil, &TierError{BPF, "a little-endian processor", nil}
 }

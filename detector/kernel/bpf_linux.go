@@ -20,19 +20,20 @@ import (
 	"github.com/goshmem/goshmem/internal/xunix"
 )
 
-// programs is the tier BPF: programs in the kernel that speak at the exit.
+// programs is the tier BPF: kernel programs that send a record at the exit of a watched process.
 type programs struct {
 	pidfds
 	maps    watchMaps
 	progs   []*ebpf.Program
-	links   []link.Link
-	threads *link.Iter
-	ring    *ringbuf.Reader
-	record  ringbuf.Record
+	links   []link.Link     // attachments of progs to tracepoints
+	threads *link.Iter      // iterator over threads; nil: Config.Poll is 0
+	ring    *ringbuf.Reader // records of exits
+	record  ringbuf.Record  // the record that was read last
 	clocks  offsets
-	buf     []byte // of the walks
+	buf     []byte // output of one walk of threads, reused
 }
 
+// openBPF loads and attaches the programs. Every failure is a *TierError that names what is missing.
 func openBPF(w *Watch) (_ source, err error) {
 	if err := needPIDFD(BPF); err != nil {
 		return nil, err
@@ -48,7 +49,7 @@ func openBPF(w *Watch) (_ source, err error) {
 	p := &programs{}
 	defer func() {
 		if err != nil {
-			_ = p.close() // the error before says more
+			_ = p.close() // the first error says more
 		}
 	}()
 	if err := p.load(names, types); err != nil {
@@ -60,8 +61,8 @@ func openBPF(w *Watch) (_ source, err error) {
 	return p, nil
 }
 
-// neededPrograms returns the names of the programs that this kernel and configuration
-// need.
+// neededPrograms returns the names of the programs that this kernel and configuration need: the exit
+// program, the signal program where exits are seen late, and the iterator for Config.Poll.
 func neededPrograms(cfg Config, types *btf.Cache) (names []string, err error) {
 	exit, err := exitProgram(cfg.alone, types)
 	if err != nil {
@@ -69,7 +70,7 @@ func neededPrograms(cfg Config, types *btf.Cache) (names []string, err error) {
 	}
 	names = append(names, exit)
 	late := exit == watchProgExitAlone && !cfg.alone
-	known := runtime.GOARCH == "amd64" || runtime.GOARCH == "arm64" // numbers of signals
+	known := runtime.GOARCH == "amd64" || runtime.GOARCH == "arm64" // the program has their signal numbers
 	if cfg.early || late && known && features.HaveProgramHelper(ebpf.Tracing, asm.FnGetCurrentTaskBtf) == nil {
 		names = append(names, watchProgDeliver)
 	}
@@ -86,7 +87,7 @@ const (
 	capBPF      = 39
 )
 
-// needRights names the capability that is missing.
+// needRights checks the capabilities of this process. The error names the missing ones.
 func needRights() error {
 	have, err := xunix.EffectiveCapabilities()
 	if err != nil {
@@ -104,9 +105,9 @@ func needRights() error {
 	return nil
 }
 
-// explainLoad turns an error of loading into the name of what is missing. The library
-// takes a refusal for a limit of locked memory, which only kernels before 5.11
-// have for programs.
+// explainLoad turns a loading error into a *TierError that names what is missing. It drops the text of
+// permission errors: the library blames RLIMIT_MEMLOCK for each of them, although kernels since 5.11 do
+// not apply that limit to programs.
 func explainLoad(err error) error {
 	missing := "a feature of the kernel (Linux 5.8 or newer)"
 	switch {
@@ -120,8 +121,9 @@ func explainLoad(err error) error {
 	return &TierError{BPF, missing, err}
 }
 
-// exitProgram chooses by the arguments of the tracepoint, which were extended
-// when it was moved ahead of the release of memory.
+// exitProgram chooses the exit program by the arguments of the tracepoint. Linux 6.16 added the second one
+// when it moved the tracepoint ahead of the release of memory. The kernel's BTF has the type, which also
+// covers kernels with backports.
 func exitProgram(alone bool, types *btf.Cache) (string, error) {
 	kernel, err := types.Kernel()
 	if err != nil {
@@ -134,23 +136,29 @@ func exitProgram(alone bool, types *btf.Cache) (string, error) {
 	}
 	pointer, ok := point.Type.(*btf.Pointer)
 	if !ok {
-		return "", &TierError{BPF, missing, fmt.Errorf("%v is no pointer", point.Type)}
+		return "", &TierError{BPF, missing, fmt.Errorf("its BTF type is %v, want a pointer", point.Type)}
 	}
 	proto, ok := pointer.Target.(*btf.FuncProto)
 	if !ok {
-		return "", &TierError{BPF, missing, fmt.Errorf("%v is no function", pointer.Target)}
+		return "", &TierError{BPF, missing, fmt.Errorf("its BTF type points to %v, want a function", pointer.Target)}
 	}
-	switch args := len(proto.Params) - 1; { // the first one is the kernel's own
+	switch args := len(proto.Params) - 1; { // the first parameter is the kernel's own context
 	case args >= 2 && !alone:
 		return watchProgExitWithGroup, nil
 	case args >= 1:
 		return watchProgExitAlone, nil
 	default:
-		return "", &TierError{BPF, missing + " with its task", fmt.Errorf("it has %d arguments", args)}
+		return "", &TierError{BPF, missing + " with its task", fmt.Errorf("the tracepoint has %d arguments, want at least 1", args)}
 	}
 }
 
-// load brings the named programs into the kernel and attaches them.
+// load loads the named programs into the kernel and attaches them.
+//
+//   - The other programs of the object are removed from the spec first: the kernel would refuse a program
+//     whose tracepoint or helper it does not have, and with it all of them.
+//   - The pid namespace is a constant of the programs, set before loading: they compare it with that of
+//     each exiting task, because watched numbers are those of this namespace.
+//   - On an error, the caller closes what was loaded and attached so far.
 func (p *programs) load(names []string, types *btf.Cache) error {
 	spec, err := loadWatch()
 	if err != nil {
@@ -175,7 +183,7 @@ func (p *programs) load(names []string, types *btf.Cache) error {
 	if err != nil {
 		return err
 	}
-	defer all.Close() // of what was not taken out
+	defer all.Close() // closes only what was not detached
 	p.maps = watchMaps{Events: all.DetachMap(watchMapEvents), Watched: all.DetachMap(watchMapWatched), Endings: all.DetachMap(watchMapEndings)}
 	for _, name := range names {
 		prog := all.DetachProgram(name)
@@ -195,18 +203,19 @@ func (p *programs) load(names []string, types *btf.Cache) error {
 	if p.ring, err = ringbuf.NewReader(p.maps.Events); err != nil {
 		return err
 	}
-	p.ring.SetDeadline(time.Unix(1, 0)) // it is asked when there is something
+	p.ring.SetDeadline(time.Unix(1, 0)) // a time in the past: reads never block
 	return nil
 }
 
+// attach enters the process in the kernel's table. The exit program sends records for it from now on.
 func (p *programs) attach(_ *Watch, e *entry) error {
 	start, err := xunix.StartTime(e.pid)
 	if err != nil {
-		start = 0 // reaped meanwhile: its pidfd says so
+		start = 0 // reaped meanwhile: the pidfd reports it
 	}
-	e.start = p.clocks.start(start)
+	e.start = p.clocks.kernelStart(start)
 	if err := p.maps.Watched.Update(uint32(e.pid), e.start, ebpf.UpdateAny); err != nil {
-		return fmt.Errorf("table of %d processes in the kernel: %w", p.maps.Watched.MaxEntries(), err)
+		return fmt.Errorf("enter it in the kernel's table (room for %d processes): %w", p.maps.Watched.MaxEntries(), err)
 	}
 	return nil
 }
@@ -217,12 +226,13 @@ func (p *programs) detach(e *entry) { _ = p.unwatch(e.pid) }
 // unwatch removes a process from the kernel's table.
 func (p *programs) unwatch(pid int) error { return p.maps.Watched.Delete(uint32(pid)) }
 
-// drainNews reads all records that are there. It does not block: the ring is mapped.
-func (p *programs) drainNews(w *Watch) error {
+// drainEvents reads all records that are there. It does not block: the ring is mapped, and its deadline has
+// passed.
+func (p *programs) drainEvents(w *Watch) error {
 	for p.ring.AvailableBytes() > 0 {
 		switch err := p.ring.ReadInto(&p.record); {
 		case errors.Is(err, os.ErrDeadlineExceeded):
-			continue // reported once, before records that came without a wake-up
+			continue // the reader returns this once before records that came without a wake-up
 		case err != nil:
 			return err
 		}
@@ -230,7 +240,7 @@ func (p *programs) drainNews(w *Watch) error {
 		if err != nil {
 			return err
 		}
-		// The ring may still hold a record of a removed process whose number another process has now.
+		// The start time rejects a stale record: of a removed process whose number another process has now.
 		if e := w.byPID[int(ev.pid)]; e != nil && (e.start == 0 || e.start == ev.start) {
 			w.noteDeath(e, ev.exit, ev.at+p.clocks.monotonic)
 		}
@@ -238,7 +248,7 @@ func (p *programs) drainNews(w *Watch) error {
 	return nil
 }
 
-// sample walks over all threads of the machine, in the kernel.
+// sample runs the kernel's iterator over all threads of the machine and parses its output.
 func (p *programs) sample(out []sample, _ []int) ([]sample, error) {
 	r, err := p.threads.Open()
 	if err != nil {

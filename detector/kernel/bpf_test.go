@@ -142,8 +142,8 @@ func TestLostNews(t *testing.T) {
 		v.act()
 		dead, _ := l.ended(t, 1)
 		same(t, dead, v.reap())
-		if took := time.Since(before); took < patience || dead.At != 0 {
-			t.Errorf("dead at %v after %v, want no time and a wait of %v", dead.At, took, patience)
+		if took := time.Since(before); took < noticeTimeout || dead.At != 0 {
+			t.Errorf("dead at %v after %v, want no time and a wait of %v", dead.At, took, noticeTimeout)
 		}
 	})
 }

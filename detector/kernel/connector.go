@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// Messages of the process connector (linux/connector.h, linux/cn_proc.h), which
-// follow a netlink header. Numbers are in the order of this machine's bytes.
+// Messages of the process connector (linux/connector.h, linux/cn_proc.h). A message follows a netlink
+// header. Numbers are in this machine's byte order.
 const (
 	netlinkHeader   = 16
 	netlinkDone     = 3
 	connectorHeader = netlinkHeader + 20
 	eventHeader     = connectorHeader + 16
 
-	// What is read of events.
+	// Bytes that are read of an event, from the start of the packet.
 	forkLength = eventHeader + 16
 	execLength = eventHeader + 8
 	exitLength = eventHeader + 16
@@ -25,24 +25,24 @@ const (
 	procIgnore = 2 // PROC_CN_MCAST_IGNORE
 
 	procAck  = 0          // PROC_EVENT_NONE
-	procFork = 1          // PROC_EVENT_FORK, of threads as well
+	procFork = 1          // PROC_EVENT_FORK, also for a new thread
 	procExec = 2          // PROC_EVENT_EXEC
 	procExit = 0x80000000 // PROC_EVENT_EXIT
 )
 
-// notice is an event of the process connector: the begin or end of a thread, the
-// execution of a program, or the answer to a request.
+// notice is a packet of the process connector: a thread begins or ends, a process calls exec, or the
+// kernel answers a request.
 type notice struct {
-	what    uint32
-	token   uint32 // of an answer: the request's
-	errno   uint32 // of an answer
-	at      time.Duration
-	process uint32 // 0 where the event is of no interest
+	what    uint32        // procAck, procFork, procExec, procExit, or another event
+	token   uint32        // procAck: the token of the request
+	errno   uint32        // procAck: 0 or the error
+	at      time.Duration // when the event happened
+	process uint32        // 0 for events that are not used here
 	thread  uint32
-	status  uint32 // of an end, of the thread
+	status  uint32 // procExit: the thread's exit status
 }
 
-// lengthOf returns how much is read of an event.
+// lengthOf returns the bytes that a packet must have for an event of this kind.
 func lengthOf(what uint32) int {
 	switch what {
 	case procFork:
@@ -55,14 +55,14 @@ func lengthOf(what uint32) int {
 	return eventHeader + 4
 }
 
-// parseNotice reads a packet. One that is of no interest has another kind.
+// parseNotice parses a packet. Events that are not used here have only what and at set.
 func parseNotice(b []byte) (notice, error) {
 	if len(b) < eventHeader+4 {
 		return notice{}, fmt.Errorf("process connector: packet of %d bytes, want at least %d", len(b), eventHeader+4)
 	}
 	u32 := func(at int) uint32 { return binary.NativeEndian.Uint32(b[at:]) }
 	if size := u32(0); uint64(size) > uint64(len(b)) || u32(netlinkHeader) != connectorProc || u32(netlinkHeader+4) != connectorProc {
-		return notice{}, fmt.Errorf("process connector: packet of %d bytes says %d and source %d.%d, want %d.%d",
+		return notice{}, fmt.Errorf("process connector: packet of %d bytes has length field %d and source %d.%d, want a length within it and source %d.%d",
 			len(b), size, u32(netlinkHeader), u32(netlinkHeader+4), connectorProc, connectorProc)
 	}
 	n := notice{what: u32(connectorHeader), at: time.Duration(binary.NativeEndian.Uint64(b[connectorHeader+8:]))}
@@ -72,7 +72,7 @@ func parseNotice(b []byte) (notice, error) {
 	switch n.what {
 	case procAck:
 		n.token, n.errno = u32(netlinkHeader+12)-1, u32(eventHeader)
-	case procFork: // of the parent come first
+	case procFork: // the parent's numbers come first
 		n.thread, n.process = u32(eventHeader+8), u32(eventHeader+12)
 	case procExec:
 		n.thread, n.process = u32(eventHeader), u32(eventHeader+4)
@@ -82,8 +82,8 @@ func parseNotice(b []byte) (notice, error) {
 	return n, nil
 }
 
-// request is a packet that asks for events or for no more of them. The answer
-// has its token.
+// request returns a packet that begins (procListen) or ends (procIgnore) the flow of events. The kernel's
+// answer carries its token.
 func request(op, token uint32) []byte {
 	b := make([]byte, connectorHeader+4)
 	put := func(at int, v uint32) { binary.NativeEndian.PutUint32(b[at:], v) }

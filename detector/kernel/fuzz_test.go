@@ -146,12 +146,12 @@ func TestOffsets(t *testing.T) {
 	if want := (offsets{boot: -1970 * time.Millisecond}); o != want || err != nil {
 		t.Fatalf("offsets %+v, %v, want %+v", o, err, want)
 	}
-	if got := o.start(1000); got != 1197 {
+	if got := o.kernelStart(1000); got != 1197 {
 		t.Errorf("start %d, want 1197", got)
 	}
 	for _, o := range []offsets{{}, {boot: time.Nanosecond}} {
 		want := map[bool]uint64{true: 7, false: 0}[o.boot == 0]
-		if got := o.start(7); got != want || o.start(0) != 0 {
+		if got := o.kernelStart(7); got != want || o.kernelStart(0) != 0 {
 			t.Errorf("%+v: start %d, want %d", o, got, want)
 		}
 	}

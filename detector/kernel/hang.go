@@ -5,24 +5,23 @@ import (
 	"fmt"
 )
 
-// sample is what one thread of a watched process is doing, as the iterator of
-// the kernel wrote it.
+// sample is the state of one thread of a watched process at one moment.
 type sample struct {
-	ran      uint64 // nanoseconds on a processor
-	switches uint64
+	ran      uint64 // nanoseconds on a processor since the thread began
+	switches uint64 // how often the thread was given a processor
 	pid      uint32
 	thread   uint32
-	state    uint32
-	running  bool // right now
+	state    uint32 // the kernel's state bits
+	running  bool   // on a processor now
 }
 
 // sampleSize is sizeof(struct sample) of bpf/watch.bpf.c.
 const sampleSize = 32
 
-// parseSamples appends what the iterator wrote to out.
+// parseSamples appends to out the samples that the kernel's iterator wrote.
 func parseSamples(out []sample, b []byte) ([]sample, error) {
 	if len(b)%sampleSize != 0 {
-		return out, fmt.Errorf("%d bytes of samples, want a multiple of %d", len(b), sampleSize)
+		return out, fmt.Errorf("samples of threads: %d bytes, want a multiple of %d", len(b), sampleSize)
 	}
 	for ; len(b) > 0; b = b[sampleSize:] {
 		out = append(out, sample{
@@ -34,14 +33,14 @@ func parseSamples(out []sample, b []byte) ([]sample, error) {
 	return out, nil
 }
 
-// States of threads as the kernel has them, since Linux 4.14.
+// State bits of threads in the kernel, since Linux 4.14.
 const (
 	taskInterruptible   = 0x1
 	taskUninterruptible = 0x2
 	taskStopped         = 0x4
 	taskTraced          = 0x8
-	taskNoLoad          = 0x400  // uninterruptible, but idle and not stuck
-	taskFrozen          = 0x8000 // by the freezer (Linux 6.1)
+	taskNoLoad          = 0x400  // set with taskUninterruptible: an idle kernel thread, not stuck
+	taskFrozen          = 0x8000 // frozen by the freezer (Linux 6.1)
 )
 
 func (s sample) stopped() bool { return s.state&(taskStopped|taskTraced) != 0 }
@@ -60,10 +59,9 @@ func (s sample) idleSince(before sample) bool {
 	return !s.running && s.ran == before.ran && s.switches == before.switches
 }
 
-// diagnose says what the threads of one process have been doing since an earlier
-// look at them: Stopped, Stuck, Starved, or 0 for all that is in order. A single
-// sample proves nothing but a stop: sleeping for a disk and waiting for a turn
-// are what healthy threads do for a while.
+// diagnose compares two walks over the threads of one process. It returns Stopped, Stuck, Starved, or 0
+// for a healthy process. Only Stopped can be told from one walk: healthy threads sleep for a disk or wait
+// for a processor, too, but not for long.
 func diagnose(before, now []sample) Kind {
 	stopped, stuck, starved, ran := len(now) > 0, false, false, false
 	for _, s := range now {
@@ -94,8 +92,8 @@ func findThread(all []sample, thread uint32) (sample, bool) {
 	return sample{}, false
 }
 
-// transition returns what to report when a process goes from one state to another:
-// the end of the old one, then the new one; 0 is nothing.
+// transition returns the reports for a change of state: the end of the old state, then the new state. 0
+// stands for no report.
 func transition(from, to Kind) (end, begin Kind) {
 	switch {
 	case from == to:

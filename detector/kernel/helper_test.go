@@ -101,7 +101,7 @@ func (l *log) ended(t *testing.T, tag uint64) (dead, released Report) {
 // so late that the connector no longer waited for it. The process was told to end at before or later, and
 // its notice was there at the time told.
 func untimed(w *Watch, dead Report, before, told time.Duration) bool {
-	return w.Tier() == ProcConn && dead.At == 0 && told-before >= patience
+	return w.Tier() == ProcConn && dead.At == 0 && told-before >= noticeTimeout
 }
 
 // open opens a watch that the test closes.

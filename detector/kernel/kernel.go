@@ -11,23 +11,23 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// ErrWatched is the cause of an Add of a process that the Watch has already.
-var ErrWatched = errors.New("it is watched already")
+// ErrWatched is the cause of a failed Add: the Watch has the process already.
+var ErrWatched = errors.New("the process is watched already")
 
-// Tier is how deaths are learnt of, from the best way to the last.
+// Tier is a way to learn of deaths. Lower values are better.
 type Tier uint8
 
 // The tiers.
 const (
-	BPF      Tier = iota + 1 // eBPF at the exit itself, before memory is given back
-	ProcConn                 // process connector (netlink) and a pidfd each
-	PIDFD                    // a pidfd each
-	SIGCHLD                  // SIGCHLD and waitid, children only
+	BPF      Tier = iota + 1 // eBPF program at the exit, before memory is freed (Linux 6.16)
+	ProcConn                 // process connector (netlink), and a pidfd for each process
+	PIDFD                    // a pidfd for each process
+	SIGCHLD                  // SIGCHLD and waitid; children only
 )
 
 var tierNames = []string{BPF: "bpf", ProcConn: "procconn", PIDFD: "pidfd", SIGCHLD: "sigchld"}
 
-// String returns the name that ParseTier knows.
+// String returns the name that ParseTier accepts.
 func (t Tier) String() string {
 	if t >= BPF && t <= SIGCHLD {
 		return tierNames[t]
@@ -45,27 +45,30 @@ func ParseTier(text string) (Tier, error) {
 
 // Config says how to watch.
 type Config struct {
-	Tier   Tier          // 0: the best that works; otherwise that one or an error
-	Poll   time.Duration // between walks that look for stopped, stuck and starved processes; 0: none
-	Report func(Report)  // called by one goroutine at a time, soon; must not block; may call Add and Remove, not Close
+	Tier Tier          // the tier to use; 0: the best one that works
+	Poll time.Duration // time between walks that look for stopped, stuck and starved processes; 0: no walks
+
+	// Report is called for each event, by one goroutine at a time. It must not block: later events wait for
+	// it. It may call Add and Remove, but not Close.
+	Report func(Report)
 	Logger zerolog.Logger
 
-	early bool // for tests: attach to signals although the exit comes before memory is given back
-	alone bool // for tests: the program for kernels whose tracepoint has one argument
+	early bool // tests: load the signal program although the kernel reports exits early
+	alone bool // tests: load the exit program for kernels whose tracepoint has one argument
 }
 
-// Kind is what a Report says.
+// Kind is the event that a Report is about.
 type Kind uint8
 
 // The kinds.
 const (
-	Dead      Kind = iota + 1 // runs no more instruction of its program; memory and descriptors may still be held
-	Released                  // memory is given back, the process can be reaped
-	Stopped                   // by a signal or a debugger
-	Continued                 // after Stopped
-	Stuck                     // a thread is in uninterruptible sleep since the walk before
-	Starved                   // runnable, and no thread had a processor since the walk before
-	Running                   // after Stuck or Starved
+	Dead      Kind = iota + 1 // no thread runs any more; memory and descriptors may still be held
+	Released                  // memory is freed; the process can be reaped
+	Stopped                   // all threads are stopped by a signal or a debugger
+	Continued                 // Stopped has ended
+	Stuck                     // a thread has been in uninterruptible sleep since the walk before
+	Starved                   // a thread is runnable, and no thread has had a processor since the walk before
+	Running                   // Stuck or Starved has ended
 	Unseen                    // the watch has failed: nothing more is reported of this process
 )
 
@@ -74,7 +77,7 @@ var kindNames = []string{
 	Stuck: "stuck", Starved: "starved", Running: "running", Unseen: "unseen",
 }
 
-// String returns the name in small letters.
+// String returns the name in lower case.
 func (k Kind) String() string {
 	if k >= Dead && k <= Unseen {
 		return kindNames[k]
@@ -84,26 +87,26 @@ func (k Kind) String() string {
 
 // Exit is how a process ended.
 type Exit struct {
-	Status syscall.WaitStatus // status, or signal and core dump
-	Known  bool               // whether Status is; it may not be where the process is no child
-	OOM    bool               // the out-of-memory killer chose it; only BPF knows
+	Status syscall.WaitStatus // exit status, or signal and core dump
+	Known  bool               // Status is known; it may be unknown for a process that is not a child
+	OOM    bool               // the out-of-memory killer chose the process; only BPF knows
 }
 
-// Report is a piece of news of one process.
+// Report is one event of one process.
 type Report struct {
 	Kind Kind
 	PID  int
-	Tag  uint64        // what Add was given
-	Exit Exit          // of Dead and Released
-	At   time.Duration // CLOCK_MONOTONIC of the kernel's own event, 0 where there is none, or it came late (ProcConn)
-	Tier Tier
+	Tag  uint64        // argument of Add
+	Exit Exit          // set for Dead and Released
+	At   time.Duration // Dead: CLOCK_MONOTONIC of the kernel's event; 0: none, or it came too late (ProcConn)
+	Tier Tier          // tier of the Watch
 }
 
-// TierError says why a tier cannot be used.
+// TierError says why a tier does not work here.
 type TierError struct {
 	Tier    Tier
-	Missing string // the capability ("CAP_BPF") or the feature of the kernel
-	Err     error  // what the kernel said, if it was asked
+	Missing string // the capability ("CAP_BPF") or the kernel feature that is missing
+	Err     error  // the kernel's error; nil: no call was made
 }
 
 func (e *TierError) Error() string {

@@ -4,7 +4,7 @@ package kernel
 
 import "github.com/goshmem/goshmem/internal/xunix"
 
-// Watch reports what becomes of processes.
+// Watch reports deaths, stops and hangs of processes.
 type Watch struct{}
 
 // Open is not supported here.

@@ -9,7 +9,7 @@ import (
 	"github.com/goshmem/goshmem/internal/xunix"
 )
 
-// pidfds is the tier PIDFD, and what the other ones fall back to.
+// pidfds is the tier PIDFD. The other tiers embed it for the methods that they do not need.
 type pidfds struct{}
 
 func openPIDFD(*Watch) (source, error) {
@@ -19,7 +19,7 @@ func openPIDFD(*Watch) (source, error) {
 	return pidfds{}, nil
 }
 
-// needPIDFD checks that the kernel has descriptors of processes.
+// needPIDFD checks that the kernel has pidfds.
 func needPIDFD(t Tier) error {
 	fd, err := xunix.OpenProcess(os.Getpid())
 	if err != nil {
@@ -31,7 +31,7 @@ func needPIDFD(t Tier) error {
 
 func (pidfds) attach(*Watch, *entry) error   { return nil }
 func (pidfds) detach(*entry)                 {}
-func (pidfds) drainNews(*Watch) error        { return nil }
+func (pidfds) drainEvents(*Watch) error      { return nil }
 func (pidfds) handleOver(w *Watch, e *entry) { w.noteRelease(e, 0) }
 func (pidfds) nextDrain() time.Time          { return time.Time{} }
 func (pidfds) close() error                  { return nil }
@@ -58,15 +58,16 @@ func openSIGCHLD(w *Watch) (source, error) {
 func (c *children) attach(w *Watch, e *entry) error {
 	_, over, err := xunix.ChildStatus(e.pid)
 	if over {
-		w.poll.Wake() // the signal may have come before
+		w.poll.Wake() // SIGCHLD may have come before this process was in the tables
 	}
 	return err
 }
 
-// drain asks every child: the kernel merges signals.
-func (c *children) drainNews(w *Watch) error {
+// drainEvents asks for the status of every child: the kernel merges signals, so one SIGCHLD may stand for
+// several deaths.
+func (c *children) drainEvents(w *Watch) error {
 	for _, e := range w.byID {
-		if _, over, err := xunix.ChildStatus(e.pid); over || err != nil { // reaped by somebody: over
+		if _, over, err := xunix.ChildStatus(e.pid); over || err != nil { // an error: the child was reaped, so it is over
 			w.noteRelease(e, 0)
 		}
 	}

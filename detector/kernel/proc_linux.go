@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// pidNamespace returns the number of this process's pid namespace, 0 if it is
-// the machine's own.
+// pidNamespace returns the inode number of this process's pid namespace, or 0 for the machine's own. The
+// kernel gives the machine's own namespace a fixed number (PROC_PID_INIT_INO).
 func pidNamespace() (uint32, error) {
 	const machine = 0xEFFFFFFC // PROC_PID_INIT_INO
 	link, err := os.Readlink("/proc/self/ns/pid")
@@ -30,25 +30,26 @@ func pidNamespace() (uint32, error) {
 	return uint32(number), nil
 }
 
-// offsets are the differences between the clocks of this time namespace and the
-// machine's.
+// offsets are the differences between the clocks of this time namespace and the machine's clocks. /proc
+// reports times of the namespace; the kernel's events carry times of the machine.
 type offsets struct{ monotonic, boot time.Duration }
 
-const tick = 10 * time.Millisecond // of the start times of processes
+const tick = 10 * time.Millisecond // unit of process start times
 
-// start turns a start time as /proc says it into what the kernel has, 0 if that
-// cannot be done without rounding.
-func (o offsets) start(ticks uint64) uint64 {
+// kernelStart converts a start time from /proc to the machine's clock. It returns 0 (unknown) if the
+// offset is not a multiple of a tick: the result would be rounded and match no event.
+func (o offsets) kernelStart(ticks uint64) uint64 {
 	if o.boot%tick != 0 || ticks == 0 {
 		return 0
 	}
 	return ticks - uint64(o.boot/tick)
 }
 
+// clockOffsets reads the offsets of this process's time namespace.
 func clockOffsets() (offsets, error) {
 	text, err := os.ReadFile("/proc/self/timens_offsets")
 	if errors.Is(err, fs.ErrNotExist) {
-		return offsets{}, nil // no such namespaces
+		return offsets{}, nil // a kernel without time namespaces
 	}
 	if err != nil {
 		return offsets{}, err
@@ -73,15 +74,15 @@ func parseOffsets(text string) (o offsets, err error) {
 	return o, nil
 }
 
-// threads are the numbers of threads of a process.
+// threads is a set of thread numbers of one process.
 type threads map[uint32]struct{}
 
-// unlisted stands for threads whose numbers are not known. It is no thread's
-// number, so its end is never told.
+// unlisted stands for threads with unknown numbers. No thread has number 0, so no exit event removes
+// unlisted from a set.
 const unlisted = 0
 
-// listLiveThreads returns the threads of a process that have not ended, or unlisted if that cannot be
-// said. So the set is never empty.
+// listLiveThreads returns the threads of a process that have not ended, or the set of unlisted if /proc
+// cannot be read. The set is never empty: an empty set would mean that the process is over.
 func listLiveThreads(pid int) threads {
 	all := threads{}
 	list, err := listThreads(pid)
@@ -90,8 +91,8 @@ func listLiveThreads(pid int) threads {
 			all[thread] = struct{}{}
 		}
 		var ended bool
-		if ended, err = firstEnded(pid); ended {
-			delete(all, uint32(pid)) // it alone stays in the list
+		if ended, err = leaderEnded(pid); ended {
+			delete(all, uint32(pid)) // /proc lists an ended leader, and no other ended thread
 		}
 	}
 	if err != nil || len(all) == 0 {
@@ -100,7 +101,8 @@ func listLiveThreads(pid int) threads {
 	return all
 }
 
-// listThreads returns the numbers of all threads of a process.
+// listThreads returns the numbers of all threads of a process. It reads the list until two in a row are
+// equal: a thread that ends during a read may hide the threads after it, and is missing in the next read.
 func listThreads(pid int) ([]uint32, error) {
 	list, err := readThreads(pid)
 	const tries = 10
@@ -109,15 +111,14 @@ func listThreads(pid int) ([]uint32, error) {
 			return nil, err
 		}
 		before := list
-		// A thread that ends while it is listed may hide those after it. It is not
-		// in the next list, so two that are the same are complete.
 		if list, err = readThreads(pid); err == nil && slices.Equal(before, list) {
 			return list, nil
 		}
 	}
-	return nil, fmt.Errorf("threads of process %d end faster than they are listed", pid)
+	return nil, fmt.Errorf("list threads of process %d: threads came or went during each of %d reads", pid, tries+1)
 }
 
+// readThreads reads /proc/PID/task once. The list may lack threads: see listThreads.
 func readThreads(pid int) ([]uint32, error) {
 	dir, err := os.Open(fmt.Sprintf("/proc/%d/task", pid))
 	if err != nil {
@@ -139,15 +140,15 @@ func readThreads(pid int) ([]uint32, error) {
 	return list, nil
 }
 
-// firstEnded says whether the first thread of a process has ended. One that is
-// about to has not.
-func firstEnded(pid int) (bool, error) {
+// leaderEnded says whether the first thread of a process has ended: its state is Z or X. A thread that is
+// exiting has another state until then.
+func leaderEnded(pid int) (bool, error) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	rest := stat[bytes.LastIndexByte(stat, ')')+1:]
 	return bytes.HasPrefix(rest, []byte(" Z")) || bytes.HasPrefix(rest, []byte(" X")), err
 }
 
-// procSampler looks at threads by /proc: two files each.
+// procSampler samples threads by /proc. It reads two files for each thread.
 type procSampler struct{}
 
 func (procSampler) sample(out []sample, pids []int) ([]sample, error) {
@@ -175,14 +176,14 @@ func (procSampler) sample(out []sample, pids []int) ([]sample, error) {
 	return out, nil
 }
 
-// states are the letters of /proc as the kernel has them inside.
+// states maps the state letters of /proc to the kernel's state bits.
 var states = map[byte]uint32{
 	'R': 0, 'S': taskInterruptible, 'D': taskUninterruptible, 'I': taskUninterruptible | taskNoLoad,
 	'T': taskStopped, 't': taskTraced, 'P': taskInterruptible,
 }
 
-// parseThread reads stat and schedstat of a thread: false if it is ending or
-// cannot be understood. Without schedstat it always seems to be running.
+// parseThread parses stat and schedstat of a thread. It returns false for a thread that is exiting or has
+// an unknown format. Without schedstat the thread counts as running, so it is never reported as hung.
 func parseThread(stat, sched []byte) (s sample, ok bool) {
 	open, end := bytes.IndexByte(stat, ' '), bytes.LastIndexByte(stat, ')')
 	if open < 0 || end < open {

@@ -9,34 +9,40 @@ import (
 	"github.com/goshmem/goshmem/internal/xunix"
 )
 
-// connector is the tier ProcConn: the kernel tells of the begin and end of every
-// thread of the machine; of an end after the pidfd has told.
+// connector is the tier ProcConn. The kernel sends a notice of the begin and the end of every thread of the
+// machine. The notice of an end comes after the pidfd of the process is ready.
 //
-// What a process ends by is what its last thread says. Neither the pidfd nor an
-// empty queue say which one that is: when the queue is read, the process may be
-// over while the end of an earlier thread is still in it, and that of the last
-// one not yet. So the threads of watched processes are kept count of.
+// The exit of a process is that of its last thread. Neither the pidfd nor an empty queue says which notice
+// that is:
+//
+//   - A ready pidfd: the notice of an earlier thread may still be in the queue.
+//   - An empty queue: the notice of the last thread may not have been sent yet.
+//
+// So the connector keeps the set of live threads of each watched process (entry.threads).
 type connector struct {
 	pidfds
 	fd      int
 	packet  [256]byte
-	lost    bool      // packets were; what came before is still being read
-	waiting []waiting // in the order of their times
+	lost    bool      // the kernel has dropped packets; earlier packets are still being read
+	waiting []waiting // processes that are over and lack notices, in the order of until
 	clocks  offsets
 }
 
-// waiting is a process whose pidfd says that it is over, before the notices of its threads have come.
+// waiting is a process that is over by its pidfd and lacks notices of its threads.
 type waiting struct {
 	*entry
-	until time.Time
+	until time.Time // when the death is reported without them
 }
 
-// patience is how long the connector waits for the notices of a process whose pidfd says that it is
-// over. They come some microseconds later as a rule. They come later than patience, or never, in two
-// cases: the kernel had no memory for them, or the ending thread lost its processor between the two,
-// which it may when it wakes who polls the pidfd, and got it back late because the machine is busy.
-// The report goes out then without a time: knowing the death early is worth more than its time.
-const patience = 20 * time.Millisecond
+// noticeTimeout is how long the connector waits for the notices of a process that is over by its pidfd.
+// They normally come some microseconds after the pidfd. They come later, or never, in two cases:
+//
+//   - The kernel had no memory for a notice.
+//   - The exiting thread lost its processor between the two (it wakes the poller of the pidfd), and a busy
+//     machine gave it back late.
+//
+// The death is then reported without a time, because knowing it early is worth more than its time.
+const noticeTimeout = 20 * time.Millisecond
 
 func openProcConn(w *Watch) (_ source, err error) {
 	if err := needPIDFD(ProcConn); err != nil {
@@ -59,7 +65,7 @@ func openProcConn(w *Watch) (_ source, err error) {
 	}
 	c := &connector{fd: fd}
 	if c.clocks, err = clockOffsets(); err != nil {
-		return nil, errors.Join(&TierError{ProcConn, "the offsets of this time namespace", err}, c.close())
+		return nil, errors.Join(&TierError{ProcConn, "the clock offsets of this time namespace (/proc/self/timens_offsets)", err}, c.close())
 	}
 	if err := c.subscribe(); err != nil {
 		return nil, errors.Join(err, c.close())
@@ -70,8 +76,8 @@ func openProcConn(w *Watch) (_ source, err error) {
 	return c, nil
 }
 
-// subscribe asks for events. The kernel answers while the request is sent; notices of other
-// processes may come before the answer.
+// subscribe asks the kernel for notices and reads its answer. The kernel answers while the request is
+// sent. Notices of other processes may come before the answer; subscribe drops them.
 func (c *connector) subscribe() error {
 	token := uint32(os.Getpid())
 	if err := xunix.SendPacket(c.fd, request(procListen, token)); err != nil {
@@ -104,18 +110,21 @@ func (c *connector) attach(_ *Watch, e *entry) error {
 	return nil
 }
 
-// learnThreads lists the threads of the process. A notice carries the time of what it tells. Notices
-// from before the listing may be read after it; they say nothing new, and their time shows it. Notices
-// from after it may repeat what the listing has seen, which does no harm: a listed thread begins again,
-// or one that is not listed ends again.
+// learnThreads lists the threads of the process. Notices may be read after the listing that are about
+// events before, during or after it:
+//
+//   - Before: handleNotice ignores them. A notice carries the time of its event, and since is read first.
+//   - During or after: they may repeat what the listing saw. A begin then adds a listed thread, or an end
+//     removes a thread that is not listed. Neither changes the set.
 func (e *entry) learnThreads() {
 	e.since = xunix.Monotonic()
 	e.threads = listLiveThreads(e.pid)
 }
 
-// drainNews reads all packets. It takes the time before it reads, so that a notice which was sent within
-// patience is found, even if this thread loses its processor between two steps.
-func (c *connector) drainNews(w *Watch) error {
+// drainEvents reads all packets, then reports processes whose notices are overdue. It reads the clock before
+// the packets. So a notice that was sent within noticeTimeout is found, even if this thread loses its
+// processor in between.
+func (c *connector) drainEvents(w *Watch) error {
 	now := time.Now()
 	for {
 		n, err := xunix.ReadPacket(c.fd, c.packet[:])
@@ -130,42 +139,44 @@ func (c *connector) drainNews(w *Watch) error {
 		case err != nil:
 			return err
 		}
-		told, err := parseNotice(c.packet[:n])
+		event, err := parseNotice(c.packet[:n])
 		if err != nil {
 			return err
 		}
-		told.at += c.clocks.monotonic
-		c.handleNotice(w, told)
+		event.at += c.clocks.monotonic
+		c.handleNotice(w, event)
 	}
 }
 
-// handleNotice applies a notice to the table of threads. A process is over when all its threads have
-// ended and its pidfd says so as well: a debugger may hold back the end of a process.
-func (c *connector) handleNotice(w *Watch, told notice) {
-	e := w.byPID[int(told.process)]
-	if e == nil || told.at < e.since { // an exec overtakes the end of the thread that had the number before
+// handleNotice applies a notice to the set of live threads. A process is over when the set is empty and
+// its pidfd is ready: a debugger may delay the end of a process whose threads have all exited.
+//
+// Notices older than since are ignored. An exec sets since as well, because its notice may overtake the
+// exit notice of the leader whose number the executing thread has taken.
+func (c *connector) handleNotice(w *Watch, n notice) {
+	e := w.byPID[int(n.process)]
+	if e == nil || n.at < e.since {
 		return
 	}
-	switch told.what {
+	switch n.what {
 	case procFork:
-		e.threads[told.thread] = struct{}{}
+		e.threads[n.thread] = struct{}{}
 	case procExec:
-		// All other threads have ended, and the one that is left has the first one's
-		// number, whichever it had before.
+		// All other threads have ended, and the remaining one has the leader's number.
 		clear(e.threads)
-		e.threads[told.process] = struct{}{}
-		e.since = told.at
+		e.threads[n.process] = struct{}{}
+		e.since = n.at
 	case procExit:
-		delete(e.threads, told.thread)
-		e.ending = told
+		delete(e.threads, n.thread)
+		e.ending = n
 		if len(e.threads) == 0 && xunix.ProcessOver(e.fd) {
 			c.noteOver(w, e)
 		}
 	}
 }
 
-// relearnThreads lists the threads of all processes anew if packets were lost. The kernel drops packets
-// until all earlier ones were read, so it is called then.
+// relearnThreads lists the threads of all processes anew if packets were lost. It is called when all
+// earlier packets were read, because the kernel drops packets until then.
 func (c *connector) relearnThreads(w *Watch) {
 	if !c.lost {
 		return
@@ -176,7 +187,8 @@ func (c *connector) relearnThreads(w *Watch) {
 	}
 }
 
-// noteOver reports that a process is over. Its exit is that of its last thread, if a notice told it.
+// noteOver reports that a process is over. Its exit is that of its last thread, if that thread's notice
+// has come; otherwise status and time are unknown.
 func (c *connector) noteOver(w *Watch, e *entry) {
 	var at time.Duration
 	if len(e.threads) == 0 {
@@ -185,15 +197,17 @@ func (c *connector) noteOver(w *Watch, e *entry) {
 	w.noteRelease(e, at)
 }
 
+// handleOver reports a process that is over by its pidfd, or waits for its notices. A process that was over
+// when it was added has no notices: they were sent before.
 func (c *connector) handleOver(w *Watch, e *entry) {
-	if e.gone || len(e.threads) == 0 { // ends of what was gone were told to those who listened then
+	if e.gone || len(e.threads) == 0 {
 		c.noteOver(w, e)
 		return
 	}
-	c.waiting = append(c.waiting, waiting{e, time.Now().Add(patience)})
+	c.waiting = append(c.waiting, waiting{e, time.Now().Add(noticeTimeout)})
 }
 
-// expireWaiting reports processes whose notices have not come within patience.
+// expireWaiting reports processes whose notices have not come within noticeTimeout.
 func (c *connector) expireWaiting(w *Watch, now time.Time) {
 	for len(c.waiting) > 0 {
 		first := c.waiting[0]
@@ -214,12 +228,13 @@ func (c *connector) nextDrain() time.Time {
 	return c.waiting[0].until
 }
 
+// close ends the subscription and closes the socket. Without the request, a kernel before 6.6 would go on
+// producing events that no process reads.
 func (c *connector) close() error {
-	// Kernels before 6.6 go on making events for nobody otherwise.
 	err := xunix.SendPacket(c.fd, request(procIgnore, 0))
 	xunix.CloseFD(c.fd)
 	if errors.Is(err, os.ErrPermission) {
-		return nil // they were not made
+		return nil // the subscription was refused as well, so there is nothing to end
 	}
 	return err
 }

@@ -156,7 +156,7 @@ func TestLostPackets(t *testing.T) {
 	v.ready()
 	ev.await(v.pid())
 	room(1 << 20)
-	if err := c.drainNews(w); err != nil {
+	if err := c.drainEvents(w); err != nil {
 		t.Fatal(err)
 	}
 	if now := w.byPID[v.pid()].threads; len(now) != 1 || maps.Equal(now, threads{uint32(v.pid()): {}}) || maps.Equal(now, threads{unlisted: {}}) {
@@ -231,28 +231,28 @@ func TestLastThread(t *testing.T) {
 			for _, thread := range c.listed {
 				e.threads[number(thread)] = struct{}{}
 			}
-			w.mail = w.mail[:0]
+			w.queued = w.queued[:0]
 			for i, told := range c.told {
-				if len(w.mail) > 0 {
-					t.Fatalf("reports %+v after %d of %d notices", w.mail, i, len(c.told))
+				if len(w.queued) > 0 {
+					t.Fatalf("reports %+v after %d of %d notices", w.queued, i, len(c.told))
 				}
 				told.thread, told.process = number(told.thread), uint32(v.pid())
 				source.handleNotice(w, told)
 			}
-			if last := len(w.mail) > 0; last != (c.want != 0) {
-				t.Errorf("reports %+v when all was told", w.mail)
+			if last := len(w.queued) > 0; last != (c.want != 0) {
+				t.Errorf("reports %+v when all was told", w.queued)
 			}
 			if c.want == 0 {
 				source.handleOver(w, e)
-				source.expireWaiting(w, time.Now().Add(patience))
+				source.expireWaiting(w, time.Now().Add(noticeTimeout))
 			}
-			if len(w.mail) != 2 || w.mail[0].Kind != Dead || w.mail[1].Kind != Released {
-				t.Fatalf("reports %+v, want dead and released", w.mail)
+			if len(w.queued) != 2 || w.queued[0].Kind != Dead || w.queued[1].Kind != Released {
+				t.Fatalf("reports %+v, want dead and released", w.queued)
 			}
-			if w.mail[0].At != c.want {
-				t.Errorf("dead at %v, want %v", w.mail[0].At, c.want)
+			if w.queued[0].At != c.want {
+				t.Errorf("dead at %v, want %v", w.queued[0].At, c.want)
 			}
-			same(t, w.mail[0], 7<<8)
+			same(t, w.queued[0], 7<<8)
 		})
 	}
 }

@@ -9,81 +9,82 @@ import (
 	"github.com/goshmem/goshmem/internal/xunix"
 )
 
-// Watch reports what becomes of processes.
+// Watch reports deaths, stops and hangs of processes.
 type Watch struct {
 	tier   Tier
-	passed []error
+	passed []error // a *TierError for each better tier that does not work here
 	cfg    Config
 	poll   *xunix.Poller
 	source source
-	stop   chan struct{}
-	over   sync.WaitGroup
+	stop   chan struct{}  // closed by Close
+	over   sync.WaitGroup // goroutines of the watch
 
-	// reporting is held from a decision about a process to the return of the
-	// Report about it, so that what is reported of one process keeps its order.
-	// It is taken before mu.
+	// reporting is held from a decision about a process until its Report has returned. So the reports
+	// of one process keep their order. reporting is locked before mu.
 	reporting sync.Mutex
-	mail      []Report // to be sent, of who holds reporting
+	queued    []Report // reports to send next, guarded by reporting
 
 	mu     sync.Mutex
 	byPID  map[int]*entry
 	byID   map[uint64]*entry
-	last   uint64 // id; the first ones are those of sources
+	last   uint64 // next id of an entry
 	closed bool
-	failed bool // no news can be had
+	failed bool // the Poller has failed: no event can be read any more
 }
 
-// entry is a process that is watched and not released yet.
+// entry is a process from Add until Released or Remove.
 type entry struct {
-	id      uint64
+	id      uint64 // of this watch, never reused
 	pid     int
-	tag     uint64
-	fd      int    // pidfd, -1 where the tier has none
-	start   uint64 // bpf: ticks since the machine was started, 0 if not known
-	gone    bool   // it was over when it was added
+	tag     uint64 // argument of Add
+	fd      int    // pidfd; -1: the tier has none
+	start   uint64 // bpf: start time in ticks since boot; 0: unknown
+	gone    bool   // the process was over when it was added
 	dead    bool   // Dead has been reported
 	exit    Exit
-	hang    Kind
-	samples []sample
+	hang    Kind     // hang state that was reported last; 0: none
+	samples []sample // samples of the threads in the latest walk
 
-	// Of the tier ProcConn.
-	threads threads       // threads whose ends have not been told yet
-	since   time.Duration // when threads was listed, or the process executed a program
-	ending  notice        // the latest notice of a thread's end
+	// The tier ProcConn keeps these fields.
+	threads threads       // live threads, as far as notices were read
+	since   time.Duration // when threads was listed, or when the process called exec
+	ending  notice        // the latest notice of a thread's exit
 }
 
 // reusable says whether the number may belong to another process by now.
 func (e *entry) reusable() bool { return e.fd >= 0 && xunix.ProcessOver(e.fd) }
 
-// source is what distinguishes the tiers. Its methods are called with mu held.
+// source is a tier's way to learn of deaths. Its methods are called with mu held.
 type source interface {
-	// attach is called when the process is in the tables. Deaths from now on are seen.
+	// attach begins to watch a process that is in the tables already. It sees deaths from now on.
 	attach(w *Watch, e *entry) error
-	// detach is called when the process is no longer in byPID.
+	// detach ends the watch of a process that is no longer in byPID.
 	detach(e *entry)
-	// drainNews reads all news that are there, and calls noteDeath and noteRelease.
-	drainNews(w *Watch) error
-	// handleOver is called when the pidfd says that the process is over. News from before were drained.
+	// drainEvents reads all events that are there, and calls noteDeath and noteRelease for them.
+	drainEvents(w *Watch) error
+	// handleOver handles a ready pidfd: the process is over. Earlier events were drained.
 	handleOver(w *Watch, e *entry)
-	// nextDrain returns when drainNews is to be called although nothing has happened; zero: never.
+	// nextDrain returns when drainEvents is due without an event; zero: never.
 	nextDrain() time.Time
 	close() error
 }
 
-// sampler is a source that sees what threads do. It is called without locks.
+// sampler is a source that can sample threads. sample is called without locks.
 type sampler interface {
 	sample(out []sample, pids []int) ([]sample, error)
 }
 
-// Ids of the Poller that are no process's.
+// Ids for the Poller.
 const (
-	idSource  = 1
-	firstID   = 2
+	idSource  = 1 // the descriptor of the source
+	firstID   = 2 // the first process
 	closeOnce = true
 )
 
-// Open begins a watch of no process. Only the processes that Add names are
-// reported. What Open costs is said in the documentation of the package.
+// Open opens a watch. It reports only the processes that Add names.
+//
+//   - Cost: see "Tiers" in the package documentation.
+//   - Errors: a *TierError for each tier that was tried, if none of them works.
 func Open(cfg Config) (*Watch, error) {
 	if cfg.Report == nil {
 		return nil, errors.New("watch processes: Config.Report is nil, want a function")
@@ -92,7 +93,7 @@ func Open(cfg Config) (*Watch, error) {
 		return nil, fmt.Errorf("watch processes: Config.Poll is %v, want 0 or more", cfg.Poll)
 	}
 	if cfg.Tier > SIGCHLD {
-		return nil, fmt.Errorf("watch processes: Config.Tier is %v, want one of the four or 0", cfg.Tier)
+		return nil, fmt.Errorf("watch processes: Config.Tier is %v, want BPF, ProcConn, PIDFD, SIGCHLD, or 0 for the best", cfg.Tier)
 	}
 	w := &Watch{
 		cfg: cfg, stop: make(chan struct{}),
@@ -105,7 +106,7 @@ func Open(cfg Config) (*Watch, error) {
 	if err := w.openTier(); err != nil {
 		return nil, errors.Join(err, w.poll.Close())
 	}
-	cfg.Logger.Debug().Stringer("tier", w.tier).Errs("passed", w.passed).Msg("deaths of processes are learnt of")
+	cfg.Logger.Debug().Stringer("tier", w.tier).Errs("passed", w.passed).Msg("watching for process deaths")
 	w.over.Go(w.listen)
 	if cfg.Poll > 0 {
 		w.over.Go(w.sampleThreads)
@@ -113,7 +114,7 @@ func Open(cfg Config) (*Watch, error) {
 	return w, nil
 }
 
-// openTier opens the wanted tier, or the best one that works.
+// openTier opens the tier in Config.Tier, or the best one that works.
 func (w *Watch) openTier() error {
 	ways := []func(*Watch) (source, error){BPF: openBPF, ProcConn: openProcConn, PIDFD: openPIDFD, SIGCHLD: openSIGCHLD}
 	for t := BPF; t <= SIGCHLD; t++ {
@@ -137,9 +138,10 @@ func (w *Watch) Tier() Tier { return w.tier }
 // tried, a *TierError that says why it cannot be used.
 func (w *Watch) Passed() []error { return w.passed }
 
-// Add begins to watch a process. If it has ended already and was not reaped
-// yet, that is reported at once. The cost is some system calls and, until
-// Released, one descriptor.
+// Add begins to watch a process. A process that has ended and was not reaped is reported at once.
+//
+//   - Cost: some system calls, and one descriptor until Released (none with SIGCHLD).
+//   - Errors: ErrWatched, if the Watch has the process already.
 func (w *Watch) Add(pid int, tag uint64) error {
 	if pid <= 0 {
 		return fmt.Errorf("watch process %d: want a number above 0", pid)
@@ -166,30 +168,29 @@ func (w *Watch) Add(pid int, tag uint64) error {
 	w.byPID[pid], w.byID[e.id] = e, e
 	err := w.source.attach(w, e)
 	if err == nil && e.fd >= 0 {
-		// From here on the kernel tells of its end by whatever comes first: an
-		// end before begin makes the descriptor ready.
+		// No death is missed: attach sees an exit from now on, and an exit before attach
+		// makes the pidfd ready.
 		e.gone = xunix.ProcessOver(e.fd)
 		err = w.poll.Watch(e.fd, e.id, closeOnce)
 	}
 	if err != nil {
-		w.drop(e)
+		w.removeEntry(e)
 		return fmt.Errorf("watch process %d: %w", pid, err)
 	}
 	return nil
 }
 
-// Remove ends the watch of a process. A Report that is under way may still
-// arrive.
+// Remove ends the watch of a process. A Report of it that has begun may still arrive.
 func (w *Watch) Remove(pid int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if e := w.byPID[pid]; e != nil {
-		w.drop(e)
+		w.removeEntry(e)
 	}
 }
 
-// drop removes an entry from the tables. The caller holds mu.
-func (w *Watch) drop(e *entry) {
+// removeEntry removes an entry from the tables. The caller holds mu.
+func (w *Watch) removeEntry(e *entry) {
 	if w.byID[e.id] == nil {
 		return
 	}
@@ -204,8 +205,8 @@ func (w *Watch) drop(e *entry) {
 	}
 }
 
-// Close ends the watch; nothing is reported after it has returned. It must not
-// be called by Report.
+// Close ends the watch. Nothing is reported after Close has returned. Report must not call Close, which
+// waits for it.
 func (w *Watch) Close() error {
 	w.mu.Lock()
 	if w.closed {
@@ -220,12 +221,12 @@ func (w *Watch) Close() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, e := range w.byID {
-		w.drop(e)
+		w.removeEntry(e)
 	}
 	return errors.Join(w.source.close(), w.poll.Close())
 }
 
-// listen waits for news and reports them.
+// listen waits for events and reports them, until Close.
 func (w *Watch) listen() {
 	for {
 		w.mu.Lock()
@@ -233,7 +234,7 @@ func (w *Watch) listen() {
 		w.mu.Unlock()
 		ready, err := w.poll.Wait(until)
 		if err != nil {
-			w.cfg.Logger.Error().Err(err).Msg("deaths of processes are no longer seen")
+			w.cfg.Logger.Error().Err(err).Msg("watching for process deaths has failed; all processes are reported as unseen")
 			w.reportFindings(w.reportAllUnseen)
 			return
 		}
@@ -243,12 +244,13 @@ func (w *Watch) listen() {
 	}
 }
 
-// handleReady finds out what the descriptors that are ready mean. The caller holds mu.
+// handleReady drains the source, then handles the ready pidfds. The caller holds mu.
+//
+// The order keeps the time and status of each death: the source has the event of an exit before the pidfd
+// becomes ready, and the drain comes after the pidfd was found ready. So the drain finds the event.
 func (w *Watch) handleReady(ready []uint64) {
-	// A source has the news of an end before the pidfd of that process is ready. It is drained
-	// after the pidfd was found ready, so what the source knows of an end is used.
-	if err := w.source.drainNews(w); err != nil {
-		w.cfg.Logger.Error().Err(err).Stringer("tier", w.tier).Msg("news of processes cannot be read")
+	if err := w.source.drainEvents(w); err != nil {
+		w.cfg.Logger.Error().Err(err).Stringer("tier", w.tier).Msg("events of processes cannot be read")
 	}
 	for _, id := range ready {
 		if e := w.byID[id]; e != nil {
@@ -257,17 +259,17 @@ func (w *Watch) handleReady(ready []uint64) {
 	}
 }
 
-// reportAllUnseen reports of all processes that their ends will not be seen. The caller holds mu.
+// reportAllUnseen reports Unseen for all processes and ends their watch. The caller holds mu.
 func (w *Watch) reportAllUnseen() {
 	for _, e := range w.byID {
 		w.queueReport(Unseen, e, 0)
-		w.drop(e)
+		w.removeEntry(e)
 	}
 	w.failed = true
 }
 
-// reportFindings calls decide with mu held, and sends the reports that it queues without. It says
-// whether the watch goes on.
+// reportFindings calls decide with mu held, and then, without mu, sends the reports that decide has
+// queued. It returns false if the watch is closed.
 func (w *Watch) reportFindings(decide func()) bool {
 	w.reporting.Lock()
 	defer w.reporting.Unlock()
@@ -276,25 +278,25 @@ func (w *Watch) reportFindings(decide func()) bool {
 		w.mu.Unlock()
 		return false
 	}
-	w.mail = w.mail[:0]
+	w.queued = w.queued[:0]
 	decide()
 	w.mu.Unlock()
-	for i := range w.mail {
-		w.cfg.Report(w.mail[i])
+	for i := range w.queued {
+		w.cfg.Report(w.queued[i])
 	}
 	return true
 }
 
-// queueReport queues a report for reportFindings to send.
+// queueReport queues a report, which reportFindings sends.
 func (w *Watch) queueReport(k Kind, e *entry, at time.Duration) {
 	r := Report{Kind: k, PID: e.pid, Tag: e.tag, At: at, Tier: w.tier}
 	if k == Dead || k == Released {
 		r.Exit = e.exit
 	}
-	w.mail = append(w.mail, r)
+	w.queued = append(w.queued, r)
 }
 
-// noteDeath reports a death. The first one of a process counts.
+// noteDeath reports a death. Only the first call for a process counts.
 func (w *Watch) noteDeath(e *entry, exit Exit, at time.Duration) {
 	if e.dead {
 		return
@@ -303,28 +305,28 @@ func (w *Watch) noteDeath(e *entry, exit Exit, at time.Duration) {
 	w.queueReport(Dead, e, at)
 }
 
-// noteRelease reports that a process has given back its memory, and ends its watch. at is when it
-// died, or 0 if that is not known; it is used if Dead was not reported yet.
+// noteRelease reports that the memory of a process is freed, and ends its watch. It reports Dead first, if
+// noteDeath has not. at is the time for that report: when the process died, or 0 if unknown.
 func (w *Watch) noteRelease(e *entry, at time.Duration) {
 	if status, over, err := xunix.ChildStatus(e.pid); err == nil && over && w.byPID[e.pid] == e {
-		e.exit.Status, e.exit.Known = status, true // what wait will say
+		e.exit.Status, e.exit.Known = status, true // wait will return the same
 	}
 	w.noteDeath(e, e.exit, at)
 	w.queueReport(Released, e, 0)
-	w.drop(e)
+	w.removeEntry(e)
 }
 
-// sampleThreads looks at all threads every Config.Poll.
+// sampleThreads samples the threads of all processes every Config.Poll. It logs the first error of a row.
 func (w *Watch) sampleThreads() {
-	eyes, ok := w.source.(sampler)
+	threads, ok := w.source.(sampler)
 	if !ok {
-		eyes = procSampler{}
+		threads = procSampler{}
 	}
 	timer := time.NewTimer(w.cfg.Poll)
 	defer timer.Stop()
 	var all []sample
 	var pids []int
-	blind := false
+	failing := false
 	for {
 		select {
 		case <-w.stop:
@@ -338,18 +340,18 @@ func (w *Watch) sampleThreads() {
 		}
 		w.mu.Unlock()
 		var err error
-		all, err = eyes.sample(all[:0], pids)
-		if err != nil && !blind {
-			w.cfg.Logger.Error().Err(err).Msg("threads of processes cannot be looked at")
+		all, err = threads.sample(all[:0], pids)
+		if err != nil && !failing {
+			w.cfg.Logger.Error().Err(err).Msg("threads of processes cannot be sampled; hangs are not seen")
 		}
-		if blind = err != nil; !blind {
+		if failing = err != nil; !failing {
 			w.reportFindings(func() { w.diagnoseAll(all) })
 		}
 		timer.Reset(w.cfg.Poll)
 	}
 }
 
-// diagnoseAll compares the latest samples of each process with those before, and reports changes.
+// diagnoseAll compares the samples of each process with those of the walk before, and reports changes.
 func (w *Watch) diagnoseAll(all []sample) {
 	for _, e := range w.byPID {
 		before := e.samples

@@ -1,5 +1,5 @@
-// Command ring passes a token from PE to PE, three times round: each one waits until
-// it has come, and puts it to the next.
+// Command ring passes a token three times around the PEs. Each PE waits for the token
+// and puts it into the memory of the next PE.
 //
 //	oshrun -n 4 .bin/02-ring
 package main
@@ -16,7 +16,7 @@ func main() { shmem.Run(passToken) }
 
 // passToken passes the token on.
 func passToken(w *shmem.World) error {
-	token, err := shmem.Calloc[int](w, 1) // how far it has come, seen from here
+	token, err := shmem.Calloc[int](w, 1) // number of steps that the token has made, as known here
 	if err != nil {
 		return err
 	}

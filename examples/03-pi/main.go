@@ -1,7 +1,7 @@
-// Command pi throws darts at a square, and counts those that hit the circle in it:
-// pi/4 of them. It survives PEs that are killed: reductions are those of the PEs that
-// live under --recover, so that the darts of a dead PE are no longer counted, neither
-// among the hits nor among the throws. With --kill, a PE kills itself on the way.
+// Command pi throws darts at a square and counts the hits of the circle in it, which are
+// pi/4 of all. It survives killed PEs: under --recover, a reduction adds up the values of
+// the living PEs. So neither the hits nor the throws of a dead PE count any more. With
+// --kill, a PE kills itself half way.
 //
 //	oshrun -n 8 --recover .bin/03-pi --kill 3
 package main
@@ -17,7 +17,7 @@ import (
 
 const (
 	rounds = 20
-	darts  = 100_000 // of a PE in a round
+	darts  = 100_000 // per PE and round
 )
 
 func main() {
@@ -26,7 +26,7 @@ func main() {
 	shmem.Run(func(w *shmem.World) error { return throwDarts(w, *kill) })
 }
 
-// throwDarts is what each PE does; kill is the PE that kills itself half way.
+// throwDarts is the program of each PE; kill is the PE that kills itself half way.
 func throwDarts(w *shmem.World, kill int) error {
 	mine, err := shmem.Calloc[uint64](w, 2) // hits and throws
 	if err != nil {
@@ -57,7 +57,7 @@ func throwDarts(w *shmem.World, kill int) error {
 			return err
 		}
 	}
-	// All survivors know alike whose darts are in the last sum.
+	// The contributors to the last sum are the same on all survivors.
 	if pes := w.Team().Outcome().Contributors; w.MyPE() == pes[0] {
 		hits, throws := all.Local()[0], all.Local()[1]
 		fmt.Printf("pi is about %.4f, by %d darts of %d PEs\n", 4*float64(hits)/float64(throws), throws, len(pes))

@@ -1,5 +1,5 @@
-// Command halo lets heat flow over a plate that PEs share in blocks. Before each step, every
-// PE puts the cells at the rims of its block beside those of its neighbors, and signals it.
+// Command halo simulates heat on a plate that is divided into blocks, one for each PE. Before each
+// step, every PE puts the cells at the rims of its block into its neighbors' memory and signals it.
 //
 //	oshrun -n 4 .bin/04-halo
 package main
@@ -12,20 +12,20 @@ import (
 )
 
 const (
-	size, steps = 48, 200  // of the plate, in cells; how long
+	size, steps = 48, 200  // side of the plate in cells; number of steps
 	line        = size + 2 // from one row to the next, with room for neighbors' cells
 )
 
-// side is where a block touches another one.
+// side is a side of a block, with the neighbor there.
 type side struct {
-	row, col  int // of the neighbor
-	from, to  int // where its cells begin here, and where they go there
+	row, col  int // place of the neighbor in the grid
+	from, to  int // first cell of this side here, and its place in the neighbor's memory
 	stride, n int
 }
 
 func main() { shmem.Run(heatPlate) }
 
-// heatPlate is what each PE does.
+// heatPlate is the program of each PE.
 func heatPlate(w *shmem.World) error {
 	c, n, rows := w.Ctx(), w.NPEs(), 1 // rows of PEs: as near to a square as their number allows
 	for rows*rows < n || n%rows > 0 {
@@ -33,7 +33,7 @@ func heatPlate(w *shmem.World) error {
 	}
 	cols := n / rows
 	if rows > size {
-		return fmt.Errorf("%d PEs make a grid of %d x %d, want at most %d rows: one cell for each", n, rows, cols, size)
+		return fmt.Errorf("%d PEs make a grid of %d x %d, want at most %d rows, one cell for each", n, rows, cols, size)
 	}
 	row, col := w.MyPE()/cols, w.MyPE()%cols
 	height, width := extent(row, rows), extent(col, cols)
@@ -64,7 +64,7 @@ func heatPlate(w *shmem.World) error {
 		for s, x := range sides {
 			if pe := x.row*cols + x.col; inside(x, rows, cols) {
 				err := shmem.IPut(c, cell.Slice(x.to, cell.Len()), old[x.from:], shmem.Stride{Dst: x.stride, Src: x.stride, N: x.n}, pe)
-				// Fence puts the signal behind the cells.
+				// Fence orders the cells before the signal.
 				if err := errors.Join(err, c.Fence(), c.SignalSet(arrived.At(3-s), uint64(step+1), pe)); err != nil {
 					return err
 				}

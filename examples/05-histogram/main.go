@@ -1,5 +1,5 @@
-// Command histogram counts random numbers in bins that are spread over all PEs, by
-// atomic operations that go to whichever PE has the bin.
+// Command histogram counts random numbers in bins that are spread over all PEs. It adds
+// to a bin by an atomic operation on the PE that has the bin.
 //
 //	oshrun -n 4 .bin/05-histogram
 package main
@@ -12,11 +12,11 @@ import (
 	"github.com/goshmem/goshmem/shmem"
 )
 
-const bins, numbers = 16, 100_000 // numbers of each PE
+const bins, numbers = 16, 100_000 // numbers per PE
 
 func main() { shmem.Run(countNumbers) }
 
-// countNumbers is what each PE does.
+// countNumbers is the program of each PE.
 func countNumbers(w *shmem.World) error {
 	c, me, n := w.Ctx(), w.MyPE(), w.NPEs()
 	// Bin b is element b/n of PE b%n.

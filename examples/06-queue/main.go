@@ -1,6 +1,6 @@
-// Command queue counts in how many ways eight queens can stand on a chess board so that
-// none attacks another. What is to be done lies in a queue on PE 0, which a lock
-// guards: PEs take boards out of it, and put those with a queen more into it.
+// Command queue counts the ways to place eight queens on a chess board so that none
+// attacks another. PE 0 has a queue of unfinished boards, which a lock guards. PEs take
+// a board from the queue, and put the boards with one more queen into it.
 //
 //	oshrun -n 4 .bin/06-queue
 package main
@@ -12,7 +12,7 @@ import (
 	"github.com/goshmem/goshmem/shmem"
 )
 
-const size = 8 // of the board
+const size = 8 // side of the board
 
 // board has queens in the first Rows rows.
 type board struct {
@@ -20,16 +20,16 @@ type board struct {
 	Col  [size]int
 }
 
-// state is what the lock guards, beside the queue.
+// state is guarded by the lock, like the queue.
 type state struct {
 	Queued int
-	Undone int // boards in the queue or in somebody's hands
+	Undone int // boards in the queue, or taken by a PE that is not done with them
 	Found  int
 }
 
 func main() { shmem.Run(placeQueens) }
 
-// placeQueens is what each PE does.
+// placeQueens is the program of each PE.
 func placeQueens(w *shmem.World) error {
 	c := w.Ctx()
 	lock, err1 := shmem.NewLock(w)
@@ -38,12 +38,12 @@ func placeQueens(w *shmem.World) error {
 	if err := errors.Join(err1, err2, err3); err != nil {
 		return err
 	}
-	now.Local()[0] = state{Queued: 1, Undone: 1} // the empty board; only PE 0's is used
+	now.Local()[0] = state{Queued: 1, Undone: 1} // the empty board; only PE 0's state is used
 	if err := w.Barrier(); err != nil {
 		return err
 	}
 	for {
-		s, err := enter(c, lock, now)
+		s, err := readState(c, lock, now)
 		if err != nil {
 			return err
 		}
@@ -54,17 +54,17 @@ func placeQueens(w *shmem.World) error {
 			if err := lock.Release(c); err != nil || s.Undone == 0 {
 				return err
 			}
-			continue // others may find more to do
+			continue // other PEs may add boards
 		}
 		s.Queued--
 		b, err := shmem.G(c, queue.At(s.Queued), 0)
-		if err := errors.Join(err, shmem.P(c, now, s, 0), lock.Release(c)); err != nil { // Release completes what was put
+		if err := errors.Join(err, shmem.P(c, now, s, 0), lock.Release(c)); err != nil { // Release completes the puts
 			return err
 		}
 
 		more, found := b.children(), b.Rows/size
 
-		if s, err = enter(c, lock, now); err != nil {
+		if s, err = readState(c, lock, now); err != nil {
 			return err
 		}
 		err = shmem.Put(c, queue.Slice(s.Queued, queue.Len()), more, 0)
@@ -75,15 +75,15 @@ func placeQueens(w *shmem.World) error {
 	}
 }
 
-// enter acquires the lock and returns what it guards. The grant is not needed: a PE's death ends the job.
-func enter(c *shmem.Ctx, lock shmem.Lock, now shmem.Sym[state]) (state, error) {
+// readState acquires the lock and returns the state. The grant is not needed: a PE's death ends the job.
+func readState(c *shmem.Ctx, lock shmem.Lock, now shmem.Sym[state]) (state, error) {
 	if _, err := lock.Acquire(c); err != nil {
 		return state{}, err
 	}
 	return shmem.G(c, now, 0)
 }
 
-// children returns the boards with one queen more.
+// children returns the boards with one more queen.
 func (b board) children() (all []board) {
 next:
 	for col := range size {

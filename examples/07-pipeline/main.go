@@ -1,6 +1,6 @@
-// Command pipeline sends blocks of numbers through all PEs: each one adds its part to
-// a block as soon as it is there, and puts it to the next PE with a signal, so that
-// all of them work on different blocks at the same time.
+// Command pipeline sends blocks of numbers through all PEs. Each PE adds its part to a
+// block when the block has arrived, and puts it to the next PE with a signal. So the PEs
+// work on different blocks at the same time.
 //
 //	oshrun -n 4 .bin/07-pipeline
 package main
@@ -15,14 +15,14 @@ const blocks, length = 64, 4096
 
 func main() { shmem.Run(sendBlocks) }
 
-// sendBlocks is what each PE does.
+// sendBlocks is the program of each PE.
 func sendBlocks(w *shmem.World) error {
 	c, me, n := w.Ctx(), w.MyPE(), w.NPEs()
 	data, err := shmem.Calloc[int](w, blocks*length)
 	if err != nil {
 		return err
 	}
-	arrived, err := shmem.Calloc[uint64](w, 1) // how many blocks
+	arrived, err := shmem.Calloc[uint64](w, 1) // number of blocks that have arrived
 	if err != nil {
 		return err
 	}
@@ -38,8 +38,8 @@ func sendBlocks(w *shmem.World) error {
 			block.Local()[i] += (me + 1) * (b + i)
 		}
 		if me < n-1 {
-			// Blocks are put in order, but may arrive in any: the signal of a block
-			// speaks for this block alone. Fence makes it speak for all before it.
+			// Blocks may arrive out of order, so a signal stands for its own block only.
+			// With Fence, it stands for all earlier blocks as well.
 			if err := c.Fence(); err != nil {
 				return err
 			}
@@ -48,7 +48,7 @@ func sendBlocks(w *shmem.World) error {
 			}
 		}
 	}
-	if err := c.Quiet(); err != nil { // all that was put may be changed from here on
+	if err := c.Quiet(); err != nil { // from here on, the source may be changed
 		return err
 	}
 	if me == n-1 {

@@ -1,5 +1,5 @@
-// Command sort sorts random numbers by samples: PEs agree on the numbers that
-// separate their parts, tell each other how much goes where, and put it there.
+// Command sort is a sample sort of random numbers. Samples determine the range of each PE.
+// The PEs exchange how many numbers each sends to each, then put the numbers there.
 //
 //	oshrun -n 4 .bin/08-sort
 package main
@@ -12,11 +12,11 @@ import (
 	"github.com/goshmem/goshmem/shmem"
 )
 
-const numbers, samples = 100_000, 32 // of each PE
+const numbers, samples = 100_000, 32 // per PE
 
 func main() { shmem.Run(sortNumbers) }
 
-// sortNumbers is what each PE does.
+// sortNumbers is the program of each PE.
 func sortNumbers(w *shmem.World) error {
 	team, me, n := w.Team(), w.MyPE(), w.NPEs()
 	rng := rand.New(rand.NewPCG(3, uint64(me)))
@@ -26,7 +26,7 @@ func sortNumbers(w *shmem.World) error {
 	}
 	slices.Sort(mine)
 
-	// Everybody's samples give the numbers at which the parts of PEs begin.
+	// The samples of all PEs determine the number at which each PE's part begins.
 	all, err := shmem.Calloc[uint64](w, samples*(1+n))
 	if err != nil {
 		return err
@@ -83,7 +83,7 @@ func sortNumbers(w *shmem.World) error {
 	}
 	slices.Sort(part.Local()[:total])
 
-	// All parts one after the other, of however many numbers each.
+	// Collect appends the parts, which have different lengths.
 	sorted, err := shmem.Calloc[uint64](w, numbers*n)
 	if err != nil {
 		return err

@@ -1,9 +1,9 @@
-// Command mixed uses messages and one-sided communication side by side: heat flows along a
-// rod, each PE sends the ends of its part to its neighbors as messages, counts what it
-// has done with an atomic operation, and reduces how hot the rod is. It survives PEs
-// that are killed: their neighbors get an error in place of a message, and treat that end
-// as insulated; the first PE that lives has the counter, which begins anew when that is
-// another one. With --kill, a PE kills itself on the way.
+// Command mixed uses messages and one-sided communication in one program. Heat flows along a
+// rod. Each PE sends the ends of its part to its neighbors as messages, counts its cells by an
+// atomic operation, and sums up the heat by a reduction. The program survives killed PEs:
+// their neighbors get an error instead of a message, and treat that end as insulated. The
+// first living PE has the counter; a new first PE counts from 0. With --kill, a PE kills
+// itself half way.
 //
 //	oshrun -n 4 --recover .bin/09-mixed --kill 2
 package main
@@ -19,7 +19,7 @@ import (
 	"github.com/goshmem/goshmem/shmem"
 )
 
-const steps, cells = 200, 1000 // of a PE
+const steps, cells = 200, 1000 // cells of each PE
 
 func main() {
 	kill := flag.Int("kill", -1, "the PE that kills itself half way")
@@ -27,7 +27,7 @@ func main() {
 	shmem.Run(func(w *shmem.World) error { return heatRod(w, *kill) })
 }
 
-// heatRod is what each PE does; kill is the PE that kills itself half way.
+// heatRod is the program of each PE; kill is the PE that kills itself half way.
 func heatRod(w *shmem.World, kill int) error {
 	m, err1 := mpi.Init()                 // rank i is PE i
 	done, err2 := shmem.Calloc[int](w, 1) // on the first PE: cells that were computed
@@ -35,7 +35,7 @@ func heatRod(w *shmem.World, kill int) error {
 		return err
 	}
 	c, me, n := m.Comm(), w.MyPE(), w.NPEs()
-	rod, next := make([]float64, cells+2), make([]float64, cells+2) // with an end of each neighbor's
+	rod, next := make([]float64, cells+2), make([]float64, cells+2) // with one cell of each neighbor
 	rod[1+me*10] = 1000
 	pes := make([]int, 1) // who lives; PE 0 is the first one
 	heat := 0.0           // of all who live
@@ -49,7 +49,7 @@ func heatRod(w *shmem.World, kill int) error {
 				return err
 			}
 		}
-		// The ends, in messages. At the ends of the rod, and beside the dead, there is no flow.
+		// Messages bring the neighbors' cells. No heat flows at the ends of the rod and beside dead PEs.
 		rod[0], rod[cells+1] = rod[1], rod[cells]
 		if err := swap(c, me-1, n, step, rod[1:2], rod[:1]); err != nil {
 			return err
@@ -65,7 +65,7 @@ func heatRod(w *shmem.World, kill int) error {
 		if err != nil && !errors.Is(err, shmem.ErrPEDied) {
 			return err
 		}
-		if err := w.Ctx().Quiet(); err != nil { // it is done before the next collective is
+		if err := w.Ctx().Quiet(); err != nil { // complete the addition before the next collective
 			return err
 		}
 		// The heat of all who live. It holds the PEs in step, too.
@@ -76,15 +76,15 @@ func heatRod(w *shmem.World, kill int) error {
 		if heat, err = shmem.ReduceValue(w.Team(), heat, shmem.Sum); err != nil {
 			return err
 		}
-		pes = w.Team().Outcome().Contributors // which all who live know alike
+		pes = w.Team().Outcome().Contributors // the same on all living PEs
 	}
 	if me == pes[0] {
 		fmt.Printf("heat %.3f on %d PEs, %d cells counted on PE %d\n", heat, len(pes), done.Local()[0], me)
 	}
-	return m.Finalize() // before or after that of shmem, which Run calls
+	return m.Finalize() // shmem.Run finalizes shmem; the order does not matter
 }
 
-// swap sends an end to a neighbor and receives the neighbor's, if there is one that lives.
+// swap sends an end to a neighbor and receives the neighbor's end, if that neighbor exists and lives.
 func swap(c *mpi.Comm, neighbor, n, step int, mine, theirs []float64) error {
 	if neighbor < 0 || neighbor >= n || slices.Contains(c.Failed(), neighbor) {
 		return nil

@@ -1,6 +1,6 @@
-// Command teams multiplies a matrix with a vector on a grid of PEs: a team for each
-// column of the grid has a part of the vector, and a team for each row adds up a part
-// of the result.
+// Command teams multiplies a matrix by a vector on a grid of PEs. Each column of the grid
+// is a team that broadcasts a part of the vector. Each row of the grid is a team that
+// adds up a part of the result.
 //
 //	oshrun -n 8 .bin/10-teams
 package main
@@ -11,29 +11,29 @@ import (
 	"github.com/goshmem/goshmem/shmem"
 )
 
-const size = 840 // which all numbers up to 8 divide
+const size = 840 // divisible by all numbers up to 8
 
 func main() { shmem.Run(multiply) }
 
-// multiply is what each PE does.
+// multiply is the program of each PE.
 func multiply(w *shmem.World) error {
-	rows := 1 // of the grid: as near to a square as the number of PEs allows
+	rows := 1 // rows of the grid, which is as near to a square as possible
 	for rows*rows < w.NPEs() || w.NPEs()%rows > 0 {
 		rows++
 	}
 	cols := w.NPEs() / rows
 	if size%rows > 0 || size%cols > 0 {
-		return fmt.Errorf("%d x %d PEs cannot share a %d x %d matrix alike, want numbers that divide %d", rows, cols, size, size, size)
+		return fmt.Errorf("%d x %d PEs cannot share a %d x %d matrix equally, want numbers that divide %d", rows, cols, size, size, size)
 	}
 	row, column, err := w.Team().Split2D(cols, nil, nil)
 	if err != nil {
 		return err
 	}
 
-	// This PE has the block of the matrix from element (top, left) on.
+	// This PE has the block of the matrix that begins at element (top, left).
 	height, width := size/rows, size/cols
 	top, left := column.MyPE()*height, row.MyPE()*width
-	part, err := shmem.Calloc[int](w, width) // of the vector, for the columns of the block
+	part, err := shmem.Calloc[int](w, width) // part of the vector, for the columns of the block
 	if err != nil {
 		return err
 	}
@@ -41,7 +41,7 @@ func multiply(w *shmem.World) error {
 	if err != nil {
 		return err
 	}
-	sum, err := shmem.Calloc[int](w, height) // of the result, for the rows of the block
+	sum, err := shmem.Calloc[int](w, height) // part of the result, for the rows of the block
 	if err != nil {
 		return err
 	}
@@ -50,7 +50,7 @@ func multiply(w *shmem.World) error {
 		return err
 	}
 
-	// The first PE of each column knows the vector, which is 0, 1, 2, ...
+	// The first PE of each column has its part of the vector, which is 0, 1, 2, ...
 	if column.MyPE() == 0 {
 		for j := range source.Local() {
 			source.Local()[j] = left + j
@@ -67,7 +67,7 @@ func multiply(w *shmem.World) error {
 	if err := shmem.Reduce(row, sum, sum, shmem.Sum); err != nil {
 		return err
 	}
-	if err := shmem.FCollect(column, result, sum); err != nil { // now everybody has all of it
+	if err := shmem.FCollect(column, result, sum); err != nil { // now every PE has the whole result
 		return err
 	}
 
@@ -92,5 +92,5 @@ func multiply(w *shmem.World) error {
 	return nil
 }
 
-// element makes the matrix.
+// element returns an element of the matrix.
 func element(i, j int) int { return i*31 + j*17%13 }

@@ -102,7 +102,7 @@ func TestDetectBenchRefuses(t *testing.T) {
 	for args, want := range map[string]string{
 		"detect-bench --samples 0":        "--samples: 0, want 1",
 		"detect-bench -n 1":               "-n: 1, want 2",
-		"detect-bench --cases small,fire": `--cases: "fire", want small, threads`,
+		"detect-bench --cases small,fire": `--cases: "fire", want some of small, threads`,
 		"detect-bench --watchdog off":     `--watchdog: "off", want best, all or bpf`,
 		"detect-bench --size much":        "--size",
 		"detect-bench --size 0":           "--size",

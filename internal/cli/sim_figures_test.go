@@ -35,7 +35,7 @@ func TestSimFigures(t *testing.T) {
 		"ftco-figure-7":        "all 10 points exact; the other trees, of which an independent simulation is at hand: all 30 points exact",
 		"ftco-figure-8":        "3 points",
 		"ftco-figure-10":       "6 points",
-		"ftco-table-2-latency": "published points only: ours take --nodes 65536",
+		"ftco-table-2-latency": "published points only; use --nodes 65536 to compute ours",
 		"agreement-figure-2a":  "log 1.00 and linear 4.83 times the allreduce",
 		"agreement-figure-2b":  "256 dead: 2.77 times the allreduce of those left, published 2.6; rebalanced at worst 1.00",
 	} {

@@ -1,10 +1,11 @@
-// Package envvar is the one table of the environment variables of goshmem: what
-// they are called, what they may hold, what they mean, and how they are read.
+// Package envvar has the table of all environment variables of goshmem: their names, values, meanings and
+// parsers.
 //
-// Every part of goshmem that looks at the environment does it through this
-// package, and so do the table that "oshrun info" prints and the file
-// docs/environment.md, which is generated from it. The package is pure: it never
-// reads the environment itself but is given a Lookup, normally os.LookupEnv.
+//   - Every part of goshmem reads the environment through this package.
+//
+//   - "oshrun info" prints the table, and docs/environment.md is generated from it.
+//
+//   - The package is pure: it reads variables through a Lookup, normally os.LookupEnv.
 //
 //   - Source: OpenSHMEM 1.5, section 8 (environment variables).
 package envvar

@@ -14,11 +14,11 @@ const (
 // Setting is one variable with the value in effect.
 type Setting struct {
 	Name   string
-	Value  string // as it is spelled where it comes from
+	Value  string // as spelled at its origin
 	Origin Origin
 	SetBy  Setter
 	Doc    string
-	Err    error // a *ValueError if the value cannot be used
+	Err    error // a *ValueError if the value is invalid
 }
 
 // Effective returns one Setting for each variable of the table, in its order.
@@ -30,7 +30,7 @@ func Effective(lookup Lookup) []Setting {
 		if value, name, ok := get(lookup, v); ok {
 			s.Value, s.Origin = value, origin(v, name)
 			if v.check != nil {
-				s.Err = named(name, v.check(value))
+				s.Err = setName(name, v.check(value))
 			}
 		}
 		out = append(out, s)
@@ -38,8 +38,8 @@ func Effective(lookup Lookup) []Setting {
 	return out
 }
 
-// origin of a value found under name. Nothing tells whether a variable that
-// either may set comes from oshrun or was there before.
+// origin returns the origin of a value found under name. A variable that both the user and oshrun may set
+// counts as the user's, because the environment does not say who set it.
 func origin(v *Var, name string) Origin {
 	switch {
 	case name == v.Alias:

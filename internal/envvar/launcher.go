@@ -2,16 +2,16 @@ package envvar
 
 import "strconv"
 
-// Launcher is a launcher of other projects that has started this process among several.
+// Launcher is another project's launcher that has started this process as one of several.
 type Launcher struct {
-	Var       string // the variable that says so
-	Name      string
-	Processes int
-	Hint      string // what to call instead
+	Var       string // the environment variable that identifies it
+	Name      string // its name for messages
+	Processes int    // how many processes it has started
+	Hint      string // the command to use instead
 }
 
-// launchers are the variables by which launchers tell processes how many there are. The first
-// one that is set counts: that of a step before that of its allocation.
+// launchers lists the variables in which launchers pass the number of processes. The first one that is set
+// counts, so a step's variable comes before its allocation's.
 var launchers = []struct{ variable, name string }{
 	{"OMPI_COMM_WORLD_SIZE", "mpirun of Open MPI"},
 	{"MV2_COMM_WORLD_SIZE", "the launcher of MVAPICH"},
@@ -24,8 +24,8 @@ var launchers = []struct{ variable, name string }{
 	{"SLURM_NPROCS", "Slurm"},
 }
 
-// ForeignLauncher says whether another launcher than oshrun has started more than one process,
-// for a process that was not started by oshrun.
+// ForeignLauncher returns the launcher that has started this process as one of several. It is for processes
+// that oshrun has not started. ok is false if there is none.
 func ForeignLauncher(lookup func(string) (string, bool)) (Launcher, bool) {
 	for _, l := range launchers {
 		text, ok := lookup(l.variable)

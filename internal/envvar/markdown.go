@@ -53,7 +53,7 @@ more are errors: the program does not start.
 
 func code(s string) string { return "`" + s + "`" }
 
-// cell protects the characters that end a cell or are taken for markup.
+// cell escapes the characters that would end a cell or begin markup.
 func cell(s string) string {
 	return strings.NewReplacer("|", `\|`, "<", "&lt;", ">", "&gt;").Replace(s)
 }

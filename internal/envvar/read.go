@@ -8,18 +8,18 @@ import (
 	"strings"
 )
 
-// Lookup finds a variable of the environment; os.LookupEnv is one.
+// Lookup returns the value of an environment variable. os.LookupEnv is a Lookup.
 type Lookup = func(name string) (value string, ok bool)
 
-// ValueError reports a value that a variable cannot have.
+// ValueError reports an invalid value of a variable.
 type ValueError struct {
-	Name  string // of the variable or flag; empty where only a value was parsed
-	Value string
-	Want  string // what is allowed
-	Cause string // what exactly is wrong
+	Name  string // name of the variable or flag; empty if only a value was parsed
+	Value string // the value as it was given
+	Want  string // allowed values
+	Cause string // why the value is invalid
 }
 
-// Error names the variable, its value, what is allowed and what is wrong.
+// Error names the variable, its value, the allowed values and the cause.
 func (e *ValueError) Error() string {
 	name := ""
 	if e.Name != "" {
@@ -55,26 +55,24 @@ var capabilities = []string{
 	"cc", "ebpf", "gdb", "libpmix", "mpich", "netns", "openmpi", "oshmem", "pmi1", "root", "slurm", "user",
 }
 
-// CheckCollectives is what GOSHMEM_CHECK may name.
+// CheckCollectives is the check that GOSHMEM_CHECK may name.
 const CheckCollectives = "collectives"
 
 var checks = []string{CheckCollectives}
 
-// IsSet says whether one of the variables that take any value is set, be it to
-// the empty string, under its own or its deprecated name.
+// IsSet says whether a variable is set, under its own or its deprecated name. The empty string counts as set.
 func IsSet(lookup Lookup, name string) bool {
 	_, _, ok := get(lookup, find(name))
 	return ok
 }
 
-// HeapSize returns the size of the symmetric heap in bytes that
-// SHMEM_SYMMETRIC_SIZE asks for. The error is a *ValueError.
+// HeapSize returns SHMEM_SYMMETRIC_SIZE in bytes, or its default. The error is a *ValueError.
 func HeapSize(lookup Lookup) (uint64, error) {
 	return read(lookup, SymmetricSize, DefaultSymmetricSize, ParseSize)
 }
 
-// LogLevel returns the level of GOSHMEM_LOG; where that is not set, debug with
-// SHMEM_DEBUG and off without. The error is a *ValueError.
+// LogLevel returns the level of GOSHMEM_LOG. If that is unset, the level is debug if SHMEM_DEBUG is set, and off
+// otherwise. The error is a *ValueError.
 func LogLevel(lookup Lookup) (Level, error) {
 	l := LevelOff
 	if IsSet(lookup, Debug) {
@@ -83,32 +81,30 @@ func LogLevel(lookup Lookup) (Level, error) {
 	return read(lookup, Log, l, parseLevel)
 }
 
-// Required returns the capabilities that GOSHMEM_TEST_REQUIRE names, sorted and
-// each once. The error is a *ValueError.
+// Required returns the capabilities that GOSHMEM_TEST_REQUIRE names, sorted and without duplicates. The error
+// is a *ValueError.
 func Required(lookup Lookup) ([]string, error) {
 	return read(lookup, TestRequire, nil, parseCapabilities)
 }
 
-// Checks returns the checks that GOSHMEM_CHECK names, sorted and each once. The
-// error is a *ValueError.
+// Checks returns the checks that GOSHMEM_CHECK names, sorted and without duplicates. The error is a
+// *ValueError.
 func Checks(lookup Lookup) ([]string, error) {
 	return read(lookup, Check, nil, parseChecks)
 }
 
-// ProgressBar says whether GOSHMEM_PROGRESS asks for a bar. The error is a
-// *ValueError.
+// ProgressBar says whether GOSHMEM_PROGRESS is bar. The error is a *ValueError.
 func ProgressBar(lookup Lookup) (bool, error) {
 	return read(lookup, Progress, false, parseProgress)
 }
 
-// ProfileDir returns GOSHMEM_PPROF, empty where it is not set.
+// ProfileDir returns GOSHMEM_PPROF, or "" if it is unset.
 func ProfileDir(lookup Lookup) string {
-	dir, _ := read(lookup, Pprof, "", func(s string) (string, error) { return s, nil }) // any name may be one
+	dir, _ := read(lookup, Pprof, "", func(s string) (string, error) { return s, nil }) // any string is valid
 	return dir
 }
 
-// Procs returns GOMAXPROCS, or 0 where it is not set. The error is a
-// *ValueError.
+// Procs returns GOMAXPROCS, or 0 if it is unset. The error is a *ValueError.
 func Procs(lookup Lookup) (int, error) {
 	return read(lookup, MaxProcs, 0, parseMaxProcs)
 }
@@ -140,12 +136,13 @@ func read[T any](lookup Lookup, name string, unset T, parse func(string) (T, err
 	}
 	v, err := parse(value)
 	if err != nil {
-		return unset, named(found, err)
+		return unset, setName(found, err)
 	}
 	return v, nil
 }
 
-func named(name string, err error) error {
+// setName sets the name in a *ValueError and returns the error.
+func setName(name string, err error) error {
 	if bad, ok := errors.AsType[*ValueError](err); ok {
 		bad.Name = name
 	}
@@ -191,7 +188,7 @@ func parseMaxProcs(s string) (int, error) {
 }
 
 func parseRank(s string) (uint32, error) {
-	// The numbers from 2^31 on are PMIx's marks such as "any rank".
+	// PMIx reserves the numbers from 2^31 on for marks such as "any rank".
 	n, err := strconv.ParseUint(s, 10, 31)
 	if err != nil {
 		return 0, &ValueError{Value: s, Want: "an integer from 0", Cause: integerCause(err)}

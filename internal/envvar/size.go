@@ -10,18 +10,18 @@ import (
 const (
 	sizeWant = `a size such as 1073741824, 512M or 1.5G (suffixes k, m, g, t: powers of 1024)`
 
-	// These bound the work that a hostile value can cause; 2^64 has 20 digits.
+	// These limits bound the work that a hostile value can cause. 2^64 has 20 digits.
 	longestNumber   = 64
 	largestExponent = 99
 )
 
-// ParseSize reads a size in bytes as OpenSHMEM spells it: an integer or a
-// decimal number, which may have an exponent, then optionally k, m, g or t in
-// either case for a power of 1024; whatever follows that letter is ignored, so
-// that "512MB", "1GiB" and "20kk" are valid. A fraction of a byte counts as a
-// whole one. Zero, negative numbers and those from 2^63 on are refused; the
-// error is a *ValueError.
+// ParseSize parses a size in bytes as OpenSHMEM spells it.
 //
+//   - Number: an integer or a decimal number, optionally with an exponent. A fraction of a byte is rounded up.
+//   - Suffix: optionally k, m, g or t in either case, for a power of 1024. Text after that letter is ignored,
+//     so "512MB", "1GiB" and "20kk" are valid.
+//   - Range: 1 to 2^63-1 bytes.
+//   - Errors: a *ValueError.
 //   - Source: OpenSHMEM 1.5, section 8, SHMEM_SYMMETRIC_SIZE.
 func ParseSize(s string) (uint64, error) {
 	bad := func(cause string) (uint64, error) {
@@ -63,8 +63,7 @@ func ParseSize(s string) (uint64, error) {
 	return n.Uint64(), nil
 }
 
-// FormatSize writes a size in the largest unit that divides it, so that
-// ParseSize returns the same number.
+// FormatSize writes a size in the largest unit that divides it. ParseSize returns the same number.
 func FormatSize(n uint64) string {
 	if n == 0 {
 		return "0"
@@ -111,14 +110,14 @@ func digits(s string) int {
 	return i
 }
 
-// exponent returns what follows the e of a number.
+// exponent returns the exponent of a number, 0 if it has none.
 func exponent(number string) int {
 	i := strings.IndexAny(number, "eE")
 	if i < 0 {
 		return 0
 	}
 	e, err := strconv.Atoi(number[i+1:])
-	if err != nil { // more digits than an int has
+	if err != nil { // too large for an int
 		return largestExponent + 1
 	}
 	return e
@@ -142,6 +141,7 @@ func suffixShift(s string) (shift uint, ok bool) {
 	return 0, false
 }
 
+// ceil returns the smallest integer that is at least r, for r above 0.
 func ceil(r *big.Rat) *big.Int {
 	n, rest := new(big.Int).QuoRem(r.Num(), r.Denom(), new(big.Int))
 	if rest.Sign() > 0 {

@@ -44,28 +44,27 @@ const (
 	MemHooks      = "OMPI_MCA_opal_common_ucx_opal_mem_hooks"
 )
 
-// DefaultSymmetricSize is the size of a symmetric heap in bytes where neither
-// the environment nor the program says otherwise. It is address space: memory is
-// taken when it is first touched.
+// DefaultSymmetricSize is the default size of a symmetric heap in bytes. It is address space; the kernel
+// allocates memory at first access.
 const DefaultSymmetricSize = 1 << 30
 
-// Unset stands in the table for a variable without a default.
+// Unset is the Default of a variable without a default.
 const Unset = "unset"
 
-// backingDefault is where oshrun lets Open MPI share memory.
+// backingDefault is the Default of the variables that name a directory for Open MPI's shared memory.
 const backingDefault = "in the job's private directory"
 
-// Setter says who gives a variable its value.
+// Setter says whether the user or oshrun sets a variable.
 type Setter uint8
 
-// Who sets a variable.
+// The setters.
 const (
 	User   Setter = iota // the user, before the program is started
 	Oshrun               // oshrun, for the PEs that it starts
 	Either               // oshrun, unless the user has set it
 )
 
-// String names the setter as it stands in the documentation.
+// String returns the setter in the words of the documentation.
 func (s Setter) String() string {
 	switch s {
 	case User:
@@ -80,19 +79,19 @@ func (s Setter) String() string {
 // Var describes one variable.
 type Var struct {
 	Name    string
-	Alias   string // deprecated name, read where Name is not set
-	Value   string // what it may hold, in words
-	Default string // as a user would write it, or Unset
+	Alias   string // deprecated name, read if Name is unset; "": none
+	Value   string // allowed values, in words
+	Default string // default as a user would write it, or Unset
 	SetBy   Setter
-	Doc     string // one sentence
+	Doc     string // meaning, in one sentence
 
-	check func(value string) error // nil: any value will do
+	check func(value string) error // checks a value; nil: any value is valid
 }
 
 var table = []Var{
 	{
 		Name: SymmetricSize, Alias: "SMA_SYMMETRIC_SIZE", Value: "size", Default: FormatSize(DefaultSymmetricSize),
-		Doc:   "Size of the symmetric heap of each PE, taken from memory only as far as it is used.",
+		Doc:   "Size of the symmetric heap of each PE; memory is allocated at first access.",
 		check: func(v string) error { _, err := ParseSize(v); return err },
 	},
 	{
@@ -105,7 +104,7 @@ var table = []Var{
 	},
 	{
 		Name: Debug, Alias: "SMA_DEBUG", Value: "anything", Default: Unset,
-		Doc: "When set, the log level is debug unless " + Log + " says otherwise.",
+		Doc: "When set, the log level is debug unless " + Log + " is set.",
 	},
 	{
 		Name: Log, Value: oneOf(levelNames), Default: "off",
@@ -114,7 +113,7 @@ var table = []Var{
 	},
 	{
 		Name: Check, Value: "comma list of " + oneOf(checks), Default: Unset,
-		Doc:   "Mistakes of programs that PEs look for. collectives: before each collective, the PEs of its team compare what they call, and all get an error if that differs. A check is on if any PE asks for it.",
+		Doc:   "Checks for mistakes of programs. collectives: before each collective, the PEs of its team compare their calls, and all get an error if the calls differ. A check is on if any PE enables it.",
 		check: func(v string) error { _, err := parseChecks(v); return err },
 	},
 	{
@@ -138,11 +137,11 @@ var table = []Var{
 	},
 	{
 		Name: Step, Value: "address", Default: Unset, SetBy: Oshrun,
-		Doc: "Where a PE reaches the step process of its job, which holds the symmetric heaps.",
+		Doc: "Address of the job's step process, which holds the symmetric heaps.",
 	},
 	{
 		Name: PMIxNamespace, Value: "string", Default: Unset, SetBy: Oshrun,
-		Doc: "Name of the job; a PE takes itself to be alone when neither this nor " + PMIxRank + " is set.",
+		Doc: "Name of the job; a PE runs alone if neither this nor " + PMIxRank + " is set.",
 	},
 	{
 		Name: PMIxRank, Value: "integer from 0", Default: Unset, SetBy: Oshrun,
@@ -151,7 +150,7 @@ var table = []Var{
 	},
 	{
 		Name: PMIxServerURI, Value: "<namespace>.<rank>;tcp4://<address>:<port>", Default: Unset, SetBy: Oshrun,
-		Doc: "Where a process reaches the PMIx server of its node.",
+		Doc: "Address of the node's PMIx server.",
 	},
 	{
 		Name: PMIxSecurityMode, Value: "none", Default: Unset, SetBy: Oshrun,
@@ -167,11 +166,11 @@ var table = []Var{
 	},
 	{
 		Name: PMIxServerTmpdir, Value: "directory", Default: Unset, SetBy: Oshrun,
-		Doc: "Private directory of the job, into which libraries of other projects put their files.",
+		Doc: "Private directory of the job, for files of other projects' libraries.",
 	},
 	{
 		Name: PMIxSystemTmpdir, Value: "directory", Default: Unset, SetBy: Oshrun,
-		Doc: "The same for files that outlive a job; oshrun names the directory of the job here too.",
+		Doc: "Directory for files that outlive a job; oshrun sets it to the private directory of the job as well.",
 	},
 	{
 		Name: PMIxHostname, Value: "string", Default: Unset, SetBy: Oshrun,
@@ -195,7 +194,7 @@ var table = []Var{
 	},
 	{
 		Name: PMISpawned, Value: "1", Default: Unset, SetBy: Oshrun,
-		Doc: "Set where the job was spawned by another one, for PMI-1.",
+		Doc: "Set if another job has spawned this one, for PMI-1.",
 	},
 	{
 		Name: MPILocalRank, Value: "integer from 0", Default: Unset, SetBy: Oshrun,
@@ -207,7 +206,7 @@ var table = []Var{
 	},
 	{
 		Name: BackingVader, Value: "directory", Default: backingDefault, SetBy: Either,
-		Doc: "Where ranks of Open MPI put the memory that they share for messages; oshrun's directory goes with the job.",
+		Doc: "Directory for the memory that ranks of Open MPI share for messages; oshrun removes its directory with the job.",
 	},
 	{
 		Name: BackingOSCSM, Value: "directory", Default: backingDefault, SetBy: Either,
@@ -223,7 +222,7 @@ var table = []Var{
 	},
 	{
 		Name: Oversubscribe, Value: "1", Default: "1 where there are more PEs than processors", SetBy: Either,
-		Doc: "Lets ranks of Open MPI give way to others while they wait.",
+		Doc: "Makes ranks of Open MPI yield the processor while they wait.",
 	},
 	{
 		Name: MemHooks, Value: "0, 1", Default: "0", SetBy: Either,
@@ -234,8 +233,8 @@ var table = []Var{
 // All returns the variables in the order of the documentation.
 func All() []Var { return slices.Clone(table) }
 
-// find panics on a name that is not in the table: that is a mistake in goshmem,
-// found by the first test that runs over it.
+// find returns the variable with the given name. It panics if the table lacks it: that is a mistake in goshmem,
+// which every test that reads the variable finds.
 func find(name string) *Var {
 	for i := range table {
 		if table[i].Name == name {

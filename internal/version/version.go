@@ -1,5 +1,4 @@
-// Package version says what this build is and which levels of the
-// specifications it implements.
+// Package version has the version of this build, and the levels of the specifications that it implements.
 package version
 
 import (
@@ -7,8 +6,7 @@ import (
 	"strings"
 )
 
-// Number is the version that this source becomes when it is released. CHANGELOG.md has a section
-// for it.
+// Number is the version of the next release of this source. CHANGELOG.md has a section for it.
 const Number = "0.1.0"
 
 // The levels of the specifications.
@@ -19,21 +17,21 @@ const (
 
 const module = "github.com/goshmem/goshmem"
 
-// String returns the version of this build: that of the release, or Number with -dev and, where the
-// go command recorded it, the revision that was built.
+// String returns the version of this build: Number for a release, otherwise Number with -dev and the revision,
+// if the go command recorded it.
 func String() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return Number + "-dev"
 	}
-	return of(info)
+	return versionOf(info)
 }
 
-// of returns the version that a build's information tells.
-func of(info *debug.BuildInfo) string {
+// versionOf returns the version for a build's information.
+func versionOf(info *debug.BuildInfo) string {
 	v := info.Main.Version
 	for _, d := range info.Deps {
-		if d.Path == module { // used as a library: the main module is somebody else's
+		if d.Path == module { // goshmem is a dependency of the main module
 			v = d.Version
 		}
 	}
@@ -42,7 +40,7 @@ func of(info *debug.BuildInfo) string {
 	}
 	v = Number + "-dev"
 	if info.Main.Path != module {
-		return v // what is recorded is the revision of the main module
+		return v // the recorded revision is the main module's
 	}
 	for _, s := range info.Settings {
 		switch {

@@ -46,7 +46,7 @@ func TestOf(t *testing.T) {
 			Settings: []debug.BuildSetting{{Key: "vcs.revision", Value: "fedcba9876543210"}},
 		}, dev},
 	} {
-		if got := of(&c.info); got != c.want {
+		if got := versionOf(&c.info); got != c.want {
 			t.Errorf("%s: %q, want %q", c.what, got, c.want)
 		}
 	}

@@ -1,17 +1,20 @@
 package wait
 
-// The word Waiter.awaited says whom the latest sleeper of this process waits for: a PE, by its number
-// plus 1, or the grant of a lock, by its address, which is larger than any PE's number. The watch for
-// hangs asks for it.
+// Waiter.awaited holds what the latest sleeper of this process waits for. The watch for hangs reads it.
+//
+//	value                meaning
+//	0                    unknown
+//	below firstAddress   a PE: its number plus 1
+//	otherwise            the grant of a lock: its address
 
-// awaiter is a Poller that knows whom it waits for. Awaits returns the PE's number plus 1, or 0 if
-// the PE is not known.
+// awaiter is a Poller that knows which PE it waits for. Awaits returns the PE's number plus 1, or 0 if it
+// is unknown.
 type awaiter interface{ Awaits() int }
 
-// publish stores whom a wait is for, before the wait sleeps.
+// publishAwaited stores what a wait is for, before the wait sleeps.
 //
 //   - Cost: a store.
-func (w *Waiter) publish(c *Cond) {
+func (w *Waiter) publishAwaited(c *Cond) {
 	if c.Peer == AwaitsLock {
 		w.awaited.Store(uint64(uintptr(c.Addr)))
 		return
@@ -19,8 +22,8 @@ func (w *Waiter) publish(c *Cond) {
 	w.awaited.Store(uint64(c.Peer))
 }
 
-// publishPoll does the same for a Poller.
-func (w *Waiter) publishPoll(p Poller) {
+// publishAwaitedPoll is publishAwaited for a Poller.
+func (w *Waiter) publishAwaitedPoll(p Poller) {
 	pe := 0
 	if a, ok := p.(awaiter); ok {
 		pe = a.Awaits()
@@ -31,8 +34,10 @@ func (w *Waiter) publishPoll(p Poller) {
 // firstAddress is larger than any PE's number plus 1 and smaller than any address.
 const firstAddress = 1 << 16
 
-// Awaited returns what the only sleeping goroutine of this process waits for: a PE, or the
-// address of a lock's grant; -1 and 0 if neither is known.
+// Awaited returns what this process waits for, if exactly one of its goroutines sleeps.
+//
+//   - pe: the PE, or -1 if unknown.
+//   - grant: the address of the lock's grant, or 0 if the wait is not for a lock or unknown.
 func (w *Waiter) Awaited() (pe int, grant uintptr) {
 	x := w.awaited.Load()
 	switch {

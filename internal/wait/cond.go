@@ -21,18 +21,19 @@ const (
 // Cond is a condition on one shared word. It is plain data: polling it makes no call through a
 // pointer, passing it allocates nothing.
 type Cond struct {
-	Addr   unsafe.Pointer
-	Val    uint64 // sign-extended where Signed
-	Seen   uint64 // failures up to this epoch of the failure page do not end the wait
-	Width  uint8  // bytes: 2, 4 or 8
-	Signed bool
-	Cmp    Cmp
-	// Peer says whom the wait is for, so that the watch for hangs can tell (Awaited): a PE's number
-	// plus 1, or AwaitsLock, or 0 if it is not known.
+	Addr   unsafe.Pointer // the word, aligned to Width
+	Val    uint64         // the value to compare with, sign-extended if Signed
+	Seen   uint64         // deaths up to this epoch of the failure page do not end the wait
+	Width  uint8          // bytes of the word: 2, 4 or 8
+	Signed bool           // the word is a signed integer
+	Cmp    Cmp            // word Cmp Val is the condition
+	// Peer is the PE that the wait is for: its number plus 1, AwaitsLock, or 0 if unknown. The watch for
+	// hangs reports it (Awaited).
 	Peer int32
 }
 
-// AwaitsLock is the Peer of a wait for the grant of a lock: the holder may change during the wait.
+// AwaitsLock is the Peer of a wait for the grant of a lock. Such a wait has no fixed peer, because the
+// holder may change during the wait.
 const AwaitsLock = -1
 
 // Load reads the word with acquire order, extended to 64 bits.
@@ -47,8 +48,8 @@ func (c *Cond) Load() uint64 {
 		}
 		return uint64(v)
 	default:
-		// There is no atomic load of two bytes: load the aligned four
-		// around it. Little endian, as amd64 and arm64 are.
+		// There is no atomic load of two bytes. Load the aligned four bytes around the word; the shift is
+		// for little endian, which amd64 and arm64 are.
 		odd := uintptr(c.Addr) & 2
 		v := uint16(atomic.LoadUint32((*uint32)(unsafe.Add(c.Addr, -int(odd)))) >> (8 * odd))
 		if c.Signed {
@@ -64,7 +65,7 @@ func (c *Cond) Ready() bool { return c.holds(c.Load()) }
 // holds says whether the condition holds for a word that was read as x.
 func (c *Cond) holds(x uint64) bool {
 	v := c.Val
-	if c.Signed { // order-preserving map of signed to unsigned
+	if c.Signed { // maps signed to unsigned in the same order
 		x, v = x^(1<<63), v^(1<<63)
 	}
 	switch c.Cmp {

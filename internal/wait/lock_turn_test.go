@@ -17,7 +17,7 @@ func TestUnlockReserves(t *testing.T) {
 		if l.Unlock(); l.state != x.want {
 			t.Errorf("%d wait and %d starve: state %d behind Unlock, want %d", x.waiting, x.starving, l.state, x.want)
 		}
-		if other := lockFree + lockReserved - x.want; l.take(other) || !l.take(x.want) {
+		if other := lockFree + lockReserved - x.want; l.acquireFrom(other) || !l.acquireFrom(x.want) {
 			t.Errorf("%d wait and %d starve: taken by others than those it is for", x.waiting, x.starving)
 		}
 	}

@@ -4,26 +4,24 @@ import "time"
 
 // Policy says how long each phase of a wait lasts.
 type Policy struct {
-	Polls   int           // before the first yield, and again after each wake-up
-	Yields  int           // before the first sleep
-	First   time.Duration // the first sleep at most
-	Most    time.Duration // a sleep that nobody ends doubles up to this
-	Long    time.Duration // a yield of this length went to a stranger: yields pause; 0: none does
-	Crowded bool          // PEs take turns on the processors of their node
+	Polls   int           // polls before the first yield, and again after each wake-up
+	Yields  int           // yields before the first sleep
+	First   time.Duration // timeout of the first sleep
+	Most    time.Duration // longest timeout; each sleep that times out doubles the next timeout up to Most
+	Long    time.Duration // a yield of at least Long went to a stranger, and yields pause; 0: yields never pause
+	Crowded bool          // there are more PEs on the node than processors
 }
 
-// PolicyFor returns the policy of a PE on a node with localPEs PEs and cores
-// processors between them.
+// PolicyFor returns the policy of a PE on a node with localPEs PEs that share cores processors.
 //
-// A poll costs about 2 ns, a yield that finds nobody 0.3 us, and otherwise a
-// time slice of a peer, which is what is wanted: with more PEs than cores the
-// peer must run for the wait to end, so there the first yield comes after about as
-// many polls as it takes a peer on another processor to answer at once. Sleeps
-// double so that many PEs that wait for long (behind a debugger, for a slow
-// peer) cost the node little.
-//
-// Beside other load a yield may cost a stranger's time slice, thousands of times as
-// much as a sleep. Then waits stop yielding for a while: see Policy.Long.
+//   - Polls: a poll costs about 2 ns. With more PEs than processors, the awaited peer must get a processor
+//     for the wait to end. So the first yield comes after few polls: about as many as a peer on another
+//     processor needs to answer at once.
+//   - Yields: a yield costs 0.3 us if no other process is runnable, and a time slice otherwise. A peer's
+//     slice is well spent. A stranger's slice costs thousands of times as much as a sleep; Long makes waits
+//     stop yielding for a while then.
+//   - Sleeps: timeouts double, so that PEs in long waits (for a slow peer, or one in a debugger) cost the
+//     node little.
 func PolicyFor(localPEs, cores int) Policy {
 	p := Policy{
 		Polls: 2000, Yields: 20, First: 500 * time.Microsecond, Most: 4 * time.Millisecond,

@@ -11,36 +11,35 @@ import (
 // Look is the result of one look of a Poller.
 type Look uint8
 
-// What a look finds.
+// The results of a look.
 const (
 	Nothing Look = iota // there was nothing to do
-	Moved               // the look has moved something, and more may come at once
+	Moved               // the look has made progress, and more may come at once
 	Over                // the wait is over
 )
 
-// Poller is polled by waits that are for more than one word, such as those for messages.
+// Poller is what WaitPoll polls: a wait for more than one word, such as one for messages.
 type Poller interface {
-	// Poll looks once, does what there is to do, and returns what it has found. It is called very
-	// often. A Poll that begins after a writer has looked at the bell must find what that writer
-	// stored before.
+	// Poll looks once, does the work that there is, and returns the result. It is called very often. A
+	// Poll that begins after a writer has read the bell must find what that writer stored before.
 	Poll() Look
 }
 
-// lookEvery is the number of polls with result Moved after which a wait looks whether it has expired.
+// lookEvery is the number of Moved results after which a wait checks whether it has expired.
 const lookEvery = 16
 
-// WaitPoll is Wait for a Poller: it returns when Poll has returned Over, or with the cause when ctx
-// ends first. A death does not end it, unless Poll says so. A Poll that reads the epoch of the
-// failure page sleeps over no death, because Poll is called after the bell is armed.
+// WaitPoll is Wait for a Poller. It returns when Poll returns Over.
 //
-// Unlike Wait, WaitPoll does not call what Serve was given. Every Poller is of package mpi, which is
-// also the only package that serves, and each Poll makes the progress that mpi's server would make. It
-// makes less of it on purpose: a receive leaves messages that it does not wait for in their lanes. A
-// second package that serves has to be called here as well.
-//
-// The polls of the first phase are counted from the latest one that moved something. So a wait does
-// not fall asleep in the middle of a transfer that comes part by part: a sleep costs as much as
-// copying a hundred kilobytes, and the peer would find no room meanwhile and fall asleep as well.
+//   - Errors: the cause of ctx if ctx ends first; ErrClosed after Close.
+//   - Deaths: they do not end the wait; Poll may return Over for one. A Poll that reads the epoch of the
+//     failure page misses no death, because Poll is called once more after the bell was armed.
+//   - Polls: the first phase starts anew after each Moved. So a wait does not fall asleep in the middle of
+//     a transfer in parts. A sleep costs as much as copying a hundred kilobytes; the peer would find no
+//     room meanwhile and fall asleep as well.
+//   - Peers: unlike Wait, WaitPoll does not call the functions of Serve. Only package mpi serves, and every
+//     Poller is of package mpi: each Poll makes the progress that its server would make. It makes less of
+//     it on purpose, as a receive leaves messages that it does not wait for in their lanes. If a second
+//     package serves, WaitPoll has to call its functions.
 func (w *Waiter) WaitPoll(p Poller, ctx context.Context) error { //nolint:revive // as Wait
 	w.Beat()
 	moved := 0
@@ -54,7 +53,7 @@ func (w *Waiter) WaitPoll(p Poller, ctx context.Context) error { //nolint:revive
 				return nil
 			}
 			if i, moved = -1, moved+1; moved%lookEvery == 0 {
-				w.Beat() // a wait that always finds something never arms the bell
+				w.Beat() // a wait that always makes progress never arms the bell
 				if err := w.expired(ctx); err != nil {
 					return err
 				}
@@ -62,7 +61,7 @@ func (w *Waiter) WaitPoll(p Poller, ctx context.Context) error { //nolint:revive
 		}
 		look := w.yieldPoll(p)
 		switch look {
-		case Moved: // perhaps whenever a peer has had the processor
+		case Moved: // may come after every yield, so check here as well
 			if err := w.expired(ctx); err != nil {
 				return err
 			}
@@ -78,7 +77,7 @@ func (w *Waiter) WaitPoll(p Poller, ctx context.Context) error { //nolint:revive
 	}
 }
 
-// yieldPoll is the second phase of WaitPoll: it yields until a look finds something.
+// yieldPoll is the yield phase of WaitPoll. It ends when a look finds something.
 func (w *Waiter) yieldPoll(p Poller) (look Look) {
 	for t := w.turns(); look == Nothing && t.next(); {
 		look = p.Poll()
@@ -89,10 +88,10 @@ func (w *Waiter) yieldPoll(p Poller) (look Look) {
 // sleepPoll is sleep for a Poller. It returns the result of the last look.
 func (w *Waiter) sleepPoll(p Poller, ctx context.Context, timeout *time.Duration) (look Look, err error) { //nolint:revive // as Wait
 	w.sleepers.Add(1)
-	defer w.leave()
-	w.publishPoll(p)
+	defer w.leaveSleep()
+	w.publishAwaitedPoll(p)
 	for ; ; *timeout = min(2**timeout, w.Most) {
-		armed := w.arm()
+		armed := w.armBell()
 		if look = p.Poll(); look == Over {
 			return look, nil
 		}
@@ -109,20 +108,19 @@ func (w *Waiter) sleepPoll(p Poller, ctx context.Context, timeout *time.Duration
 	}
 }
 
-// Serve makes all waits of this process call f from now on: whenever polls have been in vain, and
-// before they sleep. f does what peers may wait for that this process has to do, whatever the
-// waits themselves are for. It says whether there was anything, or may be more: then the wait
-// looks again before it sleeps. Several functions may serve at a time.
+// Serve makes all waits of this process call f from now on: after their polls, after each yield, and before
+// each sleep. f does work that peers may wait for, whatever the waits themselves are for.
 //
-// A call of f that began before remove may still be under way when remove returns.
+//   - Result of f: whether it did any work or may have more. The wait then checks again before it sleeps.
+//   - Several functions may be registered at a time.
+//   - remove: a call of f that began before remove may still run when remove returns.
 func (w *Waiter) Serve(f func() bool) (remove func()) { return w.servers.Add(f) }
 
-// ServePeers calls what Serve was given, and says whether any of it had something to do. Waits call it
-// by themselves. Calls that look at a condition once call it when the condition does not hold: a
-// program may poll with such a call instead of waiting, and its peers may wait meanwhile for what this
-// process has to do for them.
+// ServePeers calls all functions given to Serve. It returns true if any of them did work. Waits call it
+// themselves. A call that checks a condition once must call it if the condition does not hold: a program
+// may poll with such calls instead of waiting, while its peers wait for work of this process.
 //
-//   - Cost: a call and an atomic load where nothing serves.
+//   - Cost: a call and an atomic load if no function is registered.
 func (w *Waiter) ServePeers() (worked bool) {
 	for _, f := range w.servers.All() {
 		if (*f)() {

@@ -12,11 +12,11 @@ import (
 // Set is a condition on each of N words of the same width that lie one after the other. Like Cond, it
 // is plain data.
 type Set struct {
-	Cond                 // Addr is that of word 0; Val is for all words if Vals is nil
-	Vals  unsafe.Pointer // N values of the words' width, one for each word, or nil
+	Cond                 // the condition; Addr is the address of word 0, Val is for all words if Vals is nil
+	Vals  unsafe.Pointer // N values of the words' width, one for each word; nil: Val
 	N     int            // number of words
 	Skip  []bool         // Skip[i]: word i does not count; nil: all words count
-	Start int            // the word that is looked at first, below N
+	Start int            // the word that is checked first, below N
 }
 
 // Empty says whether no word counts.
@@ -36,14 +36,14 @@ func (s *Set) At(i int) (c Cond, counts bool) {
 	c = s.Cond
 	if s.Vals != nil {
 		v := Cond{Addr: unsafe.Add(s.Vals, i*int(s.Width)), Width: s.Width, Signed: s.Signed}
-		c.Val = v.value()
+		c.Val = v.readLocal()
 	}
 	c.Addr = unsafe.Add(s.Addr, i*int(s.Width))
 	return c, !s.skips(i)
 }
 
-// value reads a word of this process alone, extended as Load extends it.
-func (c *Cond) value() uint64 {
+// readLocal reads a word that no other process writes, extended as Load extends it.
+func (c *Cond) readLocal() uint64 {
 	switch {
 	case c.Width == 8:
 		return *(*uint64)(c.Addr)
@@ -58,17 +58,17 @@ func (c *Cond) value() uint64 {
 	}
 }
 
-// Find looks once at each word that counts: from word Start to the last, then from word 0 to the one
-// before Start. It returns the first word whose condition holds, or -1.
+// Find checks each word that counts once: from word Start to the last, then from word 0 to the one before
+// Start. It returns the first word whose condition holds, or -1.
 func (s *Set) Find() int {
-	if i := s.between(s.Start, s.N); i >= 0 {
+	if i := s.findBetween(s.Start, s.N); i >= 0 {
 		return i
 	}
-	return s.between(0, s.Start)
+	return s.findBetween(0, s.Start)
 }
 
-// Collect looks as Find does, stores in idx each word whose condition holds, as many as idx has room
-// for, and returns their number.
+// Collect checks words in the order of Find. It stores the words whose condition holds in idx, until idx is
+// full, and returns their number.
 func (s *Set) Collect(idx []int) int {
 	n := s.collect(idx, s.Start, s.N)
 	return n + s.collect(idx[n:], 0, s.Start)
@@ -80,10 +80,10 @@ func (s *Set) CollectBut(i int, idx []int) int {
 	return n + s.collect(idx[n:], 0, i)
 }
 
-// collect stores which of words i to j-1 satisfy their conditions.
+// collect stores in idx those of words i to j-1 whose conditions hold.
 func (s *Set) collect(idx []int, i, j int) (n int) {
 	for ; n < len(idx); i++ {
-		if i = s.between(i, j); i < 0 {
+		if i = s.findBetween(i, j); i < 0 {
 			break
 		}
 		idx[n] = i
@@ -92,8 +92,8 @@ func (s *Set) collect(idx []int, i, j int) (n int) {
 	return n
 }
 
-// between returns the first of words i to j-1 whose condition holds, or -1.
-func (s *Set) between(i, j int) int {
+// findBetween returns the first of words i to j-1 whose condition holds, or -1.
+func (s *Set) findBetween(i, j int) int {
 	for ; i < j; i++ {
 		if c, counts := s.At(i); counts && c.Ready() {
 			return i
@@ -102,10 +102,13 @@ func (s *Set) between(i, j int) int {
 	return -1
 }
 
-// WaitAny is Wait for any word of a set, of which at least one counts. It returns the word whose
-// condition holds, or -1 and the cause. What Wait and Serve say of phases, failures and peers holds
-// here as well: all words are in this PE's segment, and their writers ring its bell. One poll looks
-// at all words, so there are fewer polls: the first yield comes after about the same time.
+// WaitAny is Wait for any word of a set in which at least one word counts. It returns a word whose condition
+// holds, or -1 and the error.
+//
+//   - Phases, failures, peers: as in Wait and Serve. All words are in this PE's segment, so their writers
+//     ring the same bell.
+//   - Polls: Policy.Polls divided by the number of words, so that the first yield comes after about the
+//     same time.
 func (w *Waiter) WaitAny(s *Set, ctx context.Context) (int, error) { //nolint:revive // as Wait
 	w.Beat()
 	for timeout := w.First; ; {
@@ -114,18 +117,18 @@ func (w *Waiter) WaitAny(s *Set, ctx context.Context) (int, error) { //nolint:re
 				return i, nil
 			}
 		}
-		if w.news(s.Seen) {
+		if w.diedSince(s.Seen) {
 			return w.giveUpSet(s)
 		}
 		w.ServePeers()
 		for t := w.turns(); t.next(); {
 			if w.ServePeers() {
-				t.worked()
+				t.restartTiming()
 			}
 			if i := s.Find(); i >= 0 {
 				return i, nil
 			}
-			if w.news(s.Seen) {
+			if w.diedSince(s.Seen) {
 				return w.giveUpSet(s)
 			}
 		}
@@ -135,20 +138,20 @@ func (w *Waiter) WaitAny(s *Set, ctx context.Context) (int, error) { //nolint:re
 	}
 }
 
-// sleepSet is sleep for a set. It returns -1 without an error if the caller is to look once more.
+// sleepSet is sleep for a set. It returns -1 without an error if the caller should check again.
 func (w *Waiter) sleepSet(s *Set, ctx context.Context, timeout *time.Duration) (int, error) { //nolint:revive // as Wait
 	w.sleepers.Add(1)
-	defer w.leave()
-	w.awaited.Store(0) // any of several
+	defer w.leaveSleep()
+	w.awaited.Store(0) // no single peer
 	for ; ; *timeout = min(2**timeout, w.Most) {
-		armed := w.arm()
+		armed := w.armBell()
 		if i := s.Find(); i >= 0 {
 			return i, nil
 		}
 		if err := w.expired(ctx); err != nil {
 			return -1, err
 		}
-		if w.news(s.Seen) {
+		if w.diedSince(s.Seen) {
 			return w.giveUpSet(s)
 		}
 		if w.ServePeers() {

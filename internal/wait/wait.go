@@ -20,29 +20,28 @@ var ErrClosed = errors.New("the PE has finalized meanwhile")
 // epoch beyond Cond.Seen.
 var ErrFailure = errors.New("a PE of the job has died meanwhile")
 
-// Waiter is how one process waits for its peers. There is one per process and
-// job; its methods may be called by any goroutine.
+// Waiter waits for peers on behalf of one process. A process has one Waiter for its job. Any goroutine may
+// call its methods.
 type Waiter struct {
 	Policy
-	bell     *layout.Bell  // of this PE
-	failures *failure.View // nil: waits are not ended by deaths
-	progress *layout.Progress
-	sleepers atomic.Int32 // goroutines of this process that want the bell
-	awaited  atomic.Uint64
-	armings  atomic.Uint32
-	closed   atomic.Bool
-	servers  hook.List[func() bool]
-	barrier  bool // membarrier works: writers need no fence before they look at the bell
+	bell     *layout.Bell           // this PE's bell: peers ring it, goroutines of this process sleep on it
+	failures *failure.View          // the failure page; nil: deaths do not end waits
+	progress *layout.Progress       // where Beat counts
+	sleepers atomic.Int32           // goroutines of this process in the sleep phase
+	awaited  atomic.Uint64          // see awaited.go
+	armings  atomic.Uint32          // how often the bell was armed
+	closed   atomic.Bool            // Close was called
+	servers  hook.List[func() bool] // functions given to Serve
+	barrier  bool                   // membarrier works: writers need no fence before they read the bell
 	yields   yielding
-	yield    func() // sched_yield, unless a test has its own
-	clock    func() time.Duration
+	yield    func()               // sched_yield; tests replace it
+	clock    func() time.Duration // time since the start of the process; tests replace it
 }
 
-// NewWaiter returns the waiter of the PE whose bell is given.
+// NewWaiter returns a Waiter for the PE that owns the bell. It registers the process for membarrier.
 //
-// It registers the process for membarrier. Where that is missing, the bell asks
-// for a look behind a locked instruction, and so must those of all to whom this
-// process writes (AskLocked).
+// If membarrier is missing, NewWaiter marks the bell (AskLocked): its writers read it a second time after a
+// locked instruction. The caller must then mark the bells of all PEs that this process writes to.
 func NewWaiter(bell *layout.Bell, p Policy) *Waiter {
 	w := &Waiter{
 		Policy: p, bell: bell, progress: new(layout.Progress), barrier: xunix.MembarrierRegister() == nil,
@@ -54,29 +53,29 @@ func NewWaiter(bell *layout.Bell, p Policy) *Waiter {
 	return w
 }
 
-// Watch makes deaths that v tells of end waits with ErrFailure. It is called before the first wait.
+// Watch makes the deaths in v end waits with ErrFailure. It must be called before the first wait.
 func (w *Waiter) Watch(v *failure.View) { w.failures = v }
 
-// Beats makes p the words in which Beat counts. It is called before the first wait.
+// Beats makes Beat count in p. It must be called before the first wait.
 func (w *Waiter) Beats(p *layout.Progress) { w.progress = p }
 
-// Spends gives the waiter a function that returns the processor time which the job's PEs on this
-// node have used so far, and the number of their processors. By it, the waiter tells long turns of
-// the job's own PEs from those of strangers. It is called before the first wait.
+// Spends tells the waiter how much processor time the job uses: spent returns the time that the job's PEs
+// on this node have used so far, cores is the number of their processors. With it, the waiter tells a long
+// yield to the job's own PEs from one to strangers (yield.go). It must be called before the first wait.
 func (w *Waiter) Spends(spent func() time.Duration, cores int) {
 	w.yields.spent, w.yields.cores = spent, cores
 }
 
-// Beat counts progress of the program; the watch for hangs looks whether the count moves. Every wait
-// beats once when it begins, and so does every call that may wait in another way. Beats of several
-// goroutines at the same time may count as one: that saves a locked instruction.
+// Beat counts progress of the program. The watch for hangs checks whether the count changes. Every wait
+// beats once when it begins, and so does every call that may wait in another way.
 //
-//   - Cost: a load and a store, on a line that is this PE's.
+//   - Concurrent calls: allowed; beats at the same moment may count as one, which saves a locked instruction.
+//   - Cost: a load and a store, on a cache line that this PE owns.
 func (w *Waiter) Beat() {
 	rma.StoreRelease(&w.progress.Count, atomic.LoadUint64(&w.progress.Count)+1)
 }
 
-// Close ends all waits of this process, now and later, with ErrClosed.
+// Close ends all present and future waits of this process with ErrClosed.
 func (w *Waiter) Close() {
 	w.closed.Store(true)
 	rma.WakeOwner(w.bell)
@@ -85,31 +84,32 @@ func (w *Waiter) Close() {
 // Expedited says whether membarrier works here.
 func (w *Waiter) Expedited() bool { return w.barrier }
 
-// Wait returns when the condition holds, or with the cause when ctx, which may
-// be nil, ends first, or with ErrFailure when a death is published that c.Seen does
-// not cover; in all cases with the word as it was read last, extended to 64 bits.
-// When the condition holds, that comes first: nothing that a PE has written before
-// its death is missed.
+// Wait waits until the condition holds. It returns the word as it was read last, extended to 64 bits.
 //
-// It is the one wait function of the project: it polls, then yields the
-// processor unless strangers would get it, then sleeps on the PE's bell. A wait that
-// is woken polls again before the next sleep, because what comes next is often near.
-// The sleep has a timeout because a writer may die between its store and its wake-up.
+//   - Phases: Wait polls, then yields the processor (unless strangers would get it), then sleeps on this
+//     PE's bell. A wait that is woken polls again before the next sleep, because the next write often
+//     follows soon.
+//   - Errors: the cause of ctx if ctx (which may be nil) ends first; ErrFailure if a death beyond c.Seen is
+//     published; ErrClosed after Close. If the condition holds as well, Wait returns no error: nothing that
+//     a PE wrote before its death is missed.
+//   - Timeout: each sleep has one, because a writer may die between its store and its wake-up.
 //
 // # Failures
 //
-// The failure page is looked at in the slow half of a wait only: when polls have
-// been in vain, after each yield, and before each sleep. No publication is slept
-// over. The step stores the epoch and then looks at the bell (Rouse), the sleeper
-// sets the bell and then looks at the epoch, and all four accesses are sequentially
-// consistent: the two stores are locked instructions. So either the step sees the
-// bell, and clears it and wakes, or the sleeper sees the epoch. If the step comes
-// between the sleeper's look and its sleep, it changes the word that the futex
-// compares. The sleeper's membarrier has no part in this: it is for writers that
-// store without a fence, and does not reach the step, which maps the bells but may
-// not be registered. Nor need the step's look at the bell ask for BellAsk, as it is
-// locked in any case. A step that dies between store and look is an end of the job;
-// and the sleep ends by its timeout.
+// Wait reads the failure page only in its slow half: after the polls, after each yield, and before each
+// sleep. No death is slept over:
+//
+//   - The step stores the epoch, then reads the bell (Rouse).
+//   - The sleeper sets the bell, then reads the epoch.
+//   - All four accesses are sequentially consistent, because both stores are locked instructions. So the
+//     step sees the bell set, or the sleeper sees the new epoch.
+//   - A step that sees the bell set clears it, then wakes. If that happens between the sleeper's read and
+//     its sleep, the futex compares another value and the sleeper does not sleep.
+//
+// This argument does not use the sleeper's membarrier. That serves writers which store without a fence. It
+// does not reach the step, which maps the bells but may not be registered. The step needs no BellAsk
+// either, as its read of the bell is locked anyway. If the step dies between its two accesses, the job
+// ends, and the sleep ends by its timeout.
 func (w *Waiter) Wait(c *Cond, ctx context.Context) (uint64, error) { //nolint:revive // the condition is the subject, the context optional
 	w.Beat()
 	for timeout := w.First; ; {
@@ -118,18 +118,18 @@ func (w *Waiter) Wait(c *Cond, ctx context.Context) (uint64, error) { //nolint:r
 				return x, nil
 			}
 		}
-		if w.news(c.Seen) {
+		if w.diedSince(c.Seen) {
 			return w.giveUp(c)
 		}
 		w.ServePeers()
 		for t := w.turns(); t.next(); {
 			if w.ServePeers() {
-				t.worked()
+				t.restartTiming()
 			}
 			if x := c.Load(); c.holds(x) {
 				return x, nil
 			}
-			if w.news(c.Seen) {
+			if w.diedSince(c.Seen) {
 				return w.giveUp(c)
 			}
 		}
@@ -139,14 +139,14 @@ func (w *Waiter) Wait(c *Cond, ctx context.Context) (uint64, error) { //nolint:r
 	}
 }
 
-// sleep is the last phase of Wait. It returns when the condition holds, the
-// wait is over, or somebody has rung the bell.
+// sleep is the last phase of Wait. It returns when the condition holds, when the wait is over, or when a
+// writer has rung the bell.
 func (w *Waiter) sleep(c *Cond, ctx context.Context, timeout *time.Duration) (uint64, error) { //nolint:revive // as Wait
 	w.sleepers.Add(1)
-	defer w.leave()
-	w.publish(c)
+	defer w.leaveSleep()
+	w.publishAwaited(c)
 	for ; ; *timeout = min(2**timeout, w.Most) {
-		armed := w.arm()
+		armed := w.armBell()
 		x := c.Load()
 		if c.holds(x) {
 			return x, nil
@@ -154,7 +154,7 @@ func (w *Waiter) sleep(c *Cond, ctx context.Context, timeout *time.Duration) (ui
 		if err := w.expired(ctx); err != nil {
 			return x, err
 		}
-		if w.news(c.Seen) {
+		if w.diedSince(c.Seen) {
 			return w.giveUp(c)
 		}
 		if w.ServePeers() {
@@ -167,11 +167,11 @@ func (w *Waiter) sleep(c *Cond, ctx context.Context, timeout *time.Duration) (ui
 	}
 }
 
-// news says whether a death was published after epoch seen.
-func (w *Waiter) news(seen uint64) bool { return w.failures.Epoch() > seen }
+// diedSince says whether a death was published after epoch seen. View.Epoch of a nil View is 0.
+func (w *Waiter) diedSince(seen uint64) bool { return w.failures.Epoch() > seen }
 
-// giveUp ends a wait because of a death, unless the condition holds. The word is read after the page,
-// so nothing that the dead PE wrote is missed.
+// giveUp ends a wait because of a death, unless the condition holds. It reads the word after the failure
+// page was read, so nothing that the dead PE wrote is missed.
 func (w *Waiter) giveUp(c *Cond) (uint64, error) {
 	x := c.Load()
 	if c.holds(x) {
@@ -180,14 +180,16 @@ func (w *Waiter) giveUp(c *Cond) (uint64, error) {
 	return x, ErrFailure
 }
 
-// arm sets the bell and returns what it is then. Behind it, either a writer's data
-// are visible here or the writer will see the bell.
+// armBell sets the bell and returns its value. After armBell, a writer's data are visible here, or the writer will
+// see the bell set.
 //
-// A bell that is armed again is another word than before, as the number in it is another
-// one: a goroutine of this process that was about to sleep when it was rung must not take it
-// for the bell that it has armed itself. The instruction is a locked one in any case, which
-// what this goroutine has stored before is seen behind.
-func (w *Waiter) arm() (armed uint32) {
+//   - With membarrier: the call puts a barrier into every running writer. A writer's store comes before
+//     the barrier and is visible here, or its read of the bell comes after the barrier and sees it set.
+//   - Without membarrier: the bell has BellAsk, and writers read it after a locked instruction.
+//   - Each arming after a ring stores another number. A goroutine that armed the bell earlier and is about
+//     to sleep then finds another value in the futex than its own, and looks again: the ring was for it.
+//   - The store is a locked instruction, so this goroutine's earlier stores are visible before it.
+func (w *Waiter) armBell() (armed uint32) {
 	for {
 		old := atomic.LoadUint32(&w.bell.Sleeping)
 		if armed = old; old&layout.BellAsleep == 0 {
@@ -203,23 +205,27 @@ func (w *Waiter) arm() (armed uint32) {
 	return armed
 }
 
-// leave clears the bell when nobody of this process sleeps any more, so that
-// the next writer is spared a system call. A goroutine that began to sleep in
-// between has set the word before or after the store here: if before, it is
-// set again and everybody is woken to look once more.
-func (w *Waiter) leave() {
+// leaveSleep ends the sleep phase of a goroutine. The last one clears the bell, to spare the next writer a system
+// call.
+//
+// Another goroutine may begin to sleep meanwhile. It counts itself in sleepers before it arms the bell; leaveSleep
+// clears the bell before it reads sleepers.
+//
+//   - It arms after the clear: the bell is set, as it should be.
+//   - It arms before the clear: leaveSleep reads sleepers above 0 and wakes all sleepers, which look again and
+//     arm the bell anew.
+func (w *Waiter) leaveSleep() {
 	if w.sleepers.Add(-1) > 0 {
 		return
 	}
-	atomic.AndUint32(&w.bell.Sleeping, layout.BellAsk) // ordered before the load
+	atomic.AndUint32(&w.bell.Sleeping, layout.BellAsk) // a locked instruction: ordered before the load
 	if w.sleepers.Load() > 0 {
 		xunix.FutexWake(&w.bell.Sleeping, 1<<30)
 	}
 }
 
-// expired returns the cause when ctx has ended or its deadline has passed (a
-// timer may be late in a process whose only processor is busy), or when the
-// process has finalized.
+// expired returns an error if the process has finalized or ctx has ended. It compares the deadline with the
+// clock as well: in a process whose only processor is busy, the timer of ctx may be late.
 func (w *Waiter) expired(ctx context.Context) error {
 	if w.closed.Load() {
 		return ErrClosed

@@ -41,7 +41,7 @@ func (s *side) sleeping() uint32 { return atomic.LoadUint32(&s.bell.Sleeping) & 
 // with others, a round may take milliseconds.
 const lasts = 20 * time.Second
 
-// await takes n results. The test fails if what moves has stood still for a minute
+// lockSlow takes n results. The test fails if what moves has stood still for a minute
 // meanwhile: however slow the rounds are, none takes that long unless somebody sleeps.
 func await(t *testing.T, done <-chan error, n int, moves func() uint64) (ok bool) {
 	t.Helper()
@@ -360,7 +360,7 @@ func TestArmOrders(t *testing.T) {
 			rang[i] = atomic.LoadUint32(&mem[i].bell.Sleeping)
 		},
 		func(i int, _ uint64) {
-			waiters[i].arm()
+			waiters[i].armBell()
 			saw[i] = load(unsafe.Pointer(&mem[i].word))
 		},
 	}, func(i int, b uint64) bool {
@@ -390,7 +390,7 @@ func TestRouseOrders(t *testing.T) {
 			rang[i] = atomic.AddUint32(&mem[i].bell.Sleeping, 0) & layout.BellAsleep // as ring does
 		},
 		func(i int, _ uint64) {
-			waiters[i].arm()
+			waiters[i].armBell()
 			saw[i] = atomic.LoadUint64(&mem[i].word)
 		},
 	}, func(i int, b uint64) bool {

@@ -46,12 +46,12 @@ func TestYieldsPause(t *testing.T) {
 		y, now := yielding{long: ms / 2}, time.Second
 		for i, x := range yields {
 			for range x.short {
-				if now += ms / 10; y.note(ms/10, now) {
+				if now += ms / 10; y.recordYield(ms/10, now) {
 					t.Errorf("%s: a short yield before yield %d pauses yields", name, i)
 				}
 			}
 			now += x.length
-			if paused := y.note(x.length, now); paused != (x.pause > 0) || y.paused(now) != paused {
+			if paused := y.recordYield(x.length, now); paused != (x.pause > 0) || y.paused(now) != paused {
 				t.Errorf("%s: yield %d of %v pauses yields: %v, want %v", name, i, x.length, paused, x.pause > 0)
 			}
 			now += x.pause
@@ -61,7 +61,7 @@ func TestYieldsPause(t *testing.T) {
 		}
 	}
 	var untimed yielding
-	if untimed.note(time.Hour, 2*time.Hour) {
+	if untimed.recordYield(time.Hour, 2*time.Hour) {
 		t.Error("yields pause without a limit for their length")
 	}
 }
@@ -84,10 +84,10 @@ func TestYieldsToPEsThatCompute(t *testing.T) {
 		y := yielding{long: ms / 2, cores: cores, spent: func() time.Duration { return used }}
 		paused := false
 		for range 40 {
-			y.resume(now)
+			y.refreshSpent(now)
 			now += 2 * ms
 			used += 2 * cores * x.had
-			if y.note(2*ms, now) {
+			if y.recordYield(2*ms, now) {
 				paused = true
 				now = time.Duration(y.until.Load()) // nobody has run
 			}
@@ -98,10 +98,10 @@ func TestYieldsToPEsThatCompute(t *testing.T) {
 		if !x.pauses {
 			continue
 		}
-		y.resume(now) // the others have gone
+		y.refreshSpent(now) // the others have gone
 		for range 10 {
 			now += 2 * ms
-			if used += 2 * cores * ms; y.note(2*ms, now) {
+			if used += 2 * cores * ms; y.recordYield(2*ms, now) {
 				t.Errorf("the job had %s, then all: yields pause", name)
 			}
 		}

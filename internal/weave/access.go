@@ -8,25 +8,25 @@ import (
 	"strings"
 )
 
-// Rules say which accesses of a package an explorer takes part in.
+// Rules say which accesses of a package an explorer controls.
 type Rules struct {
-	// Calls are functions and methods, as they are called, and what is called in their
-	// place. A name that begins with a point stands for a method of whatever ends with the
-	// rest of it; what is called then gets the receiver first.
+	// Calls maps functions and methods, as the source calls them, to the start of the call that replaces
+	// them. A name that begins with a point stands for the method of every receiver that ends with the rest;
+	// the replacement gets the receiver as its first argument.
 	Calls map[string]string
-	// Except are starts of a call's first argument: what is not shared.
+	// Except lists starts of a first argument for which a call is not replaced, because it is not shared.
 	Except []string
-	// Point is a statement that stands before each statement that accesses memory by
-	// itself: it has one of the texts Memory, and at the start of the functions Entries.
+	// Point is a statement that Weave inserts before each statement that contains a text of Memory, and at
+	// the start of the methods in Entries. These access memory without a call in Calls.
 	Point   string
 	Memory  []string
 	Entries []string
-	// Replace are constants that are smaller in an exploration, so that it needs fewer steps.
+	// Replace makes constants smaller, so that an exploration needs fewer steps.
 	Replace []Change
 }
 
-// Coll are the rules of package coll. Its functions whose names begin with explored are in
-// its file for the build tag explore.
+// Coll has the rules of package coll. The package's functions with prefix explored are in its file with build tag
+// explore.
 var Coll = Rules{
 	Calls: map[string]string{
 		"atomic.LoadUint64":  "exploredLoad(",
@@ -54,7 +54,7 @@ var Coll = Rules{
 	},
 }
 
-// Weave rewrites a package by rules. It takes the files as Switch has left them.
+// Weave rewrites a package by rules. It reads the files from the overlay, so it must come after Switch.
 func (o *Overlay) Weave(dir string, r Rules) error {
 	for _, c := range r.Replace {
 		text, err := o.Read(c.File)
@@ -62,9 +62,9 @@ func (o *Overlay) Weave(dir string, r Rules) error {
 			return err
 		}
 		if !strings.Contains(text, c.Old) {
-			return fmt.Errorf("%s does not hold %q", c.File, c.Old)
+			return fmt.Errorf("%s does not contain %q, want it at least once", c.File, c.Old)
 		}
-		o.Write(c.File, strings.ReplaceAll(text, c.Old, c.New)) // a changed function holds it as well
+		o.Write(c.File, strings.ReplaceAll(text, c.Old, c.New)) // all places: a mutant's copy of a function may contain it, too
 	}
 	names, err := filepath.Glob(filepath.Join(o.root, dir, "*.go"))
 	if err != nil {
@@ -148,7 +148,7 @@ func (s *source) weaveList(list []ast.Stmt, r Rules) (edits []edit) {
 	return edits
 }
 
-// keepImports uses the imports whose last use may have been rewritten.
+// keepImports returns declarations that use the imports whose last use may have been replaced.
 func (s *source) keepImports() string {
 	var text strings.Builder
 	for path, use := range map[string]string{`"sync/atomic"`: "atomic.Bool", `"github.com/goshmem/goshmem/rma"`: "rma.Target"} {

@@ -1,4 +1,6 @@
-// Package weave writes changed sources for "go test -overlay": mutants, which a test has to
-// find, and packages whose accesses to shared memory go through functions of an explorer.
-// The sources themselves stay as they are, and what is shipped pays for neither.
+// Package weave writes changed sources for "go test -overlay". The sources in the repository stay unchanged, so
+// shipped programs pay nothing for it.
+//
+//   - Switch adds mutants, which tests must find.
+//   - Weave routes a package's accesses to shared memory through functions of an explorer.
 package weave

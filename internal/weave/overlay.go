@@ -11,15 +11,14 @@ import (
 	"strings"
 )
 
-// Overlay is a set of files that a build finds in place of those of a module. The zero
-// value is not ready for use: see New.
+// Overlay is a set of files that a build uses in place of a module's files. The zero value is not usable; call New.
 type Overlay struct {
 	root, dir string
 	texts     map[string]string // by the file's path in the module
 }
 
-// New returns an overlay without files. Root is the module's folder; dir is a folder for
-// what the overlay writes, which its caller removes.
+// New returns an overlay without files. root is the module's folder. dir is a folder for the files that Build
+// writes; the caller removes it.
 func New(root, dir string) (*Overlay, error) {
 	root, err := filepath.Abs(root)
 	if err != nil {
@@ -28,11 +27,11 @@ func New(root, dir string) (*Overlay, error) {
 	return &Overlay{root: root, dir: dir, texts: map[string]string{}}, nil
 }
 
-// Write has the build find text in a file, which need not exist. The file's path is
-// relative to the module's folder.
+// Write sets the text of a file in the overlay. The file need not exist. Its path is relative to the module's
+// folder.
 func (o *Overlay) Write(file, text string) { o.texts[file] = text }
 
-// Read returns the text of a file as the build finds it.
+// Read returns the text of a file as the build sees it.
 func (o *Overlay) Read(file string) (string, error) {
 	if text, ok := o.texts[file]; ok {
 		return text, nil
@@ -54,7 +53,7 @@ func (o *Overlay) Replace(c Change) error {
 	return nil
 }
 
-// replaceOnce returns the text of a file with one change, and where that begins.
+// replaceOnce returns the text of a file with one change, and the offset of the change.
 func replaceOnce(file, text, from, to string) (changed string, at int, err error) {
 	if n := strings.Count(text, from); n != 1 {
 		return "", 0, fmt.Errorf("%s holds %q %d times, want once", file, from, n)
@@ -63,8 +62,8 @@ func replaceOnce(file, text, from, to string) (changed string, at int, err error
 	return text[:at] + to + text[at+len(from):], at, nil
 }
 
-// Build builds the test program of a package with the overlay's files and returns its
-// path, which is another one for other tags. Tags, which may be empty, are build tags.
+// Build builds the test program of a package with the overlay's files, and returns the program's path. tags are
+// build tags, which may be empty; other tags give another path.
 func (o *Overlay) Build(ctx context.Context, pkg, tags string) (program string, err error) {
 	replace := map[string]string{}
 	for file, text := range o.texts {
@@ -86,7 +85,7 @@ func (o *Overlay) Build(ctx context.Context, pkg, tags string) (program string, 
 	var out bytes.Buffer
 	cmd := exec.CommandContext(ctx, "go", "test", "-c", "-ldflags=-s -w", "-tags", tags, "-overlay", overlay, "-o", program, "./"+pkg)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = o.root, &out, &out
-	cmd.Env = append(os.Environ(), "GOTMPDIR="+o.dir) // what it leaves when it is interrupted goes with the folder
+	cmd.Env = append(os.Environ(), "GOTMPDIR="+o.dir) // an interrupted build leaves files there, which the caller removes with dir
 	if err := cmd.Run(); err != nil {
 		return "", fmt.Errorf("building %s with changed sources: %w\n%s", pkg, err, &out)
 	}

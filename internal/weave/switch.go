@@ -10,14 +10,14 @@ import (
 	"strings"
 )
 
-// Change is one change of a source file: Old, which the file holds once, becomes New.
+// Change is one change of a source file: it replaces Old by New. The file must contain Old exactly once.
 type Change struct{ File, Old, New string }
 
-// MutantVar tells a program that was built by Switch which change it has: its index in the
-// list, from 1 on. Without it the program has none.
+// MutantVar is the environment variable that selects a change in a program built with Switch: its index in the
+// list, from 1 on. If it is unset, no change is active.
 const MutantVar = "TEST_MUTANT"
 
-// support is the file that each package with changes gets.
+// support is a file that Switch adds to each package with changes.
 const support = `package %s
 
 import (
@@ -28,10 +28,11 @@ import (
 var mutant, _ = strconv.Atoi(os.Getenv("` + MutantVar + `"))
 `
 
-// Switch puts all changes into the files at once: beside each function that a change is in
-// stands the changed function, and a call of the first is one of the second if MutantVar
-// asks for it. It returns the indices, from 1 on, of the changes that are not of one
-// function's body: they are not in the overlay.
+// Switch adds all changes to the files, each inactive unless MutantVar selects it. For each change, it adds a
+// changed copy of the function, and the function begins with a call of that copy if the change is selected.
+//
+// alone has the indices, from 1 on, of changes that are not inside the body of one function. The overlay does not
+// contain these changes.
 func (o *Overlay) Switch(all []Change) (alone map[int]bool, err error) {
 	alone = map[int]bool{}
 	var files []string
@@ -56,7 +57,7 @@ func (o *Overlay) Switch(all []Change) (alone map[int]bool, err error) {
 	return alone, nil
 }
 
-// switchFile does Switch for one file and returns the name of its package.
+// switchFile is Switch for one file. It returns the name of the file's package.
 func (o *Overlay) switchFile(file string, all []Change, list []int, alone map[int]bool) (string, error) {
 	text, err := o.Read(file)
 	if err != nil {
@@ -91,7 +92,7 @@ func (o *Overlay) switchFile(file string, all []Change, list []int, alone map[in
 	return tree.file.Name.Name, nil
 }
 
-// source is a file that was parsed.
+// source is a parsed file.
 type source struct {
 	text string
 	set  *token.FileSet
@@ -109,7 +110,7 @@ func (s *source) offset(p token.Pos) int { return s.set.Position(p).Offset }
 // textOf returns the text of a node.
 func (s *source) textOf(n ast.Node) string { return s.text[s.offset(n.Pos()):s.offset(n.End())] }
 
-// functionAt returns the function whose text holds a byte, nil if there is none.
+// functionAt returns the function whose text contains offset at, or nil if there is none.
 func (s *source) functionAt(at int) *ast.FuncDecl {
 	for _, d := range s.file.Decls {
 		if f, is := d.(*ast.FuncDecl); is && s.offset(f.Pos()) <= at && at < s.offset(f.End()) {
@@ -124,7 +125,8 @@ func (s *source) signature(f *ast.FuncDecl) string {
 	return s.text[s.offset(f.Pos()):s.offset(f.Body.Lbrace)]
 }
 
-// callOf returns a statement that ends f by what a function of the same type does.
+// callOf returns a statement that calls the named function with the arguments of f, and returns from f with its
+// results. Both functions have the same type.
 func callOf(f *ast.FuncDecl, name string) string {
 	if f.Recv != nil {
 		name = f.Recv.List[0].Names[0].Name + "." + name
@@ -155,13 +157,13 @@ func callOf(f *ast.FuncDecl, name string) string {
 	return "return " + text
 }
 
-// edit puts a text in place of some bytes of a file.
+// edit replaces length bytes of a file, from offset at, by a text.
 type edit struct {
 	at, length int
 	text       string
 }
 
-// apply makes edits, which do not overlap. Those at one place stay in their order.
+// apply applies edits, which must not overlap. Edits at one offset keep their order.
 func apply(text string, edits []edit) string {
 	slices.SortStableFunc(edits, func(a, b edit) int { return a.at - b.at })
 	var b strings.Builder

@@ -14,11 +14,11 @@ import (
 	"github.com/goshmem/goshmem/internal/plan"
 )
 
-// cpuWords is the size of a set of processors: more than any kernel is built for.
+// cpuWords is the size of a set of processors, in words of 64. No kernel is built for more.
 const cpuWords = 8192 / 64
 
-// Affinity returns the numbers of the processors on which the calling thread may
-// run, sorted: what cpusets, taskset and an outer launcher left to it.
+// Affinity returns the sorted numbers of the processors on which the calling thread may run. Cpusets, taskset
+// and an outer launcher restrict them.
 func Affinity() (ids []int, err error) {
 	var set [cpuWords]uint64
 	n, _, e := unix.RawSyscall(unix.SYS_SCHED_GETAFFINITY, 0, unsafe.Sizeof(set), uintptr(unsafe.Pointer(&set)))
@@ -33,8 +33,8 @@ func Affinity() (ids []int, err error) {
 	return ids, nil
 }
 
-// SetAffinity lets the calling thread run on the given processors only. What it
-// starts inherits that: a process from its first instruction on.
+// SetAffinity restricts the calling thread to the given processors. A process that the thread starts inherits
+// the restriction from its first instruction on.
 func SetAffinity(ids []int) error {
 	var set [cpuWords]uint64
 	for _, id := range ids {
@@ -49,8 +49,7 @@ func SetAffinity(ids []int) error {
 	return nil
 }
 
-// Topology returns the machine's processors and which of them the calling thread
-// may use.
+// Topology returns the machine's processors, and which of them the calling thread may use.
 func Topology() (plan.Topology, error) {
 	ids, err := Affinity()
 	if err != nil {
@@ -59,8 +58,8 @@ func Topology() (plan.Topology, error) {
 	return topology("/sys/devices/system", ids), nil
 }
 
-// topology reads what the kernel says under root. Where it says nothing, as in
-// some containers, each processor is a core of one socket and one NUMA node.
+// topology reads the files of the kernel under root. If they are missing, as in some containers, each
+// processor counts as a core of one socket and one NUMA node.
 func topology(root string, allowed []int) plan.Topology {
 	online, err := list(filepath.Join(root, "cpu/online"))
 	if err != nil {
@@ -87,10 +86,10 @@ func topology(root string, allowed []int) plan.Topology {
 	return t
 }
 
-// l3Of returns the first processor that shares the L3 cache of one whose caches
-// are described in dir. Where none is, all of a socket count as sharing one.
+// l3Of returns the first processor that shares the L3 cache described in dir. If dir describes none, all
+// processors of a socket count as sharing one.
 func l3Of(dir string, pkg int) int {
-	found, _ := filepath.Glob(filepath.Join(dir, "index*", "level")) // the pattern is good
+	found, _ := filepath.Glob(filepath.Join(dir, "index*", "level")) // the only error is a malformed pattern
 	for _, file := range found {
 		if level, err := list(file); err != nil || level[0] != 3 {
 			continue
@@ -105,9 +104,9 @@ func l3Of(dir string, pkg int) int {
 // numaNodes returns the node of each processor that is not on node 0.
 func numaNodes(dir string) map[int]int {
 	nodes := map[int]int{}
-	online, _ := list(filepath.Join(dir, "online")) // none: a machine without NUMA
+	online, _ := list(filepath.Join(dir, "online")) // an error: a machine without NUMA
 	for _, n := range online {
-		ids, _ := list(filepath.Join(dir, "node"+strconv.Itoa(n), "cpulist")) // none: memory only
+		ids, _ := list(filepath.Join(dir, "node"+strconv.Itoa(n), "cpulist")) // an error or no number: a node with memory only
 		for _, id := range ids {
 			nodes[id] = n
 		}
@@ -115,7 +114,7 @@ func numaNodes(dir string) map[int]int {
 	return nodes
 }
 
-// list reads a file that holds a list of numbers, at least one.
+// list reads a file that holds a list of at least one number.
 func list(name string) ([]int, error) {
 	raw, err := os.ReadFile(name)
 	if err != nil {
@@ -123,7 +122,7 @@ func list(name string) ([]int, error) {
 	}
 	ids, err := plan.ParseList(strings.TrimSpace(string(raw)))
 	if err == nil && len(ids) == 0 {
-		err = errors.New("empty list")
+		err = errors.New("empty list, want at least one number")
 	}
 	return ids, err
 }

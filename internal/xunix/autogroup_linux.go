@@ -14,15 +14,14 @@ const (
 	maxNice = 19
 )
 
-// SessionNice returns how nice this process is to those of other sessions: the
-// nice value of its autogroup plus that of the calling thread. Where the kernel
-// has no autogroups, the first is 0.
+// SessionNice returns the nice value of this process against processes of other sessions: the nice value of
+// its autogroup plus that of the calling thread. On a kernel without autogroups the former is 0.
 func SessionNice() int {
 	own, err := unix.Getpriority(unix.PRIO_PROCESS, 0)
 	if err != nil {
 		return 0
 	}
-	const zero = 20 // what the system call returns for a nice value of 0; -20 is 40
+	const zero = 20 // the system call returns 20 minus the nice value
 	group, _ := autogroupNice(os.Getpid())
 	return min(max(zero-own+group, minNice), maxNice)
 }
@@ -39,16 +38,16 @@ func autogroupNice(pid int) (nice int, err error) {
 	return nice, err
 }
 
-// SetSessionNice gives the autogroup of a process, which is that of its session,
-// a nice value, unless same says that the number is another process's by now.
+// SetSessionNice sets the nice value of a process's autogroup, which is that of its session. It does nothing if same
+// returns false: the number then belongs to another process.
 //
-// The open file stands for the process that had the number when it was opened, and
-// writing fails when that process is gone. So if same holds after the file has been
-// opened, no other process is reached, without a lock around the two.
+// No lock is needed around check and write. The open file stands for the process that had the number when the file
+// was opened, and a write fails when that process is gone. same is called after the open, so no other process is
+// reached.
 //
-// To an ordinary user the kernel answers EAGAIN if any such user has changed a nice
-// value within the last 0.1 s, and EPERM if the value is negative. It fails with
-// ENOENT where the kernel has no autogroups.
+//   - EAGAIN: this process has no privileges, and an unprivileged user has changed a value in the last 0.1 s.
+//   - EPERM: this process has no privileges, and the value is negative.
+//   - ENOENT: the kernel has no autogroups.
 func SetSessionNice(pid, nice int, same func() bool) error {
 	f, err := os.OpenFile(autogroupFile(pid), os.O_WRONLY, 0)
 	if err != nil {

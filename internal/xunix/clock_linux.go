@@ -6,8 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Monotonic returns the time on CLOCK_MONOTONIC, which all processes of a machine
-// and its kernel share.
+// Monotonic returns the time of CLOCK_MONOTONIC. All processes of a time namespace read the same time.
 func Monotonic() time.Duration {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {

@@ -10,23 +10,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// dialSlice is how long, in microseconds, a connect waits before the context is
-// looked at again.
+// dialSlice is how long a connect waits before the context is checked again, in microseconds.
 const dialSlice = 50_000
 
-// DialPackets connects to a unix socket of type SEQPACKET; a name that begins
-// with @ is an abstract one. Where the listener's queue is full it waits in line
-// for room: package net would give up at once, so that anybody who connects often
-// enough could keep others away.
+// DialPackets connects to a unix socket of type SEQPACKET. A name that begins with @ is an abstract one.
+//
+// If the listener's queue is full, DialPackets waits in the kernel's line for room. Package net would fail at
+// once, so a process that connects often enough could keep others away.
 func DialPackets(ctx context.Context, name string) (*net.UnixConn, error) {
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, fmt.Errorf("socket: %w", err)
 	}
 	f := os.NewFile(uintptr(fd), name)
-	defer func() { _ = f.Close() }() // what is returned is a copy
+	defer func() { _ = f.Close() }() // the returned connection has a duplicate of the descriptor
 	if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_SNDTIMEO, &unix.Timeval{Usec: dialSlice}); err != nil {
-		return nil, fmt.Errorf("set a limit for connect: %w", err)
+		return nil, fmt.Errorf("set the timeout of connect (SO_SNDTIMEO): %w", err)
 	}
 	for {
 		err := unix.Connect(fd, &unix.SockaddrUnix{Name: name})
@@ -41,6 +40,7 @@ func DialPackets(ctx context.Context, name string) (*net.UnixConn, error) {
 	}
 }
 
+// packetConn returns f as a connection, on a duplicate of the descriptor.
 func packetConn(f *os.File) (*net.UnixConn, error) {
 	c, err := net.FileConn(f)
 	if err != nil {

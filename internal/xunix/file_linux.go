@@ -10,14 +10,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// StartTime returns when a process began, in ticks since the start of the
-// machine: with its number, that names it for as long as the machine runs.
+// StartTime returns when a process began, in ticks since boot. The number of a process and its start time
+// together identify it until the machine is shut down.
 func StartTime(pid int) (uint64, error) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0, err
 	}
-	// pid (name) state ...: the name may hold anything. The time is field 22.
+	// Format: pid (name) state ... The name may hold any byte, so fields are counted from the last ')'. The
+	// start time is field 22.
 	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
 	const field = 22 - 3
 	if len(fields) <= field {
@@ -26,8 +27,8 @@ func StartTime(pid int) (uint64, error) {
 	return strconv.ParseUint(string(fields[field]), 10, 64)
 }
 
-// Lock locks a file for this process as long as it is open there, or fails at
-// once if another one has it locked.
+// Lock locks a file for this process until the file is closed. It fails at once if another process holds the
+// lock.
 func Lock(f *os.File) error {
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		return fmt.Errorf("lock %s: %w", f.Name(), err)
@@ -35,7 +36,7 @@ func Lock(f *os.File) error {
 	return nil
 }
 
-// OwnedBySelf says whether an open file is this user's.
+// OwnedBySelf says whether an open file belongs to this process's effective user.
 func OwnedBySelf(f *os.File) (bool, error) {
 	info, err := f.Stat()
 	if err != nil {

@@ -14,8 +14,8 @@ func PageSize() int { return unix.Getpagesize() }
 
 // Memfd makes an anonymous shared memory file of size bytes.
 //
-// Nothing of it is ever visible in a file system: it lives as long as a file
-// descriptor or a mapping of it does. The descriptor is close-on-exec.
+//   - Lifetime: until the last descriptor and the last mapping are closed. It has no name in any file system.
+//   - The descriptor is close-on-exec.
 func Memfd(name string, size int64) (*os.File, error) {
 	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
@@ -29,8 +29,8 @@ func Memfd(name string, size int64) (*os.File, error) {
 	return f, nil
 }
 
-// SealSize forbids any further change of the file's size, so that nobody who
-// holds the descriptor can make a mapping of it fault.
+// SealSize forbids any change of the file's size. So no holder of a descriptor can make accesses to a mapping
+// fault.
 func SealSize(f *os.File) error {
 	_, err := unix.FcntlInt(f.Fd(), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_SEAL)
 	if err != nil {
@@ -39,9 +39,8 @@ func SealSize(f *os.File) error {
 	return nil
 }
 
-// SealForWriters forbids any further change of the file's size and any further way
-// to write to it. A writable shared mapping that is there already stays one: its
-// owner is the only writer from then on.
+// SealForWriters forbids any change of the file's size, all writes to it, and new writable mappings. A
+// writable shared mapping that exists already stays writable: its owner is the only writer from now on.
 func SealForWriters(f *os.File) error {
 	_, err := unix.FcntlInt(f.Fd(), unix.F_ADD_SEALS,
 		unix.F_SEAL_FUTURE_WRITE|unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_SEAL)
@@ -51,7 +50,7 @@ func SealForWriters(f *os.File) error {
 	return nil
 }
 
-// ReadAt reads len(b) bytes of fd from an offset on.
+// ReadAt reads len(b) bytes of fd from offset off. It fails with io.ErrUnexpectedEOF if there are fewer.
 func ReadAt(fd int, b []byte, off int64) error {
 	n, err := unix.Pread(fd, b, off)
 	if err == nil && n < len(b) {
@@ -60,7 +59,7 @@ func ReadAt(fd int, b []byte, off int64) error {
 	return err
 }
 
-// Reserve takes size bytes of address space without memory behind it.
+// Reserve reserves size bytes of address space without memory. An access to it faults.
 func Reserve(size uintptr) (unsafe.Pointer, error) {
 	p, err := unix.MmapPtr(-1, 0, nil, size, unix.PROT_NONE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE)
 	if err != nil {
@@ -73,19 +72,18 @@ func Reserve(size uintptr) (unsafe.Pointer, error) {
 	return p, nil
 }
 
-// MapShared maps size bytes of fd, from its start, at the address at, over
-// whatever is reserved there. Pages are allocated at first touch; to touch what
-// lies beyond the end of the file is a fault.
+// MapShared maps the first size bytes of fd at address at, in place of what was reserved there. The kernel
+// allocates a page at its first access. An access beyond the end of the file faults.
 func MapShared(fd int, at unsafe.Pointer, size uintptr) error {
 	_, err := unix.MmapPtr(fd, 0, at, size, unix.PROT_READ|unix.PROT_WRITE,
 		unix.MAP_SHARED|unix.MAP_FIXED|unix.MAP_NORESERVE)
 	if err != nil {
-		return fmt.Errorf("map %d bytes: %w", size, err)
+		return fmt.Errorf("map %d bytes at %#x: %w", size, uintptr(at), err)
 	}
 	return nil
 }
 
-// Map maps the first size bytes of fd, which it must have, anywhere.
+// Map maps the first size bytes of fd at an address of the kernel's choice. The file must have that size.
 func Map(fd int, size uintptr, writable bool) (unsafe.Pointer, error) {
 	prot := unix.PROT_READ
 	if writable {
@@ -107,7 +105,7 @@ func FileSize(fd int) (uint64, error) {
 	return uint64(st.Size), nil
 }
 
-// Unmap gives an address range back.
+// Unmap removes the mappings of an address range.
 func Unmap(at unsafe.Pointer, size uintptr) error {
 	return unix.MunmapPtr(at, size)
 }

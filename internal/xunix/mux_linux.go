@@ -11,15 +11,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Mux watches one end of many socket pairs, so that one goroutine serves them
-// all and waits for them without a thread of its own. Wait is for that
-// goroutine; the other methods are for any.
+// Mux watches one end of many socket pairs. One goroutine serves them all, and waits for them without
+// blocking a thread.
+//
+//   - Concurrent calls: one goroutine calls Wait; any goroutine may call the other methods.
 type Mux struct {
 	poll *Poller
 
 	mu   sync.Mutex
-	fds  map[uint64]int // by id; no id is ever used again
-	last uint64
+	fds  map[uint64]int // descriptors by id; ids are never reused
+	last uint64         // the latest id
 }
 
 // NewMux returns a Mux without pairs.
@@ -31,8 +32,8 @@ func NewMux() (*Mux, error) {
 	return &Mux{poll: poll, fds: map[uint64]int{}}, nil
 }
 
-// Pair makes a pair of stream sockets. The Mux keeps the end that it calls id;
-// the other one is the caller's, and blocks.
+// Pair makes a pair of stream sockets. The Mux keeps one end and names it id. The other end belongs to the
+// caller and blocks.
 func (m *Mux) Pair() (id uint64, theirs *os.File, err error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -52,21 +53,22 @@ func (m *Mux) Pair() (id uint64, theirs *os.File, err error) {
 	return id, os.NewFile(uintptr(fds[1]), "socketpair"), nil
 }
 
-// Wait blocks until there is input of some pairs, or Wake is called, and
-// returns their ids, which stay valid until the next call. A pair whose other
-// end is closed has input: its end.
+// Wait blocks until some pairs have input or Wake is called. It returns the ids of these pairs. A pair whose
+// other end is closed has input: its end. The slice is valid until the next call.
 func (m *Mux) Wait() (ready []uint64, err error) { return m.poll.Wait(time.Time{}) }
 
-// Wake lets Wait return.
+// Wake makes Wait return.
 func (m *Mux) Wake() { m.poll.Wake() }
 
-// Read reads what is there: ErrAgain if nothing is, io.EOF at the end.
+// Read reads without blocking.
+//
+//   - Errors: ErrAgain if there is nothing to read or the pair was dropped; io.EOF at the end.
 func (m *Mux) Read(id uint64, b []byte) (int, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	fd, ok := m.fds[id]
 	if !ok {
-		return 0, ErrAgain // dropped since Wait
+		return 0, ErrAgain // dropped after Wait
 	}
 	n, err := unix.Read(fd, b)
 	switch {
@@ -80,7 +82,7 @@ func (m *Mux) Read(id uint64, b []byte) (int, error) {
 	return n, nil
 }
 
-// Write writes all of text at once, or fails.
+// Write writes all of text without blocking. It fails if the socket has no room for all of it.
 func (m *Mux) Write(id uint64, text string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -98,7 +100,7 @@ func (m *Mux) Write(id uint64, text string) error {
 	return nil
 }
 
-// HangUp ends a pair in both directions; Wait reports its end.
+// HangUp shuts a pair down in both directions. Wait then reports its end.
 func (m *Mux) HangUp(id uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -118,7 +120,7 @@ func (m *Mux) Drop(id uint64) {
 	}
 }
 
-// Close closes everything. Wait must not be under way.
+// Close closes all pairs. It must not be called during Wait.
 func (m *Mux) Close() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -80,7 +80,7 @@ func KillSelf() { os.Exit(137) }
 // Subreaper is not supported here.
 func Subreaper() error { return ErrNotSupported }
 
-// Peer says who is at the other end of a unix socket, as the kernel knows it.
+// Peer is the process at the other end of a unix socket, as the kernel recorded it at the connect.
 type Peer struct {
 	PID      int
 	UID, GID uint32
@@ -100,7 +100,7 @@ func LeashHold(*os.File, *os.File) (*os.File, *os.File, error) {
 	return nil, nil, ErrNotSupported
 }
 
-// Socket is what the kernel says of a socket.
+// Socket identifies a socket of this machine.
 type Socket struct{ Inode, UID uint32 }
 
 // FindSocket is not supported here.
@@ -130,7 +130,7 @@ func WaitExited(int) error { return ErrNotSupported }
 // TryWait is not supported here.
 func TryWait() error { return ErrNotSupported }
 
-// AnyEnded says no here.
+// AnyEnded returns false here.
 func AnyEnded() bool { return false }
 
 // KillGroup is not supported here.
@@ -172,8 +172,7 @@ func LetGoStopped(int) error { return ErrNotSupported }
 // LetGo is not supported here.
 func LetGo(int) error { return ErrNotSupported }
 
-// Monotonic returns the time since this process began; elsewhere no two
-// processes share memory.
+// Monotonic returns the time since this process began. That suffices, as no processes share memory here.
 func Monotonic() time.Duration { return time.Since(began) }
 
 var began = time.Now()
@@ -190,13 +189,13 @@ func Topology() (plan.Topology, error) { return nil, ErrNotSupported }
 // ProcessTimeOf returns 0 here.
 func ProcessTimeOf(int) (time.Duration, error) { return 0, ErrNotSupported }
 
-// Running takes every process for one that sleeps here.
+// Running reports every process as sleeping here.
 func Running(int) (ready, ok bool) { return false, true }
 
 // ProcessTime returns 0 here.
 func ProcessTime() time.Duration { return 0 }
 
-// Usage says nothing here.
+// Usage returns zeros here.
 func Usage(*os.ProcessState) (maxRSS uint64, voluntary, involuntary int64) { return 0, 0, 0 }
 
 // PeakMemory is not supported here.

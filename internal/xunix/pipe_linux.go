@@ -20,8 +20,8 @@ func Unread(pipe syscall.RawConn) (n int, err error) {
 	return n, nil
 }
 
-// HungUp says whether the other end of a socket sends nothing more, whatever is still to be
-// read.
+// HungUp says whether the other end of a socket has closed or shut down its sending side. Unread data may
+// remain.
 func HungUp(socket syscall.RawConn) bool {
 	hung := false
 	err := control(socket, func(fd int) error {
@@ -42,11 +42,10 @@ func control(conn syscall.RawConn, f func(fd int) error) error {
 	return ferr
 }
 
-// Read reads from a descriptor as the kernel does it. The error is a
-// syscall.Errno.
+// Read calls read(2) once. The error is a syscall.Errno.
 func Read(fd uintptr, b []byte) (int, error) { return unix.Read(int(fd), b) }
 
-// WaitReadable blocks until there is something to read from fd, or its end.
+// WaitReadable blocks the thread until fd has data to read or is at its end.
 func WaitReadable(fd uintptr) error {
 	for {
 		_, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, -1)
@@ -56,8 +55,7 @@ func WaitReadable(fd uintptr) error {
 	}
 }
 
-// Unnamed makes a file in dir that never has a name, and so is gone with its
-// last descriptor.
+// Unnamed makes a file in dir without a name. The kernel deletes it with its last descriptor.
 func Unnamed(dir string) (*os.File, error) {
 	fd, err := unix.Open(dir, unix.O_TMPFILE|unix.O_RDWR|unix.O_CLOEXEC, 0o600)
 	if err != nil {
@@ -66,7 +64,8 @@ func Unnamed(dir string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), dir+"/(unnamed)"), nil
 }
 
-// Punch frees what a file holds from offset from up to offset to; it reads as zeros.
+// Punch frees the file's memory from offset from up to offset to. The range then reads as zeros; the file
+// keeps its size.
 func Punch(f *os.File, from, to int64) error {
 	conn, err := f.SyscallConn()
 	if err == nil {
@@ -75,7 +74,7 @@ func Punch(f *os.File, from, to int64) error {
 		})
 	}
 	if err != nil {
-		return fmt.Errorf("punch a hole: %w", err)
+		return fmt.Errorf("punch a hole from %d to %d: %w", from, to, err)
 	}
 	return nil
 }

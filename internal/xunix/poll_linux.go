@@ -11,15 +11,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Poller says which of many descriptors have input, so that one goroutine
-// serves them all and waits for them without a thread of its own. Wait is for
-// that goroutine; the other methods are for any.
+// Poller reports which of many descriptors have input. One goroutine serves them all, and waits for them
+// without blocking a thread.
+//
+//   - Concurrent calls: one goroutine calls Wait; any goroutine may call the other methods.
 type Poller struct {
 	epoll  *os.File
 	conn   syscall.RawConn
 	events [64]unix.EpollEvent
-	ready  []uint64
-	until  time.Time // of the latest Wait
+	ready  []uint64  // result of the latest Wait
+	until  time.Time // deadline of the latest Wait
 
 	mu   sync.Mutex
 	wake int // an eventfd; -1 when closed
@@ -31,8 +32,7 @@ func NewPoller() (*Poller, error) {
 	if err != nil {
 		return nil, fmt.Errorf("epoll_create1: %w", err)
 	}
-	// The runtime watches the epoll descriptor itself: it is readable when one
-	// of those within is.
+	// The Go runtime polls the epoll descriptor, which is readable when a descriptor in it is.
 	if err := unix.SetNonblock(epfd, true); err != nil {
 		_ = unix.Close(epfd)
 		return nil, fmt.Errorf("epoll: %w", err)
@@ -51,8 +51,8 @@ func NewPoller() (*Poller, error) {
 	return p, nil
 }
 
-// Watch lets Wait report id, which is not 0, when fd has input or its other end
-// is closed: as long as that is so, or once.
+// Watch makes Wait report id when fd has input or its other end is closed. id must not be 0. With once, Wait
+// reports id once; otherwise in each call while fd has input.
 func (p *Poller) Watch(fd int, id uint64, once bool) error {
 	ev := unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLRDHUP, Fd: int32(uint32(id)), Pad: int32(uint32(id >> 32))}
 	if once {
@@ -67,17 +67,16 @@ func (p *Poller) Watch(fd int, id uint64, once bool) error {
 	return err
 }
 
-// Forget ends the watch of fd, before it is closed: a fork that is under way
-// may hold a copy of it.
+// Forget ends the watch of fd. It must be called before fd is closed: a fork at the same time may hold a
+// duplicate of fd, which would keep the watch alive.
 func (p *Poller) Forget(fd int) {
 	_ = p.conn.Control(func(epfd uintptr) {
 		_ = unix.EpollCtl(int(epfd), unix.EPOLL_CTL_DEL, fd, nil)
 	})
 }
 
-// Wait blocks until there is input of some descriptors, or Wake is called, or
-// the time has come unless that is zero, and returns the ids, which stay valid
-// until the next call.
+// Wait blocks until some descriptors have input, until Wake is called, or until the given time (zero: no
+// limit). It returns the ids of these descriptors. The slice is valid until the next call.
 func (p *Poller) Wait(until time.Time) (ready []uint64, err error) {
 	if until != p.until {
 		if err := p.epoll.SetReadDeadline(until); err != nil {
@@ -113,16 +112,16 @@ func (p *Poller) Wait(until time.Time) (ready []uint64, err error) {
 	return p.ready, nil
 }
 
-// Wake lets Wait return.
+// Wake makes Wait return.
 func (p *Poller) Wake() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.wake >= 0 {
-		_, _ = unix.Write(p.wake, []byte{1, 0, 0, 0, 0, 0, 0, 0}) // full: it is awake
+		_, _ = unix.Write(p.wake, []byte{1, 0, 0, 0, 0, 0, 0, 0}) // an error: the counter is full, so Wait returns anyway
 	}
 }
 
-// Close ends all watches. Wait must not be under way.
+// Close ends all watches. It must not be called during Wait.
 func (p *Poller) Close() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -11,8 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// KillSelf ends the calling process at once, by SIGKILL: no handler, no
-// deferred function and no other goroutine can stand in its way.
+// KillSelf ends this process at once by SIGKILL. No handler and no deferred function runs.
 func KillSelf() { _ = unix.Kill(unix.Getpid(), unix.SIGKILL) }
 
 // Subreaper makes this process inherit the orphans among its descendants.
@@ -23,7 +22,7 @@ func Subreaper() error {
 	return nil
 }
 
-// Peer says who is at the other end of a unix socket, as the kernel knows it.
+// Peer is the process at the other end of a unix socket, as the kernel recorded it at the connect.
 type Peer struct {
 	PID      int
 	UID, GID uint32
@@ -49,12 +48,12 @@ func PeerOf(conn *net.UnixConn) (Peer, error) {
 	return Peer{PID: int(cred.Pid), UID: cred.Uid, GID: cred.Gid}, nil
 }
 
-// Leash makes the kernel kill the process group pgid when the last write end
-// of the pipe, whose read end is r, is closed: the owner of the write end may
-// end in any way, SIGKILL included. A process of the group must keep r open.
+// Leash makes the kernel kill the process group pgid when the last write end of a pipe is closed. r is the
+// pipe's read end. The owner of the write end may end in any way, including SIGKILL.
 //
-// A pipe whose last writer goes away raises its asynchronous I/O signal; the
-// signal is chosen to be SIGKILL and its owner to be the group.
+//   - How: a pipe sends its asynchronous I/O signal when its last writer closes it. Leash sets the signal to
+//     SIGKILL and its receiver to the group.
+//   - A process of the group must keep r open: the kernel sends the signal through an open read end.
 func Leash(r *os.File, pgid int) error {
 	fd := r.Fd()
 	if _, err := unix.FcntlInt(fd, unix.F_SETOWN, -pgid); err != nil {
@@ -73,12 +72,13 @@ func Leash(r *os.File, pgid int) error {
 	return nil
 }
 
-// LeashHold makes this process keep the read end r of a leash, so that a
-// program that closes its own does not disarm it. It returns a descriptor for
-// the read end and a new one for the write end w, which is to be closed. The
-// reader has the lower number: a process that ends releases the files that only
-// it had open in descending order (since Linux 4.3), and the last writer has to
-// go while there is a reader.
+// LeashHold makes this process keep a read end of a leash as well. So a program that closes its own read end
+// does not disarm the leash. It returns new descriptors for the read end and the write end; the caller closes
+// r and w.
+//
+// The read end gets the lower number, for the case that this process ends with both open. An ending process
+// closes its descriptors in descending order (since Linux 4.3). So the write end is closed while the read end
+// is still open, and the leash acts.
 func LeashHold(r, w *os.File) (hold, write *os.File, err error) {
 	low, err := unix.FcntlInt(r.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
@@ -92,8 +92,8 @@ func LeashHold(r, w *os.File) (hold, write *os.File, err error) {
 	return os.NewFile(uintptr(low), "leash"), os.NewFile(uintptr(high), "leash"), nil
 }
 
-// Foreground says whether this process may read the terminal fd: false for a
-// background job of a shell, which would be stopped if it tried.
+// Foreground says whether this process may read the terminal fd. It returns false for a background job of a
+// shell, which the kernel would stop at a read, and true if fd is not a terminal.
 func Foreground(fd uintptr) bool {
 	pgrp, err := unix.IoctlGetInt(int(fd), unix.TIOCGPGRP)
 	if err != nil {
@@ -120,8 +120,7 @@ func SendFDs(conn *net.UnixConn, packet []byte, fds []int) error {
 	return nil
 }
 
-// SendAtOnce sends one packet if there is room for it, and fails with EAGAIN
-// if there is none.
+// SendAtOnce sends one packet without blocking. It fails with EAGAIN if there is no room.
 func SendAtOnce(conn *net.UnixConn, packet []byte) error {
 	raw, err := conn.SyscallConn()
 	if err != nil {
@@ -133,8 +132,8 @@ func SendAtOnce(conn *net.UnixConn, packet []byte) error {
 	return errors.Join(err, cerr)
 }
 
-// RecvFDs receives one packet of at most size bytes with up to most
-// descriptors, which the caller owns.
+// RecvFDs receives one packet of at most size bytes and at most most descriptors. The caller owns the
+// descriptors. A larger packet is an error.
 func RecvFDs(conn *net.UnixConn, size, most int) (packet []byte, fds []int, err error) {
 	packet, oob := make([]byte, size), make([]byte, unix.CmsgSpace(4*most))
 	n, oobn, flags, _, err := conn.ReadMsgUnix(packet, oob)
@@ -153,7 +152,7 @@ func RecvFDs(conn *net.UnixConn, size, most int) (packet []byte, fds []int, err 
 	}
 	if flags&(unix.MSG_CTRUNC|unix.MSG_TRUNC) != 0 {
 		CloseFDs(fds)
-		return nil, nil, fmt.Errorf("packet was cut: it had more than %d bytes or %d descriptors", size, most)
+		return nil, nil, fmt.Errorf("packet is too large, want at most %d bytes and %d descriptors", size, most)
 	}
 	return packet[:n], fds, nil
 }
@@ -165,9 +164,8 @@ func CloseFDs(fds []int) {
 	}
 }
 
-// WaitExited blocks until the child pid has ended and leaves it to be reaped,
-// so that its number stays its own meanwhile. It takes no thread for that where
-// the kernel has descriptors of processes that can be polled (Linux 5.10).
+// WaitExited blocks until the child pid has ended. It does not reap the child, so the number is not reused. It
+// blocks no thread if the kernel has non-blocking pidfds (Linux 5.10).
 func WaitExited(pid int) error {
 	if err := pollExited(pid); err == nil {
 		return nil
@@ -176,7 +174,7 @@ func WaitExited(pid int) error {
 	return err
 }
 
-// pollExited is WaitExited by means of the runtime's poller.
+// pollExited is WaitExited by a pidfd in the Go runtime's poller.
 func pollExited(pid int) error {
 	fd, err := unix.PidfdOpen(pid, unix.PIDFD_NONBLOCK)
 	if err != nil {
@@ -196,7 +194,7 @@ func pollExited(pid int) error {
 	return errors.Join(err, cerr)
 }
 
-// TryWait says whether this process may wait for children.
+// TryWait checks that this process may call waitid.
 func TryWait() error {
 	if _, err := ended(unix.P_ALL, 0, unix.WNOHANG); err != nil && !errors.Is(err, unix.ECHILD) {
 		return err
@@ -206,12 +204,12 @@ func TryWait() error {
 
 // AnyEnded says whether a child has ended and is not reaped yet.
 func AnyEnded() bool {
-	one, _ := ended(unix.P_ALL, 0, unix.WNOHANG) // an error says that there are no children
+	one, _ := ended(unix.P_ALL, 0, unix.WNOHANG) // the only error is that there are no children
 	return one
 }
 
-// ended waits, unless options forbid it, until a child has ended, which is left to
-// be reaped, and says whether one has.
+// ended waits until a child has ended, and returns true. With WNOHANG in options it does not wait, and returns
+// whether one has ended. It does not reap the child.
 func ended(which, pid, options int) (bool, error) {
 	for {
 		var info unix.Siginfo
@@ -268,32 +266,32 @@ func Reap(pid int) {
 // ReapEnded collects the child pid if it has ended.
 func ReapEnded(pid int) { _, _ = unix.Wait4(pid, nil, unix.WNOHANG, nil) }
 
-// NotifyEnds sends to c when a child has ended.
+// NotifyEnds makes the runtime send to c when a child has ended (SIGCHLD).
 func NotifyEnds(c chan<- os.Signal) { signal.Notify(c, unix.SIGCHLD) }
 
-// ChildAttr is how a PE is started: at the head of its own process group, to
-// be killed when the thread that starts it ends.
+// ChildAttr returns the attributes of a PE: it leads its own process group, and the kernel kills it when the
+// thread that started it ends.
 func ChildAttr() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: unix.SIGKILL}
 }
 
-// SessionAttr is ChildAttr for a PE that leads a session, too. The session has no
-// terminal.
+// SessionAttr is ChildAttr for a PE that also leads a session. The session has no terminal.
 func SessionAttr() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setsid: true, Pdeathsig: unix.SIGKILL}
 }
 
-// Held adds that the kernel stops the process before the first instruction of
-// its program, until LetGo. The thread that starts it must be the one that lets
-// it go. It fails with EPERM where tracing is not allowed or somebody else traces.
+// Held returns a copy of attr with which the kernel stops the new process before the first instruction of its
+// program, until LetGo. The process is traced (ptrace).
+//
+//   - Thread: the thread that starts the process must also call LetGo.
+//   - Errors: the start fails with EPERM if tracing is forbidden, or another process traces this one.
 func Held(attr *syscall.SysProcAttr) *syscall.SysProcAttr {
 	held := *attr
 	held.Ptrace = true
 	return &held
 }
 
-// LetGo lets a child that was started Held run. One that has ended already is
-// left to be reaped.
+// LetGo continues a child that was started with Held. It does not reap a child that has ended already.
 func LetGo(pid int) error { return letGo(pid, 0) }
 
 // LetGoStopped gives up a child that was started Held and leaves it stopped before the first instruction of its

@@ -8,15 +8,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// OpenPTY opens a new pseudo terminal: the side that a person sits at, and the
-// terminal that programs see, with the modes that the kernel gives it.
+// OpenPTY opens a new pseudo terminal with the kernel's default modes. person is the side of the user (the
+// master); terminal is the side of programs.
 func OpenPTY() (person, terminal *os.File, err error) { return openPTY(os.O_RDWR) }
 
-// OpenOutputPTY opens a new pseudo terminal for the output of a program: what is
-// written to the terminal arrives unchanged at the side to be read. The terminal
-// is open for writing only, because nobody types there. It becomes the
-// controlling terminal of nobody by that: only the leader of a session without a
-// terminal, which opens it by its name for reading and without O_NOCTTY, gets it.
+// OpenOutputPTY opens a new pseudo terminal for the output of a program. What the program writes to terminal
+// arrives unchanged at read.
+//
+//   - Input: terminal is open for writing only, because nobody types there.
+//   - Controlling terminal: opening it here does not make it one. It becomes one only if the leader of a
+//     session without a terminal opens it by name, for reading and without O_NOCTTY.
 func OpenOutputPTY() (read, terminal *os.File, err error) {
 	read, terminal, err = openPTY(os.O_WRONLY)
 	if err != nil {
@@ -28,6 +29,7 @@ func OpenOutputPTY() (read, terminal *os.File, err error) {
 	return read, terminal, nil
 }
 
+// openPTY opens and unlocks a new pseudo terminal. access is the mode in which the program side is opened.
 func openPTY(access int) (person, terminal *os.File, err error) {
 	person, err = os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {
@@ -49,8 +51,8 @@ func openPTY(access int) (person, terminal *os.File, err error) {
 	return person, terminal, nil
 }
 
-// openPeer opens the terminal of a pseudo terminal: without its path if it can,
-// which may lead elsewhere in a container (Linux 4.13).
+// openPeer opens the program's side of a pseudo terminal. It uses TIOCGPTPEER (Linux 4.13) if it can, because
+// the path may name another terminal in a container.
 func openPeer(person, flags int) (*os.File, error) {
 	number, err := unix.IoctlGetInt(person, unix.TIOCGPTN)
 	if err != nil {
@@ -63,8 +65,7 @@ func openPeer(person, flags int) (*os.File, error) {
 	return os.OpenFile(path, flags, 0)
 }
 
-// makeRaw lets what is written to a terminal pass unchanged, and what is typed
-// there have no effect.
+// makeRaw clears the modes of a terminal: output passes unchanged, and input has no special meaning.
 func makeRaw(f *os.File) error {
 	conn, err := f.SyscallConn()
 	if err == nil {
@@ -114,7 +115,7 @@ func SetWindow(terminal *os.File, w Window) error {
 	return nil
 }
 
-// TerminalModes returns the modes of a terminal in a form that can be compared.
+// TerminalModes returns the modes of a terminal as a string, for comparison.
 func TerminalModes(f *os.File) (string, error) {
 	conn, err := f.SyscallConn()
 	if err != nil {

@@ -9,8 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ProcessTimeOf returns the processor time that a process has used, all its threads
-// together.
+// ProcessTimeOf returns the processor time that all threads of a process have used.
 func ProcessTimeOf(pid int) (time.Duration, error) {
 	const sched = 2 // CPUCLOCK_SCHED, of the whole process
 	var ts unix.Timespec
@@ -20,8 +19,8 @@ func ProcessTimeOf(pid int) (time.Duration, error) {
 	return time.Duration(ts.Nano()), nil
 }
 
-// Running says whether a thread of a process runs or would run if it had a processor;
-// ok is false if the process is ending or gone.
+// Running says whether a thread of a process is runnable: it runs, or waits for a processor. ok is false if
+// the process is exiting or gone.
 func Running(pid int) (ready, ok bool) {
 	dir := fmt.Sprintf("/proc/%d/task", pid)
 	threads, err := os.ReadDir(dir)
@@ -33,8 +32,8 @@ func Running(pid int) (ready, ok bool) {
 		if err != nil {
 			continue // it has just ended
 		}
-		// pid (name) state ppid ...; the name may hold anything. The 23rd field is the
-		// size of the address space, which an ending thread has given up.
+		// Format: pid (name) state ppid ... The name may hold any byte. Field 23 is the size of the address
+		// space; it is 0 for a thread that is exiting.
 		fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
 		if len(fields) < 21 || string(fields[20]) == "0" {
 			continue

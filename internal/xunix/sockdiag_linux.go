@@ -14,29 +14,30 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// errNoSocket says that the kernel knows no such socket.
+// errNoSocket reports that the kernel has no socket with these addresses.
 var errNoSocket = errors.New("no such socket")
 
-// Socket is what the kernel says of a socket.
+// Socket identifies a socket of this machine.
 type Socket struct {
-	Inode uint32 // which process holds it can be seen in /proc/PID/fd
-	UID   uint32 // of the user who made it
+	Inode uint32 // /proc/PID/fd of the process that holds the socket shows this number
+	UID   uint32 // user who made the socket
 }
 
-// FindSocket finds the TCP socket of this machine that has the given addresses.
+// FindSocket finds the TCP socket of this machine that has the given IPv4 addresses. It asks sock_diag first,
+// and reads /proc/net/tcp if the kernel has no sock_diag: the table is slow with many sockets.
 func FindSocket(local, remote netip.AddrPort) (Socket, error) {
 	if !local.Addr().Is4() || !remote.Addr().Is4() {
 		return Socket{}, fmt.Errorf("socket %v-%v: want IPv4 addresses", local, remote)
 	}
 	s, err := socketByDiag(local, remote)
-	if err != nil && !errors.Is(err, errNoSocket) { // not every kernel can be asked; the table is slow where there are many sockets
+	if err != nil && !errors.Is(err, errNoSocket) {
 		s, err = socketByTable(local, remote)
 	}
 	return s, err
 }
 
-// Offsets and sizes of struct inet_diag_req_v2 and struct inet_diag_msg, which
-// follow a netlink header.
+// Offsets and sizes of struct inet_diag_req_v2 and struct inet_diag_msg, each of which follows a netlink
+// header.
 const (
 	sockDiagByFamily = 20
 	diagRequest      = unix.NLMSG_HDRLEN + 56
@@ -45,14 +46,14 @@ const (
 	diagInode        = unix.NLMSG_HDRLEN + 68
 )
 
-// socketByDiag asks the kernel for one socket.
+// socketByDiag asks the kernel's sock_diag for one socket.
 func socketByDiag(local, remote netip.AddrPort) (Socket, error) {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, unix.NETLINK_INET_DIAG)
 	if err != nil {
 		return Socket{}, fmt.Errorf("socket of sock_diag: %w", err)
 	}
 	defer func() { _ = unix.Close(fd) }()
-	patience := unix.Timeval{Sec: 1} // the answer comes with the question
+	patience := unix.Timeval{Sec: 1} // a limit only: the kernel answers while the request is sent
 	if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &patience); err != nil {
 		return Socket{}, fmt.Errorf("socket of sock_diag: %w", err)
 	}
@@ -72,11 +73,13 @@ func socketByDiag(local, remote netip.AddrPort) (Socket, error) {
 		}
 		return Socket{}, fmt.Errorf("sock_diag: %v-%v: %w", local, remote, errno)
 	case kind != sockDiagByFamily || n < diagInode+4:
-		return Socket{}, fmt.Errorf("sock_diag: %v-%v: answer of kind %d and %d bytes", local, remote, kind, n)
+		return Socket{}, fmt.Errorf("sock_diag: %v-%v: answer of kind %d and %d bytes, want kind %d and at least %d bytes",
+			local, remote, kind, n, sockDiagByFamily, diagInode+4)
 	}
 	return Socket{Inode: binary.NativeEndian.Uint32(answer[diagInode:]), UID: binary.NativeEndian.Uint32(answer[diagUID:])}, nil
 }
 
+// diagQuestion returns the netlink request for the socket with these addresses, in any state.
 func diagQuestion(local, remote netip.AddrPort) []byte {
 	q := make([]byte, diagRequest)
 	binary.NativeEndian.PutUint32(q, diagRequest)
@@ -94,7 +97,7 @@ func diagQuestion(local, remote netip.AddrPort) []byte {
 	return q
 }
 
-// socketByTable looks the socket up in the table of all.
+// socketByTable searches /proc/net/tcp for the socket.
 func socketByTable(local, remote netip.AddrPort) (Socket, error) {
 	f, err := os.Open("/proc/net/tcp")
 	if err != nil {
@@ -115,8 +118,7 @@ func socketByTable(local, remote netip.AddrPort) (Socket, error) {
 	return Socket{}, errors.Join(lines.Err(), fmt.Errorf("/proc/net/tcp: %v-%v: %w", local, remote, errNoSocket))
 }
 
-// tableName is how the table writes an address: as a number in the order of
-// this machine's bytes.
+// tableName returns an address as /proc/net/tcp writes it: a hexadecimal number in this machine's byte order.
 func tableName(a netip.AddrPort) string {
 	ip := a.Addr().As4()
 	return fmt.Sprintf("%08X:%04X", binary.NativeEndian.Uint32(ip[:]), a.Port())

@@ -19,8 +19,8 @@ func ProcessTime() time.Duration {
 	return time.Duration(ts.Nano())
 }
 
-// PeakMemory returns the most memory of process pid that was resident at a time, in bytes;
-// false: it is not there, or has given its memory back.
+// PeakMemory returns the largest resident memory of process pid so far, in bytes. ok is false if the process
+// is gone or has freed its memory.
 func PeakMemory(pid int) (peak uint64, ok bool) {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
@@ -33,8 +33,8 @@ func PeakMemory(pid int) (peak uint64, ok bool) {
 	return peak << 10, true
 }
 
-// Usage returns of an ended process the most memory that it had, in bytes, and
-// how often it gave up a processor and had to give it up.
+// Usage returns the resource use of an ended process: its largest resident memory in bytes, and its voluntary
+// and involuntary context switches.
 func Usage(s *os.ProcessState) (maxRSS uint64, voluntary, involuntary int64) {
 	u, ok := s.SysUsage().(*syscall.Rusage)
 	if !ok {

@@ -17,10 +17,11 @@ const (
 	membarrierRegisterGlobalExpedited = 1 << 2
 )
 
-// FutexWait sleeps while *addr holds val, at most for timeout, until a
-// FutexWake on the same shared word. It returns nil when woken or when *addr
-// no longer holds val, ErrTimeout when the time is over. It goes through the
-// scheduler, so that other goroutines run meanwhile.
+// FutexWait sleeps until a FutexWake on the same shared word, if *addr holds val. The kernel compares and
+// falls asleep in one step: a FutexWake after the comparison wakes the sleeper.
+//
+//   - Errors: nil if woken, if *addr holds another value, or after a signal; ErrTimeout after timeout.
+//   - Other goroutines run meanwhile: the call goes through the Go scheduler.
 func FutexWait(addr *uint32, val uint32, timeout time.Duration) error {
 	ts := unix.NsecToTimespec(int64(timeout))
 	_, _, e := unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(addr)), futexWait, uintptr(val),
@@ -40,12 +41,12 @@ func FutexWake(addr *uint32, n int) {
 	_, _, _ = unix.RawSyscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(addr)), futexWake, uintptr(n), 0, 0, 0)
 }
 
-// SchedYield gives the processor to another runnable process. It does not
-// tell the Go scheduler: a waiter yields a few times, then sleeps.
+// SchedYield gives the processor to another runnable process. It bypasses the Go scheduler, because a waiter
+// yields only a few times before it sleeps.
 func SchedYield() { _, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0) }
 
-// MembarrierRegister makes this process a target of other processes'
-// Membarrier calls. It fails where the kernel lacks the command.
+// MembarrierRegister makes this process a target of other processes' Membarrier calls. It fails if the kernel
+// lacks the command (Linux 4.16).
 func MembarrierRegister() error {
 	have, _, e := unix.RawSyscall(unix.SYS_MEMBARRIER, membarrierQuery, 0, 0)
 	if e != 0 {
@@ -60,9 +61,10 @@ func MembarrierRegister() error {
 	return nil
 }
 
-// Membarrier puts a full memory barrier into every running thread of every
-// registered process: what they stored before it is visible after it, and
-// what this thread stored before it is visible to their later loads.
+// Membarrier executes a full memory barrier in every running thread of every registered process. After it:
+//
+//   - This thread sees what these threads stored before the barrier.
+//   - Their loads after the barrier see what this thread stored before the call.
 func Membarrier() error {
 	if _, _, e := unix.RawSyscall(unix.SYS_MEMBARRIER, membarrierGlobalExpedited, 0, 0); e != 0 {
 		return e

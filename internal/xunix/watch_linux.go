@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// OpenProcess returns a descriptor of a process (Linux 5.3). It has input, for
-// a Poller, when all threads have ended and their memory was given back.
+// OpenProcess returns a pidfd of a process (Linux 5.3). It has input, for a Poller, when all threads have
+// ended and their memory is freed.
 func OpenProcess(pid int) (fd int, err error) {
 	fd, err = unix.PidfdOpen(pid, 0)
 	if err != nil {
@@ -19,7 +19,7 @@ func OpenProcess(pid int) (fd int, err error) {
 	return fd, nil
 }
 
-// ProcessOver says whether the process of a descriptor has ended.
+// ProcessOver says whether the process of a pidfd has ended.
 func ProcessOver(fd int) bool {
 	one := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
 	for {
@@ -33,8 +33,9 @@ func ProcessOver(fd int) bool {
 // CloseFD closes a descriptor.
 func CloseFD(fd int) { _ = unix.Close(fd) }
 
-// ChildStatus says whether a child has ended and how, and leaves it to be
-// reaped. A process that is no child, or was reaped, is an error (ECHILD).
+// ChildStatus returns whether a child has ended, and its status. It does not reap the child.
+//
+//   - Errors: ECHILD if the process is not a child, or was reaped.
 func ChildStatus(pid int) (status syscall.WaitStatus, over bool, err error) {
 	var info struct { // siginfo_t as SIGCHLD fills it
 		signo, errno, code int32
@@ -57,7 +58,7 @@ func ChildStatus(pid int) (status syscall.WaitStatus, over bool, err error) {
 	}
 	const exited, dumped = 1, 3 // CLD_EXITED, CLD_DUMPED; between them CLD_KILLED
 	switch {
-	case info.signo == 0, info.code > dumped: // stops of a child that is traced are told without being asked for
+	case info.signo == 0, info.code > dumped: // waitid also reports stops of a traced child, unasked
 		return 0, false, nil
 	case info.code == exited:
 		return syscall.WaitStatus(info.of.status&0xff) << 8, true, nil
@@ -67,8 +68,7 @@ func ChildStatus(pid int) (status syscall.WaitStatus, over bool, err error) {
 	return syscall.WaitStatus(info.of.status), true, nil
 }
 
-// EffectiveCapabilities returns the rights of this thread, a bit each by the
-// kernel's numbers.
+// EffectiveCapabilities returns the effective capabilities of this thread: bit i is the kernel's capability i.
 func EffectiveCapabilities() (uint64, error) {
 	head := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var data [2]unix.CapUserData
@@ -78,20 +78,21 @@ func EffectiveCapabilities() (uint64, error) {
 	return uint64(data[0].Effective) | uint64(data[1].Effective)<<32, nil
 }
 
-// ErrLost reports that packets came faster than they were read.
+// ErrLost reports that the kernel dropped packets, because they came faster than they were read.
 var ErrLost = errors.New("packets were lost")
 
-// ProcessEvents opens a socket that does not block, from which the kernel's
-// process connector can be read once it was asked with SendPacket.
+// ProcessEvents opens a non-blocking socket to the kernel's process connector. The kernel sends events after a
+// request by SendPacket.
 func ProcessEvents() (fd int, err error) {
 	fd, err = unix.Socket(unix.AF_NETLINK, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.NETLINK_CONNECTOR)
 	if err != nil {
 		return -1, fmt.Errorf("socket of the connector: %w", err)
 	}
 	const group = 1 // CN_IDX_PROC
-	// Threads' ends come too, and those of all processes of the machine.
+	// The buffer is large because events of all threads of the machine come. A smaller one still works:
+	// ErrLost reports dropped packets.
 	const room = 1 << 20
-	_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, room) // less is less, and said by ErrLost
+	_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, room)
 	if err := unix.Bind(fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK, Groups: group}); err != nil {
 		_ = unix.Close(fd)
 		return -1, fmt.Errorf("bind to the process connector: %w", err)
@@ -107,8 +108,9 @@ func SendPacket(fd int, packet []byte) error {
 	return nil
 }
 
-// ReadPacket reads a packet of the kernel, what others send is skipped: ErrAgain
-// if there is none, ErrLost if some were lost before.
+// ReadPacket reads one packet of the kernel. It skips packets of other senders.
+//
+//   - Errors: ErrAgain if there is no packet; ErrLost if the kernel has dropped packets.
 func ReadPacket(fd int, b []byte) (int, error) {
 	for {
 		n, from, err := unix.Recvfrom(fd, b, 0)

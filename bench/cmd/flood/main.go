@@ -10,7 +10,7 @@ import (
 	"os"
 )
 
-// blockBytes is how much is written at once, at least.
+// blockBytes is the least size of a write.
 const blockBytes = 64 << 10
 
 func main() {
@@ -18,7 +18,7 @@ func main() {
 	total := flag.Int("bytes", 100e6, "`bytes` to be written at least")
 	flag.Parse()
 	if *line < 1 || flag.NArg() > 0 {
-		fmt.Fprintf(os.Stderr, "flood: -line %d, arguments %q, want 1 or more, and none\n", *line, flag.Args())
+		fmt.Fprintf(os.Stderr, "flood: -line %d, arguments %q, want -line 1 or more and no arguments\n", *line, flag.Args())
 		os.Exit(2)
 	}
 	one := append(bytes.Repeat([]byte("x"), *line-1), '\n')

@@ -6,8 +6,8 @@ import (
 	"github.com/goshmem/goshmem/shmem"
 )
 
-// atomics measures atomic operations while the target sleeps, while it reads a
-// word of another cache line and one of the same, and while it waits.
+// atomics measures atomic operations while the target sleeps, polls a word of another cache line, polls a word of
+// the same cache line, and waits.
 func (m *meter) atomics() error {
 	x, err := shmem.Calloc[int64](m.w, 1) // on a cache line of its own
 	if err != nil {
@@ -72,7 +72,7 @@ func (m *meter) compareSwap(name string, x shmem.Sym[int64]) error {
 				return err
 			}
 			if seen != old {
-				return fmt.Errorf("compare-and-swap found %d, want %d: nobody else changes the word", seen, old)
+				return fmt.Errorf("compare-and-swap found %d, want %d, as no other PE changes the word", seen, old)
 			}
 			old++
 		}

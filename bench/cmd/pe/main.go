@@ -6,10 +6,9 @@
 //	oshrun -n 2 pe [flags] messages    messages between two PEs
 //	oshrun -n 4 pe [flags] private     collectives of package mpi among all PEs
 //
-// PE 0 prints one record of JSON per row. A row is the median of many short
-// batches, so that a time slice of some other process spoils a few of them and
-// not the result. oshmem/micro.c, oshmem/together.c and oshmem/messages.c
-// make the same measurements, row by row.
+// PE 0 prints one JSON record per row. A row is the median of many short batches: a time slice of another
+// process then spoils a few batches, but not the result. oshmem/micro.c, oshmem/together.c and
+// oshmem/messages.c make the same measurements, row by row.
 package main
 
 import (
@@ -32,8 +31,8 @@ func main() {
 	}
 }
 
-// parts are the sets of rows by their names, with how long a batch is: as long as
-// all PEs need for a few turns on few processors, where they take turns.
+// parts are the sets of rows by name, with the length of a batch. With fewer processors than PEs, a batch is
+// long enough for each PE to have a few turns.
 var parts = map[string]struct {
 	run   func(m *meter) error
 	batch time.Duration
@@ -49,13 +48,13 @@ var parts = map[string]struct {
 func run(args []string, out io.Writer) error {
 	set := flag.NewFlagSet("pe", flag.ContinueOnError)
 	batches := set.Int("batches", 101, "batches per row")
-	batch := set.Duration("batch", 0, "length of a batch at least (0: as fits the rows)")
+	batch := set.Duration("batch", 0, "least length of a batch (0: the default of the rows)")
 	rows := set.String("rows", "", "only rows whose name matches this `regexp`")
 	if err := set.Parse(args); err != nil {
 		return err
 	}
 	if *batches < 1 || *batch < 0 {
-		return fmt.Errorf("-batches %d -batch %v, want batches, and a length not negative", *batches, *batch)
+		return fmt.Errorf("-batches %d -batch %v, want -batches 1 or more and -batch 0 or more", *batches, *batch)
 	}
 	wanted, err := regexp.Compile(*rows)
 	if err != nil {
@@ -63,7 +62,7 @@ func run(args []string, out io.Writer) error {
 	}
 	part, ok := parts[set.Arg(0)]
 	if !ok || set.NArg() != 1 {
-		return fmt.Errorf("arguments %q, want onesided, together, tolerant, messages, private or rounds", set.Args())
+		return fmt.Errorf("arguments %q, want one of onesided, together, tolerant, messages, private, rounds", set.Args())
 	}
 	w, err := shmem.Init()
 	if err != nil {

@@ -7,12 +7,12 @@ import (
 	"github.com/goshmem/goshmem/shmem"
 )
 
-// messages measures messages between two PEs, on ordinary memory as in messages.c. A
-// message each way makes two operations: the time of one is half the round trip.
+// messages measures messages between two PEs in ordinary memory, as messages.c does. A message and its answer are
+// two operations, so the time of one is half the round trip.
 func (m *meter) messages() error {
 	return m.byMessages(func(c *mpi.Comm) error {
 		out, in := written[byte](4<<20), written[byte](4<<20)
-		if err := m.settle(settling); err != nil {
+		if err := m.warmUp(warmUpTime); err != nil {
 			return err
 		}
 		for _, measure := range []func(c *mpi.Comm, out, in []byte) error{m.sendAndReceive, m.windows, m.rate} {
@@ -41,11 +41,10 @@ func (m *meter) byMessages(body func(c *mpi.Comm) error) (err error) {
 	return body(world.Comm())
 }
 
-// privateCollectives measures Allreduce, Bcast and Reduce. A batch ends with a barrier, as
-// together's.
+// privateCollectives measures Allreduce, Bcast and Reduce. Like in together, a batch ends with a barrier.
 func (m *meter) privateCollectives(c *mpi.Comm) error {
 	src, dst := written[int64](1<<20/8), written[int64](1<<20/8)
-	if err := m.settle(settling); err != nil {
+	if err := m.warmUp(warmUpTime); err != nil {
 		return err
 	}
 	for _, row := range []struct {
@@ -74,8 +73,8 @@ func (m *meter) privateCollectives(c *mpi.Comm) error {
 	return nil
 }
 
-// written returns memory that has been written: pages that were only read are all the
-// same page of zeros, which is in the first cache.
+// written returns memory that has been written. Pages that were only read share one page of zeros, which would stay
+// in the first-level cache.
 func written[T byte | int64](n int) []T {
 	all := make([]T, n)
 	for i := range all {
@@ -84,7 +83,7 @@ func written[T byte | int64](n int) []T {
 	return all
 }
 
-// sendAndReceive measures messages to and fro.
+// sendAndReceive measures messages that are answered by a message of the same size.
 func (m *meter) sendAndReceive(c *mpi.Comm, out, in []byte) error {
 	for _, size := range []int{0, 8, 1024, 2048, 4096, 8192, 65536, 1 << 20, 4 << 20} {
 		there := func() error { return mpi.Send(c, out[:size], 1-m.me, 0) }
@@ -113,11 +112,11 @@ func (m *meter) sendAndReceive(c *mpi.Comm, out, in []byte) error {
 	return nil
 }
 
-// inWindow is how many messages are under way at a time, as bandwidth tests of MPI have it.
+// inWindow is the number of messages in a window, as in bandwidth tests of MPI.
 const inWindow = 64
 
-// windows measures windows of messages that are sent by Isend and received by Irecv. The
-// receiver answers each window by an empty message. One window is one operation.
+// windows measures windows of messages that are sent by Isend and received by Irecv. The receiver answers each
+// window with an empty message. One window is one operation.
 func (m *meter) windows(c *mpi.Comm, out, in []byte) error {
 	var all [inWindow]mpi.Request
 	for _, size := range []int{8, 1024, 65536, 1 << 20, 4 << 20} {
@@ -149,7 +148,7 @@ func (m *meter) windows(c *mpi.Comm, out, in []byte) error {
 	return nil
 }
 
-// acknowledge sends an empty message from the receiver of others to their sender.
+// acknowledge sends an empty message from PE 1, the receiver, to PE 0, the sender.
 func (m *meter) acknowledge(c *mpi.Comm) error {
 	if m.me == 1 {
 		return mpi.Send(c, []byte{}, 0, 1)

@@ -10,29 +10,28 @@ import (
 	"github.com/goshmem/goshmem/shmem"
 )
 
-// meter measures on PE 0.
+// meter measures rows; PE 0 prints them.
 type meter struct {
 	w       *shmem.World
 	c       *shmem.Ctx
 	me      int
-	pes     int // number of PEs where it belongs to the name of a row
-	rows    *regexp.Regexp
-	batches int
-	batch   time.Duration
+	pes     int            // number of PEs in the name of a row; 0: the name has none
+	rows    *regexp.Regexp // rows to measure
+	batches int            // batches per row
+	batch   time.Duration  // least length of a batch
 	out     *json.Encoder
 
-	flag shmem.Sym[int64] // of PE 1: the number of the latest section that ended
-	done int64            // sections that ended
-	word shmem.Sym[int64] // for agree: what is said, what is heard
+	flag shmem.Sym[int64] // on PE 1: number of the latest section that has ended
+	done int64            // sections that have begun
+	word shmem.Sym[int64] // for agree: the value sent, and the value received
 }
 
-// asked says whether a row is asked for.
+// asked says whether -rows selects a row.
 func (m *meter) asked(name string, bytes int) bool {
 	return m.rows.MatchString(bench.Record{Name: name, PEs: m.pes, Bytes: bytes}.Row())
 }
 
-// row measures body, which makes n operations, on this PE alone, in batches of
-// at least m.batch.
+// row measures body on this PE alone, in batches of at least m.batch. body makes n operations.
 func (m *meter) row(name string, bytes int, body func(n int) error) error {
 	if !m.asked(name, bytes) {
 		return nil
@@ -48,8 +47,7 @@ func (m *meter) row(name string, bytes int, body func(n int) error) error {
 	}
 }
 
-// all is row for what all PEs do together: PE 0 finds out how many operations
-// make a batch.
+// all is row for operations of all PEs together. PE 0 decides the number of operations in a batch.
 func (m *meter) all(name string, bytes int, body func(n int) error) error {
 	if !m.asked(name, bytes) {
 		return nil
@@ -61,8 +59,8 @@ func (m *meter) all(name string, bytes int, body func(n int) error) error {
 	return m.fixed(name, bytes, n, body)
 }
 
-// operations returns how many operations make a batch, by PE 0's clock: an even number, as
-// a message there and one back make two.
+// operations returns the number of operations in a batch, by PE 0's clock. It is even, because a message and its
+// answer are two operations.
 func (m *meter) operations(body func(n int) error) (int, error) {
 	for n := 2; ; {
 		t, err := timed(body, n)
@@ -80,14 +78,13 @@ func (m *meter) operations(body func(n int) error) (int, error) {
 	}
 }
 
-// settling is how long all PEs are kept busy before the first row.
-const settling = 400 * time.Millisecond
+// warmUpTime is how long warmUp keeps all PEs busy before the first row.
+const warmUpTime = 400 * time.Millisecond
 
-// settle keeps all PEs busy for a while, until the system has spread them over
-// its processors: it starts them wherever there is room at the moment. It comes behind
-// everything that takes a PE longer than another, as to write its buffers does: those who
-// fall asleep meanwhile are woken wherever there is room.
-func (m *meter) settle(d time.Duration) error {
+// warmUp keeps all PEs busy until the kernel has spread them over the processors. The kernel starts and wakes a
+// process on whatever processor is free at that moment. So warmUp comes after all work that takes some PEs longer
+// than others, such as writing buffers: PEs that sleep meanwhile are placed anew.
+func (m *meter) warmUp(d time.Duration) error {
 	for start, more := time.Now(), 1; more == 1; {
 		for range 100 {
 			if err := m.w.Barrier(); err != nil {
@@ -131,6 +128,7 @@ func (m *meter) fixed(name string, bytes, n int, body func(n int) error) error {
 	return m.out.Encode(bench.Record{Name: name, PEs: m.pes, Bytes: bytes, Nanos: each[len(each)/2]})
 }
 
+// timed returns how long n operations take.
 func timed(body func(n int) error, n int) (time.Duration, error) {
 	start := time.Now()
 	err := body(n)

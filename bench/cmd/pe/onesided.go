@@ -7,22 +7,22 @@ import (
 	"github.com/goshmem/goshmem/shmem"
 )
 
-// target is the PE on which PE 0 works.
+// target is the PE that PE 0 accesses.
 const target = 1
 
-// rounds is how often both PEs take part in a batch of the ping-pong.
+// rounds is the number of round trips in a batch of the ping-pong.
 const rounds = 1000
 
-// many is how many operations make a set of those that count as one.
+// many is the number of operations in a set, which counts as one operation.
 const many = 64
 
-// sizes are elements of 8 bytes: 8 bytes to 4 MiB.
+// sizes are numbers of elements of 8 bytes: 8 bytes to 4 MiB.
 var sizes = []int{1, 8, 128, 512, 8192, 131072, 262144, 524288}
 
-// oneSided measures what one PE does to another, and the ping-pong.
+// oneSided measures one-sided operations between two PEs, and the ping-pong.
 func (m *meter) oneSided() (err error) {
 	if n := m.w.NPEs(); n != 2 {
-		return fmt.Errorf("job of %d PEs, want 2: oshrun -n 2 pe onesided", n)
+		return fmt.Errorf("job of %d PEs, want 2: start it by oshrun -n 2 pe onesided", n)
 	}
 	if m.flag, err = shmem.Calloc[int64](m.w, 1); err != nil {
 		return err
@@ -35,7 +35,7 @@ func (m *meter) oneSided() (err error) {
 	return nil
 }
 
-// section runs rows on PE 0 while PE 1 does what idle says until they are done.
+// section runs rows on PE 0 while PE 1 runs idle, which ends when the rows are done.
 func (m *meter) section(idle func(m *meter) error, rows func() error) error {
 	m.done++
 	if err := m.w.Barrier(); err != nil {
@@ -53,7 +53,7 @@ func (m *meter) section(idle func(m *meter) error, rows func() error) error {
 	return m.c.Quiet()
 }
 
-// nap leaves the processor alone, as a PE that waits for a disk would.
+// nap sleeps until the rows are done, as a PE that waits for a disk would.
 func nap(m *meter) error {
 	for {
 		over, err := shmem.Test(m.c, m.flag, shmem.GE, m.done)
@@ -64,7 +64,7 @@ func nap(m *meter) error {
 	}
 }
 
-// spin reads its flag all the time.
+// spin polls its flag until the rows are done.
 func spin(m *meter) error {
 	for {
 		over, err := shmem.Test(m.c, m.flag, shmem.GE, m.done)
@@ -74,7 +74,7 @@ func spin(m *meter) error {
 	}
 }
 
-// wait is in the library's wait function, for something else than what comes.
+// wait waits for its flag in the library's wait function until the rows are done. The rows write other words.
 func wait(m *meter) error { return shmem.WaitUntil(m.c, m.flag, shmem.GE, m.done) }
 
 // transfers measures put and get while the target sleeps.
@@ -86,7 +86,7 @@ func (m *meter) transfers() error {
 	one := x.At(0)
 	buf := make([]int64, x.Len())
 	for i := range buf {
-		buf[i] = int64(i) // pages of its own: all pages that were only read are one
+		buf[i] = int64(i) // allocates the pages: pages that were only read share one page of zeros
 	}
 	err = m.section(nap, func() error {
 		if err := m.scalars(one); err != nil {
@@ -118,7 +118,7 @@ func (m *meter) put(name string, x shmem.Sym[int64]) error {
 	})
 }
 
-// sink keeps what was read, so that no read is left out.
+// sink keeps the values that were read, so that the compiler removes no read.
 var sink int64
 
 // scalars measures P and G.
@@ -193,8 +193,8 @@ func (m *meter) blocks(x shmem.Sym[int64], buf []int64) error {
 	})
 }
 
-// sets measures many operations on as many elements and one Quiet, which count
-// as one operation.
+// sets measures sets of operations. A set is many operations on different elements and one Quiet; it counts as
+// one operation.
 func (m *meter) sets(x shmem.Sym[int64], buf []int64) error {
 	c := m.c
 	for _, set := range []struct {
@@ -228,7 +228,7 @@ func (m *meter) sets(x shmem.Sym[int64], buf []int64) error {
 	return nil
 }
 
-// pingPong measures P and WaitUntil by turns, one way.
+// pingPong measures P and WaitUntil in alternation. The result is the time of one way.
 func (m *meter) pingPong() error {
 	c := m.c
 	word, err := shmem.Calloc[int64](m.w, 1)

@@ -7,16 +7,16 @@ import (
 	"github.com/goshmem/goshmem/shmem"
 )
 
-// rounds counts rounds of a barrier and a sum of 8 bytes among all PEs, as rounds.c does: for a fixed
-// time, as what matters beside other load is not how long most rounds take but how many
-// there are. The sum says whether PE 0's time is over.
+// rounds counts rounds of a barrier and a sum of 8 bytes among all PEs, as rounds.c does. It counts for a fixed
+// time: beside other load, the number of rounds matters, not the length of most rounds. The sum tells all PEs
+// whether PE 0's time is over.
 func (m *meter) rounds() error {
 	m.pes = m.w.NPEs()
 	over, err := shmem.Calloc[int64](m.w, 1)
 	if err != nil {
 		return err
 	}
-	for _, length := range []time.Duration{m.batch / 10, m.batch} { // the first is not counted: the system spreads the PEs
+	for _, length := range []time.Duration{m.batch / 10, m.batch} { // the first one warms up: the kernel spreads the PEs
 		start, n := time.Now(), 0
 		for all := false; !all; n++ {
 			if err := m.w.Barrier(); err != nil {

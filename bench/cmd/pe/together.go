@@ -4,11 +4,11 @@ import (
 	"github.com/goshmem/goshmem/shmem"
 )
 
-// largest is how many elements of 8 bytes an object has: 1 MiB.
+// largest is the number of elements of 8 bytes in an object: 1 MiB.
 const largest = 1 << 17
 
-// together measures collectives among all PEs. A batch ends with a barrier, so
-// that nobody's part is left out.
+// together measures collectives among all PEs. A batch ends with a barrier, so that the time includes the work of
+// every PE.
 func (m *meter) together() (err error) {
 	w, all := m.w, m.w.Team()
 	m.pes = w.NPEs()
@@ -19,7 +19,7 @@ func (m *meter) together() (err error) {
 	if err != nil {
 		return err
 	}
-	if err := m.settle(settling); err != nil {
+	if err := m.warmUp(warmUpTime); err != nil {
 		return err
 	}
 	if err := m.all("barrier", 0, repeat(w.Barrier)); err != nil {
@@ -44,14 +44,14 @@ func (m *meter) objects() (dst, src shmem.Sym[int64], err error) {
 	return dst, src, err
 }
 
-// collective is one and the sizes with which it is measured.
+// collective is a collective and the sizes that are measured.
 type collective struct {
 	name string
 	n    []int // elements of 8 bytes that a PE contributes (to one other, for alltoall)
 	op   func(n int) error
 }
 
-// collectives are those that move data, on a team.
+// collectives returns the collectives that move data, on a team.
 func collectives(t *shmem.Team, dst, src shmem.Sym[int64]) []collective {
 	pes := t.NPEs()
 	return []collective{
@@ -81,8 +81,8 @@ func (m *meter) withBarrier(op func() error) func(n int) error {
 	}
 }
 
-// handOver measures a lock that all PEs want: each takes it n times, so that it is
-// handed over as often as there are PEs for each time.
+// handOver measures a contended lock. Each PE acquires it n times, so one operation is as many hand-overs as there
+// are PEs.
 func (m *meter) handOver() error {
 	l, err := shmem.NewLock(m.w)
 	if err != nil {

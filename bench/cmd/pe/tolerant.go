@@ -9,10 +9,9 @@ import (
 	"github.com/goshmem/goshmem/shmem"
 )
 
-// tolerant measures collectives on a team that tolerates deaths beside the same ones on
-// a strict team, and agreements beside reductions of one element. The two teams are of
-// all PEs, in one job, and take turns batch by batch: what is compared differs by
-// less than two jobs do.
+// tolerant measures collectives on a tolerant team beside the same collectives on a strict team, and agreements
+// beside reductions of one element. Both teams have all PEs of one job and alternate batch by batch, because two
+// jobs would differ by more than the two teams.
 func (m *meter) tolerant() (err error) {
 	m.pes = m.w.NPEs()
 	if m.word, err = shmem.Calloc[int64](m.w, 2); err != nil {
@@ -28,7 +27,7 @@ func (m *meter) tolerant() (err error) {
 			return err
 		}
 	}
-	if err := m.settle(settling); err != nil {
+	if err := m.warmUp(warmUpTime); err != nil {
 		return err
 	}
 	tolerant, strict := teams[0], teams[1]
@@ -67,8 +66,8 @@ func (m *meter) barrierOn(t *shmem.Team) func(n int) error {
 	})
 }
 
-// beside is all for two bodies in turn, the second of which is of another contestant. The
-// batches of both have as many operations.
+// beside is all for two bodies that alternate. The second one counts for the contestant who. The batches of both
+// have the same number of operations.
 func (m *meter) beside(name string, bytes int, who string, ours, theirs func(n int) error) error {
 	if !m.asked(name, bytes) {
 		return nil

@@ -1,5 +1,5 @@
-// Command startup joins its job, says when it had done so, and leaves it: what
-// is left is the cost of starting and ending a job.
+// Command startup joins its job, prints the time when it has joined, and leaves the job. A job of it costs
+// only its start and its end.
 package main
 
 import (

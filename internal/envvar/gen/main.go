@@ -1,5 +1,4 @@
-// Command gen writes the documentation of the environment variables to the file
-// that it is given.
+// Command gen writes the documentation of the environment variables to a file.
 package main
 
 import (
@@ -11,7 +10,7 @@ import (
 
 func main() {
 	if len(os.Args) != 2 {
-		fmt.Fprintf(os.Stderr, "gen: %d arguments, want the file to write\n", len(os.Args)-1)
+		fmt.Fprintf(os.Stderr, "gen: %d arguments, want 1: the file to write\n", len(os.Args)-1)
 		os.Exit(2)
 	}
 	if err := os.WriteFile(os.Args[1], []byte(envvar.Markdown()), 0o644); err != nil {

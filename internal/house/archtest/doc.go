@@ -1,10 +1,9 @@
-// Package archtest holds the tests that keep the source in the shape that
-// docs/architecture.md describes: which package may import which, who may use
-// unsafe, cgo and the system packages, where a process may wait, what has to be
-// documented, and how long files and functions may get.
+// Package archtest has the tests that enforce docs/architecture.md.
 //
-// The rules are tables in table_test.go; a new package is added there. The
-// tests read the source with go/parser and start no program, so they need
-// neither the go command nor a module cache. Each checker is itself tested on
-// small made-up modules that break its rule.
+//   - Rules: the imports of each package; the users of unsafe, cgo and the system packages; the places where a
+//     process may wait; documentation; the size of files and functions.
+//   - Tables: the rules are in table_test.go. A new package must be added there.
+//   - Cost: the tests read the source with go/parser and start no program. They need neither the go command nor a
+//     module cache.
+//   - Tests of the tests: each checker runs on small made-up modules that break its rule.
 package archtest

@@ -1,5 +1,6 @@
-// Package coverage knows the routines of OpenSHMEM and looks up in the source of
-// package shmem which Go function stands for each of them, by the Source lines of the
-// comments, and which test holds it. It writes docs/openshmem.md, and makes the
-// mutants of the functions that the tests have to find.
+// Package coverage has the list of OpenSHMEM's routines. It finds the Go function for each routine by the Source
+// lines in package shmem's comments, and the routine's test.
+//
+//   - Markdown writes docs/openshmem.md.
+//   - Mutants and Overlay make the functions wrong; the tests must find each mutant.
 package coverage

@@ -5,15 +5,14 @@ import (
 	"strings"
 )
 
-// Routine is one generic routine of the specification, all its types, sizes and
-// forms with a context meant together.
+// Routine is one generic routine of the specification. It stands for all types, sizes and forms with a context.
 type Routine struct {
-	Name   string // shmem_put
+	Name   string // such as shmem_put
 	Family string
-	V16    bool // new in OpenSHMEM 1.6; otherwise of 1.5
+	V16    bool // new in OpenSHMEM 1.6; false: in 1.5 already
 }
 
-// families are the routines of OpenSHMEM 1.5 and, after a bar, what 1.6 adds.
+// families has the routines of OpenSHMEM 1.5 and, after a bar, those that 1.6 adds.
 var families = [...]struct{ name, routines string }{
 	{"setup and query", `init finalize global_exit my_pe n_pes pe_accessible addr_accessible ptr
 		info_get_version info_get_name start_pes | query_initialized`},
@@ -37,7 +36,7 @@ var families = [...]struct{ name, routines string }{
 	{"locks", `set_lock test_lock clear_lock`},
 }
 
-// Routines are all of them, family by family.
+// Routines lists all routines, family by family.
 var Routines = func() (all []Routine) {
 	for _, f := range families {
 		v15, v16, _ := strings.Cut(f.routines, "|")
@@ -51,7 +50,7 @@ var Routines = func() (all []Routine) {
 	return all
 }()
 
-// full puts the prefix before a name. One routine is older than it.
+// full adds the prefix to a name. One routine is older than the prefix and has none.
 func full(name string) string {
 	if name == "start_pes" {
 		return name
@@ -59,9 +58,8 @@ func full(name string) string {
 	return "shmem_" + name
 }
 
-// Canonical returns the name of the list that a routine's name stands for, which is
-// the same or, of a form with a context, that of the one without. It says whether
-// there is one.
+// Canonical returns the name in the list for a routine's name: the same name or, for a form with a context, the name
+// without the context. The result is false if the list has no such routine.
 func Canonical(name string) (string, bool) {
 	listed := func(name string) bool {
 		return slices.ContainsFunc(Routines, func(r Routine) bool { return r.Name == name })
@@ -77,11 +75,10 @@ func Canonical(name string) (string, bool) {
 	return name, false
 }
 
-// A note says what stands for something of the specification that has no Go name of
-// its own, or why there is none.
+// note describes names of the specification that have no Go name: what replaces them, or why they are missing.
 type note struct{ names, text string }
 
-// leftOut are the routines that are left out on purpose.
+// leftOut lists the routines that are left out on purpose.
 var leftOut = []note{
 	{
 		"`shmem_barrier`, `shmem_sync`, `shmem_broadcast{32,64}`, `shmem_collect{32,64}`, `shmem_fcollect{32,64}`, `shmem_alltoall{32,64}`, `shmem_alltoalls{32,64}`, `shmem_*_to_all`",
@@ -100,7 +97,7 @@ var leftOut = []note{
 	{"`shmem_wait` and others that were removed before 1.5", "not in the specification any more"},
 }
 
-// special are rules of the specification for arguments that name nothing, and how they are kept.
+// special lists the specification's rules for null arguments, and what goshmem does with them.
 var special = []note{
 	{"`shmem_team_destroy(SHMEM_TEAM_INVALID)`", "no-op: `Destroy` of a nil `*Team`"},
 	{"`shmem_ctx_destroy`, `shmem_ctx_fence`, `shmem_ctx_quiet`, `shmem_ctx_session_start` and `_stop` of `SHMEM_CTX_INVALID`", "no-ops: the methods of a nil `*Ctx`, and `QuietPE`"},
@@ -116,8 +113,8 @@ var special = []note{
 	{"null pointers with a length of 0", "a zero `Sym` is an error, as its length cannot be told from a forgotten allocation; a handle without elements is none"},
 }
 
-// constants are the names of constants and handles of the specification that no
-// Source line of package shmem has to have, and what stands for them.
+// constants lists constants and handles of the specification that need no Source line in package shmem, and what
+// replaces them.
 var constants = []note{
 	{"SHMEM_TEAM_INVALID", "a nil `*Team`"},
 	{"SHMEM_CTX_INVALID", "a nil `*Ctx`"},
@@ -128,8 +125,7 @@ var constants = []note{
 	{"SHMEM_SYNC_VALUE, SHMEM_SYNC_SIZE, SHMEM_BCAST_SYNC_SIZE, SHMEM_COLLECT_SYNC_SIZE, SHMEM_ALLTOALL_SYNC_SIZE, SHMEM_ALLTOALLS_SYNC_SIZE, SHMEM_REDUCE_SYNC_SIZE, SHMEM_BARRIER_SYNC_SIZE, SHMEM_REDUCE_MIN_WRKDATA_SIZE", "none: of active sets"},
 }
 
-// required are the constants and handles of the specification, each of which is in a
-// Source line or in constants.
+// required lists the constants and handles of the specification. Each must be in a Source line or in constants.
 const required = `SHMEM_TEAM_WORLD SHMEM_TEAM_SHARED SHMEM_TEAM_INVALID SHMEM_TEAM_NUM_CONTEXTS SHMEM_CTX_DEFAULT
 	SHMEM_CTX_INVALID SHMEM_CTX_SERIALIZED SHMEM_CTX_PRIVATE SHMEM_CTX_NOSTORE SHMEM_CTX_SESSION_BATCH
 	SHMEM_THREAD_SINGLE SHMEM_THREAD_FUNNELED SHMEM_THREAD_SERIALIZED SHMEM_THREAD_MULTIPLE

@@ -13,26 +13,24 @@ import (
 	"strings"
 )
 
-// A Mutant is a function made wrong in one way, which the test of a routine has to
-// find.
+// Mutant is a function with one mistake, which the test of its routine must find.
 type Mutant struct {
 	Number  int // from 1 on
 	Routine string
 	Func    string
-	What    string // what is wrong with it
-	text    string
+	What    string // the mistake, in words
+	text    string // the statement that makes it
 }
 
-// MutantVar tells a test program that was built from an overlay the number of the
-// mutant that it is; none without it. RoutineVar tells any test program of package
-// shmem the one routine that it is to test.
+// Environment variables of test programs of package shmem. MutantVar selects a mutant, by its number, in a program
+// built from an overlay; if it is unset, no mutant is active. RoutineVar restricts the tests to one routine.
 const (
 	MutantVar  = "TEST_MUTANT"
 	RoutineVar = "TEST_ROUTINE"
 )
 
-// whole are the functions that take the handle of a whole object, and refuse any other, or
-// ask for nothing but the object.
+// whole lists the functions for which an element's place means nothing: they accept only the handle of a whole
+// object, or use only the object.
 var whole = []string{"Free", "Realloc", "Sym.Accessible"}
 
 // Mutants returns one mutant for each way in which a function can be wrong: it does
@@ -83,7 +81,7 @@ func (s *Source) of(f *Func) (out []Mutant) {
 	return out
 }
 
-// parameters are those of a function, its receiver first.
+// parameters returns the parameters of a function, with its receiver first.
 func parameters(d *ast.FuncDecl) []*ast.Field {
 	if d.Recv == nil {
 		return d.Type.Params.List
@@ -91,7 +89,7 @@ func parameters(d *ast.FuncDecl) []*ast.Field {
 	return slices.Concat(d.Recv.List, d.Type.Params.List)
 }
 
-// zeros are expressions for the zero values of results.
+// zeros returns expressions for the zero values of results.
 func (s *Source) zeros(results *ast.FieldList) (out []string) {
 	if results == nil {
 		return nil
@@ -124,7 +122,7 @@ func operator(d *ast.FuncDecl) bool {
 	return slices && len(p.Names) == 2 && p.Names[0].Name == "acc" && p.Names[1].Name == "in"
 }
 
-// support is what the mutants have in common: a file that the overlay adds.
+// support is a file that the overlay adds: the common code of the mutants.
 const support = `package shmem
 
 import (
@@ -171,8 +169,8 @@ func mutantPE(pe int, of interface{}) int {
 }
 `
 
-// supportTest has the tests arm the mutant: just the routine's own test meets it. A
-// mutant that hangs is given up soon.
+// supportTest is a test file that the overlay adds. It arms the mutant during the routine's own test only, and
+// shortens the deadlines, so that a mutant that hangs ends soon.
 const supportTest = `package shmem_test
 
 import (
@@ -190,8 +188,8 @@ func init() {
 }
 `
 
-// Overlay writes sources with all mutants into a folder and returns the file that is
-// for "go test -overlay". The source is that of Mutants.
+// Overlay writes sources with all mutants to a folder, and returns the file for "go test -overlay". The mutants must
+// be those of s.Mutants.
 func (s *Source) Overlay(dir string, mutants []Mutant) (string, error) {
 	replace := map[string]string{}
 	write := func(name string, src []byte) error {
@@ -235,7 +233,7 @@ func (s *Source) Overlay(dir string, mutants []Mutant) (string, error) {
 	return file, os.WriteFile(file, list, 0o644)
 }
 
-// begin is what a function with mutants begins with.
+// begin returns the statements to insert at the start of a function with mutants.
 func begin(name string, mutants []Mutant) string {
 	var b strings.Builder
 	for _, m := range mutants {
@@ -246,13 +244,13 @@ func begin(name string, mutants []Mutant) string {
 	return b.String()
 }
 
-// An insertion puts a text before a byte of a file.
+// insertion is a text to insert before an offset of a file.
 type insertion struct {
 	offset int
 	text   string
 }
 
-// insert puts texts, in the order of their places, into a file. Lines stay lines.
+// insert inserts texts, which are sorted by offset, into a file. Line numbers do not change.
 func insert(src []byte, at []insertion) []byte {
 	var b bytes.Buffer
 	done := 0

@@ -12,20 +12,20 @@ import (
 	"strings"
 )
 
-// Func is an exported function or method that stands for routines.
+// Func is an exported function or method that implements routines.
 type Func struct {
-	Name     string // Put, Ctx.Quiet
+	Name     string // such as Put or Ctx.Quiet
 	File     string
-	Routines []string // by their names of the list
+	Routines []string // names in the list
 	decl     *ast.FuncDecl
 }
 
-// Source is what is known of the source of package shmem.
+// Source is the parsed source of package shmem.
 type Source struct {
-	Funcs  []Func            // by file and place
-	Consts map[string]string // Go name by the name of a constant or handle
-	Tests  map[string]string // file of the test by the routine
-	Bad    []string          // names in Source lines and tests that are not of the list
+	Funcs  []Func            // in the order of files and declarations
+	Consts map[string]string // Go names, by the specification's name of a constant or handle
+	Tests  map[string]string // files of tests, by routine
+	Bad    []string          // names in Source lines and tests that are not in the list
 
 	fset  *token.FileSet
 	dir   string
@@ -61,7 +61,7 @@ func Load(dir string) (*Source, error) {
 	return s, nil
 }
 
-// add takes a declaration of the package in.
+// add adds a declaration of the package.
 func (s *Source) add(file string, d ast.Decl) {
 	switch d := d.(type) {
 	case *ast.FuncDecl:
@@ -72,7 +72,7 @@ func (s *Source) add(file string, d ast.Decl) {
 		for _, name := range sourceLine(d.Doc) {
 			s.place(&f, name)
 		}
-		if len(f.Routines) > 0 || f.Name == "Reduce" { // which is with the operators
+		if len(f.Routines) > 0 || f.Name == "Reduce" { // Reduce has no Source line; the operators have
 			s.Funcs = append(s.Funcs, f)
 		}
 	case *ast.GenDecl:
@@ -88,7 +88,7 @@ func (s *Source) add(file string, d ast.Decl) {
 	}
 }
 
-// place gives a function one name of its Source line.
+// place adds one name of a Source line to its function.
 func (s *Source) place(f *Func, name string) {
 	canonical, listed := Canonical(name)
 	switch {
@@ -102,8 +102,8 @@ func (s *Source) place(f *Func, name string) {
 	}
 }
 
-// group places the names in the comment of a group of constants: one after the other
-// where there are as many of either, all on the group's first otherwise.
+// group assigns the names in the comment of a group of constants. With as many names as constants, each constant gets
+// one; otherwise the first constant gets all of them.
 func (s *Source) group(d *ast.GenDecl) {
 	if d.Tok == token.TYPE {
 		return
@@ -141,8 +141,7 @@ func (s *Source) consts(ident string, names []string) {
 	}
 }
 
-// tests finds the registrations of tests: a variable's value that is a call with the
-// routine's name as the first argument.
+// tests finds the registered tests: calls in values of variables whose first argument is a routine's name.
 func (s *Source) tests(file string, tree *ast.File) {
 	for _, d := range tree.Decls {
 		g, is := d.(*ast.GenDecl)
@@ -169,7 +168,7 @@ func (s *Source) tests(file string, tree *ast.File) {
 	}
 }
 
-// Of returns the functions that stand for a routine.
+// Of returns the functions that implement a routine.
 func (s *Source) Of(routine string) (out []Func) {
 	for _, f := range s.Funcs {
 		if slices.Contains(f.Routines, routine) {
@@ -179,8 +178,8 @@ func (s *Source) Of(routine string) (out []Func) {
 	return out
 }
 
-// Missing says what the list has and the source has not, and what the source has too
-// much.
+// Missing returns the differences between list and source: routines without a function or a test, and names in the
+// source that the list lacks.
 func (s *Source) Missing() (bad []string) {
 	for _, name := range s.Bad {
 		bad = append(bad, name+", which is no routine of the list")
@@ -201,7 +200,7 @@ func (s *Source) Missing() (bad []string) {
 	return bad
 }
 
-// noteOf returns what stands for a constant that no Source line has.
+// noteOf returns the note for a constant without a Source line, or "" if there is none.
 func noteOf(name string) string {
 	for _, n := range constants {
 		if slices.Contains(strings.Split(n.names, ", "), name) {
@@ -215,7 +214,7 @@ var names = regexp.MustCompile(`\b(start_pes|shmem_[a-z0-9_]*[a-z0-9]|SHMEM_[A-Z
 
 var routineName = regexp.MustCompile(`^"(start_pes|shmem_\w+)"$`)
 
-// sourceLine returns the names in the label Source of a comment, which is an item of a list.
+// sourceLine returns the specification's names in the list item Source of a comment.
 func sourceLine(doc *ast.CommentGroup) []string {
 	_, line, found := strings.Cut("\n"+doc.Text(), "\n  - Source: ")
 	if !found {
@@ -226,7 +225,7 @@ func sourceLine(doc *ast.CommentGroup) []string {
 	return names.FindAllString(line, -1)
 }
 
-// qualified returns the name of a function, that of a method with its type before it.
+// qualified returns the name of a function, or type and name of a method.
 func qualified(d *ast.FuncDecl) string {
 	if d.Recv == nil {
 		return d.Name.Name

@@ -1,8 +1,8 @@
-// Package exampletest tests the programs in examples: it starts them just as their
-// lines in README.md say, and with other numbers of PEs.
+// Package exampletest tests the programs in examples. It starts them with the commands in README.md, and with other
+// numbers of PEs.
 //
-// The test binary of an example is all programs that this takes: the example when it
-// is started as a PE, oshrun when the environment says so, and the test otherwise.
+// The test binary of an example plays all roles: it is the example if it is started as a PE, oshrun if the
+// environment says so, and the test otherwise.
 package exampletest
 
 import (
@@ -23,31 +23,31 @@ import (
 // asOshrun makes the test binary behave as oshrun.
 const asOshrun = "GOSHMEM_TEST_AS_OSHRUN"
 
-// Main is the example's TestMain, with its main.
+// Main is the body of an example's TestMain. example is the example's main.
 func Main(m *testing.M, example func()) {
 	if _, isPE := os.LookupEnv("PMIX_RANK"); isPE {
 		example()
 		return
 	}
 	if os.Getenv(asOshrun) != "" {
-		os.Exit(cli.Execute(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) //nolint:forbidigo // it is oshrun then
+		os.Exit(cli.Execute(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) //nolint:forbidigo // the process is oshrun here
 	}
-	os.Exit(m.Run()) //nolint:forbidigo // as the testing package would
+	os.Exit(m.Run()) //nolint:forbidigo // as the testing package does
 }
 
-// most is how many lines an example may have.
-const most = 100
+// maxLines is the largest number of lines of an example.
+const maxLines = 100
 
 // Row is the line of an example in README.md's table.
 type Row struct {
 	Name    string
-	Command string // that starts it
-	npes    string
+	Command string // the command that starts the example
+	npes    string // the number of PEs in Command
 }
 
 var rowLine = regexp.MustCompile("(?m)^\\| \\[([0-9]{2}-[a-z]+)\\]\\(examples/([^/]+)/main.go\\) \\| `(oshrun -n ([0-9]+) [^`]+)` \\| .+ \\|$")
 
-// Rows returns the lines of a README.md.
+// Rows returns the lines of the table in a README.md.
 func Rows(t *testing.T, file string) (all []Row) {
 	t.Helper()
 	text, err := os.ReadFile(file)
@@ -56,21 +56,20 @@ func Rows(t *testing.T, file string) (all []Row) {
 	}
 	for _, m := range rowLine.FindAllStringSubmatch(string(text), -1) {
 		if m[1] != m[2] {
-			t.Errorf("%s: the line of %s leads to %s", file, m[1], m[2])
+			t.Errorf("%s: the line of %s links to %s", file, m[1], m[2])
 		}
 		all = append(all, Row{Name: m[1], Command: m[3], npes: m[4]})
 	}
 	return all
 }
 
-// Run starts the example of the present folder as README.md says and then, unless
-// tests are to be short, with 1, 2, 3, 5 and 8 PEs. It has to end with the status, and
-// to print what matches the pattern from begin to end, that want returns for n PEs;
-// printed lines are sorted.
+// Run tests the example in the current folder. It starts the example with the command in README.md and, without
+// -short, with 1, 2, 3, 5 and 8 PEs. want returns the exit status and a pattern for n PEs; the pattern must match
+// the whole output, whose lines are sorted.
 func Run(t *testing.T, want func(n int) (pattern string, status int)) {
 	t.Helper()
 	r := here(t)
-	short(t, r)
+	checkSource(t, r)
 	counts := []string{r.npes}
 	if !testing.Short() {
 		counts = append(counts, slices.DeleteFunc([]string{"1", "2", "3", "5", "8"}, func(n string) bool { return n == r.npes })...)
@@ -89,8 +88,8 @@ func Run(t *testing.T, want func(n int) (pattern string, status int)) {
 	}
 }
 
-// Refuse starts the example of the present folder with a number of PEs that it cannot do
-// with: it has to end with status 1 and print no result.
+// Refuse starts the example in the current folder with a number of PEs that it does not support. The example must
+// end with status 1 and print no result.
 func Refuse(t *testing.T, n int) {
 	t.Helper()
 	r := here(t)
@@ -99,15 +98,15 @@ func Refuse(t *testing.T, n int) {
 
 var killed = regexp.MustCompile("--kill [0-9]+")
 
-// Survive starts the example of the present folder as README.md says, but that each of
-// the n PEs in turn, or PE 0 alone if tests are to be short, is the one that --kill names. It
-// has to end with status 3 and to print what want returns for that victim, as for Run.
+// Survive tests the example in the current folder with the command in README.md, once for each PE as the victim in
+// --kill; with -short, only PE 0 is the victim. The example must end with status 3. want returns the pattern of the
+// output, as for Run.
 func Survive(t *testing.T, want func(n, victim int) (pattern string)) {
 	t.Helper()
 	r := here(t)
 	n, err := strconv.Atoi(r.npes)
 	if err != nil || !killed.MatchString(r.Command) {
-		t.Fatalf("%s kills no PE: %v", r.Command, err)
+		t.Fatalf("%s has no --kill flag: %v", r.Command, err)
 	}
 	folder := install(t, r)
 	for victim := range n {
@@ -121,7 +120,7 @@ func Survive(t *testing.T, want func(n, victim int) (pattern string)) {
 	}
 }
 
-// here returns the line of the example in the present folder.
+// here returns the line of the example in the current folder.
 func here(t *testing.T) Row {
 	t.Helper()
 	dir, err := os.Getwd()
@@ -136,7 +135,7 @@ func here(t *testing.T) Row {
 	return rows[i]
 }
 
-// install makes a folder in which this binary is .bin/oshrun and the example.
+// install makes a folder in which .bin/oshrun and the example are links to this binary.
 func install(t *testing.T, r Row) string {
 	t.Helper()
 	self, err := os.Executable()
@@ -155,7 +154,7 @@ func install(t *testing.T, r Row) string {
 	return dir
 }
 
-// start runs a command in a folder where .bin is.
+// start runs a command in a folder made by install, and checks its output and exit status.
 func start(t *testing.T, dir, command, pattern string, status int) {
 	t.Helper()
 	words := strings.Fields(command)
@@ -173,15 +172,15 @@ func start(t *testing.T, dir, command, pattern string, status int) {
 	}
 }
 
-// short checks that the example is short, and says in its comment how it is started.
-func short(t *testing.T, r Row) {
+// checkSource checks that the example has at most maxLines lines, and that its comment ends with its command.
+func checkSource(t *testing.T, r Row) {
 	t.Helper()
 	text, err := os.ReadFile("main.go")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := bytes.Count(text, []byte("\n")); n > most {
-		t.Errorf("main.go has %d lines, want at most %d", n, most)
+	if n := bytes.Count(text, []byte("\n")); n > maxLines {
+		t.Errorf("main.go has %d lines, want at most %d", n, maxLines)
 	}
 	if !strings.Contains(string(text), "\n//\t"+r.Command+"\npackage main\n") {
 		t.Errorf("the comment of main.go does not end with %q", r.Command)

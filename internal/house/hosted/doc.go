@@ -1,4 +1,3 @@
-// Package hosted holds the tests of programs that are not goshmem's: unmodified
-// C programs of Open MPI, its OpenSHMEM and MPICH under oshrun. The user sets
-// nothing for them.
+// Package hosted has the tests of other projects' programs: unmodified C programs of Open MPI, its OpenSHMEM, and
+// MPICH run under oshrun, without any setting by the user.
 package hosted

@@ -12,19 +12,19 @@ import (
 	"testing"
 )
 
-// toolchain is a compiler with the flags that a library needs before and after
-// the source.
+// toolchain is a compiler and the flags of a library.
 type toolchain struct {
 	compiler string
-	flags    []string
-	libs     []string
+	flags    []string // flags before the source
+	libs     []string // flags after the source
 }
 
-// CompileC builds a C program from a source file, normally one in testdata, and
-// returns its path. with says whose compiler to use, and libs what else the
-// program is linked with; the machine must have all of them, as for Need. Each
-// program is built once a test process; what is returned is a copy in a folder
-// that everybody can read and that vanishes with the test.
+// CompileC builds a C program from a source file, normally one in testdata, and returns its path.
+//
+//   - with: the capability whose compiler is used.
+//   - libs: capabilities with which the program is linked. The test is skipped if the machine lacks one, as by Need.
+//   - Result: a copy in a folder that every user can read, removed with the test. Each program is built once in a
+//     test process.
 func CompileC(t testing.TB, with Capability, source string, libs ...Capability) string {
 	t.Helper()
 	Need(t, append([]Capability{with}, libs...)...)
@@ -42,8 +42,8 @@ func CompileC(t testing.TB, with Capability, source string, libs ...Capability) 
 		}
 	})
 	path := filepath.Join(dir, nameOf(source))
-	// Another process writes it: a file that this one has open for writing may be
-	// open in a child that it is just starting, and is busy then.
+	// Another process writes the copy. If this process had it open for writing, a child that another test is just
+	// starting might inherit the descriptor, and running the copy would fail with ETXTBSY.
 	cp := exec.Command("cp", "/dev/fd/3", path)
 	cp.ExtraFiles = []*os.File{program}
 	if text, err := cp.CombinedOutput(); err != nil {
@@ -57,7 +57,7 @@ func CompileC(t testing.TB, with Capability, source string, libs ...Capability) 
 
 func nameOf(source string) string { return strings.TrimSuffix(filepath.Base(source), ".c") }
 
-// open755 makes a folder that everybody can read.
+// open755 makes a temporary folder that every user can read.
 func open755() (string, error) {
 	dir, err := os.MkdirTemp("", "goshmem-testenv-")
 	if err != nil {
@@ -66,11 +66,11 @@ func open755() (string, error) {
 	return dir, os.Chmod(dir, 0o755)
 }
 
-// programs holds what was built, open and without a name: so nothing of it is
-// left however the test process ends.
+// programs holds the built programs as open files without a name. So none is left behind, however the test process
+// ends.
 var programs = struct {
 	sync.Mutex
-	files map[string]*os.File // by what they are made of
+	files map[string]*os.File // by capabilities and source
 }{files: map[string]*os.File{}}
 
 func built(with Capability, libs []Capability, source string) (*os.File, error) {
@@ -113,7 +113,7 @@ func compile(with Capability, libs []Capability, source string) (_ *os.File, err
 	return os.Open(out)
 }
 
-// look returns the first of several programs that is installed.
+// look returns the path of the first installed program.
 func look(names ...string) (path string, err error) {
 	for _, name := range names {
 		if path, err = exec.LookPath(name); err == nil {
@@ -123,8 +123,8 @@ func look(names ...string) (path string, err error) {
 	return "", err
 }
 
-// wrapper finds a compiler of an MPI library: by its own name, or by a common
-// one if that is this library's, which it says when asked.
+// wrapper finds the compiler of an MPI library. It tries the name own, then the name common that several libraries
+// use. The latter counts if its output with the flag ask contains says.
 func wrapper(own, common, ask, says string) (string, error) {
 	path, err := look(own)
 	if err == nil {
@@ -135,7 +135,7 @@ func wrapper(own, common, ask, says string) (string, error) {
 		return "", err
 	}
 	if text, err2 := exec.Command(other, ask).CombinedOutput(); err2 != nil || !strings.Contains(string(text), says) {
-		return "", fmt.Errorf("%w, and %s is not of %q", err, other, says)
+		return "", fmt.Errorf("%w, and %s is not the compiler of %q", err, other, says)
 	}
 	return other, nil
 }
@@ -184,8 +184,7 @@ func findPMI1() (*toolchain, error) {
 	return tools, builds(tools.compiler, "int PMI_Init(int *); int (*client)(int *) = PMI_Init;", tools.libs...)
 }
 
-// debianPMIx is where Debian puts the library; its pkg-config file exists, but
-// pkg-config itself may not be installed.
+// debianPMIx is Debian's folder for the library, for machines without pkg-config.
 const debianPMIx = "/usr/lib/*/pmix2"
 
 func findLibPMIx() (*toolchain, error) {
@@ -204,7 +203,7 @@ func findLibPMIx() (*toolchain, error) {
 	return tools, builds(tools.compiler, "#include <pmix.h>", tools.libs...)
 }
 
-// builds tries whether a compiler can make a program.
+// builds checks that a compiler can build a program.
 func builds(compiler, source string, libs ...string) error {
 	cmd := exec.Command(compiler, append([]string{"-o", os.DevNull, "-x", "c", "-", "-x", "none"}, libs...)...)
 	cmd.Stdin = strings.NewReader(source + "\nint main(void) { return 0; }\n")

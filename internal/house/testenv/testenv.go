@@ -1,10 +1,9 @@
-// Package testenv says whether a machine has what a test needs beyond Go, and
-// builds the C programs of tests.
+// Package testenv tells tests whether the machine has the capabilities that they need beyond Go, and builds the C
+// programs of tests.
 //
-// A test that needs something begins with Need. Where that is missing the test
-// is skipped with the exact cause and the Debian package that has it, or fails
-// if GOSHMEM_TEST_REQUIRE names the capability: that is for machines that are
-// meant to have everything.
+// A test that needs a capability begins with Need. If the machine lacks it, the test is skipped; the message has
+// the cause and the Debian package to install. The test fails instead if GOSHMEM_TEST_REQUIRE names the capability,
+// for machines that should have all of them.
 package testenv
 
 import (
@@ -21,8 +20,7 @@ import (
 	"github.com/goshmem/goshmem/internal/xunix"
 )
 
-// Capability is something that a machine may lack, as GOSHMEM_TEST_REQUIRE
-// spells it.
+// Capability is a property that a machine may lack, as spelled in GOSHMEM_TEST_REQUIRE.
 type Capability string
 
 // The capabilities.
@@ -41,10 +39,10 @@ const (
 	Namespaces Capability = "netns" // the test may make namespaces of networks, processes and mounts
 )
 
-// probe finds out about one capability.
+// probe looks for one capability.
 type probe struct {
-	find func() (*toolchain, error) // no toolchain where nothing is compiled
-	hint string
+	find func() (*toolchain, error) // the toolchain is nil for a capability without a compiler
+	hint string                     // how to get the capability
 }
 
 var probes = map[Capability]probe{
@@ -62,7 +60,7 @@ var probes = map[Capability]probe{
 	Namespaces: {findNamespaces, "run the test as root, outside of a container that forbids it; Debian: apt install util-linux"},
 }
 
-// answer is what a probe found.
+// answer is the result of a probe.
 type answer struct {
 	tools *toolchain
 	err   error
@@ -79,8 +77,8 @@ var answers = func() map[Capability]func() answer {
 	return all
 }()
 
-// Need skips the test unless the machine has all of the capabilities. It fails
-// it if GOSHMEM_TEST_REQUIRE says that the machine has them.
+// Need skips the test unless the machine has all of the capabilities. It fails the test if GOSHMEM_TEST_REQUIRE
+// names a missing one.
 func Need(t testing.TB, all ...Capability) {
 	t.Helper()
 	required, err := envvar.Required(os.LookupEnv)
@@ -101,7 +99,7 @@ func Need(t testing.TB, all ...Capability) {
 // Has says whether the machine has a capability.
 func Has(c Capability) bool { return lacks(c) == nil }
 
-// lacks returns why the machine lacks a capability, nil if it has it.
+// lacks returns why the machine lacks a capability, or nil if it has it.
 func lacks(c Capability) error {
 	ask, ok := answers[c]
 	if !ok {
@@ -145,7 +143,7 @@ func findRoot() (*toolchain, error) {
 
 func findUser() (*toolchain, error) {
 	if os.Geteuid() == 0 {
-		return nil, fmt.Errorf("the test runs as root, who may do everything")
+		return nil, fmt.Errorf("the test runs as root, want an ordinary user")
 	}
 	return nil, nil
 }

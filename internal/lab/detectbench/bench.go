@@ -15,22 +15,22 @@ import (
 	"github.com/goshmem/goshmem/internal/launch"
 )
 
-// Options say what is measured.
+// Options are the options of a measurement.
 type Options struct {
-	Cases     []string // names; none: all
+	Cases     []string // names of cases; empty: all cases
 	Samples   int      // failures of each case in each tier
 	PEs       int
 	Watchdog  string // a tier, Best or All
-	Size      int    // bytes of the cases with memory
-	Available uint64 // bytes that programs may have; 0: not known
+	Size      int    // memory of the cases with memory, in bytes
+	Available uint64 // memory that is available on the machine, in bytes; 0: unknown
 	Seed      uint64
 
-	Tiers    []string            // all of them, the best first
-	Progress func(done, all int) // told about failures; nil: nobody looks
-	Program  string              // the name by which oshrun knows Main
+	Tiers    []string            // all tiers, the best one first
+	Progress func(done, all int) // called for each failure; nil: no call
+	Program  string              // name under which oshrun runs Main
 }
 
-// What Watchdog may be beside the name of a tier.
+// Values of Watchdog other than the name of a tier.
 const (
 	Best = "best"
 	All  = "all"
@@ -41,7 +41,7 @@ const (
 	maxPEs     = 1024
 )
 
-// Check refuses what cannot be measured.
+// Check checks the options.
 func (o *Options) Check() error {
 	switch {
 	case o.Samples < 1 || o.Samples > maxSamples:
@@ -53,25 +53,24 @@ func (o *Options) Check() error {
 	case o.Size < 1:
 		return fmt.Errorf("--size: %d, want a size such as 4G", o.Size)
 	}
-	_, err := find(o.Cases)
+	_, err := findCases(o.Cases)
 	return err
 }
 
-// bench is a measurement under way.
+// bench is a measurement.
 type bench struct {
 	Options
 	rng   *rand.Rand
-	limit *limit
+	limit *limit // memory limit for the case oom; nil: none was made
 }
 
-// Measure injects failures and returns the report. An error is the end of a job
-// that came otherwise than was wanted, and of everything else.
+// Measure injects failures and returns the report. It stops at the first job that ends in an unexpected way.
 func Measure(ctx context.Context, o Options) (*Report, error) {
 	if err := o.Check(); err != nil {
 		return nil, err
 	}
 	b := &bench{Options: o, rng: rand.New(rand.NewPCG(o.Seed, 0))}
-	return b.measure(ctx, b.fail)
+	return b.measure(ctx, b.runTrial)
 }
 
 // injector makes one failure.
@@ -86,7 +85,7 @@ func (b *bench) measure(ctx context.Context, fail injector) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	cases, err := find(b.Cases)
+	cases, err := findCases(b.Cases)
 	if err != nil {
 		return nil, err
 	}
@@ -107,7 +106,7 @@ func (b *bench) measure(ctx context.Context, fail injector) (*Report, error) {
 	if b.limit != nil {
 		defer func() { _ = b.limit.remove() }()
 	}
-	// What changes while this runs changes all of them.
+	// In random order, a change of the machine during the measurement affects all cases alike.
 	b.rng.Shuffle(len(todo), func(i, j int) { todo[i], todo[j] = todo[j], todo[i] })
 	for i, res := range todo {
 		b.progress(i, len(todo))
@@ -122,7 +121,7 @@ func (b *bench) measure(ctx context.Context, fail injector) (*Report, error) {
 	}
 	b.progress(len(todo), len(todo))
 	for _, res := range r.Cases {
-		res.conclude()
+		res.fillSpreads()
 	}
 	r.Load[1] = rerun.Load()
 	return r, nil
@@ -138,8 +137,8 @@ func (b *bench) result(c Case, tier string) *Result {
 	return &Result{Case: c.Name, Nodes: 1, PEs: b.PEs, Tier: tier, of: c}
 }
 
-// tiers finds out which ones can be had, by a failure in each that does not
-// count. That a tier is not there is an error only if it was asked for by name.
+// tiers returns the tiers that work here. It tries each one with a failure that does not count. A tier that
+// does not work is an error only if Watchdog names it.
 func (b *bench) tiers(ctx context.Context, fail injector, r *Report) (found []string, err error) {
 	asked := b.Tiers
 	if b.Watchdog != Best && b.Watchdog != All {
@@ -165,16 +164,17 @@ func (b *bench) tiers(ctx context.Context, fail injector, r *Report) (found []st
 		}
 	}
 	if len(found) == 0 {
-		return nil, fmt.Errorf("no tier: %w", err)
+		return nil, fmt.Errorf("no tier works on this machine: %w", err)
 	}
 	return found, nil
 }
 
-// prepare says why a case cannot be had on this machine, empty if it can.
+// prepare makes what a case needs. It returns why the case cannot be measured here, or "" if it can.
 func (b *bench) prepare(c Case) string {
 	switch {
 	case c.memory && b.Available > 0 && uint64(b.Size)+uint64(b.Size)/8 > b.Available:
-		return fmt.Sprintf("%d MiB of memory are available, want %d and an eighth; see --size", b.Available>>20, b.Size>>20)
+		return fmt.Sprintf("%d MiB of memory are available, want --size (%d MiB) and an eighth of it; use a smaller --size",
+			b.Available>>20, b.Size>>20)
 	case c.limit:
 		var err error
 		if b.limit, err = newLimit("/"); err != nil {
@@ -184,7 +184,7 @@ func (b *bench) prepare(c Case) string {
 	return ""
 }
 
-// heap is the heap that a case needs: its own and some for everything else.
+// heap returns the heap size for a case, as --heap-size takes it.
 func (b *bench) heap(c Case) string {
 	const rest = 64 << 20
 	if c.Name == "heap" {
@@ -193,8 +193,8 @@ func (b *bench) heap(c Case) string {
 	return strconv.Itoa(rest)
 }
 
-// pause is a moment at random, so that survivors sleep when it happens, and not
-// always at the same time of their naps.
+// pause returns a random time before the failure. Survivors are asleep by then, at different points of their
+// sleeps.
 func (b *bench) pause() time.Duration {
 	return 5*time.Millisecond + time.Duration(b.rng.Int64N(int64(20*time.Millisecond)))
 }

@@ -25,12 +25,12 @@ func TestCheck(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, change := range map[string]func(o *Options){
-		"--samples: 0, want 1 to":      func(o *Options) { o.Samples = 0 },
-		"-n: 1, want 2 to":             func(o *Options) { o.PEs = 1 },
-		"-n: 1025":                     func(o *Options) { o.PEs = 1025 },
-		`--watchdog: "off", want best`: func(o *Options) { o.Watchdog = "off" },
-		"--size: 0":                    func(o *Options) { o.Size = 0 },
-		`--cases: "fire", want small`:  func(o *Options) { o.Cases = []string{"small", "fire"} },
+		"--samples: 0, want 1 to":             func(o *Options) { o.Samples = 0 },
+		"-n: 1, want 2 to":                    func(o *Options) { o.PEs = 1 },
+		"-n: 1025":                            func(o *Options) { o.PEs = 1025 },
+		`--watchdog: "off", want best`:        func(o *Options) { o.Watchdog = "off" },
+		"--size: 0":                           func(o *Options) { o.Size = 0 },
+		`--cases: "fire", want some of small`: func(o *Options) { o.Cases = []string{"small", "fire"} },
 	} {
 		o := options()
 		change(&o)
@@ -47,7 +47,7 @@ type machine struct {
 	err   error
 }
 
-func (m *machine) fail(_ context.Context, c Case, tier string) (*trial, error) {
+func (m *machine) runTrial(_ context.Context, c Case, tier string) (*trial, error) {
 	m.calls = append(m.calls, c.Name+" "+tier)
 	if slices.Contains(m.lacks, tier) {
 		return nil, &rerun.FailedError{Command: "oshrun", Status: 4, Said: "oshrun: " + tier + " takes CAP_BPF\nhint: none\n"}
@@ -61,7 +61,7 @@ func (m *machine) fail(_ context.Context, c Case, tier string) (*trial, error) {
 func (m *machine) measure(t *testing.T, o Options) (*Report, error) {
 	t.Helper()
 	b := &bench{Options: o, rng: rand.New(rand.NewPCG(o.Seed, 0))}
-	return b.measure(t.Context(), m.fail)
+	return b.measure(t.Context(), m.runTrial)
 }
 
 // TestTiers: the best that works, one that is asked for or none, or all that work.
@@ -150,7 +150,7 @@ func TestMeasureFails(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(bad)
 	b := &bench{Options: options(), rng: rand.New(rand.NewPCG(1, 0))}
-	if _, err := b.measure(ctx, (&machine{}).fail); !errors.Is(err, bad) {
+	if _, err := b.measure(ctx, (&machine{}).runTrial); !errors.Is(err, bad) {
 		t.Errorf("interrupted: %v", err)
 	}
 }
@@ -171,7 +171,7 @@ func TestMainRefuses(t *testing.T) {
 // TestWords: only what is said after the beginning counts, and only the first time.
 func TestWords(t *testing.T) {
 	t.Parallel()
-	w := &words{heard: make(chan struct{})}
+	w := &mentions{heard: make(chan struct{})}
 	write := func(text string) {
 		if n, err := w.Write([]byte(text)); n != len(text) || err != nil {
 			t.Errorf("%d, %v", n, err)
@@ -214,7 +214,7 @@ func TestLimit(t *testing.T) {
 		name, want string
 		files      map[string]string
 	}{
-		{"none", "those of memory are not mounted", map[string]string{"proc/self/mountinfo": "", "proc/self/cgroup": "0::/\n"}},
+		{"none", "the controller memory is not mounted", map[string]string{"proc/self/mountinfo": "", "proc/self/cgroup": "0::/\n"}},
 		{"version 1, no directory", "no such file", map[string]string{"proc/self/mountinfo": v1, "proc/self/cgroup": "4:memory:/a\n"}},
 		{"version 1, no such files in the new group", "memory.limit_in_bytes", map[string]string{
 			"proc/self/mountinfo": v2 + v1, "proc/self/cgroup": "4:cpu,memory:/a\n0::/\n", "sys/fs/cgroup/memory/a/tasks": "",
@@ -239,7 +239,7 @@ func TestLimit(t *testing.T) {
 		})
 	}
 	l := &limit{tree(t, map[string]string{"cgroup.procs": ""})}
-	if err := l.take(42); err != nil {
+	if err := l.addProcess(42); err != nil {
 		t.Fatal(err)
 	}
 	if text, err := os.ReadFile(filepath.Join(l.dir, "cgroup.procs")); err != nil || string(text) != "42" {

@@ -1,8 +1,9 @@
-// Package detectbench measures how soon the PEs of a job learn that one of them
-// has failed: it starts real jobs, makes a PE fail in one way or another, and
-// takes the times at which the failure is on the page, at which a blocked call
-// returns, and at which a callback runs (Zhong et al., General Failure
-// Detection and Propagation in HPC and Distributed Systems, section 5.5).
+// Package detectbench measures how soon the PEs of a job learn of the failure of a PE. It starts real jobs,
+// makes a PE fail, and records three times: the failure is on the failure page, a blocked call returns, and a
+// callback runs.
+//
+//   - Source: Zhong et al., General Failure Detection and Propagation in HPC and Distributed Systems,
+//     section 5.5.
 package detectbench
 
 import (
@@ -19,25 +20,25 @@ type Case struct {
 	Name  string
 	About string
 
-	signal syscall.Signal // that the injector sends; 0: the victim is asked to do it
-	memory bool           // it fills memory first
-	limit  bool           // it gets a limit of memory
-	stops  bool           // it does not die
+	signal syscall.Signal // signal that the injector sends; 0: the victim fails by itself
+	memory bool           // the victim fills memory first
+	limit  bool           // the victim gets a memory limit
+	stops  bool           // the victim does not die
 }
 
-// Cases are all of them.
+// Cases lists all cases.
 var Cases = []Case{
 	{Name: "small", About: "SIGKILL to a PE with little memory", signal: syscall.SIGKILL},
-	{Name: "threads", About: "SIGKILL to a PE with 17 threads more", signal: syscall.SIGKILL},
+	{Name: "threads", About: "SIGKILL to a PE with 17 additional threads", signal: syscall.SIGKILL},
 	{Name: "heap", About: "SIGKILL to a PE that has touched a symmetric heap of --size", signal: syscall.SIGKILL, memory: true},
 	{Name: "anonymous", About: "SIGKILL to a PE that has touched --size of its own memory", signal: syscall.SIGKILL, memory: true},
 	{Name: "segv", About: "SIGSEGV to a PE without a handler", signal: syscall.SIGSEGV},
-	{Name: "stop", About: "SIGSTOP: no death, what is measured is the message", signal: xunix.SIGSTOP, stops: true},
-	{Name: "oom", About: "a PE that the kernel kills for its memory", limit: true},
+	{Name: "stop", About: "SIGSTOP: no death; measures when oshrun reports it", signal: xunix.SIGSTOP, stops: true},
+	{Name: "oom", About: "a PE that the out-of-memory killer kills", limit: true},
 	{Name: "exit", About: "a PE that exits with status 7"},
 }
 
-// CaseNames are the names of all cases.
+// CaseNames returns the names of all cases.
 func CaseNames() []string {
 	var names []string
 	for _, c := range Cases {
@@ -46,8 +47,8 @@ func CaseNames() []string {
 	return names
 }
 
-// find returns the cases of the given names, all if there are none.
-func find(names []string) ([]Case, error) {
+// findCases returns the cases with the given names, or all cases if names is empty.
+func findCases(names []string) ([]Case, error) {
 	if len(names) == 0 {
 		return Cases, nil
 	}
@@ -55,7 +56,7 @@ func find(names []string) ([]Case, error) {
 	for _, name := range names {
 		i := slices.IndexFunc(Cases, func(c Case) bool { return c.Name == name })
 		if i < 0 {
-			return nil, fmt.Errorf("--cases: %q, want %s", name, strings.Join(CaseNames(), ", "))
+			return nil, fmt.Errorf("--cases: %q, want some of %s", name, strings.Join(CaseNames(), ", "))
 		}
 		if !slices.ContainsFunc(found, func(c Case) bool { return c.Name == name }) {
 			found = append(found, Cases[i])

@@ -20,16 +20,17 @@ import (
 // scene is a job in which a PE is going to fail.
 type scene struct {
 	*rerun.Run
-	stdin io.WriteCloser
-	lines chan line
-	said  *words
-	pids  []int
-	seen  []*seen
+	stdin io.WriteCloser // standard input of the victim
+	lines chan line      // output of the PEs
+	said  *mentions      // standard error of oshrun
+	pids  []int          // process numbers, by PE
+	seen  []*seen        // reports, by PE
 }
 
-// fail starts a job and makes its last PE fail.
-func (b *bench) fail(parent context.Context, c Case, tier string) (t *trial, err error) {
-	ctx, cancel := context.WithTimeout(parent, 2*patience)
+// runTrial starts a job and makes its last PE fail. A job that hangs and is killed counts as a trial: PEs without a
+// report have missed the failure.
+func (b *bench) runTrial(parent context.Context, c Case, tier string) (t *trial, err error) {
+	ctx, cancel := context.WithTimeout(parent, 2*learnTimeout)
 	defer cancel()
 	j, err := b.start(ctx, c, tier)
 	if err != nil {
@@ -37,7 +38,7 @@ func (b *bench) fail(parent context.Context, c Case, tier string) (t *trial, err
 	}
 	t = &trial{victim: b.PEs - 1, seen: j.seen, stops: c.stops}
 	if err = j.ready(); err == nil {
-		select { // all are in their calls
+		select { // until all survivors are in their calls
 		case <-time.After(b.pause()):
 			err = b.inject(ctx, j, c, t)
 		case <-ctx.Done():
@@ -48,14 +49,14 @@ func (b *bench) fail(parent context.Context, c Case, tier string) (t *trial, err
 		err = j.survivors(b.PEs - 1)
 	}
 	_ = j.stdin.Close()
-	for range j.lines { // to their end: nobody waits for a reader
+	for range j.lines { // read to the end, so that no PE blocks on a full pipe
 	}
 	ended := j.Ended(j.Wait(), launch.StatusTolerated)
 	if ended != nil && (ctx.Err() == nil || parent.Err() != nil) {
 		return nil, ended
 	}
 	if ended != nil {
-		err = nil // it hung: who has said nothing has missed it
+		err = nil // the job hung: PEs without a report have missed the failure
 	}
 	t.said = j.said.at()
 	return t, err
@@ -68,7 +69,7 @@ func (b *bench) start(ctx context.Context, c Case, tier string) (*scene, error) 
 	if err != nil {
 		return nil, err
 	}
-	j := &scene{Run: r, lines: make(chan line), said: &words{heard: make(chan struct{})}, pids: make([]int, b.PEs), seen: make([]*seen, b.PEs)}
+	j := &scene{Run: r, lines: make(chan line), said: &mentions{heard: make(chan struct{})}, pids: make([]int, b.PEs), seen: make([]*seen, b.PEs)}
 	if j.stdin, err = r.StdinPipe(); err != nil {
 		return nil, err
 	}
@@ -92,10 +93,10 @@ func (b *bench) start(ctx context.Context, c Case, tier string) (*scene, error) 
 	return j, nil
 }
 
-// errEnded is the end of a job before it was due.
-var errEnded = errors.New("the job ended too early")
+// errEnded reports that a job ended before the failure was injected.
+var errEnded = errors.New("the job ended before all PEs were ready")
 
-// ready waits until all PEs are where they should be.
+// ready waits until all PEs are ready.
 func (j *scene) ready() error {
 	for left := len(j.pids); left > 0; left-- {
 		l, ok := <-j.lines
@@ -107,7 +108,7 @@ func (j *scene) ready() error {
 	return nil
 }
 
-// survivors waits for what so many have seen. Who says nothing is missed.
+// survivors waits for n reports, or for the end of the output.
 func (j *scene) survivors(n int) error {
 	for ; n > 0; n-- {
 		l, ok := <-j.lines
@@ -124,12 +125,12 @@ func (b *bench) inject(ctx context.Context, j *scene, c Case, t *trial) error {
 	pid := j.pids[t.victim]
 	j.said.listen(pid)
 	if c.limit {
-		if err := b.limit.take(pid); err != nil {
+		if err := b.limit.addProcess(pid); err != nil {
 			return fmt.Errorf("control group: %w", err)
 		}
 	}
 	if c.signal == 0 {
-		return j.ask()
+		return j.continueVictim()
 	}
 	t.injected = xunix.Monotonic()
 	if err := xunix.Kill(pid, c.signal); err != nil {
@@ -140,32 +141,32 @@ func (b *bench) inject(ctx context.Context, j *scene, c Case, t *trial) error {
 	}
 	select {
 	case <-j.said.heard:
-	case <-time.After(patience / 3):
+	case <-time.After(learnTimeout / 3):
 	case <-ctx.Done():
 	}
 	if err := xunix.Kill(pid, xunix.SIGCONT); err != nil {
 		return fmt.Errorf("kill %d: %w", pid, err)
 	}
-	return j.ask()
+	return j.continueVictim()
 }
 
-// ask asks the victim to do what its case says.
-func (j *scene) ask() error {
+// continueVictim tells the victim to go on with its case.
+func (j *scene) continueVictim() error {
 	_, err := io.WriteString(j.stdin, "go\n")
 	return err
 }
 
-// words hears when oshrun speaks of a process for the first time.
-type words struct {
+// mentions is a writer that records when oshrun first mentions a process.
+type mentions struct {
 	mu    sync.Mutex
-	text  bytes.Buffer
-	of    []byte
-	time  time.Duration
-	heard chan struct{}
+	text  bytes.Buffer  // output since listen
+	of    []byte        // the text that mentions the process; nil: not listening
+	time  time.Duration // when it came; 0: not yet
+	heard chan struct{} // closed when it came
 }
 
-// listen waits for words about a process from now on.
-func (w *words) listen(pid int) {
+// listen begins to look for a mention of a process.
+func (w *mentions) listen(pid int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.of = []byte("(pid " + strconv.Itoa(pid) + ")")
@@ -173,7 +174,7 @@ func (w *words) listen(pid int) {
 }
 
 // Write implements io.Writer.
-func (w *words) Write(b []byte) (int, error) {
+func (w *mentions) Write(b []byte) (int, error) {
 	now := xunix.Monotonic()
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -188,8 +189,8 @@ func (w *words) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// at returns when that was, 0 for never.
-func (w *words) at() time.Duration {
+// at returns when the process was first mentioned, or 0 for never.
+func (w *mentions) at() time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.time

@@ -10,14 +10,14 @@ import (
 	"strings"
 )
 
-// limitBytes is what the victim of the case oom may have.
+// limitBytes is the memory that the victim of the case oom may use.
 const limitBytes = 96 << 20
 
-// limit is a control group with a limit of memory.
+// limit is a control group with a memory limit.
 type limit struct{ dir string }
 
-// newLimit makes one, in control groups of version 2 or, where those do not count
-// memory, of version 1. root is where /proc and the group file systems are mounted.
+// newLimit makes a control group with the limit limitBytes. It tries version 2 first, and version 1 if version
+// 2 does not control memory. root is the directory under which /proc and the group file systems are mounted.
 func newLimit(root string) (*limit, error) {
 	l, err := unifiedLimit(root)
 	if err == nil {
@@ -30,8 +30,8 @@ func newLimit(root string) (*limit, error) {
 	return l, nil
 }
 
-// unifiedLimit makes a group beside this process's own, or the nearest above it
-// under which memory is counted and that this user may write to.
+// unifiedLimit makes a group of version 2. Its parent is the nearest ancestor of this process's group (or this
+// group itself) that controls the memory of its children and that this user may write to.
 func unifiedLimit(root string) (*limit, error) {
 	mount, err := mounted(root, "cgroup2", "")
 	if err != nil {
@@ -41,7 +41,7 @@ func unifiedLimit(root string) (*limit, error) {
 	if err != nil {
 		return nil, err
 	}
-	cause := errors.New("no group above this process's counts memory")
+	cause := errors.New("no group above this process controls memory, want memory in a cgroup.subtree_control")
 	for at := own; ; at = filepath.Dir(at) {
 		parent := filepath.Join(root, mount, at)
 		text, err := os.ReadFile(filepath.Join(parent, "cgroup.subtree_control"))
@@ -57,7 +57,7 @@ func unifiedLimit(root string) (*limit, error) {
 	}
 }
 
-// memoryLimit makes a group of version 1 below this process's own.
+// memoryLimit makes a group of version 1 below this process's group.
 func memoryLimit(root string) (*limit, error) {
 	mount, err := mounted(root, "cgroup", "memory")
 	if err != nil {
@@ -70,8 +70,8 @@ func memoryLimit(root string) (*limit, error) {
 	return makeLimit(filepath.Join(root, mount, own), "memory.limit_in_bytes", "memory.memsw.limit_in_bytes", limitBytes)
 }
 
-// makeLimit makes a directory and sets the limits, by files of these names: that of
-// swap may be missing, in a kernel without it.
+// makeLimit makes a group below parent and writes the limits to the files named memory and swap. A kernel
+// without swap accounting lacks the latter.
 func makeLimit(parent, memory, swap string, swapBytes int) (*limit, error) {
 	l := &limit{filepath.Join(parent, "goshmem-detect-"+strconv.Itoa(os.Getpid()))}
 	if err := os.Mkdir(l.dir, 0o755); err != nil {
@@ -89,11 +89,11 @@ func makeLimit(parent, memory, swap string, swapBytes int) (*limit, error) {
 	return l, nil
 }
 
-// take puts a process into the group.
-func (l *limit) take(pid int) error { return l.write("cgroup.procs", strconv.Itoa(pid)) }
+// addProcess moves a process into the group.
+func (l *limit) addProcess(pid int) error { return l.write("cgroup.procs", strconv.Itoa(pid)) }
 
 func (l *limit) write(name, value string) error {
-	f, err := os.OpenFile(filepath.Join(l.dir, name), os.O_WRONLY, 0) // the kernel made it
+	f, err := os.OpenFile(filepath.Join(l.dir, name), os.O_WRONLY, 0) // the kernel created the file with the group
 	if err != nil {
 		return err
 	}
@@ -101,11 +101,11 @@ func (l *limit) write(name, value string) error {
 	return errors.Join(err, f.Close())
 }
 
-// remove removes the group, whose process has ended.
+// remove removes the group. Its process must have ended.
 func (l *limit) remove() error { return os.Remove(l.dir) }
 
-// mounted returns where a file system of control groups is mounted: of version 2, or
-// the one of a controller of version 1.
+// mounted returns the mount point of a control group file system: of version 2, or of a controller of version
+// 1.
 func mounted(root, kind, controller string) (string, error) {
 	text, err := os.ReadFile(filepath.Join(root, "proc/self/mountinfo"))
 	if err != nil {
@@ -124,13 +124,13 @@ func mounted(root, kind, controller string) (string, error) {
 		}
 	}
 	if controller != "" {
-		return "", fmt.Errorf("those of %s are not mounted", controller)
+		return "", fmt.Errorf("the controller %s is not mounted", controller)
 	}
 	return "", errors.New("not mounted")
 }
 
-// ownGroup returns the path of this process's group below the mount: of version 2, or
-// of a controller of version 1.
+// ownGroup returns the path of this process's group below the mount point: in version 2, or in a controller of
+// version 1.
 func ownGroup(root, controller string) (string, error) {
 	text, err := os.ReadFile(filepath.Join(root, "proc/self/cgroup"))
 	if err != nil {

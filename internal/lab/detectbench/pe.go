@@ -19,51 +19,50 @@ import (
 	"github.com/goshmem/goshmem/shmem"
 )
 
-// The program of the PEs. The one with the highest number is the victim; the
-// others wait in a call for what never comes, and say when they learnt what.
+// The program of the PEs. The PE with the highest number is the victim. The others are survivors: they wait in
+// a call for a flag that is never set, and report when they learnt of the failure.
 
 // Exit statuses of the program.
 const (
 	exitOK     = 0
 	exitError  = 1
-	exitVictim = 7 // of the victim in the case exit
+	exitVictim = 7 // the victim in the case exit
 )
 
-// patience is how long a survivor waits for news, and the injector for a survivor.
-const patience = 30 * time.Second
+// learnTimeout is how long a survivor waits to learn of the failure, and the injector for a survivor.
+const learnTimeout = 30 * time.Second
 
-// line is what a PE prints: that it is ready, and later what it has seen.
+// line is a line of output of a PE. Each PE prints one when it is ready; each survivor prints one with Seen.
 type line struct {
 	PE   int   `json:"pe"`
 	PID  int   `json:"pid"`
 	Seen *seen `json:"seen,omitempty"`
 }
 
-// seen is what a survivor has seen. Times are of CLOCK_MONOTONIC, 0 for never.
+// seen is the report of a survivor. Times are of CLOCK_MONOTONIC; 0 means never.
 type seen struct {
-	Injected time.Duration `json:"injected"` // where the victim knows it itself
-	Kernel   time.Duration `json:"kernel"`   // the kernel's own time of the death
-	Stored   time.Duration `json:"stored"`   // on the failure page
-	Returned time.Duration `json:"returned"` // the blocked call
-	Called   time.Duration `json:"called"`   // the callback
-	Failed   []int         `json:"failed"`   // PEs, as the call said
-	Told     []int         `json:"told"`     // PEs, as the callback was told
+	Injected time.Duration `json:"injected"` // when the victim failed, in cases without a signal
+	Kernel   time.Duration `json:"kernel"`   // when the victim died, by the kernel
+	Stored   time.Duration `json:"stored"`   // when the failure was stored on the failure page
+	Returned time.Duration `json:"returned"` // when the blocked call returned
+	Called   time.Duration `json:"called"`   // when the callback ran
+	Failed   []int         `json:"failed"`   // failed PEs in the error of the call
+	Told     []int         `json:"told"`     // failed PEs in the argument of the callback
 	Error    string        `json:"error,omitempty"`
 }
 
 // pe is a PE of a measurement.
 type pe struct {
 	w    *shmem.World
-	name string
-	size int
+	name string // case
+	size int    // bytes of the cases with memory
 
-	flag shmem.Sym[int64] // what survivors wait for: set only if all ends well
-	when shmem.Sym[int64] // when the victim began to die by its own hand
+	flag shmem.Sym[int64] // survivors wait for it; set only if the victim survives
+	when shmem.Sym[int64] // when the victim ended itself, in cases without a signal
 	out  *json.Encoder
 }
 
-// Main runs the program with the arguments case and size, and returns its exit
-// status.
+// Main runs the program and returns its exit status. args are the case and the size.
 func Main(args []string, stdout, stderr io.Writer) int {
 	status, err := run(args, stdout)
 	if err != nil {
@@ -74,7 +73,7 @@ func Main(args []string, stdout, stderr io.Writer) int {
 
 func run(args []string, stdout io.Writer) (status int, err error) {
 	if len(args) != 2 {
-		return exitError, fmt.Errorf("%d arguments, want a case and a size; it is a part of oshrun detect-bench", len(args))
+		return exitError, fmt.Errorf("%d arguments, want 2: a case and a size; this program is part of oshrun detect-bench, use that", len(args))
 	}
 	size, err := strconv.Atoi(args[1])
 	if err != nil {
@@ -92,12 +91,12 @@ func run(args []string, stdout io.Writer) (status int, err error) {
 	case err != nil:
 		return exitError, err
 	case w.MyPE() == w.NPEs()-1:
-		return p.die()
+		return p.runVictim()
 	}
-	return p.survive()
+	return p.runSurvivor()
 }
 
-// ready says that all is in place here.
+// ready reports that this PE is ready, after all PEs are.
 func (p *pe) ready() error {
 	if err := p.w.Barrier(); err != nil {
 		return err
@@ -105,9 +104,9 @@ func (p *pe) ready() error {
 	return p.out.Encode(line{PE: p.w.MyPE(), PID: os.Getpid()})
 }
 
-// die prepares the victim, and does what the injector asks for, if that is not a
-// signal.
-func (p *pe) die() (status int, err error) {
+// runVictim is the program of the victim. It prepares the case, waits for a line from the injector, and fails by
+// itself in the cases without a signal.
+func (p *pe) runVictim() (status int, err error) {
 	keep, err := p.prepare()
 	if err == nil {
 		err = p.ready()
@@ -123,9 +122,9 @@ func (p *pe) die() (status int, err error) {
 	case "exit":
 		return exitVictim, p.stamp()
 	case "oom":
-		return exitError, p.eat()
+		return exitError, p.exhaustMemory()
 	}
-	for q := range p.w.NPEs() { // nothing has happened: a stopped one goes on
+	for q := range p.w.NPEs() { // the victim was only stopped: end the waits
 		if err := shmem.P(p.w.Ctx(), p.flag, 1, q); err != nil {
 			return exitError, err
 		}
@@ -133,10 +132,10 @@ func (p *pe) die() (status int, err error) {
 	return exitOK, p.w.Finalize()
 }
 
-// threads are those that the victim of that case has beside those of Go's runtime.
+// threads is the number of threads that the victim of the case threads adds to those of Go's runtime.
 const threads = 17
 
-// prepare makes the victim what its case says, and returns what has to be kept.
+// prepare prepares the victim for its case. It returns memory that must stay reachable.
 func (p *pe) prepare() (any, error) {
 	switch p.name {
 	case "threads":
@@ -166,14 +165,14 @@ func (p *pe) prepare() (any, error) {
 	return nil, nil
 }
 
-// touch makes every page of memory real.
+// touch writes to every page, so that the kernel allocates it.
 func touch(b []byte) {
 	for i := 0; i < len(b); i += os.Getpagesize() {
 		b[i] = 1
 	}
 }
 
-// stamp tells the survivors the time, through memory that outlives this process.
+// stamp stores the present time in the survivors' segments, which outlive this process.
 func (p *pe) stamp() error {
 	now := int64(xunix.Monotonic())
 	for q := range p.w.NPEs() - 1 {
@@ -184,8 +183,8 @@ func (p *pe) stamp() error {
 	return nil
 }
 
-// eat takes memory until the kernel has enough of it, but not for ever.
-func (p *pe) eat() error {
+// exhaustMemory uses memory until the kernel kills the process. It gives up at four times the limit.
+func (p *pe) exhaustMemory() error {
 	var all [][]byte
 	for range 4 * limitBytes >> 20 {
 		all = append(all, make([]byte, 1<<20))
@@ -196,7 +195,7 @@ func (p *pe) eat() error {
 			b[0] = 1
 		}
 	}
-	return fmt.Errorf("alive with %d MiB under a limit of %d", len(all), limitBytes>>20)
+	return fmt.Errorf("the process uses %d MiB and was not killed, want the kernel to enforce the limit of %d MiB", len(all), limitBytes>>20)
 }
 
 // told is a call of the callback.
@@ -205,8 +204,9 @@ type told struct {
 	pes []int
 }
 
-// survive waits and says what it has seen.
-func (p *pe) survive() (status int, err error) {
+// runSurvivor is the program of a survivor. It waits for the flag and for the callback, then reports when each
+// ended.
+func (p *pe) runSurvivor() (status int, err error) {
 	if p.name == "heap" { // allocation is collective
 		if _, err := shmem.Alloc[byte](p.w, p.size); err != nil {
 			return exitError, err
@@ -220,7 +220,7 @@ func (p *pe) survive() (status int, err error) {
 	if err := p.ready(); err != nil {
 		return exitError, err
 	}
-	ctx, stop := context.WithTimeout(context.Background(), patience)
+	ctx, stop := context.WithTimeout(context.Background(), learnTimeout)
 	defer stop()
 	err = shmem.WaitUntil(p.w.Ctx().With(ctx), p.flag, shmem.NE, 0)
 	s := seen{Returned: xunix.Monotonic()}
@@ -233,7 +233,7 @@ func (p *pe) survive() (status int, err error) {
 		}
 	}
 	if s.Failed == nil {
-		stop() // what the callback has not been told by now would be false
+		stop() // the call saw no failure, so do not wait for a callback
 	}
 	select {
 	case c := <-calls:
@@ -242,7 +242,7 @@ func (p *pe) survive() (status int, err error) {
 	}
 	s.Injected = time.Duration(p.when.Local()[0])
 	if page := job.Page(); page != nil {
-		f, _ := page.Failure(p.w.NPEs() - 1) // zeros: it is alive
+		f, _ := page.Failure(p.w.NPEs() - 1) // zeros if the victim is alive
 		s.Kernel, s.Stored = f.At, f.Stored
 	}
 	p.w.AckFailed()

@@ -8,13 +8,12 @@ import (
 	"github.com/goshmem/goshmem/internal/lab/sample"
 )
 
-// paperLimit is what section 5.5 says of process failures: "detection and
-// propagation time is less than 5 milliseconds", on up to 64 nodes.
+// paperLimit is the limit in section 5.5 for process failures on up to 64 nodes, in milliseconds: "detection and
+// propagation time is less than 5 milliseconds".
 const paperLimit = 5
 
-// Picture returns when the last survivor's blocked call returns, by case and tier,
-// beside what the paper has of process failures; for what is no death, when oshrun
-// says it.
+// Picture draws when the last survivor's blocked call returns, by case and tier, beside the paper's limit. For
+// a stop, which is no death, it draws when oshrun reports it.
 func (r *Report) Picture() *plot.Figure {
 	f := &plot.Figure{
 		Title:  "From the failure of a PE to the last survivor's return",
@@ -53,7 +52,7 @@ func (r *Report) Picture() *plot.Figure {
 	return f
 }
 
-// latency is what is drawn of a result.
+// latency returns the spread of a result that Picture draws.
 func (r *Result) latency() *sample.Spread {
 	if r.of.stops {
 		return r.Said

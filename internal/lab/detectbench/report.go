@@ -9,14 +9,14 @@ import (
 	"github.com/goshmem/goshmem/internal/lab/sample"
 )
 
-// Report is what --json writes.
+// Report is the output of --json.
 type Report struct {
 	Program string    `json:"program"`
-	Version int       `json:"version"` // of this format
+	Version int       `json:"version"` // version of this format
 	Seed    uint64    `json:"seed"`
-	Size    int       `json:"size_bytes"` // of the cases with memory
+	Size    int       `json:"size_bytes"` // memory of the cases with memory
 	CPUs    int       `json:"cpus"`
-	Load    [2]string `json:"load"` // over 1, 5 and 15 minutes, before and after
+	Load    [2]string `json:"load"` // load of the machine over 1, 5 and 15 minutes, before and after
 	Cases   []*Result `json:"cases"`
 }
 
@@ -25,28 +25,28 @@ const (
 	reportVersion = 1
 )
 
-// Result is what came out of a case in a tier. Times are milliseconds from just
-// before the failure was injected; null: there are none.
+// Result is the result of a case in a tier. Times are in milliseconds and count from just before the failure
+// was injected; null means that there are none.
 type Result struct {
 	Case    string  `json:"case"`
 	Nodes   int     `json:"nodes"`
 	PEs     int     `json:"pes"`
-	Period  float64 `json:"period_ms"` // of heartbeats: there are none on a node
+	Period  float64 `json:"period_ms"` // heartbeat period; 0, as there are no heartbeats within a node
 	Tier    string  `json:"tier"`
 	Samples int     `json:"samples"`
 
-	First *sample.Spread `json:"first_ms"` // the first survivor whose call returns
-	Last  *sample.Spread `json:"last_ms"`  // the last
+	First *sample.Spread `json:"first_ms"` // return of the first survivor's call
+	Last  *sample.Spread `json:"last_ms"`  // return of the last survivor's call
 
-	Kernel   *sample.Spread `json:"kernel_ms"`   // the kernel's own time of the death
-	Stored   *sample.Spread `json:"stored_ms"`   // the failure is on the page
-	Returned *sample.Spread `json:"returned_ms"` // blocked calls return, of all survivors
-	Called   *sample.Spread `json:"called_ms"`   // callbacks run, of all survivors
-	Said     *sample.Spread `json:"said_ms"`     // oshrun says so
+	Kernel   *sample.Spread `json:"kernel_ms"`   // the death, by the kernel
+	Stored   *sample.Spread `json:"stored_ms"`   // the failure is on the failure page
+	Returned *sample.Spread `json:"returned_ms"` // return of the blocked call, all survivors
+	Called   *sample.Spread `json:"called_ms"`   // run of the callback, all survivors
+	Said     *sample.Spread `json:"said_ms"`     // message of oshrun
 
-	False   int    `json:"false_reports"` // of PEs that had not failed
-	Missed  int    `json:"missed"`        // survivors that were not told
-	NotHere string `json:"not_available,omitempty"`
+	False   int    `json:"false_reports"`           // reports of PEs that had not failed
+	Missed  int    `json:"missed"`                  // survivors that did not learn of the failure
+	NotHere string `json:"not_available,omitempty"` // why the case or tier cannot be measured here
 
 	of           Case
 	first, last  []float64
@@ -56,26 +56,26 @@ type Result struct {
 	said         []float64
 }
 
-// trial is one failure: what was done and what all survivors have seen.
+// trial is one injected failure and the reports of the survivors.
 type trial struct {
 	victim   int
-	injected time.Duration // just before kill(2); 0: the victim knows
-	said     time.Duration // when oshrun said it, 0 for never
-	seen     []*seen       // of each PE; nil: not a word
-	stops    bool
+	injected time.Duration // just before kill(2); 0: the victim has stored the time
+	said     time.Duration // when oshrun printed a message about it; 0: never
+	seen     []*seen       // report of each PE; nil: none came
+	stops    bool          // the victim was stopped, not killed
 }
 
-// from is when it began.
+// from returns when the failure began.
 func (t *trial) from() time.Duration {
 	for _, s := range t.seen {
 		if t.injected == 0 && s != nil {
-			return s.Injected // as the victim has told everybody
+			return s.Injected // as the victim has stored it
 		}
 	}
 	return t.injected
 }
 
-// add takes a trial.
+// add adds a trial.
 func (r *Result) add(t *trial) {
 	r.Samples++
 	if from := t.from(); from > 0 && t.said > from {
@@ -100,7 +100,7 @@ func (r *Result) add(t *trial) {
 		if !knows {
 			r.Missed++
 		}
-		if others(s.Failed, t.victim) || others(s.Told, t.victim) || knows && s.Stored < from {
+		if namesOther(s.Failed, t.victim) || namesOther(s.Told, t.victim) || knows && s.Stored < from {
 			r.False++
 		}
 		if !knows || s.Stored < from {
@@ -108,7 +108,7 @@ func (r *Result) add(t *trial) {
 		}
 		returned = append(returned, ms(s.Returned-from))
 		r.told = append(r.told, ms(s.Called-from))
-		if !stored { // one page for all of them
+		if !stored { // all survivors read the same page
 			stored = true
 			r.stored = append(r.stored, ms(s.Stored-from))
 			if s.Kernel > 0 {
@@ -122,8 +122,7 @@ func (r *Result) add(t *trial) {
 	}
 }
 
-// addStop takes a trial in which nobody died: oshrun has to say it, and nobody
-// else may.
+// addStop adds a trial without a death: oshrun must report the stop, and no survivor may report a failure.
 func (r *Result) addStop(t *trial) {
 	if t.said == 0 {
 		r.Missed++
@@ -135,21 +134,21 @@ func (r *Result) addStop(t *trial) {
 	}
 }
 
-// others says whether somebody else than the victim is among PEs.
-func others(pes []int, victim int) bool {
+// namesOther says whether pes contains a PE other than the victim.
+func namesOther(pes []int, victim int) bool {
 	return slices.ContainsFunc(pes, func(q int) bool { return q != victim })
 }
 
 func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// conclude sums up.
-func (r *Result) conclude() {
+// fillSpreads fills the spreads from the trials.
+func (r *Result) fillSpreads() {
 	r.First, r.Last = sample.SpreadOf(r.first), sample.SpreadOf(r.last)
 	r.Kernel, r.Stored = sample.SpreadOf(r.kernel), sample.SpreadOf(r.stored)
 	r.Returned, r.Called, r.Said = sample.SpreadOf(r.returned), sample.SpreadOf(r.told), sample.SpreadOf(r.said)
 }
 
-// Failures says what should not have happened, nothing if all is well.
+// Failures returns an error that lists the cases with false or missed reports, or nil if there are none.
 func (r *Report) Failures() error {
 	var all []string
 	for _, c := range r.Cases {

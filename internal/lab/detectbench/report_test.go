@@ -34,7 +34,7 @@ func TestResult(t *testing.T) {
 	for name, trial := range map[string]*trial{"by the injector": good, "by the victim": own} {
 		r := Result{}
 		r.add(trial)
-		r.conclude()
+		r.fillSpreads()
 		for what, c := range map[string]struct {
 			got  *sample.Spread
 			want sample.Spread
@@ -82,7 +82,7 @@ func TestResultCountsWrongs(t *testing.T) {
 		r := Result{Case: "c", Tier: "pidfd"}
 		c.trial.victim, c.trial.injected = 2, time.Second
 		r.add(&c.trial)
-		r.conclude()
+		r.fillSpreads()
 		if r.False != c.falsely || r.Missed != c.not || len(r.returned) != c.samples {
 			t.Errorf("%s: %d false, %d missed, %d calls, want %d, %d, %d", c.name, r.False, r.Missed, len(r.returned), c.falsely, c.not, c.samples)
 		}
@@ -104,7 +104,7 @@ func report() *Report {
 				victim: 2, injected: time.Second, stops: c.stops, said: time.Second + at,
 				seen: []*seen{saw(at, 2*at, 3*at), saw(at, 3*at, 4*at), nil},
 			})
-			res.conclude()
+			res.fillSpreads()
 			r.Cases = append(r.Cases, res)
 		}
 	}

@@ -8,9 +8,8 @@ import (
 	"github.com/goshmem/goshmem/sim/ftco"
 )
 
-// agreed is the latency of agreements: the next after one in which the dead are
-// known.
-func (o *Options) agreed(change func(*agree.Options)) (float64, error) {
+// agreementLatency returns the mean latency of an agreement whose dead processes are known from the agreement before.
+func (o *Options) agreementLatency(change func(*agree.Options)) (float64, error) {
 	q := agree.Defaults()
 	q.Seed, q.Parallel = o.Seed, 1
 	change(&q)
@@ -18,20 +17,20 @@ func (o *Options) agreed(change func(*agree.Options)) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	return r.Next.Latency.Mean, nil // before the start nobody but the coordinator can make it block
+	return r.Next.Latency.Mean, nil // only the coordinator could block it, and failures come before the start
 }
 
-// figure2a is the latency of agreements without failures.
+// figure2a draws the latency of agreements without failures.
 func figure2a(o *Options, _ *ftco.Data) (d drawing) {
 	sizes := o.sizes(2, 4096)
 	lines := []plot.Series{
-		line("two-phase commit, linear", plot.Line, sizes), line("two-phase commit, log", plot.Line, sizes),
-		line("early-returning", plot.Line, sizes), line("allreduce", plot.Dashed, sizes),
+		newSeries("two-phase commit, linear", plot.Line, sizes), newSeries("two-phase commit, log", plot.Line, sizes),
+		newSeries("early-returning", plot.Line, sizes), newSeries("allreduce", plot.Dashed, sizes),
 	}
 	for l, algorithm := range []string{"linear", "log", "early", "allreduce"} {
 		for i, n := range sizes {
 			d.jobs = append(d.jobs, func() (err error) {
-				lines[l].Y[i], err = o.agreed(func(q *agree.Options) { q.Nodes, q.Algorithm = n, algorithm })
+				lines[l].Y[i], err = o.agreementLatency(func(q *agree.Options) { q.Nodes, q.Algorithm = n, algorithm })
 				return err
 			})
 		}
@@ -53,8 +52,8 @@ func figure2a(o *Options, _ *ftco.Data) (d drawing) {
 	return d
 }
 
-// figure2b is the latency with failures that were before, as multiples of that of
-// an allreduce among those that are left: the paper gives its numbers so.
+// figure2b draws the latency of agreements after failures. As in the paper, it is a multiple of the latency of
+// an allreduce among the remaining processes.
 func figure2b(o *Options, _ *ftco.Data) (d drawing) {
 	const nodes = 512
 	counts := []int{1, 2, 4, 8, 16, 32, 64, 128, 256}
@@ -64,19 +63,19 @@ func figure2b(o *Options, _ *ftco.Data) (d drawing) {
 		who       string
 		rebalance bool
 	}{
-		{line("not rebalanced, nodes with most below dead", plot.Line, counts), "inner", false},
-		{line("not rebalanced, dead drawn", plot.Line, counts), "random", false},
-		{line("rebalanced, either", plot.Line, counts), "inner", true},
+		{newSeries("not rebalanced, nodes with most below dead", plot.Line, counts), "inner", false},
+		{newSeries("not rebalanced, dead drawn", plot.Line, counts), "random", false},
+		{newSeries("rebalanced, either", plot.Line, counts), "inner", true},
 	}
 	if o.Nodes >= nodes {
 		for i, count := range counts {
 			d.jobs = append(d.jobs, func() (err error) {
-				base[i], err = o.agreed(func(q *agree.Options) { q.Algorithm, q.Failures = "allreduce", count })
+				base[i], err = o.agreementLatency(func(q *agree.Options) { q.Algorithm, q.Failures = "allreduce", count })
 				return err
 			})
 			for l := range lines {
 				d.jobs = append(d.jobs, func() (err error) {
-					lines[l].series.Y[i], err = o.agreed(func(q *agree.Options) {
+					lines[l].series.Y[i], err = o.agreementLatency(func(q *agree.Options) {
 						q.Nodes, q.Failures, q.Who, q.Rebalance = nodes, count, lines[l].who, lines[l].rebalance
 						if q.Who == "random" {
 							q.Runs = min(o.Runs, 10)
@@ -91,7 +90,7 @@ func figure2b(o *Options, _ *ftco.Data) (d drawing) {
 		f := &plot.Figure{
 			Title: "Agreement of 512 processes, some dead before (Hursey et al., Figure 2b: shape)", XLabel: "dead processes", YLabel: "times an allreduce of those left", LogX: true,
 		}
-		says := fmt.Sprintf("published points only: ours take --nodes %d", nodes)
+		says := fmt.Sprintf("published points only; use --nodes %d to compute ours", nodes)
 		if o.Nodes >= nodes {
 			worst := 0.0
 			for l := range lines {

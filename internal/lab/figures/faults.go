@@ -8,30 +8,30 @@ import (
 	"github.com/goshmem/goshmem/sim/ftco"
 )
 
-// runs is how many are made of a size with failures: as much work for each above
-// 4096 nodes, and some at least.
+// runs returns the number of runs with failures for a number of nodes. Above 4096 nodes it falls, so that each
+// size takes the same work, but not below 4.
 func (o *Options) runs(nodes int) int {
 	return max(min(o.Runs, 4), min(o.Runs, o.Runs*4096/nodes))
 }
 
-// faultLine is a number of failures of a kind, over the number of nodes.
+// faultLine is a series over the number of nodes, with count failures of one kind.
 type faultLine struct {
-	kind   string
+	kind   string // inactive or online
 	count  int
 	series plot.Series
 }
 
-// faults is one of Figures 8 to 10: what is drawn of the reports with failures.
+// faults is one of Figures 8 to 10.
 type faults struct {
 	title, yLabel string
 	kinds         []string
 	style         plot.Style
 	ours          func(r *ftco.Report, base *ftco.BestLine, count int) float64
 	published     func(row ftco.FaultRow, base *ftco.BestLine, nodes, count int) float64
-	base          func(base *ftco.BestLine, nodes int) float64 // what penalties come on top of; nil: they are none
+	base          func(base *ftco.BestLine, nodes int) float64 // value without failures; nil: values are no penalties
 }
 
-// figure8 is the latency penalty of each inactive node.
+// figure8 draws the latency penalty of each inactive node.
 func figure8(o *Options, data *ftco.Data) drawing {
 	return faults{
 		title: "Latency penalty of each inactive node (FTCO, Figure 8)", yLabel: "steps", kinds: []string{"inactive"}, style: plot.Bars,
@@ -45,7 +45,7 @@ func figure8(o *Options, data *ftco.Data) drawing {
 	}.drawing(o, data)
 }
 
-// figure9 is the same of work.
+// figure9 draws the work penalty of each inactive node.
 func figure9(o *Options, data *ftco.Data) drawing {
 	work := func(base *ftco.BestLine, nodes int) float64 { return float64(base.Work) / float64(nodes) }
 	return faults{
@@ -60,7 +60,7 @@ func figure9(o *Options, data *ftco.Data) drawing {
 	}.drawing(o, data)
 }
 
-// figure10 is the latency with inactive nodes and with run-time faults.
+// figure10 draws the latency with inactive nodes and with run-time faults.
 func figure10(o *Options, data *ftco.Data) drawing {
 	return faults{
 		title: "Latency with failures (FTCO, Figure 10)", yLabel: "steps", kinds: []string{"inactive", "online"}, style: plot.Line,
@@ -69,10 +69,10 @@ func figure10(o *Options, data *ftco.Data) drawing {
 	}.drawing(o, data)
 }
 
-// drawing computes a line or a row of bars for each number of failures.
+// drawing returns the drawing of a figure: a line or a row of bars for each number of failures.
 func (f faults) drawing(o *Options, data *ftco.Data) (d drawing) {
 	var sizes []int
-	for _, n := range numbers(data.Faults) {
+	for _, n := range sortedKeys(data.Faults) {
 		if n <= o.Nodes {
 			sizes = append(sizes, n)
 		}
@@ -81,7 +81,7 @@ func (f faults) drawing(o *Options, data *ftco.Data) (d drawing) {
 	var lines []faultLine
 	for _, count := range []int{1, 10, 100} {
 		for _, kind := range f.kinds {
-			s := line(fmt.Sprintf("%d %s", count, words[kind]), f.style, sizes)
+			s := newSeries(fmt.Sprintf("%d %s", count, words[kind]), f.style, sizes)
 			lines = append(lines, faultLine{kind, count, s})
 		}
 	}
@@ -108,11 +108,11 @@ func (f faults) drawing(o *Options, data *ftco.Data) (d drawing) {
 	return d
 }
 
-// figure puts the published points beside the lines, or on the bars.
+// figure draws the computed lines or bars, and the published points beside them.
 func (f faults) figure(o *Options, data *ftco.Data, sizes []int, lines []faultLine) (*plot.Figure, string) {
 	fig := &plot.Figure{Title: f.title, XLabel: "nodes", YLabel: f.yLabel, LogX: f.style == plot.Line}
 	published := plot.Series{Name: "published", Style: plot.Published}
-	var far apart
+	var far deviation
 	for l := range lines {
 		s := &lines[l].series
 		for i, n := range sizes {
@@ -120,10 +120,10 @@ func (f faults) figure(o *Options, data *ftco.Data, sizes []int, lines []faultLi
 			row := data.Faults[strconv.Itoa(n)][lines[l].kind][strconv.Itoa(lines[l].count)]
 			y := f.published(row, &base, n, lines[l].count)
 			whole := func(y float64) float64 { return y }
-			if f.base != nil { // penalties are small, and their quotients say little
+			if f.base != nil { // compare whole values: penalties are small, and their quotients say little
 				whole = func(y float64) float64 { return y*float64(lines[l].count) + f.base(&base, n) }
 			}
-			far.see(whole(s.Y[i]), whole(y), "%s of %d nodes", s.Name, n)
+			far.compare(whole(s.Y[i]), whole(y), "%s of %d nodes", s.Name, n)
 			x := float64(n)
 			if f.style == plot.Bars {
 				x = plot.Beside(float64(i), l, len(lines))

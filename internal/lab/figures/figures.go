@@ -1,7 +1,7 @@
-// Package figures draws what the papers' simulations show, ours beside the
-// published points: Margolin and Barak, Tree-Based Fault-Tolerant Collective
-// Operations for MPI, Figures 7 to 10 and Table 2; Hursey, Naughton, Vallee and
-// Graham, A Log-Scaling Fault Tolerant Agreement Algorithm, Figure 2.
+// Package figures repeats simulations of papers and draws the results beside the published points.
+//
+//   - Margolin and Barak, Tree-Based Fault-Tolerant Collective Operations for MPI, Figures 7 to 10 and Table 2.
+//   - Hursey, Naughton, Vallee and Graham, A Log-Scaling Fault Tolerant Agreement Algorithm, Figure 2.
 package figures
 
 import (
@@ -17,38 +17,38 @@ import (
 	"github.com/goshmem/goshmem/sim/ftco"
 )
 
-// Options say how much is computed.
+// Options limit what is computed.
 type Options struct {
-	Nodes    int // no more nodes than these
-	Runs     int // with failures, for up to 4096 nodes; fewer for more
-	Spread   int // the largest of Table 2 that is simulated
+	Nodes    int // most nodes of a simulation
+	Runs     int // runs with failures, for up to 4096 nodes; fewer for more nodes
+	Spread   int // largest input spread of Table 2 that is simulated
 	Seed     uint64
-	Parallel int
-	Only     string // the name of one figure; empty: all
+	Parallel int    // experiments that run at a time
+	Only     string // name of one figure; empty: all figures
 
-	Progress func(done, all int) // nil: nobody looks
+	Progress func(done, all int) // called after each experiment; nil: no call
 }
 
-// Defaults take about a minute on two processors.
+// Defaults returns options that take about a minute on two processors.
 func Defaults() Options {
 	return Options{Nodes: 65536, Runs: 200, Spread: 1024, Seed: 1}
 }
 
-// Drawn is a figure that has been drawn.
+// Drawn is a figure in its files.
 type Drawn struct {
 	Figure string   // the name of its file, without .svg
 	Files  []string // as written: one
 	Says   string   // what was computed, and how it compares
 }
 
-// drawing is a figure to draw: experiments, and what is made of them.
+// drawing is a figure to draw.
 type drawing struct {
 	name string
-	jobs []func() error
-	make func() (*plot.Figure, string)
+	jobs []func() error                // experiments, in any order
+	make func() (*plot.Figure, string) // draws their results, and describes them
 }
 
-// Names are those of all figures.
+// Names returns the names of all figures.
 func Names() []string {
 	var names []string
 	for _, f := range makers {
@@ -71,7 +71,7 @@ var makers = []struct {
 	{"agreement-figure-2b", figure2b},
 }
 
-// Draw makes all figures in a directory, which it makes if there is none.
+// Draw writes all figures to a directory. It creates the directory if it does not exist.
 func Draw(dir string, o Options) ([]Drawn, error) {
 	data, err := ftco.PublishedData()
 	if err != nil {
@@ -102,7 +102,7 @@ type computed struct {
 	says   string
 }
 
-// compute makes the experiments of all figures, beside the published data.
+// compute runs the experiments of all figures and draws them beside the published data.
 func (o *Options) compute(data *ftco.Data) ([]computed, error) {
 	var drawings []drawing
 	var jobs []func() error
@@ -115,7 +115,7 @@ func (o *Options) compute(data *ftco.Data) ([]computed, error) {
 		drawings = append(drawings, d)
 		jobs = append(jobs, d.jobs...)
 	}
-	if err := o.do(jobs); err != nil {
+	if err := o.runJobs(jobs); err != nil {
 		return nil, err
 	}
 	var all []computed
@@ -126,8 +126,8 @@ func (o *Options) compute(data *ftco.Data) ([]computed, error) {
 	return all, nil
 }
 
-// do does jobs, several at a time, and tells of progress.
-func (o *Options) do(jobs []func() error) error {
+// runJobs runs jobs, Options.Parallel at a time, and reports progress. It returns the first error.
+func (o *Options) runJobs(jobs []func() error) error {
 	var (
 		wg         sync.WaitGroup
 		mu         sync.Mutex
@@ -158,14 +158,13 @@ func (o *Options) do(jobs []func() error) error {
 	return first
 }
 
-// cache holds reports of collectives by their options, since figures 8 to 10 show the same
-// ones.
+// cache holds reports of collectives by their options, because figures 8 to 10 show the same experiments.
 var cache struct {
 	sync.Mutex
 	reports map[ftco.Options]func() (*ftco.Report, error)
 }
 
-// run makes an experiment with a collective.
+// run runs an experiment with a collective, or returns its cached report.
 func (o *Options) run(change func(*ftco.Options)) (*ftco.Report, error) {
 	q := ftco.Defaults()
 	q.Seed, q.Parallel = o.Seed, 1
@@ -183,7 +182,7 @@ func (o *Options) run(change func(*ftco.Options)) (*ftco.Report, error) {
 	return once()
 }
 
-// sizes are the powers of two from low up to high and the largest that is asked for.
+// sizes returns low, 2*low, 4*low, ... up to high and Options.Nodes.
 func (o *Options) sizes(low, high int) (list []int) {
 	for n := low; n <= min(high, o.Nodes); n *= 2 {
 		list = append(list, n)
@@ -191,8 +190,8 @@ func (o *Options) sizes(low, high int) (list []int) {
 	return list
 }
 
-// line is one series that is being computed: a value for each X.
-func line(name string, style plot.Style, xs []int) plot.Series {
+// newSeries returns a series with the given X and room for its Y, which experiments fill.
+func newSeries(name string, style plot.Style, xs []int) plot.Series {
 	s := plot.Series{Name: name, Style: style, Y: make([]float64, len(xs))}
 	for _, x := range xs {
 		s.X = append(s.X, float64(x))
@@ -200,14 +199,15 @@ func line(name string, style plot.Style, xs []int) plot.Series {
 	return s
 }
 
-// apart is the largest difference between ours and published, in per cent.
-type apart struct {
-	worst float64
-	where string
-	count int
+// deviation is the largest difference between computed and published points, in per cent.
+type deviation struct {
+	worst float64 // the largest difference
+	where string  // its point
+	count int     // points that were compared
 }
 
-func (a *apart) see(ours, published float64, format string, args ...any) {
+// compare compares a point with the published one.
+func (a *deviation) compare(ours, published float64, format string, args ...any) {
 	a.count++
 	d := 100 * (ours/published - 1)
 	if a.where == "" || math.IsNaN(d) || math.Abs(d) > math.Abs(a.worst) {
@@ -215,7 +215,7 @@ func (a *apart) see(ours, published float64, format string, args ...any) {
 	}
 }
 
-func (a *apart) String() string {
+func (a *deviation) String() string {
 	switch {
 	case a.count == 0:
 		return "no point computed"
@@ -225,8 +225,8 @@ func (a *apart) String() string {
 	return fmt.Sprintf("%d points, the farthest %+.1f %% (%s)", a.count, a.worst, a.where)
 }
 
-// numbers are the keys of published data, ascending.
-func numbers[T any](m map[string]T) (list []int) {
+// sortedKeys returns the numeric keys of published data, ascending.
+func sortedKeys[T any](m map[string]T) (list []int) {
 	for s := range m {
 		if n, err := strconv.Atoi(s); err == nil {
 			list = append(list, n)

@@ -8,18 +8,17 @@ import (
 	"github.com/goshmem/goshmem/sim/ftco"
 )
 
-// table2Nodes is the only size of Table 2.
+// table2Nodes is the number of nodes in all rows of Table 2.
 const table2Nodes = 65536
 
-// column is one of Table 2's figures: where it is in the published rows, and of
-// what in ours.
+// column is a column of Table 2.
 type column struct {
 	name  string
-	index int
-	of    func(r *ftco.Report) float64
+	index int                          // its index in a published row
+	of    func(r *ftco.Report) float64 // its value in a report
 }
 
-// table2Latency draws the columns of Table 2 that are steps.
+// table2Latency draws the columns of Table 2 that count steps.
 func table2Latency(o *Options, data *ftco.Data) drawing {
 	return o.table2(data, &plot.Figure{Title: "Nodes that start late: 64K nodes (FTCO, Table 2)", XLabel: "input spread, steps", YLabel: "steps"}, []column{
 		{"latency", 0, func(r *ftco.Report) float64 { return r.Latency.Mean }},
@@ -27,7 +26,7 @@ func table2Latency(o *Options, data *ftco.Data) drawing {
 	})
 }
 
-// table2Work draws its messages per node.
+// table2Work draws the column of Table 2 that counts messages per node.
 func table2Work(o *Options, data *ftco.Data) drawing {
 	return o.table2(data, &plot.Figure{
 		Title: "Nodes that start late: work of 64K nodes (FTCO, Table 2)", XLabel: "input spread, steps", YLabel: "messages per node", LogY: true,
@@ -36,9 +35,9 @@ func table2Work(o *Options, data *ftco.Data) drawing {
 	})
 }
 
-// table2 draws columns of Table 2 for both distributions.
+// table2 draws columns of Table 2, for both distributions of start times.
 func (o *Options) table2(data *ftco.Data, f *plot.Figure, columns []column) (d drawing) {
-	spreads := numbers(data.Table2["uniform"])
+	spreads := sortedKeys(data.Table2["uniform"])
 	computed := 0
 	if o.Nodes >= table2Nodes {
 		for computed < len(spreads) && spreads[computed] <= o.Spread {
@@ -55,7 +54,7 @@ func (o *Options) table2(data *ftco.Data, f *plot.Figure, columns []column) (d d
 	var cells []cell
 	for _, c := range columns {
 		for _, dist := range []string{"uniform", "normal"} {
-			s := line(c.name+", "+dist, plot.Line, spreads[:computed])
+			s := newSeries(c.name+", "+dist, plot.Line, spreads[:computed])
 			at := len(cells)
 			cells = append(cells, cell{series: s})
 			for _, spread := range spreads {
@@ -73,7 +72,7 @@ func (o *Options) table2(data *ftco.Data, f *plot.Figure, columns []column) (d d
 		}
 	}
 	d.make = func() (*plot.Figure, string) {
-		var far apart
+		var far deviation
 		published := plot.Series{Name: "published", Style: plot.Published}
 		for _, c := range cells {
 			if computed > 0 {
@@ -82,13 +81,13 @@ func (o *Options) table2(data *ftco.Data, f *plot.Figure, columns []column) (d d
 			for i, y := range c.published {
 				published.X, published.Y = append(published.X, float64(i)), append(published.Y, y)
 				if i < computed {
-					far.see(c.series.Y[i], y, "%s %d", c.series.Name, spreads[i])
+					far.compare(c.series.Y[i], y, "%s %d", c.series.Name, spreads[i])
 				}
 			}
 		}
 		f.Series = append(f.Series, published)
 		if computed == 0 {
-			return f, fmt.Sprintf("published points only: ours take --nodes %d", table2Nodes)
+			return f, fmt.Sprintf("published points only; use --nodes %d to compute ours", table2Nodes)
 		}
 		return f, fmt.Sprintf("one run each, spreads up to %d: %v", spreads[computed-1], &far)
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/goshmem/goshmem/sim/logp"
 )
 
-// figure7 is the latency over the number of nodes, with the best k for each.
+// figure7 draws the latency over the number of nodes, with the best k for each number.
 func figure7(o *Options, data *ftco.Data) (d drawing) {
 	sizes := o.sizes(2, 65536)
 	lines := []struct {
@@ -18,10 +18,10 @@ func figure7(o *Options, data *ftco.Data) (d drawing) {
 		topology, roots string
 		published       func(*ftco.BestTrees) int
 	}{
-		{line("k-ary, one root", plot.Line, sizes), "kary", "single", func(b *ftco.BestTrees) int { return b.SingleKary }},
-		{line("k-nomial, one root", plot.Line, sizes), "knomial", "single", func(b *ftco.BestTrees) int { return b.SingleKnomial }},
-		{line("k-ary, k roots", plot.Line, sizes), "kary", "multi", func(b *ftco.BestTrees) int { return b.MultiKary }},
-		{line("k-nomial, k roots", plot.Line, sizes), "knomial", "multi", func(b *ftco.BestTrees) int { return b.MultiKnomial }},
+		{newSeries("k-ary, one root", plot.Line, sizes), "kary", "single", func(b *ftco.BestTrees) int { return b.SingleKary }},
+		{newSeries("k-nomial, one root", plot.Line, sizes), "knomial", "single", func(b *ftco.BestTrees) int { return b.SingleKnomial }},
+		{newSeries("k-ary, k roots", plot.Line, sizes), "kary", "multi", func(b *ftco.BestTrees) int { return b.MultiKary }},
+		{newSeries("k-nomial, k roots", plot.Line, sizes), "knomial", "multi", func(b *ftco.BestTrees) int { return b.MultiKnomial }},
 	}
 	for l := range lines {
 		for i, n := range sizes {
@@ -36,7 +36,7 @@ func figure7(o *Options, data *ftco.Data) (d drawing) {
 	}
 	d.make = func() (*plot.Figure, string) {
 		f := &plot.Figure{Title: "Allreduce without failures: latency with the best k (FTCO, Figure 7)", XLabel: "nodes", YLabel: "steps", LogX: true}
-		var far, others apart // published are the k-nomial trees with k roots only
+		var far, others deviation // published are the k-nomial trees with k roots only
 		for _, l := range lines {
 			f.Series = append(f.Series, l.series)
 			to := &others
@@ -45,16 +45,16 @@ func figure7(o *Options, data *ftco.Data) (d drawing) {
 			}
 			for i, n := range sizes {
 				if b, ok := data.Best[strconv.Itoa(n)]; ok {
-					to.see(l.series.Y[i], float64(l.published(&b)), "%s, %d nodes", l.series.Name, n)
+					to.compare(l.series.Y[i], float64(l.published(&b)), "%s, %d nodes", l.series.Name, n)
 				}
 			}
 		}
-		optimum := line("optimum of the LogP model", plot.Dashed, sizes)
+		optimum := newSeries("optimum of the LogP model", plot.Dashed, sizes)
 		for i, n := range sizes {
 			optimum.Y[i] = 2 * float64(tree.LogP{Latency: 10, Overhead: 1}.OptimalBcast(n))
 		}
 		published := plot.Series{Name: "published, k roots", Style: plot.Published}
-		for _, n := range numbers(data.BestLine) {
+		for _, n := range sortedKeys(data.BestLine) {
 			if n <= o.Nodes {
 				published.X = append(published.X, float64(n))
 				published.Y = append(published.Y, float64(data.BestLine[strconv.Itoa(n)].Latency))
@@ -66,9 +66,9 @@ func figure7(o *Options, data *ftco.Data) (d drawing) {
 	return d
 }
 
-// Distribution is how many runs had which latency.
+// Distribution draws a histogram of the runs' latencies.
 func Distribution(results []logp.Result, o ftco.Options) *plot.Figure {
-	const most = 20 // bars, whose names are told apart
+	const most = 20 // more bars would have overlapping names
 	low, high := results[0].Latency, results[0].Latency
 	for i := range results {
 		low, high = min(low, results[i].Latency), max(high, results[i].Latency)

@@ -6,25 +6,25 @@ import (
 	"github.com/goshmem/goshmem/internal/xunix"
 )
 
-// hog is a goroutine that takes a share of a processor, in bursts so short that
-// nobody waits long for one.
+// hog is a goroutine that uses a share of a processor. Its bursts are short, so that no other process waits
+// long for it.
 type hog struct {
 	stop  chan struct{}
 	taken chan [2]time.Duration // processor time, wall time
 }
 
-// beat is how often it acts.
+// beat is the time between two bursts.
 const beat = 10 * time.Millisecond
 
-// startHog starts one.
+// startHog starts a hog. Its owner calls end.
 func startHog(share float64) *hog {
 	h := &hog{stop: make(chan struct{}), taken: make(chan [2]time.Duration, 1)}
 	go h.run(share)
 	return h
 }
 
-// run takes what is missing at each beat. The clock is that of this process,
-// which does nothing else meanwhile: what a busy machine withholds is made up for.
+// run uses the processor time that is due at each beat. It measures the processor time of this process, which
+// does nothing else meanwhile. So it makes up for time that a busy machine has withheld.
 func (h *hog) run(share float64) {
 	tick := time.NewTicker(beat)
 	defer tick.Stop()
@@ -36,7 +36,7 @@ func (h *hog) run(share float64) {
 			return
 		case <-tick.C:
 			due := time.Duration(share * float64(time.Since(begin)))
-			// One burst is at most what fits between two beats.
+			// A burst lasts at most half a beat.
 			for end := time.Now().Add(beat / 2); xunix.ProcessTime()-used < due; {
 				if time.Now().After(end) {
 					break
@@ -46,7 +46,7 @@ func (h *hog) run(share float64) {
 	}
 }
 
-// end ends it and adds what it took.
+// end ends the hog and adds the time that it used to c.
 func (h *hog) end(c *Control) {
 	close(h.stop)
 	t := <-h.taken

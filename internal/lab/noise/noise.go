@@ -1,8 +1,9 @@
-// Package noise finds out what watching for failures costs a program: it runs it
-// with detection off and on in turns, and says how far apart the two are, how
-// much the program varies by itself, and how small an effect it would have seen
-// (Zhong et al., General Failure Detection and Propagation in HPC and Distributed Systems,
-// sections 5.3 and 6, Figures 7 and 17 to 20).
+// Package noise measures the cost of failure detection for a program. It runs the program in pairs, with
+// detection off and on in random order, and reports three things: the overhead, the natural variability of the
+// program, and the smallest effect that the samples would have shown.
+//
+//   - Source: Zhong et al., General Failure Detection and Propagation in HPC and Distributed Systems,
+//     sections 5.3 and 6, Figures 7 and 17 to 20.
 package noise
 
 import (
@@ -17,31 +18,31 @@ import (
 	"github.com/goshmem/goshmem/internal/lab/rerun"
 )
 
-// Options say what is run and how often.
+// Options are the options of a measurement.
 type Options struct {
-	Program  []string // with its arguments, as oshrun takes it
+	Program  []string // the program with its arguments, as on oshrun's command line
 	PEs      int
 	Samples  int // pairs of runs; at least 2
-	Warmup   int // pairs before those, which do not count
+	Warmup   int // pairs before these, which do not count
 	Seed     uint64
-	Watchdog string   // of the runs with detection; empty: the best
-	Tiers    []string // what that may be
-	Control  bool     // run a hog beside those
+	Watchdog string   // tier of the runs with detection; empty: the best one
+	Tiers    []string // allowed values of Watchdog
+	Control  bool     // run a hog during the runs with detection
 
-	Progress func(done, all int) // told about pairs; nil: nobody looks
+	Progress func(done, all int) // called after each pair; nil: no call
 }
 
-// off is the word for no detection.
+// off is the value of --watchdog for no detection.
 const off = "off"
 
-// The hog takes this part of a processor.
+// hogShare is the part of a processor that the hog uses.
 const hogShare = 0.05
 
-// Check refuses what cannot be run.
+// Check checks the options.
 func (o *Options) Check() error {
 	switch {
 	case len(o.Program) == 0 || o.Program[0] == "":
-		return errors.New("noise: no program, want one")
+		return errors.New("noise: no program, want one on the command line, such as bench")
 	case o.PEs < 1:
 		return fmt.Errorf("-n: %d, want 1 or more PEs", o.PEs)
 	case o.Samples < 2 || o.Samples > maxSamples:
@@ -49,11 +50,11 @@ func (o *Options) Check() error {
 	case o.Warmup < 0 || o.Warmup > maxSamples:
 		return fmt.Errorf("--warmup: %d, want 0 to %d pairs of runs", o.Warmup, maxSamples)
 	case o.Watchdog != "" && !slices.Contains(o.Tiers, o.Watchdog):
-		return fmt.Errorf("--watchdog: %q, want %s: what is to be compared with none", o.Watchdog, strings.Join(o.Tiers, ", "))
+		return fmt.Errorf("--watchdog: %q, want one of %s; runs without detection are made anyway", o.Watchdog, strings.Join(o.Tiers, ", "))
 	}
 	for _, a := range o.Program[1:] {
-		if name, _, _ := strings.Cut(strings.TrimLeft(a, "-"), "="); o.own() != nil && strings.HasPrefix(a, "-") && name == "json" {
-			return fmt.Errorf("%s %s: the figures are read from there, want no such flag; --json belongs before the program", o.Program[0], a)
+		if name, _, _ := strings.Cut(strings.TrimLeft(a, "-"), "="); o.builtin() != nil && strings.HasPrefix(a, "-") && name == "json" {
+			return fmt.Errorf("%s %s: noise uses this flag itself to read the figures; for the report of noise, put --json before the program", o.Program[0], a)
 		}
 	}
 	return nil
@@ -61,14 +62,14 @@ func (o *Options) Check() error {
 
 const maxSamples = 10000
 
-// command is the command line of a run.
+// command returns oshrun's arguments for a run.
 func (o *Options) command(watchdog string) []string {
 	args := []string{"-n", fmt.Sprint(o.PEs)}
 	if watchdog != "" {
 		args = append(args, "--watchdog", watchdog)
 	}
 	args = append(append(args, "--"), o.Program...)
-	if own := o.own(); own != nil {
+	if own := o.builtin(); own != nil {
 		args = append(args, own.flags...)
 	}
 	return args
@@ -77,8 +78,7 @@ func (o *Options) command(watchdog string) []string {
 // runner makes a run and returns its figures.
 type runner func(ctx context.Context, watchdog string) ([]Figure, error)
 
-// Measure runs the program and returns the report. It stops at the first run
-// that does not end well.
+// Measure runs the program and returns the report. It stops at the first run that fails.
 func Measure(ctx context.Context, o Options) (*Report, error) {
 	if err := o.Check(); err != nil {
 		return nil, err
@@ -121,7 +121,7 @@ func (o *Options) measure(ctx context.Context, run runner) (*Report, error) {
 	return r, r.evaluate(offs, ons)
 }
 
-// order says whether detection is on in the first and in the second run of a pair.
+// order draws whether detection is on in the first and in the second run of a pair.
 func order(rng *rand.Rand) []bool {
 	pair := []bool{false, true}
 	if rng.IntN(2) == 1 {
@@ -130,7 +130,7 @@ func order(rng *rand.Rand) []bool {
 	return pair
 }
 
-// on makes a run with detection, and with the hog if it is the control.
+// on makes a run with detection, and with the hog if Options.Control is set.
 func (o *Options) on(ctx context.Context, run runner, r *Report) ([]Figure, error) {
 	if !o.Control {
 		return run(ctx, o.Watchdog)
@@ -140,14 +140,14 @@ func (o *Options) on(ctx context.Context, run runner, r *Report) ([]Figure, erro
 	return run(ctx, o.Watchdog)
 }
 
-// run makes a real run.
+// run runs the program under oshrun and returns its figures and the wall time.
 func (o *Options) run(ctx context.Context, watchdog string) ([]Figure, error) {
 	r, err := rerun.New(ctx, o.command(watchdog)...)
 	if err != nil {
 		return nil, err
 	}
 	var out output
-	own := o.own()
+	own := o.builtin()
 	if own != nil {
 		r.Stdout = &out
 	}

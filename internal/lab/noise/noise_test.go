@@ -175,7 +175,7 @@ func TestMeasureFails(t *testing.T) {
 	if _, err := o.measure(t.Context(), func(context.Context, string) ([]Figure, error) {
 		n++
 		return []Figure{{Name: string(rune('a' + n)), Value: 1}}, nil
-	}); err == nil || !strings.Contains(err.Error(), "not measured the same things") {
+	}); err == nil || !strings.Contains(err.Error(), "measured different figures") {
 		t.Errorf("figures that change: %v", err)
 	}
 }
@@ -187,14 +187,14 @@ func TestCheck(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, change := range map[string]func(o *Options){
-		"no program":           func(o *Options) { o.Program = nil },
-		"-n: 0":                func(o *Options) { o.PEs = 0 },
-		"--samples: 1, want 2": func(o *Options) { o.Samples = 1 },
-		"--samples: 10001":     func(o *Options) { o.Samples = 10001 },
-		"--warmup: -1":         func(o *Options) { o.Warmup = -1 },
-		`"off", want bpf, pid`: func(o *Options) { o.Watchdog = "off" },
-		"bench --json=x":       func(o *Options) { o.Program = []string{"bench", "put", "--json=x"} },
-		"graph500 -json":       func(o *Options) { o.Program = []string{"graph500", "-json", "x"} },
+		"no program":                  func(o *Options) { o.Program = nil },
+		"-n: 0":                       func(o *Options) { o.PEs = 0 },
+		"--samples: 1, want 2":        func(o *Options) { o.Samples = 1 },
+		"--samples: 10001":            func(o *Options) { o.Samples = 10001 },
+		"--warmup: -1":                func(o *Options) { o.Warmup = -1 },
+		`"off", want one of bpf, pid`: func(o *Options) { o.Watchdog = "off" },
+		"bench --json=x":              func(o *Options) { o.Program = []string{"bench", "put", "--json=x"} },
+		"graph500 -json":              func(o *Options) { o.Program = []string{"graph500", "-json", "x"} },
 	} {
 		o := good
 		change(&o)
@@ -269,12 +269,12 @@ func rows(tests, sizes int) *Report {
 			for range 5 {
 				row.off, row.diff = append(row.off, 1+rng.NormFloat64()/50), append(row.diff, rng.NormFloat64()/50)
 			}
-			row.conclude()
+			row.computeStatistics()
 			r.Rows = append(r.Rows, row)
 		}
 	}
 	r.Rows = append(r.Rows, Row{Name: "wall", Test: "wall", off: []float64{1, 1}, diff: []float64{0, 0}, aside: true})
-	r.All = combine("all", r.counted())
+	r.All = combine("all", r.countedRows())
 	return r
 }
 

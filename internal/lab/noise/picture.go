@@ -7,21 +7,20 @@ import (
 	"github.com/goshmem/goshmem/internal/lab/plot"
 )
 
-// mostNames is how many names fit below a figure.
+// mostNames is the number of names that fit below a figure.
 const mostNames = 12
 
-// Picture returns the overhead with its interval over the band of natural
-// variability: over the sizes of one test, or by name, where many rows of several
-// tests are drawn as one a test.
+// Picture draws the overhead with its interval, over the band of natural variability. The x axis has the sizes
+// of a single test, or names; with more than mostNames rows, the rows of each test are combined.
 func (r *Report) Picture() *plot.Figure {
 	f := &plot.Figure{
 		Title:  fmt.Sprintf("Overhead of failure detection (%s): %s, %d PEs", r.Watchdog, strings.Join(r.Program, " "), r.PEs),
 		YLabel: "overhead, % of the mean without",
 	}
-	if r.Control != nil { // what is drawn is the hog
+	if r.Control != nil { // the figure shows the hog's effect
 		f.Title = fmt.Sprintf("Control: %s with a hog of %.1f %% of a core, %d PEs", strings.Join(r.Program, " "), r.Control.Percent, r.PEs)
 	}
-	rows := r.counted()
+	rows := r.countedRows()
 	if sized(rows) {
 		f.XLabel, f.LogX = "bytes", true
 	} else {
@@ -53,7 +52,7 @@ func (r *Report) Picture() *plot.Figure {
 	return f
 }
 
-// sized says whether rows are sizes of one test.
+// sized says whether all rows are sizes of one test.
 func sized(rows []Row) bool {
 	for _, row := range rows {
 		if row.Bytes == 0 || row.Test != rows[0].Test {

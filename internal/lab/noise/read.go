@@ -10,21 +10,21 @@ import (
 	"github.com/goshmem/goshmem/perftest"
 )
 
-// Figure is something that a run has measured; less is better.
+// Figure is one measurement of a run. Less is better.
 type Figure struct {
 	Name  string // unique in a run
-	Test  string // what it belongs to
-	Bytes int    // size of a message; 0: there is none
+	Test  string // the test that the figure belongs to
+	Bytes int    // size of a message; 0: the figure has no size
 	Unit  string
 	Value float64
 
-	aside bool // no part of the mean of all figures
+	aside bool // the figure is not part of the mean of all figures
 }
 
-// program is a built-in one that measures itself.
+// program is a built-in program that measures itself.
 type program struct {
-	flags []string // that make it print its figures
-	read  func(out []byte) ([]Figure, error)
+	flags []string                           // flags that make it print its figures
+	read  func(out []byte) ([]Figure, error) // parses its output
 }
 
 var programs = map[string]*program{
@@ -32,20 +32,20 @@ var programs = map[string]*program{
 	"graph500": {flags: []string{"--json", "/dev/stdout"}, read: readGraph500},
 }
 
-// own is how the program measures itself, nil if it does not.
-func (o *Options) own() *program { return programs[o.Program[0]] }
+// builtin returns the built-in program that is measured, or nil if it is another program.
+func (o *Options) builtin() *program { return programs[o.Program[0]] }
 
-// output is what a run writes to standard output.
+// output collects the standard output of a run.
 type output struct{ bytes.Buffer }
 
-// readBench reads what bench --json writes.
+// readBench parses the output of bench --json.
 func readBench(out []byte) ([]Figure, error) {
 	var r perftest.Report
 	if err := json.Unmarshal(out, &r); err != nil {
-		return nil, fmt.Errorf("its figures: %w", err)
+		return nil, fmt.Errorf("parse the report: %w", err)
 	}
 	if len(r.Rows) == 0 {
-		return nil, errors.New("no figures")
+		return nil, errors.New("the report has no figures, want at least one row")
 	}
 	var figures []Figure
 	for _, row := range r.Rows {
@@ -61,12 +61,12 @@ func readBench(out []byte) ([]Figure, error) {
 	return figures, nil
 }
 
-// readGraph500 reads the report of graph500, which follows its lines: the times
-// of the paper's figures, of searching and of validating, and of construction.
+// readGraph500 parses the report of graph500, which follows its lines of text. It returns the times of
+// construction, search and validation; the paper's figures have the last two.
 func readGraph500(out []byte) ([]Figure, error) {
 	begin := bytes.Index(out, []byte("\n{"))
 	if begin < 0 {
-		return nil, errors.New("no figures")
+		return nil, errors.New("the output has no JSON report")
 	}
 	var r struct {
 		Construction float64 `json:"construction_s"`
@@ -74,13 +74,13 @@ func readGraph500(out []byte) ([]Figure, error) {
 		Validate     float64 `json:"bfs_mean_validate"`
 	}
 	if err := json.Unmarshal(out[begin:], &r); err != nil {
-		return nil, fmt.Errorf("its figures: %w", err)
+		return nil, fmt.Errorf("parse the report: %w", err)
 	}
 	figures := []Figure{
 		{Name: "construction", Test: "construction", Unit: "s", Value: r.Construction},
 		{Name: "search", Test: "search", Unit: "s", Value: r.Search},
 	}
-	if r.Validate > 0 { // not with --validate none
+	if r.Validate > 0 { // 0 with --validate none
 		figures = append(figures, Figure{Name: "validation", Test: "validation", Unit: "s", Value: r.Validate})
 	}
 	return figures, nil

@@ -12,31 +12,30 @@ import (
 	"github.com/goshmem/goshmem/internal/lab/sample"
 )
 
-// Report is what --json writes.
+// Report is the output of --json.
 type Report struct {
 	Program  []string  `json:"program"`
 	PEs      int       `json:"pes"`
 	Samples  int       `json:"samples"` // pairs of runs
 	Warmup   int       `json:"warmup"`
 	Seed     uint64    `json:"seed"`
-	Watchdog string    `json:"watchdog"` // of the runs with detection: best, or the tier that was asked for
+	Watchdog string    `json:"watchdog"` // tier of the runs with detection: best, or the tier in --watchdog
 	CPUs     int       `json:"cpus"`
-	Load     [2]string `json:"load"`    // of the machine over 1, 5 and 15 minutes, before and after
+	Load     [2]string `json:"load"`    // load of the machine over 1, 5 and 15 minutes, before and after
 	Control  *Control  `json:"control"` // null without --control
 	Rows     []Row     `json:"rows"`
-	All      Row       `json:"all"` // the mean of the rows in each pair, without wall where others are measured
+	All      Row       `json:"all"` // mean of the rows in each pair; without wall if the program measures itself
 }
 
-// Control is the hog that had to be found.
+// Control is the result of the control: a hog that the samples should find.
 type Control struct {
-	Percent float64 `json:"percent_of_core"` // that it took
-	Found   bool    `json:"found"`
+	Percent float64 `json:"percent_of_core"` // processor time that the hog used
+	Found   bool    `json:"found"`           // the interval of the overhead lies above 0
 
 	processor, wall time.Duration
 }
 
-// Row is a figure, without and with detection. Percentages are of the mean
-// without.
+// Row is one figure, without and with detection. Percentages are of the mean without detection.
 type Row struct {
 	Name       string  `json:"name"`
 	Test       string  `json:"test"`
@@ -45,16 +44,17 @@ type Row struct {
 	Off        *Side   `json:"off,omitempty"`
 	On         *Side   `json:"on,omitempty"`
 	Overhead   float64 `json:"overhead_percent"`
-	Band       float64 `json:"band_percent"` // one standard deviation without detection, to either side
-	Low        float64 `json:"low_percent"`  // of the interval of the overhead, 95 % confidence
-	High       float64 `json:"high_percent"`
+	Band       float64 `json:"band_percent"`       // one standard deviation without detection, to either side
+	Low        float64 `json:"low_percent"`        // lower end of the 95 % interval of the overhead
+	High       float64 `json:"high_percent"`       // upper end of that interval
 	Detectable float64 `json:"detectable_percent"` // the smallest effect that would have been found
 
-	aside     bool
-	off, diff []float64 // of each pair: relative to the mean without detection
+	aside bool      // the row is not part of Report.All
+	off   []float64 // value without detection in each pair, relative to their mean
+	diff  []float64 // difference of each pair, relative to the mean without detection
 }
 
-// Side is the runs with or without detection.
+// Side is the runs without detection, or those with it.
 type Side struct {
 	Mean      float64   `json:"mean"`
 	Deviation float64   `json:"deviation"`
@@ -79,7 +79,7 @@ func newReport(o *Options) *Report {
 	return r
 }
 
-// evaluate makes the rows of the figures of all pairs.
+// evaluate fills the rows from the figures of all pairs.
 func (r *Report) evaluate(offs, ons [][]Figure) error {
 	r.Load[1] = rerun.Load()
 	for i, f := range offs[0] {
@@ -87,7 +87,7 @@ func (r *Report) evaluate(offs, ons [][]Figure) error {
 		for p := range offs {
 			for _, side := range [][]Figure{offs[p], ons[p]} {
 				if len(side) != len(offs[0]) || side[i].Name != f.Name {
-					return errors.New("the runs have not measured the same things")
+					return errors.New("the runs have measured different figures, want the same in each run")
 				}
 			}
 			x, y = append(x, offs[p][i].Value), append(y, ons[p][i].Value)
@@ -100,31 +100,31 @@ func (r *Report) evaluate(offs, ons [][]Figure) error {
 			row.off = append(row.off, x[p]/row.Off.Mean)
 			row.diff = append(row.diff, (y[p]-x[p])/row.Off.Mean)
 		}
-		row.conclude()
+		row.computeStatistics()
 		r.Rows = append(r.Rows, row)
 	}
-	r.All = combine("all", r.counted())
+	r.All = combine("all", r.countedRows())
 	if r.Control != nil {
 		r.Control.Found = r.All.Low > 0
 	}
 	return nil
 }
 
-// conclude says what the pairs of a row tell: equation (1) of section 5.3, the
-// band of one standard deviation, and how sure that is.
-func (row *Row) conclude() {
+// computeStatistics fills the statistics of a row from its pairs: the overhead by equation (1) of section 5.3, its
+// interval, and the band of one standard deviation.
+func (row *Row) computeStatistics() {
 	e := sample.Paired(row.diff)
 	row.Overhead, row.Low, row.High, row.Detectable = 100*e.Mean, 100*e.Low, 100*e.High, 100*e.Detectable
 	row.Band = 100 * sample.Deviation(row.off)
 }
 
-// counted are the rows that are part of the mean of all.
-func (r *Report) counted() []Row {
+// countedRows returns the rows that are part of Report.All.
+func (r *Report) countedRows() []Row {
 	return slices.DeleteFunc(slices.Clone(r.Rows), func(row Row) bool { return row.aside })
 }
 
-// combine is the row of the mean of rows in each pair: one statement instead of
-// one for each row, of which some would be wrong by chance.
+// combine returns a row with the mean of the rows in each pair. One combined statement is safer than one for
+// each row, of which some would be wrong by chance.
 func combine(name string, rows []Row) Row {
 	all := Row{Name: name, Test: name}
 	for p := range rows[0].off {
@@ -136,15 +136,15 @@ func combine(name string, rows []Row) Row {
 		all.off = append(all.off, off/float64(len(rows)))
 		all.diff = append(all.diff, diff/float64(len(rows)))
 	}
-	all.conclude()
+	all.computeStatistics()
 	return all
 }
 
 // Inside says whether the overhead is within the band of natural variability.
 func (row *Row) Inside() bool { return math.Abs(row.Overhead) <= row.Band }
 
-// Verdict says in words what came out. Whatever that is, it says how small an
-// effect could have been seen.
+// Verdict returns the result in words. It always includes the smallest effect that the samples would have
+// shown.
 func (r *Report) Verdict() []string {
 	where := "outside"
 	if r.All.Inside() {

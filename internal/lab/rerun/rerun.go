@@ -1,5 +1,4 @@
-// Package rerun runs this very binary again, as oshrun with a job of its own:
-// experiments are made of such runs.
+// Package rerun runs this binary again, as oshrun with a job of its own. Experiments consist of such runs.
 package rerun
 
 import (
@@ -18,23 +17,24 @@ import (
 	"github.com/goshmem/goshmem/internal/xunix"
 )
 
-// patience is how long a run that was asked to end may take for it; oshrun needs
-// less than two seconds.
-const patience = 5 * time.Second
+// endTimeout is how long a run may take to end after SIGTERM. oshrun needs less than two seconds.
+const endTimeout = 5 * time.Second
 
-// tail is how much of what a run says is kept for a message.
+// tail is how many bytes at the end of a run's standard error are kept for its error.
 const tail = 4 << 10
 
-// Run is a run to come.
+// Run is a run of this binary.
 type Run struct {
 	*exec.Cmd
-	said last
+	said last // the end of its standard error
 }
 
-// New returns a run of this binary with the given arguments. It has no standard
-// input, and what it writes to standard error is kept for the error of Ended;
-// the other streams are the caller's to set. It is asked to end when ctx ends,
-// and is killed if this process is.
+// New returns a run of this binary with the given arguments, which the caller starts.
+//
+//   - Streams: standard input is empty. The end of standard error is kept for the error of Ended. The caller
+//     may set the others.
+//   - End: when ctx ends, the run gets SIGTERM, and SIGKILL five seconds later. The kernel kills it when this
+//     process ends.
 func New(ctx context.Context, args ...string) (*Run, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -45,16 +45,15 @@ func New(ctx context.Context, args ...string) (*Run, error) {
 	r.Stderr = &r.said
 	r.SysProcAttr = xunix.ChildAttr()
 	r.Cancel = func() error { return r.Process.Signal(syscall.SIGTERM) }
-	r.WaitDelay = patience
+	r.WaitDelay = endTimeout
 	return r, nil
 }
 
-// Listen passes on to w what the run writes to standard error, as it comes.
+// Listen copies the run's standard error to w as well. It must be called before the start.
 func (r *Run) Listen(w io.Writer) { r.Stderr = io.MultiWriter(&r.said, w) }
 
-// Ended makes of what Wait or Run returned an error that says what was run, how
-// it ended and what it said last; nil if it ended well or with a status that is
-// expected.
+// Ended returns the error of a run, given the result of Wait or Run: nil if its exit status is 0 or expected,
+// otherwise a *FailedError.
 func (r *Run) Ended(err error, expected ...int) error {
 	if r.ProcessState == nil {
 		return err
@@ -66,14 +65,14 @@ func (r *Run) Ended(err error, expected ...int) error {
 	return &FailedError{Command: strings.Join(r.Args, " "), Status: status, Said: r.said.String()}
 }
 
-// FailedError is the end of a run that did not do what it was started for.
+// FailedError reports a run with an unexpected exit status.
 type FailedError struct {
 	Command string
-	Status  int    // as a shell has it: 128+n if signal n ended it
+	Status  int    // exit status as in a shell: 128+n if signal n ended the run
 	Said    string // the end of its standard error
 }
 
-// Error says all of it.
+// Error returns the command, the exit status and the end of standard error.
 func (e *FailedError) Error() string {
 	text := fmt.Sprintf("%s: exit status %d", e.Command, e.Status)
 	if said := strings.TrimRight(e.Said, "\n"); said != "" {
@@ -82,7 +81,7 @@ func (e *FailedError) Error() string {
 	return text
 }
 
-// statusOf is the exit status as a shell has it.
+// statusOf returns the exit status as in a shell.
 func statusOf(s *os.ProcessState) int {
 	if w, ok := s.Sys().(syscall.WaitStatus); ok && w.Signaled() {
 		return 128 + int(w.Signal())
@@ -90,7 +89,7 @@ func statusOf(s *os.ProcessState) int {
 	return s.ExitCode()
 }
 
-// last keeps the end of what is written to it.
+// last is a writer that keeps the last bytes.
 type last struct{ bytes.Buffer }
 
 // Write implements io.Writer.
@@ -102,8 +101,8 @@ func (l *last) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// Load returns the load of the machine over 1, 5 and 15 minutes, which says how
-// quiet it was; empty if it is not known.
+// Load returns the machine's load over 1, 5 and 15 minutes, or "" if it is unknown. Reports have it to show how
+// quiet the machine was.
 func Load() string {
 	text, err := os.ReadFile("/proc/loadavg")
 	if f := strings.Fields(string(text)); err == nil && len(f) >= 3 {
@@ -112,8 +111,8 @@ func Load() string {
 	return ""
 }
 
-// StatusOf returns the exit status that the error of an experiment stands for:
-// that of the run that failed, otherwise the given one.
+// StatusOf returns the exit status for the error of an experiment: that of the failed run, or other if the
+// error has none.
 func StatusOf(err error, other int) int {
 	if failed, ok := errors.AsType[*FailedError](err); ok {
 		return failed.Status

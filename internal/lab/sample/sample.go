@@ -1,5 +1,5 @@
-// Package sample says what few measurements can tell: means and deviations, how
-// far the truth may be from them, and which effect they would have shown.
+// Package sample has the statistics of small samples: mean, deviation, confidence interval, and the smallest
+// effect that a sample can show.
 package sample
 
 import (
@@ -7,14 +7,13 @@ import (
 	"slices"
 )
 
-// What a statement is worth: an effect is claimed with this confidence, two
-// sided, and one of the smallest detectable size is found with this power.
+// Probabilities of the statistics.
 const (
-	Confidence = 0.95
-	Power      = 0.80
+	Confidence = 0.95 // two-sided confidence of an interval
+	Power      = 0.80 // probability that an effect of the smallest detectable size is found
 )
 
-// Mean returns the arithmetic mean, 0 of nothing.
+// Mean returns the arithmetic mean, or 0 for an empty sample.
 func Mean(x []float64) float64 {
 	if len(x) == 0 {
 		return 0
@@ -26,8 +25,7 @@ func Mean(x []float64) float64 {
 	return sum / float64(len(x))
 }
 
-// Deviation returns the standard deviation of the population that x was drawn
-// from (n-1 in the denominator), 0 of fewer than two values.
+// Deviation returns the sample standard deviation (n-1 in the denominator), or 0 for fewer than two values.
 func Deviation(x []float64) float64 {
 	if len(x) < 2 {
 		return 0
@@ -39,15 +37,15 @@ func Deviation(x []float64) float64 {
 	return math.Sqrt(sum / float64(len(x)-1))
 }
 
-// Spread is the least, the middle and the greatest value of a sample.
+// Spread has the minimum, the median and the maximum of a sample.
 type Spread struct {
 	Min float64 `json:"min"`
 	P50 float64 `json:"p50"`
 	Max float64 `json:"max"`
 }
 
-// SpreadOf returns the spread of x, nil of nothing. The middle of an even number
-// of values is the mean of the two.
+// SpreadOf returns the spread of x, or nil for an empty sample. The median of an even number of values is the
+// mean of the middle two.
 func SpreadOf(x []float64) *Spread {
 	if len(x) == 0 {
 		return nil
@@ -57,19 +55,18 @@ func SpreadOf(x []float64) *Spread {
 	return &Spread{Min: s[0], P50: (s[(n-1)/2] + s[n/2]) / 2, Max: s[n-1]}
 }
 
-// Effect is what the differences of pairs tell.
+// Effect is the effect that the differences of pairs show.
 type Effect struct {
 	Mean       float64
-	Low, High  float64 // the interval that holds the truth, with Confidence
-	Detectable float64 // the smallest effect that would be found, with Power
+	Low, High  float64 // confidence interval of the mean
+	Detectable float64 // the smallest effect that would be found with probability Power
 }
 
-// Paired returns the effect in differences of at least two pairs.
+// Paired returns the effect in the differences of pairs. Fewer than two pairs have an infinite interval.
 //
-// With s their standard error and n-1 degrees of freedom, the interval is the
-// mean -+ t(0.975) s, and the smallest detectable effect
-// (t(0.975) + t(0.80)) s: H. S. Bloom, Minimum Detectable Effects, Evaluation
-// Review 19(5), 1995.
+//   - Interval: mean -+ t(0.975) s, with s the standard error and n-1 degrees of freedom.
+//   - Smallest detectable effect: (t(0.975) + t(0.80)) s.
+//   - Source: H. S. Bloom, Minimum Detectable Effects, Evaluation Review 19(5), 1995.
 func Paired(d []float64) Effect {
 	mean := Mean(d)
 	if len(d) < 2 {
@@ -83,8 +80,8 @@ func Paired(d []float64) Effect {
 	}
 }
 
-// StudentQuantile returns the value below which Student's t of df degrees of
-// freedom lies with probability p, 0 < p < 1 and df >= 1; NaN for others.
+// StudentQuantile returns the p-quantile of Student's t distribution with df degrees of freedom. It returns NaN
+// unless 0 < p < 1 and df >= 1.
 func StudentQuantile(p float64, df int) float64 {
 	switch {
 	case !(p > 0 && p < 1) || df < 1:
@@ -112,21 +109,21 @@ func StudentQuantile(p float64, df int) float64 {
 	return (low + high) / 2
 }
 
-// studentCDF is the probability of a value below t, t >= 0.
+// studentCDF returns the probability of a value below t, for t >= 0.
 func studentCDF(t float64, df int) float64 {
 	n := float64(df)
 	return 1 - incompleteBeta(n/(n+t*t), n/2, 0.5)/2
 }
 
-// incompleteBeta is the regularized incomplete beta function I_x(a, b), by its
-// continued fraction (Abramowitz and Stegun 26.5.8).
+// incompleteBeta returns the regularized incomplete beta function I_x(a, b). It evaluates the continued
+// fraction (Abramowitz and Stegun 26.5.8).
 func incompleteBeta(x, a, b float64) float64 {
 	switch {
 	case x <= 0:
 		return 0
 	case x >= 1:
 		return 1
-	case x > (a+1)/(a+b+2): // where the fraction converges slowly
+	case x > (a+1)/(a+b+2): // the fraction converges slowly here
 		return 1 - incompleteBeta(1-x, b, a)
 	}
 	la, _ := math.Lgamma(a)
@@ -136,8 +133,8 @@ func incompleteBeta(x, a, b float64) float64 {
 	return front / fraction(x, a, b)
 }
 
-// fraction evaluates 1 + d1 x/(1 + d2 x/(1 + ...)) of the incomplete beta
-// function from the front, as a quotient of two recurrences.
+// fraction evaluates the continued fraction 1 + d1 x/(1 + d2 x/(1 + ...)) of the incomplete beta function. It
+// runs from the front, as a quotient of two recurrences.
 func fraction(x, a, b float64) float64 {
 	const tiny = 1e-300
 	value, c, d := 1.0, 1.0, 0.0

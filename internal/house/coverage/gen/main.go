@@ -1,5 +1,5 @@
-// Command gen writes the table of OpenSHMEM's routines to the file that it is given,
-// from the source of package shmem in the folder that it is given.
+// Command gen writes the table of OpenSHMEM's routines to a file. Its arguments are the folder of package shmem and
+// the file.
 package main
 
 import (
@@ -11,7 +11,7 @@ import (
 
 func main() {
 	if len(os.Args) != 3 {
-		fmt.Fprintf(os.Stderr, "gen: %d arguments, want the folder of package shmem and the file to write\n", len(os.Args)-1)
+		fmt.Fprintf(os.Stderr, "gen: %d arguments, want 2: the folder of package shmem and the file to write\n", len(os.Args)-1)
 		os.Exit(2)
 	}
 	s, err := coverage.Load(os.Args[1])

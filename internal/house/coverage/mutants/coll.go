@@ -10,25 +10,25 @@ import (
 	"github.com/goshmem/goshmem/internal/weave"
 )
 
-// board begins the name of a test of package coll/board ("board.TestVerdictOf"). Others are
-// scenarios of coll's explorer ("Data/roots") and tests of package coll ("TestSame").
+// board is the prefix of tests of package coll/board ("board.TestVerdictOf"). Other names are scenarios of coll's
+// explorer ("Data/roots") and tests of package coll ("TestSame").
 const board = "board."
 
-// sources is the folder that the files of collMutants are in.
+// sources is the folder of the files in collMutants.
 const sources = "coll"
 
-// The limits of one run: an exploration is a whole one, and takes half a minute alone.
+// The limits of one run. A whole exploration takes half a minute on an idle machine.
 const (
 	testLimit        = 20 * time.Second
 	scenarioLimit    = time.Minute
 	explorationLimit = 10 * time.Minute
 )
 
-// programs are the test programs with all mutants of coll in them.
+// programs has the paths of the test programs with all mutants of coll.
 type programs struct {
-	explorer string // of package coll, whose accesses to shared memory are explored
-	coll     string // of package coll as it is
-	board    string // of package coll/board
+	explorer string // package coll, with explored accesses to shared memory
+	coll     string // package coll as it is
+	board    string // package coll/board
 }
 
 // collHunt returns the hunt for mutants of coll and coll/board.
@@ -63,11 +63,11 @@ func (p *programs) build(ctx context.Context, o *weave.Overlay) (err error) {
 	return err
 }
 
-// everyTest stands for all tests of a package but those that kill processes.
+// everyTest stands for all tests of a package except those that kill processes.
 const everyTest = "Test"
 
-// collTests are all tests: those of coll/board and of coll are quicker than the explorer, and
-// of its two halves the one that is likelier to find m is the first.
+// collTests returns all tests. The tests of coll/board and coll come first, because they are quicker than the
+// explorer. Then comes the half of the explorer that is likelier to find m.
 func collTests(m mutant) []string {
 	data, teams := "Data", "Teams"
 	if slices.Contains([]string{"agreement.go", "group.go", "ids.go", "leave.go"}, m.File) {
@@ -76,7 +76,7 @@ func collTests(m mutant) []string {
 	return []string{board + everyTest, everyTest, data, teams}
 }
 
-// command returns how to run a test that is named as in the table.
+// command returns how to run a test with the given name in the table.
 func (p *programs) command(test string) command {
 	if name, of := strings.CutPrefix(test, board); of {
 		c := p.ordinary(name)
@@ -113,8 +113,7 @@ func (p *programs) ordinary(test string) command {
 	return c
 }
 
-// named returns the test that failed by its own words, or the only one that was run if the
-// program has ended by a panic.
+// named returns the failed test in the output, or the test that was run if the program has ended by a panic.
 func named(prefix, test, out string) string {
 	if f := failure.FindStringSubmatch(out); f != nil {
 		name, _, _ := strings.Cut(f[1], "/")

@@ -19,43 +19,44 @@ import (
 	"github.com/goshmem/goshmem/internal/weave"
 )
 
-// mutant is a mistake that a programmer could make: in File, Old becomes New.
+// mutant is a mistake that a programmer could make: New replaces Old in File.
 type mutant struct {
 	File, Old, New string
-	Breaks         string // what is wrong then
-	// Found is the test that finds the mutant, named as its hunt names tests, or open. For a
-	// change that no caller can notice it is none and the argument.
+	Breaks         string // what goes wrong
+	// Found is the test that finds the mutant, in the notation of its hunt, or open. If no caller can notice the
+	// change, Found is none and the argument why.
 	Found string
 }
 
+// Values of mutant.Found that name no test.
 const (
 	open = ""            // not tried yet, or found by no test
-	none = "no mutant: " // an argument follows
+	none = "no mutant: " // prefix of an argument
 )
 
-// name returns the words by which messages and the command's argument name a mutant.
+// name returns the mutant's name for messages and for the command's argument.
 func (m mutant) name() string { return m.File + ": " + m.Breaks }
 
-// hunt is a table of mutants and the way in which tests find them.
+// hunt is a table of mutants and the tests that find them.
 type hunt struct {
-	of      string // what the mutants are of, for messages
-	folder  string // what the files of the table are in
+	of      string // the mutated packages, for messages
+	folder  string // folder of the table's files
 	table   []mutant
-	closing func(counts) string // says how many mutants were found
-	// passing are tests that tryKnown does not run without a mutant, as other tests do.
+	closing func(counts) string // returns the closing message
+	// passing lists tests that tryKnown does not run without a mutant, because other tests do.
 	passing []string
-	// build builds the test programs from an overlay that has all mutants in it.
+	// build builds the test programs from an overlay with all mutants.
 	build func(ctx context.Context, o *weave.Overlay) error
-	// command returns how a test is run with a mutant, which is the zero value for none.
+	// command returns how to run a test with a mutant. The zero mutant stands for none.
 	command func(m mutant, test string) command
-	// tests returns all tests, those that are likelier or quicker to find a mutant first.
+	// tests returns all tests. Tests that are likelier or quicker to find the mutant come first.
 	tests func(m mutant) []string
 }
 
-// counts are numbers of mutants, and of the tests that find the known ones.
+// counts has the numbers of mutants by kind, and the number of tests that find the known ones.
 type counts struct{ known, tests, argued, open int }
 
-// try tries the selected mutants, the open or the known ones.
+// try tries the selected mutants: the open ones if opened is set, otherwise the known ones.
 func (h *hunt) try(ctx context.Context, selected *regexp.Regexp, opened bool) error {
 	var numbers []int // from 1 on
 	for i, m := range h.table {
@@ -63,7 +64,7 @@ func (h *hunt) try(ctx context.Context, selected *regexp.Regexp, opened bool) er
 			numbers = append(numbers, i+1)
 		}
 	}
-	if len(numbers) > 0 { // else an argument that means another table would build for nothing
+	if len(numbers) > 0 { // an expression for another table selects none here: skip the build
 		dir, err := os.MkdirTemp("", "mutants")
 		if err != nil {
 			return err
@@ -99,8 +100,8 @@ func (h *hunt) buildIn(ctx context.Context, dir string) error {
 	return h.build(ctx, o)
 }
 
-// tryKnown demands that the test of each mutant finds it, and that all those tests pass
-// without a mutant. It prints how many mutants there are of each kind.
+// tryKnown checks that the test of each mutant finds it, and that these tests pass without a mutant. It prints the
+// number of mutants of each kind.
 func (h *hunt) tryKnown(ctx context.Context, numbers []int) error {
 	n := counts{known: len(numbers)}
 	for _, m := range h.table {
@@ -136,7 +137,7 @@ func (h *hunt) tryKnown(ctx context.Context, numbers []int) error {
 	return err
 }
 
-// find demands that the mutant of a number is found by its test.
+// find checks that the mutant of a number is found by its test.
 func (h *hunt) find(ctx context.Context, number int) error {
 	m := h.table[number-1]
 	switch v := h.run(ctx, number, m.Found); {
@@ -148,7 +149,7 @@ func (h *hunt) find(ctx context.Context, number int) error {
 	return nil
 }
 
-// tryOpen tries all tests on each mutant, and prints the first that finds it.
+// tryOpen runs all tests on each mutant, and prints the first one that finds it.
 func (h *hunt) tryOpen(ctx context.Context, numbers []int) error {
 	return forAll(ctx, numbers, func(number int) error {
 		m := h.table[number-1]
@@ -168,18 +169,18 @@ func (h *hunt) tryOpen(ctx context.Context, numbers []int) error {
 	})
 }
 
-// command is how a test is run.
+// command says how to run a test.
 type command struct {
 	program, dir, pattern, skip string
-	args, env                   []string // beyond those of all tests
+	args, env                   []string // in addition to those of every test
 	limit                       time.Duration
-	found                       func(out string) string // the test that failed, as in the table; "" if none
+	found                       func(out string) string // returns the failed test, as in the table; "": none
 }
 
 // verdict is the result of one run of a test.
 type verdict struct {
 	failed bool
-	test   string // the test that failed, as in the table; "" if none
+	test   string // the failed test, as in the table; "": none
 	out    string
 }
 
@@ -188,15 +189,15 @@ var (
 	crash   = regexp.MustCompile(`(?m)^(panic|fatal error): .*`)
 )
 
-// run runs a test with the mutant of a number, or none if that is 0. A test that does not
-// end has not found the mutant.
+// run runs a test with the mutant of a number, or with no mutant if the number is 0. A test that times out has not
+// found the mutant.
 func (h *hunt) run(ctx context.Context, number int, test string) verdict {
 	var m mutant
 	if number > 0 {
 		m = h.table[number-1]
 	}
 	c := h.command(m, test)
-	// The program ends itself; the longer limit here is for one that cannot.
+	// The program has a timeout of its own. The longer one here is for a program that cannot end itself.
 	ctx, stop := context.WithTimeout(ctx, 2*c.limit)
 	defer stop()
 	args := append([]string{"-test.v", "-test.run=" + c.pattern, "-test.skip=" + c.skip, "-test.failfast", "-test.timeout=" + c.limit.String()}, c.args...)
@@ -206,7 +207,7 @@ func (h *hunt) run(ctx context.Context, number int, test string) verdict {
 	text, err := cmd.CombinedOutput()
 	v := verdict{failed: err != nil, out: string(text)}
 	if err == nil && !strings.Contains(v.out, "--- PASS: ") {
-		v.failed, v.out = true, v.out+"there is no such test\n"
+		v.failed, v.out = true, v.out+"no test ran: want a test that matches the pattern\n"
 	}
 	if err != nil && !strings.Contains(v.out, "panic: test timed out") {
 		v.test = c.found(v.out)
@@ -214,8 +215,8 @@ func (h *hunt) run(ctx context.Context, number int, test string) verdict {
 	return v
 }
 
-// forAll calls f for each element of list, as many at a time as there are processors, and
-// returns all errors, or why ctx has ended.
+// forAll calls f for each element of list, GOMAXPROCS at a time. It returns all errors, or the cause of ctx if ctx
+// has ended.
 func forAll[E any](ctx context.Context, list []E, f func(E) error) error {
 	errs := make([]error, len(list))
 	var all errgroup.Group

@@ -1,14 +1,14 @@
-// Command mutants makes each function of package shmem that stands for a routine of
-// OpenSHMEM wrong, in one way after the other, and demands that the routine's test finds
-// it. Then it makes packages coll and coll/board, and after them the machines of coll/agree
-// and coll/ftco, wrong as its tables say, and demands that the test that a table names finds
-// each mutant: a scenario of coll's explorer, a search or random schedules of sim/explore, or
-// a test of these packages or of their simulators. Each test program is built once, with all
-// mutants in it.
+// Command mutants checks that tests find mistakes. Each test program is built once, with all mutants in it.
 //
-// Run the command at the root of the module. An argument is a regular expression that
-// selects routines of shmem by name, and mutants of the tables by file and words. Flag -open
-// tries the mutants for which the tables name no test yet.
+//   - Package shmem: each function that implements a routine of OpenSHMEM is made wrong in several ways. The
+//     routine's test must find each mutant.
+//   - Packages coll and coll/board, and the machines of coll/agree and coll/ftco: tables list the mutants, and for
+//     each one the test that must find it. That is a scenario of coll's explorer, a search or random schedules of
+//     sim/explore, or a test of these packages or of their simulators.
+//
+// Run the command at the root of the module. Its argument is a regular expression that selects routines of shmem by
+// name, and mutants of the tables by file and description. Flag -open tries the mutants for which the tables name no
+// test yet.
 package main
 
 import (
@@ -30,11 +30,11 @@ import (
 	"github.com/goshmem/goshmem/internal/house/coverage"
 )
 
-// npes is the size of the jobs: the smallest in which the next PE is not the previous.
+// npes is the size of the jobs: the smallest in which the next PE is not the previous one.
 const npes = "3"
 
-// patience ends a test program whose own deadlines do not: 10 seconds with a mutant.
-const patience = time.Minute
+// programLimit ends a test program that does not end by its own deadlines, which are 10 seconds with a mutant.
+const programLimit = time.Minute
 
 func main() {
 	tryOpen := flag.Bool("open", false, "try the open mutants of the tables only, and print which test finds each")
@@ -50,8 +50,8 @@ func main() {
 	}
 }
 
-// mutate does what the command line asks for, and returns what went wrong with all tables: a
-// run takes too long to tell of one at a time. The expression only selects mutants.
+// mutate runs the command. It returns the errors of all tables together, because a run takes too long to stop at the
+// first one. The expression only selects the mutants.
 func mutate(ctx context.Context, only, keep string, tryOpen bool) error {
 	selected, err := regexp.Compile(only)
 	if err != nil {
@@ -73,7 +73,7 @@ func mutate(ctx context.Context, only, keep string, tryOpen bool) error {
 		}
 	}
 	for _, h := range hunts {
-		if ctx.Err() != nil { // the one before has said so
+		if ctx.Err() != nil { // the hunt before has returned the error
 			break
 		}
 		if err := h.try(ctx, selected, tryOpen); err != nil {
@@ -86,7 +86,7 @@ func mutate(ctx context.Context, only, keep string, tryOpen bool) error {
 // runShmem tries the mutants of package shmem.
 func runShmem(ctx context.Context, selected *regexp.Regexp) error {
 	if !slices.ContainsFunc(coverage.Routines, func(r coverage.Routine) bool { return selected.MatchString(r.Name) }) {
-		return (&tester{}).conclude() // an argument that means a table builds nothing here
+		return (&tester{}).conclude() // an expression for a table selects none here: skip the build
 	}
 	s, err := coverage.Load("shmem")
 	if err != nil {
@@ -121,7 +121,7 @@ func runShmem(ctx context.Context, selected *regexp.Regexp) error {
 			t.try(ctx, &m)
 		}
 	}
-	if ctx.Err() != nil { // the last one was not found, but ended
+	if ctx.Err() != nil { // the last mutant was interrupted, not found
 		return context.Cause(ctx)
 	}
 	return t.conclude()
@@ -136,18 +136,18 @@ func build(ctx context.Context, s *coverage.Source, dir string, mutants []covera
 	program := filepath.Join(dir, "shmem.test")
 	cmd := exec.CommandContext(ctx, "go", "test", "-c", "-overlay", overlay, "-o", program, "./shmem")
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
-	cmd.Env = append(os.Environ(), "GOTMPDIR="+dir) // what it leaves when it is interrupted goes with ours
+	cmd.Env = append(os.Environ(), "GOTMPDIR="+dir) // an interrupted build leaves files there, which are removed with dir
 	return program, cmd.Run()
 }
 
-// tester runs tests and counts what comes of them.
+// tester runs tests and counts the results.
 type tester struct {
 	program                     string
 	tried, failed, late, passed int
 	bad                         []string
 }
 
-// conclude prints what came of the mutants and returns all that went wrong.
+// conclude prints the counts and returns all errors.
 func (t *tester) conclude() error {
 	fmt.Fprintf(os.Stdout, "%d mutants, %d found by an error, %d by a deadline, %d not found; %d routines without a mutant passed\n",
 		t.tried, t.failed, t.late, t.tried-t.failed-t.late, t.passed)
@@ -157,9 +157,9 @@ func (t *tester) conclude() error {
 	return nil
 }
 
-// test runs the test of one routine, or of all, in the presence of a mutant, or none.
+// test runs the test of one routine ("": of all), with a mutant (0: none).
 func (t *tester) test(ctx context.Context, routine string, mutant int) (string, error) {
-	ctx, stop := context.WithTimeout(ctx, patience)
+	ctx, stop := context.WithTimeout(ctx, programLimit)
 	defer stop()
 	cmd := exec.CommandContext(ctx, t.program, "-test.run=^TestRoutines$/^"+npes+"$")
 	cmd.Dir = "shmem"
@@ -169,7 +169,7 @@ func (t *tester) test(ctx context.Context, routine string, mutant int) (string, 
 	}
 	out, err := cmd.CombinedOutput()
 	if ctx.Err() != nil {
-		return string(out), fmt.Errorf("%w: does not end by itself", ctx.Err())
+		return string(out), fmt.Errorf("%w: still running after %v", ctx.Err(), programLimit)
 	}
 	if err == nil {
 		t.passed++
@@ -177,8 +177,7 @@ func (t *tester) test(ctx context.Context, routine string, mutant int) (string, 
 	return string(out), err
 }
 
-// try demands that a mutant is found. One that hangs is found if the test's own
-// deadline ends it with an error.
+// try checks that a mutant is found. A mutant that hangs is found if the test's own deadline ends it with an error.
 func (t *tester) try(ctx context.Context, m *coverage.Mutant) {
 	t.tried++
 	begun := time.Now()

@@ -11,21 +11,20 @@ import (
 	"github.com/goshmem/goshmem/internal/weave"
 )
 
-// What finds a mutant of coll/agree or coll/ftco is one of these, or a package and its test
-// ("sim/logp TestWhoeverDies").
+// Tests that find mutants of coll/agree or coll/ftco. Other tests are named by package and test ("sim/logp
+// TestWhoeverDies").
 const (
-	search    = "search"    // of small groups, all runs; sim/explore
-	schedules = "schedules" // drawn at random; sim/explore
+	search    = "search"    // sim/explore: all runs of small groups
+	schedules = "schedules" // sim/explore: random schedules
 )
 
-// treeLimit ends a test that a mutant keeps from ending.
+// treeLimit is the time limit of a test.
 const treeLimit = time.Minute
 
 // explorer is the package of the searches and schedules.
 const explorer = "sim/explore"
 
-// trees are the paths of the test programs with all mutants of coll/agree and coll/ftco in
-// them, by package.
+// trees has the paths of the test programs with all mutants of coll/agree and coll/ftco, by package.
 type trees map[string]string
 
 // treeHunt returns the hunt for mutants of the machines of coll/agree and coll/ftco.
@@ -55,7 +54,7 @@ func (p trees) build(ctx context.Context, o *weave.Overlay) (err error) {
 	return nil
 }
 
-// treeTests are all tests of m, those that are quick before the others.
+// treeTests returns all tests for m, the quick ones first.
 func treeTests(m mutant) []string {
 	pkg := filepath.Dir(m.File)
 	switch {
@@ -71,7 +70,7 @@ func treeTests(m mutant) []string {
 	return []string{search, pkg + " Test.*", schedules, "sim/logp TestShipped.*", "sim/ftco TestShipped.*"}
 }
 
-// command returns how to run a test that is named as in the tables.
+// command returns how to run a test with the given name in the tables.
 func (p trees) command(m mutant, test string) command {
 	c := command{limit: treeLimit, env: []string{"GOMAXPROCS=1"}}
 	pkg, pattern, is := strings.Cut(test, " ")
@@ -95,7 +94,7 @@ func (p trees) command(m mutant, test string) command {
 			if failure.MatchString(out) && strings.Contains(out, "FOUND ") {
 				return test
 			}
-			return "" // it has failed by something else
+			return "" // the test has failed for another reason
 		}
 	}
 	c.program, c.dir, c.pattern = p[pkg], pkg, "^"+pattern+"$"
