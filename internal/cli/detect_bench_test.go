@@ -131,5 +131,5 @@ func TestDetectProgramIsHidden(t *testing.T) {
 		t.Errorf("built-in programs %v, want %s to be there and not shown", builtinNames(), detectPE)
 	}
 	j := start(t, "-n", "1", detectPE)
-	j.expect(1, "it is a part of oshrun detect-bench")
+	j.expect(1, "this program is part of oshrun detect-bench")
 }

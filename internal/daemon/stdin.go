@@ -77,7 +77,9 @@ func (in *input) take(c Chunk) {
 	if st == nil {
 		st = newStream(c.To, in.credit)
 		in.streams[c.To] = st
-		st.gone = !in.open(st)
+		if !in.open(st) {
+			st.gone = true // no goroutine has the stream: its lock is not needed
+		}
 	}
 	in.mu.Unlock()
 	st.put(c)

@@ -44,12 +44,14 @@ type step struct {
 	nspace string
 	srv    *server.Server
 	page   *failure.Page
-	place  Place
-	heaps  []*os.File // of the near PEs
 	key    [16]byte
 	orders chan *net.UnixConn // of a PE that has all segments
 	ended  chan pmix.Proc     // PEs that have left the job
 	aborts chan string        // messages of PEs that have ended the job
+
+	mu    sync.Mutex // guards what follows
+	place Place
+	heaps []*os.File // of the near PEs
 }
 
 func (s *step) ClientConnected(pmix.Proc, int) {}
@@ -131,6 +133,20 @@ func newStep(t *testing.T, n int) *step {
 	return s
 }
 
+// move puts the step on a node that has the PEs of p, whose segments are those of these PEs.
+func (s *step) move(p Place) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.place, s.heaps = p, s.heaps[p.First:]
+}
+
+// located returns the place of the step and the segments of its node.
+func (s *step) located() (Place, []*os.File) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.place, s.heaps
+}
+
 // serve answers a PE's requests, one segment at a time.
 func (s *step) serve(conn *net.UnixConn) {
 	buf := make([]byte, wire.MaxPacket)
@@ -144,24 +160,25 @@ func (s *step) serve(conn *net.UnixConn) {
 			s.t.Error(err)
 			return
 		}
-		info, err := s.heaps[0].Stat()
+		place, heaps := s.located()
+		info, err := heaps[0].Stat()
 		if err != nil {
 			s.t.Error(err)
 			return
 		}
 		r := wire.AttachReply{
-			Job: s.key, NPEs: uint32(s.place.NPEs), Nodes: uint32(s.place.Nodes), FirstPE: uint32(s.place.First), Near: uint32(s.place.Near),
+			Job: s.key, NPEs: uint32(place.NPEs), Nodes: uint32(place.Nodes), FirstPE: uint32(place.First), Near: uint32(place.Near),
 			First: req.First, Processors: 2, SegmentSize: uint64(info.Size()), Recover: true,
 		}
 		last := req.Kind == wire.AskOrders
 		var fds []int
 		if !last {
 			r.Count = 1
-			fds = append(fds, int(s.heaps[req.First].Fd()))
+			fds = append(fds, int(heaps[req.First].Fd()))
 			if r.Page = req.First == 0; r.Page {
 				fds = append(fds, int(s.page.File().Fd()))
 			}
-			last = int(req.First) == len(s.heaps)-1
+			last = int(req.First) == len(heaps)-1
 		}
 		if err := s.reply(r, conn, fds); err != nil {
 			s.t.Error(err)
@@ -421,7 +438,7 @@ func TestMeetingFails(t *testing.T) {
 func TestAttachRefuses(t *testing.T) {
 	for name, change := range map[string]func(s *step){
 		"another job": func(s *step) { s.key[0]++ },
-		"other PEs":   func(s *step) { s.place.Near, s.place.NPEs = 2, 2 },
+		"other PEs":   func(s *step) { s.move(Place{Nodes: 1, Near: 2, NPEs: 2}) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newStep(t, 1)

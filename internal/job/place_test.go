@@ -93,7 +93,7 @@ func TestPlaceRefused(t *testing.T) {
 // A PE on the second of two nodes maps the segments of that node alone, and the page of the whole job.
 func TestAttachSecondNode(t *testing.T) {
 	s := newStep(t, second.NPEs)
-	s.place, s.heaps = second, s.heaps[second.First:]
+	s.move(second)
 	j := &Job{Nspace: s.nspace, PE: 4, NPEs: second.NPEs}
 	m, _, err := attach(s.dial(), j)
 	if err != nil {
@@ -129,7 +129,7 @@ func TestAttachRefusesPlace(t *testing.T) {
 		{4, 7, "place in a job of 6 PEs, want 7"},
 	} {
 		s := newStep(t, second.NPEs)
-		s.place, s.heaps = second, s.heaps[second.First:]
+		s.move(second)
 		conn := s.dial()
 		if _, _, err := attach(conn, &Job{Nspace: s.nspace, PE: c.pe, NPEs: c.npes}); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("PE %d of %d: %v, want %q", c.pe, c.npes, err, c.want)
@@ -137,7 +137,7 @@ func TestAttachRefusesPlace(t *testing.T) {
 		_ = conn.Close() // the step waits for a further request
 	}
 	s := newStep(t, second.NPEs)
-	s.place, s.heaps = second, s.heaps[second.First:]
+	s.move(second)
 	j, conn := &Job{Nspace: s.nspace, PE: 4, NPEs: 6}, s.dial()
 	defer func() { _ = conn.Close() }()
 	var m memory
