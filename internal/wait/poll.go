@@ -108,7 +108,7 @@ func (w *Waiter) sleepPoll(p Poller, ctx context.Context, timeout *time.Duration
 	}
 }
 
-// Serve makes all waits of this process call f from now on: after their polls, after each yield, and before
+// Serve makes Wait and WaitAny of this process call f from now on: after their polls, after each yield, and before
 // each sleep. f does work that peers may wait for, whatever the waits themselves are for.
 //
 //   - Result of f: whether it did any work or may have more. The wait then checks again before it sleeps.
