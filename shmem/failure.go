@@ -97,11 +97,12 @@ func (h *heap) failed(since uint64) (pes []int, epoch uint64) {
 // dead reports whether a PE is known to be dead.
 func (h *heap) dead(pe layout.PE) bool { return h.job.IsDead(pe) }
 
-// notice makes all operations of this process go through check from the first death
-// on (beWary), and has those told who want to know.
+// notice reports that this process has seen a death. From the first one on, all operations go through
+// check (beWary). The callbacks of World.OnFailure are called soon.
 func (h *heap) notice() { h.job.Noticed() }
 
-// beWary makes all operations of this process go through check.
+// beWary makes all operations of this process go through check: it removes all tags from the table that the fast
+// test reads.
 func (h *heap) beWary() {
 	if h.wary.Load() {
 		return

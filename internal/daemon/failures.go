@@ -14,7 +14,8 @@ import (
 
 // failures decides, by package life, which ends are failures, and makes them known.
 //
-// A failure is made known in the order in which somebody waits for it:
+// A failure is made known in this order, as PEs wait for it and others mostly do not. With Config.EndsFirst, 1 to 3 are
+// left out: oshrun ends the job.
 //
 //  1. the page, which all waits of PEs look at;
 //  2. the bells, for those who sleep;
@@ -105,8 +106,9 @@ func (f *failures) forsake(id ID) (is bool) {
 	return is
 }
 
-// carryOut does what the death d in a PE's life asks for, as far as it happens under the lock of the table, which the
-// caller holds. The caller calls makeKnown without the lock then. Rung says that bells were rung.
+// carryOut does the part of outcome o that belongs under the lock of the table: the page and the bells. It queues the
+// rest, which makeKnown delivers. The caller holds the lock, and calls makeKnown without it afterwards. rung says that
+// bells were rung. With Config.EndsFirst, PEs learn only of a death that another PE has asked for.
 func (f *failures) carryOut(p *localPE, d death, o life.Outcome) (rung bool) {
 	if o.KillRest {
 		p.killRest()

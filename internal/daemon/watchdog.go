@@ -295,7 +295,7 @@ func (w *deathWatch) tagged(tag uint64) *localPE {
 	return w.tags[tag]
 }
 
-// report takes what the watch has seen.
+// report handles a report of the watch. The PE's tag says which PE it is about.
 func (w *deathWatch) report(r kernel.Report) {
 	p := w.tagged(r.Tag)
 	if p == nil {
@@ -322,7 +322,7 @@ func (w *deathWatch) report(r kernel.Report) {
 	}
 }
 
-// reportDeath takes that a process of a PE has died.
+// reportDeath handles the death of a process of a PE: the PE's own process, or one that has joined for it.
 func (w *deathWatch) reportDeath(p *localPE, r kernel.Report) {
 	d := death{end: endOf(r.Exit.Status), pid: r.PID, at: r.At, tier: r.Tier.String()}
 	d.end.OOM, d.end.Unknown = r.Exit.OOM, !r.Exit.Known
