@@ -49,7 +49,7 @@ var exitCodes = []exitCode{
 	{strconv.Itoa(launch.StatusSignal) + "+n", "a PE was killed by signal n, or oshrun was asked to end by it"},
 	{strconv.Itoa(launch.StatusInterrupted), "interrupted: signal 2, as Ctrl-C sends it"},
 	{strconv.Itoa(launch.StatusPipe), "nobody reads the output any more, as behind | head: the job was ended"},
-	{"other", "the status of the first PE that failed, which may also be one of the above; of an abort by more than 8 bits the lowest 8, 255 if these are 0"},
+	{"other", "the status of the first PE that failed, which may also be one of the above. Abort codes are truncated to 8 bits; 256 becomes 255"},
 }
 
 // documentedVar is an environment variable in the topic environment.
