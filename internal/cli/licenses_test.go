@@ -11,11 +11,19 @@ import (
 )
 
 // TestLicenses: licenses/ has the texts of Go and of all modules that are linked into oshrun, as these have them, and of
-// no others.
+// no others. The module cache has the texts: of whoever has compiled this test, so an ordinary user of CI has none.
 func TestLicenses(t *testing.T) {
 	list := exec.Command("go", "list", "-deps", "-f", "{{with .Module}}{{if not .Main}}{{.Path}} {{.Dir}}{{end}}{{end}}", "github.com/goshmem/goshmem/cmd/oshrun")
+	list.Env = append(os.Environ(), "GOPROXY=off")
+	var said bytes.Buffer
+	list.Stderr = &said
 	out, err := list.Output()
-	check(t, err)
+	if err != nil && os.Getuid() != 0 && strings.Contains(said.String(), "GOPROXY=off") {
+		t.Skip("this user's module cache does not have the modules")
+	}
+	if err != nil {
+		t.Fatalf("%v: %s", err, said.String())
+	}
 	root, err := exec.Command("go", "env", "GOROOT").Output()
 	check(t, err)
 	folders := map[string]string{"go": strings.TrimSpace(string(root))}
