@@ -64,17 +64,10 @@ func Alltoall[T any](ctx context.Context, t *Team, b Buffers) error {
 // gatherBlocks copies N elements from each member's source of n elements into this member's
 // destination. Member i reads from element i*stride on.
 func gatherBlocks[T any](ctx context.Context, t *Team, b Buffers, kind uint64, n, stride int) (err error) {
-	dst := view[T](t.address(t.me, b.Dst), b.N*len(t.members))
 	if size := bytesOf[T](n); size <= t.slotBytes {
-		seq, err := t.exchange(ctx, view[byte](t.address(t.me, b.Src), size))
-		if err != nil {
-			return err
-		}
-		for _, i := range t.contributors(seq) {
-			rma.CopyOut(dst[i*b.N:(i+1)*b.N], unsafe.Add(t.slotOf(i, seq, size), bytesOf[T](t.me*stride)))
-		}
-		return nil
+		return gatherSmall[T](ctx, t, b, size, stride)
 	}
+	dst := view[T](t.address(t.me, b.Dst), b.N*len(t.members))
 	seq, err := t.beginCollective(2)
 	if err != nil {
 		return err
@@ -105,6 +98,19 @@ func gatherBlocks[T any](ctx context.Context, t *Team, b Buffers, kind uint64, n
 		rma.MoveOut(dst[i*b.N:(i+1)*b.N], t.address(i, b.Src+uint64(bytesOf[T](t.me*stride))))
 	}
 	return t.meetLast(ctx, seq+1)
+}
+
+// gatherSmall is gatherBlocks through slots, for sources of size bytes.
+func gatherSmall[T any](ctx context.Context, t *Team, b Buffers, size, stride int) error {
+	seq, err := t.exchange(ctx, view[byte](t.address(t.me, b.Src), size))
+	if err != nil {
+		return err
+	}
+	dst := view[T](t.address(t.me, b.Dst), b.N*len(t.members))
+	for _, i := range t.contributors(seq) {
+		rma.CopyOut(dst[i*b.N:(i+1)*b.N], unsafe.Add(t.slotOf(i, seq, size), bytesOf[T](t.me*stride)))
+	}
+	return nil
 }
 
 // blockOf returns the part of a destination that member i's block goes to.

@@ -43,13 +43,14 @@ func copyElement(dst, src unsafe.Pointer, size uintptr) {
 }
 
 // Copy writes src to dst, in line. It writes a single element by one store; memmove does not guarantee that
-// for two bytes.
+// for two bytes. The length of the array is one that Few never lets pass: a slice by unsafe.Slice would cost a
+// multiplication and two tests of what it gives.
 func Copy[T any](dst unsafe.Pointer, src []T) {
 	if len(src) == 1 {
 		One[T](dst, unsafe.Pointer(&src[0]))
 		return
 	}
-	copy(unsafe.Slice((*T)(dst), len(src)), src)
+	copy((*[bulkMin]T)(dst)[:len(src)], src)
 }
 
 // CopyOut reads len(dst) elements from src, in line.
@@ -58,7 +59,7 @@ func CopyOut[T any](dst []T, src unsafe.Pointer) {
 		One[T](unsafe.Pointer(&dst[0]), src)
 		return
 	}
-	copy(dst, unsafe.Slice((*T)(src), len(dst)))
+	copy(dst, (*[bulkMin]T)(src)[:len(dst)])
 }
 
 // Move writes src to dst, in any amount.

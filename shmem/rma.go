@@ -15,6 +15,8 @@ import (
 //     with ErrPEDied for a PE that is known to be dead.
 //   - Concurrent calls: allowed.
 //   - Source: shmem_put.
+//
+//go:nosplit
 func Put[T any](c *Ctx, dst Sym[T], src []T, pe int) error {
 	if !c.passes(dst.tag, pe) || len(src) > dst.n {
 		return slowPut(c, dst, src, pe, &routinePut)
@@ -38,6 +40,8 @@ func Put[T any](c *Ctx, dst Sym[T], src []T, pe int) error {
 //   - Errors: as Put.
 //   - Concurrent calls: allowed.
 //   - Source: shmem_get.
+//
+//go:nosplit
 func Get[T any](c *Ctx, dst []T, src Sym[T], pe int) error {
 	if !c.passes(src.tag, pe) || len(dst) > src.n {
 		return slowGet(c, dst, src, pe, &routineGet)
@@ -61,6 +65,8 @@ func Get[T any](c *Ctx, dst []T, src Sym[T], pe int) error {
 //   - Errors: as Put.
 //   - Concurrent calls: allowed.
 //   - Source: shmem_p.
+//
+//go:nosplit
 func P[T any](c *Ctx, dst Sym[T], v T, pe int) error {
 	if !c.passes(dst.tag, pe) {
 		return slowP(c, dst, v, pe)
@@ -78,6 +84,8 @@ func P[T any](c *Ctx, dst Sym[T], v T, pe int) error {
 //   - Errors: as Put.
 //   - Concurrent calls: allowed.
 //   - Source: shmem_g.
+//
+//go:nosplit
 func G[T any](c *Ctx, src Sym[T], pe int) (v T, err error) {
 	if !c.ok(src.tag, pe) {
 		return slowG(c, src, pe)
@@ -94,6 +102,8 @@ func G[T any](c *Ctx, src Sym[T], pe int) (v T, err error) {
 //   - Errors: as Put.
 //   - Concurrent calls: allowed.
 //   - Source: shmem_put_nbi.
+//
+//go:nosplit
 func PutNBI[T any](c *Ctx, dst Sym[T], src []T, pe int) error {
 	if !c.passes(dst.tag, pe) || len(src) > dst.n {
 		return slowPut(c, dst, src, pe, &routinePutNBI)
@@ -118,6 +128,8 @@ func PutNBI[T any](c *Ctx, dst Sym[T], src []T, pe int) error {
 //   - Errors: as Put.
 //   - Concurrent calls: allowed.
 //   - Source: shmem_get_nbi.
+//
+//go:nosplit
 func GetNBI[T any](c *Ctx, dst []T, src Sym[T], pe int) (Pending[[]T], error) {
 	if !c.passes(src.tag, pe) || len(dst) > src.n {
 		return slowGetNBI(c, dst, src, pe)
@@ -130,6 +142,5 @@ func GetNBI[T any](c *Ctx, dst []T, src Sym[T], pe int) (Pending[[]T], error) {
 	default:
 		rma.MoveOut(dst, from)
 	}
-	*c.mark = 1
 	return Pending[[]T]{c: c, v: dst}, nil
 }

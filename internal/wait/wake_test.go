@@ -325,8 +325,8 @@ func TestDrainOrders(t *testing.T) {
 	})(mapped(t))
 	var saw [2][cells]uint64
 	var drain [2]struct {
-		word uint32
-		_    [60]byte
+		word uint64
+		_    [56]byte
 	}
 	body := func(me int) func(int, uint64) {
 		return func(i int, b uint64) {
