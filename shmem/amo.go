@@ -2,16 +2,16 @@ package shmem
 
 import "github.com/goshmem/goshmem/rma"
 
-// Elements are aligned to their size, which is 4 or 8 bytes: blocks begin on cache
-// lines and a handle is made by counting elements. A handle that is made otherwise
-// and misaligned has to be hollow, so that it fails the test and check names the cause.
+// The fast half does not test alignment. Elements are 4 or 8 bytes long and aligned to their size: blocks begin on
+// cache lines, and At and Slice count whole elements. Any other way to make a handle that may be misaligned must make
+// it hollow, so that it fails the fast test and check names the cause.
 
 // AtomicFetch returns the first element of x on PE pe.
 //
-// All functions named Atomic work on one element, atomically with respect to each other
-// and to waits and tests on elements of the same type, by whatever PE and context; not to
-// puts, and not to plain stores through Local. What was put before what they find (with
-// Fence between) is visible then, as after a wait.
+// Each function named Atomic works on one element. It is atomic with respect to every other one, and to waits and
+// tests, on elements of the same type, on any PE and context. It is not atomic with respect to puts, and to plain
+// stores through Local. A put that was fenced before the store whose value it finds is visible afterwards, as after a
+// wait.
 //
 //   - Completion: on return.
 //   - Cost: one load, where the PE is on the same node.
@@ -21,7 +21,7 @@ import "github.com/goshmem/goshmem/rma"
 //
 //go:nosplit
 func AtomicFetch[T AMOExt](c *Ctx, x Sym[T], pe int) (T, error) {
-	if !c.ok(x.tag, pe) {
+	if !c.passAndMark(x.tag, pe) {
 		return slowAtomic(c, x, 0, pe, &routineAtomicFetch)
 	}
 	return rma.AtomicLoad[T](c.target(pe).At(x.off)), nil
@@ -37,7 +37,7 @@ func AtomicFetch[T AMOExt](c *Ctx, x Sym[T], pe int) (T, error) {
 //
 //go:nosplit
 func AtomicSet[T AMOExt](c *Ctx, x Sym[T], v T, pe int) error {
-	if !c.ok(x.tag, pe) {
+	if !c.passAndMark(x.tag, pe) {
 		return slowUpdate(c, x, v, pe, &routineAtomicSet)
 	}
 	t := c.target(pe)
@@ -56,7 +56,7 @@ func AtomicSet[T AMOExt](c *Ctx, x Sym[T], v T, pe int) error {
 //
 //go:nosplit
 func AtomicSwap[T AMOExt](c *Ctx, x Sym[T], v T, pe int) (T, error) {
-	if !c.ok(x.tag, pe) {
+	if !c.passAndMark(x.tag, pe) {
 		return slowAtomic(c, x, v, pe, &routineAtomicSwap)
 	}
 	t := c.target(pe)
@@ -75,7 +75,7 @@ func AtomicSwap[T AMOExt](c *Ctx, x Sym[T], v T, pe int) (T, error) {
 //
 //go:nosplit
 func AtomicCompareSwap[T AMO](c *Ctx, x Sym[T], cond, v T, pe int) (T, error) {
-	if !c.ok(x.tag, pe) {
+	if !c.passAndMark(x.tag, pe) {
 		return slowCompareSwap(c, x, cond, v, pe, &routineAtomicCompareSwap)
 	}
 	t := c.target(pe)
@@ -94,7 +94,7 @@ func AtomicCompareSwap[T AMO](c *Ctx, x Sym[T], cond, v T, pe int) (T, error) {
 //
 //go:nosplit
 func AtomicFetchInc[T AMO](c *Ctx, x Sym[T], pe int) (T, error) {
-	if !c.ok(x.tag, pe) {
+	if !c.passAndMark(x.tag, pe) {
 		return slowAtomic(c, x, 1, pe, &routineAtomicFetchInc)
 	}
 	t := c.target(pe)
@@ -113,7 +113,7 @@ func AtomicFetchInc[T AMO](c *Ctx, x Sym[T], pe int) (T, error) {
 //
 //go:nosplit
 func AtomicInc[T AMO](c *Ctx, x Sym[T], pe int) error {
-	if !c.ok(x.tag, pe) {
+	if !c.passAndMark(x.tag, pe) {
 		return slowUpdate(c, x, 1, pe, &routineAtomicInc)
 	}
 	t := c.target(pe)
@@ -132,7 +132,7 @@ func AtomicInc[T AMO](c *Ctx, x Sym[T], pe int) error {
 //
 //go:nosplit
 func AtomicFetchAdd[T AMO](c *Ctx, x Sym[T], v T, pe int) (T, error) {
-	if !c.ok(x.tag, pe) {
+	if !c.passAndMark(x.tag, pe) {
 		return slowAtomic(c, x, v, pe, &routineAtomicFetchAdd)
 	}
 	t := c.target(pe)
@@ -151,7 +151,7 @@ func AtomicFetchAdd[T AMO](c *Ctx, x Sym[T], v T, pe int) (T, error) {
 //
 //go:nosplit
 func AtomicAdd[T AMO](c *Ctx, x Sym[T], v T, pe int) error {
-	if !c.ok(x.tag, pe) {
+	if !c.passAndMark(x.tag, pe) {
 		return slowUpdate(c, x, v, pe, &routineAtomicAdd)
 	}
 	t := c.target(pe)
@@ -170,7 +170,7 @@ func AtomicAdd[T AMO](c *Ctx, x Sym[T], v T, pe int) error {
 //
 //go:nosplit
 func AtomicFetchAnd[T AMOBits](c *Ctx, x Sym[T], v T, pe int) (T, error) {
-	if !c.ok(x.tag, pe) {
+	if !c.passAndMark(x.tag, pe) {
 		return slowAtomic(c, x, v, pe, &routineAtomicFetchAnd)
 	}
 	t := c.target(pe)
@@ -189,7 +189,7 @@ func AtomicFetchAnd[T AMOBits](c *Ctx, x Sym[T], v T, pe int) (T, error) {
 //
 //go:nosplit
 func AtomicAnd[T AMOBits](c *Ctx, x Sym[T], v T, pe int) error {
-	if !c.ok(x.tag, pe) {
+	if !c.passAndMark(x.tag, pe) {
 		return slowUpdate(c, x, v, pe, &routineAtomicAnd)
 	}
 	t := c.target(pe)
@@ -208,7 +208,7 @@ func AtomicAnd[T AMOBits](c *Ctx, x Sym[T], v T, pe int) error {
 //
 //go:nosplit
 func AtomicFetchOr[T AMOBits](c *Ctx, x Sym[T], v T, pe int) (T, error) {
-	if !c.ok(x.tag, pe) {
+	if !c.passAndMark(x.tag, pe) {
 		return slowAtomic(c, x, v, pe, &routineAtomicFetchOr)
 	}
 	t := c.target(pe)
@@ -227,7 +227,7 @@ func AtomicFetchOr[T AMOBits](c *Ctx, x Sym[T], v T, pe int) (T, error) {
 //
 //go:nosplit
 func AtomicOr[T AMOBits](c *Ctx, x Sym[T], v T, pe int) error {
-	if !c.ok(x.tag, pe) {
+	if !c.passAndMark(x.tag, pe) {
 		return slowUpdate(c, x, v, pe, &routineAtomicOr)
 	}
 	t := c.target(pe)
@@ -246,7 +246,7 @@ func AtomicOr[T AMOBits](c *Ctx, x Sym[T], v T, pe int) error {
 //
 //go:nosplit
 func AtomicFetchXor[T AMOBits](c *Ctx, x Sym[T], v T, pe int) (T, error) {
-	if !c.ok(x.tag, pe) {
+	if !c.passAndMark(x.tag, pe) {
 		return slowAtomic(c, x, v, pe, &routineAtomicFetchXor)
 	}
 	t := c.target(pe)
@@ -265,7 +265,7 @@ func AtomicFetchXor[T AMOBits](c *Ctx, x Sym[T], v T, pe int) (T, error) {
 //
 //go:nosplit
 func AtomicXor[T AMOBits](c *Ctx, x Sym[T], v T, pe int) error {
-	if !c.ok(x.tag, pe) {
+	if !c.passAndMark(x.tag, pe) {
 		return slowUpdate(c, x, v, pe, &routineAtomicXor)
 	}
 	t := c.target(pe)

@@ -2,8 +2,8 @@ package shmem
 
 import "github.com/goshmem/goshmem/rma"
 
-// AtomicFetchNBI is AtomicFetch that may return before the element was read: its value is
-// to be had by Wait. Fence does not order when it is read.
+// AtomicFetchNBI is AtomicFetch that may return before the element was read: Wait returns its value. Fence does not
+// order the read.
 //
 //   - Completion: after Wait, Quiet or a barrier.
 //   - Cost: as AtomicFetch, where the PE is on the same node.
@@ -19,8 +19,8 @@ func AtomicFetchNBI[T AMOExt](c *Ctx, x Sym[T], pe int) (Pending[T], error) {
 	return Pending[T]{c: c, v: rma.AtomicLoad[T](c.target(pe).At(x.off))}, nil
 }
 
-// AtomicSwapNBI is AtomicSwap that may return before the operation was made: what the
-// element held is to be had by Wait. Fence does not order when that is fetched.
+// AtomicSwapNBI is AtomicSwap that may return before the operation was performed: Wait returns what the element held.
+// Fence does not order the fetch.
 //
 //   - Completion: of both ends after Wait, Quiet or a barrier.
 //   - Cost: as AtomicSwap, where the PE is on the same node.
@@ -39,8 +39,8 @@ func AtomicSwapNBI[T AMOExt](c *Ctx, x Sym[T], v T, pe int) (Pending[T], error) 
 	return Pending[T]{c: c, v: old}, nil
 }
 
-// AtomicCompareSwapNBI is AtomicCompareSwap that may return before the operation was made: what the
-// element held is to be had by Wait. Fence does not order when that is fetched.
+// AtomicCompareSwapNBI is AtomicCompareSwap that may return before the operation was performed: Wait returns what the
+// element held. Fence does not order the fetch.
 //
 //   - Completion: of both ends after Wait, Quiet or a barrier.
 //   - Cost: as AtomicCompareSwap, where the PE is on the same node.
@@ -59,8 +59,8 @@ func AtomicCompareSwapNBI[T AMO](c *Ctx, x Sym[T], cond, v T, pe int) (Pending[T
 	return Pending[T]{c: c, v: old}, nil
 }
 
-// AtomicFetchIncNBI is AtomicFetchInc that may return before the operation was made: what the
-// element held is to be had by Wait. Fence does not order when that is fetched.
+// AtomicFetchIncNBI is AtomicFetchInc that may return before the operation was performed: Wait returns what the
+// element held. Fence does not order the fetch.
 //
 //   - Completion: of both ends after Wait, Quiet or a barrier.
 //   - Cost: as AtomicFetchInc, where the PE is on the same node.
@@ -79,8 +79,8 @@ func AtomicFetchIncNBI[T AMO](c *Ctx, x Sym[T], pe int) (Pending[T], error) {
 	return Pending[T]{c: c, v: old}, nil
 }
 
-// AtomicFetchAddNBI is AtomicFetchAdd that may return before the operation was made: what the
-// element held is to be had by Wait. Fence does not order when that is fetched.
+// AtomicFetchAddNBI is AtomicFetchAdd that may return before the operation was performed: Wait returns what the
+// element held. Fence does not order the fetch.
 //
 //   - Completion: of both ends after Wait, Quiet or a barrier.
 //   - Cost: as AtomicFetchAdd, where the PE is on the same node.
@@ -99,8 +99,8 @@ func AtomicFetchAddNBI[T AMO](c *Ctx, x Sym[T], v T, pe int) (Pending[T], error)
 	return Pending[T]{c: c, v: old}, nil
 }
 
-// AtomicFetchAndNBI is AtomicFetchAnd that may return before the operation was made: what the
-// element held is to be had by Wait. Fence does not order when that is fetched.
+// AtomicFetchAndNBI is AtomicFetchAnd that may return before the operation was performed: Wait returns what the
+// element held. Fence does not order the fetch.
 //
 //   - Completion: of both ends after Wait, Quiet or a barrier.
 //   - Cost: as AtomicFetchAnd, where the PE is on the same node.
@@ -119,8 +119,8 @@ func AtomicFetchAndNBI[T AMOBits](c *Ctx, x Sym[T], v T, pe int) (Pending[T], er
 	return Pending[T]{c: c, v: old}, nil
 }
 
-// AtomicFetchOrNBI is AtomicFetchOr that may return before the operation was made: what the
-// element held is to be had by Wait. Fence does not order when that is fetched.
+// AtomicFetchOrNBI is AtomicFetchOr that may return before the operation was performed: Wait returns what the element
+// held. Fence does not order the fetch.
 //
 //   - Completion: of both ends after Wait, Quiet or a barrier.
 //   - Cost: as AtomicFetchOr, where the PE is on the same node.
@@ -139,8 +139,8 @@ func AtomicFetchOrNBI[T AMOBits](c *Ctx, x Sym[T], v T, pe int) (Pending[T], err
 	return Pending[T]{c: c, v: old}, nil
 }
 
-// AtomicFetchXorNBI is AtomicFetchXor that may return before the operation was made: what the
-// element held is to be had by Wait. Fence does not order when that is fetched.
+// AtomicFetchXorNBI is AtomicFetchXor that may return before the operation was performed: Wait returns what the
+// element held. Fence does not order the fetch.
 //
 //   - Completion: of both ends after Wait, Quiet or a barrier.
 //   - Cost: as AtomicFetchXor, where the PE is on the same node.

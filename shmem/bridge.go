@@ -5,24 +5,24 @@ import (
 	"github.com/goshmem/goshmem/internal/bridge"
 )
 
-// What package interop needs.
+// init gives package interop access to teams.
 func init() {
 	bridge.OfTeam = func(op string, team any) (bridge.Group, error) {
-		t, _ := team.(*Team) // nil if it is none, which usable says
-		if err := t.usable(op); err != nil {
+		t, _ := team.(*Team) // nil if it is no *Team; checkUsable then returns the error
+		if err := t.checkUsable(op); err != nil {
 			return bridge.Group{}, err
 		}
-		return bridge.Group{Team: t.t, Ctx: t.ctx, Fail: t.fail}, nil
+		return bridge.Group{Team: t.t, Ctx: t.ctx, Fail: t.publicError}, nil
 	}
 	bridge.NewTeam = func(t *coll.Team) (any, error) {
 		h := mapped.Load()
 		if h == nil {
-			return nil, usage("Init", ErrFinalized, "shmem is not initialized, want Init called before")
+			return nil, usage("Init", ErrFinalized, "shmem is not initialized, want a call of Init first")
 		}
 		mode := ModeStrict
 		if t.Tolerant() {
 			mode = ModeTolerant
 		}
-		return adopt(h, t, t.PEs(), TeamConfig{Mode: mode}), nil
+		return registerTeam(h, t, t.PEs(), TeamConfig{Mode: mode}), nil
 	}
 }

@@ -6,29 +6,30 @@ import (
 	"weak"
 )
 
-// common is what all handles of a context share.
-type common struct {
-	team     *Team
-	standing bool // it is the default context
+// ctxShared is what all handles of a context share.
+type ctxShared struct {
+	team      *Team
+	isDefault bool // this is the default context, which lives until Finalize
 
 	mu      sync.Mutex
 	session bool
-	handles []weak.Pointer[Ctx] // unless it is the default context
+	handles []weak.Pointer[Ctx] // all handles that With has made, and the first; empty for the default context
 }
 
-// keep has a handle among those that die with the context. The caller holds mu.
-func (m *common) keep(c *Ctx) {
-	if m.standing {
+// addHandle adds a handle to those that fail once the context is destroyed. The caller holds mu, or is the only user
+// of m.
+func (m *ctxShared) addHandle(c *Ctx) {
+	if m.isDefault {
 		return
 	}
-	if len(m.handles) == cap(m.handles) { // it would grow: forget those that are gone
+	if len(m.handles) == cap(m.handles) { // before it grows, drop the handles that were collected
 		m.handles = slices.DeleteFunc(m.handles, func(p weak.Pointer[Ctx]) bool { return p.Value() == nil })
 	}
 	m.handles = append(m.handles, weak.Make(c))
 }
 
-// end makes all handles fail, at their fast tests: they have no PEs and no heap.
-func (m *common) end() {
+// disableHandles makes all handles of the context fail at the fast test: without PEs and without a heap.
+func (m *ctxShared) disableHandles() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, p := range m.handles {
@@ -39,60 +40,59 @@ func (m *common) end() {
 	m.handles = nil
 }
 
-// NewCtx makes a context of the team: PE numbers in its operations are those of the
-// team. It is this PE's own affair: no other PE need call it. Waits on it end with the
-// team's With.
+// NewCtx makes a context of the team. PE numbers in its operations are those of the team. The call is local: no other
+// PE need make one. Waits on the context end when the team's With does.
 //
-// It takes no options, as those of C have nothing to save here. Any goroutine may use any
-// context at the same cost, so SHMEM_CTX_SERIALIZED and SHMEM_CTX_PRIVATE are no cheaper. A put
-// is a store, so Fence and Quiet order stores also for SHMEM_CTX_NOSTORE.
+// NewCtx takes no options, because those of C would save nothing here. Any goroutine may use any context at the same
+// cost, so SHMEM_CTX_SERIALIZED and SHMEM_CTX_PRIVATE are no cheaper. A put is a store, so Fence and Quiet order
+// stores for SHMEM_CTX_NOSTORE too.
 //
-//   - Errors: ErrTooMany for more contexts at once than TeamConfig.NumContexts, if that is
-//     not 0; ErrDestroyed, ErrFinalized, ErrArgument for a nil Team. The default context
-//     does for whoever can go on without.
+//   - Errors: ErrTooMany if the team already has TeamConfig.NumContexts contexts and that is not 0; ErrDestroyed,
+//     ErrFinalized, ErrArgument for a nil Team. A caller that can do without a context of its own uses the default
+//     context.
 //   - Concurrent calls: allowed.
 //   - Source: shmem_team_create_ctx.
 func (t *Team) NewCtx() (*Ctx, error) { return t.makeCtx("Team.NewCtx") }
 
-// NewCtx makes a context of all PEs.
+// NewCtx makes a context of the team of all PEs.
 //
 //   - Errors: as Team.NewCtx.
 //   - Concurrent calls: allowed.
 //   - Source: shmem_ctx_create.
 func (w *World) NewCtx() (*Ctx, error) {
 	const op = "World.NewCtx"
-	if err := w.usable(op); err != nil {
+	if err := w.checkUsable(op); err != nil {
 		return nil, err
 	}
 	return w.team.makeCtx(op)
 }
 
 func (t *Team) makeCtx(op string) (*Ctx, error) {
-	if err := t.usable(op); err != nil {
+	if err := t.checkUsable(op); err != nil {
 		return nil, err
 	}
 	g := t.g
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	switch limit := g.config.NumContexts; {
-	case g.gone.Load():
+	case g.destroyed.Load():
 		return nil, usage(op, ErrDestroyed, "team was destroyed before this call, want a live one")
 	case limit > 0 && len(g.contexts) >= limit:
-		return nil, usage(op, ErrTooMany, "the team has %d contexts, of NumContexts %d; destroy one or use w.Ctx()", len(g.contexts), limit)
+		return nil, usage(op, ErrTooMany, "the team has %d contexts, the most that its NumContexts %d allows; destroy one or use w.Ctx()", len(g.contexts), limit)
 	}
 	c := newCtx(g.plain)
-	c.of.keep(c)
+	c.shared.addHandle(c)
 	if g.contexts == nil {
-		g.contexts = map[*common]struct{}{}
+		g.contexts = map[*ctxShared]struct{}{}
 	}
-	g.contexts[c.of] = struct{}{}
+	g.contexts[c.shared] = struct{}{}
 	c.ctx = t.ctx
 	return c, nil
 }
 
-// Destroy ends the context, after a Quiet. All its handles, also those that With has
-// made, are dead then. No other call on it may be under way. Team.Destroy and the last
-// Finalize destroy the contexts that are left. On a nil Ctx it does nothing.
+// Destroy ends the context, after a Quiet. All its handles fail from then on, including those that With has made. No
+// other call on the context may be under way. Team.Destroy and the last Finalize destroy the contexts that are left.
+// On a nil Ctx Destroy does nothing.
 //
 //   - Errors: ErrArgument for the default context; those of Quiet.
 //   - Source: shmem_ctx_destroy.
@@ -101,69 +101,67 @@ func (c *Ctx) Destroy() error {
 	switch {
 	case c == nil:
 		return nil
-	case c.of == nil || c.h == nil || c.h.slots.Load() == 0:
+	case c.shared == nil || c.h == nil || c.h.slots.Load() == 0:
 		return c.check(op, ref{}, 0, 0)
-	case c.of.standing:
+	case c.shared.isDefault:
 		return usage(op, ErrArgument, "the default context cannot be destroyed, want one that NewCtx returned")
 	}
 	if err := c.Quiet(); err != nil {
 		return err
 	}
-	g := c.of.team.g
+	g := c.shared.team.g
 	g.mu.Lock()
-	delete(g.contexts, c.of)
+	delete(g.contexts, c.shared)
 	g.mu.Unlock()
-	c.of.end()
+	c.shared.disableHandles()
 	return nil
 }
 
-// Team returns the team whose PE numbers the context has, nil for one that was
-// destroyed or that nobody made.
+// Team returns the team whose PE numbers the context has. It returns nil for a context that was destroyed and for a
+// Ctx that no call returned.
 //
 //   - Source: shmem_ctx_get_team.
 func (c *Ctx) Team() *Team {
-	if c == nil || c.of == nil || c.h == nil || c.h.slots.Load() == 0 {
+	if c == nil || c.shared == nil || c.h == nil || c.h.slots.Load() == 0 {
 		return nil
 	}
-	return c.of.team
+	return c.shared.team
 }
 
-// SessionStart says that many operations on the context follow, up to SessionStop. It
-// completes and orders nothing, and neither does SessionStop: Fence and Quiet do as always.
-// On a nil Ctx both do nothing.
+// SessionStart announces that many operations on the context follow, up to SessionStop. Neither call completes or
+// orders anything: Fence and Quiet do, as always. On a nil Ctx both do nothing.
 //
-// Both are here for programs that are carried over from C: within shared memory, operations
-// gain nothing by being made together, so a session changes nothing and takes no options.
-// Its begin and end are checked.
+// Both exist for programs that are ported from C. In shared memory, operations gain nothing from being batched, so a
+// session changes nothing and takes no options. Its begin and end are checked.
 //
 //   - Errors: ErrArgument for a session within another one of the context; those of Quiet.
 //   - Concurrent calls: allowed.
 //   - Source: shmem_ctx_session_start.
-func (c *Ctx) SessionStart() error { return c.turn("Ctx.SessionStart", true) }
+func (c *Ctx) SessionStart() error { return c.setSession("Ctx.SessionStart", true) }
 
-// SessionStop ends what SessionStart has begun.
+// SessionStop ends the session that SessionStart has begun.
 //
 //   - Errors: ErrArgument without a session; those of Quiet.
 //   - Concurrent calls: allowed.
 //   - Source: shmem_ctx_session_stop.
-func (c *Ctx) SessionStop() error { return c.turn("Ctx.SessionStop", false) }
+func (c *Ctx) SessionStop() error { return c.setSession("Ctx.SessionStop", false) }
 
-// turn begins or ends the session of a context.
-func (c *Ctx) turn(op string, on bool) error {
+// setSession begins or ends the session of a context.
+func (c *Ctx) setSession(op string, on bool) error {
 	if c == nil {
 		return nil
 	}
-	if c.of == nil || c.h == nil || c.h.slots.Load() == 0 {
+	if c.shared == nil || c.h == nil || c.h.slots.Load() == 0 {
 		return c.check(op, ref{}, 0, 0)
 	}
-	c.of.mu.Lock()
-	defer c.of.mu.Unlock()
+	c.shared.mu.Lock()
+	defer c.shared.mu.Unlock()
 	switch {
-	case on && c.of.session:
-		return usage(op, ErrArgument, "a session of this context is under way, want SessionStop before")
-	case !on && !c.of.session:
-		return usage(op, ErrArgument, "no session of this context is under way, want SessionStart before")
+	case on && c.shared.session:
+		return usage(op, ErrArgument, "a session of this context is under way, want SessionStop first")
+	case !on && !c.shared.session:
+		return usage(op, ErrArgument, "no session of this context is under way, want SessionStart first")
 	}
-	c.of.session = on
+	c.shared.session = on
 	return nil
 }

@@ -10,36 +10,35 @@ import (
 	"github.com/goshmem/goshmem/symheap/layout"
 )
 
-// Ctx is a communication context: operations on it are ordered by its Fence and
-// completed by its Quiet. PE numbers are relative to its team; those in a *PEError are
-// of the world.
+// Ctx is a communication context: its Fence orders operations on it, and its Quiet completes them. PE numbers are
+// relative to its team; a *PEError has PE numbers of the world.
 type Ctx struct {
 	h *heap
-	// base is the segment of the team's PE 0, and stride the distance in bytes from one member's
-	// segment to the next one's, which may be negative. For a team whose members are no arithmetic
-	// sequence npes is 0, and both mean nothing.
+	// base is the segment of the team's PE 0. stride is the distance in bytes from one member's segment to the next
+	// one's, and may be negative. If the members' segments are no arithmetic sequence, npes is 0, and base and stride
+	// mean nothing.
 	base   unsafe.Pointer
 	stride int
 	tags   unsafe.Pointer // h.tags
 	npes   int
 	mark   *uint64         // h.mark
-	of     *common         // what all handles of the context share; nil: nobody made it
+	shared *ctxShared      // what all handles of the context share; nil in a Ctx that no call returned
 	ctx    context.Context //nolint:containedctx // With's purpose
 }
 
-// newCtx returns a context of a team. The fast half of operations reaches members that are near
-// and an arithmetic sequence, as those of the world on one node are. For others its test always fails, as if the
-// context had no PEs, and carryOut finds the PE in the team's list.
+// newCtx returns a context of a team. The fast half of operations reaches members that are near and whose segments
+// are an arithmetic sequence, as those of the world are on one node. For any other team npes stays 0, so that the
+// fast test always fails, and checkAndPerform finds the PE in the team's list.
 func newCtx(t *Team) *Ctx {
 	h, m := t.h, t.h.job.Map
-	c := &Ctx{h: h, of: &common{team: t}, tags: h.tags, mark: h.mark}
+	c := &Ctx{h: h, shared: &ctxShared{team: t}, tags: h.tags, mark: h.mark}
 	if first, step, is := nearProgression(h.job.Place, t.g.pes); is {
 		c.npes, c.base, c.stride = t.NPEs(), m.Segment(first), step*m.Stride()
 	}
 	return c
 }
 
-// nearProgression reports whether PEs are near and their indices on the node an arithmetic sequence. It
+// nearProgression reports whether all PEs are near and their indices on the node are an arithmetic sequence. It
 // returns the first index and the step.
 func nearProgression(place job.Place, pes []layout.PE) (first layout.Local, step int, is bool) {
 	first, is = place.Local(pes[0])
@@ -55,40 +54,36 @@ func nearProgression(place job.Place, pes []layout.PE) (first layout.Local, step
 	return first, step, true
 }
 
-// With returns the same context, whose waits end with an error when ctx ends.
+// With returns a handle of the same context, whose waits end with an error when ctx ends.
 func (c *Ctx) With(ctx context.Context) *Ctx {
 	switch {
 	case c == nil:
 		return nil
-	case c.of == nil:
+	case c.shared == nil:
 		return &Ctx{ctx: ctx}
 	}
-	c.of.mu.Lock()
-	defer c.of.mu.Unlock()
-	d := &Ctx{h: c.h, base: c.base, stride: c.stride, tags: c.tags, npes: c.npes, mark: c.mark, ctx: ctx, of: c.of}
-	c.of.keep(d)
+	c.shared.mu.Lock()
+	defer c.shared.mu.Unlock()
+	d := &Ctx{h: c.h, base: c.base, stride: c.stride, tags: c.tags, npes: c.npes, mark: c.mark, ctx: ctx, shared: c.shared}
+	c.shared.addHandle(d)
 	return d
 }
 
-// The errors of Fence and Quiet are made beforehand: without a call in them,
-// the compiler puts both routines in line.
+// The errors of Fence and Quiet are made in advance: without a call in them, the compiler inlines both methods.
 var (
 	errFenceEnded = (&Ctx{h: &heap{}}).check("Ctx.Fence", ref{}, 0, 0)
-	errFenceGone  = usage("Ctx.Fence", errors.Join(ErrDestroyed, ErrArgument), "context is nil, or nobody made it, or it was destroyed; want w.Ctx() or one that NewCtx returned")
+	errFenceGone  = usage("Ctx.Fence", errors.Join(ErrDestroyed, ErrArgument), "context is nil, was destroyed, or was returned by no call; want w.Ctx() or one that NewCtx returned")
 	errQuietEnded = (&Ctx{h: &heap{}}).check("Ctx.Quiet", ref{}, 0, 0)
-	errQuietGone  = usage("Ctx.Quiet", errors.Join(ErrDestroyed, ErrArgument), "context is nil, or nobody made it, or it was destroyed; want w.Ctx() or one that NewCtx returned")
+	errQuietGone  = usage("Ctx.Quiet", errors.Join(ErrDestroyed, ErrArgument), "context is nil, was destroyed, or was returned by no call; want w.Ctx() or one that NewCtx returned")
 )
 
-// Fence orders puts, atomic operations and signal updates of this context before it
-// before those after it, for each target PE: who sees a later one sees the earlier ones.
-// It does not wait for any, orders nothing between two targets or two contexts, and says
-// nothing of values that non-blocking operations fetch, which are to be had by Wait or
-// after Quiet.
+// Fence orders the puts, atomic operations and signal updates that this context made before it before those that it
+// makes after it, for each target PE: a PE that sees a later one sees the earlier ones. Fence waits for none of them.
+// It orders nothing between two targets or two contexts. Nor does it order the values that non-blocking operations
+// fetch: Wait or Quiet gives these.
 //
-//   - Errors: ErrArgument for a context that nobody made, ErrDestroyed, ErrFinalized. On a nil
-//     Ctx it does nothing.
-//   - Concurrent calls: allowed; it orders what its own goroutine has called before it, and
-//     what happens before that.
+//   - Errors: ErrArgument for a Ctx that no call returned, ErrDestroyed, ErrFinalized. On a nil Ctx it does nothing.
+//   - Concurrent calls: allowed; it orders what its own goroutine has called before it, and what happens before that.
 //   - Source: shmem_fence, shmem_ctx_fence.
 func (c *Ctx) Fence() error {
 	switch {
@@ -104,11 +99,9 @@ func (c *Ctx) Fence() error {
 	return nil
 }
 
-// Quiet returns when all operations of this context are complete and visible
-// to every PE: puts, atomic operations and signal updates at their targets, and
-// what non-blocking operations fetch here. Operations of other contexts are not
-// waited for. Nor does it tell the targets: they synchronize by a wait, a test or a
-// barrier.
+// Quiet returns when all operations of this context are complete: puts, atomic operations and signal updates are
+// visible to every PE, and the values that non-blocking operations fetch are here. It does not wait for operations of
+// other contexts. It does not notify the targets: a target synchronizes by a wait, a test or a barrier.
 //
 //   - Errors: as Fence.
 //   - Concurrent calls: allowed; it completes what its own goroutine has called before it,
@@ -123,15 +116,15 @@ func (c *Ctx) Quiet() error {
 	case c.h.slots.Load() == 0:
 		return errQuietEnded
 	}
-	rma.Drain(c.mark) // a store to it beside another locked instruction would take longer
+	rma.Drain(c.mark) // its locked instruction sets the mark too: a separate store would take longer
 	return nil
 }
 
-// QuietPE is Quiet for operations on these PEs: QuietPE(3), QuietPE(pes...). It may
-// complete other operations as well. Without PEs it does nothing.
+// QuietPE is Quiet for operations on these PEs alone: QuietPE(3), QuietPE(pes...). It may complete other operations
+// as well. Without PEs it does nothing.
 //
-//   - Errors: as Fence; ErrPERange; *PEError with ErrPEDied for PEs that are known to be
-//     dead, when the operations on the others are complete.
+//   - Errors: as Fence; ErrPERange; *PEError with ErrPEDied for PEs that are known to be dead, after the operations
+//     on the others are complete.
 //   - Concurrent calls: as Quiet.
 //   - Source: shmem_pe_quiet, shmem_ctx_pe_quiet.
 func (c *Ctx) QuietPE(pes ...int) error {
@@ -149,36 +142,40 @@ func (c *Ctx) QuietPE(pes ...int) error {
 			return err
 		}
 	}
-	rma.Drain(c.mark) // a store to it beside another locked instruction would take longer
+	rma.Drain(c.mark) // its locked instruction sets the mark too: a separate store would take longer
 	if c.h.job.Failures.Epoch() == 0 {
 		return nil
 	}
-	return c.h.buried(op, c.of.team.g.world(pes))
+	return c.h.checkAlive(op, c.shared.team.g.worldPEs(pes))
 }
 
-// checkPE checks a PE number, of a context that was made.
+// checkPE checks a PE number of a context that is neither nil nor destroyed.
 func (c *Ctx) checkPE(op string, pe int) error {
-	if n := c.of.team.NPEs(); pe < 0 || pe >= n {
+	if n := c.shared.team.NPEs(); pe < 0 || pe >= n {
 		return usage(op, ErrPERange, "PE %d of a team of %d, want 0 to %d", pe, n, n-1)
 	}
 	return nil
 }
 
-// passes is the test that every operation makes of its context, PE and handle, by the
-// handle's tag: true only for a handle with elements. A context that nobody made
-// has no PEs, and so its table is not asked for. The last comparison is that of live, written out:
-// each call that the compiler puts in line leaves a no-op there, which costs a tenth of a nanosecond.
+// passes is the fast test of every operation: the context is good, it has a PE of that number, and the handle with
+// this tag names a live object with elements. A context that no call returned has npes 0, so its nil table is not
+// read.
+//
+// The last comparison is tagIsLive, written out. Each inlined call leaves a no-op behind, which costs a tenth of a
+// nanosecond here.
 func (c *Ctx) passes(tag uint64, pe int) bool {
 	return c != nil && uint(pe) < uint(c.npes) && peek((*uint64)(unsafe.Add(c.tags, tag&slotMask*8))) == tag
 }
 
-// ok is passes that marks the call (heap.mark). Where the caller tests more than that, the
-// compiler keeps the result in a register and tests it once more, which shows in the time of
-// short Puts and Gets: they call passes. Get marks by itself. Calls that nobody polls with have no
-// mark: Put would take 5 % longer, and the stores of a P to a word that another PE polls could
-// not be merged any more while they wait for its line; non-blocking operations that fetch leave the
-// mark to the Quiet or Wait that completes them.
-func (c *Ctx) ok(tag uint64, pe int) bool {
+// passAndMark is passes, and marks the call if the test passes (heap.mark). Three kinds of operations call passes
+// instead:
+//
+//   - Operations that test more than passes does, such as the length. With passAndMark the compiler would keep the
+//     result in a register and test it twice, which shows in the time of short Puts and Gets. Get marks by itself.
+//   - Operations with which nobody polls. They set no mark: it would make Put 5 % slower. And the stores of
+//     successive P to a word that another PE polls could no longer merge while they wait for its cache line.
+//   - Non-blocking operations that fetch. The Quiet or Wait that completes them marks.
+func (c *Ctx) passAndMark(tag uint64, pe int) bool {
 	if !c.passes(tag, pe) {
 		return false
 	}

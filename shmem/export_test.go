@@ -14,13 +14,13 @@ func Asleep(w *World, pe int) bool {
 }
 
 // Noticed says whether this process knows of a death and its data path is closed.
-func Noticed(w *World) bool { return w.s.h.wary.Load() }
+func Noticed(w *World) bool { return w.s.h.fastClosed.Load() }
 
 // Queued returns how many PEs hold a lock or wait for it, or have left its queue and
 // are not passed over yet.
 func Queued(w *World, l Lock) int {
 	var q lockQueue
-	if err := l.open(&q, w.Ctx(), "Queued"); err != nil {
+	if err := l.openQueue(&q, w.Ctx(), "Queued"); err != nil {
 		return -1
 	}
 	return int((q.m.load(q.tail()) - ticketOf(q.m.load(q.head()))) & ticketMask)
@@ -38,17 +38,19 @@ func TeamOf(t *Team, members []int) (*Team, error) {
 	}
 	n, err := coll.Split(t.ctx, t.t, mine, false)
 	if err != nil || n == nil {
-		return nil, t.fail("TeamOf", err)
+		return nil, t.publicError("TeamOf", err)
 	}
 	var pes []layout.PE
 	for _, m := range members {
 		pes = append(pes, t.g.pes[m])
 	}
-	return adopt(t.h, n, pes, TeamConfig{Mode: ModeStrict}), nil
+	return registerTeam(t.h, n, pes, TeamConfig{Mode: ModeStrict}), nil
 }
 
 // Atomically stores what other PEs look at.
 func Atomically(p *int64, v int64) { atomic.StoreInt64(p, v) }
 
 // SlowHalf returns the context with a fast test that always fails.
-func SlowHalf(c *Ctx) *Ctx { return &Ctx{h: c.h, of: c.of, tags: c.tags, mark: c.mark, ctx: c.ctx} }
+func SlowHalf(c *Ctx) *Ctx {
+	return &Ctx{h: c.h, shared: c.shared, tags: c.tags, mark: c.mark, ctx: c.ctx}
+}

@@ -10,63 +10,61 @@ import (
 	"github.com/goshmem/goshmem/symheap/layout"
 )
 
-// Failure is what OnFailure tells of.
+// Failure is what a callback of OnFailure gets: new deaths.
 type Failure struct {
-	PEs    []int           // that have died since the last call, ascending
-	Causes []failure.Cause // of what each of them has died
+	PEs    []int           // PEs that have died since the last call, ascending
+	Causes []failure.Cause // the cause of each death, in the order of PEs
 	Epoch  uint64          // grows with each death in the job
 }
 
-// Failed returns the PEs that are known to have died, ascending. Where a death ends
-// the job, which is so without oshrun --recover, nobody is left to ask for long.
+// Failed returns the PEs that are known to have died, ascending. Without oshrun --recover, a death ends the job, and
+// there is little time to call Failed.
 //
-//   - Cost: a look at each PE, if any has died; no communication.
+//   - Cost: a look at each PE if any has died; no communication.
 //   - Concurrent calls: allowed.
-//   - Source: none; of the kind of MPI's MPIX_Comm_get_failed.
+//   - Source: none; like MPI's MPIX_Comm_get_failed.
 func (w *World) Failed() []int {
 	if w == nil || w.s == nil {
 		return nil
 	}
 	*w.s.h.mark = 1
-	pes, _ := w.s.h.failed(0)
+	pes, _ := w.s.h.deathsSince(0)
 	return pes
 }
 
-// AckFailed acknowledges all deaths that are known and returns the PEs, as Failed
-// does. Waits, which a death ends as long as it is not acknowledged, may be called
-// again after it. It changes nothing for other calls.
+// AckFailed acknowledges all deaths that are known, and returns the PEs as Failed does. An unacknowledged death ends
+// every wait. Once it is acknowledged, waits may be called again. AckFailed changes nothing for other calls.
 //
 //   - Cost: as Failed.
 //   - Concurrent calls: allowed.
-//   - Source: none; of the kind of MPI's MPIX_Comm_ack_failed.
+//   - Source: none; like MPI's MPIX_Comm_ack_failed.
 func (w *World) AckFailed() []int {
 	if w == nil || w.s == nil {
 		return nil
 	}
 	h := w.s.h
 	*h.mark = 1
-	pes, epoch := h.failed(0)
+	pes, epoch := h.deathsSince(0)
 	for old := h.acked.Load(); old < epoch && !h.acked.CompareAndSwap(old, epoch); {
 		old = h.acked.Load()
 	}
 	return pes
 }
 
-// OnFailure has f called with deaths of PEs, those before the call included, once
-// for each time that there are new ones. That acknowledges nothing. After cancel has
-// returned, or Finalize, no further call of f begins; one that is under way goes on.
-// Finalize has f called with what is known by then, and waits for that a quarter of
-// a second at most, in which a call of Finalize by f itself waits in vain.
+// OnFailure registers f, which is called once for each group of new deaths of PEs. Deaths before the registration are
+// included. The call of f acknowledges nothing.
 //
-// On a World that Init did not give, and in a job of one PE without oshrun, f is
-// never called.
+// After cancel or Finalize has returned, no further call of f begins; one that is under way goes on. Finalize has f
+// called with the deaths that are known by then. It waits a quarter of a second for that at most. A call of Finalize
+// by f itself waits for all of that time, without effect.
+//
+// On a World that Init did not return, and in a job of one PE without oshrun, f is never called.
 //
 //   - Cost: none until a PE dies; then a message of oshrun's and a switch of goroutines.
-//   - Concurrent calls: allowed. All functions are called by one goroutine, one after
-//     the other: f may call anything, but others wait for it.
-//     A panic of f ends the process, as one on any goroutine does.
+//   - Concurrent calls: allowed. One goroutine calls all functions, one after the other: f may call anything, but the
+//     others wait for it. A panic of f ends the process, as one on any goroutine does.
 //   - Errors: a nil f is never called.
-//   - Source: none; of the kind of PMIx event handlers.
+//   - Source: none; like PMIx event handlers.
 func (w *World) OnFailure(f func(Failure)) (cancel func()) {
 	if w == nil || w.s == nil || f == nil || w.s.h.slots.Load() == 0 {
 		return func() {}
@@ -84,9 +82,8 @@ func (w *World) OnFailure(f func(Failure)) (cancel func()) {
 	})
 }
 
-// failed returns the PEs that have died after an epoch, and the epoch up to which
-// these are all.
-func (h *heap) failed(since uint64) (pes []int, epoch uint64) {
+// deathsSince returns the PEs that have died after an epoch, and the epoch of the latest death among them.
+func (h *heap) deathsSince(since uint64) (pes []int, epoch uint64) {
 	all, epoch := h.job.Failures.Since(since)
 	for i := range all {
 		pes = append(pes, all[i].PE)
@@ -94,36 +91,35 @@ func (h *heap) failed(since uint64) (pes []int, epoch uint64) {
 	return pes, epoch
 }
 
-// dead reports whether a PE is known to be dead.
-func (h *heap) dead(pe layout.PE) bool { return h.job.IsDead(pe) }
+// isDead reports whether a PE is known to be dead.
+func (h *heap) isDead(pe layout.PE) bool { return h.job.IsDead(pe) }
 
-// notice reports that this process has seen a death. From the first one on, all operations go through
-// check (beWary). The callbacks of World.OnFailure are called soon.
-func (h *heap) notice() { h.job.Noticed() }
+// alertLayers tells the layers of this process that it has seen a death. At the first one, closeFastPath runs. The
+// callbacks of World.OnFailure are called soon.
+func (h *heap) alertLayers() { h.job.Noticed() }
 
-// beWary makes all operations of this process go through check: it removes all tags from the table that the fast
-// test reads.
-func (h *heap) beWary() {
-	if h.wary.Load() {
+// closeFastPath makes all operations of this process take the slow path, where check looks whether the target is
+// alive. It removes all tags from the table that the fast test reads.
+func (h *heap) closeFastPath() {
+	if h.fastClosed.Load() {
 		return
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.wary.Store(true)
+	h.fastClosed.Store(true)
 	for slot := range h.top {
-		h.shut(slot)
+		h.removeFastTag(slot)
 	}
 }
 
-// buried returns the error of a call that names those of the PEs that are dead. Nil:
-// all live.
-func (h *heap) buried(op string, pes []layout.PE) error {
+// checkAlive returns an error that names those of the PEs that are known to be dead, or nil if none is.
+func (h *heap) checkAlive(op string, pes []layout.PE) error {
 	if h.job.Failures.Epoch() == 0 {
 		return nil
 	}
 	var dead []layout.PE
 	for _, pe := range pes {
-		if h.dead(pe) {
+		if h.isDead(pe) {
 			dead = append(dead, pe)
 		}
 	}
@@ -131,22 +127,22 @@ func (h *heap) buried(op string, pes []layout.PE) error {
 		return nil
 	}
 	slices.Sort(dead)
-	return h.died(op, slices.Compact(dead))
+	return h.errorOfDead(op, slices.Compact(dead))
 }
 
-// died returns the error of a call that needs PEs that have died.
-func (h *heap) died(op string, pes []layout.PE) error {
+// errorOfDead returns the error of a call that needs PEs that have died.
+func (h *heap) errorOfDead(op string, pes []layout.PE) error {
 	var all []failure.Failure
 	for _, pe := range pes {
 		f, _ := h.job.Failures.Failure(int(pe))
 		f.PE = int(pe)
 		all = append(all, f)
 	}
-	return deaths(op, all)
+	return errorOfFailures(op, all)
 }
 
-// deaths returns the error of a call that has failed for them.
-func deaths(op string, all []failure.Failure) error {
+// errorOfFailures returns the error of a call that failed because of these deaths.
+func errorOfFailures(op string, all []failure.Failure) error {
 	e := &diedError{}
 	for i := range all {
 		e.pes, e.causes = append(e.pes, all[i].PE), append(e.causes, all[i].Cause)
@@ -154,13 +150,13 @@ func deaths(op string, all []failure.Failure) error {
 	return &PEError{PEs: e.pes, Op: op, Err: e}
 }
 
-// diedError says what PEs have died of.
+// diedError says what each of some PEs has died of.
 type diedError struct {
 	pes    []int
 	causes []failure.Cause
 }
 
-// Error has the cause alone where there is one PE, which a PEError names.
+// Error gives the cause alone if there is one PE, because the PEError around it names the PE.
 func (e *diedError) Error() string {
 	if len(e.pes) == 1 {
 		return e.causes[0].String()
@@ -181,5 +177,5 @@ func (e *diedError) Unwrap() []error {
 	return all
 }
 
-// survivable says whether an error tells of deaths alone.
-func survivable(err error) bool { return errors.Is(err, ErrPEDied) }
+// isDeathError reports whether deaths alone are the cause of an error.
+func isDeathError(err error) bool { return errors.Is(err, ErrPEDied) }

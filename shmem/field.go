@@ -5,9 +5,8 @@ import (
 	"unsafe"
 )
 
-// Field names one field of the structs of type S that are the elements of symmetric objects. F is
-// the type of the field. A Field is a value without a pointer; programs declare one per field as a
-// package variable:
+// Field names one field of structs of type S that are the elements of symmetric objects. F is the type of the field.
+// A Field is a value without a pointer. Programs declare one per field as a package variable:
 //
 //	type vertex struct {
 //		Degree  int64
@@ -18,19 +17,18 @@ import (
 //
 //	old, err := shmem.AtomicFetchOr(c, visited.At(vertices, i), bit, pe)
 //
-// The zero Field names nothing; handles made by it fail at their first use with ErrArgument.
+// The zero Field names no field. Handles made by it fail at their first use with ErrArgument.
 type Field[S, F any] struct {
 	at  uintptr // bytes from the start of an S
-	set bool    // by FieldOf, whose function returned an address within its argument
+	set bool    // FieldOf made this, and its function returned an address within its argument
 }
 
-// badField is n of a handle that a Field without a field has made.
+// badField is the length n of a handle made by a Field that names no field.
 const badField = math.MinInt
 
-// FieldOf returns the field whose address at returns. It calls at once, with a zero S of its own,
-// so that using the Field costs no call. at may name a field of a field, or an element of an array
-// at a constant index. An at that returns an address outside of its argument makes a Field whose
-// handles fail at their first use with ErrArgument.
+// FieldOf returns the field whose address at returns. It calls at once, with a zero S of its own, so using the Field
+// costs no call. at may name a field of a field, or an element of an array at a constant index. If at returns an
+// address outside its argument, handles of the Field fail at their first use with ErrArgument.
 func FieldOf[S, F any](at func(s *S) *F) Field[S, F] {
 	s := new(S)
 	offset := uintptr(unsafe.Pointer(at(s))) - uintptr(unsafe.Pointer(s))
@@ -38,8 +36,8 @@ func FieldOf[S, F any](at func(s *S) *F) Field[S, F] {
 	return Field[S, F]{at: offset, set: within}
 }
 
-// At returns the handle of the field in element i of x: one element of type F, for atomics, waits,
-// signals, P and G. With i out of range it returns a handle whose use fails with ErrBounds.
+// At returns the handle of the field in element i of x: one element of type F, for atomics, waits, signals, P and G.
+// If i is out of range, use of the handle fails with ErrBounds.
 //
 //   - Cost: two additions and a multiplication.
 func (f Field[S, F]) At(x Sym[S], i int) Sym[F] {

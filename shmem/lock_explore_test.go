@@ -95,7 +95,7 @@ func (r *replay) place(p *uint64) lockPlace {
 
 func (r *replay) load(p *uint64) { *p = r.do(access{kind: doLoad, p: r.place(p)}).v }
 
-func (r *replay) move(p *uint64, from, to uint64) {
+func (r *replay) cas(p *uint64, from, to uint64) {
 	if *p = from; r.do(access{kind: doMove, p: r.place(p), from: from, to: to}).v == 0 {
 		*p = ^from
 	}
@@ -104,13 +104,13 @@ func (r *replay) move(p *uint64, from, to uint64) {
 func (r *replay) store(p *uint64, v uint64) { r.do(access{kind: doStore, p: r.place(p), to: v}) }
 
 func (r *replay) grantOf(pe layout.PE) *uint64 { return &r.grants[pe] }
-func (r *replay) dead(pe layout.PE) bool {
+func (r *replay) isDead(pe layout.PE) bool {
 	return r.do(access{kind: doDead, p: lockPlace{pe: int(pe)}}).v != 0
 }
-func (r *replay) epoch() uint64     { return r.do(access{kind: doEpoch}).v }
-func (r *replay) ring(pe layout.PE) { r.do(access{kind: doRing, p: lockPlace{pe: int(pe)}}) }
+func (r *replay) epoch() uint64         { return r.do(access{kind: doEpoch}).v }
+func (r *replay) ringBell(pe layout.PE) { r.do(access{kind: doRing, p: lockPlace{pe: int(pe)}}) }
 
-func (r *replay) wait(g, seen uint64) (uint64, error) {
+func (r *replay) awaitGrant(g, seen uint64) (uint64, error) {
 	x := r.do(access{kind: doWait, from: g, to: seen})
 	return x.v, x.err
 }
@@ -139,7 +139,7 @@ func newNode(ring, call, me int, results []result) *node {
 				panic(e)
 			}
 		}()
-		q := lockQueue{m: lockMemory{model: r, home: unsafe.Pointer(&r.home), own: unsafe.Pointer(&r.own)}, me: layout.PE(me), ring: ring}
+		q := lockQueue{m: lockMemory{model: r, home: unsafe.Pointer(&r.home), own: unsafe.Pointer(&r.own)}, me: layout.PE(me), slotCount: ring}
 		done := access{kind: doReturn, died: -1}
 		switch call {
 		case callTake:
@@ -419,7 +419,7 @@ func TestExploreLock(t *testing.T) {
 		t.Run(fmt.Sprintf("%+v", e), func(t *testing.T) {
 			t.Parallel()
 			x := &explorer{
-				t: t, npes: e.npes, try: e.try, ring: lockRing(e.npes), roots: map[[2]int]*node{}, seen: map[[2]uint64]struct{}{},
+				t: t, npes: e.npes, try: e.try, ring: lockSlotCount(e.npes), roots: map[[2]int]*node{}, seen: map[[2]uint64]struct{}{},
 				seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()},
 			}
 			s := modelState{crashes: e.crashes, cancels: e.cancels}

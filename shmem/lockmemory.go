@@ -10,41 +10,44 @@ import (
 	"github.com/goshmem/goshmem/symheap/layout"
 )
 
-// open checks a lock and makes q its queue, field by field where q lies: a queue that is
-// copied is read in larger parts than it was just written in, and the processor waits
-// until it has left the store buffer.
-func (l Lock) open(q *lockQueue, c *Ctx, op string) error {
-	if !c.own(l.x.tag) {
-		return c.check(op, l.x.aligned(), lockSlots+1, 0)
+// openQueue checks a lock and makes q its queue. It writes q in place, field by field. A copied queue would be read
+// in larger parts than it was just written in, and the processor would stall until the writes have left the store
+// buffer.
+func (l Lock) openQueue(q *lockQueue, c *Ctx, op string) error {
+	if !c.passesHere(l.x.tag) {
+		return c.check(op, l.x.alignedRef(), lockSlots+1, 0)
 	}
 	h, off := c.h, int(l.x.off)
 	m := h.job.Map
 	q.m.c, q.m.off = c, off
 	q.m.home, q.m.own = unsafe.Add(h.segment(l.home), off), unsafe.Add(m.Segment(h.job.Local), off)
-	q.me, q.ring = h.me, lockRing(h.npes)
+	q.me, q.slotCount = h.me, lockSlotCount(h.npes)
 	return nil
 }
 
-// lockHome returns the PE that has the queue of a lock at an offset. Locks tend to lie a
-// power of two apart, and so do not take turns by the offset itself.
+// lockHome returns the PE that has the queue of the lock at an offset. It hashes the offset: locks tend to lie a
+// power of two apart, so the offset itself would give many of them one home.
 func lockHome(off uint64, npes int) layout.PE {
 	return layout.PE(off / 64 * golden >> 32 * uint64(npes) >> 32)
 }
 
-// lockMemory is the memory of a lock of a world. Words are accessed where they lie, in
-// a test as well, which is told before each access: that costs a comparison, where a call
-// through an interface takes as long as the instruction it is for.
+// lockMemory is the access to the words of a lock.
+//
+// A call accesses the words in place, in the exploring test as well, whose model is called before each access.
+// Without a model that costs a comparison. A call through an interface would take as long as the instruction that it
+// stands for.
 type lockMemory struct {
 	c     *Ctx
-	home  unsafe.Pointer // the lock's words there
-	own   unsafe.Pointer // on this PE
-	off   int            // and in every segment
-	model lockModel      // nil but in the test that explores the queue
+	home  unsafe.Pointer // the lock's words on its home PE
+	own   unsafe.Pointer // the lock's words on this PE
+	off   int            // of the lock's words in every segment
+	model lockModel      // nil, except in the test that explores the queue
 }
 
+// lockWord returns the address of word i of a lock whose words begin at base.
 func lockWord(base unsafe.Pointer, i int) *uint64 { return (*uint64)(unsafe.Add(base, i*8)) }
 
-// grantOf returns where the grant of a PE is.
+// grantOf returns the address of a PE's grant word.
 func (m *lockMemory) grantOf(pe layout.PE) *uint64 {
 	if m.model != nil {
 		return m.model.grantOf(pe)
@@ -59,13 +62,15 @@ func (m *lockMemory) load(p *uint64) uint64 {
 	return atomic.LoadUint64(p)
 }
 
-func (m *lockMemory) move(p *uint64, from, to uint64) bool {
+// cas is an atomic compare-and-swap.
+func (m *lockMemory) cas(p *uint64, from, to uint64) bool {
 	if m.model != nil {
-		m.model.move(p, from, to)
+		m.model.cas(p, from, to)
 	}
 	return atomic.CompareAndSwapUint64(p, from, to)
 }
 
+// store stores a word that only this PE accesses, with release order.
 func (m *lockMemory) store(p *uint64, v uint64) {
 	if m.model != nil {
 		m.model.store(p, v)
@@ -73,13 +78,14 @@ func (m *lockMemory) store(p *uint64, v uint64) {
 	rma.StoreRelease(p, v)
 }
 
-func (m *lockMemory) dead(pe layout.PE) bool {
+func (m *lockMemory) isDead(pe layout.PE) bool {
 	if m.model != nil {
-		return m.model.dead(pe)
+		return m.model.isDead(pe)
 	}
-	return m.c.h.dead(pe)
+	return m.c.h.isDead(pe)
 }
 
+// epoch returns the epoch of the deaths that isDead knows.
 func (m *lockMemory) epoch() uint64 {
 	if m.model != nil {
 		return m.model.epoch()
@@ -87,35 +93,38 @@ func (m *lockMemory) epoch() uint64 {
 	return m.c.h.job.Failures.Epoch()
 }
 
-func (m *lockMemory) ring(pe layout.PE) {
+// ringBell wakes a PE if it sleeps.
+func (m *lockMemory) ringBell(pe layout.PE) {
 	if m.model != nil {
-		m.model.ring(pe)
+		m.model.ringBell(pe)
 		return
 	}
 	h := m.c.h
 	rma.RingBell(&h.job.Map.Control(h.job.Place.NearLocal(pe)).Bell)
 }
 
-func (m *lockMemory) wait(g, seen uint64) (uint64, error) {
+// awaitGrant returns this PE's grant word once it is not g. A death after epoch seen ends the wait with
+// wait.ErrFailure.
+func (m *lockMemory) awaitGrant(g, seen uint64) (uint64, error) {
 	if m.model != nil {
-		return m.model.wait(g, seen)
+		return m.model.awaitGrant(g, seen)
 	}
 	at := unsafe.Pointer(lockWord(m.own, lockGrant))
 	x, err := m.c.h.job.Waiter.Wait(&wait.Cond{Addr: at, Val: g, Seen: seen, Width: 8, Cmp: wait.NE, Peer: wait.AwaitsLock}, m.c.ctx)
 	if errors.Is(err, wait.ErrFailure) {
-		m.c.h.notice()
+		m.c.h.alertLayers()
 	}
 	return x, err
 }
 
-// lockHolder returns the PE that has a lock, by the address of this PE's grant of it; -1 if
-// nobody has it. It is for reports: the lock may change hands meanwhile.
+// lockHolder returns the PE that holds a lock, or -1 if none does. The lock is given by the address of this PE's
+// grant word. The answer is for reports: the lock may change hands meanwhile.
 func (h *heap) lockHolder(grant uintptr) layout.PE {
 	off := grant - uintptr(h.job.Map.Segment(h.job.Local)) - lockGrant*8
 	home := unsafe.Add(h.segment(lockHome(uint64(off), h.npes)), int(off))
-	q := lockQueue{m: lockMemory{home: home}, ring: lockRing(h.npes)}
+	q := lockQueue{m: lockMemory{home: home}, slotCount: lockSlotCount(h.npes)}
 	head := q.m.load(q.head())
-	if slot := q.m.load(q.slot(ticketOf(head))); filled(slot, ticketOf(head)) {
+	if slot := q.m.load(q.slot(ticketOf(head))); holdsTicket(slot, ticketOf(head)) {
 		return peOf(slot)
 	}
 	return -1

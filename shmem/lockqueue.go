@@ -8,51 +8,66 @@ import (
 	"github.com/goshmem/goshmem/symheap/layout"
 )
 
-// The queue of a lock is a ring of slots on the lock's home PE. Who comes takes the
-// next ticket and the slot that belongs to it; the lock is held by the PE in the slot
-// of the ticket that is served, and free if nobody is there. One word, head, says which
-// ticket that is, and every change of it is one compare-and-swap: so there is one
-// holder, whenever and wherever PEs die, and whoever finds the queue halfway through a
-// change can complete it. Nothing that others need is in a PE's own memory.
+// The queue of a lock is a ring of slots on the lock's home PE. A PE that comes takes the next ticket, and the slot
+// of that ticket. The word head says which ticket is served. The PE in the slot of that ticket holds the lock; if the
+// slot has no PE, the lock is free.
 //
-//	home PE    word 0       tail: the next ticket. May lag behind the slots, by those whose
-//	                        PE was about to move it; whoever comes next moves it.
-//	           word 8       head: the ticket that is served, and in the low half of whom
-//	                        its holder has to learn that he died holding the lock.
-//	           word 24...   slots: of ticket t, number t mod their number: t+1, the PE that
-//	                        has it, and two flags: it has left; it will be passed over.
-//	each PE    word 16      grant: written by others, a copy of a head that served this PE,
-//	                        with t+1. It is what the PE waits on, so that it is woken
-//	                        alone; it proves nothing but that head was there.
-//	           word 17      state, and 18 the ticket, for this PE alone.
+//	home PE    word 0       tail: the next ticket. May lag behind the slots, by PEs that have
+//	                        filled a slot and not yet moved tail. The next PE to come moves it.
+//	           word 8       head: the ticket that is served. Its low half names the previous
+//	                        holder if that died holding the lock.
+//	           word 24...   slots: ticket t has slot t mod their number. The word is t+1, the PE,
+//	                        and two flags: left (its PE does not wait any more) and passed
+//	                        (head will pass it over).
+//	each PE    word 16      grant: a copy of head from when it reached a ticket of this PE, with
+//	                        t+1. Other PEs write it, and this PE waits on it, so that it is
+//	                        woken alone. It proves only that head had that value.
+//	           word 17      state, which only this PE accesses
+//	           word 18      ticket, which only this PE accesses
 //
-// All words of the queue are accessed by sequentially consistent instructions. All
-// orders of these accesses of a few PEs, with deaths anywhere, are explored by a test.
+// # One holder
 //
-// To come: compare-and-swap of the slot at tail from what an earlier ticket left there,
-// then of tail, then a look at head. To release: compare-and-swap of head, then a look at
-// the slot of the new head, and a grant to the PE in it. So of one who releases and the
-// next who comes, at least one sees the other.
+// Every change of head is one compare-and-swap. So there is one holder at any time, whichever PEs die, and any PE
+// that finds the queue half changed can complete the change. Nothing that other PEs need is in a PE's own memory.
 //
-// There are as many slots as PEs or more, and a PE has at most one ticket that head has
-// not passed. So the slot of the ticket at tail is never one of those still waiting.
+// All words of the queue are accessed by sequentially consistent instructions. A test explores all orders of these
+// accesses of a few PEs, with deaths anywhere.
 //
-// To leave: set the flag left in the slot, then look at head. If it is served by then,
-// it is passed over: set the flag passed over, and move head. He who left and comes again
-// clears the flag left, if that of passing over is not set: each is a compare-and-swap of
-// the whole slot, so that he has his place back or is passed over. Only the ticket that is
-// served is passed over, so that the flag is never set where the queue stands still.
+// # To come and to release
 //
-// The dead: whoever finds that the PE at head is dead moves head, with its number, to the
-// next that is alive; the dead between them are jumped, as they held nothing. Everybody
-// who waits does so after each death (settle), which wakes all, and everybody who comes
-// when there was one. That repairs also what a PE left undone that died behind its change
-// of head: the grant.
+//	come       compare-and-swap the slot at tail, from what an earlier ticket left there;
+//	           compare-and-swap tail; read head
+//	release    compare-and-swap head; read the slot of the new head; grant to the PE in it
 //
-// A grant that is late does no harm: it is written only if the word did not change since
-// before a look at head that found it as it was granted. For if that PE waits with a
-// later ticket now, then either its grant is not written, and will be, over this one; or
-// the word has changed.
+// Both sides write first and read then. So of a PE that releases and the next PE that comes, at least one sees the
+// other.
+//
+// There are at least as many slots as PEs, and a PE has at most one ticket that head has not passed. So the slot at
+// tail never belongs to a ticket that still waits.
+//
+// # To leave
+//
+// A PE that leaves sets the flag left in its slot, and reads head. When head reaches a ticket with that flag, any PE
+// sets the flag passed, and moves head on. A PE that left and comes again clears the flag left, unless passed is set.
+// Each of these is a compare-and-swap of the whole slot, so exactly one wins: the PE has its place back, or it is
+// passed over. passed is set only on the ticket that is served, so head is about to move over a ticket that has it.
+//
+// # Deaths
+//
+// A PE that finds the PE at head dead moves head to the next ticket whose PE is alive, and puts the dead holder's
+// number into head. It skips the dead PEs between, which held nothing.
+//
+// Every waiting PE does so after each death, which wakes all of them (serveHead). So does every PE that comes after
+// there was a death. This also repairs what a PE left undone that died right after it moved head: the grant.
+//
+// # A late grant
+//
+// A grant that is written late does no harm. It is a compare-and-swap of the grant word from the value that the word
+// had before a look that found head still at the granted ticket. Suppose that the PE waits with a later ticket now.
+// Then head has reached that ticket or will.
+//
+//   - If the grant of the later ticket was written before, the word has changed, and the late grant fails.
+//   - If not, it will be written over the late one.
 
 // The words of a lock.
 const (
@@ -68,150 +83,150 @@ const (
 const (
 	ticketShift = 24
 	ticketMask  = 1<<40 - 1
-	lockLeft    = 1 << 0 // its PE does not wait any more
-	lockPassed  = 1 << 1 // it will not be served: head is on its way
+	lockLeft    = 1 << 0 // the PE does not wait any more
+	lockPassed  = 1 << 1 // the ticket will not be served: head is about to move on
 	lockFlags   = lockLeft | lockPassed
 )
 
 // The states of a PE towards a lock.
 const (
-	lockIdle = iota // has no ticket
-	lockBusy        // a call is under way
-	lockHeld
-	lockGone // has a ticket, or had, and does not wait
+	lockIdle = iota // it has no ticket
+	lockBusy        // a call of it is under way
+	lockHeld        // it holds the lock
+	lockGone        // it left the queue; its ticket may have been passed over since
 )
 
 // lockWords returns the number of words of a lock in a job of npes PEs.
-func lockWords(npes int) int { return lockSlots + lockRing(npes) }
+func lockWords(npes int) int { return lockSlots + lockSlotCount(npes) }
 
-// lockRing returns the number of slots: a power of two, as tickets begin again at 0.
-func lockRing(npes int) int { return 1 << bits.Len(uint(max(npes, 1)-1)) }
+// lockSlotCount returns the number of slots in a job of npes PEs. It is a power of two, which divides the number of
+// tickets: so slots keep their order when tickets wrap around.
+func lockSlotCount(npes int) int { return 1 << bits.Len(uint(max(npes, 1)-1)) }
 
-// lockModel is what a test has of a queue: it is told of each access to a word before
-// that is made, and is all else of the world outside.
+// lockModel replaces the world around a queue in the exploring test. It is called before each access to a word.
 type lockModel interface {
 	load(p *uint64)
-	move(p *uint64, from, to uint64) // compare-and-swap
-	store(p *uint64, v uint64)       // with release order, to a word that no other PE accesses
+	cas(p *uint64, from, to uint64) // compare-and-swap
+	store(p *uint64, v uint64)      // with release order, of a word that no other PE accesses
 	grantOf(pe layout.PE) *uint64
-	dead(pe layout.PE) bool
-	epoch() uint64                                 // of the failures that dead knows
-	wait(g, seen uint64) (grant uint64, err error) // as wait.Waiter.Wait, until this PE's grant is not g
-	ring(pe layout.PE)
+	isDead(pe layout.PE) bool
+	epoch() uint64                                       // of the deaths that isDead knows
+	awaitGrant(g, seen uint64) (grant uint64, err error) // as lockMemory.awaitGrant
+	ringBell(pe layout.PE)
 }
 
-// lockQueue is the queue of a lock as one call sees it.
+// lockQueue is the queue of a lock, as one call uses it.
 type lockQueue struct {
-	m    lockMemory
-	me   layout.PE // this PE
-	ring int       // number of slots
+	m         lockMemory
+	me        layout.PE // this PE
+	slotCount int
 }
 
 func (q *lockQueue) tail() *uint64 { return lockWord(q.m.home, lockTail) }
 
 func (q *lockQueue) head() *uint64 { return lockWord(q.m.home, lockHead) }
 
-// slot returns the slot of a ticket.
+// slot returns the address of a ticket's slot.
 func (q *lockQueue) slot(t uint64) *uint64 {
-	return lockWord(q.m.home, lockSlots+int(t)&(q.ring-1))
+	return lockWord(q.m.home, lockSlots+int(t)&(q.slotCount-1))
 }
 
-// own returns a word of this PE.
-func (q *lockQueue) own(i int) *uint64 { return lockWord(q.m.own, i) }
+// ownWord returns the address of one of this PE's own words.
+func (q *lockQueue) ownWord(i int) *uint64 { return lockWord(q.m.own, i) }
 
-// pack makes a word of a ticket and a PE, -1 for none.
-func pack(t uint64, pe layout.PE) uint64 { return t<<ticketShift | uint64(pe+1)<<2 }
+// packWord makes a word of a ticket and a PE, -1 for no PE.
+func packWord(t uint64, pe layout.PE) uint64 { return t<<ticketShift | uint64(pe+1)<<2 }
 
-// ticketOf and peOf take it apart.
+// ticketOf and peOf return the ticket and the PE of a word.
 func ticketOf(w uint64) uint64 { return w >> ticketShift }
 func peOf(w uint64) layout.PE  { return layout.PE(w&(1<<ticketShift-1)>>2) - 1 }
 
-// after returns the ticket behind t.
-func after(t uint64) uint64 { return (t + 1) & ticketMask }
+// ticketAfter returns the ticket after t.
+func ticketAfter(t uint64) uint64 { return (t + 1) & ticketMask }
 
-// filled says whether the word of a slot has ticket t in it.
-func filled(slot, t uint64) bool { return ticketOf(slot) == after(t) }
+// holdsTicket reports whether the word of a slot has ticket t in it.
+func holdsTicket(slot, t uint64) bool { return ticketOf(slot) == ticketAfter(t) }
 
-// acquire returns when this PE holds the lock, with the PE that died in it, or -1. It is
-// false if it holds it already, or a call of it is under way.
+// acquire returns when this PE holds the lock. died is the previous holder if that died holding the lock, otherwise
+// -1. ok is false if this PE already holds the lock, or another call of it is under way.
 func (q *lockQueue) acquire() (died layout.PE, ok bool, err error) {
-	t, ok := q.enter()
+	t, ok := q.takeTicket()
 	if !ok {
 		return -1, false, nil
 	}
-	if died, err = q.wait(t); err != nil {
-		q.leave(t)
+	if died, err = q.awaitHead(t); err != nil {
+		q.giveUpTicket(t)
 		return -1, true, err
 	}
-	q.hold(t)
+	q.recordHold(t)
 	return died, true, nil
 }
 
-// hold makes this PE, whose ticket is served, one that may release.
-func (q *lockQueue) hold(t uint64) {
-	q.m.store(q.own(lockTicket), t)
-	q.m.store(q.own(lockState), lockHeld)
+// recordHold notes in this PE's own words that it holds the lock, with ticket t.
+func (q *lockQueue) recordHold(t uint64) {
+	q.m.store(q.ownWord(lockTicket), t)
+	q.m.store(q.ownWord(lockState), lockHeld)
 }
 
-// enter gives this PE a ticket, or the one back that it has left. It is false if it holds
-// the lock, or a call of it is under way.
-func (q *lockQueue) enter() (t uint64, ok bool) {
+// takeTicket gives this PE the ticket that it left the queue with, if that was not passed over, or a new one. ok is
+// false if this PE holds the lock, or another call of it is under way.
+func (q *lockQueue) takeTicket() (t uint64, ok bool) {
 	switch {
-	case q.m.move(q.own(lockState), lockIdle, lockBusy):
-	case q.m.move(q.own(lockState), lockGone, lockBusy):
-		t = q.m.load(q.own(lockTicket))
-		mine := pack(after(t), q.me)
-		if q.m.move(q.slot(t), mine|lockLeft, mine) {
+	case q.m.cas(q.ownWord(lockState), lockIdle, lockBusy):
+	case q.m.cas(q.ownWord(lockState), lockGone, lockBusy):
+		t = q.m.load(q.ownWord(lockTicket))
+		mine := packWord(ticketAfter(t), q.me)
+		if q.m.cas(q.slot(t), mine|lockLeft, mine) {
 			return t, true
 		}
-		q.pass(t)
+		q.awaitPassing(t)
 	default:
 		return 0, false
 	}
-	return q.draw(), true
+	return q.drawTicket(), true
 }
 
-// draw takes the ticket at tail.
-func (q *lockQueue) draw() uint64 {
+// drawTicket takes the ticket at tail.
+func (q *lockQueue) drawTicket() uint64 {
 	for {
 		t := q.m.load(q.tail())
 		p := q.slot(t)
 		s := q.m.load(p)
 		switch {
-		case q.m.load(q.tail()) != t: // what is in the slot may be of a later ticket
-		case filled(s, t):
-			q.m.move(q.tail(), t, after(t))
-		case q.m.move(p, s, pack(after(t), q.me)):
-			q.m.move(q.tail(), t, after(t))
+		case q.m.load(q.tail()) != t: // the slot may already belong to a later ticket
+		case holdsTicket(s, t):
+			q.m.cas(q.tail(), t, ticketAfter(t))
+		case q.m.cas(p, s, packWord(ticketAfter(t), q.me)):
+			q.m.cas(q.tail(), t, ticketAfter(t))
 			return t
 		}
 	}
 }
 
-// pass returns when head has passed ticket t of this PE, which is being passed over.
-func (q *lockQueue) pass(t uint64) {
+// awaitPassing returns when head has passed ticket t of this PE, which has the flag passed or will never be served.
+func (q *lockQueue) awaitPassing(t uint64) {
 	for ticketOf(q.m.load(q.head())) == t {
-		q.settle()
+		q.serveHead()
 	}
 }
 
-// wait returns when ticket t of this PE is served, and the PE that died before it in
-// the lock, or -1.
-func (q *lockQueue) wait(t uint64) (died layout.PE, err error) {
+// awaitHead returns when ticket t of this PE is served. died is the previous holder if that died holding the lock,
+// otherwise -1.
+func (q *lockQueue) awaitHead(t uint64) (died layout.PE, err error) {
 	for {
-		seen := q.m.epoch()             // of all up to here settle knows
-		g := q.m.load(q.own(lockGrant)) // a grant that is written later wakes, an earlier one is seen at head
+		seen := q.m.epoch()                 // serveHead below knows all deaths up to this epoch
+		g := q.m.load(q.ownWord(lockGrant)) // read before head: a later grant wakes this PE, an earlier one shows at head
 		head := q.m.load(q.head())
 		if ticketOf(head) != t && seen != 0 {
-			q.settle()
+			q.serveHead()
 			head = q.m.load(q.head())
 		}
 		if ticketOf(head) == t {
 			return peOf(head), nil
 		}
-		g, err = q.m.wait(g, seen)
+		g, err = q.m.awaitGrant(g, seen)
 		switch {
-		case err == nil && filled(g, t):
+		case err == nil && holdsTicket(g, t):
 			return peOf(g), nil
 		case err != nil && !errors.Is(err, wait.ErrFailure):
 			return -1, err
@@ -219,27 +234,27 @@ func (q *lockQueue) wait(t uint64) (died layout.PE, err error) {
 	}
 }
 
-// leave gives up ticket t.
-func (q *lockQueue) leave(t uint64) {
-	mine := pack(after(t), q.me)
-	q.m.move(q.slot(t), mine, mine|lockLeft) // nobody else writes it while it is so
-	q.settle()
-	q.m.store(q.own(lockTicket), t)
-	q.m.store(q.own(lockState), lockGone)
+// giveUpTicket leaves the queue with ticket t.
+func (q *lockQueue) giveUpTicket(t uint64) {
+	mine := packWord(ticketAfter(t), q.me)
+	q.m.cas(q.slot(t), mine, mine|lockLeft) // cannot fail: no other PE changes the slot before it has the flag left
+	q.serveHead()
+	q.m.store(q.ownWord(lockTicket), t)
+	q.m.store(q.ownWord(lockState), lockGone)
 }
 
-// try is acquire if nobody holds the lock, and otherwise false.
+// try is acquire if nobody holds the lock. Otherwise it returns false.
 func (q *lockQueue) try() (died layout.PE, ok bool) {
 	switch {
-	case q.m.move(q.own(lockState), lockIdle, lockBusy):
-	case q.m.move(q.own(lockState), lockGone, lockBusy):
-		q.settle()
-		t := q.m.load(q.own(lockTicket))
-		if q.m.load(q.slot(t)) == pack(after(t), q.me)|lockLeft { // others are before it
-			q.m.store(q.own(lockState), lockGone)
+	case q.m.cas(q.ownWord(lockState), lockIdle, lockBusy):
+	case q.m.cas(q.ownWord(lockState), lockGone, lockBusy):
+		q.serveHead()
+		t := q.m.load(q.ownWord(lockTicket))
+		if q.m.load(q.slot(t)) == packWord(ticketAfter(t), q.me)|lockLeft { // head has not reached it: another PE has the lock
+			q.m.store(q.ownWord(lockState), lockGone)
 			return -1, false
 		}
-		q.pass(t)
+		q.awaitPassing(t)
 	default:
 		return -1, false
 	}
@@ -249,48 +264,48 @@ func (q *lockQueue) try() (died layout.PE, ok bool) {
 		p := q.slot(t)
 		s := q.m.load(p)
 		switch {
-		case q.m.load(q.head()) != head: // what is in the slot may be of a later ticket
-		case filled(s, t) && (s&lockFlags != 0 || q.m.dead(peOf(s))):
-			q.settle()
-		case filled(s, t):
-			q.m.store(q.own(lockState), lockIdle)
+		case q.m.load(q.head()) != head: // the slot may already belong to a later ticket
+		case holdsTicket(s, t) && (s&lockFlags != 0 || q.m.isDead(peOf(s))):
+			q.serveHead()
+		case holdsTicket(s, t):
+			q.m.store(q.ownWord(lockState), lockIdle)
 			return -1, false
-		case q.m.move(p, s, pack(after(t), q.me)):
-			q.m.move(q.tail(), t, after(t))
-			q.hold(t)
+		case q.m.cas(p, s, packWord(ticketAfter(t), q.me)):
+			q.m.cas(q.tail(), t, ticketAfter(t))
+			q.recordHold(t)
 			return peOf(head), true
 		}
 	}
 }
 
-// release serves the next. It is false if this PE does not hold the lock.
+// release gives the lock to the next PE. It returns false if this PE does not hold the lock.
 func (q *lockQueue) release() bool {
-	if !q.m.move(q.own(lockState), lockHeld, lockBusy) {
+	if !q.m.cas(q.ownWord(lockState), lockHeld, lockBusy) {
 		return false
 	}
-	q.advance(q.m.load(q.head()), -1)
-	q.settle()
-	q.m.store(q.own(lockState), lockIdle)
+	q.advanceHead(q.m.load(q.head()), -1)
+	q.serveHead()
+	q.m.store(q.ownWord(lockState), lockIdle)
 	return true
 }
 
-// advance moves head from a word whose ticket is done with to the next, past the dead
-// that wait there, and tells its holder who has died in the lock, unless -1.
-func (q *lockQueue) advance(head uint64, died layout.PE) {
-	t := after(ticketOf(head))
+// advanceHead moves head from the word head, whose ticket is done, to the next ticket. It skips dead PEs that waited.
+// died is the previous holder if that died holding the lock, otherwise -1: the next holder learns it from head.
+func (q *lockQueue) advanceHead(head uint64, died layout.PE) {
+	t := ticketAfter(ticketOf(head))
 	for {
 		s := q.m.load(q.slot(t))
-		if !filled(s, t) || s&lockFlags != 0 || !q.m.dead(peOf(s)) {
+		if !holdsTicket(s, t) || s&lockFlags != 0 || !q.m.isDead(peOf(s)) {
 			break
 		}
-		t = after(t)
+		t = ticketAfter(t)
 	}
-	q.m.move(q.head(), head, pack(t, died))
+	q.m.cas(q.head(), head, packWord(t, died))
 }
 
-// settle moves head on to a PE that waits or holds, if there is one, and grants it the
-// lock, again perhaps.
-func (q *lockQueue) settle() {
+// serveHead moves head on to the first ticket whose PE is alive and has not left, if there is one, and grants the
+// lock to that PE. It repeats a grant that was made before.
+func (q *lockQueue) serveHead() {
 	for {
 		head := q.m.load(q.head())
 		t := ticketOf(head)
@@ -298,35 +313,35 @@ func (q *lockQueue) settle() {
 		s := q.m.load(p)
 		switch {
 		case q.m.load(q.head()) != head:
-		case !filled(s, t):
+		case !holdsTicket(s, t):
 			return
 		case s&lockPassed != 0:
-			q.advance(head, peOf(head))
+			q.advanceHead(head, peOf(head))
 		case s&lockLeft != 0:
-			q.m.move(p, s, s|lockPassed)
-		case q.m.dead(peOf(s)):
-			q.advance(head, peOf(s))
+			q.m.cas(p, s, s|lockPassed)
+		case q.m.isDead(peOf(s)):
+			q.advanceHead(head, peOf(s))
 		default:
-			q.grant(head, peOf(s))
+			q.grantLock(head, peOf(s))
 			return
 		}
 	}
 }
 
-// grant tells a PE that head has come to it.
-func (q *lockQueue) grant(head uint64, pe layout.PE) {
+// grantLock tells a PE that the word head serves its ticket.
+func (q *lockQueue) grantLock(head uint64, pe layout.PE) {
 	if pe == q.me {
-		return // it looks itself
+		return // this PE reads head itself
 	}
 	p := q.m.grantOf(pe)
-	word := pack(after(ticketOf(head)), peOf(head))
+	word := packWord(ticketAfter(ticketOf(head)), peOf(head))
 	for {
 		g := q.m.load(p)
 		if g == word || q.m.load(q.head()) != head {
 			return
 		}
-		if q.m.move(p, g, word) {
-			q.m.ring(pe)
+		if q.m.cas(p, g, word) {
+			q.m.ringBell(pe)
 			return
 		}
 	}

@@ -19,9 +19,8 @@ type allocOptions struct {
 	hints Hint
 }
 
-// Align asks for an object whose address on every PE is a multiple of bytes, a
-// power of two up to 2 MiB. Without it, objects begin on cache lines. Realloc
-// keeps no more than that.
+// Align asks for an object whose address on every PE is a multiple of bytes, a power of two up to 2 MiB. Without it,
+// objects begin on cache lines. Realloc does not keep the alignment of Align.
 //
 //   - Source: shmem_align.
 func Align(bytes uint64) AllocOption { return func(o *allocOptions) { o.align = bytes } }
@@ -29,23 +28,23 @@ func Align(bytes uint64) AllocOption { return func(o *allocOptions) { o.align = 
 // Hint says what an object will be used for.
 type Hint uint32
 
-// The hints. They change nothing so far: all memory of a segment is alike.
+// The hints. They change nothing yet: all memory of a segment is alike.
 //
 //   - Source: SHMEM_MALLOC_ATOMICS_REMOTE, SHMEM_MALLOC_SIGNAL_REMOTE.
 const (
-	HintAtomicsRemote Hint = 1 << iota // other PEs' atomic operations
-	HintSignalRemote                   // other PEs' signals
+	HintAtomicsRemote Hint = 1 << iota // other PEs make atomic operations on it
+	HintSignalRemote                   // other PEs send signals to it
 
 	allHints = HintAtomicsRemote | HintSignalRemote
 )
 
-// Hints says what the object will be used for: any of the hints, or 0 for none.
+// Hints says what the object will be used for: a combination of the hints, or 0 for none.
 //
 //   - Errors: of the allocation, ErrArgument for a bit that is no hint.
 //   - Source: shmem_malloc_with_hints.
 func Hints(h Hint) AllocOption { return func(o *allocOptions) { o.hints = h } }
 
-// The calls that allocate or make teams, for the comparison of what PEs called.
+// Codes of the calls that allocate or make teams. PEs compare them to find out whether all made the same call.
 const (
 	callAlloc = iota + 1
 	callCalloc
@@ -57,7 +56,7 @@ const (
 	callBits = 8
 	callMask = 1<<callBits - 1
 
-	refused = 1 << callBits // of an allocation call: its arguments are bad at this PE
+	refused = 1 << callBits // flag of an allocation call: this PE's arguments are bad
 )
 
 var callNames = [...]string{
@@ -65,22 +64,20 @@ var callNames = [...]string{
 	callSplitStrided: "Team.SplitStrided", callSplit2D: "Team.Split2D",
 }
 
-// Alloc allocates a symmetric object of n elements on every PE and returns when
-// all PEs have called it. The contents are undefined. With n of 0 it returns a
-// handle of no elements at once.
+// Alloc allocates a symmetric object of n elements on every PE and returns when all PEs have called it. The contents
+// are undefined. With n of 0 it returns a handle of no elements at once.
 //
 //   - Shape: n elements of T on each PE, at the same offset everywhere.
 //   - Cost: a barrier, and a search through the free parts of the heap.
-//   - Errors: ErrExhausted, ErrElementType, ErrArgument, ErrMismatch, which a PE also gets
-//     when another one's arguments are bad; *PEError with ErrPEDied when a PE has died. If
-//     one PE gets an error, all do, and then nothing is allocated.
+//   - Errors: ErrExhausted, ErrElementType, ErrArgument; ErrMismatch, also if another PE's arguments are bad;
+//     *PEError with ErrPEDied when a PE has died. If one PE gets an error, all do, and nothing is allocated.
 //   - Collective: over all PEs, with the same arguments.
 //   - Source: shmem_malloc.
 func Alloc[T any](w *World, n int, o ...AllocOption) (Sym[T], error) {
 	return allocate[T](w, callAlloc, n, o)
 }
 
-// Calloc is Alloc with all elements zero on every PE, before any PE's call returns.
+// Calloc is Alloc with all elements zero on every PE before any PE's call returns.
 //
 //   - Shape: as Alloc.
 //   - Cost: that of Alloc, a barrier, and n stores.
@@ -93,26 +90,27 @@ func Calloc[T any](w *World, n int, o ...AllocOption) (Sym[T], error) {
 		return x, err
 	}
 	clear(x.Local())
-	if err := w.team.syncAll("Calloc"); err != nil { // nobody puts before all have cleared
-		return Sym[T]{}, w.s.h.undo(err, x.tag)
+	if err := w.team.syncWhole("Calloc"); err != nil { // no PE may put before all have cleared
+		return Sym[T]{}, w.s.h.freeAfterFailure(err, x.tag)
 	}
 	return x, nil
 }
 
-// undo frees a block that a call has made whose last barrier failed with err, which
-// it returns. If that is for a death, the call failed on all PEs that live, so that
-// their heaps stay alike; otherwise the team is broken, and nobody allocates any more.
-func (h *heap) undo(err error, tag uint64) error {
-	if e := h.free(tag); e != nil {
+// freeAfterFailure frees the block of a call whose last barrier failed with err, and returns err. If a death was the
+// cause, the call failed on all PEs that live, so their heaps stay alike. Otherwise the team is broken, and no PE
+// allocates any more.
+func (h *heap) freeAfterFailure(err error, tag uint64) error {
+	if e := h.freeBlock(tag); e != nil {
 		return errors.Join(err, e)
 	}
 	return err
 }
 
+// allocate is Alloc. Calloc calls it as well, and then clears the object.
 func allocate[T any](w *World, call, n int, o []AllocOption) (x Sym[T], err error) {
 	op := callNames[call]
 	opts := allocOptions{align: 1}
-	size, err := w.request(op, n, sizeOf[T](), checkType[T](op))
+	size, err := w.checkSize(op, n, sizeOf[T](), checkType[T](op))
 	if err == nil {
 		err = opts.apply(op, o)
 	}
@@ -120,11 +118,11 @@ func allocate[T any](w *World, call, n int, o []AllocOption) (x Sym[T], err erro
 	case err != nil && n == 0:
 		return x, err
 	case err != nil:
-		return x, w.refuse(call, err)
+		return x, w.joinRefused(call, err)
 	case size == 0:
-		return Sym[T]{tag: w.s.h.empty()}, nil
+		return Sym[T]{tag: w.s.h.emptyTag()}, nil
 	}
-	if err := w.agree(call, coll.Words{size, opts.align, uint64(opts.hints)}); err != nil {
+	if err := w.matchArguments(call, coll.Words{size, opts.align, uint64(opts.hints)}); err != nil {
 		return x, err
 	}
 	if bits.OnesCount64(opts.align) != 1 || opts.align > layout.Align {
@@ -133,14 +131,14 @@ func allocate[T any](w *World, call, n int, o []AllocOption) (x Sym[T], err erro
 	if opts.hints&^allHints != 0 {
 		return x, usage(op, ErrArgument, "Hints(%#x), want a combination of HintAtomicsRemote and HintSignalRemote", uint32(opts.hints))
 	}
-	b, err := w.s.h.alloc(size, opts.align)
+	b, err := w.s.h.allocBlock(size, opts.align)
 	if err != nil {
-		return x, w.s.h.explain(op, err)
+		return x, w.s.h.publicError(op, err)
 	}
-	return handle[T](w.s.h, b, n), nil
+	return newHandle[T](w.s.h, b, n), nil
 }
 
-// apply puts options into effect.
+// apply applies the options of a call.
 func (opts *allocOptions) apply(op string, o []AllocOption) error {
 	for i, f := range o {
 		if f == nil {
@@ -151,14 +149,14 @@ func (opts *allocOptions) apply(op string, o []AllocOption) error {
 	return nil
 }
 
-// handle makes the handle of a block.
-func handle[T any](h *heap, b alloc.Block, n int) Sym[T] {
+// newHandle returns the handle of a block of n elements.
+func newHandle[T any](h *heap, b alloc.Block, n int) Sym[T] {
 	return Sym[T]{off: layout.HeapOffset + b.Off, n: n, tag: h.tagOf(b)}
 }
 
-// request checks the arguments of an allocation and returns its size in bytes.
-func (w *World) request(op string, n int, elem uint64, typeErr error) (uint64, error) {
-	if err := w.usable(op); err != nil {
+// checkSize checks the arguments of an allocation and returns its size in bytes.
+func (w *World) checkSize(op string, n int, elem uint64, typeErr error) (uint64, error) {
+	if err := w.checkUsable(op); err != nil {
 		return 0, err
 	}
 	if typeErr != nil {
@@ -171,17 +169,16 @@ func (w *World) request(op string, n int, elem uint64, typeErr error) (uint64, e
 	return size, nil
 }
 
-// agree is the barrier of an allocation call. It reports PEs that made another
-// call or the same with other arguments; all PEs get that error, and their
-// heaps stay alike.
-func (w *World) agree(call int, args coll.Words) error {
+// matchArguments is the barrier of an allocation call. It compares what the PEs called. If one made another call, or
+// passed other arguments, all PEs get an error, so their heaps stay alike.
+func (w *World) matchArguments(call int, args coll.Words) error {
 	op := callNames[call&callMask]
 	if err := w.ctx.Quiet(); err != nil {
 		return err
 	}
 	args[3] = uint64(call)
 	if w.s.h.checks {
-		if err := w.team.compare(op, 0, 0, "%s", describe(args)); err != nil {
+		if err := w.team.compare(op, 0, 0, "%s", describeCall(args)); err != nil {
 			return err
 		}
 	}
@@ -190,29 +187,29 @@ func (w *World) agree(call int, args coll.Words) error {
 		err = w.team.t.Whole()
 	}
 	if err != nil {
-		return w.team.fail(op, err)
+		return w.team.publicError(op, err)
 	}
 	if differs >= 0 {
 		return usage(op, ErrMismatch, "PE 0 called %s, PE %d called %s: want the same call on all PEs",
-			describe(first), differs, describe(other))
+			describeCall(first), differs, describeCall(other))
 	}
 	return nil
 }
 
-// refuse takes part in an allocation call that this PE's arguments do not allow, and
-// returns err, which says why. Without it, PEs whose arguments are good would wait for
-// this one, or meet it in its next collective.
-func (w *World) refuse(call int, err error) error {
-	if op := callNames[call]; w.usable(op) == nil {
+// joinRefused takes part in an allocation call although this PE's arguments are bad, and returns err, which says why
+// they are. Otherwise the PEs with good arguments would wait for this one, or meet it in its next collective.
+func (w *World) joinRefused(call int, err error) error {
+	if op := callNames[call]; w.checkUsable(op) == nil {
 		if w.s.h.checks {
-			return w.team.refuse(op, err)
+			return w.team.reportRefusal(op, err)
 		}
-		_ = w.agree(call|refused, coll.Words{}) // what is wrong here comes first
+		_ = w.matchArguments(call|refused, coll.Words{}) // err, this PE's own mistake, matters more
 	}
 	return err
 }
 
-func describe(w coll.Words) string {
+// describeCall returns the text of a call from the words that PEs compare.
+func describeCall(w coll.Words) string {
 	name := "another collective"
 	call := w[3] & callMask
 	if call > 0 && int(call) < len(callNames) {
@@ -222,7 +219,7 @@ func describe(w coll.Words) string {
 	case call == 0:
 		return name
 	case call <= callFree && w[3]&refused != 0:
-		return name + " with bad arguments, which its own error names"
+		return name + " with bad arguments (see the error on that PE)"
 	}
 	switch call {
 	case callFree:
@@ -244,44 +241,47 @@ func describe(w coll.Words) string {
 	return what
 }
 
-func (h *heap) alloc(size, align uint64) (alloc.Block, error) {
+// allocBlock allocates a block and publishes its tag.
+func (h *heap) allocBlock(size, align uint64) (alloc.Block, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	b, err := h.arena.Alloc(size, align)
 	if err == nil {
-		h.enter(b, size)
+		h.publishTag(b, size)
 	}
 	return b, err
 }
 
-// resize gives a block another size, in place or as a new block beside it.
-func (h *heap) resize(tag, size uint64) (b alloc.Block, moved bool, err error) {
+// resizeBlock gives a block another size, in place, or as a new block beside the old one, which then stays until it
+// is freed.
+func (h *heap) resizeBlock(tag, size uint64) (b alloc.Block, moved bool, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	b, moved, err = h.arena.Resize(slotOf(tag), generation(tag), size, 1)
+	b, moved, err = h.arena.Resize(slotOf(tag), generationOf(tag), size, 1)
 	if err == nil {
-		h.enter(b, size)
+		h.publishTag(b, size)
 	}
 	return b, moved, err
 }
 
-func (h *heap) free(tag uint64) error {
+// freeBlock frees a block and invalidates its tag.
+func (h *heap) freeBlock(tag uint64) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	err := h.arena.Free(slotOf(tag), generation(tag))
+	err := h.arena.Free(slotOf(tag), generationOf(tag))
 	if err == nil {
-		h.bury(slotOf(tag))
+		h.invalidateTag(slotOf(tag))
 		delete(h.asked, slotOf(tag))
 	}
 	return err
 }
 
-// explain gives an error of the allocator its public form: what was asked, what
-// is there, and what to set.
-func (h *heap) explain(op string, err error) error {
+// publicError turns an error of the allocator into one of this package: what was asked for, what is free, and what to
+// set.
+func (h *heap) publicError(op string, err error) error {
 	if errors.Is(err, alloc.ErrTableFull) {
 		return usage(op, ErrExhausted,
-			"the symmetric heap has as many objects and gaps between them as it can have, %d; hint: allocate fewer and larger objects, and use parts of them", layout.MaxBlocks)
+			"the symmetric heap has as many objects and gaps between them as it can hold, %d; hint: allocate fewer and larger objects, and use parts of them", layout.MaxBlocks)
 	}
 	var full *alloc.ExhaustedError
 	if !errors.As(err, &full) {
@@ -292,16 +292,16 @@ func (h *heap) explain(op string, err error) error {
 	want := (full.Size + (full.Asked+step-1)/step*step + step - alloc.Granule + mib - 1) / mib * mib
 	hint := fmt.Sprintf("%s=%[2]s (or oshrun --heap-size %[2]s) would do", envvar.SymmetricSize, envvar.FormatSize(want))
 	if _, err := layout.SegmentSize(want); err != nil {
-		hint = fmt.Sprintf("ask for less, no heap can be that large: %v", err)
+		hint = fmt.Sprintf("ask for less; no heap can be that large: %v", err)
 	}
 	return usage(op, ErrExhausted,
 		"%d bytes asked, %d of the symmetric heap's %d bytes are free, the largest piece has %d; hint: %s",
 		full.Asked, full.Free, full.Size, full.Largest, hint)
 }
 
-// whole checks that r, of size bytes, is the handle of a whole live object.
-func (h *heap) whole(op string, r ref, size uint64) error {
-	if err := h.checkRef(op, r, 0); err != nil || r.tag == h.empty() {
+// checkWhole checks that r, of size bytes, is the handle of a whole live object.
+func (h *heap) checkWhole(op string, r ref, size uint64) error {
+	if err := h.checkRef(op, r, 0); err != nil || r.tag == h.emptyTag() {
 		return err
 	}
 	h.mu.Lock()
@@ -310,7 +310,7 @@ func (h *heap) whole(op string, r ref, size uint64) error {
 	begin := h.job.Map.Control(h.job.Local).Blocks[slotOf(r.tag)].Off + layout.HeapOffset
 	if r.off != begin || size != asked {
 		return usage(op, ErrArgument,
-			"handle of a part of an object (%d of its %d bytes, from byte %d), want the one that Alloc returned", size, asked, r.off-begin)
+			"handle of a part of an object (%d of its %d bytes, from byte %d), want the handle that Alloc returned", size, asked, r.off-begin)
 	}
 	return nil
 }
@@ -318,84 +318,83 @@ func (h *heap) whole(op string, r ref, size uint64) error {
 // bytes returns the size of what a handle names.
 func (x Sym[T]) bytes() uint64 { return uint64(max(x.n, 0)) * sizeOf[T]() }
 
-// Realloc changes the number of elements of an object, which may move, and
-// returns its new handle; the old one is dead. Elements up to the smaller
-// number keep their values. With n of 0 it is Free, and of a zero handle it is Alloc.
+// Realloc changes the number of elements of an object, which may move, and returns its new handle. The old handle
+// fails from then on. Elements up to the smaller number keep their values. With n of 0 it is Free, and with a zero
+// handle it is Alloc.
 //
-//   - Errors: as Alloc, and those of Free; the object is unchanged then.
+//   - Errors: those of Alloc and Free; with an error, the object is unchanged.
 //   - Collective: over all PEs, with the same arguments.
 //   - Source: shmem_realloc.
 func Realloc[T any](w *World, x Sym[T], n int) (Sym[T], error) {
 	const op = "Realloc"
-	size, err := w.request(op, n, sizeOf[T](), checkType[T](op))
+	size, err := w.checkSize(op, n, sizeOf[T](), checkType[T](op))
 	if err == nil && x == (Sym[T]{}) {
 		return Alloc[T](w, n)
 	}
 	if err == nil {
-		err = w.s.h.whole(op, x.ref(), x.bytes())
+		err = w.s.h.checkWhole(op, x.ref(), x.bytes())
 	}
 	if err != nil {
-		return x, w.refuse(callRealloc, err)
+		return x, w.joinRefused(callRealloc, err)
 	}
 	h := w.s.h
 	switch {
-	case x.tag == h.empty():
+	case x.tag == h.emptyTag():
 		return Alloc[T](w, n)
 	case n == 0:
 		if err := Free(w, x); err != nil {
 			return x, err
 		}
-		return Sym[T]{tag: h.empty()}, nil
+		return Sym[T]{tag: h.emptyTag()}, nil
 	}
-	if err := w.agree(callRealloc, coll.Words{size, x.off}); err != nil {
+	if err := w.matchArguments(callRealloc, coll.Words{size, x.off}); err != nil {
 		return x, err
 	}
-	b, moved, err := h.resize(x.tag, size)
+	b, moved, err := h.resizeBlock(x.tag, size)
 	if err != nil {
-		return x, h.explain(op, err)
+		return x, h.publicError(op, err)
 	}
-	y := handle[T](h, b, n)
+	y := newHandle[T](h, b, n)
 	if !moved {
 		return y, nil
 	}
 	copy(y.Local(), x.Local())
-	if err := w.team.syncAll(op); err != nil { // nobody puts before all have copied
-		return x, h.undo(err, y.tag)
+	if err := w.team.syncWhole(op); err != nil { // no PE may put before all have copied
+		return x, h.freeAfterFailure(err, y.tag)
 	}
-	return y, h.free(x.tag)
+	return y, h.freeBlock(x.tag)
 }
 
-// Free gives an object back, after a barrier. All its handles are dead then. Of a zero handle,
-// and of an object without elements, it does nothing at once.
+// Free frees an object after a barrier. All its handles fail from then on. With a zero handle, and with a handle of
+// no elements, it does nothing and returns at once.
 //
-//   - Errors: ErrFreed, ErrForeignHandle, ErrMismatch, ErrArgument for a handle of
-//     a part; *PEError with ErrPEDied when a PE has died. If one PE gets an error, all do,
-//     and then the object lives. ErrUnwinding, at this PE alone, on the stack of a goroutine
-//     that panics: see World.Finalize.
+//   - Errors: ErrFreed, ErrForeignHandle, ErrMismatch, ErrArgument for a handle of a part; *PEError with ErrPEDied
+//     when a PE has died. If one PE gets an error, all do, and the object lives on. ErrUnwinding, on this PE alone,
+//     while its goroutine panics: see World.Finalize.
 //   - Collective: over all PEs, with the same object.
 //   - Source: shmem_free.
 func Free[T any](w *World, x Sym[T]) error {
 	const op = "Free"
-	if _, err := w.request(op, 0, 1, nil); err != nil {
+	if _, err := w.checkSize(op, 0, 1, nil); err != nil {
 		return err
 	}
 	if x == (Sym[T]{}) {
 		return nil
 	}
-	if err := unwinding(op); err != nil {
+	if err := refuseUnwinding(op); err != nil {
 		return err
 	}
 	h := w.s.h
-	if err := h.whole(op, x.ref(), x.bytes()); err != nil {
-		return w.refuse(callFree, err)
+	if err := h.checkWhole(op, x.ref(), x.bytes()); err != nil {
+		return w.joinRefused(callFree, err)
 	}
-	if x.tag == h.empty() {
+	if x.tag == h.emptyTag() {
 		return nil
 	}
-	if err := w.agree(callFree, coll.Words{x.off}); err != nil {
+	if err := w.matchArguments(callFree, coll.Words{x.off}); err != nil {
 		return err
 	}
-	if err := h.free(x.tag); err != nil {
+	if err := h.freeBlock(x.tag); err != nil {
 		return usage(op, ErrFreed, "%v", err)
 	}
 	return nil
@@ -409,8 +408,7 @@ type HeapStats struct {
 	HighWater   uint64 // most bytes ever allocated
 }
 
-// Heap returns the state of the symmetric heap, the same on all PEs, and zeros
-// for a nil World.
+// Heap returns the state of the symmetric heap, which is the same on all PEs. For a nil World it returns zeros.
 //
 //   - Source: none; users have long asked for it.
 func (w *World) Heap() HeapStats {

@@ -6,23 +6,23 @@ import (
 	"github.com/goshmem/goshmem/rma"
 )
 
-// An operation on another PE's memory has two halves. The fast half is generic: it tests
-// its arguments in a few instructions, and the compiler puts the access in line (Put, P,
-// AtomicAdd, ...). It reaches the PE by Ctx.target and by nothing else. The slow half is
-// here, and knows no types: whatever the fast test does not let pass becomes an operation,
-// which Ctx.carryOut checks in full and then performs.
+// An operation on another PE's memory has two halves.
 //
-// These are the two places that change when a PE's memory is on another node.
+//   - The fast half is generic. It tests its arguments in a few instructions, and the compiler inlines the access
+//     (Put, P, AtomicAdd, ...). It reaches the PE by Ctx.target and by nothing else.
+//   - The slow half is in this file and knows no types. A call that fails the fast test becomes an operation, which
+//     Ctx.checkAndPerform checks in full and then performs.
+//
+// A PE whose memory is on another node needs changes in these two places only.
 
 // opCode is what an operation does.
 type opCode uint8
 
-// The codes. "Element" is the first one of the object on the PE; "old" is what it held before,
-// which the operation returns.
+// The codes. "Element" is the first element of the object on the PE. "old" is what it held before.
 const (
-	opPut         opCode = iota // copies n elements from local to the object
-	opPutStrided                // copies stride.N blocks from local to the object
-	opPutSignal                 // opPut, and then the signal: operand is stored there, or added
+	opPut         opCode = iota // copies n elements of local to the object
+	opPutStrided                // copies stride.N blocks of local to the object
+	opPutSignal                 // opPut, then stores operand in the signal or adds it, as update says
 	opGet                       // copies n elements of the object to local
 	opGetStrided                // copies stride.N blocks of the object to local
 	opFetch                     // returns the element
@@ -30,23 +30,23 @@ const (
 	opSwap                      // stores operand, returns old
 	opCompareSwap               // stores operand if old is cond, returns old
 	opAdd                       // adds operand, returns old
-	opAnd                       // combines with operand bit by bit, returns old
-	opOr
-	opXor
+	opAnd                       // bitwise AND with operand, returns old
+	opOr                        // bitwise OR with operand, returns old
+	opXor                       // bitwise XOR with operand, returns old
 )
 
-// reads reports whether the code leaves the PE's memory as it is.
-func (code opCode) reads() bool { return code == opGet || code == opGetStrided || code == opFetch }
+// readsOnly reports whether the code leaves the PE's memory unchanged.
+func (code opCode) readsOnly() bool { return code == opGet || code == opGetStrided || code == opFetch }
 
 // routine is what the slow half knows of a routine of this package.
 type routine struct {
 	name string // for errors
 	code opCode
-	// single says of strided ones that their blocks are of one element, and Stride.Block 0 or 1.
+	// single is set for the strided routines without blocks: Stride.Block is 0 or 1.
 	single bool
 }
 
-// The routines. The fast half passes the address of one: a single register.
+// The routines. The fast half passes a routine by its address, in one register.
 var (
 	routinePut    = routine{name: "Put", code: opPut}
 	routinePutNBI = routine{name: "PutNBI", code: opPut}
@@ -90,40 +90,40 @@ var (
 	routineAtomicFetchXorNBI    = routine{name: "AtomicFetchXorNBI", code: opXor}
 )
 
-// operation is one operation on the memory of one PE, without its type.
+// operation is one operation on the memory of one PE, without its element type.
 type operation struct {
 	*routine
-	pe     int            // in the context's team
-	object ref            // what it works on, on that PE
-	need   int            // elements that object must have
-	size   uint64         // bytes of an element
-	local  unsafe.Pointer // puts and gets: the caller's elements
-	n      int            // puts and gets: elements to copy; strided ones: elements that local has
-	// operand and cond are values of size bytes, in the low bits.
+	pe     int            // number of the PE in the context's team
+	object ref            // the object on that PE
+	need   int            // number of elements that object must have
+	size   uint64         // size of an element in bytes
+	local  unsafe.Pointer // puts and gets: the first of the caller's elements
+	n      int            // puts and gets: number of elements to copy; strided ones: number of elements at local
+	// operand and cond are values of size bytes, in the low bits of the words.
 	operand, cond uint64
 	*particulars
 }
 
-// particulars is what only some operations have. It lies apart so that others need not clear its
-// nine words.
+// particulars are the arguments that only some operations have. They lie apart, so that the other operations need not
+// clear these nine words.
 type particulars struct {
-	stride Stride   // strided ones
+	stride Stride   // of strided operations
 	signal ref      // the word that opPutSignal updates
-	update SignalOp // and how
+	update SignalOp // how opPutSignal updates it
 }
 
-// target returns the way to a PE whose number has passed the fast test.
+// target returns access to a PE whose number has passed the fast test.
 func (c *Ctx) target(pe int) rma.Target {
 	return rma.Target{Segment: unsafe.Add(c.base, pe*c.stride)}
 }
 
-// carryOut checks an operation in full and performs it if nothing is wrong with it. That is so
-// for operations on no elements, for all on a team whose members are no arithmetic sequence, and
-// for all once any PE has died.
+// checkAndPerform checks an operation in full, and performs it if the check finds nothing wrong. That happens for
+// operations on no elements, for all operations on a team whose members' segments are no arithmetic sequence, and for
+// all operations after a PE has died.
 //
-// It returns the element's old value for codes that fetch it. The operation does not escape, so
-// the caller has it on its stack.
-func (c *Ctx) carryOut(o *operation) (old uint64, err error) {
+// It returns the element's old value for the codes that fetch it. The operation does not escape, so the caller keeps
+// it on its stack.
+func (c *Ctx) checkAndPerform(o *operation) (old uint64, err error) {
 	if err := c.check(o.name, o.object, o.need, o.pe); err != nil {
 		return 0, err
 	}
@@ -144,12 +144,12 @@ func (c *Ctx) carryOut(o *operation) (old uint64, err error) {
 	}
 	*c.mark = 1
 	if o.object.tag&hollow != 0 && o.code != opPutSignal {
-		return 0, nil // no elements, whose place there is none of
+		return 0, nil // no elements, so there is nothing to do and no address
 	}
-	return o.perform(rma.Target{Segment: c.h.segment(c.of.team.g.pes[o.pe])}), nil
+	return o.perform(rma.Target{Segment: c.h.segment(c.shared.team.g.pes[o.pe])}), nil
 }
 
-// checkSignal checks what a put with a signal has beside a put.
+// checkSignal checks the arguments that a put with a signal has in addition to those of a put.
 func (c *Ctx) checkSignal(o *operation) error {
 	if err := c.check(o.name, o.signal, 1, o.pe); err != nil {
 		return err
@@ -157,13 +157,13 @@ func (c *Ctx) checkSignal(o *operation) error {
 	if o.update > SignalAdd {
 		return usage(o.name, ErrArgument, "signal operation %d, want SignalSet or SignalAdd", o.update)
 	}
-	if o.object.tag == o.signal.tag && overlaps(o.object.off, o.size, o.n, o.signal.off) {
-		return usage(o.name, ErrOverlap, "the signal is among the %d elements that are copied to, want another place", o.n)
+	if o.object.tag == o.signal.tag && signalOverlaps(o.object.off, o.size, o.n, o.signal.off) {
+		return usage(o.name, ErrOverlap, "the signal lies among the %d elements that Put writes, want it outside of them", o.n)
 	}
 	return nil
 }
 
-// perform makes an operation that was checked on a PE whose segment is mapped.
+// perform performs an operation that was checked, on a PE whose segment is mapped.
 func (o *operation) perform(t rma.Target) (old uint64) {
 	at := t.At(o.object.off)
 	switch o.code {
@@ -183,17 +183,18 @@ func (o *operation) perform(t rma.Target) (old uint64) {
 		updateSignal(t.At(o.signal.off), o.operand, o.update)
 	default:
 		if o.size == 4 {
-			old = uint64(atomicOn(o.code, at, uint32(o.operand), uint32(o.cond)))
+			old = uint64(performAtomic(o.code, at, uint32(o.operand), uint32(o.cond)))
 		} else {
-			old = atomicOn(o.code, at, o.operand, o.cond)
+			old = performAtomic(o.code, at, o.operand, o.cond)
 		}
 	}
-	if !o.code.reads() {
+	if !o.code.readsOnly() {
 		t.Ring()
 	}
 	return old
 }
 
+// copyStrided copies the blocks of a strided operation.
 func (o *operation) copyStrided(dst, src unsafe.Pointer) {
 	block := o.stride.Block
 	if o.single {
@@ -202,8 +203,8 @@ func (o *operation) copyStrided(dst, src unsafe.Pointer) {
 	rma.CopyStrided(dst, src, uintptr(o.size), o.stride.Dst, o.stride.Src, block, o.stride.N)
 }
 
-// atomicOn performs an atomic operation on the word at p.
-func atomicOn[W uint32 | uint64](code opCode, p unsafe.Pointer, operand, cond W) (old W) {
+// performAtomic performs an atomic operation on the word at p.
+func performAtomic[W uint32 | uint64](code opCode, p unsafe.Pointer, operand, cond W) (old W) {
 	switch code {
 	case opFetch:
 		return rma.AtomicLoad[W](p)

@@ -2,23 +2,23 @@ package shmem
 
 import "github.com/goshmem/goshmem/internal/fold"
 
-// Op is the operator of a reduction: a function that makes acc[i] = acc[i] op in[i] for slices of the
-// same length. A predefined one is given by its name alone, as shmem.Sum. A function of the program is
-// given in the same way:
+// Op is the operator of a reduction: a function that sets acc[i] = acc[i] op in[i] for all elements of two slices of
+// the same length. A predefined operator is passed by its name alone, as in shmem.Sum. A function of the program is
+// passed in the same way:
 //
 //	shmem.Reduce(t, dst, src, func(acc, in []point) { ... })
 //
 // The slices may be empty.
 //
 //   - Shape: acc and in do not overlap, and the operator keeps neither.
-//   - Order: acc has what the contributions of lower PEs gave, and in is that of the next. So an
-//     operator that is not associative gives the same in each run.
-//   - Checks: with GOSHMEM_CHECK=collectives, a reduction also calls its operator with empty slices,
-//     to learn which one it is. It goes on if the operator panics then.
+//   - Order: acc holds the combined contributions of lower PEs, and in the contribution of the next PE. So an
+//     operator that is not associative gives the same result in each run.
+//   - Checks: with GOSHMEM_CHECK=collectives, a reduction also calls its operator with empty slices, to learn which
+//     one it is. It goes on if the operator panics then.
 type Op[T any] func(acc, in []T)
 
-// Commutative declares that f commutes, so that a reduction may combine contributions in any order.
-// All reductions still keep the order of the PEs. Predefined operators need no declaration.
+// Commutative declares that f commutes, so that a reduction may combine contributions in any order. Today all
+// reductions keep the order of the PEs nevertheless. Predefined operators need no declaration.
 func Commutative[T any](f Op[T]) Op[T] {
 	if f == nil {
 		return nil
@@ -32,8 +32,8 @@ func Commutative[T any](f Op[T]) Op[T] {
 	}
 }
 
-// The predefined operators. Each one answers fold.KindOf where it gets empty slices, which is why it
-// calls recover itself: package fold says how.
+// The predefined operators. Each one answers fold.KindOf when it gets empty slices. Package fold says why the
+// operator itself must call recover.
 
 // Sum adds.
 //
@@ -57,7 +57,7 @@ func Prod[T Number](acc, in []T) {
 	fold.Prod(acc, in)
 }
 
-// Min takes the smaller one; a NaN on either side gives NaN.
+// Min takes the smaller value. A NaN on either side gives NaN.
 //
 //   - Source: shmem_min_reduce.
 func Min[T Ordered](acc, in []T) {
@@ -68,7 +68,7 @@ func Min[T Ordered](acc, in []T) {
 	fold.Min(acc, in)
 }
 
-// Max takes the larger one; a NaN on either side gives NaN.
+// Max takes the larger value. A NaN on either side gives NaN.
 //
 //   - Source: shmem_max_reduce.
 func Max[T Ordered](acc, in []T) {
@@ -79,7 +79,7 @@ func Max[T Ordered](acc, in []T) {
 	fold.Max(acc, in)
 }
 
-// And combines integers by bitwise and, bools by logical and.
+// And combines integers by bitwise AND, bools by logical AND.
 //
 //   - Source: shmem_and_reduce.
 func And[T Bits](acc, in []T) {
@@ -90,7 +90,7 @@ func And[T Bits](acc, in []T) {
 	fold.And(acc, in)
 }
 
-// Or combines integers by bitwise or, bools by logical or.
+// Or combines integers by bitwise OR, bools by logical OR.
 //
 //   - Source: shmem_or_reduce.
 func Or[T Bits](acc, in []T) {
@@ -101,7 +101,7 @@ func Or[T Bits](acc, in []T) {
 	fold.Or(acc, in)
 }
 
-// Xor combines integers by bitwise exclusive or, bools by logical exclusive or.
+// Xor combines integers by bitwise exclusive OR, bools by logical exclusive OR.
 //
 //   - Source: shmem_xor_reduce.
 func Xor[T Bits](acc, in []T) {

@@ -61,7 +61,7 @@ func TestFarWorldRefused(t *testing.T) {
 func TestFarPeer(t *testing.T) {
 	h := &heap{job: &job.Job{Place: secondNode}}
 	for _, pe := range []layout.PE{-1, 0, 2, 6} {
-		if s, is := peer(h, Sym[int64]{n: 1, tag: 1}, pe); is || s != nil {
+		if s, is := peerSlice(h, Sym[int64]{n: 1, tag: 1}, pe); is || s != nil {
 			t.Errorf("PE %d is at %v", pe, s)
 		}
 	}

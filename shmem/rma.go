@@ -87,16 +87,15 @@ func P[T any](c *Ctx, dst Sym[T], v T, pe int) error {
 //
 //go:nosplit
 func G[T any](c *Ctx, src Sym[T], pe int) (v T, err error) {
-	if !c.ok(src.tag, pe) {
+	if !c.passAndMark(src.tag, pe) {
 		return slowG(c, src, pe)
 	}
-	var got T // v would stay in memory, as its address is taken
+	var got T // not v: taking the address of a result keeps it in memory
 	rma.One[T](unsafe.Pointer(&got), c.target(pe).At(src.off))
 	return got, nil
 }
 
-// PutNBI is Put that may return before src was read: leave src alone until
-// Quiet.
+// PutNBI is Put that may return before src was read: leave src unchanged until Quiet.
 //
 //   - Completion: of both ends after Quiet or a barrier.
 //   - Errors: as Put.
@@ -121,8 +120,7 @@ func PutNBI[T any](c *Ctx, dst Sym[T], src []T, pe int) error {
 	return nil
 }
 
-// GetNBI is Get that may return before dst was written: dst is to be had by
-// Wait, or used after Quiet.
+// GetNBI is Get that may return before dst was written: read dst after Wait or Quiet.
 //
 //   - Completion: after Wait, Quiet or a barrier.
 //   - Errors: as Put.

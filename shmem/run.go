@@ -6,8 +6,8 @@ import (
 	"path/filepath"
 )
 
-// Run makes the process a PE of its job, calls body with the World, and finalizes: it is Init,
-// body and Finalize in one. Most programs call it from main and do everything else in body.
+// Run makes the process a PE of its job, calls body with the World, and finalizes: it is Init, body and Finalize in
+// one. Most programs call it from main and do everything else in body.
 //
 //	func main() {
 //		shmem.Run(func(w *shmem.World) error {
@@ -16,15 +16,14 @@ import (
 //		})
 //	}
 //
-// When Init, body or Finalize returns an error, Run prints it to standard error, with the program's
-// name and the PE's number, and exits with status 1. It does not call Finalize after an error of
-// body: other PEs may be in other calls, and Finalize would wait for them. oshrun ends the job then,
-// or goes on without this PE under --recover. A panic of body stays Go's: it is not recovered, and
-// nothing waits on its way.
+// When Init, body or Finalize returns an error, Run prints it to standard error, with the program's name and the PE's
+// number, and exits with status 1. After an error of body it does not call Finalize, which would wait for the other
+// PEs, and these may be in other calls. oshrun then ends the job, or goes on without this PE under --recover. Run
+// does not recover a panic of body, and nothing delays the panic.
 //
-// Run returns when body and Finalize have returned no error. Finalize is collective, so Run returns
-// on all PEs at the same point of the program. What follows it is no longer part of the job; to
-// choose another exit status, body calls os.Exit or World.GlobalExit.
+// Run returns after body and Finalize have returned without an error. Finalize is collective, so Run returns on all
+// PEs at the same point of the program. What follows it is no longer part of the job. For another exit status, body
+// calls os.Exit or World.GlobalExit.
 //
 //   - Collective: over all PEs of the job.
 func Run(body func(w *World) error, opts ...Option) {
@@ -44,8 +43,8 @@ func Run(body func(w *World) error, opts ...Option) {
 	}
 }
 
-// exit ends the process because of an error. The message is written by one call, so that the lines
-// of several PEs do not mix.
+// exit prints an error and ends the process. One call writes the message, so that the lines of several PEs do not
+// mix.
 func exit(pe string, err error) {
 	fmt.Fprintf(os.Stderr, "%s: %s%v\n", filepath.Base(os.Args[0]), pe, err)
 	os.Exit(1) //nolint:forbidigo // what Run is for: the program has nothing more to do

@@ -5,9 +5,8 @@ import (
 	"github.com/goshmem/goshmem/internal/fold"
 )
 
-// SumInScan adds up, in the order of PE numbers, the src of this PE and of all with
-// lower numbers into dst. What it gives depends on no timing: floating-point numbers
-// are added in that order always.
+// SumInScan stores in dst the sum of src over this PE and all PEs with lower numbers. It adds in the order of PE
+// numbers, floating-point numbers too, so the result does not depend on timing.
 //
 //   - Shape: as Broadcast.
 //   - Completion: on return.
@@ -18,8 +17,8 @@ func SumInScan[T Number](t *Team, dst, src Sym[T]) error {
 	return scan(t, "SumInScan", dst, src, false)
 }
 
-// SumExScan adds up, in the order of PE numbers, the src of all PEs with lower numbers
-// than this one's into dst. That of PE 0 becomes zeros.
+// SumExScan stores in dst the sum of src over all PEs with lower numbers than this one. On PE 0 dst becomes zeros. It
+// adds as SumInScan does.
 //
 //   - Shape: as Broadcast.
 //   - Completion: on return.
@@ -30,14 +29,15 @@ func SumExScan[T Number](t *Team, dst, src Sym[T]) error {
 	return scan(t, "SumExScan", dst, src, true)
 }
 
+// scan is SumInScan, or SumExScan if exclusive.
 func scan[T Number](t *Team, op string, dst, src Sym[T], exclusive bool) error {
 	if err := checkPair(t, op, dst, src, src.n, true); err != nil {
-		return t.refuse(op, err)
+		return t.reportRefusal(op, err)
 	}
 	if t.h.checks {
 		if err := t.compare(op, dst.off, src.off, "%s of %s", op, coll.NameElements[T](src.n)); err != nil {
 			return err
 		}
 	}
-	return t.fail(op, coll.Scan(t.ctx, t.t, buffers(dst, src, src.n), fold.Sum[T], exclusive))
+	return t.publicError(op, coll.Scan(t.ctx, t.t, buffersOf(dst, src, src.n), fold.Sum[T], exclusive))
 }

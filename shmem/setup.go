@@ -18,26 +18,25 @@ const (
 //   - Source: SHMEM_MAX_NAME_LEN.
 const MaxNameLen = 256
 
-// ThreadLevel says which threads of a PE make calls, one at a time or several at
-// once. In C, each level allows more than the one before it and may cost more. Here
-// any goroutine may call at every level, at the same cost, and collectives on one team
-// are called by one goroutine at a time at every level. So a level is no more than the
-// program's word, for libraries that ask for it.
+// ThreadLevel says which goroutines of a PE make calls, and whether several do so at once. In C, each level allows
+// more than the one before it and may cost more. Here any goroutine may call at every level, at the same cost, and
+// one goroutine at a time calls collectives on one team at every level. So a level only states what the program does,
+// for libraries that ask for it.
 type ThreadLevel uint8
 
-// The levels, and what they say of the program.
+// The levels.
 //
 //   - Source: SHMEM_THREAD_SINGLE, SHMEM_THREAD_FUNNELED, SHMEM_THREAD_SERIALIZED,
 //     SHMEM_THREAD_MULTIPLE.
 const (
-	// ThreadSingle: one goroutine calls.
+	// ThreadSingle: the program has one goroutine.
 	ThreadSingle ThreadLevel = iota
-	// ThreadFunneled: several run, and the one that called Init calls.
+	// ThreadFunneled: it has several, and only the one that called Init makes calls.
 	ThreadFunneled
-	// ThreadSerialized: several call, and the program sees to it that they do one
+	// ThreadSerialized: several make calls, and the program sees to it that they do so one
 	// after the other.
 	ThreadSerialized
-	// ThreadMultiple: several call whenever they like.
+	// ThreadMultiple: several make calls at any time.
 	ThreadMultiple
 )
 
@@ -51,15 +50,15 @@ func (l ThreadLevel) String() string {
 
 var levelNames = [...]string{ThreadSingle: "single", ThreadFunneled: "funneled", ThreadSerialized: "serialized", ThreadMultiple: "multiple"}
 
-// Threads asks Init for a level, which is what QueryThread returns from then on:
-// every level is provided. Without it the level is ThreadMultiple. Of nested calls of
-// Init the first one decides, as it does for other libraries of the process.
+// Threads asks Init for a level. Every level is provided, so QueryThread returns it from then on. Without this option
+// the level is ThreadMultiple. Of nested calls of Init the first one decides, also for other libraries of the
+// process.
 //
 //   - Errors: of Init, ErrArgument for an unknown level.
 //   - Source: shmem_init_thread.
 func Threads(l ThreadLevel) Option { return func(c *config) { c.level = l } }
 
-// QueryThread returns the level that Init has provided, ThreadSingle for a nil World.
+// QueryThread returns the level that Init provided, or ThreadSingle for a nil World.
 //
 //   - Concurrent calls: allowed.
 //   - Source: shmem_query_thread.
@@ -70,10 +69,10 @@ func (w *World) QueryThread() ThreadLevel {
 	return w.s.level
 }
 
-// StartPEs is Init as it was called once, and returns the World there is if Init was
-// called before. The number of PEs is that of the job, whatever npes says.
+// StartPEs is the predecessor of Init. If Init was called before, it returns the present World. The number of PEs is
+// that of the job; npes is ignored.
 //
-// Deprecated: Init takes its place, which nests.
+// Deprecated: use Init, whose calls nest.
 //
 //   - Collective: over all PEs of the job.
 //   - Errors: those of Init.
@@ -89,21 +88,20 @@ func StartPEs(npes int) (*World, error) {
 	return Init()
 }
 
-// PEAccessible says whether a PE is one of the job and not known to be dead.
+// PEAccessible reports whether pe is a PE of the job and is not known to be dead.
 //
 //   - Concurrent calls: allowed.
 //   - Source: shmem_pe_accessible.
 func (w *World) PEAccessible(pe int) bool {
-	if w.usable("World.PEAccessible") != nil {
+	if w.checkUsable("World.PEAccessible") != nil {
 		return false
 	}
 	*w.s.h.mark = 1
-	return pe >= 0 && pe < w.s.h.npes && !w.s.h.dead(layout.PE(pe))
+	return pe >= 0 && pe < w.s.h.npes && !w.s.h.isDead(layout.PE(pe))
 }
 
-// Accessible says whether operations on PE pe's copy of the object are possible: the
-// handle has elements and is usable, and the PE is one of the job and not known to be
-// dead.
+// Accessible reports whether operations on PE pe's copy of the object are possible: the handle has elements and is
+// usable, and pe is a PE of the job that is not known to be dead.
 //
 //   - Concurrent calls: allowed.
 //   - Source: shmem_addr_accessible.
@@ -113,11 +111,10 @@ func (x Sym[T]) Accessible(pe int) bool {
 		return false
 	}
 	*h.mark = 1
-	return pe >= 0 && pe < h.npes && h.liveNow(x.tag) && !h.dead(layout.PE(pe))
+	return pe >= 0 && pe < h.npes && h.isLive(x.tag) && !h.isDead(layout.PE(pe))
 }
 
-// InfoVersion returns the level of the specification that this package implements:
-// MajorVersion and MinorVersion.
+// InfoVersion returns the level of the specification that this package implements: MajorVersion and MinorVersion.
 //
 //   - Source: shmem_info_get_version.
 func InfoVersion() (major, minor int) { return MajorVersion, MinorVersion }

@@ -6,43 +6,40 @@ import (
 	"github.com/goshmem/goshmem/symheap/layout"
 )
 
-// Sym is a handle of a symmetric object: n elements of type T on every PE. It
-// is a value that may be copied, compared and kept anywhere, but means nothing
-// to another process. It is three words and no pointer: it is passed in registers,
-// which a pointer would be stored from in case of a garbage collection.
+// Sym is a handle of a symmetric object: n elements of type T on every PE. It is a value that may be copied, compared
+// and kept anywhere, but it means nothing to another process. It is three words without a pointer, so it is passed in
+// registers. A pointer in it would be stored to memory, for the garbage collector.
 type Sym[T any] struct {
-	of  [0]*T  //nolint:unused // so that it converts to no handle of another type: its n would not be right
-	off uint64 // from the start of a segment; of a poisoned handle, the bad index
-	n   int    // elements; -1-n: made by At or Slice out of range of n elements; badField
-	tag uint64 // world, slot and generation of the block; hollow unless n > 0
+	of  [0]*T  //nolint:unused // prevents conversion to a handle of another type, for which n would be wrong
+	off uint64 // offset in every segment; in a poisoned handle, the bad index
+	n   int    // number of elements; -1-n if poisoned by a bad index into n elements; badField
+	tag uint64 // see heap.go: world, slot and generation of the block; hollow unless n > 0
 }
 
+// ref returns the handle without its type.
 func (x Sym[T]) ref() ref { return ref{off: x.off, n: x.n, tag: x.tag} }
 
-// aligned is ref for operations that need the element aligned to its size.
-func (x Sym[T]) aligned() ref { return ref{off: x.off, n: x.n, tag: x.tag, size: sizeOf[T]()} }
+// alignedRef is ref for operations that need the element aligned to its size.
+func (x Sym[T]) alignedRef() ref { return ref{off: x.off, n: x.n, tag: x.tag, size: sizeOf[T]()} }
 
-// Len returns the number of elements, 0 for a handle that At or Slice made
-// out of range.
+// Len returns the number of elements, or 0 for a handle that At or Slice made out of range.
 func (x Sym[T]) Len() int { return max(x.n, 0) }
 
-// At returns the handle of element i alone. Out of range it returns a handle
-// whose use fails with ErrBounds.
+// At returns the handle of element i alone. If i is out of range, use of the handle fails with ErrBounds.
 func (x Sym[T]) At(i int) Sym[T] {
 	if uint(i) >= uint(max(x.n, 0)) {
-		return x.poisoned(i)
+		return x.poison(i)
 	}
 	return Sym[T]{off: x.off + uint64(i)*sizeOf[T](), n: 1, tag: x.tag}
 }
 
-// Slice returns the handle of elements i to j-1. Out of range it returns a
-// handle whose use fails with ErrBounds.
+// Slice returns the handle of elements i to j-1. If these are out of range, use of the handle fails with ErrBounds.
 func (x Sym[T]) Slice(i, j int) Sym[T] {
 	if i < 0 || i > j || j > x.n {
 		if i >= 0 && i <= max(x.n, 0) {
 			i = j
 		}
-		return x.poisoned(i)
+		return x.poison(i)
 	}
 	y := Sym[T]{off: x.off + uint64(i)*sizeOf[T](), n: j - i, tag: x.tag}
 	if y.n == 0 {
@@ -51,33 +48,31 @@ func (x Sym[T]) Slice(i, j int) Sym[T] {
 	return y
 }
 
-// poisoned marks a handle as made with a bad index; a poisoned one stays as it
-// is, so that the first mistake is reported.
-func (x Sym[T]) poisoned(i int) Sym[T] {
+// poison returns the handle marked as made with a bad index i. A handle that is poisoned already stays as it is, so
+// that the first mistake is reported.
+func (x Sym[T]) poison(i int) Sym[T] {
 	if x.n < 0 {
 		return x
 	}
 	return Sym[T]{off: uint64(i), n: -1 - x.n, tag: x.tag | hollow}
 }
 
-// Local returns this PE's copy of the object as a slice of the mapped heap, or
-// nil for a handle that is not usable. It is valid memory as long as the
-// process lives, and the object's until it is freed.
+// Local returns this PE's copy of the object as a slice of mapped memory, or nil for a handle that is not usable. The
+// slice belongs to the object until that is freed. The memory stays valid as long as the process lives.
 //
-// Plain loads and stores of it are not ordered with what other PEs do: see the
-// package documentation.
+// Plain loads and stores of it are not ordered with respect to other PEs' operations: see Ordering in the package
+// documentation.
 func (x Sym[T]) Local() []T {
 	h := mapped.Load()
 	if h == nil {
 		return nil
 	}
-	s, _ := peer(h, x, h.me)
+	s, _ := peerSlice(h, x, h.me)
 	return s
 }
 
-// Peer returns PE pe's copy of the object as a slice, and false if it cannot
-// be reached by loads and stores (it is on another node), the PE is known to be
-// dead, or the handle or PE is not usable.
+// Peer returns PE pe's copy of the object as a slice. It returns false if the PE is known to be dead or cannot be
+// reached by loads and stores (it is on another node), and if the handle or pe is not usable.
 //
 //   - Source: shmem_ptr.
 func (x Sym[T]) Peer(pe int) ([]T, bool) {
@@ -85,13 +80,13 @@ func (x Sym[T]) Peer(pe int) ([]T, bool) {
 	if h == nil {
 		return nil, false
 	}
-	return peer(h, x, layout.PE(pe))
+	return peerSlice(h, x, layout.PE(pe))
 }
 
-// peer returns the object on a PE of the world, and false for a far PE and for a number of no PE.
-func peer[T any](h *heap, x Sym[T], pe layout.PE) ([]T, bool) {
+// peerSlice is Peer, for a PE of the world. pe may be out of range.
+func peerSlice[T any](h *heap, x Sym[T], pe layout.PE) ([]T, bool) {
 	local, near := h.job.Place.Local(pe)
-	if !near || !live(h.tags, x.tag) && (!h.liveNow(x.tag) || h.dead(pe)) {
+	if !near || !tagIsLive(h.tags, x.tag) && (!h.isLive(x.tag) || h.isDead(pe)) {
 		return nil, false
 	}
 	*h.mark = 1

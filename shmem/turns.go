@@ -10,52 +10,54 @@ import (
 	"github.com/goshmem/goshmem/rma"
 )
 
-// turns remembers for some calls that return one of several elements which they returned
-// last, so that the next call of the same kind begins behind it.
+// turns remembers, for calls that return one or some of several elements, which element each kind of call returned
+// last. The next call of the same kind begins to look after that element.
 //
-// A kind is a routine with all its arguments: the place of the object, its length, what is
-// skipped, the comparison and its values. Calls of one kind have the same candidates, so each
-// candidate gets its turn. Calls of two kinds have words of their own: one that shared a word
-// with another could be sent back by it to the same element for ever.
+// A kind is a routine with all its arguments: the address of the object, its length, the elements to skip, the
+// comparison and its values. Calls of one kind have the same candidates, so each candidate gets its turn. Each kind
+// has a word of its own. If two kinds shared a word, one could send the other back to the same element again and
+// again.
 //
-// A word has in its high half a part of the kind's hash, which is not 0, and in its low half
-// the index behind the element. The other part of the hash leads to a row of words. Kinds
-// beyond the length of a row take words from each other. A call that finds no word of its kind
-// begins at random, so that it passes over no element for good even then. What two goroutines
-// lose when they write a word at the same time is a turn as well, no more.
+// The high half of a word is a part of the kind's hash, which is not 0. The low half is the index after the element
+// that was returned. The other part of the hash selects a row of words. If more kinds hash to a row than it has
+// words, they take words from each other. A call that finds no word of its kind begins at random, so even then it
+// passes over no element forever.
+//
+// Two goroutines may write a word at the same time. They lose a turn then, and nothing else.
 type turns struct {
 	rows [32][4]uint64
-	seed uint64 // of hashes, so that no program has kinds with one hash always
+	seed uint64 // of the hashes: random, so that two kinds of a program do not collide in every run
 }
 
-// turn is where the next call of a kind begins; the zero value is that of calls without turns.
+// turn is the word of a call's kind, in which the call records what it returns. The zero value belongs to calls
+// without turns.
 type turn struct {
 	word *uint64
-	kind uint64 // the high half of the word
+	kind uint64 // the high half of the word, in the low bits here
 }
 
-// form is a routine that takes turns; those with values for each element are told apart by
-// their values.
-type form uint64
+// turnRoutine is a routine that takes turns. The routines with a value for each element need no code of their own:
+// their values tell them apart.
+type turnRoutine uint64
 
 const (
-	formWaitAny form = 1 + iota
-	formWaitSome
-	formTestAny
-	formTestSome
+	turnWaitAny turnRoutine = 1 + iota
+	turnWaitSome
+	turnTestAny
+	turnTestSome
 )
 
 // golden is 2^64 divided by the golden ratio.
 const golden = 0x9e3779b97f4a7c15
 
-// takeTurn sets where a call begins to look at a set that has elements. A call with room for
-// several indices and for all elements returns all that satisfy the comparison, and so has no
-// turn.
-func (h *heap) takeTurn(s *wait.Set, f form, room int) turn {
+// chooseStart sets where a call begins to look at a set, which has elements. The call has room for so many indices.
+// If that is room for all elements, and for more than one, the call returns every element that satisfies the
+// comparison, and has no turn.
+func (h *heap) chooseStart(s *wait.Set, f turnRoutine, room int) turn {
 	if room >= s.N && room > 1 {
 		return turn{}
 	}
-	hash := h.turns.hash(s, uint64(f)|uint64(room)<<3)
+	hash := h.turns.hashKind(s, uint64(f)|uint64(room)<<3)
 	row := &h.turns.rows[hash%uint64(len(h.turns.rows))]
 	t := turn{kind: hash >> 32}
 	for i := range row {
@@ -75,44 +77,44 @@ func (h *heap) takeTurn(s *wait.Set, f form, room int) turn {
 	return t
 }
 
-// keep says that a call returned element i.
-func (t turn) keep(i int) {
+// recordReturned records that the call returned element i.
+func (t turn) recordReturned(i int) {
 	if t.word != nil {
 		rma.StoreRelease(t.word, t.kind<<32|uint64(uint32(i+1)))
 	}
 }
 
-// hash returns the kind of a call. Its high half is not 0.
-func (t *turns) hash(s *wait.Set, how uint64) uint64 {
+// hashKind returns the hash of a call's kind. Its high half is not 0.
+func (t *turns) hashKind(s *wait.Set, how uint64) uint64 {
 	k := t.seed ^ how*golden
-	k = stir(k ^ uint64(uintptr(s.Addr)))
-	k = stir(k ^ uint64(s.N)<<16 ^ uint64(s.Width)<<8 ^ uint64(s.Cmp))
+	k = mixWord(k ^ uint64(uintptr(s.Addr)))
+	k = mixWord(k ^ uint64(s.N)<<16 ^ uint64(s.Width)<<8 ^ uint64(s.Cmp))
 	if s.Skip != nil {
-		k = stirBytes(k, unsafe.Pointer(unsafe.SliceData(s.Skip)), s.N)
+		k = mixBytes(k, unsafe.Pointer(unsafe.SliceData(s.Skip)), s.N)
 	}
 	if s.Vals != nil {
-		k = stirBytes(^k, s.Vals, s.N*int(s.Width))
+		k = mixBytes(^k, s.Vals, s.N*int(s.Width))
 	} else {
-		k = stir(k ^ s.Val)
+		k = mixWord(k ^ s.Val)
 	}
 	return k | 1<<63
 }
 
-// stir folds a product of 128 bits, in which each bit of x moves many.
-func stir(x uint64) uint64 {
+// mixWord folds a product of 128 bits, in which each bit of x changes many.
+func mixWord(x uint64) uint64 {
 	hi, lo := bits.Mul64(x^golden, 0xd6e8feb86659fd93)
 	return hi ^ lo
 }
 
-// stirBytes stirs n bytes of this process's memory into k. Vectors are of 2, 4 or 8 bytes,
-// masks of one: the last words are read byte by byte.
-func stirBytes(k uint64, at unsafe.Pointer, n int) uint64 {
+// mixBytes mixes n bytes of this process's memory into k. Elements of vectors have 2, 4 or 8 bytes, and those of
+// masks one, so the last bytes are read one by one.
+func mixBytes(k uint64, at unsafe.Pointer, n int) uint64 {
 	i := 0
 	for ; i+8 <= n; i += 8 {
-		k = stir(k ^ *(*uint64)(unsafe.Add(at, i)))
+		k = mixWord(k ^ *(*uint64)(unsafe.Add(at, i)))
 	}
 	for ; i < n; i++ {
-		k = stir(k ^ uint64(*(*byte)(unsafe.Add(at, i))))
+		k = mixWord(k ^ uint64(*(*byte)(unsafe.Add(at, i))))
 	}
 	return k
 }

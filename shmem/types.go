@@ -2,33 +2,33 @@ package shmem
 
 import "github.com/goshmem/goshmem/internal/wait"
 
-// AMO has the element types of atomic memory operations.
+// AMO lists the element types of atomic memory operations.
 type AMO interface {
 	~int | ~int32 | ~int64 | ~uint | ~uint32 | ~uint64 | ~uintptr
 }
 
-// AMOExt has the element types of atomic fetch, set and swap.
+// AMOExt lists the element types of atomic fetch, set and swap.
 type AMOExt interface{ AMO | ~float32 | ~float64 }
 
-// AMOBits has the element types of bitwise atomic operations.
+// AMOBits lists the element types of bitwise atomic operations.
 type AMOBits interface {
 	~int | ~int32 | ~int64 | ~uint | ~uint32 | ~uint64
 }
 
-// Waiter has the element types that a PE can wait on.
+// Waiter lists the element types that a PE can wait on.
 type Waiter interface{ AMO | ~int16 | ~uint16 }
 
-// Ordered has the element types of the min and max reductions.
+// Ordered lists the element types of the min and max reductions.
 type Ordered interface {
 	Waiter | ~int8 | ~uint8 | ~float32 | ~float64
 }
 
-// Number has the element types of the sum and prod reductions.
+// Number lists the element types of the sum and prod reductions.
 type Number interface {
 	Ordered | ~complex64 | ~complex128
 }
 
-// Bits has the element types of the reductions with And, Or and Xor.
+// Bits lists the element types of the reductions with And, Or and Xor.
 type Bits interface {
 	AMOBits | ~uint8 | ~uint16 | ~int8 | ~int16 | ~uintptr | ~bool
 }
@@ -49,7 +49,7 @@ const (
 	LE = Cmp(wait.LE)
 )
 
-// String returns the operator that the comparison stands for.
+// String returns the Go operator of the comparison.
 func (c Cmp) String() string {
 	if int(c) < len(cmpNames) {
 		return cmpNames[c]
@@ -59,7 +59,7 @@ func (c Cmp) String() string {
 
 var cmpNames = [...]string{EQ: "==", NE: "!=", GT: ">", GE: ">=", LT: "<", LE: "<="}
 
-// SignalOp is how PutSignal updates the signal.
+// SignalOp says how PutSignal updates the signal.
 type SignalOp uint8
 
 // The signal operations.

@@ -7,16 +7,16 @@ import (
 	"github.com/goshmem/goshmem/coll"
 )
 
-// ReduceValue combines everybody's v, in the order of PE numbers, and returns the result on all PEs:
+// ReduceValue combines v of all PEs, in the order of PE numbers, and returns the result on all PEs:
 // ReduceValue(w.Team(), v, shmem.Sum). It is Reduce without symmetric objects. All PEs get the same bytes.
 //
-//   - Shape: one value of any type without pointers; several numbers are an array or a struct.
+//   - Shape: one value of any type without pointers; pass several numbers as an array or a struct.
 //   - Completion: on return.
-//   - Cost: as Reduce up to 8176 bytes, without an allocation. A larger value is broadcast by each PE in
-//     turn, and needs memory for two more.
-//   - Errors: those of collectives, see the package documentation, with a result of zeros; ErrElementType for
-//     a type with pointers, ErrArgument for an operator that is nil. With a larger value, also on a tolerant
-//     team, ErrPEDied on all survivors when a PE that has contributed dies before the end.
+//   - Cost: as Reduce up to 8176 bytes, without an allocation. Each PE in turn broadcasts a larger value, which needs
+//     memory for two more.
+//   - Errors: those of collectives, see the package documentation, with a result of zeros; ErrElementType for a type
+//     with pointers, ErrArgument for an operator that is nil. With a larger value, also on a tolerant team, ErrPEDied
+//     on all survivors when a PE that has contributed dies before the end.
 //   - Collective: over the team, with the same type and operator.
 func ReduceValue[T any](t *Team, v T, op Op[T]) (T, error) {
 	const name = "ReduceValue"
@@ -25,7 +25,7 @@ func ReduceValue[T any](t *Team, v T, op Op[T]) (T, error) {
 		return none, err
 	}
 	if op == nil {
-		return none, t.refuse(name, usage(name, ErrArgument, "operator is nil, want Sum, Max or another one"))
+		return none, t.reportRefusal(name, usage(name, ErrArgument, "operator is nil, want Sum, Max or another one"))
 	}
 	if t.h.checks {
 		which := coll.NameOperator(coll.Op[T](op))
@@ -34,13 +34,13 @@ func ReduceValue[T any](t *Team, v T, op Op[T]) (T, error) {
 		}
 	}
 	if err := coll.ReduceValue(t.ctx, t.t, &v, coll.Op[T](op)); err != nil {
-		return none, t.fail(name, err)
+		return none, t.publicError(name, err)
 	}
 	return v, nil
 }
 
-// BroadcastValue returns the root's v on all PEs. It is Broadcast without symmetric objects. The root is a PE
-// number of the team; the v of other PEs is not looked at.
+// BroadcastValue returns the root's v on all PEs. It is Broadcast without symmetric objects. The root is a PE number
+// of the team. The v of other PEs is ignored.
 //
 //   - Shape: one value of any type without pointers, of any size.
 //   - Completion: on return.
@@ -54,7 +54,7 @@ func BroadcastValue[T any](t *Team, v T, root int) (T, error) {
 		return none, err
 	}
 	if root < 0 || root >= t.NPEs() {
-		return none, t.refuse(op, usage(op, ErrPERange, "root %d of a team of %d, want 0 to %d", root, t.NPEs(), t.NPEs()-1))
+		return none, t.reportRefusal(op, usage(op, ErrPERange, "root %d of a team of %d, want 0 to %d", root, t.NPEs(), t.NPEs()-1))
 	}
 	if t.h.checks {
 		if err := t.compare(op, 0, 0, "BroadcastValue of type %v, root %d", reflect.TypeFor[T](), root); err != nil {
@@ -62,18 +62,18 @@ func BroadcastValue[T any](t *Team, v T, root int) (T, error) {
 		}
 	}
 	if err := coll.BroadcastPrivate(t.ctx, t.t, unsafe.Slice((*byte)(unsafe.Pointer(&v)), sizeOf[T]()), root); err != nil {
-		return none, t.fail(op, err)
+		return none, t.publicError(op, err)
 	}
 	return v, nil
 }
 
 // checkValue checks the team and the type of a collective on values.
 func checkValue[T any](t *Team, op string) error {
-	if err := t.made(op); err != nil {
+	if err := t.checkMade(op); err != nil {
 		return err
 	}
 	if err := checkType[T](op); err != nil {
-		return t.refuse(op, err)
+		return t.reportRefusal(op, err)
 	}
 	return nil
 }

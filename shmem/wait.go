@@ -8,17 +8,15 @@ import (
 	"github.com/goshmem/goshmem/internal/wait"
 )
 
-// WaitUntil returns when the first element of x on this PE compares with v as
-// asked: WaitUntil(c, x, GE, 3) when it is at least 3. What was put before the
-// store that satisfied it (with Fence between) is visible then.
+// WaitUntil returns when the comparison of the first element of x on this PE with v holds: WaitUntil(c, x, GE, 3)
+// when the element is at least 3. A put that was fenced before the store that made it hold is visible then.
 //
-// A wait cannot know who would have satisfied it. So the death of any PE ends it,
-// with a *PEError of all that have died and are not acknowledged by AckFailed; the
-// element is as it was, and the wait may be called again after AckFailed. If the
-// comparison holds, that comes first.
+// A wait does not know which PE would have stored the element. So the death of any PE ends it, with a *PEError of all
+// PEs that have died and were not acknowledged by AckFailed. The element is unchanged, and the wait may be called
+// again after AckFailed. If the comparison holds, WaitUntil returns without an error in spite of the death.
 //
-//   - Errors: the context's With ended; ErrArgument for an unknown comparison; *PEError
-//     with ErrPEDied; those of Put.
+//   - Errors: the end of the context's With; ErrArgument for an unknown comparison; *PEError with ErrPEDied; those of
+//     Put.
 //   - Cost: polls, then yields the processor, then sleeps.
 //   - Concurrent calls: allowed.
 //   - Source: shmem_wait_until.
@@ -27,9 +25,8 @@ func WaitUntil[T Waiter](c *Ctx, x Sym[T], cmp Cmp, v T) error {
 	return err
 }
 
-// Test says whether the first element of x on this PE compares with v as asked. A program may
-// poll with it: a Test that says no does what waits do for others, such as going on with messages
-// of package mpi.
+// Test reports whether the comparison of the first element of x on this PE with v holds. A program may poll with it.
+// A Test that returns false makes progress for others as waits do, such as for messages of package mpi.
 //
 //   - Cost: a few loads.
 //   - Errors: as WaitUntil.
@@ -39,9 +36,9 @@ func Test[T Waiter](c *Ctx, x Sym[T], cmp Cmp, v T) (bool, error) {
 	if err := checkWait(c, "Test", x, cmp); err != nil {
 		return false, err
 	}
-	c.h.job.Waiter.Beat() // it may be polled
-	cond := condition(x, cmp, v)
-	cond.Addr = c.mine(x.off)
+	c.h.job.Waiter.Beat() // the program may poll with Test
+	cond := newCond(x, cmp, v)
+	cond.Addr = c.addressHere(x.off)
 	if cond.Ready() {
 		return true, nil
 	}
@@ -49,12 +46,13 @@ func Test[T Waiter](c *Ctx, x Sym[T], cmp Cmp, v T) (bool, error) {
 	return false, nil
 }
 
+// waitUntil is the waits for one element. It returns the element as it was last read.
 func waitUntil[T Waiter](c *Ctx, op string, x Sym[T], cmp Cmp, v T) (got T, err error) {
 	if err := checkWait(c, op, x, cmp); err != nil {
 		return got, err
 	}
-	cond := condition(x, cmp, v)
-	cond.Addr = c.mine(x.off)
+	cond := newCond(x, cmp, v)
+	cond.Addr = c.addressHere(x.off)
 	var last uint64
 	for {
 		cond.Seen = c.h.acked.Load()
@@ -62,12 +60,12 @@ func waitUntil[T Waiter](c *Ctx, op string, x Sym[T], cmp Cmp, v T) (got T, err 
 		if !errors.Is(err, wait.ErrFailure) {
 			break
 		}
-		if err := c.h.bereaved(op); err != nil {
+		if err := c.h.endWaitOnDeath(op); err != nil {
 			return T(last), err
 		}
 	}
 	if errors.Is(err, wait.ErrClosed) {
-		return T(last), usage(op, ErrFinalized, "waiting for an element that is %d to be %s %d: finalized meanwhile", T(last), cmp, v)
+		return T(last), usage(op, ErrFinalized, "Finalize ended the wait for an element that is %d to be %s %d", T(last), cmp, v)
 	}
 	if err != nil {
 		return T(last), fmt.Errorf("shmem.%s: waiting for an element that is %d to be %s %d: %w", op, T(last), cmp, v, err)
@@ -75,20 +73,21 @@ func waitUntil[T Waiter](c *Ctx, op string, x Sym[T], cmp Cmp, v T) (got T, err 
 	return T(last), nil
 }
 
-// bereaved returns the error of a wait that a death has ended, nil if it was
-// acknowledged meanwhile: then the wait goes on.
-func (h *heap) bereaved(op string) error {
-	h.notice()
+// endWaitOnDeath returns the error of a wait that a death has ended. It returns nil if all deaths are acknowledged by
+// now: the wait then goes on.
+func (h *heap) endWaitOnDeath(op string) error {
+	h.alertLayers()
 	all, _ := h.job.Failures.Since(h.acked.Load())
 	if len(all) == 0 {
 		return nil
 	}
-	return deaths(op, all)
+	return errorOfFailures(op, all)
 }
 
+// checkWait checks the arguments of a wait or test of one element.
 func checkWait[T Waiter](c *Ctx, op string, x Sym[T], cmp Cmp) error {
-	if !c.own(x.tag) || x.off&(sizeOf[T]()-1) != 0 {
-		return c.check(op, x.aligned(), 1, 0)
+	if !c.passesHere(x.tag) || x.off&(sizeOf[T]()-1) != 0 {
+		return c.check(op, x.alignedRef(), 1, 0)
 	}
 	if cmp > LE {
 		return usage(op, ErrArgument, "comparison %d, want EQ, NE, GT, GE, LT or LE", cmp)
@@ -96,19 +95,20 @@ func checkWait[T Waiter](c *Ctx, op string, x Sym[T], cmp Cmp) error {
 	return nil
 }
 
-// condition describes a comparison to package rma.
-func condition[T Waiter](_ Sym[T], cmp Cmp, v T) wait.Cond {
+// newCond describes a comparison to package wait, except the address of the element. The type of the handle gives the
+// type of the element.
+func newCond[T Waiter](_ Sym[T], cmp Cmp, v T) wait.Cond {
 	var zero T
 	return wait.Cond{
 		Val: uint64(v), Width: uint8(unsafe.Sizeof(zero)), Signed: zero-1 < zero, Cmp: wait.Cmp(cmp),
 	}
 }
 
-// own is the fast test of a handle that is used on this PE, by its tag. A context
-// that nobody made has no heap.
-func (c *Ctx) own(tag uint64) bool { return c != nil && c.h != nil && c.h.liveNow(tag) }
+// passesHere is the fast test of a handle that is used on this PE, by its tag. It fails for a Ctx that no call
+// returned, which has no heap.
+func (c *Ctx) passesHere(tag uint64) bool { return c != nil && c.h != nil && c.h.isLive(tag) }
 
-// mine returns the address of an offset in this PE's segment.
-func (c *Ctx) mine(off uint64) unsafe.Pointer {
+// addressHere returns the address of an offset in this PE's segment.
+func (c *Ctx) addressHere(off uint64) unsafe.Pointer {
 	return unsafe.Add(c.h.job.Map.Segment(c.h.job.Local), int(off))
 }

@@ -8,13 +8,13 @@ import (
 	"github.com/goshmem/goshmem/internal/wait"
 )
 
-// Waits for, and tests of, the elements of an object on this PE. All of them take
-// skip, which has as many elements as the object, or none: element i counts unless
-// skip[i]. It is only read. What counts is called the wait set.
+// This file has the waits for, and tests of, several elements of an object on this PE. All of them take skip, which
+// has as many elements as the object, or none: element i counts unless skip[i] is true. skip is only read. The
+// elements that count are the wait set.
 
-// WaitUntilAll returns when each element of x on this PE that counts has compared with
-// v as asked. It looks at one after the other: an element that has satisfied it is not
-// looked at again. With an empty wait set it returns at once.
+// WaitUntilAll returns when the comparison with v has held for each element of x on this PE that counts. It looks at
+// one element after the other, and does not look again at an element for which the comparison has held. With an empty
+// wait set it returns at once.
 //
 //   - Errors: as WaitUntil; ErrArgument if the length of skip is neither 0 nor that of x.
 //   - Cost: as WaitUntil.
@@ -28,8 +28,7 @@ func WaitUntilAll[T Waiter](c *Ctx, x Sym[T], skip []bool, cmp Cmp, v T) error {
 	return waitAll[T](c, "WaitUntilAll", &s)
 }
 
-// WaitUntilAllVector is WaitUntilAll with a value for each element: x[i] is compared
-// with v[i].
+// WaitUntilAllVector is WaitUntilAll with a value for each element: x[i] is compared with v[i].
 //
 //   - Errors: as WaitUntilAll; ErrArgument if the length of v is not that of x.
 //   - Concurrent calls: allowed.
@@ -42,13 +41,12 @@ func WaitUntilAllVector[T Waiter](c *Ctx, x Sym[T], skip []bool, cmp Cmp, v []T)
 	return waitAll[T](c, "WaitUntilAllVector", &s)
 }
 
-// WaitUntilAny returns when an element of x on this PE that counts compares with v as
-// asked, and its index. With an empty wait set it returns -1 at once.
+// WaitUntilAny returns when the comparison with v holds for an element of x on this PE that counts. It returns the
+// index of that element. With an empty wait set it returns -1 at once.
 //
-// A call looks first at the element behind the one that the latest such call returned: one
-// of the same routine, with the same object, skip, comparison and values. So repeated calls
-// return each element that goes on to satisfy the comparison, whatever other waits and tests
-// of the same elements come between them.
+// A call looks first at the element after the one that the latest call of its kind returned. A kind is a routine
+// with an object, skip, comparison and values. So repeated calls return each element for which the comparison goes on
+// to hold, whatever other waits and tests of the same elements come between them.
 //
 //   - Errors: as WaitUntilAll, with index -1.
 //   - Cost: a poll looks at all elements that count; otherwise as WaitUntil.
@@ -62,8 +60,7 @@ func WaitUntilAny[T Waiter](c *Ctx, x Sym[T], skip []bool, cmp Cmp, v T) (int, e
 	return waitAny(c, "WaitUntilAny", &s)
 }
 
-// WaitUntilAnyVector is WaitUntilAny with a value for each element: x[i] is compared
-// with v[i].
+// WaitUntilAnyVector is WaitUntilAny with a value for each element: x[i] is compared with v[i].
 //
 //   - Errors: as WaitUntilAllVector, with index -1.
 //   - Concurrent calls: allowed.
@@ -76,13 +73,11 @@ func WaitUntilAnyVector[T Waiter](c *Ctx, x Sym[T], skip []bool, cmp Cmp, v []T)
 	return waitAny(c, "WaitUntilAnyVector", &s)
 }
 
-// WaitUntilSome returns when at least one element of x on this PE that counts compares
-// with v as asked. It stores the indices of those that do in idx, in no particular
-// order, and returns how many these are: as many as there are, or as idx has room for.
-// With an empty wait set it returns 0 at once.
+// WaitUntilSome returns when the comparison with v holds for at least one element of x on this PE that counts. It
+// stores the indices of such elements in idx, in no particular order, and returns their number: all of them, or as
+// many as idx has room for. With an empty wait set it returns 0 at once.
 //
-// Where idx has not room for all elements of x, calls take turns as those of
-// WaitUntilAny do.
+// If idx has no room for all elements of x, calls take turns as those of WaitUntilAny do.
 //
 //   - Errors: as WaitUntilAll; ErrArgument if idx has no room at all.
 //   - Cost: as WaitUntilAny.
@@ -96,8 +91,7 @@ func WaitUntilSome[T Waiter](c *Ctx, x Sym[T], idx []int, skip []bool, cmp Cmp, 
 	return waitSome(c, "WaitUntilSome", &s, idx)
 }
 
-// WaitUntilSomeVector is WaitUntilSome with a value for each element: x[i] is compared
-// with v[i].
+// WaitUntilSomeVector is WaitUntilSome with a value for each element: x[i] is compared with v[i].
 //
 //   - Errors: as WaitUntilAllVector; ErrArgument if idx has no room at all.
 //   - Concurrent calls: allowed.
@@ -110,9 +104,8 @@ func WaitUntilSomeVector[T Waiter](c *Ctx, x Sym[T], idx []int, skip []bool, cmp
 	return waitSome(c, "WaitUntilSomeVector", &s, idx)
 }
 
-// TestAll says whether each element of x on this PE that counts compares with v as
-// asked; so it is true for an empty wait set. Like Test, TestAll and its kin serve others when
-// they say no.
+// TestAll reports whether the comparison with v holds for each element of x on this PE that counts. So it is true for
+// an empty wait set. Like Test, TestAll and the tests below make progress for others when they find nothing.
 //
 //   - Errors: those of WaitUntilAll for bad arguments.
 //   - Concurrent calls: allowed.
@@ -132,8 +125,8 @@ func TestAllVector[T Waiter](c *Ctx, x Sym[T], skip []bool, cmp Cmp, v []T) (boo
 	return err == nil && testAll(c, &s), err
 }
 
-// TestAny returns the index of an element of x on this PE that counts and compares
-// with v as asked, -1 if there is none. Calls take turns as those of WaitUntilAny do.
+// TestAny returns the index of an element of x on this PE that counts and for which the comparison with v holds, or
+// -1 if there is none. Calls take turns as those of WaitUntilAny do.
 //
 //   - Errors: those of WaitUntilAll for bad arguments.
 //   - Concurrent calls: allowed.
@@ -159,9 +152,9 @@ func TestAnyVector[T Waiter](c *Ctx, x Sym[T], skip []bool, cmp Cmp, v []T) (int
 	return testAny(c, &s), nil
 }
 
-// TestSome stores the indices of the elements of x on this PE that count and compare
-// with v as asked in idx, and returns how many these are: as many as there are, or as
-// idx has room for. Then calls take turns as those of WaitUntilSome do.
+// TestSome stores in idx the indices of the elements of x on this PE that count and for which the comparison with v
+// holds. It returns their number: all of them, or as many as idx has room for. In the latter case calls take turns as
+// those of WaitUntilSome do.
 //
 //   - Errors: those of WaitUntilSome for bad arguments.
 //   - Concurrent calls: allowed.
@@ -187,11 +180,10 @@ func TestSomeVector[T Waiter](c *Ctx, x Sym[T], idx []int, skip []bool, cmp Cmp,
 	return testSome(c, "TestSomeVector", &s, idx)
 }
 
-// newSet checks the arguments of a call on the elements of x and describes them to
-// package rma.
+// newSet checks the arguments of a call on the elements of x, and describes them to package wait.
 func newSet[T Waiter](c *Ctx, op string, x Sym[T], skip []bool, cmp Cmp, v T) (s wait.Set, err error) {
-	if !c.own(x.tag) || x.off&(sizeOf[T]()-1) != 0 { // good still, if it has no elements
-		if err := c.check(op, x.aligned(), 0, 0); err != nil && !survivable(err) {
+	if !c.passesHere(x.tag) || x.off&(sizeOf[T]()-1) != 0 { // a handle of no elements fails the fast test and is good
+		if err := c.check(op, x.alignedRef(), 0, 0); err != nil && !isDeathError(err) {
 			return s, err
 		}
 	}
@@ -199,10 +191,10 @@ func newSet[T Waiter](c *Ctx, op string, x Sym[T], skip []bool, cmp Cmp, v T) (s
 		return s, usage(op, ErrArgument, "comparison %d, want EQ, NE, GT, GE, LT or LE", cmp)
 	}
 	if len(skip) != 0 && len(skip) != x.n {
-		return s, usage(op, ErrArgument, "skip has %d elements, want none or %d as the object", len(skip), x.n)
+		return s, usage(op, ErrArgument, "skip has %d elements, want none or %d, as many as the object", len(skip), x.n)
 	}
-	s = wait.Set{Cond: condition(x, cmp, v), N: x.n}
-	s.Addr = c.mine(x.off)
+	s = wait.Set{Cond: newCond(x, cmp, v), N: x.n}
+	s.Addr = c.addressHere(x.off)
 	if len(skip) != 0 {
 		s.Skip = skip
 	}
@@ -213,21 +205,21 @@ func newSet[T Waiter](c *Ctx, op string, x Sym[T], skip []bool, cmp Cmp, v T) (s
 func newVector[T Waiter](c *Ctx, op string, x Sym[T], skip []bool, cmp Cmp, v []T) (wait.Set, error) {
 	s, err := newSet(c, op, x, skip, cmp, 0)
 	if err == nil && len(v) != x.n {
-		return s, usage(op, ErrArgument, "%d values, want %d as the object's elements", len(v), x.n)
+		return s, usage(op, ErrArgument, "%d values, want %d, one for each element of the object", len(v), x.n)
 	}
 	s.Vals = unsafe.Pointer(unsafe.SliceData(v))
 	return s, err
 }
 
 func waitAll[T Waiter](c *Ctx, op string, s *wait.Set) error {
-	c.h.job.Waiter.Beat() // there may be nothing to wait for
+	c.h.job.Waiter.Beat() // the calls below beat only if they wait
 	for i := range s.N {
 		cond, counts := s.At(i)
 		if !counts || cond.Ready() {
 			continue
 		}
 		one := wait.Set{Cond: cond, N: 1}
-		if _, err := c.await(op, &one); err != nil {
+		if _, err := c.awaitAny(op, &one); err != nil {
 			return err
 		}
 	}
@@ -238,10 +230,10 @@ func waitAny(c *Ctx, op string, s *wait.Set) (int, error) {
 	if s.Empty() {
 		return -1, nil
 	}
-	turn := c.h.takeTurn(s, formWaitAny, 1)
-	i, err := c.await(op, s)
+	turn := c.h.chooseStart(s, turnWaitAny, 1)
+	i, err := c.awaitAny(op, s)
 	if err == nil {
-		turn.keep(i)
+		turn.recordReturned(i)
 	}
 	return i, err
 }
@@ -251,21 +243,21 @@ func waitSome(c *Ctx, op string, s *wait.Set, idx []int) (int, error) {
 	case s.Empty():
 		return 0, nil
 	case len(idx) == 0:
-		return 0, usage(op, ErrArgument, "no room for an index, want some in idx")
+		return 0, usage(op, ErrArgument, "idx has no room for an index, want at least one element")
 	}
-	turn := c.h.takeTurn(s, formWaitSome, len(idx))
-	i, err := c.await(op, s)
+	turn := c.h.chooseStart(s, turnWaitSome, len(idx))
+	i, err := c.awaitAny(op, s)
 	if err != nil {
 		return 0, err
 	}
-	idx[0] = i // it may not hold any more
+	idx[0] = i // in any case: the element may have changed again
 	n := 1 + s.CollectBut(i, idx[1:])
-	turn.keep(idx[n-1])
+	turn.recordReturned(idx[n-1])
 	return n, nil
 }
 
 func testAll(c *Ctx, s *wait.Set) bool {
-	c.h.job.Waiter.Beat() // it may be polled
+	c.h.job.Waiter.Beat() // the program may poll with TestAll
 	for i := range s.N {
 		if cond, counts := s.At(i); counts && !cond.Ready() {
 			c.h.job.Waiter.ServePeers()
@@ -280,10 +272,10 @@ func testAny(c *Ctx, s *wait.Set) int {
 	if s.N == 0 {
 		return -1
 	}
-	turn := c.h.takeTurn(s, formTestAny, 1)
+	turn := c.h.chooseStart(s, turnTestAny, 1)
 	i := s.Find()
 	if i >= 0 {
-		turn.keep(i)
+		turn.recordReturned(i)
 	} else {
 		c.h.job.Waiter.ServePeers()
 	}
@@ -296,20 +288,21 @@ func testSome(c *Ctx, op string, s *wait.Set, idx []int) (int, error) {
 	case s.Empty():
 		return 0, nil
 	case len(idx) == 0:
-		return 0, usage(op, ErrArgument, "no room for an index, want some in idx")
+		return 0, usage(op, ErrArgument, "idx has no room for an index, want at least one element")
 	}
-	turn := c.h.takeTurn(s, formTestSome, len(idx))
+	turn := c.h.chooseStart(s, turnTestSome, len(idx))
 	n := s.Collect(idx)
 	if n > 0 {
-		turn.keep(idx[n-1])
+		turn.recordReturned(idx[n-1])
 	} else {
 		c.h.job.Waiter.ServePeers()
 	}
 	return n, nil
 }
 
-// await waits for one word of a set. Its errors are those of waitUntil.
-func (c *Ctx) await(op string, s *wait.Set) (int, error) {
+// awaitAny waits until the comparison holds for one element of a set, and returns its index. Its errors are those of
+// waitUntil.
+func (c *Ctx) awaitAny(op string, s *wait.Set) (int, error) {
 	for {
 		s.Seen = c.h.acked.Load()
 		i, err := c.h.job.Waiter.WaitAny(s, c.ctx)
@@ -317,18 +310,18 @@ func (c *Ctx) await(op string, s *wait.Set) (int, error) {
 			return i, nil
 		}
 		if !errors.Is(err, wait.ErrFailure) {
-			return -1, c.gaveUp(op, s, err)
+			return -1, c.waitError(op, s, err)
 		}
-		if err := c.h.bereaved(op); err != nil {
+		if err := c.h.endWaitOnDeath(op); err != nil {
 			return -1, err
 		}
 	}
 }
 
-// gaveUp returns the error of a wait that ended with err, which is no death.
-func (c *Ctx) gaveUp(op string, s *wait.Set, err error) error {
+// waitError returns the error of a wait that ended with err, which is no death.
+func (c *Ctx) waitError(op string, s *wait.Set, err error) error {
 	if errors.Is(err, wait.ErrClosed) {
-		return usage(op, ErrFinalized, "waiting for one of %d elements: finalized meanwhile", s.N)
+		return usage(op, ErrFinalized, "Finalize ended the wait for one of %d elements", s.N)
 	}
 	return fmt.Errorf("shmem.%s: waiting for one of %d elements to be %s the value: %w", op, s.N, Cmp(s.Cmp), err)
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/goshmem/goshmem/pmix/client"
 )
 
-// World is a process's membership in its job: from Init to the last Finalize.
+// World is the process's membership in its job, from Init to the last Finalize.
 type World struct {
 	s    *session
 	team *Team
@@ -23,12 +23,12 @@ type World struct {
 	ctx  *Ctx
 }
 
-// session is what all handles of one Init have in common.
+// session is what all handles of one membership share.
 type session struct {
-	h               *heap
-	refs            int // nested Inits
-	level           ThreadLevel
-	unhook, unalert func() // end what tells the heap of deaths
+	h                       *heap
+	refs                    int // nested calls of Init that no Finalize has matched yet
+	level                   ThreadLevel
+	cancelHook, cancelAlert func() // unregister closeFastPath
 }
 
 // Option changes what Init does.
@@ -39,13 +39,13 @@ type config struct {
 	level ThreadLevel
 }
 
-// WorldMode says what deaths do to the collectives of the teams that Init makes, the
-// same on all PEs. ModeDefault, as without it: they go on in a job that outlives
-// failures (oshrun --recover), and fail otherwise.
+// WorldMode sets the mode of the teams that Init makes, which says what deaths mean to their collectives. It is the
+// same on all PEs. With ModeDefault, and without this option, the mode is ModeTolerant under oshrun --recover, where
+// the job outlives deaths, and ModeStrict otherwise.
 func WorldMode(m Mode) Option { return func(c *config) { c.mode = m } }
 
-// modeIn is the mode of a world in a job.
-func (c *config) modeIn(j *job.Job) Mode {
+// modeFor returns the mode of a world in job j.
+func (c *config) modeFor(j *job.Job) Mode {
 	switch {
 	case c.mode != ModeDefault:
 		return c.mode
@@ -60,24 +60,22 @@ var (
 	current *World
 )
 
-// Init makes the process a PE of its job and returns when all PEs have called
-// it. In a program that was not started by oshrun, the job is this process
-// alone.
+// Init makes the process a PE of its job and returns when all PEs have called it. If oshrun has not started the
+// program, the job is this process alone.
 //
-// Calls nest: a further Init returns the same World, and only the last of as
-// many calls of Finalize ends it. After that, Init may be called again.
+// Calls nest. A further Init returns the same World, and the World ends when Finalize was called as many times as
+// Init. After that, Init may be called again.
 //
 // Programs that need no more than one World for all of main use [Run].
 //
 //   - Collective: over all PEs of the job.
-//   - Errors: the environment is not one that oshrun makes; *PEError with ErrPEDied when
-//     a PE has died.
+//   - Errors: an environment that oshrun would not set; *PEError with ErrPEDied when a PE has died.
 //   - Source: shmem_init.
 func Init(opts ...Option) (*World, error) {
 	cfg := config{level: ThreadMultiple}
 	for i, o := range opts {
 		if o == nil {
-			return nil, usage("Init", ErrArgument, "option %d is nil, want none or a function that returns one", i)
+			return nil, usage("Init", ErrArgument, "option %d is nil, want WorldMode or Threads", i)
 		}
 		o(&cfg)
 	}
@@ -97,7 +95,7 @@ func Init(opts ...Option) (*World, error) {
 	if err != nil {
 		return nil, initError(err)
 	}
-	w, err := newWorld(j, cfg.modeIn(j))
+	w, err := newWorld(j, cfg.modeFor(j))
 	if err == nil {
 		err = j.DeclareModel(context.Background(), model())
 	}
@@ -106,13 +104,14 @@ func Init(opts ...Option) (*World, error) {
 	}
 	w.s.level = cfg.level
 	if j.PE == 0 {
-		announce()
+		printInfo()
 	}
 	current = w
 	mapped.Store(w.s.h)
 	return w, nil
 }
 
+// newWorld makes the teams, the heap and the default context of a world.
 func newWorld(j *job.Job, mode Mode) (*World, error) {
 	if err := j.Place.RequireOneNode(); err != nil {
 		return nil, err
@@ -129,20 +128,20 @@ func newWorld(j *job.Job, mode Mode) (*World, error) {
 		return nil, err
 	}
 	s := &session{h: newHeap(j), refs: 1}
-	s.unalert = j.Alert(s.h.beWary)
+	s.cancelAlert = j.Alert(s.h.closeFastPath)
 	j.NameHolders(s.h.lockHolder)
-	s.unhook = j.OnFailure(func([]failure.Failure, uint64) { s.h.beWary() }) // before those of users are called
+	s.cancelHook = j.OnFailure(func([]failure.Failure, uint64) { s.h.closeFastPath() }) // registered first, so it runs before the program's functions
 	w := &World{s: s}
 	w.team = newTeam(s.h, all, all.PEs(), TeamConfig{Mode: mode})
 	w.node = newTeam(s.h, node, node.PEs(), TeamConfig{Mode: mode})
-	w.team.g.standing, w.node.g.standing = true, true
+	w.team.g.predefined, w.node.g.predefined = true, true
 	w.ctx = newCtx(w.team)
-	w.ctx.of.standing = true
+	w.ctx.shared.isDefault = true
 	s.h.ctx = w.ctx
 	return w, nil
 }
 
-// nearConfig describes the team of the PEs on this node.
+// nearConfig describes the team of the PEs on this node to package coll.
 func nearConfig(j *job.Job, id int, mode Mode) coll.Config {
 	return coll.Config{
 		Map: j.Map, Waiter: j.Waiter, Members: coll.MembersFrom(j.Place.Locals()), Me: int(j.Local), ID: id,
@@ -150,21 +149,21 @@ func nearConfig(j *job.Job, id int, mode Mode) coll.Config {
 	}
 }
 
-// initError gives an error of set-up its public form.
+// initError returns the error of an Init that failed with err.
 func initError(err error) error {
 	if dead, ok := errors.AsType[*job.DeadError](err); ok {
-		return deaths("Init", dead.Failures)
+		return errorOfFailures("Init", dead.Failures)
 	}
 	return fmt.Errorf("shmem.Init: %w", err)
 }
 
-// model is how other programming models of the process see this one.
+// model describes this programming model to other models in the process.
 func model() client.Model {
 	return client.Model{Programming: "OpenSHMEM", Library: "goshmem", Version: version.String(), Threads: "goroutines"}
 }
 
-// announce prints what SHMEM_VERSION and SHMEM_INFO ask for.
-func announce() {
+// printInfo prints the version if SHMEM_VERSION is set, and the settings if SHMEM_INFO is.
+func printInfo() {
 	if envvar.IsSet(os.LookupEnv, envvar.Version) {
 		fmt.Fprintf(os.Stdout, "goshmem %s, OpenSHMEM %s\n", version.String(), version.OpenSHMEM)
 	}
@@ -175,8 +174,7 @@ func announce() {
 	}
 }
 
-// Initialized says whether the process holds a World: whether Init was called
-// more often than Finalize.
+// Initialized reports whether the process holds a World: whether Init was called more often than Finalize.
 //
 //   - Source: shmem_query_initialized.
 func Initialized() bool {
@@ -185,36 +183,36 @@ func Initialized() bool {
 	return current != nil
 }
 
-// Finalize ends the process's membership, after a barrier. Handles of this
-// World fail from then on with ErrFinalized. A Finalize that is not the last of
-// nested ones is a barrier only. When a PE has died, it succeeds, and does not wait for
-// the others if the world's mode is ModeStrict; functions given to OnFailure are called
-// before it, and may take a quarter of a second. When the team of all PEs is broken, it
-// succeeds and waits for nobody, and so it does when a PE has finalized before without
-// waiting: so a job ends well after a collective that has timed out.
+// Finalize ends the process's membership, after a barrier. Handles of this World then fail with ErrFinalized. A
+// Finalize that is not the last of nested ones is only a barrier.
 //
-// On the stack of a goroutine that panics, it waits for nobody and ends nothing: it prints why
-// and returns ErrUnwinding. So Go prints the panic, and the process ends as if it had not called
-// Finalize. That holds in a deferred function that has recovered, too, until it returns; a
-// program that goes on after a panic recovers in a function that returns before Finalize.
+// When a PE has died, Finalize succeeds, and does not wait for the others if the world's mode is ModeStrict.
+// Functions given to OnFailure are called first, which may take a quarter of a second. Finalize also succeeds,
+// without waiting, when the team of all PEs is broken, and when another PE has finalized without waiting. So a job
+// ends well after a collective that timed out.
 //
-// On a stack that ends by runtime.Goexit, as t.Skip and t.FailNow do, it waits a second for
-// the others, and returns ErrUnwinding if they have not come. If the main goroutine leaves so, and
-// nothing else runs, Go's check for deadlocks ends the process with status 2 behind a Finalize that
-// succeeds. Behind one that fails, and in programs that are built with cgo, Go checks nothing: the
-// process goes on, and others may wait for it, until oshrun --timeout, or the user, ends the job.
+// Finalize may be called by a deferred function while its goroutine panics. It then waits for no PE and ends nothing:
+// it prints why and returns ErrUnwinding. So Go prints the panic, and the process ends as if it had not called
+// Finalize. This also holds after the deferred function has recovered, until it returns. A program that goes on after
+// a panic recovers in a function that returns before Finalize is called.
 //
-//   - Errors: ErrFinalized, ErrUnwinding, ErrArgument for a nil World; the end of its With, after which
-//     the World goes on: call Finalize again, which waits for nobody then.
+// While the goroutine ends by runtime.Goexit, as after t.Skip and t.FailNow, Finalize waits a second for the others,
+// and returns ErrUnwinding if they have not come. If the main goroutine ends so and no other runs, Go's deadlock
+// detector ends the process with status 2 after a Finalize that succeeds. It does not run after a Finalize that
+// fails, nor in programs that are built with cgo: the process then goes on, and other PEs may wait for it, until
+// oshrun --timeout or the user ends the job.
+//
+//   - Errors: ErrFinalized, ErrUnwinding, ErrArgument for a nil World; the end of its With, after which the World
+//     goes on: call Finalize again, which does not wait then.
 //   - Collective: over all PEs of the job.
 //   - Source: shmem_finalize.
 func (w *World) Finalize() error {
-	if err := w.usable("Finalize"); err != nil {
+	if err := w.checkUsable("Finalize"); err != nil {
 		return err
 	}
 	team, why := w.team, job.Unwinding()
 	if why == job.Panics {
-		err := unwindingBy("Finalize", why)
+		err := unwindingError("Finalize", why)
 		job.WarnUnwinding(err)
 		return err
 	}
@@ -228,11 +226,11 @@ func (w *World) Finalize() error {
 		err = team.sync("Finalize")
 	}
 	if why != "" && errors.Is(err, context.DeadlineExceeded) {
-		err = unwindingBy("Finalize", why)
+		err = unwindingError("Finalize", why)
 		job.WarnUnwinding(err)
 		return err
 	}
-	if err != nil && !waitsForNobody(err) {
+	if err != nil && !finalizeIgnores(err) {
 		return err
 	}
 	w.s.h.job.AwaitListeners()
@@ -242,11 +240,11 @@ func (w *World) Finalize() error {
 		return nil
 	}
 	current = nil
-	w.s.h.end()
-	w.s.unhook()
-	w.s.unalert()
+	w.s.h.invalidateTags()
+	w.s.cancelHook()
+	w.s.cancelAlert()
 	w.s.h.job.NameHolders(nil)
-	w.s.h.teams.leave()
+	w.s.h.teams.leaveAll()
 	w.team.t.Leave()
 	w.node.t.Leave()
 	if err := w.s.h.job.Release(context.Background()); err != nil {
@@ -255,11 +253,11 @@ func (w *World) Finalize() error {
 	return nil
 }
 
-// GlobalExit ends all PEs of the job, wherever they are, and makes oshrun exit
-// with the given status, 0 to 255. It does not return.
+// GlobalExit ends all PEs of the job, whatever they are doing, and makes oshrun exit with the given status, 0 to 255.
+// It does not return.
 //
-// A status outside that range becomes 255, with a message. On a nil World,
-// which knows of no job, it ends this process alone.
+// A status outside that range becomes 255, with a message. On a nil World, which belongs to no job, it ends this
+// process alone.
 //
 //   - Source: shmem_global_exit.
 func (w *World) GlobalExit(status int) {
@@ -268,14 +266,14 @@ func (w *World) GlobalExit(status int) {
 		status = 255
 	}
 	if w == nil || w.s == nil {
-		fmt.Fprintln(os.Stderr, w.usable("GlobalExit"))
+		fmt.Fprintln(os.Stderr, w.checkUsable("GlobalExit"))
 	} else if err := w.s.h.job.Abort(status, "GlobalExit"); err != nil {
 		fmt.Fprintf(os.Stderr, "shmem.GlobalExit: %v\n", err)
 	}
 	os.Exit(status) //nolint:forbidigo // the routine's meaning: it does not return
 }
 
-// MyPE returns this PE's number, -1 for a nil World.
+// MyPE returns this PE's number, or -1 for a nil World.
 //
 //   - Source: shmem_my_pe.
 func (w *World) MyPE() int {
@@ -285,7 +283,7 @@ func (w *World) MyPE() int {
 	return int(w.s.h.me)
 }
 
-// NPEs returns the number of PEs of the job, 0 for a nil World.
+// NPEs returns the number of PEs of the job, or 0 for a nil World.
 //
 //   - Source: shmem_n_pes.
 func (w *World) NPEs() int {
@@ -295,8 +293,7 @@ func (w *World) NPEs() int {
 	return w.s.h.npes
 }
 
-// Team returns the team of all PEs. That of a nil World is nil, and so is
-// its Ctx; what is called on them returns an error.
+// Team returns the team of all PEs. A nil World has a nil Team and a nil Ctx, and calls on these return an error.
 //
 //   - Source: SHMEM_TEAM_WORLD.
 func (w *World) Team() *Team {
@@ -306,8 +303,7 @@ func (w *World) Team() *Team {
 	return w.team
 }
 
-// Shared returns the team of the PEs that reach each other's memory by loads and stores,
-// those of one node.
+// Shared returns the team of the PEs that reach each other's memory by loads and stores: those of one node.
 //
 //   - Source: SHMEM_TEAM_SHARED.
 func (w *World) Shared() *Team {
@@ -327,8 +323,8 @@ func (w *World) Ctx() *Ctx {
 	return w.ctx
 }
 
-// usable checks that w came from Init and is not finalized.
-func (w *World) usable(op string) error {
+// checkUsable checks that w came from Init and is not finalized.
+func (w *World) checkUsable(op string) error {
 	switch {
 	case w == nil || w.s == nil:
 		return usage(op, ErrArgument, "World is nil, want one that Init returned without an error")
@@ -338,9 +334,9 @@ func (w *World) usable(op string) error {
 	return nil
 }
 
-// With returns the same World, whose collectives, waits and allocations end
-// with an error when ctx ends. A collective that ended so has broken its team, for all
-// its PEs, and its objects are in use until Agree: see Team.With.
+// With returns a handle of the same World, whose collectives, waits and allocations end with an error when ctx ends.
+// A collective that ended so has broken its team for all its PEs, and its objects are in use until Agree: see
+// Team.With.
 func (w *World) With(ctx context.Context) *World {
 	if w == nil {
 		return nil
@@ -348,14 +344,14 @@ func (w *World) With(ctx context.Context) *World {
 	return &World{s: w.s, team: w.team.With(ctx), node: w.node.With(ctx), ctx: w.ctx.With(ctx)}
 }
 
-// Barrier returns when all PEs have called it and all operations of all PEs on
-// the default context before it are complete and visible everywhere.
+// Barrier returns when all PEs have called it. All operations that any PE made on the default context before are then
+// complete and visible everywhere.
 //
 //   - Errors: those of collectives, see the package documentation.
 //   - Collective: over all PEs of the job.
 //   - Source: shmem_barrier_all.
 func (w *World) Barrier() error {
-	if err := w.usable("Barrier"); err != nil {
+	if err := w.checkUsable("Barrier"); err != nil {
 		return err
 	}
 	if err := w.ctx.Quiet(); err != nil {

@@ -1,5 +1,5 @@
-// Package shmemtest runs a part of a test as the PEs of a real job: real
-// processes, real shared memory, a real launcher.
+// Package shmemtest runs a part of a test as the PEs of a real job: real processes, real shared memory, a real
+// launcher.
 //
 //	func TestRing(t *testing.T) {
 //		shmemtest.Run(t, 4, func(t *testing.T, w *shmem.World) {
@@ -8,17 +8,16 @@
 //		})
 //	}
 //
-// Run executes the test binary again, once per PE, with a -test.run that
-// selects the calling test; in those processes the test runs up to the same
-// call of Run, which initializes shmem, calls the body, finalizes (also a World
-// that the body began after it had finalized the first) and ends the test there. So code of the test before Run runs in every PE as well, and
-// calls of Run before it are passed over; code after it runs in the calling
-// process only. A body fails the test by t.Error and kin on any PE; what PEs
-// print is shown then, or always with -v. With -short, PEs run with it, too.
+// Run executes the test binary again, once per PE, with a -test.run that selects the calling test. In those processes
+// the test runs up to the same call of Run. That call initializes shmem, calls the body, finalizes, and ends the
+// test. If the body has finalized the World and begun another, Run finalizes that one.
 //
-// Keep Run out of parallel tests: jobs of one machine run one after the other,
-// across packages too, by a machine-wide lock, because waiting PEs that share
-// few cores slow each other down.
+// So code of the test before Run runs in every PE as well, and earlier calls of Run return at once there. Code after
+// Run runs in the calling process only. A body fails the test by t.Error and its kin on any PE. The output of the PEs
+// is shown then, and always with -v. With -short, PEs run with it too.
+//
+// Do not call Run in parallel tests. A lock of the machine lets one job run at a time, across packages too, because
+// waiting PEs that share few cores slow each other down.
 package shmemtest
 
 import (
@@ -41,16 +40,16 @@ import (
 	"github.com/goshmem/goshmem/shmem"
 )
 
-// callVar tells a process which call of Run it is a PE of.
+// callVar is the environment variable that tells a process which call of Run it is a PE of.
 const callVar = "GOSHMEM_SHMEMTEST_CALL"
 
-// marker begins the line by which a PE says that it has reached its call.
-const marker = "\x01shmemtest: entered PE "
+// enterMarker begins the line by which a PE reports that it has reached its call.
+const enterMarker = "\x01shmemtest: entered PE "
 
-// farewell begins the line by which a PE says that it has finished well.
-const farewell = "\x01shmemtest: finished PE "
+// finishMarker begins the line by which a PE reports that it has finished without a failure.
+const finishMarker = "\x01shmemtest: finished PE "
 
-// defaultTimeout ends a job that hangs.
+// defaultTimeout is when a job that hangs is ended.
 const defaultTimeout = time.Minute
 
 // Option changes what Run does.
@@ -60,12 +59,12 @@ type options struct {
 	launch launch.Options
 	app    launch.App
 	status int
-	lost   []int // with Recover
+	lost   []int // PEs that must not finish, with Recover
 	output io.Writer
 	init   []shmem.Option
 }
 
-// Timeout ends the job, and fails the test, after d; one minute otherwise.
+// Timeout ends the job, and fails the test, after d. Without it, the limit is one minute.
 func Timeout(d time.Duration) Option { return func(o *options) { o.launch.Timeout = d } }
 
 // HeapSize sets the symmetric heap of each PE in bytes.
@@ -76,18 +75,17 @@ func Env(vars ...string) Option {
 	return func(o *options) { o.app.Env = append(o.app.Env, vars...) }
 }
 
-// Status makes Run expect that the job ends with this exit status, as oshrun
-// would; 0 otherwise. With another than 0, PEs need not reach the body.
+// Status makes Run expect that the job ends with this exit status, that of oshrun, instead of 0. If it is not 0, PEs
+// need not reach the body.
 func Status(want int) Option { return func(o *options) { o.status = want } }
 
-// Recover lets the other PEs go on when one fails, as oshrun --recover does. The job
-// has to end with status 3, and just the PEs given must not have come to the end of
-// the body and of Finalize.
+// Recover lets the other PEs go on when one fails, as oshrun --recover does. The job must end with status 3. The PEs
+// given must not finish the body and Finalize, and all others must.
 func Recover(lost ...int) Option {
 	return func(o *options) { o.launch.Recover, o.lost, o.status = true, lost, launch.StatusTolerated }
 }
 
-// Init has PEs initialize shmem with options.
+// Init has PEs initialize shmem with these options.
 func Init(opts ...shmem.Option) Option { return func(o *options) { o.init = append(o.init, opts...) } }
 
 // Output sends what the PEs and the launcher print to w as well.
@@ -95,72 +93,73 @@ func Output(w io.Writer) Option { return func(o *options) { o.output = w } }
 
 var calls struct {
 	sync.Mutex
-	made   map[*testing.T]int
-	inside bool // this process is a PE and runs its body
+	counts map[*testing.T]int // calls of Run so far, by test
+	inside bool               // this process is a PE and runs its body
 }
 
-// ordinal numbers the calls of Run within one execution of a test, so that PEs
-// find theirs also under -test.count.
-func ordinal(t *testing.T) int {
+// countCall returns the number of this call of Run within one execution of a test, from 1 on. So PEs find their call
+// under -test.count as well.
+func countCall(t *testing.T) int {
 	calls.Lock()
 	defer calls.Unlock()
-	if calls.made == nil {
-		calls.made = map[*testing.T]int{}
+	if calls.counts == nil {
+		calls.counts = map[*testing.T]int{}
 	}
-	if calls.made[t] == 0 {
+	if calls.counts[t] == 0 {
 		t.Cleanup(func() {
 			calls.Lock()
 			defer calls.Unlock()
-			delete(calls.made, t)
+			delete(calls.counts, t)
 		})
 	}
-	calls.made[t]++
-	return calls.made[t]
+	calls.counts[t]++
+	return calls.counts[t]
 }
 
 // Run runs body as npes PEs of a job and returns when all have ended.
 func Run(t *testing.T, npes int, body func(t *testing.T, w *shmem.World), opts ...Option) {
 	t.Helper()
-	run(t, npes, func() { enter(t, body, opts) }, opts)
+	run(t, npes, func() { runBody(t, body, opts) }, opts)
 }
 
 // RunBare is Run without shmem: body initializes what it uses, and finalizes it before it
 // returns.
 func RunBare(t *testing.T, npes int, body func(t *testing.T), opts ...Option) {
 	t.Helper()
-	run(t, npes, func() { enterBare(t, body) }, opts)
+	run(t, npes, func() { runBareBody(t, body) }, opts)
 }
 
-func run(t *testing.T, npes int, enter func(), opts []Option) {
+// run is Run and RunBare. runAsPE is what a PE does in its call.
+func run(t *testing.T, npes int, runAsPE func(), opts []Option) {
 	t.Helper()
-	call := t.Name() + "#" + strconv.Itoa(ordinal(t))
+	call := t.Name() + "#" + strconv.Itoa(countCall(t))
 	mine, isPE := os.LookupEnv(callVar)
 	switch {
 	case !isPE:
-		start(t, npes, call, opts)
+		runJob(t, npes, call, opts)
 	case calls.inside:
 		t.Fatal("shmemtest.Run inside the body of another Run: a PE cannot start PEs")
 	case mine == call:
-		enter()
+		runAsPE()
 	}
 }
 
-// enterBare is RunBare in a PE. It does not return.
-func enterBare(t *testing.T, body func(t *testing.T)) {
+// runBareBody is RunBare in a PE. It does not return.
+func runBareBody(t *testing.T, body func(t *testing.T)) {
 	t.Helper()
 	pe := os.Getenv("PMIX_RANK")
-	fmt.Fprintf(os.Stdout, "%s%s\n", marker, pe)
+	fmt.Fprintf(os.Stdout, "%s%s\n", enterMarker, pe)
 	calls.inside = true
 	body(t)
 	if t.Failed() {
 		t.FailNow()
 	}
-	fmt.Fprintf(os.Stdout, "%s%s\n", farewell, pe)
+	fmt.Fprintf(os.Stdout, "%s%s\n", finishMarker, pe)
 	t.SkipNow()
 }
 
-// enter is Run in a PE. It does not return.
-func enter(t *testing.T, body func(t *testing.T, w *shmem.World), opts []Option) {
+// runBody is Run in a PE. It does not return.
+func runBody(t *testing.T, body func(t *testing.T, w *shmem.World), opts []Option) {
 	t.Helper()
 	var o options
 	for _, f := range opts {
@@ -170,25 +169,25 @@ func enter(t *testing.T, body func(t *testing.T, w *shmem.World), opts []Option)
 	if err != nil {
 		t.Fatal(err)
 	}
-	fmt.Fprintf(os.Stdout, "%s%d\n", marker, w.MyPE())
+	fmt.Fprintf(os.Stdout, "%s%d\n", enterMarker, w.MyPE())
 	calls.inside = true
 	me := w.MyPE()
 	body(t, w)
 	if t.Failed() {
-		t.FailNow() // without Finalize, which would wait for PEs that have not failed
+		t.FailNow() // no Finalize: it would wait for the PEs that have not failed
 	}
-	if err := finalize(w); err != nil {
+	if err := finalizeAny(w); err != nil {
 		t.Fatal(err)
 	}
-	fmt.Fprintf(os.Stdout, "%s%d\n", farewell, me)
+	fmt.Fprintf(os.Stdout, "%s%d\n", finishMarker, me)
 	t.SkipNow()
 }
 
-// finalize ends whatever World there is after a body: w, none if the body has
-// ended it, or another one that it has begun since.
-func finalize(w *shmem.World) (err error) {
+// finalizeAny finalizes the World that exists after a body, if any: w, or another one that the body has begun after
+// it finalized w.
+func finalizeAny(w *shmem.World) (err error) {
 	if shmem.Initialized() && errors.Is(w.Ctx().Fence(), shmem.ErrFinalized) {
-		if w, err = shmem.Init(); err != nil { // nests, and so returns the present one
+		if w, err = shmem.Init(); err != nil { // a nested call, which returns the present World
 			return err
 		}
 	}
@@ -200,8 +199,8 @@ func finalize(w *shmem.World) (err error) {
 	return nil
 }
 
-// start is Run in the process that go test started.
-func start(t *testing.T, npes int, call string, opts []Option) {
+// runJob is Run in the process that go test started: it runs the job and checks how it ended.
+func runJob(t *testing.T, npes int, call string, opts []Option) {
 	t.Helper()
 	o := options{
 		launch: launch.Options{Timeout: defaultTimeout},
@@ -220,7 +219,7 @@ func start(t *testing.T, npes int, call string, opts []Option) {
 	}
 	o.app.Program = self
 	o.app.Args = []string{
-		"-test.run=" + pattern(t.Name()), "-test.count=1",
+		"-test.run=" + exactPattern(t.Name()), "-test.count=1",
 		"-test.timeout=" + (o.launch.Timeout + 10*time.Second).String(),
 	}
 	if testing.Verbose() {
@@ -232,14 +231,14 @@ func start(t *testing.T, npes int, call string, opts []Option) {
 	out := &output{entered: map[string]bool{}, finished: map[string]bool{}}
 	o.launch.Apps = []launch.App{o.app}
 	o.launch.Stdout, o.launch.Stderr = out, out
-	status := locked(t, &o.launch)
-	out.judge(t, npes, status, &o)
+	status := launchAlone(t, &o.launch)
+	out.checkEnd(t, npes, status, &o)
 }
 
-// locked runs the job while no other one runs.
-func locked(t *testing.T, o *launch.Options) int {
+// launchAlone runs the job while no other job of the machine runs, and returns its status.
+func launchAlone(t *testing.T, o *launch.Options) int {
 	t.Helper()
-	unlock, err := lock(t.Context())
+	unlock, err := lockMachine(t.Context())
 	if err != nil {
 		t.Fatalf("shmemtest: %v", err)
 	}
@@ -251,8 +250,8 @@ func locked(t *testing.T, o *launch.Options) int {
 	return status
 }
 
-// pattern selects exactly the test of that name.
-func pattern(name string) string {
+// exactPattern returns a pattern for -test.run that selects only the test of that name.
+func exactPattern(name string) string {
 	parts := strings.Split(name, "/")
 	for i, p := range parts {
 		parts[i] = "^" + regexp.QuoteMeta(p) + "$"
@@ -260,7 +259,7 @@ func pattern(name string) string {
 	return strings.Join(parts, "/")
 }
 
-// output collects what a job prints; the marks of PEs are taken out.
+// output collects what a job prints, and takes out the markers of the PEs.
 type output struct {
 	mu       sync.Mutex
 	text     bytes.Buffer
@@ -268,16 +267,16 @@ type output struct {
 	finished map[string]bool
 }
 
-// Write takes whole lines.
+// Write gets whole lines.
 func (out *output) Write(b []byte) (int, error) {
 	out.mu.Lock()
 	defer out.mu.Unlock()
 	for line := range bytes.Lines(b) {
-		if _, pe, ok := bytes.Cut(line, []byte(marker)); ok {
+		if _, pe, ok := bytes.Cut(line, []byte(enterMarker)); ok {
 			out.entered[string(bytes.TrimSpace(pe))] = true
 			continue
 		}
-		if _, pe, ok := bytes.Cut(line, []byte(farewell)); ok {
+		if _, pe, ok := bytes.Cut(line, []byte(finishMarker)); ok {
 			out.finished[string(bytes.TrimSpace(pe))] = true
 			continue
 		}
@@ -286,8 +285,8 @@ func (out *output) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// judge fails the test if the job did not end as wanted.
-func (out *output) judge(t *testing.T, npes, status int, o *options) {
+// checkEnd fails the test if the job did not end as expected.
+func (out *output) checkEnd(t *testing.T, npes, status int, o *options) {
 	t.Helper()
 	out.mu.Lock()
 	defer out.mu.Unlock()
@@ -299,15 +298,15 @@ func (out *output) judge(t *testing.T, npes, status int, o *options) {
 		t.Errorf("%d PEs ended with status %d, want %d; they printed:\n%s", npes, status, o.status, out.text.Bytes())
 	case status == 0 && len(out.entered) != npes:
 		t.Errorf("%d of %d PEs reached shmemtest.Run; they printed:\n%s", len(out.entered), npes, out.text.Bytes())
-	case o.launch.Recover && !out.survived(npes, o.lost):
+	case o.launch.Recover && !out.onlyLost(npes, o.lost):
 		t.Errorf("of %d PEs, %v finished, want all but %v; they printed:\n%s", npes, slices.Sorted(maps.Keys(out.finished)), o.lost, out.text.Bytes())
 	case testing.Verbose():
 		t.Logf("%d PEs printed:\n%s", npes, out.text.Bytes())
 	}
 }
 
-// survived says whether all PEs but the lost ones have finished well.
-func (out *output) survived(npes int, lost []int) bool {
+// onlyLost reports whether the lost PEs did not finish and all others did.
+func (out *output) onlyLost(npes int, lost []int) bool {
 	for pe := range npes {
 		if out.finished[strconv.Itoa(pe)] == slices.Contains(lost, pe) {
 			return false
