@@ -25,7 +25,7 @@ func (t *Team) Outcome() Outcome {
 	if t.checkUsable("Team.Outcome") != nil {
 		return Outcome{}
 	}
-	o := t.t.Outcome()
+	o := t.coll.Outcome()
 	return Outcome{Contributors: o.Contributors, Failed: o.Failed}
 }
 
@@ -63,7 +63,7 @@ func (t *Team) runAgreement(op string, flags uint64) (coll.Agreement, error) {
 	if err := t.compareIfPossible(op); err != nil {
 		return coll.Agreement{}, err
 	}
-	a, err := coll.Agree(t.ctx, t.t, flags)
+	a, err := coll.Agree(t.ctx, t.coll, flags)
 	if len(a.Failed) > 0 {
 		t.h.alertLayers()
 	}
@@ -84,12 +84,12 @@ func (t *Team) Shrink() (*Team, error) {
 	if err := t.compareIfPossible(op); err != nil {
 		return nil, err
 	}
-	c := TeamConfig{Mode: t.g.config.Mode}
+	c := TeamConfig{Mode: t.group.config.Mode}
 	vote := func(ctx context.Context, flags uint64) (uint64, []int, error) {
-		a, err := coll.Agree(ctx, t.t, flags)
+		a, err := coll.Agree(ctx, t.coll, flags)
 		return a.Flags, a.Failed, err
 	}
-	n, err := coll.Survivors(t.ctx, t.t, vote, c.Mode == ModeTolerant)
+	n, err := coll.Survivors(t.ctx, t.coll, vote, c.Mode == ModeTolerant)
 	if err != nil {
 		return nil, t.publicError(op, err)
 	}

@@ -41,7 +41,7 @@ func AlltoallS[T any](t *Team, dst, src Sym[T], s Stride) error {
 			return err
 		}
 	}
-	return t.publicError(op, coll.AlltoallS[T](t.ctx, t.t, buffersOf(d, f, s.N), coll.Strides{Dst: s.Dst, Src: s.Src}))
+	return t.publicError(op, coll.AlltoallS[T](t.ctx, t.coll, buffersOf(d, f, s.N), coll.Strides{Dst: s.Dst, Src: s.Src}))
 }
 
 // fitsStrided reports whether n elements for each of npes PEs, stride apart, fit into length elements.

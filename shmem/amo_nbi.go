@@ -16,7 +16,7 @@ func AtomicFetchNBI[T AMOExt](c *Ctx, x Sym[T], pe int) (Pending[T], error) {
 	if !c.passes(x.tag, pe) {
 		return slowAtomicNBI(c, x, 0, pe, &routineAtomicFetchNBI)
 	}
-	return Pending[T]{c: c, v: rma.AtomicLoad[T](c.target(pe).At(x.off))}, nil
+	return Pending[T]{ctx: c, value: rma.AtomicLoad[T](c.target(pe).At(x.off))}, nil
 }
 
 // AtomicSwapNBI is AtomicSwap that may return before the operation was performed: Wait returns what the element held.
@@ -36,7 +36,7 @@ func AtomicSwapNBI[T AMOExt](c *Ctx, x Sym[T], v T, pe int) (Pending[T], error) 
 	t := c.target(pe)
 	old := rma.AtomicSwap(t.At(x.off), v)
 	t.Ring()
-	return Pending[T]{c: c, v: old}, nil
+	return Pending[T]{ctx: c, value: old}, nil
 }
 
 // AtomicCompareSwapNBI is AtomicCompareSwap that may return before the operation was performed: Wait returns what the
@@ -56,7 +56,7 @@ func AtomicCompareSwapNBI[T AMO](c *Ctx, x Sym[T], cond, v T, pe int) (Pending[T
 	t := c.target(pe)
 	old := rma.AtomicCompareSwap(t.At(x.off), cond, v)
 	t.Ring()
-	return Pending[T]{c: c, v: old}, nil
+	return Pending[T]{ctx: c, value: old}, nil
 }
 
 // AtomicFetchIncNBI is AtomicFetchInc that may return before the operation was performed: Wait returns what the
@@ -76,7 +76,7 @@ func AtomicFetchIncNBI[T AMO](c *Ctx, x Sym[T], pe int) (Pending[T], error) {
 	t := c.target(pe)
 	old := rma.AtomicAdd(t.At(x.off), T(1))
 	t.Ring()
-	return Pending[T]{c: c, v: old}, nil
+	return Pending[T]{ctx: c, value: old}, nil
 }
 
 // AtomicFetchAddNBI is AtomicFetchAdd that may return before the operation was performed: Wait returns what the
@@ -96,7 +96,7 @@ func AtomicFetchAddNBI[T AMO](c *Ctx, x Sym[T], v T, pe int) (Pending[T], error)
 	t := c.target(pe)
 	old := rma.AtomicAdd(t.At(x.off), v)
 	t.Ring()
-	return Pending[T]{c: c, v: old}, nil
+	return Pending[T]{ctx: c, value: old}, nil
 }
 
 // AtomicFetchAndNBI is AtomicFetchAnd that may return before the operation was performed: Wait returns what the
@@ -116,7 +116,7 @@ func AtomicFetchAndNBI[T AMOBits](c *Ctx, x Sym[T], v T, pe int) (Pending[T], er
 	t := c.target(pe)
 	old := rma.AtomicAnd(t.At(x.off), v)
 	t.Ring()
-	return Pending[T]{c: c, v: old}, nil
+	return Pending[T]{ctx: c, value: old}, nil
 }
 
 // AtomicFetchOrNBI is AtomicFetchOr that may return before the operation was performed: Wait returns what the element
@@ -136,7 +136,7 @@ func AtomicFetchOrNBI[T AMOBits](c *Ctx, x Sym[T], v T, pe int) (Pending[T], err
 	t := c.target(pe)
 	old := rma.AtomicOr(t.At(x.off), v)
 	t.Ring()
-	return Pending[T]{c: c, v: old}, nil
+	return Pending[T]{ctx: c, value: old}, nil
 }
 
 // AtomicFetchXorNBI is AtomicFetchXor that may return before the operation was performed: Wait returns what the
@@ -156,5 +156,5 @@ func AtomicFetchXorNBI[T AMOBits](c *Ctx, x Sym[T], v T, pe int) (Pending[T], er
 	t := c.target(pe)
 	old := rma.AtomicXor(t.At(x.off), v)
 	t.Ring()
-	return Pending[T]{c: c, v: old}, nil
+	return Pending[T]{ctx: c, value: old}, nil
 }

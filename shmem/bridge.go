@@ -12,10 +12,10 @@ func init() {
 		if err := t.checkUsable(op); err != nil {
 			return bridge.Group{}, err
 		}
-		return bridge.Group{Team: t.t, Ctx: t.ctx, Fail: t.publicError}, nil
+		return bridge.Group{Team: t.coll, Ctx: t.ctx, Fail: t.publicError}, nil
 	}
 	bridge.NewTeam = func(t *coll.Team) (any, error) {
-		h := mapped.Load()
+		h := currentHeap.Load()
 		if h == nil {
 			return nil, usage("Init", ErrFinalized, "shmem is not initialized, want a call of Init first")
 		}

@@ -32,7 +32,7 @@ func (t *Team) compare(op string, dst, src uint64, format string, args ...any) e
 
 // compareCall is compare for a call that has been described already.
 func (t *Team) compareCall(op string, c coll.Call) error {
-	all, err := t.t.Compare(t.ctx, c)
+	all, err := t.coll.Compare(t.ctx, c)
 	if err != nil || all == nil {
 		return t.publicError(op, err)
 	}
@@ -40,7 +40,7 @@ func (t *Team) compareCall(op string, c coll.Call) error {
 	if slices.ContainsFunc(all, func(c coll.Callers) bool { return c.GaveUp }) {
 		cause = errors.Join(ErrMismatch, ErrTeamBroken)
 	}
-	who := coll.NameCallers(all, "PE", func(i int) int { return int(t.g.pes[i]) })
+	who := coll.NameCallers(all, "PE", func(i int) int { return int(t.group.pes[i]) })
 	return usage(op, cause, "%s: want the same call on all PEs of the team", who)
 }
 

@@ -41,7 +41,7 @@ func Broadcast[T any](t *Team, dst, src Sym[T], root int) error {
 			return err
 		}
 	}
-	return t.publicError(op, coll.Broadcast[T](t.ctx, t.t, buffersOf(dst, src, src.n), root))
+	return t.publicError(op, coll.Broadcast[T](t.ctx, t.coll, buffersOf(dst, src, src.n), root))
 }
 
 // Reduce combines the src of all PEs, in the order of PE numbers, into dst on all PEs: Reduce(w.Team(), dst, src,
@@ -71,7 +71,7 @@ func Reduce[T any](t *Team, dst, src Sym[T], op Op[T]) error {
 			return err
 		}
 	}
-	return t.publicError(name, coll.Reduce[T](t.ctx, t.t, buffersOf(dst, src, src.n), coll.Op[T](op)))
+	return t.publicError(name, coll.Reduce[T](t.ctx, t.coll, buffersOf(dst, src, src.n), coll.Op[T](op)))
 }
 
 // FCollect concatenates the src of all PEs, in the order of PE numbers, in dst on all PEs.
@@ -91,7 +91,7 @@ func FCollect[T any](t *Team, dst, src Sym[T]) error {
 			return err
 		}
 	}
-	return t.publicError(op, coll.FCollect[T](t.ctx, t.t, buffersOf(dst, src, src.n)))
+	return t.publicError(op, coll.FCollect[T](t.ctx, t.coll, buffersOf(dst, src, src.n)))
 }
 
 // Collect concatenates the src of all PEs, in the order of PE numbers, in dst on all PEs. PEs may pass different
@@ -113,7 +113,7 @@ func Collect[T any](t *Team, dst, src Sym[T]) error {
 			return err
 		}
 	}
-	err := coll.Collect[T](t.ctx, t.t, buffersOf(dst, src, src.n), dst.n)
+	err := coll.Collect[T](t.ctx, t.coll, buffersOf(dst, src, src.n), dst.n)
 	if room, ok := errors.AsType[*coll.RoomError](err); ok {
 		return usage(op, ErrArgument, "destination of PE %d of the team has %d elements, want at least %d, the number of all sources together",
 			room.Member, room.Room, room.Total)
@@ -145,7 +145,7 @@ func Alltoall[T any](t *Team, dst, src Sym[T]) error {
 			return err
 		}
 	}
-	return t.publicError(op, coll.Alltoall[T](t.ctx, t.t, buffersOf(dst, src, src.n/t.NPEs())))
+	return t.publicError(op, coll.Alltoall[T](t.ctx, t.coll, buffersOf(dst, src, src.n/t.NPEs())))
 }
 
 // buffersOf describes the objects of a collective to package coll.
@@ -157,7 +157,7 @@ func buffersOf[T any](dst, src Sym[T], n int) coll.Buffers {
 // src; if inPlace, they may begin where src begins. Further elements of dst take no part, and src may overlap them.
 func checkPair[T any](t *Team, op string, dst, src Sym[T], want int, inPlace bool) error {
 	size := sizeOf[T]()
-	if t != nil && t.t != nil && dst.n >= want && src.n > 0 &&
+	if t != nil && t.coll != nil && dst.n >= want && src.n > 0 &&
 		t.h.isLive(dst.tag) && t.h.isLive(src.tag) &&
 		(dst.off+uint64(want)*size <= src.off || src.off+uint64(src.n)*size <= dst.off || inPlace && dst.off == src.off) {
 		return nil

@@ -71,7 +71,7 @@ func (t *Team) makeCtx(op string) (*Ctx, error) {
 	if err := t.checkUsable(op); err != nil {
 		return nil, err
 	}
-	g := t.g
+	g := t.group
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	switch limit := g.config.NumContexts; {
@@ -109,7 +109,7 @@ func (c *Ctx) Destroy() error {
 	if err := c.Quiet(); err != nil {
 		return err
 	}
-	g := c.shared.team.g
+	g := c.shared.team.group
 	g.mu.Lock()
 	delete(g.contexts, c.shared)
 	g.mu.Unlock()

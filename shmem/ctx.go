@@ -32,7 +32,7 @@ type Ctx struct {
 func newCtx(t *Team) *Ctx {
 	h, m := t.h, t.h.job.Map
 	c := &Ctx{h: h, shared: &ctxShared{team: t}, tags: h.tags, mark: h.mark}
-	if first, step, is := nearProgression(h.job.Place, t.g.pes); is {
+	if first, step, is := nearProgression(h.job.Place, t.group.pes); is {
 		c.npes, c.base, c.stride = t.NPEs(), m.Segment(first), step*m.Stride()
 	}
 	return c
@@ -146,7 +146,7 @@ func (c *Ctx) QuietPE(pes ...int) error {
 	if c.h.job.Failures.Epoch() == 0 {
 		return nil
 	}
-	return c.h.checkAlive(op, c.shared.team.g.worldPEs(pes))
+	return c.h.checkAlive(op, c.shared.team.group.worldPEs(pes))
 }
 
 // checkPE checks a PE number of a context that is neither nil nor destroyed.
@@ -164,7 +164,7 @@ func (c *Ctx) checkPE(op string, pe int) error {
 // The last comparison is tagIsLive, written out. Each inlined call leaves a no-op behind, which costs a tenth of a
 // nanosecond here.
 func (c *Ctx) passes(tag uint64, pe int) bool {
-	return c != nil && uint(pe) < uint(c.npes) && peek((*uint64)(unsafe.Add(c.tags, tag&slotMask*8))) == tag
+	return c != nil && uint(pe) < uint(c.npes) && peekTag((*uint64)(unsafe.Add(c.tags, tag&slotMask*8))) == tag
 }
 
 // passAndMark is passes, and marks the call if the test passes (heap.mark). Three kinds of operations call passes
@@ -173,7 +173,7 @@ func (c *Ctx) passes(tag uint64, pe int) bool {
 //   - Operations that test more than passes does, such as the length. With passAndMark the compiler would keep the
 //     result in a register and test it twice, which shows in the time of short Puts and Gets. Get marks by itself.
 //   - Operations with which nobody polls. They set no mark: it would make Put 5 % slower. And the stores of
-//     successive P to a word that another PE polls could no longer merge while they wait for its cache line.
+//     successive calls of P to a polled word could no longer merge while they wait for its cache line.
 //   - Non-blocking operations that fetch. The Quiet or Wait that completes them marks.
 func (c *Ctx) passAndMark(tag uint64, pe int) bool {
 	if !c.passes(tag, pe) {

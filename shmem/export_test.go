@@ -10,11 +10,11 @@ import (
 
 // Asleep says whether a PE sleeps in a wait.
 func Asleep(w *World, pe int) bool {
-	return atomic.LoadUint32(&w.s.h.job.Map.Control(layout.Local(pe)).Bell.Sleeping)&layout.BellAsleep != 0
+	return atomic.LoadUint32(&w.session.h.job.Map.Control(layout.Local(pe)).Bell.Sleeping)&layout.BellAsleep != 0
 }
 
 // Noticed says whether this process knows of a death and its data path is closed.
-func Noticed(w *World) bool { return w.s.h.fastClosed.Load() }
+func Noticed(w *World) bool { return w.session.h.fastClosed.Load() }
 
 // Queued returns how many PEs hold a lock or wait for it, or have left its queue and
 // are not passed over yet.
@@ -23,7 +23,7 @@ func Queued(w *World, l Lock) int {
 	if err := l.openQueue(&q, w.Ctx(), "Queued"); err != nil {
 		return -1
 	}
-	return int((q.m.load(q.tail()) - ticketOf(q.m.load(q.head()))) & ticketMask)
+	return int((q.mem.load(q.tail()) - ticketOf(q.mem.load(q.head()))) & ticketMask)
 }
 
 // Home returns the PE that has the queue of a lock.
@@ -36,13 +36,13 @@ func TeamOf(t *Team, members []int) (*Team, error) {
 	if !slices.Contains(members, t.me) {
 		mine = nil
 	}
-	n, err := coll.Split(t.ctx, t.t, mine, false)
+	n, err := coll.Split(t.ctx, t.coll, mine, false)
 	if err != nil || n == nil {
 		return nil, t.publicError("TeamOf", err)
 	}
 	var pes []layout.PE
 	for _, m := range members {
-		pes = append(pes, t.g.pes[m])
+		pes = append(pes, t.group.pes[m])
 	}
 	return registerTeam(t.h, n, pes, TeamConfig{Mode: ModeStrict}), nil
 }

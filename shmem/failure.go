@@ -24,11 +24,11 @@ type Failure struct {
 //   - Concurrent calls: allowed.
 //   - Source: none; like MPI's MPIX_Comm_get_failed.
 func (w *World) Failed() []int {
-	if w == nil || w.s == nil {
+	if w == nil || w.session == nil {
 		return nil
 	}
-	*w.s.h.mark = 1
-	pes, _ := w.s.h.deathsSince(0)
+	*w.session.h.mark = 1
+	pes, _ := w.session.h.deathsSince(0)
 	return pes
 }
 
@@ -39,10 +39,10 @@ func (w *World) Failed() []int {
 //   - Concurrent calls: allowed.
 //   - Source: none; like MPI's MPIX_Comm_ack_failed.
 func (w *World) AckFailed() []int {
-	if w == nil || w.s == nil {
+	if w == nil || w.session == nil {
 		return nil
 	}
-	h := w.s.h
+	h := w.session.h
 	*h.mark = 1
 	pes, epoch := h.deathsSince(0)
 	for old := h.acked.Load(); old < epoch && !h.acked.CompareAndSwap(old, epoch); {
@@ -66,10 +66,10 @@ func (w *World) AckFailed() []int {
 //   - Errors: a nil f is never called.
 //   - Source: none; like PMIx event handlers.
 func (w *World) OnFailure(f func(Failure)) (cancel func()) {
-	if w == nil || w.s == nil || f == nil || w.s.h.slots.Load() == 0 {
+	if w == nil || w.session == nil || f == nil || w.session.h.slots.Load() == 0 {
 		return func() {}
 	}
-	h := w.s.h
+	h := w.session.h
 	return h.job.OnFailure(func(all []failure.Failure, epoch uint64) {
 		if h.slots.Load() == 0 {
 			return
@@ -107,7 +107,7 @@ func (h *heap) closeFastPath() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.fastClosed.Store(true)
-	for slot := range h.top {
+	for slot := range h.usedSlots {
 		h.removeFastTag(slot)
 	}
 }

@@ -17,7 +17,7 @@ import (
 type heap struct {
 	slots      atomic.Uint32  // number of slots for blocks; 0 once the world is finalized
 	checks     bool           // the PEs of a team compare their collective calls: see check.go
-	tags       unsafe.Pointer // a *tagTable, which the fast test of operations reads; equal to liveTags until a PE dies
+	tags       unsafe.Pointer // a *tagTable, which the fast test of operations reads; equal to liveTags until a death is known
 	liveTags   unsafe.Pointer // a *tagTable, which always has the tags of the live objects
 	world      uint64         // number of the world, shifted to its place in a tag
 	job        *job.Job
@@ -28,10 +28,10 @@ type heap struct {
 	fastClosed atomic.Bool   // a PE has died: tags is empty, and every operation takes the slow path
 	acked      atomic.Uint64 // deaths up to this epoch are acknowledged and do not end waits
 	teams      teams
-	mu         sync.Mutex // guards arena, asked, top, and writes to tags and liveTags
+	mu         sync.Mutex // guards arena, requested, usedSlots, and writes to tags and liveTags
 	arena      *alloc.Arena
-	asked      map[uint32]uint64 // bytes that the program asked for, by the slot of the live block
-	top        uint32            // slots from top on were never used
+	requested  map[uint32]uint64 // bytes that the program asked for, by the slot of the live block
+	usedSlots  uint32            // slots below this one have been used
 	turns      turns             // where calls that return some of several elements begin to look
 }
 
@@ -62,15 +62,15 @@ const (
 // of their slot. Pages of the table that no block needs are never touched.
 type tagTable [layout.MaxBlocks]uint64
 
-// mapped is the heap of the world that is not finalized, for handles that are used without a context.
-var mapped atomic.Pointer[heap]
+// currentHeap is the heap of the world that is not finalized, for handles that are used without a context.
+var currentHeap atomic.Pointer[heap]
 
 // worlds counts the worlds that this process has begun.
 var worlds atomic.Uint64
 
 // newHeap returns the heap of a new world of job j.
 func newHeap(j *job.Job) *heap {
-	h := &heap{job: j, checks: j.CheckCollectives, mark: &j.Map.Control(j.Local).Progress.Calls, me: j.PE, npes: j.NPEs, arena: j.Arena, asked: map[uint32]uint64{}}
+	h := &heap{job: j, checks: j.CheckCollectives, mark: &j.Map.Control(j.Local).Progress.Calls, me: j.PE, npes: j.NPEs, arena: j.Arena, requested: map[uint32]uint64{}}
 	h.turns.seed = rand.Uint64()
 	h.world = (1 + (worlds.Add(1)-1)%maxWorlds) << worldShift
 	h.tags, h.liveTags = unsafe.Pointer(new(tagTable)), unsafe.Pointer(new(tagTable))
@@ -82,10 +82,10 @@ func newHeap(j *job.Job) *heap {
 // invalidateTags makes all handles of a world fail, which is being finalized.
 func (h *heap) invalidateTags() {
 	h.slots.Store(0)
-	mapped.CompareAndSwap(h, nil)
+	currentHeap.CompareAndSwap(h, nil)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for slot := range h.top {
+	for slot := range h.usedSlots {
 		h.invalidateTag(slot)
 	}
 }
@@ -102,7 +102,7 @@ func entryOf(tags unsafe.Pointer, tag uint64) *uint64 {
 // It reads the table plainly, so that the processor compares with memory in one instruction. The load may miss a
 // death that is noted at the same time. The operation then ran before the death was known, as it might have done
 // anyway.
-func tagIsLive(tags unsafe.Pointer, tag uint64) bool { return peek(entryOf(tags, tag)) == tag }
+func tagIsLive(tags unsafe.Pointer, tag uint64) bool { return peekTag(entryOf(tags, tag)) == tag }
 
 // isLive reports whether the tag names a live object. It is for calls that may run at the same time as Finalize, such
 // as waits, which Finalize ends.
@@ -115,8 +115,8 @@ func (h *heap) tagOf(b alloc.Block) uint64 { return uint64(b.Gen)<<32 | h.world 
 // size bytes. The caller holds mu.
 func (h *heap) publishTag(b alloc.Block, size uint64) {
 	tag := h.tagOf(b)
-	h.asked[b.Slot] = size
-	h.top = max(h.top, b.Slot+1)
+	h.requested[b.Slot] = size
+	h.usedSlots = max(h.usedSlots, b.Slot+1)
 	atomic.StoreUint64(entryOf(h.liveTags, tag), tag)
 	if !h.fastClosed.Load() {
 		atomic.StoreUint64(entryOf(h.tags, tag), tag)
@@ -172,7 +172,7 @@ func (c *Ctx) check(op string, r ref, need, pe int) error {
 	if r.size != 0 && r.off%r.size != 0 {
 		return usage(op, ErrMisaligned, "element at offset %d of the segment, want a multiple of its size %d", r.off, r.size)
 	}
-	if number := c.shared.team.g.pes[pe]; c.h.isDead(number) {
+	if number := c.shared.team.group.pes[pe]; c.h.isDead(number) {
 		return c.h.errorOfDead(op, []layout.PE{number})
 	}
 	return nil
@@ -199,17 +199,17 @@ func (h *heap) checkRef(op string, r ref, need int) error {
 	return nil
 }
 
-// types caches the verdicts of checkType: reflect.Type -> string, which says what is wrong with the type, or is
+// typeVerdicts caches the results of checkType: reflect.Type -> string, which says what is wrong with the type, or is
 // empty.
-var types sync.Map // reflect.Type -> string, empty for a good one
+var typeVerdicts sync.Map // reflect.Type -> string, empty for a good one
 
 // checkType returns an error unless T may be an element. T must hold no pointers, because the garbage collector does
 // not scan the heap and an address means nothing in another PE, and must have a size.
 func checkType[T any](op string) error {
 	t := reflect.TypeFor[T]()
-	why, ok := types.Load(t)
+	why, ok := typeVerdicts.Load(t)
 	if !ok {
-		why, _ = types.LoadOrStore(t, symheap.Unsuitable(t))
+		why, _ = typeVerdicts.LoadOrStore(t, symheap.Unsuitable(t))
 	}
 	if why == "" {
 		return nil

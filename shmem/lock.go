@@ -35,8 +35,8 @@ import (
 // A PE that dies while it waits is passed over. No death ends a wait for a lock. A PE that finalizes while it holds
 // the lock keeps it.
 type Lock struct {
-	x    Sym[int64]
-	home layout.PE // the PE whose memory has the queue
+	words Sym[int64]
+	home  layout.PE // the PE whose memory has the queue
 }
 
 // Grant says from whom a PE got a lock. It is Grant{PE: -1} unless that PE died, and for a call that did not get the
@@ -102,7 +102,7 @@ func LockAt(w *World, x Sym[int64]) (Lock, error) {
 	if err := w.checkUsable(op); err != nil {
 		return Lock{}, err
 	}
-	if err := w.s.h.checkRef(op, x.ref(), 0); err != nil {
+	if err := w.session.h.checkRef(op, x.ref(), 0); err != nil {
 		return Lock{}, err
 	}
 	if n := LockLen(w); x.n < n {
@@ -119,7 +119,7 @@ func lockOf(w *World, x Sym[int64]) Lock { return Lock{x, lockHome(x.off, w.NPEs
 //   - Errors: those of the function Free, so ErrArgument for a lock of LockAt in a part of an object.
 //   - Collective: over all PEs, with the same lock.
 //   - Source: none; any zeroed long is a lock in C.
-func (l Lock) Free(w *World) error { return Free(w, l.x) }
+func (l Lock) Free(w *World) error { return Free(w, l.words) }
 
 // Acquire returns when this PE holds the lock. What earlier holders did before they released the lock is visible
 // then. With an error, this PE does not hold the lock.
@@ -184,7 +184,7 @@ func (l Lock) Release(c *Ctx) error {
 	if err := l.openQueue(&q, c, op); err != nil {
 		return err
 	}
-	if q.m.load(q.ownWord(lockState)) != lockHeld {
+	if q.mem.load(q.ownWord(lockState)) != lockHeld {
 		return notHeldError(op, q.me)
 	}
 	if err := c.Quiet(); err != nil {

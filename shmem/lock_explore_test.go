@@ -139,7 +139,7 @@ func newNode(ring, call, me int, results []result) *node {
 				panic(e)
 			}
 		}()
-		q := lockQueue{m: lockMemory{model: r, home: unsafe.Pointer(&r.home), own: unsafe.Pointer(&r.own)}, me: layout.PE(me), slotCount: ring}
+		q := lockQueue{mem: lockMemory{model: r, home: unsafe.Pointer(&r.home), own: unsafe.Pointer(&r.own)}, me: layout.PE(me), slotCount: ring}
 		done := access{kind: doReturn, died: -1}
 		switch call {
 		case callTake:

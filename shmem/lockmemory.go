@@ -14,13 +14,13 @@ import (
 // in larger parts than it was just written in, and the processor would stall until the writes have left the store
 // buffer.
 func (l Lock) openQueue(q *lockQueue, c *Ctx, op string) error {
-	if !c.passesHere(l.x.tag) {
-		return c.check(op, l.x.alignedRef(), lockSlots+1, 0)
+	if !c.passesHere(l.words.tag) {
+		return c.check(op, l.words.alignedRef(), lockSlots+1, 0)
 	}
-	h, off := c.h, int(l.x.off)
+	h, off := c.h, int(l.words.off)
 	m := h.job.Map
-	q.m.c, q.m.off = c, off
-	q.m.home, q.m.own = unsafe.Add(h.segment(l.home), off), unsafe.Add(m.Segment(h.job.Local), off)
+	q.mem.c, q.mem.off = c, off
+	q.mem.home, q.mem.own = unsafe.Add(h.segment(l.home), off), unsafe.Add(m.Segment(h.job.Local), off)
 	q.me, q.slotCount = h.me, lockSlotCount(h.npes)
 	return nil
 }
@@ -122,9 +122,9 @@ func (m *lockMemory) awaitGrant(g, seen uint64) (uint64, error) {
 func (h *heap) lockHolder(grant uintptr) layout.PE {
 	off := grant - uintptr(h.job.Map.Segment(h.job.Local)) - lockGrant*8
 	home := unsafe.Add(h.segment(lockHome(uint64(off), h.npes)), int(off))
-	q := lockQueue{m: lockMemory{home: home}, slotCount: lockSlotCount(h.npes)}
-	head := q.m.load(q.head())
-	if slot := q.m.load(q.slot(ticketOf(head))); holdsTicket(slot, ticketOf(head)) {
+	q := lockQueue{mem: lockMemory{home: home}, slotCount: lockSlotCount(h.npes)}
+	head := q.mem.load(q.head())
+	if slot := q.mem.load(q.slot(ticketOf(head))); holdsTicket(slot, ticketOf(head)) {
 		return peOf(slot)
 	}
 	return -1

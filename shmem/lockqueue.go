@@ -39,7 +39,7 @@ import (
 //	           compare-and-swap tail; read head
 //	release    compare-and-swap head; read the slot of the new head; grant to the PE in it
 //
-// Both sides write first and read then. So of a PE that releases and the next PE that comes, at least one sees the
+// Both sides write first, and then read. So of a PE that releases and the next PE that comes, at least one sees the
 // other.
 //
 // There are at least as many slots as PEs, and a PE has at most one ticket that head has not passed. So the slot at
@@ -47,10 +47,11 @@ import (
 //
 // # To leave
 //
-// A PE that leaves sets the flag left in its slot, and reads head. When head reaches a ticket with that flag, any PE
-// sets the flag passed, and moves head on. A PE that left and comes again clears the flag left, unless passed is set.
-// Each of these is a compare-and-swap of the whole slot, so exactly one wins: the PE has its place back, or it is
-// passed over. passed is set only on the ticket that is served, so head is about to move over a ticket that has it.
+// A PE that leaves sets the flag left in its slot, and then reads head. If head is at its ticket, it sets the flag
+// passed, and moves head on. Otherwise the PE that moves head to the ticket later does so. A PE that left and comes
+// again clears the flag left, unless passed is set. Each of these is a compare-and-swap of the whole slot, so
+// exactly one wins: the PE has its place back, or it is passed over. passed is set only on the ticket that is
+// served, so head is about to move over a ticket that has it.
 //
 // # Deaths
 //
@@ -117,22 +118,22 @@ type lockModel interface {
 
 // lockQueue is the queue of a lock, as one call uses it.
 type lockQueue struct {
-	m         lockMemory
+	mem       lockMemory
 	me        layout.PE // this PE
 	slotCount int
 }
 
-func (q *lockQueue) tail() *uint64 { return lockWord(q.m.home, lockTail) }
+func (q *lockQueue) tail() *uint64 { return lockWord(q.mem.home, lockTail) }
 
-func (q *lockQueue) head() *uint64 { return lockWord(q.m.home, lockHead) }
+func (q *lockQueue) head() *uint64 { return lockWord(q.mem.home, lockHead) }
 
 // slot returns the address of a ticket's slot.
 func (q *lockQueue) slot(t uint64) *uint64 {
-	return lockWord(q.m.home, lockSlots+int(t)&(q.slotCount-1))
+	return lockWord(q.mem.home, lockSlots+int(t)&(q.slotCount-1))
 }
 
 // ownWord returns the address of one of this PE's own words.
-func (q *lockQueue) ownWord(i int) *uint64 { return lockWord(q.m.own, i) }
+func (q *lockQueue) ownWord(i int) *uint64 { return lockWord(q.mem.own, i) }
 
 // packWord makes a word of a ticket and a PE, -1 for no PE.
 func packWord(t uint64, pe layout.PE) uint64 { return t<<ticketShift | uint64(pe+1)<<2 }
@@ -164,19 +165,19 @@ func (q *lockQueue) acquire() (died layout.PE, ok bool, err error) {
 
 // recordHold notes in this PE's own words that it holds the lock, with ticket t.
 func (q *lockQueue) recordHold(t uint64) {
-	q.m.store(q.ownWord(lockTicket), t)
-	q.m.store(q.ownWord(lockState), lockHeld)
+	q.mem.store(q.ownWord(lockTicket), t)
+	q.mem.store(q.ownWord(lockState), lockHeld)
 }
 
 // takeTicket gives this PE the ticket that it left the queue with, if that was not passed over, or a new one. ok is
 // false if this PE holds the lock, or another call of it is under way.
 func (q *lockQueue) takeTicket() (t uint64, ok bool) {
 	switch {
-	case q.m.cas(q.ownWord(lockState), lockIdle, lockBusy):
-	case q.m.cas(q.ownWord(lockState), lockGone, lockBusy):
-		t = q.m.load(q.ownWord(lockTicket))
+	case q.mem.cas(q.ownWord(lockState), lockIdle, lockBusy):
+	case q.mem.cas(q.ownWord(lockState), lockGone, lockBusy):
+		t = q.mem.load(q.ownWord(lockTicket))
 		mine := packWord(ticketAfter(t), q.me)
-		if q.m.cas(q.slot(t), mine|lockLeft, mine) {
+		if q.mem.cas(q.slot(t), mine|lockLeft, mine) {
 			return t, true
 		}
 		q.awaitPassing(t)
@@ -189,15 +190,15 @@ func (q *lockQueue) takeTicket() (t uint64, ok bool) {
 // drawTicket takes the ticket at tail.
 func (q *lockQueue) drawTicket() uint64 {
 	for {
-		t := q.m.load(q.tail())
+		t := q.mem.load(q.tail())
 		p := q.slot(t)
-		s := q.m.load(p)
+		s := q.mem.load(p)
 		switch {
-		case q.m.load(q.tail()) != t: // the slot may already belong to a later ticket
+		case q.mem.load(q.tail()) != t: // the slot may already belong to a later ticket
 		case holdsTicket(s, t):
-			q.m.cas(q.tail(), t, ticketAfter(t))
-		case q.m.cas(p, s, packWord(ticketAfter(t), q.me)):
-			q.m.cas(q.tail(), t, ticketAfter(t))
+			q.mem.cas(q.tail(), t, ticketAfter(t))
+		case q.mem.cas(p, s, packWord(ticketAfter(t), q.me)):
+			q.mem.cas(q.tail(), t, ticketAfter(t))
 			return t
 		}
 	}
@@ -205,7 +206,7 @@ func (q *lockQueue) drawTicket() uint64 {
 
 // awaitPassing returns when head has passed ticket t of this PE, which has the flag passed or will never be served.
 func (q *lockQueue) awaitPassing(t uint64) {
-	for ticketOf(q.m.load(q.head())) == t {
+	for ticketOf(q.mem.load(q.head())) == t {
 		q.serveHead()
 	}
 }
@@ -214,17 +215,17 @@ func (q *lockQueue) awaitPassing(t uint64) {
 // otherwise -1.
 func (q *lockQueue) awaitHead(t uint64) (died layout.PE, err error) {
 	for {
-		seen := q.m.epoch()                 // serveHead below knows all deaths up to this epoch
-		g := q.m.load(q.ownWord(lockGrant)) // read before head: a later grant wakes this PE, an earlier one shows at head
-		head := q.m.load(q.head())
+		seen := q.mem.epoch()                 // serveHead below knows all deaths up to this epoch
+		g := q.mem.load(q.ownWord(lockGrant)) // read before head: a later grant wakes this PE, an earlier one shows at head
+		head := q.mem.load(q.head())
 		if ticketOf(head) != t && seen != 0 {
 			q.serveHead()
-			head = q.m.load(q.head())
+			head = q.mem.load(q.head())
 		}
 		if ticketOf(head) == t {
 			return peOf(head), nil
 		}
-		g, err = q.m.awaitGrant(g, seen)
+		g, err = q.mem.awaitGrant(g, seen)
 		switch {
 		case err == nil && holdsTicket(g, t):
 			return peOf(g), nil
@@ -237,21 +238,21 @@ func (q *lockQueue) awaitHead(t uint64) (died layout.PE, err error) {
 // giveUpTicket leaves the queue with ticket t.
 func (q *lockQueue) giveUpTicket(t uint64) {
 	mine := packWord(ticketAfter(t), q.me)
-	q.m.cas(q.slot(t), mine, mine|lockLeft) // cannot fail: no other PE changes the slot before it has the flag left
+	q.mem.cas(q.slot(t), mine, mine|lockLeft) // cannot fail: no other PE changes the slot before it has the flag left
 	q.serveHead()
-	q.m.store(q.ownWord(lockTicket), t)
-	q.m.store(q.ownWord(lockState), lockGone)
+	q.mem.store(q.ownWord(lockTicket), t)
+	q.mem.store(q.ownWord(lockState), lockGone)
 }
 
 // try is acquire if nobody holds the lock. Otherwise it returns false.
 func (q *lockQueue) try() (died layout.PE, ok bool) {
 	switch {
-	case q.m.cas(q.ownWord(lockState), lockIdle, lockBusy):
-	case q.m.cas(q.ownWord(lockState), lockGone, lockBusy):
+	case q.mem.cas(q.ownWord(lockState), lockIdle, lockBusy):
+	case q.mem.cas(q.ownWord(lockState), lockGone, lockBusy):
 		q.serveHead()
-		t := q.m.load(q.ownWord(lockTicket))
-		if q.m.load(q.slot(t)) == packWord(ticketAfter(t), q.me)|lockLeft { // head has not reached it: another PE has the lock
-			q.m.store(q.ownWord(lockState), lockGone)
+		t := q.mem.load(q.ownWord(lockTicket))
+		if q.mem.load(q.slot(t)) == packWord(ticketAfter(t), q.me)|lockLeft { // head has not reached it: another PE has the lock
+			q.mem.store(q.ownWord(lockState), lockGone)
 			return -1, false
 		}
 		q.awaitPassing(t)
@@ -259,19 +260,19 @@ func (q *lockQueue) try() (died layout.PE, ok bool) {
 		return -1, false
 	}
 	for {
-		head := q.m.load(q.head())
+		head := q.mem.load(q.head())
 		t := ticketOf(head)
 		p := q.slot(t)
-		s := q.m.load(p)
+		s := q.mem.load(p)
 		switch {
-		case q.m.load(q.head()) != head: // the slot may already belong to a later ticket
-		case holdsTicket(s, t) && (s&lockFlags != 0 || q.m.isDead(peOf(s))):
+		case q.mem.load(q.head()) != head: // the slot may already belong to a later ticket
+		case holdsTicket(s, t) && (s&lockFlags != 0 || q.mem.isDead(peOf(s))):
 			q.serveHead()
 		case holdsTicket(s, t):
-			q.m.store(q.ownWord(lockState), lockIdle)
+			q.mem.store(q.ownWord(lockState), lockIdle)
 			return -1, false
-		case q.m.cas(p, s, packWord(ticketAfter(t), q.me)):
-			q.m.cas(q.tail(), t, ticketAfter(t))
+		case q.mem.cas(p, s, packWord(ticketAfter(t), q.me)):
+			q.mem.cas(q.tail(), t, ticketAfter(t))
 			q.recordHold(t)
 			return peOf(head), true
 		}
@@ -280,12 +281,12 @@ func (q *lockQueue) try() (died layout.PE, ok bool) {
 
 // release gives the lock to the next PE. It returns false if this PE does not hold the lock.
 func (q *lockQueue) release() bool {
-	if !q.m.cas(q.ownWord(lockState), lockHeld, lockBusy) {
+	if !q.mem.cas(q.ownWord(lockState), lockHeld, lockBusy) {
 		return false
 	}
-	q.advanceHead(q.m.load(q.head()), -1)
+	q.advanceHead(q.mem.load(q.head()), -1)
 	q.serveHead()
-	q.m.store(q.ownWord(lockState), lockIdle)
+	q.mem.store(q.ownWord(lockState), lockIdle)
 	return true
 }
 
@@ -294,32 +295,32 @@ func (q *lockQueue) release() bool {
 func (q *lockQueue) advanceHead(head uint64, died layout.PE) {
 	t := ticketAfter(ticketOf(head))
 	for {
-		s := q.m.load(q.slot(t))
-		if !holdsTicket(s, t) || s&lockFlags != 0 || !q.m.isDead(peOf(s)) {
+		s := q.mem.load(q.slot(t))
+		if !holdsTicket(s, t) || s&lockFlags != 0 || !q.mem.isDead(peOf(s)) {
 			break
 		}
 		t = ticketAfter(t)
 	}
-	q.m.cas(q.head(), head, packWord(t, died))
+	q.mem.cas(q.head(), head, packWord(t, died))
 }
 
 // serveHead moves head on to the first ticket whose PE is alive and has not left, if there is one, and grants the
 // lock to that PE. It repeats a grant that was made before.
 func (q *lockQueue) serveHead() {
 	for {
-		head := q.m.load(q.head())
+		head := q.mem.load(q.head())
 		t := ticketOf(head)
 		p := q.slot(t)
-		s := q.m.load(p)
+		s := q.mem.load(p)
 		switch {
-		case q.m.load(q.head()) != head:
+		case q.mem.load(q.head()) != head:
 		case !holdsTicket(s, t):
 			return
 		case s&lockPassed != 0:
 			q.advanceHead(head, peOf(head))
 		case s&lockLeft != 0:
-			q.m.cas(p, s, s|lockPassed)
-		case q.m.isDead(peOf(s)):
+			q.mem.cas(p, s, s|lockPassed)
+		case q.mem.isDead(peOf(s)):
 			q.advanceHead(head, peOf(s))
 		default:
 			q.grantLock(head, peOf(s))
@@ -333,15 +334,15 @@ func (q *lockQueue) grantLock(head uint64, pe layout.PE) {
 	if pe == q.me {
 		return // this PE reads head itself
 	}
-	p := q.m.grantOf(pe)
+	p := q.mem.grantOf(pe)
 	word := packWord(ticketAfter(ticketOf(head)), peOf(head))
 	for {
-		g := q.m.load(p)
-		if g == word || q.m.load(q.head()) != head {
+		g := q.mem.load(p)
+		if g == word || q.mem.load(q.head()) != head {
 			return
 		}
-		if q.m.cas(p, g, word) {
-			q.m.ringBell(pe)
+		if q.mem.cas(p, g, word) {
+			q.mem.ringBell(pe)
 			return
 		}
 	}

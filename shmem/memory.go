@@ -91,7 +91,7 @@ func Calloc[T any](w *World, n int, o ...AllocOption) (Sym[T], error) {
 	}
 	clear(x.Local())
 	if err := w.team.syncWhole("Calloc"); err != nil { // no PE may put before all have cleared
-		return Sym[T]{}, w.s.h.freeAfterFailure(err, x.tag)
+		return Sym[T]{}, w.session.h.freeAfterFailure(err, x.tag)
 	}
 	return x, nil
 }
@@ -120,7 +120,7 @@ func allocate[T any](w *World, call, n int, o []AllocOption) (x Sym[T], err erro
 	case err != nil:
 		return x, w.joinRefused(call, err)
 	case size == 0:
-		return Sym[T]{tag: w.s.h.emptyTag()}, nil
+		return Sym[T]{tag: w.session.h.emptyTag()}, nil
 	}
 	if err := w.matchArguments(call, coll.Words{size, opts.align, uint64(opts.hints)}); err != nil {
 		return x, err
@@ -131,11 +131,11 @@ func allocate[T any](w *World, call, n int, o []AllocOption) (x Sym[T], err erro
 	if opts.hints&^allHints != 0 {
 		return x, usage(op, ErrArgument, "Hints(%#x), want a combination of HintAtomicsRemote and HintSignalRemote", uint32(opts.hints))
 	}
-	b, err := w.s.h.allocBlock(size, opts.align)
+	b, err := w.session.h.allocBlock(size, opts.align)
 	if err != nil {
-		return x, w.s.h.publicError(op, err)
+		return x, w.session.h.publicError(op, err)
 	}
-	return newHandle[T](w.s.h, b, n), nil
+	return newHandle[T](w.session.h, b, n), nil
 }
 
 // apply applies the options of a call.
@@ -177,14 +177,14 @@ func (w *World) matchArguments(call int, args coll.Words) error {
 		return err
 	}
 	args[3] = uint64(call)
-	if w.s.h.checks {
+	if w.session.h.checks {
 		if err := w.team.compare(op, 0, 0, "%s", describeCall(args)); err != nil {
 			return err
 		}
 	}
-	differs, first, other, err := w.team.t.Same(w.team.ctx, args)
+	differs, first, other, err := w.team.coll.Same(w.team.ctx, args)
 	if err == nil {
-		err = w.team.t.Whole()
+		err = w.team.coll.Whole()
 	}
 	if err != nil {
 		return w.team.publicError(op, err)
@@ -200,7 +200,7 @@ func (w *World) matchArguments(call int, args coll.Words) error {
 // they are. Otherwise the PEs with good arguments would wait for this one, or meet it in its next collective.
 func (w *World) joinRefused(call int, err error) error {
 	if op := callNames[call]; w.checkUsable(op) == nil {
-		if w.s.h.checks {
+		if w.session.h.checks {
 			return w.team.reportRefusal(op, err)
 		}
 		_ = w.matchArguments(call|refused, coll.Words{}) // err, this PE's own mistake, matters more
@@ -271,7 +271,7 @@ func (h *heap) freeBlock(tag uint64) error {
 	err := h.arena.Free(slotOf(tag), generationOf(tag))
 	if err == nil {
 		h.invalidateTag(slotOf(tag))
-		delete(h.asked, slotOf(tag))
+		delete(h.requested, slotOf(tag))
 	}
 	return err
 }
@@ -306,7 +306,7 @@ func (h *heap) checkWhole(op string, r ref, size uint64) error {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	asked := h.asked[slotOf(r.tag)]
+	asked := h.requested[slotOf(r.tag)]
 	begin := h.job.Map.Control(h.job.Local).Blocks[slotOf(r.tag)].Off + layout.HeapOffset
 	if r.off != begin || size != asked {
 		return usage(op, ErrArgument,
@@ -332,12 +332,12 @@ func Realloc[T any](w *World, x Sym[T], n int) (Sym[T], error) {
 		return Alloc[T](w, n)
 	}
 	if err == nil {
-		err = w.s.h.checkWhole(op, x.ref(), x.bytes())
+		err = w.session.h.checkWhole(op, x.ref(), x.bytes())
 	}
 	if err != nil {
 		return x, w.joinRefused(callRealloc, err)
 	}
-	h := w.s.h
+	h := w.session.h
 	switch {
 	case x.tag == h.emptyTag():
 		return Alloc[T](w, n)
@@ -384,7 +384,7 @@ func Free[T any](w *World, x Sym[T]) error {
 	if err := refuseUnwinding(op); err != nil {
 		return err
 	}
-	h := w.s.h
+	h := w.session.h
 	if err := h.checkWhole(op, x.ref(), x.bytes()); err != nil {
 		return w.joinRefused(callFree, err)
 	}
@@ -412,11 +412,11 @@ type HeapStats struct {
 //
 //   - Source: none; users have long asked for it.
 func (w *World) Heap() HeapStats {
-	if w == nil || w.s == nil {
+	if w == nil || w.session == nil {
 		return HeapStats{}
 	}
-	w.s.h.mu.Lock()
-	defer w.s.h.mu.Unlock()
-	s := w.s.h.arena.Stats()
+	w.session.h.mu.Lock()
+	defer w.session.h.mu.Unlock()
+	s := w.session.h.arena.Stats()
 	return HeapStats{Size: s.Size, Free: s.Free, LargestFree: s.LargestFree, HighWater: s.HighWater}
 }

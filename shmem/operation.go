@@ -146,7 +146,7 @@ func (c *Ctx) checkAndPerform(o *operation) (old uint64, err error) {
 	if o.object.tag&hollow != 0 && o.code != opPutSignal {
 		return 0, nil // no elements, so there is nothing to do and no address
 	}
-	return o.perform(rma.Target{Segment: c.h.segment(c.shared.team.g.pes[o.pe])}), nil
+	return o.perform(rma.Target{Segment: c.h.segment(c.shared.team.group.pes[o.pe])}), nil
 }
 
 // checkSignal checks the arguments that a put with a signal has in addition to those of a put.

@@ -2,5 +2,5 @@
 
 package shmem
 
-// peek reads an entry of a tag table, which another goroutine may write at the same time.
-func peek(word *uint64) uint64 { return *word }
+// peekTag reads an entry of a tag table, which another goroutine may write at the same time.
+func peekTag(word *uint64) uint64 { return *word }

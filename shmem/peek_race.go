@@ -4,5 +4,5 @@ package shmem
 
 import "sync/atomic"
 
-// peek reads an entry of a tag table, which another goroutine may write at the same time.
-func peek(word *uint64) uint64 { return atomic.LoadUint64(word) }
+// peekTag reads an entry of a tag table, which another goroutine may write at the same time.
+func peekTag(word *uint64) uint64 { return atomic.LoadUint64(word) }

@@ -4,8 +4,8 @@ package shmem
 // and handed to another goroutine. Any number of calls of Wait, also by several goroutines at once, give the same
 // result. A program that does not need the result may drop the Pending.
 type Pending[T any] struct {
-	c *Ctx
-	v T
+	ctx   *Ctx
+	value T
 }
 
 // Wait returns the result. It may complete other operations of the same context as well. A result that was fetched is
@@ -16,11 +16,11 @@ type Pending[T any] struct {
 //   - Concurrent calls: allowed.
 //   - Source: none; in C, a call for the whole context gives the results.
 func (p Pending[T]) Wait() (v T, err error) {
-	if p.c == nil {
+	if p.ctx == nil {
 		return v, usage("Pending.Wait", ErrArgument, "the Pending is the zero value, want one that a call returned without an error")
 	}
-	if err := p.c.Quiet(); err != nil {
+	if err := p.ctx.Quiet(); err != nil {
 		return v, err
 	}
-	return p.v, nil
+	return p.value, nil
 }

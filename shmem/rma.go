@@ -140,5 +140,5 @@ func GetNBI[T any](c *Ctx, dst []T, src Sym[T], pe int) (Pending[[]T], error) {
 	default:
 		rma.MoveOut(dst, from)
 	}
-	return Pending[[]T]{c: c, v: dst}, nil
+	return Pending[[]T]{ctx: c, value: dst}, nil
 }

@@ -28,24 +28,24 @@ import (
 //   - Collective: over all PEs of the job.
 func Run(body func(w *World) error, opts ...Option) {
 	if body == nil {
-		exit("", usage("Run", ErrArgument, "body is nil, want the function that each PE executes"))
+		exitWithError("", usage("Run", ErrArgument, "body is nil, want the function that each PE executes"))
 	}
 	w, err := Init(opts...)
 	if err != nil {
-		exit("", err)
+		exitWithError("", err)
 	}
 	pe := fmt.Sprintf("PE %d: ", w.MyPE())
 	if err := body(w); err != nil {
-		exit(pe, err)
+		exitWithError(pe, err)
 	}
 	if err := w.Finalize(); err != nil {
-		exit(pe, err)
+		exitWithError(pe, err)
 	}
 }
 
-// exit prints an error and ends the process. One call writes the message, so that the lines of several PEs do not
-// mix.
-func exit(pe string, err error) {
+// exitWithError prints an error and ends the process. One call writes the message, so that the lines of several PEs
+// do not mix.
+func exitWithError(pe string, err error) {
 	fmt.Fprintf(os.Stderr, "%s: %s%v\n", filepath.Base(os.Args[0]), pe, err)
 	os.Exit(1) //nolint:forbidigo // what Run is for: the program has nothing more to do
 }

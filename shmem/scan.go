@@ -39,5 +39,5 @@ func scan[T Number](t *Team, op string, dst, src Sym[T], exclusive bool) error {
 			return err
 		}
 	}
-	return t.publicError(op, coll.Scan(t.ctx, t.t, buffersOf(dst, src, src.n), fold.Sum[T], exclusive))
+	return t.publicError(op, coll.Scan(t.ctx, t.coll, buffersOf(dst, src, src.n), fold.Sum[T], exclusive))
 }

@@ -63,10 +63,10 @@ func Threads(l ThreadLevel) Option { return func(c *config) { c.level = l } }
 //   - Concurrent calls: allowed.
 //   - Source: shmem_query_thread.
 func (w *World) QueryThread() ThreadLevel {
-	if w == nil || w.s == nil {
+	if w == nil || w.session == nil {
 		return ThreadSingle
 	}
-	return w.s.level
+	return w.session.level
 }
 
 // StartPEs is the predecessor of Init. If Init was called before, it returns the present World. The number of PEs is
@@ -80,7 +80,7 @@ func (w *World) QueryThread() ThreadLevel {
 func StartPEs(npes int) (*World, error) {
 	_ = npes
 	initMu.Lock()
-	w := current
+	w := currentWorld
 	initMu.Unlock()
 	if w != nil {
 		return w, nil
@@ -96,8 +96,8 @@ func (w *World) PEAccessible(pe int) bool {
 	if w.checkUsable("World.PEAccessible") != nil {
 		return false
 	}
-	*w.s.h.mark = 1
-	return pe >= 0 && pe < w.s.h.npes && !w.s.h.isDead(layout.PE(pe))
+	*w.session.h.mark = 1
+	return pe >= 0 && pe < w.session.h.npes && !w.session.h.isDead(layout.PE(pe))
 }
 
 // Accessible reports whether operations on PE pe's copy of the object are possible: the handle has elements and is
@@ -106,7 +106,7 @@ func (w *World) PEAccessible(pe int) bool {
 //   - Concurrent calls: allowed.
 //   - Source: shmem_addr_accessible.
 func (x Sym[T]) Accessible(pe int) bool {
-	h := mapped.Load()
+	h := currentHeap.Load()
 	if h == nil {
 		return false
 	}

@@ -122,5 +122,5 @@ func newPending[T any](c *Ctx, v T, err error) (Pending[T], error) {
 	if err != nil {
 		return Pending[T]{}, err
 	}
-	return Pending[T]{c: c, v: v}, nil
+	return Pending[T]{ctx: c, value: v}, nil
 }

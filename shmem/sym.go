@@ -63,7 +63,7 @@ func (x Sym[T]) poison(i int) Sym[T] {
 // Plain loads and stores of it are not ordered with respect to other PEs' operations: see Ordering in the package
 // documentation.
 func (x Sym[T]) Local() []T {
-	h := mapped.Load()
+	h := currentHeap.Load()
 	if h == nil {
 		return nil
 	}
@@ -76,7 +76,7 @@ func (x Sym[T]) Local() []T {
 //
 //   - Source: shmem_ptr.
 func (x Sym[T]) Peer(pe int) ([]T, bool) {
-	h := mapped.Load()
+	h := currentHeap.Load()
 	if h == nil {
 		return nil, false
 	}

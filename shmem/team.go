@@ -16,11 +16,11 @@ import (
 // Team is an ordered set of PEs, on which collectives work. Its PEs are numbered from 0. A *PEError has numbers of
 // the world.
 type Team struct {
-	h   *heap
-	t   *coll.Team
-	g   *group
-	me  int
-	ctx context.Context //nolint:containedctx // With's purpose
+	h     *heap
+	coll  *coll.Team
+	group *group
+	me    int
+	ctx   context.Context //nolint:containedctx // With's purpose
 }
 
 // Mode says what the death of a member means to the collectives of a team. Allocation and the making of teams fail in
@@ -72,7 +72,7 @@ func newTeam(h *heap, t *coll.Team, pes []layout.PE, config TeamConfig) *Team {
 	for i, pe := range pes {
 		g.numbers[pe] = int32(i)
 	}
-	g.plain = &Team{h: h, t: t, g: g, me: int(g.numbers[h.me])}
+	g.plain = &Team{h: h, coll: t, group: g, me: int(g.numbers[h.me])}
 	return g.plain
 }
 
@@ -121,7 +121,7 @@ func (s *teams) leaveAll() {
 //
 //   - Source: shmem_team_my_pe.
 func (t *Team) MyPE() int {
-	if t == nil || t.t == nil {
+	if t == nil || t.coll == nil {
 		return -1
 	}
 	return t.me
@@ -131,10 +131,10 @@ func (t *Team) MyPE() int {
 //
 //   - Source: shmem_team_n_pes.
 func (t *Team) NPEs() int {
-	if t == nil || t.t == nil {
+	if t == nil || t.coll == nil {
 		return 0
 	}
-	return t.t.Size()
+	return t.coll.Size()
 }
 
 // With returns a handle of the same team, whose collectives end with an error when ctx ends. That breaks the team for
@@ -145,7 +145,7 @@ func (t *Team) With(ctx context.Context) *Team {
 	if t == nil {
 		return nil
 	}
-	return &Team{h: t.h, t: t.t, g: t.g, me: t.me, ctx: ctx}
+	return &Team{h: t.h, coll: t.coll, group: t.group, me: t.me, ctx: ctx}
 }
 
 // Config returns the configuration of the team. Its mode is never ModeDefault.
@@ -157,7 +157,7 @@ func (t *Team) Config() (TeamConfig, error) {
 	if err := t.checkUsable("Team.Config"); err != nil {
 		return TeamConfig{}, err
 	}
-	return t.g.config, nil
+	return t.group.config, nil
 }
 
 // Translate returns the number in team to of the PE with number pe in this team. It returns -1 and false if that PE
@@ -166,10 +166,10 @@ func (t *Team) Config() (TeamConfig, error) {
 //   - Concurrent calls: allowed.
 //   - Source: shmem_team_translate_pe.
 func (t *Team) Translate(pe int, to *Team) (int, bool) {
-	if t.checkUsable("Team.Translate") != nil || to.checkUsable("Team.Translate") != nil || t.h != to.h || pe < 0 || pe >= len(t.g.pes) {
+	if t.checkUsable("Team.Translate") != nil || to.checkUsable("Team.Translate") != nil || t.h != to.h || pe < 0 || pe >= len(t.group.pes) {
 		return -1, false
 	}
-	i := int(to.g.numbers[t.g.pes[pe]])
+	i := int(to.group.numbers[t.group.pes[pe]])
 	return i, i >= 0
 }
 
@@ -178,10 +178,10 @@ func (t *Team) Translate(pe int, to *Team) (int, bool) {
 //   - Concurrent calls: allowed.
 //   - Source: shmem_team_ptr.
 func PeerIn[T any](t *Team, x Sym[T], pe int) ([]T, bool) {
-	if t.checkUsable("PeerIn") != nil || pe < 0 || pe >= len(t.g.pes) {
+	if t.checkUsable("PeerIn") != nil || pe < 0 || pe >= len(t.group.pes) {
 		return nil, false
 	}
-	return peerSlice(t.h, x, t.g.pes[pe])
+	return peerSlice(t.h, x, t.group.pes[pe])
 }
 
 // SplitStrided makes a team of size PEs of this team: number i of the new team is number start + i*stride of this
@@ -271,9 +271,9 @@ func (t *Team) matchArguments(op string, w coll.Words) error {
 			return err
 		}
 	}
-	differs, first, other, err := t.t.Same(t.ctx, w)
+	differs, first, other, err := t.coll.Same(t.ctx, w)
 	if err == nil {
-		err = t.t.Whole()
+		err = t.coll.Whole()
 	}
 	if err != nil {
 		return t.publicError(op, err)
@@ -289,11 +289,11 @@ func (t *Team) matchArguments(op string, w coll.Words) error {
 // check the values: all members do so together.
 func (c *TeamConfig) resolve(parent *Team) TeamConfig {
 	if c == nil {
-		return TeamConfig{Mode: parent.g.config.Mode}
+		return TeamConfig{Mode: parent.group.config.Mode}
 	}
 	d := *c
 	if d.Mode == ModeDefault {
-		d.Mode = parent.g.config.Mode
+		d.Mode = parent.group.config.Mode
 	}
 	return d
 }
@@ -330,12 +330,12 @@ func (t *Team) makeTeam(op string, c TeamConfig, start, stride, size int) (*Team
 	members, pes := make([]int, size), make([]layout.PE, size)
 	for i := range members {
 		members[i] = start + i*stride
-		pes[i] = t.g.pes[members[i]]
+		pes[i] = t.group.pes[members[i]]
 	}
 	if !slices.Contains(members, t.me) {
 		members = nil
 	}
-	n, err := coll.Split(t.ctx, t.t, members, c.Mode == ModeTolerant)
+	n, err := coll.Split(t.ctx, t.coll, members, c.Mode == ModeTolerant)
 	if err != nil {
 		return nil, t.publicError(op, err)
 	}
@@ -367,13 +367,13 @@ func (t *Team) Destroy() error {
 	if err := t.checkUsable(op); err != nil {
 		return err
 	}
-	if t.g.predefined {
+	if t.group.predefined {
 		return usage(op, ErrArgument, "the teams of World.Team and World.Shared cannot be destroyed, want one that a split made")
 	}
 	if err := refuseUnwinding(op); err != nil {
 		return err
 	}
-	if err := t.g.plain.quietContexts(); err != nil {
+	if err := t.group.plain.quietContexts(); err != nil {
 		return err
 	}
 	if t.h.checks {
@@ -384,7 +384,7 @@ func (t *Team) Destroy() error {
 			return err
 		}
 	}
-	err := t.t.Dissolve(t.ctx)
+	err := t.coll.Dissolve(t.ctx)
 	if !errors.Is(err, coll.ErrConcurrent) {
 		t.release()
 	}
@@ -394,9 +394,9 @@ func (t *Team) Destroy() error {
 // quietContexts completes the operations of all contexts of the team. In shared memory one Quiet completes all
 // operations of this goroutine, so that of one context is enough.
 func (t *Team) quietContexts() error {
-	t.g.mu.Lock()
-	defer t.g.mu.Unlock()
-	for m := range t.g.contexts {
+	t.group.mu.Lock()
+	defer t.group.mu.Unlock()
+	for m := range t.group.contexts {
 		for _, p := range m.handles {
 			if c := p.Value(); c != nil {
 				return c.Quiet()
@@ -408,15 +408,15 @@ func (t *Team) quietContexts() error {
 
 // release makes the handles of a team and of its contexts fail.
 func (t *Team) release() {
-	t.h.teams.remove(t.t)
-	t.t.Release()
-	t.g.destroyed.Store(true)
-	t.g.mu.Lock()
-	defer t.g.mu.Unlock()
-	for m := range t.g.contexts {
+	t.h.teams.remove(t.coll)
+	t.coll.Release()
+	t.group.destroyed.Store(true)
+	t.group.mu.Lock()
+	defer t.group.mu.Unlock()
+	for m := range t.group.contexts {
 		m.disableHandles()
 	}
-	t.g.contexts = nil
+	t.group.contexts = nil
 }
 
 // Sync returns when all PEs of the team have called it. It completes no operations: call Quiet first for that.
@@ -436,15 +436,15 @@ func (t *Team) sync(op string) error {
 			return err
 		}
 	}
-	return t.publicError(op, t.t.Sync(t.ctx))
+	return t.publicError(op, t.coll.Sync(t.ctx))
 }
 
 // syncWhole is a further meeting in a call that all PEs are known to have called. It fails in every mode if a member
 // has died before it entered the meeting.
 func (t *Team) syncWhole(op string) error {
-	err := t.publicError(op, t.t.Sync(t.ctx))
+	err := t.publicError(op, t.coll.Sync(t.ctx))
 	if err == nil {
-		err = t.publicError(op, t.t.Whole())
+		err = t.publicError(op, t.coll.Whole())
 	}
 	return err
 }
@@ -453,7 +453,7 @@ func (t *Team) syncWhole(op string) error {
 // themselves that a team was destroyed.
 func (t *Team) checkMade(op string) error {
 	switch {
-	case t == nil || t.t == nil:
+	case t == nil || t.coll == nil:
 		return usage(op, ErrArgument, "team is nil, want w.Team(), or one that a split has made and that this PE is in")
 	case t.h.slots.Load() == 0:
 		return usage(op, ErrFinalized, "called after Finalize")
@@ -466,7 +466,7 @@ func (t *Team) checkUsable(op string) error {
 	if err := t.checkMade(op); err != nil {
 		return err
 	}
-	if t.g.destroyed.Load() {
+	if t.group.destroyed.Load() {
 		return usage(op, ErrDestroyed, "team was destroyed before this call, want a live one")
 	}
 	return nil
@@ -479,18 +479,18 @@ func (t *Team) publicError(op string, err error) error {
 	}
 	if dead, ok := errors.AsType[*coll.DeadError](err); ok {
 		t.h.alertLayers()
-		pes := t.g.worldPEs(dead.Members)
+		pes := t.group.worldPEs(dead.Members)
 		slices.Sort(pes)
 		return t.h.errorOfDead(op, pes)
 	}
 	if gone, ok := errors.AsType[*coll.LeftError](err); ok {
-		return &PEError{PEs: []int{int(t.g.pes[gone.Member])}, Op: op, Err: ErrPEFinalized}
+		return &PEError{PEs: []int{int(t.group.pes[gone.Member])}, Op: op, Err: ErrPEFinalized}
 	}
 	if other, ok := errors.AsType[*coll.OtherError](err); ok {
 		return usage(op, ErrMismatch, "PE %d of the team called another collective, or with another root, length, object or element type, want the same call on all PEs", other.Member)
 	}
 	if late, ok := errors.AsType[*coll.LateError](err); ok {
-		return fmt.Errorf("shmem.%s: waiting for PE %d: %w%s", op, t.g.pes[late.Member], late.Err, t.recoveryHint(op, "; the team is broken"))
+		return fmt.Errorf("shmem.%s: waiting for PE %d: %w%s", op, t.group.pes[late.Member], late.Err, t.recoveryHint(op, "; the team is broken"))
 	}
 	switch {
 	case errors.Is(err, coll.ErrBroken):
@@ -514,7 +514,7 @@ func (t *Team) recoveryHint(op, text string) string {
 	case "Team.Agree", "Team.Validate", "Team.Shrink", "Team.Destroy":
 		return ""
 	}
-	if t.g.predefined {
+	if t.group.predefined {
 		return text + "; hint: Team.Shrink makes a new team of its PEs, and Finalize ends well without waiting"
 	}
 	return text + "; hint: Team.Shrink makes a new team of its PEs"

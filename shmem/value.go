@@ -33,7 +33,7 @@ func ReduceValue[T any](t *Team, v T, op Op[T]) (T, error) {
 			return none, err
 		}
 	}
-	if err := coll.ReduceValue(t.ctx, t.t, &v, coll.Op[T](op)); err != nil {
+	if err := coll.ReduceValue(t.ctx, t.coll, &v, coll.Op[T](op)); err != nil {
 		return none, t.publicError(name, err)
 	}
 	return v, nil
@@ -61,7 +61,7 @@ func BroadcastValue[T any](t *Team, v T, root int) (T, error) {
 			return none, err
 		}
 	}
-	if err := coll.BroadcastPrivate(t.ctx, t.t, unsafe.Slice((*byte)(unsafe.Pointer(&v)), sizeOf[T]()), root); err != nil {
+	if err := coll.BroadcastPrivate(t.ctx, t.coll, unsafe.Slice((*byte)(unsafe.Pointer(&v)), sizeOf[T]()), root); err != nil {
 		return none, t.publicError(op, err)
 	}
 	return v, nil

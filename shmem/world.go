@@ -17,10 +17,10 @@ import (
 
 // World is the process's membership in its job, from Init to the last Finalize.
 type World struct {
-	s    *session
-	team *Team
-	node *Team // SHMEM_TEAM_SHARED
-	ctx  *Ctx
+	session *session
+	team    *Team
+	node    *Team // SHMEM_TEAM_SHARED
+	ctx     *Ctx
 }
 
 // session is what all handles of one membership share.
@@ -56,8 +56,8 @@ func (c *config) modeFor(j *job.Job) Mode {
 }
 
 var (
-	initMu  sync.Mutex
-	current *World
+	initMu       sync.Mutex
+	currentWorld *World
 )
 
 // Init makes the process a PE of its job and returns when all PEs have called it. If oshrun has not started the
@@ -87,9 +87,9 @@ func Init(opts ...Option) (*World, error) {
 	}
 	initMu.Lock()
 	defer initMu.Unlock()
-	if current != nil {
-		current.s.refs++
-		return current, nil
+	if currentWorld != nil {
+		currentWorld.session.refs++
+		return currentWorld, nil
 	}
 	j, err := job.Acquire(context.Background())
 	if err != nil {
@@ -102,12 +102,12 @@ func Init(opts ...Option) (*World, error) {
 	if err != nil {
 		return nil, errors.Join(initError(err), j.Release(context.Background()))
 	}
-	w.s.level = cfg.level
+	w.session.level = cfg.level
 	if j.PE == 0 {
 		printInfo()
 	}
-	current = w
-	mapped.Store(w.s.h)
+	currentWorld = w
+	currentHeap.Store(w.session.h)
 	return w, nil
 }
 
@@ -131,10 +131,10 @@ func newWorld(j *job.Job, mode Mode) (*World, error) {
 	s.cancelAlert = j.Alert(s.h.closeFastPath)
 	j.NameHolders(s.h.lockHolder)
 	s.cancelHook = j.OnFailure(func([]failure.Failure, uint64) { s.h.closeFastPath() }) // registered first, so it runs before the program's functions
-	w := &World{s: s}
+	w := &World{session: s}
 	w.team = newTeam(s.h, all, all.PEs(), TeamConfig{Mode: mode})
 	w.node = newTeam(s.h, node, node.PEs(), TeamConfig{Mode: mode})
-	w.team.g.predefined, w.node.g.predefined = true, true
+	w.team.group.predefined, w.node.group.predefined = true, true
 	w.ctx = newCtx(w.team)
 	w.ctx.shared.isDefault = true
 	s.h.ctx = w.ctx
@@ -180,7 +180,7 @@ func printInfo() {
 func Initialized() bool {
 	initMu.Lock()
 	defer initMu.Unlock()
-	return current != nil
+	return currentWorld != nil
 }
 
 // Finalize ends the process's membership, after a barrier. Handles of this World then fail with ErrFinalized. A
@@ -233,21 +233,21 @@ func (w *World) Finalize() error {
 	if err != nil && !finalizeIgnores(err) {
 		return err
 	}
-	w.s.h.job.AwaitListeners()
+	w.session.h.job.AwaitListeners()
 	initMu.Lock()
 	defer initMu.Unlock()
-	if w.s.refs--; w.s.refs > 0 {
+	if w.session.refs--; w.session.refs > 0 {
 		return nil
 	}
-	current = nil
-	w.s.h.invalidateTags()
-	w.s.cancelHook()
-	w.s.cancelAlert()
-	w.s.h.job.NameHolders(nil)
-	w.s.h.teams.leaveAll()
-	w.team.t.Leave()
-	w.node.t.Leave()
-	if err := w.s.h.job.Release(context.Background()); err != nil {
+	currentWorld = nil
+	w.session.h.invalidateTags()
+	w.session.cancelHook()
+	w.session.cancelAlert()
+	w.session.h.job.NameHolders(nil)
+	w.session.h.teams.leaveAll()
+	w.team.coll.Leave()
+	w.node.coll.Leave()
+	if err := w.session.h.job.Release(context.Background()); err != nil {
 		return fmt.Errorf("shmem.Finalize: %w", err)
 	}
 	return nil
@@ -265,9 +265,9 @@ func (w *World) GlobalExit(status int) {
 		fmt.Fprintf(os.Stderr, "shmem.GlobalExit: status %d, want 0 to 255; using 255\n", status)
 		status = 255
 	}
-	if w == nil || w.s == nil {
+	if w == nil || w.session == nil {
 		fmt.Fprintln(os.Stderr, w.checkUsable("GlobalExit"))
-	} else if err := w.s.h.job.Abort(status, "GlobalExit"); err != nil {
+	} else if err := w.session.h.job.Abort(status, "GlobalExit"); err != nil {
 		fmt.Fprintf(os.Stderr, "shmem.GlobalExit: %v\n", err)
 	}
 	os.Exit(status) //nolint:forbidigo // the routine's meaning: it does not return
@@ -277,20 +277,20 @@ func (w *World) GlobalExit(status int) {
 //
 //   - Source: shmem_my_pe.
 func (w *World) MyPE() int {
-	if w == nil || w.s == nil {
+	if w == nil || w.session == nil {
 		return -1
 	}
-	return int(w.s.h.me)
+	return int(w.session.h.me)
 }
 
 // NPEs returns the number of PEs of the job, or 0 for a nil World.
 //
 //   - Source: shmem_n_pes.
 func (w *World) NPEs() int {
-	if w == nil || w.s == nil {
+	if w == nil || w.session == nil {
 		return 0
 	}
-	return w.s.h.npes
+	return w.session.h.npes
 }
 
 // Team returns the team of all PEs. A nil World has a nil Team and a nil Ctx, and calls on these return an error.
@@ -326,9 +326,9 @@ func (w *World) Ctx() *Ctx {
 // checkUsable checks that w came from Init and is not finalized.
 func (w *World) checkUsable(op string) error {
 	switch {
-	case w == nil || w.s == nil:
+	case w == nil || w.session == nil:
 		return usage(op, ErrArgument, "World is nil, want one that Init returned without an error")
-	case w.s.h.slots.Load() == 0:
+	case w.session.h.slots.Load() == 0:
 		return usage(op, ErrFinalized, "called after Finalize")
 	}
 	return nil
@@ -341,7 +341,7 @@ func (w *World) With(ctx context.Context) *World {
 	if w == nil {
 		return nil
 	}
-	return &World{s: w.s, team: w.team.With(ctx), node: w.node.With(ctx), ctx: w.ctx.With(ctx)}
+	return &World{session: w.session, team: w.team.With(ctx), node: w.node.With(ctx), ctx: w.ctx.With(ctx)}
 }
 
 // Barrier returns when all PEs have called it. All operations that any PE made on the default context before are then

@@ -158,7 +158,7 @@ func mutantPE(pe int, of interface{}) int {
 	case *World:
 		n = of.NPEs()
 	default:
-		if h := mapped.Load(); h != nil {
+		if h := currentHeap.Load(); h != nil {
 			n = h.npes
 		}
 	}
