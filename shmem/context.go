@@ -67,6 +67,7 @@ func (w *World) NewCtx() (*Ctx, error) {
 	return w.team.makeCtx(op)
 }
 
+// makeCtx is NewCtx of a team and of a World.
 func (t *Team) makeCtx(op string) (*Ctx, error) {
 	if err := t.checkUsable(op); err != nil {
 		return nil, err

@@ -55,6 +55,7 @@ func (m *lockMemory) grantOf(pe layout.PE) *uint64 {
 	return lockWord(unsafe.Add(m.c.h.segment(pe), m.off), lockGrant)
 }
 
+// load loads a word with sequential consistency.
 func (m *lockMemory) load(p *uint64) uint64 {
 	if m.model != nil {
 		m.model.load(p)
@@ -78,6 +79,7 @@ func (m *lockMemory) store(p *uint64, v uint64) {
 	rma.StoreRelease(p, v)
 }
 
+// isDead reports whether a PE is known to be dead.
 func (m *lockMemory) isDead(pe layout.PE) bool {
 	if m.model != nil {
 		return m.model.isDead(pe)

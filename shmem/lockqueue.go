@@ -123,8 +123,8 @@ type lockQueue struct {
 	slotCount int
 }
 
+// tail and head return the addresses of these words.
 func (q *lockQueue) tail() *uint64 { return lockWord(q.mem.home, lockTail) }
-
 func (q *lockQueue) head() *uint64 { return lockWord(q.mem.home, lockHead) }
 
 // slot returns the address of a ticket's slot.

@@ -117,9 +117,8 @@ func (c *Ctx) target(pe int) rma.Target {
 	return rma.Target{Segment: unsafe.Add(c.base, pe*c.stride)}
 }
 
-// checkAndPerform checks an operation in full, and performs it if the check finds nothing wrong. That happens for
-// operations on no elements, for all operations on a team whose members' segments are no arithmetic sequence, and for
-// all operations after a PE has died.
+// checkAndPerform checks an operation in full, and performs it if its arguments are good. A good operation comes here
+// if it has no elements, if the segments of the team's members are no arithmetic sequence, or if a PE has died.
 //
 // It returns the element's old value for the codes that fetch it. The operation does not escape, so the caller keeps
 // it on its stack.
@@ -158,7 +157,7 @@ func (c *Ctx) checkSignal(o *operation) error {
 		return usage(o.name, ErrArgument, "signal operation %d, want SignalSet or SignalAdd", o.update)
 	}
 	if o.object.tag == o.signal.tag && signalOverlaps(o.object.off, o.size, o.n, o.signal.off) {
-		return usage(o.name, ErrOverlap, "the signal lies among the %d elements that Put writes, want it outside of them", o.n)
+		return usage(o.name, ErrOverlap, "the signal lies among the %d elements that the call writes, want it outside of them", o.n)
 	}
 	return nil
 }

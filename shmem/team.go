@@ -91,6 +91,7 @@ type teams struct {
 	live map[*coll.Team]struct{}
 }
 
+// add adds a team that the program has made.
 func (s *teams) add(t *coll.Team) {
 	s.Lock()
 	defer s.Unlock()
@@ -100,6 +101,7 @@ func (s *teams) add(t *coll.Team) {
 	s.live[t] = struct{}{}
 }
 
+// remove removes a team that the program has destroyed.
 func (s *teams) remove(t *coll.Team) {
 	s.Lock()
 	defer s.Unlock()
@@ -301,7 +303,7 @@ func (c *TeamConfig) resolve(parent *Team) TeamConfig {
 // configWord is what members compare of their configurations: the mode, and whether NumContexts is valid.
 type configWord uint64
 
-const configBad configWord = 1 << 8
+const configBad configWord = 1 << 8 // NumContexts is negative
 
 // configWord returns what members compare of the configuration.
 func (c *TeamConfig) configWord() configWord {

@@ -56,8 +56,8 @@ func (c *config) modeFor(j *job.Job) Mode {
 }
 
 var (
-	initMu       sync.Mutex
-	currentWorld *World
+	initMu       sync.Mutex // guards currentWorld and its session.refs
+	currentWorld *World     // the World of this process, from Init to the last Finalize
 )
 
 // Init makes the process a PE of its job and returns when all PEs have called it. If oshrun has not started the

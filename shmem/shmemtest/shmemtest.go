@@ -49,7 +49,7 @@ const enterMarker = "\x01shmemtest: entered PE "
 // finishMarker begins the line by which a PE reports that it has finished without a failure.
 const finishMarker = "\x01shmemtest: finished PE "
 
-// defaultTimeout is when a job that hangs is ended.
+// defaultTimeout ends a job that hangs.
 const defaultTimeout = time.Minute
 
 // Option changes what Run does.
@@ -91,6 +91,7 @@ func Init(opts ...shmem.Option) Option { return func(o *options) { o.init = appe
 // Output sends what the PEs and the launcher print to w as well.
 func Output(w io.Writer) Option { return func(o *options) { o.output = w } }
 
+// calls counts the calls of Run in this process.
 var calls struct {
 	sync.Mutex
 	counts map[*testing.T]int // calls of Run so far, by test
@@ -122,8 +123,7 @@ func Run(t *testing.T, npes int, body func(t *testing.T, w *shmem.World), opts .
 	run(t, npes, func() { runBody(t, body, opts) }, opts)
 }
 
-// RunBare is Run without shmem: body initializes what it uses, and finalizes it before it
-// returns.
+// RunBare is Run without shmem: body initializes what it uses, and finalizes it before it returns.
 func RunBare(t *testing.T, npes int, body func(t *testing.T), opts ...Option) {
 	t.Helper()
 	run(t, npes, func() { runBareBody(t, body) }, opts)
