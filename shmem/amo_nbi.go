@@ -13,7 +13,7 @@ import "github.com/goshmem/goshmem/rma"
 //
 //go:nosplit
 func AtomicFetchNBI[T AMOExt](c *Ctx, x Sym[T], pe int) (Pending[T], error) {
-	if !c.passes(x.tag, pe) {
+	if !c.passAndMark(x.tag, pe) {
 		return slowAtomicNBI(c, x, 0, pe, &routineAtomicFetchNBI)
 	}
 	return Pending[T]{ctx: c, value: rma.AtomicLoad[T](c.target(pe).At(x.off))}, nil
@@ -30,7 +30,7 @@ func AtomicFetchNBI[T AMOExt](c *Ctx, x Sym[T], pe int) (Pending[T], error) {
 //
 //go:nosplit
 func AtomicSwapNBI[T AMOExt](c *Ctx, x Sym[T], v T, pe int) (Pending[T], error) {
-	if !c.passes(x.tag, pe) {
+	if !c.passAndMark(x.tag, pe) {
 		return slowAtomicNBI(c, x, v, pe, &routineAtomicSwapNBI)
 	}
 	t := c.target(pe)
@@ -50,7 +50,7 @@ func AtomicSwapNBI[T AMOExt](c *Ctx, x Sym[T], v T, pe int) (Pending[T], error) 
 //
 //go:nosplit
 func AtomicCompareSwapNBI[T AMO](c *Ctx, x Sym[T], cond, v T, pe int) (Pending[T], error) {
-	if !c.passes(x.tag, pe) {
+	if !c.passAndMark(x.tag, pe) {
 		return slowCompareSwapNBI(c, x, cond, v, pe)
 	}
 	t := c.target(pe)
@@ -70,7 +70,7 @@ func AtomicCompareSwapNBI[T AMO](c *Ctx, x Sym[T], cond, v T, pe int) (Pending[T
 //
 //go:nosplit
 func AtomicFetchIncNBI[T AMO](c *Ctx, x Sym[T], pe int) (Pending[T], error) {
-	if !c.passes(x.tag, pe) {
+	if !c.passAndMark(x.tag, pe) {
 		return slowAtomicNBI(c, x, 1, pe, &routineAtomicFetchIncNBI)
 	}
 	t := c.target(pe)
@@ -90,7 +90,7 @@ func AtomicFetchIncNBI[T AMO](c *Ctx, x Sym[T], pe int) (Pending[T], error) {
 //
 //go:nosplit
 func AtomicFetchAddNBI[T AMO](c *Ctx, x Sym[T], v T, pe int) (Pending[T], error) {
-	if !c.passes(x.tag, pe) {
+	if !c.passAndMark(x.tag, pe) {
 		return slowAtomicNBI(c, x, v, pe, &routineAtomicFetchAddNBI)
 	}
 	t := c.target(pe)
@@ -110,7 +110,7 @@ func AtomicFetchAddNBI[T AMO](c *Ctx, x Sym[T], v T, pe int) (Pending[T], error)
 //
 //go:nosplit
 func AtomicFetchAndNBI[T AMOBits](c *Ctx, x Sym[T], v T, pe int) (Pending[T], error) {
-	if !c.passes(x.tag, pe) {
+	if !c.passAndMark(x.tag, pe) {
 		return slowAtomicNBI(c, x, v, pe, &routineAtomicFetchAndNBI)
 	}
 	t := c.target(pe)
@@ -130,7 +130,7 @@ func AtomicFetchAndNBI[T AMOBits](c *Ctx, x Sym[T], v T, pe int) (Pending[T], er
 //
 //go:nosplit
 func AtomicFetchOrNBI[T AMOBits](c *Ctx, x Sym[T], v T, pe int) (Pending[T], error) {
-	if !c.passes(x.tag, pe) {
+	if !c.passAndMark(x.tag, pe) {
 		return slowAtomicNBI(c, x, v, pe, &routineAtomicFetchOrNBI)
 	}
 	t := c.target(pe)
@@ -150,7 +150,7 @@ func AtomicFetchOrNBI[T AMOBits](c *Ctx, x Sym[T], v T, pe int) (Pending[T], err
 //
 //go:nosplit
 func AtomicFetchXorNBI[T AMOBits](c *Ctx, x Sym[T], v T, pe int) (Pending[T], error) {
-	if !c.passes(x.tag, pe) {
+	if !c.passAndMark(x.tag, pe) {
 		return slowAtomicNBI(c, x, v, pe, &routineAtomicFetchXorNBI)
 	}
 	t := c.target(pe)

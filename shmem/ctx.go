@@ -167,14 +167,13 @@ func (c *Ctx) passes(tag uint64, pe int) bool {
 	return c != nil && uint(pe) < uint(c.npes) && peekTag((*uint64)(unsafe.Add(c.tags, tag&slotMask*8))) == tag
 }
 
-// passAndMark is passes, and marks the call if the test passes (heap.mark). Three kinds of operations call passes
+// passAndMark is passes, and marks the call if the test passes (heap.mark). Two kinds of operations call passes
 // instead:
 //
 //   - Operations that test more than passes does, such as the length. With passAndMark the compiler would keep the
 //     result in a register and test it twice, which shows in the time of short Puts and Gets. Get marks by itself.
 //   - Operations with which nobody polls. They set no mark: it would make Put 5 % slower. And the stores of
 //     successive calls of P to a polled word could no longer merge while they wait for its cache line.
-//   - Non-blocking operations that fetch. The Quiet or Wait that completes them marks.
 func (c *Ctx) passAndMark(tag uint64, pe int) bool {
 	if !c.passes(tag, pe) {
 		return false

@@ -140,5 +140,6 @@ func GetNBI[T any](c *Ctx, dst []T, src Sym[T], pe int) (Pending[[]T], error) {
 	default:
 		rma.MoveOut(dst, from)
 	}
+	*c.mark = 1
 	return Pending[[]T]{ctx: c, value: dst}, nil
 }
