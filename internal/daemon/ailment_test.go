@@ -17,7 +17,7 @@ import (
 	"github.com/goshmem/goshmem/internal/xunix"
 )
 
-// ailing is a step of one PE of whose state a test reports what a watch would.
+// ailing is a step with one PE, whose state changes a test reports as a watch would.
 type ailing struct {
 	*Step
 	t *testing.T
@@ -55,10 +55,10 @@ func (a ailing) await(in func(process) bool) {
 	}
 }
 
-// told checks what the user was told since the last check.
+// told compares what the user was told since the last call with want.
 func (a ailing) told(want ...string) {
 	a.t.Helper()
-	a.events.emit(Event{Kind: Dropped}) // behind what was told
+	a.events.emit(Event{Kind: Dropped}) // marks the end of what was told
 	var got []string
 	for e := range a.Events() {
 		if e.Kind == Dropped {
@@ -74,10 +74,10 @@ func (a ailing) told(want ...string) {
 func stopped(p process) bool { return p.stopped }
 func runs(p process) bool    { return !p.stopped && !p.traced && !p.over() }
 
-// The user is told of each stop once, and of its end; not of one that is over when it is told, nor of the job's own.
+// The user is told of each stop and of its end, once each. A stop that is already over is not told, nor one of the job's own.
 func TestStopsAreTold(t *testing.T) {
 	a := newAiling(t)
-	a.see(kernel.Stopped) // which has gone on meanwhile
+	a.see(kernel.Stopped) // the PE has gone on meanwhile
 	a.see(kernel.Continued)
 	a.told()
 
@@ -101,7 +101,7 @@ func TestStopsAreTold(t *testing.T) {
 	a.await(stopped)
 	a.see(kernel.Stopped)
 	a.Signal(xunix.SIGCONT)
-	a.kill(syscall.SIGSTOP, stopped) // before the watch has looked: it sees no change
+	a.kill(syscall.SIGSTOP, stopped) // before the watch looks: it sees no change
 	a.ailments.reportUntold()
 	a.told("is stopped")
 	a.kill(syscall.SIGCONT, runs)
@@ -114,8 +114,8 @@ func TestStopsAreTold(t *testing.T) {
 	a.told("runs again")
 }
 
-// traceEnv has the number of the process that this one is to be the debugger of: not the step's, whose waits for the
-// PE's end would get its stops.
+// traceEnv holds the number of the process that this one is to debug. The debugger must not be the step: the step's own wait
+// for the PE would consume the stops.
 const traceEnv = "GOSHMEM_TEST_TRACE"
 
 // trace attaches to a process and goes on when its standard input ends.
@@ -131,7 +131,7 @@ func trace(pid string) error {
 	return err
 }
 
-// A PE that its debugger has stopped is stopped.
+// A PE stopped by its debugger counts as stopped.
 func TestTracedIsTold(t *testing.T) {
 	if pid := os.Getenv(traceEnv); pid != "" {
 		if err := trace(pid); err != nil {
@@ -158,7 +158,7 @@ func TestTracedIsTold(t *testing.T) {
 	}
 }
 
-// The time in which the user has the job stopped is no hang, and none is found meanwhile.
+// Time during which the user has stopped the job does not count as a hang, and no hang is reported meanwhile.
 func TestNoHangWhileStopped(t *testing.T) {
 	const atMost = time.Second
 	a := newAiling(t)
@@ -169,7 +169,7 @@ func TestNoHangWhileStopped(t *testing.T) {
 		a.table.mu.Unlock()
 		a.events.deliver()
 	}
-	look(-time.Hour) // the latest before the job was stopped
+	look(-time.Hour) // the last look before the job was stopped
 	a.Suspend()
 	a.Signal(xunix.SIGCONT)
 	look(0)

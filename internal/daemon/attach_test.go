@@ -14,7 +14,7 @@ import (
 	"github.com/goshmem/goshmem/internal/xunix"
 )
 
-// sleepers is a step of n PEs that do nothing for long.
+// sleepers returns the settings of a step with n PEs that sleep.
 func sleepers(t *testing.T, n int, change ...func(*settings)) settings {
 	t.Helper()
 	sleep, err := exec.LookPath("sleep")
@@ -34,7 +34,7 @@ func sleepers(t *testing.T, n int, change ...func(*settings)) settings {
 // start starts a step with these settings.
 func (c settings) start() (*Step, error) { return Start(c.Config, c.Hooks) }
 
-// startSleepers starts such a step.
+// startSleepers starts a step with n PEs that sleep.
 func startSleepers(t *testing.T, n int, change ...func(*settings)) *Step {
 	t.Helper()
 	s, err := sleepers(t, n, change...).start()
@@ -78,8 +78,7 @@ func ask(t *testing.T, s *Step, packet []byte) (wire.AttachReply, int) {
 	return r, len(fds)
 }
 
-// Descriptors of heaps go to the processes of the job's PEs alone: this test's
-// process is their parent, not one of them.
+// Only processes of the job's PEs get the descriptors of heaps. This test's process is their parent and no PE.
 func TestStrangerGetsNoHeap(t *testing.T) {
 	s := startSleepers(t, 2)
 	for want, req := range map[string]wire.AttachRequest{
@@ -95,28 +94,28 @@ func TestStrangerGetsNoHeap(t *testing.T) {
 		}
 	}
 	if r, fds := ask(t, s, []byte("garbage that is long enough")); fds != 0 || !strings.Contains(r.Err, "begins with") {
-		t.Errorf("garbage: %d descriptors, error %q", fds, r.Err)
+		t.Errorf("garbage: %d descriptors, error %q, want none and an error about the first bytes", fds, r.Err)
 	}
 }
 
-// Who belongs to a PE: its process and what comes from it.
+// A PE's processes are the one that the step started and its descendants.
 func TestDescends(t *testing.T) {
 	s := startSleepers(t, 2)
 	for pe := range 2 {
 		mine, others := s.table.jobs[0].procs[pe], s.table.jobs[0].procs[1-pe]
 		if !mine.descends(mine.pid) {
-			t.Errorf("PE %d does not descend from itself", pe)
+			t.Errorf("PE %d is not a descendant of itself", pe)
 		}
 		if mine.descends(others.pid) {
-			t.Errorf("PE %d is taken for PE %d", 1-pe, pe)
+			t.Errorf("PE %d counts as a descendant of PE %d", 1-pe, pe)
 		}
 		name := s.table.jobs[0].nspace
 		env := environOf(mine.pid)
 		if !env.hasPE(name, pe) || env.hasPE(name, 1-pe) || !env.hasAnyJob([]string{"other", name}) || env.hasAnyJob([]string{name + "-1"}) {
-			t.Errorf("PE %d is not told by its environment", pe)
+			t.Errorf("PE %d is not recognized by its environment", pe)
 		}
 	}
 	if first := s.table.jobs[0].procs[0]; first.descends(1) || first.descends(os.Getppid()) {
-		t.Error("a process outside the job is taken for a PE")
+		t.Error("a process outside the job counts as a PE")
 	}
 }

@@ -12,8 +12,7 @@ import (
 	pmix "github.com/goshmem/goshmem/pmix/codec"
 )
 
-// pairOf returns both ends of a loopback connection as the server and a client
-// in this process have them.
+// pairOf returns both ends of a loopback connection: the client's and the server's.
 func pairOf(t *testing.T) (client, served net.Conn) {
 	t.Helper()
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
@@ -32,7 +31,7 @@ func pairOf(t *testing.T) (client, served net.Conn) {
 	return client, served
 }
 
-// A claim needs the job's name, a PE of it, and a socket in that PE's hands.
+// A claim needs the job's name, a PE of the job, and a socket that the PE holds.
 func TestAuthorize(t *testing.T) {
 	s := startSleepers(t, 2)
 	a := &authorizer{table: s.table, private: s.private, reporter: s.reporter}
@@ -64,16 +63,16 @@ func TestAuthorize(t *testing.T) {
 	}
 }
 
-// The public name of the attach socket does not tell the job's.
+// The attach socket's name is public, so it must not reveal the job's name.
 func TestNamesAreIndependent(t *testing.T) {
 	s := startSleepers(t, 1)
 	_, secret, _ := strings.Cut(s.table.jobs[0].nspace, "-")
 	if name := s.attach.address(); strings.Contains(name, secret) {
-		t.Errorf("socket %s holds the job's name %s", name, s.table.jobs[0].nspace)
+		t.Errorf("socket %s contains the job's name %s", name, s.table.jobs[0].nspace)
 	}
 }
 
-// However much a PE says, the end of each finds room.
+// The end of each PE has room in the queue, however many events a PE causes.
 func TestExitedIsNotDropped(t *testing.T) {
 	m := newMailbox()
 	for range 100 * maxTalk {
@@ -99,8 +98,8 @@ func TestExitedIsNotDropped(t *testing.T) {
 	}
 }
 
-// dialers starts PEs that connect to a listener of the test, the second one by a child of its own, and returns the served
-// ends of their connections in order of the PEs.
+// dialers starts two PEs that connect to a listener of the test: PE 0 itself, and a child of PE 1. It returns the server's
+// ends of the connections in the order of the PEs.
 func dialers(t *testing.T, change ...func(*settings)) (s *testStep, served []net.Conn) {
 	t.Helper()
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
@@ -129,8 +128,8 @@ func dialers(t *testing.T, change ...func(*settings)) (s *testStep, served []net
 	return s, served
 }
 
-// The process of a PE, or one that comes from it, may claim the PE, and no other one. Of a program that is not Go, the
-// directory for files of programs is made.
+// A PE may be claimed by its process and by descendants of that process, and by no other. The directory for files of programs
+// is made for programs that are not Go.
 func TestAuthorizePEs(t *testing.T) {
 	s, served := dialers(t)
 	a := &authorizer{table: s.table, private: s.private, reporter: s.reporter}
@@ -140,7 +139,7 @@ func TestAuthorizePEs(t *testing.T) {
 			t.Errorf("PE %d: process %d, %v; want the PE's own process: %v", pe, pid, err, pe == 0)
 		}
 		if isForeign(conn) {
-			t.Errorf("PE %d: a process of this user is one of another", pe)
+			t.Errorf("PE %d: a process of this user counts as another user's", pe)
 		}
 		if tool, err := a.authorizeTool(conn); err != nil || tool != pid {
 			t.Errorf("PE %d: tool is process %d, %v; want %d", pe, tool, err, pid)
@@ -148,7 +147,7 @@ func TestAuthorizePEs(t *testing.T) {
 	}
 	for range mostRefusals + 1 {
 		if _, err := a.authorize(served[0], s.name(1)); err == nil || !strings.Contains(err.Error(), "no process of PE 1") {
-			t.Errorf("PE 0 claims to be PE 1: %v", err)
+			t.Errorf("PE 0 claims to be PE 1: %v, want a refusal", err)
 		}
 	}
 	for range mostRefusals {
@@ -156,10 +155,10 @@ func TestAuthorizePEs(t *testing.T) {
 	}
 	s.wantNotice("of further clients that are refused")
 	if len(s.said) > 0 {
-		t.Errorf("the user is told %q of one refusal more", <-s.said)
+		t.Errorf("the user is told %q of one more refusal, want nothing", <-s.said)
 	}
 	if s.private.lock != nil {
-		t.Error("the directory is there, of Go programs alone")
+		t.Error("the directory exists although all programs are Go")
 	}
 	s.private.provideFor(s.pe(1).pid, s.reporter) // a shell
 	if _, err := os.Stat(s.private.path); err != nil {
@@ -169,14 +168,14 @@ func TestAuthorizePEs(t *testing.T) {
 	kill(t, s.pe(0).pid, syscall.SIGKILL)
 	s.awaitExit(0)
 	if _, err := a.authorize(served[0], s.name(0)); err == nil || !strings.Contains(err.Error(), "PE 0 has failed") {
-		t.Errorf("a claim of a PE that has failed: %v", err)
+		t.Errorf("claim of a PE that has failed: %v, want a refusal", err)
 	}
 	if _, err := a.authorize(served[0], pmix.Proc{Nspace: s.table.job(0).nspace, Rank: pmix.RankWildcard}); err == nil {
 		t.Error("a claim of all PEs is granted")
 	}
 }
 
-// Many who ask at a time get a census that was begun after they asked.
+// Concurrent callers share a census, which begins after the last of them has asked.
 func TestCensusIsShared(t *testing.T) {
 	s, served := dialers(t)
 	sock, _, err := peerSocket(served[1])

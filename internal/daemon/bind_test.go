@@ -10,7 +10,7 @@ import (
 	"github.com/goshmem/goshmem/internal/xunix"
 )
 
-// allowedList is what the kernel says of a process's processors.
+// allowedList returns the processors that the kernel allows a process.
 func allowedList(t *testing.T, pid int) string {
 	t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
@@ -22,8 +22,7 @@ func allowedList(t *testing.T, pid int) string {
 	return list
 }
 
-// A PE has the processors of its place, one without a place those of this
-// process, whoever was started before it.
+// A PE runs on the processors of its place. A PE without a place runs on those of this process, whichever PE was started before.
 func TestPlaces(t *testing.T) {
 	all, err := xunix.Affinity()
 	if err != nil {
@@ -40,7 +39,7 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
-// Processors that are not there are refused before anything runs on others.
+// A processor that does not exist is refused before any PE runs on another one.
 func TestNoSuchPlace(t *testing.T) {
 	s, err := sleepers(t, 1, func(c *settings) { c.Places = []plan.Place{{CPUs: []int{8000}}} }).start()
 	if err != nil {
@@ -48,6 +47,6 @@ func TestNoSuchPlace(t *testing.T) {
 	}
 	defer s.Close()
 	if err := s.Launch(); err == nil || !strings.Contains(err.Error(), "start PE 0: sched_setaffinity to processors 8000") {
-		t.Errorf("launched on a processor that is not there: %v", err)
+		t.Errorf("launch on a processor that does not exist: %v, want an error", err)
 	}
 }

@@ -13,19 +13,19 @@ import (
 	"github.com/goshmem/goshmem/pmix/server"
 )
 
-// A PE joins and leaves by either protocol. One that loses its connection may be declared failed, but only as long as nothing
-// of it joins again.
+// A PE joins and leaves by either protocol. One that loses its connection may be declared failed, unless another process of
+// the PE joins again.
 func TestJoinAndLeave(t *testing.T) {
 	s := startTest(t, []App{shell(3, "exec sleep 1000")})
 	host, pmi := pmixHost{s.clients}, pmiHost{s.clients}
 	host.ClientConnected(s.name(0), s.pe(0).pid)
 	pmi.ClientJoined(s.name(1))
 	host.ClientConnected(s.name(2), 0)
-	host.ClientConnected(s.name(7), 1) // there is none
+	host.ClientConnected(s.name(7), 1) // no such PE
 	select {
 	case <-s.table.joined:
 	default:
-		t.Error("all PEs have joined, and nobody is told")
+		t.Error("all PEs have joined, and no event says so")
 	}
 	if s.Forsake(ID{PE: 0}) {
 		t.Error("a PE that is in its job is declared failed")
@@ -40,31 +40,31 @@ func TestJoinAndLeave(t *testing.T) {
 
 	pmi.ClientLost(s.name(1))
 	s.next(Lost)
-	pmi.ClientJoined(s.name(1)) // a shell has started another program
+	pmi.ClientJoined(s.name(1)) // a shell starts another program
 	if s.Forsake(ID{PE: 1}) {
 		t.Error("a PE that has joined again is declared failed")
 	}
 	pmi.ClientLost(s.name(1))
 	s.next(Lost)
 	if !s.Forsake(ID{PE: 1}) {
-		t.Error("a PE that has left without a farewell is not declared failed")
+		t.Error("a PE that has lost its connection cannot be declared failed")
 	}
 	if e := s.next(Failed); e.PE != 1 || !e.End.Unfinished || !e.GoesOn {
 		t.Errorf("event %+v, want PE 1 unfinished, and that its process runs on", e)
 	}
 	if s.Forsake(ID{Job: 3}) {
-		t.Error("a PE of no job is declared failed")
+		t.Error("a PE that does not exist is declared failed")
 	}
 
-	host.ClientLost(s.name(9))     // of nobody
-	pmi.ClientFinalized(s.name(2)) // and the end of its process is no failure then
+	host.ClientLost(s.name(9))     // no such PE
+	pmi.ClientFinalized(s.name(2)) // so the end of its process is no failure
 	kill(t, s.pe(2).pid, syscall.SIGKILL)
 	if e := s.next(Failed); e.PE != 2 || e.End.Unfinished {
 		t.Errorf("event %+v, want PE 2, finished", e)
 	}
 }
 
-// A PE that ends its own job, by either protocol, in one word or by naming all that run, is told of. One that ends others
+// A PE that aborts its own job is reported, by either protocol, whether it names nobody or all PEs. A PE that aborts others
 // has them killed at its request.
 func TestAbort(t *testing.T) {
 	s := startTest(t, []App{shell(3, "exec sleep 1000")})
@@ -93,7 +93,7 @@ func TestAbort(t *testing.T) {
 	if e := s.next(Abort); e.PE != 1 || e.Status != 3 {
 		t.Errorf("event %+v, want PE 1 and 3", e)
 	}
-	pmi.Abort(s.name(5), 3) // there is none
+	pmi.Abort(s.name(5), 3) // no such PE
 	s.events.emit(Event{Kind: Dropped})
 	s.next(Dropped)
 
@@ -104,8 +104,8 @@ func TestAbort(t *testing.T) {
 	}
 }
 
-// PEs are stopped, continued, signaled and ended for others. An end by a signal that another PE has sent is wanted; an end
-// by another signal is not.
+// PEs can stop, continue, signal and end others. An end by a signal that another PE sent is wanted; an end by any other
+// signal is not.
 func TestControl(t *testing.T) {
 	s := startTest(t, []App{shell(5, "exec sleep 1000"), shell(1, `trap "" TERM; echo ready; while :; do sleep 1000; done`)})
 	host := pmixHost{s.clients}
@@ -125,7 +125,7 @@ func TestControl(t *testing.T) {
 		{1, server.ControlAction{Signal: int(syscall.SIGUSR1)}, syscall.SIGUSR1},
 		{2, server.ControlAction{Kill: true}, syscall.SIGKILL},
 		{3, server.ControlAction{Terminate: true}, syscall.SIGTERM},
-		{5, server.ControlAction{Terminate: true}, syscall.SIGKILL}, // it does not want to
+		{5, server.ControlAction{Terminate: true}, syscall.SIGKILL}, // ignores SIGTERM
 	} {
 		control(x.pe, x.action)
 		if e := s.next(Failed); e.PE != x.pe || e.End.Signal != int(x.sig) || e.By != "PE 0" {
@@ -140,7 +140,7 @@ func TestControl(t *testing.T) {
 	}
 }
 
-// What PEs log reaches the output that they name.
+// What PEs log goes to the output that they name.
 func TestLog(t *testing.T) {
 	type text struct {
 		stream Stream
@@ -156,11 +156,10 @@ func TestLog(t *testing.T) {
 	pmixHost{&clients{}}.Log(pmix.Proc{}, false, []byte("nobody listens"))
 }
 
-// What a tool sends to the input of a PE is read by that, until its end. What is sent to a PE without input is lost, which
-// is said once.
+// A PE reads what a tool pushes to its input, up to the end. Text for a PE without input is lost, and one notice says so.
 func TestPushedInput(t *testing.T) {
 	s := startTest(t, []App{shell(2, "cat; echo end")}, func(c *settings) {
-		c.StdinTo = Readers{PEs: []int{0}} // its input stays open and empty: nothing is fed
+		c.StdinTo = Readers{PEs: []int{0}} // its input stays open and empty, as nothing is fed
 	})
 	if line := s.line(); line != "1: end" {
 		t.Fatalf("line %q, want the end of the PE that has no input", line)
@@ -179,11 +178,11 @@ func TestPushedInput(t *testing.T) {
 		}
 	}
 	if len(s.said) > 0 {
-		t.Errorf("the user is told %q a second time", <-s.said)
+		t.Errorf("the user is told %q, want no second notice", <-s.said)
 	}
 }
 
-// A PE that does not read what is pushed has its input ended when too much waits.
+// If a PE does not read what is pushed, its input ends when too much is queued.
 func TestPushedTooMuch(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -193,11 +192,11 @@ func TestPushedTooMuch(t *testing.T) {
 	var said []string
 	in := newInput(func(format string, _ ...any) { said = append(said, format) }, nil)
 	in.addReader(ID{}, w)
-	in.push(ID{}, make([]byte, 1<<20), false) // more than a pipe holds: the writer waits
+	in.push(ID{}, make([]byte, 1<<20), false) // more than a pipe holds, so the writer waits
 	in.push(ID{}, make([]byte, pushedMost+1), false)
 	in.push(ID{}, []byte("ignored"), false)
 	if len(said) != 1 || !strings.Contains(said[0], "does not read") {
-		t.Errorf("told %q, want that the PE does not read", said)
+		t.Errorf("told %q, want a notice that the PE does not read", said)
 	}
 	if rest, err := io.ReadAll(r); err != nil || len(rest) >= 1<<20 {
 		t.Errorf("%d bytes, %v, want the end before all of the first text", len(rest), err)

@@ -7,7 +7,7 @@ import (
 	"github.com/goshmem/goshmem/internal/xunix"
 )
 
-// debugState returns how far the wait of a PE for its debugger is.
+// debugState returns the stage of a PE's wait for its debugger.
 func (s *testStep) debugState(pe int) debugging {
 	p := s.pe(pe)
 	s.table.mu.Lock()
@@ -15,17 +15,17 @@ func (s *testStep) debugState(pe int) debugging {
 	return p.debug
 }
 
-// A PE for a debugger is stopped at its first instruction, whatever the user sends to the job, until somebody lets it go on
-// by SIGCONT. At the end of the job it is continued as all PEs are.
+// A PE with a debugger stops at its first instruction, whatever the user sends to the job, until it gets SIGCONT. At the end of
+// the job it is continued like all PEs.
 func TestPEAwaitsDebugger(t *testing.T) {
 	s := startTest(t, []App{shell(3, "echo runs; exec sleep 1000")}, func(c *settings) { c.Debug = []int{0, 1} })
 	if line := s.line(); line != "2: runs" {
-		t.Fatalf("line %q, want one of the PE that waits for no debugger", line)
+		t.Fatalf("line %q, want one from PE 2, which waits for no debugger", line)
 	}
 	s.Signal(xunix.SIGCONT)
 	for pe := range 2 {
 		if is := look(s.pe(pe).pid); !is.stopped || s.debugState(pe) != awaitDebugger {
-			t.Errorf("PE %d is %+v and waits %v, want it stopped", pe, is, s.debugState(pe))
+			t.Errorf("PE %d is %+v and its wait is %v, want it stopped", pe, is, s.debugState(pe))
 		}
 	}
 	kill(t, s.pe(0).pid, xunix.SIGCONT)
@@ -35,10 +35,10 @@ func TestPEAwaitsDebugger(t *testing.T) {
 	p := s.pe(0)
 	d := &debuggers{table: s.table, closing: s.background.closing, logger: s.reporter.logger}
 	if !d.lookAt(p) || s.debugState(0) != debugged {
-		t.Error("PE 0 runs, and is taken for one that waits")
+		t.Error("PE 0 runs, and still counts as waiting")
 	}
 	if d.lookAt(s.pe(1)) {
-		t.Error("PE 1 does not wait any more")
+		t.Error("PE 1 no longer waits")
 	}
 	s.Refuse() // the job ends
 	s.Signal(xunix.SIGCONT)

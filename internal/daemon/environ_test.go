@@ -12,7 +12,7 @@ import (
 	pmix "github.com/goshmem/goshmem/pmix/codec"
 )
 
-// Directives change an environment as their names say.
+// Each directive changes an environment as its name says.
 func TestChangedEnvironment(t *testing.T) {
 	envar := func(key, name, value string) pmix.Info {
 		return pmix.Info{Key: key, Value: pmix.Value{Type: pmix.TypeEnvar, Data: pmix.Envar{Name: name, Value: value, Separator: ':'}}}
@@ -21,7 +21,7 @@ func TestChangedEnvironment(t *testing.T) {
 	for want, info := range map[string]pmix.Info{
 		"B=2 B=3 C=4 A=9":     envar(pmix.KeySetEnvar, "A", "9"),
 		"A=1 B=2 B=3 C=4 D=9": envar(pmix.KeySetEnvar, "D", "9"),
-		"A=1 B=2 B=3 C=4":     envar(pmix.KeyAddEnvar, "A", "9"), // it is there
+		"A=1 B=2 B=3 C=4":     envar(pmix.KeyAddEnvar, "A", "9"), // exists already
 		"A=1 B=2 B=3 C=4 E=9": envar(pmix.KeyAddEnvar, "E", "9"),
 		"A=1 C=4 B=9:3":       envar(pmix.KeyPrependEnvar, "B", "9"),
 		"A=1 C=4 B=3:9":       envar(pmix.KeyAppendEnvar, "B", "9"),
@@ -41,8 +41,7 @@ func TestChangedEnvironment(t *testing.T) {
 	}
 }
 
-// Only directories of the right form count, and none that is in use or not a
-// directory of its own.
+// Only directories whose names have the right form are removed, and none that is in use or that is a link.
 func TestStaleDirectories(t *testing.T) {
 	base := t.TempDir()
 	t.Setenv("TMPDIR", base)
@@ -62,7 +61,7 @@ func TestStaleDirectories(t *testing.T) {
 	if err := os.Symlink(outside, filepath.Join(base, gone+"aaaaaaaaaaaa", "link")); err != nil {
 		t.Fatal(err)
 	}
-	locked := filepath.Join(base, gone+"bbbbbbbbbbbb") // as one of another container
+	locked := filepath.Join(base, gone+"bbbbbbbbbbbb") // as if in use by another container
 	held := &private{path: locked}
 	held.makeOnce(func(err error) { t.Fatal(err) })
 	for _, name := range []string{gone + "short", "goshmem-x-7-cccccccccccc", "goshmem-7-cccccccccccc", "other"} {
@@ -87,14 +86,14 @@ func TestStaleDirectories(t *testing.T) {
 		t.Errorf("left %q, want %q", left, want)
 	}
 	if _, err := os.Stat(filepath.Join(outside, "precious")); err != nil {
-		t.Errorf("a link was followed: %v", err)
+		t.Errorf("a link was followed, and its target removed: %v", err)
 	}
 	for _, d := range []*private{mine, held} {
 		if err := d.remove(); err != nil {
 			t.Error(err)
 		}
 		if _, err := os.Stat(d.path); !os.IsNotExist(err) {
-			t.Errorf("%s is left: %v", d.path, err)
+			t.Errorf("%s still exists: %v", d.path, err)
 		}
 	}
 }

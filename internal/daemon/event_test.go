@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// checkPlain finds what keeps a type from being sent to another process: pointers, channels,
-// functions, interfaces, and fields that encoding packages do not see.
+// checkPlain returns what keeps a type from being sent to another process: pointers, channels, functions, interfaces, and
+// fields that encoding packages skip.
 func checkPlain(typ reflect.Type, path string) (faults []string) {
 	switch typ.Kind() {
 	case reflect.Pointer, reflect.UnsafePointer, reflect.Chan, reflect.Func, reflect.Interface, reflect.Uintptr:
@@ -29,7 +29,7 @@ func checkPlain(typ reflect.Type, path string) (faults []string) {
 	return faults
 }
 
-// fill gives every part of a value one that is not zero, and slices two elements.
+// fill sets every part of a value to something other than zero, and slices to two elements.
 func fill(v reflect.Value, n *int) {
 	*n++
 	switch v.Kind() {
@@ -59,7 +59,7 @@ func fill(v reflect.Value, n *int) {
 	}
 }
 
-// testPlain sends a full value of a type through an encoding and compares what comes.
+// testPlain sends a full value of a type through an encoding and compares the result.
 func testPlain[T any](t *testing.T) {
 	t.Helper()
 	typ := reflect.TypeFor[T]()
@@ -76,24 +76,24 @@ func testPlain[T any](t *testing.T) {
 		t.Fatal(err)
 	}
 	if !reflect.DeepEqual(came, sent) {
-		t.Errorf("%+v came, want %+v", came, sent)
+		t.Errorf("received %+v, want %+v", came, sent)
 	}
 }
 
 // Events can be sent to another process.
 func TestEventIsPlain(t *testing.T) { testPlain[Event](t) }
 
-// So can what a step runs, and what it reads.
+// A step's configuration can be sent to another process.
 func TestConfigIsPlain(t *testing.T) {
 	testPlain[Config](t)
 	testPlain[Chunk](t)
 	testPlain[Credit](t)
 }
 
-// So can answers to orders.
+// Answers to orders can be sent to another process.
 func TestAnswerIsPlain(t *testing.T) { testPlain[Answer](t) }
 
-// The test of types sees what cannot be sent.
+// checkPlain finds types that cannot be sent.
 func TestCheckPlain(t *testing.T) {
 	type bad struct {
 		A struct{ B []chan int }

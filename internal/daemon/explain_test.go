@@ -11,8 +11,7 @@ import (
 	"testing"
 )
 
-// A missing /dev/null is explained. That too many files are open, which shows
-// there, too, has another remedy.
+// The error for a missing /dev/null says what to do. Opening it may also fail for too many open files, which needs another remedy.
 func TestExplainNull(t *testing.T) {
 	for errno, want := range map[syscall.Errno]bool{
 		syscall.ENOENT: true, syscall.EACCES: true, syscall.EMFILE: false, syscall.ENFILE: false,
@@ -24,7 +23,7 @@ func TestExplainNull(t *testing.T) {
 	}
 }
 
-// A program that cannot be started is explained by its file, with what helps where something does.
+// The error for a program that cannot be started says what the file is, with a hint where one helps.
 func TestExplainProgram(t *testing.T) {
 	dir := t.TempDir()
 	self, err := os.ReadFile(os.Args[0])
@@ -69,7 +68,7 @@ func TestExplainProgram(t *testing.T) {
 	}
 }
 
-// launchError returns why the second program of a job cannot be started. The first one is ended with the step.
+// launchError returns the error of starting the second program of a job. The first program ends with the step.
 func launchError(t *testing.T, path string) error {
 	t.Helper()
 	s, err := sleepers(t, 1, func(c *settings) { c.Apps = append(c.Apps, App{NPEs: 1, Path: path, Name: path}) }).start()
@@ -82,7 +81,7 @@ func launchError(t *testing.T, path string) error {
 		t.Error(err)
 	}
 	if !look(first).over() {
-		t.Error("a PE runs on whose job could not be started")
+		t.Error("a PE of a job that could not be started is still running")
 	}
 	return launched
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/goshmem/goshmem/symheap/layout"
 )
 
-// nextOf returns the next event of a kind, and fails at one of another.
+// nextOf returns the next event, which must be of the given kind.
 func nextOf(t *testing.T, s *Step, kind Kind) Event {
 	t.Helper()
 	select {
@@ -29,8 +29,8 @@ func nextOf(t *testing.T, s *Step, kind Kind) Event {
 	return Event{}
 }
 
-// A death stands on the page when it is told, once, and before the process is
-// reaped, however it is learnt of.
+// When a death is reported, it is on the page already, and the process is not reaped yet. Each death is reported once, however
+// the step learns of it.
 func TestDeathIsPublished(t *testing.T) {
 	for name, dog := range map[string]Watchdog{"off": {Off: true}, "pidfd": {Tier: kernel.PIDFD}, "default": {}} {
 		t.Run(name, func(t *testing.T) {
@@ -56,7 +56,7 @@ func TestDeathIsPublished(t *testing.T) {
 				t.Errorf("event %+v, want the end of PE 1's process", e)
 			}
 			if !s.table.hasFailed(p) || s.table.hasFailed(j.procs[0]) {
-				t.Error("PE 1 has not failed, or PE 0 has")
+				t.Error("want PE 1 failed on the page, and PE 0 not")
 			}
 			if _, epoch := view.All(); epoch != 1 {
 				t.Errorf("epoch %d after one death", epoch)
@@ -65,9 +65,8 @@ func TestDeathIsPublished(t *testing.T) {
 	}
 }
 
-// A shell that ends well after its program, before the watch or the connection has told
-// of the program's end, says how the PE has ended; the end of a program that goes on
-// without its shell says it itself.
+// A shell that exits well after its program decides how the PE has ended, even before the watch or the connection reports the
+// program's end. A program that goes on without its shell decides it itself.
 func TestShellEndsWell(t *testing.T) {
 	killed := ending.End{Signal: int(syscall.SIGKILL)}
 	for name, x := range map[string]struct {
@@ -97,7 +96,7 @@ func TestShellEndsWell(t *testing.T) {
 			}
 			s.failures.noteDeath(p, death{pid: p.pid})
 			if s.table.hasFailed(p) == x.goesOn {
-				t.Errorf("the end of the shell is taken for that of the PE: %v", !x.goesOn)
+				t.Errorf("the end of the shell counts as that of the PE: %v", !x.goesOn)
 			}
 			s.failures.noteMemberDeath(p, death{end: killed, pid: program.Process.Pid})
 			if e := nextOf(t, s, Failed); e.PE != 1 || e.End != x.want || e.GoesOn {
@@ -120,11 +119,11 @@ func TestEndsFirst(t *testing.T) {
 	}
 	nextOf(t, s, Failed)
 	if view.Epoch() != 0 {
-		t.Error("it is on the page")
+		t.Error("the failure is on the page")
 	}
 }
 
-// Causes on the page are those that PMIx and the user are told.
+// The page has the causes that PMIx and the user are told.
 func TestCauseOf(t *testing.T) {
 	for want, e := range map[failure.Cause]ending.End{
 		failure.BySignal(11, true, false): {Signal: 11, Core: true, Unfinished: true},
@@ -140,8 +139,7 @@ func TestCauseOf(t *testing.T) {
 	}
 }
 
-// What the PE says of itself is waiting: an armed bell, a meeting through PMIx, and all
-// the time before Init has met the others.
+// A PE counts as waiting if its bell is armed, if it meets others through PMIx, or if it is still in Init.
 func TestReadProgress(t *testing.T) {
 	for name, c := range map[string]struct {
 		progress layout.Progress
@@ -161,7 +159,7 @@ func TestReadProgress(t *testing.T) {
 	}
 }
 
-// A PE that the watch has lost sight of is known dead when it can be reaped.
+// If the watch stops seeing a PE, the PE's death is known when it can be reaped.
 func TestWatchFails(t *testing.T) {
 	s := startSleepers(t, 2, func(c *settings) { c.Watchdog = Watchdog{Tier: kernel.PIDFD} })
 	p := s.table.jobs[0].procs[1]
@@ -176,8 +174,7 @@ func TestWatchFails(t *testing.T) {
 	nextOf(t, s, Exited)
 }
 
-// Adding to a watch that another has replaced meanwhile is no failure: that one was
-// handed everybody.
+// Adding a process to a watch that was replaced meanwhile is no failure: the new watch was handed all processes.
 func TestAddToReplacedWatch(t *testing.T) {
 	s := startSleepers(t, 1, func(c *settings) { c.Watchdog = Watchdog{Tier: kernel.PIDFD} })
 	old, err := kernel.Open(kernel.Config{Tier: kernel.PIDFD, Report: func(kernel.Report) {}})
@@ -191,13 +188,12 @@ func TestAddToReplacedWatch(t *testing.T) {
 	if err := s.watch.addProcess(old, pid, 99); err != nil {
 		t.Error(err)
 	}
-	if err := s.watch.addProcess(s.watch.current, pid, 99); err == nil { // it is there
+	if err := s.watch.addProcess(s.watch.current, pid, 99); err == nil { // exists already
 		t.Error("added twice")
 	}
 }
 
-// A watch that replaces another one may be handed a PE that it was told of meanwhile. The
-// PE is reaped when the watch says so, and not before.
+// A new watch may be handed a PE that it has been told of already. The PE is reaped when the watch reports it, not before.
 func TestHandOverOfWatched(t *testing.T) {
 	s := startSleepers(t, 1, func(c *settings) { c.Watchdog = Watchdog{Tier: kernel.PIDFD} })
 	p := s.table.jobs[0].procs[0]
@@ -209,8 +205,7 @@ func TestHandOverOfWatched(t *testing.T) {
 	}
 }
 
-// A watch that finds a PE reaped does not know how it ended. What was learnt when it was
-// reaped counts, also if that is told second.
+// If a watch finds a PE reaped, it does not know how the PE ended. What reaping showed counts, even if it is reported second.
 func TestUnknownEndIsNotTheLastWord(t *testing.T) {
 	s := startSleepers(t, 1, func(c *settings) { c.Watchdog = Watchdog{Off: true} })
 	p := s.table.jobs[0].procs[0]

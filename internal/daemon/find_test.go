@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// A program is found as the PE's environment and directory say, not as those of this process do.
+// A program is looked up with the PE's environment and directory, not with those of this process.
 func TestFindProgram(t *testing.T) {
 	dir := t.TempDir()
 	for name, mode := range map[string]os.FileMode{"program": 0o700, "text": 0o600, "sub/program": 0o700} {
@@ -57,7 +57,7 @@ func TestFindProgram(t *testing.T) {
 	}
 }
 
-// What has a file already is not searched.
+// An application that has a file already is not looked up.
 func TestFoundProgram(t *testing.T) {
 	c := Config{Apps: []App{{Program: "none", Path: "/no/such/file"}}}
 	if apps, err := c.foundApps(); err != nil || apps[0].Path != "/no/such/file" {
@@ -65,7 +65,7 @@ func TestFoundProgram(t *testing.T) {
 	}
 }
 
-// The search agrees with that of os/exec, for the PATH of this process.
+// The lookup agrees with os/exec's for the PATH of this process.
 func TestLookPathAgrees(t *testing.T) {
 	for _, name := range []string{"sh", "sleep", "no-such-program", "/bin/sh", "/bin", "./none"} {
 		got, err := lookPath(name, os.Getenv("PATH"))
@@ -76,7 +76,7 @@ func TestLookPathAgrees(t *testing.T) {
 	}
 }
 
-// A working directory that is not there is named with the machine.
+// The error for a working directory that does not exist names the machine.
 func TestNoSuchDirectory(t *testing.T) {
 	host, err := os.Hostname()
 	if err != nil {

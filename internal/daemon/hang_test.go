@@ -9,7 +9,7 @@ import (
 	"github.com/goshmem/goshmem/symheap"
 )
 
-// progress returns the words by which a PE of the first job says how it gets on.
+// progress returns the words in which a PE of the first job publishes its progress.
 func (s *testStep) progress(pe int) symheap.Vitals {
 	m := &s.table.job(0).memory
 	m.mu.Lock()
@@ -17,8 +17,8 @@ func (s *testStep) progress(pe int) symheap.Vitals {
 	return m.vitals[pe]
 }
 
-// A PE that has joined and calls nothing is found hung by what its words and the kernel say, and found to go on when it
-// calls again. One that waits for others, or is not in its job, does not hang.
+// A PE that has joined and makes no calls hangs, by its words and by what the kernel says. It goes on when it calls again. A PE
+// that waits for others, or that has not joined, does not hang.
 func TestHangIsFound(t *testing.T) {
 	s := startTest(t, []App{shell(3, "exec sleep 1000")}, func(c *settings) {
 		c.Watchdog = Watchdog{Off: true, Hang: 40 * time.Millisecond}
@@ -34,13 +34,13 @@ func TestHangIsFound(t *testing.T) {
 	host.ClientConnected(s.name(0), s.pe(0).pid)
 	host.ClientConnected(s.name(1), s.pe(1).pid)
 	if e := s.next(Changed); e.PE != 0 || e.State != "hangs: no call of the library but Put for 40ms" {
-		t.Errorf("event %+v, want that PE 0 hangs", e)
+		t.Errorf("event %+v, want PE 0 to hang", e)
 	}
 	atomic.AddUint64(&s.progress(0).Progress.Count, 1)
 	if e := s.next(Changed); e.PE != 0 || e.State != "goes on" {
-		t.Errorf("event %+v, want that PE 0 goes on", e)
+		t.Errorf("event %+v, want PE 0 to go on", e)
 	}
-	s.Suspend() // while the job is stopped, nobody hangs
+	s.Suspend() // no PE hangs while the job is stopped
 	awaitState(t, s.pe(0).pid, "stopped", stopped)
 	h := &hangWatch{table: s.table, ailments: s.ailments, atMost: time.Nanosecond}
 	for range 3 {
@@ -50,8 +50,8 @@ func TestHangIsFound(t *testing.T) {
 	s.next(Dropped)
 }
 
-// A look at a process that is not the PE's program any more when it would count is ignored, and so is one that is older than the
-// end of a suspension.
+// A look is ignored if the process is no longer the PE's program when the look is used, or if the look is older than the end of
+// a suspension.
 func TestOldLooksAreIgnored(t *testing.T) {
 	s := startTest(t, []App{shell(2, "exec sleep 1000")}, func(c *settings) { c.Watchdog.Off = true })
 	h := &hangWatch{table: s.table, ailments: s.ailments, atMost: time.Nanosecond}

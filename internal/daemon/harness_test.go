@@ -17,7 +17,7 @@ import (
 	pmix "github.com/goshmem/goshmem/pmix/codec"
 )
 
-// roleEnv makes this test program a PE: its value says what the PE does, and argEnv with what.
+// roleEnv makes this test program a PE and says what the PE does; argEnv is its argument.
 const (
 	roleEnv = "GOSHMEM_TEST_ROLE"
 	argEnv  = "GOSHMEM_TEST_ARG"
@@ -53,7 +53,7 @@ func play(role, arg string) error {
 	return nil
 }
 
-// playAttach asks for the segments of the job, says what it got, and answers one order.
+// playAttach asks for the job's segments, prints what it got, and answers one order.
 func playAttach() error {
 	conn, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: os.Getenv(envvar.Step), Net: "unixpacket"})
 	if err != nil {
@@ -98,23 +98,23 @@ func playAttach() error {
 	}
 }
 
-// testStep is a step of a test, which reads what its PEs write.
+// testStep is a step under test, with the lines that its PEs write.
 type testStep struct {
 	*Step
 	t     *testing.T
 	lines chan string // "PE: text"
-	said  chan string // to the user
+	said  chan string // notices to the user
 }
 
-// deadline is how long a test waits for what comes at once.
+// deadline limits the wait for something that should come at once.
 const deadline = 20 * time.Second
 
-// shell is a program of n PEs that a shell runs.
+// shell returns a program of n PEs that runs a shell script.
 func shell(n int, script string) App {
 	return App{NPEs: n, Path: "/bin/sh", Name: "sh", Args: []string{"-c", script}, Env: os.Environ()}
 }
 
-// player is a program of n PEs that this test program plays.
+// player returns a program of n PEs in which this test program plays a role.
 func player(n int, role, arg string) App {
 	return App{
 		NPEs: n, Path: os.Args[0], Name: "player",
@@ -122,7 +122,7 @@ func player(n int, role, arg string) App {
 	}
 }
 
-// startTest starts a step with a job of some programs.
+// startTest starts a step with a job of the given programs.
 func startTest(t *testing.T, apps []App, change ...func(*settings)) *testStep {
 	t.Helper()
 	s := &testStep{t: t, lines: make(chan string, 1000), said: make(chan string, 1000)}
@@ -161,12 +161,12 @@ func (s *testStep) pe(number int) *localPE {
 	return p
 }
 
-// name returns the name of a PE of the first job, or of all of them.
+// name returns the PMIx name of a PE of the first job, or of all its PEs.
 func (s *testStep) name(rank pmix.Rank) pmix.Proc {
 	return pmix.Proc{Nspace: s.table.job(0).nspace, Rank: rank}
 }
 
-// receive returns what comes next.
+// receive returns the next value.
 func receive(t *testing.T, what string, from <-chan string) string {
 	t.Helper()
 	select {
@@ -178,10 +178,10 @@ func receive(t *testing.T, what string, from <-chan string) string {
 	return ""
 }
 
-// line returns the next line of a PE.
+// line returns the next line of any PE.
 func (s *testStep) line() string { s.t.Helper(); return receive(s.t, "line of a PE", s.lines) }
 
-// number returns the number in the next line of a PE.
+// number returns the number in the next line of any PE.
 func (s *testStep) number() int {
 	s.t.Helper()
 	return numberOf(s.t, s.line())
@@ -198,10 +198,10 @@ func numberOf(t *testing.T, line string) int {
 	return n
 }
 
-// procs is a list of names.
+// procs returns its arguments as a list.
 func procs(names ...pmix.Proc) []pmix.Proc { return names }
 
-// wantNotice checks what the user is told next.
+// wantNotice checks the next notice to the user.
 func (s *testStep) wantNotice(want string) {
 	s.t.Helper()
 	if got := receive(s.t, "notice", s.said); !strings.Contains(got, want) {
@@ -209,10 +209,10 @@ func (s *testStep) wantNotice(want string) {
 	}
 }
 
-// next returns the next event, and fails if that is of another kind.
+// next returns the next event, which must be of the given kind.
 func (s *testStep) next(kind Kind) Event { s.t.Helper(); return nextOf(s.t, s.Step, kind) }
 
-// awaitExit returns the end of a PE's process. Events before that are of this PE, too.
+// awaitExit returns the end of a PE's process. All events before it must be of that PE, too.
 func (s *testStep) awaitExit(pe int) Event {
 	s.t.Helper()
 	for {
@@ -225,12 +225,12 @@ func (s *testStep) awaitExit(pe int) Event {
 				return e
 			}
 		case <-time.After(deadline):
-			s.t.Fatalf("PE %d does not end", pe)
+			s.t.Fatalf("PE %d is still running", pe)
 		}
 	}
 }
 
-// awaitState returns when process pid is in a state.
+// awaitState waits until process pid is in a state.
 func awaitState(t *testing.T, pid int, what string, in func(process) bool) {
 	t.Helper()
 	for begin := time.Now(); !in(look(pid)); time.Sleep(time.Millisecond) {
@@ -248,7 +248,7 @@ func kill(t *testing.T, pid int, sig syscall.Signal) {
 	}
 }
 
-// needProgram skips a test where a program is missing.
+// needProgram skips a test if a program is not installed.
 func needProgram(t *testing.T, name string) {
 	t.Helper()
 	if _, err := exec.LookPath(name); err != nil {

@@ -13,8 +13,7 @@ import (
 	"time"
 )
 
-// Output is passed on in whole lines, nothing lost or changed, however it
-// arrives.
+// Output is passed on in whole lines, complete and unchanged, however it arrives.
 func TestLines(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	var text bytes.Buffer
@@ -41,14 +40,13 @@ func TestLines(t *testing.T) {
 			got.Write(b)
 		})
 		if !bytes.Equal(got.Bytes(), text.Bytes()) {
-			t.Errorf("%s: %d bytes came through, want %d, or they differ", name, got.Len(), text.Len())
+			t.Errorf("%s: %d bytes arrived, want %d with the same content", name, got.Len(), text.Len())
 		}
 	}
 }
 
-// A line without end is passed on in parts, so that it takes bounded memory, and
-// the end of the parts is told; carriage returns end lines too, but not those
-// that a newline follows.
+// A line without an end is passed on in parts, so that it takes bounded memory. Readers learn where the parts end. Carriage
+// returns end lines, too, unless a newline follows.
 func TestLongLine(t *testing.T) {
 	text := strings.Repeat("x", 5*LongLine)
 	pieces, total := 0, 0
@@ -69,8 +67,7 @@ func TestLongLine(t *testing.T) {
 	}
 }
 
-// A line that does not end is passed on after a while, what follows it as soon
-// as its end comes, and nothing is lost.
+// A line without an end is passed on after a while. What follows it is passed on once it has an end, and nothing is lost.
 func TestSlowLine(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -89,7 +86,7 @@ func TestSlowLine(t *testing.T) {
 			t.Fatal(err)
 		}
 		if text := <-got; text != x.want {
-			t.Errorf("after %q came %q, want %q", x.write, text, x.want)
+			t.Errorf("after %q: got %q, want %q", x.write, text, x.want)
 		}
 	}
 	_ = w.Close()
@@ -101,8 +98,8 @@ func TestSlowLine(t *testing.T) {
 	}
 }
 
-// stalled is an output whose reader, and all the machine, stood still for longer than a line may
-// take: its next read ends by its deadline, although the rest of the line is there.
+// stalled is an output whose reader, like the whole machine, stood still for longer than a line may take: its next read fails
+// by its deadline although the rest of the line is there.
 type stalled struct{ reads []string }
 
 func (s *stalled) SetReadDeadline(time.Time) error { return nil }
@@ -119,8 +116,7 @@ func (s *stalled) Read(p []byte) (int, error) {
 	return copy(p, text), nil
 }
 
-// A stall ends no line early, whether that is short or long; a line without an end is shown after
-// as many ended waits as a limit has steps.
+// A stall ends no line early, short or long. A line without an end is shown after as many expired waits as a limit has steps.
 func TestLinesOutliveStalls(t *testing.T) {
 	long := strings.Repeat("x", 2*blockBytes+1)
 	for name, test := range map[string]struct{ reads, want []string }{

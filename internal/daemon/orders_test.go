@@ -12,7 +12,7 @@ import (
 	"github.com/goshmem/goshmem/internal/xunix"
 )
 
-// packetPair returns two ends of a connection that keeps packets apart.
+// packetPair returns both ends of a connection that preserves packet boundaries.
 func packetPair(t *testing.T) (ends [2]*net.UnixConn) {
 	t.Helper()
 	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_SEQPACKET|syscall.SOCK_CLOEXEC, 0)
@@ -32,8 +32,8 @@ func packetPair(t *testing.T) (ends [2]*net.UnixConn) {
 	return ends
 }
 
-// A PE that has the reply to its request takes orders, even before the step begins to read answers. An order and news
-// that were given before the reply follow it.
+// A PE takes orders once it has the reply to its request, even before the step reads answers. An order and news that were given
+// before the reply follow it.
 func TestOrdersFollowReply(t *testing.T) {
 	s := startSleepers(t, 1)
 	p := s.table.jobs[0].procs[0]
@@ -59,7 +59,7 @@ func TestOrdersFollowReply(t *testing.T) {
 		p.job.alertDue = true
 		s.table.mu.Unlock()
 		if !employed || len(tk.turn) == 0 {
-			t.Error("the reply goes to a PE that takes no orders yet, or may have one before it")
+			t.Error("during the reply, want the connection to take the PE's orders and its turn to be held")
 		}
 		if lines := s.failures.alerts.receivers(); len(lines) != 0 {
 			t.Errorf("%d PEs get news before their reply, want none", len(lines))
@@ -84,18 +84,18 @@ func TestOrdersFollowReply(t *testing.T) {
 		t.Errorf("answers %+v, want a complete one", a)
 	}
 
-	// Who does not get the reply leaves the orders to whom they went before.
+	// If the reply cannot be sent, orders still go where they went before.
 	lost := newOrderLine(ends[0])
 	if err := s.attach.startOrders(lost, p, func() error { return syscall.EPIPE }); err == nil || p.orders != tk {
 		t.Errorf("error %v, orders go to the process that has no reply: %v", err, p.orders == lost)
 	}
-	// An order does not wait for its turn for longer than it may.
+	// An order waits for its turn up to its deadline only.
 	lost.turn <- struct{}{}
 	if _, done, late := lost.ask(wire.OrderProfile, time.Now()); done || !late {
-		t.Errorf("done %v, late %v of an order that does not get its turn", done, late)
+		t.Errorf("done %v, late %v for an order that does not get its turn, want only late", done, late)
 	}
 
-	// The last reply to a request of segments or of orders makes the PE one that takes orders.
+	// The last reply to a request for segments or for orders makes the connection the one that takes the PE's orders.
 	ends = packetPair(t)
 	for _, kind := range []uint32{wire.AskSegments, wire.AskOrders} {
 		tk := newOrderLine(ends[0])
@@ -105,12 +105,12 @@ func TestOrdersFollowReply(t *testing.T) {
 	}
 }
 
-// A PE gets the segments of its job and the page of its failures, hears of failures, and answers orders. One that takes none
-// has no answer, and one that has ended or left is known to have.
+// A PE gets its job's segments and failure page, hears of failures, and answers orders. The answers say which PEs take no
+// orders, have ended or have left.
 func TestAskPEs(t *testing.T) {
 	s := startTest(t, []App{player(1, "attach", ""), shell(3, "exec sleep 1000")})
 	if line := s.line(); line != "0: 4 PEs, 4 segments, 5 descriptors, page true " {
-		t.Fatalf("line %q, want what PE 0 got", line)
+		t.Fatalf("line %q, want the segments of PE 0", line)
 	}
 	host := pmixHost{s.clients}
 	host.ClientConnected(s.name(1), s.pe(1).pid)
@@ -133,7 +133,7 @@ func TestAskPEs(t *testing.T) {
 	kill(t, s.pe(3).pid, syscall.SIGKILL)
 	s.next(Failed)
 	if line := s.line(); line != "0: alert" {
-		t.Errorf("line %q, want the alert of PE 3's failure", line)
+		t.Errorf("line %q, want PE 0 alerted of PE 3's failure", line)
 	}
 	s.next(Exited)
 	kill(t, s.pe(0).pid, syscall.SIGSTOP)
@@ -149,7 +149,7 @@ func TestAskPEs(t *testing.T) {
 	}
 }
 
-// Go programs of a PE print their stacks and end; others are left alone.
+// Go programs of a PE print their stacks and end. Other programs get no signal.
 func TestQuitGo(t *testing.T) {
 	s := startTest(t, []App{player(1, "sleep", ""), shell(1, `"`+os.Args[0]+`"; echo over`), shell(1, "exec sleep 1000")}, func(c *settings) {
 		c.Apps[1].Env = append(c.Apps[1].Env, roleEnv+"=sleep")
@@ -161,7 +161,7 @@ func TestQuitGo(t *testing.T) {
 	}
 	for pe, want := range []bool{true, true, false} {
 		if got := s.HasGo(ID{PE: pe}); got != want {
-			t.Errorf("PE %d has Go programs: %v", pe, got)
+			t.Errorf("PE %d has Go programs: got %v", pe, got)
 		}
 	}
 	if s.HasGo(ID{Job: 4}) {

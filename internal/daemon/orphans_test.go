@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// What has left the group of its PE is killed with the step: its environment says whose it is.
+// A process that has left its PE's process group is killed with the step, which knows it by its environment.
 func TestOrphansAreSwept(t *testing.T) {
 	needProgram(t, "setsid")
 	s := startTest(t, []App{shell(1, `setsid sh -c 'echo $$; exec sleep 1000' & wait`)})
@@ -19,7 +19,7 @@ func TestOrphansAreSwept(t *testing.T) {
 	}
 }
 
-// An orphan that ends is reaped when all children of the process are the step's; a PE never is.
+// Orphans that end are reaped if all children of this process belong to the step. A PE is never reaped as an orphan.
 func TestOrphansAreReaped(t *testing.T) {
 	s := startTest(t, []App{shell(1, `(sh -c 'echo $$; read x <&3' 3<&0 &) ; sh -c 'echo 0'; exec sleep 1000`)}, func(c *settings) {
 		c.OwnsChildren = true
@@ -37,11 +37,11 @@ func TestOrphansAreReaped(t *testing.T) {
 	kill(t, p.pid, syscall.SIGTERM)
 	s.orphans.reapOne(p.pid)
 	if e := s.awaitExit(0); e.End.Signal != int(syscall.SIGTERM) {
-		t.Errorf("event %+v, want the status of PE 0, which nobody else has reaped", e)
+		t.Errorf("event %+v, want the status of PE 0, not reaped as an orphan", e)
 	}
 }
 
-// A signal to an orphan reaches no process that has its number since.
+// A signal to an orphan does not reach a later process with the same number.
 func TestIdentityIsKilled(t *testing.T) {
 	s := startSleepers(t, 2)
 	pes := s.table.allStarted()
@@ -51,11 +51,11 @@ func TestIdentityIsKilled(t *testing.T) {
 		t.Errorf("event %+v, want PE 1", e)
 	}
 	if look(pes[0].pid).over() {
-		t.Error("PE 0 got a signal for a process that had its number before")
+		t.Error("PE 0 got a signal meant for an earlier process with its number")
 	}
 }
 
-// An output that a process holds open which has left the job is cut when patience is over. Time in which the text is taken
+// An output that a process outside the job holds open is cut when the patience is used up. Time in which text is being taken
 // does not count.
 func TestHeldOutputIsCut(t *testing.T) {
 	needProgram(t, "setsid")
@@ -70,12 +70,12 @@ func TestHeldOutputIsCut(t *testing.T) {
 	}
 	s.wantNotice("output of PE 0 is held open")
 	if look(escaped).over() {
-		t.Error("the process that left the job is gone, want it to hold the output")
+		t.Error("the process that left the job has ended, want it to hold the output")
 	}
 	if err := syscall.Kill(escaped, syscall.SIGKILL); err != nil {
 		t.Error(err)
 	}
 	if left := s.ends.drainOutputs(p, time.Hour); left != time.Hour {
-		t.Errorf("%v is left of an hour for an output that has ended", left)
+		t.Errorf("%v of an hour is left for an output that has ended, want all", left)
 	}
 }

@@ -21,7 +21,7 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
-// A gauge tells everybody whose number is reached, and at the end all.
+// A gauge reports each number when it is reached, and all numbers at the end.
 func TestGauge(t *testing.T) {
 	var g Gauge
 	none, five, six, all := g.Reached(0), g.Reached(5), g.Reached(6), g.Reached(1<<60)
@@ -39,13 +39,13 @@ func TestGauge(t *testing.T) {
 	}
 }
 
-// newOutputs returns outputs as the configuration says, without servers.
+// newOutputs returns outputs with this configuration and without servers.
 func newOutputs(c settings) *outputs { return &outputs{cfg: &c, servers: &servers{}} }
 
-// said returns a channel that is closed when everything that was written so far has been passed on.
+// said returns a channel that is closed when all that was written so far has been passed on.
 func (o *outlet) said() <-chan struct{} { return o.passed.Reached(o.mark()) }
 
-// openOutput opens an output of either kind: the sides to be read and to be written.
+// openOutput opens an output, as a pipe or a terminal, and returns the ends for reading and for writing.
 func openOutput(t *testing.T, pty bool) (o *outlet, w *os.File) {
 	t.Helper()
 	open := os.Pipe
@@ -65,8 +65,7 @@ func openOutput(t *testing.T, pty bool) (o *outlet, w *os.File) {
 	return o, w
 }
 
-// A mark is reached when what was in the pipe or the terminal has been passed on,
-// not before, and whatever comes later.
+// A mark is reached as soon as what the pipe or the terminal held has been passed on, whatever is written later.
 func TestMark(t *testing.T) {
 	t.Run("pipe", func(t *testing.T) { testMark(t, false) })
 	t.Run("terminal", func(t *testing.T) { testMark(t, true) })
@@ -86,7 +85,7 @@ func testMark(t *testing.T, pty bool) {
 	one := p.outlets[0].said()
 	s.read(p, o, Stdout)
 	if text := <-got; text != "one\n" || isClosed(one) {
-		t.Errorf("%q is passed on; the mark is reached: %v, want not yet", text, isClosed(one))
+		t.Errorf("%q is passed on, mark reached: %v, want the first line and no mark yet", text, isClosed(one))
 	}
 	send("two\n")
 	two := p.outlets[0].said()
@@ -97,7 +96,7 @@ func testMark(t *testing.T, pty bool) {
 	}
 	took <- struct{}{}
 	<-two
-	<-p.outlets[0].said() // nothing is to come
+	<-p.outlets[0].said() // nothing is pending
 	send("rest")
 	_ = w.Close()
 	rest := p.outlets[0].said()
@@ -105,12 +104,11 @@ func testMark(t *testing.T, pty bool) {
 	took <- struct{}{}
 	<-rest
 	p.outputs.Wait()
-	<-p.outlets[0].said() // nor after the end
+	<-p.outlets[0].said() // nothing is pending after the end either
 }
 
-// A mark of a terminal is reached when all that was written before it has been
-// passed on, although nothing else is written: random portions, as long as the
-// kernel holds and longer.
+// A mark of a terminal is reached when all that was written before it has been passed on, although nothing else is written. The
+// test writes random amounts, below and above what the kernel buffers.
 func TestMarkOfTerminal(t *testing.T) {
 	o, w := openOutput(t, true)
 	passed := 0
@@ -142,7 +140,7 @@ func TestMarkOfTerminal(t *testing.T) {
 	<-p.outlets[0].said()
 }
 
-// A mark is reached although a program writes to its terminal without a pause.
+// A mark is reached although a program writes to its terminal without pause.
 func TestMarkOfFlood(t *testing.T) {
 	o, w := openOutput(t, true)
 	s := newOutputs(settings{Config{Raw: true}, Hooks{Output: func(ID, Stream, []byte) {}}})
@@ -164,7 +162,7 @@ func TestMarkOfFlood(t *testing.T) {
 	p.outputs.Wait()
 }
 
-// What was written last to a terminal is read before its end.
+// The last text written to a terminal is read before its end.
 func TestEndOfTerminal(t *testing.T) {
 	for i := range 500 {
 		o, w := openOutput(t, true)
@@ -182,12 +180,12 @@ func TestEndOfTerminal(t *testing.T) {
 		<-done
 		_ = o.Close()
 		if len(got) != len(text) {
-			t.Fatalf("%d of %d bytes came", len(got), len(text))
+			t.Fatalf("got %d of %d bytes", len(got), len(text))
 		}
 	}
 }
 
-// What is cut is not waited for.
+// A mark does not wait for an output that was cut.
 func TestMarkOfCutOutput(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -204,14 +202,14 @@ func TestMarkOfCutOutput(t *testing.T) {
 	text := make([]byte, readBytes+1)
 	go func() { _, _ = w.Write(text) }()
 	s.read(p, o, Stdout)
-	<-got // and there is more, or will be
+	<-got // more follows, now or later
 	mark := o.passed.Reached(uint64(len(text)))
 	_ = o.Close()
 	got <- struct{}{}
 	<-mark
 }
 
-// A deadline that is over is not reported while there is something to read.
+// An expired deadline is not reported while there is something to read.
 func TestOutletDeadline(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -238,7 +236,7 @@ func TestOutletDeadline(t *testing.T) {
 	}
 }
 
-// A line that stops at the end of a program's buffer is not taken for a prompt.
+// A line that stops at the end of a program's buffer is not mistaken for a prompt.
 func TestBlockIsNoPrompt(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -257,7 +255,7 @@ func TestBlockIsNoPrompt(t *testing.T) {
 			t.Fatal(err)
 		}
 		<-got
-		<-time.After(2 * slowLine) // what a prompt would wait
+		<-time.After(2 * slowLine) // the time after which a prompt is passed on
 	}
 	_ = w.Close()
 	if rest := <-got; rest != block[end:] {

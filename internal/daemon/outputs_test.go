@@ -9,8 +9,8 @@ import (
 	"github.com/goshmem/goshmem/internal/xunix"
 )
 
-// PEs write to terminals of the size of the user's, which follow it; what a PE writes to standard error comes behind what
-// it has written to standard output before.
+// PEs write to terminals that have the size of the user's and follow its changes. What a PE writes to standard error comes after
+// what it wrote to standard output before.
 func TestTerminalOutput(t *testing.T) {
 	needProgram(t, "stty")
 	screen, other, err := xunix.OpenPTY()
@@ -34,12 +34,12 @@ func TestTerminalOutput(t *testing.T) {
 		_, line, _ := strings.Cut(s.line(), ": ")
 		got = append(got, line)
 	}
-	for i, n := 0, 0; i < len(got); i++ { // "out n" stands before "err n"
+	for i, n := 0, 0; i < len(got); i++ { // "out n" must precede "err n"
 		switch {
 		case strings.HasPrefix(got[i], "out "):
 			n++
 		case strings.HasPrefix(got[i], "err ") && got[i] > "err "+string(rune('0'+n)):
-			t.Errorf("%q comes before the output that led to it: %q", got[i], got)
+			t.Errorf("%q comes before the line of standard output that precedes it: %q", got[i], got)
 		}
 	}
 	for _, line := range want {
@@ -50,7 +50,7 @@ func TestTerminalOutput(t *testing.T) {
 	s.Resize(xunix.Window{Rows: 40, Columns: 100})
 	s.Signal(syscall.SIGUSR1)
 	line := s.line()
-	for line == "0: User defined signal 1" { // what the shell says of its child, which gets the signal, too
+	for line == "0: User defined signal 1" { // the shell reports its child, which gets the signal, too
 		line = s.line()
 	}
 	if line != "0: 40 100" {
@@ -58,7 +58,7 @@ func TestTerminalOutput(t *testing.T) {
 	}
 }
 
-// Bytes pass as they come when they are asked for raw, and both outputs are one pipe when they are merged.
+// Raw output is passed on as it comes. Merged outputs share one pipe.
 func TestRawMergedOutput(t *testing.T) {
 	text := make(chan string, 100)
 	s := startTest(t, []App{shell(1, `printf "no line"; exec sleep 1000`)}, func(c *settings) {
@@ -78,7 +78,7 @@ func TestRawMergedOutput(t *testing.T) {
 	}
 }
 
-// Where there are no pseudo terminals, only who has asked for them is told.
+// Without pseudo terminals, only users who asked for them are told.
 func TestNoTerminal(t *testing.T) {
 	var said []string
 	r := &reporter{tellUser: func(text string) { said = append(said, text) }}

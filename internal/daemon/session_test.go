@@ -16,10 +16,10 @@ import (
 	"github.com/goshmem/goshmem/internal/xunix"
 )
 
-// A handler of a signal is seen, and that there is none.
+// handles sees a signal's handler, and its absence.
 func TestHandles(t *testing.T) {
 	if s := startSleepers(t, 1); handlesSignal(s.PID(ID{}), xunix.SIGTSTP) {
-		t.Error("a handler is there in a program that has none")
+		t.Error("found a handler in a program that has none")
 	}
 	c := make(chan os.Signal, 1)
 	signal.Notify(c, xunix.SIGTSTP)
@@ -32,7 +32,7 @@ func TestHandles(t *testing.T) {
 	}
 }
 
-// Programs that are linked to MPICH are told from others.
+// Programs that are linked to MPICH are told apart from others.
 func TestLinksMPICH(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
@@ -44,7 +44,7 @@ func TestLinksMPICH(t *testing.T) {
 	}
 	for _, path := range []string{self, script, "/no/such/program"} {
 		if linksMPICH(path) {
-			t.Errorf("%s is linked to MPICH", path)
+			t.Errorf("%s counts as linked to MPICH", path)
 		}
 	}
 	testenv.Need(t, testenv.MPICH)
@@ -54,12 +54,11 @@ func TestLinksMPICH(t *testing.T) {
 		t.Fatal(err)
 	}
 	if path := testenv.CompileC(t, testenv.MPICH, source); !linksMPICH(path) {
-		t.Errorf("%s is not linked to MPICH", path)
+		t.Errorf("%s does not count as linked to MPICH", path)
 	}
 }
 
-// A PE leads a session where it has a processor of its own or never yields, and
-// does not read the terminal.
+// A PE leads a session if it has a processor of its own or never yields, and does not read from the terminal.
 func TestLeadsSession(t *testing.T) {
 	free, alone, crowd := plan.Place{}, plan.Place{CPUs: []int{3}, Sharers: 1}, plan.Place{CPUs: []int{3}, Sharers: 2}
 	for _, x := range []struct {
@@ -82,13 +81,13 @@ func TestLeadsSession(t *testing.T) {
 		j := newLocalJob([]App{{NPEs: 1}})
 		j.crowded, j.yieldless = x.crowded, []bool{x.yieldless}
 		if got := st.leadsSession(&localPE{job: j}, x.reads); got != x.want {
-			t.Errorf("%+v: leads a session: %v", x, got)
+			t.Errorf("%+v: leads a session: got %v", x, got)
 		}
 	}
 }
 
-// Sessions get their nice values, those that the kernel has put off, too. Neither the process of a PE that has ended gets
-// one nor the session of this test, which is that of a PE without a session of its own.
+// Sessions get their nice values, including those that the kernel has deferred. Two processes get none: that of a PE that has
+// ended, and this test, in whose session a PE without its own session runs.
 func TestNiceness(t *testing.T) {
 	s := startTest(t, []App{shell(2, "exec sleep 1000")})
 	pes := s.table.allStarted()
@@ -97,7 +96,7 @@ func TestNiceness(t *testing.T) {
 	case err != nil:
 		t.Skip("the kernel has no autogroups")
 	case !pes[0].session:
-		t.Skip("two PEs take turns on one processor, and share the session of this test")
+		t.Skip("two PEs share one processor, and thus the session of this test")
 	}
 	kill(t, pes[1].pid, syscall.SIGKILL)
 	s.awaitExit(1)

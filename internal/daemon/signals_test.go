@@ -8,7 +8,7 @@ import (
 	"github.com/goshmem/goshmem/internal/xunix"
 )
 
-// At a suspension, a session stops at once unless one of its processes handles SIGTSTP: that one is asked, and may go on.
+// A suspension stops a session at once, unless one of its processes handles SIGTSTP. That process is asked, and may go on.
 func TestSuspend(t *testing.T) {
 	s := startTest(t, []App{
 		sleepers(t, 1).Apps[0],
@@ -21,20 +21,20 @@ func TestSuspend(t *testing.T) {
 	s.Suspend()
 	awaitState(t, s.pe(0).pid, "stopped", stopped)
 	if line := s.line(); line != "1: asked" {
-		t.Errorf("line %q, want that PE 1 was asked", line)
+		t.Errorf("line %q, want PE 1 to be asked", line)
 	}
 	if s.Stopped() {
-		t.Error("all are stopped, want PE 1 to go on")
+		t.Error("all PEs are stopped, want PE 1 to go on")
 	}
 	s.Signal(xunix.SIGSTOP)
 	awaitState(t, s.pe(1).pid, "stopped", stopped)
 	if !s.Stopped() {
-		t.Error("not all are stopped")
+		t.Error("not all PEs are stopped")
 	}
 	s.Signal(xunix.SIGCONT)
 	awaitState(t, s.pe(0).pid, "running", runs)
 	if s.Stopped() {
-		t.Error("all are stopped, want none")
+		t.Error("all PEs are stopped, want none")
 	}
 	s.Signal(syscall.SIGKILL)
 	for left := 2; left > 0; {
@@ -43,11 +43,11 @@ func TestSuspend(t *testing.T) {
 		}
 	}
 	if !s.Stopped() {
-		t.Error("a PE that has ended goes on")
+		t.Error("a PE that has ended counts as running")
 	}
 }
 
-// A program that goes on when its shell has ended gets the signals of the job, and its PE ends with SIGKILL.
+// A program that outlives its shell gets the job's signals, and SIGKILL ends its PE.
 func TestSignalToProgramWithoutShell(t *testing.T) {
 	for name, own := range map[string]bool{"children of the step": true, "children with the job's name": false} {
 		t.Run(name, func(t *testing.T) {
@@ -64,7 +64,7 @@ func TestSignalToProgramWithoutShell(t *testing.T) {
 			pmixHost{s.clients}.ClientConnected(s.name(0), program)
 			<-p.reaped
 			if !p.descends(program) || p.descends(1) {
-				t.Error("the orphan is not known as the PE's, or another process is")
+				t.Error("the orphan does not count as the PE's, or another process does")
 			}
 			found, _ := s.orphans.findOrphans()
 			if !slices.ContainsFunc(found, func(i identity) bool { return i.pid == program }) {
@@ -72,7 +72,7 @@ func TestSignalToProgramWithoutShell(t *testing.T) {
 			}
 			s.Signal(syscall.SIGUSR1)
 			for line := s.line(); line != "0: asked"; line = s.line() {
-				if line != "0: User defined signal 1" { // what the shell says of its child, which gets the signal, too
+				if line != "0: User defined signal 1" { // the shell reports its child, which gets the signal, too
 					t.Errorf("line %q", line)
 				}
 			}
@@ -83,7 +83,7 @@ func TestSignalToProgramWithoutShell(t *testing.T) {
 	}
 }
 
-// A PE that asks for the end of another one reaches its program, too, when that has no shell any more.
+// When a PE asks for the end of another PE, the signal also reaches a program that has outlived its shell.
 func TestKillProgramWithoutShell(t *testing.T) {
 	s := startTest(t, []App{shell(1, `sleep 1000 & echo $!`), shell(1, "exec sleep 1000")})
 	program := s.number()

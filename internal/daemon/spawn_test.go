@@ -13,7 +13,7 @@ import (
 	"github.com/goshmem/goshmem/pmix/server"
 )
 
-// script writes a program into a directory.
+// script writes an executable script into a directory.
 func script(t *testing.T, dir, name, text string) string {
 	t.Helper()
 	path := filepath.Join(dir, name)
@@ -23,8 +23,8 @@ func script(t *testing.T, dir, name, text string) string {
 	return path
 }
 
-// A spawned job inherits environment and directory of the program that spawns it, changed as the request says, and is freed
-// when its last process has ended.
+// A spawned job inherits the environment and the directory of the spawning program, with the changes that the request wants. It
+// is freed when its last process has ended.
 func TestSpawn(t *testing.T) {
 	dir, elsewhere := t.TempDir(), t.TempDir()
 	script(t, elsewhere, "child", "#!/bin/sh\necho $PARENT $CHILD $* $(pwd) $PMIX_RANK\n")
@@ -68,16 +68,16 @@ func TestSpawn(t *testing.T) {
 		}
 		for begin := time.Now(); s.table.job(j.number) != nil; time.Sleep(time.Millisecond) {
 			if time.Since(begin) > deadline {
-				t.Fatalf("%s: job %d is still there", name, j.number)
+				t.Fatalf("%s: job %d still exists", name, j.number)
 			}
 		}
 		if j.memory.exists() || s.watch.tagged(j.procs[0].tag) != nil {
-			t.Errorf("%s: the job is over and keeps its memory, or the watch knows it", name)
+			t.Errorf("%s: the job is over, and its memory is still held or the watch still has it", name)
 		}
 	}
 }
 
-// A job that cannot be started leaves nothing, and whoever asks and the user are told why.
+// A job that cannot be started leaves nothing behind. The caller and the user are told why.
 func TestSpawnFails(t *testing.T) {
 	dir := t.TempDir()
 	broken := script(t, dir, "broken", "no program\n")
@@ -99,17 +99,17 @@ func TestSpawnFails(t *testing.T) {
 		}
 		s.wantNotice("spawn for PE 0")
 	}
-	e := s.next(Spawned) // of the last request only
+	e := s.next(Spawned) // only the last request got that far
 	if d := s.next(Dropped); d.Job != e.Job {
 		t.Errorf("job %d is dropped, want job %d", d.Job, e.Job)
 	}
 	for begin := time.Now(); s.table.job(e.Job) != nil; time.Sleep(time.Millisecond) {
 		if time.Since(begin) > deadline {
-			t.Fatal("the job that could not be started is still there")
+			t.Fatal("the job that could not be started still exists")
 		}
 	}
 	s.Refuse()
-	if _, err := s.spawner.spawn(&spawning{from: pmix.Proc{Nspace: "tool"}, apps: []spawnApp{app("sh", 1)}}); err != errEnding { //nolint:errorlint // as it returns it
+	if _, err := s.spawner.spawn(&spawning{from: pmix.Proc{Nspace: "tool"}, apps: []spawnApp{app("sh", 1)}}); err != errEnding { //nolint:errorlint // spawn returns it unwrapped
 		t.Errorf("spawned while the job ends: %v, want %v", err, errEnding)
 	}
 	s.wantNotice("spawn for tool")

@@ -12,7 +12,7 @@ import (
 	pmix "github.com/goshmem/goshmem/pmix/codec"
 )
 
-// startedBy starts a real process for a PE of a table, as far as the table is concerned: begin and end are apart.
+// startedBy starts a real process and enters it into a table as a PE. The caller ends the start by calling end.
 func startedBy(t *testing.T, tb *table, j *localJob, pe int) (p *localPE, end func()) {
 	t.Helper()
 	cmd := exec.Command("sleep", "1000")
@@ -21,7 +21,7 @@ func startedBy(t *testing.T, tb *table, j *localJob, pe int) (p *localPE, end fu
 	if err := tb.beginStart(p); err != nil {
 		t.Fatal(err)
 	}
-	runtime.LockOSThread() // the process ends with the thread that has started it
+	runtime.LockOSThread() // the process ends with the thread that started it
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -33,17 +33,17 @@ func startedBy(t *testing.T, tb *table, j *localJob, pe int) (p *localPE, end fu
 	return p, func() { tb.endStart(p, identity{cmd.Process.Pid, look(cmd.Process.Pid).start}, nil) }
 }
 
-// Who must not mistake a process that is being started waits until the start is over.
+// Callers that must not mistake a process that is being started wait until the start is over.
 func TestStartIsAwaited(t *testing.T) {
 	tb := newTable("goshmem-test")
 	j := newLocalJob([]App{{NPEs: 3}})
 	tb.enlistFirst(j)
 	if tb.awaitStart(j, 0) != nil {
-		t.Error("a PE is there that was not started")
+		t.Error("a PE exists that was not started")
 	}
 	p, end := startedBy(t, tb, j, 1)
 	if tb.awaitStart(j, 0) != nil {
-		t.Error("the start of PE 1 is taken for that of PE 0")
+		t.Error("the start of PE 1 counts as that of PE 0")
 	}
 	claims, locked := make(chan *localPE), make(chan bool)
 	go func() { claims <- tb.awaitStart(j, 1) }()
@@ -57,16 +57,16 @@ func TestStartIsAwaited(t *testing.T) {
 	case <-claims:
 		t.Error("a claim does not wait for the start")
 	case <-locked:
-		t.Error("the lock is taken during a start")
+		t.Error("the lock is held during a start")
 	default:
 	}
-	tb.update(ID{PE: 1}, func(*localPE) { t.Error("a PE is there before its start is over") })
+	tb.update(ID{PE: 1}, func(*localPE) { t.Error("a PE exists before its start is over") })
 	end()
 	if got := <-claims; got != p {
 		t.Errorf("claim of %v, want PE 1", got)
 	}
 	if !<-locked {
-		t.Error("the process of a PE is nobody's after its start")
+		t.Error("the process of a PE is not known as the PE's after its start")
 	}
 
 	failed := newLocalPE(j, 2, exec.Command("none"))
@@ -75,11 +75,11 @@ func TestStartIsAwaited(t *testing.T) {
 	}
 	tb.endStart(failed, identity{}, errors.New("no such program"))
 	if tb.awaitStart(j, 2) != nil || len(tb.allStarted()) != 1 {
-		t.Error("a PE is there whose start has failed")
+		t.Error("a PE exists whose start has failed")
 	}
 }
 
-// A PE whose process was being started when all were killed is killed, too, and none is started later.
+// If all PEs are killed while a process is being started, that process is killed, too, and none is started later.
 func TestKillDuringStart(t *testing.T) {
 	s := assemble(settings{}, "goshmem-test")
 	j := newLocalJob([]App{{NPEs: 2}})
@@ -87,16 +87,16 @@ func TestKillDuringStart(t *testing.T) {
 	p, end := startedBy(t, s.table, j, 0)
 	s.Signal(syscall.SIGKILL)
 	if look(p.cmd.Process.Pid).over() {
-		t.Error("a process was killed that nobody knew of")
+		t.Error("a process was killed before it was in the table")
 	}
 	end()
 	awaitState(t, p.pid, "gone", process.over)
 	if err := s.table.beginStart(newLocalPE(j, 1, nil)); err == nil {
-		t.Error("a process may be started after all were killed")
+		t.Error("a process may be started after all PEs were killed")
 	}
 }
 
-// Names stand for PEs, once each: a wildcard for all of a job, no name for all of the job that asks.
+// Names stand for PEs, each PE once. A wildcard stands for all PEs of a job, an empty list for all PEs of the caller's job.
 func TestTargets(t *testing.T) {
 	s := startTest(t, []App{shell(3, "exec sleep 1000")})
 	other := pmix.Proc{Nspace: "another", Rank: 0}

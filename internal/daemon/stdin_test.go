@@ -11,14 +11,14 @@ import (
 	"testing/iotest"
 )
 
-// noise returns n bytes that are not alike.
+// noise returns n random bytes.
 func noise(n int) []byte {
 	rng, b := rand.NewChaCha8([32]byte{1}), make([]byte, n)
 	_, _ = rng.Read(b) // never fails
 	return b
 }
 
-// feedAll gives readers what src has, one chunk after the other.
+// feedAll feeds src to readers.
 func feedAll(t *testing.T, src io.Reader, readers int) (ends []*os.File, in *input) {
 	t.Helper()
 	credits := make(chan Credit, 10)
@@ -51,8 +51,8 @@ func feedAll(t *testing.T, src io.Reader, readers int) (ends []*os.File, in *inp
 	return ends, in
 }
 
-// Every reader gets everything and the end, from a pipe or anything, while
-// one does not read, one has gone and one goes in the middle.
+// Each reader gets all text and the end, from a pipe or another source, although one reader does not read, one has closed its
+// end and one closes it in the middle.
 func TestInputToAll(t *testing.T) {
 	const size = 6 << 20
 	text := noise(size)
@@ -72,15 +72,15 @@ func TestInputToAll(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("TMPDIR", t.TempDir())
 			ends, in := feedAll(t, src(t), 5)
-			_ = ends[0].Close() // does not want any
+			_ = ends[0].Close() // reads nothing
 			go func() { _, _ = io.CopyN(io.Discard, ends[1], size/2); _ = ends[1].Close() }()
-			for _, r := range ends[3:] { // and 2 does not read
+			for _, r := range ends[3:] { // 2 does not read yet
 				if got, err := io.ReadAll(r); err != nil || !bytes.Equal(got, text) {
-					t.Errorf("%d bytes came, want %d, or they differ; %v", len(got), size, err)
+					t.Errorf("got %d bytes, want %d with the same content; %v", len(got), size, err)
 				}
 			}
 			if got, err := io.ReadAll(ends[2]); err != nil || !bytes.Equal(got, text) {
-				t.Errorf("%d bytes came late, want %d, or they differ; %v", len(got), size, err)
+				t.Errorf("got %d bytes late, want %d with the same content; %v", len(got), size, err)
 			}
 			in.close()
 			if left, err := os.ReadDir(os.TempDir()); err != nil || len(left) > 0 {
@@ -90,8 +90,7 @@ func TestInputToAll(t *testing.T) {
 	}
 }
 
-// A stream that nobody reads gives all its credit back, whether its reader has gone, there was none,
-// or the step closes.
+// A stream without readers returns all its credit, whether its reader has gone, there was none, or the step closes.
 func TestStreamWithoutReaders(t *testing.T) {
 	for name, x := range map[string]struct{ reader, closes bool }{"gone": {reader: true}, "none": {}, "closed": {reader: true, closes: true}} {
 		t.Run(name, func(t *testing.T) {
@@ -122,7 +121,7 @@ func TestStreamWithoutReaders(t *testing.T) {
 			}
 			in.take(Chunk{To: 3, Data: make([]byte, 5), End: true})
 			if c := <-credits; c != (Credit{To: 3, Bytes: 5, Gone: true}) || back != chunks*ChunkBytes {
-				t.Errorf("%d bytes came back, want %d; then %+v, want 5 more", back, chunks*ChunkBytes, c)
+				t.Errorf("%d bytes returned, want %d; then %+v, want 5 more", back, chunks*ChunkBytes, c)
 			}
 			if !x.reader {
 				_ = w.Close()
@@ -131,8 +130,8 @@ func TestStreamWithoutReaders(t *testing.T) {
 	}
 }
 
-// A spool holds no more than what is between the fastest and the slowest reader,
-// and makes the fastest wait where that becomes too much.
+// A spool holds no more than the distance between the fastest and the slowest reader. It makes the fastest reader wait if that
+// becomes too much.
 func TestSpool(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	text := noise(64 << 20)
@@ -162,15 +161,15 @@ func TestSpool(t *testing.T) {
 	}
 	rest := <-fastDone
 	if err := <-filled; err != nil || !bytes.Equal(buf, text) || !bytes.Equal(rest, text[sp.most:]) {
-		t.Errorf("fill: %v; or text differs", err)
+		t.Errorf("fill: %v, or the text differs", err)
 	}
 	_, _ = fast.Close(), slow.Close()
 	if _, err := sp.file.Stat(); err == nil {
-		t.Error("the file is open when nobody needs it")
+		t.Error("the file is still open with nothing to hold")
 	}
 }
 
-// Nobody is left: the filler ends.
+// A spool without readers ends its filler.
 func TestSpoolWithoutReaders(t *testing.T) {
 	sp := newSpool()
 	r := sp.reader()

@@ -8,8 +8,8 @@ import (
 	"github.com/goshmem/goshmem/internal/envvar"
 )
 
-// All PEs of a job are told the same, whether others have ended before they are
-// started or not; those of a later job count what runs then.
+// All PEs of a job get the same word on oversubscription, whether or not others have ended before they start. For a later job,
+// the PEs that run then count.
 func TestAllGiveWayAlike(t *testing.T) {
 	cpus := runtime.NumCPU()
 	s := assemble(settings{}, "goshmem-test")
@@ -25,7 +25,7 @@ func TestAllGiveWayAlike(t *testing.T) {
 	first := begin(cpus + 1)
 	for ended := range cpus + 1 {
 		if !told(first) {
-			t.Errorf("a PE that starts when %d of %d have ended is not told", ended, cpus+1)
+			t.Errorf("a PE that starts when %d of %d have ended is not told of oversubscription", ended, cpus+1)
 		}
 		s.ends.countEnd(first)
 	}
@@ -38,9 +38,9 @@ func TestAllGiveWayAlike(t *testing.T) {
 	}
 	begin(cpus)
 	if !told(begin(1)) {
-		t.Errorf("one PE beside %d is not told", cpus)
+		t.Errorf("one PE beside %d others is not told of oversubscription", cpus)
 	}
 	if got := first.yieldVariable([]string{envvar.Oversubscribe + "=0"}); got != nil {
-		t.Errorf("%v in spite of what the user says", got)
+		t.Errorf("got %v, want the user's setting", got)
 	}
 }

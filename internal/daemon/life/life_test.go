@@ -14,7 +14,7 @@ import (
 //go:embed doc.go
 var doc string
 
-// all returns every state that a PE can be described by, reachable or not.
+// all returns every state in which a PE can be described, reachable or not.
 func all() (states []PE) {
 	for o := alive; o <= diedBadly; o++ {
 		for n := held; n <= reaped; n++ {
@@ -30,17 +30,17 @@ func all() (states []PE) {
 	return states
 }
 
-// answer is what an input can answer.
+// answer is any answer to an input.
 type answer struct {
 	Outcome
 	first, was, released, is bool
 }
 
-// input is an input under the name that the tables give it.
+// input is an input, with the name that the tables give it.
 type input struct {
 	name  string
-	badly bool // of a death: the end is a failure whatever the PE was doing
-	gone  bool // of the own process's death: the member is known to have been reaped
+	badly bool // for a death: the end is a failure in every state
+	gone  bool // for the own process's death: the member is known to be reaped
 	do    func(*PE) answer
 }
 
@@ -81,7 +81,7 @@ func memberDies(e ending.End) func(*PE) answer {
 	return func(l *PE) answer { return answer{Outcome: l.EndMember(e)} }
 }
 
-// part is one of the parts of the state that have a table.
+// part is a part of the state that has a table.
 type part struct {
 	states []string
 	of     func(*PE) int
@@ -95,14 +95,14 @@ var parts = map[string]part{
 	"member":     {[]string{"unknown", "own", "other", "watched"}, func(l *PE) int { return int(l.member) }},
 }
 
-// table is one of the documentation: by input, the states after it by the state before.
+// table is a table of the documentation: for each input, the next state for each state.
 type table map[string][]string
 
-// tables returns the tables of the documentation by the part that they are of.
+// tables returns the documentation's tables by the part of the state that they describe.
 func tables(t *testing.T) map[string]table {
 	t.Helper()
 	found := map[string]table{}
-	of := "" // which table a line is in
+	of := "" // the table of the current line
 	for line := range strings.Lines(doc) {
 		head, entries, ok := strings.Cut(strings.TrimPrefix(line, "//\t"), "|")
 		if !ok || !strings.HasPrefix(line, "//\t") {
@@ -128,7 +128,7 @@ func tables(t *testing.T) map[string]table {
 	return found
 }
 
-// In all states, all inputs change all parts of the state as the tables of the documentation say.
+// In all states, each input changes each part of the state as the documentation's tables say.
 func TestTransitions(t *testing.T) {
 	documented := tables(t)
 	known := map[string]bool{}
@@ -155,14 +155,14 @@ func TestTransitions(t *testing.T) {
 	for name, rows := range documented {
 		for row := range rows {
 			if !known[row] {
-				t.Errorf("table %s names an input %q that there is none of", name, row)
+				t.Errorf("table %s has the unknown input %q", name, row)
 			}
 		}
 	}
 }
 
-// failure says which failure an input makes known, as the documentation has it in words: of the own process, or of what
-// the input tells; empty for none.
+// failure returns whose failure an input reveals, as the documentation has it in words: that of the own process, or that of the
+// input's process; "" for none.
 func failure(l PE, in input) (of string) {
 	inside, unfinished := l.membership == inside, l.membership == inside || l.membership == lost
 	if l.failed {
@@ -197,7 +197,7 @@ func failure(l PE, in input) (of string) {
 	return ""
 }
 
-// In all states, all inputs make a failure known if and only if the documentation says so, and of the end that it names.
+// In all states, an input reveals a failure if and only if the documentation says so, and the failure is of the end that it names.
 func TestFailures(t *testing.T) {
 	for _, in := range inputs {
 		for _, before := range all() {
@@ -215,30 +215,30 @@ func TestFailures(t *testing.T) {
 				t.Fatalf("%+v, %s: kill the rest: %v, want %v", before, in.name, a.KillRest, kills)
 			}
 			if a.is != (in.name == "forsaken" && before.membership == lost) {
-				t.Fatalf("%+v, %s: forsaken: %v", before, in.name, a.is)
+				t.Fatalf("%+v, %s: forsaken is %v", before, in.name, a.is)
 			}
 			if a.Well != (in.name == "concluded" && !after.failed) {
-				t.Fatalf("%+v, %s: ended well: %v", before, in.name, a.Well)
+				t.Fatalf("%+v, %s: ended well is %v", before, in.name, a.Well)
 			}
 		}
 	}
 }
 
-// history is what a test remembers of the inputs of one PE and of the answers to them, as far as invariants need it.
+// history is what the invariants need to know of the inputs of one PE and of the answers.
 type history struct {
 	fails, kills, firsts, released int
-	open                           bool // joined, and its departure not answered yet
+	open                           bool // joined, and its departure is not answered yet
 	watched, died                  bool
 }
 
-// node is a state and a way to it.
+// node is a state and the inputs that lead to it.
 type node struct {
 	PE
 	history
 }
 
-// Over all sequences of inputs, of any length, the invariants hold. A state with what a test remembers of the way to it is
-// one node of a finite graph, so that all sequences are covered when all nodes have been visited.
+// The invariants hold for all sequences of inputs, of any length. A state and the history that the invariants need make a node
+// of a finite graph. A visit to all nodes thus covers all sequences.
 func TestInvariants(t *testing.T) {
 	start := node{}
 	seen := map[node]bool{start: true}
@@ -262,7 +262,7 @@ func TestInvariants(t *testing.T) {
 	}
 }
 
-// note remembers an input and the answer. Counts stop at 2, which is too many of anything.
+// note adds an input and its answer. Counts stop at 2, which violates every invariant.
 func (h *history) note(in input, a answer) {
 	count := func(n *int, more bool) {
 		if more {
@@ -285,14 +285,14 @@ func (h *history) note(in input, a answer) {
 	}
 }
 
-// broken says which invariant does not hold, with the state before the last input.
+// broken returns the invariant that does not hold. before is the state before the last input.
 func (n *node) broken(before *PE) string {
 	l := &n.PE
 	switch {
 	case n.fails > 1:
-		return "a failure is told twice"
+		return "a failure is reported twice"
 	case l.Failed() != (n.fails == 1):
-		return "failed, and nobody was told; or the reverse"
+		return "failed, and it was not reported; or the reverse"
 	case n.kills > 1:
 		return "the rest is killed twice"
 	case n.firsts > 1:
@@ -300,13 +300,13 @@ func (n *node) broken(before *PE) string {
 	case n.released > 1 || n.released == 1 != l.Freed():
 		return "the process is released twice, or not when it is freed"
 	case l.Freed() && !n.watched:
-		return "freed, and never watched"
+		return "freed, but never watched"
 	case n.open != l.Inside():
-		return "inside, and its departure was answered; or the reverse"
+		return "inside, but its departure was answered; or the reverse"
 	case l.Dead() != n.died:
-		return "dead, and its death was not told; or the reverse"
+		return "dead, but its death was not reported; or the reverse"
 	case before.Failed() && !l.Failed(), before.Dead() && !l.Dead(), before.Ended() && !l.Ended(), before.Reaped() && !l.Reaped(), before.Freed() && !l.Freed(), before.Watched() && !l.Watched():
-		return "what is final has been taken back"
+		return "a final state has changed"
 	case l.Reaped() && !l.Ended(), l.Seen() && !l.Freed(), l.GoesOn() && (!l.Inside() || !l.Ended()):
 		return "two answers contradict each other"
 	case l.Inside() && l.Left(), l.Inside() && !l.Unfinished(), l.Left() && l.Unfinished():
@@ -315,7 +315,7 @@ func (n *node) broken(before *PE) string {
 	return ""
 }
 
-// A PE whose end is concluded has ended well or has failed, and which of the two is told exactly once.
+// A PE whose end is final has ended well or has failed, and exactly one of the two is reported once.
 func TestConcluded(t *testing.T) {
 	for _, before := range all() {
 		after := before
@@ -325,7 +325,7 @@ func TestConcluded(t *testing.T) {
 	}
 }
 
-// A shell that was killed fails when its program is dead, too, whatever else happens before that.
+// If a shell is killed, the PE fails only when its program is dead, too, whatever happens in between.
 func TestKilledShellWaitsForProgram(t *testing.T) {
 	bad, good := ending.End{Signal: 9}, ending.End{}
 	var l PE
@@ -337,15 +337,15 @@ func TestKilledShellWaitsForProgram(t *testing.T) {
 	l.End()
 	l.Reap()
 	if !l.AwaitsLeave(false) || !l.GoesOn() {
-		t.Error("the program is not waited for")
+		t.Error("the PE does not wait for its program")
 	}
 	if o := l.Die(good, true); o != (Outcome{}) {
-		t.Errorf("the second news of the end: %+v", o)
+		t.Errorf("second report of the end: %+v", o)
 	}
 	if o := l.EndMember(good); o != (Outcome{Fails: true, ByOwn: true, Unfinished: true}) {
 		t.Errorf("at the end of the program: %+v, want the failure of the shell", o)
 	}
 	if l.AwaitsLeave(true) {
-		t.Error("a PE that has failed is waited for")
+		t.Error("a PE that has failed still counts as waiting")
 	}
 }

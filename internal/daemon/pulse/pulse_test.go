@@ -2,8 +2,8 @@ package pulse
 
 import "testing"
 
-// A PE hangs that neither moves its word nor waits for others, once. While it is ready to
-// run, only the time counts in which it had a processor.
+// A PE that neither changes its word nor waits for others hangs, which is reported once. While it is ready to run, only time
+// on a processor counts.
 func TestPulse(t *testing.T) {
 	var p Pulse
 	for i, step := range []struct {
@@ -20,7 +20,7 @@ func TestPulse(t *testing.T) {
 		{after: 41, look: Look{Count: 2}, hung: true},
 		{after: 50, look: Look{Count: 2, Waits: true}, moved: true},
 		{after: 90, look: Look{Count: 2, Waits: true}},
-		{after: 99, look: Look{Count: 2}}, // its wait has just ended
+		{after: 99, look: Look{Count: 2}}, // its wait ended just now
 		{after: 100, look: Look{Count: 2, Ready: true}},
 		{after: 200, look: Look{Count: 2, Ready: true}}, // without a processor
 		{after: 210, look: Look{Count: 2, Ready: true, Used: 1}, hung: true},
@@ -36,25 +36,25 @@ func TestPulse(t *testing.T) {
 	}
 }
 
-// A look stands still only beside one before it. One that is older than that, or than the end of a time that does not count,
-// is old.
+// A look shows a standstill only in comparison with an earlier look. A look is old if it precedes that one or the end of a time
+// that does not count.
 func TestLooks(t *testing.T) {
 	const minute, hour = 60, 3600
 	var p Pulse
-	p.SkipTo(hour) // there is nothing to skip
+	p.SkipTo(hour) // nothing to skip
 	first := Look{Count: 1}
 	if p.Stands(first) || p.IsOld(first) {
-		t.Error("the first look stands still, or is old")
+		t.Error("the first look shows a standstill, or is old")
 	}
 	p.Beat(first, hour)
 	for _, x := range []Look{{Count: 2}, {Count: 1, Calls: true}, {Count: 1, Waits: true}} {
 		if p.Stands(x) {
-			t.Errorf("%+v stands still", x)
+			t.Errorf("%+v shows a standstill", x)
 		}
 	}
 	p.SkipTo(hour)
 	if !p.IsOld(Look{At: minute}) || p.IsOld(Look{At: hour}) {
-		t.Error("a look in a time that does not count is not old, or one at its end is")
+		t.Error("want looks within the skipped time to be old, and the one at its end not")
 	}
 	if moved, hung := p.Beat(Look{At: hour + minute, Count: 1}, hour); moved || hung {
 		t.Errorf("moved %v, hung %v after a time of which one minute counts", moved, hung)
