@@ -21,13 +21,13 @@ func pair(t *testing.T) (c *Cluster, a, b *fake) {
 	c = NewCluster([]Node{a, b}, []int{0, 1, 0, 1})
 	t.Cleanup(func() {
 		if c.over != nil {
-			_ = c.Close() // what it returns is tested elsewhere
+			_ = c.Close() // TestClusterJoins checks what it returns
 		}
 	})
 	return c, a, b
 }
 
-// What concerns all PEs goes to all nodes.
+// Calls that concern all PEs go to all nodes.
 func TestClusterReachesAll(t *testing.T) {
 	c, a, b := pair(t)
 	if err := c.Launch(); err != nil {
@@ -52,14 +52,14 @@ func TestClusterReachesAll(t *testing.T) {
 	}
 }
 
-// What concerns a PE goes to its node, and no other.
+// Calls that concern one PE go to its node, and to no other.
 func TestClusterAsksTheNodeOfThePE(t *testing.T) {
 	c, a, b := pair(t)
 	b.forsaken, b.isGo = true, true
 	for pe, on := range []*fake{a, b, a, b} {
 		id := daemon.ID{PE: pe}
 		if is := c.Forsake(id); is != on.forsaken || c.HasGo(id) != on.isGo {
-			t.Errorf("PE %d: forsaken: %t, want the word of its own node", pe, is)
+			t.Errorf("PE %d: forsaken: %t, want the answer of its own node", pe, is)
 		}
 		c.QuitGo(id, 0)
 		c.Feed(daemon.Chunk{To: pe, End: true})
@@ -80,7 +80,7 @@ func TestClusterAsksTheNodeOfThePE(t *testing.T) {
 	}
 }
 
-// Events of all nodes come, those of one node in its order; a spawned job is on the node that reports it.
+// The cluster passes on the events of all nodes, those of one node in order. A spawned job is on the node that reports it.
 func TestClusterMergesEvents(t *testing.T) {
 	c, a, b := pair(t)
 	const each = 20
@@ -92,7 +92,7 @@ func TestClusterMergesEvents(t *testing.T) {
 	for range 2 * each {
 		e := <-c.Events()
 		if e.Status != next[e.PE] {
-			t.Errorf("event %d of PE %d comes as number %d", e.Status, e.PE, next[e.PE])
+			t.Errorf("event %d of PE %d arrives as number %d", e.Status, e.PE, next[e.PE])
 		}
 		next[e.PE]++
 	}
@@ -102,10 +102,10 @@ func TestClusterMergesEvents(t *testing.T) {
 	if got, want := b.noted(), []string{"forsake 1.1"}; !slices.Equal(got, want) || len(a.noted()) > 0 {
 		t.Errorf("calls %v and %v, want %v on the second node", a.noted(), got, want)
 	}
-	a.events <- daemon.Event{} // nobody receives it: Close does not wait for that
+	a.events <- daemon.Event{} // no one receives it, and Close does not wait for that
 }
 
-// Answers, tiers and errors of the nodes are joined in the order of the nodes.
+// The cluster joins answers, tiers and errors of its nodes in the order of the nodes.
 func TestClusterJoins(t *testing.T) {
 	c, a, b := pair(t)
 	a.answers = []daemon.Answer{{ID: daemon.ID{PE: 0}}, {ID: daemon.ID{PE: 2}}}
@@ -135,5 +135,5 @@ func TestClusterJoins(t *testing.T) {
 	if err := c.Close(); !errors.Is(err, second) || errors.Is(err, first) {
 		t.Errorf("close: %v, want that of the second node", err)
 	}
-	c.over = nil // it is closed
+	c.over = nil // closed already
 }

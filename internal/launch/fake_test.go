@@ -11,10 +11,10 @@ import (
 	"github.com/goshmem/goshmem/internal/xunix"
 )
 
-// fake is a node without processes. It notes what it is asked to do.
+// fake is a node without processes. It records its calls.
 type fake struct {
 	events   chan daemon.Event
-	npes     int                // PEs are those of job 0 with these numbers, from first
+	npes     int                // number of PEs; they are of job 0 and numbered from first
 	first    int                // number of the first PE
 	answers  []daemon.Answer    // to any order
 	launched error              // what Launch returns
@@ -24,7 +24,7 @@ type fake struct {
 	forsaken bool               // what Forsake returns
 	tier     string             // what Tier returns
 	uri      string             // what ToolURI returns
-	fed      func(daemon.Chunk) // is called by Feed; nil: nothing is
+	fed      func(daemon.Chunk) // Feed calls it, unless it is nil
 
 	mu    sync.Mutex
 	calls []string
@@ -34,14 +34,14 @@ func newFake(first, npes int) *fake {
 	return &fake{events: make(chan daemon.Event, 64), first: first, npes: npes, tier: "fake", uri: fmt.Sprintf("tcp://%d", first)}
 }
 
-// note keeps a call.
+// note records a call.
 func (f *fake) note(format string, args ...any) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.calls = append(f.calls, fmt.Sprintf(format, args...))
 }
 
-// set changes what the node answers.
+// set changes the fake's answers.
 func (f *fake) set(change func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"github.com/goshmem/goshmem/internal/daemon"
 )
 
-// slowReader takes everything and says when it does.
+// slowReader takes a text when the test lets it.
 type slowReader struct{ takes chan struct{} }
 
 func (s slowReader) Write(b []byte) (int, error) {
@@ -17,8 +17,7 @@ func (s slowReader) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// That the kernel takes long to free the memory of PEs after a signal is no reason
-// to speak of output that is not read; output that is not read is.
+// Output is cut only if it is not read. It is not cut when the kernel takes long to free the memory of PEs after a signal.
 func TestOnlyUnreadOutputIsCut(t *testing.T) {
 	for name, unread := range map[string]bool{"all is read": false, "something is not": true} {
 		t.Run(name, func(t *testing.T) {
@@ -37,7 +36,7 @@ func TestOnlyUnreadOutputIsCut(t *testing.T) {
 				time.Sleep(askedAtMost + time.Second) // the PEs end late
 				synctest.Wait()
 				if out.isCut() != unread {
-					t.Errorf("cut: %t, want %t", out.isCut(), unread)
+					t.Errorf("output cut: %t, want %t", out.isCut(), unread)
 				}
 				close(done)
 				<-over

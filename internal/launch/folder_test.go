@@ -9,8 +9,8 @@ import (
 	"github.com/goshmem/goshmem/internal/daemon"
 )
 
-// Each PE has files of its own, those that come later, too; a file that cannot
-// be written is reported once and holds what was written until then.
+// Each PE has its own files, and so have PEs that come later. A file that cannot be written is reported once, and keeps what
+// was written before.
 func TestFolder(t *testing.T) {
 	dir := t.TempDir()
 	d := newFolder(&Output{Dir: dir}, 2)
@@ -58,7 +58,7 @@ func TestFolder(t *testing.T) {
 	}
 }
 
-// The files lie where Open MPI's users look for them.
+// The files are where Open MPI's users look for them.
 func TestFolderByJob(t *testing.T) {
 	d := newFolder(&Output{Dir: "D", ByJob: true}, 11)
 	for id, want := range map[daemon.ID]string{{PE: 5}: "D/1/rank.05", {PE: 10}: "D/1/rank.10", {Job: 1, PE: 5}: "D/2/rank.5"} {

@@ -9,10 +9,10 @@ import (
 	"github.com/goshmem/goshmem/internal/ending"
 )
 
-// How PEs end in these tests.
+// Ends of PEs in these tests.
 var killed, failed = ending.End{Signal: 9}, ending.End{Code: 9}
 
-// watched returns a run of n PEs that goes on whatever happens.
+// watched returns a run of n PEs that goes on after failures.
 func watched(t *testing.T, n int) *run {
 	t.Helper()
 	o := &Options{Apps: []App{{NPEs: n}}, Recover: true, Stdout: io.Discard, Stderr: io.Discard}
@@ -29,8 +29,7 @@ func (r *run) sees(kind daemon.Kind, pe int, e ending.End) {
 	r.event(daemon.Event{Kind: kind, ID: daemon.ID{PE: pe}, End: e})
 }
 
-// A PE that was killed is the first failure, though others that met the end of its
-// connection were seen to end before it.
+// A PE that was killed is reported as the first failure, even if PEs that lost their connection to it were seen to end before.
 func TestCauseComesFirst(t *testing.T) {
 	r := watched(t, 4)
 	r.sees(daemon.Lost, 2, ending.End{})
@@ -38,10 +37,10 @@ func TestCauseComesFirst(t *testing.T) {
 	r.sees(daemon.Failed, 1, failed)
 	r.sees(daemon.Failed, 0, failed)
 	if len(r.dead) > 0 {
-		t.Fatalf("%v is told before PE 2, which parted first", &r.dead[0])
+		t.Fatalf("%v is reported before PE 2, which lost its connection first", &r.dead[0])
 	}
 	r.sees(daemon.Failed, 2, killed)
-	r.sees(daemon.Lost, 2, ending.End{}) // late news
+	r.sees(daemon.Lost, 2, ending.End{}) // arrives late
 	r.sees(daemon.Failed, 3, failed)
 	for i, want := range []int{2, 1, 0, 3} {
 		if len(r.dead) != 4 || r.dead[i].id.PE != want {
@@ -53,14 +52,13 @@ func TestCauseComesFirst(t *testing.T) {
 	}
 }
 
-// The end of others is not put off for good by a PE that has no program any more
-// but goes on.
+// A PE that has no program any more but goes on does not delay the reports of other ends forever.
 func TestNobodyWaitsForTheForsaken(t *testing.T) {
 	r := watched(t, 2)
 	r.sees(daemon.Lost, 0, ending.End{})
 	r.sees(daemon.Failed, 1, failed)
 	if len(r.dead) > 0 {
-		t.Fatalf("%v is told before PE 0, which parted first", &r.dead[0])
+		t.Fatalf("%v is reported before PE 0, which lost its connection first", &r.dead[0])
 	}
 	r.noteParted(daemon.ID{PE: 0})
 	if len(r.dead) != 1 || r.dead[0].id.PE != 1 {
@@ -68,8 +66,7 @@ func TestNobodyWaitsForTheForsaken(t *testing.T) {
 	}
 }
 
-// The list of failures comes behind what is said of each of them, which waits for
-// the output of the PE.
+// The list of failures follows the message on each failure. Such a message waits for the PE's output.
 func TestListOfFailuresIsLast(t *testing.T) {
 	r := watched(t, 2)
 	var text strings.Builder
@@ -79,14 +76,14 @@ func TestListOfFailuresIsLast(t *testing.T) {
 	r.out.write(daemon.ID{}, daemon.Stdout, []byte("text\n"))
 	<-r.out.sinks[daemon.Stderr].flushed()
 	if text.Len() > 0 {
-		t.Errorf("%q is said before the PE's own words", &text)
+		t.Errorf("%q is printed before the PE's own output", &text)
 	}
-	r.out.end(daemon.ID{}, daemon.Stderr) // as the node closes
+	r.out.end(daemon.ID{}, daemon.Stderr) // as when the node closes
 	r.out.flush()
 	r.printFailures()
 	<-r.out.sinks[daemon.Stderr].flushed()
 	one, list := strings.Index(text.String(), " goes on"), strings.Index(text.String(), "PEs failed:")
 	if one < 0 || list < one {
-		t.Errorf("the list is not last:\n%s", &text)
+		t.Errorf("want the list last:\n%s", &text)
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/goshmem/goshmem/internal/daemon"
 )
 
-// A line says each PE's number once if all wait for the same one.
+// A sentence on PEs at one place lists each PE once if all wait for the same PE.
 func TestPlaceSentence(t *testing.T) {
 	in := placeOf(&daemon.Answer{Done: true}, "is in f", nil)
 	for _, c := range []struct {
@@ -26,7 +26,7 @@ func TestPlaceSentence(t *testing.T) {
 		{placeOf(&daemon.Answer{}, "", func() bool { return true }), awaiting{pes: []int{0, 1}}, "PEs 0-1 have not joined the job"},
 	} {
 		if have := c.w.sentence(&c.a); have != c.want {
-			t.Errorf("%q, want %q", have, c.want)
+			t.Errorf("got %q, want %q", have, c.want)
 		}
 	}
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/goshmem/goshmem/internal/xunix"
 )
 
-// The time of a job ends it, and says where its PEs are.
+// The time limit ends the job, with a message that says where its PEs are.
 func TestTimeout(t *testing.T) {
 	inPlay(t, 3, func(o *Options) { o.Timeout = time.Minute }, func(_ *testing.T, p *play) {
 		p.set(func() {
@@ -41,7 +41,7 @@ func TestTimeout(t *testing.T) {
 	})
 }
 
-// Time passes only while the job is not stopped, and the list of PEs that run is cut.
+// Time passes only while the job is not stopped. The list of running PEs is cut.
 func TestTimeoutOfMany(t *testing.T) {
 	inPlay(t, 20, func(o *Options) { o.Timeout = time.Minute }, func(t *testing.T, p *play) {
 		p.set(func() {
@@ -58,12 +58,12 @@ func TestTimeoutOfMany(t *testing.T) {
 		}
 		<-p.done
 		if text := p.errs.String(); !strings.Contains(text, "PE 15 (pid 1015), ...\n") || !strings.Contains(text, "oshrun: and PEs at 20 more places; --stacks shows all\n") {
-			t.Errorf("what is said is not cut:\n%s", text)
+			t.Errorf("want the messages cut:\n%s", text)
 		}
 	})
 }
 
-// Stacks are those that PEs answer with, or those of Go's runtime.
+// Stacks come from the PEs' answers, or from Go's runtime.
 func TestStacks(t *testing.T) {
 	inPlay(t, 4, func(o *Options) { o.Stacks = true }, func(t *testing.T, p *play) {
 		p.set(func() {
@@ -96,7 +96,7 @@ func TestStacks(t *testing.T) {
 	})
 }
 
-// The first interrupt asks the PEs to end, the second kills them; other signals are passed on.
+// The first interrupt asks the PEs to end and the second kills them. Other signals are passed on.
 func TestSignalsOfTheUser(t *testing.T) {
 	inPlay(t, 2, nil, func(_ *testing.T, p *play) {
 		for _, sig := range []syscall.Signal{xunix.SIGUSR1, xunix.SIGUSR2, xunix.SIGWINCH, xunix.SIGCONT} {
@@ -124,16 +124,16 @@ func TestSignalsOfTheUser(t *testing.T) {
 		p.ends(StatusSignal+1, "oshrun: SIGHUP: ending 1 PEs")
 	})
 	if len(Signals()) != 9 || ends(xunix.SIGUSR1) || !ends(syscall.SIGHUP) {
-		t.Errorf("signals %v, and which of them end a job, are others", Signals())
+		t.Errorf("signals %v, or the subset that ends a job, are not as wanted", Signals())
 	}
 }
 
-// A job that is about to stop and is ended first lets its PEs go on to their end.
+// If a job is about to stop when a signal ends it, its PEs are continued, so that they can end.
 func TestEndWhileStopping(t *testing.T) {
 	inPlay(t, 1, nil, func(_ *testing.T, p *play) {
 		p.signals <- xunix.SIGTSTP
 		synctest.Wait()
-		p.after(stopTick) // it looks, and PE 0 has not stopped
+		p.after(stopTick) // the run looks, and PE 0 has not stopped
 		p.asked("suspend")
 		p.signals <- syscall.SIGTERM
 		synctest.Wait()
@@ -145,7 +145,7 @@ func TestEndWhileStopping(t *testing.T) {
 	})
 }
 
-// Output that cannot be written ends the job; that its reader has gone is not said.
+// Output that cannot be written ends the job. A closed pipe is no error to report.
 func TestUnwrittenOutput(t *testing.T) {
 	for err, x := range map[error]struct {
 		status int
@@ -161,7 +161,7 @@ func TestUnwrittenOutput(t *testing.T) {
 			p.asked("refuse", "signal 15", "signal 18")
 			p.exits(0, quitted)
 			if out.tried != "text\n" {
-				t.Errorf("%q was tried to write", out.tried)
+				t.Errorf("tried to write %q", out.tried)
 			}
 			<-p.done
 			if p.status != x.status {
@@ -171,7 +171,7 @@ func TestUnwrittenOutput(t *testing.T) {
 	}
 }
 
-// A file of output that could not be written is named; the job ends by it.
+// The message on output that could not be written names its files, and the job ends with that status.
 func TestTornFiles(t *testing.T) {
 	if _, err := os.Stat("/dev/full"); err != nil {
 		t.Skip(err)
@@ -199,7 +199,7 @@ func TestTornFiles(t *testing.T) {
 	})
 }
 
-// A signal that comes when all PEs have ended cuts output that nobody reads.
+// A signal after the end of all PEs cuts output that is not read.
 func TestInterruptedWhileOutputWaits(t *testing.T) {
 	reader := slowReader{make(chan struct{})}
 	synctest.Test(t, func(t *testing.T) {
@@ -208,10 +208,10 @@ func TestInterruptedWhileOutputWaits(t *testing.T) {
 		p.start()
 		p.hooks.Output(daemon.ID{}, daemon.Stdout, []byte("text\n"))
 		p.exits(0, ending.End{})
-		p.after(time.Hour) // any time: the job has ended well
+		p.after(time.Hour) // any time, as the job has ended well
 		select {
 		case <-p.done:
-			t.Error("the job is over, and its output is not read")
+			t.Error("the job is over although its output is not read")
 		default:
 		}
 		p.signals <- xunix.SIGUSR1 // asks for nothing
@@ -225,7 +225,7 @@ func TestInterruptedWhileOutputWaits(t *testing.T) {
 	})
 }
 
-// A job that cannot be started has an error with a hint, and nothing is left of it.
+// A job that cannot be started returns an error with a hint, and leaves nothing behind.
 func TestSetUpFails(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
@@ -269,14 +269,14 @@ func TestSetUpFails(t *testing.T) {
 					t.Errorf("status %d, error %v, hint %q; want %q and %q", p.status, p.err, set.Hint, x.want, x.hint)
 				}
 				if calls := p.noted(); slices.Contains(calls, "launch") != slices.Contains(calls, "close") && name != "report" {
-					t.Errorf("calls %v, want a node that is closed", calls)
+					t.Errorf("calls %v, want the node closed", calls)
 				}
 			})
 		})
 	}
 }
 
-// What a node says that cannot be started has a hint, too.
+// The error of a node that cannot be started has a hint, too.
 func TestStartFails(t *testing.T) {
 	for _, x := range []struct {
 		err  error
@@ -306,7 +306,7 @@ func TestStartFails(t *testing.T) {
 	}
 }
 
-// A job that is only shown starts nothing and makes no files.
+// A dry run starts nothing and makes no files.
 func TestDryRun(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "out")
 	p := newPlay(t, 2, func(o *Options) {
@@ -316,7 +316,7 @@ func TestDryRun(t *testing.T) {
 	at := starter{
 		check: func(*daemon.Config) error { return nil },
 		start: func(daemon.Config, daemon.Hooks) (Node, error) {
-			t.Error("a node is started")
+			t.Error("a node was started")
 			return nil, errors.New("never")
 		},
 	}
@@ -327,21 +327,21 @@ func TestDryRun(t *testing.T) {
 	}
 	for _, want := range []string{"allocation: " + hostname(), "map: 3 PEs on " + hostname() + "\n", "PE 0 ", ", program program\n", `, program oth\x1ber` + "\n"} {
 		if !strings.Contains(text, want) {
-			t.Errorf("%q is not in what is shown:\n%s", want, text)
+			t.Errorf("output lacks %q:\n%s", want, text)
 		}
 	}
 	if _, err := os.Stat(dir); err == nil {
-		t.Error("a folder is made for output that there will not be")
+		t.Error("a folder was made, and a dry run has no output")
 	}
 	if got := allocation("here", nil); got != "here, its processors are not known" {
-		t.Errorf("%q", got)
+		t.Errorf("output %q", got)
 	}
 }
 
-// Bindings are reported with processes, and what cannot be bound is refused.
+// Bindings are reported with processes, and a binding that is impossible is refused.
 func TestBindings(t *testing.T) {
 	if machine, err := xunix.Topology(); err != nil || len(machine.Allowed()) == 0 {
-		t.Skipf("processors are not known: %v", err)
+		t.Skipf("processors are unknown: %v", err)
 	}
 	inPlay(t, 2, func(o *Options) {
 		o.Binding = Binding{Bind: plan.BindCore, Overload: true, Report: true}
@@ -351,7 +351,7 @@ func TestBindings(t *testing.T) {
 		<-p.done
 		for pe := range 2 {
 			if want := fmt.Sprintf("[%s:%d] ", hostname(), 1000+pe); !strings.Contains(p.errs.String(), want) {
-				t.Errorf("%q is not reported:\n%s", want, p.errs.String())
+				t.Errorf("messages lack %q:\n%s", want, p.errs.String())
 			}
 		}
 		if len(p.cfg.Places) != 2 || p.cfg.Places[0].CPUs == nil {
@@ -375,7 +375,7 @@ func TestBindings(t *testing.T) {
 	}
 }
 
-// What the job has used is printed at the end, in the order of PEs.
+// The job's statistics are printed at the end, in the order of PEs.
 func TestStatsOfJob(t *testing.T) {
 	for _, fault := range []error{nil, errors.New("broken")} {
 		var seen Stats
@@ -398,17 +398,17 @@ func TestStatsOfJob(t *testing.T) {
 	}
 }
 
-// Where tools attach stands in a file while the job runs, or on standard output.
+// The address for tools is in a file while the job runs, or on standard output.
 func TestReportURI(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "uri")
 	inPlay(t, 1, func(o *Options) { o.ReportURI = path }, func(t *testing.T, p *play) {
 		if text, err := os.ReadFile(path); err != nil || !strings.HasPrefix(string(text), p.uri+"\n") || !p.cfg.Tools {
-			t.Errorf("the file has %q, %v, want %s", text, err, p.uri)
+			t.Errorf("the file contains %q, %v, want %s", text, err, p.uri)
 		}
 		p.exits(0, ending.End{})
 		p.ends(0)
 		if _, err := os.Stat(path); err == nil {
-			t.Error("the file is there after the job")
+			t.Error("the file still exists after the job")
 		}
 	})
 	inPlay(t, 1, func(o *Options) { o.ReportURI = "-" }, func(t *testing.T, p *play) {
@@ -420,7 +420,7 @@ func TestReportURI(t *testing.T) {
 	})
 }
 
-// PEs are asked for their profiles before they are ended, and those that left none are named.
+// PEs are asked for their profiles before they are ended. A message names those that left none.
 func TestProfilesAreCollected(t *testing.T) {
 	inPlay(t, 2, func(o *Options) { o.Pprof = t.TempDir() }, func(_ *testing.T, p *play) {
 		p.set(func() { p.answers = []daemon.Answer{{ID: daemon.ID{PE: 1}, Asked: true, Late: true}} })

@@ -17,7 +17,7 @@ import (
 	"github.com/goshmem/goshmem/internal/ending"
 )
 
-// play is a job on a fake node, whose PEs do what a test says. Its time is that of a bubble of synctest.
+// play is a job on a fake node whose PEs do what the test says. It runs in a synctest bubble, on the bubble's time.
 type play struct {
 	*fake
 	t       *testing.T
@@ -34,7 +34,7 @@ type play struct {
 	begin   time.Time
 }
 
-// safeBuffer is a buffer that is read while others write to it.
+// safeBuffer is a buffer that may be read and written concurrently.
 type safeBuffer struct {
 	mu sync.Mutex
 	bytes.Buffer
@@ -52,7 +52,7 @@ func (b *safeBuffer) String() string {
 	return b.Buffer.String()
 }
 
-// inPlay runs a job of n PEs on a fake node, and test with it, in a bubble.
+// inPlay runs a job of n PEs on a fake node in a bubble, and the test beside it.
 func inPlay(t *testing.T, n int, change func(o *Options), test func(t *testing.T, p *play)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -62,7 +62,7 @@ func inPlay(t *testing.T, n int, change func(o *Options), test func(t *testing.T
 		select {
 		case <-p.done:
 		default:
-			t.Errorf("the job is not over; %s", p.errs.String())
+			t.Errorf("the job is not over after the test; messages: %s", p.errs.String())
 			for pe := range n {
 				p.exits(pe, ending.End{})
 			}
@@ -124,7 +124,7 @@ func (p *play) after(d time.Duration) {
 	synctest.Wait()
 }
 
-// ends waits for the end of the job, which has a status, and compares what it has said.
+// ends waits for the end of the job and compares its status and messages.
 func (p *play) ends(status int, messages ...string) {
 	p.t.Helper()
 	<-p.done
@@ -140,7 +140,7 @@ func (p *play) ends(status int, messages ...string) {
 	}
 }
 
-// asked compares what the node was asked to do, but for launch and close.
+// asked compares the node's calls, except launch and close, with want.
 func (p *play) asked(want ...string) {
 	p.t.Helper()
 	got := slices.DeleteFunc(p.noted(), func(call string) bool { return call == "launch" || call == "close" })
@@ -155,7 +155,7 @@ var (
 	quitted = ending.End{Signal: int(syscall.SIGTERM)}
 )
 
-// A job whose PEs finish ends well, and has printed their output.
+// A job whose PEs finish ends with status 0, after it has printed their output.
 func TestJobEndsWell(t *testing.T) {
 	inPlay(t, 2, func(o *Options) { o.Verbose = true }, func(t *testing.T, p *play) {
 		p.hooks.Output(daemon.ID{PE: 1}, daemon.Stdout, []byte("hello\n"))
@@ -174,7 +174,7 @@ func TestJobEndsWell(t *testing.T) {
 	})
 }
 
-// The first failure ends the job with its status: the others are asked to end, and killed if they do not.
+// The first failure ends the job with its status. The other PEs are asked to end, and killed if they do not.
 func TestFailureEndsTheJob(t *testing.T) {
 	inPlay(t, 3, nil, func(_ *testing.T, p *play) {
 		p.fails(crashed, 1)
@@ -188,7 +188,7 @@ func TestFailureEndsTheJob(t *testing.T) {
 	})
 }
 
-// Each kind of failure has its words and its status.
+// Each kind of failure has its own words and status.
 func TestFailureWords(t *testing.T) {
 	for _, x := range []struct {
 		end    ending.End
@@ -208,7 +208,7 @@ func TestFailureWords(t *testing.T) {
 		}
 	}
 	if f, failed := failureOf(daemon.Event{}, 0); failed {
-		t.Errorf("an end without a fault is a failure: %v", &f)
+		t.Errorf("an end without a fault counts as a failure: %v", &f)
 	}
 }
 
@@ -230,7 +230,7 @@ func TestRecoverGoesOn(t *testing.T) {
 	})
 }
 
-// A long list of failures is cut, and each says how it was learnt of.
+// A long list of failures is cut. Each entry says how the failure was detected.
 func TestManyFailures(t *testing.T) {
 	const n = mostListed + 3
 	inPlay(t, n, func(o *Options) { o.Recover = true }, func(t *testing.T, p *play) {
@@ -241,7 +241,7 @@ func TestManyFailures(t *testing.T) {
 		<-p.done
 		text := p.errs.String()
 		if p.status != StatusSignal+9 {
-			t.Errorf("status %d, want that of the first failure: nobody finished", p.status)
+			t.Errorf("status %d, want that of the first failure, as no PE finished", p.status)
 		}
 		if !strings.HasSuffix(text, "oshrun:   and 3 others\n") || strings.Count(text, "(learnt by pidfd)") != mostListed {
 			t.Errorf("the list does not end with 3 others:\n%s", text)
@@ -249,7 +249,7 @@ func TestManyFailures(t *testing.T) {
 	})
 }
 
-// A PE that another one has ended does not end the job.
+// A PE that another PE has killed does not end the job.
 func TestRequestedEndIsTolerated(t *testing.T) {
 	inPlay(t, 2, nil, func(_ *testing.T, p *play) {
 		p.send(daemon.Event{Kind: daemon.Failed, ID: daemon.ID{PE: 1}, End: killed, By: "PE 0"})
@@ -276,7 +276,7 @@ func TestAbort(t *testing.T) {
 	} {
 		inPlay(t, 2, nil, func(_ *testing.T, p *play) {
 			p.send(daemon.Event{Kind: daemon.Abort, ID: daemon.ID{PE: 1}, Status: x.status, Msg: x.msg})
-			p.send(daemon.Event{Kind: daemon.Abort, ID: daemon.ID{PE: 0}, Status: 7}) // too late
+			p.send(daemon.Event{Kind: daemon.Abort, ID: daemon.ID{PE: 0}, Status: 7}) // too late to count
 			p.asked("refuse", "signal 15", "signal 18")
 			p.exits(0, quitted)
 			p.exits(1, quitted)
@@ -285,7 +285,7 @@ func TestAbort(t *testing.T) {
 	}
 }
 
-// Spawned jobs are waited for, unless they are dropped.
+// The job waits for spawned jobs, unless they are dropped.
 func TestSpawnedJobs(t *testing.T) {
 	inPlay(t, 1, func(o *Options) { o.Verbose = true }, func(t *testing.T, p *play) {
 		p.send(daemon.Event{Kind: daemon.Spawned, ID: daemon.ID{Job: 1}, NPEs: 2})
@@ -303,7 +303,7 @@ func TestSpawnedJobs(t *testing.T) {
 	})
 }
 
-// A PE whose program has gone counts as failed when its process goes on, and not before.
+// A PE whose program has gone counts as failed once its process is known to go on, and not before.
 func TestForsakenPE(t *testing.T) {
 	for name, forsaken := range map[string]bool{"forsaken": true, "has joined again": false} {
 		t.Run(name, func(t *testing.T) {
@@ -329,7 +329,7 @@ func TestForsakenPE(t *testing.T) {
 	}
 }
 
-// A failure of a program whose shell goes on says how the program has ended.
+// The failure of a program whose shell goes on says how the program has ended.
 func TestProgramOfShellFails(t *testing.T) {
 	inPlay(t, 1, nil, func(_ *testing.T, p *play) {
 		p.send(daemon.Event{Kind: daemon.Failed, ID: daemon.ID{PE: 0}, End: killed, GoesOn: true})
@@ -339,7 +339,7 @@ func TestProgramOfShellFails(t *testing.T) {
 	})
 }
 
-// What ails a PE is said, unless nobody wants to know or the job is ending.
+// Changes of a PE's state are reported, unless the user has turned that off or the job is ending.
 func TestChangeIsSaid(t *testing.T) {
 	for _, quiet := range []bool{false, true} {
 		inPlay(t, 1, func(o *Options) { o.Quiet = quiet }, func(_ *testing.T, p *play) {
@@ -354,7 +354,7 @@ func TestChangeIsSaid(t *testing.T) {
 	}
 }
 
-// A job that is canceled says why.
+// A canceled job says why.
 func TestCanceled(t *testing.T) {
 	inPlay(t, 1, nil, func(_ *testing.T, p *play) {
 		p.cancel(errors.New("no reason"))

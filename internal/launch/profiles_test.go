@@ -22,7 +22,7 @@ func writeProfiles(t *testing.T, dir string, names ...string) {
 	}
 }
 
-// Each PE without both profiles is told of, with why; files of an earlier job do not count.
+// Each PE without both profiles is reported with the reason. Files of an earlier job do not count.
 func TestMissingProfiles(t *testing.T) {
 	dir := t.TempDir()
 	writeProfiles(t, dir, "pe.1.cpu.pprof", "pe.1.heap.pprof", "pe.0.cpu.pprof", "pe.0.heap.pprof",
@@ -31,7 +31,7 @@ func TestMissingProfiles(t *testing.T) {
 	p.expectJob(0, 8)
 	p.expectJob(1, 2)
 	p.expectJob(2, 2)
-	p.dropJob(2) // it could not be started
+	p.dropJob(2) // job 2 could not be started
 	writeProfiles(t, dir, "pe.0.cpu.pprof", "pe.0.heap.pprof", "pe.7.cpu.pprof", "job.1.pe.1.cpu.pprof", "job.1.pe.1.heap.pprof")
 	p.silent[daemon.ID{PE: 2}] = true
 	for pe, end := range map[int]ending.End{

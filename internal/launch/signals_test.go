@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// No time passes while a job is stopped, even if the timer fires meanwhile.
+// The countdown does not run while a job is stopped, even if the timer fires meanwhile.
 func TestCountdownPauses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var c countdown
@@ -14,10 +14,10 @@ func TestCountdownPauses(t *testing.T) {
 		defer c.end()
 		time.Sleep(2 * time.Second)
 		c.pause()
-		time.Sleep(10 * time.Second) // it would have been over
+		time.Sleep(10 * time.Second) // more than the limit
 		<-c.over()
 		if c.isOver() {
-			t.Error("over while stopped")
+			t.Error("the countdown is over while the job is stopped")
 		}
 		begin := time.Now()
 		<-c.over()
@@ -27,7 +27,7 @@ func TestCountdownPauses(t *testing.T) {
 	})
 }
 
-// A job that goes on in time has the rest of its time.
+// A job that is continued in time has the rest of its time.
 func TestCountdownResumes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var c countdown
@@ -36,7 +36,7 @@ func TestCountdownResumes(t *testing.T) {
 		c.pause()
 		time.Sleep(2 * time.Second)
 		c.resume()
-		c.resume() // a second time changes nothing
+		c.resume() // a second call changes nothing
 		begin := time.Now()
 		<-c.over()
 		if left := time.Since(begin); !c.isOver() || left != 3*time.Second {
@@ -47,7 +47,7 @@ func TestCountdownResumes(t *testing.T) {
 		none.pause()
 		none.resume()
 		if none.over() != nil {
-			t.Error("a job without a limit has one")
+			t.Error("a job without a time limit has a countdown")
 		}
 	})
 }

@@ -15,12 +15,12 @@ import (
 	"github.com/goshmem/goshmem/internal/daemon"
 )
 
-// gate is a reader who does not read until he is let.
+// gate is a writer that blocks until the test opens it.
 type gate struct {
 	open chan struct{}
 	mu   sync.Mutex
 	text bytes.Buffer
-	max  int // bytes in one write
+	max  int // most bytes of one write
 }
 
 func newGate() *gate { return &gate{open: make(chan struct{})} }
@@ -48,8 +48,8 @@ func at(pe int) source { return source{id: daemon.ID{PE: pe}} }
 
 func pass(k *sink, pe int, text string) { k.pass(&chunk{from: at(pe), text: []byte(text)}) }
 
-// What stands in the middle of somebody else's line begins a line of its own,
-// oshrun's words too, and nothing is added elsewhere.
+// Text that interrupts another author's line begins its own line, which holds for oshrun's own messages, too. No newline is
+// added elsewhere.
 func TestLinesAreBroken(t *testing.T) {
 	g := newGate()
 	close(g.open)
@@ -71,12 +71,11 @@ func TestLinesAreBroken(t *testing.T) {
 	<-k.flushed()
 	want := "name? me\n10%\r\none\ntwo\n20%\n" + "[0] a\n[0] bc\n[0] d\n[1] e\n[0] f\noshrun: words\n[0] g"
 	if got := g.String(); got != want {
-		t.Errorf("%q, want %q", got, want)
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
-// Lines that come in parts keep the destination until they end, or pause, or
-// have taken too much.
+// A line that comes in parts keeps the destination until it ends, pauses, or has taken too much.
 func TestLongLinesStayWhole(t *testing.T) {
 	g := newGate()
 	close(g.open)
@@ -87,7 +86,7 @@ func TestLongLinesStayWhole(t *testing.T) {
 	<-k.flushed()
 	k.mu.Lock()
 	if !k.mayWrite(at(0)) || k.mayWrite(at(1)) {
-		t.Error("in the middle of a long line, want nobody but its author to write")
+		t.Error("another author wrote in the middle of a long line")
 	}
 	k.mu.Unlock()
 	go func() { pass(k, 1, "one\n"); close(done) }()
@@ -96,10 +95,10 @@ func TestLongLinesStayWhole(t *testing.T) {
 	<-done
 	<-k.flushed()
 	if got := g.String(); got != part+part+"end\none\n" {
-		t.Errorf("%d bytes, want the long line and then %q", len(got), "one")
+		t.Errorf("got %d bytes, want the long line and then %q", len(got), "one")
 	}
 	pass(k, 0, part)
-	pass(k, 0, "") // it pauses
+	pass(k, 0, "") // the line pauses
 	pass(k, 1, "two\n")
 	for range holdBytes / len(part) {
 		pass(k, 0, part)
@@ -107,7 +106,7 @@ func TestLongLinesStayWhole(t *testing.T) {
 	done = make(chan struct{})
 	go func() { pass(k, 1, "three\n"); close(done) }()
 	pass(k, 0, part)
-	<-done // and not only when the line ends
+	<-done // before the line ends
 	<-k.flushed()
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -116,8 +115,8 @@ func TestLongLinesStayWhole(t *testing.T) {
 	}
 }
 
-// Many who write at once: each one's text is complete and in order, and no line
-// has two authors; what waits does not grow with what is written.
+// With many concurrent writers, each one's text is complete and in order, and no line has two authors. The buffers do not grow
+// with the text.
 func TestManyWriters(t *testing.T) {
 	const writers, lines = 16, 2000
 	r, w, err := os.Pipe()
@@ -138,7 +137,7 @@ func TestManyWriters(t *testing.T) {
 	for line := range strings.Lines(string(<-text)) {
 		var pe, seq, n int
 		if _, err := fmt.Sscanf(line, "[%d] %d %d ", &pe, &seq, &n); err != nil || seq != next[pe] {
-			t.Fatalf("line %.60q: %v, or out of order", line, err)
+			t.Fatalf("line %.60q is out of order, or does not parse: %v", line, err)
 		}
 		if want := fmt.Sprintf("[%d] %d %d %s\n", pe, seq, n, strings.Repeat(string(rune('a'+pe)), n)); line != want {
 			t.Fatalf("line %.60q... is not the one that PE %d wrote", line, pe)
@@ -153,7 +152,7 @@ func TestManyWriters(t *testing.T) {
 	smallBuffers(t, k)
 }
 
-// smallBuffers checks that the buffers have not grown beyond what is to wait.
+// smallBuffers checks that the buffers have not grown beyond what may be queued.
 func smallBuffers(t *testing.T, k *sink) {
 	t.Helper()
 	k.mu.Lock()
@@ -183,8 +182,7 @@ func chatter(k *sink, pe, lines int) {
 	}
 }
 
-// A reader who does not read stops PEs, and neither messages nor the log; what
-// of the log finds no room is counted.
+// A reader that does not read blocks PEs, but neither messages nor the log. Lines of the log that find no room are counted.
 func TestUnreadSink(t *testing.T) {
 	g := newGate()
 	k := newSink(g, g, quiet(t))
@@ -195,13 +193,12 @@ func TestUnreadSink(t *testing.T) {
 		}
 		close(stopped)
 	}()
-	// What there is room for, what the writer may have taken away before it met the reader, and
-	// as much again.
+	// Enough for the room in the sink, for what the writer may have taken before it met the reader, and for as much again.
 	for range 3 * logBytes / 100 {
 		k.log(daemon.Stderr, bytes.Repeat([]byte("l"), 99))
 	}
 	if !k.say(daemon.Stderr, []byte("oshrun: important\n"), ownBytes) {
-		t.Error("no room for a message because of the log")
+		t.Error("the log has taken the room for a message")
 	}
 	close(g.open)
 	<-stopped
@@ -216,12 +213,11 @@ func TestUnreadSink(t *testing.T) {
 	}
 	smallBuffers(t, k)
 	if n := strings.Count(got, "y\n"); n != 100*pieceBytes/2 {
-		t.Errorf("%d lines of the PE, want %d", n, 100*pieceBytes/2)
+		t.Errorf("got %d lines of the PE, want %d", n, 100*pieceBytes/2)
 	}
 }
 
-// After cut nobody waits; after an error, text of PEs is given up and the error
-// is told, and messages are still tried.
+// After cut, no writer waits. After an error, the text of PEs is dropped, the error is reported, and messages are still tried.
 func TestGivenUpSink(t *testing.T) {
 	k := newSink(newGate(), newGate(), quiet(t))
 	stopped := make(chan struct{})
@@ -258,8 +254,7 @@ func (f *failing) Write(b []byte) (int, error) {
 	return 0, f.err
 }
 
-// A message waits for what stands before it, but not for longer than the
-// output.
+// A message waits for the text before it, but not after the end of the output.
 func TestMessageAfterOutput(t *testing.T) {
 	g := newGate()
 	close(g.open)
@@ -274,21 +269,21 @@ func TestMessageAfterOutput(t *testing.T) {
 	p.write(daemon.ID{}, daemon.Stdout, []byte(words))
 	p.flush()
 	if got := g.String(); got != "another one's\nanother output\nlast words\noshrun: the end\n" {
-		t.Errorf("%q", got)
+		t.Errorf("got %q, want the message after the PE's words", got)
 	}
 	if said := p.said(daemon.Event{}); said != nil {
-		t.Error("there is something to wait for of a PE that has written nothing")
+		t.Error("a PE that has written nothing has output to wait for")
 	}
 	p.after(p.said(daemon.Event{Written: daemon.Written{Stderr: 1 << 20}}), "cut")
 	p.cut()
 	p.flush()
 	<-p.sinks[daemon.Stderr].flushed()
 	if got := g.String(); !strings.HasSuffix(got, "oshrun: cut\n") {
-		t.Errorf("%q, want a message at the end", got)
+		t.Errorf("got %q, want the message at the end", got)
 	}
 }
 
-// What an output has not brought when it ends is not waited for.
+// A message does not wait for text that its output has not delivered when it ends.
 func TestMessageAfterEndOfOutput(t *testing.T) {
 	p, err := newPrinter(&Options{Stdout: io.Discard, Stderr: io.Discard})
 	if err != nil {
@@ -299,7 +294,7 @@ func TestMessageAfterEndOfOutput(t *testing.T) {
 	for i := range said {
 		select {
 		case <-said[i]:
-			t.Errorf("output %d is taken for complete", i)
+			t.Errorf("output %d counts as complete", i)
 		default:
 		}
 	}
@@ -309,7 +304,7 @@ func TestMessageAfterEndOfOutput(t *testing.T) {
 	<-said[1]
 }
 
-// Passing text on allocates nothing, tagged or not.
+// Passing text on does not allocate, tagged or not.
 func TestPassAllocatesNothing(t *testing.T) {
 	p, err := newPrinter(&Options{Stdout: io.Discard, Stderr: io.Discard, Output: Output{Tag: true, Timestamp: true}})
 	if err != nil {
@@ -320,13 +315,13 @@ func TestPassAllocatesNothing(t *testing.T) {
 	for range 100 {
 		p.write(daemon.ID{}, daemon.Stdout, text)
 	}
-	// What is written meanwhile starts a goroutine now and then.
+	// Concurrent writing starts a goroutine now and then.
 	if n := testing.AllocsPerRun(1000, func() { p.write(daemon.ID{}, daemon.Stdout, text) }); n > 3 {
 		t.Errorf("%v allocations for 1000 lines", n)
 	}
 }
 
-// Text that somebody sends to be printed begins and ends its line.
+// Text that a PE sends to be printed begins and ends its own line.
 func TestSentText(t *testing.T) {
 	g := newGate()
 	close(g.open)
@@ -339,6 +334,6 @@ func TestSentText(t *testing.T) {
 	p.log(daemon.Stdout, []byte("end\n"))
 	p.flush()
 	if got := g.String(); got != "open\nno end\nend\n" {
-		t.Errorf("%q", got)
+		t.Errorf("got %q, want each text on its own lines", got)
 	}
 }

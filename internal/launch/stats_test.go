@@ -7,7 +7,7 @@ import (
 	"github.com/goshmem/goshmem/internal/ending"
 )
 
-// A PE counts although the kernel did not tell what it has used.
+// A PE counts even if the kernel did not report its usage.
 func TestCountWithoutUsage(t *testing.T) {
 	const status = 1
 	r := &run{}
@@ -17,7 +17,7 @@ func TestCountWithoutUsage(t *testing.T) {
 	}
 }
 
-// What the kernel counts of a small PE is the memory of oshrun.
+// For a small PE, the kernel's peak is the memory of oshrun.
 func TestMaxRSS(t *testing.T) {
 	const mib = 1 << 20
 	for name, c := range map[string]struct {

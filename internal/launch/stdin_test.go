@@ -18,14 +18,14 @@ import (
 // eater is a node whose readers take what they are fed when the test lets them.
 type eater struct {
 	*fake
-	credit func(daemon.Credit) // gives back
+	credit func(daemon.Credit) // returns credit
 
 	mu    sync.Mutex
 	eaten map[int]string // by stream
 	ends  map[int]int
 }
 
-// eat lets a fake node eat.
+// eat makes a fake node an eater.
 func eat(f *fake, credit func(daemon.Credit)) *eater {
 	e := &eater{fake: f, credit: credit, eaten: map[int]string{}, ends: map[int]int{}}
 	f.fed = func(c daemon.Chunk) {
@@ -39,7 +39,7 @@ func eat(f *fake, credit func(daemon.Credit)) *eater {
 	return e
 }
 
-// inputFile returns a file with some text, of which the first bytes have been read.
+// inputFile returns a file with some text whose first bytes have been read.
 func inputFile(t *testing.T, read int, text string) *os.File {
 	t.Helper()
 	path := t.TempDir() + "/in"
@@ -57,7 +57,7 @@ func inputFile(t *testing.T, read int, text string) *os.File {
 	return f
 }
 
-// Of several PEs each reads a file by its own offset, from where it stands; anything else is one stream.
+// If several PEs read a file, each has its own stream from the file's current offset. Any other input is one stream.
 func TestStreamsOfInput(t *testing.T) {
 	file := inputFile(t, 2, "skip me")
 	r, w, err := os.Pipe()
@@ -86,7 +86,7 @@ func TestStreamsOfInput(t *testing.T) {
 			got = append(got, fmt.Sprint(f.to), f.name)
 			if x.stdin == file && f.to != daemon.AllReaders {
 				if text, err := io.ReadAll(f.from); err != nil || string(text) != "ip me" {
-					t.Errorf("%s: stream %d has %q, %v, want what has not been read", name, f.to, text, err)
+					t.Errorf("%s: stream %d has %q, %v, want the unread rest", name, f.to, text, err)
 				}
 			}
 		}
@@ -99,7 +99,7 @@ func TestStreamsOfInput(t *testing.T) {
 	}
 }
 
-// Nothing is read while one node has not given back its credit, and all nodes get everything.
+// Nothing is read until all nodes have returned their credit. All nodes get all text.
 func TestFeederWaitsForCredit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		text := bytes.Repeat([]byte("0123456789"), daemon.ChunkBytes/4) // two chunks and a half
@@ -116,14 +116,14 @@ func TestFeederWaitsForCredit(t *testing.T) {
 			a.credit(daemon.Credit{To: daemon.AllReaders, Bytes: daemon.ChunkBytes})
 			synctest.Wait()
 			if n := len(a.eaten[daemon.AllReaders]); n != want*daemon.ChunkBytes {
-				t.Errorf("%d bytes are fed, and the second node has not taken those before", n)
+				t.Errorf("%d bytes are fed before the second node has taken the previous ones", n)
 			}
 			b.credit(daemon.Credit{To: daemon.AllReaders, Bytes: daemon.ChunkBytes})
 		}
 		synctest.Wait()
 		for _, e := range []*eater{a, b} {
 			if e.eaten[daemon.AllReaders] != string(text[:len(e.eaten[daemon.AllReaders])]) || e.ends[daemon.AllReaders] != 0 {
-				t.Error("something else is fed than was read, or the end comes early")
+				t.Error("the text fed differs from the text read, or the end comes early")
 			}
 			e.credit(daemon.Credit{To: daemon.AllReaders, Bytes: len(text) - 2*daemon.ChunkBytes})
 		}
@@ -139,7 +139,7 @@ func TestFeederWaitsForCredit(t *testing.T) {
 	})
 }
 
-// A node without readers holds nobody up; without any reader, and at the end of the job, nothing is read.
+// A node without readers does not block the others. Without readers at all, and at the end of the job, nothing is read.
 func TestFeederStops(t *testing.T) {
 	for name, stop := range map[string]func(in feeders, one, other *eater){
 		"nobody reads": func(_ feeders, one, other *eater) {
@@ -160,7 +160,7 @@ func TestFeederStops(t *testing.T) {
 				a.credit(daemon.Credit{To: daemon.AllReaders, Bytes: daemon.ChunkBytes})
 				synctest.Wait()
 				if n := len(a.eaten[daemon.AllReaders]); n != 2*daemon.ChunkBytes {
-					t.Errorf("%d bytes are fed, want two chunks: nobody reads on the second node", n)
+					t.Errorf("%d bytes are fed, want two chunks, as the second node has no readers", n)
 				}
 				stop(in, a, b)
 				synctest.Wait()
@@ -175,12 +175,12 @@ func TestFeederStops(t *testing.T) {
 	}
 }
 
-// zeros is an input without end.
+// zeros is an endless input.
 type zeros struct{}
 
 func (zeros) Read(b []byte) (int, error) { return len(b), nil }
 
-// An input that breaks off is not taken for one that ends: the user is told.
+// An input that fails does not look like one that ends: the user is told.
 func TestInputBreaksOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		from := io.MultiReader(strings.NewReader("text"), iotest.ErrReader(errors.New("broken")))
@@ -193,13 +193,13 @@ func TestInputBreaksOff(t *testing.T) {
 		in.begin(cluster, func(text string) { said = append(said, text) })
 		synctest.Wait()
 		e.credit(daemon.Credit{To: 2, Bytes: 4})
-		e.credit(daemon.Credit{To: 1, Bytes: 4}) // of another stream
+		e.credit(daemon.Credit{To: 1, Bytes: 4}) // for another stream
 		synctest.Wait()
 		if want := "[standard input of PE 2 is cut: broken]"; fmt.Sprint(said) != want {
-			t.Errorf("%v is said, want %s", said, want)
+			t.Errorf("told %v, want %s", said, want)
 		}
 		if e.eaten[2] != "text" || e.ends[2] != 1 || len(a.noted()) > 0 {
-			t.Errorf("%q and %d ends are fed, want all that came and the end, and nothing to the other node", e.eaten[2], e.ends[2])
+			t.Errorf("%q and %d ends are fed, want all that was read and the end, and nothing for the other node", e.eaten[2], e.ends[2])
 		}
 		if err := cluster.Close(); err != nil {
 			t.Error(err)

@@ -13,12 +13,12 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// The node of this process passes.
+// The node of this process passes the tests of nodes.
 func TestStep(t *testing.T) {
 	Test(t, func(cfg daemon.Config, hooks daemon.Hooks) (launch.Node, error) { return daemon.Start(cfg, hooks) })
 }
 
-// A cluster of one node behaves as that node.
+// A cluster of one node behaves like that node.
 func TestCluster(t *testing.T) {
 	Test(t, func(cfg daemon.Config, hooks daemon.Hooks) (launch.Node, error) {
 		step, err := daemon.Start(cfg, hooks)
