@@ -9,23 +9,23 @@ import (
 
 func TestMain(m *testing.M) { exampletest.Main(m, main) }
 
-// One PE is killed, if there are enough: the others finish without its darts.
+// If there are enough PEs, one is killed, and the others finish without its darts.
 func TestPi(t *testing.T) {
 	exampletest.Run(t, func(n int) (string, int) {
 		status := 0
 		if n > 3 {
-			n, status = n-1, 3 // finished with a failed PE
+			n, status = n-1, 3 // the job finishes with a failed PE
 		}
 		return result(n), status
 	})
 }
 
-// Each PE may be the one, also that which would print.
+// Any PE may be killed, even the one that prints.
 func TestPiSurvives(t *testing.T) {
 	exampletest.Survive(t, func(n, _ int) string { return result(n - 1) })
 }
 
-// result is what is printed when n PEs are left.
+// result returns the output of n surviving PEs.
 func result(n int) string {
 	return fmt.Sprintf("pi is about 3.1[34][0-9]{2}, by %d darts of %d PEs\n", n*2_000_000, n)
 }

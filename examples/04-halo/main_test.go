@@ -9,7 +9,7 @@ import (
 
 func TestMain(m *testing.M) { exampletest.Main(m, main) }
 
-// However the plate is shared, the heat is the same.
+// The heat is the same however the plate is divided.
 func TestHalo(t *testing.T) {
 	grids := map[int]string{1: "1 x 1", 2: "2 x 1", 3: "3 x 1", 4: "2 x 2", 5: "5 x 1", 8: "4 x 2"}
 	exampletest.Run(t, func(n int) (string, int) {
@@ -17,5 +17,5 @@ func TestHalo(t *testing.T) {
 	})
 }
 
-// More rows of PEs than of cells leave some without any, between others that have.
+// With more rows of PEs than rows of cells, some PEs between others have no cells.
 func TestTooManyRows(t *testing.T) { exampletest.Refuse(t, 53) }

@@ -9,7 +9,7 @@ import (
 
 func TestMain(m *testing.M) { exampletest.Main(m, main) }
 
-// The PE that is killed, if there are enough, is missed by nobody else.
+// If there are enough PEs, one is killed, and the others finish without it.
 func TestMixed(t *testing.T) {
 	exampletest.Run(t, func(n int) (string, int) {
 		if n < 3 {
@@ -19,10 +19,10 @@ func TestMixed(t *testing.T) {
 	})
 }
 
-// Each PE may be the one, also that which has the counter.
+// Any PE may be killed, even the one that has the counter.
 func TestMixedSurvives(t *testing.T) { exampletest.Survive(t, expected) }
 
-// expected computes, one PE after the other, what n PEs print of which one dies.
+// expected computes serially what n PEs print if the victim dies.
 func expected(n, victim int) string {
 	rods := make([][]float64, n)
 	for me := range rods {
@@ -33,7 +33,7 @@ func expected(n, victim int) string {
 	for step := range steps {
 		dead := func(pe int) bool { return pe == victim && step >= steps/2 }
 		if dead(first) {
-			first, counted = 1, -(n-1)*cells // those of this step were for the dead
+			first, counted = 1, -(n-1)*cells // the cells of this step were counted for the victim
 		}
 		next := make([][]float64, n)
 		for me, rod := range rods {

@@ -10,14 +10,13 @@ import (
 	"github.com/goshmem/goshmem/internal/xunix"
 )
 
-// The reason of a refusal reaches a PE although the step hangs up at once, before
-// or after the PE has sent its request.
+// A PE gets the reason for a refusal even if the step closes the connection at once, before or after the PE has sent its request.
 func TestRefusal(t *testing.T) {
 	const reason = "process 17 of user 5, want user 4"
 	for _, after := range []bool{false, true} {
 		l, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: "@goshmem-test-" + strings.ReplaceAll(t.Name(), "/", "-"), Net: "unixpacket"})
 		if err != nil {
-			t.Skipf("no abstract socket: %v", err)
+			t.Skipf("no abstract Unix sockets: %v", err)
 		}
 		conn, err := dialStep(context.Background(), l.Addr().String())
 		if err != nil {
@@ -32,10 +31,10 @@ func TestRefusal(t *testing.T) {
 			if err := xunix.SendFDs(step, reply.Append(nil), nil); err != nil {
 				t.Error(err)
 			}
-			_ = step.Close() // what is left unread there is told to the PE
+			_ = step.Close() // the kernel tells the PE of unread data there
 			_ = l.Close()
 		}
-		if after { // a request lies there unread when the step hangs up
+		if after { // leave the request unread when the step closes the connection
 			req := wire.AttachRequest{}
 			if err := xunix.SendFDs(conn, req.Append(nil), nil); err != nil {
 				t.Fatal(err)
@@ -43,7 +42,7 @@ func TestRefusal(t *testing.T) {
 		}
 		refuse()
 		if _, _, err = requestAttach(conn, &wire.AttachRequest{}); err == nil || !strings.Contains(err.Error(), reason) {
-			t.Errorf("the request was sent before: %v; %v, want %q", after, err, reason)
+			t.Errorf("request sent before the close: %v; got %v, want %q", after, err, reason)
 		}
 		_ = conn.Close()
 	}

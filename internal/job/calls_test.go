@@ -38,7 +38,7 @@ main.main()
 	/home/me/heat/main.go:12 +0x1d
 `
 
-// mainIn returns the stack of a main function that has called others, the innermost first.
+// mainIn returns the stack of a main function and the functions that it has called, innermost first.
 func mainIn(called ...string) string {
 	dump := "goroutine 1 [sleep]:\n"
 	for _, function := range called {
@@ -47,8 +47,8 @@ func mainIn(called ...string) string {
 	return dump + "main.main()\n\t/home/me/main.go:18 +0x25\n"
 }
 
-// inRun returns the stack of a main function that has called shmem.Run, and that others, the innermost first. Functions
-// of the library are written without its path.
+// inRun returns the stack of a main function that has called shmem.Run, and of the functions that Run's body has called,
+// innermost first. Library functions are given without the path of their package.
 func inRun(called ...string) string {
 	for i, function := range called {
 		if strings.HasPrefix(function, "shmem.") {
@@ -58,7 +58,7 @@ func inRun(called ...string) string {
 	return mainIn(append(called, runner+"(0x1, {0x0, 0x0, 0x0})")...)
 }
 
-// stackAt returns the stack of a goroutine that runs f once it is at what its state says, as if it ran main.
+// stackAt runs f in a goroutine as if it were main, waits until the goroutine is in the given state, and returns its stack.
 func stackAt(t *testing.T, state string, f func()) string {
 	t.Helper()
 	go f()
@@ -74,8 +74,7 @@ func stackAt(t *testing.T, state string, f func()) string {
 	return ""
 }
 
-// What the program has called is named as the program names it, whatever Go's own functions
-// call in turn.
+// The place is the program's own call, by the program's name for it, whatever Go's own functions call below it.
 func TestProgramPlace(t *testing.T) {
 	var mu sync.Mutex
 	mu.Lock()
@@ -92,7 +91,7 @@ func TestProgramPlace(t *testing.T) {
 	} {
 		got := string(describeCalls([]byte(stackAt(t, c.state, c.f)), nil))
 		if !strings.HasPrefix(got, "is in no call of the library"+c.want) || !strings.HasSuffix(got, ")") {
-			t.Errorf("%q, want %q", got, c.want)
+			t.Errorf("got %q, want %q", got, c.want)
 		}
 	}
 }

@@ -26,7 +26,7 @@ import (
 	"github.com/goshmem/goshmem/symheap"
 )
 
-// patience is how long a test waits for what has to come.
+// patience limits the wait for something that must come.
 const patience = 30 * time.Second
 
 // limited returns a context that ends before the test's own deadline.
@@ -37,21 +37,21 @@ func limited(t *testing.T) context.Context {
 	return ctx
 }
 
-// step is what oshrun's step is for a PE: the PMIx server, and the socket that hands out segments
-// and gives orders. This process is PE 0.
+// step plays oshrun's step for a PE: the PMIx server, and the socket that hands out segments and gives orders. This process is
+// PE 0.
 type step struct {
 	t      *testing.T
 	nspace string
 	srv    *server.Server
 	page   *failure.Page
 	key    [16]byte
-	orders chan *net.UnixConn // of a PE that has all segments
+	orders chan *net.UnixConn // connection of a PE that has all segments
 	ended  chan pmix.Proc     // PEs that have left the job
-	aborts chan string        // messages of PEs that have ended the job
+	aborts chan string        // messages of PEs that have aborted the job
 
 	mu    sync.Mutex // guards what follows
 	place Place
-	heaps []*os.File // of the near PEs
+	heaps []*os.File // segments of the near PEs
 }
 
 func (s *step) ClientConnected(pmix.Proc, int) {}
@@ -76,7 +76,7 @@ func (s *step) reply(r wire.AttachReply, conn *net.UnixConn, fds []int) error {
 	return xunix.SendFDs(conn, r.Append(nil), fds)
 }
 
-// steps counts steps, each of which is for another job: the process keeps the memory of a job.
+// steps counts steps. Each step needs its own job, as the process keeps a job's memory.
 var steps atomic.Uint64
 
 // newStep starts a step for a job of n PEs and sets the environment of PE 0.
@@ -133,21 +133,21 @@ func newStep(t *testing.T, n int) *step {
 	return s
 }
 
-// move puts the step on a node that has the PEs of p, whose segments are those of these PEs.
+// move moves the step to a node with the PEs of p, whose segments are those of these PEs.
 func (s *step) move(p Place) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.place, s.heaps = p, s.heaps[p.First:]
 }
 
-// located returns the place of the step and the segments of its node.
+// located returns the step's place and the segments of its node.
 func (s *step) located() (Place, []*os.File) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.place, s.heaps
 }
 
-// serve answers a PE's requests, one segment at a time.
+// serve answers a PE's requests, one segment per reply.
 func (s *step) serve(conn *net.UnixConn) {
 	buf := make([]byte, wire.MaxPacket)
 	for {
@@ -191,7 +191,7 @@ func (s *step) serve(conn *net.UnixConn) {
 	}
 }
 
-// awaitMeeting returns when PE 0 waits for the PMIx server.
+// awaitMeeting waits until PE 0 waits for the PMIx server.
 func (s *step) awaitMeeting() {
 	s.t.Helper()
 	info, err := s.heaps[0].Stat()
@@ -234,7 +234,7 @@ func (s *step) order(conn *net.UnixConn, o wire.Order) (text string) {
 	}
 }
 
-// A program without oshrun is a job of one PE, which it may join again and finds its memory.
+// A program without oshrun is a job of one PE. It may join the job again, and finds the same memory.
 func TestSingle(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv(envvar.Pprof, dir)
@@ -249,7 +249,7 @@ func TestSingle(t *testing.T) {
 		}
 		again, err := Acquire(ctx)
 		if err != nil || again != j || j.Last() || !Live() {
-			t.Errorf("second reference: %p, %v, want that to %p, and the process holds two", again, err, j)
+			t.Errorf("second reference: %p, %v, want %p again, and two references", again, err, j)
 		}
 		if j.PE != 0 || j.NPEs != 1 || j.Launched() || j.Recover || !j.CheckCollectives || j.Waiter == nil || j.Arena == nil || Page() != nil {
 			t.Errorf("job %+v, want PE 0 of 1 without oshrun", j)
@@ -269,15 +269,15 @@ func TestSingle(t *testing.T) {
 		mapped = append(mapped, j.Map)
 	}
 	if mapped[0] != mapped[1] {
-		t.Error("the second job has other memory than the first")
+		t.Error("the second job does not have the memory of the first")
 	}
 	files, err := filepath.Glob(filepath.Join(dir, "*.pprof"))
 	if err != nil || len(files) != 4 {
-		t.Errorf("profiles %v, %v, want one of the processor and one of the heap for each job", files, err)
+		t.Errorf("profiles %v, %v, want a CPU profile and a heap profile for each job", files, err)
 	}
 }
 
-// Settings that are wrong are refused before anything is set up.
+// Wrong settings are refused before anything is set up.
 func TestSetUpRefuses(t *testing.T) {
 	for name, value := range map[string]string{envvar.Check: "everything", "PMIX_RANK": "first"} {
 		t.Run(name, func(t *testing.T) {
@@ -294,21 +294,21 @@ func TestSetUpRefuses(t *testing.T) {
 	if _, err := Acquire(limited(t)); err != nil {
 		t.Fatal(err)
 	}
-	_ = live.Release(limited(t)) // for other tests
+	_ = live.Release(limited(t)) // so that other tests can join
 }
 
-// A server that is not oshrun's has no segments.
+// A server other than oshrun's has no segments.
 func TestForeignServer(t *testing.T) {
 	newStep(t, 1)
 	if err := os.Unsetenv(envvar.Step); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := Acquire(limited(t)); !errors.Is(err, ErrForeignServer) {
-		t.Errorf("%v, want %v", err, ErrForeignServer)
+		t.Errorf("got %v, want %v", err, ErrForeignServer)
 	}
 }
 
-// A PE maps all segments, meets the others, takes orders, and says farewell.
+// A PE maps all segments, meets the others, takes orders, and finalizes.
 func TestJoin(t *testing.T) {
 	s := newStep(t, 1)
 	dir := t.TempDir()
@@ -322,13 +322,13 @@ func TestJoin(t *testing.T) {
 	}
 	conn := <-s.orders
 	if text := s.order(conn, wire.OrderCalls); text != "is in no call of the library" && !strings.HasPrefix(text, "is in no call of the library;") {
-		t.Errorf("calls: %q", text)
+		t.Errorf("unexpected calls: %q", text)
 	}
 	if text := s.order(conn, wire.OrderStacks); !strings.Contains(text, "TestJoin") {
 		t.Errorf("stacks without this test:\n%s", text)
 	}
 	if text := s.order(conn, wire.OrderProfile); text != "" {
-		t.Errorf("profile: %q", text)
+		t.Errorf("profile order answered %q", text)
 	}
 	if files, err := filepath.Glob(filepath.Join(dir, "*.pprof")); err != nil || len(files) != 2 {
 		t.Errorf("profiles %v, %v, want two", files, err)
@@ -337,28 +337,28 @@ func TestJoin(t *testing.T) {
 		t.Error(err)
 	}
 	if msg := <-s.aborts; msg != "no luck" {
-		t.Errorf("abort with message %q", msg)
+		t.Errorf("unexpected abort message %q", msg)
 	}
 	if err := j.Release(limited(t)); err != nil {
 		t.Error(err)
 	}
 	if p := <-s.ended; p.Nspace != s.nspace || p.Rank != 0 {
-		t.Errorf("%v says farewell, want PE 0", p)
+		t.Errorf("%v has finalized, want PE 0", p)
 	}
-	again, err := Acquire(limited(t)) // with the segments that are mapped
+	again, err := Acquire(limited(t)) // reuses the mapped segments
 	if err != nil {
 		t.Fatal(err)
 	}
 	<-s.orders
 	if again.Map != j.Map {
-		t.Error("the PE that has joined again has other memory")
+		t.Error("after joining again, the PE's memory is not the same")
 	}
 	if err := again.Release(limited(t)); err != nil {
 		t.Error(err)
 	}
 }
 
-// Deaths are told to those who asked, and to those who call between two calls.
+// Deaths are reported to callers that listen, and to callers that look between two calls.
 func TestDeathsAreTold(t *testing.T) {
 	s := newStep(t, 1)
 	j, err := Acquire(limited(t))
@@ -374,36 +374,36 @@ func TestDeathsAreTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	if all := <-told; len(all) != 1 || all[0].PE != 0 {
-		t.Errorf("told of %v, want PE 0", all)
+		t.Errorf("told of failures %v, want that of PE 0", all)
 	}
 	j.Noticed()
 	remove()
 	j.Noticed()
 	if alerted != 1 {
-		t.Errorf("alerted %d times, want once, before it was removed", alerted)
+		t.Errorf("alerted %d times, want once, before the listener was removed", alerted)
 	}
 	cancel()
 	j.AwaitListeners()
 	if len(told) > 0 {
-		t.Error("told more than once")
+		t.Error("the listener was told more than once")
 	}
 	if err := j.Release(limited(t)); err != nil {
 		t.Error(err)
 	}
 }
 
-// A PE that joins a job in which others are dead says who and of what.
+// When a PE joins a job with dead PEs, the error says which are dead and why.
 func TestJoinAfterDeath(t *testing.T) {
 	s := newStep(t, 2)
 	s.dies(1)
 	_, err := Acquire(limited(t))
 	dead := new(DeadError)
 	if !errors.As(err, &dead) || len(dead.Failures) != 1 || dead.Failures[0].PE != 1 || !strings.HasPrefix(dead.Error(), "PE 1 ") || Live() {
-		t.Errorf("%v, want the death of PE 1", err)
+		t.Errorf("error %v, want the death of PE 1", err)
 	}
 }
 
-// A PE that waits for others in vain says that they have died, or what else went wrong.
+// When a PE's meeting with the others fails, the error says that others have died, or what else went wrong.
 func TestMeetingFails(t *testing.T) {
 	for name, dies := range map[string]bool{"a death": true, "no death": false} {
 		t.Run(name, func(t *testing.T) {
@@ -425,16 +425,16 @@ func TestMeetingFails(t *testing.T) {
 			err := <-joined
 			dead := new(DeadError)
 			if errors.As(err, &dead) != dies || err == nil || !strings.Contains(err.Error(), "PMIx fence with the other PEs: ") {
-				t.Errorf("%v, want that the fence has failed, for a death: %t", err, dies)
+				t.Errorf("error %v, want a failed fence, because of a death: %t", err, dies)
 			}
 			if dies && (dead.Failures[0].PE != 1 || errors.Unwrap(dead) == nil) {
-				t.Errorf("%+v, want PE 1 and what has failed", dead)
+				t.Errorf("error %+v, want PE 1 and the cause of the failure", dead)
 			}
 		})
 	}
 }
 
-// A step that sends something else than was asked for is refused.
+// A PE refuses a step that sends something other than what was requested.
 func TestAttachRefuses(t *testing.T) {
 	for name, change := range map[string]func(s *step){
 		"another job": func(s *step) { s.key[0]++ },
@@ -444,28 +444,28 @@ func TestAttachRefuses(t *testing.T) {
 			s := newStep(t, 1)
 			change(s)
 			if _, err := Acquire(limited(t)); err == nil || !strings.Contains(err.Error(), "segments of the node: ") {
-				t.Errorf("%v, want an error about the segments", err)
+				t.Errorf("error %v, want one about the segments", err)
 			}
 		})
 	}
 	newStep(t, 1)
 	t.Setenv(envvar.Step, "@goshmem-nobody")
 	if _, err := Acquire(limited(t)); err == nil || !strings.Contains(err.Error(), "connect to oshrun's step process at @goshmem-nobody") {
-		t.Errorf("%v, want that nobody listens", err)
+		t.Errorf("error %v, want one that names the address", err)
 	}
 }
 
-// Who started several jobs of one PE by another launcher is told so.
+// A user who starts several one-PE jobs with another launcher is told so.
 func TestForeignLauncherIsNamed(t *testing.T) {
 	text := foreignText(envvar.Launcher{Var: "X_SIZE", Name: "xrun", Processes: 4, Hint: "use oshrun"})
 	for _, part := range []string{"X_SIZE=4", "xrun started 4 processes", "hint: use oshrun"} {
 		if !strings.Contains(text, part) {
-			t.Errorf("%q is not in %q", part, text)
+			t.Errorf("no %q in %q", part, text)
 		}
 	}
 }
 
-// An answer that does not fit into one packet comes in several.
+// An answer too long for one packet is sent in several.
 func TestLongAnswer(t *testing.T) {
 	s := newStep(t, 1)
 	pair, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: "@" + s.nspace + "-pair", Net: "unixpacket"})
@@ -503,6 +503,6 @@ func TestLongAnswer(t *testing.T) {
 		got, last = append(got, p.Text...), p.Last
 	}
 	if !slices.Equal(got, text) || packets != 3 {
-		t.Errorf("%d bytes in %d packets, want %d in 3", len(got), packets, len(text))
+		t.Errorf("got %d bytes in %d packets, want %d in 3", len(got), packets, len(text))
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/goshmem/goshmem/failure"
 )
 
-// pageOf returns a failure page, and a job that has a view of it.
+// pageOf returns a failure page and a job with a view of it.
 func pageOf(t *testing.T, npes int) (*failure.Page, *Job) {
 	t.Helper()
 	p, err := failure.Create([16]byte{1}, npes)
@@ -25,14 +25,14 @@ func pageOf(t *testing.T, npes int) (*failure.Page, *Job) {
 	return p, j
 }
 
-// call is what a listener was told.
+// call is the arguments of a listener's call.
 type call struct {
 	pes   []int
 	epoch uint64
 }
 
-// listen registers a listener. In its first call, more PEs die: the next look at the page,
-// whenever it comes, finds all of them.
+// listen registers a listener. During its first call, more PEs die, so the next look at the page, whenever it comes, finds all
+// of them.
 func listen(p *failure.Page, j *Job, more ...int) (calls chan call, cancel func()) {
 	calls = make(chan call, 100)
 	return calls, j.OnFailure(func(all []failure.Failure, epoch uint64) {
@@ -51,11 +51,11 @@ func listen(p *failure.Page, j *Job, more ...int) (calls chan call, cancel func(
 func expect(t *testing.T, calls chan call, epoch uint64, pes ...int) {
 	t.Helper()
 	if got := <-calls; got.epoch != epoch || !slices.Equal(got.pes, pes) {
-		t.Errorf("told of %v in epoch %d, want %v in %d", got.pes, got.epoch, pes, epoch)
+		t.Errorf("told of PEs %v in epoch %d, want %v in %d", got.pes, got.epoch, pes, epoch)
 	}
 }
 
-// Each listener is told of each death once, in epochs, also of those before it.
+// Each listener is told of each death once, with the epoch, including deaths before its registration.
 func TestNews(t *testing.T) {
 	p, j := pageOf(t, 8)
 	first, cancel := listen(p, j, 3, 7)
@@ -72,12 +72,11 @@ func TestNews(t *testing.T) {
 	j.Noticed()
 	expect(t, late, 4, 0)
 	if len(first) > 0 || len(late) > 0 {
-		t.Errorf("told too often: %v, %v", first, late)
+		t.Errorf("unexpected calls: %v, %v", first, late)
 	}
 }
 
-// A listener that is at work does not lose what happens meanwhile, may cancel itself,
-// and is not called after the end.
+// A listener does not lose deaths that happen during its call. It may cancel itself, and is not called after the end.
 func TestNewsMeanwhile(t *testing.T) {
 	p, j := pageOf(t, 8)
 	calls, entered, goOn := make(chan uint64, 100), make(chan bool), make(chan bool)
@@ -121,15 +120,15 @@ func TestNewsMeanwhile(t *testing.T) {
 	}
 }
 
-// AwaitListeners waits for listeners that are called, but not for ever for one that hangs.
+// AwaitListeners waits for running calls of listeners, but not forever for one that hangs.
 func TestAwaitListeners(t *testing.T) {
 	p, j := pageOf(t, 8)
-	j.AwaitListeners() // of nothing
+	j.AwaitListeners() // has nothing to wait for
 	calls, _ := listen(p, j, 5, 6)
 	p.Publish(4, 1, failure.ByExit(1), 0)
 	j.Noticed()
 	expect(t, calls, 1, 4)
-	j.news.awaitListeners(time.Minute) // as AwaitListeners, whose limit is too short for a slow machine
+	j.news.awaitListeners(time.Minute) // like AwaitListeners, whose limit is too short for a slow machine
 	if len(calls) != 1 {
 		t.Errorf("%d calls before AwaitListeners returns, want one", len(calls))
 	}
@@ -142,7 +141,7 @@ func TestAwaitListeners(t *testing.T) {
 	j.AwaitListeners()
 }
 
-// Without a page nothing happens, at no cost.
+// Without a page, listeners are never called, at no cost.
 func TestNewsWithoutPage(t *testing.T) {
 	j := &Job{news: startNews(nil)}
 	calls, cancel := listen(nil, j)
@@ -151,6 +150,6 @@ func TestNewsWithoutPage(t *testing.T) {
 	cancel()
 	j.news.stop()
 	if len(calls) > 0 {
-		t.Errorf("told of %v", <-calls)
+		t.Errorf("unexpected call %v", <-calls)
 	}
 }

@@ -2,8 +2,8 @@ package job
 
 import "testing"
 
-// The runtime tells its own stack in place of that of a goroutine that has returned from a system
-// call a moment ago, as it was seen once.
+// In place of the stack of a goroutine that has just returned from a system call, the runtime may print its own stack. The
+// stacks here were seen once.
 func TestSwitching(t *testing.T) {
 	const others = "\n\ngoroutine 12 [select]:\nheat.wait(0xc000183440)\n\t/src/heat/wait.go:42 +0xe5\n"
 	for _, c := range []struct {
@@ -22,10 +22,10 @@ runtime.mcall()
 		{"goroutine 1 [runnable]:\nmain.main()\n\t/src/heat/runtime.mcall(.go:7 +0x11", false},
 	} {
 		if got := switching([]byte(c.stack + others)); got != c.want {
-			t.Errorf("%v, want %v, for\n%s", got, c.want, c.stack)
+			t.Errorf("got %v, want %v, for\n%s", got, c.want, c.stack)
 		}
 	}
 	if text := stacks(); switching(text) {
-		t.Errorf("stacks of the runtime:\n%s", text)
+		t.Errorf("stacks() has a stack of the runtime itself:\n%s", text)
 	}
 }

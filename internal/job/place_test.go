@@ -40,14 +40,13 @@ func TestPlaceConverts(t *testing.T) {
 	}
 }
 
-// A PE of another node has no index: code that takes it for near ends with a message, and not with an access to
-// a segment of another PE.
+// A PE of another node has no index. Code that mistakes it for near panics with a message, instead of accessing another PE's segment.
 func TestFarHasNoIndex(t *testing.T) {
 	for _, pe := range []layout.PE{-1, 0, 2, 6} {
 		func() {
 			defer func() {
 				if said, _ := recover().(string); !strings.Contains(said, "has no segment on this node, which has PEs 3 to 5 of 6") {
-					t.Errorf("PE %d: %q", pe, said)
+					t.Errorf("PE %d: unexpected panic %q", pe, said)
 				}
 			}()
 			t.Errorf("PE %d has index %d", pe, second.NearLocal(pe))
@@ -83,14 +82,14 @@ func TestPlaceRefused(t *testing.T) {
 		}
 	}
 	if err := second.RequireOneNode(); err == nil || !strings.Contains(err.Error(), "the job has 2 nodes, and this one has PEs 3 to 5 of 6") {
-		t.Errorf("two nodes: %v", err)
+		t.Errorf("RequireOneNode on two nodes: %v, want an error that names both", err)
 	}
 	if err := (Place{1, 0, 6, 6}).RequireOneNode(); err != nil {
 		t.Error(err)
 	}
 }
 
-// A PE on the second of two nodes maps the segments of that node alone, and the page of the whole job.
+// A PE on the second of two nodes maps the segments of that node only, and the page of the whole job.
 func TestAttachSecondNode(t *testing.T) {
 	s := newStep(t, second.NPEs)
 	s.move(second)
@@ -114,11 +113,11 @@ func TestAttachSecondNode(t *testing.T) {
 	}
 	defer j.news.stop()
 	if j.Local != 1 || !j.IsDead(0) || j.IsDead(1) || j.IsDead(4) || !j.IsDead(5) {
-		t.Errorf("this PE has index %d, want 1, and PEs 0 and 5 alone are dead", j.Local)
+		t.Errorf("this PE has index %d, want 1, with PEs 0 and 5 alone dead", j.Local)
 	}
 }
 
-// A reply that does not fit the PE or the first reply is refused.
+// A PE refuses a reply that contradicts the PE itself or the first reply.
 func TestAttachRefusesPlace(t *testing.T) {
 	for _, c := range []struct {
 		pe   layout.PE
@@ -134,7 +133,7 @@ func TestAttachRefusesPlace(t *testing.T) {
 		if _, _, err := attach(conn, &Job{Nspace: s.nspace, PE: c.pe, NPEs: c.npes}); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("PE %d of %d: %v, want %q", c.pe, c.npes, err, c.want)
 		}
-		_ = conn.Close() // the step waits for a further request
+		_ = conn.Close() // the step waits for another request
 	}
 	s := newStep(t, second.NPEs)
 	s.move(second)
@@ -144,13 +143,13 @@ func TestAttachRefusesPlace(t *testing.T) {
 	if _, err := attachFrom(conn, j, &m, 0); err != nil {
 		t.Fatal(err)
 	}
-	m.place.Nodes = 3 // what an earlier reply could have said
+	m.place.Nodes = 3 // as an earlier reply could have said
 	if _, err := attachFrom(conn, j, &m, 1); err == nil || !strings.Contains(err.Error(), "as in its first reply") {
-		t.Errorf("another place: %v", err)
+		t.Errorf("reply with another place: %v, want a refusal", err)
 	}
 }
 
-// dial connects to the step as a PE does.
+// dial connects to the step like a PE.
 func (s *step) dial() *net.UnixConn {
 	s.t.Helper()
 	conn, err := dialStep(limited(s.t), "@"+s.nspace)
@@ -161,7 +160,7 @@ func (s *step) dial() *net.UnixConn {
 	return conn
 }
 
-// The incarnation of a near PE is that of its segment; a far PE has none here.
+// The incarnation of a near PE is that of its segment. A far PE has incarnation 1 until a later one is known.
 func TestIncarnations(t *testing.T) {
 	j := &Job{Place: second, Map: mapOf(t, second)}
 	want := func(all ...uint32) {
@@ -175,12 +174,13 @@ func TestIncarnations(t *testing.T) {
 	want(1, 1, 1, 7, 8, 9)
 	j.far.raise(1, 3)
 	want(1, 3, 1, 7, 8, 9)
-	j.far.raise(1, 2) // late news
+	j.far.raise(1, 2) // an older one, which arrives late
 	j.far.raise(2, 2)
 	want(1, 3, 2, 7, 8, 9)
 }
 
-// Deaths of near and of far PEs are read without a segment of a far PE. The death of a former incarnation is none of the present one.
+// Deaths of near and far PEs can be read without the segment of a far PE. The death of an earlier incarnation does not count
+// for the current one.
 func TestFarDeath(t *testing.T) {
 	p, j := pageOf(t, 6)
 	j.Place, j.Map = second, mapOf(t, second)
@@ -195,7 +195,7 @@ func TestFarDeath(t *testing.T) {
 	wantDead()
 	p.Publish(1, 1, failure.ByExit(1), 0)
 	wantDead(1)
-	p.Publish(4, 1, failure.ByExit(1), 0) // whose segment has incarnation 8
+	p.Publish(4, 1, failure.ByExit(1), 0) // its segment has incarnation 8
 	wantDead(1)
 	p.Publish(4, 8, failure.ByExit(1), 0)
 	wantDead(1, 4)
@@ -205,7 +205,7 @@ func TestFarDeath(t *testing.T) {
 	wantDead(1, 4)
 }
 
-// mapOf returns the segments of a node. Index i has incarnation 7+i.
+// mapOf returns a map of a node's segments. The one at index i has incarnation 7+i.
 func mapOf(t *testing.T, p Place) (m *symheap.Map) {
 	t.Helper()
 	for i, pe := range p.Locals() {
@@ -227,7 +227,7 @@ func mapOf(t *testing.T, p Place) (m *symheap.Map) {
 	return m
 }
 
-// Writers lose none of each other's entries.
+// Concurrent writers do not lose each other's entries.
 func TestIncarnationsAtOnce(t *testing.T) {
 	var f farIncarnations
 	var wg sync.WaitGroup

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// deep calls f with n further frames on the stack.
+// deep calls f below n more frames on the stack.
 func deep(n int, f func()) {
 	if n == 0 {
 		f()
@@ -14,14 +14,14 @@ func deep(n int, f func()) {
 	deep(n-1, f)
 }
 
-// recovers returns when f has returned or its panic was recovered.
+// recovers calls f and recovers its panic, if any.
 func recovers(f func()) {
 	defer func() { _ = recover() }()
 	f()
 }
 
-// Unwinding tells a stack that unwinds from one that does not, whatever lies between the
-// deferred function and the call, and from one on which a panic was recovered before.
+// Unwinding tells a stack that unwinds from one that does not, whatever is between the deferred function and the call. A panic
+// that was recovered before does not count.
 func TestUnwinding(t *testing.T) {
 	var got string
 	look := func() { got = Unwinding() }
@@ -66,7 +66,7 @@ func TestUnwinding(t *testing.T) {
 			got = "not asked"
 			test.run()
 			if got != test.want {
-				t.Errorf("Unwinding says %q, want %q", got, test.want)
+				t.Errorf("Unwinding returns %q, want %q", got, test.want)
 			}
 		})
 	}

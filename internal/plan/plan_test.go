@@ -10,8 +10,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// machine returns a node of sockets with NUMA nodes with cores with threads,
-// whose second threads have numbers after all first ones, as on real ones.
+// machine returns a topology of sockets, NUMA nodes, cores and threads. The second threads are numbered after all first ones, as
+// on real machines.
 func machine(sockets, nodes, cores, threads int) (t Topology) {
 	all := sockets * nodes * cores
 	for c := range all {
@@ -22,7 +22,7 @@ func machine(sockets, nodes, cores, threads int) (t Topology) {
 	return t
 }
 
-// only allows the given processors.
+// only returns t with only the given processors allowed.
 func only(t Topology, list string) Topology {
 	ids, err := ParseList(list)
 	if err != nil {
@@ -35,7 +35,7 @@ func only(t Topology, list string) Topology {
 	return t
 }
 
-// show writes places as lists, "-" for none.
+// show formats places as lists, with "-" for none.
 func show(places []Place) string {
 	var out []string
 	for _, p := range places {
@@ -108,7 +108,7 @@ func TestAssign(t *testing.T) {
 	}
 }
 
-// A binding for which there are too few cores is refused.
+// A binding that needs more cores than there are is refused.
 func TestTooFew(t *testing.T) {
 	for _, x := range []struct {
 		on    Topology
@@ -129,11 +129,11 @@ func TestTooFew(t *testing.T) {
 		}
 	}
 	if _, err := Topology(nil).Assign(Request{PEs: 1, Bind: BindCore, Overload: true}); err == nil {
-		t.Error("bound to a core of a machine that has none")
+		t.Error("bound to a core on a machine without known cores")
 	}
 }
 
-// Threads are divided among those who share a place.
+// Threads are divided among the PEs that share a place.
 func TestProcs(t *testing.T) {
 	big := machine(2, 1, 4, 2)
 	for _, x := range []struct {
@@ -166,8 +166,7 @@ func TestUnion(t *testing.T) {
 	}
 }
 
-// On any machine: a PE is bound to processors that it may use, to those of one
-// core or node, and no core has two PEs while another has none.
+// On any machine, a PE is bound to allowed processors, all of one core or node, and no core has two PEs while another has none.
 func TestAssignProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := func(name string, most int) int { return rapid.IntRange(1, most).Draw(t, name) }
@@ -188,11 +187,11 @@ func TestAssignProperties(t *testing.T) {
 			uses[show([]Place{p})]++
 			for _, id := range p.CPUs {
 				if !slices.Contains(m.Allowed(), id) {
-					t.Fatalf("processor %d may not be used", id)
+					t.Fatalf("processor %d is not allowed", id)
 				}
 			}
 			if p.Sharers < 1 || p.CPUs != nil && len(p.CPUs) == 0 {
-				t.Fatalf("place %+v", p)
+				t.Fatalf("place %+v has no sharers or an empty list", p)
 			}
 		}
 		if r.Bind == BindDefault && r.Map <= MapSlot && r.PEs <= m.Cores() {
@@ -202,7 +201,7 @@ func TestAssignProperties(t *testing.T) {
 				}
 			}
 			if bindOf[r.Map] == BindDefault && Union(places, len(m.Allowed())) != len(m.Allowed()) {
-				t.Fatalf("PEs have not all of %v: %s", m.Allowed(), show(places))
+				t.Fatalf("PEs do not use all of %v: %s", m.Allowed(), show(places))
 			}
 		}
 		if r.Bind == BindHWThread && r.Map == MapHWThread {
@@ -230,7 +229,7 @@ func TestReport(t *testing.T) {
 	}
 	for pe, want := range []string{"PE 0 bound to numa 0: [BB/BB][../~.]", "PE 1 bound to numa 1: [../..][BB/~B]"} {
 		if got := big.Report(pe, &places[pe]); got != want {
-			t.Errorf("%q, want %q", got, want)
+			t.Errorf("got %q, want %q", got, want)
 		}
 	}
 	if got := machine(1, 1, 2, 1).Report(3, &Place{}); got != "PE 3 is not bound: [./.]" {
@@ -278,6 +277,6 @@ func TestLimit(t *testing.T) {
 		t.Errorf("allowed %v, %v, want 1-2,5", limited.Allowed(), err)
 	}
 	if _, err := limited.Limit([]int{1, 3}); err == nil || !strings.Contains(err.Error(), "processor 3") || !strings.Contains(err.Error(), "1-2,5") {
-		t.Errorf("a processor that may not be used: %v", err)
+		t.Errorf("limit to a processor that is not allowed: %v", err)
 	}
 }
