@@ -40,7 +40,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// machine is one on which some tiers cannot be had.
+// machine is a machine that lacks some tiers.
 type machine struct {
 	lacks []string
 	calls []string
@@ -64,7 +64,7 @@ func (m *machine) measure(t *testing.T, o Options) (*Report, error) {
 	return b.measure(t.Context(), m.runTrial)
 }
 
-// TestTiers: the best that works, one that is asked for or none, or all that work.
+// TestTiers: Measure takes the best tier that works, the tier that is asked for, or all that work.
 func TestTiers(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -110,12 +110,12 @@ func TestTiers(t *testing.T) {
 			t.Errorf("%s without %v: %q, want %q", c.watchdog, c.lacks, got, c.want)
 		}
 		if c.watchdog == All && c.lacks != nil && strings.Join(notes, "") != "bpf: bpf takes CAP_BPF" {
-			t.Errorf("all without %v says %q", c.lacks, notes)
+			t.Errorf("all without %v: notes %q, want that bpf takes CAP_BPF", c.lacks, notes)
 		}
 	}
 }
 
-// TestOrder: cases and tiers are mixed, in the same way for the same seed.
+// TestOrder: cases and tiers are shuffled, in the same order for the same seed.
 func TestOrder(t *testing.T) {
 	t.Parallel()
 	var orders []string
@@ -129,23 +129,22 @@ func TestOrder(t *testing.T) {
 		orders = append(orders, strings.Join(m.calls, ", "))
 	}
 	if orders[0] != orders[1] || orders[0] == orders[2] {
-		t.Error("the seed does not say the order")
+		t.Error("want one order for seed 1, and another for seed 2")
 	}
 }
 
-// TestMeasureFails: what is wrong with a job, too little memory, and the end of the
-// context.
+// TestMeasureFails: measure reports an error of a job, notes too little memory, and ends with its context.
 func TestMeasureFails(t *testing.T) {
 	t.Parallel()
 	bad := errors.New("no such job")
 	if _, err := (&machine{err: bad}).measure(t, options()); !errors.Is(err, bad) || !strings.Contains(err.Error(), "tier bpf") {
-		t.Errorf("%v", err)
+		t.Errorf("job that fails: %v, want that error and its tier", err)
 	}
 	o := options()
 	o.Cases, o.Size, o.Available = []string{"heap", "small"}, 4<<30, 4<<30
 	r, err := (&machine{}).measure(t, o)
 	if err != nil || r.Cases[0].Samples != 0 || !strings.Contains(r.Cases[0].NotHere, "4096 MiB of memory are available") || r.Cases[1].Samples != 3 {
-		t.Errorf("%+v, %v", r, err)
+		t.Errorf("too little memory: %+v, %v", r, err)
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(bad)
@@ -164,35 +163,35 @@ func TestMainRefuses(t *testing.T) {
 		}
 	}
 	if !strings.Contains(errs.String(), "part of oshrun detect-bench") {
-		t.Errorf("said %s", &errs)
+		t.Errorf("unexpected standard error %s", &errs)
 	}
 }
 
-// TestWords: only what is said after the beginning counts, and only the first time.
+// TestWords: only messages about the process after listen count, and only the first of them.
 func TestWords(t *testing.T) {
 	t.Parallel()
 	w := &mentions{heard: make(chan struct{})}
 	write := func(text string) {
 		if n, err := w.Write([]byte(text)); n != len(text) || err != nil {
-			t.Errorf("%d, %v", n, err)
+			t.Errorf("Write returned %d, %v", n, err)
 		}
 	}
 	write("PE 1 (pid 12) has begun\n")
 	w.listen(12)
 	write("PE 1 (pid 123) is stopped\nPE 1 (pid ")
 	if w.at() != 0 {
-		t.Error("heard of another process")
+		t.Error("a message on another process counts")
 	}
 	write("12) is stopped\n")
 	<-w.heard
 	at := w.at()
 	write("PE 1 (pid 12) runs\n")
 	if at == 0 || w.at() != at {
-		t.Errorf("heard at %v and %v", at, w.at())
+		t.Errorf("heard at %v, then at %v, want one time", at, w.at())
 	}
 }
 
-// tree makes files below a directory.
+// tree writes files below a new directory.
 func tree(t *testing.T, files map[string]string) string {
 	t.Helper()
 	root := t.TempDir()
@@ -205,7 +204,7 @@ func tree(t *testing.T, files map[string]string) string {
 	return root
 }
 
-// TestLimit: what is missing is said, and nothing is left.
+// TestLimit: errors say what is missing, and no group is left behind.
 func TestLimit(t *testing.T) {
 	t.Parallel()
 	const v2 = "30 23 0:26 / /cg rw,nosuid shared:4 - cgroup2 cgroup2 rw\n"
@@ -233,7 +232,7 @@ func TestLimit(t *testing.T) {
 		}
 		_ = filepath.WalkDir(root, func(name string, _ fs.DirEntry, err error) error {
 			if strings.Contains(name, "goshmem") {
-				t.Errorf("%s: %s is left, %v", c.name, name, err)
+				t.Errorf("%s: %s still exists, %v", c.name, name, err)
 			}
 			return nil
 		})
@@ -243,6 +242,6 @@ func TestLimit(t *testing.T) {
 		t.Fatal(err)
 	}
 	if text, err := os.ReadFile(filepath.Join(l.dir, "cgroup.procs")); err != nil || string(text) != "42" {
-		t.Errorf("wrote %q, %v", text, err)
+		t.Errorf("wrote %q, %v, want 42", text, err)
 	}
 }

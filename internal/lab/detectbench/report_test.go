@@ -14,7 +14,7 @@ import (
 
 const us = time.Microsecond
 
-// saw is what a survivor of a real failure of PE 2 has seen, so long after 1 s.
+// saw returns what a survivor saw of the failure of PE 2 at 1 s, after these delays.
 func saw(stored, returned, called time.Duration) *seen {
 	return &seen{
 		Kernel: time.Second + stored/2, Stored: time.Second + stored, Returned: time.Second + returned, Called: time.Second + called,
@@ -22,8 +22,7 @@ func saw(stored, returned, called time.Duration) *seen {
 	}
 }
 
-// TestResult: each time is counted where it belongs, from the right moment, and
-// what must not be is counted as that.
+// TestResult: each time goes to its own column, measured from the right moment. What must not happen is counted as such.
 func TestResult(t *testing.T) {
 	t.Parallel()
 	good := &trial{victim: 2, injected: time.Second, said: time.Second + 900*us, seen: []*seen{saw(100*us, 300*us, 500*us), saw(100*us, 200*us, 400*us), nil}}
@@ -93,7 +92,7 @@ func TestResultCountsWrongs(t *testing.T) {
 	}
 }
 
-// report has two cases in two tiers, and one that is not there.
+// report returns a report of two cases in two tiers, and of one case that could not be measured.
 func report() *Report {
 	r := &Report{Program: programName, Version: reportVersion, Seed: 1}
 	for _, c := range []Case{Cases[0], Cases[5]} {
@@ -112,7 +111,7 @@ func report() *Report {
 	return r
 }
 
-// TestReportJSON: the names that others read.
+// TestReportJSON checks the JSON names that other programs read.
 func TestReportJSON(t *testing.T) {
 	t.Parallel()
 	text, err := json.Marshal(report())
@@ -130,8 +129,7 @@ func TestReportJSON(t *testing.T) {
 	}
 }
 
-// TestPicture: a point for each case and tier that was measured, the stopped one by
-// what oshrun says.
+// TestPicture: each case and tier that was measured has a point. The case of a stopped PE is plotted by oshrun's message.
 func TestPicture(t *testing.T) {
 	t.Parallel()
 	f := report().Picture()
@@ -139,7 +137,7 @@ func TestPicture(t *testing.T) {
 		t.Fatalf("names %v, %d series, want small and stop in two tiers and the paper's", f.Names, len(f.Series))
 	}
 	if s := f.Series[1]; s.Name != "sigchld" || len(s.Y) != 2 || s.Y[0] != 0.6 || s.Y[1] != 0.2 {
-		t.Errorf("%+v, want 0.6 and 0.2 ms", s)
+		t.Errorf("series %+v, want 0.6 and 0.2 ms", s)
 	}
 	file := filepath.Join(t.TempDir(), "detect.svg")
 	if err := f.Write(file); err != nil {

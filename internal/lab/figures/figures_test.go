@@ -16,7 +16,7 @@ import (
 	"github.com/goshmem/goshmem/sim/logp"
 )
 
-// rows are the published data as their file has them, whatever sim/ftco makes of it.
+// rows are the published data as in their file, read independently of sim/ftco.
 type rows struct {
 	Line   map[string]map[string]float64                       `json:"figure7_published_best"`
 	Best   map[string]map[string]float64                       `json:"figure7_best"`
@@ -46,12 +46,12 @@ func publishedData(t *testing.T) *ftco.Data {
 	return d
 }
 
-// small takes seconds: up to 1024 nodes, where means over 240 runs are near enough.
+// small returns options that take seconds: up to 1024 nodes, and means over 240 runs, which are close enough.
 func small() Options {
 	return Options{Nodes: 1024, Runs: 240, Spread: 0, Seed: 1, Parallel: 2}
 }
 
-// one computes one figure.
+// one computes the figure with a name.
 func one(t *testing.T, o Options, name string, data *ftco.Data) computed {
 	t.Helper()
 	o.Only = name
@@ -62,16 +62,15 @@ func one(t *testing.T, o Options, name string, data *ftco.Data) computed {
 	return all[0]
 }
 
-// point is what a series has to have at X: published exactly, ours within a
-// tolerance.
+// point is a point that a series must have. The published value is exact, ours has a tolerance.
 type point struct {
 	series    string
 	x, y      float64
 	tolerance float64
 }
 
-// wrong compares a figure with all of its points: each is there, and no others.
-// Several points of a series can have one X.
+// wrong compares a figure with the wanted points and returns the differences, including points too many. A series can have several
+// points with the same X.
 func wrong(f *plot.Figure, want []point) (list []string) {
 	type xy struct{ x, y float64 }
 	left := map[string][]xy{}
@@ -99,8 +98,7 @@ func wrong(f *plot.Figure, want []point) (list []string) {
 	return list
 }
 
-// hold demands the points of a figure, and that each is looked at: with any of them
-// changed the figure would be wrong.
+// hold requires the points of a figure, and checks that each is compared: wrong must report any change of one.
 func hold(t *testing.T, f *plot.Figure, want []point) {
 	t.Helper()
 	for _, w := range wrong(f, want) {
@@ -110,7 +108,7 @@ func hold(t *testing.T, f *plot.Figure, want []point) {
 		for i, y := range s.Y {
 			for _, bad := range []float64{3*y + 0.1, -y - 0.1, math.NaN()} {
 				if s.Y[i] = bad; len(wrong(f, want)) == 0 {
-					t.Errorf("%s: %s: %v for %v at %v is not seen", f.Title, s.Name, bad, y, s.X[i])
+					t.Errorf("%s: %s: wrong does not report %v instead of %v at %v", f.Title, s.Name, bad, y, s.X[i])
 				}
 			}
 			s.Y[i] = y
@@ -118,7 +116,7 @@ func hold(t *testing.T, f *plot.Figure, want []point) {
 	}
 }
 
-// Figure 7 is exact in all points.
+// All points of figure 7 are exact.
 func TestFigure7(t *testing.T) {
 	t.Parallel()
 	pub := publishedRows(t)
@@ -141,12 +139,12 @@ func TestFigure7(t *testing.T) {
 	c := one(t, small(), "ftco-figure-7", publishedData(t))
 	hold(t, c.figure, want)
 	if !strings.Contains(c.says, "all 10 points exact; ") || !strings.HasSuffix(c.says, "all 30 points exact") {
-		t.Errorf("says %q, want all points exact", c.says)
+		t.Errorf("figure says %q, want all points exact", c.says)
 	}
 }
 
-// fastest is when the last of n nodes can have a message: who has it sends it on in
-// each step, and it takes o + L + o = 12 steps.
+// fastest returns the earliest time at which the last of n nodes can have a message. Each node that has the message sends it on
+// in each step, and a message takes o + L + o = 12 steps.
 func fastest(n float64) float64 {
 	reached := []float64{1}
 	for reached[len(reached)-1] < n {
@@ -160,8 +158,8 @@ func fastest(n float64) float64 {
 	return float64(len(reached) - 1)
 }
 
-// Figures 8 to 10, by the tolerances of docs/ftco.md, which are those of the latency
-// and work that penalties are differences of.
+// Figures 8 to 10 are within the tolerances of docs/ftco.md. Those are the tolerances of latency and work, whose differences the
+// penalties are.
 func TestFigures8To10(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -175,7 +173,7 @@ func TestFigures8To10(t *testing.T) {
 		name, column string
 		kinds        []string
 		tolerance    map[int]float64
-		base         float64 // penalties: what without failures is taken
+		base         float64 // for penalties: the value without failures, which is subtracted
 	}{
 		{"ftco-figure-8", "latency", []string{"inactive"}, latency, base["steps"]},
 		{"ftco-figure-9", "work", []string{"inactive"}, work, base["msgs"] / 1024},
@@ -206,7 +204,7 @@ func TestFigures8To10(t *testing.T) {
 	}
 }
 
-// Table 2: the row without spread is exact; the published ones are all there.
+// In table 2, the row without spread is exact, and all published rows are present.
 func TestTable2(t *testing.T) {
 	t.Parallel()
 	pub := publishedRows(t)
@@ -233,8 +231,8 @@ func TestTable2(t *testing.T) {
 	}
 }
 
-// Figure 2 of the agreement paper: "within 3% of the baseline performance" at 512
-// processes, and linear as n steps up and n down, one by one.
+// Figure 2 of the agreement paper: "within 3% of the baseline performance" at 512 processes. The linear tree needs n steps up and n
+// steps down, one by one.
 func TestAgreementFailureFree(t *testing.T) {
 	t.Parallel()
 	o := small()
@@ -257,7 +255,7 @@ func TestAgreementWithFailures(t *testing.T) {
 	o.Runs = 3
 	c := one(t, o, "agreement-figure-2b", publishedData(t))
 	want := []point{{"published, not rebalanced", 256, 2.6, 0}, {"published, rebalanced (its worst)", 64, 1.06, 0}}
-	// sim/agree.TestFailuresBefore has the limits and why the others are so.
+	// sim/agree.TestFailuresBefore has the limits, and the reasons why the other figures differ.
 	inner := []float64{1, 1, 1, 1, 1.1, 1.6, 2.2, 2.8, 2.75}
 	for i := range inner {
 		x := float64(int(1) << i)
@@ -267,8 +265,7 @@ func TestAgreementWithFailures(t *testing.T) {
 	hold(t, c.figure, want)
 }
 
-// TestWrongDataIsSaid: what a figure says of itself tells of a single number that is
-// not as published, wherever it is.
+// TestWrongDataIsSaid: the text below a figure reports each number that is not as published, wherever it is.
 func TestWrongDataIsSaid(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -297,7 +294,7 @@ func TestWrongDataIsSaid(t *testing.T) {
 	}
 }
 
-// TestDraw: every figure of the papers' simulations is drawn.
+// TestDraw: every figure of the papers' simulations can be drawn.
 func TestDraw(t *testing.T) {
 	t.Parallel()
 	want := []string{
@@ -316,12 +313,12 @@ func TestDraw(t *testing.T) {
 		t.Fatalf("%d figures, %v, want %d", len(drawn), err, len(want))
 	}
 	if done != all || all == 0 {
-		t.Errorf("progress to %d of %d experiments", done, all)
+		t.Errorf("progress ends at %d of %d experiments", done, all)
 	}
 	for i, d := range drawn {
 		svg := filepath.Join(dir, want[i]+".svg")
 		if d.Figure != want[i] || d.Says == "" || !slices.Equal(d.Files, []string{svg}) {
-			t.Errorf("%+v, want %s", d, svg)
+			t.Errorf("drawn %+v, want %s", d, svg)
 		}
 		text, err := os.ReadFile(svg)
 		if err != nil || !strings.Contains(string(text), ">published") {

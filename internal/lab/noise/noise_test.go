@@ -16,10 +16,10 @@ import (
 	"github.com/goshmem/goshmem/internal/xunix"
 )
 
-// synthetic is a runner of a program whose figures are known.
+// synthetic is a runner of a program with known figures.
 type synthetic struct {
-	values map[bool][]float64 // of each run, with detection or without
-	calls  []string           // how detection was, run by run
+	values map[bool][]float64 // of each run, by whether detection is on
+	calls  []string           // the watchdog of each run
 }
 
 func (s *synthetic) run(_ context.Context, watchdog string) ([]Figure, error) {
@@ -34,8 +34,8 @@ func (s *synthetic) run(_ context.Context, watchdog string) ([]Figure, error) {
 	}, nil
 }
 
-// TestMeasure compares with figures worked out by hand: without detection 9, 10,
-// 11 (mean 10, deviation 1), with it 1 more each time but for 0.3 in the last.
+// TestMeasure compares with figures worked out by hand. Without detection they are 9, 10, 11 (mean 10, deviation 1); with it they are
+// greater by 1, and by 0.3 in the last run.
 func TestMeasure(t *testing.T) {
 	t.Parallel()
 	s := &synthetic{values: map[bool][]float64{false: {99, 9, 10, 11}, true: {99, 10, 11, 11.7}}}
@@ -75,8 +75,7 @@ func TestMeasure(t *testing.T) {
 	}
 }
 
-// TestOrder: every pair has both, first and second are drawn, and a seed gives the
-// same order again.
+// TestOrder: each pair has one run with detection and one without. Which comes first is random, and the same for the same seed.
 func TestOrder(t *testing.T) {
 	t.Parallel()
 	orders := map[uint64]string{}
@@ -93,7 +92,7 @@ func TestOrder(t *testing.T) {
 		first := 0
 		for i := 0; i < len(s.calls); i += 2 {
 			if s.calls[i] == s.calls[i+1] {
-				t.Errorf("pair %d is %s twice", i/2, s.calls[i])
+				t.Errorf("both runs of pair %d are %s", i/2, s.calls[i])
 			}
 			if s.calls[i] == off {
 				first++
@@ -104,17 +103,16 @@ func TestOrder(t *testing.T) {
 		}
 		calls := strings.Join(s.calls, " ")
 		if before, ok := orders[seed]; ok && before != calls {
-			t.Errorf("seed %d gives two orders:\n%s\n%s", seed, before, calls)
+			t.Errorf("seed %d gives two different orders:\n%s\n%s", seed, before, calls)
 		}
 		orders[seed] = calls
 	}
 	if orders[1] == orders[2] {
-		t.Error("two seeds give one order")
+		t.Error("two seeds give the same order")
 	}
 }
 
-// TestControl: a hog is found if the interval of the mean of all rows lies above 0,
-// and not if it reaches below.
+// TestControl: a hog is found if the interval of the mean of all rows is above 0, and not if it reaches below 0.
 func TestControl(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -138,8 +136,7 @@ func TestControl(t *testing.T) {
 	}
 }
 
-// TestMeasureFails: the first run that fails ends it, and says which that was; so
-// does the end of the context.
+// TestMeasureFails: the first run that fails ends the measurement, with an error that names the run. So does the end of the context.
 func TestMeasureFails(t *testing.T) {
 	t.Parallel()
 	bad := errors.New("no such thing")
@@ -168,7 +165,7 @@ func TestMeasureFails(t *testing.T) {
 		"not so much": {{Name: "x", Value: math.Inf(1)}},
 	} {
 		if _, err := o.measure(t.Context(), func(context.Context, string) ([]Figure, error) { return figures, nil }); err == nil || !strings.Contains(err.Error(), "want a positive figure") {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: %v, want an error about the figure", name, err)
 		}
 	}
 	n := 0
@@ -176,7 +173,7 @@ func TestMeasureFails(t *testing.T) {
 		n++
 		return []Figure{{Name: string(rune('a' + n)), Value: 1}}, nil
 	}); err == nil || !strings.Contains(err.Error(), "measured different figures") {
-		t.Errorf("figures that change: %v", err)
+		t.Errorf("figures that change: %v, want an error", err)
 	}
 }
 
@@ -204,7 +201,7 @@ func TestCheck(t *testing.T) {
 	}
 	other := Options{Program: []string{"./mine", "--json", "x"}, PEs: 2, Samples: 2}
 	if err := other.Check(); err != nil {
-		t.Errorf("another program's --json: %v", err)
+		t.Errorf("--json of another program: %v", err)
 	}
 }
 
@@ -212,11 +209,11 @@ func TestCommand(t *testing.T) {
 	t.Parallel()
 	o := Options{Program: []string{"bench", "put"}, PEs: 3}
 	if got, want := strings.Join(o.command(off), " "), "-n 3 --watchdog off -- bench put --json -"; got != want {
-		t.Errorf("%s, want %s", got, want)
+		t.Errorf("command %s, want %s", got, want)
 	}
 	o.Program = []string{"./mine", "-v"}
 	if got, want := strings.Join(o.command(""), " "), "-n 3 -- ./mine -v"; got != want {
-		t.Errorf("%s, want %s", got, want)
+		t.Errorf("command %s, want %s", got, want)
 	}
 }
 
@@ -224,26 +221,26 @@ func TestRead(t *testing.T) {
 	t.Parallel()
 	got, err := readBench([]byte(`{"rows": [{"test":"put","bytes":1024,"avg_us":2.5},{"test":"atomics","op":"shmem_fadd","avg_us":0.1},{"test":"barrier","avg_us":1}]}`))
 	if err != nil || len(got) != 3 || got[0] != (Figure{Name: "put 1K", Test: "put", Bytes: 1024, Unit: "us", Value: 2.5}) || got[1].Name != "atomics shmem_fadd" || got[2].Name != "barrier" {
-		t.Errorf("%+v, %v", got, err)
+		t.Errorf("read %+v, %v", got, err)
 	}
 	got, err = readGraph500([]byte("SCALE: 10\nNBFS: 2\n{\n \"construction_s\": 0.5, \"bfs_mean_time\": 0.25, \"bfs_mean_validate\": 0.125}\n"))
 	if err != nil || len(got) != 3 || got[1].Value != 0.25 || got[2].Name != "validation" {
-		t.Errorf("%+v, %v", got, err)
+		t.Errorf("read %+v, %v", got, err)
 	}
 	if got, err = readGraph500([]byte("\n{\"construction_s\": 0.5, \"bfs_mean_time\": 0.25}")); err != nil || len(got) != 2 {
 		t.Errorf("without validation: %+v, %v", got, err)
 	}
 	for _, bad := range []string{"", "nothing", `{"rows":[]}`, "\n{", "\n{}x"} {
 		if _, err := readBench([]byte(bad)); err == nil {
-			t.Errorf("bench read %q", bad)
+			t.Errorf("bench accepted %q", bad)
 		}
 		if _, err := readGraph500([]byte(bad)); err == nil && bad != `{"rows":[]}` {
-			t.Errorf("graph500 read %q", bad)
+			t.Errorf("graph500 accepted %q", bad)
 		}
 	}
 }
 
-// TestHog: it takes about what it is told to, never much more, and says what.
+// TestHog: the hog takes about the wanted share, never much more, and reports its share.
 func TestHog(t *testing.T) { // not beside others: it is this process's time that it counts
 	var c Control
 	h := startHog(0.2)
@@ -251,15 +248,15 @@ func TestHog(t *testing.T) { // not beside others: it is this process's time tha
 	before := xunix.ProcessTime()
 	h.end(&c)
 	if c.Percent < 10 || c.Percent > 30 {
-		t.Errorf("the hog took %.1f %%, want 20", c.Percent)
+		t.Errorf("the hog took %.1f %%, want about 20", c.Percent)
 	}
 	<-time.After(50 * time.Millisecond)
 	if used := xunix.ProcessTime() - before; used > 25*time.Millisecond {
-		t.Errorf("%v of processor time after its end", used)
+		t.Errorf("the hog used %v of processor time after its end", used)
 	}
 }
 
-// rows are many rows of several tests.
+// rows returns a report with rows of several tests.
 func rows(tests, sizes int) *Report {
 	rng := rand.New(rand.NewPCG(1, 1))
 	r := &Report{Program: []string{"bench", "all"}, PEs: 2, Watchdog: "best"}
@@ -278,7 +275,7 @@ func rows(tests, sizes int) *Report {
 	return r
 }
 
-// TestPicture draws each of its shapes and looks at what is in it.
+// TestPicture draws each form of the picture and checks its content.
 func TestPicture(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -288,7 +285,7 @@ func TestPicture(t *testing.T) {
 		log    bool
 	}{
 		{"sizes of one test", rows(1, 20), 20, true},
-		{"few rows by name", rows(3, 2), 7, false}, // wall as well
+		{"few rows by name", rows(3, 2), 7, false}, // and wall
 		{"many rows by test", rows(5, 20), 5, false},
 		{"one row", rows(1, 1), 2, false},
 	} {
@@ -311,7 +308,7 @@ func TestPicture(t *testing.T) {
 	}
 }
 
-// TestReportJSON: the names that others read.
+// TestReportJSON checks the JSON names that other programs read.
 func TestReportJSON(t *testing.T) {
 	t.Parallel()
 	text, err := json.Marshal(rows(1, 2))

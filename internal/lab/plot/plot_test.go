@@ -16,7 +16,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// figure has one series of each style.
+// figure returns a figure with one series of each style.
 func figure() *Figure {
 	return &Figure{
 		Title: "Latency", XLabel: "nodes", YLabel: "steps", LogX: true,
@@ -39,7 +39,7 @@ func elements(t *testing.T, svg []byte, name string) (found []xml.StartElement, 
 			return found, texts
 		}
 		if err != nil {
-			t.Fatalf("the SVG is no XML: %v", err)
+			t.Fatalf("the SVG is not valid XML: %v", err)
 		}
 		switch e := token.(type) {
 		case xml.StartElement:
@@ -56,7 +56,7 @@ func elements(t *testing.T, svg []byte, name string) (found []xml.StartElement, 
 	}
 }
 
-// attribute returns an attribute as a number, or fails.
+// attribute returns a numeric attribute.
 func attribute(t *testing.T, e xml.StartElement, name string) float64 {
 	t.Helper()
 	for _, a := range e.Attr {
@@ -72,7 +72,7 @@ func attribute(t *testing.T, e xml.StartElement, name string) float64 {
 	return 0
 }
 
-// colored returns those of the elements that have a color.
+// colored returns the elements of a color.
 func colored(es []xml.StartElement, color string) (list []xml.StartElement) {
 	for _, e := range es {
 		if slices.ContainsFunc(e.Attr, func(a xml.Attr) bool { return a.Value == color }) {
@@ -82,7 +82,7 @@ func colored(es []xml.StartElement, color string) (list []xml.StartElement) {
 	return list
 }
 
-// TestWrite draws one figure and looks for what must be in it: all texts, and every point where the axes have it.
+// TestWrite draws one figure and checks that all texts are present, and that every point is where the axes put it.
 func TestWrite(t *testing.T) {
 	t.Parallel()
 	f := figure()
@@ -109,20 +109,20 @@ func TestWrite(t *testing.T) {
 	for i := range dots {
 		for _, axis := range []string{"cx", "cy"} {
 			if a, b := attribute(t, dots[i], axis), attribute(t, rings[i], axis); a != b {
-				t.Errorf("point %d: %s is %g and published %g, want the same", i, axis, a, b)
+				t.Errorf("point %d: %s is %g, and the published one is %g, want the same", i, axis, a, b)
 			}
 		}
 	}
 	x := func(i int) float64 { return attribute(t, dots[i], "cx") }
 	y := func(i int) float64 { return attribute(t, dots[i], "cy") }
 	if got, want := (x(1)-x(0))/(x(2)-x(0)), 9.0/15; math.Abs(got-want) > 0.001 { // 2^1, 2^10, 2^16
-		t.Errorf("1024 stands at %.4f of the axis from 2 to 65536, want %.4f", got, want)
+		t.Errorf("1024 is at %.4f of the axis from 2 to 65536, want %.4f", got, want)
 	}
 	if got, want := (y(0)-y(1))/(y(0)-y(2)), (99.0-12)/(171-12); math.Abs(got-want) > 0.001 {
-		t.Errorf("99 stands at %.4f of the way from 12 to 171, want %.4f", got, want)
+		t.Errorf("99 is at %.4f of the way from 12 to 171, want %.4f", got, want)
 	}
 	lines, _ := elements(t, svg, "polyline")
-	if n := len(colored(lines, palette[0])); n != 2+3*3 { // legend, line, three spreads of three strokes
+	if n := len(colored(lines, palette[0])); n != 2+3*3 { // the legend's, the line, and three spreads of three strokes each
 		t.Errorf("%d lines of the first series, want 11", n)
 	}
 	if n := len(colored(lines, dashes)); n != 2 {
@@ -130,7 +130,7 @@ func TestWrite(t *testing.T) {
 	}
 }
 
-// TestInside: nothing of a figure lies outside of the picture, whatever its axes are.
+// TestInside: no part of a figure lies outside of the picture, whatever its axes are.
 func TestInside(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -176,7 +176,7 @@ func TestInside(t *testing.T) {
 				return
 			}
 			if err != nil {
-				t.Fatalf("the SVG is no XML: %v", err)
+				t.Fatalf("the SVG is not valid XML: %v", err)
 			}
 			if e, ok := token.(xml.StartElement); ok {
 				for _, a := range e.Attr {
@@ -187,7 +187,7 @@ func TestInside(t *testing.T) {
 	})
 }
 
-// checkInside fails if an attribute is a place outside of the picture.
+// checkInside fails if an attribute is a position outside of the picture.
 func checkInside(t *rapid.T, element string, a xml.Attr) {
 	limits := map[string]float64{"x": width, "cx": width, "y": height, "cy": height}
 	check := func(s string, limit float64) {
@@ -208,7 +208,7 @@ func checkInside(t *rapid.T, element string, a xml.Attr) {
 	}
 }
 
-// TestBars draws bars side by side: twice as high where the value is, and apart from each other.
+// TestBars draws bars side by side. Heights are proportional to values, and bars do not overlap.
 func TestBars(t *testing.T) {
 	t.Parallel()
 	f := &Figure{Title: "Penalty", Names: []string{"1K", "2K"}, Series: []Series{
@@ -234,11 +234,11 @@ func TestBars(t *testing.T) {
 	}
 }
 
-// TestBands: a band is one area along numbers, and a piece at each name.
+// TestBands: along numbers, a band is one area; along names, it is one rectangle at each name.
 func TestBands(t *testing.T) {
 	t.Parallel()
 	f := &Figure{Series: []Series{{Name: "usual", Style: Band, X: []float64{0, 1}, Y: []float64{0, 0}, Low: []float64{-1, -2}, High: []float64{1, 2}}}}
-	for names, want := range map[string][2]int{"": {1, 1}, "a b": {0, 3}} { // areas; rectangles with the legend's
+	for names, want := range map[string][2]int{"": {1, 1}, "a b": {0, 3}} { // areas, and rectangles including the legend's
 		f.Names = nil
 		if names != "" {
 			f.Names = strings.Fields(names)
@@ -255,7 +255,7 @@ func TestBands(t *testing.T) {
 	}
 }
 
-// TestLongNames: names that have no place side by side are slanted.
+// TestLongNames: names that do not fit side by side are slanted.
 func TestLongNames(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]bool{"put": false, "fetch-and-add of 8 bytes": true} {
@@ -274,7 +274,7 @@ func TestLongNames(t *testing.T) {
 	}
 }
 
-// TestRefusals gives what cannot be drawn.
+// TestRefusals: figures that cannot be drawn are refused.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(f *Figure){
@@ -304,8 +304,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// A logarithmic axis has two labels at least, however small its range, and one mark at
-// each value.
+// A logarithmic axis has at least two labels, however small its range, and one mark at each value.
 func TestDecades(t *testing.T) {
 	for _, x := range [][2]float64{{1, 1e6}, {2, 90}, {30, 80}, {1.1, 1.4}, {0.9, 12}, {10, 80}, {0.1, 0.7}} {
 		labels := 0
@@ -325,7 +324,7 @@ func TestDecades(t *testing.T) {
 	}
 }
 
-// A linear axis has two to eight labels, whatever its range is.
+// A linear axis has two to eight labels, whatever its range.
 func TestLinear(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		low := rapid.Float64Range(-1e6, 1e6).Draw(t, "low")
@@ -339,7 +338,7 @@ func TestLinear(t *testing.T) {
 				t.Fatalf("two labels %q between %g and %g", tick.label, low, high)
 			}
 			if v, err := strconv.ParseFloat(tick.label, 64); err != nil || math.Abs(v-tick.value) > 1e-6*(high-low) {
-				t.Fatalf("the mark at %v says %q", tick.value, tick.label)
+				t.Fatalf("the mark at %v has the label %q", tick.value, tick.label)
 			}
 			seen[tick.label] = true
 		}

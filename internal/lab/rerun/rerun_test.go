@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// TestMain makes the test binary the program that is run again.
+// TestMain makes this test binary the program that is run again.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "again" {
 		os.Exit(again(os.Args[2]))
@@ -62,7 +62,7 @@ func TestRun(t *testing.T) {
 			continue
 		}
 		if heard.Len() != 2*tail+1+len("the end\n") {
-			t.Errorf("heard %d bytes", heard.Len())
+			t.Errorf("heard %d bytes, want all of both outputs", heard.Len())
 		}
 		if err != nil && (!strings.HasPrefix(err.Error(), "oshrun again say: exit status 7:\nx") || !strings.HasSuffix(err.Error(), "the end") || len(err.Error()) > tail+100) {
 			t.Errorf("error of %d bytes: %.80s...", len(err.Error()), err)
@@ -70,7 +70,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// A run ends with its context, by the signal that asks for it.
+// When the context ends, SIGTERM asks the run to end.
 func TestRunEndsWithContext(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -90,18 +90,18 @@ func TestRunEndsWithContext(t *testing.T) {
 	}
 	cancel()
 	if err := r.Ended(r.Wait()); StatusOf(err, 0) != 128+int(syscall.SIGTERM) {
-		t.Errorf("%v, want the end by SIGTERM", err)
+		t.Errorf("error %v, want an end by SIGTERM", err)
 	}
 	if r, err = New(ctx, "again", "fine"); err != nil {
 		t.Fatal(err)
 	}
 	if err := r.Ended(r.Run()); !errors.Is(err, context.Canceled) {
-		t.Errorf("after the end: %v", err)
+		t.Errorf("run with an ended context: %v", err)
 	}
 }
 
 func TestLoad(t *testing.T) {
 	if f := strings.Fields(Load()); len(f) != 3 {
-		t.Errorf("load %q, want three numbers", f)
+		t.Errorf("load average %q, want three numbers", f)
 	}
 }

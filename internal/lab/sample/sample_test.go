@@ -81,13 +81,12 @@ func TestSpreadOf(t *testing.T) {
 		}
 	}
 	if got := SpreadOf(nil); got != nil {
-		t.Errorf("of nothing: %v", *got)
+		t.Errorf("spread of no values: %v", *got)
 	}
 }
 
-// TestPaired takes Student's own example: the hours of sleep that ten patients
-// gained more by one drug than by the other (Biometrika 6, 1908): mean 1.58,
-// standard error 0.3889587, interval 0.70 to 2.46.
+// TestPaired uses Student's own example: how many more hours ten patients slept with one drug than with another (Biometrika 6,
+// 1908). Mean 1.58, standard error 0.3889587, interval 0.70 to 2.46.
 func TestPaired(t *testing.T) {
 	t.Parallel()
 	got := Paired([]float64{1.2, 2.4, 1.3, 1.3, 0, 1.0, 1.8, 0.8, 4.6, 1.4})
@@ -99,12 +98,12 @@ func TestPaired(t *testing.T) {
 		t.Errorf("smallest detectable effect %v, want %v", got.Detectable, want)
 	}
 	if got := Paired([]float64{1}); !math.IsInf(got.Detectable, 1) || !math.IsInf(got.High, 1) || got.Mean != 1 {
-		t.Errorf("one pair: %+v, want that nothing is known", got)
+		t.Errorf("one pair: %+v, want the mean and infinite bounds", got)
 	}
 }
 
-// TestDetectableIsDetected: of many samples with an effect of that size, 80 % show
-// it, and of those without one 5 % show something.
+// TestDetectableIsDetected: an effect of the detectable size shows in 80 % of many samples. Without an effect, 5 % of the samples
+// show one.
 func TestDetectableIsDetected(t *testing.T) {
 	t.Parallel()
 	const n, rounds = 10, 5000
@@ -127,7 +126,7 @@ func TestDetectableIsDetected(t *testing.T) {
 			found++
 		}
 	}
-	// Bloom's multiple of the standard error is an approximation: within 3 %.
+	// Bloom's multiple of the standard error is an approximation, accurate to 3 %.
 	if share := float64(found) / rounds; !near(share, Power, 0.03) {
 		t.Errorf("found in %.3f of the samples, want %v", share, Power)
 	}
