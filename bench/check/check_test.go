@@ -27,8 +27,8 @@ func TestMedianAndRatio(t *testing.T) {
 	}
 }
 
-// Each kind of bound is kept and missed; a missing peer is skipped by cause,
-// but the absolute bound of the same row still holds.
+// Each kind of bound can be kept and missed. A missing peer is skipped with the
+// cause, but the absolute bound of the same row still holds.
 func TestVerdicts(t *testing.T) {
 	none := map[string]string{oshmem: "oshcc is not installed", plainC: "gcc is not installed"}
 	for _, x := range []struct {
@@ -63,20 +63,20 @@ func TestVerdicts(t *testing.T) {
 	}
 	free := limit{row: "p/8", peer: oshmem}
 	if got := free.verdict(&line{}, 1, 1, ""); got != "" {
-		t.Errorf("a comparison without a bound is judged: %s", got)
+		t.Errorf("a comparison without a bound has the verdict %s", got)
 	}
 	v := values{goshmem: {"put/1048576" + noStrings: {1.1}}, plainC: {"put/1048576": {1}}}
 	if got := lines(v, nil, regexp.MustCompile(noStrings), true); got[0].Ratio != 1.1 || got[0].Verdict != verdictOK {
-		t.Errorf("beside the peer's row of another name: %+v, want a ratio of 1.1 and %q", got[0], verdictOK)
+		t.Errorf("compared with a peer's row of another name: %+v, want a ratio of 1.1 and %q", got[0], verdictOK)
 	}
 	for _, l := range lines(values{}, nil, regexp.MustCompile(""), false) {
 		if l.Verdict != "" {
-			t.Errorf("%s is judged in a quick run: %s", l.Row, l.Verdict)
+			t.Errorf("%s has the verdict %s in a quick run", l.Row, l.Verdict)
 		}
 	}
 }
 
-// A row is measured by one group alone, and no comparison is made twice.
+// Each row is in one group only, and no comparison is made twice.
 func TestRowsAreOnce(t *testing.T) {
 	seen := map[string]bool{}
 	for _, l := range allLimits() {
@@ -88,8 +88,8 @@ func TestRowsAreOnce(t *testing.T) {
 	}
 }
 
-// The document keeps what stands around the report, and a report can be
-// replaced by the next one.
+// The document keeps the text around the report, and the next report replaces
+// this one.
 func TestReplaceSection(t *testing.T) {
 	doc := filepath.Join(t.TempDir(), "doc.md")
 	write := func(s string) {
@@ -109,7 +109,7 @@ func TestReplaceSection(t *testing.T) {
 	}
 	write("no markers\n")
 	if err := replaceSection(doc, "x"); err == nil || !strings.Contains(err.Error(), "bench-check: begin") {
-		t.Errorf("without markers: %v", err)
+		t.Errorf("without markers: %v, want an error", err)
 	}
 }
 
@@ -124,7 +124,7 @@ func TestParse(t *testing.T) {
 func TestRead(t *testing.T) {
 	all, err := bench.Read(strings.NewReader(`{"name":"p","bytes":8,"ns_per_op":1.5}` + "\n" + `{"name":"barrier","bytes":0,"ns_per_op":2}`))
 	if err != nil || len(all) != 2 || all[0].Row() != "p/8" || all[1].Row() != "barrier" {
-		t.Errorf("%v, %v", all, err)
+		t.Errorf("read %v, %v, want p/8 and barrier", all, err)
 	}
 	for _, bad := range []string{"oshrun: hello", `{"name":"p","bytes":8}`, `{"ns_per_op":1}`} {
 		if _, err := bench.Read(strings.NewReader(bad)); err == nil {

@@ -1,7 +1,7 @@
 /*
- * What the programs in C have in common: a row is the median of many short
- * batches, so that a time slice of some other process spoils a few of them and
- * not the row. One record of JSON a row, as cmd/pe prints them.
+ * Common code of the programs in C. A row is the median of many short batches, so
+ * that a time slice of another process spoils a few batches but not the row. Each
+ * row is printed as one JSON record, like those of cmd/pe.
  *
  * Arguments: [ROWS [BATCHES [MICROSECONDS]]]; ROWS is an extended regular
  * expression for the names of rows.
@@ -15,10 +15,10 @@
 static int batches = 101;
 static double batch_ns = 250e3;
 static regex_t wanted;
-static int pes;    /* number of PEs where it belongs to the name of a row */
-static int silent; /* this PE reports nothing */
+static int pes;    /* number of PEs, in rows whose names contain it */
+static int silent; /* this PE prints no rows */
 
-/* What is measured: n operations on so many bytes. */
+/* The operation to measure: n times on this many bytes. */
 typedef void body(long n, size_t bytes);
 
 static double now(void)
@@ -41,7 +41,7 @@ static int ascending(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Says whether a row is asked for. */
+/* Returns whether a row is selected. */
 static int asked(const char *name, size_t bytes)
 {
 	char row[96];

@@ -1,7 +1,7 @@
 /*
  * Measures messages and collectives of MPI among all ranks, row by row as cmd/pe
- * does for goshmem. A batch of collectives ends with a barrier, so that nobody's
- * part is left out.
+ * does for goshmem. A batch of collectives ends with a barrier, so that it includes
+ * the work of all ranks.
  *
  *	mpicc -O3 messages.c -o messages && mpirun -n 2 messages [ROWS [BATCHES [MICROSECONDS]]]
  */
@@ -47,7 +47,7 @@ static void alltoall(long n, size_t bytes)
 	MPI_Barrier(MPI_COMM_WORLD);
 }
 
-/* A message each way makes two operations: the time of one is half the round trip.
+/* A message each way counts as two operations, so the time of one is half the round trip.
  * Ranks beyond the first two wait. */
 static void message(long n, size_t bytes)
 {
@@ -62,7 +62,7 @@ static void message(long n, size_t bytes)
 	}
 }
 
-/* The receiver of messages answers their sender by an empty one. */
+/* The receiver answers the sender with an empty message. */
 static void acknowledge(void)
 {
 	if (me == 1)
@@ -71,7 +71,7 @@ static void acknowledge(void)
 		MPI_Recv(dst, 0, MPI_CHAR, 1, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 }
 
-/* Windows of messages from rank 0 to rank 1, each of which is answered. */
+/* Windows of messages from rank 0 to rank 1, with an answer to each window. */
 static void window(long n, size_t bytes)
 {
 	enum { IN_WINDOW = 64 };
@@ -89,7 +89,7 @@ static void window(long n, size_t bytes)
 	}
 }
 
-/* Messages from rank 0 to rank 1, one behind the other, and an answer. */
+/* Messages from rank 0 to rank 1, one after the other, with an answer at the end. */
 static void rate(long n, size_t bytes)
 {
 	for (long i = 0; i < n; i++)
@@ -134,7 +134,7 @@ int main(int argc, char **argv)
 	static const size_t messages[] = {0, 8, 1024, 2048, 4096, 8192, 65536, 1048576, LARGEST};
 	static const size_t windows[] = {8, 1024, 65536, 1048576, LARGEST};
 	int bad;
-	batch_ns = 1e6; /* as together.c */
+	batch_ns = 1e6; /* as in together.c */
 	bad = options(argc, argv);
 	if (bad)
 		return bad;

@@ -11,7 +11,7 @@
 enum { TARGET = 1, ROUNDS = 1000, MANY = 64, LARGEST = 4 << 20 };
 
 static long *flag, *x, *pair, *buf;
-static long done; /* sections that ended */
+static long done; /* sections that have ended */
 static volatile long sink;
 
 static void p(long n, size_t bytes)
@@ -58,7 +58,7 @@ static void get(long n, size_t bytes)
 		shmem_long_get(buf, x, bytes / 8, TARGET);
 }
 
-/* MANY operations on as many elements and one quiet count as one. */
+/* MANY operations on as many elements and one quiet count as one operation. */
 
 static void puts_quiet(long n, size_t bytes)
 {
@@ -202,7 +202,7 @@ int main(int argc, char **argv)
 		shmem_global_exit(2);
 	}
 	silent = shmem_my_pe() != 0;
-	flag = shmem_calloc(8, sizeof *flag); /* cache lines of their own */
+	flag = shmem_calloc(8, sizeof *flag); /* on cache lines of its own */
 	x = shmem_align(4096, LARGEST);
 	pair = shmem_align(64, 64);
 	buf = aligned_alloc(4096, LARGEST);

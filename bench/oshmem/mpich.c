@@ -1,4 +1,4 @@
-/* A job that does nothing but join and leave, to time its launcher. */
+/* A job that only joins and leaves, to time its launcher. */
 #include <mpi.h>
 
 int main(int argc, char **argv)

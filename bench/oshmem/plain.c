@@ -1,8 +1,8 @@
 /*
- * The floor in plain C on memory shared by two processes: a store that is
- * followed by an atomic instruction (p_quiet); a fetching add, alone, while the
- * other process reads a word of another cache line, and while it reads one of
- * the same; memcpy into and out of a mapped memfd (put, get). Rows as in cmd/pe.
+ * The lower bounds in plain C, on memory shared by two processes: a store followed
+ * by an atomic instruction (p_quiet); a fetching add, alone, while the other process
+ * reads a word of another cache line, and while it reads one of the same line;
+ * memcpy into and out of a mapped memfd (put, get). Rows are named as in cmd/pe.
  *
  *	gcc -O3 plain.c -o plain && ./plain [ROWS [BATCHES [MICROSECONDS]]]
  */
@@ -17,7 +17,7 @@
 enum { LARGEST = 4 << 20 };
 
 static volatile long sink;
-static long *word, *flag; /* what is worked on, what the other process reads */
+static long *word, *flag; /* target of the operations; what the other process reads */
 static char *heap, *buf;
 
 static void fetch_add(long n, size_t bytes)
@@ -28,7 +28,7 @@ static void fetch_add(long n, size_t bytes)
 	sink += sum;
 }
 
-/* Store, look whether the target sleeps (a word 192 bytes on), drain the stores. */
+/* Stores, checks whether the target sleeps (a word 192 bytes on), and drains the stores. */
 static void store_drain(long n, size_t bytes)
 {
 	int local = 0;
@@ -56,7 +56,7 @@ static void get(long n, size_t bytes)
 	}
 }
 
-/* Measures while a child reads the flag until it is not zero. */
+/* Measures while a child reads the flag, until the flag is not zero. */
 static int beside(const char *name)
 {
 	pid_t child;

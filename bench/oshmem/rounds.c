@@ -1,7 +1,7 @@
 /*
- * Counts rounds of a barrier and a sum of 8 bytes among all ranks, as cmd/pe's part
- * "rounds" does: for a fixed time, as what matters beside other load is not how
- * long most rounds take but how many there are. One record of JSON.
+ * Counts rounds of a barrier and a sum of 8 bytes among all ranks in a fixed time, as
+ * cmd/pe's part "rounds" does. Beside other load, the number of rounds matters, not how
+ * long most rounds take. Prints one JSON record.
  *
  *	mpicc -O3 rounds.c -o rounds && mpirun -n 2 rounds [ROWS [BATCHES [MICROSECONDS]]]
  */

@@ -1,5 +1,5 @@
-/* What bench/cmd/startup does, for OSHMEM: joins its job, says when it had done
- * so, in nanoseconds of the clock of day, and leaves it. */
+/* Does what bench/cmd/startup does, for OSHMEM: joins its job, prints the time when it
+ * had joined, in nanoseconds of the wall clock, and leaves. */
 #include <shmem.h>
 #include <stdio.h>
 #include <time.h>

@@ -1,6 +1,6 @@
 /*
- * Measures OSHMEM's collectives among all PEs, row by row as cmd/pe does for
- * goshmem. A batch ends with a barrier, so that nobody's part is left out.
+ * Measures OSHMEM's collectives among all PEs, row by row as cmd/pe does for goshmem.
+ * A batch ends with a barrier, so that it includes the work of all PEs.
  *
  *	oshcc -O3 together.c -o together && oshrun -n 4 together [ROWS [BATCHES [MICROSECONDS]]]
  */
@@ -49,7 +49,7 @@ static void fcollect(long n, size_t bytes)
 
 static long lock;
 
-/* Each PE takes the lock n times: on average it is handed over pes times for that. */
+/* Each PE takes the lock n times, so the lock is handed over pes times per operation. */
 static void hand_over(long n, size_t bytes)
 {
 	for (long i = 0; i < n; i++) {

@@ -1,7 +1,7 @@
 /*
- * What the programs need of the kernel's own types, by name: the loader looks up
- * in the kernel's BTF where each field is (CO-RE). Fields that are not used are
- * left out, and so is their order.
+ * The fields of kernel types that the programs use. The loader finds each field
+ * by its name in the kernel's BTF (CO-RE), so unused fields are left out and the
+ * order of fields does not matter.
  */
 #pragma once
 
@@ -107,6 +107,6 @@ struct bpf_iter__task {
 
 #pragma clang attribute pop
 
-#define SIGNAL_GROUP_EXIT 0x00000004 /* of signal_struct.flags: the process ends, nothing stops that */
+#define SIGNAL_GROUP_EXIT 0x00000004 /* in signal_struct.flags: the process will end, and nothing can stop it */
 #define SIGNAL_UNKILLABLE 0x00000040
-#define PF_EXITING 0x00000004 /* of task_struct.flags */
+#define PF_EXITING 0x00000004 /* in task_struct.flags */

@@ -1,12 +1,12 @@
 /*
- * Tells of the deaths of watched processes, at the moment of exit, and of what
- * their threads are doing. Package documentation says what is sent when.
+ * Reports the deaths of watched processes at the moment of exit, and what their
+ * threads are doing. The package documentation says what is sent when.
  */
 #include "kernel.h"
 
 char gpl[] SEC("license") = "GPL";
 
-/* Number of the pid namespace that the watcher lives in; 0: that of the machine. */
+/* Inode number of the watcher's pid namespace; 0: the machine's own namespace. */
 const volatile __u32 pid_namespace = 0;
 
 #define NSEC_PER_TICK 10000000 /* of the start time in /proc/PID/stat */
@@ -16,7 +16,7 @@ struct {
 	__uint(max_entries, 65536);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, __u32); /* number of the process in the watcher's namespace */
-	__type(value, __u64); /* when it began, in ticks since boot; 0: not known */
+	__type(value, __u64); /* its start time in ticks since boot; 0: unknown */
 } watched SEC(".maps");
 
 struct {
@@ -26,8 +26,8 @@ struct {
 
 /* A watched process whose threads are being killed. */
 struct ending {
-	__u32 threads; /* that had not begun to exit when the first of them was killed */
-	__u32 halted;  /* of these, that run no more instruction of the program */
+	__u32 threads; /* threads that had not begun to exit when the first one was killed */
+	__u32 halted;  /* how many of them will execute no further instruction of the program */
 };
 
 struct {
@@ -47,7 +47,7 @@ struct event {
 	__u32 unused;
 };
 
-/* Number of a task's process where the watcher lives. */
+/* Returns the process number of a task in the watcher's pid namespace; 0: it has none there. */
 static __always_inline __u32 process_of(struct task_struct *task)
 {
 	struct pid *pid;
@@ -93,9 +93,9 @@ static __always_inline void tell(struct task_struct *task, __u32 status)
 }
 
 /*
- * What wait will say. A process whose leader ended first and whose last thread
- * then ended by itself has no code of a group before Linux 5.17; it ends as its
- * leader did.
+ * Returns the status that wait will return. If the leader ended first and the
+ * last thread then ended by itself, kernels before Linux 5.17 set no group exit
+ * code; the status is then the leader's.
  */
 static __always_inline __u32 status_of(struct task_struct *task)
 {
@@ -104,7 +104,7 @@ static __always_inline __u32 status_of(struct task_struct *task)
 	return task->group_leader->exit_code;
 }
 
-/* The process is over, and its number can be another's. */
+/* Drops the state of a process that is over, because its number can be reused. */
 static __always_inline void forget(struct task_struct *task)
 {
 	__u32 pid = process_of(task);
@@ -112,7 +112,7 @@ static __always_inline void forget(struct task_struct *task)
 	bpf_map_delete_elem(&endings, &pid);
 }
 
-/* Since Linux 6.16: before the memory is given back. */
+/* Since Linux 6.16: runs before the memory is freed. */
 SEC("tp_btf/sched_process_exit")
 int exit_with_group(__u64 *ctx)
 {
@@ -126,8 +126,8 @@ int exit_with_group(__u64 *ctx)
 }
 
 /*
- * Before: after that. The count is down already; two last threads that exit
- * side by side may both see 0, the reader takes the first.
+ * Before Linux 6.16: runs after the memory is freed. The count is decremented already. Two last
+ * threads that exit side by side may both see 0; the reader takes the first record.
  */
 SEC("tp_btf/sched_process_exit")
 int exit_alone(__u64 *ctx)
@@ -141,14 +141,14 @@ int exit_alone(__u64 *ctx)
 	return 0;
 }
 
-/* Signals that dump core, whose effect is not decided on when they are sent. Numbers of x86 and arm. */
+/* Signals that dump core. The kernel decides their effect at delivery. The numbers are those of x86 and arm. */
 #define BIT(n) (1ULL << (n))
 #define CORE_SIGNALS (BIT(3) | BIT(4) | BIT(5) | BIT(6) | BIT(7) | BIT(8) | BIT(11) | BIT(24) | BIT(25) | BIT(31))
 
 /*
  * Counts the current thread, which is being killed, and says whether it is the last one of its process. The first thread
- * that is counted notes how many there are. No thread is added after SIGNAL_GROUP_EXIT, and each that is noted is counted
- * once, unless it was about to exit by itself: then the count stays short, and the exit tells of the death.
+ * to be counted records how many threads there are. No thread is added after SIGNAL_GROUP_EXIT, and each one is counted once.
+ * If one was about to exit by itself, the count stays short, and the exit program reports the death.
  */
 static __always_inline bool halts_last(struct task_struct *task)
 {
@@ -167,9 +167,9 @@ static __always_inline bool halts_last(struct task_struct *task)
 }
 
 /*
- * A signal is about to take effect on the current thread; a debugger has had
- * its say, and the lock of the signal handlers is held. Package documentation
- * says why what is told here is certain.
+ * A signal is about to take effect on the current thread. A debugger can no longer
+ * drop it, and the lock of the signal handlers is held. The package documentation
+ * says why a death reported here is certain.
  */
 SEC("tp_btf/signal_deliver")
 int deliver(__u64 *ctx)
@@ -188,10 +188,10 @@ int deliver(__u64 *ctx)
 	return 0;
 }
 
-/* What a thread is doing. */
+/* The state and progress of a thread. */
 struct sample {
-	__u64 ran;      /* nanoseconds on a processor */
-	__u64 switches; /* that it was given one */
+	__u64 ran;      /* nanoseconds of processor time */
+	__u64 switches; /* context switches */
 	__u32 pid;
 	__u32 thread;
 	__u32 state;

@@ -1,5 +1,5 @@
-// A process to be watched. It says "ready", or the number of a process, on its
-// standard output and acts when a byte comes on its standard input.
+// A process to be watched. It writes "ready", or the number of a process, to
+// standard output and acts when it reads a byte from standard input.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <pthread.h>
@@ -51,7 +51,7 @@ static void *survivor(void *none)
 {
 	char path[64], line[64] = "";
 
-	// until the leader is a zombie
+	// wait until the leader is a zombie
 	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", getpid());
 	while (!strchr(line, 'Z')) {
 		FILE *f = fopen(path, "r");
@@ -77,7 +77,7 @@ static void *executor(void *none)
 
 static void *brief(void *none) { return none; }
 
-#define MAPPED 65536 // of the file that others see
+#define MAPPED 65536 // bytes of the file that other processes map, too
 #define COPIES 1024 // in one system call
 
 static volatile unsigned long *counters; // one for each thread, a cache line apart
@@ -92,7 +92,7 @@ static void *counter(void *none)
 	return none;
 }
 
-// copier has the kernel write numbers to the first counter, for many milliseconds in one call that signals do not end.
+// copier makes the kernel write numbers to the first counter, in calls that take many milliseconds and that signals do not interrupt.
 static void *copier(void *none)
 {
 	struct iovec to[COPIES];
@@ -113,7 +113,7 @@ static void *copier(void *none)
 	return none;
 }
 
-// map maps a file that others see.
+// map maps a file that other processes map, too.
 static void *map(const char *name)
 {
 	int fd = open(name, O_RDWR);
@@ -165,7 +165,7 @@ int main(int argc, char **argv)
 		ready();
 		await();
 		return n;
-	} else if (!strcmp(what, "abort")) { // leave a core
+	} else if (!strcmp(what, "abort")) { // dump core
 		struct rlimit all = {RLIM_INFINITY, RLIM_INFINITY};
 		getrlimit(RLIMIT_CORE, &all);
 		all.rlim_cur = all.rlim_max;
@@ -173,12 +173,12 @@ int main(int argc, char **argv)
 		ready();
 		await();
 		*(volatile int *)16 = 0;
-	} else if (!strcmp(what, "threads")) { // many of them
+	} else if (!strcmp(what, "threads")) { // many threads
 		for (int i = 0; i < n; i++)
 			start(sleeper);
 		ready();
 		await();
-	} else if (!strcmp(what, "count")) { // threads that write to a file all the time
+	} else if (!strcmp(what, "count")) { // threads write to a file all the time
 		counters = map(argv[3]);
 		for (int i = 0; i < n; i++)
 			start(counter);
@@ -186,14 +186,14 @@ int main(int argc, char **argv)
 			sched_yield();
 		ready();
 		await();
-	} else if (!strcmp(what, "copy")) { // the kernel writes to a file for it all the time
+	} else if (!strcmp(what, "copy")) { // the kernel writes to a file on its behalf all the time
 		counters = map(argv[3]);
 		start(copier);
 		while (!counters[0])
 			sched_yield();
 		ready();
 		await();
-	} else if (!strcmp(what, "churn")) { // threads that come and go
+	} else if (!strcmp(what, "churn")) { // threads start and end
 		ready();
 		await();
 		for (int i = 0; i < n; i++) {
@@ -204,10 +204,10 @@ int main(int argc, char **argv)
 		ready();
 		await();
 		return 0;
-	} else if (!strcmp(what, "leader")) { // the first thread ends, another one goes on
+	} else if (!strcmp(what, "leader")) { // the first thread ends, and another one goes on
 		start(survivor);
 		syscall(SYS_exit, 0);
-	} else if (!strcmp(what, "leader later")) { // the same when it is told to
+	} else if (!strcmp(what, "leader later")) { // the same, after a byte
 		ready();
 		await();
 		start(survivor);
@@ -215,8 +215,8 @@ int main(int argc, char **argv)
 	} else if (!strcmp(what, "exec")) { // a second thread executes a program
 		ready();
 		start(executor);
-		pause(); // ends by the exec
-	} else if (!strcmp(what, "parent")) { // of a process that somebody ends
+		pause(); // the exec ends this thread
+	} else if (!strcmp(what, "parent")) { // has a child that the test kills
 		pid_t pid = fork();
 		if (!pid)
 			sleeper(NULL);
@@ -231,7 +231,7 @@ int main(int argc, char **argv)
 		}
 		ready();
 		await();
-	} else if (!strcmp(what, "signals")) { // survive what need not kill
+	} else if (!strcmp(what, "signals")) { // survive signals that can be handled or ignored
 		signal(SIGTERM, handler);
 		signal(SIGSEGV, handler);
 		signal(SIGABRT, SIG_IGN);
@@ -247,7 +247,7 @@ int main(int argc, char **argv)
 		touch((size_t)n << 20, what[0] == 's');
 		ready();
 		await();
-	} else if (!strcmp(what, "hog")) { // take memory until it ends
+	} else if (!strcmp(what, "hog")) { // allocate memory until killed
 		ready();
 		await();
 		for (;;)

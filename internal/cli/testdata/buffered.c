@@ -1,4 +1,4 @@
-// buffered prints a line as any program does and never ends.
+// buffered prints a line through stdio, without a flush, and never ends.
 #include <stdio.h>
 #include <unistd.h>
 

@@ -1,6 +1,6 @@
 /*
- * Rank 0 does something to rank 1 and then lets the others end by SIGUSR1.
- * Argument: what.
+ * Rank 0 does what the argument says to rank 1, and then ends the other ranks by
+ * SIGUSR1.
  */
 #include <pmix.h>
 #include <signal.h>
@@ -88,7 +88,7 @@ int main(int argc, char **argv)
 		wait_for(SIGUSR2);
 		control(1, PMIX_JOB_CTRL_RESUME, &yes, PMIX_BOOL);
 	}
-	/* Rank 1 is left to its fate, but for a second signal that must not hide who wanted its end. */
+	/* Rank 1 gets SIGUSR1, too, which must not hide who requested its end; after "terminate" it does not. */
 	for (r = strcmp(what, "terminate") == 0 ? 2 : 1; r < size; r++)
 		control(r, PMIX_JOB_CTRL_SIGNAL, &usr1, PMIX_INT);
 	check("finalize", PMIx_Finalize(NULL, 0));

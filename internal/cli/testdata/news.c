@@ -1,6 +1,6 @@
 /*
- * Rank 1 ends as its argument says. Rank 0 has a handler for that and rank 2 gets
- * one when it is over; rank 3 has none.
+ * Rank 1 ends as the argument says. Rank 0 has a handler for that, rank 2 registers
+ * one afterwards, and rank 3 has none.
  */
 #include <pmix.h>
 #include <pthread.h>

@@ -1,4 +1,4 @@
-/* Spawns a job: arguments N PROGRAM ARGS... [, N PROGRAM ARGS...]. Says what came of it, and ends. */
+/* Spawns a job: arguments N PROGRAM ARGS... [, N PROGRAM ARGS...]. Prints the result, and ends. */
 #include <pmix.h>
 #include <stdio.h>
 #include <stdlib.h>

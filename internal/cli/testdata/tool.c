@@ -1,8 +1,8 @@
 /*
- * A tool: attaches to the server that a file names, says which namespaces there
- * are, and spawns what its other arguments say, whose output it passes on. With
- * "push RANK TEXT" it sends text and the end to a standard input instead, and
- * with "table" it says which program each process runs.
+ * A tool: attaches to the server that a file names, lists the namespaces, spawns
+ * the program in its other arguments, and passes on the program's output. With
+ * "push RANK TEXT" it sends the text and the end of input to a rank instead. With
+ * "table" it prints which program each process runs.
  */
 #include <pmix.h>
 #include <pmix_tool.h>

@@ -1,4 +1,4 @@
-/* Ranks that talk once and then wait to be killed. */
+/* Ranks print one line and then wait to be killed. */
 #include <mpi.h>
 #include <stdio.h>
 #include <unistd.h>

@@ -1,7 +1,6 @@
 /*
- * What a test wants MPICH's own PMI-1 client to do; the first argument says
- * it. MPI itself asks for these services only over networks that Debian's
- * MPICH is not built for.
+ * Makes MPICH's own PMI-1 client do what the first argument says. MPI itself uses
+ * these services only over networks for which Debian's MPICH is not built.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,7 +39,7 @@ static void try(const char *what, int error)
 	}
 }
 
-/* Every rank reads what all have put. */
+/* Every rank reads the values that all ranks have put. */
 static void exchange(void)
 {
 	char key[32], text[32];

@@ -1,4 +1,4 @@
-/* What a test wants MPICH to do: the first argument says it. */
+/* Makes MPICH do what the first argument says. */
 #include <mpi.h>
 #include <stdio.h>
 #include <string.h>

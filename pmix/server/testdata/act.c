@@ -1,5 +1,5 @@
-/* A PMIx client that does what it reads, a command a line, and prints a line for
- * each thing that it did or that its event handlers saw. */
+/* A PMIx client that executes the commands that it reads, one a line. It prints a
+ * line for each action and for each event that its handlers see. */
 #include <pmix.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 
 static pmix_proc_t me;
 
-/* the words of the current command */
+/* words of the current command */
 static char *words[MOST];
 static int nwords;
 
@@ -28,7 +28,7 @@ static int find(const char *word) {
     return 0;
 }
 
-/* numbers reads the words from one on that are numbers. */
+/* numbers parses words as numbers, from a given word on until one is not a number. */
 static int numbers(int from, long out[]) {
     int n = 0;
     char *end;
@@ -104,7 +104,7 @@ static void do_register(void) {
     said("register", rc < 0 ? rc : PMIX_SUCCESS);
 }
 
-/* notify CODE local|nspace|proc|session | notify CODE to RANK... ; and: about RANK, reserved, nocache */
+/* notify CODE local|nspace|proc|session | notify CODE to RANK... ; options: about RANK, reserved, nocache */
 static void do_notify(void) {
     pmix_info_t info[4];
     pmix_proc_t targets[MOST], about;
@@ -133,7 +133,7 @@ static void do_notify(void) {
     said("notify", PMIx_Notify_event(atoi(words[1]), &me, range, info, n, NULL, NULL));
 }
 
-/* construct ID RANK... ; and: number, notify, tolerant */
+/* construct ID RANK... ; options: number, notify, tolerant */
 static void do_construct(void) {
     pmix_info_t info[3], *results = NULL;
     pmix_proc_t procs[MOST];
@@ -205,7 +205,7 @@ static void do_monitor(void) {
     pmix_info_t monitor, info[2], *results = NULL;
     size_t nresults = 0;
     uint32_t seconds = atoi(words[1]), drops = atoi(words[2]);
-    PMIX_INFO_LOAD(&monitor, PMIX_MONITOR_HEARTBEAT, NULL, PMIX_POINTER); /* as PMIx's own examples do */
+    PMIX_INFO_LOAD(&monitor, PMIX_MONITOR_HEARTBEAT, NULL, PMIX_POINTER); /* like PMIx's own examples */
     PMIX_INFO_LOAD(&info[0], PMIX_MONITOR_HEARTBEAT_TIME, &seconds, PMIX_UINT32);
     PMIX_INFO_LOAD(&info[1], PMIX_MONITOR_HEARTBEAT_DROPS, &drops, PMIX_UINT32);
     said("monitor", PMIx_Process_monitor(&monitor, PMIX_MONITOR_HEARTBEAT_ALERT, info, 2, &results, &nresults));

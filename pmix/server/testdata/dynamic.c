@@ -1,5 +1,5 @@
-/* A PMIx client or tool that has to do with several jobs. The first argument
- * names its part. It prints a line for each thing that it learns. */
+/* A PMIx client or tool that deals with several jobs. The first argument names its
+ * part. It prints a line for each result. */
 #include <pmix.h>
 #include <pmix_tool.h>
 #include <stdio.h>
@@ -68,7 +68,7 @@ static void put_name(void) {
     PMIx_Commit();
 }
 
-/* meet A B: all of two jobs connect, look at each other, and disconnect. */
+/* meet A B: all processes of two jobs connect, read each other's data, and disconnect. */
 static void meet(const char *a, const char *b) {
     init();
     put_name();
@@ -87,7 +87,7 @@ static void meet(const char *a, const char *b) {
     leave();
 }
 
-/* look A: looks at another job without being connected to it. */
+/* look A: reads another job's data without being connected to it. */
 static void look(const char *other) {
     init();
     show(other, PMIX_RANK_WILDCARD, PMIX_JOB_SIZE);
@@ -97,7 +97,7 @@ static void look(const char *other) {
     leave();
 }
 
-/* serve: is there to be looked at, until its input ends. */
+/* serve: publishes data that others read, until its input ends. */
 static void serve(void) {
     char line[256];
     init();
@@ -112,13 +112,13 @@ static void serve(void) {
     leave();
 }
 
-/* vanish: leaves without a word. */
+/* vanish: exits without PMIx_Finalize. */
 static void vanish(void) {
     init();
     _exit(0);
 }
 
-/* pulled keeps what comes through I/O forwarding. */
+/* pulled prints what comes through I/O forwarding. */
 static volatile int lines_pulled;
 
 static void pulled(size_t id, pmix_iof_channel_t channel, pmix_proc_t *source, pmix_byte_object_t *data,
@@ -145,7 +145,7 @@ static void await_lines(int n) {
     }
 }
 
-/* spawn PROGRAM: starts two children, connects to them and lets them go. */
+/* spawn PROGRAM: starts two children, connects to them and disconnects. */
 static void spawn(const char *program) {
     pmix_app_t *app;
     pmix_nspace_t child;
@@ -196,7 +196,7 @@ static void child(void) {
     leave();
 }
 
-/* attach by a server's URI, or by a file with the URI and the version. */
+/* attach connects to a server by its URI, or by a file with the URI and the version. */
 static void attach(const char *where) {
     pmix_info_t info;
     PMIX_INFO_LOAD(&info, where[0] == '/' ? PMIX_TOOL_ATTACHMENT_FILE : PMIX_SERVER_URI, where, PMIX_STRING);
@@ -207,7 +207,7 @@ static void attach(const char *where) {
     }
 }
 
-/* pushed reports the end of a push or a pull: libpmix 4.2.2 may not wake up who waits for that inside of it. */
+/* pushed reports the end of a push or a pull. A blocking call may hang: libpmix 4.2.2 may not wake its caller. */
 static volatile int pushing;
 static pmix_status_t outcome;
 
@@ -228,7 +228,7 @@ static void push(const char *what, const pmix_proc_t *to, pmix_byte_object_t *te
     said(what, rc != PMIX_SUCCESS ? rc : outcome);
 }
 
-/* tool FILE JOB: attaches, feeds a job's first process and shows what the job writes. */
+/* tool FILE JOB: attaches, feeds a job's first process, and prints the job's output. */
 static void tool(const char *file, const char *job) {
     pmix_status_t rc;
     attach(file);
@@ -253,7 +253,7 @@ static void tool(const char *file, const char *job) {
     said("tool finalize", PMIx_tool_finalize());
 }
 
-/* launch URI PROGRAM: a tool that starts a job; what that writes comes to the tool. */
+/* launch URI PROGRAM: a tool that starts a job, and gets the job's output. */
 static void launch(const char *uri, const char *program) {
     pmix_app_t *app;
     pmix_nspace_t child;
@@ -277,7 +277,7 @@ static void say(const char *text) {
     leave();
 }
 
-/* helper: a process of a job may be a tool as well. */
+/* helper: a process of a job that is a tool, too. */
 static void helper(void) {
     said("tool init", PMIx_tool_init(&me, NULL, 0));
     printf("named %s.%u\n", me.nspace, me.rank);

@@ -1,5 +1,5 @@
-/* Two PMIx clients that exchange published data: rank 0 publishes and leaves,
- * rank 1 looks up, before, meanwhile and afterwards. Each prints what it sees. */
+/* Two PMIx clients that exchange published data. Rank 0 publishes and leaves. Rank 1
+ * looks up before, meanwhile and afterwards. Each prints its results. */
 #include <pmix.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -64,7 +64,7 @@ static pmix_status_t lookup(const char *key, int wait, int seconds) {
 static void publisher(void) {
     pmix_proc_t other;
 
-    fence(); /* rank 1 may be waiting by now, or not yet: it must not matter */
+    fence(); /* rank 1 may be waiting already, or not yet; both must work */
     publish("awaited", PMIX_RANGE_SESSION, PMIX_PERSIST_FIRST_READ, NULL);
     publish("own", PMIX_RANGE_PROC_LOCAL, PMIX_PERSIST_INDEF, NULL);
     PMIX_LOAD_PROCID(&other, me.nspace, 1);

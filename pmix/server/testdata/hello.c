@@ -1,4 +1,4 @@
-/* An MPI program that says who it is. */
+/* An MPI program that prints its rank. */
 #include <mpi.h>
 #include <stdio.h>
 

@@ -1,4 +1,4 @@
-/* An MPI program that starts two more of its kind and adds up with them. */
+/* An MPI program that spawns two processes of itself and sums with them. */
 #include <mpi.h>
 #include <stdio.h>
 #include <string.h>

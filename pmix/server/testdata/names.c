@@ -1,5 +1,5 @@
-/* An MPI program whose processes find each other by published names: one offers
- * a port, the other connects to it. */
+/* An MPI program whose processes find each other by published names. One publishes
+ * a port, and the other connects to it. */
 #include <mpi.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* A PMIx client that uses one part of the interface, named by its argument, and
- * prints what came of it: a line for each call, with the status. */
+/* A PMIx client that uses the part of the interface that its argument names. It
+ * prints a line for each call, with the status. */
 #include <pmix.h>
 #include <pmix_tool.h>
 #include <signal.h>
@@ -15,7 +15,7 @@ static void said(const char *what, pmix_status_t rc) {
     fflush(stdout);
 }
 
-/* wait for a callback */
+/* the state of a wait for a callback */
 static volatile int pending;
 static pmix_status_t outcome;
 
@@ -385,7 +385,7 @@ static void stop(void) {
     said("abort of one that is not there", PMIx_Abort(3, "over", &other, 1));
 }
 
-/* data: put, commit, fence with the data, and what can be got. */
+/* data: put, commit, fence with the data, and get. */
 static void data(void) {
     pmix_value_t v, *got = NULL;
     pmix_proc_t all;

@@ -1,6 +1,6 @@
 /*
- * An MPI program whose last rank is killed. With "plain" the others do not
- * care; with "handler" they have a PMIx handler and wait for its call. What
+ * An MPI program whose last rank is killed. With "plain" the other ranks ignore
+ * it. With "handler" they register a PMIx handler and wait for its call. What
  * they do afterwards does not need the dead rank.
  */
 #include <mpi.h>
@@ -42,7 +42,7 @@ static void ready(pmix_status_t status, size_t id, void *data)
 	pthread_mutex_unlock(&lock);
 }
 
-/* Waits until a word is set, ten seconds at most. */
+/* Waits until a word is set, for up to ten seconds. */
 static int await(int *word)
 {
 	struct timespec end;
@@ -83,7 +83,7 @@ int main(int argc, char **argv)
 	else if (handles)
 		printf("rank %d hears of rank %d: %s\n", rank, dead, PMIx_Error_string(status_heard));
 	else
-		sleep(1); /* an event that should not come had time to */
+		sleep(1); /* an event that must not come gets time to arrive */
 	MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, living);
 	printf("rank %d goes on, sum %d\n", rank, sum);
 	fflush(stdout);

@@ -1,6 +1,6 @@
 /*
- * A program for any MPI library; the first argument says what it does.
- * Messages that matter go to standard output, one line each.
+ * A program for any MPI library. The first argument says what it does. It writes
+ * the results that tests check to standard output, one a line.
  */
 #include <mpi.h>
 #include <signal.h>
@@ -24,7 +24,7 @@ static void hello(void)
 	printf("rank %d of %d\n", rank, size);
 }
 
-/* Sums, of one number and of many. */
+/* Sums one number, and many. */
 static void allreduce(void)
 {
 	enum { MANY = 10000 };
@@ -42,7 +42,7 @@ static void allreduce(void)
 	free(out);
 }
 
-/* A message of 4 MiB goes around; every rank adds one to each number. */
+/* A message of 4 MiB goes around a ring; every rank adds one to each number. */
 static void ring(void)
 {
 	enum { COUNT = 4 << 20 >> 3 };
@@ -65,7 +65,7 @@ static void ring(void)
 	free(text);
 }
 
-/* The last rank says farewell in its own way while the others wait for it. */
+/* The last rank ends as the argument says while the others wait for it. */
 static void leave(const char *how)
 {
 	MPI_Barrier(MPI_COMM_WORLD);
@@ -83,7 +83,7 @@ static void leave(const char *how)
 	MPI_Barrier(MPI_COMM_WORLD);
 }
 
-/* A parent and its children know each other, and the argument arrives. */
+/* A parent and its children see each other, and the argument arrives. */
 static void spawn(char *self)
 {
 	char *args[] = { "child", "two words", NULL };
@@ -108,7 +108,7 @@ static void child(const char *arg)
 	MPI_Comm_disconnect(&parents);
 }
 
-/* Half of the ranks serve, the others find them by name. */
+/* Half of the ranks are servers; the others find them by name. */
 static void names(void)
 {
 	char port[MPI_MAX_PORT_NAME] = "";

@@ -1,4 +1,4 @@
-/* Every PE puts its number to the next one and reads what it got. */
+/* Every PE puts its number to the next PE and prints the number that it received. */
 #include <shmem.h>
 #include <stdio.h>
 
