@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// checkers are the rules that need nothing but the source.
+// checkers are the rules that need only the source.
 var checkers = map[string]func(*module) []string{
 	"every package is in the table": checkKnown,
 	"imports follow the table":      checkLayers,

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestContainerfile: the Containerfile builds with the Go release of go.mod, and what it copies and builds is there.
+// TestContainerfile: the Containerfile uses the Go release of go.mod, and the paths that it copies and builds exist.
 func TestContainerfile(t *testing.T) {
 	root := filepath.Join("..", "..", "..")
 	file, err := os.ReadFile(filepath.Join(root, "Containerfile"))

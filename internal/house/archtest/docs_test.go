@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// checkPackageDocs: every package says what it is for.
+// checkPackageDocs: every package has a comment that says what it is for.
 func checkPackageDocs(m *module) (bad []string) {
 	for _, p := range m.pkgs {
 		name, ok := "", false
@@ -35,14 +35,14 @@ func checkPackageDocs(m *module) (bad []string) {
 	return bad
 }
 
-// public says whether others can import a package.
+// public says whether other modules can import a package.
 func public(p *pkg) bool {
 	parts := strings.Split(p.path, "/")
 	return !slices.Contains(parts, "internal") && p.files[0].ast.Name.Name != "main"
 }
 
-// checkExportedDocs: every exported name of a public package is documented. A
-// comment on a group of constants or variables documents all of them.
+// checkExportedDocs: every exported name of a public package is documented. A comment on a group of constants or variables
+// documents all of them.
 func checkExportedDocs(m *module) (bad []string) {
 	for _, p := range m.pkgs {
 		if !public(p) {
@@ -62,12 +62,10 @@ func checkExportedDocs(m *module) (bad []string) {
 	return bad
 }
 
-// label is a label of a comment that is no item of a list: go doc would run it together with
-// the line before it.
+// label matches a label at the start of a comment's line. Outside of a list, go doc would join it to the line before.
 var label = regexp.MustCompile(`(?m)^(Shape|Completion|Cost|Errors|Collective|Concurrent calls|Source): `)
 
-// checkLabels: labels in comments of declarations are items of a list, so that go doc shows
-// each on a line of its own.
+// checkLabels: labels in comments of declarations are items of a list, so that go doc shows each on its own line.
 func checkLabels(m *module) (bad []string) {
 	for _, p := range m.pkgs {
 		for _, f := range p.files {
@@ -91,7 +89,7 @@ func checkLabels(m *module) (bad []string) {
 	return bad
 }
 
-// wellKnown are methods whose interface says all there is to say.
+// wellKnown are methods that their interface documents.
 var wellKnown = []string{"Error", "Unwrap", "String"}
 
 // undocumented returns the exported names of a declaration without a comment.
@@ -121,8 +119,7 @@ func undocumented(d ast.Decl) (out []*ast.Ident) {
 	return out
 }
 
-// receiverExported says whether a function is not a method, or one of an
-// exported type.
+// receiverExported says whether a function has no receiver, or one of an exported type.
 func receiverExported(d *ast.FuncDecl) bool {
 	if d.Recv == nil {
 		return true
@@ -134,8 +131,8 @@ func receiverExported(d *ast.FuncDecl) bool {
 // dependencyRow is a row of the tables in docs/dependencies.md.
 var dependencyRow = regexp.MustCompile("(?m)^\\| `([^`]+)` \\|")
 
-// checkDependencies: docs/dependencies.md has a row for every module that the
-// source imports, and none for one that no go.mod of the project requires.
+// checkDependencies: docs/dependencies.md has a row for every module that the source imports, and no row for a module that no
+// go.mod of the project requires.
 func checkDependencies(m *module, doc string, required []string) (bad []string) {
 	var rows []string
 	for _, r := range dependencyRow.FindAllStringSubmatch(doc, -1) {

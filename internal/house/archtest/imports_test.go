@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// checkKnown: every package stands in the table exactly once.
+// checkKnown: every package is in the table exactly once.
 func checkKnown(m *module) (bad []string) {
 	for _, p := range m.pkgs {
 		n := 0
@@ -76,8 +76,8 @@ func checkLayers(m *module) (bad []string) {
 	return bad
 }
 
-// checkPure: a pure package imports nothing from outside the module and the
-// pure part of the standard library, and starts no goroutine.
+// checkPure: a pure package imports only the module's own packages and the pure part of the standard library, and starts no
+// goroutine.
 func checkPure(m *module) (bad []string) {
 	for _, p := range m.pkgs {
 		if !groupOf(p.path).pure {
@@ -103,14 +103,13 @@ func checkPure(m *module) (bad []string) {
 	return bad
 }
 
-// standard says whether an import path is one of the standard library: its
-// first element has no dot.
+// standard says whether an import path is in the standard library: its first element has no dot.
 func standard(importPath string) bool {
 	first, _, _ := strings.Cut(importPath, "/")
 	return !strings.Contains(first, ".") && importPath != "C"
 }
 
-// checkOwners: some packages may be imported by few only, test files included.
+// checkOwners: some packages may be imported by their owners only, test files included.
 func checkOwners(m *module) (bad []string) {
 	for _, p := range m.pkgs {
 		for _, f := range p.files {
@@ -131,7 +130,7 @@ func checkOwners(m *module) (bad []string) {
 func checkTestOnly(m *module) (bad []string) {
 	for _, p := range m.pkgs {
 		if strings.HasSuffix(p.path, "test") {
-			continue // a package that helps to write tests
+			continue // a package of test helpers
 		}
 		for _, f := range p.files {
 			for _, i := range f.imports {
@@ -144,7 +143,7 @@ func checkTestOnly(m *module) (bad []string) {
 	return bad
 }
 
-// checkCgo: the default build has no cgo.
+// checkCgo: the default build does without cgo.
 func checkCgo(m *module) (bad []string) {
 	for _, p := range m.pkgs {
 		for _, f := range p.files {
@@ -158,7 +157,7 @@ func checkCgo(m *module) (bad []string) {
 	return bad
 }
 
-// checkLean: what the library brings into a user's program, directly or not.
+// checkLean: the library's direct and indirect imports stay few, because users' programs link them.
 func checkLean(m *module) (bad []string) {
 	for _, root := range lean {
 		from := map[string]string{root: ""} // package: its importer
@@ -187,7 +186,7 @@ func checkLean(m *module) (bad []string) {
 	return bad
 }
 
-// trail names the packages on the way to pkg.
+// trail lists the packages on the import path to pkg.
 func trail(from map[string]string, pkg string) string {
 	way := pkg
 	for pkg = from[pkg]; pkg != ""; pkg = from[pkg] {

@@ -33,7 +33,7 @@ func checkLengths(m *module) (bad []string) {
 // checkMethods: a type has so few methods that it is one thing.
 func checkMethods(m *module) (bad []string) {
 	for _, p := range m.pkgs {
-		methods := map[string]map[string]bool{} // of each type; a file for another platform may have the same again
+		methods := map[string]map[string]bool{} // by type; files for several platforms may repeat a method
 		for _, f := range p.files {
 			if f.gen || f.test {
 				continue

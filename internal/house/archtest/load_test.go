@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// module is the source of one Go module, nested modules left out.
+// module is the source of one Go module, without nested modules.
 type module struct {
 	path     string // module path
 	requires []string
@@ -23,12 +23,12 @@ type module struct {
 
 // pkg is one folder with Go files.
 type pkg struct {
-	path  string // below the module
+	path  string // relative to the module
 	files []*file
 }
 
 type file struct {
-	name    string // path below the module
+	name    string // path relative to the module
 	test    bool
 	built   bool // belongs to the default build on some platform
 	gen     bool // generated
@@ -39,11 +39,11 @@ type file struct {
 
 type imported struct {
 	path string
-	name string // by which the file refers to it
+	name string // the name in the file
 	pos  token.Pos
 }
 
-// platforms stand for all on which the default build must work.
+// platforms are samples of the platforms on which the default build must work.
 var platforms = [][2]string{{"linux", "amd64"}, {"linux", "arm64"}, {"darwin", "arm64"}, {"windows", "amd64"}}
 
 // load parses the module at the root of fsys.
@@ -70,7 +70,7 @@ func load(fsys fs.FS) (*module, error) {
 	return m, err
 }
 
-// skipped says whether the go command would not look into a folder either.
+// skipped says whether the go command ignores a folder, too.
 func skipped(fsys fs.FS, dir string) bool {
 	base := path.Base(dir)
 	if base == "testdata" || base == "vendor" || base[0] == '.' || base[0] == '_' {
@@ -111,7 +111,7 @@ func (m *module) add(fsys fs.FS, name string) error {
 	return nil
 }
 
-// pkg returns the package of a folder, a new one if need be.
+// pkg returns the package of a folder. It adds the package if it is new.
 func (m *module) pkg(dir string) *pkg {
 	i, ok := slices.BinarySearchFunc(m.pkgs, dir, func(p *pkg, dir string) int { return strings.Compare(p.path, dir) })
 	if !ok {
@@ -120,7 +120,7 @@ func (m *module) pkg(dir string) *pkg {
 	return m.pkgs[i]
 }
 
-// local returns the path below the module of an import of this module.
+// local returns the path, relative to the module, of an import from this module.
 func (m *module) local(importPath string) (string, bool) {
 	if importPath == m.path {
 		return ".", true
@@ -128,7 +128,7 @@ func (m *module) local(importPath string) (string, bool) {
 	return strings.CutPrefix(importPath, m.path+"/")
 }
 
-// at says where something stands, for a message.
+// at returns a position for messages.
 func (m *module) at(pos token.Pos) string {
 	p := m.fset.Position(pos)
 	return fmt.Sprintf("%s:%d", p.Filename, p.Line)
@@ -181,7 +181,7 @@ func goMod(fsys fs.FS, name string) (modPath string, requires []string, err erro
 	return modPath, requires, nil
 }
 
-// matches says whether a package path fits one of the patterns.
+// matches says whether a package path matches one of the patterns.
 func matches(pkg string, patterns []string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool {
 		dir, below := strings.CutSuffix(p, "/...")
@@ -189,7 +189,7 @@ func matches(pkg string, patterns []string) bool {
 	})
 }
 
-// within says whether an import path is one of the given ones or below it.
+// within says whether an import path is one of the roots or below one.
 func within(importPath string, roots []string) bool {
 	return slices.ContainsFunc(roots, func(r string) bool {
 		return importPath == r || strings.HasPrefix(importPath, r+"/")

@@ -17,8 +17,7 @@ var (
 	paperHome = regexp.MustCompile("^`([a-z0-9/]+)`; tests without a package are in it")
 )
 
-// checkPapers: every row of docs/papers.md names a test that there is, or says that
-// it is the same as in the row above.
+// checkPapers: every row of docs/papers.md names tests that exist, or says that they are the same as in the row above.
 func checkPapers(m *module, doc string) (bad []string) {
 	tests := map[string]bool{}
 	for _, p := range m.pkgs {
@@ -51,7 +50,7 @@ func checkPapers(m *module, doc string) (bad []string) {
 		pkg := home
 		for _, n := range named {
 			if n[1] != "" {
-				pkg = n[1] // and of those after it
+				pkg = n[1] // for the names after it, too
 			}
 			if !tests[pkg+"."+n[2]] {
 				bad = append(bad, fmt.Sprintf("docs/papers.md:%d: there is no test %s in package %q", i+1, n[2], pkg))
@@ -61,7 +60,7 @@ func checkPapers(m *module, doc string) (bad []string) {
 	return bad
 }
 
-// TestPapers: each sentence of a paper that docs/papers.md lists has its test.
+// TestPapers: each sentence of a paper in docs/papers.md has its test.
 func TestPapers(t *testing.T) {
 	root := os.DirFS("../../..")
 	m, err := load(root)
@@ -88,15 +87,15 @@ func TestCheckPapers(t *testing.T) {
 	for doc, want := range map[string]int{
 		head + "| 1 | \"x\" | `a/b.TestOne`, `TestTwo`, `c.TestThree` |\n| 2 | y | the same: `A.B` |\n": 0,
 		"`a/b`; tests without a package are in it.\n" + head + "| 1 | x | `TestOne` |\n":                0,
-		head + "| 1 | x | `TestOne` |\n":                1, // of no package
+		head + "| 1 | x | `TestOne` |\n":                1, // no package
 		head + "| 1 | x | `c.TestOne`, `TestThree` |\n": 1,
 		head + "| 1 | x | `c.TestFour` |\n":             1, // not in a test
 		head + "| 1 | x | looked at |\n":                1,
-		head + "| 1 | x | the same |\n":                 1, // as what?
+		head + "| 1 | x | the same |\n":                 1, // no row above
 		"`a/b`; tests without a package are in it.\n## next\n" + head + "| 1 | x | `TestOne` |\n": 1,
 	} {
 		if bad := checkPapers(m, doc); len(bad) != want {
-			t.Errorf("%q: %q, want %d complaints", doc, bad, want)
+			t.Errorf("%q: %q, want %d violations", doc, bad, want)
 		}
 	}
 }

@@ -21,7 +21,7 @@ func fake(t *testing.T, files map[string]string) *module {
 	return m
 }
 
-// src returns a file that imports what is given. An import may have a name.
+// src returns a file with the given imports. An import may have a name.
 func src(pkg string, imports ...string) string {
 	out := "package " + pkg + "\n"
 	for _, i := range imports {
@@ -33,8 +33,7 @@ func src(pkg string, imports ...string) string {
 	return out
 }
 
-// TestRulesCanFail gives each checker sources that obey its rule and sources
-// that break it.
+// TestRulesCanFail gives each checker sources that obey its rule and sources that break it.
 func TestRulesCanFail(t *testing.T) {
 	const m = "example.org/m/"
 	type files = map[string]string
@@ -100,7 +99,7 @@ func TestRulesCanFail(t *testing.T) {
 	}
 }
 
-// expect fails unless there is exactly the wanted violation.
+// expect fails unless there is exactly one violation, which contains want; no violation if want is empty.
 func expect(t *testing.T, bad []string, want string) {
 	t.Helper()
 	switch {
@@ -111,7 +110,7 @@ func expect(t *testing.T, bad []string, want string) {
 	}
 }
 
-// TestCodeRulesCanFail does the same for the rules about what stands in a file.
+// TestCodeRulesCanFail does the same for the rules about the content of files.
 func TestCodeRulesCanFail(t *testing.T) {
 	const m = "example.org/m/"
 	body := func(s string) string { return "func f() {\n" + s + "\n}\n" }
@@ -188,7 +187,7 @@ func TestLoadRefusesBrokenSource(t *testing.T) {
 	}
 }
 
-// methods is a type with so many methods.
+// methods returns the source of a type with n methods.
 func methods(n int) string {
 	var b strings.Builder
 	b.WriteString("\ntype box[T any] struct{}\n")

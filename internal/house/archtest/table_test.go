@@ -1,20 +1,18 @@
 package archtest
 
-// group is a row of the table of packages: who they are and which packages of
-// this module they may import. A pattern is the path of a package below the
-// module, or ends in "/..." and stands for everything below a folder as well.
-// "layer x" stands for the packages of all rows of that layer.
+// group is a row of the table of packages: the packages, and which packages of this module they may import. A pattern is the path
+// of a package relative to the module. If it ends in "/...", it stands for everything below a folder, too. "layer x" stands for
+// the packages of all rows of that layer.
 type group struct {
 	layer    string
 	packages []string
 	may      []string
-	never    []string // stronger than may
+	never    []string // takes precedence over may
 	pure     bool     // only the pure part of the standard library, no goroutines
 }
 
-// table is section "Packages and who may import whom" of docs/architecture.md.
-// Packages that are planned but not there yet stand in it too. Test files are
-// free to import what they need.
+// table is the section "Packages and who may import whom" of docs/architecture.md. It includes packages that are planned but do
+// not exist yet. Test files may import what they need.
 var table = []group{
 	{
 		layer: "0",
@@ -31,8 +29,8 @@ var table = []group{
 		may:  []string{"layer 0"},
 		pure: true,
 	},
-	{layer: "0", packages: []string{"internal/version"}}, // not pure: it asks what the program was built from
-	{layer: "0", packages: []string{"internal/hook"}},    // not pure: its lists have a lock
+	{layer: "0", packages: []string{"internal/version"}}, // not pure: it reads the program's build information
+	{layer: "0", packages: []string{"internal/hook"}},    // not pure: its lists have locks
 	{layer: "1", packages: []string{"internal/xunix", "transport"}, may: []string{"layer 0"}},
 	{
 		layer:    "1",
@@ -54,7 +52,7 @@ var table = []group{
 		never:    []string{"detector/...", "pmix/server", "failure"},
 	},
 	{
-		layer:    "3", // upon rma: who writes rings, who waits sleeps
+		layer:    "3", // above rma: rma rings bells, and waiters sleep on them
 		packages: []string{"internal/wait"},
 		may:      []string{"layer 0", "layer 1", "rma", "failure"},
 	},
@@ -89,7 +87,7 @@ var table = []group{
 		may:      []string{"layer 0", "layer 1", "layer 2", "layer 3", "layer 4", "layer 5", "layer 6"},
 	},
 	{
-		layer:    "8", // users of the public API, as anybody outside is
+		layer:    "8", // users of the public API, like programs outside of the module
 		packages: []string{"graph500", "perftest", "examples/..."},
 		may:      []string{"shmem", "mpi", "mpi/ft", "interop"},
 	},
@@ -118,7 +116,7 @@ var table = []group{
 	},
 	{layer: "top", packages: []string{"internal/cli", "cmd/..."}, may: []string{"./..."}},
 
-	// Programs and helpers of the project's own house.
+	// Programs and helpers of the project itself.
 	{layer: "house", packages: []string{"internal/envvar/gen"}, may: []string{"internal/envvar"}},
 	{layer: "house", packages: []string{"internal/house/coverage"}},
 	{layer: "house", packages: []string{"internal/house/coverage/gen"}, may: []string{"internal/house/coverage"}},
@@ -130,12 +128,11 @@ var table = []group{
 	{layer: "house", packages: []string{"pmix/codec/codectest"}},
 }
 
-// impure is what a pure package may not import from the standard library:
-// everything by which it could do something, or notice time or other
-// goroutines. Subpackages are meant as well.
+// impure are packages of the standard library that a pure package must not import, with their subpackages. By these a package
+// could act, or depend on time or other goroutines.
 var impure = []string{"net", "os", "time", "sync", "syscall", "log", "io/ioutil", "runtime", "plugin"}
 
-// owner says which packages alone may import a package or a module.
+// owner names the only packages that may import a package or a module.
 type owner struct {
 	path     string
 	packages []string
@@ -154,8 +151,7 @@ var owners = []owner{
 	{"github.com/cilium/ebpf", []string{"detector/kernel"}, "kernel programs have one owner"},
 }
 
-// testOnly are modules that nothing but tests, and packages that help to
-// write tests, may import.
+// testOnly are modules that only tests, and packages of test helpers, may import.
 var testOnly = []string{
 	"pgregory.net/rapid",
 	"github.com/cockroachdb/datadriven",
@@ -164,17 +160,17 @@ var testOnly = []string{
 	"go.uber.org/goleak",
 }
 
-// A library that is linked into every user's program must not bring these.
+// Every user's program links the lean packages, so they must not import these.
 var (
 	lean       = []string{"shmem", "mpi"}
 	leanModule = []string{"internal/launch", "internal/daemon", "internal/agent", "internal/cli", "cmd/..."}
 	leanOthers = []string{"github.com/cilium/ebpf", "github.com/spf13/cobra"}
 )
 
-// waiting are the files in which a process may wait for another one or wake it.
+// waiting are the files in which a process may wait for another process or wake it.
 var waiting = []string{"internal/wait/*.go", "rma/bell.go"}
 
-// Limits of length in lines. An exception needs a reason.
+// Limits in lines and methods. An exception needs a reason.
 const (
 	maxFileLines = 600
 	maxFuncLines = 100
@@ -185,6 +181,6 @@ var (
 	longFiles = map[string]string{} // file: reason
 	longFuncs = map[string]string{} // file:function: reason
 
-	// manyMethods has the types that are still to be cut by feature, with how many methods they have at most.
+	// manyMethods lists the types that are still to be split by feature, with their largest number of methods.
 	manyMethods = map[string]int{}
 )

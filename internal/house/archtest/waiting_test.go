@@ -8,8 +8,7 @@ import (
 	"strings"
 )
 
-// waits are the functions by which a process can wait for another one, or wake
-// it, by package. A name may end in "*".
+// waits are the functions, by package, with which a process can wait for another process or wake it. A name may end in "*".
 var waits = map[string][]string{
 	"internal/xunix": {"Futex*", "SchedYield"},
 	"runtime":        {"Gosched"},
@@ -17,9 +16,8 @@ var waits = map[string][]string{
 	"syscall":        {"SYS_FUTEX", "SYS_SCHED_YIELD", "Syscall*", "RawSyscall*"},
 }
 
-// checkWaiting: nothing but the wait function polls, yields or sleeps. A loop
-// that does nothing but evaluate its condition is polling, too. Goroutines of
-// one process wait for each other on channels, and for a time in a select.
+// checkWaiting: only the wait function polls, yields or sleeps. A loop that only evaluates its condition polls, too. Goroutines
+// of one process wait for each other on channels, with a timer in a select if need be.
 func checkWaiting(m *module) (bad []string) {
 	for _, p := range m.pkgs {
 		for _, f := range p.files {
@@ -44,7 +42,7 @@ func checkWaiting(m *module) (bad []string) {
 	return bad
 }
 
-// ownsWaiting says whether a file is one of those in which a process may wait.
+// ownsWaiting says whether a process may wait in a file.
 func ownsWaiting(name string) bool {
 	return slices.ContainsFunc(waiting, func(pattern string) bool {
 		ok, err := path.Match(pattern, name)
@@ -55,8 +53,7 @@ func ownsWaiting(name string) bool {
 	})
 }
 
-// waitCall returns the name of the function that a selector refers to if it is
-// one of waits.
+// waitCall returns the name of the function that a selector refers to, if it is one of waits.
 func (m *module) waitCall(f *file, sel *ast.SelectorExpr) string {
 	x, ok := sel.X.(*ast.Ident)
 	if !ok {

@@ -9,10 +9,10 @@ import (
 	"testing"
 )
 
-// way is a row of docs/ways.md: a function, and the file that it is in.
+// way matches a row of docs/ways.md: a function and its file.
 var way = regexp.MustCompile("(?m)^\\| .* \\| `(\\w+)` \\| `([\\w/.]+)` \\|$")
 
-// checkWays finds functions that are not where the document says.
+// checkWays: functions are in the files that the document names.
 func checkWays(m *module, doc string) (bad []string) {
 	declared := map[string]bool{} // "file function"
 	for _, p := range m.pkgs {
@@ -51,11 +51,11 @@ func TestWays(t *testing.T) {
 func TestCheckWays(t *testing.T) {
 	m := fake(t, map[string]string{"a/b.go": "package a\nfunc (x T) f() {}\n"})
 	if bad := checkWays(m, "| what | `f` | `a/b.go` |\n"); len(bad) != 0 {
-		t.Errorf("a function that is there: %q", bad)
+		t.Errorf("a function in its file: %q, want no violation", bad)
 	}
 	for _, row := range []string{"| what | `g` | `a/b.go` |\n", "| what | `f` | `a/c.go` |\n"} {
 		if bad := checkWays(m, row); len(bad) != 1 {
-			t.Errorf("%q: %q", row, bad)
+			t.Errorf("%q: %q, want one violation", row, bad)
 		}
 	}
 }

@@ -10,10 +10,10 @@ import (
 	"unicode/utf8"
 )
 
-// docWidth is how many characters a line of a document has at most.
+// docWidth is the most characters that a line of a document may have.
 const docWidth = 120
 
-// checkWidth finds lines of a document that are too long. Tables, code and links cannot be wrapped.
+// checkWidth: no line of a document is too long. Tables, code and links cannot be wrapped, so they may be longer.
 func checkWidth(name, doc string) (bad []string) {
 	fenced := false
 	for i, line := range strings.Split(doc, "\n") {
@@ -54,14 +54,14 @@ func TestWidthOfDocs(t *testing.T) {
 		}
 	}
 	if seen < 10 {
-		t.Errorf("%d documents found", seen)
+		t.Errorf("%d documents found, want at least 10", seen)
 	}
 }
 
 func TestCheckWidth(t *testing.T) {
 	long := strings.Repeat("word ", docWidth/5) + "x"
 	if bad := checkWidth("a.md", "short\n"+long+"\n"); len(bad) != 1 || !strings.HasPrefix(bad[0], "a.md:2:") {
-		t.Errorf("a long line: %q", bad)
+		t.Errorf("a long line: %q, want one violation in line 2", bad)
 	}
 	for what, doc := range map[string]string{
 		"a table":       "| " + long + " |",
@@ -70,7 +70,7 @@ func TestCheckWidth(t *testing.T) {
 		"a link":        "[x](" + strings.Repeat("y", docWidth) + ")",
 	} {
 		if bad := checkWidth("a.md", doc); len(bad) != 0 {
-			t.Errorf("%s: %q", what, bad)
+			t.Errorf("%s: %q, want no violation", what, bad)
 		}
 	}
 }

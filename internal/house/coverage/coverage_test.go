@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// TestList counts what the specification has: 98 routines of 1.5 and 11 of 1.6.
+// TestList: the list has the specification's 98 routines of 1.5 and 11 of 1.6.
 func TestList(t *testing.T) {
 	v15, v16 := 0, 0
 	seen := map[string]bool{}
@@ -42,8 +42,7 @@ func TestList(t *testing.T) {
 	}
 }
 
-// TestComplete demands a function and a test of each routine, and a name or a note for
-// each constant.
+// TestComplete: each routine has a function and a test, and each constant has a name or a note.
 func TestComplete(t *testing.T) {
 	s, err := Load("../../../shmem")
 	if err != nil {
@@ -54,7 +53,7 @@ func TestComplete(t *testing.T) {
 	}
 }
 
-// load reads a made-up package.
+// load loads a made-up package.
 func load(t *testing.T, files map[string]string) *Source {
 	t.Helper()
 	dir := t.TempDir()
@@ -91,12 +90,12 @@ func (c *Ctx) Quiet() (n int, err error) { return 0, nil }
 //   - Source: shmem_sum_reduce.
 func Sum[T any](acc, in []T) { acc[0] += in[0] }
 
-// Wrong is not of the list.
+// Wrong is not in the list.
 //
 //   - Source: shmem_broadcast32.
 func Wrong() {}
 
-// hidden is not looked at.
+// hidden does not count.
 //
 //   - Source: shmem_g.
 func hidden() {}
@@ -122,7 +121,7 @@ var _, _ = routine("shmem_ctx_quiet", nil), other("shmem_none", nil)
 func f() { g("shmem_get") }
 `
 
-// TestSource reads names, functions and tests out of a made-up package.
+// TestSource: Load finds names, functions and tests in a made-up package.
 func TestSource(t *testing.T) {
 	s := load(t, map[string]string{"a.go": made, "a_test.go": madeTest})
 	for routine, want := range map[string]string{
@@ -150,7 +149,7 @@ func TestSource(t *testing.T) {
 	missing := s.Missing()
 	for _, want := range []string{"shmem_get: no exported", "shmem_p: no test", "SHMEM_THREAD_SINGLE: no exported"} {
 		if !slices.ContainsFunc(missing, func(m string) bool { return strings.HasPrefix(m, want) }) {
-			t.Errorf("nothing says that %q", want)
+			t.Errorf("missing: %q, want one that begins with %q", missing, want)
 		}
 	}
 	if md := s.Markdown(); !strings.Contains(md, "| `shmem_put` | `Put` | [a_test.go](../shmem/a_test.go) |\n") {
@@ -158,7 +157,7 @@ func TestSource(t *testing.T) {
 	}
 }
 
-// TestMutants looks at what becomes of the made-up package.
+// TestMutants checks the mutants and the overlay of a made-up package.
 func TestMutants(t *testing.T) {
 	s := load(t, map[string]string{"a.go": made, "a_test.go": madeTest})
 	mutants := s.Mutants()
@@ -198,11 +197,11 @@ func TestMutants(t *testing.T) {
 		}
 	}
 	if strings.Count(string(src), "\n") != strings.Count(made, "\n") {
-		t.Error("lines are no longer where they were")
+		t.Error("the overlay changes line numbers")
 	}
 }
 
-// TestGenerated compares docs/openshmem.md with what would be written.
+// TestGenerated: docs/openshmem.md is up to date.
 func TestGenerated(t *testing.T) {
 	s, err := Load("../../../shmem")
 	if err != nil {

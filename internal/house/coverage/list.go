@@ -50,7 +50,7 @@ var Routines = func() (all []Routine) {
 	return all
 }()
 
-// full adds the prefix to a name. One routine is older than the prefix and has none.
+// full adds the prefix to a routine's name. start_pes is older than the prefix and has none.
 func full(name string) string {
 	if name == "start_pes" {
 		return name
@@ -82,19 +82,19 @@ type note struct{ names, text string }
 var leftOut = []note{
 	{
 		"`shmem_barrier`, `shmem_sync`, `shmem_broadcast{32,64}`, `shmem_collect{32,64}`, `shmem_fcollect{32,64}`, `shmem_alltoall{32,64}`, `shmem_alltoalls{32,64}`, `shmem_*_to_all`",
-		"collectives on active sets, deprecated since 1.5, which the specification still requires of a library; a team made by `Team.SplitStrided` is the same set of PEs and needs no pSync and pWrk arrays",
+		"collectives on active sets, deprecated since 1.5, though the specification still requires them of a library; `Team.SplitStrided` makes a team of the same PEs, which needs no pSync and pWrk arrays",
 	},
 	{"`long double` forms of all routines", "Go has no such type; `float64` is the widest"},
-	{"`shmem_pcontrol`, `pshmem_*`", "the profiling interface renames C symbols; Go programs are profiled by pprof and traced by `runtime/trace`"},
-	{"`shmem_putmem`, `shmem_put8` to `shmem_put128` and kin", "forms of the routines above for bytes and sizes: `Put` and the others take any element type without pointers"},
-	{"`shmem_TYPE_*`, `shmem_ctx_*`", "forms of the routines above: type parameters stand for the types, and each function takes a context or is a method of one"},
-	{"static and global objects as symmetric data", "the Go runtime moves and scans its own data, so only what `Alloc` returns is symmetric; a handle can be had in no other way"},
+	{"`shmem_pcontrol`, `pshmem_*`", "the profiling interface renames C symbols; for Go programs there are pprof and `runtime/trace`"},
+	{"`shmem_putmem`, `shmem_put8` to `shmem_put128` and kin", "forms of the routines above for bytes and sizes; `Put` and the others take any element type without pointers"},
+	{"`shmem_TYPE_*`, `shmem_ctx_*`", "forms of the routines above; type parameters stand for the types, and each function takes a context or is a method of one"},
+	{"static and global objects as symmetric data", "the Go runtime moves and scans its own data, so only objects from `Alloc` are symmetric; there is no other way to get a handle"},
 	{
 		"`shmem_add`, `shmem_cswap`, `shmem_fadd`, `shmem_finc`, `shmem_inc`, `shmem_swap`, `shmem_fetch`, `shmem_set`; `shmem_wait_until` of types without `TYPE`; `_my_pe`, `_num_pes`, `shmalloc` and kin; Fortran",
-		"names that are deprecated, which the specification still requires of a library: the functions above do the same under one name each (`AtomicAdd`, `AtomicCompareSwap`, `WaitUntil`, `Alloc`)",
+		"deprecated names, though the specification still requires them of a library; the functions above do the same, each under one name (`AtomicAdd`, `AtomicCompareSwap`, `WaitUntil`, `Alloc`)",
 	},
 	{"implicit finalization: a program that returns from `main` without `shmem_finalize`", "deprecated since 1.5; Go runs nothing when `main` returns, so oshrun reports a PE that ends without `Finalize` as failed, with status 1"},
-	{"`shmem_wait` and others that were removed before 1.5", "not in the specification any more"},
+	{"`shmem_wait` and others that were removed before 1.5", "no longer in the specification"},
 }
 
 // special lists the specification's rules for null arguments, and what goshmem does with them.
@@ -103,14 +103,14 @@ var special = []note{
 	{"`shmem_ctx_destroy`, `shmem_ctx_fence`, `shmem_ctx_quiet`, `shmem_ctx_session_start` and `_stop` of `SHMEM_CTX_INVALID`", "no-ops: the methods of a nil `*Ctx`, and `QuietPE`"},
 	{"`shmem_free(NULL)`", "no-op without a barrier: `Free` of a zero `Sym`"},
 	{"`shmem_realloc(NULL, n)`, `shmem_realloc(p, 0)`", "`Alloc` and `Free`: `Realloc` of a zero `Sym`, and to 0 elements"},
-	{"allocation of 0 bytes", "no-op without a barrier: a handle without elements, which all calls take"},
+	{"allocation of 0 bytes", "no-op without a barrier: the result is a handle without elements, which all calls accept"},
 	{"`shmem_team_my_pe`, `shmem_team_translate_pe` of `SHMEM_TEAM_INVALID`", "-1"},
-	{"`shmem_team_n_pes(SHMEM_TEAM_INVALID)`", "0, and not -1: a loop over the PEs of a nil `*Team` ends at once"},
+	{"`shmem_team_n_pes(SHMEM_TEAM_INVALID)`", "0, not -1, so a loop over the PEs of a nil `*Team` ends at once"},
 	{"`shmem_team_get_config`, `shmem_team_create_ctx`, splits of `SHMEM_TEAM_INVALID`", "an error, where C returns a value other than 0"},
-	{"`shmem_ptr`, `shmem_team_ptr` of nothing", "`nil, false`"},
-	{"`nelems`, `nreduce` of collectives", "the length of `src`, of `Alltoall` divided by the number of PEs, of `AlltoallS` the stride's `N`; `dst` may be longer: elements behind the result stay as they are"},
-	{"reductions and scans in place", "`dst` and `src` may be the same object; of `Broadcast`, too"},
-	{"null pointers with a length of 0", "a zero `Sym` is an error, as its length cannot be told from a forgotten allocation; a handle without elements is none"},
+	{"`shmem_ptr`, `shmem_team_ptr` of an object or PE that cannot be reached", "`nil, false`"},
+	{"`nelems`, `nreduce` of collectives", "the length of `src`; for `Alltoall`, that divided by the number of PEs; for `AlltoallS`, the stride's `N`; `dst` may be longer, and elements after the result keep their values"},
+	{"reductions and scans in place", "`dst` and `src` may be the same object, for `Broadcast`, too"},
+	{"null pointers with a length of 0", "a zero `Sym` is an error, because it could be a forgotten allocation; a handle without elements is no error"},
 }
 
 // constants lists constants and handles of the specification that need no Source line in package shmem, and what
@@ -118,11 +118,11 @@ var special = []note{
 var constants = []note{
 	{"SHMEM_TEAM_INVALID", "a nil `*Team`"},
 	{"SHMEM_CTX_INVALID", "a nil `*Ctx`"},
-	{"SHMEM_CTX_SERIALIZED, SHMEM_CTX_PRIVATE, SHMEM_CTX_NOSTORE", "hints, which nothing here needs: any goroutine may use any context at the same cost, and `Fence` and `Quiet` always order stores, as puts are stores"},
-	{"SHMEM_CTX_SESSION_BATCH", "a hint, which nothing here needs: within shared memory, operations gain nothing by being made together"},
+	{"SHMEM_CTX_SERIALIZED, SHMEM_CTX_PRIVATE, SHMEM_CTX_NOSTORE", "hints that goshmem does not need: any goroutine may use any context at the same cost, and `Fence` and `Quiet` always order stores, as puts are stores"},
+	{"SHMEM_CTX_SESSION_BATCH", "a hint that goshmem does not need: in shared memory, batches of operations gain nothing"},
 	{"SHMEM_VENDOR_STRING", "`InfoName`"},
-	{"SHMEM_TEAM_NUM_CONTEXTS", "no mask: a field of `TeamConfig` that is zero has its default"},
-	{"SHMEM_SYNC_VALUE, SHMEM_SYNC_SIZE, SHMEM_BCAST_SYNC_SIZE, SHMEM_COLLECT_SYNC_SIZE, SHMEM_ALLTOALL_SYNC_SIZE, SHMEM_ALLTOALLS_SYNC_SIZE, SHMEM_REDUCE_SYNC_SIZE, SHMEM_BARRIER_SYNC_SIZE, SHMEM_REDUCE_MIN_WRKDATA_SIZE", "none: of active sets"},
+	{"SHMEM_TEAM_NUM_CONTEXTS", "no mask: a zero field of `TeamConfig` means its default"},
+	{"SHMEM_SYNC_VALUE, SHMEM_SYNC_SIZE, SHMEM_BCAST_SYNC_SIZE, SHMEM_COLLECT_SYNC_SIZE, SHMEM_ALLTOALL_SYNC_SIZE, SHMEM_ALLTOALLS_SYNC_SIZE, SHMEM_REDUCE_SYNC_SIZE, SHMEM_BARRIER_SYNC_SIZE, SHMEM_REDUCE_MIN_WRKDATA_SIZE", "none; they are for active sets"},
 }
 
 // required lists the constants and handles of the specification. Each must be in a Source line or in constants.

@@ -23,11 +23,13 @@ func (s *Source) Markdown() string {
 
 <!-- Generated from the comments and tests of package shmem by "go generate ./shmem"; do not edit. -->
 
-%d of the %d generic routines of OpenSHMEM 1.5 and 1.6 have a Go function, %d a test. Each test runs with 1, 2, 3,
-5 and 8 PEs ("go test -run TestRoutines ./shmem") and fails when the function does nothing, or does it at another place
-or PE ("make mutants"). All routines that 1.6 has added are among them, marked (1.6): oshrun and SHMEM_VERSION call the
-level "1.6, without deprecated names". What the functions mean is in their comments:
-"go doc github.com/goshmem/goshmem/shmem.Put".
+%d of the %d generic routines of OpenSHMEM 1.5 and 1.6 have a Go function, and %d have a test.
+
+- Tests: each one runs with 1, 2, 3, 5 and 8 PEs ("go test -run TestRoutines ./shmem"). It fails if the function does
+  nothing, or works on another element or another PE ("make mutants").
+- Version: the routines include all that 1.6 has added, marked (1.6). oshrun and SHMEM_VERSION call this level "1.6,
+  without deprecated names".
+- Meaning: the functions' comments have it ("go doc github.com/goshmem/goshmem/shmem.Put").
 `, have, len(Routines), tested)
 	family := ""
 	for _, r := range Routines {
@@ -52,7 +54,7 @@ level "1.6, without deprecated names". What the functions mean is in their comme
 			fmt.Fprintf(&b, "| `%s` | %s |\n", strings.Join(left, "`, `"), n.text)
 		}
 	}
-	b.WriteString("\n## Arguments that name nothing, and in place\n\n| OpenSHMEM | here |\n|---|---|\n")
+	b.WriteString("\n## Null arguments, and operations in place\n\n| OpenSHMEM | here |\n|---|---|\n")
 	for _, n := range special {
 		fmt.Fprintf(&b, "| %s | %s |\n", n.names, n.text)
 	}
@@ -64,29 +66,30 @@ level "1.6, without deprecated names". What the functions mean is in their comme
 	return b.String()
 }
 
-// checking is how to find collectives that do not match.
+// checking says how to find collectives that do not match.
 const checking = `
 ## Programs that hang in a collective
 
-The specification wants all PEs of a team to call the same collectives in the same order with the same arguments, and
-leaves it open what happens otherwise: mostly PEs wait for each other, or get wrong results without an error. Start such
-a program once with
+All PEs of a team must call the same collectives in the same order with the same arguments. The specification does not
+say what happens otherwise. Usually PEs wait for each other, or get wrong results without an error. Start such a program
+once with
 
     GOSHMEM_CHECK=collectives oshrun -n 4 ./program
 
-The PEs of a team then compare what they call before each collective (barriers and allocations too), and where that
-differs, all of them get an error that says who calls what:
+The PEs of a team then compare their calls before each collective, including barriers and allocations. If the calls
+differ, all PEs get an error that says which PEs call what:
 
     shmem.Reduce: Reduce(sum) of 8 elements of int64 on PE 0, 1, 3, but Reduce(max) of 8 elements of int64 on PE 2: want the same call on all PEs of the team
     shmem.Barrier: Barrier on PE 0-2, but Broadcast of 100 elements of float64, root 0 on PE 3: want the same call on all PEs of the team
     shmem.FCollect: FCollect of 5 elements of int32 on PE 0, but FCollect with bad arguments (destination has 8 elements, want at least 10 (source has 5, team 2 PEs)) on PE 1: want the same call on all PEs of the team
 
-The error is ` + "`ErrMismatch`" + `, no PE has entered the collective, and the team can be used further. Each collective
-costs one more meeting of its team. Not found are PEs that are in collectives of different teams:
-` + "`oshrun --timeout 60s --stacks`" + ` shows where they wait. Nor are operators of the program that are
-function literals in its generic code, nor literals that differ in what they have captured: nothing tells them from
-each other. Predefined operators are known wherever they come from.
-Collectives of package ` + "`mpi`" + ` are compared in the same way.
+- Error: ` + "`ErrMismatch`" + `. No PE has entered the collective, and the team can still be used.
+- Cost: each collective takes one more meeting of its team.
+- Not found: PEs that are in collectives of different teams. ` + "`oshrun --timeout 60s --stacks`" + ` shows where they
+  wait.
+- Not found: different operators that are function literals in the program's generic code, or that differ only in the
+  variables they capture. Predefined operators are always told apart.
+- Package ` + "`mpi`" + `: its collectives are compared in the same way.
 `
 
 func (s *Source) goNames(routine string) string {

@@ -33,9 +33,8 @@ const (
 // object, or use only the object.
 var whole = []string{"Free", "Realloc", "Sym.Accessible"}
 
-// Mutants returns one mutant for each way in which a function can be wrong: it does
-// nothing and returns zeros, it takes another element than it is told, or another PE.
-// Of an operator, Reduce may be wrong as well.
+// Mutants returns one mutant for each way in which a function can be wrong. It does nothing and returns zeros, or it
+// uses another element or another PE than the given one. For an operator, the mutants of Reduce count as well.
 func (s *Source) Mutants() []Mutant {
 	var all []Mutant
 	for _, r := range Routines {
@@ -71,7 +70,7 @@ func (s *Source) of(f *Func) (out []Mutant) {
 				add("takes the element after "+name, "%[1]s = mutantShift(%[1]s)", name)
 			case slices.Contains([]string{"Ctx", "Team", "World"}, typeName(field.Type)) && team == "":
 				team = name
-			case name == "pe" && strings.HasSuffix(f.Name, "Accessible"): // as of any PE but the last
+			case name == "pe" && strings.HasSuffix(f.Name, "Accessible"): // mutantPE would leave it accessible
 				add("takes the PE after "+name, "%s++", name)
 			case (name == "pe" || name == "root") && typeName(field.Type) == "int":
 				add("takes the PE after "+name, "%[1]s = mutantPE(%[1]s, %[2]s)", name, cmp.Or(team, "nil"))

@@ -7,10 +7,10 @@ import (
 	"testing"
 )
 
-// build is how README.md makes oshrun and the examples.
+// build is README.md's command to build oshrun and the examples.
 const build = "CGO_ENABLED=0 go build -o .bin/ ./cmd/oshrun ./examples/..."
 
-// Every folder of examples has a line in README.md, in order, and a test.
+// Every example has a line in README.md, in the order of the folders, and a test.
 func TestEveryExampleHasALine(t *testing.T) {
 	var lines, folders []string
 	for _, r := range Rows(t, "../../../README.md") {
@@ -31,6 +31,6 @@ func TestEveryExampleHasALine(t *testing.T) {
 	}
 	text, err := os.ReadFile("../../../README.md")
 	if err != nil || !strings.Contains(string(text), "\n    "+build+"\n") {
-		t.Errorf("README.md does not say %q: %v", build, err)
+		t.Errorf("README.md lacks %q: %v", build, err)
 	}
 }

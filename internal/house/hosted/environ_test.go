@@ -6,8 +6,7 @@ import (
 	"testing"
 )
 
-// TestEnviron: what MPI libraries need to know is told to every program, and
-// what an outer launcher said of itself to none.
+// TestEnviron: every program gets what MPI libraries need to know, and no variables of an outer launcher.
 func TestEnviron(t *testing.T) {
 	for _, name := range []string{"PMI_SPAWNED", "PMI_PORT", "PMIX_OUTER", "PMI_RANK", "MPI_LOCALRANKID"} {
 		t.Setenv(name, "outer")
@@ -18,8 +17,7 @@ func TestEnviron(t *testing.T) {
 	r.wantLines(2, "# of 2, # of 2, #; []")
 }
 
-// TestGiveWay: ranks that outnumber the processors are told, unless the user
-// says something else.
+// TestGiveWay: ranks that outnumber the processors are told so, unless the user sets something else.
 func TestGiveWay(t *testing.T) {
 	const show = `echo "give way: $OMPI_MCA_mpi_oversubscribe"`
 	many := runtime.NumCPU() + 1
@@ -28,8 +26,7 @@ func TestGiveWay(t *testing.T) {
 	oshrun(t, "-n", fmt.Sprint(many), "-x", "OMPI_MCA_mpi_oversubscribe=0", "sh", "-c", show).wantLines(many, "give way: 0")
 }
 
-// TestMemHooks: the default that keeps Open MPI's OpenSHMEM from crashing, and a
-// user's own value, which wins.
+// TestMemHooks: the default keeps Open MPI's OpenSHMEM from crashing. A user's own value takes precedence.
 func TestMemHooks(t *testing.T) {
 	const show = `echo "hooks: $OMPI_MCA_opal_common_ucx_opal_mem_hooks"`
 	oshrun(t, "-n", "2", "sh", "-c", show).wantLines(2, "hooks: 0")

@@ -18,7 +18,7 @@ import (
 	"github.com/goshmem/goshmem/internal/cli"
 )
 
-// asOshrun makes the test binary behave as oshrun.
+// asOshrun makes the test binary act as oshrun.
 const asOshrun = "GOSHMEM_TEST_AS_OSHRUN"
 
 func TestMain(m *testing.M) {
@@ -31,20 +31,19 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// patience is the deadline of one job.
+// patience is the time limit of one job.
 const patience = 60 * time.Second
 
-// result is what a job left.
+// result is the result of a job.
 type result struct {
 	t      *testing.T
 	status int
 	out    []string // lines, sorted
-	said   string   // on standard error
+	said   string   // standard error
 }
 
-// oshrun runs a job to its end and checks that it leaves no process and no file.
-// Every process of the job inherits the end of a pipe, which tells when the last
-// one is gone.
+// oshrun runs a job to its end and checks that it leaves no process and no file. Every process of the job inherits one end of a
+// pipe, so the pipe's end of file shows that the last process has ended.
 func oshrun(t *testing.T, args ...string) result {
 	t.Helper()
 	self, err := os.Executable()
@@ -60,27 +59,27 @@ func oshrun(t *testing.T, args ...string) result {
 	life, held, err := os.Pipe()
 	check(t, err)
 	defer life.Close()
-	cmd.ExtraFiles = slices.Repeat([]*os.File{held}, 6) // the last one has no number that oshrun gives its PEs
+	cmd.ExtraFiles = slices.Repeat([]*os.File{held}, 6) // the last one's number is none that oshrun uses for its PEs
 	err = cmd.Run()
 	check(t, held.Close())
 	if ctx.Err() != nil {
-		t.Fatalf("oshrun %s: not over after %v\n%s%s", args, patience, &out, &said)
+		t.Fatalf("oshrun %s: still running after %v\n%s%s", args, patience, &out, &said)
 	}
 	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
 		t.Fatal(err)
 	}
 	check(t, life.SetReadDeadline(time.Now().Add(patience)))
 	if n, err := life.Read(make([]byte, 1)); n != 0 || errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Errorf("oshrun %s: processes are left", args)
+		t.Errorf("oshrun %s: processes are left behind", args)
 	}
 	if left, err := os.ReadDir(tmp); err != nil || len(left) > 0 {
-		t.Errorf("oshrun %s: files are left: %v, %v", args, left, err)
+		t.Errorf("oshrun %s: files are left behind: %v, %v", args, left, err)
 	}
 	lines := slices.Sorted(strings.Lines(out.String()))
 	return result{t, cmd.ProcessState.ExitCode(), lines, said.String()}
 }
 
-// want checks the exit status and what was said on standard error.
+// want checks the exit status, and that standard error contains the words.
 func (r result) want(status int, words ...string) {
 	r.t.Helper()
 	if r.status != status {
@@ -93,8 +92,7 @@ func (r result) want(status int, words ...string) {
 	}
 }
 
-// wantLines checks standard output: each format stands for a line of each of n
-// ranks.
+// wantLines checks standard output. Each format stands for one line of each of n ranks.
 func (r result) wantLines(n int, formats ...string) {
 	r.t.Helper()
 	var want []string
@@ -116,5 +114,5 @@ func check(t *testing.T, err error) {
 	}
 }
 
-// killed is the status of a job of which a PE was killed.
+// killed is the status of a job with a PE that was killed.
 const killed = 128 + int(syscall.SIGKILL)

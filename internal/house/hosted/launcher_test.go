@@ -11,7 +11,7 @@ import (
 	"github.com/goshmem/goshmem/shmem"
 )
 
-// aloneVar has the test binary be a program that some launcher starts.
+// aloneVar makes the test binary a program that another launcher starts.
 const aloneVar = "GOSHMEM_TEST_ALONE"
 
 // alone joins its job by both packages, twice, and leaves it.
@@ -29,7 +29,7 @@ func alone() int {
 	return 0
 }
 
-// runAlone starts the program, by a launcher if there is one, and returns what it said.
+// runAlone starts the program, with a launcher if there is one, and returns its output.
 func runAlone(t *testing.T, env []string, launcher ...string) string {
 	t.Helper()
 	self, err := os.Executable()
@@ -44,27 +44,26 @@ func runAlone(t *testing.T, env []string, launcher ...string) string {
 	return string(said)
 }
 
-// Processes that mpiexec of MPICH starts say once each that they are no job.
+// Each process that MPICH's mpiexec starts warns once that it is in no job.
 func TestForeignMPIExec(t *testing.T) {
 	testenv.Need(t, testenv.MPICH)
 	said := runAlone(t, nil, "mpiexec.hydra", "-n", "2")
 	if n := strings.Count(said, "goshmem: warning: PMI_SIZE=2 says that mpiexec"); n != 2 || !strings.Contains(said, "hint: start it by oshrun -n 2") {
-		t.Errorf("%d warnings, want one of each process:\n%s", n, said)
+		t.Errorf("%d warnings, want one from each process:\n%s", n, said)
 	}
 	if said := runAlone(t, nil, "mpiexec.hydra", "-n", "1"); said != "" {
-		t.Errorf("one process alone says:\n%s", said)
+		t.Errorf("one process without a launcher prints:\n%s", said)
 	}
 }
 
-// The same of a step of srun, as its environment is. Where nobody has started the program,
-// and where oshrun has, nothing is said.
+// A process in the environment of a step of srun warns, too. Without a launcher, and under oshrun, there is no warning.
 func TestForeignEnvironment(t *testing.T) {
 	said := runAlone(t, []string{"SLURM_STEP_NUM_TASKS=4", "SLURM_NTASKS=8"})
 	if strings.Count(said, "goshmem: warning: SLURM_STEP_NUM_TASKS=4 says that srun started 4 processes") != 1 {
-		t.Errorf("in a step of srun it says:\n%s", said)
+		t.Errorf("in a step of srun it prints:\n%s", said)
 	}
 	if said := runAlone(t, nil); said != "" {
-		t.Errorf("without a launcher it says:\n%s", said)
+		t.Errorf("without a launcher it prints:\n%s", said)
 	}
 	t.Setenv("SLURM_NTASKS", "8")
 	t.Setenv(aloneVar, "")
@@ -73,6 +72,6 @@ func TestForeignEnvironment(t *testing.T) {
 	r := oshrun(t, "-n", "1", "env", aloneVar+"=1", asOshrun+"=", self)
 	r.want(0)
 	if strings.Contains(r.said, "warning") {
-		t.Errorf("under oshrun it says:\n%s", r.said)
+		t.Errorf("under oshrun it prints:\n%s", r.said)
 	}
 }

@@ -9,10 +9,10 @@ import (
 	"github.com/goshmem/goshmem/internal/house/testenv"
 )
 
-// libraries are the MPI libraries that every test of this file is for.
+// libraries are the MPI libraries that the tests of this file run with.
 var libraries = []testenv.Capability{testenv.OpenMPI, testenv.MPICH}
 
-// each runs a test for each library.
+// each runs a test with each library.
 func each(t *testing.T, test func(t *testing.T, program string)) {
 	t.Helper()
 	for _, lib := range libraries {
@@ -36,8 +36,7 @@ func TestMPI(t *testing.T) {
 	})
 }
 
-// TestMPIEnds: however a rank ends, the status and the message tell it, and
-// nothing is left of the others.
+// TestMPIEnds: whatever way a rank ends, the status and the message say so, and no process of the others is left.
 func TestMPIEnds(t *testing.T) {
 	each(t, func(t *testing.T, program string) {
 		for how, x := range map[string]struct {
@@ -45,7 +44,7 @@ func TestMPIEnds(t *testing.T) {
 			says   string
 		}{
 			"abort":    {42, "ended the job with status 42"},
-			"abort256": {255, "ended the job with status 256"}, // no success, though its lowest 8 bits are 0
+			"abort256": {255, "ended the job with status 256"}, // not success, although the lowest 8 bits are 0
 			"exit":     {7, "exited with status 7"},
 			"quiet":    {1, "exited with status 0 without Finalize"},
 			"kill":     {killed, "was killed by signal 9 (SIGKILL)"},
@@ -55,7 +54,7 @@ func TestMPIEnds(t *testing.T) {
 					r := oshrun(t, "-n", fmt.Sprint(n), program, how)
 					r.want(x.status, fmt.Sprintf("PE %d (pid", n-1), x.says)
 					if strings.Contains(r.said, "N/A") {
-						t.Errorf("the reason of an abort without one:\n%s", r.said)
+						t.Errorf("an abort without a reason has one in its message:\n%s", r.said)
 					}
 				}
 			})
@@ -63,7 +62,7 @@ func TestMPIEnds(t *testing.T) {
 	})
 }
 
-// TestInShell: a shell may start the program, and others before it.
+// TestInShell: a shell may start the program, with other programs before it.
 func TestInShell(t *testing.T) {
 	each(t, func(t *testing.T, program string) {
 		r := oshrun(t, "-n", "2", "sh", "-c", `sh -c "exit 3"; echo "shell # of 2" | sed s/#/$PMIX_RANK/; "$0" work; exit $?`, program)
@@ -74,7 +73,7 @@ func TestInShell(t *testing.T) {
 	})
 }
 
-// TestOSHMEM: programs of Open MPI's OpenSHMEM start, know each other, and end well.
+// TestOSHMEM: programs of Open MPI's OpenSHMEM start, see each other, and end with status 0.
 func TestOSHMEM(t *testing.T) {
 	program := testenv.CompileC(t, testenv.OSHMEM, filepath.Join("testdata", "oshmem.c"))
 	for _, n := range []int{2, 8} {

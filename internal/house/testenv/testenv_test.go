@@ -12,7 +12,7 @@ import (
 	"github.com/goshmem/goshmem/internal/envvar"
 )
 
-// recorder is a test that notes how it ends.
+// recorder is a test that records how it ends.
 type recorder struct {
 	testing.TB
 	skipped, failed string
@@ -51,7 +51,7 @@ func record(f func(*recorder)) (r recorder) {
 	return r
 }
 
-const absent Capability = "slurm" // known to GOSHMEM_TEST_REQUIRE
+const absent Capability = "slurm" // any capability that GOSHMEM_TEST_REQUIRE knows
 
 func withoutIt(t *testing.T) {
 	t.Helper()
@@ -72,7 +72,7 @@ func TestNeed(t *testing.T) {
 	}
 	t.Setenv(envvar.TestRequire, "openmpi,slrum")
 	if r := need(); !strings.Contains(r.failed, `"slrum"`) {
-		t.Errorf("misspelled: %+v, want a failure that names it", r)
+		t.Errorf("misspelled: %+v, want a failure with its name", r)
 	}
 	t.Setenv(envvar.TestRequire, "")
 	here := User
@@ -80,11 +80,11 @@ func TestNeed(t *testing.T) {
 		here = Root
 	}
 	if r := need(here); r.skipped != "" || r.failed != "" {
-		t.Errorf("present: %+v, want nothing", r)
+		t.Errorf("present: %+v, want neither a skip nor a failure", r)
 	}
 }
 
-// TestSpelling: what can be asked for can be required.
+// TestSpelling: each capability that a test can need can be required.
 func TestSpelling(t *testing.T) {
 	for c, p := range probes {
 		if _, err := envvar.Required(func(string) (string, bool) { return string(c), true }); err != nil {
@@ -96,7 +96,7 @@ func TestSpelling(t *testing.T) {
 	}
 }
 
-// TestCompileC: a program is built once, copied for each test and gone after it.
+// TestCompileC: a program is built once, copied for each test, and removed after it.
 func TestCompileC(t *testing.T) {
 	source := filepath.Join(t.TempDir(), "hello.c")
 	text, err := os.ReadFile(filepath.Join("testdata", "hello.c"))
@@ -112,19 +112,19 @@ func TestCompileC(t *testing.T) {
 			path := CompileC(t, CC, source)
 			paths = append(paths, path)
 			if out, err := exec.Command(path).Output(); string(out) != "hello\n" || err != nil {
-				t.Errorf("the program says %q, %v", out, err)
+				t.Errorf("the program printed %q, %v", out, err)
 			}
 			for _, name := range []string{path, filepath.Dir(path)} {
 				if st, err := os.Stat(name); err != nil || st.Mode().Perm() != 0o755 {
 					t.Errorf("%s: %v, %v, want mode 0755", name, st, err)
 				}
 			}
-			_ = os.Remove(source) // the second one cannot be built
+			_ = os.Remove(source) // another build is impossible now
 		})
 	}
 	for _, path := range paths {
 		if _, err := os.Stat(filepath.Dir(path)); !errors.Is(err, os.ErrNotExist) {
-			t.Errorf("%s is left: %v", filepath.Dir(path), err)
+			t.Errorf("%s still exists: %v", filepath.Dir(path), err)
 		}
 	}
 	r := record(func(r *recorder) { CompileC(r, CC, filepath.Join("testdata", "broken.c")) })
@@ -133,13 +133,13 @@ func TestCompileC(t *testing.T) {
 	}
 }
 
-// TestLibraries builds and starts a program with each library that is here.
+// TestLibraries builds and starts a program with each library that is installed.
 func TestLibraries(t *testing.T) {
 	for _, c := range []Capability{OpenMPI, OSHMEM, MPICH, PMI1, LibPMIx} {
 		t.Run(string(c), func(t *testing.T) {
 			path := CompileC(t, c, filepath.Join("testdata", "hello.c"))
 			if out, err := exec.Command(path).Output(); string(out) != "hello\n" || err != nil {
-				t.Errorf("the program says %q, %v", out, err)
+				t.Errorf("the program printed %q, %v", out, err)
 			}
 		})
 	}
