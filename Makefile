@@ -1,10 +1,10 @@
-# Everything here needs Go alone. "make" lists the targets.
+# The targets need only Go unless they say otherwise. "make" lists them.
 
 BIN := $(CURDIR)/.bin
 
-# Packages in which goroutines share Go memory. The race detector does not see
-# races in mapped memory; those protocols are argued in symheap/layout and
-# stress-tested instead.
+# Packages whose goroutines share Go memory. The race detector does not see races
+# in mapped memory. For the protocols on mapped memory, symheap/layout has the
+# arguments, and there are stress tests.
 RACE := ./internal/... ./detector/... ./pmix/... ./symheap/... ./rma/... ./coll/... ./shmem/... ./mpi/... ./interop/... ./sim/...
 
 FUZZ_COUNT ?= 200000
@@ -32,7 +32,7 @@ lint: $(BIN)/golangci-lint ## Check style and habits with the linters of .golang
 	$(BIN)/golangci-lint run ./...
 
 .PHONY: generate
-generate: ## Write all generated files anew
+generate: ## Regenerate all generated files
 	go generate ./...
 
 .PHONY: bench
@@ -40,17 +40,17 @@ bench: ## Run all benchmarks of the packages
 	go test -run '^$$' -bench . ./...
 
 .PHONY: bench-check
-bench-check: ## Measure the figures that are promised and compare them with their limits
+bench-check: ## Measure the promised figures and compare them with their limits
 	go -C bench run ./check
 
 .PHONY: mutants
-mutants: ## Make shmem and coll wrong in many ways and see that tests find each
+mutants: ## Make shmem and coll wrong in many ways; a test must find each
 	go run ./internal/house/coverage/mutants
 
 STRESS ?= 10m
 
 .PHONY: stress
-stress: ## Random operations of all families for STRESS, then as long with PEs that die
+stress: ## Run random operations of all families for STRESS, then again for STRESS with PEs that die
 	go test -run '^TestStress' -timeout 0 ./shmem -stress $(STRESS)
 
 .PHONY: fuzz
