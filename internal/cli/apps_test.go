@@ -15,7 +15,7 @@ import (
 	"github.com/goshmem/goshmem/pmix/codec"
 )
 
-// testClient is a PE that talks to its PMIx server, without heaps.
+// testClient is a PE that uses its PMIx server, without heaps.
 func testClient(args []string, stdout, stderr io.Writer) int {
 	ctx, stop := context.WithTimeout(context.Background(), testPatience)
 	defer stop()
@@ -24,7 +24,7 @@ func testClient(args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintln(stderr, err)
 		return 1
 	}
-	if args[0] == "app" { // which program of how many, and the arguments
+	if args[0] == "app" { // print which program of how many this is, and its arguments
 		number, _ := c.JobInfo(c.Rank(), codec.KeyAppNum)
 		rank, _ := c.JobInfo(c.Rank(), codec.KeyAppRank)
 		all, _ := c.JobInfo(codec.RankWildcard, codec.KeyJobNumApps)
@@ -45,8 +45,8 @@ func lines(text string) []string {
 	return all
 }
 
-// Several programs of one job: PEs are counted through, each program has its own
-// arguments, variables and directory.
+// A job may have several programs. PEs are numbered through, and each program has its own arguments, variables and
+// directory.
 func TestSeveralPrograms(t *testing.T) {
 	j := start(t, "-n", "2", "-x", "ROLE=first", "t-pmix", "app", "x", ":", "-np", "1", "-x", "ROLE=second", "t-pmix", "app", "-n", "9",
 		":", "-n", "1", "-wdir", "/", "sh", "-c", "echo PE $PMIX_RANK of shell in $PWD as [$ROLE]")
@@ -62,11 +62,11 @@ func TestSeveralPrograms(t *testing.T) {
 
 // Programs of one job share heaps.
 func TestSeveralProgramsShareHeaps(t *testing.T) {
-	j := start(t, "-n", "2", "t-pe", "barrier", ":", "-n", "1", "t-pe", "globalexit", "7") // which waits for the others' increments
+	j := start(t, "-n", "2", "t-pe", "barrier", ":", "-n", "1", "t-pe", "globalexit", "7") // globalexit waits for the others' increments
 	j.expect(7, "PE 2 (pid")
 }
 
-// Open MPI knows which program a rank runs.
+// Open MPI gets the number of each rank's program.
 func TestSeveralProgramsOpenMPI(t *testing.T) {
 	t.Parallel()
 	prog := testenv.CompileC(t, testenv.OpenMPI, filepath.Join("testdata", "appnum.c"))
@@ -78,7 +78,7 @@ func TestSeveralProgramsOpenMPI(t *testing.T) {
 	}
 }
 
-// What is wrong in a part, and in which.
+// An error in a part of the command line says what is wrong, and in which part.
 func TestPartErrors(t *testing.T) {
 	for args, words := range map[string][]string{
 		"-n 1 true : --timeout 3 -n 1 true":   {"program 2 of the job: --timeout is for the whole job, want it before the first program"},
@@ -108,6 +108,6 @@ func TestPartErrors(t *testing.T) {
 		}
 	}
 	if status, _, said := execute(t, "-n", "1", "true", ":", "-n", "1", "no-such-program"); status != 4 || !strings.Contains(said, "no-such-program") {
-		t.Errorf("a second program that is not there: status %d, %s", status, said)
+		t.Errorf("second program does not exist: status %d, %s", status, said)
 	}
 }

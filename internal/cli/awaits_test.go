@@ -15,8 +15,8 @@ func init() {
 	}
 }
 
-// testAwaits is a program whose PEs wait for ever for known ones: for the lock that PE 1 has,
-// which PE 0 had before it, or each for a message of the next.
+// testAwaits is a program whose PEs wait forever for known PEs: for the lock, which PE 1 has after PE 0, or for a
+// message from the next PE.
 func testAwaits(args []string, stdout, stderr io.Writer) int {
 	var err error
 	if args[0] == "lock" {
@@ -41,7 +41,7 @@ func awaitLock(stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	for pe := range 2 { // one after the other; PE 1 keeps it
+	for pe := range 2 { // one PE after the other; PE 1 keeps the lock
 		if w.MyPE() == pe {
 			_, err = lock.Acquire(w.Ctx())
 		}

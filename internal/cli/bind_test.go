@@ -23,8 +23,7 @@ func node(t *testing.T) plan.Topology {
 	return top
 }
 
-// threadLists returns what the kernel says of the processors of each thread of a
-// process.
+// threadLists returns the processors that the kernel allows each thread of a process.
 func threadLists(t *testing.T, pid int) (lists []string) {
 	t.Helper()
 	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", pid))
@@ -32,7 +31,7 @@ func threadLists(t *testing.T, pid int) (lists []string) {
 	for _, f := range files {
 		status, err := os.ReadFile(f)
 		if os.IsNotExist(err) {
-			continue // it has just ended
+			continue // the thread has just ended
 		}
 		check(t, err)
 		_, list, _ := strings.Cut(string(status), "Cpus_allowed_list:\t")
@@ -44,8 +43,7 @@ func threadLists(t *testing.T, pid int) (lists []string) {
 
 var bindingLine = regexp.MustCompile(`(?m)^\[[^:\]]+:(\d+)\] (PE (\d+) .*)$`)
 
-// Every thread of a PE may run where it was bound to and nowhere else, and
-// --report-bindings says so.
+// Every thread of a PE may run on the processors of its binding only, and --report-bindings lists them.
 func TestBinding(t *testing.T) {
 	top := node(t)
 	most := min(top.Cores(), 4)
@@ -88,7 +86,7 @@ func checkBinding(t *testing.T, top plan.Topology, flags string, r plan.Request)
 		}
 		lists := threadLists(t, pid)
 		if len(lists) < 3 {
-			t.Errorf("PE %d: %d threads, want those of a Go program", pe, len(lists))
+			t.Errorf("PE %d: %d threads, want the several threads of a Go program", pe, len(lists))
 		}
 		for _, got := range lists {
 			if got != want {
@@ -100,7 +98,7 @@ func checkBinding(t *testing.T, top plan.Topology, flags string, r plan.Request)
 	j.expect(130)
 }
 
-// What an outer launcher or taskset leaves is all there is.
+// Bindings use only the processors that an outer launcher or taskset allows.
 func TestBindingWithinSet(t *testing.T) {
 	all, err := xunix.Affinity()
 	check(t, err)
@@ -121,8 +119,7 @@ func TestBindingWithinSet(t *testing.T) {
 	start(t, "-n", "2", "t-pe", "ok").expect(0)
 }
 
-// GOMAXPROCS is what a PE is bound to, divided among those who are bound to the
-// same; a value that is set stays.
+// GOMAXPROCS is the number of a PE's processors, divided among the PEs that share them. A value that is set is kept.
 func TestProcsFollowBinding(t *testing.T) {
 	top := node(t)
 	n := top.Cores()
@@ -150,7 +147,7 @@ func TestProcsFollowBinding(t *testing.T) {
 		}
 		for line, n := range want {
 			if n != 0 {
-				t.Errorf("%q: line %q is %d times missing; status %d, output:\n%s%s", flags, line, n, status, &out, &said)
+				t.Errorf("%q: line %q is missing %d times; status %d, output:\n%s%s", flags, line, n, status, &out, &said)
 			}
 		}
 	}

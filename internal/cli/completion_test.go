@@ -8,8 +8,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// What completes values: words, and whether the shell adds files or directories, or a
-// space.
+// An option's values complete to words. The directive says whether the shell adds files, directories or a space.
 func TestCompleteKinds(t *testing.T) {
 	const (
 		files = cobra.ShellCompDirectiveDefault

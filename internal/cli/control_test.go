@@ -9,8 +9,7 @@ import (
 	"github.com/goshmem/goshmem/internal/house/testenv"
 )
 
-// A PE can end others through PMIx, and the job goes on; its own end as a whole
-// ends the job.
+// A PE can end others through PMIx, and the job goes on. A PE that ends the whole job does end it.
 func TestControlEnds(t *testing.T) {
 	t.Parallel()
 	prog := testenv.CompileC(t, testenv.CC, filepath.Join("testdata", "control.c"), testenv.LibPMIx)
@@ -24,7 +23,7 @@ func TestControlEnds(t *testing.T) {
 	j.expect(9, "PE 0 (pid ", "ended the job with status 9", "nobody is wanted")
 }
 
-// A PE can signal, stop and continue another one.
+// A PE can signal, stop and continue another PE.
 func TestControlSignals(t *testing.T) {
 	t.Parallel()
 	prog := testenv.CompileC(t, testenv.CC, filepath.Join("testdata", "control.c"), testenv.LibPMIx)
@@ -33,7 +32,7 @@ func TestControlSignals(t *testing.T) {
 
 	j = start(t, "-n", "2", "--output", "tag", prog, "pause")
 	pids, paused := map[string]int{}, false
-	for len(pids) < 2 || !paused { // in any order: the lines are of different PEs
+	for len(pids) < 2 || !paused { // in any order, as the lines come from different PEs
 		line, err := j.out.ReadString('\n')
 		check(t, err)
 		if who, pid, ok := strings.Cut(strings.TrimSpace(line), "<stdout>: ready "); ok {

@@ -13,11 +13,11 @@ import (
 	"github.com/goshmem/goshmem/internal/house/testenv"
 )
 
-// awaited returns the number of the process of a PE that oshrun says waits for a debugger, when it is stopped, and the
-// command that attaches one.
+// awaited waits for oshrun's message that a PE waits for a debugger. It returns the PE's process number once the
+// process is stopped, and the command that attaches a debugger.
 func (j *job) awaited(pe int) (pid int, command string) {
 	j.t.Helper()
-	<-j.stderr.says(fmt.Sprintf("PE %d (pid ", pe)) // lines come whole
+	<-j.stderr.says(fmt.Sprintf("PE %d (pid ", pe)) // oshrun writes whole lines
 	for line := range strings.Lines(j.stderr.String()) {
 		_, rest, found := strings.Cut(line, fmt.Sprintf("PE %d (pid ", pe))
 		if n, _ := fmt.Sscanf(rest, "%d)", &pid); !found || n != 1 {
@@ -26,16 +26,16 @@ func (j *job) awaited(pe int) (pid int, command string) {
 		_, command, _ = strings.Cut(strings.TrimSpace(line), " waits for a debugger: ")
 		command, last, _ := strings.Cut(command, "; without one it goes on by: ")
 		if want := fmt.Sprintf("kill -CONT %d", pid); last != want {
-			j.t.Errorf("said %q, want %q at the end", line, want)
+			j.t.Errorf("message %q, want %q at its end", line, want)
 		}
 		until(j.t, "the stop of a PE", func() bool { return stat(fmt.Sprint(pid))[0] == "T" })
 		return pid, command
 	}
-	j.t.Fatalf("nothing is said of PE %d:\n%s", pe, &j.stderr)
+	j.t.Fatalf("no message on PE %d:\n%s", pe, &j.stderr)
 	return 0, ""
 }
 
-// A PE for a debugger waits before its program begins, no timeout and no watch reports it, and SIGCONT lets it go on.
+// A PE with a debugger waits before its program begins. No timeout and no watch reports it, and SIGCONT continues it.
 func TestDebugWaits(t *testing.T) {
 	t.Parallel()
 	gate := t.TempDir() + "/gate"
@@ -46,9 +46,9 @@ func TestDebugWaits(t *testing.T) {
 		t.Errorf("command %q, want %q", command, want)
 	}
 	if cmdline, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)); !strings.HasPrefix(string(cmdline), "sh\x00") {
-		t.Errorf("the process is %q, want it in its program", cmdline)
+		t.Errorf("the process is %q, want the program", cmdline)
 	}
-	check(t, syscall.Kill(other, syscall.SIGSTOP)) // when that is reported, the watch has looked at both
+	check(t, syscall.Kill(other, syscall.SIGSTOP)) // once this is reported, the watch has looked at both PEs
 	<-j.stderr.says(fmt.Sprintf("(pid %d) is stopped\n", other))
 	check(t, syscall.Kill(other, syscall.SIGCONT))
 	if state := stat(fmt.Sprint(pid))[0]; state != "T" {
@@ -62,11 +62,11 @@ func TestDebugWaits(t *testing.T) {
 	status, said := j.ended(testPatience)
 	if status != 0 || strings.Contains(said, fmt.Sprintf("(pid %d) is stopped", pid)) || strings.Contains(said, "hangs") ||
 		!strings.Contains(said, "--timeout 100ms does not count with --debug") {
-		t.Errorf("status %d, want 0 and nothing of process %d but that it waits:\n%s", status, pid, said)
+		t.Errorf("status %d, want 0 and, on process %d, only the message that it waits:\n%s", status, pid, said)
 	}
 }
 
-// A Go program joins its job when it goes on, though the others have waited for it, and they are not said to hang.
+// A Go program joins its job when it is continued. The other PEs wait for it and are not reported as hung.
 func TestDebugGo(t *testing.T) {
 	t.Parallel()
 	j := start(t, "-n", "3", "--debug", "0,2", "--hang-timeout", "0.1", "t-pe", "barrier-ok")
@@ -78,11 +78,11 @@ func TestDebugGo(t *testing.T) {
 		check(t, syscall.Kill(pid, syscall.SIGCONT))
 	}
 	if status, said := j.ended(testPatience); status != 0 || strings.Contains(said, "hangs") {
-		t.Errorf("status %d, want 0 and nobody who hangs:\n%s", status, said)
+		t.Errorf("status %d, want 0 and no PE reported as hung:\n%s", status, said)
 	}
 }
 
-// An interrupt ends a job whose PE waits for a debugger.
+// An interrupt ends a job with a PE that waits for a debugger.
 func TestDebugInterrupt(t *testing.T) {
 	t.Parallel()
 	j := start(t, "-n", "2", "--debug", "0", "t-pe", "wait")
@@ -91,7 +91,7 @@ func TestDebugInterrupt(t *testing.T) {
 	j.expect(130, "SIGINT: ending 2 PEs")
 }
 
-// A job that the user stops and lets go on leaves the PE waiting.
+// If the user stops and continues the job, the PE goes on waiting.
 func TestDebugSuspend(t *testing.T) {
 	t.Parallel()
 	gate := t.TempDir() + "/gate"
@@ -102,7 +102,7 @@ func TestDebugSuspend(t *testing.T) {
 	check(t, oshrun.Signal(syscall.SIGTSTP))
 	until(t, "the stop of oshrun", func() bool { return stat(fmt.Sprint(oshrun.Pid))[0] == "T" })
 	check(t, oshrun.Signal(syscall.SIGCONT))
-	until(t, "PE 1 to go on", func() bool { return stat(fmt.Sprint(other))[0] != "T" }) // PE 0 would have been told before
+	until(t, "PE 1 to go on", func() bool { return stat(fmt.Sprint(other))[0] != "T" }) // PE 0 would have been continued before
 	if state := stat(fmt.Sprint(pid))[0]; state != "T" {
 		t.Errorf("PE 0 is in state %s, want T", state)
 	}
@@ -112,8 +112,8 @@ func TestDebugSuspend(t *testing.T) {
 	j.expect(0)
 }
 
-// gdb attaches to a PE of each kind of program by the command that oshrun says, finds it before its main function, and
-// lets it go on to its end without reporting a stop signal of any thread.
+// gdb attaches to a PE of each kind of program with the command that oshrun prints, finds the PE before its main
+// function, and lets it run to its end, with no stop signal reported for any thread.
 func TestDebugAttach(t *testing.T) {
 	testenv.Need(t, testenv.GDB)
 	for _, kind := range []testenv.Capability{"go", testenv.OpenMPI, testenv.MPICH} {
@@ -137,20 +137,20 @@ func TestDebugAttach(t *testing.T) {
 			check(t, err)
 			said := string(text)
 			if !strings.Contains(said, "exited normally") {
-				t.Errorf("gdb did not see the program end well:\n%s", said)
+				t.Errorf("gdb did not see the program exit with status 0:\n%s", said)
 			}
 			if kind != "go" && !strings.Contains(said, "Breakpoint 1, ") {
 				t.Errorf("gdb did not stop in main:\n%s", said)
 			}
 			if strings.Contains(said, "received signal") {
-				t.Errorf("gdb was stopped by a signal:\n%s", said)
+				t.Errorf("a signal stopped the program in gdb:\n%s", said)
 			}
 			j.expect(0)
 		})
 	}
 }
 
-// What is no PE of the job is refused.
+// Values that name no PE of the job are refused.
 func TestDebugErrors(t *testing.T) {
 	for args, want := range map[string]string{
 		"-n 2 --debug 2 true":             `2 --debug: "2", want PEs from 0 to 1, such as 3 or 0,2-4`,

@@ -12,11 +12,10 @@ import (
 	"github.com/goshmem/goshmem/internal/lab/sample"
 )
 
-// Real failures: every survivor learns of each, on every tier that there is, and
-// in the right order.
+// Real failures: every survivor hears of each one, on every tier that works, and all times are in the right order.
 func TestDetectBench(t *testing.T) {
 	if testing.Short() {
-		t.Skip("starts jobs one after the other")
+		t.Skip("starts jobs one after another")
 	}
 	picture := filepath.Join(t.TempDir(), "detect")
 	args := "detect-bench -n 3 --samples 2 --seed 9 --size 16M --cases small,threads,heap,anonymous,segv,exit,oom --watchdog all --json --plot " + picture + ".svg," + picture + "-2.svg"
@@ -48,13 +47,13 @@ func TestDetectBench(t *testing.T) {
 	}
 	for _, tier := range tiers {
 		if !measured[tier] {
-			t.Errorf("nothing of tier %s", tier)
+			t.Errorf("no case has tier %s", tier)
 		}
 	}
 	drawn(t, picture)
 }
 
-// drawn checks that there are both pictures of a name.
+// drawn checks that both pictures of a name exist.
 func drawn(t *testing.T, name string) {
 	t.Helper()
 	for _, ext := range []string{".svg", "-2.svg"} {
@@ -64,7 +63,7 @@ func drawn(t *testing.T, name string) {
 	}
 }
 
-// A PE that is stopped is said to be, goes on, and is never held for dead.
+// A PE that is stopped is reported as stopped, goes on, and is never reported as dead.
 func TestDetectBenchStop(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for the watchdog's look at all PEs")
@@ -78,7 +77,7 @@ func TestDetectBenchStop(t *testing.T) {
 		}
 	}
 	if n := len(row); n < 10 || row[3] != "1" || row[n-2] != "0" || row[n-1] != "0" || strings.Join(row[4:8], "") != "----" {
-		t.Errorf("table has %q, want one sample of what was said, nothing false or missed:\n%s", row, &j.stdout)
+		t.Errorf("table has %q, want one sample, and none false or missed:\n%s", row, &j.stdout)
 	}
 }
 
@@ -116,19 +115,19 @@ func TestDetectBenchRefuses(t *testing.T) {
 	}
 }
 
-// An interrupt ends the job that is under way, and all.
+// An interrupt ends the current job and the command.
 func TestDetectBenchInterrupted(t *testing.T) {
 	j := start(t, strings.Fields("detect-bench -n 2 --samples 100000 --cases small --watchdog pidfd")...)
-	for begun := false; !begun; begun = len(children(t, j.cmd.Process.Pid)) > 0 { // a job is under way
+	for begun := false; !begun; begun = len(children(t, j.cmd.Process.Pid)) > 0 { // a job is running
 	}
 	check(t, j.cmd.Process.Signal(syscall.SIGINT))
 	j.expect(130, "detect-bench: ", "interrupted by signal 2 (SIGINT)")
 }
 
-// The program of its PEs is not one for users.
+// The program of its PEs is hidden from users.
 func TestDetectProgramIsHidden(t *testing.T) {
 	if slices.Contains(builtinNames(), detectPE) || builtins[detectPE] == nil {
-		t.Errorf("built-in programs %v, want %s to be there and not shown", builtinNames(), detectPE)
+		t.Errorf("built-in programs %v, want %s among them, but hidden", builtinNames(), detectPE)
 	}
 	j := start(t, "-n", "1", detectPE)
 	j.expect(1, "this program is part of oshrun detect-bench")

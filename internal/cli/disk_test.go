@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// fullDisk runs a job under a shell command that makes writing to $D fail, and
-// checks that the job is told which file could not be written and ends.
+// fullDisk runs a job after a shell command that makes writes to $D fail. It checks that a message names a file that
+// could not be written, and that the job ends.
 func fullDisk(t *testing.T, setUp, cause string, attr *syscall.SysProcAttr) {
 	t.Helper()
 	dir := t.TempDir()
@@ -24,29 +24,29 @@ func fullDisk(t *testing.T, setUp, cause string, attr *syscall.SysProcAttr) {
 	status, said := j.ended(testPatience)
 	j.check(status, said, 1, []string{"oshrun: write output: write " + dir + "/out/rank.", "/stdout: " + cause})
 	if n := strings.Count(said, cause); n != 1 {
-		t.Errorf("the cause is told %d times:\n%s", n, said)
+		t.Errorf("the cause appears %d times, want once:\n%s", n, said)
 	}
 	if n := j.stdout.Len(); n < 200_000 {
 		t.Errorf("%d bytes on stdout, want many", n)
 	}
 	if attr != nil {
-		return // what was written is gone with the file system
+		return // the files are gone with the file system
 	}
 	for pe := range 2 {
 		got, err := os.ReadFile(fmt.Sprintf("%s/out/rank.%d/stdout", dir, pe))
 		check(t, err)
 		if n := checkLines(t, bytes.NewReader(got[:bytes.LastIndexByte(got, '\n')+1]), "", 2)[pe]; n == 0 {
-			t.Errorf("the file of PE %d holds nothing", pe)
+			t.Errorf("the file of PE %d is empty", pe)
 		}
 	}
 }
 
-// A copy that cannot grow ends the job. The limit is above the size of a segment, in blocks of 512 bytes.
+// If a copy of the output cannot grow, the job ends. The limit, in blocks of 512 bytes, is larger than a segment.
 func TestFileLimit(t *testing.T) {
 	fullDisk(t, "ulimit -f 24000", "file too large", nil)
 }
 
-// The same where the disk is full.
+// If the disk is full, the job ends as well.
 func TestFullFileSystem(t *testing.T) {
 	attr := &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
 	if os.Geteuid() != 0 {
@@ -64,7 +64,7 @@ func TestFullFileSystem(t *testing.T) {
 	fullDisk(t, mount, "no space left on device", attr)
 }
 
-// The output itself cannot be written: the job ends with a word about it.
+// If the output itself cannot be written, the job ends with a message.
 func TestFullOutput(t *testing.T) {
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {

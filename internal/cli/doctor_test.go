@@ -13,7 +13,7 @@ import (
 	"github.com/goshmem/goshmem/internal/launch"
 )
 
-// The machine that tests run on has all that goshmem needs, whoever runs them.
+// The machine on which the tests run has all that goshmem needs, for any user.
 func TestDoctor(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("requires Linux")
@@ -29,7 +29,7 @@ func TestDoctor(t *testing.T) {
 		case f.Name != p.name || f.Value == "":
 			t.Errorf("finding %+v, want one for %s with a value", f, p.name)
 		case f.Status == healthOK && f.Hint != "", f.Status != healthOK && f.Hint == "":
-			t.Errorf("finding %+v: a hint belongs to what is not ok", f)
+			t.Errorf("finding %+v: want a hint if and only if the status is not ok", f)
 		case f.Status != healthOK && f.Status != healthNote && f.Status != healthMissing:
 			t.Errorf("finding %+v: unknown status", f)
 		case p.need && f.Status != healthOK:
@@ -54,8 +54,7 @@ func TestDoctorTable(t *testing.T) {
 	}
 }
 
-// What is needed decides the exit status, and without the right system nothing
-// else is tried.
+// The findings on what is needed determine the exit status. Without the right system, doctor tries nothing else.
 func TestDiagnose(t *testing.T) {
 	yes := func() finding { return fine("1") }
 	no := func() finding { return missing(errors.New("cause"), "hint") }
@@ -83,7 +82,7 @@ func TestDiagnose(t *testing.T) {
 	}
 }
 
-// Elsewhere doctor says one line.
+// On another system doctor prints one line.
 func TestOtherSystem(t *testing.T) {
 	findings, err := diagnose([]probe{{"system", true, func() finding { return trySystem("plan9") }}, {"memfd", true, tryMemfd}})
 	var b bytes.Buffer
@@ -124,21 +123,21 @@ func TestReadKernelFiles(t *testing.T) {
 func TestJudgeOpenFiles(t *testing.T) {
 	need := openFiles(128)
 	if f := checkOpenFiles(need); f.Status != healthOK {
-		t.Errorf("with all that is needed: %+v", f)
+		t.Errorf("with enough files: %+v", f)
 	}
 	if f := checkOpenFiles(need - 1); f.Status != healthNote || !strings.Contains(f.Hint, "ulimit -n 1088") {
-		t.Errorf("with one less: %+v", f)
+		t.Errorf("with one file too few: %+v", f)
 	}
 }
 
 func TestProgram(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	if f := program("sh", "hint")(); f.Status != healthMissing || f.Hint != "hint" {
-		t.Errorf("a program that is not in PATH: %+v", f)
+		t.Errorf("program that is not in PATH: %+v", f)
 	}
 }
 
-// Which oshrun a shell finds: this one, Open MPI's, another, or none.
+// The finding says which oshrun a shell runs: this one, Open MPI's, another one, or none.
 func TestTryPath(t *testing.T) {
 	self, err := os.Executable()
 	check(t, err)
@@ -167,7 +166,7 @@ func TestTryPath(t *testing.T) {
 	}
 }
 
-// Without /dev/null most jobs cannot be started, and a file in its place keeps what is written.
+// Without /dev/null most jobs cannot be started, and a regular file in its place keeps what is written.
 func TestDoctorNull(t *testing.T) {
 	dir := t.TempDir()
 	check(t, os.WriteFile(dir+"/file", nil, 0o600))
@@ -182,6 +181,6 @@ func TestDoctorNull(t *testing.T) {
 	j.begin()
 	j.expect(4, "missing dev_null")
 	if said := j.stdout.String(); !strings.Contains(said, "open /dev/null: no such file") {
-		t.Errorf("%s", said)
+		t.Errorf("unexpected output:\n%s", said)
 	}
 }

@@ -8,8 +8,7 @@ import (
 	"testing"
 )
 
-// A killed PE ends the job: message, status 128+n, nothing left, whatever the
-// others do.
+// A killed PE ends the job, whatever the others do: with a message, status 128+n, and nothing left behind.
 func TestKillPE(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"barrier", "wait", "spin", "ignore"} {
@@ -22,19 +21,18 @@ func TestKillPE(t *testing.T) {
 	}
 }
 
-// The signal is the PE's own.
+// The status is that of the PE's own signal.
 func TestKillPEBySegv(t *testing.T) {
 	j := start(t, "-n", "2", "-x", "GOTRACEBACK=crash", "t-pe", "wait")
 	check(t, syscall.Kill(j.ready(2)[0], syscall.SIGBUS))
 	status, said := j.ended(testPatience)
-	// The Go runtime turns a fatal signal into a traceback and, asked to crash, an abort.
+	// The Go runtime turns a fatal signal into a traceback. If asked to crash, it then aborts.
 	if status != 128+int(syscall.SIGABRT) && status != 2 && status != 128+int(syscall.SIGBUS) {
 		t.Errorf("status %d, stderr:\n%s", status, said)
 	}
 }
 
-// A PE that a shell started and did not replace itself by: the shell's status
-// says it.
+// A PE may be the child of a shell that does not replace itself by it. The shell's status then says how the PE ended.
 func TestKillPEInShell(t *testing.T) {
 	t.Parallel()
 	j := start(t, "-n", "2", "sh", "-c", `"$0" pe t-pe wait; exit $?`, self(t))
@@ -42,7 +40,7 @@ func TestKillPEInShell(t *testing.T) {
 	j.expect(137, "exited with status 137", "killed by signal 9, SIGKILL")
 }
 
-// The same where the shell hides the status and goes on.
+// The job also ends if the shell hides the status and goes on.
 func TestKillPEInShellThatGoesOn(t *testing.T) {
 	t.Parallel()
 	j := start(t, "-n", "2", "sh", "-c", `"$0" pe t-pe wait; sleep 1000`, self(t))
@@ -50,7 +48,7 @@ func TestKillPEInShellThatGoesOn(t *testing.T) {
 	j.expect(1, "lost its program after", ": that ended without Finalize, and the process that started it goes on")
 }
 
-// Killing the shell ends its PE too.
+// When the shell is killed, its PE ends, too.
 func TestKillShell(t *testing.T) {
 	t.Parallel()
 	j := start(t, "-n", "2", "sh", "-c", `echo "ready $$"; "$0" pe t-pe wait; exit $?`, self(t))
@@ -59,8 +57,7 @@ func TestKillShell(t *testing.T) {
 	j.expect(137, "SIGKILL")
 }
 
-// Killing oshrun leaves nothing: not PEs, not what shells started, goshmem
-// program or not.
+// When oshrun is killed, no process is left: neither PEs nor what shells started, whether a goshmem program or not.
 func TestKillOshrun(t *testing.T) {
 	t.Parallel()
 	for name, args := range map[string][]string{
@@ -79,15 +76,14 @@ func TestKillOshrun(t *testing.T) {
 	}
 }
 
-// When a job ends well, what its PEs left in the background ends with it, and
-// output of theirs up to then is not lost.
+// When a job ends with status 0, background processes of its PEs end with it. Their output up to then is not lost.
 func TestBackgroundEndsWithJob(t *testing.T) {
 	j := start(t, "-n", "2", "sh", "-c", `(setsid sleep 1000 &) ; sleep 1000 & echo "ready $$"; "$0" pe t-pe ok`, self(t))
 	j.ready(4)
 	j.expect(0)
 }
 
-// GlobalExit from one PE ends all, with that status, 0 included.
+// GlobalExit on one PE ends all PEs with its status, even with 0.
 func TestGlobalExit(t *testing.T) {
 	t.Parallel()
 	for _, status := range []int{0, 7, 255} {
@@ -101,7 +97,7 @@ func TestGlobalExit(t *testing.T) {
 	}
 }
 
-// The status of a failing PE is passed on, and the others do not go on.
+// A failing PE's status becomes the job's, and the other PEs do not go on.
 func TestExitStatus(t *testing.T) {
 	t.Parallel()
 	j := start(t, "-n", "3", "t-pe", "exit", "42")
@@ -117,14 +113,14 @@ func TestExitStatus(t *testing.T) {
 	}
 }
 
-// A PE that ends before it joins lets the others' fence end with an error.
+// If a PE ends before it joins, the others' fence returns an error.
 func TestExitBeforeJoining(t *testing.T) {
 	t.Parallel()
 	j := start(t, "-n", "3", "sh", "-c", `[ $PMIX_RANK = 1 ] || exec "$0" pe t-pe ok`, self(t))
 	j.expect(1, "shmem.Init", "fence")
 }
 
-// Interrupts: one asks, a second kills at once.
+// A first interrupt asks the PEs to end, and a second one kills them at once.
 func TestInterrupt(t *testing.T) {
 	t.Parallel()
 	j := start(t, "-n", "3", "t-pe", "wait")
@@ -135,7 +131,7 @@ func TestInterrupt(t *testing.T) {
 	j = start(t, "-n", "3", "t-pe", "ignore")
 	j.ready(3)
 	check(t, j.cmd.Process.Signal(os.Interrupt))
-	<-j.stderr.says("SIGINT: ending 3 PEs") // signals of one kind merge otherwise
+	<-j.stderr.says("SIGINT: ending 3 PEs") // two pending signals of one kind would merge
 	check(t, j.cmd.Process.Signal(os.Interrupt))
 	j.expect(130, "interrupted twice: killing all PEs")
 
@@ -145,11 +141,11 @@ func TestInterrupt(t *testing.T) {
 	j.expect(143, "SIGTERM: ending 3 PEs")
 }
 
-// A timeout says in which call of the library each PE is, those in the same one in one line.
+// After a timeout, oshrun says in which library call each PE is, with one line for all PEs in the same call.
 func TestTimeoutTellsCalls(t *testing.T) {
 	for name, x := range map[string]struct {
 		args  []string
-		stop  bool // the first PE that is ready
+		stop  bool // stop the first PE that is ready
 		words []string
 	}{
 		"wait": {[]string{"-n", "3", "t-pe", "barrier"}, false, []string{
@@ -159,7 +155,7 @@ func TestTimeoutTellsCalls(t *testing.T) {
 		"lock":     {[]string{"-n", "3", "t-awaits", "lock"}, false, []string{"PEs 0, 2 are in shmem.Lock.Acquire, called at awaits_test.go:", ", and wait for PE 1\n"}},
 		"receive":  {[]string{"-n", "3", "t-awaits", "receive"}, false, []string{"mpi.Recv[...], called at awaits_test.go:", ": PE 2 waits for PE 0, PE 0 waits for PE 1, PE 1 waits for PE 2\n"}},
 		"left":     {[]string{"-n", "1", "t-pe", "linger"}, false, []string{"still running: PE 0", "PE 0 has left the job (Finalize) and still runs\n"}},
-		"alone":    {[]string{"-n", "2", "t-pe", "spin"}, false, []string{"PEs 0-1 are in ", "(cli.compute)"}}, // on one processor each
+		"alone":    {[]string{"-n", "2", "t-pe", "spin"}, false, []string{"PEs 0-1 are in ", "(cli.compute)"}}, // with a processor for each
 		"compute":  {[]string{"-n", "1", "t-pe", "spin"}, false, []string{"PE 0 is in ", "(cli.compute)"}},
 		"stranger": {[]string{"-n", "2", "sh", "-c", "echo ready $$; exec sleep 1000"}, false, []string{"PEs 0-1 are not Go programs that have joined"}},
 		"stopped":  {[]string{"-n", "2", "t-pe", "ignore"}, true, []string{"did not say within 500ms where it is", "is in shmem.WaitUntil[...]"}},
@@ -172,7 +168,7 @@ func TestTimeoutTellsCalls(t *testing.T) {
 				check(t, syscall.Kill(pids[0], syscall.SIGSTOP))
 			}
 			status, said := j.ended(testPatience)
-			switch { // what is true on a machine under load
+			switch { // what may also be true on a machine under load
 			case x.stop && strings.Contains(said, "PEs 0-1 did not say within 500ms where they are: they are stopped, or have no processor"):
 				x.words = nil
 			case !x.stop && strings.Contains(said, "did not say within 500ms where "):
@@ -183,7 +179,7 @@ func TestTimeoutTellsCalls(t *testing.T) {
 	}
 }
 
-// A timeout ends the job and names who still ran.
+// A timeout ends the job and lists the PEs that were still running.
 func TestTimeout(t *testing.T) {
 	t.Parallel()
 	j := start(t, "-n", "2", "--timeout", "0.5", "t-pe", "wait")
@@ -199,7 +195,7 @@ func self(t *testing.T) string {
 
 const testPatience = 20e9 // nanoseconds
 
-// Output is passed on whole, in order for each PE, and with what was asked.
+// Output is passed on completely, in order for each PE, with the requested tags.
 func TestOutput(t *testing.T) {
 	dir := t.TempDir()
 	j := start(t, "-n", "2", "--output", "tag,timestamp,dir="+dir, "sh", "-c",
@@ -214,7 +210,7 @@ func TestOutput(t *testing.T) {
 		got, err := os.ReadFile(fmt.Sprintf("%s/rank.%d/stdout", dir, pe))
 		check(t, err)
 		if want := fmt.Sprintf("line 1 of %d\nline 2 of %d\nline 3 of %d\nno end", pe, pe, pe); string(got) != want {
-			t.Errorf("file of PE %d holds %q, want %q", pe, got, want)
+			t.Errorf("file of PE %d contains %q, want %q", pe, got, want)
 		}
 	}
 }

@@ -11,9 +11,9 @@ import (
 	"github.com/goshmem/goshmem/internal/house/testenv"
 )
 
-// A file that the kernel cannot run is named, with what it is and what helps.
+// If the kernel cannot run a file, the error says what the file is and what helps.
 func TestExecFormat(t *testing.T) {
-	elf := []byte("\x7fELF\x02\x01\x01" + strings.Repeat("\x00", 57)) // of 64 bits, little-endian
+	elf := []byte("\x7fELF\x02\x01\x01" + strings.Repeat("\x00", 57)) // 64 bits, little-endian
 	elf[16], elf[18], elf[20], elf[52] = 2, 0xf3, 1, 64               // a program for RISC-V
 	for name, x := range map[string]struct {
 		text  []byte
@@ -33,13 +33,13 @@ func TestExecFormat(t *testing.T) {
 		}
 		for _, w := range append(x.words, path+" is ", "exec format error") {
 			if !strings.Contains(said, w) {
-				t.Errorf("%s: oshrun does not say %q:\n%s", name, w, said)
+				t.Errorf("%s: stderr lacks %q:\n%s", name, w, said)
 			}
 		}
 	}
 }
 
-// What oshrun cannot do without is named at once, with what helps.
+// If the machine lacks something that oshrun needs, oshrun says so at once, with what helps.
 func TestSurroundings(t *testing.T) {
 	testenv.Need(t, testenv.Namespaces)
 	for name, x := range map[string]struct {
@@ -57,15 +57,14 @@ func TestSurroundings(t *testing.T) {
 			begin := time.Now()
 			j.expect(4, x.words...)
 			if said := j.stdout.String(); said != "" {
-				t.Errorf("a PE has run, and printed %q", said)
+				t.Errorf("a PE has run and printed %q, want none to start", said)
 			}
-			t.Logf("it took %v", time.Since(begin))
+			t.Logf("oshrun ended after %v", time.Since(begin))
 		})
 	}
 }
 
-// Without a loopback interface programs that need it say so, and oshrun; others
-// run.
+// Without a loopback interface, programs that need one fail with an error, and oshrun says so. Other programs run.
 func TestNoLoopback(t *testing.T) {
 	testenv.Need(t, testenv.Namespaces)
 	const notice, hint = "no loopback interface, so programs of goshmem and Open MPI cannot join the job", "hint: ip link set lo up"
@@ -79,11 +78,11 @@ func TestNoLoopback(t *testing.T) {
 	j.expect(1, notice, "there is no loopback interface, "+hint)
 }
 
-// Where oshrun may not wait for processes it says so and starts none.
+// If oshrun may not wait for processes, it says so and starts none.
 func TestNoWaitid(t *testing.T) {
 	strace, err := exec.LookPath("strace")
 	if err != nil {
-		t.Skipf("no system call can be refused: %v; hint: Debian: apt install strace", err)
+		t.Skipf("no way to refuse a system call: %v; hint: Debian: apt install strace", err)
 	}
 	for _, errno := range []string{"EPERM", "ENOSYS"} {
 		j := prepare(t, "-n", "2", "sh", "-c", "echo hi")
@@ -94,7 +93,7 @@ func TestNoWaitid(t *testing.T) {
 		j.begin()
 		j.expect(4, "waitid", "oshrun could not learn how PEs end", "hint: a sandbox (seccomp) must allow waitid")
 		if out := j.stdout.String(); out != "" {
-			t.Errorf("%s: a PE says %q", errno, out)
+			t.Errorf("%s: a PE printed %q, want none to start", errno, out)
 		}
 	}
 }

@@ -14,9 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// usual are usual command lines of other launchers, without their names, and what
-// oshrun makes of them: flags of its own or, after an exclamation mark, words that
-// the refusal has. The program is ./a, and its own options are never touched.
+// usual lists usual command lines of other launchers, without their names, and what oshrun makes of them: its own flags
+// or, after an exclamation mark, words of the refusal. The program is ./a, whose own options are never changed.
 var usual = map[string][][2]string{
 	"mpirun of Open MPI 4": {
 		{"-np 4 ./a -np 5", "--np 4 ./a -np 5"},
@@ -209,12 +208,11 @@ var usual = map[string][][2]string{
 	},
 }
 
-// letterComplaint is what the flag package says of options that it takes for letters.
+// letterComplaint is the flag package's error for options that it reads as single letters.
 var letterComplaint = regexp.MustCompile(`shorthand|unknown flag`)
 
-// TestUsualCommandLines: each is understood as its origin means it, or refused by a
-// message that names the option and says what helps. Those that are understood are
-// all that oshrun needs to run the job: a dry run accepts them.
+// TestUsualCommandLines: oshrun understands each command line as its launcher means it, or refuses it with a message
+// that names the option and says what helps. A dry run accepts all that are understood, so they are complete.
 func TestUsualCommandLines(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "a")
 	check(t, os.WriteFile(program, []byte("#!/bin/sh\n"), 0o755))
@@ -231,11 +229,11 @@ func TestUsualCommandLines(t *testing.T) {
 			status, out, said := execute(t, append([]string{"--do-not-launch"}, args...)...)
 			switch {
 			case letterComplaint.MatchString(said):
-				t.Errorf("%s %s: complains about a letter: %s", of, line, said)
+				t.Errorf("%s %s: error about a single letter: %s", of, line, said)
 			case !refused && status != 0:
 				t.Errorf("%s %s: status %d, %s", of, line, status, said)
 			case refused && (status != 2 || out != ""):
-				t.Errorf("%s %s: status %d, output %q, want it refused", of, line, status, out)
+				t.Errorf("%s %s: status %d, output %q, want a refusal", of, line, status, out)
 			}
 			for i, words := range strings.SplitN(refusal, " hint:", 2) {
 				for word := range strings.FieldsSeq(words) {
@@ -251,7 +249,7 @@ func TestUsualCommandLines(t *testing.T) {
 	}
 }
 
-// Options without their values, and with one where there is none.
+// Options without their values, and options with a value where there is none, are errors.
 func TestHabitValues(t *testing.T) {
 	for line, want := range map[string]string{
 		"-genv A": "want a name and a value", "--mca": "want a name and a value", "-genv": "want a name and a value", "-hosts": "want a value",
@@ -264,7 +262,7 @@ func TestHabitValues(t *testing.T) {
 	}
 }
 
-// An unknown option is taken for the one that was probably meant, or for none.
+// An error about an unknown option suggests the option that was probably meant, or none.
 func TestDidYouMean(t *testing.T) {
 	for word, want := range map[string]string{
 		"--sdtin": "--stdin", "--stdni": "--stdin", "--wdri": "--wdir", "--queit": "--quiet", "--qiut": "--quiet", "--stast": "--stats", // swapped
@@ -277,7 +275,7 @@ func TestDidYouMean(t *testing.T) {
 	} {
 		_, err := translate([]string{word, "./a"}, newRoot(nil).Flags())
 		if err == nil {
-			t.Errorf("%s is accepted, want it refused", word)
+			t.Errorf("%s is accepted, want an error", word)
 			continue
 		}
 		bare, _, _ := strings.Cut(word, "=")
@@ -294,21 +292,21 @@ func TestDidYouMean(t *testing.T) {
 	}
 }
 
-// No two options have one name, and none is hidden by a flag of oshrun.
+// No two options have the same name, and no flag of oshrun hides one.
 func TestHabitNames(t *testing.T) {
 	flags, seen := newRoot(nil).Flags(), map[string]bool{}
 	for _, h := range habits {
 		for name := range strings.FieldsSeq(h.names) {
 			own := flags.Lookup(name) != nil && len(name) > 1 || len(name) == 1 && flags.ShorthandLookup(name) != nil && name != "n"
 			if seen[name] || own && !slices.Contains(hiddenFlags, name) {
-				t.Errorf("%s has a second meaning", name)
+				t.Errorf("%s has two meanings", name)
 			}
 			seen[name] = true
 		}
 	}
 }
 
-// Hosts that are this machine say how many PEs it has room for.
+// Hosts that are this machine determine how many PEs it has room for.
 func TestHosts(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name, text string) string {
@@ -320,8 +318,8 @@ func TestHosts(t *testing.T) {
 	cpus := runtime.NumCPU()
 	for _, x := range []struct {
 		f    habitFlags
-		want int // 0: an error
-		n    int // that -n says, 0: it does not
+		want int // 0: want an error
+		n    int // value of -n; 0: not given
 	}{
 		{habitFlags{hosts: []string{"here"}}, 1, 0},
 		{habitFlags{hosts: []string{"here:3,localhost"}}, 4, 0},
@@ -344,11 +342,11 @@ func TestHosts(t *testing.T) {
 	} {
 		got, err := x.f.countPEs(x.n, x.n > 0, here)
 		if (err != nil) != (x.want == 0) || err == nil && got != max(x.want, 0) {
-			t.Errorf("%+v with -n %d: %d PEs, %v, want %d", x.f, x.n, got, err, x.want)
+			t.Errorf("%+v with -n %d: got %d PEs, %v, want %d", x.f, x.n, got, err, x.want)
 		}
 	}
 	if _, err := (&habitFlags{hosts: []string{"there"}}).countPEs(1, true, here); !errors.Is(err, errOneNode) {
-		t.Errorf("another host: %v", err)
+		t.Errorf("another host: %v, want a refusal", err)
 	}
 	name, err := os.Hostname()
 	check(t, err)
@@ -359,7 +357,7 @@ func TestHosts(t *testing.T) {
 	}
 }
 
-// What the options do: the environment, files, the number of PEs, processors.
+// The options take effect: the environment, files, the number of PEs, processors.
 func TestHabitsAtWork(t *testing.T) {
 	status, out, said := execute(t, strings.Fields("-genv A 1 -mca pml ob1 -n 1 printenv A OMPI_MCA_pml : -n 1 printenv A")...)
 	lines := strings.Fields(out)
@@ -388,14 +386,14 @@ func TestHabitsAtWork(t *testing.T) {
 	}
 }
 
-// What is displayed of a job that is not launched.
+// Display options print a job that is not launched.
 func TestDisplay(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "ran")
 	stats := filepath.Join(t.TempDir(), "stats")
 	status, out, said := execute(t, "--display", "map,allocation", "--do-not-launch", "--stats=json:"+stats, "--bind-to", "core:overload-allowed", "-n", "2", "touch", file, ":", "-n", "1", "true")
 	for _, want := range []string{"allocation: ", "map: 3 PEs on ", "PE 0 bound to core ", "program touch", "PE 2 bound to core ", "program true"} {
 		if !strings.Contains(said, want) {
-			t.Errorf("it is not said: %q\n%s", want, said)
+			t.Errorf("stderr lacks %q:\n%s", want, said)
 		}
 	}
 	if status != 0 || out != "" {
@@ -403,15 +401,15 @@ func TestDisplay(t *testing.T) {
 	}
 	for _, name := range []string{file, stats} {
 		if _, err := os.Stat(name); !os.IsNotExist(err) {
-			t.Errorf("%s is there: %v", name, err)
+			t.Errorf("%s exists, want no file: %v", name, err)
 		}
 	}
 	if status, _, said = execute(t, "--do-not-launch", "-n", "1", "no-such-program"); status != 4 {
-		t.Errorf("a program that is not there: status %d, %s", status, said)
+		t.Errorf("program that does not exist: status %d, %s", status, said)
 	}
 }
 
-// Quiet: the error stays, its hint goes.
+// --quiet keeps the error and drops its hint.
 func TestQuiet(t *testing.T) {
 	status, _, said := execute(t, "-q", "--stdin", "9", "-n", "1", "true")
 	if status != 2 || !strings.Contains(said, "--stdin") || strings.Contains(said, "hint:") {
@@ -419,7 +417,7 @@ func TestQuiet(t *testing.T) {
 	}
 }
 
-// The topic has every option.
+// The help topic lists every option.
 func TestHelpMpirun(t *testing.T) {
 	text, err := say(t, "help", "mpirun")
 	rows := sayJSON[[]habitRow](t, "help", "mpirun", "--json")

@@ -10,12 +10,12 @@ import (
 	"time"
 )
 
-// until looks again and again whether something has become true.
+// until polls until a condition holds, and fails the test if that takes too long.
 func until(t *testing.T, what string, f func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(testPatience); !f(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("waited in vain for: %s", what)
+			t.Fatalf("condition still false at the deadline: %s", what)
 		}
 	}
 }
@@ -29,8 +29,8 @@ func stat(pid string) []string {
 	return strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
 }
 
-// behind starts a job of two PEs whose processes are shells that have ended
-// with status 0 and left their programs in the background.
+// behind starts a job of two PEs whose processes are shells. The shells exit with status 0 and leave their programs in
+// the background.
 func behind(t *testing.T, background, mode string, flags ...string) *job {
 	t.Helper()
 	gate := t.TempDir() + "/gate"
@@ -47,7 +47,7 @@ func behind(t *testing.T, background, mode string, flags ...string) *job {
 	return j
 }
 
-// A job can be ended when only programs run whose PEs' processes have ended.
+// A job can be ended when its PEs' processes have ended and only their programs run.
 func TestEndOfBackgroundPEs(t *testing.T) {
 	t.Parallel()
 	for name, background := range map[string]string{"in its group": "", "in a session of its own": "setsid"} {
@@ -62,7 +62,7 @@ func TestEndOfBackgroundPEs(t *testing.T) {
 			check(t, j.cmd.Process.Signal(os.Interrupt))
 			j.expect(130, "interrupted twice")
 
-			j = behind(t, background, "wait") // ends when asked
+			j = behind(t, background, "wait") // ends at the first signal
 			check(t, j.cmd.Process.Signal(os.Interrupt))
 			j.expect(130)
 
@@ -74,8 +74,7 @@ func TestEndOfBackgroundPEs(t *testing.T) {
 	}
 }
 
-// A reader that does not read holds up neither the end of a job nor what
-// oshrun says of it.
+// A reader that does not read delays neither the end of a job nor oshrun's messages on it.
 func TestNobodyReads(t *testing.T) {
 	t.Parallel()
 	t.Run("timeout", func(t *testing.T) {
@@ -97,7 +96,7 @@ func TestNobodyReads(t *testing.T) {
 		check(t, j.cmd.Process.Signal(os.Interrupt))
 		j.expectUnread(130, "interrupted twice")
 	})
-	// More than one pipe holds, less than the two on the way do.
+	// More than one pipe holds, and less than the two pipes on the way hold.
 	const some = `head -c 100000 /dev/zero | tr "\0" "\n"`
 	t.Run("well and interrupted", func(t *testing.T) {
 		t.Parallel()
@@ -110,15 +109,15 @@ func TestNobodyReads(t *testing.T) {
 		t.Parallel()
 		j := start(t, "-v", "-n", "1", "sh", "-c", some)
 		<-j.stderr.says("finished after")
-		time.Sleep(3 * time.Second) // longer than a job that failed would wait
+		time.Sleep(3 * time.Second) // longer than a failed job would wait
 		j.expect(0)
 		if n := j.stdout.Len(); n != 100000 {
-			t.Errorf("%d bytes came through, want 100000", n)
+			t.Errorf("got %d bytes, want 100000", n)
 		}
 	})
 }
 
-// A reader that has gone, as head does, ends the job without a word.
+// If the reader has gone, like head, the job ends without a message.
 func TestReaderGone(t *testing.T) {
 	t.Parallel()
 	j := start(t, "-n", "2", "yes")
@@ -129,12 +128,12 @@ func TestReaderGone(t *testing.T) {
 	if status != 141 || said != "" {
 		t.Errorf("status %d, stderr %q, want 141 and nothing", status, said)
 	}
-	// The PEs are not told to ignore the signal.
+	// The PEs' processes do not inherit that the signal is ignored.
 	j = start(t, "-n", "1", "sh", "-c", `(sleep 0.1; kill -PIPE $$) & sleep 5; sleep 5`)
 	j.expect(141, "SIGPIPE")
 }
 
-// A program that closes what it does not know does not survive oshrun.
+// A program that closes unknown descriptors does not outlive oshrun.
 func TestLeashWithoutProgram(t *testing.T) {
 	j := start(t, "-n", "2", "sh", "-c", `exec 3<&-; sleep 1000 & echo "ready $$"; wait`)
 	j.ready(2)
@@ -142,8 +141,7 @@ func TestLeashWithoutProgram(t *testing.T) {
 	j.expect(-1)
 }
 
-// What left its group and dropped its environment ends with the job; orphans
-// are reaped as they end.
+// A process that left its group and dropped its environment ends with the job. Orphans are reaped when they end.
 func TestOrphans(t *testing.T) {
 	j := start(t, "-n", "1", "sh", "-c", `for i in 1 2 3 4; do (setsid true &); done
 		(env -i setsid sleep 1000 &) ; echo "ready $$"`)
@@ -166,14 +164,14 @@ func TestOrphans(t *testing.T) {
 	j.expect(143)
 }
 
-// A PE may lose a program and go on with another.
+// A PE may lose one program and go on with another.
 func TestSecondProgram(t *testing.T) {
 	t.Parallel()
 	j := start(t, "-n", "1", "sh", "-c", `"$0" pe t-pe lose; "$0" pe t-pe ok; sleep 2.5`, self(t))
 	j.expect(0)
 }
 
-// A prompt is seen although its line does not end.
+// A prompt is passed on although its line does not end.
 func TestPrompt(t *testing.T) {
 	t.Parallel()
 	j := start(t, "-n", "1", "--output", "tag", "sh", "-c", `printf "name? "; read x </dev/null; sleep 1; echo done`)
@@ -189,7 +187,7 @@ func TestPrompt(t *testing.T) {
 	}
 }
 
-// A program is found in a relative working directory.
+// A program is found in a working directory that is itself a relative path.
 func TestRelativeDir(t *testing.T) {
 	dir := t.TempDir()
 	check(t, os.Mkdir(dir+"/sub", 0o700))

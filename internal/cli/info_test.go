@@ -44,7 +44,7 @@ func TestInfo(t *testing.T) {
 	}
 }
 
-// What users set stands apart from what oshrun sets for PEs.
+// Variables that users set are in another table than those that oshrun sets for PEs.
 func TestInfoSeparates(t *testing.T) {
 	text, err := say(t, "info")
 	users, internals, both := strings.Cut(text, "SET BY OSHRUN FOR PES")
@@ -82,11 +82,11 @@ func TestInfoJSON(t *testing.T) {
 		switch v.Name {
 		case envvar.SymmetricSize:
 			if v.Value != "1x" || !strings.Contains(v.Error, `unknown suffix "x"`) {
-				t.Errorf("bad value is shown as %+v", v)
+				t.Errorf("the bad value has the entry %+v", v)
 			}
 		case envvar.Log:
 			if v.Value != "warn" || v.Origin != string(envvar.FromEnvironment) || v.Error != "" {
-				t.Errorf("good value is shown as %+v", v)
+				t.Errorf("the good value has the entry %+v", v)
 			}
 		}
 	}

@@ -16,18 +16,17 @@ import (
 	"github.com/goshmem/goshmem/shmem"
 )
 
-// A trial is one collective in the loop of TestKillsInCollectives, whose result can be
-// judged by its contributors.
+// trial is a collective in the loop of TestKillsInCollectives. Its contributors determine what the result must be.
 type trial struct {
 	name    string
-	all     bool // source and destination have as many blocks of n as there are PEs
+	all     bool // source and destination have a block of n for each PE
 	inPlace bool
 	call    func(p *collPE, dst, src shmem.Sym[uint64], n, root int) error
-	// want says what element j of the destination has to be; false: as it was.
+	// want returns what element j of the destination must be; false: it keeps its old value.
 	want func(p *collPE, n, root, j int) (v uint64, ok bool)
 }
 
-// rooted says whether the root alone contributes.
+// rooted says whether only the root contributes.
 func (tr *trial) rooted() bool { return strings.HasPrefix(tr.name, "broadcast") }
 
 func sumUpTo(most func(me int) int) func(p *collPE, n, root, j int) (uint64, bool) {
@@ -114,14 +113,14 @@ type collPE struct {
 	w        *shmem.World
 	teams    []*shmem.Team
 	src, dst shmem.Sym[uint64]
-	rng      *rand.Rand // the same on all PEs
+	rng      *rand.Rand // the same sequence on all PEs
 	tm       *shmem.Team
 	round    uint64
 	who      []int // contributors
 	over     atomic.Bool
 }
 
-// given is element j of what number i of the team gives in this round.
+// given returns element j that team member i gives in this round.
 func (p *collPE) given(i, j int) uint64 {
 	x := p.round<<40 ^ uint64(i)<<20 ^ uint64(j) ^ 0x9e3779b97f4a7c15
 	x *= 0xbf58476d1ce4e5b9
@@ -143,19 +142,19 @@ func (p *collPE) begin(seed uint64) (err error) {
 	if err != nil {
 		return err
 	}
-	// The same PEs in the order of their numbers, so that who contributed is easily said.
+	// The same PEs in the order of their numbers, so that contributors are easy to name.
 	other, err := turned.SplitStrided(n-1, -1, n, nil)
 	p.teams = []*shmem.Team{p.w.Team(), other, p.w.Shared()}
 	return err
 }
 
-// An attempt is a trial with its arguments, the same on all PEs.
+// attempt is a trial with its arguments, the same on all PEs.
 type attempt struct {
 	trial
 	n, root int
 }
 
-// draw picks the next attempt.
+// draw draws the next attempt.
 func (p *collPE) draw() attempt {
 	a := attempt{trials[p.rng.IntN(len(trials))], 1 + p.rng.IntN(40), p.rng.IntN(p.w.NPEs())}
 	if p.rng.IntN(2) == 0 {
@@ -166,7 +165,7 @@ func (p *collPE) draw() attempt {
 	return a
 }
 
-// try makes one collective of a team and returns what its survivors must have alike.
+// try runs one collective on a team. It returns a description that must be the same on all survivors.
 func (p *collPE) try(tm *shmem.Team, tr attempt) (saw string, err error) {
 	p.tm = tm
 	n, root := tr.n, tr.root%tm.NPEs()
@@ -195,7 +194,7 @@ func (p *collPE) try(tm *shmem.Team, tr attempt) (saw string, err error) {
 		err = nil
 	}
 	if err == nil && !tr.rooted() && !slices.Contains(p.who, me) {
-		err = errors.New("a survivor has not contributed")
+		err = errors.New("a survivor is not among the contributors")
 	}
 	for j, v := range dst.Local() {
 		if err != nil || tr.want == nil {
@@ -211,14 +210,14 @@ func (p *collPE) try(tm *shmem.Team, tr attempt) (saw string, err error) {
 	return saw, err
 }
 
-// inWorld returns the PE of the world that is number i of the team.
+// inWorld returns the world's PE number of team member i.
 func (p *collPE) inWorld(i int) int {
 	pe, _ := p.tm.Translate(i, p.w.Team())
 	return pe
 }
 
-// testCollectives is the program: it makes collectives until the input of all PEs that
-// live has ended, and says what became of them.
+// testCollectives is the program of the PEs. It runs collectives until the input of all living PEs has ended, and
+// prints the results.
 func testCollectives(args []string, stdout, stderr io.Writer) int {
 	w, err := shmem.Init()
 	if err != nil {
@@ -269,7 +268,7 @@ func testCollectives(args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
-// regroup has the survivors go on in a team of their own.
+// regroup makes a team of the survivors and uses it.
 func (p *collPE) regroup(saw io.Writer) error {
 	failed, err := p.w.Team().Validate()
 	if err != nil {
@@ -281,19 +280,18 @@ func (p *collPE) regroup(saw io.Writer) error {
 		return err
 	}
 	if got := s.NPEs() + len(failed); got != p.w.NPEs() {
-		return fmt.Errorf("%d PEs in the team of the survivors, dead are %v of %d", s.NPEs(), failed, p.w.NPEs())
+		return fmt.Errorf("the survivors' team has %d PEs, and %v of %d are dead", s.NPEs(), failed, p.w.NPEs())
 	}
 	x, y := p.src.Slice(0, 1), p.dst.Slice(0, 1)
 	x.Local()[0] = 1
 	if err = shmem.Reduce(s, y, x, shmem.Sum); err == nil && y.Local()[0] != uint64(s.NPEs()) {
-		return fmt.Errorf("%d survivors count %d", s.NPEs(), y.Local()[0])
+		return fmt.Errorf("%d survivors, but the count is %d", s.NPEs(), y.Local()[0])
 	}
 	return errors.Join(err, s.Destroy())
 }
 
-// TestKillsInCollectives kills PEs at random moments of random collectives, under
-// --recover: the survivors see the same, all that they have given is in the results, each
-// once, and nobody hangs.
+// TestKillsInCollectives kills PEs at random moments of random collectives under --recover. All survivors see the same
+// results, each contribution is in a result exactly once, and no PE hangs.
 func TestKillsInCollectives(t *testing.T) {
 	t.Parallel()
 	jobs := killsOr(200)

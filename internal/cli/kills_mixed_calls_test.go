@@ -11,10 +11,10 @@ import (
 	"github.com/goshmem/goshmem/shmem"
 )
 
-// oneSided is memory that each PE writes parts of on all others, and a model of these parts.
+// oneSided is memory in which each PE writes parts on all others, and a model of these parts.
 type oneSided struct {
-	room, words   shmem.Sym[uint64] // boxRoom elements for each PE; a word for each PE
-	model         [][]uint64        // of this PE's part, by the PE where it lies
+	room, words   shmem.Sym[uint64] // for each PE, boxRoom elements and one word
+	model         [][]uint64        // of this PE's parts, by the PE that has them in memory
 	tally         []uint64
 	source, there []uint64
 }
@@ -33,7 +33,7 @@ func (b *oneSided) begin(w *shmem.World) (err error) {
 	return err
 }
 
-// move puts into this PE's part of others' memory, updates its word there, and reads both.
+// move puts into this PE's part on other PEs, updates its word there, and reads both back.
 func (p *mixedPE) move() error {
 	for range 1 + p.own.IntN(6) {
 		pe := p.own.IntN(p.n)
@@ -89,7 +89,7 @@ func (p *mixedPE) put(pe int) (err error) {
 		}
 	}
 	if err == nil && !slices.Equal(got, b.model[pe]) {
-		err = fmt.Errorf("got %#x, want %#x", got, b.model[pe])
+		err = fmt.Errorf("read %#x, want %#x", got, b.model[pe])
 	}
 	return err
 }
@@ -124,9 +124,9 @@ func (p *mixedPE) update(pe int) (err error) {
 	return nil
 }
 
-const mostLetters = 40000 // elements of a message, and of what comes with a signal
+const mostLetters = 40000 // the most elements of a message or of a put with a signal
 
-// signal has each PE put a letter to another one, with a signal, and wait for its own.
+// signal makes each PE put a letter to another PE, with a signal, and wait for its own.
 func (p *mixedPE) signal() error {
 	distance, n := 1+p.rng.IntN(p.n), 1+p.rng.IntN(200)
 	if p.rng.IntN(8) == 0 {
@@ -159,16 +159,16 @@ func (p *mixedPE) signal() error {
 			}
 		}
 	}
-	return p.w.Team().Sync() // before the letters of the next step come
+	return p.w.Team().Sync() // before the letters of the next step arrive
 }
 
-// collective is one of a tolerant team, of all PEs or of half of them.
+// collective runs a collective of a tolerant team: of all PEs, or of half of them.
 func (p *mixedPE) collective() error {
 	a, k := p.draw(), p.rng.IntN(len(p.teams)+1)
 	tm, group := p.halves[p.me%2], []string{"even", "odd"}[p.me%2]
 	if k < len(p.teams) {
 		tm, group = p.teams[k], "world"
-	} else if a.name == "barrier" { // that of the world; of the half there is only this
+	} else if a.name == "barrier" { // the world has its own barrier, a half uses its team's
 		a.trial = trials[0]
 	}
 	p.pass()
@@ -177,8 +177,8 @@ func (p *mixedPE) collective() error {
 	return err
 }
 
-// strictly is a collective of the strict team of survivors: it is whole, or fails for a
-// death, and then so do all that follow.
+// strictly runs a collective of the survivors' strict team. It succeeds completely or fails because of a death. After a
+// failure, all later ones must fail, too.
 func (p *mixedPE) strictly() (err error) {
 	kind, n, root := p.rng.IntN(3), 1+p.rng.IntN(300), p.rng.IntN(len(p.living))
 	if p.rng.IntN(4) == 0 {
@@ -192,7 +192,7 @@ func (p *mixedPE) strictly() (err error) {
 	p.pass()
 	if p.failing[0] {
 		if err = tm.Sync(); err == nil {
-			return errors.New("a strict team goes on after a death of a member")
+			return errors.New("a strict team still works after the death of a member")
 		}
 		return p.blame(err, nil, p.living...)
 	}
@@ -222,7 +222,7 @@ func (p *mixedPE) strictly() (err error) {
 	return nil
 }
 
-// total is element j of the sum of what all members of the strict team give.
+// total returns element j of the sum of what all members of the strict team give.
 func (p *mixedPE) total(j int) (v uint64) {
 	for i := range p.living {
 		v += p.gives(i, 0, j)
@@ -230,7 +230,7 @@ func (p *mixedPE) total(j int) (v uint64) {
 	return v
 }
 
-// collectiveOfMPI is the same of the communicator.
+// collectiveOfMPI does the same with the communicator.
 func (p *mixedPE) collectiveOfMPI() (err error) {
 	kind, n, root := p.rng.IntN(4), 1+p.rng.IntN(300), p.rng.IntN(len(p.living))
 	if p.rng.IntN(4) == 0 {
@@ -239,7 +239,7 @@ func (p *mixedPE) collectiveOfMPI() (err error) {
 	p.pass()
 	if p.failing[1] {
 		if err = p.comm.Barrier(); err == nil {
-			return errors.New("a communicator goes on after a death of a rank")
+			return errors.New("a communicator still works after the death of a rank")
 		}
 		return p.blame(err, p.living, p.living...)
 	}
@@ -273,14 +273,14 @@ func (p *mixedPE) collectiveOfMPI() (err error) {
 	return nil
 }
 
-// giveUp waits for what nobody sends, until a deadline.
+// giveUp waits until a deadline for a message that no PE sends.
 func (p *mixedPE) giveUp() error {
 	ctx, stop := context.WithTimeout(context.Background(), time.Duration(p.own.IntN(200))*time.Microsecond)
 	defer stop()
 	pe := p.own.IntN(p.n)
 	_, err := mpi.Recv(p.m.Comm().With(ctx), make([]uint64, 1), pe, mpi.MaxTag)
 	if err == nil {
-		return fmt.Errorf("received what PE %d has not sent", pe)
+		return fmt.Errorf("received a message that PE %d has not sent", pe)
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
 		return nil

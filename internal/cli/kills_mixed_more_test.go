@@ -11,10 +11,10 @@ import (
 	"github.com/goshmem/goshmem/shmem"
 )
 
-// letterSizes are lengths of messages, in elements: within a cell, a lane, and beyond.
+// letterSizes are lengths of messages in elements: within a cell, within a lane, and beyond.
 var letterSizes = []int{0, 1, 5, 6, 100, 2040, 2041, 8000, mostLetters}
 
-// A mail is a message of a step: number k of those from one PE to another.
+// mail is a message of a step: number k of those from one PE to another.
 type mail struct {
 	from, to, k, n int
 	request        mpi.Request
@@ -22,8 +22,7 @@ type mail struct {
 	begun          bool
 }
 
-// exchange has PEs send each other messages of all lengths, which are received by their
-// sender or from any one.
+// exchange makes PEs send each other messages of all lengths. They are received by sender or from any source.
 func (p *mixedPE) exchange() error {
 	var out, in []*mail
 	anySource, symmetric := p.rng.IntN(3) == 0, p.rng.IntN(2)
@@ -71,7 +70,7 @@ func (p *mixedPE) exchange() error {
 
 func (p *mixedPE) tag() int { return int(p.step % (mpi.MaxTag - 1)) }
 
-// expect begins the receives of all messages, by their senders.
+// expect begins to receive all messages, each from its sender.
 func (p *mixedPE) expect(in []*mail) (err error) {
 	for _, l := range in {
 		l.buf = make([]uint64, l.n)
@@ -84,7 +83,7 @@ func (p *mixedPE) expect(in []*mail) (err error) {
 	return nil
 }
 
-// send begins to send, from symmetric memory or other.
+// send begins to send, from symmetric or other memory.
 func (p *mixedPE) send(out []*mail, symmetric bool) (err error) {
 	at := 0
 	for _, l := range out {
@@ -122,8 +121,8 @@ func (p *mixedPE) receive(in []*mail) error {
 	return nil
 }
 
-// receiveAny receives messages from any sender, as long as one may come. Those of a PE
-// that has died may all have come, or some of them.
+// receiveAny receives messages from any source while more may come. All, some or none of the messages of a dead PE may
+// arrive.
 func (p *mixedPE) receiveAny(in []*mail) error {
 	c, buf := p.m.Comm(), make([]uint64, mostLetters)
 	comes := func(l *mail) bool { return !slices.Contains(p.unheard, l.from) }
@@ -143,8 +142,8 @@ func (p *mixedPE) receiveAny(in []*mail) error {
 	return nil
 }
 
-// found takes a message that was received out of those that are awaited: the next one of
-// its sender, or one of the next if that has died, as those between may have died with it.
+// found removes a received message from those that are awaited. It must be its sender's next one. If the sender has
+// died, it may be a later one, because those before may have died with the sender.
 func (p *mixedPE) found(in []*mail, s mpi.Status, buf []uint64) ([]*mail, error) {
 	err := fmt.Errorf("PE %d, which has sent all, sent another message of %d elements", s.Source, s.Count)
 	for i, l := range in {
@@ -175,8 +174,8 @@ func (l *mail) check(p *mixedPE, s mpi.Status) error {
 	return nil
 }
 
-// guard is what the lock guards, on the first PE that lives: a number, twice the number, and
-// how often each PE has counted. A holder that dies leaves it torn.
+// guard is the data that the lock guards, on the first living PE: a number, twice the number, and how often each PE has
+// counted. A holder that dies leaves it inconsistent.
 const guardCounts = 2
 
 // exclude counts under the lock.
@@ -202,7 +201,7 @@ func (p *mixedPE) exclude() (err error) {
 		}
 		if grant.HolderDied {
 			if p.accused[grant.PE] = true; !p.dead(grant.PE) {
-				return fmt.Errorf("the lock comes from PE %d, known to be dead are %v", grant.PE, p.w.Failed())
+				return fmt.Errorf("the lock was taken over from PE %d, but known to be dead are %v", grant.PE, p.w.Failed())
 			}
 			err = p.repair()
 		}
@@ -217,10 +216,10 @@ func (p *mixedPE) exclude() (err error) {
 			return err
 		}
 	}
-	return nil // also where the last one gave up
+	return nil // even if the last attempt gave up
 }
 
-// guarded reads what the lock guards on a PE.
+// guarded reads the guarded data on a PE.
 func (p *mixedPE) guarded(pe int) (all []int64, sum int64, err error) {
 	all = make([]int64, guardCounts+p.n)
 	err = shmem.Get(p.w.Ctx(), all, p.guard, pe)
@@ -230,7 +229,7 @@ func (p *mixedPE) guarded(pe int) (all []int64, sum int64, err error) {
 	return all, sum, err
 }
 
-// repair makes what the lock guards whole, wherever the last holder may have counted.
+// repair makes the guarded data consistent, wherever the last holder was in its count.
 func (p *mixedPE) repair() error {
 	for pe := range p.n {
 		_, sum, err := p.guarded(pe)
@@ -244,13 +243,12 @@ func (p *mixedPE) repair() error {
 	return nil
 }
 
-// count checks that nobody has changed what the lock guards but under the lock, and counts,
-// in several stores.
+// count checks that the guarded data have changed under the lock only, and counts in several stores.
 func (p *mixedPE) count() error {
 	for pe := range p.n {
 		all, sum, err := p.guarded(pe)
 		if err == nil && (all[0] != sum || all[1] != 2*sum) {
-			if p.dead(pe) { // the holder before knew that, and stopped in the middle
+			if p.dead(pe) { // the previous holder knew of the death, and stopped in the middle
 				continue
 			}
 			return fmt.Errorf("the lock guards %v on PE %d, want the sum and twice the sum in front", all, pe)
@@ -259,7 +257,7 @@ func (p *mixedPE) count() error {
 		for _, change := range [][2]int64{{0, all[0] + 1}, {int64(guardCounts + p.me), all[guardCounts+p.me] + 1}, {1, 2 * (all[0] + 1)}} {
 			if err == nil {
 				err = shmem.P(c, p.guard.At(int(change[0])), change[1], pe)
-				spin(time.Duration(p.own.IntN(100)) * time.Microsecond) // in which it may die
+				spin(time.Duration(p.own.IntN(100)) * time.Microsecond) // time to die in
 			}
 		}
 		if err == nil {
@@ -307,7 +305,7 @@ func (p *mixedPE) split() error {
 	return nil
 }
 
-// use has a new team reduce, reads through a context of it, and destroys it.
+// use reduces on a new team, reads through one of its contexts, and destroys it.
 func (p *mixedPE) use(tm *shmem.Team, mode shmem.Mode) error {
 	members, err := membersOf(tm, p.w.Team())
 	if err != nil {
@@ -346,7 +344,7 @@ func (p *mixedPE) use(tm *shmem.Team, mode shmem.Mode) error {
 	return p.blame(tm.Destroy(), nil, members...)
 }
 
-// vote has all survivors agree, and sees that each has its say.
+// vote makes all survivors agree, and checks that each vote counts.
 func (p *mixedPE) vote() error {
 	flags, err := p.w.Team().Agree(^(uint64(1) << p.me))
 	if err != nil {
@@ -363,15 +361,15 @@ func (p *mixedPE) vote() error {
 	for pe := range 64 {
 		switch voted := flags>>pe&1 == 0; {
 		case pe >= p.n && voted:
-			return fmt.Errorf("flags %#x of %d PEs", flags, p.n)
+			return fmt.Errorf("flags %#x have bits beyond those of %d PEs", flags, p.n)
 		case pe < p.n && !voted && !slices.Contains(dead, pe):
-			return fmt.Errorf("flags %#x lack the vote of PE %d, dead are %v", flags, pe, dead)
+			return fmt.Errorf("flags %#x lack the vote of PE %d, and %v are dead", flags, pe, dead)
 		}
 	}
 	return nil
 }
 
-// An object is one of the symmetric heap, whose elements say of which PE and object they are.
+// object is an object in the symmetric heap. Each element says which PE and object it belongs to.
 type object struct {
 	x  shmem.Sym[uint64]
 	id uint64
@@ -385,7 +383,7 @@ func (o object) fill(me int) {
 
 func (o object) value(pe, i int) uint64 { return o.id<<40 | uint64(pe)<<32 | uint64(i) }
 
-// check compares the first n elements with what fill has written.
+// check compares the first n elements with what fill wrote.
 func (o object) check(me, n int) error {
 	for i, v := range o.x.Local()[:n] {
 		if want := o.value(me, i); v != want {
@@ -395,7 +393,7 @@ func (o object) check(me, n int) error {
 	return nil
 }
 
-// allocate makes, changes or frees an object, on all PEs or on none.
+// allocate creates, resizes or frees an object, on all PEs or on none.
 func (p *mixedPE) allocate() (err error) {
 	const most = 12
 	kind, n, k := p.rng.IntN(3), 1+p.rng.IntN(3000), p.rng.IntN(most)
@@ -432,7 +430,7 @@ func (p *mixedPE) allocate() (err error) {
 	return p.blame(err, nil)
 }
 
-// create allocates an object and sees that it is the same one on the next PE.
+// create allocates an object and checks that it is the same object on the next PE.
 func (p *mixedPE) create(n int) error {
 	p.nextID++
 	o := object{id: p.nextID}

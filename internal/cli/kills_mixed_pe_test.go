@@ -17,26 +17,26 @@ import (
 	"github.com/goshmem/goshmem/shmem"
 )
 
-// mixedPE is a PE of TestKillsInMixedPrograms. All PEs draw the same steps from the rng of
-// collPE, and make all of them, whoever dies; what a PE does for itself it draws from its own.
+// mixedPE is a PE of TestKillsInMixedPrograms. All PEs draw the same steps from the rng of collPE, and run all of them,
+// whichever PEs die. For its own decisions, a PE uses its own rng.
 type mixedPE struct {
 	collPE
 	me, n    int
 	m        *mpi.World
 	own      *rand.Rand
 	step     uint64
-	met      map[string]hash.Hash64 // what all survivors of a group must have met alike, by group
-	accused  map[int]bool           // PEs that errors have named
-	acked    []int                  // PEs whose deaths waits do not end for any more
-	unheard  []int                  // the same, of messages from any source
+	met      map[string]hash.Hash64 // by group: results that must be the same on all survivors
+	accused  map[int]bool           // PEs that errors name as dead
+	acked    []int                  // PEs whose deaths no longer end waits
+	unheard  []int                  // the same, for messages from any source
 	halves   [2]*shmem.Team         // even and odd PEs; nil where this PE is not
-	strict   *shmem.Team            // of the survivors, as all have agreed
+	strict   *shmem.Team            // a team of the survivors, agreed by all
 	comm     *mpi.Comm              // the same PEs
-	living   []int                  // the same PEs, of the world
+	living   []int                  // the same PEs, by their world numbers
 	failing  [2]bool                // collectives of strict and comm have failed
 	box      oneSided
-	letters  [2]shmem.Sym[uint64] // what PutSignal brings; sources and destinations of messages
-	signals  shmem.Sym[uint64]    // one from each PE
+	letters  [2]shmem.Sym[uint64] // targets of PutSignal; sources and destinations of messages
+	signals  shmem.Sym[uint64]    // one for each PE
 	signaled []uint64             // how often each PE has signaled
 	ident    shmem.Sym[uint64]
 	lock     shmem.Lock
@@ -45,9 +45,9 @@ type mixedPE struct {
 	nextID   uint64
 }
 
-const identBase = 1000 // element 0 of ident is this and the PE
+const identBase = 1000 // element 0 of ident is this plus the PE
 
-// mixedSteps are what programs are mixed of, with their shares.
+// mixedSteps are the steps of which programs are mixed, with their shares.
 var mixedSteps = []struct {
 	name  string
 	share int
@@ -66,14 +66,14 @@ var mixedSteps = []struct {
 	{"agreement", 1, (*mixedPE).vote},
 }
 
-// testMixed is the program: it makes random steps until the input of all PEs that live has
-// ended, and says whom it has heard of and what all survivors must have met alike.
+// testMixed is the program of the PEs. It runs random steps until the input of all living PEs has ended. It prints the
+// failures that it has heard of, and the results that must be the same on all survivors.
 func testMixed(args []string, stdout, stderr io.Writer) int {
 	rank := os.Getenv("PMIX_RANK")
 	fmt.Fprintf(stdout, "began %s %d\n", rank, os.Getpid())
 	p := &mixedPE{met: map[string]hash.Hash64{}, accused: map[int]bool{}}
 	err := p.enter(uint64(number(args[0])))
-	if err != nil { // the program cannot begin, and ends
+	if err != nil { // the program cannot begin
 		fmt.Fprintf(stdout, "PE %s unready %s\n", rank, p.named(err))
 		if err = p.leave(0); err != nil {
 			fmt.Fprintf(stdout, "PE %s error after a failed start: %v\n", rank, err)
@@ -106,7 +106,7 @@ func testMixed(args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
-// leave finalizes what was initialized, one of the packages first.
+// leave finalizes what was initialized. first says which package comes first.
 func (p *mixedPE) leave(first int) error {
 	calls := [2]func() error{func() error { return nil }, func() error { return nil }}
 	if p.w != nil {
@@ -118,7 +118,7 @@ func (p *mixedPE) leave(first int) error {
 	return errors.Join(calls[first](), calls[1-first]())
 }
 
-// enter joins the job, with both packages in either order, and makes what the steps need.
+// enter joins the job with both packages, in either order, and makes what the steps need.
 func (p *mixedPE) enter(seed uint64) (err error) {
 	first := func() (err error) { p.w, err = shmem.Init(); return err }
 	second := func() (err error) { p.m, err = mpi.Init(); return err }
@@ -135,7 +135,7 @@ func (p *mixedPE) enter(seed uint64) (err error) {
 	return err
 }
 
-// begin makes what the steps need. A death makes it fail on all that live, or on none.
+// begin makes what the steps need. A death makes it fail on all living PEs, or on none.
 func (p *mixedPE) begin(seed uint64) (err error) {
 	if err = p.collPE.begin(seed); err != nil {
 		return err
@@ -176,7 +176,7 @@ func (p *mixedPE) begin(seed uint64) (err error) {
 	return err
 }
 
-// loop makes steps until all that live are to end.
+// loop runs steps until all living PEs are to end.
 func (p *mixedPE) loop() error {
 	shares := 0
 	for _, s := range mixedSteps {
@@ -200,8 +200,8 @@ func (p *mixedPE) loop() error {
 	}
 }
 
-// meet has all survivors agree whether they are to end, and whether their strict team and
-// communicator have failed somewhere, which they then replace.
+// meet makes all survivors agree on whether to end, and on whether their strict team or communicator has failed on some
+// PE. If so, they replace it.
 func (p *mixedPE) meet() (over bool, err error) {
 	const ends, well = 1, 2
 	flags := uint64(well)
@@ -221,8 +221,7 @@ func (p *mixedPE) meet() (over bool, err error) {
 	return flags&ends != 0, err
 }
 
-// regroup makes a strict team and a communicator of those that live, as often as it takes
-// for all of them to have both.
+// regroup makes a strict team and a communicator of the living PEs. It repeats that until all of them have both.
 func (p *mixedPE) regroup() error {
 	for {
 		if p.comm != nil {
@@ -265,7 +264,7 @@ func (p *mixedPE) regroup() error {
 	}
 }
 
-// membersOf returns the PEs of a team by their numbers in another one.
+// membersOf returns a team's members by their numbers in another team.
 func membersOf(tm, in *shmem.Team) (pes []int, err error) {
 	for i := range tm.NPEs() {
 		pe, ok := tm.Translate(i, in)
@@ -277,7 +276,7 @@ func membersOf(tm, in *shmem.Team) (pes []int, err error) {
 	return pes, nil
 }
 
-// note keeps what all survivors of a group must have met alike.
+// note records results that must be the same on all survivors of a group.
 func (p *mixedPE) note(group string, what ...any) {
 	h := p.met[group]
 	if h == nil {
@@ -287,8 +286,8 @@ func (p *mixedPE) note(group string, what ...any) {
 	fmt.Fprintln(h, p.step, what)
 }
 
-// deaths returns the PEs that an error names as dead, if it is about deaths alone: of
-// ranks, those of a communicator of these PEs, or of all.
+// deaths returns the PEs that an error names as dead, and whether the error is about deaths at all. ranks maps ranks to
+// PEs; nil is the identity.
 func deaths(err error, ranks []int) (pes []int, of bool) {
 	dead, lost := (*shmem.PEError)(nil), (*mpi.RankError)(nil)
 	switch {
@@ -306,7 +305,7 @@ func deaths(err error, ranks []int) (pes []int, of bool) {
 	return nil, false
 }
 
-// named returns the PEs that an error of the start names, or the error if it is another one.
+// named returns the PEs that a start-up error names, or the text of another error.
 func (p *mixedPE) named(err error) string {
 	if pes, of := deaths(err, p.living); of {
 		return fmt.Sprint(pes)
@@ -314,8 +313,8 @@ func (p *mixedPE) named(err error) string {
 	return fmt.Sprintf("no error about deaths: %v", err)
 }
 
-// blame takes an error that tells of deaths alone for none. It keeps whom it names: of
-// ranks, those of a communicator of these PEs, or of all. The test knows who has died.
+// blame accepts an error that is about deaths only, and records the PEs that it names. ranks are as in deaths. The test
+// knows who has died.
 func (p *mixedPE) blame(err error, ranks []int, only ...int) error {
 	pes, of := deaths(err, ranks)
 	if !of {
@@ -325,11 +324,11 @@ func (p *mixedPE) blame(err error, ranks []int, only ...int) error {
 	for _, pe := range pes {
 		p.accused[pe] = true
 		if len(only) > 0 && !slices.Contains(only, pe) || !slices.Contains(known, pe) {
-			return fmt.Errorf("names PE %d of %v, known to be dead are %v: %w", pe, only, known, err)
+			return fmt.Errorf("names PE %d of %v, but known to be dead are %v: %w", pe, only, known, err)
 		}
 	}
 	if len(pes) == 0 {
-		return fmt.Errorf("names nobody: %w", err)
+		return fmt.Errorf("names no PE: %w", err)
 	}
 	return nil
 }
@@ -337,14 +336,14 @@ func (p *mixedPE) blame(err error, ranks []int, only ...int) error {
 // dead says whether this PE knows that another one has died.
 func (p *mixedPE) dead(pe int) bool { return slices.Contains(p.w.Failed(), pe) }
 
-// gives returns element i of what a PE gives to another one, or to all, in this step.
+// gives returns element i of what a PE gives to another PE, or to all, in this step.
 func (p *mixedPE) gives(from, to, i int) uint64 {
 	x := p.step*0xd6e8feb86659fd93 + uint64(from<<8|to)*0x9e3779b97f4a7c15 + uint64(i)
 	x *= 0xbf58476d1ce4e5b9
 	return x ^ x>>31
 }
 
-// pass gives time away, or none, which has PEs meet otherwise each time.
+// pass passes a random amount of time, or none, so that PEs meet differently each time.
 func (p *mixedPE) pass() {
 	if p.own.IntN(8) == 0 {
 		spin(time.Duration(p.own.IntN(100)) * time.Microsecond)

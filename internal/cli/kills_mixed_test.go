@@ -22,21 +22,20 @@ var (
 	busyLoops = flag.Int("busy", 2, "busy loops beside TestKillsInMixedPrograms")
 )
 
-// mixedPatience is how long a job of mixed steps may take beside any load, before oshrun
-// prints where its PEs are and ends it.
+// mixedPatience limits a job of mixed steps under any load. After that, oshrun prints where its PEs are and ends it.
 const mixedPatience = 90 * time.Second
 
-// mixedHang is after what time without a step a PE is reported as hung, which none is.
+// mixedHang is the time without a step after which a PE is reported as hung, which must not happen.
 const mixedHang = 5 * time.Second
 
-// testBusy takes a processor for as long as its input lasts.
+// testBusy uses a processor until its input ends.
 func testBusy([]string, io.Writer, io.Writer) int {
 	go spin(math.MaxInt64)
 	_, _ = io.Copy(io.Discard, os.Stdin)
 	return 0
 }
 
-// beBusy starts busy loops that end with the test, also if that is killed.
+// beBusy starts busy loops that end with the test, even if the test is killed.
 func beBusy(t *testing.T, loops int) {
 	t.Helper()
 	for range loops {
@@ -49,10 +48,9 @@ func beBusy(t *testing.T, loops int) {
 	}
 }
 
-// TestKillsInMixedPrograms kills PEs of programs that mix everything there is: one-sided
-// operations, signals, collectives, messages, locks, teams and allocation, beside busy
-// loops. Nobody hangs, all results are right, and nobody is taken for dead who lives. To run a
-// job again: -killseed with the seed that it names, and -kills 1.
+// TestKillsInMixedPrograms kills PEs of programs that mix all families: one-sided operations, signals, collectives,
+// messages, locks, teams and allocation, beside busy loops. No PE hangs, all results are right, and no living PE is
+// reported as dead. To repeat a job: -killseed with the seed that it prints, and -kills 1.
 func TestKillsInMixedPrograms(t *testing.T) {
 	beBusy(t, *busyLoops)
 	seed := *mixedSeed
@@ -63,7 +61,7 @@ func TestKillsInMixedPrograms(t *testing.T) {
 	tiers := usableTiers(t)
 	var next, made, steps atomic.Int64
 	t.Run("jobs", func(t *testing.T) {
-		const streams = 3 // that do not wait for each other's ends
+		const streams = 3 // which run independently
 		for stream := range streams {
 			t.Run(fmt.Sprint(stream), func(t *testing.T) {
 				t.Parallel()
@@ -75,18 +73,18 @@ func TestKillsInMixedPrograms(t *testing.T) {
 			})
 		}
 	})
-	t.Logf("%d kills in %d jobs of %d steps from seed %d on", made.Load(), next.Load(), steps.Load(), seed)
+	t.Logf("%d kills in %d jobs of %d steps from seed %d onward", made.Load(), next.Load(), steps.Load(), seed)
 }
 
-// mixing is a job of mixed steps of which some PEs are killed.
+// mixing is a job of mixed steps, some of whose PEs are killed.
 type mixing struct {
 	killing
 	seed    uint64
-	phase   string // in which PEs are killed
+	phase   string // the phase in which PEs are killed
 	tier    string
 	victims []int
-	held    []int // PEs that are stopped for a while
-	steps   int   // that a PE has made
+	held    []int // PEs that are stopped and continued
+	steps   int   // steps that a PE has made
 }
 
 // The phases of a job.
@@ -105,7 +103,7 @@ func newMixing(t *testing.T, seed uint64, tiers []string) *mixing {
 	return m
 }
 
-// run runs the job, judges it, and returns how many PEs were killed.
+// run runs the job, checks its results, and returns how many PEs were killed.
 func (m *mixing) run() int {
 	m.t.Helper()
 	j := prepare(m.t, "-n", fmt.Sprint(m.n), "--recover", "--stdin", "all", "--watchdog", m.tier,
@@ -140,7 +138,7 @@ func (m *mixing) run() int {
 	return len(m.victims)
 }
 
-// pick chooses who is killed, and who of the others is only stopped for a while.
+// pick chooses the PEs to kill, and some of the others to stop for a while.
 func (m *mixing) pick() {
 	order := m.rng.Perm(m.n)
 	k := 1 + m.rng.IntN(m.n-1)
@@ -155,17 +153,17 @@ func (m *mixing) pick() {
 	}
 }
 
-// strike stops and kills PEs: all victims at once, or one after the other.
+// strike stops and kills PEs: all victims at once, or one after another.
 func (m *mixing) strike() {
 	within := []int64{3e5, 3e6, 3e7, 3e8}[m.rng.IntN(4)]
-	pause := func() { // any moment
+	pause := func() { // to hit a random moment
 		if d := time.Duration(m.rng.Int64N(within)); d > time.Millisecond {
 			time.Sleep(d)
 		} else {
 			spin(d)
 		}
 	}
-	signal := func(pe int, s syscall.Signal) { _ = syscall.Kill(m.pids[pe], s) } // it may have ended
+	signal := func(pe int, s syscall.Signal) { _ = syscall.Kill(m.pids[pe], s) } // the process may have ended
 	pause()
 	for _, pe := range m.held {
 		signal(pe, syscall.SIGSTOP)
@@ -184,7 +182,7 @@ func (m *mixing) strike() {
 	slices.Sort(m.victims)
 }
 
-// told returns when oshrun has said of all victims that they were killed, or has ended.
+// told returns when oshrun has reported all victims as killed, or has ended.
 func (m *mixing) told(j *job, over <-chan struct{}) {
 	for _, pe := range m.victims {
 		select {
@@ -194,13 +192,13 @@ func (m *mixing) told(j *job, over <-chan struct{}) {
 	}
 }
 
-// judge compares what oshrun and the survivors have said with the truth.
+// judge compares the messages of oshrun and of the survivors with what happened.
 func (m *mixing) judge(said, stderr string, status int) {
 	m.t.Helper()
 	bad := func(format string, args ...any) {
 		m.t.Errorf("%s\n%s\n%s", fmt.Sprintf(format, args...), said, stderr)
 	}
-	if m.phase != amidst { // some may have ended before they were killed
+	if m.phase != amidst { // victims may have ended before they were killed
 		m.victims = slices.DeleteFunc(m.victims, func(pe int) bool { return !strings.Contains(stderr, m.death(pe)) })
 	}
 	want := 3
@@ -256,9 +254,9 @@ func (m *mixing) judge(said, stderr string, status int) {
 	}
 }
 
-// falseWords returns the lines of oshrun's that are not true. On a machine under load, any
-// PE may be without a processor for a while, or wait for a disk. With --watchdog off, oshrun
-// does not see that: such a PE then counts as hung. judge sees that each survivor ends all the same.
+// falseWords returns the messages of oshrun that are wrong. On a machine under load, any PE may be without a processor
+// for a while, or wait for a disk. With --watchdog off, oshrun does not see that, so the PE counts as hung. judge
+// checks that each survivor ends nevertheless.
 func (m *mixing) falseWords(stderr string) (wrong []string) {
 	state := regexp.MustCompile(`^oshrun: PE (\d+) \(pid (\d+)\) (is stopped|goes on|gets no processor \(it could run\)|is stuck in the kernel \(uninterruptible sleep\)|runs again|hangs: no call of the library but Put for 5s)\n$`)
 	count := regexp.MustCompile(`^oshrun: (\d+) of (\d+) PEs failed:\n$`)

@@ -8,23 +8,23 @@ import (
 	"testing"
 )
 
-// survive checks that all PEs but PE 1 of 3 say that it has failed, and leave well.
+// survive checks that all PEs but PE 1 of 3 report its failure, and leave with status 0.
 func survive(t *testing.T, said string) {
 	t.Helper()
 	for _, want := range []string{
 		"PE 0 failed [1]\n", "PE 0 told [1]\n", "PE 0 left <nil>\n", "PE 2 failed [1]\n", "PE 2 told [1]\n", "PE 2 left <nil>\n",
 	} {
 		if !strings.Contains(said, want) {
-			t.Errorf("PEs did not say %q:\n%s", want, said)
+			t.Errorf("the PEs' output lacks %q:\n%s", want, said)
 		}
 	}
 	if strings.Contains(said, "PE 1 ") {
-		t.Errorf("PE 1 goes on:\n%s", said)
+		t.Errorf("PE 1 is still running:\n%s", said)
 	}
 }
 
-// A PE that a shell has started has failed when its program is killed, though the
-// shell goes on, and when the shell is, and then its program does not go on.
+// A shell may be a PE's process. The PE has failed when its program is killed, although the shell goes on. It has also
+// failed when the shell is killed, and then its program ends, too.
 func TestKillsInShells(t *testing.T) {
 	t.Parallel()
 	for _, tier := range usableTiers(t) {
@@ -53,7 +53,7 @@ func TestKillsInShells(t *testing.T) {
 	}
 }
 
-// The PEs of a spawned job have a failure page of their own.
+// The PEs of a spawned job have their own failure page.
 func TestKillsOfSpawned(t *testing.T) {
 	j := start(t, "-n", "1", "--recover", spawner(t), "3", self(t), "pe", "t-stress", "barrier")
 	k := killing{t: t, n: 3}

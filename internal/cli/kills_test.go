@@ -17,8 +17,8 @@ import (
 	"github.com/goshmem/goshmem/shmem"
 )
 
-// stressed are the families of calls in which PEs are killed. Each is one round,
-// which a PE repeats until it learns of a death.
+// stressed are the families of calls in which PEs are killed. Each is one round, which a PE repeats until it hears of a
+// death.
 var stressed = map[string]func(*stressPE) error{
 	"startup":  nil, // while the PEs join
 	"finalize": nil, // while they leave
@@ -98,12 +98,12 @@ func (p *stressPE) begin() (err error) {
 	return err
 }
 
-// testStress is the program: it says when it is ready, whom an error names, and,
-// when its input ends, who has failed and who it was told of.
+// testStress is the program of the PEs. It prints when it is ready and which PEs an error names. When its input ends,
+// it prints which PEs have failed and which failures it was told of.
 func testStress(args []string, stdout, stderr io.Writer) int {
 	fmt.Fprintf(stdout, "began %s %d\n", os.Getenv("PMIX_RANK"), os.Getpid())
 	p := &stressPE{}
-	w, err := shmem.Init(shmem.WorldMode(shmem.ModeStrict)) // a loop ends at the first death
+	w, err := shmem.Init(shmem.WorldMode(shmem.ModeStrict)) // so that a loop ends at the first death
 	if err == nil {
 		p.w = w
 		err = p.begin()
@@ -133,7 +133,7 @@ func testStress(args []string, stdout, stderr io.Writer) int {
 		told.await(len(dead))
 		fmt.Fprintf(stdout, "PE %d failed %v\nPE %d told %v\n", me, dead, me, told.all())
 	}
-	if args[0] == "startup" { // one that left now could have ended before it is killed
+	if args[0] == "startup" { // a PE that left now could end before it is killed
 		_, _ = io.Copy(io.Discard, os.Stdin)
 	}
 	if err = w.Finalize(); err != nil {
@@ -144,7 +144,7 @@ func testStress(args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
-// named returns the PEs that an error names, or the error if it is another one.
+// named returns the PEs that an error names, or the text of another error.
 func named(err error) string {
 	if dead := (*shmem.PEError)(nil); errors.As(err, &dead) {
 		return fmt.Sprint(dead.PEs)
@@ -152,7 +152,7 @@ func named(err error) string {
 	return fmt.Sprintf("no PEError: %v", err)
 }
 
-// toldOf collects what a callback is told.
+// toldOf collects the failures that a callback is told of.
 type toldOf struct {
 	mu   sync.Mutex
 	pes  []int
@@ -188,8 +188,8 @@ func (o *toldOf) all() []int {
 
 var killsAsked = flag.Int("kills", 0, "jobs of TestKillsEverywhere and TestKillsInCollectives, and kills of TestKillsInMixedPrograms; 0: a few")
 
-// killsOr returns how many kills or jobs a test is to make: what was asked, or by default n,
-// and few in short tests.
+// killsOr returns how many kills or jobs a test makes: the number that was asked for, n by default, and few in short
+// tests.
 func killsOr(n int) int {
 	if *killsAsked > 0 {
 		n = *killsAsked
@@ -200,9 +200,8 @@ func killsOr(n int) int {
 	return n
 }
 
-// TestKillsEverywhere kills PEs at random moments of every family of calls, under
-// --recover: each survivor reports those that were killed and nobody else, and ends
-// well.
+// TestKillsEverywhere kills PEs at random moments of every family of calls under --recover. Each survivor reports the
+// PEs that were killed and no others, and leaves with status 0.
 func TestKillsEverywhere(t *testing.T) {
 	t.Parallel()
 	jobs := killsOr(200)
@@ -212,7 +211,7 @@ func TestKillsEverywhere(t *testing.T) {
 	}
 	slices.Sort(families)
 	seed := uint64(time.Now().UnixNano())
-	const streams = 3 // that do not wait for each other's ends
+	const streams = 3 // which run independently
 	for stream := range streams {
 		t.Run(fmt.Sprint(stream), func(t *testing.T) {
 			t.Parallel()
@@ -227,7 +226,7 @@ func TestKillsEverywhere(t *testing.T) {
 	}
 }
 
-// killing is a job of which some PEs are killed.
+// killing is a job some of whose PEs are killed.
 type killing struct {
 	t      *testing.T
 	rng    *rand.Rand
@@ -254,13 +253,13 @@ func (k *killing) run() {
 	k.judge(j.stdout.String(), said, status, victims)
 }
 
-// kill kills some PEs, one after the other, and returns which when oshrun has said so, or
-// has ended. It reads the rest of the output: over is closed when that has ended.
+// kill kills some PEs, one after another. It returns the victims when oshrun has reported them, or has ended. It reads
+// the rest of the output; over is closed when the output has ended.
 func (k *killing) kill(j *job) (victims []int, over <-chan struct{}) {
 	spin(time.Duration(k.rng.IntN(3000)) * time.Microsecond)
 	victims = k.rng.Perm(k.n)[:1+k.rng.IntN(k.n-1)]
 	for _, pe := range victims {
-		_ = syscall.Kill(k.pids[pe], syscall.SIGKILL) // it may have ended well
+		_ = syscall.Kill(k.pids[pe], syscall.SIGKILL) // the PE may have ended with status 0
 		spin(time.Duration(k.rng.IntN(500)) * time.Microsecond)
 	}
 	over = j.rest()
@@ -270,18 +269,18 @@ func (k *killing) kill(j *job) (victims []int, over <-chan struct{}) {
 	for _, pe := range victims {
 		select {
 		case <-j.stderr.says(k.death(pe)):
-		case <-over: // judge misses what oshrun did not say
+		case <-over: // judge reports messages that are missing
 		}
 	}
 	return victims, over
 }
 
-// death is what oshrun says of a PE that was killed.
+// death is oshrun's message on a PE that was killed.
 func (k *killing) death(pe int) string {
 	return fmt.Sprintf("PE %d (pid %d) was killed by signal 9 (SIGKILL)", pe, k.pids[pe])
 }
 
-// await reads what the PEs say until all have begun and some are ready.
+// await reads the PEs' output until all have begun and some are ready.
 func (k *killing) await(j *job, ready int) {
 	k.pids = map[int]int{}
 	for len(k.pids) < k.n || ready > 0 {
@@ -289,7 +288,7 @@ func (k *killing) await(j *job, ready int) {
 		j.stdout.WriteString(line)
 		if err != nil {
 			status, said := j.endedAfter(testPatience, func() {})
-			k.t.Fatalf("the output has ended (%v) with %d of %d PEs begun and %d still to be ready, status %d\n%s\n%s",
+			k.t.Fatalf("the output has ended (%v) with %d of %d PEs begun and %d not ready yet, status %d\n%s\n%s",
 				err, len(k.pids), k.n, ready, status, &j.stdout, said)
 		}
 		var pe, pid int
@@ -302,11 +301,11 @@ func (k *killing) await(j *job, ready int) {
 	}
 }
 
-// judge compares what the survivors have said with the truth.
+// judge compares what the survivors have printed with what happened.
 func (k *killing) judge(said, stderr string, status int, victims []int) {
 	k.t.Helper()
 	truth := fmt.Sprint(victims)
-	if k.family == "finalize" { // some may have ended before they were killed
+	if k.family == "finalize" { // victims may have ended before they were killed
 		victims = slices.DeleteFunc(victims, func(pe int) bool {
 			return !strings.Contains(stderr, k.death(pe))
 		})
@@ -343,12 +342,12 @@ func (k *killing) judge(said, stderr string, status int, victims []int) {
 	}
 }
 
-// expected says whether a survivor must have said something.
+// expected says whether a survivor must have printed something.
 func (k *killing) expected(what string) bool {
 	return k.family != "startup" && (what == "left" || k.family != "finalize")
 }
 
-// after returns the rest of the line that begins with words.
+// after returns the rest of the line that begins with the given words.
 func after(text, words string) (rest string, found bool) {
 	for line := range strings.Lines(text) {
 		if rest, found = strings.CutPrefix(line, words); found {
@@ -358,7 +357,7 @@ func after(text, words string) (rest string, found bool) {
 	return "", false
 }
 
-// among says whether a list as fmt prints it has some and only such members.
+// among says whether a list, as fmt prints it, is not empty and has no other members.
 func among(list string, members []int) bool {
 	fields := strings.Fields(strings.Trim(list, "[]"))
 	for _, f := range fields {
@@ -369,7 +368,7 @@ func among(list string, members []int) bool {
 	return len(fields) > 0
 }
 
-// spin passes time that is shorter than what a timer is good for.
+// spin passes time in a loop, for durations too short for a timer.
 func spin(d time.Duration) {
 	for begin := time.Now(); time.Since(begin) < d; {
 	}

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestLicenses: licenses/ has the texts of Go and of all modules that are linked into oshrun, as these have them, and of
-// no others. The module cache has the texts: of whoever has compiled this test, so an ordinary user of CI has none.
+// TestLicenses: licenses/ has the licenses of Go and of all modules that are linked into oshrun, and no others. The
+// texts come from the module cache of the user who compiled this test; CI's ordinary user has none.
 func TestLicenses(t *testing.T) {
 	list := exec.Command("go", "list", "-deps", "-f", "{{with .Module}}{{if not .Main}}{{.Path}} {{.Dir}}{{end}}{{end}}", "github.com/goshmem/goshmem/cmd/oshrun")
 	list.Env = append(os.Environ(), "GOPROXY=off")

@@ -19,8 +19,8 @@ import (
 	"github.com/goshmem/goshmem/shmem"
 )
 
-// asOshrun makes the test binary behave as oshrun, so that tests run the real
-// thing in processes of its own, built-in programs included.
+// asOshrun makes the test binary act as oshrun, so that tests run the real thing in separate processes, built-in
+// programs included.
 const asOshrun = "GOSHMEM_TEST_AS_OSHRUN"
 
 func TestMain(m *testing.M) {
@@ -31,16 +31,16 @@ func TestMain(m *testing.M) {
 		builtins["t-mixed"], builtins["t-busy"] = testMixed, testBusy
 		os.Exit(Execute(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 	}
-	_ = flag.Set("test.parallel", "4")  // unless the command line says otherwise: most of these wait, and compute little
-	if signal.Ignored(syscall.SIGHUP) { // as under nohup: programs that the tests start are not to inherit it
+	_ = flag.Set("test.parallel", "4")  // unless the command line sets it: most tests wait, and compute little
+	if signal.Ignored(syscall.SIGHUP) { // as under nohup; programs that the tests start must not inherit it
 		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	}
 	go startChildren()
 	os.Exit(m.Run())
 }
 
-// testPE is the program of the PEs in these tests: it joins the job, says so,
-// and then does what its first argument says.
+// testPE is the program of the PEs in these tests. It joins the job, prints that it is ready, and does what its first
+// argument says.
 func testPE(args []string, stdout, stderr io.Writer) int {
 	mode := args[0]
 	if mode == "ignore" || mode == "touch" {
@@ -70,10 +70,10 @@ func testPE(args []string, stdout, stderr io.Writer) int {
 	}
 	switch {
 	case err != nil:
-	case mode == "globalexit" && me == last: // when the others are at the barrier
+	case mode == "globalexit" && me == last: // once the others are at the barrier
 		_ = shmem.WaitUntil(w.Ctx(), x, shmem.EQ, int64(last+1))
 		w.GlobalExit(number(args[1]))
-	case mode == "lateexit" && me == last: // when a file is there
+	case mode == "lateexit" && me == last: // once a file exists
 		for _, err := os.Stat(args[2]); err != nil; _, err = os.Stat(args[2]) {
 			time.Sleep(10 * time.Millisecond)
 		}
@@ -82,11 +82,11 @@ func testPE(args []string, stdout, stderr io.Writer) int {
 		err = shmem.WaitUntil(w.Ctx(), x, shmem.EQ, -1)
 	case mode == "spin", mode == "lateexit":
 		compute(x.Local())
-	case mode == "linger": // runs on after its farewell
+	case mode == "linger": // keeps running after Finalize
 		if err = w.Finalize(); err == nil {
 			time.Sleep(time.Hour)
 		}
-	case mode == "lose": // ends without a farewell
+	case mode == "lose": // loses its connection without Finalize
 	case mode == "ok":
 		err = w.Finalize()
 	case mode == "barrier-ok":
@@ -103,10 +103,9 @@ func testPE(args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
-// compute is a loop without calls. The race detector would turn each look into a
-// call of its own C code, where the runtime cannot stop a goroutine, so that all
-// that waits for such a stop (GC, the stacks of all goroutines) could take seconds
-// beside other load.
+// compute is a loop without calls. The race detector would turn each access into a call of its C code, where the
+// runtime cannot stop a goroutine. Everything that waits for such a stop (GC, the stacks of all goroutines) could then
+// take seconds beside other load.
 //
 //go:norace
 //go:noinline
@@ -124,7 +123,7 @@ func number(s string) int {
 	return n
 }
 
-// speech collects what oshrun says and lets a test wait for words of it.
+// speech collects oshrun's messages and lets a test wait for words in them.
 type speech struct {
 	mu    sync.Mutex
 	text  bytes.Buffer
@@ -149,7 +148,7 @@ func (s *speech) tell() {
 	}
 }
 
-// says returns a channel that is closed when the words have been said.
+// says returns a channel that is closed when the words have been written.
 func (s *speech) says(words string) <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -159,7 +158,7 @@ func (s *speech) says(words string) <-chan struct{} {
 	return c
 }
 
-// String returns all that was said so far.
+// String returns everything that was written so far.
 func (s *speech) String() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -173,11 +172,11 @@ type job struct {
 	out *bufio.Reader
 
 	closeOut func()
-	stdout   bytes.Buffer // what ready has read
+	stdout   bytes.Buffer // the output that ready has read
 	stderr   speech
-	life     *os.File // at its end when no process of the job is left
+	life     *os.File // reads end of file when no process of the job is left
 	tmp      string
-	theirs   []*os.File // closed here when they have it
+	theirs   []*os.File // files for the processes, closed here once they have them
 }
 
 // start starts oshrun.
@@ -188,8 +187,8 @@ func start(t *testing.T, args ...string) *job {
 	return j
 }
 
-// prepare makes an oshrun that begin will start. Every process of the job
-// inherits the write end of a pipe, whose end tells when the last one is gone.
+// prepare makes an oshrun that begin will start. Every process of the job inherits the write end of a pipe, so the
+// pipe's end of file shows that the last one has ended.
 func prepare(t *testing.T, args ...string) *job {
 	t.Helper()
 	self, err := os.Executable()
@@ -205,20 +204,19 @@ func prepare(t *testing.T, args ...string) *job {
 	null, err := os.Open(os.DevNull)
 	check(t, err)
 	j.life = r
-	j.cmd.ExtraFiles = []*os.File{null, null, null, null, w} // 7: not a number that oshrun gives its PEs
+	j.cmd.ExtraFiles = []*os.File{null, null, null, null, w} // descriptor 7, a number that oshrun does not use for its PEs
 	j.theirs = []*os.File{w, null}
 	return j
 }
 
-// inNamespaces lets oshrun run in namespaces of its own, as unshare makes them,
-// after a shell command.
+// inNamespaces makes oshrun run in its own namespaces, made by unshare, after a shell command.
 func (j *job) inNamespaces(kinds, command string) {
 	j.t.Helper()
 	unshare, err := exec.LookPath("unshare")
 	check(j.t, err)
 	args := append([]string{"unshare"}, strings.Fields(kinds)...)
 	if strings.Contains(kinds, "--fork") {
-		args = append(args, "--kill-child") // it would not end with its parent otherwise
+		args = append(args, "--kill-child") // without it, the child would outlive its parent
 	}
 	j.cmd.Args = append(append(args, "sh", "-c", command+` && exec "$0" "$@"`, j.cmd.Path), j.cmd.Args[1:]...)
 	j.cmd.Path = unshare
@@ -233,7 +231,7 @@ func (j *job) begin() {
 	j.t.Cleanup(func() { _ = j.cmd.Process.Kill(); _ = j.life.Close() })
 }
 
-// ready returns the process numbers of n PEs when all have joined.
+// ready returns the process numbers of n PEs once all have joined.
 func (j *job) ready(n int) (pids []int) {
 	j.t.Helper()
 	for len(pids) < n {
@@ -243,40 +241,40 @@ func (j *job) ready(n int) (pids []int) {
 			pids = append(pids, number(strings.TrimSpace(pid)))
 		}
 		if err != nil {
-			j.t.Fatalf("%d of %d PEs got ready: %v; stderr:\n%s", len(pids), n, err, &j.stderr)
+			j.t.Fatalf("%d of %d PEs are ready: %v; stderr:\n%s", len(pids), n, err, &j.stderr)
 		}
 	}
 	return pids
 }
 
-// rest reads the rest of the output, and closes what it returns when oshrun has ended: the
-// PEs write to pipes of oshrun's.
+// rest reads the rest of the output. The returned channel is closed when oshrun has ended, because the PEs write to its
+// pipes.
 func (j *job) rest() <-chan struct{} {
 	over := make(chan struct{})
 	go func() { _, _ = io.Copy(&j.stdout, j.out); close(over) }()
 	return over
 }
 
-// ended waits for oshrun and then for every process of the job to end, checks
-// that nothing is left and returns the exit status and what oshrun said.
+// ended waits until oshrun and then every process of the job have ended. It checks that no files are left, and returns
+// the exit status and oshrun's messages.
 func (j *job) ended(within time.Duration) (status int, said string) {
 	j.t.Helper()
 	return j.endedAfter(within, func() { _, _ = io.Copy(&j.stdout, j.out) })
 }
 
-// endedAfter does the same, and what is given instead of reading the output.
+// endedAfter does the same, but calls meanwhile instead of reading the output.
 func (j *job) endedAfter(within time.Duration, meanwhile func()) (status int, said string) {
 	j.t.Helper()
 	j.over(within, meanwhile)
 	left, err := os.ReadDir(j.tmp)
 	check(j.t, err)
 	if len(left) > 0 {
-		j.t.Errorf("files are left: %v", left)
+		j.t.Errorf("files are left behind: %v", left)
 	}
 	return j.cmd.ProcessState.ExitCode(), j.stderr.String()
 }
 
-// over waits for oshrun and then for every process of the job to end.
+// over waits until oshrun and then every process of the job have ended.
 func (j *job) over(within time.Duration, meanwhile func()) {
 	j.t.Helper()
 	timer := time.AfterFunc(within, func() {
@@ -287,21 +285,21 @@ func (j *job) over(within time.Duration, meanwhile func()) {
 	meanwhile()
 	_ = j.cmd.Wait()
 	if n, err := j.life.Read(make([]byte, 1)); n != 0 || err != io.EOF {
-		j.t.Errorf("processes are left %v after the start of waiting: %v", within, err)
+		j.t.Errorf("processes are still running after %v: %v", within, err)
 	}
 	if !timer.Stop() {
-		j.t.Errorf("oshrun had not ended after %v; stderr:\n%s", within, &j.stderr)
+		j.t.Errorf("oshrun was still running after %v; stderr:\n%s", within, &j.stderr)
 	}
 }
 
-// expect checks an exit status and words of oshrun's messages.
+// expect checks the exit status, and that oshrun's messages contain the words.
 func (j *job) expect(status int, words ...string) {
 	j.t.Helper()
 	got, said := j.ended(20 * time.Second)
 	j.check(got, said, status, words)
 }
 
-// expectUnread does the same where nobody reads the output.
+// expectUnread does the same without reading the output.
 func (j *job) expectUnread(status int, words ...string) {
 	j.t.Helper()
 	got, said := j.endedAfter(15*time.Second, func() {})
@@ -315,7 +313,7 @@ func (j *job) check(got int, said string, status int, words []string) {
 	}
 	for _, w := range words {
 		if !strings.Contains(said, w) {
-			j.t.Errorf("oshrun did not say %q:\n%s", w, said)
+			j.t.Errorf("stderr lacks %q:\n%s", w, said)
 		}
 	}
 }

@@ -15,8 +15,7 @@ import (
 	"github.com/goshmem/goshmem/pmix/codec"
 )
 
-// ends are how rank 1 of testdata/news.c and testNews may end, with the code of
-// the event and what oshrun says.
+// ends are the ways in which rank 1 of testdata/news.c and testNews may end, with the event's code and oshrun's message.
 var ends = map[string]struct {
 	code int
 	said string
@@ -29,8 +28,7 @@ var ends = map[string]struct {
 	"abort":   {-8, "was killed by signal 9 (SIGKILL) at PE 1's request"},
 }
 
-// PMIx clients that asked for it hear how a process has ended, also those that ask
-// later, and only those.
+// PMIx clients that registered a handler hear how a process has ended, even if they register afterwards. Others do not.
 func TestEndsAreEvents(t *testing.T) {
 	prog := testenv.CompileC(t, testenv.CC, filepath.Join("testdata", "news.c"), testenv.LibPMIx)
 	for how, want := range ends {
@@ -38,7 +36,7 @@ func TestEndsAreEvents(t *testing.T) {
 	}
 }
 
-// The same for clients in Go, whose runtime makes a status of such signals.
+// Clients in Go hear the same, although Go's runtime turns such signals into a status.
 func TestEndsAreEventsInGo(t *testing.T) {
 	for how, want := range ends {
 		if how == "segv" {
@@ -48,7 +46,7 @@ func TestEndsAreEventsInGo(t *testing.T) {
 	}
 }
 
-// On every tier that works here.
+// Clients hear the same on every tier that works here.
 func TestEndsAreEventsOnEveryTier(t *testing.T) {
 	for _, tier := range usableTiers(t) {
 		t.Run(tier, func(t *testing.T) {

@@ -12,8 +12,7 @@ import (
 	"github.com/goshmem/goshmem/internal/lab/noise"
 )
 
-// experimentJSON runs a command that measures, in processes of its own, and decodes
-// its JSON.
+// experimentJSON runs a measuring command in a separate process and decodes its JSON.
 func experimentJSON[T any](t *testing.T, status int, args ...string) (v T) {
 	t.Helper()
 	j := start(t, args...)
@@ -21,15 +20,15 @@ func experimentJSON[T any](t *testing.T, status int, args ...string) (v T) {
 	dec := json.NewDecoder(&j.stdout)
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(&v); err != nil {
-		t.Fatalf("%q printed no such JSON: %v; stderr:\n%s", args, err, &j.stderr)
+		t.Fatalf("%q printed no JSON of this form: %v; stderr:\n%s", args, err, &j.stderr)
 	}
 	return v
 }
 
-// Real programs, each with its own figures.
+// Each real program is measured by its own figures.
 func TestNoise(t *testing.T) {
 	if testing.Short() {
-		t.Skip("starts jobs one after the other")
+		t.Skip("starts jobs one after another")
 	}
 	dir := t.TempDir()
 	for _, c := range []struct {
@@ -60,22 +59,22 @@ func TestNoise(t *testing.T) {
 	}
 }
 
-// With the control, the exit status is what the report says, and that says why.
-// Whether a hog shows depends on the machine.
+// With the control, the exit status agrees with the report, which gives the reason. Whether a hog is found depends on
+// the machine.
 func TestNoiseControl(t *testing.T) {
 	if testing.Short() {
-		t.Skip("starts jobs one after the other")
+		t.Skip("starts jobs one after another")
 	}
 	j := start(t, strings.Fields("noise -n 2 --samples 3 --control bench barrier -i 2000")...)
 	status, said := j.ended(testPatience)
 	found := strings.Contains(j.stdout.String(), "of a core, was found")
 	lost := strings.Contains(j.stdout.String(), "of a core, was NOT found")
 	if found == lost || status != map[bool]int{true: 0, false: 1}[found] || said != "" {
-		t.Errorf("status %d, found %v, not found %v:\n%s%s", status, found, lost, &j.stdout, said)
+		t.Errorf("status %d, report says found %v, not found %v:\n%s%s", status, found, lost, &j.stdout, said)
 	}
 	for _, want := range []string{"seed ", "OVERHEAD %", "barrier", "smallest effect that these samples would have shown: "} {
 		if !strings.Contains(j.stdout.String(), want) {
-			t.Errorf("%q is missing:\n%s", want, &j.stdout)
+			t.Errorf("the report lacks %q:\n%s", want, &j.stdout)
 		}
 	}
 }
@@ -119,8 +118,8 @@ func TestNoiseRefuses(t *testing.T) {
 	}
 }
 
-// A program that fails ends the measurement with its status, and what it said; so
-// does one that is not there, and a signal.
+// A program that fails ends the measurement, with its status and its messages. So do a program that does not exist, and
+// a signal.
 func TestNoiseFails(t *testing.T) {
 	j := start(t, "noise", "-n", "1", "--samples", "2", "--seed", "1", "--", "sh", "-c", "echo why >&2; exit 7")
 	j.expect(7, "noise: pair 1 of 3, detection o", "-- sh -c echo why >&2; exit 7: exit status 7:", "why\n")
@@ -130,7 +129,7 @@ func TestNoiseFails(t *testing.T) {
 		gate := t.TempDir() + "/gate"
 		check(t, syscall.Mkfifo(gate, 0o600))
 		j = start(t, "noise", "-n", "1", "--", "sh", "-c", `echo begun >"$0"; sleep 1000`, gate)
-		_, err := os.ReadFile(gate) // when the program has begun
+		_, err := os.ReadFile(gate) // exists once the program has begun
 		check(t, err)
 		check(t, j.cmd.Process.Signal(sig))
 		j.expect(status, "noise: in pair 1 of 11: interrupted by signal")

@@ -14,9 +14,8 @@ import (
 	"github.com/goshmem/goshmem/internal/xunix"
 )
 
-// forks takes what starts children, for one thread that lasts as long as this process: the
-// kernel tells a child of the end of the thread that has started it, and other threads may
-// end earlier.
+// forks runs functions that start children, on one thread that lasts as long as this process. The kernel kills a child
+// when the thread that started it ends, and other threads may end earlier.
 var forks = make(chan func())
 
 func startChildren() {
@@ -26,7 +25,7 @@ func startChildren() {
 	}
 }
 
-// startChild starts a process that the kernel kills when this one ends, however that is.
+// startChild starts a process that the kernel kills when this process ends, in whatever way.
 func startChild(cmd *exec.Cmd) error {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
@@ -35,7 +34,7 @@ func startChild(cmd *exec.Cmd) error {
 	return onForkThread(cmd.Start)
 }
 
-// onForkThread calls f on the thread that starts children, which inherit from it.
+// onForkThread calls f on the thread that starts children, which inherit its attributes.
 func onForkThread(f func() error) error {
 	done := make(chan error)
 	forks <- func() { done <- f() }
@@ -45,7 +44,7 @@ func onForkThread(f func() error) error {
 // asLoneTest makes TestNoOrphans the test that is killed.
 const asLoneTest = "GOSHMEM_TEST_TO_BE_KILLED"
 
-// Jobs end with the test that has started them, also if that is killed.
+// Jobs end with the test that started them, even if the test is killed.
 func TestNoOrphans(t *testing.T) {
 	if os.Getenv(asLoneTest) != "" {
 		j := prepare(t, "-n", "1", "--stdin", "0", "t-pe", "spin")
@@ -57,7 +56,7 @@ func TestNoOrphans(t *testing.T) {
 		return
 	}
 	cmd := exec.Command(self(t), "-test.run=^TestNoOrphans$")
-	// A killed test does not remove its temporary folder; this one removes both.
+	// A killed test does not remove its temporary folder. This test removes both folders.
 	cmd.Env = append(os.Environ(), asLoneTest+"=1", "TMPDIR="+t.TempDir())
 	stdin, err := cmd.StdinPipe()
 	check(t, err)
@@ -92,7 +91,7 @@ func TestNoOrphans(t *testing.T) {
 			i++
 		case time.Since(begin) > testPatience:
 			_ = syscall.Kill(oshrun, syscall.SIGKILL)
-			t.Fatalf("a job goes on without its test: oshrun %d, PE %d", oshrun, pe)
+			t.Fatalf("a job is still running without its test: oshrun %d, PE %d", oshrun, pe)
 		default:
 			time.Sleep(time.Millisecond)
 		}

@@ -10,8 +10,7 @@ import (
 	"time"
 )
 
-// Lines of several PEs are whole and complete and in order, of any length, on a
-// pipe and in a file, tagged or not.
+// Lines of several PEs are whole, complete and in order, at any length, on a pipe and in a file, tagged or not.
 func TestLinesDoNotMix(t *testing.T) {
 	const npes, lines = 5, 3000
 	for name, flags := range map[string][]string{"plain": nil, "tagged": {"--output", "tag"}, "merged": {"--output", "merge"}} {
@@ -52,17 +51,17 @@ func all(t *testing.T, got []int, want int) {
 	}
 }
 
-// What a PE wrote before it was killed is there, in the midst of a flood, and
-// then the message, even if nobody had read anything by then.
+// The output of a killed PE is complete up to its death, in the middle of a flood. The message follows it, even if
+// nothing had been read until then.
 func TestKilledInFlood(t *testing.T) {
-	const npes, victim, lines = 16, 5, 500 // less than a pipe holds
+	const npes, victim, lines = 16, 5, 500 // fewer than a pipe holds
 	gate := t.TempDir() + "/gate"
 	j := prepare(t, "-n", fmt.Sprint(npes), "t-say", "die", fmt.Sprint(lines), fmt.Sprint(victim), gate)
 	j.cmd.Stderr = j.cmd.Stdout
 	j.begin()
-	_, err := j.out.Peek(1) // they have started
+	_, err := j.out.Peek(1) // the PEs have started
 	check(t, err)
-	full := 0 // how often nobody could do anything
+	full := 0 // how often in a row no PE could write
 	until(t, "a standstill", func() bool {
 		full++
 		for _, pid := range children(t, j.cmd.Process.Pid) {
@@ -94,8 +93,8 @@ func TestKilledInFlood(t *testing.T) {
 	}
 }
 
-// Asked to end while PEs flood a reader who does not read, and do not want to
-// end: over in two seconds, plus one for a slow machine.
+// PEs flood a reader that does not read, and ignore the signal to end. The job is over within two seconds, plus one for
+// a slow machine.
 func TestEndOfUnreadFlood(t *testing.T) {
 	for name, program := range map[string]string{"willing": "exec yes", "unwilling": `trap "" TERM; yes`} {
 		for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
@@ -114,8 +113,7 @@ func TestEndOfUnreadFlood(t *testing.T) {
 	}
 }
 
-// Logging does not wait for a reader, and neither does anything else that
-// oshrun does.
+// Logging does not wait for a reader, and neither does anything else in oshrun.
 func TestUnreadLog(t *testing.T) {
 	t.Parallel()
 	r, w, err := os.Pipe()
@@ -144,10 +142,10 @@ func fill(t *testing.T, w *os.File) {
 			}
 		}
 	}
-	_ = w.Fd() // the next user finds it as it was
+	_ = w.Fd() // back to blocking mode for the next user
 }
 
-// Raw output passes bytes, whatever they are.
+// Raw output passes bytes of any value.
 func TestRaw(t *testing.T) {
 	const size = 3 << 20
 	for _, npes := range []int{1, 2} {
@@ -162,24 +160,23 @@ func TestRaw(t *testing.T) {
 				}
 			}
 			if want := bytesOf(pe, size); !bytes.Equal(got, want) {
-				t.Errorf("%d PEs: %d bytes of PE %d came, want %d, or they differ", npes, len(got), pe, size)
+				t.Errorf("%d PEs: got %d bytes of PE %d, want %d with the same content", npes, len(got), pe, size)
 			}
 			if file, err := os.ReadFile(fmt.Sprintf("%s/rank.%d/stdout", dir, pe)); err != nil || !bytes.Equal(file, bytesOf(pe, size)) {
-				t.Errorf("file of PE %d: %d bytes, %v, want %d, or they differ", pe, len(file), err, size)
+				t.Errorf("file of PE %d: %d bytes, %v, want %d with the same content", pe, len(file), err, size)
 			}
 		}
 	}
-	// A byte does not wait for others.
+	// A single byte is passed on without more to follow.
 	j := start(t, "-n", "1", "--output", "raw", "sh", "-c", `printf x; read line; exit 1`)
 	if c, err := j.out.ReadByte(); err != nil || c != 'x' {
-		t.Errorf("%q, %v", c, err)
+		t.Errorf("read %q, %v, want the byte", c, err)
 	}
 	check(t, j.cmd.Process.Signal(syscall.SIGTERM))
 	_, _ = j.ended(testPatience)
 }
 
-// The outputs of a PE stay in order where they are one, by a flag or because
-// nothing tells them apart.
+// The outputs of a PE stay in order if they are one: by a flag, or because both go to the same place.
 func TestMerge(t *testing.T) {
 	const turns = 3000
 	var want strings.Builder
@@ -199,7 +196,7 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-// Words of --output that exclude each other, or are none.
+// Words of --output that are unknown or exclude each other are errors.
 func TestOutputWords(t *testing.T) {
 	for _, words := range []string{"raw,tag", "timestamp,raw", "raw,merge,tag"} {
 		status, _, said := execute(t, "--output", words, "true")
@@ -212,7 +209,7 @@ func TestOutputWords(t *testing.T) {
 	}
 }
 
-// A signal that is none to end by does not cut what is still to be read.
+// A signal that does not end the job does not cut unread output.
 func TestSignalWhileReaderIsLate(t *testing.T) {
 	j := start(t, "-v", "-n", "1", "sh", "-c", `head -c 200000 /dev/zero | tr "\0" "\n"`)
 	<-j.stderr.says("finished after")
@@ -221,6 +218,6 @@ func TestSignalWhileReaderIsLate(t *testing.T) {
 	}
 	j.expect(0)
 	if n := j.stdout.Len(); n != 200000 {
-		t.Errorf("%d bytes came through, want 200000", n)
+		t.Errorf("got %d bytes, want 200000", n)
 	}
 }

@@ -23,7 +23,7 @@ type poller struct {
 	next int
 }
 
-// polls are calls of which a PE that waits for something may make no other one.
+// polls are calls that a waiting PE may make in a loop without any other call.
 var polls = []struct {
 	name string
 	call func(p *poller) error
@@ -54,7 +54,7 @@ var polls = []struct {
 	{"Test", func(p *poller) error { _, err := shmem.Test(p.c, p.x, shmem.EQ, -1); return err }},
 }
 
-// found reports PEs that are taken for dead.
+// found returns an error if PEs are reported dead.
 func found(pes []int) error {
 	if len(pes) > 0 {
 		return fmt.Errorf("PEs %v are dead", pes)
@@ -62,7 +62,7 @@ func found(pes []int) error {
 	return nil
 }
 
-// testPoll is a PE that polls by one call, until it has used so much processor time.
+// testPoll is a PE that polls with one call, until it has used enough processor time.
 func testPoll(args []string, _, stderr io.Writer) int {
 	d, err := time.ParseDuration(args[0])
 	w, err2 := shmem.Init()
@@ -85,19 +85,19 @@ func testPoll(args []string, _, stderr io.Writer) int {
 	return 0
 }
 
-// processorTime is what this process has used.
+// processorTime returns the processor time that this process has used.
 func processorTime() time.Duration {
 	var u syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u) // it cannot fail
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// PEs that make one call of the library all the time are not said to hang.
+// PEs that poll with one call of the library are not reported as hung.
 func TestPollersDoNotHang(t *testing.T) {
 	t.Parallel()
 	j := start(t, "-n", fmt.Sprint(len(polls)), "--hang-timeout", "0.1", "t-poll", "400ms")
 	status, said := j.ended(testPatience)
 	if status != 0 || strings.Contains(said, "hangs") {
-		t.Errorf("status %d, want 0 and nobody who hangs:\n%s", status, said)
+		t.Errorf("status %d, want 0 and no PE reported as hung:\n%s", status, said)
 	}
 }

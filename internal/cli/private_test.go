@@ -12,7 +12,7 @@ import (
 	"github.com/goshmem/goshmem/internal/house/testenv"
 )
 
-// privateDir returns the one directory that a job has in its TMPDIR.
+// privateDir returns the only directory in the job's TMPDIR.
 func (j *job) privateDir() string {
 	j.t.Helper()
 	found, err := filepath.Glob(j.tmp + "/*")
@@ -33,9 +33,8 @@ func (j *job) another() {
 	}
 }
 
-// All files of Open MPI are in a directory that nobody else can read and that
-// ends with the job; after SIGKILL nothing else is left, and the next job
-// removes it, but not that of a job that runs.
+// All files of Open MPI are in a directory that no other user can read and that is removed with the job. After SIGKILL
+// only the directory is left. The next job removes it, but not the directory of a running job.
 func TestPrivateDir(t *testing.T) {
 	prog := testenv.CompileC(t, testenv.OpenMPI, filepath.Join("testdata", "wait.c"))
 	j := start(t, "-n", "2", prog)
@@ -44,38 +43,38 @@ func TestPrivateDir(t *testing.T) {
 	info, err := os.Stat(dir)
 	check(t, err)
 	if info.Mode().Perm() != 0o700 {
-		t.Errorf("mode %v, want rwx for the owner alone", info.Mode())
+		t.Errorf("mode %v, want rwx for the owner only", info.Mode())
 	}
 	for _, pid := range pids {
 		maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid))
 		check(t, err)
 		if !strings.Contains(string(maps), dir+"/") || strings.Contains(string(maps), "/dev/shm") {
-			t.Errorf("shared memory of process %d is not in %s, or in /dev/shm, too:\n%s", pid, dir, maps)
+			t.Errorf("shared memory of process %d is not in %s, or is in /dev/shm, too:\n%s", pid, dir, maps)
 		}
 	}
 
-	j.another() // does not touch what is in use
+	j.another() // must keep the directory in use
 	if _, err := os.Stat(filepath.Join(dir, "shm")); err != nil {
-		t.Errorf("another job removed the directory of one that runs: %v", err)
+		t.Errorf("another job removed the directory of a running job: %v", err)
 	}
 
 	check(t, j.cmd.Process.Kill())
 	j.over(testPatience, func() {})
 	if got := j.privateDir(); got != dir {
-		t.Errorf("directory %s is left, want %s", got, dir)
+		t.Errorf("directory left behind: %s, want %s", got, dir)
 	}
-	other := filepath.Join(j.tmp, "goshmem-1-1-other") // not of this form
+	other := filepath.Join(j.tmp, "goshmem-1-1-other") // another form of name
 	check(t, os.Mkdir(other, 0o700))
 	j.another()
 	if _, err := os.Stat(dir); !os.IsNotExist(err) {
-		t.Errorf("%s is left: %v", dir, err)
+		t.Errorf("%s still exists: %v", dir, err)
 	}
 	if _, err := os.Stat(other); err != nil {
 		t.Errorf("%s was removed: %v", other, err)
 	}
 }
 
-// The user's choice of a place for shared memory counts.
+// The user's choice of a directory for shared memory takes precedence.
 func TestBackingDirOfUser(t *testing.T) {
 	prog := testenv.CompileC(t, testenv.OpenMPI, filepath.Join("testdata", "wait.c"))
 	mine := t.TempDir()

@@ -71,7 +71,7 @@ var sink int
 
 var stackHead = regexp.MustCompile(`(?m)^oshrun: stacks of PE (\d+) \(pid (\d+)\)(.*)\n`)
 
-// stacksOf cuts what oshrun said into what stands after each head.
+// stacksOf splits oshrun's messages into the text after each head.
 func stacksOf(said string) map[string]string {
 	of := map[string]string{}
 	heads := stackHead.FindAllStringSubmatchIndex(said, -1)
@@ -85,8 +85,7 @@ func stacksOf(said string) map[string]string {
 	return of
 }
 
-// quit sends SIGQUIT to a job of n PEs that are ready and returns what oshrun
-// said until the end.
+// quit sends SIGQUIT to a job of n PEs once they are ready, and returns oshrun's messages.
 func (j *job) quit(n int) string {
 	j.t.Helper()
 	j.ready(n)
@@ -98,8 +97,7 @@ func (j *job) quit(n int) string {
 	return said
 }
 
-// On request all PEs say where they are, in one piece each, whatever they are
-// doing. They are not sent the signal itself.
+// On request each PE reports its stacks, in one piece, whatever it is doing. PEs do not get the signal itself.
 func TestStacks(t *testing.T) {
 	for _, mode := range []string{"wait", "spin", "ignore", "barrier"} {
 		t.Run(mode, func(t *testing.T) {
@@ -107,7 +105,7 @@ func TestStacks(t *testing.T) {
 			of := stacksOf(said)
 			for _, pe := range []string{"0", "1", "2"} {
 				if n := strings.Count(of[pe], "goroutine 1 ["); n != 1 || !strings.Contains(of[pe], ".testPE(") {
-					t.Errorf("PE %s: %d first goroutines, want 1, in testPE:\n%s", pe, n, of[pe])
+					t.Errorf("PE %s: %d main goroutines, want 1, in testPE:\n%s", pe, n, of[pe])
 				}
 			}
 			if len(of) != 3 || strings.Contains(said, "SIGQUIT: quit") {
@@ -117,7 +115,7 @@ func TestStacks(t *testing.T) {
 	}
 }
 
-// When the time is over, too.
+// Stacks are reported at a timeout, too.
 func TestStacksAtTimeout(t *testing.T) {
 	j := start(t, "-n", "2", "--timeout", "1", "--stacks", "t-pe", "wait")
 	status, said := j.ended(testPatience)
@@ -126,11 +124,11 @@ func TestStacksAtTimeout(t *testing.T) {
 		t.Errorf("status %d, stderr:\n%s", status, said)
 	}
 	if over := strings.Index(said, "--timeout 1s is over"); over < 0 || over > strings.Index(said, "stacks of PE") {
-		t.Errorf("it does not begin with the cause:\n%s", said)
+		t.Errorf("the messages do not begin with the cause:\n%s", said)
 	}
 }
 
-// Nothing of many goroutines is lost.
+// With many goroutines, no stack is lost.
 func TestStacksOfMany(t *testing.T) {
 	of := stacksOf(start(t, "-n", "2", "--stacks", "t-crowd").quit(2))
 	for _, pe := range []string{"0", "1"} {
@@ -140,7 +138,7 @@ func TestStacksOfMany(t *testing.T) {
 	}
 }
 
-// A Go program outside the job has a runtime that knows; others are left alone.
+// Stacks of a Go program outside the job come from its runtime. Other programs get no signal.
 func TestStacksOfOthers(t *testing.T) {
 	for name, args := range map[string][]string{
 		"itself": {"t-idle"}, "in a shell": {"sh", "-c", `"$0" pe t-idle; :`, self(t)},
@@ -155,12 +153,11 @@ func TestStacksOfOthers(t *testing.T) {
 	}
 	of := stacksOf(start(t, "-n", "1", "--stacks", "sh", "-c", `echo "ready $$"; exec sleep 1000`).quit(1))
 	if of["0"] != ": none, it is not a Go program\n" {
-		t.Errorf("not a Go program: %q", of["0"])
+		t.Errorf("program that is not Go: %q", of["0"])
 	}
 }
 
-// PEs that cannot answer do not hold up the end, and a second interrupt does not
-// wait for them at all.
+// PEs that cannot answer do not delay the end. A second interrupt does not wait for them at all.
 func TestStacksOfStopped(t *testing.T) {
 	j := start(t, "-n", "2", "--stacks", "t-pe", "wait")
 	check(t, syscall.Kill(j.ready(2)[1], syscall.SIGSTOP))
@@ -178,8 +175,7 @@ func TestStacksOfStopped(t *testing.T) {
 	j.expect(130, "interrupted twice")
 }
 
-// profiles returns the names in a directory, and checks that each is a whole
-// profile.
+// profiles returns the names in a directory, and checks that each file is a complete profile.
 func profiles(t *testing.T, dir string) (names []string, text map[string]string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -192,7 +188,7 @@ func profiles(t *testing.T, dir string) (names []string, text map[string]string)
 		check(t, err)
 		raw, err := io.ReadAll(z)
 		if err != nil {
-			t.Errorf("%s is not whole: %v", e.Name(), err)
+			t.Errorf("%s is not complete: %v", e.Name(), err)
 		}
 		_ = f.Close()
 		names, text[e.Name()] = append(names, e.Name()), string(raw)
@@ -208,7 +204,7 @@ func pprofNames(pes ...int) (names []string) {
 	return names
 }
 
-// Profiles are written however a job ends, except by a PE that is killed.
+// Profiles are written in whatever way a job ends, except by a PE that is killed.
 func TestPprof(t *testing.T) {
 	for _, x := range []struct {
 		name   string
@@ -237,16 +233,16 @@ func TestPprof(t *testing.T) {
 				t.Errorf("files %q, want %q", names, want)
 			}
 			if said := j.stderr.String(); len(x.pes) == 1 != strings.Contains(said, "--pprof: no profile of PE 1: it exited with status 3 without Finalize") {
-				t.Errorf("stderr, want a word on PEs without a profile, if there are any:\n%s", said)
+				t.Errorf("stderr: want a message if and only if a PE has no profile:\n%s", said)
 			}
 			if x.name == "of something" && !strings.Contains(text["pe.1.cpu.pprof"], "/cli.burn") {
-				t.Error("a CPU profile knows nothing of what the PE did")
+				t.Error("the CPU profile lacks the PE's work")
 			}
 		})
 	}
 }
 
-// The profiles of a spawned job stand beside those of the job that has spawned it.
+// The profiles of a spawned job are beside those of the job that spawned it.
 func TestPprofOfSpawned(t *testing.T) {
 	dir := t.TempDir()
 	start(t, "-n", "1", "--pprof", dir, spawner(t), "2", self(t), "pe", "t-pe", "ok").expect(0, "--pprof: no profile of PE 0: it called neither")
@@ -256,8 +252,8 @@ func TestPprofOfSpawned(t *testing.T) {
 	}
 }
 
-// Each PE leaves its profiles or is named with why it has not: the one that was killed, and one that has no processor
-// when it is asked.
+// Each PE leaves its profiles or is named with the reason: here the PE that was killed, and one that had no processor
+// when it was asked.
 func TestPprofOfKilled(t *testing.T) {
 	dir := t.TempDir()
 	j := start(t, "-n", "3", "--pprof", dir, "t-pe", "wait")
@@ -265,52 +261,52 @@ func TestPprofOfKilled(t *testing.T) {
 	_, said := j.ended(testPatience)
 	names, _ := profiles(t, dir)
 	if len(names) > 4 || !strings.Contains(said, ": it was killed by signal 9 (SIGKILL)\n") {
-		t.Errorf("files %q, want those of two PEs at most; stderr:\n%s", names, said)
+		t.Errorf("files %q, want those of at most two PEs; stderr:\n%s", names, said)
 	}
 	told := 0
 	for line := range strings.Lines(said) {
 		if _, list, found := strings.Cut(line, "--pprof: no profile of PE"); found {
 			list, _, _ = strings.Cut(list, ":")
-			told += 1 + strings.Count(list, ",") + strings.Count(list, "-") // of three PEs
+			told += 1 + strings.Count(list, ",") + strings.Count(list, "-") // PEs in a list of up to three
 			if strings.Contains(list, "0-2") {
 				told++
 			}
 		}
 	}
 	if told+len(names)/2 != 3 {
-		t.Errorf("files %q, want each of the three PEs to have left two or to be told of; stderr:\n%s", names, said)
+		t.Errorf("files %q, want two from each of the three PEs, or a message; stderr:\n%s", names, said)
 	}
 }
 
-// A PE that cannot answer leaves no profile; those of an earlier job do not stand for it.
+// A PE that cannot answer leaves no profile. Profiles of an earlier job do not count.
 func TestPprofOfSilent(t *testing.T) {
 	dir := t.TempDir()
 	j := start(t, "-n", "2", "--pprof", dir, "t-pe", "ignore")
 	check(t, syscall.Kill(j.ready(2)[0], syscall.SIGSTOP))
 	check(t, j.cmd.Process.Signal(os.Interrupt))
-	for names := []string(nil); len(names) < 2; { // those of the other PE
+	for names := []string(nil); len(names) < 2; { // the other PE's
 		var err error
 		names, err = filepath.Glob(filepath.Join(dir, "*.pprof"))
 		check(t, err)
 		runtime.Gosched()
 	}
-	check(t, j.cmd.Process.Signal(os.Interrupt)) // kills at once
+	check(t, j.cmd.Process.Signal(os.Interrupt)) // kills the PEs at once
 	_, said := j.ended(testPatience)
 	killed := strings.Contains(said, ": it was killed by signal 9 (SIGKILL)\n")
 	late := strings.Contains(said, ": it was asked for it at the end of the job and did not answer within 500ms\n")
-	if killed == late || strings.Count(said, "no profile of PE ") != 1 { // late: the other PE took as long
-		t.Errorf("stderr, want a word on the PE that was stopped, and on no other:\n%s", said)
+	if killed == late || strings.Count(said, "no profile of PE ") != 1 { // late: the deadline passed before the second interrupt
+		t.Errorf("stderr: want a message on the stopped PE, and on no other:\n%s", said)
 	}
 	start(t, "-n", "2", "--pprof", dir, "true").expect(0, "--pprof: no profile of PEs 0-1: it called neither shmem.Init nor mpi.Init")
 }
 
-// What a PE has used is told of all of them, however they end.
+// Statistics cover all PEs, in whatever way they end.
 func TestStats(t *testing.T) {
 	j := start(t, "-n", "2", "--stats", "t-pe", "ok")
 	j.expect(0, "PE   PID", "MAX RSS", "\n0    ", "\n1    ", "\nall  ")
 
 	name := filepath.Join(t.TempDir(), "stats.json")
-	j = start(t, "-n", "3", "--stats=json:"+name, "t-pe", "spin") // one that waits may end by itself when it learns of the death
+	j = start(t, "-n", "3", "--stats=json:"+name, "t-pe", "spin") // a waiting PE could end by itself when it hears of the death
 	pids := j.ready(3)
 	check(t, syscall.Kill(pids[1], syscall.SIGKILL))
 	j.expect(137)
@@ -319,7 +315,7 @@ func TestStats(t *testing.T) {
 	var r statsReport
 	check(t, json.Unmarshal(raw, &r))
 	if r.Status != 137 || len(r.PEs) != 3 || r.Wall <= 0 || r.MaxRSS == nil || *r.MaxRSS < 1<<20 {
-		t.Errorf("%s", raw)
+		t.Errorf("unexpected table:\n%s", raw)
 	}
 	user := 0.0
 	for i, p := range r.PEs {
@@ -333,12 +329,12 @@ func TestStats(t *testing.T) {
 		user += p.User
 	}
 	if user != r.User {
-		t.Errorf("user time of all %v, want %v", r.User, user)
+		t.Errorf("total user time %v, want %v", r.User, user)
 	}
 	start(t, "-n", "1", "--stats=json:/dev/full", "t-pe", "ok").expect(1, "--stats: write /dev/full: no space left")
 }
 
-// Memory is told of PEs, and not of oshrun, from which they are started.
+// The memory in statistics is that of PEs, without that of oshrun, which starts them.
 func TestStatsMemory(t *testing.T) {
 	memory := func(status int, args ...string) (pes []*uint64) {
 		name := filepath.Join(t.TempDir(), "stats.json")
@@ -363,13 +359,13 @@ func TestStatsMemory(t *testing.T) {
 		}
 		return fmt.Sprint(*m)
 	}
-	const least, small = 300 << 10, 8 << 20 // of programs that are smaller than oshrun and say nothing to it
+	const least, small = 300 << 10, 8 << 20 // of programs smaller than oshrun that do not talk to it
 	if m := memory(0, "-n", "1", "true"); len(m) != 1 || m[0] != nil && *m[0] > small {
-		t.Errorf("a program that ends at once: %v, want its memory, or nothing known", m)
+		t.Errorf("a program that ends at once: %v, want its memory, or an unknown value", m)
 	}
-	for _, m := range memory(0, "-n", "2", "sh", "-c", "sleep 0.3") { // it may have been looked at as it began
+	for _, m := range memory(0, "-n", "2", "sh", "-c", "sleep 0.3") { // oshrun may have measured it at its start
 		if m != nil && *m > small {
-			t.Errorf("a shell that ends: %v, want its memory, or what it had at a look", describe(m))
+			t.Errorf("a shell that ends: %v, want its memory, or what was measured", describe(m))
 		}
 	}
 	for _, m := range memory(143, "-n", "1", "sh", "-c", `echo "ready $$"; while sleep 1; do :; done`) {
@@ -379,7 +375,7 @@ func TestStatsMemory(t *testing.T) {
 	}
 	for _, m := range memory(0, "-n", "2", "t-pe", "ok") {
 		if m == nil || *m < 1<<20 || *m > 1<<30 {
-			t.Errorf("a PE that leaves well: %v, want its memory", describe(m))
+			t.Errorf("a PE that finalizes: %v, want its memory", describe(m))
 		}
 	}
 	for _, m := range memory(143, "-n", "1", "t-pe", "spin") {
@@ -390,21 +386,21 @@ func TestStatsMemory(t *testing.T) {
 	const large = 200 << 20
 	for _, m := range memory(143, "-n", "1", "--heap-size", "1G", "t-pe", "touch", fmt.Sprint(large)) {
 		if m == nil || *m < large {
-			t.Errorf("a PE that has touched %d bytes: %v, want no less", large, describe(m))
+			t.Errorf("a PE that has touched %d bytes: %v, want at least that", large, describe(m))
 		}
 	}
 }
 
-// A column without a number has a dash.
+// A column without a number shows a dash.
 func TestStatsUnknownMemory(t *testing.T) {
 	table, err := statsTable(&launch.Stats{PEs: []launch.PEStats{{ID: "0"}}})
 	check(t, err)
 	if !strings.Contains(string(table), "  -        ") {
-		t.Errorf("%s", table)
+		t.Errorf("unexpected table:\n%s", table)
 	}
 }
 
-// Mistakes in these flags.
+// Wrong values of these flags are errors.
 func TestProcessFlagErrors(t *testing.T) {
 	for args, want := range map[string]string{
 		"--bind-to cores true":                 `2 --bind-to: "cores", want none, core, numa, socket, hwthread or l3cache`,

@@ -11,12 +11,11 @@ import (
 	"github.com/goshmem/goshmem/internal/xunix"
 )
 
-// sayTerminals is a shell program that says which of its first three files are
-// terminals.
+// sayTerminals is a shell program that prints which of its first three files are terminals.
 const sayTerminals = `t=; for fd in 0 1 2; do [ -t $fd ] && t="$t $fd"; done; echo "terminals:$t."`
 
-// Standard output of PEs is a terminal where oshrun's is one, or --pty says so.
-// Standard input and standard error never are, whichever PE reads the terminal.
+// A PE's standard output is a terminal if oshrun's is one, or if --pty says so. Standard input and standard error never
+// are, whichever PE reads the terminal.
 func TestPTYOrPipe(t *testing.T) {
 	for _, x := range []struct {
 		screen bool // oshrun is on a terminal
@@ -59,8 +58,7 @@ func TestPTYOrPipe(t *testing.T) {
 	}
 }
 
-// Bytes of every value arrive unchanged through a pseudo terminal, to the last one
-// that a PE writes before it ends.
+// Bytes of every value pass unchanged through a pseudo terminal, up to the last one that a PE writes before it ends.
 func TestPTYUnchanged(t *testing.T) {
 	const npes = 2 // one for each half of the values
 	for _, size := range []int{1, 5000, 1 << 20, 6<<20 + 4321} {
@@ -74,15 +72,14 @@ func TestPTYUnchanged(t *testing.T) {
 				}
 			}
 			if want := bytesOf(pe, size); !bytes.Equal(got, want) {
-				t.Errorf("%d bytes of PE %d came, want %d, or they differ", len(got), pe, size)
+				t.Errorf("got %d bytes of PE %d, want %d with the same content", len(got), pe, size)
 			}
 		}
 	}
 }
 
-// With a pseudo terminal both outputs of a PE come complete where they are merged, in whole
-// lines, and no line of standard error before what the PE has written to standard output
-// before it.
+// With pseudo terminals, merged outputs of a PE are complete and in whole lines. A line of standard error comes after
+// what the PE wrote to standard output before it.
 func TestPTYMerge(t *testing.T) {
 	const turns = 1000
 	for _, screen := range []bool{true, false} {
@@ -106,7 +103,7 @@ func TestPTYMerge(t *testing.T) {
 				t.Fatalf("on a terminal: %v: %q, want %q", screen, line, want)
 			}
 			if n[word]++; n["err"] > n["out"] {
-				t.Fatalf("on a terminal: %v: %q stands before what was written before it", screen, line)
+				t.Fatalf("on a terminal: %v: %q comes before output that was written earlier", screen, line)
 			}
 		}
 		if n["out"] != turns || n["err"] != turns {
@@ -115,8 +112,7 @@ func TestPTYMerge(t *testing.T) {
 	}
 }
 
-// What a PE has written when it kills itself comes through a pseudo terminal,
-// before what oshrun says about it.
+// What a PE writes before it kills itself comes through a pseudo terminal, before oshrun's message on its end.
 func TestPTYLastWords(t *testing.T) {
 	const lines = 2000
 	for range 5 {
@@ -131,24 +127,23 @@ func TestPTYLastWords(t *testing.T) {
 		text := s.String()
 		words, told := strings.Index(text, "last words"), strings.Index(text, "oshrun: PE 0")
 		if n := strings.Count(text, "line "); n != lines || words < 0 || told < words {
-			t.Errorf("%d of %d lines came, last words at %d, the message at %d", n, lines, words, told)
+			t.Errorf("got %d of %d lines, the last words at %d, the message at %d", n, lines, words, told)
 		}
 	}
 }
 
-// A program of C shows a line at once.
+// A line of a C program is shown at once.
 func TestPTYAtOnce(t *testing.T) {
 	program := testenv.CompileC(t, testenv.CC, "testdata/buffered.c")
 	j := start(t, "-n", "1", "--pty", program)
 	if line, err := j.out.ReadString('\n'); err != nil || line != "a line\n" {
 		t.Fatalf("%q, %v; stderr:\n%s", line, err, &j.stderr)
 	}
-	check(t, j.cmd.Process.Signal(syscall.SIGTERM)) // it would never end
+	check(t, j.cmd.Process.Signal(syscall.SIGTERM)) // it would not end by itself
 	j.expect(143)
 }
 
-// The pseudo terminals of PEs have the window size of oshrun's terminal, also when
-// it changes.
+// The PEs' pseudo terminals have the window size of oshrun's terminal, and follow its changes.
 func TestPTYWindow(t *testing.T) {
 	j := prepare(t, "-n", "1", "sh", "-c",
 		`trap 'stty size <&1; echo changed' WINCH; stty size <&1; echo "ready $$"; while :; do sleep 0.02; done`)
@@ -166,8 +161,7 @@ func TestPTYWindow(t *testing.T) {
 	}
 }
 
-// A PE at the head of a session has no controlling terminal, also when it opens
-// its standard output by name.
+// A PE that leads a session has no controlling terminal, even after it opens its standard output by name.
 func TestPTYControlsNothing(t *testing.T) {
 	j := start(t, "-n", "1", "--pty", "sh", "-c",
 		`echo by name >/dev/stdout; if (: </dev/tty) 2>/dev/null; then echo controlled; else echo free; fi`)
@@ -177,8 +171,7 @@ func TestPTYControlsNothing(t *testing.T) {
 	}
 }
 
-// Where there are no pseudo terminals PEs get pipes, which is said if they were
-// asked for.
+// Without pseudo terminals PEs get pipes. A message says so if terminals were asked for.
 func TestPTYMissing(t *testing.T) {
 	testenv.Need(t, testenv.Namespaces)
 	for flag, words := range map[string]string{"--pty": "oshrun: --pty: ", "--no-pty": ""} {
@@ -190,7 +183,7 @@ func TestPTYMissing(t *testing.T) {
 			t.Errorf("%s: %q, want pipes", flag, got)
 		}
 		if said := j.stderr.String(); strings.Count(said, "oshrun: ") != min(len(words), 1) || !strings.Contains(said, words) {
-			t.Errorf("%s: oshrun says %q, want %q once", flag, said, words)
+			t.Errorf("%s: stderr %q, want %q once", flag, said, words)
 		}
 	}
 }

@@ -8,10 +8,10 @@ import (
 	"testing"
 )
 
-// waiter is a shell that ends when a file is there.
+// waiter is a shell script that ends once a file exists.
 const waiter = `echo "ready $$"; while [ ! -e "$0" ]; do sleep 0.02; done; `
 
-// A PE that was killed is reported, and again at the end; the others go on.
+// A killed PE is reported at once, and again at the end. The other PEs go on.
 func TestRecover(t *testing.T) {
 	gate := t.TempDir() + "/gate"
 	j := start(t, "-n", "4", "--recover", "sh", "-c", waiter+`[ $PMIX_RANK != 2 ] || exit 7`, gate)
@@ -29,7 +29,7 @@ func TestRecover(t *testing.T) {
 	j.check(status, said, 3, []string{"2 of 4 PEs failed:\noshrun:   PE ", ": ", dead, "exited with status 7"})
 }
 
-// If nobody finishes well, the first failure gives the status.
+// If no PE finishes, the first failure determines the status.
 func TestRecoverNobody(t *testing.T) {
 	j := start(t, "-n", "2", "--recover", "sh", "-c", `echo "ready $$"; sleep 1000`)
 	pids := j.ready(2)
@@ -39,7 +39,7 @@ func TestRecoverNobody(t *testing.T) {
 	j.expect(128+int(syscall.SIGUSR1), "2 of 2 PEs failed:")
 }
 
-// What else ends a job does so with --recover, too.
+// With --recover, everything else that ends a job still does.
 func TestRecoverEnds(t *testing.T) {
 	t.Parallel()
 	j := start(t, "-n", "3", "--recover", "t-pe", "globalexit", "7")
@@ -48,14 +48,14 @@ func TestRecoverEnds(t *testing.T) {
 	j.expect(124, "is over")
 	j = start(t, "-n", "2", "--recover", "t-pe", "ok")
 	j.expect(0)
-	j = start(t, "-n", "2", "--recover", "t-pe", "spin") // a wait would end with the other's death, and the job by itself
+	j = start(t, "-n", "2", "--recover", "t-pe", "spin") // waiting PEs would end with the other's death, and so would the job
 	check(t, syscall.Kill(j.ready(2)[0], syscall.SIGKILL))
 	<-j.stderr.says("; 1 PE goes on")
 	check(t, j.cmd.Process.Signal(syscall.SIGTERM))
 	j.expect(143)
 }
 
-// A program that is lost counts once, even if its process goes on.
+// A lost program counts as one failure, even if its process goes on.
 func TestRecoverLost(t *testing.T) {
 	t.Parallel()
 	gate := t.TempDir() + "/gate"

@@ -10,11 +10,11 @@ import (
 	"github.com/goshmem/goshmem/shmem"
 )
 
-// errLost is what a body returns that has failed.
+// errLost is the error of a body that fails.
 var errLost = errors.New("lost my way")
 
-// testRun is a program of shmem.Run. Its last PE does what args[0] says, while the others wait for
-// it in a barrier.
+// testRun is a program that uses shmem.Run. Its last PE does what args[0] says, while the others wait for it in a
+// barrier.
 func testRun(args []string, stdout, _ io.Writer) int {
 	if args[0] == "no body" {
 		shmem.Run(nil)
@@ -40,8 +40,8 @@ func testRun(args []string, stdout, _ io.Writer) int {
 	return 0
 }
 
-// Run ends a PE whose body fails with status 1 and its error, without a wait for the others; a
-// panic stays Go's.
+// If the body fails, Run ends its PE with status 1 and the body's error, without waiting for the others. A panic
+// behaves as usual in Go.
 func TestRunBody(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -64,18 +64,18 @@ func TestRunBody(t *testing.T) {
 				want = 3
 			}
 			if got := strings.Count(j.stdout.String(), "behind Run"); got != want {
-				t.Errorf("%d PEs came behind Run, want %d", got, want)
+				t.Errorf("%d PEs returned from Run, want %d", got, want)
 			}
 		})
 	}
 }
 
-// Under --recover, a body's error is the end of its PE alone.
+// Under --recover, an error of the body ends only its own PE.
 func TestRunBodyRecover(t *testing.T) {
 	t.Parallel()
 	j := start(t, "-n", "3", "--recover", "t-run", "error")
 	j.expect(3, "PE 2: in the middle: lost my way", "1 of 3 PEs failed")
 	if got := strings.Count(j.stdout.String(), "behind Run"); got != 2 {
-		t.Errorf("%d PEs came behind Run, want the 2 survivors", got)
+		t.Errorf("%d PEs returned from Run, want the 2 survivors", got)
 	}
 }

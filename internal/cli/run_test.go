@@ -12,8 +12,7 @@ import (
 	"github.com/goshmem/goshmem/internal/xunix"
 )
 
-// Flags end at the program; long flags may have one dash; what follows the
-// program is its own.
+// Flags end at the program. Long flags may have one dash. Arguments after the program belong to the program.
 func TestTranslateOwn(t *testing.T) {
 	fs := newRoot(nil).Flags()
 	for in, want := range map[string]string{
@@ -33,11 +32,11 @@ func TestTranslateOwn(t *testing.T) {
 	}
 }
 
-// A subcommand is one only as the first word.
+// A subcommand counts as one only as the first word.
 func TestSubcommandOnlyFirst(t *testing.T) {
 	status, _, said := execute(t, "-n", "1", "info")
 	if status != 4 || !strings.Contains(said, `"info"`) {
-		t.Errorf("oshrun -n 1 info: status %d, %q; want a program that is not found", status, said)
+		t.Errorf("oshrun -n 1 info: status %d, %q; want an error about a program that is not found", status, said)
 	}
 	status, out, _ := execute(t, "info")
 	if status != 0 || !strings.Contains(out, "OpenSHMEM") {
@@ -55,7 +54,7 @@ func execute(t *testing.T, args ...string) (status int, out, said string) {
 	return status, stdout.String(), stderr.String()
 }
 
-// Mistakes in the command line: status, the value, what is wanted, a hint.
+// Each mistake in the command line has its status, and an error with the value, what is wanted, and a hint.
 func TestUsageErrors(t *testing.T) {
 	for _, x := range []struct {
 		args   string
@@ -95,7 +94,7 @@ func TestUsageErrors(t *testing.T) {
 	} {
 		var status int
 		var said string
-		if strings.HasPrefix(x.args, "graph500") { // PEs run this binary: it must act as oshrun
+		if strings.HasPrefix(x.args, "graph500") { // PEs run this binary, which must act as oshrun
 			status, said = start(t, strings.Fields("-n 2 "+x.args)...).ended(testPatience)
 		} else {
 			status, _, said = execute(t, strings.Fields(x.args)...)
@@ -111,10 +110,10 @@ func TestUsageErrors(t *testing.T) {
 	}
 }
 
-// A variable's bad value has the status of a flag's; a program needs a name.
+// A variable's bad value has the same status as a flag's. A program must have a name.
 func TestUsageErrorsElsewhere(t *testing.T) {
 	if status, _, said := execute(t, "-n", "1", ""); status != 2 || !strings.Contains(said, `program: "", want`) {
-		t.Errorf("no name: status %d, %q", status, said)
+		t.Errorf("program without a name: status %d, %q", status, said)
 	}
 	for name, value := range map[string]string{"SHMEM_SYMMETRIC_SIZE": "1X", "GOSHMEM_LOG": "loud"} {
 		t.Run(name, func(t *testing.T) {
@@ -127,7 +126,7 @@ func TestUsageErrorsElsewhere(t *testing.T) {
 	}
 }
 
-// Standard input goes to the PE that is asked for, to all or to none.
+// Standard input goes to the PE that is asked for, to all PEs, or to none.
 func TestStdin(t *testing.T) {
 	for stdin, want := range map[string]string{
 		"1": "[1]<stdout>: hello", "all": "[0]<stdout>: hello [1]<stdout>: hello", "none": "",
@@ -147,11 +146,11 @@ func TestStdin(t *testing.T) {
 	}
 }
 
-// The environment: -x sets, -x without value passes on, GOMAXPROCS is divided.
+// PEs get the environment: -x sets a variable, -x without a value passes one on, and GOMAXPROCS is divided.
 func TestEnvironment(t *testing.T) {
 	t.Setenv("GOMAXPROCS", "")
 	os.Unsetenv("GOMAXPROCS")
-	t.Setenv("PMIX_RANK", "77") // an outer launcher's
+	t.Setenv("PMIX_RANK", "77") // from an outer launcher
 	var out, said bytes.Buffer
 	status := Execute([]string{
 		"-n", "1", "-x", "FOO=a=b c", "-x", "HOME", "--wdir", "/", "sh", "-c",
@@ -162,7 +161,7 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
-// The log has no escapes where it goes to no terminal, and says what is started.
+// The log has no escape sequences unless it goes to a terminal. It says what is started.
 func TestLogIsPlain(t *testing.T) {
 	status, _, said := execute(t, "-v", "-n", "2", "true")
 	if status != 0 || strings.ContainsRune(said, 0x1b) {
@@ -181,7 +180,7 @@ func TestLogIsPlain(t *testing.T) {
 	}
 }
 
-// Colors are for terminals, unless NO_COLOR is set.
+// Only terminals get colors, and none if NO_COLOR is set.
 func TestColors(t *testing.T) {
 	_, terminal, err := xunix.OpenPTY()
 	if err != nil {
@@ -200,7 +199,7 @@ func TestColors(t *testing.T) {
 	}
 }
 
-// A bad number of threads is refused, not ignored; an empty one is none.
+// A bad GOMAXPROCS is an error, and an empty one counts as unset.
 func TestMaxProcsValue(t *testing.T) {
 	for value, want := range map[string]int{"abc": 2, "0": 2, "2": 0, "": 0} {
 		status, _, said := execute(t, "-n", "1", "-x", "GOMAXPROCS="+value, "true")
@@ -210,7 +209,7 @@ func TestMaxProcsValue(t *testing.T) {
 	}
 }
 
-// Names of programs do not command a terminal.
+// Escape sequences in names of programs do not reach the terminal.
 func TestEscapesInNames(t *testing.T) {
 	dir := t.TempDir() + "/"
 	name := dir + "\x1b[31mred"
@@ -223,8 +222,7 @@ func TestEscapesInNames(t *testing.T) {
 	}
 }
 
-// Counts that are whole numbers have no decimals.
-// Times of the log have microseconds.
+// Times in the log have microseconds.
 func TestLogTimes(t *testing.T) {
 	j := start(t, "-v", "-n", "4", "true")
 	status, said := j.ended(testPatience)
@@ -234,8 +232,9 @@ func TestLogTimes(t *testing.T) {
 	}
 }
 
+// Whole numbers have no decimals.
 func TestDecimals(t *testing.T) {
 	if got := decimals(25, 0.5, 1234567); !slices.Equal(got, []string{"25", "0.500", "1234567"}) {
-		t.Errorf("%q", got)
+		t.Errorf("decimals %q", got)
 	}
 }

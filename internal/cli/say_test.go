@@ -20,11 +20,11 @@ func init() {
 	}
 }
 
-// sayPE is a program that does not join the job: it writes, or reads.
+// sayPE is a program that does not join the job. It writes or reads.
 func sayPE(args []string, stdout, stderr io.Writer) int {
 	pe := number(os.Getenv("PMIX_RANK"))
 	switch mode := args[0]; mode {
-	case "lines": // as many as asked for, in odd portions
+	case "lines": // the wanted number of lines, in portions of odd sizes
 		rng := rand.New(rand.NewPCG(1, uint64(pe)))
 		w := bufio.NewWriterSize(stdout, 1+rng.IntN(30000))
 		for i := range number(args[1]) {
@@ -34,7 +34,7 @@ func sayPE(args []string, stdout, stderr io.Writer) int {
 			}
 		}
 		_ = w.Flush()
-	case "die": // floods, and one of all speaks when a file is there, and kills itself
+	case "die": // floods the output; one PE writes lines once a file exists, and kills itself
 		rng := rand.New(rand.NewPCG(1, uint64(pe)))
 		for i := 0; pe != number(args[2]); i++ {
 			fmt.Fprint(stdout, lineOf(pe, i, rng))
@@ -46,14 +46,14 @@ func sayPE(args []string, stdout, stderr io.Writer) int {
 			fmt.Fprint(stdout, lineWith(pe, i, 10))
 		}
 		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
-	case "bytes": // of the upper half for odd PEs, otherwise of the lower
+	case "bytes": // bytes from the upper half of all values on odd PEs, from the lower half on others
 		_, _ = stdout.Write(bytesOf(pe, number(args[1])))
-	case "turns": // of its outputs
+	case "turns": // lines on its outputs in turn
 		for i := range number(args[1]) {
 			fmt.Fprintf(stdout, "out %d\n", i)
 			fmt.Fprintf(stderr, "err %d\n", i)
 		}
-	case "digest": // of its input
+	case "digest": // a digest of its input
 		h := sha256.New()
 		n, err := io.Copy(h, os.Stdin)
 		fmt.Fprintf(stdout, "PE %d: %d bytes, %x, %v\n", pe, n, h.Sum(nil), err)
@@ -65,8 +65,7 @@ func sayPE(args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
-// sayOnTerminal says what it is on, and each interrupt that comes, until it is
-// killed.
+// sayOnTerminal prints what its files are, and each interrupt that it gets, until it is killed.
 func sayOnTerminal(pe int, stdout io.Writer) int {
 	interrupts := make(chan os.Signal, 10)
 	signal.Notify(interrupts, syscall.SIGINT)
@@ -100,7 +99,7 @@ func kindOf(f *os.File) string {
 	return st.Mode().String()
 }
 
-// lineOf returns a line that tells whose it is and what is missing of it.
+// lineOf returns a line that contains its PE, its number and its length.
 func lineOf(pe, i int, rng *rand.Rand) string {
 	n := rng.IntN(80)
 	switch rng.IntN(1000) {
@@ -116,8 +115,7 @@ func lineWith(pe, i, n int) string {
 	return fmt.Sprintf("%d %d %d %s.\n", pe, i, n, strings.Repeat(string(rune('a'+pe)), n))
 }
 
-// checkLines checks lines of lineOf, after a prefix, and returns how many there
-// are of each PE.
+// checkLines checks that lines, after a prefix, are those of lineOf. It returns the number of lines of each PE.
 func checkLines(t *testing.T, r io.Reader, prefix string, npes int) []int {
 	t.Helper()
 	next := make([]int, npes)
@@ -126,7 +124,7 @@ func checkLines(t *testing.T, r io.Reader, prefix string, npes int) []int {
 		if err == io.EOF && line == "" {
 			return next
 		}
-		line = strings.ReplaceAll(line, "\r\n", "\n") // as terminals have it
+		line = strings.ReplaceAll(line, "\r\n", "\n") // terminals add the carriage return
 		var pe, i, n int
 		if prefix != "" {
 			if _, err := fmt.Sscanf(line, "["+prefix, &pe); err != nil {
@@ -135,7 +133,7 @@ func checkLines(t *testing.T, r io.Reader, prefix string, npes int) []int {
 			line = strings.TrimPrefix(line, fmt.Sprintf("["+prefix, pe))
 		}
 		if _, err := fmt.Sscanf(line, "%d %d %d ", &pe, &i, &n); err != nil || pe >= npes || i != next[pe] {
-			t.Fatalf("line %.80q is torn or out of order: %v", line, err)
+			t.Fatalf("line %.80q is not whole or out of order: %v", line, err)
 		}
 		if line != lineWith(pe, i, n) {
 			want := lineWith(pe, i, n)
@@ -149,7 +147,7 @@ func checkLines(t *testing.T, r io.Reader, prefix string, npes int) []int {
 	}
 }
 
-// bytesOf returns bytes of either half, of all values there.
+// bytesOf returns n bytes of one half of all values, with every value of that half.
 func bytesOf(pe, n int) []byte {
 	rng, b := rand.NewChaCha8([32]byte{byte(pe)}), make([]byte, n)
 	_, _ = rng.Read(b) // never fails

@@ -12,22 +12,21 @@ import (
 	"github.com/goshmem/goshmem/internal/xunix"
 )
 
-// sayGroup is a shell program that says which group and session it is in.
+// sayGroup is a shell program that prints its process group and session.
 const sayGroup = `read -r line </proc/$$/stat; set -- ${line##*) }; echo "group $3 session $4 of $$."`
 
-// groupLine is what sayGroup says, in a session of its own or in that of another
-// process.
+// groupLine returns the line that sayGroup prints if process pid leads its group, in the given session.
 func groupLine(pid, session int) string {
 	return fmt.Sprintf("group %d session %d of %d.", pid, session, pid)
 }
 
-// A PE leads a session of its own where every PE has a processor, and stays in
-// oshrun's session where PEs take turns. It leads a group in any case.
+// A PE leads its own session if every PE has a processor, and stays in oshrun's session if PEs take turns. It leads a
+// group in either case.
 func TestSessions(t *testing.T) {
 	for npes, own := range map[int]bool{1: true, runtime.NumCPU() + 1: false} {
 		j := start(t, "-n", fmt.Sprint(npes), "sh", "-c", `echo "ready $$"; `+sayGroup)
 		j.expect(0)
-		theirs := number(stat(fmt.Sprint(os.Getpid()))[3]) // the session of this test, and so of oshrun
+		theirs := number(stat(fmt.Sprint(os.Getpid()))[3]) // the session of this test, and thus of oshrun
 		lines := strings.Split(strings.TrimSpace(j.stdout.String()), "\n")
 		said := 0
 		for _, line := range lines {
@@ -45,13 +44,13 @@ func TestSessions(t *testing.T) {
 			}
 		}
 		if said != npes {
-			t.Errorf("%d of %d PEs said where they are:\n%s", said, npes, j.stdout.String())
+			t.Errorf("%d of %d PEs printed their group:\n%s", said, npes, j.stdout.String())
 		}
 	}
 }
 
-// The PE that reads a terminal stays in its session and can open /dev/tty; one
-// that does not read it leads a session without a terminal.
+// The PE that reads from a terminal stays in its session and can open /dev/tty. A PE that does not read from it leads a
+// session without a terminal.
 func TestSessionsOnTerminal(t *testing.T) {
 	for stdin, want := range map[string]string{"0": "has a", "none": "has no"} {
 		t.Run(stdin, func(t *testing.T) {
@@ -79,16 +78,15 @@ func TestSessionsOnTerminal(t *testing.T) {
 	}
 }
 
-// underShell makes a shell with job control the parent of oshrun. It says that
-// oshrun has stopped, lets it go on in the foreground when a line is typed, and
-// says how it ended.
+// underShell makes a shell with job control the parent of oshrun. The shell prints that oshrun has stopped, continues
+// it in the foreground after a line of input, and prints how it ended.
 func (j *job) underShell() {
 	oshrun := j.cmd.Args[1:]
 	script := `set -m; "$0" "$@"; echo "stopped $?"; read x; fg >/dev/null; echo "status $?"`
 	j.cmd.Path, j.cmd.Args = "/bin/sh", append([]string{"sh", "-c", script, self(j.t)}, oshrun...)
 }
 
-// readyOn returns the process numbers that n PEs say on a terminal.
+// readyOn returns the process numbers that n PEs print on a terminal.
 func (s *screen) readyOn(n int) (pids []int) {
 	s.t.Helper()
 	until(s.t, "PEs that are ready", func() bool {
@@ -103,8 +101,8 @@ func (s *screen) readyOn(n int) (pids []int) {
 	return pids
 }
 
-// Ctrl-Z, fg and Ctrl-C do what they should under a shell with job control, for
-// a PE that reads the terminal and for one in a session of its own.
+// Ctrl-Z, fg and Ctrl-C work under a shell with job control, for a PE that reads from the terminal and for one in its
+// own session.
 func TestJobControl(t *testing.T) {
 	for _, stdin := range []string{"0", "none"} {
 		t.Run(stdin, func(t *testing.T) {
@@ -115,20 +113,19 @@ func TestJobControl(t *testing.T) {
 			oshrun := number(stat(fmt.Sprint(pids[0]))[1])
 			s.write("\x1a")
 			inState(t, "T", append(pids, oshrun)...)
-			s.wait(fmt.Sprintf("stopped %d", 128+int(syscall.SIGSTOP))) // by which oshrun stops itself
+			s.wait(fmt.Sprintf("stopped %d", 128+int(syscall.SIGSTOP))) // the signal by which oshrun stops itself
 			s.write("\n")
 			inState(t, "RSD", append(pids, oshrun)...)
 			s.write("\x03")
 			s.wait("status 130")
 			if status := s.ended(j); status != 0 {
-				t.Errorf("status %d of the shell", status)
+				t.Errorf("the shell's status is %d, want 0", status)
 			}
 		})
 	}
 }
 
-// The end of its terminal ends a job, running or stopped, whichever session its
-// PEs are in.
+// A job ends when its terminal does, whether running or stopped, and whichever session its PEs are in.
 func TestHangup(t *testing.T) {
 	for _, stdin := range []string{"0", "none"} {
 		for _, stopped := range []bool{false, true} {
@@ -143,7 +140,7 @@ func TestHangup(t *testing.T) {
 					s.wait("stopped\r\n")
 				}
 				_ = s.keep.Close()
-				_ = s.person.Close() // the line is dead
+				_ = s.person.Close() // hang up
 				j.over(testPatience, func() {})
 				s.end.Wait()
 			})
@@ -151,11 +148,11 @@ func TestHangup(t *testing.T) {
 	}
 }
 
-// A PE in a session of its own that handles SIGTSTP, in a process below a shell,
-// gets it and has time to act on it; then it is stopped.
+// A PE in its own session that handles SIGTSTP, in a child of a shell, gets the signal and has time to handle it. Then
+// it is stopped.
 func TestStopHandler(t *testing.T) {
 	j := start(t, "-n", "1", "sh", "-c",
-		`sh -c 'trap "echo got TSTP" TSTP; echo "ready $$"; while :; do :; done'; exit $?`) // in vfork a shell is in state D
+		`sh -c 'trap "echo got TSTP" TSTP; echo "ready $$"; while :; do :; done'; exit $?`) // a shell in vfork is in state D
 	pids := j.ready(1)
 	for range 2 {
 		check(t, j.cmd.Process.Signal(syscall.SIGTSTP))
@@ -168,13 +165,13 @@ func TestStopHandler(t *testing.T) {
 	j.expect(143)
 }
 
-// A session of a PE is as nice to others as oshrun is, which is nicer than this test.
+// A PE's session has the nice value of oshrun, which is higher than this test's.
 func TestSessionNice(t *testing.T) {
 	if _, err := os.Stat("/proc/self/autogroup"); err != nil {
-		t.Skipf("sessions have no weight: %v", err)
+		t.Skipf("the kernel has no weights for sessions: %v", err)
 	}
 	want := min(xunix.SessionNice()+7, 19)
-	const npes = 1 // each has a processor
+	const npes = 1 // so that each PE has a processor
 	j := prepare(t, "-n", fmt.Sprint(npes), "sh", "-c",
 		fmt.Sprintf(`while ! grep -q "nice %d$" /proc/$$/autogroup; do sleep 0.02; done; cat /proc/$$/autogroup`, want))
 	j.cmd.Path, j.cmd.Args = "/bin/sh", append([]string{"sh", "-c", `exec nice -n 7 "$0" "$@"`, self(t)}, j.cmd.Args[1:]...)

@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// talker is a shell that says which signals it gets.
+// talker is a shell program that prints the signals that it gets.
 const talker = `for s in HUP INT QUIT TERM USR1 USR2 WINCH; do trap "echo got $s" $s; done
 	echo "ready $$"; while :; do sleep 0.02; done`
 
-// hears reads the output until every PE has said that it got a signal.
+// hears reads the output until n PEs have printed that they got a signal.
 func (j *job) hears(n int, name string) {
 	j.t.Helper()
 	for seen := 0; seen < n; {
@@ -41,7 +41,7 @@ func TestSignalsReachPEs(t *testing.T) {
 	j.expect(143, "SIGTERM: ending 3 PEs")
 	jobs := map[string]*job{}
 	ending := map[string]syscall.Signal{"HUP": syscall.SIGHUP, "QUIT": syscall.SIGQUIT, "INT": syscall.SIGINT}
-	for name, sig := range ending { // at the same time: none ends before it is killed
+	for name, sig := range ending { // in parallel, as each PE runs until it is killed
 		jobs[name] = start(t, "-n", "2", "sh", "-c", talker)
 		jobs[name].ready(2)
 		check(t, jobs[name].cmd.Process.Signal(sig))
@@ -52,7 +52,7 @@ func TestSignalsReachPEs(t *testing.T) {
 	}
 }
 
-// inState waits until processes are in one of some states, as /proc has them.
+// inState waits until processes are in one of some states, in the notation of /proc.
 func inState(t *testing.T, states string, pids ...int) {
 	t.Helper()
 	for _, pid := range pids {
@@ -63,8 +63,7 @@ func inState(t *testing.T, states string, pids ...int) {
 	}
 }
 
-// SIGTSTP stops the PEs, also those that do not want to, and then oshrun;
-// SIGCONT lets all go on.
+// SIGTSTP stops the PEs, even those that ignore it, and then oshrun. SIGCONT continues all of them.
 func TestStopAndContinue(t *testing.T) {
 	for name, args := range map[string][]string{
 		"plain":    {"t-pe", "spin"},
@@ -86,10 +85,10 @@ func TestStopAndContinue(t *testing.T) {
 	}
 }
 
-// Who has stopped the whole job is not told that PEs are stopped, nor that they go on.
+// If the user stops the whole job, oshrun does not report that PEs are stopped or continued.
 func TestStopIsNotReported(t *testing.T) {
 	t.Parallel()
-	const looks = 1100 * time.Millisecond // the watchdog has looked at all PEs in between, or does so as soon as it can
+	const looks = 1100 * time.Millisecond // the watchdog looks at all PEs within this time, or as soon as it can
 	j := start(t, "-n", "3", "t-pe", "spin")
 	pids := j.ready(3)
 	for range 3 {
@@ -103,11 +102,11 @@ func TestStopIsNotReported(t *testing.T) {
 	check(t, j.cmd.Process.Signal(syscall.SIGTERM))
 	status, said := j.ended(testPatience)
 	if status != 143 || strings.Contains(said, "is stopped") || strings.Contains(said, "goes on") {
-		t.Errorf("status %d, want 143 and no word on the states of PEs:\n%s", status, said)
+		t.Errorf("status %d, want 143 and no message on the states of PEs:\n%s", status, said)
 	}
 }
 
-// A job that is stopped can be ended.
+// A stopped job can be ended.
 func TestEndOfStopped(t *testing.T) {
 	for _, sig := range []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM} {
 		j := start(t, "-n", "2", "t-pe", "spin")
@@ -124,13 +123,12 @@ func TestEndOfStopped(t *testing.T) {
 	}
 }
 
-// A job that is on its way to a standstill can be ended, too: it does not stop
-// any more.
+// A job that is about to stop can be ended, too. It does not stop then.
 func TestEndOfStopping(t *testing.T) {
 	j := start(t, "-n", "2", "sh", "-c", `trap "echo got TSTP" TSTP; trap "" TERM; echo "ready $$"; while :; do :; done`)
 	j.ready(2)
 	check(t, j.cmd.Process.Signal(syscall.SIGTSTP))
-	j.hears(2, "TSTP") // they do not stop, which they are given some time for
+	j.hears(2, "TSTP") // they do not stop, and oshrun gives them some time to do so
 	check(t, j.cmd.Process.Signal(syscall.SIGTERM))
 	if status, said := j.ended(2 * time.Second); status != 143 {
 		t.Errorf("status %d; stderr:\n%s", status, said)
@@ -148,10 +146,10 @@ func TestTermIsQuick(t *testing.T) {
 	if status, said := j.ended(2 * time.Second); status != 143 {
 		t.Errorf("status %d; stderr:\n%s", status, said)
 	}
-	t.Logf("the end took %v", time.Since(begin))
+	t.Logf("the job ended after %v", time.Since(begin))
 }
 
-// A job that nohup protects does not end by SIGHUP.
+// A job under nohup does not end by SIGHUP.
 func TestNoHangup(t *testing.T) {
 	gate := t.TempDir() + "/gate"
 	j := prepare(t, "-n", "1", "sh", "-c", `echo "ready $$"; while [ ! -e "$0" ]; do sleep 0.02; done`, gate)
@@ -159,7 +157,7 @@ func TestNoHangup(t *testing.T) {
 	j.begin()
 	j.ready(1)
 	check(t, j.cmd.Process.Signal(syscall.SIGHUP))
-	check(t, j.cmd.Process.Signal(syscall.SIGWINCH)) // handled later than it would have been
+	check(t, j.cmd.Process.Signal(syscall.SIGWINCH)) // handled after SIGHUP would have been
 	check(t, os.WriteFile(gate, nil, 0o600))
 	j.expect(0)
 }

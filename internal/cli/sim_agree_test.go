@@ -25,7 +25,7 @@ func TestSimAgree(t *testing.T) {
 	}
 	late, err := say(t, strings.Fields("sim agree --nodes 64 --failures 3 --who root --when during --runs 40 --detection 100")...)
 	if err != nil || !strings.Contains(late, "deaths fall into 144 steps") || !strings.Contains(late, "note: so late") || !strings.Contains(late, "compare --detection 20") {
-		t.Errorf("late news: %v, want a note on what they hide:\n%s", err, late)
+		t.Errorf("late detection: %v, want a note on what it hides:\n%s", err, late)
 	}
 	for _, want := range []string{"log, 16 nodes, k = 2, 2 failures (root, during)", "AGREEMENT", "latency, steps", "messages per node", "first: ", " blocked\n"} {
 		if !strings.Contains(text, want) {

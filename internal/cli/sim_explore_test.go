@@ -43,7 +43,7 @@ func TestSimExploreUsage(t *testing.T) {
 	}
 }
 
-// TestSimExploreSeed prints the same run twice.
+// TestSimExploreSeed: the same seed prints the same run.
 func TestSimExploreSeed(t *testing.T) {
 	t.Parallel()
 	one, err := simExplore("--seed", "5", "--nodes", "6")
@@ -72,12 +72,12 @@ func TestSimExploreModes(t *testing.T) {
 	}
 }
 
-// wrong is a protocol that nothing satisfies once somebody has died.
+// wrong is a protocol whose check fails once a member has died.
 type wrong struct{ *explore.FTCO }
 
 func (w wrong) Check(g *explore.Group) error {
 	if g.Final && g.Dead != 0 {
-		return errors.New("somebody has died")
+		return errors.New("a member has died")
 	}
 	return nil
 }
@@ -87,12 +87,12 @@ func drawWrong(rng *rand.Rand) (explore.System, explore.Faults) {
 	return wrong{sys}, explore.Faults{Deaths: rng.IntN(2)}
 }
 
-// TestSimExploreFailure shrinks a run that goes wrong to the death that it takes.
+// TestSimExploreFailure: a run that fails is shrunk to the one death that it needs.
 func TestSimExploreFailure(t *testing.T) {
 	p := explore.Protocol{
 		Name: "wrong", Draw: func(explore.Limits) explore.Draw { return drawWrong },
 		Scenarios: func(int, int) []explore.Scenario {
-			// Searches that run side by side share no system.
+			// Searches in parallel share no system.
 			calm, _ := drawWrong(rand.New(rand.NewPCG(1, 1)))
 			deadly, _ := drawWrong(rand.New(rand.NewPCG(1, 1)))
 			return []explore.Scenario{{System: calm}, {System: deadly, Faults: explore.Faults{Deaths: 1}}}
@@ -104,20 +104,20 @@ func TestSimExploreFailure(t *testing.T) {
 	for _, args := range [][]string{{}, {"--exhaustive", "3"}, {"--json"}} {
 		text, err := simExplore(append(args, "--protocol", "wrong")...)
 		var status *statusError
-		if !errors.As(err, &status) || status.status != 1 || !strings.Contains(err.Error(), "somebody has died") {
+		if !errors.As(err, &status) || status.status != 1 || !strings.Contains(err.Error(), "a member has died") {
 			t.Errorf("%v: %v, want status 1", args, err)
 		}
-		if n := strings.Count(text, "is dead\\n") + strings.Count(text, "is dead\n"); n < 1 || !strings.Contains(text, "WRONG: somebody has died") {
+		if n := strings.Count(text, "is dead\\n") + strings.Count(text, "is dead\n"); n < 1 || !strings.Contains(text, "WRONG: a member has died") {
 			t.Errorf("%v: %d deaths in\n%s", args, n, text)
 		}
 		_, again, found := strings.Cut(strings.ReplaceAll(text, `\n`, "\n"), "again: oshrun sim explore ")
 		again, _, _ = strings.Cut(again, "\n")
 		if !found {
-			t.Errorf("%v: no word on how to see it again:\n%s", args, text)
+			t.Errorf("%v: no message on how to repeat it:\n%s", args, text)
 			continue
 		}
-		if repeated, err := simExplore(strings.Fields(again)...); err == nil || !strings.Contains(repeated, "WRONG: somebody has died") {
-			t.Errorf("%v: again by %q: %v\n%s", args, again, err, repeated)
+		if repeated, err := simExplore(strings.Fields(again)...); err == nil || !strings.Contains(repeated, "WRONG: a member has died") {
+			t.Errorf("%v: repeated with %q: %v\n%s", args, again, err, repeated)
 		}
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/goshmem/goshmem/sim/ftco"
 )
 
-// TestSimFigures draws all figures of few nodes.
+// TestSimFigures draws all figures for few nodes.
 func TestSimFigures(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "new", "pictures")
 	r := sayJSON[figuresReport](t, "sim", "figures", dir, "--nodes", "1024", "--runs", "4", "--json")
@@ -40,12 +40,12 @@ func TestSimFigures(t *testing.T) {
 		"agreement-figure-2b":  "256 dead: 2.77 times the allreduce of those left, published 2.6; rebalanced at worst 1.00",
 	} {
 		if !strings.Contains(says[name], want) {
-			t.Errorf("%s says %q, want %q", name, says[name], want)
+			t.Errorf("figure %s has the text %q, want %q", name, says[name], want)
 		}
 	}
 }
 
-// TestSimFiguresOnly draws one, and says so in lines.
+// TestSimFiguresOnly draws one figure, and prints its text in lines.
 func TestSimFiguresOnly(t *testing.T) {
 	dir := t.TempDir()
 	text, err := say(t, "sim", "figures", dir, "--nodes", "1024", "--only", "agreement-figure-2a")
@@ -82,8 +82,7 @@ func TestSimFiguresRefuses(t *testing.T) {
 	}
 }
 
-// TestSimFTCOPlot draws how the latency is distributed, and refuses other files
-// before it simulates.
+// TestSimFTCOPlot draws the distribution of the latency. Files of another kind are refused before the simulation.
 func TestSimFTCOPlot(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "a.svg")

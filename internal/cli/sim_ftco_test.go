@@ -30,10 +30,10 @@ func TestSimFTCO(t *testing.T) {
 	}
 }
 
-// refusal is what a simulation is called with, and what it says of it.
+// refusal is the arguments of a simulation, and words of the error.
 type refusal struct{ args, want string }
 
-// refuses demands that a mistake in the options is a usage error that names the flag.
+// refuses checks that a mistake in the options is a usage error that names the flag.
 func refuses(t *testing.T, simulation string, all []refusal) {
 	t.Helper()
 	for _, c := range all {

@@ -16,8 +16,8 @@ func spawner(t *testing.T) string {
 	return testenv.CompileC(t, testenv.CC, filepath.Join("testdata", "spawner.c"), testenv.LibPMIx)
 }
 
-// A spawned job inherits what its spawner got; its output is that of the job
-// and tells whose it is; the job lasts as long as it does.
+// A spawned job inherits from its spawner. Its output is part of the job's, with its own tags, and oshrun waits for its
+// end.
 func TestSpawn(t *testing.T) {
 	dir := t.TempDir()
 	j := start(t, "-n", "1", "-x", "COLOR=red", "--wdir", dir, "--output", "tag", spawner(t), "2",
@@ -32,13 +32,13 @@ func TestSpawn(t *testing.T) {
 	}
 }
 
-// A spawned goshmem program has a world and heaps of its own.
+// A spawned goshmem program has its own world and heaps.
 func TestSpawnWorld(t *testing.T) {
 	j := start(t, "-n", "2", spawner(t), "1", self(t), "pe", "t-pe", "ok", ",", "2", self(t), "pe", "t-pe", "globalexit", "7")
-	j.expect(7, "PE ", ".2 (pid", "ended the job with status 7") // it waits for increments from the others of its world
+	j.expect(7, "PE ", ".2 (pid", "ended the job with status 7") // it waits for increments from the other PEs of its world
 }
 
-// A spawned process that fails ends all, or, with --recover, only itself.
+// When a spawned process fails, all PEs end, or, with --recover, only that one.
 func TestSpawnedFails(t *testing.T) {
 	for _, x := range []struct {
 		flags  []string
@@ -56,7 +56,7 @@ func TestSpawnedFails(t *testing.T) {
 	j.expect(137, "PE 1.", "SIGKILL")
 }
 
-// When a job cannot be spawned its spawner learns it, and nothing of it is left.
+// If a job cannot be spawned, its spawner gets an error, and nothing of the job is left.
 func TestSpawnFails(t *testing.T) {
 	garbage := t.TempDir() + "/garbage"
 	check(t, os.WriteFile(garbage, []byte("\x7fELF garbage"), 0o700))
@@ -79,7 +79,7 @@ func TestSpawnFails(t *testing.T) {
 	}
 }
 
-// Spawned jobs end with oshrun, whatever ends it.
+// Spawned jobs end with oshrun, in whatever way it ends.
 func TestEndOfSpawned(t *testing.T) {
 	for _, sig := range []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM} {
 		j := start(t, "-n", "1", spawner(t), "2", "sh", "-c", `echo "ready $$"; sleep 1000 & wait`)
@@ -89,11 +89,11 @@ func TestEndOfSpawned(t *testing.T) {
 			j.expect(143)
 			continue
 		}
-		j.over(testPatience, func() {}) // the spawner used no files, but might have
+		j.over(testPatience, func() {}) // files may be left here, which the next job removes
 		j.another()
 		left, err := filepath.Glob(j.tmp + "/*")
 		if err != nil || len(left) > 0 {
-			t.Errorf("left: %q, %v", left, err)
+			t.Errorf("files are left behind: %q, %v", left, err)
 		}
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// Large inputs come whole to the PE that is asked for, or to all, from a pipe
-// and from a file, even if one PE does not read.
+// Large inputs reach the PE that is asked for, or all PEs, completely, from a pipe and from a file, even if one PE does
+// not read.
 func TestLargeInput(t *testing.T) {
 	const size = 24<<20 + 7
 	text := bytesOf(0, size)
@@ -34,7 +34,7 @@ func TestLargeInput(t *testing.T) {
 				defer src.Close()
 				j.cmd.Stdin = src
 				if from == "pipe" {
-					j.cmd.Stdin = io.MultiReader(src) // no file: it is copied through a pipe
+					j.cmd.Stdin = io.MultiReader(src) // not a file, so it is copied through a pipe
 				}
 				j.begin()
 				patience := time.AfterFunc(testPatience, func() { _ = j.cmd.Process.Kill() })
@@ -62,8 +62,7 @@ func TestLargeInput(t *testing.T) {
 	}
 }
 
-// An input that does not end does not hold up a job whose PE has ended, or does
-// not want it.
+// An endless input does not delay a job whose PE has ended or does not read it.
 func TestEndlessInput(t *testing.T) {
 	for _, program := range []string{"true", "exec <&-; sleep 0.2", "head -c 100000 | wc -c"} {
 		for _, to := range []string{"0", "all", "none"} {

@@ -20,9 +20,8 @@ import (
 	pmix "github.com/goshmem/goshmem/pmix/codec"
 )
 
-// victim starts a job whose shells wait for the file go before they become
-// PEs, so that a stranger is there first. It returns what a process of the same
-// user can read of a PE: the environment that its launcher gave it.
+// victim starts a job whose shells wait for the file go before they become PEs, so that a stranger can come first. It
+// returns the environment of a PE, which a process of the same user can read.
 func victim(t *testing.T, n int) (j *job, env func(string) (string, bool), letGo func()) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "go")
@@ -42,8 +41,8 @@ func victim(t *testing.T, n int) (j *job, env func(string) (string, bool), letGo
 	return j, env, func() { check(t, os.WriteFile(file, nil, 0o600)) }
 }
 
-// A process that knows everything about a job but is not of it cannot take a
-// PE's place, neither before that PE has joined nor while it waits.
+// A process that knows everything about a job but does not belong to it cannot take a PE's place, either before that PE
+// has joined or while it waits.
 func TestStrangerCannotTakeARank(t *testing.T) {
 	j, env, letGo := victim(t, 2)
 	opts, _, err := client.FromEnv(env)
@@ -70,7 +69,7 @@ func TestStrangerCannotTakeARank(t *testing.T) {
 		"oshrun: a client of the PMIx server is refused: job "+fmt.Sprintf("%q, PE 2: want a job of this step and one of its PEs", opts.Nspace)+who)
 }
 
-// The user is told of a few who are refused, not of all.
+// The user is told of the first refusals, not of all.
 func TestRefusalsAreBounded(t *testing.T) {
 	j, env, letGo := victim(t, 1)
 	opts, _, err := client.FromEnv(env)
@@ -86,11 +85,11 @@ func TestRefusalsAreBounded(t *testing.T) {
 	letGo()
 	j.expect(0, "of further clients that are refused only the log tells: -v")
 	if n := strings.Count(j.stderr.String(), "client of the PMIx server is refused"); n != 8 {
-		t.Errorf("the user is told of %d, want 8:\n%s", n, &j.stderr)
+		t.Errorf("the user is told of %d refusals, want 8:\n%s", n, &j.stderr)
 	}
 }
 
-// Nor does it get the heaps of the job, whatever it says.
+// A stranger does not get the job's heaps either, whatever it sends.
 func TestStrangerCannotReadHeaps(t *testing.T) {
 	j, env, letGo := victim(t, 2)
 	step, _ := env(envvar.Step)
@@ -119,8 +118,8 @@ func dialStep(t *testing.T, name string) *net.UnixConn {
 	return conn
 }
 
-// Connections that say nothing, half a word or garbage do not keep the job
-// from joining, meeting and ending, as many as there are.
+// Connections that send nothing, half a packet or garbage do not keep the job from joining, meeting and ending, however
+// many there are.
 func TestStrangerCannotDisturb(t *testing.T) {
 	j, env, letGo := victim(t, 4)
 	opts, _, err := client.FromEnv(env)
@@ -137,7 +136,7 @@ func TestStrangerCannotDisturb(t *testing.T) {
 		nc, err := net.Dial("tcp", opts.Address)
 		check(t, err)
 		t.Cleanup(func() { _ = nc.Close() })
-		_, _ = nc.Write(garbage[i%len(garbage)]) // it may have hung up on us already
+		_, _ = nc.Write(garbage[i%len(garbage)]) // the connection may be closed already
 	}
 	for i := range 200 {
 		conn := dialStep(t, step)
@@ -148,16 +147,15 @@ func TestStrangerCannotDisturb(t *testing.T) {
 	letGo()
 	j.expect(0)
 	if out := j.stdout.String(); strings.Count(out, "ready") != 8 {
-		t.Errorf("PEs said\n%s\nwant ready by each shell and each PE", out)
+		t.Errorf("the PEs printed\n%s\nwant ready from each shell and each PE", out)
 	}
 	_, err = net.Dial("tcp", opts.Address)
 	if err == nil {
-		t.Error("the server's port still answers after the job")
+		t.Error("the server's port still accepts connections after the job")
 	}
 }
 
-// Nor does a flood of connections that goes on all the time, at either door, with
-// and without words.
+// Nor does an endless flood of connections, to either socket, with and without data.
 func TestStrangerCannotFlood(t *testing.T) {
 	for _, door := range []string{"attach", "port", "claims"} {
 		t.Run(door, func(t *testing.T) {

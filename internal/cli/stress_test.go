@@ -13,7 +13,7 @@ import (
 	"github.com/goshmem/goshmem/internal/house/testenv"
 )
 
-// victims are kinds of jobs for TestRandomKills.
+// victims returns the kinds of jobs for TestRandomKills.
 func victims(t *testing.T) [][]string {
 	t.Helper()
 	all := [][]string{
@@ -37,8 +37,8 @@ func victims(t *testing.T) [][]string {
 	return all
 }
 
-// TestRandomKills kills oshrun or PEs at any moment of a job: no process and no
-// file is left, but for the directory of files that the next job removes.
+// TestRandomKills kills oshrun or PEs at random moments of a job. No process and no file is left, except the directory
+// of files that the next job removes.
 func TestRandomKills(t *testing.T) {
 	t.Parallel()
 	kills := 200
@@ -47,7 +47,7 @@ func TestRandomKills(t *testing.T) {
 	}
 	seed := uint64(time.Now().UnixNano())
 	jobs := victims(t)
-	const streams = 4 // that do not wait for each other's ends
+	const streams = 4 // which run independently
 	for stream := range uint64(streams) {
 		t.Run(fmt.Sprint(stream), func(t *testing.T) {
 			t.Parallel()
@@ -62,24 +62,24 @@ func TestRandomKills(t *testing.T) {
 	}
 }
 
-// randomKill runs a job and kills something of it.
+// randomKill runs a job and kills some process of it.
 func randomKill(t *testing.T, rng *rand.Rand, args []string) bool {
 	t.Helper()
 	j := start(t, args...)
 	life := 60
-	if strings.HasSuffix(args[len(args)-1], "/wait") { // Open MPI takes longer to begin
+	if strings.HasSuffix(args[len(args)-1], "/wait") { // Open MPI takes longer to start
 		life = 500
 	}
-	time.Sleep(time.Duration(rng.IntN(life)) * time.Millisecond) // any moment
+	time.Sleep(time.Duration(rng.IntN(life)) * time.Millisecond) // to hit a random moment
 	oshrun := j.cmd.Process.Pid
-	killed := false // oshrun was, without a warning
+	killed := false // oshrun was killed by SIGKILL
 	pes, kind := children(t, oshrun), rng.IntN(10)
 	switch {
 	case kind < 5:
 		killed = true
 		check(t, syscall.Kill(oshrun, syscall.SIGKILL))
 	case kind < 8 && len(pes) > 0:
-		_ = syscall.Kill(pes[rng.IntN(len(pes))], syscall.SIGKILL) // which may have ended by itself, and then ends nothing
+		_ = syscall.Kill(pes[rng.IntN(len(pes))], syscall.SIGKILL) // the PE may have ended by itself, and then the job goes on
 		time.Sleep(time.Duration(rng.IntN(20)) * time.Millisecond)
 		check(t, syscall.Kill(oshrun, syscall.SIGTERM))
 	default:
@@ -90,13 +90,13 @@ func randomKill(t *testing.T, rng *rand.Rand, args []string) bool {
 	check(t, err)
 	for _, path := range left {
 		if !killed || !strings.HasPrefix(filepath.Base(path), fmt.Sprintf("goshmem-%d-", oshrun)) {
-			t.Errorf("%s is left", path)
+			t.Errorf("%s still exists", path)
 		}
 	}
 	if len(left) > 0 && !t.Failed() {
 		j.another()
 		if left, err = filepath.Glob(j.tmp + "/*"); err != nil || len(left) > 0 {
-			t.Errorf("the next job has left %q, %v", left, err)
+			t.Errorf("after the next job, files are left: %q, %v", left, err)
 		}
 	}
 	return !t.Failed()

@@ -12,7 +12,7 @@ import (
 	"github.com/goshmem/goshmem/internal/launch"
 )
 
-// testRoot returns a root with all the tools and nothing else.
+// testRoot returns a root command with all the tools and nothing else.
 func testRoot() *cobra.Command {
 	root := &cobra.Command{Use: "oshrun", SilenceErrors: true, SilenceUsage: true}
 	help := newHelp(root)
@@ -33,8 +33,7 @@ func say(t *testing.T, args ...string) (string, error) {
 	return b.String(), err
 }
 
-// sayJSON runs a command line and decodes what it printed, which must have no
-// other fields than the type.
+// sayJSON runs a command line and decodes its output, which must have no fields that the type lacks.
 func sayJSON[T any](t *testing.T, args ...string) (v T) {
 	t.Helper()
 	text, err := say(t, args...)
@@ -44,7 +43,7 @@ func sayJSON[T any](t *testing.T, args ...string) (v T) {
 	dec := json.NewDecoder(bytes.NewBufferString(text))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(&v); err != nil {
-		t.Fatalf("%q printed no such JSON: %v\n%s", args, err, text)
+		t.Fatalf("%q printed no JSON of this form: %v\n%s", args, err, text)
 	}
 	return v
 }
@@ -77,11 +76,11 @@ func TestStatusError(t *testing.T) {
 	}
 }
 
-// Output that cannot be written is an error of its own status, not success.
+// If output cannot be written, the command returns an error with its own status.
 func TestFullDisk(t *testing.T) {
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {
-		t.Skip("no full disk here: ", err)
+		t.Skip("no /dev/full: ", err)
 	}
 	defer full.Close()
 	for _, args := range [][]string{{"info"}, {"info", "--json"}, {"help", "exit-codes"}, {"completion", "bash"}, {"doctor"}} {
@@ -90,7 +89,7 @@ func TestFullDisk(t *testing.T) {
 		root.SetOut(full)
 		status, ok := errors.AsType[*statusError](root.Execute())
 		if !ok || status.status != launch.StatusError || status.err == nil {
-			t.Errorf("%q with a full disk: %v, want status %d", args, status, launch.StatusError)
+			t.Errorf("%q to a full disk: %v, want status %d", args, status, launch.StatusError)
 		}
 	}
 }

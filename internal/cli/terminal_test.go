@@ -19,15 +19,14 @@ import (
 // screen is a terminal that a job runs on.
 type screen struct {
 	t      *testing.T
-	person *os.File // where the person sits
-	modes  string   // at the begin
-	keep   *os.File // the terminal, so that it lasts
-	speech          // what it shows
+	person *os.File // the user's end
+	modes  string   // modes at the start
+	keep   *os.File // keeps the terminal open
+	speech          // what the terminal shows
 	end    sync.WaitGroup
 }
 
-// onTerminal lets a job, or a shell around it, run on a terminal of its own, at
-// the head of a session.
+// onTerminal makes a job, or a shell around it, lead a session with its own terminal.
 func onTerminal(t *testing.T, j *job) *screen {
 	t.Helper()
 	s := openScreen(t)
@@ -47,7 +46,7 @@ func openScreen(t *testing.T) *screen {
 	return &screen{t: t, person: person, modes: modes, keep: terminal}
 }
 
-// show lets a job run on the terminal.
+// show makes a job run on the terminal.
 func (s *screen) show(j *job) {
 	s.t.Helper()
 	j.cmd.Stdin, j.cmd.Stdout, j.cmd.Stderr = s.keep, s.keep, s.keep
@@ -60,8 +59,7 @@ func (s *screen) show(j *job) {
 	})
 }
 
-// ended waits for the end of the job and returns its status. Nothing has
-// changed the modes of the terminal.
+// ended waits for the end of the job and returns its status. It checks that the modes of the terminal have not changed.
 func (s *screen) ended(j *job) int {
 	s.t.Helper()
 	status, _ := j.endedAfter(testPatience, func() {})
@@ -96,9 +94,8 @@ func (s *screen) write(text string) {
 	check(s.t, err)
 }
 
-// On a terminal PEs see pipes, or one of their own, can write to the terminal
-// itself if they read it, and each gets one interrupt when one is typed. The
-// terminal stays as it was.
+// On a terminal, PEs get pipes or their own terminals. A PE that reads from the terminal can write to the terminal
+// itself. Each PE gets one interrupt when one is typed. The modes of the terminal do not change.
 func TestTerminal(t *testing.T) {
 	for flag, output := range map[string]string{"--pty": "terminal", "--no-pty": "pipe"} {
 		t.Run(output, func(t *testing.T) {
@@ -114,7 +111,7 @@ func TestTerminal(t *testing.T) {
 			if status := s.ended(j); status != 130 {
 				t.Errorf("status %d, want 130", status)
 			}
-			for pe := range 3 { // each could have told another one until it was killed
+			for pe := range 3 { // a second interrupt would have been printed before the PE was killed
 				one, two := fmt.Sprintf("PE %d: interrupt 1\r\n", pe), fmt.Sprintf("PE %d: interrupt 2", pe)
 				if text := s.String(); strings.Count(text, one) != 1 || strings.Contains(text, two) {
 					t.Errorf("the terminal does not show %q alone", one)
@@ -127,8 +124,7 @@ func TestTerminal(t *testing.T) {
 	}
 }
 
-// What is typed comes to the PE by lines, and the end of the input, too; a
-// prompt is seen.
+// The PE gets typed input in lines, and its end, too. A prompt is shown.
 func TestTyping(t *testing.T) {
 	j := prepare(t, "-n", "2", "--stdin", "1", "sh", "-c", `if [ $PMIX_RANK = 1 ]; then printf "name? "; read name; echo "hello $name"; cat; fi`)
 	s := onTerminal(t, j)
@@ -141,7 +137,7 @@ func TestTyping(t *testing.T) {
 	}
 }
 
-// Lines do not mix on a terminal either.
+// Lines are whole on a terminal, too.
 func TestLinesOnTerminal(t *testing.T) {
 	const lines = 1000
 	j := prepare(t, "-n", "4", "t-say", "lines", fmt.Sprint(lines))
@@ -152,8 +148,8 @@ func TestLinesOnTerminal(t *testing.T) {
 	all(t, checkLines(t, bytes.NewBufferString(s.String()), "", 4), lines)
 }
 
-// A job that a shell has put into the background does not read the terminal,
-// and so is not stopped; in the foreground again, it does.
+// A job in the background of a shell does not read from the terminal, and so is not stopped. In the foreground again,
+// it reads.
 func TestBackground(t *testing.T) {
 	j, gate := prepare(t), t.TempDir()+"/gate"
 	program := `if [ $PMIX_RANK = 0 ]; then echo "first"; while read x; do echo "got $x"; [ $x != end ] || exit 0; done
@@ -173,10 +169,10 @@ read x; echo "shell got $x"; fg; echo "status $?"`
 	}
 	check(t, syscall.Kill(pids[0], syscall.SIGSTOP))
 	s.wait("behind")
-	s.write("two\n")                     // which nobody is to read yet
-	<-time.After(200 * time.Millisecond) // if somebody did, it would be stopped
+	s.write("two\n")                     // no process may read it yet
+	<-time.After(200 * time.Millisecond) // a reader would be stopped
 	check(t, os.WriteFile(gate+".pe", nil, 0o600))
-	s.wait("alive\r\n") // the shell shows the program, too
+	s.wait("alive\r\n") // the shell also prints the command line
 	check(t, os.WriteFile(gate+".sh", nil, 0o600))
 	s.wait("shell got two")
 	s.write("three\nend\n")
@@ -187,7 +183,7 @@ read x; echo "shell got $x"; fg; echo "status $?"`
 	}
 }
 
-// children returns the processes whose parent is pid.
+// children returns the child processes of pid.
 func children(t *testing.T, pid int) (all []int) {
 	t.Helper()
 	dirs, err := os.ReadDir("/proc")

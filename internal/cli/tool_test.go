@@ -14,8 +14,8 @@ import (
 	"github.com/goshmem/goshmem/internal/house/testenv"
 )
 
-// A tool attaches by the file that oshrun writes, asks for namespaces and spawns
-// a job, which oshrun waits for. The file goes with the job.
+// A tool attaches by the file that oshrun writes, asks for namespaces, and spawns a job. oshrun waits for the job. The
+// file is removed with oshrun's own job.
 func TestTool(t *testing.T) {
 	tool := testenv.CompileC(t, testenv.CC, filepath.Join("testdata", "tool.c"), testenv.LibPMIx)
 	dir := t.TempDir()
@@ -25,12 +25,12 @@ func TestTool(t *testing.T) {
 	info, err := os.Stat(uri)
 	check(t, err)
 	if info.Mode().Perm() != 0o600 {
-		t.Errorf("mode %v, want that nobody else can read it", info.Mode())
+		t.Errorf("mode %v, want it readable for the owner only", info.Mode())
 	}
 	out := runTool(t, exec.Command(tool, uri, "sh", "-c", `sleep 0.5; echo "child $PMIX_RANK of $1"`, "sh", "a tool"))
 	first, second, ok := strings.Cut(strings.TrimSpace(out), "\n")
 	if nspace, isFirst := strings.CutPrefix(first, "namespaces "); !isFirst || !ok || !strings.HasPrefix(second, "spawned "+nspace+"-1") {
-		t.Errorf("the tool says %q", out)
+		t.Errorf("the tool printed %q", out)
 	}
 	check(t, os.WriteFile(gate, nil, 0o600))
 	j.expect(0)
@@ -38,19 +38,18 @@ func TestTool(t *testing.T) {
 		t.Errorf("output %q lacks that of the spawned job", got)
 	}
 	if _, err := os.Stat(uri); !os.IsNotExist(err) {
-		t.Errorf("%s is left: %v", uri, err)
+		t.Errorf("%s still exists: %v", uri, err)
 	}
 }
 
-// What a tool sends to a standard input arrives there, and so does the end; of
-// what has no reader the user hears.
+// What a tool pushes to a standard input arrives there, including its end. The user is told of text that has no reader.
 func TestToolPushes(t *testing.T) {
 	tool := testenv.CompileC(t, testenv.CC, filepath.Join("testdata", "tool.c"), testenv.LibPMIx)
 	dir := t.TempDir()
 	uri, gate := dir+"/uri", dir+"/gate"
 	script := `echo "ready $$"; sed "s/^/PE $PMIX_RANK got /"; while [ ! -e "$0" ]; do sleep 0.02; done`
 	j := prepare(t, "-n", "2", "--report-uri", uri, "sh", "-c", script, gate)
-	r, w, err := os.Pipe() // a terminal, as it were, at which nobody types
+	r, w, err := os.Pipe() // like a terminal at which the user types nothing
 	check(t, err)
 	t.Cleanup(func() { _ = r.Close(); _ = w.Close() })
 	j.cmd.Stdin = r
@@ -61,11 +60,11 @@ func TestToolPushes(t *testing.T) {
 	check(t, os.WriteFile(gate, nil, 0o600))
 	j.expect(0, "the standard input of PE 1 is lost")
 	if got := j.stdout.String(); !strings.Contains(got, "PE 0 got two words") || strings.Contains(got, "void") {
-		t.Errorf("output %q, want the text that was sent to PE 0", got)
+		t.Errorf("output %q, want the text that was pushed to PE 0", got)
 	}
 }
 
-// A tool is told which file each process was started from.
+// A tool can ask which file each process was started from.
 func TestToolAsksForPrograms(t *testing.T) {
 	tool := testenv.CompileC(t, testenv.CC, filepath.Join("testdata", "tool.c"), testenv.LibPMIx)
 	dir := t.TempDir()
@@ -78,7 +77,7 @@ func TestToolAsksForPrograms(t *testing.T) {
 	j.ready(2)
 	out := runTool(t, exec.Command(tool, uri, "table"))
 	if want := fmt.Sprintf("0 runs %s\n1 runs %s\n", found, shell); !strings.HasSuffix(out, want) {
-		t.Errorf("the tool says %q, want %q", out, want)
+		t.Errorf("the tool printed %q, want %q", out, want)
 	}
 	check(t, os.WriteFile(gate, nil, 0o600))
 	j.expect(0)
@@ -101,7 +100,7 @@ func TestToolOfStranger(t *testing.T) {
 	tool := testenv.CompileC(t, testenv.CC, filepath.Join("testdata", "tool.c"), testenv.LibPMIx)
 	dir := t.TempDir()
 	for name := dir; strings.HasPrefix(name, os.TempDir()) && name != os.TempDir(); name = filepath.Dir(name) {
-		check(t, os.Chmod(name, 0o755)) // the other user gets to read the URI
+		check(t, os.Chmod(name, 0o755)) // lets the other user read the URI
 	}
 	uri := dir + "/uri"
 	j := start(t, "-v", "-n", "1", "--report-uri", uri, "sh", "-c", `echo "ready $$"; sleep 1000`)
@@ -115,18 +114,18 @@ func TestToolOfStranger(t *testing.T) {
 	select {
 	case <-j.stderr.says("is of user 65534, want user 0"):
 	case <-time.After(testPatience):
-		t.Errorf("nothing is said of the tool; stderr:\n%s", &j.stderr)
+		t.Errorf("no message on the tool; stderr:\n%s", &j.stderr)
 	}
-	_ = cmd.Process.Kill() // libpmix tries again and again
+	_ = cmd.Process.Kill() // libpmix would keep trying
 	_ = cmd.Wait()
 	if strings.Contains(out.String(), "namespaces") {
-		t.Errorf("a tool of another user attaches:\n%s", &out)
+		t.Errorf("a tool of another user has attached:\n%s", &out)
 	}
 	check(t, j.cmd.Process.Signal(syscall.SIGTERM))
 	j.expect(143)
 }
 
-// The URI can go to standard output; a file that cannot be written is said.
+// The URI can go to standard output. A file that cannot be written is an error.
 func TestReportURI(t *testing.T) {
 	j := start(t, "-n", "1", "--report-uri", "-", "true")
 	j.expect(0)
@@ -137,7 +136,7 @@ func TestReportURI(t *testing.T) {
 	if status != 4 || !strings.Contains(said, "--report-uri") || !strings.Contains(said, "/proc/nothing") {
 		t.Errorf("status %d, %s", status, said)
 	}
-	// Another job's file stays.
+	// Another job's file is not overwritten.
 	uri := t.TempDir() + "/uri"
 	j = start(t, "-n", "1", "--report-uri", uri, "sh", "-c", `echo other >"$0.new"; mv "$0.new" "$0"`, uri)
 	j.expect(0)

@@ -20,7 +20,7 @@ func TestHelpRoot(t *testing.T) {
 	}
 }
 
-// The help of a command is the same, however it is asked for.
+// The help of a command is the same in whichever way it is asked for.
 func TestHelpCommand(t *testing.T) {
 	for _, name := range []string{"info", "doctor", "sim", "noise", "detect-bench", "completion", "help"} {
 		text, err := say(t, "help", name)
@@ -62,7 +62,7 @@ func TestHelpEnvironment(t *testing.T) {
 		names = append(names, v.Name)
 		for _, want := range []string{v.Name, v.Alias, v.Value, v.Default, v.Doc} {
 			if !strings.Contains(text, want) {
-				t.Errorf("nothing of %q in the entry of %s:\n%s", want, v.Name, text)
+				t.Errorf("no %q in the entry of %s:\n%s", want, v.Name, text)
 			}
 		}
 	}
@@ -111,7 +111,7 @@ func TestCompletion(t *testing.T) {
 	}
 }
 
-// What the scripts ask oshrun for.
+// The completion scripts get words from oshrun.
 func TestCompleteWords(t *testing.T) {
 	for _, c := range []struct{ args, want []string }{
 		{[]string{"help", ""}, []string{"exit-codes", "environment", "mpirun", "output", "signals", "stats", "watchdog", "info", "doctor", "sim", "noise", "detect-bench", "completion", "help"}},
@@ -127,7 +127,7 @@ func TestCompleteWords(t *testing.T) {
 	}
 }
 
-// Values of flags are completed, and what is hidden is not offered.
+// Values of flags are completed. Hidden names are not offered.
 func TestCompleteValues(t *testing.T) {
 	for _, c := range []struct{ args, want []string }{
 		{[]string{"--bind-to", ""}, []string{"none", "core", "numa", "socket", "hwthread", "l3cache"}},
@@ -144,8 +144,8 @@ func TestCompleteValues(t *testing.T) {
 	}
 }
 
-// The words of built-in programs are completed, also behind options of other launchers and
-// in later parts of a job. Other programs have files.
+// Words of built-in programs are completed, even after options of other launchers and in later parts of a job. Other
+// programs get files.
 func TestCompleteBuiltins(t *testing.T) {
 	for _, c := range []struct{ args, want []string }{
 		{[]string{"-n", "4", "graph500", "--sc"}, []string{"--scale"}},
@@ -165,12 +165,12 @@ func TestCompleteBuiltins(t *testing.T) {
 	}
 }
 
-// checkCompletion compares the words of an answer to a shell.
+// checkCompletion compares the words in an answer to a shell with the wanted ones.
 func checkCompletion(t *testing.T, args []string, text string, wanted []string) {
 	t.Helper()
 	var got []string
 	for line := range strings.Lines(text) {
-		if strings.HasPrefix(line, ":") { // the directive, and then what is for people
+		if strings.HasPrefix(line, ":") { // the directive, followed by text for the user
 			break
 		}
 		word, _, _ := strings.Cut(strings.TrimSpace(line), "\t")

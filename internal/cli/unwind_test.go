@@ -21,8 +21,8 @@ type unwinder struct {
 	stderr io.Writer
 }
 
-// unwinds are the ways in which the last PE leaves its work. All of them have deferred calls
-// that wait for the other PEs on a stack that runs normally.
+// unwinds are the ways in which the last PE leaves its work. All have deferred calls that would wait for the other PEs
+// on a stack that runs normally.
 var unwinds = map[string]func(u *unwinder){
 	"panic": func(u *unwinder) {
 		defer u.w.Finalize()
@@ -120,7 +120,7 @@ var unwinds = map[string]func(u *unwinder){
 	},
 }
 
-// testUnwind is the program of the PEs below: all wait for the last one, which does not come.
+// testUnwind is the program of the PEs below. All PEs wait for the last one, which does not come.
 func testUnwind(args []string, _, stderr io.Writer) int {
 	w, err := shmem.Init()
 	m, err2 := mpi.Init()
@@ -133,7 +133,7 @@ func testUnwind(args []string, _, stderr io.Writer) int {
 		unwinds[args[0]](u)
 		return 0
 	}
-	// The others make what is collective in some of the ways above.
+	// In some of the ways above, the other PEs must call collectives.
 	switch args[0] {
 	case "free":
 		_, err = shmem.Alloc[int](w, 1)
@@ -142,7 +142,7 @@ func testUnwind(args []string, _, stderr io.Writer) int {
 	case "comm":
 		_, err = m.Comm().Split(0, 0)
 	case "goexit", "goexit mpi":
-		for { // computes, and never comes
+		for { // computes forever
 			runtime.Gosched()
 		}
 	}
@@ -153,8 +153,8 @@ func testUnwind(args []string, _, stderr io.Writer) int {
 	return 0
 }
 
-// A PE that panics with a deferred Finalize, Free or Destroy ends: its panic appears and
-// the job has Go's status. Nothing waits on the panicking stack.
+// A PE that panics with a deferred Finalize, Free or Destroy ends. Its panic is printed, and the job's status is Go's.
+// No call waits on the panicking stack.
 func TestPanicEndsPE(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -187,13 +187,13 @@ func TestPanicEndsPE(t *testing.T) {
 			}
 			j.expect(test.status, test.words...)
 			if said := j.stderr.String(); strings.Contains(said, "not to be seen") {
-				t.Errorf("the panic was printed although the process had exited:\n%s", said)
+				t.Errorf("stderr has a panic although the process exited:\n%s", said)
 			}
 		})
 	}
 }
 
-// With --recover, the others are told of the death and end well.
+// With --recover, the other PEs hear of the death and leave with status 0.
 func TestPanicRecover(t *testing.T) {
 	t.Parallel()
 	for _, way := range []string{"panic", "closure", "mpi"} {

@@ -16,7 +16,7 @@ import (
 	"github.com/goshmem/goshmem/internal/house/testenv"
 )
 
-// usableTiers are the values of --watchdog that work here; as root all do.
+// usableTiers returns the values of --watchdog that work here. As root, all must work.
 func usableTiers(t *testing.T) (names []string) {
 	t.Helper()
 	for tier := kernel.BPF; tier <= kernel.SIGCHLD; tier++ {
@@ -34,7 +34,7 @@ func usableTiers(t *testing.T) (names []string) {
 	return append(names, watchdogOff)
 }
 
-// On every tier a killed PE is reported, and how that was learnt.
+// On every tier a killed PE is reported, with how the death was detected.
 func TestWatchdog(t *testing.T) {
 	for _, tier := range usableTiers(t) {
 		t.Run(tier, func(t *testing.T) {
@@ -53,7 +53,7 @@ func TestWatchdog(t *testing.T) {
 	}
 }
 
-// Without a wish the best tier takes over in time, also for what runs by then.
+// Without --watchdog the best tier takes over in time, for PEs that are running already, too.
 func TestBestWatchdogTakesOver(t *testing.T) {
 	t.Parallel()
 	best := usableTiers(t)[0]
@@ -66,7 +66,7 @@ func TestBestWatchdogTakesOver(t *testing.T) {
 	}
 }
 
-// killTogether kills processes none of which ends by the death of another one before.
+// killTogether kills processes so that none ends because of another one's death.
 func killTogether(t *testing.T, pids []int) {
 	t.Helper()
 	for _, pid := range pids {
@@ -77,7 +77,7 @@ func killTogether(t *testing.T, pids []int) {
 	}
 }
 
-// stopped stops a process, and returns when all of its threads have.
+// stopped stops a process, and returns once all of its threads have stopped.
 func stopped(t *testing.T, pid int) {
 	t.Helper()
 	check(t, syscall.Kill(pid, syscall.SIGSTOP))
@@ -86,7 +86,7 @@ func stopped(t *testing.T, pid int) {
 	for _, thread := range threads {
 		for begun := time.Now(); ; runtime.Gosched() {
 			stat, err := os.ReadFile(thread)
-			if err != nil || strings.Contains(string(stat), ") T ") { // or it has ended
+			if err != nil || strings.Contains(string(stat), ") T ") { // an error: the process has ended
 				break
 			}
 			if time.Since(begun) > testPatience {
@@ -96,7 +96,7 @@ func stopped(t *testing.T, pid int) {
 	}
 }
 
-// A tier that is asked for and not permitted is an error that names what is missing.
+// If a tier is asked for and not permitted, the error names what is missing.
 func TestWatchdogNotPermitted(t *testing.T) {
 	testenv.Need(t, testenv.User)
 	j := start(t, "-n", "2", "--watchdog", "bpf", "true")
@@ -120,7 +120,7 @@ func TestWatchdogErrors(t *testing.T) {
 	}
 }
 
-// A PE that is stopped is reported once, and again when it goes on; it is not dead.
+// A stopped PE is reported once, and again when it is continued. It does not count as dead.
 func TestStoppedIsReported(t *testing.T) {
 	t.Parallel()
 	gate := t.TempDir() + "/gate"
@@ -133,12 +133,12 @@ func TestStoppedIsReported(t *testing.T) {
 	check(t, os.WriteFile(gate, nil, 0o600))
 	status, said := j.ended(testPatience)
 	if status != 0 || strings.Count(said, "is stopped") != 1 || strings.Count(said, "goes on") != 1 {
-		t.Errorf("status %d, want 0 and each state told once:\n%s", status, said)
+		t.Errorf("status %d, want 0 and each state reported once:\n%s", status, said)
 	}
 }
 
-// A PE that computes without a call of the library hangs if that is asked for; one
-// that waits for others does not, however long.
+// With --hang-timeout, a PE that computes without a call of the library hangs. A PE that waits for others does not,
+// however long.
 func TestHangTimeout(t *testing.T) {
 	t.Parallel()
 	j := start(t, "-n", "2", "--hang-timeout", "0.3", "t-pe", "spin")
@@ -151,21 +151,21 @@ func TestHangTimeout(t *testing.T) {
 	if status != 143 {
 		t.Errorf("status %d, want 143:\n%s", status, said)
 	}
-	for _, pid := range pids { // a PE that had no processor in between may be said to hang once more
+	for _, pid := range pids { // a PE that was without a processor may be reported as hung again
 		hangs, between := strings.Count(said, fmt.Sprintf("(pid %d) hangs", pid)), strings.Count(said, fmt.Sprintf("(pid %d) runs again", pid))
 		if hangs > 1+between {
-			t.Errorf("process %d is said to hang %d times, and to run again %d times between:\n%s", pid, hangs, between, said)
+			t.Errorf("process %d is reported as hung %d times, and as running again %d times in between:\n%s", pid, hangs, between, said)
 		}
 	}
 	j = start(t, "-n", "2", "--hang-timeout", "0.3", "--timeout", "2", "t-pe", "wait")
 	status, said = j.ended(testPatience)
 	if status != 124 || strings.Contains(said, "hangs") {
-		t.Errorf("status %d, want 124 and nobody who hangs:\n%s", status, said)
+		t.Errorf("status %d, want 124 and no PE reported as hung:\n%s", status, said)
 	}
 }
 
-// TestStartShortOfDescriptors starts jobs with too few descriptors. Wherever the start fails,
-// oshrun names the limit that helps. Go itself needs some 8 descriptors.
+// TestStartShortOfDescriptors starts jobs with too few descriptors. At whatever point the start fails, oshrun names the
+// limit that helps. Go itself needs some 8 descriptors.
 func TestStartShortOfDescriptors(t *testing.T) {
 	t.Parallel()
 	for _, limit := range []int{16, 20, 24, 32} {
@@ -177,20 +177,19 @@ func TestStartShortOfDescriptors(t *testing.T) {
 	}
 }
 
-// PEs that go on are not said to hang, however many share a processor.
+// PEs that make progress are not reported as hung, however many share a processor.
 func TestHealthyDoNotHang(t *testing.T) {
 	t.Parallel()
 	j := start(t, "-n", "48", "--hang-timeout", "0.1", "bench", "barrier", "-i", "200")
 	if status, said := j.ended(testPatience); status != 0 || strings.Contains(said, "hangs") {
-		t.Errorf("status %d, want 0 and nobody who hangs:\n%s", status, said)
+		t.Errorf("status %d, want 0 and no PE reported as hung:\n%s", status, said)
 	}
 }
 
-// Where descriptors are so short that the PEs can be started and the better watch not
-// opened, the job ends all the same.
+// With enough descriptors to start the PEs but too few to open the better watch, the job still ends.
 func TestWatchdogShortOfDescriptors(t *testing.T) {
 	t.Parallel()
-	limits := []int{168, 172, 176, 180, 184, 188, 192} // from too few to start to enough
+	limits := []int{168, 172, 176, 180, 184, 188, 192} // from too few to start the job to enough
 	jobs := make([]*job, len(limits))
 	for i, limit := range limits {
 		jobs[i] = prepare(t)
