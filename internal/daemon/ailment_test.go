@@ -74,7 +74,8 @@ func (a ailing) told(want ...string) {
 func stopped(p process) bool { return p.stopped }
 func runs(p process) bool    { return !p.stopped && !p.traced && !p.over() }
 
-// The user is told of each stop and of its end, once each. A stop that is already over is not told, nor one of the job's own.
+// The user is told of each stop and of its end, once each. A stop that is already over is not told, nor one of the
+// job's own.
 func TestStopsAreTold(t *testing.T) {
 	a := newAiling(t)
 	a.see(kernel.Stopped) // the PE has gone on meanwhile
@@ -114,8 +115,8 @@ func TestStopsAreTold(t *testing.T) {
 	a.told("runs again")
 }
 
-// traceEnv holds the number of the process that this one is to debug. The debugger must not be the step: the step's own wait
-// for the PE would consume the stops.
+// traceEnv holds the number of the process that this one is to debug. The debugger must not be the step: the step's own
+// wait for the PE would consume the stops.
 const traceEnv = "GOSHMEM_TEST_TRACE"
 
 // trace attaches to a process and goes on when its standard input ends.

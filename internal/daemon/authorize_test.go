@@ -98,8 +98,8 @@ func TestExitedIsNotDropped(t *testing.T) {
 	}
 }
 
-// dialers starts two PEs that connect to a listener of the test: PE 0 itself, and a child of PE 1. It returns the server's
-// ends of the connections in the order of the PEs.
+// dialers starts two PEs that connect to a listener of the test: PE 0 itself, and a child of PE 1. It returns the
+// server's ends of the connections in the order of the PEs.
 func dialers(t *testing.T, change ...func(*settings)) (s *testStep, served []net.Conn) {
 	t.Helper()
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
@@ -128,8 +128,8 @@ func dialers(t *testing.T, change ...func(*settings)) (s *testStep, served []net
 	return s, served
 }
 
-// A PE may be claimed by its process and by descendants of that process, and by no other. The directory for files of programs
-// is made for programs that are not Go.
+// A PE may be claimed by its process and by descendants of that process, and by no other. The directory for files of
+// programs is made for programs that are not Go.
 func TestAuthorizePEs(t *testing.T) {
 	s, served := dialers(t)
 	a := &authorizer{table: s.table, private: s.private, reporter: s.reporter}

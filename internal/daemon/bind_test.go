@@ -22,7 +22,8 @@ func allowedList(t *testing.T, pid int) string {
 	return list
 }
 
-// A PE runs on the processors of its place. A PE without a place runs on those of this process, whichever PE was started before.
+// A PE runs on the processors of its place. A PE without a place runs on those of this process, whichever PE was
+// started before.
 func TestPlaces(t *testing.T) {
 	all, err := xunix.Affinity()
 	if err != nil {

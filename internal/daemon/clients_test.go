@@ -13,8 +13,8 @@ import (
 	"github.com/goshmem/goshmem/pmix/server"
 )
 
-// A PE joins and leaves by either protocol. One that loses its connection may be declared failed, unless another process of
-// the PE joins again.
+// A PE joins and leaves by either protocol. One that loses its connection may be declared failed, unless another
+// process of the PE joins again.
 func TestJoinAndLeave(t *testing.T) {
 	s := startTest(t, []App{shell(3, "exec sleep 1000")})
 	host, pmi := pmixHost{s.clients}, pmiHost{s.clients}
@@ -64,8 +64,8 @@ func TestJoinAndLeave(t *testing.T) {
 	}
 }
 
-// A PE that aborts its own job is reported, by either protocol, whether it names nobody or all PEs. A PE that aborts others
-// has them killed at its request.
+// A PE that aborts its own job is reported, by either protocol, whether it names nobody or all PEs. A PE that aborts
+// others has them killed at its request.
 func TestAbort(t *testing.T) {
 	s := startTest(t, []App{shell(3, "exec sleep 1000")})
 	host, pmi := pmixHost{s.clients}, pmiHost{s.clients}

@@ -15,8 +15,8 @@ func (s *testStep) debugState(pe int) debugging {
 	return p.debug
 }
 
-// A PE with a debugger stops at its first instruction, whatever the user sends to the job, until it gets SIGCONT. At the end of
-// the job it is continued like all PEs.
+// A PE with a debugger stops at its first instruction, whatever the user sends to the job, until it gets SIGCONT. At
+// the end of the job it is continued like all PEs.
 func TestPEAwaitsDebugger(t *testing.T) {
 	s := startTest(t, []App{shell(3, "echo runs; exec sleep 1000")}, func(c *settings) { c.Debug = []int{0, 1} })
 	if line := s.line(); line != "2: runs" {

@@ -11,7 +11,8 @@ import (
 	"testing"
 )
 
-// The error for a missing /dev/null says what to do. Opening it may also fail for too many open files, which needs another remedy.
+// The error for a missing /dev/null says what to do. Opening it may also fail for too many open files, which needs
+// another remedy.
 func TestExplainNull(t *testing.T) {
 	for errno, want := range map[syscall.Errno]bool{
 		syscall.ENOENT: true, syscall.EACCES: true, syscall.EMFILE: false, syscall.ENFILE: false,

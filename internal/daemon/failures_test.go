@@ -29,8 +29,8 @@ func nextOf(t *testing.T, s *Step, kind Kind) Event {
 	return Event{}
 }
 
-// When a death is reported, it is on the page already, and the process is not reaped yet. Each death is reported once, however
-// the step learns of it.
+// When a death is reported, it is on the page already, and the process is not reaped yet. Each death is reported once,
+// however the step learns of it.
 func TestDeathIsPublished(t *testing.T) {
 	for name, dog := range map[string]Watchdog{"off": {Off: true}, "pidfd": {Tier: kernel.PIDFD}, "default": {}} {
 		t.Run(name, func(t *testing.T) {
@@ -65,8 +65,8 @@ func TestDeathIsPublished(t *testing.T) {
 	}
 }
 
-// A shell that exits well after its program decides how the PE has ended, even before the watch or the connection reports the
-// program's end. A program that goes on without its shell decides it itself.
+// A shell that exits well after its program decides how the PE has ended, even before the watch or the connection
+// reports the program's end. A program that goes on without its shell decides it itself.
 func TestShellEndsWell(t *testing.T) {
 	killed := ending.End{Signal: int(syscall.SIGKILL)}
 	for name, x := range map[string]struct {
@@ -193,7 +193,8 @@ func TestAddToReplacedWatch(t *testing.T) {
 	}
 }
 
-// A new watch may be handed a PE that it has been told of already. The PE is reaped when the watch reports it, not before.
+// A new watch may be handed a PE that it has been told of already. The PE is reaped when the watch reports it, not
+// before.
 func TestHandOverOfWatched(t *testing.T) {
 	s := startSleepers(t, 1, func(c *settings) { c.Watchdog = Watchdog{Tier: kernel.PIDFD} })
 	p := s.table.jobs[0].procs[0]
@@ -205,7 +206,8 @@ func TestHandOverOfWatched(t *testing.T) {
 	}
 }
 
-// If a watch finds a PE reaped, it does not know how the PE ended. What reaping showed counts, even if it is reported second.
+// If a watch finds a PE reaped, it does not know how the PE ended. What reaping showed counts, even if it is reported
+// second.
 func TestUnknownEndIsNotTheLastWord(t *testing.T) {
 	s := startSleepers(t, 1, func(c *settings) { c.Watchdog = Watchdog{Off: true} })
 	p := s.table.jobs[0].procs[0]

@@ -17,8 +17,8 @@ func (s *testStep) progress(pe int) symheap.Vitals {
 	return m.vitals[pe]
 }
 
-// A PE that has joined and makes no calls hangs, by its words and by what the kernel says. It goes on when it calls again. A PE
-// that waits for others, or that has not joined, does not hang.
+// A PE that has joined and makes no calls hangs, by its words and by what the kernel says. It goes on when it calls
+// again. A PE that waits for others, or that has not joined, does not hang.
 func TestHangIsFound(t *testing.T) {
 	s := startTest(t, []App{shell(3, "exec sleep 1000")}, func(c *settings) {
 		c.Watchdog = Watchdog{Off: true, Hang: 40 * time.Millisecond}
@@ -50,8 +50,8 @@ func TestHangIsFound(t *testing.T) {
 	s.next(Dropped)
 }
 
-// A look is ignored if the process is no longer the PE's program when the look is used, or if the look is older than the end of
-// a suspension.
+// A look is ignored if the process is no longer the PE's program when the look is used, or if the look is older than
+// the end of a suspension.
 func TestOldLooksAreIgnored(t *testing.T) {
 	s := startTest(t, []App{shell(2, "exec sleep 1000")}, func(c *settings) { c.Watchdog.Off = true })
 	h := &hangWatch{table: s.table, ailments: s.ailments, atMost: time.Nanosecond}

@@ -45,8 +45,8 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// A line without an end is passed on in parts, so that it takes bounded memory. Readers learn where the parts end. Carriage
-// returns end lines, too, unless a newline follows.
+// A line without an end is passed on in parts, so that it takes bounded memory. Readers learn where the parts end.
+// Carriage returns end lines, too, unless a newline follows.
 func TestLongLine(t *testing.T) {
 	text := strings.Repeat("x", 5*LongLine)
 	pieces, total := 0, 0
@@ -98,8 +98,8 @@ func TestSlowLine(t *testing.T) {
 	}
 }
 
-// stalled is an output whose reader, like the whole machine, stood still for longer than a line may take: its next read fails
-// by its deadline although the rest of the line is there.
+// stalled is an output whose reader, like the whole machine, stood still for longer than a line may take: its next read
+// fails by its deadline although the rest of the line is there.
 type stalled struct{ reads []string }
 
 func (s *stalled) SetReadDeadline(time.Time) error { return nil }
@@ -116,7 +116,8 @@ func (s *stalled) Read(p []byte) (int, error) {
 	return copy(p, text), nil
 }
 
-// A stall ends no line early, short or long. A line without an end is shown after as many expired waits as a limit has steps.
+// A stall ends no line early, short or long. A line without an end is shown after as many expired waits as a limit has
+// steps.
 func TestLinesOutliveStalls(t *testing.T) {
 	long := strings.Repeat("x", 2*blockBytes+1)
 	for name, test := range map[string]struct{ reads, want []string }{

@@ -32,8 +32,8 @@ func packetPair(t *testing.T) (ends [2]*net.UnixConn) {
 	return ends
 }
 
-// A PE takes orders once it has the reply to its request, even before the step reads answers. An order and news that were given
-// before the reply follow it.
+// A PE takes orders once it has the reply to its request, even before the step reads answers. An order and news that
+// were given before the reply follow it.
 func TestOrdersFollowReply(t *testing.T) {
 	s := startSleepers(t, 1)
 	p := s.table.jobs[0].procs[0]

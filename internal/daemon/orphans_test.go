@@ -55,8 +55,8 @@ func TestIdentityIsKilled(t *testing.T) {
 	}
 }
 
-// An output that a process outside the job holds open is cut when the patience is used up. Time in which text is being taken
-// does not count.
+// An output that a process outside the job holds open is cut when the patience is used up. Time in which text is being
+// taken does not count.
 func TestHeldOutputIsCut(t *testing.T) {
 	needProgram(t, "setsid")
 	s := startTest(t, []App{shell(1, `echo $$; env -i setsid sh -c 'echo $$; exec sleep 1000' & wait`)})

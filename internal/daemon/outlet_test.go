@@ -107,8 +107,8 @@ func testMark(t *testing.T, pty bool) {
 	<-p.outlets[0].said() // nothing is pending after the end either
 }
 
-// A mark of a terminal is reached when all that was written before it has been passed on, although nothing else is written. The
-// test writes random amounts, below and above what the kernel buffers.
+// A mark of a terminal is reached when all that was written before it has been passed on, although nothing else is
+// written. The test writes random amounts, below and above what the kernel buffers.
 func TestMarkOfTerminal(t *testing.T) {
 	o, w := openOutput(t, true)
 	passed := 0

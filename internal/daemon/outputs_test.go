@@ -9,8 +9,8 @@ import (
 	"github.com/goshmem/goshmem/internal/xunix"
 )
 
-// PEs write to terminals that have the size of the user's and follow its changes. What a PE writes to standard error comes after
-// what it wrote to standard output before.
+// PEs write to terminals that have the size of the user's and follow its changes. What a PE writes to standard error
+// comes after what it wrote to standard output before.
 func TestTerminalOutput(t *testing.T) {
 	needProgram(t, "stty")
 	screen, other, err := xunix.OpenPTY()

@@ -86,8 +86,8 @@ func TestLeadsSession(t *testing.T) {
 	}
 }
 
-// Sessions get their nice values, including those that the kernel has deferred. Two processes get none: that of a PE that has
-// ended, and this test, in whose session a PE without its own session runs.
+// Sessions get their nice values, including those that the kernel has deferred. Two processes get none: that of a PE
+// that has ended, and this test, in whose session a PE without its own session runs.
 func TestNiceness(t *testing.T) {
 	s := startTest(t, []App{shell(2, "exec sleep 1000")})
 	pes := s.table.allStarted()

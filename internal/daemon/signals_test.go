@@ -8,7 +8,8 @@ import (
 	"github.com/goshmem/goshmem/internal/xunix"
 )
 
-// A suspension stops a session at once, unless one of its processes handles SIGTSTP. That process is asked, and may go on.
+// A suspension stops a session at once, unless one of its processes handles SIGTSTP. That process is asked, and may go
+// on.
 func TestSuspend(t *testing.T) {
 	s := startTest(t, []App{
 		sleepers(t, 1).Apps[0],

@@ -23,8 +23,8 @@ func script(t *testing.T, dir, name, text string) string {
 	return path
 }
 
-// A spawned job inherits the environment and the directory of the spawning program, with the changes that the request wants. It
-// is freed when its last process has ended.
+// A spawned job inherits the environment and the directory of the spawning program, with the changes that the request
+// wants. It is freed when its last process has ended.
 func TestSpawn(t *testing.T) {
 	dir, elsewhere := t.TempDir(), t.TempDir()
 	script(t, elsewhere, "child", "#!/bin/sh\necho $PARENT $CHILD $* $(pwd) $PMIX_RANK\n")

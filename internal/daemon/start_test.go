@@ -96,7 +96,8 @@ func TestKillDuringStart(t *testing.T) {
 	}
 }
 
-// Names stand for PEs, each PE once. A wildcard stands for all PEs of a job, an empty list for all PEs of the caller's job.
+// Names stand for PEs, each PE once. A wildcard stands for all PEs of a job, an empty list for all PEs of the caller's
+// job.
 func TestTargets(t *testing.T) {
 	s := startTest(t, []App{shell(3, "exec sleep 1000")})
 	other := pmix.Proc{Nspace: "another", Rank: 0}

@@ -51,8 +51,8 @@ func feedAll(t *testing.T, src io.Reader, readers int) (ends []*os.File, in *inp
 	return ends, in
 }
 
-// Each reader gets all text and the end, from a pipe or another source, although one reader does not read, one has closed its
-// end and one closes it in the middle.
+// Each reader gets all text and the end, from a pipe or another source, although one reader does not read, one has
+// closed its end and one closes it in the middle.
 func TestInputToAll(t *testing.T) {
 	const size = 6 << 20
 	text := noise(size)
@@ -130,8 +130,8 @@ func TestStreamWithoutReaders(t *testing.T) {
 	}
 }
 
-// A spool holds no more than the distance between the fastest and the slowest reader. It makes the fastest reader wait if that
-// becomes too much.
+// A spool holds no more than the distance between the fastest and the slowest reader. It makes the fastest reader wait
+// if that becomes too much.
 func TestSpool(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	text := noise(64 << 20)

@@ -59,7 +59,8 @@ func TestWatchIsReplaced(t *testing.T) {
 	s.awaitExit(2)
 }
 
-// Of a shell's programs, the one that joined last is watched. If the watch cannot report its end, the end of the PE's process counts.
+// Of a shell's programs, the one that joined last is watched. If the watch cannot report its end, the end of the PE's
+// process counts.
 func TestMemberIsReplaced(t *testing.T) {
 	s := startTest(t, []App{shell(1, `sleep 1000 & echo $!; sleep 1000 & echo $!; wait`)}, func(c *settings) {
 		c.Watchdog = Watchdog{Tier: kernel.PIDFD}

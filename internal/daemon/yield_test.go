@@ -8,8 +8,8 @@ import (
 	"github.com/goshmem/goshmem/internal/envvar"
 )
 
-// All PEs of a job get the same word on oversubscription, whether or not others have ended before they start. For a later job,
-// the PEs that run then count.
+// All PEs of a job get the same word on oversubscription, whether or not others have ended before they start. For a
+// later job, the PEs that run then count.
 func TestAllGiveWayAlike(t *testing.T) {
 	cpus := runtime.NumCPU()
 	s := assemble(settings{}, "goshmem-test")

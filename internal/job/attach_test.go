@@ -10,7 +10,8 @@ import (
 	"github.com/goshmem/goshmem/internal/xunix"
 )
 
-// A PE gets the reason for a refusal even if the step closes the connection at once, before or after the PE has sent its request.
+// A PE gets the reason for a refusal even if the step closes the connection at once, before or after the PE has sent
+// its request.
 func TestRefusal(t *testing.T) {
 	const reason = "process 17 of user 5, want user 4"
 	for _, after := range []bool{false, true} {

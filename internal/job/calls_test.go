@@ -58,7 +58,8 @@ func inRun(called ...string) string {
 	return mainIn(append(called, runner+"(0x1, {0x0, 0x0, 0x0})")...)
 }
 
-// stackAt runs f in a goroutine as if it were main, waits until the goroutine is in the given state, and returns its stack.
+// stackAt runs f in a goroutine as if it were main, waits until the goroutine is in the given state, and returns its
+// stack.
 func stackAt(t *testing.T, state string, f func()) string {
 	t.Helper()
 	go f()

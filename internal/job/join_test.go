@@ -37,8 +37,8 @@ func limited(t *testing.T) context.Context {
 	return ctx
 }
 
-// step plays oshrun's step for a PE: the PMIx server, and the socket that hands out segments and gives orders. This process is
-// PE 0.
+// step plays oshrun's step for a PE: the PMIx server, and the socket that hands out segments and gives orders. This
+// process is PE 0.
 type step struct {
 	t      *testing.T
 	nspace string

@@ -31,8 +31,8 @@ type call struct {
 	epoch uint64
 }
 
-// listen registers a listener. During its first call, more PEs die, so the next look at the page, whenever it comes, finds all
-// of them.
+// listen registers a listener. During its first call, more PEs die, so the next look at the page, whenever it comes,
+// finds all of them.
 func listen(p *failure.Page, j *Job, more ...int) (calls chan call, cancel func()) {
 	calls = make(chan call, 100)
 	return calls, j.OnFailure(func(all []failure.Failure, epoch uint64) {

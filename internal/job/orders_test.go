@@ -2,8 +2,8 @@ package job
 
 import "testing"
 
-// In place of the stack of a goroutine that has just returned from a system call, the runtime may print its own stack. The
-// stacks here were seen once.
+// In place of the stack of a goroutine that has just returned from a system call, the runtime may print its own stack.
+// The stacks here were seen once.
 func TestSwitching(t *testing.T) {
 	const others = "\n\ngoroutine 12 [select]:\nheat.wait(0xc000183440)\n\t/src/heat/wait.go:42 +0xe5\n"
 	for _, c := range []struct {

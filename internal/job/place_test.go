@@ -40,7 +40,8 @@ func TestPlaceConverts(t *testing.T) {
 	}
 }
 
-// A PE of another node has no index. Code that mistakes it for near panics with a message, instead of accessing another PE's segment.
+// A PE of another node has no index. Code that mistakes it for near panics with a message, instead of accessing another
+// PE's segment.
 func TestFarHasNoIndex(t *testing.T) {
 	for _, pe := range []layout.PE{-1, 0, 2, 6} {
 		func() {
@@ -179,8 +180,8 @@ func TestIncarnations(t *testing.T) {
 	want(1, 3, 2, 7, 8, 9)
 }
 
-// Deaths of near and far PEs can be read without the segment of a far PE. The death of an earlier incarnation does not count
-// for the current one.
+// Deaths of near and far PEs can be read without the segment of a far PE. The death of an earlier incarnation does not
+// count for the current one.
 func TestFarDeath(t *testing.T) {
 	p, j := pageOf(t, 6)
 	j.Place, j.Map = second, mapOf(t, second)

@@ -20,8 +20,8 @@ func recovers(f func()) {
 	f()
 }
 
-// Unwinding tells a stack that unwinds from one that does not, whatever is between the deferred function and the call. A panic
-// that was recovered before does not count.
+// Unwinding tells a stack that unwinds from one that does not, whatever is between the deferred function and the call.
+// A panic that was recovered before does not count.
 func TestUnwinding(t *testing.T) {
 	var got string
 	look := func() { got = Unwinding() }

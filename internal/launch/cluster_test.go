@@ -80,7 +80,8 @@ func TestClusterAsksTheNodeOfThePE(t *testing.T) {
 	}
 }
 
-// The cluster passes on the events of all nodes, those of one node in order. A spawned job is on the node that reports it.
+// The cluster passes on the events of all nodes, those of one node in order. A spawned job is on the node that reports
+// it.
 func TestClusterMergesEvents(t *testing.T) {
 	c, a, b := pair(t)
 	const each = 20

@@ -17,7 +17,8 @@ func (s slowReader) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// Output is cut only if it is not read. It is not cut when the kernel takes long to free the memory of PEs after a signal.
+// Output is cut only if it is not read. It is not cut when the kernel takes long to free the memory of PEs after a
+// signal.
 func TestOnlyUnreadOutputIsCut(t *testing.T) {
 	for name, unread := range map[string]bool{"all is read": false, "something is not": true} {
 		t.Run(name, func(t *testing.T) {

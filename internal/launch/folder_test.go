@@ -9,8 +9,8 @@ import (
 	"github.com/goshmem/goshmem/internal/daemon"
 )
 
-// Each PE has its own files, and so have PEs that come later. A file that cannot be written is reported once, and keeps what
-// was written before.
+// Each PE has its own files, and so have PEs that come later. A file that cannot be written is reported once, and keeps
+// what was written before.
 func TestFolder(t *testing.T) {
 	dir := t.TempDir()
 	d := newFolder(&Output{Dir: dir}, 2)

@@ -29,7 +29,8 @@ func (r *run) sees(kind daemon.Kind, pe int, e ending.End) {
 	r.event(daemon.Event{Kind: kind, ID: daemon.ID{PE: pe}, End: e})
 }
 
-// A PE that was killed is reported as the first failure, even if PEs that lost their connection to it were seen to end before.
+// A PE that was killed is reported as the first failure, even if PEs that lost their connection to it were seen to end
+// before.
 func TestCauseComesFirst(t *testing.T) {
 	r := watched(t, 4)
 	r.sees(daemon.Lost, 2, ending.End{})

@@ -48,8 +48,8 @@ func at(pe int) source { return source{id: daemon.ID{PE: pe}} }
 
 func pass(k *sink, pe int, text string) { k.pass(&chunk{from: at(pe), text: []byte(text)}) }
 
-// Text that interrupts another author's line begins its own line, which holds for oshrun's own messages, too. No newline is
-// added elsewhere.
+// Text that interrupts another author's line begins its own line, which holds for oshrun's own messages, too. No
+// newline is added elsewhere.
 func TestLinesAreBroken(t *testing.T) {
 	g := newGate()
 	close(g.open)
@@ -115,8 +115,8 @@ func TestLongLinesStayWhole(t *testing.T) {
 	}
 }
 
-// With many concurrent writers, each one's text is complete and in order, and no line has two authors. The buffers do not grow
-// with the text.
+// With many concurrent writers, each one's text is complete and in order, and no line has two authors. The buffers do
+// not grow with the text.
 func TestManyWriters(t *testing.T) {
 	const writers, lines = 16, 2000
 	r, w, err := os.Pipe()
@@ -182,7 +182,8 @@ func chatter(k *sink, pe, lines int) {
 	}
 }
 
-// A reader that does not read blocks PEs, but neither messages nor the log. Lines of the log that find no room are counted.
+// A reader that does not read blocks PEs, but neither messages nor the log. Lines of the log that find no room are
+// counted.
 func TestUnreadSink(t *testing.T) {
 	g := newGate()
 	k := newSink(g, g, quiet(t))
@@ -217,7 +218,8 @@ func TestUnreadSink(t *testing.T) {
 	}
 }
 
-// After cut, no writer waits. After an error, the text of PEs is dropped, the error is reported, and messages are still tried.
+// After cut, no writer waits. After an error, the text of PEs is dropped, the error is reported, and messages are still
+// tried.
 func TestGivenUpSink(t *testing.T) {
 	k := newSink(newGate(), newGate(), quiet(t))
 	stopped := make(chan struct{})

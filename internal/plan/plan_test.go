@@ -10,8 +10,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// machine returns a topology of sockets, NUMA nodes, cores and threads. The second threads are numbered after all first ones, as
-// on real machines.
+// machine returns a topology of sockets, NUMA nodes, cores and threads. The second threads are numbered after all first
+// ones, as on real machines.
 func machine(sockets, nodes, cores, threads int) (t Topology) {
 	all := sockets * nodes * cores
 	for c := range all {
@@ -166,7 +166,8 @@ func TestUnion(t *testing.T) {
 	}
 }
 
-// On any machine, a PE is bound to allowed processors, all of one core or node, and no core has two PEs while another has none.
+// On any machine, a PE is bound to allowed processors, all of one core or node, and no core has two PEs while another
+// has none.
 func TestAssignProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := func(name string, most int) int { return rapid.IntRange(1, most).Draw(t, name) }

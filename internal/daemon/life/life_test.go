@@ -161,8 +161,8 @@ func TestTransitions(t *testing.T) {
 	}
 }
 
-// failure returns whose failure an input reveals, as the documentation has it in words: that of the own process, or that of the
-// input's process; "" for none.
+// failure returns whose failure an input reveals, as the documentation has it in words: that of the own process, or
+// that of the input's process; "" for none.
 func failure(l PE, in input) (of string) {
 	inside, unfinished := l.membership == inside, l.membership == inside || l.membership == lost
 	if l.failed {
@@ -197,7 +197,8 @@ func failure(l PE, in input) (of string) {
 	return ""
 }
 
-// In all states, an input reveals a failure if and only if the documentation says so, and the failure is of the end that it names.
+// In all states, an input reveals a failure if and only if the documentation says so, and the failure is of the end
+// that it names.
 func TestFailures(t *testing.T) {
 	for _, in := range inputs {
 		for _, before := range all() {
@@ -237,8 +238,8 @@ type node struct {
 	history
 }
 
-// The invariants hold for all sequences of inputs, of any length. A state and the history that the invariants need make a node
-// of a finite graph. A visit to all nodes thus covers all sequences.
+// The invariants hold for all sequences of inputs, of any length. A state and the history that the invariants need make
+// a node of a finite graph. A visit to all nodes thus covers all sequences.
 func TestInvariants(t *testing.T) {
 	start := node{}
 	seen := map[node]bool{start: true}

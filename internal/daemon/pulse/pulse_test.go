@@ -2,8 +2,8 @@ package pulse
 
 import "testing"
 
-// A PE that neither changes its word nor waits for others hangs, which is reported once. While it is ready to run, only time
-// on a processor counts.
+// A PE that neither changes its word nor waits for others hangs, which is reported once. While it is ready to run, only
+// time on a processor counts.
 func TestPulse(t *testing.T) {
 	var p Pulse
 	for i, step := range []struct {
@@ -36,8 +36,8 @@ func TestPulse(t *testing.T) {
 	}
 }
 
-// A look shows a standstill only in comparison with an earlier look. A look is old if it precedes that one or the end of a time
-// that does not count.
+// A look shows a standstill only in comparison with an earlier look. A look is old if it precedes that one or the end
+// of a time that does not count.
 func TestLooks(t *testing.T) {
 	const minute, hour = 60, 3600
 	var p Pulse

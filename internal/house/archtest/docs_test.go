@@ -41,8 +41,8 @@ func public(p *pkg) bool {
 	return !slices.Contains(parts, "internal") && p.files[0].ast.Name.Name != "main"
 }
 
-// checkExportedDocs: every exported name of a public package is documented. A comment on a group of constants or variables
-// documents all of them.
+// checkExportedDocs: every exported name of a public package is documented. A comment on a group of constants or
+// variables documents all of them.
 func checkExportedDocs(m *module) (bad []string) {
 	for _, p := range m.pkgs {
 		if !public(p) {
@@ -131,8 +131,8 @@ func receiverExported(d *ast.FuncDecl) bool {
 // dependencyRow is a row of the tables in docs/dependencies.md.
 var dependencyRow = regexp.MustCompile("(?m)^\\| `([^`]+)` \\|")
 
-// checkDependencies: docs/dependencies.md has a row for every module that the source imports, and no row for a module that no
-// go.mod of the project requires.
+// checkDependencies: docs/dependencies.md has a row for every module that the source imports, and no row for a module
+// that no go.mod of the project requires.
 func checkDependencies(m *module, doc string, required []string) (bad []string) {
 	var rows []string
 	for _, r := range dependencyRow.FindAllStringSubmatch(doc, -1) {

@@ -76,8 +76,8 @@ func checkLayers(m *module) (bad []string) {
 	return bad
 }
 
-// checkPure: a pure package imports only the module's own packages and the pure part of the standard library, and starts no
-// goroutine.
+// checkPure: a pure package imports only the module's own packages and the pure part of the standard library, and
+// starts no goroutine.
 func checkPure(m *module) (bad []string) {
 	for _, p := range m.pkgs {
 		if !groupOf(p.path).pure {

@@ -1,8 +1,8 @@
 package archtest
 
-// group is a row of the table of packages: the packages, and which packages of this module they may import. A pattern is the path
-// of a package relative to the module. If it ends in "/...", it stands for everything below a folder, too. "layer x" stands for
-// the packages of all rows of that layer.
+// group is a row of the table of packages: the packages, and which packages of this module they may import. A pattern
+// is the path of a package relative to the module. If it ends in "/...", it stands for everything below a folder, too.
+// "layer x" stands for the packages of all rows of that layer.
 type group struct {
 	layer    string
 	packages []string
@@ -11,8 +11,8 @@ type group struct {
 	pure     bool     // only the pure part of the standard library, no goroutines
 }
 
-// table is the section "Packages and who may import whom" of docs/architecture.md. It includes packages that are planned but do
-// not exist yet. Test files may import what they need.
+// table is the section "Packages and who may import whom" of docs/architecture.md. It includes packages that are
+// planned but do not exist yet. Test files may import what they need.
 var table = []group{
 	{
 		layer: "0",
@@ -128,8 +128,8 @@ var table = []group{
 	{layer: "house", packages: []string{"pmix/codec/codectest"}},
 }
 
-// impure are packages of the standard library that a pure package must not import, with their subpackages. By these a package
-// could act, or depend on time or other goroutines.
+// impure are packages of the standard library that a pure package must not import, with their subpackages. By these a
+// package could act, or depend on time or other goroutines.
 var impure = []string{"net", "os", "time", "sync", "syscall", "log", "io/ioutil", "runtime", "plugin"}
 
 // owner names the only packages that may import a package or a module.

@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// waits are the functions, by package, with which a process can wait for another process or wake it. A name may end in "*".
+// waits are the functions, by package, with which a process can wait for another process or wake it. A name may end in
+// "*".
 var waits = map[string][]string{
 	"internal/xunix": {"Futex*", "SchedYield"},
 	"runtime":        {"Gosched"},
@@ -16,8 +17,8 @@ var waits = map[string][]string{
 	"syscall":        {"SYS_FUTEX", "SYS_SCHED_YIELD", "Syscall*", "RawSyscall*"},
 }
 
-// checkWaiting: only the wait function polls, yields or sleeps. A loop that only evaluates its condition polls, too. Goroutines
-// of one process wait for each other on channels, with a timer in a select if need be.
+// checkWaiting: only the wait function polls, yields or sleeps. A loop that only evaluates its condition polls, too.
+// Goroutines of one process wait for each other on channels, with a timer in a select if need be.
 func checkWaiting(m *module) (bad []string) {
 	for _, p := range m.pkgs {
 		for _, f := range p.files {

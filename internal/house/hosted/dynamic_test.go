@@ -13,8 +13,8 @@ func openMPI(t *testing.T) string {
 	return testenv.CompileC(t, testenv.OpenMPI, filepath.Join("testdata", "mpi.c"))
 }
 
-// TestSpawn: MPI_Comm_spawn starts children, and both sides see each other. MPICH supports it only over networks for which
-// Debian's MPICH is not built; package pmi1 tests its part of the protocol.
+// TestSpawn: MPI_Comm_spawn starts children, and both sides see each other. MPICH supports it only over networks for
+// which Debian's MPICH is not built; package pmi1 tests its part of the protocol.
 func TestSpawn(t *testing.T) {
 	for _, n := range []int{1, 2, 8} {
 		r := oshrun(t, "-n", fmt.Sprint(n), openMPI(t), "spawn")

@@ -42,8 +42,8 @@ type result struct {
 	said   string   // standard error
 }
 
-// oshrun runs a job to its end and checks that it leaves no process and no file. Every process of the job inherits one end of a
-// pipe, so the pipe's end of file shows that the last process has ended.
+// oshrun runs a job to its end and checks that it leaves no process and no file. Every process of the job inherits one
+// end of a pipe, so the pipe's end of file shows that the last process has ended.
 func oshrun(t *testing.T, args ...string) result {
 	t.Helper()
 	self, err := os.Executable()

@@ -8,7 +8,8 @@ import (
 	"github.com/goshmem/goshmem/internal/house/testenv"
 )
 
-// TestRecover: with --recover the ranks of a job survive the death of one. Ranks with a handler are told; the others notice nothing.
+// TestRecover: with --recover the ranks of a job survive the death of one. Ranks with a handler are told; the others
+// notice nothing.
 func TestRecover(t *testing.T) {
 	program := testenv.CompileC(t, testenv.OpenMPI, filepath.Join("testdata", "handler.c"), testenv.LibPMIx)
 	for _, n := range []int{2, 8, 16} {
@@ -24,8 +25,8 @@ func TestRecover(t *testing.T) {
 	}
 }
 
-// TestRecoverMPICH: the same holds for MPICH up to MPI_Finalize. That needs all ranks in MPICH, so it fails instead of waiting
-// forever.
+// TestRecoverMPICH: the same holds for MPICH up to MPI_Finalize. That needs all ranks in MPICH, so it fails instead of
+// waiting forever.
 func TestRecoverMPICH(t *testing.T) {
 	program := testenv.CompileC(t, testenv.MPICH, filepath.Join("testdata", "handler.c"), testenv.LibPMIx)
 	const last = 2

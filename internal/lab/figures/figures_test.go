@@ -69,8 +69,8 @@ type point struct {
 	tolerance float64
 }
 
-// wrong compares a figure with the wanted points and returns the differences, including points too many. A series can have several
-// points with the same X.
+// wrong compares a figure with the wanted points and returns the differences, including points too many. A series can
+// have several points with the same X.
 func wrong(f *plot.Figure, want []point) (list []string) {
 	type xy struct{ x, y float64 }
 	left := map[string][]xy{}
@@ -143,8 +143,8 @@ func TestFigure7(t *testing.T) {
 	}
 }
 
-// fastest returns the earliest time at which the last of n nodes can have a message. Each node that has the message sends it on
-// in each step, and a message takes o + L + o = 12 steps.
+// fastest returns the earliest time at which the last of n nodes can have a message. Each node that has the message
+// sends it on in each step, and a message takes o + L + o = 12 steps.
 func fastest(n float64) float64 {
 	reached := []float64{1}
 	for reached[len(reached)-1] < n {
@@ -158,8 +158,8 @@ func fastest(n float64) float64 {
 	return float64(len(reached) - 1)
 }
 
-// Figures 8 to 10 are within the tolerances of docs/ftco.md. Those are the tolerances of latency and work, whose differences the
-// penalties are.
+// Figures 8 to 10 are within the tolerances of docs/ftco.md. Those are the tolerances of latency and work, whose
+// differences the penalties are.
 func TestFigures8To10(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -231,8 +231,8 @@ func TestTable2(t *testing.T) {
 	}
 }
 
-// Figure 2 of the agreement paper: "within 3% of the baseline performance" at 512 processes. The linear tree needs n steps up and n
-// steps down, one by one.
+// Figure 2 of the agreement paper: "within 3% of the baseline performance" at 512 processes. The linear tree needs n
+// steps up and n steps down, one by one.
 func TestAgreementFailureFree(t *testing.T) {
 	t.Parallel()
 	o := small()

@@ -34,8 +34,8 @@ func (s *synthetic) run(_ context.Context, watchdog string) ([]Figure, error) {
 	}, nil
 }
 
-// TestMeasure compares with figures worked out by hand. Without detection they are 9, 10, 11 (mean 10, deviation 1); with it they are
-// greater by 1, and by 0.3 in the last run.
+// TestMeasure compares with figures worked out by hand. Without detection they are 9, 10, 11 (mean 10, deviation 1);
+// with it they are greater by 1, and by 0.3 in the last run.
 func TestMeasure(t *testing.T) {
 	t.Parallel()
 	s := &synthetic{values: map[bool][]float64{false: {99, 9, 10, 11}, true: {99, 10, 11, 11.7}}}
@@ -75,7 +75,8 @@ func TestMeasure(t *testing.T) {
 	}
 }
 
-// TestOrder: each pair has one run with detection and one without. Which comes first is random, and the same for the same seed.
+// TestOrder: each pair has one run with detection and one without. Which comes first is random, and the same for the
+// same seed.
 func TestOrder(t *testing.T) {
 	t.Parallel()
 	orders := map[uint64]string{}
@@ -136,7 +137,8 @@ func TestControl(t *testing.T) {
 	}
 }
 
-// TestMeasureFails: the first run that fails ends the measurement, with an error that names the run. So does the end of the context.
+// TestMeasureFails: the first run that fails ends the measurement, with an error that names the run. So does the end of
+// the context.
 func TestMeasureFails(t *testing.T) {
 	t.Parallel()
 	bad := errors.New("no such thing")

@@ -85,8 +85,8 @@ func TestSpreadOf(t *testing.T) {
 	}
 }
 
-// TestPaired uses Student's own example: how many more hours ten patients slept with one drug than with another (Biometrika 6,
-// 1908). Mean 1.58, standard error 0.3889587, interval 0.70 to 2.46.
+// TestPaired uses Student's own example: how many more hours ten patients slept with one drug than with another
+// (Biometrika 6, 1908). Mean 1.58, standard error 0.3889587, interval 0.70 to 2.46.
 func TestPaired(t *testing.T) {
 	t.Parallel()
 	got := Paired([]float64{1.2, 2.4, 1.3, 1.3, 0, 1.0, 1.8, 0.8, 4.6, 1.4})
@@ -102,8 +102,8 @@ func TestPaired(t *testing.T) {
 	}
 }
 
-// TestDetectableIsDetected: an effect of the detectable size shows in 80 % of many samples. Without an effect, 5 % of the samples
-// show one.
+// TestDetectableIsDetected: an effect of the detectable size shows in 80 % of many samples. Without an effect, 5 % of
+// the samples show one.
 func TestDetectableIsDetected(t *testing.T) {
 	t.Parallel()
 	const n, rounds = 10, 5000
