@@ -89,7 +89,7 @@ func TestOrderOfHandlers(t *testing.T) {
 	}
 }
 
-// Whatever is inserted and removed in whatever order: who asked for a place of its own keeps it, and nobody is lost.
+// After any sequence of insertions and removals, handlers with a place of their own keep it, and no handler is lost.
 func TestOrderInvariants(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		var c chain
@@ -99,7 +99,7 @@ func TestOrderInvariants(t *testing.T) {
 				ids := c.all()
 				id := ids[rapid.IntRange(0, len(ids)-1).Draw(rt, "which")].id
 				if c.remove(id) == nil || c.remove(id) != nil {
-					rt.Fatalf("handler %d is not removed exactly once", id)
+					rt.Fatalf("want handler %d removed exactly once", id)
 				}
 				delete(in, id)
 				continue
@@ -122,7 +122,7 @@ func TestOrderInvariants(t *testing.T) {
 }
 
 func checkPlaces(rt *rapid.T, all []*registration) {
-	rank := func(r *registration) int { // of its category
+	rank := func(r *registration) int { // rank of its category
 		switch r.opts.Order {
 		case OrderFirst:
 			return 0
@@ -133,7 +133,7 @@ func checkPlaces(rt *rapid.T, all []*registration) {
 		}
 	}
 	if !slices.IsSortedFunc(all, func(a, b *registration) int { return rank(a) - rank(b) }) {
-		rt.Fatal("a handler is outside of its category")
+		rt.Fatal("handlers are not sorted by category")
 	}
 	for i, r := range all {
 		if r.opts.Order == OrderFirstInCategory && i > 0 && rank(all[i-1]) == rank(r) {
@@ -168,7 +168,7 @@ func TestWhoWantsWhat(t *testing.T) {
 	} {
 		r := &registration{codes: tt.codes, opts: tt.opts}
 		if got := r.wants(&Event{Event: tt.ev}); got != tt.want {
-			t.Errorf("%s: wanted %v, want %v", name, got, tt.want)
+			t.Errorf("%s: wants it: %v, want %v", name, got, tt.want)
 		}
 	}
 }

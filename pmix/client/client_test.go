@@ -28,9 +28,9 @@ func limited(t *testing.T) context.Context {
 	return ctx
 }
 
-// finalizes counts the goodbyes that a server hears.
+// finalizes is a host that records connections, finalizations and losses.
 type finalizes struct {
-	server.Host                // nil: nothing else is asked for
+	server.Host                // nil: no other upcall comes
 	connected, finalized, lost chan codec.Proc
 }
 
@@ -44,7 +44,7 @@ func (f *finalizes) ClientConnected(p codec.Proc, _ int) { f.connected <- p }
 func (f *finalizes) ClientFinalized(p codec.Proc)        { f.finalized <- p }
 func (f *finalizes) ClientLost(p codec.Proc)             { f.lost <- p }
 
-// serve starts a server for n processes; the result looks up the environment of a rank.
+// serve starts a server for n processes. The function that it returns looks up the environment of a rank.
 func serve(t *testing.T, n int, h server.Host) (*server.Server, func(rank uint32) func(string) (string, bool)) {
 	t.Helper()
 	job := server.JobLayout{Nspace: "job-1", Hosts: []string{"vm"}}
@@ -83,7 +83,7 @@ func dial(ctx context.Context, t *testing.T, lookup func(string) (string, bool))
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
-		_ = c.Finalize(ctx) // a test that finalizes itself looks at the error
+		_ = c.Finalize(ctx) // a test that calls Finalize itself checks the error
 	})
 	return c
 }
@@ -108,13 +108,13 @@ func TestReferenceCounting(t *testing.T) {
 			t.Errorf("fence between the two finalizes: %v", err)
 		}
 		if len(h.finalized) != round {
-			t.Errorf("round %d: server heard %d goodbyes before the last finalize", round, len(h.finalized))
+			t.Errorf("round %d: the server saw %d finalizations before the last finalize", round, len(h.finalized))
 		}
 		if err := second.Finalize(ctx); err != nil {
 			t.Fatal(err)
 		}
 		if len(h.finalized) != round+1 {
-			t.Errorf("round %d: server heard %d goodbyes", round, len(h.finalized))
+			t.Errorf("round %d: the server saw %d finalizations, want 1", round, len(h.finalized))
 		}
 		if err := first.Finalize(ctx); !errors.Is(err, ErrFinalized) {
 			t.Errorf("third finalize: %v, want ErrFinalized", err)
@@ -148,7 +148,7 @@ func TestInitFromManyGoroutines(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(h.connected) != len(h.finalized) || len(h.lost) != 0 {
-		t.Errorf("%d connections, %d goodbyes, %d lost", len(h.connected), len(h.finalized), len(h.lost))
+		t.Errorf("%d connections, %d finalizations, %d losses", len(h.connected), len(h.finalized), len(h.lost))
 	}
 }
 
@@ -156,16 +156,16 @@ func TestInitErrors(t *testing.T) {
 	ctx := limited(t)
 	s := newShared()
 	if _, err := s.init(ctx, lookupIn(nil)); !errors.Is(err, ErrNotLaunched) {
-		t.Errorf("%v, want ErrNotLaunched", err)
+		t.Errorf("init: %v, want ErrNotLaunched", err)
 	}
 	if _, err := s.init(ctx, lookupIn(map[string]string{"PMIX_NAMESPACE": "x"})); err == nil {
-		t.Error("no error without a rank")
+		t.Error("init without a rank: no error")
 	}
 	canceled, cancel := context.WithCancel(ctx)
 	cancel()
-	<-s.turn // somebody else is connecting
+	<-s.turn // as if another goroutine were connecting
 	if _, err := s.init(canceled, lookupIn(nil)); !errors.Is(err, context.Canceled) {
-		t.Errorf("%v, want context.Canceled", err)
+		t.Errorf("init: %v, want context.Canceled", err)
 	}
 }
 
@@ -225,7 +225,7 @@ func TestJobDescription(t *testing.T) {
 		}
 	}
 	if _, ok := c.JobInfo(codec.RankWildcard, "none"); ok {
-		t.Error("found a key that nobody set")
+		t.Error("found a key that no process has put")
 	}
 }
 
@@ -249,7 +249,7 @@ func TestPutGet(t *testing.T) {
 	for key, found := range map[string]bool{"local": true, "global": true, "remote": false, "internal": false} {
 		v, err := peer.Get(ctx, c.Proc(), key, GetOptions{Immediate: true})
 		if found != (err == nil && v == codec.StringValue(key)) || (!found && !errors.Is(err, ErrNotFound)) {
-			t.Errorf("%s of the peer: %v, %v; want it found: %v", key, v, err, found)
+			t.Errorf("%s of the peer: %v, %v; want found: %v", key, v, err, found)
 		}
 	}
 	if err := c.Put(codec.ScopeGlobal, "global", codec.StringValue("new")); err != nil {
@@ -331,7 +331,7 @@ func TestContextEndsWaits(t *testing.T) {
 	cancel()
 	for range 2 {
 		if err := <-errs; !errors.Is(err, context.Canceled) {
-			t.Errorf("%v, want context.Canceled", err)
+			t.Errorf("fence: %v, want context.Canceled", err)
 		}
 	}
 	if err := c.Finalize(ctx); err != nil {
@@ -362,7 +362,7 @@ func TestFinalizeEndsOtherWaits(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := <-waiting; err == nil {
-		t.Error("a fence of two ended well with one")
+		t.Error("a fence of two succeeded with one process")
 	}
 }
 
@@ -402,7 +402,7 @@ func TestDialErrors(t *testing.T) {
 	_ = nc.Close()
 	_ = ln.Close()
 	if _, err := Dial(ctx, silent); err == nil || !strings.Contains(err.Error(), silent.Address) {
-		t.Errorf("nobody there: %v, want an error with the address", err)
+		t.Errorf("no listener: %v, want an error with the address", err)
 	}
 }
 
@@ -414,7 +414,7 @@ func TestStatusErrors(t *testing.T) {
 		err := statusError("fence", status)
 		for _, sentinel := range []error{ErrNotFound, ErrTimeout, ErrLostConnection, ErrProcFailed, ErrFinalized} {
 			if errors.Is(err, sentinel) != errors.Is(sentinel, want) {
-				t.Errorf("%v is %v: %v", err, sentinel, errors.Is(err, sentinel))
+				t.Errorf("errors.Is(%v, %v) = %v", err, sentinel, errors.Is(err, sentinel))
 			}
 		}
 	}
@@ -422,7 +422,7 @@ func TestStatusErrors(t *testing.T) {
 		t.Error(got)
 	}
 	if errors.Is(&StatusError{Status: -1}, ErrNotFound) || statusError("x", 0) != nil {
-		t.Error("a status belongs to the wrong sentinel")
+		t.Error("a status matches the wrong sentinel")
 	}
 }
 

@@ -36,7 +36,7 @@ func TestControl(t *testing.T) {
 		}
 	}
 	if err := w.clients[0].ControlProcs(w.ctx, nil, client.Control{}); err == nil {
-		t.Error("nothing to do was accepted")
+		t.Error("a request without an action was accepted")
 	}
 }
 
@@ -63,7 +63,7 @@ func TestRegisterCleanup(t *testing.T) {
 	var status *client.StatusError
 	err := w.clients[0].RegisterCleanup(w.ctx, nil, client.Cleanup{Files: []string{kept}, Ignore: []string{kept}})
 	if !errors.As(err, &status) || status.Status != codec.StatusErrConflictingCleanupDirectives {
-		t.Errorf("a path both removed and ignored: %v", err)
+		t.Errorf("a path both to remove and to ignore: %v", err)
 	}
 	for _, path := range []string{"relative", "/", "/tmp/a,b", ""} {
 		if err := w.clients[0].RegisterCleanup(w.ctx, nil, client.Cleanup{Dirs: []string{path}}); err == nil {
@@ -71,12 +71,12 @@ func TestRegisterCleanup(t *testing.T) {
 		}
 	}
 	w.srv.ProcExited(codec.Proc{Nspace: "job-1", Rank: 0}, server.Exit{})
-	if err := w.srv.Close(); err != nil { // waits for the removal
+	if err := w.srv.Close(); err != nil { // Close waits for the removal
 		t.Fatal(err)
 	}
 	for path, want := range map[string]bool{file: false, inner: false, filepath.Dir(inner): false, kept: true} {
 		if _, err := os.Lstat(path); (err == nil) != want {
-			t.Errorf("%s: %v, want it to be there: %v", path, err, want)
+			t.Errorf("%s: %v, want it to exist: %v", path, err, want)
 		}
 	}
 }
@@ -87,7 +87,7 @@ func TestHeartbeatMonitor(t *testing.T) {
 	w.register(t, 1, r, client.HandlerOptions{Name: "alert"}, codec.StatusMonitorHeartbeatAlert)
 	c := w.clients[0]
 	if err := c.Heartbeats.Watch(w.ctx, client.Watch{}); err == nil {
-		t.Error("a watch without an interval was accepted")
+		t.Error("a monitor without an interval was accepted")
 	}
 	if err := c.Heartbeats.Watch(w.ctx, client.Watch{ID: "me", Interval: time.Second, Range: codec.RangeNamespace}); err != nil {
 		t.Fatal(err)
@@ -97,7 +97,7 @@ func TestHeartbeatMonitor(t *testing.T) {
 	}
 	r.expect(w.ctx, t, "alert: -109 from job-1.0 about job-1.0")
 	if err := c.Heartbeats.Cancel(w.ctx, "other"); !errors.Is(err, client.ErrNotFound) {
-		t.Errorf("cancel of a watch that is not there: %v, want ErrNotFound", err)
+		t.Errorf("cancel of an unknown monitor: %v, want ErrNotFound", err)
 	}
 	if err := c.Heartbeats.Cancel(w.ctx, "me"); err != nil {
 		t.Error(err)

@@ -15,7 +15,7 @@ import (
 	"github.com/goshmem/goshmem/pmix/server"
 )
 
-// recorder is a handler that keeps what it gets, and lets a test wait for it.
+// recorder is a handler that records its events and lets a test wait for them.
 type recorder struct {
 	lines  chan string
 	result client.Result
@@ -62,7 +62,7 @@ func (w *world) notify(t *testing.T, rank int, ev codec.Event) {
 	}
 }
 
-// settled raises a last event at a process and waits for it: everything raised before has arrived by then.
+// settled raises a last event at a process and waits for it. Everything raised before has arrived then.
 func (w *world) settled(t *testing.T, rank int, r *recorder) {
 	t.Helper()
 	const mark = -9000
@@ -100,13 +100,13 @@ func TestLateHandlerGetsWhatCameBefore(t *testing.T) {
 	w := start(t, 2)
 	early := newRecorder()
 	w.register(t, 1, early, client.HandlerOptions{Name: "early"}, -9001)
-	for _, code := range []codec.Status{-9001, -9002} { // one that the process hears at once, one that waits at the server
+	for _, code := range []codec.Status{-9001, -9002} { // the process hears the first at once; the server keeps the second
 		w.notify(t, 0, codec.Event{Status: code, Range: codec.RangeNamespace})
 	}
 	early.expect(w.ctx, t, "early: -9001 from job-1.0")
 	w.notify(t, 1, codec.Event{Status: -9003, Range: codec.RangeProcLocal})
 	w.notify(t, 1, codec.Event{Status: -9003, Range: codec.RangeProcLocal, NoCache: true})
-	w.settled(t, 1, early) // what is not kept has passed
+	w.settled(t, 1, early) // events that are not kept are over
 	late, fresh := newRecorder(), newRecorder()
 	w.register(t, 1, fresh, client.HandlerOptions{Name: "fresh", Fresh: true}, -9001, -9003)
 	id := w.register(t, 1, late, client.HandlerOptions{Name: "late"}, -9001, -9002, -9003)
@@ -117,7 +117,7 @@ func TestLateHandlerGetsWhatCameBefore(t *testing.T) {
 		t.Error(err)
 	}
 	if err := w.clients[1].Events.Deregister(w.ctx, id); !errors.Is(err, client.ErrNotFound) {
-		t.Errorf("deregistered twice: %v, want ErrNotFound", err)
+		t.Errorf("second deregistration: %v, want ErrNotFound", err)
 	}
 	w.notify(t, 0, codec.Event{Status: -9001, Range: codec.RangeNamespace})
 	early.expect(w.ctx, t, "early: -9001 from job-1.0")
@@ -171,7 +171,7 @@ func TestChain(t *testing.T) {
 	}
 }
 
-// Handlers may call the client, that which registers handlers and ends the client included.
+// Handlers may call the client, even to register handlers and to finalize.
 func TestHandlersCallTheClient(t *testing.T) {
 	w := start(t, 2)
 	c := w.clients[1]
@@ -235,7 +235,7 @@ func TestOneShotAndFilters(t *testing.T) {
 	}
 	for _, opts := range []client.HandlerOptions{{Range: codec.RangeCustom}, {Range: codec.RangeRM}, {Order: client.OrderAfter, Beside: "x"}} {
 		if _, err := w.clients[1].Events.Register(w.ctx, nil, opts, own.handle); err == nil {
-			t.Errorf("handler with %+v was accepted", opts)
+			t.Errorf("handler with bad options %+v was accepted", opts)
 		}
 	}
 }
@@ -255,7 +255,7 @@ func TestEndOfProcesses(t *testing.T) {
 	}
 	r.expect(w.ctx, t, "node: -231 from daemons.0")
 	if err := w.srv.Notify(codec.Event{Range: codec.RangeCustom}); err == nil {
-		t.Error("the server took an event for nobody")
+		t.Error("the server accepted an event for no process")
 	}
 }
 
@@ -272,7 +272,7 @@ func TestLossOfTheServerIsAnEvent(t *testing.T) {
 	}
 }
 
-// However handlers and events meet, each handler gets each event once, in the order in which they were raised.
+// However registrations and events interleave, each handler gets each event once, in the order in which they were raised.
 func TestNoEventPassesAHandlerBy(t *testing.T) {
 	w := start(t, 2)
 	const events, handlers = 200, 12
@@ -325,9 +325,8 @@ func TestNoEventPassesAHandlerBy(t *testing.T) {
 	}
 }
 
-// Two layers of one process each declare their model and want to know of others': both see both, in whichever order they
-// begin.
-// Source: paper failure-detection-propagation, Figure 16.
+// Two layers of one process each declare their programming model and listen for other models. Both see both, whichever
+// begins first. Source: paper failure-detection-propagation, Figure 16.
 func TestModelsSeeEachOther(t *testing.T) {
 	layers := []client.Model{
 		{Programming: "OpenSHMEM", Library: "goshmem", Version: "0.1", Threads: "GOROUTINE"},
@@ -362,13 +361,13 @@ func TestModelsSeeEachOther(t *testing.T) {
 				}
 			}
 			if n := len(seen[layer]); n != 0 {
-				t.Errorf("order %v: layer %d saw %d models twice", order, layer, n)
+				t.Errorf("order %v: layer %d got %d models again", order, layer, n)
 			}
 		}
 	}
 }
 
-// Models are not crowded out by other events.
+// Other events do not push models out of the cache.
 func TestModelsStayKnown(t *testing.T) {
 	w := start(t, 1)
 	c := w.clients[0]

@@ -22,7 +22,7 @@ func procs(ranks ...codec.Rank) []codec.Proc {
 	return out
 }
 
-// construct makes a group by the given processes and returns it as each sees it.
+// construct makes the given processes construct a group, and returns each one's view of it.
 func (w *world) construct(t *testing.T, id string, ranks []codec.Rank, opts client.GroupOptions) []*client.Group {
 	t.Helper()
 	out := make([]*client.Group, len(ranks))
@@ -50,10 +50,10 @@ func TestGroups(t *testing.T) {
 	}
 	second := w.construct(t, "h", members, client.GroupOptions{AssignContextID: true})
 	if second[0].ContextID == 1 {
-		t.Error("two groups with one context")
+		t.Error("two groups have the same context")
 	}
 	if g := w.construct(t, "plain", []codec.Rank{1}, client.GroupOptions{})[0]; g.HasContextID {
-		t.Errorf("context %d that nobody asked for", g.ContextID)
+		t.Errorf("context %d without a request for one", g.ContextID)
 	}
 	var e errgroup.Group
 	for _, r := range members {
@@ -63,7 +63,7 @@ func TestGroups(t *testing.T) {
 		t.Error(err)
 	}
 	if err := w.clients[1].Groups.Destruct(w.ctx, "h", 0); !errors.Is(err, client.ErrNotFound) {
-		t.Errorf("end of others' group: %v, want ErrNotFound", err)
+		t.Errorf("destruct of a group of others: %v, want ErrNotFound", err)
 	}
 	for _, id := range []string{"", "a\x00b"} {
 		if _, err := w.clients[1].Groups.Construct(w.ctx, id, procs(1), client.GroupOptions{}); err == nil {
@@ -120,7 +120,7 @@ func TestGroupDeathBeforeItIsMade(t *testing.T) {
 	}
 }
 
-// answerInvitations has processes answer every invitation by what respond says.
+// answerInvitations makes processes answer every invitation as respond says.
 func (w *world) answerInvitations(t *testing.T, ranks []int, respond func(c *client.Client, id string, leader codec.Proc) error) *errgroup.Group {
 	t.Helper()
 	g := new(errgroup.Group)
@@ -152,7 +152,7 @@ func (w *world) answerInvitations(t *testing.T, ranks []int, respond func(c *cli
 
 func TestInvitation(t *testing.T) {
 	w := start(t, 3)
-	for round := range 2 { // the news of the first round must not be taken for that of the second
+	for round := range 2 { // events of the first round must not count in the second
 		g := w.answerInvitations(t, []int{1, 2}, func(c *client.Client, id string, leader codec.Proc) error {
 			got, err := c.Groups.Join(w.ctx, id, leader)
 			if err != nil {
@@ -179,7 +179,7 @@ func TestInvitation(t *testing.T) {
 		w.clients[1], w.clients[2] = w.again(t, 1), w.again(t, 2)
 	}
 	if g, err := w.clients[0].Groups.Invite(w.ctx, "alone", procs(0), client.GroupOptions{}); err != nil || len(g.Members) != 1 {
-		t.Errorf("a group of one: %+v, %v", g, err)
+		t.Errorf("group of one member: %+v, %v", g, err)
 	}
 }
 
@@ -243,7 +243,7 @@ func TestLeaderDies(t *testing.T) {
 	ctx, cancel := context.WithCancel(w.ctx)
 	var leader errgroup.Group
 	leader.Go(func() error {
-		_, err := w.clients[0].Groups.Invite(ctx, "g", procs(1, 2), client.GroupOptions{}) // 2 does not answer
+		_, err := w.clients[0].Groups.Invite(ctx, "g", procs(1, 2), client.GroupOptions{}) // rank 2 does not answer
 		if !errors.Is(err, context.Canceled) {
 			return fmt.Errorf("%w, want context.Canceled", err)
 		}

@@ -57,7 +57,7 @@ func TestFromEnv(t *testing.T) {
 		})
 	}
 	if _, launched, err := FromEnv(lookupIn(nil)); launched || err != nil {
-		t.Errorf("nothing set: launched %v, %v", launched, err)
+		t.Errorf("empty environment: launched %v, %v", launched, err)
 	}
 }
 

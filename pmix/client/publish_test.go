@@ -18,7 +18,7 @@ import (
 
 const patience = 60 * time.Second
 
-// logHost keeps what clients log.
+// logHost is a host that records what clients log.
 type logHost struct {
 	server.Host
 	lines chan string
@@ -31,7 +31,7 @@ func (h logHost) Log(from codec.Proc, toStderr bool, text []byte) {
 	h.lines <- fmt.Sprintf("%v %v %q", from, toStderr, text)
 }
 
-// world is a server and a client for each process of a job.
+// world is a server with a client for each process of a job.
 type world struct {
 	ctx     context.Context
 	srv     *server.Server
@@ -84,7 +84,7 @@ func (w *world) dial(t *testing.T, rank codec.Rank) *client.Client {
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
-		_ = c.Finalize(ctx) // a test that loses the connection on purpose has no goodbye
+		_ = c.Finalize(ctx) // fails in a test that loses the connection on purpose
 	})
 	return c
 }
@@ -106,7 +106,7 @@ func TestPublishLookupUnpublish(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := b.Publish(w.ctx, []codec.KVal{text("port", "b:2")}, client.PublishOptions{}); !errors.Is(err, client.ErrExists) {
-		t.Errorf("a key twice: %v, want ErrExists", err)
+		t.Errorf("publish of a key again: %v, want ErrExists", err)
 	}
 	for keys, want := range map[string]struct {
 		values string
@@ -122,7 +122,7 @@ func TestPublishLookupUnpublish(t *testing.T) {
 		}
 	}
 	if err := b.Unpublish(w.ctx, []string{"port"}, codec.RangeUndef); !errors.Is(err, client.ErrNoPermission) {
-		t.Errorf("unpublish of another's key: %v, want ErrNoPermission", err)
+		t.Errorf("unpublish of another process's key: %v, want ErrNoPermission", err)
 	}
 	if err := a.Unpublish(w.ctx, []string{"port"}, codec.RangeNamespace); !errors.Is(err, client.ErrNotFound) {
 		t.Errorf("unpublish from another range: %v, want ErrNotFound", err)
@@ -152,13 +152,13 @@ func TestPublishOptions(t *testing.T) {
 		return err
 	}
 	if err := lookup(2); !errors.Is(err, client.ErrNotFound) {
-		t.Errorf("rank 2, not meant: %v, want ErrNotFound", err)
+		t.Errorf("lookup by rank 2, which is outside of the range: %v, want ErrNotFound", err)
 	}
 	if err := lookup(1); err != nil {
 		t.Error(err)
 	}
 	if err := lookup(1); !errors.Is(err, client.ErrNotFound) {
-		t.Errorf("second read: %v, want ErrNotFound", err)
+		t.Errorf("second lookup: %v, want ErrNotFound", err)
 	}
 }
 
@@ -172,7 +172,7 @@ func TestPublishRefusesKeys(t *testing.T) {
 	var status *client.StatusError
 	err := w.clients[0].Publish(w.ctx, nil, client.PublishOptions{})
 	if !errors.As(err, &status) || status.Status != codec.StatusErrBadParam {
-		t.Errorf("nothing to publish: %v, want PMIX_ERR_BAD_PARAM", err)
+		t.Errorf("publish of no data: %v, want PMIX_ERR_BAD_PARAM", err)
 	}
 }
 
@@ -201,7 +201,7 @@ func TestLookupWaits(t *testing.T) {
 	}
 	short := client.LookupOptions{Wait: true, Timeout: time.Millisecond}
 	if _, err := w.clients[1].Lookup(w.ctx, []string{"none"}, short); !errors.Is(err, client.ErrTimeout) {
-		t.Errorf("wait for what never comes: %v, want ErrTimeout", err)
+		t.Errorf("wait for a key that is never published: %v, want ErrTimeout", err)
 	}
 }
 
@@ -215,7 +215,7 @@ func TestLookupEndsWithItsContext(t *testing.T) {
 	})
 	cancel()
 	if err := g.Wait(); !errors.Is(err, context.Canceled) {
-		t.Errorf("%v, want context.Canceled", err)
+		t.Errorf("lookup: %v, want context.Canceled", err)
 	}
 }
 
@@ -229,7 +229,7 @@ func TestQuery(t *testing.T) {
 	}
 	infos, err = w.clients[1].Query(w.ctx, codec.Query{Keys: []string{codec.KeyQueryProcTable, "none"}})
 	if !errors.Is(err, client.ErrPartial) || len(infos) != 1 {
-		t.Fatalf("%v, %v; want one of two", infos, err)
+		t.Fatalf("%v, %v; want the one key that is found of two", infos, err)
 	}
 	table, _ := infos[0].Value.Data.(codec.Array)
 	var names []string
@@ -241,7 +241,7 @@ func TestQuery(t *testing.T) {
 		t.Errorf("process table %q, want %q", names, want)
 	}
 	if _, err = w.clients[0].Query(w.ctx, codec.Query{Keys: []string{"none"}}); !errors.Is(err, client.ErrNotFound) {
-		t.Errorf("%v, want ErrNotFound", err)
+		t.Errorf("query: %v, want ErrNotFound", err)
 	}
 }
 
@@ -258,7 +258,7 @@ func TestLog(t *testing.T) {
 				t.Errorf("logged %s, want %s", got, want)
 			}
 		default:
-			t.Errorf("nothing logged when Log had returned, want %s", want)
+			t.Errorf("nothing was logged when Log returned, want %s", want)
 		}
 	}
 	var status *client.StatusError

@@ -18,9 +18,9 @@ import (
 	"github.com/goshmem/goshmem/pmix/server"
 )
 
-// nursery is a host whose jobs are goroutines with clients of their own.
+// nursery is a host whose jobs are goroutines, each with its own client.
 type nursery struct {
-	server.Host // nil: nothing else is asked for
+	server.Host // nil: no other upcall comes
 	t           *testing.T
 	ctx         context.Context
 	srv         *server.Server
@@ -58,7 +58,7 @@ func (n *nursery) Spawn(r *server.SpawnRequest) {
 		if err := n.srv.AddJob(jobOf(nspace, r.Apps[0].MaxProcs), r.From); err != nil {
 			return err
 		}
-		for rank := range r.Apps[0].MaxProcs { // before the answer: none of it may be lost
+		for rank := range r.Apps[0].MaxProcs { // output before the answer must not be lost
 			n.srv.Output(codec.Proc{Nspace: nspace, Rank: codec.Rank(rank)}, rank > 0, fmt.Appendf(nil, "first of %d\n", rank))
 		}
 		n.srv.SpawnDone(r.ID, nspace, codec.StatusSuccess)
@@ -103,7 +103,7 @@ func optionsOf(t *testing.T, srv *server.Server, p codec.Proc) client.Options {
 	return opts
 }
 
-// raise starts a server whose first job has one process, and returns that one.
+// raise starts a server whose first job has one process, and returns the host and the client of that process.
 func raise(t *testing.T, child func(c *client.Client, r *server.SpawnRequest) error) (*nursery, *client.Client) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -147,7 +147,7 @@ func (n *nursery) leaveLater(c *client.Client) {
 	n.t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
-		_ = c.Finalize(ctx) // a test that finalizes itself looks at the error
+		_ = c.Finalize(ctx) // a test that calls Finalize itself checks the error
 	})
 }
 
@@ -163,7 +163,7 @@ func (n *nursery) attach() *client.Client {
 
 func everybody(nspace string) codec.Proc { return codec.Proc{Nspace: nspace, Rank: codec.RankWildcard} }
 
-// greet puts a name, connects to another job and looks for the other's name and size.
+// greet puts a name, connects to another job, and gets the other's name and size.
 func greet(ctx context.Context, c *client.Client, other codec.Proc, size uint32, procs []codec.Proc) error {
 	if err := errors.Join(c.Put(codec.ScopeGlobal, "name", codec.StringValue(c.Proc().String())), c.Commit(ctx)); err != nil {
 		return err
@@ -175,11 +175,11 @@ func greet(ctx context.Context, c *client.Client, other codec.Proc, size uint32,
 		return fmt.Errorf("name of %v: %v, %w", other, v, err)
 	}
 	for key, want := range map[string]codec.Value{
-		codec.KeyJobSize: codec.Uint32Value(size), codec.KeyLocalSize: codec.Uint32Value(size), // of the job and of its node
+		codec.KeyJobSize: codec.Uint32Value(size), codec.KeyLocalSize: codec.Uint32Value(size), // size of the job, and of its part on the node
 	} {
 		v, err := c.Get(ctx, everybody(other.Nspace), key, client.GetOptions{Optional: true})
 		if err != nil || v != want {
-			return fmt.Errorf("%s of %s: %v, %w; want %v at hand", key, other.Nspace, v, err, want)
+			return fmt.Errorf("%s of %s: %v, %w; want %v without a request", key, other.Nspace, v, err, want)
 		}
 	}
 	if err := c.Jobs.Disconnect(ctx, procs, 0); err != nil {
@@ -204,14 +204,14 @@ func TestSpawnAndConnect(t *testing.T) {
 		return greet(n.ctx, c, parent, 1, []codec.Proc{parent, everybody(c.Nspace())})
 	})
 	if p, ok := c.Parent(); ok {
-		t.Errorf("the first job has parent %v", p)
+		t.Errorf("the first job has parent %v, want none", p)
 	}
 	nspace, err := c.Jobs.Spawn(n.ctx, []client.App{{Path: "/child", Procs: 2, Dir: "/there"}}, client.SpawnOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if v, err := c.Get(n.ctx, everybody(nspace), codec.KeyJobSize, client.GetOptions{Optional: true}); err != nil || v != codec.Uint32Value(2) {
-		t.Errorf("size of the new job: %v, %v; want 2 at hand", v, err)
+		t.Errorf("size of the new job: %v, %v; want 2 without a request", v, err)
 	}
 	child := codec.Proc{Nspace: nspace, Rank: 1}
 	if err := greet(n.ctx, c, child, 2, []codec.Proc{everybody(nspace), c.Proc()}); err != nil {
@@ -223,7 +223,7 @@ func TestSpawnAndConnect(t *testing.T) {
 		}
 	}
 	if _, err := c.Jobs.Spawn(n.ctx, []client.App{{Path: "/none", Procs: 1}}, client.SpawnOptions{}); !errors.Is(err, client.ErrNotFound) {
-		t.Errorf("spawn of nothing: %v, want ErrNotFound", err)
+		t.Errorf("spawn without applications: %v, want ErrNotFound", err)
 	}
 	var status *client.StatusError
 	if _, err := c.Jobs.Spawn(n.ctx, nil, client.SpawnOptions{}); !errors.As(err, &status) || status.Status != codec.StatusErrBadParam {
@@ -231,13 +231,13 @@ func TestSpawnAndConnect(t *testing.T) {
 	}
 	n.rest()
 	if err := c.Jobs.Connect(n.ctx, []codec.Proc{c.Proc(), child}, 0); !errors.Is(err, client.ErrProcFailed) {
-		t.Errorf("connect with one who has ended: %v, want ErrProcFailed", err)
+		t.Errorf("connect with a process that has ended: %v, want ErrProcFailed", err)
 	}
 }
 
 func TestSpawnWithOutput(t *testing.T) {
 	n, c := raise(t, func(*client.Client, *server.SpawnRequest) error { return nil })
-	for range 3 { // before and after the answer
+	for range 3 { // children write before and after the answer
 		lines := make(chan string, 4)
 		nspace, err := c.Jobs.Spawn(n.ctx, []client.App{{Path: "/child", Procs: 2}}, client.SpawnOptions{Output: func(o client.Output) {
 			lines <- fmt.Sprintf("%v %v %s", o.Source.Rank, o.Stderr, o.Text)
@@ -266,11 +266,11 @@ func TestAbortOfSome(t *testing.T) {
 		}
 	}
 	if err := c.Abort(1, "", codec.Proc{Nspace: "else"}); err == nil {
-		t.Error("abort of a process that nobody knows: no error")
+		t.Error("abort of an unknown process: no error")
 	}
 }
 
-// A client learns about other jobs by asking, too.
+// A client can also get data of other jobs from the server.
 func TestGetFromAnotherJob(t *testing.T) {
 	n, c := raise(t, nil)
 	if err := n.srv.AddJob(jobOf("job-2", 2), codec.Proc{}); err != nil {
@@ -296,7 +296,7 @@ func TestGetFromAnotherJob(t *testing.T) {
 	}
 	for _, p := range []codec.Proc{other.Proc(), everybody("job-2"), everybody("job-3")} {
 		if v, err := c.Get(n.ctx, p, "pmix.none", client.GetOptions{}); !errors.Is(err, client.ErrNotFound) {
-			t.Errorf("of %v: %v, %v; want ErrNotFound", p, v, err)
+			t.Errorf("get of %v: %v, %v; want ErrNotFound", p, v, err)
 		}
 	}
 }
@@ -332,11 +332,11 @@ func TestTool(t *testing.T) {
 		t.Error(err)
 	}
 	if err := tool.Forwarding.Deregister(n.ctx, both); err == nil {
-		t.Error("the end of a pull that has ended: no error")
+		t.Error("second end of a pull: no error")
 	}
 	n.srv.Output(c.Proc(), true, []byte("c"))
 	if got := <-lines; got != "errors: job-1.0 true c" {
-		t.Errorf("%q, want the errors alone", got)
+		t.Errorf("%q, want standard error only", got)
 	}
 	if err := errors.Join(tool.Forwarding.Push(n.ctx, []codec.Proc{c.Proc()}, []byte("in"), false),
 		tool.Forwarding.Push(n.ctx, []codec.Proc{c.Proc()}, nil, true), tool.Forwarding.Push(n.ctx, nil, nil, false)); err != nil {
@@ -348,14 +348,14 @@ func TestTool(t *testing.T) {
 		}
 	}
 	if _, err := tool.Forwarding.Pull(n.ctx, []codec.Proc{{Nspace: "else"}}, client.Stdout, take("none")); !errors.Is(err, client.ErrNotFound) {
-		t.Errorf("pull from nobody: %v, want ErrNotFound", err)
+		t.Errorf("pull from an unknown process: %v, want ErrNotFound", err)
 	}
 	if err := tool.Finalize(n.ctx); err != nil {
 		t.Error(err)
 	}
 }
 
-// A handler that takes its time delays nothing but the texts behind it; what waits is bounded, and Finalize ends it.
+// A slow handler delays only the output that follows. The queue is bounded, and Finalize ends it.
 func TestSlowOutputHandler(t *testing.T) {
 	n, c := raise(t, nil)
 	tool := n.attach()
@@ -370,7 +370,7 @@ func TestSlowOutputHandler(t *testing.T) {
 	text := make([]byte, 64<<10)
 	n.srv.Output(c.Proc(), false, text)
 	<-entered
-	if err := tool.Fence(n.ctx, false); err != nil { // with itself: the connection is read all the same
+	if err := tool.Fence(n.ctx, false); err != nil { // a fence with itself: the connection is still read
 		t.Error(err)
 	}
 	for range 64 {
@@ -378,7 +378,7 @@ func TestSlowOutputHandler(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(n.ctx, 50*time.Millisecond)
 	defer cancel()
-	_ = tool.Finalize(ctx) // its answer may be behind what is not read
+	_ = tool.Finalize(ctx) // its answer may follow output that is not read
 }
 
 func TestDialToolErrors(t *testing.T) {
@@ -399,6 +399,6 @@ func TestDialToolErrors(t *testing.T) {
 	opts := optionsOf(t, closed, codec.Proc{Nspace: "job-9"})
 	var status *client.StatusError
 	if _, err := client.DialTool(n.ctx, "x.0;tcp4://"+opts.Address); !errors.As(err, &status) || status.Status != codec.StatusErrNotSupported {
-		t.Errorf("a server without tools: %v, want PMIX_ERR_NOT_SUPPORTED", err)
+		t.Errorf("attach to a server without tools: %v, want PMIX_ERR_NOT_SUPPORTED", err)
 	}
 }

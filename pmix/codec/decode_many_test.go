@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// A decoder that remembers strings reads the same as one that does not, and no more than a bounded number of them.
+// A decoder that remembers strings reads the same as one that does not, and remembers a bounded number of strings.
 func TestRequestDecoder(t *testing.T) {
 	var many RequestDecoder
 	for range 2 {
@@ -35,7 +35,7 @@ func TestRequestDecoder(t *testing.T) {
 		}
 	}
 	if _, err := many.Decode([]byte{2}); err == nil {
-		t.Error("half a request was read")
+		t.Error("half a request was decoded")
 	}
 	for i := range 3 * maxSeen {
 		body, err := AppendRequest(nil, &GetRequest{Proc: Proc{"job-1", 0}, Key: fmt.Sprint("key", i)})
@@ -47,7 +47,7 @@ func TestRequestDecoder(t *testing.T) {
 			t.Fatal(err)
 		}
 		if get, ok := r.(*GetRequest); !ok || get.Key != fmt.Sprint("key", i) || get.Proc.Nspace != "job-1" {
-			t.Fatalf("request %d came back as %+v", i, r)
+			t.Fatalf("request %d decodes to %+v", i, r)
 		}
 		if len(many.d.seen) > maxSeen {
 			t.Fatalf("%d strings remembered, want at most %d", len(many.d.seen), maxSeen)
@@ -67,11 +67,11 @@ func TestRequestDecoderAllocatesOnce(t *testing.T) {
 		}
 	})
 	if n > 1 {
-		t.Errorf("%v allocations a request, want the request alone", n)
+		t.Errorf("%v allocations a request, want only the request itself", n)
 	}
 }
 
-// Bodies share pieces of memory, but no byte of them.
+// Bodies may share a block of memory, but no byte of it.
 func TestFrameReaderKeepsBodiesApart(t *testing.T) {
 	var stream []byte
 	var want [][]byte
@@ -88,7 +88,7 @@ func TestFrameReaderKeepsBodiesApart(t *testing.T) {
 			t.Fatalf("frame %d: tag %d, %v", i, h.Tag, err)
 		}
 		got = append(got, body)
-		_ = append(body, 0xff) // what its owner does with it touches nobody else's
+		_ = append(body, 0xff) // an append by its owner must not change other bodies
 	}
 	for i := range want {
 		if !bytes.Equal(got[i], want[i]) {
@@ -109,6 +109,6 @@ func TestFrameReaderErrors(t *testing.T) {
 	}
 	_, _, err := NewFrameReader(bytes.NewReader(whole), 99).Next()
 	if err == nil || !strings.Contains(err.Error(), "frame of 100 bytes, want at most 99") {
-		t.Errorf("a frame beyond the limit: %v", err)
+		t.Errorf("frame beyond the limit: %v", err)
 	}
 }

@@ -49,7 +49,7 @@ func TestUnfitEventInfos(t *testing.T) {
 		{Key: KeyEventActionTimeout, Value: IntValue(-1)},
 	} {
 		if ev, err := ParseEvent(Notification{Info: []Info{info}}); err == nil {
-			t.Errorf("%s of %v was read as %+v", info.Key, info.Value, ev)
+			t.Errorf("%s of %v was decoded as %+v", info.Key, info.Value, ev)
 		}
 	}
 	if _, err := (&Notification{Info: []Info{{Key: "x", Value: Value{TypeBool, 1}}}}).Append(nil); err == nil {
@@ -57,8 +57,8 @@ func TestUnfitEventInfos(t *testing.T) {
 	}
 }
 
-// TestNotificationLayout is an event byte by byte in the layout that libpmix 4.2.2 reads, and as its server sends one from
-// its cache, which lacks the range.
+// TestNotificationLayout compares an event, byte by byte, with the layout that libpmix 4.2.2 reads, and with an event
+// from its server's cache, which lacks the range.
 func TestNotificationLayout(t *testing.T) {
 	event := unhex(t, "020c"+"029b9c01"+"020c6a6f622d310001"+"0201"+"021c706d69782e65766e6f6e64656600000101")
 	want := Notification{Status: -9998, Source: Proc{"job-1", 1}, Info: []Info{{Key: KeyEventNonDefault, Value: BoolValue(true)}}}
@@ -82,7 +82,7 @@ func TestNotificationLayout(t *testing.T) {
 		sameBytes(t, again[:len(event)], event)
 	}
 	if _, err := DecodeNotification([]byte{2, byte(CmdFence)}); err == nil {
-		t.Error("a fence was read as a notification")
+		t.Error("a fence was decoded as a notification")
 	}
 }
 
@@ -128,11 +128,11 @@ func TestProcMatching(t *testing.T) {
 		}
 	}
 	if AnyMatch([]Proc{a}, nil) || !AnyMatch([]Proc{other, a}, []Proc{all}) {
-		t.Error("lists do not match as their processes do")
+		t.Error("matching of lists differs from that of their processes")
 	}
 }
 
-// What a server may send unasked, and the answer to a construction: they never panic, and come back as they were.
+// Events and the answer to a construction: decoding never panics, and a second encoding equals the first.
 func FuzzEventReply(f *testing.F) {
 	full := Event{
 		Status: -402, Source: Proc{"job-1", 1}, Range: RangeCustom, Targets: []Proc{{"job-1", 0}}, Affected: []Proc{{"job-1", 1}},
@@ -161,7 +161,7 @@ func FuzzEventReply(f *testing.F) {
 				t.Fatalf("% x does not decode: %v", once, err)
 			}
 			if twice, err := again.Append(nil); err != nil || !bytes.Equal(once, twice) {
-				t.Errorf("% x came back as % x, %v", once, twice, err)
+				t.Errorf("% x is encoded again as % x, %v", once, twice, err)
 			}
 			_, _ = ParseEvent(n)
 		}

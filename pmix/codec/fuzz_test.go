@@ -22,7 +22,7 @@ func FuzzHandshake(f *testing.F) {
 		}
 		again := AppendHandshake(nil, h)
 		if !bytes.Equal(again[HeaderSize:], b[HeaderSize:HeaderSize+size]) {
-			t.Errorf("handshake % x came back as % x", b, again)
+			t.Errorf("handshake % x is encoded again as % x", b, again)
 		}
 		_ = h.Check()
 	})
@@ -50,7 +50,7 @@ func FuzzValue(f *testing.F) {
 			t.Fatalf("% x does not decode: %v", once, err)
 		}
 		if twice := encodeValue(t, v); !bytes.Equal(once, twice) {
-			t.Errorf("% x came back as % x", once, twice)
+			t.Errorf("% x is encoded again as % x", once, twice)
 		}
 	})
 }
@@ -93,12 +93,12 @@ func FuzzFrame(f *testing.F) {
 			t.Fatalf("% x does not decode: %v", once, err)
 		}
 		if twice, err := AppendRequest(nil, r); err != nil || !bytes.Equal(once, twice) {
-			t.Errorf("% x came back as % x, %v", once, twice, err)
+			t.Errorf("% x is encoded again as % x, %v", once, twice, err)
 		}
 	})
 }
 
-// decodeReplies only looks for panics: the answers' round trips are the golden test's.
+// decodeReplies only looks for panics. The golden test covers the round trips of answers.
 func decodeReplies(body []byte) {
 	_, _ = DecodeStatusReply(body)
 	put := ProcData{Packed: body}
@@ -117,8 +117,8 @@ func decodeReplies(body []byte) {
 	}
 }
 
-// Streams are read alike in one piece and byte by byte, what was read is what came, and nothing is read into somebody
-// else's body.
+// A stream decodes to the same frames in one piece and byte by byte. The frames equal the input, and no body contains
+// bytes of another one.
 func FuzzStream(f *testing.F) {
 	var all []byte
 	for i, fr := range loadFrames(f) {
@@ -133,7 +133,7 @@ func FuzzStream(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		once := readStream(bytes.NewReader(b))
 		if slowly := readStream(iotest.OneByteReader(bytes.NewReader(b))); !bytes.Equal(once, slowly) {
-			t.Errorf("% x is read as % x, and by bytes as % x", b, once, slowly)
+			t.Errorf("% x is read as % x, and byte by byte as % x", b, once, slowly)
 		}
 		if !bytes.Equal(asRead(b, len(once)), once) {
 			t.Errorf("% x is read as % x", b, once)
@@ -141,21 +141,20 @@ func FuzzStream(f *testing.F) {
 		whole, werr := ReadHandshake(bytes.NewReader(b))
 		parts, perr := ReadHandshake(iotest.OneByteReader(bytes.NewReader(b)))
 		if (werr == nil) != (perr == nil) || werr == nil && !bytes.Equal(AppendHandshake(nil, whole), AppendHandshake(nil, parts)) {
-			t.Errorf("% x is the handshake %+v, %v, and by bytes %+v, %v", b, whole, werr, parts, perr)
+			t.Errorf("% x is the handshake %+v, %v, and byte by byte %+v, %v", b, whole, werr, parts, perr)
 		}
 		if status, index, err := DecodeHandshakeReply(b); err == nil && !bytes.Equal(AppendHandshakeReply(nil, status, index), b) {
-			t.Errorf("% x came back as %v, %d", b, status, index)
+			t.Errorf("% x decodes to %v, %d", b, status, index)
 		}
 		if rank, err := DecodeProcBlobRank(b); err == nil {
 			if blob, err := DecodeProcBlob(b); err == nil && blob.Rank != rank {
-				t.Errorf("% x has the rank %v, and read as a whole %v", b, rank, blob.Rank)
+				t.Errorf("% x has the rank %v, and as a whole %v", b, rank, blob.Rank)
 			}
 		}
 	})
 }
 
-// readStream returns the frames of a stream, put together again when all have been read. What a header holds that says
-// nothing is made zero.
+// readStream reads all frames of a stream and then encodes them again. Header fields without a meaning become zero.
 func readStream(r io.Reader) (all []byte) {
 	var heads []Header
 	var bodies [][]byte
@@ -172,7 +171,7 @@ func readStream(r io.Reader) (all []byte) {
 	return all
 }
 
-// asRead returns what readStream makes of that much of a stream.
+// asRead returns the first length bytes of b as readStream would return them.
 func asRead(b []byte, length int) []byte {
 	b = bytes.Clone(b[:length])
 	for rest := b; len(rest) >= HeaderSize; {

@@ -9,8 +9,8 @@ import (
 	"github.com/goshmem/goshmem/pmix/codec/codectest"
 )
 
-// dumps are what libpmix 4.2.2 says when a program uses one part of its interface, and what this project's server
-// answers; package server records them.
+// dumps returns what libpmix 4.2.2 sends when a program uses one part of its interface, and the answers of this
+// project's server. Package server records them.
 func dumps(t testing.TB) map[string][]frame {
 	t.Helper()
 	files, err := filepath.Glob("testdata/libpmix-4.2.2-*.txt")
@@ -24,12 +24,12 @@ func dumps(t testing.TB) map[string][]frame {
 	return out
 }
 
-// unserved are requests that have no answer but a refusal, so that nobody reads them.
+// unserved are requests that are always refused, so they are not decoded.
 var unserved = map[Command]bool{CmdAllocate: true, CmdGetCredential: true, CmdValidateCredential: true}
 
 func TestGoldenLibPMIx(t *testing.T) {
 	if !hostIsLittle() {
-		t.Skip("skipped: the dumps are of a little-endian host")
+		t.Skip("the dumps are from a little-endian host")
 	}
 	seen := map[Command]bool{}
 	for name, frames := range dumps(t) {
@@ -57,8 +57,8 @@ func TestGoldenLibPMIx(t *testing.T) {
 	}
 }
 
-// unrecorded are requests that libpmix 4.2 has no use for: it invites, joins and leaves by events, and computes distances
-// by itself.
+// unrecorded are requests that libpmix 4.2 never sends: it invites, joins and leaves by events, and computes distances
+// itself.
 var unrecorded = map[Command]bool{
 	CmdGroupJoin: true, CmdGroupInvite: true, CmdGroupLeave: true,
 	CmdFabricRegister: true, CmdFabricUpdate: true, CmdDeviceDistances: true,
@@ -83,11 +83,11 @@ func goldenAnyRequest(t *testing.T, f frame, commands map[uint32]Command) {
 		t.Fatal(err)
 	}
 	if _, other := r.(*OtherRequest); other != unserved[cmd] {
-		t.Errorf("request %v is decoded: %v, want %v", cmd, !other, !unserved[cmd])
+		t.Errorf("request %v is decoded in full: %v, want %v", cmd, !other, !unserved[cmd])
 	}
 }
 
-// sameFrame takes an answer or a message of the server apart and puts it together again.
+// sameFrame decodes a frame from the server, encodes it again, and compares the bytes.
 func sameFrame(t *testing.T, f frame, commands map[uint32]Command) {
 	t.Helper()
 	h, err := ParseHeader(f.Header)

@@ -12,10 +12,10 @@ import (
 	"github.com/goshmem/goshmem/pmix/codec/codectest"
 )
 
-// frame is one message of a dump: what a real client and a real server exchanged.
+// frame is a message of a dump, from a real client or a real server.
 type frame = codectest.Frame
 
-// loadFrames reads what Open MPI 4.1.4 and libpmix 4.2.2 as its server said to each other.
+// loadFrames reads a dialog between Open MPI 4.1.4 and libpmix 4.2.2 as its server.
 func loadFrames(t testing.TB) []frame {
 	t.Helper()
 	return codectest.Load(t, "testdata/openmpi-4.1.4-rank0-of-2.txt")
@@ -30,12 +30,12 @@ func unhex(t testing.TB, s string) []byte {
 	return b
 }
 
-// hostIsLittle reports whether the handshake header of the dump, in host order, can be read on this host.
+// hostIsLittle says whether this host can read the dump's handshake header, which is in host order.
 func hostIsLittle() bool { return binary.NativeEndian.Uint16([]byte{1, 0}) == 1 }
 
 func TestGoldenFrames(t *testing.T) {
 	if !hostIsLittle() {
-		t.Skip("skipped: the dump is of a little-endian host")
+		t.Skip("the dump is from a little-endian host")
 	}
 	frames := loadFrames(t)
 	if len(frames) != 30 {
@@ -147,7 +147,7 @@ func goldenReply(t *testing.T, f frame, commands map[uint32]Command) {
 	sameBytes(t, AppendFrame(nil, h.Index, h.Tag, body), append(bytes.Clone(f.Header), f.Body...))
 }
 
-// reencodeJobInfo takes the description apart down to the keys of each process and puts it together again.
+// reencodeJobInfo decodes a job description down to the keys of each process, and encodes it again.
 func reencodeJobInfo(t *testing.T, b []byte) []byte {
 	t.Helper()
 	j, err := DecodeJobInfo(b)
@@ -207,7 +207,7 @@ func sameBytes(t *testing.T, got, want []byte) {
 	}
 }
 
-// TestGoldenAbort covers the one request that the dump lacks, in the layout that the prototype read from Open MPI.
+// TestGoldenAbort covers the only request that the dump lacks, in Open MPI's layout.
 func TestGoldenAbort(t *testing.T) {
 	want := unhex(t, "0201"+"0254"+"0206686900"+"0200")
 	body, err := AppendRequest(nil, &AbortRequest{Status: 42, Message: "hi"})

@@ -54,14 +54,14 @@ func TestServiceRepliesOfWrongValues(t *testing.T) {
 	}
 }
 
-// A status alone is an answer to anything.
+// A status without data is a valid answer to any request.
 func TestServiceRefusals(t *testing.T) {
 	refusal := AppendStatusReply(nil, StatusErrNotSupported)
 	if r, err := DecodeLookupReply(refusal); err != nil || r.Status != StatusErrNotSupported {
-		t.Errorf("lookup: %v, %v", r, err)
+		t.Errorf("lookup answer: %v, %v", r, err)
 	}
 	if r, err := DecodeQueryReply(refusal); err != nil || r.Status != StatusErrNotSupported {
-		t.Errorf("query: %v, %v", r, err)
+		t.Errorf("query answer: %v, %v", r, err)
 	}
 }
 
@@ -89,7 +89,7 @@ func FuzzServiceReply(f *testing.F) {
 	})
 }
 
-// canonical wants what was encoded to come back as the same bytes.
+// canonical decodes an encoding, encodes the result again, and requires the same bytes.
 func canonical(t *testing.T, encode func([]byte) ([]byte, error), decode func([]byte) (func([]byte) ([]byte, error), error)) {
 	t.Helper()
 	once, err := encode(nil)

@@ -12,7 +12,7 @@ var (
 	aInfos = []Info{{Key: KeyFwdStdout, Value: BoolValue(true)}}
 )
 
-// dynamicRequests are those of spawn, connect and I/O forwarding.
+// dynamicRequests returns requests for spawn, connect and I/O forwarding.
 func dynamicRequests() map[string]Request {
 	return map[string]Request{
 		"spawn": &SpawnRequest{Info: aInfos, Apps: []App{
@@ -109,11 +109,11 @@ func TestToolReply(t *testing.T) {
 		}
 	}
 	if _, err := ReadToolReply(bytes.NewReader(make([]byte, 1000)), true); err == nil {
-		t.Error("a tool without a name: no error")
+		t.Error("tool without a name: no error")
 	}
 }
 
-// Every kind of process sends what its kind implies.
+// Each kind of process sends the fields of its kind.
 func TestHandshakeKinds(t *testing.T) {
 	for flag := range SingletonFlag + 2 {
 		want := NewHandshake(aProc, SecurityNative, []byte("cred"))
@@ -131,12 +131,12 @@ func TestHandshakeKinds(t *testing.T) {
 		}
 		known := flag == ClientFlag || (flag >= ToolNeedsIDFlag && flag <= SingletonFlag)
 		if err := got.Check(); (err == nil) != known {
-			t.Errorf("kind %d: %v, want it served: %v", flag, err, known)
+			t.Errorf("kind %d: %v, want it accepted: %v", flag, err, known)
 		}
 	}
 }
 
-// FuzzDynamicReply looks for panics, and for answers that do not come back as they were.
+// FuzzDynamicReply looks for panics, and for answers whose second encoding differs from the first.
 func FuzzDynamicReply(f *testing.F) {
 	job := JobInfo{Nspace: "job-2", Pairs: []KVal{{Key: KeyJobSize, Value: Uint32Value(2)}}}
 	packed, err := job.Append(nil)
@@ -165,7 +165,7 @@ func FuzzDynamicReply(f *testing.F) {
 			}
 			again, err := ReadToolReply(bytes.NewReader(AppendToolReply(nil, reply)), needsID)
 			if diff := cmp.Diff(reply, again); err != nil || (diff != "" && reply.Status == StatusSuccess) {
-				t.Errorf("% x came back as %+v, %v", b, again, err)
+				t.Errorf("% x decodes again to %+v, %v", b, again, err)
 			}
 		}
 		m, err := DecodeIOFMessage(b)
@@ -181,7 +181,7 @@ func FuzzDynamicReply(f *testing.F) {
 			t.Fatalf("% x does not decode: %v", once, err)
 		}
 		if twice, err := m.Append(nil); err != nil || !bytes.Equal(once, twice) {
-			t.Errorf("% x came back as % x, %v", once, twice, err)
+			t.Errorf("% x is encoded again as % x, %v", once, twice, err)
 		}
 	})
 }

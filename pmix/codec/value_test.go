@@ -42,7 +42,8 @@ func loadVectors(t testing.TB) []vector {
 	return out
 }
 
-// Floating point numbers travel as decimal strings; libpmix prints six decimals, this package all that matter.
+// Floating-point numbers are encoded as decimal strings. libpmix prints six decimals; this package prints all
+// significant ones.
 func isFloat(v any) bool {
 	switch x := v.(type) {
 	case float32, float64:
@@ -143,7 +144,7 @@ func TestFloatsRoundTrip(t *testing.T) {
 		e.Value(Value{TypeDouble, f})
 		d := NewDecoder(e.Bytes())
 		if v := d.Value(); v.Data != f || d.End() != nil {
-			t.Errorf("%g came back as %v, %v", f, v.Data, d.Err())
+			t.Errorf("%g decodes to %v, %v", f, v.Data, d.Err())
 		}
 	}
 }
@@ -184,7 +185,7 @@ func TestSyntaxErrors(t *testing.T) {
 				t.Errorf("error %q, want a SyntaxError with %q", err, c.want)
 			}
 			if d.More() || d.Uint() != 0 || d.Byte() != 0 || d.ByteObject() != nil {
-				t.Error("reads after a fault return something")
+				t.Error("a read after an error returns data")
 			}
 		})
 	}
@@ -243,7 +244,7 @@ func TestValueAccessors(t *testing.T) {
 		t.Error("-1 read as an unsigned integer")
 	}
 	if b, ok := BoolValue(true).Bool(); !b || !ok {
-		t.Error("true did not come back")
+		t.Error("true does not decode to true")
 	}
 	if _, ok := StringValue("x").Bytes(); ok {
 		t.Error("a string read as bytes")

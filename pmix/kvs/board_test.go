@@ -32,7 +32,7 @@ func publish(t *testing.T, b *Board, owner Party, terms Terms, keys ...string) {
 	}
 }
 
-// owners says whose values a reader finds.
+// owners returns the owners of the values that a reader finds.
 func owners(b *Board, reader Party, from Terms, keys ...string) string {
 	found, denied := b.Find(reader, from, keys)
 	var out []string
@@ -82,7 +82,7 @@ func TestBoardRanges(t *testing.T) {
 	}
 }
 
-// A reader's range says whose data it takes; the publisher's still holds.
+// A reader's range limits whose data it finds, in addition to the publisher's range.
 func TestBoardReaderRange(t *testing.T) {
 	b := newTestBoard()
 	publish(t, b, party("a", 0), Terms{Range: codec.RangeSession}, "k")
@@ -114,7 +114,7 @@ func TestBoardDuplicates(t *testing.T) {
 	for _, c := range []struct {
 		first, second Party
 		terms         Terms
-		members       []codec.Proc // of the second, for a custom range
+		members       []codec.Proc // members of the second range, if it is custom
 		clash         bool
 	}{
 		{party("a", 0), party("a", 0), Terms{Range: codec.RangeSession}, nil, true},
@@ -135,15 +135,15 @@ func TestBoardDuplicates(t *testing.T) {
 		second.Members = c.members
 		status, err := b.Publish(c.second, second, data("other", "k"))
 		if clash := status == codec.StatusErrDuplicateKey; clash != c.clash {
-			t.Errorf("range %d, %v after %v: %v, %v; want a clash: %v", c.terms.Range, c.second.Proc, c.first.Proc, status, err, c.clash)
+			t.Errorf("range %d, %v after %v: %v, %v; want a conflict: %v", c.terms.Range, c.second.Proc, c.first.Proc, status, err, c.clash)
 		}
 		if _, there := b.keys["other"]; there == c.clash {
-			t.Errorf("range %d: half of a refused request was stored, or none of a good one", c.terms.Range)
+			t.Errorf("range %d: part of a refused request was stored, or an accepted one was not", c.terms.Range)
 		}
 	}
 	b := newTestBoard()
 	if status, _ := b.Publish(party("a", 0), Terms{}, data("k", "k")); status != codec.StatusErrDuplicateKey {
-		t.Errorf("one key twice: %v", status)
+		t.Errorf("one key twice in a request: %v", status)
 	}
 }
 
@@ -223,14 +223,14 @@ func TestBoardLimits(t *testing.T) {
 		}
 	}
 	if s := first(b.Publish(party("a", 1), Terms{}, big("b1", 900))); s != codec.StatusSuccess {
-		t.Errorf("900 bytes: %v", s)
+		t.Errorf("publish of 900 bytes: %v", s)
 	}
 	if s := first(b.Publish(party("a", 2), Terms{}, big("b2", 900))); s != codec.StatusErrOutOfResource {
-		t.Errorf("beyond the total: %v", s)
+		t.Errorf("publish beyond the total: %v", s)
 	}
 	b.Unpublish(party("a", 1), codec.RangeUndef, nil)
 	if s := first(b.Publish(party("a", 2), Terms{}, big("b2", 900))); s != codec.StatusSuccess {
-		t.Errorf("room given back was not used: %v", s)
+		t.Errorf("publish after space was freed: %v", s)
 	}
 }
 
@@ -244,7 +244,7 @@ func TestBoardRefusesWhatCannotBeSent(t *testing.T) {
 	}
 }
 
-// Whatever is published, read and dropped, the account of bytes and keys agrees with what is there.
+// After any sequence of publishing, reading and dropping, the counts of bytes and keys equal those of the stored data.
 func TestBoardAccounts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b := newTestBoard()
@@ -288,15 +288,15 @@ func check(t *rapid.T, b *Board) {
 			total += n.size
 		}
 		if len(list) == 0 {
-			t.Fatal("an empty list was kept")
+			t.Fatal("an empty list is still stored")
 		}
 	}
 	if total != b.total || len(used) != len(b.used) {
-		t.Fatalf("account: %d bytes of %d owners, there are %d of %d", b.total, len(b.used), total, len(used))
+		t.Fatalf("the board counts %d bytes of %d owners, but stores %d of %d", b.total, len(b.used), total, len(used))
 	}
 	for p, u := range used {
 		if *b.used[p] != u {
-			t.Fatalf("account of %v: %+v, there is %+v", p, *b.used[p], u)
+			t.Fatalf("the board counts for %v %+v, but stores %+v", p, *b.used[p], u)
 		}
 	}
 }

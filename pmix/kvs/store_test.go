@@ -69,10 +69,10 @@ func TestScopes(t *testing.T) {
 		}
 	}
 	if _, ok := s.Reply(4, SameNode); ok || s.Has(4, SameNode, "") || s.Committed(4) {
-		t.Error("a rank that committed nothing has data")
+		t.Error("a rank without a commit has data")
 	}
 	if _, ok := s.Lookup(4, SameNode, "a"); ok {
-		t.Error("a rank that committed nothing has a key")
+		t.Error("a rank without a commit has a key")
 	}
 }
 
@@ -108,7 +108,7 @@ func TestEmptyCommitCounts(t *testing.T) {
 	s := New("ns")
 	mustCommit(t, s, 0, codec.ScopeLocal)
 	if got := replied(t, s, 0, SameNode); len(got) != 0 || !s.Committed(0) {
-		t.Errorf("%v, committed %v; want an empty reply of a rank that committed", got, s.Committed(0))
+		t.Errorf("reply %v, committed %v; want an empty reply and a commit", got, s.Committed(0))
 	}
 }
 
@@ -139,11 +139,11 @@ func TestExportImport(t *testing.T) {
 		t.Errorf("(-here +there):\n%s", diff)
 	}
 	if _, ok := here.Export(1, OtherNode); ok {
-		t.Error("exported a rank that committed nothing")
+		t.Error("export includes a rank without a commit")
 	}
 }
 
-// A store answers as a plain map of maps does, whatever is committed in which order.
+// After any sequence of commits, the store answers like a map of maps.
 func TestStoreMatchesModel(t *testing.T) {
 	type slot struct {
 		rank  codec.Rank
@@ -183,7 +183,7 @@ func TestCommitLimit(t *testing.T) {
 	}
 	commit := func(rank codec.Rank, packed []byte) error { return s.Commit(rank, codec.ScopeGlobal, packed) }
 	if err := commit(0, big("a", maxCommitted)); !errors.Is(err, ErrFull) || s.Committed(0) {
-		t.Errorf("too much at once: %v, stored: %v", err, s.Committed(0))
+		t.Errorf("commit beyond the limit: %v, stored: %v", err, s.Committed(0))
 	}
 	const half = maxCommitted/2 - 100
 	for _, key := range []string{"a", "b"} {
@@ -192,20 +192,20 @@ func TestCommitLimit(t *testing.T) {
 		}
 	}
 	if err := commit(0, big("c", half)); !errors.Is(err, ErrFull) || s.Has(0, SameNode, "c") {
-		t.Errorf("beyond the limit: %v", err)
+		t.Errorf("second commit beyond the limit: %v", err)
 	}
 	if err := commit(0, big("a", 1)); err != nil {
-		t.Errorf("a smaller value in the place of a big one: %v", err)
+		t.Errorf("smaller value in place of a big one: %v", err)
 	}
 	if err := commit(0, big("c", half)); err != nil {
-		t.Errorf("room given back was not used: %v", err)
+		t.Errorf("commit after space was freed: %v", err)
 	}
 	if err := commit(1, big("a", half)); err != nil {
-		t.Errorf("another process: %v", err)
+		t.Errorf("commit of another process: %v", err)
 	}
 }
 
-// A small value does not keep the message that it came with.
+// A small value does not keep the memory of the message that it came in.
 func TestCommitCopies(t *testing.T) {
 	s := New("ns")
 	packed := pack(str("a", "value"))

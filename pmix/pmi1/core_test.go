@@ -10,7 +10,7 @@ import (
 	"github.com/goshmem/goshmem/pmix/codec"
 )
 
-// table drives a core with jobs whose processes are all connected.
+// table drives a core with jobs, all of whose processes are connected.
 type table struct {
 	t     testing.TB
 	core  *core
@@ -18,7 +18,7 @@ type table struct {
 	procs map[connID]codec.Proc
 }
 
-// seat starts a core with jobs of the given names; the digit that a name ends with is its number of processes.
+// seat starts a core with jobs of the given names. The digit at a name's end is the number of processes.
 func seat(t testing.TB, jobs ...string) *table {
 	t.Helper()
 	w := &table{t: t, core: newCore(), conns: map[codec.Proc]connID{}, procs: map[connID]codec.Proc{}}
@@ -42,13 +42,13 @@ func (w *table) add(j WorldSpec) {
 	}
 }
 
-// proc reads "a2.1".
+// proc parses a process name such as "a2.1".
 func proc(name string) codec.Proc {
 	nspace, rank, _ := strings.Cut(name, ".")
 	return codec.Proc{Nspace: nspace, Rank: codec.Rank(rank[0] - '0')}
 }
 
-// step returns what the core does, a line each.
+// step returns what the core does, one action a line.
 func (w *table) step(ev event) (did []string) {
 	w.t.Helper()
 	for _, a := range w.core.Step(ev, nil) {
@@ -79,7 +79,7 @@ func (w *table) step(ev event) (did []string) {
 	return did
 }
 
-// say sends text, in which ";" stands for a newline.
+// say sends text, with ";" for newlines.
 func (w *table) say(who, text string) []string {
 	w.t.Helper()
 	text = strings.ReplaceAll(text, ";", "\n")
@@ -88,7 +88,7 @@ func (w *table) say(who, text string) []string {
 
 const hello = "cmd=init pmi_version=1 pmi_subversion=1;"
 
-// join lets processes join.
+// join makes processes join.
 func (w *table) join(all ...string) {
 	w.t.Helper()
 	for _, who := range all {
@@ -105,7 +105,7 @@ func (w *table) want(did []string, want ...string) {
 
 func (w *table) exit(who string) []string { return w.step(event{kind: evExited, proc: proc(who)}) }
 
-// TestConversation is what MPICH says from MPI_Init to MPI_Finalize.
+// TestConversation is MPICH's dialog from MPI_Init to MPI_Finalize.
 func TestConversation(t *testing.T) {
 	w := seat(t)
 	w.add(WorldSpec{Nspace: "j", Procs: []Proc{{}, {AppNum: 3}}, Universe: 8, Preput: []Pair{{"P", "q"}}})
@@ -142,7 +142,7 @@ func TestConversation(t *testing.T) {
 	w.want(w.exit("j.1"))
 }
 
-// TestPieces: lines come in parts, and several at once.
+// TestPieces: lines may come in pieces, and several at once.
 func TestPieces(t *testing.T) {
 	w := seat(t, "a1")
 	w.want(w.say("a1.0", "cmd=in"))
@@ -158,7 +158,7 @@ func TestVersion(t *testing.T) {
 	w.join("a1.0")
 }
 
-// TestViolations: a client that does not keep to the protocol is cut off, and the others are told as of any death.
+// TestViolations: a client that breaks the protocol is disconnected, and the others are told as of any death.
 func TestViolations(t *testing.T) {
 	for _, x := range [][2]string{
 		{"cmd=no_such;", "cmd=no_such, want a command of PMI 1.1"},
@@ -193,7 +193,7 @@ func TestViolations(t *testing.T) {
 	w.want(w.say("a1.0", "cmd=get_maxes;"), "a1.0 refused: cmd=get_maxes, want init first and once", "a1.0 closed")
 }
 
-// TestBarrierFails when a process leaves, in whatever way, before or after the others came.
+// TestBarrierFails: a barrier fails when a process leaves, in whatever way, before or after the others have entered.
 func TestBarrierFails(t *testing.T) {
 	const failed = "< cmd=barrier_failed rc=-1 msg=rank_2_has_left"
 	for name, x := range map[string]struct {
@@ -230,7 +230,7 @@ func TestBarrierFails(t *testing.T) {
 	}
 }
 
-// TestConnectOnce: a process has one connection, while it runs.
+// TestConnectOnce: a running process has one connection.
 func TestConnectOnce(t *testing.T) {
 	w := seat(t, "a2")
 	w.procs[9] = proc("a2.0")
@@ -241,7 +241,7 @@ func TestConnectOnce(t *testing.T) {
 	w.want(w.step(event{kind: evConnect, conn: 9, proc: proc("b1.0")}), "a2.0 closed")
 }
 
-// TestSilentHangUp: a program that speaks no PMI-1 may close what it does not know.
+// TestSilentHangUp: a program that does not use PMI-1 may close the unknown descriptor.
 func TestSilentHangUp(t *testing.T) {
 	w := seat(t, "a2")
 	w.want(w.step(event{kind: evClosed, conn: w.conns[proc("a2.0")]}))
@@ -257,7 +257,7 @@ func TestAbort(t *testing.T) {
 	w.want(w.say("a2.0", "cmd=abort;"), "a2.0 aborts 1")
 }
 
-// TestJobsAreApart: neither pairs nor barriers nor ends of one job are the other's; published names are everybody's.
+// TestJobsAreApart: pairs, barriers and ends of jobs are separate. Published names are shared.
 func TestJobsAreApart(t *testing.T) {
 	w := seat(t, "a1", "b2")
 	w.join("a1.0", "b2.0", "b2.1")
@@ -278,11 +278,11 @@ func TestJobsAreApart(t *testing.T) {
 	w.want(w.say("b2.1", "cmd=barrier_in;"), "b2.0< cmd=barrier_out rc=0", "b2.1< cmd=barrier_out rc=0")
 	w.want(w.step(event{kind: evRemoveJob, proc: proc("b2.0")}), "b2.0 closed", "b2.1 closed")
 	if len(w.core.jobs)+len(w.core.conns)+len(w.core.names) != 0 {
-		t.Errorf("the core keeps %v, %v, %v", w.core.jobs, w.core.conns, w.core.names)
+		t.Errorf("the core still has %v, %v, %v", w.core.jobs, w.core.conns, w.core.names)
 	}
 }
 
-// TestLimits of what a job can make the server keep, and of what it can make another client read.
+// TestLimits: there are limits on what a job can make the server store, and on what it can make another client read.
 func TestLimits(t *testing.T) {
 	w := seat(t, "a1")
 	w.join("a1.0")
@@ -291,13 +291,13 @@ func TestLimits(t *testing.T) {
 		"a1.0< cmd=put_result rc=-1 msg=value_of_k_has_1024_characters,_want_at_most_1023_and_one_line")
 	w.want(w.say("a1.0", "cmd=put kvsname=a1 key=k value="+long[1:]+";"), "a1.0< cmd=put_result rc=0 msg=success")
 	if did := w.say("a1.0", "cmd=put kvsname=a1 key="+strings.Repeat("k", maxKey)+" value=v;"); !strings.Contains(did[0], "rc=-1") {
-		t.Errorf("a long key: %q", did)
+		t.Errorf("key that is too long: %q", did)
 	}
 	if did := w.say("a1.0", "cmd=publish_name service="+long+" port=p;"); !strings.Contains(did[0], "rc=-1") {
-		t.Errorf("a long name: %q", did)
+		t.Errorf("name that is too long: %q", did)
 	}
 	if did := w.say("a1.0", "cmd=publish_name service=s port="+long+";"); !strings.Contains(did[0], "rc=-1") {
-		t.Errorf("a long port: %q", did)
+		t.Errorf("port that is too long: %q", did)
 	}
 	stored := 0
 	for ; stored < maxStored; stored++ {
@@ -309,23 +309,23 @@ func TestLimits(t *testing.T) {
 		t.Errorf("%d bytes were stored, want nearly %d", kept, maxStored)
 	}
 	w.want(w.say("a1.0", "cmd=put kvsname=a1 key=k value=shorter;"), "a1.0< cmd=put_result rc=0 msg=success")
-	for range 2 * maxStored / maxValue { // what is put again takes no more room, unless it is longer
+	for range 2 * maxStored / maxValue { // putting a key again takes no more space, unless the value is longer
 		w.want(w.say("a1.0", "cmd=put kvsname=a1 key=k value="+long[1:]+";"), "a1.0< cmd=put_result rc=0 msg=success")
 		w.want(w.say("a1.0", "cmd=put kvsname=a1 key=k value=shorter;"), "a1.0< cmd=put_result rc=0 msg=success")
 	}
 	for i := 0; strings.Contains(w.say("a1.0", fmt.Sprintf("cmd=put kvsname=a1 key=new%d value=%s;", i, long[:900]))[0], "rc=0"); i++ {
 		if i > 2 {
-			t.Fatal("there is room again")
+			t.Fatal("a full store accepts more")
 		}
 	}
 	if did := w.say("a1.0", "cmd=put kvsname=a1 key=k value="+long[1:]+";"); !strings.Contains(did[0], "rc=-1") {
-		t.Errorf("a longer value where no room is: %q", did)
+		t.Errorf("longer value in a full store: %q", did)
 	}
 	for i := range maxNames {
 		w.want(w.say("a1.0", fmt.Sprintf("cmd=publish_name service=%d port=p;", i)), "a1.0< cmd=publish_result rc=0 msg=success")
 	}
 	if did := w.say("a1.0", "cmd=publish_name service=more port=p;"); !strings.Contains(did[0], "rc=-1") {
-		t.Errorf("one name more: %q", did)
+		t.Errorf("name beyond the limit: %q", did)
 	}
 }
 

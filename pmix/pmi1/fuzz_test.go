@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// FuzzInput: whatever one client sends, in whatever pieces, what it is answered are lines that a client has room for,
-// and others are served.
+// FuzzInput: whatever a client sends, in whatever pieces, the answers are lines that fit a client's buffer, and other
+// clients are served.
 func FuzzInput(f *testing.F) {
 	for _, text := range []string{
 		"cmd=get_maxes;cmd=get_appnum;", "cmd=put kvsname=b2 key=k value=v;cmd=get kvsname=b2 key=k;", one + two,
@@ -27,7 +27,7 @@ func FuzzInput(f *testing.F) {
 				}
 				answers++
 				if a.conn != w.conns[proc("b2.0")] {
-					t.Errorf("sent to another client: %q", a.text)
+					t.Errorf("the core sent %q to another client", a.text)
 				}
 				if len(a.text) > maxValue+maxKey+maxMessage || strings.Count(a.text, "\n") != 1 || !strings.HasSuffix(a.text, "\n") {
 					t.Errorf("answer %q", a.text)
@@ -41,7 +41,7 @@ func FuzzInput(f *testing.F) {
 		w.want(w.say("a1.0", "cmd=put kvsname=a1 key=k value=v;cmd=get kvsname=a1 key=k;cmd=barrier_in;"),
 			"a1.0< cmd=put_result rc=0 msg=success", "a1.0< cmd=get_result rc=0 msg=success value=v", "a1.0< cmd=barrier_out rc=0")
 		if did := w.say("b2.1", "cmd=get_my_kvsname;"); len(did) != 1 {
-			t.Errorf("the other process of the job: %q", did)
+			t.Errorf("the job's other process got %q", did)
 		}
 	})
 }

@@ -17,14 +17,14 @@ import (
 	"github.com/goshmem/goshmem/pmix/codec"
 )
 
-// launcher starts processes and connects them to a server, as little as MPICH needs.
+// launcher starts processes and connects them to a server. It does only what MPICH needs.
 type launcher struct {
 	t   *testing.T
 	s   *Server
 	ctx context.Context
-	out []*bytes.Buffer // of each process
+	out []*bytes.Buffer // output of each process
 	end chan error
-	n   int // running
+	n   int // running processes
 }
 
 func launch(t *testing.T) (*launcher, *notes) {
@@ -64,7 +64,7 @@ func (l *launcher) start(j WorldSpec, path string, args ...string) {
 	}
 }
 
-// lines waits for all processes and returns what they said.
+// lines waits for all processes and returns their output.
 func (l *launcher) lines() (lines []string) {
 	l.t.Helper()
 	for ; l.n > 0; l.n-- {
@@ -86,7 +86,7 @@ func (l *launcher) want(want ...string) {
 	}
 	slices.Sort(want)
 	if d := cmp.Diff(want, l.lines()); d != "" {
-		l.t.Errorf("the processes said (-want +got):\n%s", d)
+		l.t.Errorf("output of the processes (-want +got):\n%s", d)
 	}
 }
 
@@ -136,7 +136,7 @@ func TestClientSpawn(t *testing.T) {
 	select {
 	case r = <-notes.spawns:
 	case <-l.ctx.Done():
-		t.Fatal("no spawn request came")
+		t.Fatal("no spawn request")
 	}
 	want := []SpawnApp{
 		{Cmd: self, Args: []string{"child", "two words=2"}, MaxProcs: 2, Infos: []Pair{{"wdir", "/"}}},
@@ -163,12 +163,12 @@ func TestMPICHAbort(t *testing.T) {
 	stop()
 	for ; l.n > 0; l.n-- {
 		if err := <-l.end; err == nil {
-			t.Error("a process that aborts ended well")
+			t.Error("a process that aborted has status 0")
 		}
 	}
 }
 
-// TestMPICHWithoutPeer: MPI_Init fails where a process of the job has ended without a word.
+// TestMPICHWithoutPeer: MPI_Init fails if a process of the job has ended without joining.
 func TestMPICHWithoutPeer(t *testing.T) {
 	l, _ := launch(t)
 	path := program(t)

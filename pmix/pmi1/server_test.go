@@ -16,7 +16,7 @@ import (
 
 const patience = 20 * time.Second
 
-// notes is a host that writes down what it hears.
+// notes is a host that records its upcalls.
 type notes struct {
 	mu     sync.Mutex
 	heard  []string
@@ -43,7 +43,7 @@ func (n *notes) Abort(p codec.Proc, status int) {
 }
 func (n *notes) Spawn(r *SpawnRequest) { n.spawns <- r }
 
-// await waits until something was heard often enough.
+// await waits until an upcall has come the given number of times.
 func (n *notes) await(t testing.TB, text string, times int) {
 	t.Helper()
 	for end := time.After(patience); ; {
@@ -62,7 +62,7 @@ func (n *notes) await(t testing.TB, text string, times int) {
 		select {
 		case <-n.news:
 		case <-end:
-			t.Fatalf("heard %q, want %q %d times", heard, text, times)
+			t.Fatalf("upcalls %q, want %q %d times", heard, text, times)
 		}
 	}
 }
@@ -87,7 +87,7 @@ func serve(t testing.TB, jobs ...WorldSpec) (*Server, *notes) {
 	return s, n
 }
 
-// client is a process's side of a connection.
+// client is a process's end of a connection.
 type client struct {
 	t testing.TB
 	f *os.File
@@ -128,13 +128,13 @@ func TestServer(t *testing.T) {
 		t.Error("a job was added twice")
 	}
 	if _, err := s.Connect(codec.Proc{Nspace: "a", Rank: 3}); err == nil {
-		t.Error("a process that is not there was connected")
+		t.Error("a process that does not exist was connected")
 	}
 	if env := s.Environ(codec.Proc{Nspace: "a", Rank: 2}, 7); len(env) == 0 || env[0] != "PMI_FD=7" {
 		t.Errorf("environment %q", env)
 	}
 	if env := s.Environ(codec.Proc{Nspace: "b", Rank: 2}, 7); env != nil {
-		t.Errorf("environment of nobody %q", env)
+		t.Errorf("environment %q for an unknown process", env)
 	}
 	var all []*client
 	for rank := range 3 {
@@ -178,11 +178,11 @@ func TestServer(t *testing.T) {
 	}
 	s.RemoveJob("a")
 	if _, err := s.Connect(codec.Proc{Nspace: "a", Rank: 0}); err == nil {
-		t.Error("a process of a job that is over was connected")
+		t.Error("a process of a removed job was connected")
 	}
 }
 
-// TestDeafClient: a client that floods the server and reads nothing is cut off; another one is served meanwhile.
+// TestDeafClient: a client that floods the server and reads nothing is disconnected. Another one is served meanwhile.
 func TestDeafClient(t *testing.T) {
 	s, n := serve(t, WorldSpec{Nspace: "deaf", Procs: make([]Proc, 1)}, WorldSpec{Nspace: "good", Procs: make([]Proc, 1)})
 	deaf := connect(t, s, codec.Proc{Nspace: "deaf"})
@@ -213,7 +213,7 @@ func TestDeafClient(t *testing.T) {
 	good.want("cmd=appnum appnum=0")
 }
 
-// TestCloseWhileConnected: all ends are seen.
+// TestCloseWhileConnected: Close ends all connections.
 func TestCloseWhileConnected(t *testing.T) {
 	s, _ := serve(t, WorldSpec{Nspace: "a", Procs: make([]Proc, 2)})
 	c, silent := connect(t, s, codec.Proc{Nspace: "a"}), connect(t, s, codec.Proc{Nspace: "a", Rank: 1})
@@ -228,12 +228,12 @@ func TestCloseWhileConnected(t *testing.T) {
 		}
 	}
 	if _, err := s.Connect(codec.Proc{Nspace: "a"}); err == nil {
-		t.Error("a closed server connects a process")
+		t.Error("a closed server accepted a process")
 	}
 	s.ProcExited(codec.Proc{Nspace: "a"})
 }
 
-// BenchmarkRound is a request and its answer.
+// BenchmarkRound measures a request and its answer.
 func BenchmarkRound(b *testing.B) {
 	s, _ := serve(b, WorldSpec{Nspace: "a", Procs: make([]Proc, 1)})
 	c := connect(b, s, codec.Proc{Nspace: "a"})

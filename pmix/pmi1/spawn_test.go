@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// one is what MPICH sends for one program of several.
+// one is MPICH's command for one program of several.
 const one = "mcmd=spawn;nprocs=2;execname=./child prog;totspawns=2;spawnssofar=1;arg1=-x=a b;argcnt=1;" +
 	"preput_num=1;preput_key_0=PARENT_ROOT_PORT_NAME;preput_val_0=tag#0$connentry#0A$;" +
 	"info_num=1;info_key_0=wdir;info_val_0=/a dir;endcmd;"
@@ -43,7 +43,7 @@ func TestSpawn(t *testing.T) {
 	w.want(w.say("a2.1", "cmd=get_appnum;"), "a2.1< cmd=appnum appnum=0")
 }
 
-// TestSpawnRefused: what is wrong with a request is answered when it has come whole, and the client may go on.
+// TestSpawnRefused: an error in a request is answered after the whole request, and the client can go on.
 func TestSpawnRefused(t *testing.T) {
 	single := strings.NewReplacer("totspawns=2", "totspawns=1", "spawnssofar=2", "spawnssofar=1").Replace(two)
 	for name, x := range map[string][2]string{
@@ -67,7 +67,7 @@ func TestSpawnRefused(t *testing.T) {
 			}
 			w.want(w.say("a1.0", "cmd=get_appnum;"), "a1.0< cmd=appnum appnum=0")
 			if did := w.say("a1.0", single); len(did) != 1 || !strings.Contains(did[0], "spawns") {
-				t.Errorf("a good request after it: %q", did)
+				t.Errorf("valid request after it: %q", did)
 			}
 			w.want(w.step(event{kind: evSpawned, id: 1, text: "no such\nprogram"}), "a1.0< cmd=spawn_result rc=-1 msg=no_such_program")
 		})
@@ -85,7 +85,7 @@ func TestSpawnWithoutEnd(t *testing.T) {
 	w.want(did, "a1.0 refused: a spawn request of more than 1048576 bytes", "a1.0 closed", "a1.0 lost")
 }
 
-// TestSpawnOutlived: the answer comes when nobody waits for it any more.
+// TestSpawnOutlived: the answer comes after its client has gone.
 func TestSpawnOutlived(t *testing.T) {
 	w := seat(t, "a1")
 	w.join("a1.0")

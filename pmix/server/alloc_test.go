@@ -6,7 +6,7 @@ import (
 	"github.com/goshmem/goshmem/pmix/codec"
 )
 
-// allocations counts those of the core for a round in which everybody sends the same request.
+// allocations counts the core's allocations in a round in which all processes send the same request.
 func allocations(t *testing.T, w *world, r codec.Request) float64 {
 	t.Helper()
 	body, err := codec.AppendRequest(nil, r)
@@ -27,7 +27,8 @@ func TestStepAllocations(t *testing.T) {
 	if got := allocations(t, w, getOf(1, "a")); got > n {
 		t.Errorf("a get by each of %d: %v allocations, want one for each request", n, got)
 	}
-	// A fence itself is one, with the table of those who have joined; a request is two: it and its list of processes.
+	// A fence makes one allocation and the table of its participants; a request makes two, for itself and its list of
+	// processes.
 	if got := allocations(t, w, fenceOf(codec.RankWildcard)); got > 2*n+8 {
 		t.Errorf("a fence of %d: %v allocations, want two for each request and a few for the fence", n, got)
 	}

@@ -12,10 +12,10 @@ import (
 	"github.com/goshmem/goshmem/pmix/codec"
 )
 
-// blobSize is about what an Open MPI rank commits for others of its node.
+// blobSize is roughly what an Open MPI rank commits for others on its node.
 const blobSize = 4200
 
-// peer is a client that costs little: its requests are made once, and answers are only measured.
+// peer is a client with little overhead: its requests are encoded once, and of answers only the length is read.
 type peer struct {
 	nc  net.Conn
 	in  *bufio.Reader
@@ -85,7 +85,7 @@ func claimBench(b *testing.B, s *Server, rank codec.Rank) net.Conn {
 	return nc
 }
 
-// each lets all clients do something at once.
+// each makes all clients do something concurrently.
 func each(b *testing.B, clients []*peer, do func(*peer) error) {
 	b.Helper()
 	var wg sync.WaitGroup
@@ -118,7 +118,7 @@ func BenchmarkFence(b *testing.B) {
 	}
 }
 
-// BenchmarkGets lets everybody get the data of everybody else: one round is n times n requests.
+// BenchmarkGets makes every process get the data of every other one: a round is n times n requests.
 func BenchmarkGets(b *testing.B) {
 	for _, n := range []int{2, 32, 128} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {

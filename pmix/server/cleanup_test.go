@@ -15,7 +15,7 @@ import (
 	"github.com/goshmem/goshmem/internal/house/testenv"
 )
 
-// plant makes files below a folder; a name that ends in a slash is an empty folder, one with an arrow a link.
+// plant makes files below a folder. A name that ends in a slash is an empty folder, and one with an arrow is a link.
 func plant(t *testing.T, top string, names ...string) {
 	t.Helper()
 	for _, name := range names {
@@ -37,7 +37,7 @@ func plant(t *testing.T, top string, names ...string) {
 	}
 }
 
-// left lists what is below a folder.
+// left lists the files below a folder.
 func left(t *testing.T, top string) []string {
 	t.Helper()
 	var out []string
@@ -57,7 +57,7 @@ func left(t *testing.T, top string) []string {
 	return out
 }
 
-// sweep has a cleaner remove paths below a folder and returns what it complained about.
+// sweep makes a cleaner remove paths below a folder, and returns its log.
 func sweep(t *testing.T, top string, e epilog) string {
 	t.Helper()
 	var log strings.Builder
@@ -78,7 +78,7 @@ func TestSweep(t *testing.T) {
 		plant []string
 		epi   epilog
 		left  []string
-		log   string // a part of what is logged
+		log   string // part of the log
 	}{
 		"file":            {[]string{"a", "b"}, epilog{paths: []cleanup{{path: "a"}}}, []string{"b"}, ""},
 		"gone already":    {nil, epilog{paths: []cleanup{{path: "a"}, {path: "x/y/z"}, {path: "d", dir: true}}}, nil, ""},
@@ -139,7 +139,7 @@ func TestSweepIsBoundedInDepth(t *testing.T) {
 	}
 }
 
-// Another user put something in the way.
+// A path leads through a file or folder of another user.
 func TestSweepLeavesOthersAlone(t *testing.T) {
 	testenv.Need(t, testenv.Root)
 	const other = 65534
@@ -178,7 +178,7 @@ func TestSweepLeavesOthersAlone(t *testing.T) {
 	}
 }
 
-// What is added while the cleaner works is done as well.
+// Paths that are added while the cleaner works are removed, too.
 func TestSweepOneAfterTheOther(t *testing.T) {
 	top := t.TempDir()
 	c := &cleaner{log: zerolog.Nop(), uid: uint32(os.Geteuid())}

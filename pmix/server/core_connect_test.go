@@ -9,7 +9,7 @@ import (
 
 func second(r codec.Rank) codec.Proc { return codec.Proc{Nspace: "job-2", Rank: r} }
 
-// twoJobs returns a world of two jobs of n connected processes each; the connections of the second one come with it.
+// twoJobs returns a world of two jobs of n connected processes each, and the connections of the second job.
 func twoJobs(t testing.TB, n int) (*world, []connID) {
 	t.Helper()
 	w := started(t, n)
@@ -40,7 +40,7 @@ func TestFenceOfSeveralJobs(t *testing.T) {
 	w, conns := twoJobs(t, 2)
 	both := &codec.FenceRequest{Procs: []codec.Proc{first(codec.RankWildcard), second(0)}}
 	w.request(0, both)
-	w.requestOn(conns[0], &codec.FenceRequest{Procs: []codec.Proc{second(0), first(1), first(0)}}) // the same in other words
+	w.requestOn(conns[0], &codec.FenceRequest{Procs: []codec.Proc{second(0), first(1), first(0)}}) // the same set in another form
 	w.expect()
 	w.request(1, both)
 	w.expect("reply 0#101 ok", "reply 1#101 ok", "reply job-2.0#101 ok")
@@ -49,11 +49,11 @@ func TestFenceOfSeveralJobs(t *testing.T) {
 	w.request(0, both)
 	w.step(event{kind: evExited, proc: second(0)})
 	if !slices.Contains(w.log, "reply 0#102 ERR_PROC_TERM_WO_SYNC") {
-		t.Errorf("%v, want an error for the one who waits", w.log)
+		t.Errorf("%v, want an error for the process that waits", w.log)
 	}
 }
 
-// Fences of the same ranks of different jobs have nothing to do with each other.
+// Fences of the same ranks in different jobs are separate.
 func TestFencesOfOneJobEach(t *testing.T) {
 	w, conns := twoJobs(t, 2)
 	w.request(0, fenceOf())
@@ -76,7 +76,7 @@ func TestGetFromAnotherJob(t *testing.T) {
 	w.expect("reply 0#102 ERR_NOT_FOUND")
 }
 
-// What is known of a job without its processes having put it is found with the wildcard rank, that of processes too.
+// Data about a job that its processes did not put are found with the wildcard rank, even data about processes.
 func TestGetOfJobLevel(t *testing.T) {
 	w, conns := twoJobs(t, 3)
 	for _, key := range []string{codec.KeyJobSize, codec.KeyLocalPeers, codec.KeyLocalRank, ""} {
@@ -102,7 +102,7 @@ func TestConnect(t *testing.T) {
 	w, conns := twoJobs(t, 2)
 	procs := []codec.Proc{second(1), first(codec.RankWildcard)}
 	w.request(0, &codec.ConnectRequest{Procs: procs})
-	w.request(0, &codec.FenceRequest{Procs: procs}) // a fence of the same processes is something else
+	w.request(0, &codec.FenceRequest{Procs: procs}) // a fence of the same processes is separate
 	w.requestOn(conns[1], &codec.ConnectRequest{Procs: procs})
 	w.expect()
 	w.request(1, &codec.ConnectRequest{Procs: procs})
@@ -160,7 +160,7 @@ func TestRemoveJob(t *testing.T) {
 		w.step(event{kind: evClosed, conn: conn})
 	}
 	if len(w.core.fences.bySet)+len(w.core.gets.waiting)+len(w.core.forwarding.listeners) != 0 || len(w.core.conns) != 2 || len(w.core.spaces) != 1 {
-		t.Errorf("%d fences, %d gets, %d listeners, %d connections, %d jobs are left", len(w.core.fences.bySet), len(w.core.gets.waiting),
+		t.Errorf("%d fences, %d gets, %d listeners, %d connections, %d jobs are left, want none of the removed job's", len(w.core.fences.bySet), len(w.core.gets.waiting),
 			len(w.core.forwarding.listeners), len(w.core.conns), len(w.core.spaces))
 	}
 	w.log = nil

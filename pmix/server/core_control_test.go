@@ -8,7 +8,7 @@ import (
 	"github.com/goshmem/goshmem/pmix/codec"
 )
 
-// describeControl prints what the host and the cleaner are asked for.
+// describeControl formats what the host and the cleaner are asked for.
 func describeControl(a action) string {
 	switch a.kind {
 	case actControl:
@@ -65,7 +65,7 @@ func TestControlActions(t *testing.T) {
 	)
 }
 
-// A process may act on its own job and on those that it spawned; nobody else may.
+// A process may act on its own job and on jobs that it spawned; no other process may.
 func TestControlPermission(t *testing.T) {
 	w := started(t, 2)
 	job := testJob(2)
@@ -101,7 +101,7 @@ func TestCleanUpOfProcess(t *testing.T) {
 	w.request(0, control(fenceOf(0).Procs, paths(codec.KeyCleanupIgnore, "/tmp/d/keep")))
 	w.request(0, control(fenceOf(0).Procs, paths(codec.KeyRegisterCleanupDir, "/tmp/e"), yes(codec.KeyCleanupEmpty)))
 	w.log = nil
-	w.closeConn(0) // may still live
+	w.closeConn(0) // the process may still run
 	w.expect("lost 0")
 	w.exit(0)
 	w.expect("clean up /tmp/a /tmp/b /tmp/d/+^ /tmp/e/0 !/tmp/d/keep")
@@ -122,7 +122,7 @@ func TestCleanUpOfNamespace(t *testing.T) {
 	w.expect()
 	w.step(event{kind: evRemoveJob, proc: first(0)})
 	if got := w.log[:2]; got[0] != "clean up /tmp/c" || got[1] != "clean up /tmp/a /tmp/b" {
-		t.Errorf("%q, want what process 1 and the namespace left", got)
+		t.Errorf("%q, want the paths of process 1 and of the namespace", got)
 	}
 }
 

@@ -9,10 +9,10 @@ import (
 	"github.com/goshmem/goshmem/pmix/codec"
 )
 
-// Whatever clients do with events, groups, invitations, control and monitors while some of them end: each request is
-// answered once at most, and exactly once if its connection lives until the others have ended; an event reaches a
-// connection once, never one of a process that has ended, never the process that it comes from; and when all have
-// ended, nothing of it is kept.
+// Clients use events, groups, invitations, control and monitors in random order while some of them end. Each request is
+// answered at most once, and exactly once if its connection outlives the other processes. An event reaches a connection
+// once. It reaches neither the process that raised it nor a process that has ended. When all have ended, no state is
+// kept.
 func TestEventsAndGroupsEnd(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		n := rapid.IntRange(2, 5).Draw(rt, "n")
@@ -25,7 +25,7 @@ func TestEventsAndGroupsEnd(t *testing.T) {
 			}
 			s.act(rank, codec.Rank(rapid.IntRange(0, n-1).Draw(rt, "other")))
 		}
-		for r := range n - 1 { // the last one is left to be answered
+		for r := range n - 1 { // the last one stays to be answered
 			s.exit(codec.Rank(r))
 		}
 		s.w.now += 100000
@@ -41,7 +41,7 @@ type asked struct {
 	tag  uint32
 }
 
-// scene drives a core by random requests and watches what it sends.
+// scene drives a core with random requests and checks what it sends.
 type scene struct {
 	t        *rapid.T
 	w        *world
@@ -74,14 +74,14 @@ func (s *scene) step(ev event) {
 func (s *scene) event(a action) {
 	p := s.w.core.conns[a.conn]
 	if p == nil || p.conn != a.conn || p.exited {
-		s.t.Fatalf("event %s to one that has ended", describeEvent(a.payload))
+		s.t.Fatalf("event %s to a process that has ended", describeEvent(a.payload))
 	}
 	n, err := codec.DecodeNotification(a.payload)
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	if n.Source == p.name {
-		s.t.Fatalf("event %s to the one that it comes from", describeEvent(a.payload))
+		s.t.Fatalf("event %s to the process that raised it", describeEvent(a.payload))
 	}
 	if v, ok := codec.Find(n.Info, "serial"); ok {
 		key := fmt.Sprint(a.conn, v)
@@ -120,7 +120,7 @@ func (s *scene) exit(rank codec.Rank) {
 	s.step(event{kind: evExited, proc: first(rank), exit: e})
 }
 
-// giveUp forgets what a process waits for as it ends.
+// giveUp drops the requests of a process that ends.
 func (s *scene) giveUp(rank codec.Rank) {
 	for r := range s.asked {
 		if r.conn == s.w.conns[rank] && s.answered[r] == 0 {
@@ -135,7 +135,7 @@ func (s *scene) hangUp(rank codec.Rank) {
 	delete(s.w.conns, rank)
 }
 
-// notice makes an event that can be recognized.
+// notice returns an event with a unique serial number.
 func (s *scene) notice(code codec.Status, rng codec.Range, infos ...codec.Info) *codec.NotifyRequest {
 	s.serial++
 	return raised(code, rng, append(infos, info("serial", codec.IntValue(s.serial)))...)
@@ -195,7 +195,7 @@ func (s *scene) checkAnswers() {
 		}
 	}
 	for r := range s.asked {
-		// a process that finalizes gives up what its other threads still wait for
+		// a process that finalizes gives up the pending requests of its other threads
 		if p := s.w.core.conns[r.conn]; p != nil && s.answered[r] == 0 && p.conn == r.conn {
 			s.t.Fatalf("request %v was not answered", r)
 		}
@@ -210,7 +210,7 @@ func (s *scene) checkRest() {
 	s.step(event{kind: evTick})
 	c := s.w.core
 	if len(c.groups.byID)+len(c.fences.bySet)+len(c.invites.open)+len(c.watches.all) != 0 || c.deadline() != 0 {
-		s.t.Fatalf("%d groups, %d fences, %d invitations, %d watches, deadline %d are left",
+		s.t.Fatalf("%d groups, %d fences, %d invitations, %d watches, deadline %d are left, want none",
 			len(c.groups.byID), len(c.fences.bySet), len(c.invites.open), len(c.watches.all), c.deadline())
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/goshmem/goshmem/pmix/codec"
 )
 
-// describeEvent prints an event: its code, where it comes from, whom it is about.
+// describeEvent formats an event: its code, its source, and the processes that it is about.
 func describeEvent(b []byte) string {
 	n, err := codec.DecodeNotification(b)
 	if err != nil {
@@ -39,7 +39,7 @@ func codes(list ...codec.Status) *codec.RegisterEventsRequest {
 	return &codec.RegisterEventsRequest{Codes: list}
 }
 
-// raised is a notification with a range and infos.
+// raised returns a notification with a range and infos.
 func raised(code codec.Status, rng codec.Range, infos ...codec.Info) *codec.NotifyRequest {
 	return &codec.NotifyRequest{Status: code, Range: rng, Info: infos}
 }
@@ -109,9 +109,9 @@ func TestUnfitEvents(t *testing.T) {
 
 func TestDefaultHandlers(t *testing.T) {
 	w := started(t, 4)
-	w.request(1, codes())             // all but those reserved
+	w.request(1, codes())             // all codes but reserved ones
 	w.request(2, codes(-9999))        // one code
-	w.request(3, codes(-9998, -9999)) // both, and several registrations of one code count once
+	w.request(3, codes(-9998, -9999)) // both codes; several registrations of one code count once
 	w.request(3, codes(-9999))
 	w.request(3, codes())
 	w.log = nil
@@ -127,7 +127,7 @@ func TestDefaultHandlers(t *testing.T) {
 	w.request(0, raised(-9999, codec.RangeNamespace))
 	w.expect("event 3 status -9999 from 0", "reply 0#104 ok")
 	if size := w.core.find(first(2)).events.size; size != 0 {
-		t.Errorf("%d registrations are left of none", size)
+		t.Errorf("%d registrations are left, want none", size)
 	}
 }
 
@@ -148,7 +148,7 @@ func TestAffectedFilter(t *testing.T) {
 	w.expect("event 2 status -9999 from 0 about 2", "reply 0#102 ok")
 	w.request(0, about(second(4)))
 	w.expect("event 1 status -9999 from 0 about job-2.4", "reply 0#103 ok")
-	w.request(0, raised(-9999, codec.RangeNamespace)) // about nobody, so everybody
+	w.request(0, raised(-9999, codec.RangeNamespace)) // about no process, so everyone gets it
 	w.expect("event 1 status -9999 from 0", "event 2 status -9999 from 0", "reply 0#104 ok")
 }
 
@@ -163,7 +163,7 @@ func TestNoticesHeardOnce(t *testing.T) {
 	w.request(1, codes(-9002, -9001))
 	w.request(1, codes())
 	w.expect("reply 1#102 ok", "reply 1#103 ok", "event 1 status -9002 from 0", "reply 1#104 ok", "reply 1#105 ok")
-	// After a farewell the process is a new listener.
+	// After Finalize the process counts as a new listener.
 	w.request(1, &codec.FinalizeRequest{})
 	w.closeConn(1)
 	w.connect(1)
@@ -183,7 +183,7 @@ func TestCacheRules(t *testing.T) {
 	w.log = nil
 	w.request(1, codes())
 	w.expect("reply 1#101 ok", "event 1 status -9002 from 0")
-	w.request(0, codes(-9001, -9002, -9003, -9004, -9005)) // its own
+	w.request(0, codes(-9001, -9002, -9003, -9004, -9005)) // gets its own events
 	w.expect("reply 0#106 ok")
 	w.advance(1)
 	w.request(2, codes(-9001, -9002, -9003, -9004, -9005))
@@ -204,16 +204,16 @@ func TestCacheIsBounded(t *testing.T) {
 		w.request(0, raised(-1, codec.RangeNamespace, info("x", codec.BytesValue(big))))
 	}
 	if n := len(w.core.spaces[testNspace].cache); n != 2 {
-		t.Errorf("%d events of a third of the limit kept, want 2", n)
+		t.Errorf("%d events of a third of the limit each are kept, want 2", n)
 	}
 	w.request(0, raised(-1, codec.RangeNamespace, info("x", codec.BytesValue(make([]byte, maxCachedSize)))))
 	if n := len(w.core.spaces[testNspace].cache); n != 2 {
-		t.Errorf("%d events kept after one above the limit, want the 2 of before", n)
+		t.Errorf("%d events are kept after one above the limit, want the same 2", n)
 	}
 }
 
-// What is kept of one job is none of another's business, whatever the event's range; only those whom an event names get
-// it in their job.
+// Events that are kept for one job are not sent to another, whatever their range. Only processes that an event names
+// get it.
 func TestCacheStaysInItsJob(t *testing.T) {
 	w, conns := twoJobs(t, 1)
 	w.request(0, raised(-9001, codec.RangeSession))
@@ -287,7 +287,7 @@ func TestExitEvents(t *testing.T) {
 				codec.StatusErrProcFailedToStart, codec.StatusErrProcKilledByCmd, codec.StatusErrProcRequestedAbort)
 			w.request(0, all)
 			w.request(1, all)
-			w.request(2, codes()) // a default handler hears nothing of it
+			w.request(2, codes()) // a default handler does not get it
 			w.requestOn(conns[0], all)
 			w.log = nil
 			tt.do(w)
@@ -299,7 +299,7 @@ func TestExitEvents(t *testing.T) {
 			if !slices.Equal(events, want) {
 				t.Errorf("events %q, want %q", events, want)
 			}
-			// A late handler hears of it, too.
+			// A late handler gets it, too.
 			w.log = nil
 			w.request(2, all)
 			want = nil
@@ -313,7 +313,7 @@ func TestExitEvents(t *testing.T) {
 	}
 }
 
-// A whole namespace that is forgotten makes no news.
+// The removal of a whole namespace raises no events.
 func TestRemovedJobIsSilent(t *testing.T) {
 	w := started(t, 2)
 	w.request(0, codes(codec.StatusErrProcTermWoSync))
@@ -337,7 +337,7 @@ func TestHostEvents(t *testing.T) {
 	down.Info = down.Pack()
 	w.step(event{kind: evNotify, notice: down})
 	w.expect("event 0 EVENT_NODE_DOWN from daemons.4 about 1", "event job-2.0 EVENT_NODE_DOWN from daemons.4 about 1")
-	w.request(1, codes(codec.StatusEventNodeDown)) // of the job that it is about
+	w.request(1, codes(codec.StatusEventNodeDown)) // a process of the job that the event is about
 	w.requestOn(conns[1], codes(codec.StatusEventNodeDown))
 	w.expect("reply 1#101 ok", "event 1 EVENT_NODE_DOWN from daemons.4 about 1", "reply job-2.1#101 ok")
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/goshmem/goshmem/pmix/codec"
 )
 
-// describeGroup prints the answer to a construction.
+// describeGroup formats the answer to a construction.
 func describeGroup(r codec.GroupReply) string {
 	out := []string{"group"}
 	if r.Status != codec.StatusSuccess {
@@ -45,9 +45,9 @@ func TestGroupLife(t *testing.T) {
 	w.request(2, construct("g", members))
 	w.expect("reply 0#101 group context 1 0 2 job-2.1", "reply 2#101 group context 1 0 2 job-2.1",
 		"reply job-2.1#101 group context 1 0 2 job-2.1")
-	w.request(0, construct("g", ranks(0, 1))) // 0 is in one of that name
+	w.request(0, construct("g", ranks(0, 1))) // rank 0 is in a group of that name
 	w.expect(`refused construct group "g": a member is in a group of this name already`, "reply 0#102 ERR_EXISTS")
-	w.request(1, construct("g", ranks(1))) // others may have one of their own
+	w.request(1, construct("g", ranks(1))) // other processes may use the name
 	w.expect("reply 1#101 group 1")
 	w.request(1, destruct("other"))
 	w.request(0, destruct("g"))
@@ -61,7 +61,7 @@ func TestGroupLife(t *testing.T) {
 	w.quiet()
 }
 
-// quiet checks that nothing of groups is left.
+// quiet checks that no state of groups is left.
 func (w *world) quiet() {
 	w.t.Helper()
 	if n := len(w.core.groups.byID) + len(w.core.fences.bySet) + len(w.core.invites.open); n != 0 {
@@ -84,7 +84,7 @@ func TestUnfitGroups(t *testing.T) {
 		`refused construct group "g": process job-1.9, want a rank below 3`, "reply 0#105 ERR_BAD_PARAM",
 	)
 	w.request(0, construct("g", ranks(0, 1)))
-	w.request(2, construct("g", ranks(0, 1, 2))) // they would wait for each other for ever
+	w.request(2, construct("g", ranks(0, 1, 2))) // they would wait for each other forever
 	w.expect(`refused construct group "g": others make a group of this name with other members`, "reply 2#101 ERR_BAD_PARAM")
 	w.request(1, construct("g", ranks(0, 1)))
 	w.expect("reply 0#106 group 0 1", "reply 1#101 group 0 1")
@@ -106,7 +106,7 @@ func TestGroupTimeout(t *testing.T) {
 	w.expect()
 	w.advance(1)
 	w.expect("reply 0#101 ERR_TIMEOUT")
-	w.request(1, construct("g", ranks(0, 1))) // hears of it
+	w.request(1, construct("g", ranks(0, 1))) // gets the same error
 	w.expect("reply 1#101 ERR_TIMEOUT")
 	w.quiet()
 	w.request(0, construct("g", ranks(0, 1)))
@@ -125,7 +125,7 @@ func TestGroupTimeout(t *testing.T) {
 func TestDeathInConstruction(t *testing.T) {
 	for name, tt := range map[string]struct {
 		flag   string
-		joined bool // the one that dies
+		joined bool // whether the one that dies had joined
 		want   []string
 	}{
 		"strict, joined":         {"", true, []string{"reply 0#101 ERR_PROC_TERM_WO_SYNC", "reply 1#101 ERR_PROC_TERM_WO_SYNC"}},
@@ -135,7 +135,7 @@ func TestDeathInConstruction(t *testing.T) {
 		"optional, missing":      {codec.KeyGroupOptional, false, []string{"reply 0#101 group 0 1", "reply 1#101 group 0 1"}},
 		"optional, then, joined": {codec.KeyGroupOptional, true, []string{"reply 0#101 ERR_PROC_TERM_WO_SYNC", "reply 1#101 ERR_PROC_TERM_WO_SYNC"}},
 	} {
-		for _, late := range []bool{false, true} { // the last living one calls after the death
+		for _, late := range []bool{false, true} { // whether the last living one calls after the death
 			t.Run(fmt.Sprint(name, late), func(t *testing.T) {
 				w := started(t, 3)
 				var flags []codec.Info
@@ -151,7 +151,7 @@ func TestDeathInConstruction(t *testing.T) {
 					w.closeConn(2)
 					w.exit(2)
 					w.request(1, construct("g", ranks(0, 1, 2), flags...))
-				} else if tt.joined { // the second is the last one missing: it cannot have called before
+				} else if tt.joined { // the second one is the last: it cannot have called before
 					w.closeConn(2)
 					w.request(1, construct("g", ranks(0, 1, 2), flags...))
 				} else {
@@ -194,7 +194,7 @@ func TestDeadFounder(t *testing.T) {
 	w.expect("reply 0#102 group 0 1", "reply 1#101 group 0 1")
 }
 
-// family returns a world with a group of three that register for news of it.
+// family returns a world with a group of three whose members register for its events.
 func family(t *testing.T, flags ...codec.Info) *world {
 	t.Helper()
 	w := started(t, 3)
@@ -211,7 +211,7 @@ func TestLeavingAGroup(t *testing.T) {
 	w.request(0, destruct("g"))
 	w.request(2, &codec.GroupLeaveRequest{ID: "g"})
 	w.expect("reply 2#103 ok", "event 0 GROUP_LEFT from 2 about 2 nondefault group g", "event 1 GROUP_LEFT from 2 about 2 nondefault group g")
-	w.exit(2) // no member's end
+	w.exit(2) // no member ends
 	w.expect()
 	w.request(1, destruct("g"))
 	w.expect("reply 0#103 ok", "reply 1#103 ok")
@@ -220,7 +220,7 @@ func TestLeavingAGroup(t *testing.T) {
 	w = family(t)
 	w.request(0, destruct("g"))
 	w.request(1, destruct("g"))
-	w.request(2, &codec.GroupLeaveRequest{ID: "g"}) // the one that the others waited for
+	w.request(2, &codec.GroupLeaveRequest{ID: "g"}) // the others waited for it
 	w.expect("reply 2#103 ok", "event 0 GROUP_LEFT from 2 about 2 nondefault group g",
 		"event 1 GROUP_LEFT from 2 about 2 nondefault group g", "reply 0#103 ok", "reply 1#103 ok")
 	w.quiet()
@@ -231,7 +231,7 @@ func TestDeathOfAMember(t *testing.T) {
 		return "event " + to + " GROUP_MEMBER_FAILED from 2 about 2 nondefault group g"
 	}
 
-	w := family(t) // nobody asked to be told
+	w := family(t) // no member asked to be told
 	w.exit(2)
 	w.expect()
 	w.request(0, destruct("g"))
@@ -253,12 +253,12 @@ func TestDeathOfAMember(t *testing.T) {
 	w.closeConn(2)
 	w.exit(2)
 	if len(w.log) != 3 || w.log[1] != "reply 0#103 ok" {
-		t.Errorf("%q, want the end of the group", w.log)
+		t.Errorf("%q, want the group to end", w.log)
 	}
 	w.quiet()
 
 	w = family(t, yes(codec.KeyGroupNotifyTermination), yes(codec.KeyGroupFTCollective))
-	w.request(2, &codec.FinalizeRequest{}) // goes without having left
+	w.request(2, &codec.FinalizeRequest{}) // ends without leaving the group
 	w.exit(2)
 	w.expect("finalized 2", "reply 2#103 ok", failed("0"), failed("1"))
 	w.request(0, destruct("g"))
@@ -267,7 +267,7 @@ func TestDeathOfAMember(t *testing.T) {
 	w.quiet()
 }
 
-// A group's name may stand where a namespace does.
+// A group's name may be used in place of a namespace.
 func TestGroupNamesProcesses(t *testing.T) {
 	w, conns := twoJobs(t, 2)
 	members := []codec.Proc{first(1), second(0)}
@@ -282,7 +282,7 @@ func TestGroupNamesProcesses(t *testing.T) {
 	w.request(1, &codec.FenceRequest{Procs: []codec.Proc{{Nspace: "g", Rank: codec.RankWildcard}}})
 	w.requestOn(conns[0], &codec.FenceRequest{Procs: []codec.Proc{{Nspace: "g", Rank: codec.RankWildcard}}})
 	w.expect("reply 1#104 ok", "reply job-2.0#103 ok")
-	w.request(0, &codec.FenceRequest{Procs: []codec.Proc{{Nspace: "g", Rank: codec.RankWildcard}}}) // no member
+	w.request(0, &codec.FenceRequest{Procs: []codec.Proc{{Nspace: "g", Rank: codec.RankWildcard}}}) // not a member
 	w.expect("refused fence: process g.* is unknown here, want a process of a job of this server", "reply 0#101 ERR_BAD_PARAM")
 }
 
@@ -300,7 +300,7 @@ func complete(id string, procs ...codec.Proc) *codec.NotifyRequest {
 		paths(codec.KeyGroupID, id), yes(codec.KeyEventNonDefault))
 }
 
-// listening returns a world of four that have handlers for everything about invitations.
+// listening returns a world of four processes with handlers for all events of invitations.
 func listening(t *testing.T) *world {
 	t.Helper()
 	w := started(t, 4)
@@ -327,7 +327,7 @@ func TestInvitation(t *testing.T) {
 	w.closeConn(2)
 	w.connect(2)
 	w.log = nil
-	w.request(2, codes(codec.StatusGroupInvited, codec.StatusGroupConstructComplete)) // the invitation is over
+	w.request(2, codes(codec.StatusGroupInvited, codec.StatusGroupConstructComplete)) // after the invitation
 	w.expect("reply 2#101 ok", "event 2 GROUP_CONSTRUCT_COMPLETE from 0 nondefault group g")
 	w.request(0, complete("g", ranks(0, 3)...))
 	w.expect(`refused notify event PMIX_GROUP_CONSTRUCT_COMPLETE: group "g": a member is in one of this name already`, "reply 0#104 ERR_EXISTS")
@@ -336,7 +336,7 @@ func TestInvitation(t *testing.T) {
 	}
 	w.expect("reply 0#105 ok", "reply 1#103 ok", "reply 2#102 ok")
 	w.quiet()
-	if n := len(w.core.spaces[testNspace].cache); n != 2 { // the answers
+	if n := len(w.core.spaces[testNspace].cache); n != 2 { // the two answers
 		t.Errorf("%d events are kept, want 2", n)
 	}
 }
@@ -390,14 +390,14 @@ func TestUnfitInvitations(t *testing.T) {
 	)
 	for i := range maxInvites {
 		w.request(0, invited(fmt.Sprint("g", i), first(1)))
-		w.request(0, invited(fmt.Sprint("g", i), first(1))) // takes the place of the first
+		w.request(0, invited(fmt.Sprint("g", i), first(1))) // replaces the first invitation
 	}
 	w.log = nil
 	w.request(0, invited("one more", first(1)))
 	w.expect("refused notify event PMIX_GROUP_INVITED: invitations to 256 groups are open already, want fewer than 256", "reply 0#618 ERR_OUT_OF_RESOURCE")
 }
 
-// Between nodes a construction is a fence like others; only the numbers of groups would need more.
+// Across nodes a construction is a fence like others. Only the numbers of groups would need more.
 func TestGroupAcrossNodes(t *testing.T) {
 	w := newWorld(t, twoNodes(0), true)
 	w.connect(0, 1)
@@ -407,7 +407,7 @@ func TestGroupAcrossNodes(t *testing.T) {
 	w.request(0, construct("g", ranks(codec.RankWildcard), tolerant))
 	w.request(1, construct("g", ranks(codec.RankWildcard), tolerant))
 	w.expect("fence " + key + "#1 0 bytes")
-	w.exit(1) // has joined
+	w.exit(1) // a process that has joined
 	w.exit(3)
 	w.step(event{kind: evFenceDone, fence: FenceID{FenceSet{opConstruct, "g", "job-1:*"}, 1}})
 	w.expect("reply 0#101 group 0 2")

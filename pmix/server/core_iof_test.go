@@ -20,7 +20,7 @@ func (w *world) attach(name string) connID {
 	return w.last
 }
 
-// heard lists the names of those who get output of a process.
+// heard lists the connections that get output of a process.
 func (w *world) heard(p codec.Proc, channel codec.IOFChannel) string {
 	var out []string
 	for _, l := range w.core.forwarding.listeners {
@@ -50,7 +50,7 @@ func TestToolComesAndGoes(t *testing.T) {
 	w.requestOn(tool, getOf(codec.RankWildcard, codec.KeyJobSize))
 	w.log = nil
 	w.requestOn(tool, &codec.FinalizeRequest{})
-	w.expect("reply tool-1.0#103 ok") // the host hears of its own processes only
+	w.expect("reply tool-1.0#103 ok") // the host has upcalls for its own processes only
 	w.step(event{kind: evClosed, conn: tool})
 	w.expect()
 	w.attach("tool-1")
@@ -58,7 +58,7 @@ func TestToolComesAndGoes(t *testing.T) {
 	w.step(event{kind: evClosed, conn: w.last})
 	w.expect()
 	if len(w.core.spaces) != 1 {
-		t.Errorf("%d namespaces are left, want the job's", len(w.core.spaces))
+		t.Errorf("%d namespaces are left, want only the job's", len(w.core.spaces))
 	}
 }
 
@@ -72,7 +72,7 @@ func TestToolsAreBounded(t *testing.T) {
 	w.expect("refused too many tools are attached", "reject ERR_OUT_OF_RESOURCE")
 }
 
-// A tool may name itself as a job that comes later; the job is not kept from starting by that.
+// A tool may have the name of a later job. The job can still start.
 func TestJobTakesItsNameFromTool(t *testing.T) {
 	w := started(t, 1)
 	tool := w.attach("job-2")
@@ -95,10 +95,10 @@ func TestPull(t *testing.T) {
 		t.Fatalf("%+v, %v", reply, err)
 	}
 	if got := w.heard(first(1), codec.IOFStdout); got != "tool-1.0" {
-		t.Errorf("output goes to %q, want the tool", got)
+		t.Errorf("output goes to %q, want only the tool", got)
 	}
 	if a, b := w.heard(first(1), codec.IOFStderr), w.heard(first(0), codec.IOFStderr); a != "tool-1.0" || b != "" {
-		t.Errorf("errors of rank 1 go to %q and of rank 0 to %q, want the tool and nobody", a, b)
+		t.Errorf("errors of rank 1 go to %q and of rank 0 to %q, want the tool and no one", a, b)
 	}
 	w.log = nil
 	w.requestOn(tool, &codec.IOFDeregisterRequest{ID: reply.ID})
@@ -106,7 +106,7 @@ func TestPull(t *testing.T) {
 	w.requestOn(tool, &codec.IOFDeregisterRequest{ID: reply.ID})
 	w.expect("reply tool-1.0#104 ERR_NOT_FOUND")
 	w.request(0, &codec.IOFDeregisterRequest{ID: reply.ID - 1})
-	w.expect("reply 0#101 ERR_NOT_FOUND") // it is another's
+	w.expect("reply 0#101 ERR_NOT_FOUND") // another tool's pull
 	w.step(event{kind: evClosed, conn: tool})
 	w.expect("0 listeners")
 }
@@ -137,7 +137,7 @@ func TestPullRefusals(t *testing.T) {
 	w.expect("refused I/O forwarding: more than 64 requests", "reply tool-1.0#169 ERR_OUT_OF_RESOURCE")
 }
 
-// A process may read what comes from its own job or was spawned by it at any remove, and never hears itself.
+// A process may read output of its own job and of jobs spawned by it, directly or not, but never its own.
 func TestPullByRelatives(t *testing.T) {
 	w := started(t, 2)
 	w.addChild(secondJob(1), first(0))
@@ -146,12 +146,12 @@ func TestPullByRelatives(t *testing.T) {
 	w.addChild(third, second(0))
 	w.request(1, pullOf(0, codec.IOFStdout, first(codec.RankWildcard), codec.Proc{Nspace: "job-3", Rank: codec.RankWildcard}))
 	if a, b := w.heard(first(0), codec.IOFStdout), w.heard(first(1), codec.IOFStdout); a != "1" || b != "" {
-		t.Errorf("rank 0 is heard by %q and rank 1 by %q, want rank 1 and nobody", a, b)
+		t.Errorf("output of rank 0 goes to %q and of rank 1 to %q, want rank 1 and no one", a, b)
 	}
 	if got := w.heard(codec.Proc{Nspace: "job-3"}, codec.IOFStdout); got != "1" {
-		t.Errorf("the grandchild is heard by %q, want rank 1", got)
+		t.Errorf("output of the grandchild goes to %q, want rank 1", got)
 	}
-	w.step(event{kind: evRemoveJob, proc: second(0)}) // those in between may end first
+	w.step(event{kind: evRemoveJob, proc: second(0)}) // jobs in between may end first
 	w.log = nil
 	w.request(0, pullOf(0, codec.IOFStdout, codec.Proc{Nspace: "job-3"}))
 	if strings.Contains(strings.Join(w.log, " "), "refused") {
@@ -159,7 +159,7 @@ func TestPullByRelatives(t *testing.T) {
 	}
 }
 
-// A spawn that asks for output gets it from the first byte on, before the host says that the job is there.
+// A spawn request for output gets it from the first byte on, even before the host reports the job.
 func TestSpawnForwardsOutput(t *testing.T) {
 	w := started(t, 1)
 	tool := w.attach("tool-1")
@@ -175,16 +175,16 @@ func TestSpawnForwardsOutput(t *testing.T) {
 	for i, want := range []string{"", "0", "tool-1.0"} {
 		child := codec.Proc{Nspace: "child-" + string(rune('0'+i))}
 		if out, errs := w.heard(child, codec.IOFStdout), w.heard(child, codec.IOFStderr); out != want || errs != "" {
-			t.Errorf("%v is heard by %q and %q, want %q and nobody", child, out, errs, want)
+			t.Errorf("output of %v goes to %q and errors to %q, want %q and no one", child, out, errs, want)
 		}
 	}
 	w.step(event{kind: evSpawned, request: 2, proc: codec.Proc{Nspace: "child-1"}})
 	w.step(event{kind: evSpawned, request: 3, status: codec.StatusErrNotFound})
 	if got := w.heard(codec.Proc{Nspace: "child-1"}, codec.IOFStdout); got != "0" {
-		t.Errorf("child-1 is heard by %q, want rank 0", got)
+		t.Errorf("output of child-1 goes to %q, want rank 0", got)
 	}
 	if len(w.core.forwarding.listeners) != 1 {
-		t.Errorf("%d listeners, want that of the spawn that went well", len(w.core.forwarding.listeners))
+		t.Errorf("%d listeners, want only that of the successful spawn", len(w.core.forwarding.listeners))
 	}
 }
 

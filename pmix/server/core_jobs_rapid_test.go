@@ -9,14 +9,14 @@ import (
 	"github.com/goshmem/goshmem/pmix/codec"
 )
 
-// chaos is a core under random jobs and tools that come and go.
+// chaos is a core with random jobs and tools that come and go.
 type chaos struct {
 	*rapid.T
 	core     *core
 	now      tick
 	jobs     int
-	names    []string          // of the jobs there are, of two processes each
-	conns    map[connID]string // of jobs and tools
+	names    []string          // current jobs, of two processes each
+	conns    map[connID]string // connections of jobs and tools
 	last     connID
 	tag      uint32
 	answered map[uint32]int
@@ -39,7 +39,7 @@ func (c *chaos) step(ev event) {
 
 func (c *chaos) pick(what string, n int) int { return rapid.IntRange(0, n-1).Draw(c.T, what) }
 
-// anybody names a process that may or may not be there.
+// anybody returns a process that may or may not exist.
 func (c *chaos) anybody() codec.Proc {
 	rank := rapid.SampledFrom([]codec.Rank{0, 1, 2, codec.RankWildcard}).Draw(c.T, "rank")
 	return codec.Proc{Nspace: fmt.Sprint("job-", c.pick("job", c.jobs+1)), Rank: rank}
@@ -139,8 +139,8 @@ func (c *chaos) anything() {
 	}
 }
 
-// Whatever jobs and tools do in whatever order: each request is answered once at most, and when all have gone nothing of
-// them is left.
+// Whatever jobs and tools do in whatever order, each request is answered at most once, and no state is left when all
+// have gone.
 func TestJobsAndToolsLeaveNothingBehind(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		c := &chaos{T: rt, core: newCore(false, 100), conns: map[connID]string{}, answered: map[uint32]int{}}

@@ -29,21 +29,21 @@ const alert0 = "MONITOR_HEARTBEAT_ALERT from 0 about 0"
 func TestHeartbeats(t *testing.T) {
 	w := started(t, 2)
 	w.request(1, codes(codec.StatusMonitorHeartbeatAlert))
-	w.request(0, codes(codec.StatusMonitorHeartbeatAlert)) // who is watched is not told
-	w.beat(0)                                              // nobody watches yet
+	w.request(0, codes(codec.StatusMonitorHeartbeatAlert)) // the monitored process is not told
+	w.beat(0)                                              // no monitor yet
 	w.request(0, watchOf(2, 1))
 	w.log = nil
 	for range 5 {
 		w.beat(0)
 		w.advance(2)
 	}
-	w.advance(2) // one may be missed
+	w.advance(2) // one beat may be missed
 	w.expect()
 	w.advance(2)
 	w.expect("event 1 " + alert0)
-	w.advance(20) // told once
+	w.advance(20) // the alert comes once
 	w.expect()
-	w.beat(0) // until it is back
+	w.beat(0) // a beat allows another alert
 	w.advance(2)
 	w.advance(2)
 	w.expect()

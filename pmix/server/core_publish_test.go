@@ -35,14 +35,14 @@ func persisting(p codec.Persistence) codec.Info {
 
 func waitFor(n int32) codec.Info { return codec.Info{Key: codec.KeyWait, Value: codec.IntValue(n)} }
 
-// secondJob is another namespace of n processes on the same node.
+// secondJob returns another namespace of n processes on the same node.
 func secondJob(n int) JobLayout {
 	j := testJob(n)
 	j.Nspace = "job-2"
 	return j
 }
 
-// found describes the last answer, which must be that to a lookup.
+// found describes the last answer, which must be the answer to a lookup.
 func (w *world) found() string {
 	w.t.Helper()
 	if len(w.sent) == 0 {
@@ -158,7 +158,7 @@ func TestPublishRefused(t *testing.T) {
 	}
 }
 
-// Open MPI sends range and persistence as plain integers, and a flag where the standard has a number to wait for.
+// Open MPI sends range and persistence as plain integers. Where the standard has a number to wait for, it sends a flag.
 func TestPublishAsOpenMPI(t *testing.T) {
 	w := started(t, 2)
 	r := publishOf("k=v")
@@ -186,7 +186,7 @@ func TestLookupWaits(t *testing.T) {
 	w.expectFound("ok a=1 of 0 b=2 of 0 c=3 of 0")
 }
 
-// What may be read once goes to one of those who wait, the first.
+// A value that can be read once goes to the first lookup that waits.
 func TestLookupWaitsForFirstRead(t *testing.T) {
 	w := started(t, 3)
 	w.request(2, lookupOf("a", waitFor(1)))
@@ -195,7 +195,7 @@ func TestLookupWaitsForFirstRead(t *testing.T) {
 	r.Info = append(r.Info, persisting(codec.PersistFirstRead))
 	w.request(0, r)
 	if n := len(w.log); n != 2 || !strings.HasPrefix(w.log[1], "reply 2#101 ") {
-		t.Errorf("%q, want one answer besides the publisher's, to rank 2", w.log)
+		t.Errorf("%q, want one more answer than the publisher's, to rank 2", w.log)
 	}
 	w.expectFound("ok a=1 of 0")
 	w.request(0, r)
@@ -254,7 +254,7 @@ func TestPublishLimits(t *testing.T) {
 	big := codec.Info{Key: "k", Value: codec.BytesValue(make([]byte, maxPublishedBytes))}
 	w.request(0, &codec.PublishRequest{Info: []codec.Info{big}})
 	if n := len(w.log); n != 2 || w.log[1] != "reply 0#101 ERR_OUT_OF_RESOURCE" {
-		t.Errorf("%q, want it refused for its size", w.log)
+		t.Errorf("%q, want a refusal for its size", w.log)
 	}
 	everybody := make([]codec.Proc, maxRangeMembership+1)
 	r := publishOf("k=v")
@@ -265,7 +265,7 @@ func TestPublishLimits(t *testing.T) {
 }
 
 func TestPublishedDataEnds(t *testing.T) {
-	job := testJob(4) // ranks 0 and 1 are one application, 2 another, 3 looks on
+	job := testJob(4) // ranks 0 and 1 are one application, 2 another, and 3 reads
 	job.Procs[2].AppNum, job.Procs[3].AppNum = 1, 2
 	w := newWorld(t, job, false)
 	w.connect(0, 1, 2, 3)

@@ -18,7 +18,7 @@ func queryOf(keys string, qualifiers ...codec.Info) *codec.QueryRequest {
 
 func about(key string, v codec.Value) codec.Info { return codec.Info{Key: key, Value: v} }
 
-// learned asks as a rank and returns the answer.
+// learned sends a query as a rank and returns the answer.
 func (w *world) learned(rank codec.Rank, r *codec.QueryRequest) codec.QueryReply {
 	w.t.Helper()
 	w.sent, w.log = nil, nil
@@ -38,7 +38,7 @@ func (w *world) learned(rank codec.Rank, r *codec.QueryRequest) codec.QueryReply
 	return reply
 }
 
-// told is learned as text.
+// told returns the answer of learned as text.
 func (w *world) told(rank codec.Rank, r *codec.QueryRequest) string {
 	w.t.Helper()
 	reply := w.learned(rank, r)
@@ -49,7 +49,7 @@ func (w *world) told(rank codec.Rank, r *codec.QueryRequest) string {
 	return strings.Join(out, " ")
 }
 
-// queried is a world of two jobs: four processes on two nodes, and one.
+// queried returns a world of two jobs: one of four processes on two nodes, and one of a single process.
 func queried(t *testing.T) *world {
 	job := testJob(4)
 	job.Hosts = []string{"n0", "n1"}
@@ -116,9 +116,9 @@ func TestQueryServer(t *testing.T) {
 	for key := range strings.SplitSeq(keys, ",") {
 		qualifiers := []codec.Info{about(codec.KeyServerFunctions, codec.Value{}), about(codec.KeyRank, codec.RankValue(0))}
 		if got := w.told(0, queryOf(key, qualifiers...)); got == "ERR_NOT_FOUND" {
-			// What is not there in this world: groups, and pids, which nobody has told.
+			// Missing in this world are groups, and pids, which no host has reported.
 			if key != codec.KeyQueryGroupMembership && key != codec.KeyProcPID {
-				t.Errorf("%s is said to be supported, and not found", key)
+				t.Errorf("%s is supported according to the server, but not found", key)
 			}
 		}
 	}
@@ -141,7 +141,7 @@ func TestQueryJobs(t *testing.T) {
 	}
 	one := queryOf(codec.KeyQueryNamespaceInfo, about(codec.KeyNspace, codec.StringValue("job-2")))
 	if jobs, _ = w.learned(0, one).Info[0].Value.Infos(); len(jobs) != 1 {
-		t.Errorf("%d namespaces, want the one asked for", len(jobs))
+		t.Errorf("%d namespaces, want only the one in the query", len(jobs))
 	}
 }
 
@@ -179,7 +179,7 @@ func TestQueryProcTable(t *testing.T) {
 	}
 	other := queryOf(codec.KeyQueryProcTable, about(codec.KeyNspace, codec.StringValue("job-3")))
 	if got := w.told(0, other); got != "ERR_NOT_FOUND" {
-		t.Errorf("table of a job that is not there: %s", got)
+		t.Errorf("table of an unknown job: %s", got)
 	}
 }
 
@@ -197,7 +197,7 @@ func TestQueryPIDAndState(t *testing.T) {
 		t.Errorf("%s, want %s", got, want)
 	}
 	if got, want := w.told(1, queryOf("pmix.ppid", of(1))), "ERR_NOT_FOUND"; got != want {
-		t.Errorf("a pid that is not known: %s, want %s", got, want)
+		t.Errorf("query of an unknown pid: %s, want %s", got, want)
 	}
 }
 
@@ -273,7 +273,7 @@ func TestQueryAttributes(t *testing.T) {
 		t.Errorf("directives of lookup: %v, want %v", keys, want)
 	}
 	if got := w.told(0, queryOf(codec.KeyQueryAttributeSupport)); got != "ERR_NOT_FOUND" {
-		t.Errorf("no function asked for: %s", got)
+		t.Errorf("query without a function: %s", got)
 	}
 }
 
@@ -291,7 +291,7 @@ func TestQueryLimits(t *testing.T) {
 	w.connect(0)
 	table := queryOf(strings.Repeat(codec.KeyQueryProcTable+" ", 5))
 	if got, want := w.told(0, table), "ERR_OUT_OF_RESOURCE"; got != want {
-		t.Errorf("too long an answer: %.100s, want %s", got, want)
+		t.Errorf("answer that is too long: %.100s, want %s", got, want)
 	}
 }
 

@@ -8,8 +8,8 @@ import (
 	"github.com/goshmem/goshmem/pmix/codec"
 )
 
-// Whatever clients do in whatever order: each request is answered once at most, exactly once if its connection lives
-// until the end, and when all processes have ended the core keeps no fence, get or deadline.
+// Whatever clients do in whatever order, each request is answered at most once, and exactly once if its connection
+// stays open until the end. When all processes have ended, the core keeps no fence, get or deadline.
 func TestEveryRequestIsAnsweredOnce(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		n := rapid.IntRange(1, 4).Draw(rt, "n")
@@ -86,7 +86,7 @@ func TestEveryRequestIsAnsweredOnce(t *testing.T) {
 		w.now += 10000
 		step(event{kind: evTick})
 		for r := range asked {
-			// a process that finalizes gives up what its other threads still wait for
+			// a process that finalizes gives up the pending requests of its other threads
 			if p := w.core.conns[r.conn]; p != nil && answered[r] == 0 && p.conn == r.conn {
 				rt.Fatalf("request %v was not answered", r)
 			}

@@ -6,7 +6,7 @@ import (
 	"github.com/goshmem/goshmem/pmix/codec"
 )
 
-// twoNodes is a job with ranks 0 and 1 on node 0, and 2 and 3 on node 1.
+// twoNodes returns a job with ranks 0 and 1 on node 0, and ranks 2 and 3 on node 1.
 func twoNodes(this uint32) JobLayout {
 	j := JobLayout{Nspace: testNspace, Hosts: []string{"n0", "n1"}, ThisNode: this}
 	for r := range uint32(4) {
@@ -37,12 +37,12 @@ func TestFenceAcrossNodes(t *testing.T) {
 	w.expect("reply 0#103 a=3")
 }
 
-// fenceID names a plain fence.
+// fenceID returns the ID of a plain fence.
 func fenceID(procs string, seq uint64) FenceID {
 	return FenceID{FenceSet{Op: opFence, Procs: procs}, seq}
 }
 
-// What a node has handed in decides: after that only the driver's answer ends a fence, whoever dies meanwhile.
+// Once a node has handed in its part, only the driver's answer ends the fence, whichever processes die meanwhile.
 func TestFenceAcrossNodesFails(t *testing.T) {
 	w := newWorld(t, twoNodes(0), true)
 	w.connect(0, 1)
@@ -58,13 +58,13 @@ func TestFenceAcrossNodesFails(t *testing.T) {
 	w.expect("reply 0#102 ok")
 	w.request(0, fenceOf(0, 2))
 	w.expect("fence job-1:0,2#3 ERR_PROC_TERM_WO_SYNC")
-	w.step(event{kind: evFenceDone, fence: fenceID("job-1:0,2", 3)}) // success without this node's
+	w.step(event{kind: evFenceDone, fence: fenceID("job-1:0,2", 3)}) // success without this node's part
 	w.expect()
 	w.step(event{kind: evFenceDone, fence: fenceID("job-1:0,2", 3), status: codec.StatusErrProcTermWoSync})
 	w.expect("reply 0#103 ERR_PROC_TERM_WO_SYNC")
 }
 
-// A death hands in an error at once, also from a node none of whose processes has joined.
+// After a death, a node hands in an error at once, even if none of its processes has joined.
 func TestDeathIsHandedIn(t *testing.T) {
 	w := newWorld(t, twoNodes(0), true)
 	w.connect(0, 1)
@@ -83,14 +83,14 @@ func TestDeathIsHandedIn(t *testing.T) {
 	id.Seq++
 	w.step(event{kind: evFenceCalled, fence: id, procs: all})
 	w.step(event{kind: evFenceDone, fence: id, status: codec.StatusErrProcTermWoSync})
-	w.request(0, fenceOf()) // hears of the second
+	w.request(0, fenceOf()) // gets the error of the second fence
 	w.expect("fence job-1:*#2 ERR_PROC_TERM_WO_SYNC", "reply 0#102 ERR_PROC_TERM_WO_SYNC")
 	if len(w.core.fences.bySet) != 0 {
 		t.Errorf("%d fences are kept, want none", len(w.core.fences.bySet))
 	}
 }
 
-// A deadline asks the other nodes for their part; it does not take back a part that was given.
+// A deadline asks the other nodes for their parts. It does not take back a part that was handed in.
 func TestDeadlineAcrossNodes(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -121,7 +121,7 @@ func TestDeadlineAcrossNodes(t *testing.T) {
 	}
 }
 
-// A fence that waits for its turn among those of its set is handed in after the answer to the one before.
+// Of two fences of the same set, the second is handed in after the answer to the first.
 func TestPartsOfASetAreHandedInByTurns(t *testing.T) {
 	w := newWorld(t, twoNodes(0), true)
 	w.connect(0, 1)
@@ -132,7 +132,7 @@ func TestPartsOfASetAreHandedInByTurns(t *testing.T) {
 	r.Info = []codec.Info{seconds(1)}
 	w.request(0, r)
 	w.expect("fence job-1:0,2#1 0 bytes")
-	w.advance(1) // what will be handed in is certain
+	w.advance(1) // the part is fixed from now on
 	w.expect("expire job-1:0,2#3", "reply 0#103 ERR_TIMEOUT")
 	w.step(event{kind: evFenceDone, fence: fenceID("job-1:0,2", 1)})
 	w.expect("reply 0#101 ok", "fence job-1:0,2#2 0 bytes")
@@ -145,7 +145,7 @@ func TestPartsOfASetAreHandedInByTurns(t *testing.T) {
 	}
 }
 
-// Where a node cannot open a fence that another one has met, it hands in why.
+// If a node cannot open a fence that another node has called, it hands in the reason.
 func TestCalledFenceThatCannotBe(t *testing.T) {
 	w := newWorld(t, twoNodes(0), true)
 	w.connect(0, 1)
@@ -158,7 +158,7 @@ func TestCalledFenceThatCannotBe(t *testing.T) {
 	w.expect(`refused fence destruct;"g";job-1:0,2#1 of another node`, `fence destruct;"g";job-1:0,2#1 ERR_NOT_FOUND`)
 }
 
-// A group comes about without founders that died before the fence was called, where another node says that it may.
+// If another node allows it, a group is made without founders that died before the fence was called.
 func TestCalledConstructionSparesTheDead(t *testing.T) {
 	for _, spares := range []bool{false, true} {
 		w := newWorld(t, twoNodes(0), true)
@@ -175,7 +175,7 @@ func TestCalledConstructionSparesTheDead(t *testing.T) {
 	}
 }
 
-// The count of a set of fences stays when a job goes whose name is part of a group's name.
+// When a job is removed whose name is part of a group's name, the count for the group's set of fences stays.
 func TestRemovedJobLeavesOthersCounts(t *testing.T) {
 	w := newWorld(t, twoNodes(0), true)
 	w.connect(0, 1)

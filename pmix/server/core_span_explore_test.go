@@ -10,18 +10,17 @@ import (
 	"github.com/goshmem/goshmem/pmix/kvs"
 )
 
-// layout is one case to explore: who is where, and what may happen.
+// layout is a case to explore: the nodes of the ranks, and what may happen.
 type layout struct {
 	name   string
 	nodes  []uint32 // the node of each rank
-	fences int      // in a row, by each rank
-	deaths int      // at most so many ranks die
-	leave  bool     // ranks that go say goodbye before
+	fences int      // number of fences that each rank calls in a row
+	deaths int      // most ranks that die
+	leave  bool     // ranks finalize before they die
 	limit  bool     // the first rank sets a deadline, which may pass
 }
 
-// cluster is a job over several nodes with a driver between them that does what Remote asks for. Messages to nodes arrive
-// in any order.
+// cluster is a job on several nodes, with a driver between them that implements Remote. Messages arrive in any order.
 type cluster struct {
 	layout
 	t      *testing.T
@@ -38,14 +37,14 @@ type letter struct {
 	ev event
 }
 
-// member is what a rank has done.
+// member is the history of a rank.
 type member struct {
 	dead    bool
-	results []string // of its fences, in order
-	waiting uint32   // the tag of its request under way
+	results []string // statuses of its fences, in order
+	waiting uint32   // tag of its pending request
 }
 
-// namespaces makes what each node knows of the job, once for all clusters of a layout.
+// namespaces returns each node's description of the job, made once for all clusters of a layout.
 func (l *layout) namespaces(t *testing.T) (all []*nspace) {
 	for node := range slices.Max(l.nodes) + 1 {
 		j := JobLayout{Nspace: testNspace, ThisNode: node, Hosts: make([]string, slices.Max(l.nodes)+1)}
@@ -61,7 +60,7 @@ func (l *layout) namespaces(t *testing.T) (all []*nspace) {
 	return all
 }
 
-// afresh returns a namespace in which nothing has happened.
+// afresh returns a copy of a namespace, in the initial state.
 func afresh(s *nspace) *nspace {
 	fresh := *s
 	fresh.store, fresh.procs = kvs.New(s.name), nil
@@ -87,7 +86,7 @@ func newCluster(t *testing.T, l layout, spaces []*nspace) *cluster {
 	return c
 }
 
-// moves returns all that can happen now.
+// moves returns all moves that are possible now.
 func (c *cluster) moves() (all []func()) {
 	died := 0
 	for i := range c.ranks {
@@ -130,7 +129,7 @@ func (c *cluster) join(r int) {
 	c.ask(node, r, q)
 }
 
-// ask sends a request of a rank, which waits for the answer.
+// ask sends a rank's request. The rank then waits for the answer.
 func (c *cluster) ask(node, r int, q codec.Request) {
 	w := c.worlds[node]
 	body, err := codec.AppendRequest(nil, q)
@@ -167,7 +166,7 @@ func (c *cluster) deliver(i int) {
 	c.step(l.to, l.ev)
 }
 
-// step steps the core of a node and does what it asks for.
+// step steps the core of a node and executes its actions.
 func (c *cluster) step(node int, ev event) {
 	w := c.worlds[node]
 	ev.now = w.now
@@ -194,7 +193,7 @@ func (c *cluster) answer(w *world, a *action) {
 	}
 }
 
-// left says whether a rank has said goodbye: the answer to that is no fence's.
+// left says whether a rank has finalized; the answer to that is no fence's.
 func (c *cluster) left(r int) bool {
 	p := c.worlds[c.nodes[r]].core.find(first(codec.Rank(r)))
 	return p.phase == phaseFinalized
@@ -210,7 +209,7 @@ func (c *cluster) call(from int, a *action, status codec.Status) {
 	}
 }
 
-// take adds a node's part to those of a fence, and answers when it is the last.
+// take adds a node's part of a fence, and answers when all parts are there.
 func (c *cluster) take(node int, a *action) {
 	before := a.fence
 	if before.Seq--; before.Seq > 0 && !c.done[node][before] {
@@ -239,7 +238,7 @@ func (c *cluster) take(node int, a *action) {
 	}
 }
 
-// state tells one state from another.
+// state returns a key that differs for different states.
 func (c *cluster) state() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%v %v;", c.ticked, c.ranks)
@@ -266,19 +265,19 @@ func (c *cluster) state() string {
 	return b.String()
 }
 
-// check looks at an end: everybody who lives was answered, and a fence has ended alike for all.
+// check checks a final state: all living ranks were answered, and each fence has ended with one status.
 func (c *cluster) check(path []int) {
 	for n := range c.fences {
 		status := ""
 		for r, m := range c.ranks {
 			switch {
 			case len(m.results) <= n && !m.dead:
-				c.t.Fatalf("%s, moves %v: rank %d waits for ever in fence %d", c.name, path, r, n+1)
+				c.t.Fatalf("%s, moves %v: rank %d waits forever in fence %d", c.name, path, r, n+1)
 			case len(m.results) <= n:
 			case status == "":
 				status = m.results[n]
 			case status != m.results[n]:
-				c.t.Fatalf("%s, moves %v: rank %d ends fence %d with %s, a rank before it with %s", c.name, path, r, n+1, m.results[n], status)
+				c.t.Fatalf("%s, moves %v: rank %d ends fence %d with %s, a lower rank with %s", c.name, path, r, n+1, m.results[n], status)
 			}
 		}
 	}
@@ -289,7 +288,7 @@ func (c *cluster) check(path []int) {
 	}
 }
 
-// explore goes through all orders of what can happen and returns the number of states, and of ends.
+// explore tries all orders of moves and returns the numbers of states and of final states.
 func explore(t *testing.T, l layout) (states, ends int) {
 	seen, spaces := map[string]bool{}, l.namespaces(t)
 	var visit func(path []int)
@@ -316,8 +315,8 @@ func explore(t *testing.T, l layout) (states, ends int) {
 	return len(seen), ends
 }
 
-// Whatever the order of deaths, deadlines, contributions and messages: a fence ends alike on all nodes, everybody who lives
-// is answered, and nothing is kept.
+// For every order of deaths, deadlines, contributions and messages, a fence ends with the same status on all nodes, all
+// living processes are answered, and no state is kept.
 func TestFencesEndAlikeOnAllNodes(t *testing.T) {
 	for _, l := range []layout{
 		{name: "two nodes, two fences", nodes: []uint32{0, 1}, fences: 2},
@@ -333,7 +332,7 @@ func TestFencesEndAlikeOnAllNodes(t *testing.T) {
 			states, ends := explore(t, l)
 			t.Logf("%d states, %d ends", states, ends)
 			if ends < 1 {
-				t.Errorf("no end was reached in %d states", states)
+				t.Errorf("no final state among %d states", states)
 			}
 		})
 	}

@@ -39,7 +39,7 @@ func TestSpawn(t *testing.T) {
 	if !slices.Contains(keysOf(reply.Job.Pairs), codec.KeySpawned) || !slices.ContainsFunc(reply.Job.Pairs, func(kv codec.KVal) bool {
 		return kv.Key == want.Key && kv.Value == want.Value
 	}) {
-		t.Errorf("%v, want its parent in it", reply.Job.Pairs)
+		t.Errorf("%v, want its parent among them", reply.Job.Pairs)
 	}
 	w.log = nil
 	w.step(event{kind: evSpawned, request: 2, status: codec.StatusErrNotFound})
@@ -56,8 +56,8 @@ func keysOf(pairs []codec.KVal) []string {
 	return out
 }
 
-// A working directory of the job is for applications that have none of their own; what their structures hold was put there
-// by libpmix.
+// The working directory of a job is for applications that have none of their own. libpmix fills in the field of their
+// structures.
 func TestSpawnDirectory(t *testing.T) {
 	w := started(t, 1)
 	r := spawnOf(codec.Info{Key: codec.KeyWDir, Value: codec.StringValue("/job")})
@@ -68,7 +68,7 @@ func TestSpawnDirectory(t *testing.T) {
 	w.expect("spawn 1 by 0: [{/bin/child [child x] [] /job 2 []} {/bin/own [own] [] /own 1 [{pmix.wdir 0 /own}]}]")
 }
 
-// What must be heeded and is not known is refused; what may be left out is.
+// An unknown attribute that is required is refused. An optional one is ignored.
 func TestSpawnRequirements(t *testing.T) {
 	must := codec.Info{Key: "pmix.mapby", Flags: codec.InfoRequired, Value: codec.StringValue("slot")}
 	heeded := codec.Info{Key: codec.KeyWDir, Flags: codec.InfoRequired, Value: codec.StringValue("/job")}
@@ -118,7 +118,7 @@ func TestParentInDescription(t *testing.T) {
 	}
 }
 
-// The answer to a process that has gone is nobody's.
+// If the spawner has gone, the answer goes nowhere.
 func TestSpawnerGoes(t *testing.T) {
 	w := started(t, 2)
 	w.request(0, spawnOf(forward(codec.KeyFwdStdout, true)))
@@ -131,18 +131,18 @@ func TestSpawnerGoes(t *testing.T) {
 	w.step(event{kind: evSpawned, request: 2, proc: second(0)})
 	w.expect()
 	if len(w.core.spawns.waiting)+len(w.core.forwarding.listeners) != 0 {
-		t.Errorf("%d requests and %d listeners are left", len(w.core.spawns.waiting), len(w.core.forwarding.listeners))
+		t.Errorf("%d requests and %d listeners are left, want none", len(w.core.spawns.waiting), len(w.core.forwarding.listeners))
 	}
 }
 
-// A job may run on other nodes only; then all that is known here is its name.
+// A job may run on other nodes only. Then this node knows only its name.
 func TestSpawnElsewhere(t *testing.T) {
 	w := started(t, 1)
 	w.request(0, spawnOf())
 	w.step(event{kind: evSpawned, request: 1, proc: second(0)})
 	reply, err := codec.DecodeSpawnReply(w.sent[len(w.sent)-1].payload)
 	if err != nil || reply.Job.Nspace != "job-2" || len(reply.Job.Pairs) != 0 {
-		t.Errorf("%+v, %v; want job-2 and nothing about it", reply, err)
+		t.Errorf("%+v, %v; want only the name job-2", reply, err)
 	}
 }
 
@@ -157,7 +157,7 @@ func TestSpawnRefusals(t *testing.T) {
 	} {
 		w.request(0, &codec.SpawnRequest{Apps: apps})
 		if len(w.log) != 2 || !strings.Contains(w.log[0], want) || !strings.HasSuffix(w.log[1], "ERR_BAD_PARAM") {
-			t.Errorf("%v, want it refused: %s", w.log, want)
+			t.Errorf("%v, want a refusal: %s", w.log, want)
 		}
 		w.log = nil
 	}

@@ -13,7 +13,7 @@ import (
 
 const testNspace = "job-1"
 
-// testJob is a job of n processes on one node.
+// testJob returns a job of n processes on one node.
 func testJob(n int) JobLayout {
 	j := JobLayout{Nspace: testNspace, Hosts: []string{"vm"}}
 	for r := range n {
@@ -22,16 +22,16 @@ func testJob(n int) JobLayout {
 	return j
 }
 
-// world drives a core and keeps a readable record of what it does.
+// world drives a core and keeps a readable log of its actions.
 type world struct {
 	t     testing.TB
 	core  *core
 	now   tick
-	conns map[codec.Rank]connID // of the first namespace
+	conns map[codec.Rank]connID // connections of the first namespace
 	last  connID
 	tags  map[connID]uint32
 	log   []string
-	sent  []action // what log does not show whole
+	sent  []action // actions that the log only summarizes
 }
 
 func newWorld(t testing.TB, job JobLayout, remote bool) *world {
@@ -46,7 +46,7 @@ func newWorld(t testing.TB, job JobLayout, remote bool) *world {
 
 func (w *world) addJob(job JobLayout) { w.addChild(job, codec.Proc{}) }
 
-// addChild makes a job known that a process has spawned.
+// addChild adds a job that a process has spawned.
 func (w *world) addChild(job JobLayout, parent codec.Proc) {
 	w.t.Helper()
 	s, err := newNspace(&job, parent)
@@ -119,7 +119,7 @@ func (w *world) describe(a action) string {
 	}
 }
 
-// short leaves out the first namespace's name.
+// short formats a process, without the first namespace's name.
 func short(p codec.Proc) string {
 	if p.Nspace == testNspace {
 		return p.Rank.String()
@@ -206,13 +206,13 @@ func (w *world) closeConn(rank codec.Rank) {
 
 func (w *world) exit(rank codec.Rank) { w.step(event{kind: evExited, proc: first(rank)}) }
 
-// advance lets seconds go by.
+// advance lets seconds pass.
 func (w *world) advance(seconds tick) {
 	w.now += seconds * 100
 	w.step(event{kind: evTick})
 }
 
-// expect compares what happened since the last call.
+// expect compares the log since the last call with want.
 func (w *world) expect(want ...string) {
 	w.t.Helper()
 	if diff := cmp.Diff(want, w.log, cmp.Transformer("empty", func(s []string) []string {
@@ -303,7 +303,7 @@ func TestRequestsAfterFinalize(t *testing.T) {
 func TestFence(t *testing.T) {
 	w := started(t, 3)
 	w.request(1, fenceOf(codec.RankWildcard))
-	w.request(0, fenceOf(0, 1, 2)) // the same set in other words
+	w.request(0, fenceOf(0, 1, 2)) // the same set in another form
 	w.expect()
 	w.request(2, fenceOf())
 	w.expect("reply 0#101 ok", "reply 1#101 ok", "reply 2#101 ok")
@@ -328,7 +328,7 @@ func TestFenceRefusals(t *testing.T) {
 	w.expect("refused fence: process other.0 is unknown here, want a process of a job of this server", "reply 0#103 ERR_BAD_PARAM")
 }
 
-// Two threads of one process may be in two fences of the same set: the n-th call belongs to the n-th fence.
+// Two threads of a process may call fences of the same set: the n-th call belongs to the n-th fence.
 func TestFencesInSequence(t *testing.T) {
 	w := started(t, 2)
 	w.request(0, fenceOf())
@@ -351,10 +351,10 @@ func TestDeathInFence(t *testing.T) {
 			die(w)
 			got := strings.Join(w.log, "; ")
 			if !strings.Contains(got, "reply 0#101 ERR_PROC_TERM_WO_SYNC") {
-				t.Errorf("%s; want the participant who waits to get an error", got)
+				t.Errorf("%s; want an error for the participant that waits", got)
 			}
 			w.log = nil
-			w.request(1, fenceOf()) // was on its way
+			w.request(1, fenceOf()) // the request was on its way
 			w.expect("reply 1#101 ERR_PROC_TERM_WO_SYNC")
 			w.request(0, fenceOf())
 			w.expect("reply 0#102 ERR_PROC_TERM_WO_SYNC")
@@ -375,7 +375,7 @@ func TestExitBeforeConnectFailsFence(t *testing.T) {
 	w.expect("reply 0#101 ERR_PROC_TERM_WO_SYNC")
 }
 
-// A process that finalized may connect again and join; when it ends instead, the fence does.
+// A process that has finalized may connect again and join. If it ends instead, so does the fence.
 func TestFinalizeWithoutJoining(t *testing.T) {
 	w := started(t, 3)
 	w.request(0, fenceOf())
@@ -390,7 +390,7 @@ func TestFinalizeWithoutJoining(t *testing.T) {
 	w.expect("reply 0#102 ok", "reply 2#102 ok")
 }
 
-// A fence that failed is over for those who come late too, even if the reason has gone: the sequence stays aligned.
+// A failed fence is over for late callers, too, even if the cause has gone. The sequence stays aligned.
 func TestLateJoinerHearsOfFailure(t *testing.T) {
 	w := started(t, 3)
 	w.request(0, fenceOf())
@@ -420,7 +420,7 @@ func TestFenceTimeout(t *testing.T) {
 	w.request(1, fenceOf())
 	w.expect("reply 1#101 ERR_TIMEOUT")
 	if len(w.core.fences.bySet) != 0 || w.core.deadline() != 0 {
-		t.Errorf("%d fences kept and deadline %d after all have heard, want none", len(w.core.fences.bySet), w.core.deadline())
+		t.Errorf("%d fences are kept and the deadline is %d after all were answered, want none", len(w.core.fences.bySet), w.core.deadline())
 	}
 }
 
@@ -433,7 +433,7 @@ func TestFailedFencesAreBounded(t *testing.T) {
 		w.advance(1)
 	}
 	if n := len(w.core.fences.bySet[FenceSet{Op: opFence, Procs: "job-1:*"}]); n > maxFailedFences {
-		t.Errorf("%d ended fences kept, want at most %d", n, maxFailedFences)
+		t.Errorf("%d failed fences are kept, want at most %d", n, maxFailedFences)
 	}
 }
 

@@ -7,7 +7,7 @@ import (
 	"github.com/goshmem/goshmem/pmix/codec"
 )
 
-// Whatever one client sends, the core answers it once at most and goes on serving others.
+// Whatever a client sends, the core answers it at most once and goes on serving others.
 func FuzzStep(f *testing.F) {
 	for _, r := range []codec.Request{
 		&codec.InitRequest{}, fenceOf(), fenceOf(0, 1), getOf(1, "a", seconds(1)), commitOf(codec.ScopeGlobal, "a=1"),
@@ -47,7 +47,7 @@ func FuzzStep(f *testing.F) {
 	})
 }
 
-// serviceRequests are requests about published data, the job and logs, good and bad.
+// serviceRequests returns good and bad requests about published data, the job and logs.
 func serviceRequests() []codec.Request {
 	text := codec.Info{Key: codec.KeyLogStdout, Value: codec.StringValue("x")}
 	return []codec.Request{
@@ -58,7 +58,7 @@ func serviceRequests() []codec.Request {
 	}
 }
 
-// groupRequests are requests about events, groups, control and monitors, good and bad.
+// groupRequests returns good and bad requests about events, groups, control and monitors.
 func groupRequests() []codec.Request {
 	return []codec.Request{
 		codes(-1, -2), &codec.RegisterEventsRequest{Info: []codec.Info{info(codec.KeyEventAffectedProc, codec.ProcValue(first(1)))}},
@@ -72,7 +72,7 @@ func groupRequests() []codec.Request {
 	}
 }
 
-// dynamicRequests are requests about other jobs and I/O forwarding, good and bad.
+// dynamicRequests returns good and bad requests about other jobs and I/O forwarding.
 func dynamicRequests() []codec.Request {
 	both := []codec.Proc{first(0), second(codec.RankWildcard)}
 	return []codec.Request{

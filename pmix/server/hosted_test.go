@@ -17,12 +17,11 @@ import (
 	"github.com/goshmem/goshmem/pmix/server"
 )
 
-// hosted runs a program as a job of n processes, and returns what each printed and what went over the
-// connections.
+// hosted runs a program as a job of n processes, and returns what each one printed and the frames of each connection.
 func hosted(t *testing.T, n int, program string) (printed []string, conns [][]codectest.Frame) {
 	t.Helper()
 	j := job(n)
-	j.Nspace, j.TmpDir = fmt.Sprint("job-", os.Getpid()), t.TempDir() // Open MPI names files after the job
+	j.Nspace, j.TmpDir = fmt.Sprint("job-", os.Getpid()), t.TempDir() // Open MPI names its files after the job
 	srv, err := server.Start(server.Config{Job: j})
 	if err != nil {
 		t.Fatal(err)
@@ -35,7 +34,7 @@ func hosted(t *testing.T, n int, program string) (printed []string, conns [][]co
 	recorder := codectest.Record(t, address(srv.Environ(codec.Proc{Nspace: j.Nspace})))
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	g, ctx := errgroup.WithContext(ctx) // without one of them the others may wait for ever
+	g, ctx := errgroup.WithContext(ctx) // without one process, the others may wait forever
 	printed = make([]string, n)
 	for r := range n {
 		cmd := exec.CommandContext(ctx, program)
@@ -61,8 +60,8 @@ func hosted(t *testing.T, n int, program string) (printed []string, conns [][]co
 	return printed, conns
 }
 
-// After the fence of MPI_Init one get brings what a process wants to know of all others; the other get is for the
-// machine's topology, which it finds out by itself.
+// After the fence of MPI_Init, one get brings what a process wants to know of all others. The other get is for the
+// machine's topology, which the process then finds out itself.
 func TestOpenMPIGetsOnce(t *testing.T) {
 	program := testenv.CompileC(t, testenv.OpenMPI, "testdata/hello.c")
 	const n = 4
@@ -81,7 +80,7 @@ func TestOpenMPIGetsOnce(t *testing.T) {
 	}
 }
 
-// The name service of MPI, and two processes that connect to each other over a published port.
+// MPI's name service works, and two processes connect to each other over a published port.
 func TestOpenMPINames(t *testing.T) {
 	printed, _ := hosted(t, 2, testenv.CompileC(t, testenv.OpenMPI, "testdata/names.c"))
 	want := []string{

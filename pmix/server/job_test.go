@@ -23,7 +23,7 @@ func pairsOf(t *testing.T, j JobLayout) []codec.KVal {
 	return info.Pairs
 }
 
-// The keys and types are those that libpmix 4.2.2 sent for a job of two processes on one node.
+// Keys and types equal those that libpmix 4.2.2 sent for a job of two processes on one node.
 func TestJobInfoIsThatOfLibpmix(t *testing.T) {
 	job := testJob(2)
 	job.TmpDir = "/tmp/pmixsrv.dpSxmd"
@@ -75,7 +75,7 @@ func TestJobInfoOfTwoNodesAndApps(t *testing.T) {
 	for _, kv := range pairsOf(t, job) {
 		switch kv.Key {
 		case codec.KeyNSDir:
-			t.Error("a directory without a TmpDir")
+			t.Error("the description has a directory although TmpDir is empty")
 		case codec.KeyJobNumApps:
 			if kv.Value != codec.Uint32Value(2) {
 				t.Errorf("%v applications, want 2", kv.Value)

@@ -23,7 +23,7 @@ func (s *stage) Control(_ codec.Proc, targets []codec.Proc, a server.ControlActi
 		s.mu.Lock()
 		process := s.procs[p]
 		s.mu.Unlock()
-		_ = process.Signal(sig) // it may have ended
+		_ = process.Signal(sig) // the process may have ended
 	}
 }
 
@@ -34,7 +34,7 @@ func exitOf(state *os.ProcessState) server.Exit {
 	return server.Exit{Code: state.ExitCode()}
 }
 
-// actors runs n processes of a real PMIx library that do what they are told.
+// actors runs n processes of a real PMIx library that execute commands.
 func actors(t *testing.T, n int) *stage {
 	t.Helper()
 	s := newStageOf(t, "testdata/act.c")
@@ -45,30 +45,31 @@ func actors(t *testing.T, n int) *stage {
 	return s
 }
 
-// tell has a process carry out commands, without waiting.
+// tell sends commands to a process, without waiting.
 func (s *stage) tell(rank codec.Rank, commands ...string) {
 	for _, c := range commands {
 		s.Stdin([]codec.Proc{of("job-1", rank)}, []byte(c+"\n"), false)
 	}
 }
 
-// says waits for the next lines of a process, in this order.
+// says compares the next lines of a process with want, in this order.
 func (s *stage) says(rank codec.Rank, want ...string) {
 	s.t.Helper()
 	if diff := cmp.Diff(want, s.next(rank, len(want))); diff != "" {
-		s.t.Fatalf("process %d said (-want +got):\n%s", rank, diff)
+		s.t.Fatalf("output of process %d (-want +got):\n%s", rank, diff)
 	}
 }
 
-// saysMixed waits for the next lines of a process, whose handlers run beside its commands.
+// saysMixed compares the next lines of a process with want, in any order, because handlers run concurrently with
+// commands.
 func (s *stage) saysMixed(rank codec.Rank, want ...string) {
 	s.t.Helper()
 	if diff := cmp.Diff(slices.Sorted(slices.Values(want)), slices.Sorted(slices.Values(s.next(rank, len(want))))); diff != "" {
-		s.t.Fatalf("process %d said (-want +got):\n%s", rank, diff)
+		s.t.Fatalf("output of process %d (-want +got):\n%s", rank, diff)
 	}
 }
 
-// next waits for the next n lines of a process.
+// next returns the next n lines of a process.
 func (s *stage) next(rank codec.Rank, n int) []string {
 	s.t.Helper()
 	p := of("job-1", rank)
@@ -84,19 +85,19 @@ func (s *stage) next(rank codec.Rank, n int) []string {
 		select {
 		case <-changed:
 		case <-s.ctx.Done():
-			s.t.Fatalf("process %d said %q, want %d lines", rank, got, n)
+			s.t.Fatalf("process %d printed %q, want %d lines", rank, got, n)
 		}
 	}
 }
 
-// begin forgets what was said, and does so for several processes.
+// begin drops the output so far, for several processes.
 func (s *stage) begin(n int) {
 	for rank := range n {
 		s.says(codec.Rank(rank), "init: SUCCESS")
 	}
 }
 
-// leave ends processes in good order.
+// leave ends processes in an orderly way.
 func (s *stage) leave(list ...codec.Rank) {
 	s.t.Helper()
 	for _, rank := range list {
@@ -118,7 +119,7 @@ func TestLibPMIxEvents(t *testing.T) {
 		"end: -9999 from 1 about 2 after 3", "both: -9998 from 1 after 0", "end: -9998 from 1 after 1",
 		"any: -9997 from 1 after 0", "end: -9997 from 1 after 1")
 	s.says(2, "stop: -9999 from 1 about 2 after 0", "stop: -9999 from 1 after 0")
-	// A handler that comes late gets what was kept, but nothing that was not to be.
+	// A late handler gets the events that were kept, and no others.
 	s.tell(1, "notify -9995 nocache", "notify -9996", "fence")
 	s.tell(0, "fence")
 	s.tell(2, "fence", "register late -9995 -9996 -9997 -9998")
@@ -144,7 +145,7 @@ func TestLibPMIxEndOfProcesses(t *testing.T) {
 	s.says(0, "ends: -402 from 4 about 4 code 143 after 0")
 	s.tell(0, "register late -402")
 	s.says(0, "register: SUCCESS")
-	s.tell(5, "fence") // cannot come about
+	s.tell(5, "fence") // cannot succeed
 	s.says(5, "fence: PROC TERMINATED WITHOUT SYNC")
 	s.tell(5, "register late -402 -200")
 	s.saysMixed(5, "register: SUCCESS", "late: -200 from 2 about 2 code 0 after 0", "late: -402 from 4 about 4 code 143 after 0")
@@ -244,12 +245,12 @@ func TestLibPMIxCleanup(t *testing.T) {
 		"cleanup: PMIX CONFLICTING CLEANUP DIRECTIVES")
 	s.leave(0, 1)
 	s.running.Wait()
-	if err := s.srv.Close(); err != nil { // waits for the removal
+	if err := s.srv.Close(); err != nil { // Close waits for the removal
 		t.Fatal(err)
 	}
 	for path, want := range map[string]bool{mine: false, ours: false, filepath.Dir(ours): false, kept: true} {
 		if _, err := os.Lstat(path); (err == nil) != want {
-			t.Errorf("%s: %v, want it to be there: %v", path, err, want)
+			t.Errorf("%s: %v, want it to exist: %v", path, err, want)
 		}
 	}
 }
@@ -264,6 +265,6 @@ func TestLibPMIxHeartbeats(t *testing.T) {
 	s.says(1, "alert: -109 from 0 about 0 after 0")
 	s.tell(0, "beat")
 	s.says(0, "beat: SUCCESS")
-	s.says(1, "alert: -109 from 0 about 0 after 0") // once more, as it had been back
+	s.says(1, "alert: -109 from 0 about 0 after 0") // again, as beats had resumed
 	s.leave(0, 1)
 }

@@ -23,13 +23,13 @@ import (
 	"github.com/goshmem/goshmem/pmix/server"
 )
 
-// stage is a host that really starts processes, and keeps what they write.
+// stage is a host that starts real processes, and keeps their output.
 type stage struct {
 	t       *testing.T
 	ctx     context.Context
 	program string
 	tmp     string
-	srv     *server.Server // for what the server calls: once begun is closed
+	srv     *server.Server // upcalls use it once begun is closed
 	begun   chan struct{}
 	running sync.WaitGroup
 
@@ -46,7 +46,7 @@ func newStage(t *testing.T) *stage {
 	return newStageOf(t, "testdata/dynamic.c")
 }
 
-// newStageOf has processes run a C program that uses libpmix.
+// newStageOf returns a stage whose processes run a C program that uses libpmix.
 func newStageOf(t *testing.T, source string) *stage {
 	t.Helper()
 	return newStageFor(t, testenv.CompileC(t, testenv.CC, source, testenv.LibPMIx))
@@ -88,10 +88,10 @@ func (*stage) Log(codec.Proc, bool, []byte)                {}
 
 func (s *stage) Spawn(r *server.SpawnRequest) {
 	s.running.Go(func() {
-		<-s.begun // the race detector does not see that another process has asked for this since
+		<-s.begun // for the race detector, which does not see the order through another process
 		s.mu.Lock()
 		s.jobs++
-		nspace, many := fmt.Sprint("child-", s.jobs), s.jobs > 4 // children that spawn for ever
+		nspace, many := fmt.Sprint("child-", s.jobs), s.jobs > 4 // to stop children that spawn forever
 		s.mu.Unlock()
 		app := r.Apps[0]
 		argv := append([]string{app.Cmd}, app.Args[1:]...)
@@ -109,14 +109,14 @@ func (s *stage) Stdin(to []codec.Proc, data []byte, eof bool) {
 		s.mu.Lock()
 		w := s.stdin[p]
 		s.mu.Unlock()
-		_, _ = w.Write(data) // little enough for the pipe
+		_, _ = w.Write(data) // fits into the pipe
 		if eof {
 			_ = w.Close()
 		}
 	}
 }
 
-// start runs a job of n processes of a program.
+// start adds a job of n processes of a program and starts it.
 func (s *stage) start(nspace string, parent codec.Proc, n int, argv []string, env ...string) error {
 	if err := s.add(nspace, parent, n); err != nil {
 		return err
@@ -124,14 +124,14 @@ func (s *stage) start(nspace string, parent codec.Proc, n int, argv []string, en
 	return s.launch(nspace, n, argv, env...)
 }
 
-// add makes a job known.
+// add adds a job to the server.
 func (s *stage) add(nspace string, parent codec.Proc, n int) error {
 	j := job(n)
 	j.Nspace, j.TmpDir = nspace, s.tmp
 	return s.srv.AddJob(j, parent)
 }
 
-// launch starts the processes of a job that is known.
+// launch starts the processes of a job that was added.
 func (s *stage) launch(nspace string, n int, argv []string, env ...string) error {
 	for rank := range n {
 		p := codec.Proc{Nspace: nspace, Rank: codec.Rank(rank)}
@@ -146,7 +146,7 @@ func (s *stage) launch(nspace string, n int, argv []string, env ...string) error
 func (s *stage) run(p codec.Proc, argv, env []string) error {
 	cmd := exec.CommandContext(s.ctx, argv[0], argv[1:]...)
 	cmd.Env = append(env, "PATH=/bin:/usr/bin", "TMPDIR="+s.tmp)
-	// Open MPI names its segments after the namespace, which other tests on this machine use at the same time.
+	// Open MPI names its segments after the namespace, and other tests use them on this machine at the same time.
 	cmd.Env = append(cmd.Env, "OMPI_MCA_btl_vader_backing_directory="+s.tmp)
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -214,14 +214,14 @@ func (s *stage) await(p codec.Proc, line string) {
 	}
 }
 
-// finish waits for all processes and compares what they wrote.
+// finish waits for all processes and compares their output.
 func (s *stage) finish(want map[codec.Proc][]string) {
 	s.t.Helper()
 	s.running.Wait()
 	got := maps.Clone(s.lines)
 	for p := range got {
 		if _, ok := want[p]; !ok {
-			s.t.Errorf("%v wrote %q, want no such process", p, got[p])
+			s.t.Errorf("%v wrote %q, want no output of such a process", p, got[p])
 		}
 	}
 	for p, lines := range want {
@@ -231,7 +231,7 @@ func (s *stage) finish(want map[codec.Proc][]string) {
 	}
 }
 
-// must starts a job that a test begins with.
+// must starts a test's first job.
 func (s *stage) must(nspace string, n int, args ...string) {
 	s.t.Helper()
 	if err := s.start(nspace, codec.Proc{}, n, append([]string{s.program}, args...)); err != nil {
@@ -239,7 +239,7 @@ func (s *stage) must(nspace string, n int, args ...string) {
 	}
 }
 
-// mustBoth starts two jobs, the first of two processes, that know of each other from the start.
+// mustBoth starts two jobs that know of each other from the start. The first has two processes.
 func (s *stage) mustBoth(first []string, n int, second []string) {
 	s.t.Helper()
 	if err := errors.Join(
@@ -272,10 +272,10 @@ func TestLibPMIxConnectWithOneThatDies(t *testing.T) {
 	s := newStage(t)
 	s.mustBoth([]string{"meet", "job-1", "job-2"}, 1, []string{"vanish"})
 	s.running.Wait()
-	for rank := range codec.Rank(2) { // the second one to ask may hear of the first, which has left by then
+	for rank := range codec.Rank(2) { // the later one may get the end of the earlier one, which has left by then
 		got := s.lines[of("job-1", rank)]
 		if len(got) != 1 || !strings.HasPrefix(got[0], "connect: PROC TERMINATED") {
-			t.Errorf("process %d wrote %q, want that another has terminated", rank, got)
+			t.Errorf("process %d wrote %q, want an error that another process has terminated", rank, got)
 		}
 	}
 }
@@ -315,7 +315,7 @@ func TestLibPMIxSpawn(t *testing.T) {
 	})
 }
 
-// runTool starts a tool, whose output is kept under a name of its own.
+// runTool starts a tool, whose output is kept under its own name.
 func (s *stage) runTool(args ...string) {
 	s.t.Helper()
 	if err := s.run(of("tool", 0), append([]string{s.program}, args...), nil); err != nil {
@@ -336,7 +336,7 @@ func TestLibPMIxTool(t *testing.T) {
 	s.await(of("tool", 0), "tool finalize: SUCCESS")
 	s.Stdin([]codec.Proc{of("job-1", 1)}, nil, true)
 	s.running.Wait()
-	slices.Sort(s.lines[of("tool", 0)]) // two threads of the tool write
+	slices.Sort(s.lines[of("tool", 0)]) // two threads of the tool write, in any order
 	s.finish(map[codec.Proc][]string{
 		of("job-1", 0): {"ready", "read hello", "end of input"}, of("job-1", 1): {"ready", "end of input"},
 		of("tool", 0): {

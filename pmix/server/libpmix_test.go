@@ -22,12 +22,12 @@ import (
 // With -record, what libpmix sends replaces the dumps in pmix/codec/testdata.
 var record = flag.Bool("record", false, "record what libpmix and the server say to each other")
 
-// dumps is where the recorded frames are, a file for each part of speak.c.
+// dumps is the folder of the recorded frames, with a file for each part of speak.c.
 const dumps = "../codec/testdata"
 
 func dumpOf(part string) string { return filepath.Join(dumps, "libpmix-4.2.2-"+part+".txt") }
 
-// spawner is a host that makes a job of what a client spawns, without starting anything, and keeps what it logs.
+// spawner is a host that adds a job for each spawn request without starting it. It records what clients log.
 type spawner struct {
 	server.Host
 	srv   chan *server.Server
@@ -68,8 +68,8 @@ func (h spawner) Spawn(r *server.SpawnRequest) {
 	srv.SpawnDone(r.ID, child.Nspace, status)
 }
 
-// speak runs a part of speak.c as the only process of a job and returns what it printed, the upcalls that it caused, and
-// what went over the wire.
+// speak runs a part of speak.c as the only process of a job. It returns the program's output, the upcalls, and the
+// frames.
 func speak(t *testing.T, part string) (printed, upcalls []string, frames []codectest.Frame) {
 	t.Helper()
 	program := testenv.CompileC(t, testenv.CC, "testdata/speak.c", testenv.LibPMIx)
@@ -107,7 +107,7 @@ func speak(t *testing.T, part string) (printed, upcalls []string, frames []codec
 
 const scheme = "tcp4://"
 
-// address finds the server's in the environment of a client.
+// address finds the server's address in the environment of a client.
 func address(env []string) string {
 	for _, kv := range env {
 		if _, addr, ok := strings.Cut(kv, scheme); ok {
@@ -117,7 +117,7 @@ func address(env []string) string {
 	return ""
 }
 
-// through makes a client talk to the server by way of a recorder.
+// through makes a client connect to the server through a recorder.
 func through(recorder *codectest.Recorder, env []string) []string {
 	env = slices.Clone(env)
 	for i, kv := range env {
@@ -128,7 +128,7 @@ func through(recorder *codectest.Recorder, env []string) []string {
 	return env
 }
 
-// requests lists the commands of a dump's client. Its messages that are not requests are listed by tag.
+// requests lists the commands in a dump from a client. Its messages that are not requests are listed by tag.
 func requests(t *testing.T, frames []codectest.Frame) []string {
 	t.Helper()
 	var out []string
@@ -149,7 +149,7 @@ func requests(t *testing.T, frames []codectest.Frame) []string {
 	return out
 }
 
-// TestLibPMIx lets the reference library use every part of its interface, and compares what it says with the dumps.
+// TestLibPMIx uses every part of the reference library's interface, and compares the frames with the dumps.
 func TestLibPMIx(t *testing.T) {
 	for part, want := range spoken {
 		t.Run(part, func(t *testing.T) {
@@ -170,7 +170,7 @@ func TestLibPMIx(t *testing.T) {
 	}
 }
 
-// Every part of the program has a dump and every dump is of a part.
+// Every part of the program has a dump, and every dump belongs to a part.
 func TestDumpsAreComplete(t *testing.T) {
 	files, err := filepath.Glob(dumpOf("*"))
 	if err != nil {
@@ -185,6 +185,6 @@ func TestDumpsAreComplete(t *testing.T) {
 		files = slices.Delete(files, i, i+1)
 	}
 	if len(files) > 0 {
-		t.Errorf("dumps of nothing: %v", files)
+		t.Errorf("dumps without a part: %v", files)
 	}
 }

@@ -48,7 +48,7 @@ func claimRaw(t *testing.T, addr string, rank codec.Rank) net.Conn {
 	return nc
 }
 
-// introduceRaw claims to be a process and is believed.
+// introduceRaw claims to be a process and checks that the claim is accepted.
 func introduceRaw(t *testing.T, nc net.Conn, p codec.Proc) {
 	t.Helper()
 	h := codec.NewHandshake(p, codec.SecurityNone, nil)
@@ -130,7 +130,7 @@ type lostHost struct {
 
 func (h lostHost) ClientLost(p codec.Proc) { h.lost <- p }
 
-// A client that asks and never reads is dropped when its answers fill the queue; others are served meanwhile.
+// A client that sends requests and never reads is dropped when its answers fill the queue. Others are served meanwhile.
 func TestSlowReader(t *testing.T) {
 	h := lostHost{lost: make(chan codec.Proc, 1)}
 	_, addr := startLimited(t, 2, func(l *limits) { l.queueBytes = 1 << 20 }, h)
@@ -145,7 +145,7 @@ func TestSlowReader(t *testing.T) {
 	asked := make(chan struct{})
 	go func() {
 		defer close(asked)
-		body, _ := codec.AppendRequest(nil, get) // checked by the owner's use below
+		body, _ := codec.AppendRequest(nil, get) // an error would show below
 		for tag := uint32(101); ; tag++ {
 			if _, err := slow.Write(codec.AppendFrame(nil, 0, tag, body)); err != nil {
 				return
@@ -163,7 +163,7 @@ func TestSlowReader(t *testing.T) {
 			<-asked
 			return
 		case <-ctx.Done():
-			t.Fatal("the slow reader is still there")
+			t.Fatal("the slow reader is still connected")
 		default:
 		}
 	}

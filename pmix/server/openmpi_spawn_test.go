@@ -10,7 +10,7 @@ import (
 	"github.com/goshmem/goshmem/pmix/codec"
 )
 
-// MPI_Comm_spawn and MPI_Comm_get_parent of an unmodified Open MPI: everybody adds up with everybody else.
+// MPI_Comm_spawn and MPI_Comm_get_parent work in an unmodified Open MPI: parents and children sum over both groups.
 func TestOpenMPISpawn(t *testing.T) {
 	s := newStageFor(t, testenv.CompileC(t, testenv.OpenMPI, "testdata/mpispawn.c"))
 	s.must("job-1", 2)

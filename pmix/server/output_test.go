@@ -34,7 +34,7 @@ func startForTools(t *testing.T, n int, change func(l *limits, cfg *Config)) *Se
 	return s
 }
 
-// attachRaw connects as a tool in one of the ways in which tools do.
+// attachRaw connects as a tool, in one of the ways that tools use.
 func attachRaw(t *testing.T, addr string, flag uint8, name codec.Proc) (net.Conn, codec.ToolReply) {
 	t.Helper()
 	nc := dialRaw(t, addr)
@@ -63,10 +63,10 @@ func TestToolHandshakes(t *testing.T) {
 		{codec.LauncherNeedsIDFlag, codec.Proc{}, codec.StatusSuccess},
 		{codec.ToolGivenIDFlag, own, codec.StatusSuccess},
 		{codec.LauncherGivenIDFlag, own, codec.StatusErrExists},
-		{codec.ToolGivenIDFlag, first(1), codec.StatusErrExists}, // a tool cannot pass for a process of the job
+		{codec.ToolGivenIDFlag, first(1), codec.StatusErrExists}, // a tool cannot claim to be a process of the job
 		{codec.SingletonFlag, codec.Proc{Nspace: "a;b"}, codec.StatusErrNoPermissions},
 		{codec.SingletonFlag, codec.Proc{Nspace: "a", Rank: codec.RankWildcard}, codec.StatusErrNoPermissions},
-		{codec.ToolClientFlag, first(1), codec.StatusSuccess}, // unless it is one
+		{codec.ToolClientFlag, first(1), codec.StatusSuccess}, // unless it is a process of the job
 		{codec.LauncherClientFlag, first(7), codec.StatusErrNotFound},
 		{codec.LegacyToolFlag, codec.Proc{}, codec.StatusErrNotSupported},
 	} {
@@ -80,7 +80,7 @@ func TestToolHandshakes(t *testing.T) {
 			continue
 		}
 		if reply.Server != s.proc() || (reply.Given != nil && !strings.HasPrefix(reply.Given.Nspace, testNspace+"-tool-")) {
-			t.Errorf("kind %d as %v: named %v by %v, want a name by %v", q.flag, q.name, reply.Given, reply.Server, s.proc())
+			t.Errorf("kind %d as %v: named %v by %v, want a name from %v", q.flag, q.name, reply.Given, reply.Server, s.proc())
 		}
 		ask(t, nc, 101, &codec.InitRequest{})
 		answer(t, nc, 101)
@@ -107,14 +107,14 @@ func TestToolsAreNotAcceptedUnlessWanted(t *testing.T) {
 	}
 }
 
-// pull asks for output and returns when it comes.
+// pull requests output and returns once the request has taken effect.
 func pull(t *testing.T, nc net.Conn, tag uint32, r *codec.IOFPullRequest) {
 	t.Helper()
 	ask(t, nc, tag, r)
 	if reply, err := codec.DecodeIOFPullReply(answer(t, nc, tag)); err != nil || reply.Status != codec.StatusSuccess {
 		t.Fatalf("pull: %v, %v", reply.Status, err)
 	}
-	ask(t, nc, tag, &codec.InitRequest{}) // the table is in use when something later is answered
+	ask(t, nc, tag, &codec.InitRequest{}) // the table is in effect once a later request is answered
 	answer(t, nc, tag)
 }
 
@@ -152,7 +152,7 @@ func TestOutputToNobodyIsFree(t *testing.T) {
 	}
 }
 
-// logLines collects what a server logs.
+// logLines collects a server's log.
 type logLines struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -170,8 +170,8 @@ func (l *logLines) count(what string) int {
 	return strings.Count(l.text.String(), what)
 }
 
-// A tool that does not read what it asked for is dropped with one line in the log; the writer never waits, and a process
-// of the job in the same place only loses the output.
+// A tool that does not read its output is dropped, with one line in the log. The writer never waits. A process of the
+// job in the same situation loses only the output.
 func TestListenerThatDoesNotRead(t *testing.T) {
 	var log logLines
 	s := startForTools(t, 2, func(l *limits, cfg *Config) {
@@ -197,7 +197,7 @@ func TestListenerThatDoesNotRead(t *testing.T) {
 		t.Errorf("%d lines in the log, want 2", n)
 	}
 	if _, err := io.Copy(io.Discard, tool); err != nil && isTimeout(err) {
-		t.Errorf("the tool is still there: %v", err)
+		t.Errorf("the tool is still connected: %v", err)
 	}
 	ask(t, parent, 102, &codec.InitRequest{})
 	for {
@@ -223,7 +223,7 @@ func BenchmarkOutputToNobody(b *testing.B) {
 	}
 }
 
-// A spawn request that nobody can carry out is answered all the same.
+// A spawn request to a server without a host is answered, too.
 func TestSpawnWithoutHost(t *testing.T) {
 	_, addr := startLimited(t, 1, func(*limits) {}, nil)
 	nc := claimRaw(t, addr, 0)
@@ -236,10 +236,10 @@ func TestSpawnWithoutHost(t *testing.T) {
 func TestAddJob(t *testing.T) {
 	s := startForTools(t, 1, func(*limits, *Config) {})
 	if err := s.AddJob(testJob(1), codec.Proc{}); err == nil || !strings.Contains(err.Error(), "already") {
-		t.Errorf("a second job of the same name: %v, want an error", err)
+		t.Errorf("second job of the same name: %v, want an error", err)
 	}
 	if err := s.AddJob(JobLayout{Nspace: "x"}, codec.Proc{}); err == nil {
-		t.Error("a job without hosts: no error")
+		t.Error("job without hosts: no error")
 	}
 	for range 3 {
 		if err := s.AddJob(secondJob(2), first(0)); err != nil {
@@ -254,7 +254,7 @@ func TestAddJob(t *testing.T) {
 		s.RemoveJob("job-2")
 		awaitClose(t, nc)
 		if s.Environ(second(1)) != nil {
-			t.Error("an environment for a job that was removed")
+			t.Error("a removed job still has an environment")
 		}
 	}
 }

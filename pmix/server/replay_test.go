@@ -9,7 +9,7 @@ import (
 	"github.com/goshmem/goshmem/pmix/codec/codectest"
 )
 
-// TestReplay says to the core what libpmix said when the dumps were recorded, and wants the same answers.
+// TestReplay sends the core what libpmix sent when the dumps were recorded, and requires the same answers.
 func TestReplay(t *testing.T) {
 	files, err := filepath.Glob("../codec/testdata/libpmix-4.2.2-*.txt")
 	if err != nil || len(files) == 0 {
@@ -17,7 +17,7 @@ func TestReplay(t *testing.T) {
 	}
 	for _, file := range files {
 		t.Run(filepath.Base(file), func(t *testing.T) {
-			frames := codectest.Load(t, file)[2:] // the handshake is the driver's
+			frames := codectest.Load(t, file)[2:] // the driver does the handshake
 			want, commands := said(t, frames, false), map[uint32]codec.Command{}
 			job := testJob(1)
 			job.Programs, job.Commands = []string{"speak"}, []string{"speak"}
@@ -55,7 +55,7 @@ type message struct {
 	body []byte
 }
 
-// said picks one side's messages.
+// said returns the messages of one side.
 func said(t *testing.T, frames []codectest.Frame, byClient bool) []message {
 	t.Helper()
 	var out []message
@@ -87,13 +87,13 @@ func (w *world) spawn(a action) {
 	w.step(event{kind: evSpawned, request: a.spawn.ID, proc: codec.Proc{Nspace: child.Nspace}})
 }
 
-// describes are requests whose answer describes a job or the server, in words that may change: that there is an answer,
-// and how it begins, is enough.
+// describes are requests whose answers describe a job or the server and may change. For these, only the beginning of
+// the answer is compared.
 var describes = map[codec.Command]bool{codec.CmdRequestInit: true, codec.CmdSpawn: true, codec.CmdQuery: true}
 
-// hasSent finds a message among those sent, and takes it away.
+// hasSent finds a message among those sent, and removes it.
 func (w *world) hasSent(m message, beginning bool) bool {
-	const statusSize = 2 // of those that come
+	const statusSize = 2 // bytes of a status
 	for i, a := range w.sent {
 		same := bytes.Equal(a.payload, m.body)
 		if beginning && len(a.payload) > statusSize && len(m.body) > statusSize {

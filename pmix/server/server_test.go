@@ -23,12 +23,12 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// patience bounds every test; none comes near it.
+// patience limits every test. No test comes near it.
 const patience = 60 * time.Second
 
 // host records upcalls as lines.
 type host struct {
-	server.Host // nil: nothing else is asked for
+	server.Host // nil: no other upcall comes
 	lines       chan string
 }
 
@@ -114,12 +114,12 @@ func (f *fixture) dial(rank uint32) *client.Client {
 	f.t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
-		_ = c.Finalize(ctx) // a test that finalizes itself looks at the error
+		_ = c.Finalize(ctx) // a test that calls Finalize itself checks the error
 	})
 	return c
 }
 
-// raw opens a connection and says what it is told to.
+// raw opens a connection and sends the given bytes.
 func (f *fixture) raw(say []byte) net.Conn {
 	f.t.Helper()
 	nc, err := net.Dial("tcp", options(f.t, f.srv, 0).Address)
@@ -174,7 +174,7 @@ func closed(t *testing.T, nc net.Conn) {
 
 func proc(rank int) codec.Proc { return codec.Proc{Nspace: "job-1", Rank: codec.Rank(rank)} }
 
-// exchange is what a PE does at start-up: put, commit, fence, get from all, fence, finalize.
+// exchange does what a PE does at start-up: put, commit, fence, get from all, fence, finalize.
 func exchange(ctx context.Context, c *client.Client) error {
 	if err := c.Put(codec.ScopeGlobal, "addr", codec.StringValue(fmt.Sprint("at ", c.Rank()))); err != nil {
 		return err
@@ -249,7 +249,7 @@ func TestGetOfLaterKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := writer.Get(f.ctx, proc(0), "none", client.GetOptions{Immediate: true}); !errors.Is(err, client.ErrNotFound) {
-		t.Errorf("immediate get of nothing: %v, want ErrNotFound", err)
+		t.Errorf("immediate get of an unknown key: %v, want ErrNotFound", err)
 	}
 	if err := writer.Put(codec.ScopeLocal, "late", codec.Uint64Value(7)); err != nil {
 		t.Fatal(err)
@@ -294,15 +294,15 @@ func TestProcExited(t *testing.T) {
 		errs <- err
 	}()
 	f.srv.ProcExited(proc(1), server.Exit{})
-	f.srv.ProcExited(proc(77), server.Exit{}) // not of the job
+	f.srv.ProcExited(proc(77), server.Exit{}) // not in the job
 	for range 2 {
 		if err := <-errs; !errors.Is(err, client.ErrProcFailed) {
-			t.Errorf("%v, want ErrProcFailed", err)
+			t.Errorf("fence: %v, want ErrProcFailed", err)
 		}
 	}
 }
 
-// By the time that Finalize returns at the client, the host knows: no race with the exit of the process.
+// When Finalize returns at the client, the host has its upcall already, so the process's exit cannot overtake it.
 func TestFinalizeIsToldFirst(t *testing.T) {
 	f := start(t, server.Config{Job: job(1)})
 	for range 20 {
@@ -350,7 +350,7 @@ func TestDuplicateClaim(t *testing.T) {
 	f.dial(0)
 }
 
-// gate is a host that holds up the server's loop from an abort on until it is opened.
+// gate is a host that blocks the server's loop in an Abort upcall until the test opens it.
 type gate struct {
 	*host
 	open chan struct{}
@@ -361,8 +361,8 @@ func (g gate) Abort(from codec.Proc, to []codec.Proc, status int, msg string) {
 	<-g.open
 }
 
-// A program that follows another one of the same rank gets its place, although the server
-// has not read the end of the first one's connection yet.
+// A program that follows another one of the same rank can connect, although the server has not read the end of the
+// first one's connection yet.
 func TestClaimAfterHangUp(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -387,7 +387,7 @@ func TestClaimAfterHangUp(t *testing.T) {
 		g.expect(ctx, t, want)
 	}
 	unread := make([]byte, 0, 1<<16)
-	for range 1000 { // each of them takes a turn of the loop, as the end behind them does
+	for range 1000 { // each takes a turn of the loop, like the end of the connection
 		unread = codec.AppendFrame(unread, 0, 0, nil)
 	}
 	if _, err := first.Write(unread); err != nil {
@@ -447,13 +447,13 @@ func TestGarbageConnections(t *testing.T) {
 	} {
 		closed(t, f.raw(say))
 	}
-	f.raw(nil) // says nothing
+	f.raw(nil) // sends nothing
 	if err := f.dial(0).Finalize(f.ctx); err != nil {
 		t.Error(err)
 	}
 }
 
-// A frame that is too large ends the connection of its sender and of nobody else.
+// A frame that is too large ends its sender's connection, and no other one.
 func TestHugeFrame(t *testing.T) {
 	f := start(t, server.Config{Job: job(2)})
 	c, nc := f.dial(0), f.claim(1)
@@ -500,11 +500,11 @@ func TestEnviron(t *testing.T) {
 		}
 	}
 	if f.srv.Environ(proc(1)) != nil {
-		t.Error("an environment for a rank that is not of the job")
+		t.Error("a rank outside of the job has an environment")
 	}
 }
 
-// pair carries fences and gets between two servers in one process, as a network between nodes will.
+// pair carries fences and gets between two servers in one process, like a network between nodes.
 type pair struct {
 	servers [2]*server.Server
 	mu      sync.Mutex
@@ -556,7 +556,7 @@ func TestTwoNodes(t *testing.T) {
 		clients = append(clients, fixtures[r%2].dial(uint32(r)))
 	}
 	var g errgroup.Group
-	g.Go(func() error { // asks, most likely, before anybody has put it
+	g.Go(func() error { // asks, most likely, before the key is put
 		if _, err := clients[0].Get(ctx, proc(3), "addr", client.GetOptions{}); err != nil {
 			return err
 		}

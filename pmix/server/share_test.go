@@ -9,7 +9,7 @@ import (
 	"github.com/goshmem/goshmem/pmix/codec"
 )
 
-// brought lists the processes whose data the last answer brings, with their values.
+// brought lists the processes whose data are in the last answer, with their values.
 func (w *world) brought() string {
 	w.t.Helper()
 	if len(w.sent) != 1 {
@@ -42,7 +42,7 @@ func (w *world) gets(rank codec.Rank, r *codec.GetRequest, want string) {
 	}
 }
 
-// exchanged is a world of n processes that have committed a=rank and fenced.
+// exchanged returns a world of n processes that have committed a=rank and fenced.
 func exchanged(t *testing.T, n int, collect bool) *world {
 	t.Helper()
 	w := started(t, n)
@@ -74,7 +74,7 @@ func TestGetBringsEverybody(t *testing.T) {
 	w.gets(1, getOf(0, "b", about(codec.KeyImmediate, codec.BoolValue(true))), "ERR_NOT_FOUND")
 }
 
-// A connection that begins anew has nothing yet.
+// A new connection has got no shared data yet.
 func TestGetBringsEverybodyAfterReconnect(t *testing.T) {
 	w := exchanged(t, 2, true)
 	w.gets(0, getOf(1, "a"), "ok 1:a=1")
@@ -82,7 +82,7 @@ func TestGetBringsEverybodyAfterReconnect(t *testing.T) {
 	w.connect(0)
 	w.gets(0, getOf(1, "a"), "ok 1:a=1")
 	if w.core.find(first(0)).issue != w.core.find(first(1)).space.shared.issue {
-		t.Error("the second connection got nothing that is shared")
+		t.Error("the second connection got no shared data")
 	}
 }
 
@@ -126,7 +126,7 @@ func TestGetBringsOneOnly(t *testing.T) {
 	}
 }
 
-// After a commit and another fence, those who got the old answer get the new one, once.
+// After a commit and another fence, processes that got the old answer get the new one, once.
 func TestGetBringsEverybodyAgain(t *testing.T) {
 	w := exchanged(t, 3, true)
 	w.gets(0, getOf(1, "a"), "ok 1:a=1 2:a=2")
@@ -138,7 +138,7 @@ func TestGetBringsEverybodyAgain(t *testing.T) {
 	w.gets(1, getOf(2, "b"), "ok 0:a=0 2:a=2 2:b=2")
 }
 
-// What a get is waiting for comes as before, and processes of other jobs get no more than they ask for.
+// A get that had to wait brings the data of its process only. So does a get by a process of another job.
 func TestGetBringsOthersTheirOwn(t *testing.T) {
 	w := exchanged(t, 2, true)
 	w.addJob(secondJob(1))

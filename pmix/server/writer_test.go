@@ -12,7 +12,7 @@ import (
 	"github.com/goshmem/goshmem/pmix/codec"
 )
 
-// Whatever frames are queued together, small and large, they arrive one after the other.
+// Frames that are queued together, small and large, arrive in order.
 func TestWriterSendsFrames(t *testing.T) {
 	client, server := net.Pipe()
 	got := make(chan []byte)
@@ -47,11 +47,11 @@ func TestWriterSendsFrames(t *testing.T) {
 		t.Fatal(err)
 	}
 	if all := <-got; !bytes.Equal(all, want) {
-		t.Errorf("%d bytes arrived that are not the %d sent", len(all), len(want))
+		t.Errorf("%d bytes arrived that differ from the %d sent", len(all), len(want))
 	}
 }
 
-// A writer that has worked before needs no memory for the next answers.
+// A writer that has been used before needs no memory for more answers.
 func TestWriterAllocatesNothing(t *testing.T) {
 	client, server := net.Pipe()
 	go func() { _, _ = io.Copy(io.Discard, client) }() // ends when the other side closes
