@@ -144,9 +144,9 @@ func (j *Job) readPlace(r *wire.AttachReply) (Place, error) {
 	return p, nil
 }
 
-// setUpSingle sets up the job of a program that was started without oshrun: one PE,
+// newSingleJob sets up the job of a program that was started without oshrun: one PE,
 // which makes its own segment.
-func setUpSingle(checks []string) (*Job, error) {
+func newSingleJob(checks []string) (*Job, error) {
 	const name = "single"
 	warnForeign()
 	j := &Job{Nspace: fmt.Sprintf("goshmem-%s-%d", name, os.Getpid()), NPEs: 1, profile: startProfile(0, 0)}

@@ -80,7 +80,7 @@ func Acquire(ctx context.Context) (*Job, error) {
 	mu.Lock()
 	defer mu.Unlock()
 	if live == nil {
-		j, err := setUp(ctx)
+		j, err := newJob(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -154,7 +154,8 @@ func (j *Job) DeclareModel(ctx context.Context, m client.Model) error {
 // Launched reports whether the process was started by oshrun.
 func (j *Job) Launched() bool { return j.client != nil }
 
-func setUp(ctx context.Context) (*Job, error) {
+// newJob connects the process to PMIx and to the step. A process without a launcher gets a job of one PE.
+func newJob(ctx context.Context) (*Job, error) {
 	_, launched, err := client.FromEnv(os.LookupEnv)
 	if err != nil {
 		return nil, err
@@ -164,7 +165,7 @@ func setUp(ctx context.Context) (*Job, error) {
 		return nil, err
 	}
 	if !launched {
-		return setUpSingle(checks)
+		return newSingleJob(checks)
 	}
 	step, ok := os.LookupEnv(envvar.Step)
 	if !ok {
@@ -190,7 +191,7 @@ func setUp(ctx context.Context) (*Job, error) {
 
 // registerMembarrier registers this process for membarrier and closes the channel when
 // that is done. In a process with threads, as every Go program is, it takes a grace
-// period of the kernel, 10 ms and more. So setUp starts it first.
+// period of the kernel, 10 ms and more. So newJob starts it first.
 func registerMembarrier() <-chan struct{} {
 	registered := make(chan struct{})
 	go func() {

@@ -31,13 +31,13 @@ type listener struct {
 func startNews(v *failure.View) *news {
 	n := &news{view: v, wake: make(chan struct{}, 1), over: make(chan struct{})}
 	if v != nil {
-		go n.run()
+		go n.callListeners()
 	}
 	return n
 }
 
-// run calls the listeners after every wake-up.
-func (n *news) run() {
+// callListeners calls the listeners after every wake-up.
+func (n *news) callListeners() {
 	for {
 		select {
 		case <-n.over:

@@ -158,7 +158,7 @@ func (s *Server) loop() {
 	var out []action
 	step := func(ev event) {
 		out = s.core.Step(ev, out[:0])
-		s.carryOut(out)
+		s.executeActions(out)
 	}
 	for {
 		ready, err := s.mux.Wait()
@@ -197,8 +197,8 @@ func (s *Server) drainMailbox() (events []event, closing bool) {
 	return events, s.closing
 }
 
-// carryOut carries out actions, in order.
-func (s *Server) carryOut(actions []action) {
+// executeActions executes actions, in order.
+func (s *Server) executeActions(actions []action) {
 	host := s.cfg.Host
 	for i := range actions {
 		a := &actions[i]

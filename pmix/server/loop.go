@@ -105,17 +105,18 @@ func (d *driver) stepInput(in input) {
 	}
 }
 
-// step steps the core with an event and carries out the actions.
+// step steps the core with an event and executes the actions.
 func (d *driver) step(ev event) {
 	ev.now = tick(time.Since(d.start) / tickLength)
 	d.actions = d.core.Step(ev, d.actions[:0])
 	for i := range d.actions {
-		d.carryOut(&d.actions[i])
+		d.executeAction(&d.actions[i])
 	}
 	clear(d.actions)
 }
 
-func (d *driver) carryOut(a *action) {
+// executeAction executes one action of the core.
+func (d *driver) executeAction(a *action) {
 	switch a.kind {
 	case actAccept:
 		if c := d.conns[a.conn]; c != nil {

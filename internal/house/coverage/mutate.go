@@ -39,7 +39,7 @@ func (s *Source) Mutants() []Mutant {
 	var all []Mutant
 	for _, r := range Routines {
 		for _, f := range s.Of(r.Name) {
-			for _, m := range s.of(&f) {
+			for _, m := range s.mutantsOf(&f) {
 				m.Number, m.Routine = len(all)+1, r.Name
 				all = append(all, m)
 			}
@@ -48,18 +48,19 @@ func (s *Source) Mutants() []Mutant {
 	return all
 }
 
-func (s *Source) of(f *Func) (out []Mutant) {
+// mutantsOf returns the mutants of a function, without numbers and routines.
+func (s *Source) mutantsOf(f *Func) (out []Mutant) {
 	add := func(what, format string, args ...any) {
 		out = append(out, Mutant{Func: f.Name, What: what, text: fmt.Sprintf(format, args...)})
 	}
 	if operator(f.decl) {
 		add("does nothing", "return")
 		if reduce := slices.IndexFunc(s.Funcs, func(f Func) bool { return f.Name == "Reduce" }); reduce >= 0 {
-			out = append(out, s.of(&s.Funcs[reduce])...)
+			out = append(out, s.mutantsOf(&s.Funcs[reduce])...)
 		}
 		return out
 	}
-	add("does nothing", "return %s", strings.Join(s.zeros(f.decl.Type.Results), ", "))
+	add("does nothing", "return %s", strings.Join(s.zeroValues(f.decl.Type.Results), ", "))
 	team := ""
 	for _, field := range parameters(f.decl) {
 		for _, id := range field.Names {
@@ -88,21 +89,21 @@ func parameters(d *ast.FuncDecl) []*ast.Field {
 	return slices.Concat(d.Recv.List, d.Type.Params.List)
 }
 
-// zeros returns expressions for the zero values of results.
-func (s *Source) zeros(results *ast.FieldList) (out []string) {
+// zeroValues returns expressions for the zero values of results.
+func (s *Source) zeroValues(results *ast.FieldList) (out []string) {
 	if results == nil {
 		return nil
 	}
 	for _, field := range results.List {
 		for range max(1, len(field.Names)) {
-			out = append(out, "*new("+s.text(field.Type)+")")
+			out = append(out, "*new("+s.sourceText(field.Type)+")")
 		}
 	}
 	return out
 }
 
-// text returns the source of an expression.
-func (s *Source) text(e ast.Expr) string {
+// sourceText returns the source of an expression.
+func (s *Source) sourceText(e ast.Expr) string {
 	from, to := s.fset.Position(e.Pos()), s.fset.Position(e.End())
 	src, err := os.ReadFile(from.Filename)
 	if err != nil {
@@ -207,7 +208,7 @@ func (s *Source) Overlay(dir string, mutants []Mutant) (string, error) {
 		var at []insertion
 		for _, d := range tree.Decls {
 			if f, is := d.(*ast.FuncDecl); is && f.Body != nil {
-				if text := begin(qualified(f), mutants); text != "" {
+				if text := openingStatements(qualified(f), mutants); text != "" {
 					at = append(at, insertion{s.fset.Position(f.Body.Lbrace).Offset + 1, text})
 				}
 			}
@@ -232,8 +233,8 @@ func (s *Source) Overlay(dir string, mutants []Mutant) (string, error) {
 	return file, os.WriteFile(file, list, 0o644)
 }
 
-// begin returns the statements to insert at the start of a function with mutants.
-func begin(name string, mutants []Mutant) string {
+// openingStatements returns the statements to insert at the start of a function with mutants.
+func openingStatements(name string, mutants []Mutant) string {
 	var b strings.Builder
 	for _, m := range mutants {
 		if m.Func == name {

@@ -47,12 +47,12 @@ func Load(dir string) (*Source, error) {
 		}
 		base := filepath.Base(name)
 		if strings.HasSuffix(base, "_test.go") {
-			s.tests(base, tree)
+			s.addTests(base, tree)
 			continue
 		}
 		s.files[base] = tree
 		for _, d := range tree.Decls {
-			s.add(base, d)
+			s.addDecl(base, d)
 		}
 	}
 	if len(s.files) == 0 {
@@ -61,8 +61,8 @@ func Load(dir string) (*Source, error) {
 	return s, nil
 }
 
-// add adds a declaration of the package.
-func (s *Source) add(file string, d ast.Decl) {
+// addDecl adds a declaration of the package.
+func (s *Source) addDecl(file string, d ast.Decl) {
 	switch d := d.(type) {
 	case *ast.FuncDecl:
 		if !d.Name.IsExported() {
@@ -70,7 +70,7 @@ func (s *Source) add(file string, d ast.Decl) {
 		}
 		f := Func{Name: qualified(d), File: file, decl: d}
 		for _, name := range sourceLine(d.Doc) {
-			s.place(&f, name)
+			s.addName(&f, name)
 		}
 		if len(f.Routines) > 0 || f.Name == "Reduce" { // Reduce has no Source line; the operators have
 			s.Funcs = append(s.Funcs, f)
@@ -79,32 +79,32 @@ func (s *Source) add(file string, d ast.Decl) {
 		for _, spec := range d.Specs {
 			switch spec := spec.(type) {
 			case *ast.TypeSpec:
-				s.consts(spec.Name.Name, append(sourceLine(spec.Doc), sourceLine(d.Doc)...))
+				s.addConsts(spec.Name.Name, append(sourceLine(spec.Doc), sourceLine(d.Doc)...))
 			case *ast.ValueSpec:
-				s.consts(spec.Names[0].Name, append(sourceLine(spec.Doc), sourceLine(spec.Comment)...))
+				s.addConsts(spec.Names[0].Name, append(sourceLine(spec.Doc), sourceLine(spec.Comment)...))
 			}
 		}
-		s.group(d)
+		s.assignGroup(d)
 	}
 }
 
-// place adds one name of a Source line to its function.
-func (s *Source) place(f *Func, name string) {
+// addName adds one name of a Source line to its function.
+func (s *Source) addName(f *Func, name string) {
 	canonical, listed := Canonical(name)
 	switch {
 	case listed && !slices.Contains(f.Routines, canonical):
 		f.Routines = append(f.Routines, canonical)
 	case listed:
 	case strings.HasPrefix(name, "SHMEM_"), strings.HasSuffix(name, "_t"):
-		s.consts(f.Name, []string{name})
+		s.addConsts(f.Name, []string{name})
 	default:
 		s.Bad = append(s.Bad, f.File+": "+f.Name+" stands for "+name)
 	}
 }
 
-// group assigns the names in the comment of a group of constants. With as many names as constants, each constant gets
+// assignGroup assigns the names in the comment of a group of constants. With as many names as constants, each constant gets
 // one; otherwise the first constant gets all of them.
-func (s *Source) group(d *ast.GenDecl) {
+func (s *Source) assignGroup(d *ast.GenDecl) {
 	if d.Tok == token.TYPE {
 		return
 	}
@@ -123,14 +123,15 @@ func (s *Source) group(d *ast.GenDecl) {
 		switch len(idents) {
 		case 0:
 		case len(names):
-			s.consts(idents[i], []string{name})
+			s.addConsts(idents[i], []string{name})
 		default:
-			s.consts(idents[0], []string{name})
+			s.addConsts(idents[0], []string{name})
 		}
 	}
 }
 
-func (s *Source) consts(ident string, names []string) {
+// addConsts assigns names of constants and handles to an exported Go name.
+func (s *Source) addConsts(ident string, names []string) {
 	if !ast.IsExported(ident) {
 		return
 	}
@@ -141,8 +142,8 @@ func (s *Source) consts(ident string, names []string) {
 	}
 }
 
-// tests finds the registered tests: calls in values of variables whose first argument is a routine's name.
-func (s *Source) tests(file string, tree *ast.File) {
+// addTests finds the registered tests: calls in values of variables whose first argument is a routine's name.
+func (s *Source) addTests(file string, tree *ast.File) {
 	for _, d := range tree.Decls {
 		g, is := d.(*ast.GenDecl)
 		if !is || g.Tok != token.VAR {

@@ -64,14 +64,15 @@ type pe struct {
 
 // Main runs the program and returns its exit status. args are the case and the size.
 func Main(args []string, stdout, stderr io.Writer) int {
-	status, err := run(args, stdout)
+	status, err := runPE(args, stdout)
 	if err != nil {
 		fmt.Fprintf(stderr, "detect-pe: %v\n", err)
 	}
 	return status
 }
 
-func run(args []string, stdout io.Writer) (status int, err error) {
+// runPE runs this PE's part of a measurement.
+func runPE(args []string, stdout io.Writer) (status int, err error) {
 	if len(args) != 2 {
 		return exitError, fmt.Errorf("%d arguments, want 2: a case and a size; this program is part of oshrun detect-bench, use that", len(args))
 	}

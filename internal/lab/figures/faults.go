@@ -89,7 +89,7 @@ func (f faults) drawing(o *Options, data *ftco.Data) (d drawing) {
 		base := data.BestLine[strconv.Itoa(n)]
 		for l := range lines {
 			d.jobs = append(d.jobs, func() error {
-				r, err := o.run(func(q *ftco.Options) {
+				r, err := o.runExperiment(func(q *ftco.Options) {
 					q.Nodes, q.Radix, q.Runs = n, base.Radix, o.runs(n)
 					if lines[l].kind == "inactive" {
 						q.Inactive = lines[l].count

@@ -164,8 +164,8 @@ var cache struct {
 	reports map[ftco.Options]func() (*ftco.Report, error)
 }
 
-// run runs an experiment with a collective, or returns its cached report.
-func (o *Options) run(change func(*ftco.Options)) (*ftco.Report, error) {
+// runExperiment runs an experiment with a collective, or returns its cached report.
+func (o *Options) runExperiment(change func(*ftco.Options)) (*ftco.Report, error) {
 	q := ftco.Defaults()
 	q.Seed, q.Parallel = o.Seed, 1
 	change(&q)

@@ -62,7 +62,7 @@ func (o *Options) table2(data *ftco.Data, f *plot.Figure, columns []column) (d d
 			}
 			for i := range computed {
 				d.jobs = append(d.jobs, func() error {
-					r, err := o.run(func(q *ftco.Options) { q.Nodes, q.Radix, q.Dist, q.Spread = table2Nodes, 9, dist, spreads[i] })
+					r, err := o.runExperiment(func(q *ftco.Options) { q.Nodes, q.Radix, q.Dist, q.Spread = table2Nodes, 9, dist, spreads[i] })
 					if err == nil {
 						cells[at].series.X[i], cells[at].series.Y[i] = float64(i), c.of(r)
 					}

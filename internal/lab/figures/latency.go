@@ -26,7 +26,7 @@ func figure7(o *Options, data *ftco.Data) (d drawing) {
 	for l := range lines {
 		for i, n := range sizes {
 			d.jobs = append(d.jobs, func() error {
-				r, err := o.run(func(q *ftco.Options) { q.Nodes, q.Topology, q.Roots = n, lines[l].topology, lines[l].roots })
+				r, err := o.runExperiment(func(q *ftco.Options) { q.Nodes, q.Topology, q.Roots = n, lines[l].topology, lines[l].roots })
 				if err == nil {
 					lines[l].series.Y[i] = r.Latency.Mean
 				}

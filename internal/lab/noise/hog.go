@@ -19,13 +19,13 @@ const beat = 10 * time.Millisecond
 // startHog starts a hog. Its owner calls end.
 func startHog(share float64) *hog {
 	h := &hog{stop: make(chan struct{}), taken: make(chan [2]time.Duration, 1)}
-	go h.run(share)
+	go h.useProcessor(share)
 	return h
 }
 
-// run uses the processor time that is due at each beat. It measures the processor time of this process, which
+// useProcessor uses the processor time that is due at each beat. It measures the processor time of this process, which
 // does nothing else meanwhile. So it makes up for time that a busy machine has withheld.
-func (h *hog) run(share float64) {
+func (h *hog) useProcessor(share float64) {
 	tick := time.NewTicker(beat)
 	defer tick.Stop()
 	begin, used := time.Now(), xunix.ProcessTime()

@@ -83,7 +83,7 @@ func Measure(ctx context.Context, o Options) (*Report, error) {
 	if err := o.Check(); err != nil {
 		return nil, err
 	}
-	return o.measure(ctx, o.run)
+	return o.measure(ctx, o.runProgram)
 }
 
 func (o *Options) measure(ctx context.Context, run runner) (*Report, error) {
@@ -140,8 +140,8 @@ func (o *Options) on(ctx context.Context, run runner, r *Report) ([]Figure, erro
 	return run(ctx, o.Watchdog)
 }
 
-// run runs the program under oshrun and returns its figures and the wall time.
-func (o *Options) run(ctx context.Context, watchdog string) ([]Figure, error) {
+// runProgram runs the program under oshrun and returns its figures and the wall time.
+func (o *Options) runProgram(ctx context.Context, watchdog string) ([]Figure, error) {
 	r, err := rerun.New(ctx, o.command(watchdog)...)
 	if err != nil {
 		return nil, err

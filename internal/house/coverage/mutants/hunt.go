@@ -123,7 +123,7 @@ func (h *hunt) tryKnown(ctx context.Context, numbers []int) error {
 		if slices.Contains(h.passing, test) {
 			return nil
 		}
-		if v := h.run(ctx, 0, test); v.failed {
+		if v := h.runTest(ctx, 0, test); v.failed {
 			return fmt.Errorf("%s fails without a mutant:\n%s", test, v.out)
 		}
 		return nil
@@ -140,7 +140,7 @@ func (h *hunt) tryKnown(ctx context.Context, numbers []int) error {
 // find checks that the mutant of a number is found by its test.
 func (h *hunt) find(ctx context.Context, number int) error {
 	m := h.table[number-1]
-	switch v := h.run(ctx, number, m.Found); {
+	switch v := h.runTest(ctx, number, m.Found); {
 	case !v.failed:
 		return fmt.Errorf("%d, %s: %s passes", number, m.name(), m.Found)
 	case v.test != m.Found:
@@ -155,7 +155,7 @@ func (h *hunt) tryOpen(ctx context.Context, numbers []int) error {
 		m := h.table[number-1]
 		begun, result := time.Now(), "not found"
 		for _, test := range h.tests(m) {
-			v := h.run(ctx, number, test)
+			v := h.runTest(ctx, number, test)
 			if v.test != "" {
 				result = v.test
 				break
@@ -189,9 +189,9 @@ var (
 	crash   = regexp.MustCompile(`(?m)^(panic|fatal error): .*`)
 )
 
-// run runs a test with the mutant of a number, or with no mutant if the number is 0. A test that times out has not
+// runTest runs a test with the mutant of a number, or with no mutant if the number is 0. A test that times out has not
 // found the mutant.
-func (h *hunt) run(ctx context.Context, number int, test string) verdict {
+func (h *hunt) runTest(ctx context.Context, number int, test string) verdict {
 	var m mutant
 	if number > 0 {
 		m = h.table[number-1]
