@@ -155,7 +155,7 @@ func TestAuthorizePEs(t *testing.T) {
 	}
 	s.wantNotice("of further clients that are refused")
 	if len(s.said) > 0 {
-		t.Errorf("the user is told %q of one more refusal, want nothing", <-s.said)
+		t.Errorf("notice %q of one more refusal, want none", <-s.said)
 	}
 	if s.private.lock != nil {
 		t.Error("the directory exists although all programs are Go")

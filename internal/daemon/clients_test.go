@@ -136,7 +136,7 @@ func TestControl(t *testing.T) {
 	control(4, server.ControlAction{Signal: int(xunix.SIGCONT)})
 	kill(t, s.pe(4).pid, syscall.SIGKILL)
 	if e := s.next(Failed); e.PE != 4 || e.By != "" {
-		t.Errorf("event %+v, want PE 4, for nobody", e)
+		t.Errorf("event %+v, want PE 4, at no request", e)
 	}
 }
 
@@ -178,7 +178,7 @@ func TestPushedInput(t *testing.T) {
 		}
 	}
 	if len(s.said) > 0 {
-		t.Errorf("the user is told %q, want no second notice", <-s.said)
+		t.Errorf("second notice %q, want none", <-s.said)
 	}
 }
 

@@ -169,7 +169,7 @@ func TestWatchFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	if e := nextOf(t, s, Failed); e.PE != 1 || e.End.Signal != 9 || e.Tier != "" {
-		t.Errorf("event %+v, want PE 1 killed, learnt by nobody", e)
+		t.Errorf("event %+v, want PE 1 killed, learnt by no watch", e)
 	}
 	nextOf(t, s, Exited)
 }

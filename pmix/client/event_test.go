@@ -62,8 +62,8 @@ func (w *world) notify(t *testing.T, rank int, ev codec.Event) {
 	}
 }
 
-// settled raises a last event at a process and waits for it. Everything raised before has arrived then.
-func (w *world) settled(t *testing.T, rank int, r *recorder) {
+// awaitEarlier raises a last event at a process and waits for it. Everything raised before has arrived then.
+func (w *world) awaitEarlier(t *testing.T, rank int, r *recorder) {
 	t.Helper()
 	const mark = -9000
 	id := w.register(t, rank, r, client.HandlerOptions{Name: "mark", Fresh: true}, mark)
@@ -89,7 +89,7 @@ func TestEventsReachOthers(t *testing.T) {
 	recs[1].expect(w.ctx, t, "h: -9999 from job-1.0 about job-1.7")
 	recs[2].expect(w.ctx, t, "h: -9999 from job-1.0 about job-1.7", "h: -9999 from job-1.0")
 	for r := range 3 {
-		w.settled(t, r, recs[r])
+		w.awaitEarlier(t, r, recs[r])
 	}
 	if err := w.clients[0].Events.Notify(w.ctx, codec.Event{Status: -1, Range: codec.RangeCustom}); err == nil {
 		t.Error("a custom range without targets was accepted")
@@ -106,13 +106,13 @@ func TestLateHandlerGetsWhatCameBefore(t *testing.T) {
 	early.expect(w.ctx, t, "early: -9001 from job-1.0")
 	w.notify(t, 1, codec.Event{Status: -9003, Range: codec.RangeProcLocal})
 	w.notify(t, 1, codec.Event{Status: -9003, Range: codec.RangeProcLocal, NoCache: true})
-	w.settled(t, 1, early) // events that are not kept are over
+	w.awaitEarlier(t, 1, early) // events that are not kept are over
 	late, fresh := newRecorder(), newRecorder()
 	w.register(t, 1, fresh, client.HandlerOptions{Name: "fresh", Fresh: true}, -9001, -9003)
 	id := w.register(t, 1, late, client.HandlerOptions{Name: "late"}, -9001, -9002, -9003)
 	late.expect(w.ctx, t, "late: -9001 from job-1.0", "late: -9003 from job-1.1", "late: -9002 from job-1.0")
-	w.settled(t, 1, early)
-	w.settled(t, 1, fresh)
+	w.awaitEarlier(t, 1, early)
+	w.awaitEarlier(t, 1, fresh)
 	if err := w.clients[1].Events.Deregister(w.ctx, id); err != nil {
 		t.Error(err)
 	}
@@ -122,7 +122,7 @@ func TestLateHandlerGetsWhatCameBefore(t *testing.T) {
 	w.notify(t, 0, codec.Event{Status: -9001, Range: codec.RangeNamespace})
 	early.expect(w.ctx, t, "early: -9001 from job-1.0")
 	fresh.expect(w.ctx, t, "fresh: -9001 from job-1.0")
-	w.settled(t, 1, late)
+	w.awaitEarlier(t, 1, late)
 }
 
 func TestChain(t *testing.T) {
@@ -231,7 +231,7 @@ func TestOneShotAndFilters(t *testing.T) {
 	w.notify(t, 1, codec.Event{Status: -9001, Range: codec.RangeProcLocal, Affected: []codec.Proc{{Nspace: "job-1", Rank: 6}}})
 	own.expect(w.ctx, t, "own: -9001 from job-1.1 about job-1.6")
 	for _, r := range []*recorder{once, about, own} {
-		w.settled(t, 1, r)
+		w.awaitEarlier(t, 1, r)
 	}
 	for _, opts := range []client.HandlerOptions{{Range: codec.RangeCustom}, {Range: codec.RangeRM}, {Order: client.OrderAfter, Beside: "x"}} {
 		if _, err := w.clients[1].Events.Register(w.ctx, nil, opts, own.handle); err == nil {
@@ -315,7 +315,7 @@ func TestNoEventPassesAHandlerBy(t *testing.T) {
 		}
 	}
 	r := newRecorder()
-	w.settled(t, 1, r)
+	w.awaitEarlier(t, 1, r)
 	mu.Lock()
 	defer mu.Unlock()
 	for h, list := range got {
@@ -353,7 +353,7 @@ func TestModelsSeeEachOther(t *testing.T) {
 			}
 		}
 		r := newRecorder()
-		w.settled(t, 0, r)
+		w.awaitEarlier(t, 0, r)
 		for layer := range layers {
 			for _, want := range order {
 				if got := <-seen[layer]; got != layers[want] {
@@ -385,7 +385,7 @@ func TestModelsStayKnown(t *testing.T) {
 		t.Errorf("model %+v, want MPI", got)
 	}
 	r := newRecorder()
-	w.settled(t, 0, r)
+	w.awaitEarlier(t, 0, r)
 	w.register(t, 0, r, client.HandlerOptions{Name: "all", Order: client.OrderFirst})
 	r.expect(w.ctx, t, fmt.Sprintf("all: %d from job-1.0", -10000-2000+511))
 }

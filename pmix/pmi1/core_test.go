@@ -18,8 +18,8 @@ type table struct {
 	procs map[connID]codec.Proc
 }
 
-// seat starts a core with jobs of the given names. The digit at a name's end is the number of processes.
-func seat(t testing.TB, jobs ...string) *table {
+// newTable starts a core with jobs of the given names. The digit at a name's end is the number of processes.
+func newTable(t testing.TB, jobs ...string) *table {
 	t.Helper()
 	w := &table{t: t, core: newCore(), conns: map[codec.Proc]connID{}, procs: map[connID]codec.Proc{}}
 	for _, name := range jobs {
@@ -107,7 +107,7 @@ func (w *table) exit(who string) []string { return w.step(event{kind: evExited, 
 
 // TestConversation is MPICH's dialog from MPI_Init to MPI_Finalize.
 func TestConversation(t *testing.T) {
-	w := seat(t)
+	w := newTable(t)
 	w.add(WorldSpec{Nspace: "j", Procs: []Proc{{}, {AppNum: 3}}, Universe: 8, Preput: []Pair{{"P", "q"}}})
 	w.join("j.0", "j.1")
 	for _, x := range [][2]string{
@@ -144,7 +144,7 @@ func TestConversation(t *testing.T) {
 
 // TestPieces: lines may come in pieces, and several at once.
 func TestPieces(t *testing.T) {
-	w := seat(t, "a1")
+	w := newTable(t, "a1")
 	w.want(w.say("a1.0", "cmd=in"))
 	w.want(w.say("a1.0", "it pmi_version=1"))
 	w.want(w.say("a1.0", ";cmd=get_appnum;cmd=get_"), "a1.0 joined",
@@ -153,7 +153,7 @@ func TestPieces(t *testing.T) {
 }
 
 func TestVersion(t *testing.T) {
-	w := seat(t, "a1")
+	w := newTable(t, "a1")
 	w.want(w.say("a1.0", "cmd=init pmi_version=2 pmi_subversion=0;"), "a1.0< cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=-1")
 	w.join("a1.0")
 }
@@ -173,7 +173,7 @@ func TestViolations(t *testing.T) {
 		{strings.Repeat("x", maxLine+1), "a line of more than 4096 bytes"},
 		{strings.Repeat("x=y ", maxLine) + ";", "a line of more than 4096 bytes"},
 	} {
-		w := seat(t, "a3")
+		w := newTable(t, "a3")
 		w.join("a3.0", "a3.1", "a3.2")
 		w.want(w.say("a3.0", "cmd=barrier_in;"))
 		did := w.say("a3.1", x[0])
@@ -184,12 +184,12 @@ func TestViolations(t *testing.T) {
 		w.want(w.say("a3.0", "cmd=get kvsname=a3 key=PMI_dead_processes;"), "a3.0< cmd=get_result rc=0 msg=success value=1")
 		w.want(w.say("a3.1", "cmd=get_maxes;"))
 	}
-	w := seat(t, "a1")
+	w := newTable(t, "a1")
 	for range maxLine / 1024 {
 		w.want(w.say("a1.0", strings.Repeat("x", 1024)))
 	}
 	w.want(w.say("a1.0", "x"), "a1.0 refused: a line of more than 4096 bytes", "a1.0 closed")
-	w = seat(t, "a1")
+	w = newTable(t, "a1")
 	w.want(w.say("a1.0", "cmd=get_maxes;"), "a1.0 refused: cmd=get_maxes, want init first and once", "a1.0 closed")
 }
 
@@ -214,7 +214,7 @@ func TestBarrierFails(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := seat(t, "a3")
+			w := newTable(t, "a3")
 			w.join("a3.0", "a3.1")
 			w.want(w.say("a3.0", "cmd=barrier_in;"))
 			w.want(x.leave(w), append(x.says, "a3.0"+failed)...)
@@ -232,7 +232,7 @@ func TestBarrierFails(t *testing.T) {
 
 // TestConnectOnce: a running process has one connection.
 func TestConnectOnce(t *testing.T) {
-	w := seat(t, "a2")
+	w := newTable(t, "a2")
 	w.procs[9] = proc("a2.0")
 	w.want(w.step(event{kind: evConnect, conn: 9, proc: proc("a2.0")}), "a2.0 closed")
 	w.join("a2.0")
@@ -243,7 +243,7 @@ func TestConnectOnce(t *testing.T) {
 
 // TestSilentHangUp: a program that does not use PMI-1 may close the unknown descriptor.
 func TestSilentHangUp(t *testing.T) {
-	w := seat(t, "a2")
+	w := newTable(t, "a2")
 	w.want(w.step(event{kind: evClosed, conn: w.conns[proc("a2.0")]}))
 	w.join("a2.1")
 	w.want(w.say("a2.1", "cmd=barrier_in;"))
@@ -251,7 +251,7 @@ func TestSilentHangUp(t *testing.T) {
 }
 
 func TestAbort(t *testing.T) {
-	w := seat(t, "a2")
+	w := newTable(t, "a2")
 	w.join("a2.0", "a2.1")
 	w.want(w.say("a2.1", "cmd=abort exitcode=42;"), "a2.1 aborts 42")
 	w.want(w.say("a2.0", "cmd=abort;"), "a2.0 aborts 1")
@@ -259,7 +259,7 @@ func TestAbort(t *testing.T) {
 
 // TestJobsAreApart: pairs, barriers and ends of jobs are separate. Published names are shared.
 func TestJobsAreApart(t *testing.T) {
-	w := seat(t, "a1", "b2")
+	w := newTable(t, "a1", "b2")
 	w.join("a1.0", "b2.0", "b2.1")
 	w.want(w.say("a1.0", "cmd=put kvsname=a1 key=k value=v;"), "a1.0< cmd=put_result rc=0 msg=success")
 	w.want(w.say("b2.0", "cmd=get kvsname=b2 key=k;"), "b2.0< cmd=get_result rc=-1 msg=key_k_not_found value=unknown")
@@ -284,7 +284,7 @@ func TestJobsAreApart(t *testing.T) {
 
 // TestLimits: there are limits on what a job can make the server store, and on what it can make another client read.
 func TestLimits(t *testing.T) {
-	w := seat(t, "a1")
+	w := newTable(t, "a1")
 	w.join("a1.0")
 	long := strings.Repeat("v", maxValue)
 	w.want(w.say("a1.0", "cmd=put kvsname=a1 key=k value="+long+";"),

@@ -16,7 +16,7 @@ func FuzzInput(f *testing.F) {
 		f.Add([]byte(strings.ReplaceAll(text, ";", "\n")), uint8(3))
 	}
 	f.Fuzz(func(t *testing.T, data []byte, piece uint8) {
-		w := seat(t, "a1", "b2")
+		w := newTable(t, "a1", "b2")
 		w.join("a1.0", "b2.0", "b2.1")
 		answers, asked := 0, strings.Count(string(data), "\n")
 		for len(data) > 0 {

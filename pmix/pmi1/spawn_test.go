@@ -16,7 +16,7 @@ const two = "mcmd=spawn;nprocs=1;execname=other;totspawns=2;spawnssofar=2;argcnt
 	"preput_key_0=PARENT_ROOT_PORT_NAME;preput_val_0=tag#0$connentry#0A$;info_num=0;endcmd;"
 
 func TestSpawn(t *testing.T) {
-	w := seat(t, "a2")
+	w := newTable(t, "a2")
 	w.join("a2.0", "a2.1")
 	w.want(w.say("a2.1", one[:50]))
 	w.want(w.say("a2.1", one[50:]))
@@ -59,7 +59,7 @@ func TestSpawnRefused(t *testing.T) {
 		"a long preput": {strings.Replace(single, "tag#", strings.Repeat("x", maxValue), 1), "PARENT_ROOT_PORT_NAME"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := seat(t, "a1")
+			w := newTable(t, "a1")
 			w.join("a1.0")
 			did := w.say("a1.0", x[0])
 			if len(did) != 1 || !strings.HasPrefix(did[0], "a1.0< cmd=spawn_result rc=-1 msg=") || !strings.Contains(did[0], x[1]) {
@@ -75,7 +75,7 @@ func TestSpawnRefused(t *testing.T) {
 }
 
 func TestSpawnWithoutEnd(t *testing.T) {
-	w := seat(t, "a1")
+	w := newTable(t, "a1")
 	w.join("a1.0")
 	line := "arg1=" + strings.Repeat("x", 1000) + ";"
 	var did []string
@@ -87,7 +87,7 @@ func TestSpawnWithoutEnd(t *testing.T) {
 
 // TestSpawnOutlived: the answer comes after its client has gone.
 func TestSpawnOutlived(t *testing.T) {
-	w := seat(t, "a1")
+	w := newTable(t, "a1")
 	w.join("a1.0")
 	w.say("a1.0", one+two)
 	w.want(w.exit("a1.0"), "a1.0 closed")

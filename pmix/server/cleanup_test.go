@@ -15,8 +15,8 @@ import (
 	"github.com/goshmem/goshmem/internal/house/testenv"
 )
 
-// plant makes files below a folder. A name that ends in a slash is an empty folder, and one with an arrow is a link.
-func plant(t *testing.T, top string, names ...string) {
+// makeFiles makes files below a folder. A name that ends in a slash is an empty folder, and one with an arrow is a link.
+func makeFiles(t *testing.T, top string, names ...string) {
 	t.Helper()
 	for _, name := range names {
 		name, target, isLink := strings.Cut(name, " -> ")
@@ -37,8 +37,8 @@ func plant(t *testing.T, top string, names ...string) {
 	}
 }
 
-// left lists the files below a folder.
-func left(t *testing.T, top string) []string {
+// listFiles lists the files below a folder.
+func listFiles(t *testing.T, top string) []string {
 	t.Helper()
 	var out []string
 	err := filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
@@ -57,8 +57,8 @@ func left(t *testing.T, top string) []string {
 	return out
 }
 
-// sweep makes a cleaner remove paths below a folder, and returns its log.
-func sweep(t *testing.T, top string, e epilog) string {
+// runCleaner makes a cleaner remove paths below a folder, and returns its log.
+func runCleaner(t *testing.T, top string, e epilog) string {
 	t.Helper()
 	var log strings.Builder
 	c := &cleaner{log: zerolog.New(&log), uid: uint32(os.Geteuid())}
@@ -116,9 +116,9 @@ func TestSweep(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			top := t.TempDir()
-			plant(t, top, tt.plant...)
-			log := sweep(t, top, tt.epi)
-			if diff := cmp.Diff(tt.left, left(t, top)); diff != "" {
+			makeFiles(t, top, tt.plant...)
+			log := runCleaner(t, top, tt.epi)
+			if diff := cmp.Diff(tt.left, listFiles(t, top)); diff != "" {
 				t.Errorf("left (-want +got):\n%s", diff)
 			}
 			if !strings.Contains(log, tt.log) || tt.log == "" && log != "" {
@@ -133,7 +133,7 @@ func TestSweepIsBoundedInDepth(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(top, "d", strings.Repeat("/e", maxDepth+3)), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	log := sweep(t, top, epilog{paths: []cleanup{{path: "d", dir: true, recursive: true}}})
+	log := runCleaner(t, top, epilog{paths: []cleanup{{path: "d", dir: true, recursive: true}}})
 	if !strings.Contains(log, fmt.Sprintf("more than %d directories deep", maxDepth)) {
 		t.Errorf("logged %q, want the depth", log)
 	}
@@ -165,10 +165,10 @@ func TestSweepLeavesOthersAlone(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			top := t.TempDir()
-			plant(t, top, tt.plant...)
+			makeFiles(t, top, tt.plant...)
 			chown(top, tt.theirs...)
-			log := sweep(t, top, epilog{paths: []cleanup{tt.path}})
-			if diff := cmp.Diff(tt.left, left(t, top)); diff != "" {
+			log := runCleaner(t, top, epilog{paths: []cleanup{tt.path}})
+			if diff := cmp.Diff(tt.left, listFiles(t, top)); diff != "" {
 				t.Errorf("left (-want +got):\n%s", diff)
 			}
 			if !strings.Contains(log, tt.log) || tt.log == "" && log != "" {
@@ -186,12 +186,12 @@ func TestSweepOneAfterTheOther(t *testing.T) {
 	for i := range 100 {
 		names = append(names, fmt.Sprintf("d%d/f", i))
 	}
-	plant(t, top, names...)
+	makeFiles(t, top, names...)
 	for _, name := range slices.Backward(names) {
 		c.add(epilog{paths: []cleanup{{path: filepath.Join(top, filepath.Dir(name)), dir: true}}})
 	}
 	c.finish()
-	if diff := cmp.Diff([]string(nil), left(t, top)); diff != "" {
+	if diff := cmp.Diff([]string(nil), listFiles(t, top)); diff != "" {
 		t.Errorf("left (-want +got):\n%s", diff)
 	}
 }

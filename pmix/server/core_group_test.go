@@ -58,11 +58,11 @@ func TestGroupLife(t *testing.T) {
 	w.request(1, destruct("g"))
 	w.request(1, destruct("g"))
 	w.expect("reply 1#103 ok", "reply 1#104 ERR_NOT_FOUND")
-	w.quiet()
+	w.checkNoGroups()
 }
 
-// quiet checks that no state of groups is left.
-func (w *world) quiet() {
+// checkNoGroups checks that no state of groups is left.
+func (w *world) checkNoGroups() {
 	w.t.Helper()
 	if n := len(w.core.groups.byID) + len(w.core.fences.bySet) + len(w.core.invites.open); n != 0 {
 		w.t.Errorf("%d groups, %d fences, %d invitations are left, want none", len(w.core.groups.byID), len(w.core.fences.bySet), len(w.core.invites.open))
@@ -108,7 +108,7 @@ func TestGroupTimeout(t *testing.T) {
 	w.expect("reply 0#101 ERR_TIMEOUT")
 	w.request(1, construct("g", ranks(0, 1))) // gets the same error
 	w.expect("reply 1#101 ERR_TIMEOUT")
-	w.quiet()
+	w.checkNoGroups()
 	w.request(0, construct("g", ranks(0, 1)))
 	w.request(1, construct("g", ranks(0, 1)))
 	w.log = nil
@@ -119,7 +119,7 @@ func TestGroupTimeout(t *testing.T) {
 	w.request(0, destruct("g"))
 	w.request(1, destruct("g"))
 	w.expect("reply 0#104 ok", "reply 1#104 ok")
-	w.quiet()
+	w.checkNoGroups()
 }
 
 func TestDeathInConstruction(t *testing.T) {
@@ -166,7 +166,7 @@ func TestDeathInConstruction(t *testing.T) {
 				for _, r := range []codec.Rank{0, 1} {
 					w.exit(r)
 				}
-				w.quiet()
+				w.checkNoGroups()
 			})
 		}
 	}
@@ -215,7 +215,7 @@ func TestLeavingAGroup(t *testing.T) {
 	w.expect()
 	w.request(1, destruct("g"))
 	w.expect("reply 0#103 ok", "reply 1#103 ok")
-	w.quiet()
+	w.checkNoGroups()
 
 	w = family(t)
 	w.request(0, destruct("g"))
@@ -223,7 +223,7 @@ func TestLeavingAGroup(t *testing.T) {
 	w.request(2, &codec.GroupLeaveRequest{ID: "g"}) // the others waited for it
 	w.expect("reply 2#103 ok", "event 0 GROUP_LEFT from 2 about 2 nondefault group g",
 		"event 1 GROUP_LEFT from 2 about 2 nondefault group g", "reply 0#103 ok", "reply 1#103 ok")
-	w.quiet()
+	w.checkNoGroups()
 }
 
 func TestDeathOfAMember(t *testing.T) {
@@ -237,7 +237,7 @@ func TestDeathOfAMember(t *testing.T) {
 	w.request(0, destruct("g"))
 	w.request(1, destruct("g"))
 	w.expect("reply 0#103 ERR_PROC_TERM_WO_SYNC", "reply 1#103 ERR_PROC_TERM_WO_SYNC")
-	w.quiet()
+	w.checkNoGroups()
 
 	w = family(t, yes(codec.KeyGroupNotifyTermination))
 	w.request(0, destruct("g"))
@@ -245,7 +245,7 @@ func TestDeathOfAMember(t *testing.T) {
 	w.expect("reply 0#103 ERR_PROC_TERM_WO_SYNC", failed("1"))
 	w.request(1, destruct("g"))
 	w.expect("reply 1#103 ERR_PROC_TERM_WO_SYNC")
-	w.quiet()
+	w.checkNoGroups()
 
 	w = family(t, yes(codec.KeyGroupNotifyTermination), yes(codec.KeyGroupFTCollective))
 	w.request(0, destruct("g"))
@@ -255,7 +255,7 @@ func TestDeathOfAMember(t *testing.T) {
 	if len(w.log) != 3 || w.log[1] != "reply 0#103 ok" {
 		t.Errorf("%q, want the group to end", w.log)
 	}
-	w.quiet()
+	w.checkNoGroups()
 
 	w = family(t, yes(codec.KeyGroupNotifyTermination), yes(codec.KeyGroupFTCollective))
 	w.request(2, &codec.FinalizeRequest{}) // ends without leaving the group
@@ -264,7 +264,7 @@ func TestDeathOfAMember(t *testing.T) {
 	w.request(0, destruct("g"))
 	w.request(1, destruct("g"))
 	w.expect("reply 0#103 ok", "reply 1#103 ok")
-	w.quiet()
+	w.checkNoGroups()
 }
 
 // A group's name may be used in place of a namespace.
@@ -335,7 +335,7 @@ func TestInvitation(t *testing.T) {
 		w.request(r, destruct("g"))
 	}
 	w.expect("reply 0#105 ok", "reply 1#103 ok", "reply 2#102 ok")
-	w.quiet()
+	w.checkNoGroups()
 	if n := len(w.core.spaces[testNspace].cache); n != 2 { // the two answers
 		t.Errorf("%d events are kept, want 2", n)
 	}
@@ -361,7 +361,7 @@ func TestDeathDuringInvitation(t *testing.T) {
 	w.log = nil
 	w.exit(0)
 	w.expect("event 2 GROUP_LEADER_FAILED from 0 about 0 nondefault group g", "event 3 GROUP_LEADER_FAILED from 0 about 0 nondefault group g")
-	w.quiet()
+	w.checkNoGroups()
 
 	w = listening(t)
 	w.request(0, invited("g", ranks(1)...))
@@ -371,7 +371,7 @@ func TestDeathDuringInvitation(t *testing.T) {
 	w.exit(1)
 	w.exit(0)
 	w.expect()
-	w.quiet()
+	w.checkNoGroups()
 }
 
 func TestUnfitInvitations(t *testing.T) {

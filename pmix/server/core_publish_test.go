@@ -42,8 +42,8 @@ func secondJob(n int) JobLayout {
 	return j
 }
 
-// found describes the last answer, which must be the answer to a lookup.
-func (w *world) found() string {
+// lookupResult describes the last answer, which must be the answer to a lookup.
+func (w *world) lookupResult() string {
 	w.t.Helper()
 	if len(w.sent) == 0 {
 		return "no answer"
@@ -63,7 +63,7 @@ func (w *world) found() string {
 
 func (w *world) expectFound(want string) {
 	w.t.Helper()
-	if got := w.found(); got != want {
+	if got := w.lookupResult(); got != want {
 		w.t.Errorf("lookup: %q, want %q", got, want)
 	}
 }
@@ -279,7 +279,7 @@ func TestPublishedDataEnds(t *testing.T) {
 	left := func() string {
 		w.request(3, lookupOf("0-0 0-2 0-3 0-4 1-0 1-2 1-3 1-4 2-0 2-2 2-3 2-4"))
 		var keys []string
-		for f := range strings.FieldsSeq(w.found()) {
+		for f := range strings.FieldsSeq(w.lookupResult()) {
 			if key, _, ok := strings.Cut(f, "=v"); ok {
 				keys = append(keys, key)
 			}

@@ -18,8 +18,8 @@ func queryOf(keys string, qualifiers ...codec.Info) *codec.QueryRequest {
 
 func about(key string, v codec.Value) codec.Info { return codec.Info{Key: key, Value: v} }
 
-// learned sends a query as a rank and returns the answer.
-func (w *world) learned(rank codec.Rank, r *codec.QueryRequest) codec.QueryReply {
+// query sends a query as a rank and returns the answer.
+func (w *world) query(rank codec.Rank, r *codec.QueryRequest) codec.QueryReply {
 	w.t.Helper()
 	w.sent, w.log = nil, nil
 	w.request(rank, r)
@@ -38,10 +38,10 @@ func (w *world) learned(rank codec.Rank, r *codec.QueryRequest) codec.QueryReply
 	return reply
 }
 
-// told returns the answer of learned as text.
-func (w *world) told(rank codec.Rank, r *codec.QueryRequest) string {
+// queryText returns the answer of query as text.
+func (w *world) queryText(rank codec.Rank, r *codec.QueryRequest) string {
 	w.t.Helper()
-	reply := w.learned(rank, r)
+	reply := w.query(rank, r)
 	out := []string{statusName(reply.Status)}
 	for _, info := range reply.Info {
 		out = append(out, strings.TrimPrefix(info.Key, "pmix.")+"="+info.Value.String())
@@ -93,7 +93,7 @@ func TestQueryDescription(t *testing.T) {
 		{"pmix.lpeers", []codec.Info{about(codec.KeyNodeID, codec.Uint32Value(2))}, "ERR_NOT_FOUND"},
 		{"pmix.lpeers", []codec.Info{about(codec.KeyHostname, codec.StringValue("n2"))}, "ERR_NOT_FOUND"},
 	} {
-		if got := w.told(0, queryOf(c.keys, c.qualifiers...)); got != c.want {
+		if got := w.queryText(0, queryOf(c.keys, c.qualifiers...)); got != c.want {
 			t.Errorf("%s of %v: %s, want %s", c.keys, c.qualifiers, got, c.want)
 		}
 	}
@@ -108,14 +108,14 @@ func TestQueryServer(t *testing.T) {
 		"pmix.qry.psetnum pmix.qry.psets":    "ok qry.psetnum=0 qry.psets=",
 		"pmix.qry.pgrpnum pmix.qry.pgrpmems": "ERR_PARTIAL_SUCCESS qry.pgrpnum=0",
 	} {
-		if got := w.told(0, queryOf(keys)); got != want {
+		if got := w.queryText(0, queryOf(keys)); got != want {
 			t.Errorf("%s: %s, want %s", keys, got, want)
 		}
 	}
-	keys, _ := w.learned(0, queryOf(codec.KeyQuerySupportedKeys)).Info[0].Value.Str()
+	keys, _ := w.query(0, queryOf(codec.KeyQuerySupportedKeys)).Info[0].Value.Str()
 	for key := range strings.SplitSeq(keys, ",") {
 		qualifiers := []codec.Info{about(codec.KeyServerFunctions, codec.Value{}), about(codec.KeyRank, codec.RankValue(0))}
-		if got := w.told(0, queryOf(key, qualifiers...)); got == "ERR_NOT_FOUND" {
+		if got := w.queryText(0, queryOf(key, qualifiers...)); got == "ERR_NOT_FOUND" {
 			// Missing in this world are groups, and pids, which no host has reported.
 			if key != codec.KeyQueryGroupMembership && key != codec.KeyProcPID {
 				t.Errorf("%s is supported according to the server, but not found", key)
@@ -126,7 +126,7 @@ func TestQueryServer(t *testing.T) {
 
 func TestQueryJobs(t *testing.T) {
 	w := queried(t)
-	jobs, _ := w.learned(0, queryOf(codec.KeyQueryNamespaceInfo)).Info[0].Value.Infos()
+	jobs, _ := w.query(0, queryOf(codec.KeyQueryNamespaceInfo)).Info[0].Value.Infos()
 	var got []string
 	for _, job := range jobs {
 		infos, _ := job.Value.Infos()
@@ -140,14 +140,14 @@ func TestQueryJobs(t *testing.T) {
 		t.Errorf("namespaces %q, want %q", got, want)
 	}
 	one := queryOf(codec.KeyQueryNamespaceInfo, about(codec.KeyNspace, codec.StringValue("job-2")))
-	if jobs, _ = w.learned(0, one).Info[0].Value.Infos(); len(jobs) != 1 {
+	if jobs, _ = w.query(0, one).Info[0].Value.Infos(); len(jobs) != 1 {
 		t.Errorf("%d namespaces, want only the one in the query", len(jobs))
 	}
 }
 
 func (w *world) rows(r *codec.QueryRequest) []string {
 	w.t.Helper()
-	reply := w.learned(0, r)
+	reply := w.query(0, r)
 	if len(reply.Info) != 1 {
 		w.t.Fatalf("%v with %d infos", reply.Status, len(reply.Info))
 	}
@@ -178,7 +178,7 @@ func TestQueryProcTable(t *testing.T) {
 		t.Errorf("of this node (-want +got):\n%s", diff)
 	}
 	other := queryOf(codec.KeyQueryProcTable, about(codec.KeyNspace, codec.StringValue("job-3")))
-	if got := w.told(0, other); got != "ERR_NOT_FOUND" {
+	if got := w.queryText(0, other); got != "ERR_NOT_FOUND" {
 		t.Errorf("table of an unknown job: %s", got)
 	}
 }
@@ -193,17 +193,17 @@ func TestQueryPIDAndState(t *testing.T) {
 	w.step(event{kind: evClaim, conn: 1, proc: first(0), pid: 4711})
 	w.connect(1)
 	of := func(r codec.Rank) codec.Info { return about(codec.KeyRank, codec.RankValue(r)) }
-	if got, want := w.told(1, queryOf("pmix.ppid pmix.proc.state", of(0))), "ok ppid=4711 proc.state=6"; got != want {
+	if got, want := w.queryText(1, queryOf("pmix.ppid pmix.proc.state", of(0))), "ok ppid=4711 proc.state=6"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
-	if got, want := w.told(1, queryOf("pmix.ppid", of(1))), "ERR_NOT_FOUND"; got != want {
+	if got, want := w.queryText(1, queryOf("pmix.ppid", of(1))), "ERR_NOT_FOUND"; got != want {
 		t.Errorf("query of an unknown pid: %s, want %s", got, want)
 	}
 }
 
 func TestQueryJobStatus(t *testing.T) {
 	w := started(t, 3)
-	status := func() string { return w.told(0, queryOf(codec.KeyQueryJobStatus)) }
+	status := func() string { return w.queryText(0, queryOf(codec.KeyQueryJobStatus)) }
 	step := func(want string) {
 		t.Helper()
 		if got := status(); got != "ok qry.jst="+want {
@@ -223,7 +223,7 @@ func TestQueryJobStatus(t *testing.T) {
 	w.step(event{kind: evExited, proc: codec.Proc{Nspace: "job-2"}})
 	w.connect(0)
 	over := queryOf(codec.KeyQueryJobStatus, about(codec.KeyNspace, codec.StringValue("job-2")))
-	if got, want := w.told(0, over), "ok qry.jst=PMIX_EVENT_JOB_END"; got != want {
+	if got, want := w.queryText(0, over), "ok qry.jst=PMIX_EVENT_JOB_END"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 }
@@ -235,7 +235,7 @@ func TestQueryGroups(t *testing.T) {
 	}
 	member := about(codec.KeyGroupID, codec.StringValue("g"))
 	for _, rank := range []codec.Rank{0, 1} {
-		reply := w.learned(rank, queryOf("pmix.qry.pgrpnum pmix.qry.pgrp pmix.qry.pgrpmems", member))
+		reply := w.query(rank, queryOf("pmix.qry.pgrpnum pmix.qry.pgrp pmix.qry.pgrpmems", member))
 		if len(reply.Info) != 3 {
 			t.Fatalf("%v with %d infos, want 3", reply.Status, len(reply.Info))
 		}
@@ -252,7 +252,7 @@ func TestQueryGroups(t *testing.T) {
 
 func TestQueryAttributes(t *testing.T) {
 	w := started(t, 1)
-	reply := w.learned(0, queryOf(codec.KeyQueryAttributeSupport,
+	reply := w.query(0, queryOf(codec.KeyQueryAttributeSupport,
 		about(codec.KeyServerFunctions, codec.Value{}), about(codec.KeyHostAttributes, codec.StringValue("PMIx_Lookup"))))
 	infos, _ := reply.Info[0].Value.Infos()
 	if len(infos) != 2 || infos[1].Key != "PMIx_Lookup" {
@@ -272,17 +272,17 @@ func TestQueryAttributes(t *testing.T) {
 	if want := []string{"pmix.timeout", "pmix.range", "pmix.evrange", "pmix.wait"}; !slices.Equal(keys, want) {
 		t.Errorf("directives of lookup: %v, want %v", keys, want)
 	}
-	if got := w.told(0, queryOf(codec.KeyQueryAttributeSupport)); got != "ERR_NOT_FOUND" {
+	if got := w.queryText(0, queryOf(codec.KeyQueryAttributeSupport)); got != "ERR_NOT_FOUND" {
 		t.Errorf("query without a function: %s", got)
 	}
 }
 
 func TestQueryLimits(t *testing.T) {
 	w := started(t, 1)
-	if got, want := w.told(0, queryOf("")), "ERR_BAD_PARAM"; got != want {
+	if got, want := w.queryText(0, queryOf("")), "ERR_BAD_PARAM"; got != want {
 		t.Errorf("no keys: %s, want %s", got, want)
 	}
-	if got, want := w.told(0, queryOf(strings.Repeat("pmix.nothing ", maxQueryKeys+1))), "ERR_OUT_OF_RESOURCE"; got != want {
+	if got, want := w.queryText(0, queryOf(strings.Repeat("pmix.nothing ", maxQueryKeys+1))), "ERR_OUT_OF_RESOURCE"; got != want {
 		t.Errorf("too many keys: %s, want %s", got, want)
 	}
 	job := testJob(4096)
@@ -290,7 +290,7 @@ func TestQueryLimits(t *testing.T) {
 	w = newWorld(t, job, false)
 	w.connect(0)
 	table := queryOf(strings.Repeat(codec.KeyQueryProcTable+" ", 5))
-	if got, want := w.told(0, table), "ERR_OUT_OF_RESOURCE"; got != want {
+	if got, want := w.queryText(0, table), "ERR_OUT_OF_RESOURCE"; got != want {
 		t.Errorf("answer that is too long: %.100s, want %s", got, want)
 	}
 }

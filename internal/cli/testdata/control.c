@@ -88,7 +88,7 @@ int main(int argc, char **argv)
 		wait_for(SIGUSR2);
 		control(1, PMIX_JOB_CTRL_RESUME, &yes, PMIX_BOOL);
 	}
-	/* Rank 1 gets SIGUSR1, too, which must not hide who requested its end; after "terminate" it does not. */
+	/* Except after "terminate", rank 1 gets SIGUSR1, too. It must not hide which rank requested the end of rank 1. */
 	for (r = strcmp(what, "terminate") == 0 ? 2 : 1; r < size; r++)
 		control(r, PMIX_JOB_CTRL_SIGNAL, &usr1, PMIX_INT);
 	check("finalize", PMIx_Finalize(NULL, 0));
