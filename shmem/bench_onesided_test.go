@@ -7,9 +7,9 @@ import (
 	"github.com/goshmem/goshmem/shmem"
 )
 
-// stridedBench measures 512 elements of 8 bytes, in blocks, put and got; the bytes of a
-// second are those that are moved.
-func stridedBench(b *testing.B, op func(c *shmem.Ctx, x shmem.Sym[int64], buf []int64, s shmem.Stride) error) {
+// benchStrided measures a strided put or get of 512 elements of 8 bytes, in blocks. The reported
+// bytes are those that move.
+func benchStrided(b *testing.B, op func(c *shmem.Ctx, x shmem.Sym[int64], buf []int64, s shmem.Stride) error) {
 	b.Helper()
 	const elements = 512
 	for _, s := range []shmem.Stride{
@@ -23,7 +23,7 @@ func stridedBench(b *testing.B, op func(c *shmem.Ctx, x shmem.Sym[int64], buf []
 	} {
 		s.N = elements / s.Block
 		b.Run(fmt.Sprintf("%d,%d,%d", s.Dst, s.Src, s.Block), func(b *testing.B) {
-			c, x := target[int64](b, 8*elements)
+			c, x := newBenchObject[int64](b, 8*elements)
 			buf := make([]int64, 8*elements)
 			b.ReportAllocs()
 			b.SetBytes(8 * elements)
@@ -37,7 +37,7 @@ func stridedBench(b *testing.B, op func(c *shmem.Ctx, x shmem.Sym[int64], buf []
 }
 
 func BenchmarkIPut(b *testing.B) {
-	stridedBench(b, func(c *shmem.Ctx, x shmem.Sym[int64], buf []int64, s shmem.Stride) error {
+	benchStrided(b, func(c *shmem.Ctx, x shmem.Sym[int64], buf []int64, s shmem.Stride) error {
 		if s.Block == 1 {
 			return shmem.IPut(c, x, buf, s, 0)
 		}
@@ -46,7 +46,7 @@ func BenchmarkIPut(b *testing.B) {
 }
 
 func BenchmarkIGet(b *testing.B) {
-	stridedBench(b, func(c *shmem.Ctx, x shmem.Sym[int64], buf []int64, s shmem.Stride) error {
+	benchStrided(b, func(c *shmem.Ctx, x shmem.Sym[int64], buf []int64, s shmem.Stride) error {
 		if s.Block == 1 {
 			return shmem.IGet(c, buf, x, s, 0)
 		}
@@ -55,7 +55,7 @@ func BenchmarkIGet(b *testing.B) {
 }
 
 func BenchmarkIPutOne(b *testing.B) {
-	c, x := target[int64](b, 1)
+	c, x := newBenchObject[int64](b, 1)
 	src := []int64{7}
 	b.ReportAllocs()
 	for b.Loop() {
@@ -68,8 +68,8 @@ func BenchmarkIPutOne(b *testing.B) {
 func BenchmarkPutSignal(b *testing.B) {
 	for _, n := range []int{1, 8, 128} {
 		b.Run(fmt.Sprint(8*n), func(b *testing.B) {
-			c, x := target[int64](b, n)
-			_, sig := target[uint64](b, 1)
+			c, x := newBenchObject[int64](b, n)
+			_, sig := newBenchObject[uint64](b, 1)
 			src := make([]int64, n)
 			b.ReportAllocs()
 			for b.Loop() {
@@ -82,8 +82,8 @@ func BenchmarkPutSignal(b *testing.B) {
 }
 
 func BenchmarkPutSignalNBI(b *testing.B) {
-	c, x := target[int64](b, 8)
-	_, sig := target[uint64](b, 1)
+	c, x := newBenchObject[int64](b, 8)
+	_, sig := newBenchObject[uint64](b, 1)
 	src := make([]int64, 8)
 	b.ReportAllocs()
 	for b.Loop() {
@@ -94,7 +94,7 @@ func BenchmarkPutSignalNBI(b *testing.B) {
 }
 
 func BenchmarkQuietPE(b *testing.B) {
-	c, _ := target[int64](b, 1)
+	c, _ := newBenchObject[int64](b, 1)
 	b.ReportAllocs()
 	for b.Loop() {
 		if err := c.QuietPE(0); err != nil {

@@ -8,18 +8,19 @@ import (
 	"github.com/goshmem/goshmem/shmem"
 )
 
-// The benchmarks run as a job of one PE, whose target is itself: what the
-// library adds to a load, a store or an atomic instruction, without a second
-// processor in the way. Figures between PEs are those of make bench-check.
+// The benchmarks run as a job of one PE that targets itself. They measure what the library adds to
+// a load, a store or an atomic instruction, without a second processor. make bench-check measures
+// between PEs.
 
-// aloneWorld is initialized once for all benchmarks and rounds of -count, and
-// never finalized.
-var aloneWorld = sync.OnceValues(func() (*shmem.World, error) { return shmem.Init() })
+// benchWorld is initialized once for all benchmarks and all rounds of -count. It is never
+// finalized.
+var benchWorld = sync.OnceValues(func() (*shmem.World, error) { return shmem.Init() })
 
-// target returns a context and n fresh elements, freed after the benchmark.
-func target[T any](b *testing.B, n int) (*shmem.Ctx, shmem.Sym[T]) {
+// newBenchObject returns a context and an object of n elements, which is freed after the
+// benchmark.
+func newBenchObject[T any](b *testing.B, n int) (*shmem.Ctx, shmem.Sym[T]) {
 	b.Helper()
-	w, err := aloneWorld()
+	w, err := benchWorld()
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -39,7 +40,7 @@ func target[T any](b *testing.B, n int) (*shmem.Ctx, shmem.Sym[T]) {
 func benchAMO[T any](b *testing.B, name string, op func(c *shmem.Ctx, x shmem.Sym[T]) error) {
 	b.Helper()
 	b.Run(name, func(b *testing.B) {
-		c, x := target[T](b, 1)
+		c, x := newBenchObject[T](b, 1)
 		b.ReportAllocs()
 		for b.Loop() {
 			if err := op(c, x); err != nil {
@@ -50,7 +51,7 @@ func benchAMO[T any](b *testing.B, name string, op func(c *shmem.Ctx, x shmem.Sy
 }
 
 func BenchmarkP(b *testing.B) {
-	c, x := target[int64](b, 1)
+	c, x := newBenchObject[int64](b, 1)
 	b.ReportAllocs()
 	for b.Loop() {
 		if err := shmem.P(c, x, 7, 0); err != nil {
@@ -60,7 +61,7 @@ func BenchmarkP(b *testing.B) {
 }
 
 func BenchmarkPAt(b *testing.B) {
-	c, x := target[int64](b, 1024)
+	c, x := newBenchObject[int64](b, 1024)
 	b.ReportAllocs()
 	i := 0
 	for b.Loop() {
@@ -72,7 +73,7 @@ func BenchmarkPAt(b *testing.B) {
 }
 
 func BenchmarkG(b *testing.B) {
-	c, x := target[int64](b, 1)
+	c, x := newBenchObject[int64](b, 1)
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := shmem.G(c, x, 0); err != nil {
@@ -87,7 +88,7 @@ var putSizes = []int{1, 8, 128, 512, 8192, 131072}
 func BenchmarkPut(b *testing.B) {
 	for _, n := range putSizes {
 		b.Run(fmt.Sprint(8*n), func(b *testing.B) {
-			c, x := target[int64](b, n)
+			c, x := newBenchObject[int64](b, n)
 			src := make([]int64, n)
 			b.ReportAllocs()
 			b.SetBytes(int64(8 * n))
@@ -103,7 +104,7 @@ func BenchmarkPut(b *testing.B) {
 func BenchmarkGet(b *testing.B) {
 	for _, n := range putSizes {
 		b.Run(fmt.Sprint(8*n), func(b *testing.B) {
-			c, x := target[int64](b, n)
+			c, x := newBenchObject[int64](b, n)
 			dst := make([]int64, n)
 			b.ReportAllocs()
 			b.SetBytes(int64(8 * n))
@@ -117,7 +118,7 @@ func BenchmarkGet(b *testing.B) {
 }
 
 func BenchmarkPQuiet(b *testing.B) {
-	c, x := target[int64](b, 1)
+	c, x := newBenchObject[int64](b, 1)
 	b.ReportAllocs()
 	for b.Loop() {
 		if err := shmem.P(c, x, 7, 0); err != nil {
@@ -130,7 +131,7 @@ func BenchmarkPQuiet(b *testing.B) {
 }
 
 func BenchmarkPutQuiet(b *testing.B) {
-	c, x := target[int64](b, 1)
+	c, x := newBenchObject[int64](b, 1)
 	src := []int64{7}
 	b.ReportAllocs()
 	for b.Loop() {
@@ -144,7 +145,7 @@ func BenchmarkPutQuiet(b *testing.B) {
 }
 
 func BenchmarkQuiet(b *testing.B) {
-	c, _ := target[int64](b, 1)
+	c, _ := newBenchObject[int64](b, 1)
 	b.ReportAllocs()
 	for b.Loop() {
 		if err := c.Quiet(); err != nil {
@@ -154,7 +155,7 @@ func BenchmarkQuiet(b *testing.B) {
 }
 
 func BenchmarkFence(b *testing.B) {
-	c, _ := target[int64](b, 1)
+	c, _ := newBenchObject[int64](b, 1)
 	b.ReportAllocs()
 	for b.Loop() {
 		if err := c.Fence(); err != nil {
@@ -199,7 +200,7 @@ func BenchmarkAtomic(b *testing.B) {
 func BenchmarkTest(b *testing.B) {
 	for name, v := range map[string]int64{"yes": 0, "no": 1} {
 		b.Run(name, func(b *testing.B) {
-			c, x := target[int64](b, 1)
+			c, x := newBenchObject[int64](b, 1)
 			b.ReportAllocs()
 			for b.Loop() {
 				if yes, err := shmem.Test(c, x, shmem.EQ, v); err != nil || yes != (v == 0) {

@@ -16,13 +16,13 @@ import (
 	"github.com/goshmem/goshmem/shmem/shmemtest"
 )
 
-// A PE whose arguments are bad gets its own error, and the others one that names it and
-// says what is wrong, instead of waiting.
+// A PE with bad arguments gets its own error. The other PEs do not wait: each gets an error that
+// names that PE and says what is wrong.
 func TestCheckRefused(t *testing.T) {
 	shmemtest.Run(t, 4, func(t *testing.T, w *shmem.World) {
 		e := newCaller(t, w, w.Team())
 		for turn, c := range []struct {
-			good  called
+			good  namedCall
 			cause error
 			what  string
 			bad   func() error
@@ -41,13 +41,13 @@ func TestCheckRefused(t *testing.T) {
 				return shmem.Reduce(e.t, e.y.Slice(0, 8), e.x.Slice(0, 8), nil)
 			}},
 			{reduceValue("sum", shmem.Sum), shmem.ErrArgument, "ReduceValue with bad arguments (operator is nil", func() error {
-				return fails(shmem.ReduceValue(e.t, int64(1), nil))
+				return errOf(shmem.ReduceValue(e.t, int64(1), nil))
 			}},
 			{reduceValue("sum", shmem.Sum), shmem.ErrElementType, "ReduceValue with bad arguments (element type *int64", func() error {
-				return fails(shmem.ReduceValue(e.t, new(int64), func(_, _ []*int64) {}))
+				return errOf(shmem.ReduceValue(e.t, new(int64), func(_, _ []*int64) {}))
 			}},
 			{broadcastValue(1), shmem.ErrPERange, "BroadcastValue with bad arguments (root 4 of a team of 4", func() error {
-				return fails(shmem.BroadcastValue(e.t, int64(1), 4))
+				return errOf(shmem.BroadcastValue(e.t, int64(1), 4))
 			}},
 			{inScan(8), shmem.ErrArgument, "SumInScan with bad arguments", func() error { return shmem.SumInScan(e.t, e.y.Slice(0, 7), e.x.Slice(0, 8)) }},
 			{exScan(8), shmem.ErrArgument, "SumExScan with bad arguments", func() error { return shmem.SumExScan(e.t, e.y.Slice(0, 7), e.x.Slice(0, 8)) }},
@@ -70,48 +70,48 @@ func TestCheckRefused(t *testing.T) {
 			{alltoalls(4, 1, 1), shmem.ErrOverlap, "AlltoallS with bad arguments (source and", func() error {
 				return shmem.AlltoallS(e.t, e.x, e.x, shmem.Stride{N: 4, Dst: 1, Src: 1})
 			}},
-			{collect, shmem.ErrElementType, "Alloc with bad arguments (element type", func() error { return fails(shmem.Alloc[*int](w, 1)) }},
+			{collect, shmem.ErrElementType, "Alloc with bad arguments (element type", func() error { return errOf(shmem.Alloc[*int](w, 1)) }},
 			{collect, shmem.ErrArgument, "Free with bad arguments (handle of a part", func() error { return shmem.Free(w, e.x.At(1)) }},
-			{collect, shmem.ErrArgument, "Realloc with bad arguments", func() error { return fails(shmem.Realloc(w, e.x, -1)) }},
+			{collect, shmem.ErrArgument, "Realloc with bad arguments", func() error { return errOf(shmem.Realloc(w, e.x, -1)) }},
 		} {
-			refusedAlone(t, e, [2]called{c.good, {c.what, func(*caller) error { return c.bad() }}}, turn%4, c.cause)
-			e.works(t, c.what)
-			if err := c.bad(); !errors.Is(err, c.cause) { // all of them
+			wantRefusedAlone(t, e, [2]namedCall{c.good, {c.what, func(*caller) error { return c.bad() }}}, turn%4, c.cause)
+			e.checkWorks(t, c.what)
+			if err := c.bad(); !errors.Is(err, c.cause) { // on all PEs
 				t.Errorf("%s: %v, want %v", c.what, err, c.cause)
 			}
-			e.works(t, c.what)
+			e.checkWorks(t, c.what)
 		}
-	}, checking...)
+	}, withChecks...)
 }
 
 func broadcastTo(e *caller, root int) func() error {
 	return func() error { return shmem.Broadcast(e.t, e.y.Slice(0, 8), e.x.Slice(0, 8), root) }
 }
 
-// Objects are to be the same, too; they are named where nothing else differs.
+// The objects have to be the same, too. The error names them only if nothing else differs.
 func TestCheckObjects(t *testing.T) {
 	shmemtest.Run(t, 2, func(t *testing.T, w *shmem.World) {
 		e := newCaller(t, w, w.Team())
 		for _, n := range []int{8, 2000} {
-			first := w.MyPE() // the odd one's destination begins an element later
+			first := w.MyPE() // the last PE's destination begins one element later
 			err := shmem.Reduce(e.t, e.y.Slice(first, first+n), e.x.Slice(0, n), shmem.Sum)
-			refused(t, err, shmem.ErrMismatch, fmt.Sprintf("Reduce(sum) of %d elements of int64 (from offset", n), "to offset", "on PE 0, but Reduce(sum)", "on PE 1")
-			e.works(t, "objects")
+			wantError(t, err, shmem.ErrMismatch, fmt.Sprintf("Reduce(sum) of %d elements of int64 (from offset", n), "to offset", "on PE 0, but Reduce(sum)", "on PE 1")
+			e.checkWorks(t, "objects")
 		}
-		// Of a collect, lengths and sources may differ.
+		// In a Collect, lengths and sources may differ.
 		ok(t, shmem.Collect(e.t, e.y, e.x.Slice(w.MyPE(), 3+4*w.MyPE())))
-	}, checking...)
+	}, withChecks...)
 }
 
-// Where nothing differs, all goes on as ever.
+// Equal calls behave as they do without the check.
 func TestCheckAllTheSame(t *testing.T) {
 	for _, n := range []int{1, 3, 5} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			shmemtest.Run(t, n, func(t *testing.T, w *shmem.World) {
 				for _, size := range []int{0, 1, 7, 1025} {
-					broadcasts(t, w, size)
-					reductions(t, w, size)
-					exchanges(t, w, size)
+					testBroadcasts(t, w, size)
+					testReductions(t, w, size)
+					testExchanges(t, w, size)
 				}
 				e := newCaller(t, w, w.Team())
 				for round := range 300 {
@@ -122,7 +122,7 @@ func TestCheckAllTheSame(t *testing.T) {
 						ok(t, w.Barrier())
 					}
 					e.t = team
-					e.works(t, "again")
+					e.checkWorks(t, "again")
 					ok(t, shmem.Reduce(team, e.y.At(0), e.x.At(0), half))
 					ok(t, shmem.Collect(team, e.y, e.x.Slice(0, w.MyPE())))
 					ok(t, inScan(8).call(e))
@@ -141,53 +141,53 @@ func TestCheckAllTheSame(t *testing.T) {
 				}
 				must(shmem.Init())(t)
 				ok(t, w.Finalize())
-			}, checking...)
+			}, withChecks...)
 		})
 	}
 }
 
-// Deaths are reported as ever: on a strict team the survivors' call fails; on a tolerant
-// one it goes on, and survivors that differ learn it of each other.
+// Deaths are reported as they are without the check. On a strict team the survivors' call fails;
+// on a tolerant one it succeeds, and survivors whose calls differ still get ErrMismatch.
 func TestCheckDeath(t *testing.T) {
 	const npes, victim = 4, 2
-	for name, opts := range map[string][]shmemtest.Option{"tolerant": nil, "strict": {strict}} {
+	for name, opts := range map[string][]shmemtest.Option{"tolerant": nil, "strict": {strictWorld}} {
 		t.Run(name, func(t *testing.T) {
 			shmemtest.Run(t, npes, func(t *testing.T, w *shmem.World) {
 				e := newCaller(t, w, w.Team())
 				if w.MyPE() == victim {
-					dieWhen(w, 0, 1, 3)
+					dieWhenAsleep(w, 0, 1, 3)
 				}
 				err := reduce("sum", 8, shmem.Sum).call(e)
 				if name == "strict" {
-					lost(t, "Reduce", err, victim)
-					lost(t, "Barrier", w.Barrier(), victim)
+					wantDeathError(t, "Reduce", err, victim)
+					wantDeathError(t, "Barrier", w.Barrier(), victim)
 				} else {
 					ok(t, err)
 					if o := e.t.Outcome(); !slices.Equal(o.Contributors, []int{0, 1, 3}) {
 						t.Errorf("outcome %v", o)
 					}
-					lost(t, "Broadcast", broadcast(8, victim).call(e), victim)
-					pair := [2]called{reduce("sum", 8, shmem.Sum), reduce("max", 8, shmem.Max)}
+					wantDeathError(t, "Broadcast", broadcast(8, victim).call(e), victim)
+					pair := [2]namedCall{reduce("sum", 8, shmem.Sum), reduce("max", 8, shmem.Max)}
 					mine := pair[0]
 					if w.MyPE() == 1 {
 						mine = pair[1]
 					}
-					differs(t, mine.call(e), pair, []int{0, 3}, 1)
+					wantMismatch(t, mine.call(e), pair, []int{0, 3}, 1)
 					ok(t, w.Barrier())
 				}
-				lost(t, "Alloc", fails(shmem.Alloc[int64](w, 1)), victim)
+				wantDeathError(t, "Alloc", errOf(shmem.Alloc[int64](w, 1)), victim)
 				if failed := must(e.t.Validate())(t); !slices.Equal(failed, []int{victim}) {
 					t.Errorf("Validate: %v", failed)
 				}
 				e.t = must(e.t.Shrink())(t)
-				e.works(t, "shrunk")
+				e.checkWorks(t, "shrunk")
 				ok(t, e.t.Destroy())
-			}, append(append(opts, checking...), shmemtest.Recover(victim))...)
+			}, append(append(opts, withChecks...), shmemtest.Recover(victim))...)
 		})
 	}
 }
 
-// A deadline breaks the team as ever, and agreements go on.
+// A missed deadline breaks the team as it does without the check, and agreements still work.
 func TestCheckDeadline(t *testing.T) {
 	shmemtest.Run(t, 3, func(t *testing.T, w *shmem.World) {
 		gone := must(shmem.Calloc[int64](w, 1))(t)
@@ -195,36 +195,36 @@ func TestCheckDeadline(t *testing.T) {
 		if w.MyPE() == 1 {
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 			defer cancel()
-			refused(t, team.With(ctx).Sync(), context.DeadlineExceeded, "shmem.Team.Sync: waiting for PE 0", "the team is broken")
+			wantError(t, team.With(ctx).Sync(), context.DeadlineExceeded, "shmem.Team.Sync: waiting for PE 0", "the team is broken")
 			for _, pe := range []int{0, 2} {
 				ok(t, shmem.AtomicSet(w.Ctx(), gone, 1, pe))
 			}
 		} else {
 			ok(t, shmem.WaitUntil(w.Ctx(), gone, shmem.EQ, 1))
 		}
-		refused(t, team.Sync(), shmem.ErrTeamBroken)
+		wantError(t, team.Sync(), shmem.ErrTeamBroken)
 		if got, err := team.Agree(uint64(w.MyPE() | 4)); err != nil || got != 4 {
 			t.Errorf("Agree: %d, %v", got, err)
 		}
 		s := must(team.Shrink())(t)
 		ok(t, s.Sync())
-		refused(t, team.Destroy(), shmem.ErrTeamBroken)
-		refused(t, team.Sync(), shmem.ErrDestroyed)
+		wantError(t, team.Destroy(), shmem.ErrTeamBroken)
+		wantError(t, team.Sync(), shmem.ErrDestroyed)
 		ok(t, w.Barrier())
-	}, checking...)
+	}, withChecks...)
 }
 
-// A PE that has given a call up by its deadline may well call the same next as the others: these
-// get an error from a collective, and agreements and Finalize go on, as they do without the check.
+// After its deadline, a PE may make the same next call as the others. A collective then returns an
+// error; agreements and Finalize work as they do without the check.
 func TestCheckGivenUp(t *testing.T) {
 	for name, meet := range map[string]func(t *testing.T, team *shmem.Team){
 		"collective": func(t *testing.T, team *shmem.Team) {
 			if team.MyPE() != 2 {
 				_, _, err := team.Split2D(1, nil, nil)
-				refused(t, err, shmem.ErrMismatch, "Team.Split2D(1) with ModeStrict and ModeStrict on PE 1, 2, but Sync, given up, on PE 0")
-				refused(t, err, shmem.ErrTeamBroken)
+				wantError(t, err, shmem.ErrMismatch, "Team.Split2D(1) with ModeStrict and ModeStrict on PE 1, 2, but Sync, given up, on PE 0")
+				wantError(t, err, shmem.ErrTeamBroken)
 			}
-			refused(t, team.Sync(), shmem.ErrTeamBroken)
+			wantError(t, team.Sync(), shmem.ErrTeamBroken)
 		},
 		"agreement": func(*testing.T, *shmem.Team) {},
 		"validation": func(t *testing.T, team *shmem.Team) {
@@ -240,8 +240,8 @@ func TestCheckGivenUp(t *testing.T) {
 				if w.MyPE() == 0 {
 					ctx, stop := context.WithCancel(t.Context())
 					stop()
-					refused(t, team.With(ctx).Sync(), context.Canceled, "the team is broken")
-					refused(t, w.With(ctx).Sync(), context.Canceled, "the team is broken")
+					wantError(t, team.With(ctx).Sync(), context.Canceled, "the team is broken")
+					wantError(t, w.With(ctx).Sync(), context.Canceled, "the team is broken")
 					for pe := 1; pe < w.NPEs(); pe++ {
 						ok(t, shmem.P(w.Ctx(), given, 1, pe))
 					}
@@ -252,16 +252,16 @@ func TestCheckGivenUp(t *testing.T) {
 				s := must(team.Shrink())(t)
 				ok(t, s.Sync())
 				if name == "agreement" {
-					refused(t, team.Destroy(), shmem.ErrTeamBroken)
-					refused(t, team.Destroy(), shmem.ErrDestroyed)
+					wantError(t, team.Destroy(), shmem.ErrTeamBroken)
+					wantError(t, team.Destroy(), shmem.ErrDestroyed)
 				}
-			}, checking...) // Finalize is the first collective after the Sync that PE 0 has given up
+			}, withChecks...) // Finalize is the first collective after the Sync that PE 0 gave up
 		})
 	}
 }
 
-// All PEs compare if one asks for it, also when it is mpi that begins, and again after
-// Finalize.
+// All PEs compare their calls if one PE asks for it, also if mpi initializes first, and again
+// after Finalize.
 func TestCheckAskedByOne(t *testing.T) {
 	for who := range 3 {
 		t.Run(fmt.Sprint(who), func(t *testing.T) {
@@ -281,9 +281,9 @@ func TestCheckAskedByOne(t *testing.T) {
 					e := newCaller(t, w, w.Team())
 					err := reduce("sum", 8+me/2, shmem.Sum).call(e)
 					if asks {
-						refused(t, err, shmem.ErrMismatch, "Reduce(sum) of 8 elements of int64 on PE 0, 1, but Reduce(sum) of 9 elements of int64 on PE 2")
+						wantError(t, err, shmem.ErrMismatch, "Reduce(sum) of 8 elements of int64 on PE 0, 1, but Reduce(sum) of 9 elements of int64 on PE 2")
 					} else if errors.Is(err, shmem.ErrMismatch) {
-						t.Errorf("round %d: %v, but nobody asks", round, err)
+						t.Errorf("round %d: %v, want no error: no PE asked for the check", round, err)
 					}
 					ok(t, w.Finalize())
 					if m != nil {
@@ -295,11 +295,11 @@ func TestCheckAskedByOne(t *testing.T) {
 	}
 }
 
-// A word that names no check is an error of Init, of both packages.
+// An unknown check in GOSHMEM_CHECK is an error of Init, in both packages.
 func TestCheckUnknown(t *testing.T) {
 	for value, word := range map[string]string{"collective": `"collective" is none of them`, "collectives,races": `"races" is none of them`} {
 		t.Setenv("GOSHMEM_CHECK", value)
-		for name, err := range map[string]error{"shmem": fails(shmem.Init()), "mpi": fails(mpi.Init())} {
+		for name, err := range map[string]error{"shmem": errOf(shmem.Init()), "mpi": errOf(mpi.Init())} {
 			if err == nil || !strings.Contains(err.Error(), name+`.Init: GOSHMEM_CHECK="`+value+`", want a comma list of collectives; `+word) {
 				t.Errorf("%s: %v", name, err)
 			}
@@ -307,8 +307,7 @@ func TestCheckUnknown(t *testing.T) {
 	}
 }
 
-// Without the check, a call costs no allocation, also where its operator is a function literal
-// with variables.
+// Without the check a call allocates nothing, even if its operator is a closure.
 func TestCheckOffAllocatesNothing(t *testing.T) {
 	shmemtest.Run(t, 1, func(t *testing.T, w *shmem.World) {
 		e := newCaller(t, w, w.Team())
@@ -325,7 +324,7 @@ func TestCheckOffAllocatesNothing(t *testing.T) {
 				}
 			}
 		}); n != 0 {
-			t.Errorf("%v allocations", n)
+			t.Errorf("%v allocations a call, want none", n)
 		}
 	})
 }

@@ -12,11 +12,11 @@ import (
 	"github.com/goshmem/goshmem/shmem/shmemtest"
 )
 
-// checking has PEs compare what they call.
-var checking = []shmemtest.Option{shmemtest.Env("GOSHMEM_CHECK=collectives"), shmemtest.Timeout(30 * time.Second)}
+// withChecks makes PEs compare their collective calls.
+var withChecks = []shmemtest.Option{shmemtest.Env("GOSHMEM_CHECK=collectives"), shmemtest.Timeout(30 * time.Second)}
 
-// called is one call of a collective, and how messages name it.
-type called struct {
+// namedCall is a call of a collective with the text by which messages name it.
+type namedCall struct {
 	text string
 	call func(e *caller) error
 }
@@ -39,8 +39,8 @@ func newCaller(t *testing.T, w *shmem.World, team *shmem.Team) *caller {
 	}
 }
 
-// works checks that the team goes on as if nothing had been.
-func (e *caller) works(t *testing.T, what string) {
+// checkWorks checks that the team works as if nothing had happened.
+func (e *caller) checkWorks(t *testing.T, what string) {
 	t.Helper()
 	n := e.t.NPEs()
 	for _, size := range []int{1, 2000} {
@@ -53,17 +53,17 @@ func (e *caller) works(t *testing.T, what string) {
 	ok(t, e.t.Sync())
 }
 
-// half is an operator of the program.
+// half is an operator that the test defines.
 func half(acc, in []int64) {
 	for i := range acc {
 		acc[i] = (acc[i] + in[i]) / 2
 	}
 }
 
-// firstOnly is one that does not look at the length.
+// firstOnly is an operator that ignores the length.
 func firstOnly(acc, in []int64) { acc[0] -= in[0] }
 
-// scaled has an operator as a method.
+// scaled has an operator that is a method value.
 type scaled struct{ by int64 }
 
 func (s scaled) fold(acc, in []int64) {
@@ -72,118 +72,119 @@ func (s scaled) fold(acc, in []int64) {
 	}
 }
 
-// generic makes operators in generic code: those that are predefined are known there as well.
+// generic returns operators from generic code, where predefined ones are recognized too.
 func generic[T shmem.Ordered]() (sum, largest shmem.Op[T]) { return shmem.Sum[T], shmem.Max[T] }
 
 var genericSum, genericMax = generic[int64]()
 
-func broadcast(n, root int) called {
-	return called{fmt.Sprintf("Broadcast of %d elements of int64, root %d", n, root), func(e *caller) error {
+func broadcast(n, root int) namedCall {
+	return namedCall{fmt.Sprintf("Broadcast of %d elements of int64, root %d", n, root), func(e *caller) error {
 		return shmem.Broadcast(e.t, e.y.Slice(0, n), e.x.Slice(0, n), root)
 	}}
 }
 
-func reduce(name string, n int, op shmem.Op[int64]) called {
-	return called{fmt.Sprintf("Reduce(%s) of %d elements of int64", name, n), func(e *caller) error {
+func reduce(name string, n int, op shmem.Op[int64]) namedCall {
+	return namedCall{fmt.Sprintf("Reduce(%s) of %d elements of int64", name, n), func(e *caller) error {
 		return shmem.Reduce(e.t, e.y.Slice(0, n), e.x.Slice(0, n), op)
 	}}
 }
 
-// quarter is a reduction by an operator that is a function literal.
-func quarter(name string, op shmem.Op[int64]) called {
+// quarter is a reduction whose operator is a function literal.
+func quarter(name string, op shmem.Op[int64]) namedCall {
 	c := reduce("", 8, op)
-	return called{"Reduce(" + name + "the function at check_test.go:", c.call}
+	return namedCall{"Reduce(" + name + "the function at check_test.go:", c.call}
 }
 
-func reduceValue(name string, op shmem.Op[int64]) called {
-	return called{"ReduceValue(" + name + ") of type int64", func(e *caller) error { return fails(shmem.ReduceValue(e.t, 1, op)) }}
+func reduceValue(name string, op shmem.Op[int64]) namedCall {
+	return namedCall{"ReduceValue(" + name + ") of type int64", func(e *caller) error { return errOf(shmem.ReduceValue(e.t, 1, op)) }}
 }
 
-func broadcastValue(root int) called {
-	return called{fmt.Sprintf("BroadcastValue of type int64, root %d", root), func(e *caller) error {
-		return fails(shmem.BroadcastValue(e.t, int64(1), root))
+func broadcastValue(root int) namedCall {
+	return namedCall{fmt.Sprintf("BroadcastValue of type int64, root %d", root), func(e *caller) error {
+		return errOf(shmem.BroadcastValue(e.t, int64(1), root))
 	}}
 }
 
-func fcollect(n int) called {
-	return called{fmt.Sprintf("FCollect of %d elements of int64", n), func(e *caller) error {
+func fcollect(n int) namedCall {
+	return namedCall{fmt.Sprintf("FCollect of %d elements of int64", n), func(e *caller) error {
 		return shmem.FCollect(e.t, e.y.Slice(0, n*e.t.NPEs()), e.x.Slice(0, n))
 	}}
 }
 
-func alltoall(n int) called {
-	return called{fmt.Sprintf("Alltoall of %d elements of int64", n), func(e *caller) error {
+func alltoall(n int) namedCall {
+	return namedCall{fmt.Sprintf("Alltoall of %d elements of int64", n), func(e *caller) error {
 		return shmem.Alltoall(e.t, e.y.Slice(0, n), e.x.Slice(0, n))
 	}}
 }
 
-func alltoalls(n, dst, src int) called {
-	return called{fmt.Sprintf("AlltoallS of elements of int64 with N %d, Dst %d and Src %d", n, dst, src), func(e *caller) error {
+func alltoalls(n, dst, src int) namedCall {
+	return namedCall{fmt.Sprintf("AlltoallS of elements of int64 with N %d, Dst %d and Src %d", n, dst, src), func(e *caller) error {
 		return shmem.AlltoallS(e.t, e.y, e.x, shmem.Stride{N: n, Dst: dst, Src: src})
 	}}
 }
 
-func inScan(n int) called {
-	return called{fmt.Sprintf("SumInScan of %d elements of int64", n), func(e *caller) error {
+func inScan(n int) namedCall {
+	return namedCall{fmt.Sprintf("SumInScan of %d elements of int64", n), func(e *caller) error {
 		return shmem.SumInScan(e.t, e.y.Slice(0, n), e.x.Slice(0, n))
 	}}
 }
 
-func exScan(n int) called {
-	return called{fmt.Sprintf("SumExScan of %d elements of int64", n), func(e *caller) error {
+func exScan(n int) namedCall {
+	return namedCall{fmt.Sprintf("SumExScan of %d elements of int64", n), func(e *caller) error {
 		return shmem.SumExScan(e.t, e.y.Slice(0, n), e.x.Slice(0, n))
 	}}
 }
 
 var (
-	teamSync = called{"Sync", func(e *caller) error { return e.t.Sync() }}
-	destroy  = called{"Team.Destroy", func(e *caller) error { return e.t.Destroy() }}
-	agree    = called{"Team.Agree", func(e *caller) error { return fails(e.t.Agree(1)) }}
-	validate = called{"Team.Validate", func(e *caller) error { return fails(e.t.Validate()) }}
-	shrink   = called{"Team.Shrink", func(e *caller) error { return fails(e.t.Shrink()) }}
-	split    = called{"Team.SplitStrided(0, 1, 2) with", func(e *caller) error { return fails(e.t.SplitStrided(0, 1, 2, nil)) }}
-	split2D  = called{"Team.Split2D(2) with", func(e *caller) error {
+	teamSync = namedCall{"Sync", func(e *caller) error { return e.t.Sync() }}
+	destroy  = namedCall{"Team.Destroy", func(e *caller) error { return e.t.Destroy() }}
+	agree    = namedCall{"Team.Agree", func(e *caller) error { return errOf(e.t.Agree(1)) }}
+	validate = namedCall{"Team.Validate", func(e *caller) error { return errOf(e.t.Validate()) }}
+	shrink   = namedCall{"Team.Shrink", func(e *caller) error { return errOf(e.t.Shrink()) }}
+	split    = namedCall{"Team.SplitStrided(0, 1, 2) with", func(e *caller) error { return errOf(e.t.SplitStrided(0, 1, 2, nil)) }}
+	split2D  = namedCall{"Team.Split2D(2) with", func(e *caller) error {
 		_, _, err := e.t.Split2D(2, nil, nil)
 		return err
 	}}
-	collect = called{"Collect of elements of int64", func(e *caller) error {
+	collect = namedCall{"Collect of elements of int64", func(e *caller) error {
 		return shmem.Collect(e.t, e.y, e.x.Slice(0, 3))
 	}}
 )
 
-// On floating-point numbers.
+// The same calls on floating-point numbers.
 var (
-	broadcastF = called{"Broadcast of 8 elements of float64, root 1", func(e *caller) error {
+	broadcastF = namedCall{"Broadcast of 8 elements of float64, root 1", func(e *caller) error {
 		return shmem.Broadcast(e.t, e.g.Slice(0, 8), e.f.Slice(0, 8), 1)
 	}}
-	reduceF = called{"Reduce(sum) of 8 elements of float64", func(e *caller) error {
+	reduceF = namedCall{"Reduce(sum) of 8 elements of float64", func(e *caller) error {
 		return shmem.Reduce(e.t, e.g.Slice(0, 8), e.f.Slice(0, 8), shmem.Sum)
 	}}
-	reduceValueF = called{"ReduceValue(sum) of type float64", func(e *caller) error {
-		return fails(shmem.ReduceValue(e.t, 1.0, shmem.Sum))
+	reduceValueF = namedCall{"ReduceValue(sum) of type float64", func(e *caller) error {
+		return errOf(shmem.ReduceValue(e.t, 1.0, shmem.Sum))
 	}}
-	broadcastValueF = called{"BroadcastValue of type float64, root 1", func(e *caller) error {
-		return fails(shmem.BroadcastValue(e.t, 1.0, 1))
+	broadcastValueF = namedCall{"BroadcastValue of type float64, root 1", func(e *caller) error {
+		return errOf(shmem.BroadcastValue(e.t, 1.0, 1))
 	}}
-	fcollectF = called{"FCollect of 8 elements of float64", func(e *caller) error {
+	fcollectF = namedCall{"FCollect of 8 elements of float64", func(e *caller) error {
 		return shmem.FCollect(e.t, e.g.Slice(0, 8*e.t.NPEs()), e.f.Slice(0, 8))
 	}}
-	collectF = called{"Collect of elements of float64", func(e *caller) error {
+	collectF = namedCall{"Collect of elements of float64", func(e *caller) error {
 		return shmem.Collect(e.t, e.g, e.f.Slice(0, 8))
 	}}
-	alltoallF = called{"Alltoall of 12 elements of float64", func(e *caller) error {
+	alltoallF = namedCall{"Alltoall of 12 elements of float64", func(e *caller) error {
 		return shmem.Alltoall(e.t, e.g.Slice(0, 12), e.f.Slice(0, 12))
 	}}
-	alltoallsF = called{"AlltoallS of elements of float64 with N 2, Dst 1 and Src 1", func(e *caller) error {
+	alltoallsF = namedCall{"AlltoallS of elements of float64 with N 2, Dst 1 and Src 1", func(e *caller) error {
 		return shmem.AlltoallS(e.t, e.g, e.f, shmem.Stride{N: 2, Dst: 1, Src: 1})
 	}}
-	inScanF = called{"SumInScan of 8 elements of float64", func(e *caller) error {
+	inScanF = namedCall{"SumInScan of 8 elements of float64", func(e *caller) error {
 		return shmem.SumInScan(e.t, e.g.Slice(0, 8), e.f.Slice(0, 8))
 	}}
 )
 
-// pairs are calls that differ in one thing: what most PEs call, and what one does.
-var pairs = map[string][][2]called{
+// pairs lists calls that differ in one respect: the first is what most PEs call, the second what
+// one PE calls.
+var pairs = map[string][][2]namedCall{
 	"kind": {
 		{teamSync, broadcast(8, 1)},
 		{broadcast(8, 1), reduce("sum", 8, shmem.Sum)},
@@ -255,11 +256,12 @@ var pairs = map[string][][2]called{
 	},
 }
 
-// differs checks the error of a PE where those in most have called one thing and odd another.
-func differs(t *testing.T, err error, pair [2]called, most []int, odd int) {
+// wantMismatch checks a PE's error after the PEs in most made the first call of pair and odd the
+// second.
+func wantMismatch(t *testing.T, err error, pair [2]namedCall, most []int, odd int) {
 	t.Helper()
 	if !errors.Is(err, shmem.ErrMismatch) {
-		t.Errorf("%s and %s: %v, want %v", pair[0].text, pair[1].text, err, shmem.ErrMismatch)
+		t.Errorf("%s and %s: error %v, want %v", pair[0].text, pair[1].text, err, shmem.ErrMismatch)
 		return
 	}
 	numbers := strings.Trim(strings.ReplaceAll(fmt.Sprint(most), " ", ", "), "[]")
@@ -269,13 +271,14 @@ func differs(t *testing.T, err error, pair [2]called, most []int, odd int) {
 	before, after, _ := strings.Cut(err.Error(), ", but ")
 	for _, x := range []struct{ have, text, pes string }{{before, pair[0].text, numbers}, {after, pair[1].text, fmt.Sprint(odd)}} {
 		if !strings.Contains(x.have, x.text) || !strings.Contains(x.have, " on PE "+x.pes) {
-			t.Errorf("error %q does not say %q of PE %s", err, x.text, x.pes)
+			t.Errorf("error %q does not name %q on PE %s", err, x.text, x.pes)
 		}
 	}
 }
 
-// One PE calls something else than the others: all get an error that says who calls what, and
-// the team goes on. On the team of all, on parts of it in any order, in any mode.
+// One PE calls something else than the others. All get an error that says which PE calls what, and
+// the team goes on. This holds on the team of all PEs, on parts of it in any order, and in either
+// mode.
 func TestCheckDifferences(t *testing.T) {
 	for name, from := range map[string]func(w *shmem.World) (*shmem.Team, error){
 		"all":      func(w *shmem.World) (*shmem.Team, error) { return w.Team().SplitStrided(0, 1, 4, nil) },
@@ -291,23 +294,23 @@ func TestCheckDifferences(t *testing.T) {
 					return
 				}
 				turn := 0
-				for what, list := range inOrder(pairs) {
+				for what, list := range byKey(pairs) {
 					for _, pair := range list {
 						turn++
-						oddOneOut(t, e, pair, turn%team.NPEs())
-						e.works(t, what)
+						callOddOneOut(t, e, pair, turn%team.NPEs())
+						e.checkWorks(t, what)
 					}
 				}
 				ok(t, team.Destroy())
-			}, checking...)
+			}, withChecks...)
 		})
 	}
 }
 
 var tolerantConfig = &shmem.TeamConfig{Mode: shmem.ModeTolerant}
 
-// inOrder is the same order on all PEs.
-func inOrder[V any](m map[string]V) func(yield func(string, V) bool) {
+// byKey iterates over m in the order of its keys, which is the same on all PEs.
+func byKey[V any](m map[string]V) func(yield func(string, V) bool) {
 	return func(yield func(string, V) bool) {
 		var keys []string
 		for k := range m {
@@ -322,8 +325,8 @@ func inOrder[V any](m map[string]V) func(yield func(string, V) bool) {
 	}
 }
 
-// oddOneOut has one member of the team call the second of a pair, the others the first.
-func oddOneOut(t *testing.T, e *caller, pair [2]called, odd int) {
+// callOddOneOut makes member odd of the team call the second of a pair, the others the first.
+func callOddOneOut(t *testing.T, e *caller, pair [2]namedCall, odd int) {
 	t.Helper()
 	var most []int
 	theOdd := -1
@@ -339,51 +342,51 @@ func oddOneOut(t *testing.T, e *caller, pair [2]called, odd int) {
 	if e.t.MyPE() == odd {
 		mine = pair[1]
 	}
-	differs(t, mine.call(e), pair, most, theOdd)
+	wantMismatch(t, mine.call(e), pair, most, theOdd)
 }
 
-// The same for calls that all PEs make together.
+// TestCheckWorld does the same for calls that are collective over all PEs.
 func TestCheckWorld(t *testing.T) {
-	barrier := called{"Barrier", func(e *caller) error { return e.w.Barrier() }}
-	alloc := called{"Alloc of 80 bytes", func(e *caller) error { return fails(shmem.Alloc[int64](e.w, 10)) }}
-	free := called{"Free of the object at offset", func(e *caller) error { return shmem.Free(e.w, e.x) }}
+	barrier := namedCall{"Barrier", func(e *caller) error { return e.w.Barrier() }}
+	alloc := namedCall{"Alloc of 80 bytes", func(e *caller) error { return errOf(shmem.Alloc[int64](e.w, 10)) }}
+	free := namedCall{"Free of the object at offset", func(e *caller) error { return shmem.Free(e.w, e.x) }}
 	for name, opts := range map[string][]shmemtest.Option{"strict": nil, "tolerant": {shmemtest.Init(shmem.WorldMode(shmem.ModeTolerant))}} {
 		t.Run(name, func(t *testing.T) {
 			shmemtest.Run(t, 4, func(t *testing.T, w *shmem.World) {
 				e := newCaller(t, w, w.Team())
 				before := w.Heap()
-				for turn, pair := range [][2]called{
+				for turn, pair := range [][2]namedCall{
 					{barrier, {"Sync", func(e *caller) error { return e.w.Sync() }}},
 					{barrier, {"Finalize", func(e *caller) error { return e.w.Finalize() }}},
 					{barrier, reduce("sum", 8, shmem.Sum)},
 					{alloc, barrier},
-					{alloc, {"Alloc of 88 bytes", func(e *caller) error { return fails(shmem.Alloc[int64](e.w, 11)) }}},
-					{alloc, {"Alloc of 80 bytes with Align(128)", func(e *caller) error { return fails(shmem.Alloc[int64](e.w, 10, shmem.Align(128))) }}},
-					{alloc, {"Calloc of 80 bytes", func(e *caller) error { return fails(shmem.Calloc[int64](e.w, 10)) }}},
+					{alloc, {"Alloc of 88 bytes", func(e *caller) error { return errOf(shmem.Alloc[int64](e.w, 11)) }}},
+					{alloc, {"Alloc of 80 bytes with Align(128)", func(e *caller) error { return errOf(shmem.Alloc[int64](e.w, 10, shmem.Align(128))) }}},
+					{alloc, {"Calloc of 80 bytes", func(e *caller) error { return errOf(shmem.Calloc[int64](e.w, 10)) }}},
 					{free, alloc},
 					{free, {"Free of the object at offset", func(e *caller) error { return shmem.Free(e.w, e.y) }}},
-					{{"Realloc of the object at offset", func(e *caller) error { return fails(shmem.Realloc(e.w, e.x, 7)) }}, free},
-					{barrier, {"Alloc with bad arguments (-1 elements of 8 bytes", func(e *caller) error { return fails(shmem.Alloc[int64](e.w, -1)) }}},
+					{{"Realloc of the object at offset", func(e *caller) error { return errOf(shmem.Realloc(e.w, e.x, 7)) }}, free},
+					{barrier, {"Alloc with bad arguments (-1 elements of 8 bytes", func(e *caller) error { return errOf(shmem.Alloc[int64](e.w, -1)) }}},
 					{split, barrier},
 				} {
 					if odd := turn % 4; strings.Contains(pair[1].text, "bad arguments") {
-						refusedAlone(t, e, pair, odd, shmem.ErrArgument)
+						wantRefusedAlone(t, e, pair, odd, shmem.ErrArgument)
 					} else {
-						oddOneOut(t, e, pair, odd)
+						callOddOneOut(t, e, pair, odd)
 					}
-					e.works(t, pair[1].text)
+					e.checkWorks(t, pair[1].text)
 				}
 				if after := w.Heap(); after != before {
 					t.Errorf("heap %+v, was %+v", after, before)
 				}
-			}, append(opts, checking...)...)
+			}, append(opts, withChecks...)...)
 		})
 	}
 }
 
-// refusedAlone has one member of the team of all call what its arguments do not allow. It
-// gets an error of its own.
-func refusedAlone(t *testing.T, e *caller, pair [2]called, odd int, cause error) {
+// wantRefusedAlone makes one member of the team of all PEs call with bad arguments. That member
+// gets an error with this cause.
+func wantRefusedAlone(t *testing.T, e *caller, pair [2]namedCall, odd int, cause error) {
 	t.Helper()
 	if e.w.MyPE() == odd {
 		if err := pair[1].call(e); !errors.Is(err, cause) || errors.Is(err, shmem.ErrMismatch) {
@@ -397,5 +400,5 @@ func refusedAlone(t *testing.T, e *caller, pair [2]called, odd int, cause error)
 			most = append(most, pe)
 		}
 	}
-	differs(t, pair[0].call(e), pair, most, odd)
+	wantMismatch(t, pair[0].call(e), pair, most, odd)
 }

@@ -8,11 +8,11 @@ import (
 	"github.com/goshmem/goshmem/shmem/shmemtest"
 )
 
-// peCounts are the sizes of jobs that collectives are tested with.
+// peCounts are the job sizes that collectives are tested with.
 var peCounts = []int{1, 2, 3, 5, 8}
 
-// sizes are element counts around the borders of slots (1024 and 8192 bytes'
-// worth of int64) and of parts that do not divide evenly.
+// sizes are element counts around the limits of slots (1024 and 8192 bytes of int64) and of parts
+// that do not divide evenly.
 var sizes = []int{0, 1, 2, 7, 1023, 1024, 1025, 5000}
 
 func TestCollectives(t *testing.T) {
@@ -20,34 +20,34 @@ func TestCollectives(t *testing.T) {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			shmemtest.Run(t, n, func(t *testing.T, w *shmem.World) {
 				for _, size := range sizes {
-					broadcasts(t, w, size)
-					reductions(t, w, size)
-					exchanges(t, w, size)
+					testBroadcasts(t, w, size)
+					testReductions(t, w, size)
+					testExchanges(t, w, size)
 				}
 			})
 		})
 	}
 }
 
-// value is what PE pe contributes as element i.
-func value(pe, i int) int64 { return int64(pe+1)*1_000_003 + int64(i)*7 }
+// contribution is element i of what PE pe contributes.
+func contribution(pe, i int) int64 { return int64(pe+1)*1_000_003 + int64(i)*7 }
 
 func fill(x []int64, pe int) {
 	for i := range x {
-		x[i] = value(pe, i)
+		x[i] = contribution(pe, i)
 	}
 }
 
-func broadcasts(t *testing.T, w *shmem.World, size int) {
+func testBroadcasts(t *testing.T, w *shmem.World, size int) {
 	src := must(shmem.Calloc[int64](w, size))(t)
 	dst := must(shmem.Calloc[int64](w, size))(t)
 	for root := range w.NPEs() {
 		fill(src.Local(), w.MyPE())
 		ok(t, shmem.Broadcast(w.Team(), dst, src, root))
-		fill(src.Local(), 99) // the source may be changed at once
+		fill(src.Local(), 99) // the source may be overwritten once the call returns
 		for i, v := range dst.Local() {
-			if v != value(root, i) {
-				t.Fatalf("broadcast of %d from PE %d: element %d is %d, want %d", size, root, i, v, value(root, i))
+			if v != contribution(root, i) {
+				t.Fatalf("broadcast of %d from PE %d: element %d is %d, want %d", size, root, i, v, contribution(root, i))
 			}
 		}
 		fill(src.Local(), w.MyPE())
@@ -56,7 +56,7 @@ func broadcasts(t *testing.T, w *shmem.World, size int) {
 	ok(t, shmem.Free(w, dst))
 }
 
-func reductions(t *testing.T, w *shmem.World, size int) {
+func testReductions(t *testing.T, w *shmem.World, size int) {
 	src := must(shmem.Calloc[int64](w, size))(t)
 	dst := must(shmem.Calloc[int64](w, size))(t)
 	type testOp struct {
@@ -77,9 +77,9 @@ func reductions(t *testing.T, w *shmem.World, size int) {
 			fill(src.Local(), w.MyPE())
 			ok(t, shmem.Reduce(w.Team(), to, src, x.op))
 			for i, v := range to.Local() {
-				want := value(0, i)
+				want := contribution(0, i)
 				for pe := 1; pe < w.NPEs(); pe++ {
-					want = x.fold(want, value(pe, i))
+					want = x.fold(want, contribution(pe, i))
 				}
 				if v != want {
 					t.Fatalf("%s of %d: element %d is %d, want %d", x.name, size, i, v, want)
@@ -91,26 +91,26 @@ func reductions(t *testing.T, w *shmem.World, size int) {
 	ok(t, shmem.Free(w, dst))
 }
 
-func exchanges(t *testing.T, w *shmem.World, size int) {
+func testExchanges(t *testing.T, w *shmem.World, size int) {
 	n, me := w.NPEs(), w.MyPE()
 	src := must(shmem.Calloc[int64](w, size*n))(t)
 	dst := must(shmem.Calloc[int64](w, size*n))(t)
 	part := src.Slice(0, size)
 	fill(part.Local(), me)
 	ok(t, shmem.FCollect(w.Team(), dst, part))
-	fill(part.Local(), 99) // may be changed at once
+	fill(part.Local(), 99) // may be overwritten once the call returns
 	for k, v := range dst.Local() {
-		if want := value(k/size, k%size); v != want {
+		if want := contribution(k/size, k%size); v != want {
 			t.Fatalf("fcollect of %d: element %d is %d, want %d", size, k, v, want)
 		}
 	}
 	for k := range src.Local() {
-		src.Local()[k] = value(me*n+k/max(size, 1), k%max(size, 1))
+		src.Local()[k] = contribution(me*n+k/max(size, 1), k%max(size, 1))
 	}
 	ok(t, shmem.Alltoall(w.Team(), dst, src))
 	clear(src.Local())
 	for k, v := range dst.Local() {
-		if want := value(k/size*n+me, k%size); v != want {
+		if want := contribution(k/size*n+me, k%size); v != want {
 			t.Fatalf("alltoall of %d: element %d is %d, want %d", size, k, v, want)
 		}
 	}
@@ -118,8 +118,8 @@ func exchanges(t *testing.T, w *shmem.World, size int) {
 	ok(t, shmem.Free(w, dst))
 }
 
-// Back-to-back collectives of different kinds and roots, without a barrier in
-// between, with PEs out of step.
+// Collectives of different kinds and roots run back to back without a barrier between them, while
+// the PEs are out of step.
 func TestBackToBack(t *testing.T) {
 	shmemtest.Run(t, 4, func(t *testing.T, w *shmem.World) {
 		me, n := w.MyPE(), w.NPEs()

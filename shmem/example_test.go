@@ -9,7 +9,7 @@ import (
 	"github.com/goshmem/goshmem/shmem"
 )
 
-// check ends an example that has met an error. A program looks at its errors.
+// check panics on an error, which a real program would handle.
 func check(err error) {
 	if err != nil {
 		panic(err)
@@ -22,16 +22,16 @@ type account struct {
 	Balance int64
 }
 
-// balance names its field for atomic operations.
+// balance names the field that atomic operations use.
 var balance = shmem.FieldOf(func(a *account) *int64 { return &a.Balance })
 
 func ExampleFieldOf() {
 	shmem.Run(func(w *shmem.World) error {
-		accounts, err := shmem.Calloc[account](w, 10) // ten on every PE
+		accounts, err := shmem.Calloc[account](w, 10) // ten elements on every PE
 		if err != nil {
 			return err
 		}
-		err = shmem.AtomicAdd(w.Ctx(), balance.At(accounts, 3), 100, 0) // the fourth of PE 0
+		err = shmem.AtomicAdd(w.Ctx(), balance.At(accounts, 3), 100, 0) // the fourth element on PE 0
 		err = errors.Join(err, w.Barrier())
 		fmt.Println(accounts.Local()[3])
 		return err
@@ -45,7 +45,7 @@ func ExampleRun() {
 		if err != nil {
 			return err
 		}
-		err = shmem.AtomicAdd(w.Ctx(), sum, w.MyPE()+1, 0) // every PE adds to that of PE 0
+		err = shmem.AtomicAdd(w.Ctx(), sum, w.MyPE()+1, 0) // every PE adds to the int on PE 0
 		err = errors.Join(err, w.Barrier())
 		if w.MyPE() == 0 {
 			fmt.Println("the sum of all PEs is", sum.Local()[0])
@@ -60,12 +60,12 @@ func ExampleRun() {
 func Example() {
 	w, err := shmem.Init()
 	check(err)
-	x, err := shmem.Calloc[int64](w, 1) // on every PE
+	x, err := shmem.Calloc[int64](w, 1) // one element on every PE
 	check(err)
 
 	right := (w.MyPE() + 1) % w.NPEs()
-	check(shmem.P(w.Ctx(), x, int64(100+w.MyPE()), right)) // their x
-	check(w.Barrier())                                     // all have put, and see what was put
+	check(shmem.P(w.Ctx(), x, int64(100+w.MyPE()), right)) // writes x on the right neighbor
+	check(w.Barrier())                                     // after it, all puts are complete
 
 	fmt.Printf("PE %d of %d was told %d\n", w.MyPE(), w.NPEs(), x.Local()[0])
 	check(shmem.Free(w, x))
@@ -76,12 +76,12 @@ func Example() {
 func ExampleInit() {
 	w, err := shmem.Init()
 	check(err)
-	again, err := shmem.Init() // a library that the program uses may call it, too
+	again, err := shmem.Init() // a library that the program uses may call Init as well
 	check(err)
 	fmt.Println(again == w, shmem.Initialized())
 	check(again.Finalize())
 	fmt.Println(shmem.Initialized())
-	check(w.Finalize()) // as many as there were calls of Init
+	check(w.Finalize()) // one Finalize for each Init
 	fmt.Println(shmem.Initialized())
 	// Output:
 	// true true
@@ -89,8 +89,7 @@ func ExampleInit() {
 	// false
 }
 
-// Objects are symmetric: each PE has one, and any PE can name any other's by the same
-// handle.
+// Objects are symmetric: each PE has its own copy, and one handle names the copy of any PE.
 func ExampleAlloc() {
 	w, err := shmem.Init()
 	check(err)
@@ -102,7 +101,7 @@ func ExampleAlloc() {
 	}
 	x, err := shmem.Alloc[particle](w, 1000)
 	check(err)
-	x.Local()[7].Mass = 1.5 // this PE's
+	x.Local()[7].Mass = 1.5 // this PE's copy
 	there, err := shmem.G(w.Ctx(), x.At(7), w.MyPE())
 	check(err)
 	fmt.Println(x.Len(), there.Mass)
@@ -149,7 +148,7 @@ func ExampleGet() {
 	for i := range x.Local() {
 		x.Local()[i] = int32(10*w.MyPE() + i)
 	}
-	check(w.Barrier()) // all have written
+	check(w.Barrier()) // all PEs have written
 
 	theirs := make([]int32, 4)
 	check(shmem.Get(w.Ctx(), theirs, x, w.NPEs()-1))
@@ -157,7 +156,7 @@ func ExampleGet() {
 	// Output: [0 1 2 3]
 }
 
-// Results of operations that do not wait are to be had by Wait.
+// GetNBI does not wait. Wait returns the result.
 func ExampleGetNBI() {
 	w, err := shmem.Init()
 	check(err)
@@ -165,12 +164,12 @@ func ExampleGetNBI() {
 	x, err := shmem.Calloc[int32](w, 4)
 	check(err)
 
-	var under [2]shmem.Pending[[]int32]
-	for i := range under { // both are on their way
-		under[i], err = shmem.GetNBI(w.Ctx(), make([]int32, 2), x.Slice(2*i, 2*i+2), 0)
+	var gets [2]shmem.Pending[[]int32]
+	for i := range gets { // both run at the same time
+		gets[i], err = shmem.GetNBI(w.Ctx(), make([]int32, 2), x.Slice(2*i, 2*i+2), 0)
 		check(err)
 	}
-	for _, p := range under {
+	for _, p := range gets {
 		got, err := p.Wait()
 		check(err)
 		fmt.Println(got)
@@ -210,7 +209,7 @@ func ExampleAtomicFetchAdd() {
 	counter, err := shmem.Calloc[uint64](w, 1)
 	check(err)
 
-	const home = 0 // whose counter it is
+	const home = 0 // the PE whose counter is used
 	for range 3 {
 		mine, err := shmem.AtomicFetchAdd(w.Ctx(), counter, 1, home)
 		check(err)
@@ -223,7 +222,7 @@ func ExampleAtomicFetchAdd() {
 	// this PE does part 2
 }
 
-// Data and the news that they are there, in one call.
+// PutSignal writes data and then a signal that tells the target that they are there.
 func ExamplePutSignal() {
 	w, err := shmem.Init()
 	check(err)
@@ -253,7 +252,7 @@ func ExampleWaitUntil() {
 
 	c, next := w.Ctx(), (w.MyPE()+1)%w.NPEs()
 	check(shmem.Put(c, data, []int64{4, 2}, next))
-	check(c.Fence()) // the data are there before the flag
+	check(c.Fence()) // the data arrive before the flag
 	check(shmem.P(c, flag, 1, next))
 
 	check(shmem.WaitUntil(c, flag, shmem.EQ, 1))
@@ -261,7 +260,7 @@ func ExampleWaitUntil() {
 
 	soon, stop := context.WithTimeout(context.Background(), time.Millisecond)
 	defer stop()
-	err = shmem.WaitUntil(c.With(soon), flag, shmem.EQ, 2) // nobody will
+	err = shmem.WaitUntil(c.With(soon), flag, shmem.EQ, 2) // no PE ever sets it to 2
 	fmt.Println(errors.Is(err, context.DeadlineExceeded))
 	// Output:
 	// [4 2]
@@ -284,7 +283,8 @@ func ExampleReduce() {
 	// Output: [3 0] [3 0]
 }
 
-// An operator of one's own: the numbers with the smallest absolute value.
+// A program can define its own operator. This one keeps the number with the smaller absolute
+// value.
 func ExampleOp() {
 	w, err := shmem.Init()
 	check(err)
@@ -305,7 +305,7 @@ func ExampleOp() {
 	// Output: [-5 4]
 }
 
-// Values of one's own, without symmetric objects.
+// ReduceValue reduces values without symmetric objects.
 func ExampleReduceValue() {
 	w, err := shmem.Init()
 	check(err)
@@ -320,7 +320,7 @@ func ExampleReduceValue() {
 	// Output: 0.5 true
 }
 
-// What one PE alone knows.
+// BroadcastValue gives all PEs what only one PE knows.
 func ExampleBroadcastValue() {
 	w, err := shmem.Init()
 	check(err)
@@ -328,7 +328,7 @@ func ExampleBroadcastValue() {
 
 	var grid struct{ Rows, Cols int }
 	if w.MyPE() == 0 {
-		grid.Rows, grid.Cols = 3, 4 // from the command line, say
+		grid.Rows, grid.Cols = 3, 4 // as parsed from the command line
 	}
 	grid, err = shmem.BroadcastValue(w.Team(), grid, 0)
 	check(err)
@@ -344,7 +344,7 @@ func ExampleBroadcast() {
 	check(err)
 	mine, err := shmem.Alloc[int32](w, 2)
 	check(err)
-	if w.MyPE() == 0 { // has read them from a file
+	if w.MyPE() == 0 { // as read from a file
 		mine.Local()[0], mine.Local()[1] = 640, 480
 	}
 
@@ -353,7 +353,7 @@ func ExampleBroadcast() {
 	// Output: [640 480]
 }
 
-// A PE that has died is in the error of who needs it.
+// A call that needs a PE that has died returns an error that names it.
 func ExamplePEError() {
 	w, err := shmem.Init()
 	check(err)
@@ -368,7 +368,7 @@ func ExamplePEError() {
 	// Output: all 1 are here
 }
 
-// PEs with even numbers, and a sum over them.
+// The PEs with even numbers form a team and compute a sum.
 func ExampleTeam_SplitStrided() {
 	w, err := shmem.Init()
 	check(err)
@@ -380,7 +380,7 @@ func ExampleTeam_SplitStrided() {
 	even, err := w.Team().SplitStrided(0, 2, (w.NPEs()+1)/2, nil) // all PEs call it
 	check(err)
 	if even == nil {
-		return // this PE is none of them
+		return // this PE is not in the team
 	}
 	check(shmem.Reduce(even, x, x, shmem.Sum))
 	pe, _ := even.Translate(0, w.Team())
@@ -389,7 +389,7 @@ func ExampleTeam_SplitStrided() {
 	// Output: 0 is the sum of 1 from 0 on
 }
 
-// A context of a goroutine's own: its Quiet waits for no other's operations.
+// A goroutine has a context of its own. Its Quiet does not wait for operations on other contexts.
 func ExampleTeam_NewCtx() {
 	w, err := shmem.Init()
 	check(err)
@@ -402,7 +402,7 @@ func ExampleTeam_NewCtx() {
 		c, err := w.Team().NewCtx()
 		check(err)
 		check(shmem.PutNBI(c, x, []int64{8}, w.MyPE()))
-		check(c.Quiet()) // there it is
+		check(c.Quiet()) // now the put is complete
 		done <- c.Destroy()
 	}()
 	check(<-done)
@@ -410,12 +410,12 @@ func ExampleTeam_NewCtx() {
 	// Output: 8
 }
 
-// What one PE at a time may do.
+// A lock lets one PE at a time change shared data.
 func ExampleLock() {
 	w, err := shmem.Init()
 	check(err)
 	defer w.Finalize()
-	total, err := shmem.Calloc[float64](w, 1) // that of PE 0 counts
+	total, err := shmem.Calloc[float64](w, 1) // the copy on PE 0 is used
 	check(err)
 	l, err := shmem.NewLock(w)
 	check(err)
@@ -426,7 +426,7 @@ func ExampleLock() {
 	v, err := shmem.G(c, total, 0)
 	check(err)
 	check(shmem.P(c, total, v+0.5, 0))
-	check(l.Release(c)) // completes what was put
+	check(l.Release(c)) // completes the put first
 	check(w.Barrier())
 
 	v, err = shmem.G(c, total, 0)
@@ -435,7 +435,7 @@ func ExampleLock() {
 	// Output: 0.5
 }
 
-// A lock for each of many things, in one object.
+// Many locks can share one object: here each bucket has a lock.
 func ExampleLockAt() {
 	w, err := shmem.Init()
 	check(err)
@@ -445,7 +445,7 @@ func ExampleLockAt() {
 	locks, err := shmem.Calloc[int64](w, buckets*n)
 	check(err)
 
-	l, err := shmem.LockAt(w, locks.Slice(7*n, 8*n)) // that of bucket 7
+	l, err := shmem.LockAt(w, locks.Slice(7*n, 8*n)) // the lock of bucket 7
 	check(err)
 	_, got, err := l.Try(w.Ctx())
 	check(err)
@@ -454,7 +454,7 @@ func ExampleLockAt() {
 	// Output: true
 }
 
-// PEs that have different numbers of results put them together.
+// PEs with different numbers of results concatenate them.
 func ExampleCollect() {
 	w, err := shmem.Init()
 	check(err)
@@ -473,7 +473,7 @@ func ExampleCollect() {
 	// Output: [0 1 2]
 }
 
-// Where in a common file each PE's part begins.
+// Each PE learns where its part of a common file begins.
 func ExampleSumExScan() {
 	w, err := shmem.Init()
 	check(err)
@@ -489,12 +489,12 @@ func ExampleSumExScan() {
 	// Output: from 0
 }
 
-// Answers are taken as they come.
+// Answers are processed in the order in which they arrive.
 func ExampleWaitUntilAny() {
 	w, err := shmem.Init()
 	check(err)
 	defer w.Finalize()
-	answers, err := shmem.Calloc[int32](w, w.NPEs()) // 0: none yet
+	answers, err := shmem.Calloc[int32](w, w.NPEs()) // 0 means no answer yet
 	check(err)
 	for pe := range w.NPEs() {
 		check(shmem.P(w.Ctx(), answers.At(w.MyPE()), int32(7+w.MyPE()), pe))
@@ -510,7 +510,7 @@ func ExampleWaitUntilAny() {
 	// Output: PE 0 says 7
 }
 
-// Each PE sends each a block.
+// Each PE sends one block to each PE.
 func ExampleAlltoall() {
 	w, err := shmem.Init()
 	check(err)

@@ -17,14 +17,14 @@ import (
 	"github.com/goshmem/goshmem/shmem/shmemtest"
 )
 
-// die ends this process as a crash does.
+// die kills this process with SIGKILL, as a crash would.
 func die() {
 	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 	select {}
 }
 
-// dieWhen dies when all other PEs sleep in a wait: so they are in the middle of it.
-func dieWhen(w *shmem.World, asleep ...int) {
+// dieWhenAsleep dies once the given PEs sleep in a wait, so that it interrupts that wait.
+func dieWhenAsleep(w *shmem.World, asleep ...int) {
 	for _, pe := range asleep {
 		for !shmem.Asleep(w, pe) {
 			runtime.Gosched()
@@ -33,11 +33,12 @@ func dieWhen(w *shmem.World, asleep ...int) {
 	die()
 }
 
-// strict makes worlds whose collectives fail when a PE has died.
-var strict = shmemtest.Init(shmem.WorldMode(shmem.ModeStrict))
+// strictWorld makes worlds whose collectives fail when a PE has died.
+var strictWorld = shmemtest.Init(shmem.WorldMode(shmem.ModeStrict))
 
-// lost checks that an error names just these PEs, killed by SIGKILL.
-func lost(t *testing.T, op string, err error, pes ...int) {
+// wantDeathError checks that err is a PEError of op that names exactly these PEs, all killed by
+// SIGKILL.
+func wantDeathError(t *testing.T, op string, err error, pes ...int) {
 	t.Helper()
 	e, is := errors.AsType[*shmem.PEError](err)
 	if !is || !slices.Equal(e.PEs, pes) || e.Op != op || !errors.Is(err, shmem.ErrPEDied) {
@@ -45,16 +46,16 @@ func lost(t *testing.T, op string, err error, pes ...int) {
 		return
 	}
 	if cause, is := errors.AsType[failure.Cause](err); !is || cause.Signal() != syscall.SIGKILL {
-		t.Errorf("%v: its cause is %v, want SIGKILL", err, cause)
+		t.Errorf("error %v has cause %v, want SIGKILL", err, cause)
 	}
 	if !strings.Contains(err.Error(), "killed by signal 9 (SIGKILL)") {
-		t.Errorf("%q does not say what they died of", err)
+		t.Errorf("error %q does not name SIGKILL", err)
 	}
 }
 
-// A PE is killed while the others are in a call that waits: each of them gets an error
-// that names it, at once, and again at the next call; the heap is as it was. So it is
-// in a strict world, and with allocation in any.
+// A PE is killed while the others wait in a call. Each of them gets an error that names the dead
+// PE, at once and again at the next call, and the heap is unchanged. This holds for all calls in a
+// strict world, and for allocation calls in any world.
 func TestDeathEndsCalls(t *testing.T) {
 	const npes, victim = 4, 2
 	type env struct {
@@ -63,18 +64,18 @@ func TestDeathEndsCalls(t *testing.T) {
 	}
 	for op, call := range map[string]func(e env) error{
 		"WaitUntil":           func(e env) error { return shmem.WaitUntil(e.w.Ctx(), e.a, shmem.NE, 0) },
-		"Ctx.SignalWaitUntil": func(e env) error { return fails(e.w.Ctx().SignalWaitUntil(e.a, shmem.GT, 0)) },
+		"Ctx.SignalWaitUntil": func(e env) error { return errOf(e.w.Ctx().SignalWaitUntil(e.a, shmem.GT, 0)) },
 		"Barrier":             func(e env) error { return e.w.Barrier() },
 		"Team.Sync":           func(e env) error { return e.w.Team().Sync() },
 		"Broadcast":           func(e env) error { return shmem.Broadcast(e.w.Team(), e.a, e.b, victim) },
 		"Reduce":              func(e env) error { return shmem.Reduce(e.w.Team(), e.a, e.b, shmem.Sum) },
-		"ReduceValue":         func(e env) error { return fails(shmem.ReduceValue(e.w.Team(), 1, shmem.Sum)) },
-		"BroadcastValue":      func(e env) error { return fails(shmem.BroadcastValue(e.w.Team(), immense{}, victim)) },
+		"ReduceValue":         func(e env) error { return errOf(shmem.ReduceValue(e.w.Team(), 1, shmem.Sum)) },
+		"BroadcastValue":      func(e env) error { return errOf(shmem.BroadcastValue(e.w.Team(), immense{}, victim)) },
 		"FCollect":            func(e env) error { return shmem.FCollect(e.w.Team(), e.a, e.b.Slice(0, 1000)) },
 		"Alltoall":            func(e env) error { return shmem.Alltoall(e.w.Team(), e.a, e.b) },
-		"Alloc":               func(e env) error { return fails(shmem.Alloc[byte](e.w, 100)) },
-		"Calloc":              func(e env) error { return fails(shmem.Calloc[byte](e.w, 100)) },
-		"Realloc":             func(e env) error { return fails(shmem.Realloc(e.w, e.a, 100_000)) },
+		"Alloc":               func(e env) error { return errOf(shmem.Alloc[byte](e.w, 100)) },
+		"Calloc":              func(e env) error { return errOf(shmem.Calloc[byte](e.w, 100)) },
+		"Realloc":             func(e env) error { return errOf(shmem.Realloc(e.w, e.a, 100_000)) },
 		"Free":                func(e env) error { return shmem.Free(e.w, e.a) },
 	} {
 		test := func(t *testing.T, tolerant bool, opts ...shmemtest.Option) {
@@ -83,51 +84,51 @@ func TestDeathEndsCalls(t *testing.T) {
 				e := env{w, must(shmem.Calloc[uint64](w, 4000))(t), must(shmem.Calloc[uint64](w, 4000))(t)}
 				heap := w.Heap()
 				if w.MyPE() == victim {
-					dieWhen(w, 0, 1, 3)
+					dieWhenAsleep(w, 0, 1, 3)
 				}
-				lost(t, op, call(e), victim)
-				lost(t, op, call(e), victim)
+				wantDeathError(t, op, call(e), victim)
+				wantDeathError(t, op, call(e), victim)
 				if err := w.Barrier(); tolerant {
 					ok(t, err)
 				} else {
-					lost(t, "Barrier", err, victim)
+					wantDeathError(t, "Barrier", err, victim)
 				}
 				if w.Heap() != heap {
-					t.Errorf("heap is %+v, want %+v as before", w.Heap(), heap)
+					t.Errorf("heap %+v, want it unchanged: %+v", w.Heap(), heap)
 				}
 				if slices.Max(e.a.Local()) != 0 && strings.Contains(op, "Wait") {
-					t.Error("the flag was touched")
+					t.Error("the flag was changed")
 				}
 				if got := w.Failed(); !slices.Equal(got, []int{victim}) {
 					t.Errorf("Failed() = %v, want PE %d", got, victim)
 				}
-				ok(t, shmem.P(w.Ctx(), e.a, 5, w.MyPE())) // objects are alive
+				ok(t, shmem.P(w.Ctx(), e.a, 5, w.MyPE())) // the objects are still usable
 			}, append(opts, shmemtest.Recover(victim))...)
 		}
-		t.Run(op, func(t *testing.T) { test(t, false, strict) })
+		t.Run(op, func(t *testing.T) { test(t, false, strictWorld) })
 		if !slices.Contains([]string{"Barrier", "Team.Sync", "Broadcast", "Reduce", "ReduceValue", "BroadcastValue", "FCollect", "Alltoall"}, op) {
 			t.Run(op+" in a tolerant world", func(t *testing.T) { test(t, true) })
 		}
 	}
 }
 
-// After a death has been acknowledged, waits wait again; operations on the dead fail,
-// those on others do what they did, without an allocation.
+// After a death has been acknowledged, waits wait again. Operations on the dead PE fail; those on
+// others work as before and do not allocate.
 func TestAckFailed(t *testing.T) {
 	const npes, victim = 4, 1
 	shmemtest.Run(t, npes, func(t *testing.T, w *shmem.World) {
 		x := must(shmem.Calloc[uint64](w, 64))(t)
 		c, me := w.Ctx(), w.MyPE()
 		if me == victim {
-			dieWhen(w, 0, 2, 3)
+			dieWhenAsleep(w, 0, 2, 3)
 		}
-		lost(t, "WaitUntil", shmem.WaitUntil(c, x, shmem.EQ, 7), victim)
-		lost(t, "WaitUntil", shmem.WaitUntil(c, x, shmem.EQ, 7), victim)
-		ok(t, shmem.WaitUntil(c, x.At(1), shmem.EQ, 0)) // what holds comes first
+		wantDeathError(t, "WaitUntil", shmem.WaitUntil(c, x, shmem.EQ, 7), victim)
+		wantDeathError(t, "WaitUntil", shmem.WaitUntil(c, x, shmem.EQ, 7), victim)
+		ok(t, shmem.WaitUntil(c, x.At(1), shmem.EQ, 0)) // a condition that holds comes before the failure
 		if got := w.AckFailed(); !slices.Equal(got, []int{victim}) {
-			t.Errorf("AckFailed() = %v, want PE %d", got, victim)
+			t.Errorf("AckFailed() = %v, want only PE %d", got, victim)
 		}
-		// A ring of the survivors, in which each waits.
+		// The survivors pass a token around a ring, so each of them waits.
 		next := map[int]int{0: 2, 2: 3, 3: 0}[me]
 		const rounds = 200
 		for r := uint64(1); r <= rounds; r++ {
@@ -139,28 +140,28 @@ func TestAckFailed(t *testing.T) {
 				ok(t, c.SignalSet(x, r, next))
 			}
 		}
-		everyOperation(t, w, x, next)
-		deadOperations(t, w, x, victim)
+		checkEveryOperation(t, w, x, next)
+		checkDeadOperations(t, w, x, victim)
 		if got := w.AckFailed(); !slices.Equal(got, []int{victim}) {
-			t.Errorf("AckFailed() = %v a second time, want PE %d", got, victim)
+			t.Errorf("second AckFailed() = %v, want only PE %d", got, victim)
 		}
 	}, shmemtest.Recover(victim))
 }
 
-// everyOperation makes all operations on a PE that lives, behind the full check.
-func everyOperation(t *testing.T, w *shmem.World, x shmem.Sym[uint64], pe int) {
+// checkEveryOperation makes all operations on a living PE through the slow half.
+func checkEveryOperation(t *testing.T, w *shmem.World, x shmem.Sym[uint64], pe int) {
 	t.Helper()
 	for !shmem.Noticed(w) {
 		runtime.Gosched()
 	}
 	c, me := w.Ctx(), uint64(w.MyPE())
-	y := x.At(8 + w.MyPE()) // each has its own there
+	y := x.At(8 + w.MyPE()) // an element that no other PE uses
 	buf, got := []uint64{me, me}, make([]uint64, 2)
 	two := x.Slice(16+2*int(me), 18+2*int(me))
 	check := func(what string, v, want uint64, err error) {
 		t.Helper()
 		if err != nil || v != want {
-			t.Errorf("%s: %d, %v, want %d", what, v, err, want)
+			t.Errorf("%s: got %d, %v, want %d", what, v, err, want)
 		}
 	}
 	ok(t, shmem.P(c, y, 40, pe))
@@ -207,48 +208,48 @@ func everyOperation(t *testing.T, w *shmem.World, x shmem.Sym[uint64], pe int) {
 		t.Errorf("Peer(%d) = %v, %v", pe, s, reachable)
 	}
 	if len(y.Local()) != 1 {
-		t.Error("Local is not there")
+		t.Error("Local returns nil")
 	}
-	refused(t, shmem.P(c, x.At(64), 1, pe), shmem.ErrBounds)
-	refused(t, shmem.P(c, x, 1, w.NPEs()), shmem.ErrPERange)
+	wantError(t, shmem.P(c, x.At(64), 1, pe), shmem.ErrBounds)
+	wantError(t, shmem.P(c, x, 1, w.NPEs()), shmem.ErrPERange)
 	if n := testing.AllocsPerRun(100, func() {
 		if shmem.P(c, y, 1, pe) != nil || shmem.Put(c, two, buf, pe) != nil || shmem.AtomicAdd(c, y, 1, pe) != nil {
-			t.Error("refused")
+			t.Error("an operation on a living PE was refused")
 		}
 	}); n != 0 {
-		t.Errorf("%v allocations", n)
+		t.Errorf("%v allocations, want none", n)
 	}
 }
 
-// deadOperations checks that all operations on a dead PE are refused.
-func deadOperations(t *testing.T, w *shmem.World, x shmem.Sym[uint64], pe int) {
+// checkDeadOperations checks that all operations on a dead PE return its death.
+func checkDeadOperations(t *testing.T, w *shmem.World, x shmem.Sym[uint64], pe int) {
 	t.Helper()
 	c, buf := w.Ctx(), make([]uint64, 2)
 	for op, call := range map[string]func() error{
 		"P":                 func() error { return shmem.P(c, x, 1, pe) },
-		"G":                 func() error { return fails(shmem.G(c, x, pe)) },
+		"G":                 func() error { return errOf(shmem.G(c, x, pe)) },
 		"Put":               func() error { return shmem.Put(c, x, buf, pe) },
 		"Get":               func() error { return shmem.Get(c, buf, x, pe) },
 		"PutNBI":            func() error { return shmem.PutNBI(c, x, buf, pe) },
-		"GetNBI":            func() error { return fails(shmem.GetNBI(c, buf, x, pe)) },
+		"GetNBI":            func() error { return errOf(shmem.GetNBI(c, buf, x, pe)) },
 		"PutSignal":         func() error { return shmem.PutSignal(c, x, buf, x, 1, shmem.SignalAdd, pe) },
 		"Ctx.SignalAdd":     func() error { return c.SignalAdd(x, 1, pe) },
 		"Ctx.SignalSet":     func() error { return c.SignalSet(x, 1, pe) },
-		"AtomicFetch":       func() error { return fails(shmem.AtomicFetch(c, x, pe)) },
+		"AtomicFetch":       func() error { return errOf(shmem.AtomicFetch(c, x, pe)) },
 		"AtomicSet":         func() error { return shmem.AtomicSet(c, x, 1, pe) },
-		"AtomicCompareSwap": func() error { return fails(shmem.AtomicCompareSwap(c, x, 1, 2, pe)) },
+		"AtomicCompareSwap": func() error { return errOf(shmem.AtomicCompareSwap(c, x, 1, 2, pe)) },
 		"AtomicInc":         func() error { return shmem.AtomicInc(c, x, pe) },
-		"AtomicFetchAdd":    func() error { return fails(shmem.AtomicFetchAdd(c, x, 1, pe)) },
+		"AtomicFetchAdd":    func() error { return errOf(shmem.AtomicFetchAdd(c, x, 1, pe)) },
 		"AtomicXor":         func() error { return shmem.AtomicXor(c, x, 1, pe) },
 	} {
-		lost(t, op, call(), pe)
+		wantDeathError(t, op, call(), pe)
 	}
 	if _, reachable := x.Peer(pe); reachable {
 		t.Error("the memory of a dead PE is reachable")
 	}
 }
 
-// Who is in no call that waits learns of a death, too: loops of operations end.
+// A PE that never waits learns of a death as well, so its loops of operations end.
 func TestDeathEndsLoops(t *testing.T) {
 	const npes, victim = 4, 3
 	shmemtest.Run(t, npes, func(t *testing.T, w *shmem.World) {
@@ -260,25 +261,25 @@ func TestDeathEndsLoops(t *testing.T) {
 			ok(t, shmem.WaitUntil(c, x, shmem.EQ, npes-1))
 			die()
 		case 1:
-			op, call = "G", func() error { return fails(shmem.G(c, x, victim)) }
+			op, call = "G", func() error { return errOf(shmem.G(c, x, victim)) }
 		case 2:
-			op, call = "AtomicFetchAdd", func() error { return fails(shmem.AtomicFetchAdd(c, x.At(2), 1, victim)) }
+			op, call = "AtomicFetchAdd", func() error { return errOf(shmem.AtomicFetchAdd(c, x.At(2), 1, victim)) }
 		}
 		ok(t, shmem.AtomicAdd(c, x, 1, victim))
 		var err error
 		for err == nil {
 			err = call()
 		}
-		lost(t, op, err, victim)
+		wantDeathError(t, op, err, victim)
 		y := must(shmem.G(c, x, 0))(t)
 		if y != 0 {
-			t.Errorf("PE 0 has %d", y)
+			t.Errorf("PE 0 has the value %d", y)
 		}
 	}, shmemtest.Recover(victim))
 }
 
-// Several die, one after the other: callbacks are run once for each, also those
-// that are registered late, and waits name all that are not acknowledged.
+// Several PEs die one after the other. Each callback runs once per death, including callbacks that
+// are registered late, and waits name all deaths that are not acknowledged.
 func TestOnFailure(t *testing.T) {
 	const npes = 5
 	shmemtest.Run(t, npes, func(t *testing.T, w *shmem.World) {
@@ -292,49 +293,49 @@ func TestOnFailure(t *testing.T) {
 			die()
 		}
 		if me == 3 {
-			lost(t, "WaitUntil", shmem.WaitUntil(c, x, shmem.EQ, 1), 1)
+			wantDeathError(t, "WaitUntil", shmem.WaitUntil(c, x, shmem.EQ, 1), 1)
 			w.AckFailed()
-			ok(t, shmem.WaitUntil(c, x, shmem.EQ, 3)) // all others have been told of PE 1
+			ok(t, shmem.WaitUntil(c, x, shmem.EQ, 3)) // all other PEs know of the death of PE 1
 			die()
 		}
 		first := <-told
 		if !slices.Equal(first.PEs, []int{1}) || first.Epoch != 1 || len(first.Causes) != 1 || first.Causes[0].Signal() != syscall.SIGKILL {
-			t.Errorf("told of %+v, want PE 1 in epoch 1", first)
+			t.Errorf("callback got %+v, want PE 1 in epoch 1", first)
 		}
 		ok(t, shmem.AtomicAdd(c, x, 1, 3))
 		second := <-told
 		if !slices.Equal(second.PEs, []int{3}) || second.Epoch != 2 {
-			t.Errorf("told of %+v, want PE 3 in epoch 2", second)
+			t.Errorf("callback got %+v, want PE 3 in epoch 2", second)
 		}
-		lost(t, "WaitUntil", shmem.WaitUntil(c, x, shmem.EQ, 1), 1, 3)
+		wantDeathError(t, "WaitUntil", shmem.WaitUntil(c, x, shmem.EQ, 1), 1, 3)
 		late := make(chan shmem.Failure, npes)
 		defer w.OnFailure(func(f shmem.Failure) { late <- f })()
 		if f := <-late; !slices.Equal(f.PEs, []int{1, 3}) || f.Epoch != 2 {
-			t.Errorf("told late of %+v, want PEs 1 and 3", f)
+			t.Errorf("late callback got %+v, want PEs 1 and 3", f)
 		}
 		err := w.Barrier()
-		lost(t, "Barrier", err, 1, 3)
+		wantDeathError(t, "Barrier", err, 1, 3)
 		if want := "PE 1 was killed by signal 9 (SIGKILL), PE 3 was killed"; !strings.Contains(err.Error(), want) {
-			t.Errorf("%q, want it to have %q", err, want)
+			t.Errorf("error %q, want it to contain %q", err, want)
 		}
 		if got := w.AckFailed(); !slices.Equal(got, []int{1, 3}) {
 			t.Errorf("AckFailed() = %v, want 1 and 3", got)
 		}
 		if len(told)+len(late) > 0 {
-			t.Error("told more than once")
+			t.Error("a callback ran more than once for one death")
 		}
-		lost(t, "Barrier", w.Barrier(), 1, 3) // acknowledged or not
-	}, strict, shmemtest.Recover(1, 3))
+		wantDeathError(t, "Barrier", w.Barrier(), 1, 3) // acknowledged or not
+	}, strictWorld, shmemtest.Recover(1, 3))
 }
 
-// Survivors finalize, whether they meet the death there or know of it, in nested
-// worlds as well, and are no PEs any more.
+// Survivors finalize, in nested worlds as well, whether they learn of the death in Finalize or
+// before. The world has then ended for them.
 func TestFinalizeWithDead(t *testing.T) {
-	t.Run("strict", func(t *testing.T) { finalizeWithDead(t, true, strict) })
-	t.Run("tolerant", func(t *testing.T) { finalizeWithDead(t, false) })
+	t.Run("strict", func(t *testing.T) { testFinalizeWithDead(t, true, strictWorld) })
+	t.Run("tolerant", func(t *testing.T) { testFinalizeWithDead(t, false) })
 }
 
-func finalizeWithDead(t *testing.T, fails bool, opts ...shmemtest.Option) {
+func testFinalizeWithDead(t *testing.T, fails bool, opts ...shmemtest.Option) {
 	t.Helper()
 	const npes, victim = 4, 0
 	shmemtest.Run(t, npes, func(t *testing.T, w *shmem.World) {
@@ -342,11 +343,11 @@ func finalizeWithDead(t *testing.T, fails bool, opts ...shmemtest.Option) {
 			t.Fatal("nested Init returns another World")
 		}
 		if w.MyPE() == victim {
-			dieWhen(w, 1, 2, 3)
+			dieWhenAsleep(w, 1, 2, 3)
 		}
 		ok(t, w.Finalize()) // the inner one
 		if err := w.Barrier(); fails {
-			lost(t, "Barrier", err, victim)
+			wantDeathError(t, "Barrier", err, victim)
 		} else {
 			ok(t, err)
 		}
@@ -357,18 +358,18 @@ func finalizeWithDead(t *testing.T, fails bool, opts ...shmemtest.Option) {
 		called := false
 		w.OnFailure(func(shmem.Failure) { called = true })
 		ok(t, w.Finalize())
-		refused(t, w.Barrier(), shmem.ErrFinalized)
+		wantError(t, w.Barrier(), shmem.ErrFinalized)
 		if called && len(w.Failed()) == 0 {
-			t.Error("PEs do not stay dead")
+			t.Error("the dead PE is no longer listed as failed")
 		}
-		// What is collective over all PEs cannot begin again.
+		// Nothing that needs all PEs can begin again.
 		_, err := shmem.Init()
-		lost(t, "Init", err, victim)
+		wantDeathError(t, "Init", err, victim)
 	}, append(opts, shmemtest.Recover(victim))...)
 }
 
-// Who has met a death and finalizes has been told of it by then, by every function
-// that wants to hear of it.
+// When Finalize of a process that noticed a death returns, all registered callbacks have been told
+// of it.
 func TestFinalizeTells(t *testing.T) {
 	const npes, victim = 4, 2
 	shmemtest.Run(t, npes, func(t *testing.T, w *shmem.World) {
@@ -377,16 +378,16 @@ func TestFinalizeTells(t *testing.T) {
 			w.OnFailure(func(f shmem.Failure) { told[i] = f.PEs })
 		}
 		if w.MyPE() == victim {
-			dieWhen(w, 0, 1, 3)
+			dieWhenAsleep(w, 0, 1, 3)
 		}
-		lost(t, "Barrier", w.Barrier(), victim)
+		wantDeathError(t, "Barrier", w.Barrier(), victim)
 		ok(t, w.Finalize())
 		for i, pes := range told {
 			if !slices.Equal(pes, []int{victim}) {
-				t.Errorf("function %d was told of %v before Finalize returned, want PE %d", i, pes, victim)
+				t.Errorf("callback %d got %v before Finalize returned, want only PE %d", i, pes, victim)
 			}
 		}
-	}, strict, shmemtest.Recover(victim))
+	}, strictWorld, shmemtest.Recover(victim))
 }
 
 // A survivor can end the job.
@@ -395,15 +396,15 @@ func TestGlobalExitWithDead(t *testing.T) {
 		if w.MyPE() == 1 {
 			die()
 		}
-		lost(t, "Barrier", w.Barrier(), 1)
+		wantDeathError(t, "Barrier", w.Barrier(), 1)
 		if w.MyPE() == 0 {
 			w.GlobalExit(9)
 		}
-		lost(t, "WaitUntil", shmem.WaitUntil(w.Ctx(), shmem.Sym[int]{}, shmem.EQ, 0), 1) // never reached
-	}, strict, shmemtest.Recover(0, 1, 2), shmemtest.Status(9))
+		wantDeathError(t, "WaitUntil", shmem.WaitUntil(w.Ctx(), shmem.Sym[int]{}, shmem.EQ, 0), 1) // never gets here
+	}, strictWorld, shmemtest.Recover(0, 1, 2), shmemtest.Status(9))
 }
 
-// A PE that dies before or in Init makes it fail for the others, with its name.
+// If a PE dies before or in Init, the others' Init fails and names it.
 func TestInitWithDead(t *testing.T) {
 	const npes, victim = 3, 1
 	jobs := 12
@@ -417,17 +418,17 @@ func TestInitWithDead(t *testing.T) {
 			if late == 0 {
 				die()
 			}
-			time.AfterFunc(late, die) // anywhere in Init
+			time.AfterFunc(late, die) // at any point of Init
 			_, _ = shmem.Init()
 			die()
 		}
 		w, err := shmem.Init(shmem.WorldMode(shmem.ModeStrict))
-		if err == nil { // it died behind Init
+		if err == nil { // the victim died after its Init
 			err = w.Barrier()
-			lost(t, "Barrier", err, victim)
+			wantDeathError(t, "Barrier", err, victim)
 			ok(t, w.Finalize())
 		} else {
-			lost(t, "Init", err, victim)
+			wantDeathError(t, "Init", err, victim)
 		}
 		if !t.Failed() {
 			fmt.Fprintln(os.Stdout, "survived")
@@ -440,13 +441,13 @@ func TestInitWithDead(t *testing.T) {
 		shmemtest.Run(t, npes, nil, shmemtest.Recover(0, 1, 2), shmemtest.Output(&out),
 			shmemtest.Env("TEST_DIE_AFTER="+(time.Duration(i)*4*time.Millisecond).String()))
 		if n := strings.Count(out.String(), "survived\n"); n != npes-1 {
-			t.Errorf("victim dies after %d ms: %d of %d survivors end well:\n%s", 4*i, n, npes-1, &out)
+			t.Errorf("victim died after %d ms: %d of %d survivors ended without an error:\n%s", 4*i, n, npes-1, &out)
 		}
 	}
 }
 
-// PEs are killed anywhere in a mixture of calls: every survivor gets to an error that
-// names some of them, and finalizes.
+// PEs are killed anywhere in a mixture of calls. Every survivor reaches an error that names some
+// of them, and finalizes.
 func TestDeathsAnywhere(t *testing.T) {
 	jobs := 8
 	if testing.Short() {
@@ -459,7 +460,7 @@ func TestDeathsAnywhere(t *testing.T) {
 			x, y := must(shmem.Calloc[uint64](w, 3000))(t), must(shmem.Calloc[uint64](w, 3000))(t)
 			c, me := w.Ctx(), w.MyPE()
 			if slices.Contains(victims, me) {
-				// The death is of a process in the midst of whatever it does then.
+				// The victim dies in the middle of whatever it does at that moment.
 				time.AfterFunc(time.Duration(rand.Uint64N(20_000))*time.Microsecond, die)
 			}
 			rng := rand.New(rand.NewPCG(seed, 0)) // the same for all PEs
@@ -488,11 +489,11 @@ func TestDeathsAnywhere(t *testing.T) {
 			}
 			e, is := errors.AsType[*shmem.PEError](err)
 			if !is || slices.ContainsFunc(e.PEs, func(pe int) bool { return !slices.Contains(victims, pe) }) {
-				t.Errorf("%v, want a PEError with some of %v", err, victims)
+				t.Errorf("error %v, want a PEError with some of %v", err, victims)
 			}
 			if slices.Contains(victims, me) {
-				select {} // its time will come
+				select {} // until the timer kills it
 			}
-		}, strict, shmemtest.Recover(victims...))
+		}, strictWorld, shmemtest.Recover(victims...))
 	}
 }

@@ -27,8 +27,8 @@ var (
 	whole  = shmem.FieldOf(func(p *particle) *particle { return p })
 )
 
-// Each PE changes fields of its right neighbor's second element by the kinds of operations that
-// fields are for. Nothing else of the element, and no other element, changes.
+// Each PE changes fields of the second element on its right neighbor, with each kind of operation
+// that takes fields. The rest of that element and all other elements stay unchanged.
 func TestFieldOperations(t *testing.T) {
 	shmemtest.Run(t, 3, func(t *testing.T, w *shmem.World) {
 		c, me, n := w.Ctx(), w.MyPE(), w.NPEs()
@@ -40,7 +40,7 @@ func TestFieldOperations(t *testing.T) {
 		ok(t, c.Fence())
 		old := must(shmem.AtomicFetchAdd(c, bond2.At(x, 1), 10, right))(t)
 		if old != 3 {
-			t.Errorf("the third bond was %d, want the 3 that was put before", old)
+			t.Errorf("AtomicFetchAdd of the third bond returned %d, want 3", old)
 		}
 		ok(t, shmem.P(c, whereY.At(x, 1), float64(me)/2, right))
 		ok(t, c.Fence())
@@ -56,24 +56,24 @@ func TestFieldOperations(t *testing.T) {
 			t.Errorf("elements 0 and 2 are %+v and %+v, want zeros", x.Local()[0], x.Local()[2])
 		}
 		if got := must(shmem.G(c, whole.At(x, 1), me))(t); got != want {
-			t.Errorf("the field that is the whole element is %+v, want %+v", got, want)
+			t.Errorf("the field of the whole element is %+v, want %+v", got, want)
 		}
 		if local := bond2.At(x, 1).Local(); len(local) != 1 || &local[0] != &x.Local()[1].Bonds[2] {
-			t.Error("Local of a field is not the field of Local")
+			t.Error("Local of a field and the field of Local have different addresses")
 		}
 	})
 }
 
-// Handles of fields that there are not fail at their first use, and say what was wrong.
+// A handle of an invalid field fails at its first use and says what is wrong.
 func TestFieldRefused(t *testing.T) {
 	shmemtest.Run(t, 1, func(t *testing.T, w *shmem.World) {
 		c := w.Ctx()
 		x := must(shmem.Calloc[particle](w, 3))(t)
 		for _, i := range []int{-1, 3, 1 << 60} {
-			refused(t, shmem.P(c, ready.At(x, i), 1, 0), shmem.ErrBounds, "index", "of 3 elements")
+			wantError(t, shmem.P(c, ready.At(x, i), 1, 0), shmem.ErrBounds, "index", "of 3 elements")
 		}
-		refused(t, shmem.P(c, ready.At(x.At(5), 0), 1, 0), shmem.ErrBounds, "index 5 of 3 elements")
-		refused(t, shmem.P(c, ready.At(shmem.Sym[particle]{}, 0), 1, 0), shmem.ErrForeignHandle, "zero value")
+		wantError(t, shmem.P(c, ready.At(x.At(5), 0), 1, 0), shmem.ErrBounds, "index 5 of 3 elements")
+		wantError(t, shmem.P(c, ready.At(shmem.Sym[particle]{}, 0), 1, 0), shmem.ErrForeignHandle, "zero value")
 		var elsewhere uint64
 		var none shmem.Field[particle, uint64]
 		for name, bad := range map[string]shmem.Field[particle, uint64]{
@@ -83,14 +83,14 @@ func TestFieldRefused(t *testing.T) {
 			"element past end": shmem.FieldOf(func(p *particle) *uint64 { return (*uint64)(unsafe.Add(unsafe.Pointer(&p.Ready), 8)) }),
 		} {
 			h := bad.At(x, 0)
-			refused(t, shmem.P(c, h, 1, 0), shmem.ErrArgument, "FieldOf")
+			wantError(t, shmem.P(c, h, 1, 0), shmem.ErrArgument, "FieldOf")
 			_, err := shmem.AtomicFetchAdd(c, h.At(0), 1, 0)
-			refused(t, err, shmem.ErrArgument, "FieldOf")
+			wantError(t, err, shmem.ErrArgument, "FieldOf")
 			if h.Len() != 0 || h.Local() != nil {
-				t.Errorf("%s: the handle has %d elements, want none", name, h.Len())
+				t.Errorf("%s: Len() = %d, want 0", name, h.Len())
 			}
 		}
 		ok(t, shmem.Free(w, x))
-		refused(t, shmem.P(c, ready.At(x, 0), 1, 0), shmem.ErrFreed)
+		wantError(t, shmem.P(c, ready.At(x, 0), 1, 0), shmem.ErrFreed)
 	})
 }

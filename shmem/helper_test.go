@@ -10,8 +10,8 @@ func ok(t *testing.T, err error) {
 	}
 }
 
-// must takes the result of a call whose error fails the test:
-// must(shmem.Alloc[int](w, 1))(t).
+// must returns the result of a call and fails the test on its error: must(shmem.Alloc[int](w,
+// 1))(t).
 func must[T any](v T, err error) func(*testing.T) T {
 	return func(t *testing.T) T {
 		t.Helper()

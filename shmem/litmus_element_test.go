@@ -9,25 +9,25 @@ import (
 	"github.com/goshmem/goshmem/shmem/shmemtest"
 )
 
-// An element of 1, 2, 4 or 8 bytes is never seen in part, also one of several fields,
-// whatever puts it and whatever looks.
+// A reader never sees a torn element of 1, 2, 4 or 8 bytes, even if it has several fields,
+// whichever operation writes it and whichever reads it.
 func TestElementsAreSeenWhole(t *testing.T) {
 	shmemtest.Run(t, 2, func(t *testing.T, w *shmem.World) {
-		seenWhole[uint64](t, w)
-		seenWhole[float32](t, w)
-		seenWhole[complex64](t, w)
-		seenWhole[int16](t, w)
-		seenWhole[struct{ A, B int8 }](t, w)
-		seenWhole[struct{ A, B, C, D uint8 }](t, w)
-		seenWhole[struct{ A, B int32 }](t, w)
-		seenWhole[struct{ A, B, C, D int16 }](t, w)
-		seenWhole[[2]float32](t, w)
-		seenWhole[[8]uint8](t, w)
+		testSeenWhole[uint64](t, w)
+		testSeenWhole[float32](t, w)
+		testSeenWhole[complex64](t, w)
+		testSeenWhole[int16](t, w)
+		testSeenWhole[struct{ A, B int8 }](t, w)
+		testSeenWhole[struct{ A, B, C, D uint8 }](t, w)
+		testSeenWhole[struct{ A, B int32 }](t, w)
+		testSeenWhole[struct{ A, B, C, D int16 }](t, w)
+		testSeenWhole[[2]float32](t, w)
+		testSeenWhole[[8]uint8](t, w)
 	})
 }
 
-// pattern is an element of zeros or of ones.
-func pattern[T any](ones bool) (v T) {
+// uniformElement returns an element whose bits are all ones, or all zeros.
+func uniformElement[T any](ones bool) (v T) {
 	b := unsafe.Slice((*byte)(unsafe.Pointer(&v)), unsafe.Sizeof(v))
 	for i := range b {
 		if ones {
@@ -37,8 +37,8 @@ func pattern[T any](ones bool) (v T) {
 	return v
 }
 
-// partly says whether an element is neither of zeros nor of ones.
-func partly[T any](v T) bool {
+// isTorn reports whether the bits of an element are neither all zeros nor all ones.
+func isTorn[T any](v T) bool {
 	for _, b := range unsafe.Slice((*byte)(unsafe.Pointer(&v)), unsafe.Sizeof(v)) {
 		if b != *(*byte)(unsafe.Pointer(&v)) || b != 0 && b != 0xff {
 			return true
@@ -47,8 +47,9 @@ func partly[T any](v T) bool {
 	return false
 }
 
-// seenWhole has PE 0 put elements of zeros and of ones in turn, and both look.
-func seenWhole[T any](t *testing.T, w *shmem.World) {
+// testSeenWhole makes PE 0 put elements of all zeros and of all ones by turns, while both PEs
+// read.
+func testSeenWhole[T any](t *testing.T, w *shmem.World) {
 	t.Helper()
 	c := w.Ctx()
 	x := must(shmem.Calloc[T](w, 8))(t)
@@ -57,7 +58,7 @@ func seenWhole[T any](t *testing.T, w *shmem.World) {
 	if w.MyPE() == 0 {
 		stride := shmem.Stride{Dst: 2, Src: 2, N: 2}
 		for r := range litmusRounds() / 20 {
-			v := pattern[T](r%2 == 0)
+			v := uniformElement[T](r%2 == 0)
 			src[0], src[2] = v, v
 			switch r % 6 / 2 {
 			case 0:
@@ -77,11 +78,11 @@ func seenWhole[T any](t *testing.T, w *shmem.World) {
 				v := must(shmem.G(c, x, 1))(t)
 				ok(t, shmem.Get(c, src[:1], x, 1))
 				ok(t, shmem.IGet(c, src[1:], x, shmem.Stride{Dst: 1, Src: 2, N: 2}, 1))
-				if partly(v) || partly(src[0]) || partly(src[1]) || partly(src[2]) {
-					t.Fatalf("%T: got %v, %v in part", v, v, src)
+				if isTorn(v) || isTorn(src[0]) || isTorn(src[1]) || isTorn(src[2]) {
+					t.Fatalf("%T: torn read: %v, %v", v, v, src)
 				}
 				if word := atomic.LoadUint64((*uint64)(own)); unsafe.Sizeof(v) == 8 && word != 0 && ^word != 0 {
-					t.Fatalf("%T: found %#x, in part", v, word)
+					t.Fatalf("%T: torn read: %#x", v, word)
 				}
 			}
 		}

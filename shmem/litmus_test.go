@@ -8,28 +8,26 @@ import (
 	"github.com/goshmem/goshmem/shmem/shmemtest"
 )
 
-// The litmus tests run the shapes of the memory model: message passing and store
-// buffering four million times each, the others less often,
-// between two processes, back and forth so that every round starts with both
-// sides at about the same point.
+// The litmus tests run the shapes of the memory model between processes that synchronize before
+// every round, so that all sides start it at about the same time. Message passing and store
+// buffering run four million rounds each, the others fewer.
 
-const rounds = 4_000_000
+const maxLitmusRounds = 4_000_000
 
-// litmusRounds is smaller where the full number would say no more.
+// litmusRounds returns a smaller number where the full one would show nothing more.
 func litmusRounds() int {
 	if testing.Short() {
-		return rounds / 200
+		return maxLitmusRounds / 200
 	}
-	return rounds
+	return maxLitmusRounds
 }
 
-// litmusTime is after how much time no further batch of rounds begins: where others want
-// the processors, the PEs get their turns late, and a round takes a hundred times as
-// long.
-const litmusTime = 15 * time.Second
+// litmusTimeLimit is the time after which no further batch of rounds begins. If other programs
+// want the processors, the PEs run late, and a round takes a hundred times as long.
+const litmusTimeLimit = 15 * time.Second
 
-// litmus runs rounds, numbered from 1, on all PEs, up to litmusRounds.
-func litmus(t *testing.T, w *shmem.World, round func(r uint64)) {
+// runLitmus runs rounds, numbered from 1, on all PEs, up to litmusRounds.
+func runLitmus(t *testing.T, w *shmem.World, round func(r uint64)) {
 	t.Helper()
 	more := must(shmem.Calloc[int64](w, 2))(t)
 	begun := time.Now()
@@ -38,7 +36,7 @@ func litmus(t *testing.T, w *shmem.World, round func(r uint64)) {
 			round(r)
 			r++
 		}
-		if w.MyPE() == 0 && time.Since(begun) < litmusTime {
+		if w.MyPE() == 0 && time.Since(begun) < litmusTimeLimit {
 			more.Local()[0] = int64(r)
 		}
 		ok(t, shmem.Broadcast(w.Team(), more.Slice(1, 2), more.Slice(0, 1), 0))
@@ -49,15 +47,15 @@ func litmus(t *testing.T, w *shmem.World, round func(r uint64)) {
 	}
 }
 
-// Message passing: data put, fence, flag put; who has seen the flag sees the
-// data. Every eighth round the data are a block.
+// Message passing: put data, fence, put a flag. A PE that sees the flag sees the data. In every
+// eighth round the data are a block.
 func TestLitmusMessagePassingByFlag(t *testing.T) {
 	shmemtest.Run(t, 2, func(t *testing.T, w *shmem.World) {
 		c, me := w.Ctx(), w.MyPE()
 		data := must(shmem.Calloc[uint64](w, 64))(t)
 		flag := must(shmem.Calloc[uint64](w, 1))(t)
 		block := make([]uint64, 64)
-		litmus(t, w, func(r uint64) {
+		runLitmus(t, w, func(r uint64) {
 			if r%2 == uint64(me) { // the writer of this round
 				n := 1
 				if r%8 < 2 {
@@ -86,14 +84,14 @@ func TestLitmusMessagePassingByFlag(t *testing.T) {
 	})
 }
 
-// Message passing: put with signal.
+// Message passing by a put with a signal.
 func TestLitmusMessagePassingBySignal(t *testing.T) {
 	shmemtest.Run(t, 2, func(t *testing.T, w *shmem.World) {
 		c, me := w.Ctx(), w.MyPE()
 		data := must(shmem.Calloc[uint32](w, 33))(t)
 		sig := must(shmem.Calloc[uint64](w, 1))(t)
 		block := make([]uint32, 33)
-		litmus(t, w, func(r uint64) {
+		runLitmus(t, w, func(r uint64) {
 			n := 1 + int(r/2)%len(block)
 			if r%2 == uint64(me) {
 				for i := range block[:n] {
@@ -116,10 +114,10 @@ func TestLitmusMessagePassingBySignal(t *testing.T) {
 	})
 }
 
-// Store buffering: each PE puts a flag to the other, quiet, reads its own. At
-// least one of the two sees the other's put. In batches over many cells, each
-// on a line of its own, so that the two really run side by side: without
-// quiet's instruction, one cell in four shows the forbidden outcome.
+// Store buffering: each PE puts a flag to the other, calls Quiet and reads its own flag. At least
+// one of the two sees the other's put. Batches over many cells, each on a line of its own, make
+// the PEs really run side by side: without Quiet's instruction one cell in four shows the
+// forbidden outcome.
 func TestLitmusStoreBuffering(t *testing.T) {
 	shmemtest.Run(t, 2, func(t *testing.T, w *shmem.World) {
 		const cells, line = 512, 8
@@ -147,8 +145,8 @@ func TestLitmusStoreBuffering(t *testing.T) {
 	})
 }
 
-// Independent reads of independent writes, by atomics: two readers do not see
-// two writes in opposite orders.
+// Independent reads of independent writes, by atomics: two readers never see two writes in
+// opposite orders.
 func TestLitmusIndependentReads(t *testing.T) {
 	shmemtest.Run(t, 4, func(t *testing.T, w *shmem.World) {
 		c, me := w.Ctx(), w.MyPE()
@@ -171,7 +169,7 @@ func TestLitmusIndependentReads(t *testing.T) {
 				b, err := shmem.AtomicFetch(c, second, 0)
 				ok(t, err)
 				bit := uint64(0)
-				if a == r && b != r { // saw its first one only
+				if a == r && b != r { // saw only its first write
 					bit = 1
 				}
 				ok(t, shmem.P(c, saw.At(me-2), r<<1|bit, 2))
@@ -185,22 +183,22 @@ func TestLitmusIndependentReads(t *testing.T) {
 	})
 }
 
-// rounded keeps a loop that passes time from being removed.
-var rounded uint64
+// spinSink keeps the compiler from removing the loop of spinFor.
+var spinSink uint64
 
-// pass passes time: half a millisecond for a million. The race detector would
-// look at each turn and make it a hundred times as long.
+// spinFor passes time: half a millisecond for a million turns. Under the race detector each turn
+// would take a hundred times as long.
 //
 //go:norace
-func pass(turns uint64) {
+func spinFor(turns uint64) {
 	for i := range turns {
-		rounded ^= i
+		spinSink ^= i
 	}
 }
 
-// Waking: a writer that puts once and then does nothing wakes a sleeper; with
-// random pauses of all lengths up to a millisecond the sleeper is met in every phase of
-// its wait, the first of which are a thousand times shorter than the last.
+// Waking: a writer that puts once and then does nothing wakes a sleeper. Pauses of random lengths
+// up to a millisecond hit every phase of the sleeper's wait, the first of which are a thousand
+// times shorter than the last.
 func TestLitmusSleeperIsWoken(t *testing.T) {
 	shmemtest.Run(t, 2, func(t *testing.T, w *shmem.World) {
 		c, me := w.Ctx(), w.MyPE()
@@ -209,7 +207,7 @@ func TestLitmusSleeperIsWoken(t *testing.T) {
 		for r := int64(1); r <= int64(litmusRounds()/400); r++ {
 			if r%2 == int64(me) {
 				spin = spin*6364136223846793005 + 1442695040888963407
-				pass(spin >> 44 >> (spin >> 40 & 7))
+				spinFor(spin >> 44 >> (spin >> 40 & 7))
 				ok(t, shmem.P(c, flag, r, 1-me))
 				continue
 			}

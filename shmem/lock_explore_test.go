@@ -12,15 +12,15 @@ import (
 	"github.com/goshmem/goshmem/symheap/layout"
 )
 
-// The queue of a lock is explored: a few PEs take it, give up waiting, and release it;
-// they may die anywhere, and deaths are published any time later. In every order of
-// their accesses to memory, no two hold the lock, nobody waits in vain, and who gets it
-// from a dead holder is told.
+// The queue of a lock is explored: a few PEs acquire the lock, give up waiting and release it.
+// They may die anywhere, and their deaths are published at any later time. In every order of their
+// accesses to memory, no two PEs hold the lock, no PE waits forever, and a PE that takes over from
+// a dead holder is told.
 //
-// The code is the library's own. What a call of it does next is a function of what its
-// accesses returned so far; so the state of a PE is the list of these, and the next
-// access is found by calling the code anew and giving it the list. The accesses are made,
-// too, each to a word that was set to what it is to find.
+// The explored code is the library's own. The next access of a call depends only on the results of
+// its accesses so far. So the state of a PE is the list of these results, and the next access is
+// found by running the call again on that list. The accesses are executed, too: each word is first
+// set to the value that the call has to find.
 
 // The kinds of accesses.
 const (
@@ -53,8 +53,8 @@ type result struct {
 	err error
 }
 
-// replay is a model that gives a call a list of results, and stops it behind them. The
-// call accesses the words here, which are made what it is to find just before.
+// replay is a model that feeds a call with a list of results and stops it after the last one. The
+// call accesses the words in this struct, which are set to the expected value just before.
 type replay struct {
 	me, at  int
 	results []result
@@ -75,7 +75,7 @@ func (r *replay) do(a access) result {
 	return r.results[r.at-1]
 }
 
-// place returns which word it is.
+// place returns the place of a word of the lock.
 func (r *replay) place(p *uint64) lockPlace {
 	for _, x := range []struct {
 		words []uint64
@@ -90,7 +90,7 @@ func (r *replay) place(p *uint64) lockPlace {
 			return lockPlace{pe, lockGrant}
 		}
 	}
-	panic("access to a word that is none of the lock's")
+	panic("access to a word that is not part of the lock")
 }
 
 func (r *replay) load(p *uint64) { *p = r.do(access{kind: doLoad, p: r.place(p)}).v }
@@ -122,7 +122,7 @@ const (
 	callRelease
 )
 
-// node is the state of a call: a list of results, as a tree.
+// node is the state of a call: the list of results that led to it, kept as a tree.
 type node struct {
 	next     access
 	children map[result]*node
@@ -162,24 +162,24 @@ const (
 	peIdle = iota
 	peCalls
 	peHolds
-	peCrashed // not published yet
+	peCrashed // dead, but not published yet
 	peDead
 )
 
 const maxModelPEs, maxModelRing = 3, 4
 
-// modelState is the state of all.
+// modelState is the state of the whole system.
 type modelState struct {
 	tail, head uint64
 	slots      [maxModelRing]uint64
 	own        [maxModelPEs][3]uint64 // grant, state, ticket
 	phase      [maxModelPEs]int
 	node       [maxModelPEs]*node
-	left       [maxModelPEs]int // calls of Acquire to come
+	left       [maxModelPEs]int // calls of Acquire that are still to come
 	epoch      uint64
-	crashes    int  // to come
-	cancels    int  // to come
-	untold     bool // a holder has died
+	crashes    int  // crashes that are still to come
+	cancels    int  // cancellations that are still to come
+	untold     bool // a holder has died, and no PE was told yet
 }
 
 func (s *modelState) word(p lockPlace) *uint64 {
@@ -195,7 +195,7 @@ func (s *modelState) word(p lockPlace) *uint64 {
 	}
 }
 
-// explorer finds all states.
+// explorer visits all reachable states.
 type explorer struct {
 	t      *testing.T
 	npes   int
@@ -223,8 +223,8 @@ func (x *explorer) add(s modelState) {
 	}
 }
 
-// begin makes PE pe call something.
-func (x *explorer) begin(s modelState, pe, call int) {
+// beginCall starts a call on PE pe.
+func (x *explorer) beginCall(s modelState, pe, call int) {
 	key := [2]int{call, pe}
 	if x.roots[key] == nil {
 		x.roots[key] = newNode(x.ring, call, pe, nil)
@@ -233,7 +233,7 @@ func (x *explorer) begin(s modelState, pe, call int) {
 	x.proceed(s, pe)
 }
 
-// resume gives the call of a PE a result.
+// resume gives the call of a PE the result of its access.
 func (x *explorer) resume(s modelState, pe int, r result) {
 	n := s.node[pe]
 	if n.children[r] == nil {
@@ -243,18 +243,18 @@ func (x *explorer) resume(s modelState, pe int, r result) {
 	x.proceed(s, pe)
 }
 
-// proceed adds the state, once the PE has done what concerns nobody else.
+// proceed adds the state after the PE has taken all steps that concern no other PE.
 func (x *explorer) proceed(s modelState, pe int) {
 	if n := s.node[pe]; n.next.kind == doEpoch {
-		s.node[pe] = x.forget(&s, pe)
+		s.node[pe] = x.dropHistory(&s, pe)
 	}
 	switch a := s.node[pe].next; {
 	case a.kind == doReturn:
-		x.returned(s, pe, a)
+		x.endCall(s, pe, a)
 	case a.kind == doRing:
 		x.resume(s, pe, result{})
 	case (a.kind == doDead || a.kind == doEpoch) && s.crashes == 0 && !slices.Contains(s.phase[:], peCrashed):
-		x.perform(s, pe) // that will not change any more
+		x.perform(s, pe) // the result cannot change any more
 	case a.kind != doWait && a.kind != doDead && a.kind != doEpoch && a.p.pe == pe && a.p.word != lockGrant:
 		x.perform(s, pe)
 	default:
@@ -262,9 +262,9 @@ func (x *explorer) proceed(s modelState, pe int) {
 	}
 }
 
-// forget returns the node of a PE that is about to wait: how it has come to its ticket
-// does not matter any more, and so it may as well have got it at once.
-func (x *explorer) forget(s *modelState, pe int) *node {
+// dropHistory returns the node of a PE that is about to wait, without its history: how it came to
+// its ticket no longer matters, so it may as well have drawn the ticket at once.
+func (x *explorer) dropHistory(s *modelState, pe int) *node {
 	t := uint64(0)
 	for _, w := range s.slots[:x.ring] {
 		if w != 0 && peOf(w) == layout.PE(pe) {
@@ -276,38 +276,38 @@ func (x *explorer) forget(s *modelState, pe int) *node {
 		yes, tail := result{v: 1}, result{v: t}
 		x.roots[key] = newNode(x.ring, callTake, pe, []result{yes, tail, {}, tail, yes, yes})
 		if x.roots[key].next.kind != doEpoch {
-			x.fail(s, "PE %d does not wait for ticket %d", pe, t)
+			x.fail(s, "PE %d has ticket %d and does not wait for it", pe, t)
 		}
 	}
 	return x.roots[key]
 }
 
-// returned ends a call.
-func (x *explorer) returned(s modelState, pe int, a access) {
+// endCall handles the return of a call.
+func (x *explorer) endCall(s modelState, pe int, a access) {
 	call := s.node[pe].call
 	s.node[pe], s.phase[pe] = nil, peIdle
 	switch {
 	case call == callRelease && !a.ok:
-		x.fail(&s, "PE %d could not release what it held", pe)
+		x.fail(&s, "PE %d could not release the lock that it held", pe)
 	case call == callRelease:
 		s.left[pe]--
 	case call == callTake && !a.ok:
-		x.fail(&s, "PE %d could not come", pe)
+		x.fail(&s, "PE %d could not enter the queue", pe)
 	case call == callTry && !a.ok:
 		s.left[pe]--
-	case a.failed: // it has given up
+	case a.failed: // it gave up waiting
 		s.left[pe]--
 	default:
 		for other := range x.npes {
 			if p := s.phase[other]; p == peHolds {
-				x.fail(&s, "PEs %d and %d hold the lock", pe, other)
+				x.fail(&s, "PEs %d and %d hold the lock at the same time", pe, other)
 			}
 		}
 		if s.untold && a.died < 0 {
-			x.fail(&s, "PE %d was not told of a death", pe)
+			x.fail(&s, "PE %d was not told of the holder's death", pe)
 		}
 		if a.died >= 0 && s.phase[a.died] != peDead {
-			x.fail(&s, "PE %d was told of the death of PE %d, which lives", pe, a.died)
+			x.fail(&s, "PE %d was told that PE %d died, but it lives", pe, a.died)
 		}
 		s.untold = false
 		s.phase[pe] = peHolds
@@ -315,7 +315,7 @@ func (x *explorer) returned(s modelState, pe int, a access) {
 	x.add(s)
 }
 
-// perform does the next access of a PE. It is false if the PE has to wait.
+// perform makes the next access of a PE. It returns false if the PE has to wait.
 func (x *explorer) perform(s modelState, pe int) bool {
 	a := s.node[pe].next
 	switch a.kind {
@@ -348,8 +348,8 @@ func (x *explorer) perform(s modelState, pe int) bool {
 	return true
 }
 
-// step adds what may come next after a state.
-func (x *explorer) step(s modelState) {
+// addSuccessors adds all states that may follow a state.
+func (x *explorer) addSuccessors(s modelState) {
 	goes := false
 	alive := false
 	for pe := range x.npes {
@@ -363,10 +363,10 @@ func (x *explorer) step(s modelState) {
 			if x.try && pe == 0 {
 				call = callTry
 			}
-			x.begin(s, pe, call)
+			x.beginCall(s, pe, call)
 		case peHolds:
 			goes = true
-			x.begin(s, pe, callRelease)
+			x.beginCall(s, pe, callRelease)
 		case peCalls:
 			alive = true
 			goes = x.perform(s, pe) || goes
@@ -394,7 +394,7 @@ func (x *explorer) step(s modelState) {
 		}
 	}
 	if alive && !goes {
-		x.fail(&s, "somebody waits in vain")
+		x.fail(&s, "a PE waits forever")
 	}
 }
 
@@ -430,7 +430,7 @@ func TestExploreLock(t *testing.T) {
 			for len(x.todo) > 0 && !x.failed {
 				s := x.todo[len(x.todo)-1]
 				x.todo = x.todo[:len(x.todo)-1]
-				x.step(s)
+				x.addSuccessors(s)
 			}
 			t.Logf("%d states", len(x.seen))
 		})

@@ -16,33 +16,33 @@ import (
 	"github.com/goshmem/goshmem/shmem/shmemtest"
 )
 
-var lockKills = flag.Int("lockkills", 40, "kills of TestLockKills")
+var lockKills = flag.Int("lockkills", 40, "how many PEs TestLockKills kills")
 
-// PEs are killed at any time while all take and release a lock, give up waiting for it,
-// and come again. The survivors exclude each other, are told when what the lock guards may
-// be half changed, lose nothing, and come to their end.
+// PEs are killed at any time while all acquire and release a lock, give up waiting for it and come
+// back. The survivors exclude each other, learn that the data under the lock may be half changed,
+// lose no change and finish.
 func TestLockKills(t *testing.T) {
 	const npes, perJob, rounds = 7, 4, 300
 	kills := *lockKills
 	switch {
-	case os.Getenv("GOSHMEM_SHMEMTEST_CALL") != "": // a PE, which is not told how many
+	case os.Getenv("GOSHMEM_SHMEMTEST_CALL") != "": // a PE, which does not get the flag
 		kills = math.MaxInt32
 	case testing.Short():
 		kills = perJob
 	}
 	for seed := range uint64((kills + perJob - 1) / perJob) {
-		victims := rand.New(rand.NewPCG(seed, 1)).Perm(npes)[:perJob] // the same for all PEs
+		victims := rand.New(rand.NewPCG(seed, 1)).Perm(npes)[:perJob] // the same on all PEs
 		shmemtest.Run(t, npes, func(t *testing.T, w *shmem.World) {
 			c, me := w.Ctx(), w.MyPE()
 			var l shmem.Lock
-			for range 1 + seed%npes { // every PE is home to some
+			for range 1 + seed%npes { // every PE is the home of some job's lock
 				l = must(shmem.NewLock(w))(t)
 			}
 			dies := slices.Contains(victims, me)
 			x := must(shmem.Calloc[int64](w, 3+npes))(t)
-			g := counted{n: x.At(0), twice: x.At(1)}
+			g := lockedCounter{n: x.At(0), twice: x.At(1)}
 			for slices.Contains(victims, g.pe) {
-				g.pe++ // it lives
+				g.pe++ // the counter is on a PE that lives
 			}
 			finished, counts := x.At(2), x.Slice(3, 3+npes)
 			ok(t, w.Barrier())
@@ -57,14 +57,14 @@ func TestLockKills(t *testing.T) {
 				}()
 			}
 			for done := int64(0); done < rounds || dies; {
-				told, got := takes(t, l, c, rng)
+				told, got := takeLock(t, l, c, rng)
 				if !got {
 					continue
 				}
-				if told { // repair
+				if told { // repairs the data
 					ok(t, shmem.P(c, g.twice, 2*must(shmem.G(c, g.n, g.pe))(t), g.pe))
 				}
-				g.change(t, c)
+				g.increment(t, c)
 				done++
 				ok(t, shmem.P(c, counts.At(me), done, g.pe))
 				ok(t, l.Release(c))
@@ -73,7 +73,7 @@ func TestLockKills(t *testing.T) {
 			if me != g.pe {
 				return
 			}
-			until(t, "all are done", func() bool {
+			waitFor(t, "all are done", func() bool {
 				return len(w.Failed()) == perJob && must(shmem.AtomicFetch(c, finished, me))(t) == npes-perJob
 			})
 			must(l.Acquire(c))(t)
@@ -81,18 +81,18 @@ func TestLockKills(t *testing.T) {
 			for _, n := range counts.Local() {
 				sum += n
 			}
-			if n := g.n.Local()[0]; n < sum || n > sum+perJob { // who dies in between has not counted
-				t.Errorf("%d changes, want %d, or up to %d more for the dead", n, sum, perJob)
+			if n := g.n.Local()[0]; n < sum || n > sum+perJob { // a victim may die between the change and its count
+				t.Errorf("%d changes, want %d and at most %d more by the dead", n, sum, perJob)
 			}
 			ok(t, l.Release(c))
-			index(t, "PEs left in the queue", shmem.Queued(w, l), 0)
+			checkInt(t, "PEs left in the queue", shmem.Queued(w, l), 0)
 		}, shmemtest.Recover(victims...))
 	}
 }
 
-// takes gets the lock in one of the ways there are, or gives up. It says whether the
-// holder before has died.
-func takes(t *testing.T, l shmem.Lock, c *shmem.Ctx, rng *rand.Rand) (told, got bool) {
+// takeLock gets the lock in one of the possible ways, or gives up. told reports whether the
+// previous holder died.
+func takeLock(t *testing.T, l shmem.Lock, c *shmem.Ctx, rng *rand.Rand) (told, got bool) {
 	t.Helper()
 	var g shmem.Grant
 	var err error
@@ -112,7 +112,7 @@ func takes(t *testing.T, l shmem.Lock, c *shmem.Ctx, rng *rand.Rand) (told, got 
 	}
 	ok(t, err)
 	if g.HolderDied != (g.PE >= 0) || g.HolderDied && !got {
-		t.Errorf("%+v with got %v", g, got)
+		t.Errorf("grant %+v with got %v", g, got)
 	}
 	return g.HolderDied, got
 }

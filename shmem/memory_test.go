@@ -9,8 +9,8 @@ import (
 	"github.com/goshmem/goshmem/shmem/shmemtest"
 )
 
-// Free and Realloc take handles of whole objects alone, wherever the part
-// begins and however little it lacks; a refused call changes nothing.
+// Free and Realloc accept only handles of whole objects, wherever a part begins and however little
+// it lacks. A refused call changes nothing.
 func TestPartsAreRefused(t *testing.T) {
 	shmemtest.Run(t, 2, func(t *testing.T, w *shmem.World) {
 		before := w.Heap()
@@ -18,92 +18,93 @@ func TestPartsAreRefused(t *testing.T) {
 		for i := range x.Local() {
 			x.Local()[i] = int32(i)
 		}
-		parts(t, w, x)
+		wantPartsRefused(t, w, x)
 		y := must(shmem.Realloc(w, x, 500))(t) // shrinks in place
-		parts(t, w, y)
-		refused(t, shmem.Free(w, x), shmem.ErrFreed)
+		wantPartsRefused(t, w, y)
+		wantError(t, shmem.Free(w, x), shmem.ErrFreed)
 		guard := must(shmem.Alloc[byte](w, 1))(t)
 		z := must(shmem.Realloc(w, y, 100_000))(t) // moves
-		parts(t, w, z)
+		wantPartsRefused(t, w, z)
 		for i, v := range z.Slice(0, 500).Local() {
 			if v != int32(i) {
 				t.Fatalf("element %d is %d after Realloc", i, v)
 			}
 		}
-		again := must(shmem.Alloc[int32](w, 10))(t) // where x was
-		parts(t, w, again)
-		ok(t, shmem.Free(w, again.Slice(0, 10))) // all of it
+		again := must(shmem.Alloc[int32](w, 10))(t) // at the place where x was
+		wantPartsRefused(t, w, again)
+		ok(t, shmem.Free(w, again.Slice(0, 10))) // the whole object
 		ok(t, shmem.Free(w, guard.At(0)))
 		z = must(shmem.Realloc(w, z.Slice(0, z.Len()), 7))(t)
 		ok(t, shmem.Free(w, z))
 		if after := w.Heap(); after.Free != before.Free {
-			t.Errorf("%d bytes free before, %d after", before.Free, after.Free)
+			t.Errorf("%d bytes free at the start, %d at the end", before.Free, after.Free)
 		}
 		none := must(shmem.Alloc[int32](w, 0))(t)
 		ok(t, shmem.Free(w, none.Slice(0, 0)))
 	})
 }
 
-// parts checks that Free and Realloc refuse all kinds of parts of x.
-func parts(t *testing.T, w *shmem.World, x shmem.Sym[int32]) {
+// wantPartsRefused checks that Free and Realloc refuse all kinds of parts of x.
+func wantPartsRefused(t *testing.T, w *shmem.World, x shmem.Sym[int32]) {
 	t.Helper()
 	n := x.Len()
 	before := w.Heap()
 	for _, part := range []shmem.Sym[int32]{
 		x.At(0), x.At(n - 1), x.Slice(0, 0), x.Slice(n, n), x.Slice(0, 5), x.Slice(0, n-1), x.Slice(1, n),
 	} {
-		refused(t, shmem.Free(w, part), shmem.ErrArgument, "shmem.Free", "part of an object")
+		wantError(t, shmem.Free(w, part), shmem.ErrArgument, "shmem.Free", "part of an object")
 		for _, m := range []int{0, 1, 2000} {
 			if _, err := shmem.Realloc(w, part, m); err == nil {
-				t.Errorf("Realloc of a part of %d elements to %d", part.Len(), m)
+				t.Errorf("Realloc of a part from %d to %d elements succeeded", part.Len(), m)
 			} else {
-				refused(t, err, shmem.ErrArgument, "shmem.Realloc", "part of an object")
+				wantError(t, err, shmem.ErrArgument, "shmem.Realloc", "part of an object")
 			}
 		}
 	}
-	refused(t, shmem.Free(w, x.At(n)), shmem.ErrBounds)
+	wantError(t, shmem.Free(w, x.At(n)), shmem.ErrBounds)
 	if after := w.Heap(); after != before || x.Local() == nil {
 		t.Errorf("heap %+v after refused calls, want %+v", after, before)
 	}
 }
 
-// Where no heap would do, no value for one is recommended.
+// If no heap would be large enough, the error recommends no value.
 func TestExhaustionBeyondAnyHeap(t *testing.T) {
 	shmemtest.Run(t, 2, func(t *testing.T, w *shmem.World) {
 		_, err := shmem.Alloc[uint64](w, 1<<58)
-		refused(t, err, shmem.ErrExhausted, "2305843009213693952 bytes asked", "no heap can be that large", "1 to 70368744177664")
-		noHint(t, err)
-		_, err = shmem.Alloc[byte](w, 1<<46) // in a heap that has nothing else
-		noHint(t, err)
+		wantError(t, err, shmem.ErrExhausted, "2305843009213693952 bytes asked", "no heap can be that large", "1 to 70368744177664")
+		wantNoHint(t, err)
+		_, err = shmem.Alloc[byte](w, 1<<46) // the largest heap, with nothing else in it
+		wantNoHint(t, err)
 		_, err = shmem.Alloc[byte](w, 1<<62, shmem.Align(2<<20))
-		refused(t, err, shmem.ErrExhausted)
-		noHint(t, err)
+		wantError(t, err, shmem.ErrExhausted)
+		wantNoHint(t, err)
 		_, err = shmem.Alloc[byte](w, 1<<45, shmem.Align(2<<20))
-		refused(t, err, shmem.ErrExhausted, "SHMEM_SYMMETRIC_SIZE=33554438M", "would do")
+		wantError(t, err, shmem.ErrExhausted, "SHMEM_SYMMETRIC_SIZE=33554438M", "would do")
 		x := must(shmem.Alloc[byte](w, 1))(t)
 		_, err = shmem.Realloc(w, x, math.MaxInt>>2)
-		refused(t, err, shmem.ErrExhausted, "shmem.Realloc")
-		noHint(t, err)
+		wantError(t, err, shmem.ErrExhausted, "shmem.Realloc")
+		wantNoHint(t, err)
 		_, err = shmem.Alloc[uint64](w, math.MaxInt)
-		refused(t, err, shmem.ErrArgument)
+		wantError(t, err, shmem.ErrArgument)
 	}, shmemtest.HeapSize(4<<20))
 }
 
-func noHint(t *testing.T, err error) {
+// wantNoHint checks that err recommends no heap size.
+func wantNoHint(t *testing.T, err error) {
 	t.Helper()
-	refused(t, err, shmem.ErrExhausted, "no heap can be that large")
+	wantError(t, err, shmem.ErrExhausted, "no heap can be that large")
 	if u := err.Error(); len(u) > 400 {
-		t.Errorf("error of %d bytes: %s", len(u), u)
+		t.Errorf("error of %d bytes is too long: %s", len(u), u)
 	}
 }
 
-// Align holds for addresses; what could not hold is refused, on all PEs alike.
+// Align aligns addresses. PEs refuse alike what Align cannot do.
 func TestAlign(t *testing.T) {
 	shmemtest.Run(t, 2, func(t *testing.T, w *shmem.World) {
 		must(shmem.Alloc[byte](w, 1))(t)
 		for _, to := range []uint64{0, 3, 100, 4 << 20, 1 << 40, 1 << 63, math.MaxUint64} {
 			_, err := shmem.Alloc[byte](w, 1, shmem.Align(to))
-			refused(t, err, shmem.ErrArgument, "shmem.Alloc: Align(", "power of two up to 2097152")
+			wantError(t, err, shmem.ErrArgument, "shmem.Alloc: Align(", "power of two up to 2097152")
 		}
 		for to := uint64(1); to <= 2<<20; to *= 2 {
 			x := must(shmem.Alloc[byte](w, 3, shmem.Align(to)))(t)
@@ -115,16 +116,16 @@ func TestAlign(t *testing.T) {
 			}
 		}
 		_, err := shmem.Alloc[byte](w, 1, shmem.Align(uint64(2+w.MyPE())))
-		refused(t, err, shmem.ErrMismatch, "PE 0 called Alloc of 1 bytes with Align(2)", "PE 1 called Alloc of 1 bytes with Align(3)")
+		wantError(t, err, shmem.ErrMismatch, "PE 0 called Alloc of 1 bytes with Align(2)", "PE 1 called Alloc of 1 bytes with Align(3)")
 	}, shmemtest.HeapSize(64<<20))
 }
 
-// An error about an element type names the call that met it.
+// An error about an element type names the function that was called.
 func TestElementTypeErrorNamesItsCall(t *testing.T) {
 	shmemtest.Run(t, 1, func(t *testing.T, w *shmem.World) {
 		_, err := shmem.Alloc[map[int]int](w, 1)
-		refused(t, err, shmem.ErrElementType, "shmem.Alloc: ")
+		wantError(t, err, shmem.ErrElementType, "shmem.Alloc: ")
 		_, err = shmem.Calloc[map[int]int](w, 1)
-		refused(t, err, shmem.ErrElementType, "shmem.Calloc: ")
+		wantError(t, err, shmem.ErrElementType, "shmem.Calloc: ")
 	})
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/goshmem/goshmem/shmem/shmemtest"
 )
 
-// Another layer of the process, which uses the same PMIx client, and this one
-// see each other's programming model, in whichever order they begin.
+// This library and another layer of the process, which uses the same PMIx client, see each other's
+// programming model, whichever initializes first.
 //
 // Source: paper failure-detection-propagation, Figure 16.
 func TestModelsOfTwoLayers(t *testing.T) {
@@ -34,15 +34,15 @@ func TestModelsOfTwoLayers(t *testing.T) {
 				select {
 				case m := <-seen:
 					if m.Programming != programming || m.Library == "" || m.Version == "" || m.Threads == "" {
-						t.Errorf("model %+v, want one of %s", m, programming)
+						t.Errorf("got model %+v, want one of %s", m, programming)
 					}
 				case <-ctx.Done():
-					t.Fatalf("no model of %s", programming)
+					t.Fatalf("got no model of %s", programming)
 				}
 			}
 		}
 
-		c, seen := begin() // this library was first
+		c, seen := begin() // this library is first
 		expect(seen, "OpenSHMEM", "MPI")
 		ok(t, w.Finalize())
 		ok(t, c.Finalize(ctx))

@@ -10,8 +10,8 @@ import (
 	"github.com/goshmem/goshmem/shmem/shmemtest"
 )
 
-// Calls on handles that name nothing do nothing where the specification says so. One PE alone
-// makes them, so none of them meets the others.
+// Calls on empty handles do nothing where the specification says so. Only one PE makes them, so
+// none of them waits for the others.
 func TestSpecifiedNoOps(t *testing.T) {
 	shmemtest.Run(t, 2, func(t *testing.T, w *shmem.World) {
 		if w.MyPE() == 1 {
@@ -26,24 +26,24 @@ func TestSpecifiedNoOps(t *testing.T) {
 			ok(t, c.SessionStop())
 			ok(t, shmem.Free(w, shmem.Sym[int32]{}))
 			if x := must(shmem.Realloc(w, shmem.Sym[int32]{}, 0))(t); x.Len() != 0 {
-				t.Errorf("Realloc of nothing to nothing has %d elements", x.Len())
+				t.Errorf("Realloc of the zero Sym to 0 elements has %d elements", x.Len())
 			}
 		}
 		x := must(shmem.Realloc(w, shmem.Sym[int32]{}, 3))(t)
 		if x.Len() != 3 {
-			t.Errorf("Realloc of nothing to 3 elements has %d", x.Len())
+			t.Errorf("Realloc of the zero Sym to 3 elements has %d", x.Len())
 		}
 		ok(t, shmem.P(w.Ctx(), x.At(2), 7, 1-w.MyPE()))
 		ok(t, w.Barrier())
 		if got := x.Local()[2]; got != 7 {
-			t.Errorf("element of what Realloc has allocated is %d, want 7", got)
+			t.Errorf("element of the object that Realloc allocated is %d, want 7", got)
 		}
 		ok(t, shmem.Free(w, x))
-		refused(t, shmem.Free(w, x), shmem.ErrFreed)
+		wantError(t, shmem.Free(w, x), shmem.ErrFreed)
 	})
 }
 
-// A broadcast may have one object as source and destination, of any size.
+// A broadcast may have the same object as source and destination, of any size.
 func TestBroadcastInPlace(t *testing.T) {
 	shmemtest.Run(t, 3, func(t *testing.T, w *shmem.World) {
 		for _, n := range []int{1, 3, 100, 1_000, 10_000, 300_000} {
@@ -59,23 +59,23 @@ func TestBroadcastInPlace(t *testing.T) {
 						t.Fatalf("%d elements from PE %d: element %d is %#x", n, root, i, got)
 					}
 				}
-				ok(t, w.Barrier()) // nobody stores while another reads the root's
+				ok(t, w.Barrier()) // no PE writes while another one reads the root's object
 			}
 			if n > 1 {
-				refused(t, shmem.Broadcast(w.Team(), x.Slice(1, n), x.Slice(0, n-1), 0), shmem.ErrOverlap)
+				wantError(t, shmem.Broadcast(w.Team(), x.Slice(1, n), x.Slice(0, n-1), 0), shmem.ErrOverlap)
 			}
 			ok(t, shmem.Free(w, x))
 		}
 	})
 }
 
-// A job ends well after a collective of all PEs that has timed out, whoever gave it up and
-// whoever finalizes first: the others come late, or never call that collective.
+// A job ends without an error after a collective over all PEs timed out on one PE, whichever PE
+// finalizes first. The other PEs arrive late, or never call that collective.
 func TestFinalizeAfterDeadline(t *testing.T) {
 	for name, late := range map[string]func(w *shmem.World) error{
-		"the other comes late": func(w *shmem.World) error { return w.Barrier() },
-		"the other never does": func(*shmem.World) error { return nil },
-		"the other calls two": func(w *shmem.World) error {
+		"the others arrive late":   func(w *shmem.World) error { return w.Barrier() },
+		"the others never call it": func(*shmem.World) error { return nil },
+		"the others call two": func(w *shmem.World) error {
 			err := w.Barrier()
 			if next := w.Barrier(); !errors.Is(next, shmem.ErrTeamBroken) && !errors.Is(next, shmem.ErrPEFinalized) {
 				return errors.Join(err, next, errors.New("the second barrier does not say that the team is broken"))
@@ -89,7 +89,7 @@ func TestFinalizeAfterDeadline(t *testing.T) {
 				if w.MyPE() == 0 {
 					ctx, stop := context.WithCancel(t.Context())
 					stop()
-					refused(t, w.With(ctx).Barrier(), context.Canceled, "the team is broken; hint:", "Finalize ends well")
+					wantError(t, w.With(ctx).Barrier(), context.Canceled, "the team is broken; hint:", "Finalize ends well")
 					for pe := 1; pe < w.NPEs(); pe++ {
 						ok(t, shmem.P(w.Ctx(), given, 1, pe))
 					}

@@ -7,10 +7,10 @@ import (
 	"github.com/goshmem/goshmem/shmem"
 )
 
-// kindOf is the kind of an operator that is given by its bare name, as to Reduce.
+// kindOf returns the kind of an operator that is passed by its bare name, as to Reduce.
 func kindOf[T any](_ []T, op shmem.Op[T]) fold.Kind { return fold.KindOf(op) }
 
-// Each predefined operator says which one it is, of all types that it folds.
+// Each predefined operator is recognized, with every type that it folds.
 func TestOpKinds(t *testing.T) {
 	f, n, b, c := []float64{}, []uint8{}, []toggle{}, []complex64{}
 	for name, x := range map[string][2]fold.Kind{
@@ -29,15 +29,15 @@ func TestOpKinds(t *testing.T) {
 		}
 	}
 	if shmem.Commutative[int](nil) != nil {
-		t.Error("Commutative of nil is an operator")
+		t.Error("Commutative of nil is not nil")
 	}
 	acc := []affine{{2, 3}}
 	if shmem.Commutative(compose)(acc, []affine{{5, 7}}); acc[0] != (affine{10, 22}) {
-		t.Errorf("a declared operator gives %v", acc[0])
+		t.Errorf("a declared operator computes %v", acc[0])
 	}
 }
 
-// On empty slices, operators do nothing.
+// Operators do nothing on empty slices.
 func TestOpEmpty(t *testing.T) {
 	for _, op := range []shmem.Op[int]{shmem.Sum[int], shmem.Prod[int], shmem.Min[int], shmem.Max[int], shmem.And[int], shmem.Or[int], shmem.Xor[int]} {
 		acc := []int{7}

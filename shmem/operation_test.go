@@ -11,29 +11,29 @@ import (
 	"github.com/goshmem/goshmem/shmem/shmemtest"
 )
 
-// The two halves of every operation, the generic one and the one without types, do the same to
-// memory, give the same results and refuse the same arguments.
+// The generic and the untyped half of every operation write the same memory, return the same
+// results and refuse the same arguments.
 func TestHalvesAgree(t *testing.T) {
 	shmemtest.Run(t, 1, func(t *testing.T, w *shmem.World) {
-		copiesAgree[uint8](t, w)
-		copiesAgree[int16](t, w)
-		copiesAgree[float32](t, w)
-		copiesAgree[complex128](t, w)
-		copiesAgree[[3]byte](t, w)
-		copiesAgree[struct{ A, B, C uint64 }](t, w)
-		wordsAgree[float32](t, w)
-		wordsAgree[float64](t, w)
-		integersAgree[int](t, w)
-		integersAgree[int32](t, w)
-		integersAgree[uint32](t, w)
-		integersAgree[int64](t, w)
-		integersAgree[uint64](t, w)
-		integersAgree[uintptr](t, w)
-		bitsAgree[int32](t, w)
-		bitsAgree[int64](t, w)
-		bitsAgree[uint](t, w)
-		bitsAgree[uint32](t, w)
-		bitsAgree[uint64](t, w)
+		compareCopies[uint8](t, w)
+		compareCopies[int16](t, w)
+		compareCopies[float32](t, w)
+		compareCopies[complex128](t, w)
+		compareCopies[[3]byte](t, w)
+		compareCopies[struct{ A, B, C uint64 }](t, w)
+		compareWords[float32](t, w)
+		compareWords[float64](t, w)
+		compareIntegers[int](t, w)
+		compareIntegers[int32](t, w)
+		compareIntegers[uint32](t, w)
+		compareIntegers[int64](t, w)
+		compareIntegers[uint64](t, w)
+		compareIntegers[uintptr](t, w)
+		compareBits[int32](t, w)
+		compareBits[int64](t, w)
+		compareBits[uint](t, w)
+		compareBits[uint32](t, w)
+		compareBits[uint64](t, w)
 	})
 }
 
@@ -43,19 +43,20 @@ type side[T any] struct {
 	x    shmem.Sym[T]
 	sig  shmem.Sym[uint64]
 	buf  []T
-	said []string // results, as text
+	said []string // results as text
 }
 
 func (h *side[T]) note(v any, err error) { h.said = append(h.said, fmt.Sprint(v, " ", err)) }
 
 const elements = 40
 
-// halves calls op with the same arguments and the same random numbers on both halves, many times.
-func halves[T any](t *testing.T, w *shmem.World, ops map[string]func(h *side[T], r *rand.Rand)) {
+// compareHalves calls each operation many times on both halves, with the same arguments and random
+// numbers.
+func compareHalves[T any](t *testing.T, w *shmem.World, ops map[string]func(h *side[T], r *rand.Rand)) {
 	t.Helper()
 	random := func(r *rand.Rand, to []T) {
 		for i := range to {
-			to[i] = valueOf[T](r)
+			to[i] = randomValue[T](r)
 		}
 	}
 	slow := shmem.SlowHalf(w.Ctx())
@@ -67,19 +68,19 @@ func halves[T any](t *testing.T, w *shmem.World, ops map[string]func(h *side[T],
 				h := &side[T]{c: c, x: must(shmem.Alloc[T](w, elements))(t), sig: must(shmem.Alloc[uint64](w, 1))(t), buf: make([]T, elements)}
 				random(r, h.x.Local())
 				random(r, h.buf)
-				h.sig.Local()[0] = r.Uint64() // a block holds what the freed one before it held
+				h.sig.Local()[0] = r.Uint64() // a new block holds what the previous owner wrote
 				op(h, r)
 				all[i] = h
 			}
 			fast, plain := all[0], all[1]
 			if !slices.Equal(fast.said, plain.said) {
-				t.Errorf("%s of %T, seed %d: %q, and %q without types", name, fast.buf[0], seed, fast.said, plain.said)
+				t.Errorf("%s of %T, seed %d: %q, but %q without types", name, fast.buf[0], seed, fast.said, plain.said)
 			}
 			for what, pair := range map[string][2]any{
 				"memory": {fast.x.Local(), plain.x.Local()}, "signal": {fast.sig.Local(), plain.sig.Local()}, "buffer": {fast.buf, plain.buf},
 			} {
 				if f, p := fmt.Sprint(pair[0]), fmt.Sprint(pair[1]); f != p {
-					t.Errorf("%s of %T, seed %d: %s is %s, and %s without types", name, fast.buf[0], seed, what, f, p)
+					t.Errorf("%s of %T, seed %d: %s is %s, but %s without types", name, fast.buf[0], seed, what, f, p)
 				}
 			}
 			for _, h := range all {
@@ -90,8 +91,8 @@ func halves[T any](t *testing.T, w *shmem.World, ops map[string]func(h *side[T],
 	}
 }
 
-// valueOf returns a value of random bytes that is no NaN, which would print as another one would.
-func valueOf[T any](r *rand.Rand) (v T) {
+// randomValue returns a value of random bytes, but no NaN: different NaNs print alike.
+func randomValue[T any](r *rand.Rand) (v T) {
 	switch p := any(&v).(type) {
 	case *uint8:
 		*p = uint8(r.Uint32())
@@ -127,7 +128,7 @@ func valueOf[T any](r *rand.Rand) (v T) {
 	return v
 }
 
-func copiesAgree[T any](t *testing.T, w *shmem.World) {
+func compareCopies[T any](t *testing.T, w *shmem.World) {
 	t.Helper()
 	span := func(r *rand.Rand) (i, j int) {
 		i = r.IntN(elements + 1)
@@ -136,65 +137,66 @@ func copiesAgree[T any](t *testing.T, w *shmem.World) {
 	strides := func(r *rand.Rand, block int) shmem.Stride {
 		return shmem.Stride{Dst: r.IntN(6), Src: r.IntN(6), Block: block, N: r.IntN(9)}
 	}
-	halves(t, w, map[string]func(h *side[T], r *rand.Rand){
+	compareHalves(t, w, map[string]func(h *side[T], r *rand.Rand){
 		"Put": func(h *side[T], r *rand.Rand) {
 			i, j := span(r)
-			h.note("", cause(shmem.Put(h.c, h.x.Slice(i, elements), h.buf[i:j], 0)))
+			h.note("", causeOf(shmem.Put(h.c, h.x.Slice(i, elements), h.buf[i:j], 0)))
 		},
 		"PutNBI": func(h *side[T], r *rand.Rand) {
 			i, j := span(r)
-			h.note("", cause(shmem.PutNBI(h.c, h.x.Slice(i, elements), h.buf[i:j], 0)))
+			h.note("", causeOf(shmem.PutNBI(h.c, h.x.Slice(i, elements), h.buf[i:j], 0)))
 		},
 		"Get": func(h *side[T], r *rand.Rand) {
 			i, j := span(r)
-			h.note("", cause(shmem.Get(h.c, h.buf[i:j], h.x.Slice(i, elements), 0)))
+			h.note("", causeOf(shmem.Get(h.c, h.buf[i:j], h.x.Slice(i, elements), 0)))
 		},
 		"GetNBI": func(h *side[T], r *rand.Rand) {
 			i, j := span(r)
 			p, err := shmem.GetNBI(h.c, h.buf[i:j], h.x.Slice(i, elements), 0)
-			h.note("", cause(err))
+			h.note("", causeOf(err))
 			if err == nil {
 				got, err := p.Wait()
 				h.note(got, err)
 			}
 		},
 		"P": func(h *side[T], r *rand.Rand) {
-			h.note("", cause(shmem.P(h.c, h.x.At(r.IntN(elements+1)), h.buf[0], 0)))
+			h.note("", causeOf(shmem.P(h.c, h.x.At(r.IntN(elements+1)), h.buf[0], 0)))
 		},
 		"G": func(h *side[T], r *rand.Rand) {
 			v, err := shmem.G(h.c, h.x.At(r.IntN(elements+1)), 0)
-			h.note(v, cause(err))
+			h.note(v, causeOf(err))
 		},
 		"IPut": func(h *side[T], r *rand.Rand) {
-			h.note("", cause(shmem.IPut(h.c, h.x, h.buf, strides(r, r.IntN(3)), 0)))
+			h.note("", causeOf(shmem.IPut(h.c, h.x, h.buf, strides(r, r.IntN(3)), 0)))
 		},
 		"IGet": func(h *side[T], r *rand.Rand) {
-			h.note("", cause(shmem.IGet(h.c, h.buf, h.x, strides(r, r.IntN(3)), 0)))
+			h.note("", causeOf(shmem.IGet(h.c, h.buf, h.x, strides(r, r.IntN(3)), 0)))
 		},
 		"IBPut": func(h *side[T], r *rand.Rand) {
-			h.note("", cause(shmem.IBPut(h.c, h.x, h.buf, strides(r, r.IntN(7)), 0)))
+			h.note("", causeOf(shmem.IBPut(h.c, h.x, h.buf, strides(r, r.IntN(7)), 0)))
 		},
 		"IBGet": func(h *side[T], r *rand.Rand) {
-			h.note("", cause(shmem.IBGet(h.c, h.buf, h.x, strides(r, r.IntN(7)), 0)))
+			h.note("", causeOf(shmem.IBGet(h.c, h.buf, h.x, strides(r, r.IntN(7)), 0)))
 		},
 		"PutSignal": func(h *side[T], r *rand.Rand) {
 			i, j := span(r)
-			h.note("", cause(shmem.PutSignal(h.c, h.x.Slice(i, elements), h.buf[i:j], h.sig, r.Uint64(), shmem.SignalOp(r.IntN(3)), 0)))
+			h.note("", causeOf(shmem.PutSignal(h.c, h.x.Slice(i, elements), h.buf[i:j], h.sig, r.Uint64(), shmem.SignalOp(r.IntN(3)), 0)))
 		},
 		"PutSignalNBI": func(h *side[T], r *rand.Rand) {
 			i, j := span(r)
-			h.note("", cause(shmem.PutSignalNBI(h.c, h.x.Slice(i, elements), h.buf[i:j], h.sig, r.Uint64(), shmem.SignalOp(r.IntN(3)), 0)))
+			h.note("", causeOf(shmem.PutSignalNBI(h.c, h.x.Slice(i, elements), h.buf[i:j], h.sig, r.Uint64(), shmem.SignalOp(r.IntN(3)), 0)))
 		},
-		"SignalSet": func(h *side[T], r *rand.Rand) { h.note("", cause(h.c.SignalSet(h.sig, r.Uint64(), r.IntN(2)))) },
+		"SignalSet": func(h *side[T], r *rand.Rand) { h.note("", causeOf(h.c.SignalSet(h.sig, r.Uint64(), r.IntN(2)))) },
 		"SignalAdd": func(h *side[T], r *rand.Rand) {
-			h.note("", cause(h.c.SignalSet(h.sig, 5, 0)))
-			h.note("", cause(h.c.SignalAdd(h.sig, r.Uint64(), 0)))
+			h.note("", causeOf(h.c.SignalSet(h.sig, 5, 0)))
+			h.note("", causeOf(h.c.SignalAdd(h.sig, r.Uint64(), 0)))
 		},
 	})
 }
 
-// cause is which error an operation gives: the texts have offsets, which differ.
-func cause(err error) error {
+// causeOf returns the sentinel of an operation's error. The full texts contain offsets, which
+// differ.
+func causeOf(err error) error {
 	for _, of := range []error{shmem.ErrBounds, shmem.ErrArgument, shmem.ErrPERange, shmem.ErrOverlap} {
 		if errors.Is(err, of) {
 			return of
@@ -203,9 +205,9 @@ func cause(err error) error {
 	return err
 }
 
-func wordsAgree[T shmem.AMOExt](t *testing.T, w *shmem.World) {
+func compareWords[T shmem.AMOExt](t *testing.T, w *shmem.World) {
 	t.Helper()
-	halves(t, w, map[string]func(h *side[T], r *rand.Rand){
+	compareHalves(t, w, map[string]func(h *side[T], r *rand.Rand){
 		"AtomicFetch": func(h *side[T], _ *rand.Rand) { h.note(shmem.AtomicFetch(h.c, h.x, 0)) },
 		"AtomicSet":   func(h *side[T], _ *rand.Rand) { h.note("", shmem.AtomicSet(h.c, h.x, h.buf[0], 0)) },
 		"AtomicSwap":  func(h *side[T], _ *rand.Rand) { h.note(shmem.AtomicSwap(h.c, h.x, h.buf[0], 0)) },
@@ -226,10 +228,10 @@ func (h *side[T]) await(p shmem.Pending[T], err error) {
 	h.note(p.Wait())
 }
 
-func integersAgree[T shmem.AMO](t *testing.T, w *shmem.World) {
+func compareIntegers[T shmem.AMO](t *testing.T, w *shmem.World) {
 	t.Helper()
-	wordsAgree[T](t, w)
-	halves(t, w, map[string]func(h *side[T], r *rand.Rand){
+	compareWords[T](t, w)
+	compareHalves(t, w, map[string]func(h *side[T], r *rand.Rand){
 		"AtomicCompareSwap": func(h *side[T], r *rand.Rand) {
 			cond := []T{h.x.Local()[0], h.buf[1]}[r.IntN(2)]
 			h.note(shmem.AtomicCompareSwap(h.c, h.x, cond, h.buf[0], 0))
@@ -247,9 +249,9 @@ func integersAgree[T shmem.AMO](t *testing.T, w *shmem.World) {
 	})
 }
 
-func bitsAgree[T shmem.AMOBits](t *testing.T, w *shmem.World) {
+func compareBits[T shmem.AMOBits](t *testing.T, w *shmem.World) {
 	t.Helper()
-	halves(t, w, map[string]func(h *side[T], r *rand.Rand){
+	compareHalves(t, w, map[string]func(h *side[T], r *rand.Rand){
 		"AtomicAnd":         func(h *side[T], _ *rand.Rand) { h.note("", shmem.AtomicAnd(h.c, h.x, h.buf[0], 0)) },
 		"AtomicFetchAnd":    func(h *side[T], _ *rand.Rand) { h.note(shmem.AtomicFetchAnd(h.c, h.x, h.buf[0], 0)) },
 		"AtomicFetchAndNBI": func(h *side[T], _ *rand.Rand) { h.await(shmem.AtomicFetchAndNBI(h.c, h.x, h.buf[0], 0)) },

@@ -12,15 +12,14 @@ import (
 	"github.com/goshmem/goshmem/shmem/shmemtest"
 )
 
-// Puts and gets of all sizes and element types move the right bytes and no
-// others.
+// Puts and gets of all sizes and element types move exactly the right bytes.
 func TestPutGet(t *testing.T) {
 	shmemtest.Run(t, 3, func(t *testing.T, w *shmem.World) {
-		putGet(t, w, func(i int) byte { return byte(i*7 + 1) })
-		putGet(t, w, func(i int) int16 { return int16(i*7 + 1) })
-		putGet(t, w, func(i int) float32 { return float32(i) + 0.5 })
-		putGet(t, w, func(i int) complex128 { return complex(float64(i), -1) })
-		putGet(t, w, func(i int) struct {
+		testPutGet(t, w, func(i int) byte { return byte(i*7 + 1) })
+		testPutGet(t, w, func(i int) int16 { return int16(i*7 + 1) })
+		testPutGet(t, w, func(i int) float32 { return float32(i) + 0.5 })
+		testPutGet(t, w, func(i int) complex128 { return complex(float64(i), -1) })
+		testPutGet(t, w, func(i int) struct {
 			A int32
 			B [3]uint16
 		} {
@@ -32,7 +31,7 @@ func TestPutGet(t *testing.T) {
 	})
 }
 
-func putGet[T comparable](t *testing.T, w *shmem.World, value func(int) T) {
+func testPutGet[T comparable](t *testing.T, w *shmem.World, value func(int) T) {
 	t.Helper()
 	const room = 5000
 	c, me, n := w.Ctx(), w.MyPE(), w.NPEs()
@@ -49,7 +48,7 @@ func putGet[T comparable](t *testing.T, w *shmem.World, value func(int) T) {
 			if nbi {
 				put = shmem.PutNBI[T]
 			}
-			ok(t, put(c, x.Slice(1, room), src, right)) // odd offset
+			ok(t, put(c, x.Slice(1, room), src, right)) // an odd offset
 			ok(t, w.Barrier())
 			left := (me + n - 1) % n
 			for i, v := range x.Local() {
@@ -71,7 +70,7 @@ func putGet[T comparable](t *testing.T, w *shmem.World, value func(int) T) {
 			}
 			for i, v := range dst {
 				if v != src[i] {
-					t.Fatalf("%T: a get of %d gives %v as element %d, want %v", zero, size, v, i, src[i])
+					t.Fatalf("%T: after a get of %d, %v is element %d, want %v", zero, size, v, i, src[i])
 				}
 			}
 			ok(t, w.Barrier())
@@ -82,25 +81,25 @@ func putGet[T comparable](t *testing.T, w *shmem.World, value func(int) T) {
 	ok(t, shmem.P(c, x.At(7), value(7), right))
 	ok(t, w.Barrier())
 	if v, err := shmem.G(c, x.At(7), right); err != nil || v != value(7) || x.Local()[7] != value(7) {
-		t.Errorf("%T: p and g gave %v, %v, want %v", zero, v, err, value(7))
+		t.Errorf("%T: P then G returned %v, %v, want %v", zero, v, err, value(7))
 	}
 	ok(t, shmem.Free(w, x))
 }
 
-// Atomic operations of all PEs on one word: nothing is lost, whatever the type.
+// Atomic operations of all PEs on one word lose nothing, whatever the type.
 func TestAtomicsCount(t *testing.T) {
 	shmemtest.Run(t, 4, func(t *testing.T, w *shmem.World) {
-		atomicsCount[int32](t, w)
-		atomicsCount[uint32](t, w)
-		atomicsCount[int64](t, w)
-		atomicsCount[uint64](t, w)
-		atomicsCount[uint](t, w)
-		adds[int](t, w)
-		adds[uintptr](t, w)
+		testAtomicsCount[int32](t, w)
+		testAtomicsCount[uint32](t, w)
+		testAtomicsCount[int64](t, w)
+		testAtomicsCount[uint64](t, w)
+		testAtomicsCount[uint](t, w)
+		testAdds[int](t, w)
+		testAdds[uintptr](t, w)
 	})
 }
 
-func adds[T shmem.AMO](t *testing.T, w *shmem.World) {
+func testAdds[T shmem.AMO](t *testing.T, w *shmem.World) {
 	t.Helper()
 	const rounds = 2000
 	c := w.Ctx()
@@ -112,7 +111,7 @@ func adds[T shmem.AMO](t *testing.T, w *shmem.World) {
 		ok(t, shmem.AtomicInc(c, x, 0))
 		_, err = shmem.AtomicFetchInc(c, x, 0)
 		ok(t, err)
-		for { // a counter by compare-and-swap
+		for { // counts by compare-and-swap
 			old, err := shmem.AtomicFetch(c, x.At(1), 0)
 			ok(t, err)
 			got, err := shmem.AtomicCompareSwap(c, x.At(1), old, old+1, 0)
@@ -125,25 +124,25 @@ func adds[T shmem.AMO](t *testing.T, w *shmem.World) {
 	ok(t, w.Barrier())
 	n := T(w.NPEs() * rounds)
 	if v, _ := shmem.AtomicFetch(c, x, 0); v != 7*n {
-		t.Errorf("%T: sum of adds is %d, want %d", v, v, 7*n)
+		t.Errorf("%T: the sum of all adds is %d, want %d", v, v, 7*n)
 	}
 	if v, _ := shmem.G(c, x.At(1), 0); v != n {
-		t.Errorf("%T: counter by compare-and-swap is %d, want %d", v, v, n)
+		t.Errorf("%T: the counter by compare-and-swap is %d, want %d", v, v, n)
 	}
 	ok(t, shmem.Free(w, x))
 }
 
-func atomicsCount[T interface {
+func testAtomicsCount[T interface {
 	shmem.AMO
 	shmem.AMOBits
 }](t *testing.T, w *shmem.World) {
 	t.Helper()
-	adds[T](t, w)
+	testAdds[T](t, w)
 	c, me, n := w.Ctx(), w.MyPE(), w.NPEs()
 	x := must(shmem.Calloc[T](w, 4))(t)
 	bit := T(1) << me
 	ok(t, shmem.AtomicOr(c, x, bit, 0))
-	for range 101 { // an odd number of times
+	for range 101 { // an odd number
 		ok(t, shmem.AtomicXor(c, x.At(1), bit, 0))
 		_, err := shmem.AtomicFetchXor(c, x.At(2), bit, 0)
 		ok(t, err)
@@ -178,7 +177,7 @@ func atomicsCount[T interface {
 	ok(t, shmem.Free(w, x))
 }
 
-// Swap hands every value on exactly once; floats keep their bits.
+// Swap hands every value on exactly once, and floats keep their bits.
 func TestAtomicSwap(t *testing.T) {
 	shmemtest.Run(t, 3, func(t *testing.T, w *shmem.World) {
 		c, me, n := w.Ctx(), w.MyPE(), w.NPEs()
@@ -195,7 +194,7 @@ func TestAtomicSwap(t *testing.T) {
 		ok(t, err)
 		total := int64(n*rounds) * int64(n*rounds+1) / 2
 		if got := sum.Local()[0] + last; got != total {
-			t.Errorf("sum of values handed on is %d, want %d", got, total)
+			t.Errorf("the sum of the values handed on is %d, want %d", got, total)
 		}
 		f := must(shmem.Calloc[float64](w, 1))(t)
 		g := must(shmem.Calloc[float32](w, 1))(t)
@@ -210,33 +209,33 @@ func TestAtomicSwap(t *testing.T) {
 	})
 }
 
-// Waits on every type, at odd places, with neighbors changing.
+// Waits work on every type and at odd offsets, while neighboring elements change.
 func TestWaitTypes(t *testing.T) {
 	shmemtest.Run(t, 2, func(t *testing.T, w *shmem.World) {
-		waits[int16](t, w, -5)
-		waits[uint16](t, w, 65530)
-		waits[int32](t, w, -5)
-		waits[uint32](t, w, 1<<31)
-		waits[int64](t, w, math.MinInt64)
-		waits[uint64](t, w, 1<<63)
-		waits[int](t, w, -1)
-		waits[uint](t, w, 5)
-		waits[uintptr](t, w, 5)
+		testWaits[int16](t, w, -5)
+		testWaits[uint16](t, w, 65530)
+		testWaits[int32](t, w, -5)
+		testWaits[uint32](t, w, 1<<31)
+		testWaits[int64](t, w, math.MinInt64)
+		testWaits[uint64](t, w, 1<<63)
+		testWaits[int](t, w, -1)
+		testWaits[uint](t, w, 5)
+		testWaits[uintptr](t, w, 5)
 	})
 }
 
-func waits[T shmem.Waiter](t *testing.T, w *shmem.World, v T) {
+func testWaits[T shmem.Waiter](t *testing.T, w *shmem.World, v T) {
 	t.Helper()
 	c, me := w.Ctx(), w.MyPE()
 	x := must(shmem.Calloc[T](w, 4))(t)
 	for i := range 4 {
 		before, err := shmem.Test(c, x.At(i), shmem.NE, 0)
 		if ok(t, err); before {
-			t.Errorf("%T: element %d is set before the put", v, i)
+			t.Errorf("%T: element %d is already set before the put", v, i)
 		}
 		ok(t, w.Barrier())
 		if me == 0 {
-			for k := range 4 { // the others change too
+			for k := range 4 { // the other elements change as well
 				if k != i {
 					ok(t, shmem.P(c, x.At(k), 77, 1))
 				}
@@ -258,7 +257,7 @@ func waits[T shmem.Waiter](t *testing.T, w *shmem.World, v T) {
 	ok(t, shmem.Free(w, x))
 }
 
-// Signals: set, add, fetch, wait.
+// Signals can be set, added to, fetched and waited for.
 func TestSignals(t *testing.T) {
 	shmemtest.Run(t, 3, func(t *testing.T, w *shmem.World) {
 		c, me, n := w.Ctx(), w.MyPE(), w.NPEs()
@@ -273,13 +272,13 @@ func TestSignals(t *testing.T) {
 		}
 		for pe, v := range data.Local() {
 			if v != pe+1 {
-				t.Errorf("data of PE %d is %d although all signals came", pe, v)
+				t.Errorf("data of PE %d is %d although all signals arrived", pe, v)
 			}
 		}
 		ok(t, shmem.WaitUntil(c, sig.At(1), shmem.EQ, uint64(10*n)))
 		ok(t, w.Barrier())
 		ok(t, c.SignalSet(sig, 5, (me+1)%n))
-		ok(t, shmem.PutSignal(c, data, nil, sig.At(1), 6, shmem.SignalSet, (me+1)%n)) // no data
+		ok(t, shmem.PutSignal(c, data, nil, sig.At(1), 6, shmem.SignalSet, (me+1)%n)) // a signal without data
 		ok(t, w.Barrier())
 		if a, b := must(c.SignalFetch(sig))(t), must(c.SignalFetch(sig.At(1)))(t); a != 5 || b != 6 {
 			t.Errorf("signals are %d and %d, want 5 and 6", a, b)
@@ -287,7 +286,7 @@ func TestSignals(t *testing.T) {
 	})
 }
 
-// What SHMEM_VERSION and SHMEM_INFO ask for is printed once.
+// The output that SHMEM_VERSION and SHMEM_INFO ask for is printed once.
 func TestAnnouncements(t *testing.T) {
 	var out bytes.Buffer
 	shmemtest.Run(t, 2, func(*testing.T, *shmem.World) {}, shmemtest.Output(&out),
@@ -297,13 +296,13 @@ func TestAnnouncements(t *testing.T) {
 	}
 	for _, want := range []string{", OpenSHMEM 1.6", "SHMEM_SYMMETRIC_SIZE=3M (environment)"} {
 		if n := strings.Count(out.String(), want); n != 1 {
-			t.Errorf("%q stands %d times in the output, want once:\n%s", want, n, &out)
+			t.Errorf("%q is %d times in the output, want once:\n%s", want, n, &out)
 		}
 	}
 }
 
-// Allocations: aligned as asked, at the same place everywhere, contents kept by
-// Realloc, zero by Calloc also where memory was used before.
+// Allocations are aligned as asked and at the same offset on all PEs. Realloc keeps the contents,
+// and Calloc clears memory that was used before.
 func TestMemory(t *testing.T) {
 	shmemtest.Run(t, 3, func(t *testing.T, w *shmem.World) {
 		c, me, n := w.Ctx(), w.MyPE(), w.NPEs()
@@ -330,7 +329,7 @@ func TestMemory(t *testing.T) {
 		}
 		none := must(shmem.Alloc[int](w, 0))(t)
 		ok(t, shmem.Put(c, none, nil, right))
-		refused(t, shmem.P(c, none, 1, right), shmem.ErrBounds)
+		wantError(t, shmem.P(c, none, 1, right), shmem.ErrBounds)
 		ok(t, shmem.Free(w, none))
 		grown := must(shmem.Realloc(w, none, 4))(t)
 		gone := must(shmem.Realloc(w, grown, 0))(t)
@@ -338,19 +337,19 @@ func TestMemory(t *testing.T) {
 			t.Error("Realloc to 0 left elements")
 		}
 		_, err := shmem.Alloc[int](w, -1)
-		refused(t, err, shmem.ErrArgument, "-1 elements")
+		wantError(t, err, shmem.ErrArgument, "-1 elements")
 		_, err = shmem.Alloc[int](w, 1<<62)
-		refused(t, err, shmem.ErrArgument)
+		wantError(t, err, shmem.ErrArgument)
 		_, err = shmem.Alloc[int](w, 1, shmem.Align(3))
-		refused(t, err, shmem.ErrArgument, "power of two")
+		wantError(t, err, shmem.ErrArgument, "power of two")
 		if h := w.Heap(); h.Free != h.Size-300_032 {
 			t.Errorf("heap %+v, want 300032 bytes in use", h)
 		}
 	})
 }
 
-// A program that was not started by oshrun is a job of one PE, and may be one
-// again.
+// A program that oshrun did not start is a job of one PE, and may initialize and finalize more
+// than once.
 func TestAlone(t *testing.T) {
 	if os.Getenv("PMIX_RANK") != "" {
 		t.Skip("a PE of another test")

@@ -7,20 +7,20 @@ import (
 	"github.com/goshmem/goshmem/shmem/shmemtest"
 )
 
-// Realloc returns when everybody has moved the contents: a put right behind it
-// is not overwritten by a slower PE's copy.
+// Realloc returns after all PEs have moved the contents: a slower PE's copy does not overwrite a
+// put that follows Realloc.
 func TestReallocIsABarrier(t *testing.T) {
 	shmemtest.Run(t, 2, func(t *testing.T, w *shmem.World) {
 		const n = 1 << 20
 		c, me := w.Ctx(), w.MyPE()
 		for r := range 40 {
 			x := must(shmem.Calloc[byte](w, n))(t)
-			block := must(shmem.Alloc[byte](w, 64))(t) // stands in the way, so that x moves
+			block := must(shmem.Alloc[byte](w, 64))(t) // lies in the way, so that x moves
 			y := must(shmem.Realloc(w, x, 2*n))(t)
 			ok(t, shmem.P(c, y.At(n-1), byte(r+1), 1-me))
 			ok(t, w.Barrier())
 			if got := y.Local()[n-1]; got != byte(r+1) {
-				t.Fatalf("round %d: the put behind Realloc was overwritten: %d", r, got)
+				t.Fatalf("round %d: the put after Realloc was overwritten by %d", r, got)
 			}
 			ok(t, shmem.Free(w, y))
 			ok(t, shmem.Free(w, block))
@@ -28,7 +28,7 @@ func TestReallocIsABarrier(t *testing.T) {
 	})
 }
 
-// Free of different objects is an error everywhere, and frees nothing.
+// Free of different objects is an error on all PEs and frees nothing.
 func TestFreeMismatch(t *testing.T) {
 	shmemtest.Run(t, 2, func(t *testing.T, w *shmem.World) {
 		x := must(shmem.Calloc[int](w, 8))(t)
@@ -37,14 +37,14 @@ func TestFreeMismatch(t *testing.T) {
 		if w.MyPE() == 1 {
 			mine = y
 		}
-		refused(t, shmem.Free(w, mine), shmem.ErrMismatch, "PE 0 called Free of the object at offset", "PE 1 called Free")
+		wantError(t, shmem.Free(w, mine), shmem.ErrMismatch, "PE 0 called Free of the object at offset", "PE 1 called Free")
 		ok(t, shmem.P(w.Ctx(), x, 1, 0))
 		ok(t, shmem.P(w.Ctx(), y, 1, 0))
 	})
 }
 
-// An allocation call that the arguments of one PE do not allow fails on all, and nothing
-// is allocated or freed: nobody waits for that PE, nor meets it in its next collective.
+// If one PE calls an allocation function with bad arguments, the call fails on all PEs, and
+// nothing is allocated or freed. No PE waits for that one or meets it in a later collective.
 func TestAllocRefusedOnOne(t *testing.T) {
 	shmemtest.Run(t, 3, func(t *testing.T, w *shmem.World) {
 		x := must(shmem.Calloc[int64](w, 10))(t)
@@ -64,16 +64,16 @@ func TestAllocRefusedOnOne(t *testing.T) {
 			name string
 			call func() error
 		}{
-			{"Alloc", func() error { return fails(shmem.Alloc[int64](w, pick(5, -1))) }},
-			{"Calloc", func() error { return fails(shmem.Calloc[int64](w, 5, option)) }},
-			{"Realloc", func() error { return fails(shmem.Realloc(w, x, pick(20, -1))) }},
+			{"Alloc", func() error { return errOf(shmem.Alloc[int64](w, pick(5, -1))) }},
+			{"Calloc", func() error { return errOf(shmem.Calloc[int64](w, 5, option)) }},
+			{"Realloc", func() error { return errOf(shmem.Realloc(w, x, pick(20, -1))) }},
 			{"Free", func() error { return shmem.Free(w, x.Slice(0, pick(10, 4))) }},
 		} {
 			err := c.call()
 			if bad {
-				refused(t, err, shmem.ErrArgument, "shmem."+c.name)
+				wantError(t, err, shmem.ErrArgument, "shmem."+c.name)
 			} else {
-				refused(t, err, shmem.ErrMismatch, "shmem."+c.name, "PE 1 called "+c.name+" with bad arguments")
+				wantError(t, err, shmem.ErrMismatch, "shmem."+c.name, "PE 1 called "+c.name+" with bad arguments")
 			}
 			ok(t, w.Barrier())
 			if after := w.Heap(); after != before {
@@ -85,9 +85,8 @@ func TestAllocRefusedOnOne(t *testing.T) {
 	})
 }
 
-// An allocation on one PE that meets another collective on the other is an
-// error on the allocating one, also when an earlier allocation of the same size
-// has left its words behind.
+// If one PE allocates while the other calls another collective, the allocating PE gets an error,
+// even if an earlier allocation of the same size has left its words behind.
 func TestAllocMeetsBarrier(t *testing.T) {
 	shmemtest.Run(t, 2, func(t *testing.T, w *shmem.World) {
 		for range 2 {
@@ -97,25 +96,25 @@ func TestAllocMeetsBarrier(t *testing.T) {
 			ok(t, w.Barrier())
 		} else {
 			_, err := shmem.Alloc[int64](w, 10)
-			refused(t, err, shmem.ErrMismatch, "PE 0 called Alloc of 80 bytes", "PE 1 called another collective")
+			wantError(t, err, shmem.ErrMismatch, "PE 0 called Alloc of 80 bytes", "PE 1 called another collective")
 		}
 		x := must(shmem.Calloc[int64](w, 4))(t)
 		y := must(shmem.Calloc[int64](w, 4))(t)
 		ok(t, shmem.P(w.Ctx(), y, 5, 1-w.MyPE()))
 		ok(t, w.Barrier())
 		if x.Local()[0] != 0 || y.Local()[0] != 5 {
-			t.Errorf("heaps differ: %v %v", x.Local(), y.Local())
+			t.Errorf("heaps differ: %v and %v", x.Local(), y.Local())
 		}
 	})
 }
 
-// A goroutine that waits for what never comes is let go by Finalize.
+// Finalize ends the wait of a goroutine for a value that never comes.
 func TestFinalizeEndsWaits(t *testing.T) {
 	shmemtest.Run(t, 2, func(t *testing.T, w *shmem.World) {
 		x := must(shmem.Calloc[int](w, 1))(t)
 		done := make(chan error)
 		go func() { done <- shmem.WaitUntil(w.Ctx(), x, shmem.EQ, 1) }()
 		ok(t, w.Finalize())
-		refused(t, <-done, shmem.ErrFinalized, "WaitUntil")
+		wantError(t, <-done, shmem.ErrFinalized, "WaitUntil")
 	})
 }

@@ -12,7 +12,8 @@ import (
 // secondNode is the place of PEs 3 to 5 of 6, on the second of two nodes.
 var secondNode = job.Place{Nodes: 2, First: 3, Near: 3, NPEs: 6}
 
-// The fast half of operations has an address for teams that are near, from the first member's segment on.
+// The fast half addresses a team whose PEs are near and in arithmetic progression from the first
+// member's segment.
 func TestNearProgression(t *testing.T) {
 	for _, c := range []struct {
 		pes   []layout.PE
@@ -37,32 +38,32 @@ func TestNearProgression(t *testing.T) {
 	}
 }
 
-// The team of a node has the PEs of that node alone.
+// The team of a node has only the PEs of that node.
 func TestSharedMembers(t *testing.T) {
 	j := &job.Job{Place: secondNode, PE: 4, NPEs: 6, Local: 1}
 	c := nearConfig(j, coll.ShmemShared, ModeTolerant)
 	want := []coll.Member{{Local: 0, PE: 3}, {Local: 1, PE: 4}, {Local: 2, PE: 5}}
 	if !slices.Equal(c.Members, want) || c.Members[c.Me].PE != j.PE || c.ID != coll.ShmemShared || !c.Tolerant {
-		t.Errorf("%+v, want members %+v and PE %d at index %d", c, want, j.PE, c.Me)
+		t.Errorf("got %+v, want members %+v and PE %d at index %d", c, want, j.PE, c.Me)
 	}
 	if inc := c.Incarnation(0); inc != 1 { // of a far PE, which has no segment here
 		t.Errorf("PE 0 has incarnation %d, want 1", inc)
 	}
 }
 
-// A team of all PEs cannot be made where some are far: Init says so before it touches a segment.
+// A team of all PEs is not possible if some are far. Init says so before it touches a segment.
 func TestFarWorldRefused(t *testing.T) {
 	if w, err := newWorld(&job.Job{Place: secondNode, PE: 4, NPEs: 6, Local: 1}, ModeStrict); err == nil {
-		t.Errorf("made %+v", w)
+		t.Errorf("a world with far PEs was made: %+v", w)
 	}
 }
 
-// Peer has no address for a far PE and for numbers that are none of the job.
+// Peer returns no address for a far PE or for a number that is no PE of the job.
 func TestFarPeer(t *testing.T) {
 	h := &heap{job: &job.Job{Place: secondNode}}
 	for _, pe := range []layout.PE{-1, 0, 2, 6} {
 		if s, is := peerSlice(h, Sym[int64]{n: 1, tag: 1}, pe); is || s != nil {
-			t.Errorf("PE %d is at %v", pe, s)
+			t.Errorf("PE %d is reachable at %v, want no address", pe, s)
 		}
 	}
 }

@@ -6,41 +6,41 @@ import (
 	"github.com/goshmem/goshmem/shmem"
 )
 
-// What a fence does can be seen only where a processor reorders stores, which amd64 does
-// not: there the routine is no instruction, and messagePassing would hold without it, as
-// it would not on arm64. So the test looks at what else the routine answers for. That of
-// quiet is seen on both, by storeBuffering, where two PEs run at once.
+// The effect of a fence is visible only where a processor reorders stores. amd64 does not: there a
+// fence is no instruction, and testMessagePassing would pass without it, but would fail on arm64.
+// So this test also checks what else the routine promises. testStoreBuffering shows the effect of
+// quiet on both, where two PEs run at the same time.
 
 var _ = routine("shmem_fence", func(t *testing.T, w *shmem.World) {
 	ok(t, (*shmem.Ctx)(nil).Fence())
-	refused(t, (&shmem.Ctx{}).Fence(), shmem.ErrArgument, "Ctx.Fence", "context is nil")
-	messagePassing(t, w, (*shmem.Ctx).Fence)
+	wantError(t, (&shmem.Ctx{}).Fence(), shmem.ErrArgument, "Ctx.Fence", "context is nil")
+	testMessagePassing(t, w, (*shmem.Ctx).Fence)
 })
 
 var _ = routine("shmem_quiet", func(t *testing.T, w *shmem.World) {
 	ok(t, (*shmem.Ctx)(nil).Quiet())
-	refused(t, (&shmem.Ctx{}).Quiet(), shmem.ErrArgument, "Ctx.Quiet", "context is nil")
-	messagePassing(t, w, (*shmem.Ctx).Quiet)
-	storeBuffering(t, w, func(c *shmem.Ctx, _ int) error { return c.Quiet() })
-	afterQuiet(t, w, func(c *shmem.Ctx, _ int) error { return c.Quiet() })
+	wantError(t, (&shmem.Ctx{}).Quiet(), shmem.ErrArgument, "Ctx.Quiet", "context is nil")
+	testMessagePassing(t, w, (*shmem.Ctx).Quiet)
+	testStoreBuffering(t, w, func(c *shmem.Ctx, _ int) error { return c.Quiet() })
+	testAfterQuiet(t, w, func(c *shmem.Ctx, _ int) error { return c.Quiet() })
 })
 
 var _ = routine("shmem_pe_quiet", func(t *testing.T, w *shmem.World) {
 	c, me, n := w.Ctx(), w.MyPE(), w.NPEs()
 	ok(t, (*shmem.Ctx)(nil).QuietPE(0))
 	ok(t, (*shmem.Ctx)(nil).QuietPE())
-	refused(t, (&shmem.Ctx{}).QuietPE(0), shmem.ErrArgument, "Ctx.QuietPE", "context is nil")
-	refused(t, c.QuietPE(me, n), shmem.ErrPERange, "Ctx.QuietPE")
-	refused(t, c.QuietPE(-1), shmem.ErrPERange, "Ctx.QuietPE")
+	wantError(t, (&shmem.Ctx{}).QuietPE(0), shmem.ErrArgument, "Ctx.QuietPE", "context is nil")
+	wantError(t, c.QuietPE(me, n), shmem.ErrPERange, "Ctx.QuietPE")
+	wantError(t, c.QuietPE(-1), shmem.ErrPERange, "Ctx.QuietPE")
 	ok(t, c.QuietPE())
-	messagePassing(t, w, func(c *shmem.Ctx) error { return c.QuietPE(me, (me+1)%n) })
-	storeBuffering(t, w, func(c *shmem.Ctx, pe int) error { return c.QuietPE(pe) })
-	afterQuiet(t, w, func(c *shmem.Ctx, pe int) error { return c.QuietPE(pe, pe, me) })
+	testMessagePassing(t, w, func(c *shmem.Ctx) error { return c.QuietPE(me, (me+1)%n) })
+	testStoreBuffering(t, w, func(c *shmem.Ctx, pe int) error { return c.QuietPE(pe) })
+	testAfterQuiet(t, w, func(c *shmem.Ctx, pe int) error { return c.QuietPE(pe, pe, me) })
 })
 
-// messagePassing: data are put, then a flag, with order between; who has seen the flag
+// testMessagePassing: each PE puts data, calls order, then puts a flag. A PE that sees the flag
 // sees the data.
-func messagePassing(t *testing.T, w *shmem.World, order func(c *shmem.Ctx) error) {
+func testMessagePassing(t *testing.T, w *shmem.World, order func(c *shmem.Ctx) error) {
 	t.Helper()
 	const rounds, room = 100, 9
 	c, me := w.Ctx(), w.MyPE()
@@ -52,16 +52,16 @@ func messagePassing(t *testing.T, w *shmem.World, order func(c *shmem.Ctx) error
 		ok(t, order(c))
 		ok(t, shmem.P(c, flag.At(r), 1, right))
 		ok(t, shmem.WaitUntil(c, flag.At(r), shmem.EQ, 1))
-		holds(t, "when the flag was seen", data.Local()[r*room:(r+1)*room], values[uint64](left, r, room))
+		checkElements(t, "data after the flag was seen", data.Local()[r*room:(r+1)*room], values[uint64](left, r, room))
 	}
 	ok(t, w.Barrier())
 	ok(t, shmem.Free(w, flag))
 	ok(t, shmem.Free(w, data))
 }
 
-// storeBuffering: PEs in pairs put to each other, are quiet, and read their own. At least
-// one of the two sees the other's.
-func storeBuffering(t *testing.T, w *shmem.World, quiet func(c *shmem.Ctx, pe int) error) {
+// testStoreBuffering: PEs in pairs put to each other, call quiet, and read their own words. At
+// least one of the two sees the other's put.
+func testStoreBuffering(t *testing.T, w *shmem.World, quiet func(c *shmem.Ctx, pe int) error) {
 	t.Helper()
 	const batches, cells, line = 300, 512, 8
 	c, me := w.Ctx(), w.MyPE()
@@ -93,9 +93,9 @@ func storeBuffering(t *testing.T, w *shmem.World, quiet func(c *shmem.Ctx, pe in
 	ok(t, shmem.Free(w, x))
 }
 
-// afterQuiet: sources of what did not wait may be used again, and results are there,
-// without Wait and with it.
-func afterQuiet(t *testing.T, w *shmem.World, quiet func(c *shmem.Ctx, pe int) error) {
+// testAfterQuiet: after quiet the sources of nonblocking operations may be reused and the results
+// are there, with and without Wait.
+func testAfterQuiet(t *testing.T, w *shmem.World, quiet func(c *shmem.Ctx, pe int) error) {
 	t.Helper()
 	const room = 40
 	c, me := w.Ctx(), w.MyPE()
@@ -109,11 +109,11 @@ func afterQuiet(t *testing.T, w *shmem.World, quiet func(c *shmem.Ctx, pe int) e
 	q := must(shmem.AtomicFetchNBI(c, x.At(room+3), right))(t)
 	ok(t, quiet(c, right))
 	clear(src)
-	holds(t, "after quiet", dst, values[int64](right, 0, room))
-	holds(t, "of Wait after quiet", must(p.Wait())(t), dst)
+	checkElements(t, "after quiet", dst, values[int64](right, 0, room))
+	checkElements(t, "result of Wait after quiet", must(p.Wait())(t), dst)
 	if v := must(q.Wait())(t); v != elem[int64](right, 3) {
-		t.Errorf("what was fetched is %d after quiet, want %d", v, elem[int64](right, 3))
+		t.Errorf("fetched value is %d after quiet, want %d", v, elem[int64](right, 3))
 	}
-	settled(t, w, "after quiet", x, append(values[int64](left, 500, room), values[int64](me, 0, room)...))
+	quietAndCheck(t, w, "after quiet", x, append(values[int64](left, 500, room), values[int64](me, 0, room)...))
 	ok(t, shmem.Free(w, x))
 }

@@ -7,12 +7,12 @@ import (
 	"github.com/goshmem/goshmem/shmem/shmemtest"
 )
 
-// reduceOf checks one operator with one type: into another object and in place.
+// reduceOf checks one operator with one type, into another object and in place.
 func reduceOf[T comparable](t *testing.T, w *shmem.World, op shmem.Op[T], fold func(a, b T) T, value func(pe, i int) T) {
 	t.Helper()
 	guard := value(100, 100)
-	src, dst := newHedged(t, w, mostOf[T](), guard), newHedged(t, w, mostOf[T](), guard)
-	for round, n := range borders[T]() {
+	src, dst := newGuarded(t, w, maxElements[T](), guard), newGuarded(t, w, maxElements[T](), guard)
+	for round, n := range borderSizes[T]() {
 		mine := func(i int) T { return value(w.MyPE(), i) }
 		want := func(i int) T {
 			v := value(0, i)
@@ -21,34 +21,34 @@ func reduceOf[T comparable](t *testing.T, w *shmem.World, op shmem.Op[T], fold f
 			}
 			return v
 		}
-		from, to := src.filled(n, mine), dst.of(n)
-		late(w, round)
+		from, to := src.fill(n, mine), dst.reset(n)
+		delayInTurn(w, round)
 		ok(t, shmem.Reduce(w.Team(), to, from, op))
-		dst.holds(t, n, want)
-		src.holds(t, n, mine)
+		dst.check(t, n, want)
+		src.check(t, n, mine)
 		ok(t, shmem.Reduce(w.Team(), from, from, op))
-		src.holds(t, n, want)
+		src.check(t, n, want)
 	}
 	src.free(t, w)
 	dst.free(t, w)
 }
 
-// integral has the types of bitwise reductions on integers.
+// integral is the set of integer types of the bitwise reductions.
 type integral interface {
 	shmem.AMOBits | ~uint8 | ~uint16 | ~int8 | ~int16 | ~uintptr
 }
 
-// integer makes values with bits all over, of which no two PEs and no two neighbors
-// have the same.
-func integer[T integral](pe, i int) T {
+// integerValue makes values with random-looking bits. No two PEs and no two neighbors have the
+// same value.
+func integerValue[T integral](pe, i int) T {
 	return T((uint64(pe)*0x9e3779b97f4a7c15 + uint64(i)*0xbf58476d1ce4e5b9 + 12345) >> 13)
 }
 
-// small makes values whose sums and products are exact in floating point.
-func small[T shmem.Ordered](pe, i int) T { return T(1 + (pe*2+i)%4) }
+// smallValue makes values whose sums and products are exact in floating point.
+func smallValue[T shmem.Ordered](pe, i int) T { return T(1 + (pe*2+i)%4) }
 
-func small64(pe, i int) complex64   { return complex(float32(1+pe%3), float32(i%3-1)) }
-func small128(pe, i int) complex128 { return complex(float64(1+pe%3), float64(i%3-1)) }
+func smallComplex64(pe, i int) complex64   { return complex(float32(1+pe%3), float32(i%3-1)) }
+func smallComplex128(pe, i int) complex128 { return complex(float64(1+pe%3), float64(i%3-1)) }
 
 var _ = routine("shmem_and_reduce", func(t *testing.T, w *shmem.World) {
 	andOf[uint8](t, w)
@@ -67,8 +67,8 @@ var _ = routine("shmem_and_reduce", func(t *testing.T, w *shmem.World) {
 
 func andOf[T integral](t *testing.T, w *shmem.World) {
 	t.Helper()
-	// Most bits are set, or nothing would be left of many.
-	value := func(pe, i int) T { return ^(T(1) << ((pe + i) % 8)) & (integer[T](0, i) | 0x55) }
+	// Most bits are set; otherwise nothing would be left after many ANDs.
+	value := func(pe, i int) T { return ^(T(1) << ((pe + i) % 8)) & (integerValue[T](0, i) | 0x55) }
 	reduceOf(t, w, shmem.And[T], func(a, b T) T { return a & b }, value)
 }
 
@@ -89,7 +89,7 @@ var _ = routine("shmem_or_reduce", func(t *testing.T, w *shmem.World) {
 
 func orOf[T integral](t *testing.T, w *shmem.World) {
 	t.Helper()
-	value := func(pe, i int) T { return T(1)<<((pe+i)%8) | integer[T](0, i)&^0x55 }
+	value := func(pe, i int) T { return T(1)<<((pe+i)%8) | integerValue[T](0, i)&^0x55 }
 	reduceOf(t, w, shmem.Or[T], func(a, b T) T { return a | b }, value)
 }
 
@@ -108,27 +108,27 @@ var _ = routine("shmem_xor_reduce", func(t *testing.T, w *shmem.World) {
 	reduceOf(t, w, shmem.Xor[toggle], func(a, b toggle) toggle { return a != b }, func(pe, i int) toggle { return (pe+i)%3 == 0 })
 })
 
-// toggle is a bool of the program.
+// toggle is a bool type that the test declares.
 type toggle bool
 
 func xorOf[T integral](t *testing.T, w *shmem.World) {
 	t.Helper()
-	reduceOf(t, w, shmem.Xor[T], func(a, b T) T { return a ^ b }, integer[T])
+	reduceOf(t, w, shmem.Xor[T], func(a, b T) T { return a ^ b }, integerValue[T])
 }
 
 var _ = routine("shmem_max_reduce", func(t *testing.T, w *shmem.World) {
-	maxOf(t, w, integer[uint8])
-	maxOf(t, w, integer[uint16])
-	maxOf(t, w, integer[uint32])
-	maxOf(t, w, integer[uint64])
-	maxOf(t, w, integer[uint])
-	maxOf(t, w, integer[uintptr])
-	maxOf(t, w, integer[int8])
-	maxOf(t, w, integer[int16])
-	maxOf(t, w, integer[int32])
-	maxOf(t, w, integer[int64])
-	maxOf(t, w, func(pe, i int) float32 { return float32(integer[int16](pe, i)) / 8 })
-	maxOf(t, w, func(pe, i int) float64 { return float64(integer[int32](pe, i)) / 8 })
+	maxOf(t, w, integerValue[uint8])
+	maxOf(t, w, integerValue[uint16])
+	maxOf(t, w, integerValue[uint32])
+	maxOf(t, w, integerValue[uint64])
+	maxOf(t, w, integerValue[uint])
+	maxOf(t, w, integerValue[uintptr])
+	maxOf(t, w, integerValue[int8])
+	maxOf(t, w, integerValue[int16])
+	maxOf(t, w, integerValue[int32])
+	maxOf(t, w, integerValue[int64])
+	maxOf(t, w, func(pe, i int) float32 { return float32(integerValue[int16](pe, i)) / 8 })
+	maxOf(t, w, func(pe, i int) float64 { return float64(integerValue[int32](pe, i)) / 8 })
 })
 
 func maxOf[T shmem.Ordered](t *testing.T, w *shmem.World, value func(pe, i int) T) {
@@ -137,18 +137,18 @@ func maxOf[T shmem.Ordered](t *testing.T, w *shmem.World, value func(pe, i int) 
 }
 
 var _ = routine("shmem_min_reduce", func(t *testing.T, w *shmem.World) {
-	minOf(t, w, integer[uint8])
-	minOf(t, w, integer[uint16])
-	minOf(t, w, integer[uint32])
-	minOf(t, w, integer[uint64])
-	minOf(t, w, integer[uint])
-	minOf(t, w, integer[uintptr])
-	minOf(t, w, integer[int8])
-	minOf(t, w, integer[int16])
-	minOf(t, w, integer[int32])
-	minOf(t, w, integer[int64])
-	minOf(t, w, func(pe, i int) float32 { return float32(integer[int16](pe, i)) / 8 })
-	minOf(t, w, func(pe, i int) float64 { return float64(integer[int32](pe, i)) / 8 })
+	minOf(t, w, integerValue[uint8])
+	minOf(t, w, integerValue[uint16])
+	minOf(t, w, integerValue[uint32])
+	minOf(t, w, integerValue[uint64])
+	minOf(t, w, integerValue[uint])
+	minOf(t, w, integerValue[uintptr])
+	minOf(t, w, integerValue[int8])
+	minOf(t, w, integerValue[int16])
+	minOf(t, w, integerValue[int32])
+	minOf(t, w, integerValue[int64])
+	minOf(t, w, func(pe, i int) float32 { return float32(integerValue[int16](pe, i)) / 8 })
+	minOf(t, w, func(pe, i int) float64 { return float64(integerValue[int32](pe, i)) / 8 })
 })
 
 func minOf[T shmem.Ordered](t *testing.T, w *shmem.World, value func(pe, i int) T) {
@@ -157,17 +157,17 @@ func minOf[T shmem.Ordered](t *testing.T, w *shmem.World, value func(pe, i int) 
 }
 
 var _ = routine("shmem_sum_reduce", func(t *testing.T, w *shmem.World) {
-	sumOf(t, w, integer[uint8])
-	sumOf(t, w, integer[uint16])
-	sumOf(t, w, integer[uint64])
-	sumOf(t, w, integer[uintptr])
-	sumOf(t, w, integer[int8])
-	sumOf(t, w, integer[int32])
-	sumOf(t, w, integer[int64])
-	sumOf(t, w, small[float32])
-	sumOf(t, w, func(pe, i int) float64 { return 1 / float64(1+pe*31+i) }) // in order, to the last bit
-	sumOf(t, w, small64)
-	sumOf(t, w, small128)
+	sumOf(t, w, integerValue[uint8])
+	sumOf(t, w, integerValue[uint16])
+	sumOf(t, w, integerValue[uint64])
+	sumOf(t, w, integerValue[uintptr])
+	sumOf(t, w, integerValue[int8])
+	sumOf(t, w, integerValue[int32])
+	sumOf(t, w, integerValue[int64])
+	sumOf(t, w, smallValue[float32])
+	sumOf(t, w, func(pe, i int) float64 { return 1 / float64(1+pe*31+i) }) // the order of PEs, to the last bit
+	sumOf(t, w, smallComplex64)
+	sumOf(t, w, smallComplex128)
 })
 
 func sumOf[T shmem.Number](t *testing.T, w *shmem.World, value func(pe, i int) T) {
@@ -176,17 +176,17 @@ func sumOf[T shmem.Number](t *testing.T, w *shmem.World, value func(pe, i int) T
 }
 
 var _ = routine("shmem_prod_reduce", func(t *testing.T, w *shmem.World) {
-	prodOf(t, w, integer[uint8])
-	prodOf(t, w, integer[uint16])
-	prodOf(t, w, integer[uint64])
-	prodOf(t, w, integer[uintptr])
-	prodOf(t, w, integer[int8])
-	prodOf(t, w, integer[int32])
-	prodOf(t, w, integer[int64])
-	prodOf(t, w, small[float32])
-	prodOf(t, w, small[float64])
-	prodOf(t, w, small64)
-	prodOf(t, w, small128)
+	prodOf(t, w, integerValue[uint8])
+	prodOf(t, w, integerValue[uint16])
+	prodOf(t, w, integerValue[uint64])
+	prodOf(t, w, integerValue[uintptr])
+	prodOf(t, w, integerValue[int8])
+	prodOf(t, w, integerValue[int32])
+	prodOf(t, w, integerValue[int64])
+	prodOf(t, w, smallValue[float32])
+	prodOf(t, w, smallValue[float64])
+	prodOf(t, w, smallComplex64)
+	prodOf(t, w, smallComplex128)
 })
 
 func prodOf[T shmem.Number](t *testing.T, w *shmem.World, value func(pe, i int) T) {
@@ -194,7 +194,7 @@ func prodOf[T shmem.Number](t *testing.T, w *shmem.World, value func(pe, i int) 
 	reduceOf(t, w, shmem.Prod[T], func(a, b T) T { return a * b }, value)
 }
 
-// scanOf checks one scan with one type: into another object and in place.
+// scanOf checks one scan with one type, into another object and in place.
 func scanOf[T shmem.Number](t *testing.T, w *shmem.World, exclusive bool, value func(pe, i int) T) {
 	t.Helper()
 	scan, end := shmem.SumInScan[T], w.MyPE()+1
@@ -202,8 +202,8 @@ func scanOf[T shmem.Number](t *testing.T, w *shmem.World, exclusive bool, value 
 		scan, end = shmem.SumExScan[T], w.MyPE()
 	}
 	guard := value(100, 100)
-	src, dst := newHedged(t, w, mostOf[T](), guard), newHedged(t, w, mostOf[T](), guard)
-	for round, n := range borders[T]() {
+	src, dst := newGuarded(t, w, maxElements[T](), guard), newGuarded(t, w, maxElements[T](), guard)
+	for round, n := range borderSizes[T]() {
 		mine := func(i int) T { return value(w.MyPE(), i) }
 		want := func(i int) (v T) {
 			for pe := range end {
@@ -211,35 +211,35 @@ func scanOf[T shmem.Number](t *testing.T, w *shmem.World, exclusive bool, value 
 			}
 			return v
 		}
-		from, to := src.filled(n, mine), dst.of(n)
-		late(w, round)
+		from, to := src.fill(n, mine), dst.reset(n)
+		delayInTurn(w, round)
 		ok(t, scan(w.Team(), to, from))
-		dst.holds(t, n, want)
-		src.holds(t, n, mine)
+		dst.check(t, n, want)
+		src.check(t, n, mine)
 		ok(t, scan(w.Team(), from, from))
-		src.holds(t, n, want)
+		src.check(t, n, want)
 	}
 	src.free(t, w)
 	dst.free(t, w)
 }
 
-func scans(t *testing.T, w *shmem.World, exclusive bool) {
+func testScans(t *testing.T, w *shmem.World, exclusive bool) {
 	t.Helper()
-	scanOf(t, w, exclusive, integer[uint8])
-	scanOf(t, w, exclusive, integer[int16])
-	scanOf(t, w, exclusive, integer[uint32])
-	scanOf(t, w, exclusive, integer[int64])
-	scanOf(t, w, exclusive, small[float32])
-	scanOf(t, w, exclusive, func(pe, i int) float64 { return 1 / float64(1+pe*31+i) }) // in order, to the last bit
-	scanOf(t, w, exclusive, small64)
-	scanOf(t, w, exclusive, small128)
+	scanOf(t, w, exclusive, integerValue[uint8])
+	scanOf(t, w, exclusive, integerValue[int16])
+	scanOf(t, w, exclusive, integerValue[uint32])
+	scanOf(t, w, exclusive, integerValue[int64])
+	scanOf(t, w, exclusive, smallValue[float32])
+	scanOf(t, w, exclusive, func(pe, i int) float64 { return 1 / float64(1+pe*31+i) }) // the order of PEs, to the last bit
+	scanOf(t, w, exclusive, smallComplex64)
+	scanOf(t, w, exclusive, smallComplex128)
 }
 
-var _ = routine("shmem_sum_inscan", func(t *testing.T, w *shmem.World) { scans(t, w, false) })
+var _ = routine("shmem_sum_inscan", func(t *testing.T, w *shmem.World) { testScans(t, w, false) })
 
-var _ = routine("shmem_sum_exscan", func(t *testing.T, w *shmem.World) { scans(t, w, true) })
+var _ = routine("shmem_sum_exscan", func(t *testing.T, w *shmem.World) { testScans(t, w, true) })
 
-// affine is x -> A*x+B; one after the other is an operation whose order matters.
+// affine is x -> A*x+B. Composition does not commute.
 type affine struct{ A, B uint32 }
 
 func compose(acc, in []affine) {
@@ -248,7 +248,7 @@ func compose(acc, in []affine) {
 	}
 }
 
-// An operator of a user, which does not commute, is applied in the order of PEs.
+// A user's operator that does not commute is applied in the order of the PEs.
 func TestReduceUserOperator(t *testing.T) {
 	shmemtest.Run(t, 5, func(t *testing.T, w *shmem.World) {
 		value := func(pe, i int) affine { return affine{A: uint32(3 + pe), B: uint32(i + pe*7)} }

@@ -7,8 +7,8 @@ import (
 	"github.com/goshmem/goshmem/shmem"
 )
 
-// rmaType is an element type for the tests of remote memory access, and what each test
-// is for that type.
+// rmaType is an element type for the tests of remote memory access. Its methods are the tests of
+// that type.
 type rmaType interface {
 	put(t *testing.T, w *shmem.World, nbi bool)
 	get(t *testing.T, w *shmem.World, nbi bool)
@@ -32,7 +32,7 @@ type padded struct {
 	C uint16
 }
 
-// rmaTypes are of all sizes up to 16 bytes, and some beyond.
+// rmaTypes have all sizes up to 16 bytes, and a few larger ones.
 var rmaTypes = []rmaType{
 	rmaOf[int8]{},
 	rmaOf[uint8]{},
@@ -67,8 +67,8 @@ var rmaTypes = []rmaType{
 	rmaOf[[4]complex128]{},
 }
 
-// elem is the element that PE pe has as its i-th: no two are alike where the type is
-// large enough, none is zero, and none of floating point is a NaN.
+// elem is the i-th element of PE pe. If the type is large enough, no two are equal. None is zero,
+// and no floating-point element is a NaN.
 func elem[T comparable](pe, i int) (v T) {
 	h := uint64(pe)<<32 | uint64(i+1)
 	for k := range unsafe.Sizeof(v) {
@@ -78,7 +78,7 @@ func elem[T comparable](pe, i int) (v T) {
 	return v
 }
 
-// values are the elements of a PE from i on.
+// values returns n elements of a PE, from the i-th on.
 func values[T comparable](pe, i, n int) []T {
 	all := make([]T, n)
 	for k := range all {
@@ -87,14 +87,14 @@ func values[T comparable](pe, i, n int) []T {
 	return all
 }
 
-// neighbors are the PEs behind and before this one.
+// neighbors returns the PEs before and after this one.
 func neighbors(w *shmem.World) (left, right int) {
 	n := w.NPEs()
 	return (w.MyPE() + n - 1) % n, (w.MyPE() + 1) % n
 }
 
-// holds checks a whole object on this PE against what it has to hold.
-func holds[T comparable](t *testing.T, what string, got, want []T) {
+// checkElements compares all elements of an object on this PE.
+func checkElements[T comparable](t *testing.T, what string, got, want []T) {
 	t.Helper()
 	if len(got) != len(want) {
 		t.Fatalf("%T: %s: %d elements, want %d", got, what, len(got), len(want))
@@ -106,12 +106,12 @@ func holds[T comparable](t *testing.T, what string, got, want []T) {
 	}
 }
 
-// settled completes what has been put, and checks this PE's copy. Nobody goes on
-// before all have looked.
-func settled[T comparable](t *testing.T, w *shmem.World, what string, x shmem.Sym[T], want []T) {
+// quietAndCheck completes all puts and compares this PE's copy. No PE returns before all have
+// compared.
+func quietAndCheck[T comparable](t *testing.T, w *shmem.World, what string, x shmem.Sym[T], want []T) {
 	t.Helper()
 	ok(t, w.Barrier())
-	holds(t, what, x.Local(), want)
+	checkElements(t, what, x.Local(), want)
 	ok(t, w.Barrier())
 }
 
@@ -120,8 +120,8 @@ var _ = routine("shmem_put", func(t *testing.T, w *shmem.World) {
 		e.put(t, w, false)
 	}
 	c, x := w.Ctx(), must(shmem.Calloc[int64](w, 3))(t)
-	refused(t, shmem.Put(c, x, make([]int64, 4), 0), shmem.ErrBounds, "Put")
-	refused(t, shmem.Put(c, x, nil, w.NPEs()), shmem.ErrPERange, "Put")
+	wantError(t, shmem.Put(c, x, make([]int64, 4), 0), shmem.ErrBounds, "Put")
+	wantError(t, shmem.Put(c, x, nil, w.NPEs()), shmem.ErrPERange, "Put")
 	ok(t, shmem.Free(w, x))
 })
 
@@ -130,25 +130,25 @@ var _ = routine("shmem_put_nbi", func(t *testing.T, w *shmem.World) {
 		e.put(t, w, true)
 	}
 	c, x := w.Ctx(), must(shmem.Calloc[int64](w, 3))(t)
-	refused(t, shmem.PutNBI(c, x, make([]int64, 4), 0), shmem.ErrBounds, "PutNBI")
-	refused(t, shmem.PutNBI(c, x, nil, -1), shmem.ErrPERange, "PutNBI")
+	wantError(t, shmem.PutNBI(c, x, make([]int64, 4), 0), shmem.ErrBounds, "PutNBI")
+	wantError(t, shmem.PutNBI(c, x, nil, -1), shmem.ErrPERange, "PutNBI")
 	ok(t, shmem.Free(w, x))
 })
 
-// put: several lengths from several offsets, to the PE on the right and to this one.
+// put tests several lengths at several offsets, to the right neighbor and to this PE.
 func (rmaOf[T]) put(t *testing.T, w *shmem.World, nbi bool) {
 	t.Helper()
 	const room = 300
 	c, me := w.Ctx(), w.MyPE()
 	left, right := neighbors(w)
-	x := must(shmem.Calloc[T](w, 2*room))(t) // the second half is for what PEs put to themselves
+	x := must(shmem.Calloc[T](w, 2*room))(t) // the second half is for puts of a PE to itself
 	want := make([]T, 2*room)
 	for r, at := range []struct{ off, n int }{{0, 0}, {1, 1}, {2, 2}, {4, 3}, {7, 7}, {17, 64}, {103, 196}, {0, room}} {
 		src, own := values[T](me, r*room, at.n), values[T](me, r*room+7, at.n)
 		if nbi {
 			ok(t, shmem.PutNBI(c, x.Slice(at.off, room), src, right))
 			ok(t, shmem.PutNBI(c, x.Slice(room+at.off, 2*room), own, me))
-			ok(t, c.Quiet()) // then the source may be used again
+			ok(t, c.Quiet()) // after it, the source may be reused
 			clear(src)
 		} else {
 			ok(t, shmem.Put(c, x.Slice(at.off, room), src, right))
@@ -157,7 +157,7 @@ func (rmaOf[T]) put(t *testing.T, w *shmem.World, nbi bool) {
 		}
 		copy(want[at.off:], values[T](left, r*room, at.n))
 		copy(want[room+at.off:], own)
-		settled(t, w, "after a put", x, want)
+		quietAndCheck(t, w, "after a put", x, want)
 	}
 	ok(t, shmem.Free(w, x))
 }
@@ -167,8 +167,8 @@ var _ = routine("shmem_get", func(t *testing.T, w *shmem.World) {
 		e.get(t, w, false)
 	}
 	c, x := w.Ctx(), must(shmem.Calloc[int64](w, 3))(t)
-	refused(t, shmem.Get(c, make([]int64, 4), x, 0), shmem.ErrBounds, "Get")
-	refused(t, shmem.Get(c, nil, x, w.NPEs()), shmem.ErrPERange, "Get")
+	wantError(t, shmem.Get(c, make([]int64, 4), x, 0), shmem.ErrBounds, "Get")
+	wantError(t, shmem.Get(c, nil, x, w.NPEs()), shmem.ErrPERange, "Get")
 	ok(t, shmem.Free(w, x))
 })
 
@@ -177,14 +177,14 @@ var _ = routine("shmem_get_nbi", func(t *testing.T, w *shmem.World) {
 		e.get(t, w, true)
 	}
 	c, x := w.Ctx(), must(shmem.Calloc[int64](w, 3))(t)
-	refused(t, fails(shmem.GetNBI(c, make([]int64, 4), x, 0)), shmem.ErrBounds, "GetNBI")
+	wantError(t, errOf(shmem.GetNBI(c, make([]int64, 4), x, 0)), shmem.ErrBounds, "GetNBI")
 	p, err := shmem.GetNBI(c, nil, x, w.NPEs())
-	refused(t, err, shmem.ErrPERange, "GetNBI")
-	refused(t, fails(p.Wait()), shmem.ErrArgument, "Pending.Wait")
+	wantError(t, err, shmem.ErrPERange, "GetNBI")
+	wantError(t, errOf(p.Wait()), shmem.ErrArgument, "Pending.Wait")
 	ok(t, shmem.Free(w, x))
 })
 
-// get: several lengths from several offsets, into the middle of something.
+// get tests several lengths at several offsets, into the middle of a slice.
 func (rmaOf[T]) get(t *testing.T, w *shmem.World, nbi bool) {
 	t.Helper()
 	const room = 300
@@ -201,17 +201,17 @@ func (rmaOf[T]) get(t *testing.T, w *shmem.World, nbi bool) {
 				p := must(shmem.GetNBI(c, dst, src, pe))(t)
 				for range 2 {
 					if v := must(p.Wait())(t); len(v) != at.n || at.n > 0 && &v[0] != &dst[0] {
-						t.Fatal("Wait returns another slice than GetNBI was given")
+						t.Fatal("Wait returned a different slice than the one passed to GetNBI")
 					}
 				}
 			} else {
 				ok(t, shmem.Get(c, dst, src, pe))
 			}
 			copy(want[1:], values[T](pe, at.off, at.n))
-			holds(t, "what was got", got, want)
+			checkElements(t, "the slice that was read into", got, want)
 		}
 	}
-	settled(t, w, "gets have changed their source", x, mine)
+	quietAndCheck(t, w, "the source after gets", x, mine)
 	ok(t, shmem.Free(w, x))
 }
 
@@ -231,11 +231,11 @@ func (rmaOf[T]) p(t *testing.T, w *shmem.World) {
 	for _, i := range []int{2, 0, 4} {
 		ok(t, shmem.P(c, x.At(i), elem[T](me, i), right))
 		want[i] = elem[T](left, i)
-		settled(t, w, "after p", x, want)
+		quietAndCheck(t, w, "after p", x, want)
 	}
-	ok(t, shmem.P(c, x.Slice(1, 4), elem[T](me, 9), me)) // the first of three
+	ok(t, shmem.P(c, x.Slice(1, 4), elem[T](me, 9), me)) // the first of three elements
 	want[1] = elem[T](me, 9)
-	settled(t, w, "after p", x, want)
+	quietAndCheck(t, w, "after p", x, want)
 	ok(t, shmem.Free(w, x))
 }
 
@@ -257,10 +257,10 @@ func (rmaOf[T]) g(t *testing.T, w *shmem.World) {
 	for _, pe := range []int{right, me} {
 		for i := range room {
 			if v := must(shmem.G(c, x.Slice(i, room), pe))(t); v != elem[T](pe, i) {
-				t.Errorf("%T: g of element %d of PE %d gives %v, want %v", v, i, pe, v, elem[T](pe, i))
+				t.Errorf("%T: G of element %d of PE %d returned %v, want %v", v, i, pe, v, elem[T](pe, i))
 			}
 		}
 	}
-	settled(t, w, "g has changed its source", x, mine)
+	quietAndCheck(t, w, "the source after G", x, mine)
 	ok(t, shmem.Free(w, x))
 }

@@ -20,8 +20,8 @@ var _ = routine("shmem_put_signal_nbi", func(t *testing.T, w *shmem.World) {
 	badPutSignals(t, w, "PutSignalNBI", shmem.PutSignalNBI[uint64])
 })
 
-// putSignal: data to the PE on the right, which looks at them as soon as it has the
-// signal, set in one object and added to in another.
+// putSignal sends data to the right neighbor, which checks them as soon as it sees the signal. The
+// signal is set in one object and added to in another.
 func (rmaOf[T]) putSignal(t *testing.T, w *shmem.World, nbi bool) {
 	t.Helper()
 	const room = 300
@@ -52,43 +52,43 @@ func (rmaOf[T]) putSignal(t *testing.T, w *shmem.World, nbi bool) {
 		} else {
 			must(c.SignalWaitUntil(sig.At(2), shmem.EQ, sum))(t)
 		}
-		holds(t, "when the signal had come", x.Local(), want)
+		checkElements(t, "data after the signal", x.Local(), want)
 		ok(t, w.Barrier())
 		if s := sig.Local(); s[0] != 0 || s[3] != 0 {
-			t.Fatalf("the signals around have become %v", s)
+			t.Fatalf("the neighboring signals are now %v", s)
 		}
 	}
 	ok(t, shmem.Free(w, sig))
 	ok(t, shmem.Free(w, x))
 }
 
-// badPutSignals checks what both forms refuse, and that nothing is done then.
+// badPutSignals checks which arguments both forms refuse, and that a refused call changes nothing.
 func badPutSignals(t *testing.T, w *shmem.World, name string, put func(*shmem.Ctx, shmem.Sym[uint64], []uint64, shmem.Sym[uint64], uint64, shmem.SignalOp, int) error) {
 	t.Helper()
 	c, me := w.Ctx(), w.MyPE()
 	x, sig := must(shmem.Calloc[uint64](w, 8))(t), must(shmem.Calloc[uint64](w, 1))(t)
 	src := []uint64{1, 2, 3}
-	refused(t, put(c, x.Slice(6, 8), src, sig, 1, shmem.SignalSet, me), shmem.ErrBounds, "shmem."+name)
-	refused(t, put(c, x, src, sig.At(1), 1, shmem.SignalSet, me), shmem.ErrBounds, "shmem."+name)
-	refused(t, put(c, x, src, sig.Slice(0, 0), 1, shmem.SignalSet, me), shmem.ErrBounds, "shmem."+name)
-	refused(t, put(c, x, src, sig, 1, shmem.SignalSet, w.NPEs()), shmem.ErrPERange, "shmem."+name)
-	refused(t, put(c, x, src, sig, 1, shmem.SignalAdd+1, me), shmem.ErrArgument, "signal operation 2")
-	refused(t, put(c, x.Slice(1, 1), nil, sig, 1, shmem.SignalAdd+1, me), shmem.ErrArgument, "signal operation 2")
-	refused(t, put(c, x, src, shmem.Sym[uint64]{}, 1, shmem.SignalSet, me), shmem.ErrForeignHandle)
-	refused(t, put(c, shmem.Sym[uint64]{}, nil, sig, 1, shmem.SignalSet, me), shmem.ErrForeignHandle)
-	refused(t, put(nil, x, src, sig, 1, shmem.SignalSet, me), shmem.ErrArgument, "context is nil")
-	for i := 2; i < 5; i++ { // among the three that are copied to
-		refused(t, put(c, x.Slice(2, 8), src, x.At(i), 9, shmem.SignalSet, me), shmem.ErrOverlap, "shmem."+name, "among the 3 elements")
+	wantError(t, put(c, x.Slice(6, 8), src, sig, 1, shmem.SignalSet, me), shmem.ErrBounds, "shmem."+name)
+	wantError(t, put(c, x, src, sig.At(1), 1, shmem.SignalSet, me), shmem.ErrBounds, "shmem."+name)
+	wantError(t, put(c, x, src, sig.Slice(0, 0), 1, shmem.SignalSet, me), shmem.ErrBounds, "shmem."+name)
+	wantError(t, put(c, x, src, sig, 1, shmem.SignalSet, w.NPEs()), shmem.ErrPERange, "shmem."+name)
+	wantError(t, put(c, x, src, sig, 1, shmem.SignalAdd+1, me), shmem.ErrArgument, "signal operation 2")
+	wantError(t, put(c, x.Slice(1, 1), nil, sig, 1, shmem.SignalAdd+1, me), shmem.ErrArgument, "signal operation 2")
+	wantError(t, put(c, x, src, shmem.Sym[uint64]{}, 1, shmem.SignalSet, me), shmem.ErrForeignHandle)
+	wantError(t, put(c, shmem.Sym[uint64]{}, nil, sig, 1, shmem.SignalSet, me), shmem.ErrForeignHandle)
+	wantError(t, put(nil, x, src, sig, 1, shmem.SignalSet, me), shmem.ErrArgument, "context is nil")
+	for i := 2; i < 5; i++ { // within the three elements that are written
+		wantError(t, put(c, x.Slice(2, 8), src, x.At(i), 9, shmem.SignalSet, me), shmem.ErrOverlap, "shmem."+name, "among the 3 elements")
 	}
-	settled(t, w, "after refused calls", x, make([]uint64, 8))
-	settled(t, w, "after refused calls", sig, []uint64{0})
+	quietAndCheck(t, w, "after refused calls", x, make([]uint64, 8))
+	quietAndCheck(t, w, "after refused calls", sig, []uint64{0})
 	_, right := neighbors(w)
-	for _, i := range []int{1, 5} { // beside them
+	for _, i := range []int{1, 5} { // next to them
 		ok(t, put(c, x.Slice(2, 8), src, x.At(i), 9, shmem.SignalSet, right))
 	}
-	ok(t, put(c, x.Slice(7, 8), nil, x.At(7), 9, shmem.SignalSet, right)) // there is nothing to overlap
+	ok(t, put(c, x.Slice(7, 8), nil, x.At(7), 9, shmem.SignalSet, right)) // without data nothing overlaps
 	ok(t, put(c, x.Slice(7, 7), nil, x.At(0), 9, shmem.SignalSet, right))
-	settled(t, w, "beside the signal", x, []uint64{9, 9, 1, 2, 3, 9, 0, 9})
+	quietAndCheck(t, w, "a signal next to the data", x, []uint64{9, 9, 1, 2, 3, 9, 0, 9})
 	ok(t, shmem.Free(w, sig))
 	ok(t, shmem.Free(w, x))
 }
@@ -103,13 +103,13 @@ var _ = routine("shmem_signal_add", func(t *testing.T, w *shmem.World) {
 			ok(t, c.SignalAdd(sig.At(1), uint64(me+1)<<33, pe))
 		}
 	}
-	settled(t, w, "after signals of all", sig, []uint64{0, sum, 0})
+	quietAndCheck(t, w, "after signals of all PEs", sig, []uint64{0, sum, 0})
 	left, right := neighbors(w)
 	ok(t, c.SignalAdd(sig.At(2), ^uint64(0), right)) // wraps around
 	ok(t, c.SignalAdd(sig.Slice(2, 3), uint64(me+8), right))
-	settled(t, w, "after a signal", sig, []uint64{0, sum, uint64(left + 7)})
-	refused(t, c.SignalAdd(sig, 1, n), shmem.ErrPERange, "Ctx.SignalAdd")
-	refused(t, c.SignalAdd(sig.At(3), 1, me), shmem.ErrBounds, "Ctx.SignalAdd")
+	quietAndCheck(t, w, "after a signal", sig, []uint64{0, sum, uint64(left + 7)})
+	wantError(t, c.SignalAdd(sig, 1, n), shmem.ErrPERange, "Ctx.SignalAdd")
+	wantError(t, c.SignalAdd(sig.At(3), 1, me), shmem.ErrBounds, "Ctx.SignalAdd")
 	ok(t, shmem.Free(w, sig))
 })
 
@@ -118,12 +118,12 @@ var _ = routine("shmem_signal_set", func(t *testing.T, w *shmem.World) {
 	sig := must(shmem.Calloc[uint64](w, 3))(t)
 	left, right := neighbors(w)
 	ok(t, c.SignalSet(sig.At(1), uint64(me+1)<<33, right))
-	settled(t, w, "after a signal", sig, []uint64{0, uint64(left+1) << 33, 0})
+	quietAndCheck(t, w, "after a signal", sig, []uint64{0, uint64(left+1) << 33, 0})
 	ok(t, c.SignalSet(sig.Slice(1, 3), 5, right))
 	ok(t, c.SignalSet(sig.At(2), 6, me))
-	settled(t, w, "after a second signal", sig, []uint64{0, 5, 6})
-	refused(t, c.SignalSet(sig, 1, -1), shmem.ErrPERange, "Ctx.SignalSet")
-	refused(t, c.SignalSet(sig.At(3), 1, me), shmem.ErrBounds, "Ctx.SignalSet")
+	quietAndCheck(t, w, "after a second signal", sig, []uint64{0, 5, 6})
+	wantError(t, c.SignalSet(sig, 1, -1), shmem.ErrPERange, "Ctx.SignalSet")
+	wantError(t, c.SignalSet(sig.At(3), 1, me), shmem.ErrBounds, "Ctx.SignalSet")
 	ok(t, shmem.Free(w, sig))
 })
 
@@ -142,8 +142,8 @@ var _ = routine("shmem_signal_fetch", func(t *testing.T, w *shmem.World) {
 			}
 		}
 	}
-	refused(t, fails(c.SignalFetch(sig.At(3))), shmem.ErrBounds, "Ctx.SignalFetch")
-	refused(t, fails(c.SignalFetch(shmem.Sym[uint64]{})), shmem.ErrForeignHandle)
+	wantError(t, errOf(c.SignalFetch(sig.At(3))), shmem.ErrBounds, "Ctx.SignalFetch")
+	wantError(t, errOf(c.SignalFetch(shmem.Sym[uint64]{})), shmem.ErrForeignHandle)
 	ok(t, w.Barrier())
 	ok(t, shmem.Free(w, sig))
 })
@@ -153,28 +153,28 @@ var _ = routine("shmem_signal_wait_until", func(t *testing.T, w *shmem.World) {
 	_, right := neighbors(w)
 	sig := must(shmem.Calloc[uint64](w, 4))(t)
 	copy(sig.Local(), []uint64{1, 1 << 63, 3, 4})
-	for cmp, v := range map[shmem.Cmp]uint64{ // what holds already
+	for cmp, v := range map[shmem.Cmp]uint64{ // conditions that hold already
 		shmem.EQ: 1 << 63, shmem.NE: 1, shmem.GT: 1<<63 - 1, shmem.GE: 1 << 63, shmem.LT: ^uint64(0), shmem.LE: 1 << 63,
 	} {
 		if got := must(c.SignalWaitUntil(sig.At(1), cmp, v))(t); got != 1<<63 {
-			t.Errorf("a signal that is %s %x has satisfied the wait as %x, want %x", cmp, v, got, uint64(1<<63))
+			t.Errorf("a wait for %s %x returned %x, want %x", cmp, v, got, uint64(1<<63))
 		}
 	}
 	sig.Local()[3] = 0
 	ok(t, w.Barrier())
-	for r := uint64(1); r <= 20; r++ { // round and round, past each PE
+	for r := uint64(1); r <= 20; r++ { // around the ring of PEs, again and again
 		if w.MyPE() == 0 {
 			ok(t, c.SignalAdd(sig.At(3), 1, right))
 		}
 		if got := must(c.SignalWaitUntil(sig.At(3), shmem.GE, r))(t); got != r {
-			t.Fatalf("round %d: the wait was satisfied by %d", r, got)
+			t.Fatalf("round %d: the wait returned %d", r, got)
 		}
 		if w.MyPE() != 0 {
 			ok(t, c.SignalAdd(sig.At(3), 1, right))
 		}
 	}
-	refused(t, fails(c.SignalWaitUntil(sig.At(1), shmem.Cmp(6), 1)), shmem.ErrArgument, "comparison 6")
-	refused(t, fails(c.SignalWaitUntil(sig.At(4), shmem.EQ, 1)), shmem.ErrBounds, "Ctx.SignalWaitUntil")
-	settled(t, w, "signals that were waited for", sig, []uint64{1, 1 << 63, 3, 20})
+	wantError(t, errOf(c.SignalWaitUntil(sig.At(1), shmem.Cmp(6), 1)), shmem.ErrArgument, "comparison 6")
+	wantError(t, errOf(c.SignalWaitUntil(sig.At(4), shmem.EQ, 1)), shmem.ErrBounds, "Ctx.SignalWaitUntil")
+	quietAndCheck(t, w, "signals after the waits", sig, []uint64{1, 1 << 63, 3, 20})
 	ok(t, shmem.Free(w, sig))
 })

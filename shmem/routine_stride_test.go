@@ -7,8 +7,8 @@ import (
 	"github.com/goshmem/goshmem/shmem"
 )
 
-// strides are for objects of stridedRoom elements: contiguous in one place, in the
-// other, in both, and in none; one block and none.
+// strides fit objects of stridedRoom elements. They are contiguous in the source, in the
+// destination, in both or in neither; some have one block, some none.
 const stridedRoom = 200
 
 var strides = []shmem.Stride{
@@ -36,7 +36,7 @@ var blockStrides = []shmem.Stride{
 	{Dst: math.MaxInt, Src: 9, Block: 9, N: 0},
 }
 
-// scatter is what the strided operations do, one element after the other.
+// scatter does what the strided operations do, one element after the other.
 func scatter[T any](dst, src []T, s shmem.Stride) {
 	for b := range s.N {
 		for k := range max(s.Block, 1) {
@@ -52,9 +52,9 @@ func stridesFor(blocks bool) []shmem.Stride {
 	return strides
 }
 
-// badStrides checks that an operation refuses strides that reach out of ten elements
-// in the destination or of ten in the source, and others that are none.
-func badStrides(t *testing.T, op string, blocks bool, call func(s shmem.Stride) error) {
+// wantBadStridesRefused checks that an operation refuses strides that reach beyond ten elements of
+// the destination or of the source, and invalid strides.
+func wantBadStridesRefused(t *testing.T, op string, blocks bool, call func(s shmem.Stride) error) {
 	t.Helper()
 	one, far := 0, math.MaxInt
 	if blocks {
@@ -71,7 +71,7 @@ func badStrides(t *testing.T, op string, blocks bool, call func(s shmem.Stride) 
 		{2, 2, one, far},
 		{far, far, one, far},
 	} {
-		refused(t, call(s), shmem.ErrBounds, "shmem."+op, "within its 10")
+		wantError(t, call(s), shmem.ErrBounds, "shmem."+op, "within its 10")
 	}
 	for _, s := range []shmem.Stride{
 		{0, 1, one, 1},
@@ -82,22 +82,22 @@ func badStrides(t *testing.T, op string, blocks bool, call func(s shmem.Stride) 
 		{1, 1, one, math.MinInt},
 		{4, 4, -1, 1},
 	} {
-		refused(t, call(s), shmem.ErrArgument, "shmem."+op, "want")
+		wantError(t, call(s), shmem.ErrArgument, "shmem."+op, "want")
 	}
 	if !blocks {
-		refused(t, call(shmem.Stride{4, 4, 2, 1}), shmem.ErrArgument, "blocks of 2 elements", "0 or 1")
+		wantError(t, call(shmem.Stride{4, 4, 2, 1}), shmem.ErrArgument, "blocks of 2 elements", "0 or 1")
 		return
 	}
 	for _, s := range []shmem.Stride{{4, 4, 0, 1}, {2, 3, 3, 1}, {3, 2, 3, 1}} {
-		refused(t, call(s), shmem.ErrArgument, "shmem."+op, "want at least")
+		wantError(t, call(s), shmem.ErrArgument, "shmem."+op, "want at least")
 	}
 	for _, s := range []shmem.Stride{{11, 11, 11, 1}, {4, 4, 3, 3}, {8, 3, 3, 2}, {3, 8, 3, 2}, {far, far, far, 1}} {
-		refused(t, call(s), shmem.ErrBounds, "shmem."+op, "within its 10")
+		wantError(t, call(s), shmem.ErrBounds, "shmem."+op, "within its 10")
 	}
 }
 
-// stridedPut tests what all strided puts have in common.
-func stridedPut(t *testing.T, w *shmem.World, blocks bool) {
+// testStridedPut tests what all strided puts have in common.
+func testStridedPut(t *testing.T, w *shmem.World, blocks bool) {
 	t.Helper()
 	for _, e := range rmaTypes {
 		e.iput(t, w, blocks)
@@ -107,18 +107,18 @@ func stridedPut(t *testing.T, w *shmem.World, blocks bool) {
 		op, put = "IBPut", shmem.IBPut[int64]
 	}
 	c, x := w.Ctx(), must(shmem.Calloc[int64](w, 20))(t)
-	badStrides(t, op, blocks, func(s shmem.Stride) error { return put(c, x.Slice(3, 13), values[int64](9, 0, 10), s, w.MyPE()) })
+	wantBadStridesRefused(t, op, blocks, func(s shmem.Stride) error { return put(c, x.Slice(3, 13), values[int64](9, 0, 10), s, w.MyPE()) })
 	good := shmem.Stride{Dst: 1, Src: 1, Block: 1, N: 1}
-	refused(t, put(c, x, make([]int64, 1), good, w.NPEs()), shmem.ErrPERange, op)
-	refused(t, put(c, x.Slice(3, 3), make([]int64, 1), good, 0), shmem.ErrBounds, op)
-	refused(t, put(c, x.At(20), make([]int64, 1), good, 0), shmem.ErrBounds, op, "index 20")
+	wantError(t, put(c, x, make([]int64, 1), good, w.NPEs()), shmem.ErrPERange, op)
+	wantError(t, put(c, x.Slice(3, 3), make([]int64, 1), good, 0), shmem.ErrBounds, op)
+	wantError(t, put(c, x.At(20), make([]int64, 1), good, 0), shmem.ErrBounds, op, "index 20")
 	ok(t, put(c, x.Slice(3, 3), nil, shmem.Stride{Dst: 1, Src: 1, Block: 1}, 0))
-	settled(t, w, "refused puts", x, make([]int64, 20))
+	quietAndCheck(t, w, "after refused puts", x, make([]int64, 20))
 	ok(t, shmem.Free(w, x))
 }
 
-// stridedGet tests what all strided gets have in common.
-func stridedGet(t *testing.T, w *shmem.World, blocks bool) {
+// testStridedGet tests what all strided gets have in common.
+func testStridedGet(t *testing.T, w *shmem.World, blocks bool) {
 	t.Helper()
 	for _, e := range rmaTypes {
 		e.iget(t, w, blocks)
@@ -129,24 +129,24 @@ func stridedGet(t *testing.T, w *shmem.World, blocks bool) {
 	}
 	c, x := w.Ctx(), must(shmem.Calloc[int64](w, 20))(t)
 	dst := values[int64](9, 0, 12)
-	badStrides(t, op, blocks, func(s shmem.Stride) error { return get(c, dst[1:11], x.Slice(3, 13), s, w.MyPE()) })
+	wantBadStridesRefused(t, op, blocks, func(s shmem.Stride) error { return get(c, dst[1:11], x.Slice(3, 13), s, w.MyPE()) })
 	good := shmem.Stride{Dst: 1, Src: 1, Block: 1, N: 1}
-	refused(t, get(c, dst, x, good, -1), shmem.ErrPERange, op)
-	refused(t, get(c, dst, x.Slice(3, 3), good, 0), shmem.ErrBounds, op)
+	wantError(t, get(c, dst, x, good, -1), shmem.ErrPERange, op)
+	wantError(t, get(c, dst, x.Slice(3, 3), good, 0), shmem.ErrBounds, op)
 	ok(t, get(c, nil, x.Slice(3, 3), shmem.Stride{Dst: 1, Src: 1, Block: 1}, 0))
-	holds(t, "refused gets", dst, values[int64](9, 0, 12))
+	checkElements(t, "after refused gets", dst, values[int64](9, 0, 12))
 	ok(t, shmem.Free(w, x))
 }
 
-var _ = routine("shmem_iput", func(t *testing.T, w *shmem.World) { stridedPut(t, w, false) })
+var _ = routine("shmem_iput", func(t *testing.T, w *shmem.World) { testStridedPut(t, w, false) })
 
-var _ = routine("shmem_ibput", func(t *testing.T, w *shmem.World) { stridedPut(t, w, true) })
+var _ = routine("shmem_ibput", func(t *testing.T, w *shmem.World) { testStridedPut(t, w, true) })
 
-var _ = routine("shmem_iget", func(t *testing.T, w *shmem.World) { stridedGet(t, w, false) })
+var _ = routine("shmem_iget", func(t *testing.T, w *shmem.World) { testStridedGet(t, w, false) })
 
-var _ = routine("shmem_ibget", func(t *testing.T, w *shmem.World) { stridedGet(t, w, true) })
+var _ = routine("shmem_ibget", func(t *testing.T, w *shmem.World) { testStridedGet(t, w, true) })
 
-// iput: to the PE on the right, from an odd place to another.
+// iput tests strided puts to the right neighbor, from one odd offset to another.
 func (rmaOf[T]) iput(t *testing.T, w *shmem.World, blocks bool) {
 	t.Helper()
 	const at = 3
@@ -163,12 +163,12 @@ func (rmaOf[T]) iput(t *testing.T, w *shmem.World, blocks bool) {
 		ok(t, put(c, x.Slice(at, at+stridedRoom), src, s, right))
 		clear(src)
 		scatter(want[at:], values[T](left, r*stridedRoom, stridedRoom), s)
-		settled(t, w, "after a strided put", x, want)
+		quietAndCheck(t, w, "after a strided put", x, want)
 	}
 	ok(t, shmem.Free(w, x))
 }
 
-// iget: from the PE on the right and this one, into the middle of something.
+// iget tests strided gets from the right neighbor and from this PE, into the middle of a slice.
 func (rmaOf[T]) iget(t *testing.T, w *shmem.World, blocks bool) {
 	t.Helper()
 	const at = 3
@@ -187,9 +187,9 @@ func (rmaOf[T]) iget(t *testing.T, w *shmem.World, blocks bool) {
 			got, want := values[T](me, 1000, stridedRoom+2), values[T](me, 1000, stridedRoom+2)
 			ok(t, get(c, got[1:1+stridedRoom], x.Slice(at, at+stridedRoom), s, pe))
 			scatter(want[1:], values[T](pe, at, stridedRoom), s)
-			holds(t, "what was got", got, want)
+			checkElements(t, "the slice that was read into", got, want)
 		}
 	}
-	settled(t, w, "strided gets have changed their source", x, mine)
+	quietAndCheck(t, w, "the source after strided gets", x, mine)
 	ok(t, shmem.Free(w, x))
 }

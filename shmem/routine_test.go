@@ -14,21 +14,21 @@ import (
 	"github.com/goshmem/goshmem/shmem/shmemtest"
 )
 
-// routines are the tests of the specification's routines, by the routines' names.
+// routines are the tests of the specification's routines, by name.
 var routines = map[string]func(t *testing.T, w *shmem.World){}
 
 // routine adds the test of one routine:
 //
 //	var _ = routine("shmem_put", func(t *testing.T, w *shmem.World) { ... })
 //
-// All PEs call it, in jobs of each size of peCounts, one test after the other in the
-// order of names. It leaves nothing behind on the heap, and fails if the routine does
-// nothing, or does it in a wrong place: "make mutants" looks whether it does.
+// All PEs call it, in jobs of each size in peCounts, one test after the other in the order of
+// names. It frees all heap memory, and fails if the routine does nothing or works in the wrong
+// place: "make mutants" checks that it does.
 func routine(name string, test func(t *testing.T, w *shmem.World)) struct{} {
 	name, listed := coverage.Canonical(name)
 	switch {
 	case !listed:
-		panic("a test of " + name + ", which is no routine")
+		panic("a test of " + name + ", which is not a routine")
 	case routines[name] != nil:
 		panic("two tests of " + name)
 	}
@@ -36,7 +36,7 @@ func routine(name string, test func(t *testing.T, w *shmem.World)) struct{} {
 	return struct{}{}
 }
 
-// arm makes a mutant wrong, or right again, where the package was built with mutants.
+// arm turns a mutant on or off if the package was built with mutants.
 var arm = func(bool) {}
 
 var (
@@ -44,7 +44,7 @@ var (
 	routineJobPatience = 2 * time.Minute  // ends a job
 )
 
-// TestRoutines runs the tests of all routines, or of the one that the environment names.
+// TestRoutines runs the tests of all routines, or only the one that the environment names.
 func TestRoutines(t *testing.T) {
 	names := slices.Sorted(maps.Keys(routines))
 	if only := os.Getenv(coverage.RoutineVar); only != "" {
@@ -73,7 +73,7 @@ func TestRoutines(t *testing.T) {
 var _ = routine("shmem_my_pe", func(t *testing.T, w *shmem.World) {
 	seen := must(shmem.Calloc[int64](w, w.NPEs()))(t)
 	if w.MyPE() < 0 || w.MyPE() >= w.NPEs() {
-		t.Fatalf("PE %d of %d", w.MyPE(), w.NPEs())
+		t.Fatalf("this is PE %d of %d", w.MyPE(), w.NPEs())
 	}
 	for pe := range w.NPEs() {
 		must(shmem.AtomicFetchAdd(w.Ctx(), seen.At(w.MyPE()), 1, pe))(t)
@@ -81,7 +81,7 @@ var _ = routine("shmem_my_pe", func(t *testing.T, w *shmem.World) {
 	ok(t, w.Barrier())
 	for pe, n := range seen.Local() {
 		if n != 1 {
-			t.Errorf("%d PEs say that they are PE %d", n, pe)
+			t.Errorf("%d PEs have the number %d, want 1", n, pe)
 		}
 	}
 	ok(t, shmem.Free(w, seen))

@@ -11,46 +11,46 @@ import (
 	"github.com/goshmem/goshmem/shmem/shmemtest"
 )
 
-// Random one-sided operations of all PEs, checked against a serial model of all memory:
-// each PE has a part of every PE's object to itself, so that it knows what it reads
-// there, and all PEs play all of them in the model. What commutes is done on elements
-// of everybody's.
+// All PEs make random one-sided operations, which are checked against a serial model of all
+// memory. Each PE has a part of every PE's object to itself, so it knows what it reads there. All
+// PEs replay all operations in the model. Commutative operations work on elements that all PEs
+// share.
 
 const (
 	serialSpan   = 60 // elements of each actor
-	serialShared = 4  // elements behind them that everybody adds to
-	serialSteps  = 40 // of each actor between two looks at everything
+	serialShared = 4  // elements after those, to which all PEs add
+	serialSteps  = 40 // steps of each actor between two comparisons of all memory
 	serialRounds = 6
 )
 
-// serial is an element type's memory, in the model and in the job.
+// serial is the memory of one element type, in the model and in the job.
 type serial[T comparable] struct {
 	t    *testing.T
 	w    *shmem.World
 	c    *shmem.Ctx
-	n    int               // PEs of its team, which are all in some order
-	me   int               // this one's number there
-	x    shmem.Sym[T]      // serialSpan of each PE, and serialShared
-	sig  shmem.Sym[uint64] // two of each PE: set, and added to
+	n    int               // the team's size; all PEs are in it, in some order
+	me   int               // this PE's number there
+	x    shmem.Sym[T]      // serialSpan elements for each PE, then serialShared
+	sig  shmem.Sym[uint64] // two for each PE: one is set, one is added to
 	mem  [][]T             // x of each PE
 	sigs [][]uint64
 	seed uint64
-	// more makes one operation that not all types have, or none.
-	more func(s *serial[T], rng *rand.Rand, at place)
+	// extra makes one operation that not all types have, or none.
+	extra func(s *serial[T], rng *rand.Rand, at place)
 }
 
-// A place is where an actor works in one step, and whether it is this PE.
+// place is where an actor works in one step, and whether the actor is this PE.
 type place struct {
-	actor, pe, off int // off is from the start of x
+	actor, pe, off int // off counts from the start of x
 	real           bool
 }
 
-// serialOf runs one element type on a context of a team, in which all PEs are.
-func serialOf[T comparable](t *testing.T, w *shmem.World, team *shmem.Team, seed uint64, more func(*serial[T], *rand.Rand, place)) {
+// runSerial tests one element type on a context of a team of all PEs.
+func runSerial[T comparable](t *testing.T, w *shmem.World, team *shmem.Team, seed uint64, more func(*serial[T], *rand.Rand, place)) {
 	t.Helper()
 	n := w.NPEs()
 	c := must(team.NewCtx())(t)
-	s := &serial[T]{t: t, w: w, c: c, n: n, me: team.MyPE(), seed: seed, more: more}
+	s := &serial[T]{t: t, w: w, c: c, n: n, me: team.MyPE(), seed: seed, extra: more}
 	s.x = must(shmem.Calloc[T](w, n*serialSpan+serialShared))(t)
 	s.sig = must(shmem.Calloc[uint64](w, 2*n))(t)
 	for range n {
@@ -66,16 +66,16 @@ func serialOf[T comparable](t *testing.T, w *shmem.World, team *shmem.Team, seed
 			}
 		}
 		what := fmt.Sprintf("round %d of seed %d", round, seed)
-		settled(t, w, what, s.x, s.mem[s.me])
-		settled(t, w, what+", signals", s.sig, s.sigs[s.me])
+		quietAndCheck(t, w, what, s.x, s.mem[s.me])
+		quietAndCheck(t, w, what+", signals", s.sig, s.sigs[s.me])
 	}
 	ok(t, c.Destroy())
 	ok(t, shmem.Free(w, s.sig))
 	ok(t, shmem.Free(w, s.x))
 }
 
-// do makes an operation for real, where this PE is the actor, and has it complete.
-func (s *serial[T]) do(rng *rand.Rand, at place, op func(c *shmem.Ctx) error) {
+// apply makes an operation if this PE is the actor, and completes it.
+func (s *serial[T]) apply(rng *rand.Rand, at place, op func(c *shmem.Ctx) error) {
 	s.t.Helper()
 	order := rng.IntN(3)
 	if !at.real {
@@ -95,16 +95,16 @@ func (s *serial[T]) do(rng *rand.Rand, at place, op func(c *shmem.Ctx) error) {
 	}
 }
 
-// same checks what an operation has returned.
-func (s *serial[T]) same(what string, got, want []T) {
+// check compares what an operation returned.
+func (s *serial[T]) check(what string, got, want []T) {
 	s.t.Helper()
-	holds(s.t, fmt.Sprintf("%s of seed %d", what, s.seed), got, want)
+	checkElements(s.t, fmt.Sprintf("%s of seed %d", what, s.seed), got, want)
 }
 
 // step makes one random operation.
 func (s *serial[T]) step(rng *rand.Rand, at place) {
 	s.t.Helper()
-	room := (at.actor+1)*serialSpan - at.off // of the actor's own elements from there on
+	room := (at.actor+1)*serialSpan - at.off // of the actor's own elements, from there on
 	n := rng.IntN(room + 1)
 	dst, there := s.x.Slice(at.off, s.x.Len()), s.mem[at.pe][at.off:]
 	base := int(rng.Uint32() >> 1)
@@ -115,11 +115,11 @@ func (s *serial[T]) step(rng *rand.Rand, at place) {
 		if kind == 1 {
 			put = shmem.PutNBI[T]
 		}
-		s.do(rng, at, func(c *shmem.Ctx) error { return put(c, dst, src, at.pe) })
+		s.apply(rng, at, func(c *shmem.Ctx) error { return put(c, dst, src, at.pe) })
 		copy(there, src)
 	case 2:
 		v := elem[T](at.actor, base)
-		s.do(rng, at, func(c *shmem.Ctx) error { return shmem.P(c, dst, v, at.pe) })
+		s.apply(rng, at, func(c *shmem.Ctx) error { return shmem.P(c, dst, v, at.pe) })
 		there[0] = v
 	case 3, 4:
 		stride := randomStride(rng, kind == 4, room)
@@ -128,47 +128,47 @@ func (s *serial[T]) step(rng *rand.Rand, at place) {
 		if kind == 4 {
 			put = shmem.IBPut[T]
 		}
-		s.do(rng, at, func(c *shmem.Ctx) error { return put(c, dst, src, stride, at.pe) })
+		s.apply(rng, at, func(c *shmem.Ctx) error { return put(c, dst, src, stride, at.pe) })
 		scatter(there, src, stride)
 	case 5, 6:
-		s.signaled(rng, at, n, base, kind == 6)
+		s.signalStep(rng, at, n, base, kind == 6)
 	case 7, 8:
 		got := values[T](at.actor, base, n)
-		s.do(rng, at, func(c *shmem.Ctx) error {
+		s.apply(rng, at, func(c *shmem.Ctx) error {
 			if kind == 7 {
 				return shmem.Get(c, got, dst, at.pe)
 			}
-			return fails(waited(shmem.GetNBI(c, got, dst, at.pe)))
+			return errOf(waitResult(shmem.GetNBI(c, got, dst, at.pe)))
 		})
 		if at.real {
-			s.same("get", got, there[:n])
+			s.check("get", got, there[:n])
 		}
 	case 9:
 		got := make([]T, 1)
-		s.do(rng, at, func(c *shmem.Ctx) (err error) { got[0], err = shmem.G(c, dst, at.pe); return err })
+		s.apply(rng, at, func(c *shmem.Ctx) (err error) { got[0], err = shmem.G(c, dst, at.pe); return err })
 		if at.real {
-			s.same("g", got, there[:1])
+			s.check("g", got, there[:1])
 		}
 	case 10, 11:
 		stride := randomStride(rng, kind == 11, room)
-		stride.Dst, stride.Src = stride.Src, stride.Dst // the model's is the limited one
+		stride.Dst, stride.Src = stride.Src, stride.Dst // the model's destination is the limited one
 		got := values[T](at.actor, base, extent(stride.N, stride.Dst, stride.Block))
 		want := append([]T(nil), got...)
 		get := shmem.IGet[T]
 		if kind == 11 {
 			get = shmem.IBGet[T]
 		}
-		s.do(rng, at, func(c *shmem.Ctx) error { return get(c, got, dst, stride, at.pe) })
+		s.apply(rng, at, func(c *shmem.Ctx) error { return get(c, got, dst, stride, at.pe) })
 		if at.real {
 			scatter(want, there, stride)
-			s.same("strided get", got, want)
+			s.check("strided get", got, want)
 		}
 	default:
-		s.more(s, rng, at)
+		s.extra(s, rng, at)
 	}
 }
 
-// extent is how many elements blocks reach over.
+// extent returns how many elements n elements in blocks span.
 func extent(n, step, block int) int {
 	if n == 0 {
 		return 0
@@ -176,7 +176,7 @@ func extent(n, step, block int) int {
 	return (n-1)*step + max(block, 1)
 }
 
-// randomStride is one whose destination has so many elements.
+// randomStride returns a stride whose destination has this many elements.
 func randomStride(rng *rand.Rand, blocks bool, room int) shmem.Stride {
 	s := shmem.Stride{Block: rng.IntN(2)}
 	if blocks {
@@ -188,9 +188,9 @@ func randomStride(rng *rand.Rand, blocks bool, room int) shmem.Stride {
 	return s
 }
 
-// signaled is a step of a put with a signal, or of a signal alone, which the actor then
-// sees at the target.
-func (s *serial[T]) signaled(rng *rand.Rand, at place, n, base int, nbi bool) {
+// signalStep makes a put with a signal, or only a signal. The actor then reads the signal at the
+// target.
+func (s *serial[T]) signalStep(rng *rand.Rand, at place, n, base int, nbi bool) {
 	s.t.Helper()
 	op, v := shmem.SignalOp(rng.IntN(2)), rng.Uint64()
 	i := 2*at.actor + int(op)
@@ -199,7 +199,7 @@ func (s *serial[T]) signaled(rng *rand.Rand, at place, n, base int, nbi bool) {
 	if nbi {
 		put = shmem.PutSignalNBI[T]
 	}
-	s.do(rng, at, func(c *shmem.Ctx) error {
+	s.apply(rng, at, func(c *shmem.Ctx) error {
 		switch {
 		case !alone:
 			return put(c, s.x.Slice(at.off, s.x.Len()), src, sig, v, op, at.pe)
@@ -219,37 +219,37 @@ func (s *serial[T]) signaled(rng *rand.Rand, at place, n, base int, nbi bool) {
 	if at.real && at.pe == at.actor {
 		c := s.c
 		if got := must(c.SignalFetch(sig))(s.t); got != v {
-			s.t.Fatalf("seed %d: a signal is %x, want %x", s.seed, got, v)
+			s.t.Fatalf("seed %d: the signal is %x, want %x", s.seed, got, v)
 		}
 		if got := must(c.SignalWaitUntil(sig, shmem.EQ, v))(s.t); got != v {
-			s.t.Fatalf("seed %d: a signal was waited for as %x, want %x", s.seed, got, v)
+			s.t.Fatalf("seed %d: the wait for the signal returned %x, want %x", s.seed, got, v)
 		}
 	}
 }
 
-// noMore is for types without atomic operations.
-func noMore[T comparable](*serial[T], *rand.Rand, place) {}
+// noExtraOps is for types without atomic operations.
+func noExtraOps[T comparable](*serial[T], *rand.Rand, place) {}
 
-// swaps has the atomic operations of all types that have any.
-func swaps[T shmem.AMOExt](s *serial[T], rng *rand.Rand, at place) {
+// swapOps makes one of the atomic operations that all atomic types have.
+func swapOps[T shmem.AMOExt](s *serial[T], rng *rand.Rand, at place) {
 	s.t.Helper()
 	x, there, v := s.x.At(at.off), &s.mem[at.pe][at.off], elem[T](at.actor, int(rng.Uint32()))
 	old, kind := *there, rng.IntN(5)
-	s.do(rng, at, func(c *shmem.Ctx) (err error) {
+	s.apply(rng, at, func(c *shmem.Ctx) (err error) {
 		got := old
 		switch kind {
 		case 0:
 			got, err = shmem.AtomicFetch(c, x, at.pe)
 		case 1:
-			got, err = waited(shmem.AtomicFetchNBI(c, x, at.pe))
+			got, err = waitResult(shmem.AtomicFetchNBI(c, x, at.pe))
 		case 2:
 			err = shmem.AtomicSet(c, x, v, at.pe)
 		case 3:
 			got, err = shmem.AtomicSwap(c, x, v, at.pe)
 		default:
-			got, err = waited(shmem.AtomicSwapNBI(c, x, v, at.pe))
+			got, err = waitResult(shmem.AtomicSwapNBI(c, x, v, at.pe))
 		}
-		s.same(fmt.Sprintf("swap %d", kind), []T{got}, []T{old})
+		s.check(fmt.Sprintf("swap %d", kind), []T{got}, []T{old})
 		return err
 	})
 	if kind >= 2 {
@@ -257,11 +257,11 @@ func swaps[T shmem.AMOExt](s *serial[T], rng *rand.Rand, at place) {
 	}
 }
 
-// arithmetic has the others of integers, and adding to what is everybody's.
-func arithmetic[T shmem.AMO](s *serial[T], rng *rand.Rand, at place) {
+// arithmeticOps makes one of the other operations of integers, or adds to a shared element.
+func arithmeticOps[T shmem.AMO](s *serial[T], rng *rand.Rand, at place) {
 	s.t.Helper()
 	if rng.IntN(2) == 0 {
-		swaps(s, rng, at)
+		swapOps(s, rng, at)
 		return
 	}
 	v, kind, hit := elem[T](at.actor, int(rng.Uint32())), rng.IntN(8), rng.IntN(2) == 0
@@ -274,7 +274,7 @@ func arithmetic[T shmem.AMO](s *serial[T], rng *rand.Rand, at place) {
 	if !hit {
 		cond++
 	}
-	s.do(rng, at, func(c *shmem.Ctx) (err error) {
+	s.apply(rng, at, func(c *shmem.Ctx) (err error) {
 		got := old
 		switch kind {
 		case 0:
@@ -282,20 +282,20 @@ func arithmetic[T shmem.AMO](s *serial[T], rng *rand.Rand, at place) {
 		case 1:
 			got, err = shmem.AtomicFetchInc(c, x, at.pe)
 		case 2:
-			got, err = waited(shmem.AtomicFetchIncNBI(c, x, at.pe))
+			got, err = waitResult(shmem.AtomicFetchIncNBI(c, x, at.pe))
 		case 3:
 			err = shmem.AtomicAdd(c, x, v, at.pe)
 		case 4:
 			got, err = shmem.AtomicFetchAdd(c, x, v, at.pe)
 		case 5:
-			got, err = waited(shmem.AtomicFetchAddNBI(c, x, v, at.pe))
+			got, err = waitResult(shmem.AtomicFetchAddNBI(c, x, v, at.pe))
 		case 6:
 			got, err = shmem.AtomicCompareSwap(c, x, cond, v, at.pe)
 		default:
-			got, err = waited(shmem.AtomicCompareSwapNBI(c, x, cond, v, at.pe))
+			got, err = waitResult(shmem.AtomicCompareSwapNBI(c, x, cond, v, at.pe))
 		}
 		if !shared {
-			s.same(fmt.Sprintf("arithmetic %d", kind), []T{got}, []T{old})
+			s.check(fmt.Sprintf("arithmetic %d", kind), []T{got}, []T{old})
 		}
 		return err
 	})
@@ -309,19 +309,19 @@ func arithmetic[T shmem.AMO](s *serial[T], rng *rand.Rand, at place) {
 	}
 }
 
-// bitwise has the others of types whose bits can be combined.
-func bitwise[T interface {
+// bitwiseOps makes one of the other operations of types whose bits can be combined.
+func bitwiseOps[T interface {
 	shmem.AMO
 	shmem.AMOBits
 }](s *serial[T], rng *rand.Rand, at place) {
 	s.t.Helper()
 	if rng.IntN(2) == 0 {
-		arithmetic(s, rng, at)
+		arithmeticOps(s, rng, at)
 		return
 	}
 	x, there, v := s.x.At(at.off), &s.mem[at.pe][at.off], elem[T](at.actor, int(rng.Uint32()))
 	old, kind := *there, rng.IntN(9)
-	s.do(rng, at, func(c *shmem.Ctx) (err error) {
+	s.apply(rng, at, func(c *shmem.Ctx) (err error) {
 		got := old
 		switch kind {
 		case 0:
@@ -329,21 +329,21 @@ func bitwise[T interface {
 		case 1:
 			got, err = shmem.AtomicFetchAnd(c, x, v, at.pe)
 		case 2:
-			got, err = waited(shmem.AtomicFetchAndNBI(c, x, v, at.pe))
+			got, err = waitResult(shmem.AtomicFetchAndNBI(c, x, v, at.pe))
 		case 3:
 			err = shmem.AtomicOr(c, x, v, at.pe)
 		case 4:
 			got, err = shmem.AtomicFetchOr(c, x, v, at.pe)
 		case 5:
-			got, err = waited(shmem.AtomicFetchOrNBI(c, x, v, at.pe))
+			got, err = waitResult(shmem.AtomicFetchOrNBI(c, x, v, at.pe))
 		case 6:
 			err = shmem.AtomicXor(c, x, v, at.pe)
 		case 7:
 			got, err = shmem.AtomicFetchXor(c, x, v, at.pe)
 		default:
-			got, err = waited(shmem.AtomicFetchXorNBI(c, x, v, at.pe))
+			got, err = waitResult(shmem.AtomicFetchXorNBI(c, x, v, at.pe))
 		}
-		s.same(fmt.Sprintf("bitwise %d", kind), []T{got}, []T{old})
+		s.check(fmt.Sprintf("bitwise %d", kind), []T{got}, []T{old})
 		return err
 	})
 	switch kind / 3 {
@@ -356,8 +356,8 @@ func bitwise[T interface {
 	}
 }
 
-// TestOneSidedSerial takes seeds in turn and, where the environment has one, that of
-// TEST_SEED alone. Every failure names its seed.
+// TestOneSidedSerial runs through a range of seeds, or only that of TEST_SEED if the environment
+// has it. Every failure names its seed.
 func TestOneSidedSerial(t *testing.T) {
 	seeds := []uint64{1, 2, 3, 4}
 	if testing.Short() {
@@ -371,12 +371,12 @@ func TestOneSidedSerial(t *testing.T) {
 			shmemtest.Run(t, n, func(t *testing.T, w *shmem.World) {
 				for _, seed := range seeds {
 					t.Logf("seed %d", seed)
-					serialTypes(t, w, w.Team(), seed)
+					runSerialTypes(t, w, w.Team(), seed)
 				}
-				for _, team := range orders(t, w) {
-					serialOf(t, w, team, seeds[0], noMore[complex128])
-					serialOf(t, w, team, seeds[0], swaps[float32])
-					serialOf(t, w, team, seeds[0], bitwise[int64])
+				for _, team := range permutedTeams(t, w) {
+					runSerial(t, w, team, seeds[0], noExtraOps[complex128])
+					runSerial(t, w, team, seeds[0], swapOps[float32])
+					runSerial(t, w, team, seeds[0], bitwiseOps[int64])
 					ok(t, team.Destroy())
 				}
 			})
@@ -384,32 +384,33 @@ func TestOneSidedSerial(t *testing.T) {
 	}
 }
 
-// orders are teams of all PEs: the other way round, and in an order that is no sequence.
-func orders(t *testing.T, w *shmem.World) []*shmem.Team {
+// permutedTeams returns teams of all PEs: in reverse, and in an order that is no arithmetic
+// sequence.
+func permutedTeams(t *testing.T, w *shmem.World) []*shmem.Team {
 	t.Helper()
 	n := w.NPEs()
 	mixed := rand.New(rand.NewPCG(5, 6)).Perm(n)
-	t.Logf("members %v", mixed)
+	t.Logf("team of %v", mixed)
 	return []*shmem.Team{
 		must(w.Team().SplitStrided(n-1, -1, n, nil))(t),
 		must(shmem.TeamOf(w.Team(), mixed))(t),
 	}
 }
 
-func serialTypes(t *testing.T, w *shmem.World, team *shmem.Team, seed uint64) {
+func runSerialTypes(t *testing.T, w *shmem.World, team *shmem.Team, seed uint64) {
 	t.Helper()
-	serialOf(t, w, team, seed, noMore[uint8])
-	serialOf(t, w, team, seed, noMore[int16])
-	serialOf(t, w, team, seed, noMore[[3]byte])
-	serialOf(t, w, team, seed, noMore[mixed])
-	serialOf(t, w, team, seed, noMore[complex128])
-	serialOf(t, w, team, seed, noMore[[15]byte])
-	serialOf(t, w, team, seed, swaps[float32])
-	serialOf(t, w, team, seed, swaps[float64])
-	serialOf(t, w, team, seed, arithmetic[int])
-	serialOf(t, w, team, seed, arithmetic[uintptr])
-	serialOf(t, w, team, seed, bitwise[int32])
-	serialOf(t, w, team, seed, bitwise[uint32])
-	serialOf(t, w, team, seed, bitwise[int64])
-	serialOf(t, w, team, seed, bitwise[uint64])
+	runSerial(t, w, team, seed, noExtraOps[uint8])
+	runSerial(t, w, team, seed, noExtraOps[int16])
+	runSerial(t, w, team, seed, noExtraOps[[3]byte])
+	runSerial(t, w, team, seed, noExtraOps[mixed])
+	runSerial(t, w, team, seed, noExtraOps[complex128])
+	runSerial(t, w, team, seed, noExtraOps[[15]byte])
+	runSerial(t, w, team, seed, swapOps[float32])
+	runSerial(t, w, team, seed, swapOps[float64])
+	runSerial(t, w, team, seed, arithmeticOps[int])
+	runSerial(t, w, team, seed, arithmeticOps[uintptr])
+	runSerial(t, w, team, seed, bitwiseOps[int32])
+	runSerial(t, w, team, seed, bitwiseOps[uint32])
+	runSerial(t, w, team, seed, bitwiseOps[int64])
+	runSerial(t, w, team, seed, bitwiseOps[uint64])
 }

@@ -10,115 +10,116 @@ import (
 	"github.com/goshmem/goshmem/shmem/shmemtest"
 )
 
-// shaped is a collective on data as the tests of lengths see it. A count n is that of the
+// shaped is a collective on data, as the length tests see it. The count n is that of the
 // specification: nelems of one PE, or of one block.
 type shaped struct {
 	name    string
-	gives   func(n, npes int) int // elements of src
+	gives   func(n, npes int) int // elements of dst that the collective may write
 	needs   func(n, npes int) int // elements of dst that the collective may write
 	inPlace bool
 	call    func(t *shmem.Team, dst, src shmem.Sym[int64], n int) error
-	// want returns what element i of dst becomes on PE me when these PEs contribute; false: as it was.
+	// want returns element i of dst on PE me if these PEs contribute, and false if the element
+	// stays unchanged.
 	want func(pes []int, me, n, i int) (int64, bool)
 }
 
-// given is element i of PE pe's source.
-func given(pe, i int) int64 { return int64(pe+1)*1_000_000 + int64(i) }
+// sourceElement is element i of PE pe's source.
+func sourceElement(pe, i int) int64 { return int64(pe+1)*1_000_000 + int64(i) }
 
-// added returns the sum of element i over those PEs that count.
-func added(pes []int, i int, counts func(pe int) bool) (sum int64) {
+// sumOver adds element i over the PEs that count.
+func sumOver(pes []int, i int, counts func(pe int) bool) (sum int64) {
 	for _, pe := range pes {
 		if counts(pe) {
-			sum += given(pe, i)
+			sum += sourceElement(pe, i)
 		}
 	}
 	return sum
 }
 
-func one(n, _ int) int       { return n }
-func each(n, npes int) int   { return n * npes }
-func spread(n, npes int) int { return max(0, 2*n*npes-1) }
+func countOne(n, _ int) int       { return n }
+func countEach(n, npes int) int   { return n * npes }
+func countSpread(n, npes int) int { return max(0, 2*n*npes-1) }
 
-// gathered is what FCollect writes: blocks of the dead stay as they were.
-func gathered(pes []int, _, n, i int) (int64, bool) {
-	return given(i/n, i%n), slices.Contains(pes, i/n)
+// wantGathered is what FCollect writes. The blocks of dead PEs stay unchanged.
+func wantGathered(pes []int, _, n, i int) (int64, bool) {
+	return sourceElement(i/n, i%n), slices.Contains(pes, i/n)
 }
 
-func exchanged(pes []int, me, n, i int) (int64, bool) {
-	return given(i/n, me*n+i%n), slices.Contains(pes, i/n)
+func wantExchanged(pes []int, me, n, i int) (int64, bool) {
+	return sourceElement(i/n, me*n+i%n), slices.Contains(pes, i/n)
 }
 
 var shapedCollectives = []shaped{
 	{
-		"Broadcast", one, one, true,
+		"Broadcast", countOne, countOne, true,
 		func(t *shmem.Team, dst, src shmem.Sym[int64], _ int) error { return shmem.Broadcast(t, dst, src, 0) },
-		func(_ []int, _, _, i int) (int64, bool) { return given(0, i), true },
+		func(_ []int, _, _, i int) (int64, bool) { return sourceElement(0, i), true },
 	},
 	{
-		"Reduce", one, one, true,
+		"Reduce", countOne, countOne, true,
 		func(t *shmem.Team, dst, src shmem.Sym[int64], _ int) error {
 			return shmem.Reduce(t, dst, src, shmem.Sum)
 		},
 		func(pes []int, _, _, i int) (int64, bool) {
-			return added(pes, i, func(int) bool { return true }), true
+			return sumOver(pes, i, func(int) bool { return true }), true
 		},
 	},
 	{
-		"SumInScan", one, one, true,
+		"SumInScan", countOne, countOne, true,
 		func(t *shmem.Team, dst, src shmem.Sym[int64], _ int) error { return shmem.SumInScan(t, dst, src) },
 		func(pes []int, me, _, i int) (int64, bool) {
-			return added(pes, i, func(pe int) bool { return pe <= me }), true
+			return sumOver(pes, i, func(pe int) bool { return pe <= me }), true
 		},
 	},
 	{
-		"SumExScan", one, one, true,
+		"SumExScan", countOne, countOne, true,
 		func(t *shmem.Team, dst, src shmem.Sym[int64], _ int) error { return shmem.SumExScan(t, dst, src) },
 		func(pes []int, me, _, i int) (int64, bool) {
-			return added(pes, i, func(pe int) bool { return pe < me }), true
+			return sumOver(pes, i, func(pe int) bool { return pe < me }), true
 		},
 	},
 	{
-		"FCollect", one, each, false,
+		"FCollect", countOne, countEach, false,
 		func(t *shmem.Team, dst, src shmem.Sym[int64], _ int) error { return shmem.FCollect(t, dst, src) },
-		gathered,
+		wantGathered,
 	},
 	{
-		"Collect", one, each, false,
+		"Collect", countOne, countEach, false,
 		func(t *shmem.Team, dst, src shmem.Sym[int64], _ int) error { return shmem.Collect(t, dst, src) },
-		func(pes []int, _, n, i int) (int64, bool) { // the dead leave no gap
+		func(pes []int, _, n, i int) (int64, bool) { // dead PEs leave no gap
 			if i/n >= len(pes) {
 				return 0, false
 			}
-			return given(pes[i/n], i%n), true
+			return sourceElement(pes[i/n], i%n), true
 		},
 	},
 	{
-		"Alltoall", each, each, false,
+		"Alltoall", countEach, countEach, false,
 		func(t *shmem.Team, dst, src shmem.Sym[int64], _ int) error { return shmem.Alltoall(t, dst, src) },
-		exchanged,
+		wantExchanged,
 	},
 	{
-		"AlltoallS", each, spread, false,
+		"AlltoallS", countEach, countSpread, false,
 		func(t *shmem.Team, dst, src shmem.Sym[int64], n int) error {
 			return shmem.AlltoallS(t, dst, src, shmem.Stride{N: n, Dst: 2, Src: 1})
 		},
 		func(pes []int, me, n, i int) (int64, bool) {
-			v, written := exchanged(pes, me, n, i/2)
+			v, written := wantExchanged(pes, me, n, i/2)
 			return v, written && i%2 == 0
 		},
 	},
 }
 
-// shapeGuard is in all elements that a collective must not touch.
+// shapeGuard is the value of all elements that a collective must not write.
 const shapeGuard = -77
 
-// shapes calls collectives with destinations of all lengths. The elements of both objects but those
-// that a call uses hold the guard.
+// shapes calls collectives with destinations of all lengths. All elements of both objects that a
+// call does not use hold the guard.
 type shapes struct {
 	t    *testing.T
 	w    *shmem.World
 	team *shmem.Team
-	pes  []int // that contribute
+	pes  []int // the contributors
 	x, y shmem.Sym[int64]
 }
 
@@ -132,15 +133,16 @@ func newShapes(t *testing.T, w *shmem.World) *shapes {
 	return s
 }
 
-// source returns the n elements of an object from lo on, filled with what this PE gives.
+// source returns n elements of an object from lo on, filled with this PE's contribution.
 func (s *shapes) source(in shmem.Sym[int64], lo, n int) shmem.Sym[int64] {
 	for i := range n {
-		in.Local()[lo+i] = given(s.w.MyPE(), i)
+		in.Local()[lo+i] = sourceElement(s.w.MyPE(), i)
 	}
 	return in.Slice(lo, lo+n)
 }
 
-// reset puts the guard everywhere. No PE is in a collective behind it that another PE still writes for.
+// reset writes the guard everywhere. After it, no PE is in a collective into which another PE
+// still writes.
 func (s *shapes) reset() {
 	s.t.Helper()
 	fillWith(s.x.Local(), shapeGuard)
@@ -148,9 +150,9 @@ func (s *shapes) reset() {
 	ok(s.t, s.team.Sync())
 }
 
-// holds checks an object whose elements from lo on are the destination of a call. Elements for which
-// other says so are those of the source.
-func (s *shapes) holds(what string, c *shaped, in shmem.Sym[int64], lo, n int, other func(i int) (int64, bool)) {
+// check compares all elements of an object. Those from lo on are the destination of a call; those
+// for which other returns true are the source.
+func (s *shapes) check(what string, c *shaped, in shmem.Sym[int64], lo, n int, other func(i int) (int64, bool)) {
 	s.t.Helper()
 	need := c.needs(n, s.w.NPEs())
 	for i, v := range in.Local() {
@@ -171,32 +173,32 @@ func (s *shapes) holds(what string, c *shaped, in shmem.Sym[int64], lo, n int, o
 	}
 }
 
-func nowhere(int) (int64, bool) { return 0, false }
+func noSource(int) (int64, bool) { return 0, false }
 
-// sourceAt says what the n elements of this PE's source from lo on hold.
+// sourceAt returns the contents of the n elements of this PE's source from lo on.
 func (s *shapes) sourceAt(lo, n int) func(i int) (int64, bool) {
-	return func(i int) (int64, bool) { return given(s.w.MyPE(), i-lo), i >= lo && i < lo+n }
+	return func(i int) (int64, bool) { return sourceElement(s.w.MyPE(), i-lo), i >= lo && i < lo+n }
 }
 
-// longEnough calls c with destinations that are as long as needed, and longer.
+// longEnough calls c with destinations that are exactly long enough, and with longer ones.
 func (s *shapes) longEnough(c *shaped, n int) {
 	s.t.Helper()
 	gives, needs := c.gives(n, s.w.NPEs()), c.needs(n, s.w.NPEs())
-	for _, more := range []int{0, 1, 5, 5 * (1 + s.w.MyPE()), 1500} { // the same on all PEs, and not
+	for _, more := range []int{0, 1, 5, 5 * (1 + s.w.MyPE()), 1500} { // equal on all PEs, and different
 		s.reset()
 		src, dst := s.source(s.x, 3, gives), s.y.Slice(2, 2+needs+more)
 		ok(s.t, c.call(s.team, dst, src, n))
-		s.holds(fmt.Sprintf("with %d elements more", more), c, s.y, 2, n, nowhere)
-		if s.reset(); c.name == "Collect" { // which may use all of dst, as no PE knows how much it needs
+		s.check(fmt.Sprintf("with %d more elements", more), c, s.y, 2, n, noSource)
+		if s.reset(); c.name == "Collect" { // Collect may use all of dst, because no PE knows how much it needs
 			continue
 		}
 		src, dst = s.source(s.y, 2+needs, gives), s.y.Slice(2, 2+needs+more)
-		ok(s.t, c.call(s.team, dst, src, n)) // the elements behind the result are those of the source
-		s.holds("before its source", c, s.y, 2, n, s.sourceAt(2+needs, gives))
+		ok(s.t, c.call(s.team, dst, src, n)) // the source follows the result
+		s.check("before its source", c, s.y, 2, n, s.sourceAt(2+needs, gives))
 	}
 }
 
-// inPlace calls c with a destination that begins where the source begins.
+// inPlace calls c with a destination that begins where its source begins.
 func (s *shapes) inPlace(c *shaped, n int) {
 	s.t.Helper()
 	for _, more := range []int{0, 1, 700} {
@@ -206,12 +208,12 @@ func (s *shapes) inPlace(c *shaped, n int) {
 		switch {
 		case c.inPlace || n == 0:
 			ok(s.t, err)
-			s.holds("in place", c, s.x, 2, n, nowhere)
+			s.check("in place", c, s.x, 2, n, noSource)
 		default:
-			refused(s.t, err, shmem.ErrOverlap, "shmem."+c.name, "want disjoint elements")
+			wantError(s.t, err, shmem.ErrOverlap, "shmem."+c.name, "want disjoint elements")
 		}
-		if c.inPlace && n > 1 { // one element off
-			refused(s.t, c.call(s.team, s.x.Slice(1, 1+n+more), s.x.Slice(2, 2+n), n), shmem.ErrOverlap,
+		if c.inPlace && n > 1 { // off by one element
+			wantError(s.t, c.call(s.team, s.x.Slice(1, 1+n+more), s.x.Slice(2, 2+n), n), shmem.ErrOverlap,
 				"shmem."+c.name, strconv.Itoa(n)+" elements written", "want disjoint elements or the same offset")
 		}
 	}
@@ -229,17 +231,18 @@ func (s *shapes) tooShort(c *shaped, n int) {
 		src := s.source(s.x, 3, c.gives(n, s.w.NPEs()))
 		want := "want at least " + strconv.Itoa(needs)
 		if c.name == "AlltoallS" {
-			want = "want at least (" // and how many these are made up of
+			want = "want at least (" // followed by the factors of the length
 		}
-		refused(s.t, c.call(s.team, s.y.Slice(2, 2+has), src, n), shmem.ErrArgument, "shmem."+c.name, "destination", "has "+strconv.Itoa(has)+" elements", want)
+		wantError(s.t, c.call(s.team, s.y.Slice(2, 2+has), src, n), shmem.ErrArgument, "shmem."+c.name, "destination", "has "+strconv.Itoa(has)+" elements", want)
 		if i := slices.IndexFunc(s.y.Local(), func(v int64) bool { return v != shapeGuard }); i >= 0 {
-			s.t.Fatalf("%s of %d into %d elements has written element %d", c.name, n, has, i)
+			s.t.Fatalf("%s of %d into %d elements wrote element %d", c.name, n, has, i)
 		}
 	}
 }
 
-// all tries all lengths of the destination for sources of some lengths: in a line, in a slot, beyond slots.
-func (s *shapes) all() {
+// tryAll tries all destination lengths, with sources that fit in a line, in a slot, and in
+// neither.
+func (s *shapes) tryAll() {
 	s.t.Helper()
 	for _, n := range []int{0, 1, 3, 100, 1100} {
 		for i := range shapedCollectives {
@@ -248,16 +251,16 @@ func (s *shapes) all() {
 	}
 }
 
-// A collective takes a destination that is longer than its result, whose elements behind the result stay
-// as they are, also where PEs pass different lengths; a shorter one is an error that says both lengths.
-// So it is where PEs compare what they call.
+// A collective accepts a destination that is longer than its result and leaves the rest unchanged,
+// even if PEs pass different lengths. A shorter one is an error that names both lengths. The same
+// holds when PEs compare their calls.
 func TestShapes(t *testing.T) {
-	for name, opts := range map[string][]shmemtest.Option{"plain": nil, "checked": checking} {
+	for name, opts := range map[string][]shmemtest.Option{"plain": nil, "checked": withChecks} {
 		for _, npes := range []int{1, 2, 5} {
 			t.Run(fmt.Sprint(name, npes), func(t *testing.T) {
 				shmemtest.Run(t, npes, func(t *testing.T, w *shmem.World) {
 					s := newShapes(t, w)
-					s.all()
+					s.tryAll()
 					for _, n := range []int{0, 1, 3, 1100} {
 						for i := range shapedCollectives {
 							s.inPlace(&shapedCollectives[i], n)
@@ -271,15 +274,15 @@ func TestShapes(t *testing.T) {
 	}
 }
 
-// Comparing PEs take different lengths of the destination for no difference, and find different lengths
-// of the source though the destinations have the same.
+// PEs that compare their calls accept different destination lengths, and notice different source
+// lengths even if the destinations are equally long.
 func TestShapesDiffer(t *testing.T) {
 	shmemtest.Run(t, 4, func(t *testing.T, w *shmem.World) {
 		s := newShapes(t, w)
 		for _, n := range []int{4, 1100} {
 			for i := range shapedCollectives {
 				c := &shapedCollectives[i]
-				if c.name == "Collect" { // takes different lengths
+				if c.name == "Collect" { // Collect accepts different lengths
 					continue
 				}
 				for odd := range w.NPEs() {
@@ -289,30 +292,30 @@ func TestShapesDiffer(t *testing.T) {
 					}
 					s.reset()
 					src := s.source(s.x, 3, c.gives(mine, w.NPEs()))
-					refused(t, c.call(s.team, s.y, src, mine), shmem.ErrMismatch, "on PE "+strconv.Itoa(odd)+":")
+					wantError(t, c.call(s.team, s.y, src, mine), shmem.ErrMismatch, "on PE "+strconv.Itoa(odd)+":")
 					if i := slices.IndexFunc(s.y.Local(), func(v int64) bool { return v != shapeGuard }); i >= 0 {
-						t.Fatalf("%s has written element %d", c.name, i)
+						t.Fatalf("%s wrote element %d", c.name, i)
 					}
 				}
 			}
 		}
-		s.all() // the team goes on
+		s.tryAll() // the team goes on
 		ok(t, w.Barrier())
-	}, checking...)
+	}, withChecks...)
 }
 
-// Survivors of a tolerant team pass longer destinations as well.
+// Survivors of a tolerant team may pass longer destinations as well.
 func TestShapesAfterDeath(t *testing.T) {
 	const npes, victim = 4, 2
 	shmemtest.Run(t, npes, func(t *testing.T, w *shmem.World) {
 		s := newShapes(t, w)
 		ok(t, w.Barrier())
 		if w.MyPE() == victim {
-			dieWhen(w, 0, 1, 3)
+			dieWhenAsleep(w, 0, 1, 3)
 		}
-		ok(t, s.team.Sync()) // in which it dies
+		ok(t, s.team.Sync()) // the victim dies in it
 		s.pes = slices.Delete(s.pes, victim, victim+1)
-		s.all()
+		s.tryAll()
 		for i := range shapedCollectives {
 			if c := &shapedCollectives[i]; c.inPlace {
 				s.inPlace(c, 100)

@@ -7,10 +7,10 @@ import (
 )
 
 func init() {
-	stressSteps = append(stressSteps, (*stress).collectives, (*stress).collectives, (*stress).heap, (*stress).lock, (*stress).split, (*stress).split2D, (*stress).context, (*stress).forget)
+	stressSteps = append(stressSteps, (*stress).collectives, (*stress).collectives, (*stress).allocation, (*stress).lock, (*stress).split, (*stress).split2D, (*stress).context, (*stress).destroyTeam)
 }
 
-// collectives has a team call a few collectives, one right after the other.
+// collectives makes a team call a few collectives back to back.
 func (s *stress) collectives() {
 	s.t.Helper()
 	tm := s.pickTeam()
@@ -26,7 +26,7 @@ func (s *stress) collectives() {
 		runs = append(runs, s.collective(tm, src.Slice(i*size, (i+1)*size), dst.Slice(i*size, (i+1)*size), want[i*size:(i+1)*size]))
 	}
 	if tm.me >= 0 {
-		s.ok(tm.team.Sync()) // all have filled what others read
+		s.ok(tm.team.Sync()) // all members have filled the sources
 		for _, run := range runs {
 			s.linger()
 			run()
@@ -43,7 +43,7 @@ func (s *stress) collectives() {
 	s.ok(shmem.Free(s.w, dst))
 }
 
-// collective draws one, fills this PE's source, writes what its destination has to be
+// collective draws a random collective, fills this PE's source, computes the expected destination
 // and returns the call.
 func (s *stress) collective(tm *stressTeam, src, dst shmem.Sym[uint64], want []uint64) func() {
 	s.t.Helper()
@@ -56,7 +56,7 @@ func (s *stress) collective(tm *stressTeam, src, dst shmem.Sym[uint64], want []u
 		}
 	}
 	kind, count, root, stride := s.rng.IntN(8), 1+s.rng.IntN(stressRoom/3), s.rng.IntN(n), 1+s.rng.IntN(3)
-	counts := make([]int, n) // of collect, and where each begins
+	counts := make([]int, n) // the counts of Collect, and where each part begins
 	begins := make([]int, n+1)
 	for i := range counts {
 		counts[i] = s.rng.IntN(stressRoom)
@@ -102,7 +102,7 @@ func (s *stress) collective(tm *stressTeam, src, dst shmem.Sym[uint64], want []u
 		}
 	default:
 		for k := range count {
-			for i := range me + 6 - kind { // 5: including this PE, 6: without
+			for i := range me + 6 - kind { // kind 5: including this PE; kind 6: without it
 				want[k] += sources[i][k]
 			}
 		}
@@ -114,7 +114,7 @@ func (s *stress) collective(tm *stressTeam, src, dst shmem.Sym[uint64], want []u
 	return func() { s.t.Helper(); s.ok(call()) }
 }
 
-// reduction is a collective by one of the operators.
+// reduction returns a call of Reduce with one of the operators.
 func (s *stress) reduction(tm *stressTeam, src, dst shmem.Sym[uint64], sources [][]uint64, want []uint64) func() {
 	s.t.Helper()
 	type operator struct {
@@ -143,8 +143,8 @@ func (s *stress) reduction(tm *stressTeam, src, dst shmem.Sym[uint64], sources [
 	return func() { s.t.Helper(); s.ok(shmem.Reduce(tm.team, dst, src, op.op)) }
 }
 
-// heap has an object made, written by the previous PE, made larger or smaller, and freed.
-func (s *stress) heap() {
+// allocation allocates an object, has the previous PE write it, resizes it and frees it.
+func (s *stress) allocation() {
 	s.t.Helper()
 	n, m, way := 1+s.rng.IntN(5000), s.rng.IntN(5000), s.rng.IntN(3)
 	s.note("an object of %d elements, then %d, way %d", n, m, way)
@@ -157,7 +157,7 @@ func (s *stress) heap() {
 	case 2:
 		x = must(shmem.Calloc[uint64](s.w, n))(s.t)
 		if slices.Max(x.Local()) != 0 {
-			s.fatalf("Calloc gave elements that are not zero")
+			s.fatalf("Calloc returned elements that are not zero")
 		}
 		s.ok(s.w.Team().Sync())
 	}
@@ -175,11 +175,11 @@ func (s *stress) heap() {
 	s.ok(shmem.Free(s.w, x))
 }
 
-// maxStressTeams is how many teams there are at most, the world and teams of 2D splits
-// not counted.
+// maxStressTeams is the largest number of teams at a time, not counting the world and teams of 2D
+// splits.
 const maxStressTeams = 8
 
-// split makes a strided team of a random one, forwards or backwards.
+// split makes a strided team of a random team, forwards or backwards.
 func (s *stress) split() {
 	s.t.Helper()
 	parent := s.pickTeam()
@@ -205,19 +205,19 @@ func (s *stress) split() {
 		team, err = parent.team.SplitStrided(start, stride, size, nil)
 		s.ok(err)
 	}
-	s.adopt(members, team)
+	s.addTeam(members, team)
 }
 
-// adopt adds a team.
-func (s *stress) adopt(members []int, team *shmem.Team) {
+// addTeam adds a team to the list.
+func (s *stress) addTeam(members []int, team *shmem.Team) {
 	s.t.Helper()
 	tm := &stressTeam{members: members, team: team, me: slices.Index(members, s.me)}
 	switch {
 	case tm.me < 0 && team != nil:
-		s.fatalf("PE %d got a team of %v", s.me, members)
+		s.fatalf("PE %d got a team %v of which it is no member", s.me, members)
 	case tm.me >= 0:
 		if team == nil || team.MyPE() != tm.me || team.NPEs() != len(members) {
-			s.fatalf("team is %+v: PE %d of %d, want %d of %v", team, team.MyPE(), team.NPEs(), tm.me, members)
+			s.fatalf("team %+v: PE %d of %d, want %d of %v", team, team.MyPE(), team.NPEs(), tm.me, members)
 		}
 		tm.ctx = must(team.NewCtx())(s.t)
 	}
@@ -248,22 +248,22 @@ func (s *stress) split2D() {
 	}
 	for row := 0; row < n; row += width {
 		members := parent.members[row:min(row+width, n)]
-		s.adopt(members, mine(x, members))
+		s.addTeam(members, mine(x, members))
 	}
 	for column := range width {
 		var members []int
 		for i := column; i < n; i += width {
 			members = append(members, parent.members[i])
 		}
-		s.adopt(members, mine(y, members))
+		s.addTeam(members, mine(y, members))
 	}
 }
 
-// context replaces the context of a team.
+// context replaces the context of a team by a new one.
 func (s *stress) context() {
 	s.t.Helper()
 	at := s.rng.IntN(len(s.teams))
-	if at == 0 || s.teams[at].me < 0 { // of those, Quiet does nothing
+	if at == 0 || s.teams[at].me < 0 { // on the nil context of a nonmember, Quiet does nothing
 		return
 	}
 	tm := s.teams[at]
@@ -272,15 +272,15 @@ func (s *stress) context() {
 	tm.ctx = must(tm.team.NewCtx())(s.t)
 }
 
-// forget destroys a team.
-func (s *stress) forget() {
+// destroyTeam destroys a random team.
+func (s *stress) destroyTeam() {
 	s.t.Helper()
 	if at := s.rng.IntN(len(s.teams)); at > 0 {
-		s.drop(at)
+		s.dropTeam(at)
 	}
 }
 
-func (s *stress) drop(at int) {
+func (s *stress) dropTeam(at int) {
 	s.t.Helper()
 	tm := s.teams[at]
 	s.note("end of team %v", tm.members)
@@ -291,7 +291,7 @@ func (s *stress) drop(at int) {
 	s.teams = slices.Delete(s.teams, at, at+1)
 }
 
-// lock has all PEs count a word of the last one up, one after the other, without atomics.
+// lock has all PEs count up a word of the last PE, one after the other and without atomics.
 func (s *stress) lock() {
 	s.t.Helper()
 	rounds, home := 1+s.rng.IntN(4), s.rng.IntN(s.n)

@@ -13,11 +13,14 @@ import (
 	"github.com/goshmem/goshmem/shmem/shmemtest"
 )
 
-// TestStressKills has PEs die at random points of random operations. What survivors
-// must hold to in each step: operations fail on the dead alone, and what survivors do among
-// themselves is as if nobody had died; a tolerant collective is that of its contributors,
-// who are the same for all survivors and have all survivors among them; a strict one is
-// whole or fails; agreements are agreed upon.
+// TestStressKills has PEs die at random points of random operations. Every step must keep these
+// rules:
+// - operations fail only on dead PEs, and the survivors' work among themselves is as if no PE had
+// died;
+// - a tolerant collective has the data of its contributors, who are the same on all survivors and
+// include all of them;
+// - a strict collective is complete or fails;
+// - all survivors get the same result of an agreement.
 func TestStressKills(t *testing.T) {
 	eachSeed(t, func(seed uint64) {
 		rng := rand.New(rand.NewPCG(seed, 2))
@@ -32,25 +35,25 @@ func TestStressKills(t *testing.T) {
 
 const killSteps = 60
 
-// kills is a PE's view of a job under stress whose PEs die.
+// kills is a PE's view of a stress job whose PEs die.
 type kills struct {
 	*stress
 	victims []int
-	fuse    int               // operations of this PE until it dies; -1: it does not
-	met     [killSteps]string // what survivors have to meet alike, by step
-	history modeled           // its hashes
+	opsLeft int               // operations of this PE until it dies; -1: it does not die
+	seen    [killSteps]string // what all survivors must see alike, by step
+	history modeled           // hashes of seen
 	acked   []int
-	at      int                      // number of the step
-	src     shmem.Sym[uint64]        // one word for each PE, of collectives
+	at      int                      // the number of the step
+	src     shmem.Sym[uint64]        // one word for each PE, for collectives
 	dst     shmem.Sym[uint64]        //
-	strict  map[*stressTeam]struct{} // teams whose collectives fail for a death
-	broken  map[*stressTeam]bool     // of these, those that have failed
+	strict  map[*stressTeam]struct{} // teams whose collectives fail after a death
+	broken  map[*stressTeam]bool     // those of them whose collectives have failed
 }
 
 func newKills(t *testing.T, w *shmem.World, rng *rand.Rand, victims []int) *kills {
 	t.Helper()
 	k := &kills{
-		stress: newStress(t, w, rng), victims: victims, fuse: -1,
+		stress: newStress(t, w, rng), victims: victims, opsLeft: -1,
 		strict: map[*stressTeam]struct{}{}, broken: map[*stressTeam]bool{},
 	}
 	k.history = k.object(killSteps)
@@ -65,7 +68,7 @@ func newKills(t *testing.T, w *shmem.World, rng *rand.Rand, victims []int) *kill
 		for i := range size {
 			members = append(members, start+i*stride)
 		}
-		k.adopt(members, must(w.Team().SplitStrided(start, stride, size, &shmem.TeamConfig{Mode: mode}))(t))
+		k.addTeam(members, must(w.Team().SplitStrided(start, stride, size, &shmem.TeamConfig{Mode: mode}))(t))
 		if mode == shmem.ModeStrict {
 			k.strict[k.teams[len(k.teams)-1]] = struct{}{}
 		}
@@ -73,17 +76,17 @@ func newKills(t *testing.T, w *shmem.World, rng *rand.Rand, victims []int) *kill
 	ok(t, w.Barrier())
 	for _, pe := range victims {
 		if fuse := 1 + rng.IntN(8*killSteps); pe == k.me {
-			k.fuse = fuse
+			k.opsLeft = fuse
 		}
 	}
 	return k
 }
 
-func (k *kills) dies(pe int) bool { return slices.Contains(k.victims, pe) }
+func (k *kills) isVictim(pe int) bool { return slices.Contains(k.victims, pe) }
 
-// burn is called at each operation. A victim dies at one of them, or soon after.
-func (k *kills) burn() {
-	if k.fuse--; k.fuse == 0 {
+// countDown is called before each operation. A victim dies at one of them, or soon after.
+func (k *kills) countDown() {
+	if k.opsLeft--; k.opsLeft == 0 {
 		if rand.IntN(2) == 0 {
 			die()
 		}
@@ -96,40 +99,41 @@ func (k *kills) burn() {
 	}
 }
 
-// blame checks that an error is none, or names victims alone, which it returns.
-func (k *kills) blame(err error) []int {
+// victimsOf returns the PEs that an error names. They must be victims, and err must be nil or a
+// PEError.
+func (k *kills) victimsOf(err error) []int {
 	k.t.Helper()
 	if err == nil {
 		return nil
 	}
 	e, is := errors.AsType[*shmem.PEError](err)
 	if !is || len(e.PEs) == 0 || !errors.Is(err, shmem.ErrPEDied) {
-		k.fatalf("%v, want none or a PEError of dead PEs", err)
+		k.fatalf("error %v, want none or a PEError of dead PEs", err)
 	}
 	for _, pe := range e.PEs {
-		if !k.dies(pe) {
-			k.fatalf("%v, but PE %d lives", err, pe)
+		if !k.isVictim(pe) {
+			k.fatalf("error %v names PE %d, which lives", err, pe)
 		}
 	}
 	return e.PEs
 }
 
-// remember keeps what all survivors have to have met alike in this step.
+// remember records what all survivors must see alike in this step.
 func (k *kills) remember(what ...any) {
 	h := fnv.New64a()
 	fmt.Fprint(h, what...)
 	k.history.x.Local()[k.at] = h.Sum64()
-	k.met[k.at] = fmt.Sprint(k.done[len(k.done)-1], what)
+	k.seen[k.at] = fmt.Sprint(k.done[len(k.done)-1], what)
 }
 
 func (k *kills) run() {
 	k.t.Helper()
-	steps := []func(){k.move, k.move, k.count, k.hear, k.collective, k.collective, k.collective, k.agree, k.allocate}
+	steps := []func(){k.putsAndGets, k.putsAndGets, k.count, k.hear, k.collective, k.collective, k.collective, k.agree, k.allocate}
 	for k.at = range killSteps {
 		steps[k.rng.IntN(len(steps))]()
-		k.settle()
+		k.checkMemory()
 	}
-	if k.dies(k.me) {
+	if k.isVictim(k.me) {
 		die()
 	}
 	for !slices.Equal(k.w.Failed(), k.victims) {
@@ -139,31 +143,31 @@ func (k *kills) run() {
 	k.survivors()
 }
 
-// settle is what compare is without deaths: it looks at what survivors have written.
-func (k *kills) settle() {
+// checkMemory is compare for jobs with deaths: it checks only what survivors wrote.
+func (k *kills) checkMemory() {
 	k.t.Helper()
-	k.burn()
+	k.countDown()
 	k.ok(k.w.Barrier())
 	for _, m := range k.puts {
 		for pe := range k.n {
 			part := func(x []uint64) []uint64 { return x[pe*stressRoom : (pe+1)*stressRoom] }
-			if have, want := part(m.x.Local()), part(m.model[k.me]); !k.dies(pe) && !slices.Equal(have, want) {
-				k.fatalf("what PE %d put is %#x, want %#x", pe, have, want)
+			if have, want := part(m.x.Local()), part(m.model[k.me]); !k.isVictim(pe) && !slices.Equal(have, want) {
+				k.fatalf("the values that PE %d put are %#x, want %#x", pe, have, want)
 			}
 		}
 	}
 	for pe := range k.n {
-		if have, want := k.words.x.Local()[stressWords+pe], k.words.model[k.me][stressWords+pe]; !k.dies(pe) && have != want {
-			k.fatalf("what PE %d counted is %d, want %d", pe, have, want)
+		if have, want := k.words.x.Local()[stressWords+pe], k.words.model[k.me][stressWords+pe]; !k.isVictim(pe) && have != want {
+			k.fatalf("the count of PE %d is %d, want %d", pe, have, want)
 		}
 	}
-	k.burn()
+	k.countDown()
 	k.ok(k.w.Team().Sync())
 	k.turn = 1 - k.turn
 }
 
-// move is puts and gets among all PEs, the dead included.
-func (k *kills) move() {
+// putsAndGets puts to and gets from all PEs, including dead ones.
+func (k *kills) putsAndGets() {
 	k.t.Helper()
 	k.note("move")
 	c, to, from := k.w.Ctx(), k.puts[k.turn], k.puts[1-k.turn]
@@ -183,30 +187,30 @@ func (k *kills) move() {
 			if pe != k.me {
 				continue
 			}
-			k.burn()
+			k.countDown()
 			if !get {
-				k.only(target, shmem.Put(c, to.x.Slice(pe*stressRoom+first, pe*stressRoom+first+n), values, target))
+				k.onlyTarget(target, shmem.Put(c, to.x.Slice(pe*stressRoom+first, pe*stressRoom+first+n), values, target))
 				continue
 			}
 			want := from.model[target][other*stressRoom+first:][:n]
 			if err := shmem.Get(c, values, from.x.Slice(other*stressRoom+first, other*stressRoom+first+n), target); err != nil {
-				k.only(target, err)
-			} else if !k.dies(other) && !k.dies(target) && !slices.Equal(values, want) {
-				k.fatalf("got %#x of PE %d, want %#x", values, target, want)
+				k.onlyTarget(target, err)
+			} else if !k.isVictim(other) && !k.isVictim(target) && !slices.Equal(values, want) {
+				k.fatalf("got %#x from PE %d, want %#x", values, target, want)
 			}
 		}
 	}
 }
 
-// only checks that an operation on a PE failed for that PE alone, if at all.
-func (k *kills) only(target int, err error) {
+// onlyTarget checks that an operation either succeeded or failed because of its target alone.
+func (k *kills) onlyTarget(target int, err error) {
 	k.t.Helper()
-	if dead := k.blame(err); err != nil && !slices.Equal(dead, []int{target}) {
-		k.fatalf("%v, of an operation on PE %d", err, target)
+	if dead := k.victimsOf(err); err != nil && !slices.Equal(dead, []int{target}) {
+		k.fatalf("error %v of an operation on PE %d", err, target)
 	}
 }
 
-// count is atomic updates among all PEs, of a word for each pair.
+// count makes atomic updates among all PEs. Each pair of PEs has a word.
 func (k *kills) count() {
 	k.t.Helper()
 	k.note("count")
@@ -218,16 +222,16 @@ func (k *kills) count() {
 			if pe != k.me {
 				continue
 			}
-			k.burn()
+			k.countDown()
 			old, err := shmem.AtomicFetchInc(k.w.Ctx(), k.words.x.At(stressWords+pe), target)
-			if k.only(target, err); err == nil && !k.dies(target) && old != *word-1 {
-				k.fatalf("counted %d on PE %d, want %d", old, target, *word-1)
+			if k.onlyTarget(target, err); err == nil && !k.isVictim(target) && old != *word-1 {
+				k.fatalf("fetched %d from PE %d, want %d", old, target, *word-1)
 			}
 		}
 	}
 }
 
-// hear has each PE told by the previous one. Who is told by a dead one learns that.
+// hear has each PE wait for a signal of an earlier PE. If that one is dead, the wait says so.
 func (k *kills) hear() {
 	k.t.Helper()
 	distance := 1 + k.rng.IntN(k.n)
@@ -237,19 +241,19 @@ func (k *kills) hear() {
 		k.flags.model[(pe+distance)%k.n][pe]++
 	}
 	c := k.w.Ctx()
-	k.burn()
-	k.only(next, c.SignalAdd(k.flags.x.At(k.me), 1, next))
-	for !slices.Contains(k.acked, previous) { // nobody waits for one that is known to be dead
-		k.burn()
+	k.countDown()
+	k.onlyTarget(next, c.SignalAdd(k.flags.x.At(k.me), 1, next))
+	for !slices.Contains(k.acked, previous) { // no PE waits for one that it knows to be dead
+		k.countDown()
 		_, err := c.SignalWaitUntil(k.flags.x.At(previous), shmem.GE, k.flags.model[k.me][previous])
-		if k.blame(err); err == nil {
+		if k.victimsOf(err); err == nil {
 			return
 		}
 		k.acked = k.w.AckFailed()
 	}
 }
 
-// collective is one of a team, tolerant or strict.
+// collective makes a collective of a team, tolerant or strict.
 func (k *kills) collective() {
 	k.t.Helper()
 	tm := k.pickTeam()
@@ -271,12 +275,12 @@ func (k *kills) collective() {
 		dst = k.dst.Slice(0, n)
 		clear(dst.Local())
 	}
-	k.burn()
-	if err := tm.team.Sync(); err != nil { // before it, a destination is not ready everywhere
-		k.failed(tm, strict, err)
+	k.countDown()
+	if err := tm.team.Sync(); err != nil { // before it, the destination is not ready on all members
+		k.checkFailed(tm, strict, err)
 		return
 	}
-	k.burn()
+	k.countDown()
 	var err error
 	switch kind {
 	case 0:
@@ -289,40 +293,40 @@ func (k *kills) collective() {
 		err = shmem.SumInScan(tm.team, dst, src)
 	}
 	if err != nil {
-		if !strict && kind == 2 && k.dies(tm.members[root]) {
-			if k.blame(err); tm.team == k.w.Team() {
+		if !strict && kind == 2 && k.isVictim(tm.members[root]) {
+			if k.victimsOf(err); tm.team == k.w.Team() {
 				k.remember("no root")
 			}
 			return
 		}
-		k.failed(tm, strict, err)
+		k.checkFailed(tm, strict, err)
 		return
 	}
-	k.whole(tm, strict, kind, root, values, dst.Local())
+	k.checkResult(tm, strict, kind, root, values, dst.Local())
 }
 
-// failed looks at the error of a collective.
-func (k *kills) failed(tm *stressTeam, strict bool, err error) {
+// checkFailed checks the error of a collective.
+func (k *kills) checkFailed(tm *stressTeam, strict bool, err error) {
 	k.t.Helper()
 	if !strict {
-		k.fatalf("a tolerant collective fails: %v", err)
+		k.fatalf("a tolerant collective failed: %v", err)
 	}
-	k.blame(err)
+	k.victimsOf(err)
 	k.broken[tm] = true
 }
 
-// whole checks the result of a collective that has not failed.
-func (k *kills) whole(tm *stressTeam, strict bool, kind, root int, values, have []uint64) {
+// checkResult checks the result of a collective that did not fail.
+func (k *kills) checkResult(tm *stressTeam, strict bool, kind, root int, values, have []uint64) {
 	k.t.Helper()
 	who := tm.team.Outcome().Contributors
 	for i, pe := range tm.members {
 		in := slices.Contains(who, i)
-		if kind != 2 && !in && (strict || !k.dies(pe)) {
+		if kind != 2 && !in && (strict || !k.isVictim(pe)) {
 			k.fatalf("PE %d is not among the contributors %v of %v", pe, who, tm.members)
 		}
 	}
 	if strict && k.broken[tm] {
-		k.fatalf("a collective is whole after one that failed for a death")
+		k.fatalf("a collective of a strict team succeeded after one that failed because of a death")
 	}
 	want := make([]uint64, len(have))
 	switch kind {
@@ -340,24 +344,24 @@ func (k *kills) whole(tm *stressTeam, strict bool, kind, root int, values, have 
 		want[0] = values[root]
 	}
 	if !slices.Equal(have, want) {
-		k.fatalf("the collective of %v gives %#x, want %#x", who, have, want)
+		k.fatalf("the collective of %v has the result %#x, want %#x", who, have, want)
 	}
-	if tm.team == k.w.Team() { // of which all survivors are
+	if tm.team == k.w.Team() { // all survivors are members of it
 		k.remember(who)
 	}
 }
 
-// agree is agreements: no survivor's vote is missed, and all learn the same.
+// agree makes agreements: every survivor's vote counts, and all get the same result.
 func (k *kills) agree() {
 	k.t.Helper()
 	validate := k.rng.IntN(2) == 0
 	k.note("agree, validate %v", validate)
-	k.burn()
+	k.countDown()
 	if validate {
 		dead := must(k.w.Team().Validate())(k.t)
 		for _, pe := range dead {
-			if !k.dies(pe) {
-				k.fatalf("PE %d lives, and Validate gives %v", pe, dead)
+			if !k.isVictim(pe) {
+				k.fatalf("PE %d lives, but Validate returned %v", pe, dead)
 			}
 		}
 		k.remember(dead)
@@ -365,38 +369,38 @@ func (k *kills) agree() {
 	}
 	flags := must(k.w.Team().Agree(^(uint64(1) << k.me)))(k.t)
 	for pe := range 64 {
-		if agreed := flags>>pe&1 == 0; pe < k.n && !k.dies(pe) && !agreed || pe >= k.n && agreed {
-			k.fatalf("Agree gives %#x, and PE %d lives", flags, pe)
+		if agreed := flags>>pe&1 == 0; pe < k.n && !k.isVictim(pe) && !agreed || pe >= k.n && agreed {
+			k.fatalf("Agree returned %#x without the flag of PE %d, which lives", flags, pe)
 		}
 	}
 	k.remember(flags)
 }
 
-// allocate makes an object on all PEs, or on none.
+// allocate allocates an object on all PEs, or fails on all.
 func (k *kills) allocate() {
 	k.t.Helper()
 	n := 1 + k.rng.IntN(1000)
 	k.note("allocate %d", n)
-	k.burn()
+	k.countDown()
 	x, err := shmem.Alloc[uint64](k.w, n)
-	k.blame(err)
+	k.victimsOf(err)
 	if err == nil {
-		k.burn()
-		k.blame(shmem.Free(k.w, x))
+		k.countDown()
+		k.victimsOf(shmem.Free(k.w, x))
 	}
 	k.remember(err == nil, k.w.Heap())
 }
 
-// survivors is the end: a team of them, on which all is as ever.
+// survivors ends the job: the survivors make a team on which everything works again.
 func (k *kills) survivors() {
 	k.t.Helper()
 	if dead := must(k.w.Team().Validate())(k.t); !slices.Equal(dead, k.victims) {
-		k.fatalf("Validate gives %v, want %v", dead, k.victims)
+		k.fatalf("Validate returned %v, want %v", dead, k.victims)
 	}
 	team := must(k.w.Team().Shrink())(k.t)
 	var living []int
 	for pe := range k.n {
-		if !k.dies(pe) {
+		if !k.isVictim(pe) {
 			living = append(living, pe)
 		}
 	}
@@ -406,7 +410,7 @@ func (k *kills) survivors() {
 		members = append(members, pe)
 	}
 	if !slices.Equal(members, living) || members[team.MyPE()] != k.me {
-		k.fatalf("the survivors' team has %v, want %v", members, living)
+		k.fatalf("the survivors' team has the PEs %v, want %v", members, living)
 	}
 	c := must(team.NewCtx())(k.t)
 	theirs := make([]uint64, killSteps)
@@ -414,7 +418,7 @@ func (k *kills) survivors() {
 		ok(k.t, shmem.Get(c, theirs, k.history.x, i))
 		for step, v := range theirs {
 			if mine := k.history.x.Local()[step]; v != mine {
-				k.fatalf("step %d ended otherwise on PE %d than here: %s", step, pe, k.met[step])
+				k.fatalf("step %d ended differently on PE %d than here: %s", step, pe, k.seen[step])
 			}
 		}
 	}

@@ -7,12 +7,12 @@ import (
 )
 
 func init() {
-	stressSteps = append(stressSteps, (*stress).move, (*stress).move, (*stress).atomics, (*stress).owned, (*stress).tell)
+	stressSteps = append(stressSteps, (*stress).putsAndGets, (*stress).putsAndGets, (*stress).atomics, (*stress).ownWords, (*stress).signalMembers)
 }
 
-// move has each member of a team put to and get from random members. Each PE writes to
-// a part of its own of everybody's object, and reads the object that nobody writes.
-func (s *stress) move() {
+// putsAndGets has each member of a team put to and get from random members. Each PE writes to its
+// own part of every PE's object, and reads an object that no PE writes.
+func (s *stress) putsAndGets() {
 	s.t.Helper()
 	tm := s.pickTeam()
 	to, from := &s.puts[s.turn], &s.puts[1-s.turn]
@@ -37,7 +37,7 @@ func (s *stress) move() {
 	}
 }
 
-// put writes n elements on member j in a random way; mine: this PE does it.
+// put writes n elements on member j in a random way. mine says that this PE is the writer.
 func (s *stress) put(tm *stressTeam, m *modeled, mine bool, j, first, n int) {
 	s.t.Helper()
 	src := make([]uint64, n)
@@ -120,11 +120,11 @@ func (s *stress) get(tm *stressTeam, m *modeled, mine bool, j, first, n int) {
 	}
 	s.ok(err)
 	if !slices.Equal(dst, want) {
-		s.fatalf("get, way %d, of %d from %d of PE %d: %#x, want %#x", way, n, first, tm.members[j], dst, want)
+		s.fatalf("get, way %d, of %d from %d of PE %d returned %#x, want %#x", way, n, first, tm.members[j], dst, want)
 	}
 }
 
-// atomics has all members change the same words, all by one operator, in whatever order.
+// atomics has all members change the same words with the same operator, in any order.
 func (s *stress) atomics() {
 	s.t.Helper()
 	tm := s.pickTeam()
@@ -148,46 +148,46 @@ func (s *stress) atomics() {
 				*word ^= v
 			}
 			if i == tm.me {
-				s.ok(change(tm.ctx, s.words.x.At(at), v, kind, way, j))
+				s.ok(updateWord(tm.ctx, s.words.x.At(at), v, kind, way, j))
 			}
 		}
 	}
 }
 
-// change makes one atomic update of a kind, in a way that may fetch.
-func change(c *shmem.Ctx, x shmem.Sym[uint64], v uint64, kind, way, pe int) error {
+// updateWord makes one atomic update of a kind, fetching or not.
+func updateWord(c *shmem.Ctx, x shmem.Sym[uint64], v uint64, kind, way, pe int) error {
 	switch kind*4 + way {
 	case 0:
 		return shmem.AtomicAdd(c, x, v, pe)
 	case 1:
-		return fails(shmem.AtomicFetchAdd(c, x, v, pe))
+		return errOf(shmem.AtomicFetchAdd(c, x, v, pe))
 	case 2:
 		return shmem.AtomicInc(c, x, pe)
 	case 3:
-		return fails(shmem.AtomicFetchInc(c, x, pe))
+		return errOf(shmem.AtomicFetchInc(c, x, pe))
 	case 4, 5:
 		return shmem.AtomicOr(c, x, v, pe)
 	case 6:
-		return fails(shmem.AtomicFetchOr(c, x, v, pe))
+		return errOf(shmem.AtomicFetchOr(c, x, v, pe))
 	case 7:
-		return fails(shmem.AtomicFetchOrNBI(c, x, v, pe))
+		return errOf(shmem.AtomicFetchOrNBI(c, x, v, pe))
 	case 8, 9:
 		return shmem.AtomicAnd(c, x, v, pe)
 	case 10:
-		return fails(shmem.AtomicFetchAnd(c, x, v, pe))
+		return errOf(shmem.AtomicFetchAnd(c, x, v, pe))
 	case 11:
-		return fails(shmem.AtomicFetchAndNBI(c, x, v, pe))
+		return errOf(shmem.AtomicFetchAndNBI(c, x, v, pe))
 	case 12, 13:
 		return shmem.AtomicXor(c, x, v, pe)
 	case 14:
-		return fails(shmem.AtomicFetchXor(c, x, v, pe))
+		return errOf(shmem.AtomicFetchXor(c, x, v, pe))
 	default:
-		return fails(shmem.AtomicFetchXorNBI(c, x, v, pe))
+		return errOf(shmem.AtomicFetchXorNBI(c, x, v, pe))
 	}
 }
 
-// owned has each member change a word of its own on others: so it knows what it fetches.
-func (s *stress) owned() {
+// ownWords has each member change its own word on other members, so it knows what it fetches.
+func (s *stress) ownWords() {
 	s.t.Helper()
 	tm := s.pickTeam()
 	s.note("atomics on owned words in team %v", tm.members)
@@ -202,7 +202,7 @@ func (s *stress) owned() {
 			if i != tm.me {
 				continue
 			}
-			got, err := exchange(tm.ctx, s.words.x.At(stressWords+pe), old, v, way, j)
+			got, err := replaceWord(tm.ctx, s.words.x.At(stressWords+pe), old, v, way, j)
 			s.ok(err)
 			if got != old {
 				s.fatalf("way %d: fetched %#x, want %#x", way, got, old)
@@ -211,8 +211,8 @@ func (s *stress) owned() {
 	}
 }
 
-// exchange replaces what a word holds, or only reads it, and returns it.
-func exchange(c *shmem.Ctx, x shmem.Sym[uint64], old, v uint64, way, pe int) (uint64, error) {
+// replaceWord replaces the value of a word, or only reads it, and returns the old value.
+func replaceWord(c *shmem.Ctx, x shmem.Sym[uint64], old, v uint64, way, pe int) (uint64, error) {
 	var p shmem.Pending[uint64]
 	var err error
 	switch way {
@@ -239,14 +239,14 @@ func exchange(c *shmem.Ctx, x shmem.Sym[uint64], old, v uint64, way, pe int) (ui
 	return p.Wait()
 }
 
-// tell has each member tell another one, by a signal that comes behind a put or by a
-// counter, and each wait for all that it is told.
-func (s *stress) tell() {
+// signalMembers has each member signal another one, by a signal after a put or by a counter. Each
+// member waits for all its signals.
+func (s *stress) signalMembers() {
 	s.t.Helper()
 	tm := s.pickTeam()
 	s.note("tell in team %v", tm.members)
 	to := &s.puts[s.turn]
-	var heard []int // who tells this PE
+	var heard []int // the members that signal this PE
 	for i, pe := range tm.members {
 		j, way, v := s.rng.IntN(len(tm.members)), s.rng.IntN(4), s.value()
 		at := pe*stressRoom + s.rng.IntN(stressRoom)
@@ -262,11 +262,11 @@ func (s *stress) tell() {
 		}
 	}
 	if how := s.rng.IntN(stressWaits); tm.me >= 0 {
-		s.hear(tm.ctx, heard, how)
+		s.awaitSignals(tm.ctx, heard, how)
 	}
 }
 
-// signalBy puts a value and counts the flag up behind it, in one of four ways.
+// signalBy puts a value and then counts up the flag, in one of four ways.
 func signalBy(c *shmem.Ctx, x shmem.Sym[uint64], v uint64, flag shmem.Sym[uint64], way, pe int) error {
 	switch way {
 	case 0:

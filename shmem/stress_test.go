@@ -16,20 +16,20 @@ import (
 	"github.com/goshmem/goshmem/shmem/shmemtest"
 )
 
-// The stress tests have jobs do random operations of all families. All PEs draw the same
-// numbers: each one knows what all of them do, does its own part and keeps a serial model
-// of what everybody's memory holds. After each step all compare their memory with it.
+// The stress tests have jobs make random operations of all families. All PEs draw the same random
+// numbers. So each PE knows what all of them do: it makes its own part, keeps a serial model of
+// the memory of all PEs, and after each step compares its memory with the model.
 
 var (
 	stressTime = flag.Duration("stress", 0, "how long each stress test lasts; 2s with -short, 5s without")
-	stressSeed = flag.Uint64("seed", 0, "run a stress test once, with the seed that it has printed")
+	stressSeed = flag.Uint64("seed", 0, "run a stress test once, with this seed from an earlier failure")
 )
 
 // seedVar tells PEs the first seed.
 const seedVar = "GOSHMEM_STRESS_SEED"
 
-// eachSeed calls run with one seed after the other until the time is over. In a PE it
-// goes through all that its parent may have come to.
+// eachSeed calls run with one seed after the other until the time is over. In a PE it goes through
+// all seeds that its parent may have reached.
 func eachSeed(t *testing.T, run func(seed uint64)) {
 	t.Helper()
 	if seed, err := strconv.ParseUint(os.Getenv(seedVar), 10, 64); err == nil {
@@ -51,7 +51,7 @@ func eachSeed(t *testing.T, run func(seed uint64)) {
 	for end := time.Now().Add(lasts); time.Now().Before(end) && !t.Failed(); seed++ {
 		run(seed)
 		if jobs++; t.Failed() {
-			t.Logf("to see it again: go test -run '^%s$' ./shmem -seed %d", t.Name(), seed)
+			t.Logf("to reproduce: go test -run '^%s$' ./shmem -seed %d", t.Name(), seed)
 		}
 		if *stressSeed != 0 {
 			break
@@ -60,7 +60,7 @@ func eachSeed(t *testing.T, run func(seed uint64)) {
 	t.Logf("%d jobs", jobs)
 }
 
-// stressSizes has small jobs more often.
+// stressSizes contains small jobs more often.
 var stressSizes = []int{1, 2, 2, 3, 3, 4, 5, 8}
 
 func TestStress(t *testing.T) {
@@ -79,31 +79,31 @@ func TestStress(t *testing.T) {
 
 const (
 	stressRoom  = 96 // elements that a PE may write on each other PE
-	stressWords = 16 // for atomic operations, beside one for each PE
+	stressWords = 16 // words for atomic operations, besides one for each PE
 )
 
-// stress is a PE's view of a job under stress.
+// stress is a PE's view of a stress job.
 type stress struct {
 	t      *testing.T
 	w      *shmem.World
-	rng    *rand.Rand // gives the same on all PEs
+	rng    *rand.Rand // draws the same on all PEs
 	me, n  int
 	done   []string   // the last steps
-	puts   [2]modeled // written in turns: one is read only
+	puts   [2]modeled // written by turns: the other one is only read
 	turn   int
-	words  modeled // of atomic operations
-	flags  modeled // of waits: element i counts what PE i has told
+	words  modeled // for atomic operations
+	flags  modeled // for waits: element i counts the signals of PE i
 	teams  []*stressTeam
-	values uint64 // no two puts put the same
+	values uint64 // every put writes different values
 }
 
-// modeled is a symmetric object with what it should hold on each PE.
+// modeled is a symmetric object and its expected contents on each PE.
 type modeled struct {
 	x     shmem.Sym[uint64]
 	model [][]uint64
 }
 
-// stressTeam is a team, and the context on it that operations use.
+// stressTeam is a team and the context on it that operations use.
 type stressTeam struct {
 	members []int // numbers in the world
 	team    *shmem.Team
@@ -132,7 +132,7 @@ func (s *stress) object(n int) modeled {
 	return m
 }
 
-// ok fails the test and says what was done before.
+// ok fails the test on an error, and logs the last steps.
 func (s *stress) ok(err error) {
 	s.t.Helper()
 	if err != nil {
@@ -145,15 +145,15 @@ func (s *stress) fatalf(format string, args ...any) {
 	s.t.Fatalf("PE %d of %d: %s\nsteps:\n%s", s.me, s.n, fmt.Sprintf(format, args...), strings.Join(s.done[max(0, len(s.done)-8):], "\n"))
 }
 
-// note keeps what a step is about to do.
+// note logs what a step is about to do.
 func (s *stress) note(format string, args ...any) {
 	s.done = append(s.done, fmt.Sprintf(format, args...))
 }
 
-// pick draws one of a few.
+// pick draws one of a few values.
 func pick[T any](rng *rand.Rand, from ...T) T { return from[rng.IntN(len(from))] }
 
-// value draws one that no other put puts.
+// value draws a value that no other put writes.
 func (s *stress) value() uint64 {
 	s.values++
 	return s.values<<32 | uint64(s.rng.Uint32())
@@ -162,14 +162,14 @@ func (s *stress) value() uint64 {
 // stressSteps are the kinds of steps.
 var stressSteps []func(s *stress)
 
-// step takes a random step and compares.
+// step makes a random step and compares.
 func (s *stress) step() {
 	s.t.Helper()
 	stressSteps[s.rng.IntN(len(stressSteps))](s)
 	s.compare()
 }
 
-// compare has all operations complete and looks at this PE's memory.
+// compare completes all operations and compares this PE's memory with the model.
 func (s *stress) compare() {
 	s.t.Helper()
 	for _, tm := range s.teams[1:] {
@@ -182,7 +182,7 @@ func (s *stress) compare() {
 	s.match("second object", s.puts[1])
 	s.match("words", s.words)
 	s.match("flags", s.flags)
-	s.ok(s.w.Team().Sync()) // nobody goes on before all have looked
+	s.ok(s.w.Team().Sync()) // no PE goes on before all have compared
 	s.turn = 1 - s.turn
 }
 
@@ -197,21 +197,21 @@ func (s *stress) match(what string, m modeled) {
 	}
 }
 
-// end gives everything back.
+// end destroys all teams and frees all objects.
 func (s *stress) end() {
 	s.t.Helper()
 	for len(s.teams) > 1 {
-		s.drop(len(s.teams) - 1)
+		s.dropTeam(len(s.teams) - 1)
 	}
 	for _, m := range []modeled{s.puts[0], s.puts[1], s.words, s.flags} {
 		s.ok(shmem.Free(s.w, m.x))
 	}
 }
 
-// pickTeam draws a team. The context may be nil: this PE is none of it then.
+// pickTeam draws a team. Its context is nil if this PE is no member.
 func (s *stress) pickTeam() *stressTeam { return s.teams[s.rng.IntN(len(s.teams))] }
 
-// linger lets other PEs go first, now and then.
+// linger lets other PEs run first, now and then.
 func (s *stress) linger() {
 	for range rand.IntN(4) {
 		runtime.Gosched()

@@ -6,11 +6,11 @@ import (
 	"github.com/goshmem/goshmem/shmem"
 )
 
-// stressWaits is the number of ways to hear.
+// stressWaits is the number of ways to wait.
 const stressWaits = 7
 
-// hear waits in some way until the flags of the given PEs count what they should.
-func (s *stress) hear(c *shmem.Ctx, from []int, how int) {
+// awaitSignals waits in some way until the flags of the given PEs have their expected values.
+func (s *stress) awaitSignals(c *shmem.Ctx, from []int, how int) {
 	s.t.Helper()
 	want, skip := s.flags.model[s.me], make([]bool, s.n)
 	for pe := range skip {
@@ -24,7 +24,7 @@ func (s *stress) hear(c *shmem.Ctx, from []int, how int) {
 	found := func(pes ...int) {
 		for _, pe := range pes {
 			if pe < 0 || pe >= s.n || skip[pe] {
-				s.fatalf("way %d of waiting returned %d; flags of %v have not been heard of", how, pe, skip)
+				s.fatalf("way %d of waiting returned %d; want an element that is not skipped: %v", how, pe, skip)
 			}
 			skip[pe] = true
 			left--
@@ -63,9 +63,9 @@ func (s *stress) hear(c *shmem.Ctx, from []int, how int) {
 		}
 	}
 	if i := must(shmem.WaitUntilAnyVector(c, s.flags.x, skip, shmem.EQ, want))(s.t); i != -1 {
-		s.fatalf("a wait for any of none returned %d, want -1", i)
+		s.fatalf("a wait for any of no elements returned %d, want -1", i)
 	}
 	if n := must(shmem.WaitUntilSomeVector(c, s.flags.x, idx, skip, shmem.EQ, want))(s.t); n != 0 {
-		s.fatalf("a wait for some of none returned %d, want 0", n)
+		s.fatalf("a wait for some of no elements returned %d, want 0", n)
 	}
 }

@@ -12,11 +12,11 @@ import (
 	"github.com/goshmem/goshmem/shmem/shmemtest"
 )
 
-// A PE is killed while the others are in a collective of a tolerant world: it ends on all
-// survivors with what these have given, and so do those after it.
+// A PE is killed while the others are in a collective of a tolerant world. The collective ends on
+// all survivors with their contributions, and so do later ones.
 func TestDeathIsTolerated(t *testing.T) {
 	const npes, victim = 4, 2
-	for _, n := range []int{3, 3000} { // through slots, and where they lie
+	for _, n := range []int{3, 3000} { // through slots, and by direct reads
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			shmemtest.Run(t, npes, func(t *testing.T, w *shmem.World) {
 				src, dst := must(shmem.Calloc[int64](w, npes*n))(t), must(shmem.Calloc[int64](w, npes*n))(t)
@@ -29,7 +29,7 @@ func TestDeathIsTolerated(t *testing.T) {
 					t.Helper()
 					o := tm.Outcome()
 					if err != nil || !slices.Equal(o.Contributors, contributors) || !slices.Equal(o.Failed, []int{victim}) {
-						t.Errorf("%s: %v, %v, want contributors %v", op, err, o, contributors)
+						t.Errorf("%s: error %v, outcome %v, want contributors %v", op, err, o, contributors)
 					}
 				}
 				ok(t, w.Barrier())
@@ -37,11 +37,11 @@ func TestDeathIsTolerated(t *testing.T) {
 					t.Errorf("outcome of the whole world: %v", o)
 				}
 				if me == victim {
-					dieWhen(w, 0, 1, 3)
+					dieWhenAsleep(w, 0, 1, 3)
 				}
-				lost(t, "Broadcast", shmem.Broadcast(tm, y, x, victim), victim)
+				wantDeathError(t, "Broadcast", shmem.Broadcast(tm, y, x, victim), victim)
 				if o := tm.Outcome(); o.Contributors != nil || !slices.Equal(o.Failed, []int{victim}) {
-					t.Errorf("outcome of a broadcast of nobody: %v", o)
+					t.Errorf("outcome of a broadcast by a dead root: %v", o)
 				}
 				outcome("Reduce", shmem.Reduce(tm, y, x, shmem.Sum), 0, 1, 3)
 				for i, v := range y.Local() {
@@ -51,7 +51,7 @@ func TestDeathIsTolerated(t *testing.T) {
 				}
 				ok(t, shmem.Broadcast(tm, y, x, 1))
 				if o := tm.Outcome(); !slices.Equal(o.Contributors, []int{1}) || y.Local()[n-1] != 100+int64(n-1) {
-					t.Errorf("broadcast of PE 1: %v, %d", o, y.Local()[n-1])
+					t.Errorf("broadcast by PE 1: outcome %v, element %d", o, y.Local()[n-1])
 				}
 				fillWith(dst.Local(), -1)
 				outcome("FCollect", shmem.FCollect(tm, dst, x), 0, 1, 3)
@@ -84,35 +84,35 @@ func fillWith(s []int64, v int64) {
 	}
 }
 
-// Survivors agree, know the dead alike and make a team of their own, in any mode, and on
-// a team that was given up.
+// Survivors agree, get the same list of the dead and make a team of their own, in either mode, and
+// also if the team is broken.
 func TestAgreeValidateShrink(t *testing.T) {
 	const npes, victim = 5, 1
-	for name, opts := range map[string][]shmemtest.Option{"tolerant": nil, "strict": {strict}} {
+	for name, opts := range map[string][]shmemtest.Option{"tolerant": nil, "strict": {strictWorld}} {
 		t.Run(name, func(t *testing.T) {
 			shmemtest.Run(t, npes, func(t *testing.T, w *shmem.World) {
 				tm, me := w.Team(), w.MyPE()
 				x, y := must(shmem.Calloc[int64](w, 1))(t), must(shmem.Calloc[int64](w, 1))(t)
 				if got, err := tm.Agree(^uint64(1 << me)); err != nil || got != ^uint64(1<<npes-1) {
-					t.Errorf("Agree: %#x, %v", got, err)
+					t.Errorf("Agree returned %#x, %v", got, err)
 				}
 				if failed, err := tm.Validate(); err != nil || failed != nil {
-					t.Errorf("Validate with all alive: %v, %v", failed, err)
+					t.Errorf("Validate with all alive returned %v, %v", failed, err)
 				}
 				if me == victim {
-					dieWhen(w, 0, 2, 3, 4)
+					dieWhenAsleep(w, 0, 2, 3, 4)
 				}
 				err := w.Barrier()
 				if name == "strict" {
-					lost(t, "Barrier", err, victim)
+					wantDeathError(t, "Barrier", err, victim)
 				} else {
 					ok(t, err)
 				}
 				if got, err := tm.Agree(uint64(7 - me)); err != nil || got != 7&5&4&3 {
-					t.Errorf("Agree: %#x, %v", got, err)
+					t.Errorf("Agree after the death returned %#x, %v", got, err)
 				}
 				if failed, err := tm.Validate(); err != nil || !slices.Equal(failed, []int{victim}) {
-					t.Errorf("Validate: %v, %v", failed, err)
+					t.Errorf("Validate returned %v, %v", failed, err)
 				}
 				for range 80 { // more than there are ids
 					s := must(tm.Shrink())(t)
@@ -125,10 +125,10 @@ func TestAgreeValidateShrink(t *testing.T) {
 						t.Fatalf("sum %d, want 9", y.Local()[0])
 					}
 					if got, err := s.Agree(1); err != nil || got != 1 {
-						t.Fatalf("Agree: %d, %v", got, err)
+						t.Fatalf("Agree of the survivors returned %d, %v", got, err)
 					}
 					if failed, err := s.Validate(); err != nil || failed != nil {
-						t.Fatalf("Validate: %v, %v", failed, err)
+						t.Fatalf("Validate of the survivors returned %v, %v", failed, err)
 					}
 					ok(t, s.Destroy())
 				}
@@ -137,8 +137,8 @@ func TestAgreeValidateShrink(t *testing.T) {
 	}
 }
 
-// Who leaves a collective by the end of its With makes it fail for the others, in any
-// mode; they still agree.
+// If the context of one PE ends during a collective, the collective fails for the others too, in
+// either mode. They can still agree.
 func TestBrokenForAll(t *testing.T) {
 	for name, opts := range map[string][]shmemtest.Option{"tolerant": {shmemtest.Init(shmem.WorldMode(shmem.ModeTolerant))}, "strict": nil} {
 		t.Run(name, func(t *testing.T) {
@@ -149,19 +149,19 @@ func TestBrokenForAll(t *testing.T) {
 					ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 					defer cancel()
 					if err := tm.With(ctx).Sync(); !errors.Is(err, context.DeadlineExceeded) {
-						t.Errorf("Sync: %v, want the end of its time", err)
+						t.Errorf("Sync: %v, want the deadline's error", err)
 					}
 					for _, pe := range []int{0, 2} {
 						ok(t, shmem.AtomicSet(w.Ctx(), gone, 1, pe))
 					}
 				} else {
 					ok(t, shmem.WaitUntil(w.Ctx(), gone, shmem.EQ, 1))
-					ok(t, tm.Sync()) // which PE 1 had entered
-					refused(t, tm.Sync(), shmem.ErrTeamBroken)
+					ok(t, tm.Sync()) // PE 1 had entered this one
+					wantError(t, tm.Sync(), shmem.ErrTeamBroken)
 				}
-				refused(t, tm.Sync(), shmem.ErrTeamBroken)
+				wantError(t, tm.Sync(), shmem.ErrTeamBroken)
 				if got, err := tm.Agree(uint64(w.MyPE() | 4)); err != nil || got != 4 {
-					t.Errorf("Agree: %d, %v", got, err)
+					t.Errorf("Agree returned %d, %v", got, err)
 				}
 				s := must(tm.Shrink())(t)
 				ok(t, s.Sync())

@@ -37,7 +37,7 @@ func TestTrap10BroadcastReachesTheRoot(t *testing.T) {
 			}
 		}
 		if !slices.Equal(dst.Local(), want) {
-			t.Errorf("PE %d has %v, want %v", w.MyPE(), dst.Local(), want)
+			t.Errorf("PE %d holds %v, want %v", w.MyPE(), dst.Local(), want)
 		}
 	})
 }
@@ -58,7 +58,7 @@ func TestTrap11CountsDifferAndStridesRunOn(t *testing.T) {
 		want := make([]int, 64)
 		copy(want, []int{0, 1, 2, 3, 100, 101, 102, 200, 201, 300})
 		if !slices.Equal(dst.Local(), want) {
-			t.Errorf("collected %v, want %v", dst.Local(), want)
+			t.Errorf("Collect wrote %v, want %v", dst.Local(), want)
 		}
 		ok(t, w.Sync())
 		clear(dst.Local())
@@ -72,7 +72,7 @@ func TestTrap11CountsDifferAndStridesRunOn(t *testing.T) {
 			}
 		}
 		if !slices.Equal(dst.Local(), want) {
-			t.Errorf("exchanged %v, want %v", dst.Local(), want)
+			t.Errorf("AlltoallS wrote %v, want %v", dst.Local(), want)
 		}
 		for _, s := range []shmem.Stride{{Dst: 0, Src: 1, N: 1}, {Dst: 1, Src: 0, N: 1}, {Dst: -1, Src: 1, N: 1}} {
 			if err := shmem.AlltoallS(w.Team(), dst, src, s); !errors.Is(err, shmem.ErrArgument) {
@@ -96,21 +96,21 @@ func TestTrap12EmptySetsAndFairness(t *testing.T) {
 		for what, x := range map[string]shmem.Sym[int32]{"all are skipped": x, "no elements": x.Slice(3, 3)} {
 			skip := all[:x.Len()]
 			if i := must(shmem.WaitUntilAny(c, x, skip, shmem.EQ, 9))(t); i != -1 {
-				t.Errorf("%s: WaitUntilAny gives %d, want -1", what, i)
+				t.Errorf("%s: WaitUntilAny returned %d, want -1", what, i)
 			}
 			if k := must(shmem.WaitUntilSome(c, x, idx, skip, shmem.EQ, 9))(t); k != 0 {
-				t.Errorf("%s: WaitUntilSome gives %d, want 0", what, k)
+				t.Errorf("%s: WaitUntilSome returned %d, want 0", what, k)
 			}
 			ok(t, shmem.WaitUntilAll(c, x, skip, shmem.EQ, 9))
 			if i := must(shmem.TestAny(c, x, skip, shmem.EQ, 9))(t); i != -1 {
-				t.Errorf("%s: TestAny gives %d, want -1", what, i)
+				t.Errorf("%s: TestAny returned %d, want -1", what, i)
 			}
 			if !must(shmem.TestAll(c, x, skip, shmem.EQ, 9))(t) {
-				t.Errorf("%s: TestAll is false", what)
+				t.Errorf("%s: TestAll returned false, want true", what)
 			}
 		}
 		if i := must(shmem.TestAny(c, x, nil, shmem.EQ, 9))(t); i != -1 {
-			t.Errorf("TestAny of none that holds gives %d, want -1", i)
+			t.Errorf("TestAny returned %d although no element satisfies it, want -1", i)
 		}
 		skip := []bool{true, false, true, false, false, true, false}
 		before := slices.Clone(skip)
@@ -126,22 +126,22 @@ func TestTrap12EmptySetsAndFairness(t *testing.T) {
 			}
 			for i := range seen {
 				if seen[i] == skip[i] {
-					t.Errorf("%s: element %d came up: %v, skipped: %v", what, i, seen[i], skip[i])
+					t.Errorf("%s: element %d was returned: %v, skipped: %v", what, i, seen[i], skip[i])
 				}
 			}
 		}
 		if !slices.Equal(skip, before) {
-			t.Errorf("skip became %v", skip)
+			t.Errorf("skip is now %v", skip)
 		}
-		ok(t, w.Barrier()) // nobody changes elements of one who still looks for zeros
-		// Elements are satisfied one after the other, and not for long: each counts once.
+		ok(t, w.Barrier()) // no PE changes elements while another one still looks for zeros
+		// Elements are satisfied one after the other, each for a short time. Each counts once.
 		if w.MyPE() == 0 {
 			ok(t, shmem.WaitUntilAll(c, x, nil, shmem.NE, 0))
 			return
 		}
 		for i := range n {
 			ok(t, shmem.P(c, x.At(i), 1, 0))
-			pass(50_000)
+			spinFor(50_000)
 		}
 	})
 }
@@ -164,15 +164,15 @@ func TestTrap13AtomicsAndWaitsAgree(t *testing.T) {
 		home := n - 1
 		last := uint64(0)
 		for i := range turns {
-			ok(t, shmem.AtomicAdd(contexts[i%4], x, 1<<32+1, home)) // both halves at once
+			ok(t, shmem.AtomicAdd(contexts[i%4], x, 1<<32+1, home)) // changes both halves in one operation
 			v := must(shmem.AtomicFetch(contexts[(i+1)%4], x, home))(t)
 			if v>>32 != v&(1<<32-1) || v < last {
-				t.Fatalf("turn %d: fetched %#x after %#x", i, v, last)
+				t.Fatalf("turn %d: fetched %#x after the larger %#x", i, v, last)
 			}
 			last = v
 			if w.MyPE() == home {
 				if !must(shmem.Test(w.Ctx(), x, shmem.GE, last))(t) {
-					t.Fatalf("turn %d: a test sees less than %#x", i, last)
+					t.Fatalf("turn %d: a test saw less than %#x", i, last)
 				}
 			}
 		}
@@ -194,35 +194,35 @@ func TestTrap14LocksServeInOrder(t *testing.T) {
 		asked := must(shmem.Calloc[int](w, 1))(t)
 		for turn := range 20 {
 			first := turn % n
-			// One after the other asks for it, while the first one has it.
+			// The PEs ask for the lock one after the other, while the first one holds it.
 			if me == first {
-				acquire(t, l, c)
+				mustAcquire(t, l, c)
 				if _, err := l.Acquire(c); !errors.Is(err, shmem.ErrLockHeld) {
-					t.Fatalf("a lock is had twice: %v", err)
+					t.Fatalf("the holder acquired the lock again: %v", err)
 				}
 				if _, got, err := l.Try(c); got || err != nil {
-					t.Fatalf("a lock that one has is to be had: %v, %v", got, err)
+					t.Fatalf("Try by the holder returned %v, %v", got, err)
 				}
 				for k := 1; k < n; k++ {
 					ok(t, shmem.P(c, asked, turn+1, (first+k)%n))
-					queued(t, w, l, k+1)
+					waitForQueue(t, w, l, k+1)
 				}
 			} else {
 				ok(t, shmem.WaitUntil(c, asked, shmem.EQ, turn+1))
-				if got := try(t, l, c); got {
-					t.Fatal("a lock that another has is to be had")
+				if got := tryLock(t, l, c); got {
+					t.Fatal("Try got a lock that another PE holds")
 				}
-				acquire(t, l, c)
+				mustAcquire(t, l, c)
 			}
 			at := must(shmem.G(c, order.At(n), 0))(t)
 			ok(t, shmem.P(c, order.At(at), me, 0))
 			ok(t, shmem.PutNBI(c, order.At(n), []int{at + 1}, 0))
-			ok(t, l.Release(c)) // completes these
+			ok(t, l.Release(c)) // completes the puts
 			ok(t, w.Barrier())
 			if me == 0 {
 				for k, pe := range order.Local()[:n] {
 					if pe != (first+k)%n {
-						t.Fatalf("turn %d: served %v, want them from %d on", turn, order.Local()[:n], first)
+						t.Fatalf("turn %d: the PEs got the lock in the order %v, want it to begin with PE %d", turn, order.Local()[:n], first)
 					}
 				}
 				order.Local()[n] = 0
@@ -240,27 +240,27 @@ func TestTrap15InitNestsAndGlobalExitEndsAll(t *testing.T) {
 	shmemtest.Run(t, 3, func(t *testing.T, w *shmem.World) {
 		x := must(shmem.Calloc[int](w, 1))(t)
 		if v := must(shmem.Init())(t); v != w {
-			t.Error("a nested Init gives another World")
+			t.Error("a nested Init returned a different World")
 		}
 		next := (w.MyPE() + 1) % w.NPEs()
 		for turn := 1; turn < 50; turn++ {
 			must(shmem.Init())(t)
 			ok(t, shmem.P(w.Ctx(), x, turn, next))
-			ok(t, w.Finalize()) // not the last one: a barrier
+			ok(t, w.Finalize()) // not the last Finalize: it is a barrier
 			if x.Local()[0] != turn {
-				t.Fatalf("turn %d: behind the barrier there is %d", turn, x.Local()[0])
+				t.Fatalf("turn %d: the element is %d after the barrier", turn, x.Local()[0])
 			}
 			ok(t, w.Sync())
 		}
 		ok(t, w.Finalize())
 		if !shmem.Initialized() {
-			t.Error("the first of two Finalize ended all")
+			t.Error("the first of two calls of Finalize ended the world")
 		}
 		ok(t, w.Finalize())
 		if err := w.Barrier(); shmem.Initialized() || !errors.Is(err, shmem.ErrFinalized) {
 			t.Errorf("after the last Finalize: initialized %v, barrier %v", shmem.Initialized(), err)
 		}
-		w = must(shmem.Init())(t) // and again
+		w = must(shmem.Init())(t) // a new world
 		ok(t, w.Barrier())
 	})
 	const asked = "asked at"
@@ -274,17 +274,17 @@ func TestTrap15InitNestsAndGlobalExitEndsAll(t *testing.T) {
 				fmt.Println(asked, time.Now().UnixNano())
 				w.GlobalExit(status)
 			}
-			t.Errorf("the barrier ended: %v", w.Barrier())
+			t.Errorf("the barrier returned %v, want the job to end", w.Barrier())
 		}, shmemtest.Status(status), shmemtest.Timeout(20*time.Second), shmemtest.Output(&out))
 		if os.Getenv("GOSHMEM_SHMEMTEST_CALL") != "" {
 			continue // a PE of the other job
 		}
-		var at int64 // and not before Run, which waits for jobs of others
+		var at int64 // the time begins here, not before Run, which waits for other jobs
 		_, line, _ := strings.Cut(out.String(), asked)
 		if _, err := fmt.Sscan(line, &at); err != nil {
-			t.Errorf("status %d: %v in what was printed:\n%s", status, err, &out)
+			t.Errorf("status %d: %v in the output:\n%s", status, err, &out)
 		} else if took := time.Since(time.Unix(0, at)); took > 15*time.Second {
-			t.Errorf("status %d: ended after %v", status, took)
+			t.Errorf("status %d: the job took %v to end", status, took)
 		}
 	}
 }
@@ -299,38 +299,38 @@ func TestTrap16PointersAreOfOnePE(t *testing.T) {
 		for pe := range n {
 			theirs, reachable := x.Peer(pe)
 			if !reachable || len(theirs) != n {
-				t.Fatalf("PE %d of the same node: %d elements, %v", pe, len(theirs), reachable)
+				t.Fatalf("PE %d of the same node has %d elements, reachable %v", pe, len(theirs), reachable)
 			}
 			addresses[unsafe.SliceData(theirs)] = true
 			theirs[me] = int64(10 + me) // a plain store
 		}
 		if len(addresses) != n {
-			t.Errorf("%d addresses of %d PEs' objects", len(addresses), n)
+			t.Errorf("the objects of PEs have %d different addresses, want %d", len(addresses), n)
 		}
 		ok(t, w.Barrier())
 		for pe, v := range x.Local() {
 			if v != int64(10+pe) {
-				t.Errorf("PE %d's store is %d", pe, v)
+				t.Errorf("the element that PE %d stored is %d", pe, v)
 			}
 		}
 		for _, pe := range []int{-1, n} {
 			if p, reachable := x.Peer(pe); p != nil || reachable {
-				t.Errorf("PE %d is reachable", pe)
+				t.Errorf("PE %d, which does not exist, is reachable", pe)
 			}
 		}
-		// A pointer is nothing to send: the type of elements that hold one is refused.
+		// A pointer must not be sent to other PEs: element types with pointers are refused.
 		if _, err := shmem.Alloc[*int64](w, 1); !errors.Is(err, shmem.ErrElementType) {
 			t.Errorf("an object of pointers: %v, want ErrElementType", err)
 		}
 		dead := x
 		ok(t, shmem.Free(w, x))
 		if p, reachable := dead.Peer(me); p != nil || reachable {
-			t.Error("an object that was freed is reachable")
+			t.Error("a freed object is reachable")
 		}
 	})
 }
 
-// global is not symmetric.
+// global is a Go variable, so it is not symmetric.
 var global int64
 
 // "Static/global C data is symmetric: 82 of 124 C unit tests never allocate from the heap.
@@ -343,16 +343,16 @@ func TestTrap17GlobalsAreNotSymmetric(t *testing.T) {
 		global = int64(w.MyPE())
 		ok(t, w.Barrier())
 		if global != int64(w.MyPE()) {
-			t.Error("PEs share a variable")
+			t.Error("PEs share a Go variable")
 		}
 		var zero shmem.Sym[int64]
 		if err := shmem.P(w.Ctx(), zero, 1, 1-w.MyPE()); !errors.Is(err, shmem.ErrForeignHandle) {
-			t.Errorf("a handle that no allocation gave: %v, want ErrForeignHandle", err)
+			t.Errorf("the zero Sym: %v, want ErrForeignHandle", err)
 		}
 		x := must(shmem.Calloc[int64](w, 1))(t)
 		for pe := range w.NPEs() {
 			if zero.Accessible(pe) || !x.Accessible(pe) {
-				t.Errorf("PE %d: accessible: %v what is none, %v an object", pe, zero.Accessible(pe), x.Accessible(pe))
+				t.Errorf("PE %d: Accessible returned %v for the zero Sym and %v for an object, want false and true", pe, zero.Accessible(pe), x.Accessible(pe))
 			}
 		}
 	})
@@ -404,10 +404,10 @@ func TestTrap18MessagesBesideInAnyOrder(t *testing.T) {
 				}
 			}
 			if shmem.Initialized() || mpi.Initialized() {
-				t.Fatalf("%s: something is left", order)
+				t.Fatalf("%s: something is left initialized", order)
 			}
 			if err := s.Barrier(); !errors.Is(err, shmem.ErrFinalized) {
-				t.Fatalf("%s: barrier after the end: %v", order, err)
+				t.Fatalf("%s: barrier after Finalize: %v", order, err)
 			}
 		}
 	})

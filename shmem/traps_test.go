@@ -12,8 +12,9 @@ import (
 	"github.com/goshmem/goshmem/shmem/shmemtest"
 )
 
-// The traps of the specification's semantics: where users and implementations have gone
-// wrong. One test each, which begins with what the specification says.
+// Each test here is about one trap of the specification's semantics, where users and
+// implementations have gone wrong. Its comment begins with what the
+// specification says.
 
 // "put returns after LOCAL copy-out only; put_nbi may not touch/free the source until
 // quiet; get is complete on return; get_nbi only at quiet. Nothing orders two puts, not
@@ -50,7 +51,7 @@ func TestTrap01SourceMayBeReusedAfterPut(t *testing.T) {
 			got := must(p.Wait())(t)
 			ok(t, w.Barrier())
 			if slices.Min(got) != turn || slices.Max(got) != turn || slices.Min(y.Local()) != turn || slices.Max(y.Local()) != turn {
-				t.Fatalf("turn %d: operations without waiting moved something else", turn)
+				t.Fatalf("turn %d: nonblocking operations moved other values", turn)
 			}
 			ok(t, w.Barrier())
 		}
@@ -71,21 +72,21 @@ func TestTrap02FenceAndQuietAreOfOneContext(t *testing.T) {
 		own := must(w.Team().NewCtx())(t)
 		for turn := int64(1); turn <= 2000; turn++ {
 			c := []*shmem.Ctx{w.Ctx(), own}[turn%2]
-			for pe := range n { // one Fence orders for all targets
+			for pe := range n { // one Fence orders the puts to all targets
 				ok(t, shmem.P(c, data.At(me), turn, pe))
 			}
 			ok(t, c.Fence())
 			for pe := range n {
 				ok(t, shmem.P(c, flag.At(me), turn, pe))
 			}
-			for pe := range n { // the target waits: its plain load would tell nothing
+			for pe := range n { // the target waits, as a plain load would prove nothing
 				ok(t, shmem.WaitUntil(c, flag.At(pe), shmem.GE, turn))
 				if v := must(shmem.G(c, data.At(pe), me))(t); v < turn {
-					t.Fatalf("turn %d: flag of PE %d came before its data, %d", turn, pe, v)
+					t.Fatalf("turn %d: the flag of PE %d arrived before its data, element %d", turn, pe, v)
 				}
 			}
 			p := must(shmem.AtomicFetchAddNBI(c, data.At(me), 0, me))(t)
-			ok(t, c.Fence()) // which says nothing of p
+			ok(t, c.Fence()) // says nothing about p
 			ok(t, c.Quiet())
 			if v := must(p.Wait())(t); v != turn {
 				t.Fatalf("turn %d: fetched %d", turn, v)
@@ -94,16 +95,16 @@ func TestTrap02FenceAndQuietAreOfOneContext(t *testing.T) {
 		var none *shmem.Ctx
 		for _, err := range []error{none.Fence(), none.Quiet()} {
 			if err != nil {
-				t.Errorf("of no context: %v, want nothing to be done", err)
+				t.Errorf("Fence and Quiet of a nil context: %v, want a no-op", err)
 			}
 		}
 		ok(t, own.Destroy())
 		for _, err := range []error{own.Fence(), own.Quiet()} {
 			if err == nil {
-				t.Error("a destroyed context is fenced without an error")
+				t.Error("Fence of a destroyed context returned no error")
 			}
 		}
-		ok(t, w.Ctx().Quiet()) // the others live
+		ok(t, w.Ctx().Quiet()) // the other contexts still work
 	})
 }
 
@@ -124,23 +125,23 @@ func TestTrap03SignalIsOfItsOwnPayload(t *testing.T) {
 			}
 			next := (me + 1) % n
 			ok(t, shmem.P(c, before.At(me), turn, next))
-			ok(t, c.Fence()) // without it, the signal would not say that this has come
+			ok(t, c.Fence()) // without it, the signal would not imply these data
 			ok(t, shmem.PutSignal(c, data.Slice(me*elements, n*elements), src, sig, turn, shmem.SignalSet, next))
 			previous := (me + n - 1) % n
 			if v, err := c.SignalWaitUntil(sig, shmem.GE, turn); err != nil || v != turn {
 				t.Fatalf("turn %d: signal %d, %v", turn, v, err)
 			}
 			if v := data.Local()[previous*elements:][:elements]; slices.Min(v) != turn || slices.Max(v) != turn {
-				t.Fatalf("turn %d: the signal came before its data", turn)
+				t.Fatalf("turn %d: the signal arrived before its data", turn)
 			}
 			if v := before.Local()[previous]; v != turn {
-				t.Fatalf("turn %d: the signal came before what a fence ordered before it: %d", turn, v)
+				t.Fatalf("turn %d: the signal arrived before a put that a fence ordered before it: element %d", turn, v)
 			}
 			ok(t, w.Team().Sync())
 		}
 		clear(sig.Local())
 		ok(t, w.Barrier())
-		for range 1000 { // all PEs' additions count
+		for range 1000 { // every PE's additions count
 			ok(t, shmem.PutSignal(c, data, nil, sig, 2, shmem.SignalAdd, 0))
 			ok(t, c.SignalAdd(sig, 1, 0))
 		}
@@ -153,7 +154,7 @@ func TestTrap03SignalIsOfItsOwnPayload(t *testing.T) {
 			shmem.PutSignal[uint64], shmem.PutSignalNBI[uint64],
 		} {
 			if err := put(c, data, []uint64{1, 2, 3}, data.At(2), 1, shmem.SignalSet, me); !errors.Is(err, shmem.ErrOverlap) {
-				t.Errorf("a signal in its data: %v, want ErrOverlap", err)
+				t.Errorf("a signal inside its data: %v, want ErrOverlap", err)
 			}
 			ok(t, put(c, data, []uint64{1, 2, 3}, data.At(3), 1, shmem.SignalSet, me))
 		}
@@ -165,7 +166,7 @@ func TestTrap03SignalIsOfItsOwnPayload(t *testing.T) {
 // quiet + team_sync."
 func TestTrap04SyncIsNoBarrier(t *testing.T) {
 	if _, has := reflect.TypeFor[*shmem.Team]().MethodByName("Barrier"); has {
-		t.Error("teams have a barrier, which the specification has not")
+		t.Error("teams have a Barrier method, which the specification does not have")
 	}
 	shmemtest.Run(t, 3, func(t *testing.T, w *shmem.World) {
 		c, me, n := w.Ctx(), w.MyPE(), w.NPEs()
@@ -186,7 +187,7 @@ func TestTrap04SyncIsNoBarrier(t *testing.T) {
 				ok(t, w.Sync())
 			}
 			if slices.Min(x.Local()) != turn {
-				t.Fatalf("turn %d: %v", turn, x.Local())
+				t.Fatalf("turn %d: the objects are %v after the barrier", turn, x.Local())
 			}
 			y.Local()[me] = turn // a local store, which Sync does order
 			ok(t, w.Sync())
@@ -204,23 +205,23 @@ func TestTrap04SyncIsNoBarrier(t *testing.T) {
 func TestTrap05AllocationsAreCollective(t *testing.T) {
 	shmemtest.Run(t, 3, func(t *testing.T, w *shmem.World) {
 		c, me, n := w.Ctx(), w.MyPE(), w.NPEs()
-		if me == 1 { // alone: nobody is waited for
+		if me == 1 { // only one PE calls it, so it must not wait for the others
 			x := must(shmem.Alloc[int64](w, 0))(t)
 			if x.Len() != 0 {
-				t.Errorf("an object of no elements has %d", x.Len())
+				t.Errorf("an object of 0 elements has %d", x.Len())
 			}
 			ok(t, shmem.Free(w, x))
 			must(shmem.Calloc[int64](w, 0))(t)
 		}
 		for turn := range 100 {
 			x := must(shmem.Alloc[int](w, 10))(t)
-			// Behind the barrier, the object is there on all PEs.
+			// After the barrier in Alloc, the object exists on all PEs.
 			ok(t, shmem.P(c, x.At(me), turn, (me+1)%n))
 			ok(t, w.Barrier())
-			if turn%n == me { // the others are in Free, which waits
-				pass(100_000)
+			if turn%n == me { // the others are in Free, which waits for this PE
+				spinFor(100_000)
 				if v := must(shmem.G(c, x.At((me+1)%n), (me+2)%n))(t); v != turn {
-					t.Fatalf("turn %d: an object that is being freed by others holds %d", turn, v)
+					t.Fatalf("turn %d: an object that the others are freeing holds %d", turn, v)
 				}
 			}
 			ok(t, shmem.Free(w, x))
@@ -230,10 +231,10 @@ func TestTrap05AllocationsAreCollective(t *testing.T) {
 		}
 		heap := w.Heap()
 		if _, err := shmem.Alloc[int64](w, 10+me); !errors.Is(err, shmem.ErrMismatch) {
-			t.Errorf("other sizes on PEs: %v, want ErrMismatch", err)
+			t.Errorf("different sizes on PEs: %v, want ErrMismatch", err)
 		}
 		if w.Heap() != heap {
-			t.Errorf("heap is %+v, want %+v as before", w.Heap(), heap)
+			t.Errorf("heap %+v, want it unchanged: %+v", w.Heap(), heap)
 		}
 	})
 }
@@ -247,10 +248,10 @@ func TestTrap06PEsAreRelativeToTheTeam(t *testing.T) {
 		x := must(shmem.Calloc[int](w, 5))(t)
 		odd, err := w.Team().SplitStrided(1, 2, 2, nil) // PEs 1 and 3
 		if err != nil {
-			t.Fatalf("PE %d, a member or not: %v", me, err)
+			t.Fatalf("PE %d: SplitStrided returned %v", me, err)
 		}
 		if (odd != nil) != (me%2 == 1) {
-			t.Fatalf("PE %d: team %v", me, odd)
+			t.Fatalf("PE %d got team %v", me, odd)
 		}
 		if odd != nil {
 			c := must(odd.NewCtx())(t)
@@ -262,21 +263,21 @@ func TestTrap06PEsAreRelativeToTheTeam(t *testing.T) {
 			for pe := range 5 {
 				got, in := w.Team().Translate(pe, odd)
 				if in != (pe%2 == 1) || in && got != pe/2 {
-					t.Errorf("PE %d of the world is %d, %v of the team", pe, got, in)
+					t.Errorf("PE %d of the world translates to %d, %v in the team", pe, got, in)
 				}
 			}
 			if back, in := odd.Translate(1, w.Team()); !in || back != 3 {
-				t.Errorf("PE 1 of the team is %d, %v of the world, want 3", back, in)
+				t.Errorf("number 1 of the team translates to %d, %v in the world, want 3", back, in)
 			}
 			for _, pe := range []int{-1, 2, 5} {
 				if got, in := odd.Translate(pe, w.Team()); in || got != -1 {
-					t.Errorf("PE %d of the team is %d, %v of the world, want -1 and none", pe, got, in)
+					t.Errorf("number %d of the team translates to %d, %v in the world, want -1 and false", pe, got, in)
 				}
 			}
 			ok(t, c.Destroy())
 		}
 		if got, in := w.Team().Translate(0, nil); in || got != -1 {
-			t.Errorf("PE 0 is %d, %v of no team", got, in)
+			t.Errorf("PE 0 translates to %d, %v in a nil team", got, in)
 		}
 		ok(t, w.Barrier())
 		want := make([]int, 5)
@@ -306,12 +307,12 @@ func TestTrap07StridesAreOfTheParent(t *testing.T) {
 		expect := func(team *shmem.Team, want ...int) {
 			t.Helper()
 			if in := slices.Contains(want, me); in != (team != nil) || in && (!slices.Equal(members(team), want) || want[team.MyPE()] != me) {
-				t.Fatalf("PE %d has team %v as %d, want one of %v", me, members(team), team.MyPE(), want)
+				t.Fatalf("PE %d is number %[3]d of team %[2]v, want a team of %[4]v", me, members(team), team.MyPE(), want)
 			}
 		}
 		even := must(w.Team().SplitStrided(0, 2, 4, nil))(t)
 		expect(even, 0, 2, 4, 6)
-		if even != nil { // every second of 0, 2, 4, 6, from the second on
+		if even != nil { // every second of 0, 2, 4, 6, beginning with the second
 			expect(must(even.SplitStrided(1, 2, 2, nil))(t), 2, 6)
 			expect(must(even.SplitStrided(3, -1, 4, nil))(t), 6, 4, 2, 0)
 		}
@@ -323,7 +324,7 @@ func TestTrap07StridesAreOfTheParent(t *testing.T) {
 		expect(must(w.Team().SplitStrided(5, 0, 1, nil))(t), 5)
 		for _, bad := range [][3]int{{0, 0, 2}, {0, 1, 9}, {6, 2, 2}, {2, -2, 3}, {8, 1, 1}, {-1, 1, 2}, {0, 1, 0}, {0, 1, -1}} {
 			if team, err := w.Team().SplitStrided(bad[0], bad[1], bad[2], nil); err == nil || team != nil {
-				t.Fatalf("PE %d: %v gives %v, %v, want an error on all PEs", me, bad, team, err)
+				t.Fatalf("PE %d: split %v returned %v, %v, want an error on all PEs", me, bad, team, err)
 			}
 		}
 		for _, width := range []int{1, 3, 8, 11} {
@@ -345,7 +346,7 @@ func TestTrap07StridesAreOfTheParent(t *testing.T) {
 			ok(t, y.Destroy())
 		}
 		if _, _, err := w.Team().Split2D(0, nil, nil); err == nil {
-			t.Error("rows of no PEs: no error")
+			t.Error("Split2D with rows of 0 PEs returned no error")
 		}
 	})
 }
@@ -368,17 +369,17 @@ func TestTrap08ContextsEndWithTheirTeam(t *testing.T) {
 		}
 		two := must(w.Team().SplitStrided(0, 1, 2, &shmem.TeamConfig{NumContexts: 2}))(t)
 		if n := must(two.Config())(t).NumContexts; n != 2 {
-			t.Errorf("a team for 2 contexts has a configuration of %d", n)
+			t.Errorf("NumContexts of a team for 2 contexts is %d", n)
 		}
 		c := must(two.NewCtx())(t)
 		ok(t, shmem.PutNBI(c, x, []int{7, 8}, other))
 		ok(t, c.Destroy()) // completes the put
 		ok(t, w.Sync())
 		if !slices.Equal(x.Local(), []int{7, 8}) {
-			t.Errorf("after the context's end, what was put is %v", x.Local())
+			t.Errorf("after Destroy of the context the object is %v", x.Local())
 		}
 		if err := shmem.P(c, x, 1, other); err == nil {
-			t.Error("a destroyed context is used without an error")
+			t.Error("P on a destroyed context returned no error")
 		}
 		var done sync.WaitGroup
 		private := must(two.NewCtx())(t)
@@ -393,12 +394,12 @@ func TestTrap08ContextsEndWithTheirTeam(t *testing.T) {
 			ok(t, team.Destroy())
 		}
 		if err := shmem.P(left, x, 1, other); err == nil {
-			t.Error("a context of a destroyed team is used without an error")
+			t.Error("an operation on a context of a destroyed team returned no error")
 		}
 		shared := must(w.Team().NewCtx())(t)
 		ok(t, w.Finalize())
 		if err := shared.Quiet(); !errors.Is(err, shmem.ErrFinalized) {
-			t.Errorf("a context after Finalize: %v, want ErrFinalized", err)
+			t.Errorf("an operation on a context after Finalize: %v, want ErrFinalized", err)
 		}
 	})
 }
@@ -415,10 +416,10 @@ func TestTrap09CollectivesOneAfterTheOther(t *testing.T) {
 			team, me := w.Team(), w.MyPE()
 			x := must(shmem.Alloc[int](w, turns))(t)
 			y := must(shmem.Calloc[int](w, turns))(t)
-			for i := range turns { // the source is ready here, and that is enough
+			for i := range turns { // the source is ready on this PE, which is enough
 				x.Local()[i] = i*1000 + me
 			}
-			ok(t, w.Team().Sync()) // the destination is ready everywhere
+			ok(t, w.Team().Sync()) // the destination is ready on all PEs
 			for i := range turns {
 				switch root := i % n; i % 3 {
 				case 0:
@@ -432,20 +433,20 @@ func TestTrap09CollectivesOneAfterTheOther(t *testing.T) {
 			for i := range turns {
 				want := []int{i*1000 + i%n, n*i*1000 + n*(n-1)/2, 0}[i%3]
 				if i%3 == 2 && x.Local()[i] != i*1000+n-1 || y.Local()[i] != want {
-					t.Fatalf("turn %d: %d and %d", i, x.Local()[i], y.Local()[i])
+					t.Fatalf("turn %d: the elements are %d and %d", i, x.Local()[i], y.Local()[i])
 				}
 			}
 			if err := shmem.Reduce(team, x.Slice(0, 10), x.Slice(5, 15), shmem.Sum); !errors.Is(err, shmem.ErrOverlap) {
-				t.Errorf("objects that overlap in part: %v, want ErrOverlap", err)
+				t.Errorf("partly overlapping objects: %v, want ErrOverlap", err)
 			}
 			another := must(team.SplitStrided(0, 1, n, nil))(t)
-			if me == 0 { // two goroutines of one PE, while nobody else comes
+			if me == 0 { // two goroutines of one PE, while no other PE comes
 				ctx, stop := context.WithCancel(t.Context())
 				errs := make(chan error, 2)
 				go func() { errs <- another.With(ctx).Sync() }()
 				go func() { errs <- another.With(ctx).Sync() }()
 				if err := <-errs; !errors.Is(err, shmem.ErrArgument) {
-					t.Errorf("the second collective at once: %v, want ErrArgument", err)
+					t.Errorf("a second collective at the same time: %v, want ErrArgument", err)
 				}
 				stop()
 				if err := <-errs; !errors.Is(err, context.Canceled) {

@@ -10,7 +10,8 @@ import (
 	"github.com/goshmem/goshmem/shmem/shmemtest"
 )
 
-// Values around the border of what a slot has room for, and beyond the pieces of a broadcast.
+// These values have sizes around the capacity of a slot; the last one is larger than the pieces of
+// a broadcast.
 type (
 	point   struct{ A, B float64 }
 	fits    [8176]byte
@@ -18,7 +19,7 @@ type (
 	immense [70_000]uint16
 )
 
-// bytesOf are those that a test of a value looks at.
+// bytesOf returns the bytes of a value that a test compares.
 func bytesOf[T any](v *T) []byte {
 	switch v := any(v).(type) {
 	case *byte:
@@ -40,8 +41,8 @@ func TestReduceValue(t *testing.T) {
 				turned := must(w.Team().SplitStrided(n-1, -1, n, nil))(t)
 				for round := range 20 {
 					for _, tm := range []*shmem.Team{w.Team(), turned} {
-						late(w, round)
-						reduceValues(t, tm, round)
+						delayInTurn(w, round)
+						testReduceValues(t, tm, round)
 					}
 				}
 				ok(t, turned.Destroy())
@@ -50,16 +51,16 @@ func TestReduceValue(t *testing.T) {
 	}
 }
 
-func reduceValues(t *testing.T, tm *shmem.Team, round int) {
+func testReduceValues(t *testing.T, tm *shmem.Team, round int) {
 	t.Helper()
 	me, n := tm.MyPE(), tm.NPEs()
-	same(t, "sum", must(shmem.ReduceValue(tm, int64(me+round), shmem.Sum))(t), int64(n*round+n*(n-1)/2))
-	same(t, "sum of floats", must(shmem.ReduceValue(tm, float64(me)/2, shmem.Sum))(t), float64(n*(n-1)/2)/2)
-	same(t, "max of bytes", must(shmem.ReduceValue(tm, uint8(me+round), shmem.Max))(t), uint8(n-1+round))
-	same(t, "complex product", must(shmem.ReduceValue(tm, complex64(2i), shmem.Prod))(t), power(2i, n))
-	same(t, "all", must(shmem.ReduceValue(tm, me != round%n, shmem.And))(t), false)
-	same(t, "any", must(shmem.ReduceValue(tm, toggle(me == round%n), shmem.Or))(t), true)
-	same(t, "odd", must(shmem.ReduceValue(tm, true, shmem.Xor))(t), n%2 == 1)
+	checkEqual(t, "sum", must(shmem.ReduceValue(tm, int64(me+round), shmem.Sum))(t), int64(n*round+n*(n-1)/2))
+	checkEqual(t, "sum of floats", must(shmem.ReduceValue(tm, float64(me)/2, shmem.Sum))(t), float64(n*(n-1)/2)/2)
+	checkEqual(t, "max of bytes", must(shmem.ReduceValue(tm, uint8(me+round), shmem.Max))(t), uint8(n-1+round))
+	checkEqual(t, "complex product", must(shmem.ReduceValue(tm, complex64(2i), shmem.Prod))(t), power(2i, n))
+	checkEqual(t, "all", must(shmem.ReduceValue(tm, me != round%n, shmem.And))(t), false)
+	checkEqual(t, "any", must(shmem.ReduceValue(tm, toggle(me == round%n), shmem.Or))(t), true)
+	checkEqual(t, "odd", must(shmem.ReduceValue(tm, true, shmem.Xor))(t), n%2 == 1)
 
 	want := affine{uint32(3), uint32(round)}
 	for pe := 1; pe < n; pe++ {
@@ -68,18 +69,18 @@ func reduceValues(t *testing.T, tm *shmem.Team, round int) {
 		want = acc[0]
 	}
 	mine := affine{uint32(3 + me), uint32(round + me*7)}
-	same(t, "compositions", must(shmem.ReduceValue(tm, mine, compose))(t), want)
-	same(t, "declared compositions", must(shmem.ReduceValue(tm, mine, shmem.Commutative(compose)))(t), want)
+	checkEqual(t, "compositions", must(shmem.ReduceValue(tm, mine, compose))(t), want)
+	checkEqual(t, "declared compositions", must(shmem.ReduceValue(tm, mine, shmem.Commutative(compose)))(t), want)
 
 	sums := must(shmem.ReduceValue(tm, [3]int{me, 1, round}, func(acc, in [][3]int) {
 		for i := range acc {
 			shmem.Sum(acc[i][:], in[i][:])
 		}
 	}))(t)
-	same(t, "sums", sums, [3]int{n * (n - 1) / 2, n, n * round})
+	checkEqual(t, "sums", sums, [3]int{n * (n - 1) / 2, n, n * round})
 
-	lastOf(t, tm, round, new(fits))
-	lastOf(t, tm, round, new(beyond))
+	reduceToLast(t, tm, round, new(fits))
+	reduceToLast(t, tm, round, new(beyond))
 	var x immense
 	for i := range x {
 		x[i] = uint16(i + me)
@@ -96,8 +97,8 @@ func reduceValues(t *testing.T, tm *shmem.Team, round int) {
 	}
 }
 
-// lastOf reduces values to that of the last PE.
-func lastOf[T any](t *testing.T, tm *shmem.Team, round int, v *T) {
+// reduceToLast reduces values to that of the last PE.
+func reduceToLast[T any](t *testing.T, tm *shmem.Team, round int, v *T) {
 	t.Helper()
 	for i := range bytesOf(v) {
 		bytesOf(v)[i] = byte(i*3 + tm.MyPE() + round)
@@ -118,14 +119,14 @@ func power(x complex64, n int) complex64 {
 	return y
 }
 
-func same[T comparable](t *testing.T, what string, have, want T) {
+func checkEqual[T comparable](t *testing.T, what string, have, want T) {
 	t.Helper()
 	if have != want {
-		t.Fatalf("%s is %v, want %v", what, have, want)
+		t.Fatalf("%s: got %v, want %v", what, have, want)
 	}
 }
 
-// Broadcasts of values of all sizes from each root.
+// Each root broadcasts values of all sizes.
 func TestBroadcastValue(t *testing.T) {
 	for _, n := range peCounts {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
@@ -133,14 +134,14 @@ func TestBroadcastValue(t *testing.T) {
 				tm, me := w.Team(), w.MyPE()
 				for round := range 20 {
 					for root := range n {
-						late(w, round+root)
-						same(t, "int", must(shmem.BroadcastValue(tm, me*100+round, root))(t), root*100+round)
-						same(t, "point", must(shmem.BroadcastValue(tm, point{float64(me), float64(round)}, root))(t), point{float64(root), float64(round)})
-						same(t, "bool", must(shmem.BroadcastValue(tm, me == root, root))(t), true)
+						delayInTurn(w, round+root)
+						checkEqual(t, "int", must(shmem.BroadcastValue(tm, me*100+round, root))(t), root*100+round)
+						checkEqual(t, "point", must(shmem.BroadcastValue(tm, point{float64(me), float64(round)}, root))(t), point{float64(root), float64(round)})
+						checkEqual(t, "bool", must(shmem.BroadcastValue(tm, me == root, root))(t), true)
 						x := immense{0: uint16(me), 69_999: uint16(round)}
-						same(t, "immense", must(shmem.BroadcastValue(tm, x, root))(t), immense{0: uint16(root), 69_999: uint16(round)})
+						checkEqual(t, "immense", must(shmem.BroadcastValue(tm, x, root))(t), immense{0: uint16(root), 69_999: uint16(round)})
 						y := beyond{8176: byte(me)}
-						same(t, "beyond", must(shmem.BroadcastValue(tm, y, root))(t), beyond{8176: byte(root)})
+						checkEqual(t, "beyond", must(shmem.BroadcastValue(tm, y, root))(t), beyond{8176: byte(root)})
 					}
 				}
 			})
@@ -148,7 +149,7 @@ func TestBroadcastValue(t *testing.T) {
 	}
 }
 
-// Bad arguments are errors that say what is wrong, with a result of zeros, and nothing else.
+// Bad arguments return an error that says what is wrong, and a zero result.
 func TestValueUsage(t *testing.T) {
 	shmemtest.Run(t, 1, func(t *testing.T, w *shmem.World) {
 		tm, x := w.Team(), 7
@@ -157,14 +158,14 @@ func TestValueUsage(t *testing.T) {
 		reduce := func(t *testing.T, tm *shmem.Team, op shmem.Op[int], cause error, texts ...string) {
 			t.Helper()
 			v, err := shmem.ReduceValue(tm, 7, op)
-			same(t, "result", v, 0)
-			refused(t, err, cause, append(texts, "shmem.ReduceValue: ")...)
+			checkEqual(t, "result", v, 0)
+			wantError(t, err, cause, append(texts, "shmem.ReduceValue: ")...)
 		}
 		broadcast := func(t *testing.T, tm *shmem.Team, root int, cause error, texts ...string) {
 			t.Helper()
 			v, err := shmem.BroadcastValue(tm, 7, root)
-			same(t, "result", v, 0)
-			refused(t, err, cause, append(texts, "shmem.BroadcastValue: ")...)
+			checkEqual(t, "result", v, 0)
+			wantError(t, err, cause, append(texts, "shmem.BroadcastValue: ")...)
 		}
 		reduce(t, nil, shmem.Sum, shmem.ErrArgument, "team is nil")
 		reduce(t, new(shmem.Team), shmem.Sum, shmem.ErrArgument, "team is nil")
@@ -176,42 +177,43 @@ func TestValueUsage(t *testing.T) {
 		broadcast(t, tm, 1, shmem.ErrPERange, "root 1 of a team of 1")
 
 		_, err := shmem.ReduceValue(tm, &x, func(_, _ []*int) {})
-		refused(t, err, shmem.ErrElementType, "*int", "numbers, arrays and structs of them")
+		wantError(t, err, shmem.ErrElementType, "*int", "numbers, arrays and structs of them")
 		_, err = shmem.BroadcastValue(tm, "text", 0)
-		refused(t, err, shmem.ErrElementType, "string")
+		wantError(t, err, shmem.ErrElementType, "string")
 		_, err = shmem.BroadcastValue(tm, struct{}{}, 0)
-		refused(t, err, shmem.ErrElementType, "struct {}")
+		wantError(t, err, shmem.ErrElementType, "struct {}")
 		_, err = shmem.ReduceValue(tm, []int{1}, func(_, _ [][]int) {})
-		refused(t, err, shmem.ErrElementType, "[]int")
+		wantError(t, err, shmem.ErrElementType, "[]int")
 
-		same(t, "sum", must(shmem.ReduceValue(tm, 7, shmem.Sum))(t), 7) // the team is good
+		checkEqual(t, "sum", must(shmem.ReduceValue(tm, 7, shmem.Sum))(t), 7) // the team still works
 		ok(t, w.Finalize())
 		reduce(t, tm, shmem.Sum, shmem.ErrFinalized)
 		broadcast(t, tm, 0, shmem.ErrFinalized)
 	})
 }
 
-// PEs that give values of different sizes, or call something else, find out, with no check switched on.
+// PEs that pass values of different sizes, or call something else, get an error, even without
+// checks.
 func TestValueMismatch(t *testing.T) {
 	shmemtest.Run(t, 3, func(t *testing.T, w *shmem.World) {
 		for i, call := range []func(tm *shmem.Team, odd bool) error{
 			func(tm *shmem.Team, odd bool) error {
 				if odd {
-					return fails(shmem.ReduceValue(tm, int32(1), shmem.Sum))
+					return errOf(shmem.ReduceValue(tm, int32(1), shmem.Sum))
 				}
-				return fails(shmem.ReduceValue(tm, int64(1), shmem.Sum))
+				return errOf(shmem.ReduceValue(tm, int64(1), shmem.Sum))
 			},
 			func(tm *shmem.Team, odd bool) error {
 				if odd {
-					return fails(shmem.BroadcastValue(tm, 1, 0))
+					return errOf(shmem.BroadcastValue(tm, 1, 0))
 				}
-				return fails(shmem.ReduceValue(tm, 1, shmem.Sum))
+				return errOf(shmem.ReduceValue(tm, 1, shmem.Sum))
 			},
 			func(tm *shmem.Team, odd bool) error {
 				if odd {
-					return fails(shmem.BroadcastValue(tm, int32(1), 1))
+					return errOf(shmem.BroadcastValue(tm, int32(1), 1))
 				}
-				return fails(shmem.BroadcastValue(tm, int64(1), 1))
+				return errOf(shmem.BroadcastValue(tm, int64(1), 1))
 			},
 		} {
 			tm := must(w.Team().SplitStrided(0, 1, 3, nil))(t)
@@ -223,12 +225,12 @@ func TestValueMismatch(t *testing.T) {
 				t.Errorf("call %d: %v, want an error on all but the root", i, err)
 			}
 			ok(t, w.Barrier())
-			_ = tm.Destroy() // which is broken
+			_ = tm.Destroy() // the team is broken
 		}
 	})
 }
 
-// A call costs no allocation, among several PEs, with any operator.
+// A call on several PEs does not allocate, with any operator.
 func TestValueAllocatesNothing(t *testing.T) {
 	for _, n := range []int{1, 2} {
 		shmemtest.Run(t, n, func(t *testing.T, w *shmem.World) {
@@ -253,44 +255,44 @@ func TestValueAllocatesNothing(t *testing.T) {
 				checkError(shmem.Reduce(tm, y, x, shmem.Sum))
 				checkError(shmem.Reduce(tm, y, x, func(acc, in []int) { acc[0] += ten * in[0] }))
 			}); n != 0 {
-				t.Errorf("%v allocations", n)
+				t.Errorf("%v allocations a call, want none", n)
 			}
 			ok(t, w.Barrier())
 		})
 	}
 }
 
-// A PE is killed while the others are in a collective on values of a tolerant team: survivors have
-// the same result, of whoever contributed.
+// A PE is killed while the others are in a collective on values of a tolerant team. All survivors
+// have the same result, that of the contributors.
 func TestValueDeathIsTolerated(t *testing.T) {
 	const npes, victim = 4, 2
 	shmemtest.Run(t, npes, func(t *testing.T, w *shmem.World) {
 		tm, me := w.Team(), w.MyPE()
-		same(t, "sum of all", must(shmem.ReduceValue(tm, 1<<me, shmem.Sum))(t), 15)
+		checkEqual(t, "sum of all", must(shmem.ReduceValue(tm, 1<<me, shmem.Sum))(t), 15)
 		if me == victim {
-			dieWhen(w, 0, 1, 3)
+			dieWhenAsleep(w, 0, 1, 3)
 		}
 		v, err := shmem.BroadcastValue(tm, 5, victim)
-		lost(t, "BroadcastValue", err, victim)
-		same(t, "broadcast of the dead", v, 0)
+		wantDeathError(t, "BroadcastValue", err, victim)
+		checkEqual(t, "broadcast by the dead PE", v, 0)
 		contributors := func(want ...int) {
 			t.Helper()
 			if o := tm.Outcome(); !slices.Equal(o.Contributors, want) || !slices.Equal(o.Failed, []int{victim}) {
-				t.Errorf("outcome %v, want contributors %v", o, want)
+				t.Errorf("got outcome %v, want contributors %v", o, want)
 			}
 		}
-		same(t, "sum", must(shmem.ReduceValue(tm, 1<<me, shmem.Sum))(t), 11)
+		checkEqual(t, "sum", must(shmem.ReduceValue(tm, 1<<me, shmem.Sum))(t), 11)
 		contributors(0, 1, 3)
 		x := must(shmem.ReduceValue(tm, immense{69_999: 1 << me}, func(acc, in []immense) { shmem.Sum(acc[0][:], in[0][:]) }))(t)
-		same(t, "immense sum", x[69_999], 11)
+		checkEqual(t, "sum of large values", x[69_999], 11)
 		contributors(0, 1, 3)
-		same(t, "broadcast", must(shmem.BroadcastValue(tm, me, 3))(t), 3)
+		checkEqual(t, "broadcast", must(shmem.BroadcastValue(tm, me, 3))(t), 3)
 		y := must(shmem.BroadcastValue(tm, immense{5: uint16(me)}, 1))(t)
-		same(t, "immense broadcast", y[5], 1)
+		checkEqual(t, "broadcast of a large value", y[5], 1)
 	}, shmemtest.Recover(victim))
 }
 
-// A PE is killed that has contributed to a reduction of a large value and not ended it: all
+// A PE is killed that has contributed to a reduction of a large value but not finished it. All
 // survivors get the same error, and the team goes on.
 func TestValueDeathInTheMidst(t *testing.T) {
 	const npes, victim = 4, 0
@@ -298,14 +300,14 @@ func TestValueDeathInTheMidst(t *testing.T) {
 	shmemtest.Run(t, npes, func(t *testing.T, w *shmem.World) {
 		tm, me := w.Team(), w.MyPE()
 		op := sum
-		if me == victim { // has broadcast its value, and folds that of PE 1
+		if me == victim { // it has broadcast its value, and folds that of PE 1
 			op = func(_, _ []immense) { die() }
 		}
 		v, err := shmem.ReduceValue(tm, immense{7: 1}, op)
-		lost(t, "ReduceValue", err, victim)
-		same(t, "result", v[7], 0)
-		same(t, "the next", must(shmem.ReduceValue(tm, immense{7: uint16(1 << me)}, sum))(t)[7], 14)
-		same(t, "the next small one", must(shmem.ReduceValue(tm, 1, shmem.Sum))(t), 3)
+		wantDeathError(t, "ReduceValue", err, victim)
+		checkEqual(t, "result", v[7], 0)
+		checkEqual(t, "the next reduction", must(shmem.ReduceValue(tm, immense{7: uint16(1 << me)}, sum))(t)[7], 14)
+		checkEqual(t, "the next small reduction", must(shmem.ReduceValue(tm, 1, shmem.Sum))(t), 3)
 		ok(t, w.Barrier())
 	}, shmemtest.Recover(victim))
 }

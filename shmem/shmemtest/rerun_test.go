@@ -9,7 +9,7 @@ import (
 	"github.com/goshmem/goshmem/shmem/shmemtest"
 )
 
-// rerun executes this test alone in a process of its own.
+// rerun executes the calling test alone in a new process.
 func rerun(t *testing.T, env ...string) (string, error) {
 	t.Helper()
 	self, err := os.Executable()
@@ -22,13 +22,13 @@ func rerun(t *testing.T, env ...string) (string, error) {
 	return string(out), err
 }
 
-// TestShort runs itself with -short, which must reach the PEs.
+// TestShort reruns itself with -short, which must reach the PEs.
 func TestShort(t *testing.T) {
 	const key = "SHMEMTEST_SHORT"
 	short := os.Getenv(key) != ""
 	shmemtest.Run(t, 2, func(t *testing.T, _ *shmem.World) {
 		if short && !testing.Short() {
-			t.Error("a PE does not run with -short")
+			t.Error("a PE runs without -short")
 		}
 	})
 	if short {

@@ -13,8 +13,7 @@ import (
 	"github.com/goshmem/goshmem/shmem/shmemtest"
 )
 
-// Each call of Run is met by its own PEs, in subtests with names that need
-// quoting too.
+// Each call of Run has its own PEs, also in subtests whose names need quoting.
 func TestSeveralRuns(t *testing.T) {
 	for _, name := range []string{"plain", "a(b)|c", "with/slash", "dot.*"} {
 		t.Run(name, func(t *testing.T) {
@@ -39,7 +38,7 @@ func TestSeveralRuns(t *testing.T) {
 	}
 }
 
-// A PE that is killed, that exits or that takes too long is seen.
+// Run notices a PE that is killed, that exits or that takes too long.
 func TestStatus(t *testing.T) {
 	shmemtest.Run(t, 3, func(t *testing.T, w *shmem.World) {
 		if w.MyPE() == 1 {
@@ -76,11 +75,11 @@ func TestNesting(t *testing.T) {
 	}
 }
 
-// A PE that never reaches the body is noticed: here the test leaves before Run
-// in the PEs only. The failure is looked at in a process of its own.
+// Run notices a PE that never reaches the body: here the test returns before Run, but only in the
+// PEs. The failing run is a process of its own, so that the test can look at it.
 func TestNeverEntered(t *testing.T) {
 	if os.Getenv("GOSHMEM_SHMEMTEST_CALL") != "" {
-		t.Skip("as a PE that loses its way")
+		t.Skip("this is a PE that must not reach Run")
 	}
 	if os.Getenv("SHMEMTEST_EXPECT_FAILURE") == "" {
 		out, err := rerun(t, "SHMEMTEST_EXPECT_FAILURE=1")
@@ -92,7 +91,7 @@ func TestNeverEntered(t *testing.T) {
 	shmemtest.Run(t, 2, func(*testing.T, *shmem.World) {})
 }
 
-// A body may end the World itself, and begin others; Run ends what is left.
+// A body may finalize the World and initialize others. Run finalizes what is left.
 func TestBodyFinalizes(t *testing.T) {
 	bodies := map[string]func(t *testing.T, w *shmem.World){
 		"once":   func(t *testing.T, w *shmem.World) { end(t, w) },
@@ -103,7 +102,7 @@ func TestBodyFinalizes(t *testing.T) {
 			end(t, begin(t))
 			v := begin(t)
 			if begin(t) != v {
-				t.Error("a nested Init gave another World")
+				t.Error("a nested Init returned a different World")
 			}
 		},
 	}
