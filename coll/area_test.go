@@ -14,45 +14,44 @@ import (
 	"github.com/goshmem/goshmem/symheap/layout"
 )
 
-// watched is a context that is asked in the midst of a wait, before the sleep.
-type watched struct {
+// watchedCtx is a context that calls ask in the middle of a wait, before the sleep.
+type watchedCtx struct {
 	context.Context
 	ask func() error
 }
 
-func (w watched) Err() error { return w.ask() }
+func (w watchedCtx) Err() error { return w.ask() }
 
-// calls returns an operator that calls f before it adds.
-func calls(f func()) coll.Op[uint32] {
+// callThenSum returns an operator that calls f before it adds.
+func callThenSum(f func()) coll.Op[uint32] {
 	return func(acc, in []uint32) {
 		f()
 		sum(acc, in)
 	}
 }
 
-// filled returns so many elements of one value.
-func filled(n int, value uint32) []uint32 { return slices.Repeat([]uint32{value}, n) }
+// repeated returns n elements of one value.
+func repeated(n int, value uint32) []uint32 { return slices.Repeat([]uint32{value}, n) }
 
-// Who is through with a reduction, or has left its last step by the end of its context, does not
-// write its area for another team while a slow member may still take its share there; later
-// it does.
+// A member that has finished a reduction, or whose context ended in its last step, does not write
+// its area for another team while a slow member may still read its share there. Later it does.
 func TestAreaOfSlowReader(t *testing.T) {
 	t.Run("well", func(t *testing.T) { testSlowReader(t, nil) })
 	t.Run("canceled", func(t *testing.T) { testSlowReader(t, context.Canceled) })
 }
 
-// testSlowReader has the first member's reduction end with an error, or nil.
+// testSlowReader makes the first member's reduction end with an error, or without if ends is nil.
 func testSlowReader(t *testing.T, ends error) {
-	const taken = 2 // of two steps the one behind which shares are taken
+	const taken = 2 // the step after which shares are read
 	nd := newNode(t, 4)
 	team := areaUse{nd, 5, []int{0, 1, 2}}
-	elsewhere := func(value uint32) { // PE 0 and one that is not in the first team
+	elsewhere := func(value uint32) { // PE 0, and a PE that is not in the first team
 		other := areaUse{nd, 6, []int{0, 3}}
 		var wg sync.WaitGroup
 		for me := range 2 {
 			wg.Go(func() {
 				if err := other.reduce(t.Context(), me, value, 2*value, sum); err != nil {
-					t.Errorf("member %d of the other team: %v", me, err)
+					t.Errorf("the other team: member %d: %v", me, err)
 				}
 			})
 		}
@@ -61,30 +60,30 @@ func testSlowReader(t *testing.T, ends error) {
 	step := func(me int) uint64 { return atomic.LoadUint64(&nd.m.Control(0).Entries[5][me].Seq) }
 	slow, ended, through := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	isSlow := sync.OnceFunc(func() { close(slow) })
-	fast := watched{t.Context(), func() error {
+	fast := watchedCtx{t.Context(), func() error {
 		if step(0) == taken {
 			return ends
 		}
 		return nil
 	}}
-	reads := watched{t.Context(), func() error {
+	reads := watchedCtx{t.Context(), func() error {
 		if step(1) == taken {
 			isSlow()
 			<-through
 		}
 		return nil
 	}}
-	late := func() { // member 2 comes when member 1 is slow, and the fast one has looked at its context
+	late := func() { // member 2 enters once member 1 is slow and the fast one has checked its context
 		<-slow
 		if ends != nil {
 			<-ended
 		}
 	}
-	within(t, "ReducePrivate", func() {
+	mustFinish(t, "ReducePrivate", func() {
 		var wg sync.WaitGroup
 		wg.Go(func() {
 			if err := team.reduce(fast, 0, 1, 6, sum); !errors.Is(err, ends) {
-				t.Errorf("who is fast: %v, want %v", err, ends)
+				t.Errorf("the fast member: error %v, want %v", err, ends)
 			}
 			close(ended)
 			elsewhere(70)
@@ -93,7 +92,7 @@ func testSlowReader(t *testing.T, ends error) {
 		for me, x := range map[int]struct {
 			ctx context.Context
 			op  coll.Op[uint32]
-		}{1: {reads, sum}, 2: {t.Context(), calls(late)}} {
+		}{1: {reads, sum}, 2: {t.Context(), callThenSum(late)}} {
 			wg.Go(func() {
 				if err := team.reduce(x.ctx, me, uint32(1+me), 6, x.op); err != nil {
 					t.Errorf("member %d: %v", me, err)
@@ -105,15 +104,15 @@ func testSlowReader(t *testing.T, ends error) {
 	elsewhere(80)
 	area := unsafe.Slice((*uint32)(unsafe.Pointer(&nd.m.Control(0).Area)), layout.AreaSize/4)
 	if !slices.Contains(area, 80) {
-		t.Error("the area was not written again, and nobody reads it any more")
+		t.Error("the area was not reused although no member reads it any more")
 	}
 }
 
-// Teams whose members use one area by turns find it free, as each leaves it free.
+// Teams that use one area by turns find it free, because each leaves it free.
 func TestAreaMoves(t *testing.T) {
 	const rounds = 50
 	nd := newNode(t, 3)
-	within(t, "ReducePrivate", func() {
+	mustFinish(t, "ReducePrivate", func() {
 		var wg sync.WaitGroup
 		for pe, uses := range [][]struct {
 			areaUse
@@ -139,24 +138,24 @@ func TestAreaMoves(t *testing.T) {
 	used := false
 	area := unsafe.Slice((*uint32)(unsafe.Pointer(&nd.m.Control(0).Area)), layout.AreaSize/4)
 	for i := range area {
-		used = used || area[i] == 2*(rounds-1) // the other team's last share
+		used = used || area[i] == 2*(rounds-1) // the share of the other team's last reduction
 	}
 	if !used {
 		t.Error("the other team did not use the area in its last round")
 	}
 }
 
-// panics is an operator that does.
+// panics is an operator that panics.
 func panics(_, _ []uint32) { panic("of an operator") }
 
-// A reduction in pieces that go through slots, as the area is in use, breaks the team when the
-// operator panics in one and others follow: the others would take the next collective's step
-// for that of a piece.
+// A reduction runs in pieces through slots because the area is in use. If its operator panics in
+// one piece and others follow, the team breaks: otherwise the other members would take the next
+// collective's step for that of a piece.
 func TestPanicBetweenPieces(t *testing.T) {
 	const elems = 10_000
 	nd := newNode(t, 2)
 	nd.each(t, 6, []int{0, 1}, func(me int, outer *coll.Team) error {
-		tm, err := coll.New(coll.Config{Map: nd.m.Map, Waiter: nd.waiters[me], Members: near(0, 1), Me: me, ID: 7, Failures: nd.failures})
+		tm, err := coll.New(coll.Config{Map: nd.m.Map, Waiter: nd.waiters[me], Members: nearMembers(0, 1), Me: me, ID: 7, Failures: nd.failures})
 		if err != nil {
 			return err
 		}
@@ -168,15 +167,15 @@ func TestPanicBetweenPieces(t *testing.T) {
 			defer func() {
 				if _ = recover(); me == 0 {
 					if err := tm.Sync(t.Context()); !errors.Is(err, coll.ErrBroken) {
-						t.Errorf("after the panic: %v, want %v", err, coll.ErrBroken)
+						t.Errorf("after the panic: error %v, want %v", err, coll.ErrBroken)
 					}
 				}
 			}()
 			if err := coll.ReducePrivate(t.Context(), tm, make([]uint32, elems), make([]uint32, elems), op, -1); !errors.Is(err, coll.ErrBroken) {
-				t.Errorf("the other member: %v, want %v", err, coll.ErrBroken)
+				t.Errorf("the other member: error %v, want %v", err, coll.ErrBroken)
 			}
 		})
-		return coll.ReducePrivate(t.Context(), outer, make([]uint32, elems), make([]uint32, elems), calls(inner), -1)
+		return coll.ReducePrivate(t.Context(), outer, make([]uint32, elems), make([]uint32, elems), callThenSum(inner), -1)
 	})
 }
 
@@ -187,36 +186,36 @@ type areaUse struct {
 	members []int
 }
 
-// reduce adds 10,000 elements, which are one piece, of one value each.
+// reduce adds 10,000 equal elements, which make one piece.
 func (u areaUse) reduce(ctx context.Context, me int, value, want uint32, op coll.Op[uint32]) error {
 	const elems = 10_000
 	tm, err := coll.New(coll.Config{
-		Map: u.nd.m.Map, Waiter: u.nd.waiters[u.members[me]], Members: near(u.members...), Me: me, ID: u.id, Failures: u.nd.failures,
+		Map: u.nd.m.Map, Waiter: u.nd.waiters[u.members[me]], Members: nearMembers(u.members...), Me: me, ID: u.id, Failures: u.nd.failures,
 	})
 	if err != nil {
 		return err
 	}
 	dst := make([]uint32, elems)
-	if err := coll.ReducePrivate(ctx, tm, dst, filled(elems, value), op, -1); err != nil {
+	if err := coll.ReducePrivate(ctx, tm, dst, repeated(elems, value), op, -1); err != nil {
 		return err
 	}
-	if !slices.Equal(dst, filled(elems, want)) {
+	if !slices.Equal(dst, repeated(elems, want)) {
 		return fmt.Errorf("got %d ... %d, want %d", dst[0], dst[elems-1], want)
 	}
 	return nil
 }
 
-// An area of which a dead member was a reader is used again.
+// An area is used again although a dead member was one of its readers.
 func TestAreaOfDeadReader(t *testing.T) {
 	nd := newNode(t, 3)
 	over := make(chan struct{})
 	defer close(over)
-	all, both := areaUse{nd, 5, upTo(3)}, areaUse{nd, 6, []int{0, 2}}
-	within(t, "ReducePrivate", func() {
+	all, both := areaUse{nd, 5, firstPEs(3)}, areaUse{nd, 6, []int{0, 2}}
+	mustFinish(t, "ReducePrivate", func() {
 		go func() { _ = all.reduce(t.Context(), 1, 1, 3, mortal{func() { nd.kill(1) }, over}.fold) }()
 		var wg sync.WaitGroup
 		for _, me := range []int{0, 2} {
-			wg.Go(func() { names(t, "a survivor", all.reduce(t.Context(), me, 1, 3, sum), 1) })
+			wg.Go(func() { wantDeadError(t, "a survivor", all.reduce(t.Context(), me, 1, 3, sum), 1) })
 		}
 		wg.Wait()
 		for me := range 2 {
@@ -230,11 +229,11 @@ func TestAreaOfDeadReader(t *testing.T) {
 	})
 	area := unsafe.Slice((*uint32)(unsafe.Pointer(&nd.m.Control(0).Area)), layout.AreaSize/4)
 	if !slices.Contains(area, 90) {
-		t.Error("the area was not written again, and nobody who lives reads it any more")
+		t.Error("the area was not reused although no living member reads it any more")
 	}
 }
 
-// Members use areas only if each of them has its own free.
+// Members use areas only if the area of each of them is free.
 func TestAreaOfAnyIsTaken(t *testing.T) {
 	nd := newNode(t, 3)
 	outer, inner := areaUse{nd, 5, []int{0, 1}}, areaUse{nd, 6, []int{0, 2}}
@@ -242,15 +241,15 @@ func TestAreaOfAnyIsTaken(t *testing.T) {
 	once := sync.OnceFunc(func() {
 		close(started)
 		if err := inner.reduce(t.Context(), 0, 70, 140, sum); err != nil {
-			t.Errorf("member 0 of the other team: %v", err)
+			t.Errorf("the other team: member 0: %v", err)
 		}
 		close(done)
 	})
-	within(t, "ReducePrivate", func() {
+	mustFinish(t, "ReducePrivate", func() {
 		var wg sync.WaitGroup
 		for me, f := range []func(){once, func() { <-done }} {
 			wg.Go(func() {
-				if err := outer.reduce(t.Context(), me, uint32(1+me), 3, calls(f)); err != nil {
+				if err := outer.reduce(t.Context(), me, uint32(1+me), 3, callThenSum(f)); err != nil {
 					t.Errorf("member %d: %v", me, err)
 				}
 			})
@@ -258,7 +257,7 @@ func TestAreaOfAnyIsTaken(t *testing.T) {
 		wg.Go(func() {
 			<-started
 			if err := inner.reduce(t.Context(), 1, 70, 140, sum); err != nil {
-				t.Errorf("member 1 of the other team: %v", err)
+				t.Errorf("the other team: member 1: %v", err)
 			}
 		})
 		wg.Wait()

@@ -13,9 +13,9 @@ import (
 	"github.com/goshmem/goshmem/symheap/layout"
 )
 
-// BenchmarkTogether measures collectives of two members, which are goroutines here, on a
-// strict and a tolerant team: best/op is the least mean of 64 calls in succession, which
-// says most where other programs use the processors as well.
+// BenchmarkTogether measures collectives of two members, which are goroutines here, on a strict
+// and a tolerant team. best/op is the smallest mean of 64 calls in a row, which is the most useful
+// figure when other programs use the processors as well.
 func BenchmarkTogether(b *testing.B) {
 	calls := map[string]func(ctx context.Context, tm *coll.Team) error{
 		"Sync": func(ctx context.Context, tm *coll.Team) error { return tm.Sync(ctx) },
@@ -69,7 +69,7 @@ func together(b *testing.B, tolerant bool, call func(ctx context.Context, tm *co
 func teamOf(b *testing.B, nd *node, me int, tolerant bool) *coll.Team {
 	b.Helper()
 	tm, err := coll.New(coll.Config{
-		Map: nd.m.Map, Waiter: nd.waiters[me], Members: near(0, 1), Me: me, Failures: nd.failures, Tolerant: tolerant,
+		Map: nd.m.Map, Waiter: nd.waiters[me], Members: nearMembers(0, 1), Me: me, Failures: nd.failures, Tolerant: tolerant,
 	})
 	if err != nil {
 		b.Fatal(err)

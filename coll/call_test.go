@@ -10,8 +10,8 @@ import (
 	"github.com/goshmem/goshmem/coll"
 )
 
-// Members that call a large collective find alike that one has called anything else, and the
-// team is broken for all.
+// If one member calls a different large collective, all members notice it, and the team is broken
+// for all.
 func TestMismatch(t *testing.T) {
 	type called func(ctx context.Context, tm *coll.Team) error
 	buffers := func(n int, skip uint64) coll.Buffers {
@@ -46,10 +46,10 @@ func TestMismatch(t *testing.T) {
 				continue
 			}
 			nd := newNode(t, 3)
-			within(t, one+" and "+other, func() {
+			mustFinish(t, one+" and "+other, func() {
 				var wg sync.WaitGroup
 				for me := range 3 {
-					tm := nd.tolerant(t, me)
+					tm := nd.tolerantTeam(t, me)
 					if me == 0 {
 						tm = nd.member(t, me, nd.failures)
 					}
@@ -63,7 +63,7 @@ func TestMismatch(t *testing.T) {
 							t.Errorf("%s, but member 2 %s: member %d: %v", one, other, me, err)
 						}
 						if err := tm.Sync(t.Context()); !errors.Is(err, coll.ErrBroken) {
-							t.Errorf("%s, but member 2 %s: member %d in the next one: %v, want ErrBroken", one, other, me, err)
+							t.Errorf("%s, but member 2 %s: member %d in the next collective: %v, want ErrBroken", one, other, me, err)
 						}
 					})
 				}
@@ -73,15 +73,15 @@ func TestMismatch(t *testing.T) {
 	}
 }
 
-// Of a large broadcast, who has another root in mind, or another length, finds out.
+// In a large broadcast, a member with another root or another length notices it.
 func TestMismatchOfRoots(t *testing.T) {
 	for name, b := range map[string]struct{ n, root int }{"root": {large.N, 1}, "length": {large.N + 1, 0}} {
 		nd := newNode(t, 3)
 		errs := make([]error, 3)
-		within(t, name, func() {
+		mustFinish(t, name, func() {
 			var wg sync.WaitGroup
 			for me := range 3 {
-				tm := nd.tolerant(t, me)
+				tm := nd.tolerantTeam(t, me)
 				wg.Go(func() {
 					x, root := large, 0
 					if me == 2 {
@@ -89,7 +89,7 @@ func TestMismatchOfRoots(t *testing.T) {
 					}
 					errs[me] = coll.Broadcast[uint32](t.Context(), tm, x, root)
 					if err := tm.Sync(t.Context()); !errors.Is(err, coll.ErrBroken) {
-						t.Errorf("%s: member %d in the next one: %v, want ErrBroken", name, me, err)
+						t.Errorf("%s: member %d in the next collective: %v, want ErrBroken", name, me, err)
 					}
 				})
 			}

@@ -20,7 +20,7 @@ import (
 	"github.com/goshmem/goshmem/symheap/layout"
 )
 
-// node is the segments of n PEs mapped once; goroutines stand for the PEs.
+// node has the segments of n PEs mapped once. Goroutines stand for the PEs.
 type node struct {
 	m        segmentMap
 	waiters  []*wait.Waiter
@@ -28,17 +28,16 @@ type node struct {
 	failures *failure.View
 }
 
-// early is to sleep early and without end: a wake-up that is not sent is a hang then, and
-// not a delay that a timeout hides. Contexts end waits all the same, which need the timeout,
-// in the one test that has them.
+// sleepEarly makes waits sleep early and without a timeout, so a missing wake-up is a hang and not
+// a delay. The end of a context still ends a wait, but needs the timeout; one test has it.
 //
-// Nobody yields first: the kernel would give the processor to another package's tests for
+// No wait yields first: the kernel would give the processor to another package's tests for
 // milliseconds, thousands of times. The tests of package shmem yield, as programs do.
-var early = wait.Policy{Polls: 20, First: time.Hour, Most: time.Hour}
+var sleepEarly = wait.Policy{Polls: 20, First: time.Hour, Most: time.Hour}
 
 func newNode(t *testing.T, n int) *node {
 	t.Helper()
-	return newNodeWith(t, n, early)
+	return newNodeWith(t, n, sleepEarly)
 }
 
 func newNodeWith(t *testing.T, n int, p wait.Policy) *node {
@@ -46,39 +45,39 @@ func newNodeWith(t *testing.T, n int, p wait.Policy) *node {
 	return newNodeOf(t, n, 1<<20, p)
 }
 
-// newNodeOf is newNodeWith for heaps of a size.
+// newNodeOf is newNodeWith with a heap size.
 func newNodeOf(t testing.TB, n int, heap uint64, p wait.Policy) *node {
 	t.Helper()
-	files := segments(t, n, heap)
+	files := newSegments(t, n, heap)
 	page, err := failure.Create([16]byte{}, n)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = page.Close() })
-	nd := mapped(t, files, page, p)
+	nd := mapSegments(t, files, page, p)
 	for _, f := range files {
 		_ = f.Close()
 	}
 	return nd
 }
 
-// segmentMap is the map of a node, whose first PE is PE 0: tests name segments by PEs.
+// segmentMap is the map of a node whose first PE is PE 0, so tests name segments by PEs.
 type segmentMap struct{ *symheap.Map }
 
 func (m segmentMap) Control(pe int) *layout.Control { return m.Map.Control(layout.Local(pe)) }
 
 func (m segmentMap) Segment(pe int) unsafe.Pointer { return m.Map.Segment(layout.Local(pe)) }
 
-// near returns PEs of such a node as members.
-func near(pes ...int) (members []coll.Member) {
+// nearMembers returns PEs of such a node as members.
+func nearMembers(pes ...int) (members []coll.Member) {
 	for _, pe := range pes {
 		members = append(members, coll.Member{Local: layout.Local(pe), PE: layout.PE(pe)})
 	}
 	return members
 }
 
-// segments makes those of n PEs.
-func segments(t testing.TB, n int, heap uint64) (files []*os.File) {
+// newSegments makes the segments of n PEs.
+func newSegments(t testing.TB, n int, heap uint64) (files []*os.File) {
 	t.Helper()
 	for pe := range n {
 		f, err := symheap.Create(symheap.Identity{PE: uint32(pe), NPEs: uint32(n), Incarnation: 1}, heap)
@@ -90,8 +89,8 @@ func segments(t testing.TB, n int, heap uint64) (files []*os.File) {
 	return files
 }
 
-// mapped maps the segments of all PEs, as one process does.
-func mapped(t testing.TB, files []*os.File, page *failure.Page, p wait.Policy) *node {
+// mapSegments maps the segments of all PEs, as one process does.
+func mapSegments(t testing.TB, files []*os.File, page *failure.Page, p wait.Policy) *node {
 	t.Helper()
 	nd := &node{page: page}
 	st, err := files[0].Stat()
@@ -115,13 +114,13 @@ func mapped(t testing.TB, files []*os.File, page *failure.Page, p wait.Policy) *
 	return nd
 }
 
-// each runs body for every member of a team, side by side.
+// each runs body for every member of a team, in parallel.
 func (nd *node) each(t *testing.T, id int, members []int, body func(me int, tm *coll.Team) error) {
 	t.Helper()
 	var wg sync.WaitGroup
 	errs := make([]error, len(members))
 	for me := range members {
-		tm, err := coll.New(coll.Config{Map: nd.m.Map, Waiter: nd.waiters[members[me]], Members: near(members...), Me: me, ID: id, Failures: nd.failures})
+		tm, err := coll.New(coll.Config{Map: nd.m.Map, Waiter: nd.waiters[members[me]], Members: nearMembers(members...), Me: me, ID: id, Failures: nd.failures})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -133,25 +132,25 @@ func (nd *node) each(t *testing.T, id int, members []int, body func(me int, tm *
 	}
 }
 
-func at[T any](nd *node, pe int, off uint64, n int) []T {
+func elements[T any](nd *node, pe int, off uint64, n int) []T {
 	return unsafe.Slice((*T)(unsafe.Add(nd.m.Segment(pe), int(layout.HeapOffset+off))), n)
 }
 
-// Nobody leaves a barrier before everybody has entered it.
+// No member leaves a barrier before all have entered it.
 func TestSyncOrders(t *testing.T) {
 	for _, n := range []int{1, 2, 3, 7} {
 		nd := newNode(t, n)
 		members := rand.Perm(n)
 		nd.each(t, 5, members, func(me int, tm *coll.Team) error {
-			mine := at[uint64](nd, members[me], 0, 1)
+			mine := elements[uint64](nd, members[me], 0, 1)
 			for r := uint64(1); r <= 3000; r++ {
 				mine[0] = r // made visible by the barrier
 				if err := tm.Sync(t.Context()); err != nil {
 					return err
 				}
 				for _, pe := range members {
-					if v := at[uint64](nd, pe, 0, 1)[0]; v != r && v != r+1 {
-						return fmt.Errorf("round %d: PE %d is at %d", r, pe, v)
+					if v := elements[uint64](nd, pe, 0, 1)[0]; v != r && v != r+1 {
+						return fmt.Errorf("round %d: PE %d is at %d after Sync", r, pe, v)
 					}
 				}
 			}
@@ -166,11 +165,11 @@ func sum(acc, in []uint32) {
 	}
 }
 
-// Random sequences of all collectives, of random sizes, on overlapping teams in
-// any order of members, one after the other without barriers.
+// Random sequences of all collectives, of random sizes, run on overlapping teams in any order of
+// members, one after the other without barriers.
 func TestRandomSequences(t *testing.T) {
 	for _, crowded := range []bool{false, true} {
-		policy := early
+		policy := sleepEarly
 		policy.Crowded = crowded
 		testRandomSequences(t, newNodeWith(t, 4, policy))
 	}
@@ -182,9 +181,9 @@ func testRandomSequences(t *testing.T, nd *node) {
 		seed := uint64(id + 1)
 		t.Logf("team %v: seed %d", members, seed)
 		nd.each(t, id, members, func(me int, tm *coll.Team) error {
-			rng := rand.New(rand.NewPCG(seed, 0)) // the same for all members
+			rng := rand.New(rand.NewPCG(seed, 0)) // the same on all members
 			for step := range 1500 {
-				if err := oneStep(t.Context(), nd, tm, members, me, rng); err != nil {
+				if err := randomCollective(t.Context(), nd, tm, members, me, rng); err != nil {
 					return fmt.Errorf("step %d, member %d: %w", step, me, err)
 				}
 			}
@@ -193,7 +192,7 @@ func testRandomSequences(t *testing.T, nd *node) {
 	}
 }
 
-func oneStep(ctx context.Context, nd *node, tm *coll.Team, members []int, me int, rng *rand.Rand) error {
+func randomCollective(ctx context.Context, nd *node, tm *coll.Team, members []int, me int, rng *rand.Rand) error {
 	const dst, src = 0, 256 << 10
 	kind, size, salt := rng.IntN(4), 1+rng.IntN(40), rng.Uint32()
 	if rng.IntN(4) == 0 {
@@ -203,7 +202,7 @@ func oneStep(ctx context.Context, nd *node, tm *coll.Team, members []int, me int
 	b := coll.Buffers{Dst: layout.HeapOffset + dst, Src: layout.HeapOffset + src, N: size}
 	value := func(m, i int) uint32 { return salt + uint32(m)*1000003 + uint32(i) }
 	k := len(members)
-	in := at[uint32](nd, members[me], src, size*k)
+	in := elements[uint32](nd, members[me], src, size*k)
 	for i := range in {
 		in[i] = value(me, i)
 	}
@@ -232,7 +231,7 @@ func oneStep(ctx context.Context, nd *node, tm *coll.Team, members []int, me int
 	if err != nil {
 		return err
 	}
-	for i, v := range at[uint32](nd, members[me], dst, n) {
+	for i, v := range elements[uint32](nd, members[me], dst, n) {
 		if v != want(i) {
 			return fmt.Errorf("kind %d, size %d, root %d: element %d is %d, want %d", kind, size, root, i, v, want(i))
 		}
@@ -240,15 +239,15 @@ func oneStep(ctx context.Context, nd *node, tm *coll.Team, members []int, me int
 	return nil
 }
 
-// The root of small broadcasts runs ahead of the others, who find what was meant
-// for each step all the same; larger ones in between take whole slots.
+// The root of small broadcasts runs ahead of the others, which still find the data of each step.
+// Larger broadcasts in between use whole slots.
 func TestRootRunsAhead(t *testing.T) {
 	const n, rounds = 3, 20_000
 	nd := newNode(t, n)
 	members := []int{0, 1, 2}
 	nd.each(t, 3, members, func(me int, tm *coll.Team) error {
-		rng := rand.New(rand.NewPCG(7, 0)) // the same for all members
-		src, dst := at[uint64](nd, members[me], 64<<10, 512), at[uint64](nd, members[me], 0, 512)
+		rng := rand.New(rand.NewPCG(7, 0)) // the same on all members
+		src, dst := elements[uint64](nd, members[me], 64<<10, 512), elements[uint64](nd, members[me], 0, 512)
 		for r := range uint64(rounds) {
 			b := coll.Buffers{Dst: layout.HeapOffset, Src: layout.HeapOffset + 64<<10, N: 1 + rng.IntN(16)}
 			if rng.IntN(50) == 0 {
@@ -274,16 +273,16 @@ func TestRootRunsAhead(t *testing.T) {
 	})
 }
 
-// Contributions of a few words lie beside the arrival words as long as each of these
-// has a line of its own: sums on both sides of what fits there, in teams on both sides of
-// that number of members, with broadcasts between them, whose root does not wait.
+// Contributions of a few words lie next to the arrival words as long as each of these has its own
+// line. The test sums slightly more and less than what fits there, in teams slightly larger and
+// smaller than the limit, with broadcasts in between, whose root does not wait.
 func TestFewWords(t *testing.T) {
 	const most = layout.EntrySize/4 + 1
 	for id, n := range []int{2, 3, layout.MaxEntries, layout.MaxEntries + 1} {
 		nd := newNode(t, n)
 		members := rand.Perm(n)
 		nd.each(t, id, members, func(me int, tm *coll.Team) error {
-			src, dst := at[uint32](nd, members[me], 0, most), at[uint32](nd, members[me], 4096, most)
+			src, dst := elements[uint32](nd, members[me], 0, most), elements[uint32](nd, members[me], 4096, most)
 			for r := range uint32(30) {
 				k := int(r)%most + 1
 				for i := range src {
@@ -295,7 +294,7 @@ func TestFewWords(t *testing.T) {
 				}
 				for i, v := range dst[:k] {
 					if want := uint32(n)*(r<<16) + uint32(n*(n-1)/2*i); v != want {
-						return fmt.Errorf("%d members, round %d: member %d has %#x in element %d of %d, want %#x", n, r, me, v, i, k, want)
+						return fmt.Errorf("%d members, round %d: member %d has %#x in element %d of %d of the sum, want %#x", n, r, me, v, i, k, want)
 					}
 				}
 				root := int(r) % n
@@ -315,7 +314,7 @@ func TestFewWords(t *testing.T) {
 	}
 }
 
-// Same tells all members alike whether they agree.
+// Same tells all members alike whether their words agree.
 func TestSame(t *testing.T) {
 	nd := newNode(t, 3)
 	nd.each(t, 0, []int{0, 1, 2}, func(me int, tm *coll.Team) error {
@@ -330,26 +329,26 @@ func TestSame(t *testing.T) {
 				want = 2
 			}
 			if err != nil || differs != want || first[0] != r || (want == 2 && other[1] != 77) {
-				return fmt.Errorf("round %d: %d, %v, %v, %w", r, differs, first, other, err)
+				return fmt.Errorf("round %d: Same returned %d, %v, %v, %w", r, differs, first, other, err)
 			}
 		}
 		return nil
 	})
 }
 
-// A collective that is canceled breaks the team for this member; one in two
-// goroutines at once is refused.
+// A canceled collective breaks the team for this member. A second collective in another goroutine
+// at the same time is refused.
 func TestBrokenAndConcurrent(t *testing.T) {
 	nd := newNodeWith(t, 2, wait.PolicyFor(2, 1))
-	tm, err := coll.New(coll.Config{Map: nd.m.Map, Waiter: nd.waiters[0], Members: near(0, 1), ID: 1})
+	tm, err := coll.New(coll.Config{Map: nd.m.Map, Waiter: nd.waiters[0], Members: nearMembers(0, 1), ID: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	first := make(chan error)
 	go func() { first <- tm.Sync(ctx) }()
-	// Until the first is under way, this one may be it: then it ends by its own
-	// context and has broken the team.
+	// Before the first call has begun, this one may be the first: then its own context ends it and
+	// it breaks the team.
 	short, stop := context.WithCancel(ctx)
 	stop()
 	for !errors.Is(err, coll.ErrConcurrent) && !errors.Is(err, coll.ErrBroken) {
@@ -357,14 +356,14 @@ func TestBrokenAndConcurrent(t *testing.T) {
 	}
 	cancel()
 	if err := <-first; err == nil {
-		t.Error("a barrier without its second member ended well")
+		t.Error("a barrier without its second member returned no error")
 	}
 	if err := tm.Sync(t.Context()); !errors.Is(err, coll.ErrBroken) {
-		t.Errorf("after a canceled barrier: %v, want %v", err, coll.ErrBroken)
+		t.Errorf("after a canceled barrier: error %v, want %v", err, coll.ErrBroken)
 	}
 }
 
-// A member that has left is an error for who waits for it, and only then.
+// A member that has left is an error only for members that wait for it.
 func TestLeave(t *testing.T) {
 	nd := newNode(t, 3)
 	members := []int{0, 1, 2}
@@ -384,19 +383,19 @@ func TestLeave(t *testing.T) {
 			return fmt.Errorf("barrier without member 2: %w", err)
 		}
 		if err := tm.Sync(t.Context()); !errors.Is(err, coll.ErrBroken) {
-			return fmt.Errorf("after that: %w", err)
+			return fmt.Errorf("barrier after that: %w", err)
 		}
 		return nil
 	})
 }
 
-// Who sleeps in a step that a member will never enter is woken when that leaves.
-func TestLeaveRingsWhoWaits(t *testing.T) {
+// A member that sleeps in a step which the leaving member will never enter is woken.
+func TestLeaveWakesWaiters(t *testing.T) {
 	nd := newNode(t, 3)
 	nd.each(t, 2, []int{0, 1, 2}, func(me int, tm *coll.Team) error {
 		if me == 2 {
-			nd.asleep(0)
-			nd.asleep(1)
+			nd.waitForSleeper(0)
+			nd.waitForSleeper(1)
 			tm.Leave()
 			return nil
 		}
@@ -408,9 +407,9 @@ func TestLeaveRingsWhoWaits(t *testing.T) {
 	})
 }
 
-// Who sleeps in a step that the leaving member has entered waits for another one
-// and is not woken.
-func TestLeaveLetsSleep(t *testing.T) {
+// A member that sleeps in a step which the leaving member has entered waits for another member, so
+// it is not woken.
+func TestLeaveKeepsOthersAsleep(t *testing.T) {
 	nd := newNode(t, 3)
 	var gone sync.WaitGroup
 	gone.Add(1)
@@ -426,13 +425,13 @@ func TestLeaveLetsSleep(t *testing.T) {
 			if !errors.Is(err, context.Canceled) {
 				return fmt.Errorf("canceled barrier: %w", err)
 			}
-			nd.asleep(1)
+			nd.waitForSleeper(1)
 			tm.Leave()
 			if atomic.LoadUint32(&nd.m.Control(1).Bell.Sleeping) == 0 {
-				return errors.New("member 1 was woken, which waits for member 2 alone")
+				return errors.New("member 1 was woken, but it waits for member 2 only")
 			}
 		case 1:
-			<-canceled // its bell would wake this one
+			<-canceled // member 0's bell ring would wake this one
 			return tm.Sync(t.Context())
 		case 2:
 			gone.Wait()
@@ -442,15 +441,15 @@ func TestLeaveLetsSleep(t *testing.T) {
 	})
 }
 
-// asleep returns when a PE has set its bell.
-func (nd *node) asleep(pe int) {
+// waitForSleeper waits until a PE has set its bell.
+func (nd *node) waitForSleeper(pe int) {
 	for atomic.LoadUint32(&nd.m.Control(pe).Bell.Sleeping)&layout.BellAsleep == 0 {
 		runtime.Gosched()
 	}
 }
 
-// meetings is a barrier of n that can be used again.
-func meetings(n int) (meet func() error, count *atomic.Int32) {
+// newMeeting returns a barrier of n that can be used again.
+func newMeeting(n int) (meet func() error, count *atomic.Int32) {
 	var mu sync.Mutex
 	here, next := 0, make(chan struct{})
 	count = new(atomic.Int32)
@@ -468,11 +467,11 @@ func meetings(n int) (meet func() error, count *atomic.Int32) {
 	}, count
 }
 
-// A team of which all have left can be used again when all have met.
+// A team that all members have left can be used again after they have met.
 func TestRejoin(t *testing.T) {
 	nd := newNode(t, 3)
 	for round := range int32(3) {
-		meet, count := meetings(3)
+		meet, count := newMeeting(3)
 		nd.each(t, 2, []int{0, 1, 2}, func(_ int, tm *coll.Team) error {
 			if err := coll.Rejoin(meet, tm); err != nil {
 				return err
@@ -486,16 +485,16 @@ func TestRejoin(t *testing.T) {
 			return nil
 		})
 		if got := count.Load(); got != min(2, round*2) {
-			t.Errorf("round %d: met %d times", round, got)
+			t.Errorf("round %d: met %d times, want %d", round, got, min(2, round*2))
 		}
 	}
 }
 
-// Who is in an old collective still learns there of those who have left, also when they have
-// come back already.
+// A member that is still in an old collective learns there of members that have left, even if they
+// have rejoined already.
 func TestRejoinEarly(t *testing.T) {
 	nd := newNode(t, 2)
-	meet, _ := meetings(2)
+	meet, _ := newMeeting(2)
 	back := make(chan struct{})
 	nd.each(t, 2, []int{0, 1}, func(me int, tm *coll.Team) error {
 		if me == 0 {
@@ -519,7 +518,7 @@ func TestRejoinEarly(t *testing.T) {
 	nd.each(t, 2, []int{0, 1}, func(_ int, tm *coll.Team) error { return tm.Sync(t.Context()) })
 }
 
-// Members that had left the team where they did not agree on where they are are in step again.
+// Members that left the team at different steps are in step again after they rejoin.
 func TestRejoinInStep(t *testing.T) {
 	nd := newNodeWith(t, 3, wait.PolicyFor(3, 1))
 	alone := make(chan struct{})
@@ -540,25 +539,25 @@ func TestRejoinInStep(t *testing.T) {
 		tm.Leave()
 		return nil
 	})
-	meet, _ := meetings(3)
+	meet, _ := newMeeting(3)
 	nd.each(t, 2, []int{0, 1, 2}, func(me int, tm *coll.Team) error {
 		if err := coll.Rejoin(meet, tm); err != nil {
 			return err
 		}
-		// All count on from member 0's numbers, the greatest.
+		// All count on from the numbers of member 0, which are the greatest.
 		word, votes := nd.m.Control(0).Entries[2][me].Seq, &nd.m.Control(me).Votes[2]
 		if seq := nd.m.Control(me).Teams[2].Seq; seq != 2 || word != 2 || votes[0].Seq != 1 || votes[1].Seq != 1 {
-			return fmt.Errorf("member %d is at step %d, its word is %#x, its votes are %#x and %#x; want steps 2 and votes 1",
+			return fmt.Errorf("member %d is at step %d with word %#x and votes %#x and %#x; want steps 2 and votes 1",
 				me, seq, word, votes[0].Seq, votes[1].Seq)
 		}
 		for r := range uint64(50) {
-			at[uint64](nd, me, 0, 1)[0] = r
+			elements[uint64](nd, me, 0, 1)[0] = r
 			if err := tm.Sync(t.Context()); err != nil {
 				return err
 			}
 			for pe := range 3 {
-				if v := at[uint64](nd, pe, 0, 1)[0]; v != r && v != r+1 {
-					return fmt.Errorf("round %d: PE %d is at %d", r, pe, v)
+				if v := elements[uint64](nd, pe, 0, 1)[0]; v != r && v != r+1 {
+					return fmt.Errorf("round %d: PE %d is at %d after Sync", r, pe, v)
 				}
 			}
 			if a, err := coll.Agree(t.Context(), tm, 1<<me|r<<8); err != nil || a.Flags != r<<8 {
@@ -572,10 +571,10 @@ func TestRejoinInStep(t *testing.T) {
 func TestNewRefuses(t *testing.T) {
 	nd := newNode(t, 1)
 	for _, c := range []coll.Config{
-		{Members: near(0), ID: -1},
-		{Members: near(0), ID: layout.MaxTeams},
+		{Members: nearMembers(0), ID: -1},
+		{Members: nearMembers(0), ID: layout.MaxTeams},
 		{Members: nil},
-		{Members: near(0), Me: 1},
+		{Members: nearMembers(0), Me: 1},
 	} {
 		c.Map, c.Waiter = nd.m.Map, nd.waiters[0]
 		if _, err := coll.New(c); err == nil {

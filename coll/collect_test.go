@@ -12,45 +12,45 @@ import (
 	"github.com/goshmem/goshmem/symheap/layout"
 )
 
-// The collectives of these files end by deaths as all others do.
+// Deaths end these collectives as they end all others.
 func init() {
-	every["Collect"] = func(ctx context.Context, tm *coll.Team, _ int) error {
+	everyCollective["Collect"] = func(ctx context.Context, tm *coll.Team, _ int) error {
 		return coll.Collect[uint32](ctx, tm, small, small.N*tm.Size())
 	}
-	every["Collect large"] = func(ctx context.Context, tm *coll.Team, _ int) error {
+	everyCollective["Collect large"] = func(ctx context.Context, tm *coll.Team, _ int) error {
 		return coll.Collect[uint32](ctx, tm, large, large.N*tm.Size())
 	}
-	every["AlltoallS"] = func(ctx context.Context, tm *coll.Team, _ int) error {
+	everyCollective["AlltoallS"] = func(ctx context.Context, tm *coll.Team, _ int) error {
 		return coll.AlltoallS[uint32](ctx, tm, small, coll.Strides{Dst: 2, Src: 3})
 	}
-	every["AlltoallS large"] = func(ctx context.Context, tm *coll.Team, _ int) error {
+	everyCollective["AlltoallS large"] = func(ctx context.Context, tm *coll.Team, _ int) error {
 		return coll.AlltoallS[uint32](ctx, tm, large, coll.Strides{Dst: 1, Src: 2})
 	}
-	every["Scan"] = func(ctx context.Context, tm *coll.Team, _ int) error {
+	everyCollective["Scan"] = func(ctx context.Context, tm *coll.Team, _ int) error {
 		return coll.Scan[uint32](ctx, tm, small, sum, false)
 	}
-	every["Scan large"] = func(ctx context.Context, tm *coll.Team, _ int) error {
+	everyCollective["Scan large"] = func(ctx context.Context, tm *coll.Team, _ int) error {
 		return coll.Scan[uint32](ctx, tm, large, sum, true)
 	}
 }
 
-// Random sequences of these collectives and others in between, of random sizes, on
-// teams in any order of members, without barriers.
+// Random sequences of these and other collectives, of random sizes, run on teams in any order of
+// members, without barriers.
 func TestRandomGathers(t *testing.T) {
 	for _, crowded := range []bool{false, true} {
-		policy := early
+		policy := sleepEarly
 		policy.Crowded = crowded
 		nd := newNodeWith(t, 4, policy)
 		for id, members := range [][]int{{0, 1, 2, 3}, {3, 1}, {2}, {1, 0, 3}} {
 			seed := uint64(id + 100)
 			t.Logf("team %v: seed %d", members, seed)
 			nd.each(t, id, members, func(me int, tm *coll.Team) error {
-				rng := rand.New(rand.NewPCG(seed, 0)) // the same for all members
+				rng := rand.New(rand.NewPCG(seed, 0)) // the same on all members
 				for step := range 1500 {
 					g := gathering{nd: nd, tm: tm, members: members, me: me, salt: rng.Uint32()}
 					err := g.step(t.Context(), rng)
 					if err == nil && rng.IntN(3) == 0 {
-						err = oneStep(t.Context(), nd, tm, members, me, rng)
+						err = randomCollective(t.Context(), nd, tm, members, me, rng)
 					}
 					if err != nil {
 						return fmt.Errorf("step %d, member %d: %w", step, me, err)
@@ -96,11 +96,11 @@ func (g gathering) step(ctx context.Context, rng *rand.Rand) error {
 	exclusive := rng.IntN(2) == 0
 
 	room := len(counts)*most + 300 // more than any of them needs
-	in := at[uint32](g.nd, g.members[g.me], src, room)
+	in := elements[uint32](g.nd, g.members[g.me], src, room)
 	for i := range in {
 		in[i] = g.value(g.me, i)
 	}
-	out := at[uint32](g.nd, g.members[g.me], dst, room)
+	out := elements[uint32](g.nd, g.members[g.me], dst, room)
 	for i := range out {
 		out[i] = untouched
 	}
@@ -158,8 +158,8 @@ func (g gathering) step(ctx context.Context, rng *rand.Rand) error {
 	return nil
 }
 
-// All members learn alike that one has too little room, or is in another collective,
-// and the team goes on.
+// If one member has too little room or calls another collective, all members get the error, and
+// the team goes on.
 func TestCollectRefuses(t *testing.T) {
 	nd := newNode(t, 3)
 	nd.each(t, 0, []int{0, 1, 2}, func(me int, tm *coll.Team) error {
@@ -172,7 +172,7 @@ func TestCollectRefuses(t *testing.T) {
 			}
 			err := coll.Collect[uint64](t.Context(), tm, b, room)
 			if short, ok := errors.AsType[*coll.RoomError](err); !ok || *short != (coll.RoomError{Member: 1, Room: 3*n - 1, Total: 3 * n}) {
-				return fmt.Errorf("room for one element too few: %w", err)
+				return fmt.Errorf("room for one element less than needed: %w", err)
 			}
 		}
 		var err error
@@ -182,7 +182,7 @@ func TestCollectRefuses(t *testing.T) {
 			err = coll.Collect[uint64](t.Context(), tm, b, 100)
 		}
 		if other, ok := errors.AsType[*coll.OtherError](err); !ok || (other.Member == 2) != (me != 2) {
-			return fmt.Errorf("other element type: %w", err)
+			return fmt.Errorf("different element type: %w", err)
 		}
 		if me == 2 {
 			err = tm.Sync(t.Context())

@@ -9,10 +9,10 @@ import (
 	"github.com/goshmem/goshmem/coll"
 )
 
-// byItself numbers members as they are.
-func byItself(i int) int { return i }
+// identity numbers members by their index.
+func identity(i int) int { return i }
 
-// Members learn alike who calls what, and the team goes on.
+// All members learn alike which member calls what, and the team goes on.
 func TestCompare(t *testing.T) {
 	long := strings.Repeat("long ", 100)
 	for _, c := range []struct {
@@ -48,11 +48,11 @@ func TestCompare(t *testing.T) {
 						return err
 					}
 					if all == nil != (c.want == "") {
-						return fmt.Errorf("round %d: %v", round, all)
+						return fmt.Errorf("round %d: Compare returned %v", round, all)
 					}
 					if all != nil {
-						if have := coll.NameCallers(all, "PE", byItself); have != c.want {
-							return fmt.Errorf("round %d: %q, want %q", round, have, c.want)
+						if have := coll.NameCallers(all, "PE", identity); have != c.want {
+							return fmt.Errorf("round %d: got %q, want %q", round, have, c.want)
 						}
 					}
 				}
@@ -62,14 +62,14 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// A member that is in a collective without a comparison is found, whatever it leaves in
-// its slot, and members of that collective do not take a record for theirs.
+// A member in a collective without comparison is noticed, whatever its slot contains. The members
+// of that collective do not take a record of the comparison for their data.
 func TestCompareWithAnother(t *testing.T) {
 	nd := newNode(t, 3)
 	nd.each(t, 5, []int{0, 1, 2}, func(me int, tm *coll.Team) error {
 		for round := range 100 {
 			if all, err := tm.Compare(t.Context(), coll.Call{Text: "a"}); all != nil || err != nil {
-				return fmt.Errorf("round %d: %v, %w", round, all, err)
+				return fmt.Errorf("round %d: Compare returned %v, %w", round, all, err)
 			}
 			if me == 1 {
 				var err error
@@ -78,7 +78,7 @@ func TestCompareWithAnother(t *testing.T) {
 				} else {
 					differs, _, _, e := tm.Same(t.Context(), coll.Words{1, 2, 3, 4})
 					if err = e; differs != 1 {
-						return fmt.Errorf("round %d: Same says %d", round, differs)
+						return fmt.Errorf("round %d: Same returned %d", round, differs)
 					}
 				}
 				if err != nil {
@@ -90,8 +90,8 @@ func TestCompareWithAnother(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			if have, want := coll.NameCallers(all, "rank", byItself), "a on rank 0, 2, but a call that is not compared on rank 1"; have != want {
-				return fmt.Errorf("round %d: %q, want %q", round, have, want)
+			if have, want := coll.NameCallers(all, "rank", identity), "a on rank 0, 2, but a call that is not compared on rank 1"; have != want {
+				return fmt.Errorf("round %d: got %q, want %q", round, have, want)
 			}
 		}
 		return tm.Sync(t.Context())
@@ -106,7 +106,7 @@ func (maker) make() {}
 
 func generic[T any]() {}
 
-// callLiteral is put in line by its callers, which changes the name of its function literal.
+// callLiteral is inlined by its callers, which changes the name of its function literal.
 func callLiteral() string { return coll.NameFunction(coll.CodeOf(func() {})) }
 
 func viaOne() string { return callLiteral() }
@@ -116,10 +116,10 @@ func literalIn[T any]() func() { return func() { _ = *new(T) } }
 
 func handOn[T any]() string { return coll.NameFunction(coll.CodeOf(generic[T])) }
 
-// A function has one name, from wherever it is called.
+// A function has the same name, wherever it is called from.
 func TestNameFunction(t *testing.T) {
 	for _, c := range []struct{ have, want string }{
-		{coll.NameFunction(coll.CodeOf(byItself)), "coll_test.byItself"},
+		{coll.NameFunction(coll.CodeOf(identity)), "coll_test.identity"},
 		{coll.NameFunction(coll.CodeOf(generic[int])), "coll_test.generic[...]"},
 		{coll.NameFunction(coll.CodeOf(maker{}.make)), "coll_test.maker.make-fm"},
 		{coll.NameFunction(coll.CodeOf(literalIn[int]())), "a function of generic code"},
@@ -129,14 +129,14 @@ func TestNameFunction(t *testing.T) {
 		{coll.NameElements[[2]maker](-1), "elements of [2]coll_test.maker"},
 	} {
 		if c.have != c.want {
-			t.Errorf("%q, want %q", c.have, c.want)
+			t.Errorf("got %q, want %q", c.have, c.want)
 		}
 	}
 	one, two, other := viaOne(), viaTwo(), coll.NameFunction(coll.CodeOf(makeNothing()))
 	if one != two || one != callLiteral() || one == other || !strings.HasPrefix(one, "the function at compare_test.go:") {
-		t.Errorf("a literal is %q and %q, another one %q", one, two, other)
+		t.Errorf("one literal is named %q and %q, another one %q", one, two, other)
 	}
-	if reflect.ValueOf(byItself).Pointer() != coll.CodeOf(byItself) {
-		t.Error("CodeOf is not where package reflect finds the code")
+	if reflect.ValueOf(identity).Pointer() != coll.CodeOf(identity) {
+		t.Error("CodeOf differs from the code pointer of package reflect")
 	}
 }

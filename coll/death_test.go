@@ -20,8 +20,7 @@ import (
 	"github.com/goshmem/goshmem/symheap/layout"
 )
 
-// kill publishes the death of a PE, whose goroutine does nothing any more, as the
-// step does.
+// kill publishes the death of a PE as the step does. The PE's goroutine does nothing any more.
 func (nd *node) kill(pe int) {
 	nd.page.Publish(pe, 1, failure.ByExit(1), 0)
 	for i := range nd.m.Len() {
@@ -29,46 +28,47 @@ func (nd *node) kill(pe int) {
 	}
 }
 
-// member returns the side of one PE of the team of all.
+// member returns one PE's side of the team of all PEs.
 func (nd *node) member(t *testing.T, me int, knows *failure.View) *coll.Team {
 	t.Helper()
 	members := make([]int, nd.m.Len())
 	for i := range members {
 		members[i] = i
 	}
-	tm, err := coll.New(coll.Config{Map: nd.m.Map, Waiter: nd.waiters[me], Members: near(members...), Me: me, Failures: knows})
+	tm, err := coll.New(coll.Config{Map: nd.m.Map, Waiter: nd.waiters[me], Members: nearMembers(members...), Me: me, Failures: knows})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return tm
 }
 
-// within fails the test if f does not end: sleeps have no time-out here.
-func within(t *testing.T, what string, f func()) {
+// mustFinish fails the test if f does not end. Sleeps have no timeout here, so a lost wake-up is a
+// hang.
+func mustFinish(t *testing.T, what string, f func()) {
 	t.Helper()
 	done := make(chan struct{})
 	go func() {
-		defer close(done) // also if f fails the test
+		defer close(done) // even if f fails the test
 		f()
 	}()
 	select {
 	case <-done:
 	case <-time.After(time.Minute):
 		stacks := make([]byte, 1<<20)
-		t.Fatalf("%s: somebody hangs\n%s", what, stacks[:runtime.Stack(stacks, true)])
+		t.Fatalf("%s: hangs\n%s", what, stacks[:runtime.Stack(stacks, true)])
 	}
 }
 
-// names checks that an error is a DeadError with just these members.
-func names(t *testing.T, who string, err error, members ...int) {
+// wantDeadError checks that an error is a DeadError with exactly these members.
+func wantDeadError(t *testing.T, who string, err error, members ...int) {
 	t.Helper()
 	if dead, is := errors.AsType[*coll.DeadError](err); !is || !slices.Equal(dead.Members, members) {
-		t.Errorf("%s: %v, want a DeadError of %v", who, err, members)
+		t.Errorf("%s: error %v, want a DeadError of members %v", who, err, members)
 	}
 }
 
-// every is one call of each collective, small and large; b has room for either.
-var every = map[string]func(ctx context.Context, tm *coll.Team, root int) error{
+// everyCollective has one call of each collective, small and large. b has room for either.
+var everyCollective = map[string]func(ctx context.Context, tm *coll.Team, root int) error{
 	"Sync": func(ctx context.Context, tm *coll.Team, _ int) error { return tm.Sync(ctx) },
 	"Same": func(ctx context.Context, tm *coll.Team, _ int) error {
 		_, _, _, err := tm.Same(ctx, coll.Words{})
@@ -101,11 +101,11 @@ var (
 	large = coll.Buffers{Dst: layout.HeapOffset, Src: layout.HeapOffset + 512<<10, N: 5000}
 )
 
-// Who is in a collective that a dead member has not entered gets an error with its
-// name, and again at once at the next call; never ErrBroken.
+// A member in a collective that a dead member has not entered gets an error that names the dead
+// member, and again at once at the next call. It never gets ErrBroken.
 func TestDeathEndsCollectives(t *testing.T) {
 	const n, victim = 4, 2
-	for name, call := range every {
+	for name, call := range everyCollective {
 		t.Run(name, func(t *testing.T) {
 			nd := newNode(t, n)
 			var wg sync.WaitGroup
@@ -116,15 +116,15 @@ func TestDeathEndsCollectives(t *testing.T) {
 				tm := nd.member(t, me, nd.failures)
 				wg.Go(func() {
 					who := fmt.Sprint("member ", me)
-					names(t, who, call(t.Context(), tm, victim), victim)
-					names(t, who+" at the next call", call(t.Context(), tm, me), victim)
-					names(t, who+" in another one", tm.Sync(t.Context()), victim)
+					wantDeadError(t, who, call(t.Context(), tm, victim), victim)
+					wantDeadError(t, who+"at the next call", call(t.Context(), tm, me), victim)
+					wantDeadError(t, who+"in another collective", tm.Sync(t.Context()), victim)
 				})
 			}
-			within(t, name, func() {
+			mustFinish(t, name, func() {
 				for me := range n {
 					if me != victim {
-						nd.asleep(me)
+						nd.waitForSleeper(me)
 					}
 				}
 				nd.kill(victim)
@@ -134,18 +134,18 @@ func TestDeathEndsCollectives(t *testing.T) {
 	}
 }
 
-// Of several dead all are named, in the order of the team.
+// If several members are dead, the error names all of them, in the order of the team.
 func TestAllDeadAreNamed(t *testing.T) {
 	nd := newNode(t, 5)
 	for _, pe := range []int{3, 1, 4} {
 		nd.kill(pe)
 	}
 	for _, me := range []int{0, 2} {
-		names(t, "survivor", nd.member(t, me, nd.failures).Sync(t.Context()), 1, 3, 4)
+		wantDeadError(t, "survivor", nd.member(t, me, nd.failures).Sync(t.Context()), 1, 3, 4)
 	}
 }
 
-// A dead PE that is no member of the team does not matter to it.
+// A dead PE that is no member of the team does not affect it.
 func TestDeathElsewhere(t *testing.T) {
 	nd := newNode(t, 3)
 	nd.each(t, 7, []int{2, 0}, func(me int, tm *coll.Team) error {
@@ -161,88 +161,87 @@ func TestDeathElsewhere(t *testing.T) {
 	})
 }
 
-// A member that dies behind the step that it has entered does not end that step.
+// A member that dies after it entered a step does not end that step.
 func TestArrivedBeforeDeath(t *testing.T) {
 	nd := newNode(t, 3)
-	waits, dies, late := nd.member(t, 0, nd.failures), nd.member(t, 1, nd.failures), nd.member(t, 2, nil) // which has not heard
+	waits, dies, late := nd.member(t, 0, nd.failures), nd.member(t, 1, nd.failures), nd.member(t, 2, nil) // the last one does not know of the death
 	done := make(chan error, 2)
 	go func() { done <- waits.Sync(t.Context()) }()
 	go func() { done <- dies.Sync(t.Context()) }()
-	within(t, "Sync", func() {
-		nd.asleep(0)
-		nd.asleep(1)
-		nd.kill(1)   // clears the bells
-		nd.asleep(0) // so it has looked
+	mustFinish(t, "Sync", func() {
+		nd.waitForSleeper(0)
+		nd.waitForSleeper(1)
+		nd.kill(1)           // clears the bells as well
+		nd.waitForSleeper(0) // so it has seen the news
 		if err := late.Sync(t.Context()); err != nil {
 			t.Error(err)
 		}
 		for range 2 {
 			if err := <-done; err != nil {
-				t.Errorf("%v, want success: all had arrived", err)
+				t.Errorf("error %v, want success, because all had arrived", err)
 			}
 		}
-		names(t, "the next call", waits.Sync(t.Context()), 1)
+		wantDeadError(t, "the next call", waits.Sync(t.Context()), 1)
 	})
 }
 
-// A root that fails at its call, because it knows of a death, does not leave those
-// behind who wait for it, even if the dead had entered the step.
+// A root whose call fails because it knows of a death marks that, so the members that wait for it
+// do not hang, even if the dead member had entered the step.
 func TestGivingUpIsSeen(t *testing.T) {
 	for _, b := range []coll.Buffers{small, large} {
 		nd := newNode(t, 3)
 		root, waits, dies := nd.member(t, 0, nd.failures), nd.member(t, 1, nd.failures), nd.member(t, 2, nd.failures)
 		done := make(chan error, 2)
 		go func() { done <- coll.Broadcast[uint32](t.Context(), waits, b, 0) }()
-		go func() { _ = coll.Broadcast[uint32](t.Context(), dies, b, 0) }() // ends with the mark, too
-		within(t, "Broadcast", func() {
-			nd.asleep(1)
-			nd.asleep(2)
+		go func() { _ = coll.Broadcast[uint32](t.Context(), dies, b, 0) }() // ends with the mark as well
+		mustFinish(t, "Broadcast", func() {
+			nd.waitForSleeper(1)
+			nd.waitForSleeper(2)
 			nd.kill(2)
-			nd.asleep(1)
-			names(t, "root", coll.Broadcast[uint32](t.Context(), root, b, 0), 2)
-			names(t, "who waits", <-done, 2)
+			nd.waitForSleeper(1)
+			wantDeadError(t, "root", coll.Broadcast[uint32](t.Context(), root, b, 0), 2)
+			wantDeadError(t, "who waits", <-done, 2)
 		})
 	}
 }
 
-// A survivor that leaves, as in Finalize, ends waits for it with the names of the
-// dead.
+// A survivor that leaves, as in Finalize, ends the waits for it with the names of the dead.
 func TestLeaveWithDead(t *testing.T) {
 	nd := newNode(t, 3)
 	leaves, waits := nd.member(t, 0, nd.failures), nd.member(t, 1, nd.failures)
 	done := make(chan error, 1)
 	go func() { done <- waits.Sync(t.Context()) }()
-	within(t, "Sync", func() {
-		nd.asleep(1)
-		nd.page.Publish(2, 1, failure.ByExit(1), 0) // nobody is rung
+	mustFinish(t, "Sync", func() {
+		nd.waitForSleeper(1)
+		nd.page.Publish(2, 1, failure.ByExit(1), 0) // no bell is rung
 		leaves.Leave()
-		names(t, "who waits", <-done, 2)
+		wantDeadError(t, "who waits", <-done, 2)
 	})
 }
 
-// Who leaves a collective that failed in its first step does not pass for one that
-// had entered the second.
+// A member that leaves a collective which failed in its first step does not pass for one that
+// entered the second step.
 func TestLeaveInTheMidst(t *testing.T) {
 	nd := newNode(t, 2)
 	tm := nd.member(t, 0, nd.failures)
 	nd.kill(1)
-	within(t, "Leave", func() {
+	mustFinish(t, "Leave", func() {
 		unaware := nd.member(t, 0, nil)
 		done := make(chan error, 1)
 		go func() { done <- coll.FCollect[uint32](t.Context(), unaware, large) }()
-		nd.asleep(0)
-		names(t, "who knows", tm.Sync(t.Context()), 1)
+		nd.waitForSleeper(0)
+		wantDeadError(t, "who knows", tm.Sync(t.Context()), 1)
 		tm.Leave()
 		if word := nd.m.Control(0).Entries[0][0].Seq; word != 3<<62|1 {
-			t.Errorf("arrival word is %#x, want both marks and step 1", word)
+			t.Errorf("the arrival word is %#x, want both marks and step 1", word)
 		}
 		nd.waiters[0].Close()
 		<-done
 	})
 }
 
-// mortal is an operator in which a member dies: it does nothing any more, not even
-// what a goroutine does at its end, until the test is over.
+// mortal is an operator in which a member dies: its goroutine does nothing more, not even its
+// deferred calls, until the test is over.
 type mortal struct {
 	die  func()
 	over <-chan struct{}
@@ -254,9 +253,9 @@ func (m mortal) fold(_, _ []uint32) {
 	runtime.Goexit()
 }
 
-// Members die anywhere in random sequences of collectives, at once and one after the
-// other, and are published a while later: nobody hangs, all survivors fail from the
-// same collective on (but for broadcasts), and name the dead.
+// Members die anywhere in random sequences of collectives, at the same time or one after the
+// other, and their deaths are published a while later. No member hangs. All survivors fail from
+// the same collective on (except in broadcasts) and name the dead.
 func TestDeathsAnywhere(t *testing.T) {
 	rounds := 400
 	if testing.Short() {
@@ -264,20 +263,20 @@ func TestDeathsAnywhere(t *testing.T) {
 	}
 	for seed := range uint64(rounds) {
 		rng := rand.New(rand.NewPCG(seed, 1))
-		within(t, fmt.Sprint("seed ", seed), func() { deathsAnywhere(t, seed, rng) })
+		mustFinish(t, fmt.Sprint("seed ", seed), func() { testDeathsAnywhere(t, seed, rng) })
 		if t.Failed() {
 			t.Fatalf("seed %d", seed)
 		}
 	}
 }
 
-func deathsAnywhere(t *testing.T, seed uint64, rng *rand.Rand) {
+func testDeathsAnywhere(t *testing.T, seed uint64, rng *rand.Rand) {
 	t.Helper()
 	n := 2 + rng.IntN(5)
 	nd := newNode(t, n)
 	victims := rng.Perm(n)[:1+rng.IntN(n-1)]
 	slices.Sort(victims)
-	var passed [steps]atomic.Int32 // survivors
+	var passed [steps]atomic.Int32 // survivors that passed each step
 	var wg sync.WaitGroup
 	over := make(chan struct{})
 	defer close(over)
@@ -285,27 +284,28 @@ func deathsAnywhere(t *testing.T, seed uint64, rng *rand.Rand) {
 		l := life{tm: nd.member(t, me, nd.failures), rng: rand.New(rand.NewPCG(seed, 2)), end: steps + 1, over: over}
 		if !slices.Contains(victims, me) {
 			l.passed = &passed
-			wg.Go(func() { isOf(t, l.live(t.Context()), victims) })
+			wg.Go(func() { wantDeadErrorOf(t, l.live(t.Context()), victims) })
 			continue
 		}
 		l.end = rng.IntN(steps)
 		l.die = nd.killLater(&wg, me, rng.IntN(200))
 		go func() {
 			defer l.die()
-			_ = l.live(t.Context()) // a victim may learn of an earlier one
+			_ = l.live(t.Context()) // a victim may notice an earlier death
 		}()
 	}
 	wg.Wait()
 	rng = rand.New(rand.NewPCG(seed, 2))
 	for step := range steps {
-		kind, _ := choose(rng, n)
+		kind, _ := chooseCollective(rng, n)
 		if got := int(passed[step].Load()); !strings.HasPrefix(kind, "Broadcast") && got != 0 && got != n-len(victims) {
 			t.Errorf("%d of %d survivors got past step %d, %s", got, n-len(victims), step, kind)
 		}
 	}
 }
 
-// killLater returns what kills a PE some turns later, once; the group waits for it.
+// killLater returns a function that kills a PE a few scheduling turns later, once. The group waits
+// for it.
 func (nd *node) killLater(wg *sync.WaitGroup, pe, turns int) func() {
 	wg.Add(1)
 	return sync.OnceFunc(func() {
@@ -317,12 +317,12 @@ func (nd *node) killLater(wg *sync.WaitGroup, pe, turns int) func() {
 	})
 }
 
-// isOf checks that an error names dead ones out of the victims.
-func isOf(t *testing.T, err error, victims []int) {
+// wantDeadErrorOf checks that an error names dead members that are victims.
+func wantDeadErrorOf(t *testing.T, err error, victims []int) {
 	t.Helper()
 	dead, is := errors.AsType[*coll.DeadError](err)
 	if !is || len(dead.Members) == 0 || slices.ContainsFunc(dead.Members, func(i int) bool { return !slices.Contains(victims, i) }) {
-		t.Errorf("a survivor's error: %v, want a DeadError of some of %v", err, victims)
+		t.Errorf("a survivor's error is %v, want a DeadError of some of %v", err, victims)
 	}
 }
 
@@ -331,24 +331,25 @@ const steps = 30
 // life is a member on its way through random collectives.
 type life struct {
 	tm     *coll.Team
-	rng    *rand.Rand // the same for all members
-	end    int        // the step in which it dies, in the midst of a reduction, otherwise before it
+	rng    *rand.Rand // draws the same on all members
+	end    int        // the step in which the member dies: in the middle of a reduction, or before any other collective
 	die    func()
 	over   <-chan struct{}
-	passed *[steps]atomic.Int32 // nil: it does not count
+	passed *[steps]atomic.Int32 // nil: this member does not count
 }
 
-// kindsOf are the names in every, in order.
-var kindsOf = slices.Sorted(maps.Keys(every))
+// collectiveNames are the names in everyCollective, in order.
+var collectiveNames = slices.Sorted(maps.Keys(everyCollective))
 
-func choose(rng *rand.Rand, n int) (kind string, root int) {
-	return kindsOf[rng.IntN(len(kindsOf))], rng.IntN(n)
+func chooseCollective(rng *rand.Rand, n int) (kind string, root int) {
+	return collectiveNames[rng.IntN(len(collectiveNames))], rng.IntN(n)
 }
 
-// live returns the first error, which has to come again; the last step needs all.
+// live returns the first error, which has to be returned again by the next call. The last step
+// needs all members.
 func (l *life) live(ctx context.Context) error {
 	for step := range steps {
-		kind, root := choose(l.rng, l.tm.Size())
+		kind, root := chooseCollective(l.rng, l.tm.Size())
 		if step == l.end {
 			switch kind {
 			case "Reduce":
@@ -364,7 +365,7 @@ func (l *life) live(ctx context.Context) error {
 			}
 			return nil
 		}
-		if err := every[kind](ctx, l.tm, root); err != nil {
+		if err := everyCollective[kind](ctx, l.tm, root); err != nil {
 			if _, is := errors.AsType[*coll.DeadError](l.tm.Sync(ctx)); !is {
 				return fmt.Errorf("after %w, Sync: %w", err, l.tm.Sync(ctx))
 			}

@@ -12,10 +12,10 @@ import (
 	"github.com/goshmem/goshmem/symheap/layout"
 )
 
-// Collectives are explored as lists of acts. What a member contributes to an act tells it
-// from the others and from other acts; sources change as soon as an act has returned, also
-// with an error. Every
-// member that an act returned to has found the same contributors, and the results of those.
+// Collectives are explored as lists of acts. Each member's contribution to an act differs from
+// those of the other members and of other acts. Sources change as soon as an act has returned,
+// even with an error. All members to which an act returned must have found the same contributors
+// and the results of those.
 
 // act is one collective of a scenario, the k-th.
 type act func(r *run, tm *coll.Team, me, k int) error
@@ -28,12 +28,12 @@ func add64(acc, in []uint64) {
 
 const exploredSrc, exploredDst = 256 << 10, 0
 
-// gives is element j of what member i contributes to the k-th act.
+// gives is element j of member i's contribution to the k-th act.
 func gives(i, k, j int) uint64 { return 1<<(8*i)*uint64(1+k%5) + uint64(j)<<32 }
 
-// prepare fills the member's source, and clears its destination, which is another object.
+// prepare fills the member's source and clears its destination, which is another object.
 func (r *run) prepare(me, k, n, room int) (src, dst []uint64) {
-	src, dst = at[uint64](r.nd, me, exploredSrc, n), at[uint64](r.nd, me, exploredDst, room)
+	src, dst = elements[uint64](r.nd, me, exploredSrc, n), elements[uint64](r.nd, me, exploredDst, room)
 	for j := range src {
 		src[j] = gives(me, k, j)
 	}
@@ -55,12 +55,12 @@ func expect(k, from int, got []uint64, want func(j int) uint64) error {
 	return nil
 }
 
-// wrongError is a wrong result, whoever has died.
+// wrongError is a wrong result, which no death excuses.
 type wrongError struct{ what string }
 
 func (e *wrongError) Error() string { return e.what }
 
-// sumOf is what a reduction has of some contributors.
+// sumOf returns the result of a reduction over some contributors.
 func sumOf(who []int, k int) func(j int) uint64 {
 	return func(j int) (sum uint64) {
 		for _, i := range who {
@@ -74,7 +74,7 @@ func syncs(r *run, tm *coll.Team, me, _ int) error { return tm.Sync(r.ctx(me)) }
 
 func reducing(n int) act { return reductions(n, false) }
 
-// reductions are of objects of their own, or in place.
+// reductions use objects of their own, or work in place.
 func reductions(n int, inPlace bool) act {
 	return func(r *run, tm *coll.Team, me, k int) error {
 		src, dst, b := r.objects(me, k, n, inPlace)
@@ -87,7 +87,7 @@ func reductions(n int, inPlace bool) act {
 	}
 }
 
-// objects are those of a collective whose destination is as large as its source.
+// objects returns the objects of a collective whose destination is as large as its source.
 func (r *run) objects(me, k, n int, inPlace bool) (src, dst []uint64, b coll.Buffers) {
 	src, dst = r.prepare(me, k, n, n)
 	b = buffers(n)
@@ -99,7 +99,7 @@ func (r *run) objects(me, k, n int, inPlace bool) (src, dst []uint64, b coll.Buf
 
 func scanning(n int, exclusive bool) act { return scansOf(n, exclusive, false) }
 
-// scansOf are inclusive or exclusive, of objects of their own or in place.
+// scansOf are inclusive or exclusive, with objects of their own or in place.
 func scansOf(n int, exclusive, inPlace bool) act {
 	return func(r *run, tm *coll.Team, me, k int) error {
 		src, dst, b := r.objects(me, k, n, inPlace)
@@ -119,7 +119,7 @@ func broadcasting(n, root int) act {
 		err := coll.Broadcast[uint64](r.ctx(me), tm, buffers(n), root)
 		clear(src)
 		if o := tm.Outcome(); err == nil && (!slices.Equal(o.Contributors, []int{root}) || o.Failed != nil) {
-			return &wrongError{fmt.Sprintf("act %d: a broadcast of member %d has the outcome %+v", k, root, o)}
+			return &wrongError{fmt.Sprintf("act %d: the broadcast by member %d has the outcome %+v", k, root, o)}
 		}
 		if err == nil {
 			err = expect(k, 0, dst, sumOf([]int{root}, k))
@@ -128,7 +128,7 @@ func broadcasting(n, root int) act {
 	}
 }
 
-// collecting is FCollect, or Collect where member i has i elements more.
+// collecting is FCollect, or Collect in which member i has i elements more.
 func collecting(n int, equal bool) act {
 	if equal {
 		return collectsBy(func(int) int { return n }, func(r *run, tm *coll.Team, me, _ int) error {
@@ -138,15 +138,15 @@ func collecting(n int, equal bool) act {
 	return collectingOf(func(i int) int { return n + i })
 }
 
-// collectingOf is Collect where member i has so many elements.
+// collectingOf is Collect in which member i has sizes(i) elements.
 func collectingOf(sizes func(i int) int) act {
 	return collectsBy(sizes, func(r *run, tm *coll.Team, me, room int) error {
 		return coll.Collect[uint64](r.ctx(me), tm, buffers(sizes(me)), room)
 	})
 }
 
-// collectsBy has the parts of those that contribute one after the other; of an FCollect, each at
-// its place.
+// collectsBy expects the contributors' parts one after the other, or, for FCollect, each at its
+// own place.
 func collectsBy(sizes func(i int) int, call func(r *run, tm *coll.Team, me, room int) error) act {
 	return func(r *run, tm *coll.Team, me, k int) (err error) {
 		room, equal := 0, true
@@ -172,14 +172,14 @@ func collectsBy(sizes func(i int) int, call func(r *run, tm *coll.Team, me, room
 		}
 		for _, i := range tm.Outcome().Failed {
 			if part := i * sizes(i); equal && dst[part] != 0 {
-				return &wrongError{fmt.Sprintf("act %d: the part of member %d, which did not contribute, has %#x", k, i, dst[part])}
+				return &wrongError{fmt.Sprintf("act %d: the part of member %d, which did not contribute, holds %#x", k, i, dst[part])}
 			}
 		}
 		return nil
 	}
 }
 
-// exchanges is Alltoall, or AlltoallS with a stride of 2 in the destination.
+// exchanging is Alltoall, or AlltoallS with a stride of 2 in the destination.
 func exchanging(n, stride int) act {
 	return func(r *run, tm *coll.Team, me, k int) (err error) {
 		src, dst := r.prepare(me, k, n*r.n, n*r.n*stride)
@@ -201,7 +201,7 @@ func exchanging(n, stride int) act {
 		}
 		for _, i := range tm.Outcome().Failed {
 			if got := dst[i*n*stride]; got != 0 {
-				return &wrongError{fmt.Sprintf("act %d: the block of member %d, which did not contribute, has %#x", k, i, got)}
+				return &wrongError{fmt.Sprintf("act %d: the block of member %d, which did not contribute, holds %#x", k, i, got)}
 			}
 		}
 		return nil
@@ -233,7 +233,7 @@ func valueReduces(r *run, tm *coll.Team, me, k int) error {
 	return err
 }
 
-// wide64 is a value that no slot has room for.
+// wide64 is a value that is larger than a slot.
 type wide64 [1100]uint64
 
 func wideReduces(r *run, tm *coll.Team, me, k int) error {
@@ -258,13 +258,13 @@ func privateBroadcasts(n, root int) act {
 		}
 		err := coll.BroadcastPrivate(r.ctx(me), tm, buf, root)
 		if err == nil && slices.ContainsFunc(buf, func(b byte) bool { return b != byte(k) }) {
-			err = &wrongError{fmt.Sprintf("act %d: private broadcast is wrong: %d ... %d, want %d", k, buf[0], buf[n-1], k)}
+			err = &wrongError{fmt.Sprintf("act %d: the private broadcast is %d ... %d, want %d", k, buf[0], buf[n-1], k)}
 		}
 		return err
 	}
 }
 
-// sames is Same, or Gather, of words that differ by act only.
+// sames is Same, or Gather, of words that differ only by act.
 func sames(gather bool) act {
 	return func(r *run, tm *coll.Team, me, k int) error {
 		w := coll.Words{uint64(k), 7}
@@ -280,19 +280,19 @@ func sames(gather bool) act {
 		}
 		differs, a, b, err := tm.Same(r.ctx(me), w)
 		if err == nil && differs >= 0 {
-			err = &wrongError{fmt.Sprintf("act %d: %v and %v are not the same", k, a, b)}
+			err = &wrongError{fmt.Sprintf("act %d: Same returned that %v and %v differ", k, a, b)}
 		}
 		return err
 	}
 }
 
-// anew makes the member's side of the team anew, as a successor does.
+// anew replaces the member's side of the team by a new one, as a successor does.
 func anew(r *run, tm *coll.Team, me, _ int) error {
 	r.teams[me] = r.team(me, tm.ID(), tm.Tolerant())
 	return nil
 }
 
-// loose may return on some members and fail on others of a strict team.
+// loose marks an act that may return on some members and fail on others of a strict team.
 func loose(a act) act {
 	return func(r *run, tm *coll.Team, me, k int) error {
 		err := a(r, tm, me, k)
@@ -310,7 +310,7 @@ func isWrong(err error) bool {
 	return wrong
 }
 
-// outcome is what an act came to, which is to be the same for all.
+// outcome is the end of an act as text, which must be the same on all members.
 func outcome(tm *coll.Team, err error) string {
 	if _, dead := errors.AsType[*coll.DeadError](err); dead && tm.Tolerant() {
 		return "dead"
@@ -333,7 +333,7 @@ func playing(tolerant bool, list ...act) func(r *run) {
 		r.body = func(me int) error {
 			for k, a := range list {
 				err := a(r, r.teams[me], me, k)
-				if err != nil && (isWrong(err) || !r.excuses(r.teams[me], err)) {
+				if err != nil && (isWrong(err) || !r.mayFail(r.teams[me], err)) {
 					return fmt.Errorf("act %d: %w", k, err)
 				}
 				note := outcome(r.teams[me], err)
@@ -342,10 +342,10 @@ func playing(tolerant bool, list ...act) func(r *run) {
 				}
 				notes[me] = append(notes[me], note)
 				if note == "failed" || note == "" {
-					if err := r.refuses(r.teams[me], me, k); err != nil {
+					if err := r.wantRefused(r.teams[me], me, k); err != nil {
 						return err
 					}
-					if r.ended() { // behind a death, the mark of giving up has to do
+					if r.canceledAny() { // after a death, the mark of giving up has to be enough
 						r.teams[me].Leave()
 					}
 					return nil
@@ -353,37 +353,37 @@ func playing(tolerant bool, list ...act) func(r *run) {
 			}
 			return nil
 		}
-		r.check = func() error { return r.agree(notes) }
+		r.check = func() error { return r.compareNotes(notes) }
 	}
 }
 
-// refuses checks that a team on which an act has failed is used no more.
-func (r *run) refuses(tm *coll.Team, me, k int) error {
+// wantRefused checks that a team on which an act has failed refuses the next one.
+func (r *run) wantRefused(tm *coll.Team, me, k int) error {
 	err := tm.Sync(r.ctx(me))
 	if _, dead := errors.AsType[*coll.DeadError](err); !dead && !errors.Is(err, coll.ErrBroken) {
-		return &wrongError{fmt.Sprintf("act %d failed, and Sync behind it is %v", k, err)}
+		return &wrongError{fmt.Sprintf("act %d failed, but Sync after it returned %v", k, err)}
 	}
 	return nil
 }
 
-// ended says whether a context has ended.
-func (r *run) ended() bool {
+// canceledAny reports whether any member's context has ended.
+func (r *run) canceledAny() bool {
 	return slices.ContainsFunc(r.members, func(m *member) bool { return m.canceled })
 }
 
-// excuses says whether an act may fail so.
-func (r *run) excuses(tm *coll.Team, err error) bool {
+// mayFail reports whether an act may fail with this error.
+func (r *run) mayFail(tm *coll.Team, err error) bool {
 	_, dead := errors.AsType[*coll.DeadError](err)
-	if r.ended() {
+	if r.canceledAny() {
 		return dead || hasLeft(err) || errors.Is(err, context.Canceled) || errors.Is(err, coll.ErrBroken)
 	}
 	return dead && slices.ContainsFunc(r.members, func(m *member) bool { return m.killed })
 }
 
-// agree finds acts that came to different ends.
-func (r *run) agree(notes [][]string) error {
-	if r.ended() {
-		return nil // some end well, others do not
+// compareNotes finds acts that ended differently on different members.
+func (r *run) compareNotes(notes [][]string) error {
+	if r.canceledAny() {
+		return nil // some members may succeed while others fail
 	}
 	for k := 0; ; k++ {
 		first, any := "", false
@@ -411,11 +411,11 @@ func repeat(n int, list ...act) (all []act) {
 
 const (
 	cellOf = 100 / 8  // elements that fit into a cell
-	wideOf = 400 / 8  // into a slot only, and not into two cells
+	wideOf = 400 / 8  // into a slot only, but not into two cells
 	slotOf = 1000 / 8 // into a slot only
-	bigOf  = 1040 / 8 // into none, where every PE has a processor
-	fullOf = 8200 / 8 // into none
-	partOf = 4104 / 8 // neither do as many for each of two members
+	bigOf  = 1040 / 8 // into no slot, if every PE has a processor
+	fullOf = 8200 / 8 // into no slot
+	partOf = 4104 / 8 // into no slot, and neither do two of them
 )
 
 var (
@@ -489,13 +489,13 @@ var dataScenarios = []scenario{
 	{name: "canceled3", n: 3, draws: 8000, most: quits, play: playing(false, syncs, reducing(1), broadcasting(bigOf, 0), syncs)},
 }
 
-// withdrawing are collectives that members read sources in.
+// withdrawing lists collectives in which members read each other's sources.
 var withdrawing = []act{reducing(bigOf), collecting(bigOf, true), exchanging(bigOf, 2), collecting(bigOf, false), scanning(bigOf, false), broadcasting(bigOf, 0)}
 
-// lessOf has only the first member's part be large.
+// lessOf makes only the first member's part large.
 func lessOf(i int) int { return max(bigOf*(1-i), 2) }
 
-// playSync: nobody leaves a barrier before all have entered it.
+// playSync: no member leaves a barrier before all have entered it.
 func playSync(r *run) {
 	at := make([]int, r.n)
 	r.body = func(me int) error {
@@ -507,7 +507,7 @@ func playSync(r *run) {
 			}
 			for i, x := range at {
 				if x < round || x > round+1 {
-					return fmt.Errorf("round %d: member %d is at %d", round, i, x)
+					return fmt.Errorf("round %d: member %d is at %d after Sync", round, i, x)
 				}
 			}
 		}

@@ -22,10 +22,10 @@ func exploreAll(t *testing.T, list []scenario) {
 	}
 }
 
-// The scenarios here have teams whose members are not all PEs.
+// The teams of these scenarios do not have all PEs as members.
 
-// playWakes: a member has a large broadcast's data as soon as the root has called it, although
-// another member waits for that one before it calls.
+// playWakes: a member has the data of a large broadcast as soon as the root has called it,
+// although another member waits for that member before it calls.
 func playWakes(r *run) {
 	r.body = func(me int) error {
 		all := r.team(me, 0, false)
@@ -43,7 +43,8 @@ func playWakes(r *run) {
 	}
 }
 
-// playAreas: a PE lends its area to another team when nobody reads it for the first any more.
+// playAreas: a PE lends its area to another team once no member reads it for the first team any
+// more.
 func playAreas(r *run) {
 	teams := [][]int{{0, 1}, {0, 2}}
 	r.body = func(me int) error {
@@ -58,9 +59,10 @@ func playAreas(r *run) {
 	}
 }
 
-// playAreasByTurns: PE 0 lends its area to two teams by turns, and the others know one of them. A
-// reduction of which one survivor has the result ends well for all of them, whoever dies then: in
-// the last steps of the larger team's second one, for which PE 0 has its area back.
+// playAreasByTurns: PE 0 lends its area to two teams by turns, and each other PE knows only one of
+// them. If one survivor has the result of a reduction, it succeeds on all survivors, whichever
+// member dies in the last steps of the larger team's second reduction, for which PE 0 has its area
+// back.
 func playAreasByTurns(r *run) {
 	sets, notes := [][]int{{0, 1, 2}, {0, 3}}, make([][]string, r.n)
 	r.body = func(me int) error {
@@ -82,7 +84,7 @@ func playAreasByTurns(r *run) {
 				}
 			})
 			err := privateReducesBy(op, 1100, -1)(r, tm, slices.Index(sets[k%2], me), k)
-			if err != nil && (isWrong(err) || !hasLeft(err) && !r.excuses(tm, err)) {
+			if err != nil && (isWrong(err) || !hasLeft(err) && !r.mayFail(tm, err)) {
 				return fmt.Errorf("reduction %d: %w", k, err)
 			}
 			notes[me] = append(notes[me], fmt.Sprint(err == nil))
@@ -98,10 +100,10 @@ func playAreasByTurns(r *run) {
 		}
 		return nil
 	}
-	r.check = func() error { return r.agree(notes) }
+	r.check = func() error { return r.compareNotes(notes) }
 }
 
-// folding is add64 that calls a function, too.
+// folding is add64 that also calls a function.
 func folding(also func()) coll.Op[uint64] {
 	return func(acc, in []uint64) {
 		add64(acc, in)
@@ -109,48 +111,49 @@ func folding(also func()) coll.Op[uint64] {
 	}
 }
 
-// playOutside: a step that all members have entered ends well, although a PE outside the team
-// dies, and then a member.
+// playOutside: a step that all members have entered succeeds, although a PE outside the team dies,
+// and then a member.
 func playOutside(r *run) {
 	r.body = func(me int) error {
 		if me == 2 {
 			tm := r.teamOf(me, 1, []int{2}, false)
 			for range 4 {
-				_ = tm.Sync(r.ctx(me)) // it dies somewhere
+				_ = tm.Sync(r.ctx(me)) // the PE dies somewhere in it
 			}
 			return nil
 		}
 		tm := r.teamOf(me, 0, []int{0, 1}, false)
 		err := tm.Sync(r.ctx(me))
-		if err != nil && !r.died(err) {
+		if err != nil && !r.diedOf(err) {
 			return err
 		}
 		words := r.nd.m.Control(0).Entries[0]
 		if err != nil && words[0].Seq&1 == 1 && words[1].Seq&1 == 1 {
-			return fmt.Errorf("all have entered the step, and member %d finds: %w", me, err)
+			return fmt.Errorf("all have entered the step, but member %d fails: %w", me, err)
 		}
 		return nil
 	}
 }
 
-// patience has the contexts of all members last, but where a scenario says something else.
-func (r *run) patience() {
+// keepContexts keeps the contexts of all members from ending, except where a scenario uses
+// withEndingContext.
+func (r *run) keepContexts() {
 	for _, m := range r.members {
-		m.patient = true
+		m.keepsContext = true
 	}
 }
 
-// impatient calls f with a context that may end.
-func (r *run) impatient(me int, f func(ctx context.Context) error) error {
-	r.members[me].patient = false
+// withEndingContext calls f with a context that may end.
+func (r *run) withEndingContext(me int, f func(ctx context.Context) error) error {
+	r.members[me].keepsContext = false
 	err := f(r.ctx(me))
-	r.members[me].patient = true
+	r.members[me].keepsContext = true
 	return err
 }
 
-// works makes a group, uses it and dissolves it.
-func (r *run) works(me int, parent *coll.Team) error {
-	g, err := coll.Split(r.ctx(me), parent, upTo(parent.Size()), false)
+// useNewGroup makes a group, uses it and dissolves it.
+func (r *run) useNewGroup(me int, parent *coll.Team) error {
+	g, err := coll.Split(r.ctx(me), parent, firstPEs(parent.Size()), false)
 	for range 3 {
 		if err == nil {
 			err = g.Sync(r.ctx(me))
@@ -162,22 +165,22 @@ func (r *run) works(me int, parent *coll.Team) error {
 	return err
 }
 
-// playSlowClaim: PE 0 gives up a group with PE 1, which may still come to claim its id, and
-// makes one with PE 2. Nobody writes into that one's words but its members. PE 0 gives up as soon
-// as it has to wait for claims, or when the schedule says so.
+// playSlowClaim: PE 0 gives up a group with PE 1, which may still come to claim its id, and makes
+// one with PE 2. Only members of the new group may write its words. PE 0 gives up as soon as it
+// has to wait for claims, or when the schedule says so.
 func playSlowClaim(atClaims bool) func(r *run) {
 	return func(r *run) {
-		r.patience()
+		r.keepContexts()
 		r.body = func(me int) error {
 			if me != 2 {
-				if err := r.givesUp(me, atClaims); err != nil {
+				if err := r.splitGivenUp(me, atClaims); err != nil {
 					return fmt.Errorf("the first group: %w", err)
 				}
 			}
 			if me == 1 {
 				return nil
 			}
-			if err := r.works(me, r.teamOf(me, 1, []int{0, 2}, false)); err != nil {
+			if err := r.useNewGroup(me, r.teamOf(me, 1, []int{0, 2}, false)); err != nil {
 				return fmt.Errorf("the second group: %w", err)
 			}
 			return nil
@@ -185,11 +188,11 @@ func playSlowClaim(atClaims bool) func(r *run) {
 	}
 }
 
-// givesUp makes a group of PEs 0 and 1, unless PE 0 gives it up, and leaves it.
-func (r *run) givesUp(me int, atClaims bool) error {
+// splitGivenUp makes a group of PEs 0 and 1, unless PE 0 gives it up, and leaves it.
+func (r *run) splitGivenUp(me int, atClaims bool) error {
 	parent := r.teamOf(me, 0, []int{0, 1}, false)
 	split := func(ctx context.Context) error {
-		g, err := coll.Split(ctx, parent, upTo(2), false)
+		g, err := coll.Split(ctx, parent, firstPEs(2), false)
 		if err == nil {
 			err = g.Sync(r.ctx(me))
 			g.Leave()
@@ -202,14 +205,14 @@ func (r *run) givesUp(me int, atClaims bool) error {
 	case me == 1:
 		err = split(r.ctx(me))
 	case atClaims:
-		err = split(watched{r.ctx(me), func() error {
+		err = split(watchedCtx{r.ctx(me), func() error {
 			if r.nd.m.Control(0).Teams[0].Seq == 2 {
 				return context.Canceled
 			}
 			return nil
 		}})
 	default:
-		err = r.impatient(me, split)
+		err = r.withEndingContext(me, split)
 	}
 	if hasLeft(err) || errors.Is(err, context.Canceled) || errors.Is(err, coll.ErrBroken) {
 		return nil
@@ -217,16 +220,16 @@ func (r *run) givesUp(me int, atClaims bool) error {
 	return err
 }
 
-// playDissolving: PE 0 gives up the last meeting of a group with PE 1, which makes one with PE
-// 2 as soon as it has got past that. PE 0 leaves no mark in the words of that one.
+// playDissolving: PE 0 gives up the last meeting of a group with PE 1. PE 1 makes a group with PE
+// 2 as soon as it has passed that meeting. PE 0 leaves no mark in the words of the new group.
 func playDissolving(r *run) {
-	r.patience()
+	r.keepContexts()
 	first, second := []int{1, 0}, []int{1, 2}
 	r.body = func(me int) error {
 		if me != 2 {
-			g, err := coll.Split(r.ctx(me), r.teamOf(me, 0, first, false), upTo(2), false)
+			g, err := coll.Split(r.ctx(me), r.teamOf(me, 0, first, false), firstPEs(2), false)
 			if err == nil && me == 0 {
-				err = r.impatient(me, g.Dissolve)
+				err = r.withEndingContext(me, g.Dissolve)
 			} else if err == nil {
 				err = g.Dissolve(r.ctx(me))
 			}
@@ -237,15 +240,15 @@ func playDissolving(r *run) {
 				return nil
 			}
 		}
-		if err := r.works(me, r.teamOf(me, 1, second, false)); err != nil {
+		if err := r.useNewGroup(me, r.teamOf(me, 1, second, false)); err != nil {
 			return fmt.Errorf("the second group: %w", err)
 		}
 		return nil
 	}
 }
 
-// playOneID: of an id that is the only one, a claim fails on PE 1 alone, where the id is free
-// again before the next try. PEs that still hold it then are waited for.
+// playOneID: there is only one id. A claim fails on PE 1 alone, where the id is free again before
+// the next try. The group waits for PEs that still hold it then.
 func playOneID(r *run) {
 	const id, other = 3, 1 << 40
 	teams := r.all(0, false)
@@ -262,15 +265,15 @@ func playOneID(r *run) {
 		if me == 1 {
 			ctx = meddling{ctx, func() error {
 				switch {
-				case mine[0].Seq == 1: // waits for the others' offers
+				case mine[0].Seq == 1: // PE 1 waits for the others' offers
 					mine[id].Used = other
-				case mine[0].Seq == 2 && mine[id].Used == other: // and for their claims
+				case mine[0].Seq == 2 && mine[id].Used == other: // PE 1 waits for the others' claims
 					mine[id].Used = 0
 				}
 				return nil
 			}}
 		}
-		g, err := coll.Split(ctx, teams[me], upTo(r.n), false)
+		g, err := coll.Split(ctx, teams[me], firstPEs(r.n), false)
 		if errors.Is(err, coll.ErrNoID) && mine[id].Used == other {
 			return nil
 		}

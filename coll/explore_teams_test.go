@@ -40,7 +40,7 @@ var teamScenarios = []scenario{
 	{name: "panicking3", n: 3, draws: 4000, most: most, play: playPanicking},
 }
 
-// all returns the sides of all members of a team of all.
+// all returns the sides of all members of a team of all PEs.
 func (r *run) all(id int, tolerant bool) []*coll.Team {
 	teams := make([]*coll.Team, r.n)
 	for me := range teams {
@@ -49,8 +49,8 @@ func (r *run) all(id int, tolerant bool) []*coll.Team {
 	return teams
 }
 
-// playAgree: every agreement is the same for all that return from it, and says of each
-// member either its flag or its death.
+// playAgree: every agreement has the same result on all members that return from it, and contains
+// for each member either its flag or its death.
 func playAgree(rounds int) func(r *run) {
 	return func(r *run) {
 		teams, notes := r.all(0, false), make([][]string, r.n)
@@ -59,23 +59,23 @@ func playAgree(rounds int) func(r *run) {
 				known := r.published()
 				a, err := coll.Agree(r.ctx(me), teams[me], ^uint64(1<<me|1<<(8+k)))
 				if err != nil {
-					if r.quit(err) {
+					if r.endedBy(err) {
 						return nil
 					}
 					return fmt.Errorf("agreement %d: %w", k, err)
 				}
 				for i := range r.n {
 					if in := a.Flags&(1<<i) == 0; !in && !slices.Contains(a.Failed, i) {
-						return fmt.Errorf("agreement %d: neither flag nor death of member %d in %#x %v", k, i, a.Flags, a.Failed)
+						return fmt.Errorf("agreement %d: neither the flag nor the death of member %d is in %#x %v", k, i, a.Flags, a.Failed)
 					}
 				}
 				for _, i := range known {
 					if !slices.Contains(a.Failed, i) {
-						return fmt.Errorf("agreement %d: the death of member %d was known at the call, and is not in %v", k, i, a.Failed)
+						return fmt.Errorf("agreement %d: the death of member %d was known at the call, but is not in %v", k, i, a.Failed)
 					}
 				}
 				if rest := ^a.Flags >> 8; rest != 1<<k {
-					return fmt.Errorf("agreement %d has flags of others: %#x", k, a.Flags)
+					return fmt.Errorf("agreement %d has wrong flags: %#x", k, a.Flags)
 				}
 				for _, i := range a.Failed {
 					if !r.members[i].killed {
@@ -87,15 +87,15 @@ func playAgree(rounds int) func(r *run) {
 			return nil
 		}
 		r.check = func() error {
-			if err := r.agree(notes); err != nil {
+			if err := r.compareNotes(notes); err != nil {
 				return err
 			}
-			return r.alike(notes)
+			return r.compareEnds(notes)
 		}
 	}
 }
 
-// published returns the members whose deaths are.
+// published returns the members whose deaths are published.
 func (r *run) published() (who []int) {
 	for i, m := range r.members {
 		if m.told != 0 {
@@ -105,8 +105,8 @@ func (r *run) published() (who []int) {
 	return who
 }
 
-// alike is agree where contexts end, too.
-func (r *run) alike(notes [][]string) error {
+// compareEnds compares the notes of all members, even if contexts end.
+func (r *run) compareEnds(notes [][]string) error {
 	for k := 0; ; k++ {
 		first, found := "", false
 		for i := range notes {
@@ -114,7 +114,7 @@ func (r *run) alike(notes [][]string) error {
 				continue
 			}
 			if found && notes[i][k] != first {
-				return fmt.Errorf("%d: %q on some members, %q on member %d", k, first, notes[i][k], i)
+				return fmt.Errorf("call %d: %q on some members, %q on member %d", k, first, notes[i][k], i)
 			}
 			first, found = notes[i][k], true
 		}
@@ -124,19 +124,19 @@ func (r *run) alike(notes [][]string) error {
 	}
 }
 
-// quit says whether a call failed because some member's context has ended.
-func (r *run) quit(err error) bool {
-	return r.ended() && (errors.Is(err, context.Canceled) || errors.Is(err, coll.ErrBroken))
+// endedBy reports whether a call failed because some member's context has ended.
+func (r *run) endedBy(err error) bool {
+	return r.canceledAny() && (errors.Is(err, context.Canceled) || errors.Is(err, coll.ErrBroken))
 }
 
-// died says whether a call may have failed because of a death.
-func (r *run) died(err error) bool {
+// diedOf reports whether a call may have failed because of a death.
+func (r *run) diedOf(err error) bool {
 	_, dead := errors.AsType[*coll.DeadError](err)
 	return dead && slices.ContainsFunc(r.members, func(m *member) bool { return m.killed })
 }
 
-// uses makes a few collectives on a group.
-func (r *run) uses(g *coll.Team, me, k int) error {
+// useGroup makes a few collectives on a group.
+func (r *run) useGroup(g *coll.Team, me, k int) error {
 	for _, a := range []act{reducing(1), broadcasting(2, 0), reducing(3)} {
 		if err := a(r, g, me, k); err != nil {
 			return err
@@ -146,22 +146,22 @@ func (r *run) uses(g *coll.Team, me, k int) error {
 	return nil
 }
 
-// playGroups makes groups over each other, which get the same ids.
+// playGroups makes overlapping groups one after the other, which get the same ids.
 func playGroups(release bool) func(r *run) {
 	return func(r *run) {
 		teams := r.all(0, false)
 		r.body = func(me int) error {
 			for k := range 3 {
-				g, err := coll.Split(r.ctx(me), teams[me], upTo(r.n), false)
+				g, err := coll.Split(r.ctx(me), teams[me], firstPEs(r.n), false)
 				if err == nil {
-					if err = r.uses(g, me, 3*k); err == nil && release && k == 1 {
+					if err = r.useGroup(g, me, 3*k); err == nil && release && k == 1 {
 						g.Release()
 					} else if err == nil {
 						err = g.Dissolve(r.ctx(me))
 					}
 				}
 				if err != nil {
-					if !isWrong(err) && r.died(err) {
+					if !isWrong(err) && r.diedOf(err) {
 						return nil
 					}
 					return fmt.Errorf("group %d: %w", k, err)
@@ -172,29 +172,30 @@ func playGroups(release bool) func(r *run) {
 	}
 }
 
-// playGroupsTolerant: all survivors of a tolerant team get a group of all, or find that members
-// have died. The team goes on.
+// playGroupsTolerant: all survivors of a tolerant team get a group of all members, or learn that
+// members have died. The team goes on.
 func playGroupsTolerant(r *run) {
 	teams, notes := r.all(0, true), make([][]string, r.n)
 	r.body = func(me int) error {
 		for k := range 2 {
-			g, err := coll.Split(r.ctx(me), teams[me], upTo(r.n), false)
-			if err != nil && !r.died(err) {
+			g, err := coll.Split(r.ctx(me), teams[me], firstPEs(r.n), false)
+			if err != nil && !r.diedOf(err) {
 				return fmt.Errorf("group %d: %w", k, err)
 			}
 			g.Release()
 			notes[me] = append(notes[me], fmt.Sprint(err == nil))
 			if err := teams[me].Sync(r.ctx(me)); err != nil {
-				return fmt.Errorf("the team behind group %d: %w", k, err)
+				return fmt.Errorf("the team after group %d: %w", k, err)
 			}
 		}
 		return nil
 	}
-	r.check = func() error { return r.alike(notes) }
+	r.check = func() error { return r.compareEnds(notes) }
 }
 
-// playGivenUp makes a group, by a call that may be given up, and then one on another
-// parent, which may get the same id. It is used while others may still be at the first.
+// playGivenUp makes a group by a call that may be given up, and then a group of another parent,
+// which may get the same id. The second group is used while other members may still be in the
+// first call.
 func playGivenUp(survivors bool) func(r *run) {
 	return func(r *run) {
 		teams := [][]*coll.Team{r.all(0, false), r.all(1, false), r.all(2, false)}
@@ -209,10 +210,10 @@ func playGivenUp(survivors bool) func(r *run) {
 				if tm := team[me]; survivors {
 					g, err = coll.Survivors(ctx, tm, voteOn(tm), false)
 				} else {
-					g, err = coll.Split(ctx, tm, upTo(r.n), false)
+					g, err = coll.Split(ctx, tm, firstPEs(r.n), false)
 				}
 				if err == nil && g.Size() == r.n {
-					err = r.uses(g, me, 3*k)
+					err = r.useGroup(g, me, 3*k)
 				}
 				if g != nil {
 					if me == 0 || err != nil {
@@ -222,7 +223,7 @@ func playGivenUp(survivors bool) func(r *run) {
 						err = g.Dissolve(ctx)
 					}
 				}
-				if err != nil && (isWrong(err) || !r.quit(err) && !r.died(err) && !hasLeft(err) && !errors.Is(err, coll.ErrReleased)) {
+				if err != nil && (isWrong(err) || !r.endedBy(err) && !r.diedOf(err) && !hasLeft(err) && !errors.Is(err, coll.ErrReleased)) {
 					return fmt.Errorf("group %d: %w", k, err)
 				}
 			}
@@ -243,7 +244,7 @@ func voteOn(tm *coll.Team) coll.Vote {
 	}
 }
 
-// playSurvivors: all that live get the same group.
+// playSurvivors: all survivors get the same group.
 func playSurvivors(r *run) {
 	teams, notes := r.all(0, false), make([][]string, r.n)
 	r.body = func(me int) error {
@@ -253,7 +254,7 @@ func playSurvivors(r *run) {
 				return err
 			}
 		}
-		if err := tm.Sync(r.ctx(me)); err != nil && !r.died(err) {
+		if err := tm.Sync(r.ctx(me)); err != nil && !r.diedOf(err) {
 			return err
 		}
 		for k := range 2 {
@@ -263,7 +264,7 @@ func playSurvivors(r *run) {
 			}
 			notes[me] = append(notes[me], fmt.Sprint(g.ID(), g.PEs()))
 			for range 3 {
-				if err := g.Sync(r.ctx(me)); err != nil && !r.died(err) {
+				if err := g.Sync(r.ctx(me)); err != nil && !r.diedOf(err) {
 					return fmt.Errorf("group %d: %w", k, err)
 				}
 			}
@@ -271,11 +272,11 @@ func playSurvivors(r *run) {
 		}
 		return nil
 	}
-	r.check = func() error { return r.alike(notes) }
+	r.check = func() error { return r.compareEnds(notes) }
 }
 
-// playHistories: the members of a group have had its id for groups of their own, with
-// numbers that differ. These have agreed, and their members have left some of them.
+// playHistories: the members of a group have used its id before, in groups of their own whose
+// numbers differ. In these they have agreed, and some members have left some of them.
 func playHistories(r *run) {
 	teams := r.all(0, false)
 	r.body = func(me int) error {
@@ -296,12 +297,12 @@ func playHistories(r *run) {
 					err = g.Dissolve(r.ctx(me))
 				}
 				if err != nil {
-					return fmt.Errorf("alone: %w", err)
+					return fmt.Errorf("group of one: %w", err)
 				}
 			}
-			g, err := coll.Split(r.ctx(me), teams[me], upTo(r.n), false)
+			g, err := coll.Split(r.ctx(me), teams[me], firstPEs(r.n), false)
 			if err == nil {
-				err = r.uses(g, me, round)
+				err = r.useGroup(g, me, round)
 			}
 			for range 2 {
 				if err == nil {
@@ -309,7 +310,7 @@ func playHistories(r *run) {
 				}
 			}
 			if err == nil && g.ID() != 3 {
-				err = fmt.Errorf("id %d, want 3", g.ID())
+				err = fmt.Errorf("got id %d, want 3", g.ID())
 			}
 			if err == nil {
 				err = g.Dissolve(r.ctx(me))
@@ -322,8 +323,8 @@ func playHistories(r *run) {
 	}
 }
 
-// playLeaving: member i leaves behind i collectives, or agreements; who waits for it in a
-// further one is told.
+// playLeaving: member i leaves after i collectives or agreements. A member that waits for it in a
+// later one is told.
 func playLeaving(agree bool) func(r *run) {
 	return func(r *run) {
 		teams := r.all(0, false)
@@ -336,7 +337,7 @@ func playLeaving(agree bool) func(r *run) {
 					call = func(ctx context.Context) error { _, err := coll.Agree(ctx, tm, 1); return err }
 				}
 				if err := call(r.ctx(me)); err != nil {
-					if hasLeft(err) || r.died(err) || errors.Is(err, coll.ErrBroken) {
+					if hasLeft(err) || r.diedOf(err) || errors.Is(err, coll.ErrBroken) {
 						return nil
 					}
 					return err
@@ -347,7 +348,7 @@ func playLeaving(agree bool) func(r *run) {
 	}
 }
 
-// playRejoining: a team that was left, and broken, is used again by successors.
+// playRejoining: successors use a team again that was left, and broken.
 func playRejoining(r *run) {
 	teams, others := r.all(0, false), r.all(1, false)
 	r.body = func(me int) error {
@@ -355,7 +356,7 @@ func playRejoining(r *run) {
 		if err := reducing(1)(r, tm, me, 0); err != nil {
 			return err
 		}
-		if me != 0 { // member 0 leaves while the others call
+		if me != 0 { // member 0 leaves while the others are in the call
 			if err := tm.Sync(r.ctx(me)); err == nil || !hasLeft(err) && !errors.Is(err, coll.ErrBroken) {
 				return fmt.Errorf("a collective that a member has left: %w", err)
 			}
@@ -366,9 +367,9 @@ func playRejoining(r *run) {
 			return err
 		}
 		if again.HasLeft(me) {
-			return errors.New("the mark is there still")
+			return errors.New("the mark of leaving is still set")
 		}
-		if err := r.uses(again, me, 1); err != nil {
+		if err := r.useGroup(again, me, 1); err != nil {
 			return err
 		}
 		_, err := coll.Agree(r.ctx(me), again, 1)
@@ -376,17 +377,17 @@ func playRejoining(r *run) {
 	}
 }
 
-// playLending: the area of a reduction that was given up goes to no other one that others
-// could take for it.
+// playLending: the area of a reduction that was given up is not lent to another reduction that
+// members could mistake for it.
 func playLending(r *run) {
 	teams := [][]*coll.Team{r.all(0, false), r.all(1, false)}
 	r.body = func(me int) error {
 		for k, team := range teams {
 			if k > 0 {
-				r.members[me].patient = true
+				r.members[me].keepsContext = true
 			}
 			err := privateReduces(1100, -1)(r, team[me], me, k)
-			if err != nil && (isWrong(err) || k > 0 || !r.quit(err)) {
+			if err != nil && (isWrong(err) || k > 0 || !r.endedBy(err)) {
 				return fmt.Errorf("reduction %d: %w", k, err)
 			}
 		}
@@ -394,10 +395,10 @@ func playLending(r *run) {
 	}
 }
 
-// panicking64 panics at the first call.
+// panicking64 is an operator that panics.
 func panicking64(_, _ []uint64) { panic("of an operator") }
 
-// playPanicking: an operator that panics on one member ends the collectives of the others.
+// playPanicking: an operator that panics on one member ends the collective on the others.
 func playPanicking(r *run) {
 	calls := []func(ctx context.Context, tm *coll.Team, op coll.Op[uint64]) error{
 		func(ctx context.Context, tm *coll.Team, op coll.Op[uint64]) error {
@@ -409,7 +410,7 @@ func playPanicking(r *run) {
 		func(ctx context.Context, tm *coll.Team, op coll.Op[uint64]) error {
 			return coll.ReducePrivate(ctx, tm, make([]uint64, 1100), make([]uint64, 1100), op, -1)
 		},
-		func(ctx context.Context, tm *coll.Team, op coll.Op[uint64]) error { // by slots, as an area is lent
+		func(ctx context.Context, tm *coll.Team, op coll.Op[uint64]) error { // through slots, because an area is lent
 			if tm.Me() == 0 && tm.TakeArea() {
 				defer tm.ReturnArea()
 			}
@@ -440,7 +441,7 @@ func playPanicking(r *run) {
 
 var errPanic = errors.New("the operator panicked")
 
-// caught turns a panic of an operator into an error.
+// caught turns the panic of an operator into an error.
 func (r *run) caught(f func() error) (err error) {
 	defer func() {
 		switch e := recover(); e {

@@ -24,58 +24,58 @@ import (
 	"github.com/goshmem/goshmem/symheap/layout"
 )
 
-// The package's own code is explored: its members run one at a time, and before each access
-// to shared memory another one may go on, or this one may die. All schedules with a few such
-// changes are tried, and many more at random. Whoever waits sleeps until its bell is rung:
-// a wake-up that is not sent is a hang here.
+// The package's own code is explored. Its members run one at a time. Before each access to shared
+// memory another member may go on, or this one may die. All schedules with a few such changes are
+// tried, and many more at random. A waiting member sleeps until its bell is rung, so a missing
+// wake-up is a hang.
 //
-// Memory is that of a processor that may see a member's store later than its loads behind
-// it (amd64), where a schedule says so.
+// Where a schedule says so, memory is that of a processor that may make a member's store visible
+// after its later loads (amd64).
 
 var (
-	againFlag = flag.String("explore.again", "", "repeat one schedule, as a failure names it")
-	timesFlag = flag.Int("explore.times", 1, "draw so many times as many schedules at random")
-	seedFlag  = flag.Uint64("explore.seed", 1, "of the schedules that are drawn at random")
+	againFlag = flag.String("explore.again", "", "repeat one schedule, as named by a failure")
+	timesFlag = flag.Int("explore.times", 1, "draw this many times as many random schedules")
+	seedFlag  = flag.Uint64("explore.seed", 1, "seed of the random schedules")
 )
 
-// budget is how often what may happen in a schedule.
+// budget limits how often each kind of event may happen in a schedule.
 type budget struct {
-	switches int // of a member that could go on
+	switches int // away from a member that could go on
 	deaths   int
-	cancels  int // contexts that end
-	delays   int // stores that are seen later
+	cancels  int // ends of contexts
+	delays   int // stores that become visible later
 }
 
 // scenario is what is explored.
 type scenario struct {
 	name    string
 	n       int
-	busy    bool     // more PEs than processors: contributions up to a slot are small
-	locked  bool     // membarrier does not work: a look at a bell is behind a locked instruction
+	busy    bool     // more PEs than processors: only contributions up to a slot are small
+	locked  bool     // membarrier does not work: a bell is read after a locked instruction
 	budgets []budget // all schedules of each are tried
 	dying   int      // deaths that a play adds to the budget
-	draws   int      // schedules that are drawn at random, with budget most
+	draws   int      // schedules that are drawn at random, with the budget most
 	most    budget
-	play    func(r *run) // gives the run what members do, and what is checked
-	focus   []string     // functions in which, of schedules drawn at random, any option is as likely as to go on
+	play    func(r *run) // sets the members' bodies and the checks of the run
+	focus   []string     // functions in which random schedules take any option as likely as going on
 }
 
 // member is one process.
 type member struct {
-	next     func() (struct{}, bool)
-	yield    func(struct{}) bool
-	stop     func()
-	done     bool // its program has ended
-	killed   bool
-	seen     bool   // its death can be seen on the failure page
-	told     uint64 // the epoch in which it is published; 0: it is not yet
-	canceled bool   // its context has ended
-	patient  bool   // it has another one by now, which does not end
-	armed    bool   // its bell is set
-	asleep   bool
-	late     *uint64 // a store that others do not see yet
-	lateVal  uint64
-	err      error
+	next         func() (struct{}, bool)
+	yield        func(struct{}) bool
+	stop         func()
+	done         bool // its program has ended
+	killed       bool
+	seen         bool   // its death can be read from the failure page
+	told         uint64 // the epoch in which its death is published; 0: not yet
+	canceled     bool   // its context has ended
+	keepsContext bool   // it uses another context by now, which does not end
+	armed        bool   // its bell is set
+	asleep       bool
+	late         *uint64 // a store that the others do not see yet
+	lateVal      uint64
+	err          error
 }
 
 // run is one schedule.
@@ -86,7 +86,7 @@ type run struct {
 	left    budget
 	members []*member
 	cur     *member
-	then    *member // who is to go on next; nil: is chosen
+	then    *member // goes on next; nil: chosen
 	steps   int
 	epoch   uint64
 	err     error
@@ -96,23 +96,22 @@ type run struct {
 	options []func()
 	names   []string
 
-	body  func(me int) error // what a member does
-	check func() error       // called when all have ended
+	body  func(me int) error // a member's body
+	check func() error       // called when all members have ended
 	teams []*coll.Team
 }
 
-// choices are what makes a schedule.
+// choices make up a schedule.
 type choices struct {
 	path   []choice
 	at     int
-	rng    *rand.Rand  // nil: what path says, then the first
+	rng    *rand.Rand  // nil: follow path, then take the first option
 	forced map[int]int // by number; nil: see rng
 }
 
 type choice struct{ taken, of int }
 
-// choose returns one of n. Where members could go on as they are, that is the first, which
-// is likely.
+// choose returns one of n options. The first one lets members go on as they are, which is likely.
 func (c *choices) choose(n int, likely bool) (k int) {
 	if n == 1 {
 		return 0
@@ -137,7 +136,7 @@ func (c *choices) choose(n int, likely bool) (k int) {
 	return k
 }
 
-// following makes the next path of a full search; false: there is none.
+// following makes the next path of a full search, or returns false if there is none.
 func (c *choices) following() bool {
 	c.path = c.path[:c.at]
 	for len(c.path) > 0 {
@@ -163,7 +162,7 @@ func (c *choices) String() string {
 
 type killed struct{}
 
-// mine returns the member that runs, or ends it if it is dead.
+// mine returns the running member, or ends it if it is dead.
 func (r *run) mine() *member {
 	if r.cur.killed {
 		panic(killed{})
@@ -171,7 +170,7 @@ func (r *run) mine() *member {
 	return r.cur
 }
 
-// Point is before an access of the member that runs.
+// Point runs before each access of the running member.
 func (r *run) Point() {
 	m := r.mine()
 	if r.steps++; r.steps > 100_000 {
@@ -194,12 +193,12 @@ func (r *run) Point() {
 	r.take(len(r.options) == 1 || !r.inFocus())
 }
 
-// inFocus says whether the member that runs is in one of the functions of the focus.
+// inFocus reports whether the running member is in one of the functions of the focus.
 func (r *run) inFocus() bool {
 	if r.focus == nil {
 		return false
 	}
-	var pcs [4]uintptr // what calls Point, and its callers
+	var pcs [4]uintptr // the caller of Point, and its callers
 	n := runtime.Callers(3, pcs[:])
 	in, known := r.focused[pcs]
 	if known {
@@ -220,7 +219,7 @@ func (r *run) inFocus() bool {
 
 func (r *run) index(m *member) int { return slices.Index(r.members, m) }
 
-// offer adds something that may happen.
+// offer adds an event that may happen now.
 func (r *run) offer(name string, f func(), args ...any) {
 	r.options = append(r.options, f)
 	if r.verbose {
@@ -228,7 +227,7 @@ func (r *run) offer(name string, f func(), args ...any) {
 	}
 }
 
-// offerNews adds the publications of deaths.
+// offerNews adds the publications of deaths as events.
 func (r *run) offerNews(cost func()) {
 	for i, o := range r.members {
 		if o.killed && o.told == 0 {
@@ -253,7 +252,7 @@ func (r *run) take(likely bool) {
 	f()
 }
 
-// place says where in the package the member that runs is.
+// place says where in the package the running member is.
 func place() string {
 	var pcs [20]uintptr
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs[:])])
@@ -269,7 +268,7 @@ func place() string {
 	}
 }
 
-// leave lets others run.
+// leave lets other members run.
 func (r *run) leave(m *member) {
 	if !m.yield(struct{}{}) {
 		m.killed = true
@@ -286,17 +285,17 @@ func (m *member) flush() {
 	}
 }
 
-// Barrier makes what the member has stored seen.
+// Barrier makes the member's stores visible.
 func (r *run) Barrier() { r.mine().flush() }
 
-// Release stores a value, which others may see later.
+// Release stores a value that others may see later.
 func (r *run) Release(p *uint64, v uint64) {
 	m := r.mine()
-	m.flush() // stores are seen in their order
+	m.flush() // stores become visible in their order
 	if r.left.delays > 0 {
 		r.options, r.names = r.options[:0], r.names[:0]
 		r.offer("", nil)
-		r.offer("what member %d stores is seen later", func() { r.left.delays--; m.late, m.lateVal = p, v }, r.index(m))
+		r.offer("the store of member %d becomes visible later", func() { r.left.delays--; m.late, m.lateVal = p, v }, r.index(m))
 		r.take(true)
 	}
 	if m.late == nil {
@@ -312,7 +311,7 @@ func (r *run) Load(p *uint64) uint64 {
 	return atomic.LoadUint64(p)
 }
 
-// Ring wakes who sleeps behind a bell.
+// Ring wakes the member that sleeps on a bell.
 func (r *run) Ring(b *layout.Bell) {
 	if m := r.mine(); r.locked {
 		m.flush()
@@ -324,7 +323,7 @@ func (r *run) Ring(b *layout.Bell) {
 	}
 }
 
-// Wait returns as wait.Waiter.Wait does. It arms the bell, by which all stores become seen
+// Wait returns as wait.Waiter.Wait does. It arms the bell, which makes all stores visible
 // (membarrier), looks at the word, the context and the failure page, and sleeps.
 func (r *run) Wait(ctx context.Context, c wait.Cond) (uint64, error) {
 	for m := r.mine(); ; {
@@ -349,7 +348,7 @@ func (r *run) Wait(ctx context.Context, c wait.Cond) (uint64, error) {
 	}
 }
 
-// publish tells of a death and rouses everybody.
+// publish publishes a death and wakes all members.
 func (r *run) publish(i int) {
 	m := r.members[i]
 	m.flush()
@@ -360,19 +359,19 @@ func (r *run) publish(i int) {
 	}
 }
 
-// Epoch returns the number of deaths that are published.
+// Epoch returns the number of published deaths.
 func (r *run) Epoch() uint64 {
 	r.mine()
 	return r.epoch
 }
 
-// Dead says whether a death can be seen.
+// Dead reports whether a death can be seen.
 func (r *run) Dead(pe int) bool {
 	r.mine()
 	return r.members[pe].seen
 }
 
-// Failure returns a death that is published.
+// Failure returns a published death.
 func (r *run) Failure(pe int) (failure.Failure, bool) {
 	r.mine()
 	told := r.members[pe].told
@@ -386,7 +385,7 @@ type ending struct {
 }
 
 func (e ending) Err() error {
-	if e.m.canceled && !e.m.patient {
+	if e.m.canceled && !e.m.keepsContext {
 		return context.Canceled
 	}
 	return nil
@@ -408,7 +407,7 @@ func (r *run) program(me int) iter.Seq[struct{}] {
 		m.yield = yield
 		defer func() {
 			if e := recover(); e != nil && e != (killed{}) {
-				r.fail(fmt.Errorf("member %d panics: %v%s", me, e, place()))
+				r.fail(fmt.Errorf("member %d panicked: %v%s", me, e, place()))
 			}
 		}()
 		m.err = r.body(me)
@@ -417,7 +416,7 @@ func (r *run) program(me int) iter.Seq[struct{}] {
 	}
 }
 
-// play runs one schedule.
+// once runs one schedule.
 func (r *run) once() error {
 	r.reset()
 	r.play(r)
@@ -445,7 +444,7 @@ func (r *run) once() error {
 	return r.err
 }
 
-// step chooses who goes on, and lets it. It is false if all have ended.
+// step chooses the next member and lets it run. It returns false if all members have ended.
 func (r *run) step() bool {
 	if m := r.then; m != nil {
 		r.then = nil
@@ -465,11 +464,11 @@ func (r *run) step() bool {
 	}
 	r.offerNews(func() {})
 	if len(r.options) == 0 {
-		r.fail(errors.New("members wait in vain: " + r.waiting()))
+		r.fail(errors.New("members wait forever: " + r.waiting()))
 		return false
 	}
 	for i, m := range r.members {
-		if r.left.cancels > 0 && m.asleep && !m.killed && !m.canceled && !m.patient {
+		if r.left.cancels > 0 && m.asleep && !m.killed && !m.canceled && !m.keepsContext {
 			r.offer("the context of member %d ends", func() { r.left.cancels--; m.canceled, m.armed = true, false }, i)
 		}
 	}
@@ -491,15 +490,15 @@ func (r *run) resume(m *member) {
 	r.cur = m
 	m.next()
 	if m.killed {
-		m.flush() // what a processor has stored is seen
+		m.flush() // a processor's stores become visible in the end
 		m.stop()
 	}
 }
 
-// ids are those of teams in scenarios.
+// ids are the ids of teams in scenarios.
 var ids = []int{0, 1, 2, 3, 4}
 
-// reset makes memory what it is at the start, and nobody dead.
+// reset returns memory to its initial state, with no member dead.
 func (r *run) reset() {
 	coll.ForgetTeams()
 	for i := range r.n {
@@ -520,15 +519,15 @@ func (r *run) reset() {
 	r.body, r.check, r.teams = nil, func() error { return nil }, nil
 }
 
-// team returns member me's side of the team of all.
+// team returns member me's side of the team of all members.
 func (r *run) team(me, id int, tolerant bool) *coll.Team {
-	return r.teamOf(me, id, upTo(r.n), tolerant)
+	return r.teamOf(me, id, firstPEs(r.n), tolerant)
 }
 
-// teamOf returns member me's side of a team of some, in their order.
+// teamOf returns member me's side of a team of some members, in their order.
 func (r *run) teamOf(me, id int, members []int, tolerant bool) *coll.Team {
 	tm, err := coll.New(coll.Config{
-		Map: r.nd.m.Map, Waiter: r.nd.waiters[me], Members: near(members...), Me: slices.Index(members, me), ID: id, Failures: r.nd.failures, Tolerant: tolerant,
+		Map: r.nd.m.Map, Waiter: r.nd.waiters[me], Members: nearMembers(members...), Me: slices.Index(members, me), ID: id, Failures: r.nd.failures, Tolerant: tolerant,
 	})
 	if err != nil {
 		panic(err)
@@ -539,7 +538,7 @@ func (r *run) teamOf(me, id int, members []int, tolerant bool) *coll.Team {
 // explore tries the schedules of a scenario.
 func explore(t *testing.T, s *scenario) {
 	t.Helper()
-	policy := early
+	policy := sleepEarly
 	policy.Crowded = s.busy
 	r := &run{scenario: s, nd: newNodeOf(t, s.n, 1<<20, policy)}
 	if name, list, again := strings.Cut(*againFlag, ":"); again {
@@ -572,14 +571,14 @@ func explore(t *testing.T, s *scenario) {
 	t.Logf("%d schedules", count)
 }
 
-// report repeats a schedule that failed, and says what happened.
+// report repeats a schedule that failed, and logs its events.
 func (r *run) report(t *testing.T, b budget) {
 	t.Helper()
 	path := r.choices.String()
 	r.again(t, fmt.Sprintf("%d/%d/%d/%d,%s", b.switches, b.deaths, b.cancels, b.delays, path))
 }
 
-// again runs one schedule: its budget and the choices that are not the first.
+// again runs one schedule, given by its budget and the choices that are not the first.
 func (r *run) again(t *testing.T, list string) {
 	t.Helper()
 	r.choices = choices{forced: map[int]int{}}
@@ -595,5 +594,5 @@ func (r *run) again(t *testing.T, list string) {
 	}
 	r.verbose = true
 	err := r.once()
-	t.Errorf("%v, behind:\n%s\nagain: -test.run '^%s$' -explore.again '%s:%s'", err, strings.Join(r.log, "\n"), t.Name(), r.name, list)
+	t.Errorf("%v, after:\n%s\nto reproduce: -test.run '^%s$' -explore.again '%s:%s'", err, strings.Join(r.log, "\n"), t.Name(), r.name, list)
 }

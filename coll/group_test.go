@@ -14,7 +14,7 @@ import (
 	"github.com/goshmem/goshmem/symheap/layout"
 )
 
-func upTo(n int) []int {
+func firstPEs(n int) []int {
 	all := make([]int, n)
 	for i := range all {
 		all[i] = i
@@ -22,8 +22,8 @@ func upTo(n int) []int {
 	return all
 }
 
-// used counts the ids that are not free in the PEs of a node.
-func (nd *node) used() (n int) {
+// idsInUse counts the ids that are not free on the PEs of a node.
+func (nd *node) idsInUse() (n int) {
 	for pe := range nd.m.Len() {
 		for _, tm := range nd.m.Control(pe).Teams {
 			if tm.Used != 0 {
@@ -34,44 +34,44 @@ func (nd *node) used() (n int) {
 	return n
 }
 
-// proves checks that a group has these members in this order and works: by random
+// checkGroup checks that a group has these members in this order and works. It makes random
 // collectives, whose results depend on both.
-func (nd *node) proves(ctx context.Context, tm *coll.Team, members []int, me, rounds int, seed uint64) error {
+func (nd *node) checkGroup(ctx context.Context, tm *coll.Team, members []int, me, rounds int, seed uint64) error {
 	if tm.Size() != len(members) {
 		return fmt.Errorf("group of %d, want %d", tm.Size(), len(members))
 	}
-	rng := rand.New(rand.NewPCG(seed, 3)) // the same for all members
+	rng := rand.New(rand.NewPCG(seed, 3)) // the same on all members
 	for range rounds {
-		if err := oneStep(ctx, nd, tm, members, me, rng); err != nil {
+		if err := randomCollective(ctx, nd, tm, members, me, rng); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// Groups of random members in random order, several by one call, are made over each
+// Groups of random members in random order, several made by one call, are made on top of each
 // other, work, and leave nothing behind.
 func TestSplit(t *testing.T) {
 	for n := 1; n <= 6; n++ {
 		nd := newNode(t, n)
-		nd.each(t, 0, upTo(n), func(pe int, world *coll.Team) error {
-			rng := rand.New(rand.NewPCG(uint64(n), 4)) // the same for all
+		nd.each(t, 0, firstPEs(n), func(pe int, world *coll.Team) error {
+			rng := rand.New(rand.NewPCG(uint64(n), 4)) // the same on all PEs
 			for round := range uint64(150) {
-				if err := nd.someGroups(t.Context(), world, pe, round, rng); err != nil {
+				if err := nd.splitRandomly(t.Context(), world, pe, round, rng); err != nil {
 					return fmt.Errorf("round %d, PE %d: %w", round, pe, err)
 				}
 			}
 			return nil
 		})
-		if used := nd.used(); used != 0 {
+		if used := nd.idsInUse(); used != 0 {
 			t.Errorf("%d PEs: %d ids are in use at the end", n, used)
 		}
 	}
 }
 
-// someGroups splits the world twice, at random, and one of the groups once more, and
-// uses all of them in turns.
-func (nd *node) someGroups(ctx context.Context, world *coll.Team, pe int, round uint64, rng *rand.Rand) error {
+// splitRandomly splits the world twice at random, then one of the groups again, and uses all of
+// them by turns.
+func (nd *node) splitRandomly(ctx context.Context, world *coll.Team, pe int, round uint64, rng *rand.Rand) error {
 	type group struct {
 		tm      *coll.Team
 		members []int // PEs
@@ -94,7 +94,7 @@ func (nd *node) someGroups(ctx context.Context, world *coll.Team, pe int, round 
 			if slices.Contains(members, pe) {
 				tm, err := coll.Split(ctx, parent.tm, indices, key%2 == 0)
 				if err != nil || tm == nil {
-					return fmt.Errorf("split of %v into %v: %v, %w", parent.members, members, tm, err)
+					return fmt.Errorf("split of %v into %v: got %v, %w", parent.members, members, tm, err)
 				}
 				mine = append(mine, group{tm, members})
 				return nil
@@ -102,11 +102,11 @@ func (nd *node) someGroups(ctx context.Context, world *coll.Team, pe int, round 
 		}
 		tm, err := coll.Split(ctx, parent.tm, nil, false)
 		if err != nil || tm != nil {
-			return fmt.Errorf("for who is in none: %v, %w", tm, err)
+			return fmt.Errorf("split on a PE that is in no group: got %v, %w", tm, err)
 		}
 		return nil
 	}
-	all := group{world, upTo(world.Size())}
+	all := group{world, firstPEs(world.Size())}
 	err := split(all, 1)
 	var child group
 	if len(mine) > 0 {
@@ -117,7 +117,7 @@ func (nd *node) someGroups(ctx context.Context, world *coll.Team, pe int, round 
 	}
 	for pass := range uint64(2) {
 		for i, g := range mine {
-			if err := nd.proves(ctx, g.tm, g.members, slices.Index(g.members, pe), 2, round+pass); err != nil {
+			if err := nd.checkGroup(ctx, g.tm, g.members, slices.Index(g.members, pe), 2, round+pass); err != nil {
 				return fmt.Errorf("group %d, %v: %w", i, g.members, err)
 			}
 		}
@@ -133,7 +133,7 @@ func (nd *node) someGroups(ctx context.Context, world *coll.Team, pe int, round 
 	return nil
 }
 
-// Lists that are no groups are refused, by all alike, and no id is used up.
+// All members alike refuse lists that are not valid groups, and no id is used up.
 func TestSplitRefuses(t *testing.T) {
 	for name, x := range map[string]struct {
 		lists  [][]int
@@ -151,53 +151,53 @@ func TestSplitRefuses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			nd := newNode(t, 3)
-			nd.each(t, 1, upTo(3), func(me int, tm *coll.Team) error {
+			nd.each(t, 1, firstPEs(3), func(me int, tm *coll.Team) error {
 				if x.lists[me] != nil && x.lists[me][0] == -9 {
 					return tm.Sync(t.Context())
 				}
 				g, err := coll.Split(t.Context(), tm, x.lists[me], false)
 				if bad, is := errors.AsType[*coll.MembersError](err); !is || g != nil || bad.Member != x.member || bad.Fault != x.fault || !errors.Is(err, coll.ErrMembers) {
-					return fmt.Errorf("member %d: %v, %w, want fault %d of member %d", me, g, err, x.fault, x.member)
+					return fmt.Errorf("member %d: got %v, %w, want fault %d of member %d", me, g, err, x.fault, x.member)
 				}
 				return nil
 			})
-			nd.each(t, 1, upTo(3), func(me int, tm *coll.Team) error {
+			nd.each(t, 1, firstPEs(3), func(me int, tm *coll.Team) error {
 				g, err := coll.Split(t.Context(), tm, []int{2, 1, 0}, false)
 				if err != nil {
 					return err
 				}
-				return errors.Join(nd.proves(t.Context(), g, []int{2, 1, 0}, 2-me, 5, 1), g.Dissolve(t.Context()))
+				return errors.Join(nd.checkGroup(t.Context(), g, []int{2, 1, 0}, 2-me, 5, 1), g.Dissolve(t.Context()))
 			})
-			if used := nd.used(); used != 0 {
+			if used := nd.idsInUse(); used != 0 {
 				t.Errorf("%d ids are in use", used)
 			}
 		})
 	}
 	nd := newNode(t, 2)
-	nd.each(t, 1, upTo(2), func(me int, tm *coll.Team) error { // another mode
-		g, err := coll.Split(t.Context(), tm, upTo(2), me == 0)
+	nd.each(t, 1, firstPEs(2), func(me int, tm *coll.Team) error { // different modes
+		g, err := coll.Split(t.Context(), tm, firstPEs(2), me == 0)
 		if bad, is := errors.AsType[*coll.MembersError](err); !is || g != nil || bad.Fault != coll.Differs {
-			return fmt.Errorf("different modes: %v, %w", g, err)
+			return fmt.Errorf("different modes: got %v, %w", g, err)
 		}
 		return nil
 	})
 }
 
-// Teams are made and dissolved without end, with another lifetime of one in between.
+// Teams can be made and dissolved any number of times, while another one exists for longer.
 func TestSplitCycles(t *testing.T) {
 	cycles := 10_000
 	if testing.Short() {
 		cycles = 1000
 	}
 	nd := newNode(t, 3)
-	nd.each(t, 0, upTo(3), func(me int, world *coll.Team) error {
+	nd.each(t, 0, firstPEs(3), func(me int, world *coll.Team) error {
 		ctx := t.Context()
 		var kept *coll.Team
 		for cycle := range cycles {
 			members := [][]int{{2, 0}, {1}}[me%2]
 			g, err := coll.Split(ctx, world, members, false)
 			if err == nil && cycle%64 == 0 {
-				err = nd.proves(ctx, g, members, slices.Index(members, me), 3, uint64(cycle))
+				err = nd.checkGroup(ctx, g, members, slices.Index(members, me), 3, uint64(cycle))
 			}
 			if err == nil {
 				if kept != nil {
@@ -211,16 +211,16 @@ func TestSplitCycles(t *testing.T) {
 		}
 		return kept.Dissolve(ctx)
 	})
-	if used := nd.used(); used != 0 {
+	if used := nd.idsInUse(); used != 0 {
 		t.Errorf("%d ids are in use", used)
 	}
 }
 
-// With all ids in use, even if in one PE alone, everybody is told; one that is given
-// back is given again, at once.
+// If all ids are in use, even on one PE only, all members get an error. An id that is given back
+// can be used at once.
 func TestSplitExhausted(t *testing.T) {
 	nd := newNode(t, 3)
-	nd.each(t, 0, upTo(3), func(me int, world *coll.Team) error {
+	nd.each(t, 0, firstPEs(3), func(me int, world *coll.Team) error {
 		ctx := t.Context()
 		var teams []*coll.Team
 		for {
@@ -246,8 +246,8 @@ func TestSplitExhausted(t *testing.T) {
 					return err
 				}
 			}
-			g, err := coll.Split(ctx, world, upTo(3)[min(me, 1):][:max(1, 2*min(me, 1))], false)
-			if me == 0 && err == nil { // has had 20 more
+			g, err := coll.Split(ctx, world, firstPEs(3)[min(me, 1):][:max(1, 2*min(me, 1))], false)
+			if me == 0 && err == nil { // it had 20 more
 				err = g.Dissolve(ctx)
 			}
 			if teams[6] = g; err != nil {
@@ -258,8 +258,8 @@ func TestSplitExhausted(t *testing.T) {
 	})
 }
 
-// Goroutines of the PEs split different teams at once, in different order: they get
-// different ids, however the races for them end.
+// Goroutines of the PEs split different teams at the same time, in different order. They get
+// different ids, whichever wins the races for them.
 func TestSplitsAtOnce(t *testing.T) {
 	const n, side = 3, 3
 	nd := newNode(t, n)
@@ -269,7 +269,7 @@ func TestSplitsAtOnce(t *testing.T) {
 		wg.Go(func() {
 			var parents []*coll.Team
 			for range side {
-				g, err := coll.Split(t.Context(), world, upTo(n), false)
+				g, err := coll.Split(t.Context(), world, firstPEs(n), false)
 				if err != nil {
 					t.Error(err)
 					return
@@ -293,17 +293,17 @@ func TestSplitsAtOnce(t *testing.T) {
 			}
 		})
 	}
-	within(t, "Split", wg.Wait)
+	mustFinish(t, "Split", wg.Wait)
 }
 
-// A team that is released without a meeting keeps its id until all have released it.
+// A team that is released without a meeting keeps its id until all members have released it.
 func TestRelease(t *testing.T) {
 	nd := newNode(t, 3)
-	nd.each(t, 0, upTo(3), func(me int, world *coll.Team) error {
+	nd.each(t, 0, firstPEs(3), func(me int, world *coll.Team) error {
 		ctx := t.Context()
-		world.Release() // which Split has not made
+		world.Release() // no effect: Split did not make this team
 		for range 100 {
-			g, err := coll.Split(ctx, world, upTo(3), false)
+			g, err := coll.Split(ctx, world, firstPEs(3), false)
 			if err != nil {
 				return err
 			}
@@ -314,7 +314,7 @@ func TestRelease(t *testing.T) {
 			if err := world.Sync(ctx); err != nil {
 				return err
 			}
-			if used := nd.used(); used != 3 {
+			if used := nd.idsInUse(); used != 3 {
 				return fmt.Errorf("%d PEs use ids, want 3: PE 1 has not released it", used)
 			}
 			if err := world.Sync(ctx); err != nil {
@@ -327,22 +327,22 @@ func TestRelease(t *testing.T) {
 		}
 		return nil
 	})
-	nd.each(t, 0, upTo(3), func(_ int, world *coll.Team) error {
-		g, err := coll.Split(t.Context(), world, upTo(3), false) // looks what was released
+	nd.each(t, 0, firstPEs(3), func(_ int, world *coll.Team) error {
+		g, err := coll.Split(t.Context(), world, firstPEs(3), false) // Split looks for released teams
 		if err != nil {
 			return err
 		}
 		return g.Dissolve(t.Context())
 	})
-	if used := nd.used(); used != 0 {
+	if used := nd.idsInUse(); used != 0 {
 		t.Errorf("%d ids are in use", used)
 	}
 }
 
-// A member that does not wait for the others in Dissolve does not hinder them.
+// A member that does not wait in Dissolve does not block the others.
 func TestDissolveCanceled(t *testing.T) {
 	nd := newNode(t, 3)
-	nd.each(t, 0, upTo(3), func(me int, world *coll.Team) error {
+	nd.each(t, 0, firstPEs(3), func(me int, world *coll.Team) error {
 		for round := range 100 {
 			g, err := coll.Split(t.Context(), world, []int{2, 0, 1}, round%2 == 0)
 			if err != nil {
@@ -352,7 +352,7 @@ func TestDissolveCanceled(t *testing.T) {
 			defer cancel()
 			if me == round%3 {
 				cancel()
-			} else if err := world.Sync(t.Context()); err != nil { // it has given up
+			} else if err := world.Sync(t.Context()); err != nil { // this member has given up
 				return err
 			}
 			err = g.Dissolve(ctx)
@@ -371,13 +371,13 @@ func TestDissolveCanceled(t *testing.T) {
 		}
 		return nil
 	})
-	if used := nd.used(); used > 1 {
+	if used := nd.idsInUse(); used > 1 {
 		t.Errorf("%d ids are in use", used)
 	}
 }
 
-// Members die while teams are made, used and dissolved: all survivors fail, from the
-// same call on, and no id is lost to them.
+// Members die while teams are made, used and dissolved. All survivors fail from the same call on,
+// and they lose no id.
 func TestDeathsInSplit(t *testing.T) {
 	rounds := 300
 	if testing.Short() {
@@ -405,7 +405,7 @@ func TestDeathsInSplit(t *testing.T) {
 					var err error
 					switch calls % 3 {
 					case 0:
-						if g, err = coll.Split(t.Context(), world, upTo(n), seed%2 == 0); err == nil {
+						if g, err = coll.Split(t.Context(), world, firstPEs(n), seed%2 == 0); err == nil {
 							made[pe]++
 						}
 					case 1:
@@ -416,32 +416,32 @@ func TestDeathsInSplit(t *testing.T) {
 					if err == nil {
 						continue
 					}
-					if names(t, fmt.Sprint("PE ", pe), err, victim); g != nil {
+					if wantDeadError(t, fmt.Sprint("PE ", pe), err, victim); g != nil {
 						g.Release()
 					}
 					return
 				}
 			})
 		}
-		within(t, fmt.Sprint("seed ", seed), wg.Wait)
+		mustFinish(t, fmt.Sprint("seed ", seed), wg.Wait)
 		for pe := range n {
 			if pe != victim && made[pe] != after/3+min(after%3, 1) {
 				t.Errorf("seed %d: PE %d made %d teams before PE %d died at call %d", seed, pe, made[pe], victim, after)
 			}
 		}
-		nd.lastTeam(t, victim)
+		nd.checkSurvivorsTeam(t, victim)
 		if t.Failed() {
 			t.Fatalf("seed %d", seed)
 		}
 	}
 }
 
-// lastTeam makes a team of the survivors of the world, and uses it; then no id is in
-// use but in the dead.
-func (nd *node) lastTeam(t *testing.T, dead int) {
+// checkSurvivorsTeam makes a team of the survivors of the world and uses it. Afterwards ids are in
+// use only on dead PEs.
+func (nd *node) checkSurvivorsTeam(t *testing.T, dead int) {
 	t.Helper()
 	n := nd.m.Len()
-	members := slices.DeleteFunc(upTo(n), func(pe int) bool { return pe == dead })
+	members := slices.DeleteFunc(firstPEs(n), func(pe int) bool { return pe == dead })
 	if len(members) == 0 {
 		return
 	}
@@ -452,14 +452,14 @@ func (nd *node) lastTeam(t *testing.T, dead int) {
 		wg.Go(func() {
 			g, err := coll.Survivors(t.Context(), world, b.vote, false)
 			if err == nil {
-				err = errors.Join(nd.proves(t.Context(), g, members, me, 5, 9), g.Dissolve(t.Context()))
+				err = errors.Join(nd.checkGroup(t.Context(), g, members, me, 5, 9), g.Dissolve(t.Context()))
 			}
 			if err != nil {
 				t.Errorf("PE %d of %v: %v", pe, members, err)
 			}
 		})
 	}
-	within(t, "Survivors", wg.Wait)
+	mustFinish(t, "Survivors", wg.Wait)
 	for _, pe := range members {
 		for id, tm := range nd.m.Control(pe).Teams {
 			if tm.Used != 0 {

@@ -17,10 +17,10 @@ import (
 	"github.com/goshmem/goshmem/coll"
 )
 
-// impatient is a context that ends in the midst of some wait, before the sleep.
+// impatient is a context that ends in the middle of some wait, before the sleep.
 type impatient struct {
 	context.Context
-	left *int // waits
+	left *int // waits until the end
 }
 
 func (i impatient) Err() error {
@@ -30,22 +30,21 @@ func (i impatient) Err() error {
 	return nil
 }
 
-// TestBrokenAndKilledAnywhere has members leave random collectives by the end of their
-// contexts, while others are killed at any instruction. Nobody hangs; who has ended a
-// collective well has what all others have, and the survivors agree and go on in a team of
-// their own.
+// TestBrokenAndKilledAnywhere has members leave random collectives by the end of their contexts,
+// while others are killed at any instruction. No member hangs. Members that complete a collective
+// have the same result, and the survivors agree and go on in a team of their own.
 func TestBrokenAndKilledAnywhere(t *testing.T) {
-	seeds(t, 300, 100, brokenAndKilled)
+	forEachSeed(t, 300, 100, testBrokenAndKilled)
 }
 
-func brokenAndKilled(t *testing.T, seed uint64) {
+func testBrokenAndKilled(t *testing.T, seed uint64) {
 	t.Helper()
-	rng, all, victims := doomed(t, seed, 12, 6, 0)
+	rng, all, victims := newDoomed(t, seed, 12, 6, 0)
 	n := len(all)
 	saw, then := make([][]string, n), make([][]string, n)
 	for pe, p := range all {
 		a := &actor{
-			nd: p.node, tm: p.team(t, 5, upTo(n), true), me: pe, pe: pe, from: plays, acts: acts, end: acts,
+			nd: p.node, tm: p.team(t, 5, firstPEs(n), true), me: pe, pe: pe, from: plays, acts: acts, end: acts,
 			rng: rand.New(rand.NewPCG(seed, 13)),
 		}
 		ctx, left := t.Context(), rng.IntN(40)
@@ -57,18 +56,18 @@ func brokenAndKilled(t *testing.T, seed uint64) {
 			if err := a.act(ctx); err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, coll.ErrBroken) {
 				return err
 			}
-			return goOn(t.Context(), a.tm, a, &then[pe])
+			return continueAsTeam(t.Context(), a.tm, a, &then[pe])
 		})
 	}
-	killSome(t, rng, all, victims)
-	ended(t, fmt.Sprint("seed ", seed), all)
-	alike(t, then, upTo(n), victims)
-	sameWhereWell(t, saw)
-	end(t, all)
+	killVictims(t, rng, all, victims)
+	waitForProcesses(t, fmt.Sprint("seed ", seed), all)
+	wantSameSeen(t, then, firstPEs(n), victims)
+	wantSameSuccesses(t, saw)
+	unmapProcesses(t, all)
 }
 
-// sameWhereWell checks that those to whom a step did not end by a context saw the same.
-func sameWhereWell(t *testing.T, saw [][]string) {
+// wantSameSuccesses checks that all members whose step was not ended by a context saw the same.
+func wantSameSuccesses(t *testing.T, saw [][]string) {
 	t.Helper()
 	for step := range acts {
 		well := map[string][]int{}
@@ -78,13 +77,13 @@ func sameWhereWell(t *testing.T, saw [][]string) {
 			}
 		}
 		if len(well) > 1 {
-			t.Errorf("step %d: %v", step, well)
+			t.Errorf("step %d: members saw different results: %v", step, well)
 		}
 	}
 }
 
-// goOn has the survivors of a team agree, and make one of their own.
-func goOn(ctx context.Context, tm *coll.Team, a *actor, saw *[]string) error {
+// continueAsTeam has the survivors of a team agree and make a team of their own.
+func continueAsTeam(ctx context.Context, tm *coll.Team, a *actor, saw *[]string) error {
 	vote := func(ctx context.Context, flags uint64) (uint64, []int, error) {
 		v, err := coll.Agree(ctx, tm, flags)
 		return v.Flags, v.Failed, err
@@ -100,17 +99,17 @@ func goOn(ctx context.Context, tm *coll.Team, a *actor, saw *[]string) error {
 	return err
 }
 
-// TestPrivateKilledAnywhere is TestBrokenAndKilledAnywhere in collectives of private memory,
-// on two teams side by side, which want the same areas.
+// TestPrivateKilledAnywhere is TestBrokenAndKilledAnywhere for collectives of private memory, on
+// two teams in parallel that want the same areas.
 func TestPrivateKilledAnywhere(t *testing.T) {
-	seeds(t, 150, 50, privateKilled)
+	forEachSeed(t, 150, 50, testPrivateKilled)
 }
 
-func privateKilled(t *testing.T, seed uint64) {
+func testPrivateKilled(t *testing.T, seed uint64) {
 	t.Helper()
-	rng, all, victims := doomed(t, seed, 15, 5, 0)
+	rng, all, victims := newDoomed(t, seed, 15, 5, 0)
 	n := len(all)
-	teams := [][]int{upTo(n), rng.Perm(n)[:1+rng.IntN(n)]}
+	teams := [][]int{firstPEs(n), rng.Perm(n)[:1+rng.IntN(n)]}
 	slices.Sort(teams[1])
 	saw := make([][][]string, len(teams)) // by team and PE
 	for k, members := range teams {
@@ -123,7 +122,7 @@ func privateKilled(t *testing.T, seed uint64) {
 			tm, rng := p.team(t, 5+k, members, true), rand.New(rand.NewPCG(seed, uint64(16+k)))
 			p.run(t, func() error {
 				for step := range 12 {
-					what, err := private(ctx, tm, me, step, rng)
+					what, err := randomPrivate(ctx, tm, me, step, rng)
 					saw[k][pe] = append(saw[k][pe], what)
 					if errors.Is(err, context.Canceled) || errors.Is(err, coll.ErrBroken) {
 						return nil
@@ -135,16 +134,16 @@ func privateKilled(t *testing.T, seed uint64) {
 			})
 		}
 	}
-	killSome(t, rng, all, victims)
-	ended(t, fmt.Sprint("seed ", seed), all)
+	killVictims(t, rng, all, victims)
+	waitForProcesses(t, fmt.Sprint("seed ", seed), all)
 	for k := range teams {
-		sameWhereWell(t, saw[k])
+		wantSameSuccesses(t, saw[k])
 	}
-	end(t, all)
+	unmapProcesses(t, all)
 }
 
-// private makes one collective of private memory, and says how that ended.
-func private(ctx context.Context, tm *coll.Team, me, step int, rng *rand.Rand) (what string, err error) {
+// randomPrivate makes one collective of private memory and returns how it ended.
+func randomPrivate(ctx context.Context, tm *coll.Team, me, step int, rng *rand.Rand) (what string, err error) {
 	g, root := given{step: step, n: []int{5, 2000, 2041, 16_385, 40_000}[rng.IntN(5)]}, rng.IntN(tm.Size())
 	src, dst, want := make([]uint32, g.n), make([]uint32, g.n), make([]uint32, g.n)
 	g.put(src, me, 0)

@@ -17,20 +17,20 @@ import (
 	"github.com/goshmem/goshmem/symheap/layout"
 )
 
-// citizen is a process that makes teams, uses and dissolves them.
-type citizen struct {
+// teamMaker is a process that makes teams, uses them and dissolves them.
+type teamMaker struct {
 	t     *testing.T
 	p     *process
 	world *coll.Team
-	rng   *rand.Rand // the same for all
-	saw   []string   // what all have alike
+	rng   *rand.Rand // the same on all PEs
+	saw   []string   // what all PEs must see alike
 	of    map[string][]string
 }
 
-const citizenRounds = 12
+const teamMakerRounds = 12
 
-func (c *citizen) live(ctx context.Context) error {
-	for round := range citizenRounds {
+func (c *teamMaker) live(ctx context.Context) error {
+	for round := range teamMakerRounds {
 		mode, kind, seed := c.rng.IntN(2) == 0, c.rng.IntN(4), c.rng.Uint64()
 		a, err := coll.Agree(ctx, c.world, ^(uint64(1) << c.p.pe))
 		if err != nil {
@@ -63,10 +63,11 @@ func (c *citizen) live(ctx context.Context) error {
 	return nil
 }
 
-func (c *citizen) note(words ...any) { c.saw = append(c.saw, fmt.Sprintln(words...)) }
+func (c *teamMaker) note(words ...any) { c.saw = append(c.saw, fmt.Sprintln(words...)) }
 
-// strict notes of a team whether a call went well that fails for deaths alone, and on all alike.
-func (c *citizen) strict(what string, tm *coll.Team, err error) error {
+// strict records whether a call of a team succeeded that may fail only because of a death, and
+// then on all members.
+func (c *teamMaker) strict(what string, tm *coll.Team, err error) error {
 	var dead *coll.DeadError
 	if err != nil && !errors.As(err, &dead) {
 		return fmt.Errorf("%s: %w", what, err)
@@ -76,8 +77,8 @@ func (c *citizen) strict(what string, tm *coll.Team, err error) error {
 	return nil
 }
 
-// split makes two groups of some of a team.
-func (c *citizen) split(ctx context.Context, parent *coll.Team, rng *rand.Rand) (*coll.Team, error) {
+// split makes two groups of some members of a team.
+func (c *teamMaker) split(ctx context.Context, parent *coll.Team, rng *rand.Rand) (*coll.Team, error) {
 	order := rng.Perm(parent.Size())
 	cut := rng.IntN(len(order) + 1)
 	parts := [][]int{order[:cut], order[cut:]}
@@ -90,8 +91,8 @@ func (c *citizen) split(ctx context.Context, parent *coll.Team, rng *rand.Rand) 
 	return coll.Split(ctx, parent, nil, tolerant)
 }
 
-// use makes some collectives of a team and ends it.
-func (c *citizen) use(ctx context.Context, tm *coll.Team, round int, rng *rand.Rand) error {
+// use makes some collectives of a team and dissolves it.
+func (c *teamMaker) use(ctx context.Context, tm *coll.Team, round int, rng *rand.Rand) error {
 	who := fmt.Sprint(tm.PEs())
 	if tm.Tolerant() {
 		a := &actor{nd: c.p.node, tm: tm, me: tm.Me(), pe: c.p.pe, from: plays, acts: 3, end: 3, rng: rng}
@@ -101,9 +102,9 @@ func (c *citizen) use(ctx context.Context, tm *coll.Team, round int, rng *rand.R
 		}
 	}
 	for k := 0; k < 3 && !tm.Tolerant(); k++ {
-		kind, root := choose(rng, tm.Size())
-		if err := every[kind](ctx, tm, root); err != nil {
-			isDead(c.t, err)
+		kind, root := chooseCollective(rng, tm.Size())
+		if err := everyCollective[kind](ctx, tm, root); err != nil {
+			wantAnyDeadError(c.t, err)
 		}
 	}
 	a, err := coll.Agree(ctx, tm, ^uint64(0))
@@ -120,73 +121,72 @@ func (c *citizen) use(ctx context.Context, tm *coll.Team, round int, rng *rand.R
 	return c.strict(fmt.Sprint("dissolve ", round), tm, tm.Dissolve(ctx))
 }
 
-func isDead(t *testing.T, err error) {
+func wantAnyDeadError(t *testing.T, err error) {
 	t.Helper()
 	if _, is := errors.AsType[*coll.DeadError](err); !is {
-		t.Errorf("%v, want a DeadError", err)
+		t.Errorf("error %v, want a DeadError", err)
 	}
 }
 
-// TestTeamsKilledAnywhere kills processes at any instruction while they make teams, use
-// and dissolve them, and agree: survivors have the same teams and see the same on
-// each, and no id is lost.
+// TestTeamsKilledAnywhere kills processes at any instruction while they make, use and dissolve
+// teams and agree. The survivors have the same teams, see the same on each, and lose no id.
 func TestTeamsKilledAnywhere(t *testing.T) {
-	seeds(t, 300, 60, teamsKilled)
+	forEachSeed(t, 300, 60, testTeamsKilled)
 }
 
-func teamsKilled(t *testing.T, seed uint64) {
+func testTeamsKilled(t *testing.T, seed uint64) {
 	t.Helper()
-	rng, all, victims := doomed(t, seed, 8, 5, 1)
+	rng, all, victims := newDoomed(t, seed, 8, 5, 1)
 	n := len(all)
 	tolerant := rng.IntN(2) == 0
 	saw, of := make([][]string, n), make([]map[string][]string, n)
 	for pe, p := range all {
-		c := &citizen{t: t, p: p, world: p.team(t, 0, upTo(n), tolerant), rng: rand.New(rand.NewPCG(seed, 9)), of: map[string][]string{}}
+		c := &teamMaker{t: t, p: p, world: p.team(t, 0, firstPEs(n), tolerant), rng: rand.New(rand.NewPCG(seed, 9)), of: map[string][]string{}}
 		of[pe] = c.of
 		p.run(t, func() error {
 			defer func() { saw[pe] = c.saw }()
 			return c.live(t.Context())
 		})
 	}
-	killSome(t, rng, all, victims)
-	ended(t, fmt.Sprint("seed ", seed), all)
+	killVictims(t, rng, all, victims)
+	waitForProcesses(t, fmt.Sprint("seed ", seed), all)
 	if t.Failed() {
 		return
 	}
-	alike(t, saw, upTo(n), victims)
+	wantSameSeen(t, saw, firstPEs(n), victims)
 	for pe := range n {
 		for who := range of[pe] {
 			team := make([][]string, n)
 			var members []int
 			for i := range n {
-				if strings.Contains(who, fmt.Sprint(i)) { // numbers have one digit
+				if strings.Contains(who, fmt.Sprint(i)) { // the numbers have one digit
 					team[i], members = of[i][who], append(members, i)
 				}
 			}
-			alike(t, team, members, victims)
+			wantSameSeen(t, team, members, victims)
 		}
 	}
-	idsAreFree(t, all, victims)
-	end(t, all)
+	wantIDsFree(t, all, victims)
+	unmapProcesses(t, all)
 }
 
-// idsAreFree checks that the survivors can make as many teams as ever.
-func idsAreFree(t *testing.T, all []*process, victims []int) {
+// wantIDsFree checks that the survivors can make as many teams as before.
+func wantIDsFree(t *testing.T, all []*process, victims []int) {
 	t.Helper()
-	members := slices.DeleteFunc(upTo(len(all)), func(pe int) bool { return slices.Contains(victims, pe) })
-	for range 2 { // what the first Split makes of what was released, the second one finds free
+	members := slices.DeleteFunc(firstPEs(len(all)), func(pe int) bool { return slices.Contains(victims, pe) })
+	for range 2 { // the first Split frees what was released, and the second one finds it free
 		for _, pe := range members {
 			p := all[pe]
 			tm := p.team(t, 1, members, false)
 			p.run(t, func() error {
-				g, err := coll.Split(t.Context(), tm, upTo(len(members)), false)
+				g, err := coll.Split(t.Context(), tm, firstPEs(len(members)), false)
 				if err != nil {
 					return err
 				}
 				return g.Dissolve(t.Context())
 			})
 		}
-		ended(t, "the last Split", all)
+		waitForProcesses(t, "the last Split", all)
 	}
 	for _, pe := range members {
 		for id := range layout.MaxTeams {

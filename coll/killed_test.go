@@ -26,38 +26,38 @@ import (
 	"github.com/goshmem/goshmem/symheap/layout"
 )
 
-// A process of these tests has a mapping of its own of all segments. It is killed by
-// taking that away at once: whatever instruction each of its goroutines is at, the next
-// one that touches shared memory faults, also those in deferred calls. So nothing is
-// written behind a kill, as with SIGKILL, and a kill costs microseconds.
+// A process of these tests has its own mapping of all segments. It is killed by unmapping them:
+// whatever instruction each of its goroutines is at, its next access to shared memory faults, even
+// in deferred calls. So nothing is written after a kill, as with SIGKILL, and a kill takes only
+// microseconds.
 type process struct {
 	*node
-	pe      int
-	killed  atomic.Bool    // or is about to be
-	memory  sync.Mutex     // held while that is taken away
-	dead    bool           // all of it is
-	mortal  bool           // it is to be killed
-	withers atomic.Bool    // it dies where it folds, if it comes to that still
-	of      sync.WaitGroup // goroutines
+	pe         int
+	killed     atomic.Bool    // it is killed, or is about to be
+	memory     sync.Mutex     // held while the mapping is taken away
+	dead       bool           // the whole mapping is gone
+	mortal     bool           // the test will kill it
+	toRestrict atomic.Bool    // its writes get restricted when it next folds
+	of         sync.WaitGroup // its goroutines
 }
 
-// processes starts one for each PE. Sleeps of those that are to be killed have to end, as
-// the kernel does not wake who sleeps on memory that is gone.
-func processes(t *testing.T, n int, heap uint64, victims []int) (all []*process) {
+// newProcesses starts one process for each PE. Sleeps of processes that will be killed need a
+// timeout, because the kernel does not wake sleepers on memory that is gone.
+func newProcesses(t *testing.T, n int, heap uint64, victims []int) (all []*process) {
 	t.Helper()
-	files := segments(t, n, heap)
+	files := newSegments(t, n, heap)
 	page, err := failure.Create([16]byte{}, n)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for pe := range n {
-		policy := early
+		policy := sleepEarly
 		policy.Crowded = n > 3
 		mortal := slices.Contains(victims, pe)
 		if mortal {
 			policy.First, policy.Most = time.Millisecond, time.Millisecond
 		}
-		all = append(all, &process{node: mapped(t, files, page, policy), pe: pe, mortal: mortal})
+		all = append(all, &process{node: mapSegments(t, files, page, policy), pe: pe, mortal: mortal})
 	}
 	for _, f := range files {
 		_ = f.Close()
@@ -65,9 +65,9 @@ func processes(t *testing.T, n int, heap uint64, victims []int) (all []*process)
 	return all
 }
 
-// end gives the memory back, when all goroutines have ended, and keeps the addresses: the
-// package knows teams of the dead by them.
-func end(t *testing.T, all []*process) {
+// unmapProcesses frees the memory when all goroutines have ended, but keeps the addresses
+// reserved: the package knows teams of dead processes by them.
+func unmapProcesses(t *testing.T, all []*process) {
 	t.Helper()
 	for _, p := range all {
 		const how = syscall.MAP_FIXED | syscall.MAP_PRIVATE | syscall.MAP_ANON | syscall.MAP_NORESERVE
@@ -81,7 +81,7 @@ func end(t *testing.T, all []*process) {
 	}
 }
 
-// run starts a goroutine of the process. What is in f is over when the process is killed.
+// run starts a goroutine of the process. A kill ends f.
 func (p *process) run(t *testing.T, f func() error) {
 	t.Helper()
 	p.of.Go(func() {
@@ -97,20 +97,20 @@ func (p *process) run(t *testing.T, f func() error) {
 	})
 }
 
-// doomed returns 2 to most processes, and those of them, least or more but not all, that are
-// to die, as a stream of random numbers of a seed has it.
-func doomed(t *testing.T, seed, stream uint64, most, least int) (rng *rand.Rand, all []*process, victims []int) {
+// newDoomed makes 2 to most processes and draws at least least, but not all, of them as victims,
+// by the random numbers of a seed.
+func newDoomed(t *testing.T, seed, stream uint64, most, least int) (rng *rand.Rand, all []*process, victims []int) {
 	t.Helper()
 	rng = rand.New(rand.NewPCG(seed, stream))
 	n := 2 + rng.IntN(most-1)
 	victims = rng.Perm(n)[:least+rng.IntN(n-least)]
-	return rng, processes(t, n, 1<<20, victims), victims
+	return rng, newProcesses(t, n, 1<<20, victims), victims
 }
 
-// ended returns when all goroutines of some processes have ended.
-func ended(t *testing.T, what string, all []*process) {
+// waitForProcesses waits until all goroutines of some processes have ended.
+func waitForProcesses(t *testing.T, what string, all []*process) {
 	t.Helper()
-	within(t, what, func() {
+	mustFinish(t, what, func() {
 		for _, p := range all {
 			p.of.Wait()
 		}
@@ -126,12 +126,12 @@ func (p *process) die() {
 	protect(unsafe.Slice((*byte)(p.m.Segment(0)), p.m.Stride()*p.m.Len()), syscall.PROT_NONE)
 }
 
-// publish tells the others of the death, as the step does, when the process is killed. It
-// goes by a mapping of somebody who lives: another one may wither meanwhile.
+// publish publishes the death as the step does, once the process is killed. It uses the mapping of
+// a living process, because another one's writes may be restricted.
 //
-// The process may have died between clearing a bell and waking who sleeps on it. A real
-// sleep ends by its timeout then; here it has none, so that whatever else is not woken
-// hangs. So who sleeps behind a bell that is clear is woken.
+// The process may have died between clearing a bell and waking the sleeper. A real sleep would end
+// by its timeout; here it has none, so that any other missing wake-up is a hang. So publish wakes
+// the sleepers on clear bells.
 func (p *process) publish(others []*process) {
 	p.page.Publish(p.pe, 1, failure.ByExit(1), 0)
 	lives := others[slices.IndexFunc(others, func(o *process) bool { return !o.mortal })]
@@ -151,7 +151,7 @@ func (p *process) publish(others []*process) {
 func (p *process) team(t *testing.T, id int, members []int, tolerant bool) *coll.Team {
 	t.Helper()
 	tm, err := coll.New(coll.Config{
-		Map: p.m.Map, Waiter: p.waiters[p.pe], Members: near(members...), Me: slices.Index(members, p.pe), ID: id, Failures: p.failures, Tolerant: tolerant,
+		Map: p.m.Map, Waiter: p.waiters[p.pe], Members: nearMembers(members...), Me: slices.Index(members, p.pe), ID: id, Failures: p.failures, Tolerant: tolerant,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -159,8 +159,8 @@ func (p *process) team(t *testing.T, id int, members []int, tolerant bool) *coll
 	return tm
 }
 
-// dying makes a call of fold one of the last instructions that a process executes: it
-// gets no further than to a certain place in the destinations that it writes to next.
+// dying makes one call of fold one of the last instructions of its process: the process gets only
+// as far as a random place in the destinations that it writes next.
 type dying struct {
 	left *int
 	p    *process
@@ -169,18 +169,18 @@ type dying struct {
 
 func (d dying) fold(acc, in []uint32) {
 	if *d.left--; *d.left == 0 {
-		d.p.wither(d.rng)
+		d.p.restrictWrites(d.rng)
 	}
 	sum(acc, in)
 }
 
-// wither lets the process write no more than its own slots, what it says of its part, and
-// the heaps of some, the last one's in part.
-func (p *process) wither(rng *rand.Rand) {
+// restrictWrites lets the process write only its own slots, usually the words about its part, and
+// the heaps of some PEs, the last of them in part.
+func (p *process) restrictWrites(rng *rand.Rand) {
 	p.memory.Lock()
 	defer p.memory.Unlock()
 	if p.dead {
-		return // what it is given back here it would write to behind its death
+		return // memory that it got back here, it would write after its death
 	}
 	p.killed.Store(true)
 	all := unsafe.Slice((*byte)(p.m.Segment(0)), p.m.Stride()*p.m.Len())
@@ -208,15 +208,14 @@ func protect(memory []byte, how int) {
 	}
 }
 
-// TestKilledAnywhere kills processes at any instruction of random collectives on two
-// teams that overlap, which their goroutines call side by side.
+// TestKilledAnywhere kills processes at any instruction of random collectives on two overlapping
+// teams, which their goroutines call in parallel.
 func TestKilledAnywhere(t *testing.T) {
-	seeds(t, 400, 150, killedAnywhere)
+	forEachSeed(t, 400, 150, testKilledAnywhere)
 }
 
-// seeds calls f with so many seeds, or so few if tests are to be short, up to one with which it
-// fails.
-func seeds(t *testing.T, rounds, short uint64, f func(t *testing.T, seed uint64)) {
+// forEachSeed calls f with rounds seeds, or with short ones if tests are short, until one fails.
+func forEachSeed(t *testing.T, rounds, short uint64, f func(t *testing.T, seed uint64)) {
 	t.Helper()
 	if testing.Short() {
 		rounds = short
@@ -229,14 +228,14 @@ func seeds(t *testing.T, rounds, short uint64, f func(t *testing.T, seed uint64)
 	}
 }
 
-func killedAnywhere(t *testing.T, seed uint64) {
+func testKilledAnywhere(t *testing.T, seed uint64) {
 	t.Helper()
-	rng, all, victims := doomed(t, seed, 6, 6, 1)
+	rng, all, victims := newDoomed(t, seed, 6, 6, 1)
 	n := len(all)
-	teams := [][]int{upTo(n), rng.Perm(n)[:1+rng.IntN(n)]}
+	teams := [][]int{firstPEs(n), rng.Perm(n)[:1+rng.IntN(n)]}
 	slices.Sort(teams[1])
 	from, steps := plays, acts
-	if rng.IntN(2) == 0 { // those of which the dead leave parts undone
+	if rng.IntN(2) == 0 { // collectives of which the dead leave parts undone
 		from = slices.DeleteFunc(slices.Clone(plays), func(p play) bool { return p.n < many || p.all || strings.HasPrefix(p.name, "Broad") })
 		steps = 5
 	}
@@ -255,37 +254,37 @@ func killedAnywhere(t *testing.T, seed uint64) {
 			p.run(t, func() error {
 				defer func() { saw[k][pe] = a.saw }()
 				if k == 0 {
-					defer p.withers.Store(false)
+					defer p.toRestrict.Store(false)
 				}
 				return a.act(t.Context())
 			})
 		}
 	}
-	killSome(t, rng, all, victims)
-	ended(t, fmt.Sprint("seed ", seed), all)
+	killVictims(t, rng, all, victims)
+	waitForProcesses(t, fmt.Sprint("seed ", seed), all)
 	for k, members := range teams {
-		alike(t, saw[k], members, victims)
+		wantSameSeen(t, saw[k], members, victims)
 	}
-	end(t, all)
+	unmapProcesses(t, all)
 }
 
-// TestKilledInLarge is TestKilledAnywhere in collectives of more than a mebibyte, and odd
-// numbers of elements.
+// TestKilledInLarge is TestKilledAnywhere for collectives of more than a mebibyte, and odd numbers
+// of elements.
 func TestKilledInLarge(t *testing.T) {
 	const n = 300_001
 	large := []play{
 		broadcasts("Broadcast", n), reduces("Reduce", n, false), reduces("Reduce in place", n, true), gathers("FCollect", n),
 		exchanges("Alltoall", n/2), collects("Collect", n), strided("AlltoallS", n/3), scans("Scan", n, true, false), scans("Scan exclusive", n, false, true),
 	}
-	seeds(t, 40, 8, func(t *testing.T, seed uint64) {
+	forEachSeed(t, 40, 8, func(t *testing.T, seed uint64) {
 		t.Helper()
 		rng := rand.New(rand.NewPCG(seed, 10))
 		npes := 2 + rng.IntN(3)
 		victims := rng.Perm(npes)[:1+rng.IntN(npes-1)]
-		all, saw := processes(t, npes, 20<<20, victims), make([][]string, npes)
+		all, saw := newProcesses(t, npes, 20<<20, victims), make([][]string, npes)
 		for pe, p := range all {
 			a := &actor{
-				nd: p.node, tm: p.team(t, 5, upTo(npes), true), me: pe, pe: pe, apart: 10 << 20, from: large, acts: 4, end: 4,
+				nd: p.node, tm: p.team(t, 5, firstPEs(npes), true), me: pe, pe: pe, apart: 10 << 20, from: large, acts: 4, end: 4,
 				rng: rand.New(rand.NewPCG(seed, 11)),
 			}
 			if slices.Contains(victims, pe) {
@@ -293,36 +292,36 @@ func TestKilledInLarge(t *testing.T) {
 			}
 			p.run(t, func() error {
 				defer func() { saw[pe] = a.saw }()
-				defer p.withers.Store(false)
+				defer p.toRestrict.Store(false)
 				return a.act(t.Context())
 			})
 		}
-		killSome(t, rng, all, victims)
-		ended(t, fmt.Sprint("seed ", seed), all)
-		alike(t, saw, upTo(npes), victims)
-		end(t, all)
+		killVictims(t, rng, all, victims)
+		waitForProcesses(t, fmt.Sprint("seed ", seed), all)
+		wantSameSeen(t, saw, firstPEs(npes), victims)
+		unmapProcesses(t, all)
 	})
 }
 
-// dieIn lets the process die in the midst of a reduction, if it comes to one in some step.
+// dieIn makes the process die in the middle of a reduction, if a later step has one.
 func (p *process) dieIn(a *actor, rng *rand.Rand) {
 	a.end = rng.IntN(a.acts)
-	p.withers.Store(true)
+	p.toRestrict.Store(true)
 	left := 1 + rng.IntN(6)
 	a.last = func(int) coll.Op[uint32] { return dying{left: &left, p: p, rng: rng}.fold }
 }
 
-// killSome kills the victims one after the other or at once.
-func killSome(t *testing.T, rng *rand.Rand, all []*process, victims []int) {
+// killVictims kills the victims one after the other or at the same time.
+func killVictims(t *testing.T, rng *rand.Rand, all []*process, victims []int) {
 	t.Helper()
 	together := rng.IntN(3) == 0
 	for _, v := range victims {
-		for k := rng.IntN(3000); k > 0 || all[v].withers.Load() && k > -100_000; k-- {
+		for k := rng.IntN(3000); k > 0 || all[v].toRestrict.Load() && k > -100_000; k-- {
 			runtime.Gosched()
 		}
 		all[v].die()
 		if !together {
-			turn(rng.IntN(300))
+			yieldTimes(rng.IntN(300))
 			all[v].publish(all)
 		}
 	}
@@ -331,14 +330,14 @@ func killSome(t *testing.T, rng *rand.Rand, all []*process, victims []int) {
 	}
 }
 
-func turn(n int) {
+func yieldTimes(n int) {
 	for range n {
 		runtime.Gosched()
 	}
 }
 
-// alike checks that all saw the same, those that were killed as far as they got.
-func alike(t *testing.T, saw [][]string, members, victims []int) {
+// wantSameSeen checks that all members saw the same, and those that were killed a part of it.
+func wantSameSeen(t *testing.T, saw [][]string, members, victims []int) {
 	t.Helper()
 	var most []string
 	for _, pe := range members {
@@ -348,7 +347,7 @@ func alike(t *testing.T, saw [][]string, members, victims []int) {
 	}
 	for _, pe := range members {
 		if s := saw[pe]; !slices.Equal(s, most[:len(s)]) || len(s) < len(most) && !slices.Contains(victims, pe) {
-			t.Errorf("PE %d saw %v, another one %v", pe, s, most)
+			t.Errorf("PE %d saw %v, but another one saw %v", pe, s, most)
 		}
 	}
 }

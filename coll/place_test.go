@@ -62,7 +62,7 @@ func secondNode(t *testing.T, incarnation func(layout.PE) uint32) (teams []*coll
 	return teams, nd
 }
 
-// onEach calls body for some members of a team side by side, and returns their errors.
+// onEach calls body for some members of a team in parallel and returns their errors.
 func onEach(teams []*coll.Team, body func(tm *coll.Team) error) []error {
 	done := make([]chan error, len(teams))
 	for i, tm := range teams {
@@ -76,12 +76,13 @@ func onEach(teams []*coll.Team, body func(tm *coll.Team) error) []error {
 	return errs
 }
 
-// The members of a team are found by their indices on the node, and their deaths by their numbers in the job.
+// A team finds its members by their indices on the node, and their deaths by their numbers in the
+// job.
 func TestSecondNode(t *testing.T) {
 	teams, nd := secondNode(t, nil)
 	sync := func(tm *coll.Team) error { return tm.Sync(context.Background()) }
-	within(t, "a step and a split on the second node", func() {
-		for pe := range 3 { // their numbers are indices of members here
+	mustFinish(t, "a step and a split on the second node", func() {
+		for pe := range 3 { // these numbers are indices of members here
 			nd.page.Publish(pe, 1, failure.ByExit(1), 0)
 		}
 		if err := errors.Join(onEach(teams, sync)...); err != nil {
@@ -105,20 +106,21 @@ func TestSecondNode(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	within(t, "a step behind a death", func() {
+	mustFinish(t, "a step after a death", func() {
 		nd.kill(4)
 		for _, err := range onEach([]*coll.Team{teams[0], teams[2]}, sync) {
-			names(t, "PE 4 has died", err, 1)
+			wantDeadError(t, "a survivor's error", err, 1)
 		}
 		for _, tm := range []*coll.Team{teams[0], teams[2]} {
 			if tm.Deserted() != true {
-				t.Errorf("member %d does not know of the death", tm.Me())
+				t.Errorf("the death of PE 4 is not known to member %d", tm.Me())
 			}
 		}
 	})
 }
 
-// The job says which incarnation of a member a death is of: that of a former one is none of the member's.
+// The job says which incarnation of a member died. The death of an earlier incarnation is not the
+// member's.
 func TestMembersIncarnation(t *testing.T) {
 	teams, nd := secondNode(t, func(pe layout.PE) uint32 {
 		if pe == 4 {
@@ -133,14 +135,14 @@ func TestMembersIncarnation(t *testing.T) {
 		}
 		return err
 	}
-	within(t, "agreements", func() {
+	mustFinish(t, "agreements", func() {
 		nd.page.Publish(4, 1, failure.ByExit(1), 0)
 		if err := errors.Join(onEach(teams, agree)...); err != nil {
-			t.Errorf("the death of a former incarnation: %v", err)
+			t.Errorf("the death of an earlier incarnation: %v, want no error", err)
 		}
 		nd.page.Publish(4, 2, failure.ByExit(1), 0)
 		for _, err := range onEach([]*coll.Team{teams[0], teams[2]}, agree) {
-			names(t, "PE 4 has died", err, 1)
+			wantDeadError(t, "a survivor's error", err, 1)
 		}
 	})
 }
@@ -148,6 +150,6 @@ func TestMembersIncarnation(t *testing.T) {
 func TestMembersFrom(t *testing.T) {
 	pes := func(yield func(layout.Local, layout.PE) bool) { _ = yield(0, 3) && yield(1, 4) }
 	if got := coll.MembersFrom(pes); !slices.Equal(got, []coll.Member{{Local: 0, PE: 3}, {Local: 1, PE: 4}}) {
-		t.Errorf("%+v", got)
+		t.Errorf("got %+v", got)
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/goshmem/goshmem/coll"
 )
 
-// A reduction of private memory in several steps is of the same contributors as a whole, or
-// fails on all survivors of a tolerant team alike, which goes on.
+// A reduction of private memory in several steps has one set of contributors as a whole, or fails
+// on all survivors of a tolerant team alike. The team goes on.
 func TestReducePrivateIsWhole(t *testing.T) {
 	const n, victim, size = 4, 1, 3*(64<<10)/4 + 5
 	for folds := range 9 { // of the victim, before it dies
@@ -19,7 +19,7 @@ func TestReducePrivateIsWhole(t *testing.T) {
 		die := nd.killLater(&died, victim, folds*10)
 		var failed [n]bool
 		for me := range n {
-			tm, g := nd.tolerant(t, me), &given{n: size, who: upTo(n)}
+			tm, g := nd.tolerantTeam(t, me), &given{n: size, who: firstPEs(n)}
 			src, dst := make([]uint32, size), make([]uint32, size)
 			for j := range src {
 				src[j] = g.of(me, j)
@@ -34,7 +34,7 @@ func TestReducePrivateIsWhole(t *testing.T) {
 			ended.Go(func() {
 				err := coll.ReducePrivate(t.Context(), tm, dst, src, sum, -1)
 				if failed[me] = err != nil; err != nil {
-					names(t, "a survivor", err, victim)
+					wantDeadError(t, "a survivor", err, victim)
 				}
 				for j := range dst {
 					if err == nil && dst[j] != g.sum(j) {
@@ -42,7 +42,7 @@ func TestReducePrivateIsWhole(t *testing.T) {
 						break
 					}
 				}
-				for len(tm.Outcome().Failed) == 0 && t.Context().Err() == nil { // it may die behind the last step
+				for len(tm.Outcome().Failed) == 0 && t.Context().Err() == nil { // it may die after the last step
 					runtime.Gosched()
 					if err := tm.Sync(t.Context()); err != nil {
 						t.Error(err)
@@ -51,14 +51,14 @@ func TestReducePrivateIsWhole(t *testing.T) {
 				}
 				g.who = []int{0, 2, 3}
 				if err := coll.ReducePrivate(t.Context(), tm, dst, src, sum, -1); err != nil || dst[size-1] != g.sum(size-1) {
-					t.Errorf("the next one: %v, %#x, want %#x", err, dst[size-1], g.sum(size-1))
+					t.Errorf("the next reduction: error %v, got %#x, want %#x", err, dst[size-1], g.sum(size-1))
 				}
 			})
 		}
-		within(t, "ReducePrivate", func() { ended.Wait(); died.Wait() })
+		mustFinish(t, "ReducePrivate", func() { ended.Wait(); died.Wait() })
 		close(over)
 		if failed[0] != failed[2] || failed[0] != failed[3] {
-			t.Errorf("%d folds: failed on some: %v", folds, failed)
+			t.Errorf("%d folds: failed on some survivors only: %v", folds, failed)
 		}
 	}
 }

@@ -9,15 +9,15 @@ import (
 )
 
 func init() {
-	every["ReducePrivate"] = func(ctx context.Context, tm *coll.Team, root int) error {
+	everyCollective["ReducePrivate"] = func(ctx context.Context, tm *coll.Team, root int) error {
 		return coll.ReducePrivate(ctx, tm, make([]uint32, 100), make([]uint32, 100), sum, root)
 	}
-	every["ReducePrivate large"] = func(ctx context.Context, tm *coll.Team, _ int) error {
+	everyCollective["ReducePrivate large"] = func(ctx context.Context, tm *coll.Team, _ int) error {
 		return coll.ReducePrivate(ctx, tm, make([]uint32, 40_000), make([]uint32, 40_000), sum, -1)
 	}
 }
 
-// nested is an operator that, once, makes a reduction on another team.
+// nested is an operator that makes a reduction on another team, once.
 type nested struct {
 	ctx  context.Context
 	tm   *coll.Team
@@ -35,8 +35,8 @@ func (n *nested) fold(acc, in []uint32) {
 	}
 }
 
-// A PE's area is one team's at a time: a reduction on another team in the middle of
-// one gives the right result, and takes nothing from the first.
+// A PE's area belongs to one team at a time. A reduction on another team in the middle of one has
+// the right result and leaves the first one alone.
 func TestAreaOfOneTeam(t *testing.T) {
 	const elems = 50_000 // four pieces
 	for _, n := range []int{2, 3, 5} {
@@ -47,7 +47,7 @@ func TestAreaOfOneTeam(t *testing.T) {
 		}
 		inner := make([]*coll.Team, n)
 		for me := range inner {
-			tm, err := coll.New(coll.Config{Map: nd.m.Map, Waiter: nd.waiters[me], Members: near(members...), Me: me, ID: 7, Failures: nd.failures})
+			tm, err := coll.New(coll.Config{Map: nd.m.Map, Waiter: nd.waiters[me], Members: nearMembers(members...), Me: me, ID: 7, Failures: nd.failures})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -79,7 +79,7 @@ func TestAreaOfOneTeam(t *testing.T) {
 	}
 }
 
-// record is an element of any size: its first and its last number count.
+// record is an element of any size, whose first and last words are summed.
 type record[A any] struct {
 	first uint32
 	_     A
@@ -93,7 +93,8 @@ func sumRecords[A any](acc, in []record[A]) {
 	}
 }
 
-// reduceRecords reduces them on all members by turns with numbers, whose shares end elsewhere.
+// reduceRecords reduces records on all members, by turns with numbers, whose shares have other
+// borders.
 func reduceRecords[A any](t *testing.T, n, elems int) {
 	nd := newNode(t, n)
 	members := make([]int, n)
@@ -101,7 +102,7 @@ func reduceRecords[A any](t *testing.T, n, elems int) {
 		members[i] = i
 	}
 	part := uint32(n * (n - 1) / 2)
-	within(t, "ReducePrivate", func() {
+	mustFinish(t, "ReducePrivate", func() {
 		nd.each(t, 5, members, func(me int, tm *coll.Team) error {
 			src, dst := make([]record[A], elems), make([]record[A], elems)
 			numbers, sums := make([]uint32, 20_001), make([]uint32, 20_001)
@@ -111,7 +112,7 @@ func reduceRecords[A any](t *testing.T, n, elems int) {
 			for i := range numbers {
 				numbers[i] = uint32(3*i + me)
 			}
-			for range 40 { // more than places
+			for range 40 { // more than there are places
 				if err := coll.ReducePrivate(t.Context(), tm, dst, src, sumRecords[A], -1); err != nil {
 					return err
 				}
@@ -134,7 +135,7 @@ func reduceRecords[A any](t *testing.T, n, elems int) {
 	})
 }
 
-// Elements may be of any size up to a slot's, also where a share of a piece has no room for one.
+// Elements may be as large as a slot, even if a share of a piece has no room for one.
 func TestLargeElements(t *testing.T) {
 	const slot = coll.MaxPrivate - 8
 	reduceRecords[[slot]byte](t, 3, 29)

@@ -12,7 +12,7 @@ import (
 	"github.com/goshmem/goshmem/symheap/layout"
 )
 
-// piecesOf are bytes of which no two pieces are alike, nor those of two broadcasts.
+// piecesOf returns bytes in which no two pieces are equal, nor the pieces of two broadcasts.
 func piecesOf(n int, seed uint64) []byte {
 	buf := make([]byte, n)
 	for i := range buf {
@@ -21,8 +21,8 @@ func piecesOf(n int, seed uint64) []byte {
 	return buf
 }
 
-// sameBytes returns where two buffers of one length differ, -1 if they do not.
-func sameBytes(a, b []byte) int {
+// firstDifference returns where two buffers of one length differ, or -1 if they are equal.
+func firstDifference(a, b []byte) int {
 	for i := range a {
 		if a[i] != b[i] {
 			return i
@@ -31,13 +31,13 @@ func sameBytes(a, b []byte) int {
 	return -1
 }
 
-// Broadcasts of private memory in many pieces, of two teams that have a member in common, whose
-// area both want: everybody gets the root's bytes, however far behind it is.
+// Two teams with a common member broadcast private memory in many pieces, and both want that
+// member's area. All members get the root's bytes, however late they are.
 func TestBroadcastInPieces(t *testing.T) {
 	nd := newNode(t, 4)
 	const rounds = 30
 	team := func(id int, members []int, me int) *coll.Team {
-		tm, err := coll.New(coll.Config{Map: nd.m.Map, Waiter: nd.waiters[members[me]], Members: near(members...), Me: me, ID: id, Failures: nd.failures})
+		tm, err := coll.New(coll.Config{Map: nd.m.Map, Waiter: nd.waiters[members[me]], Members: nearMembers(members...), Me: me, ID: id, Failures: nd.failures})
 		if err != nil {
 			t.Error(err)
 		}
@@ -59,12 +59,12 @@ func TestBroadcastInPieces(t *testing.T) {
 				t.Errorf("member %d: %v", me, err)
 				return
 			}
-			if i := sameBytes(buf, want); i >= 0 {
+			if i := firstDifference(buf, want); i >= 0 {
 				t.Errorf("member %d: byte %d of %d from %d differs", me, i, n, root)
 			}
 		}
 	}
-	within(t, "BroadcastPrivate", func() {
+	mustFinish(t, "BroadcastPrivate", func() {
 		var wg sync.WaitGroup
 		for pe := range 4 {
 			wg.Go(func() {
@@ -90,12 +90,13 @@ func TestBroadcastInPieces(t *testing.T) {
 	})
 }
 
-// Who has broadcast lets another team have the places only when all members have what they held.
-// Here one of them has not begun until the other team has broadcast, or waits in the only step.
+// A member that has broadcast lends the places to another team only when all members have read
+// them. Here one member has not begun until the other team has broadcast, or waits in the only
+// step.
 func TestStreamOfSlowReader(t *testing.T) {
 	nd := newNode(t, 4)
 	broadcast := func(ctx context.Context, id int, members []int, me, n int, seed uint64) {
-		tm, err := coll.New(coll.Config{Map: nd.m.Map, Waiter: nd.waiters[members[me]], Members: near(members...), Me: me, ID: id, Failures: nd.failures})
+		tm, err := coll.New(coll.Config{Map: nd.m.Map, Waiter: nd.waiters[members[me]], Members: nearMembers(members...), Me: me, ID: id, Failures: nd.failures})
 		if err != nil {
 			t.Error(err)
 			return
@@ -107,15 +108,15 @@ func TestStreamOfSlowReader(t *testing.T) {
 		}
 		if err := coll.BroadcastPrivate(ctx, tm, buf, 0); err != nil {
 			t.Errorf("team %d, member %d: %v", id, me, err)
-		} else if at := sameBytes(buf, want); at >= 0 {
+		} else if at := firstDifference(buf, want); at >= 0 {
 			t.Errorf("team %d, member %d: byte %d of %d differs", id, me, at, n)
 		}
 	}
 	three, two := []int{0, 1, 2}, []int{0, 3}
 	const other = layout.StreamSize              // all places
-	for _, n := range []int{800 << 10, 10_000} { // as many pieces as fit into the places, and one
+	for _, n := range []int{800 << 10, 10_000} { // as many pieces as there are places, and one piece
 		inStep, taken, poured := make(chan struct{}), make(chan struct{}), make(chan struct{})
-		slow := context.Context(watched{t.Context(), sync.OnceValue(func() error {
+		slow := context.Context(watchedCtx{t.Context(), sync.OnceValue(func() error {
 			close(inStep)
 			<-poured
 			return nil
@@ -124,12 +125,12 @@ func TestStreamOfSlowReader(t *testing.T) {
 			slow = t.Context()
 			close(inStep)
 		}
-		within(t, "BroadcastPrivate", func() {
+		mustFinish(t, "BroadcastPrivate", func() {
 			var wg sync.WaitGroup
 			wg.Go(func() {
 				<-inStep
 				broadcast(t.Context(), 5, three, 0, n, 1)
-				<-taken // so that it is the slow one alone whom the places wait for
+				<-taken // so that only the slow member keeps the places from being lent
 				broadcast(t.Context(), 6, two, 0, other, 77)
 				close(poured)
 			})
@@ -150,7 +151,7 @@ func TestStreamOfSlowReader(t *testing.T) {
 }
 
 // A root that is as many pieces ahead as there are places waits for a member that has entered the
-// step of the first one, and has read nothing.
+// step of the first piece but read nothing.
 func TestStreamWaitsForReader(t *testing.T) {
 	const n = layout.StreamSize + 1 // one piece too many
 	nd := newNode(t, 2)
@@ -158,10 +159,10 @@ func TestStreamWaitsForReader(t *testing.T) {
 	want, isAhead := piecesOf(n, 5), sync.OnceFunc(func() { close(ahead) })
 	go func() {
 		<-inStep
-		nd.asleep(0)
+		nd.waitForSleeper(0)
 		isAhead()
 	}()
-	reads := watched{t.Context(), sync.OnceValue(func() error {
+	reads := watchedCtx{t.Context(), sync.OnceValue(func() error {
 		close(inStep)
 		<-ahead
 		return nil
@@ -174,14 +175,14 @@ func TestStreamWaitsForReader(t *testing.T) {
 		}
 		buf := make([]byte, n)
 		err := coll.BroadcastPrivate(reads, tm, buf, 0)
-		if at := sameBytes(buf, want); at >= 0 {
+		if at := firstDifference(buf, want); at >= 0 {
 			t.Errorf("byte %d differs", at)
 		}
 		return err
 	})
 }
 
-// A root that gives up in the midst, as there are no places left, leaves nobody waiting.
+// A root that gives up in the middle, because no place is free, leaves no member waiting.
 func TestStreamGivenUp(t *testing.T) {
 	const n = 2 * layout.StreamSize
 	nd := newNode(t, 2)
@@ -192,13 +193,13 @@ func TestStreamGivenUp(t *testing.T) {
 		if me == 0 {
 			defer close(gaveUp)
 			if err := coll.BroadcastPrivate(canceled, tm, piecesOf(n, 3), 0); !errors.Is(err, context.Canceled) {
-				t.Errorf("the root: %v, want %v", err, context.Canceled)
+				t.Errorf("the root: error %v, want %v", err, context.Canceled)
 			}
 			return nil
 		}
 		<-gaveUp
 		if err := coll.BroadcastPrivate(t.Context(), tm, make([]byte, n), 0); !errors.Is(err, coll.ErrBroken) {
-			t.Errorf("the other member: %v, want %v", err, coll.ErrBroken)
+			t.Errorf("the other member: error %v, want %v", err, coll.ErrBroken)
 		}
 		return nil
 	})

@@ -14,47 +14,46 @@ import (
 	"github.com/goshmem/goshmem/symheap/layout"
 )
 
-// tolerant returns the side of one PE of a tolerant team of all.
-func (nd *node) tolerant(t *testing.T, me int) *coll.Team {
+// tolerantTeam returns one PE's side of a tolerant team of all PEs.
+func (nd *node) tolerantTeam(t *testing.T, me int) *coll.Team {
 	t.Helper()
 	members := make([]int, nd.m.Len())
 	for i := range members {
 		members[i] = i
 	}
-	tm, err := coll.New(coll.Config{Map: nd.m.Map, Waiter: nd.waiters[me], Members: near(members...), Me: me, Failures: nd.failures, Tolerant: true})
+	tm, err := coll.New(coll.Config{Map: nd.m.Map, Waiter: nd.waiters[me], Members: nearMembers(members...), Me: me, Failures: nd.failures, Tolerant: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return tm
 }
 
-// The plays are collectives whose results can be judged by their contributors. src
-// and dst are elements of a member's heap: what it gives, and where it gets.
+// A play is a collective whose result can be computed from its contributors. src and dst are
+// elements of a member's heap: its contribution and its destination.
 type play struct {
 	name string
-	n    int // elements given to one
+	n    int // elements for one member
 	all  bool
 	in   bool // in place
 	call func(ctx context.Context, tm *coll.Team, b coll.Buffers, root, me int, op coll.Op[uint32]) error
-	// want puts into w what the destination of member me has to be, where it is not to
-	// stay as it was.
+	// want writes the expected destination of member me to w, except elements that stay unchanged.
 	want func(g *given, me, root int, w []uint32)
 }
 
-// given is what was given in one step, by whom.
+// given is what some members contribute in one step.
 type given struct {
 	step, n int
 	who     []int
 }
 
-// of is element j of what a member gives.
+// of is element j of a member's contribution.
 func (g *given) of(i, j int) uint32 {
 	x := uint64(g.step)<<40 ^ uint64(i)<<20 ^ uint64(j) ^ 0x9e3779b97f4a7c15
 	x *= 0xbf58476d1ce4e5b9
 	return uint32(x>>29) ^ uint32(x)
 }
 
-// put has w be the elements of what member i gives, from first on.
+// put writes the contribution of member i to w, from its element first on.
 func (g *given) put(w []uint32, i, first int) {
 	for j := range w {
 		w[j] = g.of(i, first+j)
@@ -68,7 +67,7 @@ func (g *given) sum(j int) (v uint32) {
 	return v
 }
 
-// add has w be the sums of what some members give.
+// add writes the sum of some members' contributions to w.
 func (g *given) add(w []uint32, who []int) {
 	clear(w)
 	for _, i := range who {
@@ -130,7 +129,7 @@ func exchanges(name string, n int) play {
 	}
 }
 
-// collects has member i give i elements less than the most.
+// collects has member i contribute i elements less than the most.
 func collects(name string, n int) play {
 	return play{
 		name, n, true, false,
@@ -148,7 +147,7 @@ func collects(name string, n int) play {
 	}
 }
 
-// strided has one element out of three of each source go to every second place.
+// strided sends one of every three elements of each source to every second place.
 func strided(name string, n int) play {
 	return play{
 		name, n * 3, true, false,
@@ -211,19 +210,19 @@ type actor struct {
 	nd    *node
 	tm    *coll.Team
 	me    int
-	pe    int    // whose heap it has
-	base  uint64 // of what it uses of that
-	apart uint64 // how much further than others' its destination is from its source
+	pe    int    // the PE whose heap it uses
+	base  uint64 // where its part of that heap begins
+	apart uint64 // how much further its destination is from its source than those of the others
 	from  []play
 	acts  int
-	rng   *rand.Rand // the same for all members
-	end   int        // the step in which it dies, in the midst of a reduction, otherwise before it
+	rng   *rand.Rand // the same on all members
+	end   int        // the step in which it dies: in the middle of a reduction, or before any other collective
 	last  func(left int) coll.Op[uint32]
-	saw   []string // of each step, what survivors have to have alike
-	want  []uint32 // room
+	saw   []string // by step: what all survivors must see alike
+	want  []uint32 // scratch
 }
 
-// dieIn makes some call of its fold the last.
+// dieIn makes one call of its fold the last.
 type dieIn struct {
 	left *int
 	mortal
@@ -249,8 +248,8 @@ func (a *actor) act(ctx context.Context) error {
 		if p.all {
 			size *= n
 		}
-		src := at[uint32](a.nd, a.pe, b.Src-layout.HeapOffset, size)
-		dst := at[uint32](a.nd, a.pe, b.Dst-layout.HeapOffset, size)
+		src := elements[uint32](a.nd, a.pe, b.Src-layout.HeapOffset, size)
+		dst := elements[uint32](a.nd, a.pe, b.Dst-layout.HeapOffset, size)
 		for j := range dst {
 			dst[j] = stale
 		}
@@ -287,10 +286,10 @@ func (a *actor) act(ctx context.Context) error {
 
 const (
 	acts  = 30
-	stale = 0xdeadbeef // what nobody has written to
+	stale = 0xdeadbeef // in elements that no member has written
 )
 
-// compare compares a destination with what it has to be.
+// compare compares a destination with its expected elements.
 func (a *actor) compare(p *play, g *given, root int, dst []uint32) error {
 	if p.want == nil {
 		return nil
@@ -308,8 +307,8 @@ func (a *actor) compare(p *play, g *given, root int, dst []uint32) error {
 	return nil
 }
 
-// Members of a tolerant team die anywhere: nobody hangs, and survivors have the same
-// contributors and what these gave, each once.
+// Members of a tolerant team die anywhere. No member hangs, and the survivors have the same
+// contributors and each contribution exactly once.
 func TestTolerant(t *testing.T) {
 	rounds := 400
 	if testing.Short() {
@@ -317,14 +316,14 @@ func TestTolerant(t *testing.T) {
 	}
 	for seed := range uint64(rounds) {
 		rng := rand.New(rand.NewPCG(seed, 3))
-		within(t, fmt.Sprint("seed ", seed), func() { tolerates(t, seed, rng) })
+		mustFinish(t, fmt.Sprint("seed ", seed), func() { testTolerates(t, seed, rng) })
 		if t.Failed() {
 			t.Fatalf("seed %d", seed)
 		}
 	}
 }
 
-func tolerates(t *testing.T, seed uint64, rng *rand.Rand) {
+func testTolerates(t *testing.T, seed uint64, rng *rand.Rand) {
 	t.Helper()
 	n := 2 + rng.IntN(5)
 	nd := newNode(t, n)
@@ -334,7 +333,7 @@ func tolerates(t *testing.T, seed uint64, rng *rand.Rand) {
 	var wg sync.WaitGroup
 	var survivors []*actor
 	for me := range n {
-		a := &actor{nd: nd, tm: nd.tolerant(t, me), me: me, pe: me, from: plays, acts: acts, rng: rand.New(rand.NewPCG(seed, 4)), end: acts}
+		a := &actor{nd: nd, tm: nd.tolerantTeam(t, me), me: me, pe: me, from: plays, acts: acts, rng: rand.New(rand.NewPCG(seed, 4)), end: acts}
 		if slices.Contains(victims, me) {
 			a.end = rng.IntN(acts)
 			die := nd.killLater(&wg, me, rng.IntN(200))
@@ -357,13 +356,13 @@ func tolerates(t *testing.T, seed uint64, rng *rand.Rand) {
 	wg.Wait()
 	for _, a := range survivors {
 		if !slices.Equal(a.saw, survivors[0].saw) {
-			t.Errorf("member %d saw %v, member %d %v", a.me, a.saw, survivors[0].me, survivors[0].saw)
+			t.Errorf("member %d saw %v, but member %d saw %v", a.me, a.saw, survivors[0].me, survivors[0].saw)
 		}
 	}
 }
 
-// Agreement works on any team, before and after deaths, and says the same to all: all
-// who are dead before it begins are in the list.
+// Agreement works on any team, before and after deaths, and has the same result on all members.
+// The list contains all members that died before it began.
 func TestAgree(t *testing.T) {
 	rounds := 300
 	if testing.Short() {
@@ -371,14 +370,14 @@ func TestAgree(t *testing.T) {
 	}
 	for seed := range uint64(rounds) {
 		rng := rand.New(rand.NewPCG(seed, 5))
-		within(t, fmt.Sprint("seed ", seed), func() { agrees(t, rng, seed%2 == 0) })
+		mustFinish(t, fmt.Sprint("seed ", seed), func() { testAgrees(t, rng, seed%2 == 0) })
 		if t.Failed() {
 			t.Fatalf("seed %d", seed)
 		}
 	}
 }
 
-func agrees(t *testing.T, rng *rand.Rand, strict bool) {
+func testAgrees(t *testing.T, rng *rand.Rand, strict bool) {
 	t.Helper()
 	n := 2 + rng.IntN(5)
 	nd := newNode(t, n)
@@ -390,7 +389,7 @@ func agrees(t *testing.T, rng *rand.Rand, strict bool) {
 	var wg sync.WaitGroup
 	saw := make([][]string, n)
 	for me := range n {
-		tm := nd.tolerant(t, me)
+		tm := nd.tolerantTeam(t, me)
 		if strict {
 			tm = nd.member(t, me, nd.failures)
 		}
@@ -413,17 +412,17 @@ func agrees(t *testing.T, rng *rand.Rand, strict bool) {
 				}
 				for _, f := range before {
 					if !slices.Contains(a.Failed, f.PE) {
-						t.Errorf("member %d, round %d: PE %d died before and is not in %v", me, r, f.PE, a.Failed)
+						t.Errorf("member %d, round %d: PE %d died before, but is not in %v", me, r, f.PE, a.Failed)
 					}
 				}
 				for i := range n {
 					if _, mortal := ends[i]; (!mortal || ends[i] > r) && (a.Flags>>i&1 != 0 || a.Flags>>32 != ^uint64(r)<<32>>32) {
-						t.Errorf("member %d, round %d: flags %#x lack those of %d", me, r, a.Flags, i)
+						t.Errorf("member %d, round %d: flags %#x lack those of member %d", me, r, a.Flags, i)
 					}
 				}
 				saw[me] = append(saw[me], fmt.Sprint(a))
 				if r%5 == 0 {
-					_ = tm.Sync(t.Context()) // may fail and break the team
+					_ = tm.Sync(t.Context()) // it may fail and break the team
 				}
 			}
 		})
@@ -433,35 +432,35 @@ func agrees(t *testing.T, rng *rand.Rand, strict bool) {
 		for r, s := range saw[me] {
 			for other := range n {
 				if r < len(saw[other]) && saw[other][r] != s {
-					t.Errorf("round %d: member %d has %s, member %d %s", r, me, s, other, saw[other][r])
+					t.Errorf("round %d: member %d has %s, but member %d has %s", r, me, s, other, saw[other][r])
 				}
 			}
 		}
 	}
 }
 
-// Who leaves a collective by the end of its context leaves nobody behind, on either
-// team and in an agreement.
+// A member whose context ends during a collective leaves no other member waiting, on either kind
+// of team and in an agreement.
 func TestGivingUpByContext(t *testing.T) {
 	for _, mode := range []string{"strict", "tolerant"} {
-		for name, call := range every {
+		for name, call := range everyCollective {
 			t.Run(mode+"/"+name, func(t *testing.T) {
 				if name == "Broadcast" {
-					t.Skip("nobody waits for anybody but the root")
+					t.Skip("members wait only for the root")
 				}
 				nd := newNode(t, 3)
 				team := func(me int) *coll.Team {
 					if mode == "strict" {
 						return nd.member(t, me, nd.failures)
 					}
-					return nd.tolerant(t, me)
+					return nd.tolerantTeam(t, me)
 				}
 				first, second, third := team(0), team(1), team(2)
 				ctx, cancel := context.WithCancel(t.Context())
 				cancel()
-				within(t, name, func() {
+				mustFinish(t, name, func() {
 					if err := call(ctx, first, 2); !errors.Is(err, context.Canceled) {
-						t.Errorf("who is canceled: %v", err)
+						t.Errorf("the canceled member: error %v", err)
 					}
 					for r := 0; ; r++ { // the step that it had entered may succeed
 						done := make(chan error)
@@ -470,7 +469,7 @@ func TestGivingUpByContext(t *testing.T) {
 						if other := <-done; err == nil && other == nil && r == 0 {
 							continue
 						} else if !errors.Is(err, coll.ErrBroken) && !errors.Is(other, coll.ErrBroken) || r > 1 {
-							t.Errorf("the others: %v, %v, want ErrBroken", err, other)
+							t.Errorf("the other members: errors %v and %v, want ErrBroken", err, other)
 						}
 						break
 					}
@@ -481,16 +480,16 @@ func TestGivingUpByContext(t *testing.T) {
 	nd := newNode(t, 2)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	first, second := nd.tolerant(t, 0), nd.tolerant(t, 1)
-	within(t, "Agree", func() {
+	first, second := nd.tolerantTeam(t, 0), nd.tolerantTeam(t, 1)
+	mustFinish(t, "Agree", func() {
 		if _, err := coll.Agree(ctx, first, 1); !errors.Is(err, context.Canceled) {
-			t.Errorf("who is canceled: %v", err)
+			t.Errorf("the canceled member: error %v", err)
 		}
 		if a, err := coll.Agree(t.Context(), second, 3); err != nil || a.Flags != 1 {
-			t.Errorf("the other in the same agreement: %v, %v", a, err)
+			t.Errorf("the other member in the same agreement: got %v, %v", a, err)
 		}
 		if _, err := coll.Agree(t.Context(), second, 3); !errors.Is(err, coll.ErrBroken) {
-			t.Errorf("the other in the next one: %v, want ErrBroken", err)
+			t.Errorf("the other member in the next agreement: error %v, want ErrBroken", err)
 		}
 	})
 }

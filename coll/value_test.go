@@ -11,50 +11,50 @@ import (
 	"github.com/goshmem/goshmem/coll"
 )
 
-// wide is a value that no slot has room for, and whose broadcast is three pieces.
+// wide is a value that is larger than a slot and is broadcast in three pieces.
 type wide [10_000]uint32
 
-// wideSum is sum of wide values.
+// wideSum adds wide values.
 func wideSum(acc, in []wide) {
 	for i := range acc {
 		sum(acc[i][:], in[i][:])
 	}
 }
 
-// largest and beyond are values around the border of what a slot has room for.
+// largest is the largest value that fits into a slot, beyond the smallest that does not.
 type (
 	largest [coll.MaxPrivate]byte
 	beyond  [coll.MaxPrivate + 1]byte
 )
 
 func init() {
-	every["ReduceValue"] = func(ctx context.Context, tm *coll.Team, _ int) error {
+	everyCollective["ReduceValue"] = func(ctx context.Context, tm *coll.Team, _ int) error {
 		v := uint32(1)
 		return coll.ReduceValue(ctx, tm, &v, sum)
 	}
-	every["ReduceValue large"] = func(ctx context.Context, tm *coll.Team, _ int) error {
+	everyCollective["ReduceValue large"] = func(ctx context.Context, tm *coll.Team, _ int) error {
 		return coll.ReduceValue(ctx, tm, new(wide), wideSum)
 	}
 }
 
-// Values of all sizes are folded in the order of the group, whoever is late, among other
-// collectives.
+// Values of all sizes are folded in the order of the group, whichever members are late, with other
+// collectives in between.
 func TestReduceValue(t *testing.T) {
 	for _, members := range [][]int{{0}, {1, 0}, {2, 0, 3, 1}} {
 		nd := newNode(t, len(members))
 		nd.each(t, 3, members, func(me int, tm *coll.Team) error {
 			for round := range 50 {
-				// Not commutative: the digits come in the order of the group.
+				// The operator does not commute: the digits come in the order of the group.
 				digits, want := uint64(me+1), uint64(0)
 				for i := range members {
 					want = want*10 + uint64(i+1)
 				}
 				if err := coll.ReduceValue(t.Context(), tm, &digits, func(acc, in []uint64) { acc[0] = acc[0]*10 + in[0] }); err != nil || digits != want {
-					return fmt.Errorf("digits %d, want %d: %w", digits, want, err)
+					return fmt.Errorf("got digits %d, want %d: %w", digits, want, err)
 				}
 				if err := errors.Join(
-					lastBytes(t.Context(), tm, round, new(largest), func(x *largest) []byte { return x[:] }),
-					lastBytes(t.Context(), tm, round, new(beyond), func(x *beyond) []byte { return x[:] }),
+					reduceToLast(t.Context(), tm, round, new(largest), func(x *largest) []byte { return x[:] }),
+					reduceToLast(t.Context(), tm, round, new(beyond), func(x *beyond) []byte { return x[:] }),
 				); err != nil {
 					return err
 				}
@@ -76,8 +76,8 @@ func TestReduceValue(t *testing.T) {
 	}
 }
 
-// lastBytes reduces values that have one byte in common, to those of the last member.
-func lastBytes[T any](ctx context.Context, tm *coll.Team, round int, v *T, bytes func(*T) []byte) error {
+// reduceToLast reduces values to those of the last member.
+func reduceToLast[T any](ctx context.Context, tm *coll.Team, round int, v *T, bytes func(*T) []byte) error {
 	b := bytes(v)
 	for j := range b {
 		b[j] = byte(j*7 + tm.Me() + round)
@@ -93,8 +93,9 @@ func lastBytes[T any](ctx context.Context, tm *coll.Team, round int, v *T, bytes
 	return nil
 }
 
-// A reduction of a value beyond a slot is of the same contributors on all survivors of a tolerant
-// team, or fails on all of them alike and leaves their values as they were; the team goes on.
+// A reduction of a value larger than a slot has the same contributors on all survivors of a
+// tolerant team, or fails on all of them alike and leaves their values unchanged. The team goes
+// on.
 func TestReduceValueIsWhole(t *testing.T) {
 	const n, victim = 4, 1
 	for folds := range n { // of the victim, before it dies
@@ -104,7 +105,7 @@ func TestReduceValueIsWhole(t *testing.T) {
 		die := nd.killLater(&died, victim, folds*10)
 		var failed [n]bool
 		for me := range n {
-			tm, v := nd.tolerant(t, me), new(wide)
+			tm, v := nd.tolerantTeam(t, me), new(wide)
 			for j := range v {
 				v[j] = 1 << (8 * me)
 			}
@@ -120,16 +121,16 @@ func TestReduceValueIsWhole(t *testing.T) {
 				want := uint32(0x01010101)
 				err := coll.ReduceValue(t.Context(), tm, v, wideSum)
 				if failed[me] = err != nil; err != nil {
-					names(t, "a survivor", err, victim)
+					wantDeadError(t, "a survivor", err, victim)
 					want = 1 << (8 * me)
 				}
 				for j := range v {
 					if v[j] != want {
-						t.Errorf("element %d is %#x, want %#x, as the error is %v", j, v[j], want, err)
+						t.Errorf("element %d is %#x, want %#x after the error %v", j, v[j], want, err)
 						break
 					}
 				}
-				for len(tm.Outcome().Failed) == 0 && t.Context().Err() == nil { // it may die behind the last step
+				for len(tm.Outcome().Failed) == 0 && t.Context().Err() == nil { // it may die after the last step
 					runtime.Gosched()
 					if err := tm.Sync(t.Context()); err != nil {
 						t.Error(err)
@@ -137,23 +138,23 @@ func TestReduceValueIsWhole(t *testing.T) {
 					}
 				}
 				if err := coll.ReduceValue(t.Context(), tm, v, wideSum); err != nil {
-					t.Errorf("the next one: %v", err)
+					t.Errorf("the next reduction: %v", err)
 				}
 				small := uint32(1)
 				if err := coll.ReduceValue(t.Context(), tm, &small, sum); err != nil || small != n-1 {
-					t.Errorf("the next of a small value: %v, %d, want %d", err, small, n-1)
+					t.Errorf("the next reduction of a small value: error %v, got %d, want %d", err, small, n-1)
 				}
 			})
 		}
-		within(t, "ReduceValue", func() { ended.Wait(); died.Wait() })
+		mustFinish(t, "ReduceValue", func() { ended.Wait(); died.Wait() })
 		close(over)
 		if failed[0] != failed[2] || failed[0] != failed[3] {
-			t.Errorf("%d folds: failed on some: %v", folds, failed)
+			t.Errorf("%d folds: failed on some survivors only: %v", folds, failed)
 		}
 	}
 }
 
-// Members that call something else are found, and values of another size.
+// Members that call something else, or pass values of another size, get an error.
 func TestReduceValueMismatch(t *testing.T) {
 	for name, other := range map[string]func(ctx context.Context, tm *coll.Team) error{
 		"another size": func(ctx context.Context, tm *coll.Team) error {
@@ -175,22 +176,22 @@ func TestReduceValueMismatch(t *testing.T) {
 			}
 			err := coll.ReduceValue(t.Context(), tm, &v, sum)
 			if _, differs := errors.AsType[*coll.OtherError](err); !differs || v != 1 {
-				return fmt.Errorf("%s on the other member: %d and %w, want an OtherError", name, v, err)
+				return fmt.Errorf("%s on the other member: got %d and %w, want an OtherError", name, v, err)
 			}
 			return nil
 		})
 	}
 }
 
-// An operator that panics leaves the team good where its member has entered all steps, as in a
-// Reduce, and breaks it otherwise.
+// If an operator panics, the team still works if the member had entered all steps, as in a Reduce,
+// and is broken otherwise.
 func TestReduceValuePanic(t *testing.T) {
 	for _, large := range []bool{false, true} {
 		nd := newNode(t, 3)
 		body := func(me int, tm *coll.Team) error {
-			call := every["ReduceValue"]
+			call := everyCollective["ReduceValue"]
 			if large {
-				call = every["ReduceValue large"]
+				call = everyCollective["ReduceValue large"]
 			}
 			if me == 0 {
 				call = func(ctx context.Context, tm *coll.Team, _ int) (err error) {
@@ -209,15 +210,15 @@ func TestReduceValuePanic(t *testing.T) {
 				return fmt.Errorf("large %v, member %d: %w", large, me, err)
 			}
 			if err := tm.Sync(t.Context()); large != errors.Is(err, coll.ErrBroken) || !large && err != nil {
-				return fmt.Errorf("large %v, member %d, the next one: %w", large, me, err)
+				return fmt.Errorf("large %v, member %d, the next collective: %w", large, me, err)
 			}
 			return nil
 		}
-		within(t, "ReduceValue", func() { nd.each(t, 3, []int{0, 1, 2}, body) })
+		mustFinish(t, "ReduceValue", func() { nd.each(t, 3, []int{0, 1, 2}, body) })
 	}
 }
 
-// A value that fits into a slot costs no allocation.
+// A reduction of a value that fits into a slot does not allocate.
 func TestReduceValueAllocatesNothing(t *testing.T) {
 	nd := newNode(t, 1)
 	tm := nd.member(t, 0, nd.failures)
@@ -230,6 +231,6 @@ func TestReduceValueAllocatesNothing(t *testing.T) {
 			t.Error(err)
 		}
 	}); n != 0 {
-		t.Errorf("%v allocations", n)
+		t.Errorf("%v allocations, want none", n)
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/goshmem/goshmem/internal/weave"
 )
 
-// TestExplored explores the package's own code: see explore_test.go, which is in a program
-// whose accesses to shared memory let others go on.
+// TestExplored explores the package's own code. It builds explore_test.go into a program whose
+// accesses to shared memory let other members go on.
 func TestExplored(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {

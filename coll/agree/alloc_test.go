@@ -2,7 +2,7 @@ package agree
 
 import "testing"
 
-// mail carries messages without allocating.
+// mail delivers messages without allocating.
 type mail struct {
 	machines []*Machine
 	queue    []letter
@@ -27,7 +27,7 @@ func (m *mail) step(p Node, ev Event) {
 	}
 }
 
-// agree runs an agreement of those that live.
+// agree runs one agreement of the living members.
 func (m *mail) agree() {
 	m.queue, m.returned = m.queue[:0], 0
 	for p := range m.machines {
@@ -42,9 +42,9 @@ func (m *mail) agree() {
 	}
 }
 
-// TestStepAllocatesNothing as long as nobody dies, which is also when the dead
-// are known to all: two-phase commit shares its lists of them, and a rebalanced
-// tree of the early-returning agreement has none.
+// TestStepAllocatesNothing: steps do not allocate as long as no member dies. Then all members know
+// the same dead: two-phase commit shares its lists of them, and a rebalanced tree of the
+// early-returning agreement has none.
 func TestStepAllocatesNothing(t *testing.T) {
 	const n = 16
 	for _, c := range configs(n, 2) {
@@ -60,10 +60,10 @@ func TestStepAllocatesNothing(t *testing.T) {
 		}
 		for _, alive := range []int{n, n - 1} {
 			if alive < n && c.Algorithm == EarlyReturning && !c.Rebalance {
-				continue // the collective makes its lists anew
+				continue // a collective makes its lists anew each time
 			}
 			for range 20 {
-				m.agree() // grows what is kept for one of the last rounds
+				m.agree() // fills the lists that are kept for a recent round
 			}
 			if got := testing.AllocsPerRun(20, m.agree); got != 0 || m.returned != alive {
 				t.Errorf("%s, %d of %d alive: %.0f allocations and %d returns in an agreement, want 0 and %d", nameOf(c), alive, n, got, m.returned, alive)

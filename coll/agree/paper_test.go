@@ -5,13 +5,12 @@ import (
 	"testing"
 )
 
-// The paper: Hursey, Naughton, Vallee, Graham, A Log-Scaling Fault Tolerant
-// Agreement Algorithm for a Fault Tolerant MPI, EuroMPI 2011. In the tests below
-// the tree is mostly the binomial one of eight members: 0 has the children 1, 2
-// and 4, member 2 has 3, 4 has 5 and 6, and 6 has 7.
+// The paper: Hursey, Naughton, Vallee, Graham, A Log-Scaling Fault Tolerant Agreement Algorithm
+// for a Fault Tolerant MPI, EuroMPI 2011. Most tests below use the binomial tree of eight members:
+// 0 has the children 1, 2 and 4; 2 has 3; 4 has 5 and 6; and 6 has 7.
 
-// script runs body on a group in which nothing happens on its own.
-func script(t *testing.T, cfg Config, body func(w *world)) {
+// runScript runs body on a group in which nothing happens by itself.
+func runScript(t *testing.T, cfg Config, body func(w *world)) {
 	t.Helper()
 	w := newWorld(cfg, 1, true)
 	w.rounds = 9
@@ -30,19 +29,19 @@ func script(t *testing.T, cfg Config, body func(w *world)) {
 	body(w)
 }
 
-func eight(t *testing.T, body func(w *world)) {
+func runOnEight(t *testing.T, body func(w *world)) {
 	t.Helper()
-	script(t, Config{Algorithm: Log, N: 8}, body)
+	runScript(t, Config{Algorithm: Log, N: 8}, body)
 }
 
-func (w *world) calls(list ...int) {
+func (w *world) callAll(list ...int) {
 	for _, p := range list {
 		w.call(p)
 	}
 }
 
-// flow passes all messages, but those to the members that are held.
-func (w *world) flow(held ...int) {
+// passAll delivers all messages except those to the held members.
+func (w *world) passAll(held ...int) {
 	for {
 		i := slices.IndexFunc(w.keys, func(k [2]int) bool { return !slices.Contains(held, k[1]) })
 		if i < 0 {
@@ -52,8 +51,8 @@ func (w *world) flow(held ...int) {
 	}
 }
 
-// votes passes all votes on their way up, and no decision.
-func (w *world) votes() {
+// passVotes delivers all votes on their way up, and no decision.
+func (w *world) passVotes() {
 	for p := w.n - 1; p > 0; p-- {
 		for q := range p {
 			for len(w.links[[2]int{p, q}]) > 0 {
@@ -63,8 +62,8 @@ func (w *world) votes() {
 	}
 }
 
-// lost kills p, and nothing of it arrives any more.
-func (w *world) lost(p int) {
+// killSilently kills p and drops all its messages on the way.
+func (w *world) killSilently(p int) {
 	w.kill(p)
 	for q := range w.n {
 		if k := [2]int{p, q}; len(w.links[k]) > 0 {
@@ -73,7 +72,7 @@ func (w *world) lost(p int) {
 	}
 }
 
-// tellAll tells all who live that the members in list are dead.
+// tellAll tells all living members that the members in list are dead.
 func (w *world) tellAll(list ...int) {
 	for _, q := range list {
 		for p := range w.n {
@@ -84,8 +83,8 @@ func (w *world) tellAll(list ...int) {
 	}
 }
 
-// pending wants the messages of these kinds on their way from p to q.
-func (w *world) pending(p, q int, want ...MsgKind) {
+// wantPending checks that the messages on the way from p to q are of these kinds.
+func (w *world) wantPending(p, q int, want ...MsgKind) {
 	var got []MsgKind
 	for _, m := range w.links[[2]int{p, q}] {
 		got = append(got, m.Kind)
@@ -95,8 +94,8 @@ func (w *world) pending(p, q int, want ...MsgKind) {
 	}
 }
 
-// to wants messages of kind on their way from p to these members, and to no other.
-func (w *world) to(p int, kind MsgKind, want ...int) {
+// wantSentTo checks that p has messages of kind on the way to these members and to no other.
+func (w *world) wantSentTo(p int, kind MsgKind, want ...int) {
 	var got []int
 	for q := range w.n {
 		for _, m := range w.links[[2]int{p, q}] {
@@ -110,8 +109,9 @@ func (w *world) to(p int, kind MsgKind, want ...int) {
 	}
 }
 
-// outcome wants these members to have returned from round seq so, or not at all.
-func (w *world) outcome(seq int, want Outcome, list ...int) {
+// wantOutcome checks that these members returned from round seq with this outcome, or did not
+// return if want is 0.
+func (w *world) wantOutcome(seq int, want Outcome, list ...int) {
 	for _, p := range list {
 		var got Outcome
 		if out := w.procs[p].out; len(out) >= seq {
@@ -127,22 +127,22 @@ func (w *world) outcome(seq int, want Outcome, list ...int) {
 // optimization".
 func TestUnsolicitedVote(t *testing.T) {
 	t.Parallel()
-	eight(t, func(w *world) {
+	runOnEight(t, func(w *world) {
 		w.call(0)
-		w.to(0, MsgVote)
+		w.wantSentTo(0, MsgVote)
 		if len(w.keys) > 0 {
 			w.fail("the coordinator sends %v", w.links)
 		}
 		w.call(7)
-		w.pending(7, 6, MsgVote)
-		w.call(6) // whose child's vote is on its way
-		w.to(6, MsgVote)
+		w.wantPending(7, 6, MsgVote)
+		w.call(6) // the vote of its child is on the way
+		w.wantSentTo(6, MsgVote)
 		w.pass(7, 6)
-		w.pending(6, 4, MsgVote)
+		w.wantPending(6, 4, MsgVote)
 	})
-	script(t, Config{Algorithm: Linear, N: 8}, func(w *world) {
+	runScript(t, Config{Algorithm: Linear, N: 8}, func(w *world) {
 		w.call(7)
-		w.pending(7, 0, MsgVote)
+		w.wantPending(7, 0, MsgVote)
 	})
 }
 
@@ -151,17 +151,17 @@ func TestUnsolicitedVote(t *testing.T) {
 // failed processes constructed from the local list at each process".
 func TestDecisionHoldsAllLists(t *testing.T) {
 	t.Parallel()
-	eight(t, func(w *world) {
+	runOnEight(t, func(w *world) {
 		w.kill(5)
 		w.kill(1)
-		w.tell(4, 5) // nobody else
+		w.tell(4, 5) // only member 4 knows
 		w.tell(0, 1)
-		w.calls(0, 2, 3, 4, 6, 7)
-		w.flow()
+		w.callAll(0, 2, 3, 4, 6, 7)
+		w.passAll()
 		for _, p := range []int{0, 2, 3, 4, 6, 7} {
-			w.outcome(1, Decided, p)
+			w.wantOutcome(1, Decided, p)
 			if got := w.procs[p].out[0].Failed; !slices.Equal(got, []Node{1, 5}) {
-				w.fail("%d: failed %v, want 1 and 5", p, got)
+				w.fail("member %d: failed %v, want 1 and 5", p, got)
 			}
 		}
 	})
@@ -173,27 +173,27 @@ func TestDecisionHoldsAllLists(t *testing.T) {
 func TestCoordinatorDiesBeforeTheVote(t *testing.T) {
 	t.Parallel()
 	for _, algorithm := range []Algorithm{Linear, Log} {
-		script(t, Config{Algorithm: algorithm, N: 8}, func(w *world) {
+		runScript(t, Config{Algorithm: algorithm, N: 8}, func(w *world) {
 			w.kill(0)
 			w.tell(3, 0)
 			w.call(3)
-			w.outcome(1, Undecided, 3)
+			w.wantOutcome(1, Undecided, 3)
 		})
 	}
-	eight(t, func(w *world) {
-		w.calls(4, 5) // 4 waits for 6
+	runOnEight(t, func(w *world) {
+		w.callAll(4, 5) // 4 waits for 6
 		w.pass(5, 4)
 		w.kill(0)
 		w.tell(4, 0)
-		w.outcome(1, Undecided, 4)
-		w.to(4, msgDecision, 5, 6)
+		w.wantOutcome(1, Undecided, 4)
+		w.wantSentTo(4, msgDecision, 5, 6)
 		w.pass(4, 5)
-		w.outcome(1, Undecided, 5)
+		w.wantOutcome(1, Undecided, 5)
 		w.pass(4, 6)
-		w.outcome(1, 0, 6) // which will not vote
+		w.wantOutcome(1, 0, 6) // 6 will not vote
 		w.call(6)
-		w.outcome(1, Undecided, 6)
-		w.to(6, MsgVote)
+		w.wantOutcome(1, Undecided, 6)
+		w.wantSentTo(6, MsgVote)
 	})
 }
 
@@ -204,37 +204,37 @@ func TestCoordinatorDiesBeforeTheVote(t *testing.T) {
 func TestUncertainParticipant(t *testing.T) {
 	t.Parallel()
 	four := Config{Algorithm: Linear, N: 4}
-	script(t, four, func(w *world) {
-		w.calls(0, 1, 2, 3)
-		w.flow(1, 2, 3)
+	runScript(t, four, func(w *world) {
+		w.callAll(0, 1, 2, 3)
+		w.passAll(1, 2, 3)
 		w.pass(0, 1)
-		w.lost(0)
+		w.killSilently(0)
 		w.tell(2, 0)
-		w.to(2, msgTermQuery, 1, 3)
+		w.wantSentTo(2, msgTermQuery, 1, 3)
 		w.pass(2, 1)
 		w.pass(1, 2)
-		w.outcome(1, Decided, 1, 2)
+		w.wantOutcome(1, Decided, 1, 2)
 	})
-	script(t, four, func(w *world) {
-		w.calls(0, 1, 2) // 3 has not voted and need not know why it is asked
-		w.flow()
-		w.lost(0)
+	runScript(t, four, func(w *world) {
+		w.callAll(0, 1, 2) // 3 has not voted, and need not know why it is asked
+		w.passAll()
+		w.killSilently(0)
 		w.tell(2, 0)
-		w.flow()
-		w.outcome(1, Undecided, 1, 2)
+		w.passAll()
+		w.wantOutcome(1, Undecided, 1, 2)
 		w.call(3)
-		w.outcome(1, Undecided, 3)
+		w.wantOutcome(1, Undecided, 3)
 	})
-	script(t, four, func(w *world) {
-		w.calls(0, 1, 2, 3)
-		w.flow(1, 2, 3)
-		w.lost(0)
+	runScript(t, four, func(w *world) {
+		w.callAll(0, 1, 2, 3)
+		w.passAll(1, 2, 3)
+		w.killSilently(0)
 		w.tellAll(0)
-		w.flow()
-		w.outcome(1, 0, 1, 2, 3)
+		w.passAll()
+		w.wantOutcome(1, 0, 1, 2, 3)
 		for _, p := range []int{1, 2, 3} {
 			if !w.procs[p].blocked {
-				w.fail("%d is not blocked", p)
+				w.fail("member %d is not blocked", p)
 			}
 		}
 	})
@@ -245,14 +245,14 @@ func TestUncertainParticipant(t *testing.T) {
 func TestPromotion(t *testing.T) {
 	t.Parallel()
 	for _, algorithm := range []Algorithm{Linear, Log} {
-		script(t, Config{Algorithm: algorithm, N: 8, Promote: true}, func(w *world) {
-			w.calls(0, 1, 2, 3, 4, 5, 6, 7)
-			w.votes()
-			w.outcome(1, Decided, 0)
-			w.lost(0)
+		runScript(t, Config{Algorithm: algorithm, N: 8, Promote: true}, func(w *world) {
+			w.callAll(0, 1, 2, 3, 4, 5, 6, 7)
+			w.passVotes()
+			w.wantOutcome(1, Decided, 0)
+			w.killSilently(0)
 			w.tellAll(0)
-			w.flow()
-			w.outcome(1, Undecided, 1, 2, 3, 4, 5, 6, 7)
+			w.passAll()
+			w.wantOutcome(1, Undecided, 1, 2, 3, 4, 5, 6, 7)
 		})
 	}
 }
@@ -264,30 +264,30 @@ func TestPromotion(t *testing.T) {
 func TestLogHelpsLaggards(t *testing.T) {
 	t.Parallel()
 	for _, rebalance := range []bool{false, true} {
-		script(t, Config{Algorithm: Log, N: 8, Rebalance: rebalance}, func(w *world) {
+		runScript(t, Config{Algorithm: Log, N: 8, Rebalance: rebalance}, func(w *world) {
 			w.kill(1)
 			w.tell(0, 1)
-			w.calls(0, 2, 3, 4, 5, 6, 7)
-			w.flow(4) // all but the decision for 4
+			w.callAll(0, 2, 3, 4, 5, 6, 7)
+			w.passAll(4) // all messages except the decision for 4
 			for len(w.procs[0].out) == 0 {
 				w.pass(5, 4)
 				w.pass(6, 4)
 				w.pass(4, 0)
 			}
-			w.lost(4)
-			w.flow()
-			w.calls(0, 2, 3) // the next round, in another tree
+			w.killSilently(4)
+			w.passAll()
+			w.callAll(0, 2, 3) // the next round, in a different tree
 			w.tell(5, 4)
-			w.to(5, msgQuery, 0)
-			w.flow()
-			w.outcome(1, Decided, 5)
-			w.outcome(1, 0, 6)
+			w.wantSentTo(5, msgQuery, 0)
+			w.passAll()
+			w.wantOutcome(1, Decided, 5)
+			w.wantOutcome(1, 0, 6)
 			w.tellAll(4)
-			w.flow()
-			w.outcome(1, Decided, 6, 7)
-			w.calls(5, 6, 7)
-			w.flow()
-			w.outcome(2, Decided, 0, 2, 3, 5, 6, 7)
+			w.passAll()
+			w.wantOutcome(1, Decided, 6, 7)
+			w.callAll(5, 6, 7)
+			w.passAll()
+			w.wantOutcome(2, Decided, 0, 2, 3, 5, 6, 7)
 		})
 	}
 }
@@ -296,39 +296,39 @@ func TestLogHelpsLaggards(t *testing.T) {
 // grandchildren", in the gather operation ({Coord_A, Parent_A}).
 func TestAdoptionInGather(t *testing.T) {
 	t.Parallel()
-	eight(t, func(w *world) {
+	runOnEight(t, func(w *world) {
 		w.kill(4)
 		w.kill(6)
-		w.calls(0, 1, 2, 3, 5, 7)
-		w.flow()
+		w.callAll(0, 1, 2, 3, 5, 7)
+		w.passAll()
 		w.tell(0, 4)
 		w.tell(0, 6)
-		w.outcome(1, 0, 0) // the votes of 5 and 7 are lost
+		w.wantOutcome(1, 0, 0) // the votes of 5 and 7 are lost
 		w.tell(5, 4)
-		w.flow()
-		w.outcome(1, 0, 0)
+		w.passAll()
+		w.wantOutcome(1, 0, 0)
 		w.tell(7, 6)
 		w.tell(7, 4)
-		w.flow()
-		w.outcome(1, Decided, 0, 1, 2, 3, 5, 7)
+		w.passAll()
+		w.wantOutcome(1, Decided, 0, 1, 2, 3, 5, 7)
 	})
 }
 
 // The same in the broadcast operation ({Coord_B, Parent_D}).
 func TestAdoptionInBroadcast(t *testing.T) {
 	t.Parallel()
-	eight(t, func(w *world) {
-		w.calls(0, 2, 3, 4, 5, 6, 7)
-		w.flow() // the votes of all but 1 are at the coordinator
+	runOnEight(t, func(w *world) {
+		w.callAll(0, 2, 3, 4, 5, 6, 7)
+		w.passAll() // the votes of all except 1 have reached the coordinator
 		w.kill(4)
 		w.kill(6)
 		w.tell(0, 4)
 		w.tell(0, 6)
 		w.call(1)
 		w.pass(1, 0)
-		w.to(0, msgDecision, 1, 2, 5, 7)
-		w.flow()
-		w.outcome(1, Decided, 0, 1, 2, 3, 5, 7)
+		w.wantSentTo(0, msgDecision, 1, 2, 5, 7)
+		w.passAll()
+		w.wantOutcome(1, Decided, 0, 1, 2, 3, 5, 7)
 	})
 }
 
@@ -336,18 +336,18 @@ func TestAdoptionInBroadcast(t *testing.T) {
 // then the new parent tells it to participate in the gather phase".
 func TestOrphanThatHasNotVoted(t *testing.T) {
 	t.Parallel()
-	eight(t, func(w *world) {
-		w.calls(0, 6) // 6 waits for 7
+	runOnEight(t, func(w *world) {
+		w.callAll(0, 6) // 6 waits for 7
 		w.kill(4)
 		w.tell(6, 4)
-		w.pending(6, 0, msgQuery)
+		w.wantPending(6, 0, msgQuery)
 		w.pass(6, 0)
-		w.pending(0, 6, msgGather)
+		w.wantPending(0, 6, msgGather)
 		w.call(7)
 		w.pass(7, 6)
-		w.pending(6, 0) // not before it is told
+		w.wantPending(6, 0) // not before 6 is told to vote
 		w.pass(0, 6)
-		w.pending(6, 0, MsgVote)
+		w.wantPending(6, 0, MsgVote)
 	})
 }
 
@@ -357,31 +357,31 @@ func TestOrphanThatHasNotVoted(t *testing.T) {
 // parent failed after propagating the message up the tree)".
 func TestOrphanThatHasVoted(t *testing.T) {
 	t.Parallel()
-	eight(t, func(w *world) {
-		w.calls(0, 6, 7)
+	runOnEight(t, func(w *world) {
+		w.callAll(0, 6, 7)
 		w.pass(7, 6)
 		w.pass(6, 4)
 		w.kill(4) // before its own vote
 		w.tell(6, 4)
 		w.pass(6, 0)
-		w.pending(0, 6, msgGather)
+		w.wantPending(0, 6, msgGather)
 		w.pass(0, 6)
-		w.pending(6, 0, MsgVote)
+		w.wantPending(6, 0, MsgVote)
 	})
-	eight(t, func(w *world) {
-		w.calls(0, 4, 5, 6, 7)
-		w.flow() // the vote of 4 is at the coordinator, which waits for 1 and 2
+	runOnEight(t, func(w *world) {
+		w.callAll(0, 4, 5, 6, 7)
+		w.passAll() // the vote of 4 has reached the coordinator, which waits for 1 and 2
 		w.kill(4)
 		w.tell(6, 4)
 		w.pass(6, 0)
-		w.pending(0, 6, msgWait)
-		w.calls(1, 2, 3)
-		w.flow()
-		w.outcome(1, Decided, 6, 7)
-		w.outcome(1, 0, 5) // has not heard of the death
+		w.wantPending(0, 6, msgWait)
+		w.callAll(1, 2, 3)
+		w.passAll()
+		w.wantOutcome(1, Decided, 6, 7)
+		w.wantOutcome(1, 0, 5) // 5 does not know of the death
 		w.tell(5, 4)
-		w.flow()
-		w.outcome(1, Decided, 0, 1, 2, 3, 5, 6, 7)
+		w.passAll()
+		w.wantOutcome(1, Decided, 0, 1, 2, 3, 5, 6, 7)
 	})
 }
 
@@ -389,14 +389,14 @@ func TestOrphanThatHasVoted(t *testing.T) {
 // parent".
 func TestNewParentFailsToo(t *testing.T) {
 	t.Parallel()
-	eight(t, func(w *world) {
-		w.calls(0, 7)
+	runOnEight(t, func(w *world) {
+		w.callAll(0, 7)
 		w.kill(6)
 		w.tell(7, 6)
-		w.to(7, msgQuery, 4)
+		w.wantSentTo(7, msgQuery, 4)
 		w.kill(4)
 		w.tell(7, 4)
-		w.to(7, msgQuery, 0)
+		w.wantSentTo(7, msgQuery, 0)
 	})
 }
 
@@ -407,22 +407,22 @@ func TestNewParentFailsToo(t *testing.T) {
 func TestTerminationAsksDependants(t *testing.T) {
 	t.Parallel()
 	for _, askAll := range []bool{false, true} {
-		script(t, Config{Algorithm: Log, N: 8, AskAll: askAll}, func(w *world) {
-			w.calls(1, 2, 3, 4, 5, 6, 7)
-			w.flow()
-			w.lost(0)
-			w.lost(4)
+		runScript(t, Config{Algorithm: Log, N: 8, AskAll: askAll}, func(w *world) {
+			w.callAll(1, 2, 3, 4, 5, 6, 7)
+			w.passAll()
+			w.killSilently(0)
+			w.killSilently(4)
 			w.tell(6, 0)
-			w.to(6, msgTermQuery)
+			w.wantSentTo(6, msgTermQuery)
 			w.tell(6, 4)
 			want := []int{1, 2, 5}
 			if askAll {
 				want = []int{1, 2, 3, 5, 7}
 			}
-			w.to(6, msgTermQuery, want...)
+			w.wantSentTo(6, msgTermQuery, want...)
 			w.tell(7, 0)
 			w.tell(7, 4)
-			w.to(7, msgTermQuery) // its parent lives
+			w.wantSentTo(7, msgTermQuery) // its parent lives
 		})
 	}
 }
@@ -432,14 +432,14 @@ func TestTerminationAsksDependants(t *testing.T) {
 // the sub-tree below the parent only decide with their direct ancestors".
 func TestTerminationPropagates(t *testing.T) {
 	t.Parallel()
-	eight(t, func(w *world) {
-		w.calls(1, 2, 3, 4, 5, 6, 7)
-		w.flow()
+	runOnEight(t, func(w *world) {
+		w.callAll(1, 2, 3, 4, 5, 6, 7)
+		w.passAll()
 		w.call(0)
 		w.pass(0, 1)
-		w.lost(0)
+		w.killSilently(0)
 		w.tellAll(0)
-		w.flow()
-		w.outcome(1, Decided, 1, 2, 3, 4, 5, 6, 7)
+		w.passAll()
+		w.wantOutcome(1, Decided, 1, 2, 3, 4, 5, 6, 7)
 	})
 }

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// configs are all machines that there are, for n members.
+// configs returns all configurations for n members.
 func configs(n, k int) []Config {
 	var all []Config
 	for _, rebalance := range []bool{false, true} {
@@ -54,9 +54,9 @@ func TestRandomSchedules(t *testing.T) {
 	}
 }
 
-// randomWorld is a world of up to 9, sometimes up to 64 members, up to 8 of whom
-// die, whoever it is or always the lowest. In linear ones, where all ask all, half
-// as many: leaves are alike.
+// randomWorld makes a world of up to 9 members, sometimes up to 64, of which up to 8 die: random
+// ones, or always the lowest. Linear configurations, in which all members ask all others, get half
+// as many, because all leaves are alike.
 func randomWorld(cfg Config, seed, stream uint64, verbose bool) *world {
 	rng := rand.New(rand.NewPCG(seed, stream))
 	cfg.N = 1 + rng.IntN(9)
@@ -80,8 +80,8 @@ func randomWorld(cfg Config, seed, stream uint64, verbose bool) *world {
 	return w
 }
 
-// TestFaultFreeMessages. Section 4: the paper's tree has 2(N-1) messages, and
-// "no additional messages were added".
+// TestFaultFreeMessages. Section 4: the paper's tree needs 2(N-1) messages, and "no additional
+// messages were added".
 func TestFaultFreeMessages(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{1, 2, 3, 8, 16, 17, 64} {
@@ -94,7 +94,7 @@ func TestFaultFreeMessages(t *testing.T) {
 				})
 				want := w.rounds * 2 * (n - 1)
 				if c.Durable {
-					want *= 2 // an acknowledgement up and a commit down
+					want *= 2 // plus an acknowledgement up and a commit down
 				}
 				if w.messages != want {
 					t.Errorf("%d messages, want %d", w.messages, want)

@@ -8,7 +8,7 @@ import (
 	"github.com/goshmem/goshmem/coll/tree"
 )
 
-// TestNewRefuses asks for agreements of no shape.
+// TestNewRefuses: New refuses invalid configurations.
 func TestNewRefuses(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -31,8 +31,8 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-// each runs test with a fresh machine of every algorithm, member me of n.
-func each(t *testing.T, cfg Config, test func(t *testing.T, a Algorithm, m *Machine)) {
+// forEachAlgorithm runs test with a fresh machine of every algorithm, as member me of n.
+func forEachAlgorithm(t *testing.T, cfg Config, test func(t *testing.T, a Algorithm, m *Machine)) {
 	t.Helper()
 	for _, a := range []Algorithm{Linear, Log, EarlyReturning} {
 		c := cfg
@@ -45,64 +45,63 @@ func each(t *testing.T, cfg Config, test func(t *testing.T, a Algorithm, m *Mach
 	}
 }
 
-// TestEnterTwice enters while the call before has not returned.
+// TestEnterTwice: a member that enters again before its call has returned is refused.
 func TestEnterTwice(t *testing.T) {
 	t.Parallel()
-	each(t, Config{N: 2}, func(t *testing.T, a Algorithm, m *Machine) {
+	forEachAlgorithm(t, Config{N: 2}, func(t *testing.T, a Algorithm, m *Machine) {
 		if out := m.Step(Event{Kind: Enter}, nil); len(out) != 0 {
-			t.Fatalf("algorithm %d: entering: %+v, want nothing", a, out)
+			t.Fatalf("algorithm %d: first Enter: got %+v, want nothing", a, out)
 		}
 		out := m.Step(Event{Kind: Enter}, nil)
 		if len(out) != 1 || out[0].Kind != Refuse || out[0].Seq != 1 {
-			t.Fatalf("algorithm %d: entering twice: %+v, want Refuse", a, out)
+			t.Fatalf("algorithm %d: second Enter: got %+v, want Refuse", a, out)
 		}
 	})
 }
 
-// TestStrangeEvents tells machines of what no driver should: nothing comes of it,
-// and the agreement goes on.
+// TestStrangeEvents: events that no driver should send have no effect, and the agreement goes on.
 func TestStrangeEvents(t *testing.T) {
 	t.Parallel()
-	each(t, Config{N: 3}, func(t *testing.T, a Algorithm, m *Machine) {
+	forEachAlgorithm(t, Config{N: 3}, func(t *testing.T, a Algorithm, m *Machine) {
 		m.Step(Event{Kind: Enter}, nil)
 		before := string(m.AppendState(nil))
 		for _, ev := range []Event{
 			{},
 			{Kind: Tick + 1},
 			{Kind: Tick},
-			{Kind: PeerFailed, From: 1, Inc: 0}, // one before
+			{Kind: PeerFailed, From: 1, Inc: 0}, // of the incarnation before
 			{Kind: PeerFailed, From: 3, Inc: 1},
-			{Kind: PeerFailed, From: 0, Inc: 1}, // itself
+			{Kind: PeerFailed, From: 0, Inc: 1}, // of the member itself
 			{Kind: Recv, From: 3, Msg: Msg{Seq: 1}},
 			{Kind: Recv, From: -1, Msg: Msg{Seq: 1}},
 			{Kind: Recv, From: 1, Msg: Msg{Seq: 1}},
 			{Kind: Recv, From: 1, Msg: Msg{Kind: msgUncertain, Seq: 1}},
-			{Kind: Recv, From: 1, Msg: Msg{Kind: msgTermQuery, Seq: 1}}, // which says that 0 is dead, to 0
+			{Kind: Recv, From: 1, Msg: Msg{Kind: msgTermQuery, Seq: 1}}, // tells 0 that 0 is dead
 		} {
 			if out := m.Step(ev, nil); len(out) != 0 || string(m.AppendState(nil)) != before {
-				t.Errorf("algorithm %d: %+v: %+v, want nothing", a, ev, out)
+				t.Errorf("algorithm %d: event %+v: got %+v, want nothing", a, ev, out)
 			}
 		}
 	})
 }
 
-// TestIncarnation tells of the death of an incarnation before the member's place
-// was filled again, then of that which takes part.
+// TestIncarnation reports the death of an earlier incarnation of a member, and then that of the
+// present one.
 func TestIncarnation(t *testing.T) {
 	t.Parallel()
-	each(t, Config{N: 2, Incs: []uint32{1, 7}}, func(t *testing.T, a Algorithm, m *Machine) {
+	forEachAlgorithm(t, Config{N: 2, Incs: []uint32{1, 7}}, func(t *testing.T, a Algorithm, m *Machine) {
 		m.Step(Event{Kind: Enter}, nil)
 		if out := m.Step(Event{Kind: PeerFailed, From: 1, Inc: 6}, nil); len(out) != 0 {
-			t.Fatalf("algorithm %d: the death of a former incarnation: %+v, want nothing", a, out)
+			t.Fatalf("algorithm %d: death of an earlier incarnation: got %+v, want nothing", a, out)
 		}
 		out := m.Step(Event{Kind: PeerFailed, From: 1, Inc: 7}, nil)
 		if len(out) == 0 || out[len(out)-1].Kind != Deliver {
-			t.Fatalf("algorithm %d: the death: %+v, want the decision", a, out)
+			t.Fatalf("algorithm %d: death: got %+v, want the decision", a, out)
 		}
 	})
 }
 
-// TestVoteTwice gives the coordinator a vote two times: it counts once.
+// TestVoteTwice: a vote that arrives twice counts once.
 func TestVoteTwice(t *testing.T) {
 	t.Parallel()
 	m, err := New(Config{Algorithm: Linear, N: 3, Combine: Sum})
@@ -114,17 +113,17 @@ func TestVoteTwice(t *testing.T) {
 	vote := Event{Kind: Recv, From: 1, Msg: Msg{Kind: MsgVote, Seq: 1, Vote: one}}
 	m.Step(vote, nil)
 	if out := m.Step(vote, nil); len(out) != 0 {
-		t.Fatalf("a vote twice: %+v, want nothing", out)
+		t.Fatalf("second vote: got %+v, want nothing", out)
 	}
 	vote.From = 2
 	out := m.Step(vote, nil)
 	if last := out[len(out)-1]; last.Kind != Deliver || last.Decision.Payload != (Payload{3}) {
-		t.Fatalf("%+v, want a decision of 3", out)
+		t.Fatalf("got %+v, want a decision of 3", out)
 	}
 }
 
-// TestConfigurationsDiffer lets a member of a durable agreement hear from one
-// whose agreement is not.
+// TestConfigurationsDiffer: a member of a durable agreement refuses a message of a member whose
+// agreement is not durable.
 func TestConfigurationsDiffer(t *testing.T) {
 	t.Parallel()
 	var machines [2]*Machine
@@ -138,10 +137,10 @@ func TestConfigurationsDiffer(t *testing.T) {
 	machines[0].Step(Event{Kind: Enter}, nil)
 	sent := machines[1].Step(Event{Kind: Enter}, nil)
 	if len(sent) != 1 || sent[0].Kind != Send || sent[0].Msg.Collective.Kind != ftco.Up {
-		t.Fatalf("entering: %+v, want a contribution", sent)
+		t.Fatalf("Enter: got %+v, want a contribution", sent)
 	}
 	out := machines[0].Step(Event{Kind: Recv, From: 1, Msg: sent[0].Msg}, nil)
 	if len(out) != 1 || out[0].Kind != Refuse || out[0].Seq != 1 {
-		t.Fatalf("a contribution to another call: %+v, want Refuse", out)
+		t.Fatalf("contribution to another call: got %+v, want Refuse", out)
 	}
 }

@@ -6,14 +6,14 @@ import (
 	"testing"
 )
 
-// shape is how often the survivors of trials ended how, in per cent.
+// shape is how the survivors of many trials ended, in percent.
 type shape struct {
 	decided, undecided, blocked float64
-	differ                      float64 // a member that died had returned something else
-	messages                    float64 // in each
+	differ                      float64 // a dead member had returned a different result
+	messages                    float64 // messages per trial
 }
 
-// victims is who dies.
+// victims says which members die.
 type victims struct {
 	name   string
 	root   bool
@@ -21,9 +21,9 @@ type victims struct {
 	lossy  bool
 }
 
-// shapeOf runs trials of one agreement that all call at once, in which the
-// victims die at moments that are spread evenly over those of a run without
-// failures. News of a death come after the messages of the dead.
+// shapeOf runs trials of one agreement that all members call at the same time. The victims die at
+// moments spread evenly over those of a run without failures. The news of a death comes after the
+// messages of the dead.
 func shapeOf(t *testing.T, cfg Config, v victims, trials int) shape {
 	t.Helper()
 	moments := trial(t, func(verbose bool) *world { return newWorld(cfg, 1, verbose) }).moment
@@ -57,7 +57,7 @@ func shapeOf(t *testing.T, cfg Config, v victims, trials int) shape {
 	return s
 }
 
-// count adds a trial, which all survivors end alike.
+// count adds a trial, in which all survivors have the same end.
 func (s *shape) count(w *world) {
 	s.messages += float64(w.messages)
 	var outcome *Decision
@@ -83,9 +83,9 @@ func (s *shape) count(w *world) {
 	}
 }
 
-// TestShape prints how agreements end when members die during them. Two-phase
-// commit must show what its termination protocol is known to leave open; no trial
-// may end in both ways, which each of them checks.
+// TestShape logs how agreements end when members die during them. Two-phase commit has to show
+// what its termination protocol is known to leave open. No trial may end in two ways; count checks
+// that.
 func TestShape(t *testing.T) {
 	t.Parallel()
 	trials := 1000
@@ -104,7 +104,7 @@ func TestShape(t *testing.T) {
 		for _, v := range who {
 			for _, cfg := range []Config{{Algorithm: Linear, N: n}, {Algorithm: Log, N: n}, {Algorithm: EarlyReturning, N: n}, {Algorithm: EarlyReturning, N: n, Durable: true}} {
 				if n > 16 && cfg.Algorithm == Linear {
-					continue // asks by the square of n
+					continue // the number of questions grows with the square of n
 				}
 				s := shapeOf(t, cfg, v, trials/max(1, n/16))
 				t.Logf("%3d  %-16s %-13s %6.2f %9.2f %9.2f %9.2f %9.1f", n, v.name, nameOf(cfg), s.decided, s.undecided, s.blocked, s.differ, s.messages)

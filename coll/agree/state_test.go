@@ -2,7 +2,7 @@ package agree
 
 import "testing"
 
-// TestClones steps a clone beside each machine under random schedules.
+// TestClones runs a clone beside each machine under random schedules.
 func TestClones(t *testing.T) {
 	t.Parallel()
 	for i, c := range configs(1, 0) {

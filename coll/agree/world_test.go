@@ -9,43 +9,43 @@ import (
 	"testing"
 )
 
-// world runs the machines of a group under an adversarial scheduler: any message
-// that is the oldest of its channel, any news of a death and any call may come
-// next, and members die between any two actions.
+// world runs the machines of a group under an adversarial scheduler. The next event may be any
+// message that is the oldest of its channel, any news of a death or any call. Members die between
+// any two actions.
 type world struct {
 	rng   *rand.Rand
 	cfg   Config
 	n     int
 	procs []*proc
-	links map[[2]int][]Msg // channels that hold something; in order of keys
+	links map[[2]int][]Msg // channels that are not empty
 	keys  [][2]int
-	place map[[2]int]int // of each key in keys
+	place map[[2]int]int // the index of each channel in keys
 	news  [][2]int       // {p, q}: p has to learn of q's death
 
 	rounds   int
-	lossy    bool // a victim's last messages may be lost
-	last     bool // news come after all messages of the victim
-	budget   int  // actions until a kill, -1 never
+	lossy    bool // the last messages of a victim may be lost
+	last     bool // news of a death comes after all messages of the victim
+	budget   int  // actions until the next kill; -1: none
 	ticks    int
 	kills    int
 	root     bool // the lowest living member dies first
 	messages int
-	deaths   map[int]int // which member dies at which moment: a step or an action
+	deaths   map[int]int // member to die by moment: a step or an action
 	moment   int
 	clones   bool
-	actions  []Action // of the last step, to be used again
-	atOnce   bool     // all call before anything else happens
+	actions  []Action // of the last step, reused
+	atOnce   bool     // all members call before anything else happens
 	log      []string
 	verbose  bool
 }
 
-// proc is a member.
+// proc is one member.
 type proc struct {
 	m       *Machine
 	alive   bool
 	entered int
 	out     []Decision
-	knew    [][]Node // at each call
+	knew    [][]Node // the dead it knew at each call
 	dead    []Node
 	blocked bool
 }
@@ -103,7 +103,7 @@ func (a *Action) String() string {
 	return fmt.Sprintf("action %d", a.Kind)
 }
 
-// tally counts contributions: a nibble for each member.
+// tally counts contributions: each member has one nibble.
 func tally(dst, src *Payload) {
 	for i := range dst {
 		dst[i] += src[i]
@@ -116,7 +116,7 @@ func ballotFor(p int) Vote {
 	return v
 }
 
-func counted(d *Decision, p int) int { return int(d.Payload[p/2]>>(4*(p%2))) & 15 }
+func countOf(d *Decision, p int) int { return int(d.Payload[p/2]>>(4*(p%2))) & 15 }
 
 func (w *world) note(f string, args ...any) {
 	if w.verbose {
@@ -124,12 +124,12 @@ func (w *world) note(f string, args ...any) {
 	}
 }
 
-// failure is what stops a trial.
+// failure is the panic that ends a trial.
 type failure string
 
 func (w *world) fail(f string, args ...any) { panic(failure(fmt.Sprintf(f, args...))) }
 
-// trial runs body, and once more with a log if it fails.
+// trial runs body, and again with a log if it fails.
 func trial(t *testing.T, body func(verbose bool) *world) *world {
 	t.Helper()
 	run := func(verbose bool) (w *world, why failure) {
@@ -158,17 +158,17 @@ func trial(t *testing.T, body func(verbose bool) *world) *world {
 	return nil
 }
 
-// step lets member p take one step, in which it may die.
+// step makes one step of member p, in which p may die.
 func (w *world) step(p int, ev Event) {
 	pr := w.procs[p]
-	if w.dies(p) || !pr.alive {
+	if w.passMoment(p) || !pr.alive {
 		return
 	}
 	if w.verbose {
 		w.note("%d <- %s", p, ev.String())
 	}
 	for _, a := range w.stepMachine(p, ev) {
-		if w.dies(p) {
+		if w.passMoment(p) {
 			return
 		}
 		if w.budget == 0 && w.alive() > 1 {
@@ -186,7 +186,7 @@ func (w *world) step(p int, ev Event) {
 		case Send:
 			w.messages++
 			if int(a.To) == p {
-				w.fail("%d sends to itself", p)
+				w.fail("member %d sends to itself", p)
 			}
 			if w.procs[a.To].alive {
 				w.put([2]int{p, int(a.To)}, a.Msg)
@@ -195,17 +195,17 @@ func (w *world) step(p int, ev Event) {
 			w.deliver(p, a.Decision)
 		case Blocked:
 			if pr.blocked {
-				w.fail("%d is blocked twice", p)
+				w.fail("member %d is blocked twice", p)
 			}
 			pr.blocked = true
 		default:
-			w.fail("%d: action %+v", p, a)
+			w.fail("member %d: unknown action %+v", p, a)
 		}
 	}
 }
 
-// stepMachine steps the machine of member p and, if the world is for that, a clone
-// of it, which must do the same, and on which the machine itself has no effect.
+// stepMachine steps the machine of member p. In a world with clones it also steps a clone, which
+// must do the same and must not be affected by the machine.
 func (w *world) stepMachine(p int, ev Event) []Action {
 	m := w.procs[p].m
 	if !w.clones {
@@ -215,11 +215,11 @@ func (w *world) stepMachine(p int, ev Event) []Action {
 	clone, before := m.Clone(), m.AppendState(nil)
 	actions := m.Step(ev, nil)
 	if !bytes.Equal(clone.AppendState(nil), before) {
-		w.fail("a step of %d changes its clone", p)
+		w.fail("a step of member %d changes its clone", p)
 	}
 	again := clone.Step(ev, nil)
 	if !reflect.DeepEqual(actions, again) || !bytes.Equal(clone.AppendState(nil), m.AppendState(nil)) {
-		w.fail("a clone of %d differs", p)
+		w.fail("a clone of member %d behaves differently", p)
 	}
 	if w.rng.IntN(2) == 0 {
 		w.procs[p].m = clone
@@ -227,8 +227,8 @@ func (w *world) stepMachine(p int, ev Event) []Action {
 	return actions
 }
 
-// dies lets a moment go by, and says whether p dies in it.
-func (w *world) dies(p int) bool {
+// passMoment advances the moment by one and reports whether p dies in it.
+func (w *world) passMoment(p int) bool {
 	w.moment++
 	v, ok := w.deaths[w.moment]
 	if ok && w.procs[v].alive {
@@ -240,14 +240,14 @@ func (w *world) dies(p int) bool {
 func (w *world) deliver(p int, d Decision) {
 	pr := w.procs[p]
 	if len(pr.out)+1 != pr.entered || int(d.Seq) != pr.entered {
-		w.fail("%d returns from %d with %d, having entered %d", p, len(pr.out)+1, d.Seq, pr.entered)
+		w.fail("member %d returns from call %d with the decision of %d, but has entered %d", p, len(pr.out)+1, d.Seq, pr.entered)
 	}
 	if !slices.IsSorted(d.Failed) {
-		w.fail("%d: failed %v", p, d.Failed)
+		w.fail("member %d: failed %v is not sorted", p, d.Failed)
 	}
 	for _, q := range d.Failed {
 		if w.procs[q].alive {
-			w.fail("%d: living %d in %v", p, q, d.Failed)
+			w.fail("member %d: living member %d in failed %v", p, q, d.Failed)
 		}
 	}
 	pr.out = append(pr.out, d)
@@ -262,7 +262,7 @@ func (w *world) put(k [2]int, msg Msg) {
 	w.links[k] = append(w.links[k], msg)
 }
 
-// cut leaves so many messages in a channel.
+// cut keeps only the oldest length messages of a channel.
 func (w *world) cut(k [2]int, length int) {
 	if w.links[k] = w.links[k][:length]; length > 0 {
 		return
@@ -305,8 +305,8 @@ func (w *world) kill(p int) {
 	}
 }
 
-// next does one thing, or says that nothing is left to do.
-func (w *world) next() bool {
+// doNext makes one random event, or returns false if nothing is left to do.
+func (w *world) doNext() bool {
 	var calls []int
 	for p, pr := range w.procs {
 		if pr.alive && pr.entered < w.rounds && len(pr.out) == pr.entered {
@@ -351,7 +351,7 @@ func (w *world) next() bool {
 	return true
 }
 
-// call lets member p call the next agreement.
+// call makes member p call the next agreement.
 func (w *world) call(p int) {
 	pr := w.procs[p]
 	pr.entered++
@@ -359,14 +359,14 @@ func (w *world) call(p int) {
 	w.step(p, Event{Kind: Enter, Vote: ballotFor(p)})
 }
 
-// tell tells member p that q is dead.
+// tell reports the death of q to member p.
 func (w *world) tell(p, q int) {
 	w.news = slices.DeleteFunc(w.news, func(l [2]int) bool { return l == [2]int{p, q} })
 	w.procs[p].dead = append(w.procs[p].dead, Node(q))
 	w.step(p, Event{Kind: PeerFailed, From: Node(q), Inc: 1})
 }
 
-// pass gives member q the oldest message from p.
+// pass delivers the oldest message from p to q.
 func (w *world) pass(p, q int) {
 	k := [2]int{p, q}
 	msg := w.links[k][0]
@@ -376,7 +376,7 @@ func (w *world) pass(p, q int) {
 	w.step(q, Event{Kind: Recv, From: Node(p), Msg: msg})
 }
 
-// check compares what the members returned, when nothing is left to do.
+// check compares what the members returned once nothing is left to do.
 func (w *world) check() {
 	uniform := w.cfg.Algorithm == EarlyReturning && w.cfg.Durable || w.cfg.Algorithm != EarlyReturning && !w.cfg.Promote
 	for i := range w.rounds {
@@ -391,7 +391,7 @@ func (w *world) check() {
 			if first == nil {
 				first, who = d, p
 			} else if d.Outcome != first.Outcome || d.Vote != first.Vote || !slices.Equal(d.Failed, first.Failed) {
-				w.fail("round %d: %d has %+v, %d has %+v", i+1, who, *first, p, *d)
+				w.fail("round %d: member %d has %+v, member %d has %+v", i+1, who, *first, p, *d)
 			}
 		}
 	}
@@ -401,32 +401,32 @@ func (w *world) check() {
 func (w *world) checkDecision(i, p int, d *Decision) {
 	if d.Outcome == Undecided {
 		if w.cfg.Algorithm == EarlyReturning {
-			w.fail("round %d: %d is undecided", i+1, p)
+			w.fail("round %d: member %d is undecided", i+1, p)
 		}
 		return
 	}
 	for q, pr := range w.procs {
-		c := counted(d, q)
+		c := countOf(d, q)
 		bit := d.Flags&(1<<(q%64)) == 0
 		if c > 1 || bit != (c == 1) || pr.alive && c != 1 {
-			w.fail("round %d: %d counts %d %d times, flags %x", i+1, p, q, c, d.Flags)
+			w.fail("round %d: member %d counts member %d %d times, flags %x", i+1, p, q, c, d.Flags)
 		}
 		if c == 0 && !slices.Contains(d.Failed, Node(q)) {
-			w.fail("round %d: %d counts %d not, and lists only %v", i+1, p, q, d.Failed)
+			w.fail("round %d: member %d does not count member %d, and lists only %v as failed", i+1, p, q, d.Failed)
 		}
 		if !pr.alive || len(pr.knew) <= i {
 			continue
 		}
 		for _, f := range pr.knew[i] {
 			if !slices.Contains(d.Failed, f) {
-				w.fail("round %d: %d lacks %d in %v, which %d knew", i+1, p, f, d.Failed, q)
+				w.fail("round %d: the list of member %d lacks %d: %v, but member %d knew of that death", i+1, p, f, d.Failed, q)
 			}
 		}
 	}
 }
 
-// checkEnds holds members to their promise that they return, or that all who
-// live are stuck in one round whose coordinator died after all had voted.
+// checkEnds checks that all living members returned, or that all are stuck in one round whose
+// coordinator died after all had voted.
 func (w *world) checkEnds() {
 	blocked, stuck, ended := 0, 0, -1
 	for p, pr := range w.procs {
@@ -438,12 +438,12 @@ func (w *world) checkEnds() {
 		case len(pr.out) < w.rounds:
 			stuck++
 			if ended >= 0 && ended != len(pr.out) {
-				w.fail("%d is stuck in round %d, another in %d", p, len(pr.out)+1, ended+1)
+				w.fail("member %d is stuck in round %d, another one in %d", p, len(pr.out)+1, ended+1)
 			}
 			ended = len(pr.out)
 			w.note("%d is stuck in round %d, blocked %v", p, len(pr.out)+1, pr.blocked)
 			if pr.entered == len(pr.out) || w.procs[p].m.two != nil && !w.procs[p].m.two.now.voted {
-				w.fail("%d is stuck and has not voted", p)
+				w.fail("member %d is stuck and has not voted", p)
 			}
 		}
 	}
@@ -451,13 +451,13 @@ func (w *world) checkEnds() {
 		return
 	}
 	if blocked == 0 || stuck != w.alive() || w.cfg.Promote || w.cfg.Algorithm == EarlyReturning {
-		w.fail("%d of %d never return, %d of them blocked", stuck, w.alive(), blocked)
+		w.fail("%d of %d members never return, %d of them are blocked", stuck, w.alive(), blocked)
 	}
 }
 
-// run runs all to the end.
+// run runs the world to its end.
 func (w *world) run() {
-	for w.next() {
+	for w.doNext() {
 		if w.kills == 0 || w.budget >= 0 || w.alive() == 1 || w.rng.IntN(2*w.n) != 0 {
 			continue
 		}

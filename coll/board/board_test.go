@@ -2,7 +2,8 @@ package board
 
 import "testing"
 
-// A word counts by the step in it, then by its mark, then by the death of its owner.
+// A verdict depends first on the step in the word, then on its marks, then on the death of its
+// owner.
 func TestVerdictOf(t *testing.T) {
 	for _, x := range []struct {
 		word   uint64
@@ -27,8 +28,7 @@ func TestVerdictOf(t *testing.T) {
 	}
 }
 
-// Nothing is concluded from a word that was read before the news of its owner's death: it is
-// read once more.
+// A word that was read before the news of its owner's death decides nothing: it is read once more.
 func TestWaitLooksAgain(t *testing.T) {
 	for _, x := range []struct {
 		last uint64
@@ -37,33 +37,33 @@ func TestWaitLooksAgain(t *testing.T) {
 		w := Wait{Seq: 5}
 		w.SetWord(4)
 		if w.Next() != News || w.Verdict() != Open {
-			t.Fatalf("behind a word that is short, Next is %d and the verdict %d, want News and Open", w.Next(), w.Verdict())
+			t.Fatalf("after a word of an earlier step: Next %d, verdict %d, want News and Open", w.Next(), w.Verdict())
 		}
 		w.SetDead(false)
 		if w.Next() != Sleep {
-			t.Fatalf("without news, Next is %d, want Sleep", w.Next())
+			t.Fatalf("without news: Next %d, want Sleep", w.Next())
 		}
 		w.SetAwake()
 		w.SetWord(4)
 		w.SetDead(true)
 		if w.Next() != Word || w.Verdict() != Open {
-			t.Fatalf("behind the news, Next is %d and the verdict %d, want Word and Open", w.Next(), w.Verdict())
+			t.Fatalf("after the news: Next %d, verdict %d, want Word and Open", w.Next(), w.Verdict())
 		}
 		if w.SetWord(x.last); w.Next() != Done || w.Verdict() != x.want {
-			t.Errorf("the last word is %d: Next is %d and the verdict %d, want Done and %d", x.last, w.Next(), w.Verdict(), x.want)
+			t.Errorf("last word %d: Next %d, verdict %d, want Done and %d", x.last, w.Next(), w.Verdict(), x.want)
 		}
 	}
 }
 
-// Contributions to two steps are apart while both may be read, and one that takes a cell again
-// waits until all have entered the step behind the one that the cell was written for.
+// Contributions to two steps do not overlap while both may be read. A contribution that reuses a
+// cell waits until all have entered the step after the one for which the cell was written.
 func TestCells(t *testing.T) {
 	for _, p := range []Place{InSlot, InCell, OnLine} {
 		for seq := range uint64(200) {
 			first, n := Cell(seq, p)
 			for other := range uint64(3) {
 				if at, m := Cell(seq+1, Place(other)); first < at+m && at < first+n {
-					t.Fatalf("step %d has cells %d to %d, step %d as well: %d to %d", seq, first, first+n, seq+1, at, at+m)
+					t.Fatalf("step %d has cells %d to %d, which overlap those of step %d: %d to %d", seq, first, first+n, seq+1, at, at+m)
 				}
 			}
 		}
@@ -71,15 +71,15 @@ func TestCells(t *testing.T) {
 	for _, x := range []struct {
 		name  string
 		place []Place // of the contributions to steps 1, 3, 5 ...
-		want  uint64  // what the last one waits for
+		want  uint64  // the step that the last one waits for
 	}{
-		{"a slot behind a cell that is not its last", []Place{InCell, InSlot}, 2},
-		{"a cell behind the whole slot", []Place{InSlot, InCell}, 2},
-		{"a slot behind a slot", []Place{InSlot, InSlot}, 2},
-		{"a cell behind another cell", []Place{InCell, InCell}, 0},
-		{"a slot behind two cells", []Place{InCell, InCell, InSlot}, 4},
-		{"a line behind a line", []Place{OnLine, OnLine}, 2},
-		{"a line behind a slot", []Place{InSlot, OnLine}, 0},
+		{"a slot after a cell that is not its last", []Place{InCell, InSlot}, 2},
+		{"a cell after the whole slot", []Place{InSlot, InCell}, 2},
+		{"a slot after a slot", []Place{InSlot, InSlot}, 2},
+		{"a cell after another cell", []Place{InCell, InCell}, 0},
+		{"a slot after two cells", []Place{InCell, InCell, InSlot}, 4},
+		{"a line after a line", []Place{OnLine, OnLine}, 2},
+		{"a line after a slot", []Place{InSlot, OnLine}, 0},
 	} {
 		var c Cells
 		var free uint64
@@ -93,15 +93,15 @@ func TestCells(t *testing.T) {
 	var c Cells
 	for seq := range uint64(NumCells - 2) {
 		if free := c.Occupy(seq+1, InCell); free != 0 {
-			t.Fatalf("cell %d of %d waits for step %d", seq, NumCells-2, free)
+			t.Fatalf("cell %d of %d waits for step %d, want none", seq, NumCells-2, free)
 		}
 	}
 	if free := c.Occupy(NumCells-1, InCell); free != 2 {
-		t.Errorf("the first cell that is written again waits for step %d, want 2", free)
+		t.Errorf("the first reused cell waits for step %d, want 2", free)
 	}
 }
 
-// What an owner says of a piece is what a survivor concludes.
+// A survivor concludes exactly what an owner says of a piece.
 func TestParts(t *testing.T) {
 	for piece := range 20 {
 		for _, x := range []struct {
@@ -110,31 +110,30 @@ func TestParts(t *testing.T) {
 			of   int
 			want Means
 		}{
-			{"before all", 0, piece, Make},
+			{"nothing said", 0, piece, Make},
 			{"logged", Logged(piece), piece, Log},
 			{"pushed", Pushed(piece), piece, Have},
-			{"logged, the one before", Logged(piece + 1), piece, Have},
-			{"logged, the one behind", Logged(piece), piece + 1, Make},
-			{"pushed, the one behind", Pushed(piece), piece + 1, Make},
+			{"the next piece logged", Logged(piece + 1), piece, Have},
+			{"the previous piece logged", Logged(piece), piece + 1, Make},
+			{"the previous piece pushed", Pushed(piece), piece + 1, Make},
 		} {
 			if got := Recover(x.word, x.of); got != x.want {
-				t.Errorf("piece %d, %s: %d, want %d", piece, x.name, got, x.want)
+				t.Errorf("piece %d, %s: got %d, want %d", piece, x.name, got, x.want)
 			}
 		}
 		if got := Last(Logged(piece)); got != piece {
-			t.Errorf("the last piece in a log that has %d is %d", piece, got)
+			t.Errorf("the last piece in a log of piece %d is %d", piece, got)
 		}
 		if got := Last(Pushed(piece)); got != piece {
-			t.Errorf("the last piece in a log of which %d was pushed is %d", piece, got)
+			t.Errorf("the last piece in a log whose piece %d was pushed is %d", piece, got)
 		}
 	}
 	if got := Last(0); got != -1 {
-		t.Errorf("the last piece in a log that has none is %d", got)
+		t.Errorf("the last piece in an empty log is %d", got)
 	}
 }
 
-// Shares are next to each other, together they are everything, and none has more than one
-// element more than another.
+// Shares are adjacent, together cover everything, and differ by at most one element.
 func TestShare(t *testing.T) {
 	for n := range 40 {
 		for contributors := 1; contributors < 9; contributors++ {
@@ -142,7 +141,7 @@ func TestShare(t *testing.T) {
 			for i := range contributors {
 				lo, hi := Share(n, contributors, i)
 				if size := hi - lo; lo != end || size != n/contributors && size != n/contributors+1 {
-					t.Errorf("share %d of %d elements among %d is %d to %d, the one before ends at %d", i, n, contributors, lo, hi, end)
+					t.Errorf("share %d of %d elements among %d is %d to %d, but the one before ends at %d", i, n, contributors, lo, hi, end)
 				}
 				end = hi
 			}

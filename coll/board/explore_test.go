@@ -18,11 +18,11 @@ type explorer struct {
 	ends  int
 }
 
-// event is what has happened, told by words only if somebody asks.
+// event is what happened. It becomes text only when a failure is reported.
 type event struct {
 	what string
 	p    int
-	to   *at // what a member has gone on to; nil: something else has happened to it
+	to   *at // where a member has gone on to; nil: something else has happened to it
 }
 
 func (e event) String() string {
@@ -54,9 +54,9 @@ func (x *explorer) visit(s *state) {
 				next.epoch++
 				next.when[p] = next.epoch
 				for i := range next.at {
-					next.at[i].asleep = false // the step rouses everybody
+					next.at[i].asleep = false // the step wakes all members
 				}
-				x.then(&next, event{"published is the death of ", p, nil}, nil)
+				x.visitNext(&next, event{"the step publishes the death of ", p, nil}, nil)
 				moved = true
 			}
 			continue
@@ -64,7 +64,7 @@ func (x *explorer) visit(s *state) {
 		next := *s
 		ok, err := x.m.step(&next, p)
 		if ok {
-			x.then(&next, event{"", p, &next.at[p]}, err)
+			x.visitNext(&next, event{"", p, &next.at[p]}, err)
 			moved = true
 		}
 		if s.deaths > 0 && bits.OnesCount8(s.dead) < x.m.n-1 && (ok || s.at[p].asleep) && int(s.at[p].op) < len(x.m.prog) {
@@ -72,7 +72,7 @@ func (x *explorer) visit(s *state) {
 			next.deaths--
 			next.dead |= bit
 			next.at[p] = at{}
-			x.then(&next, event{"dead is ", p, nil}, nil)
+			x.visitNext(&next, event{"dead: member ", p, nil}, nil)
 		}
 	}
 	if !moved {
@@ -83,7 +83,7 @@ func (x *explorer) visit(s *state) {
 	}
 }
 
-func (x *explorer) then(s *state, what event, err error) {
+func (x *explorer) visitNext(s *state, what event, err error) {
 	if x.err != nil {
 		return
 	}
@@ -101,10 +101,10 @@ func (x *explorer) fail(err error) {
 	for i, e := range x.path {
 		words[i] = e.String()
 	}
-	x.err = fmt.Errorf("%w, behind:\n%s", err, strings.Join(words, "\n"))
+	x.err = fmt.Errorf("%w, after:\n%s", err, strings.Join(words, "\n"))
 }
 
-// scenario is what is explored with the protocol as it is, and by its mutants.
+// scenario is explored with the real protocol and with its mutants.
 type scenario struct {
 	n, deaths int
 	prog      []uint8
@@ -125,7 +125,7 @@ var scenarios = []scenario{
 	{5, 1, []uint8{exchange}},
 }
 
-// TestExplore explores all orders of what members do, deaths and publications.
+// TestExplore explores all orders of members' moves, deaths and publications.
 func TestExplore(t *testing.T) {
 	for _, s := range scenarios {
 		t.Run(fmt.Sprintf("%d members, %d deaths, %v", s.n, s.deaths, s.prog), func(t *testing.T) {
@@ -133,7 +133,7 @@ func TestExplore(t *testing.T) {
 			if testing.Short() && s.n > 3 {
 				t.Skip("takes seconds")
 			}
-			x := explore(&model{right(), s.n, s.prog}, s.deaths)
+			x := explore(&model{correctRules(), s.n, s.prog}, s.deaths)
 			t.Logf("%d states, %d ends", len(x.seen), x.ends)
 			if x.err != nil {
 				t.Error(x.err)
@@ -142,19 +142,19 @@ func TestExplore(t *testing.T) {
 	}
 }
 
-// mutants are mistakes that somebody could have made.
+// mutants are plausible mistakes in the protocol.
 var mutants = []struct {
 	name   string
 	change func(r *rules)
 }{
-	{"a word that was read before the news of a death counts as the last", func(r *rules) { r.stale = true }},
-	{"contributors are those who are not known to be dead", func(r *rules) {
+	{"a word that was read before the news of a death counts as the last one", func(r *rules) { r.stale = true }},
+	{"contributors are the members that are not known to be dead", func(r *rules) {
 		r.present = func(known, in uint8) uint8 { return in &^ known }
 	}},
 	{"a slot is written one step early", func(r *rules) {
 		r.free = func(c *Cells, seq uint64, p Place) uint64 { return max(c.Occupy(seq, p), 1) - 1 }
 	}},
-	{"a part is made again of those who live", func(r *rules) {
+	{"a part is made again with the contributions of the living only", func(r *rules) {
 		r.makeFrom = func(_, second uint8) uint8 { return second }
 	}},
 	{"pieces are pushed without a log", func(r *rules) {
@@ -165,14 +165,14 @@ var mutants = []struct {
 			return Make
 		}
 	}},
-	{"what is pushed is not known", func(r *rules) { r.recover = func(uint64, int) Means { return Make } }},
-	{"a piece is said to be logged before it is", func(r *rules) { r.saysFirst = true }},
-	{"a piece is said to be pushed before it is", func(r *rules) { r.saysPushed = true }},
-	{"what was made aside is put into place at once", func(r *rules) { r.hasty = true }},
-	{"a survivor that has made what is missing does not wait for the others", func(r *rules) { r.early = true }},
-	{"who enters does not look for deaths before it rings", func(r *rules) { r.blind = true }},
-	{"an agreement lists the dead that a member knows", func(r *rules) {
-		r.failed = func(_, known uint8, _ *[most]uint8) uint8 { return known }
+	{"what was pushed is not recognized", func(r *rules) { r.recover = func(uint64, int) Means { return Make } }},
+	{"a piece is called logged before it is", func(r *rules) { r.saysFirst = true }},
+	{"a piece is called pushed before it is", func(r *rules) { r.saysPushed = true }},
+	{"a result made aside is installed at once", func(r *rules) { r.hasty = true }},
+	{"a survivor that has made the missing parts does not wait for the others", func(r *rules) { r.early = true }},
+	{"a member that enters does not look for deaths before it rings", func(r *rules) { r.blind = true }},
+	{"an agreement lists the deaths that a member knows of", func(r *rules) {
+		r.failed = func(_, known uint8, _ *[maxMembers]uint8) uint8 { return known }
 	}},
 }
 
@@ -180,7 +180,7 @@ var mutants = []struct {
 func TestMutants(t *testing.T) {
 	for _, mt := range mutants {
 		t.Run(mt.name, func(t *testing.T) {
-			r := right()
+			r := correctRules()
 			mt.change(&r)
 			for _, s := range scenarios[:8] {
 				if x := explore(&model{r, s.n, s.prog}, s.deaths); x.err != nil {
@@ -189,7 +189,7 @@ func TestMutants(t *testing.T) {
 					return
 				}
 			}
-			t.Error("is not found")
+			t.Error("the exploration does not find this mistake")
 		})
 	}
 }

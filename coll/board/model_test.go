@@ -6,22 +6,21 @@ import (
 	"math/bits"
 )
 
-// The model is what package coll does with shared memory, one access after the other,
-// on the decisions of this package. A state is all of the memory and where each
-// member is; members move in any order, die between any two moves, and are published
-// at any time afterwards.
+// The model does what package coll does with shared memory, one access after the other, with the
+// decisions of this package. A state is all of the memory and the position of each member. Members
+// move in any order, die between any two moves, and their deaths are published at any later time.
 
 const (
-	most     = 5 // members
-	elements = 5 // of a large reduction: each is a piece, so owners have several
-	ops      = 4
-	poison   = 1 << 15 // what a program may leave in a source behind a collective
+	maxMembers = 5 // members
+	elements   = 5 // of a large reduction: each element is a piece, so owners have several
+	ops        = 4
+	poison     = 1 << 15 // what a program may write into a source after a collective
 )
 
 // The kinds of collectives.
 const (
-	exchange  = iota // beside the arrival words: all read all
-	broadcast        // member 0 to all, through its slot
+	exchange  = iota // next to the arrival words: all members read all
+	broadcast        // from member 0 to all, through its slot
 	broadcast1
 	reduction // a large one, in place
 	agreement
@@ -34,71 +33,72 @@ const (
 	writing // its slot
 	entering
 	ringing
-	meeting // waits for who enters the step
+	meeting // waits for members to enter the step
 	reading // slots
 	folding // a piece into its log
 	saying  // that the piece is there
 	pushing
 	pushed
-	making // what the dead left undone
+	making // makes what the dead left undone
 	installing
 )
 
-// at is where a member is.
+// at is the position of a member.
 type at struct {
 	op, pc, seq, to uint8 // to: the step that it enters or waits for
-	next            uint8 // whom it waits for
+	next            uint8 // the member it waits for
 	known           uint8 // deaths
-	in              uint8 // who has entered to, of those before next
+	in              uint8 // the members before next that have entered to
 	first           uint8 // contributors
 	wrote           [4]uint8
 	piece, target   uint8
 	asleep          bool
-	short           uint8 // more by 1 than the word before it slept
+	short           uint8 // 1 plus the word that it saw before it slept
 	aside           [elements]uint16
 }
 
-// slot is what somebody has written for a step.
+// slot names the step for which a slot was written.
 type slot struct{ step, epoch uint8 }
 
-// state is everything.
+// state is all of the memory and all positions.
 type state struct {
-	word   [most]uint8
-	slots  [most][4]slot          // two on the line of the arrival word behind the others
-	data   [most][elements]uint16 // source and destination
-	log    [most]uint16
-	said   [most]uint8
+	word   [maxMembers]uint8
+	slots  [maxMembers][4]slot          // the last two are on the line of the arrival word
+	data   [maxMembers][elements]uint16 // source and destination
+	log    [maxMembers]uint16
+	said   [maxMembers]uint8
 	dead   uint8
-	epoch  uint8       // publications
-	when   [most]uint8 // the epoch in which each was published; 0: it is not
-	at     [most]at
-	deaths uint8      // that may come still
-	who    [ops]uint8 // contributors of each collective as the first to return found them, and returned
+	epoch  uint8             // publications
+	when   [maxMembers]uint8 // the epoch in which each death was published; 0: not published
+	at     [maxMembers]at
+	deaths uint8      // deaths that may still happen
+	who    [ops]uint8 // the contributors of each collective, as the first member to return found them, and the returned mark
 	failed [ops]uint8
 }
 
 const returned = 1 << 7
 
-// rules are the protocol, or one with a mistake.
+// rules are those of the protocol, or those with one mistake.
 type rules struct {
 	free     func(c *Cells, seq uint64, p Place) uint64
 	recover  func(word uint64, piece int) Means
-	makeFrom func(first, second uint8) uint8 // contributors of what is made again
+	makeFrom func(first, second uint8) uint8 // the contributors to what is made again
 	present  func(known, in uint8) uint8
-	failed   func(epoch, known uint8, when *[most]uint8) uint8
-	// stale: see old. saysFirst: logged before it is. saysPushed: pushed before it is. blind: who
-	// enters does not look for deaths. hasty: what was made aside is put into place at
-	// once. early: and that is the end.
+	failed   func(epoch, known uint8, when *[maxMembers]uint8) uint8
+	// Mistakes. stale: see sleepStale. saysFirst: a piece is called logged before it is.
+	// saysPushed: a piece is called pushed before it is. blind: a member that enters does not look
+	// for deaths. hasty: what was made aside is installed at once. early: and the collective ends
+	// there.
 	stale, saysFirst, saysPushed, blind, hasty, early bool
 }
 
-func right() rules {
+func correctRules() rules {
 	return rules{
 		free:     func(c *Cells, seq uint64, p Place) uint64 { return c.Occupy(seq, p) },
 		recover:  Recover,
 		makeFrom: func(first, _ uint8) uint8 { return first },
 		present:  func(_, in uint8) uint8 { return in },
-		failed: func(epoch, _ uint8, when *[most]uint8) (f uint8) {
+		failed: func(epoch, _ uint8, when *[maxMembers]uint8) (f uint8) {
 			for i, w := range when {
 				if w != 0 && w <= epoch {
 					f |= 1 << i
@@ -162,7 +162,7 @@ func (m *model) begin(s *state, p int) {
 		a.wrote[cell] = a.seq
 		a.pc, a.to = taking, uint8(m.free(&c, uint64(a.seq), place))
 		a.next, a.in = 0, 0
-		if a.to == 0 { // nobody can see when it is written
+		if a.to == 0 { // no other member can see when it is written
 			s.slots[p][cell] = slot{a.seq, s.epoch}
 			a.pc, a.to = entering, a.seq
 		}
@@ -202,7 +202,7 @@ func (m *model) step(s *state, p int) (moved bool, err error) {
 	return true, nil
 }
 
-// ring is what follows a store to the arrival word.
+// ring does what follows a store to the arrival word.
 func (m *model) ring(s *state, p int) {
 	a := &s.at[p]
 	kind := m.prog[a.op]
@@ -224,14 +224,14 @@ func (m *model) ring(s *state, p int) {
 	a.pc, a.next, a.in = meeting, 0, 0
 }
 
-// wait is a member's wait for all, or for a broadcast's root: to the next look that
-// decides nothing.
+// wait continues a member's wait for all members, or for the root of a broadcast, up to the next
+// look that decides nothing.
 func (m *model) wait(s *state, p int) (moved bool, err error) {
 	a := &s.at[p]
 	if a.asleep {
 		return false, nil
 	}
-	for m.old(s, p); !m.settled(s, p); {
+	for m.applyStale(s, p); !m.doneWaiting(s, p); {
 		i := int(a.next)
 		w := Wait{Seq: uint64(a.to)}
 		w.SetWord(uint64(s.word[i]))
@@ -250,11 +250,11 @@ func (m *model) wait(s *state, p int) (moved bool, err error) {
 		}
 		a.next++
 	}
-	m.met(s, p)
+	m.afterWait(s, p)
 	return true, nil
 }
 
-// sleep is a look at the page and, if there are no news, sleep.
+// sleep looks at the failure page and sleeps if there is no news.
 func (m *model) sleep(s *state, p int) {
 	a := &s.at[p]
 	if news := m.published(s); news != a.known {
@@ -266,9 +266,9 @@ func (m *model) sleep(s *state, p int) {
 	}
 }
 
-// old is a mistake: the death of whom a member has waited for ends that by the word
-// that it saw before it slept.
-func (m *model) old(s *state, p int) {
+// applyStale is a mistake: the death of the awaited member ends the wait with the word that was
+// read before the sleep.
+func (m *model) applyStale(s *state, p int) {
 	a := &s.at[p]
 	if a.short > 0 && a.short <= a.to && m.published(s)>>a.next&1 != 0 {
 		a.known = m.published(s)
@@ -277,8 +277,8 @@ func (m *model) old(s *state, p int) {
 	a.short = 0
 }
 
-// settled says whether there is nobody left to wait for.
-func (m *model) settled(s *state, p int) bool {
+// doneWaiting reports whether there is no member left to wait for.
+func (m *model) doneWaiting(s *state, p int) bool {
 	a := &s.at[p]
 	if a.pc == meeting {
 		root := -1
@@ -301,8 +301,8 @@ func (m *model) settled(s *state, p int) bool {
 	return int(a.next) == m.n
 }
 
-// met is what follows a wait.
-func (m *model) met(s *state, p int) {
+// afterWait does what follows a wait.
+func (m *model) afterWait(s *state, p int) {
 	a := &s.at[p]
 	switch {
 	case a.pc == taking:
@@ -324,12 +324,12 @@ func (m *model) met(s *state, p int) {
 	}
 }
 
-// share returns the pieces of the contributor i.
+// share returns the pieces of contributor i.
 func share(who uint8, i int) (lo, hi int) {
 	return Share(elements, bits.OnesCount8(who), bits.OnesCount8(who&(1<<i-1)))
 }
 
-// nextPiece goes to the next piece, or to the step behind the last.
+// nextPiece goes on to the next piece, or to the step after the last one.
 func (m *model) nextPiece(p int, a *at) {
 	if lo, hi := share(a.first, p); lo+int(a.piece) < hi {
 		if a.pc = folding; m.saysFirst {
@@ -384,7 +384,7 @@ func (m *model) push(s *state, p int) {
 	}
 }
 
-// make makes aside all that is missing.
+// make makes all missing pieces aside.
 func (m *model) make(s *state, p int) {
 	a := &s.at[p]
 	for i := range m.n {
@@ -419,7 +419,7 @@ func (m *model) install(s *state, p int) {
 	}
 }
 
-// read takes the result and returns.
+// read reads the result and returns.
 func (m *model) read(s *state, p int) error {
 	a := &s.at[p]
 	kind := m.prog[a.op]
@@ -446,14 +446,14 @@ func (m *model) read(s *state, p int) error {
 	if kind == agreement {
 		failed |= m.failed(epoch, a.known, &s.when)
 		if old := s.failed[a.op]; old != 0 && old != failed|returned {
-			return fmt.Errorf("member %d returns that %05b have died, another one %05b", p, failed, old&^returned)
+			return fmt.Errorf("member %d returns failed %05b, another one %05b", p, failed, old&^returned)
 		}
 		s.failed[a.op] = failed | returned
 	}
 	return m.leave(s, p, who)
 }
 
-// leave returns from a collective, and checks P2 to P4 for whoever returns, also if it
+// leave returns from a collective. It checks P2 to P4 for each member that returns, even if it
 // dies afterwards.
 func (m *model) leave(s *state, p int, who uint8) error {
 	a := &s.at[p]
@@ -463,7 +463,7 @@ func (m *model) leave(s *state, p int, who uint8) error {
 	}
 	s.who[a.op] = who | returned
 	if kind != broadcast && kind != broadcast1 && who>>p&1 == 0 {
-		return fmt.Errorf("member %d is none of the contributors %05b", p, who)
+		return fmt.Errorf("member %d is not among the contributors %05b", p, who)
 	}
 	if kind == reduction {
 		var want uint16
@@ -481,10 +481,10 @@ func (m *model) leave(s *state, p int, who uint8) error {
 	return nil
 }
 
-// errHang reports that nobody can move and somebody has not returned: P1.
-var errHang = errors.New("somebody waits for ever")
+// errHang reports a violation of P1: no member can move, and one has not returned.
+var errHang = errors.New("a member waits forever")
 
-// final checks a state in which nobody moves any more.
+// final checks a state in which no member can move.
 func (m *model) final(s *state) error {
 	for p := range m.n {
 		if s.dead>>p&1 == 0 && (int(s.at[p].op) != len(m.prog) || s.at[p].pc != rest) {
@@ -494,7 +494,7 @@ func (m *model) final(s *state) error {
 	for c, kind := range m.prog {
 		living := m.all() &^ s.dead
 		if who := s.who[c] &^ returned; kind != broadcast && kind != broadcast1 && living&^who != 0 {
-			return fmt.Errorf("collective %d is of %05b, alive are %05b", c, who, living)
+			return fmt.Errorf("collective %d has the contributors %05b, but %05b are alive", c, who, living)
 		}
 	}
 	return nil

@@ -2,23 +2,23 @@ package ftco
 
 import "testing"
 
-// fleet runs collectives without failures in the plainest way: messages are
-// delivered in the order in which they were sent.
+// fleet runs collectives without failures and delivers messages in the order in which they were
+// sent.
 type fleet struct {
 	machines  []*Machine
-	queue     []sent
+	queue     []letter
 	out       []Action
 	delivered int
 }
 
-type sent struct {
+type letter struct {
 	from, to Node
 	msg      Msg
 }
 
 func newFleet(tb testing.TB, n, k int) *fleet {
 	tb.Helper()
-	f := &fleet{queue: make([]sent, 0, 4*n), out: make([]Action, 0, n+8)}
+	f := &fleet{queue: make([]letter, 0, 4*n), out: make([]Action, 0, n+8)}
 	for p := range n {
 		m, err := New(Config{N: n, Me: p, Radix: k})
 		if err != nil {
@@ -34,14 +34,14 @@ func (f *fleet) step(p Node, ev Event) {
 	for _, a := range f.out {
 		switch a.Kind {
 		case Send:
-			f.queue = append(f.queue, sent{p, a.To, a.Msg})
+			f.queue = append(f.queue, letter{p, a.To, a.Msg})
 		case Deliver:
 			f.delivered++
 		}
 	}
 }
 
-// run runs one operation and gives the number of messages.
+// run runs one operation and returns the number of messages.
 func (f *fleet) run(call Call) int {
 	f.queue, f.delivered = f.queue[:0], 0
 	for p := range f.machines {
@@ -54,15 +54,14 @@ func (f *fleet) run(call Call) int {
 	return len(f.queue)
 }
 
-// TestCostWithoutFailures counts messages and allocations: a contribution up and
-// the decision down each edge, and nothing else; only a uniform call has two
-// sweeps more.
+// TestCostWithoutFailures counts messages and allocations: one contribution up and one decision
+// down each edge, and nothing else. Only a uniform call has two more sweeps.
 func TestCostWithoutFailures(t *testing.T) {
 	const n = 50
 	for _, c := range []struct {
 		call  Call
-		every int // as many times the edges in each call
-		extra int // and so many more times in each syncEvery calls
+		every int // this many times the edges in each call
+		extra int // plus this many times in each syncEvery calls
 	}{
 		{Call{Kind: Allreduce}, 2, 0},
 		{Call{Kind: Barrier}, 2, 0},

@@ -6,10 +6,9 @@ import (
 	"github.com/goshmem/goshmem/coll/tree"
 )
 
-// literalRun runs Algorithms 1 to 4 in the LogP model with some nodes killed at
-// given steps, and gives what the others have returned; hung says that not all
-// have.
-func literalRun(tb testing.TB, t *tree.Levels, cfg LiteralConfig, kill []int32) (values []int64, hung bool) {
+// runLiteral runs Algorithms 1 to 4 in the LogP model with some nodes killed at given steps. It
+// returns the values of the other nodes; hung says that some of them did not return.
+func runLiteral(tb testing.TB, t *tree.Levels, cfg LiteralConfig, kill []int32) (values []int64, hung bool) {
 	tb.Helper()
 	const latency, limit = 10, 2000
 	n := t.Len()
@@ -63,7 +62,7 @@ func literalRun(tb testing.TB, t *tree.Levels, cfg LiteralConfig, kill []int32) 
 	return values, false
 }
 
-func differ(values []int64) bool {
+func anyDiffer(values []int64) bool {
 	for _, v := range values {
 		if v != values[0] {
 			return true
@@ -72,8 +71,8 @@ func differ(values []int64) bool {
 	return false
 }
 
-// literalSweep kills one node but the root at each of the first 81 steps.
-func literalSweep(tb testing.TB, t *tree.Levels, cfg LiteralConfig) (total, inconsistent, hung int) {
+// sweepLiteral kills one node other than the root at each of the first 81 steps.
+func sweepLiteral(tb testing.TB, t *tree.Levels, cfg LiteralConfig) (total, inconsistent, hung int) {
 	tb.Helper()
 	for v := 1; v < t.Len(); v++ {
 		for at := int32(0); at <= 80; at++ {
@@ -82,12 +81,12 @@ func literalSweep(tb testing.TB, t *tree.Levels, cfg LiteralConfig) (total, inco
 				kill[i] = -1
 			}
 			kill[v] = at
-			values, hangs := literalRun(tb, t, cfg, kill)
+			values, hangs := runLiteral(tb, t, cfg, kill)
 			total++
 			switch {
 			case hangs:
 				hung++
-			case differ(values):
+			case anyDiffer(values):
 				inconsistent++
 			}
 		}
@@ -95,10 +94,10 @@ func literalSweep(tb testing.TB, t *tree.Levels, cfg LiteralConfig) (total, inco
 	return total, inconsistent, hung
 }
 
-// Definition 3.2: "consistency means an equal result among all the active nodes".
-// Algorithms 1 to 4 do not keep it: an orphan that finds only finished nodes, which
-// are silent, climbs past them and past the root, and returns its own partial sum.
-// Those who go on serving add contributions twice, or leave others without an end.
+// Definition 3.2: "consistency means an equal result among all the active nodes". Algorithms 1 to
+// 4 violate it: an orphan that finds only finished nodes, which are silent, climbs past them and
+// past the root and returns its own partial sum. Nodes that go on serving add contributions twice
+// or make others hang.
 func TestLiteralBreaksItsDefinition(t *testing.T) {
 	t.Parallel()
 	chain := tree.LevelsConfig{N: 4, K: 1, Shape: tree.KAry}
@@ -120,15 +119,15 @@ func TestLiteralBreaksItsDefinition(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		total, bad, hangs := literalSweep(t, tr, c.cfg)
+		total, bad, hangs := sweepLiteral(t, tr, c.cfg)
 		if total != c.total || bad != c.bad || hangs != c.hangs {
-			t.Errorf("%s: of %d schedules %d inconsistent, %d without end; want of %d %d and %d", c.name, total, bad, hangs, c.total, c.bad, c.hangs)
+			t.Errorf("%s: %d schedules, %d inconsistent, %d hung; want %d, %d and %d", c.name, total, bad, hangs, c.total, c.bad, c.hangs)
 		}
 	}
 }
 
-// Algorithm 2, line 12, as printed adds the result to the partial sum of nodes
-// with one father: even without failures the sum is wrong. Repaired, it is right.
+// Algorithm 2, line 12, as printed adds the result to the partial sum of nodes with one father, so
+// the sum is wrong even without failures. The repaired version is right.
 func TestLiteralWithoutFailures(t *testing.T) {
 	t.Parallel()
 	tr, err := tree.NewLevels(tree.LevelsConfig{N: 4, K: 1, Shape: tree.KAry})
@@ -136,10 +135,10 @@ func TestLiteralWithoutFailures(t *testing.T) {
 		t.Fatal(err)
 	}
 	nobody := []int32{-1, -1, -1, -1}
-	if values, hung := literalRun(t, tr, LiteralConfig{}, nobody); hung || differ(values) || values[0] != 0x1111 {
+	if values, hung := runLiteral(t, tr, LiteralConfig{}, nobody); hung || anyDiffer(values) || values[0] != 0x1111 {
 		t.Errorf("repaired: %x, hung %v, want 1111 everywhere", values, hung)
 	}
-	if values, hung := literalRun(t, tr, LiteralConfig{AsPrinted: true}, nobody); hung || !differ(values) {
+	if values, hung := runLiteral(t, tr, LiteralConfig{AsPrinted: true}, nobody); hung || !anyDiffer(values) {
 		t.Errorf("as printed: %x, hung %v, want different sums", values, hung)
 	}
 }

@@ -42,7 +42,7 @@ func TestDISD(t *testing.T) {
 			t.Errorf("distance %d: %d of %d steps, want %d", d, got, width*rounds, want)
 		}
 	}
-	for width := int32(1); width < 100; width++ { // of any width all distances come, near ones more often
+	for width := int32(1); width < 100; width++ { // any width has all distances, near ones more often
 		count := [8]int{}
 		for now := range width * 128 {
 			if d := intervals(now, width); d < 8 {
@@ -58,8 +58,8 @@ func TestDISD(t *testing.T) {
 	}
 }
 
-// Appendix A: f_RSD(x) = ceil(log_r(Y)), Y uniform: distance d with probability
-// 2^-d for r = 1/2.
+// Appendix A: f_RSD(x) = ceil(log_r(Y)), Y uniform: distance d has the probability 2^-d for r =
+// 1/2.
 func TestRSD(t *testing.T) {
 	t.Parallel()
 	g := publishedGroup(t, tree.LevelsConfig{N: 8, K: 2}, Allreduce, RSD)
@@ -87,7 +87,7 @@ func TestTimeouts(t *testing.T) {
 		{0, 2, 20 + 24*2}, // 12 nodes at distance 2, in 4 intervals' quarters: 48 of 24
 		{26, 2, 20 + 4},   // one node at distance 2: one interval of 4
 		{26, 3, 20 + 2*4}, // one at distance 3
-		{26, 9, 20},       // nobody there
+		{26, 9, 20},       // no node there
 		{0, 3, 20 + 24*3}, // 8 nodes at distance 3: 64 steps, three intervals
 	} {
 		if got := g.timeout(c.dest, c.d); got != c.want {
@@ -110,8 +110,8 @@ func TestETA(t *testing.T) {
 	}
 }
 
-// TestAdoption: the children of a dead child take its place, one step further away, and each
-// root adopts those of another root, also of one before it.
+// TestAdoption: the children of a dead child take its place, at a distance of one more. Each root
+// adopts the children of another root, also of an earlier one.
 func TestAdoption(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -140,8 +140,8 @@ func TestAdoption(t *testing.T) {
 	}
 }
 
-// The first of the two times holds while a subtree's DATA is awaited, that of dead children's
-// children included, and the second from then on.
+// The first of the two times holds while DATA of a subtree is awaited, including that of a dead
+// child's children, and the second from then on.
 func TestETAByPhase(t *testing.T) {
 	t.Parallel()
 	g := publishedGroup(t, tree.LevelsConfig{N: 7, K: 2, Shape: tree.KAry}, Allreduce, RSD)
@@ -157,9 +157,8 @@ func TestETAByPhase(t *testing.T) {
 	}
 }
 
-// Section 3, Message Priorities: "Whenever DATA messages are present in the incoming
-// queue, those are handled first"; Section 4: then KEEPALIVE, then ACK. In whatever
-// order they have come.
+// Section 3, Message Priorities: "Whenever DATA messages are present in the incoming queue, those
+// are handled first"; Section 4: then KEEPALIVE, then ACK. The order of arrival does not matter.
 func TestMessagePriorities(t *testing.T) {
 	t.Parallel()
 	for _, order := range [][]PubMsgKind{{PubAck, PubKeepAlive, PubData}, {PubKeepAlive, PubAck, PubData}, {PubData, PubAck, PubKeepAlive}} {
@@ -167,7 +166,7 @@ func TestMessagePriorities(t *testing.T) {
 		m := g.Members()
 		root := &m[0]
 		root.Step(&PubEvent{Kind: PubEnter}, nil)
-		for i, kind := range order { // its children are 1 and 2: it waits for both
+		for i, kind := range order { // its children are 1 and 2, for which it waits
 			msg := PubMsg{From: 1, Kind: kind, Distance: 1}
 			if kind == PubData {
 				m[1].accounted.writeTo(&msg, g)
@@ -183,18 +182,18 @@ func TestMessagePriorities(t *testing.T) {
 			}
 		}
 		if !slices.Equal(took, []PubMsgKind{PubData, PubKeepAlive, PubAck}) {
-			t.Errorf("come as %v: handled as %v, want DATA, KEEPALIVE, ACK", order, took)
+			t.Errorf("arrived as %v, handled as %v, want DATA, KEEPALIVE, ACK", order, took)
 		}
 	}
 }
 
-// Algorithm 1, lines 6 to 8: a node serves those at the service distance first. In an interval
-// of eight steps the fifth and sixth are for distance 2.
+// Algorithm 1, lines 6 to 8: a node first serves the nodes at the service distance. In an interval
+// of eight steps, the fifth and sixth are for distance 2.
 func TestServiceDistance(t *testing.T) {
 	t.Parallel()
 	for now, want := range map[int32]Node{16: 1, 20: 3, 21: 3} {
 		g := publishedGroup(t, tree.LevelsConfig{N: 7, K: 2, Shape: tree.KAry}, Allreduce, DISD)
-		root := &g.Members()[0] // its children are 1 and 2, and 3 is one of node 1
+		root := &g.Members()[0] // its children are 1 and 2; 3 is a child of 1
 		root.Step(&PubEvent{Kind: PubEnter}, nil)
 		for _, m := range []PubMsg{{From: 1, Kind: PubKeepAlive, Distance: 1}, {From: 3, Kind: PubKeepAlive, Distance: 2}} {
 			root.Step(&PubEvent{Kind: PubArrive, Now: now, Msg: m}, nil)
@@ -206,8 +205,8 @@ func TestServiceDistance(t *testing.T) {
 	}
 }
 
-// TestAnyMessageAnswers: a KEEPALIVE from a node that owes an answer is one. The node is asked
-// again after the interval.
+// TestAnyMessageAnswers: a KEEPALIVE from a node that owes an answer counts as the answer. The
+// node is asked again after the interval.
 func TestAnyMessageAnswers(t *testing.T) {
 	t.Parallel()
 	g := publishedGroup(t, tree.LevelsConfig{N: 2, K: 2}, Allreduce, RSD)
@@ -229,7 +228,7 @@ func TestAnyMessageAnswers(t *testing.T) {
 	}
 }
 
-// TestSets compares sets of intervals with plain ones.
+// TestSets compares sets of intervals with plain sets.
 func TestSets(t *testing.T) {
 	t.Parallel()
 	g := publishedGroup(t, tree.LevelsConfig{N: 60, K: 3}, Allreduce, RSD)
@@ -253,7 +252,7 @@ func TestSets(t *testing.T) {
 		for place := range int32(60) {
 			alone := span{place, place + 1}
 			if p.accounted.has(alone) != want[place] || q.accounted.has(alone) != (want[place] || place == 7) {
-				t.Fatalf("place %d of %v, merged %v: want %v", place, p.accounted.spans, q.accounted.spans, want[place])
+				t.Fatalf("place %d of %v, merged with %v: want %v", place, p.accounted.spans, q.accounted.spans, want[place])
 			}
 		}
 		if p.Complete() != (len(want) == 60) || len(g.Accounted(&msg, nil)) != len(want) || len(p.Accounted(nil)) != len(want) {
@@ -262,7 +261,7 @@ func TestSets(t *testing.T) {
 	}
 }
 
-// TestPublishedStepAllocatesNothing: handling a message and answering it.
+// TestPublishedStepAllocatesNothing: handling and answering a message does not allocate.
 func TestPublishedStepAllocatesNothing(t *testing.T) {
 	g := publishedGroup(t, tree.LevelsConfig{N: 3, K: 2}, Allreduce, RSD)
 	m := g.Members()

@@ -21,7 +21,7 @@ type proc struct {
 	out     map[uint64]*Action
 	val     map[uint64][]uint8
 	expr    map[uint64]map[Buf]string // how each buffer was combined
-	text    map[uint64]string         // how the result was
+	text    map[uint64]string         // how the result was combined
 }
 
 type world struct {
@@ -30,9 +30,9 @@ type world struct {
 	n      int
 	procs  []*proc
 	links  [][][]wire
-	news   [][]bool // news[p][q]: p has to learn of q's death
+	news   [][]bool // news[p][q]: p has still to learn of q's death
 	calls  []Call
-	budget int // actions until a kill, -1 never
+	budget int // actions until the next kill; -1: none
 	log    []string
 }
 
@@ -66,7 +66,7 @@ func (w *world) do(p int, ev Event, in []uint8, expr string) {
 			if a.Msg.Value != NoValue {
 				v = slices.Clone(b[a.Msg.Value])
 				if v == nil {
-					w.fail("%d sends an empty buffer %d", p, a.Msg.Value)
+					w.fail("member %d sends the empty buffer %d", p, a.Msg.Value)
 				}
 			}
 			w.links[p][a.To] = append(w.links[p][a.To], wire{a.Msg, v, e[a.Msg.Value]})
@@ -74,7 +74,7 @@ func (w *world) do(p int, ev Event, in []uint8, expr string) {
 			b[a.Dst], e[a.Dst] = in, expr
 		case Combine:
 			if b[a.Dst] == nil || b[a.Src] == nil {
-				w.fail("%d combines empty buffers %+v", p, a)
+				w.fail("member %d combines empty buffers: %+v", p, a)
 			}
 			e[a.Dst] = "(" + e[a.Dst] + "+" + e[a.Src] + ")"
 			for i := range b[a.Dst] {
@@ -84,7 +84,7 @@ func (w *world) do(p int, ev Event, in []uint8, expr string) {
 			b[Result], e[Result] = b[a.Src], e[a.Src]
 		case Deliver, Fail:
 			if (a.Kind == Fail) != (w.calls[a.Seq-1].Strict && a.Msg.Sets != nil) {
-				w.fail("%d: strict call: %+v", p, a)
+				w.fail("member %d: want Fail exactly if a strict call has failures: %+v", p, a)
 			}
 			aa := a
 			pr.out[a.Seq] = &aa
@@ -92,7 +92,7 @@ func (w *world) do(p int, ev Event, in []uint8, expr string) {
 				pr.val[a.Seq], pr.text[a.Seq] = slices.Clone(b[a.Src]), e[a.Src]
 			}
 		case Refuse, Mismatch:
-			w.fail("%d refused %+v", p, ev)
+			w.fail("member %d refused %+v", p, ev)
 		}
 	}
 }
@@ -217,7 +217,7 @@ func (w *world) check() {
 			o := pr.out[seq]
 			if o == nil {
 				if pr.alive {
-					w.fail("op %d %+v: %d never returned", seq, call, p)
+					w.fail("op %d %+v: member %d never returned", seq, call, p)
 				}
 				continue
 			}
@@ -231,13 +231,13 @@ func (w *world) check() {
 			for q := range w.n {
 				in := !slices.Contains(miss, Node(q))
 				if w.procs[q].alive && slices.Contains(failed, Node(q)) {
-					w.fail("op %d: living %d reported failed", seq, q)
+					w.fail("op %d: living member %d is reported as failed", seq, q)
 				}
 				if call.Kind == Bcast || call.Kind == Barrier {
 					continue
 				}
 				if w.procs[q].alive && !in {
-					w.fail("op %d: living %d missing at %d", seq, q, p)
+					w.fail("op %d: living member %d is missing at member %d", seq, q, p)
 				}
 				if v := pr.val[seq]; v != nil {
 					want := uint8(0)
@@ -245,15 +245,15 @@ func (w *world) check() {
 						want = 1
 					}
 					if v[q] != want {
-						w.fail("op %d at %d: contribution of %d counted %d, want %d", seq, p, q, v[q], want)
+						w.fail("op %d at member %d: the contribution of member %d counts %d times, want %d", seq, p, q, v[q], want)
 					}
 				}
 			}
 			if call.Kind == Allreduce && pr.val[seq] == nil {
-				w.fail("no value")
+				w.fail("op %d: member %d returned no value", seq, p)
 			}
 			if call.Kind == Bcast && pr.val[seq] == nil && w.procs[call.Root].alive {
-				w.fail("no value of living root")
+				w.fail("op %d: the value of the living root is missing at member %d", seq, p)
 			}
 			if first == nil {
 				first, fv, who = o, pr.val[seq], p
@@ -264,19 +264,19 @@ func (w *world) check() {
 				m1, f1 = first.Msg.Sets.Missing, first.Msg.Sets.Failed
 			}
 			if !slices.Equal(m1, miss) || !slices.Equal(f1, failed) || call.Kind != Reduce && !slices.Equal(fv, pr.val[seq]) {
-				w.fail("op %d %+v: %d and %d differ: %v %v %v, %v %v %v", seq, call, who, p, m1, f1, fv, miss, failed, pr.val[seq])
+				w.fail("op %d %+v: members %d and %d differ: missing, failed and value are %v %v %v and %v %v %v", seq, call, who, p, m1, f1, fv, miss, failed, pr.val[seq])
 			}
 		}
 	}
 }
 
-// newWorld makes n members in a tree of radix k that call what is given.
+// newWorld makes n members in a tree of radix k that make the given calls.
 func newWorld(t *testing.T, rng *rand.Rand, n, k int, calls []Call) *world {
 	t.Helper()
 	w := &world{t: t, rng: rng, n: n, budget: -1, calls: calls, links: make([][][]wire, n), news: make([][]bool, n)}
 	for p := range n {
 		w.procs = append(w.procs, &proc{
-			m: one(t, Config{N: n, Me: p, Radix: k}), alive: true, bufs: map[uint64]map[Buf][]uint8{}, out: map[uint64]*Action{},
+			m: newMember(t, Config{N: n, Me: p, Radix: k}), alive: true, bufs: map[uint64]map[Buf][]uint8{}, out: map[uint64]*Action{},
 			val: map[uint64][]uint8{}, expr: map[uint64]map[Buf]string{}, text: map[uint64]string{},
 		})
 		w.links[p], w.news[p] = make([][]wire, n), make([]bool, n)
@@ -285,9 +285,8 @@ func newWorld(t *testing.T, rng *rand.Rand, n, k int, calls []Call) *world {
 	return w
 }
 
-// TestRandomSchedules runs up to four operations among up to nine members, of
-// whom any may die, also between two actions of one step. Package sim/explore
-// does so at length.
+// TestRandomSchedules runs up to four operations among up to nine members, any of which may die,
+// even between two actions of one step. Package sim/explore does this at length.
 func TestRandomSchedules(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(5000) {

@@ -7,9 +7,8 @@ import (
 	"testing"
 )
 
-// TestRingHoldsTheWindow keeps up to as many operations as can be alive, begun in
-// any order, settles them at random, and begins anew: none is lost, and the room
-// has a bound.
+// TestRingHoldsTheWindow keeps as many operations as can be active at a time. They begin in any
+// order and end at random. None is lost, and the memory is bounded.
 func TestRingHoldsTheWindow(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(1, 2))
@@ -32,7 +31,7 @@ func TestRingHoldsTheWindow(t *testing.T) {
 			}
 			for seq := settled + 1; seq <= settled+2*window; seq++ {
 				if o := ops.find(seq); o != nil && live[seq] == nil {
-					t.Fatalf("settled %d: operation %d is found as %d, and was not begun", settled, seq, o.seq)
+					t.Fatalf("settled %d: operation %d was not begun, but is found as %d", settled, seq, o.seq)
 				}
 			}
 			for seq, o := range live {
@@ -47,8 +46,8 @@ func TestRingHoldsTheWindow(t *testing.T) {
 	}
 }
 
-// TestNodeSet compares with a list, in groups where a list stays one and where it
-// becomes bits.
+// TestNodeSet compares a nodeSet with a list, in groups that keep lists and in groups that use
+// bits.
 func TestNodeSet(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(3, 4))
@@ -59,18 +58,18 @@ func TestNodeSet(t *testing.T) {
 			for _, p := range r.Perm(n)[:min(n, 200)] {
 				before := s.clone()
 				if p := Node(p); !s.add(p, n) || s.add(p, n) || !s.has(p) || before.has(p) {
-					t.Fatalf("n %d: adding %d to %v", n, p, want)
+					t.Fatalf("n %d: add(%d) returned the wrong result, set %v", n, p, want)
 				}
 				want = append(want, Node(p))
 			}
 			slices.Sort(want)
 			var got []Node
 			if s.each(func(p Node) { got = append(got, p) }); !slices.Equal(got, want) {
-				t.Fatalf("n %d: %v, want %v", n, got, want)
+				t.Fatalf("n %d: the set has %v, want %v", n, got, want)
 			}
 			for p := range Node(n) {
 				if _, ok := slices.BinarySearch(want, p); s.has(p) != ok {
-					t.Fatalf("n %d: %d in the set: %v, want %v", n, p, !ok, ok)
+					t.Fatalf("n %d: has(%d) returned %v, want %v", n, p, !ok, ok)
 				}
 			}
 			s.clear()
@@ -78,8 +77,8 @@ func TestNodeSet(t *testing.T) {
 	}
 }
 
-// TestGroupAndReset: machines made together are those made one by one, also after
-// a few operations, a death and a reset.
+// TestGroupAndReset: machines made together equal those made one by one, also after a few
+// operations, a death and a reset.
 func TestGroupAndReset(t *testing.T) {
 	t.Parallel()
 	const n = 20
@@ -121,8 +120,8 @@ func compare(t *testing.T, a, b *fleet) {
 	}
 }
 
-// TestRoomIsBounded mixes calls and roots, which want different room: after a
-// while nothing is made any more, however long it goes on.
+// TestRoomIsBounded mixes calls and roots, which need different amounts of memory. After a while
+// nothing more is allocated, however long it goes on.
 func TestRoomIsBounded(t *testing.T) {
 	const n = 30
 	f := newFleet(t, n, 4)

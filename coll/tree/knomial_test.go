@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestKnomialIsOneTree looks at every node of many trees: intervals nest, parents
-// and children agree, and a level has the children that a k-nomial tree has.
+// TestKnomialIsOneTree checks every node of many trees: intervals nest, parents and children
+// agree, and each level has the number of children of a k-nomial tree.
 func TestKnomialIsOneTree(t *testing.T) {
 	t.Parallel()
 	for n := 1; n <= 70; n++ {
@@ -40,8 +40,8 @@ func TestKnomialIsOneTree(t *testing.T) {
 	}
 }
 
-// TestKnomialDegrees compares the numbers of children with their definition: in
-// a full tree of k^m nodes the root has k-1 children on each of m levels.
+// TestKnomialDegrees compares the numbers of children with their definition: in a full tree of k^m
+// nodes the root has k-1 children on each of m levels.
 func TestKnomialDegrees(t *testing.T) {
 	t.Parallel()
 	for k, levels := range map[int]int{2: 7, 3: 4, 9: 2} {

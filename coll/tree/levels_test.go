@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func levels(tb testing.TB, cfg LevelsConfig) *Levels {
+func newLevels(tb testing.TB, cfg LevelsConfig) *Levels {
 	tb.Helper()
 	l, err := NewLevels(cfg)
 	if err != nil {
@@ -31,7 +31,7 @@ func TestLevelsByHand(t *testing.T) {
 		{LevelsConfig{N: 4, K: 1, Shape: KAry}, []int32{None, 0, 1, 2}},
 		{LevelsConfig{N: 1, K: 2}, []int32{None}},
 	} {
-		l := levels(t, c.cfg)
+		l := newLevels(t, c.cfg)
 		for v, want := range c.parent {
 			if got := l.Parent(int32(v)); got != want {
 				t.Errorf("%+v: father of %d: %d, want %d", c.cfg, v, got, want)
@@ -53,7 +53,7 @@ func TestLevelsAgree(t *testing.T) {
 					if k == 1 && (shape == KNomial || multi) {
 						continue
 					}
-					checkLevels(t, levels(t, cfg))
+					checkLevels(t, newLevels(t, cfg))
 				}
 			}
 		}
@@ -66,16 +66,16 @@ func checkLevels(t *testing.T, l *Levels) {
 	for v := range int32(l.Len()) {
 		from, to := l.Interval(v)
 		if l.NodeAt(from) != v || (l.Parent(v) == None) != l.IsRoot(v) {
-			t.Fatalf("%+v: %d at place %d is %d, father %d", cfg, v, from, l.NodeAt(from), l.Parent(v))
+			t.Fatalf("%+v: node %d at place %d is node %d with father %d", cfg, v, from, l.NodeAt(from), l.Parent(v))
 		}
 		next := from + 1
 		for i, c := range l.Children(v) {
 			cf, ct := l.Interval(c)
 			if c <= v || l.Parent(c) != v || cf != next || l.ChildIndex(c) != int32(i) || !l.Below(c, v) || l.Below(v, c) {
-				t.Fatalf("%+v: child %d of %d: father %d, places %d to %d, want from %d", cfg, c, v, l.Parent(c), cf, ct, next)
+				t.Fatalf("%+v: child %d of %d has father %d and places %d to %d, want places from %d", cfg, c, v, l.Parent(c), cf, ct, next)
 			}
 			if l.Depth(c) != l.Depth(v)+1 || l.Distance(c, v) != 1 {
-				t.Fatalf("%+v: child %d of %d: depth %d, distance %d", cfg, c, v, l.Depth(c), l.Distance(c, v))
+				t.Fatalf("%+v: child %d of %d has depth %d and distance %d", cfg, c, v, l.Depth(c), l.Distance(c, v))
 			}
 			next = ct
 		}
@@ -93,9 +93,9 @@ func checkLevels(t *testing.T, l *Levels) {
 // TestRing: reference choice 3; ascending order would cost k-2 steps.
 func TestRing(t *testing.T) {
 	t.Parallel()
-	l := levels(t, LevelsConfig{N: 10, K: 5, MultiRoot: true})
+	l := newLevels(t, LevelsConfig{N: 10, K: 5, MultiRoot: true})
 	if got := l.Up(3, nil); !slices.Equal(got, []int32{4, 0, 1, 2}) {
-		t.Errorf("root 3 sends to %v, want 4 0 1 2", got)
+		t.Errorf("root 3 sends to %v, want [4 0 1 2]", got)
 	}
 	if got := l.Distance(8, 9); got != 3 {
 		t.Errorf("distance of 8 (below 3) and 9 (below 4): %d, want 3", got)
@@ -104,7 +104,7 @@ func TestRing(t *testing.T) {
 
 func TestPeers(t *testing.T) {
 	t.Parallel()
-	l := levels(t, LevelsConfig{N: 27, K: 3})
+	l := newLevels(t, LevelsConfig{N: 27, K: 3})
 	// Node 0 has 1, 2, then 3, 6, then 9, 18.
 	for _, c := range []struct{ v, d, want int32 }{
 		{0, 1, 6}, {0, 2, 4 + 4 + 2 + 2}, {0, 3, 8}, {26, 1, 1}, {26, 2, 1}, {26, 9, 0}, {3, 2, 0}, {12, 2, 1},
