@@ -1,6 +1,6 @@
 //go:build !race
 
-// Under the race detector a sync.Pool forgets a part of what it is given, at random.
+// Under the race detector a sync.Pool randomly drops some of what it is given.
 
 package mpi_test
 
@@ -11,7 +11,7 @@ import (
 	"github.com/goshmem/goshmem/mpi"
 )
 
-// Messages of all kinds allocate nothing once all has been used, also unexpected ones.
+// Messages of all kinds, including unexpected ones, do not allocate once everything has been used.
 func TestNoAllocation(t *testing.T) {
 	run(t, 2, func(t *testing.T, c *mpi.Comm) {
 		bufs := [][]byte{make([]byte, 8), make([]byte, 5000), make([]byte, 50_000)}
@@ -21,7 +21,7 @@ func TestNoAllocation(t *testing.T) {
 				s, err := mpi.Isend(c, buf, other, tag)
 				ok(t, err)
 				if tag == 0 {
-					ok(t, c.Barrier()) // it is unexpected
+					ok(t, c.Barrier()) // the message is unexpected
 				}
 				_, err = mpi.Recv(c, buf, other, tag)
 				ok(t, err)
@@ -39,8 +39,8 @@ func TestNoAllocation(t *testing.T) {
 			round()
 		}
 		runtime.ReadMemStats(&after)
-		if n := after.Mallocs - before.Mallocs; n > rounds/10 { // the runtime makes some, too
-			t.Errorf("%d allocations in %d rounds", n, rounds)
+		if n := after.Mallocs - before.Mallocs; n > rounds/10 { // the runtime makes a few allocations as well
+			t.Errorf("%d allocations in %d rounds, want at most one in ten rounds", n, rounds)
 		}
 	})
 }

@@ -15,9 +15,9 @@ import (
 	"github.com/goshmem/goshmem/mpi"
 )
 
-// A receive with a deadline ends although its sender was stopped in the middle of a long
-// message, and has the message or its buffer back: the sender, when it goes on, writes nothing
-// to it. The sender goes on only when the receive has ended.
+// A receive with a deadline ends although its sender was stopped in the middle of a long message.
+// It has the message, or it has its buffer back: when the sender goes on, it writes nothing to the
+// buffer. The sender goes on only after the receive has ended.
 func TestStoppedSender(t *testing.T) {
 	const n, rounds, stride = 32 << 20, 6, 32 << 10
 	run(t, 2, func(t *testing.T, c *mpi.Comm) {
@@ -26,7 +26,7 @@ func TestStoppedSender(t *testing.T) {
 			fill(out, 1)
 			for i := range rounds {
 				r := must(mpi.Isend(c, out, 1, i))(t)
-				ok(t, mpi.Send(c, []int{os.Getpid()}, 1, rounds)) // comes behind the announcement
+				ok(t, mpi.Send(c, []int{os.Getpid()}, 1, rounds)) // arrives after the announcement
 				must(r.Wait())(t)
 			}
 			ok(t, mpi.Send(c, []int{0}, 1, rounds))
@@ -48,7 +48,7 @@ func TestStoppedSender(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 			var wg sync.WaitGroup
 			var over atomic.Bool
-			wg.Go(func() { // stops the sender when the first part has come
+			wg.Go(func() { // stops the sender once the first part has arrived
 				for atomic.LoadUint32(first) == 0 && !over.Load() {
 					continue
 				}
@@ -70,14 +70,15 @@ func TestStoppedSender(t *testing.T) {
 				}
 			} else {
 				none := 0
-				same(t, in, 1, nil, &none)
+				wantFilled(t, in, 1, nil, &none)
 			}
 			ok(t, syscall.Kill(pid[0], syscall.SIGCONT))
 		}
-	}, soon)
+	}, hangTimeout)
 }
 
-// A sender that never pauses does not keep a receive of something else beyond its deadline.
+// A sender that never pauses does not keep a receive of something else from ending at its
+// deadline.
 func TestDeadlineInFlood(t *testing.T) {
 	const most, flood, other, stop = 1_000_000, 1, 2, 3
 	run(t, 2, func(t *testing.T, c *mpi.Comm) {
@@ -86,7 +87,7 @@ func TestDeadlineInFlood(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 			defer cancel()
 			if _, err := mpi.Recv(c.With(ctx), make([]int, 1), 0, other); !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("a message that nobody has sent: %v", err)
+				t.Errorf("receive of a message that was never sent: error %v", err)
 			}
 			ok(t, mpi.Send(c, []int{0}, 0, stop))
 			return
@@ -101,11 +102,11 @@ func TestDeadlineInFlood(t *testing.T) {
 				}
 			}
 		}
-		t.Errorf("the receive with a deadline had not ended after %d other messages", most)
-	}, soon)
+		t.Errorf("the receive with a deadline has not ended after %d other messages", most)
+	}, hangTimeout)
 }
 
-// One look at everything takes no more of one lane than so much.
+// One poll takes at most CellsMost cells from one lane.
 func TestCellsMost(t *testing.T) {
 	run(t, 2, func(t *testing.T, c *mpi.Comm) {
 		const count = 3 * mpi.CellsMost
@@ -117,11 +118,11 @@ func TestCellsMost(t *testing.T) {
 			ok(t, c.Barrier())
 			return
 		}
-		r := must(mpi.Irecv(c, make([]int, 1), 0, 2))(t) // meets the lane
+		r := must(mpi.Irecv(c, make([]int, 1), 0, 2))(t) // polls the lane
 		ok(t, c.Barrier())
 		before := mpi.Pending(c, 0)
 		if _, done, err := r.Test(); done || err != nil {
-			t.Errorf("a message that nobody has sent: %v, %v", done, err)
+			t.Errorf("receive of a message that was never sent: done %v, error %v", done, err)
 		}
 		if took := before - mpi.Pending(c, 0); took > mpi.CellsMost {
 			t.Errorf("took %d cells at a time, want at most %d", took, mpi.CellsMost)
@@ -130,8 +131,8 @@ func TestCellsMost(t *testing.T) {
 	})
 }
 
-// Receives take no more messages out of a lane than there are receives: to keep the others until a
-// receive comes for them would cost twice as much.
+// Receives take only as many messages from a lane as there are receives: keeping the others until
+// their receives come would cost twice as much.
 func TestReceivesKeepNothing(t *testing.T) {
 	const count = 64
 	run(t, 2, func(t *testing.T, c *mpi.Comm) {
@@ -152,7 +153,7 @@ func TestReceivesKeepNothing(t *testing.T) {
 				t.Errorf("receive %d: %d messages are kept", i, kept)
 			}
 		}
-		begin(0) // before there is anything
+		begin(0) // before any message is there
 		begin(1)
 		ok(t, mpi.Send(c, []byte{}, 0, 2))
 		for mpi.Pending(c, 0) < 2*count {
@@ -160,7 +161,7 @@ func TestReceivesKeepNothing(t *testing.T) {
 		}
 		ok(t, mpi.WaitAll(all[:1], nil))
 		if kept := mpi.Kept(c); kept != 0 {
-			t.Errorf("a wait among two receives: %d messages are kept", kept)
+			t.Errorf("a wait with two receives: %d messages are kept", kept)
 		}
 		for i := 2; i < 2*count; i++ {
 			begin(i)
@@ -168,15 +169,15 @@ func TestReceivesKeepNothing(t *testing.T) {
 		ok(t, mpi.WaitAll(all, nil))
 		for i, v := range in {
 			if v != i {
-				t.Errorf("receive %d has %d", i, v)
+				t.Errorf("receive %d got %d", i, v)
 			}
 		}
 		ok(t, c.Barrier())
 	})
 }
 
-// A long message of a rank to itself is copied without the lock, be its receive there before
-// or after it.
+// A long message of a rank to itself is copied without the lock, whether its receive was posted
+// before it or after it.
 func TestLongToSelf(t *testing.T) {
 	run(t, 1, func(t *testing.T, c *mpi.Comm) {
 		const n = 64 << 20
@@ -206,9 +207,9 @@ func TestLongToSelf(t *testing.T) {
 				wg.Wait()
 				must(r.Wait())(t)
 			}
-			check(t, in, 1)
+			checkMessage(t, in, 1)
 		}
-		// One that is given up is soon.
+		// A message that is given up ends soon.
 		ctx, cancel := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
 		wg.Go(func() {
@@ -226,10 +227,10 @@ func TestLongToSelf(t *testing.T) {
 		ok(t, mpi.Send(c, out, 0, 2))
 		cancel()
 		wg.Wait()
-	}, soon)
+	}, hangTimeout)
 }
 
-// As many long messages as bandwidth tests have under way at a time find a share each.
+// As many long messages as bandwidth tests send at a time each get a share.
 func TestSharesOfWindow(t *testing.T) {
 	run(t, 2, func(t *testing.T, c *mpi.Comm) {
 		const window = 64
@@ -239,7 +240,7 @@ func TestSharesOfWindow(t *testing.T) {
 			sends = append(sends, must(mpi.Isend(c, message(100_000, i), other, i))(t))
 		}
 		if n := mpi.SharesInUse(c, other); n != window {
-			t.Errorf("%d messages have %d shares", window, n)
+			t.Errorf("%d messages use %d shares, want one each", window, n)
 		}
 		ok(t, c.Barrier())
 		in := make([][]byte, window)
@@ -250,7 +251,7 @@ func TestSharesOfWindow(t *testing.T) {
 		ok(t, mpi.WaitAll(recvs, nil))
 		ok(t, mpi.WaitAll(sends, nil))
 		for i := range in {
-			check(t, in[i], i)
+			checkMessage(t, in[i], i)
 		}
 	})
 }

@@ -11,37 +11,37 @@ import (
 	"github.com/goshmem/goshmem/shmem/shmemtest"
 )
 
-// checked is a call of a collective, and how messages name it.
-type checked struct {
+// namedCall is a call of a collective, with the text by which messages name it.
+type namedCall struct {
 	text string
 	call func(c *mpi.Comm) error
 }
 
 func keepFirst(_, _ []int64) {}
 
-func bcast[T any](n, root int) checked {
-	return checked{fmt.Sprintf("Bcast of %d elements of %T, root %d", n, *new(T), root), func(c *mpi.Comm) error {
+func bcast[T any](n, root int) namedCall {
+	return namedCall{fmt.Sprintf("Bcast of %d elements of %T, root %d", n, *new(T), root), func(c *mpi.Comm) error {
 		return mpi.Bcast(c, make([]T, n), root)
 	}}
 }
 
-func reduce(name string, n, root int, op func(acc, in []int64)) checked {
-	return checked{fmt.Sprintf("Reduce(%s) of %d elements of int64, root %d", name, n, root), func(c *mpi.Comm) error {
+func reduce(name string, n, root int, op func(acc, in []int64)) namedCall {
+	return namedCall{fmt.Sprintf("Reduce(%s) of %d elements of int64, root %d", name, n, root), func(c *mpi.Comm) error {
 		return mpi.Reduce(c, make([]int64, n), make([]int64, n), op, root)
 	}}
 }
 
-func allreduce(name string, n int, op func(acc, in []int64)) checked {
-	return checked{fmt.Sprintf("Allreduce(%s) of %d elements of int64", name, n), func(c *mpi.Comm) error {
+func allreduce(name string, n int, op func(acc, in []int64)) namedCall {
+	return namedCall{fmt.Sprintf("Allreduce(%s) of %d elements of int64", name, n), func(c *mpi.Comm) error {
 		return mpi.Allreduce(c, make([]int64, n), make([]int64, n), op)
 	}}
 }
 
-// One rank calls something else than the others: all get an error that says who calls what,
-// and the communicator goes on.
+// One rank calls something else than the others. All ranks get an error that says which rank calls
+// what, and the communicator goes on.
 func TestCheckDifferences(t *testing.T) {
-	barrier := checked{"Barrier", func(c *mpi.Comm) error { return c.Barrier() }}
-	split := checked{"Comm.Split", func(c *mpi.Comm) error {
+	barrier := namedCall{"Barrier", func(c *mpi.Comm) error { return c.Barrier() }}
+	split := namedCall{"Comm.Split", func(c *mpi.Comm) error {
 		_, err := c.Split(0, 0)
 		return err
 	}}
@@ -49,8 +49,8 @@ func TestCheckDifferences(t *testing.T) {
 	shmemtest.RunBare(t, 4, func(t *testing.T) {
 		w := must(mpi.Init())(t)
 		whole := w.Comm()
-		half := must(whole.Split(whole.Rank()/3, -whole.Rank()))(t) // ranks 2, 1 and 0; and 3 alone
-		for turn, pair := range [][2]checked{
+		half := must(whole.Split(whole.Rank()/3, -whole.Rank()))(t) // ranks 2, 1 and 0, and rank 3 alone
+		for turn, pair := range [][2]namedCall{
 			{barrier, bcast[int64](8, 0)},
 			{bcast[int64](8, 0), reduce("sum", 8, 0, mpi.Sum)},
 			{reduce("sum", 8, 0, sum), allreduce("sum", 8, mpi.Sum)},
@@ -82,17 +82,17 @@ func TestCheckDifferences(t *testing.T) {
 					mine = pair[1]
 				}
 				end := fmt.Sprintf(" on rank %d: want the same call on all ranks", odd)
-				if c == half { // its ranks are numbered the other way round
+				if c == half { // its ranks are numbered in reverse
 					end = fmt.Sprintf(" on rank %d (ranks of the communicator, not of the job): want the same call on all of them", odd)
 				}
 				err := mine.call(c)
 				if refused := strings.Contains(pair[1].text, "bad arguments"); refused && c.Rank() == odd {
 					if err == nil || errors.Is(err, mpi.ErrMismatch) {
-						t.Errorf("%s: %v", mine.text, err)
+						t.Errorf("%s: error %v", mine.text, err)
 					}
 				} else if !errors.Is(err, mpi.ErrMismatch) || !strings.Contains(err.Error(), pair[0].text+" on rank ") ||
 					!strings.Contains(err.Error(), ", but "+pair[1].text) || !strings.HasSuffix(err.Error(), end) {
-					t.Errorf("%v, want that of %q, but %q on rank %d", err, pair[0].text, pair[1].text, odd)
+					t.Errorf("error %v, want one that names %q, but %q on rank %d", err, pair[0].text, pair[1].text, odd)
 				}
 				have := []int{0}
 				ok(t, mpi.Allreduce(c, have, []int{1}, mpi.Sum))
@@ -104,10 +104,10 @@ func TestCheckDifferences(t *testing.T) {
 		ok(t, half.Free())
 		if whole.Rank() == 2 {
 			if err := w.Finalize(); !errors.Is(err, mpi.ErrMismatch) || !strings.Contains(err.Error(), "but Finalize on rank 2") {
-				t.Errorf("Finalize: %v, want %v", err, mpi.ErrMismatch)
+				t.Errorf("Finalize: error %v, want %v", err, mpi.ErrMismatch)
 			}
 		} else if err := whole.Barrier(); !errors.Is(err, mpi.ErrMismatch) || !strings.Contains(err.Error(), "Barrier on rank 0, 1, 3, but Finalize") {
-			t.Errorf("Barrier: %v, want %v", err, mpi.ErrMismatch)
+			t.Errorf("Barrier: error %v, want %v", err, mpi.ErrMismatch)
 		}
 		ok(t, w.Finalize())
 	}, shmemtest.Env("GOSHMEM_CHECK=collectives"), shmemtest.Timeout(30*time.Second))

@@ -12,13 +12,13 @@ import (
 	"github.com/goshmem/goshmem/shmem/shmemtest"
 )
 
-// value is element i of what a rank contributes.
+// value is element i of a rank's contribution.
 func value(rank, i int) int64 { return int64(rank+1)*1_000_003 + int64(i)*7 }
 
-// Collectives of every size around the borders of pieces, on every root, while
-// messages with any tag wait to be received: they do not meet.
+// Collectives of sizes around the limits of pieces run on every root, while messages with any tag
+// wait to be received. Collectives and messages do not mix.
 func TestCollectives(t *testing.T) {
-	each(t, func(t *testing.T, c *mpi.Comm) {
+	forEachSize(t, func(t *testing.T, c *mpi.Comm) {
 		me, n := c.Rank(), c.Size()
 		wild := must(mpi.Irecv(c, make([]int64, 1), mpi.AnySource, mpi.AnyTag))(t)
 		for _, size := range []int{0, 1, 7, 28, 29, 1019, 1020, 1021, 1024, 2040, 5000, 40_000} {
@@ -31,7 +31,7 @@ func TestCollectives(t *testing.T) {
 				ok(t, mpi.Bcast(c, dst, root))
 				for i, v := range dst {
 					if v != value(root, i) {
-						t.Fatalf("broadcast of %d from %d: element %d is %d, want %d", size, root, i, v, value(root, i))
+						t.Fatalf("broadcast of %d elements from rank %d: element %d is %d, want %d", size, root, i, v, value(root, i))
 					}
 				}
 				var to []int64
@@ -41,7 +41,7 @@ func TestCollectives(t *testing.T) {
 				ok(t, mpi.Reduce(c, to, src, mpi.Max, root))
 				for i, v := range to {
 					if v != value(n-1, i) {
-						t.Fatalf("maximum of %d at %d: element %d is %d, want %d", size, root, i, v, value(n-1, i))
+						t.Fatalf("maximum of %d elements at rank %d: element %d is %d, want %d", size, root, i, v, value(n-1, i))
 					}
 				}
 			}
@@ -53,19 +53,19 @@ func TestCollectives(t *testing.T) {
 					want += value(rank, i)
 				}
 				if v != want || src[i] != want {
-					t.Fatalf("sum of %d: element %d is %d, in place %d, want %d", size, i, v, src[i], want)
+					t.Fatalf("sum of %d elements: element %d is %d, in place %d, want %d", size, i, v, src[i], want)
 				}
 			}
 		}
 		if s, done, err := wild.Test(); done || err != nil {
-			t.Errorf("a collective met a receive: %+v, %v", s, err)
+			t.Errorf("a receive took the message of a collective: %+v, %v", s, err)
 		}
 		ok(t, mpi.Send(c, []int64{1}, me, 0))
 		must(wild.Wait())(t)
 	})
 }
 
-// All operators, and one of the user's that depends on the order.
+// All operators, and a user's operator whose result depends on the order.
 func TestOperators(t *testing.T) {
 	run(t, 3, func(t *testing.T, c *mpi.Comm) {
 		x := []int{6, 5, 3}[c.Rank()]
@@ -85,28 +85,28 @@ func TestOperators(t *testing.T) {
 			got := make([]int, 1)
 			ok(t, mpi.Allreduce(c, got, []int{x}, o.op))
 			if got[0] != o.want {
-				t.Errorf("%d, want %d", got[0], o.want)
+				t.Errorf("got %d, want %d", got[0], o.want)
 			}
 		}
 		odd, all := make([]bool, 3), []bool{true, c.Rank() == 1, c.Rank() > 0}
 		ok(t, mpi.Allreduce(c, odd, all, mpi.And))
-		yes(t, odd, true, false, false)
+		checkBools(t, odd, true, false, false)
 		ok(t, mpi.Allreduce(c, odd, all, mpi.Or))
-		yes(t, odd, true, true, true)
+		checkBools(t, odd, true, true, true)
 		ok(t, mpi.Allreduce(c, odd, all, mpi.Xor))
-		yes(t, odd, true, true, false)
+		checkBools(t, odd, true, true, false)
 	})
 }
 
-// yes checks bools.
-func yes(t *testing.T, have []bool, want ...bool) {
+// checkBools compares the bools that an operator has computed.
+func checkBools(t *testing.T, have []bool, want ...bool) {
 	t.Helper()
 	if !slices.Equal(have, want) {
-		t.Errorf("%v, want %v", have, want)
+		t.Errorf("got %v, want %v", have, want)
 	}
 }
 
-// Ranks that call different collectives are told.
+// Ranks that call different collectives get an error.
 func TestMismatch(t *testing.T) {
 	run(t, 2, func(t *testing.T, c *mpi.Comm) {
 		n := 1 + c.Rank()
@@ -116,7 +116,7 @@ func TestMismatch(t *testing.T) {
 			t.Errorf("reductions of different sizes: %v, want %v", err, mpi.ErrMismatch)
 		}
 		if err := d.Barrier(); !errors.Is(err, mpi.ErrCommBroken) {
-			t.Errorf("barrier behind it: %v, want %v", err, mpi.ErrCommBroken)
+			t.Errorf("barrier after it: %v, want %v", err, mpi.ErrCommBroken)
 		}
 		ok(t, d.Free())
 		d = must(c.Split(0, 0))(t)
@@ -127,21 +127,22 @@ func TestMismatch(t *testing.T) {
 			t.Errorf("broadcasts of different sizes: %v, want %v", err, mpi.ErrMismatch)
 		}
 		if err := d.Barrier(); !errors.Is(err, mpi.ErrCommBroken) {
-			t.Errorf("barrier behind it: %v, want %v", err, mpi.ErrCommBroken)
+			t.Errorf("barrier after it: %v, want %v", err, mpi.ErrCommBroken)
 		}
 		ok(t, d.Free())
 	})
 }
 
-// Nobody waits on for ranks that are in another collective, however many steps one's own has.
+// No rank waits forever for ranks that are in another collective, however many steps its own
+// collective has.
 func TestMismatchEndsForAll(t *testing.T) {
-	each(t, func(t *testing.T, c *mpi.Comm) {
+	forEachSize(t, func(t *testing.T, c *mpi.Comm) {
 		if c.Size() == 1 {
 			return
 		}
 		x, large := make([]int, 1), make([]int, 1<<17)
 		calls := map[string]func(d *mpi.Comm) error{
-			"Split":           func(d *mpi.Comm) error { return fails(d.Split(0, 0)) },
+			"Split":           func(d *mpi.Comm) error { return errOf(d.Split(0, 0)) },
 			"Allreduce":       func(d *mpi.Comm) error { return mpi.Allreduce(d, x, x, mpi.Sum) },
 			"large Allreduce": func(d *mpi.Comm) error { return mpi.Allreduce(d, large, large, mpi.Sum) },
 			"large Reduce":    func(d *mpi.Comm) error { return mpi.Reduce(d, large, large, mpi.Sum, 0) },
@@ -161,21 +162,21 @@ func TestMismatchEndsForAll(t *testing.T) {
 				if !errors.Is(err, mpi.ErrMismatch) && !errors.Is(err, mpi.ErrCommBroken) && (err != nil || call != "large Reduce") {
 					t.Errorf("%s of rank 1, %s of the others: %v", one, others, err)
 				}
-				ok(t, c.Barrier()) // before anybody leaves it, which would end it for others as well
+				ok(t, c.Barrier()) // before any rank finalizes, which would end it for the others as well
 				ok(t, d.Free())
 			}
 		}
 	})
 }
 
-// Split tells who is not in it, and that there are too many communicators; ids are free
-// again after Free.
+// Split returns an error if a rank is in another collective, or if there are too many
+// communicators. Ids are free again after Free.
 func TestSplitFails(t *testing.T) {
 	run(t, 2, func(t *testing.T, c *mpi.Comm) {
 		d := must(c.Split(0, 0))(t)
 		if d.Rank() == 0 {
 			if _, err := d.Split(0, 0); !errors.Is(err, mpi.ErrMismatch) {
-				t.Errorf("split with a rank that is in a barrier: %v", err)
+				t.Errorf("Split while another rank is in a barrier: error %v", err)
 			}
 		} else {
 			ok(t, d.Barrier())
@@ -187,7 +188,7 @@ func TestSplitFails(t *testing.T) {
 				d, err := c.Split(0, 0)
 				if err != nil {
 					if !errors.Is(err, mpi.ErrTooMany) || len(all) < 50 {
-						t.Errorf("%v after %d communicators", err, len(all))
+						t.Errorf("Split returned %v after %d communicators", err, len(all))
 					}
 					break
 				}
@@ -200,8 +201,8 @@ func TestSplitFails(t *testing.T) {
 	})
 }
 
-// A color that cannot be is an error of all ranks, one's own or that of another, and
-// nobody waits: the communicator is as it was.
+// An invalid color is an error on all ranks, whether it is the rank's own or another rank's. No
+// rank waits, and the communicator is unchanged.
 func TestSplitColor(t *testing.T) {
 	run(t, 3, func(t *testing.T, c *mpi.Comm) {
 		color, want, text := 0, mpi.ErrMismatch, "rank 1 gave color -9"
@@ -210,16 +211,16 @@ func TestSplitColor(t *testing.T) {
 		}
 		d, err := c.Split(color, 0)
 		if d != nil || !errors.Is(err, want) || !strings.Contains(err.Error(), text) {
-			t.Errorf("%v, %v, want an error with %q that is %v", d, err, text, want)
+			t.Errorf("Split returned %v, %v, want an error with %q that is %v", d, err, text, want)
 		}
 		ok(t, c.Barrier())
 		ok(t, must(c.Split(0, 0))(t).Free())
 	})
 }
 
-// Communicators split off have their own ranks, messages and collectives.
+// The communicators that Split makes have their own ranks, messages and collectives.
 func TestSplit(t *testing.T) {
-	each(t, func(t *testing.T, c *mpi.Comm) {
+	forEachSize(t, func(t *testing.T, c *mpi.Comm) {
 		me, n := c.Rank(), c.Size()
 		for round := range 5 {
 			color := me % 3
@@ -227,7 +228,7 @@ func TestSplit(t *testing.T) {
 				color = mpi.Undefined
 			}
 			d := must(c.Split(color, -me))(t)
-			var want []int // of the new one, by rank
+			var want []int // the ranks of the new communicator
 			for r := n - 1; r >= 0; r-- {
 				if r%3 == me%3 && r != 4 {
 					want = append(want, r)
@@ -235,33 +236,34 @@ func TestSplit(t *testing.T) {
 			}
 			if me == 4 {
 				if d != nil {
-					t.Fatalf("a communicator of %d for Undefined", d.Size())
+					t.Fatalf("Split with Undefined returned a communicator of size %d", d.Size())
 				}
 				continue
 			}
 			if d.Size() != len(want) || want[d.Rank()] != me {
-				t.Fatalf("rank %d of %d, want %v", d.Rank(), d.Size(), want)
+				t.Fatalf("this is rank %d of %d, want the members %v", d.Rank(), d.Size(), want)
 			}
 			all := make([]int, n)
 			all[me] = 1
 			ok(t, mpi.Allreduce(d, all, slices.Clone(all), mpi.Sum))
 			for r, v := range all {
 				if (v == 1) != slices.Contains(want, r) {
-					t.Fatalf("members %v, want %v", all, want)
+					t.Fatalf("got members %v, want %v", all, want)
 				}
 			}
-			// The same source and tag in both communicators, received the other way round.
+			// Both communicators have messages with the same source and tag, which are received in
+			// the opposite order.
 			next, last := (d.Rank()+1)%d.Size(), (d.Rank()+d.Size()-1)%d.Size()
 			ok(t, mpi.Send(c, []int{1000 + me}, want[next], round))
 			ok(t, mpi.Send(d, []int{2000 + me}, next, round))
 			in := make([]int, 1)
 			if s := must(mpi.Recv(d, in, mpi.AnySource, mpi.AnyTag))(t); in[0] != 2000+want[last] || s.Source != last {
-				t.Fatalf("%d from %+v, want %d from rank %d", in[0], s, 2000+want[last], last)
+				t.Fatalf("got %d with status %+v, want %d from rank %d", in[0], s, 2000+want[last], last)
 			}
 			if s := must(mpi.Recv(c, in, mpi.AnySource, mpi.AnyTag))(t); in[0] != 1000+want[last] || s.Source != want[last] {
-				t.Fatalf("%d from %+v, want %d from rank %d", in[0], s, 1000+want[last], want[last])
+				t.Fatalf("got %d with status %+v, want %d from rank %d", in[0], s, 1000+want[last], want[last])
 			}
-			ok(t, mpi.Send(d, []int{1}, next, 99)) // is dropped
+			ok(t, mpi.Send(d, []int{1}, next, 99)) // dropped by Free
 			ok(t, d.Free())
 			if err := d.Barrier(); !errors.Is(err, mpi.ErrFreed) {
 				t.Errorf("barrier after Free: %v, want %v", err, mpi.ErrFreed)
@@ -270,13 +272,13 @@ func TestSplit(t *testing.T) {
 	})
 }
 
-// Init and Finalize may be called again, and messages of before are not there any more.
+// Init and Finalize may be called again. Messages from before are gone.
 func TestInitAgain(t *testing.T) {
 	shmemtest.RunBare(t, 3, func(t *testing.T) {
 		for round := range 4 {
 			w := must(mpi.Init())(t)
 			if again := must(mpi.Init())(t); again != w {
-				t.Fatal("a nested Init gave another World")
+				t.Fatal("a nested Init returned a different World")
 			}
 			c := w.Comm()
 			other := (c.Rank() + 1) % 3
@@ -285,26 +287,26 @@ func TestInitAgain(t *testing.T) {
 			ok(t, mpi.Send(c, []int{round}, other, 7))
 			must(r.Wait())(t)
 			if in[0] != round {
-				t.Fatalf("round %d: a message of round %d", round, in[0])
+				t.Fatalf("round %d: got a message of round %d", round, in[0])
 			}
-			ok(t, mpi.Send(c, []int{round}, other, 7)) // nobody receives it
+			ok(t, mpi.Send(c, []int{round}, other, 7)) // never received
 			ok(t, w.Finalize())
-			ok(t, c.Barrier()) // that was the first of two
+			ok(t, c.Barrier()) // the first of the two calls of Finalize
 			ok(t, w.Finalize())
 			if err := mpi.Send(c, in, other, 7); !errors.Is(err, mpi.ErrFinalized) {
 				t.Errorf("send after Finalize: %v, want %v", err, mpi.ErrFinalized)
 			}
 			if err := w.Finalize(); !errors.Is(err, mpi.ErrFinalized) || mpi.Initialized() {
-				t.Errorf("one Finalize too many: %v", err)
+				t.Errorf("Finalize after the last one: error %v", err)
 			}
 		}
 	})
 }
 
-// Random traffic against a model: of each source, receives that are posted one after
-// the other take the earliest message that fits.
+// Random traffic is compared with a model: receives from one source that are posted one after the
+// other each take the earliest message that matches.
 func TestRandomTraffic(t *testing.T) {
-	each(t, func(t *testing.T, c *mpi.Comm) {
+	forEachSize(t, func(t *testing.T, c *mpi.Comm) {
 		const count, tags, most = 600, 4, 90_000
 		me, n := c.Rank(), c.Size()
 		type sent struct{ tag, size, id int }
@@ -360,7 +362,8 @@ func TestRandomTraffic(t *testing.T) {
 			if len(waits) == 0 {
 				continue
 			}
-			// Those that are posted may wait for what peers send only later: in any order.
+			// A posted receive may wait for a message that its peer sends only later, so the order
+			// is arbitrary.
 			i := rng.IntN(len(waits))
 			s, done, err := waits[i].r.Test()
 			ok(t, err)
@@ -369,9 +372,9 @@ func TestRandomTraffic(t *testing.T) {
 			}
 			w := waits[i]
 			if s.Source != w.src || s.Tag != w.want.tag || s.Bytes != w.want.size {
-				t.Fatalf("%+v, want message %+v of rank %d", s, w.want, w.src)
+				t.Fatalf("got status %+v, want message %+v of rank %d", s, w.want, w.src)
 			}
-			check(t, w.buf[:s.Bytes], w.want.id)
+			checkMessage(t, w.buf[:s.Bytes], w.want.id)
 			waits = slices.Delete(waits, i, i+1)
 		}
 		ok(t, mpi.WaitAll(sends, nil))

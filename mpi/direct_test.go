@@ -11,44 +11,44 @@ import (
 	"github.com/goshmem/goshmem/shmem/shmemtest"
 )
 
-// A receive that posts nothing still comes behind those that are posted, behind what was kept
-// of the same sender, and takes nothing that is not for it.
+// A receive that posts nothing still comes after posted receives and after the messages of its
+// sender that were kept, and takes no message that does not match.
 func TestDirectOrder(t *testing.T) {
 	run(t, 2, func(t *testing.T, c *mpi.Comm) {
 		const a, b, long = 1, 2, 3
 		if c.Rank() == 0 {
 			for which, tag := range []int{a, a, b, a, long, b, a} {
-				ok(t, mpi.Send(c, message(40+60*(which%2), which), 1, tag)) // within a cell and behind the cells
+				ok(t, mpi.Send(c, message(40+60*(which%2), which), 1, tag)) // fits into a cell, or needs data after the cells
 			}
 			ok(t, c.Barrier())
 			return
 		}
-		ok(t, c.Barrier()) // all are in the lane, or kept
+		ok(t, c.Barrier()) // all messages are in the lane, or kept
 		get := func(which, tag, as int) {
 			t.Helper()
 			buf := make([]byte, 40+60*(which%2))
 			s := must(mpi.Recv(c, buf, 0, tag))(t)
-			check(t, buf, which)
+			checkMessage(t, buf, which)
 			if want := (mpi.Status{Source: 0, Tag: as, Count: len(buf), Bytes: len(buf)}); s != want {
-				t.Errorf("message %d: status %+v, want %+v", which, s, want)
+				t.Errorf("message %d: got status %+v, want %+v", which, s, want)
 			}
 		}
-		get(2, b, b) // the first two are kept
+		get(2, b, b) // the first two messages are kept
 		first := make([]byte, 40)
-		posted := must(mpi.Irecv(c, first, 0, mpi.AnyTag))(t) // takes what was kept first
+		posted := must(mpi.Irecv(c, first, 0, mpi.AnyTag))(t) // takes the first kept message
 		_ = must(posted.Wait())(t)
-		check(t, first, 0)
+		checkMessage(t, first, 0)
 		get(1, mpi.AnyTag, a)
 		get(3, mpi.AnyTag, a)
 		if s, err := mpi.Recv(c, make([]byte, 39), 0, long); !errors.Is(err, mpi.ErrTruncated) || s.Bytes != 39 {
-			t.Errorf("a receive that is too short got %+v and %v, want 39 bytes and ErrTruncated", s, err)
+			t.Errorf("a receive into a short buffer returned %+v and %v, want 39 bytes and ErrTruncated", s, err)
 		}
-		get(6, a, a) // beyond another tag
+		get(6, a, a) // after a message with another tag
 		get(5, mpi.AnyTag, b)
 	})
 }
 
-// A receive takes no message for which another one was posted before it.
+// A receive takes no message that matches a receive posted before it.
 func TestDirectBehindPosted(t *testing.T) {
 	run(t, 2, func(t *testing.T, c *mpi.Comm) {
 		const rounds = 300
@@ -63,7 +63,7 @@ func TestDirectBehindPosted(t *testing.T) {
 		var first, second [1]int
 		for i := range rounds {
 			posted := must(mpi.Irecv(c, first[:], 0, mpi.AnyTag))(t)
-			ok(t, mpi.Send(c, []int{}, 0, 0)) // from here on they come
+			ok(t, mpi.Send(c, []int{}, 0, 0)) // from here on the messages arrive
 			s := must(mpi.Recv(c, second[:], 0, mpi.AnyTag))(t)
 			_ = must(posted.Wait())(t)
 			if first[0] != 2*i || second[0] != 2*i+1 || s.Tag != i%3 {
@@ -73,7 +73,7 @@ func TestDirectBehindPosted(t *testing.T) {
 	})
 }
 
-// A receive takes what was kept of its sender, before what is still in the lane.
+// A receive takes a kept message of its sender before one that is still in the lane.
 func TestDirectBehindKept(t *testing.T) {
 	run(t, 2, func(t *testing.T, c *mpi.Comm) {
 		const a, b = 1, 2
@@ -93,16 +93,16 @@ func TestDirectBehindKept(t *testing.T) {
 		for which, n := range []int{40, 400} {
 			buf := make([]byte, n)
 			_ = must(mpi.Recv(c, buf, 0, []int{mpi.AnyTag, a}[which]))(t)
-			check(t, buf, which)
+			checkMessage(t, buf, which)
 		}
 		buf := make([]byte, 40)
 		_ = must(mpi.Recv(c, buf, 0, mpi.AnyTag))(t)
-		check(t, buf, 3)
+		checkMessage(t, buf, 3)
 	})
 }
 
-// What is next in the lane is not for each receive: not of another communicator, with another
-// tag, or too long.
+// A receive does not take the next message of a lane if it belongs to another communicator, has
+// another tag or is too long.
 func TestDirectNext(t *testing.T) {
 	run(t, 2, func(t *testing.T, c *mpi.Comm) {
 		const a, b = 1, 2
@@ -117,7 +117,7 @@ func TestDirectNext(t *testing.T) {
 			return
 		}
 		_ = must(mpi.Recv(c, []byte{}, 0, a))(t)
-		begin := func() { // and what is in the lane was not looked at
+		begin := func() { // the lane has not been polled
 			ok(t, mpi.Send(c, []byte{}, 0, a))
 			for mpi.Pending(c, 0) == 0 {
 				runtime.Gosched()
@@ -127,7 +127,7 @@ func TestDirectNext(t *testing.T) {
 			t.Helper()
 			buf := make([]byte, 9)
 			_ = must(mpi.Recv(from, buf, 0, tag))(t)
-			check(t, buf, which)
+			checkMessage(t, buf, which)
 		}
 		begin()
 		get(other, mpi.AnyTag, 10)
@@ -143,7 +143,7 @@ func TestDirectNext(t *testing.T) {
 	})
 }
 
-// Everything else goes on although each receive finds its message waiting.
+// Everything else makes progress although each receive finds its message waiting.
 func TestDirectProgress(t *testing.T) {
 	shmemtest.RunBare(t, 3, func(t *testing.T) {
 		mpi.LanesOnly()
@@ -156,7 +156,7 @@ func TestDirectProgress(t *testing.T) {
 			for rank := range 2 {
 				_ = must(mpi.Recv(c, make([]byte, 1), rank+1, few))(t)
 			}
-			for rank := range 2 { // what they send from here on finds this rank looking at nothing
+			for rank := range 2 { // from here on the others send while this rank polls nothing
 				ok(t, mpi.Send(c, []byte{1}, rank+1, start))
 			}
 			for mpi.Pending(c, 1) == 0 || mpi.Pending(c, 2) == 0 { // rank 2 has a buffer for it
@@ -166,7 +166,7 @@ func TestDirectProgress(t *testing.T) {
 				_ = must(mpi.Recv(c, make([]byte, 1), 1, many))(t)
 			}
 			if mpi.Pending(c, 2) != 0 {
-				t.Errorf("nothing but messages of rank 1 was looked at in %d receives", mpi.DirectMost)
+				t.Errorf("%d receives looked only at messages of rank 1", mpi.DirectMost)
 			}
 			_ = must(long.Wait())(t)
 		case 1:
@@ -180,16 +180,16 @@ func TestDirectProgress(t *testing.T) {
 			_ = must(mpi.Recv(c, make([]byte, 1), 0, start))(t)
 			buf := make([]byte, 100_000)
 			_ = must(mpi.Recv(c, buf, 0, whole))(t)
-			check(t, buf, 7)
+			checkMessage(t, buf, 7)
 		}
 		ok(t, w.Finalize())
 	})
 }
 
-// Goroutines that receive at the same time get each message once, each its own tag's
+// Goroutines that receive at the same time get each message exactly once, and each tag's messages
 // in the order in which they were sent.
 func TestDirectConcurrently(t *testing.T) {
-	each(t, func(t *testing.T, c *mpi.Comm) {
+	forEachSize(t, func(t *testing.T, c *mpi.Comm) {
 		const tags, rounds = 4, 400
 		next, before := (c.Rank()+1)%c.Size(), (c.Rank()+c.Size()-1)%c.Size()
 		var wg sync.WaitGroup
@@ -212,7 +212,8 @@ func TestDirectConcurrently(t *testing.T) {
 	})
 }
 
-// Who waits for an answer writes to no room of messages that their receiver has not read.
+// A rank that waits for an answer does not reuse the data room of messages that their receiver has
+// not read.
 func TestWarmRoom(t *testing.T) {
 	run(t, 2, func(t *testing.T, c *mpi.Comm) {
 		const rounds, long, answer = 300, 1, 2 // more than there is room for
@@ -220,8 +221,8 @@ func TestWarmRoom(t *testing.T) {
 		if c.Rank() == 1 {
 			_ = must(mpi.Recv(c, []byte{}, 0, answer))(t)
 			for i := range rounds {
-				// The other one waits for it, but not so long that it posts its receive. Nothing is
-				// read meanwhile.
+				// The other rank waits for it, but not so long that it posts its receive. It reads
+				// nothing meanwhile.
 				for spin := time.Now(); mpi.Pending(c, 0) <= i && time.Since(spin) < 20*time.Microsecond; {
 					continue
 				}
@@ -230,7 +231,7 @@ func TestWarmRoom(t *testing.T) {
 			for i := range rounds {
 				buf := make([]byte, size(i))
 				_ = must(mpi.Recv(c, buf, 0, long))(t)
-				check(t, buf, i)
+				checkMessage(t, buf, i)
 			}
 			return
 		}

@@ -9,15 +9,15 @@ import (
 	"github.com/goshmem/goshmem/mpi"
 )
 
-// got ends an example that has met an error. A program looks at its errors.
-func got[T any](v T, err error) T {
+// checked returns v and panics on an error, which a real program would handle.
+func checked[T any](v T, err error) T {
 	if err != nil {
 		panic(err)
 	}
 	return v
 }
 
-func fine(err error) {
+func check(err error) {
 	if err != nil {
 		panic(err)
 	}
@@ -27,68 +27,68 @@ func fine(err error) {
 // ./program" starts it as four ranks, and without oshrun it is a job of one.
 func Example() {
 	w, err := mpi.Init()
-	fine(err)
+	check(err)
 	c := w.Comm()
 	right, left := (c.Rank()+1)%c.Size(), (c.Rank()+c.Size()-1)%c.Size()
 	in := make([]int, 1)
 	status, err := mpi.Sendrecv(c, []int{100 + c.Rank()}, right, 7, in, left, 7)
-	fine(err)
+	check(err)
 	fmt.Printf("rank %d of %d got %d from rank %d\n", c.Rank(), c.Size(), in[0], status.Source)
-	fine(w.Finalize())
+	check(w.Finalize())
 	// Output: rank 0 of 1 got 100 from rank 0
 }
 
-// A buffer may be longer than the message. The status says what has come.
+// A buffer may be longer than the message. The status says how much has arrived.
 func ExampleRecv() {
-	w := got(mpi.Init())
+	w := checked(mpi.Init())
 	c := w.Comm()
-	fine(mpi.Send(c, []float64{1, 2, 3}, 0, 5))
+	check(mpi.Send(c, []float64{1, 2, 3}, 0, 5))
 	in := make([]float64, 10)
-	s := got(mpi.Recv(c, in, mpi.AnySource, mpi.AnyTag))
+	s := checked(mpi.Recv(c, in, mpi.AnySource, mpi.AnyTag))
 	fmt.Println(in[:s.Count], "with tag", s.Tag, "from rank", s.Source)
 
-	fine(mpi.Send(c, []float64{1, 2, 3}, 0, 5))
+	check(mpi.Send(c, []float64{1, 2, 3}, 0, 5))
 	_, err := mpi.Recv(c, in[:2], 0, 5)
 	fmt.Println(errors.Is(err, mpi.ErrTruncated), err)
-	fine(w.Finalize())
+	check(w.Finalize())
 	// Output:
 	// [1 2 3] with tag 5 from rank 0
 	// true mpi.Recv: message truncated: 24 bytes with tag 5 from rank 0, want at most the buffer's 16
 }
 
-// Receives are posted, something else is done, and then they are waited for.
+// A program posts receives, does something else, and then waits for them.
 func ExampleIrecv() {
-	w := got(mpi.Init())
+	w := checked(mpi.Init())
 	c := w.Comm()
 	var all []mpi.Request
 	in := make([][]int, c.Size())
 	for rank := range in {
 		in[rank] = make([]int, 1)
-		all = append(all, got(mpi.Irecv(c, in[rank], rank, 1)))
+		all = append(all, checked(mpi.Irecv(c, in[rank], rank, 1)))
 	}
 	for rank := range c.Size() {
-		all = append(all, got(mpi.Isend(c, []int{10*c.Rank() + rank}, rank, 1)))
+		all = append(all, checked(mpi.Isend(c, []int{10*c.Rank() + rank}, rank, 1)))
 	}
-	fine(mpi.WaitAll(all, nil))
+	check(mpi.WaitAll(all, nil))
 	fmt.Println(in)
-	fine(w.Finalize())
+	check(w.Finalize())
 	// Output: [[0]]
 }
 
-// A wait ends with its context. The request goes on, and can be waited for again.
+// A wait ends with its context. The request goes on, and the program can wait for it again.
 func ExampleRequest_With() {
-	w := got(mpi.Init())
+	w := checked(mpi.Init())
 	c := w.Comm()
 	in := make([]int, 1)
-	r := got(mpi.Irecv(c, in, 0, 1))
+	r := checked(mpi.Irecv(c, in, 0, 1))
 	soon, cancel := context.WithTimeout(context.Background(), time.Millisecond)
 	defer cancel()
 	_, err := r.With(soon).Wait()
 	fmt.Println(err)
-	fine(mpi.Send(c, []int{5}, 0, 1))
-	got(r.Wait())
+	check(mpi.Send(c, []int{5}, 0, 1))
+	checked(r.Wait())
 	fmt.Println(in[0])
-	fine(w.Finalize())
+	check(w.Finalize())
 	// Output:
 	// mpi.Irecv: waiting for a message from rank 0 with tag 1: context deadline exceeded
 	// 5
@@ -96,11 +96,11 @@ func ExampleRequest_With() {
 
 // Any function that combines slices is an operator.
 func ExampleAllreduce() {
-	w := got(mpi.Init())
+	w := checked(mpi.Init())
 	c := w.Comm()
 	sum, longest := make([]int, 2), make([]string16, 1)
-	fine(mpi.Allreduce(c, sum, []int{1, c.Rank()}, mpi.Sum))
-	fine(mpi.Allreduce(c, longest, []string16{{'r', 'a', 'n', 'k'}}, func(acc, in []string16) {
+	check(mpi.Allreduce(c, sum, []int{1, c.Rank()}, mpi.Sum))
+	check(mpi.Allreduce(c, longest, []string16{{'r', 'a', 'n', 'k'}}, func(acc, in []string16) {
 		for i, s := range in {
 			if s.len() > acc[i].len() {
 				acc[i] = s
@@ -108,11 +108,11 @@ func ExampleAllreduce() {
 		}
 	}))
 	fmt.Printf("%d ranks, of numbers that are %d together; %s\n", sum[0], sum[1], longest[0][:longest[0].len()])
-	fine(w.Finalize())
+	check(w.Finalize())
 	// Output: 1 ranks, of numbers that are 0 together; rank
 }
 
-// string16 is a short text as an element: no pointer is in it.
+// string16 is a short text as an element: it has no pointer.
 type string16 [16]byte
 
 func (s string16) len() (n int) {
@@ -124,12 +124,12 @@ func (s string16) len() (n int) {
 
 // Ranks with the same color get a communicator of their own.
 func ExampleComm_Split() {
-	w := got(mpi.Init())
+	w := checked(mpi.Init())
 	c := w.Comm()
-	even := got(c.Split(c.Rank()%2, -c.Rank())) // the last one first
+	even := checked(c.Split(c.Rank()%2, -c.Rank())) // the last one first
 	fmt.Printf("rank %d is rank %d of %d\n", c.Rank(), even.Rank(), even.Size())
-	fine(even.Barrier())
-	fine(even.Free())
-	fine(w.Finalize())
+	check(even.Barrier())
+	check(even.Free())
+	check(w.Finalize())
 	// Output: rank 0 is rank 0 of 1
 }

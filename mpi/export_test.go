@@ -7,23 +7,24 @@ import (
 	"github.com/goshmem/goshmem/symheap/layout"
 )
 
-// SmallLanes makes the lanes of this process as small as those of a node with the most
-// PEs. All ranks call it before their first Init.
+// SmallLanes makes the lanes of this process as small as those of a node with the largest number
+// of PEs. All ranks call it before their first Init.
 func SmallLanes() {
 	shapeOfLanes = func(int) layout.LaneShape { return layout.ShapeOfLanes(layout.MaxLocal) }
 }
 
-// Alarm tells receives from any source of a death, although all are acknowledged.
+// Alarm makes receives from any source see a death, although all deaths are acknowledged.
 func Alarm(c *Comm) { c.g.unackedDeath.Store(true) }
 
-// LanesOnly makes this process behave as one that gets at no other's memory. It is called before Init.
+// LanesOnly makes this process behave like one that cannot access the memory of others. It is
+// called before Init.
 func LanesOnly() { singleCopies = false }
 
-// DirectMost is after how many receives without a request everything is looked at.
+// DirectMost is the number of receives without a request after which everything is polled.
 const DirectMost = directMost
 
-// Pending returns how much from a rank, of which something has come before, was not looked
-// at yet.
+// Pending returns how many cells of a rank's lane were not read yet. The lane must have been used
+// before.
 func Pending(c *Comm, rank int) (n int) {
 	e := c.g.e
 	e.mu.Lock()
@@ -36,7 +37,7 @@ func Pending(c *Comm, rank int) (n int) {
 	return n
 }
 
-// Kept returns how many messages were taken from their lanes before a receive came for them.
+// Kept returns how many messages were taken from their lanes before their receives came.
 func Kept(c *Comm) int {
 	c.g.e.mu.Lock()
 	defer c.g.e.mu.Unlock()
@@ -58,16 +59,16 @@ func SharesInUse(c *Comm, rank int) (used int) {
 	return used
 }
 
-// HasLeft says whether a rank has left the communicator, and makes no progress.
+// HasLeft reports whether a rank has left the communicator. It makes no progress.
 func HasLeft(c *Comm, rank int) bool { return c.g.t.HasLeft(rank) }
 
-// LookForLeft ends a request whose other side has left, as waits do from time to time.
+// LookForLeft ends a request whose peer has left, as waits do from time to time.
 func LookForLeft(r Request) { r.r.g.e.endIfPeerLeft(r.r) }
 
-// Waited says whether some goroutine waits for the request, or tests it.
+// Waited reports whether a goroutine waits for the request or tests it.
 func Waited(r Request) bool { return atomic.LoadUint64(&r.r.use)&useWaited != 0 }
 
-// LastNumbers makes the next numbers of requests those behind which they begin again.
+// LastNumbers moves the numbers of requests to just before they wrap around.
 func LastNumbers(c *Comm) {
 	e := c.g.e
 	e.mu.Lock()
@@ -85,5 +86,5 @@ func Carried(c *Comm) int {
 	return len(e.selfCopies)
 }
 
-// CellsMost is how many cells of a lane are taken at most in one look at everything.
+// CellsMost is the largest number of cells that one poll takes from a lane.
 const CellsMost = cellsMost

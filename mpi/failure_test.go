@@ -14,53 +14,53 @@ import (
 	"github.com/goshmem/goshmem/shmem/shmemtest"
 )
 
-// A rank dies while the others wait for it in each way that there is.
+// A rank dies while the others wait for it, in every possible way.
 func TestDeathEndsCalls(t *testing.T) {
 	const victim = 1
 	buf := make([]byte, 100_000)
 	for op, call := range map[string]func(c *mpi.Comm) error{
-		"Recv":     func(c *mpi.Comm) error { return fails(mpi.Recv(c, buf, victim, 1)) },
+		"Recv":     func(c *mpi.Comm) error { return errOf(mpi.Recv(c, buf, victim, 1)) },
 		"Send":     func(c *mpi.Comm) error { return mpi.Send(c, buf, victim, 1) },
-		"Sendrecv": func(c *mpi.Comm) error { return fails(mpi.Sendrecv(c, buf, victim, 1, buf, victim, 1)) },
+		"Sendrecv": func(c *mpi.Comm) error { return errOf(mpi.Sendrecv(c, buf, victim, 1, buf, victim, 1)) },
 		"Isend": func(c *mpi.Comm) error {
 			r, err := mpi.Isend(c, buf, victim, 1)
 			if err != nil {
 				return err
 			}
-			return fails(r.Wait())
+			return errOf(r.Wait())
 		},
 		"Irecv": func(c *mpi.Comm) error {
 			r, err := mpi.Irecv(c, buf, victim, mpi.AnyTag)
 			if err != nil {
 				return err
 			}
-			return fails(r.Wait())
+			return errOf(r.Wait())
 		},
 		"Barrier":    (*mpi.Comm).Barrier,
 		"Bcast":      func(c *mpi.Comm) error { return mpi.Bcast(c, buf, victim) },
 		"Reduce":     func(c *mpi.Comm) error { return mpi.Reduce(c, buf, slices.Clone(buf), mpi.Max, 0) },
 		"Allreduce":  func(c *mpi.Comm) error { return mpi.Allreduce(c, buf, slices.Clone(buf), mpi.Max) },
-		"Comm.Split": func(c *mpi.Comm) error { return fails(c.Split(0, 0)) },
+		"Comm.Split": func(c *mpi.Comm) error { return errOf(c.Split(0, 0)) },
 	} {
 		t.Run(op, func(t *testing.T) {
 			run(t, 3, func(t *testing.T, c *mpi.Comm) {
 				if c.Rank() == victim {
 					die()
 				}
-				lost(t, op, call(c), victim)
-				lost(t, op, call(c), victim)
-				// The others are not disturbed.
+				wantDeathError(t, op, call(c), victim)
+				wantDeathError(t, op, call(c), victim)
+				// The other ranks work undisturbed.
 				other := 2 - c.Rank()
 				must(mpi.Sendrecv(c, buf[:50_000], other, 3, buf[50_000:], other, 3))(t)
 				if got := c.Failed(); !slices.Equal(got, []int{victim}) {
-					t.Errorf("Failed() = %v, want rank %d", got, victim)
+					t.Errorf("Failed() = %v, want only rank %d", got, victim)
 				}
 			}, shmemtest.Recover(victim))
 		})
 	}
 }
 
-// A flood to a rank that dies without having received ends, however full its lane is.
+// A flood of messages to a rank that dies without receiving ends, however full its lane is.
 func TestDeathEndsFlood(t *testing.T) {
 	run(t, 2, func(t *testing.T, c *mpi.Comm) {
 		if c.Rank() == 1 {
@@ -71,7 +71,7 @@ func TestDeathEndsFlood(t *testing.T) {
 		for range 2000 { // more than fit
 			all = append(all, must(mpi.Isend(c, make([]byte, 1000), 1, 2))(t))
 		}
-		ok(t, mpi.Send(c, make([]byte, 1), 1, 1)) // waits in turn
+		ok(t, mpi.Send(c, make([]byte, 1), 1, 1)) // waits for its turn
 		err := mpi.WaitAll(all, nil)
 		for err == nil {
 			err = mpi.Send(c, make([]byte, 5000), 1, 3)
@@ -79,16 +79,17 @@ func TestDeathEndsFlood(t *testing.T) {
 		if e, is := errors.AsType[*mpi.RankError](err); !is || e.Ranks[0] != 1 {
 			t.Errorf("error %v, want a RankError", err)
 		}
-		lost(t, "Send", mpi.Send(c, make([]byte, 1), 1, 3), 1)
+		wantDeathError(t, "Send", mpi.Send(c, make([]byte, 1), 1, 3), 1)
 		r, err := mpi.Isend(c, make([]byte, 1), 1, 3) // the request keeps the failure
-		lost(t, "Isend", err, 1)
-		lost(t, "Isend", fails(r.Wait()), 1)
-		lost(t, "Isend", mpi.WaitAll([]mpi.Request{r}, nil), 1)
+		wantDeathError(t, "Isend", err, 1)
+		wantDeathError(t, "Isend", errOf(r.Wait()), 1)
+		wantDeathError(t, "Isend", mpi.WaitAll([]mpi.Request{r}, nil), 1)
 	}, shmemtest.Recover(1))
 }
 
-// What a rank had sent before it died is received, then comes the error; a long message
-// whose sender waited for its receive fails, as its data are gone with the sender.
+// Messages that a rank sent before it died are received first, and then comes the error. A long
+// message whose sender was waiting for its receive fails, because its data are gone with the
+// sender.
 func TestSentBeforeDeath(t *testing.T) {
 	run(t, 2, func(t *testing.T, c *mpi.Comm) {
 		const count = 300
@@ -101,7 +102,7 @@ func TestSentBeforeDeath(t *testing.T) {
 		}
 		in := make([]byte, 100_000)
 		for len(c.Failed()) == 0 {
-			ok(t, mpi.Send(c, in[:0], 0, 0)) // looks, without waiting
+			ok(t, mpi.Send(c, in[:0], 0, 0)) // polls without waiting
 			must(mpi.Recv(c, in[:0], 0, 0))(t)
 		}
 		for i := range count {
@@ -111,17 +112,17 @@ func TestSentBeforeDeath(t *testing.T) {
 			}
 			s := must(mpi.Recv(c, in, src, tag))(t)
 			if s.Bytes != i {
-				t.Fatalf("message %d has %d bytes", i, s.Bytes)
+				t.Fatalf("message %d has the wrong length of %d bytes", i, s.Bytes)
 			}
-			check(t, in[:i], i)
+			checkMessage(t, in[:i], i)
 		}
-		lost(t, "Recv", fails(mpi.Recv(c, in, 1, 8)), 1)
-		lost(t, "Recv", fails(mpi.Recv(c, in, 1, 8)), 1)
-		lost(t, "Recv", fails(mpi.Recv(c, in, 1, mpi.AnyTag)), 1)
+		wantDeathError(t, "Recv", errOf(mpi.Recv(c, in, 1, 8)), 1)
+		wantDeathError(t, "Recv", errOf(mpi.Recv(c, in, 1, 8)), 1)
+		wantDeathError(t, "Recv", errOf(mpi.Recv(c, in, 1, mpi.AnyTag)), 1)
 	}, shmemtest.Recover(1))
 }
 
-// withBytes initializes mpi beside shmem, and makes a symmetric object of n bytes.
+// withBytes initializes mpi beside shmem and makes a symmetric object of n bytes.
 func withBytes(t *testing.T, sw *shmem.World, n int) (*mpi.World, *mpi.Comm, shmem.Sym[byte]) {
 	t.Helper()
 	w := must(mpi.Init())(t)
@@ -138,16 +139,17 @@ func TestSymmetricOutlivesSender(t *testing.T) {
 			must(mpi.Isend(c, x.Local(), 0, 8))(t)
 			die()
 		}
-		lost(t, "Recv", fails(mpi.Recv(c, []int{0}, 1, 7)), 1) // another one
+		wantDeathError(t, "Recv", errOf(mpi.Recv(c, []int{0}, 1, 7)), 1) // another message
 		in := make([]byte, long)
 		must(mpi.Recv(c, in, 1, 8))(t)
-		check(t, in, 5)
-		lost(t, "Recv", fails(mpi.Recv(c, in, 1, 8)), 1)
+		checkMessage(t, in, 5)
+		wantDeathError(t, "Recv", errOf(mpi.Recv(c, in, 1, 8)), 1)
 		ok(t, w.Finalize())
 	}, shmemtest.Recover(1))
 }
 
-// A long message in symmetric memory that its sender gave up, wrote over, and died is none.
+// A long message in symmetric memory does not outlive its sender if the sender gave it up and
+// wrote over it before it died.
 func TestGivenUpBeforeDeath(t *testing.T) {
 	shmemtest.Run(t, 2, func(t *testing.T, sw *shmem.World) {
 		const long = 100_000
@@ -156,13 +158,13 @@ func TestGivenUpBeforeDeath(t *testing.T) {
 			gone, cancel := context.WithCancel(t.Context())
 			cancel()
 			if err := mpi.Send(c.With(gone), x.Local(), 0, 8); !errors.Is(err, context.Canceled) {
-				t.Errorf("a message that nobody receives: %v", err)
+				t.Errorf("send without a receive: error %v", err)
 			}
 			copy(x.Local(), message(long, 5))
 			die()
 		}
-		lost(t, "Recv", fails(mpi.Recv(c, []int{0}, 1, 7)), 1) // another one
-		lost(t, "Recv", fails(mpi.Recv(c, make([]byte, long), 1, 8)), 1)
+		wantDeathError(t, "Recv", errOf(mpi.Recv(c, []int{0}, 1, 7)), 1) // another message
+		wantDeathError(t, "Recv", errOf(mpi.Recv(c, make([]byte, long), 1, 8)), 1)
 		ok(t, w.Finalize())
 	}, shmemtest.Recover(1))
 }
@@ -183,32 +185,32 @@ func TestAnySourceAndDeath(t *testing.T) {
 			return
 		}
 		r := must(mpi.Irecv(c, word, mpi.AnySource, 5))(t)
-		ok(t, mpi.Send(c, word, 1, 1)) // now it dies
+		ok(t, mpi.Send(c, word, 1, 1)) // now rank 1 dies
 		in := make([]int, 1)
-		lost(t, "Recv", fails(mpi.Recv(c, in, mpi.AnySource, 6)), 1)
-		lost(t, "Recv", fails(mpi.Recv(c, in, mpi.AnySource, 6)), 1)
-		lost(t, "Irecv", fails(r.Wait()), 1)
+		wantDeathError(t, "Recv", errOf(mpi.Recv(c, in, mpi.AnySource, 6)), 1)
+		wantDeathError(t, "Recv", errOf(mpi.Recv(c, in, mpi.AnySource, 6)), 1)
+		wantDeathError(t, "Irecv", errOf(r.Wait()), 1)
 		if _, done, err := r.Test(); done {
-			t.Error("the request is complete by a death")
+			t.Error("a death has completed the request")
 		} else {
-			lost(t, "Irecv", err, 1)
+			wantDeathError(t, "Irecv", err, 1)
 		}
 		if got := c.AckFailed(); !slices.Equal(got, []int{1}) {
-			t.Errorf("AckFailed() = %v, want rank 1", got)
+			t.Errorf("AckFailed() = %v, want only rank 1", got)
 		}
 		ok(t, mpi.Send(c, in, 2, 9))
 		if s := must(r.Wait())(t); s.Source != 2 || word[0] != 42 {
-			t.Errorf("%+v, %d, want 42 from rank 2", s, word[0])
+			t.Errorf("got %[2]d with status %+[1]v, want 42 from rank 2", s, word[0])
 		}
 		ok(t, mpi.Send(c, in, 2, 9))
 		if s := must(mpi.Recv(c, in, mpi.AnySource, 6))(t); s.Source != 2 || in[0] != 43 {
-			t.Errorf("%+v, %d, want 43 from rank 2", s, in[0])
+			t.Errorf("got %[2]d with status %+[1]v, want 43 from rank 2", s, in[0])
 		}
-		lost(t, "Barrier", c.Barrier(), 1) // is another matter
+		wantDeathError(t, "Barrier", c.Barrier(), 1) // still fails
 	}, shmemtest.Recover(1))
 }
 
-// A communicator without the dead rank is not concerned.
+// A death does not affect a communicator without the dead rank.
 func TestDeathElsewhere(t *testing.T) {
 	run(t, 5, func(t *testing.T, c *mpi.Comm) {
 		odd := must(c.Split(c.Rank()%2, -c.Rank()))(t)
@@ -216,11 +218,11 @@ func TestDeathElsewhere(t *testing.T) {
 			die()
 		}
 		if c.Rank() == 3 {
-			lost(t, "Barrier", odd.Barrier(), 1) // the second there, by its key
+			wantDeathError(t, "Barrier", odd.Barrier(), 1) // number 1 there, by its key
 			ok(t, odd.Free())
 			return
 		}
-		lost(t, "Recv", fails(mpi.Recv(c, make([]int, 1), 1, 0)), 1)
+		wantDeathError(t, "Recv", errOf(mpi.Recv(c, make([]int, 1), 1, 0)), 1)
 		for range 100 {
 			sum := []int{0}
 			ok(t, mpi.Allreduce(odd, sum, []int{c.Rank()}, mpi.Sum))
@@ -230,14 +232,14 @@ func TestDeathElsewhere(t *testing.T) {
 		}
 		must(mpi.Sendrecv(odd, []int{1}, (odd.Rank()+1)%3, 0, make([]int, 1), mpi.AnySource, 0))(t)
 		if got := odd.Failed(); got != nil {
-			t.Errorf("Failed() = %v in a communicator of the living", got)
+			t.Errorf("Failed() = %v in a communicator of living ranks", got)
 		}
 		ok(t, odd.Free())
 	}, shmemtest.Recover(1))
 }
 
-// A receive from any source that has met a long message is not ended by a death any more,
-// however long the sender takes.
+// Once a receive from any source has matched a long message, a death no longer ends it, however
+// long the sender takes.
 func TestAnySourceMet(t *testing.T) {
 	shmemtest.Run(t, 3, func(t *testing.T, sw *shmem.World) {
 		w := must(mpi.Init())(t)
@@ -248,37 +250,37 @@ func TestAnySourceMet(t *testing.T) {
 		case 0:
 			in := make([]byte, long)
 			r := must(mpi.Irecv(c, in, mpi.AnySource, 5))(t)
-			lost(t, "Recv", fails(mpi.Recv(c, in[:1], 1, 0)), 1)
+			wantDeathError(t, "Recv", errOf(mpi.Recv(c, in[:1], 1, 0)), 1)
 			ok(t, mpi.Send(c, in[:0], 2, 9))
 			for {
 				_, done, err := r.Test()
 				if err == nil {
 					if done {
-						t.Error("it is complete, although the sender does nothing for it")
+						t.Error("the receive is complete although the sender has done nothing for it")
 					}
 					break
 				}
-				lost(t, "Irecv", err, 1)
+				wantDeathError(t, "Irecv", err, 1)
 			}
 			ok(t, shmem.P(sw.Ctx(), goOn, 1, 2))
 			must(r.Wait())(t)
-			check(t, in, 3)
+			checkMessage(t, in, 3)
 		case 1:
 			die()
 		case 2:
 			must(mpi.Recv(c, []byte{}, 0, 9))(t)
 			r := must(mpi.Isend(c, message(long, 3), 0, 5))(t)
-			for must(shmem.AtomicFetch(sw.Ctx(), goOn, 2))(t) == 0 { // no call that makes progress
+			for must(shmem.AtomicFetch(sw.Ctx(), goOn, 2))(t) == 0 { // no call here makes progress
 				runtime.Gosched()
 			}
 			must(r.Wait())(t)
 		}
 		ok(t, w.Finalize())
-	}, shmemtest.Recover(1), soon)
+	}, shmemtest.Recover(1), hangTimeout)
 }
 
-// When the send of a Sendrecv fails, the message of the other rank is not lost: it is in
-// the buffer, or waits for another receive.
+// If the send of a Sendrecv fails, the message of the other rank is not lost: it is in the buffer,
+// or waits for another receive.
 func TestSendrecvToDead(t *testing.T) {
 	run(t, 3, func(t *testing.T, c *mpi.Comm) {
 		in := []int{0}
@@ -291,31 +293,32 @@ func TestSendrecvToDead(t *testing.T) {
 		case 2:
 			die()
 		}
-		lost(t, "Recv", fails(mpi.Recv(c, in, 2, 0)), 2)
+		wantDeathError(t, "Recv", errOf(mpi.Recv(c, in, 2, 0)), 2)
 		for s := (mpi.Status{Source: mpi.ProcNull}); s.Source == mpi.ProcNull; {
 			var err error
 			s, err = mpi.Sendrecv(c, []int{1}, 2, 5, in, 0, 5)
-			lost(t, "Sendrecv", err, 2)
+			wantDeathError(t, "Sendrecv", err, 2)
 		}
 		if in[0] != 42 {
-			t.Errorf("%d was received, want 42", in[0])
+			t.Errorf("received %d, want 42", in[0])
 		}
 		s, err := mpi.Sendrecv(c, []int{1}, 2, 5, in, 0, 5)
-		lost(t, "Sendrecv", err, 2)
+		wantDeathError(t, "Sendrecv", err, 2)
 		if s.Source != mpi.ProcNull || s.Tag != mpi.AnyTag {
-			t.Errorf("%+v, want the status of nobody", s)
+			t.Errorf("got status %+v, want the empty one", s)
 		}
 		ok(t, mpi.Send(c, in, 0, 9))
 		if must(mpi.Recv(c, in, 0, 5))(t); in[0] != 43 {
-			t.Errorf("%d was received, want 43", in[0])
+			t.Errorf("received %d, want 43", in[0])
 		}
-	}, shmemtest.Recover(2), soon)
+	}, shmemtest.Recover(2), hangTimeout)
 }
 
-// Ranks die one after the other in the middle of traffic of all sizes among all. The
-// others always get all messages of each other, and errors of the dead alone. Who dies may be
-// a round ahead of others: it has all that they sent it in theirs, but has not told them of
-// each long message yet, so that their sends fail. What it sent itself has come.
+// Ranks die one after the other in the middle of traffic of all sizes among all ranks. The others
+// always get all messages of each other, and errors only because of dead ranks. A rank that dies
+// may be one round ahead of others: it has received everything that they sent to it in their
+// round, but may not have confirmed each long message, so these sends fail. Everything it sent
+// itself has arrived.
 func TestKills(t *testing.T) {
 	const ranks, jobs = 8, 40
 	victims := []int{6, 1, 4, 7, 2} // in this order
@@ -329,7 +332,7 @@ func TestKills(t *testing.T) {
 			for round := range len(victims) + 1 {
 				dead := func(more int) []int { return victims[:min(round+more, len(victims))] }
 				mine := round < len(victims) && victims[round] == me
-				deadline := 2 * ranks // operations until it dies
+				deadline := 2 * ranks // operations until this rank dies
 				if mine {
 					deadline = rng.IntN(2 * ranks)
 				}
@@ -354,7 +357,7 @@ func TestKills(t *testing.T) {
 					}
 					r, err := mpi.Isend(c, message(size(me, peer), round*100+me*10+peer), peer, round)
 					if err != nil {
-						onlyVictims(t, err, dead(1), peer)
+						wantVictimError(t, err, dead(1), peer)
 						continue
 					}
 					all, from = append(all, r), append(from, peer)
@@ -364,11 +367,11 @@ func TestKills(t *testing.T) {
 				}
 				for i, r := range all {
 					if _, err := r.Wait(); err != nil && i < ranks {
-						onlyVictims(t, err, dead(1), from[i])
+						wantVictimError(t, err, dead(1), from[i])
 					} else if err != nil {
-						onlyVictims(t, err, dead(2), from[i])
+						wantVictimError(t, err, dead(2), from[i])
 					} else if i < ranks {
-						check(t, in[from[i]], round*100+from[i]*10+me)
+						checkMessage(t, in[from[i]], round*100+from[i]*10+me)
 					}
 				}
 				if t.Failed() {
@@ -379,16 +382,16 @@ func TestKills(t *testing.T) {
 	}
 }
 
-// onlyVictims checks an error of an operation with a rank, which must be one of those.
-func onlyVictims(t *testing.T, err error, victims []int, rank int) {
+// wantVictimError checks the error of an operation with a rank: the rank must be a victim.
+func wantVictimError(t *testing.T, err error, victims []int, rank int) {
 	t.Helper()
 	e, is := errors.AsType[*mpi.RankError](err)
 	if !is || !slices.Equal(e.Ranks, []int{rank}) || !slices.Contains(victims, rank) {
-		t.Errorf("error %v of an operation with rank %d, of victims %v", err, rank, victims)
+		t.Errorf("error %v of an operation with rank %d, but the victims are %v", err, rank, victims)
 	}
 }
 
-// A context ends a wait and leaves everything else in order.
+// The end of a context ends a wait and changes nothing else.
 func TestContext(t *testing.T) {
 	run(t, 2, func(t *testing.T, c *mpi.Comm) {
 		gone, cancel := context.WithCancel(t.Context())
@@ -397,42 +400,42 @@ func TestContext(t *testing.T) {
 		in, long := make([]byte, 100), message(200_000, 3)
 		if c.Rank() == 0 {
 			if _, err := mpi.Recv(late, in, 1, 1); !errors.Is(err, context.Canceled) {
-				t.Errorf("Recv with a context that has ended: %v", err)
+				t.Errorf("Recv with an ended context: error %v", err)
 			}
 			soon, stop := context.WithTimeout(t.Context(), time.Millisecond)
 			defer stop()
 			if _, err := mpi.Recv(c.With(soon), in, mpi.AnySource, 1); !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("Recv with a deadline: %v", err)
+				t.Errorf("Recv with a deadline: error %v", err)
 			}
 			r := must(mpi.Irecv(late, in, 1, 1))(t)
 			if _, err := r.Wait(); !errors.Is(err, context.Canceled) {
-				t.Errorf("Wait with a context that has ended: %v", err)
+				t.Errorf("Wait with an ended context: error %v", err)
 			}
 			if err := mpi.Send(late, long, 1, 2); !errors.Is(err, context.Canceled) {
-				t.Errorf("Send with a context that has ended: %v", err)
+				t.Errorf("Send with an ended context: error %v", err)
 			}
 			ok(t, mpi.Send(c, in[:1], 1, 3))
-			must(r.With(t.Context()).Wait())(t) // went on
-			check(t, in, 8)
+			must(r.With(t.Context()).Wait())(t) // the request went on
+			checkMessage(t, in, 8)
 			ok(t, mpi.Send(c, long, 1, 4))
 			return
 		}
 		must(mpi.Recv(c, in[:1], 0, 3))(t)
-		if s, err := mpi.Recv(c, make([]byte, 200_000), 0, 2); !errors.Is(err, mpi.ErrCanceled) || s != empty {
-			t.Errorf("receive of a message that was given up: %+v, %v, want nothing and %v", s, err, mpi.ErrCanceled)
+		if s, err := mpi.Recv(c, make([]byte, 200_000), 0, 2); !errors.Is(err, mpi.ErrCanceled) || s != emptyStatus {
+			t.Errorf("receive of a message that was given up: got %+v, %v, want the empty status and %v", s, err, mpi.ErrCanceled)
 		}
 		ok(t, mpi.Send(c, message(100, 8), 0, 1))
 		big := make([]byte, 200_000)
 		must(mpi.Recv(c, big, 0, 4))(t)
-		check(t, big, 3)
+		checkMessage(t, big, 3)
 	})
 }
 
-// A receive from any source whose message is there has it, whoever has died, and whatever lies
-// before it in the lane.
+// A receive from any source whose message has arrived gets it, whichever ranks have died and
+// whatever lies before it in the lane.
 func TestMessageBeforeDeath(t *testing.T) {
 	const before = 200                   // messages
-	for _, others := range []int{0, 1} { // other receives that wait
+	for _, others := range []int{0, 1} { // other receives that are waiting
 		run(t, 3, func(t *testing.T, c *mpi.Comm) {
 			switch c.Rank() {
 			case 2:
@@ -461,7 +464,7 @@ func TestMessageBeforeDeath(t *testing.T) {
 			}
 			s := must(wild.Wait())(t)
 			if s.Source != 0 || s.Tag != 5 {
-				t.Errorf("received %+v", s)
+				t.Errorf("got status %+v", s)
 			}
 			ok(t, mpi.WaitAll(named[:others], nil))
 			ok(t, mpi.Send(c, []byte{}, 0, 1))
@@ -469,10 +472,10 @@ func TestMessageBeforeDeath(t *testing.T) {
 	}
 }
 
-// A message that a rank has sent before it left is received, although it was the rank's first word to
-// this one, and whatever lies before it in the lane.
+// A message that a rank sent before it left is received, even if it was the rank's first message
+// to this one, and whatever lies before it in the lane.
 func TestMessageBeforeFinalize(t *testing.T) {
-	const before = 200 // messages, more than are taken of a lane at a time
+	const before = 200 // messages: more than one poll takes from a lane
 	run(t, 3, func(t *testing.T, c *mpi.Comm) {
 		switch c.Rank() {
 		case 2:
@@ -483,16 +486,16 @@ func TestMessageBeforeFinalize(t *testing.T) {
 				ok(t, mpi.Send(c, []byte{}, 1, 1))
 			}
 			ok(t, mpi.Send(c, []byte{}, 1, 5))
-			return // it does not wait for the others, as one has died
+			return // Finalize does not wait for the others, because a rank has died
 		}
 		r := must(mpi.Irecv(c, []byte{}, 0, 5))(t)
 		ok(t, mpi.Send(c, []byte{}, 0, 1))
-		for !mpi.HasLeft(c, 0) { // without progress
+		for !mpi.HasLeft(c, 0) { // makes no progress
 			runtime.Gosched()
 		}
 		mpi.LookForLeft(r)
 		if s := must(r.Wait())(t); s.Source != 0 || s.Tag != 5 {
-			t.Errorf("received %+v", s)
+			t.Errorf("got status %+v", s)
 		}
 	}, shmemtest.Recover(2))
 }

@@ -14,10 +14,10 @@ import (
 	"github.com/goshmem/goshmem/shmem/shmemtest"
 )
 
-// rankCounts are the sizes of jobs that things are tested with.
+// rankCounts are the job sizes that the tests use.
 var rankCounts = []int{1, 2, 3, 5, 8}
 
-// run runs body as ranks of a job.
+// run runs body as the ranks of a job.
 func run(t *testing.T, ranks int, body func(t *testing.T, c *mpi.Comm), opts ...shmemtest.Option) {
 	t.Helper()
 	shmemtest.RunBare(t, ranks, func(t *testing.T) {
@@ -29,8 +29,8 @@ func run(t *testing.T, ranks int, body func(t *testing.T, c *mpi.Comm), opts ...
 	}, opts...)
 }
 
-// each runs body with each number of ranks.
-func each(t *testing.T, body func(t *testing.T, c *mpi.Comm), opts ...shmemtest.Option) {
+// forEachSize runs body in jobs of each size in rankCounts.
+func forEachSize(t *testing.T, body func(t *testing.T, c *mpi.Comm), opts ...shmemtest.Option) {
 	t.Helper()
 	for _, n := range rankCounts {
 		t.Run(fmt.Sprint(n), func(t *testing.T) { run(t, n, body, opts...) })
@@ -45,7 +45,7 @@ func ok(t *testing.T, err error) {
 	}
 }
 
-// must takes the result of a call whose error fails the test.
+// must returns the result of a call and fails the test on its error.
 func must[T any](v T, err error) func(*testing.T) T {
 	return func(t *testing.T) T {
 		t.Helper()
@@ -54,17 +54,18 @@ func must[T any](v T, err error) func(*testing.T) T {
 	}
 }
 
-// fails drops the result of a call.
-func fails[T any](_ T, err error) error { return err }
+// errOf drops the result of a call and keeps its error.
+func errOf[T any](_ T, err error) error { return err }
 
-// die ends this process as a crash does.
+// die kills this process with SIGKILL, as a crash would.
 func die() {
 	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 	select {}
 }
 
-// lost checks that an error names just these ranks, killed by SIGKILL.
-func lost(t *testing.T, op string, err error, ranks ...int) {
+// wantDeathError checks that err is a RankError of op that names exactly these ranks, all killed
+// by SIGKILL.
+func wantDeathError(t *testing.T, op string, err error, ranks ...int) {
 	t.Helper()
 	e, is := errors.AsType[*mpi.RankError](err)
 	if !is || !slices.Equal(e.Ranks, ranks) || e.Op != op || !errors.Is(err, mpi.ErrDied) {
@@ -72,30 +73,30 @@ func lost(t *testing.T, op string, err error, ranks ...int) {
 		return
 	}
 	if cause, is := errors.AsType[failure.Cause](err); !is || cause.Signal() != syscall.SIGKILL {
-		t.Errorf("%v: its cause is %v, want SIGKILL", err, cause)
+		t.Errorf("error %v has cause %v, want SIGKILL", err, cause)
 	}
 	if !strings.Contains(err.Error(), "killed by signal 9 (SIGKILL)") {
-		t.Errorf("%q does not say what they died of", err)
+		t.Errorf("error %q does not name SIGKILL", err)
 	}
 }
 
-// content is byte i of a message of n bytes, by a number that says which.
-func content(i, n, which int) byte { return byte(i*7 + i>>8 + n + which*31 + 1) }
+// messageByte is byte i of message number which, of n bytes.
+func messageByte(i, n, which int) byte { return byte(i*7 + i>>8 + n + which*31 + 1) }
 
 func message(n, which int) []byte {
 	buf := make([]byte, n)
 	for i := range buf {
-		buf[i] = content(i, n, which)
+		buf[i] = messageByte(i, n, which)
 	}
 	return buf
 }
 
-// check fails the test unless buf is that message.
-func check(t *testing.T, buf []byte, which int) {
+// checkMessage fails the test unless buf holds message number which.
+func checkMessage(t *testing.T, buf []byte, which int) {
 	t.Helper()
 	for i, v := range buf {
-		if v != content(i, len(buf), which) {
-			t.Fatalf("byte %d of %d of message %d is %d, want %d", i, len(buf), which, v, content(i, len(buf), which))
+		if v != messageByte(i, len(buf), which) {
+			t.Fatalf("byte %d of %d of message %d is %d, want %d", i, len(buf), which, v, messageByte(i, len(buf), which))
 		}
 	}
 }

@@ -7,10 +7,10 @@ import (
 	"github.com/goshmem/goshmem/mpi"
 )
 
-// kindOf is the kind of an operator that is given by its bare name, as to Allreduce.
+// kindOf returns the kind of an operator that is passed by its bare name, as to Allreduce.
 func kindOf[T any](_ []T, op mpi.Op[T]) fold.Kind { return fold.KindOf(op) }
 
-// Each predefined operator says which one it is, of all types that it folds.
+// Each predefined operator is recognized, with every type that it folds.
 func TestOpKinds(t *testing.T) {
 	f, n, b, c := []float64{}, []uint8{}, []bool{}, []complex64{}
 	for name, x := range map[string][2]fold.Kind{
@@ -28,6 +28,6 @@ func TestOpKinds(t *testing.T) {
 		}
 	}
 	if mpi.Commutative[int](nil) != nil {
-		t.Error("Commutative of nil is an operator")
+		t.Error("Commutative of nil is not nil")
 	}
 }

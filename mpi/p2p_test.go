@@ -9,17 +9,17 @@ import (
 	"github.com/goshmem/goshmem/shmem/shmemtest"
 )
 
-// sizes are bytes of messages around each border: of a cell's body, of lines, of what
-// is sent at once, of parts of long messages and of lanes.
+// sizes are message sizes around each limit: a cell's body, lines, eager messages, parts of long
+// messages, and lanes.
 var sizes = []int{
 	0, 1, 8, 39, 40, 41, 63, 64, 65, 448, 449, 1000, 4095, 4096, 4097, 8192, 16128, 16129, 16320, 16383, 16384, 16385, 16448, 32768, 32769,
 	48_000, 49_088, 49_152, 65_536, 65_537, 100_000, 1 << 20, 1<<20 + 1,
 }
 
-// A ring of blocking sends and receives, with every size, in both orders.
-func TestSizes(t *testing.T) { each(t, ring) }
+// A ring of blocking sends and receives of every size, in both orders.
+func TestSizes(t *testing.T) { forEachSize(t, testSizes) }
 
-func ring(t *testing.T, c *mpi.Comm) {
+func testSizes(t *testing.T, c *mpi.Comm) {
 	me, n := c.Rank(), c.Size()
 	right, left := (me+1)%n, (me+n-1)%n
 	for _, size := range sizes {
@@ -29,21 +29,21 @@ func ring(t *testing.T, c *mpi.Comm) {
 			var r mpi.Request
 			if early {
 				r = must(mpi.Irecv(c, in, left, size))(t)
-				ok(t, c.Barrier()) // the receive comes first
+				ok(t, c.Barrier()) // the receive is first
 			}
 			s := must(mpi.Isend(c, out, right, size))(t)
 			if !early {
-				ok(t, c.Barrier()) // the message does, or its announcement
+				ok(t, c.Barrier()) // the message, or its announcement, is first
 				r = must(mpi.Irecv(c, in, left, size))(t)
 			}
 			st := must(r.Wait())(t)
 			if st != (mpi.Status{Source: left, Tag: size, Count: size, Bytes: size}) {
-				t.Fatalf("status %+v of %d bytes from rank %d", st, size, left)
+				t.Fatalf("got status %+v, want %d bytes from rank %d", st, size, left)
 			}
-			check(t, in[:size], left)
+			checkMessage(t, in[:size], left)
 			for i, v := range in[size:] {
 				if v != 0 {
-					t.Fatalf("byte %d behind a message of %d was written", i, size)
+					t.Fatalf("byte %d after a message of %d bytes was written", i, size)
 				}
 			}
 			must(s.Wait())(t)
@@ -51,7 +51,7 @@ func ring(t *testing.T, c *mpi.Comm) {
 	}
 }
 
-// Long messages with one side, both or none in the symmetric heap.
+// Long messages with the source, the destination, both or neither in the symmetric heap.
 func TestSymmetric(t *testing.T) {
 	shmemtest.Run(t, 2, func(t *testing.T, sw *shmem.World) {
 		w := must(mpi.Init())(t)
@@ -62,7 +62,7 @@ func TestSymmetric(t *testing.T) {
 			for kind := range 4 {
 				src, dst := make([]byte, n), make([]byte, n)
 				if kind&1 != 0 {
-					src = from.Local()[room-n:] // up to its end
+					src = from.Local()[room-n:] // up to the end of the object
 				}
 				if kind&2 != 0 {
 					dst = to.Local()[:n]
@@ -71,20 +71,19 @@ func TestSymmetric(t *testing.T) {
 				copy(src, message(n, c.Rank()+kind))
 				s := must(mpi.Sendrecv(c, src, 1-c.Rank(), kind, dst, 1-c.Rank(), kind))(t)
 				if s.Bytes != n {
-					t.Fatalf("%d of %d bytes", s.Bytes, n)
+					t.Fatalf("received %d of %d bytes", s.Bytes, n)
 				}
-				check(t, dst, 1-c.Rank()+kind)
+				checkMessage(t, dst, 1-c.Rank()+kind)
 			}
 		}
 		ok(t, w.Finalize())
 	})
 }
 
-// Messages of one sender are received in order, whatever their sizes, with wildcards
-// and without.
-func TestOrder(t *testing.T) { each(t, order) }
+// Messages of one sender are received in order, whatever their sizes, with and without wildcards.
+func TestOrder(t *testing.T) { forEachSize(t, testOrder) }
 
-func order(t *testing.T, c *mpi.Comm) {
+func testOrder(t *testing.T, c *mpi.Comm) {
 	const count = 400
 	me, n := c.Rank(), c.Size()
 	size := func(i int) int { return sizes[(i*7)%len(sizes)] % 70_000 }
@@ -96,8 +95,8 @@ func order(t *testing.T, c *mpi.Comm) {
 			sends = append(sends, must(mpi.Isend(c, bufs[i], dst, i%3))(t))
 		}
 	}
-	// Each source's messages with tag 0 by name, those with tag 1 from any source, and
-	// then the rest in order with any tag.
+	// Messages with tag 0 are received from each source by name, those with tag 1 from any source,
+	// and then the rest in order with any tag.
 	next := func(seen []int, src, tag int) int {
 		for i := seen[src]; ; i++ {
 			if i%3 == tag {
@@ -113,9 +112,9 @@ func order(t *testing.T, c *mpi.Comm) {
 			s := must(mpi.Recv(c, in, src, 0))(t)
 			i := next(seen, src, 0)
 			if s.Source != src || s.Tag != 0 || s.Bytes != size(i) {
-				t.Fatalf("%+v, want message %d of %d bytes", s, i, size(i))
+				t.Fatalf("got status %+v, want message %d of %d bytes", s, i, size(i))
 			}
-			check(t, in[:s.Bytes], i)
+			checkMessage(t, in[:s.Bytes], i)
 		}
 	}
 	clear(seen)
@@ -123,27 +122,27 @@ func order(t *testing.T, c *mpi.Comm) {
 		s := must(mpi.Recv(c, in, mpi.AnySource, 1))(t)
 		i := next(seen, s.Source, 1)
 		if s.Tag != 1 || s.Bytes != size(i) {
-			t.Fatalf("%+v, want message %d of %d bytes", s, i, size(i))
+			t.Fatalf("got status %+v, want message %d of %d bytes", s, i, size(i))
 		}
-		check(t, in[:s.Bytes], i)
+		checkMessage(t, in[:s.Bytes], i)
 	}
 	clear(seen)
 	for range n * (count / 3) {
 		s := must(mpi.Recv(c, in, mpi.AnySource, mpi.AnyTag))(t)
 		i := next(seen, s.Source, 2)
 		if s.Tag != 2 || s.Bytes != size(i) {
-			t.Fatalf("%+v, want message %d of %d bytes", s, i, size(i))
+			t.Fatalf("got status %+v, want message %d of %d bytes", s, i, size(i))
 		}
-		check(t, in[:s.Bytes], i)
+		checkMessage(t, in[:s.Bytes], i)
 	}
 	ok(t, mpi.WaitAll(sends, nil))
 	ok(t, c.Barrier())
 	if s, done, err := must(mpi.Irecv(c, in, mpi.AnySource, mpi.AnyTag))(t).Test(); done || err != nil {
-		t.Errorf("rank %d has one more message: %+v, %v", me, s, err)
+		t.Errorf("rank %d got one message too many: %+v, %v", me, s, err)
 	}
 }
 
-// A flood of messages that nobody waits for yet, short ones and announcements.
+// A flood of messages, short ones and announcements, for which no receive is posted yet.
 func TestFlood(t *testing.T) {
 	run(t, 3, func(t *testing.T, c *mpi.Comm) {
 		const flood, long = 100_000, 300
@@ -162,26 +161,26 @@ func TestFlood(t *testing.T) {
 			ok(t, mpi.WaitAll(all, nil))
 		case 2:
 			word := make([]int64, 2)
-			for src := range 2 { // when this has come, all before it have
+			for src := range 2 { // when this message has arrived, so have all before it
 				must(mpi.Recv(c, word, src, 9))(t)
 			}
 			buf := make([]byte, 30_000)
 			for i := range long {
 				s := must(mpi.Recv(c, buf, 1, mpi.AnyTag))(t)
-				check(t, buf[:s.Bytes], i)
+				checkMessage(t, buf[:s.Bytes], i)
 			}
 			for i := range flood {
 				s := must(mpi.Recv(c, word, 0, 1))(t)
 				if s.Count != 2 || word[0] != int64(i) || word[1] != -int64(i) {
-					t.Fatalf("message %d is %v", i, word)
+					t.Fatalf("message %d has the value %v", i, word)
 				}
 			}
 		}
 	})
 }
 
-// Windows of messages that are more than the lane has room for, both sides at work: a
-// send finds room, or does not, or finds it at the second look.
+// Windows of messages that are larger than the lane, with both sides sending: a send finds room at
+// once, at the second try, or not at all.
 func TestWindows(t *testing.T) {
 	run(t, 2, func(t *testing.T, c *mpi.Comm) {
 		const rounds, window = 1500, 64
@@ -206,11 +205,10 @@ func TestWindows(t *testing.T) {
 	})
 }
 
-// Sends of everybody to everybody, each blocking, with the receives posted: nobody
-// waits for a turn that never comes.
-func TestAllAtOnce(t *testing.T) { each(t, allAtOnce) }
+// All ranks send to all ranks, each blocking, with the receives posted. No rank waits forever.
+func TestAllAtOnce(t *testing.T) { forEachSize(t, testAllAtOnce) }
 
-func allAtOnce(t *testing.T, c *mpi.Comm) {
+func testAllAtOnce(t *testing.T, c *mpi.Comm) {
 	n, me := c.Size(), c.Rank()
 	for _, size := range []int{8, 3000, 40_000, 300_000} {
 		in, all := make([][]byte, n), []mpi.Request(nil)
@@ -226,15 +224,15 @@ func allAtOnce(t *testing.T, c *mpi.Comm) {
 		ok(t, mpi.WaitAll(all, statuses))
 		for src := range n {
 			if statuses[src].Source != src || statuses[src].Bytes != size {
-				t.Errorf("status %+v from rank %d, %d bytes", statuses[src], src, size)
+				t.Errorf("got status %+v, want rank %d and %d bytes", statuses[src], src, size)
 			}
-			check(t, in[src], src*n+me)
+			checkMessage(t, in[src], src*n+me)
 		}
 	}
 }
 
-// A rank that waits for one message serves those who need it for another one, also in
-// collectives and in waits of shmem.
+// A rank that waits for one message makes progress for other messages, also in collectives and in
+// waits of shmem.
 func TestProgressWhileWaiting(t *testing.T) {
 	shmemtest.Run(t, 3, func(t *testing.T, sw *shmem.World) {
 		w := must(mpi.Init())(t)
@@ -249,14 +247,14 @@ func TestProgressWhileWaiting(t *testing.T) {
 		} {
 			in := make([]byte, long)
 			switch c.Rank() {
-			case 0: // both to send and to receive, while it waits for rank 1
+			case 0: // sends and receives a long message while it waits for rank 1
 				r := must(mpi.Irecv(c, in, 2, 1))(t)
 				s := must(mpi.Isend(c, message(long, round), 2, 3))(t)
 				wait()
 				must(r.Wait())(t)
 				must(s.Wait())(t)
-				check(t, in, round+100)
-			case 1: // gets to it only when rank 2 is served
+				checkMessage(t, in, round+100)
+			case 1: // does so only after rank 2 has its message
 				must(mpi.Recv(c, in[:1], 2, 4))(t)
 				switch round {
 				case 0:
@@ -271,7 +269,7 @@ func TestProgressWhileWaiting(t *testing.T) {
 			case 2:
 				ok(t, mpi.Send(c, message(long, round+100), 0, 1))
 				must(mpi.Recv(c, in, 0, 3))(t)
-				check(t, in, round)
+				checkMessage(t, in, round)
 				ok(t, mpi.Send(c, in[:1], 1, 4))
 				switch round {
 				case 1:
@@ -285,9 +283,9 @@ func TestProgressWhileWaiting(t *testing.T) {
 	})
 }
 
-// The same with lanes as small as they get.
+// The same with lanes as small as they can be.
 func TestSmallLanes(t *testing.T) {
-	for name, body := range map[string]func(t *testing.T, c *mpi.Comm){"ring": ring, "order": order, "all": allAtOnce} {
+	for name, body := range map[string]func(t *testing.T, c *mpi.Comm){"ring": testSizes, "order": testOrder, "all": testAllAtOnce} {
 		t.Run(name, func(t *testing.T) {
 			shmemtest.RunBare(t, 3, func(t *testing.T) {
 				mpi.SmallLanes()
@@ -301,7 +299,7 @@ func TestSmallLanes(t *testing.T) {
 	}
 }
 
-// Several goroutines of each rank talk at once, each on a tag of its own.
+// Several goroutines of each rank exchange messages at the same time, each with its own tag.
 func TestGoroutines(t *testing.T) {
 	run(t, 2, func(t *testing.T, c *mpi.Comm) {
 		const talkers, rounds = 6, 500
@@ -321,7 +319,7 @@ func TestGoroutines(t *testing.T) {
 							return err
 						}
 						if in[0] != out[0] {
-							return fmt.Errorf("goroutine %d, round %d: %d, want %d", tag, i, in[0], out[0])
+							return fmt.Errorf("goroutine %d, round %d: got %d, want %d", tag, i, in[0], out[0])
 						}
 						if c.Rank() == 1 {
 							if err := mpi.Send(c, out, 0, tag); err != nil {

@@ -12,7 +12,8 @@ import (
 	"github.com/goshmem/goshmem/symheap/layout"
 )
 
-// secondNode returns the jobs of PEs 3 to 5 of 6, which are on the second of two nodes, and their failure page.
+// secondNode returns the jobs of PEs 3 to 5 of 6, which are on the second of two nodes, and their
+// failure page.
 func secondNode(t *testing.T) (jobs []*job.Job, page *failure.Page) {
 	t.Helper()
 	place := job.Place{Nodes: 2, First: 3, Near: 3, NPEs: 6}
@@ -50,52 +51,54 @@ func secondNode(t *testing.T) (jobs []*job.Job, page *failure.Page) {
 	return jobs, page
 }
 
-// Lanes and call bits in a segment are those of the sender's index on the node; PEs have their numbers in the job.
+// Lanes and call bits in a segment go by the sender's index on the node. PEs have their numbers in
+// the job.
 func TestLanesOfSecondNode(t *testing.T) {
 	jobs, _ := secondNode(t)
 	sender, receiver := newEngine(jobs[1]), newEngine(jobs[2])
 	if l := sender.laneTo(5); l.pe != 5 || sender.laneTo(5) != l {
-		t.Errorf("lane to PE 5 is one to PE %d, or there are two", l.pe)
+		t.Errorf("the lane to PE 5 leads to PE %d, or there are two such lanes", l.pe)
 	}
 	if bits := receiver.own.Callers[0]; bits != 1<<1 {
-		t.Errorf("call bits %b of PE 5, want that of index 1", bits)
+		t.Errorf("PE 5 has the call bits %b, want that of index 1", bits)
 	}
 	receiver.progress()
 	for pe, l := range receiver.in {
 		if (l != nil) != (pe == 4) {
-			t.Errorf("PE %d has a lane to PE 5: %v", pe, l != nil)
+			t.Errorf("PE %d has a lane to PE 5: %v, want the opposite", pe, l != nil)
 		}
 	}
 	if l := receiver.in[4]; l == nil || l.pe != 4 || l.head != &receiver.own.LaneHeads[1] || l.bell != &jobs[2].Map.Control(1).Bell {
-		t.Errorf("%+v, want the lane of index 1, with its bell", l)
+		t.Errorf("got %+v, want the lane of index 1 with its bell", l)
 	}
 	if at, want := receiver.segmentAddress(4, 64), unsafe.Add(jobs[2].Map.Segment(1), 64); at != want {
-		t.Errorf("PE 4 is at %p, want %p", at, want)
+		t.Errorf("the memory of PE 4 is at %p, want %p", at, want)
 	}
 }
 
-// An engine learns of a death on another node, from where no segment is mapped.
+// An engine learns of a death on another node, although no segment of that node is mapped.
 func TestDeathOnOtherNode(t *testing.T) {
 	jobs, page := secondNode(t)
 	e := newEngine(jobs[2])
 	for _, pe := range []layout.PE{0, 4} {
 		page.Publish(int(pe), 1, failure.ByExit(1), 0)
 		if !e.hasWork() {
-			t.Errorf("the death of PE %d is no work", pe)
+			t.Errorf("the death of PE %d is not work to do", pe)
 		}
 		e.progress()
 		for other := range layout.PE(6) {
 			if want := other == 0 || other == pe; e.isDead(other) != want {
-				t.Errorf("behind the death of PE %d: PE %d is dead: %v", pe, other, !want)
+				t.Errorf("after the death of PE %d: PE %d is dead: %v, want the opposite", pe, other, !want)
 			}
 		}
 	}
 }
 
-// A communicator of all ranks cannot be made where some are far: Init says so before it touches a segment.
+// A communicator of all ranks is not possible if some are far. Init says so before it touches a
+// segment.
 func TestFarWorldRefused(t *testing.T) {
 	j := &job.Job{Place: job.Place{Nodes: 2, First: 3, Near: 3, NPEs: 6}, PE: 4, NPEs: 6, Local: 1}
 	if w, err := newWorld(t.Context(), j); err == nil {
-		t.Errorf("made %+v", w)
+		t.Errorf("a world with far ranks was made: %+v", w)
 	}
 }

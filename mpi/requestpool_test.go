@@ -7,11 +7,11 @@ import (
 	"github.com/goshmem/goshmem/mpi"
 )
 
-// Requests are used again only when they have ended: those that stay under way, whatever
-// their number, keep their messages, and handles of those that have ended stay ended.
+// A request is reused only after it has ended. Any number of pending requests keep their messages,
+// and handles of ended requests stay ended.
 func TestManyRequests(t *testing.T) {
 	run(t, 1, func(t *testing.T, c *mpi.Comm) {
-		const slow, quick = 6000, 20_000 // more than are remembered
+		const slow, quick = 6000, 20_000 // more than the pool keeps
 		waiting, in := make([]mpi.Request, slow), make([]int, slow)
 		for i := range waiting {
 			waiting[i] = must(mpi.Irecv(c, in[i:i+1], 0, i))(t)
@@ -22,15 +22,15 @@ func TestManyRequests(t *testing.T) {
 			r := must(mpi.Irecv(c, got, 0, slow+i%7))(t)
 			ok(t, mpi.Send(c, []int{i}, 0, slow+i%7))
 			if s := must(r.Wait())(t); s.Count != 1 || got[0] != i {
-				t.Fatalf("message %d: %+v with %d", i, s, got[0])
+				t.Fatalf("message %d: got status %+v and value %d", i, s, got[0])
 			}
 			if i%100 == 0 {
 				old = append(old, r)
 			}
 		}
 		for _, r := range old {
-			if s, done, err := r.Test(); !done || err != nil || s != empty {
-				t.Fatalf("a request that has ended: %+v, %v, %v", s, done, err)
+			if s, done, err := r.Test(); !done || err != nil || s != emptyStatus {
+				t.Fatalf("an ended request: %+v, %v, %v", s, done, err)
 			}
 		}
 		for i := range waiting {
@@ -39,13 +39,13 @@ func TestManyRequests(t *testing.T) {
 		ok(t, mpi.WaitAll(waiting, nil))
 		for i, v := range in {
 			if v != -i {
-				t.Fatalf("receive %d has %d, want %d", i, v, -i)
+				t.Fatalf("receive %d got %d, want %d", i, v, -i)
 			}
 		}
 	})
 }
 
-// A request that has failed keeps its error, however many follow it.
+// A request that has failed keeps its error, however many requests follow it.
 func TestFailedRequestIsNotUsedAgain(t *testing.T) {
 	run(t, 1, func(t *testing.T, c *mpi.Comm) {
 		small := make([]byte, 1)

@@ -14,9 +14,9 @@ import (
 	"github.com/goshmem/goshmem/shmem/shmemtest"
 )
 
-// ways are how long messages go: copied by both sides, or through the lanes, as where the kernel
-// lets no process read another one's memory.
-func ways(t *testing.T, ranks int, body func(t *testing.T, c *mpi.Comm)) {
+// forEachWay runs body with both ways of long messages: copied by both sides, and through the
+// lanes, as where the kernel lets no process read another one's memory.
+func forEachWay(t *testing.T, ranks int, body func(t *testing.T, c *mpi.Comm)) {
 	for _, lanes := range []bool{false, true} {
 		t.Run(fmt.Sprintf("lanes=%v", lanes), func(t *testing.T) {
 			shmemtest.Run(t, ranks, func(t *testing.T, _ *shmem.World) {
@@ -28,16 +28,16 @@ func ways(t *testing.T, ranks int, body func(t *testing.T, c *mpi.Comm)) {
 				if !t.Failed() {
 					ok(t, w.Finalize())
 				}
-			}, soon)
+			}, hangTimeout)
 		})
 	}
 }
 
-// More long messages at a time than a lane has shares, both ways, to receives that are
-// there before and after them, whole and cut off, come as they were sent.
+// More long messages at a time than a lane has shares, in both directions, to receives posted
+// before and after them, whole and truncated, arrive as they were sent.
 func TestManyLong(t *testing.T) {
 	sizes := []int{16<<10 + 1, 32<<10 - 1, 64<<10 - 1, 64 << 10, 64<<10 + 1, 200_000, 1 << 20, 5<<20 + 13}
-	ways(t, 3, func(t *testing.T, c *mpi.Comm) {
+	forEachWay(t, 3, func(t *testing.T, c *mpi.Comm) {
 		next, last := (c.Rank()+1)%c.Size(), (c.Rank()+c.Size()-1)%c.Size()
 		for round := range 3 {
 			var sends, recvs []mpi.Request
@@ -64,23 +64,23 @@ func TestManyLong(t *testing.T) {
 			ok(t, mpi.WaitAll(recvs, nil))
 			ok(t, mpi.WaitAll(sends, nil))
 			for i := range in {
-				check(t, in[i], i)
+				checkMessage(t, in[i], i)
 			}
 			short := make([]byte, 100_000)
 			r := must(mpi.Irecv(c, short, last, 99))(t)
 			ok(t, mpi.Send(c, message(1<<20, 7), next, 99))
 			if s, err := r.Wait(); !errors.Is(err, mpi.ErrTruncated) || s.Bytes != len(short) || !bytes.Equal(short, message(1<<20, 7)[:len(short)]) {
-				t.Fatalf("a message that is too long: %+v, %v", s, err)
+				t.Fatalf("a truncated message: %+v, %v", s, err)
 			}
 		}
 	})
 }
 
-// What a sender gives up in the middle of a message it may write over: the receiver gets
-// what there was before, all of it, or an error.
+// A sender that gives up in the middle of a message may overwrite it. The receiver gets all of the
+// old contents, or an error.
 func TestSenderGivesUp(t *testing.T) {
 	const n, rounds = 6 << 20, 200
-	ways(t, 2, func(t *testing.T, c *mpi.Comm) {
+	forEachWay(t, 2, func(t *testing.T, c *mpi.Comm) {
 		if c.Rank() == 0 {
 			out := make([]byte, n)
 			for i := range rounds {
@@ -104,41 +104,41 @@ func TestSenderGivesUp(t *testing.T) {
 			for until := time.Now().Add(time.Duration(rand.IntN(3000)) * time.Microsecond); !ended && time.Now().Before(until); {
 				var err error
 				if _, ended, err = r.Test(); ended {
-					same(t, in, byte(i+1), err, &given)
+					wantFilled(t, in, byte(i+1), err, &given)
 				}
 			}
 			must(mpi.Recv(c, in[n-1:], 0, rounds+i))(t)
 			if ended {
 				continue
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond) // never, if it was given up before it was met
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond) // ends by this only if it was given up before it matched
 			in[n-1] = byte(i + 1)
 			_, err := r.With(ctx).Wait()
 			cancel()
 			if errors.Is(err, context.DeadlineExceeded) {
 				given++
-				in = make([]byte, n) // the request still has the old one
+				in = make([]byte, n) // the request still uses the old buffer
 				continue
 			}
-			same(t, in, byte(i+1), err, &given)
+			wantFilled(t, in, byte(i+1), err, &given)
 		}
 		t.Logf("%d of %d given up", given, rounds)
 	})
 }
 
-// A receiver that gives up in the middle of a message has its buffer back: nobody writes
-// to it any more.
+// A receiver that gives up in the middle of a message has its buffer back: nothing is written to
+// it any more.
 func TestReceiverGivesUp(t *testing.T) {
-	// On a slow machine there are fewer rounds: the job is to end in time.
+	// On a slow machine there are fewer rounds, so that the job ends in time.
 	const n, rounds, lasts, stride = 16 << 20, 100, 5 * time.Second, 32 << 10
-	ways(t, 2, func(t *testing.T, c *mpi.Comm) {
+	forEachWay(t, 2, func(t *testing.T, c *mpi.Comm) {
 		if c.Rank() == 0 {
 			out := make([]byte, n)
 			fill(out, 1)
 			more := []bool{true}
 			for i := 0; more[0]; i++ {
 				r := must(mpi.Isend(c, out, 1, i))(t)
-				ok(t, mpi.Send(c, out[:1], 1, rounds)) // comes behind the announcement
+				ok(t, mpi.Send(c, out[:1], 1, rounds)) // arrives after the announcement
 				must(mpi.Recv(c, more, 1, i))(t)
 				must(r.Wait())(t)
 			}
@@ -154,7 +154,7 @@ func TestReceiverGivesUp(t *testing.T) {
 			cancel()
 			switch {
 			case err == nil:
-				same(t, in, 1, nil, &given)
+				wantFilled(t, in, 1, nil, &given)
 			case errors.Is(err, context.DeadlineExceeded):
 				given++
 				for at := 0; at < n; at += stride { // before a part that is being written could end
@@ -173,7 +173,7 @@ func TestReceiverGivesUp(t *testing.T) {
 				}
 			}
 		}
-		t.Logf("%d given up, of %d at most", given, rounds)
+		t.Logf("%d of at most %d given up", given, rounds)
 	})
 }
 
@@ -184,8 +184,8 @@ func fill(buf []byte, v byte) {
 	}
 }
 
-// same fails the test unless the buffer is all v, or the message was given up.
-func same(t *testing.T, buf []byte, v byte, err error, given *int) {
+// wantFilled fails the test unless the buffer is all v or the message was given up.
+func wantFilled(t *testing.T, buf []byte, v byte, err error, given *int) {
 	t.Helper()
 	if errors.Is(err, mpi.ErrCanceled) {
 		*given++

@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// naive is what a Queue must do, in the words of the standard.
+// naive does what a Queue must do, in the words of the standard.
 type naive struct {
 	posted, messages []waiting
 }
@@ -41,22 +41,22 @@ func (n *naive) arrive(m Envelope) int {
 	return item
 }
 
-// pair is a Queue and its model side by side.
+// pair is a Queue and its model, which get the same calls.
 type pair struct {
 	q    Queue[int, int]
 	n    naive
 	next int
 }
 
-// receive does what a receive does, with both, and returns what differs.
+// receive makes a receive on both and returns an error if they differ.
 func (p *pair) receive(e Envelope) error {
 	p.next++
 	want := p.n.take(e)
 	if seen, _ := p.q.Peek(e); seen != want {
-		return fmt.Errorf("peek for %v: message %d, want %d", e, seen, want)
+		return fmt.Errorf("peek for %v: got message %d, want %d", e, seen, want)
 	}
 	if got, ok := p.q.Take(e); got != want || ok != (want != 0) {
-		return fmt.Errorf("receive for %v: message %d, %v, want %d", e, got, ok, want)
+		return fmt.Errorf("receive for %v: got message %d, %v, want %d", e, got, ok, want)
 	}
 	if want == 0 {
 		p.n.posted = append(p.n.posted, waiting{e, p.next, p.q.Post(e, p.next)})
@@ -64,12 +64,12 @@ func (p *pair) receive(e Envelope) error {
 	return p.count()
 }
 
-// message does what a message does.
+// message makes a message arrive at both and returns an error if they differ.
 func (p *pair) message(e Envelope) error {
 	p.next++
 	want := p.n.arrive(e)
 	if got, ok := p.q.Arrive(e); got != want || ok != (want != 0) {
-		return fmt.Errorf("message %v: receive %d, %v, want %d", e, got, ok, want)
+		return fmt.Errorf("message %v: got receive %d, %v, want %d", e, got, ok, want)
 	}
 	if want == 0 {
 		p.n.messages = append(p.n.messages, waiting{env: e, item: p.next})
@@ -78,7 +78,7 @@ func (p *pair) message(e Envelope) error {
 	return p.count()
 }
 
-// withdraw takes the i-th receive back, twice.
+// withdraw withdraws the i-th receive, twice.
 func (p *pair) withdraw(i int) error {
 	ref := p.n.posted[i].ref
 	p.n.posted = slices.Delete(p.n.posted, i, i+1)
@@ -88,7 +88,7 @@ func (p *pair) withdraw(i int) error {
 	return p.count()
 }
 
-// sweep takes all receives from a source back.
+// sweep withdraws all receives from a source.
 func (p *pair) sweep(src int32) error {
 	var want, got []int
 	p.n.posted = slices.DeleteFunc(p.n.posted, func(r waiting) bool {
@@ -142,7 +142,7 @@ func TestAgainstModel(t *testing.T) {
 	})
 }
 
-// Long queues of many envelopes: tables grow, lists come and go.
+// Long queues with many envelopes: tables grow, and lists come and go.
 func TestLongQueues(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	for _, srcs := range []int32{1, 3, 1000} {
@@ -150,7 +150,7 @@ func TestLongQueues(t *testing.T) {
 		for step := range 20_000 {
 			e := Envelope{rng.Int32N(srcs), rng.Int32N(300)}
 			var err error
-			// Messages run ahead, then receives catch up and run ahead, and back.
+			// Messages run ahead, then receives catch up and run ahead, and so on.
 			switch messages := step/5000%2 == 0; {
 			case rng.IntN(50) == 0 && len(p.n.posted) > 0:
 				err = p.withdraw(rng.IntN(len(p.n.posted)))
@@ -169,7 +169,7 @@ func TestLongQueues(t *testing.T) {
 	}
 }
 
-// Receives that were posted in any order of wildcards take messages in that order.
+// Receives that were posted with any order of wildcards take messages in the order of posting.
 func TestEarliestOfKinds(t *testing.T) {
 	all := []Envelope{{1, 2}, {1, Any}, {Any, 2}, {Any, Any}}
 	order := []int{0, 1, 2, 3}
@@ -180,7 +180,7 @@ func TestEarliestOfKinds(t *testing.T) {
 		}
 		for _, want := range order {
 			if got, ok := q.Arrive(Envelope{1, 2}); got != want || !ok {
-				t.Fatalf("posted in order %v: receive %d, want %d", order, got, want)
+				t.Fatalf("posted in order %v: got receive %d, want %d", order, got, want)
 			}
 		}
 		permute(order)
@@ -203,21 +203,22 @@ func permute(p []int) {
 	slices.Reverse(p[i+1:])
 }
 
-// A reference of a node that is used again is no longer good.
+// A reference becomes invalid when its node is used again.
 func TestStaleRef(t *testing.T) {
 	var q Queue[int, int]
 	old := q.Post(Envelope{1, 1}, 1)
 	q.Arrive(Envelope{1, 1})
 	q.Post(Envelope{1, 1}, 2)
 	if q.Withdraw(old) || q.Withdraw(Ref[int]{}) {
-		t.Error("a receive was withdrawn by a reference that is not its own")
+		t.Error("a stale reference withdrew another receive")
 	}
 	if r, _ := q.Waiting(); r != 1 {
 		t.Errorf("%d receives wait, want 1", r)
 	}
 }
 
-// However much waits, what one more takes is bounded: nothing is copied but the table of lists.
+// However much is waiting, one more message needs bounded memory: only the table of lists is
+// copied.
 func TestGrowsInSteps(t *testing.T) {
 	const messages, step, most = 300_000, 1000, 8 << 20
 	for name, tags := range map[string]int32{"one list": 1, "many lists": messages} {
@@ -234,13 +235,13 @@ func TestGrowsInSteps(t *testing.T) {
 				}
 			}
 			if m, ok := q.Take(Envelope{0, messages / 2 % tags}); !ok || m != nil {
-				t.Error("a message is not there")
+				t.Error("a message is missing")
 			}
 		})
 	}
 }
 
-// In steady state nothing is allocated, with tags that were never used before.
+// In steady state nothing is allocated, even for tags that were never used before.
 func TestNoAllocation(t *testing.T) {
 	var q Queue[*int, *int]
 	x, tag := new(int), int32(0)
@@ -270,7 +271,7 @@ func TestNoAllocation(t *testing.T) {
 		t.Errorf("%v allocations a round, want none", n)
 	}
 	if u := q.messages.used + q.posted.used; u != 0 {
-		t.Errorf("%d lists although nothing waits", u)
+		t.Errorf("%d lists are in use although nothing waits", u)
 	}
 }
 
