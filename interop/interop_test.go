@@ -32,16 +32,16 @@ func must[T any](v T, err error) func(*testing.T) T {
 	}
 }
 
-func fails[T any](_ T, err error) error { return err }
+func errOf[T any](_ T, err error) error { return err }
 
-// both are the two worlds of a process, as far as they are there.
+// both has the two worlds of a process, as far as they exist.
 type both struct {
 	s *shmem.World
 	m *mpi.World
 }
 
-// works uses what is there.
-func (b both) works(t *testing.T) {
+// checkWorks uses the worlds that exist.
+func (b both) checkWorks(t *testing.T) {
 	t.Helper()
 	if b.s != nil {
 		n := b.s.NPEs()
@@ -49,7 +49,7 @@ func (b both) works(t *testing.T) {
 		ok(t, shmem.P(b.s.Ctx(), x, 5+b.s.MyPE(), (b.s.MyPE()+1)%n))
 		ok(t, b.s.Barrier())
 		if v := x.Local()[0]; v != 5+(b.s.MyPE()+n-1)%n {
-			t.Fatalf("%d was put", v)
+			t.Fatalf("the element that was put is %d", v)
 		}
 		ok(t, shmem.Free(b.s, x))
 	}
@@ -59,7 +59,7 @@ func (b both) works(t *testing.T) {
 		in := make([]int, 3000)
 		must(mpi.Sendrecv(c, slices.Repeat([]int{me}, 3000), (me+1)%n, 1, in, mpi.AnySource, 1))(t)
 		if slices.Min(in) != (me+n-1)%n || slices.Max(in) != (me+n-1)%n {
-			t.Fatalf("%d to %d were received", slices.Min(in), slices.Max(in))
+			t.Fatalf("received values from %d to %d", slices.Min(in), slices.Max(in))
 		}
 		sum := []int{0}
 		ok(t, mpi.Allreduce(c, sum, []int{1}, mpi.Sum))
@@ -72,7 +72,7 @@ func (b both) works(t *testing.T) {
 	}
 }
 
-// Each order of Init and Finalize of both, again and again in one process, nested.
+// Init and Finalize of both work in each order, again and again in one process, and nested.
 func TestAnyOrder(t *testing.T) {
 	shmemtest.RunBare(t, 3, func(t *testing.T) {
 		var b both
@@ -95,16 +95,16 @@ func TestAnyOrder(t *testing.T) {
 		for _, order := range []string{"smSM", "smMS", "msSM", "msMS", "sSmM", "mMsS", "smSsMS", "msMmSM", "ssmSSM", "mmsMSM", "smmMMS"} {
 			for i := range order {
 				step[order[i]]()
-				b.works(t)
+				b.checkWorks(t)
 			}
 			if b.s != nil || b.m != nil {
-				t.Fatalf("%s: something is left", order)
+				t.Fatalf("%s: something is left initialized", order)
 			}
 		}
 	})
 }
 
-// Teams become communicators and back, with the same members in the same order.
+// Teams convert to communicators and back, with the same members in the same order.
 func TestConversion(t *testing.T) {
 	for _, n := range []int{1, 2, 5} {
 		shmemtest.Run(t, n, func(t *testing.T, w *shmem.World) {
@@ -114,7 +114,7 @@ func TestConversion(t *testing.T) {
 			if all.Rank() != me || all.Size() != n {
 				t.Fatalf("rank %d of %d for PE %d of %d", all.Rank(), all.Size(), me, n)
 			}
-			// The PEs with even numbers, the last one first.
+			// The PEs with even numbers, in descending order.
 			evens := (n + 1) / 2
 			team := must(w.Team().SplitStrided((evens-1)*2, -2, evens, nil))(t)
 			if team != nil {
@@ -122,19 +122,19 @@ func TestConversion(t *testing.T) {
 				if c.Rank() != team.MyPE() || c.Size() != evens {
 					t.Fatalf("rank %d of %d for number %d of %d", c.Rank(), c.Size(), team.MyPE(), evens)
 				}
-				ok(t, team.Destroy()) // the communicator does without
+				ok(t, team.Destroy()) // the communicator does not need it
 				in := []int{0}
 				must(mpi.Sendrecv(c, []int{me}, (c.Rank()+1)%evens, 1, in, mpi.AnySource, 1))(t)
 				if want := 2 * (evens - 1 - (c.Rank()+evens-1)%evens); in[0] != want {
-					t.Fatalf("PE %d was received from, want %d", in[0], want)
+					t.Fatalf("received from PE %d, want PE %d", in[0], want)
 				}
 				back := must(interop.TeamOf(c, shmem.ModeStrict))(t)
 				ok(t, c.Free())
 				if back.MyPE() != evens-1-me/2 || back.NPEs() != evens {
-					t.Fatalf("PE %d has number %d of %d", me, back.MyPE(), back.NPEs())
+					t.Fatalf("PE %d is number %d of %d in the team", me, back.MyPE(), back.NPEs())
 				}
 				if pe, _ := back.Translate(0, w.Team()); pe != 2*(evens-1) {
-					t.Fatalf("number 0 is PE %d, want %d", pe, 2*(evens-1))
+					t.Fatalf("number 0 translates to PE %d, want PE %d", pe, 2*(evens-1))
 				}
 				ok(t, back.Sync())
 				ok(t, back.Destroy())
@@ -149,14 +149,14 @@ func TestConversion(t *testing.T) {
 				t.Errorf("TeamOf of nil: %v", err)
 			}
 			if _, err := interop.TeamOf(nil, 77); !errors.Is(err, shmem.ErrArgument) {
-				t.Errorf("TeamOf with a mode that is none: %v", err)
+				t.Errorf("TeamOf with an invalid mode: %v", err)
 			}
 		})
 	}
 }
 
-// TeamOf with different modes, or one that is none on one rank, is an error of all ranks,
-// and nobody waits.
+// TeamOf with different modes, or with an invalid mode on one rank, is an error on all ranks, and
+// no rank waits.
 func TestModesDiffer(t *testing.T) {
 	shmemtest.RunBare(t, 3, func(t *testing.T) {
 		s, m := must(shmem.Init())(t), must(mpi.Init())(t)
@@ -172,7 +172,7 @@ func TestModesDiffer(t *testing.T) {
 			}
 			team, err := interop.TeamOf(c, mine)
 			if team != nil || !errors.Is(err, want) || !strings.Contains(err.Error(), text) {
-				t.Errorf("%v, %v, want an error with %q that is %v", team, err, text, want)
+				t.Errorf("TeamOf returned %v, %v, want an error with %q that is %v", team, err, text, want)
 			}
 			ok(t, c.Barrier())
 		}
@@ -182,7 +182,7 @@ func TestModesDiffer(t *testing.T) {
 	})
 }
 
-// A death that one side finds is known to the other, and acknowledged for both at once.
+// A death that one side notices is known to the other side, and is acknowledged for both at once.
 func TestOneView(t *testing.T) {
 	shmemtest.Run(t, 3, func(t *testing.T, w *shmem.World) {
 		m := must(mpi.Init())(t)
@@ -193,23 +193,23 @@ func TestOneView(t *testing.T) {
 			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 			select {}
 		}
-		if err := fails(mpi.Recv(c, []int{0}, 1, 0)); !errors.Is(err, mpi.ErrDied) {
+		if err := errOf(mpi.Recv(c, []int{0}, 1, 0)); !errors.Is(err, mpi.ErrDied) {
 			t.Errorf("Recv: %v", err)
 		}
 		if err := shmem.AtomicAdd(w.Ctx(), x, 1, 1); !errors.Is(err, shmem.ErrPEDied) {
 			t.Errorf("AtomicAdd: %v", err)
 		}
 		if got := w.Failed(); !slices.Equal(got, []int{1}) {
-			t.Errorf("shmem knows of %v", got)
+			t.Errorf("shmem's Failed() = %v, want only the victim", got)
 		}
 		if err := shmem.WaitUntil(w.Ctx(), never, shmem.NE, 0); !errors.Is(err, shmem.ErrPEDied) {
 			t.Errorf("WaitUntil: %v", err)
 		}
-		if err := fails(mpi.Recv(c, []int{0}, mpi.AnySource, 0)); !errors.Is(err, mpi.ErrDied) {
+		if err := errOf(mpi.Recv(c, []int{0}, mpi.AnySource, 0)); !errors.Is(err, mpi.ErrDied) {
 			t.Errorf("Recv from any source: %v", err)
 		}
 		if got := interop.AckFailed(w, c); !slices.Equal(got, []int{1}) {
-			t.Errorf("acknowledged %v", got)
+			t.Errorf("AckFailed() = %v, want only the victim", got)
 		}
 		other := 2 - w.MyPE()
 		ok(t, shmem.P(w.Ctx(), x, 1, other))
@@ -222,16 +222,16 @@ func TestOneView(t *testing.T) {
 	}, shmemtest.Recover(1))
 }
 
-// A death in any step of CommOf is an error that names the PE, not a rank of some communicator.
+// A death in any step of CommOf is an error that names the PE by its number in the job.
 func TestDeathInCommOf(t *testing.T) {
 	shmemtest.Run(t, 3, func(t *testing.T, w *shmem.World) {
 		m := must(mpi.Init())(t)
 		pair := must(w.Team().SplitStrided(1, 1, 2, &shmem.TeamConfig{Mode: shmem.ModeStrict}))(t)
 		switch w.MyPE() {
 		case 1:
-			err := fails(interop.CommOf(pair))
+			err := errOf(interop.CommOf(pair))
 			if dead, is := errors.AsType[*shmem.PEError](err); !is || !errors.Is(err, shmem.ErrPEDied) || !slices.Equal(dead.PEs, []int{2}) {
-				t.Errorf("%v, want the death of PE 2", err)
+				t.Errorf("error %v, want the death of PE 2", err)
 			}
 		case 2: // makes the team, but not the communicator
 			g := must(bridge.OfTeam("Team.SplitStrided", pair))(t)
@@ -243,25 +243,26 @@ func TestDeathInCommOf(t *testing.T) {
 	}, shmemtest.Recover(2))
 }
 
-// A PE whose other goroutine finalizes mpi in the middle of CommOf leaves, which the others learn.
+// If another goroutine finalizes mpi in the middle of CommOf, the PE leaves, and the other PEs get
+// an error.
 func TestFinalizeInCommOf(t *testing.T) {
 	shmemtest.Run(t, 3, func(t *testing.T, w *shmem.World) {
 		m := must(mpi.Init())(t)
 		pair := must(w.Team().SplitStrided(0, 1, 2, &shmem.TeamConfig{Mode: shmem.ModeStrict}))(t)
 		switch w.MyPE() {
 		case 0:
-			if err := fails(interop.CommOf(pair)); !errors.Is(err, shmem.ErrPEFinalized) {
-				t.Errorf("%v, want that PE 1 has left", err)
+			if err := errOf(interop.CommOf(pair)); !errors.Is(err, shmem.ErrPEFinalized) {
+				t.Errorf("error %v, want one that says that PE 1 has left", err)
 			}
 		case 1:
-			for len(w.Failed()) == 0 { // then Finalize waits for nobody
+			for len(w.Failed()) == 0 { // after it, Finalize does not wait
 				runtime.Gosched()
 			}
 			g := must(bridge.OfTeam("Team.SplitStrided", pair))(t)
 			half := must(coll.Split(g.Ctx, g.Team, []int{0, 1}, false))(t)
 			ok(t, m.Finalize())
-			if err := fails(bridge.NewComm(g.Ctx, half)); !errors.Is(err, mpi.ErrFinalized) {
-				t.Errorf("%v, want that mpi was finalized", err)
+			if err := errOf(bridge.NewComm(g.Ctx, half)); !errors.Is(err, mpi.ErrFinalized) {
+				t.Errorf("error %v, want one that says that mpi is finalized", err)
 			}
 			return
 		case 2:
@@ -272,8 +273,8 @@ func TestFinalizeInCommOf(t *testing.T) {
 	}, shmemtest.Recover(2))
 }
 
-// Survivors of one death after the other go on with a communicator of theirs, which the
-// team has that is left of the last one; messages among them go on anyway.
+// After each death the survivors go on with a communicator of their own, made of the team that is
+// left of the last one. Messages among them work all the time.
 func TestGoOn(t *testing.T) {
 	shmemtest.Run(t, 5, func(t *testing.T, w *shmem.World) {
 		m := must(mpi.Init())(t)
@@ -286,7 +287,7 @@ func TestGoOn(t *testing.T) {
 				select {}
 			}
 			var err error
-			for err == nil { // until the death is known
+			for err == nil { // until the death is noticed
 				err = mpi.Allreduce(c, []int{0}, []int{1}, mpi.Sum)
 			}
 			if !errors.Is(err, mpi.ErrDied) {
@@ -297,13 +298,13 @@ func TestGoOn(t *testing.T) {
 			in := []int{-1}
 			must(mpi.Sendrecv(m.Comm(), []int{me}, live[(at+1)%len(live)], 1, in, live[(at+len(live)-1)%len(live)], 1))(t)
 			if want := live[(at+len(live)-1)%len(live)]; in[0] != want {
-				t.Errorf("%d was received, want %d", in[0], want)
+				t.Errorf("received %d, want %d", in[0], want)
 			}
 			ok(t, c.Free())
 			team = must(team.Shrink())(t)
 			c = must(interop.CommOf(team))(t)
 			if c.Size() != len(live) || live[c.Rank()] != me {
-				t.Fatalf("rank %d of %d, want those of %v", c.Rank(), c.Size(), live)
+				t.Fatalf("this is rank %d of %d, want the ranks of %v", c.Rank(), c.Size(), live)
 			}
 			sum := []int{0}
 			ok(t, mpi.Allreduce(c, sum, []int{1 << me}, mpi.Sum))

@@ -11,8 +11,8 @@ import (
 	"github.com/goshmem/goshmem/shmem/shmemtest"
 )
 
-// polling is what a program polls with until PE 1 has put v into the elements of flag on PE 0. Before, PE 0
-// puts v into begun on PE 1: then all its messages are under way.
+// polling is what a program polls until PE 1 puts v into the elements of flag on PE 0. Before, PE
+// 0 puts v into begun on PE 1, which says that all its messages are in progress.
 type polling struct {
 	c           *shmem.Ctx
 	flag, begun shmem.Sym[int64]
@@ -25,23 +25,24 @@ func newPolling(t *testing.T, w *shmem.World) *polling {
 	return &polling{c: w.Ctx(), flag: must(shmem.Calloc[int64](w, 2))(t), begun: must(shmem.Calloc[int64](w, 1))(t), sig: must(shmem.Calloc[uint64](w, 1))(t)}
 }
 
-// newRound begins another turn of both PEs.
+// newRound begins another round on both PEs.
 func (p *polling) newRound(t *testing.T, w *shmem.World) {
 	t.Helper()
 	p.v++
 	ok(t, w.Barrier())
 }
 
-// hasBegun returns when PE 0's messages are under way. Other than a wait, it takes nothing out of lanes.
-func (p *polling) hasBegun(t *testing.T) {
+// waitUntilBegun returns when PE 0's messages are in progress. Unlike a wait of the library, it
+// reads no lane.
+func (p *polling) waitUntilBegun(t *testing.T) {
 	t.Helper()
-	poll(t, "AtomicFetch", func() (bool, error) {
+	pollUntil(t, "AtomicFetch", func() (bool, error) {
 		v, err := shmem.AtomicFetch(p.c, p.begun, 1)
 		return v == p.v, err
 	})
 }
 
-// polls are the routines that look once, and say whether they have found all elements.
+// polls lists the routines that test once and report whether all elements are set.
 var polls = []struct {
 	name string
 	look func(p *polling) (bool, error)
@@ -73,23 +74,23 @@ var polls = []struct {
 	}},
 }
 
-// poll looks until it finds what PE 1 puts, or ends the test.
-func poll(t *testing.T, name string, look func() (bool, error)) {
+// pollUntil polls until look returns true, or fails the test.
+func pollUntil(t *testing.T, name string, look func() (bool, error)) {
 	t.Helper()
 	for begun := time.Now(); !must(look())(t); runtime.Gosched() {
 		if time.Since(begun) > 20*time.Second {
-			t.Fatalf("%s polls in vain: messages make no progress", name)
+			t.Fatalf("%s never returned true: messages make no progress", name)
 		}
 	}
 }
 
 const (
-	manyMessages = 2000   // more than a lane has room for: the sender has to go on with them
-	longMessage  = 40_000 // elements: the receiver has to answer before it can be sent
+	manyMessages = 2000   // more than fit into a lane: the sender has to keep sending
+	longMessage  = 40_000 // elements: the receiver has to answer before they can be sent
 )
 
-// messages are under way from PE 0, which goes on with something else, to PE 1, or the other way round.
-// On PE 0, they return what is to be waited for in the end.
+// messages start messages from PE 0, which goes on with something else, to PE 1, or in the other
+// direction. On PE 0 they return the requests to wait for at the end.
 var messages = map[string]func(t *testing.T, c *mpi.Comm, p *polling) []mpi.Request{
 	"many from": func(t *testing.T, c *mpi.Comm, p *polling) (under []mpi.Request) {
 		if c.Rank() == 0 {
@@ -99,7 +100,7 @@ var messages = map[string]func(t *testing.T, c *mpi.Comm, p *polling) []mpi.Requ
 			ok(t, shmem.AtomicSet(p.c, p.begun, p.v, 1))
 			return under
 		}
-		p.hasBegun(t)
+		p.waitUntilBegun(t)
 		in := make([]int64, 1)
 		for i := range int64(manyMessages) {
 			if must(mpi.Recv(c, in, 0, 0))(t); in[0] != i {
@@ -114,13 +115,13 @@ var messages = map[string]func(t *testing.T, c *mpi.Comm, p *polling) []mpi.Requ
 			ok(t, shmem.AtomicSet(p.c, p.begun, p.v, 1))
 			return []mpi.Request{r}
 		}
-		p.hasBegun(t)
+		p.waitUntilBegun(t)
 		ok(t, mpi.Send(c, make([]int64, longMessage), 0, 0))
 		return nil
 	},
 }
 
-// A program that polls with tests of shmem, instead of waiting, makes progress for its messages.
+// A program that polls with tests of shmem instead of waiting makes progress for its messages.
 func TestPollsMakeProgress(t *testing.T) {
 	shmemtest.Run(t, 2, func(t *testing.T, w *shmem.World) {
 		m := must(mpi.Init())(t)
@@ -130,7 +131,7 @@ func TestPollsMakeProgress(t *testing.T) {
 				p.newRound(t, w)
 				under := messages[direction](t, m.Comm(), p)
 				if w.MyPE() == 0 {
-					poll(t, fmt.Sprintf("%s with %s PE 0", x.name, direction), func() (bool, error) { return x.look(p) })
+					pollUntil(t, fmt.Sprintf("%s with %s PE 0", x.name, direction), func() (bool, error) { return x.look(p) })
 					ok(t, mpi.WaitAll(under, nil))
 				} else {
 					ok(t, shmem.PutSignal(p.c, p.flag, []int64{p.v, p.v}, p.sig, uint64(p.v), shmem.SignalSet, 0))
@@ -141,7 +142,8 @@ func TestPollsMakeProgress(t *testing.T) {
 	})
 }
 
-// So does one that polls for a lock, which the other side of its messages holds.
+// A program that polls for a lock makes progress as well. Here PE 1, the other side of its
+// messages, holds the lock.
 func TestLockPollsMakeProgress(t *testing.T) {
 	shmemtest.Run(t, 2, func(t *testing.T, w *shmem.World) {
 		m := must(mpi.Init())(t)
@@ -153,14 +155,14 @@ func TestLockPollsMakeProgress(t *testing.T) {
 			p.newRound(t, w)
 			under := messages[direction](t, m.Comm(), p)
 			if w.MyPE() == 0 {
-				poll(t, "Lock.Try with "+direction+" PE 0", func() (bool, error) {
+				pollUntil(t, "Lock.Try with "+direction+" PE 0", func() (bool, error) {
 					_, got, err := lock.Try(c)
 					return got, err
 				})
 				ok(t, mpi.WaitAll(under, nil))
 			}
 			ok(t, lock.Release(c))
-			ok(t, w.Barrier()) // before PE 1 takes it again
+			ok(t, w.Barrier()) // before PE 1 acquires it again
 		}
 		ok(t, m.Finalize())
 	})
