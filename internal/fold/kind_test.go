@@ -37,51 +37,51 @@ func declared[T any](f func(acc, in []T)) func(acc, in []T) {
 }
 
 type (
-	own   int32
-	other struct{ calls int }
+	ownInt     int32
+	countingOp struct{ calls int }
 )
 
-func (o *other) fold(acc, in []int) {
+func (o *countingOp) fold(acc, in []int) {
 	o.calls++
 	sum(acc, in)
 }
 
-// held has an operator in a struct, made by generic code.
+// held keeps an operator of generic code in a struct.
 type held[T fold.Number] struct{ op func(acc, in []T) }
 
-func hold[T fold.Number]() held[T] { return held[T]{op: sum[T]} }
+func newHeld[T fold.Number]() held[T] { return held[T]{op: sum[T]} }
 
-// asked is what generic code finds.
-func asked[T fold.Ordered]() [4]fold.Kind {
+// kindsInGeneric returns the kinds that generic code gets.
+func kindsInGeneric[T fold.Ordered]() [4]fold.Kind {
 	return [4]fold.Kind{
 		fold.KindOf(sum[T]), fold.KindOf(largest[T]), fold.KindOf(declared(sum[T])),
 		fold.KindOf(func(acc, in []T) { sum(acc, in) }),
 	}
 }
 
-// A predefined operator is known wherever its function value was made.
+// A predefined operator is recognized wherever its function value was made.
 func TestKindOfPredefined(t *testing.T) {
 	variable := sum[int]
 	for name, kind := range map[string]fold.Kind{
-		"by name": fold.KindOf(sum[int64]), "of a type of one's own": fold.KindOf(sum[own]),
-		"of a variable": fold.KindOf(variable), "of a struct": fold.KindOf(hold[float32]().op),
+		"by name": fold.KindOf(sum[int64]), "of a declared type": fold.KindOf(sum[ownInt]),
+		"of a variable": fold.KindOf(variable), "of a struct": fold.KindOf(newHeld[float32]().op),
 		"declared": fold.KindOf(declared(sum[int])), "declared twice": fold.KindOf(declared(declared(sum[int]))),
 		"complex": fold.KindOf(sum[complex128]),
 	} {
 		if kind != fold.KindSum {
-			t.Errorf("%s: %v, want %v", name, kind, fold.KindSum)
+			t.Errorf("%s: got %v, want %v", name, kind, fold.KindSum)
 		}
 	}
 	want := [4]fold.Kind{fold.KindSum, fold.KindMax, fold.KindSum, fold.KindUser}
-	if i, f, s := asked[int](), asked[float64](), asked[own](); i != want || f != want || s != want {
-		t.Errorf("in generic code: %v, %v and %v, want %v", i, f, s, want)
+	if i, f, s := kindsInGeneric[int](), kindsInGeneric[float64](), kindsInGeneric[ownInt](); i != want || f != want || s != want {
+		t.Errorf("in generic code: got %v, %v and %v, want %v", i, f, s, want)
 	}
 }
 
-// A function of the program is the program's, whatever it does with a predefined operator, and
-// however it takes empty slices.
+// A function of the program is a user operator, whatever it does with a predefined operator, and
+// whatever it does with empty slices.
 func TestKindOfUser(t *testing.T) {
-	variable, o := sum[int], &other{}
+	variable, o := sum[int], &countingOp{}
 	var mu sync.Mutex
 	for name, op := range map[string]func(acc, in []int){
 		"calls one":          func(acc, in []int) { sum(acc, in) },
@@ -102,10 +102,10 @@ func TestKindOfUser(t *testing.T) {
 		"nil":                nil,
 	} {
 		if kind, f := fold.Ask(op); kind != fold.KindUser || (f == nil) != (op == nil) {
-			t.Errorf("an operator that %s: %v, want %v", name, kind, fold.KindUser)
+			t.Errorf("an operator that %s: got %v, want %v", name, kind, fold.KindUser)
 		}
 		if kind := fold.KindOf(declared(op)); kind != fold.KindCommutative {
-			t.Errorf("an operator that %s, declared: %v, want %v", name, kind, fold.KindCommutative)
+			t.Errorf("an operator that %s, declared: got %v, want %v", name, kind, fold.KindCommutative)
 		}
 		if !mu.TryLock() {
 			t.Fatalf("an operator that %s is not at its end", name)
@@ -113,11 +113,11 @@ func TestKindOfUser(t *testing.T) {
 		mu.Unlock()
 	}
 	if o.calls != 2 {
-		t.Errorf("an operator was called %d times by two questions", o.calls)
+		t.Errorf("two calls of KindOf called an operator %d times", o.calls)
 	}
 }
 
-// Ask returns the function of the program, through any number of declarations.
+// Ask returns the function of the program, even if it is declared several times.
 func TestAskReturnsFunction(t *testing.T) {
 	calls := 0
 	op := func(_, _ []int) { calls++ }
@@ -125,7 +125,7 @@ func TestAskReturnsFunction(t *testing.T) {
 		_, f := fold.Ask(declared)
 		calls = 0
 		if f(nil, nil); calls != 1 {
-			t.Errorf("the function that Ask returned made %d calls of the program's, want 1", calls)
+			t.Errorf("the function that Ask returned called the program's function %d times, want 1", calls)
 		}
 	}
 	if kind, f := fold.Ask(sum[int]); kind != fold.KindSum || f != nil {
@@ -133,9 +133,9 @@ func TestAskReturnsFunction(t *testing.T) {
 	}
 }
 
-// The question stays between KindOf and the operator: outside of it, a predefined operator lets
-// panics be, also one that is deferred with empty slices, and folds nothing.
-func TestAnswerLetsPanicsBe(t *testing.T) {
+// The question stays between KindOf and the operator. Outside of it, a predefined operator does
+// not recover panics, even if it is deferred with empty slices, and folds nothing then.
+func TestPredefinedRecoversNoPanic(t *testing.T) {
 	for name, op := range map[string]func(acc, in []int){"predefined": sum[int], "declared": declared(sum[int])} {
 		got := func() (r any) {
 			defer func() { r = recover() }()
@@ -153,7 +153,7 @@ func TestAnswerLetsPanicsBe(t *testing.T) {
 	}
 }
 
-// Many goroutines may ask at once.
+// Many goroutines may call KindOf at the same time.
 func TestKindOfConcurrently(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range 8 {
@@ -164,7 +164,7 @@ func TestKindOfConcurrently(t *testing.T) {
 					op, want = largest[int], fold.KindMax
 				}
 				if kind := fold.KindOf(op); kind != want {
-					t.Errorf("%v, want %v", kind, want)
+					t.Errorf("got %v, want %v", kind, want)
 					return
 				}
 			}

@@ -7,8 +7,8 @@ import (
 	"github.com/goshmem/goshmem/internal/fold"
 )
 
-// folds checks a loop element by element, for lengths around those that it takes at once.
-func folds[T comparable](t *testing.T, loop func(acc, in []T), one func(a, b T) T, value func(i int) T) {
+// checkLoop checks a loop element by element, for lengths around those that it unrolls.
+func checkLoop[T comparable](t *testing.T, loop func(acc, in []T), one func(a, b T) T, value func(i int) T) {
 	t.Helper()
 	for n := range 20 {
 		acc, in, want := make([]T, n+1), make([]T, n+1), make([]T, n+1)
@@ -21,61 +21,61 @@ func folds[T comparable](t *testing.T, loop func(acc, in []T), one func(a, b T) 
 		loop(acc[:n], in[:n])
 		for i := range acc {
 			if acc[i] != want[i] {
-				t.Errorf("%T, element %d of %d: %v, want %v", acc, i, n, acc[i], want[i])
+				t.Errorf("%T, element %d of %d: got %v, want %v", acc, i, n, acc[i], want[i])
 			}
 		}
 	}
 }
 
-// integral has the types of And, Or and Xor on integers.
+// integral is the set of integer types of And, Or and Xor.
 type integral interface {
 	~int | ~int8 | ~int16 | ~int32 | ~int64 | ~uint | ~uint8 | ~uint16 | ~uint32 | ~uint64 | ~uintptr
 }
 
-func integers[T integral](t *testing.T) {
+func checkIntegerLoops[T integral](t *testing.T) {
 	t.Helper()
 	value := func(i int) T { return T(uint64(i+1) * 0x9e3779b97f4a7c15 >> 3) }
-	folds(t, fold.Sum[T], func(a, b T) T { return a + b }, value)
-	folds(t, fold.Prod[T], func(a, b T) T { return a * b }, value)
-	folds(t, fold.Min[T], func(a, b T) T { return min(a, b) }, value)
-	folds(t, fold.Max[T], func(a, b T) T { return max(a, b) }, value)
-	folds(t, fold.And[T], func(a, b T) T { return a & b }, value)
-	folds(t, fold.Or[T], func(a, b T) T { return a | b }, value)
-	folds(t, fold.Xor[T], func(a, b T) T { return a ^ b }, value)
+	checkLoop(t, fold.Sum[T], func(a, b T) T { return a + b }, value)
+	checkLoop(t, fold.Prod[T], func(a, b T) T { return a * b }, value)
+	checkLoop(t, fold.Min[T], func(a, b T) T { return min(a, b) }, value)
+	checkLoop(t, fold.Max[T], func(a, b T) T { return max(a, b) }, value)
+	checkLoop(t, fold.And[T], func(a, b T) T { return a & b }, value)
+	checkLoop(t, fold.Or[T], func(a, b T) T { return a | b }, value)
+	checkLoop(t, fold.Xor[T], func(a, b T) T { return a ^ b }, value)
 }
 
-func bools[T ~bool](t *testing.T) {
+func checkBoolLoops[T ~bool](t *testing.T) {
 	t.Helper()
 	for _, value := range []func(i int) T{
 		func(i int) T { return i%2 == 0 }, func(i int) T { return i%3 == 0 }, func(int) T { return true }, func(int) T { return false },
 	} {
-		folds(t, fold.And[T], func(a, b T) T { return a && b }, value)
-		folds(t, fold.Or[T], func(a, b T) T { return a || b }, value)
-		folds(t, fold.Xor[T], func(a, b T) T { return a != b }, value)
+		checkLoop(t, fold.And[T], func(a, b T) T { return a && b }, value)
+		checkLoop(t, fold.Or[T], func(a, b T) T { return a || b }, value)
+		checkLoop(t, fold.Xor[T], func(a, b T) T { return a != b }, value)
 	}
 }
 
 func TestLoops(t *testing.T) {
-	integers[int](t)
-	integers[int8](t)
-	integers[int16](t)
-	integers[int32](t)
-	integers[int64](t)
-	integers[uint](t)
-	integers[uint8](t)
-	integers[uint16](t)
-	integers[uint32](t)
-	integers[uint64](t)
-	integers[uintptr](t)
-	integers[own](t)
-	bools[bool](t)
+	checkIntegerLoops[int](t)
+	checkIntegerLoops[int8](t)
+	checkIntegerLoops[int16](t)
+	checkIntegerLoops[int32](t)
+	checkIntegerLoops[int64](t)
+	checkIntegerLoops[uint](t)
+	checkIntegerLoops[uint8](t)
+	checkIntegerLoops[uint16](t)
+	checkIntegerLoops[uint32](t)
+	checkIntegerLoops[uint64](t)
+	checkIntegerLoops[uintptr](t)
+	checkIntegerLoops[ownInt](t)
+	checkBoolLoops[bool](t)
 	type answer bool
-	bools[answer](t)
+	checkBoolLoops[answer](t)
 	half := func(i int) float64 { return float64(i%7) / 2 }
-	folds(t, fold.Sum[float64], func(a, b float64) float64 { return a + b }, half)
-	folds(t, fold.Prod[float64], func(a, b float64) float64 { return a * b }, half)
-	folds(t, fold.Sum[complex64], func(a, b complex64) complex64 { return a + b }, func(i int) complex64 { return complex(float32(i), 1) })
-	folds(t, fold.Prod[complex128], func(a, b complex128) complex128 { return a * b }, func(i int) complex128 { return complex(float64(i), 1) })
+	checkLoop(t, fold.Sum[float64], func(a, b float64) float64 { return a + b }, half)
+	checkLoop(t, fold.Prod[float64], func(a, b float64) float64 { return a * b }, half)
+	checkLoop(t, fold.Sum[complex64], func(a, b complex64) complex64 { return a + b }, func(i int) complex64 { return complex(float32(i), 1) })
+	checkLoop(t, fold.Prod[complex128], func(a, b complex128) complex128 { return a * b }, func(i int) complex128 { return complex(float64(i), 1) })
 }
 
 // A NaN on either side gives NaN.
@@ -84,7 +84,7 @@ func TestNaN(t *testing.T) {
 	for name, loop := range map[string]func(acc, in []float64){"Min": fold.Min[float64], "Max": fold.Max[float64]} {
 		acc := []float64{nan, 1}
 		if loop(acc, []float64{1, nan}); !math.IsNaN(acc[0]) || !math.IsNaN(acc[1]) {
-			t.Errorf("%s: %v", name, acc)
+			t.Errorf("%s: got %v, want a NaN", name, acc)
 		}
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/goshmem/goshmem/internal/wait"
 )
 
-// A Lock is had by one goroutine at a time, which sees what those before it have done,
-// on one processor and among more threads than there are.
+// One goroutine at a time holds a Lock and sees what earlier holders have written, on one
+// processor and with more threads than processors.
 func TestLock(t *testing.T) {
 	for _, threads := range []int{1, 2, 8} {
 		func() {
@@ -37,7 +37,7 @@ func TestLock(t *testing.T) {
 	}
 }
 
-// Who waits for a goroutine that has the lock for long gets it, and not before.
+// A goroutine that waits for a lock which is held for long gets it, and not before it is free.
 func TestLockHeldLong(t *testing.T) {
 	l := new(wait.Lock)
 	l.Lock()
@@ -49,25 +49,25 @@ func TestLockHeldLong(t *testing.T) {
 	}()
 	select {
 	case <-got:
-		t.Fatal("a lock that another goroutine has")
+		t.Fatal("Lock returned although another goroutine holds the lock")
 	case <-time.After(20 * time.Millisecond):
 	}
 	l.Unlock()
 	<-got
 }
 
-// A goroutine that takes the lock again and again lets one that waits have it soon, whether they
-// share a processor or not, and however long its sections are.
+// A goroutine that takes the lock again and again soon lets a waiting one have it, whether they
+// share a processor or not, and however long its critical sections are.
 func TestLockTurns(t *testing.T) {
 	for _, x := range []struct {
 		threads, rounds int
 		section         time.Duration
-		most            int64 // sections of the other one, in all rounds
+		most            int64 // sections of the other goroutine in all rounds
 	}{
-		{1, 20, 0, 100000}, // in one time slice there are thousands
+		{1, 20, 0, 100000}, // one time slice has thousands of them
 		{1, 20, 100 * time.Microsecond, 2000},
 		{2, 20, 100 * time.Microsecond, 2000},
-		{2, 20, time.Millisecond, 300}, // without turns some 600, with them 20
+		{2, 20, time.Millisecond, 300}, // some 600 without turns, 20 with them
 		{4, 20, time.Millisecond, 300},
 	} {
 		t.Run(fmt.Sprintf("%d threads, %v", x.threads, x.section), func(t *testing.T) {
@@ -80,14 +80,14 @@ func TestLockTurns(t *testing.T) {
 				for !over.Load() {
 					l.Lock()
 					sections.Add(1)
-					for begin := time.Now(); time.Since(begin) < x.section; { // it computes
+					for begin := time.Now(); time.Since(begin) < x.section; { // computes for the length of the section
 					}
 					l.Unlock()
 				}
 			})
 			waited := int64(0)
 			for round := 0; round < x.rounds && waited <= x.most; round++ {
-				for before := sections.Load(); sections.Load() == before; { // until the other one has begun
+				for before := sections.Load(); sections.Load() == before; { // until the other goroutine has begun a section
 					runtime.Gosched()
 				}
 				before := sections.Load()

@@ -12,7 +12,7 @@ import (
 	"github.com/goshmem/goshmem/symheap/layout"
 )
 
-// stream is a Poller to which something comes at every gap-th look, so many times.
+// stream is a Poller for which something arrives at every gap-th poll, until it has arrived more times.
 type stream struct {
 	bell      *layout.Bell
 	gap, more int
@@ -31,15 +31,14 @@ func (s *stream) Poll() Look {
 	return Moved
 }
 
-// While something comes, a wait neither yields nor falls asleep, however long the whole
-// takes.
+// While something arrives, a wait neither yields nor sleeps, however long it takes as a whole.
 func TestWaitPollStaysAwake(t *testing.T) {
 	var bell layout.Bell
 	w := NewWaiter(&bell, Policy{Polls: 100, Yields: 2, First: time.Millisecond, Most: time.Millisecond})
 	for _, x := range []struct {
 		gap   int
 		armed bool
-	}{{1, false}, {100, false}, {103, true}} { // the last is beyond the polls and the yields
+	}{{1, false}, {100, false}, {103, true}} { // the last gap is longer than the polls and yields
 		s := &stream{bell: &bell, gap: x.gap, more: 1000}
 		if err := w.WaitPoll(s, t.Context()); err != nil {
 			t.Fatal(err)
@@ -50,7 +49,7 @@ func TestWaitPollStaysAwake(t *testing.T) {
 	}
 }
 
-// A wait ends with its context though something comes at every look, or at every yield.
+// A wait ends with its context even if something arrives at every poll, or at every yield.
 func TestWaitPollExpires(t *testing.T) {
 	var bell layout.Bell
 	w := NewWaiter(&bell, PolicyFor(2, 2))
@@ -59,16 +58,16 @@ func TestWaitPollExpires(t *testing.T) {
 		err := w.WaitPoll(&stream{bell: &bell, gap: gap, more: -1}, ctx)
 		cancel()
 		if !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("wait past its deadline ended with %v", err)
+			t.Errorf("wait past its deadline returned %v", err)
 		}
 	}
 	w.Close()
 	if err := w.WaitPoll(&stream{bell: &bell, gap: 1, more: -1}, nil); !errors.Is(err, ErrClosed) {
-		t.Errorf("wait of a process that has finalized ended with %v", err)
+		t.Errorf("wait after Close returned %v", err)
 	}
 }
 
-// polled is a Poller that knows whom it waits for.
+// polled is a Poller that knows which PE it waits for.
 type polled struct {
 	over *atomic.Bool
 	pe   int
@@ -83,7 +82,7 @@ func (p polled) Poll() Look {
 
 func (p polled) Awaits() int { return p.pe + 1 }
 
-// Others may ask for whom a goroutine sleeps: a PE, the holder of a lock, or nobody known.
+// Others can ask what a goroutine sleeps for: a PE, the holder of a lock, or nothing known.
 func TestAwaited(t *testing.T) {
 	var word uint64
 	var over atomic.Bool
@@ -122,7 +121,7 @@ func TestAwaited(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if pe, grant := w.Awaited(); pe >= 0 || grant != 0 {
-			t.Errorf("%s: nobody sleeps, but PE %d or lock %#x is waited for", name, pe, grant)
+			t.Errorf("%s: no goroutine sleeps, but PE %d or lock %#x is waited for", name, pe, grant)
 		}
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/goshmem/goshmem/symheap/layout"
 )
 
-// Conditions on all widths and signs at their borders.
+// Conditions with all widths and signs at their limits.
 func TestCond(t *testing.T) {
 	var word [2]uint64
 	p := unsafe.Pointer(&word)
@@ -54,7 +54,7 @@ func TestCond(t *testing.T) {
 			holds(unsigned, x.unsigned)
 		}
 	}
-	// The odd half of an aligned four bytes.
+	// The odd half of four aligned bytes.
 	word[0] = 0x0000_0000_8001_7fff
 	hi := Cond{Addr: unsafe.Add(p, 2), Width: 2, Signed: true, Cmp: EQ, Val: math.MaxUint64 - 0x7ffe}
 	holds(hi, true)
@@ -62,8 +62,8 @@ func TestCond(t *testing.T) {
 	holds(lo, true)
 }
 
-// Every kind of wait does what Serve asks for, in each of its phases: what it waits for
-// comes of that alone.
+// Every kind of wait calls Serve's function in each of its phases: the awaited value comes only
+// from that function.
 func TestWaitsServe(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
@@ -90,8 +90,8 @@ func TestWaitsServe(t *testing.T) {
 	}
 }
 
-// Several goroutines of one process wait on different words, sleep, and each is
-// woken by a ring for its own word.
+// Several goroutines of one process wait for different words and sleep. Each is woken by a ring
+// for its own word.
 func TestWaitersOfOneProcess(t *testing.T) {
 	const waiters, rounds = 4, 300
 	var seg struct {
@@ -126,11 +126,11 @@ func TestWaitersOfOneProcess(t *testing.T) {
 		}
 	}
 	if n := w.sleepers.Load(); n != 0 {
-		t.Errorf("%d sleepers are left", n)
+		t.Errorf("%d goroutines still sleep", n)
 	}
 }
 
-// A wait ends with its context, with the cause, and tells the last value.
+// A wait ends with its context, returns the context's cause, and returns the last value.
 func TestWaitEnds(t *testing.T) {
 	word, bell := uint64(5), layout.Bell{}
 	w := NewWaiter(&bell, PolicyFor(1, 1))
@@ -139,19 +139,19 @@ func TestWaitEnds(t *testing.T) {
 	time.AfterFunc(5*time.Millisecond, func() { cancel(cause) })
 	got, err := w.Wait(&Cond{Addr: unsafe.Pointer(&word), Val: 6, Width: 8}, ctx)
 	if !errors.Is(err, cause) || got != 5 {
-		t.Errorf("wait ended with %d, %v, want 5, %v", got, err, cause)
+		t.Errorf("wait returned %d, %v, want 5, %v", got, err, cause)
 	}
 	late, stop := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
 	defer stop()
 	if _, err := w.Wait(&Cond{Addr: unsafe.Pointer(&word), Val: 6, Width: 8}, late); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("wait past its deadline ended with %v", err)
+		t.Errorf("wait past its deadline returned %v", err)
 	}
 }
 
-// Without membarrier, writers look at the bell behind a locked instruction.
+// Without membarrier, writers read the bell after a locked instruction.
 func TestLockedBell(t *testing.T) {
-	s := (*side)(mapped(t))
-	w := sleepy(&s.bell)
+	s := (*side)(mapShared(t))
+	w := newSleepyWaiter(&s.bell)
 	w.barrier = false
 	rma.AskLocked(&s.bell)
 	done := make(chan error)
@@ -172,12 +172,12 @@ func TestLockedBell(t *testing.T) {
 		t.Fatal(err)
 	}
 	if s.bell.Sleeping != layout.BellAsk {
-		t.Errorf("bell is %d although nobody sleeps, want %d: it asks for good", s.bell.Sleeping, layout.BellAsk)
+		t.Errorf("the bell is %d although no goroutine sleeps, want %d, which is permanent", s.bell.Sleeping, layout.BellAsk)
 	}
 }
 
-// onceAsked is a context that does something when a wait looks at it: behind its last look at
-// the word, before it sleeps.
+// onceAsked is a context that acts once when a wait looks at it: after the last read of the word,
+// before the sleep.
 type onceAsked struct {
 	context.Context
 	do func()
@@ -188,11 +188,11 @@ func (o onceAsked) Err() error {
 	return nil
 }
 
-// A bell that is rung between a goroutine's last look and its sleep is not slept over, although
-// another goroutine of the process has armed it again meanwhile.
+// If a bell is rung between a goroutine's last read and its sleep, the goroutine does not sleep
+// on, even if another goroutine of the process has armed the bell again.
 func TestRungAndArmedAgain(t *testing.T) {
-	s := (*[2]side)(mapped(t))
-	w := sleepy(&s[0].bell)
+	s := (*[2]side)(mapShared(t))
+	w := newSleepyWaiter(&s[0].bell)
 	wait := func(i int, ctx context.Context) {
 		if _, err := w.Wait(&Cond{Addr: unsafe.Pointer(&s[i].word), Val: 1, Width: 8, Cmp: GE}, ctx); err != nil {
 			t.Error(err)
@@ -221,7 +221,7 @@ func TestRungAndArmedAgain(t *testing.T) {
 		select {
 		case <-done:
 		case <-limit:
-			t.Fatalf("goroutine %d sleeps, and was rung", i)
+			t.Fatalf("goroutine %d sleeps although its bell was rung", i)
 		}
 		if i == 0 {
 			tell(1)
@@ -229,9 +229,9 @@ func TestRungAndArmedAgain(t *testing.T) {
 	}
 }
 
-// mapped returns shared memory, where plain accesses race by design and the
-// race detector does not look.
-func mapped(t *testing.T) unsafe.Pointer {
+// mapShared returns shared memory. Plain accesses to it race by design, and the race detector does
+// not look there.
+func mapShared(t *testing.T) unsafe.Pointer {
 	t.Helper()
 	f, err := symheap.Create(symheap.Identity{NPEs: 1}, 1)
 	if err != nil {
@@ -252,14 +252,14 @@ func mapped(t *testing.T) unsafe.Pointer {
 	return unsafe.Add(m.Segment(0), layout.HeapOffset)
 }
 
-// Each wait counts as progress, also one that need not wait.
+// Each wait counts as progress, even one that does not have to wait.
 func TestBeat(t *testing.T) {
 	s := (*struct {
 		side
 		progress layout.Progress
-	})(mapped(t))
+	})(mapShared(t))
 	w := NewWaiter(&s.bell, PolicyFor(1, 1))
-	w.Beat() // nobody looks
+	w.Beat() // no observer yet
 	w.Beats(&s.progress)
 	for want := uint64(1); want < 4; want++ {
 		if _, err := w.Wait(&Cond{Addr: unsafe.Pointer(&s.word), Width: 8}, nil); err != nil {

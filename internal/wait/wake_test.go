@@ -13,13 +13,13 @@ import (
 	"github.com/goshmem/goshmem/symheap/layout"
 )
 
-// sleepy returns a waiter that goes to sleep at once and stays asleep: a lost
-// wake-up is then a hang, not a delay that the timeout hides.
-func sleepy(bell *layout.Bell) *Waiter {
+// newSleepyWaiter returns a waiter that goes to sleep at once and has no timeout, so a lost
+// wake-up is a hang.
+func newSleepyWaiter(bell *layout.Bell) *Waiter {
 	return NewWaiter(bell, Policy{Polls: 1, First: time.Hour, Most: time.Hour})
 }
 
-// side is one of two that wake each other.
+// side is one of two sides that wake each other.
 type side struct {
 	bell layout.Bell
 	word uint64
@@ -37,13 +37,13 @@ func load(src unsafe.Pointer) (v uint64) {
 
 func (s *side) sleeping() uint32 { return atomic.LoadUint32(&s.bell.Sleeping) & layout.BellAsleep }
 
-// lasts is how long a test goes on with its rounds at most: where all share one processor
-// with others, a round may take milliseconds.
-const lasts = 20 * time.Second
+// maxTime limits how long a test runs its rounds: if all share one processor with others, a round
+// may take milliseconds.
+const maxTime = 20 * time.Second
 
-// lockSlow takes n results. The test fails if what moves has stood still for a minute
-// meanwhile: however slow the rounds are, none takes that long unless somebody sleeps.
-func await(t *testing.T, done <-chan error, n int, moves func() uint64) (ok bool) {
+// awaitResults receives n results. It returns false if progress has not changed for a minute:
+// however slow the rounds are, no round takes that long unless a goroutine sleeps.
+func awaitResults(t *testing.T, done <-chan error, n int, moves func() uint64) (ok bool) {
 	t.Helper()
 	at := moves()
 	for n > 0 {
@@ -64,14 +64,14 @@ func await(t *testing.T, done <-chan error, n int, moves func() uint64) (ok bool
 	return true
 }
 
-// Two threads write to each other by plain stores and look at the bell behind
-// them, going to sleep in between: no wake-up is lost in any phase.
+// Two threads write to each other with plain stores, read the other's bell after them, and sleep
+// in between. No wake-up is lost in any phase.
 func TestNoWakeUpIsLost(t *testing.T) {
 	const rounds = 100_000
-	sides := (*[2]side)(mapped(t))
-	ws := [2]*Waiter{sleepy(&sides[0].bell), sleepy(&sides[1].bell)}
+	sides := (*[2]side)(mapShared(t))
+	ws := [2]*Waiter{newSleepyWaiter(&sides[0].bell), newSleepyWaiter(&sides[1].bell)}
 	if !ws[0].barrier {
-		t.Skip("no membarrier here: TestLockedBell has the other way")
+		t.Skip("no membarrier here: TestLockedBell tests the other way")
 	}
 	run := func(me int, done chan<- error) {
 		mine, theirs := &sides[me], &sides[1-me]
@@ -79,7 +79,7 @@ func TestNoWakeUpIsLost(t *testing.T) {
 		for r := uint64(1); r <= rounds; r++ {
 			if r%2 == uint64(me) {
 				pause = pause*6364136223846793005 + 1442695040888963407
-				for range pause >> 55 { // meet the other in every phase of its falling asleep
+				for range pause >> 55 { // hits the other in every phase of falling asleep
 					atomic.LoadUint64(&mine.word)
 				}
 				store(unsafe.Pointer(&theirs.word), r)
@@ -96,24 +96,24 @@ func TestNoWakeUpIsLost(t *testing.T) {
 	done := make(chan error, 2)
 	go run(0, done)
 	go run(1, done)
-	if !await(t, done, 2, func() uint64 { return load(unsafe.Pointer(&sides[0].word)) + load(unsafe.Pointer(&sides[1].word)) }) {
+	if !awaitResults(t, done, 2, func() uint64 { return load(unsafe.Pointer(&sides[0].word)) + load(unsafe.Pointer(&sides[1].word)) }) {
 		t.Fatalf("a wake-up was lost: words %d and %d, bells %d and %d", sides[0].word, sides[1].word,
 			sides[0].bell.Sleeping, sides[1].bell.Sleeping)
 	}
 	if sides[0].bell.Sleeping != 0 || sides[1].bell.Sleeping != 0 {
-		t.Error("a bell is still set although nobody sleeps: every put would ring it")
+		t.Error("a bell is still set although no goroutine sleeps: every put would ring it")
 	}
 }
 
-// Several sleepers of one process share a bell: one that leaves does not take
-// the others' wake-up with it.
+// Several sleepers of one process share a bell. One that leaves does not take the others' wake-ups
+// with it.
 func TestSleepersShareBell(t *testing.T) {
 	const sleepers, rounds = 3, 20_000
 	s := (*struct {
 		bell  layout.Bell
 		words [sleepers]uint64
-	})(mapped(t))
-	w := sleepy(&s.bell)
+	})(mapShared(t))
+	w := newSleepyWaiter(&s.bell)
 	done := make(chan error, sleepers)
 	var reached [sleepers]atomic.Uint64
 	for i := range sleepers {
@@ -138,7 +138,7 @@ func TestSleepersShareBell(t *testing.T) {
 			}
 		}
 	}()
-	if !await(t, done, sleepers, func() uint64 { return reached[0].Load() + reached[1].Load() + reached[2].Load() }) {
+	if !awaitResults(t, done, sleepers, func() uint64 { return reached[0].Load() + reached[1].Load() + reached[2].Load() }) {
 		t.Fatalf("a wake-up was lost: %d %d %d of %d rounds", reached[0].Load(), reached[1].Load(), reached[2].Load(), rounds)
 	}
 	<-writer
@@ -146,21 +146,21 @@ func TestSleepersShareBell(t *testing.T) {
 
 // Close ends a wait that nothing else would end.
 func TestCloseEndsWaits(t *testing.T) {
-	s := (*side)(mapped(t))
-	w := sleepy(&s.bell)
+	s := (*side)(mapShared(t))
+	w := newSleepyWaiter(&s.bell)
 	done := make(chan error)
 	go func() {
 		_, err := w.Wait(&Cond{Addr: unsafe.Pointer(&s.word), Val: 1, Width: 8}, nil)
 		done <- err
 	}()
 	w.Close()
-	if err := <-done; err != ErrClosed { //nolint:errorlint // it is returned as it is
-		t.Errorf("wait ended with %v, want %v", err, ErrClosed)
+	if err := <-done; err != ErrClosed { //nolint:errorlint // Wait returns it unwrapped
+		t.Errorf("wait returned %v, want %v", err, ErrClosed)
 	}
 }
 
-// deadPage returns a failure page and what the waiter of a PE knows of it.
-func deadPage(t *testing.T, npes int) (*failure.Page, *failure.View) {
+// newFailurePage returns a failure page and the view of it that a PE's waiter uses.
+func newFailurePage(t *testing.T, npes int) (*failure.Page, *failure.View) {
 	t.Helper()
 	p, err := failure.Create([16]byte{1}, npes)
 	if err != nil {
@@ -174,23 +174,23 @@ func deadPage(t *testing.T, npes int) (*failure.Page, *failure.View) {
 	return p, v
 }
 
-// A death that is published while a PE is in any phase of falling asleep ends its
-// wait, once for each.
+// A death that is published while a PE is in any phase of falling asleep ends its wait, once for
+// each death.
 func TestNoFailureIsSleptOver(t *testing.T) {
 	const rounds = 50_000
-	s := (*side)(mapped(t))
-	p, v := deadPage(t, 1)
-	w := sleepy(&s.bell)
+	s := (*side)(mapShared(t))
+	p, v := newFailurePage(t, 1)
+	w := newSleepyWaiter(&s.bell)
 	w.Watch(v)
 	done := make(chan error, 1)
 	var at atomic.Uint64
 	go func() {
-		defer at.Store(rounds + 1) // the other one is to end, too
+		defer at.Store(rounds + 1) // ends the other side as well
 		begun := time.Now()
-		for r := uint64(1); r <= rounds && time.Since(begun) < lasts; r++ {
+		for r := uint64(1); r <= rounds && time.Since(begun) < maxTime; r++ {
 			at.Store(r)
 			x, err := w.Wait(&Cond{Addr: unsafe.Pointer(&s.word), Val: 1, Width: 8, Seen: r - 1}, nil)
-			if err != ErrFailure || x != 0 { //nolint:errorlint // it is returned as it is
+			if err != ErrFailure || x != 0 { //nolint:errorlint // Wait returns it unwrapped
 				done <- fmt.Errorf("round %d: word %d, %w, want 0 and %w", r, x, err, ErrFailure)
 				return
 			}
@@ -214,18 +214,18 @@ func TestNoFailureIsSleptOver(t *testing.T) {
 			rma.Rouse(&s.bell)
 		}
 	}()
-	if !await(t, done, 1, at.Load) {
+	if !awaitResults(t, done, 1, at.Load) {
 		t.Fatalf("a failure was slept over in round %d of epoch %d, bell %d", at.Load(), v.Epoch(), s.bell.Sleeping)
 	}
 	if s.bell.Sleeping&layout.BellAsleep != 0 {
-		t.Error("the bell is still set although nobody sleeps")
+		t.Error("the bell is still set although no goroutine sleeps")
 	}
 }
 
-// Without a ring, the time-out of the sleep finds the failure.
+// Without a ring, the sleep's timeout finds the failure.
 func TestTimeoutFindsFailure(t *testing.T) {
-	s := (*side)(mapped(t))
-	p, v := deadPage(t, 1)
+	s := (*side)(mapShared(t))
+	p, v := newFailurePage(t, 1)
 	w := NewWaiter(&s.bell, Policy{Polls: 1, First: time.Millisecond, Most: time.Millisecond})
 	w.Watch(v)
 	done := make(chan error)
@@ -237,32 +237,32 @@ func TestTimeoutFindsFailure(t *testing.T) {
 		runtime.Gosched()
 	}
 	p.Publish(0, 1, failure.ByExit(1), 0)
-	if err := <-done; err != ErrFailure { //nolint:errorlint // it is returned as it is
-		t.Errorf("wait ended with %v, want %v", err, ErrFailure)
+	if err := <-done; err != ErrFailure { //nolint:errorlint // Wait returns it unwrapped
+		t.Errorf("wait returned %v, want %v", err, ErrFailure)
 	}
 }
 
-// A condition that holds comes before a failure; a failure that was seen does not
-// count; and without a page none does.
+// A condition that holds comes before a failure. A failure that was seen before does not count,
+// and without a page there is none.
 func TestConditionBeforeFailure(t *testing.T) {
-	s := (*side)(mapped(t))
-	p, v := deadPage(t, 1)
+	s := (*side)(mapShared(t))
+	p, v := newFailurePage(t, 1)
 	w := NewWaiter(&s.bell, Policy{First: time.Hour, Most: time.Hour}) // no poll, no yield
 	w.Watch(v)
 	p.Publish(0, 1, failure.ByExit(1), 0)
 	cond := Cond{Addr: unsafe.Pointer(&s.word), Val: 1, Width: 8, Cmp: GE}
-	if _, err := w.Wait(&cond, nil); err != ErrFailure { //nolint:errorlint // it is returned as it is
-		t.Errorf("wait ended with %v, want %v", err, ErrFailure)
+	if _, err := w.Wait(&cond, nil); err != ErrFailure { //nolint:errorlint // Wait returns it unwrapped
+		t.Errorf("wait returned %v, want %v", err, ErrFailure)
 	}
 	s.word = 2
 	for _, polls := range []int{0, 1} {
 		w.Polls, w.Yields = polls, polls
 		if x, err := w.Wait(&cond, nil); x != 2 || err != nil {
-			t.Errorf("wait ended with %d, %v, want 2", x, err)
+			t.Errorf("wait returned %d, %v, want 2", x, err)
 		}
 	}
 	if x, err := w.giveUp(&cond); x != 2 || err != nil {
-		t.Errorf("given up with %d, %v, want 2", x, err)
+		t.Errorf("giveUp returned %d, %v, want 2", x, err)
 	}
 	cond.Val, cond.Seen = 3, 1
 	go func() {
@@ -273,15 +273,15 @@ func TestConditionBeforeFailure(t *testing.T) {
 		rma.RingBell(&s.bell)
 	}()
 	if x, err := w.Wait(&cond, nil); x != 3 || err != nil {
-		t.Errorf("wait with a failure that was seen ended with %d, %v, want 3", x, err)
+		t.Errorf("wait with a failure that was seen before returned %d, %v, want 3", x, err)
 	}
 }
 
 const cells, batches = 512, 200
 
-// litmus runs two bodies on all cells side by side, batch after batch, and
-// returns in how many cells weak says that the forbidden outcome was seen.
-func litmus(bodies [2]func(cell int, batch uint64), weak func(cell int, batch uint64) bool) (n int) {
+// runLitmus runs two bodies on all cells in parallel, batch after batch. It returns the number of
+// cells for which weak reports the forbidden outcome.
+func runLitmus(bodies [2]func(cell int, batch uint64), weak func(cell int, batch uint64) bool) (n int) {
 	var arrived [2]struct {
 		at atomic.Uint64
 		_  [56]byte
@@ -315,14 +315,13 @@ func litmus(bodies [2]func(cell int, batch uint64), weak func(cell int, batch ui
 	return n
 }
 
-// Store buffering with Drain between store and load, on lines of their own so
-// that the two threads really meet. Without the drain the forbidden outcome
-// shows in a good part of the cells.
+// Store buffering with Drain between store and load, on lines of their own so that the two threads
+// really overlap. Without the drain the forbidden outcome shows in many cells.
 func TestDrainOrders(t *testing.T) {
 	mem := (*[cells][2]struct {
 		word uint64
 		_    [56]byte
-	})(mapped(t))
+	})(mapShared(t))
 	var saw [2][cells]uint64
 	var drain [2]struct {
 		word uint64
@@ -335,26 +334,26 @@ func TestDrainOrders(t *testing.T) {
 			saw[me][i] = load(unsafe.Pointer(&mem[i][1-me].word))
 		}
 	}
-	n := litmus([2]func(int, uint64){body(0), body(1)}, func(i int, b uint64) bool { return saw[0][i] < b && saw[1][i] < b })
+	n := runLitmus([2]func(int, uint64){body(0), body(1)}, func(i int, b uint64) bool { return saw[0][i] < b && saw[1][i] < b })
 	if n > 0 {
 		t.Errorf("in %d of %d cells neither thread saw the other's store behind its drain", n, cells*batches)
 	}
 }
 
-// The same between a writer, who stores and looks at the bell without a fence,
-// and a waiter, who arms and looks at the data.
+// The same between a writer, which stores and reads the bell without a fence, and a waiter, which
+// arms the bell and reads the data.
 func TestArmOrders(t *testing.T) {
-	mem := (*[cells]side)(mapped(t))
+	mem := (*[cells]side)(mapShared(t))
 	var waiters [cells]*Waiter
 	for i := range waiters {
-		waiters[i] = sleepy(&mem[i].bell)
+		waiters[i] = newSleepyWaiter(&mem[i].bell)
 	}
 	if !waiters[0].barrier {
 		t.Skip("no membarrier here")
 	}
 	var rang [cells]uint32
 	var saw [cells]uint64
-	n := litmus([2]func(int, uint64){
+	n := runLitmus([2]func(int, uint64){
 		func(i int, b uint64) {
 			store(unsafe.Pointer(&mem[i].word), b)
 			rang[i] = atomic.LoadUint32(&mem[i].bell.Sleeping)
@@ -373,21 +372,21 @@ func TestArmOrders(t *testing.T) {
 	}
 }
 
-// The same between the step, who stores an epoch and looks at the bell by locked
-// instructions, and a waiter who is without membarrier.
+// The same between the step, which stores an epoch and reads the bell with locked instructions,
+// and a waiter without membarrier.
 func TestRouseOrders(t *testing.T) {
-	mem := (*[cells]side)(mapped(t))
+	mem := (*[cells]side)(mapShared(t))
 	var waiters [cells]*Waiter
 	for i := range waiters {
-		waiters[i] = sleepy(&mem[i].bell)
+		waiters[i] = newSleepyWaiter(&mem[i].bell)
 		waiters[i].barrier = false
 	}
 	var rang [cells]uint32
 	var saw [cells]uint64
-	n := litmus([2]func(int, uint64){
+	n := runLitmus([2]func(int, uint64){
 		func(i int, b uint64) {
-			atomic.SwapUint64(&mem[i].word, b)                                       // as failure.Page does
-			rang[i] = atomic.AddUint32(&mem[i].bell.Sleeping, 0) & layout.BellAsleep // as ring does
+			atomic.SwapUint64(&mem[i].word, b)                                       // like failure.Page
+			rang[i] = atomic.AddUint32(&mem[i].bell.Sleeping, 0) & layout.BellAsleep // like ring
 		},
 		func(i int, _ uint64) {
 			waiters[i].armBell()
@@ -403,11 +402,11 @@ func TestRouseOrders(t *testing.T) {
 	}
 }
 
-// A waiter that is satisfied before it sleeps clears the bell that it had set:
-// otherwise the next put pays for a wake-up of nobody.
+// A waiter that succeeds before it sleeps clears the bell that it had set: otherwise the next put
+// would wake a sleeper that does not exist.
 func TestBellIsCleared(t *testing.T) {
-	s := (*side)(mapped(t))
-	w := sleepy(&s.bell)
+	s := (*side)(mapShared(t))
+	w := newSleepyWaiter(&s.bell)
 	timeout := w.First
 	if _, err := w.sleep(&Cond{Addr: unsafe.Pointer(&s.word), Val: 0, Width: 8}, nil, &timeout); err != nil {
 		t.Fatal(err)

@@ -9,14 +9,14 @@ import (
 	"github.com/goshmem/goshmem/symheap/layout"
 )
 
-// Yields pause when they cost much, and only then: short ones never do, long ones now and
-// then do not, and beside lasting load pauses grow up to the longest.
+// Yields pause if they take long, and only then. Short yields never cause a pause, an occasional
+// long one does not either, and under lasting load the pauses grow up to the longest.
 func TestYieldsPause(t *testing.T) {
 	const ms = time.Millisecond
 	type yield struct {
-		short  int           // yields of 0.1 ms before it
-		length time.Duration // its own
-		pause  time.Duration // that begins with its end
+		short  int           // yields of 0.1 ms before this one
+		length time.Duration // of this yield
+		pause  time.Duration // begins when this yield ends
 	}
 	repeated := func(n int, y yield) (all []yield) {
 		for range n {
@@ -47,31 +47,32 @@ func TestYieldsPause(t *testing.T) {
 		for i, x := range yields {
 			for range x.short {
 				if now += ms / 10; y.recordYield(ms/10, now) {
-					t.Errorf("%s: a short yield before yield %d pauses yields", name, i)
+					t.Errorf("%s: a short yield before yield %d starts a pause", name, i)
 				}
 			}
 			now += x.length
 			if paused := y.recordYield(x.length, now); paused != (x.pause > 0) || y.paused(now) != paused {
-				t.Errorf("%s: yield %d of %v pauses yields: %v, want %v", name, i, x.length, paused, x.pause > 0)
+				t.Errorf("%s: yield %d of %v starts a pause: %v, want %v", name, i, x.length, paused, x.pause > 0)
 			}
 			now += x.pause
 			if x.pause > 0 && (!y.paused(now-1) || y.paused(now)) {
-				t.Errorf("%s: the pause behind yield %d is not of %v", name, i, x.pause)
+				t.Errorf("%s: the pause after yield %d does not last %v", name, i, x.pause)
 			}
 		}
 	}
 	var untimed yielding
 	if untimed.recordYield(time.Hour, 2*time.Hour) {
-		t.Error("yields pause without a limit for their length")
+		t.Error("a yield starts a pause although no yield counts as long")
 	}
 }
 
-// Long yields to PEs of the job that compute do not pause yields: these have had the
-// processors meanwhile. What the processors did in a pause says nothing of the yields behind it.
+// Long yields to PEs of the job that compute do not start a pause, because these PEs had the
+// processors meanwhile. What the processors did during a pause says nothing about the yields after
+// it.
 func TestYieldsToPEsThatCompute(t *testing.T) {
 	const ms, cores = time.Millisecond, 2
 	for name, x := range map[string]struct {
-		had    time.Duration // by the job, of each millisecond of each processor
+		had    time.Duration // processor time of the job, per millisecond and processor
 		pauses bool
 	}{
 		"all":                             {ms, false},
@@ -89,7 +90,7 @@ func TestYieldsToPEsThatCompute(t *testing.T) {
 			used += 2 * cores * x.had
 			if y.recordYield(2*ms, now) {
 				paused = true
-				now = time.Duration(y.until.Load()) // nobody has run
+				now = time.Duration(y.until.Load()) // nothing has run
 			}
 		}
 		if paused != x.pauses {
@@ -98,28 +99,28 @@ func TestYieldsToPEsThatCompute(t *testing.T) {
 		if !x.pauses {
 			continue
 		}
-		y.refreshSpent(now) // the others have gone
+		y.refreshSpent(now) // the other programs have ended
 		for range 10 {
 			now += 2 * ms
 			if used += 2 * cores * ms; y.recordYield(2*ms, now) {
-				t.Errorf("the job had %s, then all: yields pause", name)
+				t.Errorf("the job had %s, then all: a yield starts a pause", name)
 			}
 		}
 	}
 }
 
-// Yields are timed while few PEs share a processor, as otherwise their own turns take as
-// long as a stranger's slice.
+// Yields are timed only while few PEs share a processor: with many, the PEs' own turns take as
+// long as another program's slice.
 func TestLongYieldAmong(t *testing.T) {
 	for n, timed := range map[int]bool{1: true, 2: true, 4: true, 8: true, 9: false, 32: false, 128: false} {
 		if long := PolicyFor(n, 2).Long; (long != 0) != timed {
-			t.Errorf("%d PEs on 2 processors: a yield of %v is long, want a limit: %v", n, long, timed)
+			t.Errorf("%d PEs on 2 processors: yields are long from %v on, want a limit: %v", n, long, timed)
 		}
 	}
 }
 
-// loaded is a machine with a clock of its own, on which each yield costs a stranger's slice
-// while busy is set. It counts yields.
+// loaded is a machine with its own clock. While busy is set, each yield costs a slice of another
+// program. loaded counts the yields.
 type loaded struct {
 	busy   bool
 	now    time.Duration
@@ -139,8 +140,8 @@ func (l *loaded) waiter(bell *layout.Bell, p Policy) *Waiter {
 	return w
 }
 
-// Beside load, every kind of wait sleeps after a few yields, and waits go on to do so while
-// the load lasts; 100 ms after its end they yield as before.
+// Under load every kind of wait sleeps after a few yields, as long as the load lasts. 100 ms after
+// its end waits yield as before.
 func TestWaitsBesideLoad(t *testing.T) {
 	p := PolicyFor(4, 2)
 	p.First, p.Most = time.Microsecond, time.Microsecond
@@ -172,19 +173,19 @@ func TestWaitsBesideLoad(t *testing.T) {
 			wait(w, &words, 60)
 		}
 		if most := timedWaits*untimedTurns + 4; m.yields > most {
-			t.Errorf("%s: %d yields in 20 waits beside load, want %d at most", kind, m.yields, most)
+			t.Errorf("%s: %d yields in 20 waits under load, want at most %d", kind, m.yields, most)
 		}
 		m.busy, m.yields = false, 0
 		m.now += 100 * time.Millisecond
 		words[0] = 0
 		wait(w, &words, 60)
 		if m.yields < p.Yields {
-			t.Errorf("%s: %d yields in a wait 100 ms after the load, want %d or more", kind, m.yields, p.Yields)
+			t.Errorf("%s: %d yields in a wait 100 ms after the load, want at least %d", kind, m.yields, p.Yields)
 		}
 	}
 }
 
-// endAfter returns what sets a word to 1 when it is called so many times.
+// endAfter returns a function whose calls-th call sets a word to 1.
 func endAfter(words *[2]uint64, calls int) func() bool {
 	return func() bool {
 		if calls--; calls == 0 {
@@ -198,7 +199,7 @@ type pollFunc func() Look
 
 func (f pollFunc) Poll() Look { return f() }
 
-// What Serve's function does between two yields is not taken for a long yield.
+// The time of Serve's function between two yields does not count as a long yield.
 func TestWorkIsNoYield(t *testing.T) {
 	var word uint64
 	var bell layout.Bell

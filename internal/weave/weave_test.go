@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// module writes a module of one package with a test that prints what f returns.
-func module(t *testing.T, text string) *Overlay {
+// newModule writes a module with one package, whose test prints what f returns.
+func newModule(t *testing.T, text string) *Overlay {
 	t.Helper()
 	root := t.TempDir()
 	for name, text := range map[string]string{
@@ -32,8 +32,8 @@ func module(t *testing.T, text string) *Overlay {
 	return o
 }
 
-// prints demands that the test program prints a line.
-func prints(t *testing.T, program, mutant, want string) {
+// wantOutput checks that the test program prints a line.
+func wantOutput(t *testing.T, program, mutant, want string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), program)
 	cmd.Env = append(os.Environ(), MutantVar+"="+mutant)
@@ -43,10 +43,10 @@ func prints(t *testing.T, program, mutant, want string) {
 	}
 }
 
-// A program has one mutant at a time, in methods and generic functions too.
+// A program has one active mutant at a time, in methods and generic functions as well.
 func TestSwitch(t *testing.T) {
 	t.Parallel()
-	o := module(t, `package p
+	o := newModule(t, `package p
 
 type x int
 
@@ -64,32 +64,32 @@ func f() (int, int, int) { return x(3).twice(), len(add([]int{1}, 2)), c }
 		{"p/p.go", "c = 7", "c = 8"},
 	})
 	if err != nil || len(alone) != 1 || !alone[3] {
-		t.Fatalf("alone are %v, %v; want the third", alone, err)
+		t.Fatalf("mutants that need their own program: %v, %v; want only the third", alone, err)
 	}
 	program, err := o.Build(t.Context(), "p", "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	prints(t, program, "", "6 2 7")
-	prints(t, program, "1", "12 2 7")
-	prints(t, program, "2", "6 3 7")
+	wantOutput(t, program, "", "6 2 7")
+	wantOutput(t, program, "1", "12 2 7")
+	wantOutput(t, program, "2", "6 3 7")
 }
 
-// A change of a text that is not there, or twice, is an error.
+// It is an error to replace a text that is missing or occurs twice.
 func TestSwitchRefuses(t *testing.T) {
 	t.Parallel()
-	o := module(t, "package p\n\nfunc f() int { return 1 + 1 }\n")
+	o := newModule(t, "package p\n\nfunc f() int { return 1 + 1 }\n")
 	for _, old := range []string{"2", "1"} {
 		if _, err := o.Switch([]Change{{"p/p.go", old, "3"}}); err == nil {
-			t.Errorf("%q is replaced", old)
+			t.Errorf("%q was replaced, want an error", old)
 		}
 	}
 }
 
-// Accesses go through other functions: calls, methods with their receivers, statements.
+// Accesses go through other functions: calls, methods with their receivers, and statements.
 func TestWeave(t *testing.T) {
 	t.Parallel()
-	o := module(t, `package p
+	o := newModule(t, `package p
 
 import "sync/atomic"
 
@@ -126,5 +126,5 @@ func got(w *word, add uint64) uint64 { return w.v + 2*add }
 	if err != nil {
 		t.Fatal(err)
 	}
-	prints(t, program, "", "74 1")
+	wantOutput(t, program, "", "74 1")
 }
