@@ -15,8 +15,8 @@ import (
 
 var testJob = [16]byte{7, 7, 7}
 
-// page returns a page and a view of it.
-func page(t *testing.T, npes int) (*Page, *View) {
+// newPage returns a page and a view of it.
+func newPage(t *testing.T, npes int) (*Page, *View) {
 	t.Helper()
 	p, err := Create(testJob, npes)
 	if err != nil {
@@ -34,9 +34,9 @@ func page(t *testing.T, npes int) (*Page, *View) {
 	return p, v
 }
 
-// What is published is read, in epochs, and stays.
+// A published failure can be read, has an epoch, and stays.
 func TestPublish(t *testing.T) {
-	p, v := page(t, 300)
+	p, v := newPage(t, 300)
 	if all, epoch := v.All(); len(all) != 0 || epoch != 0 || v.Dead(0, 1) {
 		t.Errorf("a new page has %v in epoch %d", all, epoch)
 	}
@@ -55,25 +55,25 @@ func TestPublish(t *testing.T) {
 	}
 	all, epoch := v.All()
 	if len(all) != 2 || epoch != 2 {
-		t.Fatalf("%v in epoch %d, want 2 failures in epoch 2", all, epoch)
+		t.Fatalf("got %v in epoch %d, want 2 failures in epoch 2", all, epoch)
 	}
 	stored := all[1].Stored
 	if stored < before || stored > xunix.Monotonic() || all[0].Stored < stored {
-		t.Errorf("stored at %v and %v, want in order and after %v", stored, all[0].Stored, before)
+		t.Errorf("stored at %v and %v, want ascending times after %v", stored, all[0].Stored, before)
 	}
 	all[0].Stored, all[1].Stored = 0, 0
 	want := []Failure{{PE: 0, Incarnation: 2, Cause: ByExit(7), Epoch: 2}, {PE: 299, Incarnation: 1, Cause: killed, Epoch: 1, At: 5 * time.Second}}
 	if !slices.Equal(all, want) {
-		t.Errorf("page has %v, want %v", all, want)
+		t.Errorf("the page has %v, want %v", all, want)
 	}
 	if since, epoch := v.Since(1); len(since) != 1 || since[0].PE != 0 || epoch != 2 {
-		t.Errorf("since epoch 1: %v up to %d, want PE 0 up to 2", since, epoch)
+		t.Errorf("since epoch 1: got %v up to epoch %d, want PE 0 up to epoch 2", since, epoch)
 	}
 	if since, _ := v.Since(2); len(since) != 0 {
-		t.Errorf("since epoch 2: %v", since)
+		t.Errorf("since epoch 2: got %v, want none", since)
 	}
 	if !v.Dead(0, 1) || !v.Dead(0, 2) || v.Dead(0, 3) || v.Dead(1, 1) || v.Dead(300, 1) || v.Dead(-1, 1) {
-		t.Error("Dead: want of PE 0 incarnations 1 and 2 only, nobody outside the job")
+		t.Error("Dead is wrong: want only incarnations 1 and 2 of PE 0, and no PE outside the job")
 	}
 	if e := p.Publish(0, 3, ByLeaving(0), 0); e != 3 || !v.Dead(0, 3) {
 		t.Errorf("a later incarnation is published in epoch %d, want 3", e)
@@ -85,11 +85,11 @@ func TestPublish(t *testing.T) {
 	}
 }
 
-// Readers see failures whole and complete up to each epoch, while incarnation
-// after incarnation of a few PEs is published.
+// Readers see whole failures, and all of them up to each epoch, while one incarnation after the
+// other of a few PEs is published.
 func TestConcurrentReaders(t *testing.T) {
 	const npes, rounds = 5, 20_000
-	p, v := page(t, npes)
+	p, v := newPage(t, npes)
 	var ended atomic.Bool
 	var readers sync.WaitGroup
 	for range 2 {
@@ -98,13 +98,13 @@ func TestConcurrentReaders(t *testing.T) {
 				for pe := range npes {
 					f, ok := v.Failure(pe)
 					if want := uint64(f.Incarnation-1)*npes + uint64(pe) + 1; ok && (f.Epoch != want || f.At != time.Duration(want) || f.Cause != Cause(want)) {
-						t.Errorf("torn: %+v, want epoch, time and cause %d", f, want)
+						t.Errorf("torn read: %+v, want epoch, time and cause %d", f, want)
 						return
 					}
 				}
 				epoch := v.Epoch()
 				if epoch < last {
-					t.Errorf("epoch %d after %d", epoch, last)
+					t.Errorf("epoch %d came after epoch %d", epoch, last)
 					return
 				}
 				last = epoch
@@ -127,27 +127,27 @@ func TestConcurrentReaders(t *testing.T) {
 	readers.Wait()
 }
 
-// Who has the descriptor can write in no way.
+// A process with the descriptor has no way to write to the page.
 func TestReadersCannotWrite(t *testing.T) {
-	p, _ := page(t, 2)
+	p, _ := newPage(t, 2)
 	if _, err := p.File().WriteAt([]byte{1}, 64); err == nil {
-		t.Error("write(2) went through")
+		t.Error("write(2) succeeded")
 	}
 	if _, err := xunix.Map(int(p.File().Fd()), 4096, true); err == nil {
-		t.Error("a second writable mapping is made")
+		t.Error("a second writable mapping succeeded")
 	}
 	for _, size := range []int64{0, 1 << 20} {
 		if err := p.File().Truncate(size); err == nil {
-			t.Errorf("truncated to %d", size)
+			t.Errorf("truncating to %d bytes succeeded", size)
 		}
 	}
 	if e := p.Publish(1, 1, ByExit(1), 0); e != 1 {
-		t.Error("the step cannot write either")
+		t.Error("the step cannot write to the page")
 	}
 }
 
 func TestAttachRefuses(t *testing.T) {
-	p, _ := page(t, 2)
+	p, _ := newPage(t, 2)
 	fd := int(p.File().Fd())
 	short, err := xunix.Memfd("short", 8)
 	if err != nil {
@@ -167,25 +167,25 @@ func TestAttachRefuses(t *testing.T) {
 		"magic":          func() (*View, error) { return Attach(int(empty.Fd()), testJob, 2) },
 	} {
 		if v, err := attach(); v != nil || err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, %v, want an error with %q", v, err, want)
+			t.Errorf("got %v, %v, want an error with %q", v, err, want)
 		}
 	}
 	for _, npes := range []int{-1, 0, mostPEs + 1} {
 		if p, err := Create(testJob, npes); err == nil || p != nil {
-			t.Errorf("a page for %d PEs: %v", npes, err)
+			t.Errorf("NewPage for %d PEs: %v", npes, err)
 		}
 	}
 }
 
-// A closed page takes nothing; its views stay.
+// A closed page ignores publications, and its views stay readable.
 func TestClosed(t *testing.T) {
-	p, v := page(t, 2)
+	p, v := newPage(t, 2)
 	p.Publish(1, 1, ByExit(3), 0)
 	if err := p.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if e := p.Publish(0, 1, ByExit(3), 0); e != 0 || v.Epoch() != 1 || !v.Dead(1, 1) {
-		t.Errorf("after Close: published in epoch %d of %d", e, v.Epoch())
+		t.Errorf("after Close: Publish returned epoch %d, and the page has epoch %d", e, v.Epoch())
 	}
 }
 
@@ -198,18 +198,18 @@ func TestNoPage(t *testing.T) {
 	}
 }
 
-// Publication and the looks of waiters allocate nothing.
+// Publishing and reading do not allocate.
 func TestNoAllocation(t *testing.T) {
-	p, v := page(t, 2)
+	p, v := newPage(t, 2)
 	inc := uint32(0)
 	if n := testing.AllocsPerRun(100, func() {
 		inc++
 		p.Publish(1, inc, ByExit(1), 0)
 		if v.Epoch() == 0 || !v.Dead(1, inc) {
-			t.Error("not published")
+			t.Error("the failure was not published")
 		}
 	}); n != 0 {
-		t.Errorf("%v allocations", n)
+		t.Errorf("%v allocations, want none", n)
 	}
 }
 
@@ -228,24 +228,24 @@ func TestCauses(t *testing.T) {
 		"has ended, by a cause 0xff000001 that this version does not ": 0xff000001,
 	} {
 		if !strings.HasPrefix(c.String(), want) || c.Error() != c.String() {
-			t.Errorf("%#x is %q, want %q", uint32(c), c, want)
+			t.Errorf("cause %#x is %q, want %q", uint32(c), c, want)
 		}
 	}
 	c := BySignal(syscall.SIGSEGV, true, true)
 	if c.Kind() != Killed || c.Signal() != syscall.SIGSEGV || !c.CoreDumped() || !c.OutOfMemory() || c.Status() != -1 {
-		t.Errorf("%v: parts do not come back", c)
+		t.Errorf("%v: the signal and its flags are not those given", c)
 	}
 	if c := ByExit(255); c.Kind() != Exited || c.Status() != 255 || c.Signal() != 0 || c.CoreDumped() {
-		t.Errorf("%v: parts do not come back", c)
+		t.Errorf("%v: the exit status is not the one given", c)
 	}
 	if c := ByLeaving(3); c.Kind() != Left || c.Status() != 3 || c.OutOfMemory() {
-		t.Errorf("%v: parts do not come back", c)
+		t.Errorf("%v: the status of a PE that left is not the one given", c)
 	}
 }
 
 // The words are those that the layout promises to readers in other languages.
 func TestLayout(t *testing.T) {
-	p, _ := page(t, 2)
+	p, _ := newPage(t, 2)
 	p.Publish(1, 3, ByExit(9), 77)
 	if f := p.page.Failure(1); p.page.Header.Magic != layout.FailureMagic || p.page.Epoch != 1 || f.Epoch != 1 || f.Incarnation != 3 || f.At != 77 || f.Cause != 2<<24|9 {
 		t.Errorf("header %+v, epoch %d, failure %+v", p.page.Header, p.page.Epoch, *f)

@@ -7,7 +7,7 @@ import (
 	"unsafe"
 )
 
-// Atomics return the old value and wrap, for both widths.
+// Atomics return the old value and wrap around, in both widths.
 func TestAtomics(t *testing.T) {
 	testAtomics[int32](t)
 	testAtomics[uint32](t)
@@ -49,10 +49,9 @@ func testAtomics[T int32 | uint32 | int64 | uint64](t *testing.T) {
 	}
 }
 
-// Elements of 1 to 8 bytes are moved by one store: a concurrent reader never
-// sees a mixture.
+// Elements of 1 to 8 bytes are moved by one store, so a concurrent reader never sees a mixture.
 func TestSingleStore(t *testing.T) {
-	p := shared(t)
+	p := mapShared(t)
 	stop := make(chan struct{})
 	go func() {
 		for i := 0; ; i++ {
@@ -74,28 +73,28 @@ func TestSingleStore(t *testing.T) {
 	}()
 	for range 2_000_000 {
 		if v := uint16(atomic.LoadUint32((*uint32)(p))); v != 0 && v != 0xffff {
-			t.Fatalf("a put of two bytes was seen half: %#x", v)
+			t.Fatalf("torn read of a put of two bytes: %#x", v)
 		}
 	}
 	close(stop)
 }
 
-// A word is its bytes in the low bits, and comes back from them.
+// A word holds a value's bytes in its low bits, and FromBits returns the value.
 func TestBits(t *testing.T) {
 	if b := Bits(int32(-2)); b != 0xfffffffe || FromBits[int32](b) != -2 {
-		t.Errorf("int32 -2 is %#x, which is %d", b, FromBits[int32](b))
+		t.Errorf("the word of int32 -2 is %#x, which reads as %d", b, FromBits[int32](b))
 	}
 	if b := Bits(float32(-1.5)); b != 0xbfc00000 || FromBits[float32](b) != -1.5 {
-		t.Errorf("float32 -1.5 is %#x, which is %g", b, FromBits[float32](b))
+		t.Errorf("the word of float32 -1.5 is %#x, which reads as %g", b, FromBits[float32](b))
 	}
 	if b := Bits(-1.5); FromBits[float64](b) != -1.5 {
-		t.Errorf("float64 -1.5 is %#x, which is %g", b, FromBits[float64](b))
+		t.Errorf("the word of float64 -1.5 is %#x, which reads as %g", b, FromBits[float64](b))
 	}
 }
 
-// shared returns a page of shared memory, where plain accesses race by design and the
-// race detector does not look.
-func shared(t *testing.T) unsafe.Pointer {
+// mapShared returns a page of shared memory. Plain accesses to it race by design, and the race
+// detector does not look there.
+func mapShared(t *testing.T) unsafe.Pointer {
 	t.Helper()
 	page, err := syscall.Mmap(-1, 0, 4096, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_SHARED)
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"unsafe"
 )
 
-// Move copies exactly what it is told to, for all sizes around those at which it
-// changes its way, every alignment, and overlaps in both directions.
+// Move copies exactly the given bytes, for all sizes around those at which it changes its method,
+// every alignment, and overlaps in both directions.
 func TestMove(t *testing.T) {
 	const room = bulkMax + 1<<16
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -46,15 +46,15 @@ func TestMove(t *testing.T) {
 				MoveOut(memory[dst:dst+n], unsafe.Pointer(&memory[src]))
 			}
 			if !bytes.Equal(memory, want) {
-				t.Errorf("%s: wrong", name)
+				t.Errorf("%s: the copy differs", name)
 			}
 		}
 	}
 }
 
-// Few is about bytes, not elements.
+// Few counts bytes, not elements.
 func TestFew(t *testing.T) {
 	if !Few(make([]byte, bulkMin-1)) || Few(make([]byte, bulkMin)) || Few(make([][64]byte, bulkMin/64)) || !Few[int64](nil) {
-		t.Error("elements of a mebibyte are few, or fewer are not")
+		t.Error("Few is true for a mebibyte of elements, or false for less")
 	}
 }

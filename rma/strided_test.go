@@ -6,8 +6,8 @@ import (
 	"unsafe"
 )
 
-// Scatter and Gather move the elements of their blocks and no others, for element
-// types and blocks on all of their ways.
+// Scatter and Gather move exactly the elements of their blocks, for element types and blocks that
+// use each of their methods.
 func TestStrided(t *testing.T) {
 	stridedOf[byte](t)
 	stridedOf[uint16](t)

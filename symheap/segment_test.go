@@ -9,7 +9,7 @@ import (
 	"github.com/goshmem/goshmem/symheap/layout"
 )
 
-func create(t *testing.T, id symheap.Identity) (*os.File, uint64) {
+func newSegment(t *testing.T, id symheap.Identity) (*os.File, uint64) {
 	t.Helper()
 	f, err := symheap.Create(id, 1<<20)
 	if err != nil {
@@ -23,13 +23,13 @@ func create(t *testing.T, id symheap.Identity) (*os.File, uint64) {
 	return f, uint64(st.Size())
 }
 
-// Two maps of the same segments show the same memory; the descriptor is not
-// needed after Attach, and its size cannot be changed.
+// Two maps of the same segments show the same memory. The descriptor is not needed after Attach,
+// and its size cannot be changed.
 func TestMapsShareMemory(t *testing.T) {
 	job := [16]byte{7}
 	var maps [2]*symheap.Map
 	for pe := range uint32(2) {
-		f, size := create(t, symheap.Identity{Job: job, PE: pe, NPEs: 2, Incarnation: 1})
+		f, size := newSegment(t, symheap.Identity{Job: job, PE: pe, NPEs: 2, Incarnation: 1})
 		for k := range maps {
 			if maps[k] == nil {
 				m, err := symheap.NewMap(job, 2, size)
@@ -43,10 +43,10 @@ func TestMapsShareMemory(t *testing.T) {
 			}
 		}
 		if err := f.Truncate(0); err == nil {
-			t.Error("a sealed segment was truncated")
+			t.Error("truncating a sealed segment succeeded")
 		}
 		if err := f.Truncate(int64(size) * 2); err == nil {
-			t.Error("a sealed segment has grown")
+			t.Error("growing a sealed segment succeeded")
 		}
 		_ = f.Close()
 	}
@@ -65,10 +65,10 @@ func TestMapsShareMemory(t *testing.T) {
 	}
 }
 
-// A segment of another job, PE or size is refused.
+// Attach refuses a segment of another job, PE or size.
 func TestAttachChecks(t *testing.T) {
 	job := [16]byte{1}
-	f, size := create(t, symheap.Identity{Job: job, PE: 1, NPEs: 2, Incarnation: 1})
+	f, size := newSegment(t, symheap.Identity{Job: job, PE: 1, NPEs: 2, Incarnation: 1})
 	m, err := symheap.NewMap(job, 2, size)
 	if err != nil {
 		t.Fatal(err)
@@ -88,10 +88,10 @@ func TestAttachChecks(t *testing.T) {
 		},
 	} {
 		if err := attach(); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("error %v, want one with %q", err, want)
+			t.Errorf("got error %v, want one with %q", err, want)
 		}
 	}
 	if _, err := symheap.NewMap(job, layout.MaxLocal+1, size); err == nil {
-		t.Error("a map of too many segments was made")
+		t.Error("a map with too many segments returned no error")
 	}
 }

@@ -43,7 +43,7 @@ func check(t *testing.T, a *alloc.Arena) {
 	}
 }
 
-// TestLayout holds the documented sizes: other processes map these structures.
+// TestLayout checks the documented sizes: other processes map these structures.
 func TestLayout(t *testing.T) {
 	for _, c := range []struct {
 		v    any
@@ -80,7 +80,7 @@ func TestAllocFillsTheHeapExactly(t *testing.T) {
 		t.Fatalf("Alloc on a full heap: %v, want *ExhaustedError", err)
 	}
 	if d := cmp.Diff(&alloc.ExhaustedError{Asked: 1, Align: 1, Size: 1024}, full); d != "" {
-		t.Errorf("error (-want +got):\n%s", d)
+		t.Errorf("ExhaustedError (-want +got):\n%s", d)
 	}
 	check(t, a)
 }
@@ -129,7 +129,7 @@ func TestBadArguments(t *testing.T) {
 		}
 	}
 	var full *alloc.ExhaustedError
-	mustAlloc(t, a, 8, 1<<63) // offset 0 is a multiple of anything
+	mustAlloc(t, a, 8, 1<<63) // offset 0 is a multiple of every alignment
 	for _, r := range [][2]uint64{{8, 1 << 63}, {8, 8192}, {1 << 63, 8}, {1<<64 - 64, 1}} {
 		if b, err := a.Alloc(r[0], r[1]); !errors.As(err, &full) {
 			t.Errorf("Alloc(%d, %d): %+v, %v, want *ExhaustedError", r[0], r[1], b, err)
@@ -205,7 +205,7 @@ func TestResizeInPlace(t *testing.T) {
 			t.Errorf("Resize to %d (-want +got):\n%s", size, d)
 		}
 		if err := a.Free(old.Slot, old.Gen); !errors.Is(err, alloc.ErrFreed) {
-			t.Errorf("handle from before the resize: %v, want %v", err, alloc.ErrFreed)
+			t.Errorf("Free of the handle from before the resize: %v, want %v", err, alloc.ErrFreed)
 		}
 		check(t, a)
 	}
@@ -227,7 +227,7 @@ func TestResizeMoves(t *testing.T) {
 	if err != nil || !did || moved.Off != 128 || moved.Len != 128 {
 		t.Fatalf("Resize: %+v, moved %v, %v, want 128 bytes at 128", moved, did, err)
 	}
-	mustFree(t, a, b) // the old block is still live
+	mustFree(t, a, b) // the old block is still allocated
 	var full *alloc.ExhaustedError
 	if _, did, err := a.Resize(moved.Slot, moved.Gen, 8192, 1); !errors.As(err, &full) || did {
 		t.Errorf("Resize beyond the heap: moved %v, %v, want *ExhaustedError", did, err)

@@ -9,8 +9,7 @@ import (
 	"github.com/goshmem/goshmem/symheap/alloc"
 )
 
-// usedHeap returns the state of a heap with live blocks, holes and unused
-// entries.
+// usedHeap returns the state of a heap with live blocks, holes and unused entries.
 func usedHeap(t interface{ Fatalf(string, ...any) }) (alloc.Header, []alloc.Entry) {
 	var h alloc.Header
 	tab := make([]alloc.Entry, 12)
@@ -78,8 +77,8 @@ func TestAttachRefuses(t *testing.T) {
 	}
 }
 
-// TestStrayStores overwrites words of a heap that is in use and goes on calling:
-// any answer will do, but none may be a panic or an endless loop.
+// TestStrayStores overwrites words of a heap in use and continues to call it. Any result is
+// accepted, but no panic and no endless loop.
 func TestStrayStores(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h, tab := usedHeap(t)

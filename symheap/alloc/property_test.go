@@ -39,19 +39,19 @@ func drawRequest(t *rapid.T) (size, align uint64) {
 	return rapid.Uint64Range(1, 1<<13).Draw(t, "size"), 1 << rapid.IntRange(0, 13).Draw(t, "log2 align")
 }
 
-// same fails unless the two arenas answered alike.
-func same(t *rapid.T, b, b2 alloc.Block, err, err2 error) {
+// wantSame fails unless both arenas returned the same.
+func wantSame(t *rapid.T, b, b2 alloc.Block, err, err2 error) {
 	if b != b2 || (err == nil) != (err2 == nil) {
-		t.Fatalf("the same call gave %+v, %v and %+v, %v", b, err, b2, err2)
+		t.Fatalf("the same call returned %+v, %v and %+v, %v", b, err, b2, err2)
 	}
 }
 
-func (m *heapMachine) placed(t *rapid.T, b alloc.Block, size, align uint64) {
+func (m *heapMachine) checkPlaced(t *rapid.T, b alloc.Block, size, align uint64) {
 	if b.Len < size || b.Off%align != 0 || b.Off%alloc.Granule != 0 || b.Gen&1 == 0 {
-		t.Fatalf("block %+v for %d bytes aligned to %d", b, size, align)
+		t.Fatalf("got block %+v for %d bytes aligned to %d", b, size, align)
 	}
 	if b.Off+b.Len > m.a.Stats().Size {
-		t.Fatalf("block %+v beyond the heap of %d bytes", b, m.a.Stats().Size)
+		t.Fatalf("block %+v reaches beyond the heap of %d bytes", b, m.a.Stats().Size)
 	}
 	for _, o := range m.live {
 		if b.Off < o.Off+o.Len && o.Off < b.Off+b.Len {
@@ -60,7 +60,7 @@ func (m *heapMachine) placed(t *rapid.T, b alloc.Block, size, align uint64) {
 	}
 	for _, o := range append(m.live, m.stale...) {
 		if b.Slot == o.Slot && b.Gen == o.Gen {
-			t.Fatalf("block %+v has the handle of %+v", b, o)
+			t.Fatalf("block %+v has the same handle as %+v", b, o)
 		}
 	}
 	m.live = append(m.live, b)
@@ -71,14 +71,14 @@ func (m *heapMachine) alloc(t *rapid.T) {
 	before := m.a.Stats()
 	b, err := m.a.Alloc(size, align)
 	b2, err2 := m.b.Alloc(size, align)
-	same(t, b, b2, err, err2)
+	wantSame(t, b, b2, err, err2)
 	var full *alloc.ExhaustedError
 	switch {
 	case err == nil:
-		m.placed(t, b, size, align)
+		m.checkPlaced(t, b, size, align)
 	case errors.As(err, &full):
 		if align <= alloc.Granule && before.LargestFree >= size {
-			t.Fatalf("%v although %d bytes are free in one piece", err, before.LargestFree)
+			t.Fatalf("Alloc: %v, but %d bytes are free in one piece", err, before.LargestFree)
 		}
 	case !errors.Is(err, alloc.ErrTableFull):
 		t.Fatalf("Alloc(%d, %d): %v", size, align, err)
@@ -109,7 +109,7 @@ func (m *heapMachine) resize(t *rapid.T) {
 	old := m.pick(t)
 	b, moved, err := m.a.Resize(old.Slot, old.Gen, size, align)
 	b2, moved2, err2 := m.b.Resize(old.Slot, old.Gen, size, align)
-	same(t, b, b2, err, err2)
+	wantSame(t, b, b2, err, err2)
 	switch {
 	case moved != moved2:
 		t.Fatalf("the same Resize moved %v and %v", moved, moved2)
@@ -117,12 +117,12 @@ func (m *heapMachine) resize(t *rapid.T) {
 		m.live = append(m.live, old)
 	case moved:
 		m.live = append(m.live, old)
-		m.placed(t, b, size, align)
+		m.checkPlaced(t, b, size, align)
 	default:
 		m.stale = append(m.stale, old)
-		m.placed(t, b, size, align)
+		m.checkPlaced(t, b, size, align)
 		if b.Off != old.Off {
-			t.Fatalf("Resize in place went from %d to %d", old.Off, b.Off)
+			t.Fatalf("Resize in place moved the block from %d to %d", old.Off, b.Off)
 		}
 	}
 }
@@ -144,16 +144,16 @@ func (m *heapMachine) attach(t *rapid.T) {
 	}
 }
 
-// check holds after every step.
+// check runs after every step.
 func (m *heapMachine) check(t *rapid.T) {
 	if err := m.a.Check(); err != nil {
 		t.Fatalf("Check: %v", err)
 	}
 	if *m.h != *m.twinH {
-		t.Fatalf("the same calls gave different headers:\n%s", cmp.Diff(m.h, m.twinH))
+		t.Fatalf("the same calls left different headers:\n%s", cmp.Diff(m.h, m.twinH))
 	}
 	if d := cmp.Diff(m.tab, m.twin); d != "" {
-		t.Fatalf("the same calls gave different tables:\n%s", d)
+		t.Fatalf("the same calls left different tables:\n%s", d)
 	}
 	s, sum := m.a.Stats(), uint64(0)
 	for _, b := range m.live {
@@ -164,10 +164,9 @@ func (m *heapMachine) check(t *rapid.T) {
 	}
 }
 
-// TestHeapProperties: blocks never overlap and are aligned; two arenas that see
-// the same calls agree in every word, also when one of them is attached anew in
-// between; a stale handle is always refused; freeing everything leaves one free
-// block.
+// TestHeapProperties: blocks never overlap and are aligned. Two arenas that get the same calls
+// agree in every word, even if one of them is attached again in between. A stale handle is always
+// refused. Freeing everything leaves one free block.
 func TestHeapProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := newHeapMachine(t)
@@ -189,7 +188,7 @@ func TestHeapProperties(t *testing.T) {
 	})
 }
 
-// TestRoundAlwaysFits: what Alloc said was the largest free block can be had.
+// TestRoundAlwaysFits: Alloc succeeds for the largest free block that Stats reports.
 func TestRoundAlwaysFits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := newHeapMachine(t)

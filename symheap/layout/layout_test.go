@@ -6,10 +6,10 @@ import (
 	"unsafe"
 )
 
-// The offsets are promised in the package documentation.
+// The package documentation promises these offsets.
 func TestOffsets(t *testing.T) {
 	var c Control
-	var pages [4096]uint64 // room for the failures behind the page's start
+	var pages [4096]uint64 // room for the failures after the page's header
 	p := (*FailurePage)(unsafe.Pointer(&pages))
 	for _, x := range []struct {
 		name      string
@@ -47,30 +47,30 @@ func TestOffsets(t *testing.T) {
 		{"Failure of PE 2", uintptr(unsafe.Pointer(p.Failure(2))) - uintptr(unsafe.Pointer(p)), 128 + 2*32},
 	} {
 		if x.got != x.want {
-			t.Errorf("%s at %d, want %d", x.name, x.got, x.want)
+			t.Errorf("%s is %d, want %d", x.name, x.got, x.want)
 		}
 	}
 	if s := unsafe.Sizeof(c); s > ControlSize {
-		t.Errorf("Control has %d bytes, more than ControlSize %d", s, ControlSize)
+		t.Errorf("Control has %d bytes, which is more than ControlSize, %d", s, ControlSize)
 	}
 }
 
-// The lanes of all PEs fit, for every size of a job, and their parts do not overlap.
+// The lanes of all PEs fit for every job size, and their parts do not overlap.
 func TestLanes(t *testing.T) {
 	c := new(Control)
 	for n := 1; n <= MaxLocal; n++ {
 		s := ShapeOfLanes(n)
 		if s.Size*n > LanesSize || s.Size > MaxLane || s.Cells < 8 || s.Cells > MaxCells || s.Cells&(s.Cells-1) != 0 || s.Data%CellSize != 0 || s.Data < s.Size/2 {
-			t.Fatalf("lanes of %d PEs are %+v", n, s)
+			t.Fatalf("the lanes of %d PEs have the shape %+v", n, s)
 		}
 		head, cells, room := c.Lane(s, Local(n-1))
 		first := uintptr(unsafe.Pointer(cells))
 		if at := first - uintptr(unsafe.Pointer(&c.Lanes)); at != uintptr((n-1)*s.Size) || head != &c.LaneHeads[n-1] {
-			t.Fatalf("lane %d of %d is at %d with head %p", n-1, n, at, head)
+			t.Fatalf("lane %d of %d is at %d with its head at %p", n-1, n, at, head)
 		}
 		end := uintptr(unsafe.Pointer(cells.At(s.Cells-1))) + CellSize
 		if room := uintptr(room); room != end || room+uintptr(s.Data) != first+uintptr(s.Size) {
-			t.Fatalf("%d PEs: cells end at %#x, data are %d bytes from %#x on, of a lane of %d at %#x", n, end, s.Data, room, s.Size, first)
+			t.Fatalf("%d PEs: cells end at %#x, and the data are %d bytes from %#x on, in a lane of %d bytes at %#x", n, end, s.Data, room, s.Size, first)
 		}
 	}
 }
@@ -86,7 +86,7 @@ func TestSegmentSize(t *testing.T) {
 	}
 	for _, heap := range []uint64{0, 1<<46 + 1, 1 << 63} {
 		if _, err := SegmentSize(heap); err == nil {
-			t.Errorf("SegmentSize(%d) accepted", heap)
+			t.Errorf("SegmentSize(%d) returned no error", heap)
 		}
 	}
 }
@@ -107,7 +107,7 @@ func TestHeaderCheck(t *testing.T) {
 		h := good
 		spoil(&h)
 		if err := h.Check(job, 3, good.Size); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("spoiled header: %v, want an error with %q", err, want)
+			t.Errorf("corrupt header: error %v, want one with %q", err, want)
 		}
 	}
 }
@@ -116,7 +116,7 @@ func TestFailureHeaderCheck(t *testing.T) {
 	job := [16]byte{1, 2, 3}
 	good := NewFailureHeader(job, 126)
 	if good.Size != 8192 || FailurePageSize(124) != 4096 {
-		t.Errorf("126 PEs take %d bytes, 124 PEs %d, want 8192 and 4096", good.Size, FailurePageSize(124))
+		t.Errorf("pages for 126 and 124 PEs have %d and %d bytes, want 8192 and 4096", good.Size, FailurePageSize(124))
 	}
 	if err := good.Check(job, 126, good.Size); err != nil {
 		t.Fatal(err)
@@ -131,10 +131,10 @@ func TestFailureHeaderCheck(t *testing.T) {
 		h := good
 		spoil(&h)
 		if err := h.Check(job, 126, good.Size); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("spoiled header: %v, want an error with %q", err, want)
+			t.Errorf("corrupt header: error %v, want one with %q", err, want)
 		}
 	}
 	if err := good.Check(job, 126, 4096); err == nil {
-		t.Error("a page that is cut is good")
+		t.Error("Check accepted a page that is too short")
 	}
 }
