@@ -12,8 +12,8 @@ import (
 	"github.com/goshmem/goshmem/internal/xunix"
 )
 
-// BenchmarkDeath measures from kill to the call of Report with Dead, for each
-// tier, in microseconds: least, median, largest; and to Released.
+// BenchmarkDeath measures the time from kill to the report of Dead, in microseconds, for each
+// tier: smallest, median, largest; and to Released.
 func BenchmarkDeath(b *testing.B) {
 	for _, c := range []struct {
 		name string
@@ -79,7 +79,7 @@ func benchmarkDeath(b *testing.B, tier Tier, args []string) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// BenchmarkOpen is what a job pays at its start and end.
+// BenchmarkOpen measures what a job pays at its start and its end.
 func BenchmarkOpen(b *testing.B) {
 	for tier := BPF; tier <= SIGCHLD; tier++ {
 		b.Run(tier.String(), func(b *testing.B) {

@@ -16,8 +16,8 @@ import (
 	"github.com/goshmem/goshmem/internal/xunix"
 )
 
-// TestOldKernel runs the programs for kernels before 6.16 on this one: the
-// exit with one argument, and signals.
+// TestOldKernel runs the programs for kernels before 6.16 on this kernel: the exit probe with one
+// argument, and signals.
 func TestOldKernel(t *testing.T) {
 	for name, cfg := range map[string]Config{
 		"alone": {Tier: BPF, alone: true}, "early": {Tier: BPF, early: true}, "both": {Tier: BPF, early: true, alone: true},
@@ -36,22 +36,22 @@ func TestOldKernel(t *testing.T) {
 					} else {
 						v.act()
 					}
-					dead, released := l.ended(t, tag+uint64(kill))
+					dead, released := l.awaitEnd(t, tag+uint64(kill))
 					status := v.reap()
-					same(t, released, status)
+					wantStatus(t, released, status)
 					if cfg.early {
-						status &^= 0x80 // whether there is a core is not known that early
+						status &^= 0x80 // whether there is a core dump is not known that early
 						dead.Exit.Status &^= 0x80
 					}
-					same(t, dead, status)
+					wantStatus(t, dead, status)
 				}
 			}
 		})
 	}
 }
 
-// TestSurvivors: signals that are caught, ignored or taken away by a debugger
-// are no death, although they are delivered.
+// TestSurvivors: signals that are caught, ignored or suppressed by a debugger are no death,
+// although they are delivered.
 func TestSurvivors(t *testing.T) {
 	w, l := open(t, Config{Tier: BPF, early: true})
 	v := spawn(t, "signals")
@@ -63,19 +63,19 @@ func TestSurvivors(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	v.ready() // SIGTERM was caught, and what has a lower number came before
-	suppressed(t, v.pid(), syscall.SIGILL)
-	suppressed(t, v.pid(), syscall.SIGHUP)
+	v.ready() // SIGTERM was caught, and signals with lower numbers came before it
+	suppressSignal(t, v.pid(), syscall.SIGILL)
+	suppressSignal(t, v.pid(), syscall.SIGHUP)
 	v.act()
-	dead, _ := l.ended(t, 1)
-	same(t, dead, 0)
+	dead, _ := l.awaitEnd(t, 1)
+	wantStatus(t, dead, 0)
 	if got := l.of(1); len(got) != 2 {
-		t.Errorf("reports %+v, want two", got)
+		t.Errorf("got reports %+v, want two", got)
 	}
 }
 
-// suppressed sends a signal to a process that is traced and takes it away.
-func suppressed(t *testing.T, pid int, sig syscall.Signal) {
+// suppressSignal sends a signal to a process, traces it and suppresses the signal.
+func suppressSignal(t *testing.T, pid int, sig syscall.Signal) {
 	t.Helper()
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -106,8 +106,7 @@ func suppressed(t *testing.T, pid int, sig syscall.Signal) {
 	}
 }
 
-// TestLostNews: a death of which the kernel's news are lost is learnt of by the
-// pidfd.
+// TestLostNews: if the kernel's news of a death is lost, the pidfd tells of the death.
 func TestLostNews(t *testing.T) {
 	t.Run("bpf", func(t *testing.T) {
 		w, l := open(t, Config{Tier: BPF})
@@ -119,10 +118,10 @@ func TestLostNews(t *testing.T) {
 			t.Fatal("the process cannot be taken from the table")
 		}
 		v.act()
-		dead, _ := l.ended(t, 1)
-		same(t, dead, v.reap())
+		dead, _ := l.awaitEnd(t, 1)
+		wantStatus(t, dead, v.reap())
 		if dead.At != 0 {
-			t.Errorf("dead at %v, want no time", dead.At)
+			t.Errorf("Dead has the time %v, want none", dead.At)
 		}
 	})
 	t.Run("procconn", func(t *testing.T) {
@@ -140,16 +139,15 @@ func TestLostNews(t *testing.T) {
 		}
 		before := time.Now()
 		v.act()
-		dead, _ := l.ended(t, 1)
-		same(t, dead, v.reap())
+		dead, _ := l.awaitEnd(t, 1)
+		wantStatus(t, dead, v.reap())
 		if took := time.Since(before); took < noticeTimeout || dead.At != 0 {
-			t.Errorf("dead at %v after %v, want no time and a wait of %v", dead.At, took, noticeTimeout)
+			t.Errorf("Dead has the time %v after %v, want no time and a wait of %v", dead.At, took, noticeTimeout)
 		}
 	})
 }
 
-// TestOOM: the out-of-memory killer of a memory control group is told from
-// other kills.
+// TestOOM: a kill by the out-of-memory killer of a memory control group is told from other kills.
 func TestOOM(t *testing.T) {
 	testenv.Need(t, testenv.Root)
 	w, l := open(t, Config{Tier: BPF})
@@ -159,17 +157,17 @@ func TestOOM(t *testing.T) {
 		t.Fatal(err)
 	}
 	v.act()
-	dead, released := l.ended(t, 1)
+	dead, released := l.awaitEnd(t, 1)
 	status := v.reap()
 	for _, r := range []Report{dead, released} {
-		same(t, r, status)
+		wantStatus(t, r, status)
 		if !r.Exit.OOM || r.Exit.Status.Signal() != syscall.SIGKILL {
 			t.Errorf("%v: exit %+v, want a kill by the out-of-memory killer", r.Kind, r.Exit)
 		}
 	}
 }
 
-// confine gives a process a memory control group with a limit, or skips.
+// confine puts a process into a memory control group with a limit, or skips the test.
 func confine(t *testing.T, pid int, limit int) {
 	t.Helper()
 	root, file := "/sys/fs/cgroup/memory", "memory.limit_in_bytes"

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// FuzzEvent: a record of the ring buffer has one size, and all that it says is read.
+// FuzzEvent: a record of the ring buffer has one size, and everything in it is read.
 func FuzzEvent(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		ev, err := parseEvent(b)
@@ -32,7 +32,7 @@ func FuzzEvent(f *testing.F) {
 	})
 }
 
-// FuzzSamples: what the iterator wrote is read whole or not at all.
+// FuzzSamples: the output of the iterator is read as a whole or not at all.
 func FuzzSamples(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		all, err := parseSamples(nil, b)
@@ -43,14 +43,14 @@ func FuzzSamples(f *testing.F) {
 	})
 }
 
-// FuzzNotice: no packet of the process connector does harm, and an event is one
-// of the right source, kind and length.
+// FuzzNotice: no packet of the process connector does harm, and an event has the right source,
+// kind and length.
 func FuzzNotice(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		n, err := parseNotice(b)
 		if err != nil {
 			if n != (notice{}) {
-				t.Errorf("%+v with error %v", n, err)
+				t.Errorf("got notice %+v with error %v", n, err)
 			}
 			return
 		}
@@ -63,27 +63,27 @@ func FuzzNotice(f *testing.F) {
 	})
 }
 
-// FuzzThread: a name may hold anything that looks like the rest of the line.
+// FuzzThread: a thread's name may look like the rest of the line.
 func FuzzThread(f *testing.F) {
 	f.Fuzz(func(t *testing.T, name string, sched []byte) {
 		s, ok := parseThread([]byte("42 ("+name+") D 1 1 1 0 -1 4194560 0 0"), sched)
 		if !ok || s.thread != 42 || !s.uninterruptible() {
-			t.Errorf("name %q: %+v, %v", name, s, ok)
+			t.Errorf("name %q: got %+v, %v", name, s, ok)
 		}
 		parseThread([]byte(name), sched)
 	})
 }
 
-// FuzzOffsets: clock offsets are read or refused.
+// FuzzOffsets: clock offsets are either read or refused.
 func FuzzOffsets(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		if o, err := parseOffsets(text); err != nil && o != (offsets{}) {
-			t.Errorf("%q: %+v with error %v", text, o, err)
+			t.Errorf("%q: got %+v with error %v", text, o, err)
 		}
 	})
 }
 
-// TestNotice reads packets as a kernel sent them.
+// TestNotice reads packets that a kernel sent.
 func TestNotice(t *testing.T) {
 	for name, want := range map[string]notice{
 		"answer": {what: procAck, token: 0, at: 16966959636411},
@@ -98,17 +98,17 @@ func TestNotice(t *testing.T) {
 		}
 		got, err := parseNotice(b)
 		if err != nil || got != want {
-			t.Errorf("%s: %+v, %v, want %+v", name, got, err, want)
+			t.Errorf("%s: got %+v, %v, want %+v", name, got, err, want)
 		}
 		for cut := range len(b) {
 			if _, err := parseNotice(b[:cut]); err == nil && cut < lengthOf(want.what) {
-				t.Errorf("%s cut to %d bytes is read", name, cut)
+				t.Errorf("%s cut to %d bytes was read, want an error", name, cut)
 			}
 		}
 	}
 }
 
-// TestThread reads what /proc says of threads.
+// TestThread reads thread states from /proc.
 func TestThread(t *testing.T) {
 	for stat, want := range map[string]struct {
 		state uint32
@@ -130,32 +130,32 @@ func TestThread(t *testing.T) {
 	} {
 		s, ok := parseThread([]byte(stat), []byte("5 6 7\n"))
 		if ok != want.ok || ok && (s != sample{ran: 5, switches: 7, thread: 7, state: want.state}) {
-			t.Errorf("%q: %+v, %v, want %+v", stat, s, ok, want)
+			t.Errorf("%q: got %+v, %v, want %+v", stat, s, ok, want)
 		}
 	}
 	for _, sched := range []string{"", "5 6", "x 6 7"} {
 		if s, ok := parseThread([]byte("7 (a) R 1 1 1 0 -1 4194560 0"), []byte(sched)); !ok || !s.running {
-			t.Errorf("schedstat %q: %+v, %v, want one that seems to run", sched, s, ok)
+			t.Errorf("schedstat %q: got %+v, %v, want a thread that seems to run", sched, s, ok)
 		}
 	}
 }
 
-// TestOffsets: start times are those of the machine.
+// TestOffsets: start times are converted to the clock of the machine.
 func TestOffsets(t *testing.T) {
 	o, err := parseOffsets("monotonic           0         0\nboottime            -2         30000000\n")
 	if want := (offsets{boot: -1970 * time.Millisecond}); o != want || err != nil {
-		t.Fatalf("offsets %+v, %v, want %+v", o, err, want)
+		t.Fatalf("got offsets %+v, %v, want %+v", o, err, want)
 	}
 	if got := o.kernelStart(1000); got != 1197 {
-		t.Errorf("start %d, want 1197", got)
+		t.Errorf("got start %d, want 1197", got)
 	}
 	for _, o := range []offsets{{}, {boot: time.Nanosecond}} {
 		want := map[bool]uint64{true: 7, false: 0}[o.boot == 0]
 		if got := o.kernelStart(7); got != want || o.kernelStart(0) != 0 {
-			t.Errorf("%+v: start %d, want %d", o, got, want)
+			t.Errorf("%+v: got start %d, want %d", o, got, want)
 		}
 	}
 	if _, err := parseOffsets("monotonic x 0"); err == nil {
-		t.Error("a bad line was read")
+		t.Error("a bad line was read, want an error")
 	}
 }

@@ -16,8 +16,8 @@ import (
 
 const poll = 20 * time.Millisecond
 
-// TestHangs: what keeps a process from running is reported, and the end of it,
-// by the iterator of the kernel and by /proc alike; it is no death.
+// TestHangs: the iterator of the kernel and /proc alike report what keeps a process from running,
+// and when that ends. It is no death.
 func TestHangs(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -34,10 +34,10 @@ func TestHangs(t *testing.T) {
 					w, l := open(t, Config{Tier: tier, Poll: poll})
 					v := c.run(t, w, l)
 					xunix.Kill(v.pid(), syscall.SIGKILL)
-					dead, _ := l.ended(t, 1)
-					same(t, dead, v.reap())
+					dead, _ := l.awaitEnd(t, 1)
+					wantStatus(t, dead, v.reap())
 					if got := hangs(l.of(1), c.want[0]); !slices.Equal(got, c.want) {
-						t.Errorf("reports %v, want %v", got, c.want)
+						t.Errorf("got reports %v, want %v", got, c.want)
 					}
 				})
 			}
@@ -45,8 +45,8 @@ func TestHangs(t *testing.T) {
 	}
 }
 
-// hangs returns what was reported of the first hang of a kind. On a busy
-// machine any process may be starved as well, and more than once.
+// hangs returns the reports of the first hang of a kind. On a busy machine any process may be
+// starved as well, and more than once.
 func hangs(all []Report, kind Kind) (out []Kind) {
 	busy := false
 	for _, r := range all {
@@ -88,8 +88,8 @@ func stuck(t *testing.T, w *Watch, l *log) *victim {
 	return v
 }
 
-// starved runs a process of the lowest priority beside one of the highest on
-// the same processor.
+// starved runs a process of the lowest priority next to one of the highest priority on the same
+// processor.
 func starved(t *testing.T, w *Watch, l *log) *victim {
 	testenv.Need(t, testenv.Root)
 	v := spawn(t, "spin")
@@ -119,8 +119,8 @@ func starved(t *testing.T, w *Watch, l *log) *victim {
 	return v
 }
 
-// TestJudge: what two looks at the threads of a process mean.
-func TestJudge(t *testing.T) {
+// TestDiagnose: two samples of the threads of a process give the right diagnosis.
+func TestDiagnose(t *testing.T) {
 	at := func(state uint32, ran uint64) sample { return sample{thread: 1, state: state, ran: ran, switches: ran} }
 	second := func(s sample) sample { s.thread = 2; return s }
 	now := at(0, 5)
@@ -157,7 +157,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-func TestTurn(t *testing.T) {
+func TestTransition(t *testing.T) {
 	for _, c := range [][4]Kind{
 		{0, 0, 0, 0},
 		{0, Stuck, 0, Stuck},
@@ -173,8 +173,7 @@ func TestTurn(t *testing.T) {
 	}
 }
 
-// TestHealthy: processes that sleep, compute or wait for each other are not
-// reported.
+// TestHealthy: processes that sleep, compute or wait for each other are not reported.
 func TestHealthy(t *testing.T) {
 	w, l := open(t, Config{Tier: PIDFD, Poll: time.Second})
 	v := spawn(t, "threads", "3")
@@ -189,12 +188,12 @@ func TestHealthy(t *testing.T) {
 		churn.act()
 		churn.ready()
 		churn.act()
-		l.ended(t, 2+uint64(i))
+		l.awaitEnd(t, 2+uint64(i))
 		churn.reap()
 	}
 	for _, r := range l.every() {
 		if r.Kind != Dead && r.Kind != Released {
-			t.Errorf("report %+v of a healthy process", r)
+			t.Errorf("got report %+v of a healthy process", r)
 		}
 	}
 }

@@ -24,14 +24,14 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// tooLong is after how much time a test that waits has failed.
+// tooLong is the time after which a waiting test fails.
 const tooLong = 60 * time.Second
 
 // log collects reports.
 type log struct {
 	mu   sync.Mutex
 	all  []Report
-	news chan struct{} // has something after a report
+	news chan struct{} // receives after each report
 }
 
 func newLog() *log { return &log{news: make(chan struct{}, 1)} }
@@ -46,14 +46,14 @@ func (l *log) add(r Report) {
 	}
 }
 
-// every returns what was reported.
+// every returns all reports.
 func (l *log) every() []Report {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Clone(l.all)
 }
 
-// of returns what was reported with a tag.
+// of returns the reports with a tag.
 func (l *log) of(tag uint64) (out []Report) {
 	for _, r := range l.every() {
 		if r.Tag == tag {
@@ -63,7 +63,7 @@ func (l *log) of(tag uint64) (out []Report) {
 	return out
 }
 
-// await waits for the first report of a kind and tag.
+// await waits for the first report with a kind and a tag.
 func (l *log) await(t *testing.T, tag uint64, kind Kind) Report {
 	t.Helper()
 	over := time.After(tooLong)
@@ -76,31 +76,32 @@ func (l *log) await(t *testing.T, tag uint64, kind Kind) Report {
 		select {
 		case <-l.news:
 		case <-over:
-			t.Fatalf("no report %v of %d in %v; reported was %+v", kind, tag, tooLong, l.of(tag))
+			t.Fatalf("no report %v of tag %d in %v; got reports %+v", kind, tag, tooLong, l.of(tag))
 		}
 	}
 }
 
-// ended fails unless exactly Dead and Released were reported last of a tag.
-func (l *log) ended(t *testing.T, tag uint64) (dead, released Report) {
+// awaitEnd waits for the end of a process. It fails unless the last reports of its tag are Dead
+// and Released, each once.
+func (l *log) awaitEnd(t *testing.T, tag uint64) (dead, released Report) {
 	t.Helper()
 	released = l.await(t, tag, Released)
 	all := l.of(tag)
 	if len(all) < 2 || all[len(all)-1].Kind != Released || all[len(all)-2].Kind != Dead {
-		t.Fatalf("reports %+v, want dead and released last", all)
+		t.Fatalf("got reports %+v, want Dead and Released last", all)
 	}
 	for _, r := range all[:len(all)-2] {
 		if r.Kind == Dead || r.Kind == Released {
-			t.Fatalf("reports %+v, want one of dead and released each", all)
+			t.Fatalf("got reports %+v, want Dead and Released once each", all)
 		}
 	}
 	return all[len(all)-2], released
 }
 
-// untimed says whether a Dead without a time is right: the tier is ProcConn, and the notice of the end came
-// so late that the connector no longer waited for it. The process was told to end at before or later, and
-// its notice was there at the time told.
-func untimed(w *Watch, dead Report, before, told time.Duration) bool {
+// mayLackTime reports whether a Dead may lack a time: the tier is ProcConn, and the notice of the
+// end came so late that the connector no longer waited for it. The process was told to end at the
+// time before or later, and its notice had arrived at the time told.
+func mayLackTime(w *Watch, dead Report, before, told time.Duration) bool {
 	return w.Tier() == ProcConn && dead.At == 0 && told-before >= noticeTimeout
 }
 
@@ -116,7 +117,7 @@ func open(t *testing.T, cfg Config) (*Watch, *log) {
 	w, err := Open(cfg)
 	var missing *TierError
 	if cfg.Tier == ProcConn && errors.As(err, &missing) {
-		t.Skip(err) // it is for the machine's own namespaces alone
+		t.Skip(err) // this tier works only in the machine's own namespaces
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -129,7 +130,7 @@ func open(t *testing.T, cfg Config) (*Watch, *log) {
 	return w, l
 }
 
-// openAny opens a watch of the best tier that this process can have.
+// openAny opens a watch with the best tier that this process can use.
 func openAny(t *testing.T) (*Watch, *log) {
 	t.Helper()
 	return open(t, Config{})
@@ -150,7 +151,7 @@ type victim struct {
 	*exec.Cmd
 	t    testing.TB
 	out  *bufio.Reader
-	pipe *os.File // behind out
+	pipe *os.File // the pipe that out reads from
 	in   *os.File
 }
 
@@ -168,7 +169,7 @@ func begin(t testing.TB, args ...string) *victim {
 	return launch(t, append([]string{program}, args...)...)
 }
 
-// launch starts a program that talks as a victim does.
+// launch starts a program that uses the protocol of victims.
 func launch(t testing.TB, args ...string) *victim {
 	t.Helper()
 	v := &victim{Cmd: exec.Command(args[0], args[1:]...), t: t}
@@ -199,7 +200,7 @@ func launch(t testing.TB, args ...string) *victim {
 	return v
 }
 
-// line reads what the victim says.
+// line reads a line of the victim's output.
 func (v *victim) line() string {
 	v.t.Helper()
 	if err := v.pipe.SetReadDeadline(time.Now().Add(tooLong)); err != nil {
@@ -207,7 +208,7 @@ func (v *victim) line() string {
 	}
 	text, err := v.out.ReadString('\n')
 	if err != nil {
-		v.t.Fatalf("%v says %q: %v", v.Args, text, err)
+		v.t.Fatalf("%v printed %q: %v", v.Args, text, err)
 	}
 	return strings.TrimSpace(text)
 }
@@ -215,7 +216,7 @@ func (v *victim) line() string {
 func (v *victim) ready() {
 	v.t.Helper()
 	if text := v.line(); text != "ready" {
-		v.t.Fatalf("%v says %q, want ready", v.Args, text)
+		v.t.Fatalf("%v printed %q, want ready", v.Args, text)
 	}
 }
 
@@ -229,7 +230,7 @@ func (v *victim) number() int {
 	return pid
 }
 
-// act lets the victim do what it is for.
+// act makes the victim act.
 func (v *victim) act() {
 	v.t.Helper()
 	if _, err := v.in.Write([]byte{'\n'}); err != nil {
@@ -239,7 +240,7 @@ func (v *victim) act() {
 
 func (v *victim) pid() int { return v.Process.Pid }
 
-// reap collects the victim and returns what wait says of it.
+// reap waits for the victim's end and returns its status.
 func (v *victim) reap() syscall.WaitStatus {
 	v.t.Helper()
 	var status syscall.WaitStatus

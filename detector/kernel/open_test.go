@@ -56,9 +56,9 @@ func TestAddRefuses(t *testing.T) {
 	w.Remove(os.Getpid())
 }
 
-// held are the programs that descriptors of this process hold: other processes have
+// heldPrograms returns the programs that descriptors of this process hold: other processes have
 // watches of their own.
-func held(t *testing.T) (all []ebpf.ProgramID) {
+func heldPrograms(t *testing.T) (all []ebpf.ProgramID) {
 	t.Helper()
 	files, err := filepath.Glob("/proc/self/fdinfo/*")
 	if err != nil {
@@ -67,7 +67,7 @@ func held(t *testing.T) (all []ebpf.ProgramID) {
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if err != nil {
-			continue // that of Glob
+			continue // the descriptor of Glob
 		}
 		for line := range strings.Lines(string(text)) {
 			var id ebpf.ProgramID
@@ -79,8 +79,8 @@ func held(t *testing.T) (all []ebpf.ProgramID) {
 	return all
 }
 
-// loaded returns the numbers of this package's programs in the kernel.
-func loaded(t *testing.T) (all []ebpf.ProgramID) {
+// loadedPrograms returns the ids of this package's programs in the kernel.
+func loadedPrograms(t *testing.T) (all []ebpf.ProgramID) {
 	t.Helper()
 	names := []string{"exit_with_group", "exit_alone", "deliver", "sample_task"}
 	for id := ebpf.ProgramID(0); ; {
@@ -94,7 +94,7 @@ func loaded(t *testing.T) (all []ebpf.ProgramID) {
 		id = next
 		p, err := ebpf.NewProgramFromID(id)
 		if err != nil {
-			continue // gone meanwhile
+			continue // unloaded meanwhile
 		}
 		if info, err := p.Info(); err == nil && slices.Contains(names, info.Name) {
 			all = append(all, id)
@@ -103,7 +103,7 @@ func loaded(t *testing.T) (all []ebpf.ProgramID) {
 	}
 }
 
-func descriptors(t *testing.T) int {
+func countDescriptors(t *testing.T) int {
 	t.Helper()
 	all, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
@@ -112,25 +112,25 @@ func descriptors(t *testing.T) int {
 	return len(all)
 }
 
-// TestCloseLeavesNothing: no descriptor, goroutine or program, and no report,
-// while processes are watched.
+// TestCloseLeavesNothing: Close leaves no descriptor, goroutine or program behind, and no report
+// comes after it, even while processes are watched.
 func TestCloseLeavesNothing(t *testing.T) {
 	for tier := BPF; tier <= SIGCHLD; tier++ {
 		t.Run(tier.String(), func(t *testing.T) {
 			v := spawn(t, "exit", "0")
-			if w, _ := open(t, Config{Tier: tier}); w.Close() != nil { // what the runtime opens once
-				t.Fatal("close")
+			if w, _ := open(t, Config{Tier: tier}); w.Close() != nil { // opens what the runtime opens only once
+				t.Fatal("Close failed")
 			}
 			others := goleak.IgnoreCurrent()
-			before := descriptors(t)
+			before := countDescriptors(t)
 			var ours []ebpf.ProgramID
 			w, l := open(t, Config{Tier: tier, Poll: time.Millisecond, early: true})
 			if err := w.Add(v.pid(), 1); err != nil {
 				t.Fatal(err)
 			}
 			if tier == BPF {
-				if ours = held(t); len(ours) != 3 {
-					t.Errorf("programs %d are loaded, want three", ours)
+				if ours = heldPrograms(t); len(ours) != 3 {
+					t.Errorf("programs %d are loaded, want three of them", ours)
 				}
 			}
 			if err := w.Close(); err != nil {
@@ -140,24 +140,24 @@ func TestCloseLeavesNothing(t *testing.T) {
 			v.act()
 			v.reap()
 			if now := l.every(); len(now) > len(told) {
-				t.Errorf("reports %+v after close", now[len(told):])
+				t.Errorf("got reports %+v after Close", now[len(told):])
 			}
-			if n := descriptors(t); n > before { // fewer: those of the compiler's process
+			if n := countDescriptors(t); n > before { // there may be fewer, without those of the compiler's process
 				t.Errorf("%d descriptors, want %d", n, before)
 			}
 			goleak.VerifyNone(t, others)
-			// The kernel frees programs when nobody can be inside any more.
-			left := func(id ebpf.ProgramID) bool { return slices.Contains(loaded(t), id) }
+			// The kernel frees programs only when no processor can be inside them.
+			left := func(id ebpf.ProgramID) bool { return slices.Contains(loadedPrograms(t), id) }
 			for over := time.Now().Add(tooLong); slices.ContainsFunc(ours, left); {
 				if time.Now().After(over) {
-					t.Fatalf("programs %d of %d are loaded", loaded(t), ours)
+					t.Fatalf("programs %d are loaded, want none of ours: %d", loadedPrograms(t), ours)
 				}
 			}
 		})
 	}
 }
 
-// TestHelperRights says which tier this process gets, for TestRights.
+// TestHelperRights logs the tier that this process gets, for TestRights.
 func TestHelperRights(t *testing.T) {
 	if os.Getenv("KERNEL_TEST_RIGHTS") == "" {
 		t.Skip("for TestRights")
@@ -176,7 +176,7 @@ func TestHelperRights(t *testing.T) {
 	t.Logf("forced: missing %q, %v", missing.Missing, err)
 }
 
-// TestRights: without a capability the next tier is taken, and its name is said.
+// TestRights: without a capability the next tier is used, and the log names the capability.
 func TestRights(t *testing.T) {
 	testenv.Need(t, testenv.Root, testenv.EBPF)
 	for drop, want := range map[string]string{
@@ -194,17 +194,17 @@ func TestRights(t *testing.T) {
 			}
 			for _, w := range []string{"tier procconn", `missing "` + want + `"`, "missing: " + want} {
 				if !strings.Contains(string(text), w) {
-					t.Errorf("%q is not said:\n%s", w, text)
+					t.Errorf("the output lacks %q:\n%s", w, text)
 				}
 			}
 			if strings.Contains(string(text), "MEMLOCK") {
-				t.Errorf("a wrong hint:\n%s", text)
+				t.Errorf("the output has a wrong hint:\n%s", text)
 			}
 		})
 	}
 }
 
-// TestOrdinaryUser: everything works on a lower tier.
+// TestOrdinaryUser: an ordinary user gets a lower tier on which everything works.
 func TestOrdinaryUser(t *testing.T) {
 	testenv.Need(t, testenv.User)
 	if testenv.Has(testenv.EBPF) {
@@ -216,22 +216,22 @@ func TestOrdinaryUser(t *testing.T) {
 	}
 	var missing *TierError
 	if !errors.As(w.Passed()[0], &missing) || missing.Tier != BPF || !strings.Contains(missing.Missing, "CAP_BPF") {
-		t.Errorf("passed %v, want CAP_BPF to be missing first", w.Passed())
+		t.Errorf("passed %v, want CAP_BPF missing in the first", w.Passed())
 	}
 	v := spawn(t, "exit", "6")
 	if err := w.Add(v.pid(), 1); err != nil {
 		t.Fatal(err)
 	}
 	v.act()
-	dead, _ := l.ended(t, 1)
-	same(t, dead, v.reap())
+	dead, _ := l.awaitEnd(t, 1)
+	wantStatus(t, dead, v.reap())
 }
 
-// TestPIDNamespace: numbers are those of the watcher's namespace.
+// TestPIDNamespace: process numbers are those of the watcher's namespace.
 func TestPIDNamespace(t *testing.T) {
 	testenv.Need(t, testenv.Root, testenv.EBPF)
 	if os.Getenv("KERNEL_TEST_NAMESPACE") != "" {
-		t.Skip("inside")
+		t.Skip("this is the process inside the namespace")
 	}
 	cmd := exec.Command("unshare", "--fork", "--pid", "--mount-proc", os.Args[0],
 		"-test.run", "^(TestEnds|TestStranger|TestHangs)$/^(kill|segv|leader_first|stopped|bpf)$/^bpf$", "-test.v")
@@ -242,7 +242,7 @@ func TestPIDNamespace(t *testing.T) {
 	}
 	for _, want := range []string{"PASS: TestEnds/kill/bpf", "PASS: TestEnds/leader_first/bpf", "PASS: TestStranger/bpf", "PASS: TestHangs/stopped/bpf"} {
 		if !strings.Contains(string(text), want) {
-			t.Errorf("%q is not said:\n%s", want, text)
+			t.Errorf("the output lacks %q:\n%s", want, text)
 		}
 	}
 }

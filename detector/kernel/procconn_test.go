@@ -13,15 +13,15 @@ import (
 	"github.com/goshmem/goshmem/internal/xunix"
 )
 
-// events is a socket of the process connector of a test. The kernel sends to the
-// youngest socket first: what an older one has got, all others have.
+// events is a socket of a test at the process connector. The kernel sends to the youngest socket
+// first, so what an older socket has received, all younger ones have received.
 type events struct {
 	*connector
 	t    *testing.T
 	poll *xunix.Poller
 }
 
-// listenFirst is called before a watch is opened.
+// listenFirst opens the socket. It is called before a watch is opened.
 func listenFirst(t *testing.T) *events {
 	t.Helper()
 	fd, err := xunix.ProcessEvents()
@@ -75,7 +75,7 @@ func (ev *events) await(pid int) notice {
 	return notice{}
 }
 
-// hold keeps a watch from reading news until release is called.
+// hold keeps a watch from reading notices until release is called.
 func hold(w *Watch) (release func()) {
 	w.reporting.Lock()
 	w.mu.Lock()
@@ -85,8 +85,8 @@ func hold(w *Watch) (release func()) {
 	}
 }
 
-// TestLateReader: news that are read when the process is over for long already say
-// of its last thread how it ended, not of the one that ended before.
+// TestLateReader: notices that are read long after a process has ended report how its last thread
+// ended, not the one that ended before.
 func TestLateReader(t *testing.T) {
 	for _, tier := range []Tier{BPF, ProcConn} {
 		for name, reaped := range map[string]bool{"child": false, "reaped": true} {
@@ -111,24 +111,24 @@ func lateReader(t *testing.T, tier Tier, reaped bool) {
 	v.act()
 	last := ev.await(v.pid())
 	if int(first.thread) != v.pid() || last.thread == first.thread {
-		t.Errorf("ends of threads %d and %d, want %d and another one", first.thread, last.thread, v.pid())
+		t.Errorf("threads %d and %d ended, want %d and then another one", first.thread, last.thread, v.pid())
 	}
 	const status = syscall.WaitStatus(5 << 8)
-	if reaped { // nobody else can say any more what became of it
+	if reaped { // nobody can look up any more how it ended
 		if got := v.reap(); got != status {
 			t.Errorf("status %#x, want %#x", got, status)
 		}
 	}
 	release()
-	dead, released := l.ended(t, 1)
-	same(t, dead, status)
-	same(t, released, status)
+	dead, released := l.awaitEnd(t, 1)
+	wantStatus(t, dead, status)
+	wantStatus(t, released, status)
 	if dead.At < before || dead.At > last.at || tier == ProcConn && dead.At != last.at {
-		t.Errorf("dead at %v, threads at %v and %v; the process was told to end after %v", dead.At, first.at, last.at, before)
+		t.Errorf("Dead has the time %v, threads ended at %v and %v, and the process was told to end after %v", dead.At, first.at, last.at, before)
 	}
 }
 
-// TestLostPackets: where the kernel had no room for news, threads are listed anew.
+// TestLostPackets: if the kernel had no room for notices, the threads are listed again.
 func TestLostPackets(t *testing.T) {
 	ev := listenFirst(t)
 	w, l := open(t, Config{Tier: ProcConn})
@@ -147,12 +147,12 @@ func TestLostPackets(t *testing.T) {
 		}
 	}
 	room(1)
-	for range 10 { // fills it
+	for range 10 { // fills the socket
 		other := spawn(t, "exit", "0")
 		other.act()
 		other.reap()
 	}
-	v.act() // the begin of its second thread is lost, and the end of the first one
+	v.act() // the start of its second thread and the end of the first are lost
 	v.ready()
 	ev.await(v.pid())
 	room(1 << 20)
@@ -160,23 +160,23 @@ func TestLostPackets(t *testing.T) {
 		t.Fatal(err)
 	}
 	if now := w.byPID[v.pid()].threads; len(now) != 1 || maps.Equal(now, threads{uint32(v.pid()): {}}) || maps.Equal(now, threads{unlisted: {}}) {
-		t.Errorf("threads %v of process %d, want the second one", now, v.pid())
+		t.Errorf("got threads %v of process %d, want the second one", now, v.pid())
 	}
 	release()
 	before := xunix.Monotonic()
 	v.act()
 	last := ev.await(v.pid())
-	dead, _ := l.ended(t, 1)
-	same(t, dead, v.reap())
-	if dead.At != last.at && !untimed(w, dead, before, last.at) {
-		t.Errorf("dead at %v, want %v", dead.At, last.at)
+	dead, _ := l.awaitEnd(t, 1)
+	wantStatus(t, dead, v.reap())
+	if dead.At != last.at && !mayLackTime(w, dead, before, last.at) {
+		t.Errorf("Dead has the time %v, want %v", dead.At, last.at)
 	}
 }
 
-// TestLastThread: of the news of threads, in whatever order they are read, those
-// of the last thread say when the process ended, and none if they are incomplete.
+// TestLastThread: in whatever order the notices of threads are read, those of the last thread give
+// the time of the process's end. If notices are missing, there is no time.
 func TestLastThread(t *testing.T) {
-	const p = 1 // stands for the number of the process
+	const p = 1 // stands for the process's own number
 	begins := func(thread uint32, at time.Duration) notice { return notice{what: procFork, at: at, thread: thread} }
 	ends := func(thread uint32, at time.Duration) notice { return notice{what: procExit, at: at, thread: thread} }
 	execs := func(at time.Duration) notice { return notice{what: procExec, at: at, thread: p} }
@@ -191,7 +191,7 @@ func TestLastThread(t *testing.T) {
 		"first thread before":   {[]uint32{2, 3}, []notice{ends(p, 10), ends(3, 20), ends(2, 30)}, 30},
 		"begun later":           {[]uint32{p}, []notice{begins(2, 5), ends(p, 10), ends(2, 20)}, 20},
 		"begun when listed":     {[]uint32{p, 2}, []notice{begins(2, 5), ends(p, 10), ends(2, 20)}, 20},
-		"ended when listed":     {[]uint32{p}, []notice{begins(2, 5), ends(2, 6), ends(3, 7), ends(p, 10)}, 10},
+		"ended before listed":   {[]uint32{p}, []notice{begins(2, 5), ends(2, 6), ends(3, 7), ends(p, 10)}, 10},
 		"exec before":           {[]uint32{2}, []notice{execs(2), ends(2, 10)}, 10},
 		"begun before":          {[]uint32{p}, []notice{begins(2, 1), ends(p, 10)}, 10},
 		"exec":                  {[]uint32{p, 2, 3}, []notice{ends(3, 5), ends(p, 6), execs(7), begins(4, 8), ends(p, 10), ends(4, 20)}, 20},
@@ -200,8 +200,8 @@ func TestLastThread(t *testing.T) {
 		"exec first, exchanged": {[]uint32{p, 2}, []notice{execs(7), ends(p, 6), ends(p, 10)}, 10},
 		"exec, not listed":      {[]uint32{unlisted}, []notice{ends(2, 5), execs(7), ends(p, 10)}, 10},
 		"not listed":            {[]uint32{unlisted}, []notice{ends(p, 10), ends(2, 20)}, 0},
-		"one lost":              {[]uint32{p, 2, 3}, []notice{ends(3, 5), ends(p, 10)}, 0},
-		"nothing told":          {[]uint32{p}, nil, 0},
+		"one notice lost":       {[]uint32{p, 2, 3}, []notice{ends(3, 5), ends(p, 10)}, 0},
+		"no notice":             {[]uint32{p}, nil, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, _ := open(t, Config{Tier: ProcConn})
@@ -234,48 +234,48 @@ func TestLastThread(t *testing.T) {
 			w.queued = w.queued[:0]
 			for i, told := range c.told {
 				if len(w.queued) > 0 {
-					t.Fatalf("reports %+v after %d of %d notices", w.queued, i, len(c.told))
+					t.Fatalf("got reports %+v after %d of %d notices", w.queued, i, len(c.told))
 				}
 				told.thread, told.process = number(told.thread), uint32(v.pid())
 				source.handleNotice(w, told)
 			}
 			if last := len(w.queued) > 0; last != (c.want != 0) {
-				t.Errorf("reports %+v when all was told", w.queued)
+				t.Errorf("got reports %+v after all notices", w.queued)
 			}
 			if c.want == 0 {
 				source.handleOver(w, e)
 				source.expireWaiting(w, time.Now().Add(noticeTimeout))
 			}
 			if len(w.queued) != 2 || w.queued[0].Kind != Dead || w.queued[1].Kind != Released {
-				t.Fatalf("reports %+v, want dead and released", w.queued)
+				t.Fatalf("got reports %+v, want Dead and Released", w.queued)
 			}
 			if w.queued[0].At != c.want {
-				t.Errorf("dead at %v, want %v", w.queued[0].At, c.want)
+				t.Errorf("Dead has the time %v, want %v", w.queued[0].At, c.want)
 			}
-			same(t, w.queued[0], 7<<8)
+			wantStatus(t, w.queued[0], 7<<8)
 		})
 	}
 }
 
-// TestLiving: the threads that are listed are those whose ends will come.
+// TestLiving: the listed threads are those whose ends are still to come.
 func TestLiving(t *testing.T) {
 	v := spawn(t, "threads", "17")
 	all := listLiveThreads(v.pid())
 	if _, ok := all[uint32(v.pid())]; len(all) != 18 || !ok {
-		t.Errorf("threads %v of process %d, want that and 17", slices.Collect(maps.Keys(all)), v.pid())
+		t.Errorf("got threads %v of process %d, want its own and 17 more", slices.Collect(maps.Keys(all)), v.pid())
 	}
 	v = spawn(t, "leader", "5")
 	all = listLiveThreads(v.pid())
 	if _, ok := all[uint32(v.pid())]; len(all) != 1 || ok {
-		t.Errorf("threads %v of process %d, want another one", all, v.pid())
+		t.Errorf("got threads %v of process %d, want only another one", all, v.pid())
 	}
 	v.act()
 	if err := xunix.WaitExited(v.pid()); err != nil {
 		t.Fatal(err)
 	}
-	for range 2 { // of a process that has ended and of none
+	for range 2 { // of a process that has ended, and of a number without a process
 		if all := listLiveThreads(v.pid()); !maps.Equal(all, threads{unlisted: {}}) {
-			t.Errorf("threads %v of a process that has ended", all)
+			t.Errorf("got threads %v of a process that has ended", all)
 		}
 		if v.ProcessState == nil {
 			v.reap()

@@ -17,9 +17,9 @@ import (
 	"github.com/goshmem/goshmem/internal/xunix"
 )
 
-// TestDeadWriteNothing kills processes whose threads write to shared memory all the time, by their own instructions or by a
-// system call that no signal interrupts: after Dead nothing is added, in the programs for this kernel and in those for
-// kernels before 6.16.
+// TestDeadWriteNothing kills processes whose threads write to shared memory all the time, by their
+// own instructions or by a system call that no signal interrupts. After Dead nothing more is
+// written, neither with the programs for this kernel nor with those for kernels before 6.16.
 func TestDeadWriteNothing(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -58,10 +58,10 @@ func TestDeadWriteNothing(t *testing.T) {
 					t.Fatal(err)
 				}
 				xunix.Kill(v.pid(), syscall.SIGKILL)
-				dead, released := l.ended(t, i)
-				same(t, dead, v.reap())
+				dead, released := l.awaitEnd(t, i)
+				wantStatus(t, dead, v.reap())
 				if was, is := m.atDeath(), m.read(); was != is {
-					t.Fatalf("run %d: the counters were %v at Dead and are %v, want no change", i, was, is)
+					t.Fatalf("run %d: the counters were %v at Dead and are %v now, want no change", i, was, is)
 				}
 				if dead.At != 0 && (released.At == 0 || dead.At < released.At) {
 					early++
@@ -73,13 +73,14 @@ func TestDeadWriteNothing(t *testing.T) {
 	}
 }
 
-// countThreads is more than there are processors on small machines, so that some are running and some are not.
+// countThreads is more than the number of processors of a small machine, so some threads run and
+// others do not.
 const countThreads = 4
 
-// memorySize is what the victims map.
+// memorySize is the size of the memory that the victims map.
 const memorySize = 64 << 10
 
-// memory is a file that victims write to, and what it held at the last death.
+// memory is a file that victims write to, and its contents at the last death.
 type memory struct {
 	name  string
 	bytes []byte

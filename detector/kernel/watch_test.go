@@ -12,15 +12,15 @@ import (
 	"github.com/goshmem/goshmem/internal/xunix"
 )
 
-// same fails unless a report says of an end what wait says.
-func same(t *testing.T, r Report, status syscall.WaitStatus) {
+// wantStatus fails unless a report says of an end what wait says.
+func wantStatus(t *testing.T, r Report, status syscall.WaitStatus) {
 	t.Helper()
 	if !r.Exit.Known || r.Exit.Status != status {
-		t.Errorf("%v: exit %+v, want status %#x", r.Kind, r.Exit, status)
+		t.Errorf("%v has the exit %+v, want status %#x", r.Kind, r.Exit, status)
 	}
 }
 
-// TestEnds: what a child's end is reported as is what wait says of it.
+// TestEnds: a child's end is reported as wait reports it.
 func TestEnds(t *testing.T) {
 	kill := func(sig syscall.Signal) func(*victim) {
 		return func(v *victim) { xunix.Kill(v.pid(), sig) }
@@ -48,32 +48,32 @@ func TestEnds(t *testing.T) {
 				}
 				before := xunix.Monotonic()
 				c.end(v)
-				dead, released := l.ended(t, 1)
+				dead, released := l.awaitEnd(t, 1)
 				after := xunix.Monotonic()
 				status := v.reap()
-				same(t, dead, status)
-				same(t, released, status)
+				wantStatus(t, dead, status)
+				wantStatus(t, released, status)
 				got := status.Signal().String()
 				if status.Exited() {
 					got = fmt.Sprintf("exit %d", status.ExitStatus())
 				}
 				if got != c.want {
-					t.Errorf("it ended by %s, want %s", got, c.want)
+					t.Errorf("the process ended by %s, want %s", got, c.want)
 				}
-				stamped := w.Tier() <= ProcConn && !untimed(w, dead, before, after)
+				stamped := w.Tier() <= ProcConn && !mayLackTime(w, dead, before, after)
 				if stamped != (dead.At != 0) || stamped && (dead.At < before || dead.At > after) {
-					t.Errorf("dead at %v, want a time from %v to %v if the tier has one", dead.At, before, after)
+					t.Errorf("Dead has the time %v, want one from %v to %v if the tier has times", dead.At, before, after)
 				}
 				if dead.PID != v.pid() || dead.Tier != w.Tier() || dead.Exit.OOM {
-					t.Errorf("report %+v of process %d by %v", dead, v.pid(), w.Tier())
+					t.Errorf("got report %+v of process %d from tier %v", dead, v.pid(), w.Tier())
 				}
 			})
 		})
 	}
 }
 
-// TestShortLived: of many processes that end at once none is lost and none
-// reported twice.
+// TestShortLived: of many processes that end at the same time, none is lost and none is reported
+// twice.
 func TestShortLived(t *testing.T) {
 	tiers(t, func(t *testing.T, w *Watch, l *log) {
 		const many = 200
@@ -84,22 +84,23 @@ func TestShortLived(t *testing.T) {
 			if err := w.Add(v.pid(), tag); err != nil {
 				t.Fatal(err)
 			}
-			l.ended(t, tag)
+			l.awaitEnd(t, tag)
 			status[tag] = v.reap()
 			if want := syscall.WaitStatus(code << 8); status[tag] != want {
 				t.Fatalf("status %#x, want %#x", status[tag], want)
 			}
 		}
 		if len(l.every()) != 2*many {
-			t.Errorf("%d reports, want %d", len(l.every()), 2*many)
+			t.Errorf("got %d reports, want %d", len(l.every()), 2*many)
 		}
 		for _, r := range l.every() {
-			same(t, r, status[r.Tag])
+			wantStatus(t, r, status[r.Tag])
 		}
 	})
 }
 
-// TestStranger: a process that is no child of this one is seen, but by the last tier.
+// TestStranger: every tier except the last reports the death of a process that is no child of this
+// one.
 func TestStranger(t *testing.T) {
 	tiers(t, func(t *testing.T, w *Watch, l *log) {
 		parent := begin(t, "parent")
@@ -107,7 +108,7 @@ func TestStranger(t *testing.T) {
 		err := w.Add(pid, 1)
 		if w.Tier() == SIGCHLD {
 			if !errors.Is(err, syscall.ECHILD) {
-				t.Errorf("add: %v, want %v", err, syscall.ECHILD)
+				t.Errorf("Add: %v, want %v", err, syscall.ECHILD)
 			}
 			xunix.Kill(pid, syscall.SIGKILL)
 			return
@@ -116,22 +117,22 @@ func TestStranger(t *testing.T) {
 			t.Fatal(err)
 		}
 		xunix.Kill(pid, syscall.SIGKILL)
-		dead, released := l.ended(t, 1)
+		dead, released := l.awaitEnd(t, 1)
 		want := Exit{Status: 9, Known: true}
 		if w.Tier() == PIDFD {
 			want = Exit{}
 		}
 		if dead.Exit != want || released.Exit != want {
-			t.Errorf("exits %+v and %+v, want %+v", dead.Exit, released.Exit, want)
+			t.Errorf("got exits %+v and %+v, want %+v", dead.Exit, released.Exit, want)
 		}
 		parent.act()
 		if status := parent.reap(); status != 0 {
-			t.Errorf("parent: status %#x", status)
+			t.Errorf("the parent ended with status %#x, want 0", status)
 		}
 	})
 }
 
-// TestAddDead: a process that has ended before it is added is reported.
+// TestAddDead: a process that ended before it is added is reported.
 func TestAddDead(t *testing.T) {
 	tiers(t, func(t *testing.T, w *Watch, l *log) {
 		v := spawn(t, "exit", "3")
@@ -142,18 +143,18 @@ func TestAddDead(t *testing.T) {
 		if err := w.Add(v.pid(), 1); err != nil {
 			t.Fatal(err)
 		}
-		dead, released := l.ended(t, 1)
+		dead, released := l.awaitEnd(t, 1)
 		status := v.reap()
-		same(t, dead, status)
-		same(t, released, status)
+		wantStatus(t, dead, status)
+		wantStatus(t, released, status)
 		if err := w.Add(v.pid(), 2); err == nil {
-			t.Error("a process that is not there was added")
+			t.Error("Add of a process that does not exist succeeded")
 		}
 	})
 }
 
-// TestRemove: nothing is reported of a process that was removed. Its end comes
-// before that of another one, which is.
+// TestRemove: nothing is reported of a removed process. It ends before another process, which is
+// reported.
 func TestRemove(t *testing.T) {
 	tiers(t, func(t *testing.T, w *Watch, l *log) {
 		one, other := spawn(t, "exit", "1"), spawn(t, "exit", "2")
@@ -162,7 +163,7 @@ func TestRemove(t *testing.T) {
 				t.Fatal(err)
 			}
 			if err := w.Add(v.pid(), 5); err == nil {
-				t.Error("a process was added twice")
+				t.Error("a second Add of a process succeeded")
 			}
 		}
 		w.Remove(one.pid())
@@ -170,15 +171,15 @@ func TestRemove(t *testing.T) {
 		one.reap()
 		w.Remove(one.pid())
 		other.act()
-		l.ended(t, 1)
+		l.awaitEnd(t, 1)
 		if got := l.of(0); len(got) > 0 {
-			t.Errorf("reports %+v of what was removed", got)
+			t.Errorf("got reports %+v of a removed process", got)
 		}
 	})
 }
 
-// TestThreads: threads that end are not the process, nor is an exec by one of
-// them.
+// TestThreads: the end of a thread is not the end of the process, and neither is an exec by a
+// thread.
 func TestThreads(t *testing.T) {
 	for name, args := range map[string][]string{"churn": {"churn", "100"}, "exec": {"exec", "0"}} {
 		t.Run(name, func(t *testing.T) {
@@ -190,10 +191,10 @@ func TestThreads(t *testing.T) {
 				v.act()
 				v.ready()
 				v.act()
-				dead, _ := l.ended(t, 1)
-				same(t, dead, 0)
+				dead, _ := l.awaitEnd(t, 1)
+				wantStatus(t, dead, 0)
 				if got := l.of(1); len(got) != 2 {
-					t.Errorf("reports %+v, want two", got)
+					t.Errorf("got reports %+v, want two", got)
 				}
 			})
 		})
@@ -204,7 +205,7 @@ func TestThreads(t *testing.T) {
 func TestLeaderFirst(t *testing.T) {
 	tiers(t, func(t *testing.T, w *Watch, l *log) {
 		v := begin(t, "leader", "4")
-		if err := w.Add(v.pid(), 1); err != nil { // perhaps before the first thread ends
+		if err := w.Add(v.pid(), 1); err != nil { // possibly before the first thread ends
 			t.Fatal(err)
 		}
 		v.ready()
@@ -213,13 +214,13 @@ func TestLeaderFirst(t *testing.T) {
 			t.Fatal(err)
 		}
 		other.act()
-		l.ended(t, 2)
+		l.awaitEnd(t, 2)
 		if got := l.of(1); len(got) > 0 {
-			t.Errorf("reports %+v of a process that lives", got)
+			t.Errorf("got reports %+v of a process that lives", got)
 		}
 		v.act()
-		dead, _ := l.ended(t, 1)
-		same(t, dead, v.reap())
+		dead, _ := l.awaitEnd(t, 1)
+		wantStatus(t, dead, v.reap())
 	})
 }
 
@@ -237,16 +238,16 @@ func TestAtOnce(t *testing.T) {
 			}
 		}
 		for i, v := range all {
-			dead, _ := l.ended(t, uint64(i))
-			same(t, dead, v.reap())
+			dead, _ := l.awaitEnd(t, uint64(i))
+			wantStatus(t, dead, v.reap())
 		}
 		if len(l.every()) != 2*many {
-			t.Errorf("%d reports, want %d", len(l.every()), 2*many)
+			t.Errorf("got %d reports, want %d", len(l.every()), 2*many)
 		}
 	})
 }
 
-// TestReportAdds: a Report may add and remove.
+// TestReportAdds: a Report function may call Add and Remove.
 func TestReportAdds(t *testing.T) {
 	one, other := spawn(t, "exit", "1"), spawn(t, "exit", "2")
 	l := newLog()
@@ -269,11 +270,11 @@ func TestReportAdds(t *testing.T) {
 		t.Fatal(err)
 	}
 	one.act()
-	l.ended(t, 2)
+	l.awaitEnd(t, 2)
 }
 
-// TestOtherStart: the death of a process that began at another time than the
-// watched one, with the same number, is not taken for its death.
+// TestOtherStart: if a process with the same number but another start time dies, it is not taken
+// for the watched one.
 func TestOtherStart(t *testing.T) {
 	w, l := open(t, Config{Tier: BPF})
 	v, other := spawn(t, "exit", "1"), spawn(t, "exit", "2")
@@ -283,23 +284,23 @@ func TestOtherStart(t *testing.T) {
 		}
 	}
 	w.mu.Lock()
-	w.byPID[v.pid()].start++ // what it was when it was added
+	w.byPID[v.pid()].start++ // the start time when it was added
 	w.mu.Unlock()
 	v.act()
-	dead, _ := l.ended(t, 0)
+	dead, _ := l.awaitEnd(t, 0)
 	if dead.At != 0 {
-		t.Errorf("dead %+v, want news by the pidfd alone", dead)
+		t.Errorf("got Dead %+v, want it from the pidfd, without a time", dead)
 	}
-	same(t, dead, v.reap())
+	wantStatus(t, dead, v.reap())
 	other.act()
-	if dead, _ := l.ended(t, 1); dead.At == 0 {
-		t.Errorf("dead %+v, want news of the kernel's program", dead)
+	if dead, _ := l.awaitEnd(t, 1); dead.At == 0 {
+		t.Errorf("got Dead %+v, want it from the kernel's program, with a time", dead)
 	}
 	other.reap()
 }
 
-// TestFailedWatch: who is watched by a watch that fails is told so, as nobody else
-// would be told of the end.
+// TestFailedWatch: a watch that fails reports so for every process that it watches, because no
+// other report of their ends will come.
 func TestFailedWatch(t *testing.T) {
 	l := newLog()
 	w, err := Open(Config{Tier: PIDFD, Report: l.add})
@@ -310,19 +311,19 @@ func TestFailedWatch(t *testing.T) {
 	if err := w.Add(v.pid(), 1); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.poll.Close(); err != nil { // the kernel's answer would be as bad as this
+	if err := w.poll.Close(); err != nil { // as bad as a failure in the kernel
 		t.Fatal(err)
 	}
 	l.await(t, 1, Unseen)
 	if err := w.Add(v.pid(), 2); err == nil {
-		t.Error("a process was added to a watch that sees nothing")
+		t.Error("Add to a failed watch succeeded")
 	}
 	v.act()
 	v.reap()
 	if err := w.Close(); err == nil {
-		t.Error("closed twice, without an error")
+		t.Error("a second Close returned no error")
 	}
 	if got := l.every(); len(got) != 1 {
-		t.Errorf("reports %+v, want one", got)
+		t.Errorf("got reports %+v, want one", got)
 	}
 }
