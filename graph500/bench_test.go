@@ -10,8 +10,8 @@ import (
 // benchScale keeps one iteration of each kernel below a second on one PE.
 const benchScale = 18
 
-// alone makes this process a job of one PE for a benchmark.
-func alone(b *testing.B) *shmem.World {
+// newWorld makes this process a job of one PE for a benchmark.
+func newWorld(b *testing.B) *shmem.World {
 	b.Helper()
 	w, err := shmem.Init()
 	if err != nil {
@@ -25,7 +25,7 @@ func alone(b *testing.B) *shmem.World {
 	return w
 }
 
-func ready(b *testing.B, w *shmem.World) (t *graph500.Bench, root uint64) {
+func newBenchWithRoot(b *testing.B, w *shmem.World) (t *graph500.Bench, root uint64) {
 	b.Helper()
 	t, err := graph500.NewBench(w, benchScale, 16)
 	if err != nil {
@@ -44,8 +44,8 @@ func ready(b *testing.B, w *shmem.World) (t *graph500.Bench, root uint64) {
 }
 
 func BenchmarkKernels(b *testing.B) {
-	w := alone(b)
-	t, root := ready(b, w)
+	w := newWorld(b)
+	t, root := newBenchWithRoot(b, w)
 	s, err := t.Search(root)
 	if err != nil {
 		b.Fatal(err)

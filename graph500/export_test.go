@@ -4,7 +4,7 @@ import (
 	"github.com/goshmem/goshmem/shmem"
 )
 
-// Bench is a constructed graph with its searches and checks, for the tests on several PEs.
+// Bench is a constructed graph with its searches and checks, for tests on several PEs.
 type Bench struct {
 	Tuples []tuple
 	g      *group
@@ -14,7 +14,7 @@ type Bench struct {
 	gen    *generator
 }
 
-// NewBench generates and constructs. Collective.
+// NewBench generates and constructs a graph. Collective.
 func NewBench(w *shmem.World, scale, edgeFactor int) (*Bench, error) {
 	g, err := newGroup(w)
 	if err != nil {
@@ -43,7 +43,7 @@ func (t *Bench) Roots(n int) ([]uint64, error) { return t.gen.chooseRoots(n, t.g
 // Search runs kernel 2. Collective.
 func (t *Bench) Search(root uint64) (Search, error) { return t.b.search(root) }
 
-// Check validates. Collective.
+// Check validates a search. Collective.
 func (t *Bench) Check(s Search) (*Violation, error) { return t.check.check(s) }
 
 // Barrier waits for all PEs.
@@ -71,8 +71,8 @@ func (t *Bench) SetParents(all []int64) {
 	}
 }
 
-// Levels counts the vertices of each level as the last check found them, and adds up hash(vertex, level), over
-// this PE.
+// Levels counts the vertices of each level on this PE, as the last check found them, and adds up
+// hash(vertex, level).
 func (t *Bench) Levels(hash func(v, level uint64) uint64) (counts []uint64, checksum uint64) {
 	for v, l := range t.check.level[t.g.me][:t.gr.own.nlocal] {
 		if l == unreached {
@@ -110,12 +110,12 @@ func (t *Bench) Neighbors(local int) (vertex uint64, row []uint64) {
 // Locals is the number of vertices of this PE that can have a row.
 func (t *Bench) Locals() int { return t.gr.own.nlocal }
 
-// Directions runs a search from root in one direction only and reports the levels it took.
+// Directions runs a search from root in only one direction and returns the levels it took.
 func (t *Bench) Directions(root uint64, up bool) (Search, error) {
 	ranked, edges := t.b.allRanked, t.b.allEdges
 	defer func() { t.b.allRanked, t.b.allEdges = ranked, edges }()
 	if up {
-		t.b.allRanked, t.b.allEdges = 0, 0 // nothing unexplored: bottom-up at once and for good
+		t.b.allRanked, t.b.allEdges = 0, 0 // nothing is unexplored, so the search is bottom-up from the start
 	} else {
 		t.b.allEdges = 1 << 60
 	}
@@ -137,7 +137,7 @@ func AllTuples(scale, edgeFactor int) [][2]uint64 {
 	return all
 }
 
-// Kind names of violations, for tables of wrong answers.
+// These kinds of violations are for tables of wrong answers.
 var (
 	WrongRoot          = uint64(wrongRoot)
 	ParentOutOfRange   = uint64(parentOutOfRange)

@@ -9,7 +9,7 @@ import (
 
 var defaultSeed = [2]uint64{2, 3}
 
-// checksums are the sums over a whole edge list that the vectors give.
+// checksums are the sums over a whole edge list that the vectors have.
 type checksums struct {
 	directedSum, directedXor, undirectedSum, undirectedXor uint64
 	orderedFNV, weightedSum, weightedXor, weightedUndirSum uint64
@@ -69,7 +69,7 @@ func TestGeneratorReproducesReference(t *testing.T) {
 	}
 }
 
-// checkTriple compares an edge with the first sixteen and the last four of the vectors.
+// checkTriple compares an edge with the first sixteen and the last four edges of the vectors.
 func checkTriple(t *testing.T, want *scaleVector, i uint64, got [3]uint64) {
 	t.Helper()
 	if i < uint64(len(want.First)) && got != want.First[i] {
@@ -82,7 +82,7 @@ func checkTriple(t *testing.T, want *scaleVector, i uint64, got [3]uint64) {
 
 func scaleOf(v *scaleVector) int { return int(math.Log2(float64(v.NVerts))) }
 
-// Any split of the list must give the list: fill starts anywhere.
+// Any split of the list has to give the same list: fill can start anywhere.
 func TestFillIsIndependentOfShares(t *testing.T) {
 	g := newGenerator(10, defaultSeed)
 	const n = 16 << 10

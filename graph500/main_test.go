@@ -14,7 +14,7 @@ import (
 	"github.com/goshmem/goshmem/shmem/shmemtest"
 )
 
-// PE 0 alone prints, whatever happens on all PEs.
+// Only PE 0 prints, whatever happens on other PEs.
 func TestProgram(t *testing.T) {
 	report := filepath.Join(t.TempDir(), "out.json")
 	cases := []struct {
@@ -39,7 +39,7 @@ func TestProgram(t *testing.T) {
 			}
 			if w.MyPE() != 0 {
 				if stdout.Len()+stderr.Len() > 0 {
-					t.Errorf("%s: PE %d prints %s%s", c.args, w.MyPE(), &stdout, &stderr)
+					t.Errorf("%s: PE %d printed %s%s, want nothing", c.args, w.MyPE(), &stdout, &stderr)
 				}
 				continue
 			}
@@ -69,7 +69,7 @@ func TestReportOfARun(t *testing.T) {
 		}
 		must(t, json.Unmarshal(raw, &got))
 		if got.Scale != 10 || got.PEs != 3 || got.NBFS != 64 || got.Rate <= 0 || len(got.MaxRSS) != 3 || got.MaxRSS[2] < 1<<20 {
-			t.Errorf("%+v", got)
+			t.Errorf("got report %+v", got)
 		}
 		for i, run := range graph500.LoadVectors(t)["10"].Runs {
 			s := got.Searches[i]
@@ -81,18 +81,18 @@ func TestReportOfARun(t *testing.T) {
 	})
 }
 
-// A heap that is too small is noticed before anything is generated, on all PEs alike.
+// All PEs alike refuse a heap that is too small before anything is generated.
 func TestSmallHeapIsRefused(t *testing.T) {
 	shmemtest.Run(t, 3, func(t *testing.T, w *shmem.World) {
 		o := graph500.DefaultOptions()
 		o.Scale = 20
-		o.Progress = func(phase string, _, _ int) { t.Errorf("%s has begun", phase) }
+		o.Progress = func(phase string, _, _ int) { t.Errorf("phase %s has begun, want the error before it", phase) }
 		_, err := graph500.Run(w, o)
 		if !errors.Is(err, shmem.ErrExhausted) || !strings.Contains(err.Error(), "--scale 20 with 3 PEs needs") ||
 			!strings.Contains(err.Error(), "SHMEM_SYMMETRIC_SIZE=") {
-			t.Errorf("%v", err)
+			t.Errorf("got error %v, want one that names the heap needed", err)
 		}
-		// The heap is as before: a smaller graph runs.
+		// The heap is unchanged: a smaller graph runs.
 		o.Scale, o.Progress = 8, nil
 		if _, err := graph500.Run(w, o); err != nil {
 			t.Error(err)
@@ -100,7 +100,7 @@ func TestSmallHeapIsRefused(t *testing.T) {
 	}, shmemtest.HeapSize(4<<20))
 }
 
-// A run gives back all symmetric memory.
+// A run frees all its symmetric memory.
 func TestRunFreesItsMemory(t *testing.T) {
 	onPEs(t, 2, func(t *testing.T, w *shmem.World) {
 		before := w.Heap().Free
@@ -112,7 +112,7 @@ func TestRunFreesItsMemory(t *testing.T) {
 			}
 		}
 		if after := w.Heap().Free; after != before {
-			t.Errorf("%d bytes free before, %d after", before, after)
+			t.Errorf("%d bytes free before the run, %d after it", before, after)
 		}
 	})
 }

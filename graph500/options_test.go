@@ -41,7 +41,7 @@ func TestBadOptionsAreNamed(t *testing.T) {
 	} {
 		_, err := ParseOptions(strings.Fields(args))
 		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %s", args, err, want)
+			t.Errorf("%s: error %v, want %s", args, err, want)
 		}
 	}
 }
@@ -68,7 +68,7 @@ func TestTooLargeIsRefusedWithFigures(t *testing.T) {
 	err := fitsMachine(o, 2, 8<<30)
 	for _, want := range []string{"--scale 30", "2 PEs", "GiB", "8.0 GiB available", "hint: --scale 24 fits here"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, want %q", err, want)
+			t.Errorf("error %v, want it to contain %q", err, want)
 		}
 	}
 	o.Scale = 20
@@ -80,11 +80,11 @@ func TestTooLargeIsRefusedWithFigures(t *testing.T) {
 	}
 }
 
-// What the plan says must cover the budget that the issue of the main job gives: 300 MiB at scale 20 with 2 PEs.
+// A run at scale 20 with 2 PEs needs at most 300 MiB.
 func TestNeedAtScale20(t *testing.T) {
 	o := DefaultOptions()
 	o.Scale = 20
 	if n := needOf(o, 2); n.total() > 300<<20 || n.symmetric > 64<<20 {
-		t.Errorf("%s symmetric, %s in all", formatBytes(n.symmetric), formatBytes(n.total()))
+		t.Errorf("need %s symmetric and %s in all, want at most 64 MiB and 300 MiB", formatBytes(n.symmetric), formatBytes(n.total()))
 	}
 }

@@ -105,8 +105,9 @@ func TestReportThatCannotBeCreated(t *testing.T) {
 	}
 }
 
-// reported writes a report under a name as a run does, and fails the test if it is refused.
-func reported(t *testing.T, name string) {
+// writeSample writes a report under a name as a run does, and fails the test if the name is
+// refused.
+func writeSample(t *testing.T, name string) {
 	t.Helper()
 	if err := checkReport(name); err != nil {
 		t.Fatal(err)
@@ -116,7 +117,7 @@ func reported(t *testing.T, name string) {
 	}
 }
 
-// wantReport fails the test if raw is no report.
+// wantReport fails the test unless raw is a report.
 func wantReport(t *testing.T, raw []byte) {
 	t.Helper()
 	var got struct{ Searches []Search }
@@ -125,43 +126,44 @@ func wantReport(t *testing.T, raw []byte) {
 	}
 }
 
-// A link stays one, to a file, to a name where none is yet and to another link; a file that is replaced keeps its mode.
+// A link stays a link, whether it leads to a file, to a name that does not exist yet or to another
+// link. A file that is replaced keeps its mode.
 func TestReportThroughLinks(t *testing.T) {
 	folder := t.TempDir()
 	at := func(name string) string { return filepath.Join(folder, name) }
-	try(t, os.Mkdir(at("deep"), 0o755))
-	try(t, os.WriteFile(at("deep/old"), []byte("longer than nothing"), 0o600))
-	try(t, os.Symlink("deep/old", at("link")))
-	try(t, os.Symlink(at("link"), at("link-to-link")))
-	try(t, os.Symlink("deep", at("folder")))
-	try(t, os.Symlink("../new", at("deep/up")))
+	must(t, os.Mkdir(at("deep"), 0o755))
+	must(t, os.WriteFile(at("deep/old"), []byte("longer than nothing"), 0o600))
+	must(t, os.Symlink("deep/old", at("link")))
+	must(t, os.Symlink(at("link"), at("link-to-link")))
+	must(t, os.Symlink("deep", at("folder")))
+	must(t, os.Symlink("../new", at("deep/up")))
 	for _, c := range []struct{ name, file string }{
 		{"link", "deep/old"}, {"link-to-link", "deep/old"}, {"folder/up", "new"}, {"folder/up", "new"},
 	} {
-		reported(t, at(c.name))
+		writeSample(t, at(c.name))
 		if info, err := os.Lstat(at(c.name)); err != nil || info.Mode()&os.ModeSymlink == 0 {
-			t.Errorf("%s is no link any more: %v, %v", c.name, info, err)
+			t.Errorf("%s is no longer a link: %v, %v", c.name, info, err)
 		}
 		raw, err := os.ReadFile(at(c.file))
-		try(t, err)
+		must(t, err)
 		wantReport(t, raw)
-		try(t, os.WriteFile(at(c.file), nil, 0))
+		must(t, os.WriteFile(at(c.file), nil, 0))
 	}
 	for name, want := range map[string]os.FileMode{"deep/old": 0o600, "new": 0o644} {
 		if info, err := os.Stat(at(name)); err != nil || info.Mode() != want {
 			t.Errorf("%s: mode %v, %v, want %v", name, info.Mode(), err, want)
 		}
 	}
-	try(t, os.Symlink("round", at("round")))
+	must(t, os.Symlink("round", at("round")))
 	if err := checkReport(at("round")); err == nil || !strings.Contains(err.Error(), "too many levels of symbolic links") {
 		t.Errorf("a link to itself: %v", err)
 	}
 }
 
-// A FIFO is written to, once, and stays one.
+// A FIFO is written to once and stays a FIFO.
 func TestReportIntoFIFO(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "fifo")
-	try(t, syscall.Mkfifo(name, 0o600))
+	must(t, syscall.Mkfifo(name, 0o600))
 	if err := checkReport(name); err != nil { // does not wait for a reader
 		t.Fatal(err)
 	}
@@ -178,50 +180,51 @@ func TestReportIntoFIFO(t *testing.T) {
 	}
 	wantReport(t, <-read)
 	if info, err := os.Lstat(name); err != nil || info.Mode()&os.ModeNamedPipe == 0 {
-		t.Errorf("the FIFO has become %v, %v", info, err)
+		t.Errorf("the FIFO is now %v, %v", info, err)
 	}
 }
 
-// A device is to be written to. This does not do it: a mistake would replace the machine's.
+// A device is written to, not replaced. The test does not write, because a mistake would replace
+// the machine's device.
 func TestReportIntoDevice(t *testing.T) {
 	if to, err := findTarget("/dev/null"); err != nil || !to.inPlace {
 		t.Errorf("%+v, %v, want a target that is not replaced", to, err)
 	}
 }
 
-// What stands for stdout goes there, in front of what is printed next.
+// A name that stands for stdout writes the report there, before what is printed next.
 func TestReportToStdout(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "out")
 	f, err := os.Create(name)
-	try(t, err)
+	must(t, err)
 	defer f.Close()
 	stdout := os.Stdout
 	os.Stdout = f
 	defer func() { os.Stdout = stdout }()
-	reported(t, name)
+	writeSample(t, name)
 	fmt.Fprintln(f, "after")
 	raw, err := os.ReadFile(name)
-	try(t, err)
+	must(t, err)
 	report, found := bytes.CutSuffix(raw, []byte("after\n"))
 	if !found {
-		t.Errorf("%q, want the report and what was printed after it", raw)
+		t.Errorf("got %q, want the report and then what was printed after it", raw)
 	}
 	wantReport(t, report)
 }
 
-// What cannot be written to is refused before the run, and stays as it is.
+// A file that cannot be written to is refused before the run and stays unchanged.
 func TestReportRefused(t *testing.T) {
 	folder := t.TempDir()
 	socket := filepath.Join(folder, "socket")
 	l, err := new(net.ListenConfig).Listen(t.Context(), "unix", socket)
-	try(t, err)
+	must(t, err)
 	defer l.Close()
 	if err := checkReport(socket); err == nil || !strings.Contains(err.Error(), "it is a socket") {
 		t.Errorf("a socket: %v", err)
 	}
 	testenv.Need(t, testenv.User) // root may write to every file
 	file := filepath.Join(folder, "file")
-	try(t, os.WriteFile(file, []byte("precious"), 0o444))
+	must(t, os.WriteFile(file, []byte("precious"), 0o444))
 	if err := checkReport(file); err == nil || !strings.Contains(err.Error(), "permission denied") {
 		t.Errorf("a file of mode 0444: %v", err)
 	}
@@ -233,7 +236,7 @@ func TestReportRefused(t *testing.T) {
 	}
 }
 
-func try(t *testing.T, err error) {
+func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
@@ -249,6 +252,6 @@ func TestProgressPrintsPhases(t *testing.T) {
 	p("search", 0, 2)
 	p("search", 2, 2)
 	if want := "graph500: generation 100%\ngraph500: search 100%\n"; out.String() != want {
-		t.Errorf("%q, want %q", out.String(), want)
+		t.Errorf("got %q, want %q", out.String(), want)
 	}
 }

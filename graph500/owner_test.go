@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// The division by multiplication must be exact for every allowed number of PEs, at the ends of the range too.
+// The division by multiplication has to be exact for every allowed number of PEs, also at the ends
+// of the range.
 func TestOwnersDivideExactly(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for pes := 1; pes <= maxPEs; pes += 1 + pes/7 {
@@ -19,10 +20,10 @@ func TestOwnersDivideExactly(t *testing.T) {
 				}
 				owner, local := o.split(v)
 				if uint64(owner) != v%uint64(pes) || uint64(local) != v/uint64(pes) {
-					t.Fatalf("%d PEs, vertex %d: %d, %d", pes, v, owner, local)
+					t.Fatalf("%d PEs, vertex %d: got owner %d and local index %d", pes, v, owner, local)
 				}
 				if o.vertex(int(owner), int(local)) != v {
-					t.Fatalf("%d PEs, vertex %d does not come back", pes, v)
+					t.Fatalf("%d PEs, vertex %d: owner and local index do not give the vertex again", pes, v)
 				}
 			}
 		}

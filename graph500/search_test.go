@@ -19,13 +19,14 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// onPEs runs f in a job of n PEs, under the name of n.
+// onPEs runs f in a job of n PEs, in a subtest named after n.
 func onPEs(t *testing.T, n int, f func(*testing.T, *shmem.World)) {
 	t.Helper()
 	t.Run(fmt.Sprintf("pes%d", n), func(t *testing.T) { shmemtest.Run(t, n, f) })
 }
 
-// Known answers: depth, reached vertices, edges both ways, every level's size and the sum over (vertex, level).
+// The known answers are depth, reached vertices, edges with and without self-loops, the size of
+// every level and a checksum over (vertex, level).
 func TestSearchesReproduceReference(t *testing.T) {
 	for _, c := range []struct {
 		scale int
@@ -33,13 +34,13 @@ func TestSearchesReproduceReference(t *testing.T) {
 	}{{4, []int{1, 3, 16}}, {10, []int{1, 3, 7, 16}}, {14, []int{1, 3, 7, 16}}, {16, []int{2}}} {
 		t.Run(fmt.Sprintf("scale%d", c.scale), func(t *testing.T) {
 			for _, n := range c.pes {
-				onPEs(t, n, func(t *testing.T, w *shmem.World) { knownAnswers(t, w, c.scale) })
+				onPEs(t, n, func(t *testing.T, w *shmem.World) { checkKnownAnswers(t, w, c.scale) })
 			}
 		})
 	}
 }
 
-func knownAnswers(t *testing.T, w *shmem.World, scale int) {
+func checkKnownAnswers(t *testing.T, w *shmem.World, scale int) {
 	want := graph500.LoadVectors(t)[strconv.Itoa(scale)]
 	b, err := graph500.NewBench(w, scale, 16)
 	must(t, err)
@@ -80,7 +81,8 @@ func knownAnswers(t *testing.T, w *shmem.World, scale int) {
 	must(t, b.Close())
 }
 
-// Both directions must find the same levels: the switch between them is a matter of speed only.
+// Each direction alone has to find the same levels: the switch between them only affects the
+// speed.
 func TestEachDirectionAlone(t *testing.T) {
 	for _, n := range []int{1, 3} {
 		onPEs(t, n, func(t *testing.T, w *shmem.World) {
@@ -93,7 +95,7 @@ func TestEachDirectionAlone(t *testing.T) {
 				bad, err := b.Check(s)
 				must(t, err)
 				if bad != nil || s.Depth != run.Depth || s.Reached != run.Reached {
-					t.Errorf("bottom-up %v: %+v, %v", up, s, bad)
+					t.Errorf("bottom-up %v: got search %+v, violation %v", up, s, bad)
 				}
 			}
 			must(t, b.Close())
@@ -101,7 +103,7 @@ func TestEachDirectionAlone(t *testing.T) {
 	}
 }
 
-// Rows: exactly the distinct neighbors, those of highest degree first.
+// A row has exactly the distinct neighbors, those of the highest degree first.
 func TestRowsHoldDistinctNeighbors(t *testing.T) {
 	for _, n := range []int{1, 3, 16} {
 		onPEs(t, n, func(t *testing.T, w *shmem.World) {
@@ -128,7 +130,7 @@ func TestRowsHoldDistinctNeighbors(t *testing.T) {
 				}
 				slices.Sort(row)
 				if want := g.neighbors[v]; !slices.Equal(row, want) {
-					t.Errorf("row of %d: %v, want %v", v, row, want)
+					t.Errorf("row of %d: got %v, want %v", v, row, want)
 				}
 			}
 			want := graph500.LoadVectors(t)["10"]
@@ -144,11 +146,11 @@ func checkSum(t *testing.T, b *graph500.Bench, what string, mine, want uint64) {
 	total, err := b.Sum(mine)
 	must(t, err)
 	if total != want {
-		t.Errorf("%s: %d, want %d", what, total, want)
+		t.Errorf("%s: got %d, want %d", what, total, want)
 	}
 }
 
-// Small and odd graphs: more PEs than vertices, isolated vertices, hardly any edge.
+// Small and unusual graphs: more PEs than vertices, isolated vertices, hardly any edges.
 func TestRunOnSmallGraphs(t *testing.T) {
 	for _, n := range []int{1, 3, 7, 16} {
 		onPEs(t, n, func(t *testing.T, w *shmem.World) {
@@ -162,7 +164,7 @@ func TestRunOnSmallGraphs(t *testing.T) {
 					}
 					must(t, err)
 					if len(r.Searches) == 0 || r.PEs != n || len(r.PeakResident) != n {
-						t.Errorf("scale %d edgefactor %d: %+v", scale, edgeFactor, r)
+						t.Errorf("scale %d edgefactor %d: got result %+v", scale, edgeFactor, r)
 					}
 				}
 			}
@@ -182,13 +184,13 @@ func TestRunUsesKnownRoots(t *testing.T) {
 				roots = append(roots, s.Root)
 			}
 			if want := graph500.LoadVectors(t)[strconv.Itoa(scale)].KnownRoots(); !slices.Equal(roots, want) {
-				t.Errorf("scale %d: roots %v, want %v", scale, roots, want)
+				t.Errorf("scale %d: got roots %v, want %v", scale, roots, want)
 			}
 		}
 	})
 }
 
-// A sparse graph falls apart into many components, so that searches reach little and self-loops lie outside.
+// A sparse graph has many components, so searches reach little and self-loops lie outside.
 func TestSearchesAgreeWithSerial(t *testing.T) {
 	for _, n := range []int{1, 3} {
 		onPEs(t, n, func(t *testing.T, w *shmem.World) {
@@ -203,7 +205,7 @@ func TestSearchesAgreeWithSerial(t *testing.T) {
 				must(t, err)
 				want := g.search(root)
 				if s.Depth != want.Depth || s.Reached != want.Reached || s.Edges != want.Edges || s.EdgesAndLoops != want.EdgesAndLoops {
-					t.Errorf("%+v, want %+v", s, want)
+					t.Errorf("got %+v, want %+v", s, want)
 				}
 				bad, err := b.Check(s)
 				must(t, err)

@@ -7,7 +7,7 @@ import (
 	"github.com/goshmem/goshmem/graph500"
 )
 
-// serialGraph is the plain one-process truth that the distributed code is compared with.
+// serialGraph is a simple one-process graph that the distributed code is compared with.
 type serialGraph struct {
 	tuples    [][2]uint64
 	neighbors [][]uint64 // sorted, without duplicates and self-loops
@@ -28,13 +28,13 @@ func newSerialGraph(tuples [][2]uint64, nverts uint64) *serialGraph {
 	return g
 }
 
-// adjacent says whether an input edge joins two vertices.
+// adjacent reports whether an input edge joins two vertices.
 func (g *serialGraph) adjacent(v, u uint64) bool {
 	_, ok := slices.BinarySearch(g.neighbors[v], u)
 	return ok
 }
 
-// levels searches breadth-first from root; -1 is unreached.
+// levels searches breadth-first from root; -1 means unreached.
 func (g *serialGraph) levels(root uint64) []int {
 	level := make([]int, len(g.neighbors))
 	for v := range level {
@@ -55,8 +55,8 @@ func (g *serialGraph) levels(root uint64) []int {
 	return level
 }
 
-// validate checks an answer by comparing with the true levels: a parent array is right if and only if every
-// reached vertex has a neighbor one level up as its parent and nothing else has one.
+// validate compares an answer with the true levels: a parent array is right if and only if every
+// reached vertex has a neighbor one level up as its parent, and no other vertex has a parent.
 func (g *serialGraph) validate(root uint64, pred []int64) error {
 	level := g.levels(root)
 	for v, p := range pred {
@@ -73,13 +73,13 @@ func (g *serialGraph) validate(root uint64, pred []int64) error {
 		case level[p] != level[v]-1:
 			return fmt.Errorf("vertex %d of level %d has parent %d of level %d", v, level[v], p, level[p])
 		case !g.adjacent(uint64(v), uint64(p)):
-			return fmt.Errorf("vertex %d is no neighbor of its parent %d", v, p)
+			return fmt.Errorf("vertex %d is not a neighbor of its parent %d", v, p)
 		}
 	}
 	return nil
 }
 
-// search is what a search from root must claim.
+// search returns the claim of a right search from root.
 func (g *serialGraph) search(root uint64) graph500.Search {
 	level := g.levels(root)
 	s := graph500.Search{Root: root}

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// The quartiles of the reference are means of two neighbors in sorted order (integer division).
+// The quartiles of the reference are means of two neighbors in sorted order, by integer division.
 func TestStatisticsFollowReferenceFormulas(t *testing.T) {
 	for _, c := range []struct {
 		values []float64
@@ -19,7 +19,7 @@ func TestStatisticsFollowReferenceFormulas(t *testing.T) {
 		{[]float64{8, 7, 6, 5, 4, 3, 2, 1}, Statistics{1, 2.5, 4.5, 6.5, 8, 4.5, math.Sqrt(6)}},
 	} {
 		if got := statisticsOf(c.values); got != c.want {
-			t.Errorf("%v: %+v, want %+v", c.values, got, c.want)
+			t.Errorf("%v: got %+v, want %+v", c.values, got, c.want)
 		}
 	}
 }
@@ -47,7 +47,7 @@ func TestRatesAreInverseStatistics(t *testing.T) {
 		}
 	}
 	if r := ratesOf([]float64{2}, []float64{10}); r.HarmonicMean != 5 || r.HarmonicStdDev != 0 {
-		t.Errorf("one search: %+v", r)
+		t.Errorf("one search: got %+v", r)
 	}
 }
 
@@ -58,7 +58,7 @@ func TestShortNumbers(t *testing.T) {
 		0.0001: "0.0001", 0.00001: "1e-05", 0.00436524: "0.00436524", 16: "16", 120: "120",
 	} {
 		if got := short(x, 6); got != want {
-			t.Errorf("%v: %q, want %q", x, got, want)
+			t.Errorf("%v: got %q, want %q", x, got, want)
 		}
 	}
 	if got := short(16775818, 11); got != "16775818" {

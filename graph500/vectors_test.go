@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// vectors are the known answers in testdata: made with the unmodified reference generator and checked
-// against the reference program (definitions stand in the file itself).
+// vectors are the known answers in testdata, which were made with the unmodified reference
+// generator and checked against the reference program. The file itself has the definitions.
 type vectors struct {
 	Scales map[string]*scaleVector `json:"scales"`
 }
@@ -55,7 +55,7 @@ type runVector struct {
 	LevelChecksum uint64   `json:"level_checksum,string"`
 }
 
-// knownRoots are the roots that a run must use: those before the candidates ran out.
+// knownRoots returns the roots that a run has to use: those before the candidates ran out.
 func (v *scaleVector) knownRoots() []uint64 {
 	if v.RootsExhaustedAt > 0 {
 		return v.Roots[:v.RootsExhaustedAt]

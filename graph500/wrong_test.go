@@ -9,7 +9,7 @@ import (
 	"github.com/goshmem/goshmem/shmem"
 )
 
-// answer is a right answer that a case spoils; all PEs spoil it alike.
+// answer is a right answer that a case corrupts, alike on all PEs.
 type answer struct {
 	g      *serialGraph
 	level  []int
@@ -50,11 +50,12 @@ func (a *answer) find(t *testing.T, ok func(leaf, other int) bool) (leaf, other 
 
 func (a *answer) adjacent(v, u int) bool { return a.g.adjacent(uint64(v), uint64(u)) }
 
-// spoil makes an answer wrong and returns the vertex that the violation must name, -1 if the root.
-type spoil func(t *testing.T, a *answer) int
+// corruption makes an answer wrong and returns the vertex that the violation has to name, or -1
+// for the root.
+type corruption func(t *testing.T, a *answer) int
 
 // reparent gives the first suitable leaf another parent.
-func reparent(ok func(a *answer, leaf, other int) bool) spoil {
+func reparent(ok func(a *answer, leaf, other int) bool) corruption {
 	return func(t *testing.T, a *answer) int {
 		v, u := a.find(t, func(leaf, other int) bool { return ok(a, leaf, other) })
 		a.pred[v] = int64(u)
@@ -63,19 +64,19 @@ func reparent(ok func(a *answer, leaf, other int) bool) spoil {
 }
 
 // claim changes what is claimed besides the parents.
-func claim(change func(s *graph500.Search)) spoil {
+func claim(change func(s *graph500.Search)) corruption {
 	return func(_ *testing.T, a *answer) int {
 		change(&a.claim)
 		return -1
 	}
 }
 
-// cycle is a false tree of two vertices outside the component, each the other's parent. Reference validators
-// let it pass: their infinite distance plus one equals itself.
-func cycle(v, u int) spoil {
+// cycle is a false tree of two vertices outside the component, each the other's parent. Reference
+// validators accept it, because their infinite distance plus one equals itself.
+func cycle(v, u int) corruption {
 	return func(t *testing.T, a *answer) int {
 		if a.level[v] >= 0 || a.level[u] >= 0 || !a.adjacent(v, u) {
-			t.Fatalf("%d and %d are no component of their own", v, u)
+			t.Fatalf("vertices %d and %d are not a component of their own", v, u)
 		}
 		a.pred[v], a.pred[u] = int64(u), int64(v)
 		return v
@@ -87,7 +88,7 @@ var wrongAnswers = []struct {
 	scale int
 	kind  uint64
 	rule  int
-	spoil spoil
+	spoil corruption
 }{
 	{"false cycle at scale 10", 10, graph500.NoLevel, 1, cycle(616, 708)},
 	{"false cycle at scale 16", 16, graph500.NoLevel, 1, cycle(12359, 46752)},
@@ -101,7 +102,7 @@ var wrongAnswers = []struct {
 		return a.level[u] == a.level[v]-1 && !a.adjacent(v, u)
 	})},
 	{"wrong parent: two levels up", 10, graph500.ParentNotNeighbor, 5, func(t *testing.T, a *answer) int {
-		// Without deeper neighbors no edge is too long when the vertex moves up.
+		// Without deeper neighbors no edge becomes too long when the vertex moves up.
 		v, u := a.find(t, func(v, u int) bool {
 			deeper := slices.ContainsFunc(a.g.neighbors[v], func(n uint64) bool { return a.level[n] >= a.level[v] })
 			return a.level[u] == a.level[v]-2 && !deeper
@@ -171,13 +172,13 @@ func TestWrongAnswersAreRefused(t *testing.T) {
 	for _, n := range []int{1, 3} {
 		onPEs(t, n, func(t *testing.T, w *shmem.World) {
 			for _, scale := range []int{10, 16} {
-				refuseWrong(t, w, scale)
+				testWrongAnswers(t, w, scale)
 			}
 		})
 	}
 }
 
-func refuseWrong(t *testing.T, w *shmem.World, scale int) {
+func testWrongAnswers(t *testing.T, w *shmem.World, scale int) {
 	root := graph500.LoadVectors(t)[map[int]string{10: "10", 16: "16"}[scale]].Roots[0]
 	b, err := graph500.NewBench(w, scale, 16)
 	must(t, err)
@@ -216,8 +217,8 @@ func refuseWrong(t *testing.T, w *shmem.World, scale int) {
 	must(t, b.Close())
 }
 
-// The distributed validation must agree with the serial one on answers spoiled at random, some of which stay
-// right because another parent is as good.
+// The distributed validation has to agree with the serial one on answers that are corrupted at
+// random. Some of these stay right because another parent is as good.
 func TestValidationAgreesWithSerial(t *testing.T) {
 	for _, n := range []int{1, 3} {
 		onPEs(t, n, func(t *testing.T, w *shmem.World) {
@@ -234,7 +235,7 @@ func TestValidationAgreesWithSerial(t *testing.T) {
 				must(t, err)
 				pred := b.Parents()
 				must(t, b.Barrier())
-				spoilAtRandom(random, g, s.Root, pred)
+				corruptAtRandom(random, g, s.Root, pred)
 				b.SetParents(pred)
 				must(t, b.Barrier())
 				want := g.validate(s.Root, pred)
@@ -257,8 +258,9 @@ func TestValidationAgreesWithSerial(t *testing.T) {
 	}
 }
 
-// spoilAtRandom changes up to two parents, mostly to neighbors, so that wrong answers look right.
-func spoilAtRandom(random *rand.Rand, g *serialGraph, root uint64, pred []int64) {
+// corruptAtRandom changes up to two parents, mostly to neighbors, so that wrong answers look
+// right.
+func corruptAtRandom(random *rand.Rand, g *serialGraph, root uint64, pred []int64) {
 	for range random.IntN(3) {
 		v := random.IntN(len(pred))
 		switch choice := random.IntN(8); {
