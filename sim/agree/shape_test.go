@@ -9,7 +9,7 @@ import (
 	"github.com/goshmem/goshmem/sim/logp"
 )
 
-func report(tb testing.TB, change func(*Options)) *Report {
+func runReport(tb testing.TB, change func(*Options)) *Report {
 	tb.Helper()
 	o := Defaults()
 	o.Parallel = 2
@@ -34,15 +34,15 @@ func TestFailureFree(t *testing.T) {
 		}
 		latency := map[string]float64{}
 		for _, algorithm := range Words["algorithm"] {
-			r := report(t, func(o *Options) { o.Nodes, o.Algorithm = n, algorithm })
+			r := runReport(t, func(o *Options) { o.Nodes, o.Algorithm = n, algorithm })
 			latency[algorithm] = r.First.Latency.Mean
 			if r.First.Outcomes.Decided != 1 || r.First.Messages.Mean != 2*float64(n-1)/float64(n) || !reflect.DeepEqual(r.First, r.Next) {
-				t.Errorf("%s, %d processes: %+v, then %+v, want 2(n-1) messages and DECIDED twice", algorithm, n, r.First, r.Next)
+				t.Errorf("%s, %d processes: got %+v, then %+v, want 2(n-1) messages and DECIDED twice", algorithm, n, r.First, r.Next)
 			}
 		}
 		for _, algorithm := range []string{"log", "early"} {
 			if latency[algorithm] > 1.03*latency["allreduce"] {
-				t.Errorf("%s, %d processes: %v steps, the allreduce %v, want 3 %% more at most", algorithm, n, latency[algorithm], latency["allreduce"])
+				t.Errorf("%s, %d processes: %v steps, the allreduce takes %v, want at most 3 %% more", algorithm, n, latency[algorithm], latency["allreduce"])
 			}
 		}
 		if want := float64(2*(n-2) + 24); latency["linear"] != want { // one by one up and down, and two hops
@@ -54,14 +54,13 @@ func TestFailureFree(t *testing.T) {
 	}
 }
 
-// Section 5, Figure 2(b): "the need to rebalance the validation tree upon successful
-// agreement becomes readily apparent (2.6 times slower at 256 failures). The
-// rebalanced performance is at worst 6% slower (at 64 failures) than the baseline
-// allreduce algorithm", which is "a failure-free run of the allreduce algorithm on
-// a reduced sized communicator". The paper does not say which ranks it killed. If it
-// is those with most below them, whose children the root adopts one after the
-// other, the same comes out: 2.2 times slower at 64 failures, 2.8 at 128 and 256.
-// If they are drawn, adoption makes the tree lower, and what it costs is little.
+// Section 5, Figure 2(b): "the need to rebalance the validation tree upon successful agreement
+// becomes readily apparent (2.6 times slower at 256 failures). The rebalanced performance is at
+// worst 6% slower (at 64 failures) than the baseline allreduce algorithm", which is "a
+// failure-free run of the allreduce algorithm on a reduced sized communicator". The paper does not
+// say which ranks it killed. If they are those with the most ranks below them, whose children the
+// root adopts one after the other, the result is the same: 2.2 times slower at 64 failures, 2.8 at
+// 128 and 256. If they are random, adoption makes the tree lower and costs little.
 func TestFailuresBefore(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -78,9 +77,9 @@ func TestFailuresBefore(t *testing.T) {
 		{"random", 256, 0.85, 1.0},
 	} {
 		for _, algorithm := range []string{"log", "early"} {
-			base := report(t, func(o *Options) { o.Algorithm, o.Failures = "allreduce", c.failures }).First.Latency.Mean
+			base := runReport(t, func(o *Options) { o.Algorithm, o.Failures = "allreduce", c.failures }).First.Latency.Mean
 			for _, rebalance := range []bool{false, true} {
-				r := report(t, func(o *Options) {
+				r := runReport(t, func(o *Options) {
 					o.Algorithm, o.Failures, o.Who, o.Rebalance, o.Runs = algorithm, c.failures, c.who, rebalance, 2
 				})
 				low, high := c.low, c.high
@@ -96,44 +95,44 @@ func TestFailuresBefore(t *testing.T) {
 	}
 }
 
-// Section 3: without the coordinator the participants "can safely decide
-// UNDECIDED", or block; Section 4: so they do along the tree, "if the coordinator fails
-// after the gather and before the broadcast operation". Early-returning agreement
-// does neither. Whoever else dies, all decide.
+// Section 3: without the coordinator the participants "can safely decide UNDECIDED", or block.
+// Section 4: they do so along the tree "if the coordinator fails after the gather and before the
+// broadcast operation". Early-returning agreement does neither. If only other members die, all
+// decide.
 func TestFailuresDuring(t *testing.T) {
 	t.Parallel()
 	const runs = 60
 	for _, algorithm := range []string{"linear", "log", "early"} {
 		for _, who := range Words["who"] {
-			r := report(t, func(o *Options) {
+			r := runReport(t, func(o *Options) {
 				o.Nodes, o.Algorithm, o.Who, o.Failures, o.When, o.Rebalance, o.Runs = 64, algorithm, who, 3, "during", true, runs
 			})
 			first, next := r.First.Outcomes, r.Next.Outcomes
 			if all := first.Decided + first.Undecided + first.Blocked; all != runs || next.Decided+next.Undecided != runs-first.Blocked {
-				t.Errorf("%s, %s: %+v, then %+v, want %d and those that did not block", algorithm, who, first, next, runs)
+				t.Errorf("%s, %s: got %+v, then %+v, want %d runs and then those that did not block", algorithm, who, first, next, runs)
 			}
 			if algorithm == "log" && who == "root" && first.Undecided == 0 { // in the linear one all have voted in step 0
-				t.Errorf("log, root: %+v, want some undecided", first)
+				t.Errorf("log, root: got %+v, want some undecided", first)
 			}
 			if open := algorithm != "early" && who == "root"; (first.Decided != runs) != open || open && first.Blocked == 0 {
-				t.Errorf("%s, %s: %+v, want all to decide unless the coordinator dies, and some to block then", algorithm, who, first)
+				t.Errorf("%s, %s: got %+v, want all to decide unless the coordinator dies, and some to block then", algorithm, who, first)
 			}
 		}
 	}
-	r := report(t, func(o *Options) {
+	r := runReport(t, func(o *Options) {
 		o.Nodes, o.Who, o.Failures, o.When, o.Promote, o.Runs = 64, "root", 3, "during", true, runs
 	})
 	if r.First.Outcomes.Blocked != 0 {
-		t.Errorf("with promotion: %+v, want none blocked", r.First.Outcomes)
+		t.Errorf("with promotion: got %+v, want none blocked", r.First.Outcomes)
 	}
 }
 
-// TestAgain: equal options, equal results, however many runs there are at a time.
+// TestAgain: equal options have equal results, however many runs are made at a time.
 func TestAgain(t *testing.T) {
 	t.Parallel()
 	var all [2]string
 	for i := range all {
-		r := report(t, func(o *Options) {
+		r := runReport(t, func(o *Options) {
 			o.Nodes, o.Failures, o.When, o.Runs, o.Parallel = 50, 5, "during", 12, 1+4*i
 		})
 		r.Options.Parallel = 0
@@ -146,7 +145,7 @@ func TestAgain(t *testing.T) {
 
 func TestOverheadIsTheUnit(t *testing.T) {
 	t.Parallel()
-	r := report(t, func(o *Options) { o.Latency, o.Overhead = 20, 2 })
+	r := runReport(t, func(o *Options) { o.Latency, o.Overhead = 20, 2 })
 	if r.First.Latency.Mean != 2*216 {
 		t.Errorf("L = 20, o = 2: %v steps, want twice 216", r.First.Latency.Mean)
 	}
@@ -167,7 +166,7 @@ func TestOptionsAreChecked(t *testing.T) {
 		change(&o)
 		_, err := Run(o)
 		if wrong := new(logp.OptionError); !errors.Is(err, logp.ErrOptions) || !errors.As(err, &wrong) || wrong.Name != want {
-			t.Errorf("%s: %v, want an error about it", want, err)
+			t.Errorf("%s: error %v, want one that names it", want, err)
 		}
 	}
 }

@@ -45,7 +45,7 @@ func TestAgreeExhaustive(t *testing.T) {
 	}
 }
 
-// TestAgreeRandom draws schedules of groups that are too large for a search.
+// TestAgreeRandom draws schedules of groups that are too large for a full search.
 func TestAgreeRandom(t *testing.T) {
 	t.Parallel()
 	schedules := 20000

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// TestExhaustive searches all runs of up to five members of whom two die.
+// TestExhaustive searches all runs of up to five members of which up to two die.
 func TestExhaustive(t *testing.T) {
 	t.Parallel()
 	start, total, of, nodes, least := time.Now(), Count{}, 0, 5, 5_000_000
@@ -27,12 +27,12 @@ func TestExhaustive(t *testing.T) {
 	})
 	t.Logf("%d scenarios, %d states, %d transitions, %d ends, %.1f s", of, total.States, total.Transitions, total.Ends, time.Since(start).Seconds())
 	if f == nil && (total.States < least) {
-		t.Errorf("%d states: too few to say anything", total.States)
+		t.Errorf("%d states: too few for a result", total.States)
 	}
 }
 
-// TestSumFollowsChanges: the sum that tells states apart is that of what is in them now,
-// whatever was in them before.
+// TestSumFollowsChanges: the sum by which states are told apart depends only on their present
+// contents.
 func TestSumFollowsChanges(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -58,7 +58,7 @@ func TestSumFollowsChanges(t *testing.T) {
 		set(&c)
 		h := s.hash(&c)
 		if other := seen[h]; other != "" {
-			t.Errorf("%s is not told from %s", what, other)
+			t.Errorf("%s has the same hash as %s", what, other)
 		}
 		seen[h] = what
 	}

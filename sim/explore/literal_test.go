@@ -13,14 +13,15 @@ func inconsistent(err error) bool {
 	return errors.Is(err, ErrAgree) || errors.Is(err, ErrValid) || errors.Is(err, ErrOnce)
 }
 
-// shrunk demands an inconsistency by the death of one member that is not the root.
-func shrunk(t *testing.T, f *Failure, faults Faults) {
+// wantInconsistency shrinks a failure and checks that it is an inconsistency caused by the death
+// of one member other than the root.
+func wantInconsistency(t *testing.T, f *Failure, faults Faults) {
 	t.Helper()
 	s := Shrink(f, faults)
 	t.Logf("%d of %d choices\n%s", len(s.Choices), len(f.Choices), Trace(s, faults))
 	died := slices.ContainsFunc(s.Choices, func(c Choice) bool { return (c.Kind == Die || c.Dies) && c.P != 0 })
 	if !inconsistent(s.Err) || !died {
-		t.Errorf("%v, want an inconsistency by the death of one that is not the root", s.Err)
+		t.Errorf("got %v, want an inconsistency caused by the death of one member other than the root", s.Err)
 	}
 }
 
@@ -33,13 +34,13 @@ func TestLiteralIsFoundExhaustively(t *testing.T) {
 	}
 	n, f := Exhaustive(t.Context(), all[1].System, all[1].Faults)
 	if f == nil {
-		t.Fatalf("nothing found in %+v", n)
+		t.Fatalf("found nothing in %+v", n)
 	}
 	t.Logf("FOUND after %+v", n)
-	shrunk(t, f, all[1].Faults)
+	wantInconsistency(t, f, all[1].Faults)
 }
 
-// Chain of four and binary tree of seven, by random schedules.
+// A chain of four and a binary tree of seven, with random schedules.
 func TestLiteralIsFoundAtRandom(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ n, k int }{{4, 1}, {7, 2}} {
@@ -52,7 +53,7 @@ func TestLiteralIsFoundAtRandom(t *testing.T) {
 			}
 			found = true
 			t.Logf("%v: FOUND by seed %d: %v", sys, seed, f.Err)
-			shrunk(t, f, faults)
+			wantInconsistency(t, f, faults)
 		}
 		if !found {
 			t.Errorf("%v: not found", sys)

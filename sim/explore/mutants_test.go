@@ -10,46 +10,46 @@ import (
 	"github.com/goshmem/goshmem/internal/weave"
 )
 
-// bySchedules are the mutants that a search of small groups does not find: what is said
-// again is no state of its own, and others need larger groups.
+// bySchedules lists the mutants that a search of small groups does not find: a repeated message is
+// no new state, and other mutants need larger groups.
 var bySchedules = map[string]bool{
 	"up-again": true, "have-again": true, "ack-again": true, "question-is-progress": true,
 	"stray-dropped": true, "tree-by-hearsay": true,
 }
 
-// TestMutants builds the machines with the mistakes and lets TestShipped find each.
+// TestMutants builds the machines with their mistakes and checks that TestShipped finds each.
 func TestMutants(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
 		t.Skip("builds programs with mutants")
 	}
-	mutate(t, Mutants, "^TestShipped$")
+	testMutants(t, Mutants, "^TestShipped$")
 }
 
-// TestAgreeMutants does the same with those of agreement, by TestAgreeShipped.
+// TestAgreeMutants does the same with the mutants of agreement and TestAgreeShipped.
 func TestAgreeMutants(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
 		t.Skip("builds programs with mutants")
 	}
-	mutate(t, AgreeMutants, "^TestAgreeShipped$")
+	testMutants(t, AgreeMutants, "^TestAgreeShipped$")
 }
 
-// mutate runs a test of this package with each mutant, which it has to find. They are
-// all in one program, but for those that cannot be switched.
-func mutate(t *testing.T, all []Mutant, test string) {
+// testMutants runs a test of this package with each mutant, which the test has to find. All
+// mutants are in one program, except those that cannot be switched.
+func testMutants(t *testing.T, all []Mutant, test string) {
 	t.Helper()
 	var changes []weave.Change
 	for _, m := range all {
 		changes = append(changes, weave.Change{File: m.File, Old: m.Old, New: m.New})
 	}
-	program, alone := built(t, changes)
+	program, alone := buildWithMutants(t, changes)
 	for i, m := range all {
 		t.Run(m.Name, func(t *testing.T) {
 			t.Parallel()
 			program, number := program, i+1
 			if alone[number] {
-				program, number = replaced(t, changes[i]), 0
+				program, number = buildWithChange(t, changes[i]), 0
 			}
 			by := "search"
 			if bySchedules[m.Name] {
@@ -60,16 +60,16 @@ func mutate(t *testing.T, all []Mutant, test string) {
 			out, err := cmd.CombinedOutput()
 			found := regexp.MustCompile(`FOUND .*`).FindString(string(out))
 			if err == nil || found == "" {
-				t.Fatalf("%s is not found (%v):\n%.2000s", m.Breaks, err, out)
+				t.Fatalf("the test does not find %s (%v):\n%.2000s", m.Breaks, err, out)
 			}
 			t.Log(found)
 		})
 	}
 }
 
-// built builds the program of this package's tests with all changes in it. Those that
-// are not of one function's body are not, and returned.
-func built(t *testing.T, changes []weave.Change) (program string, alone map[int]bool) {
+// buildWithMutants builds the program of this package's tests with all changes in it. It leaves
+// out and returns those that are not in the body of one function.
+func buildWithMutants(t *testing.T, changes []weave.Change) (program string, alone map[int]bool) {
 	t.Helper()
 	o, err := weave.New("../..", t.TempDir())
 	if err == nil {
@@ -84,8 +84,8 @@ func built(t *testing.T, changes []weave.Change) (program string, alone map[int]
 	return program, alone
 }
 
-// replaced builds that program with one change.
-func replaced(t *testing.T, c weave.Change) (program string) {
+// buildWithChange builds that program with one change.
+func buildWithChange(t *testing.T, c weave.Change) (program string) {
 	t.Helper()
 	o, err := weave.New("../..", t.TempDir())
 	if err == nil {

@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// TestRandom runs 100,000 schedules, with the seeds from 1 on: what one does depends
-// on its seed alone.
+// TestRandom runs 100,000 schedules with the seeds from 1 on. Each depends only on its seed.
 func TestRandom(t *testing.T) {
 	t.Parallel()
 	l, count := Limits{Nodes: 64, Deaths: 8, Calls: 6}, 100000
@@ -22,11 +21,11 @@ func TestRandom(t *testing.T) {
 	}
 }
 
-// explain is the shrunk trace of a seed.
+// explain returns the shrunk trace of a seed.
 func explain(draw Draw, seed uint64) string {
 	faults, f := Random(draw, seed)
 	if f == nil {
-		return "not found again"
+		return "the failure did not happen again"
 	}
 	return Trace(Shrink(f, faults), faults)
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/goshmem/goshmem/coll/ftco"
 )
 
-// copyOf is w in a state of its own.
+// copyOf copies w into a state of its own.
 func copyOf(w *world) *world {
 	c := *w
 	c.members = make([]Member, w.n)
@@ -19,7 +19,7 @@ func copyOf(w *world) *world {
 		switch {
 		case m == nil:
 		case w.isDead(p):
-			c.members[p] = m // nothing changes it
+			c.members[p] = m // never modified
 		default:
 			c.members[p] = m.Clone()
 		}
@@ -54,7 +54,7 @@ func stateOf(w *world) string {
 	return string(fmt.Append(b, list))
 }
 
-// endOf is how a run has ended: who is dead, and what the others returned.
+// endOf describes how a run ended: which members are dead, and what the others returned.
 func endOf(g *Group) string {
 	text := fmt.Sprint(g.Dead)
 	for p, m := range g.Members {
@@ -68,12 +68,12 @@ func endOf(g *Group) string {
 	return text
 }
 
-// everything searches without any reduction: members die at any time and between
-// any two actions of a step, any part of what they had sent is lost at any time,
-// and messages come after the news of their sender's death.
+// everything searches without any reduction: members die at any time and between any two actions
+// of a step, any part of what they had sent is lost at any time, and messages may arrive after the
+// news of their sender's death.
 type everything struct {
 	t         *testing.T
-	seen      map[string]bool // nil: states are not recognized, each schedule is run
+	seen      map[string]bool // nil: states are not recognized, so each schedule is run
 	ends      map[string]bool
 	schedules int
 }
@@ -123,8 +123,8 @@ func (e *everything) try(w *world, c Choice) {
 	e.visit(next)
 }
 
-// TestReductionLosesNothing compares the ends that a search finds with those of
-// one that leaves nothing out.
+// TestReductionLosesNothing compares the ends that a search finds with those of a search that
+// leaves nothing out.
 func TestReductionLosesNothing(t *testing.T) {
 	t.Parallel()
 	for _, sys := range []*FTCO{
@@ -156,13 +156,13 @@ func TestReductionLosesNothing(t *testing.T) {
 		}
 		t.Logf("%v: %d states without reduction, %d with it; %d ends", sys, len(e.seen), count.States, len(ends))
 		if !maps.Equal(ends, e.ends) {
-			t.Errorf("%v: ends differ:\n%s\nwant\n%s", sys, keys(ends), keys(e.ends))
+			t.Errorf("%v: got the ends\n%s\nwant\n%s", sys, keys(ends), keys(e.ends))
 		}
 	}
 }
 
-// TestStatesTellAll runs each schedule of small scenarios by itself, without taking
-// two states for one by what AppendState writes, and compares the ends.
+// TestStatesTellAll runs each schedule of small scenarios by itself, without merging states by
+// what AppendState writes, and compares the ends.
 func TestStatesTellAll(t *testing.T) {
 	t.Parallel()
 	for _, s := range []Scenario{
@@ -181,7 +181,7 @@ func TestStatesTellAll(t *testing.T) {
 		merged.visit(w)
 		t.Logf("%v %+v: %d schedules, %d states, %d ends", s.System, s.Faults, all.schedules, len(merged.seen), len(all.ends))
 		if !maps.Equal(all.ends, merged.ends) {
-			t.Errorf("%v: ends differ:\n%s\nwant\n%s", s.System, keys(merged.ends), keys(all.ends))
+			t.Errorf("%v: got the ends\n%s\nwant\n%s", s.System, keys(merged.ends), keys(all.ends))
 		}
 	}
 }

@@ -7,26 +7,26 @@ import (
 	"testing"
 )
 
-// mutant says that the machines are built with a mistake, and what is to find it.
+// mutant says that the machines are built with a mistake, and how to find it.
 var mutant = flag.String("mutant", "", `hunt for a mistake that was built in, by "search", and by schedules then, or by them alone: "random"`)
 
-// TestShipped is what each mutant has to fail: small searches and some schedules.
+// TestShipped is the test that each mutant has to fail: small searches and some schedules.
 func TestShipped(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
-		t.Skip("TestExhaustive and TestRandom do so")
+		t.Skip("TestExhaustive and TestRandom cover this")
 	}
 	var all []Scenario
-	if *mutant != "" { // else they are among those of TestExhaustive
+	if *mutant != "" { // otherwise they are among those of TestExhaustive
 		all = FTCOScenarios(mutantNodes, mutantDeaths)
 	}
 	hunt(t, all, DrawFTCO, Limits{Nodes: 16, Deaths: 4, Calls: 4}, Limits{Nodes: 6, Deaths: 4, Calls: 5})
 }
 
-// Sizes of the searches of mutants.
+// These are the sizes of the searches for mutants.
 const mutantNodes, mutantDeaths = 4, 2
 
-// TestMutantScenarios: what is searched for mutants is searched without one, too.
+// TestMutantScenarios: every scenario that is searched for mutants is also searched without one.
 func TestMutantScenarios(t *testing.T) {
 	t.Parallel()
 	name := func(s *Scenario) string { return fmt.Sprintf("%v %+v", s.System, s.Faults) }
@@ -45,13 +45,13 @@ func TestMutantScenarios(t *testing.T) {
 func TestAgreeShipped(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
-		t.Skip("TestAgreeExhaustive and TestAgreeRandom do so")
+		t.Skip("TestAgreeExhaustive and TestAgreeRandom cover this")
 	}
 	all := append(AgreeScenarios(3, 2), agreeScenarios(4, 1, 2)...)
 	hunt(t, all, DrawAgree, Limits{Nodes: 6, Deaths: 5, Calls: 5}, Limits{Nodes: 16, Deaths: 4, Calls: 3})
 }
 
-// hunt searches all scenarios and some schedules, and says what it has found.
+// hunt searches all scenarios and some schedules, and reports what it finds.
 func hunt(t *testing.T, all []Scenario, draw func(Limits) Draw, limits ...Limits) {
 	t.Helper()
 	states := 0

@@ -20,7 +20,7 @@ func published(tb testing.TB) *Data {
 	return d
 }
 
-func number(tb testing.TB, s string) int {
+func mustAtoi(tb testing.TB, s string) int {
 	tb.Helper()
 	n, err := strconv.Atoi(s)
 	if err != nil {
@@ -29,7 +29,7 @@ func number(tb testing.TB, s string) int {
 	return n
 }
 
-func report(tb testing.TB, change func(*Options)) *Report {
+func runReport(tb testing.TB, change func(*Options)) *Report {
 	tb.Helper()
 	o := Defaults()
 	o.Parallel = 2
@@ -41,11 +41,10 @@ func report(tb testing.TB, change func(*Options)) *Report {
 	return r
 }
 
-// inCI says whether runs among n nodes are made in the ordinary tests; all of them
-// take a minute.
+// inCI reports whether the ordinary tests make runs with n nodes. All runs take a minute.
 func inCI(n int) bool { return !testing.Short() || n <= 4096 }
 
-// needsRuns skips means over many runs where little time is given.
+// needsRuns skips a test of means over many runs with -short.
 func needsRuns(t *testing.T) {
 	t.Helper()
 	if testing.Short() {
@@ -53,9 +52,8 @@ func needsRuns(t *testing.T) {
 	}
 }
 
-// differs are the rows of Figure 7's data, none of them that of a best k, in which
-// we do not agree: {n, k}: ours. In the first twelve it is the queue alone. Why is
-// not known.
+// differs lists the rows of Figure 7's data in which our result is different, as {n, k}: ours.
+// None of them has a best k. In the first twelve only the queue differs. The reason is not known.
 var differs = map[[2]int][4]int{
 	{8, 2}: {60, 22, 22, 1}, {16, 6}: {42, 12, 66, 2}, {16, 7}: {43, 12, 79, 5}, {16, 10}: {44, 14, 134, 8}, {16, 11}: {45, 16, 164, 9},
 	{32, 7}: {47, 12, 125, 4}, {32, 9}: {47, 12, 151, 4}, {32, 10}: {48, 12, 169, 8}, {32, 12}: {48, 12, 187, 3},
@@ -69,22 +67,22 @@ func TestFigure7AllRadixes(t *testing.T) {
 	t.Parallel()
 	rows := 0
 	for ns, ks := range published(t).Multi {
-		n := number(t, ns)
+		n := mustAtoi(t, ns)
 		if !inCI(n) {
 			continue
 		}
 		for kText, want := range ks {
-			k := number(t, kText)
+			k := mustAtoi(t, kText)
 			if ours, ok := differs[[2]int{n, k}]; ok {
 				if ours == want {
-					t.Errorf("%d nodes, k = %d: is listed as different and is not", n, k)
+					t.Errorf("%d nodes, k = %d: listed as different, but equal", n, k)
 				}
 				want = ours
 			}
-			r := report(t, func(o *Options) { o.Nodes, o.Radix = n, k })
+			r := runReport(t, func(o *Options) { o.Nodes, o.Radix = n, k })
 			got := [4]int{int(r.Latency.Mean), int(r.OutSpread.Mean), int(math.Round(r.Messages.Mean * float64(n))), int(r.MaxQueue.Mean)}
 			if got != want {
-				t.Errorf("%d nodes, k = %d: latency, output spread, messages, queue: %v, want %v", n, k, got, want)
+				t.Errorf("%d nodes, k = %d: got latency, output spread, messages and queue %v, want %v", n, k, got, want)
 			}
 			rows++
 		}
@@ -98,25 +96,25 @@ func TestFigure7AllRadixes(t *testing.T) {
 	}
 }
 
-// Figure 7, the best k: exactly the published rows. "The latency of the multi-root
-// topology is lower than that of a single-root"; "K-nomial outperforms K-ary".
+// Figure 7, the best k: exactly the published rows. "The latency of the multi-root topology is
+// lower than that of a single-root"; "K-nomial outperforms K-ary".
 func TestFigure7Best(t *testing.T) {
 	t.Parallel()
 	d := published(t)
 	for ns, want := range d.BestLine {
-		n := number(t, ns)
+		n := mustAtoi(t, ns)
 		if n > 65536 && testing.Short() {
 			continue
 		}
-		r := report(t, func(o *Options) { o.Nodes, o.Radix = n, want.Radix })
+		r := runReport(t, func(o *Options) { o.Nodes, o.Radix = n, want.Radix })
 		got := BestLine{want.Radix, int(r.Latency.Mean), int(r.OutSpread.Mean), int(math.Round(r.Messages.Mean * float64(n))), int(r.MaxQueue.Mean)}
 		if got != want {
-			t.Errorf("%d nodes: %+v, want %+v", n, got, want)
+			t.Errorf("%d nodes: got %+v, want %+v", n, got, want)
 		}
 	}
 	p := tree.LogP{Latency: 10, Overhead: 1}
 	for ns, want := range d.Best {
-		n := number(t, ns)
+		n := mustAtoi(t, ns)
 		for _, c := range []struct {
 			topology, roots string
 			k, latency      int
@@ -125,7 +123,7 @@ func TestFigure7Best(t *testing.T) {
 			{"kary", "multi", want.MultiKaryRadix, want.MultiKary},
 			{"kary", "single", want.SingleKaryRadix, want.SingleKary},
 		} {
-			r := report(t, func(o *Options) { o.Nodes, o.Radix, o.Topology, o.Roots = n, c.k, c.topology, c.roots })
+			r := runReport(t, func(o *Options) { o.Nodes, o.Radix, o.Topology, o.Roots = n, c.k, c.topology, c.roots })
 			if int(r.Latency.Mean) != c.latency {
 				t.Errorf("%d nodes, %s, %s root, k = %d: latency %v, want %d", n, c.topology, c.roots, c.k, r.Latency.Mean, c.latency)
 			}
@@ -140,27 +138,27 @@ func TestFigure7Best(t *testing.T) {
 	}
 }
 
-// TestBestRadix: --radix 0 finds the published ones.
+// TestBestRadix: --radix 0 finds the published radixes.
 func TestBestRadix(t *testing.T) {
 	t.Parallel()
 	for ns, want := range published(t).BestLine {
-		n := number(t, ns)
+		n := mustAtoi(t, ns)
 		if n > 4096 || !inCI(n) {
 			continue
 		}
-		if r := report(t, func(o *Options) { o.Nodes = n }); r.Options.Radix != want.Radix || int(r.Latency.Mean) != want.Latency {
-			t.Errorf("%d nodes: k = %d, %v steps, want k = %d, %d steps", n, r.Options.Radix, r.Latency.Mean, want.Radix, want.Latency)
+		if r := runReport(t, func(o *Options) { o.Nodes = n }); r.Options.Radix != want.Radix || int(r.Latency.Mean) != want.Latency {
+			t.Errorf("%d nodes: got k = %d, %v steps, want k = %d, %d steps", n, r.Options.Radix, r.Latency.Mean, want.Radix, want.Latency)
 		}
 	}
 }
 
-// Figure 7: "Broadcast, Reduce and Allreduce": over one root the former are
-// exactly half of the latter.
+// Figure 7: "Broadcast, Reduce and Allreduce": over one root the first two take exactly half as
+// long as the last.
 func TestHalves(t *testing.T) {
 	t.Parallel()
 	for n, want := range map[int]int{1024: 60, 4096: 72, 16384: 84, 65536: 95} {
 		for _, collective := range []string{"bcast", "reduce"} {
-			r := report(t, func(o *Options) { o.Nodes, o.Roots, o.Collective = n, "single", collective })
+			r := runReport(t, func(o *Options) { o.Nodes, o.Roots, o.Collective = n, "single", collective })
 			if int(r.Latency.Mean) != want {
 				t.Errorf("%s, %d nodes: %v steps, want %d", collective, n, r.Latency.Mean, want)
 			}
@@ -168,8 +166,8 @@ func TestHalves(t *testing.T) {
 	}
 }
 
-// near says how far a figure is from the published one, if it is too far.
-func near(t *testing.T, what string, got, want, tolerance float64) {
+// checkNear reports a figure that differs too much from the published one.
+func checkNear(t *testing.T, what string, got, want, tolerance float64) {
 	t.Helper()
 	if d := got/want - 1; math.Abs(d) > tolerance {
 		t.Errorf("%s: %.3f, published %.3f: %+.1f %%, want within %.0f %%", what, got, want, 100*d, 100*tolerance)
@@ -186,16 +184,16 @@ func TestTable2(t *testing.T) {
 				continue
 			}
 			want := rows[s]
-			r := report(t, func(o *Options) { o.Radix, o.Dist, o.Spread, o.Runs, o.Seed = 9, dist, number(t, s), 2, 3 })
+			r := runReport(t, func(o *Options) { o.Radix, o.Dist, o.Spread, o.Runs, o.Seed = 9, dist, mustAtoi(t, s), 2, 3 })
 			if s == "0" {
 				if got := [4]float64{r.Latency.Mean, math.Round(1000*r.Messages.Mean) / 1000, r.OutSpread.Mean, r.MaxQueue.Max}; got != want {
-					t.Errorf("no spread: %v, want %v", got, want)
+					t.Errorf("no spread: got %v, want %v", got, want)
 				}
 				continue
 			}
-			near(t, dist+" "+s+": latency", r.Latency.Mean, want[0], 0.04)
-			near(t, dist+" "+s+": work", r.Messages.Mean, want[1], 0.05)
-			near(t, dist+" "+s+": output spread", r.OutSpread.Mean, want[2], 0.06)
+			checkNear(t, dist+" "+s+": latency", r.Latency.Mean, want[0], 0.04)
+			checkNear(t, dist+" "+s+": work", r.Messages.Mean, want[1], 0.05)
+			checkNear(t, dist+" "+s+": output spread", r.OutSpread.Mean, want[2], 0.06)
 			if r.MaxQueue.Max >= 100 {
 				t.Errorf("%s %s: queue %v, want below 100", dist, s, r.MaxQueue.Max)
 			}
@@ -203,8 +201,8 @@ func TestTable2(t *testing.T) {
 	}
 }
 
-// Figures 8 to 10: latency and work with 1, 10 and 100 inactive nodes or run-time
-// faults. The more faults, the heavier the tail of the published mean of 100 runs.
+// Figures 8 to 10: latency and work with 1, 10 and 100 inactive nodes or run-time faults. With
+// more faults, the published mean of 100 runs has a heavier tail.
 func TestFigures8To10(t *testing.T) {
 	t.Parallel()
 	needsRuns(t)
@@ -216,20 +214,20 @@ func TestFigures8To10(t *testing.T) {
 	}{{"1024", 240, 60}, {"2048", 240, 60}, {"4096", 240, 60}, {"65536", 24, 20}} {
 		for kind, rows := range d.Faults[n.nodes] {
 			for faults, want := range rows {
-				r := report(t, func(o *Options) {
-					o.Nodes, o.Radix, o.Runs = number(t, n.nodes), d.BestLine[n.nodes].Radix, n.runs
+				r := runReport(t, func(o *Options) {
+					o.Nodes, o.Radix, o.Runs = mustAtoi(t, n.nodes), d.BestLine[n.nodes].Radix, n.runs
 					if faults == "100" {
 						o.Runs = n.few
 					}
 					if kind == "inactive" {
-						o.Inactive = number(t, faults)
+						o.Inactive = mustAtoi(t, faults)
 					} else {
-						o.Online = number(t, faults)
+						o.Online = mustAtoi(t, faults)
 					}
 				})
 				what := n.nodes + " nodes, " + faults + " " + kind
-				near(t, what+": latency", r.Latency.Mean, want.Latency, tolerance[faults])
-				near(t, what+": work", r.Messages.Mean, want.Work, max(0.05, tolerance[faults]))
+				checkNear(t, what+": latency", r.Latency.Mean, want.Latency, tolerance[faults])
+				checkNear(t, what+": work", r.Messages.Mean, want.Work, max(0.05, tolerance[faults]))
 			}
 		}
 	}
@@ -244,8 +242,8 @@ func TestShapes(t *testing.T) {
 	d := published(t)
 	penalty := func(nodes string, inactive, online int) float64 {
 		b := d.BestLine[nodes]
-		r := report(t, func(o *Options) {
-			o.Nodes, o.Radix, o.Runs, o.Inactive, o.Online = number(t, nodes), b.Radix, 100, inactive, online
+		r := runReport(t, func(o *Options) {
+			o.Nodes, o.Radix, o.Runs, o.Inactive, o.Online = mustAtoi(t, nodes), b.Radix, 100, inactive, online
 		})
 		return (r.Latency.Mean - float64(b.Latency)) / float64(inactive+online)
 	}
@@ -270,22 +268,22 @@ func TestServiceFunctions(t *testing.T) {
 	needsRuns(t)
 	latency := map[string]float64{}
 	for _, service := range []string{"rsd", "disd"} {
-		latency[service] = report(t, func(o *Options) { o.Nodes, o.Radix, o.Inactive, o.Runs, o.Service = 4096, 9, 10, 100, service }).Latency.Mean
+		latency[service] = runReport(t, func(o *Options) { o.Nodes, o.Radix, o.Inactive, o.Runs, o.Service = 4096, 9, 10, 100, service }).Latency.Mean
 	}
-	near(t, "DISD against RSD", latency["disd"], latency["rsd"], 0.02)
+	checkNear(t, "DISD against RSD", latency["disd"], latency["rsd"], 0.02)
 }
 
-// Section 5.2: L is a multiple of o; times scale with it.
+// Section 5.2: L is a multiple of o, and times scale with it.
 func TestOverheadIsTheUnit(t *testing.T) {
 	t.Parallel()
-	one := report(t, func(o *Options) { o.Nodes, o.Radix = 1024, 11 })
-	two := report(t, func(o *Options) { o.Nodes, o.Radix, o.Latency, o.Overhead = 1024, 11, 20, 2 })
+	one := runReport(t, func(o *Options) { o.Nodes, o.Radix = 1024, 11 })
+	two := runReport(t, func(o *Options) { o.Nodes, o.Radix, o.Latency, o.Overhead = 1024, 11, 20, 2 })
 	if two.Latency.Mean != 2*one.Latency.Mean || two.Messages != one.Messages {
-		t.Errorf("L = 20, o = 2: %+v, want twice %+v", two, one)
+		t.Errorf("L = 20, o = 2: got %+v, want twice %+v", two, one)
 	}
 }
 
-// TestParallelChangesNothing: results depend on the options and on nothing else.
+// TestParallelChangesNothing: results depend only on the options.
 func TestParallelChangesNothing(t *testing.T) {
 	t.Parallel()
 	for _, config := range []string{"published", "shipped"} {
@@ -307,18 +305,17 @@ func TestParallelChangesNothing(t *testing.T) {
 	}
 }
 
-// The machine that programs use has the same latency without failures as the
-// published one over one root, where the last level of both trees is full, and
-// sends no ACKs.
+// Without failures the machine that programs use has the same latency as the published one with
+// one root if the last level of both trees is full, and sends no ACKs.
 func TestShipped(t *testing.T) {
 	t.Parallel()
 	for n, k := range map[int]int{64: 8, 1024: 4, 4096: 8} {
-		ours := report(t, func(o *Options) { o.Nodes, o.Radix, o.Roots, o.Config = n, k, "single", "shipped" })
-		theirs := report(t, func(o *Options) { o.Nodes, o.Radix, o.Roots = n, k, "single" })
+		ours := runReport(t, func(o *Options) { o.Nodes, o.Radix, o.Roots, o.Config = n, k, "single", "shipped" })
+		theirs := runReport(t, func(o *Options) { o.Nodes, o.Radix, o.Roots = n, k, "single" })
 		if ours.Latency != theirs.Latency || math.Round(ours.Messages.Mean*float64(n)) != float64(2*(n-1)) {
 			t.Errorf("%d nodes: shipped %+v, published %+v, want the same latency and %d messages", n, ours, theirs, 2*(n-1))
 		}
-		faulty := report(t, func(o *Options) {
+		faulty := runReport(t, func(o *Options) {
 			o.Nodes, o.Radix, o.Roots, o.Config, o.Inactive, o.Online, o.Runs = n, k, "single", "shipped", 3, 3, 5
 		})
 		if most := ours.Latency.Mean*3 + 100; faulty.Latency.Max > most {
@@ -331,22 +328,22 @@ func TestShipped(t *testing.T) {
 func TestShippedScale(t *testing.T) {
 	t.Parallel()
 	const n = 65536
-	ours := report(t, func(o *Options) { o.Radix, o.Roots, o.Config = 16, "single", "shipped" })
-	theirs := report(t, func(o *Options) { o.Radix, o.Roots = 16, "single" })
+	ours := runReport(t, func(o *Options) { o.Radix, o.Roots, o.Config = 16, "single", "shipped" })
+	theirs := runReport(t, func(o *Options) { o.Radix, o.Roots = 16, "single" })
 	if ours.Latency != theirs.Latency || math.Round(ours.Messages.Mean*n) != 2*(n-1) {
 		t.Errorf("shipped %+v, published %+v, want the same latency and %d messages", ours, theirs, 2*(n-1))
 	}
 }
 
-// TestShippedScaleWithFailures does so with failures, of which everybody is told.
+// TestShippedScaleWithFailures does the same with failures, of which all nodes are told.
 func TestShippedScaleWithFailures(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
 		t.Skip("6 runs of 64K nodes")
 	}
 	for _, k := range []int{2, 9} {
-		base := report(t, func(o *Options) { o.Radix, o.Roots, o.Config = k, "single", "shipped" })
-		faulty := report(t, func(o *Options) {
+		base := runReport(t, func(o *Options) { o.Radix, o.Roots, o.Config = k, "single", "shipped" })
+		faulty := runReport(t, func(o *Options) {
 			o.Radix, o.Roots, o.Config, o.Inactive, o.Online, o.Runs, o.Parallel = k, "single", "shipped", 5, 5, 2, 2
 		})
 		if most := 2*base.Latency.Mean + 100; faulty.Latency.Max > most || faulty.FailedNodes.Min < 9 {
@@ -367,8 +364,8 @@ func TestOptionsAreChecked(t *testing.T) {
 	}
 }
 
-// Over several roots all others report to the first: without failures each node sends its
-// DATA once and gets one ACK, as over one root, and nobody asks whether another one lives.
+// With several roots all other roots report to the first. Without failures each node sends its
+// DATA once and gets one ACK, as with one root, and no node asks whether another one lives.
 func TestReduceOverRoots(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -377,7 +374,7 @@ func TestReduceOverRoots(t *testing.T) {
 	}{{2, 2, "knomial"}, {5, 5, "knomial"}, {5, 5, "kary"}, {6, 4, "kary"}, {64, 8, "knomial"}, {100, 7, "kary"}, {4096, 9, "knomial"}} {
 		for _, roots := range []string{"single", "multi"} {
 			for _, collective := range []string{"reduce", "bcast"} {
-				r := report(t, func(o *Options) {
+				r := runReport(t, func(o *Options) {
 					o.Nodes, o.Radix, o.Topology, o.Roots, o.Collective = c.nodes, c.radix, c.topology, roots, collective
 				})
 				if got, want := int(math.Round(r.Messages.Mean*float64(c.nodes))), 2*(c.nodes-1); got != want {

@@ -9,8 +9,8 @@ import (
 	"github.com/goshmem/goshmem/coll/tree"
 )
 
-// shapes calls f for every tree of up to most nodes that the published machines can have.
-func shapes(most int, f func(tree.LevelsConfig)) {
+// forEachTree calls f for every tree with up to most nodes that the published machines can have.
+func forEachTree(most int, f func(tree.LevelsConfig)) {
 	for n := 2; n <= most; n++ {
 		for _, shape := range []tree.Shape{tree.KNomial, tree.KAry} {
 			for k := 1; k <= n; k++ {
@@ -25,39 +25,39 @@ func shapes(most int, f func(tree.LevelsConfig)) {
 	}
 }
 
-// TestNoQuestionsWithoutFailures: a reduction and a broadcast send DATA and ACK once for each
-// node but the first, over one root and over several. Nobody sends a KEEPALIVE, because
-// nobody has to learn anything.
+// TestNoQuestionsWithoutFailures: a reduction and a broadcast send DATA and ACK once for each node
+// except the first, with one root and with several. No node sends a KEEPALIVE, because there is
+// nothing to find out.
 func TestNoQuestionsWithoutFailures(t *testing.T) {
 	t.Parallel()
 	most := 40
 	if testing.Short() {
 		most = 16
 	}
-	shapes(most, func(lc tree.LevelsConfig) {
+	forEachTree(most, func(lc tree.LevelsConfig) {
 		for _, kind := range []ftco.Kind{ftco.Reduce, ftco.Bcast} {
 			for _, service := range []ftco.ServiceDistance{ftco.RSD, ftco.DISD} {
-				s := &spy{Published: published(t, config{tree: lc, kind: kind, service: service})}
+				s := &spy{Published: newPublished(t, config{tree: lc, kind: kind, service: service})}
 				r := run(t, s, Config{Nodes: lc.N, Root: kind == ftco.Reduce})
 				if s.sent[ftco.PubKeepAlive] != 0 || r.Messages != int64(2*(lc.N-1)) {
-					t.Errorf("kind %d, %+v: %v DATA, KEEPALIVE and ACK, want %d, none and %d", kind, lc, s.sent[1:], lc.N-1, lc.N-1)
+					t.Errorf("kind %d, %+v: sent %v DATA, KEEPALIVE and ACK, want %d, none and %d", kind, lc, s.sent[1:], lc.N-1, lc.N-1)
 				}
 			}
 		}
 	})
 }
 
-// deaths tries all deaths of a group at all times.
+// deaths tries all deaths in a group at all times.
 type deaths struct {
-	tb   testing.TB
-	c    config
-	s    *spy
-	e    *Engine[ftco.PubMsg]
-	cfg  Config
-	said []bool // said[v]: node v has sent DATA in this run
-	lie  string // what a node has said in this run and cannot know
-	runs int
-	hung int // runs without an end
+	tb         testing.TB
+	c          config
+	s          *spy
+	e          *Engine[ftco.PubMsg]
+	cfg        Config
+	said       []bool // said[v]: node v has sent DATA in this run
+	falseClaim string // what a node claimed in this run but cannot know
+	runs       int
+	hung       int // runs without an end
 }
 
 func newDeaths(tb testing.TB, c config, latency int32) *deaths {
@@ -83,7 +83,7 @@ func newDeaths(tb testing.TB, c config, latency int32) *deaths {
 		nodes = g.Accounted(&m.Msg, nodes[:0])
 		for _, w := range nodes {
 			if w != v && !d.said[w] && !d.dead(w, now) {
-				d.lie = fmt.Sprintf("in step %d node %d accounts for node %d, which lives and has sent no DATA", now, v, w)
+				d.falseClaim = fmt.Sprintf("in step %d node %d accounts for node %d, which lives and has sent no DATA", now, v, w)
 			}
 		}
 		d.said[v] = true
@@ -91,19 +91,19 @@ func newDeaths(tb testing.TB, c config, latency int32) *deaths {
 	return d
 }
 
-// dead says whether v is dead in a step.
+// dead reports whether v is dead in a step.
 func (d *deaths) dead(v, step int32) bool {
 	return slices.ContainsFunc(d.cfg.Deaths, func(x Death) bool { return x.Node == v && x.Step <= step })
 }
 
-// try makes the run with the deaths so far, and then those with up to more later ones: of
-// each node, in each step until the run is over. A death behind the end changes nothing.
+// try makes the run with the present deaths, and then those with up to more later ones: of each
+// node, in each step until the run is over. A death after the end changes nothing.
 func (d *deaths) try(more int) {
 	if d.tb.Failed() { // one report is enough
 		return
 	}
 	clear(d.said)
-	d.lie = ""
+	d.falseClaim = ""
 	d.s.Reset(1)
 	d.runs++
 	r, err := d.e.Run(d.cfg)
@@ -114,8 +114,8 @@ func (d *deaths) try(more int) {
 		}
 		return
 	}
-	if d.lie != "" {
-		d.tb.Errorf("%+v, latency %d, deaths %+v: %s", d.c.tree, d.cfg.Latency, d.cfg.Deaths, d.lie)
+	if d.falseClaim != "" {
+		d.tb.Errorf("%+v, latency %d, deaths %+v: %s", d.c.tree, d.cfg.Latency, d.cfg.Deaths, d.falseClaim)
 	}
 	for v := range int32(d.cfg.Nodes) {
 		m := d.s.Member(v)
@@ -145,11 +145,11 @@ func (d *deaths) try(more int) {
 	}
 }
 
-// TestWhoeverDies runs the collectives of small groups with every death of any node but the
-// first at every time, with every two, and among four nodes with every three. Reductions and
-// broadcasts always end, and what returns accounts for everybody. An allreduce as published
-// does so with one death; with two, docs/ftco.md says when it does not. The latency is short,
-// because it multiplies the times.
+// TestWhoeverDies runs the collectives of small groups with every death of any node except the
+// first at every time, with every two deaths, and among four nodes with every three. Reductions
+// and broadcasts always end, and every result accounts for all nodes. An allreduce as published
+// does so with one death; docs/ftco.md says when it does not with two. The latency is short,
+// because it multiplies the number of times.
 func TestWhoeverDies(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -170,7 +170,7 @@ func TestWhoeverDies(t *testing.T) {
 			if testing.Short() {
 				most, want = c.few, c.hungOfFew
 			}
-			shapes(most, func(lc tree.LevelsConfig) {
+			forEachTree(most, func(lc tree.LevelsConfig) {
 				for latency := int32(1); latency <= 2; latency++ {
 					d := newDeaths(t, config{tree: lc, kind: c.kind, service: ftco.DISD}, latency)
 					d.try(c.deaths)

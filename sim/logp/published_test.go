@@ -10,7 +10,7 @@ import (
 	"github.com/goshmem/goshmem/coll/tree"
 )
 
-// config is the machines of a test.
+// config is the configuration of a test's machines.
 type config struct {
 	tree    tree.LevelsConfig
 	kind    ftco.Kind
@@ -18,7 +18,7 @@ type config struct {
 	seed    uint64
 }
 
-func published(tb testing.TB, c config) *Published {
+func newPublished(tb testing.TB, c config) *Published {
 	tb.Helper()
 	l, err := tree.NewLevels(c.tree)
 	if err != nil {
@@ -44,7 +44,7 @@ func run(tb testing.TB, d Driver[ftco.PubMsg], cfg Config) Result {
 	return r
 }
 
-// spy counts what the nodes send, by kind.
+// spy counts by kind what the nodes send.
 type spy struct {
 	*Published
 	sent  [4]int
@@ -66,17 +66,17 @@ func (s *spy) Turn(v, now int32, out *Move[ftco.PubMsg]) {
 // done in step 12.
 func TestModelByHand(t *testing.T) {
 	t.Parallel()
-	r := run(t, published(t, config{tree: tree.LevelsConfig{N: 2, K: 2, MultiRoot: true}}), Config{Nodes: 2})
+	r := run(t, newPublished(t, config{tree: tree.LevelsConfig{N: 2, K: 2, MultiRoot: true}}), Config{Nodes: 2})
 	if want := (Result{Latency: 12, Messages: 3, MaxQueue: 1, Steps: 12}); r != want {
-		t.Errorf("two roots: %+v, want %+v", r, want)
+		t.Errorf("two roots: got %+v, want %+v", r, want)
 	}
-	r = run(t, published(t, config{tree: tree.LevelsConfig{N: 2, K: 2}, kind: ftco.Bcast}), Config{Nodes: 2})
+	r = run(t, newPublished(t, config{tree: tree.LevelsConfig{N: 2, K: 2}, kind: ftco.Bcast}), Config{Nodes: 2})
 	if r.Latency != 12 || r.Messages != 2 {
-		t.Errorf("broadcast to one: %+v, want 12 steps, DATA and ACK", r)
+		t.Errorf("broadcast to one: got %+v, want 12 steps, DATA and ACK", r)
 	}
-	r = run(t, published(t, config{tree: tree.LevelsConfig{N: 2, K: 2}, kind: ftco.Reduce}), Config{Nodes: 2, Root: true})
+	r = run(t, newPublished(t, config{tree: tree.LevelsConfig{N: 2, K: 2}, kind: ftco.Reduce}), Config{Nodes: 2, Root: true})
 	if r.Latency != 12 {
-		t.Errorf("reduction from one: %+v, want 12 steps", r)
+		t.Errorf("reduction from one: got %+v, want 12 steps", r)
 	}
 }
 
@@ -92,7 +92,7 @@ func TestMessageFlow(t *testing.T) {
 		{ftco.Bcast, []ftco.PubMsgKind{ftco.PubData, ftco.PubData, ftco.PubAck, ftco.PubAck}},
 	} {
 		var got []ftco.PubMsgKind
-		s := &spy{Published: published(t, config{tree: tree.LevelsConfig{N: 4, K: 1, Shape: tree.KAry}, kind: c.kind})}
+		s := &spy{Published: newPublished(t, config{tree: tree.LevelsConfig{N: 4, K: 1, Shape: tree.KAry}, kind: c.kind})}
 		s.trace = func(v, _ int32, m *Move[ftco.PubMsg]) {
 			if v == 1 && m.Kind == Sent {
 				got = append(got, m.Msg.Kind)
@@ -105,30 +105,30 @@ func TestMessageFlow(t *testing.T) {
 	}
 }
 
-// Section 5.2.2: "in a fault-free run, each node sends on average 3 messages", and
-// no KEEPALIVE is among them; without fault tolerance it is 2.
+// Section 5.2.2: "in a fault-free run, each node sends on average 3 messages", and none of them is
+// a KEEPALIVE; without fault tolerance it is 2.
 func TestFaultFreeCost(t *testing.T) {
 	t.Parallel()
 	const n = 4096
-	s := &spy{Published: published(t, config{tree: tree.LevelsConfig{N: n, K: 9, MultiRoot: true}})}
+	s := &spy{Published: newPublished(t, config{tree: tree.LevelsConfig{N: n, K: 9, MultiRoot: true}})}
 	with := run(t, s, Config{Nodes: n})
 	if s.sent[ftco.PubKeepAlive] != 0 || s.sent[ftco.PubData] != 2*(n-9)+9*8 || with.Messages != 12296 {
 		t.Errorf("%d messages: %v of each kind, want no KEEPALIVE, %d DATA, 12296 in all", with.Messages, s.sent, 2*(n-9)+9*8)
 	}
-	without := run(t, published(t, config{tree: tree.LevelsConfig{N: n, K: 9, MultiRoot: true}, service: ftco.NoService}), Config{Nodes: n})
+	without := run(t, newPublished(t, config{tree: tree.LevelsConfig{N: n, K: 9, MultiRoot: true}, service: ftco.NoService}), Config{Nodes: n})
 	if without.Messages != 2*(n-9)+9*8 {
 		t.Errorf("without service: %d messages, want %d", without.Messages, 2*(n-9)+9*8)
 	}
 	// Section 3: "differs in latency by one ACK compared to the fault-free algorithm".
 	if d := with.Latency - without.Latency; d < 0 || d > 1 {
-		t.Errorf("latency %d, without service %d, want at most one step between", with.Latency, without.Latency)
+		t.Errorf("latency %d, without service %d, want a difference of at most one step", with.Latency, without.Latency)
 	}
 }
 
-// TestNoAllocation: after a first one, runs without failures allocate nothing.
+// TestNoAllocation: after the first run, runs without failures do not allocate.
 func TestNoAllocation(t *testing.T) {
 	for _, kind := range []ftco.Kind{ftco.Allreduce, ftco.Reduce, ftco.Bcast} {
-		p := published(t, config{tree: tree.LevelsConfig{N: 1024, K: 11, MultiRoot: true}, kind: kind})
+		p := newPublished(t, config{tree: tree.LevelsConfig{N: 1024, K: 11, MultiRoot: true}, kind: kind})
 		e := NewEngine(Driver[ftco.PubMsg](p))
 		again := func() {
 			p.Reset(1)
@@ -168,9 +168,9 @@ func randomRun(r *rand.Rand) (config, Config) {
 	return c, cfg
 }
 
-// Definition 3.2: RemainingNodes are among ReducedNodes. Section 2: "correctness
-// and termination". Survivors return, and account for everybody, so that their
-// contributions are in; the dead that turned up as such or had contributed.
+// Definition 3.2: RemainingNodes are among ReducedNodes. Section 2: "correctness and termination".
+// Survivors return and account for all nodes, so their contributions are included; dead nodes
+// either contributed or were found dead.
 func TestPublishedEnds(t *testing.T) {
 	t.Parallel()
 	runs := 6000
@@ -183,7 +183,7 @@ func TestPublishedEnds(t *testing.T) {
 	}
 	for _, seed := range seeds {
 		c, cfg := randomRun(rand.New(rand.NewPCG(seed, 1)))
-		p := published(t, c)
+		p := newPublished(t, c)
 		cfg.Latency = 10
 		if _, err := NewEngine(Driver[ftco.PubMsg](p)).Run(cfg); err != nil {
 			t.Errorf("seed %d: kind %d %+v %+v: %v", seed, c.kind, c.tree, cfg.Deaths, err)
@@ -203,25 +203,24 @@ func TestPublishedEnds(t *testing.T) {
 	}
 }
 
-// TestEngineRefuses: a run that cannot end says so.
+// TestEngineRefuses: a run that cannot end is an error.
 func TestEngineRefuses(t *testing.T) {
 	t.Parallel()
-	p := published(t, config{tree: tree.LevelsConfig{N: 4, K: 2}, service: ftco.NoService})
+	p := newPublished(t, config{tree: tree.LevelsConfig{N: 4, K: 2}, service: ftco.NoService})
 	_, err := NewEngine(Driver[ftco.PubMsg](p)).Run(Config{Nodes: 4, Latency: 10, Deaths: []Death{{3, Inactive}}})
 	if !errors.Is(err, ErrStuck) {
 		t.Errorf("a death without fault tolerance: %v, want ErrStuck", err)
 	}
 	for _, cfg := range []Config{{Nodes: 0, Latency: 10}, {Nodes: 4}, {Nodes: 4, Latency: 10, Starts: make([]int32, 3)}, {Nodes: 4, Latency: 10, Deaths: []Death{{0, 1}}}} {
 		if _, err := NewEngine(Driver[ftco.PubMsg](p)).Run(cfg); err == nil || errors.Is(err, ErrStuck) {
-			t.Errorf("%+v: %v, want an error about it", cfg, err)
+			t.Errorf("%+v: error %v, want one that is not ErrStuck", cfg, err)
 		}
 	}
 }
 
-// What the printed algorithm says and the published figures do not: Algorithm 4,
-// line 21, asks only those whose DATA has not come; Algorithm 1 reads messages
-// before it looks for faults. With the former work is less, with the latter queues
-// are shorter than published.
+// The printed algorithm and the published figures differ: Algorithm 4, line 21, asks only the
+// nodes whose DATA has not arrived; Algorithm 1 reads messages before it looks for faults. The
+// former sends fewer messages than published, and the latter has shorter queues.
 func TestPrintedChoices(t *testing.T) {
 	t.Parallel()
 	const n = 4096
@@ -256,8 +255,8 @@ func TestPrintedChoices(t *testing.T) {
 	}
 }
 
-// TestShippedEnds: the machine that programs use under the same rules and any
-// failures but that of node 0.
+// TestShippedEnds: the machine that programs use always ends under the same rules, with any
+// failures except that of node 0.
 func TestShippedEnds(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(400) {
@@ -282,8 +281,8 @@ func TestShippedEnds(t *testing.T) {
 // after its ACK to the first.
 func TestDisruption(t *testing.T) {
 	t.Parallel()
-	s := &spy{Published: published(t, config{tree: tree.LevelsConfig{N: 4, K: 1, Shape: tree.KAry}, kind: ftco.Bcast})}
-	var fourth []int32 // whom it asks
+	s := &spy{Published: newPublished(t, config{tree: tree.LevelsConfig{N: 4, K: 1, Shape: tree.KAry}, kind: ftco.Bcast})}
+	var fourth []int32 // the nodes that it asks
 	var resumed bool
 	s.trace = func(v, _ int32, m *Move[ftco.PubMsg]) {
 		if v == 3 && m.Kind == Sent && m.Msg.Kind == ftco.PubKeepAlive {
@@ -295,21 +294,21 @@ func TestDisruption(t *testing.T) {
 	if len(fourth) != 3 || fourth[0] != 2 || fourth[1] != 1 || fourth[2] != 0 || !resumed {
 		t.Errorf("the fourth node asked %v, want 2, 1, 0; the first sent it DATA: %v", fourth, resumed)
 	}
-	// Its ETA is 36, and each timeout on the way 20 plus an interval of the peer's.
+	// Its ETA is 36, and each timeout on the way is 20 plus one interval of the peer.
 	if r.Latency < 36+2*24 || r.Latency > 36+3*40 {
 		t.Errorf("latency %d, want the ETA and two timeouts", r.Latency)
 	}
 }
 
-// Section 3, Figure 3: a node that does not answer DATA is circumvented: "resend the
-// same message to either the parent or all the children of the failed node". "In
-// the worst case, going down the tree may lead to sending messages to every node in
-// the subtree"; going up leads to the root. All between the ends of a chain are dead.
+// Section 3, Figure 3: a node that does not answer DATA is circumvented: "resend the same message
+// to either the parent or all the children of the failed node". "In the worst case, going down the
+// tree may lead to sending messages to every node in the subtree"; going up leads to the root. All
+// nodes between the ends of a chain are dead.
 func TestDataTimeout(t *testing.T) {
 	t.Parallel()
 	for kind, want := range map[ftco.Kind][4]int32{ftco.Bcast: {0, 1, 2, 3}, ftco.Reduce: {3, 2, 1, 0}} {
-		s := &spy{Published: published(t, config{tree: tree.LevelsConfig{N: 4, K: 1, Shape: tree.KAry}, kind: kind})}
-		got := want[:1:1] // who has the value, and whom it is sent to
+		s := &spy{Published: newPublished(t, config{tree: tree.LevelsConfig{N: 4, K: 1, Shape: tree.KAry}, kind: kind})}
+		got := want[:1:1] // the nodes that have the value or get it sent
 		s.trace = func(v, _ int32, m *Move[ftco.PubMsg]) {
 			if v == want[0] && m.Kind == Sent && m.Msg.Kind == ftco.PubData {
 				got = append(got, m.To)
@@ -322,15 +321,15 @@ func TestDataTimeout(t *testing.T) {
 	}
 }
 
-// Appendix B: "a node with a delayed start time ... to distinguish node failure
-// from late arrival": a late leaf delays, and nobody gives it up or does without.
+// Appendix B: "a node with a delayed start time ... to distinguish node failure from late
+// arrival": a late leaf delays the run, and no node gives it up or goes on without it.
 func TestLateIsNotDead(t *testing.T) {
 	t.Parallel()
 	starts := make([]int32, 27)
 	starts[26] = 5000
-	s := &spy{Published: published(t, config{tree: tree.LevelsConfig{N: 27, K: 3}})}
+	s := &spy{Published: newPublished(t, config{tree: tree.LevelsConfig{N: 27, K: 3}})}
 	r := run(t, s, Config{Nodes: 27, Starts: starts})
 	if r.Dead != 0 || r.Steps < 5000 || r.Latency > 120 || s.sent[ftco.PubKeepAlive] < 100 {
-		t.Errorf("a leaf 5000 steps late: %+v, sent %v; want it waited for, and asked for", r, s.sent)
+		t.Errorf("a leaf 5000 steps late: got %+v, sent %v; want the others to wait for it and ask it", r, s.sent)
 	}
 }

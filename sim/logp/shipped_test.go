@@ -7,8 +7,8 @@ import (
 	"github.com/goshmem/goshmem/coll/ftco"
 )
 
-// TestShippedIsLean: a million nodes have to fit. A node costs half a kilobyte at
-// most, and nothing more in the runs after the first.
+// TestShippedIsLean: a million nodes have to fit into memory. A node takes at most half a
+// kilobyte, and nothing more in the runs after the first.
 func TestShippedIsLean(t *testing.T) {
 	const n = 1 << 14
 	var before, made, ran, again runtime.MemStats
@@ -31,10 +31,10 @@ func TestShippedIsLean(t *testing.T) {
 	}
 	runtime.ReadMemStats(&again)
 	if per := (made.TotalAlloc - before.TotalAlloc) / n; per > 400 {
-		t.Errorf("the machines take %d bytes a node, want at most 400", per)
+		t.Errorf("the machines take %d bytes per node, want at most 400", per)
 	}
 	if per := (ran.TotalAlloc - before.TotalAlloc) / n; per > 512 {
-		t.Errorf("a run and its machines take %d bytes a node, want at most 512", per)
+		t.Errorf("a run and its machines take %d bytes per node, want at most 512", per)
 	}
 	if count := again.Mallocs - ran.Mallocs; count > 100 {
 		t.Errorf("the second run allocates %d times, want at most 100", count)
