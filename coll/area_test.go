@@ -155,7 +155,7 @@ func TestPanicBetweenPieces(t *testing.T) {
 	const elems = 10_000
 	nd := newNode(t, 2)
 	nd.each(t, 6, []int{0, 1}, func(me int, outer *coll.Team) error {
-		tm, err := coll.New(coll.Config{Map: nd.m.Map, Waiter: nd.waiters[me], Members: nearMembers(0, 1), Me: me, ID: 7, Failures: nd.failures})
+		tm, err := coll.New(nd.config(7, me, []int{0, 1}))
 		if err != nil {
 			return err
 		}
@@ -189,9 +189,7 @@ type areaUse struct {
 // reduce adds 10,000 equal elements, which make one piece.
 func (u areaUse) reduce(ctx context.Context, me int, value, want uint32, op coll.Op[uint32]) error {
 	const elems = 10_000
-	tm, err := coll.New(coll.Config{
-		Map: u.nd.m.Map, Waiter: u.nd.waiters[u.members[me]], Members: nearMembers(u.members...), Me: me, ID: u.id, Failures: u.nd.failures,
-	})
+	tm, err := coll.New(u.nd.config(u.id, me, u.members))
 	if err != nil {
 		return err
 	}

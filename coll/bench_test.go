@@ -68,11 +68,7 @@ func together(b *testing.B, tolerant bool, call func(ctx context.Context, tm *co
 
 func teamOf(b *testing.B, nd *node, me int, tolerant bool) *coll.Team {
 	b.Helper()
-	tm, err := coll.New(coll.Config{
-		Map: nd.m.Map, Waiter: nd.waiters[me], Members: nearMembers(0, 1), Me: me, Failures: nd.failures, Tolerant: tolerant,
-	})
-	if err != nil {
-		b.Fatal(err)
-	}
-	return tm
+	cfg := nd.config(0, me, []int{0, 1})
+	cfg.Tolerant = tolerant
+	return newTeam(b, cfg)
 }

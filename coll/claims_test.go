@@ -13,11 +13,7 @@ import (
 // teamOfOne returns a team whose only member is pe.
 func (nd *node) teamOfOne(t *testing.T, pe, id int) *coll.Team {
 	t.Helper()
-	tm, err := coll.New(coll.Config{Map: nd.m.Map, Waiter: nd.waiters[pe], Members: nearMembers(pe), ID: id, Failures: nd.failures})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return tm
+	return newTeam(t, nd.config(id, 0, []int{pe}))
 }
 
 // An id is free again at once, however many steps its last group made.

@@ -31,15 +31,9 @@ func (nd *node) kill(pe int) {
 // member returns one PE's side of the team of all PEs.
 func (nd *node) member(t *testing.T, me int, knows *failure.View) *coll.Team {
 	t.Helper()
-	members := make([]int, nd.m.Len())
-	for i := range members {
-		members[i] = i
-	}
-	tm, err := coll.New(coll.Config{Map: nd.m.Map, Waiter: nd.waiters[me], Members: nearMembers(members...), Me: me, Failures: knows})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return tm
+	cfg := nd.config(0, me, firstPEs(nd.m.Len()))
+	cfg.Failures = knows
+	return newTeam(t, cfg)
 }
 
 // mustFinish fails the test if f does not end. Sleeps have no timeout here, so a lost wake-up is a
@@ -200,7 +194,7 @@ func TestGivingUpIsSeen(t *testing.T) {
 			nd.kill(2)
 			nd.waitForSleeper(1)
 			wantDeadError(t, "root", coll.Broadcast[uint32](t.Context(), root, b, 0), 2)
-			wantDeadError(t, "who waits", <-done, 2)
+			wantDeadError(t, "the waiting member", <-done, 2)
 		})
 	}
 }
@@ -215,7 +209,7 @@ func TestLeaveWithDead(t *testing.T) {
 		nd.waitForSleeper(1)
 		nd.page.Publish(2, 1, failure.ByExit(1), 0) // no bell is rung
 		leaves.Leave()
-		wantDeadError(t, "who waits", <-done, 2)
+		wantDeadError(t, "the waiting member", <-done, 2)
 	})
 }
 
@@ -230,7 +224,7 @@ func TestLeaveInTheMidst(t *testing.T) {
 		done := make(chan error, 1)
 		go func() { done <- coll.FCollect[uint32](t.Context(), unaware, large) }()
 		nd.waitForSleeper(0)
-		wantDeadError(t, "who knows", tm.Sync(t.Context()), 1)
+		wantDeadError(t, "the member that knows of the death", tm.Sync(t.Context()), 1)
 		tm.Leave()
 		if word := nd.m.Control(0).Entries[0][0].Seq; word != 3<<62|1 {
 			t.Errorf("the arrival word is %#x, want both marks and step 1", word)

@@ -526,9 +526,9 @@ func (r *run) team(me, id int, tolerant bool) *coll.Team {
 
 // teamOf returns member me's side of a team of some members, in their order.
 func (r *run) teamOf(me, id int, members []int, tolerant bool) *coll.Team {
-	tm, err := coll.New(coll.Config{
-		Map: r.nd.m.Map, Waiter: r.nd.waiters[me], Members: nearMembers(members...), Me: slices.Index(members, me), ID: id, Failures: r.nd.failures, Tolerant: tolerant,
-	})
+	cfg := r.nd.config(id, slices.Index(members, me), members)
+	cfg.Tolerant = tolerant
+	tm, err := coll.New(cfg)
 	if err != nil {
 		panic(err)
 	}

@@ -22,11 +22,7 @@ func TestExchangeGivenUp(t *testing.T) {
 	over()
 	team := func(me int) *coll.Team {
 		nd.waiters[me].Crowded = true
-		tm, err := coll.New(coll.Config{Map: nd.m.Map, Waiter: nd.waiters[me], Members: nearMembers(0, 1), Me: me, ID: 5, Failures: nd.failures})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return tm
+		return newTeam(t, nd.config(5, me, []int{0, 1}))
 	}
 	for me := range 2 {
 		copy(elements[uint32](nd, me, 1<<20, 2*n), repeated(2*n, uint32(1+me)))

@@ -14,14 +14,6 @@ import (
 	"github.com/goshmem/goshmem/symheap/layout"
 )
 
-func firstPEs(n int) []int {
-	all := make([]int, n)
-	for i := range all {
-		all[i] = i
-	}
-	return all
-}
-
 // idsInUse counts the ids that are not free on the PEs of a node.
 func (nd *node) idsInUse() (n int) {
 	for pe := range nd.m.Len() {

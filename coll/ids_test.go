@@ -175,7 +175,7 @@ func TestSlowClaim(t *testing.T) {
 			}}, world, firstPEs(3), false)
 			if me == 1 {
 				defer close(slow)
-				if g != nil || !errors.Is(err, coll.ErrBroken) { // although both have come to the claims
+				if g != nil || !errors.Is(err, coll.ErrBroken) { // although both claimed the id
 					return fmt.Errorf("the slow member: got %v, %w, want ErrBroken", g, err)
 				}
 				return nil

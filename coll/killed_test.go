@@ -150,13 +150,9 @@ func (p *process) publish(others []*process) {
 // team returns the process's side of a team.
 func (p *process) team(t *testing.T, id int, members []int, tolerant bool) *coll.Team {
 	t.Helper()
-	tm, err := coll.New(coll.Config{
-		Map: p.m.Map, Waiter: p.waiters[p.pe], Members: nearMembers(members...), Me: slices.Index(members, p.pe), ID: id, Failures: p.failures, Tolerant: tolerant,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return tm
+	cfg := p.config(id, slices.Index(members, p.pe), members)
+	cfg.Tolerant = tolerant
+	return newTeam(t, cfg)
 }
 
 // dying makes one call of fold one of the last instructions of its process: the process gets only

@@ -41,17 +41,10 @@ func TestAreaOfOneTeam(t *testing.T) {
 	const elems = 50_000 // four pieces
 	for _, n := range []int{2, 3, 5} {
 		nd := newNode(t, n)
-		members := make([]int, n)
-		for i := range members {
-			members[i] = i
-		}
+		members := firstPEs(n)
 		inner := make([]*coll.Team, n)
 		for me := range inner {
-			tm, err := coll.New(coll.Config{Map: nd.m.Map, Waiter: nd.waiters[me], Members: nearMembers(members...), Me: me, ID: 7, Failures: nd.failures})
-			if err != nil {
-				t.Fatal(err)
-			}
-			inner[me] = tm
+			inner[me] = newTeam(t, nd.config(7, me, members))
 		}
 		nd.each(t, 6, members, func(me int, tm *coll.Team) error {
 			src, dst := make([]uint32, elems), make([]uint32, elems)
@@ -97,13 +90,9 @@ func sumRecords[A any](acc, in []record[A]) {
 // borders.
 func reduceRecords[A any](t *testing.T, n, elems int) {
 	nd := newNode(t, n)
-	members := make([]int, n)
-	for i := range members {
-		members[i] = i
-	}
 	part := uint32(n * (n - 1) / 2)
 	mustFinish(t, "ReducePrivate", func() {
-		nd.each(t, 5, members, func(me int, tm *coll.Team) error {
+		nd.each(t, 5, firstPEs(n), func(me int, tm *coll.Team) error {
 			src, dst := make([]record[A], elems), make([]record[A], elems)
 			numbers, sums := make([]uint32, 20_001), make([]uint32, 20_001)
 			for i := range src {

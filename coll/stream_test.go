@@ -37,7 +37,7 @@ func TestBroadcastInPieces(t *testing.T) {
 	nd := newNode(t, 4)
 	const rounds = 30
 	team := func(id int, members []int, me int) *coll.Team {
-		tm, err := coll.New(coll.Config{Map: nd.m.Map, Waiter: nd.waiters[members[me]], Members: nearMembers(members...), Me: me, ID: id, Failures: nd.failures})
+		tm, err := coll.New(nd.config(id, me, members))
 		if err != nil {
 			t.Error(err)
 		}
@@ -96,7 +96,7 @@ func TestBroadcastInPieces(t *testing.T) {
 func TestStreamOfSlowReader(t *testing.T) {
 	nd := newNode(t, 4)
 	broadcast := func(ctx context.Context, id int, members []int, me, n int, seed uint64) {
-		tm, err := coll.New(coll.Config{Map: nd.m.Map, Waiter: nd.waiters[members[me]], Members: nearMembers(members...), Me: me, ID: id, Failures: nd.failures})
+		tm, err := coll.New(nd.config(id, me, members))
 		if err != nil {
 			t.Error(err)
 			return

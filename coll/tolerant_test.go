@@ -17,15 +17,9 @@ import (
 // tolerantTeam returns one PE's side of a tolerant team of all PEs.
 func (nd *node) tolerantTeam(t *testing.T, me int) *coll.Team {
 	t.Helper()
-	members := make([]int, nd.m.Len())
-	for i := range members {
-		members[i] = i
-	}
-	tm, err := coll.New(coll.Config{Map: nd.m.Map, Waiter: nd.waiters[me], Members: nearMembers(members...), Me: me, Failures: nd.failures, Tolerant: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return tm
+	cfg := nd.config(0, me, firstPEs(nd.m.Len()))
+	cfg.Tolerant = true
+	return newTeam(t, cfg)
 }
 
 // A play is a collective whose result can be computed from its contributors. src and dst are

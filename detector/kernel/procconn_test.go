@@ -114,7 +114,7 @@ func lateReader(t *testing.T, tier Tier, reaped bool) {
 		t.Errorf("threads %d and %d ended, want %d and then another one", first.thread, last.thread, v.pid())
 	}
 	const status = syscall.WaitStatus(5 << 8)
-	if reaped { // nobody can look up any more how it ended
+	if reaped { // it is too late to look up how it ended
 		if got := v.reap(); got != status {
 			t.Errorf("status %#x, want %#x", got, status)
 		}

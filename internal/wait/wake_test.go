@@ -336,7 +336,7 @@ func TestDrainOrders(t *testing.T) {
 	}
 	n := runLitmus([2]func(int, uint64){body(0), body(1)}, func(i int, b uint64) bool { return saw[0][i] < b && saw[1][i] < b })
 	if n > 0 {
-		t.Errorf("in %d of %d cells neither thread saw the other's store behind its drain", n, cells*batches)
+		t.Errorf("in %d of %d cells neither thread saw the other's store after its drain", n, cells*batches)
 	}
 }
 

@@ -230,7 +230,7 @@ func TestGrowsInSteps(t *testing.T) {
 				if q.Keep(Envelope{0, i % tags}, nil); i%step == 0 {
 					before := stats.TotalAlloc
 					if runtime.ReadMemStats(&stats); stats.TotalAlloc-before > most {
-						t.Errorf("%d bytes for %d messages behind %d others, want at most %d", stats.TotalAlloc-before, step, i, most)
+						t.Errorf("%d bytes for %d messages after %d others, want at most %d", stats.TotalAlloc-before, step, i, most)
 					}
 				}
 			}
