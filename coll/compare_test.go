@@ -48,7 +48,7 @@ func TestCompare(t *testing.T) {
 						return err
 					}
 					if all == nil != (c.want == "") {
-						return fmt.Errorf("round %d: Compare returned %v", round, all)
+						return fmt.Errorf("round %d: Compare returned %v, want the difference %q", round, all, c.want)
 					}
 					if all != nil {
 						if have := coll.NameCallers(all, "PE", identity); have != c.want {
@@ -69,7 +69,7 @@ func TestCompareWithAnother(t *testing.T) {
 	nd.each(t, 5, []int{0, 1, 2}, func(me int, tm *coll.Team) error {
 		for round := range 100 {
 			if all, err := tm.Compare(t.Context(), coll.Call{Text: "a"}); all != nil || err != nil {
-				return fmt.Errorf("round %d: Compare returned %v, %w", round, all, err)
+				return fmt.Errorf("round %d: Compare returned %v, %w, want no difference", round, all, err)
 			}
 			if me == 1 {
 				var err error
@@ -78,7 +78,7 @@ func TestCompareWithAnother(t *testing.T) {
 				} else {
 					differs, _, _, e := tm.Same(t.Context(), coll.Words{1, 2, 3, 4})
 					if err = e; differs != 1 {
-						return fmt.Errorf("round %d: Same returned %d", round, differs)
+						return fmt.Errorf("round %d: Same returned %d, want 1", round, differs)
 					}
 				}
 				if err != nil {
@@ -134,7 +134,7 @@ func TestNameFunction(t *testing.T) {
 	}
 	one, two, other := viaOne(), viaTwo(), coll.NameFunction(coll.CodeOf(makeNothing()))
 	if one != two || one != callLiteral() || one == other || !strings.HasPrefix(one, "the function at compare_test.go:") {
-		t.Errorf("one literal is named %q and %q, another one %q", one, two, other)
+		t.Errorf("one literal is named %q and %q, another one %q, want equal names and a different one", one, two, other)
 	}
 	if reflect.ValueOf(identity).Pointer() != coll.CodeOf(identity) {
 		t.Error("CodeOf differs from the code pointer of package reflect")

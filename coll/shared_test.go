@@ -110,7 +110,7 @@ func reduceRecords[A any](t *testing.T, n, elems int) {
 				}
 				for i := range dst {
 					if dst[i].first != uint32(n*i)+part || dst[i].last != uint32(i)*part {
-						return fmt.Errorf("element %d of %d members: %d, %d", i, n, dst[i].first, dst[i].last)
+						return fmt.Errorf("element %d of %d members: got %d and %d, want %d and %d", i, n, dst[i].first, dst[i].last, uint32(n*i)+part, uint32(i)*part)
 					}
 				}
 				for i := range sums {

@@ -49,7 +49,7 @@ func (b both) checkWorks(t *testing.T) {
 		ok(t, shmem.P(b.s.Ctx(), x, 5+b.s.MyPE(), (b.s.MyPE()+1)%n))
 		ok(t, b.s.Barrier())
 		if v := x.Local()[0]; v != 5+(b.s.MyPE()+n-1)%n {
-			t.Fatalf("the element that was put is %d", v)
+			t.Fatalf("the element that was put is %d, want %d", v, 5+(b.s.MyPE()+n-1)%n)
 		}
 		ok(t, shmem.Free(b.s, x))
 	}
@@ -59,7 +59,7 @@ func (b both) checkWorks(t *testing.T) {
 		in := make([]int, 3000)
 		must(mpi.Sendrecv(c, slices.Repeat([]int{me}, 3000), (me+1)%n, 1, in, mpi.AnySource, 1))(t)
 		if slices.Min(in) != (me+n-1)%n || slices.Max(in) != (me+n-1)%n {
-			t.Fatalf("received values from %d to %d", slices.Min(in), slices.Max(in))
+			t.Fatalf("received values from %d to %d, want %d", slices.Min(in), slices.Max(in), (me+n-1)%n)
 		}
 		sum := []int{0}
 		ok(t, mpi.Allreduce(c, sum, []int{1}, mpi.Sum))
@@ -68,7 +68,7 @@ func (b both) checkWorks(t *testing.T) {
 		}
 	}
 	if b.s != nil && b.m != nil && (b.s.MyPE() != b.m.Comm().Rank() || b.s.NPEs() != b.m.Comm().Size()) {
-		t.Fatalf("rank %d of %d is PE %d of %d", b.m.Comm().Rank(), b.m.Comm().Size(), b.s.MyPE(), b.s.NPEs())
+		t.Fatalf("rank %d of %d is PE %d of %d, want equal numbers", b.m.Comm().Rank(), b.m.Comm().Size(), b.s.MyPE(), b.s.NPEs())
 	}
 }
 
@@ -112,7 +112,7 @@ func TestConversion(t *testing.T) {
 			me := w.MyPE()
 			all := must(interop.CommOf(w.Team()))(t)
 			if all.Rank() != me || all.Size() != n {
-				t.Fatalf("rank %d of %d for PE %d of %d", all.Rank(), all.Size(), me, n)
+				t.Fatalf("got rank %d of %d for PE %d of %d, want equal numbers", all.Rank(), all.Size(), me, n)
 			}
 			// The PEs with even numbers, in descending order.
 			evens := (n + 1) / 2
@@ -120,7 +120,7 @@ func TestConversion(t *testing.T) {
 			if team != nil {
 				c := must(interop.CommOf(team))(t)
 				if c.Rank() != team.MyPE() || c.Size() != evens {
-					t.Fatalf("rank %d of %d for number %d of %d", c.Rank(), c.Size(), team.MyPE(), evens)
+					t.Fatalf("got rank %d of %d for number %d of %d, want equal numbers", c.Rank(), c.Size(), team.MyPE(), evens)
 				}
 				ok(t, team.Destroy()) // the communicator does not need it
 				in := []int{0}
@@ -131,7 +131,7 @@ func TestConversion(t *testing.T) {
 				back := must(interop.TeamOf(c, shmem.ModeStrict))(t)
 				ok(t, c.Free())
 				if back.MyPE() != evens-1-me/2 || back.NPEs() != evens {
-					t.Fatalf("PE %d is number %d of %d in the team", me, back.MyPE(), back.NPEs())
+					t.Fatalf("PE %d is number %d of %d in the team, want number %d of %d", me, back.MyPE(), back.NPEs(), evens-1-me/2, evens)
 				}
 				if pe, _ := back.Translate(0, w.Team()); pe != 2*(evens-1) {
 					t.Fatalf("number 0 translates to PE %d, want PE %d", pe, 2*(evens-1))
@@ -143,13 +143,13 @@ func TestConversion(t *testing.T) {
 			ok(t, all.Free())
 			ok(t, m.Finalize())
 			if _, err := interop.CommOf(w.Team()); !errors.Is(err, mpi.ErrFinalized) {
-				t.Errorf("CommOf without mpi: %v", err)
+				t.Errorf("CommOf without mpi: error %v, want %v", err, mpi.ErrFinalized)
 			}
 			if _, err := interop.TeamOf(nil, shmem.ModeStrict); !errors.Is(err, mpi.ErrArgument) {
-				t.Errorf("TeamOf of nil: %v", err)
+				t.Errorf("TeamOf of nil: error %v, want %v", err, mpi.ErrArgument)
 			}
 			if _, err := interop.TeamOf(nil, 77); !errors.Is(err, shmem.ErrArgument) {
-				t.Errorf("TeamOf with an invalid mode: %v", err)
+				t.Errorf("TeamOf with an invalid mode: error %v, want %v", err, shmem.ErrArgument)
 			}
 		})
 	}
@@ -194,19 +194,19 @@ func TestOneView(t *testing.T) {
 			select {}
 		}
 		if err := errOf(mpi.Recv(c, []int{0}, 1, 0)); !errors.Is(err, mpi.ErrDied) {
-			t.Errorf("Recv: %v", err)
+			t.Errorf("Recv: error %v, want %v", err, mpi.ErrDied)
 		}
 		if err := shmem.AtomicAdd(w.Ctx(), x, 1, 1); !errors.Is(err, shmem.ErrPEDied) {
-			t.Errorf("AtomicAdd: %v", err)
+			t.Errorf("AtomicAdd: error %v, want %v", err, shmem.ErrPEDied)
 		}
 		if got := w.Failed(); !slices.Equal(got, []int{1}) {
 			t.Errorf("shmem's Failed() = %v, want only the victim", got)
 		}
 		if err := shmem.WaitUntil(w.Ctx(), never, shmem.NE, 0); !errors.Is(err, shmem.ErrPEDied) {
-			t.Errorf("WaitUntil: %v", err)
+			t.Errorf("WaitUntil: error %v, want %v", err, shmem.ErrPEDied)
 		}
 		if err := errOf(mpi.Recv(c, []int{0}, mpi.AnySource, 0)); !errors.Is(err, mpi.ErrDied) {
-			t.Errorf("Recv from any source: %v", err)
+			t.Errorf("Recv from any source: error %v, want %v", err, mpi.ErrDied)
 		}
 		if got := interop.AckFailed(w, c); !slices.Equal(got, []int{1}) {
 			t.Errorf("AckFailed() = %v, want only the victim", got)
@@ -216,7 +216,7 @@ func TestOneView(t *testing.T) {
 		ok(t, shmem.WaitUntil(w.Ctx(), x, shmem.NE, 0))
 		must(mpi.Sendrecv(c, []int{7}, other, 0, []int{0}, mpi.AnySource, 0))(t)
 		if _, err := interop.TeamOf(c, shmem.ModeStrict); !errors.Is(err, mpi.ErrDied) {
-			t.Errorf("TeamOf: %v", err)
+			t.Errorf("TeamOf: error %v, want %v", err, mpi.ErrDied)
 		}
 		ok(t, m.Finalize())
 	}, shmemtest.Recover(1))

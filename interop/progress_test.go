@@ -104,7 +104,7 @@ var messages = map[string]func(t *testing.T, c *mpi.Comm, p *polling) []mpi.Requ
 		in := make([]int64, 1)
 		for i := range int64(manyMessages) {
 			if must(mpi.Recv(c, in, 0, 0))(t); in[0] != i {
-				t.Fatalf("message %d is %d", i, in[0])
+				t.Fatalf("message %d is %d, want its number", i, in[0])
 			}
 		}
 		return nil

@@ -63,7 +63,7 @@ func TestStoppedSender(t *testing.T) {
 			cancel()
 			if kept = err != nil; kept {
 				if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
-					t.Errorf("round %d: %v", i, err)
+					t.Errorf("round %d: error %v, want the context's", i, err)
 				}
 				for at := 0; at < n; at += stride {
 					in[at] = 2
@@ -87,7 +87,7 @@ func TestDeadlineInFlood(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 			defer cancel()
 			if _, err := mpi.Recv(c.With(ctx), make([]int, 1), 0, other); !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("receive of a message that was never sent: error %v", err)
+				t.Errorf("receive of a message that was never sent: error %v, want %v", err, context.DeadlineExceeded)
 			}
 			ok(t, mpi.Send(c, []int{0}, 0, stop))
 			return
@@ -122,7 +122,7 @@ func TestCellsMost(t *testing.T) {
 		ok(t, c.Barrier())
 		before := mpi.Pending(c, 0)
 		if _, done, err := r.Test(); done || err != nil {
-			t.Errorf("receive of a message that was never sent: done %v, error %v", done, err)
+			t.Errorf("receive of a message that was never sent: done %v, error %v, want false and none", done, err)
 		}
 		if took := before - mpi.Pending(c, 0); took > mpi.CellsMost {
 			t.Errorf("took %d cells at a time, want at most %d", took, mpi.CellsMost)
@@ -150,7 +150,7 @@ func TestReceivesKeepNothing(t *testing.T) {
 		begin := func(i int) {
 			all[i] = must(mpi.Irecv(c, in[i:i+1], 0, 1))(t)
 			if kept := mpi.Kept(c); kept != 0 {
-				t.Errorf("receive %d: %d messages are kept", i, kept)
+				t.Errorf("receive %d: %d messages are kept, want none", i, kept)
 			}
 		}
 		begin(0) // before any message is there
@@ -161,7 +161,7 @@ func TestReceivesKeepNothing(t *testing.T) {
 		}
 		ok(t, mpi.WaitAll(all[:1], nil))
 		if kept := mpi.Kept(c); kept != 0 {
-			t.Errorf("a wait with two receives: %d messages are kept", kept)
+			t.Errorf("a wait with two receives: %d messages are kept, want none", kept)
 		}
 		for i := 2; i < 2*count; i++ {
 			begin(i)
@@ -169,7 +169,7 @@ func TestReceivesKeepNothing(t *testing.T) {
 		ok(t, mpi.WaitAll(all, nil))
 		for i, v := range in {
 			if v != i {
-				t.Errorf("receive %d got %d", i, v)
+				t.Errorf("receive %d got %d, want the receive's number", i, v)
 			}
 		}
 		ok(t, c.Barrier())

@@ -88,7 +88,7 @@ func TestCheckDifferences(t *testing.T) {
 				err := mine.call(c)
 				if refused := strings.Contains(pair[1].text, "bad arguments"); refused && c.Rank() == odd {
 					if err == nil || errors.Is(err, mpi.ErrMismatch) {
-						t.Errorf("%s: error %v", mine.text, err)
+						t.Errorf("%s: error %v, want the rank's own error", mine.text, err)
 					}
 				} else if !errors.Is(err, mpi.ErrMismatch) || !strings.Contains(err.Error(), pair[0].text+" on rank ") ||
 					!strings.Contains(err.Error(), ", but "+pair[1].text) || !strings.HasSuffix(err.Error(), end) {

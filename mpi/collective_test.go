@@ -160,7 +160,7 @@ func TestMismatchEndsForAll(t *testing.T) {
 				}
 				err := calls[call](d)
 				if !errors.Is(err, mpi.ErrMismatch) && !errors.Is(err, mpi.ErrCommBroken) && (err != nil || call != "large Reduce") {
-					t.Errorf("%s of rank 1, %s of the others: %v", one, others, err)
+					t.Errorf("%s of rank 1, %s of the others: error %v, want %v or %v", one, others, err, mpi.ErrMismatch, mpi.ErrCommBroken)
 				}
 				ok(t, c.Barrier()) // before any rank finalizes, which would end it for the others as well
 				ok(t, d.Free())
@@ -176,7 +176,7 @@ func TestSplitFails(t *testing.T) {
 		d := must(c.Split(0, 0))(t)
 		if d.Rank() == 0 {
 			if _, err := d.Split(0, 0); !errors.Is(err, mpi.ErrMismatch) {
-				t.Errorf("Split while another rank is in a barrier: error %v", err)
+				t.Errorf("Split while another rank is in a barrier: error %v, want %v", err, mpi.ErrMismatch)
 			}
 		} else {
 			ok(t, d.Barrier())
@@ -188,7 +188,7 @@ func TestSplitFails(t *testing.T) {
 				d, err := c.Split(0, 0)
 				if err != nil {
 					if !errors.Is(err, mpi.ErrTooMany) || len(all) < 50 {
-						t.Errorf("Split returned %v after %d communicators", err, len(all))
+						t.Errorf("Split returned %v after %d communicators, want %v after at least 50", err, len(all), mpi.ErrTooMany)
 					}
 					break
 				}
@@ -236,7 +236,7 @@ func TestSplit(t *testing.T) {
 			}
 			if me == 4 {
 				if d != nil {
-					t.Fatalf("Split with Undefined returned a communicator of size %d", d.Size())
+					t.Fatalf("Split with Undefined returned a communicator of size %d, want nil", d.Size())
 				}
 				continue
 			}
@@ -297,7 +297,7 @@ func TestInitAgain(t *testing.T) {
 				t.Errorf("send after Finalize: %v, want %v", err, mpi.ErrFinalized)
 			}
 			if err := w.Finalize(); !errors.Is(err, mpi.ErrFinalized) || mpi.Initialized() {
-				t.Errorf("Finalize after the last one: error %v", err)
+				t.Errorf("Finalize after the last one: error %v, want %v", err, mpi.ErrFinalized)
 			}
 		}
 	})

@@ -117,7 +117,7 @@ func TestSharesAfterFree(t *testing.T) {
 		ok(t, d.Free())
 		ok(t, c.Barrier())
 		if n := mpi.SharesInUse(c, other); n != 0 {
-			t.Errorf("%d shares are in use for messages of a freed communicator", n)
+			t.Errorf("%d shares are in use for messages of a freed communicator, want none", n)
 		}
 	}, hangTimeout)
 }
@@ -215,7 +215,7 @@ func TestFreeTimedOut(t *testing.T) {
 					gone, cancel := context.WithCancel(t.Context())
 					cancel()
 					if err := d.With(gone).Free(); !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "has freed") {
-						t.Errorf("Free with an ended context: error %v", err)
+						t.Errorf("Free with an ended context: error %v, want %v and a hint", err, context.Canceled)
 					}
 					wantEnded(t, r, false, mpi.ErrFreed)
 					if err := d.Free(); !errors.Is(err, mpi.ErrFreed) {
@@ -248,14 +248,14 @@ func TestFinalizeBroken(t *testing.T) {
 				gone, cancel := context.WithCancel(t.Context())
 				cancel()
 				if err := c.With(gone).Barrier(); !errors.Is(err, context.Canceled) {
-					t.Errorf("barrier with an ended context: error %v", err)
+					t.Errorf("barrier with an ended context: error %v, want %v", err, context.Canceled)
 				}
 				ok(t, mpi.Send(c, []int{1}, 1, 1))
 			} else {
 				must(mpi.Recv(c, []int{0}, 0, 1))(t)
 				_ = c.Barrier() // rank 0 may have entered it before it gave up
 				if err := c.Barrier(); !errors.Is(err, mpi.ErrCommBroken) && !errors.Is(err, mpi.ErrRankFinalized) {
-					t.Errorf("barrier after it: error %v", err)
+					t.Errorf("barrier after it: error %v, want %v or %v", err, mpi.ErrCommBroken, mpi.ErrRankFinalized)
 				}
 			}
 			ok(t, mpi.Send(c, []int{5}, 1-c.Rank(), 5)) // never received
@@ -383,7 +383,7 @@ func TestAckMeanwhile(t *testing.T) {
 		in := []int{0}
 		r := must(mpi.Irecv(c, in, mpi.AnySource, 5))(t)
 		if _, done, err := r.Test(); done || err != nil {
-			t.Errorf("Test returned %v, %v", done, err)
+			t.Errorf("Test returned %v, %v, want false and no error", done, err)
 		}
 		ok(t, mpi.Send(c, []int{1}, 2, 9))
 		must(r.Wait())(t)

@@ -112,7 +112,7 @@ func TestSentBeforeDeath(t *testing.T) {
 			}
 			s := must(mpi.Recv(c, in, src, tag))(t)
 			if s.Bytes != i {
-				t.Fatalf("message %d has the wrong length of %d bytes", i, s.Bytes)
+				t.Fatalf("message %d has %d bytes, want as many as its number", i, s.Bytes)
 			}
 			checkMessage(t, in[:i], i)
 		}
@@ -158,7 +158,7 @@ func TestGivenUpBeforeDeath(t *testing.T) {
 			gone, cancel := context.WithCancel(t.Context())
 			cancel()
 			if err := mpi.Send(c.With(gone), x.Local(), 0, 8); !errors.Is(err, context.Canceled) {
-				t.Errorf("send without a receive: error %v", err)
+				t.Errorf("send without a receive: error %v, want %v", err, context.Canceled)
 			}
 			copy(x.Local(), message(long, 5))
 			die()
@@ -232,7 +232,7 @@ func TestDeathElsewhere(t *testing.T) {
 		}
 		must(mpi.Sendrecv(odd, []int{1}, (odd.Rank()+1)%3, 0, make([]int, 1), mpi.AnySource, 0))(t)
 		if got := odd.Failed(); got != nil {
-			t.Errorf("Failed() = %v in a communicator of living ranks", got)
+			t.Errorf("Failed() = %v in a communicator of living ranks, want nil", got)
 		}
 		ok(t, odd.Free())
 	}, shmemtest.Recover(1))
@@ -400,19 +400,19 @@ func TestContext(t *testing.T) {
 		in, long := make([]byte, 100), message(200_000, 3)
 		if c.Rank() == 0 {
 			if _, err := mpi.Recv(late, in, 1, 1); !errors.Is(err, context.Canceled) {
-				t.Errorf("Recv with an ended context: error %v", err)
+				t.Errorf("Recv with an ended context: error %v, want %v", err, context.Canceled)
 			}
 			soon, stop := context.WithTimeout(t.Context(), time.Millisecond)
 			defer stop()
 			if _, err := mpi.Recv(c.With(soon), in, mpi.AnySource, 1); !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("Recv with a deadline: error %v", err)
+				t.Errorf("Recv with a deadline: error %v, want %v", err, context.DeadlineExceeded)
 			}
 			r := must(mpi.Irecv(late, in, 1, 1))(t)
 			if _, err := r.Wait(); !errors.Is(err, context.Canceled) {
-				t.Errorf("Wait with an ended context: error %v", err)
+				t.Errorf("Wait with an ended context: error %v, want %v", err, context.Canceled)
 			}
 			if err := mpi.Send(late, long, 1, 2); !errors.Is(err, context.Canceled) {
-				t.Errorf("Send with an ended context: error %v", err)
+				t.Errorf("Send with an ended context: error %v, want %v", err, context.Canceled)
 			}
 			ok(t, mpi.Send(c, in[:1], 1, 3))
 			must(r.With(t.Context()).Wait())(t) // the request went on
@@ -464,7 +464,7 @@ func TestMessageBeforeDeath(t *testing.T) {
 			}
 			s := must(wild.Wait())(t)
 			if s.Source != 0 || s.Tag != 5 {
-				t.Errorf("got status %+v", s)
+				t.Errorf("got status %+v, want source 0 and tag 5", s)
 			}
 			ok(t, mpi.WaitAll(named[:others], nil))
 			ok(t, mpi.Send(c, []byte{}, 0, 1))
@@ -495,7 +495,7 @@ func TestMessageBeforeFinalize(t *testing.T) {
 		}
 		mpi.LookForLeft(r)
 		if s := must(r.Wait())(t); s.Source != 0 || s.Tag != 5 {
-			t.Errorf("got status %+v", s)
+			t.Errorf("got status %+v, want source 0 and tag 5", s)
 		}
 	}, shmemtest.Recover(2))
 }

@@ -107,7 +107,7 @@ func TestWaitersOnCopies(t *testing.T) {
 		var wg sync.WaitGroup
 		wg.Go(func() {
 			if s, err := r.Wait(); s.Source != 0 || err != nil {
-				t.Errorf("the first goroutine: %+v, %v", s, err)
+				t.Errorf("the first goroutine: got %+v, %v, want source 0", s, err)
 			}
 		})
 		for !mpi.Waited(r) { // not by Test, because the goroutine's Wait would find it at work

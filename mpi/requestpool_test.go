@@ -22,7 +22,7 @@ func TestManyRequests(t *testing.T) {
 			r := must(mpi.Irecv(c, got, 0, slow+i%7))(t)
 			ok(t, mpi.Send(c, []int{i}, 0, slow+i%7))
 			if s := must(r.Wait())(t); s.Count != 1 || got[0] != i {
-				t.Fatalf("message %d: got status %+v and value %d", i, s, got[0])
+				t.Fatalf("message %d: got status %+v and value %d, want one element %[1]d", i, s, got[0])
 			}
 			if i%100 == 0 {
 				old = append(old, r)
@@ -30,7 +30,7 @@ func TestManyRequests(t *testing.T) {
 		}
 		for _, r := range old {
 			if s, done, err := r.Test(); !done || err != nil || s != emptyStatus {
-				t.Fatalf("an ended request: %+v, %v, %v", s, done, err)
+				t.Fatalf("Test of an ended request returned %+v, %v, %v, want the empty status, true and no error", s, done, err)
 			}
 		}
 		for i := range waiting {

@@ -70,7 +70,7 @@ func TestManyLong(t *testing.T) {
 			r := must(mpi.Irecv(c, short, last, 99))(t)
 			ok(t, mpi.Send(c, message(1<<20, 7), next, 99))
 			if s, err := r.Wait(); !errors.Is(err, mpi.ErrTruncated) || s.Bytes != len(short) || !bytes.Equal(short, message(1<<20, 7)[:len(short)]) {
-				t.Fatalf("a truncated message: %+v, %v", s, err)
+				t.Fatalf("a truncated message: got %+v, %v, want %v and the first bytes", s, err, mpi.ErrTruncated)
 			}
 		}
 	})
@@ -193,6 +193,6 @@ func wantFilled(t *testing.T, buf []byte, v byte, err error, given *int) {
 	}
 	ok(t, err)
 	if same := bytes.Count(buf, []byte{v}); same != len(buf) {
-		t.Fatalf("%d of %d bytes are not %d", len(buf)-same, len(buf), v)
+		t.Fatalf("%d of %d bytes are not %d, want all", len(buf)-same, len(buf), v)
 	}
 }

@@ -58,17 +58,17 @@ func TestUsage(t *testing.T) {
 			}
 		}
 		if s, done, err := must(mpi.Irecv(c, word, mpi.AnySource, mpi.AnyTag))(t).Test(); done || err != nil {
-			t.Errorf("a message has arrived: %+v, %v", s, err)
+			t.Errorf("a message has arrived: %+v, %v, want none", s, err)
 		}
 		var nothing mpi.Request
 		if s, err := nothing.Wait(); err != nil || s != emptyStatus {
-			t.Errorf("Wait of the zero Request: %+v, %v", s, err)
+			t.Errorf("Wait of the zero Request: %+v, %v, want %+v", s, err, emptyStatus)
 		}
 		if c := (*mpi.Comm)(nil); c.Rank() != -1 || c.Size() != 0 || c.Failed() != nil || c.AckFailed() != nil || c.With(t.Context()) != nil {
 			t.Error("a nil communicator has ranks or failures")
 		}
 		if err := (*mpi.World)(nil).Finalize(); !errors.Is(err, mpi.ErrArgument) {
-			t.Errorf("Finalize of a nil World: %v", err)
+			t.Errorf("Finalize of a nil World: error %v, want %v", err, mpi.ErrArgument)
 		}
 	})
 }
@@ -100,7 +100,7 @@ func TestTruncatedAndNobody(t *testing.T) {
 				}
 				s, err := r.Wait()
 				if !errors.Is(err, mpi.ErrTruncated) || s.Bytes != n-1 {
-					t.Errorf("%d bytes into a buffer of one less: %+v, %v", n, s, err)
+					t.Errorf("%d bytes into a buffer of one less: got %+v, %v, want %d bytes and %v", n, s, err, n-1, mpi.ErrTruncated)
 				}
 				if in[n-1] != 0 || in[n-2] != messageByte(n-2, n, 1) {
 					t.Errorf("%d bytes into a buffer of one less: the last bytes are %v", n, in[n-2:])
@@ -115,7 +115,7 @@ func TestTruncatedAndNobody(t *testing.T) {
 		ok(t, mpi.Send(c, make([]byte, 100_000), mpi.ProcNull, 1))
 		s := must(mpi.Recv(c, make([]int, 1), mpi.ProcNull, mpi.AnyTag))(t)
 		if s.Source != mpi.ProcNull || s.Tag != mpi.AnyTag || s.Count != 0 {
-			t.Errorf("receive from ProcNull: status %+v", s)
+			t.Errorf("receive from ProcNull: got status %+v, want ProcNull, AnyTag and no elements", s)
 		}
 		must(must(mpi.Isend(c, []int{1}, mpi.ProcNull, 1))(t).Wait())(t)
 		must(must(mpi.Irecv(c, []int{1}, mpi.ProcNull, 1))(t).Wait())(t)
@@ -132,11 +132,11 @@ func TestCount(t *testing.T) {
 		ok(t, mpi.Send(c, []pair{{1, 2}, {3, 4}, {5, 6}}, 0, 0))
 		in := make([]pair, 5)
 		if s := must(mpi.Recv(c, in, 0, 0))(t); s.Count != 3 || s.Bytes != 24 || in[2] != (pair{5, 6}) {
-			t.Errorf("got status %+v and elements %v", s, in)
+			t.Errorf("got status %+v and elements %v, want 3 elements of 24 bytes", s, in)
 		}
 		ok(t, mpi.Send(c, make([]byte, 11), 0, 0))
 		if s := must(mpi.Recv(c, in, 0, 0))(t); s.Count != 1 || s.Bytes != 11 {
-			t.Errorf("11 bytes received as elements of 8 bytes: status %+v", s)
+			t.Errorf("11 bytes received as elements of 8 bytes: got status %+v, want 1 element and 11 bytes", s)
 		}
 	})
 }

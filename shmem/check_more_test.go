@@ -164,7 +164,7 @@ func TestCheckDeath(t *testing.T) {
 				} else {
 					ok(t, err)
 					if o := e.t.Outcome(); !slices.Equal(o.Contributors, []int{0, 1, 3}) {
-						t.Errorf("outcome %v", o)
+						t.Errorf("got outcome %v, want the contributors 0, 1 and 3", o)
 					}
 					wantDeathError(t, "Broadcast", broadcast(8, victim).call(e), victim)
 					pair := [2]namedCall{reduce("sum", 8, shmem.Sum), reduce("max", 8, shmem.Max)}
@@ -177,7 +177,7 @@ func TestCheckDeath(t *testing.T) {
 				}
 				wantDeathError(t, "Alloc", errOf(shmem.Alloc[int64](w, 1)), victim)
 				if failed := must(e.t.Validate())(t); !slices.Equal(failed, []int{victim}) {
-					t.Errorf("Validate: %v", failed)
+					t.Errorf("Validate returned %v, want only the victim", failed)
 				}
 				e.t = must(e.t.Shrink())(t)
 				e.checkWorks(t, "shrunk")
@@ -204,7 +204,7 @@ func TestCheckDeadline(t *testing.T) {
 		}
 		wantError(t, team.Sync(), shmem.ErrTeamBroken)
 		if got, err := team.Agree(uint64(w.MyPE() | 4)); err != nil || got != 4 {
-			t.Errorf("Agree: %d, %v", got, err)
+			t.Errorf("Agree returned %d, %v, want 4", got, err)
 		}
 		s := must(team.Shrink())(t)
 		ok(t, s.Sync())
@@ -229,7 +229,7 @@ func TestCheckGivenUp(t *testing.T) {
 		"agreement": func(*testing.T, *shmem.Team) {},
 		"validation": func(t *testing.T, team *shmem.Team) {
 			if failed, err := team.Validate(); len(failed) > 0 || err != nil {
-				t.Errorf("Validate: %v, %v", failed, err)
+				t.Errorf("Validate returned %v, %v, want no failures", failed, err)
 			}
 		},
 	} {

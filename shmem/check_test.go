@@ -377,7 +377,7 @@ func TestCheckWorld(t *testing.T) {
 					e.checkWorks(t, pair[1].text)
 				}
 				if after := w.Heap(); after != before {
-					t.Errorf("heap %+v, was %+v", after, before)
+					t.Errorf("heap %+v, want it unchanged: %+v", after, before)
 				}
 			}, append(opts, withChecks...)...)
 		})

@@ -168,7 +168,7 @@ func TestReduceSameBits(t *testing.T) {
 				theirs, _ := x.Peer(pe)
 				for i, v := range x.Local() {
 					if theirs[i] != v {
-						t.Fatalf("element %d: %v here, %v on PE %d", i, v, theirs[i], pe)
+						t.Fatalf("element %d is %v here and %v on PE %d, want the same bits", i, v, theirs[i], pe)
 					}
 				}
 			}

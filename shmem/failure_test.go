@@ -205,7 +205,7 @@ func checkEveryOperation(t *testing.T, w *shmem.World, x shmem.Sym[uint64], pe i
 	v, err = shmem.G(c, two.At(1), pe)
 	check("PutSignal", v, 6, err)
 	if s, reachable := y.Peer(pe); !reachable || s[0] != 10 {
-		t.Errorf("Peer(%d) = %v, %v", pe, s, reachable)
+		t.Errorf("Peer(%d) = %v, %v, want 10 in the first element", pe, s, reachable)
 	}
 	if len(y.Local()) != 1 {
 		t.Error("Local returns nil")
@@ -273,7 +273,7 @@ func TestDeathEndsLoops(t *testing.T) {
 		wantDeathError(t, op, err, victim)
 		y := must(shmem.G(c, x, 0))(t)
 		if y != 0 {
-			t.Errorf("PE 0 has the value %d", y)
+			t.Errorf("the element on PE 0 is %d, want 0", y)
 		}
 	}, shmemtest.Recover(victim))
 }

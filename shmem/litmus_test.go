@@ -77,7 +77,7 @@ func TestLitmusMessagePassingByFlag(t *testing.T) {
 			}
 			for i, v := range got[:n] {
 				if v != r {
-					t.Fatalf("round %d: element %d holds %d although the flag is set", r, i, v)
+					t.Fatalf("round %d: element %d is %d although the flag is set, want %[1]d", r, i, v)
 				}
 			}
 		})
@@ -107,7 +107,7 @@ func TestLitmusMessagePassingBySignal(t *testing.T) {
 			}
 			for i, v := range data.Local()[:n] {
 				if v != uint32(r) {
-					t.Fatalf("round %d: element %d holds %d although the signal came", r, i, v)
+					t.Fatalf("round %d: element %d is %d although the signal arrived, want %[1]d", r, i, v)
 				}
 			}
 		})

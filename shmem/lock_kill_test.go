@@ -112,7 +112,7 @@ func takeLock(t *testing.T, l shmem.Lock, c *shmem.Ctx, rng *rand.Rand) (told, g
 	}
 	ok(t, err)
 	if g.HolderDied != (g.PE >= 0) || g.HolderDied && !got {
-		t.Errorf("grant %+v with got %v", g, got)
+		t.Errorf("got %v with the grant %+v, want HolderDied only for a lock that a dead PE held", got, g)
 	}
 	return g.HolderDied, got
 }

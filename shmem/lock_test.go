@@ -67,7 +67,7 @@ type lockedCounter struct {
 func (g lockedCounter) increment(t *testing.T, c *shmem.Ctx) {
 	n, twice := must(shmem.G(c, g.n, g.pe))(t), must(shmem.G(c, g.twice, g.pe))(t)
 	if twice != 2*n {
-		t.Errorf("found %d and %d under the lock: another PE changes them", n, twice)
+		t.Errorf("found %d and %d under the lock, want the second to be twice the first", n, twice)
 	}
 	ok(t, shmem.P(c, g.n, n+1, g.pe))
 	runtime.Gosched()

@@ -21,7 +21,7 @@ func TestLocksAreSpread(t *testing.T) {
 			}
 			for pe := range npes {
 				if homes[pe] < each/2 || homes[pe] > 2*each || arrays[pe] < each/2 || arrays[pe] > 2*each {
-					t.Errorf("PE %d is the home of %d locks and of %d locks of an array, of %d each", pe, homes[pe], arrays[pe], each*npes)
+					t.Errorf("PE %d is the home of %d locks and of %d locks of an array, want %d to %d of each", pe, homes[pe], arrays[pe], each/2, 2*each)
 				}
 			}
 		})

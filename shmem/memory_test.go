@@ -27,7 +27,7 @@ func TestPartsAreRefused(t *testing.T) {
 		wantPartsRefused(t, w, z)
 		for i, v := range z.Slice(0, 500).Local() {
 			if v != int32(i) {
-				t.Fatalf("element %d is %d after Realloc", i, v)
+				t.Fatalf("element %d is %d after Realloc, want %d", i, v, i)
 			}
 		}
 		again := must(shmem.Alloc[int32](w, 10))(t) // at the place where x was
@@ -111,7 +111,7 @@ func TestAlign(t *testing.T) {
 			for pe := range w.NPEs() {
 				s, _ := x.Peer(pe)
 				if at := uintptr(unsafe.Pointer(&s[0])); uint64(at)%to != 0 {
-					t.Errorf("Align(%d): address %#x on PE %d", to, at, pe)
+					t.Errorf("Align(%d): address %#x on PE %d, want a multiple of %d", to, at, pe, to)
 				}
 			}
 		}

@@ -31,7 +31,7 @@ func TestSpecifiedNoOps(t *testing.T) {
 		}
 		x := must(shmem.Realloc(w, shmem.Sym[int32]{}, 3))(t)
 		if x.Len() != 3 {
-			t.Errorf("Realloc of the zero Sym to 3 elements has %d", x.Len())
+			t.Errorf("Realloc of the zero Sym to 3 elements has length %d", x.Len())
 		}
 		ok(t, shmem.P(w.Ctx(), x.At(2), 7, 1-w.MyPE()))
 		ok(t, w.Barrier())

@@ -33,7 +33,7 @@ func TestOpKinds(t *testing.T) {
 	}
 	acc := []affine{{2, 3}}
 	if shmem.Commutative(compose)(acc, []affine{{5, 7}}); acc[0] != (affine{10, 22}) {
-		t.Errorf("a declared operator computes %v", acc[0])
+		t.Errorf("a declared operator computes %v, want {10 22}", acc[0])
 	}
 }
 
@@ -42,7 +42,7 @@ func TestOpEmpty(t *testing.T) {
 	for _, op := range []shmem.Op[int]{shmem.Sum[int], shmem.Prod[int], shmem.Min[int], shmem.Max[int], shmem.And[int], shmem.Or[int], shmem.Xor[int]} {
 		acc := []int{7}
 		if op(acc[:0], nil); acc[0] != 7 {
-			t.Errorf("%v of no elements wrote %d", fold.KindOf(op), acc[0])
+			t.Errorf("%v of no elements wrote %d, want no change", fold.KindOf(op), acc[0])
 		}
 	}
 }

@@ -201,10 +201,10 @@ func TestAtomicSwap(t *testing.T) {
 		ok(t, shmem.AtomicSet(c, f, math.Inf(-1), me))
 		ok(t, shmem.AtomicSet(c, g, float32(1.5), me))
 		if v, err := shmem.AtomicSwap(c, f, 2, me); err != nil || !math.IsInf(v, -1) {
-			t.Errorf("swap of a float64 gave %v, %v", v, err)
+			t.Errorf("swap of a float64 returned %v, %v, want -Inf", v, err)
 		}
 		if v, err := shmem.AtomicFetch(c, g, me); err != nil || v != 1.5 {
-			t.Errorf("fetch of a float32 gave %v, %v", v, err)
+			t.Errorf("fetch of a float32 returned %v, %v, want 1.5", v, err)
 		}
 	})
 }
@@ -272,7 +272,7 @@ func TestSignals(t *testing.T) {
 		}
 		for pe, v := range data.Local() {
 			if v != pe+1 {
-				t.Errorf("data of PE %d is %d although all signals arrived", pe, v)
+				t.Errorf("the data of PE %d are %d after all signals, want %d", pe, v, pe+1)
 			}
 		}
 		ok(t, shmem.WaitUntil(c, sig.At(1), shmem.EQ, uint64(10*n)))
@@ -313,7 +313,7 @@ func TestMemory(t *testing.T) {
 		b := must(shmem.Realloc(w, a, 300_000))(t)
 		for i, v := range b.Local()[:100] {
 			if v != 0xee {
-				t.Fatalf("byte %d is %x after Realloc", i, v)
+				t.Fatalf("byte %d is %x after Realloc, want ee", i, v)
 			}
 		}
 		b = must(shmem.Realloc(w, b, 10))(t)
@@ -321,11 +321,11 @@ func TestMemory(t *testing.T) {
 		z := must(shmem.Calloc[byte](w, 300_000))(t)
 		for i, v := range z.Local() {
 			if v != 0 {
-				t.Fatalf("byte %d of Calloc is %x", i, v)
+				t.Fatalf("byte %d of Calloc is %x, want 0", i, v)
 			}
 		}
 		if theirs, reachable := z.Peer(right); !reachable || len(theirs) != 300_000 {
-			t.Errorf("peer's copy: %d bytes, %v", len(theirs), reachable)
+			t.Errorf("the neighbor's copy has %d bytes, reachable %v, want 300000 and true", len(theirs), reachable)
 		}
 		none := must(shmem.Alloc[int](w, 0))(t)
 		ok(t, shmem.Put(c, none, nil, right))

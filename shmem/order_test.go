@@ -20,7 +20,7 @@ func TestReallocIsABarrier(t *testing.T) {
 			ok(t, shmem.P(c, y.At(n-1), byte(r+1), 1-me))
 			ok(t, w.Barrier())
 			if got := y.Local()[n-1]; got != byte(r+1) {
-				t.Fatalf("round %d: the put after Realloc was overwritten by %d", r, got)
+				t.Fatalf("round %d: the put after Realloc was overwritten with %d", r, got)
 			}
 			ok(t, shmem.Free(w, y))
 			ok(t, shmem.Free(w, block))

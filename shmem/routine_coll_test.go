@@ -118,7 +118,7 @@ func checkSyncs(t *testing.T, w *shmem.World, sync func() error) {
 		ok(t, sync())
 		for pe := range n {
 			if v := must(shmem.AtomicFetch(w.Ctx(), counts.At(pe), w.MyPE()))(t); v < uint64(round) || v > uint64(round)+1 {
-				t.Fatalf("round %d: PE %d is at %d after sync", round, pe, v)
+				t.Fatalf("round %d: PE %d is at round %d after sync", round, pe, v)
 			}
 		}
 	}

@@ -55,7 +55,7 @@ func (rmaOf[T]) putSignal(t *testing.T, w *shmem.World, nbi bool) {
 		checkElements(t, "data after the signal", x.Local(), want)
 		ok(t, w.Barrier())
 		if s := sig.Local(); s[0] != 0 || s[3] != 0 {
-			t.Fatalf("the neighboring signals are now %v", s)
+			t.Fatalf("the signals are %v, want the first and the last unchanged", s)
 		}
 	}
 	ok(t, shmem.Free(w, sig))

@@ -80,7 +80,7 @@ var _ = routine("shmem_team_n_pes", func(t *testing.T, w *shmem.World) {
 var _ = routine("shmem_team_get_config", func(t *testing.T, w *shmem.World) {
 	parent := must(w.Team().Config())(t)
 	if parent.Mode == shmem.ModeDefault || parent.NumContexts != 0 {
-		t.Errorf("the world has configuration %+v", parent)
+		t.Errorf("the world has the configuration %+v, want a mode and no contexts", parent)
 	}
 	for _, x := range []struct{ give, want shmem.TeamConfig }{
 		{shmem.TeamConfig{}, parent},
@@ -94,7 +94,7 @@ var _ = routine("shmem_team_get_config", func(t *testing.T, w *shmem.World) {
 		}
 		child := must(team.SplitStrided(0, 1, team.NPEs(), nil))(t)
 		if got := must(child.Config())(t); got.Mode != x.want.Mode || got.NumContexts != 0 {
-			t.Errorf("team made from configuration %+v has %+v", x.want, got)
+			t.Errorf("team made from configuration %+v has %+v, want the same mode and no contexts", x.want, got)
 		}
 		ok(t, child.Destroy())
 		ok(t, team.Destroy())
@@ -194,7 +194,7 @@ var _ = routine("shmem_team_split_2d", func(t *testing.T, w *shmem.World) {
 			t.Errorf("rows of %d: column of PEs %v with this PE as number %d, want %v", xrange, got, y.MyPE(), column)
 		}
 		if cx, cy := must(x.Config())(t), must(y.Config())(t); cx.NumContexts != 2 || cy.NumContexts != 0 {
-			t.Errorf("configurations are %+v and %+v", cx, cy)
+			t.Errorf("the configurations are %+v and %+v, want 2 contexts and none", cx, cy)
 		}
 		ok(t, y.Destroy())
 		ok(t, x.Destroy())

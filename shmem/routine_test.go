@@ -73,7 +73,7 @@ func TestRoutines(t *testing.T) {
 var _ = routine("shmem_my_pe", func(t *testing.T, w *shmem.World) {
 	seen := must(shmem.Calloc[int64](w, w.NPEs()))(t)
 	if w.MyPE() < 0 || w.MyPE() >= w.NPEs() {
-		t.Fatalf("this is PE %d of %d", w.MyPE(), w.NPEs())
+		t.Fatalf("this is PE %d, want 0 to %d", w.MyPE(), w.NPEs()-1)
 	}
 	for pe := range w.NPEs() {
 		must(shmem.AtomicFetchAdd(w.Ctx(), seen.At(w.MyPE()), 1, pe))(t)

@@ -235,7 +235,7 @@ func (s *shapes) tooShort(c *shaped, n int) {
 		}
 		wantError(s.t, c.call(s.team, s.y.Slice(2, 2+has), src, n), shmem.ErrArgument, "shmem."+c.name, "destination", "has "+strconv.Itoa(has)+" elements", want)
 		if i := slices.IndexFunc(s.y.Local(), func(v int64) bool { return v != shapeGuard }); i >= 0 {
-			s.t.Fatalf("%s of %d into %d elements wrote element %d", c.name, n, has, i)
+			s.t.Fatalf("%s of %d into %d elements wrote element %d, want none written", c.name, n, has, i)
 		}
 	}
 }
@@ -294,7 +294,7 @@ func TestShapesDiffer(t *testing.T) {
 					src := s.source(s.x, 3, c.gives(mine, w.NPEs()))
 					wantError(t, c.call(s.team, s.y, src, mine), shmem.ErrMismatch, "on PE "+strconv.Itoa(odd)+":")
 					if i := slices.IndexFunc(s.y.Local(), func(v int64) bool { return v != shapeGuard }); i >= 0 {
-						t.Fatalf("%s wrote element %d", c.name, i)
+						t.Fatalf("%s wrote element %d, want none written", c.name, i)
 					}
 				}
 			}

@@ -194,7 +194,7 @@ func TestIrregularTeam(t *testing.T) {
 				wantError(t, shmem.P(c, x.At(64), 1, 0), shmem.ErrBounds)
 				wantError(t, c.QuietPE(-1), shmem.ErrPERange)
 				if n := testing.AllocsPerRun(100, func() { _ = shmem.P(c, x, 1, pe) }); n != 0 {
-					t.Errorf("%v: P allocates %v times", members, n)
+					t.Errorf("%v: P makes %v allocations, want none", members, n)
 				}
 				ok(t, team.Destroy())
 				wantError(t, shmem.P(c, x, 1, 0), shmem.ErrDestroyed)

@@ -34,14 +34,14 @@ func TestDeathIsTolerated(t *testing.T) {
 				}
 				ok(t, w.Barrier())
 				if o := tm.Outcome(); len(o.Contributors) != npes || o.Failed != nil {
-					t.Errorf("outcome of the whole world: %v", o)
+					t.Errorf("outcome of the whole world: got %v, want all PEs and no failures", o)
 				}
 				if me == victim {
 					dieWhenAsleep(w, 0, 1, 3)
 				}
 				wantDeathError(t, "Broadcast", shmem.Broadcast(tm, y, x, victim), victim)
 				if o := tm.Outcome(); o.Contributors != nil || !slices.Equal(o.Failed, []int{victim}) {
-					t.Errorf("outcome of a broadcast by a dead root: %v", o)
+					t.Errorf("outcome of a broadcast by a dead root: got %v, want no contributors and the victim as failed", o)
 				}
 				outcome("Reduce", shmem.Reduce(tm, y, x, shmem.Sum), 0, 1, 3)
 				for i, v := range y.Local() {
@@ -51,7 +51,7 @@ func TestDeathIsTolerated(t *testing.T) {
 				}
 				ok(t, shmem.Broadcast(tm, y, x, 1))
 				if o := tm.Outcome(); !slices.Equal(o.Contributors, []int{1}) || y.Local()[n-1] != 100+int64(n-1) {
-					t.Errorf("broadcast by PE 1: outcome %v, element %d", o, y.Local()[n-1])
+					t.Errorf("broadcast by PE 1: got outcome %v and last element %d, want contributor 1 and %d", o, y.Local()[n-1], 100+n-1)
 				}
 				fillWith(dst.Local(), -1)
 				outcome("FCollect", shmem.FCollect(tm, dst, x), 0, 1, 3)
@@ -94,10 +94,10 @@ func TestAgreeValidateShrink(t *testing.T) {
 				tm, me := w.Team(), w.MyPE()
 				x, y := must(shmem.Calloc[int64](w, 1))(t), must(shmem.Calloc[int64](w, 1))(t)
 				if got, err := tm.Agree(^uint64(1 << me)); err != nil || got != ^uint64(1<<npes-1) {
-					t.Errorf("Agree returned %#x, %v", got, err)
+					t.Errorf("Agree returned %#x, %v, want %#x", got, err, ^uint64(1<<npes-1))
 				}
 				if failed, err := tm.Validate(); err != nil || failed != nil {
-					t.Errorf("Validate with all alive returned %v, %v", failed, err)
+					t.Errorf("Validate with all alive returned %v, %v, want none", failed, err)
 				}
 				if me == victim {
 					dieWhenAsleep(w, 0, 2, 3, 4)
@@ -109,10 +109,10 @@ func TestAgreeValidateShrink(t *testing.T) {
 					ok(t, err)
 				}
 				if got, err := tm.Agree(uint64(7 - me)); err != nil || got != 7&5&4&3 {
-					t.Errorf("Agree after the death returned %#x, %v", got, err)
+					t.Errorf("Agree after the death returned %#x, %v, want %#x", got, err, 7&5&4&3)
 				}
 				if failed, err := tm.Validate(); err != nil || !slices.Equal(failed, []int{victim}) {
-					t.Errorf("Validate returned %v, %v", failed, err)
+					t.Errorf("Validate returned %v, %v, want only PE %d", failed, err, victim)
 				}
 				for range 80 { // more than there are ids
 					s := must(tm.Shrink())(t)
@@ -125,10 +125,10 @@ func TestAgreeValidateShrink(t *testing.T) {
 						t.Fatalf("sum %d, want 9", y.Local()[0])
 					}
 					if got, err := s.Agree(1); err != nil || got != 1 {
-						t.Fatalf("Agree of the survivors returned %d, %v", got, err)
+						t.Fatalf("Agree of the survivors returned %d, %v, want 1", got, err)
 					}
 					if failed, err := s.Validate(); err != nil || failed != nil {
-						t.Fatalf("Validate of the survivors returned %v, %v", failed, err)
+						t.Fatalf("Validate of the survivors returned %v, %v, want none", failed, err)
 					}
 					ok(t, s.Destroy())
 				}
@@ -161,7 +161,7 @@ func TestBrokenForAll(t *testing.T) {
 				}
 				wantError(t, tm.Sync(), shmem.ErrTeamBroken)
 				if got, err := tm.Agree(uint64(w.MyPE() | 4)); err != nil || got != 4 {
-					t.Errorf("Agree returned %d, %v", got, err)
+					t.Errorf("Agree returned %d, %v, want 4", got, err)
 				}
 				s := must(tm.Shrink())(t)
 				ok(t, s.Sync())

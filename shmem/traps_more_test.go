@@ -131,7 +131,7 @@ func TestTrap12EmptySetsAndFairness(t *testing.T) {
 			}
 		}
 		if !slices.Equal(skip, before) {
-			t.Errorf("skip is now %v", skip)
+			t.Errorf("skip is now %v, want it unchanged: %v", skip, before)
 		}
 		ok(t, w.Barrier()) // no PE changes elements while another one still looks for zeros
 		// Elements are satisfied one after the other, each for a short time. Each counts once.
@@ -248,7 +248,7 @@ func TestTrap15InitNestsAndGlobalExitEndsAll(t *testing.T) {
 			ok(t, shmem.P(w.Ctx(), x, turn, next))
 			ok(t, w.Finalize()) // not the last Finalize: it is a barrier
 			if x.Local()[0] != turn {
-				t.Fatalf("turn %d: the element is %d after the barrier", turn, x.Local()[0])
+				t.Fatalf("turn %d: the element is %d after the barrier, want %[1]d", turn, x.Local()[0])
 			}
 			ok(t, w.Sync())
 		}
@@ -258,7 +258,7 @@ func TestTrap15InitNestsAndGlobalExitEndsAll(t *testing.T) {
 		}
 		ok(t, w.Finalize())
 		if err := w.Barrier(); shmem.Initialized() || !errors.Is(err, shmem.ErrFinalized) {
-			t.Errorf("after the last Finalize: initialized %v, barrier %v", shmem.Initialized(), err)
+			t.Errorf("after the last Finalize: initialized %v, Barrier returned %v, want false and ErrFinalized", shmem.Initialized(), err)
 		}
 		w = must(shmem.Init())(t) // a new world
 		ok(t, w.Barrier())
@@ -284,7 +284,7 @@ func TestTrap15InitNestsAndGlobalExitEndsAll(t *testing.T) {
 		if _, err := fmt.Sscan(line, &at); err != nil {
 			t.Errorf("status %d: %v in the output:\n%s", status, err, &out)
 		} else if took := time.Since(time.Unix(0, at)); took > 15*time.Second {
-			t.Errorf("status %d: the job took %v to end", status, took)
+			t.Errorf("status %d: the job took %v to end, want at most 15 s", status, took)
 		}
 	}
 }
@@ -299,7 +299,7 @@ func TestTrap16PointersAreOfOnePE(t *testing.T) {
 		for pe := range n {
 			theirs, reachable := x.Peer(pe)
 			if !reachable || len(theirs) != n {
-				t.Fatalf("PE %d of the same node has %d elements, reachable %v", pe, len(theirs), reachable)
+				t.Fatalf("PE %d of the same node has %d elements, reachable %v, want %d and true", pe, len(theirs), reachable, n)
 			}
 			addresses[unsafe.SliceData(theirs)] = true
 			theirs[me] = int64(10 + me) // a plain store
@@ -310,7 +310,7 @@ func TestTrap16PointersAreOfOnePE(t *testing.T) {
 		ok(t, w.Barrier())
 		for pe, v := range x.Local() {
 			if v != int64(10+pe) {
-				t.Errorf("the element that PE %d stored is %d", pe, v)
+				t.Errorf("the element that PE %d stored is %d, want %d", pe, v, 10+pe)
 			}
 		}
 		for _, pe := range []int{-1, n} {
@@ -400,7 +400,7 @@ func TestTrap18MessagesBesideInAnyOrder(t *testing.T) {
 					ok(t, m.Comm().Barrier())
 				}
 				if shmem.Initialized() && mpi.Initialized() && (m.Comm().Rank() != s.MyPE() || m.Comm().Size() != s.NPEs()) {
-					t.Fatalf("%s: rank %d of %d is PE %d of %d", order, m.Comm().Rank(), m.Comm().Size(), s.MyPE(), s.NPEs())
+					t.Fatalf("%s: rank %d of %d is PE %d of %d, want equal numbers", order, m.Comm().Rank(), m.Comm().Size(), s.MyPE(), s.NPEs())
 				}
 			}
 			if shmem.Initialized() || mpi.Initialized() {

@@ -41,7 +41,7 @@ func TestTrap01SourceMayBeReusedAfterPut(t *testing.T) {
 			}
 			ok(t, shmem.Get(c, dst, x, other))
 			if i := slices.IndexFunc(dst, func(v int64) bool { return v != turn }); i >= 0 {
-				t.Fatalf("turn %d: element %d is %d after Get", turn, i, dst[i])
+				t.Fatalf("turn %d: element %d is %d after Get, want %d", turn, i, dst[i], turn)
 			}
 			fill(turn)
 			ok(t, shmem.PutNBI(c, y, src, other))
@@ -82,14 +82,14 @@ func TestTrap02FenceAndQuietAreOfOneContext(t *testing.T) {
 			for pe := range n { // the target waits, as a plain load would prove nothing
 				ok(t, shmem.WaitUntil(c, flag.At(pe), shmem.GE, turn))
 				if v := must(shmem.G(c, data.At(pe), me))(t); v < turn {
-					t.Fatalf("turn %d: the flag of PE %d arrived before its data, element %d", turn, pe, v)
+					t.Fatalf("turn %d: the flag of PE %d arrived before its data: the element is %d", turn, pe, v)
 				}
 			}
 			p := must(shmem.AtomicFetchAddNBI(c, data.At(me), 0, me))(t)
 			ok(t, c.Fence()) // says nothing about p
 			ok(t, c.Quiet())
 			if v := must(p.Wait())(t); v != turn {
-				t.Fatalf("turn %d: fetched %d", turn, v)
+				t.Fatalf("turn %d: fetched %d, want %d", turn, v, turn)
 			}
 		}
 		var none *shmem.Ctx
@@ -129,13 +129,13 @@ func TestTrap03SignalIsOfItsOwnPayload(t *testing.T) {
 			ok(t, shmem.PutSignal(c, data.Slice(me*elements, n*elements), src, sig, turn, shmem.SignalSet, next))
 			previous := (me + n - 1) % n
 			if v, err := c.SignalWaitUntil(sig, shmem.GE, turn); err != nil || v != turn {
-				t.Fatalf("turn %d: signal %d, %v", turn, v, err)
+				t.Fatalf("turn %d: got signal %d, %v, want %d", turn, v, err, turn)
 			}
 			if v := data.Local()[previous*elements:][:elements]; slices.Min(v) != turn || slices.Max(v) != turn {
 				t.Fatalf("turn %d: the signal arrived before its data", turn)
 			}
 			if v := before.Local()[previous]; v != turn {
-				t.Fatalf("turn %d: the signal arrived before a put that a fence ordered before it: element %d", turn, v)
+				t.Fatalf("turn %d: the signal arrived before a put that a fence ordered before it: the element is %d", turn, v)
 			}
 			ok(t, w.Team().Sync())
 		}
@@ -187,12 +187,12 @@ func TestTrap04SyncIsNoBarrier(t *testing.T) {
 				ok(t, w.Sync())
 			}
 			if slices.Min(x.Local()) != turn {
-				t.Fatalf("turn %d: the objects are %v after the barrier", turn, x.Local())
+				t.Fatalf("turn %d: the objects are %v after the barrier, want %[1]d in all", turn, x.Local())
 			}
 			y.Local()[me] = turn // a local store, which Sync does order
 			ok(t, w.Sync())
 			if v := must(shmem.G(c, y.At((me+1)%n), (me+1)%n))(t); v != turn {
-				t.Fatalf("turn %d: after Sync, PE %d's own store is %d", turn, (me+1)%n, v)
+				t.Fatalf("turn %d: after Sync, PE %d's own store is %d, want %[1]d", turn, (me+1)%n, v)
 			}
 			ok(t, w.Team().Sync())
 		}
@@ -208,7 +208,7 @@ func TestTrap05AllocationsAreCollective(t *testing.T) {
 		if me == 1 { // only one PE calls it, so it must not wait for the others
 			x := must(shmem.Alloc[int64](w, 0))(t)
 			if x.Len() != 0 {
-				t.Errorf("an object of 0 elements has %d", x.Len())
+				t.Errorf("an object of 0 elements has length %d", x.Len())
 			}
 			ok(t, shmem.Free(w, x))
 			must(shmem.Calloc[int64](w, 0))(t)
@@ -221,7 +221,7 @@ func TestTrap05AllocationsAreCollective(t *testing.T) {
 			if turn%n == me { // the others are in Free, which waits for this PE
 				spinFor(100_000)
 				if v := must(shmem.G(c, x.At((me+1)%n), (me+2)%n))(t); v != turn {
-					t.Fatalf("turn %d: an object that the others are freeing holds %d", turn, v)
+					t.Fatalf("turn %d: an object that the others are freeing holds %d, want %d", turn, v, turn)
 				}
 			}
 			ok(t, shmem.Free(w, x))
@@ -369,14 +369,14 @@ func TestTrap08ContextsEndWithTheirTeam(t *testing.T) {
 		}
 		two := must(w.Team().SplitStrided(0, 1, 2, &shmem.TeamConfig{NumContexts: 2}))(t)
 		if n := must(two.Config())(t).NumContexts; n != 2 {
-			t.Errorf("NumContexts of a team for 2 contexts is %d", n)
+			t.Errorf("NumContexts of a team for 2 contexts is %d, want 2", n)
 		}
 		c := must(two.NewCtx())(t)
 		ok(t, shmem.PutNBI(c, x, []int{7, 8}, other))
 		ok(t, c.Destroy()) // completes the put
 		ok(t, w.Sync())
 		if !slices.Equal(x.Local(), []int{7, 8}) {
-			t.Errorf("after Destroy of the context the object is %v", x.Local())
+			t.Errorf("after Destroy of the context the object is %v, want [7 8]", x.Local())
 		}
 		if err := shmem.P(c, x, 1, other); err == nil {
 			t.Error("P on a destroyed context returned no error")
@@ -433,7 +433,7 @@ func TestTrap09CollectivesOneAfterTheOther(t *testing.T) {
 			for i := range turns {
 				want := []int{i*1000 + i%n, n*i*1000 + n*(n-1)/2, 0}[i%3]
 				if i%3 == 2 && x.Local()[i] != i*1000+n-1 || y.Local()[i] != want {
-					t.Fatalf("turn %d: the elements are %d and %d", i, x.Local()[i], y.Local()[i])
+					t.Fatalf("turn %d: the elements are %d and %d, want the second to be %d", i, x.Local()[i], y.Local()[i], want)
 				}
 			}
 			if err := shmem.Reduce(team, x.Slice(0, 10), x.Slice(5, 15), shmem.Sum); !errors.Is(err, shmem.ErrOverlap) {

@@ -247,7 +247,7 @@ func TestExhaustion(t *testing.T) {
 			}
 		}
 		if free := w.Heap().Free; objects < 65000 || free < 1<<20 {
-			t.Errorf("%d objects, %d bytes are free", objects, free)
+			t.Errorf("%d objects used up the table with %d bytes free, want at least 65000 objects and 1 MiB", objects, free)
 		}
 	}, shmemtest.HeapSize(8<<20))
 	shmemtest.Run(t, 2, func(t *testing.T, w *shmem.World) {

@@ -122,14 +122,14 @@ func TestParts(t *testing.T) {
 			}
 		}
 		if got := Last(Logged(piece)); got != piece {
-			t.Errorf("the last piece in a log of piece %d is %d", piece, got)
+			t.Errorf("the last piece in a log of piece %d is %d, want the same", piece, got)
 		}
 		if got := Last(Pushed(piece)); got != piece {
-			t.Errorf("the last piece in a log whose piece %d was pushed is %d", piece, got)
+			t.Errorf("the last piece in a log whose piece %d was pushed is %d, want the same", piece, got)
 		}
 	}
 	if got := Last(0); got != -1 {
-		t.Errorf("the last piece in an empty log is %d", got)
+		t.Errorf("the last piece in an empty log is %d, want -1", got)
 	}
 }
 

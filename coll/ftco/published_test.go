@@ -33,7 +33,7 @@ func TestDISD(t *testing.T) {
 	for now := range int32(width * rounds) {
 		d := intervals(now, width)
 		if d < 1 {
-			t.Fatalf("step %d: distance %d", now, d)
+			t.Fatalf("step %d: distance %d, want at least 1", now, d)
 		}
 		count[d]++
 	}
@@ -288,7 +288,7 @@ func TestPublishedStepAllocatesNothing(t *testing.T) {
 		}
 		for v := range m {
 			if !m[v].Returned() || !m[v].Complete() {
-				t.Fatalf("node %d: returned %v, accounts for all %v", v, m[v].Returned(), m[v].Complete())
+				t.Fatalf("node %d: returned %v, accounts for all %v, want true and true", v, m[v].Returned(), m[v].Complete())
 			}
 		}
 	}

@@ -94,7 +94,7 @@ func TestGroupAndReset(t *testing.T) {
 		}
 		for _, call := range calls {
 			if a, b := together.run(call), alone.run(call); a != b || together.delivered != n {
-				t.Errorf("%+v: %d messages and %d returns, machines made one by one %d and %d", call, a, together.delivered, b, n)
+				t.Errorf("%+v: got %d messages and %d returns, want %d and %d as of machines made one by one", call, a, together.delivered, b, n)
 			}
 			compare(t, together, alone)
 		}

@@ -271,7 +271,7 @@ func TestNoAllocation(t *testing.T) {
 		t.Errorf("%v allocations a round, want none", n)
 	}
 	if u := q.messages.used + q.posted.used; u != 0 {
-		t.Errorf("%d lists are in use although nothing waits", u)
+		t.Errorf("%d lists are in use although nothing waits, want none", u)
 	}
 }
 
