@@ -15,12 +15,13 @@ import (
 
 // TestStressKills has PEs die at random points of random operations. Every step must keep these
 // rules:
-// - operations fail only on dead PEs, and the survivors' work among themselves is as if no PE had
-// died;
-// - a tolerant collective has the data of its contributors, who are the same on all survivors and
-// include all of them;
-// - a strict collective is complete or fails;
-// - all survivors get the same result of an agreement.
+//
+//   - operations fail only on dead PEs, and the survivors' work among themselves is as if no PE
+//     had died;
+//   - a tolerant collective has the data of its contributors, who are the same on all survivors
+//     and include all of them;
+//   - a strict collective is complete or fails;
+//   - all survivors get the same result of an agreement.
 func TestStressKills(t *testing.T) {
 	eachSeed(t, func(seed uint64) {
 		rng := rand.New(rand.NewPCG(seed, 2))
@@ -45,7 +46,7 @@ type kills struct {
 	acked   []int
 	at      int                      // the number of the step
 	src     shmem.Sym[uint64]        // one word for each PE, for collectives
-	dst     shmem.Sym[uint64]        //
+	dst     shmem.Sym[uint64]        // n words for each PE, for collectives
 	strict  map[*stressTeam]struct{} // teams whose collectives fail after a death
 	broken  map[*stressTeam]bool     // those of them whose collectives have failed
 }
