@@ -240,7 +240,7 @@ func TestDeathElsewhere(t *testing.T) {
 
 // Once a receive from any source has matched a long message, a death no longer ends it, however
 // long the sender takes.
-func TestAnySourceMet(t *testing.T) {
+func TestAnySourceMatched(t *testing.T) {
 	shmemtest.Run(t, 3, func(t *testing.T, sw *shmem.World) {
 		w := must(mpi.Init())(t)
 		c := w.Comm()

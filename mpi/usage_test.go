@@ -75,7 +75,7 @@ func TestUsage(t *testing.T) {
 
 // A message that is too long fills the buffer and is an error; the next one is not affected. Sends
 // to ProcNull and receives from it do nothing.
-func TestTruncatedAndNobody(t *testing.T) {
+func TestTruncationAndProcNull(t *testing.T) {
 	run(t, 2, func(t *testing.T, c *mpi.Comm) {
 		for _, n := range []int{9, 3000, 60_000} {
 			for _, first := range []bool{false, true} {

@@ -87,7 +87,7 @@ func TestAllocRefusedOnOne(t *testing.T) {
 
 // If one PE allocates while the other calls another collective, the allocating PE gets an error,
 // even if an earlier allocation of the same size has left its words behind.
-func TestAllocMeetsBarrier(t *testing.T) {
+func TestAllocAgainstBarrier(t *testing.T) {
 	shmemtest.Run(t, 2, func(t *testing.T, w *shmem.World) {
 		for range 2 {
 			must(shmem.Alloc[int64](w, 10))(t)
