@@ -85,6 +85,38 @@ func TestPublish(t *testing.T) {
 	}
 }
 
+// The PEs of a node die in one epoch, but for those that were dead before.
+func TestPublishAll(t *testing.T) {
+	p, v := newPage(t, 8)
+	p.Publish(5, 1, ByExit(7), 3)
+	if e := p.PublishAll([]int{4, 5, 6, -1, 8}, 1, Of(NodeLost), 0); e != 2 || v.Epoch() != 2 {
+		t.Errorf("published in epoch %d of %d, want 2", e, v.Epoch())
+	}
+	var got []int
+	all, _ := v.Since(1)
+	for _, f := range all {
+		got = append(got, f.PE)
+		if f.Epoch != 2 || f.Cause != Of(NodeLost) || f.At != 0 || f.Stored == 0 {
+			t.Errorf("page has %+v, want a lost node in epoch 2, without a time of death", f)
+		}
+	}
+	if !slices.Equal(got, []int{4, 6}) {
+		t.Errorf("PEs %v died in epoch 2, want 4 and 6", got)
+	}
+	if f, _ := v.Failure(5); f.Cause != ByExit(7) || f.Epoch != 1 {
+		t.Errorf("PE 5 has %+v, want what was published first", f)
+	}
+	if e := p.PublishAll([]int{4, 5, 6}, 1, Of(NodeLost), 0); e != 0 || v.Epoch() != 2 {
+		t.Errorf("nothing new is published in epoch %d of %d", e, v.Epoch())
+	}
+	if err := p.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if e := p.PublishAll([]int{0}, 1, Of(NodeLost), 0); e != 0 || v.Dead(0, 1) {
+		t.Errorf("after Close: published in epoch %d", e)
+	}
+}
+
 // Readers see whole failures, and all of them up to each epoch, while one incarnation after the
 // other of a few PEs is published.
 func TestConcurrentReaders(t *testing.T) {

@@ -69,22 +69,61 @@ func (p *Page) Publish(pe int, incarnation uint32, c Cause, at time.Duration) (e
 	if p.page == nil || pe < 0 || pe >= p.npes {
 		return 0
 	}
-	f := p.page.Failure(pe)
-	if f.Incarnation >= incarnation {
+	if f := p.page.Failure(pe); f.Incarnation >= incarnation {
 		return f.Epoch
 	}
 	epoch = p.page.Epoch + 1
+	p.write(pe, incarnation, c, at, epoch)
+	p.finish(epoch)
+	return epoch
+}
+
+// PublishAll publishes the deaths of an incarnation of several PEs in one epoch, as those of a lost
+// node. PEs whose death was published before keep what they have. It returns the epoch, or 0 if there
+// was nothing to publish.
+//
+// A reader who finds the epoch finds all of these deaths. Everything else is as for Publish.
+//
+//   - Cost: for each PE one read of the clock and six stores, no allocation.
+//   - Concurrent calls: allowed.
+func (p *Page) PublishAll(pes []int, incarnation uint32, c Cause, at time.Duration) (epoch uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.page == nil {
+		return 0
+	}
+	next := p.page.Epoch + 1
+	for _, pe := range pes {
+		if pe < 0 || pe >= p.npes || p.page.Failure(pe).Incarnation >= incarnation {
+			continue
+		}
+		p.write(pe, incarnation, c, at, next)
+		epoch = next
+	}
+	if epoch != 0 {
+		p.finish(epoch)
+	}
+	return epoch
+}
+
+// write writes a death on the page, of which readers learn when the epoch is finished. The caller
+// holds the lock.
+func (p *Page) write(pe int, incarnation uint32, c Cause, at time.Duration, epoch uint64) {
+	f := p.page.Failure(pe)
 	atomic.StoreUint64(&f.Epoch, 0)
 	atomic.StoreUint32(&f.Cause, uint32(c))
 	atomic.StoreInt64(&f.At, int64(at))
 	atomic.StoreInt64(&f.Stored, int64(xunix.Monotonic()))
 	atomic.StoreUint32(&f.Incarnation, incarnation)
 	atomic.StoreUint64(&f.Epoch, epoch)
+}
+
+// finish makes an epoch known whose deaths are written. The caller holds the lock.
+func (p *Page) finish(epoch uint64) {
 	// Swap rather than Store: a plain build uses the same instruction for both, but the
 	// race detector stores mapped words with release order only. The loads of the bells
 	// that follow could then come before the store.
 	atomic.SwapUint64(&p.page.Epoch, epoch)
-	return epoch
 }
 
 // Close unmaps the page and closes its descriptor. PEs that have attached the page keep it.

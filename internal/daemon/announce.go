@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/goshmem/goshmem/internal/ending"
-	"github.com/goshmem/goshmem/pmix/server"
 )
 
 // announcer tells the PMIx servers and the launcher what has happened to PEs, in two steps: append and deliver.
@@ -19,7 +18,7 @@ import (
 // stops. So nothing stays in the queue when the last deliver has returned.
 type announcer struct {
 	servers *servers
-	mailbox *mailbox
+	mailbox *Mailbox
 	began   time.Time // of the step
 
 	mu         sync.Mutex
@@ -27,13 +26,15 @@ type announcer struct {
 	delivering bool
 }
 
-// announcement is an event for the launcher, an exit for the servers, or both; the servers hear first.
+// announcement is an event for the launcher, an exit or a failure of other nodes for the servers, or both; the servers hear
+// first.
 type announcement struct {
 	event   *Event     // nil: nothing for the launcher
 	of      *localPE   // whom the event or the exit is about; nil: a job
 	exited  bool       // the servers are told that the PE has ended
 	end     ending.End // how it has ended
 	withOut bool       // the event says how much the PE has written: Event.Written
+	far     *farNews   // a failure on other nodes, for the servers; nil: none
 }
 
 // append queues an announcement. The caller holds the lock of the table if the announcement is about a PE.
@@ -67,7 +68,10 @@ func (a *announcer) deliver() {
 // announce tells everybody about one thing.
 func (a *announcer) announce(x announcement) {
 	if x.exited {
-		a.servers.processExited(x.of, server.Exit{Code: x.end.Code, Signal: x.end.Signal, Unfinished: x.end.Unfinished})
+		a.servers.processExited(x.of, exitOf(x.end))
+	}
+	if x.far != nil {
+		a.servers.announceFar(x.far)
 	}
 	if x.event == nil {
 		return
@@ -75,7 +79,7 @@ func (a *announcer) announce(x announcement) {
 	if x.withOut {
 		x.event.Written = x.of.written()
 	}
-	a.mailbox.put(*x.event)
+	a.mailbox.Put(*x.event)
 }
 
 // emit announces an event that is about no PE's life.

@@ -214,7 +214,8 @@ func (a *attachService) sendSegments(line *orderLine, p *localPE, req wire.Attac
 		fds = append(fds, int(files.page.Fd()))
 	}
 	reply := wire.AttachReply{
-		Job: p.job.key, NPEs: uint32(p.job.npes()), Nodes: 1, FirstPE: 0, Near: uint32(p.job.npes()),
+		Job: p.job.key, NPEs: uint32(p.job.npes()),
+		Nodes: uint32(p.job.nodes()), FirstPE: uint32(p.job.near[0]), Near: uint32(len(p.job.near)),
 		First: req.First, Count: uint32(count), Page: page, Incarnation: incarnation,
 		Processors: uint32(a.cfg.processors(p.job)), SegmentSize: uint64(info.Size()), Recover: !a.cfg.EndsFirst,
 	}

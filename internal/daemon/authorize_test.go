@@ -74,25 +74,25 @@ func TestNamesAreIndependent(t *testing.T) {
 
 // The end of each PE has room in the queue, however many events a PE causes.
 func TestExitedIsNotDropped(t *testing.T) {
-	m := newMailbox()
+	m := NewMailbox()
 	for range 100 * maxTalk {
-		m.put(Event{Kind: Abort})
-		m.put(Event{Kind: Lost})
+		m.Put(Event{Kind: Abort})
+		m.Put(Event{Kind: Lost})
 	}
 	for pe := range 3 {
-		m.put(Event{Kind: Exited, ID: ID{PE: pe}})
+		m.Put(Event{Kind: Exited, ID: ID{PE: pe}})
 	}
 	if n := len(m.queue); n != maxTalk+3 {
 		t.Errorf("%d events wait, want %d", n, maxTalk+3)
 	}
 	quit := make(chan struct{})
 	defer close(quit)
-	go m.run(quit)
+	go m.Run(quit)
 	for range maxTalk {
-		<-m.out
+		<-m.Out()
 	}
 	for pe := range 3 {
-		if e := <-m.out; e.Kind != Exited || e.PE != pe {
+		if e := <-m.Out(); e.Kind != Exited || e.PE != pe {
 			t.Errorf("event %+v, want the end of PE %d", e, pe)
 		}
 	}

@@ -39,18 +39,22 @@ func (b *binder) bindThread(cpus []int) (err error) {
 // that the jobs may use.
 func (c *Config) place(j *localJob, pe int) plan.Place {
 	if j.number > 0 || pe >= len(c.Places) {
-		return plan.Place{CPUs: c.CPUs, Sharers: j.npes()}
+		return plan.Place{CPUs: c.CPUs, Sharers: j.sharers()}
 	}
 	return c.Places[pe]
 }
 
-// processors returns how many processors the PEs of a job have between them.
+// processors returns how many processors the near PEs of a job have between them.
 func (c *Config) processors(j *localJob) int {
 	switch {
 	case j.number > 0 && c.CPUs != nil:
 		return len(c.CPUs)
 	case j.number > 0 || c.Places == nil:
-		return runtime.NumCPU()
+		return max(1, runtime.NumCPU()*len(j.near)/j.sharers())
 	}
-	return plan.Union(c.Places, runtime.NumCPU())
+	places := make([]plan.Place, 0, len(j.near))
+	for _, pe := range j.near {
+		places = append(places, c.place(j, pe))
+	}
+	return plan.Union(places, runtime.NumCPU())
 }

@@ -1,4 +1,5 @@
-// Package daemon is what runs on each node for a job: the step. It makes the
+// Package daemon is what runs on each node for a job: the step. Of a job of several nodes it knows
+// all (Share) and runs the PEs of its own. It makes the
 // segments of the local PEs and keeps them, serves PMIx, hands descriptors to
 // the PEs, starts them, carries their input and output and reports their ends.
 // The PEs of a step are those of a job and of the jobs that these spawn, each
@@ -27,13 +28,14 @@
 //	ailments         ailments.go     PEs that do not run as they should
 //	hangWatch        hang.go         PEs that call nothing for long
 //	ends             ends.go         a PE to its end, a job to its end
-//	failures         failures.go     which ends are failures, and who learns of them when
+//	failures         failures.go     which ends are failures, and who learns of them when; farfailure.go: those of other nodes
 //	alerts           alerts.go       callbacks of PEs
 //	announcer        announce.go     events to the launcher and exits to the servers, in order
 //	memoryMeter      memorymeter.go  how much memory programs have
 //	niceness         session.go      nice values of sessions
 //	outputs, input   io.go, stdin.go what PEs write and read
 //	servers          servers.go      the servers of PMIx and PMI-1
+//	crossing         crossing.go     what servers of several nodes ask each other
 //	table            table.go        the jobs and PEs: localJob, localPE, jobMemory
 //
 // The lock of the table guards what changes of jobs and PEs. No part holds a lock while it looks at processes, starts one,

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"net"
 	"slices"
 	"strings"
 
@@ -56,6 +57,41 @@ func isSet(env []string, name string) bool {
 // without returns an environment that does not have a variable.
 func without(env []string, name string) []string {
 	return slices.DeleteFunc(slices.Clone(env), func(kv string) bool { return strings.HasPrefix(kv, name+"=") })
+}
+
+// emulation returns the variable that ranks of Open MPI on emulated nodes need on a machine without a network: its TCP
+// leaves out loopback, by which it finds no other node elsewhere. Values in env win.
+//
+// Nothing else is needed. Open MPI takes only processes for near that the PMIx server calls so, and the files of its
+// shared memory, whose names are the same on all nodes of a kernel, lie in a directory of each step. MPICH finds
+// near processes by PMI; between nodes its UCX uses what works, which on one kernel is shared memory. To force UCX to TCP is
+// no way: MPICH 4.0 with UCX 1.13 hangs in MPI_Finalize then, under its own launcher, too.
+func emulation(env []string, s *Share) []string {
+	if !s.spans() || !s.Emulated || isSet(env, envvar.OpenMPITCPInclude) || isSet(env, envvar.OpenMPITCPExclude) {
+		return nil
+	}
+	loopback, only := onlyLoopback()
+	if !only {
+		return nil
+	}
+	return []string{envvar.OpenMPITCPInclude + "=" + loopback}
+}
+
+// onlyLoopback returns the name of the loopback interface, and whether no other one is up.
+func onlyLoopback() (name string, only bool) {
+	all, err := net.Interfaces()
+	if err != nil {
+		return "", false
+	}
+	for i := range all {
+		switch up := all[i].Flags&net.FlagUp != 0; {
+		case up && all[i].Flags&net.FlagLoopback != 0:
+			name = all[i].Name
+		case up:
+			return "", false
+		}
+	}
+	return name, name != ""
 }
 
 // memHooksVariable returns the variable without which OpenSHMEM programs of Debian 12's

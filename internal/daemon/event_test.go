@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"reflect"
 	"testing"
+
+	"github.com/goshmem/goshmem/internal/house/testenv"
 )
 
 // checkPlain returns what keeps a type from being sent to another process: pointers, channels, functions, interfaces, and
@@ -29,37 +31,7 @@ func checkPlain(typ reflect.Type, path string) (faults []string) {
 	return faults
 }
 
-// fill sets every part of a value to something other than zero, and slices to two elements.
-func fill(v reflect.Value, n *int) {
-	*n++
-	switch v.Kind() {
-	case reflect.Struct:
-		for _, field := range v.Fields() {
-			fill(field, n)
-		}
-	case reflect.Slice:
-		v.Set(reflect.MakeSlice(v.Type(), 2, 2))
-		fallthrough
-	case reflect.Array:
-		for i := range v.Len() {
-			fill(v.Index(i), n)
-		}
-	case reflect.String:
-		v.SetString(fmt.Sprintf("text %d", *n))
-	case reflect.Bool:
-		v.SetBool(true)
-	case reflect.Float64, reflect.Float32:
-		v.SetFloat(float64(*n))
-	default:
-		if v.CanInt() {
-			v.SetInt(int64(*n % 100))
-		} else {
-			v.SetUint(uint64(*n % 100))
-		}
-	}
-}
-
-// testPlain sends a full value of a type through an encoding and compares the result.
+// testPlain sends a full value of a type through an encoding and compares what comes.
 func testPlain[T any](t *testing.T) {
 	t.Helper()
 	typ := reflect.TypeFor[T]()
@@ -67,7 +39,7 @@ func testPlain[T any](t *testing.T) {
 		t.Error(fault)
 	}
 	var sent, came T
-	fill(reflect.ValueOf(&sent).Elem(), new(int))
+	testenv.Fill(reflect.ValueOf(&sent).Elem())
 	var wire bytes.Buffer
 	if err := gob.NewEncoder(&wire).Encode(&sent); err != nil {
 		t.Fatal(err)
@@ -90,7 +62,10 @@ func TestConfigIsPlain(t *testing.T) {
 	testPlain[Credit](t)
 }
 
-// Answers to orders can be sent to another process.
+// So can news of other nodes.
+func TestFarFailureIsPlain(t *testing.T) { testPlain[FarFailure](t) }
+
+// So can answers to orders.
 func TestAnswerIsPlain(t *testing.T) { testPlain[Answer](t) }
 
 // checkPlain finds types that cannot be sent.

@@ -14,8 +14,8 @@ import (
 
 // failures decides, by package life, which ends are failures, and makes them known.
 //
-// A failure is made known in this order, as PEs wait for it and others mostly do not. With Config.EndsFirst, 1 to 3 are
-// left out: oshrun ends the job.
+// A failure is made known in this order, as PEs wait for it and others mostly do not. With Config.EndsFirst on one
+// node, 1 to 3 are left out: oshrun ends the job.
 //
 //  1. the page, which all waits of PEs look at;
 //  2. the bells, for those who sleep;
@@ -32,7 +32,7 @@ type failures struct {
 	table     *table
 	events    *announcer
 	alerts    *alerts
-	endsFirst bool // as Config.EndsFirst
+	endsFirst bool // as Config.EndsFirst, in a job of one node
 
 	yielding sync.Mutex   // held by the one caller that yields; others do not wait for it
 	yielder  wait.Yielder // under yielding

@@ -81,7 +81,7 @@ func (h *hangWatch) readAll() (looks []hangLook, stand []bool) {
 			p.pulse = pulse.Pulse{}
 			continue
 		}
-		x, ok := p.job.memory.readProgress(p.id.PE)
+		x, ok := p.job.memory.readProgress(p.job.local(p.id.PE))
 		if !ok {
 			continue // the job is over
 		}

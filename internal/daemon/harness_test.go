@@ -15,6 +15,7 @@ import (
 	"github.com/goshmem/goshmem/internal/wire"
 	"github.com/goshmem/goshmem/internal/xunix"
 	pmix "github.com/goshmem/goshmem/pmix/codec"
+	"github.com/goshmem/goshmem/shmem"
 )
 
 // roleEnv makes this test program a PE and says what the PE does; argEnv is its argument.
@@ -47,6 +48,13 @@ func play(role, arg string) error {
 		return err
 	case "attach":
 		return playAttach()
+	case "exchange":
+		return playExchange()
+	case "watch":
+		return playWatch()
+	case "shmem":
+		_, err := shmem.Init()
+		return err
 	}
 	fmt.Println("ready")
 	time.Sleep(time.Hour)

@@ -1,6 +1,10 @@
 package daemon
 
-import "github.com/rs/zerolog"
+import (
+	"github.com/rs/zerolog"
+
+	"github.com/goshmem/goshmem/pmix/server"
+)
 
 // Hooks are what a step calls in its own process. All but Output and Logger may be nil: nobody
 // wants to know. All but Output must not block.
@@ -18,6 +22,9 @@ type Hooks struct {
 	Notice func(text string)
 	// Credit is called when readers have taken standard input, see Step.Feed.
 	Credit func(c Credit)
+	// Remote reaches the servers of the job's other nodes. A step needs it if its Config.Share has several hosts. What
+	// comes from other nodes is passed to Step.NodeServer.
+	Remote server.Remote
 	Logger zerolog.Logger
 }
 

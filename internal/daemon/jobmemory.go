@@ -10,6 +10,7 @@ import (
 	"github.com/goshmem/goshmem/internal/daemon/pulse"
 	"github.com/goshmem/goshmem/rma"
 	"github.com/goshmem/goshmem/symheap"
+	"github.com/goshmem/goshmem/symheap/layout"
 )
 
 // incarnation is that of all PEs: none is started again.
@@ -20,9 +21,9 @@ const incarnation = 1
 // way round.
 type jobMemory struct {
 	mu     sync.Mutex
-	heaps  []*os.File       // by PE
+	heaps  []*os.File       // by index of the PE on the node
 	page   *failure.Page    // nil: not made yet, or the job is over
-	vitals []symheap.Vitals // by PE: the words by which it is woken and watched
+	vitals []symheap.Vitals // by index on the node: the words by which it is woken and watched
 	loans  int              // how many answers are being sent that have descriptors of these files
 	closed bool             // the memory is given back when the last loan is
 }
@@ -33,12 +34,12 @@ type loan struct {
 	page  *os.File
 }
 
-// create makes the segments of a job's PEs and the page on which its failures are written, and maps the
-// words by which its PEs are woken.
-func (m *jobMemory) create(key [16]byte, npes int, size uint64) (err error) {
+// create makes the segments of a job's near PEs and the page on which the failures of all its PEs are written, and maps
+// the words by which the near ones are woken.
+func (m *jobMemory) create(key [16]byte, npes int, near []int, size uint64) (err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for pe := range npes {
+	for _, pe := range near {
 		f, err := symheap.Create(symheap.Identity{Job: key, PE: uint32(pe), NPEs: uint32(npes), Incarnation: incarnation}, size)
 		if err != nil {
 			return err
@@ -127,17 +128,34 @@ func (m *jobMemory) publish(pe int, cause failure.Cause, at time.Duration) {
 		return
 	}
 	m.page.Publish(pe, incarnation, cause, at)
+	m.rouseAll()
+}
+
+// publishAll does the same with failures of other nodes, in one epoch. Their times are left out: clocks of two machines
+// cannot be compared.
+func (m *jobMemory) publishAll(pes []int, cause failure.Cause) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.page == nil || m.closed {
+		return
+	}
+	m.page.PublishAll(pes, incarnation, cause, 0)
+	m.rouseAll()
+}
+
+// rouseAll has all near PEs look that sleep. The caller holds the lock.
+func (m *jobMemory) rouseAll() {
 	for _, v := range m.vitals {
 		rma.Rouse(v.Bell)
 	}
 }
 
-// readProgress reads the words of a PE's progress; false: the job is over.
-func (m *jobMemory) readProgress(pe int) (pulse.Look, bool) {
+// readProgress reads the words of a near PE's progress; false: the job is over.
+func (m *jobMemory) readProgress(i layout.Local) (pulse.Look, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if pe >= len(m.vitals) {
+	if int(i) >= len(m.vitals) {
 		return pulse.Look{}, false
 	}
-	return readProgress(m.vitals[pe]), true
+	return readProgress(m.vitals[i]), true
 }

@@ -7,39 +7,48 @@ import (
 	"github.com/goshmem/goshmem/internal/envvar"
 )
 
-// localJob is a namespace of this node: PEs that are numbered from 0 and share heaps. The lock of
+// localJob is a namespace with PEs on this node. Its PEs are numbered from 0; those of this node share heaps. The lock of
 // the table guards what changes; what has no comment on that does not change once the job is in the table.
 type localJob struct {
 	number int
 	key    [16]byte // in the headers of its segments
 	nspace string
 	apps   []App
+	share  *Share // what is known of other nodes; nil or zero: all PEs are on this one
+	near   []int  // the PEs of this node, in ascending order
 	memory jobMemory
 
-	// crowded says that there were more PEs than processors when the job began.
+	// crowded says that there were more PEs on this machine than processors when the job began.
 	crowded bool
 	// yieldless says by app whether its waits never yield the processor. It is set before the first start.
 	yieldless []bool
 
-	procs    []*localPE // by PE; nil before its start; changes
+	procs    []*localPE // by PE; nil before its start, and if it is far; changes
 	left     int        // processes that have not ended, or never will; changes
 	failed   bool       // the job could not be started: nobody is told of its ends; changes
 	failures int        // how many stand on its page; changes
 	alertDue bool       // the page has a failure of which callbacks have not been told; changes
+
+	farFailed map[int]bool // PEs of other nodes whose failure is known here; changes
 }
 
-// newLocalJob returns a job that no table has yet.
-func newLocalJob(apps []App) *localJob {
+// newLocalJob returns a job that no table has yet. Without a share it is of this node alone.
+func newLocalJob(apps []App, share *Share) *localJob {
 	n := 0
 	for i := range apps {
 		n += apps[i].NPEs
 	}
-	j := &localJob{apps: apps, procs: make([]*localPE, n), left: n}
-	_, _ = rand.Read(j.key[:]) // never fails
+	near := nearPEs(n, share)
+	j := &localJob{apps: apps, share: share, near: near, procs: make([]*localPE, n), left: len(near), farFailed: map[int]bool{}}
+	if share.isGiven() {
+		j.key = share.Key
+	} else {
+		_, _ = rand.Read(j.key[:]) // never fails
+	}
 	return j
 }
 
-// npes returns how many PEs the job has.
+// npes returns how many PEs the job has on all nodes.
 func (j *localJob) npes() int { return len(j.procs) }
 
 // pe returns a PE, nil if there is none or it was not started. The caller holds the lock of the table. A nil job has no PE.
@@ -70,8 +79,20 @@ func (j *localJob) started() (all []*localPE) {
 	return all
 }
 
-// coveredBy says whether PEs are all of the job that have not ended. The caller holds the lock of the table.
-func (j *localJob) coveredBy(pes []*localPE) bool {
+// coveredBy says whether PEs of this node, and others of other nodes, are all of the job that are not known to have
+// ended. The caller holds the lock of the table.
+func (j *localJob) coveredBy(pes []*localPE, far []int) bool {
+	if j.share.spans() {
+		left := j.npes() - len(j.near) - len(j.farFailed)
+		for _, pe := range far {
+			if !j.farFailed[pe] {
+				left--
+			}
+		}
+		if left > 0 {
+			return false
+		}
+	}
 	among := map[*localPE]bool{}
 	for _, p := range pes {
 		among[p] = true
@@ -88,12 +109,12 @@ func (j *localJob) coveredBy(pes []*localPE) bool {
 // table.
 func (j *localJob) isOver() bool { return j.failed || !j.memory.exists() }
 
-// checkPE says whether the job has a PE and a first segment with these numbers.
+// checkPE says whether the job has a PE and a first segment with these numbers, and segments that programs can map.
 func (j *localJob) checkPE(pe, first uint32) error {
-	if int64(pe) >= int64(j.npes()) || int64(first) >= int64(j.npes()) {
-		return fmt.Errorf("PE %d and first segment %d, want below %d", pe, first, j.npes())
+	if int64(pe) >= int64(j.npes()) || int64(first) >= int64(len(j.near)) {
+		return fmt.Errorf("PE %d and first segment %d, want below %d and %d", pe, first, j.npes(), len(j.near))
 	}
-	return nil
+	return j.checkBlock()
 }
 
 // yieldVariable returns the variable that lets ranks of Open MPI yield while they

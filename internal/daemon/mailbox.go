@@ -5,8 +5,8 @@ import "sync"
 // maxTalk is how many events may wait that PEs can make as many of as they like.
 const maxTalk = 1024
 
-// mailbox passes events on in order. The sender never waits for the receiver.
-type mailbox struct {
+// Mailbox passes events on in order. The sender never waits for the receiver.
+type Mailbox struct {
 	out  chan Event
 	wake chan struct{}
 
@@ -14,12 +14,16 @@ type mailbox struct {
 	queue []Event
 }
 
-func newMailbox() *mailbox {
-	return &mailbox{out: make(chan Event), wake: make(chan struct{}, 1)}
+// NewMailbox returns an empty mailbox, which Run is to empty.
+func NewMailbox() *Mailbox {
+	return &Mailbox{out: make(chan Event), wake: make(chan struct{}, 1)}
 }
 
-// put adds an event. Where too many wait, events that a PE can cause as often as it likes are dropped.
-func (m *mailbox) put(e Event) {
+// Out returns the events in the order in which Put has taken them.
+func (m *Mailbox) Out() <-chan Event { return m.out }
+
+// Put adds an event. Where too many wait, events that a PE can cause as often as it likes are dropped.
+func (m *Mailbox) Put(e Event) {
 	m.mu.Lock()
 	talk := e.Kind == Lost || e.Kind == Abort
 	if !talk || len(m.queue) < maxTalk {
@@ -33,7 +37,7 @@ func (m *mailbox) put(e Event) {
 }
 
 // removeFirst takes the oldest event out of the queue; false: there is none.
-func (m *mailbox) removeFirst() (e Event, ok bool) {
+func (m *Mailbox) removeFirst() (e Event, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if len(m.queue) == 0 {
@@ -44,8 +48,8 @@ func (m *mailbox) removeFirst() (e Event, ok bool) {
 	return e, true
 }
 
-// run hands the events out until quit is closed.
-func (m *mailbox) run(quit <-chan struct{}) {
+// Run hands the events out until quit is closed.
+func (m *Mailbox) Run(quit <-chan struct{}) {
 	for {
 		e, ok := m.removeFirst()
 		if !ok {

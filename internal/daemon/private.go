@@ -104,6 +104,17 @@ func (d *private) provideFor(pid int, r *reporter) {
 	d.makeOnce(func(err error) { r.notice("directory for files of the programs: %v", err) })
 }
 
+// RemoveStale removes the directories that killed steps have left in this machine's directory for temporary files, as
+// each step does at its start.
+func RemoveStale(logger zerolog.Logger) {
+	var d private
+	if err := d.choosePath(); err != nil {
+		logger.Warn().Err(err).Msg("files of killed jobs are not removed")
+		return
+	}
+	removeStale(d.path, logger)
+}
+
 // removeStale removes the directories beside own that killed owners have left.
 func removeStale(own string, logger zerolog.Logger) {
 	base := filepath.Dir(own)

@@ -19,6 +19,8 @@ type servers struct {
 	host string         // the name of this node
 	pmix *server.Server // nil: not started
 	pmi  *pmi1.Server   // nil: not started
+
+	crossing *crossing // to the servers of other nodes; nil: there are none
 }
 
 // startPMIx starts the PMIx server for the first job.
@@ -27,14 +29,26 @@ func (v *servers) startPMIx(j *localJob, files *private, h server.Host, a *autho
 	if step.Tools {
 		cfg.AuthorizeTool = a.authorizeTool
 	}
-	v.pmix, err = server.Start(cfg)
+	if v.crossing != nil {
+		cfg.Remote = v.crossing.remote
+	}
+	if v.pmix, err = server.Start(cfg); err == nil && v.crossing != nil {
+		v.crossing.Server = v.pmix
+	}
 	return err
 }
 
 // startPMI starts the PMI-1 server for the first job. It ends with the step.
 func (v *servers) startPMI(j *localJob, h pmi1.Host, b *background, logger zerolog.Logger) (err error) {
-	if v.pmi, err = pmi1.Start(pmi1.Config{Host: h, Logger: logger}); err != nil {
+	cfg := pmi1.Config{Host: h, Logger: logger}
+	if v.crossing != nil {
+		cfg.Remote = v.crossing
+	}
+	if v.pmi, err = pmi1.Start(cfg); err != nil {
 		return err
+	}
+	if v.crossing != nil {
+		v.crossing.pmi = v.pmi
 	}
 	b.serve(func() {
 		<-b.closing
@@ -64,8 +78,14 @@ func (v *servers) describe(j *localJob, files *private) server.JobLayout {
 		d.Programs = append(d.Programs, program)
 		d.Commands = append(d.Commands, strings.Join(append([]string{j.apps[i].Path}, j.apps[i].Args...), " "))
 	}
+	if j.share.spans() {
+		d.Hosts, d.ThisNode = j.share.Hosts, uint32(j.share.Node)
+	}
+	counts := make([]uint16, len(d.Hosts)) // processes so far, by node
 	for pe := range j.npes() {
-		d.Procs = append(d.Procs, server.Proc{Rank: uint32(pe), LocalRank: uint16(pe), AppNum: uint32(j.appOf(pe))})
+		node := j.nodeOf(pe)
+		d.Procs = append(d.Procs, server.Proc{Rank: uint32(pe), Node: uint32(node), LocalRank: counts[node], AppNum: uint32(j.appOf(pe))})
+		counts[node]++
 	}
 	return d
 }
@@ -73,8 +93,11 @@ func (v *servers) describe(j *localJob, files *private) server.JobLayout {
 // describePMI says of a job what its processes may learn by PMI-1.
 func describePMI(j *localJob) pmi1.WorldSpec {
 	d := pmi1.WorldSpec{Nspace: j.nspace, Procs: make([]pmi1.Proc, j.npes()), Spawned: j.number > 0}
+	if j.share.spans() {
+		d.ThisNode = j.share.Node
+	}
 	for pe := range d.Procs {
-		d.Procs[pe].AppNum = j.appOf(pe)
+		d.Procs[pe] = pmi1.Proc{AppNum: j.appOf(pe), Node: j.nodeOf(pe)}
 	}
 	return d
 }

@@ -78,7 +78,7 @@ func TestLeadsSession(t *testing.T) {
 		{at: free, reads: true, terminal: true, yieldless: true, want: false},
 	} {
 		st := &starter{cfg: &Config{Places: []plan.Place{x.at}, Terminal: x.terminal}}
-		j := newLocalJob([]App{{NPEs: 1}})
+		j := newLocalJob([]App{{NPEs: 1}}, nil)
 		j.crowded, j.yieldless = x.crowded, []bool{x.yieldless}
 		if got := st.leadsSession(&localPE{job: j}, x.reads); got != x.want {
 			t.Errorf("%+v: leads a session: got %v", x, got)

@@ -46,6 +46,10 @@ type spawner struct {
 	private    *private
 }
 
+// errSpawnOnNodes refuses a job that a job on several nodes wants to start: numbers and places of further jobs are the
+// root's to give, which steps cannot ask yet.
+var errSpawnOnNodes = errors.New("a job on several nodes cannot start further ones yet: start all PEs on one host")
+
 // spawn starts a further job and returns its namespace. When it fails, nothing
 // of that job is left.
 func (sp *spawner) spawn(r *spawning) (nspace string, err error) {
@@ -54,11 +58,14 @@ func (sp *spawner) spawn(r *spawning) (nspace string, err error) {
 			sp.reporter.notice("spawn for %s: %v", sp.table.nameOf(r.from), err)
 		}
 	}()
+	if sp.cfg.Share.spans() {
+		return "", errSpawnOnNodes
+	}
 	apps, err := sp.resolveApps(r, sp.parentOf(r.from))
 	if err != nil {
 		return "", err
 	}
-	j := newLocalJob(apps)
+	j := newLocalJob(apps, nil)
 	if err := sp.admitJob(j); err != nil {
 		return "", err
 	}
@@ -104,7 +111,7 @@ func (sp *spawner) admitJob(j *localJob) error {
 
 // prepareJob makes what a spawned job needs before its processes start.
 func (sp *spawner) prepareJob(j *localJob, r *spawning) error {
-	if err := j.memory.create(j.key, j.npes(), sp.cfg.HeapSize); err != nil {
+	if err := j.memory.create(j.key, j.npes(), j.near, sp.cfg.HeapSize); err != nil {
 		return err
 	}
 	return sp.servers.addJob(j, sp.private, r.from, r.preput)
@@ -214,6 +221,9 @@ func (sp *spawner) spawnByPMIx(r *server.SpawnRequest) {
 		status := pmix.StatusSuccess
 		if err != nil {
 			status = pmix.StatusErrProcFailedToStart
+		}
+		if errors.Is(err, errSpawnOnNodes) {
+			status = pmix.StatusErrNotSupported
 		}
 		sp.servers.pmix.SpawnDone(r.ID, nspace, status)
 	}()

@@ -36,7 +36,7 @@ func startedBy(t *testing.T, tb *table, j *localJob, pe int) (p *localPE, end fu
 // Callers that must not mistake a process that is being started wait until the start is over.
 func TestStartIsAwaited(t *testing.T) {
 	tb := newTable("goshmem-test")
-	j := newLocalJob([]App{{NPEs: 3}})
+	j := newLocalJob([]App{{NPEs: 3}}, nil)
 	tb.enlistFirst(j)
 	if tb.awaitStart(j, 0) != nil {
 		t.Error("a PE exists that was not started")
@@ -82,7 +82,7 @@ func TestStartIsAwaited(t *testing.T) {
 // If all PEs are killed while a process is being started, that process is killed, too, and none is started later.
 func TestKillDuringStart(t *testing.T) {
 	s := assemble(settings{}, "goshmem-test")
-	j := newLocalJob([]App{{NPEs: 2}})
+	j := newLocalJob([]App{{NPEs: 2}}, nil)
 	s.table.enlistFirst(j)
 	p, end := startedBy(t, s.table, j, 0)
 	s.Signal(syscall.SIGKILL)

@@ -43,7 +43,7 @@ func (st *starter) run() {
 	}
 }
 
-// launch starts the PEs of a job, from the thread that starts all.
+// launch starts the near PEs of a job, from the thread that starts all.
 func (st *starter) launch(j *localJob) error {
 	null, err := st.openNull(j)
 	if err != nil {
@@ -57,7 +57,7 @@ func (st *starter) launch(j *localJob) error {
 	}
 	st.work <- func() {
 		var b binder
-		for pe := range j.npes() {
+		for _, pe := range j.near {
 			id := ID{j.number, pe}
 			err := b.bindThread(st.cfg.place(j, pe).CPUs)
 			if err == nil {
@@ -81,7 +81,7 @@ func (st *starter) readsInput(j *localJob, pe int) bool {
 // openNull opens what the PEs of a job read that get no input: nil if all get it. Where that
 // fails, no PE has been started yet.
 func (st *starter) openNull(j *localJob) (*os.File, error) {
-	for pe := range j.npes() {
+	for _, pe := range j.near {
 		if !st.readsInput(j, pe) {
 			f, err := os.Open(os.DevNull)
 			return f, explainNull(err)
@@ -235,6 +235,9 @@ func (st *starter) environ(j *localJob, pe int) []string {
 	app := &j.apps[j.appOf(pe)]
 	env := append([]string(nil), app.Env...)
 	if procs := app.Procs; procs > 0 {
+		if j.share.spans() {
+			procs = max(1, runtime.GOMAXPROCS(0)/j.sharers())
+		}
 		if at := st.cfg.place(j, pe); at.CPUs != nil {
 			procs = at.Procs(0)
 		}
@@ -243,6 +246,7 @@ func (st *starter) environ(j *localJob, pe int) []string {
 	env = append(env, st.private.environ(app.Env)...)
 	env = append(env, j.yieldVariable(app.Env)...)
 	env = append(env, memHooksVariable(app.Env)...)
+	env = append(env, emulation(app.Env, j.share)...)
 	env = append(env, st.servers.environ(j, pe)...)
 	return append(env, envvar.Step+"="+st.attach.address())
 }

@@ -40,10 +40,11 @@ type App struct {
 // Config says what a step runs. It is plain data, which another process can be sent; what the
 // step calls is in Hooks.
 type Config struct {
-	Apps     []App        // of the first job; its PEs are counted through
+	Apps     []App        // of the first job, on all nodes; its PEs are counted through
+	Share    Share        // what the step has of the first job; zero: all of it, and a name and a key of its own
 	HeapSize uint64       // bytes
 	MostPEs  int          // that a spawned job may have
-	Places   []plan.Place // where the PEs of the first job run; nil: anywhere
+	Places   []plan.Place // where the PEs of the first job run, those of other nodes included; nil: anywhere
 	CPUs     []int        // the processors that the jobs may use; nil: any
 	StdinTo  Readers      // which PEs read standard input, as Feed brings it
 	Terminal bool         // standard input is a terminal: the PEs that read it stay in this process's session
@@ -59,7 +60,8 @@ type Config struct {
 	OwnsChildren bool
 	Watchdog     Watchdog
 	// EndsFirst says that the first failure that nobody asked for ends the step, and
-	// that PEs are to be there until they are told to end: they do not learn of it.
+	// that PEs are to be there until they are told to end: they do not learn of it. With several
+	// nodes they do: only the root knows which failure was the first.
 	EndsFirst bool
 	Debug     []int // PEs of the first job that are started stopped, for a debugger
 	Memory    bool  // Exited says how much memory PEs had, beside what the kernel counts at their end
@@ -93,7 +95,7 @@ type Event struct {
 	State   string        // Changed: in words
 	By      string        // Failed, Exited: who asked for that, as for messages; empty: nobody
 	Status  int           // Abort
-	Msg     string        // Abort
+	Msg     string        // Abort, NodeLost
 	At      time.Duration // since the start of the step
 	Written Written       // Failed, Exited, Abort: what the PE had written before the event
 }
@@ -111,13 +113,14 @@ type Kind uint8
 
 // The kinds.
 const (
-	Failed  Kind = iota // the PE is dead; its memory may still be being freed
-	Exited              // the PE's process is reaped; output may still come
-	Changed             // it is stopped, hangs, or runs again
-	Lost                // its PMIx connection closed without a farewell
-	Abort               // it asked for the end of the job
-	Spawned             // a further job of NPEs is going to be started
-	Dropped             // it could not be: nothing of it is left, whatever was started
+	Failed   Kind = iota // the PE is dead; its memory may still be being freed
+	Exited               // the PE's process is reaped; output may still come
+	Changed              // it is stopped, hangs, or runs again
+	Lost                 // its PMIx connection closed without a farewell
+	Abort                // it asked for the end of the job
+	Spawned              // a further job of NPEs is going to be started
+	Dropped              // it could not be: nothing of it is left, whatever was started
+	NodeLost             // the node is out of reach, Msg says why: nothing more comes from it. A Step never reports that
 )
 
 // Step runs the PEs of a job on this node, and of the jobs that it spawns. It only puts its parts together and passes
@@ -151,18 +154,29 @@ func Start(cfg Config, hooks Hooks) (*Step, error) {
 	if err := checkSurroundings(); err != nil {
 		return nil, err // before anything has to be undone, which would need what is missing
 	}
+	if err := cfg.checkShare(&hooks); err != nil {
+		return nil, err
+	}
 	apps, err := cfg.foundApps()
 	if err != nil {
 		return nil, err
 	}
 	cfg.Apps = apps
-	var secret [8]byte
-	_, _ = rand.Read(secret[:]) // never fails
-	s := assemble(settings{cfg, hooks}, "goshmem-"+hex.EncodeToString(secret[:]))
+	s := assemble(settings{cfg, hooks}, cfg.stepName())
 	if err := s.setUp(); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
+}
+
+// stepName returns what the names of the step's jobs begin with.
+func (c *Config) stepName() string {
+	if c.Share.isGiven() {
+		return c.Share.Name
+	}
+	var secret [8]byte
+	_, _ = rand.Read(secret[:]) // never fails
+	return namePrefix + hex.EncodeToString(secret[:])
 }
 
 // assemble makes the parts of a step, none of which runs yet. Name is what the names of the step's jobs begin with.
@@ -170,12 +184,12 @@ func assemble(cfg settings, name string) *Step {
 	s := &Step{cfg: cfg, background: newBackground(), reporter: &reporter{logger: cfg.Logger, tellUser: cfg.Notice}}
 	s.table = newTable(name)
 	s.servers = &servers{}
-	s.events = &announcer{servers: s.servers, mailbox: newMailbox(), began: time.Now()}
+	s.events = &announcer{servers: s.servers, mailbox: NewMailbox(), began: time.Now()}
 	s.private = &private{}
 	meter := &memoryMeter{table: s.table, on: cfg.Memory}
 	alerts := &alerts{table: s.table, raised: make(chan struct{}, 1), closing: s.background.closing, logger: cfg.Logger}
 	s.ailments = &ailments{table: s.table, events: s.events}
-	s.failures = &failures{table: s.table, events: s.events, alerts: alerts, endsFirst: cfg.EndsFirst}
+	s.failures = &failures{table: s.table, events: s.events, alerts: alerts, endsFirst: cfg.EndsFirst && !cfg.Share.spans()}
 	s.watch = &deathWatch{
 		cfg: cfg.Watchdog, table: s.table, failures: s.failures, ailments: s.ailments, background: s.background, logger: cfg.Logger,
 		tags: map[uint64]*localPE{},
@@ -215,26 +229,22 @@ func (s *Step) setUp() (err error) {
 	if s.cfg.OwnsChildren {
 		b.serve(s.orphans.reapAsTheyEnd)
 	}
-	b.serve(func() { s.events.mailbox.run(b.closing) })
+	b.serve(func() { s.events.mailbox.Run(b.closing) })
 	b.serve(s.failures.alerts.run)
 	go s.starter.run()
-	npes := 0
-	for i := range s.cfg.Apps {
-		npes += s.cfg.Apps[i].NPEs
-	}
-	if err := s.watch.open(npes); err != nil {
+	j := newLocalJob(s.cfg.Apps, &s.cfg.Share)
+	if err := s.watch.open(len(j.near)); err != nil {
 		return err
 	}
 	if err := s.private.choosePath(); err != nil {
 		return err
 	}
 	b.serve(func() { removeStale(s.private.path, s.cfg.Logger) })
-	if s.servers.host, err = os.Hostname(); err != nil {
+	if s.servers.host, err = s.cfg.hostName(); err != nil {
 		return fmt.Errorf("host name: %w", err)
 	}
-	j := newLocalJob(s.cfg.Apps)
 	s.table.enlistFirst(j)
-	if err := j.memory.create(j.key, j.npes(), s.cfg.HeapSize); err != nil {
+	if err := j.memory.create(j.key, j.npes(), j.near, s.cfg.HeapSize); err != nil {
 		return err
 	}
 	if err := s.startServers(j); err != nil {
@@ -250,8 +260,19 @@ func (s *Step) setUp() (err error) {
 	return nil
 }
 
+// hostName returns the name of the step's node.
+func (c *Config) hostName() (string, error) {
+	if c.Share.isGiven() {
+		return c.Share.Hosts[c.Share.Node], nil
+	}
+	return os.Hostname()
+}
+
 // startServers starts the servers of PMIx and PMI-1 for the first job.
 func (s *Step) startServers(j *localJob) error {
+	if j.share.spans() {
+		s.servers.crossing = &crossing{remote: s.cfg.Remote, table: s.table}
+	}
 	a := &authorizer{table: s.table, private: s.private, reporter: s.reporter}
 	if err := s.servers.startPMIx(j, s.private, pmixHost{s.clients}, a, &s.cfg); err != nil {
 		return fmt.Errorf("PMIx server: %w", err)
@@ -261,7 +282,7 @@ func (s *Step) startServers(j *localJob) error {
 }
 
 // Events returns what happens to the PEs, in order for each of them.
-func (s *Step) Events() <-chan Event { return s.events.mailbox.out }
+func (s *Step) Events() <-chan Event { return s.events.mailbox.Out() }
 
 // Launch starts all PEs of the first job. After an error some may run: Close
 // ends them.

@@ -47,7 +47,7 @@ type table struct {
 	starting *localPE          // whose process is being started; nil: none is
 	refusing bool              // no further job may begin
 	killed   bool              // all PEs were sent SIGKILL: no farewell is waited for, and no process started
-	toJoin   int               // how many PEs of the first job have not joined yet
+	toJoin   int               // how many PEs of the first job have not joined yet on this node
 	joined   chan struct{}     // closed when toJoin has become 0
 }
 
@@ -63,7 +63,7 @@ func (t *table) enlistFirst(j *localJob) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.enlist(j)
-	t.toJoin = j.npes()
+	t.toJoin = len(j.near)
 }
 
 // enlist gives a job its number and its name. The caller holds the lock.
@@ -78,7 +78,7 @@ func (t *table) enlist(j *localJob) {
 // once, when the job gets its name, because all its PEs must be told the same: the
 // first may have ended before the last is started. The caller holds the lock.
 func (t *table) exceedsProcessors(j *localJob) bool {
-	running := j.npes()
+	running := j.sharers()
 	for _, other := range t.jobs {
 		running += other.left
 	}
@@ -178,6 +178,32 @@ func (t *table) targets(from pmix.Proc, names []pmix.Proc) (all []*localPE) {
 		}
 	}
 	return all
+}
+
+// farTargets returns the PEs of other nodes that names stand for, in order. Only the first job has some. The caller holds
+// the lock.
+func (t *table) farTargets(from pmix.Proc, names []pmix.Proc) (far []int) {
+	j := t.jobs[0]
+	if j == nil || !j.share.spans() {
+		return nil
+	}
+	if len(names) == 0 {
+		names = []pmix.Proc{{Nspace: from.Nspace, Rank: pmix.RankWildcard}}
+	}
+	for _, name := range names {
+		switch {
+		case name.Nspace != j.nspace:
+		case name.Rank == pmix.RankWildcard:
+			for pe := range j.npes() {
+				far = append(far, pe)
+			}
+		case int64(name.Rank) < int64(j.npes()):
+			far = append(far, int(name.Rank))
+		}
+	}
+	far = slices.DeleteFunc(far, j.isNear)
+	slices.Sort(far)
+	return slices.Compact(far)
 }
 
 // nameOf returns what a PE is called in messages.

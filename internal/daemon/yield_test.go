@@ -14,7 +14,7 @@ func TestAllGiveWayAlike(t *testing.T) {
 	cpus := runtime.NumCPU()
 	s := assemble(settings{}, "goshmem-test")
 	begin := func(npes int) *localJob {
-		j := newLocalJob([]App{{NPEs: npes}})
+		j := newLocalJob([]App{{NPEs: npes}}, nil)
 		s.table.enlist(j)
 		return j
 	}

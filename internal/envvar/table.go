@@ -42,6 +42,9 @@ const (
 
 	Oversubscribe = "OMPI_MCA_mpi_oversubscribe"
 	MemHooks      = "OMPI_MCA_opal_common_ucx_opal_mem_hooks"
+
+	OpenMPITCPInclude = "OMPI_MCA_btl_tcp_if_include"
+	OpenMPITCPExclude = "OMPI_MCA_btl_tcp_if_exclude"
 )
 
 // DefaultSymmetricSize is the default size of a symmetric heap in bytes. It is address space; the kernel
@@ -227,6 +230,10 @@ var table = []Var{
 	{
 		Name: MemHooks, Value: "0, 1", Default: "0", SetBy: Either,
 		Doc: "Whether UCX in programs of Open MPI watches memory by Open MPI's hooks (1) or its own (0); with 1, Open MPI's own default, OpenSHMEM programs of Open MPI 4.1.4 crash in shmem_finalize.",
+	},
+	{
+		Name: OpenMPITCPInclude, Value: "list of interfaces", Default: "loopback between emulated nodes on a machine without a network", SetBy: Either,
+		Doc: "By which interfaces ranks of Open MPI reach those of other nodes.",
 	},
 }
 

@@ -26,6 +26,7 @@ type world struct {
 	waiting []*member // members in the barrier
 	ended   []*member // members that will join no barrier any more, in the order of their ends
 	dead    []*member // members that ended without finalize, in the order of their ends
+	span    *span     // nil for a job that is on this node as a whole
 }
 
 // member is a process of a job.
@@ -85,6 +86,14 @@ func (c *core) Step(ev event, out []action) []action {
 		}
 	case evSpawned:
 		c.answerSpawn(ev.id, ev.text)
+	case evCalled:
+		if w := c.jobs[ev.proc.Nspace]; w != nil && w.span != nil {
+			c.noteCall(w, ev.id)
+		}
+	case evBarrier:
+		if w := c.jobs[ev.proc.Nspace]; w != nil && w.span != nil {
+			c.endBarrier(w, ev)
+		}
 	}
 	out, c.out = c.out, nil
 	return out
@@ -106,7 +115,7 @@ func (c *core) find(p codec.Proc) *member {
 }
 
 func (c *core) addJob(j *WorldSpec) {
-	w := &world{WorldSpec: j, store: store{index: map[string]int{}}}
+	w := &world{WorldSpec: j, store: store{index: map[string]int{}}, span: newSpan(j)}
 	for rank := range j.Procs {
 		w.members = append(w.members, &member{world: w, rank: codec.Rank(rank)})
 	}
@@ -223,6 +232,10 @@ func (c *core) markEnded(m *member) {
 	m.ended = true
 	w := m.world
 	w.ended = append(w.ended, m)
+	if w.span != nil {
+		c.handIn(w)
+		return
+	}
 	waiting := w.waiting
 	w.waiting = nil
 	for _, other := range waiting {
@@ -235,5 +248,9 @@ func (c *core) markEnded(m *member) {
 // failBarrier tells a member that its barrier will not complete.
 func (c *core) failBarrier(m *member) {
 	m.phase = phaseJoined
-	c.send(m, refusal("barrier_failed", "rank "+strconv.FormatUint(uint64(m.world.ended[0].rank), 10)+" has left"))
+	who := "a rank on another node" // whose end this server has not heard of
+	if ended := m.world.ended; len(ended) > 0 {
+		who = "rank " + strconv.FormatUint(uint64(ended[0].rank), 10)
+	}
+	c.send(m, refusal("barrier_failed", who+" has left"))
 }

@@ -16,6 +16,8 @@ const (
 	evClosed                     // conn has ended
 	evExited                     // proc's process ended
 	evSpawned                    // the host answers spawn request id: text is the error, or empty
+	evCalled                     // another node of proc.Nspace is in barrier id
+	evBarrier                    // all nodes of proc.Nspace were in barrier id, or it has failed: data, err
 )
 
 // event is one input of the core. The core does not keep data.
@@ -27,6 +29,7 @@ type event struct {
 	data []byte
 	id   uint64
 	text string
+	err  error
 }
 
 // actionKind is the kind of an action; the comments list the fields that it uses.
@@ -40,6 +43,7 @@ const (
 	actLost                        // upcall: proc
 	actAbort                       // upcall: proc, status
 	actSpawn                       // upcall: spawn
+	actBarrier                     // hand in this node's part of a barrier: part
 	actRefused                     // for the log: proc broke the protocol: text
 )
 
@@ -51,4 +55,5 @@ type action struct {
 	status int
 	text   string
 	spawn  *SpawnRequest
+	part   BarrierPart
 }

@@ -116,6 +116,7 @@ func (w *world) putPair(f fields) error {
 	if !w.store.put(p) {
 		return fmt.Errorf("more than %d bytes stored", maxStored)
 	}
+	w.span.noteFresh(p.key)
 	return nil
 }
 
@@ -124,7 +125,7 @@ func (c *core) get(m *member, f fields) {
 	value, ok := w.store.get(key)
 	switch key {
 	case keyMapping:
-		value, ok = w.mapping(), true
+		value, ok = w.mapping()
 	case keyDead:
 		value, ok = w.deadList()
 	}
@@ -169,7 +170,12 @@ func (c *core) getByIndex(m *member, f fields) {
 func (c *core) joinBarrier(m *member) {
 	w := m.world
 	m.phase = phaseBarrier
-	if len(w.ended) > 0 {
+	if w.span != nil && !w.span.broken {
+		w.waiting = append(w.waiting, m)
+		c.handIn(w)
+		return
+	}
+	if len(w.ended) > 0 || w.span != nil {
 		c.failBarrier(m)
 		return
 	}

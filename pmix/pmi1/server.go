@@ -31,6 +31,7 @@ type Host interface {
 type Config struct {
 	Host   Host
 	Logger zerolog.Logger
+	Remote Remote // nil: all processes of each job are on this node
 }
 
 // Server serves the processes of one node.
@@ -68,6 +69,9 @@ func (s *Server) AddJob(j WorldSpec) error {
 	if err := j.check(); err != nil {
 		return err
 	}
+	if s.cfg.Remote == nil && j.spans() {
+		return fmt.Errorf("pmi1 server: job %s has processes on other nodes, want all on node %d without Config.Remote", j.Nspace, j.ThisNode)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.jobs[j.Nspace] != nil {
@@ -93,7 +97,7 @@ func (s *Server) RemoveJob(nspace string) {
 func (s *Server) Connect(p codec.Proc) (theirs *os.File, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if j := s.jobs[p.Nspace]; s.closing || j == nil || int64(p.Rank) >= int64(len(j.Procs)) {
+	if j := s.jobs[p.Nspace]; s.closing || j == nil || int64(p.Rank) >= int64(len(j.Procs)) || !j.isLocal(p.Rank) {
 		return nil, fmt.Errorf("pmi1 server: no process %s.%d", p.Nspace, p.Rank)
 	}
 	id, theirs, err := s.mux.Pair()
@@ -116,7 +120,7 @@ func (s *Server) Environ(p codec.Proc, fd int) []string {
 	return nil
 }
 
-// ProcExited tells the server that a process has ended. Barriers of its job then fail, now and later.
+// ProcExited tells the server that a process, on this node or another, has ended. Barriers of its job then fail, now and later.
 func (s *Server) ProcExited(p codec.Proc) { s.post(event{kind: evExited, proc: p}) }
 
 // SpawnDone answers Host.Spawn: err says why the processes do not run, nil if they do.
@@ -126,6 +130,18 @@ func (s *Server) SpawnDone(id uint64, err error) {
 		failure = "spawn failed: " + err.Error()
 	}
 	s.post(event{kind: evSpawned, id: id, text: failure})
+}
+
+// BarrierCalled tells the server that another node is in a barrier of a job. The server hands in an error if one of its
+// members will not join; otherwise it waits for its members.
+func (s *Server) BarrierCalled(nspace string, seq uint64) {
+	s.post(event{kind: evCalled, proc: codec.Proc{Nspace: nspace}, id: seq})
+}
+
+// BarrierDone answers Remote.Barrier: with the data of all parts, one after the other, or with the reason why the
+// barrier fails. All nodes get the same answer.
+func (s *Server) BarrierDone(nspace string, seq uint64, data []byte, err error) {
+	s.post(event{kind: evBarrier, proc: codec.Proc{Nspace: nspace}, id: seq, data: data, err: err})
 }
 
 // Close ends the server and all connections.
@@ -222,6 +238,8 @@ func (s *Server) executeActions(actions []action) {
 			host.Abort(a.proc, a.status)
 		case actSpawn:
 			host.Spawn(a.spawn)
+		case actBarrier:
+			s.cfg.Remote.Barrier(a.part)
 		case actRefused:
 			s.cfg.Logger.Warn().Str("nspace", a.proc.Nspace).Uint32("pe", uint32(a.proc.Rank)).
 				Str("cause", a.text).Msg("pmi1 client dropped")

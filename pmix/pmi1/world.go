@@ -2,6 +2,7 @@ package pmi1
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -16,6 +17,7 @@ type Pair struct{ Key, Value string }
 type WorldSpec struct {
 	Nspace   string
 	Procs    []Proc // by rank
+	ThisNode int    // node of the processes that this server serves
 	Universe int    // number of processes that there could be; 0: the number of Procs
 	Spawned  bool   // processes of another job have spawned this one
 	Preput   []Pair // pairs that are stored from the beginning
@@ -24,6 +26,15 @@ type WorldSpec struct {
 // Proc is one process of a WorldSpec.
 type Proc struct {
 	AppNum int
+	Node   int // index of the node that the process is on
+}
+
+// isLocal reports whether a rank is on this node.
+func (j *WorldSpec) isLocal(rank codec.Rank) bool { return j.Procs[rank].Node == j.ThisNode }
+
+// spans reports whether the job has processes on other nodes.
+func (j *WorldSpec) spans() bool {
+	return slices.ContainsFunc(j.Procs, func(p Proc) bool { return p.Node != j.ThisNode })
 }
 
 // check checks that a job can be served.
@@ -55,21 +66,26 @@ func checkPair(key, value string) error {
 }
 
 // Environ returns the variables by which a process of the job finds its connection, whose descriptor in the process is
-// fd, and its place. All processes are on this node.
+// fd, and its place. The process is on this node.
 func (j *WorldSpec) Environ(rank codec.Rank, fd int) []string {
-	size, number := strconv.Itoa(len(j.Procs)), strconv.FormatUint(uint64(rank), 10)
+	before, local := 0, 0 // processes of this node: those with a lower rank, and all
+	for r := range j.Procs {
+		if j.isLocal(codec.Rank(r)) {
+			local++
+			if codec.Rank(r) < rank {
+				before++
+			}
+		}
+	}
 	env := []string{
 		envvar.PMIFD + "=" + strconv.Itoa(fd),
-		envvar.PMIRank + "=" + number,
-		envvar.PMISize + "=" + size,
-		envvar.MPILocalRank + "=" + number,
-		envvar.MPILocalRanks + "=" + size,
+		envvar.PMIRank + "=" + strconv.FormatUint(uint64(rank), 10),
+		envvar.PMISize + "=" + strconv.Itoa(len(j.Procs)),
+		envvar.MPILocalRank + "=" + strconv.Itoa(before),
+		envvar.MPILocalRanks + "=" + strconv.Itoa(local),
 	}
 	if j.Spawned {
 		env = append(env, envvar.PMISpawned+"=1")
 	}
 	return env
 }
-
-// mapping returns which ranks share a node, in PMI-1's notation: blocks of {first node, nodes, processes on each}.
-func (j *WorldSpec) mapping() string { return fmt.Sprintf("(vector,(0,1,%d))", len(j.Procs)) }

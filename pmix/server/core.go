@@ -71,6 +71,8 @@ func (c *core) Step(ev event, out []action) []action {
 		if p := c.find(ev.proc); p != nil {
 			c.recordExit(p, ev.exit)
 		}
+	case evNodeLost:
+		c.loseNode(ev.procs)
 	case evSpawned:
 		c.spawns.answerSpawn(ev)
 	case evNotify:

@@ -30,6 +30,36 @@ func (es *events) raiseExit(p *process, e Exit) {
 	_ = es.raise(ev) // nothing in it fails to pack
 }
 
+// loseNode records that processes have died with their node. All that are alive get one event about all of them.
+func (c *core) loseNode(procs []codec.Proc) {
+	var lost []*process
+	for _, name := range procs {
+		if p := c.find(name); p != nil && !p.exited {
+			lost = append(lost, p)
+		}
+	}
+	if len(lost) == 0 {
+		return
+	}
+	first := lost[0]
+	ev := codec.Event{
+		Status: codec.StatusEventNodeDown, Source: codec.Proc{Nspace: first.name.Nspace, Rank: codec.RankUndef},
+		Range: codec.RangeNamespace, Affected: names(lost), NonDefault: true,
+		Info: []codec.Info{
+			{Key: codec.KeyEventTextMessage, Value: codec.StringValue("node " + c.hostOf(first) + " is lost")},
+			{Key: codec.KeyHostname, Value: codec.StringValue(c.hostOf(first))},
+		},
+	}
+	ev.Info = ev.Pack()
+	_ = c.events.raise(ev) // nothing in it fails to pack
+	for _, p := range lost {
+		c.recordExit(p, Exit{nodeLost: true})
+	}
+}
+
+// hostOf returns the name of the node that a process of a job is on.
+func (*core) hostOf(p *process) string { return p.space.job.Hosts[p.place.Node] }
+
 // describeEnd returns the status and the text for the end of a process. Success means that no event is raised.
 func (p *process) describeEnd(e Exit) (codec.Status, string) {
 	what := fmt.Sprintf("exited with status %d", e.Code)
@@ -39,6 +69,8 @@ func (p *process) describeEnd(e Exit) (codec.Status, string) {
 	unfinished := e.Unfinished || p.phase != phaseNew && p.phase != phaseFinalized
 	how := ending.End{Signal: e.Signal, Code: e.Code, Unfinished: unfinished}.Judge()
 	switch {
+	case e.nodeLost:
+		return codec.StatusSuccess, ""
 	case e.NotStarted:
 		return codec.StatusErrProcFailedToStart, "could not be started"
 	case p.aborts:

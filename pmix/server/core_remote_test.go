@@ -192,6 +192,27 @@ func TestRemovedJobLeavesOthersCounts(t *testing.T) {
 	w.expect(`fence construct;"x;job-2:";job-1:0,2#2 0 bytes`)
 }
 
+// A lost node is one event about all of its processes, once. What needs them fails, as after their ends.
+func TestNodeLost(t *testing.T) {
+	w := newWorld(t, twoNodes(0), true)
+	w.connect(0, 1)
+	w.request(0, codes(codec.StatusEventNodeDown, codec.StatusErrProcTermWoSync))
+	w.request(0, getOf(2, "a"))
+	w.request(1, fenceOf())
+	w.log = nil
+	lost := event{kind: evNodeLost, procs: []codec.Proc{first(2), first(3)}}
+	w.step(lost)
+	w.expect("event 0 EVENT_NODE_DOWN from undef about 2 and 3 nondefault",
+		"fence job-1:*#1 ERR_PROC_TERM_WO_SYNC", "reply 0#102 ERR_PROC_TERM_WO_SYNC")
+	w.step(lost)
+	w.step(event{kind: evExited, proc: first(2), exit: Exit{Signal: 9}})
+	w.expect()
+	w.request(1, codes(codec.StatusEventNodeDown)) // late
+	w.expect("reply 1#102 ok", "event 1 EVENT_NODE_DOWN from undef about 2 and 3 nondefault")
+	w.step(event{kind: evNodeLost, procs: []codec.Proc{{Nspace: "job-9"}}})
+	w.expect()
+}
+
 func TestNobodyToAskElsewhere(t *testing.T) {
 	w := newWorld(t, twoNodes(0), false)
 	w.connect(0, 1)

@@ -19,6 +19,7 @@ const (
 	evSpawned                      // the host answers a spawn: request, status, proc.Nspace
 	evRemoveJob                    // a namespace is over: proc.Nspace
 	evExited                       // the process of proc ended: exit
+	evNodeLost                     // procs have died with their node
 	evNotify                       // the host raises an event: notice
 	evTick                         // a deadline may have passed
 	evClosing                      // the server ends

@@ -57,6 +57,8 @@ type Exit struct {
 	Signal     int  // the signal that killed the process; 0: none
 	Unfinished bool // the process had joined the job and left without finalize
 	NotStarted bool // the process could not be started
+
+	nodeLost bool // the process has died with its node, of which another event tells
 }
 
 // noHost ignores all calls.

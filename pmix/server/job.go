@@ -86,8 +86,12 @@ func (j *JobLayout) place(rank codec.Rank) (Proc, bool) {
 // pairs returns the keys of the job, its session, its nodes and, if there are several, its applications.
 func (j *JobLayout) pairs(procs []Proc) []codec.KVal {
 	pairs := j.jobKeys(procs)
+	byNode := make([][]Proc, len(j.Hosts))
+	for _, p := range procs {
+		byNode[p.Node] = append(byNode[p.Node], p)
+	}
 	for node := range j.Hosts {
-		pairs = append(pairs, codec.KVal{Key: codec.KeyNodeInfo, Value: j.nodeInfo(procs, uint32(node))})
+		pairs = append(pairs, codec.KVal{Key: codec.KeyNodeInfo, Value: j.nodeInfo(byNode[node], uint32(node))})
 	}
 	return append(pairs, appInfos(procs)...)
 }
@@ -140,13 +144,11 @@ func (j *JobLayout) jobKeys(procs []Proc) []codec.KVal {
 		codec.KVal{Key: codec.KeySessionInfo, Value: codec.InfosValue(session...)})
 }
 
+// nodeInfo describes a node with its processes, in the order of their ranks.
 func (j *JobLayout) nodeInfo(procs []Proc, node uint32) codec.Value {
 	var peers []string
 	leader := codec.RankUndef
 	for _, p := range procs {
-		if p.Node != node {
-			continue
-		}
 		if leader == codec.RankUndef {
 			leader = codec.Rank(p.Rank)
 		}

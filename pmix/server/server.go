@@ -235,6 +235,10 @@ func (s *Server) ToolURI() string {
 // fences and gets that need it fail, now and later.
 func (s *Server) ProcExited(p codec.Proc, e Exit) { s.post(event{kind: evExited, proc: p, exit: e}) }
 
+// NodeLost tells the server that processes of another node have died with their node. Clients get one event about all of
+// them, and what needs them fails as after ProcExited.
+func (s *Server) NodeLost(procs []codec.Proc) { s.post(event{kind: evNodeLost, procs: procs}) }
+
 // SpawnDone answers Host.Spawn with the namespace of the new job, which AddJob has added, or with the status of the
 // failure.
 func (s *Server) SpawnDone(id uint64, nspace string, status codec.Status) {

@@ -1,0 +1,91 @@
+package daemon
+
+import (
+	"fmt"
+
+	"github.com/goshmem/goshmem/failure"
+	"github.com/goshmem/goshmem/internal/ending"
+	pmix "github.com/goshmem/goshmem/pmix/codec"
+	"github.com/goshmem/goshmem/pmix/server"
+)
+
+// FarFailure is a failure of PEs of the first job on other nodes. It is plain data, which another process can be sent.
+type FarFailure struct {
+	PEs []int
+	End ending.End // how each of them has ended, as the event of its own node says
+	// NodeLost says that the PEs have died with their node, and End says nothing.
+	NodeLost bool
+}
+
+// cause says in the words of the failure page how the PEs have failed.
+func (f *FarFailure) cause() failure.Cause {
+	if f.NodeLost {
+		return failure.Of(failure.NodeLost)
+	}
+	return causeOf(f.End)
+}
+
+// FarFailed makes a failure of PEs of other nodes known on this one, as the step makes known what fails here: on the
+// page, in one epoch; to PEs that wait or have call-backs; to PMIx clients. What was told of a PE before is not told
+// again. PEs of other nodes that have ended well need no word: their own node answers for them in fences and gets.
+//
+//   - Errors: a PE of this node, or one that the job does not have. Nothing is told then.
+func (s *Step) FarFailed(f FarFailure) error {
+	rung, err := s.failures.publishFar(s.table.job(0), f)
+	s.failures.makeKnown(rung)
+	return err
+}
+
+// publishFar writes failures of other nodes on the page, rings the bells, and queues the rest for makeKnown.
+func (f *failures) publishFar(j *localJob, far FarFailure) (rung bool, err error) {
+	for _, pe := range far.PEs {
+		if pe < 0 || pe >= j.npes() || j.isNear(pe) {
+			return false, fmt.Errorf("failure of PE %d on another node, want one of %d PEs that are not on this node", pe, j.npes())
+		}
+	}
+	f.table.mu.Lock()
+	defer f.table.mu.Unlock()
+	var fresh []int
+	for _, pe := range far.PEs {
+		if !j.farFailed[pe] {
+			j.farFailed[pe] = true
+			fresh = append(fresh, pe)
+		}
+	}
+	if len(fresh) == 0 || j.isOver() {
+		return false, nil
+	}
+	j.memory.publishAll(fresh, far.cause())
+	j.alertDue, j.failures = true, j.failures+len(fresh)
+	news := &farNews{nodeLost: far.NodeLost, exit: exitOf(far.End)}
+	for _, pe := range fresh {
+		news.procs = append(news.procs, pmix.Proc{Nspace: j.nspace, Rank: pmix.Rank(pe)})
+	}
+	f.events.append(announcement{far: news})
+	return true, nil
+}
+
+// farNews is a failure of other nodes as the servers are told of it.
+type farNews struct {
+	procs    []pmix.Proc
+	nodeLost bool
+	exit     server.Exit // unless nodeLost
+}
+
+// exitOf returns an end in the servers' terms.
+func exitOf(e ending.End) server.Exit {
+	return server.Exit{Code: e.Code, Signal: e.Signal, Unfinished: e.Unfinished}
+}
+
+// announceFar tells the servers of a failure of other nodes.
+func (v *servers) announceFar(n *farNews) {
+	if n.nodeLost {
+		v.pmix.NodeLost(n.procs)
+	}
+	for _, p := range n.procs {
+		if !n.nodeLost {
+			v.pmix.ProcExited(p, n.exit)
+		}
+		v.pmi.ProcExited(p)
+	}
+}
