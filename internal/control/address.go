@@ -1,0 +1,155 @@
+package control
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// PortRange is the ports from Low to High. The zero value leaves the choice to the kernel.
+type PortRange struct{ Low, High uint16 }
+
+// ParsePortRange parses LOW-HIGH, or a single port.
+func ParsePortRange(text string) (PortRange, error) {
+	low, high, two := strings.Cut(text, "-")
+	if !two {
+		high = low
+	}
+	l, err := parsePort(low)
+	if err != nil {
+		return PortRange{}, fmt.Errorf("port range %q: %w", text, err)
+	}
+	h, err := parsePort(high)
+	if err != nil {
+		return PortRange{}, fmt.Errorf("port range %q: %w", text, err)
+	}
+	if l > h {
+		return PortRange{}, fmt.Errorf("port range %q: it ends before it begins, want LOW-HIGH", text)
+	}
+	return PortRange{l, h}, nil
+}
+
+func parsePort(text string) (uint16, error) {
+	p, err := strconv.ParseUint(text, 10, 16)
+	if err != nil || p == 0 {
+		return 0, fmt.Errorf("%q is no port, want 1 to 65535", text)
+	}
+	return uint16(p), nil
+}
+
+func (r PortRange) String() string { return fmt.Sprintf("%d-%d", r.Low, r.High) }
+
+// listenAt listens at an address and one of the ports. It begins somewhere in the range: many processes of a machine
+// may look for a port at the same time.
+func listenAt(addr netip.Addr, ports PortRange) (net.Listener, error) {
+	network := "tcp6"
+	if addr.Is4() {
+		network = "tcp4"
+	}
+	n := int(ports.High) - int(ports.Low) + 1
+	start := rand.IntN(n)
+	var last error
+	for i := range n {
+		port := ports.Low + uint16((start+i)%n)
+		l, err := net.Listen(network, netip.AddrPortFrom(addr, port).String())
+		switch {
+		case err == nil:
+			return l, nil
+		case ports == PortRange{} || !errors.Is(err, syscall.EADDRINUSE) && !errors.Is(err, syscall.EACCES):
+			return nil, fmt.Errorf("listen at %v: %w", addr, err)
+		}
+		last = err
+	}
+	return nil, fmt.Errorf("listen at %v: none of the %d ports %v can be had: %w", addr, n, ports, last)
+}
+
+// LocalAddresses returns the addresses of this machine by which others may reach it, those of the first interface first.
+//
+// Left out are loopback, interfaces that are down, networks of local containers and virtual machines (docker*, virbr*),
+// and link-local addresses, which mean nothing elsewhere. A filter, if not empty, is the name of an interface or a
+// network like 10.0.0.0/8: then all of that interface or in that network are meant, docker* included. With loopback the
+// result is the loopback addresses alone, for processes of one machine.
+func LocalAddresses(filter string, loopback bool) ([]netip.Addr, error) {
+	interfaces, err := net.Interfaces()
+	if err != nil {
+		return nil, fmt.Errorf("list network interfaces: %w", err)
+	}
+	var all []localInterface
+	for _, i := range interfaces {
+		addrs, err := i.Addrs()
+		if err != nil {
+			return nil, fmt.Errorf("list addresses of interface %s: %w", i.Name, err)
+		}
+		local := localInterface{name: i.Name, up: i.Flags&net.FlagUp != 0}
+		for _, a := range addrs {
+			if p, err := netip.ParsePrefix(a.String()); err == nil {
+				local.addrs = append(local.addrs, p.Addr())
+			}
+		}
+		all = append(all, local)
+	}
+	return chooseAddresses(all, filter, loopback)
+}
+
+// localInterface is what is known about a network interface.
+type localInterface struct {
+	name  string
+	up    bool
+	addrs []netip.Addr
+}
+
+// chooseAddresses is LocalAddresses without the machine.
+func chooseAddresses(all []localInterface, filter string, loopback bool) ([]netip.Addr, error) {
+	var network netip.Prefix
+	if strings.Contains(filter, "/") {
+		p, err := netip.ParsePrefix(filter)
+		if err != nil {
+			return nil, fmt.Errorf("interface %q is no network, want one like 10.0.0.0/8", filter)
+		}
+		network = p.Masked()
+	} else if filter != "" && !slices.ContainsFunc(all, func(i localInterface) bool { return i.name == filter }) {
+		var names []string
+		for _, i := range all {
+			names = append(names, i.name)
+		}
+		return nil, fmt.Errorf("there is no interface %q; this machine has %s", filter, strings.Join(names, ", "))
+	}
+	var chosen, seen []netip.Addr
+	for _, i := range all {
+		for _, a := range i.addrs {
+			seen = append(seen, a)
+			ok := i.up
+			switch {
+			case loopback:
+				ok = ok && a.IsLoopback()
+			case network.IsValid():
+				ok = ok && network.Contains(a)
+			case filter != "":
+				ok = ok && i.name == filter
+			default:
+				ok = ok && !strings.HasPrefix(i.name, "docker") && !strings.HasPrefix(i.name, "virbr") &&
+					!a.IsLoopback() && !a.IsLinkLocalUnicast()
+			}
+			if ok && (a.Is4() || !a.IsLinkLocalUnicast()) { // another machine would need a zone of its own for it
+				chosen = append(chosen, a)
+			}
+		}
+	}
+	if len(chosen) == 0 {
+		what := "for other machines"
+		switch {
+		case loopback:
+			what = "of loopback"
+		case filter != "":
+			what = fmt.Sprintf("of %q", filter)
+		}
+		return nil, fmt.Errorf("this machine has no address %s; it has %v", what, seen)
+	}
+	return chosen, nil
+}

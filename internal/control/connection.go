@@ -1,0 +1,117 @@
+package control
+
+import (
+	"bufio"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/goshmem/goshmem/internal/wire"
+)
+
+// connection is a TLS connection and what it may do: a few bytes in a short time while it is new, then as much as it
+// likes, but never nothing for long.
+type connection struct {
+	raw   *meter
+	tls   *tls.Conn
+	in    *bufio.Reader
+	peer  string        // its address
+	stop  chan struct{} // closed with the connection
+	once  sync.Once
+	cause error // why it was closed; written before stop is closed
+}
+
+func newConnection(raw *meter, t *tls.Conn) *connection {
+	return &connection{raw: raw, tls: t, in: bufio.NewReader(t), peer: raw.RemoteAddr().String(), stop: make(chan struct{})}
+}
+
+// close closes the connection; the first cause is kept. It does not say so to the peer's TLS: a link knows by its own
+// frames whether something is missing.
+func (c *connection) close(cause error) {
+	c.once.Do(func() {
+		c.cause = cause
+		close(c.stop)
+		c.raw.Close() //nolint:errcheck // nothing that was written matters any more
+	})
+}
+
+// write writes whole frames. It fails if the peer does not take them in time.
+func (c *connection) write(b []byte, within time.Duration) error {
+	if err := c.raw.SetWriteDeadline(time.Now().Add(within)); err != nil {
+		return err
+	}
+	_, err := c.tls.Write(b)
+	return err
+}
+
+// expect reads the one frame that has to come now.
+func (c *connection) expect(kind wire.Kind, what string) ([]byte, error) {
+	f, err := wire.ReadFrame(c.in, maxHello)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", what, err)
+	}
+	if f.Kind != kind || f.Stream != 0 {
+		return nil, fmt.Errorf("read %s: frame has kind %#x and stream %d, want kind %#x and stream 0", what, f.Kind, f.Stream, kind)
+	}
+	return f.Body, nil
+}
+
+// begin ends the limits of a new connection. From now on it may be silent for that long.
+func (c *connection) begin(silence time.Duration) error {
+	c.raw.budget.Store(noBudget)
+	c.raw.silence.Store(int64(silence))
+	return c.raw.SetDeadline(time.Time{})
+}
+
+// newBytes is how many bytes a connection may receive until its hello is over. A TLS handshake needs some 2.5 KiB.
+const newBytes = 8 << 10
+
+const noBudget = -1
+
+var errTooMuch = errors.New("too many bytes before the end of the handshake")
+
+// meter is a connection below TLS that counts what it receives.
+type meter struct {
+	net.Conn
+	budget  atomic.Int64 // how many bytes may still come, or noBudget
+	silence atomic.Int64 // how long a read may last, in nanoseconds; 0 leaves the deadline alone
+	heard   atomic.Int64 // when the last bytes came, in nanoseconds since began; 0 if none came
+	began   time.Time
+}
+
+func newMeter(c net.Conn, budget int64) *meter {
+	m := &meter{Conn: c, began: time.Now()}
+	m.budget.Store(budget)
+	return m
+}
+
+// Read reads within the limits.
+func (m *meter) Read(b []byte) (int, error) {
+	budget := m.budget.Load()
+	if budget == 0 {
+		return 0, errTooMuch
+	}
+	if budget > 0 {
+		b = b[:min(int64(len(b)), budget)]
+	}
+	if s := m.silence.Load(); s > 0 {
+		if err := m.SetReadDeadline(time.Now().Add(time.Duration(s))); err != nil {
+			return 0, err
+		}
+	}
+	n, err := m.Conn.Read(b)
+	if n > 0 {
+		m.heard.Store(max(1, int64(time.Since(m.began))))
+		if budget > 0 {
+			m.budget.CompareAndSwap(budget, budget-int64(n)) // begin may have lifted the limit
+		}
+	}
+	return n, err
+}
+
+// lastHeard returns when the last bytes came, or when the connection began.
+func (m *meter) lastHeard() time.Time { return m.began.Add(time.Duration(m.heard.Load())) }
