@@ -12,6 +12,7 @@ import (
 
 	"github.com/goshmem/goshmem/internal/envvar"
 	"github.com/goshmem/goshmem/internal/launch"
+	"github.com/goshmem/goshmem/internal/plan"
 	"github.com/goshmem/goshmem/internal/xunix"
 )
 
@@ -23,30 +24,52 @@ const exampleProgram = "oshrun -n 4 graph500 --scale 16"
 // partFlags are the flags that each part of a job has for itself.
 var partFlags = []string{"np", "x", "wdir", "host", "hostfile", "per-node", "ppn", "nodes"}
 
+// part is what one program of a job has in the command line.
+type part struct {
+	flags   *runFlags
+	counted bool // -n is given
+	words   []string
+}
+
 // apps turns what follows the flags of the first part into the programs of the
-// job: args is "program args [: flags program args]...".
-func (f *runFlags) apps(args []string, flags *pflag.FlagSet, stderr io.Writer) (apps []launch.App, err error) {
-	parts := splitParts(args)
-	for i, words := range parts {
+// job: args is "program args [: flags program args]...". The layout is nil if no hosts are given.
+func (f *runFlags) apps(args []string, flags *pflag.FlagSet, stderr io.Writer) (apps []launch.App, layout *plan.Layout, err error) {
+	parts, err := f.parts(args, flags)
+	if err != nil {
+		return nil, nil, err
+	}
+	if layout, err = f.layOut(parts, newIsHere()); err != nil {
+		return nil, nil, err
+	}
+	for i := range parts {
+		app, err := parts[i].flags.app(parts[i].words, stderr)
+		if err != nil {
+			return nil, nil, inPart(i, err)
+		}
+		apps = append(apps, app)
+	}
+	return apps, layout, nil
+}
+
+// parts cuts the command line into those of the programs, and reads their flags.
+func (f *runFlags) parts(args []string, flags *pflag.FlagSet) (parts []part, err error) {
+	all := splitParts(args)
+	for i, words := range all {
 		of := f
 		if i > 0 {
 			if of, flags, words, err = parsePart(words); err != nil {
 				return nil, inPart(i, err)
 			}
 		}
-		if len(parts) > 1 && !flags.Changed("np") {
+		if len(all) > 1 && !flags.Changed("np") {
 			return nil, inPart(i, usagef("oshrun -n 2 ./a : -n 3 ./b", "-n is not given, want a number of PEs for each program"))
 		}
-		if err = of.setCount(flags.Changed("np")); err != nil {
-			return nil, inPart(i, err)
+		if flags.Changed("np") && of.n < 1 {
+			return nil, inPart(i, usagef("oshrun -n 4 program", "-n: number of PEs %d, want %s", of.n, launch.WantPEs()))
 		}
-		app, err := of.app(words, stderr)
-		if err != nil {
-			return nil, inPart(i, err)
-		}
-		apps = append(apps, app)
+		parts = append(parts, part{flags: of, counted: flags.Changed("np"), words: words})
 	}
-	return apps, nil
+	return parts, nil
 }
 
 // splitParts cuts a command line at the separators.
@@ -103,15 +126,6 @@ func parsePart(args []string) (*runFlags, *pflag.FlagSet, []string, error) {
 	return &f, fs, fs.Args(), err
 }
 
-// setCount sets the number of PEs by flags other than -n, unless -n is given.
-func (f *runFlags) setCount(isGiven bool) error {
-	n, err := f.countPEs(f.n, isGiven, isHere)
-	if err == nil && n > 0 && !isGiven {
-		f.n = n
-	}
-	return err
-}
-
 // app turns the flags and words of one part into a program of the job.
 func (f *runFlags) app(words []string, stderr io.Writer) (launch.App, error) {
 	switch {
@@ -121,8 +135,6 @@ func (f *runFlags) app(words []string, stderr io.Writer) (launch.App, error) {
 		return launch.App{}, usagef(exampleProgram, `program: "", want a built-in program, one in PATH, or a file`)
 	case f.stats == statsAlone && (words[0] == statsAlone || strings.HasPrefix(words[0], "json:")):
 		return launch.App{}, usagef("--stats="+words[0], "--stats: its value stands after =: use --stats=%s", words[0])
-	case f.n < 1:
-		return launch.App{}, usagef("oshrun -n 4 program", "-n: number of PEs %d, want %s", f.n, launch.WantPEs())
 	}
 	app := launch.App{NPEs: f.n, Program: words[0], Args: words[1:], Dir: f.dir, Env: os.Environ()}
 	if builtins[app.Program] != nil {

@@ -39,20 +39,21 @@ var habits = []habit{
 	{"nodes", ofSrun, 1, "nothing if it is 1", valueOf("--nodes")},
 	{"pernode", ofMpirun, 0, "-n 1", as("--per-node=1")},
 	{"npersocket ppr", ofMpirun, 1, "refused", refuse("oshrun does not count PEs by socket or other units", "oshrun -n 4 --map-by socket ./program")},
-	{"grr", ofHydra, 1, "the number of PEs if -n is not given", valueOf("--ppn")},
-	{"nooversubscribe no-oversubscribe", ofMpirun, 0, "no more PEs than cores", as("--no-oversubscribe")},
-	{"share overcommit O", "mpirun, srun", 0, "nothing: more PEs than cores are always allowed", ignore()},
+	{"grr", ofHydra, 1, "the same as -ppn", valueOf("--ppn")},
+	{"nooversubscribe no-oversubscribe", ofMpirun, 0, "no more PEs than slots; on this machine alone, than cores", as("--no-oversubscribe")},
+	{"share overcommit O", "mpirun, srun", 0, "--oversubscribe", as("--oversubscribe")},
 
-	// Where: this machine.
-	{"host hosts H nodelist w", ofAll, 1, "nothing if it is this machine, perhaps with :N for N PEs", valueOf("--host")},
-	{"hostfile machinefile f default-hostfile add-hostfile", ofBoth, 1, "the same for the lines of a file", valueOf("--hostfile")},
+	// Where.
+	{"host hosts H", ofAll, 1, "the same: hosts with commas between, name:N for N slots, name:* for all; they choose among those of a file or of Slurm, there also by +n0, +e", valueOf("--host")},
+	{"nodelist w", ofSrun, 1, "--host with all slots of these hosts", everySlot},
+	{"hostfile machinefile f default-hostfile add-hostfile", ofBoth, 1, "the same: lines such as node1 slots=4 max-slots=8, or node1:4 as with MPICH", valueOf("--hostfile")},
 	{"nolocal skip-launch-node", ofBoth, 0, "refused", refuse("the job would run on other nodes; "+oneNode, hintOneNode)},
 	{"exclude add-host r relative", "mpirun, srun", 1, "refused", refuse(oneNode, hintOneNode)},
 	{"rankfile rf", ofMpirun, 1, "refused", refuse("oshrun has no rankfiles: PEs go to cores in order", hintBind)},
-	{"rank-by", ofMpirun, 1, "nothing if it is slot or node", rankBy},
+	{"rank-by", ofMpirun, 1, "the same for slot: PEs are counted host by host, and node: one on each host in turn", valueOf("--rank-by")},
 	{"cf cartofile", ofMpirun, 1, "refused", refuse("oshrun reads from the kernel which cores and memory the machine has", "oshrun --display allocation shows it; leave the option out")},
 	{"byslot", ofMpirun, 0, "--map-by slot", as("--map-by=slot")},
-	{"bynode", ofMpirun, 0, "--map-by slot: there is one node", as("--map-by=slot")},
+	{"bynode", ofMpirun, 0, "--map-by node", as("--map-by=node")},
 	{"bycore", ofMpirun, 0, "--map-by core", as("--map-by=core")},
 	{"bind-to-core", ofMpirun, 0, "--bind-to core", as("--bind-to=core")},
 	{"bind-to-socket", ofMpirun, 0, "--bind-to socket", as("--bind-to=socket")},
@@ -120,7 +121,7 @@ var habits = []habit{
 	{"wait W", ofSrun, 1, "refused", refuse("oshrun waits for all PEs", "oshrun --timeout 90s ./program")},
 
 	// Starting: what is only about other nodes, queues or daemons.
-	{"launcher bootstrap launcher-exec bootstrap-exec rmk iface topolib demux localhost order-nodes launch-agent prefix preload-files personality", ofBoth, 1, "nothing: processes start on this machine", ignore()},
+	{"launcher bootstrap launcher-exec bootstrap-exec rmk iface topolib demux localhost order-nodes launch-agent preload-files personality", ofBoth, 1, "nothing: processes start on this machine", ignore()},
 	{"max-vm-size", ofMpirun, 1, "nothing: there are no daemons to count", ignore()},
 	{"noprefix disable-hostname-propagation pmi-port enable-x disable-x preload-binary leave-session-attached debug-daemons debug-daemons-file novm do-not-resolve use-regexp fwd-mpirun-port enable-instant-on-support", ofBoth, 0, "nothing: processes start on this machine", ignore()},
 	{"J job-name A account p partition qos comment", ofSrun, 1, "nothing: there is no queue", ignore()},
@@ -143,15 +144,13 @@ func setVariable(flag, prefix string) turn {
 	}
 }
 
-func rankBy(g *given) ([]string, error) {
-	hint := "leave the option out"
-	switch m, err := plan.ParseMap(g.value()); {
-	case g.value() == "slot", g.value() == "node":
-		return nil, nil
-	case err == nil:
-		hint = "oshrun --map-by " + m.String()
+// everySlot stands for srun's list of nodes, whose hosts are used with all slots that they have.
+func everySlot(g *given) ([]string, error) {
+	list := g.value()
+	if !strings.ContainsAny(list, ":/") {
+		list = plan.WithAllSlots(list)
 	}
-	return nil, usagef(hint, "%s: %q, want slot: PEs are counted in the order in which they are mapped", g.name, g.value())
+	return []string{"--host=" + list}, nil
 }
 
 // cpuBindWords are srun's words for what oshrun binds to.

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -52,9 +51,19 @@ var usual = map[string][][2]string{
 		{"-np 2 --bind-to=:OVERLOAD-ALLOWED:if-supported ./a", "--np 2 ./a"},
 		{"-np 2 --bind-to :many ./a", `! --bind-to ":many" core hint: --bind-to core`},
 		{"-np 2 --cpu-list 0 --bind-to cpu-list:ordered ./a", `! --bind-to "cpu-list:ordered" core hint: --cpu-set --bind-to core`},
-		{"-np 2 --map-by ppr:2:node ./a", "! --map-by ppr:2:node hint: oshrun -n"},
+		{"-np 2 --map-by ppr:2:node ./a", "--np 2 --map-by ppr:2:node ./a"},
+		{"-np 3 --map-by ppr:2:node ./a", "! 2 for 3 PEs several nodes hint: --hostfile"},
+		{"-np 4 -H n1:2,n2:2 --map-by ppr:2:node ./a", "--np 4 --host=n1:2,n2:2 --map-by ppr:2:node ./a"},
+		{"-np 2 --map-by ppr:1:core ./a", "--np 2 --map-by ppr:1:core ./a"},
+		{"-np 2 --map-by ppr:2:rack ./a", "! --map-by ppr:2:rack ppr:N:node hint:"},
+		{"-np 2 --map-by seq ./a", "! --map-by seq --hostfile hint: --hostfile"},
+		{"-H n1,n2,n1 --map-by seq ./a", "--host=n1,n2,n1 --map-by seq ./a"},
+		{"-np 2 --map-by nod ./a", "! --map-by nod did you mean node hint:"},
+		{"-np 2 --map-by :OVERSUBSCRIB ./a", "! oversubscrib did you mean oversubscribe hint:"},
+		{"-np 2 --bynode ./a", "--np 2 --map-by=node ./a"},
 		{"-np 2 --map-by node:PE=2 ./a", "! --map-by pe=2 hint:"},
-		{"-np 2 --rank-by slot ./a", "--np 2 ./a"},
+		{"-np 2 --rank-by slot ./a", "--np 2 --rank-by slot ./a"},
+		{"-np 2 -rank-by=node ./a", "--np 2 --rank-by=node ./a"},
 		{"-np 2 --rank-by socket ./a", "! --rank-by socket hint: oshrun --map-by socket"},
 		{"-np 2 --rank-by package ./a", "! --rank-by package hint: oshrun --map-by socket"},
 		{"-np 2 --rank-by fill ./a", "! --rank-by fill hint: leave the option out"},
@@ -80,12 +89,19 @@ var usual = map[string][][2]string{
 		{"-np 2 --timeout 60 --get-stack-traces --report-state-on-timeout ./a", "--np 2 --timeout 60 --stacks ./a"},
 		{"-np 2 --host localhost ./a", "--np 2 --host localhost ./a"},
 		{"-H localhost:2 ./a", "--host=localhost:2 ./a"},
-		{"-np 4 --host node1,node2 ./a", `! --host "node1" several nodes planned hint:`},
+		{"-np 4 --host node1,node2 ./a", "! not enough slots: 4 PEs at most 2 node1 (1) hint: --host a:4 :OVERSUBSCRIBE"},
+		{"-np 4 --host node1,node2 --oversubscribe ./a", "--np 4 --host node1,node2 --oversubscribe ./a"},
+		{"-np 4 --host node1:2,node2:2 ./a", "--np 4 --host node1:2,node2:2 ./a"},
+		{"-np 4 --host node1:2,node2: ./a", `! --host node1:2,node2: slots "" hint: --hostfile`},
+		{"-np 4 --host +n0 ./a", "! --host +n0 no hosts hint: --hostfile"},
+		{"-np 4 --oversubscribe --nooversubscribe ./a", "! --oversubscribe --nooversubscribe exclude hint: leave one"},
 		{"-np 4 --hostfile /no/such/hosts ./a", "! --hostfile /no/such/hosts hint:"},
 		{"-np 4 -hostfile /no/such/hosts ./a", "! --hostfile /no/such/hosts hint:"},
 		{"-machinefile /no/such/hosts -np 4 ./a", "! --hostfile /no/such/hosts hint:"},
 		{"-N 2 ./a", "--per-node=2 ./a"},
 		{"-np 8 -npernode 4 ./a", "! -N 4 for 8 PEs several nodes hint:"},
+		{"-np 8 -npernode 4 -H n1:4,n2:4 ./a", "--np 8 --per-node=4 --host=n1:4,n2:4 ./a"},
+		{"-np 9 -npernode 4 -H n1:4,n2:4 ./a", "! not enough hosts: 9 PEs at most 8: 4 on each hint: --nodes"},
 		{"-pernode ./a", "--per-node=1 ./a"},
 		{"-np 2 --npersocket 1 ./a", "! --npersocket hint: oshrun -n 4 --map-by socket"},
 		{"-np 1000 --nooversubscribe ./a", "! --nooversubscribe 1000 PEs hint:"},
@@ -100,7 +116,7 @@ var usual = map[string][][2]string{
 		{"-np 2 --leave-session-attached ./a", "--np 2 ./a"},
 		{"-np 2 --report-uri - ./a", "--np 2 --report-uri - ./a"},
 		{"-np 2 --nolocal ./a", "! --nolocal nodes planned hint:"},
-		{"-np 2 --preload-binary --prefix /opt ./a", "--np 2 ./a"},
+		{"-np 2 --preload-binary --prefix /opt ./a", "--np 2 --prefix /opt ./a"},
 		{"-np 2 --tv ./a", "! --tv hint: --debug 3"},
 		{"-np 2 --debug 1 ./a", "--np 2 --debug 1 ./a"},
 		{"-np 2 --tag-outputs ./a", "! --tag-outputs did you mean --tag-output hint:"},
@@ -144,7 +160,7 @@ var usual = map[string][][2]string{
 		{"-genvnone -n 2 ./a", "! -genvnone hint: env -i"},
 		{"-ppn 2 -n 4 ./a", "--ppn 2 -n 4 ./a"},
 		{"-hosts localhost -n 2 ./a", "--host=localhost -n 2 ./a"},
-		{"-hosts n1,n2 -ppn 2 -n 4 ./a", `! "n1" several nodes planned hint:`},
+		{"-hosts n1,n2 -ppn 2 -n 4 ./a", "--host=n1,n2 --ppn 2 -n 4 ./a"},
 		{"-f /no/such/hosts -n 4 ./a", "! --hostfile /no/such/hosts hint:"},
 		{"-bind-to core -n 2 ./a", "--bind-to core -n 2 ./a"},
 		{"-bind-to socket -map-by socket -n 2 ./a", "--bind-to socket --map-by socket -n 2 ./a"},
@@ -166,8 +182,10 @@ var usual = map[string][][2]string{
 		{"--ntasks=4 --label ./a", "--np=4 --output=tag ./a"},
 		{"-N 1 -n 2 ./a", "--per-node=1 -n 2 ./a"},
 		{"-N1 -n2 ./a", "--per-node=1 -n2 ./a"},
-		{"-N 2 -n 8 ./a", "! -N 2 several nodes planned hint:"},
-		{"--nodes=2 -n 8 ./a", "! --nodes 2 several nodes planned hint:"},
+		{"-N 2 -n 8 ./a", "! -N 2 several nodes no hosts hint: --hostfile"},
+		{"--nodes=2 -n 8 ./a", "! --nodes: 2 no hosts hint: --hostfile"},
+		{"--nodes=2 -n 2 -w n[1-4] ./a", "--nodes=2 -n 2 --host=n[1-4]:* ./a"},
+		{"--nodes=2-4 ./a", `! --nodes: "2-4" a number of hosts hint:`},
 		{"--nodes=1 --ntasks-per-node=2 ./a", "--nodes=1 --ppn=2 ./a"},
 		{"-c 2 -n 2 ./a", "! -c hint:"},
 		{"--cpus-per-task=2 ./a", "! --cpus-per-task hint:"},
@@ -184,7 +202,8 @@ var usual = map[string][][2]string{
 		{"--chdir=/ ./a", "--wdir=/ ./a"},
 		{"--export=ALL,A=1 ./a", "--x=A=1 ./a"},
 		{"--export=NONE ./a", "! --export NONE hint:"},
-		{"-w node7 ./a", `! "node7" several nodes planned hint:`},
+		{"-w node7 ./a", "--host=node7:* ./a"},
+		{"-w ./file ./a", "! --host ./file letters hint:"},
 		{"-u -n 2 ./a", "--output=raw -n 2 ./a"},
 		{"-l -u -n 2 ./a", "--output=tag -n 2 ./a"},
 		{"--unbuffered -n 2 --label -u ./a", "-n 2 --output=tag ./a"},
@@ -306,7 +325,7 @@ func TestHabitNames(t *testing.T) {
 	}
 }
 
-// Hosts that are this machine determine how many PEs it has room for.
+// How many PEs a program has, and where they are, by what is said of hosts.
 func TestHosts(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name, text string) string {
@@ -314,46 +333,164 @@ func TestHosts(t *testing.T) {
 		check(t, os.WriteFile(path, []byte(text), 0o600))
 		return path
 	}
+	noSlurm(t)
 	here := func(host string) bool { return host == "here" || host == "localhost" }
 	cpus := runtime.NumCPU()
+	const isHere, isElsewhere = true, false
 	for _, x := range []struct {
 		f    habitFlags
 		want int // 0: want an error
 		n    int // value of -n; 0: not given
+		here bool
 	}{
-		{habitFlags{hosts: []string{"here"}}, 1, 0},
-		{habitFlags{hosts: []string{"here:3,localhost"}}, 4, 0},
-		{habitFlags{hosts: []string{"here:0"}}, 0, 0},
-		{habitFlags{hosts: []string{"here,there"}}, 0, 0},
-		{habitFlags{hostfile: file("a", "# comment\nhere slots=3 max_slots=9\n\nlocalhost:2 # more\n")}, 5, 0},
-		{habitFlags{hostfile: file("b", "here\n")}, cpus, 0},
-		{habitFlags{hostfile: file("c", "here\nthere slots=4\n")}, 0, 0},
-		{habitFlags{hostfile: file("d", "\n")}, 0, 0},
-		{habitFlags{hostfile: file("e", "here slots=x\n")}, 0, 0},
-		{habitFlags{hostfile: dir}, 0, 0},
-		{habitFlags{perNode: "3"}, 3, 0},
-		{habitFlags{perNode: "3"}, 3, 3},
-		{habitFlags{perNode: "3"}, 0, 4},
-		{habitFlags{perNode: "1"}, 1, 4},
-		{habitFlags{perNode: "x"}, 0, 0},
-		{habitFlags{ppn: "2"}, 2, 8},
-		{habitFlags{nodes: "1"}, -1, 8},
-		{habitFlags{nodes: "2"}, 0, 8},
+		{habitFlags{hosts: []string{"here"}}, 1, 0, isHere},
+		{habitFlags{hosts: []string{"here"}}, 7, 7, isHere},
+		{habitFlags{hosts: []string{"here:3,localhost"}}, 4, 0, isHere},
+		{habitFlags{hosts: []string{"here:3", "localhost"}}, 4, 0, isHere},
+		{habitFlags{hosts: []string{"here:0"}}, 0, 0, isHere},
+		{habitFlags{hosts: []string{"here,there"}}, 2, 0, isElsewhere},
+		{habitFlags{hosts: []string{"here:2,there:2"}}, 2, 2, isHere}, // the other host has no PE
+		{habitFlags{hosts: []string{"here:2,there:2"}}, 0, 5, isElsewhere},
+		{habitFlags{hostfile: file("a", "# comment\nhere slots=3 max_slots=9\n\nlocalhost:2 # more\n")}, 5, 0, isHere},
+		{habitFlags{hostfile: file("b", "here\n")}, cpus, 0, isHere},
+		{habitFlags{hostfile: file("c", "here\nthere slots=4\n")}, cpus + 4, 0, isElsewhere},
+		{habitFlags{hostfile: file("d", "\n")}, 0, 0, isHere},
+		{habitFlags{hostfile: file("e", "here slots=x\n")}, 0, 0, isHere},
+		{habitFlags{hostfile: file("f", "here\nthere:4\n"), hosts: []string{"there:2"}}, 2, 0, isElsewhere},
+		{habitFlags{hostfile: file("f", "here\nthere:4\n"), hosts: []string{"where"}}, 0, 0, isElsewhere},
+		{habitFlags{hostfile: dir}, 0, 0, isHere},
+		{habitFlags{hostfile: "/dev/zero"}, 0, 0, isHere},
+		{habitFlags{perNode: "3"}, 3, 0, isHere},
+		{habitFlags{perNode: "3"}, 3, 3, isHere},
+		{habitFlags{perNode: "3"}, 0, 4, isHere},
+		{habitFlags{perNode: "1"}, 4, 4, isHere},
+		{habitFlags{perNode: "1", hosts: []string{"here"}}, 4, 4, isHere},
+		{habitFlags{perNode: "2", hosts: []string{"there,where"}}, 4, 0, isElsewhere},
+		{habitFlags{perNode: "x"}, 0, 0, isHere},
+		{habitFlags{ppn: "2"}, 8, 8, isHere},
+		{habitFlags{ppn: "2"}, 2, 0, isHere},
+		{habitFlags{nodes: "1"}, 8, 8, isHere},
+		{habitFlags{nodes: "2"}, 0, 8, isHere},
+		{habitFlags{nodes: "2", hosts: []string{"a:2,b:2,c:2"}}, 4, 0, isElsewhere},
 	} {
-		got, err := x.f.countPEs(x.n, x.n > 0, here)
-		if (err != nil) != (x.want == 0) || err == nil && got != max(x.want, 0) {
-			t.Errorf("%+v with -n %d: got %d PEs, %v, want %d", x.f, x.n, got, err, x.want)
+		f := &runFlags{n: max(x.n, 1), habitFlags: x.f}
+		l, err := f.layOut([]part{{flags: f, counted: x.n > 0}}, here)
+		if (err != nil) != (x.want == 0) || err == nil && (f.n != x.want || l.IsHere() != x.here) {
+			t.Errorf("%+v with -n %d: %d PEs, here: %t, %v, want %d, here: %t", x.f, x.n, f.n, l.IsHere(), err, x.want, x.here)
 		}
-	}
-	if _, err := (&habitFlags{hosts: []string{"there"}}).countPEs(1, true, here); !errors.Is(err, errOneNode) {
-		t.Errorf("another host: %v, want a refusal", err)
 	}
 	name, err := os.Hostname()
 	check(t, err)
+	isThis := newIsHere()
 	for host, want := range map[string]bool{"localhost": true, "127.0.0.1": true, "::1": true, name: true, name + ".example.org": true, "": false, "no-such-host": false, "192.0.2.1": false} {
-		if isHere(host) != want {
+		if isThis(host) != want {
 			t.Errorf("%q is this machine: %t, want %t", host, !want, want)
 		}
+	}
+}
+
+// noSlurm hides a job of Slurm that the tests run in.
+func noSlurm(t *testing.T) {
+	t.Helper()
+	for _, name := range []string{"SLURM_JOB_ID", "SLURM_JOBID", "SLURMD_NODENAME"} {
+		t.Setenv(name, "")
+	}
+}
+
+// Jobs on other hosts are shown before their daemons are started.
+func TestOtherHosts(t *testing.T) {
+	noSlurm(t)
+	const display = "--display map,allocation "
+	words := `allocation: 2 hosts of --host node1:2,node2:2, 4 slots
+node1: 2 slots
+node2: 2 slots
+map: 3 PEs on 2 hosts, consecutive on each
+node1: PEs 0-1, program no-such-program
+node2: PE 2, program no-such-program
+`
+	line := display + "-n 3 --host node1:2,node2:2 no-such-program"
+	if status, out, said := execute(t, strings.Fields("--do-not-launch "+line)...); status != 0 || out != "" || said != words {
+		t.Errorf("status %d, %q, want 0 and\n%s\ngot\n%s", status, out, words, said)
+	}
+	status, _, said := execute(t, append([]string{"--launch", "exec:sh -c {host}_is_no_such_host"}, strings.Fields(line)...)...)
+	if status != 4 || !strings.HasPrefix(said, words+"oshrun: daemon on node1, started by \"sh -c ") || !strings.Contains(said, "node1_is_no_such_host: not found") {
+		t.Errorf("launched: status %d\n%s", status, said)
+	}
+	for line, want := range map[string]string{
+		"-n 4 --host node1:2,node2:2 --map-by node true":                "node1: PEs 0,2, program true\nnode2: PEs 1,3, program true",
+		"-n 4 --host node1:2,node2:2 --map-by node --rank-by slot true": "node1: PEs 0-1, program true\nnode2: PEs 2-3, program true",
+		"-n 1 --host node1:2 true : -n 2 --host node2:2 /bin/false":     "node1: PE 0, program true\nnode2: PEs 1-2, program /bin/false",
+		"-n 6 --host node1:1,node2:1 --map-by :OVERSUBSCRIBE true":      "node1: PEs 0-2, program true\nnode2: PEs 3-5, program true",
+		"--host n[1-2]:2 true": "n1: PEs 0-1, program true\nn2: PEs 2-3, program true",
+	} {
+		status, _, said := execute(t, strings.Fields("--do-not-launch --display map "+line)...)
+		if status != 0 || !strings.Contains(said, want) {
+			t.Errorf("%s: status %d, want\n%s\ngot\n%s", line, status, want, said)
+		}
+	}
+}
+
+// Emulated nodes are hosts, over which PEs are spread by the same rules.
+func TestEmulatedHosts(t *testing.T) {
+	noSlurm(t)
+	for line, want := range map[string]string{
+		"--emulate 2 -n 3 true":                        "node0: PEs 0-1, program true\nnode1: PE 2, program true",
+		"--emulate 4 -n 5 true":                        "node0: PEs 0-1, program true\nnode1: PE 2, program true\nnode2: PE 3, program true\nnode3: PE 4, program true",
+		"--emulate 2 -n 4 --map-by node true":          "node0: PEs 0,2, program true\nnode1: PEs 1,3, program true",
+		"--emulate 2 -N 2 true":                        "node0: PEs 0-1, program true\nnode1: PEs 2-3, program true",
+		"--emulate 3 -n 5 true : -n 1 true":            "node2: PE 4, program true; PE 5, program true",
+		"--emulate 2 -n 4 --host node1:*,node0:2 true": "node1: PEs 0-1, program true\nnode0: PEs 2-3, program true",
+		"--emulate 3 -n 2 true":                        "! 3 nodes for 2 PEs, want at most one node for each",
+		"--emulate 2 -n 2 --host localhost true":       "! host localhost, want one of emulation: node0, node1",
+	} {
+		want, refused := strings.CutPrefix(want, "! ")
+		status, _, said := execute(t, strings.Fields("--do-not-launch --display map "+line)...)
+		if (status == 0) == refused || !strings.Contains(said, want) {
+			t.Errorf("%s: status %d, want\n%s\ngot\n%s", line, status, want, said)
+		}
+	}
+}
+
+// In a job of Slurm, its nodes are the hosts; without -n there is a PE for each of its tasks.
+func TestSlurmHosts(t *testing.T) {
+	noSlurm(t)
+	set := func(list, tasks string) {
+		t.Setenv("SLURM_JOB_ID", "7")
+		t.Setenv("SLURM_JOB_NODELIST", list)
+		t.Setenv("SLURM_TASKS_PER_NODE", tasks)
+		t.Setenv("SLURM_NNODES", "")
+		t.Setenv("SLURM_JOB_NUM_NODES", "")
+	}
+	set("n[01-02]", "2,1")
+	for line, want := range map[string]string{
+		"true":                  "n01: PEs 0-1, program true\nn02: PE 2, program true",
+		"--host n02 true":       "n02: PE 0, program true",
+		"--host +n1 true":       "n02: PE 0, program true",
+		"--nodes 1 true":        "n01: PEs 0-1, program true",
+		"-n 2 --host n02 true":  "! not enough slots: 2 PEs, want at most 1: the slots of n02 (1)",
+		"--host n03 true":       "! --host n03: host n03, want one of Slurm's allocation: n01, n02; did you mean n01?",
+		"--host localhost true": "! host localhost, want one of Slurm's allocation: n01, n02",
+	} {
+		want, refused := strings.CutPrefix(want, "! ")
+		status, _, said := execute(t, strings.Fields("--do-not-launch --display map "+line)...)
+		if (status == 0) == refused || !strings.Contains(said, want) {
+			t.Errorf("%s: status %d, want\n%s\ngot\n%s", line, status, want, said)
+		}
+	}
+	set("n[01-02", "2,1")
+	if status, _, said := execute(t, "true"); status != 2 || !strings.Contains(said, "SLURM_JOB_NODELIST: n[01-02: [ without ]") || !strings.Contains(said, "\nhint: env -u SLURM_JOB_ID oshrun") {
+		t.Errorf("a list that is cut: status %d, %s", status, said)
+	}
+	name, err := os.Hostname()
+	check(t, err)
+	set(name+",elsewhere", "3,3")
+	if status, out, said := execute(t, "-n", "2", "echo", "x"); status != 0 || out != "x\nx\n" {
+		t.Errorf("PEs that find room on this machine: status %d, %q, %s", status, out, said)
+	}
+	set("node9", "3")
+	t.Setenv("SLURMD_NODENAME", "node9")
+	if status, out, said := execute(t, "echo", "x"); status != 0 || out != "x\nx\nx\n" {
+		t.Errorf("a node of Slurm that is this machine: status %d, %q, %s", status, out, said)
 	}
 }
 

@@ -20,14 +20,15 @@ var ownHabits = []habitRow{
 	{"-output", ofMpirun, "the same words: tag, timestamp, merge, raw, dir=D; also rank, merge-stderr-to-stdout"},
 	{"-stdin, -timeout, -report-uri", ofMpirun, "the same"},
 	{"-bind-to", ofBoth, "the same: core, hwthread, l3cache, numa, socket or package, none; core:overload-allowed"},
-	{"-map-by", ofBoth, "the same: slot or node, core, hwthread, l3cache, numa, socket or package"},
+	{"-map-by", ofBoth, "the same: slot, node, seq, ppr:N:node, core, hwthread, l3cache, numa, socket or package; with :OVERSUBSCRIBE or :NOOVERSUBSCRIBE"},
 	{"-report-bindings, -cpu-set", ofMpirun, "the same"},
 	{"-display", ofMpirun, "map, allocation or bind, on standard error in oshrun's words"},
 	{"-do-not-launch", ofMpirun, "the same"},
 	{"-v, -verbose", ofAll, "says more"},
 	{"-q, -quiet", ofMpirun, "no hints and no word about PEs that are slow; failures are still named. srun's -q is its --qos"},
 	{"-V, -version, -h, -help", ofAll, "the same"},
-	{"-oversubscribe, -allow-run-as-root", ofMpirun, "nothing: both are always allowed"},
+	{"-oversubscribe", ofMpirun, "the same for hosts that are listed; this machine alone takes more PEs than cores anyway"},
+	{"-allow-run-as-root", ofMpirun, "nothing: any user may run jobs"},
 }
 
 // habitRows are all options of other launchers and what oshrun makes of them.
@@ -43,9 +44,13 @@ func habitRows() []habitRow {
 func habitText() []byte {
 	var b bytes.Buffer
 	b.WriteString(`oshrun understands the options of mpirun (Open MPI 4 and 5), mpiexec.hydra (MPICH)
-and srun (Slurm) that mean something on one node. Long options may have one dash or
-two, and their value behind = or as the next word. All options stand before the
-program. What needs several nodes is refused, as is what would silently do less.
+and srun (Slurm). Long options may have one dash or two, and their value behind = or
+as the next word. All options stand before the program. What would silently do less is
+refused.
+
+Hosts come from --host, --hostfile, or the environment of a job of Slurm (SLURM_JOB_NODELIST,
+SLURM_TASKS_PER_NODE, SLURM_JOB_CPUS_PER_NODE). --display map,allocation --do-not-launch
+shows where the PEs would run.
 
 `)
 	for _, r := range habitRows() {

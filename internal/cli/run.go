@@ -60,6 +60,8 @@ type runFlags struct {
 	processFlags
 	watchdogFlags
 	habitFlags
+	nodeFlags
+	mapping plan.MapBy // what mapBy says
 }
 
 func (f *runFlags) register(fs *pflag.FlagSet) {
@@ -77,8 +79,9 @@ func (f *runFlags) register(fs *pflag.FlagSet) {
 	f.watchdogFlags.register(fs)
 	f.registerProcesses(fs)
 	f.registerHabits(fs)
+	f.registerNodes(fs)
 	fs.BoolVarP(&f.verbose, "verbose", "v", false, "say more: starts, ends, the library's log")
-	fs.BoolVar(&f.habits, "oversubscribe", false, "without effect: more PEs than cores are always allowed")
+	fs.BoolVar(&f.crowded, "oversubscribe", false, "let hosts that are listed have more PEs than slots; this machine alone takes\nmore PEs than cores anyway")
 	fs.BoolVar(&f.habits, "allow-run-as-root", false, "without effect: any user may run jobs")
 }
 
@@ -125,9 +128,9 @@ func noneEmpty(fs *pflag.FlagSet) (err error) {
 	wants := map[string]string{
 		"wdir": "a directory", "output": outputWords, "timeout": "a positive number of seconds or a duration",
 		"heap-size": "a size such as 512M", "stdin": "a PE, all or none", "report-uri": "a file or -",
-		"bind-to": strings.Join(plan.BindWords(), ", "), "map-by": strings.Join(plan.MapWords(), ", "), "pprof": "a directory", "stats": "table or json:FILE", "debug": "PEs such as 3 or 0,2-4",
+		"bind-to": strings.Join(plan.BindWords(), ", "), "map-by": strings.Join(plan.MapByWords(), ", "), "pprof": "a directory", "stats": "table or json:FILE", "debug": "PEs such as 3 or 0,2-4",
 		"cpu-set": "numbers of processors such as 0-3", "display": strings.Join(displayWords, ", "), "host": "a host", "hostfile": "a file",
-		"output-filename": "a directory", "per-node": "a number of PEs", "ppn": "a number of PEs", "nodes": "1",
+		"output-filename": "a directory", "per-node": "a number of PEs", "emulate": "a number of nodes", "launch": "ssh, srun or exec:COMMAND", "prefix": "a directory", "interface": "a network", "port-range": "LOW-HIGH", "launch-timeout": "a number of seconds or a duration", "lease": "a number of seconds or a duration", "ppn": "a number of PEs", "nodes": "a number of hosts", "rank-by": "slot or node",
 		"watchdog": "bpf, procconn, pidfd, sigchld or off", "hang-timeout": "a positive number of seconds or a duration",
 	}
 	fs.Visit(func(f *pflag.Flag) {
@@ -139,16 +142,21 @@ func noneEmpty(fs *pflag.FlagSet) (err error) {
 }
 
 func (f *runFlags) options(cmd *cobra.Command, args []string) (*launch.Options, error) {
-	apps, err := f.apps(args, cmd.Flags(), cmd.ErrOrStderr())
+	apps, layout, err := f.apps(args, cmd.Flags(), cmd.ErrOrStderr())
 	if err != nil {
 		return nil, err
 	}
-	o := &launch.Options{Apps: apps, Verbose: f.verbose, Recover: f.recover, ReportURI: f.uri}
+	o := &launch.Options{Apps: apps, Layout: layout, Verbose: f.verbose, Recover: f.recover, ReportURI: f.uri}
 	if err := errors.Join(f.setOutput(o), f.setStdin(o), f.setTimeout(o), f.setHeap(o), f.setWatchdog(o)); err != nil {
 		return nil, err
 	}
 	if err := f.setBinding(o); err != nil {
 		return nil, err // and nothing is made in the file system
+	}
+	if !layout.IsHere() {
+		if err := f.setStarter(o); err != nil {
+			return nil, err
+		}
 	}
 	if err := f.setHabits(o); err != nil || o.DryRun {
 		return o, err

@@ -131,7 +131,7 @@ func TestCompleteWords(t *testing.T) {
 func TestCompleteValues(t *testing.T) {
 	for _, c := range []struct{ args, want []string }{
 		{[]string{"--bind-to", ""}, []string{"none", "core", "numa", "socket", "hwthread", "l3cache"}},
-		{[]string{"-n", "2", "--map-by", ""}, []string{"core", "slot", "numa", "socket", "hwthread", "l3cache"}},
+		{[]string{"-n", "2", "--map-by", ""}, []string{"core", "slot", "numa", "socket", "hwthread", "l3cache", "node", "seq"}},
 		{[]string{"--display", ""}, displayWords},
 		{[]string{"--stdin", ""}, []string{"0", "all", "none"}},
 		{[]string{"--ho"}, nil},

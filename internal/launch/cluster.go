@@ -48,8 +48,11 @@ func (c *Cluster) merge(i int, from <-chan daemon.Event, to chan<- daemon.Event)
 	for {
 		select {
 		case e := <-from:
-			if e.Kind == daemon.Spawned {
+			switch e.Kind {
+			case daemon.Spawned:
 				c.placeSpawned(e, i)
+			case daemon.NodeLost:
+				e.PE = i
 			}
 			select {
 			case to <- e:
@@ -70,13 +73,16 @@ func (c *Cluster) placeSpawned(e daemon.Event, i int) {
 }
 
 // node returns the node of a PE: the first one for a PE that does not exist.
-func (c *Cluster) node(id daemon.ID) Node {
+func (c *Cluster) node(id daemon.ID) Node { return c.nodes[c.home(id)] }
+
+// home returns the index of the node of a PE: 0 for a PE that does not exist.
+func (c *Cluster) home(id daemon.ID) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if homes := c.homes[id.Job]; id.PE >= 0 && id.PE < len(homes) {
-		return c.nodes[homes[id.PE]]
+		return homes[id.PE]
 	}
-	return c.nodes[0]
+	return 0
 }
 
 // each calls f for all nodes at once and returns when all calls have.
@@ -93,9 +99,9 @@ func (c *Cluster) each(f func(i int, n Node)) {
 }
 
 // eachError does the same and joins the errors in the order of the nodes.
-func (c *Cluster) eachError(f func(n Node) error) error {
+func (c *Cluster) eachError(f func(i int, n Node) error) error {
 	errs := make([]error, len(c.nodes))
-	c.each(func(i int, n Node) { errs[i] = f(n) })
+	c.each(func(i int, n Node) { errs[i] = f(i, n) })
 	if len(errs) == 1 {
 		return errs[0]
 	}
@@ -103,11 +109,11 @@ func (c *Cluster) eachError(f func(n Node) error) error {
 }
 
 // Launch starts the PEs of the first job on all nodes.
-func (c *Cluster) Launch() error { return c.eachError(Node.Launch) }
+func (c *Cluster) Launch() error { return c.eachError(func(_ int, n Node) error { return n.Launch() }) }
 
 // Close closes all nodes.
 func (c *Cluster) Close() error {
-	err := c.eachError(Node.Close)
+	err := c.eachError(func(_ int, n Node) error { return n.Close() })
 	close(c.over)
 	c.merges.Wait()
 	return err
@@ -163,6 +169,17 @@ func (c *Cluster) Ask(o wire.Order, atMost time.Duration) []daemon.Answer {
 	answers := make([][]daemon.Answer, len(c.nodes))
 	c.each(func(i int, n Node) { answers[i] = n.Ask(o, atMost) })
 	return slices.Concat(answers...)
+}
+
+// FarFailed makes a failure of PEs known on all nodes but theirs, which is that of the first PE.
+func (c *Cluster) FarFailed(f daemon.FarFailure) error {
+	home := c.home(daemon.ID{PE: f.PEs[0]})
+	return c.eachError(func(i int, n Node) error {
+		if i == home {
+			return nil
+		}
+		return n.FarFailed(f)
+	})
 }
 
 // Tier names the ways in which the nodes learn of ends, each way once.

@@ -17,6 +17,10 @@ func (d *Display) any() bool { return d.Map || d.Allocation }
 
 // display shows what is asked for. Machine is nil where nothing is known of it.
 func (o *Options) display(p *printer, machine plan.Topology, cfg *daemon.Config) {
+	if !o.Layout.IsHere() {
+		o.displayLayout(p)
+		return
+	}
 	host := hostname()
 	var text []byte
 	if o.Display.Allocation {
@@ -47,4 +51,25 @@ func allocation(host string, machine plan.Topology) string {
 		return host + ", its processors are not known"
 	}
 	return fmt.Sprintf("%s, %d cores, processors %s: %s", host, machine.Cores(), plan.FormatList(machine.Allowed()), machine.Draw(&plan.Place{}))
+}
+
+// displayLayout shows what is asked for of a job on other machines.
+func (o *Options) displayLayout(p *printer) {
+	var text string
+	if o.Display.Allocation {
+		text += o.Layout.AllocationText()
+	}
+	if o.Display.Map {
+		names := make([]string, len(o.Apps))
+		for i := range o.Apps {
+			if names[i] = o.Apps[i].Name; names[i] == "" {
+				names[i] = o.Apps[i].Program
+			}
+			names[i] = Printable(names[i])
+		}
+		text += o.Layout.MapText(names)
+	}
+	if text != "" {
+		p.printLines([]byte(text))
+	}
 }

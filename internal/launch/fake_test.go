@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"context"
 	"fmt"
 	"sync"
 	"syscall"
@@ -11,7 +12,27 @@ import (
 	"github.com/goshmem/goshmem/internal/xunix"
 )
 
-// fake is a node without processes. It records its calls.
+// fakeStarter starts fakes.
+type fakeStarter struct {
+	check func(cfg *daemon.Config) error // nil: nothing is wrong
+	start func(cfg daemon.Config, hooks daemon.Hooks) (Node, error)
+}
+
+// Check says what check says.
+func (f fakeStarter) Check(cfg *daemon.Config) error {
+	if f.check == nil {
+		return nil
+	}
+	return f.check(cfg)
+}
+
+// Start starts one node.
+func (f fakeStarter) Start(_ context.Context, _ Span, cfg daemon.Config, hooks func(node int) daemon.Hooks) ([]Node, error) {
+	n, err := f.start(cfg, hooks(0))
+	return []Node{n}, err
+}
+
+// fake is a node without processes. It notes what it is asked to do.
 type fake struct {
 	events   chan daemon.Event
 	npes     int                // number of PEs; they are of job 0 and numbered from first
@@ -72,6 +93,11 @@ func (f *fake) PID(id daemon.ID) int {
 		return 0
 	}
 	return 1000*(id.Job+1) + id.PE
+}
+
+func (f *fake) FarFailed(far daemon.FarFailure) error {
+	f.note("far failed %v %v", far.PEs, far.NodeLost)
+	return nil
 }
 
 func (f *fake) Signal(sig syscall.Signal) {

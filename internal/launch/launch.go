@@ -23,6 +23,7 @@ import (
 	"github.com/goshmem/goshmem/detector/kernel"
 	"github.com/goshmem/goshmem/internal/daemon"
 	"github.com/goshmem/goshmem/internal/envvar"
+	"github.com/goshmem/goshmem/internal/plan"
 	"github.com/goshmem/goshmem/internal/xunix"
 	"github.com/goshmem/goshmem/symheap/layout"
 )
@@ -59,7 +60,8 @@ type App struct {
 // Options says what to run and how.
 type Options struct {
 	Apps     []App
-	HeapSize uint64 // bytes; 0: what the environment of the first app says, or the default
+	Layout   *plan.Layout // on which hosts the PEs run; nil: on this machine
+	HeapSize uint64       // bytes; 0: what the environment of the first app says, or the default
 	Output   Output
 	PTY      PTY // whether PEs write their standard output to pseudo terminals
 	Stdin    *os.File
@@ -87,6 +89,8 @@ type Options struct {
 	Log func(w io.Writer) zerolog.Logger
 	// OwnsChildren says that this process has no children but the job's.
 	OwnsChildren bool
+	// Starter starts the nodes of the layout. Nil: the layout is this machine.
+	Starter Starter
 }
 
 // SetUpError reports a job that could not be started.
@@ -104,16 +108,20 @@ func (e *SetUpError) Unwrap() error { return e.Err }
 // Run runs a job to its end and returns its exit status. It writes the output of the PEs and its
 // own messages to Stdout and Stderr. An error is a *SetUpError, and nothing was run.
 func Run(ctx context.Context, o Options) (status int, err error) {
-	return o.run(ctx, starter{check: (*daemon.Config).Check, start: startHere})
+	at := Starter(hereStarter{})
+	if o.Starter != nil {
+		at = o.Starter
+	}
+	return o.run(ctx, at)
 }
 
 // run is Run with what starts the node.
-func (o *Options) run(ctx context.Context, at starter) (status int, err error) {
+func (o *Options) run(ctx context.Context, at Starter) (status int, err error) {
 	cfg, err := o.config()
 	if err != nil {
 		return StatusSetUp, err
 	}
-	if err := at.check(&cfg); err != nil {
+	if err := at.Check(&cfg); err != nil {
 		return StatusSetUp, &SetUpError{Err: err, Hint: hintAt(err)}
 	}
 	machine, err := o.place(&cfg)
@@ -133,22 +141,29 @@ func (o *Options) run(ctx context.Context, at starter) (status int, err error) {
 		p.flush()
 		return StatusOK, p.close()
 	}
-	input := o.feeders(1)
-	hooks := o.hooks(p)
-	hooks.Credit = func(c daemon.Credit) { input.credit(0, c) }
-	node, err := at.start(cfg, hooks)
+	span := o.span()
+	input := o.feeders(span.nodes())
+	logger := o.logger(p)
+	nodes, err := at.Start(ctx, span, cfg, func(node int) daemon.Hooks {
+		hooks := o.hooks(p, logger)
+		hooks.Credit = func(c daemon.Credit) { input.credit(node, c) }
+		return hooks
+	})
 	if err != nil {
+		p.flush() // what is displayed comes before the error
 		_ = p.close()
 		return StatusSetUp, &SetUpError{Err: err, Hint: hintAtStart(err)}
 	}
-	cluster := NewCluster([]Node{node}, nil)
+	cluster := NewCluster(nodes, span.Homes)
 	takeBack, err := o.reportURI(cluster, p)
 	if err != nil {
-		return StatusSetUp, &SetUpError{Err: errors.Join(err, cluster.Close(), p.close()), Hint: "choose another file"}
+		err = errors.Join(err, cluster.Close())
+		p.flush()
+		return StatusSetUp, &SetUpError{Err: errors.Join(err, p.close()), Hint: "choose another file"}
 	}
 	defer takeBack()
 	r := newRun(o, cluster, p)
-	r.log = hooks.Logger
+	r.log = logger
 	if err := cluster.Launch(); err != nil {
 		r.left, r.ending, r.status = 0, true, StatusSetUp
 		r.finish(ctx)
@@ -197,11 +212,11 @@ func hintAt(err error) string {
 
 // config turns the options into what the node runs.
 func (o *Options) config() (daemon.Config, error) {
-	n := o.NPEs()
+	n := o.span().mostOnNode(o.NPEs())
 	if n < 1 || n > layout.MaxLocal {
 		return daemon.Config{}, &SetUpError{Err: fmt.Errorf("number of PEs: %d, want %s", n, WantPEs()), Hint: "a smaller -n"}
 	}
-	cfg := daemon.Config{HeapSize: o.HeapSize, StdinTo: o.readers(), OwnsChildren: o.OwnsChildren, Watchdog: o.Watchdog, EndsFirst: !o.Recover, Tools: o.ReportURI != "", Memory: o.Stats != nil, Debug: o.Debug}
+	cfg := daemon.Config{HeapSize: o.HeapSize, StdinTo: o.readers(), OwnsChildren: o.OwnsChildren, Watchdog: o.Watchdog, EndsFirst: !o.Recover && o.span().nodes() == 1, Tools: o.ReportURI != "", Memory: o.Stats != nil, Debug: o.Debug}
 	for i := range o.Apps {
 		app, err := o.Apps[i].config(n)
 		if err != nil {
@@ -224,9 +239,9 @@ func (o *Options) config() (daemon.Config, error) {
 }
 
 // hooks returns what the nodes call.
-func (o *Options) hooks(p *printer) daemon.Hooks {
+func (o *Options) hooks(p *printer, logger zerolog.Logger) daemon.Hooks {
 	return daemon.Hooks{
-		Output: p.write, OutputEnd: p.end, Log: p.log, Logger: o.logger(p),
+		Output: p.write, OutputEnd: p.end, Log: p.log, Logger: logger,
 		Notice: func(text string) { p.message("%s", text) },
 	}
 }

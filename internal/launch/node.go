@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"context"
 	"syscall"
 	"time"
 
@@ -50,25 +51,36 @@ type Node interface {
 	// QuitGo ends the Go programs of a PE by SIGQUIT, and waits for their output for atMost at the longest.
 	QuitGo(id daemon.ID, atMost time.Duration)
 
+	// FarFailed makes a failure of PEs of other nodes known on this one.
+	FarFailed(f daemon.FarFailure) error
+
 	// Tier names the way in which the node learns of ends.
 	Tier() string
 	// ToolURI returns what tools need to attach, empty if none may.
 	ToolURI() string
 }
 
-// starter is how a node is started.
-type starter struct {
-	// check says whether programs and directories are there, before anything is made on this machine.
-	check func(cfg *daemon.Config) error
-	// start starts the node, which calls hooks.
-	start func(cfg daemon.Config, hooks daemon.Hooks) (Node, error)
+// Starter starts the nodes of a job.
+type Starter interface {
+	// Check says whether programs and directories are there, before anything is made. It returns nil where only the
+	// nodes can say that: Start does then.
+	Check(cfg *daemon.Config) error
+	// Start starts the nodes of a job, each of which calls hooks of its own. The configuration is what they have in
+	// common. After an error no node is left.
+	Start(ctx context.Context, s Span, cfg daemon.Config, hooks func(node int) daemon.Hooks) ([]Node, error)
 }
 
-// startHere starts the node of this process.
-func startHere(cfg daemon.Config, hooks daemon.Hooks) (Node, error) {
-	step, err := daemon.Start(cfg, hooks)
+// hereStarter starts the node of this process.
+type hereStarter struct{}
+
+// Check looks for the programs and directories on this machine.
+func (hereStarter) Check(cfg *daemon.Config) error { return cfg.Check() }
+
+// Start starts a step in this process.
+func (hereStarter) Start(_ context.Context, _ Span, cfg daemon.Config, hooks func(node int) daemon.Hooks) ([]Node, error) {
+	step, err := daemon.Start(cfg, hooks(0))
 	if err != nil {
-		return nil, err // not a nil *Step in a Node
+		return nil, err
 	}
-	return step, nil
+	return []Node{step}, nil
 }

@@ -24,6 +24,12 @@ type Binding struct {
 // place says on which processors the PEs run. It returns the machine's processors if it had to look at them.
 func (o *Options) place(cfg *daemon.Config) (plan.Topology, error) {
 	b := &o.Binding
+	if !o.Layout.IsHere() {
+		if b.Bind > plan.BindNone || b.CPUs != nil {
+			return nil, &SetUpError{Err: errors.New("--bind-to and --cpu-set: a job of several nodes does not bind its PEs yet"), Hint: "--bind-to none"}
+		}
+		return nil, nil
+	}
 	wanted := b.Bind > plan.BindNone || b.CPUs != nil
 	if b.Bind == plan.BindNone && !wanted && !b.Report && !o.Display.any() {
 		return nil, nil

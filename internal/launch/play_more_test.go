@@ -288,7 +288,7 @@ func TestStartFails(t *testing.T) {
 	} {
 		for _, early := range []bool{false, true} {
 			p := newPlay(t, 1, nil)
-			at := starter{
+			at := fakeStarter{
 				check: func(*daemon.Config) error {
 					if early {
 						return x.err
@@ -313,8 +313,7 @@ func TestDryRun(t *testing.T) {
 		o.DryRun, o.Display, o.Output.Dir = true, Display{Map: true, Allocation: true}, dir
 		o.Apps = append(o.Apps, App{NPEs: 1, Program: "other\x1b", Name: "oth\x1ber"})
 	})
-	at := starter{
-		check: func(*daemon.Config) error { return nil },
+	at := fakeStarter{
 		start: func(daemon.Config, daemon.Hooks) (Node, error) {
 			t.Error("a node was started")
 			return nil, errors.New("never")
@@ -367,7 +366,7 @@ func TestBindings(t *testing.T) {
 		"too few":           {Binding{Bind: plan.BindCore}, 1000, ""},
 	} {
 		p := newPlay(t, x.npes, func(o *Options) { o.Binding = x.b })
-		_, err := p.o.run(t.Context(), starter{check: func(*daemon.Config) error { return nil }})
+		_, err := p.o.run(t.Context(), fakeStarter{})
 		set := new(SetUpError)
 		if !errors.As(err, &set) || !strings.Contains(err.Error(), x.want) || set.Hint == "" {
 			t.Errorf("%s: %v, want an error with a hint", name, err)

@@ -85,8 +85,7 @@ func newPlay(t *testing.T, n int, change func(o *Options)) *play {
 func (p *play) start() {
 	ctx, cancel := context.WithCancelCause(p.t.Context())
 	p.cancel = cancel
-	at := starter{
-		check: func(*daemon.Config) error { return nil },
+	at := fakeStarter{
 		start: func(cfg daemon.Config, hooks daemon.Hooks) (Node, error) {
 			p.cfg, p.hooks = cfg, hooks
 			return p.fake, nil

@@ -35,6 +35,7 @@ type run struct {
 	asked     time.Time          // when the user first asked for the end; zero: never
 	stop      stop
 	order     order
+	others    *others // the nodes that a failure is made known on; nil: there is one node, or failures end the job
 	clock     countdown
 	lost      chan daemon.Event   // losses of connections, lostPatience after each of them
 	over      chan struct{}       // closed when the loop has ended and receives from lost no more
@@ -56,6 +57,9 @@ func newRun(o *Options, cluster *Cluster, out *printer) *run {
 		lost: make(chan daemon.Event), over: make(chan struct{}),
 		begin: make(chan syscall.Signal, 1), ready: make(chan syscall.Signal, 1), // the PEs are told once
 		profiles: newProfiles(o),
+	}
+	if o.Recover && o.span().nodes() > 1 {
+		r.others = &others{run: r}
 	}
 	r.expectJob(0, o.NPEs())
 	return r
@@ -106,7 +110,7 @@ func (r *run) loop(ctx context.Context) {
 				if !r.ending {
 					r.dump, r.late = r.o.Stacks, true
 				}
-				r.end(StatusTimeout, "timeout: --timeout %v is over; still running: %s", r.o.Timeout, r.running())
+				r.end(StatusTimeout, "timeout: --timeout %v is over; still running: %s", r.o.Timeout, listRunning(r.gone, r.cluster.PID))
 			}
 		case <-canceled:
 			canceled = nil
@@ -133,6 +137,8 @@ func (r *run) event(e daemon.Event) {
 			return
 		}
 		r.endAfter(r.out.said(e), exitStatus(e.Status), "PE %v (pid %d) ended the job with status %d after %v%s", e.ID, e.PID, e.Status, at, reasonOf(e.Msg))
+	case daemon.NodeLost:
+		r.reportLostNode(e)
 	case daemon.Lost:
 		r.noteLoss(e)
 	case daemon.Failed:
@@ -141,6 +147,7 @@ func (r *run) event(e daemon.Event) {
 			return
 		}
 		r.fallen[e.ID] = true
+		r.others.tellFailure(e)
 		r.orderEnd(e)
 	case daemon.Changed:
 		r.printChange(e)
@@ -153,6 +160,7 @@ func (r *run) event(e daemon.Event) {
 			delete(r.fallen, e.ID) // was judged when it died
 			return
 		}
+		r.others.tellFailure(e)
 		r.orderEnd(e)
 	}
 }
@@ -279,18 +287,18 @@ func (r *run) sendEnd(sig syscall.Signal) {
 	}
 }
 
-// running lists the PEs that have not ended.
-func (r *run) running() string {
+// listRunning lists the PEs that have not ended.
+func listRunning(gone map[int][]bool, pidOf func(id daemon.ID) int) string {
 	var pes []string
-	for _, job := range sortedKeys(r.gone) {
-		for pe, gone := range r.gone[job] {
+	for _, job := range sortedKeys(gone) {
+		for pe, over := range gone[job] {
 			id := daemon.ID{Job: job, PE: pe}
 			switch {
-			case gone:
+			case over:
 			case len(pes) == 16:
 				return strings.Join(pes, ", ") + ", ..."
 			default:
-				pes = append(pes, fmt.Sprintf("PE %v (pid %d)", id, r.cluster.PID(id)))
+				pes = append(pes, fmt.Sprintf("PE %v (pid %d)", id, pidOf(id)))
 			}
 		}
 	}

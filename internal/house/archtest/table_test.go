@@ -24,7 +24,7 @@ var table = []group{
 			"mpi/match",
 			"internal/plan", "internal/group", "internal/ending", "internal/fold", "internal/daemon/life", "internal/daemon/pulse",
 			"internal/wire", "internal/envvar", "internal/invariants",
-			"internal/lab/sample",
+			"internal/lab/sample", "internal/control/session",
 		},
 		may:  []string{"layer 0"},
 		pure: true,
@@ -91,15 +91,31 @@ var table = []group{
 		packages: []string{"graph500", "perftest", "examples/..."},
 		may:      []string{"shmem", "mpi", "mpi/ft", "interop"},
 	},
+	{layer: "node", packages: []string{"internal/control"}, may: []string{"layer 0", "layer 1"}},
 	{
 		layer:    "node",
 		packages: []string{"internal/daemon", "internal/agent"},
 		may:      []string{"layer 0", "layer 1", "layer 2", "layer 3"},
 	},
 	{
+		layer:    "node", // between the servers of nodes
+		packages: []string{"internal/fence"},
+		may:      []string{"layer 0", "layer 1", "pmix/server"},
+	},
+	{
 		layer:    "node",
 		packages: []string{"internal/launch"},
 		may:      []string{"layer 0", "layer 1", "layer 2", "layer 3", "internal/daemon"},
+	},
+	{
+		layer:    "node", // a node whose PEs run elsewhere: of the front end it knows nothing
+		packages: []string{"internal/remote"},
+		may:      []string{"layer 0", "layer 1", "detector/kernel", "internal/daemon"},
+	},
+	{
+		layer:    "node", // puts them together
+		packages: []string{"internal/nodes"},
+		may:      []string{"layer 0", "layer 1", "internal/control", "internal/daemon", "internal/fence", "internal/launch", "internal/remote"},
 	},
 	{
 		layer:    "node", // tests that every launch.Node passes

@@ -1,0 +1,171 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/rs/zerolog"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/goshmem/goshmem/internal/control"
+	"github.com/goshmem/goshmem/internal/launch"
+	"github.com/goshmem/goshmem/internal/nodes"
+	"github.com/goshmem/goshmem/internal/plan"
+)
+
+// mostEmulated bounds the nodes that one machine can stand for: each is a process of its own, with
+// some 15 MB of memory.
+const mostEmulated = 64
+
+// nodeFlags are the flags of jobs of several nodes.
+type nodeFlags struct {
+	emulate       string
+	launch        string
+	launchTimeout string
+	prefix        string
+	network       string
+	portRange     string
+	lease         string
+}
+
+func (f *nodeFlags) registerNodes(fs *pflag.FlagSet) {
+	fs.StringVar(&f.emulate, "emulate", "", "let this machine stand for `N` nodes, node0 and so on: a daemon for each, as on a cluster")
+	fs.StringVar(&f.launch, "launch", "", "how daemons are started on other hosts: `ssh`; srun, the default in a job of Slurm;\nexec:COMMAND, to which the daemon's command is appended, and in which {host} is the host")
+	fs.StringVar(&f.launchTimeout, "launch-timeout", "30", "how long a daemon may take to report itself: seconds, or 90s, 5m")
+	fs.StringVar(&f.prefix, "prefix", "", "where oshrun is on other hosts: `DIR`/bin/oshrun; by default where it is here")
+	fs.StringVar(&f.network, "interface", "", "let daemons use this `network` alone: eth0, or 10.0.0.0/8")
+	fs.StringVar(&f.portRange, "port-range", "", "listen at a port of `LOW-HIGH` alone")
+	fs.StringVar(&f.lease, "lease", "10", "how long a node may be out of reach before it is lost: seconds, or 30s, 1m")
+}
+
+// emulation returns the nodes that this machine stands for, with slots for all PEs. Count returns
+// how many PEs there are on a number of nodes.
+func (f *nodeFlags) emulation(count func(nodes int) int) (*plan.Allocation, error) {
+	nodes, err := strconv.Atoi(f.emulate)
+	if err != nil || nodes < 1 || nodes > mostEmulated {
+		return nil, usagef("--emulate 4", "--emulate: %q, want a number of nodes from 1 to %d", f.emulate, mostEmulated)
+	}
+	n := count(nodes)
+	if nodes > n {
+		return nil, usagef(fmt.Sprintf("-n %d, or --emulate %d", nodes, n), "--emulate: %d nodes for %d PEs, want at most one node for each PE", nodes, n)
+	}
+	a, err := plan.Emulated(nodes, n)
+	if err != nil {
+		return nil, usagef("fewer PEs", "--emulate: %w", err)
+	}
+	return a, nil
+}
+
+// setStarter says how the daemons of the job's nodes are started.
+func (f *nodeFlags) setStarter(o *launch.Options) (err error) {
+	emulated := f.emulate != ""
+	cfg := nodes.Config{Emulated: emulated, Logger: zerolog.Nop(), Report: func(line string) { fmt.Fprintf(o.Stderr, "oshrun: %s\n", line) }}
+	cfg.Within, err = duration("--launch-timeout", f.launchTimeout)
+	if err == nil {
+		cfg.Lease, err = duration("--lease", f.lease)
+	}
+	if err == nil {
+		cfg.Ports, err = f.ports()
+	}
+	if err == nil {
+		cfg.Agent, err = f.agent(emulated)
+	}
+	if err != nil {
+		return err
+	}
+	if cfg.Addrs, err = control.LocalAddresses(f.network, emulated && f.network == ""); err != nil {
+		return usagef("oshrun doctor", "--interface: %w", err)
+	}
+	o.Starter = nodes.Starter{Config: cfg}
+	return nil
+}
+
+// ports returns the ports that may be listened at.
+func (f *nodeFlags) ports() (p control.PortRange, err error) {
+	if f.portRange == "" {
+		return p, nil
+	}
+	if p, err = control.ParsePortRange(f.portRange); err != nil {
+		return p, usagef("--port-range 20000-20999", "--port-range: %w", err)
+	}
+	return p, nil
+}
+
+// agent returns what starts daemons.
+func (f *nodeFlags) agent(emulated bool) (a nodes.Agent, err error) {
+	oshrun, err := f.oshrunElsewhere()
+	if err != nil {
+		return a, err
+	}
+	how, command, _ := strings.Cut(f.launch, ":")
+	if how == "" {
+		switch {
+		case emulated:
+			how = "local"
+		case os.Getenv("SLURM_JOB_ID") != "":
+			how = "srun"
+		default:
+			how = "ssh"
+		}
+	}
+	words := strings.Fields(command)
+	if (how == "exec") != (len(words) > 0) {
+		how = "" // a command that is missing, or means nothing
+	}
+	switch how {
+	case "local":
+		return nodes.LocalAgent(oshrun), nil
+	case "ssh":
+		return nodes.SSHAgent(oshrun), nil
+	case "srun":
+		return nodes.SrunAgent(oshrun), nil
+	case "exec":
+		return nodes.ExecAgent(words, oshrun), nil
+	}
+	return a, usagef("--launch ssh", `--launch: %q, want ssh, srun, local or exec:COMMAND, such as "exec:ip netns exec {host}"`, f.launch)
+}
+
+// oshrunElsewhere returns the path of oshrun on the nodes.
+func (f *nodeFlags) oshrunElsewhere() (string, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return "", fmt.Errorf("path of oshrun: %w", err)
+	}
+	if f.prefix == "" {
+		return self, nil
+	}
+	if !strings.HasPrefix(f.prefix, "/") {
+		return "", usagef("--prefix /opt/goshmem", "--prefix: %q, want an absolute path", f.prefix)
+	}
+	return strings.TrimSuffix(f.prefix, "/") + "/bin/oshrun", nil
+}
+
+// newDaemon returns the command that runs a node of a job for another oshrun, which starts it.
+func newDaemon() *cobra.Command {
+	var stdin bool
+	cmd := &cobra.Command{
+		Use:    "daemon --stdin",
+		Short:  "run a node of a job for the oshrun that starts this command",
+		Args:   cobra.NoArgs,
+		Hidden: true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if !stdin {
+				return usagef("oshrun --emulate 2 -n 4 ./program", "daemon: oshrun starts its daemons itself")
+			}
+			newLogger, err := logger(false, false)
+			if err != nil {
+				return err
+			}
+			log := zerolog.Nop()
+			if newLogger != nil {
+				log = newLogger(cmd.ErrOrStderr())
+			}
+			return nodes.RunDaemon(cmd.Context(), cmd.InOrStdin(), log)
+		},
+	}
+	cmd.Flags().BoolVar(&stdin, "stdin", false, "read from standard input where the front end is")
+	return cmd
+}

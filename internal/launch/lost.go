@@ -1,0 +1,90 @@
+package launch
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/goshmem/goshmem/internal/daemon"
+)
+
+// reportLostNode ends the job because a node is lost, with all its PEs. With --recover the job goes on without them.
+func (r *run) reportLostNode(e daemon.Event) {
+	node := e.PE
+	host := r.o.span().Hosts[node]
+	lost := pesOn(node, r.gone, r.cluster.home)
+	for _, id := range lost {
+		r.left--
+		r.gone[id.Job][id.PE] = true
+		delete(r.fallen, id)
+		r.profiles.noteEnd(daemon.Event{Kind: daemon.Exited, ID: id})
+	}
+	what := fmt.Sprintf("node %s is lost with %s: %s", host, countPEs(lost), e.Msg)
+	switch {
+	case r.ending || len(lost) == 0 && r.left == 0:
+	case !r.o.Recover:
+		r.end(StatusError, "%s", what)
+	default:
+		r.out.message("%s; %s", what, goOn(r.left-len(r.fallen)))
+	}
+	for _, id := range lost {
+		if r.o.Recover && !r.ending {
+			r.dead = append(r.dead, failure{id: id, status: StatusError, what: "was lost with its node, " + host, at: e.At.Round(time.Millisecond), tier: "the loss of its node"})
+		}
+		r.noteParted(id)
+	}
+	r.others.tell(daemon.FarFailure{PEs: numbersOf(lost), NodeLost: true})
+}
+
+// others makes failures known on nodes other than their own. Nil does nothing.
+type others struct{ run *run }
+
+// tell makes a failure of PEs of one node known on the others, as long as the job goes on.
+func (o *others) tell(f daemon.FarFailure) {
+	if o == nil || o.run.ending || len(f.PEs) == 0 {
+		return
+	}
+	if err := o.run.cluster.FarFailed(f); err != nil {
+		o.run.log.Error().Err(err).Msg("failure on another node")
+	}
+}
+
+// tellFailure makes the end of a PE known if it is a failure. One of a spawned job is its own node's.
+func (o *others) tellFailure(e daemon.Event) {
+	if _, failed := failureOf(e, 0); failed && e.Job == 0 {
+		o.tell(daemon.FarFailure{PEs: []int{e.PE}, End: e.End})
+	}
+}
+
+// pesOn returns the PEs of a node whose processes are not reaped.
+func pesOn(node int, gone map[int][]bool, homeOf func(id daemon.ID) int) (ids []daemon.ID) {
+	for _, job := range sortedKeys(gone) {
+		for pe, over := range gone[job] {
+			if id := (daemon.ID{Job: job, PE: pe}); !over && homeOf(id) == node {
+				ids = append(ids, id)
+			}
+		}
+	}
+	return ids
+}
+
+// numbersOf returns the numbers of the PEs of the first job.
+func numbersOf(ids []daemon.ID) (pes []int) {
+	for _, id := range ids {
+		if id.Job == 0 {
+			pes = append(pes, id.PE)
+		}
+	}
+	return pes
+}
+
+// countPEs says how many PEs there are, and which if they are few.
+func countPEs(ids []daemon.ID) string {
+	switch n := len(ids); n {
+	case 0:
+		return "no PE that runs"
+	case 1:
+		return fmt.Sprintf("PE %v", ids[0])
+	default:
+		return fmt.Sprintf("%d PEs, %v to %v", n, ids[0], ids[n-1])
+	}
+}

@@ -1,0 +1,162 @@
+package nodes
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Agent says by which command daemons are started. The command passes its standard input on to
+// each daemon that it starts.
+type Agent struct {
+	// Command starts the daemon of a node, or of all nodes. {host} stands for the host's name and {node} for the node's
+	// index; {hosts} and {nodes} for the names of all hosts, with commas between, and their number.
+	Command []string
+	All     bool // one command starts all daemons
+}
+
+// What oshrun's daemon is called with.
+var daemonWords = []string{"daemon", "--stdin"}
+
+// LocalAgent starts daemons on this machine. Oshrun is the path of oshrun, there and for the other agents.
+func LocalAgent(oshrun string) Agent { return Agent{Command: append([]string{oshrun}, daemonWords...)} }
+
+// SSHAgent starts daemons by ssh, which must not ask for anything.
+func SSHAgent(oshrun string) Agent {
+	return Agent{Command: append([]string{"ssh", "-o", "BatchMode=yes", "{host}", quote(oshrun)}, daemonWords...)}
+}
+
+// SrunAgent starts all daemons by one srun, in a job of Slurm. Without any one of these options the end of one daemon
+// would end the others, or the daemons would have a part of their nodes only.
+func SrunAgent(oshrun string) Agent {
+	return Agent{All: true, Command: append([]string{
+		"srun", "--nodes={nodes}", "--ntasks={nodes}", "--ntasks-per-node=1", "--nodelist={hosts}", "--input=all", "--kill-on-bad-exit=0", "--overlap",
+		"--mpi=none", "--cpu-bind=none", "--mem=0", "--export=ALL", "--unbuffered", oshrun,
+	}, daemonWords...)}
+}
+
+// ExecAgent starts daemons by a command of the user, to which that of the daemon is appended.
+func ExecAgent(words []string, oshrun string) Agent {
+	return Agent{Command: slices.Concat(words, []string{oshrun}, daemonWords)}
+}
+
+// quote quotes a word for the shell on another host.
+func quote(word string) string {
+	plain := func(r rune) bool {
+		return r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || strings.ContainsRune("/._-+", r)
+	}
+	if word != "" && !strings.ContainsFunc(word, func(r rune) bool { return !plain(r) }) {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
+
+// argv returns the command for one node of those with these hosts.
+func (a Agent) argv(node int, hosts []string) []string {
+	fill := strings.NewReplacer(
+		"{host}", hosts[node], "{node}", strconv.Itoa(node), "{hosts}", strings.Join(hosts, ","), "{nodes}", strconv.Itoa(len(hosts)),
+	)
+	argv := slices.Clone(a.Command)
+	for i := range argv {
+		argv[i] = fill.Replace(argv[i])
+	}
+	return argv
+}
+
+// tailBytes is how much of the last that an agent has written is kept.
+const tailBytes = 4 << 10
+
+// tail keeps the end of what is written to it.
+type tail struct {
+	mu   sync.Mutex
+	text []byte
+}
+
+// Write keeps text.
+func (t *tail) Write(text []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.text = append(t.text, text...)
+	t.text = slices.Clone(t.text[max(0, len(t.text)-tailBytes):])
+	return len(text), nil
+}
+
+// String returns what is kept, without space around it.
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return string(bytes.TrimSpace(t.text))
+}
+
+// agentProcess is a launch agent that runs.
+type agentProcess struct {
+	where string // the host, or how many there are
+	argv  []string
+	cmd   *exec.Cmd
+	said  *tail
+	ended chan struct{} // closed when it has ended and is reaped
+	err   error         // how it ended; set before ended is closed
+}
+
+// start starts the daemon of a node, or of all nodes.
+func (a Agent) start(node int, hosts []string, handover []byte) (*agentProcess, error) {
+	argv := a.argv(node, hosts)
+	p := &agentProcess{where: hosts[node], argv: argv, said: &tail{}, ended: make(chan struct{})}
+	if a.All {
+		p.where = fmt.Sprintf("%d hosts", len(hosts))
+	}
+	p.cmd = exec.Command(argv[0], argv[1:]...)
+	p.cmd.Stdin = bytes.NewReader(handover)
+	p.cmd.Stdout, p.cmd.Stderr = p.said, p.said
+	p.cmd.WaitDelay = time.Second                          // what the agent leaves behind may hold its output open
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // signals of the user's terminal go to the front end alone
+	if err := p.cmd.Start(); err != nil {
+		return nil, &AgentError{Where: p.where, Argv: argv, Err: err}
+	}
+	go func() {
+		defer close(p.ended)
+		if err := p.cmd.Wait(); !errors.Is(err, exec.ErrWaitDelay) {
+			p.err = err
+		}
+	}()
+	return p, nil
+}
+
+// failure returns what is to be said of an agent that has ended before its time.
+func (p *agentProcess) failure() error {
+	err := p.err
+	if err == nil {
+		err = errors.New("exit status 0 before the job was over")
+	}
+	return &AgentError{Where: p.where, Argv: p.argv, Err: err, Said: p.said.String()}
+}
+
+// kill ends the agent. Its daemon ends when it finds that the front end does not answer any more.
+func (p *agentProcess) kill() { _ = p.cmd.Process.Kill() } // it may have ended
+
+// AgentError reports a daemon that could not be started.
+type AgentError struct {
+	Where string // the host, or how many
+	Argv  []string
+	Err   error
+	Said  string // the last that the agent wrote
+}
+
+// Error names the host, the command and what the command said.
+func (e *AgentError) Error() string {
+	text := fmt.Sprintf("daemon on %s, started by %q: %v", e.Where, strings.Join(e.Argv, " "), e.Err)
+	if e.Said != "" {
+		text += ": " + e.Said
+	}
+	return text
+}
+
+// Unwrap returns how the command ended.
+func (e *AgentError) Unwrap() error { return e.Err }

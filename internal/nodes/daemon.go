@@ -1,0 +1,145 @@
+package nodes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/goshmem/goshmem/internal/control"
+	"github.com/goshmem/goshmem/internal/daemon"
+	"github.com/goshmem/goshmem/internal/fence"
+	"github.com/goshmem/goshmem/internal/remote"
+	"github.com/goshmem/goshmem/internal/version"
+	"github.com/goshmem/goshmem/internal/wire"
+	"github.com/goshmem/goshmem/pmix/codec"
+)
+
+// nodeDaemon is a process that runs a node for a front end.
+type nodeDaemon struct {
+	link   *control.Link
+	server *remote.Server
+	logger zerolog.Logger
+	over   chan struct{} // closed when the front end is done with the node, or is lost
+	end    sync.Once
+	err    error // why the front end is lost; set before over is closed
+
+	mu     sync.Mutex
+	fences *fence.Driver // nil: the job has one node
+	dead   []int         // nodes that were lost before fences was set
+}
+
+// dialWithin is how long a daemon tries to reach the front end.
+const dialWithin = 30 * time.Second
+
+// RunDaemon is the work of "oshrun daemon": it reads a Handover, reports itself to the front end and runs a node for it.
+// It returns when the front end has closed the node, and with an error if the front end is lost.
+func RunDaemon(ctx context.Context, stdin io.Reader, logger zerolog.Logger) error {
+	h, err := ReadHandover(stdin)
+	if err != nil {
+		return err
+	}
+	go func() { _, _ = io.Copy(io.Discard, stdin) }() // who writes must not be stopped; the end of input means nothing
+	if err := h.findNode(); err != nil {
+		return err
+	}
+	d := &nodeDaemon{logger: logger, over: make(chan struct{})}
+	d.link, err = control.Dial(ctx, control.DialConfig{
+		Secret: h.Secret, Self: control.Identity{Build: version.String(), Node: int32(h.Node)},
+		Peer: control.FrontEnd, Addrs: h.Root, Within: dialWithin, RefusedIsLost: true,
+	})
+	if err != nil {
+		return fmt.Errorf("front end: %w", err)
+	}
+	d.server = remote.NewServer(d.link, d.startStep)
+	d.link.Start(control.Handler{Take: d.take, Bye: func() { d.finish(nil) }, Lost: d.finish})
+	<-d.over
+	d.server.Lost(errors.Join(errors.New("the front end has gone"), d.err))
+	<-d.server.Done()
+	_ = d.link.Close(closeWithin) // the front end has gone, or has closed it
+	return d.err
+}
+
+// finish notes that the front end has closed the link, or is lost.
+func (d *nodeDaemon) finish(err error) {
+	d.end.Do(func() {
+		if err != nil {
+			d.err = fmt.Errorf("front end is lost: %w", err)
+		}
+		close(d.over)
+	})
+}
+
+// startStep starts the step of this node.
+func (d *nodeDaemon) startStep(cfg daemon.Config, hooks daemon.Hooks) (remote.Node, error) {
+	cfg.OwnsChildren = true
+	var fences *fence.Driver
+	if len(cfg.Share.Hosts) > 1 {
+		var err error
+		if fences, err = d.newFences(cfg.Share); err != nil {
+			return nil, err
+		}
+		hooks.Remote = fences
+	}
+	step, err := daemon.Start(cfg, hooks)
+	if err != nil {
+		return nil, err
+	}
+	if fences != nil {
+		fences.Start(step.NodeServer())
+	}
+	return step, nil
+}
+
+// newFences returns the driver of fences with other nodes.
+func (d *nodeDaemon) newFences(s daemon.Share) (*fence.Driver, error) {
+	nodeOf := func(p codec.Proc) (node int, ok bool) {
+		if p.Nspace != s.Name || int64(p.Rank) >= int64(len(s.Homes)) {
+			return 0, false
+		}
+		return s.Homes[p.Rank], true
+	}
+	fences, err := fence.New(fence.Config{
+		Layout: fence.Layout{Me: s.Node, Nodes: len(s.Hosts), NodeOf: nodeOf},
+		Send:   func(node int, f wire.Frame) { d.link.Send(relayFrame(node, f)) },
+		Fault:  func(err error) { d.logger.Error().Err(err).Msg("fences between nodes") },
+	})
+	if err != nil {
+		return nil, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.fences = fences
+	for _, node := range d.dead {
+		fences.NodeDead(node)
+	}
+	return fences, nil
+}
+
+// take takes a frame of the front end, or of another node by way of it.
+func (d *nodeDaemon) take(f wire.Frame) {
+	d.mu.Lock()
+	fences := d.fences
+	if f.Kind == wire.KindNodeDead && fences == nil {
+		d.dead = append(d.dead, int(f.Stream))
+	}
+	d.mu.Unlock()
+	switch {
+	case f.Kind == wire.KindNodeDead && fences != nil:
+		fences.NodeDead(int(f.Stream))
+	case f.Kind == wire.KindRelay && fences != nil:
+		node, inner, err := parseRelay(f)
+		if err != nil {
+			d.logger.Error().Err(err).Msg("frame of another node")
+			return
+		}
+		fences.Take(node, inner)
+	case f.Kind == wire.KindNodeDead, f.Kind == wire.KindRelay: // the step is not there yet
+	default:
+		d.server.Take(f)
+	}
+}

@@ -1,0 +1,73 @@
+package nodes
+
+import (
+	"bytes"
+	"net/netip"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/goshmem/goshmem/internal/control"
+	"github.com/goshmem/goshmem/internal/wire"
+)
+
+func TestHandover(t *testing.T) {
+	want := Handover{
+		Secret: control.NewSecret(), Node: 3,
+		Root: []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:4711"), netip.MustParseAddrPort("[fe80::1%eth0]:80")},
+	}
+	text := want.Append(nil)
+	got, err := ReadHandover(bytes.NewReader(append(text, "what follows is not read"...)))
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, %v, want %+v", got, err, want)
+	}
+	for name, bad := range map[string]string{
+		"empty":          "",
+		"another text":   "hello\n",
+		"cut":            string(text[:len(text)-1]),
+		"no secret":      handoverMagic + " 1\nroot 127.0.0.1:1\n\n",
+		"no root":        handoverMagic + " 1\nsecret " + want.Secret.Line() + "\n",
+		"short secret":   handoverMagic + " 1\nsecret abcd\nroot 127.0.0.1:1\n\n",
+		"no address":     handoverMagic + " 1\nsecret " + want.Secret.Line() + "root here\n\n",
+		"other word":     handoverMagic + " 1\nsecret " + want.Secret.Line() + "key abcd\n\n",
+		"other version":  handoverMagic + " 2\n\n",
+		"endless line":   handoverMagic + " 1\n" + strings.Repeat("x", 2*handoverBytes),
+		"not a number":   handoverMagic + " 1\nnode one\n\n",
+		"secret at root": handoverMagic + " 1\nroot " + want.Secret.Line() + "\n",
+	} {
+		_, err := ReadHandover(strings.NewReader(bad))
+		if err == nil {
+			t.Errorf("%s: no error", name)
+			continue
+		}
+		if strings.Contains(err.Error(), strings.TrimSpace(want.Secret.Line())) {
+			t.Errorf("%s: the error shows the secret: %v", name, err)
+		}
+	}
+}
+
+func FuzzReadHandover(f *testing.F) {
+	h := Handover{Secret: control.NewSecret(), Root: []netip.AddrPort{netip.MustParseAddrPort("10.0.0.1:1")}}
+	f.Add(h.Append(nil))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		h, err := ReadHandover(bytes.NewReader(text))
+		if err != nil {
+			return
+		}
+		again, err := ReadHandover(bytes.NewReader(h.Append(nil)))
+		if err != nil || !reflect.DeepEqual(again, h) {
+			t.Errorf("%+v was read again as %+v, %v", h, again, err)
+		}
+	})
+}
+
+func TestRelay(t *testing.T) {
+	inner := wire.Frame{Kind: wire.KindFence, Stream: 7, Body: []byte("body")}
+	node, got, err := parseRelay(relayFrame(5, inner))
+	if node != 5 || err != nil || !reflect.DeepEqual(got, inner) {
+		t.Errorf("got %+v for node %d, %v, want %+v for node 5", got, node, err, inner)
+	}
+	if _, _, err := parseRelay(wire.Frame{Kind: wire.KindRelay, Body: make([]byte, relayHead-1)}); err == nil {
+		t.Error("no error for a frame without a head")
+	}
+}

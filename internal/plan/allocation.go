@@ -1,0 +1,387 @@
+package plan
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Allocation is the hosts that a job may use.
+type Allocation struct {
+	Hosts []Host
+	From  string // what named them, for messages: SlurmName, "--host a,b"
+}
+
+// Slots returns how many slots all hosts have.
+func (a *Allocation) Slots() (sum int) {
+	for i := range a.Hosts {
+		sum += a.Hosts[i].Slots
+	}
+	return sum
+}
+
+// Emulated returns hosts that this machine plays, node0, node1 and so on, with slots for some PEs, divided
+// as evenly as it goes.
+func Emulated(nodes, pes int) (*Allocation, error) {
+	if nodes < 1 || nodes > maxHosts || pes < nodes || pes > maxPEs {
+		return nil, fmt.Errorf("%d emulated nodes for %d PEs, want from 1 to %d nodes, and PEs from one on each to %d", nodes, pes, maxHosts, maxPEs)
+	}
+	a := &Allocation{From: "emulation", Hosts: make([]Host, nodes)}
+	for i := range a.Hosts {
+		a.Hosts[i] = Host{Name: fmt.Sprintf("node%d", i), Slots: pes / nodes}
+		if i < pes%nodes {
+			a.Hosts[i].Slots++
+		}
+	}
+	return a, nil
+}
+
+// choice is a host of the allocation that a program may use.
+type choice struct {
+	node    int  // index in the allocation
+	slots   int  // PEs that the program and those before it may have there
+	written bool // somebody wrote the slots
+}
+
+// hostIndex finds hosts of an allocation by name.
+type hostIndex struct {
+	full  map[string]int // by the name as it is written
+	short map[string]int // by the first part of the name: its first host
+	here  int            // the host that is this machine; -1: none
+	is    func(host string) bool
+}
+
+func newHostIndex(isHere func(host string) bool) *hostIndex {
+	return &hostIndex{full: map[string]int{}, short: map[string]int{}, here: -1, is: isHere}
+}
+
+// shortName returns a name without its domain, and whether it has one. Addresses have none.
+func shortName(name string) (first string, hasDomain bool) {
+	if strings.Trim(name, "0123456789.") == "" || strings.Contains(name, ":") {
+		return name, false
+	}
+	first, _, hasDomain = strings.Cut(name, ".")
+	return first, hasDomain
+}
+
+// add notes a host's place in the allocation.
+func (x *hostIndex) add(name string, at int) {
+	name = strings.ToLower(name)
+	x.full[name] = at
+	first, _ := shortName(name)
+	if _, known := x.short[first]; !known {
+		x.short[first] = at
+	}
+	if x.here < 0 && x.is(name) {
+		x.here = at
+	}
+}
+
+// find returns the place of a host: by its name, by its name with or without a domain, or because
+// both names are this machine's.
+func (x *hostIndex) find(name string) (at int, found bool) {
+	name = strings.ToLower(name)
+	if at, found = x.full[name]; found {
+		return at, true
+	}
+	first, hasDomain := shortName(name)
+	if hasDomain {
+		at, found = x.full[first]
+	} else {
+		at, found = x.short[first]
+	}
+	if !found && x.here >= 0 && x.is(name) {
+		return x.here, true
+	}
+	return at, found
+}
+
+// errNoAllocation is why a relative host means nothing.
+var errNoAllocation = errors.New("no hosts are given that it could choose from, want --hostfile or an allocation of Slurm")
+
+// allocation makes the allocation of a job, and the index of its hosts.
+func (j *Job) allocation() (*Allocation, *hostIndex, error) {
+	x := newHostIndex(j.IsHere)
+	if j.Given != nil {
+		a := &Allocation{Hosts: slices.Clone(j.Given.Hosts), From: j.Given.From}
+		for i := range a.Hosts {
+			x.add(a.Hosts[i].Name, i)
+			j.assume(&a.Hosts[i])
+		}
+		return a, x, nil
+	}
+	a := &Allocation{}
+	for i := range j.Apps {
+		app := &j.Apps[i]
+		list, from := app.List, app.ListFrom
+		if app.File != nil {
+			list, from = app.File, app.FileFrom
+		}
+		if list == nil {
+			continue
+		}
+		if a.From == "" {
+			a.From = from
+		} else if !strings.Contains(a.From, from) {
+			a.From += ", " + from
+		}
+		if err := j.merge(a, x, list, app.File != nil); err != nil {
+			return nil, nil, err
+		}
+	}
+	return a, x, nil
+}
+
+// assume gives a host for which nothing is written as many slots as this machine has processors.
+func (j *Job) assume(h *Host) {
+	if h.Slots <= 0 {
+		h.Slots, h.Assumed = max(1, j.Processors), true
+		if h.MaxSlots > 0 {
+			h.Slots = min(h.Slots, h.MaxSlots)
+		}
+	}
+}
+
+// merge adds the hosts of a program's list to the allocation. What programs say of one host does
+// not add up: the largest number counts.
+func (j *Job) merge(a *Allocation, x *hostIndex, list []Entry, isFile bool) error {
+	if isFile {
+		if i := slices.IndexFunc(list, isRelative); i >= 0 {
+			return fmt.Errorf("%s: %w", list[i].at, errNoAllocation)
+		}
+	}
+	hosts, from, err := j.sum(list, isFile)
+	if err != nil {
+		return err
+	}
+	for _, h := range hosts {
+		name := strings.ToLower(h.Name)
+		at, found := x.find(name)
+		if !found {
+			x.add(name, len(a.Hosts))
+			a.Hosts = append(a.Hosts, h)
+			continue
+		}
+		old := &a.Hosts[at]
+		if h.Slots > old.Slots || old.Assumed && !h.Assumed {
+			old.Slots, old.Assumed = h.Slots, h.Assumed
+		}
+		old.addDetails(&h)
+	}
+	if len(a.Hosts) > maxHosts {
+		return fmt.Errorf("%s: want at most %d hosts", from, maxHosts)
+	}
+	return nil
+}
+
+// addDetails takes over what h does not say.
+func (h *Host) addDetails(other *Host) {
+	if h.User == "" {
+		h.User = other.User
+	}
+	if h.Port == 0 {
+		h.Port = other.Port
+	}
+	if h.MaxSlots == 0 {
+		h.MaxSlots = other.MaxSlots
+	}
+}
+
+// sum makes one host of all entries of a list that name it. A host's slots are the sum of those
+// that are written, and one for each entry without. A host that a file names once and without
+// slots has one for each processor. From is where the list stands.
+func (j *Job) sum(list []Entry, isFile bool) (hosts []Host, from string, err error) {
+	x := newHostIndex(j.IsHere)
+	var entries []int // by host: how many entries name it
+	for i := range list {
+		e := &list[i]
+		from = e.at
+		if e.kind != byName {
+			continue // a list that has only such ones adds no host
+		}
+		at, found := x.find(e.Name)
+		if !found {
+			at = len(hosts)
+			x.add(e.Name, at)
+			h := e.Host
+			h.Slots, h.Assumed = 0, false
+			hosts, entries = append(hosts, h), append(entries, 0)
+		}
+		h := &hosts[at]
+		h.addDetails(&e.Host)
+		entries[at]++
+		n := e.Slots
+		switch {
+		case n == AllSlots:
+			n = max(1, j.Processors)
+		case n == 0 && (!isFile || entries[at] > 1):
+			n = 1
+		}
+		if n == 0 {
+			h.Assumed = true
+		} else if h.Assumed { // the entry before had no slots
+			h.Slots, h.Assumed = h.Slots+1, false
+		}
+		if h.Slots += n; h.Slots > maxSlots {
+			return nil, from, fmt.Errorf("%s: host %s has %d slots, want at most %d", e.at, h.Name, h.Slots, maxSlots)
+		}
+	}
+	for i := range hosts {
+		j.assume(&hosts[i])
+		if h := &hosts[i]; h.MaxSlots > 0 && h.Slots > h.MaxSlots {
+			return nil, from, fmt.Errorf("%s: host %s has %d slots, want at most its max-slots %d", from, h.Name, h.Slots, h.MaxSlots)
+		}
+	}
+	return hosts, from, nil
+}
+
+// choices returns the hosts that a program may use, in the order of its own lists. Used are the
+// PEs that programs before it have on each host.
+func (j *Job) choices(app *App, a *Allocation, x *hostIndex, used []int) ([]choice, error) {
+	all := make([]choice, len(a.Hosts))
+	for i := range a.Hosts {
+		all[i] = choice{node: i, slots: a.Hosts[i].Slots, written: !a.Hosts[i].Assumed}
+	}
+	var err error
+	if app.File != nil && j.Given != nil {
+		c := chooser{Job: j, all: a, index: x, among: all, used: used, isFile: true}
+		all, err = c.choose(app.File)
+	} else if app.File != nil {
+		all, err = j.own(app.File, x)
+	}
+	if err != nil || app.List == nil {
+		return all, err
+	}
+	hasFile := func(o App) bool { return o.File != nil }
+	if j.Given == nil && slices.ContainsFunc(app.List, isRelative) && !slices.ContainsFunc(j.Apps, hasFile) {
+		return nil, fmt.Errorf("%s: %w", app.ListFrom, errNoAllocation)
+	}
+	c := chooser{Job: j, all: a, index: x, among: all, used: used}
+	return c.choose(app.List)
+}
+
+// isRelative says whether an entry names a host by its place.
+func isRelative(e Entry) bool { return e.kind != byName }
+
+// own returns the hosts of a program's own file, all of which are in the allocation.
+func (j *Job) own(file []Entry, x *hostIndex) (chosen []choice, err error) {
+	hosts, _, err := j.sum(file, true)
+	if err != nil {
+		return nil, err
+	}
+	for i := range hosts {
+		at, _ := x.find(hosts[i].Name)
+		chosen = append(chosen, choice{node: at, slots: hosts[i].Slots, written: !hosts[i].Assumed})
+	}
+	return chosen, nil
+}
+
+// chooser chooses hosts by a list.
+type chooser struct {
+	*Job
+	all    *Allocation
+	index  *hostIndex
+	among  []choice
+	used   []int // by host: PEs that programs before have there
+	isFile bool  // the list is a hostfile
+}
+
+// choose returns the hosts that a list names, in the order of the list. A name without slots
+// counts one in --host, as with Open MPI. In a hostfile it leaves the host all it has, as an entry does
+// that names a host by its place.
+func (c *chooser) choose(list []Entry) (chosen []choice, err error) {
+	place := map[int]int{} // by host: its place in chosen
+	can := map[int]choice{}
+	for _, has := range c.among {
+		can[has.node] = has
+	}
+	for i := range list {
+		e := &list[i]
+		nodes, err := e.nodes(c.all, c.index, c.among, c.used)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", e.at, err)
+		}
+		for _, node := range nodes {
+			has, may := can[node]
+			if !may {
+				return nil, fmt.Errorf("%s: %w", e.at, unknownHost(e, c.all, c.among))
+			}
+			at, again := place[node]
+			if !again {
+				at = len(chosen)
+				place[node] = at
+				chosen = append(chosen, choice{node: node})
+			}
+			c.add(&chosen[at], e, has, again)
+			if h := &chosen[at]; c.Given != nil && h.slots > has.slots || h.slots > maxSlots {
+				return nil, fmt.Errorf("%s: %d slots of host %s, want at most %d, which it has in %s",
+					e.at, h.slots, c.all.Hosts[node].Name, min(has.slots, maxSlots), c.all.From)
+			}
+		}
+	}
+	return chosen, nil
+}
+
+// add adds the slots of an entry to a host that it names.
+func (c *chooser) add(h *choice, e *Entry, has choice, again bool) {
+	switch {
+	case e.Slots > 0:
+		h.slots += e.Slots
+		h.written = true
+	case e.Slots == AllSlots || c.isFile || isRelative(*e):
+		h.slots = has.slots
+		h.written = has.written
+	default:
+		h.slots++
+		h.written = h.written || again
+	}
+}
+
+// nodes returns the places in the allocation of the hosts that an entry names.
+func (e *Entry) nodes(a *Allocation, x *hostIndex, among []choice, used []int) ([]int, error) {
+	switch e.kind {
+	case byIndex:
+		if e.number >= len(a.Hosts) {
+			return nil, fmt.Errorf("+n%d, want at most +n%d: %s has %d hosts", e.number, len(a.Hosts)-1, a.From, len(a.Hosts))
+		}
+		return []int{e.number}, nil
+	case byEmpty:
+		var empty []int
+		for _, c := range among {
+			if used[c.node] == 0 && (e.number == 0 || len(empty) < e.number) {
+				empty = append(empty, c.node)
+			}
+		}
+		if len(empty) == 0 || len(empty) < e.number {
+			return nil, fmt.Errorf("+e: %d hosts without PEs, want %d or more", len(empty), max(1, e.number))
+		}
+		return empty, nil
+	}
+	at, found := x.find(e.Name)
+	if !found {
+		return nil, unknownHost(e, a, among)
+	}
+	return []int{at}, nil
+}
+
+// unknownHost reports a host that cannot be chosen because it is not there.
+func unknownHost(e *Entry, a *Allocation, among []choice) error {
+	var known []string
+	for _, c := range among {
+		known = append(known, a.Hosts[c.node].Name)
+	}
+	return &UnknownError{
+		Text: fmt.Sprintf("host %s, want one of %s: %s", quote(e.Name), a.From, few(known, ", ")),
+		Word: e.Name, Known: known,
+	}
+}
+
+// few joins the first few of some words, and says how many there are more.
+func few(words []string, separator string) string {
+	const most = 4
+	if len(words) <= most+1 {
+		return strings.Join(words, separator)
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(words[:most], separator), len(words)-most)
+}
