@@ -331,9 +331,16 @@ func mostPEs(heap uint64) int {
 
 // inherited drops from an environment what belongs to an outer launcher: a PE
 // must not find two launchers.
+//
+// In a job of Slurm but not in a step of it, programs of Open MPI take themselves for the only process of their job, by
+// SLURM_NODELIST. That is the old name of SLURM_JOB_NODELIST, which stays.
 func inherited(env []string) []string {
+	_, inStep := lookupIn(env)("SLURM_STEP_ID")
 	var kept []string
 	for _, kv := range env {
+		if !inStep && strings.HasPrefix(kv, "SLURM_NODELIST=") {
+			continue
+		}
 		if strings.HasPrefix(kv, "PMIX_") || strings.HasPrefix(kv, "PMI_") || strings.HasPrefix(kv, envvar.Step+"=") {
 			continue
 		}

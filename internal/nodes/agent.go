@@ -9,8 +9,9 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
+
+	"github.com/goshmem/goshmem/internal/xunix"
 )
 
 // Agent says by which command daemons are started. The command passes its standard input on to
@@ -115,8 +116,8 @@ func (a Agent) start(node int, hosts []string, handover []byte) (*agentProcess, 
 	p.cmd = exec.Command(argv[0], argv[1:]...)
 	p.cmd.Stdin = bytes.NewReader(handover)
 	p.cmd.Stdout, p.cmd.Stderr = p.said, p.said
-	p.cmd.WaitDelay = time.Second                          // what the agent leaves behind may hold its output open
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // signals of the user's terminal go to the front end alone
+	p.cmd.WaitDelay = time.Second           // what the agent leaves behind may hold its output open
+	p.cmd.SysProcAttr = xunix.LastingAttr() // signals of the user's terminal go to the front end alone
 	if err := p.cmd.Start(); err != nil {
 		return nil, &AgentError{Where: p.where, Argv: argv, Err: err}
 	}

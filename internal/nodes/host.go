@@ -38,7 +38,7 @@ func (h *Handover) findNode() (err error) {
 // staysAtHome are beginnings of variables that say something about the machine or the terminal of the front end.
 var staysAtHome = []string{
 	"HOSTNAME=", "DISPLAY=", "SSH_", "XDG_", "SLURM_NODEID=", "SLURM_PROCID=", "SLURM_LOCALID=", "SLURM_GTIDS=",
-	"SLURM_TASK_PID=", "SLURM_LAUNCH_NODE_IPADDR=", "SLURM_SRUN_COMM_", "SLURM_STEP_", "SLURM_STEPID=", "SLURM_TOPOLOGY_ADDR",
+	"SLURM_TASK_PID=", "SLURM_LAUNCH_NODE_IPADDR=", "SLURM_SRUN_COMM_", "SLURM_STEP_", "SLURM_STEPID=", "SLURM_NODELIST=", "SLURM_TOPOLOGY_ADDR",
 	"SLURM_CPU_BIND", "SLURM_CPUS_ON_NODE=", "SLURM_NTASKS=", "SLURM_NPROCS=", "SLURMD_",
 }
 

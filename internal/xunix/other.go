@@ -157,6 +157,9 @@ func ChildAttr() *syscall.SysProcAttr { return nil }
 // SessionAttr is not supported here.
 func SessionAttr() *syscall.SysProcAttr { return nil }
 
+// LastingAttr has no attributes here.
+func LastingAttr() *syscall.SysProcAttr { return nil }
+
 // SessionNice returns 0 here.
 func SessionNice() int { return 0 }
 

@@ -280,6 +280,9 @@ func SessionAttr() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setsid: true, Pdeathsig: unix.SIGKILL}
 }
 
+// LastingAttr returns the attributes of a process that leads a session and may outlive this one.
+func LastingAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
+
 // Held returns a copy of attr with which the kernel stops the new process before the first instruction of its
 // program, until LetGo. The process is traced (ptrace).
 //
