@@ -412,7 +412,7 @@ node2: PE 2, program no-such-program
 	if status, out, said := execute(t, strings.Fields("--do-not-launch "+line)...); status != 0 || out != "" || said != words {
 		t.Errorf("status %d, %q, want 0 and\n%s\ngot\n%s", status, out, words, said)
 	}
-	status, _, said := execute(t, append([]string{"--launch", "exec:sh -c {host}_is_no_such_host"}, strings.Fields(line)...)...)
+	status, _, said := execute(t, append([]string{"--launch", "exec:sh -c ./{host}_is_no_such_host"}, strings.Fields(line)...)...)
 	if status != 4 || !strings.HasPrefix(said, words+"oshrun: daemon on node1, started by \"sh -c ") || !strings.Contains(said, "node1_is_no_such_host: not found") {
 		t.Errorf("launched: status %d\n%s", status, said)
 	}

@@ -55,7 +55,7 @@ func TestEmulatedHabits(t *testing.T) {
 		{"-n 4 --timeout 1", `sleep 60`, 124, "", "still running: PE 0 (pid "},
 		{"-n 2 --stdin 1 --output tag", `cat`, 0, "[1]<stdout>: text\n", ""},
 		{"-n 2 --stdin 1 --output tag", `cat >&2`, 0, "", "[1]<stderr>: text\n"},
-		{"-n 2", "exec no-such-program", 127, "", "exited with status 127"},
+		{"-n 2", "exec ./no-such-program", 127, "", "exited with status 127"},
 	} {
 		t.Run(x.line, func(t *testing.T) {
 			t.Parallel()
