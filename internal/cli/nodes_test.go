@@ -91,6 +91,9 @@ var nodeKills = flag.Int("node-kills", someNodeKills, "how many front ends, daem
 
 const someNodeKills = 9
 
+// nodeKillPatience is how long a death may go unsaid.
+const nodeKillPatience = 20 * time.Second
+
 // Whichever process is killed, and whenever, the job is over soon, and nothing of it is left.
 func TestEmulatedKills(t *testing.T) {
 	t.Parallel()
@@ -112,7 +115,7 @@ func TestEmulatedKills(t *testing.T) {
 			}
 			j := start(t, args...)
 			<-time.After(after) // any moment will do
-			pid := j.pick(victim)
+			pid := j.pick(victim, program)
 			if pid == 0 {
 				t.Log("there is none yet")
 				pid, victim = j.cmd.Process.Pid, "front end"
@@ -126,6 +129,9 @@ func TestEmulatedKills(t *testing.T) {
 					began = time.Now()
 					_ = j.cmd.Process.Signal(syscall.SIGINT) // it may be over
 				case <-rest: // it was over before it had begun
+				case <-time.After(nodeKillPatience):
+					_ = j.cmd.Process.Kill()
+					t.Errorf("nothing was said of the %s %d within %v", victim, pid, nodeKillPatience)
 				}
 			}
 			status, said := j.endedAfter(10*time.Second, func() { <-rest })
@@ -140,9 +146,9 @@ func TestEmulatedKills(t *testing.T) {
 	}
 }
 
-// pick returns a process of a job of several nodes; 0: there is none.
-func (j *job) pick(victim string) int {
-	daemons := childrenOf(j.cmd.Process.Pid)
+// pick returns a process of a job of several nodes whose PEs run a program; 0: there is none.
+func (j *job) pick(victim, program string) int {
+	daemons := childrenThatRun(j.cmd.Process.Pid, "daemon", "--stdin")
 	switch {
 	case victim == "front end":
 		return j.cmd.Process.Pid
@@ -153,10 +159,20 @@ func (j *job) pick(victim string) int {
 	if victim == "daemon" {
 		return daemon
 	}
-	if pes := childrenOf(daemon); len(pes) > 0 {
+	if pes := childrenThatRun(daemon, program); len(pes) > 0 {
 		return pes[0]
 	}
 	return 0
+}
+
+// childrenThatRun returns the children of a process whose command line ends with some words. Others may be there for a
+// moment: the Go runtime starts some to see what the kernel can do, and nobody misses them.
+func childrenThatRun(pid int, words ...string) []int {
+	end := "\x00" + strings.Join(words, "\x00") + "\x00"
+	return slices.DeleteFunc(childrenOf(pid), func(child int) bool {
+		line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", child)) // empty: the process has ended
+		return !strings.HasSuffix("\x00"+string(line), end)
+	})
 }
 
 // childrenOf returns the children of a process.
