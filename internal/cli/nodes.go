@@ -77,7 +77,10 @@ func (f *nodeFlags) setStarter(o *launch.Options) (err error) {
 		return err
 	}
 	if cfg.Addrs, err = control.LocalAddresses(f.network, emulated && f.network == ""); err != nil {
-		return usagef("oshrun doctor", "--interface: %w", err)
+		if f.network == "" {
+			return usagef("--emulate 2 takes this machine alone", "addresses at which daemons find this machine: %w", err)
+		}
+		return usagef("--interface eth0, or 10.0.0.0/8", "--interface: %w", err)
 	}
 	o.Starter = nodes.Starter{Config: cfg}
 	return nil

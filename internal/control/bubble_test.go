@@ -3,6 +3,7 @@ package control
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
 	"net/netip"
 	"strings"
@@ -298,6 +299,28 @@ func TestRedial(t *testing.T) {
 		n.cut(refused)
 		a.link.Send(numbered(0))
 		time.Sleep(4 * time.Second)
+		n.cut(nil)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		b.check(t, 1)
+	})
+}
+
+// The accepting end does not wait for the lease if the peer's machine has closed the connection, and the peer does not
+// come back.
+func TestReturn(t *testing.T) {
+	bubble(t, DialConfig{Limits: Limits{Return: time.Second}}, nil, func(t *testing.T, n *network, _, b *end) {
+		began := time.Now()
+		n.cut(errors.New("no route"))
+		if err := <-b.lost; !errors.Is(err, io.EOF) {
+			t.Errorf("lost: %v, want the end of the connection", err)
+		}
+		between(t, "lost", began, time.Second, time.Second)
+	})
+	bubble(t, DialConfig{Limits: Limits{Return: time.Second}}, nil, func(t *testing.T, n *network, a, b *end) {
+		n.cut(errors.New("no route"))
+		a.link.Send(numbered(0))
+		time.Sleep(time.Second / 2)
 		n.cut(nil)
 		time.Sleep(time.Second)
 		synctest.Wait()

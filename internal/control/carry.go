@@ -5,7 +5,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/goshmem/goshmem/internal/wire"
@@ -242,6 +244,9 @@ func (l *Link) reconnect(cause error, heard time.Time) (*connection, error) {
 	if l.dialer != nil && l.dialer.cfg.Redial > 0 {
 		until = now.Add(l.dialer.cfg.Redial)
 	}
+	if l.dialer == nil && l.limits.Return > 0 && wasClosed(cause) {
+		until = now.Add(l.limits.Return)
+	}
 	l.mu.Lock()
 	lingers := l.peerBye && !l.closing
 	l.mu.Unlock()
@@ -261,6 +266,11 @@ func (l *Link) reconnect(cause error, heard time.Time) (*connection, error) {
 		err = fmt.Errorf("%w; the connection before it broke: %w", err, cause)
 	}
 	return c, err
+}
+
+// wasClosed says whether a connection has broken because the peer's machine has closed it.
+func wasClosed(cause error) bool {
+	return errors.Is(cause, io.EOF) || errors.Is(cause, io.ErrUnexpectedEOF) || errors.Is(cause, syscall.ECONNRESET) || errors.Is(cause, syscall.EPIPE)
 }
 
 // redial makes a new connection.

@@ -1,12 +1,15 @@
 package launch
 
 import (
+	"context"
 	"errors"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/goshmem/goshmem/internal/daemon"
+	"github.com/goshmem/goshmem/internal/plan"
 	"github.com/goshmem/goshmem/internal/wire"
 	"github.com/goshmem/goshmem/internal/xunix"
 )
@@ -137,4 +140,31 @@ func TestClusterJoins(t *testing.T) {
 		t.Errorf("close: %v, want that of the second node", err)
 	}
 	c.over = nil // closed already
+}
+
+// slowStarter starts nodes until its context ends.
+type slowStarter struct{ fakeStarter }
+
+// Start waits for the end of the context.
+func (slowStarter) Start(ctx context.Context, _ Span, _ daemon.Config, _ func(node int) daemon.Hooks) ([]Node, error) {
+	<-ctx.Done()
+	return nil, errors.New("not started")
+}
+
+// A signal that asks for the end of a job ends the start of its nodes.
+func TestInterruptedStart(t *testing.T) {
+	for _, x := range []struct {
+		sig    syscall.Signal
+		status int
+	}{{syscall.SIGINT, 130}, {syscall.SIGTERM, 143}} {
+		p := newPlay(t, 2, func(o *Options) {
+			o.Layout = &plan.Layout{Nodes: []plan.Node{{Host: plan.Host{Name: "a"}, PEs: []int{0}}, {Host: plan.Host{Name: "b"}, PEs: []int{1}}}, Homes: []int{0, 1}}
+		})
+		p.signals <- xunix.SIGWINCH // means nothing yet
+		p.signals <- x.sig
+		status, err := p.o.run(t.Context(), slowStarter{})
+		if said := p.errs.String(); status != x.status || err != nil || !strings.Contains(said, "ends the job while its nodes are started") {
+			t.Errorf("%v: status %d, %v, %q, want %d and a message", x.sig, status, err, said, x.status)
+		}
+	}
 }

@@ -144,11 +144,16 @@ func (o *Options) run(ctx context.Context, at Starter) (status int, err error) {
 	span := o.span()
 	input := o.feeders(span.nodes())
 	logger := o.logger(p)
-	nodes, err := at.Start(ctx, span, cfg, func(node int) daemon.Hooks {
+	nodes, interrupted, err := o.startNodes(ctx, at, cfg, func(node int) daemon.Hooks {
 		hooks := o.hooks(p, logger)
 		hooks.Credit = func(c daemon.Credit) { input.credit(node, c) }
 		return hooks
 	})
+	if interrupted > 0 {
+		p.message("%v", err)
+		p.flush()
+		return StatusSignal + int(interrupted), p.close()
+	}
 	if err != nil {
 		p.flush() // what is displayed comes before the error
 		_ = p.close()

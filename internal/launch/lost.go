@@ -10,7 +10,7 @@ import (
 // reportLostNode ends the job because a node is lost, with all its PEs. With --recover the job goes on without them.
 func (r *run) reportLostNode(e daemon.Event) {
 	node := e.PE
-	host := r.o.span().Hosts[node]
+	host := r.o.span().Hosts[node].Name
 	lost := pesOn(node, r.gone, r.cluster.home)
 	for _, id := range lost {
 		r.left--

@@ -25,8 +25,8 @@ type Binding struct {
 func (o *Options) place(cfg *daemon.Config) (plan.Topology, error) {
 	b := &o.Binding
 	if !o.Layout.IsHere() {
-		if b.Bind > plan.BindNone || b.CPUs != nil {
-			return nil, &SetUpError{Err: errors.New("--bind-to and --cpu-set: a job of several nodes does not bind its PEs yet"), Hint: "--bind-to none"}
+		if b.Bind > plan.BindNone || b.CPUs != nil || b.Report {
+			return nil, &SetUpError{Err: errors.New("--bind-to, --cpu-set and --report-bindings: PEs on several nodes are not bound yet, want a job without these options"), Hint: "--bind-to none"}
 		}
 		return nil, nil
 	}

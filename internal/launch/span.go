@@ -1,9 +1,20 @@
 package launch
 
+import (
+	"context"
+	"errors"
+	"fmt"
+	"syscall"
+
+	"github.com/goshmem/goshmem/internal/daemon"
+	"github.com/goshmem/goshmem/internal/plan"
+	"github.com/goshmem/goshmem/internal/xunix"
+)
+
 // Span says on which nodes the PEs of the first job run. The zero Span has all PEs on one node, that of this process.
 type Span struct {
-	Hosts []string // the nodes' names, by index
-	Homes []int    // by PE: the index of its node
+	Hosts []plan.Host // by index of the node
+	Homes []int       // by PE: the index of its node
 }
 
 // span returns the nodes of the layout.
@@ -12,10 +23,47 @@ func (o *Options) span() (s Span) {
 		return s
 	}
 	for i := range o.Layout.Nodes {
-		s.Hosts = append(s.Hosts, o.Layout.Nodes[i].Host.Name)
+		s.Hosts = append(s.Hosts, o.Layout.Nodes[i].Host)
 	}
 	s.Homes = o.Layout.Homes
 	return s
+}
+
+// startNodes starts the nodes of the job. On other machines that may take long, so a signal that asks for the end ends
+// the start, with an error: startNodes returns the signal, otherwise 0.
+func (o *Options) startNodes(ctx context.Context, at Starter, cfg daemon.Config, hooks func(node int) daemon.Hooks) (nodes []Node, interrupted syscall.Signal, err error) {
+	if o.Layout.IsHere() {
+		nodes, err = at.Start(ctx, Span{}, cfg, hooks)
+		return nodes, 0, err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	started := make(chan struct{})
+	watched := make(chan syscall.Signal, 1)
+	go func() {
+		for {
+			select {
+			case s := <-o.Signals:
+				if sig, ok := s.(syscall.Signal); ok && ends(sig) {
+					cancel(fmt.Errorf("%s ends the job while its nodes are started", xunix.SignalName(sig)))
+					watched <- sig
+					return
+				}
+			case <-started:
+				watched <- 0
+				return
+			}
+		}
+	}()
+	nodes, err = at.Start(ctx, o.span(), cfg, hooks)
+	close(started)
+	if interrupted = <-watched; interrupted == 0 {
+		return nodes, 0, err
+	}
+	if err == nil { // the signal came too late for the start
+		err = NewCluster(nodes, o.span().Homes).Close()
+	}
+	return nil, interrupted, errors.Join(context.Cause(ctx), err)
 }
 
 // nodes returns the number of nodes.

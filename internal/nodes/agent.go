@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/goshmem/goshmem/internal/plan"
 	"github.com/goshmem/goshmem/internal/xunix"
 )
 
@@ -21,6 +22,7 @@ type Agent struct {
 	// index; {hosts} and {nodes} for the names of all hosts, with commas between, and their number.
 	Command []string
 	All     bool // one command starts all daemons
+	Logins  bool // the command is ssh: options for a host's user and port stand before the host
 }
 
 // What oshrun's daemon is called with.
@@ -31,7 +33,7 @@ func LocalAgent(oshrun string) Agent { return Agent{Command: append([]string{osh
 
 // SSHAgent starts daemons by ssh, which must not ask for anything.
 func SSHAgent(oshrun string) Agent {
-	return Agent{Command: append([]string{"ssh", "-o", "BatchMode=yes", "{host}", quote(oshrun)}, daemonWords...)}
+	return Agent{Logins: true, Command: append([]string{"ssh", "-o", "BatchMode=yes", "{host}", quote(oshrun)}, daemonWords...)}
 }
 
 // SrunAgent starts all daemons by one srun, in a job of Slurm. Without any one of these options the end of one daemon
@@ -60,15 +62,26 @@ func quote(word string) string {
 }
 
 // argv returns the command for one node of those with these hosts.
-func (a Agent) argv(node int, hosts []string) []string {
-	fill := strings.NewReplacer(
-		"{host}", hosts[node], "{node}", strconv.Itoa(node), "{hosts}", strings.Join(hosts, ","), "{nodes}", strconv.Itoa(len(hosts)),
-	)
-	argv := slices.Clone(a.Command)
-	for i := range argv {
-		argv[i] = fill.Replace(argv[i])
+func (a Agent) argv(node int, hosts []plan.Host) (argv []string, err error) {
+	for i := range hosts {
+		if !a.Logins && (hosts[i].User != "" || hosts[i].Port != 0) {
+			return nil, fmt.Errorf("host %s: a user and a port are for --launch ssh, want the name alone", hosts[i].Name)
+		}
 	}
-	return argv
+	host := &hosts[node]
+	fill := strings.NewReplacer(
+		"{host}", host.Name, "{node}", strconv.Itoa(node), "{hosts}", strings.Join(namesOf(hosts), ","), "{nodes}", strconv.Itoa(len(hosts)),
+	)
+	for _, word := range a.Command {
+		if word == "{host}" && host.User != "" {
+			argv = append(argv, "-l", host.User)
+		}
+		if word == "{host}" && host.Port != 0 {
+			argv = append(argv, "-p", strconv.Itoa(host.Port))
+		}
+		argv = append(argv, fill.Replace(word))
+	}
+	return argv, nil
 }
 
 // tailBytes is how much of the last that an agent has written is kept.
@@ -107,9 +120,12 @@ type agentProcess struct {
 }
 
 // start starts the daemon of a node, or of all nodes.
-func (a Agent) start(node int, hosts []string, handover []byte) (*agentProcess, error) {
-	argv := a.argv(node, hosts)
-	p := &agentProcess{where: hosts[node], argv: argv, said: &tail{}, ended: make(chan struct{})}
+func (a Agent) start(node int, hosts []plan.Host, handover []byte) (*agentProcess, error) {
+	argv, err := a.argv(node, hosts)
+	if err != nil {
+		return nil, err
+	}
+	p := &agentProcess{where: hosts[node].Name, argv: argv, said: &tail{}, ended: make(chan struct{})}
 	if a.All {
 		p.where = fmt.Sprintf("%d hosts", len(hosts))
 	}

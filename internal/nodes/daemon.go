@@ -50,7 +50,7 @@ func RunDaemon(ctx context.Context, stdin io.Reader, logger zerolog.Logger) erro
 	d := &nodeDaemon{logger: logger, over: make(chan struct{})}
 	d.link, err = control.Dial(ctx, control.DialConfig{
 		Secret: h.Secret, Self: control.Identity{Build: version.String(), Node: int32(h.Node)},
-		Peer: control.FrontEnd, Addrs: h.Root, Within: dialWithin, RefusedIsLost: true,
+		Peer: control.FrontEnd, Addrs: h.Root, Within: dialWithin, RefusedIsLost: true, Limits: control.Limits{Lease: h.Lease},
 	})
 	if err != nil {
 		return fmt.Errorf("front end: %w", err)
@@ -75,7 +75,7 @@ func (d *nodeDaemon) finish(err error) {
 }
 
 // startStep starts the step of this node.
-func (d *nodeDaemon) startStep(cfg daemon.Config, hooks daemon.Hooks) (remote.Node, error) {
+func (d *nodeDaemon) startStep(cfg daemon.Config, hooks daemon.Hooks) (daemon.Node, error) {
 	cfg.OwnsChildren = true
 	var fences *fence.Driver
 	if len(cfg.Share.Hosts) > 1 {

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/goshmem/goshmem/internal/control"
 )
@@ -23,6 +24,7 @@ type Handover struct {
 	Node   int              // index of the node; -1: the index of this host's name in Hosts
 	Hosts  []string         // if Node is -1
 	Root   []netip.AddrPort // where the front end listens
+	Lease  time.Duration    // how long the front end may be out of reach
 }
 
 // handoverBytes bounds a handover: ten thousand hosts and addresses are less.
@@ -37,7 +39,7 @@ func (h *Handover) Append(b []byte) []byte {
 	for _, a := range h.Root {
 		b = fmt.Appendf(b, "root %s\n", a)
 	}
-	return append(b, '\n')
+	return fmt.Appendf(b, "lease %s\n\n", h.Lease)
 }
 
 const handoverMagic = "goshmem-daemon"
@@ -64,6 +66,10 @@ func ReadHandover(r io.Reader) (h Handover, err error) {
 			}
 		case word == "host":
 			h.Hosts = append(h.Hosts, value)
+		case word == "lease":
+			if h.Lease, err = time.ParseDuration(value); err != nil {
+				err = errors.New("want a duration")
+			}
 		case word == "root":
 			var a netip.AddrPort
 			if a, err = netip.ParseAddrPort(value); err != nil {
@@ -90,6 +96,8 @@ func (h *Handover) check() error {
 		return errors.New("standard input has no secret")
 	case len(h.Root) == 0:
 		return errors.New("standard input has no address of the front end")
+	case h.Lease <= 0:
+		return errors.New("standard input has no lease")
 	}
 	return nil
 }

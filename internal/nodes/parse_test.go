@@ -6,14 +6,16 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/goshmem/goshmem/internal/control"
+	"github.com/goshmem/goshmem/internal/plan"
 	"github.com/goshmem/goshmem/internal/wire"
 )
 
 func TestHandover(t *testing.T) {
 	want := Handover{
-		Secret: control.NewSecret(), Node: 3,
+		Secret: control.NewSecret(), Node: 3, Lease: 90 * time.Second,
 		Root: []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:4711"), netip.MustParseAddrPort("[fe80::1%eth0]:80")},
 	}
 	text := want.Append(nil)
@@ -33,6 +35,7 @@ func TestHandover(t *testing.T) {
 		"other version":  handoverMagic + " 2\n\n",
 		"endless line":   handoverMagic + " 1\n" + strings.Repeat("x", 2*handoverBytes),
 		"not a number":   handoverMagic + " 1\nnode one\n\n",
+		"no lease":       handoverMagic + " 1\nsecret " + want.Secret.Line() + "root 127.0.0.1:1\n\n",
 		"secret at root": handoverMagic + " 1\nroot " + want.Secret.Line() + "\n",
 	} {
 		_, err := ReadHandover(strings.NewReader(bad))
@@ -47,7 +50,7 @@ func TestHandover(t *testing.T) {
 }
 
 func FuzzReadHandover(f *testing.F) {
-	h := Handover{Secret: control.NewSecret(), Root: []netip.AddrPort{netip.MustParseAddrPort("10.0.0.1:1")}}
+	h := Handover{Secret: control.NewSecret(), Lease: time.Second, Root: []netip.AddrPort{netip.MustParseAddrPort("10.0.0.1:1")}}
 	f.Add(h.Append(nil))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		h, err := ReadHandover(bytes.NewReader(text))
@@ -69,5 +72,29 @@ func TestRelay(t *testing.T) {
 	}
 	if _, _, err := parseRelay(wire.Frame{Kind: wire.KindRelay, Body: make([]byte, relayHead-1)}); err == nil {
 		t.Error("no error for a frame without a head")
+	}
+}
+
+// Users and ports of hosts are for ssh.
+func TestArgv(t *testing.T) {
+	hosts := []plan.Host{{Name: "a"}, {Name: "b", User: "me", Port: 2222}}
+	for _, x := range []struct {
+		agent Agent
+		node  int
+		want  string // empty: an error
+	}{
+		{SSHAgent("/opt/my oshrun"), 0, "ssh -o BatchMode=yes a '/opt/my oshrun' daemon --stdin"},
+		{SSHAgent("/bin/oshrun"), 1, "ssh -o BatchMode=yes -l me -p 2222 b /bin/oshrun daemon --stdin"},
+		{ExecAgent([]string{"in", "{host}.{node}"}, "oshrun"), 1, ""},
+		{ExecAgent([]string{"in", "{host}.{node}", "{nodes}:{hosts}"}, "oshrun"), 0, ""},
+	} {
+		argv, err := x.agent.argv(x.node, hosts)
+		if got := strings.Join(argv, " "); got != x.want || (err == nil) != (x.want != "") {
+			t.Errorf("node %d of %q: got %q, %v, want %q", x.node, x.agent.Command, got, err, x.want)
+		}
+	}
+	argv, err := ExecAgent([]string{"in", "{host}.{node}", "{nodes}:{hosts}"}, "oshrun").argv(1, []plan.Host{{Name: "a"}, {Name: "b"}})
+	if got, want := strings.Join(argv, " "), "in b.1 2:a,b oshrun daemon --stdin"; got != want || err != nil {
+		t.Errorf("got %q, %v, want %q", got, err, want)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/goshmem/goshmem/internal/control"
 	"github.com/goshmem/goshmem/internal/daemon"
 	"github.com/goshmem/goshmem/internal/launch"
+	"github.com/goshmem/goshmem/internal/plan"
 	"github.com/goshmem/goshmem/internal/version"
 	"github.com/goshmem/goshmem/internal/wire"
 )
@@ -36,6 +37,9 @@ type Config struct {
 // atOnce is how many launch agents start at a time.
 const atOnce = 128
 
+// returnWithin is how long a daemon may take to dial again when its machine has closed its connection.
+const returnWithin = 1500 * time.Millisecond
+
 // closeWithin is how long a daemon whose node is closed may take to end.
 const closeWithin = time.Second
 
@@ -48,12 +52,12 @@ func (s Starter) Check(*daemon.Config) error { return nil }
 // Start starts the daemons of a layout, and a step in each of them.
 func (s Starter) Start(ctx context.Context, l launch.Span, cfg daemon.Config, hooks func(node int) daemon.Hooks) ([]launch.Node, error) {
 	r := &root{cfg: s.Config, secret: control.NewSecret(), hosts: l.Hosts}
-	for i, host := range l.Hosts {
-		r.members = append(r.members, &member{root: r, index: i, host: host, joined: make(chan struct{})})
+	for i := range l.Hosts {
+		r.members = append(r.members, &member{root: r, index: i, host: l.Hosts[i].Name, joined: make(chan struct{})})
 	}
 	err := r.startDaemons(ctx)
 	if err == nil {
-		err = r.startSteps(r.share(l), cfg, hooks)
+		err = r.startSteps(ctx, r.share(l), cfg, hooks)
 	}
 	if err != nil {
 		return nil, errors.Join(err, r.close())
@@ -69,7 +73,7 @@ func (s Starter) Start(ctx context.Context, l launch.Span, cfg daemon.Config, ho
 type root struct {
 	cfg      Config
 	secret   control.Secret
-	hosts    []string
+	hosts    []plan.Host
 	listener *control.Listener
 	members  []*member
 
@@ -83,7 +87,7 @@ func (r *root) share(l launch.Span) daemon.Share {
 	_, _ = rand.Read(random[:]) // never fails
 	return daemon.Share{
 		Name: "goshmem-" + hex.EncodeToString(random[16:]), Key: [16]byte(random[:16]),
-		Hosts: l.Hosts, Homes: l.Homes, Emulated: r.cfg.Emulated,
+		Hosts: namesOf(l.Hosts), Homes: l.Homes, Emulated: r.cfg.Emulated,
 	}
 }
 
@@ -92,7 +96,7 @@ func (r *root) startDaemons(ctx context.Context) (err error) {
 	r.open = len(r.members)
 	r.listener, err = control.Listen(control.ListenConfig{
 		Secret: r.secret, Self: r.identity(), Addrs: r.cfg.Addrs, Ports: r.cfg.Ports,
-		Limits: control.Limits{Lease: r.cfg.Lease}, Accept: r.accept, Report: r.cfg.Report,
+		Limits: control.Limits{Lease: r.cfg.Lease, Return: min(returnWithin, r.cfg.Lease)}, Accept: r.accept, Report: r.cfg.Report,
 	})
 	if err != nil {
 		return err
@@ -102,12 +106,20 @@ func (r *root) startDaemons(ctx context.Context) (err error) {
 	if !r.cfg.Agent.All {
 		return r.each(atOnce, func(m *member) error { return m.startDaemon(ctx) })
 	}
-	h := Handover{Secret: r.secret, Node: -1, Hosts: r.hosts, Root: r.listener.Addrs()}
+	h := Handover{Secret: r.secret, Node: -1, Hosts: namesOf(r.hosts), Root: r.listener.Addrs(), Lease: r.cfg.Lease}
 	agent, err := r.cfg.Agent.start(0, r.hosts, h.Append(nil))
 	if err != nil {
 		return err
 	}
 	return r.each(len(r.members), func(m *member) error { return m.awaitDaemon(ctx, agent) })
+}
+
+// namesOf returns the names of hosts.
+func namesOf(hosts []plan.Host) (names []string) {
+	for i := range hosts {
+		names = append(names, hosts[i].Name)
+	}
+	return names
 }
 
 // identity is what the front end says about itself.
@@ -116,7 +128,7 @@ func (r *root) identity() control.Identity {
 }
 
 // startSteps starts the step of each node.
-func (r *root) startSteps(share daemon.Share, cfg daemon.Config, hooks func(node int) daemon.Hooks) error {
+func (r *root) startSteps(ctx context.Context, share daemon.Share, cfg daemon.Config, hooks func(node int) daemon.Hooks) error {
 	cfg.Terminal = false // it is not the terminal of the daemons
 	if !r.cfg.Emulated {
 		cfg.Apps = slices.Clone(cfg.Apps)
@@ -124,6 +136,12 @@ func (r *root) startSteps(share daemon.Share, cfg daemon.Config, hooks func(node
 			cfg.Apps[i].Env = exported(cfg.Apps[i].Env)
 		}
 	}
+	stop := context.AfterFunc(ctx, func() { // ends all requests
+		for _, m := range r.members {
+			m.lose(context.Cause(ctx))
+		}
+	})
+	defer stop()
 	return r.each(len(r.members), func(m *member) error {
 		cfg := cfg
 		cfg.Share = share

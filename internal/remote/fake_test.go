@@ -34,7 +34,7 @@ type fake struct {
 func newFake() *fake { return &fake{events: make(chan daemon.Event)} }
 
 // start is a Starter.
-func (f *fake) start(cfg daemon.Config, hooks daemon.Hooks) (Node, error) {
+func (f *fake) start(cfg daemon.Config, hooks daemon.Hooks) (daemon.Node, error) {
 	f.cfg, f.hooks = cfg, hooks
 	return f, nil
 }

@@ -274,7 +274,7 @@ func waitsForCredit(s *Server) bool {
 // A loss during the start of a step closes it as soon as it has started.
 func TestLossDuringStart(t *testing.T) {
 	f, at, goOn := newFake(), make(chan struct{}), make(chan struct{})
-	s := NewServer(new(hole), func(cfg daemon.Config, hooks daemon.Hooks) (Node, error) {
+	s := NewServer(new(hole), func(cfg daemon.Config, hooks daemon.Hooks) (daemon.Node, error) {
 		close(at)
 		<-goOn
 		return f.start(cfg, hooks)

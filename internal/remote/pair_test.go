@@ -13,12 +13,7 @@ import (
 	"github.com/goshmem/goshmem/internal/wire"
 )
 
-var (
-	_ launch.Node = (*Client)(nil)
-	_ Node        = launch.Node(nil) // the two interfaces are the same
-	_ launch.Node = Node(nil)
-	_ Node        = (*daemon.Step)(nil)
-)
+var _ launch.Node = (*Client)(nil)
 
 func TestMain(m *testing.M) {
 	nodetest.Main()
@@ -26,7 +21,7 @@ func TestMain(m *testing.M) {
 }
 
 // startStep is the Starter of a real node.
-func startStep(cfg daemon.Config, hooks daemon.Hooks) (Node, error) {
+func startStep(cfg daemon.Config, hooks daemon.Hooks) (daemon.Node, error) {
 	step, err := daemon.Start(cfg, hooks)
 	if err != nil {
 		return nil, err

@@ -87,7 +87,7 @@ func TestLargeMessages(t *testing.T) {
 
 // Errors of the node keep their meaning.
 func TestErrors(t *testing.T) {
-	c, s := pair(t, func(daemon.Config, daemon.Hooks) (Node, error) {
+	c, s := pair(t, func(daemon.Config, daemon.Hooks) (daemon.Node, error) {
 		return nil, fmt.Errorf("start: %w", &kernel.TierError{Tier: kernel.BPF, Missing: "CAP_BPF"})
 	})
 	err := c.Start(daemon.Config{}, silent())

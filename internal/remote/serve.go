@@ -69,21 +69,21 @@ func (s *Server) credit(f *wire.Frame, taken func(n int) bool) error {
 func (s *Server) wish(f *wire.Frame) (do func(), err error) {
 	switch f.Kind {
 	case wire.KindSignal:
-		return carry(s, f, wire.Integer, Node.Signal)
+		return carry(s, f, wire.Integer, daemon.Node.Signal)
 	case wire.KindSuspend:
-		return carry(s, f, codeNothing, func(n Node, _ nothing) { n.Suspend() })
+		return carry(s, f, codeNothing, func(n daemon.Node, _ nothing) { n.Suspend() })
 	case wire.KindResize:
-		return carry(s, f, codeWindow, Node.Resize)
+		return carry(s, f, codeWindow, daemon.Node.Resize)
 	case wire.KindRefuse:
-		return carry(s, f, codeNothing, func(n Node, _ nothing) { n.Refuse() })
+		return carry(s, f, codeNothing, func(n daemon.Node, _ nothing) { n.Refuse() })
 	case wire.KindFarFailed:
-		return carry(s, f, codeFarFailure, func(n Node, far daemon.FarFailure) {
+		return carry(s, f, codeFarFailure, func(n daemon.Node, far daemon.FarFailure) {
 			if err := n.FarFailed(far); err != nil {
 				s.sender.send(wire.KindNotice, 0, []byte(clip(err.Error())))
 			}
 		})
 	case wire.KindChunk:
-		return carry(s, f, codeChunk, Node.Feed)
+		return carry(s, f, codeChunk, daemon.Node.Feed)
 	case wire.KindCheck:
 		return reply(s, f, codeConfig, func(cfg daemon.Config) (answer, error) { return answer{}, cfg.Check() })
 	case wire.KindConfig:
@@ -97,30 +97,30 @@ func (s *Server) wish(f *wire.Frame) (do func(), err error) {
 	case wire.KindClose:
 		return reply(s, f, codeNothing, func(nothing) (answer, error) { return answer{}, s.shut() })
 	case wire.KindLaunch:
-		return ask(s, f, codeNothing, func(n Node, _ nothing) (answer, error) { return answer{}, n.Launch() })
+		return ask(s, f, codeNothing, func(n daemon.Node, _ nothing) (answer, error) { return answer{}, n.Launch() })
 	case wire.KindStopped:
-		return ask(s, f, codeNothing, func(n Node, _ nothing) (answer, error) { return answer{Yes: n.Stopped()}, nil })
+		return ask(s, f, codeNothing, func(n daemon.Node, _ nothing) (answer, error) { return answer{Yes: n.Stopped()}, nil })
 	case wire.KindPID:
-		return ask(s, f, codeID, func(n Node, id daemon.ID) (answer, error) { return answer{PID: n.PID(id)}, nil })
+		return ask(s, f, codeID, func(n daemon.Node, id daemon.ID) (answer, error) { return answer{PID: n.PID(id)}, nil })
 	case wire.KindForsake:
-		return ask(s, f, codeID, func(n Node, id daemon.ID) (answer, error) { return answer{Yes: n.Forsake(id)}, nil })
+		return ask(s, f, codeID, func(n daemon.Node, id daemon.ID) (answer, error) { return answer{Yes: n.Forsake(id)}, nil })
 	case wire.KindHasGo:
-		return ask(s, f, codeID, func(n Node, id daemon.ID) (answer, error) { return answer{Yes: n.HasGo(id)}, nil })
+		return ask(s, f, codeID, func(n daemon.Node, id daemon.ID) (answer, error) { return answer{Yes: n.HasGo(id)}, nil })
 	case wire.KindTier:
-		return ask(s, f, codeNothing, func(n Node, _ nothing) (answer, error) { return answer{Tier: n.Tier()}, nil })
+		return ask(s, f, codeNothing, func(n daemon.Node, _ nothing) (answer, error) { return answer{Tier: n.Tier()}, nil })
 	case wire.KindQuitGo:
-		return ask(s, f, codeQuit, func(n Node, q quit) (answer, error) {
+		return ask(s, f, codeQuit, func(n daemon.Node, q quit) (answer, error) {
 			n.QuitGo(q.ID, q.AtMost)
 			return answer{}, nil
 		})
 	case wire.KindAsk:
-		return ask(s, f, codeOrder, func(n Node, o order) (answer, error) { return answer{}, s.passAnswers(f.Stream, n, o) })
+		return ask(s, f, codeOrder, func(n daemon.Node, o order) (answer, error) { return answer{}, s.passAnswers(f.Stream, n, o) })
 	}
 	return nil, fmt.Errorf("message of kind %#x, which a front end does not send", uint16(f.Kind))
 }
 
 // passAnswers gives an order to the PEs and sends what they say.
-func (s *Server) passAnswers(number uint32, n Node, o order) error {
+func (s *Server) passAnswers(number uint32, n daemon.Node, o order) error {
 	for _, a := range n.Ask(o.Order, o.AtMost) {
 		if err := s.sender.sendPaced(s.life, wire.KindAsked, number, encode(codePEAnswer, a)); err != nil {
 			return err
@@ -130,7 +130,7 @@ func (s *Server) passAnswers(number uint32, n Node, o order) error {
 }
 
 // carry returns what carries out a wish without an answer. Without a node there is nothing to be done.
-func carry[T any](s *Server, f *wire.Frame, code func(*wire.Coder, *T), do func(n Node, v T)) (func(), error) {
+func carry[T any](s *Server, f *wire.Frame, code func(*wire.Coder, *T), do func(n daemon.Node, v T)) (func(), error) {
 	v, err := decode(f, code)
 	return func() {
 		if n := s.running(); n != nil {
@@ -140,7 +140,7 @@ func carry[T any](s *Server, f *wire.Frame, code func(*wire.Coder, *T), do func(
 }
 
 // ask returns what carries out a request to the node.
-func ask[T any](s *Server, f *wire.Frame, code func(*wire.Coder, *T), do func(n Node, v T) (answer, error)) (func(), error) {
+func ask[T any](s *Server, f *wire.Frame, code func(*wire.Coder, *T), do func(n daemon.Node, v T) (answer, error)) (func(), error) {
 	return reply(s, f, code, func(v T) (answer, error) {
 		if n := s.running(); n != nil {
 			return do(n, v)

@@ -13,7 +13,7 @@ import (
 )
 
 // Starter starts a node, as daemon.Start does. It may change what the front end has sent.
-type Starter func(cfg daemon.Config, hooks daemon.Hooks) (Node, error)
+type Starter func(cfg daemon.Config, hooks daemon.Hooks) (daemon.Node, error)
 
 // eventWindow is how many events may be on the way. Beyond that they wait in the step.
 const eventWindow = 1024
@@ -42,9 +42,9 @@ type Server struct {
 	finished sync.Once
 	err      error // what Wait returns
 
-	mu    sync.Mutex // held during the start of the node
-	node  Node       // nil: it has not started
-	ended bool       // no node is to be started any more
+	mu    sync.Mutex  // held during the start of the node
+	node  daemon.Node // nil: it has not started
+	ended bool        // no node is to be started any more
 }
 
 // NewServer returns the server of the front end at the other side of a connection. Take and Lost may
@@ -93,7 +93,7 @@ func (s *Server) finish(err error) {
 }
 
 // startNode starts the node.
-func (s *Server) startNode(with setup) (Node, error) {
+func (s *Server) startNode(with setup) (daemon.Node, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.node != nil || s.ended {
@@ -115,7 +115,7 @@ func (s *Server) startNode(with setup) (Node, error) {
 }
 
 // running returns the node; nil: it has not started.
-func (s *Server) running() Node {
+func (s *Server) running() daemon.Node {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.node

@@ -1,0 +1,61 @@
+package daemon
+
+import (
+	"syscall"
+	"time"
+
+	"github.com/goshmem/goshmem/internal/wire"
+	"github.com/goshmem/goshmem/internal/xunix"
+)
+
+// Node runs the PEs of a job that are on one node, and those of the jobs that they spawn. A Step is the node of this
+// process.
+//
+// All methods may be called at any time between the start of the node and its Close, and by
+// several goroutines at once. A method that names a PE takes one of this node.
+type Node interface {
+	// Launch starts the PEs of the first job. After an error some may run: Close ends them.
+	Launch() error
+	// Close ends all PEs, passes on what they had written, and frees everything. No output comes after it.
+	Close() error
+	// Events returns what happens to the PEs, in order for each of them. The node never waits
+	// for its receiver.
+	Events() <-chan Event
+
+	// PID returns the number of a PE's process, 0 before its start and for a PE that does not exist.
+	PID(id ID) int
+	// Signal sends a signal to the process groups of all PEs that run.
+	Signal(sig syscall.Signal)
+	// Suspend asks all PEs to stop.
+	Suspend()
+	// Stopped says whether the processes of all PEs that run are stopped.
+	Stopped() bool
+	// Resize gives the pseudo terminals of the PEs the window size of the user's terminal.
+	Resize(w xunix.Window)
+	// Feed gives readers a chunk of standard input, after Launch. It never waits: Hooks.Credit tells
+	// when the next chunk may come.
+	Feed(c Chunk)
+	// Refuse lets no further job begin.
+	Refuse()
+	// Forsake declares a PE failed that has lost its connection and has not joined again. It
+	// returns false if that is not so.
+	Forsake(id ID) bool
+
+	// Ask gives an order to all PEs that run, and returns their answers after atMost at the latest.
+	Ask(o wire.Order, atMost time.Duration) []Answer
+	// HasGo says whether a PE runs a Go program.
+	HasGo(id ID) bool
+	// QuitGo ends the Go programs of a PE by SIGQUIT, and waits for their output for atMost at the longest.
+	QuitGo(id ID, atMost time.Duration)
+
+	// FarFailed makes a failure of PEs of other nodes known on this one.
+	FarFailed(f FarFailure) error
+
+	// Tier names the way in which the node learns of ends.
+	Tier() string
+	// ToolURI returns what tools need to attach, empty if none may.
+	ToolURI() string
+}
+
+// A step is a node.
+var _ Node = (*Step)(nil)
