@@ -105,7 +105,7 @@ func (v votes) latestOf(i int) uint64 {
 func (v votes) latest() uint64 { return v.latestOf(v.me) }
 
 // allCast says whether all members have voted that are not known to be dead. The look at the
-// failure page comes behind this member's own vote, as in enterStep.
+// failure page comes after this member's own vote, as in enterStep.
 func (v votes) allCast(seq uint64) bool {
 	for i := range v.members {
 		if atomic.LoadUint64(&v.of(i, seq).Seq) >= seq {

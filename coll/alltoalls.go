@@ -27,7 +27,7 @@ func AlltoallS[T any](ctx context.Context, t *Team, b Buffers, s Strides) (err e
 		return err
 	}
 	defer t.endCollective(&err)
-	to, err := t.claimSlot(ctx, seq, size)
+	to, err := t.awaitPlace(ctx, seq, size)
 	if err != nil {
 		return err
 	}
@@ -36,7 +36,7 @@ func AlltoallS[T any](ctx context.Context, t *Team, b Buffers, s Strides) (err e
 		return err
 	}
 	for _, i := range t.contributors(seq) {
-		from := unsafe.Add(t.slotOf(i, seq, size), bytesOf[T](t.me*b.N))
+		from := unsafe.Add(t.contributionOf(i, seq, size), bytesOf[T](t.me*b.N))
 		copyStrided[T](t.address(t.me, b.Dst+uint64(bytesOf[T](i*b.N*s.Dst))), s.Dst, from, 1, b.N)
 	}
 	return nil

@@ -45,7 +45,7 @@ func (a *arrivals) word(i int) *uint64 {
 //
 // Of several members that enter together, at least one has to see all words in place. So
 // the store is sequentially consistent. A member that rings in any case need not look at the
-// others' words: its look at the bells behind the store suffices, as it does for a put.
+// others' words: its look at the bells after the store suffices, as it does for a put.
 func (a *arrivals) enterStep(seq uint64, always bool) {
 	if always || len(a.members) == 2 {
 		rma.StoreRelease(a.word(a.me), seq)
@@ -99,8 +99,8 @@ func (a *arrivals) othersEntered(seq uint64) bool {
 	return true
 }
 
-// deadShortOf says whether a member died before it entered step seq. The word is looked at
-// behind the news of the death: only then is it the last one.
+// deadShortOf says whether a member died before it entered step seq. It reads the failure page
+// first and the word then: only so is the word the member's last one.
 func (a *arrivals) deadShortOf(seq uint64) bool {
 	for i := range a.members {
 		if a.knownDead(i) && atomic.LoadUint64(a.word(i))&^marks < seq {
@@ -164,8 +164,9 @@ func (a *arrivals) resetWords(start uint64) {
 // waitForWord waits until a word of member i is at step seq or marked, or until the failure
 // page has an epoch later than seen.
 //
-// The condition is not copied. The loads of a copy would take what two stores have written,
-// and so wait until all stores before them have got their lines.
+// The wait gets the condition by its address, not as a copy. A copy's wide loads would read
+// what two narrower stores wrote a moment ago. The processor cannot forward that: such a load
+// waits until all earlier stores are in the cache.
 func (a *arrivals) waitForWord(ctx context.Context, i int, word *uint64, seq, seen uint64) (uint64, error) {
 	return a.waiter.Wait(&wait.Cond{Addr: unsafe.Pointer(word), Val: seq, Width: 8, Cmp: wait.GE, Seen: seen, Peer: int32(a.where[i].PE) + 1}, ctx)
 }

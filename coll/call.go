@@ -35,7 +35,7 @@ func kindOf[T any](kind, more uint64) uint64 {
 // step.
 //
 // The announcement stays beside the following one until all members that live have looked at
-// it: a member that calls the second call behind it has seen them enter a step of the next large
+// it: a member that makes the second call after it has seen them enter a step of the next large
 // collective. Members that differ in anything all find a difference, as each one finds a
 // member that differs from itself. That holds for a member that has given up and gone on as well:
 // its word is of a later step then.

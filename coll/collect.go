@@ -39,7 +39,7 @@ const partBytes = int(unsafe.Sizeof(part{}))
 //
 // All members read in the slots how much each member has. So each one finds by itself where a part
 // begins. Small parts are in the slots as well. Only if some part is not, there is a second
-// step, behind which sources may change.
+// step, after which sources may change.
 func Collect[T any](ctx context.Context, t *Team, b Buffers, room int) error {
 	size := uint64(bytesOf[T](1))
 	refused, err := exchangeParts(ctx, t, b.Dst, part{element: size, src: b.Src, bytes: uint64(b.N) * size, room: uint64(room) * size})
@@ -83,7 +83,7 @@ func exchangeParts(ctx context.Context, t *Team, dst uint64, mine part) (refused
 // takes the slot as a whole, as a member that reads it cannot know its size before.
 func (c collecting) writePart(ctx context.Context, mine part) error {
 	t, seq := c.t, c.seq
-	to, err := t.claimSlot(ctx, seq, layout.SlotSize)
+	to, err := t.awaitPlace(ctx, seq, layout.SlotSize)
 	if err != nil {
 		return err
 	}
@@ -124,7 +124,9 @@ func (c collecting) measureParts(element uint64) (before uint64, large bool, ref
 func (c collecting) fitsInSlot(bytes uint64) bool { return bytes <= uint64(c.t.slotBytes-partBytes) }
 
 // partOf returns where member i's part is.
-func (c collecting) partOf(i int) *part { return (*part)(c.t.slotOf(i, c.seq, layout.SlotSize)) }
+func (c collecting) partOf(i int) *part {
+	return (*part)(c.t.contributionOf(i, c.seq, layout.SlotSize))
+}
 
 // copyParts copies all parts to dst. It begins with this member's, before which so many bytes go:
 // members do not all read the same source at once.

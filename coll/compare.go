@@ -21,8 +21,8 @@ type Callers struct {
 	Members []int // ascending
 }
 
-// callRecord is what Compare puts into a cell. Its owner alone writes it, before it enters the step;
-// the bit callGaveUp is added behind that.
+// callRecord is what Compare puts into a cell. Its owner alone writes it, before it enters the step.
+// The owner may add the bit callGaveUp later.
 type callRecord struct {
 	seq     uint64
 	check   uint64 // complement of seq and the kind of record: what other collectives put there does not look so
@@ -65,7 +65,7 @@ func (t *Team) Compare(ctx context.Context, c Call) (all []Callers, err error) {
 		return nil, err
 	}
 	defer t.endCollective(&err)
-	to, err := t.claimSlot(ctx, seq, callBytes)
+	to, err := t.awaitPlace(ctx, seq, callBytes)
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +114,7 @@ type comparison struct {
 
 // recordOf returns where member i's record is.
 func (of comparison) recordOf(i int) *callRecord {
-	return (*callRecord)(of.t.slotOf(i, of.seq, callBytes))
+	return (*callRecord)(of.t.contributionOf(i, of.seq, callBytes))
 }
 
 // same says whether two members call the same.

@@ -51,10 +51,10 @@ func Broadcast[T any](ctx context.Context, t *Team, b Buffers, root int) (err er
 		if _, err := t.awaitRoot(ctx, root, seq); err != nil {
 			return err
 		}
-		rma.CopyOut(dst, t.slotOf(root, seq, size))
+		rma.CopyOut(dst, t.contributionOf(root, seq, size))
 		return nil
 	}
-	to, err := t.claimSlot(ctx, seq, size)
+	to, err := t.awaitPlace(ctx, seq, size)
 	if err != nil {
 		return err
 	}
@@ -116,9 +116,9 @@ func Reduce[T any](ctx context.Context, t *Team, b Buffers, op Op[T]) error {
 		return err
 	}
 	dst, who := view[T](t.address(t.me, b.Dst), b.N), t.contributors(seq)
-	copy(dst, view[T](t.slotOf(who[0], seq, size), b.N))
+	copy(dst, view[T](t.contributionOf(who[0], seq, size), b.N))
 	for _, i := range who[1:] {
-		op(dst, view[T](t.slotOf(i, seq, size), b.N))
+		op(dst, view[T](t.contributionOf(i, seq, size), b.N))
 	}
 	return nil
 }

@@ -7,16 +7,19 @@
 // has entered. A barrier stores this member's word and waits for all others. A central counter would
 // be no faster, and could not say which member is missing.
 //
-// Data take one of three ways:
+// Data take one of five ways:
 //
-//   - A contribution of a few words lies beside the arrival word and comes with it: the reader
-//     waits for one cache line less.
-//   - A small contribution goes through a slot. A member has two, used by turns.
-//   - Large data are read where they lie in the symmetric heap, or go through the members' areas if
-//     they are private memory.
+//   - A contribution of up to 24 bytes lies on the line of the arrival word and comes with it: the
+//     reader waits for one cache line less.
+//   - A contribution of up to 256 bytes goes into a cell of a slot. A member has two slots, used by
+//     turns, and the cells of a slot are used by turns, too.
+//   - A larger contribution takes a whole slot, if it is small enough for that (slots.go).
+//   - Large data of the symmetric heap are read where they lie.
+//   - Large private data go through the members' areas, piece by piece.
 //
-// Every member computes results itself, in the order of the group. So all members hold the same
-// bytes.
+// Contributions are combined in the order of the group. Of small data, each member computes the
+// result itself. Of large reductions, member i computes part i and gives it to all. In both cases
+// all members end with the same bytes.
 //
 // # Structure
 //
@@ -45,27 +48,28 @@
 //	groupMaker    Split, Survivors                                       group.go
 //	heldID        Release, Dissolve: when an id is free again            ids.go
 //
-// Package board has the decisions as a pure core. Packages coll/tree, coll/ftco and coll/agree are not
-// used here: they are machines for nodes that see each other through messages only. The simulators and
-// the explorer run them (package sim), no job does yet.
+// Package board has the decisions as a pure core. This package does not use coll/tree, coll/ftco and
+// coll/agree: they are trees and machines for nodes that see each other through messages only.
+// Simulators and the explorer (sim/...) run them. In jobs on several nodes, PMIx fences run coll/ftco
+// (internal/fence). No job runs coll/agree yet.
 //
 // # Failures
 //
 // Two facts carry everything else. Package board has the argument and the decisions.
 //
-//   - A dead member's arrival word never changes again, and its death is published behind its last
+//   - A dead member's arrival word never changes again, and its death is published after its last
 //     store.
 //   - So a member that sees the death, and then looks at the word, knows whether the dead member had
 //     entered a step. All survivors find the same, without a message.
 //
 // Tolerant teams:
 //
-//   - A collective is made of the members that enter it. A survivor waits for each member until that
-//     has entered the step or is dead short of it.
+//   - A collective is made of the members that enter it. A survivor waits for each member until the
+//     member has entered the step, or died before it entered.
 //   - So a collective ends on all survivors with the same contributors and the same bytes, whichever
 //     members die. There is nothing to agree upon. Outcome lists the contributors.
-//   - A death fails a broadcast whose root died short of it: every survivor gets a *DeadError. It also
-//     fails a large reduction of private memory (ReducePrivate). The team goes on in both cases.
+//   - A broadcast whose root dies before it enters fails: every survivor gets a *DeadError. A death
+//     also fails a large reduction of private memory (ReducePrivate). The team goes on in both cases.
 //   - Split and Gather need all members on a tolerant team as well: all survivors get a *DeadError.
 //   - In the destinations of exchanges, the blocks of members that did not contribute stay as they
 //     are.

@@ -19,7 +19,7 @@ import (
 //   - Of two members, the one that enters later finds the other, and moves both blocks between them.
 //   - Both may find each other, and move the same bytes twice. To make this rare, each publishes whose
 //     blocks it has.
-//   - What a member that died in between has left undone, the others do for themselves behind the
+//   - What a member that died in between has left undone, the others do for themselves after the
 //     second step.
 
 // mostTurns is how many members have a bit in the word of what they have.
@@ -108,7 +108,7 @@ func gatherSmall[T any](ctx context.Context, t *Team, b Buffers, size, stride in
 	}
 	dst := view[T](t.address(t.me, b.Dst), b.N*len(t.members))
 	for _, i := range t.contributors(seq) {
-		rma.CopyOut(dst[i*b.N:(i+1)*b.N], unsafe.Add(t.slotOf(i, seq, size), bytesOf[T](t.me*stride)))
+		rma.CopyOut(dst[i*b.N:(i+1)*b.N], unsafe.Add(t.contributionOf(i, seq, size), bytesOf[T](t.me*stride)))
 	}
 	return nil
 }
@@ -186,7 +186,7 @@ func (x *blocks[T]) awaitFirstStep(ctx context.Context) error {
 
 // giveBlock puts this member's block into the destination of member i. It does not if member i
 // has the block, or has given up and may use its destination for something else. A member that gives
-// up behind the look at its mark gets the block all the same; its caller is told so.
+// up after the look at its mark gets the block all the same; its caller is told so.
 func (x *blocks[T]) giveBlock(i int) {
 	t := x.t
 	if atomic.LoadUint64(t.progressOf(i))&(1<<t.me) != 0 || atomic.LoadUint64(t.word(i))&marks != 0 {

@@ -81,7 +81,7 @@ const (
 // (Split), or through its votes (Survivors). ids.go argues why an id can be used again.
 //
 //   - Owns: nothing that outlives the call.
-//   - Writes: this member's offers in the parent; behind a claim, its words Seq and Used, its votes
+//   - Writes: this member's offers in the parent; after a claim, its words Seq and Used, its votes
 //     and, if it is the group's first member, the group's arrival words.
 type groupMaker struct {
 	parent   *Team
@@ -205,7 +205,7 @@ func (m groupMaker) hasClaimed(i int, seq uint64) bool {
 	if atomic.LoadUint64(m.parent.word(i))&^marks < seq {
 		return false
 	}
-	o := (*offer)(m.parent.slotOf(i, seq, offerBytes))
+	o := (*offer)(m.parent.contributionOf(i, seq, offerBytes))
 	return o.seq == seq && o.check == ^seq^ofClaim && o.fault == NoFault
 }
 
@@ -216,7 +216,7 @@ func (m groupMaker) mergeOffers(seq uint64) (free, top uint64, err error) {
 	free = ^uint64(0)
 	came := map[uint64]uint32{} // members of each group
 	for i := range t.members {
-		o := (*offer)(t.slotOf(i, seq, offerBytes))
+		o := (*offer)(t.contributionOf(i, seq, offerBytes))
 		if o.seq != seq || o.check != ^seq^ofGroup && o.check != ^seq^ofClaim {
 			return 0, 0, &MembersError{Member: i, Fault: Elsewhere}
 		}
@@ -232,7 +232,7 @@ func (m groupMaker) mergeOffers(seq uint64) (free, top uint64, err error) {
 	// Each member is in its own list. So the members that gave one list are members of that
 	// group; if they are as many as the list has, they are all of it.
 	for i := range t.members {
-		if o := (*offer)(t.slotOf(i, seq, offerBytes)); o.size > 0 && came[o.group] != o.size {
+		if o := (*offer)(t.contributionOf(i, seq, offerBytes)); o.size > 0 && came[o.group] != o.size {
 			return 0, 0, &MembersError{Member: i, Fault: Differs}
 		}
 	}

@@ -37,7 +37,7 @@ const (
 // A PE frees an id when no member looks at its slots any more, nor at the data beside its words,
 // and no member that looks at the words can be misled. Two things show that:
 //
-//   - A meeting has ended well, and the team is not used behind it (Dissolve). A member that has
+//   - A meeting has ended well, and the team is not used after it (Dissolve). A member that has
 //     entered the meeting has done with all slots and votes, and all members that live have entered
 //     it. A slow member may still look whether all words are at that step or beyond. They are, and
 //     stay so, as whatever comes into them later is greater.
@@ -54,15 +54,15 @@ const (
 // # Who writes the words of a group that is being made
 //
 // Before a group is made, only its first member writes its arrival words: in its own segment, and
-// behind its own claim. Another member does not know whether the first one has claimed the id.
-// The first one may have given up behind its offer, or lost the id to another group.
+// after its own claim. Another member does not know whether the first one has claimed the id.
+// The first one may have given up after its offer, or lost the id to another group.
 //
 // A member x that gives up in the step of the claims has entered that step. So others may find all
 // claims there, and wait for x in the group. Therefore x leaves a mark in the parent's words or
-// votes, and looks behind that whether the first member has claimed.
+// votes, and then looks whether the first member has claimed.
 //
 //   - The first member has claimed: x marks its word in the group.
-//   - It has not: it claims behind that look, and finds the mark in the parent, as does every member
+//   - It has not: it claims after that look, and finds the mark in the parent, as does every member
 //     that waits for its claim. The group is made for none of them.
 //
 // # Several Splits at once

@@ -76,14 +76,14 @@ func (s *slots) broadcastPiece(ctx context.Context, h heading, piece []byte, roo
 		if _, err := s.awaitRoot(ctx, root, seq); err != nil {
 			return err
 		}
-		data, ok := h.match(s.slotOf(root, seq, size), seq)
+		data, ok := h.match(s.contributionOf(root, seq, size), seq)
 		if !ok {
 			return &OtherError{Member: root}
 		}
 		rma.CopyOut(piece, data)
 		return nil
 	}
-	to, err := s.claimSlot(ctx, seq, size)
+	to, err := s.awaitPlace(ctx, seq, size)
 	if err != nil {
 		return err
 	}
@@ -157,7 +157,7 @@ func (s *slots) exchangeHeaded(ctx context.Context, h heading, bytes []byte) (se
 		return 0, err
 	}
 	defer s.endCollective(&err)
-	to, err := s.claimSlot(ctx, seq, headingBytes+len(bytes))
+	to, err := s.awaitPlace(ctx, seq, headingBytes+len(bytes))
 	if err != nil {
 		return 0, err
 	}
@@ -169,7 +169,7 @@ func (s *slots) exchangeHeaded(ctx context.Context, h heading, bytes []byte) (se
 func foldSlots[T any](t *Team, h heading, acc []T, seq uint64, op Op[T]) error {
 	size := headingBytes + bytesOf[T](len(acc))
 	for k, i := range t.contributors(seq) {
-		data, ok := h.match(t.slotOf(i, seq, size), seq)
+		data, ok := h.match(t.contributionOf(i, seq, size), seq)
 		switch {
 		case !ok:
 			return t.breakOnMismatch(i)

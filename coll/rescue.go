@@ -19,7 +19,7 @@ type reduction[T any] struct {
 	t   *Team
 	b   Buffers
 	op  Op[T]
-	seq uint64 // the first step; sources may be read behind it
+	seq uint64 // the first step; sources may be read after it
 	who []int  // the contributors of the first step
 }
 
@@ -35,7 +35,7 @@ func (r *reduction[T]) eachPiece(k int, f func(piece, lo, n int)) {
 // logOf returns where member i makes the k-th of its pieces: in its own slots. No other member reads
 // them in these steps unless member i is dead.
 func (r *reduction[T]) logOf(i, k, n int) []T {
-	return view[T](r.t.slotOf(i, r.seq+uint64(k), layout.SlotSize), n)
+	return view[T](r.t.contributionOf(i, r.seq+uint64(k), layout.SlotSize), n)
 }
 
 // elements returns elements lo to lo+n of the object at offset off in member i's segment.
@@ -56,7 +56,7 @@ func (r *reduction[T]) foldMore(acc []T, lo int, who []int) {
 	}
 }
 
-// pushPart makes this member's part and puts it to all. It publishes before and behind each piece
+// pushPart makes this member's part and puts it to all. It publishes before and after each piece
 // how far it is.
 func (r *reduction[T]) pushPart(k int) {
 	said := r.t.progressOf(r.t.me)
@@ -89,7 +89,7 @@ type rescued[T any] struct {
 
 // rescueParts makes what dead members have left undone. Each survivor makes all of it for itself,
 // from the same sources. It makes it aside, because its own source may be its destination, and
-// others still read that. Behind the step of installAside nobody does.
+// others still read that. After the step of installAside no member does.
 func (r *reduction[T]) rescueParts(ctx context.Context) error {
 	var aside []rescued[T]
 	for k, i := range r.who {

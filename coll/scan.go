@@ -35,9 +35,9 @@ func Scan[T any](ctx context.Context, t *Team, b Buffers, op Op[T], exclusive bo
 		clear(dst)
 		return nil
 	}
-	copy(dst, view[T](t.slotOf(who[0], seq, size), b.N))
+	copy(dst, view[T](t.contributionOf(who[0], seq, size), b.N))
 	for _, i := range who[1:end] {
-		op(dst, view[T](t.slotOf(i, seq, size), b.N))
+		op(dst, view[T](t.contributionOf(i, seq, size), b.N))
 	}
 	return nil
 }

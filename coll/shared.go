@@ -20,11 +20,11 @@ import (
 // the owner's contributions to the others' shares are behind it. Two places are enough:
 //
 //   - A member writes its contributions to piece k when all have entered the step before last. That
-//     is behind the last look at the contributions to piece k-2.
-//   - It writes its share of piece k behind its step, when all have done with the share of piece k-2.
+//     is after the last look at the contributions to piece k-2.
+//   - It writes its share of piece k after its step, when all have done with the share of piece k-2.
 //   - The next reduction of the team begins alike. A member writes contributions to the first piece
-//     when all have entered the last step that was waited for, which is behind all looks at
-//     contributions. It writes its share behind the next step, which is behind all looks at shares.
+//     when all have entered the last step that was waited for, which is after all looks at
+//     contributions. It writes its share after the next step, which is after all looks at shares.
 //   - Another team gets the area when all have entered one more step, by which they say that they
 //     have done with it. Members wait for that step only if areas do go from team to team.
 //
@@ -101,7 +101,7 @@ func reduceShared[T any](ctx context.Context, t *Team, h heading, dst, src []T, 
 // agreeOnAreas says whether all members have their areas. It is the step of the first piece.
 func (s *sharing[T]) agreeOnAreas(ctx context.Context, h heading, mine uint64) (all bool, err error) {
 	t, seq := s.t, s.firstTurn
-	to, err := t.claimSlot(ctx, seq, headingBytes+8)
+	to, err := t.awaitPlace(ctx, seq, headingBytes+8)
 	if err != nil {
 		return false, err
 	}
@@ -112,7 +112,7 @@ func (s *sharing[T]) agreeOnAreas(ctx context.Context, h heading, mine uint64) (
 	who := t.contributors(seq)
 	all = len(who) == len(t.members)
 	for _, i := range who {
-		data, ok := h.match(t.slotOf(i, seq, headingBytes+8), seq)
+		data, ok := h.match(t.contributionOf(i, seq, headingBytes+8), seq)
 		if !ok {
 			return false, t.breakOnMismatch(i)
 		}

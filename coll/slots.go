@@ -8,18 +8,23 @@ import (
 	"github.com/goshmem/goshmem/symheap/layout"
 )
 
-// slots is where members put small contributions: the two slots of a member, which are cells
-// (board.Cells), and the line of its arrival word.
+// slots is where members put small contributions. Each member has two slots, divided into cells
+// (board.Cells), and two places on the line of its arrival word. A contribution takes a place on
+// the line, one cell, or a whole slot: placeOf.
 //
 //   - Owns: which of this member's cells may be written again, and when.
 //   - Writes: this member's own slots and the data on its own line, before it enters the step
 //     that they are for.
-//   - Reads: those of all members, behind their entry into that step.
+//   - Reads: those of all members, after these have entered that step.
 type slots struct {
 	steps
-	cells     board.Cells // of this member
-	slotBytes int         // a contribution of up to so many bytes goes through slots
-	lineBytes int         // a contribution of up to so many bytes goes beside the arrival word; -1: none does
+	cells board.Cells // of this member
+	// slotBytes is up to how many bytes contributions are small: larger data are read where they
+	// lie. New sets it to layout.SlotSize, or smallIdle.
+	slotBytes int
+	// lineBytes is up to how many bytes contributions go on the line of the arrival word. New sets
+	// it to layout.EntrySize, or to -1 for a team of more members than there are lines.
+	lineBytes int
 }
 
 // cellSize is the size of a cell in bytes.
@@ -50,8 +55,9 @@ func (s *slots) placeOf(size int) board.Place {
 	}
 }
 
-// slotOf returns where member i's contribution of size bytes to step seq is.
-func (s *slots) slotOf(i int, seq uint64, size int) unsafe.Pointer {
+// contributionOf returns where member i's contribution of size bytes to step seq is: on the line
+// of the member's arrival word, or in one of its slots.
+func (s *slots) contributionOf(i int, seq uint64, size int) unsafe.Pointer {
 	first, _ := board.Cell(seq, s.placeOf(size))
 	if first >= board.Line {
 		return unsafe.Add(unsafe.Pointer(s.word(i)), lineData+(first-board.Line)*layout.EntrySize)
@@ -59,11 +65,11 @@ func (s *slots) slotOf(i int, seq uint64, size int) unsafe.Pointer {
 	return unsafe.Add(unsafe.Pointer(&s.members[i].Slots[s.id]), first*cellSize)
 }
 
-// claimSlot returns where this member's contribution of size bytes to step seq goes. It waits
-// until no member reads what was there before.
-func (s *slots) claimSlot(ctx context.Context, seq uint64, size int) (unsafe.Pointer, error) {
+// awaitPlace returns where this member's contribution of size bytes to step seq goes, once no
+// member reads what was there before. Mostly that is so already, and nothing is waited for.
+func (s *slots) awaitPlace(ctx context.Context, seq uint64, size int) (unsafe.Pointer, error) {
 	free := s.occupyCells(seq, size)
-	return s.slotOf(s.me, seq, size), s.awaitAll(ctx, free)
+	return s.contributionOf(s.me, seq, size), s.awaitAll(ctx, free)
 }
 
 // occupyCells gives cells to a contribution of size bytes to step seq. It returns the step that
@@ -72,14 +78,14 @@ func (s *slots) occupyCells(seq uint64, size int) (free uint64) {
 	return s.cells.Occupy(seq, s.placeOf(size))
 }
 
-// exchange is a collective of one step: it puts bytes into this member's slot, and returns the
-// step when all members' bytes can be read from their slots.
+// exchange is a collective of one step: it publishes bytes as this member's contribution, and
+// returns the step when all members' contributions can be read (contributionOf).
 func (s *slots) exchange(ctx context.Context, bytes []byte) (seq uint64, err error) {
 	if seq, err = s.beginCollective(1); err != nil {
 		return 0, err
 	}
 	defer s.endCollective(&err)
-	to, err := s.claimSlot(ctx, seq, len(bytes))
+	to, err := s.awaitPlace(ctx, seq, len(bytes))
 	if err != nil {
 		return 0, err
 	}

@@ -35,7 +35,7 @@ func (s *steps) beginCollective(n uint64) (uint64, error) {
 	if !atomic.CompareAndSwapUint64(&s.busy, 0, 1) {
 		return 0, ErrConcurrent
 	}
-	if s.broken.Load() { // behind the claim: Dissolve may have given the id away before
+	if s.broken.Load() { // after the claim: Dissolve may have given the id away before
 		err := s.refusal()
 		rma.StoreRelease(&s.busy, 0)
 		return 0, err
@@ -138,7 +138,7 @@ func (s *steps) meet(ctx context.Context, seq uint64) error {
 //   - It looks at the marks when all members have entered the step.
 //
 //   - So it also finds the mark if it has the bytes from a third member that read them
-//     behind the mark.
+//     after the mark was set.
 //
 //   - Cost: a look at each arrival word, which this member has just seen.
 func (s *steps) meetLast(ctx context.Context, seq uint64) error {

@@ -17,9 +17,9 @@ import (
 // members see which way the piece comes: through the area, or through the slot.
 //
 // What a place held was read in the step that it was written for. So a member that has entered the
-// step behind that one is done with the place. Within a team no more has to be waited for, and
+// step after that one is done with the place. Within a team no more has to be waited for, and
 // the cell of the heading already waits for it. Another team gets the places when all members have
-// entered the step behind the last one.
+// entered the step after the last one.
 
 // The places are together larger than the private caches of most processors: to write to lines that
 // others still have in theirs takes several times as long (see countPlaces).
@@ -59,7 +59,7 @@ func (s *stream) claim() bool {
 }
 
 // release leaves the places to this team, and to others when all members have entered the step
-// behind the last one so far.
+// after the last one so far.
 func (s *stream) release() {
 	areas.Lock()
 	defer areas.Unlock()
@@ -110,7 +110,7 @@ func (s *stream) sendPiece(ctx context.Context, piece []byte) (err error) {
 	}
 	defer t.endCollective(&err)
 	t.onlyContributor = t.me
-	to, err := t.claimSlot(ctx, seq, aCell)
+	to, err := t.awaitPlace(ctx, seq, aCell)
 	if err != nil {
 		return err
 	}
@@ -134,13 +134,13 @@ func (s *stream) receivePiece(ctx context.Context, buf []byte) (n int, err error
 	if _, err := t.awaitRoot(ctx, s.root, seq); err != nil {
 		return 0, err
 	}
-	if _, ok := s.through.match(t.slotOf(s.root, seq, aCell), seq); ok {
+	if _, ok := s.through.match(t.contributionOf(s.root, seq, aCell), seq); ok {
 		n = min(len(buf), streamPiece)
 		rma.CopyOut(buf[:n], s.placeOf(seq))
 		return n, nil
 	}
 	n = min(len(buf), MaxPrivate)
-	data, ok := s.slots.match(t.slotOf(s.root, seq, max(headingBytes+n, aCell)), seq)
+	data, ok := s.slots.match(t.contributionOf(s.root, seq, max(headingBytes+n, aCell)), seq)
 	if !ok {
 		return 0, &OtherError{Member: s.root}
 	}

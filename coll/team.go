@@ -87,7 +87,7 @@ func New(c Config) (*Team, error) {
 		t.slotBytes = smallIdle
 	}
 	for seq := t.state.Seq; seq > 0 && seq+2 > t.state.Seq; seq-- {
-		t.occupyCells(seq, layout.SlotSize) // a predecessor of this object may have used them, for all that is known here
+		t.occupyCells(seq, layout.SlotSize) // an earlier Team of this id may have used any cell: take all for just written
 		t.occupyCells(seq, 0)
 	}
 	return t, nil

@@ -40,7 +40,7 @@ func ReduceValue[T any](ctx context.Context, t *Team, v *T, op Op[T]) (err error
 		return err
 	}
 	defer t.endCollective(&err)
-	to, err := t.claimSlot(ctx, seq, headingBytes+size)
+	to, err := t.awaitPlace(ctx, seq, headingBytes+size)
 	if err != nil {
 		return err
 	}
@@ -60,7 +60,7 @@ func ReduceValue[T any](ctx context.Context, t *Team, v *T, op Op[T]) (err error
 // turn, and everybody folds them as they come.
 //
 // On a tolerant team, a member that dies before it has broadcast its whole value contributes nothing, on
-// no survivor: a broadcast whose root is dead fails on all of them alike. One that dies behind that has
+// no survivor: a broadcast whose root is dead fails on all of them alike. One that dies later has
 // contributed, although the outcome of the last step, a Sync, does not name it. So that Outcome is true of
 // a result, this is a *DeadError on all survivors: all of them count the same broadcasts, and the same
 // members in the last step.

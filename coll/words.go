@@ -41,7 +41,7 @@ func (t *Team) Same(ctx context.Context, w Words) (differs int, first, other Wor
 // wordsOf returns what member i gave to Same in step seq, zeros if the member was in another
 // collective.
 func (t *Team) wordsOf(i int, seq uint64) Words {
-	if r := (*record)(t.slotOf(i, seq, recordBytes)); r.seq == seq && r.check == ^seq {
+	if r := (*record)(t.contributionOf(i, seq, recordBytes)); r.seq == seq && r.check == ^seq {
 		return r.w
 	}
 	return Words{}
@@ -62,7 +62,7 @@ func (t *Team) Gather(ctx context.Context, w Words) ([]Words, error) {
 	}
 	all := make([]Words, len(t.members))
 	for i := range all {
-		r := (*record)(t.slotOf(i, seq, recordBytes))
+		r := (*record)(t.contributionOf(i, seq, recordBytes))
 		if r.seq != seq || r.check != ^seq {
 			return nil, t.breakOnMismatch(i)
 		}

@@ -41,7 +41,7 @@
 //  4. sets its word to [Pushed],
 //
 // and after its last piece enters step s+1. The word of an owner that dies says how far it has come.
-// Pieces before that are in all destinations. The logged piece is in the log. Of the pieces behind
+// Pieces before that are in all destinations. The logged piece is in the log. Of the pieces after
 // it, all sources are untouched, also those of the dead, whose memory stays.
 //
 // Members agree on the contributors of s+1 as on those of s. If they are the same, all parts are

@@ -47,7 +47,7 @@ var Coll = Rules{
 	Except:  []string{"&t.busy", "&s.busy"},
 	Point:   "exploredPoint();",
 	Memory:  []string{"copy(", "rma.Copy", "rma.Move", "op(dst, ", "op(acc, ", "*(*", ".Flags", ".Epoch,", "v.Epoch", "copyStrided[T]("},
-	Entries: []string{"slotOf", "address", "elements"},
+	Entries: []string{"contributionOf", "address", "elements"},
 	Replace: []Change{
 		{"coll/shared.go", "const pieceBytes = 64 << 10", "const pieceBytes = 4 << 10"},
 		{"coll/shared.go", "/ pieceBytes, 64", "/ pieceBytes, 2"},

@@ -80,8 +80,8 @@
 // member's store to its arrival word; plain loads after a load of that word. The rule for
 // writing it again is that of Slots.
 //
-// Slots[t][seq%2]: the owner's contribution to step seq of team t. It is cell seq/2%SlotCells
-// of the slot, or the whole slot if it is larger than a cell. Plain stores before the owner's
+// Slots[t][seq%2]: the owner's contribution to step seq of team t. It is one cell of the slot,
+// or the whole slot if it is larger than a cell (coll/board.Cell). Plain stores before the owner's
 // store to its arrival word (release); plain loads by members after they saw that store
 // (acquire). A cell that was written for step s is written again only after its owner saw
 // all members enter step s+1. A PE that has entered s+1 has finished reading the
@@ -209,7 +209,6 @@ const (
 	MaxLocal   = 1024 // PEs on a node
 	MaxBlocks  = 65536
 	SlotSize   = 8192
-	SlotCells  = 32 // cells of a slot, for contributions that fit into one
 	MaxEntries = MaxLocal / 8
 	EntrySize  = 24         // bytes of a contribution that fits beside an arrival word
 	AreaSize   = 1920 << 10 // bytes for large data of collectives, see coll

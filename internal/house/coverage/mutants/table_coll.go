@@ -23,7 +23,7 @@ var collMutants = []mutant{
 	{"agreement.go", "atomic.StoreUint64(&v.of(v.me, k).Seq, seq)", "atomic.StoreUint64(&v.of(v.me, k&0).Seq, seq)", "a group finds the other vote of an earlier group", "Teams/histories"},
 
 	// team.go
-	{"team.go", "\t\tt.occupyCells(seq, layout.SlotSize) // a predecessor of this object may have used them, for all that is known here\n", "", "a successor overwrites a predecessor's slots", "Data/anew"},
+	{"team.go", "\t\tt.occupyCells(seq, layout.SlotSize) // an earlier Team of this id may have used any cell: take all for just written\n", "", "a successor overwrites a predecessor's slots", "Data/anew"},
 	{"team.go", "\t\tt.occupyCells(seq, 0)\n", "", "a successor overwrites what is beside a predecessor's words", "Data/anew"},
 	{"team.go", "seq+2 > t.state.Seq; seq--", "seq+1 > t.state.Seq; seq--", "a successor overwrites the slots of its predecessor's last step but one", "Data/anew"},
 	{"steps.go", "\t\tif err := s.failOnDeath(); err != nil {\n\t\t\trma.StoreRelease(&s.busy, 0)\n\t\t\treturn 0, err\n\t\t}\n\t}\n\tseq :=", "\t}\n\tseq :=", "a strict collective begins although a member is known to be dead", "Teams/groupsDying"},
@@ -70,7 +70,7 @@ var collMutants = []mutant{
 	{"steps.go", "\t\tif s.tolerant {\n\t\t\treturn s.awaitWordOrDeath(ctx, i, s.word(i), seq)\n\t\t}\n", "", "a tolerant team waits like a strict one", "Data/tolerant3"},
 
 	// slot.go
-	{"slots.go", "return s.slotOf(s.me, seq, size), s.awaitAll(ctx, free)", "_ = free; return s.slotOf(s.me, seq, size), nil", "a slot is written while others read it", "Data/roots"},
+	{"slots.go", "return s.contributionOf(s.me, seq, size), s.awaitAll(ctx, free)", "_ = free; return s.contributionOf(s.me, seq, size), nil", "a slot is written while others read it", "Data/roots"},
 	{"slots.go", "case size <= s.lineBytes:", "case size <= s.lineBytes+8:", "a contribution on a line runs into the next", "Data/private"},
 	{"slots.go", "case size <= cellSize:", "case size <= 2*cellSize:", "a contribution runs into the next cell", "Data/wide"},
 	{"slots.go", "lineData+(first-board.Line)*layout.EntrySize", "lineData", "two steps share a position on the line", "Data/lines2"},
@@ -136,7 +136,7 @@ var collMutants = []mutant{
 	// gather.go
 	{"gather.go", "if v == 0 {\n\t\t\tcontinue // dead short of it\n\t\t}\n\t\tif err := t", "if v == 0 && err != nil {\n\t\t\tcontinue\n\t\t}\n\t\tif err := t", "blocks of members that did not contribute are copied", "Data/tolerantData"},
 	{"gather.go", "\treturn t.meetLast(ctx, seq+1)\n}", "\tt.enterStep(seq+1, false)\n\treturn nil\n}", "an exchange returns while others read its source", "Data/exchanges"},
-	{"gather.go", "\t\trma.CopyOut(dst[i*b.N:(i+1)*b.N], unsafe.Add(t.slotOf(i, seq, size), bytesOf[T](t.me*stride)))", "\t\trma.CopyOut(dst[i*b.N:(i+1)*b.N], t.slotOf(i, seq, size))", "all members get the first block", "Data/exchanges"},
+	{"gather.go", "\t\trma.CopyOut(dst[i*b.N:(i+1)*b.N], unsafe.Add(t.contributionOf(i, seq, size), bytesOf[T](t.me*stride)))", "\t\trma.CopyOut(dst[i*b.N:(i+1)*b.N], t.contributionOf(i, seq, size))", "all members get the first block", "Data/exchanges"},
 	{"gather.go", "\trma.StoreRelease(t.progressOf(t.me), 0) // before others can see this member here\n", "", "a block of an earlier exchange counts for this one", "Data/turns3"},
 	{"gather.go", "\tatomic.SwapUint64(t.word(t.me), x.seq)", "\trma.StoreRelease(t.word(t.me), x.seq)", "two members that enter together do not see each other", "Data/turnsLater"},
 	{"gather.go", "\t\tx.takeBlock(i)\n\t\tx.has |= 1 << i\n\t\trma.StoreRelease(t.progressOf(t.me), x.has)\n", "\t\tx.has |= 1 << i\n\t\trma.StoreRelease(t.progressOf(t.me), x.has)\n\t\tx.takeBlock(i)\n", "a member marks that it has a block before it has it", none + "a member that reads the mark does not give the block, and this member takes the block before it enters the next step"},
