@@ -102,7 +102,7 @@ func (c *Ctx) Destroy() error {
 	switch {
 	case c == nil:
 		return nil
-	case c.shared == nil || c.h == nil || c.h.slots.Load() == 0:
+	case c.shared == nil || c.h == nil || c.h.finalized():
 		return c.check(op, ref{}, 0, 0)
 	case c.shared.isDefault:
 		return usage(op, ErrArgument, "the default context cannot be destroyed, want one that NewCtx returned")
@@ -123,7 +123,7 @@ func (c *Ctx) Destroy() error {
 //
 //   - Source: shmem_ctx_get_team.
 func (c *Ctx) Team() *Team {
-	if c == nil || c.shared == nil || c.h == nil || c.h.slots.Load() == 0 {
+	if c == nil || c.shared == nil || c.h == nil || c.h.finalized() {
 		return nil
 	}
 	return c.shared.team
@@ -152,7 +152,7 @@ func (c *Ctx) setSession(op string, on bool) error {
 	if c == nil {
 		return nil
 	}
-	if c.shared == nil || c.h == nil || c.h.slots.Load() == 0 {
+	if c.shared == nil || c.h == nil || c.h.finalized() {
 		return c.check(op, ref{}, 0, 0)
 	}
 	c.shared.mu.Lock()

@@ -69,7 +69,8 @@ func (c *Ctx) With(ctx context.Context) *Ctx {
 	return d
 }
 
-// The errors of Fence and Quiet are made in advance: without a call in them, the compiler inlines both methods.
+// The errors of Fence and Quiet are made in advance: the compiler inlines both methods, as they call nothing that it
+// cannot inline.
 var (
 	errFenceEnded = (&Ctx{h: &heap{}}).check("Ctx.Fence", ref{}, 0, 0)
 	errFenceGone  = usage("Ctx.Fence", errors.Join(ErrDestroyed, ErrArgument), "context is nil, was destroyed, or was returned by no call; want w.Ctx() or one that NewCtx returned")
@@ -91,7 +92,7 @@ func (c *Ctx) Fence() error {
 		return nil
 	case c.h == nil:
 		return errFenceGone
-	case c.h.slots.Load() == 0:
+	case c.h.finalized():
 		return errFenceEnded
 	}
 	*c.mark = 1
@@ -113,7 +114,7 @@ func (c *Ctx) Quiet() error {
 		return nil
 	case c.h == nil:
 		return errQuietGone
-	case c.h.slots.Load() == 0:
+	case c.h.finalized():
 		return errQuietEnded
 	}
 	rma.Drain(c.mark) // its locked instruction sets the mark too: a separate store would take longer
@@ -132,7 +133,7 @@ func (c *Ctx) QuietPE(pes ...int) error {
 	switch {
 	case c == nil:
 		return nil
-	case c.h == nil || c.h.slots.Load() == 0:
+	case c.h == nil || c.h.finalized():
 		return c.check(op, ref{}, 0, 0)
 	case len(pes) == 0:
 		return nil

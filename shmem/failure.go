@@ -66,12 +66,12 @@ func (w *World) AckFailed() []int {
 //   - Errors: a nil f is never called.
 //   - Source: none; like PMIx event handlers.
 func (w *World) OnFailure(f func(Failure)) (cancel func()) {
-	if w == nil || w.session == nil || f == nil || w.session.h.slots.Load() == 0 {
+	if w == nil || w.session == nil || f == nil || w.session.h.finalized() {
 		return func() {}
 	}
 	h := w.session.h
 	return h.job.OnFailure(func(all []failure.Failure, epoch uint64) {
-		if h.slots.Load() == 0 {
+		if h.finalized() {
 			return
 		}
 		news := Failure{Epoch: epoch}
@@ -94,8 +94,9 @@ func (h *heap) deathsSince(since uint64) (pes []int, epoch uint64) {
 // isDead reports whether a PE is known to be dead.
 func (h *heap) isDead(pe layout.PE) bool { return h.job.IsDead(pe) }
 
-// alertLayers tells the layers of this process that it has seen a death. At the first one, closeFastPath runs. The
-// callbacks of World.OnFailure are called soon.
+// alertLayers tells the layers of this process that it has seen a death: Noticed calls what they have registered with
+// Alert. newWorld has registered closeFastPath, which acts at the first death. The callbacks of World.OnFailure are
+// called soon.
 func (h *heap) alertLayers() { h.job.Noticed() }
 
 // closeFastPath makes all operations of this process take the slow path, where check looks whether the target is

@@ -15,7 +15,7 @@ import (
 
 // heap is this process's side of a world's symmetric heap: the allocator, the tags of live objects, and the job.
 type heap struct {
-	slots      atomic.Uint32  // number of slots for blocks; 0 once the world is finalized
+	slots      atomic.Uint32  // number of slots for blocks; 0 once the world is finalized: see finalized
 	checks     bool           // the PEs of a team compare their collective calls: see check.go
 	tags       unsafe.Pointer // a *tagTable, which the fast test of operations reads; equal to liveTags until a death is known
 	liveTags   unsafe.Pointer // a *tagTable, which always has the tags of the live objects
@@ -78,6 +78,9 @@ func newHeap(j *job.Job) *heap {
 	h.slots.Store(layout.MaxBlocks)
 	return h
 }
+
+// finalized reports whether the world is finalized.
+func (h *heap) finalized() bool { return h.slots.Load() == 0 }
 
 // invalidateTags makes all handles of a world fail, which is being finalized.
 func (h *heap) invalidateTags() {
@@ -149,18 +152,18 @@ type ref struct {
 	size uint64 // bytes of an element if it must be aligned, otherwise 0
 }
 
-// check is the full check behind the fast test of an operation, which accesses need elements of r on PE pe. It
-// returns an error that says which argument is bad.
+// check is the full check of an operation that fails the fast test. The operation accesses need elements of r on PE
+// pe. check returns an error that says which argument is bad.
 //
-// It returns nil for two kinds of operations that fail the fast test and are good: an operation on no elements, and
-// one on a living PE after another PE has died. The caller then performs them.
+// It returns nil for operations that fail the fast test and are good: by a handle without elements, in a team whose
+// segments are no arithmetic sequence, and on a living PE after another PE has died. The caller then performs them.
 func (c *Ctx) check(op string, r ref, need, pe int) error {
 	switch {
 	case c != nil && c.h == nil && c.shared != nil:
 		return usage(op, ErrDestroyed, "context was destroyed before this call, want a live one")
 	case c == nil || c.h == nil:
 		return usage(op, ErrArgument, "context is nil, want w.Ctx()")
-	case c.h.slots.Load() == 0:
+	case c.h.finalized():
 		return usage(op, ErrFinalized, "called after Finalize")
 	}
 	if err := c.h.checkRef(op, r, need); err != nil {
@@ -181,7 +184,7 @@ func (c *Ctx) check(op string, r ref, need, pe int) error {
 // checkRef is the part of check that concerns the handle alone.
 func (h *heap) checkRef(op string, r ref, need int) error {
 	switch {
-	case h.slots.Load() == 0:
+	case h.finalized():
 		return usage(op, ErrFinalized, "called after Finalize")
 	case r.tag&worldMask == 0:
 		return usage(op, ErrForeignHandle, "handle is the zero value, want one that Alloc returned")

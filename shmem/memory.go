@@ -65,7 +65,7 @@ var callNames = [...]string{
 }
 
 // Alloc allocates a symmetric object of n elements on every PE and returns when all PEs have called it. The contents
-// are undefined. With n of 0 it returns a handle of no elements at once.
+// are undefined. With n of 0 it returns a handle without elements at once.
 //
 //   - Shape: n elements of T on each PE, at the same offset everywhere.
 //   - Cost: a barrier, and a search through the free parts of the heap.
@@ -365,8 +365,8 @@ func Realloc[T any](w *World, x Sym[T], n int) (Sym[T], error) {
 	return y, h.freeBlock(x.tag)
 }
 
-// Free frees an object after a barrier. All its handles fail from then on. With a zero handle, and with a handle of
-// no elements, it does nothing and returns at once.
+// Free frees an object after a barrier. All its handles fail from then on. With a zero handle, and with a handle
+// without elements, it does nothing and returns at once.
 //
 //   - Errors: ErrFreed, ErrForeignHandle, ErrMismatch, ErrArgument for a handle of a part; *PEError with ErrPEDied
 //     when a PE has died. If one PE gets an error, all do, and the object lives on. ErrUnwinding, on this PE alone,

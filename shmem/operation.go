@@ -118,7 +118,8 @@ func (c *Ctx) target(pe int) rma.Target {
 }
 
 // checkAndPerform checks an operation in full, and performs it if its arguments are good. A good operation comes here
-// if it has no elements, if the segments of the team's members are no arithmetic sequence, or if a PE has died.
+// if its handle has no elements, if the segments of the team's members are no arithmetic sequence, or if a PE has
+// died.
 //
 // It returns the element's old value for the codes that fetch it. The operation does not escape, so the caller keeps
 // it on its stack.
@@ -143,7 +144,7 @@ func (c *Ctx) checkAndPerform(o *operation) (old uint64, err error) {
 	}
 	*c.mark = 1
 	if o.object.tag&hollow != 0 && o.code != opPutSignal {
-		return 0, nil // no elements, so there is nothing to do and no address
+		return 0, nil // the handle has no elements, so there is nothing to do and no address
 	}
 	return o.perform(rma.Target{Segment: c.h.segment(c.shared.team.group.pes[o.pe])}), nil
 }

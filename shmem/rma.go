@@ -11,8 +11,9 @@ import (
 //
 //   - Completion: at the target after Quiet or a barrier.
 //   - Cost: a copy, without a system call, where the PE is on the same node.
-//   - Errors: ErrPERange, ErrBounds, ErrFreed, ErrForeignHandle, ErrFinalized; *PEError
-//     with ErrPEDied for a PE that is known to be dead.
+//   - Errors: ErrPERange, ErrBounds, ErrFreed, ErrForeignHandle, ErrDestroyed, ErrFinalized;
+//     ErrArgument for a nil Ctx, and for a handle of a Field that names no field; *PEError with
+//     ErrPEDied for a PE that is known to be dead.
 //   - Concurrent calls: allowed.
 //   - Source: shmem_put.
 //

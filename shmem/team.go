@@ -457,7 +457,7 @@ func (t *Team) checkMade(op string) error {
 	switch {
 	case t == nil || t.coll == nil:
 		return usage(op, ErrArgument, "team is nil, want w.Team(), or one that a split has made and that this PE is in")
-	case t.h.slots.Load() == 0:
+	case t.h.finalized():
 		return usage(op, ErrFinalized, "called after Finalize")
 	}
 	return nil

@@ -182,7 +182,7 @@ func TestSomeVector[T Waiter](c *Ctx, x Sym[T], idx []int, skip []bool, cmp Cmp,
 
 // newSet checks the arguments of a call on the elements of x, and describes them to package wait.
 func newSet[T Waiter](c *Ctx, op string, x Sym[T], skip []bool, cmp Cmp, v T) (s wait.Set, err error) {
-	if !c.passesHere(x.tag) || x.off&(sizeOf[T]()-1) != 0 { // a handle of no elements fails the fast test and is good
+	if !c.passesHere(x.tag) || x.off&(sizeOf[T]()-1) != 0 { // a handle without elements fails the fast test and is good
 		if err := c.check(op, x.alignedRef(), 0, 0); err != nil && !isDeathError(err) {
 			return s, err
 		}

@@ -328,7 +328,7 @@ func (w *World) checkUsable(op string) error {
 	switch {
 	case w == nil || w.session == nil:
 		return usage(op, ErrArgument, "World is nil, want one that Init returned without an error")
-	case w.session.h.slots.Load() == 0:
+	case w.session.h.finalized():
 		return usage(op, ErrFinalized, "called after Finalize")
 	}
 	return nil
