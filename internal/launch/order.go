@@ -7,10 +7,10 @@ import (
 	"github.com/goshmem/goshmem/internal/daemon"
 )
 
-// order keeps ends in the order of their causes. A process that dies loses its
+// endOrder keeps ends in the order of their causes. A process that dies loses its
 // connection first, which fails the fences of other PEs. Under load those other
 // PEs may be seen to end before the process that caused it.
-type order struct {
+type endOrder struct {
 	parting []daemon.ID    // PEs that have lost their connection and are about to end, first lost first
 	held    []daemon.Event // ends of other PEs, held back until all of parting have ended
 }
@@ -22,9 +22,9 @@ func (r *run) noteParting(id daemon.ID) {
 	}
 }
 
-// orderEnd reports the end of a PE. A failure is held back while a PE that has lost its
+// reportInOrder reports the end of a PE. It holds a failure back while a PE that has lost its
 // connection before is about to end.
-func (r *run) orderEnd(e daemon.Event) {
+func (r *run) reportInOrder(e daemon.Event) {
 	first := len(r.order.parting) == 0 || r.order.parting[0] == e.ID
 	if _, failed := failureOf(e, 0); failed && !first && !r.ending {
 		r.order.held = append(r.order.held, e)

@@ -34,7 +34,7 @@ type run struct {
 	ints      int                // interrupts received
 	asked     time.Time          // when the user first asked for the end; zero: never
 	stop      stop
-	order     order
+	order     endOrder
 	others    *others // the nodes that a failure is made known on; nil: there is one node, or failures end the job
 	clock     countdown
 	lost      chan daemon.Event   // losses of connections, lostPatience after each of them
@@ -148,7 +148,7 @@ func (r *run) event(e daemon.Event) {
 		}
 		r.fallen[e.ID] = true
 		r.others.tellFailure(e)
-		r.orderEnd(e)
+		r.reportInOrder(e)
 	case daemon.Changed:
 		r.printChange(e)
 	case daemon.Exited:
@@ -161,7 +161,7 @@ func (r *run) event(e daemon.Event) {
 			return
 		}
 		r.others.tellFailure(e)
-		r.orderEnd(e)
+		r.reportInOrder(e)
 	}
 }
 
