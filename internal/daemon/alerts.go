@@ -10,8 +10,8 @@ import (
 	"github.com/goshmem/goshmem/internal/xunix"
 )
 
-// alerts tells PEs that their page has a new failure, over the connections on which they take orders, so that the callbacks
-// of those hear of it that are not waiting for anything.
+// alerts tells PEs that their page has a new failure, over the connections on which they take orders. A PE that waits for
+// nothing learns of the failure only so. Then its callbacks are called.
 type alerts struct {
 	table   *table
 	raised  chan struct{} // has an element when a job has an alert that is due
@@ -19,7 +19,7 @@ type alerts struct {
 	logger  zerolog.Logger
 }
 
-// raise has run look for alerts that are due.
+// raise wakes run, which looks for alerts that are due.
 func (a *alerts) raise() {
 	select {
 	case a.raised <- struct{}{}:
@@ -45,7 +45,7 @@ func (a *alerts) run() {
 	}
 }
 
-// receivers returns who takes orders among the PEs of jobs that have an alert due, which is due no longer.
+// receivers returns the order connections of the PEs of jobs that have an alert due. The alerts are due no longer then.
 func (a *alerts) receivers() (lines []*orderLine) {
 	t := a.table
 	t.mu.Lock()

@@ -14,20 +14,19 @@ import (
 
 // failures decides, by package life, which ends are failures, and makes them known.
 //
-// A failure is made known in this order, as PEs wait for it and others mostly do not. With Config.EndsFirst on one
-// node, 1 to 3 are left out: oshrun ends the job.
+// A failure is made known in this order: PEs wait for the news, the others mostly do not. With Config.EndsFirst on one
+// node, 1 to 3 are left out, because oshrun ends the job.
 //
 //  1. the page, which all waits of PEs look at;
-//  2. the bells, for those who sleep;
+//  2. the bells, for PEs that sleep;
 //  3. callbacks of PEs, by alerts;
 //  4. PMIx clients;
 //  5. the user.
 //
-// The first two happen under the lock of the table, in carryOut. The others are only noted there, and happen in makeKnown
-// without the lock. Between the two the step lets PEs go first that the bells have woken: what follows may take longer
-// than a PE takes to return from its call, and on a busy node the PE would wait for the processor that the step is on. On
-// two processors, of which the dead process holds one with the release of its memory, PEs learn of a death in two thirds
-// of the time.
+// carryOut does 1 and 2 under the lock of the table, and notes the rest. makeKnown does 3 to 5 without the lock. Before
+// that it yields once, so that the PEs which the bells have woken go first: 3 to 5 may take longer than such a PE takes to
+// return from its call, and on a busy node the PE would wait for the step's processor. On two processors, of which the
+// dead process holds one to release its memory, the yield brings PEs the news in two thirds of the time.
 type failures struct {
 	table     *table
 	events    *announcer
@@ -38,12 +37,11 @@ type failures struct {
 	yielder  wait.Yielder // under yielding
 }
 
-// noteDeath notes the end of a PE's own process, of which only the first news counts.
+// noteDeath notes the end of a PE's own process. Only the first news of it counts.
 //
-// Whether the member is gone is looked up without the lock of the table. If another process has joined for the PE
-// meanwhile, the answer is about the wrong one, and is looked up again. An answer that the member is gone stays true; one
-// that it is there may be outdated at once, and then the end of the member is told by the watch, by the end of its
-// connection, or when nothing is left of the PE.
+// isGone is called without the lock of the table. If another process has joined for the PE meanwhile, the answer is about
+// the wrong process, and isGone is called again. The answer "gone" stays true. The answer "there" may be outdated at once.
+// Then the member's end is told later: by the watch, by the end of its connection, or when nothing is left of the PE.
 func (f *failures) noteDeath(p *localPE, d death) {
 	t := f.table
 	t.mu.Lock()
@@ -66,8 +64,8 @@ func (f *failures) noteDeath(p *localPE, d death) {
 	}
 }
 
-// isGone says whether the process that had joined for the PE is known to have been reaped. Of the PE's own process
-// nobody asks that, and of one whose number is unknown nobody knows it.
+// isGone says whether the process that had joined for the PE is known to have been reaped. It is false for the PE's own
+// process, and for a process whose number is unknown.
 func (p *localPE) isGone(member int) bool {
 	return member != 0 && member != p.pid && errors.Is(xunix.Kill(member, 0), syscall.ESRCH)
 }
@@ -77,7 +75,8 @@ func (f *failures) noteMemberDeath(p *localPE, d death) {
 	f.changeMember(p, d.pid, func() (death, life.Outcome) { return d, p.life.EndMember(d.end) })
 }
 
-// noteMemberUnseen notes that nobody will tell the end of the process that has joined for a PE, if it is the last that has.
+// noteMemberUnseen notes that no watch will tell the end of the process that has joined for a PE, if it is the last that
+// has.
 func (f *failures) noteMemberUnseen(p *localPE, pid int) {
 	f.changeMember(p, pid, func() (death, life.Outcome) { return p.last, p.life.LoseSightOfMember() })
 }
@@ -135,8 +134,8 @@ func (f *failures) carryOut(p *localPE, d death, o life.Outcome) (rung bool) {
 	return rung
 }
 
-// makeKnown makes known what carryOut has noted. The caller holds no lock. One caller yields at a time: a second one has the
-// same PEs to let go first, so that it may go on.
+// makeKnown makes known what carryOut has noted. The caller holds no lock. One caller yields at a time. A second one goes
+// on at once, because the same PEs would go first.
 func (f *failures) makeKnown(rung bool) {
 	if rung {
 		f.alerts.raise()

@@ -17,8 +17,8 @@ import (
 const incarnation = 1
 
 // jobMemory is what the PEs of a job share: their segments and the page of their failures. It has a lock of its own, which
-// is held for reads and writes of memory and for futex wakes. Who holds the lock of the table may take it, not the other
-// way round.
+// is held for reads and writes of memory and for futex wakes. A caller that holds the lock of the table may take this one.
+// The other way round is forbidden.
 type jobMemory struct {
 	mu     sync.Mutex
 	heaps  []*os.File       // by index of the PE on the node
@@ -66,8 +66,8 @@ func (m *jobMemory) exists() bool {
 	return m.page != nil && !m.closed
 }
 
-// lend returns the files of the job, which stay open until endLoan is called. To send descriptors may take as long as the
-// receiver likes: that is why no lock is held for it.
+// lend returns the files of the job, which stay open until endLoan is called. No lock is held meanwhile, because the
+// receiver decides how long it takes to send it descriptors.
 func (m *jobMemory) lend() (loan, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -120,7 +120,7 @@ func (m *jobMemory) closeUnlent() error {
 	return errors.Join(errs...)
 }
 
-// publish writes a failure on the page and has all PEs look that sleep.
+// publish writes a failure on the page and wakes all near PEs that sleep, so that they look at it.
 func (m *jobMemory) publish(pe int, cause failure.Cause, at time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -131,7 +131,7 @@ func (m *jobMemory) publish(pe int, cause failure.Cause, at time.Duration) {
 	m.rouseAll()
 }
 
-// publishAll does the same with failures of other nodes, in one epoch. Their times are left out: clocks of two machines
+// publishAll is publish for failures of other nodes, all in one epoch. Their times are left out: clocks of two machines
 // cannot be compared.
 func (m *jobMemory) publishAll(pes []int, cause failure.Cause) {
 	m.mu.Lock()
@@ -143,7 +143,7 @@ func (m *jobMemory) publishAll(pes []int, cause failure.Cause) {
 	m.rouseAll()
 }
 
-// rouseAll has all near PEs look that sleep. The caller holds the lock.
+// rouseAll wakes all near PEs that sleep. The caller holds the lock.
 func (m *jobMemory) rouseAll() {
 	for _, v := range m.vitals {
 		rma.Rouse(v.Bell)

@@ -22,7 +22,7 @@ type orderLine struct {
 	turn    chan struct{}         // has an element from an order to its answer
 	answers chan wire.OrderPacket // as they come
 
-	// replied says that the reply has been sent, behind which alerts may follow. The lock of the table guards it.
+	// replied says that the reply has been sent. Alerts may follow only then. The lock of the table guards it.
 	replied bool
 }
 

@@ -13,22 +13,21 @@ import (
 
 // Watchdog says how the step learns of ends, and of what else may ail a PE.
 type Watchdog struct {
-	Off  bool          // ends are learnt of when processes can be reaped
-	Tier kernel.Tier   // that is wanted; 0: the best that works
-	Hang time.Duration // that a PE may go without a call of the library; 0: any time
+	Off  bool          // no watch: the step learns of an end when it can reap the process
+	Tier kernel.Tier   // the tier that is wanted; 0: the best that works
+	Hang time.Duration // how long a PE may go without a call of the library; 0: as long as it likes
 }
 
 // pollEvery is how often the watch looks for processes that are stopped, stuck
 // or starved.
 const pollEvery = time.Second
 
-// A better watch than the first one is opened when the PEs have joined, and have
-// had calm to begin, or when they seem not to be going to: eBPF takes some 70 ms of
-// a processor, which a job of a few milliseconds should not pay for.
+// A better watch replaces the first one some time after the PEs have joined, or when they are unlikely to join. It is
+// late, because eBPF takes some 70 ms of a processor to set up, which a job of a few milliseconds should not pay for.
 const (
-	calm   = 100 * time.Millisecond
-	atLast = time.Second
-	eachPE = 10 * time.Millisecond // more
+	calm   = 100 * time.Millisecond // from the joining of the last PE on
+	atLast = time.Second            // from the start on, if PEs do not join
+	eachPE = 10 * time.Millisecond  // added to atLast for each PE
 )
 
 // deathWatch learns from the kernel how the processes of PEs fare.
@@ -42,8 +41,8 @@ const (
 // to the new watch. Both may happen to one process: a watch refuses the second time with ErrWatched, and what two watches
 // report counts once.
 //
-// Who holds mu may take the lock of the table, not the other way round. A watch is opened, closed and told of processes
-// without either.
+// A caller that holds mu may take the lock of the table. The other way round is forbidden. A watch is opened, closed and
+// told of processes without either lock.
 type deathWatch struct {
 	cfg        Watchdog
 	table      *table
@@ -54,7 +53,7 @@ type deathWatch struct {
 
 	mu      sync.Mutex
 	current *kernel.Watch       // nil: not open yet, or there is none
-	tags    map[uint64]*localPE // by which the watch names PEs
+	tags    map[uint64]*localPE // PEs by the tags by which the watch names them
 	lastTag uint64
 }
 
@@ -97,8 +96,8 @@ func (w *deathWatch) openBest(patience time.Duration) {
 	}
 }
 
-// openTier opens a watch, 0: the best that works, and lets it take the place of
-// the one before: that one ends when the new one knows of all processes.
+// openTier opens a watch of a tier, or the best that works if tier is 0. It takes the place of the watch before, which
+// ends when the new one knows of all processes.
 func (w *deathWatch) openTier(tier kernel.Tier, poll time.Duration) error {
 	next, err := kernel.Open(kernel.Config{Tier: tier, Poll: poll, Report: w.report, Logger: w.logger})
 	if err != nil {
@@ -155,7 +154,7 @@ func (w *deathWatch) handOver(next *kernel.Watch, p *localPE) {
 	}
 }
 
-// tierName says how the step learns of ends.
+// tierName returns the name of the tier by which the step learns of ends.
 func (w *deathWatch) tierName() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -165,7 +164,8 @@ func (w *deathWatch) tierName() string {
 	return w.current.Tier().String()
 }
 
-// close ends the watch: nothing is reported any more. A report may wait for the lock: that is why close does not hold it.
+// close ends the watch: nothing is reported any more. It does not hold mu meanwhile, because a report under way may wait
+// for mu.
 func (w *deathWatch) close() error {
 	w.mu.Lock()
 	last := w.current
@@ -224,8 +224,8 @@ func (w *deathWatch) loseSight(p *localPE) {
 	}
 }
 
-// addMember has the process watched that has joined for a PE, if it is another
-// than the PE's own: a shell's child.
+// addMember begins to watch the process that has joined for a PE, unless it is the PE's own. Another one is a shell's
+// child.
 func (w *deathWatch) addMember(p *localPE, pid int) {
 	tag := w.tag(p)
 	w.mu.Lock()
@@ -248,8 +248,8 @@ func (w *deathWatch) addMember(p *localPE, pid int) {
 	}
 }
 
-// setMember notes which process has joined for a PE, 0: an unknown one, and returns the one before. Watches says whether
-// a watch will tell its end, if it is another than the PE's own.
+// setMember notes which process has joined for a PE, and returns the one before. pid is 0 for an unknown process. watches
+// says whether a watch will tell its end, if it is not the PE's own.
 func (t *table) setMember(p *localPE, pid int, watches bool) (old int, kind life.Member) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

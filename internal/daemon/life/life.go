@@ -67,23 +67,23 @@ type Outcome struct {
 	KillRest bool
 	// Fails asks to make the PE's failure known to everybody. At most one outcome of a PE does.
 	Fails bool
-	// ByOwn says of a failure that the end that counts is that of the PE's own process, as it was told first. Otherwise the
-	// end that the input has brought counts.
+	// ByOwn is about a failure: its cause is the end of the PE's own process, as first told. If ByOwn is false, the cause is
+	// the end that came with the input.
 	ByOwn bool
-	// Unfinished says of a failure that the PE was unfinished: see PE.Unfinished.
+	// Unfinished is about a failure: the PE was unfinished (PE.Unfinished).
 	Unfinished bool
 	// Well asks to tell the servers that the PE has ended well. Only Conclude does.
 	Well bool
 }
 
-// Join takes that a process has joined the job for the PE. It says whether it is the first one of the PE.
+// Join notes that a process has joined the job for the PE. It says whether it is the first one of the PE.
 func (l *PE) Join() (first bool) {
 	first = l.membership == outside
 	l.membership = inside
 	return first
 }
 
-// Leave takes that the PE has left the job, by a farewell or because the step has put it out. It says whether the PE was
+// Leave notes that the PE has left the job, by a farewell or because the step has put it out. It says whether the PE was
 // inside until now.
 func (l *PE) Leave() (was bool) {
 	if l.membership != inside {
@@ -93,7 +93,7 @@ func (l *PE) Leave() (was bool) {
 	return true
 }
 
-// Lose takes that the connection of the PE has ended without a farewell. It says whether the PE was inside until now. A PE
+// Lose notes that the connection of the PE has ended without a farewell. It says whether the PE was inside until now. A PE
 // that the step has put out before counts as lost, too: it has said no farewell.
 func (l *PE) Lose() (was bool) {
 	was = l.membership == inside
@@ -103,21 +103,21 @@ func (l *PE) Lose() (was bool) {
 	return was
 }
 
-// SetMember takes which process has joined for the PE.
+// SetMember notes which process has joined for the PE.
 func (l *PE) SetMember(m Member) { l.member = m }
 
-// Watch takes that a watch looks after the own process from now on.
+// Watch notes that a watch looks after the own process from now on.
 func (l *PE) Watch() {
 	if l.watch == unwatched {
 		l.watch = watched
 	}
 }
 
-// Free takes that the watch has seen the memory of the own process freed. It says whether the process may be reaped
+// Free notes that the watch has seen the memory of the own process freed. It says whether the process may be reaped
 // because of this.
 func (l *PE) Free() bool { return l.release(seen) }
 
-// LoseSight takes that no watch will see the end of the own process. It says whether the process may be reaped because of
+// LoseSight notes that no watch will see the end of the own process. It says whether the process may be reaped because of
 // this, when it has ended.
 func (l *PE) LoseSight() bool { return l.release(blind) }
 
@@ -129,17 +129,17 @@ func (l *PE) release(to watch) bool {
 	return true
 }
 
-// End takes that the own process has ended and may be reaped any time.
+// End notes that the own process has ended and may be reaped any time.
 func (l *PE) End() {
 	if l.number == held {
 		l.number = ended
 	}
 }
 
-// Reap takes that the own process has been reaped.
+// Reap notes that the own process has been reaped.
 func (l *PE) Reap() { l.number = reaped }
 
-// Die takes how the own process died. Only the first news of it counts. MemberGone says whether the member is known to
+// Die notes how the own process died. Only the first news of it counts. memberGone says whether the member is known to
 // have been reaped; it matters only if e is no failure and the member is not the own process.
 func (l *PE) Die(e ending.End, memberGone bool) Outcome {
 	if l.own != alive {
@@ -166,7 +166,7 @@ func (l *PE) Die(e ending.End, memberGone bool) Outcome {
 	return Outcome{} // the verdict waits for the program's end
 }
 
-// EndMember takes how a member died that was not the own process.
+// EndMember notes how a member died that was not the own process.
 func (l *PE) EndMember(e ending.End) Outcome {
 	l.unwatchMember()
 	switch {
@@ -178,7 +178,7 @@ func (l *PE) EndMember(e ending.End) Outcome {
 	return Outcome{}
 }
 
-// LoseSightOfMember takes that no watch will see the end of the member.
+// LoseSightOfMember notes that no watch will see the end of the member.
 func (l *PE) LoseSightOfMember() Outcome {
 	l.unwatchMember()
 	if l.own == diedBadly {
@@ -193,8 +193,8 @@ func (l *PE) unwatchMember() {
 	}
 }
 
-// Forsake takes the launcher's decision that a PE whose connection was lost is not going to join again. Is says whether
-// that holds of the PE.
+// Forsake notes the launcher's decision: a PE whose connection was lost will not join again. is says whether the PE's
+// connection was lost; otherwise nothing changes.
 func (l *PE) Forsake() (is bool, o Outcome) {
 	if l.membership != lost {
 		return false, Outcome{}
@@ -202,15 +202,16 @@ func (l *PE) Forsake() (is bool, o Outcome) {
 	return true, l.fail(false, false)
 }
 
-// Conclude takes that nothing is left of the PE: what was no failure until now is none any more. The end of the own process
-// has been told before.
+// Conclude notes that nothing is left of the PE, whose own process has told its end before. It gives the last verdict: the
+// PE has failed, or it has ended well.
 func (l *PE) Conclude() Outcome {
 	o := l.fail(l.own == diedBadly, true)
 	o.Well = !l.failed
 	return o
 }
 
-// fail makes an end a failure that is one, once for each PE.
+// fail is the verdict on an end. It is a failure if it is bad or the PE is unfinished. Only the first failure of a PE is an
+// Outcome.
 func (l *PE) fail(bad, own bool) Outcome {
 	unfinished := l.Unfinished()
 	if l.failed || !bad && !unfinished {
