@@ -6,12 +6,13 @@ package archtest
 type group struct {
 	layer    string
 	packages []string
+	note     string // for docs/architecture.md
 	may      []string
 	never    []string // takes precedence over may
 	pure     bool     // only the pure part of the standard library, no goroutines
 }
 
-// table is the section "Packages and who may import whom" of docs/architecture.md. It includes packages that are
+// table is the source of the table in docs/architecture.md: see TestTableInDocs. It includes packages that are
 // planned but do not exist yet. Test files may import what they need.
 var table = []group{
 	{
@@ -29,8 +30,8 @@ var table = []group{
 		may:  []string{"layer 0"},
 		pure: true,
 	},
-	{layer: "0", packages: []string{"internal/version"}}, // not pure: it reads the program's build information
-	{layer: "0", packages: []string{"internal/hook"}},    // not pure: its lists have locks
+	{layer: "0", packages: []string{"internal/version"}, note: "reads the program's build information"},
+	{layer: "0", packages: []string{"internal/hook"}, note: "its lists have locks"},
 	{layer: "1", packages: []string{"internal/xunix", "transport"}, may: []string{"layer 0"}},
 	{
 		layer:    "1",
@@ -52,8 +53,9 @@ var table = []group{
 		never:    []string{"detector/...", "pmix/server", "failure"},
 	},
 	{
-		layer:    "3", // above rma: rma rings bells, and waiters sleep on them
+		layer:    "3",
 		packages: []string{"internal/wait"},
+		note:     "above `rma`, which rings the bells on which waiters sleep",
 		may:      []string{"layer 0", "layer 1", "rma", "failure"},
 	},
 	{layer: "3", packages: []string{"detector"}, may: []string{"layer 0", "layer 1", "layer 2"}},
@@ -68,7 +70,12 @@ var table = []group{
 		may:      []string{"layer 0", "layer 1", "layer 2", "layer 3", "layer 4"},
 		never:    []string{"detector/..."},
 	},
-	{layer: "5", packages: []string{"internal/bridge"}, may: []string{"coll"}},
+	{
+		layer:    "5",
+		packages: []string{"internal/bridge"},
+		note:     "by which `interop` gets at the groups of `shmem` and `mpi`",
+		may:      []string{"coll"},
+	},
 	{
 		layer:    "6",
 		packages: []string{"shmem"},
@@ -87,8 +94,9 @@ var table = []group{
 		may:      []string{"layer 0", "layer 1", "layer 2", "layer 3", "layer 4", "layer 5", "layer 6"},
 	},
 	{
-		layer:    "8", // users of the public API, like programs outside of the module
+		layer:    "8",
 		packages: []string{"graph500", "perftest", "examples/..."},
+		note:     "users of the public API, like programs outside of the module",
 		may:      []string{"shmem", "mpi", "mpi/ft", "interop"},
 	},
 	{layer: "node", packages: []string{"internal/control"}, may: []string{"layer 0", "layer 1"}},
@@ -98,8 +106,9 @@ var table = []group{
 		may:      []string{"layer 0", "layer 1", "layer 2", "layer 3"},
 	},
 	{
-		layer:    "node", // between the servers of nodes
+		layer:    "node",
 		packages: []string{"internal/fence"},
+		note:     "between the servers of nodes",
 		may:      []string{"layer 0", "layer 1", "pmix/server"},
 	},
 	{
@@ -108,31 +117,35 @@ var table = []group{
 		may:      []string{"layer 0", "layer 1", "layer 2", "layer 3", "internal/daemon"},
 	},
 	{
-		layer:    "node", // a node whose PEs run elsewhere: of the front end it knows nothing
+		layer:    "node",
 		packages: []string{"internal/remote"},
+		note:     "a node whose PEs run in another process; knows nothing of the front end",
 		may:      []string{"layer 0", "layer 1", "detector/kernel", "internal/daemon"},
 	},
 	{
-		layer:    "node", // puts them together
+		layer:    "node",
 		packages: []string{"internal/nodes"},
+		note:     "starts daemons and connects them",
 		may:      []string{"layer 0", "layer 1", "internal/control", "internal/daemon", "internal/fence", "internal/launch", "internal/remote"},
 	},
 	{
-		layer:    "node", // tests that every launch.Node passes
+		layer:    "node",
 		packages: []string{"internal/launch/nodetest"},
+		note:     "the tests that every `launch.Node` passes",
 		may:      []string{"layer 0", "layer 1", "internal/daemon", "internal/launch"},
 	},
 	{layer: "simulators", packages: []string{"sim/..."}, may: []string{"layer 0", "layer 1", "sim/..."}},
 	{layer: "9", packages: []string{"shmem/shmemtest"}, may: []string{"shmem", "internal/launch"}},
 	{
-		layer:    "lab", // experiments behind commands of oshrun
+		layer:    "lab",
+		note:     "experiments behind commands of oshrun",
 		packages: []string{"internal/lab/noise", "internal/lab/detectbench", "internal/lab/figures", "internal/lab/plot", "internal/lab/rerun"},
 		may:      []string{"./..."},
 		never:    []string{"internal/cli", "cmd/..."},
 	},
 	{layer: "top", packages: []string{"internal/cli", "cmd/..."}, may: []string{"./..."}},
 
-	// Programs and helpers of the project itself.
+	// Programs, tests and helpers of the project itself.
 	{layer: "house", packages: []string{"internal/envvar/gen"}, may: []string{"internal/envvar"}},
 	{layer: "house", packages: []string{"internal/house/coverage"}},
 	{layer: "house", packages: []string{"internal/house/coverage/gen"}, may: []string{"internal/house/coverage"}},
@@ -176,7 +189,7 @@ var testOnly = []string{
 	"go.uber.org/goleak",
 }
 
-// Every user's program links the lean packages, so they must not import these.
+// Every user's program links a lean package. So the lean packages must not import these, nor by way of others.
 var (
 	lean       = []string{"shmem", "mpi"}
 	leanModule = []string{"internal/launch", "internal/daemon", "internal/agent", "internal/cli", "cmd/..."}
