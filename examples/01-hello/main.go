@@ -18,8 +18,8 @@ func main() {
 		if err != nil {
 			return err
 		}
-		put := shmem.P(w.Ctx(), x, me, (me+1)%n) // one-sided: the neighbor does nothing for it
-		err = errors.Join(put, w.Barrier())      // after the barrier, all puts are complete
+		err = shmem.P(w.Ctx(), x, me, (me+1)%n) // one-sided: the neighbor does nothing for it
+		err = errors.Join(err, w.Barrier())     // after the barrier, all puts are complete
 		fmt.Printf("PE %d of %d: my left neighbor is PE %d\n", me, n, x.Local()[0])
 		return err
 	})
