@@ -229,6 +229,11 @@ func TestSlurm(t *testing.T) {
 		{[]string{"SLURM_JOB_CPUS_PER_NODE", "8(x3)", "SLURM_NNODES", "3"}, "n1:8 n2:8 n3:8"},
 		{[]string{"SLURM_JOB_NODELIST", "", "SLURM_NODELIST", "a,b"}, "a:0 b:0"},
 		{[]string{"SLURM_JOB_ID", "", "SLURM_JOBID", "8"}, "n1:0 n2:0 n3:0"},
+		// In a step, numbers for other nodes than the job's are the step's.
+		{[]string{"SLURM_STEP_ID", "0", "SLURM_TASKS_PER_NODE", "1", "SLURM_JOB_CPUS_PER_NODE", "4(x3)", "SLURM_NNODES", "1"}, "n1:4 n2:4 n3:4"},
+		{[]string{"SLURM_STEP_ID", "0", "SLURM_TASKS_PER_NODE", "1", "SLURM_JOB_NUM_NODES", "1"}, "n1:0 n2:0 n3:0"},
+		{[]string{"SLURM_STEPID", "0", "SLURM_TASKS_PER_NODE", "2(x2)", "SLURM_JOB_CPUS_PER_NODE", "4(x2)"}, "n1:0 n2:0 n3:0"},
+		{[]string{"SLURM_STEP_ID", "0", "SLURM_TASKS_PER_NODE", "2(x3)", "SLURM_JOB_CPUS_PER_NODE", "8(x3)"}, "n1:2 n2:2 n3:2"},
 	} {
 		a, err := Slurm(with(x.set...))
 		var words []string
@@ -248,9 +253,12 @@ func TestSlurm(t *testing.T) {
 		{"SLURM_TASKS_PER_NODE", "4(x2)", "SLURM_TASKS_PER_NODE: 4(x2) has numbers for 2 nodes, want 3"},
 		{"SLURM_TASKS_PER_NODE", "4(", "SLURM_TASKS_PER_NODE: 4("},
 		{"SLURM_JOB_CPUS_PER_NODE", "0(x3)", "SLURM_JOB_CPUS_PER_NODE: 0(x3)"},
+		{"SLURM_STEP_ID", "0", "SLURM_TASKS_PER_NODE", "4(", "SLURM_TASKS_PER_NODE: 4("},
+		{"SLURM_STEP_ID", "0", "SLURM_NNODES", "x", "SLURM_NNODES: x, want 3"},
 	} {
-		if a, err := Slurm(with(x[:2]...)); err == nil || !strings.Contains(err.Error(), x[2]) {
-			t.Errorf("%q: %v, %v, want an error with %q", x[:2], a, err, x[2])
+		set, want := x[:len(x)-1], x[len(x)-1]
+		if a, err := Slurm(with(set...)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, %v, want an error with %q", set, a, err, want)
 		}
 	}
 }

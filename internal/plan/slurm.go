@@ -9,58 +9,98 @@ import (
 // SlurmName is what messages call the hosts that Slurm has allocated.
 const SlurmName = "Slurm's allocation"
 
+// slurmJob reads what the environment says about a job of Slurm.
+//
+// In a step of a larger allocation (salloc -N4, then srun -n1 --pty bash), SLURM_NNODES and
+// SLURM_TASKS_PER_NODE are about the step, while the list of nodes is the job's.
+type slurmJob struct {
+	lookup   func(name string) (string, bool)
+	listName string   // the variable that lists the nodes
+	list     string   // its value
+	names    []string // the nodes
+	isStep   bool     // this process runs in a step
+}
+
+// first returns the first of some variables that is set and not empty.
+func (s *slurmJob) first(names ...string) (name, value string) {
+	for _, name := range names {
+		if value, isSet := s.lookup(name); isSet && value != "" {
+			return name, value
+		}
+	}
+	return "", ""
+}
+
 // Slurm returns the hosts that Slurm has allocated to the job in whose environment this process
 // runs, or nil if there is none. A host has a slot for each task that Slurm would start there; if
-// that is not said, for each processor that the job has there.
+// that is not said for these nodes, for each processor that the job has there.
 func Slurm(lookup func(name string) (string, bool)) (*Allocation, error) {
-	first := func(names ...string) (name, value string) {
-		for _, name := range names {
-			if value, isSet := lookup(name); isSet && value != "" {
-				return name, value
-			}
-		}
-		return "", ""
-	}
-	listName, list := first("SLURM_JOB_NODELIST", "SLURM_NODELIST")
-	if _, job := first("SLURM_JOB_ID", "SLURM_JOBID"); list == "" || job == "" {
+	s := &slurmJob{lookup: lookup}
+	s.listName, s.list = s.first("SLURM_JOB_NODELIST", "SLURM_NODELIST")
+	if _, job := s.first("SLURM_JOB_ID", "SLURM_JOBID"); s.list == "" || job == "" {
 		return nil, nil
 	}
-	names, err := ParseNodelist(list)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", listName, err)
+	step, _ := s.first("SLURM_STEP_ID", "SLURM_STEPID")
+	s.isStep = step != ""
+	var err error
+	if s.names, err = ParseNodelist(s.list); err != nil {
+		return nil, fmt.Errorf("%s: %w", s.listName, err)
 	}
-	if name, text := first("SLURM_JOB_NUM_NODES", "SLURM_NNODES"); text != "" {
-		if n, err := parseNumber(text, maxHosts); err != nil || n != len(names) {
-			return nil, fmt.Errorf("%s: %s, want %d, as many as %s names: %s", name, quote(text), len(names), listName, quote(list))
-		}
+	if err := s.checkNumber(); err != nil {
+		return nil, err
 	}
-	a := &Allocation{From: SlurmName, Hosts: make([]Host, len(names))}
+	a := &Allocation{From: SlurmName, Hosts: make([]Host, len(s.names))}
 	seen := map[string]bool{}
-	for i, name := range names {
+	for i, name := range s.names {
 		if err := checkName("host", name); err != nil {
-			return nil, fmt.Errorf("%s: %w", listName, err)
+			return nil, fmt.Errorf("%s: %w", s.listName, err)
 		}
 		if seen[strings.ToLower(name)] {
-			return nil, fmt.Errorf("%s: host %s is there twice, want it once", listName, name)
+			return nil, fmt.Errorf("%s: host %s is there twice, want it once", s.listName, name)
 		}
 		seen[strings.ToLower(name)] = true
 		a.Hosts[i].Name = name
 	}
-	name, text := first("SLURM_TASKS_PER_NODE", "SLURM_JOB_CPUS_PER_NODE")
-	if text == "" {
-		return a, nil
-	}
-	counts, err := ParseCounts(text)
-	if err == nil && len(counts) != len(names) {
-		err = fmt.Errorf("%s has numbers for %d nodes, want %d, as many as %s names", quote(text), len(counts), len(names), listName)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
+	counts, err := s.counts()
 	for i, n := range counts {
 		a.Hosts[i].Slots = n
 	}
-	return a, nil
+	return a, err
+}
+
+// checkNumber compares the number of nodes with the list. Another number is that of a step, or an error.
+func (s *slurmJob) checkNumber() error {
+	name, text := s.first("SLURM_JOB_NUM_NODES", "SLURM_NNODES")
+	if text == "" {
+		return nil
+	}
+	n, err := parseNumber(text, maxHosts)
+	if err != nil || n != len(s.names) && !s.isStep {
+		return fmt.Errorf("%s: %s, want %d, as many as %s names: %s", name, quote(text), len(s.names), s.listName, quote(s.list))
+	}
+	return nil
+}
+
+// counts returns the slots of each node; nil if no variable has them for all nodes. In a step,
+// numbers for fewer nodes are those of the step, and the next variable is read.
+func (s *slurmJob) counts() ([]int, error) {
+	for _, name := range []string{"SLURM_TASKS_PER_NODE", "SLURM_JOB_CPUS_PER_NODE"} {
+		_, text := s.first(name)
+		if text == "" {
+			continue
+		}
+		counts, err := ParseCounts(text)
+		switch {
+		case err == nil && len(counts) == len(s.names):
+			return counts, nil
+		case err == nil && s.isStep:
+			continue
+		case err == nil:
+			err = fmt.Errorf("%s has numbers for %d nodes, want %d, as many as %s names", quote(text), len(counts), len(s.names), s.listName)
+		}
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return nil, nil
 }
 
 // ParseNodelist reads a list of nodes as Slurm writes it: n[001-003,7],m5. A name may have several
