@@ -103,27 +103,38 @@ func (f *habitFlags) setHabits(o *launch.Options) error {
 	return nil
 }
 
-// newIsHere returns what says whether a host is this machine: by its name, with or without a
-// domain, by the name that Slurm has for it, or by an address. No name is looked up.
+// newIsHere returns what says whether a host is this machine.
 func newIsHere() func(host string) bool {
-	own, _ := os.Hostname()                     // without one, no host has this name
+	own, _ := os.Hostname() // without one, no host has this name
+	return isHereBy(own)
+}
+
+// isHereBy does so for a machine with a name: by this name, where a domain that one side lacks does not
+// count, by the name that Slurm has for it, or by an address. No name is looked up.
+func isHereBy(own string) func(host string) bool {
 	slurm, _ := os.LookupEnv("SLURMD_NODENAME") // where several nodes of Slurm are one machine
 	addrs := sync.OnceValue(func() []net.Addr {
 		addrs, _ := net.InterfaceAddrs() // none: only loopback is known
 		return addrs
 	})
-	short := func(name string) string { first, _, _ := strings.Cut(name, "."); return strings.ToLower(first) }
 	return func(host string) bool {
 		if strings.EqualFold(host, "localhost") {
 			return true
 		}
 		ip := net.ParseIP(host)
 		if ip == nil {
-			return host != "" && (short(host) == short(own) || strings.EqualFold(host, slurm))
+			return host != "" && (sameHost(host, own) || strings.EqualFold(host, slurm))
 		}
 		return ip.IsLoopback() || slices.ContainsFunc(addrs(), func(a net.Addr) bool {
 			n, ok := a.(*net.IPNet)
 			return ok && n.IP.Equal(ip)
 		})
 	}
+}
+
+// sameHost says whether two names can be one host's: they are the same, or are so without the domain that one of them has.
+func sameHost(a, b string) bool {
+	shortA, _, hasA := strings.Cut(a, ".")
+	shortB, _, hasB := strings.Cut(b, ".")
+	return strings.EqualFold(a, b) || hasA != hasB && strings.EqualFold(shortA, shortB)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/user"
 	"runtime"
 	"slices"
 	"strconv"
@@ -78,7 +79,30 @@ func lay(job *plan.Job, parts []part) (*plan.Layout, error) {
 	for i := range parts {
 		parts[i].flags.n = l.Counts[i]
 	}
-	return l, nil
+	return l, checkLogins(l, ownUser)
+}
+
+// ownUser returns the name of the user who runs this process; empty: it is not known.
+func ownUser() string {
+	if u, err := user.Current(); err == nil {
+		return u.Username
+	}
+	return ""
+}
+
+// checkLogins refuses a user and a port of this machine: its PEs are started without ssh, by the user who runs oshrun.
+func checkLogins(l *plan.Layout, own func() string) error {
+	for i := range l.Nodes {
+		h := &l.Nodes[i].Host
+		switch {
+		case !l.Nodes[i].Here:
+		case h.User != "" && h.User != own():
+			return usagef("leave the user out", "host %s@%s: the host is this machine, whose PEs user %s runs, want no other user", h.User, h.Name, own())
+		case h.Port != 0:
+			return usagef("leave the port out", "host %s, port %d: the host is this machine, where PEs start without ssh, want no port", h.Name, h.Port)
+		}
+	}
+	return nil
 }
 
 // setPolicy reads how PEs are spread over hosts.
@@ -107,8 +131,7 @@ func (f *runFlags) setPolicy(job *plan.Job) (err error) {
 		job.Over = plan.OverForbidden
 	}
 	f.crowdless = job.Over == plan.OverForbidden
-	job.MostNodes, err = f.countNodes()
-	return err
+	return nil
 }
 
 // countNodes reads --nodes: 0 if it is not given.
@@ -128,6 +151,12 @@ func (f *habitFlags) countNodes() (int, error) {
 func (f *runFlags) hosts(m plan.MapBy) (app plan.App, err error) {
 	if app.PerNode, err = f.countPerNode(m); err != nil {
 		return app, err
+	}
+	if app.MostNodes, err = f.countNodes(); err != nil {
+		return app, err
+	}
+	if app.MostNodes > 0 && m.By == plan.BySeq {
+		return app, usagef("leave one out", "--nodes and --map-by seq exclude each other: the list or file says which hosts have PEs")
 	}
 	if len(f.habitFlags.hosts) > 0 {
 		app.ListFrom = "--host " + strings.Join(f.habitFlags.hosts, ",")
@@ -191,13 +220,13 @@ func (f *runFlags) countPerNode(m plan.MapBy) (int, error) {
 // countHere sets how many PEs the parts have where all run on this machine, and refuses what takes
 // other hosts.
 func (f *runFlags) countHere(parts []part, job *plan.Job) error {
-	switch {
-	case job.MostNodes > 1:
-		return usagef(hintHosts, "--nodes: %d, want 1: no hosts are given", job.MostNodes)
-	case job.By == plan.BySeq:
+	if job.By == plan.BySeq {
 		return usagef("oshrun --hostfile FILE --map-by seq ./program", "--map-by: %q, want --hostfile or --host with it: no hosts are given", f.mapBy)
 	}
 	for i := range parts {
+		if most := job.Apps[i].MostNodes; most > 1 {
+			return inPart(i, usagef(hintHosts, "--nodes: %d, want 1: no hosts are given", most))
+		}
 		per := job.Apps[i].PerNode
 		switch n := parts[i].flags.n; {
 		case per == 0:
@@ -212,6 +241,9 @@ func (f *runFlags) countHere(parts []part, job *plan.Job) error {
 
 // layoutError says what helps where PEs find no room.
 func layoutError(err error) error {
+	if nodes, ok := errors.AsType[*plan.TooManyNodesError](err); ok {
+		return inPart(nodes.Program, usagef("a smaller --nodes, or "+hintHosts, "--nodes: %w", err))
+	}
 	many, isMany := errors.AsType[*plan.TooManyPEsError](err)
 	if !isMany {
 		return usagef(hintHosts, "%w", withSuggestion(err))

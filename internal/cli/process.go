@@ -71,8 +71,25 @@ func (f *runFlags) setBinding(o *launch.Options) (err error) {
 		}
 	}
 	b.Map = f.mapping.Map
+	if !o.Layout.IsHere() {
+		return f.checkUnbound(b)
+	}
 	if unit := f.mapping.Unit; unit > plan.BindNone && f.bindTo == "" && b.Map == plan.MapDefault {
 		b.Bind, b.Overload = unit, true // ppr:N:unit says how many PEs share one
+	}
+	return nil
+}
+
+// checkUnbound refuses a mapping that brings a binding with it where PEs are on several hosts, and so are not bound.
+// With ppr:N:UNIT the mapping only counts PEs.
+func (f *runFlags) checkUnbound(b *launch.Binding) error {
+	switch {
+	case f.mapping.Span:
+		return usagef("--map-by node", "--map-by: %q: qualifier span, want none on several hosts: their PEs are not spread as if they were one", f.mapBy)
+	case f.mapping.PerUnit > 0, f.bindTo != "" && b.Bind == plan.BindNone:
+		b.Map = plan.MapSlot
+	case b.Map != plan.MapDefault && b.Map != plan.MapSlot:
+		return usagef("--map-by slot, or --bind-to none beside it", "--map-by: %q: PEs on several hosts are not bound yet, want slot, node, seq or ppr:N:UNIT", f.mapBy)
 	}
 	return nil
 }

@@ -46,14 +46,15 @@ type choice struct {
 
 // hostIndex finds hosts of an allocation by name.
 type hostIndex struct {
-	full  map[string]int // by the name as it is written
-	short map[string]int // by the first part of the name: its first host
-	here  int            // the host that is this machine; -1: none
-	is    func(host string) bool
+	full      map[string]int // by the name as it is written
+	short     map[string]int // by the first part of the name: its first host
+	qualified map[int]string // by host: its name with a domain, if an entry has one
+	here      int            // the host that is this machine; -1: none
+	is        func(host string) bool
 }
 
 func newHostIndex(isHere func(host string) bool) *hostIndex {
-	return &hostIndex{full: map[string]int{}, short: map[string]int{}, here: -1, is: isHere}
+	return &hostIndex{full: map[string]int{}, short: map[string]int{}, qualified: map[int]string{}, here: -1, is: isHere}
 }
 
 // shortName returns a name without its domain, and whether it has one. Addresses have none.
@@ -65,7 +66,7 @@ func shortName(name string) (first string, hasDomain bool) {
 	return first, hasDomain
 }
 
-// add notes a host's place in the allocation.
+// add notes the place of a host that find does not find.
 func (x *hostIndex) add(name string, at int) {
 	name = strings.ToLower(name)
 	x.full[name] = at
@@ -73,12 +74,33 @@ func (x *hostIndex) add(name string, at int) {
 	if _, known := x.short[first]; !known {
 		x.short[first] = at
 	}
-	if x.here < 0 && x.is(name) {
+	switch {
+	case !x.is(name):
+	case x.here < 0:
 		x.here = at
+	case x.domainsDiffer(name, x.here):
+		x.here = -1 // both look like this machine, which has no domain: it is unknown which of them it is
+	}
+	x.qualify(name, at)
+}
+
+// qualify notes that an entry has a host's name with a domain. A name with another domain is then
+// that of another host.
+func (x *hostIndex) qualify(name string, at int) {
+	name = strings.ToLower(name)
+	if _, hasDomain := shortName(name); hasDomain && x.qualified[at] == "" {
+		x.qualified[at], x.full[name] = name, at
 	}
 }
 
-// find returns the place of a host: by its name, by its name with or without a domain, or because
+// domainsDiffer says whether a name is that of the host at a place but for the domain, and both have one.
+func (x *hostIndex) domainsDiffer(name string, at int) bool {
+	first, hasDomain := shortName(name)
+	other, otherHas := shortName(x.qualified[at])
+	return hasDomain && otherHas && first == other && name != x.qualified[at]
+}
+
+// find returns the place of a host: by its name, by its name if one side has no domain, or because
 // both names are this machine's.
 func (x *hostIndex) find(name string) (at int, found bool) {
 	name = strings.ToLower(name)
@@ -92,7 +114,10 @@ func (x *hostIndex) find(name string) (at int, found bool) {
 		at, found = x.short[first]
 	}
 	if !found && x.here >= 0 && x.is(name) {
-		return x.here, true
+		at, found = x.here, true
+	}
+	if found && x.domainsDiffer(name, at) {
+		return 0, false
 	}
 	return at, found
 }
@@ -151,16 +176,20 @@ func (j *Job) merge(a *Allocation, x *hostIndex, list []Entry, isFile bool) erro
 			return fmt.Errorf("%s: %w", list[i].at, errNoAllocation)
 		}
 	}
-	hosts, from, err := j.sum(list, isFile)
+	hosts, own, from, err := j.sum(list, isFile)
 	if err != nil {
 		return err
 	}
-	for _, h := range hosts {
-		name := strings.ToLower(h.Name)
-		at, found := x.find(name)
+	for i, h := range hosts {
+		at, found := x.find(h.Name)
 		if !found {
-			x.add(name, len(a.Hosts))
+			at = len(a.Hosts)
+			x.add(h.Name, at)
 			a.Hosts = append(a.Hosts, h)
+		}
+		x.qualify(h.Name, at)
+		x.qualify(own.qualified[i], at)
+		if !found {
 			continue
 		}
 		old := &a.Hosts[at]
@@ -188,11 +217,11 @@ func (h *Host) addDetails(other *Host) {
 	}
 }
 
-// sum makes one host of all entries of a list that name it. A host's slots are the sum of those
+// sum makes one host of all entries of a list that name it, and an index of these. A host's slots are the sum of those
 // that are written, and one for each entry without. A host that a file names once and without
 // slots has one for each processor. From is where the list stands.
-func (j *Job) sum(list []Entry, isFile bool) (hosts []Host, from string, err error) {
-	x := newHostIndex(j.IsHere)
+func (j *Job) sum(list []Entry, isFile bool) (hosts []Host, x *hostIndex, from string, err error) {
+	x = newHostIndex(j.IsHere)
 	var entries []int // by host: how many entries name it
 	for i := range list {
 		e := &list[i]
@@ -208,6 +237,7 @@ func (j *Job) sum(list []Entry, isFile bool) (hosts []Host, from string, err err
 			h.Slots, h.Assumed = 0, false
 			hosts, entries = append(hosts, h), append(entries, 0)
 		}
+		x.qualify(e.Name, at)
 		h := &hosts[at]
 		h.addDetails(&e.Host)
 		entries[at]++
@@ -224,16 +254,16 @@ func (j *Job) sum(list []Entry, isFile bool) (hosts []Host, from string, err err
 			h.Slots, h.Assumed = h.Slots+1, false
 		}
 		if h.Slots += n; h.Slots > maxSlots {
-			return nil, from, fmt.Errorf("%s: host %s has %d slots, want at most %d", e.at, h.Name, h.Slots, maxSlots)
+			return nil, nil, from, fmt.Errorf("%s: host %s has %d slots, want at most %d", e.at, h.Name, h.Slots, maxSlots)
 		}
 	}
 	for i := range hosts {
 		j.assume(&hosts[i])
 		if h := &hosts[i]; h.MaxSlots > 0 && h.Slots > h.MaxSlots {
-			return nil, from, fmt.Errorf("%s: host %s has %d slots, want at most its max-slots %d", from, h.Name, h.Slots, h.MaxSlots)
+			return nil, nil, from, fmt.Errorf("%s: host %s has %d slots, want at most its max-slots %d", from, h.Name, h.Slots, h.MaxSlots)
 		}
 	}
-	return hosts, from, nil
+	return hosts, x, from, nil
 }
 
 // choices returns the hosts that a program may use, in the order of its own lists. Used are the
@@ -266,7 +296,7 @@ func isRelative(e Entry) bool { return e.kind != byName }
 
 // own returns the hosts of a program's own file, all of which are in the allocation.
 func (j *Job) own(file []Entry, x *hostIndex) (chosen []choice, err error) {
-	hosts, _, err := j.sum(file, true)
+	hosts, _, _, err := j.sum(file, true)
 	if err != nil {
 		return nil, err
 	}

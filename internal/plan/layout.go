@@ -37,12 +37,13 @@ const (
 
 // App is what a program of a job asks for.
 type App struct {
-	PEs      int     // 0: one for each slot, or PerNode on each host
-	PerNode  int     // PEs on a host at most; 0: not limited
-	File     []Entry // of its hostfile; nil: it has none
-	FileFrom string  // the option with its value, for messages
-	List     []Entry // of its --host; nil: it has none
-	ListFrom string  // likewise
+	PEs       int     // 0: one for each slot, or PerNode on each host
+	PerNode   int     // PEs on a host at most; 0: not limited
+	MostNodes int     // the first so many of its hosts are used; 0: all
+	File      []Entry // of its hostfile; nil: it has none
+	FileFrom  string  // the option with its value, for messages
+	List      []Entry // of its --host; nil: it has none
+	ListFrom  string  // likewise
 }
 
 // Job is what is to be laid out over hosts.
@@ -60,7 +61,6 @@ type Job struct {
 	By          By
 	Rank        Rank
 	Over        Over
-	MostNodes   int                    // the first so many hosts are used; 0: all
 	MostPerNode int                    // PEs that any node takes at most; 0: not limited
 	Processors  int                    // of this machine: the slots of hosts for which none are written
 	IsHere      func(host string) bool // says whether a name is this machine's
@@ -97,6 +97,18 @@ type TooManyPEsError struct {
 // Error says how many there are, and why not more.
 func (e *TooManyPEsError) Error() string {
 	return fmt.Sprintf("not enough %s: %s, want at most %d: %s", e.Lacks, plural(e.Want, "PE"), e.Have, e.Limit)
+}
+
+// TooManyNodesError reports a program that asks for more hosts than it has.
+type TooManyNodesError struct {
+	Program    int // index among the job's
+	Want, Have int
+	From       string // what names the hosts
+}
+
+// Error says how many there are.
+func (e *TooManyNodesError) Error() string {
+	return fmt.Sprintf("%s, want at most %d, the hosts of %s", plural(e.Want, "node"), e.Have, e.From)
 }
 
 // layouter lays out a job.
@@ -138,9 +150,6 @@ func (j *Job) lay() (*Layout, error) {
 			}
 		}
 		return nil, fmt.Errorf("no hosts, want --host, --hostfile or an allocation of Slurm")
-	}
-	if j.MostNodes > len(all.Hosts) {
-		return nil, fmt.Errorf("%d nodes, want at most %d, the hosts of %s", j.MostNodes, len(all.Hosts), all.From)
 	}
 	for i := range j.Apps {
 		if app := &j.Apps[i]; len(all.Hosts) == 1 && app.PerNode == 1 && app.PEs > 0 {
@@ -187,8 +196,11 @@ func (l *layouter) layApp(program int) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	if l.MostNodes > 0 {
-		hosts = hosts[:min(len(hosts), l.MostNodes)]
+	if app.MostNodes > len(hosts) {
+		return 0, &TooManyNodesError{Program: program, Want: app.MostNodes, Have: len(hosts), From: l.sourceOf(app)}
+	}
+	if app.MostNodes > 0 {
+		hosts = hosts[:app.MostNodes]
 	}
 	for i := range hosts {
 		h := &hosts[i]
@@ -218,6 +230,17 @@ func (l *layouter) layApp(program int) (int, error) {
 		l.used[hosts[i].node] += counts[i]
 	}
 	return n, nil
+}
+
+// sourceOf returns what names the hosts of a program.
+func (l *layouter) sourceOf(app *App) string {
+	switch {
+	case app.List != nil:
+		return app.ListFrom
+	case app.File != nil:
+		return app.FileFrom
+	}
+	return l.all.From
 }
 
 // count returns how many PEs a program has that does not say it.

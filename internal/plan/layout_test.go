@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// appOf reads a program: "-n 4 -N 2 -H a:2,b -F text", with ; for the ends of lines in the text.
+// appOf reads a program: "-n 4 -N 2 -M 3 -H a:2,b -F text", where -M limits the hosts, with ; for the ends of lines in the text.
 func appOf(t *testing.T, words string) (app App) {
 	t.Helper()
 	var err error
@@ -22,6 +22,8 @@ func appOf(t *testing.T, words string) (app App) {
 			_, err = fmt.Sscan(value, &app.PEs)
 		case "-N":
 			_, err = fmt.Sscan(value, &app.PerNode)
+		case "-M":
+			_, err = fmt.Sscan(value, &app.MostNodes)
 		case "-H":
 			app.ListFrom = "--host " + value
 			app.List, err = ParseHostList("--host", value)
@@ -36,10 +38,15 @@ func appOf(t *testing.T, words string) (app App) {
 	return app
 }
 
+// isHere takes this machine's name with and without a domain.
+func isHere(host string) bool {
+	return host == "here" || strings.HasPrefix(host, "here.") || host == "localhost"
+}
+
 // jobOf reads a job: programs with " : " between them, and policies behind " | ".
 func jobOf(t *testing.T, line string) *Job {
 	t.Helper()
-	j := &Job{Processors: 4, MostPerNode: 1024, IsHere: func(host string) bool { return host == "here" || host == "localhost" }}
+	j := &Job{Processors: 4, MostPerNode: 1024, IsHere: isHere}
 	line, policies, _ := strings.Cut(line, " | ")
 	for words := range strings.SplitSeq(line, " : ") {
 		j.Apps = append(j.Apps, appOf(t, words))
@@ -69,8 +76,6 @@ func jobOf(t *testing.T, line string) *Job {
 			j.Over = OverAllowed
 		case "no-over":
 			j.Over = OverForbidden
-		case "nodes=2":
-			j.MostNodes = 2
 		default:
 			t.Fatalf("policy %q", p)
 		}
@@ -113,6 +118,10 @@ func TestLay(t *testing.T) {
 		"-H a,a.example.org,A -n 3": "a:0-2",
 		"-H 10.0.0.1,10.0.0.2 -n 2": "10.0.0.1:0 10.0.0.2:1",
 		"-H a.x:1,a.y:1":            "a.x:0 a.y:1",
+		"-H a:1,a.x:1,a.y:1":        "a:0-1 a.y:2", // a is a.x, so a.y is another host
+		"-H here.x:1,here.y:1":      "here.x:0 here.y:1",
+		"-H here:1,here.x:1":        "here:0-1",
+		"-H localhost:1,here.x:1":   "localhost:0-1",
 		"-H here,localhost:2 -n 3":  "here:0-2",
 		"-H here -n 3":              "here:0-2", // more: this machine alone takes any number
 		"-H here:2,a:1 -n 3":        "here:0-1 a:2",
@@ -176,7 +185,12 @@ func TestLay(t *testing.T) {
 		"-F n2 | slurm=n1:4,n2:4":             "n2:0-3",
 		"-F n2_slots=2;+n0 | slurm=n1:4,n2:4": "n2:0-1 n1:2-5",
 		"-H localhost:2 | slurm=n1:4,here:4":  "here:0-1",
-		" | slurm=n1:2,n2:2,n3:2 nodes=2":     "n1:0-1 n2:2-3",
+		"-M 2 | slurm=n1:2,n2:2,n3:2":         "n1:0-1 n2:2-3",
+
+		// The hosts of each program are limited by itself.
+		"-M 1 -n 2 : -M 3 -n 4 | slurm=n1:2,n2:2,n3:2":                 "n1:0-1 n2:2-3 n3:4-5",
+		"-M 1 -n 2 : -n 3 | slurm=n1:2,n2:2,n3:2":                      "n1:0-1 n2:2-3 n3:4",
+		"-H n3:1,n1:1 -M 1 : -H n2:1,n1:1 -M 2 | slurm=n1:1,n2:1,n3:1": "n3:0 n2:1 n1:2",
 
 		// PE by PE.
 		"-H a,b,a | seq":                    "a:0,2 b:1 *",
@@ -228,7 +242,9 @@ func TestLayErrors(t *testing.T) {
 		"-F a;b -n 2 : -n 1 | seq":             "1 PE, want at most 0: --map-by seq",
 		"-H a,z | slurm=a:4 seq":               "host z, want one of",
 		"-n 1":                                 "no hosts, want --host",
-		"-H a -n 1 | nodes=2":                  "2 nodes, want at most 1, the hosts of --host a",
+		"-H a -n 1 -M 2":                       "2 nodes, want at most 1, the hosts of --host a",
+		"-n 1 : -H n1 -M 2 | slurm=n1:4,n2:4":  "2 nodes, want at most 1, the hosts of --host n1",
+		"-n 2 : -M 1 -n 1 | slurm=n1:2,n2:2":   "1 PE, want at most 0: the slots of n1 (2, 2 taken)",
 	} {
 		if l, err := jobOf(t, line).Lay(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %s, %v, want an error with %q", line, writeLayout(l), err, want)
@@ -410,7 +426,7 @@ func TestParseMapBy(t *testing.T) {
 	for s, want := range map[string]MapBy{
 		"slot": {Map: MapSlot}, "core": {Map: MapCore}, "Package": {Map: MapSocket},
 		"node": {By: ByNode}, "NODE:OVERSUBSCRIBE": {By: ByNode, Over: OverAllowed}, "seq": {By: BySeq},
-		"slot:NOOVERSUBSCRIBE,SPAN": {Map: MapSlot, Over: OverForbidden}, "core:PE=1": {Map: MapCore},
+		"slot:NOOVERSUBSCRIBE,SPAN": {Map: MapSlot, Over: OverForbidden, Span: true}, "core:PE=1": {Map: MapCore},
 		"ppr:2:node": {PerUnit: 2, Unit: BindNone}, "ppr:2:socket:oversubscribe": {PerUnit: 2, Unit: BindSocket, Over: OverAllowed},
 		"ppr:1:core": {PerUnit: 1, Unit: BindCore, Map: MapCore}, "ppr:1:hwthread": {PerUnit: 1, Unit: BindHWThread, Map: MapHWThread},
 		"ppr:3:l3cache": {PerUnit: 3, Unit: BindL3}, "ppr:3:package": {PerUnit: 3, Unit: BindSocket},

@@ -13,6 +13,7 @@ type MapBy struct {
 	PerUnit int  // ppr:N:unit: PEs on each unit; 0: not said
 	Unit    Bind // the unit: BindNone stands for the node
 	Over    Over
+	Span    bool // PEs are to be spread as if all hosts were one
 }
 
 // nodeWords are the words of ParseMapBy beyond those of ParseMap.
@@ -49,7 +50,9 @@ func ParseMapBy(s string) (m MapBy, err error) {
 			m.Over = OverAllowed
 		case "nooversubscribe":
 			m.Over = OverForbidden
-		case "span", "pe=1", "1": // span changes only how PEs beyond the slots are divided
+		case "span":
+			m.Span = true
+		case "pe=1", "1": // as without it
 		default:
 			return m, &UnknownError{
 				Text: fmt.Sprintf("%q: qualifier %q, want oversubscribe or nooversubscribe", s, q),
