@@ -22,7 +22,7 @@ const partSeparator = ":"
 const exampleProgram = "oshrun -n 4 graph500 --scale 16"
 
 // partFlags are the flags that each part of a job has for itself.
-var partFlags = []string{"np", "x", "wdir", "host", "hostfile", "per-node", "ppn", "nodes"}
+var partFlags = []string{"np", "x", "wdir", "host", "hostfile", "per-node", "ppn", "nodes", "only-here"}
 
 // part is what one program of a job has in the command line.
 type part struct {
@@ -42,6 +42,9 @@ func (f *runFlags) apps(args []string, flags *pflag.FlagSet, stderr io.Writer) (
 		return nil, nil, err
 	}
 	for i := range parts {
+		if i > 0 {
+			f.onlyHere = append(f.onlyHere, parts[i].flags.onlyHere...)
+		}
 		app, err := parts[i].flags.app(parts[i].words, stderr)
 		if err != nil {
 			return nil, nil, inPart(i, err)

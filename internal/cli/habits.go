@@ -49,7 +49,7 @@ func valueOf(flag string) turn {
 	return func(g *given) ([]string, error) { return []string{flag + "=" + g.value()}, nil }
 }
 
-// ignore stands for options without effect on one node.
+// ignore stands for options that change nothing of what a job does.
 func ignore() turn { return as() }
 
 // refuse stands for options that oshrun does not have: why, and what helps.

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -20,12 +21,11 @@ const (
 
 // What oshrun says where it has nothing like an option.
 const (
-	oneNode     = "jobs on several nodes are planned, today a job runs on this machine"
-	hintOneNode = "leave the option out"
-	hintTable   = "oshrun help mpirun"
-	hintBind    = "oshrun --bind-to core --map-by socket; without them each PE has its share of the cores"
-	hintColon   = "oshrun -n 1 ./a : -n 2 ./b"
-	hintDir     = "oshrun --output dir=logs writes logs/rank.N/stdout and stderr"
+	hintOthers = "oshrun --host a:4,b:4 names the hosts that are used; in a job of Slurm also --host +n1,+n2"
+	hintTable  = "oshrun help mpirun"
+	hintBind   = "oshrun --bind-to core --map-by socket; without them each PE has its share of the cores"
+	hintColon  = "oshrun -n 1 ./a : -n 2 ./b"
+	hintDir    = "oshrun --output dir=logs writes logs/rank.N/stdout and stderr"
 )
 
 // habits are the options of other launchers that are not oshrun's own by the same
@@ -34,10 +34,10 @@ var habits = []habit{
 	// How many processes.
 	{"n ntasks", ofAll, 1, "-n", valueOf("--np")},
 	{"c cpus-per-task cpus-per-proc cpus-per-rank", "mpirun, srun", 1, "refused", refuse("mpirun's -c is a number of processes, srun's one of processors for each; oshrun divides the cores among the PEs", "oshrun -n 4 ./program")},
-	{"N npernode", "mpirun, srun", 1, "the number of PEs if -n is not given; nothing if it fits to -n", valueOf("--per-node")},
-	{"ppn perhost ntasks-per-node tasks-per-node", "hydra, srun", 1, "the number of PEs if -n is not given", valueOf("--ppn")},
-	{"nodes", ofSrun, 1, "nothing if it is 1", valueOf("--nodes")},
-	{"pernode", ofMpirun, 0, "-n 1", as("--per-node=1")},
+	{"N npernode", "mpirun, srun", 1, "PEs on each host, at most if -n is given, which then takes as many hosts; srun's -N 1 for one host", valueOf("--per-node")},
+	{"ppn perhost ntasks-per-node tasks-per-node", "hydra, srun", 1, "PEs on each host, at most if -n is given; without hosts the number of PEs", valueOf("--ppn")},
+	{"nodes", ofSrun, 1, "the first so many of the program's hosts are used; without hosts it can be 1 only", valueOf("--nodes")},
+	{"pernode", ofMpirun, 0, "one PE on each host; without hosts one", as("--per-node=1")},
 	{"npersocket ppr", ofMpirun, 1, "refused", refuse("oshrun does not count PEs by socket or other units", "oshrun -n 4 --map-by socket ./program")},
 	{"grr", ofHydra, 1, "the same as -ppn", valueOf("--ppn")},
 	{"nooversubscribe no-oversubscribe", ofMpirun, 0, "no more PEs than slots; on this machine alone, than cores", as("--no-oversubscribe")},
@@ -47,8 +47,10 @@ var habits = []habit{
 	{"host hosts H", ofAll, 1, "the same: hosts with commas between, name:N for N slots, name:* for all; they choose among those of a file or of Slurm, there also by +n0, +e", valueOf("--host")},
 	{"nodelist w", ofSrun, 1, "--host with all slots of these hosts", everySlot},
 	{"hostfile machinefile f default-hostfile add-hostfile", ofBoth, 1, "the same: lines such as node1 slots=4 max-slots=8, or node1:4 as with MPICH", valueOf("--hostfile")},
-	{"nolocal skip-launch-node", ofBoth, 0, "refused", refuse("the job would run on other nodes; "+oneNode, hintOneNode)},
-	{"exclude add-host r relative", "mpirun, srun", 1, "refused", refuse(oneNode, hintOneNode)},
+	{"nolocal skip-launch-node", ofBoth, 0, "refused", refuse("oshrun leaves no host out that is listed", hintOthers)},
+	{"exclude", ofSrun, 1, "refused", refuse("oshrun leaves no host out that is listed", hintOthers)},
+	{"r relative", ofSrun, 1, "refused", refuse("oshrun has names for hosts by their place in Slurm's list", "oshrun --host +n2,+n3 uses the third host and the fourth")},
+	{"add-host", ofMpirun, 1, "refused", refuse("a job keeps the hosts with which it starts", hintOthers)},
 	{"rankfile rf", ofMpirun, 1, "refused", refuse("oshrun has no rankfiles: PEs go to cores in order", hintBind)},
 	{"rank-by", ofMpirun, 1, "the same for slot: PEs are counted host by host, and node: one on each host in turn", valueOf("--rank-by")},
 	{"cf cartofile", ofMpirun, 1, "refused", refuse("oshrun reads from the kernel which cores and memory the machine has", "oshrun --display allocation shows it; leave the option out")},
@@ -61,14 +63,14 @@ var habits = []habit{
 	{"use-hwthread-cpus", ofMpirun, 0, "--map-by hwthread", as("--map-by=hwthread")},
 	{"cpu-list", ofMpirun, 1, "--cpu-set", valueOf("--cpu-set")},
 	{"cpu-bind cpu_bind", ofSrun, 1, "--bind-to with the word for cores, threads, sockets, ldoms or none; verbose: --report-bindings", cpuBind},
-	{"m distribution", ofSrun, 1, "nothing if it is block or cyclic, which are about nodes", distribution},
+	{"m distribution", ofSrun, 1, "cyclic: --map-by node; block: nothing, as it is the default", distribution},
 	{"membind mem-bind", "hydra, srun", 1, "refused", refuse("oshrun does not bind memory: a PE that is bound has its memory where it runs", hintBind)},
 	{"threads-per-core hint cores-per-socket ntasks-per-core ntasks-per-socket", ofSrun, 1, "refused", refuse("oshrun has --bind-to and --map-by for this", hintBind)},
 	{"gpus-per-proc gres gpus G gpus-per-task gpus-per-node gpu-bind", "hydra, srun", 1, "refused", refuse("oshrun does not share out GPUs", "./program reads PMIX_RANK and chooses one")},
 
 	// Environment and directory.
-	{"mca omca", ofMpirun, 2, "-x OMPI_MCA_name=value", setVariable("--x", "OMPI_MCA_")},
-	{"gmca", ofMpirun, 2, "the same for all programs of the job", setVariable("--x-all", "OMPI_MCA_")},
+	{"mca omca", ofMpirun, 2, "-x OMPI_MCA_name=value; plm_rsh_agent: --launch exec: with this command in place of ssh", parameter("--x")},
+	{"gmca", ofMpirun, 2, "the same for all programs of the job", parameter("--x-all")},
 	{"prtemca pmixmca", ofMpirun, 2, "refused", refuse("these parameters are of a launcher that does not run here; oshrun has a PMIx server of its own", "oshrun --mca name value sets one of Open MPI's library")},
 	{"am tune", ofMpirun, 1, "refused", refuse("oshrun reads no files of parameters", "oshrun --mca name value ./program")},
 	{"genv", ofHydra, 2, "-x NAME=value for all programs of the job", setVariable("--x-all", "")},
@@ -91,7 +93,7 @@ var habits = []habit{
 	{"stream-buffering", ofMpirun, 1, "--output raw for 0; nothing for 1, lines; 2 is refused", streamBuffering},
 	{"outfile-pattern errfile-pattern o e error prepend-pattern", "hydra, srun", 1, "refused", refuse("oshrun writes the output of PEs to its own, or to files of each", hintDir+"; oshrun ... >file 2>file")},
 	{"i input", ofSrun, 1, "--stdin for a number, all or none", input},
-	{"s", ofAll, optionalReader, "--stdin if a number, all or none follows, as with hydra; otherwise nothing: files are here, and PEs share cores", stdinOrShare},
+	{"s", ofAll, optionalReader, "--stdin if a number, all or none follows, as with hydra; otherwise nothing, and refused on several hosts: files are not copied", stdinOrShare},
 	{"xml-file", ofMpirun, 1, "refused", refuse("oshrun writes plain text", hintDir)},
 	{"xml xterm parseable parsable", ofMpirun, optionalValue, "refused", refuse("oshrun writes plain text", "oshrun --output tag ./program")},
 	{"Q", ofSrun, 0, "--quiet", as("--quiet")},
@@ -113,22 +115,29 @@ var habits = []habit{
 	{"disable-recovery", ofMpirun, 0, "nothing: without --recover a failure ends the job", ignore()},
 	{"with-ft", ofMpirun, 1, "--recover for ulfm or mpi", withFT},
 	{"kill-on-bad-exit K", ofSrun, optionalValue, "nothing; --recover for 0", killOnBadExit},
-	{"no-kill k", ofSrun, 0, "nothing: it is about nodes that fail", ignore()},
+	{"no-kill k", ofSrun, 0, "--recover: a node that is lost does not end the job, nor does a PE that fails", as("--recover")},
 	{"max-restarts continuous", ofMpirun, optionalValue, "refused", refuse("oshrun starts no PE again, that is planned", "oshrun --recover lets the others go on")},
 	{"get-stack-traces", ofMpirun, 0, "--stacks", as("--stacks")},
 	{"report-state-on-timeout", ofMpirun, 0, "nothing: --timeout says which PEs still run", ignore()},
 	{"time t", ofSrun, 1, "--timeout; a plain number is minutes", slurmTime},
 	{"wait W", ofSrun, 1, "refused", refuse("oshrun waits for all PEs", "oshrun --timeout 90s ./program")},
 
-	// Starting: what is only about other nodes, queues or daemons.
-	{"launcher bootstrap launcher-exec bootstrap-exec rmk iface topolib demux localhost order-nodes launch-agent preload-files personality", ofBoth, 1, "nothing: processes start on this machine", ignore()},
-	{"max-vm-size", ofMpirun, 1, "nothing: there are no daemons to count", ignore()},
-	{"noprefix disable-hostname-propagation pmi-port enable-x disable-x preload-binary leave-session-attached debug-daemons debug-daemons-file novm do-not-resolve use-regexp fwd-mpirun-port enable-instant-on-support", ofBoth, 0, "nothing: processes start on this machine", ignore()},
+	// Starting on other hosts, queues and daemons.
+	{"launcher bootstrap", ofHydra, 1, "--launch for ssh, slurm, rsh or fork, which starts all on this machine", launcher},
+	{"launcher-exec bootstrap-exec", ofHydra, 1, "--launch exec: with this command in place of ssh", launcherCommand},
+	{"iface", ofHydra, 1, "--interface", valueOf("--interface")},
+	{"launch-agent", ofMpirun, 1, "refused", refuse("it names a daemon of Open MPI; oshrun starts its own, also by another command than ssh", "oshrun --prefix DIR starts DIR/bin/oshrun on the hosts, --launch exec:COMMAND starts it by COMMAND")},
+	{"preload-files", ofMpirun, 1, "nothing, and refused on several hosts: files are not copied", onlyHere},
+	{"preload-binary", ofMpirun, 0, "likewise", onlyHere},
+	{"order-nodes", ofHydra, 1, "nothing, and refused on several hosts: they are used in the order in which they are listed", onlyHere},
+	{"max-vm-size", ofMpirun, 1, "nothing, and refused on several hosts: --nodes limits them", onlyHere},
+	{"rmk topolib demux localhost personality", ofBoth, 1, "nothing: oshrun finds a job of Slurm, this machine and its processors itself", ignore()},
+	{"noprefix disable-hostname-propagation pmi-port enable-x disable-x leave-session-attached debug-daemons debug-daemons-file novm do-not-resolve use-regexp fwd-mpirun-port enable-instant-on-support", ofBoth, 0, "nothing: oshrun's daemons have no such choice", ignore()},
 	{"J job-name A account p partition qos comment", ofSrun, 1, "nothing: there is no queue", ignore()},
 	{"exclusive overlap exact immediate I", ofSrun, optionalValue, "nothing: there is no queue", ignore()},
 	{"mem mem-per-cpu mem-per-gpu constraint C reservation", ofSrun, 1, "refused", refuse("oshrun allocates nothing of a cluster", "ulimit -v limits memory; leave the option out")},
 	{"mpi", ofSrun, 1, "nothing for pmix or none: oshrun serves PMIx and PMI-1", mpiKind},
-	{"dvm-uri hnp ompi-server nameserver", ofBoth, 1, "refused", refuse("oshrun works without daemons and servers", "leave the option out; oshrun --report-uri lets tools attach")},
+	{"dvm-uri hnp ompi-server nameserver", ofBoth, 1, "refused", refuse("oshrun starts the daemons of each job, and uses no others", "leave the option out; oshrun --report-uri lets tools attach")},
 	{"dvm index-argv-by-rank stop-on-exec profile", ofBoth, 0, "refused", refuse("oshrun has nothing like it", hintTable)},
 	{"tv", ofMpirun, 0, "refused", refuse("oshrun starts no debugger", "oshrun -n 4 --debug 3 ./program lets PE 3 wait for one")},
 	{"debugger runtime-options forward-signals usize", ofBoth, 1, "refused", refuse("oshrun has nothing like it", "oshrun help signals; oshrun help mpirun")},
@@ -141,6 +150,21 @@ func setVariable(flag, prefix string) turn {
 			return nil, usagef(hintTable, `%s: name "", want that of a variable or parameter`, g.name)
 		}
 		return []string{flag + "=" + prefix + g.values[0] + "=" + g.values[1]}, nil
+	}
+}
+
+// sshParameters are parameters of Open MPI that name the command in place of ssh.
+var sshParameters = []string{"plm_rsh_agent", "plm_ssh_agent", "orte_rsh_agent", "pls_rsh_agent"}
+
+// parameter stands for options that set a parameter of Open MPI: of its library by a variable.
+func parameter(flag string) turn {
+	set := setVariable(flag, "OMPI_MCA_")
+	return func(g *given) ([]string, error) {
+		if slices.Contains(sshParameters, g.values[0]) {
+			command, _, _ := strings.Cut(g.values[1], ":") // others behind it are tried if it is not there
+			return launcherCommand(&given{name: g.name + " " + g.values[0], values: []string{strings.TrimSpace(command)}})
+		}
+		return set(g)
 	}
 }
 
@@ -172,8 +196,10 @@ func cpuBind(g *given) (own []string, err error) {
 
 func distribution(g *given) ([]string, error) {
 	switch g.value() {
-	case "block", "cyclic", "*":
+	case "block", "*":
 		return nil, nil
+	case "cyclic":
+		return []string{"--map-by=node"}, nil
 	}
 	return nil, usagef(hintBind, "%s: %q, want block or cyclic; within a node oshrun has --map-by", g.name, g.value())
 }
@@ -191,6 +217,32 @@ func export(g *given) (own []string, err error) {
 	return own, nil
 }
 
+// launcher reads which program of hydra starts daemons.
+func launcher(g *given) ([]string, error) {
+	switch g.value() {
+	case "ssh":
+		return []string{"--launch=ssh"}, nil
+	case "slurm", "srun":
+		return []string{"--launch=srun"}, nil
+	case "fork":
+		return []string{"--launch=local"}, nil
+	case "rsh":
+		return []string{"--launch=exec:rsh {host}"}, nil
+	}
+	return nil, usagef(`oshrun --launch "exec:COMMAND {host}"`, "%s: %q, want ssh, slurm, rsh or fork", g.name, g.value())
+}
+
+// launcherCommand reads the path of the program that stands for ssh.
+func launcherCommand(g *given) ([]string, error) {
+	if len(strings.Fields(g.value())) == 0 {
+		return nil, usagef(hintTable, "%s: %q, want a command that is called as ssh is", g.name, g.value())
+	}
+	return []string{"--launcher-command=" + g.value()}, nil
+}
+
+// onlyHere stands for options that have no effect on one machine, and would need one on several hosts.
+func onlyHere(g *given) ([]string, error) { return []string{"--only-here=" + g.name}, nil }
+
 func input(g *given) ([]string, error) {
 	if _, err := strconv.Atoi(g.value()); err == nil || g.value() == "all" || g.value() == "none" {
 		return []string{"--stdin=" + g.value()}, nil
@@ -202,7 +254,7 @@ func input(g *given) ([]string, error) {
 // mpirun's for files on other nodes, or srun's for nodes that are shared.
 func stdinOrShare(g *given) ([]string, error) {
 	if g.value() == "" {
-		return nil, nil
+		return onlyHere(g)
 	}
 	return input(g)
 }

@@ -3,6 +3,7 @@ package cli
 import (
 	"net"
 	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -24,6 +25,8 @@ type habitFlags struct {
 	rankBy    string
 	xAll      []string
 	files     string
+	launcher  string   // the command in place of ssh
+	onlyHere  []string // options that need this machine alone
 	crowdless bool
 	crowded   bool
 	cpuSet    string
@@ -48,6 +51,8 @@ func (f *habitFlags) registerHabits(fs *pflag.FlagSet) {
 	fs.StringVar(&f.rankBy, "rank-by", "", "")
 	fs.StringArrayVar(&f.xAll, "x-all", nil, "")
 	fs.StringVar(&f.files, "output-filename", "", "")
+	fs.StringVar(&f.launcher, "launcher-command", "", "")
+	fs.StringArrayVar(&f.onlyHere, "only-here", nil, "")
 	fs.BoolVar(&f.crowdless, "no-oversubscribe", false, "")
 	for _, name := range hiddenFlags {
 		fs.Lookup(name).Hidden = true // oshrun help mpirun explains them
@@ -55,7 +60,7 @@ func (f *habitFlags) registerHabits(fs *pflag.FlagSet) {
 }
 
 // hiddenFlags are what options of other launchers are turned into.
-var hiddenFlags = []string{"host", "hostfile", "per-node", "ppn", "nodes", "rank-by", "x-all", "output-filename", "no-oversubscribe"}
+var hiddenFlags = []string{"host", "hostfile", "per-node", "ppn", "nodes", "rank-by", "x-all", "output-filename", "no-oversubscribe", "launcher-command", "only-here"}
 
 // setHabits applies the flags of the whole job.
 func (f *habitFlags) setHabits(o *launch.Options) error {
@@ -100,6 +105,38 @@ func (f *habitFlags) setHabits(o *launch.Options) error {
 	if n := o.NPEs(); f.crowdless && o.Layout == nil && n > runtime.NumCPU() {
 		return usagef("leave out --nooversubscribe", "--nooversubscribe: %d PEs, want at most %d, one for each processor", n, runtime.NumCPU())
 	}
+	return nil
+}
+
+// checkElsewhere refuses options that have no effect where a job has several hosts, and should have one.
+func (f *habitFlags) checkElsewhere() error {
+	if len(f.onlyHere) == 0 {
+		return nil
+	}
+	name := f.onlyHere[0]
+	why, hint := "oshrun copies no files to other hosts", "leave the option out; programs and files have the same path on all hosts"
+	switch strings.TrimLeft(name, "-") {
+	case "order-nodes":
+		why, hint = "hosts are used in the order in which they are listed", "leave the option out"
+	case "max-vm-size":
+		why, hint = "oshrun has a daemon on each host with PEs", "oshrun --nodes 4 uses the first 4 hosts"
+	}
+	return usagef(hint, "%s: %s", name, why)
+}
+
+// setLaunch makes a command in place of ssh the way in which daemons are started.
+func (f *runFlags) setLaunch() error {
+	words := strings.Fields(f.launcher)
+	switch {
+	case len(words) == 0:
+		return nil
+	case f.launch != "" && f.launch != "ssh":
+		return usagef("leave one out", "--launch %s, and %s in place of ssh: they exclude each other", f.launch, f.launcher)
+	}
+	if filepath.Base(words[0]) == "ssh" {
+		words = append(words, "-o", "BatchMode=yes") // it must not ask for anything
+	}
+	f.launch = "exec:" + strings.Join(append(words, "{host}"), " ")
 	return nil
 }
 

@@ -112,6 +112,18 @@ node2: PE 2, program no-such-program
 	if status != 4 || !strings.HasPrefix(said, words+"oshrun: daemon on node1, started by \"sh -c ") || !strings.Contains(said, "node1_is_no_such_host: not found") {
 		t.Errorf("launched: status %d\n%s", status, said)
 	}
+	for option, want := range map[string]string{
+		"-launcher-exec ./is_no_such":                "started by \"./is_no_such node1 ",
+		"-bootstrap ssh -bootstrap-exec ./no/ssh":    "started by \"./no/ssh -o BatchMode=yes node1 ",
+		"--mca plm_rsh_agent ./is_no_such:./neither": "started by \"./is_no_such node1 ",
+	} {
+		if status, _, said = execute(t, append(strings.Fields(option), strings.Fields(line)...)...); status != 4 || !strings.Contains(said, want) {
+			t.Errorf("%s: status %d, want %s\n%s", option, status, want, said)
+		}
+	}
+	if own, err := translate(strings.Fields("-launcher rsh ./a"), newRoot(nil).Flags()); err != nil || own[0] != "--launch=exec:rsh {host}" {
+		t.Errorf("-launcher rsh: %q, %v", own, err)
+	}
 	for line, want := range map[string]string{
 		"-n 4 --host node1:2,node2:2 --map-by node true":                "node1: PEs 0,2, program true\nnode2: PEs 1,3, program true",
 		"-n 4 --host node1:2,node2:2 --map-by node --rank-by slot true": "node1: PEs 0-1, program true\nnode2: PEs 2-3, program true",

@@ -22,8 +22,9 @@ import (
 	"github.com/goshmem/goshmem/internal/xunix"
 )
 
-const rootHelp = `oshrun starts a program as the PEs of a job on this machine, prints their
-output and exits with the job's status.
+const rootHelp = `oshrun starts a program as the PEs of a job, prints their output and exits with
+the job's status. The PEs run on this machine, or on the hosts of --host, --hostfile
+or a job of Slurm.
 
 Flags end at the first word that is not one: it is the program, and what
 follows belongs to it. A program without a slash is a built-in one (graph500, bench),
@@ -31,6 +32,7 @@ otherwise it is searched in PATH, as -x may set it.
 
   oshrun -n 4 graph500 --scale 16
   oshrun -n 2 ./program -v
+  oshrun --host a:4,b:4 ./mpi-program
 
 A colon, as a word of its own, separates several programs of one job. Their PEs
 are counted through; each program has its own -n, -x and --wdir, and all other
@@ -154,6 +156,9 @@ func (f *runFlags) options(cmd *cobra.Command, args []string) (*launch.Options, 
 		return nil, err // and nothing is made in the file system
 	}
 	if !layout.IsHere() {
+		if err := errors.Join(f.checkElsewhere(), f.setLaunch()); err != nil {
+			return nil, err
+		}
 		if err := f.setStarter(o); err != nil {
 			return nil, err
 		}

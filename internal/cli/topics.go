@@ -41,7 +41,7 @@ type exitCode struct {
 // exitCodes is what the exit status of oshrun says.
 var exitCodes = []exitCode{
 	{strconv.Itoa(launch.StatusOK), "the job ended well"},
-	{strconv.Itoa(launch.StatusError), "error while running: a PE ended without Finalize, or output could not be written"},
+	{strconv.Itoa(launch.StatusError), "error while running: a PE ended without Finalize, a node was lost, or output could not be written"},
 	{strconv.Itoa(launch.StatusUsage), "the command line or a setting is wrong; nothing was started"},
 	{strconv.Itoa(launch.StatusTolerated), "PEs had failed and the others finished well: with --recover, or where PEs were ended by others on purpose"},
 	{strconv.Itoa(launch.StatusSetUp), "the job could not be set up"},
