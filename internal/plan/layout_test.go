@@ -101,7 +101,7 @@ func writeLayout(l *Layout) string {
 // The table is what Open MPI 4.1.4 does (mpirun --do-not-launch --display-map), and a few rows where
 // this package is meant to do more, which say so.
 func TestLay(t *testing.T) {
-	for line, want := range map[string]string{
+	checkLays(t, map[string]string{
 		// How many PEs, and slots.
 		"-H a:2,b:2 -n 3":           "a:0-1 b:2",
 		"-H a,b,a -n 3":             "a:0-1 b:2",
@@ -153,7 +153,12 @@ func TestLay(t *testing.T) {
 		"-H a:4,b:4 -N 2 -n 3 | by-node": "a:0,2 b:1 *",
 		"-F a_slots=2;b_slots=2 -N 1":    "a:0 b:1",
 		"-H a,b -N 2 | over":             "a:0-1 b:2-3",
+	})
+}
 
+// So does this table, of several programs, and of hosts that are chosen among others.
+func TestLayChoices(t *testing.T) {
+	checkLays(t, map[string]string{
 		// Several programs.
 		"-H a:2,b:2 -n 1 : -n 3":             "a:0-1 b:2-3",
 		"-H a:2 -n 2 : -H b:2 -n 2":          "a:0-1 b:2-3",
@@ -199,7 +204,13 @@ func TestLay(t *testing.T) {
 		"-F a;b -n 1 : -H c,d -n 2 | seq":   "a:0 c:1 d:2",
 		" | slurm=n1:4,n2:4 seq":            "n1:0 n2:1",
 		"-H n2,n1,n2 | slurm=n1:4,n2:4 seq": "n2:0,2 n1:1 *",
-	} {
+	})
+}
+
+// checkLays compares the layouts of jobs, by their lines.
+func checkLays(t *testing.T, rows map[string]string) {
+	t.Helper()
+	for line, want := range rows {
 		l, err := jobOf(t, line).Lay()
 		if got := writeLayout(l); err != nil || got != want {
 			t.Errorf("%s: %q, %v, want %q", line, got, err, want)
