@@ -22,7 +22,7 @@ const partSeparator = ":"
 const exampleProgram = "oshrun -n 4 graph500 --scale 16"
 
 // partFlags are the flags that each part of a job has for itself.
-var partFlags = []string{"np", "x", "wdir", "host", "hostfile", "per-node", "ppn", "nodes", "only-here"}
+var partFlags = []string{"np", "x", "wdir", "host", "hostfile", "per-node", "ppn", "nodes", "only-here", "env"}
 
 // part is what one program of a job has in the command line.
 type part struct {
@@ -45,7 +45,11 @@ func (f *runFlags) apps(args []string, flags *pflag.FlagSet, stderr io.Writer) (
 		if i > 0 {
 			f.onlyHere = append(f.onlyHere, parts[i].flags.onlyHere...)
 		}
-		app, err := parts[i].flags.app(parts[i].words, stderr)
+		env, err := parts[i].flags.passedOn(os.Environ(), f.passAll)
+		if err != nil {
+			return nil, nil, inPart(i, err)
+		}
+		app, err := parts[i].flags.app(parts[i].words, env, f.xAll, stderr)
 		if err != nil {
 			return nil, nil, inPart(i, err)
 		}
@@ -129,8 +133,8 @@ func parsePart(args []string) (*runFlags, *pflag.FlagSet, []string, error) {
 	return &f, fs, fs.Args(), err
 }
 
-// app turns the flags and words of one part into a program of the job.
-func (f *runFlags) app(words []string, stderr io.Writer) (launch.App, error) {
+// app turns the flags and words of one part into a program of the job. Its PEs have env, more, and what the flags set.
+func (f *runFlags) app(words, env, more []string, stderr io.Writer) (launch.App, error) {
 	switch {
 	case len(words) == 0:
 		return launch.App{}, usagef(exampleProgram, "no program given")
@@ -139,7 +143,7 @@ func (f *runFlags) app(words []string, stderr io.Writer) (launch.App, error) {
 	case f.stats == statsAlone && (words[0] == statsAlone || strings.HasPrefix(words[0], "json:")):
 		return launch.App{}, usagef("--stats="+words[0], "--stats: its value stands after =: use --stats=%s", words[0])
 	}
-	app := launch.App{NPEs: f.n, Program: words[0], Args: words[1:], Dir: f.dir, Env: os.Environ()}
+	app := launch.App{NPEs: f.n, Program: words[0], Args: words[1:], Dir: f.dir, Env: env}
 	if builtins[app.Program] != nil {
 		self, err := os.Executable()
 		if err != nil {
@@ -149,7 +153,7 @@ func (f *runFlags) app(words []string, stderr io.Writer) (launch.App, error) {
 		app.Program, app.Name = self, "oshrun"
 		app.Env = append(app.Env, progressKind(stderr)...)
 	}
-	for _, kv := range f.env {
+	for _, kv := range slices.Concat(more, f.env) {
 		if err := addVar(&app, kv); err != nil {
 			return launch.App{}, err
 		}
@@ -182,10 +186,10 @@ func addVar(app *launch.App, kv string) error {
 		return usagef("-x VAR=value", "-x: %q, want VAR or VAR=value", kv)
 	}
 	if !hasValue {
-		if _, ok := os.LookupEnv(name); !ok {
-			return usagef("-x "+name+"=value", "-x: %s is not set in this environment", name)
+		var err error
+		if kv, err = lookVar(name); err != nil {
+			return err
 		}
-		return nil // the whole environment is passed on
 	}
 	app.Env = append(app.Env, kv)
 	return nil

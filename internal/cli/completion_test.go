@@ -33,6 +33,7 @@ func TestCompleteKinds(t *testing.T) {
 		{[]string{"--display", "map,"}, []string{"map,allocation", "map,bind"}, list},
 		{[]string{"--display", "map,bind,"}, []string{"map,bind,allocation"}, list},
 		{[]string{"-np", "2", "-display", ""}, displayWords, list},
+		{[]string{"--env", ""}, envWords, words},
 		{[]string{"--wdir", ""}, nil, dirs},
 		{[]string{"--pprof", ""}, nil, dirs},
 		{[]string{"-n", ""}, nil, words},

@@ -115,7 +115,8 @@ func translateOne(args []string, flags *pflag.FlagSet) (used int, own []string, 
 	case "V", "version":
 		return 1, []string{"--version"}, nil
 	}
-	if flag := flags.Lookup(name); flag != nil && (double || len(name) > 1) {
+	isHydras := name == "env" && isHydraEnv(args, value, hasValue)
+	if flag := flags.Lookup(name); flag != nil && !isHydras && (double || len(name) > 1) {
 		own = []string{args[0]}
 		if !double {
 			own[0] = "-" + args[0]

@@ -74,11 +74,14 @@ var habits = []habit{
 	{"prtemca pmixmca", ofMpirun, 2, "refused", refuse("these parameters are of a launcher that does not run here; oshrun has a PMIx server of its own", "oshrun --mca name value sets one of Open MPI's library")},
 	{"am tune", ofMpirun, 1, "refused", refuse("oshrun reads no files of parameters", "oshrun --mca name value ./program")},
 	{"genv", ofHydra, 2, "-x NAME=value for all programs of the job", setVariable("--x-all", "")},
-	{"env", ofHydra, 2, "-x NAME=value", setVariable("--x", "")},
-	{"genvlist envlist", ofHydra, 1, "nothing: all variables are passed on", ignore()},
-	{"genvall envall preserve-env E", "hydra, srun", 0, "nothing: all variables are passed on", ignore()},
-	{"genvnone envnone", ofHydra, 0, "refused", refuse("oshrun passes its environment on", `env -i PATH="$PATH" oshrun -n 4 ./program`)},
-	{"export", ofSrun, 1, "ALL,NAME=value: -x NAME=value", export},
+	{"env", ofHydra, 2, "-x NAME=value; but all and none are oshrun's own words", setVariable("--x", "")},
+	{"envlist", ofHydra, 1, "--env none, and -x NAME for each name", onlyListed("--env=none", "--x")},
+	{"genvlist", ofHydra, 1, "the same for all programs of the job", onlyListed("--env-all=none", "--x-all")},
+	{"envall", ofHydra, 0, "--env all, the default", as("--env=all")},
+	{"genvall preserve-env E", "hydra, srun", 0, "nothing: all variables are passed on", ignore()},
+	{"envnone", ofHydra, 0, "--env none", as("--env=none")},
+	{"genvnone", ofHydra, 0, "the same for all programs of the job", as("--env-all=none")},
+	{"export", ofSrun, 1, "-x for each variable; without ALL, as for NONE, also --env none", export},
 	{"wd D chdir cwd", ofAll, 1, "--wdir", valueOf("--wdir")},
 	{"path", ofBoth, 1, "refused", refuse("oshrun searches programs in PATH", `PATH=dir:$PATH oshrun -n 4 program`)},
 	{"set-cwd-to-session-dir", ofMpirun, 0, "refused", refuse("PEs have no session directory", "oshrun --wdir dir ./program")},
@@ -202,19 +205,6 @@ func distribution(g *given) ([]string, error) {
 		return []string{"--map-by=node"}, nil
 	}
 	return nil, usagef(hintBind, "%s: %q, want block or cyclic; within a node oshrun has --map-by", g.name, g.value())
-}
-
-func export(g *given) (own []string, err error) {
-	words := strings.Split(g.value(), ",")
-	if words[0] != "ALL" {
-		return nil, usagef(`oshrun -x NAME=value; env -i PATH="$PATH" oshrun ...`, "%s: %q, want ALL, or ALL,NAME=value: oshrun passes its environment on", g.name, g.value())
-	}
-	for _, word := range words[1:] {
-		if strings.Contains(word, "=") {
-			own = append(own, "--x="+word)
-		}
-	}
-	return own, nil
 }
 
 // launcher reads which program of hydra starts daemons.

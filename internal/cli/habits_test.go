@@ -162,9 +162,16 @@ var usual = map[string][][2]string{
 		{"-s none -n 2 ./a", "--stdin=none -n 2 ./a"},
 		{"-n 2 -s 1 ./a", "-n 2 --stdin=1 ./a"},
 		{"-n 4 -s 1,3 ./a", `! -s "1,3" a PE, all or none hint: --stdin all`},
-		{"-genvlist A,B -n 2 ./a", "-n 2 ./a"},
+		{"-genvlist HOME,PATH -n 2 ./a", "--env-all=none --x-all=HOME --x-all=PATH -n 2 ./a"},
+		{"-envlist NO_SUCH_VARIABLE -n 2 ./a", "! -x: NO_SUCH_VARIABLE is not set hint: -x NO_SUCH_VARIABLE=value"},
+		{"-genvlist A=1 -n 2 ./a", "! -genvlist names of variables hint: --env none"},
+		{"-env none -n 2 ./a", "--env none -n 2 ./a"},
+		{"-env=A=1 -n 2 ./a", "--x=A=1 -n 2 ./a"},
+		{"--env=some -n 2 ./a", "! --env some all or none hint: --env none"},
 		{"-genvall -n 2 ./a", "-n 2 ./a"},
-		{"-genvnone -n 2 ./a", "! -genvnone hint: env -i"},
+		{"-genvnone -n 2 ./a", "--env-all=none -n 2 ./a"},
+		{"-n 2 ./a : -envnone -n 2 ./b", "-n 2 ./a : -envnone -n 2 ./b"},
+		{"-genvnone -envall -n 2 ./a", "--env-all=none --env=all -n 2 ./a"},
 		{"-ppn 2 -n 4 ./a", "--ppn 2 -n 4 ./a"},
 		{"-hosts localhost -n 2 ./a", "--host=localhost -n 2 ./a"},
 		{"-hosts n1,n2 -ppn 2 -n 4 ./a", "--host=n1,n2 --ppn 2 -n 4 ./a"},
@@ -216,7 +223,10 @@ var usual = map[string][][2]string{
 		{"-D / -n 2 ./a", "--wdir=/ -n 2 ./a"},
 		{"--chdir=/ ./a", "--wdir=/ ./a"},
 		{"--export=ALL,A=1 ./a", "--x=A=1 ./a"},
-		{"--export=NONE ./a", "! --export NONE hint:"},
+		{"--export=NONE ./a", "--env=none ./a"},
+		{"--export=nil,A=1 ./a", "--env=none --x=A=1 ./a"},
+		{"--export=ALL,PATH ./a", "./a"},
+		{"--export=A,,B ./a", "! --export A,,B ALL, NONE hint: --env none"},
 		{"-w node7 ./a", "--host=node7:* ./a"},
 		{"-w ./file ./a", "! --host ./file letters hint:"},
 		{"-u -n 2 ./a", "--output=raw -n 2 ./a"},
@@ -335,7 +345,7 @@ func TestHabitNames(t *testing.T) {
 	flags, seen := newRoot(nil).Flags(), map[string]bool{}
 	for _, h := range habits {
 		for name := range strings.FieldsSeq(h.names) {
-			own := flags.Lookup(name) != nil && len(name) > 1 || len(name) == 1 && flags.ShorthandLookup(name) != nil && name != "n"
+			own := flags.Lookup(name) != nil && len(name) > 1 && name != "env" || len(name) == 1 && flags.ShorthandLookup(name) != nil && name != "n"
 			if seen[name] || own && !slices.Contains(hiddenFlags, name) {
 				t.Errorf("%s has two meanings", name)
 			}

@@ -23,7 +23,6 @@ type habitFlags struct {
 	ppn       string
 	nodes     string
 	rankBy    string
-	xAll      []string
 	files     string
 	launcher  string   // the command in place of ssh
 	onlyHere  []string // options that need this machine alone
@@ -49,7 +48,6 @@ func (f *habitFlags) registerHabits(fs *pflag.FlagSet) {
 	fs.StringVar(&f.ppn, "ppn", "", "")
 	fs.StringVar(&f.nodes, "nodes", "", "")
 	fs.StringVar(&f.rankBy, "rank-by", "", "")
-	fs.StringArrayVar(&f.xAll, "x-all", nil, "")
 	fs.StringVar(&f.files, "output-filename", "", "")
 	fs.StringVar(&f.launcher, "launcher-command", "", "")
 	fs.StringArrayVar(&f.onlyHere, "only-here", nil, "")
@@ -60,13 +58,10 @@ func (f *habitFlags) registerHabits(fs *pflag.FlagSet) {
 }
 
 // hiddenFlags are what options of other launchers are turned into.
-var hiddenFlags = []string{"host", "hostfile", "per-node", "ppn", "nodes", "rank-by", "x-all", "output-filename", "no-oversubscribe", "launcher-command", "only-here"}
+var hiddenFlags = []string{"host", "hostfile", "per-node", "ppn", "nodes", "rank-by", "x-all", "env-all", "output-filename", "no-oversubscribe", "launcher-command", "only-here"}
 
 // setHabits applies the flags of the whole job.
 func (f *habitFlags) setHabits(o *launch.Options) error {
-	for i := range o.Apps {
-		o.Apps[i].Env = append(o.Apps[i].Env, f.xAll...)
-	}
 	if f.files != "" {
 		dir, qualifiers, _ := strings.Cut(f.files, ":")
 		o.Output.Dir, o.Output.ByJob = dir, true

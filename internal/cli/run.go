@@ -35,7 +35,7 @@ otherwise it is searched in PATH, as -x may set it.
   oshrun --host a:4,b:4 ./mpi-program
 
 A colon, as a word of its own, separates several programs of one job. Their PEs
-are counted through; each program has its own -n, -x and --wdir, and all other
+are counted through; each program has its own -n, -x, --env, --wdir and hosts, and all other
 flags stand before the first one.
 
   oshrun -n 1 ./master : -n 7 -x ROLE=worker ./worker
@@ -59,6 +59,7 @@ type runFlags struct {
 	uri     string
 	verbose bool
 	habits  bool // flags of other launchers that change nothing here
+	passFlags
 	processFlags
 	watchdogFlags
 	habitFlags
@@ -68,7 +69,8 @@ type runFlags struct {
 
 func (f *runFlags) register(fs *pflag.FlagSet) {
 	fs.IntVarP(&f.n, "np", "n", runtime.NumCPU(), "number of PEs; also -np")
-	fs.StringArrayVarP(&f.env, "x", "x", nil, "set `VAR=value` for the PEs, or pass VAR on (all variables are passed on anyway)")
+	fs.StringArrayVarP(&f.env, "x", "x", nil, "set `VAR=value` for the PEs, or pass VAR on; without --env none all are")
+	f.registerPass(fs)
 	fs.StringVar(&f.dir, "wdir", "", "working directory of the PEs")
 	fs.StringSliceVar(&f.output, "output", nil, "tag, timestamp, merge, raw, dir=`D`, or several with commas: begin each line\nwith [PE]<stream>, with the time; stderr into stdout; bytes as they come,\nnot by lines; copy to D/rank.N/stdout and stderr; oshrun help output")
 	fs.BoolVar(&f.pty, "pty", false, "let PEs write standard output to a pseudo terminal: programs then show lines at\nonce that they would hold back; the default where oshrun's own is a terminal")
@@ -133,7 +135,7 @@ func noneEmpty(fs *pflag.FlagSet) (err error) {
 		"bind-to": strings.Join(plan.BindWords(), ", "), "map-by": strings.Join(plan.MapByWords(), ", "), "pprof": "a directory", "stats": "table or json:FILE", "debug": "PEs such as 3 or 0,2-4",
 		"cpu-set": "numbers of processors such as 0-3", "display": strings.Join(displayWords, ", "), "host": "a host", "hostfile": "a file",
 		"output-filename": "a directory", "per-node": "a number of PEs", "emulate": "a number of nodes", "launch": "ssh, srun or exec:COMMAND", "prefix": "a directory", "interface": "a network", "port-range": "LOW-HIGH", "launch-timeout": "a number of seconds or a duration", "lease": "a number of seconds or a duration", "ppn": "a number of PEs", "nodes": "a number of hosts", "rank-by": "slot or node",
-		"watchdog": "bpf, procconn, pidfd, sigchld or off", "hang-timeout": "a positive number of seconds or a duration",
+		"env": strings.Join(envWords, " or "), "watchdog": "bpf, procconn, pidfd, sigchld or off", "hang-timeout": "a positive number of seconds or a duration",
 	}
 	fs.Visit(func(f *pflag.Flag) {
 		if want := wants[f.Name]; want != "" && (f.Value.String() == "" || f.Value.String() == "[]") {

@@ -39,7 +39,7 @@ func completeValues(cmd *cobra.Command) {
 		_ = cmd.RegisterFlagCompletionFunc(name, by) // the flags are there
 	}
 	for name, words := range map[string][]string{
-		"watchdog": watchdogWords, "bind-to": plan.BindWords(), "map-by": plan.MapByWords(), "stdin": {"0", "all", "none"},
+		"watchdog": watchdogWords, "bind-to": plan.BindWords(), "map-by": plan.MapByWords(), "stdin": {"0", "all", "none"}, "env": envWords,
 	} {
 		complete(name, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
 	}
