@@ -34,7 +34,7 @@ var habits = []habit{
 	// How many processes.
 	{"n ntasks", ofAll, 1, "-n", valueOf("--np")},
 	{"c cpus-per-task cpus-per-proc cpus-per-rank", "mpirun, srun", 1, "refused", refuse("mpirun's -c is a number of processes, srun's one of processors for each; oshrun divides the cores among the PEs", "oshrun -n 4 ./program")},
-	{"N npernode", "mpirun, srun", 1, "PEs on each host, at most if -n is given, which then takes as many hosts; srun's -N 1 for one host", valueOf("--per-node")},
+	{"N npernode", "mpirun, srun", 1, "as mpirun has it: --per-node, PEs on each host; srun's -N is --nodes here, but for -N 1 on one host", valueOf("--per-node")},
 	{"ppn perhost ntasks-per-node tasks-per-node", "hydra, srun", 1, "PEs on each host, at most if -n is given; without hosts the number of PEs", valueOf("--ppn")},
 	{"nodes", ofSrun, 1, "the first so many of the program's hosts are used; without hosts it can be 1 only", valueOf("--nodes")},
 	{"pernode", ofMpirun, 0, "one PE on each host; without hosts one", as("--per-node=1")},
@@ -134,8 +134,11 @@ var habits = []habit{
 	{"preload-binary", ofMpirun, 0, "likewise", onlyHere},
 	{"order-nodes", ofHydra, 1, "nothing, and refused on several hosts: they are used in the order in which they are listed", onlyHere},
 	{"max-vm-size", ofMpirun, 1, "nothing, and refused on several hosts: --nodes limits them", onlyHere},
-	{"rmk topolib demux localhost personality", ofBoth, 1, "nothing: oshrun finds a job of Slurm, this machine and its processors itself", ignore()},
-	{"noprefix disable-hostname-propagation pmi-port enable-x disable-x leave-session-attached debug-daemons debug-daemons-file novm do-not-resolve use-regexp fwd-mpirun-port enable-instant-on-support", ofBoth, 0, "nothing: oshrun's daemons have no such choice", ignore()},
+	{"localhost", ofHydra, 1, "nothing, and refused on several hosts: --interface says where daemons find this machine", onlyHere},
+	{"enable-x", ofHydra, 0, "nothing, and refused on several hosts", onlyHere},
+	{"rmk", ofHydra, 1, "nothing for slurm: oshrun finds a job of Slurm itself", resourceManager},
+	{"topolib demux personality", ofBoth, 1, "nothing: oshrun has no such choice", ignore()},
+	{"noprefix disable-hostname-propagation pmi-port disable-x leave-session-attached debug-daemons debug-daemons-file novm do-not-resolve use-regexp fwd-mpirun-port enable-instant-on-support", ofBoth, 0, "nothing: oshrun's daemons have no such choice", ignore()},
 	{"J job-name A account p partition qos comment", ofSrun, 1, "nothing: there is no queue", ignore()},
 	{"exclusive overlap exact immediate I", ofSrun, optionalValue, "nothing: there is no queue", ignore()},
 	{"mem mem-per-cpu mem-per-gpu constraint C reservation", ofSrun, 1, "refused", refuse("oshrun allocates nothing of a cluster", "ulimit -v limits memory; leave the option out")},
@@ -220,6 +223,14 @@ func launcher(g *given) ([]string, error) {
 		return []string{"--launch=exec:rsh {host}"}, nil
 	}
 	return nil, usagef(`oshrun --launch "exec:COMMAND {host}"`, "%s: %q, want ssh, slurm, rsh or fork", g.name, g.value())
+}
+
+// resourceManager reads which system hydra asks for hosts.
+func resourceManager(g *given) ([]string, error) {
+	if g.value() == "slurm" {
+		return nil, nil
+	}
+	return nil, usagef("leave the option out; env -u SLURM_JOB_ID oshrun ... takes no notice of Slurm", "%s: %q, want slurm: in a job of Slurm its hosts are used", g.name, g.value())
 }
 
 // launcherCommand reads the path of the program that stands for ssh.

@@ -38,15 +38,15 @@ type habitFlags struct {
 var displayWords = []string{"map", "allocation", "bind"}
 
 func (f *habitFlags) registerHabits(fs *pflag.FlagSet) {
+	fs.StringArrayVar(&f.hosts, "host", nil, "run PEs on the `HOSTS` a:4,b:4, with 4 slots each, or choose among those of a file or of\nSlurm; docs/nodes.md")
+	fs.StringVar(&f.hostfile, "hostfile", "", "run PEs on the hosts of this `FILE`, with lines such as: a slots=4 max-slots=8")
+	fs.StringVar(&f.nodes, "nodes", "", "use the first `N` hosts")
+	fs.StringVar(&f.perNode, "per-node", "", "run `N` PEs on each host, with -n at most N; also -N")
 	fs.StringVar(&f.cpuSet, "cpu-set", "", "let the job use these processors only: `LIST` is 0-3,8")
 	fs.StringSliceVar(&f.display, "display", nil, "show before the start: `map`: where each PE runs; allocation: the processors; bind:\nas --report-bindings")
 	fs.BoolVar(&f.dryRun, "do-not-launch", false, "check and display all, and start nothing")
 	fs.BoolVarP(&f.quiet, "quiet", "q", false, "no hints, and no word about PEs that are stopped, stuck or starved")
-	fs.StringArrayVar(&f.hosts, "host", nil, "")
-	fs.StringVar(&f.hostfile, "hostfile", "", "")
-	fs.StringVar(&f.perNode, "per-node", "", "")
 	fs.StringVar(&f.ppn, "ppn", "", "")
-	fs.StringVar(&f.nodes, "nodes", "", "")
 	fs.StringVar(&f.rankBy, "rank-by", "", "")
 	fs.StringVar(&f.files, "output-filename", "", "")
 	fs.StringVar(&f.launcher, "launcher-command", "", "")
@@ -58,7 +58,7 @@ func (f *habitFlags) registerHabits(fs *pflag.FlagSet) {
 }
 
 // hiddenFlags are what options of other launchers are turned into.
-var hiddenFlags = []string{"host", "hostfile", "per-node", "ppn", "nodes", "rank-by", "x-all", "env-all", "output-filename", "no-oversubscribe", "launcher-command", "only-here"}
+var hiddenFlags = []string{"ppn", "rank-by", "x-all", "env-all", "output-filename", "no-oversubscribe", "launcher-command", "only-here"}
 
 // setHabits applies the flags of the whole job.
 func (f *habitFlags) setHabits(o *launch.Options) error {
@@ -111,6 +111,10 @@ func (f *habitFlags) checkElsewhere() error {
 	name := f.onlyHere[0]
 	why, hint := "oshrun copies no files to other hosts", "leave the option out; programs and files have the same path on all hosts"
 	switch strings.TrimLeft(name, "-") {
+	case "enable-x":
+		why, hint = "oshrun passes on no display", "oshrun -x DISPLAY, with a display that all hosts reach"
+	case "localhost":
+		why, hint = "daemons find this machine by its addresses", "oshrun --interface eth0, or 10.0.0.0/8"
 	case "order-nodes":
 		why, hint = "hosts are used in the order in which they are listed", "leave the option out"
 	case "max-vm-size":

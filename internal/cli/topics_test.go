@@ -134,7 +134,7 @@ func TestCompleteValues(t *testing.T) {
 		{[]string{"-n", "2", "--map-by", ""}, []string{"core", "slot", "numa", "socket", "hwthread", "l3cache", "node", "seq"}},
 		{[]string{"--display", ""}, displayWords},
 		{[]string{"--stdin", ""}, []string{"0", "all", "none"}},
-		{[]string{"--ho"}, nil},
+		{[]string{"--rank"}, nil},
 	} {
 		status, text, said := execute(t, append([]string{"__complete"}, c.args...)...)
 		if status != 0 {
