@@ -27,7 +27,7 @@ type processFlags struct {
 }
 
 func (f *processFlags) registerProcesses(fs *pflag.FlagSet) {
-	fs.StringVar(&f.bindTo, "bind-to", "", "bind each PE to a `core`, hwthread, l3cache, numa node, socket, or none;\ncore:overload-allowed lets several share one. By default each PE has its share\nof the cores, and with more PEs than cores none is bound")
+	fs.StringVar(&f.bindTo, "bind-to", "", "bind each PE to a `core`, hwthread, l3cache, numa node, socket, or none;\ncore:overload-allowed lets several share one. By default each PE has its share\nof the cores, and with more PEs than cores none is bound, nor on several hosts")
 	fs.StringVar(&f.mapBy, "map-by", "", "`core`: PEs go to the cores one by one, and are bound to them; likewise\nhwthread, l3cache, numa, socket: in turn; slot, the default: in order, bound to\nmore than a core in equal blocks, neighbors together. On several hosts, where PEs are not\nbound, also node: one PE on each host in turn; ppr:N:node: N on each; seq: one on\neach line of --hostfile")
 	fs.BoolVar(&f.report, "report-bindings", false, "say at the start where each PE runs")
 	fs.BoolVar(&f.stacks, "stacks", false, "when --timeout is over, or on SIGQUIT (Ctrl-\\), print the stacks of all\ngoroutines of the PEs that are Go programs")

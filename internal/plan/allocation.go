@@ -47,7 +47,7 @@ type choice struct {
 // hostIndex finds hosts of an allocation by name.
 type hostIndex struct {
 	full      map[string]int // by the name as it is written
-	short     map[string]int // by the first part of the name: its first host
+	short     map[string]int // by the first part of the name: its host, or severalHosts
 	qualified map[int]string // by host: its name with a domain, if an entry has one
 	here      int            // the host that is this machine; -1: none
 	is        func(host string) bool
@@ -56,6 +56,9 @@ type hostIndex struct {
 func newHostIndex(isHere func(host string) bool) *hostIndex {
 	return &hostIndex{full: map[string]int{}, short: map[string]int{}, qualified: map[int]string{}, here: -1, is: isHere}
 }
+
+// severalHosts stands for a first part that hosts of several domains share.
+const severalHosts = -1
 
 // shortName returns a name without its domain, and whether it has one. Addresses have none.
 func shortName(name string) (first string, hasDomain bool) {
@@ -71,7 +74,9 @@ func (x *hostIndex) add(name string, at int) {
 	name = strings.ToLower(name)
 	x.full[name] = at
 	first, _ := shortName(name)
-	if _, known := x.short[first]; !known {
+	if _, known := x.short[first]; known {
+		x.short[first] = severalHosts
+	} else {
 		x.short[first] = at
 	}
 	switch {
@@ -112,6 +117,7 @@ func (x *hostIndex) find(name string) (at int, found bool) {
 		at, found = x.full[first]
 	} else {
 		at, found = x.short[first]
+		found = found && at != severalHosts
 	}
 	if !found && x.here >= 0 && x.is(name) {
 		at, found = x.here, true

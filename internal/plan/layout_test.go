@@ -253,6 +253,7 @@ func TestLayErrors(t *testing.T) {
 		"-F a;b -n 2 : -n 1 | seq":             "1 PE, want at most 0: --map-by seq",
 		"-H a,z | slurm=a:4 seq":               "host z, want one of",
 		"-n 1":                                 "no hosts, want --host",
+		"-F a.x:1;a.y:1 -H a -n 1":             "host a, want one of --hostfile hosts: a.x, a.y",
 		"-H a -n 1 -M 2":                       "2 nodes, want at most 1, the hosts of --host a",
 		"-n 1 : -H n1 -M 2 | slurm=n1:4,n2:4":  "2 nodes, want at most 1, the hosts of --host n1",
 		"-n 2 : -M 1 -n 1 | slurm=n1:2,n2:2":   "1 PE, want at most 0: the slots of n1 (2, 2 taken)",
