@@ -197,6 +197,16 @@ func TestEmulatedHosts(t *testing.T) {
 	}
 }
 
+// An emulated node is none of this machine's names, even if the machine is called so.
+func TestEmulatedNames(t *testing.T) {
+	noSlurm(t)
+	f := &runFlags{n: 2, nodeFlags: nodeFlags{emulate: "1"}}
+	l, err := f.layOut([]part{{flags: f, counted: true}}, func(host string) bool { return host == "node0" })
+	if err != nil || l.IsHere() {
+		t.Errorf("node0 on a machine called node0 is not emulated: %v", err)
+	}
+}
+
 // In a job of Slurm, its nodes are the hosts; without -n there is a PE for each of its tasks.
 func TestSlurmHosts(t *testing.T) {
 	noSlurm(t)

@@ -52,6 +52,7 @@ func (f *runFlags) layOut(parts []part, isHere func(host string) bool) (*plan.La
 // setGiven notes the hosts that are there without a list: emulated ones, otherwise those of Slurm.
 func (f *runFlags) setGiven(job *plan.Job, parts []part) (err error) {
 	if f.emulate != "" {
+		job.IsHere = nil // though this machine may be called node0
 		job.Given, err = f.emulation(func(nodes int) (n int) {
 			for i := range parts {
 				if per := job.Apps[i].PerNode; per > 0 && !parts[i].counted {
