@@ -18,6 +18,9 @@ type Readers struct {
 // Has says whether a PE reads standard input.
 func (r Readers) Has(pe int) bool { return r.All || slices.Contains(r.PEs, pe) }
 
+// span says whether PEs of several nodes read standard input.
+func (r Readers) span(s *Share) bool { return s.spans() && (r.All || len(r.PEs) > 1) }
+
 // Standard input comes in streams: one for all readers together, or one for each of them.
 const (
 	// AllReaders names the stream of all PEs of a node that read standard input.
@@ -48,6 +51,7 @@ type Credit struct {
 type input struct {
 	notice func(format string, args ...any)
 	credit func(Credit) // nil: nobody wants to know
+	shared bool         // PEs of several nodes read the stream of all readers
 
 	mu      sync.Mutex
 	dest    map[ID]*os.File
@@ -88,6 +92,9 @@ func (in *input) take(c Chunk) {
 // open starts what carries a stream to its readers: to each at its own pace, and
 // the input of each is closed when it has everything. A reader that has gone is left
 // out. It returns false if there is no reader. The caller holds the lock.
+//
+// Several readers have a spool between the stream and them, so that the slowest holds up no other one. The same holds for
+// one reader of this node if other nodes have more: the front end feeds all nodes alike, and would wait for this one.
 func (in *input) open(st *stream) bool {
 	to := map[ID]*os.File{}
 	for id, w := range in.dest {
@@ -95,10 +102,10 @@ func (in *input) open(st *stream) bool {
 			to[id] = w
 		}
 	}
-	switch len(to) {
-	case 0:
+	switch {
+	case len(to) == 0:
 		return false
-	case 1:
+	case len(to) == 1 && (!in.shared || st.to != AllReaders):
 		for id, w := range to {
 			go in.feedPE(id, w, st)
 		}

@@ -90,6 +90,36 @@ func TestInputToAll(t *testing.T) {
 	}
 }
 
+// The one reader of a node takes any amount without reading it if other nodes have readers of the same stream: they would
+// wait for it otherwise.
+func TestInputOfSeveralNodes(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	credits := make(chan Credit, 1)
+	in := newInput(t.Errorf, func(c Credit) { credits <- c })
+	share := &Share{Hosts: []string{"a", "b"}}
+	in.shared = Readers{All: true}.span(share)
+	if one := (Readers{PEs: []int{1}}); one.span(share) || !in.shared {
+		t.Errorf("all PEs of two nodes: %t, one PE: %t, want true and false", in.shared, one.span(share))
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	in.addReader(ID{PE: 1}, w)
+	text := noise(10 * ChunkBytes) // more than a pipe and a window have room for
+	for at := 0; at < len(text); at += ChunkBytes {
+		in.take(Chunk{To: AllReaders, Data: text[at : at+ChunkBytes], End: at+ChunkBytes == len(text)})
+		for back := 0; back < ChunkBytes; {
+			back += (<-credits).Bytes
+		}
+	}
+	if got, err := io.ReadAll(r); err != nil || !bytes.Equal(got, text) {
+		t.Errorf("got %d bytes, want %d with the same content; %v", len(got), len(text), err)
+	}
+	in.close()
+}
+
 // A stream without readers returns all its credit, whether its reader has gone, there was none, or the step closes.
 func TestStreamWithoutReaders(t *testing.T) {
 	for name, x := range map[string]struct{ reader, closes bool }{"gone": {reader: true}, "none": {}, "closed": {reader: true, closes: true}} {

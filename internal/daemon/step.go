@@ -196,6 +196,7 @@ func assemble(cfg settings, name string) *Step {
 	}
 	s.outputs = &outputs{cfg: &s.cfg, reporter: s.reporter, servers: s.servers, window: cfg.PTY.Window}
 	s.input = newInput(s.reporter.notice, cfg.Credit)
+	s.input.shared = cfg.StdinTo.span(&cfg.Share)
 	s.ends = &ends{
 		table: s.table, events: s.events, failures: s.failures, servers: s.servers, watch: s.watch, background: s.background, reporter: s.reporter,
 	}
