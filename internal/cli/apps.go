@@ -12,6 +12,7 @@ import (
 
 	"github.com/goshmem/goshmem/internal/envvar"
 	"github.com/goshmem/goshmem/internal/launch"
+	"github.com/goshmem/goshmem/internal/nodes"
 	"github.com/goshmem/goshmem/internal/plan"
 	"github.com/goshmem/goshmem/internal/xunix"
 )
@@ -45,7 +46,7 @@ func (f *runFlags) apps(args []string, flags *pflag.FlagSet, stderr io.Writer) (
 		if i > 0 {
 			f.onlyHere = append(f.onlyHere, parts[i].flags.onlyHere...)
 		}
-		env, err := parts[i].flags.passedOn(os.Environ(), f.passAll)
+		env, err := parts[i].flags.passedOn(f.inherited(layout), f.passAll)
 		if err != nil {
 			return nil, nil, inPart(i, err)
 		}
@@ -131,6 +132,15 @@ func parsePart(args []string) (*runFlags, *pflag.FlagSet, []string, error) {
 		err = noneEmpty(fs)
 	}
 	return &f, fs, fs.Args(), err
+}
+
+// inherited returns the environment that PEs have without -x: that of oshrun, without what describes its own machine if
+// PEs run on others.
+func (f *runFlags) inherited(layout *plan.Layout) []string {
+	if layout.IsHere() || f.emulate != "" {
+		return os.Environ()
+	}
+	return nodes.Exported(os.Environ())
 }
 
 // app turns the flags and words of one part into a program of the job. Its PEs have env, more, and what the flags set.

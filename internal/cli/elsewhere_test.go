@@ -2,12 +2,65 @@ package cli
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
 )
+
+// onHosts makes an oshrun whose hosts are this machine by other names: their daemons begin in another directory, as with
+// ssh.
+func onHosts(t *testing.T, args ...string) *job {
+	t.Helper()
+	return prepare(t, append([]string{"--launch", "exec:env -C /", "--interface", "127.0.0.0/8", "--host", "a.invalid,b.invalid"}, args...)...)
+}
+
+// script writes a shell script to an empty directory.
+func script(t *testing.T, name, text string) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	check(t, os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+text+"\n"), 0o700))
+	return dir
+}
+
+// PEs on other hosts start in the directory of oshrun, by the name that the user has for it.
+func TestDirectoryElsewhere(t *testing.T) {
+	t.Parallel()
+	dir := script(t, "program", `echo "$PMIX_RANK in $(pwd)"`)
+	link := filepath.Join(t.TempDir(), "link")
+	check(t, os.Symlink(dir, link))
+	for _, x := range []struct{ pwd, want string }{{link, link}, {"/", dir}} {
+		j := onHosts(t, "./program")
+		j.cmd.Dir = dir
+		j.cmd.Env = append(j.cmd.Env, "PWD="+x.pwd)
+		j.begin()
+		j.expect(0)
+		if got, want := lines(j.stdout.String()), []string{"0 in " + x.want, "1 in " + x.want}; !slices.Equal(got, want) {
+			t.Errorf("PWD=%s: output %q, want %q", x.pwd, got, want)
+		}
+	}
+}
+
+// PEs on other hosts do not get what describes this machine, unless the user sets it for them.
+func TestVariablesElsewhere(t *testing.T) {
+	t.Parallel()
+	const printAll = `echo "$DISPLAY,$HOSTNAME,$SSH_AUTH_SOCK,$XDG_DATA_HOME,$SLURM_PROCID"`
+	for _, x := range []struct{ args, want string }{
+		{"", ",,,,"},
+		{"-x DISPLAY -x HOSTNAME=other -genv SSH_AUTH_SOCK /mine -env XDG_DATA_HOME /data", ":1,other,/mine,/data,"},
+		{"-x DISPLAY=:2 -x DISPLAY -x SLURM_PROCID", ":2,,,,5"},
+	} {
+		j := onHosts(t, slices.Concat(strings.Fields(x.args), []string{"sh", "-c", printAll})...)
+		j.cmd.Env = append(j.cmd.Env, "DISPLAY=:1", "HOSTNAME=here", "SSH_AUTH_SOCK=/sock", "XDG_DATA_HOME=/xdg", "SLURM_PROCID=5")
+		j.begin()
+		j.expect(0)
+		if got, want := lines(j.stdout.String()), []string{x.want, x.want}; !slices.Equal(got, want) {
+			t.Errorf("%s: output %q, want %q", x.args, got, want)
+		}
+	}
+}
 
 // A PE on one node may leave its input unread until a PE on another node has read all of it.
 func TestInputToAllNodes(t *testing.T) {

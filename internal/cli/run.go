@@ -69,7 +69,7 @@ type runFlags struct {
 
 func (f *runFlags) register(fs *pflag.FlagSet) {
 	fs.IntVarP(&f.n, "np", "n", runtime.NumCPU(), "number of PEs; also -np")
-	fs.StringArrayVarP(&f.env, "x", "x", nil, "set `VAR=value` for the PEs, or pass VAR on; without --env none all are")
+	fs.StringArrayVarP(&f.env, "x", "x", nil, "set `VAR=value` for the PEs, or pass VAR on. Without --env none all are passed on,\nto other hosts all but DISPLAY, SSH_* and others of this machine")
 	f.registerPass(fs)
 	fs.StringVar(&f.dir, "wdir", "", "working directory of the PEs")
 	fs.StringSliceVar(&f.output, "output", nil, "tag, timestamp, merge, raw, dir=`D`, or several with commas: begin each line\nwith [PE]<stream>, with the time; stderr into stdout; bytes as they come,\nnot by lines; copy to D/rank.N/stdout and stderr; oshrun help output")

@@ -54,7 +54,7 @@ type App struct {
 	Args    []string // its arguments
 	Name    string   // argument 0; empty: Program
 	Env     []string // its environment; nil: this process's
-	Dir     string   // its working directory; empty: this process's
+	Dir     string   // its working directory, on all nodes; empty: this process's
 }
 
 // Options says what to run and how.
@@ -224,6 +224,9 @@ func (o *Options) config() (daemon.Config, error) {
 	cfg := daemon.Config{HeapSize: o.HeapSize, StdinTo: o.readers(), OwnsChildren: o.OwnsChildren, Watchdog: o.Watchdog, EndsFirst: !o.Recover && o.span().nodes() == 1, Tools: o.ReportURI != "", Memory: o.Stats != nil, Debug: o.Debug}
 	for i := range o.Apps {
 		app, err := o.Apps[i].config(n)
+		if err == nil && app.Dir == "" && !o.Layout.IsHere() {
+			app.Dir, err = ownDir()
+		}
 		if err != nil {
 			return daemon.Config{}, err
 		}
@@ -290,6 +293,16 @@ func (a *App) config(n int) (daemon.App, error) {
 		app.Procs = share(n)
 	}
 	return app, nil
+}
+
+// ownDir returns the working directory of this process, by the name in PWD if that is right: other hosts may not have the
+// directories that a symbolic link stands for here.
+func ownDir() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", &SetUpError{Err: fmt.Errorf("working directory of oshrun: %w, want one that other hosts have, too", err), Hint: "--wdir DIR"}
+	}
+	return dir, nil
 }
 
 // addressBits is the size of a process's address space where it is smallest.

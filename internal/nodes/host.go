@@ -42,8 +42,9 @@ var staysAtHome = []string{
 	"SLURM_CPU_BIND", "SLURM_CPUS_ON_NODE=", "SLURM_NTASKS=", "SLURM_NPROCS=", "SLURMD_",
 }
 
-// exported returns the environment of PEs on other hosts: that of the front end without what describes its own machine.
-func exported(env []string) []string {
+// Exported returns the environment of PEs on other hosts: that of the front end without what describes its own machine.
+// What the user sets for the PEs is added afterwards, so that it stays.
+func Exported(env []string) []string {
 	return slices.DeleteFunc(slices.Clone(env), func(kv string) bool {
 		return slices.ContainsFunc(staysAtHome, func(begin string) bool { return strings.HasPrefix(kv, begin) })
 	})

@@ -130,12 +130,7 @@ func (r *root) identity() control.Identity {
 // startSteps starts the step of each node.
 func (r *root) startSteps(ctx context.Context, share daemon.Share, cfg daemon.Config, hooks func(node int) daemon.Hooks) error {
 	cfg.Terminal = false // it is not the terminal of the daemons
-	if !r.cfg.Emulated {
-		cfg.Apps = slices.Clone(cfg.Apps)
-		for i := range cfg.Apps {
-			cfg.Apps[i].Env = exported(cfg.Apps[i].Env)
-		}
-	}
+
 	stop := context.AfterFunc(ctx, func() { // ends all requests
 		for _, m := range r.members {
 			m.lose(context.Cause(ctx))
