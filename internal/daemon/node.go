@@ -16,7 +16,8 @@ import (
 type Node interface {
 	// Launch starts the PEs of the first job. After an error some may run: Close ends them.
 	Launch() error
-	// Close ends all PEs, passes on what they had written, and frees everything. No output comes after it.
+	// Close ends all PEs, passes on what they had written, and frees everything. No output comes after it. After a
+	// *LostError some output may be missing.
 	Close() error
 	// Events returns what happens to the PEs, in order for each of them. The node never waits
 	// for its receiver.
@@ -56,6 +57,15 @@ type Node interface {
 	// ToolURI returns what tools need to attach, empty if none may.
 	ToolURI() string
 }
+
+// LostError is what Close returns of a node that was lost before it had closed, or did not answer.
+type LostError struct{ Err error }
+
+// Error returns how the node was lost.
+func (e *LostError) Error() string { return e.Err.Error() }
+
+// Unwrap returns how the node was lost.
+func (e *LostError) Unwrap() error { return e.Err }
 
 // A step is a node.
 var _ Node = (*Step)(nil)

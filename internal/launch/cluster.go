@@ -98,10 +98,15 @@ func (c *Cluster) each(f func(i int, n Node)) {
 	calls.Wait()
 }
 
-// eachError does the same and joins the errors in the order of the nodes.
-func (c *Cluster) eachError(f func(i int, n Node) error) error {
+// collectErrors does the same and returns the error of each node.
+func (c *Cluster) collectErrors(f func(i int, n Node) error) []error {
 	errs := make([]error, len(c.nodes))
 	c.each(func(i int, n Node) { errs[i] = f(i, n) })
+	return errs
+}
+
+// joinErrors joins the errors of the nodes in their order.
+func joinErrors(errs []error) error {
 	if len(errs) == 1 {
 		return errs[0]
 	}
@@ -109,14 +114,19 @@ func (c *Cluster) eachError(f func(i int, n Node) error) error {
 }
 
 // Launch starts the PEs of the first job on all nodes.
-func (c *Cluster) Launch() error { return c.eachError(func(_ int, n Node) error { return n.Launch() }) }
+func (c *Cluster) Launch() error {
+	return joinErrors(c.collectErrors(func(_ int, n Node) error { return n.Launch() }))
+}
 
 // Close closes all nodes.
-func (c *Cluster) Close() error {
-	err := c.eachError(func(_ int, n Node) error { return n.Close() })
+func (c *Cluster) Close() error { return joinErrors(c.closeNodes()) }
+
+// closeNodes closes all nodes and returns the error of each.
+func (c *Cluster) closeNodes() []error {
+	errs := c.collectErrors(func(_ int, n Node) error { return n.Close() })
 	close(c.over)
 	c.merges.Wait()
-	return err
+	return errs
 }
 
 // Events returns what happens to all PEs, in order for each of them.
@@ -174,12 +184,12 @@ func (c *Cluster) Ask(o wire.Order, atMost time.Duration) []daemon.Answer {
 // FarFailed makes a failure of PEs known on all nodes but theirs, which is that of the first PE.
 func (c *Cluster) FarFailed(f daemon.FarFailure) error {
 	home := c.home(daemon.ID{PE: f.PEs[0]})
-	return c.eachError(func(i int, n Node) error {
+	return joinErrors(c.collectErrors(func(i int, n Node) error {
 		if i == home {
 			return nil
 		}
 		return n.FarFailed(f)
-	})
+	}))
 }
 
 // Tier names the ways in which the nodes learn of ends, each way once.

@@ -2,6 +2,7 @@ package launch
 
 import (
 	"context"
+	"errors"
 	"os"
 	"strings"
 	"syscall"
@@ -28,14 +29,16 @@ const (
 // signal comes. If the job was ended, there are limits.
 func (r *run) finish(ctx context.Context) {
 	done := make(chan struct{})
+	var errs []error // by node; set before done is closed
 	go func() {
 		defer close(done)
-		if err := r.cluster.Close(); err != nil {
-			r.log.Error().Err(err).Msg("close")
-		}
+		errs = r.cluster.closeNodes()
 		r.out.flush()
 	}()
 	r.await(ctx, done)
+	for node, err := range errs {
+		r.noteClosed(node, err)
+	}
 	if err := r.out.close(); err != nil && !r.ending {
 		r.endUnwritten(err)
 	}
@@ -52,6 +55,19 @@ func (r *run) finish(ctx context.Context) {
 	select {
 	case <-last:
 	case <-bounded:
+	}
+}
+
+// noteClosed ends the job if a node was lost when all its PEs had ended: then nobody knows whether all of their output has
+// come. Other errors of a node go to the log, as they harm nobody but the next job.
+func (r *run) noteClosed(node int, err error) {
+	if err == nil {
+		return
+	}
+	r.log.Error().Err(err).Msg("close")
+	lost := new(daemon.LostError)
+	if errors.As(err, &lost) && !r.lostNodes[node] {
+		r.end(StatusError, "node %s is lost before it has said that all output had come: %v", r.o.span().Hosts[node].Name, lost)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 // reportLostNode ends the job because a node is lost, with all its PEs. With --recover the job goes on without them.
 func (r *run) reportLostNode(e daemon.Event) {
 	node := e.PE
+	r.lostNodes[node] = true
 	host := r.o.span().Hosts[node].Name
 	lost := pesOn(node, r.gone, r.cluster.home)
 	for _, id := range lost {
@@ -27,7 +28,7 @@ func (r *run) reportLostNode(e daemon.Event) {
 		r.out.message("%s; %s", what, goOn(r.left-len(r.fallen)))
 	}
 	for _, id := range lost {
-		if r.o.Recover && !r.ending {
+		if r.o.Recover && !r.ending && !isAmong(r.dead, id) {
 			r.dead = append(r.dead, failure{id: id, status: StatusError, what: "was lost with its node, " + host, at: e.At.Round(time.Millisecond), tier: "the loss of its node"})
 		}
 		r.noteParted(id)
@@ -48,9 +49,13 @@ func (o *others) tell(f daemon.FarFailure) {
 	}
 }
 
-// tellFailure makes the end of a PE known if it is a failure. One of a spawned job is its own node's.
+// tellFailure makes the end of a PE known if it is a failure with which the job goes on. One of a spawned job is its own
+// node's.
 func (o *others) tellFailure(e daemon.Event) {
-	if _, failed := failureOf(e, 0); failed && e.Job == 0 {
+	if o == nil {
+		return
+	}
+	if _, failed := failureOf(e, 0); failed && e.Job == 0 && o.run.o.tolerates(e) {
 		o.tell(daemon.FarFailure{PEs: []int{e.PE}, End: e.End})
 	}
 }

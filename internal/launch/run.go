@@ -35,7 +35,8 @@ type run struct {
 	asked     time.Time          // when the user first asked for the end; zero: never
 	stop      stop
 	order     endOrder
-	others    *others // the nodes that a failure is made known on; nil: there is one node, or failures end the job
+	others    *others      // the nodes that a failure is made known on; nil: there is one node
+	lostNodes map[int]bool // by index: the loss of the node is reported
 	clock     countdown
 	lost      chan daemon.Event   // losses of connections, lostPatience after each of them
 	over      chan struct{}       // closed when the loop has ended and receives from lost no more
@@ -53,12 +54,12 @@ type run struct {
 // newRun returns a run whose PEs are about to start.
 func newRun(o *Options, cluster *Cluster, out *printer) *run {
 	r := &run{
-		o: o, cluster: cluster, out: out, gone: map[int][]bool{}, fallen: map[daemon.ID]bool{},
+		o: o, cluster: cluster, out: out, gone: map[int][]bool{}, fallen: map[daemon.ID]bool{}, lostNodes: map[int]bool{},
 		lost: make(chan daemon.Event), over: make(chan struct{}),
 		begin: make(chan syscall.Signal, 1), ready: make(chan syscall.Signal, 1), // the PEs are told once
 		profiles: newProfiles(o),
 	}
-	if o.Recover && o.span().nodes() > 1 {
+	if o.span().nodes() > 1 {
 		r.others = &others{run: r}
 	}
 	r.expectJob(0, o.NPEs())
@@ -142,12 +143,12 @@ func (r *run) event(e daemon.Event) {
 	case daemon.Lost:
 		r.noteLoss(e)
 	case daemon.Failed:
+		r.others.tellFailure(e) // its own node tells its PEs, too, although the process goes on
 		if e.GoesOn {
 			r.noteLoss(e)
 			return
 		}
 		r.fallen[e.ID] = true
-		r.others.tellFailure(e)
 		r.reportInOrder(e)
 	case daemon.Changed:
 		r.printChange(e)

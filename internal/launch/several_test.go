@@ -1,10 +1,30 @@
 package launch
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	"github.com/goshmem/goshmem/internal/daemon"
+	"github.com/goshmem/goshmem/internal/ending"
 	"github.com/goshmem/goshmem/internal/plan"
 )
+
+// pairStarter starts two nodes.
+type pairStarter struct{ a, b Node }
+
+// Check finds nothing wrong.
+func (pairStarter) Check(*daemon.Config) error { return nil }
+
+// Start returns the two.
+func (s pairStarter) Start(context.Context, Span, daemon.Config, func(node int) daemon.Hooks) ([]Node, error) {
+	return []Node{s.a, s.b}, nil
+}
 
 // pairLayout puts PEs with even numbers on host a and the others on host b.
 func pairLayout(npes int) *plan.Layout {
@@ -14,6 +34,127 @@ func pairLayout(npes int) *plan.Layout {
 		l.Homes = append(l.Homes, pe%2)
 	}
 	return l
+}
+
+// inPair runs a job of n PEs on two fake nodes in a bubble, and the test beside it. The fake of the play is host a.
+func inPair(t *testing.T, n int, change func(o *Options, b *fake), test func(p *play, b *fake)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		b := newFake(0, n)
+		p := newPlay(t, n, func(o *Options) {
+			o.Layout = pairLayout(n)
+			if change != nil {
+				change(o, b)
+			}
+		})
+		go func() {
+			defer close(p.done)
+			p.status, p.err = p.o.run(t.Context(), pairStarter{p.fake, b})
+		}()
+		synctest.Wait()
+		test(p, b)
+	})
+}
+
+// reports has the node of a PE report something.
+func (p *play) reports(b *fake, e daemon.Event) {
+	to := p.fake
+	if e.PE%2 == 1 {
+		to = b
+	}
+	e.At, e.PID = time.Since(p.begin), p.PID(e.ID)
+	to.events <- e
+	synctest.Wait()
+}
+
+// told returns the failures that a node was told of.
+func (f *fake) told() (far []string) {
+	for _, call := range f.noted() {
+		if strings.HasPrefix(call, "far failed ") {
+			far = append(far, call)
+		}
+	}
+	return far
+}
+
+// Other nodes learn of a failure if the job goes on: with --recover, also where the process that has started the program
+// goes on, and without it where another PE has asked for the end.
+func TestOthersAreTold(t *testing.T) {
+	for _, x := range []struct {
+		name    string
+		recover bool
+		e       daemon.Event
+		told    []string
+	}{
+		{"killed", true, daemon.Event{Kind: daemon.Failed, End: killed}, []string{"far failed [1] false"}},
+		{"killed below a shell", true, daemon.Event{Kind: daemon.Failed, End: killed, GoesOn: true}, []string{"far failed [1] false"}},
+		{"killed on request", false, daemon.Event{Kind: daemon.Failed, End: killed, By: "PE 0"}, []string{"far failed [1] false"}},
+		{"killed, which ends the job", false, daemon.Event{Kind: daemon.Failed, End: killed}, nil},
+		{"finished", true, daemon.Event{Kind: daemon.Exited}, nil},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			inPair(t, 2, func(o *Options, _ *fake) { o.Recover = x.recover }, func(p *play, b *fake) {
+				x.e.ID = daemon.ID{PE: 1}
+				p.reports(b, x.e)
+				if got := p.told(); !slices.Equal(got, x.told) || len(b.told()) > 0 {
+					t.Errorf("nodes were told %q and %q, want %q and nothing", got, b.told(), x.told)
+				}
+				for pe := range 2 {
+					p.reports(b, daemon.Event{Kind: daemon.Exited, ID: daemon.ID{PE: pe}})
+				}
+				<-p.done
+			})
+		})
+	}
+}
+
+// A PE counts as failed once, although its node is lost after it.
+func TestLostNodeHasDeadPEs(t *testing.T) {
+	inPair(t, 4, func(o *Options, _ *fake) { o.Recover = true }, func(p *play, b *fake) {
+		p.reports(b, daemon.Event{Kind: daemon.Failed, ID: daemon.ID{PE: 1}, End: killed, Tier: "pidfd"})
+		b.events <- daemon.Event{Kind: daemon.NodeLost, Msg: "gone"}
+		synctest.Wait()
+		p.reports(b, daemon.Event{Kind: daemon.Exited, ID: daemon.ID{PE: 0}})
+		p.reports(b, daemon.Event{Kind: daemon.Exited, ID: daemon.ID{PE: 2}})
+		p.ends(StatusTolerated,
+			"oshrun: PE 1 (pid 1001) was killed by signal 9 (SIGKILL) after 0s; 3 PEs go on",
+			"oshrun: node b is lost with 2 PEs, 1 to 3: gone; 2 PEs go on",
+			"oshrun: 2 of 4 PEs failed:",
+			"oshrun:   PE 1 (pid 1001) was killed by signal 9 (SIGKILL) after 0s (learnt by pidfd)",
+			"oshrun:   PE 3 (pid unknown) was lost with its node, b after 0s (learnt by the loss of its node)")
+	})
+}
+
+// A node that is lost when all its PEs have ended may have kept some of their output, so the job has not ended well.
+func TestLostAtTheEnd(t *testing.T) {
+	lost := &daemon.LostError{Err: errors.New("gone")}
+	for _, x := range []struct {
+		name   string
+		closed error
+		before bool // the loss is reported before, and the job goes on
+		status int
+		said   []string
+	}{
+		{"lost", fmt.Errorf("close: %w", lost), false, StatusError, []string{"oshrun: node b is lost before it has said that all output had come: gone"}},
+		{"another error", errors.New("broken"), false, StatusOK, nil},
+		{"lost before", lost, true, StatusTolerated, []string{
+			"oshrun: node b is lost with PE 1: gone; 1 PE goes on", "oshrun: 1 of 2 PEs failed:",
+			"oshrun:   PE 1 (pid unknown) was lost with its node, b after 0s (learnt by the loss of its node)",
+		}},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			inPair(t, 2, func(o *Options, b *fake) { o.Recover, b.closed = x.before, x.closed }, func(p *play, b *fake) {
+				if x.before {
+					b.events <- daemon.Event{Kind: daemon.NodeLost, Msg: "gone"}
+				} else {
+					b.events <- daemon.Event{Kind: daemon.Exited, ID: daemon.ID{PE: 1}}
+				}
+				synctest.Wait()
+				p.exits(0, ending.End{})
+				p.ends(x.status, x.said...)
+			})
+		})
+	}
 }
 
 // PEs on several nodes have a working directory that all nodes find by its name.

@@ -26,7 +26,15 @@ type failure struct {
 
 // String is a sentence without its end.
 func (f *failure) String() string {
-	return fmt.Sprintf("PE %v (pid %d) %s after %v%s", f.id, f.pid, f.what, f.at, f.rest)
+	return fmt.Sprintf("PE %v (%s) %s after %v%s", f.id, pidText(f.pid), f.what, f.at, f.rest)
+}
+
+// pidText names a process; 0: its number is not known.
+func pidText(pid int) string {
+	if pid == 0 {
+		return "pid unknown"
+	}
+	return fmt.Sprintf("pid %d", pid)
 }
 
 // learnt says how the failure was learnt of.
@@ -85,14 +93,22 @@ func (r *run) reportEnd(e daemon.Event, at time.Duration) {
 	}
 }
 
-// reportFailure ends the job by a failure. The job goes on with --recover, and where another PE has
-// ended this one on purpose.
+// tolerates says whether the job goes on when a PE has failed: with --recover, and where another PE has ended this one on
+// purpose.
+func (o *Options) tolerates(e daemon.Event) bool { return o.Recover || e.By != "" }
+
+// isAmong says whether one of some failures is that of a PE.
+func isAmong(dead []failure, id daemon.ID) bool {
+	return slices.ContainsFunc(dead, func(d failure) bool { return d.id == id })
+}
+
+// reportFailure ends the job by a failure, unless the job tolerates it.
 func (r *run) reportFailure(e daemon.Event, f failure) {
 	switch {
 	case r.ending:
-	case !r.o.Recover && e.By == "":
+	case !r.o.tolerates(e):
 		r.endAfter(r.out.said(e), f.status, "%v", &f)
-	case !slices.ContainsFunc(r.dead, func(d failure) bool { return d.id == f.id }):
+	case !isAmong(r.dead, f.id):
 		r.dead = append(r.dead, f)
 		r.say(r.out.said(e), "%v; %s", &f, goOn(r.left-len(r.fallen)))
 	}

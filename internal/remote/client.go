@@ -90,7 +90,8 @@ func (c *Client) Launch() error {
 	return err
 }
 
-// Close ends the step, and returns when all its output has been taken. It may be called several times.
+// Close ends the step, and returns when all its output has been taken. It may be called several times. An error that is
+// not one of the node itself is a *daemon.LostError.
 func (c *Client) Close() error {
 	c.closing.Do(func() {
 		c.closed = c.closeNode()
@@ -131,6 +132,9 @@ func (c *Client) closeNode() error {
 		}
 	})
 	_, _, err := c.requestUntil(ctx, wire.KindClose, nil)
+	if said := new(NodeError); err != nil && !errors.As(err, &said) {
+		err = &daemon.LostError{Err: err}
+	}
 	return err
 }
 

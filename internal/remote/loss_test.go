@@ -160,10 +160,20 @@ func TestLossIsAnEvent(t *testing.T) {
 			t.Errorf("event %+v after the loss", e)
 		default:
 		}
-		if err := c.Close(); !errors.Is(err, errGone) {
+		if err, lost := c.Close(), new(daemon.LostError); !errors.Is(err, errGone) || !errors.As(err, &lost) {
 			t.Errorf("close: %v, want the loss", err)
 		}
 	})
+}
+
+// An error of a node that closes is not the loss of it.
+func TestCloseFails(t *testing.T) {
+	f := newFake()
+	c, _ := begin(t, f, daemon.Config{}, silent())
+	f.err = errors.New("broken")
+	if err, lost := c.Close(), new(daemon.LostError); err == nil || err.Error() != "broken" || errors.As(err, &lost) {
+		t.Errorf("close: %v, want the error of the node, not a loss", err)
+	}
 }
 
 // All outputs of a node that is lost end: those in the middle of a text, those that only an event has spoken of, once each.
