@@ -77,3 +77,19 @@ func TestInputToAllNodes(t *testing.T) {
 		t.Errorf("PEs have read %q bytes, want %q", got, want)
 	}
 }
+
+// SIGTSTP stops PEs of other nodes that ignore it, too.
+func TestStopOnNodes(t *testing.T) {
+	t.Parallel()
+	j := start(t, "--emulate", "2", "-n", "2", "sh", "-c", `trap "" TSTP; echo "ready $$"; while :; do :; done`)
+	pids := j.ready(2)
+	for range 3 {
+		check(t, j.cmd.Process.Signal(syscall.SIGTSTP))
+		inState(t, "T", j.cmd.Process.Pid)
+		inState(t, "T", pids...)
+		check(t, j.cmd.Process.Signal(syscall.SIGCONT))
+		inState(t, "RSD", append(pids, j.cmd.Process.Pid)...)
+	}
+	check(t, j.cmd.Process.Signal(syscall.SIGTERM))
+	j.expect(143)
+}

@@ -145,6 +145,14 @@ func (c *Cluster) Stopped() bool {
 	return !slices.Contains(stopped, false)
 }
 
+// Stop stops the processes of all PEs, and returns when all nodes have done so. On another node the signal is on its way
+// when Signal returns, and would stay here if this process were stopped. Nodes carry out what they are asked in its order,
+// so their answers to the question say that the signals are sent.
+func (c *Cluster) Stop() {
+	c.Signal(xunix.SIGSTOP)
+	c.Stopped()
+}
+
 // Resize gives the pseudo terminals of all PEs the window size of the user's terminal.
 func (c *Cluster) Resize(w xunix.Window) { c.each(func(_ int, n Node) { n.Resize(w) }) }
 
@@ -164,6 +172,30 @@ func (c *Cluster) Refuse() { c.each(func(_ int, n Node) { n.Refuse() }) }
 
 // PID returns the number of a PE's process on its node.
 func (c *Cluster) PID(id daemon.ID) int { return c.node(id).PID(id) }
+
+// pidsAtMost is how long nodes may take to name the processes of PEs.
+const pidsAtMost = 500 * time.Millisecond
+
+// PIDs returns the numbers of the processes of some PEs: 0 if a node does not say it in time.
+func (c *Cluster) PIDs(ids []daemon.ID) []int {
+	type answer struct{ i, pid int }
+	answers := make(chan answer, len(ids)) // those that come too late wait for nobody
+	for i, id := range ids {
+		go func() { answers <- answer{i, c.PID(id)} }()
+	}
+	late := time.NewTimer(pidsAtMost)
+	defer late.Stop()
+	pids := make([]int, len(ids))
+	for range ids {
+		select {
+		case a := <-answers:
+			pids[a.i] = a.pid
+		case <-late.C:
+			return pids
+		}
+	}
+	return pids
+}
 
 // Forsake declares a PE failed that has lost its connection, see Node.
 func (c *Cluster) Forsake(id daemon.ID) bool { return c.node(id).Forsake(id) }
@@ -194,9 +226,11 @@ func (c *Cluster) FarFailed(f daemon.FarFailure) error {
 
 // Tier names the ways in which the nodes learn of ends, each way once.
 func (c *Cluster) Tier() string {
+	all := make([]string, len(c.nodes))
+	c.each(func(i int, n Node) { all[i] = n.Tier() })
 	var tiers []string
-	for _, n := range c.nodes {
-		if tier := n.Tier(); !slices.Contains(tiers, tier) {
+	for _, tier := range all {
+		if !slices.Contains(tiers, tier) {
 			tiers = append(tiers, tier)
 		}
 	}

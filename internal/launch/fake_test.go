@@ -49,6 +49,7 @@ type fake struct {
 
 	mu    sync.Mutex
 	calls []string
+	pids  int // calls of PID
 }
 
 func newFake(first, npes int) *fake {
@@ -89,6 +90,7 @@ func (f *fake) Close() error {
 func (f *fake) Events() <-chan daemon.Event { return f.events }
 
 func (f *fake) PID(id daemon.ID) int {
+	f.set(func() { f.pids++ })
 	if id.Job == 0 && (id.PE < f.first || id.PE >= f.first+f.npes) {
 		return 0
 	}

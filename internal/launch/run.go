@@ -107,11 +107,9 @@ func (r *run) loop(ctx context.Context) {
 		case <-r.stop.look:
 			r.halt()
 		case <-r.clock.over():
-			if r.clock.isOver() {
-				if !r.ending {
-					r.dump, r.late = r.o.Stacks, true
-				}
-				r.end(StatusTimeout, "timeout: --timeout %v is over; still running: %s", r.o.Timeout, listRunning(r.gone, r.cluster.PID))
+			if r.clock.isOver() && !r.ending {
+				r.dump, r.late = r.o.Stacks, true
+				r.end(StatusTimeout, "timeout: --timeout %v is over; still running: %s", r.o.Timeout, listRunning(r.gone, r.cluster.PIDs))
 			}
 		case <-canceled:
 			canceled = nil
@@ -288,20 +286,28 @@ func (r *run) sendEnd(sig syscall.Signal) {
 	}
 }
 
-// listRunning lists the PEs that have not ended.
-func listRunning(gone map[int][]bool, pidOf func(id daemon.ID) int) string {
-	var pes []string
+// mostRunning is how many PEs a list of those that run names.
+const mostRunning = 16
+
+// listRunning lists the PEs that have not ended. It asks for all their processes at once: a node that is out of reach
+// does not hold up the others.
+func listRunning(gone map[int][]bool, pidsOf func(ids []daemon.ID) []int) string {
+	var ids []daemon.ID
+	end := ""
 	for _, job := range sortedKeys(gone) {
 		for pe, over := range gone[job] {
-			id := daemon.ID{Job: job, PE: pe}
 			switch {
 			case over:
-			case len(pes) == 16:
-				return strings.Join(pes, ", ") + ", ..."
+			case len(ids) == mostRunning:
+				end = ", ..."
 			default:
-				pes = append(pes, fmt.Sprintf("PE %v (pid %d)", id, pidOf(id)))
+				ids = append(ids, daemon.ID{Job: job, PE: pe})
 			}
 		}
 	}
-	return strings.Join(pes, ", ")
+	var pes []string
+	for i, pid := range pidsOf(ids) {
+		pes = append(pes, fmt.Sprintf("PE %v (%s)", ids[i], pidText(pid)))
+	}
+	return strings.Join(pes, ", ") + end
 }

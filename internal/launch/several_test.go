@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/goshmem/goshmem/internal/daemon"
 	"github.com/goshmem/goshmem/internal/ending"
 	"github.com/goshmem/goshmem/internal/plan"
+	"github.com/goshmem/goshmem/internal/xunix"
 )
 
 // pairStarter starts two nodes.
@@ -155,6 +157,113 @@ func TestLostAtTheEnd(t *testing.T) {
 			})
 		})
 	}
+}
+
+// asking is a node that notes whether it is asked if its PEs are stopped.
+type asking struct{ *fake }
+
+// Stopped says that they are.
+func (a asking) Stopped() bool {
+	a.note("stopped?")
+	return true
+}
+
+// Before this process stops, each node has answered a question that it was asked after the signal. So the signal has come.
+func TestStopIsDelivered(t *testing.T) {
+	a, b := asking{newFake(0, 1)}, asking{newFake(1, 1)}
+	c := NewCluster([]Node{a, b}, []int{0, 1})
+	c.Stop()
+	for _, n := range []asking{a, b} {
+		if got, want := n.noted(), []string{fmt.Sprint("signal ", int(xunix.SIGSTOP)), "stopped?"}; !slices.Equal(got, want) {
+			t.Errorf("calls %q, want %q", got, want)
+		}
+	}
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// silent is a node that does not answer until it is closed.
+type silent struct {
+	*fake
+	closing chan struct{}
+}
+
+// PID waits.
+func (s silent) PID(daemon.ID) int { <-s.closing; return 0 }
+
+// HasGo waits.
+func (s silent) HasGo(daemon.ID) bool { <-s.closing; return false }
+
+// Tier waits.
+func (s silent) Tier() string { <-s.closing; return "silent" }
+
+// A node out of reach delays the list of running PEs once, not for each of its PEs.
+func TestRunningOnSilentNode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := silent{newFake(0, 20), make(chan struct{})}
+		c := NewCluster([]Node{newFake(0, 20), b}, pairLayout(20).Homes)
+		begin := time.Now()
+		got := listRunning(map[int][]bool{0: {3: true, 4: true, 19: false}}, c.PIDs)
+		if took := time.Since(begin); took != pidsAtMost {
+			t.Errorf("the list took %v, want %v", took, pidsAtMost)
+		}
+		if want := "PE 0 (pid 1000), PE 1 (pid unknown), PE 2 (pid 1002), PE 5 (pid unknown), "; !strings.HasPrefix(got, want) || !strings.HasSuffix(got, "PE 17 (pid unknown), ...") {
+			t.Errorf("list %q, want %q at its beginning and 16 PEs", got, want)
+		}
+		close(b.closing)
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Silent nodes are asked at once for the way in which they learn of ends.
+func TestTierOfSilentNodes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := newFake(0, 1), newFake(0, 1)
+		both := make(chan struct{})
+		c := NewCluster([]Node{meeting{a, both}, meeting{b, both}}, []int{0, 1})
+		if tier := c.Tier(); tier != "met" {
+			t.Errorf("tier %q", tier)
+		}
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// meeting is a node that answers once another one is asked, too.
+type meeting struct {
+	*fake
+	both chan struct{}
+}
+
+// Tier waits for the other one.
+func (m meeting) Tier() string {
+	select {
+	case m.both <- struct{}{}:
+	case <-m.both:
+	}
+	return "met"
+}
+
+// If the time is over when the job is ending, no node is asked for processes.
+func TestTimeoutWhileEnding(t *testing.T) {
+	inPair(t, 2, func(o *Options, _ *fake) { o.Timeout = time.Second }, func(p *play, b *fake) {
+		p.signals <- syscall.SIGTERM
+		synctest.Wait()
+		p.set(func() { p.pids = 0 })
+		p.after(time.Second)
+		p.set(func() {
+			if p.pids > 0 {
+				t.Errorf("a node is asked for %d processes, want none", p.pids)
+			}
+		})
+		p.exits(0, quitted)
+		b.events <- daemon.Event{Kind: daemon.Exited, ID: daemon.ID{PE: 1}, End: quitted}
+		p.ends(StatusSignal+15, "oshrun: SIGTERM: ending 2 PEs")
+	})
 }
 
 // PEs on several nodes have a working directory that all nodes find by its name.

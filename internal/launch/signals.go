@@ -131,7 +131,7 @@ func (r *run) halt() {
 		return
 	}
 	r.stop.look = nil
-	r.cluster.Signal(xunix.SIGSTOP)
+	r.cluster.Stop()
 	r.clock.pause()
 	xunix.StopSelf()
 }
