@@ -93,3 +93,17 @@ func TestStopOnNodes(t *testing.T) {
 	check(t, j.cmd.Process.Signal(syscall.SIGTERM))
 	j.expect(143)
 }
+
+// Tools attach by loopback, so --report-uri takes the first PE on this machine.
+func TestReportURIElsewhere(t *testing.T) {
+	t.Parallel()
+	status, _, said := execute(t, "--host", "a.invalid,b.invalid", "--report-uri", "-", "true")
+	if want := "which is a.invalid, want PE 0 on this machine"; status != 2 || !strings.Contains(said, want) || !strings.Contains(said, "hint: ") {
+		t.Errorf("status %d, %q, want 2 and %q", status, said, want)
+	}
+	j := start(t, "--emulate", "2", "-n", "2", "--report-uri", "-", "true")
+	j.expect(0)
+	if out := j.stdout.String(); !strings.Contains(out, "127.0.0.1:") {
+		t.Errorf("output %q, want an address", out)
+	}
+}

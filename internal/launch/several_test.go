@@ -248,6 +248,25 @@ func (m meeting) Tier() string {
 	return "met"
 }
 
+// PEs that wait for a debugger on other hosts are listed with these.
+func TestDebugElsewhere(t *testing.T) {
+	for _, emulated := range []bool{false, true} {
+		inPair(t, 2, func(o *Options, b *fake) {
+			o.Debug, o.Layout.Allocation.Emulated, b.isGo = []int{0, 1}, emulated, true
+		}, func(p *play, b *fake) {
+			p.exits(0, ending.End{})
+			b.events <- daemon.Event{Kind: daemon.Exited, ID: daemon.ID{PE: 1}}
+			where := " on host b"
+			if emulated {
+				where = ""
+			}
+			p.ends(0,
+				"oshrun: PE 0 (pid 1000) waits for a debugger: gdb -p 1000 -ex 'handle SIGCONT nostop noprint'; without one it goes on by: kill -CONT 1000",
+				"oshrun: PE 1 (pid 1001) waits for a debugger"+where+": dlv attach 1001; without one it goes on by: kill -CONT 1001")
+		})
+	}
+}
+
 // If the time is over when the job is ending, no node is asked for processes.
 func TestTimeoutWhileEnding(t *testing.T) {
 	inPair(t, 2, func(o *Options, _ *fake) { o.Timeout = time.Second }, func(p *play, b *fake) {

@@ -11,6 +11,8 @@ import (
 type Allocation struct {
 	Hosts []Host
 	From  string // what named them, for messages: SlurmName, "--host a,b"
+	// Emulated says that this machine stands for all hosts.
+	Emulated bool
 }
 
 // Slots returns how many slots all hosts have.
@@ -27,7 +29,7 @@ func Emulated(nodes, pes int) (*Allocation, error) {
 	if nodes < 1 || nodes > maxHosts || pes < nodes || pes > maxPEs {
 		return nil, fmt.Errorf("%d emulated nodes for %d PEs, want from 1 to %d nodes, and PEs from one on each to %d", nodes, pes, maxHosts, maxPEs)
 	}
-	a := &Allocation{From: "emulation", Hosts: make([]Host, nodes)}
+	a := &Allocation{From: "emulation", Emulated: true, Hosts: make([]Host, nodes)}
 	for i := range a.Hosts {
 		a.Hosts[i] = Host{Name: fmt.Sprintf("node%d", i), Slots: pes / nodes}
 		if i < pes%nodes {
@@ -135,7 +137,7 @@ var errNoAllocation = errors.New("no hosts are given that it could choose from, 
 func (j *Job) allocation() (*Allocation, *hostIndex, error) {
 	x := newHostIndex(j.IsHere)
 	if j.Given != nil {
-		a := &Allocation{Hosts: slices.Clone(j.Given.Hosts), From: j.Given.From}
+		a := &Allocation{Hosts: slices.Clone(j.Given.Hosts), From: j.Given.From, Emulated: j.Given.Emulated}
 		for i := range a.Hosts {
 			x.add(a.Hosts[i].Name, i)
 			j.assume(&a.Hosts[i])

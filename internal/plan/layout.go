@@ -85,6 +85,15 @@ type Layout struct {
 // IsHere says whether all PEs are on this machine. So they are without a layout.
 func (l *Layout) IsHere() bool { return l == nil || len(l.Nodes) == 1 && l.Nodes[0].Here }
 
+// Elsewhere returns the name of the host of a PE, if that is not this machine.
+func (l *Layout) Elsewhere(pe int) (host string, elsewhere bool) {
+	if l.IsHere() || l.Allocation.Emulated {
+		return "", false
+	}
+	n := &l.Nodes[l.Homes[pe]]
+	return n.Host.Name, !n.Here
+}
+
 // TooManyPEsError reports a program with more PEs than hosts take.
 type TooManyPEsError struct {
 	Program     int // index among the job's

@@ -400,6 +400,31 @@ func TestEmulated(t *testing.T) {
 	}
 }
 
+// A host is elsewhere unless it is this machine, or this machine stands for it.
+func TestElsewhere(t *testing.T) {
+	l, err := jobOf(t, "-H a,here,b -n 3").Lay()
+	if err != nil {
+		t.Fatal(err)
+	}
+	given, err := Emulated(2, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	emulated, err := (&Job{Apps: []App{{}}, Given: given}).Lay()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range []struct {
+		l    *Layout
+		pe   int
+		host string // empty: this machine
+	}{{l, 0, "a"}, {l, 1, ""}, {l, 2, "b"}, {emulated, 0, ""}, {emulated, 1, ""}, {nil, 0, ""}} {
+		if host, elsewhere := x.l.Elsewhere(x.pe); elsewhere != (x.host != "") || elsewhere && host != x.host {
+			t.Errorf("PE %d is on %q, elsewhere: %t; want %q", x.pe, host, elsewhere, x.host)
+		}
+	}
+}
+
 func TestShowLayout(t *testing.T) {
 	l, err := jobOf(t, "-F me@a_slots=2_max-slots=3;b;c_slots=1_port=22 -n 3 : -n 2").Lay()
 	if err != nil {
