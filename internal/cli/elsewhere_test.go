@@ -62,6 +62,31 @@ func TestVariablesElsewhere(t *testing.T) {
 	}
 }
 
+// Of several hosts, this machine takes no login.
+func TestNoLoginHere(t *testing.T) {
+	t.Parallel()
+	host, err := os.Hostname()
+	check(t, err)
+	const fake = `while [ "$1" = -o ]; do shift 2; done
+		[ "$1" != -l ] || { echo "$2@$3" >>"$LOGINS"; shift 2; set -- x "$@"; shift; }
+		echo "$1" >>"$LOGINS"; shift; exec "$@"`
+	for _, x := range []struct{ hosts, want string }{
+		{host + ",b.invalid", "b.invalid\n"},
+		{"b.invalid," + host, "b.invalid\n"},
+		{"somebody@" + host + ",b.invalid", "somebody@" + host},
+	} {
+		bin, logins := script(t, "ssh", fake), filepath.Join(t.TempDir(), "logins")
+		j := prepare(t, "--launch", "ssh", "--interface", "127.0.0.0/8", "--host", x.hosts, "true")
+		j.cmd.Env = append(j.cmd.Env, "PATH="+bin+":"+os.Getenv("PATH"), "LOGINS="+logins)
+		j.begin()
+		j.expect(0)
+		text, err := os.ReadFile(logins)
+		if err != nil || !strings.HasPrefix(x.want, "somebody") && string(text) != x.want || !strings.Contains(string(text), x.want) {
+			t.Errorf("hosts %s: logins at %q, %v, want %q", x.hosts, text, err, x.want)
+		}
+	}
+}
+
 // A PE on one node may leave its input unread until a PE on another node has read all of it.
 func TestInputToAllNodes(t *testing.T) {
 	t.Parallel()

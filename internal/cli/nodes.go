@@ -73,6 +73,9 @@ func (f *nodeFlags) setStarter(o *launch.Options) (err error) {
 	if err == nil {
 		cfg.Agent, err = f.agent(emulated)
 	}
+	if err == nil && cfg.Agent.Logins {
+		cfg.Here, err = agentHere()
+	}
 	if err != nil {
 		return err
 	}
@@ -129,6 +132,16 @@ func (f *nodeFlags) agent(emulated bool) (a nodes.Agent, err error) {
 		return nodes.ExecAgent(words, oshrun), nil
 	}
 	return a, usagef("--launch ssh", `--launch: %q, want ssh, srun, local or exec:COMMAND, such as "exec:ip netns exec {host}"`, f.launch)
+}
+
+// agentHere returns what starts the daemon of this machine where those of other hosts take a login: this machine alone
+// then needs no sshd.
+func agentHere() (a nodes.Agent, err error) {
+	self, err := os.Executable()
+	if err != nil {
+		return a, fmt.Errorf("path of oshrun: %w", err)
+	}
+	return nodes.LocalAgent(self), nil
 }
 
 // oshrunElsewhere returns the path of oshrun on the nodes.

@@ -14,6 +14,7 @@ import (
 // Span says on which nodes the PEs of the first job run. The zero Span has all PEs on one node, that of this process.
 type Span struct {
 	Hosts []plan.Host // by index of the node
+	Here  []bool      // by index of the node: its host is this machine
 	Homes []int       // by PE: the index of its node
 }
 
@@ -23,7 +24,7 @@ func (o *Options) span() (s Span) {
 		return s
 	}
 	for i := range o.Layout.Nodes {
-		s.Hosts = append(s.Hosts, o.Layout.Nodes[i].Host)
+		s.Hosts, s.Here = append(s.Hosts, o.Layout.Nodes[i].Host), append(s.Here, o.Layout.Nodes[i].Here)
 	}
 	s.Homes = o.Layout.Homes
 	return s

@@ -32,7 +32,8 @@ type member struct {
 // startDaemon starts the daemon, and returns when it has reported itself.
 func (m *member) startDaemon(ctx context.Context) error {
 	h := Handover{Secret: m.root.secret, Node: m.index, Root: m.root.listener.Addrs(), Lease: m.root.cfg.Lease}
-	agent, err := m.root.cfg.Agent.start(m.index, m.root.hosts, h.Append(nil))
+	by, index, hosts := m.root.agentOf(m.index)
+	agent, err := by.start(index, hosts, h.Append(nil))
 	if err != nil {
 		return err
 	}

@@ -24,6 +24,7 @@ import (
 // Config says how the daemons of a job's nodes are started.
 type Config struct {
 	Agent    Agent
+	Here     Agent             // starts the daemon on this machine, if it is one of the hosts; zero: Agent does
 	Emulated bool              // the nodes share this machine's kernel
 	Addrs    []netip.Addr      // at which the front end listens
 	Ports    control.PortRange // of which it takes one for each address; zero: any
@@ -51,7 +52,7 @@ func (s Starter) Check(*daemon.Config) error { return nil }
 
 // Start starts the daemons of a layout, and a step in each of them.
 func (s Starter) Start(ctx context.Context, l launch.Span, cfg daemon.Config, hooks func(node int) daemon.Hooks) ([]launch.Node, error) {
-	r := &root{cfg: s.Config, secret: control.NewSecret(), hosts: l.Hosts}
+	r := &root{cfg: s.Config, secret: control.NewSecret(), hosts: l.Hosts, here: l.Here}
 	for i := range l.Hosts {
 		r.members = append(r.members, &member{root: r, index: i, host: l.Hosts[i].Name, joined: make(chan struct{})})
 	}
@@ -74,6 +75,7 @@ type root struct {
 	cfg      Config
 	secret   control.Secret
 	hosts    []plan.Host
+	here     []bool // by index of the node: its host is this machine; may be shorter
 	listener *control.Listener
 	members  []*member
 
