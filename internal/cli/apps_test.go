@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -31,7 +32,10 @@ func testClient(args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stdout, "PE %v of %d: app %v of %v, PE %v in it; %s %s\n",
 			c.Rank(), c.Size(), number, all, rank, strings.Join(args[1:], " "), os.Getenv("ROLE"))
 	}
-	if err := c.Finalize(ctx); err != nil {
+	if args[0] == "news" {
+		err = learnOfDeath(ctx, c, stdout)
+	}
+	if err = errors.Join(err, c.Finalize(ctx)); err != nil {
 		fmt.Fprintln(stderr, err)
 		return 1
 	}

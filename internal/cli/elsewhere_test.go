@@ -1,13 +1,18 @@
 package cli
 
 import (
+	"context"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/goshmem/goshmem/pmix/client"
+	"github.com/goshmem/goshmem/pmix/codec"
 )
 
 // onHosts makes an oshrun whose hosts are this machine by other names: their daemons begin in another directory, as with
@@ -100,6 +105,51 @@ func TestInputToAllNodes(t *testing.T) {
 	j.expect(0)
 	if got, want := lines(j.stdout.String()), []string{fmt.Sprint(size), fmt.Sprint(size)}; !slices.Equal(got, want) {
 		t.Errorf("PEs have read %q bytes, want %q", got, want)
+	}
+}
+
+// learnOfDeath kills PE 1 once PE 0 is registered for news of ends. PE 0 prints what these are about.
+func learnOfDeath(ctx context.Context, c *client.Client, stdout io.Writer) error {
+	news := make(chan []codec.Proc, 1) // the first is enough
+	codes := []codec.Status{codec.StatusErrProcAbortedBySig, codec.StatusErrExitNonzeroTerm, codec.StatusErrProcTermWoSync}
+	_, err := c.Events.Register(ctx, codes, client.HandlerOptions{}, func(ev *client.Event) client.Result {
+		select {
+		case news <- ev.Affected:
+		default:
+		}
+		return client.Result{}
+	})
+	if err != nil {
+		return err
+	}
+	if err := c.Fence(ctx, false); err != nil {
+		return err
+	}
+	if c.Rank() == 1 {
+		return syscall.Kill(os.Getpid(), syscall.SIGKILL)
+	}
+	select {
+	case about := <-news:
+		for _, p := range about {
+			fmt.Fprintf(stdout, "PE %v is dead\n", p.Rank)
+		}
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("no news: %w", ctx.Err())
+	}
+}
+
+// PEs of other nodes learn of the end of a program although the shell that has started it goes on. Here it goes on until
+// they have learnt of it.
+func TestFarProgramOfShellDies(t *testing.T) {
+	t.Parallel()
+	fifo := filepath.Join(t.TempDir(), "fifo")
+	check(t, syscall.Mkfifo(fifo, 0o600))
+	j := start(t, "--emulate", "2", "-n", "2", "--recover", "sh", "-c",
+		`"$0" pe t-pmix news; if [ $PMIX_RANK = 0 ]; then echo go >"$1"; else read go <"$1"; fi`, self(t), fifo)
+	j.expect(3, "PE 1 (pid ", "1 of 2 PEs failed:")
+	if got, want := j.stdout.String(), "PE 1 is dead\n"; got != want {
+		t.Errorf("output %q, want %q", got, want)
 	}
 }
 
