@@ -14,21 +14,34 @@ import (
 )
 
 // run carries the link over its connections, of which the first may be there already.
+//
+// The accepting end closes a connection as soon as it breaks, so that the dialing end dials again at once. The dialing
+// end keeps one until it has the next, so that its machine closes none while it lives and has not given the link up:
+// see Limits.Return.
 func (l *Link) run(c *connection) {
 	defer l.finish()
-	heard := time.Now()
-	var cause, err error
+	var broken *connection
 	for {
 		if c == nil {
-			if c, err = l.reconnect(cause, heard); err != nil {
+			var err error
+			c, err = l.reconnect(broken)
+			if broken != nil {
+				broken.close(err)
+			}
+			if err != nil {
 				l.lose(err)
 				return
 			}
 		}
-		if cause = l.serve(c); l.over() {
+		l.serve(c)
+		over := l.over()
+		if over || l.dialer == nil {
+			c.close(errEnded)
+		}
+		if over {
 			return
 		}
-		heard, c = c.raw.lastHeard(), nil
+		broken, c = c, nil
 	}
 }
 
@@ -70,8 +83,8 @@ func (l *Link) finish() {
 	close(l.done)
 }
 
-// serve reads and writes a connection until it breaks, and returns why.
-func (l *Link) serve(c *connection) error {
+// serve reads and writes a connection until it breaks. It does not close it.
+func (l *Link) serve(c *connection) {
 	l.mu.Lock()
 	l.current, l.addr = c, c.peer
 	switch {
@@ -82,14 +95,13 @@ func (l *Link) serve(c *connection) error {
 	}
 	l.mu.Unlock()
 	var writer sync.WaitGroup
-	writer.Go(func() { c.close(l.write(c)) })
-	c.close(l.read(c))
+	writer.Go(func() { c.end(l.write(c)) })
+	c.end(l.read(c))
 	writer.Wait() // else it could take frames for this connection out of what the next one carries
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.current = nil
 	l.frames.Break()
-	return c.cause
 }
 
 // read takes frames until the connection breaks.
@@ -234,9 +246,13 @@ func (l *Link) gather(b []byte, alive bool) (_ []byte, last bool) {
 	return b, l.flushed
 }
 
-// reconnect waits for the next connection after one broke for that cause, on which the peer was heard last then.
-func (l *Link) reconnect(cause error, heard time.Time) (*connection, error) {
+// reconnect waits for the next connection after one broke, or for the first one of an accepted link.
+func (l *Link) reconnect(broken *connection) (*connection, error) {
 	now := time.Now()
+	heard, cause := now, error(nil)
+	if broken != nil {
+		heard, cause = broken.raw.lastHeard(), broken.cause
+	}
 	until := heard.Add(l.limits.Lease)
 	if least := now.Add(l.limits.Lease / 2); until.Before(least) {
 		until = least

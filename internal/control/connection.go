@@ -29,14 +29,20 @@ func newConnection(raw *meter, t *tls.Conn) *connection {
 	return &connection{raw: raw, tls: t, in: bufio.NewReader(t), peer: raw.RemoteAddr().String(), stop: make(chan struct{})}
 }
 
-// close closes the connection; the first cause is kept. It does not say so to the peer's TLS: a link knows by its own
-// frames whether something is missing.
-func (c *connection) close(cause error) {
+// end makes all reads and writes fail; the first cause is kept. The peer's machine is not told: close has to follow.
+func (c *connection) end(cause error) {
 	c.once.Do(func() {
 		c.cause = cause
 		close(c.stop)
-		c.raw.Close() //nolint:errcheck // nothing that was written matters any more
+		c.raw.halt()
 	})
+}
+
+// close ends the connection and tells the peer's machine so. It does not tell the peer's TLS: a link knows by its own
+// frames whether something is missing.
+func (c *connection) close(cause error) {
+	c.end(cause)
+	c.raw.Close() //nolint:errcheck // nothing that was written matters any more
 }
 
 // write writes whole frames. It fails if the peer does not take them in time.
@@ -80,6 +86,7 @@ type meter struct {
 	budget  atomic.Int64 // how many bytes may still come, or noBudget
 	silence atomic.Int64 // how long a read may last, in nanoseconds; 0 leaves the deadline alone
 	heard   atomic.Int64 // when the last bytes came, in nanoseconds since began; 0 if none came
+	halted  atomic.Bool  // halt was called
 	began   time.Time
 }
 
@@ -87,6 +94,34 @@ func newMeter(c net.Conn, budget int64) *meter {
 	m := &meter{Conn: c, began: time.Now()}
 	m.budget.Store(budget)
 	return m
+}
+
+var errHalted = errors.New("the connection is not used any more")
+
+// halt makes reads and writes fail, those that are under way as well, and leaves the connection open.
+func (m *meter) halt() {
+	m.halted.Store(true)
+	m.Conn.SetDeadline(longAgo) //nolint:errcheck // it fails if the connection is closed
+}
+
+var longAgo = time.Unix(1, 0)
+
+// SetDeadline, SetReadDeadline and SetWriteDeadline fail after halt.
+func (m *meter) SetDeadline(t time.Time) error { return m.setDeadline(m.Conn.SetDeadline, t) }
+
+func (m *meter) SetReadDeadline(t time.Time) error { return m.setDeadline(m.Conn.SetReadDeadline, t) }
+
+func (m *meter) SetWriteDeadline(t time.Time) error { return m.setDeadline(m.Conn.SetWriteDeadline, t) }
+
+// setDeadline sets a deadline before it looks for halt, and halt does so the other way round. So the deadline that halt
+// has set is the last one.
+func (m *meter) setDeadline(set func(time.Time) error, t time.Time) error {
+	err := set(t)
+	if m.halted.Load() {
+		set(longAgo) //nolint:errcheck // it fails if the connection is closed
+		return errHalted
+	}
+	return err
 }
 
 // Read reads within the limits.

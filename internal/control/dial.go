@@ -122,6 +122,12 @@ func (d *dialer) connect(ctx context.Context, leaving bool, next func() hello) (
 		attempt = min(attempt, d.cfg.Lease/4) // a second one fits into what is left of the lease
 	}
 	why := map[netip.AddrPort]error{}
+	var said []*connection // those with a hello, which the peer may have taken for the connection of the link
+	defer func() {
+		for _, c := range said {
+			c.close(errReplaced)
+		}
+	}()
 	for pause := dialPause; ; pause = min(2*pause, dialMaxPause) {
 		addrs := d.order()
 		for len(addrs) > 0 { // ends: each turn takes an address away
@@ -134,7 +140,11 @@ func (d *dialer) connect(ctx context.Context, leaving bool, next func() hello) (
 				d.last = addr
 				return c, w, nil
 			}
-			c.close(err)
+			if c.end(err); wasClosed(err) {
+				c.close(err)
+			} else {
+				said = append(said, c) // its end would tell the peer that this process has ended
+			}
 			if refused := (*refusedError)(nil); errors.As(err, &refused) {
 				return nil, w, err
 			}

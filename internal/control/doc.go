@@ -45,4 +45,9 @@
 // lease is broken, and so is one that takes none. In the other half the dialing end tries to connect again. Each end
 // decides for itself: a link can be lost for one end while the other one still waits. The end that has lost it refuses
 // it from then on, so that the other end loses it as well.
+//
+// The two ends treat a broken connection differently. The accepting end closes it at once, and the dialing end takes
+// that as the sign to dial again. The dialing end stops using it, but leaves it open until the next one is there or the
+// link has ended. So the accepting end knows that the dialing process has ended, or has given the link up, if that
+// process's machine closes the connection: Limits.Return is then the time that is left.
 package control

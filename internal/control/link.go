@@ -16,8 +16,8 @@ type Limits struct {
 	// Lease is how long the ends may be without contact before the link is lost. Default: 10 s.
 	Lease time.Duration
 	// Return is how long the dialing side may take to dial again after its machine has closed a connection, for the
-	// accepting side. A process that ends closes its connections so, and a living one dials again at once; a silent
-	// network closes none. Default: until the lease is over.
+	// accepting side. The connections of a process that ends are closed so. A living one closes none before it has the
+	// next one or has given the link up, and a silent network closes none at all. Default: until the lease is over.
 	Return time.Duration
 	// Watermark is from how many bytes on, sent but not acknowledged, Handler.High is called. Default: 64 MiB.
 	Watermark int
