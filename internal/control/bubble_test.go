@@ -24,6 +24,7 @@ type network struct {
 	once     sync.Once
 	dials    atomic.Int32
 	mute     [2]atomic.Bool // what is written to the listener's side (0) or to the dialer's (1) does not arrive
+	rate     atomic.Int64   // how many bytes arrive in a second; 0 sets no limit
 	answer   atomic.Bool    // nothing but the first answer of the listener's side arrives: a handshake, but no welcome
 
 	mu     sync.Mutex
@@ -82,6 +83,9 @@ func (n *network) relay(to, from net.Conn, way int) {
 	b := make([]byte, 4096)
 	for i := 0; ; i++ {
 		k, err := from.Read(b)
+		if rate := n.rate.Load(); rate > 0 && k > 0 {
+			time.Sleep(time.Duration(k) * time.Second / time.Duration(rate))
+		}
 		drop := n.mute[way].Load() || way == 1 && i > 0 && n.answer.Load()
 		if k > 0 && !drop {
 			if _, err := to.Write(b[:k]); err != nil {
@@ -264,7 +268,7 @@ func TestStalledPeer(t *testing.T) {
 		if err := <-a.lost; !strings.Contains(err.Error(), "write:") {
 			t.Errorf("lost: %v, want the write that did not end", err)
 		}
-		between(t, "lost", began, 5*time.Second, 15*time.Second)
+		between(t, "lost", began, 5*time.Second, 16*time.Second)
 		close(release)
 		<-b.link.Done()
 	})
@@ -277,6 +281,34 @@ func TestStalledPeer(t *testing.T) {
 		}
 		between(t, "closed", began, time.Second, 3*time.Second)
 		close(release)
+	})
+}
+
+// A slow path is not a broken one: a link with more to carry than goes over it in the lease stays on its connection.
+func TestSlowPath(t *testing.T) {
+	bubble(t, DialConfig{}, nil, func(t *testing.T, n *network, a, b *end) {
+		n.rate.Store(1 << 10) // a record of TLS takes 16 s
+		began := time.Now()
+		f := wire.Frame{Kind: kindTest, Body: make([]byte, 100<<10)}
+		for range 3 {
+			a.link.Send(f)
+			b.link.Send(f)
+		}
+		for _, e := range []*end{a, b} {
+			for len(e.frames()) < 3 {
+				select {
+				case <-e.more:
+				case err := <-e.lost:
+					t.Fatalf("lost after %v: %v", time.Since(began), err)
+				}
+			}
+		}
+		between(t, "arrived", began, 5*time.Minute, 6*time.Minute)
+		if d := n.dials.Load(); d != 1 {
+			t.Errorf("%d connections, want 1", d)
+		}
+		n.rate.Store(0)
+		time.Sleep(4 * time.Second) // for what is on its way
 	})
 }
 

@@ -197,7 +197,7 @@ func (l *Link) write(c *connection) error {
 			}
 			continue
 		}
-		if err := c.write(b, l.limits.silence()); err != nil {
+		if _, err := c.tls.Write(b); err != nil {
 			return fmt.Errorf("write: %w", err)
 		}
 		if last {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -45,7 +46,7 @@ func (c *connection) close(cause error) {
 	c.raw.Close() //nolint:errcheck // nothing that was written matters any more
 }
 
-// write writes whole frames. It fails if the peer does not take them in time.
+// write writes whole frames of the handshake. It fails if the peer does not take them in time.
 func (c *connection) write(b []byte, within time.Duration) error {
 	if err := c.raw.SetWriteDeadline(time.Now().Add(within)); err != nil {
 		return err
@@ -84,7 +85,7 @@ var errTooMuch = errors.New("too many bytes before the end of the handshake")
 type meter struct {
 	net.Conn
 	budget  atomic.Int64 // how many bytes may still come, or noBudget
-	silence atomic.Int64 // how long a read may last, in nanoseconds; 0 leaves the deadline alone
+	silence atomic.Int64 // how long no byte may come or go, in nanoseconds; 0 leaves the deadlines alone
 	heard   atomic.Int64 // when the last bytes came, in nanoseconds since began; 0 if none came
 	halted  atomic.Bool  // halt was called
 	began   time.Time
@@ -146,6 +147,33 @@ func (m *meter) Read(b []byte) (int, error) {
 		}
 	}
 	return n, err
+}
+
+// Write writes within the limits: it fails if the peer takes no byte in the time, not if the peer is slow. A frame that
+// a slow path could not carry in the time would be written on the next connection again, and so for ever.
+//
+// An error does not say when the last byte went, so the time is made of several deadlines.
+func (m *meter) Write(b []byte) (n int, err error) {
+	const parts = 8
+	for idle := 0; ; {
+		s := m.silence.Load()
+		if s > 0 {
+			if err := m.SetWriteDeadline(time.Now().Add(time.Duration(s) / parts)); err != nil {
+				return n, err
+			}
+		}
+		k, err := m.Conn.Write(b[n:])
+		n += k
+		if s == 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
+			return n, err
+		}
+		if idle++; k > 0 {
+			idle = 0
+		}
+		if idle == parts {
+			return n, err
+		}
+	}
 }
 
 // lastHeard returns when the last bytes came, or when the connection began.
