@@ -1,10 +1,12 @@
 package control
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -116,10 +118,33 @@ func TestListenInRange(t *testing.T) {
 			t.Errorf("port is %d, want one of %v but not %d", a.Port(), around, port)
 		}
 	}
-	if _, err := Listen(ListenConfig{Addrs: append(loopback, addrs("192.0.2.77")...), Ports: around}); err == nil || !strings.Contains(err.Error(), "listen at 192.0.2.77: ") {
-		t.Errorf("an address of another machine: %v", err)
-	}
 	if _, err := Listen(ListenConfig{}); err == nil {
 		t.Error("no address is no error")
+	}
+}
+
+// A listener leaves out addresses that it cannot use, and says so. If none is left, its error has all causes.
+func TestListenWithoutSome(t *testing.T) {
+	var r report
+	ln, _ := listen(t, ListenConfig{Addrs: addrs("192.0.2.77", "127.0.0.1", "2001:db8::7"), Report: r.add})
+	if got := ln.Addrs(); len(got) != 1 || got[0].Addr() != loopback[0] {
+		t.Errorf("addresses are %v, want one with %v", got, loopback[0])
+	}
+	ln.Close()
+	lines := r.all()
+	if len(lines) != 2 {
+		t.Fatalf("lines %q, want 2", lines)
+	}
+	for i, want := range []string{"listen at 192.0.2.77: ", "listen at 2001:db8::7: "} {
+		if !strings.HasPrefix(lines[i], want) || !strings.HasSuffix(lines[i], "; 1 of 3 addresses are left") {
+			t.Errorf("line %q, want one about %q", lines[i], want)
+		}
+	}
+	_, err := Listen(ListenConfig{Addrs: addrs("192.0.2.77", "192.0.2.78"), Report: r.add})
+	if err == nil || !strings.Contains(err.Error(), "listen at 192.0.2.77: ") || !strings.Contains(err.Error(), "; listen at 192.0.2.78: ") || !errors.Is(err, syscall.EADDRNOTAVAIL) {
+		t.Errorf("no address can be used: %v", err)
+	}
+	if lines := r.all(); len(lines) != 2 {
+		t.Errorf("lines %q besides the error", lines[2:])
 	}
 }

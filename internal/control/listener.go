@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -20,7 +21,7 @@ type ListenConfig struct {
 	Secret Secret
 	// Self is what the peers are told. Their Job must be the same if it is known, and their Build always.
 	Self Identity
-	// Addrs are the addresses to listen at.
+	// Addrs are the addresses to listen at. Those that cannot be used are left out.
 	Addrs []netip.Addr
 	// Ports are the ports to choose from. The zero value leaves the choice to the kernel.
 	Ports PortRange
@@ -66,23 +67,42 @@ type Listener struct {
 	gone    map[uint64]uint64 // ended links: how many frames of the peer they had taken
 }
 
-// Listen listens at the addresses of cfg.
+// Listen listens at the addresses of cfg. It reports each that cannot be used, such as an IPv6 address that the kernel
+// still checks for duplicates, and fails if none can.
 func Listen(cfg ListenConfig) (*Listener, error) {
 	if len(cfg.Addrs) == 0 {
 		return nil, errors.New("listen: there is no address")
 	}
 	var on []net.Listener
+	var unusable []error
 	for _, a := range cfg.Addrs {
 		l, err := listenAt(a, cfg.Ports)
 		if err != nil {
-			for _, l := range on {
-				l.Close() //nolint:errcheck // the error below says more
-			}
-			return nil, err
+			unusable = append(unusable, err)
+			continue
 		}
 		on = append(on, l)
 	}
-	return NewListener(cfg, on)
+	if len(on) == 0 {
+		return nil, joinErrors(unusable)
+	}
+	ln, err := NewListener(cfg, on)
+	if err != nil {
+		return nil, err
+	}
+	for _, err := range unusable {
+		ln.lines.add(fmt.Sprintf("%v; %d of %d addresses are left", err, len(on), len(cfg.Addrs)))
+	}
+	return ln, nil
+}
+
+// joinErrors makes one line of errors.
+func joinErrors(errs []error) error {
+	texts, causes := make([]string, len(errs)), make([]any, len(errs))
+	for i, err := range errs {
+		texts[i], causes[i] = "%w", err
+	}
+	return fmt.Errorf(strings.Join(texts, "; "), causes...)
 }
 
 // NewListener accepts links from listening sockets, which it owns from then on. cfg.Addrs and cfg.Ports mean nothing.
@@ -106,7 +126,7 @@ func NewListener(cfg ListenConfig, on []net.Listener) (*Listener, error) {
 	return ln, nil
 }
 
-// Addrs returns the addresses with their ports, in the order of ListenConfig.Addrs.
+// Addrs returns the addresses with their ports, in the order of ListenConfig.Addrs and without those that cannot be used.
 func (ln *Listener) Addrs() []netip.AddrPort {
 	var addrs []netip.AddrPort
 	for _, l := range ln.on {
