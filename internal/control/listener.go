@@ -30,7 +30,8 @@ type ListenConfig struct {
 	// the peer. An error is sent to the peer, which then has no link. Several calls may run at the same time.
 	Accept func(l *Link) (Handler, error)
 	// Report gets a line for a connection that was closed because its peer is not of the job or does not behave. There
-	// are at most 10 such lines in 10 s, and then one that counts the others. Optional; it must not call the listener.
+	// are at most 10 such lines in 10 s, and then one that counts the others. Optional. It may block: then lines are left
+	// out, and Close returns after a second although the last call has not.
 	Report func(line string)
 	// Handshake bounds the time until a connection's hello has come. Default: 2 s.
 	Handshake time.Duration
@@ -139,7 +140,7 @@ func (ln *Listener) Addrs() []netip.AddrPort {
 }
 
 // Close stops listening and closes the connections that are in their handshake. The links stay, but their peers cannot
-// connect again. It waits for calls of Accept, which must not call it.
+// connect again. It waits for calls of Accept, which must not call it, and for a short time for Report.
 func (ln *Listener) Close() {
 	ln.mu.Lock()
 	if !ln.closed {

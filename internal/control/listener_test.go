@@ -322,34 +322,6 @@ func TestManyAtOnce(t *testing.T) {
 	}
 }
 
-// There are 10 lines in 10 s, and one that counts the others.
-func TestLines(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var r report
-		l := lines{report: r.add, window: lineWindow}
-		for i := range 25 {
-			l.add(fmt.Sprint(i))
-		}
-		if got := r.all(); len(got) != 10 || got[9] != "9" {
-			t.Errorf("at first %q", got)
-		}
-		time.Sleep(lineWindow + 1)
-		if got := r.all(); len(got) != 11 || got[10] != "15 more connections were closed" {
-			t.Errorf("after the window %q", got)
-		}
-		for i := range 11 {
-			l.add(fmt.Sprint(i))
-		}
-		l.stop()
-		l.add("late")
-		l.stop()
-		time.Sleep(time.Hour)
-		if got := r.all(); len(got) != 22 || got[21] != "1 more connections were closed" {
-			t.Errorf("at the end %q", got)
-		}
-	})
-}
-
 // failing is a socket whose Accept fails a few times.
 type failing struct {
 	*network
@@ -382,10 +354,10 @@ func TestAcceptFails(t *testing.T) {
 		if err := l.Close(time.Second); err != nil {
 			t.Error(err)
 		}
+		synctest.Wait()
 		if lines := r.all(); len(lines) != 3 || !strings.Contains(lines[0], "too many open files") {
 			t.Errorf("lines %q", lines)
 		}
-		synctest.Wait()
 		ln.Close()
 		n.cut(nil)
 	})
