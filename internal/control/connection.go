@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -84,6 +85,7 @@ var errTooMuch = errors.New("too many bytes before the end of the handshake")
 // meter is a connection below TLS that counts what it receives.
 type meter struct {
 	net.Conn
+	from    netip.Addr   // the peer's address without its port; zero if it is none of TCP
 	budget  atomic.Int64 // how many bytes may still come, or noBudget
 	silence atomic.Int64 // how long no byte may come or go, in nanoseconds; 0 leaves the deadlines alone
 	heard   atomic.Int64 // when the last bytes came, in nanoseconds since began; 0 if none came
@@ -94,6 +96,9 @@ type meter struct {
 func newMeter(c net.Conn, budget int64) *meter {
 	m := &meter{Conn: c, began: time.Now()}
 	m.budget.Store(budget)
+	if a, ok := c.RemoteAddr().(*net.TCPAddr); ok {
+		m.from = a.AddrPort().Addr().Unmap()
+	}
 	return m
 }
 

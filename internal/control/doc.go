@@ -3,7 +3,8 @@
 //
 //   - Secret: all processes of a job share 32 bytes, and nobody else has them. Both ends of a connection prove by
 //     TLS 1.3 that they have the Ed25519 key that is derived from the secret. There are no names and no authorities.
-//   - Listener: accepts the connections of others. Strangers get 2 s and a few KiB, and at most 64 of them at a time.
+//   - Listener: accepts the connections of others. Strangers get 2 s and a few KiB, at most 64 of them at a time,
+//     and those of one address do not lock out those of another one.
 //   - Dial: makes a link to a process that listens.
 //   - Link: carries frames in both directions, in order and each once, also over connections that break. The end that
 //     dialed dials again; the other one waits.

@@ -8,7 +8,6 @@ import (
 	"io"
 	"net"
 	"net/netip"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -36,16 +35,6 @@ type ListenConfig struct {
 	// Handshake bounds the time until a connection's hello has come. Default: 2 s.
 	Handshake time.Duration
 }
-
-// At most maxPending connections are in their handshake. One more may replace one that has said nothing for silentGrace,
-// or else the oldest if that has lasted for grace. A process of the job speaks at once, and its handshake takes some
-// milliseconds. So many of them that come at the same time wait for each other, and dial again if the machine is too slow
-// for that; a thousand strangers that keep their connections delay them by some seconds at most.
-const (
-	maxPending  = 64
-	silentGrace = 100 * time.Millisecond
-	grace       = 500 * time.Millisecond
-)
 
 // errLeft says that a process of the job has closed a connection before its hello: another address has answered first.
 var errLeft = errors.New("connection was not needed")
@@ -187,69 +176,6 @@ func (ln *Listener) accept(on net.Listener) {
 			return
 		}
 	}
-}
-
-// admit lets a connection begin its handshake. If there are too many, it waits for the end of one, or takes the place of
-// one that has had its time. Others wait in the queue of the socket meanwhile.
-func (ln *Listener) admit(raw net.Conn) {
-	m := newMeter(raw, newBytes)
-	look := time.NewTimer(0)
-	defer look.Stop()
-	for {
-		select {
-		case <-look.C:
-		case <-ln.room:
-		case <-ln.stop:
-			m.Close() //nolint:errcheck // nothing was said yet
-			return
-		}
-		if ln.tryAdmit(m) {
-			return
-		}
-		look.Reset(silentGrace / 4)
-	}
-}
-
-func (ln *Listener) tryAdmit(m *meter) bool {
-	ln.mu.Lock()
-	defer ln.mu.Unlock()
-	if ln.closed {
-		return false // admit sees it as well
-	}
-	if len(ln.pending) >= maxPending {
-		i := slices.IndexFunc(ln.pending, func(m *meter) bool {
-			return m.heard.Load() == 0 && time.Since(m.began) >= silentGrace
-		})
-		if i < 0 && time.Since(ln.pending[0].began) >= grace {
-			i = 0
-		}
-		if i < 0 {
-			return false
-		}
-		ln.pending[i].Close() //nolint:errcheck // its task reports
-		ln.pending = slices.Delete(ln.pending, i, i+1)
-	}
-	m.began = time.Now()
-	ln.pending = append(ln.pending, m)
-	ln.unheard[m] = true
-	ln.tasks.Go(func() { ln.greet(m) })
-	return true
-}
-
-// leave removes a connection from those in their handshake, and says whether it was still one of them.
-func (ln *Listener) leave(m *meter) bool {
-	ln.mu.Lock()
-	defer ln.mu.Unlock()
-	i := slices.Index(ln.pending, m)
-	if i < 0 {
-		return false
-	}
-	ln.pending = slices.Delete(ln.pending, i, i+1)
-	select {
-	case ln.room <- struct{}{}:
-	default:
-	}
-	return true
 }
 
 // greet does the handshake of a connection, reads its hello and gives it to its link.
