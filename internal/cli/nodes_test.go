@@ -168,11 +168,13 @@ func (j *job) pick(victim, program string) int {
 // childrenThatRun returns the children of a process whose command line ends with some words. Others may be there for a
 // moment: the Go runtime starts some to see what the kernel can do, and nobody misses them.
 func childrenThatRun(pid int, words ...string) []int {
-	end := "\x00" + strings.Join(words, "\x00") + "\x00"
-	return slices.DeleteFunc(childrenOf(pid), func(child int) bool {
-		line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", child)) // empty: the process has ended
-		return !strings.HasSuffix("\x00"+string(line), end)
-	})
+	return slices.DeleteFunc(childrenOf(pid), func(child int) bool { return !runs(child, words...) })
+}
+
+// runs says whether the command line of a process ends with some words.
+func runs(pid int, words ...string) bool {
+	line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)) // empty: the process has ended
+	return strings.HasSuffix("\x00"+string(line), "\x00"+strings.Join(words, "\x00")+"\x00")
 }
 
 // childrenOf returns the children of a process.

@@ -37,6 +37,8 @@ const (
 	User    Capability = "user"    // the test runs as an ordinary user
 
 	Namespaces Capability = "netns" // the test may make namespaces of networks, processes and mounts
+	SSH        Capability = "ssh"   // ssh and its server, and ip to make hosts for them
+	Slurm      Capability = "slurm" // Slurm with its daemons and munge's, and ip to make a network for them
 )
 
 // probe looks for one capability.
@@ -58,6 +60,8 @@ var probes = map[Capability]probe{
 	User:    {findUser, "run the test as an ordinary user"},
 
 	Namespaces: {findNamespaces, "run the test as root, outside of a container that forbids it; Debian: apt install util-linux"},
+	SSH:        {programsOf("ssh", "ssh-keygen", "sshd", "ip"), "Debian: apt install iproute2 openssh-client openssh-server"},
+	Slurm:      {programsOf("salloc", "srun", "sinfo", "slurmctld", "slurmd", "munged", "ip"), "Debian: apt install iproute2 munge slurm-wlm"},
 }
 
 // answer is the result of a probe.
@@ -154,4 +158,16 @@ func findNamespaces() (*toolchain, error) {
 		return nil, fmt.Errorf("%s: %w: %s", cmd, err, bytes.TrimSpace(text))
 	}
 	return nil, nil
+}
+
+// programsOf returns a probe that looks for all of some programs.
+func programsOf(names ...string) func() (*toolchain, error) {
+	return func() (*toolchain, error) {
+		for _, name := range names {
+			if _, err := exec.LookPath(name); err != nil {
+				return nil, err
+			}
+		}
+		return nil, nil
+	}
 }

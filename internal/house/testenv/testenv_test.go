@@ -51,13 +51,15 @@ func record(f func(*recorder)) (r recorder) {
 	return r
 }
 
-const absent Capability = "slurm" // any capability that GOSHMEM_TEST_REQUIRE knows
+const absent Capability = "slurm" // any capability
 
+// withoutIt lets the machine lack that capability.
 func withoutIt(t *testing.T) {
 	t.Helper()
+	had, answered := probes[absent], answers[absent]
 	probes[absent] = probe{hint: "do without"}
 	answers[absent] = func() answer { return answer{err: errors.New("there is none")} }
-	t.Cleanup(func() { delete(probes, absent); delete(answers, absent) })
+	t.Cleanup(func() { probes[absent], answers[absent] = had, answered })
 }
 
 func TestNeed(t *testing.T) {

@@ -1,0 +1,142 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/goshmem/goshmem/internal/house/testenv"
+)
+
+// A job of MPI on hosts that ssh reaches: each rank runs on its host, the job's status is the program's, and a lost
+// daemon has the name of its host.
+func TestSSHCluster(t *testing.T) {
+	t.Parallel()
+	needCluster(t, testenv.SSH)
+	dir, ssh, sshd := t.TempDir(), pathOf(t, "ssh"), pathOf(t, "sshd")
+	check(t, os.Mkdir(filepath.Join(dir, "tmp"), 0o700))
+	c := startCluster(t, "sshd.sh", dir, ssh, sshd, asOshrun+"=1 TMPDIR="+filepath.Join(dir, "tmp"))
+	c.env = []string{"PATH=" + filepath.Join(dir, "bin") + ":" + os.Getenv("PATH")}
+	c.hostVariable = "CLUSTER_HOST"
+	launch := []string{"--launch", "ssh", "--host", "g0,g1,g2,g3"}
+	for _, lib := range []testenv.Capability{testenv.OpenMPI, testenv.MPICH} {
+		t.Run(string(lib), func(t *testing.T) {
+			program := testenv.CompileC(t, lib, filepath.Join("testdata", "cluster.c"))
+			hostOf := func(rank int) (node, host string) { node = fmt.Sprintf("g%d", rank); return node, node }
+			c.testPrograms(t, hostOf, launch, program, "hello", "ring", "abort", "exit")
+			c.testLoss(t, launch, program, "g1")
+			c.testLoss(t, append([]string{"--recover"}, launch...), program, "g2")
+		})
+	}
+	if left, err := os.ReadDir(filepath.Join(dir, "tmp")); err != nil || len(left) > 0 {
+		t.Errorf("left in the hosts' temporary directory: %v, %v", left, err)
+	}
+}
+
+// A job of MPI in a job of Slurm: each of Slurm's nodes runs its rank.
+func TestSlurmCluster(t *testing.T) {
+	t.Parallel()
+	needCluster(t, testenv.Slurm)
+	dir := t.TempDir()
+	c := startCluster(t, "slurm.sh", dir)
+	c.env = []string{"SLURM_CONF=" + filepath.Join(dir, "slurm.conf")}
+	c.front = []string{pathOf(t, "salloc"), "--quiet", "-N4", "-n4"}
+	c.hostVariable = "SLURMD_NODENAME"
+	name, err := os.Hostname()
+	check(t, err)
+	for _, lib := range []testenv.Capability{testenv.OpenMPI, testenv.MPICH} {
+		t.Run(string(lib), func(t *testing.T) {
+			program := testenv.CompileC(t, lib, filepath.Join("testdata", "cluster.c"))
+			hostOf := func(rank int) (node, host string) { return fmt.Sprintf("n%d", rank), name }
+			c.testPrograms(t, hostOf, nil, program, "hello", "abort")
+			c.testLoss(t, nil, program, "n1")
+		})
+	}
+}
+
+// needCluster skips the test unless the machine can have a cluster with a launcher.
+func needCluster(t *testing.T, launcher testenv.Capability) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("takes ten seconds, and the race detector finds in it what it finds on emulated nodes")
+	}
+	testenv.Need(t, launcher, testenv.Namespaces)
+}
+
+// statuses are how jobs of cluster.c end.
+var statuses = map[string]int{"hello": 0, "ring": 0, "abort": 42, "exit": 7}
+
+// testPrograms runs cluster.c, a rank on each host, once for each of some words.
+func (c *cluster) testPrograms(t *testing.T, hostOf func(rank int) (node, host string), launch []string, program string, words ...string) {
+	t.Helper()
+	var want []string
+	for rank := range clusterHosts {
+		node, host := hostOf(rank)
+		want = append(want, fmt.Sprintf("rank %d of %d, node %s, host %s, sum 6", rank, clusterHosts, node, host))
+	}
+	for _, word := range words {
+		t.Run(word, func(t *testing.T) {
+			j := c.prepare(t, slices.Concat(launch, []string{program, word})...)
+			j.begin()
+			j.expect(statuses[word])
+			if got := strings.Split(strings.TrimSpace(j.stdout.String()), "\n"); !sameLines(got, want, statuses[word] != 0) {
+				t.Errorf("output %q, want %q; stderr:\n%s", got, want, &j.stderr)
+			}
+			c.expectIdle(t)
+		})
+	}
+}
+
+// sameLines compares lines in any order. If some may be missing, as after an abort, those that are there count.
+func sameLines(got, want []string, mayLack bool) bool {
+	slices.Sort(got)
+	if mayLack {
+		return !slices.ContainsFunc(got, func(line string) bool { return !slices.Contains(want, line) })
+	}
+	return slices.Equal(got, want)
+}
+
+// testLoss kills the daemon on a host. Oshrun names the host; with --recover the job goes on until it is interrupted.
+func (c *cluster) testLoss(t *testing.T, launch []string, program, host string) {
+	t.Helper()
+	recovers := slices.Contains(launch, "--recover")
+	t.Run(fmt.Sprintf("daemon killed, recover=%t", recovers), func(t *testing.T) {
+		j := c.prepare(t, slices.Concat(launch, []string{program, "wait"})...)
+		j.begin()
+		for range clusterHosts {
+			line, err := j.out.ReadString('\n')
+			j.stdout.WriteString(line)
+			if err != nil {
+				t.Fatalf("output %q, %v; stderr:\n%s", &j.stdout, err, &j.stderr)
+			}
+		}
+		check(t, syscall.Kill(c.daemonOn(t, host, program), syscall.SIGKILL))
+		rest := j.rest()
+		words := "node " + host + " is lost with PE "
+		if recovers {
+			select {
+			case <-j.stderr.says(words):
+				check(t, j.cmd.Process.Signal(syscall.SIGINT))
+			case <-rest:
+			}
+		}
+		j.over(testPatience, func() { <-rest })
+		if status, said := j.cmd.ProcessState.ExitCode(), j.stderr.String(); !strings.Contains(said, words) || !recovers && status != 1 {
+			t.Errorf("status %d, said %q, want %q in it", status, said, words)
+		}
+		c.expectIdle(t)
+	})
+}
+
+// pathOf returns the path of a program that is installed.
+func pathOf(t *testing.T, program string) string {
+	t.Helper()
+	path, err := exec.LookPath(program)
+	check(t, err)
+	return path
+}
