@@ -109,7 +109,7 @@ node2: PE 2, program no-such-program
 		t.Errorf("status %d, %q, want 0 and\n%s\ngot\n%s", status, out, words, said)
 	}
 	status, _, said := execute(t, append([]string{"--launch", "exec:sh -c ./{host}_is_no_such_host"}, strings.Fields(line)...)...)
-	if status != 4 || !strings.HasPrefix(said, words+"oshrun: daemon on node1, started by \"sh -c ") || !strings.Contains(said, "node1_is_no_such_host: not found") {
+	if status != 4 || !strings.HasPrefix(said, words+"oshrun: daemon on node") || !strings.Contains(said, "_is_no_such_host: not found") || strings.Count(said, ", started by") != 1 {
 		t.Errorf("launched: status %d\n%s", status, said)
 	}
 	for option, want := range map[string]string{

@@ -5,6 +5,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
@@ -62,10 +63,10 @@ func (f *nodeFlags) emulation(count func(nodes int) int) (*plan.Allocation, erro
 // setStarter says how the daemons of the job's nodes are started.
 func (f *nodeFlags) setStarter(o *launch.Options) (err error) {
 	emulated := f.emulate != ""
-	cfg := nodes.Config{Emulated: emulated, Logger: zerolog.Nop(), Report: func(line string) { fmt.Fprintf(o.Stderr, "oshrun: %s\n", line) }}
+	cfg := nodes.Config{Emulated: emulated}
 	cfg.Within, err = duration("--launch-timeout", f.launchTimeout)
 	if err == nil {
-		cfg.Lease, err = duration("--lease", f.lease)
+		cfg.Lease, err = f.leaseTime()
 	}
 	if err == nil {
 		cfg.Ports, err = f.ports()
@@ -87,6 +88,18 @@ func (f *nodeFlags) setStarter(o *launch.Options) (err error) {
 	}
 	o.Starter = nodes.Starter{Config: cfg}
 	return nil
+}
+
+// leastLease bounds --lease: a daemon that is busy for a moment must not be taken for lost.
+const leastLease = time.Second
+
+// leaseTime returns how long a node may be out of reach.
+func (f *nodeFlags) leaseTime() (time.Duration, error) {
+	d, err := duration("--lease", f.lease)
+	if err == nil && d < leastLease {
+		err = usagef("--lease 10", "--lease: %v, want at least %v: a node that is busy for a moment must not be lost", d, leastLease)
+	}
+	return d, err
 }
 
 // ports returns the ports that may be listened at.

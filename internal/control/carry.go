@@ -317,6 +317,9 @@ func (l *Link) await(ctx context.Context, window time.Duration) (*connection, er
 		l.mu.Lock()
 		o := l.waiting
 		l.waiting = nil
+		if o != nil {
+			l.current = o.c
+		}
 		l.mu.Unlock()
 		if o != nil {
 			if failed = l.welcome(o); failed == nil {

@@ -158,6 +158,28 @@ func (l *Link) Queued() (frames, bytes int) {
 // Done is closed when the link has ended, for whatever reason, and no function of the handler runs.
 func (l *Link) Done() <-chan struct{} { return l.done }
 
+// Broken returns a channel that is closed when the link has no connection, for a moment or for good. A link that was
+// started just now has none yet.
+func (l *Link) Broken() <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.waiting != nil: // it replaces current
+		return l.waiting.c.stop
+	case l.current != nil:
+		return l.current.stop
+	default:
+		return closedChannel
+	}
+}
+
+// closedChannel is closed.
+var closedChannel = func() <-chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()
+
 // Start begins to take frames. A link that was dialed must be started once, and soon: until then the peer hears nothing.
 // A link that was accepted is started by its listener.
 func (l *Link) Start(h Handler) {

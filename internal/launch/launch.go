@@ -144,15 +144,15 @@ func (o *Options) run(ctx context.Context, at Starter) (status int, err error) {
 	span := o.span()
 	input := o.feeders(span.nodes())
 	logger := o.logger(p)
-	nodes, interrupted, err := o.startNodes(ctx, at, cfg, func(node int) daemon.Hooks {
+	nodes, early, err := o.startNodes(ctx, at, cfg, func(node int) daemon.Hooks {
 		hooks := o.hooks(p, logger)
 		hooks.Credit = func(c daemon.Credit) { input.credit(node, c) }
 		return hooks
 	})
-	if interrupted > 0 {
+	if early.end > 0 {
 		p.message("%v", err)
 		p.flush()
-		return StatusSignal + int(interrupted), p.close()
+		return StatusSignal + int(early.end), p.close()
 	}
 	if err != nil {
 		p.flush() // what is displayed comes before the error
@@ -173,6 +173,9 @@ func (o *Options) run(ctx context.Context, at Starter) (status int, err error) {
 		r.left, r.ending, r.status = 0, true, StatusSetUp
 		r.finish(ctx)
 		return r.status, &SetUpError{Err: err, Hint: hintAt(err)}
+	}
+	for _, s := range early.kept {
+		r.signal(s)
 	}
 	input.begin(cluster, func(text string) {
 		r.log.Error().Msg(text)

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"slices"
+	"sync"
 	"syscall"
 
 	"github.com/goshmem/goshmem/internal/daemon"
@@ -16,6 +19,8 @@ type Span struct {
 	Hosts []plan.Host // by index of the node
 	Here  []bool      // by index of the node: its host is this machine
 	Homes []int       // by PE: the index of its node
+	// Kill is closed when what was started is to be killed, because the user does not wait for it to end. Nil: never.
+	Kill <-chan struct{}
 }
 
 // span returns the nodes of the layout.
@@ -30,41 +35,76 @@ func (o *Options) span() (s Span) {
 	return s
 }
 
-// startNodes starts the nodes of the job. On other machines that may take long, so a signal that asks for the end ends
-// the start, with an error: startNodes returns the signal, otherwise 0.
-func (o *Options) startNodes(ctx context.Context, at Starter, cfg daemon.Config, hooks func(node int) daemon.Hooks) (nodes []Node, interrupted syscall.Signal, err error) {
+// startNodes starts the nodes of the job. On other machines that may take long, so signals count meanwhile. One that asks
+// for the end ends the start, with an error. Those in early.kept are for the PEs, when they are there.
+func (o *Options) startNodes(ctx context.Context, at Starter, cfg daemon.Config, hooks func(node int) daemon.Hooks) (nodes []Node, early earlySignals, err error) {
 	if o.Layout.IsHere() {
 		nodes, err = at.Start(ctx, Span{}, cfg, hooks)
-		return nodes, 0, err
+		return nodes, early, err
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	started := make(chan struct{})
-	watched := make(chan syscall.Signal, 1)
-	go func() {
-		for {
-			select {
-			case s := <-o.Signals:
-				if sig, ok := s.(syscall.Signal); ok && ends(sig) {
-					cancel(fmt.Errorf("%s ends the job while its nodes are started", xunix.SignalName(sig)))
-					watched <- sig
-					return
+	early.kill = make(chan struct{})
+	over := make(chan struct{})
+	var watch sync.WaitGroup
+	watch.Go(func() { early.watch(o.Signals, over, cancel) })
+	span := o.span()
+	span.Kill = early.kill
+	nodes, err = at.Start(ctx, span, cfg, hooks)
+	if err == nil && ctx.Err() != nil { // too late for the start
+		err = errors.Join(context.Cause(ctx), NewCluster(nodes, span.Homes).Close())
+		nodes = nil
+	}
+	close(over)
+	watch.Wait()
+	switch cause := context.Cause(ctx); {
+	case early.end == 0:
+		return nodes, early, err
+	case nodes != nil: // the signal came even later
+		err = errors.Join(cause, NewCluster(nodes, span.Homes).Close())
+	case !errors.Is(err, cause):
+		err = errors.Join(cause, err)
+	}
+	return nil, early, err
+}
+
+// earlySignals are the signals that come while the nodes are started.
+type earlySignals struct {
+	end  syscall.Signal // the first that asks for the end; 0: none
+	kept []os.Signal    // those for the PEs, each once
+	kill chan struct{}  // closed by the second one that asks for the end
+}
+
+// stopFrontEnd stops this process; tests do something else.
+var stopFrontEnd = xunix.StopSelf
+
+// watch handles signals until over is closed.
+func (e *earlySignals) watch(signals <-chan os.Signal, over <-chan struct{}, cancel context.CancelCauseFunc) {
+	asked := 0
+	for {
+		select {
+		case s := <-signals:
+			sig, ok := s.(syscall.Signal)
+			switch {
+			case !ok || sig == xunix.SIGCONT: // nothing is stopped but this process, which goes on
+			case sig == xunix.SIGTSTP:
+				stopFrontEnd()
+			case !ends(sig):
+				if !slices.Contains(e.kept, s) {
+					e.kept = append(e.kept, s)
 				}
-			case <-started:
-				watched <- 0
-				return
+			default:
+				if asked++; asked == 1 {
+					e.end = sig
+					cancel(fmt.Errorf("%s ends the job while its nodes are started", xunix.SignalName(sig)))
+				} else if asked == 2 {
+					close(e.kill)
+				}
 			}
+		case <-over:
+			return
 		}
-	}()
-	nodes, err = at.Start(ctx, o.span(), cfg, hooks)
-	close(started)
-	if interrupted = <-watched; interrupted == 0 {
-		return nodes, 0, err
 	}
-	if err == nil { // the signal came too late for the start
-		err = NewCluster(nodes, o.span().Homes).Close()
-	}
-	return nil, interrupted, errors.Join(context.Cause(ctx), err)
 }
 
 // nodes returns the number of nodes.

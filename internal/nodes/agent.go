@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/goshmem/goshmem/internal/daemon"
 	"github.com/goshmem/goshmem/internal/plan"
 	"github.com/goshmem/goshmem/internal/xunix"
 )
@@ -31,9 +32,10 @@ var daemonWords = []string{"daemon", "--stdin"}
 // LocalAgent starts daemons on this machine. Oshrun is the path of oshrun, there and for the other agents.
 func LocalAgent(oshrun string) Agent { return Agent{Command: append([]string{oshrun}, daemonWords...)} }
 
-// SSHAgent starts daemons by ssh, which must not ask for anything.
+// SSHAgent starts daemons by ssh, which must not ask for anything. It says something on a silent connection, which a
+// firewall would forget otherwise.
 func SSHAgent(oshrun string) Agent {
-	return Agent{Logins: true, Command: append([]string{"ssh", "-o", "BatchMode=yes", "{host}", quote(oshrun)}, daemonWords...)}
+	return Agent{Logins: true, Command: append([]string{"ssh", "-o", "BatchMode=yes", "-o", "ServerAliveInterval=15", "{host}", quote(oshrun)}, daemonWords...)}
 }
 
 // SrunAgent starts all daemons by one srun, in a job of Slurm. Without any one of these options the end of one daemon
@@ -152,11 +154,32 @@ func (p *agentProcess) failure() error {
 	if err == nil {
 		err = errors.New("exit status 0 before the job was over")
 	}
+	return &daemon.HintError{
+		Err:  p.explain(err),
+		Hint: "the same command by hand; --prefix, where oshrun is elsewhere there; --interface and --port-range, if the daemon does not reach this machine",
+	}
+}
+
+// explain returns the error of a daemon that does not report itself.
+func (p *agentProcess) explain(err error) error {
 	return &AgentError{Where: p.where, Argv: p.argv, Err: err, Said: p.said.String()}
 }
 
 // kill ends the agent. Its daemon ends when it finds that the front end does not answer any more.
 func (p *agentProcess) kill() { _ = p.cmd.Process.Kill() } // it may have ended
+
+// end returns when the agent has ended. An agent that has not ended by itself after that time is killed.
+func (p *agentProcess) end(after time.Duration) {
+	late := time.NewTimer(after)
+	defer late.Stop()
+	select {
+	case <-p.ended:
+		return
+	case <-late.C:
+	}
+	p.kill()
+	<-p.ended
+}
 
 // AgentError reports a daemon that could not be started.
 type AgentError struct {

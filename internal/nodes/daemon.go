@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"sync"
-	"time"
 
 	"github.com/rs/zerolog"
 
@@ -33,11 +32,9 @@ type nodeDaemon struct {
 	dead   []int         // nodes that were lost before fences was set
 }
 
-// dialWithin is how long a daemon tries to reach the front end.
-const dialWithin = 30 * time.Second
-
 // RunDaemon is the work of "oshrun daemon": it reads a Handover, reports itself to the front end and runs a node for it.
-// It returns when the front end has closed the node, and with an error if the front end is lost.
+// It returns when the front end has closed the node, and with an error if the front end is lost or sends what the daemon
+// does not understand.
 func RunDaemon(ctx context.Context, stdin io.Reader, logger zerolog.Logger) error {
 	h, err := ReadHandover(stdin)
 	if err != nil {
@@ -50,18 +47,36 @@ func RunDaemon(ctx context.Context, stdin io.Reader, logger zerolog.Logger) erro
 	d := &nodeDaemon{logger: logger, over: make(chan struct{})}
 	d.link, err = control.Dial(ctx, control.DialConfig{
 		Secret: h.Secret, Self: control.Identity{Build: version.String(), Node: int32(h.Node)},
-		Peer: control.FrontEnd, Addrs: h.Root, Within: dialWithin, RefusedIsLost: true, Limits: control.Limits{Lease: h.Lease},
+		Peer: control.FrontEnd, Addrs: h.Root, Within: h.Dial, RefusedIsLost: true, Limits: control.Limits{Lease: h.Lease},
 	})
 	if err != nil {
 		return fmt.Errorf("front end: %w", err)
 	}
 	d.server = remote.NewServer(d.link, d.startStep)
 	d.link.Start(control.Handler{Take: d.take, Bye: func() { d.finish(nil) }, Lost: d.finish})
-	<-d.over
+	d.await()
 	d.server.Lost(errors.Join(errors.New("the front end has gone"), d.err))
 	<-d.server.Done()
 	_ = d.link.Close(closeWithin) // the front end has gone, or has closed it
 	return d.err
+}
+
+// await returns when the front end is done with the node, or is lost, or the server has failed: then no further request of
+// the front end would be answered, and the front end is told so.
+func (d *nodeDaemon) await() {
+	select {
+	case <-d.over:
+		return
+	case <-d.server.Done():
+	}
+	if err := d.server.Wait(); err != nil {
+		d.link.Send(wire.Frame{Kind: wire.KindNotice, Body: []byte("daemon: " + err.Error())})
+		d.end.Do(func() {
+			d.err = err
+			close(d.over)
+		})
+	}
+	<-d.over
 }
 
 // finish notes that the front end has closed the link, or is lost.

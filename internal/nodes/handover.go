@@ -24,6 +24,7 @@ type Handover struct {
 	Node   int              // index of the node; -1: the index of this host's name in Hosts
 	Hosts  []string         // if Node is -1
 	Root   []netip.AddrPort // where the front end listens
+	Dial   time.Duration    // for how long the daemon tries to reach the front end
 	Lease  time.Duration    // how long the front end may be out of reach
 }
 
@@ -39,7 +40,7 @@ func (h *Handover) Append(b []byte) []byte {
 	for _, a := range h.Root {
 		b = fmt.Appendf(b, "root %s\n", a)
 	}
-	return fmt.Appendf(b, "lease %s\n\n", h.Lease)
+	return fmt.Appendf(b, "dial %s\nlease %s\n\n", h.Dial, h.Lease)
 }
 
 const handoverMagic = "goshmem-daemon"
@@ -66,6 +67,10 @@ func ReadHandover(r io.Reader) (h Handover, err error) {
 			}
 		case word == "host":
 			h.Hosts = append(h.Hosts, value)
+		case word == "dial":
+			if h.Dial, err = time.ParseDuration(value); err != nil {
+				err = errors.New("want a duration")
+			}
 		case word == "lease":
 			if h.Lease, err = time.ParseDuration(value); err != nil {
 				err = errors.New("want a duration")
@@ -96,6 +101,8 @@ func (h *Handover) check() error {
 		return errors.New("standard input has no secret")
 	case len(h.Root) == 0:
 		return errors.New("standard input has no address of the front end")
+	case h.Dial <= 0:
+		return errors.New("standard input does not say for how long to dial the front end")
 	case h.Lease <= 0:
 		return errors.New("standard input has no lease")
 	}

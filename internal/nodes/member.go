@@ -3,6 +3,7 @@ package nodes
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -25,53 +26,90 @@ type member struct {
 	mu      sync.Mutex
 	link    *control.Link // nil until the daemon has reported itself
 	closing bool          // the daemon is told to end
+	lost    error         // why the node is lost; nil: it is not
 	once    sync.Once     // of Close
 	err     error         // what Close returns
 }
 
 // startDaemon starts the daemon, and returns when it has reported itself.
 func (m *member) startDaemon(ctx context.Context) error {
-	h := Handover{Secret: m.root.secret, Node: m.index, Root: m.root.listener.Addrs(), Lease: m.root.cfg.Lease}
-	by, index, hosts := m.root.agentOf(m.index)
-	agent, err := by.start(index, hosts, h.Append(nil))
+	h := m.root.handover(m.index)
+	agent, err := m.root.startAgent(m.index, h.Append(nil))
 	if err != nil {
 		return err
 	}
 	return m.awaitDaemon(ctx, agent)
 }
 
+// detachWithin is how long a daemon may take to report itself after its agent has ended well: some agents leave it to
+// itself.
+const detachWithin = 5 * time.Second
+
 // awaitDaemon returns when the daemon that an agent starts has reported itself.
 func (m *member) awaitDaemon(ctx context.Context, agent *agentProcess) error {
 	m.agent = agent
 	go m.watchAgent()
-	select {
-	case <-m.joined:
-		return nil
-	case <-m.agent.ended:
+	late := time.NewTimer(m.root.cfg.Within)
+	defer late.Stop()
+	ended := agent.ended
+	for {
 		select {
-		case <-m.joined: // an agent may leave the daemon to itself
+		case <-m.joined:
 			return nil
-		default:
-			return m.agent.failure()
+		case <-ended:
+			if agent.err != nil {
+				return agent.failure()
+			}
+			ended = nil
+			late.Reset(min(detachWithin, m.root.cfg.Within))
+		case <-late.C:
+			if ended == nil {
+				return agent.failure()
+			}
+			return agent.explain(m.root.lateness())
+		case <-ctx.Done():
+			return context.Cause(ctx)
 		}
-	case <-ctx.Done():
-		return &AgentError{Where: m.host, Argv: m.agent.argv, Err: context.Cause(ctx), Said: m.agent.said.String()}
 	}
 }
 
-// watchAgent notes that the node is lost when the agent ends, as it does when the daemon has ended. The link alone
-// could not tell that from a network that is down for a while.
+// watchAgent loses the node when its agent has ended and its link is broken, or breaks soon. A daemon that has ended
+// closes its connection. One whose agent was cut off, or has left it to itself, does not: then the node goes on.
 func (m *member) watchAgent() {
 	<-m.agent.ended
-	m.mu.Lock()
-	l := m.link
-	closing := m.closing
-	m.mu.Unlock()
-	if l == nil || closing {
+	select {
+	case <-m.joined: // maybe later than that
+	case <-m.root.over:
 		return
 	}
-	m.lose(m.agent.failure())
-	l.Abort()
+	m.mu.Lock()
+	l := m.link
+	m.mu.Unlock()
+	late := time.NewTimer(returnWithin)
+	defer late.Stop()
+	for broken := l.Broken(); ; broken = l.Broken() {
+		select {
+		case <-broken:
+			if broken != l.Broken() {
+				continue // there is another connection
+			}
+			m.mu.Lock()
+			closing := m.closing
+			m.mu.Unlock()
+			if !closing {
+				m.lose(m.agent.failure())
+				l.Abort()
+			}
+			return
+		case <-late.C:
+			m.root.logger.Warn().Str("host", m.host).Err(m.agent.failure()).Msg("the launch agent has ended, the daemon goes on")
+			return
+		case <-l.Done():
+			return
+		case <-m.root.over:
+			return
+		}
+	}
 }
 
 // wasKilled says whether the daemon has ended otherwise than by its own.
@@ -87,11 +125,11 @@ func (m *member) wasKilled() bool {
 	}
 }
 
-// join takes the link of the daemon; false: there was one before.
+// join takes the link of the daemon; false: there was one before, or the node is lost.
 func (m *member) join(l *control.Link) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.link != nil {
+	if m.link != nil || m.lost != nil {
 		return false
 	}
 	m.link, m.Client = l, remote.NewClient(l)
@@ -109,28 +147,71 @@ func (m *member) send(f wire.Frame) {
 	}
 }
 
-// take takes a frame of the daemon.
+// take takes a frame of the daemon. One that is not understood loses the node.
 func (m *member) take(f wire.Frame) {
-	if f.Kind != wire.KindRelay {
+	var err error
+	if f.Kind == wire.KindRelay {
+		err = m.root.relay(m.index, f)
+	} else {
 		m.Take(f)
-		return
+		err = m.Err()
 	}
-	if err := m.root.relay(m.index, f); err != nil {
-		m.lose(err)
+	if err != nil && m.lose(err) {
 		m.link.Abort()
 	}
 }
 
-// leave notes that the daemon has closed the link. It does so only when it was told to end.
+// leave notes that the daemon has closed the link. It does so only when it was told to end, or has failed.
 func (m *member) leave() { m.lose(errors.New("its daemon has closed the connection")) }
 
-// lose notes that the node is lost.
-func (m *member) lose(err error) {
-	m.Lost(err)
+// lose notes that the node is lost; false: it was lost before.
+func (m *member) lose(err error) bool {
+	if !m.giveUp(err) {
+		return false
+	}
 	m.root.announceLoss(m.index)
+	m.root.cancel(fmt.Errorf("%s: %w", m.host, err))
+	return true
 }
 
-// Close closes the node, and returns when its daemon has ended, or has not within a second and was killed.
+// giveUp ends what waits for the node, which is lost or not wanted any more; false: it did so before.
+func (m *member) giveUp(err error) bool {
+	m.mu.Lock()
+	first, c := m.lost == nil, m.Client
+	if first {
+		m.lost = err
+	}
+	m.mu.Unlock()
+	if first && c != nil {
+		c.Lost(err)
+	}
+	return first
+}
+
+// kill ends at once what runs of the node.
+func (m *member) kill(err error) {
+	m.giveUp(err)
+	m.mu.Lock()
+	l := m.link
+	m.mu.Unlock()
+	if l != nil {
+		l.Abort()
+	}
+}
+
+// closeRest closes the node after its start has failed. A loss, which Close returns as well, is no news then.
+func (m *member) closeRest() error {
+	err := m.Close()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.lost != nil && errors.Is(err, m.lost) {
+		return nil
+	}
+	return err
+}
+
+// Close closes the node, and returns when its daemon has ended, or has not within a second and was killed. A daemon whose
+// agent has started those of other nodes, too, may end later.
 func (m *member) Close() error {
 	m.once.Do(func() {
 		m.err = m.close()
@@ -148,19 +229,19 @@ func (m *member) close() (err error) {
 		err = m.Client.Close()
 		_ = l.Close(closeWithin) // a daemon that is gone does not say goodbye, and Client.Close has said so
 	}
-	if m.agent == nil {
-		return err
+	if m.agent != nil && !m.root.cfg.Agent.All {
+		m.agent.end(m.patience())
 	}
-	patience := time.NewTimer(closeWithin)
-	defer patience.Stop()
-	if l != nil {
-		select {
-		case <-m.agent.ended:
-			return err
-		case <-patience.C:
-		}
-	}
-	m.agent.kill()
-	<-m.agent.ended
 	return err
+}
+
+// patience is how long the agent of a node that was closed may take to end. Without a link there is nothing that could
+// end it.
+func (m *member) patience() time.Duration {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.link == nil {
+		return 0
+	}
+	return closeWithin
 }

@@ -15,7 +15,7 @@ import (
 
 func TestHandover(t *testing.T) {
 	want := Handover{
-		Secret: control.NewSecret(), Node: 3, Lease: 90 * time.Second,
+		Secret: control.NewSecret(), Node: 3, Dial: 15 * time.Second, Lease: 90 * time.Second,
 		Root: []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:4711"), netip.MustParseAddrPort("[fe80::1%eth0]:80")},
 	}
 	text := want.Append(nil)
@@ -35,7 +35,9 @@ func TestHandover(t *testing.T) {
 		"other version":  handoverMagic + " 2\n\n",
 		"endless line":   handoverMagic + " 1\n" + strings.Repeat("x", 2*handoverBytes),
 		"not a number":   handoverMagic + " 1\nnode one\n\n",
-		"no lease":       handoverMagic + " 1\nsecret " + want.Secret.Line() + "root 127.0.0.1:1\n\n",
+		"no lease":       handoverMagic + " 1\nsecret " + want.Secret.Line() + "root 127.0.0.1:1\ndial 1s\n\n",
+		"no dial":        handoverMagic + " 1\nsecret " + want.Secret.Line() + "root 127.0.0.1:1\nlease 1s\n\n",
+		"not a duration": handoverMagic + " 1\ndial long\n\n",
 		"secret at root": handoverMagic + " 1\nroot " + want.Secret.Line() + "\n",
 	} {
 		_, err := ReadHandover(strings.NewReader(bad))
@@ -50,7 +52,7 @@ func TestHandover(t *testing.T) {
 }
 
 func FuzzReadHandover(f *testing.F) {
-	h := Handover{Secret: control.NewSecret(), Lease: time.Second, Root: []netip.AddrPort{netip.MustParseAddrPort("10.0.0.1:1")}}
+	h := Handover{Secret: control.NewSecret(), Dial: time.Second, Lease: time.Second, Root: []netip.AddrPort{netip.MustParseAddrPort("10.0.0.1:1")}}
 	f.Add(h.Append(nil))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		h, err := ReadHandover(bytes.NewReader(text))
@@ -83,8 +85,8 @@ func TestArgv(t *testing.T) {
 		node  int
 		want  string // empty: an error
 	}{
-		{SSHAgent("/opt/my oshrun"), 0, "ssh -o BatchMode=yes a '/opt/my oshrun' daemon --stdin"},
-		{SSHAgent("/bin/oshrun"), 1, "ssh -o BatchMode=yes -l me -p 2222 b /bin/oshrun daemon --stdin"},
+		{SSHAgent("/opt/my oshrun"), 0, "ssh -o BatchMode=yes -o ServerAliveInterval=15 a '/opt/my oshrun' daemon --stdin"},
+		{SSHAgent("/bin/oshrun"), 1, "ssh -o BatchMode=yes -o ServerAliveInterval=15 -l me -p 2222 b /bin/oshrun daemon --stdin"},
 		{ExecAgent([]string{"in", "{host}.{node}"}, "oshrun"), 1, ""},
 		{ExecAgent([]string{"in", "{host}.{node}", "{nodes}:{hosts}"}, "oshrun"), 0, ""},
 	} {

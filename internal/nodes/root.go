@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -30,9 +31,6 @@ type Config struct {
 	Ports    control.PortRange // of which it takes one for each address; zero: any
 	Within   time.Duration     // how long a daemon may take to report itself
 	Lease    time.Duration     // how long a node may be out of reach
-	Logger   zerolog.Logger
-	// Report takes a line about a connection that was closed because its peer is not of the job.
-	Report func(line string)
 }
 
 // atOnce is how many launch agents start at a time.
@@ -52,16 +50,23 @@ func (s Starter) Check(*daemon.Config) error { return nil }
 
 // Start starts the daemons of a layout, and a step in each of them.
 func (s Starter) Start(ctx context.Context, l launch.Span, cfg daemon.Config, hooks func(node int) daemon.Hooks) ([]launch.Node, error) {
-	r := &root{cfg: s.Config, secret: control.NewSecret(), hosts: l.Hosts, here: l.Here}
+	ours := hooks(0) // for what is said of no node in particular
+	r := &root{cfg: s.Config, secret: control.NewSecret(), hosts: l.Hosts, here: l.Here, logger: ours.Logger, notice: ours.Notice, over: make(chan struct{})}
 	for i := range l.Hosts {
 		r.members = append(r.members, &member{root: r, index: i, host: l.Hosts[i].Name, joined: make(chan struct{})})
 	}
+	r.open = len(r.members)
+	ctx, r.cancel = context.WithCancelCause(ctx)
+	defer r.cancel(nil)
+	go r.awaitKill(l.Kill)
 	err := r.startDaemons(ctx)
-	if err == nil {
+	if err != nil {
+		r.giveUp(err) // there is no step that could close
+	} else {
 		err = r.startSteps(ctx, r.share(l), cfg, hooks)
 	}
 	if err != nil {
-		return nil, errors.Join(err, r.close())
+		return nil, errors.Join(err, r.each(context.Background(), len(r.members), (*member).closeRest))
 	}
 	nodes := make([]launch.Node, len(r.members))
 	for i, m := range r.members {
@@ -78,9 +83,15 @@ type root struct {
 	here     []bool // by index of the node: its host is this machine; may be shorter
 	listener *control.Listener
 	members  []*member
+	logger   zerolog.Logger
+	notice   func(text string)       // takes what the user should know
+	cancel   context.CancelCauseFunc // ends the start; the first cause is what the user is told
+	over     chan struct{}           // closed when the last member is closed
 
-	mu   sync.Mutex
-	open int // members that are not closed; at 0 the listener is closed
+	mu     sync.Mutex
+	open   int             // members that are not closed; at 0 the listener is closed
+	agents []*agentProcess // that were started
+	killed bool            // no agent is started any more
 }
 
 // share describes the job to its nodes. Each gets its own index.
@@ -93,27 +104,104 @@ func (r *root) share(l launch.Span) daemon.Share {
 	}
 }
 
-// startDaemons starts the daemons of all nodes, and returns when each has reported itself.
+// startDaemons starts the daemons of all nodes, and returns when each has reported itself. The first that fails ends the
+// start.
 func (r *root) startDaemons(ctx context.Context) (err error) {
-	r.open = len(r.members)
 	r.listener, err = control.Listen(control.ListenConfig{
 		Secret: r.secret, Self: r.identity(), Addrs: r.cfg.Addrs, Ports: r.cfg.Ports,
-		Limits: control.Limits{Lease: r.cfg.Lease, Return: min(returnWithin, r.cfg.Lease)}, Accept: r.accept, Report: r.cfg.Report,
+		Limits: control.Limits{Lease: r.cfg.Lease, Return: min(returnWithin, r.cfg.Lease)}, Accept: r.accept, Report: r.notice,
 	})
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, r.cfg.Within, fmt.Errorf("it has not reported itself within %v (--launch-timeout)", r.cfg.Within))
-	defer cancel()
-	if !r.cfg.Agent.All {
-		return r.each(atOnce, func(m *member) error { return m.startDaemon(ctx) })
+	start := func(m *member) error { return m.startDaemon(ctx) }
+	most := atOnce
+	if r.cfg.Agent.All {
+		h := r.handover(-1)
+		h.Hosts = namesOf(r.hosts)
+		agent, err := r.startAgent(0, h.Append(nil))
+		if err != nil {
+			return err
+		}
+		start = func(m *member) error { return m.awaitDaemon(ctx, agent) }
+		most = len(r.members)
 	}
-	h := Handover{Secret: r.secret, Node: -1, Hosts: namesOf(r.hosts), Root: r.listener.Addrs(), Lease: r.cfg.Lease}
-	agent, err := r.cfg.Agent.start(0, r.hosts, h.Append(nil))
-	if err != nil {
+	return r.each(ctx, most, func(m *member) error {
+		err := start(m)
+		if err != nil {
+			r.cancel(err)
+		}
 		return err
+	})
+}
+
+// handover returns what the daemon of a node gets; -1: each finds out which node it is.
+func (r *root) handover(node int) Handover {
+	// A daemon that does not reach the front end says more than the front end, which waits for it. So it speaks first.
+	return Handover{Secret: r.secret, Node: node, Root: r.listener.Addrs(), Dial: max(r.cfg.Within/2, time.Millisecond), Lease: r.cfg.Lease}
+}
+
+// startAgent starts the daemon of a node, or of all nodes.
+func (r *root) startAgent(node int, handover []byte) (*agentProcess, error) {
+	r.mu.Lock()
+	killed := r.killed
+	r.mu.Unlock()
+	if killed {
+		return nil, errKilled
 	}
-	return r.each(len(r.members), func(m *member) error { return m.awaitDaemon(ctx, agent) })
+	by, index, hosts := r.agentOf(node)
+	agent, err := by.start(index, hosts, handover)
+	if err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.agents = append(r.agents, agent)
+	if r.killed { // meanwhile
+		agent.kill()
+	}
+	return agent, nil
+}
+
+// errKilled is why nodes are lost that were killed with all others.
+var errKilled = errors.New("killed during the start of the job's nodes")
+
+// awaitKill kills all agents, and loses all nodes, when that is wanted.
+func (r *root) awaitKill(wanted <-chan struct{}) {
+	select {
+	case <-wanted:
+	case <-r.over:
+		return
+	}
+	r.cancel(errKilled)
+	for _, m := range r.members {
+		m.kill(errKilled)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.killed = true
+	for _, agent := range r.agents {
+		agent.kill()
+	}
+}
+
+// giveUp ends what waits for any node.
+func (r *root) giveUp(err error) {
+	for _, m := range r.members {
+		m.giveUp(err)
+	}
+}
+
+// lateness is the error of a daemon that has not reported itself in time.
+func (r *root) lateness() error {
+	var at []string
+	for _, a := range r.listener.Addrs() {
+		at = append(at, a.String())
+	}
+	return &daemon.HintError{
+		Err:  fmt.Errorf("it has not reported itself within %v (--launch-timeout) at %s", r.cfg.Within, strings.Join(at, ", ")),
+		Hint: "--interface and --port-range, where a firewall lets only some networks and ports through; --launch-timeout, for slow hosts",
+	}
 }
 
 // namesOf returns the names of hosts.
@@ -132,14 +220,9 @@ func (r *root) identity() control.Identity {
 // startSteps starts the step of each node.
 func (r *root) startSteps(ctx context.Context, share daemon.Share, cfg daemon.Config, hooks func(node int) daemon.Hooks) error {
 	cfg.Terminal = false // it is not the terminal of the daemons
-
-	stop := context.AfterFunc(ctx, func() { // ends all requests
-		for _, m := range r.members {
-			m.lose(context.Cause(ctx))
-		}
-	})
+	stop := context.AfterFunc(ctx, func() { r.giveUp(context.Cause(ctx)) }) // ends all requests
 	defer stop()
-	return r.each(len(r.members), func(m *member) error {
+	return r.each(ctx, len(r.members), func(m *member) error {
 		cfg := cfg
 		cfg.Share = share
 		cfg.Share.Node = m.index
@@ -150,19 +233,26 @@ func (r *root) startSteps(ctx context.Context, share daemon.Share, cfg daemon.Co
 	})
 }
 
-// each calls f for all members, some at a time, and returns the first error, and how many other members have had one.
-func (r *root) each(atATime int, f func(m *member) error) error {
+// each calls f for all members, some at a time, and returns the first error, and how many other members have had one. No
+// call begins once the context has ended: then its cause is the error.
+func (r *root) each(ctx context.Context, atATime int, f func(m *member) error) error {
 	errs := make([]error, len(r.members))
 	slots := make(chan struct{}, atATime)
 	var calls sync.WaitGroup
 	for i, m := range r.members {
 		slots <- struct{}{}
+		if ctx.Err() != nil {
+			break
+		}
 		calls.Go(func() {
 			errs[i] = f(m)
 			<-slots
 		})
 	}
 	calls.Wait()
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
 	var first error
 	more := 0
 	for _, err := range errs {
@@ -194,7 +284,7 @@ func (r *root) accept(l *control.Link) (control.Handler, error) {
 	if !m.join(l) {
 		return control.Handler{}, fmt.Errorf("node %d reports itself twice", node)
 	}
-	return control.Handler{Take: m.take, Bye: m.leave, Lost: m.lose}, nil
+	return control.Handler{Take: m.take, Bye: m.leave, Lost: func(err error) { m.lose(err) }}, nil
 }
 
 // relay passes a frame of one node on to another.
@@ -219,22 +309,34 @@ func (r *root) announceLoss(node int) {
 	}
 }
 
-// close ends all daemons that were started.
-func (r *root) close() error {
-	return r.each(len(r.members), (*member).Close)
-}
-
-// leave closes the listener when the last member is closed.
+// leave ends what all members share when the last one is closed.
 func (r *root) leave() {
 	r.mu.Lock()
 	r.open--
 	last := r.open == 0
 	r.mu.Unlock()
-	if !last || r.listener == nil {
+	if !last {
 		return
 	}
-	r.listener.Close()
+	if r.listener != nil {
+		r.listener.Close()
+	}
+	if r.cfg.Agent.All {
+		r.endShared()
+	}
+	close(r.over)
 	if r.cfg.Emulated && slices.ContainsFunc(r.members, (*member).wasKilled) {
-		daemon.RemoveStale(r.cfg.Logger) // on other machines the next daemon does it
+		daemon.RemoveStale(r.logger) // on other machines the next daemon does it
+	}
+}
+
+// endShared ends the agent that has started all daemons.
+func (r *root) endShared() {
+	patience := closeWithin
+	for _, m := range r.members {
+		patience = min(patience, m.patience())
+	}
+	for _, agent := range r.agents { // one at most
+		agent.end(patience)
 	}
 }

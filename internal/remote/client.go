@@ -152,6 +152,14 @@ func (c *Client) Lost(err error) {
 	})
 }
 
+// Err returns why the node is lost, nil if it is not or was closed before.
+func (c *Client) Err() error {
+	if err := context.Cause(c.life); !errors.Is(err, errClosed) {
+		return err
+	}
+	return nil
+}
+
 // report passes an event on, unless NodeLost was before it.
 func (c *Client) report(e daemon.Event) {
 	c.mu.Lock()
