@@ -106,8 +106,26 @@ var supported = map[string][]attribute{
 	"PMIx_IOF_deregister": nil,
 }
 
+// placing lists the directives of PMIx_Spawn that say where processes run. On one node there is nothing to choose.
+var placing = []attribute{
+	{"PMIX_HOST", codec.KeyHost, codec.TypeString, "hosts, with commas between and perhaps with slots: a:2,b"},
+	{"PMIX_ADD_HOST", codec.KeyAddHost, codec.TypeString, "the same: hosts that the job has already"},
+	{"PMIX_MAPBY", codec.KeyMapBy, codec.TypeString, "order in which hosts are filled: slot, node, ppr:N:node"},
+	{"PMIX_RANKBY", codec.KeyRankBy, codec.TypeString, "order in which processes are numbered: slot or node"},
+	{"PMIX_PPR", codec.KeyPPR, codec.TypeString, "number of processes on each host: N:node"},
+}
+
+// attributesOf returns the directives that a function of this server follows.
+func (c *common) attributesOf(function string) ([]attribute, bool) {
+	attrs, served := supported[function]
+	if c.remote && function == "PMIx_Spawn" {
+		attrs = slices.Concat(attrs, placing)
+	}
+	return attrs, served
+}
+
 func (qs *queries) spawnSupport(*question) (codec.Value, bool) {
-	attrs, ok := supported["PMIx_Spawn"]
+	attrs, ok := qs.attributesOf("PMIx_Spawn")
 	names := make([]string, len(attrs))
 	for i, a := range attrs {
 		names[i] = a.key
@@ -116,9 +134,10 @@ func (qs *queries) spawnSupport(*question) (codec.Value, bool) {
 }
 
 // findUnmet returns the first directive that the caller marks as required and the function does not follow.
-func findUnmet(function string, infos []codec.Info) (key string, found bool) {
+func (c *common) findUnmet(function string, infos []codec.Info) (key string, found bool) {
+	attrs, _ := c.attributesOf(function)
 	for _, info := range infos {
-		followed := slices.ContainsFunc(supported[function], func(a attribute) bool { return a.key == info.Key })
+		followed := slices.ContainsFunc(attrs, func(a attribute) bool { return a.key == info.Key })
 		if info.Flags&codec.InfoRequired != 0 && !followed {
 			return info.Key, true
 		}
@@ -136,16 +155,16 @@ func (qs *queries) attributeSupport(q *question) (codec.Value, bool) {
 			out = append(out, codec.Info{Key: info.Key, Value: codec.StringValue(functions)})
 		case codec.KeyServerAttributes, codec.KeyHostAttributes:
 			which, _ := info.Value.Str()
-			out = append(out, describeFunctions(strings.Split(which, ","))...)
+			out = append(out, qs.describeFunctions(strings.Split(which, ","))...)
 		}
 	}
 	return codec.InfosValue(out...), len(out) > 0
 }
 
-func describeFunctions(which []string) []codec.Info {
+func (c *common) describeFunctions(which []string) []codec.Info {
 	var out []codec.Info
 	for _, function := range slices.Sorted(maps.Keys(supported)) {
-		attrs := supported[function]
+		attrs, _ := c.attributesOf(function)
 		if len(attrs) == 0 || (!slices.Contains(which, function) && !slices.Contains(which, "all")) {
 			continue
 		}

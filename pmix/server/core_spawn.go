@@ -33,7 +33,7 @@ type spawns struct {
 
 // requestJob serves a spawn request: it passes the request to the host and keeps the caller.
 func (sp *spawns) requestJob(at caller, r *codec.SpawnRequest) {
-	apps, status, err := spawnApps(r)
+	apps, status, err := sp.spawnApps(r)
 	if err != nil {
 		sp.refuse(at, status, "spawn: "+err.Error())
 		return
@@ -54,17 +54,17 @@ func (sp *spawns) requestJob(at caller, r *codec.SpawnRequest) {
 }
 
 // spawnApps translates the applications of a request, and checks them.
-func spawnApps(r *codec.SpawnRequest) ([]SpawnApp, codec.Status, error) {
+func (sp *spawns) spawnApps(r *codec.SpawnRequest) ([]SpawnApp, codec.Status, error) {
 	if n := len(r.Apps); n == 0 || n > maxApps {
 		return nil, codec.StatusErrBadParam, fmt.Errorf("%d applications, want 1 to %d", n, maxApps)
 	}
-	if key, found := findUnmet("PMIx_Spawn", r.Info); found {
+	if key, found := sp.findUnmet("PMIx_Spawn", r.Info); found {
 		return nil, codec.StatusErrNotSupported, fmt.Errorf("directive %.64q is required but not supported", key)
 	}
 	text := 0
 	out := make([]SpawnApp, len(r.Apps))
 	for i, a := range r.Apps {
-		if key, found := findUnmet("PMIx_Spawn", a.Info); found {
+		if key, found := sp.findUnmet("PMIx_Spawn", a.Info); found {
 			return nil, codec.StatusErrNotSupported, fmt.Errorf("application %d: directive %.64q is required but not supported", i, key)
 		}
 		for _, list := range [][]string{a.Argv, a.Env} {

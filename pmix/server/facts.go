@@ -4,8 +4,8 @@ import "github.com/goshmem/goshmem/pmix/codec"
 
 // facts are a job's description by key.
 type facts struct {
-	job   map[string]codec.Value // of the job and its session
-	nodes []map[string]codec.Value
+	job   map[string]codec.Value   // of the job and its session
+	nodes []map[string]codec.Value // by node; nil for a node without processes of the job
 	procs []map[string]codec.Value
 }
 
@@ -19,6 +19,7 @@ func (s *nspace) facts() *facts {
 	if s.about == nil {
 		return f
 	}
+	f.nodes = make([]map[string]codec.Value, len(s.job.Hosts))
 	for _, kv := range s.about.pairs {
 		infos, nested := kv.Value.Infos()
 		switch {
@@ -27,7 +28,9 @@ func (s *nspace) facts() *facts {
 		case kv.Key == codec.KeyNodeInfo:
 			node := map[string]codec.Value{}
 			putInfos(node, infos)
-			f.nodes = append(f.nodes, node)
+			if id, ok := node[codec.KeyNodeID].Uint64(); ok {
+				f.nodes[id] = node
+			}
 		case kv.Key == codec.KeyAppInfo: // keys of one application, not of the job
 		default:
 			putInfos(f.job, infos)

@@ -21,7 +21,7 @@ type Proc struct {
 // JobLayout describes a job: its processes and the nodes that they are on.
 type JobLayout struct {
 	Nspace   string
-	Hosts    []string // one name per node
+	Hosts    []string // one name per node; nodes without processes are not the job's, but for their number
 	Procs    []Proc   // one per rank, ranks from 0 without a gap, in any order
 	ThisNode uint32   // the node that this server serves
 	TmpDir   string   // session directory; empty: the keys that name directories are left out
@@ -90,8 +90,10 @@ func (j *JobLayout) pairs(procs []Proc) []codec.KVal {
 	for _, p := range procs {
 		byNode[p.Node] = append(byNode[p.Node], p)
 	}
-	for node := range j.Hosts {
-		pairs = append(pairs, codec.KVal{Key: codec.KeyNodeInfo, Value: j.nodeInfo(byNode[node], uint32(node))})
+	for node, of := range byNode {
+		if len(of) > 0 {
+			pairs = append(pairs, codec.KVal{Key: codec.KeyNodeInfo, Value: j.nodeInfo(of, uint32(node))})
+		}
 	}
 	return append(pairs, appInfos(procs)...)
 }
@@ -120,13 +122,21 @@ func appInfos(procs []Proc) (pairs []codec.KVal) {
 // jobKeys returns the keys of the job and its session, in the order in which libpmix sends them.
 func (j *JobLayout) jobKeys(procs []Proc) []codec.KVal {
 	size, apps := uint32(len(procs)), uint32(0)
+	occupied := make([]bool, len(j.Hosts))
 	for _, p := range procs {
 		apps = max(apps, p.AppNum+1)
+		occupied[p.Node] = true
+	}
+	var hosts []string
+	for node, host := range j.Hosts {
+		if occupied[node] {
+			hosts = append(hosts, host)
+		}
 	}
 	keys := []codec.KVal{
 		{Key: codec.KeyJobSize, Value: codec.Uint32Value(size)},
 		{Key: codec.KeyMaxProcs, Value: codec.Uint32Value(size)},
-		{Key: codec.KeyNumNodes, Value: codec.Uint32Value(uint32(len(j.Hosts)))},
+		{Key: codec.KeyNumNodes, Value: codec.Uint32Value(uint32(len(hosts)))},
 		{Key: codec.KeyJobNumApps, Value: codec.Uint32Value(apps)},
 		{Key: codec.KeyJobID, Value: codec.StringValue(j.Nspace)},
 	}
@@ -139,7 +149,7 @@ func (j *JobLayout) jobKeys(procs []Proc) []codec.KVal {
 		session = append(session, codec.Info{Key: codec.KeyTmpDir, Value: codec.StringValue(j.TmpDir)})
 	}
 	return append(keys,
-		codec.KVal{Key: codec.KeyNodeList, Value: codec.StringValue(strings.Join(j.Hosts, ","))},
+		codec.KVal{Key: codec.KeyNodeList, Value: codec.StringValue(strings.Join(hosts, ","))},
 		codec.KVal{Key: codec.KeyBfropsModule, Value: codec.StringValue(codec.Version)},
 		codec.KVal{Key: codec.KeySessionInfo, Value: codec.InfosValue(session...)})
 }
