@@ -58,6 +58,7 @@ type App struct {
 type Job struct {
 	Apps        []App
 	Given       *Allocation // hosts of Slurm, or emulated ones; nil: none
+	Used        []int       // by host of Given: PEs of other jobs that it has; nil: none
 	By          By
 	Rank        Rank
 	Over        Over
@@ -166,6 +167,7 @@ func (j *Job) lay() (*Layout, error) {
 		}
 	}
 	l := &layouter{Job: j, all: all, index: index, used: make([]int, len(all.Hosts))}
+	copy(l.used, j.Used)
 	l.over = j.Over == OverAllowed || j.Over == OverDefault && len(all.Hosts) == 1 && index.here == 0
 	out := &Layout{Allocation: *all}
 	for i := range j.Apps {
@@ -185,7 +187,7 @@ func (l *layouter) finish(out *Layout) {
 	out.Homes = make([]int, len(l.homes))
 	for pe, at := range l.homes {
 		if number[at] == 0 {
-			out.Nodes = append(out.Nodes, Node{Host: l.all.Hosts[at], Here: at == l.index.here, PEs: make([]int, 0, l.used[at])})
+			out.Nodes = append(out.Nodes, Node{Host: l.all.Hosts[at], Here: at == l.index.here})
 			number[at] = len(out.Nodes)
 		}
 		out.Homes[pe] = number[at] - 1
