@@ -109,7 +109,7 @@ func (c *clients) killOthers(from pmix.Proc, procs []pmix.Proc) (own *localPE) {
 
 // killNear does the part of killOthers that belongs under the lock of the table. It returns the PEs of other nodes that are
 // to be killed, too.
-func (c *clients) killNear(from pmix.Proc, procs []pmix.Proc, by string) (own *localPE, far []int) {
+func (c *clients) killNear(from pmix.Proc, procs []pmix.Proc, by string) (own *localPE, far []ID) {
 	c.table.mu.Lock()
 	defer c.table.mu.Unlock()
 	victims, far := c.table.targets(from, procs), c.table.farTargets(from, procs)
@@ -124,9 +124,9 @@ func (c *clients) killNear(from pmix.Proc, procs []pmix.Proc, by string) (own *l
 
 // reportFar tells the user that a request names PEs of other nodes: it reaches those of this node only. The caller holds
 // no lock.
-func (c *clients) reportFar(by, what string, far []int) {
+func (c *clients) reportFar(by, what string, far []ID) {
 	if len(far) > 0 {
-		c.reporter.notice("%s asks for %s of PEs, %d of which are on other nodes (the first is PE %d): "+
+		c.reporter.notice("%s asks for %s of PEs, %d of which are on other nodes (the first is PE %v): "+
 			"it reaches only PEs of its own node yet", by, what, len(far), far[0])
 	}
 }
@@ -151,7 +151,7 @@ func (h pmixHost) Control(from pmix.Proc, targets []pmix.Proc, action server.Con
 
 // controlNear does the part of Control that belongs under the lock of the table. It returns the PEs of other nodes that
 // the action is meant for, too.
-func (h pmixHost) controlNear(from pmix.Proc, targets []pmix.Proc, action server.ControlAction, by string) (far []int) {
+func (h pmixHost) controlNear(from pmix.Proc, targets []pmix.Proc, action server.ControlAction, by string) (far []ID) {
 	h.table.mu.Lock()
 	defer h.table.mu.Unlock()
 	for _, p := range h.table.targets(from, targets) {

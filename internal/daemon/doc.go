@@ -16,7 +16,7 @@
 //	Step             step.go         the parts, and what package launch calls
 //	background       background.go   the goroutines, and when they end
 //	clients          clients.go      what PMIx and PMI-1 servers learn, and what PEs ask for: abort, signals, input
-//	spawner          spawn.go        further jobs
+//	spawner          spawn.go        further jobs; furtherjob.go: those of several nodes, which the root lays out
 //	starter          starter.go      starts processes, on one thread
 //	attachService    attach.go       hands out segments; with visitors: who is connected
 //	authorizer       authorize.go    who may connect to the PMIx server; with census: who holds which socket

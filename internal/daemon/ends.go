@@ -98,9 +98,10 @@ func (e *ends) awaitEnd(p *localPE) {
 }
 
 // countEnd notes that one more process of a job has ended. A spawned job that has
-// none left is over: nothing of it is kept. The caller holds the lock of the table.
+// none left is over: nothing of it is kept. If the job has several nodes, only the root knows when it is over: see
+// spawner.endJob. The caller holds the lock of the table.
 func (e *ends) countEnd(j *localJob) {
-	if j.left--; j.left == 0 && j.number > 0 && !j.failed {
+	if j.left--; j.left == 0 && j.number > 0 && !j.failed && !j.share.spans() {
 		e.retireJob(j)
 	}
 }
@@ -132,9 +133,14 @@ func (e *ends) startedOf(j *localJob) []*localPE {
 	return j.started()
 }
 
-// dropJob ends a job that could not be started as a whole, and frees it.
+// dropJob ends a job that could not be started as a whole, and frees it. If the job has several nodes, the root says that
+// it is dropped.
 func (e *ends) dropJob(j *localJob) {
 	e.table.mu.Lock()
+	if j.failed || j.ended {
+		e.table.mu.Unlock()
+		return
+	}
 	j.failed = true
 	started := j.started()
 	for _, p := range started {
@@ -145,7 +151,9 @@ func (e *ends) dropJob(j *localJob) {
 		within(time.Now().Add(closeAtMost), func() { <-p.reaped })
 	}
 	e.retireJob(j)
-	e.events.emit(Event{Kind: Dropped, ID: ID{Job: j.number}})
+	if !j.share.spans() {
+		e.events.emit(Event{Kind: Dropped, ID: ID{Job: j.number}})
+	}
 }
 
 // drainTick is how often drainOutputs looks.

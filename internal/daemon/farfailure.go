@@ -9,8 +9,9 @@ import (
 	"github.com/goshmem/goshmem/pmix/server"
 )
 
-// FarFailure is a failure of PEs of the first job on other nodes. It is plain data, which another process can be sent.
+// FarFailure is a failure of PEs of a job on other nodes. It is plain data, which another process can be sent.
 type FarFailure struct {
+	Job int
 	PEs []int
 	End ending.End // how each of them has ended, as the event of its own node says
 	// NodeLost says that the PEs have died with their node, and End says nothing.
@@ -29,9 +30,14 @@ func (f *FarFailure) cause() failure.Cause {
 // page, in one epoch; to PEs that wait or have call-backs; to PMIx clients. What was told of a PE before is not told
 // again. PEs of other nodes that have ended well need no word: their own node answers for them in fences and gets.
 //
-//   - Errors: a PE of this node, or one that the job does not have. Nothing is told then.
+//   - Errors: a PE of this node, or one that the job does not have. Nothing is told then. Of a job that is over nobody
+//     is told, either.
 func (s *Step) FarFailed(f FarFailure) error {
-	rung, err := s.failures.publishFar(s.table.job(0), f)
+	j := s.table.job(f.Job)
+	if j == nil {
+		return nil
+	}
+	rung, err := s.failures.publishFar(j, f)
 	s.failures.makeKnown(rung)
 	return err
 }

@@ -175,15 +175,14 @@ func (s *testStep) name(rank pmix.Rank) pmix.Proc {
 }
 
 // receive returns the next value.
-func receive(t *testing.T, what string, from <-chan string) string {
+func receive[T any](t *testing.T, what string, from <-chan T) (got T) {
 	t.Helper()
 	select {
-	case text := <-from:
-		return text
+	case got = <-from:
 	case <-time.After(deadline):
 		t.Fatalf("no %s", what)
 	}
-	return ""
+	return got
 }
 
 // line returns the next line of any PE.

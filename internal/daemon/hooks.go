@@ -25,6 +25,9 @@ type Hooks struct {
 	// Remote reaches the servers of the job's other nodes. A step needs it if its Config.Share has several hosts. What
 	// comes from other nodes is passed to Step.NodeServer.
 	Remote server.Remote
+	// Spawn asks the root for a further job, if Config.Share has several hosts. The root answers by Step.AnswerSpawn. Nil:
+	// no job is spawned on several nodes.
+	Spawn  func(r SpawnRequest)
 	Logger zerolog.Logger
 }
 

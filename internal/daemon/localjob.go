@@ -30,6 +30,7 @@ type localJob struct {
 	alertDue bool       // the page has a failure of which callbacks have not been told; changes
 
 	farFailed map[int]bool // PEs of other nodes whose failure is known here; changes
+	ended     bool         // a spawned job of several nodes that the root has ended here; changes
 }
 
 // newLocalJob returns a job that no table has yet. Without a share it is of this node alone.
@@ -81,11 +82,11 @@ func (j *localJob) started() (all []*localPE) {
 
 // coveredBy says whether PEs of this node, and others of other nodes, are all of the job that are not known to have
 // ended. The caller holds the lock of the table.
-func (j *localJob) coveredBy(pes []*localPE, far []int) bool {
+func (j *localJob) coveredBy(pes []*localPE, far []ID) bool {
 	if j.share.spans() {
 		left := j.npes() - len(j.near) - len(j.farFailed)
-		for _, pe := range far {
-			if !j.farFailed[pe] {
+		for _, id := range far {
+			if id.Job == j.number && !j.farFailed[id.PE] {
 				left--
 			}
 		}

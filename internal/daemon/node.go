@@ -52,6 +52,21 @@ type Node interface {
 	// FarFailed makes a failure of PEs of other nodes known on this one.
 	FarFailed(f FarFailure) error
 
+	// AddJob, StartJob, DropJob, EndJob and AnswerSpawn are for jobs that PEs of several nodes spawn. The root adds such a
+	// job to all nodes, then starts its PEs on all of them, and answers who has asked for it. A job that cannot be added
+	// or started everywhere is dropped everywhere. It is ended everywhere when all its PEs have ended.
+
+	// AddJob makes a job known on this node, and makes what its PEs need.
+	AddJob(j FurtherJob) error
+	// StartJob starts the PEs of this node.
+	StartJob(number int) error
+	// DropJob ends the PEs that run here, and frees the job. It returns when they have ended.
+	DropJob(number int) error
+	// EndJob frees a job whose PEs have all ended, on all nodes. It does not wait.
+	EndJob(number int)
+	// AnswerSpawn answers a request for a job. It does not wait.
+	AnswerSpawn(a SpawnAnswer)
+
 	// Tier names the way in which the node learns of ends.
 	Tier() string
 	// ToolURI returns what tools need to attach, empty if none may.

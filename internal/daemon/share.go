@@ -129,16 +129,20 @@ func (j *localJob) sharers() int {
 	return len(j.near)
 }
 
-// nodes returns how many nodes the job has.
+// nodes returns how many nodes have PEs of the job.
 func (j *localJob) nodes() int {
 	if !j.share.spans() {
 		return 1
 	}
-	return len(j.share.Hosts)
+	have := map[int]bool{}
+	for _, node := range j.share.Homes {
+		have[node] = true
+	}
+	return len(have)
 }
 
-// checkBlock says what is wrong if the near PEs do not have consecutive numbers. Programs that map segments
-// need that.
+// checkBlock says what is wrong if the near PEs, of which there are some, do not have consecutive numbers. Programs that
+// map segments need that.
 func (j *localJob) checkBlock() error {
 	n := len(j.near)
 	if j.near[n-1]-j.near[0] == n-1 {

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/goshmem/goshmem/internal/wire"
 	pmix "github.com/goshmem/goshmem/pmix/codec"
 	"github.com/goshmem/goshmem/pmix/pmi1"
 	"github.com/goshmem/goshmem/pmix/server"
@@ -44,11 +45,8 @@ type spawner struct {
 	background *background
 	reporter   *reporter
 	private    *private
+	root       *rootLine
 }
-
-// errSpawnOnNodes refuses a job that a job on several nodes wants to start: numbers and places of further jobs are the
-// root's to give, which steps cannot ask yet.
-var errSpawnOnNodes = errors.New("a job on several nodes cannot start further ones yet: start all PEs on one host")
 
 // spawn starts a further job and returns its namespace. When it fails, nothing
 // of that job is left.
@@ -58,10 +56,15 @@ func (sp *spawner) spawn(r *spawning) (nspace string, err error) {
 			sp.reporter.notice("spawn for %s: %v", sp.table.nameOf(r.from), err)
 		}
 	}()
-	if sp.cfg.Share.spans() {
-		return "", errSpawnOnNodes
+	programs, err := sp.resolveApps(r, sp.parentOf(r.from))
+	if err != nil {
+		return "", err
 	}
-	apps, err := sp.resolveApps(r, sp.parentOf(r.from))
+	if sp.cfg.Share.spans() {
+		number, err := sp.root.ask(SpawnRequest{Node: sp.cfg.Share.Node, From: r.from, Apps: programs, Preput: r.preput})
+		return wire.JobName(sp.table.name, number), err
+	}
+	apps, err := findAll(programs)
 	if err != nil {
 		return "", err
 	}
@@ -117,34 +120,34 @@ func (sp *spawner) prepareJob(j *localJob, r *spawning) error {
 	return sp.servers.addJob(j, sp.private, r.from, r.preput)
 }
 
-// resolveApps turns the programs of a request into what the step runs.
-func (sp *spawner) resolveApps(r *spawning, base *App) (apps []App, err error) {
+// resolveApps turns the programs of a request into what nodes can find and run.
+func (sp *spawner) resolveApps(r *spawning, base *App) (programs []SpawnApp, err error) {
+	most, in := sp.cfg.MostPEs, "a job"
+	if sp.cfg.Share.spans() {
+		most, in = mostSpawned, "a request" // the root knows how many fit on its nodes
+	}
 	n := 0
 	for i := range r.apps {
-		if n += r.apps[i].n; r.apps[i].n < 1 || n > sp.cfg.MostPEs {
-			return nil, fmt.Errorf("%s: number of processes %d, want 1 or more, and at most %d in a job", r.apps[i].cmd, r.apps[i].n, sp.cfg.MostPEs)
+		if n += r.apps[i].n; r.apps[i].n < 1 || n > most {
+			return nil, fmt.Errorf("%s: number of processes %d, want 1 or more, and at most %d in %s", r.apps[i].cmd, r.apps[i].n, most, in)
 		}
 	}
 	if n == 0 {
 		return nil, errors.New("no program, want at least one")
 	}
 	for i := range r.apps {
-		app, err := r.apps[i].resolveApp(base)
-		if err != nil {
-			return nil, err
-		}
+		a := r.apps[i].resolveApp(base)
 		if base.Procs > 0 {
-			app.Procs = max(1, runtime.NumCPU()/n)
+			a.Procs = max(1, runtime.NumCPU()/n)
 		}
-		apps = append(apps, app)
+		programs = append(programs, a)
 	}
-	return apps, nil
+	return programs, nil
 }
 
-// resolveApp finds the program and completes its environment by that of the
-// program that spawns it.
-func (a *spawnApp) resolveApp(base *App) (App, error) {
-	app := App{NPEs: a.n, Name: a.cmd, Env: slices.Clone(base.Env), Dir: base.Dir}
+// resolveApp completes a program by the environment and the directory of the program that spawns it.
+func (a *spawnApp) resolveApp(base *App) SpawnApp {
+	app := App{NPEs: a.n, Program: a.cmd, Name: a.cmd, Env: slices.Clone(base.Env), Dir: base.Dir}
 	if len(a.args) > 0 {
 		app.Name, app.Args = a.args[0], a.args[1:]
 	}
@@ -159,12 +162,32 @@ func (a *spawnApp) resolveApp(base *App) (App, error) {
 		if !filepath.IsAbs(app.Dir) {
 			app.Dir = filepath.Join(base.Dir, app.Dir)
 		}
+	}
+	return SpawnApp{App: app, Search: a.path, WrittenDir: a.dir, Placing: placingOf(a.infos)}
+}
+
+// findAll finds programs on this node.
+func findAll(programs []SpawnApp) (apps []App, err error) {
+	for i := range programs {
+		app, err := programs[i].find()
+		if err != nil {
+			return nil, err
+		}
+		apps = append(apps, app)
+	}
+	return apps, nil
+}
+
+// find returns the program with its file on this node, where its working directory has to be, too.
+func (a *SpawnApp) find() (App, error) {
+	app := a.App
+	if a.WrittenDir != "" {
 		if st, err := os.Stat(app.Dir); err != nil || !st.IsDir() {
-			return App{}, fmt.Errorf("%s: working directory %q, want a directory", a.cmd, a.dir)
+			return App{}, fmt.Errorf("%s: working directory %q, want a directory", app.Program, a.WrittenDir)
 		}
 	}
 	var err error
-	app.Path, err = a.findProgram(&app)
+	app.Path, err = a.findProgram()
 	return app, err
 }
 
@@ -174,23 +197,23 @@ func isOfParent(kv string) bool { return strings.HasPrefix(kv, "OMPI_MCA_orte_es
 
 // findProgram returns the program's file: what has no slash is searched in PATH and
 // then in the working directory, as the launchers of MPI do.
-func (a *spawnApp) findProgram(app *App) (string, error) {
-	if a.cmd == "" {
+func (a *SpawnApp) findProgram() (string, error) {
+	if a.Program == "" {
 		return "", errors.New(`program "", want a name`)
 	}
-	if strings.Contains(a.cmd, "/") {
-		return executable(app.Dir, a.cmd)
+	if strings.Contains(a.Program, "/") {
+		return executable(a.Dir, a.Program)
 	}
-	path := a.path
+	path := a.Search
 	if path == "" {
-		path, _ = lastOf(app.Env, "PATH")
+		path, _ = lastOf(a.Env, "PATH")
 	}
 	for _, dir := range append(filepath.SplitList(path), ".") {
-		if found, err := executable(app.Dir, filepath.Join(dir, a.cmd)); err == nil {
+		if found, err := executable(a.Dir, filepath.Join(dir, a.Program)); err == nil {
 			return found, nil
 		}
 	}
-	return "", fmt.Errorf("program %q is not in PATH (%s) and not in the working directory", a.cmd, path)
+	return "", fmt.Errorf("program %q is not in PATH (%s) and not in the working directory", a.Program, path)
 }
 
 // executable returns the absolute path of a program, seen from a directory.
@@ -222,7 +245,7 @@ func (sp *spawner) spawnByPMIx(r *server.SpawnRequest) {
 		if err != nil {
 			status = pmix.StatusErrProcFailedToStart
 		}
-		if errors.Is(err, errSpawnOnNodes) {
+		if errors.Is(err, errNoRoot) {
 			status = pmix.StatusErrNotSupported
 		}
 		sp.servers.pmix.SpawnDone(r.ID, nspace, status)

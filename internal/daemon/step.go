@@ -217,7 +217,7 @@ func assemble(cfg settings, name string) *Step {
 	}
 	s.spawner = &spawner{
 		cfg: &s.cfg.Config, table: s.table, events: s.events, servers: s.servers, starter: s.starter, ends: s.ends, background: s.background,
-		reporter: s.reporter, private: s.private,
+		reporter: s.reporter, private: s.private, root: &rootLine{call: cfg.Spawn, closing: s.background.closing},
 	}
 	s.clients.spawner = s.spawner
 	return s

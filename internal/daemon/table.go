@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"errors"
 	"maps"
 	"runtime"
@@ -66,10 +67,13 @@ func (t *table) enlistFirst(j *localJob) {
 	t.toJoin = len(j.near)
 }
 
-// enlist gives a job its number and its name. The caller holds the lock.
-func (t *table) enlist(j *localJob) {
-	j.number, j.nspace = t.enlisted, wire.JobName(t.name, t.enlisted)
-	t.enlisted++
+// enlist gives a job the next number, and its name. The caller holds the lock.
+func (t *table) enlist(j *localJob) { t.enlistAs(j, t.enlisted) }
+
+// enlistAs gives a job a number that no job has had, and its name. The caller holds the lock.
+func (t *table) enlistAs(j *localJob, number int) {
+	j.number, j.nspace = number, wire.JobName(t.name, number)
+	t.enlisted = max(t.enlisted, number+1)
 	j.crowded = t.exceedsProcessors(j)
 	t.jobs[j.number] = j
 }
@@ -180,29 +184,24 @@ func (t *table) targets(from pmix.Proc, names []pmix.Proc) (all []*localPE) {
 	return all
 }
 
-// farTargets returns the PEs of other nodes that names stand for, in order. Only the first job has some. The caller holds
-// the lock.
-func (t *table) farTargets(from pmix.Proc, names []pmix.Proc) (far []int) {
-	j := t.jobs[0]
-	if j == nil || !j.share.spans() {
-		return nil
-	}
+// farTargets returns the PEs of other nodes that names stand for, in order. The caller holds the lock.
+func (t *table) farTargets(from pmix.Proc, names []pmix.Proc) (far []ID) {
 	if len(names) == 0 {
 		names = []pmix.Proc{{Nspace: from.Nspace, Rank: pmix.RankWildcard}}
 	}
 	for _, name := range names {
-		switch {
-		case name.Nspace != j.nspace:
+		switch j := t.jobNamed(name.Nspace); {
+		case j == nil || !j.share.spans():
 		case name.Rank == pmix.RankWildcard:
 			for pe := range j.npes() {
-				far = append(far, pe)
+				far = append(far, ID{j.number, pe})
 			}
 		case int64(name.Rank) < int64(j.npes()):
-			far = append(far, int(name.Rank))
+			far = append(far, ID{j.number, int(name.Rank)})
 		}
 	}
-	far = slices.DeleteFunc(far, j.isNear)
-	slices.Sort(far)
+	far = slices.DeleteFunc(far, func(id ID) bool { return t.jobs[id.Job].isNear(id.PE) })
+	slices.SortFunc(far, func(a, b ID) int { return cmp.Or(cmp.Compare(a.Job, b.Job), cmp.Compare(a.PE, b.PE)) })
 	return slices.Compact(far)
 }
 

@@ -18,45 +18,44 @@ import (
 type Cluster struct {
 	nodes  []Node
 	events <-chan daemon.Event
-	over   chan struct{}  // closed by Close
-	merges sync.WaitGroup // goroutines that merge the nodes' events
+	all    chan daemon.Event // events, if there are several nodes
+	over   chan struct{}     // closed by Close
+	merges sync.WaitGroup    // goroutines that merge the nodes' events, and those that spawn jobs
 
-	mu    sync.Mutex
-	homes map[int][]int // by job and PE: the index of the PE's node; no entry: the first node
+	mu      sync.Mutex
+	homes   map[int][]int // by job and PE: the index of the PE's node; no entry: the first node
+	lost    map[int]bool  // nodes that are lost
+	closing bool          // Close was called: nothing begins any more
 }
 
 // NewCluster returns the cluster of some nodes, at least one. Homes has for each PE of the first
 // job the index of its node; nil: all are on the first. Close closes the nodes, too.
 func NewCluster(nodes []Node, homes []int) *Cluster {
-	c := &Cluster{nodes: nodes, events: nodes[0].Events(), over: make(chan struct{}), homes: map[int][]int{}}
+	c := &Cluster{nodes: nodes, events: nodes[0].Events(), over: make(chan struct{}), homes: map[int][]int{}, lost: map[int]bool{}}
 	if homes != nil {
 		c.homes[0] = homes
 	}
 	if len(nodes) == 1 {
 		return c
 	}
-	all := make(chan daemon.Event)
-	c.events = all
+	c.all = make(chan daemon.Event)
+	c.events = c.all
 	for i, n := range nodes {
-		c.merges.Go(func() { c.merge(i, n.Events(), all) })
+		c.merges.Go(func() { c.merge(i, n.Events()) })
 	}
 	return c
 }
 
 // merge passes on the events of node i. Those of one PE stay in order, as one node reports them all.
-func (c *Cluster) merge(i int, from <-chan daemon.Event, to chan<- daemon.Event) {
+func (c *Cluster) merge(i int, from <-chan daemon.Event) {
 	for {
 		select {
 		case e := <-from:
-			switch e.Kind {
-			case daemon.Spawned:
-				c.placeSpawned(e, i)
-			case daemon.NodeLost:
+			if e.Kind == daemon.NodeLost {
 				e.PE = i
+				c.noteLost(i)
 			}
-			select {
-			case to <- e:
-			case <-c.over:
+			if !c.report(e) {
 				return
 			}
 		case <-c.over:
@@ -65,11 +64,14 @@ func (c *Cluster) merge(i int, from <-chan daemon.Event, to chan<- daemon.Event)
 	}
 }
 
-// placeSpawned notes that the PEs of a spawned job are on node i, which reports that job.
-func (c *Cluster) placeSpawned(e daemon.Event, i int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.homes[e.Job] = slices.Repeat([]int{i}, e.NPEs)
+// report passes an event on when it is received; false: nobody receives any more.
+func (c *Cluster) report(e daemon.Event) bool {
+	select {
+	case c.all <- e:
+		return true
+	case <-c.over:
+		return false
+	}
 }
 
 // node returns the node of a PE: the first one for a PE that does not exist.
@@ -123,6 +125,9 @@ func (c *Cluster) Close() error { return joinErrors(c.closeNodes()) }
 
 // closeNodes closes all nodes and returns the error of each.
 func (c *Cluster) closeNodes() []error {
+	c.mu.Lock()
+	c.closing = true
+	c.mu.Unlock()
 	errs := c.collectErrors(func(_ int, n Node) error { return n.Close() })
 	close(c.over)
 	c.merges.Wait()
@@ -215,7 +220,7 @@ func (c *Cluster) Ask(o wire.Order, atMost time.Duration) []daemon.Answer {
 
 // FarFailed makes a failure of PEs known on all nodes but theirs, which is that of the first PE.
 func (c *Cluster) FarFailed(f daemon.FarFailure) error {
-	home := c.home(daemon.ID{PE: f.PEs[0]})
+	home := c.home(daemon.ID{Job: f.Job, PE: f.PEs[0]})
 	return joinErrors(c.collectErrors(func(i int, n Node) error {
 		if i == home {
 			return nil

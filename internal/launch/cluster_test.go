@@ -83,8 +83,7 @@ func TestClusterAsksTheNodeOfThePE(t *testing.T) {
 	}
 }
 
-// The cluster passes on the events of all nodes, those of one node in order. A spawned job is on the node that reports
-// it.
+// The cluster passes on the events of all nodes, those of one node in order.
 func TestClusterMergesEvents(t *testing.T) {
 	c, a, b := pair(t)
 	const each = 20
@@ -100,8 +99,7 @@ func TestClusterMergesEvents(t *testing.T) {
 		}
 		next[e.PE]++
 	}
-	b.events <- daemon.Event{Kind: daemon.Spawned, ID: daemon.ID{Job: 1}, NPEs: 2}
-	<-c.Events()
+	c.place(1, []int{0, 1})
 	c.Forsake(daemon.ID{Job: 1, PE: 1})
 	if got, want := b.noted(), []string{"forsake 1.1"}; !slices.Equal(got, want) || len(a.noted()) > 0 {
 		t.Errorf("calls %v and %v, want %v on the second node", a.noted(), got, want)

@@ -35,17 +35,20 @@ func (f fakeStarter) Start(_ context.Context, _ Span, cfg daemon.Config, hooks f
 // fake is a node without processes. It notes what it is asked to do.
 type fake struct {
 	events   chan daemon.Event
-	npes     int                // number of PEs; they are of job 0 and numbered from first
-	first    int                // number of the first PE
-	answers  []daemon.Answer    // to any order
-	launched error              // what Launch returns
-	closed   error              // what Close returns
-	stopped  bool               // what Stopped returns
-	isGo     bool               // what HasGo returns
-	forsaken bool               // what Forsake returns
-	tier     string             // what Tier returns
-	uri      string             // what ToolURI returns
-	fed      func(daemon.Chunk) // Feed calls it, unless it is nil
+	npes     int                     // number of PEs; they are of job 0 and numbered from first
+	first    int                     // number of the first PE
+	answers  []daemon.Answer         // to any order
+	launched error                   // what Launch returns
+	closed   error                   // what Close returns
+	stopped  bool                    // what Stopped returns
+	isGo     bool                    // what HasGo returns
+	forsaken bool                    // what Forsake returns
+	tier     string                  // what Tier returns
+	uri      string                  // what ToolURI returns
+	fed      func(daemon.Chunk)      // Feed calls it, unless it is nil
+	added    error                   // what AddJob returns
+	started  error                   // what StartJob returns
+	answered chan daemon.SpawnAnswer // gets what AnswerSpawn is called with, unless it is nil
 
 	mu    sync.Mutex
 	calls []string
@@ -98,7 +101,7 @@ func (f *fake) PID(id daemon.ID) int {
 }
 
 func (f *fake) FarFailed(far daemon.FarFailure) error {
-	f.note("far failed %v %v", far.PEs, far.NodeLost)
+	f.note("far failed %d.%v %v", far.Job, far.PEs, far.NodeLost)
 	return nil
 }
 

@@ -144,9 +144,11 @@ func (o *Options) run(ctx context.Context, at Starter) (status int, err error) {
 	span := o.span()
 	input := o.feeders(span.nodes())
 	logger := o.logger(p)
+	further := &spawns{o: o, mostOnNode: cfg.MostPEs}
 	nodes, early, err := o.startNodes(ctx, at, cfg, func(node int) daemon.Hooks {
 		hooks := o.hooks(p, logger)
 		hooks.Credit = func(c daemon.Credit) { input.credit(node, c) }
+		hooks.Spawn = further.take
 		return hooks
 	})
 	if early.end > 0 {
@@ -160,6 +162,7 @@ func (o *Options) run(ctx context.Context, at Starter) (status int, err error) {
 		return StatusSetUp, &SetUpError{Err: err, Hint: hintAtStart(err)}
 	}
 	cluster := NewCluster(nodes, span.Homes)
+	further.begin(cluster)
 	takeBack, err := o.reportURI(cluster, p)
 	if err != nil {
 		err = errors.Join(err, cluster.Close())

@@ -33,7 +33,10 @@ func (r *run) reportLostNode(e daemon.Event) {
 		}
 		r.noteParted(id)
 	}
-	r.others.tell(daemon.FarFailure{PEs: numbersOf(lost), NodeLost: true})
+	for job, pes := range byJob(lost) {
+		r.others.tell(daemon.FarFailure{Job: job, PEs: pes, NodeLost: true})
+		r.cluster.endIfOver(job, r.gone[job])
+	}
 }
 
 // others makes failures known on nodes other than their own. Nil does nothing.
@@ -49,14 +52,13 @@ func (o *others) tell(f daemon.FarFailure) {
 	}
 }
 
-// tellFailure makes the end of a PE known if it is a failure with which the job goes on. One of a spawned job is its own
-// node's.
+// tellFailure makes the end of a PE known if it is a failure with which the job goes on.
 func (o *others) tellFailure(e daemon.Event) {
 	if o == nil {
 		return
 	}
-	if _, failed := failureOf(e, 0); failed && e.Job == 0 && o.run.o.tolerates(e) {
-		o.tell(daemon.FarFailure{PEs: []int{e.PE}, End: e.End})
+	if _, failed := failureOf(e, 0); failed && o.run.o.tolerates(e) {
+		o.tell(daemon.FarFailure{Job: e.Job, PEs: []int{e.PE}, End: e.End})
 	}
 }
 
@@ -72,12 +74,11 @@ func pesOn(node int, gone map[int][]bool, homeOf func(id daemon.ID) int) (ids []
 	return ids
 }
 
-// numbersOf returns the numbers of the PEs of the first job.
-func numbersOf(ids []daemon.ID) (pes []int) {
+// byJob returns the numbers of PEs by their jobs.
+func byJob(ids []daemon.ID) map[int][]int {
+	pes := map[int][]int{}
 	for _, id := range ids {
-		if id.Job == 0 {
-			pes = append(pes, id.PE)
-		}
+		pes[id.Job] = append(pes[id.Job], id.PE)
 	}
 	return pes
 }

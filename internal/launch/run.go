@@ -75,9 +75,13 @@ func (r *run) expectJob(job, n int) {
 
 // dropJob notes that a job could not be started.
 func (r *run) dropJob(job int) {
-	r.left -= len(r.gone[job])
-	for pe := range r.gone[job] {
-		r.noteParted(daemon.ID{Job: job, PE: pe})
+	for pe, over := range r.gone[job] {
+		id := daemon.ID{Job: job, PE: pe}
+		if !over {
+			r.left--
+		}
+		delete(r.fallen, id)
+		r.noteParted(id)
 	}
 	delete(r.gone, job)
 	r.profiles.dropJob(job)
@@ -125,6 +129,9 @@ func (r *run) loop(ctx context.Context) {
 // event decides what something that happened to a PE means.
 func (r *run) event(e daemon.Event) {
 	at := e.At.Round(time.Millisecond)
+	if isDropped(e, r.gone) {
+		return
+	}
 	switch e.Kind {
 	case daemon.Spawned:
 		r.expectJob(e.Job, e.NPEs)
@@ -155,6 +162,7 @@ func (r *run) event(e daemon.Event) {
 		r.gone[e.Job][e.PE] = true
 		r.countUsage(e)
 		r.profiles.noteEnd(e)
+		r.cluster.endIfOver(e.Job, r.gone[e.Job])
 		if r.fallen[e.ID] {
 			delete(r.fallen, e.ID) // was judged when it died
 			return

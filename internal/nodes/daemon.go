@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"sync/atomic"
 
 	"github.com/rs/zerolog"
 
@@ -25,7 +26,8 @@ type nodeDaemon struct {
 	logger zerolog.Logger
 	over   chan struct{} // closed when the front end is done with the node, or is lost
 	end    sync.Once
-	err    error // why the front end is lost; set before over is closed
+	err    error                       // why the front end is lost; set before over is closed
+	step   atomic.Pointer[daemon.Step] // nil: not started, or the job has one node
 
 	mu     sync.Mutex
 	fences *fence.Driver // nil: the job has one node
@@ -105,6 +107,7 @@ func (d *nodeDaemon) startStep(cfg daemon.Config, hooks daemon.Hooks) (daemon.No
 		return nil, err
 	}
 	if fences != nil {
+		d.step.Store(step)
 		fences.Start(step.NodeServer())
 	}
 	return step, nil
@@ -112,12 +115,7 @@ func (d *nodeDaemon) startStep(cfg daemon.Config, hooks daemon.Hooks) (daemon.No
 
 // newFences returns the driver of fences with other nodes.
 func (d *nodeDaemon) newFences(s daemon.Share) (*fence.Driver, error) {
-	nodeOf := func(p codec.Proc) (node int, ok bool) {
-		if p.Nspace != s.Name || int64(p.Rank) >= int64(len(s.Homes)) {
-			return 0, false
-		}
-		return s.Homes[p.Rank], true
-	}
+	nodeOf := func(p codec.Proc) (node int, ok bool) { return d.homeOf(s, p) }
 	fences, err := fence.New(fence.Config{
 		Layout: fence.Layout{Me: s.Node, Nodes: len(s.Hosts), NodeOf: nodeOf},
 		Send:   func(node int, f wire.Frame) { d.link.Send(relayFrame(node, f)) },
@@ -133,6 +131,17 @@ func (d *nodeDaemon) newFences(s daemon.Share) (*fence.Driver, error) {
 		fences.NodeDead(node)
 	}
 	return fences, nil
+}
+
+// homeOf returns the node of a process: of the first job, or of a job that the step knows.
+func (d *nodeDaemon) homeOf(s daemon.Share, p codec.Proc) (node int, ok bool) {
+	if p.Nspace == s.Name && int64(p.Rank) < int64(len(s.Homes)) {
+		return s.Homes[p.Rank], true
+	}
+	if step := d.step.Load(); step != nil {
+		return step.HomeOf(p)
+	}
+	return 0, false
 }
 
 // take takes a frame of the front end, or of another node by way of it.

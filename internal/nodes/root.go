@@ -219,7 +219,7 @@ func (r *root) identity() control.Identity {
 
 // startSteps starts the step of each node.
 func (r *root) startSteps(ctx context.Context, share daemon.Share, cfg daemon.Config, hooks func(node int) daemon.Hooks) error {
-	cfg.Terminal = false // it is not the terminal of the daemons
+	cfg.Terminal = false                                                    // it is not the terminal of the daemons
 	stop := context.AfterFunc(ctx, func() { r.giveUp(context.Cause(ctx)) }) // ends all requests
 	defer stop()
 	return r.each(ctx, len(r.members), func(m *member) error {

@@ -93,6 +93,7 @@ func codeEnd(c *wire.Coder, v *ending.End) {
 }
 
 func codeFarFailure(c *wire.Coder, v *daemon.FarFailure) {
+	wire.Integer(c, &v.Job)
 	wire.List(c, &v.PEs, wire.Integer)
 	codeEnd(c, &v.End)
 	c.Bool(&v.NodeLost)

@@ -74,6 +74,9 @@ var forms = []form{
 	formOf(codeNothing, nil),
 	formOf(wire.Integer[int], nil),
 	formOf(wire.Integer[syscall.Signal], nil),
+	formOf(codeSpawnRequest, nil),
+	formOf(codeSpawnAnswer, nil),
+	formOf(codeFurtherJob, nil),
 }
 
 // All fields of what is sent come.

@@ -128,17 +128,20 @@ func within(t *testing.T, what string, f func()) {
 
 // calls are all that can wait for the node.
 var calls = map[string]func(c *Client) (result any, err error){
-	"check":   func(c *Client) (any, error) { return nil, c.Check(&daemon.Config{}) },
-	"start":   func(c *Client) (any, error) { return nil, c.Start(daemon.Config{}, silent()) },
-	"launch":  func(c *Client) (any, error) { return nil, c.Launch() },
-	"close":   func(c *Client) (any, error) { return nil, c.Close() },
-	"pid":     func(c *Client) (any, error) { return c.PID(daemon.ID{PE: 1}), nil },
-	"stopped": func(c *Client) (any, error) { return c.Stopped(), nil },
-	"forsake": func(c *Client) (any, error) { return c.Forsake(daemon.ID{PE: 1}), nil },
-	"go":      func(c *Client) (any, error) { return c.HasGo(daemon.ID{PE: 1}), nil },
-	"tier":    func(c *Client) (any, error) { return c.Tier(), nil },
-	"ask":     func(c *Client) (any, error) { return len(c.Ask(wire.OrderCalls, time.Second)), nil },
-	"quit":    func(c *Client) (any, error) { c.QuitGo(daemon.ID{PE: 1}, time.Second); return nil, nil },
+	"check":       func(c *Client) (any, error) { return nil, c.Check(&daemon.Config{}) },
+	"start":       func(c *Client) (any, error) { return nil, c.Start(daemon.Config{}, silent()) },
+	"launch":      func(c *Client) (any, error) { return nil, c.Launch() },
+	"close":       func(c *Client) (any, error) { return nil, c.Close() },
+	"pid":         func(c *Client) (any, error) { return c.PID(daemon.ID{PE: 1}), nil },
+	"stopped":     func(c *Client) (any, error) { return c.Stopped(), nil },
+	"forsake":     func(c *Client) (any, error) { return c.Forsake(daemon.ID{PE: 1}), nil },
+	"go":          func(c *Client) (any, error) { return c.HasGo(daemon.ID{PE: 1}), nil },
+	"tier":        func(c *Client) (any, error) { return c.Tier(), nil },
+	"ask":         func(c *Client) (any, error) { return len(c.Ask(wire.OrderCalls, time.Second)), nil },
+	"quit":        func(c *Client) (any, error) { c.QuitGo(daemon.ID{PE: 1}, time.Second); return nil, nil },
+	"add a job":   func(c *Client) (any, error) { return nil, c.AddJob(daemon.FurtherJob{}) },
+	"start a job": func(c *Client) (any, error) { return nil, c.StartJob(1) },
+	"drop a job":  func(c *Client) (any, error) { return nil, c.DropJob(1) },
 	"a large start": func(c *Client) (any, error) {
 		return nil, c.Start(daemon.Config{Apps: []daemon.App{{Env: []string{string(make([]byte, 3*pieceBytes))}}}}, silent())
 	},

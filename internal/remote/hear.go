@@ -79,6 +79,12 @@ func (c *Client) hear(f *wire.Frame) error {
 		}
 	case wire.KindCredit:
 		return with(f, codeCredit, c.input.giveBack)
+	case wire.KindSpawn:
+		return with(f, codeSpawnRequest, func(r daemon.SpawnRequest) {
+			if hooks.Spawn != nil {
+				hooks.Spawn(r)
+			}
+		})
 	default:
 		return fmt.Errorf("message of kind %#x, which a node does not send", uint16(f.Kind))
 	}

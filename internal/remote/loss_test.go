@@ -92,7 +92,7 @@ func TestLossEndsCalls(t *testing.T) {
 
 // Every call of a node that says nothing ends in time.
 func TestTimeLimits(t *testing.T) {
-	limits := map[string]time.Duration{"check": startAtMost, "start": startAtMost, "a large start": startAtMost, "launch": startAtMost, "close": closeAtMost, "ask": time.Second + transferAtMost, "quit": time.Second + transferAtMost}
+	limits := map[string]time.Duration{"check": startAtMost, "start": startAtMost, "a large start": startAtMost, "launch": startAtMost, "add a job": startAtMost, "start a job": startAtMost, "drop a job": startAtMost, "close": closeAtMost, "ask": time.Second + transferAtMost, "quit": time.Second + transferAtMost}
 	for name, call := range calls {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -82,6 +82,16 @@ func (s *Server) wish(f *wire.Frame) (do func(), err error) {
 				s.sender.send(wire.KindNotice, 0, []byte(clip(err.Error())))
 			}
 		})
+	case wire.KindEndJob:
+		return carry(s, f, wire.Integer, daemon.Node.EndJob)
+	case wire.KindSpawnAnswer:
+		return carry(s, f, codeSpawnAnswer, daemon.Node.AnswerSpawn)
+	case wire.KindAddJob:
+		return ask(s, f, codeFurtherJob, func(n daemon.Node, j daemon.FurtherJob) (answer, error) { return answer{}, n.AddJob(j) })
+	case wire.KindStartJob:
+		return ask(s, f, wire.Integer, func(n daemon.Node, number int) (answer, error) { return answer{}, n.StartJob(number) })
+	case wire.KindDropJob:
+		return ask(s, f, wire.Integer, func(n daemon.Node, number int) (answer, error) { return answer{}, n.DropJob(number) })
 	case wire.KindChunk:
 		return carry(s, f, codeChunk, daemon.Node.Feed)
 	case wire.KindCheck:

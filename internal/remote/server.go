@@ -104,6 +104,7 @@ func (s *Server) startNode(with setup) (daemon.Node, error) {
 		Output: s.output.send, OutputEnd: s.output.end, Log: s.log.sendText,
 		Notice: func(text string) { s.sender.send(wire.KindNotice, 0, []byte(clip(text))) },
 		Credit: func(c daemon.Credit) { s.sender.send(wire.KindCredit, 0, encode(codeCredit, c)) },
+		Spawn:  func(r daemon.SpawnRequest) { s.sender.send(wire.KindSpawn, 0, encode(codeSpawnRequest, r)) },
 		Logger: zerolog.New(s.log).Level(with.Level),
 	})
 	if err != nil {

@@ -1,0 +1,136 @@
+package launch
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/goshmem/goshmem/internal/daemon"
+)
+
+// Jobs that PEs of several nodes spawn, as the cluster and the run have them: see spawns for where they come from.
+
+// noteLost notes that a node is lost.
+func (c *Cluster) noteLost(node int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.lost[node] = true
+}
+
+// place gives the PEs of a further job their nodes.
+func (c *Cluster) place(job int, homes []int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.homes[job] = homes
+}
+
+// remove takes a further job from its nodes.
+func (c *Cluster) remove(job int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.homes, job)
+}
+
+// used returns how many PEs of all jobs are on each node; -1: the node is lost.
+func (c *Cluster) used() []int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	used := make([]int, len(c.nodes))
+	for _, homes := range c.homes {
+		for _, node := range homes {
+			used[node]++
+		}
+	}
+	for node := range c.lost {
+		used[node] = -1
+	}
+	return used
+}
+
+// begin runs f in the background; Close waits for it. After Close nothing begins.
+func (c *Cluster) begin(f func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.closing {
+		c.merges.Go(f)
+	}
+}
+
+// eachPresent calls f for the nodes that are not lost, for a further job, and returns the first error. A lost node with
+// PEs of the job is an error.
+func (c *Cluster) eachPresent(job int, f func(n Node) error) error {
+	c.mu.Lock()
+	lost, homes := maps.Clone(c.lost), c.homes[job]
+	c.mu.Unlock()
+	errs := make([]error, len(c.nodes))
+	c.each(func(i int, n Node) {
+		switch {
+		case !lost[i]:
+			errs[i] = f(n)
+		case slices.Contains(homes, i):
+			errs[i] = errors.New("the node is lost")
+		}
+	})
+	i := slices.IndexFunc(errs, func(err error) bool { return err != nil })
+	if i < 0 {
+		return nil
+	}
+	return &nodeError{node: i, err: errs[i]}
+}
+
+// nodeError is an error of a node.
+type nodeError struct {
+	node int
+	err  error
+}
+
+// Error names the node by its index.
+func (e *nodeError) Error() string { return fmt.Sprintf("node %d: %v", e.node, e.err) }
+
+// Unwrap returns what the node said.
+func (e *nodeError) Unwrap() error { return e.err }
+
+// AddJob makes a further job known on all nodes.
+func (c *Cluster) AddJob(j daemon.FurtherJob) error {
+	return c.eachPresent(j.Number, func(n Node) error { return n.AddJob(j) })
+}
+
+// StartJob starts the PEs of a further job on all nodes.
+func (c *Cluster) StartJob(number int) error {
+	return c.eachPresent(number, func(n Node) error { return n.StartJob(number) })
+}
+
+// DropJob ends the PEs of a further job that could not be started everywhere.
+func (c *Cluster) DropJob(number int) error {
+	return c.eachPresent(-1, func(n Node) error { return n.DropJob(number) }) // none is to be done on a lost node
+}
+
+// EndJob frees a further job that is over.
+func (c *Cluster) EndJob(number int) {
+	for _, n := range c.nodes {
+		n.EndJob(number)
+	}
+}
+
+// AnswerSpawn answers the node that has asked for a job.
+func (c *Cluster) AnswerSpawn(a daemon.SpawnAnswer) {
+	if a.Node >= 0 && a.Node < len(c.nodes) {
+		c.nodes[a.Node].AnswerSpawn(a)
+	}
+}
+
+// isDropped says whether an event is about a job that was dropped: PEs of it may have ended before, on nodes that had
+// started them. Gone has the jobs that are known.
+func isDropped(e daemon.Event, gone map[int][]bool) bool {
+	return e.Kind != daemon.Spawned && e.Kind != daemon.NodeLost && gone[e.Job] == nil
+}
+
+// endIfOver ends a further job on all nodes if none of its PEs is left. A job of one node ends by itself.
+func (c *Cluster) endIfOver(job int, gone []bool) {
+	if job == 0 || len(c.nodes) == 1 || slices.Contains(gone, false) {
+		return
+	}
+	c.EndJob(job)
+	c.remove(job)
+}

@@ -1,0 +1,214 @@
+package launch
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/goshmem/goshmem/internal/daemon"
+	"github.com/goshmem/goshmem/internal/plan"
+)
+
+// spawns starts the jobs that PEs of a job of several nodes ask for: numbers and places of all jobs are the front end's
+// to give. On one node the step does all that itself.
+//
+// # The order
+//
+//  1. The job gets a number, and each PE a node.
+//  2. The run hears of it, by an event: so all that is said of its PEs comes later.
+//  3. All nodes add the job, also those without PEs of it: their processes may connect to it.
+//  4. Its PEs start on all nodes, and the node that has asked is answered.
+//
+// If a node fails in 3 or 4, the job is dropped on all nodes, the run hears of that, and the answer is the error. A node that
+// is lost meanwhile is a node that fails. The run ends the job when its last PE has ended: see Cluster.endIfOver.
+type spawns struct {
+	o          *Options
+	mostOnNode int // PEs of a job
+
+	mu      sync.Mutex
+	cluster *Cluster // nil: the nodes have not started
+	last    int      // number of the last job
+}
+
+// begin gives the nodes, which may ask for jobs from now on.
+func (s *spawns) begin(c *Cluster) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.cluster = c
+}
+
+// take takes a request of a node. It does not wait. It is daemon.Hooks.Spawn.
+func (s *spawns) take(r daemon.SpawnRequest) {
+	s.mu.Lock()
+	c := s.cluster
+	s.mu.Unlock()
+	if c == nil {
+		return // a node without PEs asks for nothing
+	}
+	c.begin(func() {
+		a := daemon.SpawnAnswer{Node: r.Node, ID: r.ID}
+		var err error
+		if a.Number, err = s.spawn(c, &r); err != nil {
+			a.Failed = s.explain(err)
+		}
+		c.AnswerSpawn(a)
+	})
+}
+
+// explain names the host of a node's error.
+func (s *spawns) explain(err error) string {
+	if of := (*nodeError)(nil); errors.As(err, &of) {
+		return s.o.span().Hosts[of.node].Name + ": " + of.err.Error()
+	}
+	return err.Error()
+}
+
+// errEnding refuses a job when the nodes are closed.
+var errEnding = errors.New("the job that it would belong to is ending")
+
+// spawn starts a job and returns its number. After an error nothing of it is left.
+func (s *spawns) spawn(c *Cluster, r *daemon.SpawnRequest) (number int, err error) {
+	j, err := s.layOut(c, r)
+	if err != nil {
+		return 0, err
+	}
+	about := daemon.ID{Job: j.Number}
+	if !c.report(daemon.Event{Kind: daemon.Spawned, ID: about, NPEs: len(j.Homes)}) {
+		return 0, errEnding
+	}
+	err = c.AddJob(*j)
+	if err == nil {
+		err = c.StartJob(j.Number)
+	}
+	if err == nil {
+		return j.Number, nil
+	}
+	err = errors.Join(err, c.DropJob(j.Number))
+	c.report(daemon.Event{Kind: daemon.Dropped, ID: about})
+	c.remove(j.Number)
+	return 0, err
+}
+
+// layOut gives a job its number, and its PEs their nodes.
+func (s *spawns) layOut(c *Cluster, r *daemon.SpawnRequest) (*daemon.FurtherJob, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	homes, err := placeApps(r.Apps, s.o.span().Hosts, c.used(), s.mostOnNode)
+	if err != nil {
+		return nil, err
+	}
+	s.last++
+	j := &daemon.FurtherJob{Number: s.last, Parent: r.From, Homes: homes, Apps: r.Apps, Preput: r.Preput}
+	_, _ = rand.Read(j.Key[:]) // never fails
+	c.place(j.Number, homes)
+	return j, nil
+}
+
+// placeApps returns the index of the node for each PE of some programs. Used are the PEs that hosts have already, -1 for a
+// host that is lost. Slots that are free are filled first. If there are too few, all hosts get more slots in proportion,
+// unless the request forbids that.
+func placeApps(apps []daemon.SpawnApp, hosts []plan.Host, used []int, mostOnNode int) (homes []int, err error) {
+	given := &plan.Allocation{From: "the hosts of this job"}
+	job := &plan.Job{Given: given, Over: plan.OverAllowed}
+	index := map[string]int{} // by name of the host: the node
+	for node := range hosts {
+		if used[node] >= 0 {
+			given.Hosts = append(given.Hosts, hosts[node])
+			job.Used = append(job.Used, used[node])
+			index[hosts[node].Name] = node
+		}
+	}
+	if err := setPlacing(job, apps); err != nil {
+		return nil, err
+	}
+	if job.Over == plan.OverAllowed {
+		n := 0
+		for i := range apps {
+			n += apps[i].NPEs
+		}
+		addSlots(given.Hosts, job.Used, n)
+	}
+	l, err := job.Lay()
+	if err != nil {
+		return nil, err
+	}
+	for _, at := range l.Homes {
+		homes = append(homes, index[l.Nodes[at].Host.Name])
+	}
+	for i := range l.Nodes {
+		if n := len(l.Nodes[i].PEs); n > mostOnNode {
+			return nil, fmt.Errorf("%d PEs on %s, want at most %d of a job", n, l.Nodes[i].Host.Name, mostOnNode)
+		}
+	}
+	return homes, nil
+}
+
+// addSlots multiplies the slots of hosts until n more PEs find room, or hosts take no more.
+func addSlots(hosts []plan.Host, used []int, n int) {
+	own := slices.Clone(hosts)
+	for factor := 2; ; factor++ {
+		free, grows := 0, false
+		for i := range hosts {
+			free += max(0, hosts[i].Slots-used[i])
+		}
+		if free >= n {
+			return
+		}
+		for i := range hosts {
+			slots := own[i].Slots * factor
+			if own[i].MaxSlots > 0 {
+				slots = min(slots, own[i].MaxSlots)
+			}
+			grows = grows || slots > hosts[i].Slots
+			hosts[i].Slots = slots
+		}
+		if !grows {
+			return
+		}
+	}
+}
+
+// setPlacing says in the plan's terms what programs ask for. What one of them says of the order holds for all.
+func setPlacing(job *plan.Job, apps []daemon.SpawnApp) error {
+	var order daemon.Placing // the words that hold for all
+	for i := range apps {
+		a := &apps[i]
+		app := plan.App{PEs: a.NPEs}
+		if a.Placing.Hosts != "" {
+			app.ListFrom = "hosts " + a.Placing.Hosts
+			var err error
+			if app.List, err = plan.ParseHostList("hosts", a.Placing.Hosts); err != nil {
+				return err
+			}
+		}
+		if a.Placing.MapBy != "" {
+			m, err := plan.ParseMapBy(a.Placing.MapBy)
+			switch {
+			case err != nil:
+				return fmt.Errorf("map by %w", err)
+			case m.PerUnit > 0 && m.Unit != plan.BindNone:
+				return fmt.Errorf("map by %q, want ppr:N:node: PEs on several nodes are not bound", a.Placing.MapBy)
+			case order.MapBy != "" && order.MapBy != a.Placing.MapBy:
+				return fmt.Errorf("map by %q and %q, want one order for all programs of a job", order.MapBy, a.Placing.MapBy)
+			}
+			order.MapBy, app.PerNode, job.By = a.Placing.MapBy, m.PerUnit, m.By
+			if m.Over != plan.OverDefault {
+				job.Over = m.Over
+			}
+		}
+		if a.Placing.RankBy != "" {
+			rank, err := plan.ParseRank(a.Placing.RankBy)
+			switch {
+			case err != nil:
+				return fmt.Errorf("rank by %w", err)
+			case order.RankBy != "" && order.RankBy != a.Placing.RankBy:
+				return fmt.Errorf("rank by %q and %q, want one order for all programs of a job", order.RankBy, a.Placing.RankBy)
+			}
+			order.RankBy, job.Rank = a.Placing.RankBy, rank
+		}
+		job.Apps = append(job.Apps, app)
+	}
+	return nil
+}
