@@ -41,13 +41,13 @@ func TestEmulatedMPISpawn(t *testing.T) {
 func TestEmulatedSpawn(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	j := start(t, "--emulate", "2", "-n", "2", "-x", "COLOR=red", "--wdir", dir, "--output", "tag", spawner(t), "3",
+	j := start(t, "--emulate", "2", "-n", "2", "-x", "COLOR=red", "--wdir", dir, "--output", "tag", spawner(t), "2",
 		"sh", "-c", `echo "$PMIX_HOSTNAME $COLOR $PWD $1"`, "name", "two words")
 	j.expect(0)
 	rest := " red " + dir + " two words"
 	want := []string{"[0]<stdout>: spawn: well", "[1]<stdout>: spawn: well"}
 	for job := 1; job <= 2; job++ {
-		for pe, host := range []string{"node0", "node0", "node1"} { // no slot is free: the PEs are dealt
+		for pe, host := range []string{"node0", "node1"} { // no slot is free: each has one more
 			want = append(want, fmt.Sprintf("[%d.%d]<stdout>: %s%s", job, pe, host, rest))
 		}
 	}
@@ -89,12 +89,12 @@ func TestEmulatedSpawnLosesNode(t *testing.T) {
 		goOn := t.TempDir() + "/go-on"
 		args := []string{
 			"--emulate", "2", "-n", "1", spawner(t), "1", "sh", "-c", `echo "ready $$"; until [ -e "$0" ]; do sleep 0.1; done`, goOn,
-			",", "1", "sh", "-c", `echo "ready $$"; sleep 1000`, ":", "-n", "1", "true",
+			",", "1", "sh", "-c", `echo "ready $$"; sleep 1000`, ":", "-n", "1", "sleep", "1000",
 		}
-		status, words := 1, []string{"node node1 is lost with PE 1.1"}
+		status, words := 1, []string{"node node1 is lost with 2 PEs, 1 to 1.1"}
 		if recovers {
 			args = append([]string{"--recover"}, args...)
-			status, words = 3, append(words, "1 of 4 PEs failed:", "was lost with its node, node1")
+			status, words = 3, append(words, "2 of 4 PEs failed:", "PE 1.1 (pid ", "was lost with its node, node1")
 		}
 		j := start(t, args...)
 		j.ready(2)
