@@ -9,6 +9,7 @@ import (
 	"time"
 
 	pmix "github.com/goshmem/goshmem/pmix/codec"
+	"github.com/goshmem/goshmem/pmix/pmi1"
 	"github.com/goshmem/goshmem/pmix/server"
 )
 
@@ -100,6 +101,30 @@ func TestFurtherJob(t *testing.T) {
 			t.Error("the step knows processes of a job that is over")
 		}
 	}
+}
+
+// Requests by PMI-1 go the same way. What the spawner stores for the job comes to all nodes.
+func TestFurtherJobByPMI(t *testing.T) {
+	c, asked := startRooted(t, []App{shell(2, "exec sleep 1000")}, []int{0, 1})
+	from := pmix.Proc{Nspace: c.steps[1].table.job(0).nspace, Rank: 1}
+	pmiHost{c.steps[1].clients}.Spawn(&pmi1.SpawnRequest{
+		From: from, Preput: []pmi1.Pair{{Key: "k", Value: "v"}}, Apps: []pmi1.SpawnApp{{Cmd: "true", MaxProcs: 2, Infos: []pmi1.Pair{{Key: "path", Value: "/bin"}}}},
+	})
+	r := receive(t, "request for a job", asked)
+	if r.Node != 1 || r.From != from || len(r.Preput) != 1 || r.Apps[0].Search != "/bin" {
+		t.Errorf("request %+v, want what node 1 asks for", r)
+	}
+	j := c.layOut(1, &r)
+	if err := errors.Join(c.each(func(s *Step) error { return s.AddJob(j) }), c.each(func(s *Step) error { return s.StartJob(1) })); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range c.steps {
+		if e := nextOf(t, s, Exited); e.Job != 1 || e.End.Code != 0 {
+			t.Errorf("event %+v, want the good end of a PE of job 1", e)
+		}
+		s.EndJob(1)
+	}
+	c.awaitGone(1)
 }
 
 // A further job whose PEs are on one node is known on the others, too.

@@ -101,7 +101,11 @@ func (f *fake) PID(id daemon.ID) int {
 }
 
 func (f *fake) FarFailed(far daemon.FarFailure) error {
-	f.note("far failed %d.%v %v", far.Job, far.PEs, far.NodeLost)
+	if far.Job > 0 {
+		f.note("far failed %v %v of job %d", far.PEs, far.NodeLost, far.Job)
+		return nil
+	}
+	f.note("far failed %v %v", far.PEs, far.NodeLost)
 	return nil
 }
 

@@ -230,7 +230,7 @@ func TestFurtherJobLosesNode(t *testing.T) {
 	if s.run.left != 2 {
 		t.Errorf("%d PEs left, want the 2 of the first node", s.run.left)
 	}
-	if got := s.a.noted(); !slices.Contains(got, "far failed 1.[1] true") || !slices.Contains(got, "far failed 0.[1] true") {
+	if got := s.a.noted(); !slices.Contains(got, "far failed [1] true of job 1") || !slices.Contains(got, "far failed [1] true") {
 		t.Errorf("calls %q, want the loss of both jobs' PEs", got)
 	}
 	s.ask(2, 2)
@@ -265,7 +265,7 @@ func TestFurtherFailureIsTold(t *testing.T) {
 	s.answer()
 	s.b.events <- daemon.Event{Kind: daemon.Failed, ID: daemon.ID{Job: 1, PE: 1}, End: ending.End{Signal: 9}}
 	s.handle(daemon.Failed)
-	if got := s.a.noted(); !slices.Contains(got, "far failed 1.[1] false") || slices.Contains(s.b.noted(), "far failed 1.[1] false") {
+	if got := s.a.noted(); !slices.Contains(got, "far failed [1] false of job 1") || slices.Contains(s.b.noted(), "far failed [1] false of job 1") {
 		t.Errorf("calls %q and %q, want the failure on the first node", got, s.b.noted())
 	}
 }
